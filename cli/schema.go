@@ -100,9 +100,11 @@ classes of tokens: %d
 memory: %.1f MiB
 shortest text: %d tokens
 free values nest %d deep, lists in them %d; definitions %d in themselves
-a text with a maxLength has at most %d characters, a list with a maxItems %d items
+a text with a maxLength has at most %d characters, %d of them counted one by one
+a list with a maxItems has at most %d items
 `, r.States, r.Tokens, r.Classes, float64(r.Bytes)/(1<<20), r.Shortest, r.Bounds.Free,
-		r.Bounds.Arrays, r.Bounds.Recursion, r.Bounds.Text, r.Bounds.Items))
+		r.Bounds.Arrays, r.Bounds.Recursion, r.Bounds.Text, r.Bounds.Exact,
+		r.Bounds.Items))
 }
 
 // tryInstances prints for each line of a file whether the schema's automaton accepts it.

@@ -14,6 +14,9 @@ type Edge struct {
 	To     int32
 }
 
+// spare is how many times more states a nondeterministic automaton may have than its result.
+const spare = 8
+
 // Builder is a nondeterministic automaton that grows state by state. The methods that add a part
 // take the state where it begins and return, or take, the one where it ends.
 type Builder struct {
@@ -22,6 +25,9 @@ type Builder struct {
 	empty  []jump // edges that read nothing
 	limit  int
 	full   bool
+
+	counts bool // states are counted, not kept
+	size   int
 }
 
 // place has the latest edges of a state, by index + 1; 0 for none.
@@ -37,19 +43,37 @@ type jump struct{ to, next int32 }
 // NewBuilder returns a builder of automata of at most limit states, 0 for no limit but memory.
 func NewBuilder(limit int) *Builder {
 	if limit == 0 {
-		limit = 1 << 24
+		limit = 1 << 22
 	}
 	return &Builder{limit: limit}
 }
 
+// NewCounter returns a builder that only counts its states, up to the number at which it is full.
+// All states that it returns are 0.
+func NewCounter(most int) *Builder { return &Builder{limit: most, counts: true} }
+
+// Size returns the number of states.
+func (b *Builder) Size() int { return b.size }
+
+// Count adds n states to those of a counter.
+func (b *Builder) Count(n int) {
+	b.size = min(b.size+n, 1<<30)
+	b.full = b.size > b.limit
+}
+
 // State adds a state.
 func (b *Builder) State() int32 {
-	if len(b.states) >= 3*b.limit { // a nondeterministic automaton may be larger than its result
+	if b.counts {
+		b.Count(1)
+		return 0
+	}
+	if b.size >= spare*b.limit {
 		b.full = true
-		return int32(len(b.states) - 1)
+		return int32(b.size - 1)
 	}
 	b.states = append(b.states, place{})
-	return int32(len(b.states) - 1)
+	b.size++
+	return int32(b.size - 1)
 }
 
 // Full reports whether the automaton has too many states; DFA then returns an error.
@@ -57,6 +81,9 @@ func (b *Builder) Full() bool { return b.full }
 
 // Range adds an edge that reads one byte of lo to hi.
 func (b *Builder) Range(from, to int32, lo, hi byte) {
+	if b.counts {
+		return
+	}
 	p := &b.states[from]
 	b.edges = append(b.edges, linked{Edge{lo, hi, to}, p.edge})
 	p.edge = int32(len(b.edges))
@@ -64,6 +91,9 @@ func (b *Builder) Range(from, to int32, lo, hi byte) {
 
 // Empty adds an edge that reads nothing.
 func (b *Builder) Empty(from, to int32) {
+	if b.counts {
+		return
+	}
 	p := &b.states[from]
 	b.empty = append(b.empty, jump{to, p.empty})
 	p.empty = int32(len(b.empty))
@@ -81,8 +111,12 @@ func (b *Builder) Text(from int32, text string) int32 {
 
 // Embed adds a copy of d between two states.
 func (b *Builder) Embed(from, to int32, d *DFA) {
-	base := int32(len(b.states))
-	if b.full || len(b.states)+d.States() > 3*b.limit {
+	if b.counts {
+		b.Count(d.States())
+		return
+	}
+	base := int32(b.size)
+	if b.size+d.States() > spare*b.limit {
 		b.full = true
 		return
 	}

@@ -177,10 +177,10 @@ func (r *compiler) add(from int32, re *syntax.Regexp) int32 {
 	case syntax.OpLiteral:
 		for _, c := range re.Rune {
 			to := b.State()
-			b.runes(from, to, c, c)
+			b.Runes(from, to, c, c)
 			if re.Flags&syntax.FoldCase != 0 {
 				for f := unicode.SimpleFold(c); f != c; f = unicode.SimpleFold(f) {
-					b.runes(from, to, f, f)
+					b.Runes(from, to, f, f)
 				}
 			}
 			from = to
@@ -188,7 +188,7 @@ func (r *compiler) add(from int32, re *syntax.Regexp) int32 {
 	case syntax.OpCharClass:
 		to := b.State()
 		for i := 0; i < len(re.Rune); i += 2 {
-			b.runes(from, to, re.Rune[i], re.Rune[i+1])
+			b.Runes(from, to, re.Rune[i], re.Rune[i+1])
 		}
 		return to
 	case syntax.OpAnyChar:
@@ -197,8 +197,8 @@ func (r *compiler) add(from int32, re *syntax.Regexp) int32 {
 		return to
 	case syntax.OpAnyCharNotNL:
 		to := b.State()
-		b.runes(from, to, 0, '\n'-1)
-		b.runes(from, to, '\n'+1, unicode.MaxRune)
+		b.Runes(from, to, 0, '\n'-1)
+		b.Runes(from, to, '\n'+1, unicode.MaxRune)
 		return to
 	case syntax.OpBeginText, syntax.OpEndText:
 		to := b.State()
@@ -247,13 +247,13 @@ func (r *compiler) repeat(from int32, re *syntax.Regexp) int32 {
 }
 
 // AnyRune adds a way that reads one character in UTF-8.
-func (b *Builder) AnyRune(from, to int32) { b.runes(from, to, 0, unicode.MaxRune) }
+func (b *Builder) AnyRune(from, to int32) { b.Runes(from, to, 0, unicode.MaxRune) }
 
-// runes adds a way that reads one character of lo to hi, in UTF-8.
-func (b *Builder) runes(from, to int32, lo, hi rune) {
+// Runes adds a way that reads one character of lo to hi, in UTF-8.
+func (b *Builder) Runes(from, to int32, lo, hi rune) {
 	const firstSurrogate, lastSurrogate = 0xd800, 0xdfff
 	if lo < firstSurrogate && hi >= firstSurrogate {
-		b.runes(from, to, lo, firstSurrogate-1)
+		b.Runes(from, to, lo, firstSurrogate-1)
 		lo = firstSurrogate
 	}
 	if lo >= firstSurrogate && lo <= lastSurrogate {
@@ -263,7 +263,7 @@ func (b *Builder) runes(from, to int32, lo, hi rune) {
 	}
 	for _, most := range []rune{0x7f, 0x7ff, 0xffff} { // characters of one length
 		if lo <= most && most < hi {
-			b.runes(from, to, lo, most)
+			b.Runes(from, to, lo, most)
 			lo = most + 1
 		}
 	}
@@ -278,13 +278,13 @@ func (b *Builder) runes(from, to int32, lo, hi rune) {
 		mask := rune(1)<<(6*i) - 1
 		if lo&^mask != hi&^mask {
 			if lo&mask != 0 {
-				b.runes(from, to, lo, lo|mask)
-				b.runes(from, to, (lo|mask)+1, hi)
+				b.Runes(from, to, lo, lo|mask)
+				b.Runes(from, to, (lo|mask)+1, hi)
 				return
 			}
 			if hi&mask != mask {
-				b.runes(from, to, lo, hi&^mask-1)
-				b.runes(from, to, hi&^mask, hi)
+				b.Runes(from, to, lo, hi&^mask-1)
+				b.Runes(from, to, hi&^mask, hi)
 				return
 			}
 		}

@@ -7,27 +7,55 @@ import (
 	"unmask/grammar"
 )
 
-// compiler makes automata of schemas within bounds.
+// compiler makes automata of schemas within bounds, or measures them.
 type compiler struct {
 	Bounds
 	limit        int
 	comma, colon string
-	free         map[free]*grammar.DFA // values that are left free
-	memo         map[*expr]map[string]*grammar.DFA
-	strings      map[string]*grammar.DFA
-	depth        []*expr // recursive definitions around the current one
-	nested       int
+	strings      map[string]*grammar.DFA // of numbers and texts, whatever the bounds
+	memo         map[use]*grammar.DFA
 	used         map[use]bool
+	measured     map[use]measured // nil: automata are made
+	depth        []*expr          // recursive definitions around the current one
+	nested       int
 }
 
-func newCompiler(b Bounds, limit int, compact bool) *compiler {
-	c := &compiler{Bounds: b, limit: limit, comma: ", ", colon: ": ",
-		free: map[free]*grammar.DFA{}, memo: map[*expr]map[string]*grammar.DFA{},
-		used: map[use]bool{}, strings: map[string]*grammar.DFA{}}
+// use is a schema inside of recursive definitions.
+type use struct {
+	e   *expr
+	key string
+}
+
+// measured is what a schema adds to an automaton.
+type measured struct {
+	states   int
+	possible bool
+}
+
+func newCompiler(limit int, compact bool) *compiler {
+	c := &compiler{limit: limit, comma: ", ", colon: ": ", strings: map[string]*grammar.DFA{}}
 	if compact {
 		c.comma, c.colon = ",", ":"
 	}
 	return c
+}
+
+// within sets the bounds. Without measuring, automata are made.
+func (c *compiler) within(b Bounds, measuring bool) {
+	c.Bounds, c.depth, c.nested = b, nil, 0
+	c.memo, c.used, c.measured = map[use]*grammar.DFA{}, map[use]bool{}, nil
+	if measuring {
+		c.measured = map[use]measured{}
+	}
+}
+
+// measure returns how many states a schema's automaton has within bounds before it is made
+// deterministic, or a number above most. Errors are left to the compilation.
+func (c *compiler) measure(e *expr, bounds Bounds, most int) int {
+	c.within(bounds, true)
+	b := grammar.NewCounter(most)
+	_, _ = c.add(b, b.State(), b.State(), e)
+	return b.Size()
 }
 
 // maxNested bounds the schemas inside each other.
@@ -36,25 +64,25 @@ const maxNested = 100
 // schema returns the automaton of a schema's values.
 func (c *compiler) schema(e *expr) (*grammar.DFA, error) {
 	if e == anything {
-		return c.any(c.Free)
+		return c.any()
 	}
-	key := c.key()
-	if d := c.memo[e][key]; d != nil {
+	use := use{e, c.key()}
+	if d := c.memo[use]; d != nil {
 		return d, nil
 	}
+	measured := c.measured
+	c.measured = nil
 	b := grammar.NewBuilder(c.limit)
 	from, to := b.State(), b.State()
-	if _, err := c.inline(b, from, to, e); err != nil {
+	_, err := c.inline(b, from, to, e)
+	if c.measured = measured; err != nil {
 		return nil, err
 	}
 	d, err := b.DFA(from, to)
 	if err != nil {
 		return nil, err
 	}
-	if c.memo[e] == nil {
-		c.memo[e] = map[string]*grammar.DFA{}
-	}
-	c.memo[e][key] = d
+	c.memo[use] = d
 	return d, nil
 }
 
@@ -71,8 +99,26 @@ func (c *compiler) key() string {
 // schema is used for the first time its states become part of b; for further uses it has an
 // automaton of its own that is copied.
 func (c *compiler) add(b *grammar.Builder, from, to int32, e *expr) (bool, error) {
+	if e == anything {
+		d, err := c.any()
+		if err == nil {
+			b.Embed(from, to, d)
+		}
+		return true, err
+	}
 	use := use{e, c.key()}
-	if e != anything && !c.used[use] {
+	if c.measured != nil {
+		m, ok := c.measured[use]
+		if ok {
+			b.Count(m.states)
+			return m.possible, nil
+		}
+		before := b.Size()
+		possible, err := c.inline(b, from, to, e)
+		c.measured[use] = measured{b.Size() - before, possible}
+		return possible, err
+	}
+	if !c.used[use] {
 		c.used[use] = true
 		return c.inline(b, from, to, e)
 	}
@@ -82,12 +128,6 @@ func (c *compiler) add(b *grammar.Builder, from, to int32, e *expr) (bool, error
 	}
 	b.Embed(from, to, d)
 	return !d.Empty(), nil
-}
-
-// use is a schema inside of recursive definitions.
-type use struct {
-	e   *expr
-	key string
 }
 
 func (c *compiler) inline(b *grammar.Builder, from, to int32, e *expr) (possible bool, err error) {
@@ -126,12 +166,7 @@ func (c *compiler) shape(b *grammar.Builder, from, to int32, s *shape) (bool, er
 			b.Empty(b.Text(from, "false"), to)
 		}
 	case number, text:
-		d, err := c.scalar(s)
-		if err != nil {
-			return false, err
-		}
-		b.Embed(from, to, d)
-		return !d.Empty(), nil
+		return c.scalar(b, from, to, s)
 	default:
 		before := c.depth
 		defer func() { c.depth = before }()
@@ -158,11 +193,20 @@ func (c *compiler) shape(b *grammar.Builder, from, to int32, s *shape) (bool, er
 	return true, nil
 }
 
-func (c *compiler) scalar(s *shape) (*grammar.DFA, error) {
-	if s.kind == number {
-		return c.number(&s.numbers)
+func (c *compiler) scalar(b *grammar.Builder, from, to int32, s *shape) (bool, error) {
+	if s.kind == text && c.measured != nil && c.bounded(&s.texts) {
+		b.Count(c.estimate(&s.texts))
+		return true, nil
 	}
-	return c.texts(&s.texts)
+	d, err := c.texts(&s.texts)
+	if s.kind == number {
+		d, err = c.number(&s.numbers)
+	}
+	if err != nil {
+		return false, err
+	}
+	b.Embed(from, to, d)
+	return !d.Empty(), nil
 }
 
 // inside returns how often a recursive definition is around the current schema.
@@ -173,60 +217,6 @@ func (c *compiler) inside(e *expr) (n int) {
 		}
 	}
 	return n
-}
-
-// free is the depth of a value that the schema leaves free: of objects and arrays, and of arrays
-// alone. There is a state for each way in which they can be inside each other.
-type free struct{ depth, arrays int }
-
-// any returns the automaton of all values in which arrays and objects are nested to a depth.
-func (c *compiler) any(depth int) (*grammar.DFA, error) {
-	return c.nestedValues(free{depth, min(depth, c.Arrays)})
-}
-
-func (c *compiler) nestedValues(f free) (*grammar.DFA, error) {
-	if d := c.free[f]; d != nil {
-		return d, nil
-	}
-	b := grammar.NewBuilder(c.limit)
-	from, to := b.State(), b.State()
-	for _, k := range []kind{null, boolean, number, text} {
-		if _, err := c.shape(b, from, to, every(k)); err != nil {
-			return nil, err
-		}
-	}
-	b.Empty(b.Text(from, "[]"), to)
-	b.Empty(b.Text(from, "{}"), to)
-	if f.depth > 0 && f.arrays > 0 {
-		inner, err := c.nestedValues(free{f.depth - 1, f.arrays - 1})
-		if err != nil {
-			return nil, err
-		}
-		in, out := b.Text(from, "["), b.State()
-		b.Embed(in, out, inner)
-		b.Empty(b.Text(out, c.comma), in)
-		b.Empty(b.Text(out, "]"), to)
-	}
-	if f.depth > 0 {
-		inner, err := c.nestedValues(free{f.depth - 1, min(f.arrays, f.depth-1)})
-		if err != nil {
-			return nil, err
-		}
-		key, err := c.texts(&texts{most: -1})
-		if err != nil {
-			return nil, err
-		}
-		in, out, colon := b.Text(from, "{"), b.State(), b.State()
-		b.Embed(in, colon, key)
-		b.Embed(b.Text(colon, c.colon), out, inner)
-		b.Empty(b.Text(out, c.comma), in)
-		b.Empty(b.Text(out, "}"), to)
-	}
-	d, err := b.DFA(from, to)
-	if err == nil {
-		c.free[f] = d
-	}
-	return d, err
 }
 
 // array adds arrays. A state is known by the number of items and whether some item is as s.some

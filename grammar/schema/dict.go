@@ -119,6 +119,7 @@ func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, more bool)
 	if !more {
 		finish(at)
 	}
+	possible := false
 	if len(others) > 0 {
 		after := row()
 		finish(after)
@@ -126,18 +127,18 @@ func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, more bool)
 			b.Empty(after[n], at[n])
 		}
 		for _, o := range others {
-			_, err := c.enter(b, at, after, most, func(in, out int32) (bool, error) {
+			ok, err := c.enter(b, at, after, most, func(in, out int32) (bool, error) {
 				colon := b.State()
 				b.Embed(in, colon, o.key)
-				b.Embed(b.Text(colon, c.colon), out, o.value)
-				return true, nil
+				return c.add(b, b.Text(colon, c.colon), out, o.value)
 			})
 			if err != nil {
 				return false, err
 			}
+			possible = possible || ok
 		}
 	}
-	return len(others) > 0 || !more, nil
+	return possible || !more, nil
 }
 
 // enter adds one more key with its value after each number of keys. The value is shared by numbers
@@ -168,7 +169,10 @@ func (c *compiler) enter(b *grammar.Builder, at, next []int32, most int,
 }
 
 // further is a set of keys that are not named, with what their values may be.
-type further struct{ key, value *grammar.DFA }
+type further struct {
+	key   *grammar.DFA
+	value *expr
+}
 
 // maxPatterns bounds the patterns of an object's keys: any set of them may match.
 const maxPatterns = 6
@@ -207,25 +211,18 @@ func (c *compiler) others(s *dicts) (list []further, err error) {
 				value = both(value, r.rest)
 			}
 		}
-		if value == nothing {
+		if shapes, err := value.union(); err != nil || len(shapes) == 0 {
+			if err != nil {
+				return nil, err
+			}
 			continue
 		}
 		keys, err := c.furtherKeys(s, &key)
 		if err != nil {
 			return nil, err
 		}
-		if keys.Empty() {
-			continue
-		}
-		d, err := c.schema(value)
-		if value == anything {
-			d, err = c.any(max(c.Free-1, 0))
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !d.Empty() {
-			list = append(list, further{keys, d})
+		if !keys.Empty() {
+			list = append(list, further{keys, value})
 		}
 	}
 	return list, nil

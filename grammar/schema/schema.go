@@ -23,23 +23,7 @@ type Options struct {
 }
 
 // DefaultLimit is the default bound on states over bytes.
-const DefaultLimit = 20000
-
-// Bounds narrow a language to what an automaton of bounded size can hold. What is written is still
-// valid; some valid values are not written.
-type Bounds struct {
-	Free      int // depth of arrays and objects in values that the schema leaves free
-	Arrays    int // depth of arrays alone there
-	Recursion int // how often a definition contains itself
-	Text      int // characters of texts with a maxLength
-	Items     int // items of arrays with a maxItems
-}
-
-// bounds are tried in turn until the automaton is small enough.
-var bounds = []Bounds{
-	{6, 2, 4, 2000, 300}, {4, 2, 4, 1000, 100}, {3, 2, 3, 600, 40}, {2, 1, 3, 400, 20},
-	{1, 1, 2, 200, 10}, {1, 1, 1, 100, 6}, {0, 0, 1, 60, 6}, {0, 0, 0, 16, 3},
-}
+const DefaultLimit = 30000
 
 // Schema is a JSON Schema and its automaton.
 type Schema struct {
@@ -65,23 +49,47 @@ func Compile(data []byte, o Options) (*Schema, error) {
 	if _, err := s.root.union(); err != nil {
 		return nil, err
 	}
-	for _, b := range bounds {
-		if o.Depth > 0 {
-			b.Recursion = o.Depth
-		}
-		c := newCompiler(b, limit, o.Compact)
-		s.Bounds = b
-		if s.DFA, err = c.schema(s.root); err == nil && !s.Empty() || !tooLarge(err) && err != nil {
-			break
-		}
-	}
-	if err == nil && s.Empty() {
-		err = fmt.Errorf("schema is one that no value satisfies, want one that some value does")
-	}
-	if err != nil {
+	if err := s.build(limit, o.Depth); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// build makes the automaton within the widest bounds that fit. How large it is shows once it is
+// made, so bounds are chosen for a larger or smaller number of states where the first were wrong.
+func (s *Schema) build(limit, depth int) error {
+	c := newCompiler(limit, s.compact)
+	room, widened := roomy*limit, false
+	for {
+		b, size := c.choose(s.root, depth, room)
+		if b == s.Bounds { // as before
+			if s.DFA != nil {
+				break
+			}
+			room = room * 2 / 3
+			continue
+		}
+		c.within(b, false)
+		d, err := c.schema(s.root)
+		switch {
+		case tooLarge(err) && s.DFA != nil:
+			return nil
+		case tooLarge(err) && b != bounds[0].to(depth):
+			s.Bounds, room = b, min(room, size)*2/3
+			continue
+		case err != nil:
+			return err
+		}
+		s.DFA, s.Bounds = d, b
+		if widened || b == bounds[len(bounds)-1].to(depth) || 2*d.States() > limit {
+			break
+		}
+		room, widened = size*limit/max(d.States(), 1)*3/4, true
+	}
+	if s.Empty() {
+		return fmt.Errorf("schema is one that no value satisfies, want one that some value does")
+	}
+	return nil
 }
 
 func tooLarge(err error) bool {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
@@ -136,6 +137,49 @@ func TestJudgesAsAValidatorDoes(t *testing.T) {
 	}
 }
 
+// Where not all characters can be counted one by one, no text is too long or too short, and none of
+// plain characters is left out.
+func TestCountedTexts(t *testing.T) {
+	const least, most = 3, 60
+	s, err := schema.Compile(fmt.Appendf(nil, `{"minLength": %d, "maxLength": %d, "type": "string"}`,
+		least, most), schema.Options{Limit: 400})
+	require.NoError(t, err)
+	require.Less(t, s.Bounds.Exact, most)
+	require.LessOrEqual(t, s.States(), 400)
+	for n := range most + 2 {
+		require.Equal(t, n >= least && n <= most, s.Match(`"`+strings.Repeat("a", n)+`"`), n)
+	}
+	require.True(t, s.Match(`"`+strings.Repeat("é", s.Bounds.Exact)+`"`))
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringOfN(rapid.RuneFrom([]rune("ab\\\"\né日𝄞")), 0, most+5, -1).Draw(t, "text")
+		data, err := json.Marshal(text)
+		require.NoError(t, err)
+		out, err := s.Write(data)
+		require.NoError(t, err)
+		if n := utf8.RuneCountInString(text); n < least || n > most {
+			require.False(t, s.Match(out), text)
+		}
+	})
+}
+
+// What has no part in the size is not narrowed.
+func TestBoundsAreNarrowedByThemselves(t *testing.T) {
+	var list []string
+	for i := range 8 {
+		list = append(list, fmt.Sprintf(`"text_%d": {"type": "string", "maxLength": 1000}`, i))
+	}
+	text := `{"type": "object", "additionalProperties": false, "properties": {
+		"tree": {"$ref": "#/$defs/tree"}, ` + strings.Join(list, ", ") + `},
+		"$defs": {"tree": {"type": "object", "additionalProperties": false, "properties": {"child": {"$ref": "#/$defs/tree"}}}}}`
+	s, err := schema.Compile([]byte(text), schema.Options{Limit: 8000})
+	require.NoError(t, err)
+	require.Less(t, s.Bounds.Text, 1000)
+	require.GreaterOrEqual(t, s.Bounds.Text, 200)
+	require.Equal(t, 4, s.Bounds.Recursion)
+	require.Equal(t, 7, s.Bounds.Free)
+	require.LessOrEqual(t, s.States(), 8000)
+}
+
 func TestRefusedByName(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"unevaluatedProperties": false}`:                "schema is unevaluatedProperties at #,",
@@ -146,7 +190,7 @@ func TestRefusedByName(t *testing.T) {
 		`[]`:                                              "schema is no schema at #",
 		`{"a"`:                                            "schema is not JSON",
 		`{"allOf": [{"$ref": "#"}]}`:                      "a definition that is itself",
-		`{"minLength": 3000000, "type": "string"}`:        "states is more than 20000",
+		`{"minLength": 3000000, "type": "string"}`:        "states is more than 30000",
 	} {
 		_, err := schema.Compile([]byte(text), schema.Options{})
 		require.ErrorContains(t, err, want, text)

@@ -5,13 +5,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"unmask/grammar"
 )
 
 // texts returns the automaton of texts as JSON strings.
 func (c *compiler) texts(s *texts) (*grammar.DFA, error) {
-	key := fmt.Sprint(s.least, s.most, s.match, s.not)
+	key := fmt.Sprint(s.least, c.most(s), min(c.Exact, s.most), s.match, s.not)
 	key = fmt.Sprintf("%s%q%v%q", key, s.in, s.in == nil, s.out)
 	if d := c.strings[key]; d != nil {
 		return d, nil
@@ -48,13 +50,32 @@ func (c *compiler) list(key string, list []string) error {
 	return err
 }
 
+// most returns the most characters that texts have within the bounds, -1 for any number.
+func (c *compiler) most(s *texts) int {
+	if s.most > max(c.Text, s.least) {
+		return max(c.Text, s.least)
+	}
+	return s.most
+}
+
+// bounded reports whether the number of states grows with the bounds.
+func (c *compiler) bounded(s *texts) bool { return s.in == nil && s.most > bounds[0].Text }
+
+// estimate returns about how many states texts with a bounded number of characters have.
+func (c *compiler) estimate(s *texts) int {
+	const exact, coarse = 9, 2 // states of a character, with the bytes of UTF-8 and escapes
+	most := c.most(s)
+	one := min(most, max(s.least, c.Exact))
+	states := exact*one + coarse*(most-one)
+	for _, m := range s.match { // most patterns are of characters of one byte
+		states = min(states, m.States()*most)
+	}
+	return states
+}
+
 // content returns the automaton of texts in characters, without what is left out.
 func (c *compiler) content(s *texts) (*grammar.DFA, error) {
-	most := s.most
-	if most > max(c.Text, s.least) {
-		most = max(c.Text, s.least)
-	}
-	d, err := length(s.least, most, c.limit)
+	d, err := length(s.least, c.most(s), c.Exact, c.limit)
 	for _, m := range s.match {
 		if err == nil {
 			d, err = grammar.Intersect(d, m, c.limit)
@@ -68,28 +89,56 @@ func (c *compiler) content(s *texts) (*grammar.DFA, error) {
 	return d, err
 }
 
-// length returns the automaton of texts of least to most characters, -1 for any number.
-func length(least, most, limit int) (*grammar.DFA, error) {
+// grain is how many characters another one than a plain one may count for.
+const grain = 8
+
+// length returns the automaton of texts of least to most characters, -1 for any number. After exact
+// ones, a character that is not written as one byte counts as many as lead to a multiple of grain,
+// so that not each number has states for the bytes of UTF-8 and escapes.
+func length(least, most, exact, limit int) (*grammar.DFA, error) {
 	b := grammar.NewBuilder(limit)
-	to := b.State()
-	from := b.State()
-	start := from
-	for n := 0; ; n++ {
-		if n >= least {
-			b.Empty(from, to)
-		}
-		if n == most || b.Full() {
-			break
-		}
-		if most < 0 && n >= least {
-			b.AnyRune(from, from)
-			break
-		}
-		next := b.State()
-		b.AnyRune(from, next)
-		from = next
+	last := max(most, 0)
+	if most < 0 {
+		last, exact = least, least
 	}
-	return b.DFA(start, to)
+	exact = max(exact, least)
+	to, at := b.State(), []int32{b.State()}
+	for len(at) <= last && !b.Full() {
+		at = append(at, b.State())
+	}
+	if most < 0 {
+		b.AnyRune(at[len(at)-1], at[len(at)-1])
+	}
+	others := int32(-1)
+	for n, s := range at {
+		if n >= least {
+			b.Empty(s, to)
+		}
+		switch {
+		case n+1 == len(at):
+		case n < exact:
+			b.AnyRune(s, at[n+1])
+		default:
+			if then := (n/grain + 1) * grain; then >= len(at) {
+				others = -1
+			} else if others < 0 || n%grain == 0 {
+				others = b.State()
+				runes(b, others, at[then], 0, ' '-1, '"', '"', '\\', '\\', utf8.RuneSelf, unicode.MaxRune)
+			}
+			if others >= 0 {
+				b.Empty(s, others)
+			}
+			runes(b, s, at[n+1], ' ', '!', '#', '[', ']', utf8.RuneSelf-1)
+		}
+	}
+	return b.DFA(at[0], to)
+}
+
+// runes adds edges for pairs of a first and a last character.
+func runes(b *grammar.Builder, from, to int32, list ...rune) {
+	for i := 0; i < len(list); i += 2 {
+		b.Runes(from, to, list[i], list[i+1])
+	}
 }
 
 // escaped returns the automaton of the JSON strings of d's texts. Control characters without a

@@ -1,0 +1,74 @@
+package schema
+
+import (
+	"sync"
+
+	"unmask/grammar"
+)
+
+// free is the depth of a value that the schema leaves free: of objects and arrays, and of arrays
+// alone. There is a state for each way in which they can be inside each other.
+type free struct {
+	depth, arrays int
+	comma, colon  string
+}
+
+// freeValues are the automata of free values, the same for all schemas.
+var freeValues = struct {
+	sync.Mutex
+	known map[free]*grammar.DFA
+}{known: map[free]*grammar.DFA{}}
+
+// any returns the automaton of all values, as deep as the bounds are.
+func (c *compiler) any() (*grammar.DFA, error) {
+	freeValues.Lock()
+	defer freeValues.Unlock()
+	return free{c.Free, min(c.Free, c.Arrays), c.comma, c.colon}.values()
+}
+
+// values returns the automaton. The caller holds the lock.
+func (f free) values() (*grammar.DFA, error) {
+	if d := freeValues.known[f]; d != nil {
+		return d, nil
+	}
+	b := grammar.NewBuilder(0)
+	from, to := b.State(), b.State()
+	scalars := newCompiler(DefaultLimit, false)
+	for _, k := range []kind{null, boolean, number, text} {
+		if _, err := scalars.shape(b, from, to, every(k)); err != nil {
+			return nil, err
+		}
+	}
+	b.Empty(b.Text(from, "[]"), to)
+	b.Empty(b.Text(from, "{}"), to)
+	if f.depth > 0 && f.arrays > 0 {
+		inner, err := free{f.depth - 1, f.arrays - 1, f.comma, f.colon}.values()
+		if err != nil {
+			return nil, err
+		}
+		in, out := b.Text(from, "["), b.State()
+		b.Embed(in, out, inner)
+		b.Empty(b.Text(out, f.comma), in)
+		b.Empty(b.Text(out, "]"), to)
+	}
+	if f.depth > 0 {
+		inner, err := free{f.depth - 1, min(f.arrays, f.depth-1), f.comma, f.colon}.values()
+		if err != nil {
+			return nil, err
+		}
+		key, err := scalars.texts(&texts{most: -1})
+		if err != nil {
+			return nil, err
+		}
+		in, out, colon := b.Text(from, "{"), b.State(), b.State()
+		b.Embed(in, colon, key)
+		b.Embed(b.Text(colon, f.colon), out, inner)
+		b.Empty(b.Text(out, f.comma), in)
+		b.Empty(b.Text(out, "}"), to)
+	}
+	d, err := b.DFA(from, to)
+	if err == nil {
+		freeValues.known[f] = d
+	}
+	return d, err
+}
