@@ -27,7 +27,8 @@ var bounds = []Bounds{
 // minimal than afterwards, at first.
 const roomy = 3
 
-// dimensions are the parts of Bounds that are chosen by themselves, in the order in which they grow.
+// dimensions are the parts of Bounds that are chosen by themselves, in the order in which they
+// grow.
 var dimensions = []func(to *Bounds, from Bounds){
 	func(to *Bounds, from Bounds) { to.Recursion = from.Recursion },
 	func(to *Bounds, from Bounds) { to.Free, to.Arrays = from.Free, from.Arrays },

@@ -170,7 +170,8 @@ func TestBoundsAreNarrowedByThemselves(t *testing.T) {
 	}
 	text := `{"type": "object", "additionalProperties": false, "properties": {
 		"tree": {"$ref": "#/$defs/tree"}, ` + strings.Join(list, ", ") + `},
-		"$defs": {"tree": {"type": "object", "additionalProperties": false, "properties": {"child": {"$ref": "#/$defs/tree"}}}}}`
+		"$defs": {"tree": {"type": "object", "additionalProperties": false, "properties": {
+		"child": {"$ref": "#/$defs/tree"}}}}}`
 	s, err := schema.Compile([]byte(text), schema.Options{Limit: 8000})
 	require.NoError(t, err)
 	require.Less(t, s.Bounds.Text, 1000)
