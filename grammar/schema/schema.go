@@ -58,35 +58,40 @@ func Compile(data []byte, o Options) (*Schema, error) {
 // build makes the automaton within the widest bounds that fit. How large it is shows once it is
 // made, so bounds are chosen for a larger or smaller number of states where the first were wrong.
 func (s *Schema) build(limit, depth int) error {
+	widest, narrowest := bounds[len(bounds)-1].to(depth), bounds[0].to(depth)
 	c := newCompiler(limit, s.compact)
 	room, widened := roomy*limit, false
 	for {
 		b, size := c.choose(s.root, depth, room)
-		if b == s.Bounds { // as before
-			if s.DFA != nil {
-				break
-			}
+		if b == s.Bounds && s.DFA != nil {
+			break
+		}
+		if b == s.Bounds { // too large
 			room = room * 2 / 3
 			continue
 		}
 		c.within(b, false)
 		d, err := c.schema(s.root)
-		switch {
-		case tooLarge(err) && s.DFA != nil:
-			return nil
-		case tooLarge(err) && b != bounds[0].to(depth):
+		if tooLarge(err) && s.DFA != nil {
+			break
+		}
+		if tooLarge(err) && b != narrowest {
 			s.Bounds, room = b, min(room, size)*2/3
 			continue
-		case err != nil:
+		}
+		if err != nil {
 			return err
 		}
 		s.DFA, s.Bounds = d, b
-		if widened || b == bounds[len(bounds)-1].to(depth) || 2*d.States() > limit {
+		if widened || b == widest || 2*d.States() > limit {
 			break
 		}
 		room, widened = size*limit/max(d.States(), 1)*3/4, true
 	}
-	if s.Empty() {
+	switch {
+	case s.Empty() && s.Bounds != widest:
+		return &grammar.TooLarge{Limit: limit}
+	case s.Empty():
 		return fmt.Errorf("schema is one that no value satisfies, want one that some value does")
 	}
 	return nil

@@ -73,9 +73,10 @@ func (c *compiler) estimate(s *texts) int {
 	return states
 }
 
-// content returns the automaton of texts in characters, without what is left out.
+// content returns the automaton of texts in characters, without what is left out. The length comes
+// last, because it makes the largest automaton.
 func (c *compiler) content(s *texts) (*grammar.DFA, error) {
-	d, err := length(s.least, c.most(s), c.Exact, c.limit)
+	d, err := length(0, -1, 0, c.limit)
 	for _, m := range s.match {
 		if err == nil {
 			d, err = grammar.Intersect(d, m, c.limit)
@@ -86,7 +87,14 @@ func (c *compiler) content(s *texts) (*grammar.DFA, error) {
 			d, err = grammar.Subtract(d, m, c.limit)
 		}
 	}
-	return d, err
+	if err != nil || s.least == 0 && s.most < 0 {
+		return d, err
+	}
+	n, err := length(s.least, c.most(s), c.Exact, c.limit)
+	if err != nil || len(s.match)+len(s.not) == 0 {
+		return n, err
+	}
+	return grammar.Intersect(d, n, c.limit)
 }
 
 // grain is how many characters another one than a plain one may count for.
