@@ -5,6 +5,7 @@ import (
 
 	"unmask/constrain"
 	"unmask/internal/philox"
+	"unmask/kvcache"
 	"unmask/model"
 	"unmask/samplers"
 )
@@ -26,6 +27,7 @@ type member struct {
 	state  any                 // the sampler's state
 	again  bool                // it takes a step even if nothing is masked
 	cached []int32             // tokens that the kept keys and values were computed from
+	prefix kvcache.Prefix      // of cached, until it has a place
 	speech *constrain.Sequence // with a language
 	step   stepState
 }

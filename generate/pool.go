@@ -49,6 +49,9 @@ type PoolOptions struct {
 	Most   int
 	Length int  // positions of the longest sequence; 0 means the model's
 	Guided bool // requests may have guidance; cached keys and values then take twice the memory
+	// Store keeps keys and values of what finished sequences begin with, for later ones, also of
+	// other pools of the same model; nil: none
+	Store *kvcache.Store
 }
 
 // ErrFull is returned by Add when the pool is full.
@@ -236,6 +239,7 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 	m.left = m.masked()
 	clear(m.past)
 	m.speech = m.newSpeech()
+	p.recall(m)
 	m.loop = t.newLoop(m)
 	if t.stateful != nil {
 		m.state = t.stateful.NewState(len(l.start))
@@ -298,7 +302,9 @@ func (p *Pool) commit() []*Sequence {
 			m.Resized = m.Resized[:0]
 			continue
 		}
-		m.commit()
+		if m.commit(); m.Finished {
+			p.remember(m)
+		}
 		p.out = append(p.out, &m.Sequence)
 	}
 	return p.out

@@ -32,7 +32,9 @@ func (p *Pool) pause(only []*Sequence) error {
 }
 
 // keeps reports whether a later step of the member reads keys and values of an earlier step.
-func (m *member) keeps() bool { return m.Reuse != NoReuse && len(m.cached) > 0 }
+func (m *member) keeps() bool {
+	return m.Reuse != NoReuse && m.place != nowhere && len(m.cached) > 0
+}
 
 // seat gives every member of the step that uses the cache a place in it. It takes places from
 // waiting members that will not read theirs again.
@@ -49,6 +51,7 @@ func (p *Pool) seat() {
 			p.places[at].place = nowhere
 		}
 		p.places[at], m.place = m, at
+		p.restore(m)
 	}
 }
 

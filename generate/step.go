@@ -47,6 +47,8 @@ type Evaluated struct {
 	Full    int // full passes
 	Partial int // rows of partial passes
 	Head    int // rows of the output head
+	// positions at the beginning whose keys and values came from PoolOptions.Store
+	Recalled int
 	// of self-speculation: tokens that were drafted, and those that the check found right
 	Drafted, Accepted int
 }

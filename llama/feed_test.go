@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend"
+	"unmask/backend/cpu"
 	"unmask/internal/parity"
+	"unmask/internal/simd"
 	"unmask/model"
 )
 
@@ -198,6 +200,48 @@ func (f *feeding) wedlm() {
 		got, err := f.m.Feed(context.Background(), b, parity.Count(n)[at:], model.Commit)
 		require.NoError(f.t, err)
 		parity.Close(f.t, want, parity.Logits(f.t, got, rest, columns), f.tolerance)
+	}
+}
+
+// The rows of causal passes have the same bits however a sequence is cut into passes, beyond the
+// blocks of keys of any kernel too, in every precision and on every instruction set.
+func TestFeedInParts(t *testing.T) {
+	const n, columns = 150, 160
+	tokens := make([]int32, n)
+	for i := range tokens {
+		tokens[i] = int32(12 + i*7%80)
+	}
+	levels := simd.Available()
+	for _, pack := range []string{"nemotron-labs-tiny", "wedlm-8b-tiny"} {
+		for i, level := range levels {
+			for _, precision := range []backend.Precision{backend.F32, backend.BF16, backend.Int8} {
+				if precision == backend.Int8 && i != len(levels)-1 {
+					continue
+				}
+				p := parity.Open(t, pack)
+				l, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{
+					ISA: level.String()}), Precision: precision})
+				require.NoError(t, err)
+				f := &feeding{t: t, p: p, m: l.Denoiser.(model.Feeder)}
+				passes := func(ends ...int) (logits []float32) {
+					b, from := f.batch(1, n), 0
+					copy(b.Tokens, tokens)
+					for _, to := range ends {
+						b.Lengths, b.Read = []int{to}, nil
+						rows := parity.Count(to)[from:]
+						got, err := f.m.Feed(context.Background(), b, rows, model.Commit)
+						require.NoError(t, err)
+						logits = append(logits, parity.Logits(t, got, rows, columns)...)
+						from = to
+					}
+					return logits
+				}
+				want := passes(n)
+				for _, ends := range [][]int{{96, n}, {31, 64, 70, 149, n}} {
+					require.Equal(t, want, passes(ends...), "%s, %s, %s, %v", pack, level, precision, ends)
+				}
+			}
+		}
 	}
 }
 

@@ -83,7 +83,7 @@ func TestGGUFOfFolders(t *testing.T) {
 			want, err := model.Load(p.Source, model.Options{Backend: valued{cpu.New(cpu.Options{})}})
 			require.NoError(t, err)
 			file := filepath.Join(t.TempDir(), "m.gguf")
-			require.NoError(t, gguf.Convert(context.Background(), "../testdata/packs/"+pack, file, "q8_0"))
+			require.NoError(t, gguf.Convert(context.Background(), p.Folder(), file, "q8_0"))
 			src, err := model.Open(file)
 			require.NoError(t, err)
 			defer src.Set.Close()

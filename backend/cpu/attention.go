@@ -102,7 +102,7 @@ func (j *attentionJob) block(worker, i int) {
 		w.top[i] = float32(math.Inf(-1))
 	}
 	clear(w.o[:lanes*dim])
-	step := keyStep(j.h.Keys)
+	step := keyStep(j.h)
 	for key := 0; key < j.h.Keys; key += step {
 		n := min(step, j.h.Keys-key)
 		b := keyBlock{k[key*dim:], v[key*dim:], k[(key+n)*dim:], v[(key+n)*dim:]}
@@ -155,10 +155,15 @@ func (j *attentionJob) stepRounded(w *attentionScratch, p vec.Panel, at, n, key,
 	p.ValuesBF16(w.o[at*dim:], w.values, w.scores, w.alpha[at:], even/2, dim, b.nextK)
 }
 
-// keyStep divides keys into blocks of about 64 and nearly equal size.
-func keyStep(keys int) int {
-	blocks := max(1, (keys+32)/64)
-	return ((keys+blocks-1)/blocks + 7) &^ 7
+// keyStep divides keys into blocks of about 64 and nearly equal size. Causal rows, which see some
+// of the keys, have blocks that do not depend on how many keys there are: a row has the same bits
+// in a pass over more or less of its sequence.
+func keyStep(h backend.Heads) int {
+	if h.Causal {
+		return 64
+	}
+	blocks := max(1, (h.Keys+32)/64)
+	return ((h.Keys+blocks-1)/blocks + 7) &^ 7
 }
 
 // panel returns the panel for the next of n rows: the widest one that leaves fewer lanes empty than

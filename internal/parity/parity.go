@@ -33,7 +33,7 @@ func Open(t testing.TB, name string) *Pack {
 	cases, err := weights.Open(filepath.Join(dir, name, "cases.safetensors"))
 	require.NoError(t, err)
 	t.Cleanup(func() { src.Set.Close(); cases.Close() })
-	return &Pack{Source: src, t: t, cases: cases}
+	return &Pack{Source: src, t: t, cases: cases, dir: filepath.Join(dir, name)}
 }
 
 // root returns the root of the module, above the working directory, which is a test's package.
@@ -47,6 +47,9 @@ func root() string {
 	}
 	return at
 }
+
+// Folder returns the pack's folder.
+func (p *Pack) Folder() string { return p.dir }
 
 // Full reports whether the pack has a published size.
 func (p *Pack) Full() bool {
