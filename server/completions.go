@@ -8,6 +8,7 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/internal/jsonline"
 	"unmask/samplers"
 )
 
@@ -28,7 +29,7 @@ func readStream(f *fields) (s streaming) {
 		case `"events"`:
 			s.form = "events"
 		default:
-			if kindOf(raw) == "a text" {
+			if jsonline.KindOf(raw) == "a text" {
 				f.fail(outOfRange("stream", cut(string(raw)), `true, false or "events"`))
 			} else {
 				f.wrongType("stream", raw, `true, false or "events"`)
@@ -96,19 +97,19 @@ func readPrompts(f *fields, m *servedModel) (prompts []unmask.Request) {
 		f.fail(bad("missing", "prompt", "prompt is an empty list, want a text or token ids"))
 		return nil
 	}
-	if kindOf(list[0]) == "a number" {
+	if jsonline.KindOf(list[0]) == "a number" {
 		return []unmask.Request{{Tokens: readIDs(f, "prompt", list, m, false)}}
 	}
 	if len(list) > maxPrompts {
 		f.fail(bad("out_of_range", "prompt", "prompt has %d texts, want 1 to %d", len(list), maxPrompts))
 		return nil
 	}
-	kind := kindOf(list[0])
+	kind := jsonline.KindOf(list[0])
 	for i, one := range list {
-		if kindOf(one) != kind || kind != "a text" && kind != "a list" {
+		if jsonline.KindOf(one) != kind || kind != "a text" && kind != "a list" {
 			f.fail(bad("wrong_type", "prompt",
 				"prompt %d is %s, want all texts or all lists of token ids", i,
-				kindOf(one)))
+				jsonline.KindOf(one)))
 			return nil
 		}
 		if kind == "a text" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"unmask"
+	"unmask/internal/jsonline"
 )
 
 // editorIgnored are fields of llama.cpp's POST /infill that the plugins llama.vim and llama.vscode
@@ -74,7 +75,7 @@ func readExtra(f *fields) (texts []string) {
 		var chunk struct{ Filename, Text string }
 		if json.Unmarshal(one, &chunk) != nil {
 			f.fail(bad("wrong_type", "input_extra", `input_extra has %s, want {"filename", "text"}`,
-				kindOf(one)))
+				jsonline.KindOf(one)))
 			return nil
 		}
 		if text := strings.TrimRight(chunk.Text, "\n"); text != "" {

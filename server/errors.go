@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"unmask"
+	"unmask/internal/jsonline"
 	"unmask/param"
 	"unmask/server/engine"
 )
@@ -141,6 +142,16 @@ func refused(name string, err error) *Fault {
 		}
 	}
 	return bad(code, name, "%s", text)
+}
+
+// jsonCodes are the codes of bodies that are not strict JSON.
+var jsonCodes = map[jsonline.Kind]string{jsonline.Syntax: "invalid_json",
+	jsonline.NotUTF8: "invalid_utf8", jsonline.TooDeep: "too_deep", jsonline.Twice: "duplicate_key"}
+
+// notJSON returns the fault for a body that jsonline refuses.
+func notJSON(err error) *Fault {
+	e, _ := errors.AsType[*jsonline.Error](err)
+	return bad(jsonCodes[e.Kind], e.Name, "%s", e.Message)
 }
 
 // failures are the status and the code of calls without an answer.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"unmask/generate"
+	"unmask/internal/jsonline"
 )
 
 // Hurry makes one of the server's patiences short, before it is asked: header, body, beat or write.
@@ -39,9 +40,9 @@ func (s *Server) Watching() int { return s.calls.Watching() }
 // Prepared returns what the first sequence of a request's body is prepared as, without making it.
 // kind is that of a job: completions, chat, infill or images.
 func (s *Server) Prepared(kind string, body []byte) (generate.Request, error) {
-	object, fault := readObject(body)
-	if fault != nil {
-		return generate.Request{}, fault
+	object, err := jsonline.Object(body)
+	if err != nil {
+		return generate.Request{}, err
 	}
 	f := &fields{object: object}
 	a, _ := s.readers()[kind](httptest.NewRequest("POST", "/", nil), f)

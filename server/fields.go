@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"unmask/internal/jsonline"
 	"unmask/param"
 )
 
@@ -46,7 +47,7 @@ func (f *fields) value(name string) json.RawMessage {
 func (f *fields) has(name string) bool { return f.value(name) != nil }
 
 func (f *fields) wrongType(name string, raw []byte, want string) {
-	found := kindOf(raw)
+	found := jsonline.KindOf(raw)
 	if found == "a number" {
 		found = cut(string(raw))
 	}
@@ -132,7 +133,7 @@ func (f *fields) seed(name string) (seed uint64, given bool) {
 		return 0, false
 	}
 	text := string(raw)
-	switch kindOf(raw) {
+	switch jsonline.KindOf(raw) {
 	case "a text":
 		text = f.textOf(name, raw)
 	case "a number":
@@ -202,7 +203,7 @@ func (f *fields) neutral(name string, values ...string) {
 		}
 	}
 	found := cut(string(raw))
-	if k := kindOf(raw); k == "an object" || k == "a list" {
+	if k := jsonline.KindOf(raw); k == "an object" || k == "a list" {
 		found = k
 	}
 	want := "it left out"

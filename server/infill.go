@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"unmask/internal/jsonline"
 )
 
 // holeNames are the fields of /v1/infill that a request has by other names.
@@ -75,7 +77,7 @@ func readParts(f *fields, parts []json.RawMessage, m *servedModel) (tokens []int
 	length := m.spec.Length()
 	for i, one := range parts {
 		switch {
-		case kindOf(one) == "a text":
+		case jsonline.KindOf(one) == "a text":
 			ids, err := m.Text.Encode(f.textOf("parts", one))
 			if err != nil {
 				f.fail(bad("out_of_range", "parts", "part %d: %s", i, oneLine(err)))
@@ -92,7 +94,7 @@ func readParts(f *fields, parts []json.RawMessage, m *servedModel) (tokens []int
 			tokens = append(tokens, slices.Repeat([]int32{m.spec.Mask}, n)...)
 		default:
 			f.fail(bad("wrong_type", "parts", "part %d is %s, want a text or a number of tokens", i,
-				kindOf(one)))
+				jsonline.KindOf(one)))
 			return nil
 		}
 		if len(tokens) > length {

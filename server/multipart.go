@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"unmask/internal/jsonline"
 	"unmask/param"
 )
 
@@ -101,14 +102,14 @@ func (f *form) put(name string, values []string) *Fault {
 	if len(values) > 1 && !slices.Contains(listed, name) {
 		return bad("duplicate_key", name, "%s is there twice, want it once", param.Quote(name))
 	}
-	if at := invalidUTF8([]byte(strings.Join(values, ""))); at >= 0 {
+	if at := jsonline.InvalidUTF8([]byte(strings.Join(values, ""))); at >= 0 {
 		return bad("invalid_utf8", name, "%s: byte %d is no UTF-8, want UTF-8 alone",
 			param.Quote(name), at)
 	}
 	switch text := values[0]; {
 	case slices.Contains(listed, name):
 		f.object[name] = encode(values)
-	case !slices.Contains(textual, name) && !strings.HasPrefix(text, "{") && scan([]byte(text)) == nil:
+	case !slices.Contains(textual, name) && !strings.HasPrefix(text, "{") && jsonline.Check([]byte(text)) == nil:
 		f.object[name] = json.RawMessage(strings.TrimSpace(text))
 	default:
 		f.object[name] = encode(text)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"unmask/internal/jsonline"
 	"unmask/param"
 )
 
@@ -140,8 +141,11 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*fields, *Fau
 	if f != nil {
 		return nil, f
 	}
-	object, f := readObject(body)
-	return &fields{object: object}, f
+	object, err := jsonline.Object(body)
+	if err != nil {
+		return nil, notJSON(err)
+	}
+	return &fields{object: object}, nil
 }
 
 // checkContent refuses a body of another type, or one that is packed.

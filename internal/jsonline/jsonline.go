@@ -1,4 +1,4 @@
-// Package jsonline says in plain words what is wrong with a line of JSON.
+// Package jsonline reads JSON strictly, and says in plain words what is wrong with it.
 package jsonline
 
 import (
@@ -30,7 +30,8 @@ func Plain(err error) error {
 	return fmt.Errorf("%s is %s, want %s", field, found(wrong.Value), want(wrong.Type))
 }
 
-// Strict decodes a line with one value. An unknown name is an error, in the words of Plain.
+// Strict decodes a line with one value that Check allows. An unknown name is an error, in the words
+// of Plain.
 func Strict(line []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -40,7 +41,7 @@ func Strict(line []byte, v any) error {
 	if _, err := d.Token(); err != io.EOF {
 		return errors.New("more than one value")
 	}
-	return nil
+	return Check(line)
 }
 
 // found returns how a value of encoding/json's description is called.

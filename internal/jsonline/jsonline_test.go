@@ -2,6 +2,7 @@ package jsonline
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,4 +45,26 @@ func TestMissing(t *testing.T) {
 	require.Equal(t, "b", Missing([]byte(`{"a":0}`), "a", "b", "c"))
 	require.Equal(t, "a", Missing([]byte(`{"a":null}`), "a"))
 	require.Equal(t, "a", Missing([]byte(`{"A":1}`), "a"))
+}
+
+func TestStrict(t *testing.T) {
+	var o outer
+	require.NoError(t, Strict([]byte(`{"steps":3,"parts":{"a":{"seed":1}}}`), &o))
+	require.Equal(t, 3, o.Steps)
+	for line, want := range map[string]string{
+		`{"name":"a"} {}`:                      "more than one value",
+		`{"nam":"a"}`:                          `unknown field "nam"`,
+		`{"name":"a","name":"b"}`:              `"name" is there twice, want it once`,
+		`{"parts":{"a":{},"a":{}}}`:            `"a" is there twice, want it once`,
+		"{\"name\":\"\xff\"}":                  "byte 9 is no UTF-8, want UTF-8 alone",
+		`{"name":"\ud800"}`:                    "byte 9 is half of a surrogate pair, want both halves",
+		`{"list":` + strings.Repeat("[", 70):   "unexpected EOF",
+		`{"name":` + strings.Repeat(" ", 9000): "unexpected EOF",
+	} {
+		require.EqualError(t, Strict([]byte(line), &o), want, line)
+	}
+	_, err := Object([]byte(strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1)))
+	var refused *Error
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, TooDeep, refused.Kind)
 }
