@@ -109,7 +109,8 @@ func (f *form) put(name string, values []string) *Fault {
 	switch text := values[0]; {
 	case slices.Contains(listed, name):
 		f.object[name] = encode(values)
-	case !slices.Contains(textual, name) && !strings.HasPrefix(text, "{") && jsonline.Check([]byte(text)) == nil:
+	case !slices.Contains(textual, name) && !strings.HasPrefix(text, "{") &&
+		jsonline.Check([]byte(text)) == nil:
 		f.object[name] = json.RawMessage(strings.TrimSpace(text))
 	default:
 		f.object[name] = encode(text)

@@ -1,0 +1,160 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/server/engine"
+)
+
+// counted are Stats that only count.
+type counted struct {
+	mu        sync.Mutex
+	sequences int
+	hits      int
+	cancelled []string
+}
+
+func (c *counted) Queued(time.Duration)         {}
+func (c *counted) FirstStep(time.Duration)      {}
+func (c *counted) Pass(float64, int, int)       {}
+func (c *counted) Opened(int)                   {}
+func (c *counted) Repeated()                    {}
+func (c *counted) Evaluated(generate.Evaluated) { c.mu.Lock(); c.sequences++; c.mu.Unlock() }
+func (c *counted) Hit()                         { c.mu.Lock(); c.hits++; c.mu.Unlock() }
+func (c *counted) Cancelled(why string) {
+	c.mu.Lock()
+	c.cancelled = append(c.cancelled, why)
+	c.mu.Unlock()
+}
+
+// tokens is an answer.
+type tokens []int32
+
+func (tokens) Bytes() int64 { return 100 }
+
+// setup is an engine of an exact model. It runs once run is called.
+type setup struct {
+	*testing.T
+	m      *unmask.Model
+	now    time.Time
+	engine *engine.Engine
+	calls  *engine.Calls
+	stats  counted
+}
+
+func newSetup(t *testing.T, queue int) *setup {
+	m, err := unmask.Load(t.Context(), "oracle:markov:length=16,tokens=4", unmask.Options{})
+	require.NoError(t, err)
+	s := &setup{T: t, m: m, now: time.Now()}
+	s.calls = engine.NewCalls(1<<20, &s.stats)
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	s.engine = engine.New(ctx, m, engine.Options{Rows: 64, Memory: 1 << 20, Queue: queue,
+		Seconds: 600, Calls: s.calls, Now: func() time.Time { return s.now }})
+	return s
+}
+
+// call returns a call for the sequence of a seed.
+func (s *setup) call(seed uint64, limit time.Duration) *engine.Call {
+	q, err := s.m.Prepare(s.Context(), unmask.Request{Seed: seed})
+	require.NoError(s, err)
+	var c *engine.Call
+	c, err = s.engine.Call(engine.Spec{Key: fmt.Sprint(seed), Sequences: []generate.Request{q},
+		Created: s.now, Limit: s.now.Add(limit),
+		Answer: func() (engine.Answer, error) { return tokens(c.Members[0].Tokens), nil }})
+	require.NoError(s, err)
+	return c
+}
+
+// refused requires an error of a kind.
+func (s *setup) refused(kind engine.Kind, err error) {
+	var e *engine.Error
+	require.ErrorAs(s, err, &e)
+	require.Equal(s, kind, e.Kind, e.Message)
+}
+
+func TestEqualCallsShareOne(t *testing.T) {
+	s := newSetup(t, 10)
+	first, hit, err := s.calls.Begin(s.call(7, time.Hour))
+	require.NoError(t, err)
+	require.False(t, hit)
+	second, hit, err := s.calls.Begin(s.call(7, time.Hour))
+	require.NoError(t, err)
+	require.False(t, hit)
+	require.Same(t, first, second)
+	require.Equal(t, 2, first.Watching())
+	go s.engine.Run()
+	require.NoError(t, first.Wait(t.Context()))
+	answer, err := first.Result()
+	require.NoError(t, err)
+	third, hit, err := s.calls.Begin(s.call(7, time.Hour))
+	require.NoError(t, err)
+	require.True(t, hit)
+	require.Same(t, first, third)
+	require.Equal(t, 1, s.stats.sequences)
+
+	// The bytes are those of the request alone.
+	q, err := s.m.Prepare(t.Context(), unmask.Request{Seed: 7})
+	require.NoError(t, err)
+	for step, err := range unmask.Generate(t.Context(), s.m, unmask.Run{Seed: 7}.With(q.Recipe)) {
+		require.NoError(t, err)
+		if step.Sequences[0].Done {
+			require.Equal(t, tokens(step.Sequences[0].Tokens), answer)
+		}
+	}
+	events, done, _ := first.Since(0)
+	require.True(t, done)
+	require.Equal(t, events, first.Members[0].Events())
+}
+
+func TestCallsAreRefused(t *testing.T) {
+	s := newSetup(t, 2)
+	var calls []*engine.Call
+	for seed := range uint64(2) {
+		c, _, err := s.calls.Begin(s.call(seed, time.Hour))
+		require.NoError(t, err)
+		calls = append(calls, c)
+	}
+	_, _, err := s.calls.Begin(s.call(2, time.Hour))
+	s.refused(engine.QueueFull, err)
+
+	s.calls.Unwatch(calls[0], "client")
+	_, err = calls[0].Result()
+	s.refused(engine.Cancelled, err)
+	require.Equal(t, []string{"client"}, s.stats.cancelled)
+
+	s.engine.Drain()
+	_, err = calls[1].Result()
+	s.refused(engine.ShuttingDown, err)
+	_, _, err = s.calls.Begin(s.call(3, time.Hour))
+	s.refused(engine.ShuttingDown, err)
+	s.calls.Drain()
+	_, _, err = s.calls.Begin(s.call(4, time.Hour))
+	s.refused(engine.ShuttingDown, err)
+}
+
+func TestCallsEndAtTheirLimit(t *testing.T) {
+	s := newSetup(t, 2)
+	s.engine.Pace(1)
+	first, _, err := s.calls.Begin(s.call(1, time.Hour)) // 256 rows
+	require.NoError(t, err)
+	_, _, err = s.calls.Begin(s.call(2, time.Minute))
+	s.refused(engine.WaitTooLong, err)
+	var e *engine.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, 120, e.Retry) // at most two minutes
+
+	s.now = s.now.Add(2 * time.Hour)
+	go s.engine.Run()
+	require.NoError(t, first.Wait(t.Context()))
+	_, err = first.Result()
+	s.refused(engine.Deadline, err)
+}
