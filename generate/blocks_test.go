@@ -32,7 +32,7 @@ func recipe(t *testing.T, text string) generate.Recipe {
 func last(t *testing.T, d model.Denoiser, o generate.Options) (q generate.Sequence, steps int) {
 	for step, err := range generate.Run(t.Context(), d, o) {
 		require.NoError(t, err)
-		q, steps = step.Sequences[0], step.N
+		q, steps = *step.Sequences[0].Sequence, step.N
 	}
 	require.True(t, q.Done)
 	return q, steps

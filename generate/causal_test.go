@@ -130,7 +130,7 @@ func TestCausalLoops(t *testing.T) {
 				var took []int32
 				for step, err := range generate.Run(context.Background(), d, o) {
 					require.NoError(t, err)
-					last = step.Sequences[0]
+					last = *step.Sequences[0].Sequence
 					took = append(took, int32(len(last.Opened)))
 				}
 				require.Equal(t, want, last.Tokens[:len(want)])
@@ -168,7 +168,7 @@ func TestGrowingLoop(t *testing.T) {
 			expanded, deleted := 0, 0
 			for step, err := range generate.Run(context.Background(), d, o) {
 				require.NoError(t, err)
-				q := step.Sequences[0]
+				q := *step.Sequences[0].Sequence
 				shown = generate.Follow(shown, q.Resized, mask)
 				for _, r := range q.Resized {
 					if r.Into == 0 {
@@ -202,7 +202,7 @@ func text(t *testing.T, d model.Denoiser, recipe string, o generate.Options) ([]
 	var last generate.Sequence
 	for step, err := range generate.Run(context.Background(), d, o.With(r)) {
 		require.NoError(t, err, recipe)
-		last = step.Sequences[0]
+		last = *step.Sequences[0].Sequence
 	}
 	require.NotContains(t, last.Tokens, d.Spec().Mask, recipe)
 	return slices.Clone(last.Tokens), last.Evaluated

@@ -106,12 +106,7 @@ func TestCoinsWithManySteps(t *testing.T) {
 		"theta-trapezoidal", "theta-trapezoidal(theta=0.3)"} {
 		closed := 0
 		o := generate.Options{Sampler: parse(t, name), Steps: 60, Seed: 3,
-			Edit: func(s *generate.Step) error {
-				for _, q := range s.Sequences {
-					closed += len(q.Closed)
-				}
-				return nil
-			}}
+			Edit: func(q *generate.Sequence) error { closed += len(q.Closed); return nil }}
 		count := counts(t, m, o, n)
 		if name == "remdm(strategy=conf)" { // its sigma depends on the tokens: close, not exact
 			require.Less(t, theory.Variation(count, theory.Scaled(truth, n))/n, 0.08)

@@ -4,26 +4,20 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"unmask/model"
 )
 
-// Part is a sequence of Each after a step.
-type Part struct {
-	*Sequence
-	Number  int     // index of its request, from 0
-	Seed    uint64  // of the request
-	Seconds float64 // time of the steps that the sequence took part in
-}
-
 // Each generates sequences with different recipes, as many at once as o allows; a finished one
-// makes room for the next request. It yields the sequences that took part in each step, a finished
-// one for the last time; the slice is valid until the next iteration. A request that cannot run or
-// a sequence that fails ends it with their error; after ctx is cancelled the error wraps ctx.Err().
+// makes room for the next request, or waits for the others if o.Together is set. It yields the
+// sequences in the pool after each step. A request that cannot run or a sequence that fails ends it
+// with their error, which comes with the state after the last whole step, or with nil. After ctx is
+// cancelled the error wraps ctx.Err().
 func Each(ctx context.Context, d model.Denoiser, o PoolOptions,
-	requests iter.Seq[Request]) iter.Seq2[[]Part, error] {
-	return func(yield func([]Part, error) bool) {
+	requests iter.Seq[Request]) iter.Seq2[*Step, error] {
+	return func(yield func(*Step, error) bool) {
 		p, err := NewPool(d, o)
 		if err != nil {
 			yield(nil, err)
@@ -31,48 +25,101 @@ func Each(ctx context.Context, d model.Denoiser, o PoolOptions,
 		}
 		next, stop := iter.Pull(requests)
 		defer stop()
-		var parts []Part
-		for number := 0; ; {
-			for p.Len() < p.o.Size {
-				r, ok := next()
-				if !ok {
-					break
-				}
-				q, err := p.Add(r)
-				if err != nil {
-					yield(nil, fmt.Errorf("request %d: %w", number, err))
-					return
-				}
-				parts = append(parts, Part{Sequence: q, Number: number, Seed: r.Seed})
-				number++
+		s := new(Step)
+		for added := 0; ; {
+			if len(s.Sequences) == 0 || !o.Together {
+				err = p.fill(s, &added, next)
 			}
-			if len(parts) == 0 {
+			if err == nil && len(s.Sequences) == 0 {
 				return
 			}
-			began := time.Now()
-			if _, err := p.Step(ctx); err != nil {
-				yield(nil, err)
+			if err == nil {
+				err = p.advance(ctx, s)
+			}
+			if err != nil {
+				yield(s.whole(), err)
 				return
 			}
-			seconds := time.Since(began).Seconds()
-			for i := range parts {
-				if parts[i].Seconds += seconds; parts[i].Err != nil {
-					yield(nil, fmt.Errorf("request %d: %w", parts[i].Number, parts[i].Err))
-					return
-				}
-			}
-			if !yield(parts, nil) {
+			if !yield(s, nil) {
 				return
 			}
-			left := parts[:0]
-			for _, s := range parts {
-				if s.Done {
-					p.Remove(s.Sequence)
-				} else {
-					left = append(left, s)
-				}
-			}
-			parts = left
+			p.dismiss(s)
 		}
 	}
+}
+
+// requestError is the error of a request of Each.
+type requestError struct {
+	number int
+	err    error
+}
+
+// Error implements error.
+func (e *requestError) Error() string { return fmt.Sprintf("request %d: %v", e.number, e.err) }
+
+// Unwrap returns the error without the request's number.
+func (e *requestError) Unwrap() error { return e.err }
+
+// fill adds requests to the pool until it is full; added counts them.
+func (p *Pool) fill(s *Step, added *int, next func() (Request, bool)) error {
+	for p.Len() < p.o.Size {
+		r, ok := next()
+		if !ok {
+			break
+		}
+		q, err := p.Add(r)
+		if err != nil {
+			return &requestError{*added, err}
+		}
+		s.Sequences = append(s.Sequences, Progress{Sequence: q, Number: *added, Seed: r.Seed})
+		*added++
+	}
+	return nil
+}
+
+// advance makes a step of all sequences. After an error of the pass no sequence has changed.
+func (p *Pool) advance(ctx context.Context, s *Step) error {
+	began := time.Now()
+	if err := p.compute(ctx); err != nil {
+		q := s.Sequences[0]
+		return fmt.Errorf("generate: step %d of %d: %w", q.N+1, q.Steps, err)
+	}
+	for _, q := range s.Sequences {
+		if err := q.member.step.fault; err != nil {
+			return &requestError{q.Number, err}
+		}
+	}
+	p.apply()
+	s.Seconds = time.Since(began).Seconds()
+	s.N, s.Steps, s.Done = 0, 0, true
+	for i := range s.Sequences {
+		q := &s.Sequences[i]
+		if q.Seconds += s.Seconds; q.Err != nil {
+			return &requestError{q.Number, q.Err}
+		}
+		s.N, s.Steps, s.Done = max(s.N, q.N), max(s.Steps, q.Steps), s.Done && q.Done
+	}
+	return nil
+}
+
+// whole returns the step without sequences that have taken none, nil if that is all of them.
+func (s *Step) whole() *Step {
+	s.Sequences = slices.DeleteFunc(s.Sequences, func(q Progress) bool { return q.N == 0 })
+	if len(s.Sequences) == 0 {
+		return nil
+	}
+	return s
+}
+
+// dismiss removes finished sequences, or all of them at once.
+func (p *Pool) dismiss(s *Step) {
+	if p.o.Together && !s.Done {
+		return
+	}
+	s.Sequences = slices.DeleteFunc(s.Sequences, func(q Progress) bool {
+		if q.Done {
+			p.Remove(q.Sequence)
+		}
+		return q.Done
+	})
 }

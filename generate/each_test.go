@@ -27,11 +27,11 @@ func TestEachIsItsOwnRun(t *testing.T) {
 			}
 			finished := map[int]bool{}
 			steps := map[int]int{}
-			for parts, err := range generate.Each(t.Context(), d, generate.PoolOptions{Size: 3},
+			for step, err := range generate.Each(t.Context(), d, generate.PoolOptions{Size: 3},
 				slices.Values(requests)) {
 				require.NoError(t, err)
-				require.LessOrEqual(t, len(parts), 3)
-				for _, q := range parts {
+				require.LessOrEqual(t, len(step.Sequences), 3)
+				for _, q := range step.Sequences {
 					require.False(t, finished[q.Number])
 					steps[q.Number]++
 					require.Equal(t, steps[q.Number], q.N)
@@ -57,9 +57,9 @@ func TestEachEndsWithAnError(t *testing.T) {
 	long := good
 	long.Length = 99
 	run := func(ctx context.Context, o generate.PoolOptions, list ...generate.Request) (last error) {
-		for parts, err := range generate.Each(ctx, d, o, slices.Values(list)) {
+		for step, err := range generate.Each(ctx, d, o, slices.Values(list)) {
 			if last = err; err != nil {
-				require.Nil(t, parts)
+				require.Nil(t, step)
 			}
 		}
 		return last

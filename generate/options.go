@@ -51,9 +51,8 @@ type Options struct {
 	// of each sequence, replaces Condition; nil means all have Condition
 	Conditions func(sequence int) *model.Condition
 
-	// Edit, when not nil, is called after each step and may change Tokens of the step's sequences,
-	// also back to Spec.Mask. Positions masked after the last step stay masked.
-	Edit func(*Step) error
+	// Edit, when not nil, is called after each step of each sequence, see Request.
+	Edit func(*Sequence) error
 
 	// Adjust, when not nil, may change the logits (outcomes only) at a position of a sequence
 	// before each draw, for example to forbid the end of the text before a minimum length. It may

@@ -171,6 +171,6 @@ func (p *Pool) adjust(row int32, logits []float32) {
 		logits[t] -= 1e9
 	}
 	if m.task.adjust != nil {
-		m.task.adjust(m.Index, int(row)%length, logits)
+		m.task.adjust(int(row)%length, logits)
 	}
 }

@@ -52,6 +52,8 @@ type PoolOptions struct {
 	// Store keeps keys and values of what finished sequences begin with, for later ones, also of
 	// other pools of the same model; nil: none
 	Store *kvcache.Store
+	// Together makes Each add requests only when all sequences before them are finished.
+	Together bool
 }
 
 // ErrFull is returned by Add when the pool is full.
@@ -190,10 +192,7 @@ func (p *Pool) Add(r Request) (*Sequence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
-	t.top = r.Top
-	if t.edit = r.Edit; r.Adjust != nil {
-		t.adjust = func(_, position int, logits []float32) { r.Adjust(position, logits) }
-	}
+	t.top, t.edit, t.adjust = r.Top, r.Edit, r.Adjust
 	if err := t.speak(r.Language, p.spec); err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
@@ -274,6 +273,12 @@ func (p *Pool) Step(ctx context.Context, only ...*Sequence) ([]*Sequence, error)
 	if err := p.compute(ctx); err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
+	p.apply()
+	return p.out, nil
+}
+
+// apply applies the computed step to the sequences and calls their Edit.
+func (p *Pool) apply() {
 	for _, q := range p.commit() {
 		if q.Err != nil || q.member.edit == nil {
 			continue
@@ -287,7 +292,6 @@ func (p *Pool) Step(ctx context.Context, only ...*Sequence) ([]*Sequence, error)
 				err))
 		}
 	}
-	return p.out, nil
 }
 
 // commit applies the computed step to the sequences and returns those that took part.

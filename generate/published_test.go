@@ -123,7 +123,7 @@ func TestPublishedLoops(t *testing.T) {
 				alone, rows := 0, 0 // passes over a small block alone, rows of passes
 				for step, err := range generate.Run(context.Background(), d, o) {
 					require.NoError(t, err)
-					last = step.Sequences[0]
+					last = *step.Sequences[0].Sequence
 					opened = append(opened, int32(len(last.Opened)))
 					if last.Evaluated.Partial-rows == about.Small-1 { // and the row before them
 						alone++

@@ -1,11 +1,21 @@
 package generate
 
-// Step is the state of a batch after a step. It is valid until the next iteration.
+// Step is the state of the sequences in a pool after a step. It is valid until the next iteration.
 type Step struct {
-	N, Steps  int // step N of at most Steps; N is 0 if nothing was masked at the start
-	Sequences []Sequence
-	Seconds   float64
-	Done      bool // the batch is finished
+	// the step of the sequence that has taken most, and the most that one can take; N is 0 if
+	// nothing was masked at the start
+	N, Steps  int
+	Sequences []Progress
+	Seconds   float64 // time of the step
+	Done      bool    // all of them are finished
+}
+
+// Progress is a sequence of Run or Each after a step.
+type Progress struct {
+	*Sequence
+	Number  int     // index of its request, from 0
+	Seed    uint64  // of the request
+	Seconds float64 // time of the steps since it was added
 }
 
 // Sequence is one sequence after a step. Its slices are valid until the next one.

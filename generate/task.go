@@ -9,7 +9,7 @@ import (
 	"unmask/samplers"
 )
 
-// task has what all sequences of a run, or one sequence of a pool, share. It never changes.
+// task is what a pool makes of a request. It never changes.
 type task struct {
 	Recipe
 	seed    uint64
@@ -24,7 +24,7 @@ type task struct {
 	ends    []int32 // tokens that end a sequence once everything before them is open
 
 	// nil: no more than the filter's
-	adjust func(sequence, position int, logits []float32)
+	adjust func(position int, logits []float32)
 	edit   func(*Sequence) error
 	top    int // tokens in each Opened.Top
 	// nil: any tokens

@@ -12,7 +12,7 @@ import (
 // Openings records when each position of a run's sequences opened. The zero value is ready to use.
 // One goroutine at a time may use one.
 type Openings struct {
-	of map[int]*Opening // by the sequence's number
+	of map[int]*Opening // by the number of the request
 }
 
 // Opening records when the positions of one sequence opened.
@@ -25,26 +25,19 @@ type Opening struct {
 	LogP LogProbs
 }
 
-// Add records a step; a sequence's number is its Index. Steps must come in order, each once.
+// Add records a step. Steps must come in order, each once.
 func (o *Openings) Add(step *generate.Step) {
-	for i := range step.Sequences {
-		o.add(step.Sequences[i].Index, &step.Sequences[i], step.N)
-	}
-}
-
-// AddParts records a step of generate.Each.
-func (o *Openings) AddParts(parts []generate.Part) {
-	for _, q := range parts {
-		o.add(q.Number, q.Sequence, q.N)
-	}
-}
-
-func (o *Openings) add(number int, q *generate.Sequence, n int) {
 	if o.of == nil {
 		o.of = map[int]*Opening{}
 	}
-	a := o.of[number]
-	if a == nil || n <= 1 {
+	for _, q := range step.Sequences {
+		o.add(q)
+	}
+}
+
+func (o *Openings) add(q generate.Progress) {
+	a := o.of[q.Number]
+	if a == nil || q.N <= 1 {
 		length := len(q.Tokens)
 		for _, r := range q.Resized {
 			length += 1 - r.Into
@@ -53,7 +46,7 @@ func (o *Openings) add(number int, q *generate.Sequence, n int) {
 		for p := range a.LogP {
 			a.LogP[p] = math.NaN()
 		}
-		o.of[number] = a
+		o.of[q.Number] = a
 	}
 	if q.Done && !q.Finished { // it took no part in the step
 		return
@@ -61,7 +54,7 @@ func (o *Openings) add(number int, q *generate.Sequence, n int) {
 	a.Steps = generate.Follow(a.Steps, q.Resized, 0)
 	a.LogP = generate.Follow(a.LogP, q.Resized, math.NaN())
 	for _, opened := range slices.Concat(q.Opened, q.Replaced) {
-		a.Steps[opened.Position], a.LogP[opened.Position] = n, opened.LogP
+		a.Steps[opened.Position], a.LogP[opened.Position] = q.N, opened.LogP
 	}
 	for _, p := range q.Closed {
 		a.Steps[p], a.LogP[p] = 0, math.NaN()

@@ -90,7 +90,6 @@ type Writer struct {
 	file      *atomicfile.File
 	line      *json.Encoder
 	tokenizer tokenizers.Tokenizer
-	done      map[int]bool // samples of the batch that are finished
 }
 
 // Create begins a trace in file name; t is as for NewHeader.
@@ -99,7 +98,7 @@ func Create(name string, h Header, t tokenizers.Tokenizer) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{file: file, line: json.NewEncoder(file), tokenizer: t, done: map[int]bool{}}
+	w := &Writer{file: file, line: json.NewEncoder(file), tokenizer: t}
 	w.line.SetEscapeHTML(false)
 	if err := w.line.Encode(h); err != nil {
 		file.Discard()
@@ -110,20 +109,13 @@ func Create(name string, h Header, t tokenizers.Tokenizer) (*Writer, error) {
 
 // Write appends a step.
 func (w *Writer) Write(step *generate.Step) error {
-	for i := range step.Sequences {
-		s := &step.Sequences[i]
-		if w.done[s.Index] {
+	for _, q := range step.Sequences {
+		if q.Done && !q.Finished { // it took no part in the step
 			continue
 		}
-		w.done[s.Index] = s.Done
-		l := NewStep(s, w.tokenizer)
-		l.Step, l.Steps = step.N, step.Steps
-		if err := w.line.Encode(l); err != nil {
+		if err := w.line.Encode(NewStep(q.Sequence, w.tokenizer)); err != nil {
 			return err
 		}
-	}
-	if step.Done {
-		clear(w.done)
 	}
 	return nil
 }
