@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/generate"
 	"unmask/images"
 	"unmask/runs/outputs"
 )
@@ -23,27 +24,32 @@ func TestFamiliesAreDrawn(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			m, _ := f.load(t)
 			asked := []string{"7", "3"}
-			subjects := unmask.Subjects{Classes: asked}
+			var lines []unmask.Input
 			if f.prompt {
 				asked = []string{"a photo of a cat", "the sun"}
-				subjects = unmask.Subjects{Prompts: asked}
 			}
-			conditions, err := m.Conditions(ctx, subjects, true)
-			require.NoError(t, err)
+			for _, text := range asked {
+				r := unmask.Request{Class: text}
+				if f.prompt {
+					r = unmask.Request{Prompt: text}
+				}
+				lines = append(lines, unmask.InputOf(r))
+			}
 			published, err := m.Defaults()
 			require.NoError(t, err)
 			published.Steps = 3
 			dir := t.TempDir()
 			draw := func(n int) (made int, said []string) {
-				r, err := m.Check(unmask.Run{N: n, Seed: 5, Conditions: conditions.Of}.With(published))
+				j, err := outputs.Prepare(ctx, m, unmask.Request{Seed: 5,
+					Overrides: generate.Overrides{"steps": "3"}}, lines, n, 0)
 				require.NoError(t, err)
-				s, err := outputs.Settings(m, "f32", r)
+				s, err := j.Settings("f32")
 				require.NoError(t, err)
-				p, err := outputs.OpenPictures(m, r, outputs.PictureOptions{Dir: filepath.Join(dir, "out"),
-					Settings: s, Conditions: conditions, Sheet: filepath.Join(dir, "sheet.png"),
+				p, err := outputs.OpenPictures(j, outputs.PictureOptions{Dir: filepath.Join(dir, "out"),
+					Settings: s, Sheet: filepath.Join(dir, "sheet.png"),
 					Film: filepath.Join(dir, "film.gif"), Say: func(line string) { said = append(said, line) }})
 				require.NoError(t, err)
-				err = outputs.Make(ctx, m, p.Runs(), p, outputs.Hooks{Step: p.Film})
+				err = outputs.Make(ctx, j, p.Rest(), p, outputs.Hooks{Step: p.Film})
 				_, closed := p.Close(err)
 				require.NoError(t, err)
 				require.NoError(t, closed)

@@ -7,8 +7,10 @@ import (
 	"image"
 	"image/color"
 	"image/draw"
+	"slices"
 
 	"unmask/images"
+	"unmask/param"
 )
 
 // Inpainting is a picture with a part of it to be made new.
@@ -16,30 +18,35 @@ type Inpainting struct {
 	Picture *image.NRGBA // of the model's size
 	Hole    *image.NRGBA // of the same size, white where the picture is made new
 	Tokens  []int32      // known tokens of the run that makes it
-	Lost    float64      // the loss of the codes in what is kept, see Model.RoundTrip
+
+	codes []int32 // of the whole picture
 }
 
-// NewInpainting prepares a picture of any size. The part to be made new is inside box or where
-// mask, which may be nil, is white or transparent; without both it is where the picture is
-// transparent. fit says how the picture is brought to the model's size, see images.Place.
-func (m *Model) NewInpainting(picture, mask image.Image, box image.Rectangle,
-	fit string) (*Inpainting, error) {
-	in, err := m.inpainting(picture, mask, box, fit)
-	if err == nil {
-		in.Lost, err = m.RoundTrip(in.Picture, in.Hole)
+// Inpainting reads a picture of any size. The part to be made new is inside the box or where the
+// mask is white or transparent; without both it is where the picture is transparent.
+func (m *Model) Inpainting(in *ImageInput) (*Inpainting, error) {
+	picture, mask, err := in.read()
+	if err != nil {
+		return nil, err
 	}
-	return in, err
+	var box image.Rectangle
+	if in.Box != "" {
+		if box, err = images.ParseBox(in.Box); err != nil {
+			return nil, err
+		}
+	}
+	p, err := m.newInpainting(picture, mask, box, in.Fit)
+	return p, param.About("image", err)
 }
 
-// inpainting is NewInpainting without Lost.
-func (m *Model) inpainting(picture, mask image.Image, box image.Rectangle,
+func (m *Model) newInpainting(picture, mask image.Image, box image.Rectangle,
 	fit string) (*Inpainting, error) {
 	hole, err := images.Hole(picture, mask, box)
 	if err != nil {
 		return nil, err
 	}
 	if m.Pictures == nil {
-		return nil, fmt.Errorf("the model makes no pictures")
+		return nil, errNoPictures
 	}
 	p, err := m.Pictures.place(picture, fit)
 	if err != nil {
@@ -48,8 +55,16 @@ func (m *Model) inpainting(picture, mask image.Image, box image.Rectangle,
 	in := &Inpainting{Picture: p.Picture(picture)}
 	in.Hole = image.NewNRGBA(in.Picture.Rect)
 	draw.Draw(in.Hole, in.Hole.Rect, p.Mask(hole), image.Point{}, draw.Src)
-	in.Tokens, err = m.Inpaint(in.Picture, in.Hole)
+	if in.codes, err = m.Pictures.Encode(in.Picture); err != nil {
+		return nil, err
+	}
+	in.Tokens, err = m.mask(slices.Clone(in.codes), in.Hole)
 	return in, err
+}
+
+// Lost returns the loss of the codes in what is kept, see RoundTrip.
+func (m *Model) Lost(in *Inpainting) (float64, error) {
+	return m.lost(in.codes, in.Picture, in.Hole)
 }
 
 // Hash returns a text that differs for other pixels.
@@ -65,8 +80,17 @@ func (in *Inpainting) Hash() string {
 // have the model's size.
 func (m *Model) Inpaint(picture, hole image.Image) ([]int32, error) {
 	if m.Pictures == nil {
-		return nil, fmt.Errorf("the model makes no pictures")
+		return nil, errNoPictures
 	}
+	codes, err := m.Pictures.Encode(picture)
+	if err != nil {
+		return nil, err
+	}
+	return m.mask(codes, hole)
+}
+
+// mask masks the codes of a picture in each cell that a white pixel of hole touches.
+func (m *Model) mask(codes []int32, hole image.Image) ([]int32, error) {
 	c, err := m.Pictures.load()
 	if err != nil {
 		return nil, err
@@ -78,10 +102,6 @@ func (m *Model) Inpaint(picture, hole image.Image) ([]int32, error) {
 		return nil, fmt.Errorf("the model's codes have no place in the picture, want a grid of codes")
 	case r.Dx() != width || r.Dy() != height:
 		return nil, fmt.Errorf("the mask is %d x %d pixels, want %d x %d", r.Dx(), r.Dy(), width, height)
-	}
-	codes, err := m.Pictures.Encode(picture)
-	if err != nil {
-		return nil, err
 	}
 	cell, columns := cellOf(c), c.Shape()[1]
 	for y := range height {
@@ -101,6 +121,11 @@ func (m *Model) RoundTrip(picture, hole image.Image) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return m.lost(codes, picture, hole)
+}
+
+// lost is RoundTrip for the codes of the picture.
+func (m *Model) lost(codes []int32, picture, hole image.Image) (float64, error) {
 	back, err := m.Pictures.Image(codes)
 	if err != nil {
 		return 0, err

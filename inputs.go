@@ -3,6 +3,7 @@ package unmask
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -131,39 +131,72 @@ func parseInput(line []byte) (Input, error) {
 	return Input(slices.Clone(line)), r.checkGiven(true)
 }
 
+// InputError is the error of one of several requests.
+type InputError struct {
+	Index int
+	Err   error
+}
+
+// Error implements error.
+func (e *InputError) Error() string { return fmt.Sprintf("input %d: %v", e.Index, e.Err) }
+
+// Unwrap returns the error without the input's index.
+func (e *InputError) Unwrap() error { return e.Err }
+
 // Requests are the samples of a run. Sample i is of input i modulo their number. It depends on the
 // run's seed and on i or, if its input has a seed of its own, on that seed and on the number of
 // earlier rounds through the list.
 type Requests struct {
-	Longest int // positions of the longest request
+	Longest int  // positions of the longest request
+	Guided  bool // some request has guidance
 
-	inputs []Input
+	inputs []Input // nil: there is no list
+	asked  []Request
 	list   []generate.Request
 	seeded []bool
 }
 
-// Requests prepares a run's request or, if there are inputs, each of them over it. The error names
-// the first input that is refused.
+// Requests prepares a run's request or, if there are inputs, each of them over it. The error of a
+// refused input is an *InputError.
 func (m *Model) Requests(ctx context.Context, base Request, inputs []Input) (*Requests, error) {
-	list, seeded := []Request{base}, []bool{false}
+	q := &Requests{inputs: inputs, asked: []Request{base}, seeded: []bool{false}}
 	if inputs != nil {
-		list, seeded = make([]Request, len(inputs)), make([]bool, len(inputs))
+		q.asked, q.seeded = make([]Request, len(inputs)), make([]bool, len(inputs))
 	}
+	var err error
 	for i, in := range inputs {
-		var err error
-		if list[i], seeded[i], err = in.Over(base); err != nil {
-			return nil, fmt.Errorf("input %d: %w", i, err)
+		if q.asked[i], q.seeded[i], err = in.Over(base); err != nil {
+			return nil, &InputError{i, err}
 		}
 	}
-	made, err := m.PrepareAll(ctx, list)
-	if err != nil && len(inputs) == 1 {
-		err = fmt.Errorf("input 0: %w", err)
+	q.list, err = m.PrepareAll(ctx, q.asked)
+	if _, ok := errors.AsType[*param.Error](err); ok && len(inputs) == 1 {
+		err = &InputError{0, err}
 	}
-	q := &Requests{inputs: inputs, list: made, seeded: seeded}
-	for _, r := range made {
-		q.Longest = max(q.Longest, r.Length)
+	for _, r := range q.list {
+		q.Longest, q.Guided = max(q.Longest, r.Length), q.Guided || r.Guidance.Scale != 0
 	}
 	return q, err
+}
+
+// Asked returns the request that sample i was prepared from.
+func (q *Requests) Asked(i int) Request { return q.asked[q.Input(i)] }
+
+// Subjects returns the classes or prompts of the list, or of the only request.
+func (q *Requests) Subjects() (list []string) {
+	for _, r := range q.asked {
+		list = append(list, cmp.Or(r.Class, r.Prompt))
+	}
+	return list
+}
+
+// Vary reports whether requests of the list differ in more than their class or prompt.
+func (q *Requests) Vary() bool {
+	return slices.ContainsFunc(q.inputs, func(in Input) bool {
+		r, seeded, err := in.Over(Request{})
+		r.Class, r.Prompt, r.Name = "", "", ""
+		return seeded || err != nil || string(InputOf(r)) != "{}"
+	})
 }
 
 // Listed reports whether the samples are of a list of inputs.
@@ -201,14 +234,6 @@ func (q *Requests) Hash() string {
 		fmt.Fprintln(hash)
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8])
-}
-
-// All returns the requests of n samples from sample first on.
-func (q *Requests) All(first, n int) iter.Seq[generate.Request] {
-	return func(yield func(generate.Request) bool) {
-		for i := first; i < first+n && yield(q.At(i)); i++ {
-		}
-	}
 }
 
 // Run returns the run of n samples of a request that is not of a list.

@@ -64,10 +64,14 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 20, requests.Longest)
 	got := map[int][]int32{}
-	for parts, err := range generate.Each(t.Context(), m.Denoiser, generate.PoolOptions{Size: 4},
-		requests.All(1, 5)) {
+	var samples []generate.Request
+	for i := 1; i <= 5; i++ {
+		samples = append(samples, requests.At(i))
+	}
+	for step, err := range generate.Each(t.Context(), m.Denoiser, generate.PoolOptions{Size: 4},
+		slices.Values(samples)) {
 		require.NoError(t, err)
-		for _, q := range parts {
+		for _, q := range step.Sequences {
 			if q.Done {
 				got[1+q.Number] = slices.Clone(q.Tokens)
 			}

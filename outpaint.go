@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"image"
 	"image/draw"
-	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
 	"unmask/generate"
 	"unmask/images"
-	"unmask/model"
+	"unmask/param"
 )
 
 // Margins are the pixels added at each side of a picture.
@@ -184,57 +184,55 @@ func (p *Outpainting) Lost() (float64, error) {
 	return p.m.RoundTrip(given, w.hole)
 }
 
-// Draw yields the enlarged pictures of a run that Check returned, from number r.First on, r.Batch
-// at once. It ignores r.Tokens. A window with fewer masked cells than r.Steps has one step per
-// cell. Draw ends after an error.
-func (p *Outpainting) Draw(ctx context.Context, r Run) iter.Seq2[*image.NRGBA, error] {
-	return func(yield func(*image.NRGBA, error) bool) {
-		for first := 0; first < r.N; first += max(r.Batch, 1) {
-			made, err := p.batch(ctx, r, r.First+first, min(max(r.Batch, 1), r.N-first))
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, picture := range made {
-				if !yield(picture, nil) {
-					return
-				}
-			}
+// Outpainting reads the picture that a request enlarges.
+func (m *Model) Outpainting(in *ImageInput) (*Outpainting, error) {
+	add, err := ParseMargins(in.Outpaint)
+	if err != nil {
+		return nil, param.About("outpaint", err)
+	}
+	if m.Pictures == nil {
+		return nil, errNoPictures
+	}
+	picture, _, err := in.read()
+	if err != nil {
+		return nil, err
+	}
+	if in.Fit != "" {
+		if picture, err = m.Pictures.Fit(picture, in.Fit); err != nil {
+			return nil, param.About("image", err)
 		}
 	}
+	p, err := m.Outpaint(picture, add)
+	return p, param.About("outpaint", err)
 }
 
-// batch draws the n pictures from number first on.
-func (p *Outpainting) batch(ctx context.Context, r Run, first, n int) ([]*image.NRGBA, error) {
-	made := make([]*image.NRGBA, n)
+// Draw makes the enlarged pictures of a batch of prepared requests. A window with fewer masked cells than the steps of a request has one step per
+// cell.
+func (p *Outpainting) Draw(ctx context.Context, list []generate.Request) ([]*image.NRGBA, error) {
+	made := make([]*image.NRGBA, len(list))
 	for i := range made {
 		made[i] = image.NewNRGBA(p.picture.Rect)
 		copy(made[i].Pix, p.picture.Pix)
 	}
 	for k := range p.windows {
-		if err := p.window(ctx, r, first, k, made); err != nil {
+		if err := p.window(ctx, list, k, made); err != nil {
 			return nil, fmt.Errorf("window %d of %d: %w", k+1, len(p.windows), err)
 		}
 	}
 	return made, nil
 }
 
-// window draws window k of the pictures in made, which are those from number first on. Each window
-// uses random numbers of its own.
-func (p *Outpainting) window(ctx context.Context, r Run, first, k int, made []*image.NRGBA) error {
+// window draws window k of the pictures in made. Each window uses random numbers of its own.
+func (p *Outpainting) window(ctx context.Context, list []generate.Request, k int,
+	made []*image.NRGBA) error {
 	w := &p.windows[k]
-	condition := func(i int) *model.Condition {
-		if r.Conditions != nil {
-			return r.Conditions(i)
-		}
-		return r.Condition
-	}
+	guided := slices.ContainsFunc(list, func(q generate.Request) bool { return q.Guidance.Scale != 0 })
 	pool, err := generate.NewPool(p.m.Denoiser,
-		generate.PoolOptions{Size: len(made), Guided: r.Guidance.Scale != 0})
+		generate.PoolOptions{Size: len(made), Guided: guided})
 	if err != nil {
 		return err
 	}
-	given, list := make([]*image.NRGBA, len(made)), make([]*generate.Sequence, len(made))
+	given, drawn := make([]*image.NRGBA, len(made)), make([]*generate.Sequence, len(made))
 	var tokens []int32
 	for i, picture := range made {
 		given[i] = image.NewNRGBA(w.hole.Rect)
@@ -245,21 +243,18 @@ func (p *Outpainting) window(ctx context.Context, r Run, first, k int, made []*i
 				return err
 			}
 		}
-		q := generate.Request{Recipe: r.Recipe(), Seed: r.Seed + uint64(k)<<32, Index: uint32(first + i),
-			Known: tokens, Condition: condition(first + i)}
-		if r.Adjust != nil {
-			q.Adjust = func(position int, logits []float32) { r.Adjust(first+i, position, logits) }
-		}
+		q := list[i]
+		q.Seed, q.Known = q.Seed+uint64(k)<<32, tokens
 		q.Steps = min(q.Steps, max(p.m.Spec().Masked(tokens), 1))
-		if list[i], err = pool.Add(q); err != nil {
+		if drawn[i], err = pool.Add(q); err != nil {
 			return err
 		}
 	}
-	if err := untilDone(ctx, pool, list); err != nil {
+	if err := untilDone(ctx, pool, drawn); err != nil {
 		return err
 	}
-	for i, q := range list {
-		picture, err := p.m.Pictures.ImageOf(q.Tokens, condition(first+i))
+	for i, q := range drawn {
+		picture, err := p.m.Pictures.ImageOf(q.Tokens, list[i].Condition)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"unmask"
 	"unmask/backend/cpu"
 	"unmask/demo"
+	"unmask/generate"
 )
 
 func TestParseMargins(t *testing.T) {
@@ -65,16 +66,21 @@ func TestOutpaint(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, image.Pt(width+20, height+8), p.Size())
 	require.Equal(t, 3, p.Windows()) // beside, below, and the corner
-	r, err := m.Check(unmask.Run{N: 3, Batch: 3, Steps: 3, Seed: 1})
-	require.NoError(t, err)
-	draw := func(r unmask.Run) (list []*image.NRGBA) {
-		for picture, err := range p.Draw(context.Background(), r) {
+	requests := func(seed uint64, indexes ...uint32) (list []generate.Request) {
+		for _, i := range indexes {
+			q, err := m.Prepare(t.Context(), unmask.Request{Seed: seed, Index: i,
+				Overrides: generate.Overrides{"steps": "3"}})
 			require.NoError(t, err)
-			list = append(list, picture)
+			list = append(list, q)
 		}
 		return list
 	}
-	together := draw(r)
+	draw := func(list []generate.Request) []*image.NRGBA {
+		made, err := p.Draw(context.Background(), list)
+		require.NoError(t, err)
+		return made
+	}
+	together := draw(requests(1, 0, 1, 2))
 	require.Len(t, together, 3)
 	const cell = 4
 	for _, made := range together {
@@ -93,19 +99,17 @@ func TestOutpaint(t *testing.T) {
 	}
 	require.Less(t, black, 20, "what is not made is black")
 	require.NotEqual(t, together[0], together[1])
-	r.Batch, r.First, r.N = 1, 1, 2
-	require.Equal(t, together[1:], draw(r))
-	r.Seed = 2
-	require.NotEqual(t, together[1:], draw(r))
+	require.Equal(t, together[1:2], draw(requests(1, 1)))
+	require.Equal(t, together[2:], draw(requests(1, 2)))
+	require.NotEqual(t, together[2:], draw(requests(2, 2)))
 	lost, err := p.Lost()
 	require.NoError(t, err)
 	require.Greater(t, lost, 1.)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, err := range p.Draw(ctx, r) {
-		require.ErrorIs(t, err, context.Canceled)
-	}
+	_, err = p.Draw(ctx, requests(1, 0))
+	require.ErrorIs(t, err, context.Canceled)
 	for want, c := range map[string]struct {
 		picture image.Image
 		add     unmask.Margins

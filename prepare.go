@@ -68,7 +68,7 @@ func inList(i, n int, err error) error {
 	if n == 1 {
 		return err
 	}
-	return fmt.Errorf("input %d: %w", i, err)
+	return &InputError{i, err}
 }
 
 // prepare returns a request without its condition.
@@ -317,14 +317,21 @@ func (t *Text) room(name string, known, length, fill, usual int) (int, error) {
 	return 0, refused
 }
 
-// imageTokens returns the codes that a picture begins with, nil for one that is drawn again.
-func (m *Model) imageTokens(in *ImageInput, done map[*ImageInput][]int32) (tokens []int32,
-	err error) {
+// imageTokens returns the codes that a picture begins with, nil for one that is drawn again or made
+// larger.
+func (m *Model) imageTokens(in *ImageInput, done map[*ImageInput][]int32) ([]int32, error) {
 	if m.Pictures == nil { // its file is not even opened
 		return nil, errNoPictures
 	}
-	if tokens = done[in]; tokens != nil || in.Strength != 0 {
-		return tokens, nil
+	if tokens, ok := done[in]; ok || in.Strength != 0 {
+		return tokens, in.check()
+	}
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	if in.Outpaint != "" {
+		_, err := m.Outpainting(in)
+		return nil, err
 	}
 	p, err := m.Inpainting(in)
 	if err != nil {
@@ -334,20 +341,24 @@ func (m *Model) imageTokens(in *ImageInput, done map[*ImageInput][]int32) (token
 	return p.Tokens, nil
 }
 
-// Inpainting returns the picture of in with the part of it that is made new, without Lost.
-func (m *Model) Inpainting(in *ImageInput) (*Inpainting, error) {
-	picture, mask, err := in.read()
-	if err != nil {
-		return nil, err
-	}
-	var box image.Rectangle
-	if in.Box != "" {
-		if box, err = images.ParseBox(in.Box); err != nil {
-			return nil, param.About("box", err)
+// check returns an error for fields that exclude each other.
+func (in *ImageInput) check() error {
+	part := in.Mask != nil || in.MaskFile != "" || in.Box != ""
+	for _, c := range []struct {
+		name, found string
+		with        bool
+		want        string
+	}{
+		{"outpaint", param.Quote(in.Outpaint), in.Outpaint != "" && (part || in.Strength != 0),
+			"none with mask, box or strength"},
+		{"strength", param.Format(in.Strength), in.Strength != 0 && (part || in.Paste),
+			"0 with mask, box or paste"},
+	} {
+		if c.with {
+			return &param.Error{Name: c.name, Found: c.found, Want: c.want, Reason: param.NoEffect}
 		}
 	}
-	p, err := m.inpainting(picture, mask, box, in.Fit)
-	return p, param.About("image", err)
+	return param.About("fit", images.CheckFit(in.Fit))
 }
 
 var errNoPictures = param.Refuse("image", param.Unsupported, "the model makes no pictures")
@@ -363,9 +374,6 @@ func (m *Model) redrawn(q generate.Request, r *Request,
 		picture, _, err := in.read()
 		if err != nil {
 			return q, err
-		}
-		if m.Pictures == nil {
-			return q, errNoPictures
 		}
 		fitted, err := m.Pictures.Fit(picture, in.Fit)
 		if err == nil {

@@ -2,12 +2,9 @@ package unmask
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"unmask/generate"
 	"unmask/model"
-	"unmask/param"
 	"unmask/samplers"
 )
 
@@ -61,25 +58,4 @@ func (m *Model) complete(r Run) (Run, error) {
 		full.Cache = base.Cache
 	}
 	return r.With(full), nil
-}
-
-// Choose makes a named preset the model's published recipe. "" changes nothing, unless the run
-// inpaints and the model has a preset for that.
-func (m *Model) Choose(preset string, inpaints bool) error {
-	if preset == "" {
-		if recipe, ok := m.Presets["inpaint"]; ok && inpaints {
-			m.Recipe = recipe
-		}
-		return nil
-	}
-	recipe, ok := m.Presets[preset]
-	if !ok {
-		want := param.Either(slices.Sorted(maps.Keys(m.Presets)))
-		if want == "" {
-			want = "none: the model has no presets"
-		}
-		return &param.Error{Name: "preset", Found: param.Quote(preset), Want: want}
-	}
-	m.Recipe = recipe
-	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"image"
 	"slices"
 
 	"unmask/generate"
@@ -12,32 +11,16 @@ import (
 	"unmask/samplers"
 )
 
-// StrengthParam is the share of the steps that Redraw runs.
+// StrengthParam is the share of the steps that run on a given picture, see ImageInput.
 var StrengthParam = param.Param{Name: "strength", Kind: param.Number, Min: 1e-3, Max: 1,
 	Default: "0.5",
 	Help:    "share of the steps that run on a given picture; 1 generates all of it again"}
 
-// Redraw returns the last steps of r, a run that Check returned, starting from the codes of a
-// picture of the model's size. The number of masked codes is the one that the schedule leaves
-// masked at that step; the seed chooses which. strength is the share of the steps. This is aMUSEd's
-// image-to-image (Patil et al. 2024; diffusers, pipelines/amused), with two differences: there each
-// code is masked with a probability, and at strength 1, where aMUSEd's program masks nothing, all
-// codes are masked here.
-func (m *Model) Redraw(r Run, picture image.Image, strength float64) (Run, error) {
-	if m.Pictures == nil {
-		return r, errors.New("the model makes no pictures")
-	}
-	codes, err := m.Pictures.Encode(picture)
-	if err != nil {
-		return r, err
-	}
-	q, err := m.redraw(generate.Request{Recipe: r.Recipe(), Seed: r.Seed, Known: r.Tokens}, codes,
-		strength)
-	r.Tokens = q.Known
-	return r.With(q.Recipe), err
-}
-
-// redraw is Redraw for a checked request and the codes of a picture.
+// redraw returns the last steps of r, a request that Check returned, starting from the codes of a
+// picture. The number of masked codes is the one that the schedule leaves masked at that step; the
+// seed chooses which. strength is the share of the steps. This is aMUSEd's image-to-image (Patil et
+// al. 2024; diffusers, pipelines/amused), with two differences: there each code is masked with a
+// probability, and at strength 1, where aMUSEd's program masks nothing, all codes are masked here.
 func (m *Model) redraw(r generate.Request, codes []int32, strength float64) (generate.Request,
 	error) {
 	if err := StrengthParam.Check(strength); err != nil || strength == 0 {

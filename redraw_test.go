@@ -3,6 +3,7 @@ package unmask_test
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,25 +25,21 @@ func TestRedraw(t *testing.T) {
 	require.NoError(t, err)
 	codes, err := m.Pictures.Encode(picture)
 	require.NoError(t, err)
-	conditions, err := m.PromptConditions(context.Background(), []string{"a photo of a cat"}, "")
-	require.NoError(t, err)
-	published, err := m.Defaults()
-	require.NoError(t, err)
-	whole, err := m.Check(unmask.Run{Seed: 3, Condition: conditions[0]}.With(published))
-	require.NoError(t, err)
-	require.Equal(t, 12, whole.Steps)
-
+	ask := func(strength float64) unmask.Request {
+		return unmask.Request{Seed: 3, Prompt: "a photo of a cat",
+			Image: &unmask.ImageInput{Picture: picture, Strength: strength}}
+	}
 	for strength, want := range map[float64]struct{ steps, masked int }{
 		1:    {12, 64},
 		0.5:  {6, 45}, // floor(64 cos(pi/4))
 		0.25: {3, 24}, // floor(64 cos(3 pi/8))
 		0.01: {1, 8},
 	} {
-		r, err := m.Redraw(whole, picture, strength)
+		r, err := m.Prepare(t.Context(), ask(strength))
 		require.NoError(t, err)
 		require.Equal(t, want.steps, r.Steps)
 		masked := 0
-		for i, c := range r.Tokens {
+		for i, c := range r.Known {
 			if c == m.Spec().Mask {
 				masked++
 			} else {
@@ -51,7 +48,8 @@ func TestRedraw(t *testing.T) {
 		}
 		require.Equal(t, want.masked, masked, "strength %v", strength)
 		counts := []int{}
-		for step, err := range generate.Run(context.Background(), m.Denoiser, r) {
+		for step, err := range generate.Each(context.Background(), m.Denoiser,
+			generate.PoolOptions{Guided: true}, slices.Values([]generate.Request{r})) {
 			require.NoError(t, err)
 			left := 0
 			for _, c := range step.Sequences[0].Tokens {
@@ -64,9 +62,9 @@ func TestRedraw(t *testing.T) {
 		all := []int{63, 61, 59, 55, 50, 45, 38, 32, 24, 16, 8, 0} // floor(64 cos(pi n/24))
 		require.Equal(t, all[12-want.steps:], counts)
 	}
-	for strength, want := range map[float64]string{0: "strength is 0, want more",
-		1.5: "strength is 1.5, want 0.001 to 1", -1: "strength is -1"} {
-		_, err := m.Redraw(whole, picture, strength)
+	for strength, want := range map[float64]string{1.5: "strength is 1.5, want 0.001 to 1",
+		-1: "strength is -1"} {
+		_, err := m.Prepare(t.Context(), ask(strength))
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"unmask/samplers"
 )
 
-// Request is one sequence that somebody wants. The flags of unmask text, lines of --prompts, the
-// jobs of workers that make texts and the bodies of HTTP requests are read into it, and
+// Request is one sequence that somebody wants. The flags of unmask text and unmask image, lines of
+// --prompts, the jobs of workers and the bodies of HTTP requests are read into it, and
 // [Model.Prepare] knows what it means for a model. The zero Request is an unconditional sequence of
 // the model's own length, made by its published recipe.
 //
@@ -30,7 +30,7 @@ import (
 //     *param.Error. What it changes must be part of the generate.Request, as data or as an Adjust.
 //  3. Set it from its flag (cli/flags), and name it in the server's list of fields that mean what
 //     the Request's do (textFields in server/request.go; page/openapi.json describes them). Lines
-//     of --prompts and workers of texts have it already.
+//     of --prompts and workers have it already.
 //  4. Add it to the random requests of internal/requesttest, with which tests hold that all ways
 //     prepare the same.
 //
@@ -78,15 +78,22 @@ type ImageInput struct {
 	Picture image.Image `json:"-"`
 
 	// MaskFile is a picture of the same size, white or transparent where the picture is made new,
-	// read if Mask is nil; "": see Model.NewInpainting.
+	// read if Mask is nil; "": see Model.Inpainting.
 	MaskFile string      `json:"mask,omitempty"`
 	Mask     image.Image `json:"-"`
 	Box      string      `json:"box,omitempty"` // X,Y,W,H in pixels, made new
 
 	Fit string `json:"fit,omitempty"` // how it is brought to the model's size, see images.Place
 
-	// Strength is the share of the steps that run on the whole picture, see Model.Redraw; 0 keeps
-	// what is not masked.
+	// Outpaint enlarges the picture, as ParseMargins reads it, instead of making a part of it new.
+	// The windows of the enlarged picture are made one by one, see Outpainting.Draw.
+	Outpaint string `json:"outpaint,omitempty"`
+
+	// Paste puts the pixels that are kept back into the pictures that are made.
+	Paste bool `json:"paste,omitempty"`
+
+	// Strength is the share of the steps that run on the whole picture, see redraw; 0 keeps what is
+	// not masked.
 	Strength float64 `json:"strength,omitempty"`
 }
 

@@ -21,10 +21,10 @@ func made(t *testing.T, m *unmask.Model, r unmask.Request) []int32 {
 	q, err := m.Prepare(t.Context(), r)
 	require.NoError(t, err)
 	var tokens []int32
-	for parts, err := range generate.Each(t.Context(), m.Denoiser,
+	for step, err := range generate.Each(t.Context(), m.Denoiser,
 		generate.PoolOptions{Size: 1, Guided: true}, slices.Values([]generate.Request{q})) {
 		require.NoError(t, err)
-		tokens = slices.Clone(parts[0].Tokens)
+		tokens = slices.Clone(step.Sequences[0].Tokens)
 	}
 	return tokens
 }

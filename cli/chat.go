@@ -265,14 +265,14 @@ func (c *conversation) answer(parent context.Context, r generate.Request, from i
 	}()
 	progress := terminal.Later{Label: "steps"}
 	text := ""
-	for parts, failed := range generate.Each(ctx, c.of.Denoiser, generate.PoolOptions{Size: 1},
+	for step, failed := range generate.Each(ctx, c.of.Denoiser, generate.PoolOptions{Size: 1},
 		slices.Values([]generate.Request{r})) {
 		if failed != nil {
 			err = failed
 			break
 		}
-		progress.Set(parts[0].N, parts[0].Steps)
-		text = c.settled(parts[0].Tokens, from)
+		progress.Set(step.N, step.Steps)
+		text = c.settled(step.Sequences[0].Tokens, from)
 	}
 	progress.Close()
 	if parent.Err() == nil && errors.Is(err, context.Canceled) {

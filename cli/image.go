@@ -17,6 +17,7 @@ import (
 	"unmask/generate"
 	"unmask/model"
 	"unmask/param"
+	"unmask/runs"
 	"unmask/runs/outputs"
 )
 
@@ -24,9 +25,7 @@ import (
 type imageFlags struct {
 	deviceFlags
 	samplingFlags
-	flags.Tokens
-	flags.Picture
-	of flags.Conditions
+	flags.Images
 	share.Shard
 	share.Hub
 	followFlags
@@ -86,9 +85,7 @@ authors' evaluation.`,
 	}
 	f.deviceFlags.register(cmd.Flags(), "demo")
 	f.samplingFlags.register(cmd.Flags(), model.Spec{Shape: []int{1, 1}})
-	f.Tokens.Register(cmd.Flags(), "ids of the codebook such as 3,17")
-	f.of.Register(cmd.Flags())
-	f.Picture.Register(cmd.Flags())
+	f.Images.Register(cmd.Flags())
 	n := cmd.Flags().Lookup("n")
 	n.DefValue, f.n = "9", 9
 	n.Usage = "how many images"
@@ -109,30 +106,35 @@ authors' evaluation.`,
 	return cmd
 }
 
-func (f *imageFlags) run(ctx context.Context, flags *pflag.FlagSet) error {
-	if err := f.one(flags); err != nil {
+func (f *imageFlags) run(ctx context.Context, set *pflag.FlagSet) error {
+	if err := f.one(set); err != nil {
 		return err
 	}
-	if _, err := f.generation(flags); err != nil {
-		return err
-	}
-	if err := f.check(flags); err != nil {
-		return err
-	}
-	m, o, err := f.prepare(ctx, flags)
+	over, err := f.overrides(set)
 	if err != nil {
 		return err
 	}
+	if err := f.check(set); err != nil {
+		return err
+	}
+	m, err := f.loadImages(ctx)
+	if err != nil {
+		return err
+	}
+	j, e, err := f.prepare(ctx, m, over)
+	if err != nil {
+		return err
+	}
+	s, err := j.Settings(f.precision)
+	if err != nil {
+		return wrap("model "+f.model, err)
+	}
 	if f.Asked() {
-		b, err := f.built(m, o, nil)
-		if err == nil {
-			err = f.Hub.Pictures(ctx, flags, f.out, f.model, f.precision, f.n, f.of.Inputs, b)
-		}
-		if err != nil {
+		if err := f.Hub.Pictures(ctx, e, f.out, f.n, share.Pictures(s, j)); err != nil {
 			return err
 		}
 	}
-	return f.pictures(ctx, m, o)
+	return f.pictures(ctx, j, s)
 }
 
 // one makes --out FILE.png mean one picture in that file.
@@ -156,64 +158,49 @@ func (f *imageFlags) one(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// prepare loads the model and completes the run.
-func (f *imageFlags) prepare(ctx context.Context, flags *pflag.FlagSet) (m *unmask.Model,
-	o unmask.Run, err error) {
-	if o, err = f.generation(flags); err != nil {
-		return m, o, err
+// prepare prepares the run of the flags, and returns what workers are told about it.
+func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
+	over generate.Overrides) (j *outputs.Job, e share.Spec, err error) {
+	r, inputs, err := f.Request(m, over)
+	if err != nil {
+		return nil, e, err
 	}
-	if m, err = f.loadImages(ctx); err != nil {
-		return m, o, err
+	r.Seed = f.seed
+	until, cancel := terminal.UntilStopped(ctx)
+	defer cancel()
+	if j, err = outputs.Prepare(until, m, r, inputs, f.n, f.batch); err != nil {
+		return nil, e, f.Refusal(err)
 	}
-	if err := m.Choose(f.of.Preset, f.Inpaints()); err != nil {
-		return m, o, usage("--%v", err)
+	for i := range max(1, len(inputs)) {
+		if c := j.Requests.At(i).Condition; c != nil && c.Prompt != nil && c.Prompt.Cut {
+			terminal.Say("prompt %s is longer than what the model reads: its end is left out",
+				param.Quote(j.Requests.Asked(i).Prompt))
+		}
 	}
-	if o, err = f.published(flags, m, o); err != nil {
-		return m, o, err
+	if f.Trace != "" && j.Requests.Vary() {
+		return nil, e, usage("--trace with --prompts of more than a prompt or class, want it without")
 	}
-	if err := f.of.Read(ctx, m, &o); err != nil {
-		return m, o, err
-	}
-	if err := f.Begin(m, &o); err != nil {
-		return m, o, err
-	}
-	if err := f.Constrain(m, &o); err != nil {
-		return m, o, err
-	}
-	free := m.Spec().Length()
-	if o.Tokens != nil {
-		free = m.Spec().Masked(o.Tokens)
-	}
-	f.fitSteps(flags, &o, free)
-	if o, err = m.Check(o); err != nil {
-		return m, o, usage("%v", err)
-	}
-	o, err = f.Redraw(m, o)
-	return m, o, err
+	lost, err := j.Lost()
+	f.Note(lost)
+	return j, share.Spec{Model: f.model, Precision: f.precision, Request: &r, Inputs: inputs}, err
 }
 
 // pictures makes the images of a run and prints where they are.
-func (f *imageFlags) pictures(ctx context.Context, m *unmask.Model, o generate.Options) error {
+func (f *imageFlags) pictures(ctx context.Context, j *outputs.Job, s runs.Settings) error {
 	began := time.Now()
-	s, err := outputs.Settings(m, f.precision, o)
-	if err != nil {
-		return wrap("model "+f.model, err)
-	}
 	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.Shard.Shard, Sheet: f.sheet,
-		Bare:  f.single,
-		Scale: f.scale, Film: f.gif, Grow: f.Grown, Paste: f.Paste, Conditions: f.of.Of,
-		Say: terminal.Line}
+		Bare: f.single, Scale: f.scale, Film: f.gif, Say: terminal.Line}
 	if f.json {
 		p.Lines = stdout
 	}
-	out, err := outputs.OpenPictures(m, o, p)
+	out, err := outputs.OpenPictures(j, p)
 	if err != nil {
 		return wrap("--out", err)
 	}
-	if f.Grown != nil {
-		err = terminal.Grow(ctx, out)
+	if j.Enlarges() {
+		err = terminal.Enlarge(ctx, out)
 	} else {
-		err = f.make(ctx, &f.deviceFlags, m, o, out.Runs(), out,
+		err = f.make(ctx, &f.deviceFlags, j, out.Rest(), out,
 			outputs.Hooks{Behind: f.threads > 1, Step: out.Film})
 	}
 	written, closed := out.Close(err)

@@ -11,6 +11,7 @@ import (
 
 	"unmask"
 	"unmask/demo"
+	"unmask/generate"
 	"unmask/internal/philox"
 	"unmask/model"
 	"unmask/samplers"
@@ -29,12 +30,13 @@ func TestMAGEsOwnLoop(t *testing.T) {
 	f.register(flags, m.Spec())
 	require.NoError(t, flags.Parse([]string{"--sampler=maskgit", "--schedule=mage", "--alpha=4.5",
 		"--steps=6", "--seed=3"}))
-	o, err := f.generation(flags)
+	over, err := f.overrides(flags)
 	require.NoError(t, err)
-	o, err = f.published(flags, m, o)
+	q, err := m.Prepare(t.Context(), unmask.Request{Seed: f.seed, Overrides: over})
 	require.NoError(t, err)
 	var got [][]int32
-	for step, err := range unmask.Generate(t.Context(), m, o) {
+	for step, err := range generate.Each(t.Context(), m.Denoiser, generate.PoolOptions{Size: 1},
+		slices.Values([]generate.Request{q})) {
 		require.NoError(t, err)
 		got = append(got, slices.Clone(step.Sequences[0].Tokens))
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"unmask"
 	"unmask/cli/terminal"
+	"unmask/runs"
 	"unmask/runs/outputs"
 )
 
@@ -29,9 +29,9 @@ func (f *followFlags) check() error {
 	return checkFile("--trace", f.Trace)
 }
 
-// make makes the samples of a list of runs, which are parts of r, and puts them to out.
-func (f *followFlags) make(ctx context.Context, d *deviceFlags, m *unmask.Model, r unmask.Run,
-	list []unmask.Run, out outputs.Output, h outputs.Hooks) error {
+// make makes samples of a job and puts them to out.
+func (f *followFlags) make(ctx context.Context, d *deviceFlags, j *outputs.Job, list []runs.Range,
+	out outputs.Output, h outputs.Hooks) error {
 	f.Name = d.model
-	return f.Make(ctx, m, r, list, out, h)
+	return f.Make(ctx, j, list, out, h)
 }

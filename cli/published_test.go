@@ -34,17 +34,17 @@ func TestPublishedRecipe(t *testing.T) {
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 		f.register(flags, model.Spec{Shape: []int{16}})
 		require.NoError(t, flags.Parse(c.args))
-		o, err := f.generation(flags)
+		over, err := f.overrides(flags)
 		require.NoError(t, err)
 		plain := *m
 		plain.Recipe = ""
-		if o, err := f.published(flags, &plain, o); c.args == nil {
+		if q, err := plain.Prepare(t.Context(), unmask.Request{Overrides: over}); c.args == nil {
 			require.NoError(t, err)
-			require.Equal(t, "sampler=hybrid schedule=uniform steps=32 cache=1", o.Recipe().String())
+			require.Equal(t, "sampler=hybrid schedule=uniform steps=16 cache=1", q.Recipe.String())
 		}
-		o, err = f.published(flags, m, o)
+		q, err := m.Prepare(t.Context(), unmask.Request{Overrides: over})
 		require.NoError(t, err)
-		require.Equal(t, c.want, o.Recipe().String(), "%v", c.args)
+		require.Equal(t, c.want, q.Recipe.String(), "%v", c.args)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"unmask"
 	"unmask/cli/flags"
 	"unmask/generate"
 	"unmask/model"
@@ -53,12 +52,6 @@ func (s *samplingFlags) overrides(f *pflag.FlagSet) (generate.Overrides, error) 
 	return over, mistake(err)
 }
 
-// generation begins a run; it returns an error for values that are wrong for every model.
-func (s *samplingFlags) generation(f *pflag.FlagSet) (generate.Options, error) {
-	_, err := s.overrides(f)
-	return generate.Options{N: s.n, Batch: s.batch, Seed: s.seed}, err
-}
-
 // mistake returns an error of flags as a usage error, unless it is in a file that a flag names.
 func mistake(err error) error {
 	switch {
@@ -68,32 +61,4 @@ func mistake(err error) error {
 		return fmt.Errorf("--%w", err)
 	}
 	return usage("--%v", err)
-}
-
-// published completes the recipe: the flags, over the defaults of the model or of its kind.
-func (s *samplingFlags) published(f *pflag.FlagSet, m *unmask.Model,
-	o generate.Options) (generate.Options, error) {
-	defaults := generate.Defaults(s.kind)
-	if m.Recipe != "" {
-		var err error
-		if defaults, err = m.Defaults(); err != nil {
-			return o, err
-		}
-	}
-	asked, err := flags.Recipe(f)
-	if err != nil {
-		return o, mistake(err)
-	}
-	r, err := asked.Over(defaults)
-	if err != nil {
-		return o, usage("--%v", err)
-	}
-	return o.With(r), nil
-}
-
-// fitSteps lowers the default number of steps to the number of positions to open.
-func (s *samplingFlags) fitSteps(f *pflag.FlagSet, o *generate.Options, free int) {
-	if !f.Changed("steps") {
-		o.Steps = min(o.Steps, max(1, free))
-	}
 }

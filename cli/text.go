@@ -87,14 +87,13 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		f.Hub.Check(cmd.Flags(), &f.Shard, lines, want)); err != nil {
 		return err
 	}
-	var job *outputs.TextJob
 	out, err := outputs.NewTexts(outputs.TextOptions{To: stdout, Name: f.out, JSON: f.json,
 		Called: f.called, Numbers: f.n > 1 || f.Inputs != nil, Shard: f.Shard.Shard,
-		Shown: func(s outputs.Sample) []int32 { return job.Shown(s) }, Say: terminal.Line})
+		Say: terminal.Line})
 	if err != nil {
 		return wrap("--out", err)
 	}
-	err = f.runTo(ctx, cmd, out, &job)
+	err = f.runTo(ctx, cmd, out)
 	if err = ended(err, wrap("--out", out.Close(err))); f.out == "" {
 		return err
 	}
@@ -115,18 +114,16 @@ func (f *textFlags) called(s outputs.Sample) string {
 	return name
 }
 
-// runTo makes the samples and sets their job.
-func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.Texts,
-	job **outputs.TextJob) error {
+// runTo makes the samples.
+func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.Texts) error {
 	m, r, err := f.request(ctx, cmd.Flags())
 	if err != nil {
 		return err
 	}
-	j, err := outputs.PrepareTexts(ctx, m, r, f.Inputs, f.n, f.batch)
+	j, err := outputs.Prepare(ctx, m, r, f.Inputs, f.n, f.batch)
 	if err != nil {
 		return f.Refusal(err)
 	}
-	*job = j
 	var s runs.Settings
 	if strings.HasSuffix(f.out, ".jsonl") { // the only output that they are for
 		if s, err = j.Settings(f.precision); err != nil {
@@ -135,19 +132,16 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 	}
 	if f.Asked() {
 		return f.Hub.Texts(ctx, share.Spec{Model: f.model, Precision: f.precision, Request: &r,
-			Inputs: f.Inputs}, f.out, f.n, share.Texts(m, s, j))
+			Inputs: f.Inputs}, f.out, f.n, share.Texts(s, j))
 	}
-	o, err := out.Begin(m, j.Run, s)
+	rest, err := out.Begin(j, s)
 	if err != nil {
 		return wrap("--out", err)
 	}
-	switch {
-	case o.N == 0: // all are there
+	if outputs.Count(rest) == 0 { // all are there
 		return nil
-	case j.Each != nil:
-		return terminal.MakeEach(ctx, m, o, j.Each, out)
 	}
-	return f.make(ctx, &f.deviceFlags, m, o, []unmask.Run{o}, out, outputs.Hooks{})
+	return f.make(ctx, &f.deviceFlags, j, rest, out, outputs.Hooks{})
 }
 
 // request loads the model and returns the request of the flags.

@@ -48,17 +48,17 @@ func Each(ctx context.Context, d model.Denoiser, o PoolOptions,
 	}
 }
 
-// requestError is the error of a request of Each.
-type requestError struct {
-	number int
-	err    error
+// RequestError is the error of one request of Each.
+type RequestError struct {
+	Number int // from 0
+	Err    error
 }
 
 // Error implements error.
-func (e *requestError) Error() string { return fmt.Sprintf("request %d: %v", e.number, e.err) }
+func (e *RequestError) Error() string { return fmt.Sprintf("request %d: %v", e.Number, e.Err) }
 
 // Unwrap returns the error without the request's number.
-func (e *requestError) Unwrap() error { return e.err }
+func (e *RequestError) Unwrap() error { return e.Err }
 
 // fill adds requests to the pool until it is full; added counts them.
 func (p *Pool) fill(s *Step, added *int, next func() (Request, bool)) error {
@@ -69,7 +69,7 @@ func (p *Pool) fill(s *Step, added *int, next func() (Request, bool)) error {
 		}
 		q, err := p.Add(r)
 		if err != nil {
-			return &requestError{*added, err}
+			return &RequestError{*added, err}
 		}
 		s.Sequences = append(s.Sequences, Progress{Sequence: q, Number: *added, Seed: r.Seed})
 		*added++
@@ -86,7 +86,7 @@ func (p *Pool) advance(ctx context.Context, s *Step) error {
 	}
 	for _, q := range s.Sequences {
 		if err := q.member.step.fault; err != nil {
-			return &requestError{q.Number, err}
+			return &RequestError{q.Number, err}
 		}
 	}
 	p.apply()
@@ -95,7 +95,7 @@ func (p *Pool) advance(ctx context.Context, s *Step) error {
 	for i := range s.Sequences {
 		q := &s.Sequences[i]
 		if q.Seconds += s.Seconds; q.Err != nil {
-			return &requestError{q.Number, q.Err}
+			return &RequestError{q.Number, q.Err}
 		}
 		s.N, s.Steps, s.Done = max(s.N, q.N), max(s.Steps, q.Steps), s.Done && q.Done
 	}

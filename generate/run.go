@@ -21,8 +21,8 @@ func Run(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, erro
 			return
 		}
 		for step, err := range Each(ctx, d, o.Pool(), o.Requests()) {
-			if failed, ok := errors.AsType[*requestError](err); ok {
-				err = failed.err
+			if failed, ok := errors.AsType[*RequestError](err); ok {
+				err = failed.Err
 			}
 			if !yield(step, err) || err != nil {
 				return

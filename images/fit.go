@@ -50,7 +50,8 @@ func Place(from, to image.Point, fit string) (Placement, error) {
 		scale := min(across, down)
 		p.To = middle(to, float64(from.X)*scale, float64(from.Y)*scale)
 	default:
-		return p, fmt.Errorf("fit is %.40q, want cover or contain", fit)
+		return p, &param.Error{Name: "fit", Found: param.Quote(fit), Want: param.Either(Fits),
+			Reason: param.NoSuch}
 	}
 	return p, nil
 }
@@ -103,8 +104,9 @@ func Hole(picture, mask image.Image, box image.Rectangle) (*image.Gray, error) {
 	out := image.NewGray(image.Rectangle{Max: size})
 	if !box.Empty() {
 		if !box.In(out.Rect) {
-			return nil, fmt.Errorf("box is %d,%d,%d,%d, want it within %d x %d pixels",
-				box.Min.X, box.Min.Y, box.Dx(), box.Dy(), size.X, size.Y)
+			return nil, param.Refuse("box", param.OutOfRange,
+				"box is %d,%d,%d,%d, want it within %d x %d pixels", box.Min.X, box.Min.Y, box.Dx(), box.Dy(),
+				size.X, size.Y)
 		}
 		draw.Draw(out, box, image.White, image.Point{}, draw.Src)
 		if mask == nil {
@@ -153,8 +155,8 @@ func ParseBox(text string) (image.Rectangle, error) {
 		v[i] = n
 	}
 	if !ok {
-		return image.Rectangle{}, fmt.Errorf("box is %.40q, want X,Y,W,H in pixels, such as 16,16,32,32",
-			text)
+		return image.Rectangle{}, &param.Error{Name: "box", Found: param.Quote(text),
+			Want: "X,Y,W,H in pixels, such as 16,16,32,32"}
 	}
 	return image.Rect(v[0], v[1], v[0]+v[2], v[1]+v[3]), nil
 }

@@ -14,9 +14,13 @@ import (
 // case. names may be nil. The error for an unknown name lists the nearest ones.
 func FindClass(classes int, names []string, text string) (int32, error) {
 	text = strings.TrimSpace(text)
+	refused := func(found string, reason param.Reason, or string) error {
+		return &param.Error{Name: "class", Found: found, Want: fmt.Sprintf("0 to %d%s", classes-1, or),
+			Reason: reason}
+	}
 	if n, err := strconv.Atoi(text); err == nil {
 		if n < 0 || n >= classes {
-			return 0, fmt.Errorf("class is %d, want 0 to %d", n, classes-1)
+			return 0, refused(fmt.Sprint(n), param.OutOfRange, "")
 		}
 		return int32(n), nil
 	}
@@ -26,10 +30,10 @@ func FindClass(classes int, names []string, text string) (int32, error) {
 		}
 	}
 	if len(names) == 0 {
-		return 0, fmt.Errorf("class is %s, want 0 to %d", param.Quote(text), classes-1)
+		return 0, refused(param.Quote(text), param.NoSuch, "")
 	}
-	return 0, fmt.Errorf("class is %s, want 0 to %d or a name such as %s", param.Quote(text),
-		classes-1, param.Either(nearest(names, text)))
+	return 0, refused(param.Quote(text), param.NoSuch,
+		" or a name such as "+param.Either(nearest(names, text)))
 }
 
 // nearest returns a few names similar to text: first those with a common word or a common

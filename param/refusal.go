@@ -1,6 +1,7 @@
 package param
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -55,6 +56,15 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Cause returns the error that e has in place of Found and Want, without the parameter's name in
+// front that About puts there, or e itself if it has none.
+func (e *Error) Cause() error {
+	if n, ok := e.Err.(named); ok {
+		return n.err
+	}
+	return cmp.Or(e.Err, error(e))
+}
 
 // About returns err as an Error about a parameter, with the parameter's name in front of its text.
 // An Error without a cause, and a cause that is about another parameter, keep what they are about.

@@ -31,7 +31,11 @@ func Example() {
 			panic(err)
 		}
 		defer l.Close()
-		for step, err := range generate.Run(context.Background(), d, l.Rest(o)) {
+		rest := l.Rest(n)
+		if o.First, o.N = rest.First, rest.N; o.N == 0 {
+			return
+		}
+		for step, err := range generate.Run(context.Background(), d, o) {
 			if err != nil {
 				panic(err)
 			}

@@ -60,25 +60,26 @@ func OpenFolder(dir, ext string, s Settings) (*Folder, error) {
 	return &Folder{f}, nil
 }
 
-// Runs returns the runs that make the missing outputs of a run of o.N sequences, in the order that
-// Put takes. Before them come runs for those of `also` that exist already but whose steps are
-// needed again.
-func (f *Folder) Runs(o generate.Options, also []int) []generate.Options {
-	pending := f.Pending(o.N)
+// Range is the outputs First to First+N-1 of a run.
+type Range struct{ First, N int }
+
+// Rest returns the missing outputs of a run of n, in the order that Put takes. Before them come
+// those of `also` that exist already but whose steps are needed again.
+func (f *Folder) Rest(n int, also []int) []Range {
+	pending := f.Pending(n)
 	var wanted []int
 	for _, i := range also {
 		if !slices.Contains(pending, i) {
 			wanted = append(wanted, i)
 		}
 	}
-	var list []generate.Options
+	var list []Range
 	for j, i := range append(wanted, pending...) {
 		if last := len(list) - 1; j > 0 && i == list[last].First+list[last].N {
 			list[last].N++
 			continue
 		}
-		o.First, o.N = i, 1
-		list = append(list, o)
+		list = append(list, Range{i, 1})
 	}
 	return list
 }
@@ -107,12 +108,10 @@ func OpenLines(name string, s Settings) (*Lines, error) {
 // Done returns the index of the next line: the number of lines, plus those before this shard.
 func (l *Lines) Done() int { return l.lines.Done() }
 
-// Rest returns the run that makes the missing lines of a run of o.N sequences; its N is 0 if none
-// is missing.
-func (l *Lines) Rest(o generate.Options) generate.Options {
-	o.First = l.Done()
-	o.N = max(0, l.lines.End(o.N)-o.First)
-	return o
+// Rest returns the missing lines of a run of n; its N is 0 if none is missing.
+func (l *Lines) Rest(n int) Range {
+	first := l.Done()
+	return Range{first, max(0, l.lines.End(n)-first)}
 }
 
 // Put takes line i, without its newline, in any order. The line is written once all before it are.

@@ -311,7 +311,7 @@ func TestFilms(t *testing.T) {
 		run.Steps = 5
 		for step, err := range unmask.Generate(t.Context(), m, run) {
 			require.NoError(t, err)
-			one := step.Sequences[0]
+			one := *step.Sequences[0].Sequence
 			one.Index = 0
 			f.Add(&one)
 		}

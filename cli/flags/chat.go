@@ -79,10 +79,8 @@ func (c *chat) refusal(err error) error {
 	switch {
 	case !c.asked() || ok && e.Name != "messages":
 		return err
-	case ok && e.Err != nil: // without the field's name
-		err = e.Err
 	case ok:
-		err = e
+		err = e.Cause()
 	}
 	return Wrap(c.flag(), err)
 }

@@ -1,63 +1,111 @@
 package flags
 
 import (
-	"context"
+	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"unmask"
-	"unmask/cli/terminal"
+	"unmask/generate"
 	"unmask/param"
 )
 
-// Conditions are the flags for classes, prompts and the preset of a picture's run.
-type Conditions struct {
-	Preset string
-	// of --prompts, set by Read, or set by the caller if Read is called without the flag
-	Inputs []unmask.Input
-	Of     *unmask.Conditions // after Read; nil for none
+// Images are the flags for what images are drawn from: classes, prompts, a given picture, and the
+// codes that they may have.
+type Images struct {
+	Picture
 
-	class, prompt     []string
-	prompts, negative string
+	ban, bias, class, prompt  []string
+	prompts, negative, preset string
+	listed                    int // of class and prompt together, if they are a list
 }
 
 // Register adds the flags.
-func (c *Conditions) Register(f *pflag.FlagSet) {
-	f.StringArrayVar(&c.class, "class", nil,
+func (f *Images) Register(s *pflag.FlagSet) {
+	registerTokens(s, &f.ban, &f.bias, "ids of the codebook such as 3,17")
+	s.StringArrayVar(&f.class, "class", nil,
 		"`CLASS` to draw, a number or a name such as \"golden retriever\"; may be repeated")
-	f.StringArrayVar(&c.prompt, "prompt", nil, "`TEXT` to draw; may be repeated")
-	f.StringVar(&c.prompts, "prompts", "", "`FILE` of prompts or classes, one a line, or JSONL of "+
+	s.StringArrayVar(&f.prompt, "prompt", nil, "`TEXT` to draw; may be repeated")
+	s.StringVar(&f.prompts, "prompts", "", "`FILE` of prompts or classes, one a line, or JSONL of "+
 		"objects with prompt or class; - reads standard input")
-	f.StringVar(&c.negative, "negative", "",
+	s.StringVar(&f.negative, "negative", "",
 		"`TEXT` that guidance moves away from, instead of the empty prompt")
-	f.StringVar(&c.Preset, "preset", "",
+	s.StringVar(&f.preset, "preset", "",
 		"`NAME` of a published run of the model: fid is its authors' evaluation")
+	f.Picture.Register(s)
 }
 
-// Read reads the flags, encodes prompts, and sets the run's conditions.
-func (c *Conditions) Read(ctx context.Context, m *unmask.Model, r *unmask.Run) error {
-	var err error
-	if c.prompts != "" {
-		if c.Inputs, err = readInputs(c.prompts); err != nil {
-			return Wrap("--prompts", err)
+// Request returns the request of the flags and, where they name several classes or prompts, the
+// inputs of the samples.
+func (f *Images) Request(m *unmask.Model, over generate.Overrides) (r unmask.Request,
+	list []unmask.Input, err error) {
+	r = unmask.Request{Negative: f.negative, Preset: f.preset, Overrides: over,
+		Constraints: unmask.Constraints{Ban: f.ban, Bias: f.bias}}
+	if r.Image, err = f.Image(); err != nil {
+		return r, nil, err
+	}
+	for _, class := range f.class {
+		list = append(list, unmask.InputOf(unmask.Request{Class: class}))
+	}
+	for _, prompt := range f.prompt {
+		list = append(list, unmask.InputOf(unmask.Request{Prompt: prompt}))
+	}
+	f.listed = len(list)
+	switch {
+	case f.prompts != "":
+		lines, err := readInputs(f.prompts)
+		if err != nil {
+			return r, nil, Wrap("--prompts", err)
 		}
-	}
-	s := unmask.Subjects{Classes: c.class, Prompts: c.prompt, Inputs: c.Inputs, Negative: c.negative}
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
-	if c.Of, err = m.Conditions(ctx, s, r.Guidance.Scale != 0); err != nil {
-		if ctx.Err() != nil {
-			return err
+		for i, line := range lines {
+			if line, err = subject(line, m.Spec().Classes > 0); err != nil {
+				return r, nil, Usage("--prompts: input %d: %v", i, err)
+			}
+			list = append(list, line)
 		}
-		return Usage("--%v", err)
+	case len(list) == 0 && m.Spec().Prompt:
+		return r, nil, Usage("--prompt is missing: the model draws from a text")
+	case len(list) == 1:
+		r, _, err = list[0].Over(r)
+		list = nil
 	}
-	if c.Of == nil {
-		return nil
+	return r, list, err
+}
+
+// subject returns a line of --prompts as the request of an image: for a model of classes the text
+// of a prompt is a class.
+func subject(in unmask.Input, classes bool) (unmask.Input, error) {
+	r, seeded, err := in.Over(unmask.Request{})
+	r.Prompt = strings.TrimSpace(r.Prompt)
+	switch {
+	case err != nil:
+		return nil, err
+	case seeded:
+		return nil, &param.Error{Name: "seed", Found: fmt.Sprint(r.Seed),
+			Want: "none for a picture: its number and the run's decide it"}
+	case classes && r.Class == "":
+		r.Class, r.Prompt = r.Prompt, ""
 	}
-	for _, text := range c.Of.Cut {
-		terminal.Say("prompt %s is longer than what the model reads: its end is left out",
-			param.Quote(text))
+	if classes && r.Class == "" {
+		return nil, param.Refuse("class", param.Missing, "class is missing")
 	}
-	r.Conditions = c.Of.Of
-	return nil
+	return unmask.InputOf(r), nil
+}
+
+// Refusal returns the error of preparing the requests of the flags, with the name of the flag that
+// is wrong.
+func (f *Images) Refusal(err error) error {
+	in, listed := errors.AsType[*unmask.InputError](err)
+	refused, ok := errors.AsType[*param.Error](err)
+	switch {
+	case listed && in.Index >= f.listed:
+		return Usage("--prompts: input %d: %v", in.Index-f.listed, in.Err)
+	case listed:
+		err = in.Err
+	case ok && refused.Name == "prompt" && f.prompts != "":
+		return Usage("--prompts: %v", refused.Cause())
+	}
+	return Refusal(f.Picture.refusal(err))
 }

@@ -8,28 +8,12 @@ import (
 	"unmask/tokenizers"
 )
 
-// Tokens are the flags that restrict the drawn tokens.
-type Tokens struct {
-	Ban, Bias []string
-}
-
-// Register adds the flags; tokens describes their values in help.
-func (t *Tokens) Register(f *pflag.FlagSet, tokens string) {
-	registerTokens(f, &t.Ban, &t.Bias, tokens)
-}
-
+// registerTokens adds the flags that restrict the drawn tokens; tokens describes their values in
+// help.
 func registerTokens(f *pflag.FlagSet, ban, bias *[]string, tokens string) {
 	f.StringArrayVar(ban, "ban", nil, "never draw these `TOKENS`: "+tokens+"; may be repeated")
 	f.StringArrayVar(bias, "bias", nil,
 		"add to the logits of tokens, `TOKENS=VALUE`; may be repeated")
-}
-
-// Constrain applies the flags to a run.
-func (t *Tokens) Constrain(m *unmask.Model, r *unmask.Run) error {
-	if err := m.Constrain(r, unmask.Constraints{Ban: t.Ban, Bias: t.Bias}); err != nil {
-		return Usage("--%v", err)
-	}
-	return nil
 }
 
 // Constraints are the flags that restrict the drawn tokens and end a text.

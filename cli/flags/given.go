@@ -1,8 +1,8 @@
 package flags
 
 import (
-	"fmt"
-	"image"
+	"errors"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -15,18 +15,10 @@ import (
 // Picture holds the flags for the picture that a run begins with: its file, the part that is kept,
 // and how it is fitted to the model's size.
 type Picture struct {
-	Paste *unmask.Inpainting  // its kept pixels are restored; nil without --paste; set by Begin
-	Grown *unmask.Outpainting // for --outpaint, otherwise nil; set by Begin
-
 	inpaint, mask, box, outpaint, init, fit string
 	paste                                   bool
 	strength                                float64
-	region                                  image.Rectangle // of box
-	margin                                  unmask.Margins  // of outpaint
 }
-
-// Inpaints reports whether part of a picture is made new.
-func (f *Picture) Inpaints() bool { return f.inpaint != "" }
 
 // Outpaints reports whether a picture is enlarged.
 func (f *Picture) Outpaints() bool { return f.outpaint != "" }
@@ -72,11 +64,11 @@ func (f *Picture) Check(s *pflag.FlagSet) (err error) {
 	case f.outpaint != "" && (f.inpaint == "" || f.mask != "" || f.box != ""):
 		return Usage("--outpaint, want --inpaint with it and neither --mask nor --box")
 	case f.box != "":
-		if f.region, err = images.ParseBox(f.box); err != nil {
+		if _, err = images.ParseBox(f.box); err != nil {
 			return Usage("--%v", err)
 		}
 	case f.outpaint != "":
-		if f.margin, err = unmask.ParseMargins(f.outpaint); err != nil {
+		if _, err = unmask.ParseMargins(f.outpaint); err != nil {
 			return Usage("--outpaint: %v", err)
 		}
 	}
@@ -86,74 +78,61 @@ func (f *Picture) Check(s *pflag.FlagSet) (err error) {
 	return nil
 }
 
+// Image reads the picture and its mask, and returns what a request says about them; nil without a
+// picture.
+func (f *Picture) Image() (in *unmask.ImageInput, err error) {
+	switch {
+	case f.init != "":
+		in = &unmask.ImageInput{File: f.init, Fit: f.fit, Strength: f.strength}
+	case f.inpaint != "":
+		in = &unmask.ImageInput{File: f.inpaint, MaskFile: f.mask, Box: f.box, Fit: f.fit,
+			Outpaint: f.outpaint, Paste: f.paste}
+	default:
+		return nil, nil
+	}
+	name := "--inpaint"
+	if f.init != "" {
+		name = "--init"
+	}
+	if in.Picture, err = images.ReadPicture(in.File); err != nil {
+		return nil, Wrap(name, err)
+	}
+	if f.mask != "" {
+		in.Mask, err = images.ReadPicture(f.mask)
+	}
+	return in, Wrap("--mask", err)
+}
+
+// refusal returns the error of preparing a request with the picture, with the names of its files.
+func (f *Picture) refusal(err error) error {
+	e, ok := errors.AsType[*param.Error](err)
+	if !ok || !slices.Contains([]string{"image", "mask", "box", "outpaint", "strength"}, e.Name) {
+		return err
+	}
+	switch what := "--inpaint " + f.inpaint; {
+	case f.init != "":
+		return Wrap("--init "+f.init, e.Cause())
+	case f.outpaint != "":
+		return Wrap(what+", --outpaint "+f.outpaint, e.Cause())
+	case f.mask != "":
+		return Wrap(what+", --mask "+f.mask, e.Cause())
+	default:
+		return Wrap(what, e.Cause())
+	}
+}
+
 // mostLost is the loss of the codes in the kept part, 0 to 255, above which a warning is printed.
 const mostLost = 12
 
-// Begin reads the picture of --inpaint, with --mask or --outpaint, and sets what the run begins
-// with.
-func (f *Picture) Begin(m *unmask.Model, o *unmask.Run) error {
-	if f.inpaint == "" {
-		return nil
-	}
-	picture, err := images.ReadPicture(f.inpaint)
-	if err != nil {
-		return fmt.Errorf("--inpaint: %w", err)
-	}
-	name := "--inpaint " + f.inpaint
-	if f.outpaint != "" {
-		return Wrap(name+", --outpaint "+f.margin.String(), f.grow(m, picture))
-	}
-	var mask image.Image
-	if f.mask != "" {
-		if mask, err = images.ReadPicture(f.mask); err != nil {
-			return fmt.Errorf("--mask: %w", err)
-		}
-		name += ", --mask " + f.mask
-	}
-	in, err := m.NewInpainting(picture, mask, f.region, f.fit)
-	if err != nil {
-		return Wrap(name, err)
-	}
-	o.Tokens = in.Tokens
-	if f.paste {
-		f.Paste = in
-	} else if in.Lost > mostLost {
-		terminal.Say("note: the model's codes change what is kept by %.0f of 255 in the mean: "+
-			"--paste puts it back", in.Lost)
-	}
-	return nil
-}
-
-// grow prepares the enlargement of a picture.
-func (f *Picture) grow(m *unmask.Model, picture image.Image) (err error) {
-	if f.fit != "" {
-		if picture, err = m.Pictures.Fit(picture, f.fit); err != nil {
-			return err
-		}
-	}
-	if f.Grown, err = m.Outpaint(picture, f.margin); err != nil {
-		return err
-	}
-	lost, err := f.Grown.Lost()
-	if lost > mostLost {
+// Note prints a note if the model's codes lose much of what is kept, see outputs.Job.Lost.
+func (f *Picture) Note(lost float64) {
+	switch {
+	case lost <= mostLost:
+	case f.outpaint != "":
 		terminal.Say("note: the model's codes change the picture by %.0f of 255 in the mean: "+
 			"its edge may show", lost)
+	default:
+		terminal.Say("note: the model's codes change what is kept by %.0f of 255 in the mean: "+
+			"--paste puts it back", lost)
 	}
-	return err
-}
-
-// Redraw makes a run, completed by Check, begin with the picture of --init.
-func (f *Picture) Redraw(m *unmask.Model, o unmask.Run) (unmask.Run, error) {
-	if f.init == "" {
-		return o, nil
-	}
-	picture, err := images.ReadPicture(f.init)
-	if err != nil {
-		return o, fmt.Errorf("--init: %w", err)
-	}
-	fitted, err := m.Pictures.Fit(picture, f.fit)
-	if err == nil {
-		o, err = m.Redraw(o, fitted, f.strength)
-	}
-	return o, Wrap("--init "+f.init, err)
 }

@@ -11,9 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/pflag"
-
-	"unmask"
 	"unmask/cli/flags"
 	"unmask/fleet"
 	"unmask/research/experiments"
@@ -29,34 +26,28 @@ func put(to func(fleet.Output) error) func(int, uint64, []byte) error {
 	}
 }
 
-// Pictures returns the maker of a run's images; the run was completed by Model.Check. o says what
-// they are drawn of.
-func Pictures(m *unmask.Model, precision string, r unmask.Run,
-	o outputs.PictureOptions) (b fleet.Built, err error) {
-	if o.Settings, err = outputs.Settings(m, precision, r); err != nil {
-		return b, flags.Wrap("model "+m.Name, err)
-	}
-	return fleet.Built{Settings: o.RunSettings(), Device: m.Backend.Name(), DigestOf: runs.DigestOf,
+// Pictures returns the maker of a job's pictures, which has the settings s.
+func Pictures(s runs.Settings, j *outputs.Job) fleet.Built {
+	return fleet.Built{Settings: s, Device: j.Model.Backend.Name(), DigestOf: runs.DigestOf,
 		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
 			to func(fleet.Output) error) error {
-			return outputs.MakePictures(ctx, m, r, o, first, count, put(to))
-		})}, nil
-}
-
-// Texts returns the maker of a job's texts, which has the settings s.
-func Texts(m *unmask.Model, s runs.Settings, j *outputs.TextJob) fleet.Built {
-	return fleet.Built{Settings: s, Device: m.Backend.Name(), DigestOf: runs.DigestOfLine,
-		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
-			to func(fleet.Output) error) error {
-			return j.Make(ctx, first, count, put(to))
+			return j.MakePictures(ctx, first, count, put(to))
 		})}
 }
 
-// Pictures makes n images of a run in the folder dir with all workers that join. inputs are those
-// of --prompts.
-func (h *Hub) Pictures(ctx context.Context, f *pflag.FlagSet, dir, model, precision string, n int,
-	inputs []unmask.Input, b fleet.Built) error {
-	e, trees, err := errandOf("image", f, model, precision, inputs)
+// Texts returns the maker of a job's texts, which has the settings s.
+func Texts(s runs.Settings, j *outputs.Job) fleet.Built {
+	return fleet.Built{Settings: s, Device: j.Model.Backend.Name(), DigestOf: runs.DigestOfLine,
+		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
+			to func(fleet.Output) error) error {
+			return j.MakeTexts(ctx, first, count, put(to))
+		})}
+}
+
+// Pictures makes n images in the folder dir with all workers that join. e has what they are made of.
+func (h *Hub) Pictures(ctx context.Context, e Spec, dir string, n int, b fleet.Built) error {
+	e.Kind = "image"
+	trees, err := e.trees()
 	if err != nil {
 		return err
 	}
@@ -71,7 +62,7 @@ func (h *Hub) Pictures(ctx context.Context, f *pflag.FlagSet, dir, model, precis
 // Texts makes n texts in the file name with all workers that join. e has what they are made of.
 func (h *Hub) Texts(ctx context.Context, e Spec, name string, n int, b fleet.Built) error {
 	e.Kind = "text"
-	trees, err := addTree(nil, "model", e.Model)
+	trees, err := e.trees()
 	if err != nil {
 		return err
 	}
@@ -96,16 +87,12 @@ func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
 	}
 	e := Spec{Kind: "points", Model: model, Precision: s["precision"], Task: task.Kind(),
 		Measure: by, Points: list}
-	var trees []fleet.Tree
-	for _, place := range [][2]string{{"model", model}, {"judge", by.Judge},
-		{"inception", by.Inception}, {"reference", by.Reference}} {
-		var err error
-		if trees, err = addTree(trees, place[0], place[1]); err != nil {
-			return err
-		}
+	trees, err := e.trees()
+	if err != nil {
+		return err
 	}
 	c := experiments.Collect(j, task.Kind(), list)
-	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{N: len(list), Trees: trees, Store: c},
+	err = h.share(ctx, hubFile(name), "points", e, fleet.Run{N: len(list), Trees: trees, Store: c},
 		Points(task, s, list))
 	return ended(err, c.Sort())
 }
@@ -118,11 +105,10 @@ func (h *Hub) Features(ctx context.Context, dir, model, inception, precision str
 	return func(files []string, visit judges.Visit) error {
 		ask := Spec{Kind: "features", Model: model, Precision: precision,
 			Measure: judges.Measure{Inception: inception}}
-		name, place := "model", model
 		if inception != "" {
-			ask.Model, name, place = "", "inception", inception
+			ask.Model = ""
 		}
-		trees, err := addTree(nil, name, place)
+		trees, err := ask.trees()
 		if err != nil {
 			return err
 		}

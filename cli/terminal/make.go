@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 
-	"unmask"
 	"unmask/generate"
+	"unmask/runs"
 	"unmask/runs/outputs"
 )
 
@@ -21,18 +21,17 @@ type Show struct {
 	Name  string // of the model, in the trace
 }
 
-// Make makes the samples of a list of runs, which are parts of r, and puts them to out; see
-// outputs.Make. h's own hooks run too. The first signal ends it after a step with an error that is
-// outputs.ErrStopped; see WithSignals.
-func (s Show) Make(ctx context.Context, m *unmask.Model, r unmask.Run, list []unmask.Run,
-	out outputs.Output, h outputs.Hooks) error {
-	trace, err := outputs.OpenTrace(s.Trace, s.Name, m, r, Line)
+// Make makes samples of a job and puts them to out; see outputs.Make. h's own hooks run too. The
+// first signal ends it after a step with an error that is outputs.ErrStopped; see WithSignals.
+func (s Show) Make(ctx context.Context, j *outputs.Job, list []runs.Range, out outputs.Output,
+	h outputs.Hooks) error {
+	trace, err := outputs.OpenTrace(s.Trace, s.Name, j, Line)
 	if err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}
-	p, draw := countSamples(m, list)
+	p, draw := countSamples(j, list)
 	if s.Watch {
-		w := NewWatcher(m, os.Stderr)
+		w := NewWatcher(j.Model, os.Stderr)
 		defer w.Clear()
 		out, draw = before{out, func([]outputs.Sample) { w.Clear() }}, w.Draw
 	}
@@ -47,62 +46,46 @@ func (s Show) Make(ctx context.Context, m *unmask.Model, r unmask.Run, list []un
 		return trace.Step(step)
 	}
 	h.Stop = func() bool { return Stopped(ctx) }
-	ran := p.stopped(outputs.Make(ctx, m, list, out, h))
+	ran := p.stopped(outputs.Make(ctx, j, list, out, h))
 	if err := trace.Close(ran); err != nil && (ran == nil || errors.Is(ran, outputs.ErrStopped)) {
 		return fmt.Errorf("trace: %w", err)
 	}
 	return ran
 }
 
-// countSamples returns a Progress of a run's samples, or of the steps of its only one, and what
-// counts a step.
-func countSamples(m *unmask.Model, list []unmask.Run) (*Progress, func(*generate.Step)) {
-	n := 0
-	for _, r := range list {
-		n += r.N
-	}
+// countSamples returns a Progress of samples, or of the steps of the only one, and what counts a
+// step.
+func countSamples(j *outputs.Job, list []runs.Range) (*Progress, func(*generate.Step)) {
+	n := outputs.Count(list)
 	if n <= 1 {
-		p := NewProgress("steps", outputs.Steps(list))
+		p := NewProgress("steps", max(1, j.Steps(list)))
 		return p, func(*generate.Step) { p.Add(1) }
 	}
 	label, finished := "samples", 0
-	if m.Pictures != nil {
+	if j.Model.Pictures != nil {
 		label = "images"
 	}
 	p := NewProgress(label, int64(n))
 	return p, func(step *generate.Step) {
-		batch := len(step.Sequences)
-		p.Set(int64(finished + batch*step.N/max(1, step.Steps)))
-		if step.Done {
-			finished += batch
-			p.Set(int64(finished))
-		}
-	}
-}
-
-// MakeEach makes the samples of a list of inputs and shows a Progress. The first signal ends it;
-// see outputs.MakeEach.
-func MakeEach(ctx context.Context, m *unmask.Model, r unmask.Run, q *unmask.Requests,
-	out outputs.Output) error {
-	p := NewProgress("samples", int64(r.N))
-	count := func(samples []outputs.Sample) {
-		for _, s := range samples {
-			if !s.Unfinished {
-				p.Add(1)
+		begun := 0.0
+		for _, q := range step.Sequences {
+			if q.Finished {
+				finished++
+			} else if !q.Done {
+				begun += float64(q.N) / float64(max(1, q.Steps))
 			}
 		}
+		p.Set(int64(finished) + int64(begun))
 	}
-	return p.stopped(outputs.MakeEach(ctx, m, r, q, before{out, count},
-		outputs.Hooks{Stop: func() bool { return Stopped(ctx) }}))
 }
 
-// Grow draws enlarged pictures and shows a Progress. The first signal ends it.
-func Grow(ctx context.Context, out *outputs.Pictures) error {
-	p := NewProgress("images", int64(out.Left()))
+// Enlarge draws enlarged pictures and shows a Progress. The first signal ends it.
+func Enlarge(ctx context.Context, out *outputs.Pictures) error {
+	p := NewProgress("images", int64(outputs.Count(out.Rest())))
 	defer p.Close()
 	until, cancel := UntilStopped(ctx)
 	defer cancel()
-	err := out.Grow(until, func() { p.Add(1) })
+	err := out.Enlarge(until, func() { p.Add(1) })
 	if Stopped(ctx) {
 		return outputs.ErrStopped
 	}

@@ -75,7 +75,7 @@ func (w *Watcher) Draw(step *generate.Step) {
 	if w.drawImage(step) {
 		return
 	}
-	s := &step.Sequences[0]
+	s := step.Sequences[0]
 	fresh := map[int]bool{}
 	for _, o := range s.Opened {
 		fresh[o.Position] = true

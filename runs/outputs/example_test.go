@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"unmask"
+	"unmask/generate"
 	"unmask/runs/outputs"
 )
 
@@ -16,7 +17,8 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	run, err := m.Check(unmask.Run{N: 2, Steps: 4, Seed: 1})
+	request := unmask.Request{Seed: 1, Overrides: generate.Overrides{"steps": "4"}}
+	job, err := outputs.Prepare(ctx, m, request, nil, 2, 0)
 	if err != nil {
 		panic(err)
 	}
@@ -24,17 +26,17 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	rest, err := texts.Begin(m, run, nil)
+	rest, err := texts.Begin(job, nil)
 	if err != nil {
 		panic(err)
 	}
-	err = outputs.Make(ctx, m, []unmask.Run{rest}, texts, outputs.Hooks{})
+	err = outputs.Make(ctx, job, rest, texts, outputs.Hooks{})
 	if err := cmp.Or(err, texts.Close(err)); err != nil {
 		panic(err)
 	}
 	// Output:
 	// --- sample 0, seed 1
-	// cccabbba
+	// bbbbbbba
 	// --- sample 1, seed 1
 	// aaaabbbb
 }

@@ -3,51 +3,51 @@ package outputs
 import (
 	"cmp"
 	"context"
+	"errors"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
 
 	"unmask"
+	"unmask/generate"
 	"unmask/runs"
 	"unmask/tokenizers"
 )
 
-// TextJob is a run of texts that was prepared for a model.
-type TextJob struct {
-	Run  unmask.Run       // complete; of a list of inputs, with the length of the longest
-	Each *unmask.Requests // the samples' requests where there is a list of inputs, otherwise nil
+// Job is a run of texts or pictures that was prepared for a model.
+type Job struct {
+	Model    *unmask.Model
+	Requests *unmask.Requests // of the samples
+	// complete; of a list of texts, with the length of the longest
+	Run unmask.Run
 
-	m       *unmask.Model
 	request unmask.Request
-	from    int     // where the answer to messages begins
-	ends    []int32 // tokens before the first of which the shown text ends
+	larger  *unmask.Outpainting // nil unless the pictures are a given one, enlarged
+	paste   *unmask.Inpainting  // its kept part is put back into the pictures; nil for none
+
+	from int     // where the answer to messages begins
+	ends []int32 // tokens before the first of which the shown text ends
 }
 
-// PrepareTexts prepares n samples of a request or, if there are inputs, of each of them over it.
-// batch is the number of samples at once, see generate.Options.
-func PrepareTexts(ctx context.Context, m *unmask.Model, r unmask.Request, inputs []unmask.Input,
-	n, batch int) (*TextJob, error) {
-	j := &TextJob{m: m, request: r}
+// Prepare prepares n samples of a request or, if there are inputs, of each of them over it. batch
+// is the number of samples at once, see generate.Options.
+func Prepare(ctx context.Context, m *unmask.Model, r unmask.Request, inputs []unmask.Input,
+	n, batch int) (*Job, error) {
 	q, err := m.Requests(ctx, r, inputs)
 	if err != nil {
 		return nil, err
 	}
-	if r.Messages != nil {
-		j.from = slices.Index(q.At(0).Known, m.Spec().Mask)
+	j := &Job{Model: m, Requests: q, request: r}
+	if err = j.showText(); err == nil {
+		err = j.beginPictures()
 	}
-	if !r.Grammar.IsZero() {
-		j.ends = q.At(0).Ends
+	if err != nil {
+		return nil, err
 	}
-	if r.Cut {
-		end, err := m.Text.End(r.End)
-		if err != nil {
-			return nil, err
-		}
-		j.ends = append(slices.Clip(j.ends), end)
-	}
-	if q.Listed() { // how many fit at once is by the longest
+	if m.Text != nil && q.Listed() { // how many fit at once is by the longest
 		spec := m.Spec()
-		j.Each, r.Length = q, q.Longest-len(spec.Before)-len(spec.After)
+		r.Length = q.Longest - len(spec.Before) - len(spec.After)
 		r.MinLength, r.End, r.Cut, r.Grammar = 0, "", false, unmask.Grammar{}
 		if q, err = m.Requests(ctx, r, nil); err != nil {
 			return nil, err
@@ -59,9 +59,108 @@ func PrepareTexts(ctx context.Context, m *unmask.Model, r unmask.Request, inputs
 	return j, err
 }
 
-// Shown returns the tokens of a sample that are shown as text.
-func (j *TextJob) Shown(s Sample) []int32 {
-	switch c, err := j.m.Chat(); {
+// beginPictures reads the picture that all samples begin with, if they need it when they end.
+func (j *Job) beginPictures() (err error) {
+	in := j.request.Image
+	switch {
+	case in == nil:
+	case in.Outpaint != "":
+		j.larger, err = j.Model.Outpainting(in)
+	case in.Paste:
+		j.paste, err = j.Model.Inpainting(in)
+	}
+	return err
+}
+
+// Lost returns how much the model's codes change of what is kept of a picture, 0 to 255 in the mean,
+// and 0 if nothing is kept or it is put back.
+func (j *Job) Lost() (float64, error) {
+	in := j.request.Image
+	switch {
+	case j.larger != nil:
+		return j.larger.Lost()
+	case in == nil || in.Strength != 0 || j.paste != nil:
+		return 0, nil
+	}
+	p, err := j.Model.Inpainting(in)
+	if err != nil {
+		return 0, err
+	}
+	return j.Model.Lost(p)
+}
+
+// Enlarges reports whether the samples are a given picture, enlarged, which Pictures.Enlarge makes.
+func (j *Job) Enlarges() bool { return j.larger != nil }
+
+// together reports whether all samples of a batch are at the same step.
+func (j *Job) together() bool { return j.Model.Text == nil || !j.Requests.Listed() }
+
+// pool returns the options of the pool that makes the samples.
+func (j *Job) pool() generate.PoolOptions {
+	return generate.PoolOptions{Size: j.Run.Batch, Length: j.Requests.Longest,
+		Guided: j.Requests.Guided, Together: j.together()}
+}
+
+// requests returns the requests of samples.
+func (j *Job) requests(list []runs.Range) iter.Seq[generate.Request] {
+	return func(yield func(generate.Request) bool) {
+		for _, r := range list {
+			for i := r.First; i < r.First+r.N; i++ {
+				if !yield(j.Requests.At(i)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// about returns an error of the loop without the number of its request, unless there is a list.
+func (j *Job) about(err error) error {
+	if failed, ok := errors.AsType[*generate.RequestError](err); ok && !j.Requests.Listed() {
+		return failed.Err
+	}
+	return err
+}
+
+// Steps returns the most steps that samples take; a batch's steps count once. It is 0 if samples
+// are at different steps.
+func (j *Job) Steps(list []runs.Range) int64 {
+	if !j.together() {
+		return 0
+	}
+	return int64(j.Run.Steps) * int64((Count(list)+j.Run.Batch-1)/j.Run.Batch)
+}
+
+// Count returns the number of samples in a list.
+func Count(list []runs.Range) (n int) {
+	for _, r := range list {
+		n += r.N
+	}
+	return n
+}
+
+// showText sets what of the samples is shown as text.
+func (j *Job) showText() error {
+	r := &j.request
+	if r.Messages != nil {
+		j.from = slices.Index(j.Requests.At(0).Known, j.Model.Spec().Mask)
+	}
+	if !r.Grammar.IsZero() {
+		j.ends = j.Requests.At(0).Ends
+	}
+	if r.Cut {
+		end, err := j.Model.Text.End(r.End)
+		if err != nil {
+			return err
+		}
+		j.ends = append(slices.Clip(j.ends), end)
+	}
+	return nil
+}
+
+// shown returns the tokens of a sample that are shown as text.
+func (j *Job) shown(s Sample) []int32 {
+	switch c, err := j.Model.Chat(); {
 	case j.request.Messages != nil && (s.Unfinished || err != nil):
 		return s.Tokens[j.from:]
 	case j.request.Messages != nil:
@@ -77,20 +176,37 @@ func (j *TextJob) Shown(s Sample) []int32 {
 	}
 	if !j.request.Grammar.IsZero() && len(j.ends) == 0 { // spaces stand for the missing end
 		for n := len(tokens) - 1; n > made && made >= 0 && s.Opening.Steps[n] > 0 &&
-			strings.TrimSpace(j.m.Text.Decode(tokens[n:])) == ""; n-- {
+			strings.TrimSpace(j.Model.Text.Decode(tokens[n:])) == ""; n-- {
 			tokens = tokens[:n]
 		}
 	}
 	return tokens
 }
 
-// Settings returns everything that decides the bytes of a file of the job's texts; precision is
-// that of the model's weight products.
-func (j *TextJob) Settings(precision string) (runs.Settings, error) {
-	s, err := Settings(j.m, precision, j.Run)
-	if err != nil {
-		return nil, err
+// Settings returns everything that decides the bytes of the job's outputs: the model's identity
+// (its fingerprint or, for an exact one, its name), the precision of its weight products, and all of
+// the request.
+func (j *Job) Settings(precision string) (runs.Settings, error) {
+	identity := j.Model.Name
+	if j.Model.Source != nil {
+		var err error
+		if identity, err = j.Model.Source.Fingerprint(); err != nil {
+			return nil, err
+		}
 	}
+	s := runs.NewSettings(identity, precision, j.Run)
+	if gpu := unmask.GPU(j.Model.Backend); gpu != "" {
+		s["device"] = gpu
+	}
+	if j.Model.Text != nil {
+		j.textSettings(s)
+	} else {
+		j.pictureSettings(s)
+	}
+	return s, nil
+}
+
+func (j *Job) textSettings(s runs.Settings) {
 	r := &j.request
 	if r.Messages != nil {
 		s["text"] = "answer"
@@ -103,15 +219,58 @@ func (j *TextJob) Settings(precision string) (runs.Settings, error) {
 		s["end"] = cmp.Or(r.End, tokenizers.EndOfText)
 		s["min-length"], s["cut"] = strconv.Itoa(r.MinLength), strconv.FormatBool(r.Cut)
 	}
-	if j.Each != nil {
-		s["known"] = j.Each.Hash()
+	if j.Requests.Listed() {
+		s["known"] = j.Requests.Hash()
 	}
-	return s, nil
 }
 
-// Make makes texts first to first+count-1 and passes each one's line to put: byte for byte those in
-// a file of lines of the run.
-func (j *TextJob) Make(ctx context.Context, first, count int,
-	put func(i int, seed uint64, line []byte) error) error {
-	return MakeTexts(ctx, j.m, j.Run, TextOptions{Shown: j.Shown, Of: j.Each}, first, count, put)
+func (j *Job) pictureSettings(s runs.Settings) {
+	if j.larger != nil {
+		s["outpaint"] = j.larger.Hash()
+	}
+	if j.paste != nil {
+		s["paste"] = j.paste.Hash()
+	}
+	if of := strings.Join(j.Requests.Subjects(), "\n"); j.Model.Spec().Prompt {
+		s["prompt"] = of
+	} else if of != "" {
+		s["class"] = of
+	}
+	if j.request.Negative != "" {
+		s["negative"] = j.request.Negative
+	}
+	if j.Requests.Vary() {
+		s["lines"] = j.Requests.Hash()
+	}
+}
+
+// Put receives an output of a job: its index, its seed, and its file or its line.
+type Put func(i int, seed uint64, data []byte) error
+
+// MakeTexts makes texts first to first+count-1 and passes each one's line to put: byte for byte
+// those in a file of lines of the run.
+func (j *Job) MakeTexts(ctx context.Context, first, count int, put Put) error {
+	t := &Texts{j: j, each: put}
+	return Make(ctx, j.part(count), []runs.Range{{First: first, N: count}}, t, Hooks{})
+}
+
+// MakePictures makes pictures first to first+count-1 and passes each one's file to put: byte for
+// byte those in a folder of the run.
+func (j *Job) MakePictures(ctx context.Context, first, count int, put Put) error {
+	p, err := j.part(count).openPictures(PictureOptions{},
+		[]runs.Range{{First: first, N: count}}, put)
+	if err != nil {
+		return err
+	}
+	if j.larger != nil {
+		return p.Enlarge(ctx, nil)
+	}
+	return Make(ctx, p.j, p.list, p, Hooks{})
+}
+
+// part returns the job of some of the samples, which need no larger batches.
+func (j *Job) part(count int) *Job {
+	part := *j
+	part.Run.Batch = min(j.Run.Batch, count)
+	return &part
 }

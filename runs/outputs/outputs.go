@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"slices"
 
-	"unmask"
 	"unmask/generate"
 	"unmask/generate/traces"
+	"unmask/runs"
 )
 
 // Sample is a finished sequence or, if the run was stopped, an unfinished one.
@@ -21,7 +21,7 @@ type Sample struct {
 	Input      *int    // its index in a list of inputs; nil: there is no list
 	Tokens     []int32 // [length], masks where Unfinished
 	Steps      int
-	Seconds    float64 // from the start of its batch
+	Seconds    float64 // since it was added to the pool
 	Evaluated  generate.Evaluated
 	Opening    *traces.Opening // when each position opened, and the probability of its token
 	Unfinished bool
@@ -62,58 +62,53 @@ func (s *Stopped) Error() string {
 // Is reports whether target is ErrStopped.
 func (s *Stopped) Is(target error) bool { return target == ErrStopped }
 
-// Make runs a list of runs, each completed by Model.Check, and puts their samples to out.
-func Make(ctx context.Context, m *unmask.Model, list []unmask.Run, out Output, h Hooks) error {
+// Make makes samples of a job and puts them to out. Samples of a list of texts are put in the order
+// in which they finish, all others batch by batch.
+func Make(ctx context.Context, j *Job, list []runs.Range, out Output, h Hooks) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	put, finish := out.Put, func() error { return nil }
 	if h.Behind {
 		put, finish = behind(out.Put, cancel)
 	}
-	var failed error
-	at := Stopped{Steps: int(Steps(list))}
-	for _, r := range list {
-		if failed = one(ctx, m, r, put, h, &at); failed != nil {
-			break
-		}
-	}
+	failed := j.make(ctx, list, put, h)
 	if err := finish(); err != nil {
 		return err
 	}
 	return failed
 }
 
-// one makes the samples of one run and adds its steps to at.
-func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) error, h Hooks,
-	at *Stopped) error {
+func (j *Job) make(ctx context.Context, list []runs.Range, put func([]Sample) error,
+	h Hooks) error {
 	var openings traces.Openings
-	seconds := 0.0
-	for step, err := range generate.Run(ctx, m.Denoiser, r) {
-		if err != nil {
-			if step == nil || ctx.Err() == nil || h.Stop == nil || !h.Stop() {
-				return err
+	at := Stopped{Steps: int(j.Steps(list))}
+	stop := func() bool { return h.Stop != nil && h.Stop() }
+	for step, err := range generate.Each(ctx, j.Model.Denoiser, j.pool(), j.requests(list)) {
+		stopped := false
+		switch {
+		case err == nil:
+			at.Step++
+			openings.Add(step)
+			if h.Step != nil {
+				if err := h.Step(step); err != nil {
+					return err
+				}
 			}
-			return cutShort(r, step, &openings, put, at) // cancelled during the next step
+			stopped = stop()
+		case ctx.Err() == nil || !stop():
+			return j.about(err)
+		case step == nil:
+			return &at
+		default: // cancelled during the next step
+			stopped = true
 		}
-		at.Step++
-		if step.N <= 1 {
-			seconds = 0
-		}
-		seconds += step.Seconds
-		openings.Add(step)
-		if h.Step != nil {
-			if err := h.Step(step); err != nil {
-				return err
-			}
-		}
-		stopped := h.Stop != nil && h.Stop()
 		var samples, cut []Sample
-		for i := range step.Sequences {
-			switch s := &step.Sequences[i]; {
-			case s.Finished:
-				samples = append(samples, sampleOf(r, s, step.N, seconds, &openings))
-			case stopped && !s.Done:
-				cut = append(cut, sampleOf(r, s, step.N, 0, &openings))
+		for _, q := range step.Sequences {
+			switch {
+			case q.Finished && err == nil:
+				samples = append(samples, j.sample(q, list, &openings))
+			case stopped && !q.Done:
+				cut = append(cut, j.sample(q, list, &openings))
 			}
 		}
 		if samples = append(samples, cut...); len(samples) > 0 {
@@ -122,31 +117,30 @@ func one(ctx context.Context, m *unmask.Model, r unmask.Run, put func([]Sample) 
 			}
 		}
 		if stopped {
-			return at
+			return &at
 		}
 	}
 	return nil
 }
 
-// cutShort puts the unfinished samples of a stopped run that could not finish another step.
-func cutShort(r unmask.Run, step *generate.Step, o *traces.Openings, put func([]Sample) error,
-	at *Stopped) error {
-	var cut []Sample
-	for i := range step.Sequences {
-		if s := &step.Sequences[i]; !s.Done {
-			cut = append(cut, sampleOf(r, s, step.N, 0, o))
-		}
+// sample returns the sample that a sequence is.
+func (j *Job) sample(q generate.Progress, list []runs.Range, o *traces.Openings) Sample {
+	s := Sample{Index: index(list, q.Number), Seed: q.Seed, Tokens: slices.Clone(q.Tokens),
+		Steps: q.N, Seconds: q.Seconds, Evaluated: q.Evaluated, Opening: o.Take(q.Number),
+		Unfinished: !q.Done}
+	if j.Requests.Listed() {
+		input := j.Requests.Input(s.Index)
+		s.Input = &input
 	}
-	if err := put(cut); err != nil {
-		return err
-	}
-	return at
+	return s
 }
 
-func sampleOf(r unmask.Run, s *generate.Sequence, steps int, seconds float64,
-	o *traces.Openings) Sample {
-	return Sample{Index: s.Index, Seed: r.Seed, Tokens: slices.Clone(s.Tokens), Steps: steps,
-		Seconds: seconds, Evaluated: s.Evaluated, Opening: o.Take(s.Index), Unfinished: !s.Done}
+// index returns sample n of a list.
+func index(list []runs.Range, n int) int {
+	for n >= list[0].N {
+		n, list = n-list[0].N, list[1:]
+	}
+	return list[0].First + n
 }
 
 // behind runs put in a goroutine, so that writing overlaps the next batch's steps. An error of put
@@ -174,13 +168,4 @@ func behind(put func([]Sample) error,
 		<-done
 		return failed
 	}
-}
-
-// Steps returns the most steps that a list of completed runs takes; a batch's steps count once.
-func Steps(list []unmask.Run) int64 {
-	var n int64
-	for _, r := range list {
-		n += int64(r.Steps) * int64((r.N+r.Batch-1)/r.Batch)
-	}
-	return n
 }

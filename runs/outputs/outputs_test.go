@@ -17,6 +17,7 @@ import (
 	"unmask/demo"
 	"unmask/generate"
 	"unmask/generate/traces"
+	"unmask/runs"
 	"unmask/runs/outputs"
 )
 
@@ -31,23 +32,31 @@ func (c *collected) Put(samples []outputs.Sample) error {
 	return c.fail
 }
 
-func exact(t *testing.T, r unmask.Run) (*unmask.Model, unmask.Run) {
+func exact(t *testing.T, r unmask.Request, n, batch int) *outputs.Job {
 	m, err := unmask.Load(t.Context(), "oracle:markov:length=8,tokens=3", unmask.Options{})
 	require.NoError(t, err)
-	r, err = m.Check(r)
+	return prepare(t, m, r, n, batch)
+}
+
+func prepare(t *testing.T, m *unmask.Model, r unmask.Request, n, batch int) *outputs.Job {
+	j, err := outputs.Prepare(t.Context(), m, r, nil, n, batch)
 	require.NoError(t, err)
-	return m, r
+	return j
+}
+
+func steps(n string) unmask.Request {
+	return unmask.Request{Overrides: generate.Overrides{"steps": n}}
 }
 
 // A stopped run puts its finished samples, then its unfinished ones.
 func TestStopped(t *testing.T) {
-	m, r := exact(t, unmask.Run{N: 5, Batch: 2, Steps: 4})
+	j := exact(t, steps("4"), 5, 2)
 	for _, behind := range []bool{false, true} {
-		steps := 0
+		made := 0
 		var c collected
-		err := outputs.Make(t.Context(), m, []unmask.Run{r}, &c, outputs.Hooks{
-			Behind: behind, Step: func(*unmask.Step) error { steps++; return nil },
-			Stop: func() bool { return steps == 6 }})
+		err := outputs.Make(t.Context(), j, []runs.Range{{N: j.Run.N}}, &c, outputs.Hooks{
+			Behind: behind, Step: func(*generate.Step) error { made++; return nil },
+			Stop: func() bool { return made == 6 }})
 		require.ErrorIs(t, err, outputs.ErrStopped)
 		require.EqualError(t, err, "interrupted after step 6 of 12")
 		require.Len(t, c.samples, 4)
@@ -60,11 +69,11 @@ func TestStopped(t *testing.T) {
 
 // An output's error ends the run and is returned, also from another goroutine.
 func TestOutputFails(t *testing.T) {
-	m, r := exact(t, unmask.Run{N: 50, Batch: 1, Steps: 8})
+	j := exact(t, steps("8"), 50, 1)
 	full := errors.New("the disk is full")
 	for _, behind := range []bool{false, true} {
 		c := collected{fail: full}
-		err := outputs.Make(context.Background(), m, []unmask.Run{r}, &c, outputs.Hooks{Behind: behind})
+		err := outputs.Make(context.Background(), j, []runs.Range{{N: j.Run.N}}, &c, outputs.Hooks{Behind: behind})
 		require.ErrorIs(t, err, full)
 		require.Len(t, c.samples, 1)
 	}
@@ -72,29 +81,29 @@ func TestOutputFails(t *testing.T) {
 
 // With nothing masked at the start the sample is finished without a step.
 func TestNothingToDo(t *testing.T) {
-	m, r := exact(t, unmask.Run{Tokens: []int32{0, 1, 2, 0, 1, 2, 0, 1}})
+	j := exact(t, unmask.Request{Tokens: []int32{0, 1, 2, 0, 1, 2, 0, 1}}, 1, 0)
 	var c collected
-	require.NoError(t, outputs.Make(t.Context(), m, []unmask.Run{r}, &c, outputs.Hooks{}))
+	require.NoError(t, outputs.Make(t.Context(), j, []runs.Range{{N: j.Run.N}}, &c, outputs.Hooks{}))
 	require.Len(t, c.samples, 1)
-	require.Equal(t, r.Tokens, c.samples[0].Tokens)
+	require.Equal(t, j.Run.Tokens, c.samples[0].Tokens)
 	require.Zero(t, c.samples[0].Steps)
 }
 
 // A stopped file of lines continues to the bytes of an uninterrupted one.
 func TestLinesGoOn(t *testing.T) {
-	m, r := exact(t, unmask.Run{N: 7, Batch: 3, Steps: 4, Seed: 2})
+	j := exact(t, steps("4"), 7, 3)
 	name := filepath.Join(t.TempDir(), "out.jsonl")
 	run := func(name string, stop int) error {
 		texts, err := outputs.NewTexts(outputs.TextOptions{Name: name})
 		require.NoError(t, err)
-		s, err := outputs.Settings(m, "f32", r)
+		s, err := j.Settings("f32")
 		require.NoError(t, err)
-		rest, err := texts.Begin(m, r, s)
+		rest, err := texts.Begin(j, s)
 		require.NoError(t, err)
-		steps := 0
-		err = outputs.Make(t.Context(), m, []unmask.Run{rest}, texts, outputs.Hooks{
-			Step: func(*unmask.Step) error { steps++; return nil },
-			Stop: func() bool { return steps == stop }})
+		made := 0
+		err = outputs.Make(t.Context(), j, rest, texts, outputs.Hooks{
+			Step: func(*generate.Step) error { made++; return nil },
+			Stop: func() bool { return made == stop }})
 		require.NoError(t, texts.Close(err))
 		return err
 	}
@@ -118,10 +127,9 @@ func TestPicturesInAnyOrder(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Image(), "demo", unmask.Options{})
 	require.NoError(t, err)
 	const n = 5
-	r, err := m.Check(unmask.Run{N: n, Steps: 2, Seed: 3})
-	require.NoError(t, err)
+	j := prepare(t, m, steps("2"), n, 0)
 	var made []outputs.Sample
-	for s, err := range generate.Samples(t.Context(), m.Denoiser, r) {
+	for s, err := range generate.Samples(t.Context(), m.Denoiser, j.Run) {
 		require.NoError(t, err)
 		made = append(made, outputs.Sample{Index: s.Index, Tokens: slices.Clone(s.Tokens),
 			Opening: &traces.Opening{}})
@@ -130,12 +138,12 @@ func TestPicturesInAnyOrder(t *testing.T) {
 	for range 2 {
 		rand.Shuffle(n, func(i, j int) { made[i], made[j] = made[j], made[i] })
 		dir := filepath.Join(t.TempDir(), "out")
-		s, err := outputs.Settings(m, "f32", r)
+		s, err := j.Settings("f32")
 		require.NoError(t, err)
 		var b bytes.Buffer
-		p, err := outputs.OpenPictures(m, r, outputs.PictureOptions{Dir: dir, Settings: s, Lines: &b})
+		p, err := outputs.OpenPictures(j, outputs.PictureOptions{Dir: dir, Settings: s, Lines: &b})
 		require.NoError(t, err)
-		require.Len(t, p.Runs(), 1)
+		require.Len(t, p.Rest(), 1)
 		for _, s := range made {
 			require.NoError(t, p.Put([]outputs.Sample{s}))
 		}
@@ -153,19 +161,19 @@ func TestPicturesInAnyOrder(t *testing.T) {
 
 // A stopped run that is cancelled during an endless step puts the same samples.
 func TestStoppedInAStep(t *testing.T) {
-	m, r := exact(t, unmask.Run{N: 3, Batch: 3, Steps: 4})
+	j := exact(t, steps("4"), 3, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	steps, asked := 0, false
+	made, asked := 0, false
 	var c collected
-	err := outputs.Make(ctx, m, []unmask.Run{r}, &c, outputs.Hooks{
-		Step: func(*unmask.Step) error {
-			if steps++; steps == 2 {
+	err := outputs.Make(ctx, j, []runs.Range{{N: j.Run.N}}, &c, outputs.Hooks{
+		Step: func(*generate.Step) error {
+			if made++; made == 2 {
 				cancel()
 			}
 			return nil
 		},
-		Stop: func() bool { before := asked; asked = steps == 2; return before }})
+		Stop: func() bool { before := asked; asked = made == 2; return before }})
 	require.EqualError(t, err, "interrupted after step 2 of 4")
 	require.Len(t, c.samples, 3)
 	for _, s := range c.samples {

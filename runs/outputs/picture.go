@@ -7,11 +7,10 @@ import (
 	"image"
 	"image/png"
 	"io"
-	"maps"
 	"path/filepath"
-	"strings"
 
 	"unmask"
+	"unmask/generate"
 	"unmask/generate/traces"
 	"unmask/images"
 	"unmask/internal/atomicfile"
@@ -43,39 +42,27 @@ type PictureOptions struct {
 	Settings runs.Settings // settings of Dir; those that it was begun with
 	Shard    runs.Shard    // the part of the run in Dir
 
-	// Each, if not nil, receives each picture's file, in place of a Dir or a sheet.
-	Each func(i int, seed uint64, file []byte) error
-
 	Sheet string // PNG file, a contact sheet of the first pictures; "" for none
 	Bare  bool   // Sheet is the run's only picture itself: no margin, its own size
 	Scale int    // enlargement of sheet and film; 0: until a picture has about 192 pixels
-	Film  string // GIF file of the first pictures as their tokens open; "" for none
+	Film  string // GIF file of the first pictures as their tokens open; "" for none, see Enlarges
 
 	Lines io.Writer // receives a PictureRecord for each picture; nil for none
-
-	Conditions *unmask.Conditions // conditions of the pictures; nil for none
-
-	// Grow, if not nil, makes enlarged pictures of a given one; use Pictures.Grow instead of Make.
-	// Film must be "".
-	Grow *unmask.Outpainting
-
-	// Paste, if not nil, restores the kept part of a given picture.
-	Paste *unmask.Inpainting
 
 	Say func(line string) // receives messages; may be nil
 }
 
-// Pictures is an Output of pictures. They are written in the order of Runs, whatever the order in
+// Pictures is an Output of pictures. They are written in the order of Rest, whatever the order in
 // which they finish. One goroutine at a time may use one.
 type Pictures struct {
 	o     PictureOptions
-	m     *unmask.Model
-	r     unmask.Run
+	j     *Job
 	size  image.Point
-	list  []unmask.Run
+	list  []runs.Range
 	early map[int]Sample // samples that came before their turn
 	next  []int          // indexes in the order of writing
 
+	each    Put // receives each picture's file, in place of a folder or a sheet; nil: none
 	folder  *runs.Folder
 	pending map[int]bool // indexes missing in the folder
 	sheet   *images.Sheet
@@ -92,30 +79,32 @@ func CheckFolder(dir string, s runs.Shard) error {
 	return atomicfile.CheckFolder(dir)
 }
 
-// OpenPictures returns an output for the pictures that m makes with r, completed by Model.Check.
-// The caller closes it.
-func OpenPictures(m *unmask.Model, r unmask.Run, o PictureOptions) (*Pictures, error) {
-	width, height, err := m.Pictures.Size()
+// OpenPictures returns an output for the pictures of a job. The caller closes it.
+func OpenPictures(j *Job, o PictureOptions) (*Pictures, error) {
+	return j.openPictures(o, []runs.Range{{N: j.Run.N}}, nil)
+}
+
+func (j *Job) openPictures(o PictureOptions, list []runs.Range, each Put) (*Pictures, error) {
+	width, height, err := j.Model.Pictures.Size()
 	if err != nil {
 		return nil, err
 	}
-	p := &Pictures{o: o, m: m, r: r, size: image.Pt(width, height), early: map[int]Sample{}}
-	if o.Grow != nil {
-		p.size = o.Grow.Size()
+	p := &Pictures{o: o, j: j, size: image.Pt(width, height), list: list, each: each,
+		early: map[int]Sample{}}
+	if j.larger != nil {
+		p.size = j.larger.Size()
 	}
 	if p.o.Say == nil {
 		p.o.Say = func(string) {}
 	}
 	if o.Film != "" {
-		p.film = unmask.NewFilm(r.N, m.Spec(), r.Tokens)
+		p.film = unmask.NewFilm(j.Run.N, j.Model.Spec(), j.Run.Tokens)
 	}
 	switch {
 	case o.Dir != "":
 		err = p.openFolder()
-	case o.Each != nil:
-		p.list = []unmask.Run{r}
-	default:
-		p.sheet, p.list = images.NewSheet(r.N, p.size), []unmask.Run{r}
+	case each == nil:
+		p.sheet = images.NewSheet(j.Run.N, p.size)
 	}
 	for _, r := range p.list {
 		for i := range r.N {
@@ -137,18 +126,18 @@ func (p *Pictures) scale() int {
 // openFolder opens the folder and lists the missing pictures. Existing pictures that a film needs
 // come first.
 func (p *Pictures) openFolder() (err error) {
-	if p.folder, err = runs.OpenFolderShard(filepath.Clean(p.o.Dir), ".png", p.o.RunSettings(),
-		p.o.Shard, p.r.N); err != nil {
+	if p.folder, err = runs.OpenFolderShard(filepath.Clean(p.o.Dir), ".png", p.o.Settings,
+		p.o.Shard, p.j.Run.N); err != nil {
 		return err
 	}
 	p.pending = map[int]bool{}
-	for _, i := range p.folder.Pending(p.r.N) {
+	for _, i := range p.folder.Pending(p.j.Run.N) {
 		p.pending[i] = true
 	}
 	for _, fault := range p.folder.Faults() {
 		p.o.Say(fmt.Sprintf("%s: made again", fault))
 	}
-	first, end := p.o.Shard.Range(p.r.N)
+	first, end := p.o.Shard.Range(p.j.Run.N)
 	if done := end - first - len(p.pending); done > 0 {
 		p.o.Say(fmt.Sprintf("%d of %d images are there", done, end-first))
 	}
@@ -156,42 +145,20 @@ func (p *Pictures) openFolder() (err error) {
 	for i := range filmed {
 		filmed[i] = i
 	}
-	p.list = p.folder.Runs(p.r, filmed)
+	p.list = p.folder.Rest(p.j.Run.N, filmed)
 	return nil
 }
 
-// RunSettings returns what the pictures' bytes depend on: Settings and what other options add.
-func (o *PictureOptions) RunSettings() runs.Settings {
-	s := maps.Clone(o.Settings)
-	if o.Grow != nil {
-		s["outpaint"] = o.Grow.Hash()
-	}
-	if o.Paste != nil {
-		s["paste"] = o.Paste.Hash()
-	}
-	if c := o.Conditions; c != nil {
-		name := "prompt"
-		if class, _ := c.Text(0); class != "" {
-			name = "class"
-		}
-		s[name] = strings.Join(c.Asked, "\n")
-		if c.Negative != "" {
-			s["negative"] = c.Negative
-		}
-	}
-	return s
-}
-
-// Runs returns the runs for Make that make the missing pictures.
-func (p *Pictures) Runs() []unmask.Run { return p.list }
+// Rest returns the samples for Make that are still to be made.
+func (p *Pictures) Rest() []runs.Range { return p.list }
 
 // Made returns the number of pictures finished and written.
 func (p *Pictures) Made() int { return p.made }
 
 // Film records a step for the film; it is a Hooks.Step.
-func (p *Pictures) Film(step *unmask.Step) error {
-	for i := range step.Sequences {
-		p.film.Add(&step.Sequences[i])
+func (p *Pictures) Film(step *generate.Step) error {
+	for _, q := range step.Sequences {
+		p.film.Add(q.Sequence)
 	}
 	return nil
 }
@@ -223,16 +190,16 @@ func (p *Pictures) put(s Sample) error {
 	if p.folder != nil && !p.pending[s.Index] {
 		return nil
 	}
-	codes, masked, err := p.m.Pictures.Fill(s.Tokens, p.m.Spec().Mask)
+	codes, masked, err := p.j.Model.Pictures.Fill(s.Tokens, p.j.Model.Spec().Mask)
 	if err != nil {
 		return err
 	}
-	picture, err := p.m.Pictures.ImageOf(codes, p.o.Conditions.Of(s.Index))
+	picture, err := p.j.Model.Pictures.ImageOf(codes, p.j.Requests.At(s.Index).Condition)
 	if err != nil {
 		return fmt.Errorf("image %d: %w", s.Index, err)
 	}
-	if in := p.o.Paste; in != nil {
-		if err := p.m.Paste(picture, in.Picture, in.Hole); err != nil {
+	if in := p.j.paste; in != nil {
+		if err := p.j.Model.Paste(picture, in.Picture, in.Hole); err != nil {
 			return err
 		}
 	}
@@ -243,15 +210,15 @@ func (p *Pictures) put(s Sample) error {
 func (p *Pictures) place(s Sample, picture image.Image, masked []int) error {
 	name := ""
 	switch {
-	case p.folder != nil || p.o.Each != nil:
-		if err := p.file(s.Index, picture); err != nil {
+	case p.folder != nil || p.each != nil:
+		if err := p.file(s, picture); err != nil {
 			return err
 		}
 		if p.folder != nil {
 			name = filepath.Join(p.o.Dir, p.folder.Name(s.Index))
 		}
 	default:
-		hidden, err := p.m.Pictures.Cells(masked)
+		hidden, err := p.j.Model.Pictures.Cells(masked)
 		if err != nil {
 			return err
 		}
@@ -265,30 +232,29 @@ func (p *Pictures) place(s Sample, picture image.Image, masked []int) error {
 }
 
 // file writes a picture to the folder, with its class or prompt in text chunks.
-func (p *Pictures) file(i int, picture image.Image) error {
+func (p *Pictures) file(s Sample, picture image.Image) error {
 	var data bytes.Buffer
 	if err := png.Encode(&data, picture); err != nil {
 		return err
 	}
 	file := data.Bytes()
-	if c := p.o.Conditions; c != nil {
-		class, prompt := c.Text(i)
-		file = images.Label(file, [][2]string{{"class", class}, {"prompt", prompt},
-			{"negative prompt", c.Negative}, {"seed", fmt.Sprint(p.r.Seed)}, {"index", fmt.Sprint(i)},
-			{"recipe", p.r.Recipe().String()}})
+	if r := p.j.Requests.Asked(s.Index); p.j.Model.Spec().Prompt || r.Class != "" {
+		file = images.Label(file, [][2]string{{"class", r.Class}, {"prompt", r.Prompt},
+			{"negative prompt", r.Negative}, {"seed", fmt.Sprint(s.Seed)},
+			{"index", fmt.Sprint(s.Index)}, {"recipe", p.j.Requests.At(s.Index).Recipe.String()}})
 	}
-	if p.o.Each != nil {
-		return p.o.Each(i, p.r.Seed, file)
+	if p.each != nil {
+		return p.each(s.Index, s.Seed, file)
 	}
-	return p.folder.Put(i, p.r.Seed, file)
+	return p.folder.Put(s.Index, s.Seed, file)
 }
 
 func (p *Pictures) line(s Sample, name string) error {
 	if p.o.Lines == nil {
 		return nil
 	}
-	class, prompt := p.o.Conditions.Text(s.Index)
-	line, err := json.Marshal(PictureRecord{Class: class, Prompt: prompt, ID: s.Index, Seed: p.r.Seed,
+	r := p.j.Requests.Asked(s.Index)
+	line, err := json.Marshal(PictureRecord{Class: r.Class, Prompt: r.Prompt, ID: s.Index, Seed: s.Seed,
 		IDs: s.Tokens, OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP, Steps: s.Steps,
 		Seconds: s.Seconds, File: name, Unfinished: s.Unfinished,
 		Evaluated: evaluated(s.Evaluated)})

@@ -10,6 +10,7 @@ import (
 
 	"unmask/images"
 	"unmask/internal/atomicfile"
+	"unmask/model"
 )
 
 // Close ends the output of a run that returned ran, and returns the names of what was written:
@@ -55,7 +56,7 @@ func (p *Pictures) Close(ran error) (written []string, err error) {
 func (p *Pictures) drawSheet() ([]byte, error) {
 	sheet := p.sheet
 	if p.folder != nil {
-		n := min(p.r.N, Most, p.folder.Done())
+		n := min(p.j.Run.N, Most, p.folder.Done())
 		sheet = images.NewSheet(n, p.size)
 		for i := range n {
 			picture, err := images.Read(filepath.Join(p.o.Dir, p.folder.Name(p.folder.First()+i)))
@@ -77,5 +78,7 @@ func (p *Pictures) drawSheet() ([]byte, error) {
 
 func (p *Pictures) drawFilm() ([]byte, error) {
 	p.film.Scale = p.scale()
-	return p.film.Encode(p.m.Pictures, p.o.Conditions.Of)
+	return p.film.Encode(p.j.Model.Pictures, func(i int) *model.Condition {
+		return p.j.Requests.At(i).Condition
+	})
 }

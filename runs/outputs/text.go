@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 
-	"unmask"
 	"unmask/generate"
 	"unmask/generate/traces"
 	"unmask/internal/atomicfile"
@@ -59,23 +58,17 @@ type TextOptions struct {
 	// Called returns the name of a sample in FASTA; nil: its number and seed.
 	Called func(s Sample) string
 
-	Shard runs.Shard // the part of the run in a file of lines
-	// Each, if not nil, receives each line of a file of lines, without its newline, in place of To
-	// and Name.
-	Each func(i int, seed uint64, line []byte) error
-
-	Of *unmask.Requests // what MakeTexts makes a text of each of; nil: of the run
-
-	JSON    bool                   // lines of TextRecord
-	Numbers bool                   // a line with each text's number and seed before it
-	Shown   func(s Sample) []int32 // the tokens that are text; nil: all
-	Say     func(line string)      // gets messages; nil: nobody
+	Shard   runs.Shard        // the part of the run in a file of lines
+	JSON    bool              // lines of TextRecord
+	Numbers bool              // a line with each text's number and seed before it
+	Say     func(line string) // gets messages; nil: nobody
 }
 
 // Texts is an Output of texts. One goroutine at a time may use one.
 type Texts struct {
 	o       TextOptions
-	m       *unmask.Model
+	j       *Job
+	each    Put           // receives each line of a file of lines, without its newline; nil: none
 	w       *bufio.Writer // nil for a file of lines
 	file    *atomicfile.File
 	lines   *runs.Lines
@@ -93,8 +86,6 @@ func NewTexts(o TextOptions) (*Texts, error) {
 		t.o.Say = func(string) {}
 	}
 	switch {
-	case o.Each != nil:
-		return t, nil
 	case o.Name == "":
 		t.w = bufio.NewWriter(o.To)
 	case isLines(o.Name) && !o.Shard.Whole():
@@ -114,23 +105,23 @@ func NewTexts(o TextOptions) (*Texts, error) {
 	return t, nil
 }
 
-// Begin sets the model and the run, completed by Model.Check. It returns the part of the run still
-// to be made, which is all of it unless a file of lines is continued; N is 0 if nothing is left. s
-// are the settings of a file of lines and must be those that it was begun with.
-func (t *Texts) Begin(m *unmask.Model, r unmask.Run, s runs.Settings) (unmask.Run, error) {
-	t.m = m
+// Begin sets the job and returns the samples still to be made, which are all unless a file of lines
+// is continued. s are the settings of a file of lines and must be those that it was begun with.
+func (t *Texts) Begin(j *Job, s runs.Settings) ([]runs.Range, error) {
+	t.j = j
+	n := j.Run.N
 	if !isLines(t.o.Name) {
-		return r, nil
+		return []runs.Range{{N: n}}, nil
 	}
 	var err error
-	if t.lines, err = runs.OpenLinesShard(t.o.Name, s, t.o.Shard, r.N); err != nil {
-		return r, err
+	if t.lines, err = runs.OpenLinesShard(t.o.Name, s, t.o.Shard, n); err != nil {
+		return nil, err
 	}
-	first, end := t.o.Shard.Range(r.N)
+	first, end := t.o.Shard.Range(n)
 	if done := min(t.lines.Done(), end) - first; done > 0 {
 		t.o.Say(fmt.Sprintf("%d of %d samples are there", done, end-first))
 	}
-	return t.lines.Rest(r), nil
+	return []runs.Range{t.lines.Rest(n)}, nil
 }
 
 // Put implements Output. A stream receives unfinished texts too; a file does not.
@@ -148,15 +139,15 @@ func (t *Texts) Put(samples []Sample) error {
 
 func (t *Texts) put(s Sample) error {
 	r := t.record(s)
-	if t.lines != nil || t.o.Each != nil {
+	if t.lines != nil || t.each != nil {
 		r.Seconds = 0
 	}
 	line, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	if t.o.Each != nil {
-		return t.o.Each(r.ID, r.Seed, line)
+	if t.each != nil {
+		return t.each(r.ID, r.Seed, line)
 	}
 	if t.lines != nil {
 		return t.lines.Put(r.ID, r.Seed, line)
@@ -182,12 +173,8 @@ func (t *Texts) put(s Sample) error {
 }
 
 func (t *Texts) record(s Sample) TextRecord {
-	shown := s.Tokens
-	if t.o.Shown != nil {
-		shown = t.o.Shown(s)
-	}
 	return TextRecord{ID: s.Index, Input: s.Input, Seed: s.Seed, IDs: s.Tokens,
-		Text: t.m.Text.Decode(shown), OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP,
+		Text: t.j.Model.Text.Decode(t.j.shown(s)), OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP,
 		Steps: s.Steps, Seconds: s.Seconds,
 		Evaluated: evaluated(s.Evaluated), Unfinished: s.Unfinished}
 }

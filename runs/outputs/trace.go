@@ -19,18 +19,17 @@ type Trace struct {
 	say  func(line string)
 }
 
-// OpenTrace begins the trace of a run, completed by Model.Check, in file name, "" for none. model
-// is the model's name in the trace. say, which may be nil, receives messages.
-func OpenTrace(name, model string, m *unmask.Model, r unmask.Run, say func(line string)) (*Trace,
-	error) {
+// OpenTrace begins the trace of a job in file name, "" for none. model is the model's name in the
+// trace. say, which may be nil, receives messages.
+func OpenTrace(name, model string, j *Job, say func(line string)) (*Trace, error) {
 	if name == "" {
 		return nil, nil
 	}
 	var t tokenizers.Tokenizer // nil if the model makes no text
-	if m.Text != nil {
-		t = m.Text
+	if j.Model.Text != nil {
+		t = j.Model.Text
 	}
-	w, err := traces.Create(name, traces.NewHeader(m.Spec(), r, t, model, unmask.Hole), t)
+	w, err := traces.Create(name, traces.NewHeader(j.Model.Spec(), j.Run, t, model, unmask.Hole), t)
 	if err != nil {
 		return nil, err
 	}
