@@ -14,13 +14,12 @@ import (
 // case. names may be nil. The error for an unknown name lists the nearest ones.
 func FindClass(classes int, names []string, text string) (int32, error) {
 	text = strings.TrimSpace(text)
-	refused := func(found string, reason param.Reason, or string) error {
-		return &param.Error{Name: "class", Found: found, Want: fmt.Sprintf("0 to %d%s", classes-1, or),
-			Reason: reason}
+	refused := func(found, or string) error {
+		return &param.Error{Name: "class", Found: found, Want: fmt.Sprintf("0 to %d%s", classes-1, or)}
 	}
 	if n, err := strconv.Atoi(text); err == nil {
 		if n < 0 || n >= classes {
-			return 0, refused(fmt.Sprint(n), param.OutOfRange, "")
+			return 0, refused(fmt.Sprint(n), "")
 		}
 		return int32(n), nil
 	}
@@ -30,9 +29,9 @@ func FindClass(classes int, names []string, text string) (int32, error) {
 		}
 	}
 	if len(names) == 0 {
-		return 0, refused(param.Quote(text), param.NoSuch, "")
+		return 0, refused(param.Quote(text), "")
 	}
-	return 0, refused(param.Quote(text), param.NoSuch,
+	return 0, refused(param.Quote(text),
 		" or a name such as "+param.Either(nearest(names, text)))
 }
 

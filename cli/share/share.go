@@ -44,7 +44,8 @@ func Texts(s runs.Settings, j *outputs.Job) fleet.Built {
 		})}
 }
 
-// Pictures makes n images in the folder dir with all workers that join. e has what they are made of.
+// Pictures makes n images in the folder dir with all workers that join. e has what they are made
+// of.
 func (h *Hub) Pictures(ctx context.Context, e Spec, dir string, n int, b fleet.Built) error {
 	e.Kind = "image"
 	trees, err := e.trees()

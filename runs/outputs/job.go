@@ -72,8 +72,8 @@ func (j *Job) beginPictures() (err error) {
 	return err
 }
 
-// Lost returns how much the model's codes change of what is kept of a picture, 0 to 255 in the mean,
-// and 0 if nothing is kept or it is put back.
+// Lost returns how much the model's codes change what is kept of a picture, 0 to 255 in the mean: 0
+// if nothing is kept or it is put back.
 func (j *Job) Lost() (float64, error) {
 	in := j.request.Image
 	switch {
@@ -184,8 +184,8 @@ func (j *Job) shown(s Sample) []int32 {
 }
 
 // Settings returns everything that decides the bytes of the job's outputs: the model's identity
-// (its fingerprint or, for an exact one, its name), the precision of its weight products, and all of
-// the request.
+// (its fingerprint or, for an exact one, its name), the precision of its weight products, and all
+// of the request.
 func (j *Job) Settings(precision string) (runs.Settings, error) {
 	identity := j.Model.Name
 	if j.Model.Source != nil {

@@ -73,7 +73,8 @@ func TestOutputFails(t *testing.T) {
 	full := errors.New("the disk is full")
 	for _, behind := range []bool{false, true} {
 		c := collected{fail: full}
-		err := outputs.Make(context.Background(), j, []runs.Range{{N: j.Run.N}}, &c, outputs.Hooks{Behind: behind})
+		err := outputs.Make(context.Background(), j, []runs.Range{{N: j.Run.N}}, &c,
+			outputs.Hooks{Behind: behind})
 		require.ErrorIs(t, err, full)
 		require.Len(t, c.samples, 1)
 	}

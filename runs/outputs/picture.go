@@ -254,8 +254,8 @@ func (p *Pictures) line(s Sample, name string) error {
 		return nil
 	}
 	r := p.j.Requests.Asked(s.Index)
-	line, err := json.Marshal(PictureRecord{Class: r.Class, Prompt: r.Prompt, ID: s.Index, Seed: s.Seed,
-		IDs: s.Tokens, OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP, Steps: s.Steps,
+	line, err := json.Marshal(PictureRecord{Class: r.Class, Prompt: r.Prompt, ID: s.Index,
+		Seed: s.Seed, IDs: s.Tokens, OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP, Steps: s.Steps,
 		Seconds: s.Seconds, File: name, Unfinished: s.Unfinished,
 		Evaluated: evaluated(s.Evaluated)})
 	if err == nil {
