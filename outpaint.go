@@ -206,8 +206,8 @@ func (m *Model) Outpainting(in *ImageInput) (*Outpainting, error) {
 	return p, param.About("outpaint", err)
 }
 
-// Draw makes the enlarged pictures of a batch of prepared requests. A window with fewer masked cells
-// than the steps of a request has one step per cell.
+// Draw makes the enlarged pictures of a batch of prepared requests. A window with fewer masked
+// cells than the steps of a request has one step per cell.
 func (p *Outpainting) Draw(ctx context.Context, list []generate.Request) ([]*image.NRGBA, error) {
 	made := make([]*image.NRGBA, len(list))
 	for i := range made {
