@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"unmask/constrain"
 	"unmask/grammar"
@@ -31,8 +32,14 @@ func (g *Grammar) IsZero() bool {
 	return g.Schema == nil && g.Regex == "" && g.Choice == nil
 }
 
-// compile returns the automaton over bytes and the name of the field that it is from.
-func (g *Grammar) compile() (d *grammar.DFA, name string, err error) {
+// compile returns the automaton over bytes, the name of the field that it is from and, of choices,
+// which of them ends in each state. With open, spaces and newlines may follow.
+func (g *Grammar) compile(open bool) (d *grammar.DFA, ends []int32, name string, err error) {
+	defer func() {
+		if open && err == nil && name != "choice" {
+			d = d.Spaced()
+		}
+	}()
 	set := 0
 	for _, is := range []bool{g.Schema != nil, g.Regex != "", g.Choice != nil} {
 		if is {
@@ -41,24 +48,26 @@ func (g *Grammar) compile() (d *grammar.DFA, name string, err error) {
 	}
 	switch {
 	case set > 1:
-		return nil, "schema", param.Refuse("schema", param.NoEffect,
+		return nil, nil, "schema", param.Refuse("schema", param.NoEffect,
 			"schema, regex and choice together, want one of them")
 	case g.Schema != nil:
 		s, err := schema.Compile(g.Schema, schema.Options{})
 		if err != nil {
-			return nil, "schema", err
+			return nil, nil, "schema", err
 		}
-		return s.DFA, "schema", nil
+		return s.DFA, nil, "schema", nil
 	case g.Regex != "":
 		d, err = grammar.Regexp(g.Regex, schema.DefaultLimit)
-		return d, "regex", err
+		return d, nil, "regex", err
 	}
-	if len(g.Choice) == 0 || slices.Contains(g.Choice, "") {
-		return nil, "choice", &param.Error{Name: "choice", Found: fmt.Sprintf("%q", g.Choice),
-			Want: "texts that are not empty"}
+	if len(g.Choice) == 0 || slices.ContainsFunc(g.Choice, func(t string) bool {
+		return t == "" || !utf8.ValidString(t)
+	}) {
+		return nil, nil, "choice", &param.Error{Name: "choice", Found: fmt.Sprintf("%q", g.Choice),
+			Want: "texts in UTF-8 that are not empty"}
 	}
-	d, err = grammar.Choices(g.Choice, schema.DefaultLimit)
-	return d, "choice", err
+	d, ends, err = grammar.Labelled(g.Choice, open, schema.DefaultLimit)
+	return d, ends, "choice", err
 }
 
 // refusal returns an error of a grammar as one about a field.
@@ -94,9 +103,9 @@ func (m *Model) language(g *Grammar, tokens, ends []int32) (*constrain.Language,
 	} else if len(ends) == 0 {
 		ends = m.TextEnds()
 	}
-	var err error
-	name := ""
-	if l.Tokens, name, err = m.grammars.get(g, ends, last && len(ends) == 0); err == nil {
+	c, name, err := m.grammars.get(g, ends, last && len(ends) == 0)
+	if err == nil {
+		l.Tokens, l.Choices = c.tokens, c.choices
 		err = l.Check(tokens, spec.Mask)
 	}
 	return l, ends, refusal(name, err)
@@ -140,6 +149,7 @@ type grammars struct {
 type compiledGrammar struct {
 	key, name string
 	tokens    *grammar.Tokens
+	choices   *constrain.Choices // of choices
 }
 
 func newGrammars(m *Model) *grammars {
@@ -147,33 +157,34 @@ func newGrammars(m *Model) *grammars {
 		func() *grammar.Vocabulary { return Vocabulary(m.Text, m.Spec()) })}
 }
 
-// get returns the automaton of a grammar, and the name of its field. With open, spaces and newlines
-// may follow.
-func (k *grammars) get(g *Grammar, ends []int32, open bool) (*grammar.Tokens, string, error) {
+// get returns a grammar's automaton, and the name of its field. With open, spaces and newlines may
+// follow.
+func (k *grammars) get(g *Grammar, ends []int32, open bool) (*compiledGrammar, string, error) {
 	key := fmt.Sprintf("%q %q %q %v %v", g.Schema, g.Regex, g.Choice, ends, open)
 	k.mutex.Lock()
 	if e := k.byKey[key]; e != nil {
 		k.used.MoveToFront(e)
 		k.mutex.Unlock()
 		c := e.Value.(*compiledGrammar)
-		return c.tokens, c.name, nil
+		return c, c.name, nil
 	}
 	k.mutex.Unlock()
-	d, name, err := g.compile()
+	d, labels, name, err := g.compile(open)
 	if err != nil {
 		return nil, name, err
-	}
-	if open {
-		d = d.Spaced()
 	}
 	tokens, err := d.Tokens(k.vocabulary(), grammar.TokenOptions{Ends: ends, Fill: ends})
 	if err != nil {
 		return nil, name, err
 	}
+	c := &compiledGrammar{key: key, name: name, tokens: tokens}
+	if labels != nil {
+		c.choices = constrain.NewChoices(g.Choice, tokens, labels)
+	}
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	if k.byKey[key] == nil { // another goroutine may have made it
-		k.byKey[key] = k.used.PushFront(&compiledGrammar{key, name, tokens})
+		k.byKey[key] = k.used.PushFront(c)
 		k.bytes += tokens.Bytes()
 	}
 	for k.bytes > maxGrammars && k.used.Len() > 1 {
@@ -181,5 +192,5 @@ func (k *grammars) get(g *Grammar, ends []int32, open bool) (*grammar.Tokens, st
 		delete(k.byKey, old.key)
 		k.bytes -= old.tokens.Bytes()
 	}
-	return tokens, name, nil
+	return c, name, nil
 }

@@ -21,6 +21,7 @@ import (
 type Language struct {
 	*grammar.Tokens
 	From, To int
+	Choices  *Choices // nil: the texts are not from a list
 }
 
 // Check returns an error if tokens, with mask where they are not known, cannot be completed.

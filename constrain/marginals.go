@@ -22,6 +22,7 @@ type Sequence struct {
 	powers   []*powered // by power
 	draws    int        // in the current step
 	GivenWay int        // tokens drawn although the filters had left them no probability
+	Choices  []Choice   // of a language of choices, by the first pass
 }
 
 // powered is the chain for marginals p^power.
@@ -109,6 +110,9 @@ func (m *Marginals) chain(index int, power float64) (*powered, error) {
 	}
 	if !w.chain.set(l, q.tokens, q.Mask, w.evidence) {
 		return nil, &model.RowError{Row: int32(index * m.Length), Err: errNone}
+	}
+	if l.Choices != nil && q.Choices == nil && power == 1 {
+		q.Choices = w.chain.choices()
 	}
 	w.ready, w.best = true, w.best[:0]
 	return w, nil

@@ -102,6 +102,9 @@ func (m *member) commit() {
 	m.Opened, m.Closed, m.Replaced = m.Opened[:0], m.Closed[:0], m.Replaced[:0]
 	m.Resized = m.Resized[:0]
 	m.Finished = false
+	if m.speech != nil {
+		m.Choices = m.speech.Choices
+	}
 	s := &m.step
 	if s.fault != nil {
 		m.fail(s.fault)

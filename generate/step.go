@@ -1,5 +1,7 @@
 package generate
 
+import "unmask/constrain"
+
 // Step is the state of the sequences in a pool after a step. It is valid until the next iteration.
 type Step struct {
 	// the step of the sequence that has taken most, and the most that one can take; N is 0 if
@@ -31,6 +33,9 @@ type Sequence struct {
 	Done      bool      // it takes no more steps
 	Finished  bool      // this step made it Done
 	Evaluated Evaluated // work since its first step
+
+	// with a language that is a list of choices, the probability of each by the first pass
+	Choices []constrain.Choice
 
 	// Err, in a Pool, is the fault that ended the sequence. Tokens are then those before the step.
 	Err error

@@ -363,6 +363,10 @@ func (m *merger) result() (*Tokens, error) {
 		t.first = append(t.first, int32(len(t.edges)))
 		t.accept = append(t.accept, accept[s])
 		t.Shortest = append(t.Shortest, far[s])
+		if s == end {
+			s = -1
+		}
+		t.Origin = append(t.Origin, s)
 	}
 	if end >= 0 {
 		t.end = name[end]

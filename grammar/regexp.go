@@ -299,13 +299,3 @@ func (b *Builder) Runes(from, to int32, lo, hi rune) {
 	}
 	b.Range(from, to, first[n-1], last[n-1])
 }
-
-// Choices returns the automaton of a list of texts.
-func Choices(texts []string, limit int) (*DFA, error) {
-	b := NewBuilder(limit)
-	from, to := b.State(), b.State()
-	for _, t := range texts {
-		b.Empty(b.Text(from, t), to)
-	}
-	return b.DFA(from, to)
-}

@@ -13,6 +13,7 @@ type Tokens struct {
 	Classes  int       // how many there are
 	Sets     [][]int32 // classes, rising
 	Shortest []int32   // [states] tokens on the shortest way to the end
+	Origin   []int32   // [states] the state over bytes, -1 for the one after the end
 	first    []int32   // [states+1]
 	edges    []TokenEdge
 	accept   []bool
@@ -24,6 +25,9 @@ type TokenEdge struct{ Set, To int32 }
 
 // States returns the number of states.
 func (t *Tokens) States() int { return len(t.accept) }
+
+// End returns the state after a token that ends texts, or -1 if there are no such tokens.
+func (t *Tokens) End() int32 { return t.end }
 
 // Out returns the edges of a state. A token is read by one of them at most.
 func (t *Tokens) Out(s int32) []TokenEdge { return t.edges[t.first[s]:t.first[s+1]] }
@@ -46,7 +50,7 @@ func (t *Tokens) Next(s, token int32) int32 {
 
 // Bytes returns about how much memory the automaton holds.
 func (t *Tokens) Bytes() int {
-	n := 4*len(t.Class) + 8*len(t.edges) + 9*len(t.accept)
+	n := 4*len(t.Class) + 8*len(t.edges) + 13*len(t.accept)
 	for _, s := range t.Sets {
 		n += 24 + 4*len(s)
 	}

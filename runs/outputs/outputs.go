@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"unmask/constrain"
 	"unmask/generate"
 	"unmask/generate/traces"
 	"unmask/runs"
@@ -23,7 +24,8 @@ type Sample struct {
 	Steps      int
 	Seconds    float64 // since it was added to the pool
 	Evaluated  generate.Evaluated
-	Opening    *traces.Opening // when each position opened, and the probability of its token
+	Choices    []constrain.Choice // see generate.Sequence
+	Opening    *traces.Opening    // when each position opened, and the probability of its token
 	Unfinished bool
 }
 
@@ -126,8 +128,8 @@ func (j *Job) make(ctx context.Context, list []runs.Range, put func([]Sample) er
 // sample returns the sample that a sequence is.
 func (j *Job) sample(q generate.Progress, list []runs.Range, o *traces.Openings) Sample {
 	s := Sample{Index: index(list, q.Number), Seed: q.Seed, Tokens: slices.Clone(q.Tokens),
-		Steps: q.N, Seconds: q.Seconds, Evaluated: q.Evaluated, Opening: o.Take(q.Number),
-		Unfinished: !q.Done}
+		Steps: q.N, Seconds: q.Seconds, Evaluated: q.Evaluated, Choices: q.Choices,
+		Opening: o.Take(q.Number), Unfinished: !q.Done}
 	if j.Requests.Listed() {
 		input := j.Requests.Input(s.Index)
 		s.Input = &input

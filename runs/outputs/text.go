@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"unmask/constrain"
 	"unmask/generate"
 	"unmask/generate/traces"
 	"unmask/internal/atomicfile"
@@ -29,6 +30,8 @@ type TextRecord struct {
 	Seconds    float64   `json:"seconds,omitempty"`
 	Evaluated  Evaluated `json:"evaluated"`
 	Unfinished bool      `json:"unfinished,omitempty"`
+	// with --choice, the probability of each by the first pass
+	Choices []constrain.Choice `json:"choices,omitempty"`
 }
 
 // Evaluated is the work for a sample, as JSON.
@@ -176,7 +179,7 @@ func (t *Texts) record(s Sample) TextRecord {
 	return TextRecord{ID: s.Index, Input: s.Input, Seed: s.Seed, IDs: s.Tokens,
 		Text: t.j.Model.Text.Decode(t.j.shown(s)), OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP,
 		Steps: s.Steps, Seconds: s.Seconds,
-		Evaluated: evaluated(s.Evaluated), Unfinished: s.Unfinished}
+		Evaluated: evaluated(s.Evaluated), Unfinished: s.Unfinished, Choices: s.Choices}
 }
 
 // Close ends the output of a run that returned ran. If ran is nil the file appears under its name.

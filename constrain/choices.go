@@ -1,0 +1,73 @@
+package constrain
+
+import "unmask/grammar"
+
+// Choices are the texts of a language that is a list of them.
+type Choices struct {
+	Texts []string
+	Ends  []int32 // [states] the text that ends in a state, by index, or -1
+}
+
+// NewChoices returns the choices of an automaton over tokens, given which text ends in each state
+// over bytes, as grammar.Labelled returns it.
+func NewChoices(texts []string, t *grammar.Tokens, ends []int32) *Choices {
+	a := &Choices{Texts: texts}
+	for _, s := range t.Origin {
+		end := int32(-1)
+		if s >= 0 {
+			end = ends[s]
+		}
+		a.Ends = append(a.Ends, end)
+	}
+	return a
+}
+
+// Choice is a text of a list, with its probability.
+type Choice struct {
+	Text        string  `json:"text"`
+	Probability float64 `json:"probability"`
+}
+
+// choices returns the probabilities of the language's texts: all ways to spell one count together.
+func (c *Chain) choices() []Choice {
+	a := c.l.Choices
+	out := make([]Choice, len(a.Texts))
+	for i, text := range a.Texts {
+		out[i].Text = text
+	}
+	n, end := len(c.tokens), c.l.End()
+	for i := range n { // texts that end before position i, where a token says so
+		part, whole := make([]float64, len(out)), 0.0
+		c.index(i + 1)
+		for k, s := range c.states[i] {
+			c.next(i, s, func(e grammar.TokenEdge) {
+				j := c.at[e.To]
+				if j < 0 {
+					return
+				}
+				p := c.f[i][k] * c.b[i+1][j]
+				if e.Set >= 0 {
+					p *= c.weight(i, e.Set)
+				}
+				whole += p
+				if e.To == end && s != end {
+					part[a.Ends[s]] += p
+				}
+			})
+		}
+		c.clear(i + 1)
+		for k, p := range part {
+			out[k].Probability += p / whole
+		}
+	}
+	whole := 0.0
+	for k := range c.states[n] {
+		whole += c.f[n][k]
+	}
+	for k, s := range c.states[n] { // those that end with the positions
+		if s != end {
+			out[a.Ends[s]].Probability += c.f[n][k] / whole
+		}
+	}
+	return out
+}

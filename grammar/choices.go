@@ -1,0 +1,67 @@
+package grammar
+
+import (
+	"slices"
+)
+
+// Choices returns the automaton of a list of texts.
+func Choices(texts []string, limit int) (*DFA, error) {
+	b := NewBuilder(limit)
+	from, to := b.State(), b.State()
+	for _, t := range texts {
+		b.Empty(b.Text(from, t), to)
+	}
+	return b.DFA(from, to)
+}
+
+// Labelled returns the automaton of a list of texts in UTF-8 that remembers which of them it has
+// read, and for each of its states the index of the text that ends there, -1 for none. With spaced,
+// any number of spaces and newlines may follow; a text that ends with some may be taken for another.
+func Labelled(texts []string, spaced bool, limit int) (d *DFA, ends []int32, err error) {
+	b := NewBuilder(limit)
+	from, to := b.State(), b.State()
+	for i, t := range texts {
+		s := b.Text(from, t)
+		if spaced {
+			b.Range(s, s, ' ', ' ')
+			b.Range(s, s, '\n', '\n')
+		}
+		// What follows a text differs from what follows any other, so that their states stay apart.
+		b.Empty(b.Text(s, string([]byte{endMark, byte(i >> 16), byte(i >> 8), byte(i)})), to)
+	}
+	marked, err := b.DFA(from, to)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, ends = marked.labelled()
+	return d, ends, nil
+}
+
+// labelled returns an automaton without the marks of Labelled, and what they say of its states.
+func (d *DFA) labelled() (out *DFA, ends []int32) {
+	out = &DFA{first: []int32{0}}
+	name := slices.Repeat([]int32{-1}, d.States())
+	name[d.start] = 0
+	order := []int32{d.start}
+	for i := 0; i < len(order); i++ {
+		end := int32(-1)
+		for _, e := range d.Out(order[i]) {
+			if e.Lo == endMark {
+				end = 0
+				for s := e.To; !d.accept[s]; s = d.Out(s)[0].To {
+					end = end<<8 | int32(d.Out(s)[0].Lo)
+				}
+				continue
+			}
+			if name[e.To] < 0 {
+				name[e.To] = int32(len(order))
+				order = append(order, e.To)
+			}
+			out.edges = append(out.edges, Edge{e.Lo, e.Hi, name[e.To]})
+		}
+		out.first = append(out.first, int32(len(out.edges)))
+		out.accept = append(out.accept, end >= 0)
+		ends = append(ends, end)
+	}
+	return out, ends
+}
