@@ -2,9 +2,13 @@ package constrain_test
 
 import (
 	"context"
+	"encoding/json"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -37,8 +41,12 @@ func (u *uniform) Forward(_ context.Context, b *model.Batch) (model.Marginals, e
 	if err := b.Check(u.Spec()); err != nil {
 		return nil, err
 	}
-	n := b.Size * b.Length * (uniformMask + 1)
-	u.dense = model.Dense{Logits: make([]float32, n), Columns: uniformMask + 1}
+	const columns = uniformMask + 1
+	logits := make([]float32, b.Size*b.Length*columns)
+	for i := uniformMask; i < len(logits); i += columns {
+		logits[i] = float32(math.Inf(-1)) // nowhere is the mask a token
+	}
+	u.dense = model.Dense{Logits: logits, Columns: columns}
 	return &u.dense, nil
 }
 
@@ -100,49 +108,160 @@ var someSchemas = []string{
 
 func TestAlwaysValid(t *testing.T) {
 	var languages []*constrain.Language
+	var validators []*jsonschema.Schema
 	for _, text := range someSchemas {
-		s, err := schema.Compile([]byte(text), schema.Options{})
-		require.NoError(t, err)
-		a, err := s.Tokens(bytesVocabulary, grammar.TokenOptions{Ends: []int32{bytesEnd},
-			Fill: []int32{bytesEnd}})
-		require.NoError(t, err)
-		languages = append(languages, &constrain.Language{Tokens: a})
-	}
-	compiled := make([]*schema.Schema, len(someSchemas))
-	for i, text := range someSchemas {
-		compiled[i], _ = schema.Compile([]byte(text), schema.Options{})
+		languages = append(languages, compiled(t, text))
+		validators = append(validators, validator(t, text))
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		which := rapid.IntRange(0, len(someSchemas)-1).Draw(t, "schema")
-		l := *languages[which]
-		shortest := int(l.Shortest[l.Start])
-		room := shortest + rapid.IntRange(0, 20).Draw(t, "room")
-		l.From = rapid.IntRange(0, 3).Draw(t, "before")
-		l.To = l.From + room
-		length := l.To + rapid.IntRange(0, 2).Draw(t, "after")
-		text := rapid.SampledFrom(recipes).Draw(t, "recipe")
-		r, err := generate.ParseRecipe(text)
-		require.NoError(t, err, text)
-		r.Steps = rapid.IntRange(1, 12).Draw(t, "steps")
-		d := &uniform{length: length, block: rapid.SampledFrom([]int{4, 8}).Draw(t, "block")}
-		if r.Reuse != generate.Blocks {
-			d.block = 0
-		}
-		o := generate.Options{Length: length, Seed: rapid.Uint64().Draw(t, "seed"), N: 2,
-			Language: &l, Ends: []int32{bytesEnd}}.With(r)
-		if _, err := o.Check(d); err != nil {
-			o.Steps = length
-		}
-		for step, err := range generate.Run(context.Background(), d, o) {
-			require.NoError(t, err, text)
-			if !step.Done {
-				continue
-			}
-			for _, q := range step.Sequences {
-				out := textOf(q.Tokens[l.From:l.To])
-				require.False(t, slices.Contains(q.Tokens[l.From:l.To], uniformMask), text)
-				require.True(t, compiled[which].Match(out), "%s: %q of %s", text, out, someSchemas[which])
-			}
+		requireValid(t, *languages[which], validators[which], someSchemas[which])
+	})
+}
+
+// Schemas that nobody wrote, under everything that a run may be.
+func TestAlwaysValidForRandomSchemas(t *testing.T) {
+	tried, made := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		data, err := json.Marshal(randomSchema(t, 3))
+		require.NoError(t, err)
+		text := string(data)
+		tried++
+		if l := compiled(t, text); l != nil {
+			made++
+			requireValid(t, *l, validator(t, text), text)
 		}
 	})
+	require.Greater(t, 2*made, tried, "schemas that were not refused")
+}
+
+// compiled returns the language of a schema, nil for one that is refused.
+func compiled(t require.TestingT, text string) *constrain.Language {
+	s, err := schema.Compile([]byte(text), schema.Options{Limit: 3000})
+	if err != nil {
+		return nil
+	}
+	a, err := s.Tokens(bytesVocabulary, grammar.TokenOptions{Ends: []int32{bytesEnd},
+		Fill: []int32{bytesEnd}})
+	require.NoError(t, err, text)
+	return &constrain.Language{Tokens: a}
+}
+
+// validator returns an independent validator of a schema.
+func validator(t require.TestingT, text string) *jsonschema.Schema {
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	require.NoError(t, err)
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	require.NoError(t, c.AddResource("schema.json", doc))
+	s, err := c.Compile("schema.json")
+	require.NoError(t, err, text)
+	return s
+}
+
+// requireValid runs a random recipe, and checks that all texts are JSON that a schema allows.
+func requireValid(t *rapid.T, l constrain.Language, valid *jsonschema.Schema, schema string) {
+	shortest := int(l.Shortest[l.Start])
+	room := shortest + rapid.IntRange(0, 20).Draw(t, "room")
+	l.From = rapid.IntRange(0, 3).Draw(t, "before")
+	l.To = l.From + room
+	length := l.To + rapid.IntRange(0, 2).Draw(t, "after")
+	text := rapid.SampledFrom(recipes).Draw(t, "recipe")
+	r, err := generate.ParseRecipe(text)
+	require.NoError(t, err, text)
+	r.Steps = rapid.IntRange(1, 12).Draw(t, "steps")
+	d := &uniform{length: length, block: rapid.SampledFrom([]int{4, 8}).Draw(t, "block")}
+	if r.Reuse != generate.Blocks {
+		d.block = 0
+	}
+	o := generate.Options{Length: length, Seed: rapid.Uint64().Draw(t, "seed"),
+		N: rapid.IntRange(1, 3).Draw(t, "texts"), Batch: rapid.IntRange(1, 2).Draw(t, "batch"),
+		Language: &l, Ends: []int32{bytesEnd}}.With(r)
+	if _, err := o.Check(d); err != nil {
+		o.Steps = length
+	}
+	done := 0
+	for step, err := range generate.Run(context.Background(), d, o) {
+		require.NoError(t, err, text)
+		if !step.Done {
+			continue
+		}
+		for _, q := range step.Sequences {
+			made := q.Tokens[l.From:l.To]
+			require.False(t, slices.Contains(made, uniformMask), text)
+			out := textOf(made)
+			v, err := jsonschema.UnmarshalJSON(strings.NewReader(out))
+			require.NoError(t, err, "%s: %q of %s", text, out, schema)
+			require.NoError(t, valid.Validate(v), "%s: %q of %s", text, out, schema)
+			done++
+		}
+	}
+	require.Equal(t, o.N, done)
+}
+
+// randomSchema returns a schema that is nested to a depth.
+func randomSchema(t *rapid.T, depth int) any {
+	kinds := []string{"string", "integer", "number", "boolean", "null", "enum", "any"}
+	if depth > 0 {
+		kinds = append(kinds, "array", "object", "object", "anyOf", "oneOf", "allOf", "not")
+	}
+	count := func(most int, name string) int { return rapid.IntRange(0, most).Draw(t, name) }
+	maybe := func(name string) bool { return rapid.Bool().Draw(t, name) }
+	sub := func() any { return randomSchema(t, depth-1) }
+	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
+	s := map[string]any{"type": kind}
+	switch kind {
+	case "any":
+		return map[string]any{}
+	case "enum":
+		return map[string]any{"enum": []any{"a", "\"é", 1, 2.5, nil, true, []any{1, "x"}}[:1+count(6, "values")]}
+	case "string":
+		switch count(3, "text") {
+		case 0:
+			s["pattern"] = rapid.SampledFrom([]string{"^[a-c]+$", "x", `^\d{2,4}(-[A-Z])?$`, "é|b$"}).Draw(t, "pattern")
+		case 1:
+			s["format"] = rapid.SampledFrom([]string{"date", "ipv4", "email", "uuid"}).Draw(t, "format")
+		case 2:
+			s["minLength"], s["maxLength"] = count(4, "least"), 4+count(60, "most")
+		}
+	case "integer", "number":
+		if maybe("minimum") {
+			s["minimum"] = count(200, "minimum") - 100
+		}
+		if maybe("maximum") {
+			s["exclusiveMaximum"] = 120 + count(1000, "maximum")
+		}
+		if maybe("multiples") {
+			s["multipleOf"] = 1 + count(6, "multiple")
+		}
+	case "array":
+		s["items"], s["minItems"] = sub(), count(2, "least")
+		if maybe("bounded") {
+			s["maxItems"] = 2 + count(3, "most")
+		}
+		if maybe("prefix") {
+			s["prefixItems"] = []any{sub(), sub()}
+		}
+	case "object":
+		properties, required := map[string]any{}, []any{}
+		for i := range count(3, "keys") {
+			name := string(rune('a' + i))
+			properties[name] = sub()
+			if maybe("required") {
+				required = append(required, name)
+			}
+		}
+		s["properties"], s["required"] = properties, required
+		switch count(2, "others") {
+		case 0:
+			s["additionalProperties"] = false
+		case 1:
+			s["additionalProperties"] = sub()
+		}
+	case "anyOf", "oneOf", "allOf":
+		return map[string]any{kind: []any{sub(), sub()}}
+	case "not":
+		return map[string]any{"not": sub(), "type": []any{"integer", "string", "null"}}
+	}
+	return s
 }
