@@ -50,6 +50,7 @@ type merger struct {
 	sets     [][]int32
 	setIDs   map[string]int32
 	key      []byte
+	scratch  []int32 // a vector at hand
 	out      [][]TokenEdge
 	bytes    int
 	targets  []int32 // of a state's edges, while they are made
@@ -142,8 +143,10 @@ func (m *merger) after(g *group, vector int32, c byte) int32 {
 		return to - 2
 	}
 	from := g.vectors[vector]
-	to := make([]int32, len(from))
-	some := false
+	if cap(m.scratch) < len(from) {
+		m.scratch = make([]int32, len(from))
+	}
+	to, some := m.scratch[:len(from)], false
 	for i, s := range from {
 		if to[i] = -1; s >= 0 {
 			to[i] = m.next[int(s)*m.letters+int(letter)]
