@@ -16,9 +16,9 @@ import (
 	"unmask/model"
 )
 
-// BenchmarkGrammarStep reports what a schema of 30 fields adds to a step at 128 masked positions and
-// LLaDA's vocabulary, as a part of an int8 pass of LLaDA-8B over 256 rows. The pass is one of its
-// products, scaled to its 32 layers; neither has the output head.
+// BenchmarkGrammarStep reports what a schema of 30 fields adds to a step at 128 masked positions
+// and LLaDA's vocabulary, as a part of an int8 pass of LLaDA-8B over 256 rows. The pass is one of
+// its products, scaled to its 32 layers; neither has the output head.
 func BenchmarkGrammarStep(b *testing.B) {
 	const layers = 32
 	dev := cpu.New(cpu.Options{})

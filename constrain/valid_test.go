@@ -206,21 +206,23 @@ func randomSchema(t *rapid.T, depth int) any {
 		kinds = append(kinds, "array", "object", "object", "anyOf", "oneOf", "allOf", "not")
 	}
 	count := func(most int, name string) int { return rapid.IntRange(0, most).Draw(t, name) }
+	one := func(name string, of ...string) string { return rapid.SampledFrom(of).Draw(t, name) }
 	maybe := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	sub := func() any { return randomSchema(t, depth-1) }
-	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
+	kind := one("kind", kinds...)
 	s := map[string]any{"type": kind}
 	switch kind {
 	case "any":
 		return map[string]any{}
 	case "enum":
-		return map[string]any{"enum": []any{"a", "\"é", 1, 2.5, nil, true, []any{1, "x"}}[:1+count(6, "values")]}
+		values := []any{"a", "\"é", 1, 2.5, nil, true, []any{1, "x"}}
+		return map[string]any{"enum": values[:1+count(len(values)-1, "values")]}
 	case "string":
 		switch count(3, "text") {
 		case 0:
-			s["pattern"] = rapid.SampledFrom([]string{"^[a-c]+$", "x", `^\d{2,4}(-[A-Z])?$`, "é|b$"}).Draw(t, "pattern")
+			s["pattern"] = one("pattern", "^[a-c]+$", "x", `^\d{2,4}(-[A-Z])?$`, "é|b$")
 		case 1:
-			s["format"] = rapid.SampledFrom([]string{"date", "ipv4", "email", "uuid"}).Draw(t, "format")
+			s["format"] = one("format", "date", "ipv4", "email", "uuid")
 		case 2:
 			s["minLength"], s["maxLength"] = count(4, "least"), 4+count(60, "most")
 		}

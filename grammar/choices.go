@@ -16,7 +16,8 @@ func Choices(texts []string, limit int) (*DFA, error) {
 
 // Labelled returns the automaton of a list of texts in UTF-8 that remembers which of them it has
 // read, and for each of its states the index of the text that ends there, -1 for none. With spaced,
-// any number of spaces and newlines may follow; a text that ends with some may be taken for another.
+// any number of spaces and newlines may follow; a text that ends with some may be taken for
+// another.
 func Labelled(texts []string, spaced bool, limit int) (d *DFA, ends []int32, err error) {
 	b := NewBuilder(limit)
 	from, to := b.State(), b.State()
