@@ -69,5 +69,8 @@ func (c *Chain) choices() []Choice {
 			out[a.Ends[s]].Probability += c.f[n][k] / whole
 		}
 	}
+	for i := range out {
+		out[i].Probability = min(out[i].Probability, 1) // rounding
+	}
 	return out
 }

@@ -103,7 +103,7 @@ func (m *member) commit() {
 	m.Resized = m.Resized[:0]
 	m.Finished = false
 	if m.speech != nil {
-		m.Choices = m.speech.Choices
+		m.Choices, m.GivenWay = m.speech.Choices, m.speech.GivenWay
 	}
 	s := &m.step
 	if s.fault != nil {

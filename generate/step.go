@@ -36,6 +36,8 @@ type Sequence struct {
 
 	// with a language that is a list of choices, the probability of each by the first pass
 	Choices []constrain.Choice
+	// with a language, how many tokens were drawn where the filters had left none that it allows
+	GivenWay int
 
 	// Err, in a Pool, is the fault that ended the sequence. Tokens are then those before the step.
 	Err error

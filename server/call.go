@@ -146,11 +146,13 @@ type unmaskInfo struct {
 	Cache     int           `json:"cache"`
 	Recipe    string        `json:"recipe"`
 	Evaluated evaluatedInfo `json:"evaluated"`
-	Queue     float64       `json:"queue_seconds"`
-	Seconds   float64       `json:"seconds"`
-	Codes     [][]int32     `json:"codes,omitempty"`
-	Cells     []int         `json:"cells,omitempty"` // that were made new
-	Fit       string        `json:"fit,omitempty"`
+	// tokens of a grammar at which the filters gave way
+	GivenWay int       `json:"given_way,omitempty"`
+	Queue    float64   `json:"queue_seconds"`
+	Seconds  float64   `json:"seconds"`
+	Codes    [][]int32 `json:"codes,omitempty"`
+	Cells    []int     `json:"cells,omitempty"` // that were made new
+	Fit      string    `json:"fit,omitempty"`
 }
 
 // evaluatedInfo counts the passes and rows of all sequences together.
@@ -170,7 +172,8 @@ func (c *call) info() unmaskInfo {
 		Recipe: r.String(),
 		Evaluated: evaluatedInfo{FullPasses: e.Full, PartialRows: e.Partial, HeadRows: e.Head,
 			Drafted: e.Drafted, Accepted: e.Accepted},
-		Queue: seconds(waited), Seconds: seconds(ran)}
+		GivenWay: c.GivenWay(),
+		Queue:    seconds(waited), Seconds: seconds(ran)}
 }
 
 // seconds returns a time in seconds to the microsecond.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"unmask/constrain"
 	"unmask/generate"
 	"unmask/param"
 	"unmask/tokenizers/chat"
@@ -168,6 +169,8 @@ type chatChoice struct {
 	Delta    *chatMessage `json:"delta,omitempty"`
 	LogProbs *chatLogs    `json:"logprobs"`
 	Finish   *string      `json:"finish_reason"`
+	// of guided_choice: each text with its probability
+	Choices []constrain.Choice `json:"choices,omitempty"`
 }
 
 type chatMessage struct {
@@ -230,7 +233,7 @@ func chatAnswer(made *call, forms []textForm, used usage) (*answer, *Fault) {
 		t := forms[i].choice(m.Tokens, m.LogP, m.Top)
 		used.Completion += forms[i].count(&t)
 		choice := chatChoice{Index: i, Message: &chatMessage{Role: "assistant", Content: &t.text},
-			Finish: &t.finish}
+			Finish: &t.finish, Choices: m.Choices}
 		if forms[i].Calls {
 			choice.call(made, choice.Message, t.text)
 		}

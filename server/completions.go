@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"unmask"
+	"unmask/constrain"
 	"unmask/generate"
 	"unmask/internal/jsonline"
 	"unmask/samplers"
@@ -292,6 +293,8 @@ type completionChoice struct {
 	Text     string    `json:"text"`
 	LogProbs *logProbs `json:"logprobs"`
 	Finish   *string   `json:"finish_reason"`
+	// of guided_choice: each text with its probability
+	Choices []constrain.Choice `json:"choices,omitempty"`
 }
 
 func (made *call) completion() completion {
@@ -306,7 +309,8 @@ func completionAnswer(made *call, forms []textForm, used usage) (*answer, *Fault
 	for i, m := range made.Members {
 		t := forms[i].choice(m.Tokens, m.LogP, m.Top)
 		used.Completion += forms[i].count(&t)
-		choice := completionChoice{Index: i, Text: t.text, Finish: &t.finish}
+		choice := completionChoice{Index: i, Text: t.text, Finish: &t.finish,
+			Choices: m.Choices}
 		if forms[i].LogProbs {
 			choice.LogProbs = t.logProbs()
 		}

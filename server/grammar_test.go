@@ -52,6 +52,20 @@ func TestStructuredCompletions(t *testing.T) {
 		`{"prompt": "Lily was a", "max_tokens": 8, "guided_choice": [" girl", " boy"]}`)
 	require.Equal(t, 200, status, body)
 	require.Regexp(t, `"text": ?" (girl|boy)[ \\n]*"`, body)
+	var told struct {
+		Choices []struct {
+			Choices []struct {
+				Text        string
+				Probability float64
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(body), &told))
+	each := told.Choices[0].Choices
+	require.Equal(t, " girl", each[0].Text)
+	require.Equal(t, " boy", each[1].Text)
+	require.InDelta(t, 1, each[0].Probability+each[1].Probability, 1e-9)
+	require.Greater(t, min(each[0].Probability, each[1].Probability), 0.0)
 	for field, want := range map[string]string{
 		`"guided_json": {"unevaluatedItems": false}`:       "unevaluatedItems at #",
 		`"guided_json": {"type": "integer", "enum": [""]}`: "no value satisfies",

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"unmask"
+	"unmask/constrain"
 	"unmask/generate"
 	"unmask/generate/traces"
 )
@@ -80,6 +81,8 @@ type Member struct {
 	Free      []bool              // positions that were to be filled
 	N         int                 // steps taken
 	Evaluated generate.Evaluated
+	Choices   []constrain.Choice // with their probabilities; see generate.Sequence
+	GivenWay  int                // see generate.Sequence
 
 	call    *Call
 	choice  int
@@ -355,6 +358,14 @@ func (c *Call) Begun() bool {
 	c.engine.mu.Lock()
 	defer c.engine.mu.Unlock()
 	return !c.begun.IsZero()
+}
+
+// GivenWay sums the tokens of members at which filters gave way to a language.
+func (c *Call) GivenWay() (n int) {
+	for _, m := range c.Members {
+		n += m.GivenWay
+	}
+	return n
 }
 
 // Evaluated sums the passes and rows of the members of a call that is done.

@@ -166,7 +166,7 @@ func (e *Engine) recordStep(m *Member, q *generate.Sequence) {
 	}
 	did := Event{Choice: m.choice, Step: traces.NewStep(q, e.tokenizer)}
 	did.Closed = slices.Clone(did.Closed)
-	m.N, m.Evaluated = q.N, q.Evaluated
+	m.N, m.Evaluated, m.Choices, m.GivenWay = q.N, q.Evaluated, q.Choices, q.GivenWay
 	e.o.Calls.stats.Opened(len(q.Opened))
 	if q.N <= 1 && m.choice == 0 {
 		e.o.Calls.stats.FirstStep(e.o.Now().Sub(c.Created))
