@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"unmask/generate"
 	"unmask/internal/jsonline"
@@ -115,20 +116,22 @@ func (r *Request) given(text bool) (names []string) {
 // goesOn reports whether something follows the positions to fill.
 func (r *Request) goesOn() bool { return r.Suffix != "" || r.SuffixTokens != nil }
 
-// Overridable are the parameters that a request's Overrides may have. Bans and biases are
+// Overridable returns the parameters that a request's Overrides may have. Bans and biases are
 // Constraints, in text.
-func Overridable() (list []param.Param) {
+func Overridable() []param.Param { return slices.Clone(overridable()) }
+
+var overridable = sync.OnceValue(func() (list []param.Param) {
 	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
 		if p.Name != "ban" && p.Name != "bias" {
 			list = append(list, p)
 		}
 	}
 	return list
-}
+})
 
 // override returns the parameter that a JSON field of a request sets in its Overrides.
 func override(field string) (p param.Param, ok bool) {
-	list := Overridable()
+	list := overridable()
 	at := slices.IndexFunc(list, func(p param.Param) bool { return FieldName(p.Name) == field })
 	if at < 0 {
 		return p, false
