@@ -25,11 +25,18 @@ type Grammar struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 	Regex  string          `json:"regex,omitempty"`  // in RE2's syntax, matching all of it
 	Choice []string        `json:"choice,omitempty"` // one of these texts
+
+	// Recursion is how often a definition of Schema contains itself, 0 for as often as fits.
+	Recursion int `json:"recursion,omitempty"`
 }
+
+// Recursion bounds Grammar.Recursion.
+var Recursion = param.Param{Name: "recursion", Min: 0, Max: 64, Default: "0",
+	Help: "how often a definition of the schema contains itself, 0 for as often as fits"}
 
 // IsZero reports whether any text is allowed.
 func (g *Grammar) IsZero() bool {
-	return g.Schema == nil && g.Regex == "" && g.Choice == nil
+	return g.Schema == nil && g.Regex == "" && g.Choice == nil && g.Recursion == 0
 }
 
 // compile returns the automaton over bytes, the name of the field that it is from and, of choices,
@@ -50,8 +57,14 @@ func (g *Grammar) compile(open bool) (d *grammar.DFA, ends []int32, name string,
 	case set > 1:
 		return nil, nil, "schema", param.Refuse("schema", param.NoEffect,
 			"schema, regex and choice together, want one of them")
+	case g.Recursion != 0 && g.Schema == nil:
+		return nil, nil, "recursion", param.Refuse("recursion", param.NoEffect,
+			"recursion without a schema, want one with it")
+	case g.Recursion < 0 || g.Recursion > int(Recursion.Max):
+		return nil, nil, "recursion", &param.Error{Name: "recursion", Found: fmt.Sprint(g.Recursion),
+			Want: fmt.Sprintf("0 to %v", Recursion.Max)}
 	case g.Schema != nil:
-		s, err := schema.Compile(g.Schema, schema.Options{})
+		s, err := schema.Compile(g.Schema, schema.Options{Depth: g.Recursion})
 		if err != nil {
 			return nil, nil, "schema", err
 		}
@@ -160,7 +173,7 @@ func newGrammars(m *Model) *grammars {
 // get returns a grammar's automaton, and the name of its field. With open, spaces and newlines may
 // follow.
 func (k *grammars) get(g *Grammar, ends []int32, open bool) (*compiledGrammar, string, error) {
-	key := fmt.Sprintf("%q %q %q %v %v", g.Schema, g.Regex, g.Choice, ends, open)
+	key := fmt.Sprintf("%q %q %q %d %v %v", g.Schema, g.Regex, g.Choice, g.Recursion, ends, open)
 	k.mutex.Lock()
 	if e := k.byKey[key]; e != nil {
 		k.used.MoveToFront(e)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
+	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/grammar"
 	"unmask/grammar/schema"
@@ -34,6 +35,7 @@ func newSchema() *cobra.Command {
 	var d deviceFlags
 	var instances string
 	var compact, asJSON bool
+	var depth int
 	cmd := &cobra.Command{
 		Use:   "schema FILE",
 		Short: "Compile a JSON Schema as text --schema does, and try instances",
@@ -54,7 +56,7 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 			if err != nil {
 				return err
 			}
-			s, err := schema.Compile(data, schema.Options{Compact: compact})
+			s, err := schema.Compile(data, schema.Options{Compact: compact, Depth: depth})
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -74,6 +76,7 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 	}
 	d.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&instances, "instances", "", "JSON values to try, one a line of this `FILE`")
+	flags.Int(cmd.Flags(), &depth, unmask.Recursion)
 	cmd.Flags().BoolVar(&compact, "compact", false, "JSON without spaces after commas and colons")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
 	return cmd

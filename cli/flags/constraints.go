@@ -34,6 +34,7 @@ func (c *Constraints) Register(f *pflag.FlagSet) {
 	f.BoolVar(&c.Cut, "cut", false,
 		"show the text only up to its first end after the prompt; the ids of --json stay whole")
 	f.StringVar(&c.schema, "schema", "", "make JSON by the JSON Schema in this `FILE`")
+	Int(f, &c.Recursion, unmask.Recursion)
 	f.StringVar(&c.Regex, "regex", "", "make text that this `EXPRESSION` matches, in RE2's syntax")
 	f.StringSliceVar(&c.Choice, "choice", nil, "make one of these `TEXTS`, separated by commas")
 }
