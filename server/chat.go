@@ -204,9 +204,9 @@ func newChatToken(text string, logP *float64) chatToken {
 	return t
 }
 
-func (made *call) chatCompletion(object string) chatCompletion {
-	return chatCompletion{ID: made.id(), Object: object, Created: made.Created.Unix(),
-		Model: made.model.name, Fingerprint: made.model.fingerprint()}
+func (c *call) chatCompletion(object string) chatCompletion {
+	return chatCompletion{ID: c.id(), Object: object, Created: c.Created.Unix(),
+		Model: c.model.name, Fingerprint: c.model.fingerprint()}
 }
 
 func (c *textChoice) chatLogs() *chatLogs {

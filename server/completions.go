@@ -297,9 +297,9 @@ type completionChoice struct {
 	Choices []constrain.Choice `json:"choices,omitempty"`
 }
 
-func (made *call) completion() completion {
-	return completion{ID: made.id(), Object: "text_completion", Created: made.Created.Unix(),
-		Model: made.model.name, Fingerprint: made.model.fingerprint()}
+func (c *call) completion() completion {
+	return completion{ID: c.id(), Object: "text_completion", Created: c.Created.Unix(),
+		Model: c.model.name, Fingerprint: c.model.fingerprint()}
 }
 
 // completionAnswer makes the answer of finished sequences.

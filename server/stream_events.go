@@ -19,10 +19,10 @@ type startEvent struct {
 	Wait    float64 `json:"wait_seconds"`
 }
 
-func (made *call) start() startEvent {
-	ahead, wait := made.Ahead()
-	return startEvent{Header: made.header(), Key: made.Key, ID: made.id(),
-		First: int(made.sequences[0].Index), Choices: len(made.Members), Rows: made.Rows,
+func (c *call) start() startEvent {
+	ahead, wait := c.Ahead()
+	return startEvent{Header: c.header(), Key: c.Key, ID: c.id(),
+		First: int(c.sequences[0].Index), Choices: len(c.Members), Rows: c.Rows,
 		Ahead: ahead, Wait: round(wait)}
 }
 
