@@ -19,6 +19,7 @@ import (
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/generate"
+	"unmask/kvcache"
 	"unmask/param"
 	"unmask/tokenizers"
 	"unmask/tokenizers/chat"
@@ -30,6 +31,7 @@ type chatFlags struct {
 	samplingFlags
 	maxTokens int
 	system    string
+	keep      float64
 }
 
 func newChat() *cobra.Command {
@@ -60,6 +62,7 @@ arrow keys go through earlier lines.
 	flags.Int(cmd.Flags(), &f.maxTokens, param.Param{Name: "max-tokens", Min: 1, Max: 1 << 30,
 		Zero: "the usual 128", Default: "0", Help: "tokens of an answer, 0 for the usual 128"})
 	cmd.Flags().StringVar(&f.system, "system", "", "the system message")
+	keepFlag(cmd.Flags(), &f.keep, "answers")
 	return cmd
 }
 
@@ -79,6 +82,7 @@ type conversation struct {
 	seed       uint64
 	system     string
 	messages   []chat.Message
+	store      *kvcache.Store // of what was said
 	out        io.Writer
 	interrupts <-chan struct{}
 }
@@ -96,7 +100,7 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	c := &conversation{of: m, overrides: overrides, maxTokens: f.maxTokens, seed: f.seed,
-		system: f.system, out: stdout}
+		system: f.system, out: stdout, store: kvcache.NewStore(int64(f.keep * 1e9))}
 	if c.chat, err = m.Chat(); err != nil {
 		return wrap("--model "+f.model, err)
 	}
@@ -265,8 +269,8 @@ func (c *conversation) answer(parent context.Context, r generate.Request, from i
 	}()
 	progress := terminal.Later{Label: "steps"}
 	text := ""
-	for step, failed := range generate.Each(ctx, c.of.Denoiser, generate.PoolOptions{Size: 1},
-		slices.Values([]generate.Request{r})) {
+	for step, failed := range generate.Each(ctx, c.of.Denoiser, generate.PoolOptions{Size: 1,
+		Store: c.store}, slices.Values([]generate.Request{r})) {
 		if failed != nil {
 			err = failed
 			break

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"unmask"
 	"unmask/cli/flags"
@@ -29,6 +30,7 @@ type serveFlags struct {
 	noKeys  bool
 	timeout int
 	memory  float64
+	keep    float64
 	log     string
 	noPage  bool
 }
@@ -65,6 +67,7 @@ func newServe() *cobra.Command {
 	flags.Float(s, &f.memory, param.Param{Name: "memory", Min: 0.01, Max: 1e5,
 		Zero: "a quarter of the machine's, at most 4", Default: "0",
 		Help: "GB of keys and values per model, 0 for a quarter of the machine's memory, at most 4"})
+	keepFlag(s, &f.keep, "requests, per model")
 	s.StringVar(&f.listen.Metrics, "metrics", "", "`ADDRESS` of /metrics, for Prometheus")
 	s.StringVar(&f.listen.Debug, "debug", "", "`ADDRESS` of /debug/pprof")
 	s.DurationVar(&f.listen.Drain, "drain", 30*time.Second,
@@ -72,6 +75,13 @@ func newServe() *cobra.Command {
 	s.BoolVar(&f.noPage, "no-page", false, "serve no page")
 	s.StringVar(&f.log, "log", "text", "one line per request on standard error: text, json or none")
 	return cmd
+}
+
+// keepFlag registers --keep, in GB.
+func keepFlag(s *pflag.FlagSet, gb *float64, of string) {
+	flags.Float(s, gb, param.Param{Name: "keep", Min: 0, Max: 1e5, Default: "1",
+		Help: "GB of keys and values of finished " + of + ", which those that begin alike need not " +
+			"compute, 0 for none"})
 }
 
 func (f *serveFlags) run(ctx context.Context) error {
@@ -97,6 +107,9 @@ func (f *serveFlags) run(ctx context.Context) error {
 	}
 	f.options.Timeout = time.Duration(f.timeout) * time.Second
 	f.options.Memory = int64(f.memory * 1e9)
+	if f.options.Keep = int64(f.keep * 1e9); f.options.Keep == 0 {
+		f.options.Keep = -1
+	}
 	f.options.Version = buildinfo.Version()
 	f.options.Expect, f.options.Listen = len(f.models), f.listen.Address
 	if !f.noPage {

@@ -162,6 +162,7 @@ type evaluatedInfo struct {
 	HeadRows    int `json:"head_rows"`
 	Drafted     int `json:"drafted,omitempty"`
 	Accepted    int `json:"accepted,omitempty"`
+	Recalled    int `json:"recalled,omitempty"`
 }
 
 func (c *call) info() unmaskInfo {
@@ -171,7 +172,7 @@ func (c *call) info() unmaskInfo {
 		Sampler: r.Get("sampler"), Schedule: r.Get("schedule"), Steps: r.Steps, Cache: r.Cache,
 		Recipe: r.String(),
 		Evaluated: evaluatedInfo{FullPasses: e.Full, PartialRows: e.Partial, HeadRows: e.Head,
-			Drafted: e.Drafted, Accepted: e.Accepted},
+			Drafted: e.Drafted, Accepted: e.Accepted, Recalled: e.Recalled},
 		GivenWay: c.GivenWay(),
 		Queue:    seconds(waited), Seconds: seconds(ran)}
 }

@@ -133,7 +133,8 @@ func editorAnswer(made *call, form *textForm, known int, cut bool, only []string
 	ms, n := info.Seconds*1000, len(t.tokens)
 	full := map[string]any{"index": 0, "content": t.text, "model": made.model.name, "stop": true,
 		"stop_type": "eos", "stopping_word": "", "truncated": cut, "tokens_predicted": n,
-		"tokens_evaluated": known, "tokens_cached": 0, "id_slot": 0, "has_new_line": strings.Contains(
+		"tokens_evaluated": known, "tokens_cached": info.Evaluated.Recalled,
+		"id_slot": 0, "has_new_line": strings.Contains(
 			t.text, "\n"),
 		"generation_settings": map[string]any{"n_ctx": made.model.spec.Length()},
 		"timings": map[string]any{"prompt_n": known, "prompt_ms": 0, "predicted_n": n,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"unmask/internal/memory"
+	"unmask/kvcache"
 	"unmask/server/engine"
 )
 
@@ -26,7 +27,10 @@ type Options struct {
 	Listen  string   // the address that the server listens on, for Host
 	Queue   int      // requests that wait; 0 means 64
 	// bytes of keys and values a model; 0: a quarter of what is free, at most 4 GiB
-	Memory  int64
+	Memory int64
+	// bytes a model of keys and values of what calls began with, for those that begin alike (see
+	// generate.PoolOptions.Store); 0 means 1 GiB, below 0 none
+	Keep    int64
 	Cache   int64         // bytes of answers that are kept; 0 means 64 MiB
 	Timeout time.Duration // for a request; 0 means 600 s
 	Rows    int           // of one pass; 0 means 2048
@@ -66,6 +70,7 @@ func New(o Options) (*Server, error) {
 			o.Memory = min(o.Memory, free/4)
 		}
 	}
+	o.Keep = or(o.Keep, 1<<30)
 	o.Cache = or(o.Cache, 64<<20)
 	o.Timeout = or(o.Timeout, 600*time.Second)
 	o.Rows = or(o.Rows, 2048)
@@ -106,6 +111,7 @@ func (s *Server) Add(o Model) error {
 		return errors.New("the server is closed")
 	}
 	m.engine = engine.New(s.ctx, m.Model, engine.Options{Rows: s.o.Rows, Memory: s.o.Memory,
+		Store: kvcache.NewStore(s.o.Keep),
 		Queue: s.o.Queue, Seconds: maxQueued, Calls: s.calls, Now: s.now})
 	s.stats.served(m)
 	s.models = append(s.models, m)

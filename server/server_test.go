@@ -97,6 +97,7 @@ type answer struct {
 		Seed                   uint64
 		Key, Sampler, Schedule string
 		Steps                  int
+		Evaluated              struct{ Recalled int }
 		Codes                  [][]int32
 		Cells                  []int
 		Opened                 []struct {

@@ -76,6 +76,7 @@ type Texts struct {
 	file    *atomicfile.File
 	lines   *runs.Lines
 	written int // samples written to w
+	drafts  drafts
 }
 
 // isLines reports whether name is that of a file of lines.
@@ -141,6 +142,7 @@ func (t *Texts) Put(samples []Sample) error {
 }
 
 func (t *Texts) put(s Sample) error {
+	t.drafts.add(s)
 	r := t.record(s)
 	if t.lines != nil || t.each != nil {
 		r.Seconds = 0
@@ -187,6 +189,9 @@ func (t *Texts) record(s Sample) TextRecord {
 // other errors there is no file.
 func (t *Texts) Close(ran error) error {
 	defer t.file.Discard()
+	if line := t.drafts.report(); line != "" {
+		t.o.Say(line)
+	}
 	stopped := errors.Is(ran, ErrStopped)
 	switch {
 	case t.lines != nil:

@@ -376,6 +376,7 @@ func (c *Call) Evaluated() (e generate.Evaluated) {
 		e.Head += m.Evaluated.Head
 		e.Drafted += m.Evaluated.Drafted
 		e.Accepted += m.Evaluated.Accepted
+		e.Recalled += m.Evaluated.Recalled
 	}
 	return e
 }

@@ -14,6 +14,7 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/kvcache"
 	"unmask/model"
 	"unmask/tokenizers"
 )
@@ -44,6 +45,7 @@ type Engine struct {
 type Options struct {
 	Rows    int              // of a tick
 	Memory  int64            // bytes of keys and values
+	Store   *kvcache.Store   // of the model, for calls that begin as earlier ones; nil: none
 	Queue   int              // calls of an owner that wait for their first step
 	Seconds float64          // of call ahead
 	Calls   *Calls           // those of this engine are among them
@@ -105,7 +107,7 @@ func (e *Engine) pool(guided bool) (*generate.Pool, error) {
 	}
 	if e.pools[i] == nil {
 		p, err := generate.NewPool(e.model.Denoiser, generate.PoolOptions{Size: size,
-			Most: math.MaxInt, Guided: guided})
+			Most: math.MaxInt, Guided: guided, Store: e.o.Store})
 		if err != nil {
 			return nil, err
 		}

@@ -142,7 +142,8 @@ export function facts(root, run) {
 	root.replaceChildren(list({ seed: run.body.seed, sampler: u.sampler || t.header.sampler, steps: t.done ? t.last : undefined, seconds: u.seconds?.toFixed(2) }));
 	if (!run.answer) return;
 	const more = el("details", { open }, el("summary", { textContent: "Details" }), list({ "passes over all positions": e.full_passes, "positions in partial passes": e.partial_rows,
-		"rows of the output head": e.head_rows, "seconds in the queue": u.queue_seconds?.toFixed(2), settings: u.recipe }));
+		"rows of the output head": e.head_rows, "drafted tokens that were right": e.drafted ? `${e.accepted} of ${e.drafted}` : undefined,
+		"positions known from an earlier request": e.recalled, "seconds in the queue": u.queue_seconds?.toFixed(2), settings: u.recipe }));
 	root.append(more);
 }
 
