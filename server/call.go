@@ -21,6 +21,7 @@ type query struct {
 	sequences []generate.Request // of each choice
 	form      any                // all else that the answer depends on, as JSON
 	answers   func(*call) (*answer, *Fault)
+	ready     *answer // where nothing is to be made
 }
 
 // call is a query that is made, perhaps together with equal ones.

@@ -22,7 +22,8 @@ const editorLength = 64
 
 // editor reads llama.cpp's POST /infill, which editors send: the text before and after the cursor,
 // other text for context, and how much may be inserted. A model whose holes grow finds the length
-// itself; others fill n_predict positions.
+// itself; others fill n_predict positions. With n_predict 0, by which the plugins prepare a server's
+// cache, the answer is empty.
 func (s *Server) editor(r *http.Request, f *fields) (a query, st streaming) {
 	m := s.model(f, wantsText)
 	if m == nil {
@@ -39,10 +40,14 @@ func (s *Server) editor(r *http.Request, f *fields) (a query, st streaming) {
 	textOnly(f, &set, m)
 	noTools(f)
 	before := f.text("input_prefix") + f.text("prompt")
-	after, most := f.text("input_suffix"), f.whole("n_predict", 1, maxSteps, editorLength)
+	after, most := f.text("input_suffix"), f.whole("n_predict", 0, maxSteps, editorLength)
 	only := f.texts("response_fields")
 	extra := readExtra(f)
 	if f.fault != nil {
+		return a, st
+	}
+	if most == 0 {
+		a.ready = m.editorAnswer(inserted{}, only)
 		return a, st
 	}
 	cut, fault := m.around(&set.request, extra, before, after, min(most, m.spec.Length()))
@@ -59,7 +64,9 @@ func (s *Server) editor(r *http.Request, f *fields) (a query, st streaming) {
 	a.kind, a.prefix, a.model, a.set, a.form = "editor", "fim-", m, set, []any{form, only}
 	known := len(a.sequences[0].Known) - m.spec.Masked(a.sequences[0].Known)
 	a.answers = func(made *call) (*answer, *Fault) {
-		return editorAnswer(made, &form, known, cut, only)
+		of := made.Members[0]
+		t, info := form.choice(of.Tokens, of.LogP, nil), made.info()
+		return m.editorAnswer(inserted{t.text, len(t.tokens), known, cut, &info}, only), nil
 	}
 	return a, st
 }
@@ -123,25 +130,35 @@ func (m *servedModel) around(r *unmask.Request, extra []string, before, after st
 	return cut, fault
 }
 
+// inserted is a text for an editor.
+type inserted struct {
+	text          string
+	tokens, known int // tokens of the text, and those around it
+	cut           bool
+	info          *unmaskInfo // nil: nothing was made
+}
+
 // editorAnswer makes the answer that llama.cpp's server gives, or only some of its fields, whose
 // names may be paths such as timings/prompt_n.
-func editorAnswer(made *call, form *textForm, known int, cut bool, only []string) (*answer,
-	*Fault) {
-	m := made.Members[0]
-	t := form.choice(m.Tokens, m.LogP, nil)
-	info := made.info()
-	ms, n := info.Seconds*1000, len(t.tokens)
-	full := map[string]any{"index": 0, "content": t.text, "model": made.model.name, "stop": true,
-		"stop_type": "eos", "stopping_word": "", "truncated": cut, "tokens_predicted": n,
-		"tokens_evaluated": known, "tokens_cached": info.Evaluated.Recalled,
-		"id_slot": 0, "has_new_line": strings.Contains(
-			t.text, "\n"),
-		"generation_settings": map[string]any{"n_ctx": made.model.spec.Length()},
-		"timings": map[string]any{"prompt_n": known, "prompt_ms": 0, "predicted_n": n,
-			"predicted_ms": ms, "predicted_per_second": float64(n) / max(info.Seconds, 1e-9)},
-		"unmask": info}
+func (m *servedModel) editorAnswer(t inserted, only []string) *answer {
+	seconds, recalled := 0.0, 0
+	if t.info != nil {
+		seconds, recalled = t.info.Seconds, t.info.Evaluated.Recalled
+	}
+	full := map[string]any{"index": 0, "content": t.text, "model": m.name, "stop": true,
+		"stop_type": "eos", "stopping_word": "", "truncated": t.cut, "tokens_predicted": t.tokens,
+		"tokens_evaluated": t.known, "tokens_cached": recalled, "id_slot": 0,
+		"has_new_line":        strings.Contains(t.text, "\n"),
+		"generation_settings": map[string]any{"n_ctx": m.spec.Length()},
+		"timings": map[string]any{"prompt_n": t.known, "prompt_ms": 0, "prompt_per_token_ms": 0,
+			"prompt_per_second": 0, "predicted_n": t.tokens, "predicted_ms": seconds * 1000,
+			"predicted_per_token_ms": seconds * 1000 / float64(max(t.tokens, 1)),
+			"predicted_per_second":   float64(t.tokens) / max(seconds, 1e-9)}}
+	if t.info != nil {
+		full["unmask"] = t.info
+	}
 	if len(only) == 0 {
-		return &answer{body: encode(full)}, nil
+		return &answer{body: encode(full)}
 	}
 	some := map[string]any{}
 	for _, path := range only {
@@ -154,5 +171,5 @@ func editorAnswer(made *call, form *textForm, known int, cut bool, only []string
 			some[path] = at
 		}
 	}
-	return &answer{body: encode(some)}, nil
+	return &answer{body: encode(some)}
 }

@@ -22,26 +22,58 @@ func growing(t *testing.T) *unmask.Model {
 	return m
 }
 
-// What llama.vim sends (its g:llama_config defaults) and llama.vscode's fields get the answer that
-// they read, and the hole has the length that the model finds.
-func TestEditorsInfill(t *testing.T) {
-	m := growing(t)
-	url := one(t, "dreamon", m)
-	vim := `{"id_slot":0,"input_prefix":"12 13 14\n","input_suffix":" 17 18","input_extra":[
-		{"filename":"a.c","text":"5 6 7","time":1.5}],"prompt":"15 16","n_predict":12,"n_indent":0,
-		"stop":[],"top_k":40,"top_p":0.9,"samplers":["top_k","top_p","infill"],"stream":false,
-		"cache_prompt":true,"t_max_prompt_ms":500,"t_max_predict_ms":1000,"seed":3,
-		"response_fields":["content","timings/prompt_n","timings/predicted_n","truncated",
-		"generation_settings/n_ctx","tokens_cached"]}`
-	status, _, data := post(t, url+"/infill", strings.ReplaceAll(vim, "\n", " "))
-	require.Equal(t, 200, status, "%s", data)
-	var short map[string]any
-	require.NoError(t, json.Unmarshal(data, &short))
-	require.Len(t, short, 6)
-	require.EqualValues(t, 256, short["generation_settings/n_ctx"])
-	require.Equal(t, false, short["truncated"])
-	require.LessOrEqual(t, short["timings/predicted_n"], 12.0)
+// editorExtra is a list of chunks as llama.vim keeps them.
+const editorExtra = `[{"text": "5 6 7\n8 9\n", "time": [1763, 81227], "filename": "a.c"},
+	{"text": "10 11\n", "time": [1764, 12], "filename": "b.c"}]`
 
+// The requests of llama.vim (autoload/llama.vim, llama#fim and s:ring_update) and of llama.vscode
+// (src/llama-server.ts, createRequestPayload), with the fields and defaults of their sources, get
+// the fields that these plugins read.
+func TestEditorsRequests(t *testing.T) {
+	url := one(t, "dreamon", growing(t))
+	send := func(body string) (got map[string]any) {
+		status, _, data := post(t, url+"/infill", strings.ReplaceAll(body, "\n\t", " "))
+		require.Equal(t, 200, status, "%s", data)
+		require.NoError(t, json.Unmarshal(data, &got))
+		return got
+	}
+	require.Empty(t, send(`{"input_prefix": "", "input_suffix": "", "input_extra": `+editorExtra+`,
+		"prompt": "", "n_predict": 0, "temperature": 0.0, "stream": false, "samplers": [],
+		"cache_prompt": true, "t_max_prompt_ms": 1, "t_max_predict_ms": 1, "response_fields": [""]}`))
+	vim := send(`{"input_prefix": "12 13 14\n", "input_suffix": " 17 18\n19\n", "input_extra": ` +
+		editorExtra + `, "prompt": "15 16", "n_predict": 128, "n_indent": 0, "top_k": 40, "top_p": 0.99,
+		"stream": false, "samplers": ["top_k", "top_p", "infill"], "cache_prompt": true,
+		"t_max_prompt_ms": 500, "t_max_predict_ms": 1500, "response_fields": ["content",
+		"timings/prompt_n", "timings/prompt_ms", "timings/prompt_per_token_ms",
+		"timings/prompt_per_second", "timings/predicted_n", "timings/predicted_ms",
+		"timings/predicted_per_token_ms", "timings/predicted_per_second", "truncated",
+		"tokens_cached"]}`)
+	require.Len(t, vim, 11)
+	require.Equal(t, false, vim["truncated"])
+	require.LessOrEqual(t, vim["timings/predicted_n"], 128.0)
+	require.Len(t, strings.Fields(vim["content"].(string)), int(vim["timings/predicted_n"].(float64)))
+
+	empty := send(`{"input_prefix": "", "input_suffix": "", "input_extra": ` + editorExtra + `,
+		"prompt": "", "n_predict": 0, "samplers": [], "cache_prompt": true, "t_max_prompt_ms": 500,
+		"t_max_predict_ms": 1}`)
+	require.Equal(t, []any{"", 0.0}, []any{empty["content"], empty["tokens_predicted"]})
+	code := send(`{"input_prefix": "12 13 14\n", "input_suffix": " 17\n", "input_extra": [],
+		"prompt": "15 16", "n_predict": 12, "top_k": 40, "top_p": 0.99, "stream": false,
+		"samplers": ["top_k", "top_p", "infill"], "cache_prompt": true, "n_indent": 4,
+		"t_max_prompt_ms": 500, "t_max_predict_ms": 2500}`)
+	settings, timings := code["generation_settings"].(map[string]any), code["timings"].(map[string]any)
+	require.EqualValues(t, 256, settings["n_ctx"])
+	for _, name := range []string{"prompt_n", "prompt_ms", "prompt_per_second", "predicted_n",
+		"predicted_ms", "predicted_per_second"} {
+		require.Contains(t, timings, name)
+	}
+	require.Contains(t, code, "tokens_cached")
+	require.Equal(t, false, code["truncated"])
+}
+
+// Holes have the length that the model finds, and bad requests are refused by name.
+func TestEditorsInfill(t *testing.T) {
+	url := one(t, "dreamon", growing(t))
 	lengths := map[int]bool{}
 	for seed := range 8 {
 		status, _, data := post(t, url+"/infill", fmt.Sprintf(`{"input_prefix":"12 %d",
@@ -60,7 +92,7 @@ func TestEditorsInfill(t *testing.T) {
 	}
 	require.Greater(t, len(lengths), 1, "holes have different lengths: %v", lengths)
 
-	for body, want := range map[string]string{`{"n_predict":0}`: "n_predict is 0, want 1 to",
+	for body, want := range map[string]string{`{"n_predict":-1}`: "n_predict is -1, want 0 to",
 		`{"input_extra":[3]}`: "input_extra has a number",
 		`{"stream":true}`:     "stream is true, want false",
 		`{"input_suffx":"x"}`: "input_suffx"} {

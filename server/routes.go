@@ -217,6 +217,10 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, f *fields, rea
 		fault.write(w)
 		return
 	}
+	if a.ready != nil {
+		writeJSON(w, a.ready.body)
+		return
+	}
 	made, hit, fault := s.begin(a, keyName(r))
 	if fault != nil {
 		fault.write(w)
