@@ -41,6 +41,10 @@ func (c *Config) published(name, kind string) string {
 // leftToRight reports whether the model has only left-to-right decoding.
 func (c *Config) leftToRight() bool { return c.Causal == model.NextToken && c.Block == 1 }
 
+// nemotronMode is the mode of Nemotron-Labs-Diffusion that runs by default; bench/peers/modes
+// measures all.
+const nemotronMode = "self-speculation"
+
 // presets returns the runs of models with several, by name; "" is the default.
 func (c *Config) presets() map[string]string {
 	const leftToRight = "low-confidence reuse=causal block-size=1"
@@ -50,9 +54,11 @@ func (c *Config) presets() map[string]string {
 	case c.Causal == model.NextToken:
 		// chat.py of the repository. Its drafts are blocks of 32; on a CPU a pass over 8 rows costs
 		// little more than one over a single row, and one over 32 much more.
-		return map[string]string{"": "self-speculation reuse=causal", "ar": leftToRight,
+		modes := map[string]string{"ar": leftToRight,
 			"self-speculation": "self-speculation reuse=causal",
 			"diffusion":        "greedy(threshold) reuse=causal"}
+		modes[""] = modes[nemotronMode]
+		return modes
 	case c.Causal == model.MasksLast:
 		// The decoder of Tencent's engine, and generate of the program on the hub.
 		return map[string]string{"": "wedlm(temperature=0.2) reuse=causal",

@@ -4,7 +4,9 @@
 // right, block diffusion, and self-speculation. It shows which is fastest on this machine for an
 // assumed share of right drafts or sure positions, which decides the default of the model's recipe.
 //
-//	go run ./bench/peers/modes [-layers 2] [-threads 2] [-new 64] [-sure 0.3,0.5,0.7,0.9]
+//	go run ./bench/peers/modes [-layers 2] [-threads 2] [-new 64] [-sure 0.3,0.5,0.7,0.9] [-turns 10]
+//
+// Then it times a conversation of ten turns with and without the keys and values of earlier ones.
 //
 // Weights are random Q4_K, two of the 26 layers, a small vocabulary. Random weights are sure of
 // nothing, so that is given: a drafted token is right, and a masked position of block diffusion is
@@ -56,14 +58,15 @@ func main() {
 	threads := flag.Int("threads", runtime.GOMAXPROCS(0), "threads")
 	tokens := flag.Int("new", 64, "tokens of the reply")
 	sure := flag.String("sure", "0.3,0.5,0.7,0.9", "shares of right drafts and of sure positions")
+	turns := flag.Int("turns", 10, "turns of the conversation")
 	flag.Parse()
-	if err := run(*layers, *threads, *tokens, *sure); err != nil {
+	if err := run(*layers, *threads, *tokens, *sure, *turns); err != nil {
 		fmt.Fprintln(os.Stderr, "modes:", err)
 		os.Exit(1)
 	}
 }
 
-func run(layers, threads, tokens int, sure string) error {
+func run(layers, threads, tokens int, sure string, turns int) error {
 	m, err := load(layers, threads)
 	if err != nil {
 		return err
@@ -85,7 +88,7 @@ func run(layers, threads, tokens int, sure string) error {
 				float64(tokens)/float64(passes), seconds, float64(tokens)/seconds)
 		}
 	}
-	return nil
+	return conversation(m, turns)
 }
 
 // reply makes one reply. The prompt's pass is not timed.
