@@ -22,8 +22,8 @@ const editorLength = 64
 
 // editor reads llama.cpp's POST /infill, which editors send: the text before and after the cursor,
 // other text for context, and how much may be inserted. A model whose holes grow finds the length
-// itself; others fill n_predict positions. With n_predict 0, by which the plugins prepare a server's
-// cache, the answer is empty.
+// itself; others fill n_predict positions. With n_predict 0, by which the plugins prepare a
+// server's cache, the answer is empty.
 func (s *Server) editor(r *http.Request, f *fields) (a query, st streaming) {
 	m := s.model(f, wantsText)
 	if m == nil {

@@ -16,8 +16,8 @@ import (
 // message is the positions of a message of the conversation, answer those of a reply.
 const message, answer = 64, 16
 
-// conversation times a conversation, each turn without and with a store of what was said before, and
-// prints the ratio. Replies are decoded from left to right.
+// conversation times a conversation, each turn without and with a store of what was said before,
+// and prints the ratio. Replies are decoded from left to right.
 func conversation(m model.Denoiser, turns int) error {
 	r, err := generate.ParseRecipe("low-confidence reuse=causal block-size=1")
 	if err != nil {
