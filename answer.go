@@ -8,9 +8,10 @@ import (
 )
 
 // Answer returns the tokens of what r begins with (Prompt, Messages, Tokens or nothing) followed by
-// an answer, for package likelihood: the answer is tokens[from:to]. Positions behind it are masked,
-// if the model has sequences of one length only. A prompt and its answer are tokenized together,
-// unless that would change the prompt's own tokens; an answer to messages is tokenized alone.
+// an answer, for package likelihood: the answer is tokens[from:to]. Nothing is a prompt without
+// text. Positions behind the answer are masked, if the model has sequences of one length only. A
+// prompt and its answer are tokenized together, unless that would change the prompt's own tokens;
+// an answer to messages is tokenized alone.
 func (m *Model) Answer(r Request, answer string) (tokens []int32, from, to int, err error) {
 	refused := func(err error) ([]int32, int, int, error) { return nil, 0, 0, err }
 	t := m.Text
@@ -24,7 +25,7 @@ func (m *Model) Answer(r Request, answer string) (tokens []int32, from, to int, 
 	switch {
 	case r.Messages != nil:
 		known, _, err = m.messageTokens(&r)
-	case r.Prompt != "":
+	case r.Tokens == nil:
 		known, err = t.begin(r.Prompt, false)
 		err = param.About("prompt", err)
 	}
@@ -42,6 +43,16 @@ func (m *Model) Answer(r Request, answer string) (tokens []int32, from, to int, 
 	if err != nil {
 		return refused(param.About("answer", err))
 	}
+	return m.answered(known, ids)
+}
+
+// AnswerTokens is Answer for tokens that follow nothing.
+func (m *Model) AnswerTokens(answer []int32) (tokens []int32, from, to int, err error) {
+	return m.answered(nil, answer)
+}
+
+func (m *Model) answered(known, ids []int32) (tokens []int32, from, to int, err error) {
+	t := m.Text
 	most := t.spec.Length() - len(t.spec.Before) - len(t.spec.After) - len(known)
 	if len(ids) == 0 || len(ids) > most {
 		e := &param.Error{Name: "answer", Found: fmt.Sprintf("%d tokens", len(ids)),
@@ -49,7 +60,7 @@ func (m *Model) Answer(r Request, answer string) (tokens []int32, from, to int, 
 		if most < 1 {
 			e.Want = fmt.Sprintf("a prompt of fewer than %d", len(known)+most)
 		}
-		return refused(e)
+		return nil, 0, 0, e
 	}
 	rest := 0
 	if t.spec.Fixed {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"unmask"
@@ -39,6 +40,9 @@ type servedModel struct {
 	identity  string // SHA-256 of contract, weights, precision and device
 	engine    *engine.Engine
 	created   int64 // unix seconds
+
+	scorer  chan struct{} // holds one value while a request scores its prompts
+	scoring atomic.Int32  // such requests, with those that wait
 }
 
 // servedName is a name under which a model is served.
@@ -50,7 +54,8 @@ func newServed(o Model) (*servedModel, error) {
 		return nil, err
 	}
 	m := &servedModel{Model: o.Model, name: o.Name, spec: o.Model.Spec(),
-		precision: o.Precision.String(), device: deviceOf(o.Model), created: time.Now().Unix()}
+		precision: o.Precision.String(), device: deviceOf(o.Model), created: time.Now().Unix(),
+		scorer: make(chan struct{}, 1)}
 	if m.Text == nil && m.Pictures == nil {
 		m.Model = numbered(o.Model)
 	}

@@ -40,7 +40,7 @@ func (s *Server) routes() []route {
 	list := []route{
 		{pattern: "/v1/models", methods: get(s.listModels)},
 		{pattern: "/v1/models/{id}", methods: get(s.oneModel)},
-		{pattern: "/v1/completions", methods: post(s.generating(s.completions))},
+		{pattern: "/v1/completions", methods: post(s.completing)},
 		{pattern: "/v1/chat/completions", methods: post(s.generating(s.chats))},
 		{pattern: "/infill", methods: post(s.generating(s.editor))},
 		{pattern: "/v1/infill", methods: post(s.generating(s.infill))},
@@ -50,6 +50,9 @@ func (s *Server) routes() []route {
 		{pattern: "/v1/images/decode", methods: post(s.decoding)},
 		{pattern: "/v1/tokenize", methods: post(s.tokenizing)},
 		{pattern: "/v1/detokenize", methods: post(s.detokenizing)},
+		{pattern: "/tokenize", methods: post(s.tokenizingPrompt)},
+		{pattern: "/detokenize", methods: post(s.detokenizingPrompt)},
+		{pattern: "/tokenizer_info", methods: get(s.tokenizerInfo)},
 		{pattern: "/v1/jobs", methods: post(s.newJob)},
 		{pattern: "/v1/jobs/events", methods: events},
 		{pattern: "/v1/jobs/{id}", methods: map[string]http.HandlerFunc{http.MethodGet: s.oneJob,

@@ -178,7 +178,9 @@ func (s *Server) Close() {
 	for _, e := range s.engines() {
 		e.Abandon()
 	}
+	s.mu.Lock() // nothing is added to the group after it
 	s.stop()
+	s.mu.Unlock()
 	s.group.Wait()
 	s.calls.Wait()
 }

@@ -1,6 +1,10 @@
 package server
 
-import "net/http"
+import (
+	"net/http"
+
+	"unmask/tokenizers"
+)
 
 // tokenizing answers POST /v1/tokenize.
 func (s *Server) tokenizing(w http.ResponseWriter, r *http.Request) {
@@ -56,6 +60,80 @@ func (s *Server) detokenizing(w http.ResponseWriter, r *http.Request) {
 		Text   string   `json:"text"`
 		Pieces []string `json:"pieces"`
 	}{m.name, m.Text.Decode(tokens), pieces}))
+}
+
+// tokenizingPrompt, detokenizingPrompt and tokenizerInfo answer as vLLM does, for evaluation
+// harnesses that tokenize by the server: POST /tokenize, POST /detokenize and GET /tokenizer_info.
+func (s *Server) tokenizingPrompt(w http.ResponseWriter, r *http.Request) {
+	f, fault := s.readBody(w, r)
+	if fault != nil {
+		fault.write(w)
+		return
+	}
+	m := s.model(f, wantsText)
+	f.neutral("add_special_tokens", "false")
+	if m != nil && !f.has("prompt") {
+		f.fail(bad("missing", "prompt", "prompt is missing, want a text"))
+	}
+	text := f.text("prompt")
+	if fault = f.end(); fault != nil {
+		fault.write(w)
+		return
+	}
+	tokens, err := []int32{}, error(nil)
+	if id, ok := m.Text.Special(text); ok { // as clients ask for the end token
+		tokens = append(tokens, id)
+	} else if text != "" {
+		tokens, err = m.Text.Encode(text)
+	}
+	if err != nil {
+		bad("out_of_range", "prompt", "prompt: %s", oneLine(err)).write(w)
+		return
+	}
+	writeJSON(w, encode(struct {
+		Tokens []int32 `json:"tokens"`
+		Count  int     `json:"count"`
+		Most   int     `json:"max_model_len"`
+	}{tokens, len(tokens), m.spec.Length()}))
+}
+
+func (s *Server) detokenizingPrompt(w http.ResponseWriter, r *http.Request) {
+	f, fault := s.readBody(w, r)
+	if fault != nil {
+		fault.write(w)
+		return
+	}
+	m := s.model(f, wantsText)
+	tokens := f.ids("tokens", m)
+	if fault = f.end(); fault != nil {
+		fault.write(w)
+		return
+	}
+	writeJSON(w, encode(map[string]string{"prompt": m.Text.Decode(tokens)}))
+}
+
+func (s *Server) tokenizerInfo(w http.ResponseWriter, r *http.Request) {
+	f := &fields{}
+	m := s.model(f, wantsText)
+	if fault := f.end(); fault != nil {
+		fault.write(w)
+		return
+	}
+	out := struct {
+		Class string  `json:"tokenizer_class"`
+		Begin *string `json:"bos_token"`
+		End   *string `json:"eos_token"`
+		Most  int     `json:"model_max_length"`
+	}{Class: "unmask", Most: m.spec.Length()}
+	if _, ok := m.Text.Special(tokenizers.EndOfText); ok {
+		end := tokenizers.EndOfText
+		out.End = &end
+	} else if len(m.spec.Ends) > 0 {
+		if end, ok := m.Text.Token(m.spec.Ends[0]); ok {
+			out.End = &end
+		}
+	}
+	writeJSON(w, encode(out))
 }
 
 // ids reads a list of token ids that must be there, in which null is the mask. m is nil where the

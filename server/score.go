@@ -1,0 +1,295 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/model"
+	"unmask/param"
+	"unmask/research/likelihood"
+	"unmask/server/engine"
+)
+
+// A request with echo, logprobs, and max_tokens 0 asks for the log-probabilities of the prompt's
+// own tokens. Evaluation harnesses ask so for answers: each token's must be that of the token given
+// those before it, so that the sum over the last ones is that of an answer, wherever it begins. One
+// with max_tokens 1 and temperature 0 is the same to them; they drop the one more token.
+
+// scoring is a request for log-probabilities.
+type scoring struct {
+	model   *servedModel
+	prompts []unmask.Request
+	options likelihood.Options
+	from    int // tokens of each prompt that are given, not scored
+	more    int // tokens to add, 0 or 1
+	top     int
+}
+
+// scores reports whether a request of /v1/completions is for log-probabilities alone.
+func scores(f *fields) bool {
+	is := func(name string, values ...string) bool {
+		return slices.Contains(values, string(f.object[name]))
+	}
+	return is("echo", "true") && !is("logprobs", "", "null") &&
+		(is("max_tokens", "0") || is("max_tokens", "1") && is("temperature", "0", "0.0"))
+}
+
+// completing answers POST /v1/completions.
+func (s *Server) completing(w http.ResponseWriter, r *http.Request) {
+	f, fault := s.readBody(w, r)
+	switch {
+	case fault != nil:
+		fault.write(w)
+	case scores(f):
+		s.score(w, r, f)
+	default:
+		s.generate(w, r, f, s.completions)
+	}
+}
+
+// readScoring reads the fields of a request for log-probabilities.
+func (s *Server) readScoring(f *fields) (q scoring) {
+	if q.model = s.model(f, wantsText); q.model == nil {
+		return q
+	}
+	f.flag("echo")
+	f.value("temperature") // it changes nothing
+	q.top, q.more = f.maybe("logprobs", 0, generate.MostTop, 0), f.maybe("max_tokens", 0, 1, 0)
+	q.from = f.maybe("answer_from", 0, q.model.spec.Length(), 0)
+	q.options.Method = f.text("method")
+	q.options.Passes = f.maybe("passes", int(likelihood.PassesParam.Min),
+		int(likelihood.PassesParam.Max), 0)
+	q.options.Seed, _ = f.seed("seed")
+	if q.options.Method == "" && q.from == 0 {
+		q.options.Method = likelihood.LeftToRight
+	}
+	f.neutral("n", "1")
+	f.neutral("stream", "false")
+	f.neutral("best_of", "1")
+	f.neutral("presence_penalty", "0")
+	f.neutral("frequency_penalty", "0")
+	f.neutral("stop", "[]")
+	q.prompts = readPrompts(f, q.model)
+	if f.fault == nil && len(q.prompts) > maxChoices {
+		f.fail(outOfRange("prompt", fmt.Sprintf("a list of %d", len(q.prompts)),
+			fmt.Sprintf("1 to %d prompts", maxChoices)))
+	}
+	if err := q.options.Check(); f.fault == nil && err != nil {
+		f.fail(refused("method", err))
+	}
+	return q
+}
+
+// score answers a request for log-probabilities.
+func (s *Server) score(w http.ResponseWriter, r *http.Request, f *fields) {
+	q := s.readScoring(f)
+	fault := f.end()
+	if fault == nil {
+		if !s.starts() {
+			shuttingDown().write(w)
+			return
+		}
+		defer s.group.Done()
+		ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeout)
+		defer cancel()
+		defer context.AfterFunc(s.ctx, cancel)()
+		var body []byte
+		if body, fault = s.scored(ctx, q); fault == nil {
+			writeJSON(w, body)
+			return
+		}
+		switch {
+		case r.Context().Err() != nil:
+			note(r).gone = true
+			return
+		case s.ctx.Err() != nil:
+			fault = shuttingDown()
+		}
+	}
+	fault.write(w)
+}
+
+// starts counts one more of what runs, unless the server is closed.
+func (s *Server) starts() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return false
+	}
+	s.group.Add(1)
+	return true
+}
+
+func shuttingDown() *Fault {
+	return notScored(engine.ShuttingDown, 5, "the server is shutting down")
+}
+
+// notScored returns the fault of a request that got no turn or did not end.
+func notScored(kind engine.Kind, retry int, format string, args ...any) *Fault {
+	return failed(&engine.Error{Kind: kind, Message: fmt.Sprintf(format, args...), Retry: retry})
+}
+
+// scored returns the answer to a request, after those for this model that came before it.
+func (s *Server) scored(ctx context.Context, q scoring) ([]byte, *Fault) {
+	m := q.model
+	defer m.scoring.Add(-1)
+	if n := int(m.scoring.Add(1)) - 1; n > s.o.Queue {
+		return nil, notScored(engine.QueueFull, 1, "%d requests wait, want at most %d", n-1, s.o.Queue)
+	}
+	select {
+	case m.scorer <- struct{}{}:
+		defer func() { <-m.scorer }()
+	case <-ctx.Done():
+		return nil, s.scoreFault(ctx, ctx.Err())
+	}
+	c := completion{ID: "cmpl-score", Object: "text_completion", Created: s.now().Unix(),
+		Model: m.name, Fingerprint: m.fingerprint(), Usage: &usage{}}
+	info := scoreInfo{Method: q.options.Method, Errors: []*float64{}}
+	for i, p := range q.prompts {
+		choice, e, err := q.choice(ctx, p, c.Usage)
+		if err != nil {
+			return nil, s.scoreFault(ctx, err)
+		}
+		choice.Index = i
+		c.Choices = append(c.Choices, choice)
+		info.Passes += e.Passes
+		info.Errors = append(info.Errors, known(e.Error))
+	}
+	c.Usage.Total = c.Usage.Prompt + c.Usage.Completion
+	c.Unmask = info
+	return encode(c), nil
+}
+
+// scoreInfo says how log-probabilities were measured.
+type scoreInfo struct {
+	Method string     `json:"method"` // "" for the model's own
+	Passes int        `json:"passes"`
+	Errors []*float64 `json:"errors"` // of each choice: standard error of the sum
+}
+
+// scoreFault is the fault of a request that could not be answered.
+func (s *Server) scoreFault(ctx context.Context, err error) *Fault {
+	_, isParam := errors.AsType[*param.Error](err)
+	_, isFault := errors.AsType[*Fault](err)
+	switch {
+	case ctx.Err() != nil:
+		return notScored(engine.Deadline, 0, "the request took more than %.0f seconds",
+			s.o.Timeout.Seconds())
+	case isParam || isFault:
+		f := refused("prompt", err)
+		f.renamed(map[string]string{"answer": "prompt"})
+		return f
+	}
+	return notScored(engine.StepFailed, 0, "%s", oneLine(err))
+}
+
+// choice scores a prompt.
+func (q *scoring) choice(ctx context.Context, p unmask.Request, used *usage) (completionChoice,
+	*likelihood.Estimate, error) {
+	var none completionChoice
+	tokens, from, to, err := q.tokens(p)
+	if err != nil {
+		return none, nil, err
+	}
+	ids := slices.Clone(tokens[from:to])
+	used.Prompt += len(ids)
+	first := max(q.from, 0)
+	if q.model.spec.Causal == model.NextToken && from+first == 0 {
+		first = 1 // nothing predicts the first
+	}
+	if first >= len(ids) {
+		return none, nil, outOfRange("answer_from", q.from, fmt.Sprintf("0 to %d, the last token of "+
+			"the prompt", len(ids)-1))
+	}
+	e, err := likelihood.Of(ctx, q.model.Denoiser, tokens, from+first, to, q.options)
+	if err != nil {
+		return none, nil, err
+	}
+	logP := append(make([]*float64, first), q.known(e.LogP)...)
+	best := append(make([]int32, first), e.Best...)
+	bestLogP := append(make([]*float64, first), q.known(e.BestLogP)...)
+	if q.more > 0 {
+		next, err := q.next(ctx, tokens, to)
+		if err != nil {
+			return none, nil, err
+		}
+		used.Completion++
+		ids, best = append(ids, next.Best...), append(best, next.Best...)
+		one := q.known(next.BestLogP)
+		logP, bestLogP = append(logP, one...), append(bestLogP, one...)
+	}
+	return q.form(ids, logP, best, bestLogP), e, nil
+}
+
+// tokens returns a prompt as an answer to nothing, tokens[from:to].
+func (q *scoring) tokens(p unmask.Request) (tokens []int32, from, to int, err error) {
+	if p.Tokens == nil {
+		return q.model.Answer(unmask.Request{}, p.Prompt)
+	}
+	return q.model.AnswerTokens(p.Tokens)
+}
+
+// next returns the estimate of the token after the prompt: its Best is what follows.
+func (q *scoring) next(ctx context.Context, tokens []int32, to int) (*likelihood.Estimate, error) {
+	spec := q.model.spec
+	if to+len(spec.After) >= spec.Length() {
+		return nil, bad("context_length_exceeded", "prompt",
+			"prompt leaves no position to fill, want a shorter one or max_tokens 0")
+	}
+	tokens = slices.Clone(tokens)
+	if !spec.Fixed {
+		tokens = slices.Insert(tokens, to, spec.Mask)
+	}
+	if tokens[to] = 0; spec.Mask == 0 { // any token that is not the mask
+		tokens[to] = 1
+	}
+	return likelihood.Of(ctx, q.model.Denoiser, tokens, to, to+1,
+		likelihood.Options{Method: likelihood.LeftToRight})
+}
+
+// known returns log-probabilities, nil where JSON has no number.
+func (q *scoring) known(list []float64) (out []*float64) {
+	for _, l := range list {
+		out = append(out, known(l))
+	}
+	return out
+}
+
+// form returns the choice of scored tokens.
+func (q *scoring) form(ids []int32, logP []*float64, best []int32,
+	bestLogP []*float64) completionChoice {
+	finish, pieces := "length", q.model.Text.Pieces(ids)
+	logs := &logProbs{LogP: logP}
+	at := 0
+	for i, piece := range pieces {
+		logs.Tokens, logs.Offsets = append(logs.Tokens, piece), append(logs.Offsets, at)
+		if at += len(piece); q.top == 0 {
+			continue
+		}
+		var top map[string]float64
+		if logP[i] != nil {
+			top = map[string]float64{q.text(ids[i]): *logP[i]}
+		}
+		if bestLogP[i] != nil { // last, where both have one text
+			if top == nil {
+				top = map[string]float64{}
+			}
+			top[q.text(best[i])] = *bestLogP[i]
+		}
+		logs.Top = append(logs.Top, top)
+	}
+	return completionChoice{Text: strings.Join(pieces, ""), LogProbs: logs, Finish: &finish}
+}
+
+// text returns a token's text.
+func (q *scoring) text(id int32) string {
+	text, _ := q.model.Text.Token(id)
+	return strings.ToValidUTF8(text, string(utf8.RuneError))
+}
