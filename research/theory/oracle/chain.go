@@ -27,7 +27,8 @@ type Model struct {
 	first         []float64 // [states] weight of the first state
 	step          []float64 // [states, states] weight of the next state, given this
 	emit          func(site, cell int) []float64
-	transparent   bool // the tokens of a site tell its state
+	transparent   bool   // the tokens of a site tell its state
+	alphabet      string // a letter for each token; "" for those of Symbols
 	position      func(site, cell int) int
 	suffixWeights []float64 // [sites, states] sum of the weights of all that follows
 	logWhole      float64   // log of the sum over everything
@@ -63,13 +64,13 @@ type work struct {
 	site  []float64 // [sites, states] product of the likelihoods of the open cells
 	alpha []float64 // [sites, states] message from the left, without this site's cells
 	beta  []float64 // [sites, states] message from the right, without this site's cells
-	p     []float64 // [states] and [tokens]
+
+	possible []int // states of a site that its open cells allow
 }
 
 func (m *Model) newWork() *work {
 	n := m.sites * m.states
-	return &work{make([]float64, n), make([]float64, n), make([]float64, n),
-		make([]float64, max(m.states, m.tokens))}
+	return &work{make([]float64, n), make([]float64, n), make([]float64, n), make([]int, m.states)}
 }
 
 // pass sends messages in both directions and returns the log-probability of the open cells, which
@@ -111,10 +112,16 @@ func (m *Model) pass(x []int32, w *work) (logP float64) {
 	for site := m.sites - 2; site >= 0; site-- {
 		beta, after, there := w.beta[site*k:(site+1)*k], w.beta[(site+1)*k:(site+2)*k],
 			w.site[(site+1)*k:(site+2)*k]
+		possible := w.possible[:0]
+		for next, v := range there {
+			if v != 0 {
+				possible = append(possible, next)
+			}
+		}
 		for s := range beta {
-			sum := 0.0
-			for next, v := range m.step[s*k : (s+1)*k] {
-				sum += v * there[next] * after[next]
+			sum, step := 0.0, m.step[s*k:(s+1)*k]
+			for _, next := range possible {
+				sum += step[next] * there[next] * after[next]
 			}
 			beta[s] = sum
 		}
@@ -156,6 +163,13 @@ func (m *Model) conditionals(p []float64, x []int32, w *work) (logP float64) {
 		for cell := range m.cells {
 			at := m.position(site, cell)
 			out := p[at*m.tokens : (at+1)*m.tokens]
+			if m.transparent && m.cells == 1 { // a token is its state
+				for s := range out {
+					out[s] = alpha[s] * beta[s]
+				}
+				scale(out)
+				continue
+			}
 			clear(out)
 			own := m.emit(site, cell)
 			for s := range k {

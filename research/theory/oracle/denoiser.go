@@ -45,8 +45,15 @@ func (d *Denoiser) Spec() model.Spec {
 		Classes: len(d.classes)}
 }
 
-// Forward computes all conditionals. It returns an error if the known tokens cannot occur together.
+// Forward computes the conditionals of the rows that are read. It returns an error if the known
+// tokens cannot occur together.
 func (d *Denoiser) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+	return d.compute(ctx, b, b.Read)
+}
+
+// compute computes the conditionals of rows, ascending; nil: of all.
+func (d *Denoiser) compute(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals,
+	error) {
 	if err := b.Check(d.Spec()); err != nil {
 		return nil, fmt.Errorf("oracle: %w", err)
 	}
@@ -66,8 +73,14 @@ func (d *Denoiser) Forward(ctx context.Context, b *model.Batch) (model.Marginals
 		if math.IsInf(logP, -1) || math.IsNaN(logP) {
 			return nil, fmt.Errorf("oracle: sequence %d of the batch has probability 0 in %s", s, m.name)
 		}
-		for i, p := range d.p {
-			d.dense.Logits[s*n*d.tokens+i] = float32(math.Log(p))
+		logits, p := d.dense.Logits[s*n*d.tokens:(s+1)*n*d.tokens], d.p
+		if rows == nil {
+			logs(logits, p)
+			continue
+		}
+		for ; len(rows) > 0 && int(rows[0]) < (s+1)*n; rows = rows[1:] {
+			at := (int(rows[0]) - s*n) * d.tokens
+			logs(logits[at:at+d.tokens], p[at:at+d.tokens])
 		}
 	}
 	return &d.dense, nil
@@ -79,6 +92,14 @@ func (d *Denoiser) NewCache(batch, length int) *kvcache.Cache {
 }
 
 // Refine implements model.Refiner.
-func (d *Denoiser) Refine(ctx context.Context, b *model.Batch, _ []int32) (model.Marginals, error) {
-	return d.Forward(ctx, b)
+func (d *Denoiser) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals,
+	error) {
+	return d.compute(ctx, b, rows)
+}
+
+// logs writes the logarithms of p.
+func logs(to []float32, p []float64) {
+	for i, v := range p {
+		to[i] = float32(math.Log(v))
+	}
 }

@@ -214,7 +214,7 @@ func TestParseRoundTrip(t *testing.T) {
 		require.Equal(t, m.Sample(1, 2), again.Sample(1, 2))
 	}
 	for text, want := range map[string]string{
-		"":                           `oracle: unknown model "", want one of product, markov, hmm, ising`,
+		"":                           `oracle: unknown model "", want one of product, markov, letters, hmm, ising`,
 		"markov:length":              "length=, want a whole number from 1 to 1024",
 		"markov:length=1025":         "want a whole number from 1 to 1024",
 		"markov:length=2.5":          "want a whole number",

@@ -30,6 +30,8 @@ var kinds = []struct {
 			return Markov(int(v[0]), int(v[1]), v[2], v[3], uint64(v[4])),
 				nil
 		}},
+	{"letters", []setting{length(128)},
+		func(v []float64) (*Model, error) { return Letters(int(v[0])), nil }},
 	{"hmm", []setting{length(32), tokens(8), {key: "hidden", value: 4, lo: 1, hi: 64, whole: true},
 		stay, sharp, seed},
 		func(v []float64) (*Model, error) {
@@ -61,7 +63,7 @@ func tokens(n float64) setting {
 }
 
 // Parse builds a model from a text such as "markov:length=16,tokens=4". Kinds are product, markov,
-// hmm and ising; omitted parameters have defaults.
+// letters, hmm and ising; omitted parameters have defaults.
 func Parse(text string) (*Model, error) {
 	name, rest, _ := strings.Cut(text, ":")
 	var names []string

@@ -9,9 +9,13 @@ import (
 )
 
 // Symbols writes the tokens of a model as letters a to z or, if there are more, as numbers followed
-// by a space; rows of a grid end with a line break. hole stands for a masked position.
+// by a space; those of Letters are a to z and a space. Rows of a grid end with a line break. hole
+// stands for a masked position.
 func Symbols(m *Model, hole string) tokenizers.Tokenizer {
-	s := symbols{tokens: m.Tokens(), length: m.Length(), hole: hole}
+	s := symbols{tokens: m.Tokens(), length: m.Length(), letters: m.alphabet, hole: hole}
+	if m.Tokens() < len(alphabet) {
+		s.letters = alphabet[:m.Tokens()]
+	}
 	if shape := m.Shape(); len(shape) == 2 {
 		s.width = shape[1]
 	}
@@ -20,21 +24,21 @@ func Symbols(m *Model, hole string) tokenizers.Tokenizer {
 
 type symbols struct {
 	tokens, length int
-	width          int // columns of a grid, 0 for a line
+	width          int    // columns of a grid, 0 for a line
+	letters        string // of the tokens; "" for numbers
 	hole           string
 }
-
-const letters = 26
 
 // Encode reads what Decode writes, except holes.
 func (s symbols) Encode(text string) ([]int32, error) {
 	var ids []int32
-	if s.tokens <= letters {
+	if s.letters != "" {
 		for _, r := range text {
-			if id := int32(r - 'a'); id >= 0 && int(id) < s.tokens {
-				ids = append(ids, id)
+			if id := strings.IndexRune(s.letters, r); id >= 0 {
+				ids = append(ids, int32(id))
 			} else if r != '\n' && r != ' ' {
-				return nil, fmt.Errorf("oracle: symbol %q, want letters a to %c", r, 'a'+s.tokens-1)
+				return nil, fmt.Errorf("oracle: symbol %q, want letters a to %c", r,
+					'a'+min(s.tokens, len(alphabet)-1)-1)
 			}
 		}
 		return ids, nil
@@ -75,12 +79,12 @@ func (s symbols) Token(id int32) (string, bool) {
 		text = s.hole
 	case id < 0 || int(id) > s.tokens:
 		return "", false
-	case s.tokens <= letters:
-		return string('a' + rune(id)), true
+	case s.letters != "":
+		return s.letters[id : id+1], true
 	default:
 		text = strconv.Itoa(int(id))
 	}
-	if s.tokens > letters {
+	if s.letters == "" {
 		text += " "
 	}
 	return text, true

@@ -1,0 +1,70 @@
+package oracle_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/research/theory/oracle"
+)
+
+// letters.txt has the counts of the text that the comment of counted names.
+func TestLettersAreCounted(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(runtime.GOROOT(), "src/testdata/Isaac.Newton-Opticks.txt"))
+	if err != nil {
+		t.Skipf("this Go has no such text: %v", err)
+	}
+	const alphabet = "abcdefghijklmnopqrstuvwxyz "
+	words := bytes.FieldsFunc(bytes.ToLower(text), func(r rune) bool { return r < 'a' || r > 'z' })
+	line := append(bytes.Join(words, []byte(" ")), ' ')
+	var counts [len(alphabet)][len(alphabet)]int
+	for i, c := range line {
+		next := line[(i+1)%len(line)]
+		counts[strings.IndexByte(alphabet, c)][strings.IndexByte(alphabet, next)]++
+	}
+	var want strings.Builder
+	for _, row := range counts {
+		fmt.Fprintln(&want, strings.Trim(fmt.Sprint(row), "[]"))
+	}
+	have, err := os.ReadFile("letters.txt")
+	require.NoError(t, err)
+	require.Equal(t, want.String(), string(have))
+}
+
+// Pairs are those of neighbours at any place, and everything is possible.
+func TestLetters(t *testing.T) {
+	m := oracle.Letters(5)
+	k := m.Tokens()
+	require.Equal(t, "the q", oracle.Symbols(m, "_").Decode([]int32{19, 7, 4, 26, 16}))
+	ids, err := oracle.Symbols(m, "_").Encode("the q\n")
+	require.NoError(t, err)
+	require.Equal(t, []int32{19, 7, 4, 26, 16}, ids)
+	pairs, sum := m.Pairs(), 0.0
+	for _, p := range pairs {
+		require.Positive(t, p)
+		sum += p
+	}
+	require.InDelta(t, 1, sum, 1e-12)
+	x := []int32{int32(k), int32(k), int32(k), 0, 0}
+	for _, ab := range [][2]int32{{19, 7}, {26, 26}, {16, 20}} {
+		for at := range 4 {
+			for i := range x {
+				x[i] = int32(k)
+			}
+			x[at], x[at+1] = ab[0], ab[1]
+			require.InEpsilon(t, pairs[int(ab[0])*k+int(ab[1])], math.Exp(m.LogProb(x)), 1e-9)
+		}
+	}
+	h, deviation := m.Entropy()
+	require.Zero(t, deviation)
+	one, _ := oracle.Letters(1).Entropy()
+	require.InDelta(t, 2.214, (h-one)/4, 0.001) // nats a letter
+	require.Nil(t, parse(t, "markov:length=5").Pairs())
+}
