@@ -11,11 +11,11 @@ import (
 func newEval() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval",
-		Short: "Measure samples: text by a judge, images against a reference",
+		Short: "Measure samples and samplers: by a judge, a reference, the truth",
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEvalText(), newEvalImage())
+	cmd.AddCommand(newEvalText(), newEvalImage(), newEvalExactness())
 	return cmd
 }
 

@@ -19,6 +19,10 @@ type Measure struct {
 	Value   float64   `json:"value"`
 	Without []float64 `json:"without,omitempty"`
 
+	// Low and High are the ends of a 95 % bootstrap interval; both are 0 if there is none.
+	Low  float64 `json:"low,omitempty"`
+	High float64 `json:"high,omitempty"`
+
 	// Deviation is the standard deviation over the metric's own splits, which papers give for the
 	// Inception Score; 0 for others. It is not a standard error.
 	Deviation float64 `json:"deviation,omitempty"`
@@ -36,15 +40,19 @@ func (m *Measure) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Metrics are measures by name: perplexity, entropy, distinct2, self_bleu of text; frechet,
-// score, precision, recall of images.
+// Metrics are measures by name: perplexity, entropy, distinct2, self_bleu of text, and nll,
+// transition_kl, transition_tv, duplicates where the truth is known; frechet, score, precision,
+// recall of images.
 type Metrics map[string]Measure
+
+// normal is the half width, in standard errors, of a 95 % interval of the normal distribution.
+const normal = 1.96
 
 // Error returns the standard error, 0 if unknown.
 func (m Measure) Error() float64 {
 	g := float64(len(m.Without))
 	if g < 2 {
-		return 0
+		return (m.High - m.Low) / 2 / normal
 	}
 	var mean, sum float64
 	for _, v := range m.Without {

@@ -35,13 +35,16 @@ const diverse = 1000
 // TextScorer judges text: generative perplexity by raw ids (SDTT, the paper) or, where Retokenize
 // is set, as MDLM's code has it; the mean entropy of a sample's own tokens; of the first 1000
 // samples, distinct2 and self_bleu; the share of their chances that stories take to contradict
-// themselves, and their slips. One goroutine at a time may use one.
+// themselves, and their slips; and where the judge is an exact model whose pairs of neighbours are
+// the same everywhere, how far the samples' pairs are from them, and the share of the first 1000
+// samples that equal an earlier one. One goroutine at a time may use one.
 type TextScorer struct {
 	Judge      metrics.Judge
 	Retokenize *metrics.Retokenize
 
 	nll, entropy, contradictions, slips tally
 	first                               [][]int32
+	transitions                         *transitions // nil unless the judge knows the truth
 }
 
 // storyScorer is a TextScorer that counts contradictions too, where it can decode.
@@ -97,7 +100,13 @@ func (s *TextScorer) AddStory(text string) {
 }
 
 func (s *TextScorer) count(ids [][]int32) {
+	if judge, ok := s.Judge.(exact); ok && s.transitions == nil && judge.Pairs() != nil {
+		s.transitions = newTransitions(judge.Pairs())
+	}
 	for _, t := range ids {
+		if s.transitions != nil {
+			s.transitions.add(t)
+		}
 		s.entropy.add(metrics.Entropy(t), 1)
 		if len(s.first) < diverse {
 			s.first = append(s.first, append([]int32(nil), t...))
@@ -121,6 +130,11 @@ func (s *TextScorer) Metrics(context.Context) (Metrics, error) {
 	}
 	if v, ok := s.slips.measure(func(mean float64) float64 { return mean }); ok {
 		m["slips"] = v
+	}
+	if s.transitions != nil {
+		s.transitions.measures(m)
+		m["nll"], _ = s.nll.measure(func(nats float64) float64 { return nats })
+		m["duplicates"] = Measure{Value: metrics.Duplicates(s.first)}
 	}
 	if bleu := metrics.SelfBLEU(s.first, 4); bleu == bleu {
 		m["self_bleu"] = Measure{Value: bleu}

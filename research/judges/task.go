@@ -39,7 +39,7 @@ func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (exper
 			return nil, nil, err
 		}
 		s["judge"], err = identity(by.Judge, judge.src)
-		task := experiments.Text{Denoiser: m.Denoiser, Judge: judge}
+		task := experiments.Text{Denoiser: m.Denoiser, Judge: judge.Judge}
 		if by.Stories {
 			task.Decode = m.Text.Decode
 		}

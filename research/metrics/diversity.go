@@ -42,6 +42,15 @@ func DistinctN(samples [][]int32, n int) float64 {
 	return float64(len(seen)) / float64(total)
 }
 
+// Duplicates returns the share of samples that equal an earlier one; 0 without samples.
+func Duplicates(samples [][]int32) float64 {
+	seen := map[string]bool{}
+	for _, s := range samples {
+		eachGram(s, max(1, len(s)), func(whole string) { seen[whole] = true })
+	}
+	return 1 - float64(len(seen))/float64(max(1, len(samples)))
+}
+
 // eachGram visits a sequence's n-grams, for a fixed n from 1, as comparable strings.
 func eachGram(s []int32, n int, visit func(gram string)) {
 	bytes := make([]byte, 0, 4*len(s))

@@ -27,8 +27,9 @@ type Model struct {
 	first         []float64 // [states] weight of the first state
 	step          []float64 // [states, states] weight of the next state, given this
 	emit          func(site, cell int) []float64
-	transparent   bool   // the tokens of a site tell its state
-	alphabet      string // a letter for each token; "" for those of Symbols
+	transparent   bool        // the tokens of a site tell its state
+	powers        [][]float64 // [distance, states, states] of step, of Letters; nil for others
+	alphabet      string      // a letter for each token; "" for those of Symbols
 	position      func(site, cell int) int
 	suffixWeights []float64 // [sites, states] sum of the weights of all that follows
 	logWhole      float64   // log of the sum over everything
@@ -156,6 +157,9 @@ func (m *Model) Conditionals(p []float64, x []int32) (logP float64) {
 }
 
 func (m *Model) conditionals(p []float64, x []int32, w *work) (logP float64) {
+	if m.powers != nil {
+		return m.between(p, x)
+	}
 	logP = m.pass(x, w)
 	k := m.states
 	for site := range m.sites {
@@ -163,13 +167,6 @@ func (m *Model) conditionals(p []float64, x []int32, w *work) (logP float64) {
 		for cell := range m.cells {
 			at := m.position(site, cell)
 			out := p[at*m.tokens : (at+1)*m.tokens]
-			if m.transparent && m.cells == 1 { // a token is its state
-				for s := range out {
-					out[s] = alpha[s] * beta[s]
-				}
-				scale(out)
-				continue
-			}
 			clear(out)
 			own := m.emit(site, cell)
 			for s := range k {

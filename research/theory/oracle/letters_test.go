@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,22 @@ func TestLetters(t *testing.T) {
 			}
 			x[at], x[at+1] = ab[0], ab[1]
 			require.InEpsilon(t, pairs[int(ab[0])*k+int(ab[1])], math.Exp(m.LogProb(x)), 1e-9)
+		}
+	}
+
+	// Conditionals by distances are those by the definition.
+	x = []int32{int32(k), 4, int32(k), int32(k), 26}
+	p := make([]float64, len(x)*k)
+	require.InDelta(t, m.LogProb(x), m.Conditionals(p, x), 1e-9)
+	for at := range x {
+		other, weights, sum := slices.Clone(x), make([]float64, k), 0.0
+		for token := range weights {
+			other[at] = int32(token)
+			weights[token] = math.Exp(m.LogProb(other))
+			sum += weights[token]
+		}
+		for token, w := range weights {
+			require.InDelta(t, w/sum, p[at*k+token], 1e-12)
 		}
 	}
 	h, deviation := m.Entropy()

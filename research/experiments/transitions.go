@@ -1,0 +1,104 @@
+package experiments
+
+import (
+	"math"
+	"slices"
+
+	"unmask/internal/philox"
+)
+
+// exact is a judge that knows the truth: how probable each pair of neighbouring tokens is,
+// [tokens, tokens]; nil where pairs differ from place to place.
+type exact interface{ Pairs() []float64 }
+
+// transitions compares how often tokens follow each other in samples with the truth (Tang et al.
+// 2026, "Is your diffusion sampler actually correct?", arXiv 2602.19619).
+//
+// Its intervals are those of the Poisson bootstrap over samples (Hanley & MacGibbon 2006): in each
+// of many resamples a sample counts as often as a Poisson variable of mean 1 says, so that
+// memory does not grow with the samples.
+type transitions struct {
+	truth   []float64 // [tokens, tokens]
+	samples int
+	count   []float64            // [tokens, tokens]
+	again   [resamples][]float64 // [tokens, tokens] each
+	weights [resamples]float64   // of the sample that is being added
+}
+
+const resamples = 400
+
+func newTransitions(truth []float64) *transitions {
+	t := &transitions{truth: truth, count: make([]float64, len(truth))}
+	for r := range t.again {
+		t.again[r] = make([]float64, len(truth))
+	}
+	return t
+}
+
+// add counts the pairs of a sample.
+func (t *transitions) add(ids []int32) {
+	tokens := int(math.Sqrt(float64(len(t.truth))))
+	random := philox.Stream{Sequence: uint32(t.samples)}
+	for r := range t.weights {
+		t.weights[r] = poisson(random.Uniform(r, philox.Setup))
+	}
+	t.samples++
+	for i := 1; i < len(ids); i++ {
+		pair := int(ids[i-1])*tokens + int(ids[i])
+		t.count[pair]++
+		for r, w := range t.weights {
+			t.again[r][pair] += w
+		}
+	}
+}
+
+// poisson returns the Poisson variable of mean 1 at a quantile.
+func poisson(u float64) float64 {
+	k, p := 0.0, math.Exp(-1)
+	for sum := p; sum <= u && k < 20; sum += p {
+		k++
+		p /= k
+	}
+	return k
+}
+
+// measures adds transition_kl, the Kullback-Leibler divergence in nats of the samples' pairs from
+// the true ones, and transition_tv, their total variation distance. Both have 95 % intervals, and
+// what finite samples add on average, which the bootstrap estimates, is subtracted. There are none
+// of fewer than two samples, or of samples of one token.
+func (t *transitions) measures(m Metrics) {
+	if t.samples < 2 || !slices.ContainsFunc(t.count, func(n float64) bool { return n > 0 }) {
+		return
+	}
+	var kl, tv [resamples]float64
+	for r, count := range t.again {
+		kl[r], tv[r] = distances(count, t.truth)
+	}
+	wholeKL, wholeTV := distances(t.count, t.truth)
+	m["transition_kl"] = bootstrapped(wholeKL, kl[:])
+	m["transition_tv"] = bootstrapped(wholeTV, tv[:])
+}
+
+// distances returns the divergence, in nats, and the total variation of counts from the truth.
+func distances(count, truth []float64) (kl, tv float64) {
+	sum := 0.0
+	for _, n := range count {
+		sum += n
+	}
+	for i, n := range count {
+		q := n / sum
+		if q > 0 {
+			kl += q * math.Log(q/truth[i])
+		}
+		tv += math.Abs(q-truth[i]) / 2
+	}
+	return kl, tv
+}
+
+// bootstrapped returns the measure of a value and its resamples.
+func bootstrapped(value float64, again []float64) Measure {
+	bias := mean(again) - value
+	slices.Sort(again)
+	at := func(share float64) float64 { return again[int(share*float64(len(again)-1)+0.5)] - 2*bias }
+	return Measure{Value: value - bias, Low: at(0.025), High: at(0.975)}
+}
