@@ -15,7 +15,7 @@ func newEval() *cobra.Command {
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEvalText(), newEvalImage(), newEvalExactness())
+	cmd.AddCommand(newEvalText(), newEvalImage(), newEvalExactness(), newEvalTasks())
 	return cmd
 }
 

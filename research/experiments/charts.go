@@ -25,6 +25,8 @@ var axes = map[string]struct {
 	"transition_tv":  {"total variation of transitions (0 is right)", true},
 	"nll":            {"NLL, nats a token", false},
 	"duplicates":     {"duplicates, share of samples", false},
+	"accuracy":       {"accuracy, share of right answers", false},
+	"answer_tokens":  {"tokens of an answer", false},
 	"frechet":        {"Fréchet distance (lower is better)", true},
 	"score":          {"Inception Score (higher is better)", false},
 	"precision":      {"precision (higher is better)", false},

@@ -224,7 +224,7 @@ func (t Table) cachePerStep(g Grid, metric, claim, figure string, pairs []Point)
 			all = append(all, combine(func(v []float64) float64 { return f(v[0]) - f(v[1]) },
 				t.must(cached, n, metric), t.must(m, n, metric)))
 		}
-		v.Numbers = append(v.Numbers, number("change of "+name+", "+m.name(), average(all...)))
+		v.Numbers = append(v.Numbers, number("change of "+name+", "+m.Name(), average(all...)))
 		every = append(every, all...)
 	}
 	mean := average(every...)

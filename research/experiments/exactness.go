@@ -86,9 +86,17 @@ func (e Exactness) Points() (points []Point) {
 	if list == nil {
 		list = ExactnessSamplers()
 	}
-	for _, p := range list {
-		p.N, p.Seed = e.N, e.Seed
-		p.Batch = min(p.N, 64)
+	for _, p := range Cross(list, steps) {
+		p.N, p.Seed, p.Batch = e.N, e.Seed, min(e.N, 64)
+		points = append(points, p)
+	}
+	return points
+}
+
+// Cross returns each method at each number of steps, once; a rule that takes no steps is at the
+// largest.
+func Cross(methods []Point, steps []int) (points []Point) {
+	for _, p := range methods {
 		of := steps
 		if paced(p) {
 			of = []int{slices.Max(steps)}
@@ -113,8 +121,8 @@ func paced(p Point) bool {
 }
 
 // drawnRules are the rules in the figure of all samplers.
-var drawnRules = []string{"random", "random+cache", "halton", "u-moment", "hybrid", "moment", "maskgit",
-	"confidence", "low-confidence", "low-confidence(temperature=1)", "p2", "remdm", "semi-ar(random)",
+var drawnRules = []string{"random", "random+cache", "halton", "u-moment", "hybrid", "moment",
+	"maskgit", "confidence", "low-confidence", "low-confidence(temperature=1)", "p2", "remdm", "semi-ar(random)",
 	"theta-trapezoidal"}
 
 // ExactnessChart draws the divergence of transitions against the full passes of a sample: of all
@@ -125,13 +133,13 @@ func ExactnessChart(results []Result) Chart {
 	methods := t.methods()
 	if len(methods) > len(drawnRules) {
 		methods = slices.DeleteFunc(methods, func(p Point) bool {
-			return !slices.Contains(drawnRules, p.name())
+			return !slices.Contains(drawnRules, p.Name())
 		})
 	}
 	return Chart{Name: "exactness", Title: "How far samples of an exact model are from the truth",
 		X: "full passes a sample", Y: axes["transition_kl"].label, LogX: true, LogY: true}.
 		draws(methods, func(m Point) (Curve, bool) {
-			c := Curve{Name: m.name(), Method: m}
+			c := Curve{Name: m.Name(), Method: m}
 			for _, steps := range t.steps(m) {
 				r := t.at(m, steps)[0]
 				v, ok := r.Metrics["transition_kl"]
@@ -146,9 +154,9 @@ func ExactnessChart(results []Result) Chart {
 		})
 }
 
-// ExactnessTable returns results as Markdown: of rules that take steps the divergence of transitions
-// at each number of them, and their other measures at the number nearest to 16; and one row for
-// each of the others.
+// ExactnessTable returns results as Markdown: of rules that take steps the divergence of
+// transitions at each number of them, and their other measures at the number nearest to 16; and one
+// row for each of the others.
 func ExactnessTable(results []Result) string {
 	t := Table{Kind: "text", Results: results}
 	var steps []int
@@ -176,7 +184,7 @@ func ExactnessTable(results []Result) string {
 		cells = append(cells, fmt.Sprintf("TV, %d steps", at), "NLL", "duplicates", "passes")
 		tableHead(&b, cells)
 		for _, m := range stepped {
-			cells = []string{"`" + m.name() + "`"}
+			cells = []string{"`" + m.Name() + "`"}
 			for _, n := range steps {
 				cells = append(cells, t.cell(m, n, "transition_kl"))
 			}
@@ -191,7 +199,7 @@ func ExactnessTable(results []Result) string {
 			"passes"})
 		for _, m := range own {
 			n := t.steps(m)[0]
-			cells := []string{"`" + m.name() + "`", t.cell(m, n, "transition_kl")}
+			cells := []string{"`" + m.Name() + "`", t.cell(m, n, "transition_kl")}
 			tableRow(&b, append(cells, t.others(m, n)...))
 		}
 	}

@@ -157,9 +157,11 @@ func TestExactMomentsAndReuse(t *testing.T) {
 	p := make([]float64, len(x)*m.Tokens())
 	m.Conditionals(p, x)
 	rows := []int32{1, 2, 7, 23}
-	marginals, err := d.Forward(t.Context(), &model.Batch{Size: 1, Length: len(x), Tokens: x, Read: rows})
+	marginals, err := d.Forward(t.Context(), &model.Batch{Size: 1, Length: len(x), Tokens: x,
+		Read: rows})
 	require.NoError(t, err)
-	s := model.Stats{Beta: 3, LogMoment: make([]float64, len(rows)), Entropy: make([]float64, len(rows))}
+	s := model.Stats{Beta: 3, LogMoment: make([]float64, len(rows)),
+		Entropy: make([]float64, len(rows))}
 	require.NoError(t, marginals.Stats(rows, &s))
 	for i, row := range rows {
 		sum, nats := 0.0, 0.0

@@ -129,7 +129,7 @@ func storyMethods(g Grid) []Point {
 
 // latency returns the perplexity of all samples against the time of samples made one at a time.
 func (t Table) latency(single Table, m Point, steps []int) (Curve, bool) {
-	c := Curve{Name: m.name(), Method: m}
+	c := Curve{Name: m.Name(), Method: m}
 	for _, n := range steps {
 		v, ok := t.metric(m, n, "perplexity")
 		if s := single.seconds(m, n); ok && !math.IsNaN(s) {

@@ -20,7 +20,7 @@ func world(s Size, quality, entropy func(p Point) float64) []Result {
 	noisy := func(v float64, p Point) Measure {
 		m := Measure{Value: v}
 		for g := range Groups {
-			m.Without = append(m.Without, v*(1+0.001*math.Sin(float64(g*g+p.Steps+len(p.name())))))
+			m.Without = append(m.Without, v*(1+0.001*math.Sin(float64(g*g+p.Steps+len(p.Name())))))
 		}
 		return m
 	}

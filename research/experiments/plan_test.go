@@ -16,7 +16,7 @@ func TestPlanPoints(t *testing.T) {
 	require.Equal(t, "demo", p.Model)
 	count := map[string]int{}
 	for _, q := range p.Points() {
-		count[q.name()]++
+		count[q.Name()]++
 		require.Equal(t, 8, q.Batch)
 		require.Equal(t, uint64(1), q.Seed)
 	}
@@ -34,7 +34,7 @@ func TestPlanOfRecipes(t *testing.T) {
 	require.NoError(t, err)
 	var names []string
 	for _, q := range p.Points() {
-		names = append(names, q.name())
+		names = append(names, q.Name())
 		o, err := q.Options()
 		require.NoError(t, err)
 		require.Equal(t, q.With, generate.Recipe{Schedule: o.Schedule, Filter: o.Filter}.String())

@@ -25,15 +25,16 @@ type Point struct {
 	N       int     `json:"n"`
 	Batch   int     `json:"batch"`
 	Length  int     `json:"length,omitempty"` // positions, 0 for the model's
+	First   int     `json:"first,omitempty"`  // index of the first sample
 }
 
 // String returns the point in one line.
 func (p Point) String() string {
-	return fmt.Sprintf("%s, %d steps, seed %d", p.name(), p.Steps, p.Seed)
+	return fmt.Sprintf("%s, %d steps, seed %d", p.Name(), p.Steps, p.Seed)
 }
 
-// name returns the sampler with its parameters, except those on a curve's axis.
-func (p Point) name() string {
+// Name returns the sampler with its parameters, except those on a curve's axis.
+func (p Point) Name() string {
 	s := p.Sampler
 	if p.Cache > 0 {
 		s += "+cache"
@@ -77,7 +78,8 @@ func usesAlpha(name string) bool { return samplers.Takes(name, "alpha") }
 // Options returns the options that generate the point's samples.
 func (p Point) Options() (generate.Options, error) {
 	r, err := p.Recipe()
-	return generate.Options{N: p.N, Batch: p.Batch, Seed: p.Seed, Length: p.Length}.With(r), err
+	return generate.Options{N: p.N, Batch: p.Batch, Seed: p.Seed, Length: p.Length,
+		First: p.First}.With(r), err
 }
 
 // Check returns an error for a point that cannot run on a model.
@@ -114,12 +116,24 @@ type Result struct {
 
 	// means of a sample; 0 in results of versions that did not count
 	Passes   float64 `json:"full_passes,omitempty"`
+	Partial  float64 `json:"partial_rows,omitempty"` // of tasks
 	HeadRows float64 `json:"head_rows,omitempty"`
+
+	Answers []Answer `json:"answers,omitempty"` // to the tasks of a point
+}
+
+// Runner is a Task that measures points itself.
+type Runner interface {
+	Task
+	Run(ctx context.Context, p Point, progress func(share float64) bool) (Result, error)
 }
 
 // Run generates the point's samples and judges them. progress, which may be nil, is called after
 // each step with the finished fraction of the point; if it returns false Run stops with ErrStopped.
 func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool) (Result, error) {
+	if own, ok := t.(Runner); ok {
+		return own.Run(ctx, p, progress)
+	}
 	r := Result{Kind: t.Kind(), Point: p}
 	o, err := p.Options()
 	if err != nil {

@@ -86,7 +86,7 @@ func (t Table) steps(m Point) []int {
 
 // curve returns a metric of a method against its steps.
 func (t Table) curve(m Point, steps []int, name string) (Curve, bool) {
-	c := Curve{Name: m.name(), Method: m}
+	c := Curve{Name: m.Name(), Method: m}
 	for _, n := range steps {
 		if v, ok := t.metric(m, n, name); ok && !math.IsNaN(v.Value) {
 			c.add(n, Measure{Value: float64(n)}, v)
@@ -97,7 +97,7 @@ func (t Table) curve(m Point, steps []int, name string) (Curve, bool) {
 
 // timed returns a metric of a method against the seconds of a batch.
 func (t Table) timed(m Point, steps []int, name string) (Curve, bool) {
-	c := Curve{Name: m.name(), Method: m}
+	c := Curve{Name: m.Name(), Method: m}
 	for _, n := range steps {
 		v, ok := t.metric(m, n, name)
 		if s := t.seconds(m, n); ok && !math.IsNaN(s) {
@@ -109,7 +109,7 @@ func (t Table) timed(m Point, steps []int, name string) (Curve, bool) {
 
 // against returns one metric of a method against another, joined in the order of steps.
 func (t Table) against(m Point, steps []int, x, y string) (Curve, bool) {
-	c := Curve{Name: m.name(), Method: m}
+	c := Curve{Name: m.Name(), Method: m}
 	for _, n := range steps {
 		a, ok := t.metric(m, n, x)
 		b, too := t.metric(m, n, y)

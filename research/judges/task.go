@@ -10,6 +10,7 @@ import (
 	"unmask/model"
 	"unmask/research/experiments"
 	"unmask/research/metrics"
+	"unmask/research/tasks"
 )
 
 // Measure names what a Task measures with.
@@ -19,6 +20,9 @@ type Measure struct {
 	Inception string // of images: weights of Inception-v3; "" for features of the model's own codec
 	Reference string // of images: a directory of PNG files or an .npz; "" for drawn landscapes
 	Scenes    int    // how many landscapes, 0 for 1000
+
+	Tasks []tasks.Item   // of text: questions to answer instead of samples to judge
+	Base  unmask.Request // what the tasks leave out
 
 	Progress func(done, total int) `json:"-"` // called for the reference's pictures; may be nil
 }
@@ -33,6 +37,10 @@ func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (exper
 		return nil, nil, err
 	}
 	switch {
+	case by.Tasks != nil:
+		s["tasks"] = tasks.Digest(by.Tasks, by.Base)
+		task, err := tasks.New(m, by.Tasks, by.Base)
+		return task, s, err
 	case m.Text != nil:
 		judge, err := LoadText(ctx, by.Judge, o)
 		if err != nil {

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"unmask/cli/flags"
+	"unmask/cli/share"
+	"unmask/cli/terminal"
+	"unmask/internal/atomicfile"
+	"unmask/param"
+	"unmask/research/experiments"
+	"unmask/research/tasks"
+)
+
+// evalTasksFlags are those of unmask eval tasks.
+type evalTasksFlags struct {
+	deviceFlags
+	methodFlags
+	share.Hub
+	by                   taskFlags
+	batch, chunk         int
+	seed                 uint64
+	out, plots, programs string
+	json                 bool
+
+	kind    string // of what is made
+	n, size int
+}
+
+func newEvalTasks() *cobra.Command {
+	var f evalTasksFlags
+	cmd := &cobra.Command{
+		Use:   "tasks FILE.jsonl|-",
+		Short: "Measure answers: word problems, choices, JSON, puzzles; or make such tasks",
+		Long: `Measure answers to questions whose right answer is known, for each sampler and number of steps.
+
+A line of the file is a request (prompt, messages or infill, and other fields of a line of --prompts)
+with its kind and answer:
+
+  {"kind": "number", "prompt": "What is 6 x 7? ####", "answer": 42}   after ####, or the last one
+  {"kind": "exact", "prompt": "...", "answer": "Paris"}               or a list of texts
+  {"kind": "choice", "prompt": "...", "choices": [" yes", " no"], "answer": 0}   the most likely one
+  {"kind": "json", "messages": [...], "schema": {...}, "answer": {"name": "Lily"}}
+  {"kind": "sudoku", "prompt": "...", "puzzle": "1.3.\n..."}          also latin-square
+  {"kind": "waiting-line", "prompt": "...", "answer": ["Ada", "Ben"]}
+  {"kind": "python", "prompt": "..."}                                 written to --programs, not run
+
+The table has right answers with a 95 % interval of Wilson, full passes an answer, tokens a pass and
+a second. After an interruption the same command continues. --make prints tasks by a seed. See
+docs/tasks.md.`,
+		Example: `  unmask eval tasks --make waiting-line -n 60 > line.jsonl
+  unmask eval tasks line.jsonl --model DIR --sampler confidence,p2 --steps 8,16,32 --max-tokens 32
+  unmask eval tasks gsm8k.jsonl --model DIR --steps 256 --max-tokens 256 --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if f.kind == "" && len(args) != 1 {
+				return usage("%s, want a FILE.jsonl, or --make", terminal.Count(len(args), "argument"))
+			}
+			if f.kind != "" && len(args) > 0 {
+				return usage("argument is %q with --make, want none", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.kind != "" {
+				return f.make()
+			}
+			return f.run(cmd.Context(), cmd.Flags(), args[0])
+		},
+	}
+	f.flags(cmd.Flags())
+	return cmd
+}
+
+func (f *evalTasksFlags) flags(s *pflag.FlagSet) {
+	f.deviceFlags.register(s, "demo")
+	f.methodFlags.register(s, "the model's own", "the model's own")
+	flags.Length(s, &f.by.Base.Length)
+	flags.Int(s, &f.by.Base.MaxTokens, param.Param{Name: "max-tokens", Min: 1, Max: 1 << 20,
+		Zero: "those of --length", Default: "0", Help: "tokens of an answer, at most"})
+	flags.Int(s, &f.batch, param.Param{Name: "batch", Min: 1, Max: mostSamples, Default: "16",
+		Help: "answers at once; they do not depend on it"})
+	flags.Int(s, &f.chunk, param.Param{Name: "chunk", Min: 1, Max: mostSamples, Default: "64",
+		Help: "tasks of a line of --out, which is what an interruption loses and a worker gets"})
+	seedFlag(s, &f.seed, "same seed, same output")
+	f.Hub.Register(s)
+	s.StringVar(&f.out, "out", "tasks.jsonl", "append results, with all answers, to this `FILE`")
+	s.StringVar(&f.plots, "plot", "", "draw accuracy against tokens a pass in this `DIR` (SVG, PNG)")
+	s.StringVar(&f.programs, "programs", "", "write the answers of kind python to this `DIR`")
+	s.BoolVar(&f.json, "json", false, "one JSON object for each sampler and number of steps")
+	s.StringVar(&f.kind, "make", "", "print tasks of this `KIND`: waiting-line, sudoku or latin-square")
+	flags.Count(s, &f.n, "n", param.Param{Name: "n", Min: 1, Max: 1 << 20, Default: "100",
+		Help: "with --make: how many tasks"})
+	flags.Int(s, &f.size, tasks.SizeParam)
+}
+
+// make prints tasks.
+func (f *evalTasksFlags) make() error {
+	items, err := tasks.Make(f.kind, f.size, f.n, f.seed)
+	if err != nil {
+		return usage("--%v", err)
+	}
+	line := json.NewEncoder(stdout)
+	line.SetEscapeHTML(false)
+	for _, it := range items {
+		if err := line.Encode(it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name string) error {
+	if err := f.Hub.Check(given, nil, true, ""); err != nil {
+		return err
+	}
+	for _, only := range []string{"n", "size"} {
+		if given.Changed(only) {
+			return usage("--%s without --make, want it with one", only)
+		}
+	}
+	if err := checkFile("--out", f.out); err != nil {
+		return err
+	}
+	in, err := flags.Open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if f.by.Tasks, err = tasks.Read(in); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	task, settings, err := f.task(ctx, "text", f.by)
+	if err != nil {
+		return err
+	}
+	points, err := f.points(task.(*tasks.Task))
+	if err != nil {
+		return err
+	}
+	j, err := openJournal(f.out, settings, nil)
+	if err != nil {
+		return err
+	}
+	err = f.measure(ctx, &f.Hub, f.out, j, task, settings, f.by, points)
+	results := j.Of(task.Kind(), points)
+	if err := ended(err, j.Close()); err != nil {
+		return err
+	}
+	return f.show(results)
+}
+
+// points returns what is measured.
+func (f *evalTasksFlags) points(t *tasks.Task) ([]experiments.Point, error) {
+	method, steps, err := t.Default()
+	if err != nil {
+		return nil, err
+	}
+	if f.methods == nil {
+		f.methods = []experiments.Point{method}
+	}
+	if f.steps == nil {
+		f.steps = []int{steps}
+	}
+	return tasks.Points(f.methods, f.steps, len(f.by.Tasks), f.chunk, f.batch, f.seed), nil
+}
+
+// show prints the accuracies and writes plots and programs.
+func (f *evalTasksFlags) show(results []experiments.Result) error {
+	list := experiments.Accuracies(results)
+	var written []string
+	if f.plots != "" {
+		chart := experiments.AccuracyChart(list)
+		if len(chart.Curves) == 0 {
+			return usage("--plot is %s, but no generated answer was checked", f.plots)
+		}
+		names, err := experiments.DrawCharts(f.plots, []experiments.Chart{chart})
+		if err != nil {
+			return err
+		}
+		written = names
+	}
+	if f.programs != "" {
+		files := tasks.Programs(results)
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			name, data := filepath.Join(f.programs, name), files[name]
+			if err := atomicfile.Put(name, data); err != nil {
+				return err
+			}
+			written = append(written, name)
+		}
+	}
+	for _, name := range written {
+		terminal.Line(name)
+	}
+	if !f.json {
+		return standardOutput(experiments.AccuracyTable(list))
+	}
+	for _, a := range list {
+		if err := json.NewEncoder(stdout).Encode(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}

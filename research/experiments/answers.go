@@ -1,0 +1,187 @@
+package experiments
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Answer is a model's answer to a task.
+type Answer struct {
+	ID     string `json:"id"`
+	Kind   string `json:"kind"`
+	Text   string `json:"text"`
+	Right  *bool  `json:"right,omitempty"`  // nil where it was not checked
+	Tokens int    `json:"tokens,omitempty"` // generated, with an end
+	Passes int    `json:"full_passes,omitempty"`
+}
+
+// AnswerMetrics returns accuracy, the share of right answers among those that were checked, and
+// answer_tokens, the mean length of those that were generated.
+func AnswerMetrics(answers []Answer) Metrics {
+	var right, checked, tokens, made float64
+	for _, a := range answers {
+		if a.Right != nil {
+			checked++
+		}
+		if a.Right != nil && *a.Right {
+			right++
+		}
+		if a.Tokens > 0 {
+			made++
+			tokens += float64(a.Tokens)
+		}
+	}
+	m := Metrics{}
+	if checked > 0 {
+		m["accuracy"] = Measure{Value: right / checked}
+	}
+	if made > 0 {
+		m["answer_tokens"] = Measure{Value: tokens / made}
+	}
+	return m
+}
+
+// Accuracy is how well a method at a number of steps answered tasks.
+type Accuracy struct {
+	Method  string `json:"sampler"` // with its parameters
+	Steps   int    `json:"steps"`
+	Right   int    `json:"right"`
+	Checked int    `json:"checked"`
+	Answers int    `json:"answers"` // with those that were not checked
+
+	Accuracy  float64 `json:"accuracy"`
+	Low       float64 `json:"low"` // the ends of a 95 % interval of Wilson
+	High      float64 `json:"high"`
+	Passes    float64 `json:"full_passes"`     // full passes an answer
+	PerPass   float64 `json:"tokens_per_pass"` // 0 if nothing was generated
+	PerSecond float64 `json:"tokens_per_second"`
+
+	Kinds map[string]float64 `json:"kinds"` // accuracy of each kind
+
+	method Point
+}
+
+// Wilson returns the ends of the 95 % interval of a share of n (Wilson 1927).
+func Wilson(right, n int) (low, high float64) {
+	if n == 0 {
+		return 0, 1
+	}
+	p, size, z := float64(right)/float64(n), float64(n), normal
+	middle := (p + z*z/(2*size)) / (1 + z*z/size)
+	half := z / (1 + z*z/size) * math.Sqrt(p*(1-p)/size+z*z/(4*size*size))
+	return max(0, middle-half), min(1, middle+half)
+}
+
+// Accuracies sums up results of tasks, in the order of their first points.
+func Accuracies(results []Result) (list []Accuracy) {
+	type sum struct {
+		passes, tokens, seconds float64 // passes of what was generated
+		right, of               map[string]int
+	}
+	var sums []sum
+	for _, r := range results {
+		at := slices.IndexFunc(list, func(a Accuracy) bool {
+			return a.method == r.method() && a.Steps == r.Steps
+		})
+		if at < 0 {
+			at = len(list)
+			list = append(list, Accuracy{Method: r.Name(), Steps: r.Steps, method: r.method()})
+			sums = append(sums, sum{right: map[string]int{}, of: map[string]int{}})
+		}
+		a, s := &list[at], &sums[at]
+		for _, answer := range r.Answers {
+			a.Answers++
+			if answer.Right != nil {
+				a.Checked++
+				s.of[answer.Kind]++
+			}
+			if answer.Right != nil && *answer.Right {
+				a.Right++
+				s.right[answer.Kind]++
+			}
+			a.Passes += float64(answer.Passes)
+			if answer.Tokens > 0 {
+				s.tokens += float64(answer.Tokens)
+				s.passes += float64(answer.Passes)
+			}
+		}
+		for _, seconds := range r.Seconds {
+			s.seconds += seconds
+		}
+	}
+	for i := range list {
+		a, s := &list[i], sums[i]
+		a.Low, a.High = Wilson(a.Right, a.Checked)
+		if a.Checked > 0 {
+			a.Accuracy = float64(a.Right) / float64(a.Checked)
+		}
+		a.Passes /= float64(a.Answers)
+		if s.passes > 0 {
+			a.PerPass = s.tokens / s.passes
+		}
+		if s.seconds > 0 {
+			a.PerSecond = s.tokens / s.seconds
+		}
+		a.Kinds = map[string]float64{}
+		for kind, n := range s.of {
+			a.Kinds[kind] = float64(s.right[kind]) / float64(n)
+		}
+	}
+	return list
+}
+
+// AccuracyTable returns accuracies as Markdown, with a column for each kind if there are several.
+func AccuracyTable(list []Accuracy) string {
+	kinds := map[string]bool{}
+	for _, a := range list {
+		for kind := range a.Kinds {
+			kinds[kind] = true
+		}
+	}
+	names := slices.Sorted(maps.Keys(kinds))
+	if len(names) < 2 {
+		names = nil
+	}
+	var b strings.Builder
+	tableHead(&b, slices.Concat([]string{"sampler", "steps", "right", "accuracy", "95 %", "passes",
+		"tokens a pass", "tokens a second"}, names))
+	for _, a := range list {
+		cells := []string{"`" + a.Method + "`", fmt.Sprint(a.Steps),
+			fmt.Sprintf("%d of %d", a.Right, a.Checked), fmt.Sprintf("%.3f", a.Accuracy),
+			fmt.Sprintf("%.3f to %.3f", a.Low, a.High), fmt.Sprintf("%.4g", a.Passes),
+			fmt.Sprintf("%.3g", a.PerPass), fmt.Sprintf("%.3g", a.PerSecond)}
+		for _, kind := range names {
+			cell := "-"
+			if v, ok := a.Kinds[kind]; ok {
+				cell = fmt.Sprintf("%.3f", v)
+			}
+			cells = append(cells, cell)
+		}
+		tableRow(&b, cells)
+	}
+	return b.String()
+}
+
+// AccuracyChart draws accuracy against tokens a pass, a curve for each method. It has no curve if
+// nothing was generated and checked.
+func AccuracyChart(list []Accuracy) Chart {
+	c := Chart{Name: "accuracy", Title: "Accuracy against tokens a pass", X: "tokens a pass",
+		Y: "accuracy, share of right answers", LogX: true}
+	for _, a := range list {
+		if a.PerPass == 0 || a.Checked == 0 {
+			continue
+		}
+		at := slices.IndexFunc(c.Curves, func(k Curve) bool { return k.Method == a.method })
+		if at < 0 {
+			at = len(c.Curves)
+			c.Curves = append(c.Curves, Curve{Name: a.Method, Method: a.method})
+		}
+		k := &c.Curves[at]
+		k.X, k.Y, k.Steps = append(k.X, a.PerPass), append(k.Y, a.Accuracy), append(k.Steps, a.Steps)
+		k.Error, k.Across = append(k.Error, (a.High-a.Low)/2), append(k.Across, 0)
+	}
+	return c
+}

@@ -1,0 +1,310 @@
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/model"
+	"unmask/research/experiments"
+	"unmask/research/likelihood"
+	"unmask/samplers"
+)
+
+// Task answers items with a model. It is an experiments.Task that runs points itself: the samples
+// of a point are the answers to items First to First+N-1.
+type Task struct {
+	model   *unmask.Model
+	items   []Item
+	base    unmask.Request
+	choices map[int]choice // what was measured; it does not depend on a sampler
+}
+
+type choice struct {
+	index  int
+	passes int
+}
+
+// New returns the task of a model of text. What an item leaves out is base's.
+func New(m *unmask.Model, items []Item, base unmask.Request) (*Task, error) {
+	if m.Text == nil {
+		return nil, fmt.Errorf("model %s makes no text", m.Name)
+	}
+	return &Task{model: m, items: items, base: base, choices: map[int]choice{}}, nil
+}
+
+// Digest returns a hash of items.
+func Digest(items []Item, base unmask.Request) string {
+	data, err := json.Marshal(struct {
+		Items []Item
+		Base  unmask.Request
+	}{items, base})
+	if err != nil {
+		return err.Error()
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Default returns the sampler and the steps of the model's published run.
+func (t *Task) Default() (method experiments.Point, steps int, err error) {
+	r, err := t.model.Defaults()
+	if err != nil {
+		return method, 0, err
+	}
+	return experiments.Point{Sampler: samplers.Text(r.Sampler)}, max(1, r.Steps), nil
+}
+
+// Kind returns text.
+func (*Task) Kind() string { return "text" }
+
+// Model returns the denoiser.
+func (t *Task) Model() model.Denoiser { return t.model.Denoiser }
+
+// Scorer is not used: Run scores.
+func (*Task) Scorer(int) experiments.Scorer { return nil }
+
+// Points returns the points of methods at numbers of steps, in parts of `chunk` items; a rule that
+// takes no steps is measured once.
+func Points(methods []experiments.Point, steps []int, items, chunk, batch int,
+	seed uint64) (points []experiments.Point) {
+	for _, p := range experiments.Cross(methods, steps) {
+		p.Seed = seed
+		for p.First = 0; p.First < items; p.First += chunk {
+			p.N = min(chunk, items-p.First)
+			p.Batch = min(batch, p.N)
+			points = append(points, p)
+		}
+	}
+	return points
+}
+
+// Run answers the items of a point. It implements experiments.Runner.
+func (t *Task) Run(ctx context.Context, p experiments.Point,
+	progress func(share float64) bool) (experiments.Result, error) {
+	r := experiments.Result{Kind: t.Kind(), Point: p}
+	r.Answers = make([]experiments.Answer, p.N)
+	var made []int // indexes of the items that are generated
+	var requests []generate.Request
+	longest, done := 0, 0
+	for i := range p.N {
+		it := &t.items[p.First+i]
+		r.Answers[i] = experiments.Answer{ID: it.ID, Kind: it.Kind}
+		if it.Kind == "choice" {
+			c, err := t.choose(ctx, p.First+i, p.Seed)
+			if err != nil {
+				return r, fmt.Errorf("item %s: %w", it.ID, err)
+			}
+			right, _ := it.rightChoice()
+			r.Answers[i].Text, r.Answers[i].Right = it.Choices[c.index], truth(c.index == right)
+			r.Answers[i].Passes = c.passes
+			r.Passes += float64(c.passes)
+			if done++; progress != nil && !progress(float64(done)/float64(p.N)) {
+				return r, experiments.ErrStopped
+			}
+			continue
+		}
+		q, err := t.request(ctx, it, p)
+		if err != nil {
+			return r, fmt.Errorf("item %s: %w", it.ID, err)
+		}
+		q.Seed, q.Index = p.Seed, uint32(p.First+i)
+		requests, made = append(requests, q), append(made, i)
+		longest = max(longest, q.Length)
+	}
+	began := time.Now()
+	pool := generate.PoolOptions{Size: p.Batch, Length: longest}
+	for parts, err := range generate.Each(ctx, t.model.Denoiser, pool, slices.Values(requests)) {
+		if err != nil {
+			return r, err
+		}
+		share := float64(done)
+		for _, part := range parts {
+			if !part.Done {
+				share += float64(part.N) / float64(max(part.Steps, 1))
+				continue
+			}
+			i := made[part.Number]
+			it, a := &t.items[p.First+i], &r.Answers[i]
+			a.Text, a.Tokens = t.answer(it, requests[part.Number], part.Tokens)
+			if it.Kind != "python" {
+				right, err := it.Right(a.Text)
+				if err != nil {
+					return r, fmt.Errorf("item %s: %w", it.ID, err)
+				}
+				a.Right = truth(right)
+			}
+			a.Passes = part.Evaluated.Full
+			r.Passes += float64(part.Evaluated.Full)
+			r.HeadRows += float64(part.Evaluated.Head)
+			r.Partial += float64(part.Evaluated.Partial)
+			done++
+			share++
+		}
+		if progress != nil && !progress(share/float64(p.N)) {
+			return r, experiments.ErrStopped
+		}
+	}
+	if len(made) > 0 {
+		r.Seconds = []float64{time.Since(began).Seconds()}
+	}
+	n := float64(p.N)
+	r.Passes, r.HeadRows, r.Partial = r.Passes/n, r.HeadRows/n, r.Partial/n
+	r.Metrics = experiments.AnswerMetrics(r.Answers)
+	return r, nil
+}
+
+// Programs returns the answers of kind python as files, by a name of the method, the number of steps
+// and the item: they are not run here.
+func Programs(results []experiments.Result) map[string][]byte {
+	files := map[string][]byte{}
+	for _, r := range results {
+		for _, a := range r.Answers {
+			if a.Kind == "python" {
+				dir := fmt.Sprintf("%s-%d", fileName(r.Point.Name()), r.Steps)
+				files[filepath.Join(dir, fileName(a.ID)+".py")] = []byte(a.Text + "\n")
+			}
+		}
+	}
+	return files
+}
+
+var odd = regexp.MustCompile(`[^A-Za-z0-9._=+-]+`)
+
+// fileName returns a text as a name of a file.
+func fileName(text string) string { return strings.Trim(odd.ReplaceAllString(text, "_"), "_.") }
+
+func truth(v bool) *bool { return &v }
+
+// request returns an item's request, with a point's sampler and steps: at most one for each masked
+// position. The item's own parameters replace the point's.
+func (t *Task) request(ctx context.Context, it *Item, p experiments.Point) (q generate.Request,
+	err error) {
+	base := t.base
+	recipe, err := p.Recipe()
+	if err != nil {
+		return q, err
+	}
+	base.Overrides = generate.Overrides{}
+	for _, row := range generate.Params() {
+		if text := recipe.Get(row.Name); text != "" && row.Name != "steps" {
+			base.Overrides[row.Name] = text
+		}
+	}
+	r, _, err := it.Input.Over(base)
+	if err != nil {
+		return q, err
+	}
+	if q, err = t.model.Prepare(ctx, r); err != nil {
+		return q, err
+	}
+	if _, own := samplers.As[samplers.SelfPaced](q.Sampler); own || r.Overrides["steps"] != "" {
+		return q, nil
+	}
+	q.Steps = min(p.Steps, max(1, t.free(q)))
+	return q.Check(t.model.Denoiser)
+}
+
+// free returns the number of positions that a request fills.
+func (t *Task) free(q generate.Request) int {
+	if q.Known == nil {
+		return cmp.Or(q.Length, t.model.Spec().Length())
+	}
+	return t.model.Spec().Masked(q.Known)
+}
+
+// answer returns what was written: of an infill the whole text, otherwise what follows the prompt,
+// up to an end; and the number of its tokens with that end.
+func (t *Task) answer(it *Item, q generate.Request, tokens []int32) (text string, n int) {
+	r, _, _ := it.Input.Over(t.base)
+	mask := t.model.Spec().Mask
+	if r.Infill != "" {
+		return t.model.Text.Decode(tokens), t.free(q)
+	}
+	from, to := 0, len(tokens)
+	if q.Known != nil {
+		from = max(0, slices.Index(q.Known, mask))
+		for to = len(q.Known); to > from && q.Known[to-1] != mask; {
+			to--
+		}
+	}
+	made := tokens[from:min(to, len(tokens))]
+	n = len(made)
+	for i, token := range made {
+		if slices.Contains(q.Ends, token) {
+			n = i + 1
+			break
+		}
+	}
+	if r.Messages != nil {
+		if c, err := t.model.Chat(); err == nil {
+			shown, _ := c.Answer(made)
+			return t.model.Text.Decode(shown), n
+		}
+	}
+	if n > 0 && slices.Contains(q.Ends, made[n-1]) {
+		return t.model.Text.Decode(made[:n-1]), n
+	}
+	return t.model.Text.Decode(made), n
+}
+
+// choose returns the choice of the largest log-probability after the prompt.
+func (t *Task) choose(ctx context.Context, index int, seed uint64) (best choice, err error) {
+	if c, ok := t.choices[index]; ok {
+		return c, nil
+	}
+	it := &t.items[index]
+	base := t.base
+	base.MaxTokens = 1
+	r, _, err := it.Input.Over(base)
+	if err != nil {
+		return best, err
+	}
+	r.MaxTokens, r.Length = 1, 0
+	q, err := t.model.Prepare(ctx, r)
+	if err != nil {
+		return best, err
+	}
+	spec := t.model.Spec()
+	from := slices.Index(q.Known, spec.Mask)
+	if from < 0 {
+		return best, fmt.Errorf("the prompt leaves no place for an answer")
+	}
+	passes, most := 0, 0.0
+	for i, text := range it.Choices {
+		ids, err := t.model.Text.Encode(text)
+		if err != nil {
+			return best, err
+		}
+		tokens := slices.Concat(q.Known[:from], ids, q.Known[from+1:])
+		if spec.Fixed { // what follows is unknown
+			for len(tokens) < spec.Length() {
+				tokens = append(tokens, spec.Mask)
+			}
+			tokens = tokens[:spec.Length()]
+		}
+		e, err := likelihood.Of(ctx, t.model.Denoiser, tokens, from, min(from+len(ids), len(tokens)),
+			likelihood.Options{Seed: seed, Index: uint32(index)})
+		if err != nil {
+			return best, fmt.Errorf("choice %s: %w", strconv.Quote(text), err)
+		}
+		passes += e.Passes
+		if i == 0 || e.LogProb > most {
+			best.index, most = i, e.LogProb
+		}
+	}
+	best.passes = passes
+	t.choices[index] = best
+	return best, nil
+}
