@@ -38,21 +38,13 @@ func (it *Item) Right(text string) (bool, error) {
 	return false, nil
 }
 
-var numeral = regexp.MustCompile(`[-+]?(\d{1,3}(,\d{3})+|\d+)?\.?\d+`)
+var numeral = regexp.MustCompile(`[-+]?((\d{1,3}(,\d{3})+|\d+)(\.\d+)?|\.\d+)`)
 
 // lastNumber returns the number after the last ####, or the last number of the text; nil if there
 // is none. Thousands may be separated by commas.
 func lastNumber(text string) *big.Rat {
-	if _, after, marked := strings.Cut(text, "####"); marked {
-		for {
-			_, next, again := strings.Cut(after, "####")
-			if !again {
-				break
-			}
-			after = next
-		}
-		found := numeral.FindString(after)
-		return rational(found)
+	if at := strings.LastIndex(text, "####"); at >= 0 {
+		return rational(numeral.FindString(text[at:]))
 	}
 	all := numeral.FindAllString(text, -1)
 	if len(all) == 0 {

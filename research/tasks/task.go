@@ -265,18 +265,18 @@ func (t *Task) choose(ctx context.Context, index int, seed uint64) (best choice,
 		return c, nil
 	}
 	it := &t.items[index]
-	base := t.base
-	base.MaxTokens = 1
-	r, _, err := it.Input.Over(base)
-	if err != nil {
-		return best, err
-	}
-	r.MaxTokens, r.Length = 1, 0
-	q, err := t.model.Prepare(ctx, r)
+	r, _, err := it.Input.Over(t.base)
 	if err != nil {
 		return best, err
 	}
 	spec := t.model.Spec()
+	if r.Length = 0; !spec.Fixed { // a choice brings its own positions
+		r.MaxTokens = 1
+	}
+	q, err := t.model.Prepare(ctx, r)
+	if err != nil {
+		return best, err
+	}
 	from := slices.Index(q.Known, spec.Mask)
 	if from < 0 {
 		return best, fmt.Errorf("the prompt leaves no place for an answer")
@@ -287,14 +287,12 @@ func (t *Task) choose(ctx context.Context, index int, seed uint64) (best choice,
 		if err != nil {
 			return best, err
 		}
-		tokens := slices.Concat(q.Known[:from], ids, q.Known[from+1:])
+		after := from + 1
 		if spec.Fixed { // what follows is unknown
-			for len(tokens) < spec.Length() {
-				tokens = append(tokens, spec.Mask)
-			}
-			tokens = tokens[:spec.Length()]
+			after = min(from+len(ids), len(q.Known))
 		}
-		e, err := likelihood.Of(ctx, t.model.Denoiser, tokens, from, min(from+len(ids), len(tokens)),
+		tokens := slices.Concat(q.Known[:from], ids, q.Known[after:])
+		e, err := likelihood.Of(ctx, t.model.Denoiser, tokens, from, from+len(ids),
 			likelihood.Options{Seed: seed, Index: uint32(index)})
 		if err != nil {
 			return best, fmt.Errorf("choice %s: %w", strconv.Quote(text), err)
