@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,6 +26,7 @@ type reproduceFlags struct {
 	share.Hub
 	full, quick   bool
 	samples       int
+	decide        time.Duration // for further samples of what is undecided
 	out, markdown string
 }
 
@@ -38,9 +40,14 @@ func newReproduce() *cobra.Command {
 Without flags the embedded models are measured, in under 20 minutes on two cores. The report is
 report.md and report.html (one page with its plots inside), the plots are figures/*.svg and *.png,
 the verdicts verdicts.json, and every measured point a line of results-text.jsonl and
-results-image.jsonl. After an interruption the same command continues.`,
+results-image.jsonl. After an interruption the same command continues.
+
+--decide 2h goes on with further seeds of what undecided claims depend on, the claim that needs the
+least time first, until each is decided, or cannot be with 16384 times the samples, or the time is
+over. Started again it goes on from what is there, for as long again.`,
 		Example: `  unmask reproduce
-  unmask reproduce --samples 240 --out decided
+  unmask reproduce --samples 240 --out more
+  unmask reproduce --decide 2h --out decided
   unmask reproduce --full --model jdeschena/sdtt@baselines_kld_step_70000 --judge openai-community/gpt2-large
   unmask reproduce --full --model MAGE_DIR --inception pt_inception-2015-12-05-6726825d.pth --reference imagenet`,
 		Args: noArgs,
@@ -52,6 +59,8 @@ results-image.jsonl. After an interruption the same command continues.`,
 	cmd.Flags().BoolVar(&f.quick, "quick", false,
 		"takes seconds and shows that it works; says nothing about the claims")
 	flags.Int(cmd.Flags(), &f.samples, experiments.Samples)
+	cmd.Flags().DurationVar(&f.decide, "decide", 0,
+		"then sample what is undecided for this `TIME` at most, such as 2h")
 	f.Hub.Register(cmd.Flags())
 	cmd.Flags().StringVar(&f.out, "out", "reproduction", "write everything to this `DIR`")
 	cmd.Flags().StringVar(&f.markdown, "markdown", "",
@@ -101,16 +110,39 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	if err := experiments.CheckJournals(f.out, kinds...); err != nil {
 		return err
 	}
+	if given.Changed("decide") && f.decide <= 0 {
+		return usage("--decide is %s, want a time above 0, such as 2h", f.decide)
+	}
 	var results []experiments.Result
+	var all []*measured
 	settings := experiments.Settings{}
+	defer func() {
+		for _, m := range all {
+			m.journal.Close()
+		}
+	}()
 	for i, kind := range kinds {
-		f.Follow(i+1 < len(kinds))
-		r, s, err := f.measure(ctx, kind, size)
+		f.Follow(i+1 < len(kinds) || f.decide > 0)
+		m, err := f.open(ctx, kind)
 		if err != nil {
 			return err
 		}
-		results = append(results, r...)
-		maps.Copy(settings, s)
+		all = append(all, m)
+		if err := f.measured(ctx, m, size.Points(m.kind)); err != nil {
+			return err
+		}
+		maps.Copy(settings, m.settings.Of(m.kind))
+	}
+	if f.decide > 0 {
+		if err := f.decideAll(ctx, all, size); err != nil {
+			return err
+		}
+	}
+	for _, m := range all {
+		results = append(results, f.results(m, size)...)
+		if err := m.journal.Close(); err != nil {
+			return err
+		}
 	}
 	report := experiments.NewReport(results, size)
 	report.Settings, report.Demo = settings, f.model == "demo"
@@ -125,26 +157,40 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	return standardOutput(report.Summary())
 }
 
-// measure runs the points of a kind of model.
-func (f *reproduceFlags) measure(ctx context.Context, kind string,
-	size experiments.Size) ([]experiments.Result, experiments.Settings, error) {
+// measured is a kind of model with the results of its points.
+type measured struct {
+	kind, name string // name of the journal's file
+	task       experiments.Task
+	settings   experiments.Settings
+	journal    *experiments.Journal
+}
+
+// open loads the model of a kind, and its journal.
+func (f *reproduceFlags) open(ctx context.Context, kind string) (*measured, error) {
 	task, settings, err := f.task(ctx, kind, f.taskFlags)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	points := size.Points(task.Kind())
-	name := experiments.JournalName(f.out, task.Kind())
+	m := &measured{kind: task.Kind(), task: task, settings: settings,
+		name: experiments.JournalName(f.out, task.Kind())}
 	if err := os.MkdirAll(f.out, 0o777); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	j, err := openJournal(name, settings, nil)
-	if err != nil {
-		return nil, nil, err
+	m.journal, err = openJournal(m.name, settings, nil)
+	return m, err
+}
+
+// measured measures points of a kind of model.
+func (f *reproduceFlags) measured(ctx context.Context, m *measured,
+	points []experiments.Point) error {
+	return f.deviceFlags.measure(ctx, &f.Hub, m.name, m.journal, m.task, m.settings, f.taskFlags,
+		points)
+}
+
+// results returns the results that the report is of.
+func (f *reproduceFlags) results(m *measured, size experiments.Size) []experiments.Result {
+	if f.decide > 0 {
+		return size.Decided(m.kind, m.journal.Results)
 	}
-	defer j.Close()
-	if err := f.deviceFlags.measure(ctx, &f.Hub, name, j, task, settings, f.taskFlags,
-		points); err != nil {
-		return nil, nil, err
-	}
-	return j.Of(task.Kind(), points), settings.Of(task.Kind()), j.Close()
+	return m.journal.Of(m.kind, size.Points(m.kind))
 }

@@ -50,6 +50,16 @@ func (h *Hub) Asked() bool { return h.hub != "" || h.nats != "" }
 // Follow sets whether another run follows the next one.
 func (h *Hub) Follow(more bool) { h.more = more }
 
+// End closes a hub that was kept for another run.
+func (h *Hub) End() error {
+	if h.kept == nil {
+		return nil
+	}
+	err := h.kept.Close(true)
+	h.kept = nil
+	return err
+}
+
 // Check reads the flags. out reports whether the run has an output, which want describes in errors.
 func (h *Hub) Check(f *pflag.FlagSet, s *Shard, out bool, want string) error {
 	flag := "--hub"
@@ -147,7 +157,8 @@ func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.R
 		go (&http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}).Serve(l)
 	}
 	if err = hub.Run(ctx, r); err != nil || !h.more {
-		if closed := hub.Close(err == nil); err == nil {
+		over := err == nil || errors.Is(err, context.DeadlineExceeded) // nobody begins it again
+		if closed := hub.Close(over); err == nil {
 			err = closed
 		}
 		h.kept = nil

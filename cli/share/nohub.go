@@ -31,5 +31,8 @@ func (*Hub) share(context.Context, string, string, Spec, fleet.Run, fleet.Built)
 // Follow does nothing.
 func (*Hub) Follow(bool) {}
 
+// End does nothing.
+func (*Hub) End() error { return nil }
+
 // Commands returns none.
 func Commands(Build) []*cobra.Command { return nil }

@@ -17,6 +17,15 @@ type Verdict struct {
 	// for an undecided claim, the approximate number of samples per point that would decide it with
 	// these values; 0 if more than 16384 times as many would be needed
 	Decides int `json:"decides,omitempty"`
+
+	kind  string // of the model: text or image
+	needs []cell // what the verdict depends on
+}
+
+// cell is a method at a number of steps.
+type cell struct {
+	method Point
+	steps  int
 }
 
 // Number is a quantity behind a verdict, with its standard error.
@@ -64,22 +73,54 @@ func Verdicts(results []Result, s Size) []Verdict {
 // verdicts judges as if there were `more` times the samples with the same values; it also returns
 // the samples of a point for each verdict.
 func verdicts(results []Result, s Size, more float64) (out []Verdict, samples []int) {
-	if t := (Table{Kind: "image", Results: results, N: s.Image.N, More: more}); len(t.methods()) > 0 {
-		out = append(out, imageVerdicts(t, s.Image)...)
-		samples = append(samples, slices.Repeat([]int{s.Image.N}, len(out))...)
-	}
-	if t := (Table{Kind: "text", Results: results, N: s.Text.N, More: more}); len(t.methods()) > 0 {
-		out = append(out, textVerdicts(t, s.Text)...)
-		samples = append(samples, slices.Repeat([]int{s.Text.N}, len(out)-len(samples))...)
-	}
-	for i := range out {
-		out[i].Numbers = slices.DeleteFunc(out[i].Numbers,
-			func(n Number) bool { return math.IsNaN(n.Value) || math.IsInf(n.Value, 0) })
+	for _, k := range []struct {
+		kind   string
+		grid   Grid
+		claims func(t Table, g Grid) []func() Verdict
+	}{{"image", s.Image, imageClaims}, {"text", s.Text, textClaims}} {
+		var needs []cell
+		t := Table{Kind: k.kind, Results: results, N: k.grid.N, More: more}
+		if len(t.methods()) == 0 {
+			continue
+		}
+		t.reads = func(m Point, steps int) {
+			if c := (cell{m, steps}); !slices.Contains(needs, c) {
+				needs = append(needs, c)
+			}
+		}
+		for _, claim := range k.claims(t, k.grid) {
+			needs = nil
+			v := claim()
+			v.kind, v.needs = k.kind, needs
+			v.Numbers = slices.DeleteFunc(v.Numbers,
+				func(n Number) bool { return math.IsNaN(n.Value) || math.IsInf(n.Value, 0) })
+			out, samples = append(out, v), append(samples, k.grid.N)
+		}
 	}
 	return out, samples
 }
 
-func imageVerdicts(t Table, g Grid) []Verdict {
+func imageClaims(t Table, g Grid) []func() Verdict {
+	return []func() Verdict{
+		func() Verdict { return t.follows(g, "moment", "Moment follows MaskGIT", "3", "frechet") },
+		func() Verdict {
+			return t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT", "3",
+				"frechet")
+		},
+		func() Verdict { return t.degrades(g) },
+		func() Verdict {
+			return t.cachePerStep(g, "frechet", "partial caching gains per step, images", "4",
+				momentPairs(g))
+		},
+		func() Verdict {
+			return t.cachePerSecond(g, "frechet", "partial caching gains per second, images", "4",
+				momentPairs(g))
+		},
+	}
+}
+
+// degrades compares maskgit at the most steps with few.
+func (t Table) degrades(g Grid) Verdict {
 	first, last := Point{Sampler: "maskgit"}, g.Steps[len(g.Steps)-1]
 	early := g.Steps[0]
 	for _, n := range g.Steps {
@@ -103,39 +144,41 @@ func imageVerdicts(t Table, g Grid) []Verdict {
 	v.Numbers = append(v.Numbers, number("change, MaskGIT, mean", all),
 		number("change, Random",
 			combine(difference, t.must(random, last, "frechet"), t.must(random, early, "frechet"))))
-	return []Verdict{
-		t.follows(g, "moment", "Moment follows MaskGIT", "3", "frechet"),
-		t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT", "3", "frechet"),
-		verdict(v, all.Above(0), all.Below(0), all),
-		t.cachePerStep(g, "frechet", "partial caching gains per step, images", "4", momentPairs(g)),
-		t.cachePerSecond(g, "frechet", "partial caching gains per second, images", "4", momentPairs(g)),
-	}
+	return verdict(v, all.Above(0), all.Below(0), all)
 }
 
-func textVerdicts(t Table, g Grid) []Verdict {
+func textClaims(t Table, g Grid) []func() Verdict {
 	random, hybrid := Point{Sampler: "random"}, Point{Sampler: "hybrid", Alpha: g.Choice}
 	pairs := []Point{random, hybrid}
-	out := []Verdict{
-		t.cachePerStep(g, "perplexity", "partial caching gains per step, text", "4", pairs),
-		t.cachePerSecond(g, "perplexity", "partial caching gains per second, text", "4", pairs),
-		t.speedup(g),
-		t.follows(g, "moment", "Moment follows MaskGIT, in entropy", "5", "entropy"),
-		t.entropyCost(g),
-		t.crossing(g),
-		t.throughout(g),
-		t.follows(g, "moment", "Moment follows MaskGIT, in perplexity", "6", "perplexity"),
-		t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT, in perplexity", "6",
+	perStep := func(metric, claim, figure string) func() Verdict {
+		return func() Verdict { return t.cachePerStep(g, metric, claim, figure, pairs) }
+	}
+	follows := func(sampler, claim, figure, metric string) func() Verdict {
+		return func() Verdict { return t.follows(g, sampler, claim, figure, metric) }
+	}
+	out := []func() Verdict{
+		perStep("perplexity", "partial caching gains per step, text", "4"),
+		func() Verdict {
+			return t.cachePerSecond(g, "perplexity", "partial caching gains per second, text", "4", pairs)
+		},
+		func() Verdict { return t.speedup(g) },
+		follows("moment", "Moment follows MaskGIT, in entropy", "5", "entropy"),
+		func() Verdict { return t.entropyCost(g) },
+		func() Verdict { return t.crossing(g) },
+		func() Verdict { return t.throughout(g) },
+		follows("moment", "Moment follows MaskGIT, in perplexity", "6", "perplexity"),
+		follows("temp", "temperature sampling alone explains most of MaskGIT, in perplexity", "6",
 			"perplexity"),
-		t.bits(g, "vanilla", "32-bit arithmetic biases Vanilla"),
-		t.bits(g, fixedName, "32-bit arithmetic does not bias Fixed"),
+		func() Verdict { return t.bits(g, "vanilla", "32-bit arithmetic biases Vanilla") },
+		func() Verdict { return t.bits(g, fixedName, "32-bit arithmetic does not bias Fixed") },
 	}
 	if _, ok := t.metric(random, g.Steps[0], "contradictions"); ok {
 		out = append(out,
-			t.cachePerStep(g, "contradictions", "partial caching gains per step, in contradictions",
-				"stories", pairs),
-			t.fewer(g, hybrid, random, "Hybrid contradicts itself less than Random"),
-			t.follows(g, "moment", "Moment follows MaskGIT, in contradictions", "stories",
-				"contradictions"))
+			perStep("contradictions", "partial caching gains per step, in contradictions", "stories"),
+			func() Verdict {
+				return t.fewer(g, hybrid, random, "Hybrid contradicts itself less than Random")
+			},
+			follows("moment", "Moment follows MaskGIT, in contradictions", "stories", "contradictions"))
 	}
 	return out
 }

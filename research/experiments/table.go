@@ -12,6 +12,8 @@ type Table struct {
 	N       int // only points of N samples; 0 means all
 	// metrics have the errors that More times the samples would give; 0 and 1 mean their own
 	More float64
+
+	reads func(m Point, steps int) // is told of each method and steps that are looked up; may be nil
 }
 
 // method returns the point without the parameters that vary along a curve.
@@ -23,6 +25,9 @@ func (t Table) has(r Result) bool { return r.Kind == t.Kind && (t.N == 0 || r.N 
 
 // at returns a method's results at a number of steps, one for each seed.
 func (t Table) at(m Point, steps int) []Result {
+	if t.reads != nil {
+		t.reads(m, steps)
+	}
 	var out []Result
 	for _, r := range t.Results {
 		if t.has(r) && r.method() == m && r.Steps == steps {
