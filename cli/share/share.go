@@ -150,7 +150,8 @@ func ended(ran, closed error) error {
 // Points returns the maker that measures points of a task.
 func Points(task experiments.Task, s experiments.Settings, list []experiments.Point) fleet.Built {
 	same := map[string]string{"kind": task.Kind(), "precision": s["precision"]}
-	for _, name := range []string{"model", "judge", "tasks"} { // hashes without names: workers have other paths
+	// hashes without names: workers have other paths
+	for _, name := range []string{"model", "judge", "tasks"} {
 		same[name] = s[name][strings.LastIndexByte(s[name], ' ')+1:]
 	}
 	return fleet.Built{Settings: same, Device: s["device"], DigestOf: experiments.DigestOf,

@@ -122,8 +122,8 @@ func paced(p Point) bool {
 
 // drawnRules are the rules in the figure of all samplers.
 var drawnRules = []string{"random", "random+cache", "halton", "u-moment", "hybrid", "moment",
-	"maskgit", "confidence", "low-confidence", "low-confidence(temperature=1)", "p2", "remdm", "semi-ar(random)",
-	"theta-trapezoidal"}
+	"maskgit", "confidence", "low-confidence", "low-confidence(temperature=1)", "p2", "remdm",
+	"semi-ar(random)", "theta-trapezoidal"}
 
 // ExactnessChart draws the divergence of transitions against the full passes of a sample: of all
 // methods in results if there are few, and otherwise of the best known. Where the interval has 0

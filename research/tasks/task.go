@@ -165,8 +165,8 @@ func (t *Task) Run(ctx context.Context, p experiments.Point,
 	return r, nil
 }
 
-// Programs returns the answers of kind python as files, by a name of the method, the number of steps
-// and the item: they are not run here.
+// Programs returns the answers of kind python as files, by a name of the method, the number of
+// steps and the item: they are not run here.
 func Programs(results []experiments.Result) map[string][]byte {
 	files := map[string][]byte{}
 	for _, r := range results {
