@@ -38,8 +38,8 @@ each with a 95 % bootstrap interval and without the bias of finite samples; by t
 log-likelihood of a letter (NLL), which is 2.21 nats for the truth and must not be less; and by the
 share of samples that equal an earlier one. 0 is right for KL and TV.
 
-Without flags all samplers are measured, in about ten minutes of one core. After an interruption the
-same command continues.`,
+Without flags all samplers are measured, at 4, 8, 16, 32, 64 and 128 steps, in some minutes of one
+core. After an interruption the same command continues.`,
 		Example: `  unmask eval exactness
   unmask eval exactness --sampler "random,hybrid+cache,low-confidence(temperature=1)" --steps 16,32 -n 64`,
 		Args: noArgs,

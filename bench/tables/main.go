@@ -63,7 +63,34 @@ func run(again bool, n int, to, results string) error {
 			return fmt.Errorf("%s: %w", to, err)
 		}
 	}
+	if text, err = exactness(text, again, n, results); err != nil {
+		return fmt.Errorf("%s: %w", to, err)
+	}
 	return atomicfile.Put(to, text)
+}
+
+// exactness compares the samplers with the truth, as unmask eval exactness does, and returns the
+// page with the tables and, in the folder of results, the figure.
+func exactness(page []byte, again bool, n int, folder string) ([]byte, error) {
+	out := filepath.Join(folder, "exactness.jsonl")
+	if again {
+		if err := os.Remove(out); err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+	}
+	args := []string{"eval", "exactness", "--out", out, "--plot", folder, "--threads", "1", "--device",
+		"cpu", "--json"}
+	if n != 0 {
+		args = append(args, "-n", fmt.Sprint(n))
+	}
+	if status := cli.Main(args); status != 0 {
+		return nil, fmt.Errorf("%s: the comparison ended with status %d", out, status)
+	}
+	_, measured, _, err := experiments.ReadJournal(out)
+	if err != nil {
+		return nil, err
+	}
+	return intoExactness(page, measured)
 }
 
 var count = regexp.MustCompile(`(?m)^n: .*$`)

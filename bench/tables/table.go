@@ -31,6 +31,7 @@ var tables = []table{
 		{"entropy", metric("entropy", "%.2f")},
 		{"distinct2", metric("distinct2", "%.2f")},
 		{"contradictions", metric("contradictions", "%.2f")},
+		{"slips", metric("slips", "%.2f")},
 		{"full passes", passes}, {"head rows", headRows}, {"time", seconds}}},
 	{"image", []string{"image"}, "", []column{
 		{"Frechet distance", metric("frechet", "%.3f")},
@@ -187,4 +188,21 @@ func (t table) kept(rows []byte) map[string]string {
 		}
 	}
 	return words
+}
+
+// exactnessMark begins the tables of exactness, which end before the next heading.
+const exactnessMark = "<!-- table: exactness -->\n"
+
+// intoExactness returns the page with the tables of results in place of those that are there.
+func intoExactness(page []byte, list []experiments.Result) ([]byte, error) {
+	before, rest, found := bytes.Cut(page, []byte(exactnessMark))
+	if !found {
+		return nil, fmt.Errorf("there is no line %s", strings.TrimSpace(exactnessMark))
+	}
+	at := bytes.Index(rest, []byte("\n## "))
+	if at < 0 {
+		return nil, fmt.Errorf("there is no heading after %s", strings.TrimSpace(exactnessMark))
+	}
+	return slices.Concat(before, []byte(exactnessMark), []byte(experiments.ExactnessTable(list)),
+		rest[at:]), nil
 }

@@ -99,3 +99,22 @@ func TestTable(t *testing.T) {
 	require.EqualError(t, err,
 		"table text has no results of random, want them to compare times with")
 }
+
+// The page has the tables of exactness of all samplers, printed from the results beside it.
+func TestPageHasExactness(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, page))
+	require.NoError(t, err)
+	_, list, _, err := experiments.ReadJournal(filepath.Join(root, plans, "exactness.jsonl"))
+	require.NoError(t, err)
+	var measured []experiments.Point
+	for _, r := range list {
+		measured = append(measured, r.Point)
+	}
+	require.Equal(t, experiments.Exactness{N: 256}.Points(), measured)
+	printed, err := intoExactness(text, list)
+	require.NoError(t, err)
+	require.Equal(t, string(printed), string(text), "go run ./bench/tables prints the page")
+
+	_, err = intoExactness([]byte("# Title\n"), list)
+	require.EqualError(t, err, "there is no line <!-- table: exactness -->")
+}

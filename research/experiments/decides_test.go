@@ -52,3 +52,42 @@ func TestSamplesThatWouldDecide(t *testing.T) {
 	}
 	require.Positive(t, said)
 }
+
+// Decide asks for seeds that are not there yet, of what an undecided claim reads; if these keep the
+// values, the claim is decided soon.
+func TestDecide(t *testing.T) {
+	_, all, _, err := ReadJournal("../../docs/reproduction/results-text.jsonl")
+	require.NoError(t, err)
+	size := Default.WithSamples(60)
+	first, ok := Decide(all, size)
+	require.True(t, ok)
+	require.Equal(t, "Hybrid is better than Random throughout", first.Claim)
+	require.Equal(t, "text", first.Kind)
+	require.InDelta(t, 100, first.Cost, 100) // seconds, most of a minute or two
+	for next, rounds := first, 0; ok && next.Claim == first.Claim; rounds++ {
+		require.Less(t, rounds, 4)
+		measured := Table{Kind: next.Kind, Results: all, N: 60}
+		for _, p := range next.Points {
+			have := measured.at(p.method(), p.Steps)
+			require.NotEmpty(t, have)
+			again := have[0]
+			again.Point, again.Metrics = p, Metrics{}
+			for name := range have[0].Metrics { // the value of all, without an error
+				m, _ := measured.metric(p.method(), p.Steps, name)
+				for i := range m.Without {
+					m.Without[i] = m.Value
+				}
+				again.Metrics[name] = m
+			}
+			for _, r := range have {
+				require.NotEqual(t, r.Seed, p.Seed)
+			}
+			all = append(all, again)
+		}
+		next, ok = Decide(all, size)
+	}
+	require.Less(t, len(size.Decided("text", all[:len(all)-1])), len(size.Decided("text", all)))
+	require.Empty(t, size.Decided("image", all))
+	report := Report{Results: all, Size: size}
+	require.Contains(t, string(report.Markdown("")), "Undecided claims got further seeds, up to ")
+}

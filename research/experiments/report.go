@@ -157,6 +157,14 @@ func (r *Report) precisionTable() *grid {
 	return g
 }
 
+// seeds returns the most seeds of a point, and the most that the size asks for.
+func (r *Report) seeds() (most, asked int) {
+	for _, one := range r.Results {
+		most = max(most, int(one.Seed)+1)
+	}
+	return most, max(r.Size.Text.Repeats, r.Size.Image.Repeats)
+}
+
 // differences lists how the run differs from the paper's experiments, and why.
 func (r *Report) differences() section {
 	s := section{Heading: "What differs from the paper, and why"}
@@ -191,6 +199,11 @@ func (r *Report) differences() section {
 		add("Images: %d samples per point and seed, in batches of %d, at %v steps with α of %v; the paper "+
 			"has 50,000 in batches of 64 at 8 to 64 steps. Moment, with and without cache, has %d seeds, "+
 			"the others one.", i.N, i.Batch, i.Steps, i.Alphas, i.Repeats)
+	}
+	if seeds, first := r.seeds(); seeds > first {
+		add("Undecided claims got further seeds, up to %d of a point where the others have %d, and were "+
+			"judged again after each addition, at 95 %% each time. Of claims whose difference is truly 0, "+
+			"more than 5 %% are decided by chance then: 14 %% after five looks.", seeds, first)
 	}
 	add("Times are of this machine: %s. The paper's are of an A6000 and an H100.", r.Machine)
 	for _, name := range sortedNames(r.Settings) {

@@ -125,12 +125,12 @@ func (t *Task) Run(ctx context.Context, p experiments.Point,
 	}
 	began := time.Now()
 	pool := generate.PoolOptions{Size: p.Batch, Length: longest}
-	for parts, err := range generate.Each(ctx, t.model.Denoiser, pool, slices.Values(requests)) {
+	for step, err := range generate.Each(ctx, t.model.Denoiser, pool, slices.Values(requests)) {
 		if err != nil {
 			return r, err
 		}
 		share := float64(done)
-		for _, part := range parts {
+		for _, part := range step.Sequences {
 			if !part.Done {
 				share += float64(part.N) / float64(max(part.Steps, 1))
 				continue
