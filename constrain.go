@@ -28,34 +28,6 @@ type Constraints struct {
 	Grammar
 }
 
-// Constrain adds c to a run.
-func (m *Model) Constrain(r *Run, c Constraints) error {
-	length := r.Length
-	if length == 0 {
-		length = m.Spec().Length()
-		if r.Tokens != nil {
-			length = len(r.Tokens)
-		}
-	}
-	adjust, err := m.constrain(&r.Filter, c, length)
-	if err == nil && !c.Grammar.IsZero() {
-		tokens := r.Tokens
-		if tokens == nil {
-			tokens = slices.Repeat([]int32{m.Spec().Mask}, length)
-		}
-		r.Language, r.Ends, err = m.language(&c.Grammar, tokens, r.Ends)
-	}
-	if before := r.Adjust; err == nil && adjust != nil {
-		r.Adjust = func(sequence, position int, logits []float32) {
-			if before != nil {
-				before(sequence, position, logits)
-			}
-			adjust(position, logits)
-		}
-	}
-	return err
-}
-
 // constrain adds the bans and biases of c to a filter, and returns the rest as an Adjust, nil for
 // none. length is the number of the sequence's positions.
 func (m *Model) constrain(f *model.Filter, c Constraints, length int) (

@@ -10,6 +10,7 @@ import (
 
 	"unmask"
 	"unmask/demo"
+	"unmask/generate"
 )
 
 // run returns the last tokens of a run's first sequence.
@@ -58,17 +59,25 @@ func ExampleText_Infill() {
 
 // Ban tokens given as text, and an end of the text before a minimum length. An exact model, which
 // has letters for tokens, shows that both hold.
-func ExampleModel_Constrain() {
+func ExampleModel_Prepare() {
 	m, err := unmask.Load(context.Background(), "oracle:product:length=12,tokens=3", unmask.Options{})
 	if err != nil {
 		panic(err)
 	}
-	r := unmask.Run{Steps: 12, Seed: 1}
-	if err := m.Constrain(&r,
-		unmask.Constraints{Ban: []string{"b"}, MinLength: 10, End: "c"}); err != nil {
+	ctx := context.Background()
+	r, err := m.Prepare(ctx, unmask.Request{Seed: 1,
+		Constraints: unmask.Constraints{Ban: []string{"b"}, MinLength: 10, End: "c"}})
+	if err != nil {
 		panic(err)
 	}
-	text := m.Text.Decode(run(m, r))
+	text := ""
+	for step, err := range generate.Each(ctx, m.Denoiser, generate.PoolOptions{},
+		slices.Values([]generate.Request{r})) {
+		if err != nil {
+			panic(err)
+		}
+		text = m.Text.Decode(step.Sequences[0].Tokens)
+	}
 	fmt.Println(len(text), strings.Contains(text, "b"), strings.Contains(text[:10], "c"))
 	// Output: 12 false false
 }

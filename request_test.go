@@ -3,7 +3,9 @@ package unmask_test
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,6 +101,34 @@ func TestRequestJSON(t *testing.T) {
 	}
 }
 
+// namesField requires that a refusal names a field of a request, as a flag is named.
+func namesField(t require.TestingT, err error) {
+	if err == nil {
+		return
+	}
+	var refused *param.Error
+	require.ErrorAs(t, err, &refused)
+	if slices.ContainsFunc(unmask.Overridable(), func(p param.Param) bool { return p.Name == refused.Name }) {
+		return
+	}
+	var names []string
+	for _, of := range []any{unmask.Request{}, unmask.ImageInput{}} {
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(of)) {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			names = append(names, name)
+		}
+	}
+	require.Contains(t, names, unmask.FieldName(refused.Name), "%v", err)
+}
+
+// given returns a request that begins with a picture of the demo's size.
+func given(in unmask.ImageInput) unmask.Request {
+	if in.File == "" {
+		in.Picture = gradient(64, 64)
+	}
+	return unmask.Request{Image: &in}
+}
+
 func TestPrepareRefuses(t *testing.T) {
 	text, picture := loadDemos(t)
 	for _, c := range []struct {
@@ -131,11 +161,26 @@ func TestPrepareRefuses(t *testing.T) {
 		{picture, "infill", param.Unsupported, unmask.Request{Infill: "x[1]"}},
 		{picture, "length", param.Unsupported, unmask.Request{Length: 3}},
 		{picture, "image", param.OutOfRange, unmask.Request{Image: &unmask.ImageInput{File: "none.png"}}},
+		{picture, "mask", param.NoHole, given(unmask.ImageInput{})},
+		{picture, "mask", param.OutOfRange, given(unmask.ImageInput{Mask: gradient(3, 5)})},
+		{picture, "mask", param.OutOfRange, given(unmask.ImageInput{MaskFile: "none.png"})},
+		{picture, "box", param.OutOfRange, given(unmask.ImageInput{Box: "0,0,9"})},
+		{picture, "box", param.OutOfRange, given(unmask.ImageInput{Box: "0,0,9,99"})},
+		{picture, "fit", param.NoSuch, given(unmask.ImageInput{Box: "0,0,9,9", Fit: "squeeze"})},
+		{picture, "outpaint", param.OutOfRange, given(unmask.ImageInput{Outpaint: "up=3"})},
+		{picture, "outpaint", param.NoEffect,
+			given(unmask.ImageInput{Outpaint: "left=3", Box: "0,0,9,9"})},
+		{picture, "strength", param.OutOfRange, given(unmask.ImageInput{Strength: 2})},
+		{picture, "strength", param.NoEffect,
+			given(unmask.ImageInput{Strength: 0.5, Box: "0,0,9,9"})},
+		{picture, "class", param.OutOfRange, unmask.Request{Class: "noon"}},
+		{text, "image", param.Unsupported, given(unmask.ImageInput{Strength: 0.5})},
 	} {
 		_, err := c.m.Prepare(t.Context(), c.r)
 		var refused *param.Error
 		require.ErrorAs(t, err, &refused, "%+v", c.r)
 		require.Equal(t, c.name, refused.Name, "%v", err)
+		namesField(t, err)
 		require.Equal(t, c.reason, refused.Reason, "%v", err)
 		require.NotContains(t, err.Error(), "\n")
 	}
@@ -164,6 +209,7 @@ func sameWays(t *rapid.T, m *unmask.Model, r unmask.Request) {
 	require.NoError(t, err)
 	require.True(t, seeded)
 	want, wrong := m.Prepare(context.Background(), r)
+	namesField(t, wrong)
 	for _, other := range []unmask.Request{far, line} {
 		got, err := m.Prepare(context.Background(), other)
 		requesttest.RequireSame(t, want, wrong, got, err)

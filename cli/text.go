@@ -13,6 +13,7 @@ import (
 	"unmask/cli/flags"
 	"unmask/cli/share"
 	"unmask/cli/terminal"
+	"unmask/generate"
 	"unmask/model"
 	"unmask/runs"
 	"unmask/runs/outputs"
@@ -151,10 +152,15 @@ func (f *textFlags) request(ctx context.Context, set *pflag.FlagSet) (m *unmask.
 	if err != nil {
 		return m, r, err
 	}
-	if m, err = f.loadText(ctx); err != nil {
-		return m, r, err
+	if m, err = f.loadText(ctx); err == nil {
+		r, err = f.fill(m, over)
 	}
+	return m, r, err
+}
+
+// fill returns the request of the flags.
+func (f *textFlags) fill(m *unmask.Model, over generate.Overrides) (r unmask.Request, err error) {
 	r, err = f.Request(m, over)
 	r.Seed, r.Preset = f.seed, f.preset
-	return m, r, err
+	return r, err
 }

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"image"
+	"image/png"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"unmask"
+	"unmask/cli/flags"
+	"unmask/demo"
+	"unmask/generate"
+	"unmask/internal/requesttest"
+	"unmask/param"
+)
+
+// arguments returns the flags of a request.
+func arguments(r unmask.Request) (args []string) {
+	add := func(name, value string) {
+		if value != "" && value != "0" || name == "cache" {
+			args = append(args, "--"+name+"="+value)
+		}
+	}
+	for name, value := range r.Overrides {
+		args = append(args, "--"+name+"="+value)
+	}
+	for _, text := range r.Ban {
+		add("ban", text)
+	}
+	for _, text := range r.Bias {
+		add("bias", text)
+	}
+	add("seed", strconv.FormatUint(r.Seed, 10))
+	add("prompt", r.Prompt)
+	add("infill", r.Infill)
+	add("class", r.Class)
+	add("end", r.End)
+	add("length", strconv.Itoa(r.Length))
+	add("min-length", strconv.Itoa(r.MinLength))
+	if r.Cut {
+		args = append(args, "--cut")
+	}
+	return args
+}
+
+// The flags of unmask text and unmask image prepare what a request does.
+func TestFlagsPrepareTheSame(t *testing.T) {
+	text, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
+	require.NoError(t, err)
+	picture, err := unmask.LoadFS(demo.Image(), "demo", unmask.Options{})
+	require.NoError(t, err)
+	same := func(t *rapid.T, m *unmask.Model, r unmask.Request, got generate.Request, refused error) {
+		want, wrong := m.Prepare(t.Context(), r)
+		if wrong != nil || refused != nil {
+			require.Equal(t, wrong != nil, refused != nil, "%v, %v", wrong, refused)
+			return
+		}
+		requesttest.RequireSame(t, want, nil, got, nil)
+	}
+	t.Run("text", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			r := requesttest.Text(t, text.Spec().Mask)
+			r.Suffix, r.MaxTokens, r.Tokens, r.Index = "", 0, nil, 0 // which have no flags
+			var f textFlags
+			set := f.command().Flags()
+			over, err := generate.Overrides(nil), set.Parse(arguments(r))
+			if err == nil {
+				over, err = f.overrides(set)
+			}
+			if err == nil {
+				err = f.Text.Check(set)
+			}
+			var q generate.Request
+			if err == nil {
+				filled, failed := f.fill(text, over)
+				require.NoError(t, failed)
+				q, err = text.Prepare(t.Context(), filled)
+			}
+			same(t, text, r, q, err)
+		})
+	})
+	t.Run("image", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			r := requesttest.Picture(t)
+			r.Index = 0
+			var f imageFlags
+			set := f.command().Flags()
+			over, err := generate.Overrides(nil), set.Parse(arguments(r))
+			if err == nil {
+				over, err = f.overrides(set)
+			}
+			var q generate.Request
+			if err == nil {
+				filled, inputs, failed := f.Request(picture, over)
+				require.NoError(t, failed)
+				require.Empty(t, inputs)
+				filled.Seed = f.seed
+				q, err = picture.Prepare(t.Context(), filled)
+			}
+			same(t, picture, r, q, err)
+		})
+	})
+}
+
+// The exit status of a refused command line does not depend on the words of the refusal.
+func TestStatusesHaveNoWords(t *testing.T) {
+	embedDemos()
+	t.Chdir(t.TempDir())
+	var picture bytes.Buffer
+	require.NoError(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 64, 64))))
+	require.NoError(t, os.WriteFile("given.png", picture.Bytes(), 0o666))
+	for name, text := range map[string]string{"seed.jsonl": `{"prompt": "day", "seed": 5}`,
+		"both.jsonl": `{"prompt": "a", "infill": "b[1]"}`, "long.jsonl": `{"infill": "b[999]"}`,
+		"noon.txt": "noon", "bad.json": `{"times": [2]}`} {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
+	}
+	run := func(line string) (status int) {
+		root := newRoot()
+		root.SetArgs(joinCounts(strings.Fields(line)))
+		switch err := root.Execute(); {
+		case err == nil:
+			return 0
+		case errors.Is(err, flags.ErrUsage):
+			return 2
+		}
+		return 1
+	}
+	other := func(*param.Error) string { return "other words" }
+	for line, status := range map[string]int{
+		"text --steps 0": 2, "text --steps 300 --sampler moment --length 9": 2, "text --length 999": 2,
+		"text --length 0x": 2, "text --infill a": 2, "text --infill a[9999]": 2,
+		"text --prompt a --infill b[1]": 2, "text --sampler none": 2, "text --alpha 3 --sampler random": 2,
+		"text --end 3": 2, "text --ban 99999": 2, "text --bias 3": 2, "text --min-length 999 --end 3": 2,
+		"text --preset none": 2, "text --reuse dual --sampler moment": 2, "text --chat a": 1,
+		"text --prompts both.jsonl": 1, "text --prompts long.jsonl": 1, "text --prompts none": 1,
+		"text --schedule bad.json": 1, "text --shard 3/2 --out x.jsonl": 2, "text --regex (": 2,
+		"text --precision f99": 2, "image --class noon": 2, "image --class day --class noon": 2,
+		"image --prompt a": 2, "image --negative b": 2, "image --guidance -1": 2, "image --preset fid": 2,
+		"image --ban grass": 2, "image --steps 257 --sampler moment": 2, "image --prompts seed.jsonl": 2,
+		"image --prompts noon.txt": 2, "image --inpaint none.png --box 0,0,8,8": 1,
+		"image --inpaint given.png": 1, "image --inpaint given.png --box 0,0,8,99": 1,
+		"image --inpaint given.png --box 0": 2, "image --fit squeeze --init given.png": 2,
+		"image --inpaint given.png --outpaint up=3": 2, "image --init given.png --strength 0": 2,
+		"image --outpaint left=3": 2, "sweep none.yaml": 1, "worker --join none": 2,
+	} {
+		require.Equal(t, status, run(line), line)
+		param.Words.Store(&other)
+		got := run(line)
+		param.Words.Store(nil)
+		require.Equal(t, status, got, "%s, in other words", line)
+	}
+}
