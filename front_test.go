@@ -12,6 +12,7 @@ import (
 	"unmask"
 	"unmask/backend/plain"
 	"unmask/demo"
+	"unmask/generate"
 	"unmask/model"
 )
 
@@ -82,27 +83,27 @@ func masked(tokens []int32, m *unmask.Model) (n int) {
 	return n
 }
 
-func TestConstrain(t *testing.T) {
+func TestConstraints(t *testing.T) {
 	text, picture := loadDemos(t)
-	r := unmask.Run{}
-	require.NoError(t, text.Constrain(&r,
-		unmask.Constraints{Ban: []string{"3,17", "the"}, Bias: []string{"5=2.5", "5=-1"}}))
+	prepare := func(m *unmask.Model, length int, c unmask.Constraints) (generate.Request, error) {
+		return m.Prepare(t.Context(), unmask.Request{Length: length, Constraints: c})
+	}
+	r, err := prepare(text, 0,
+		unmask.Constraints{Ban: []string{"3,17", "the"}, Bias: []string{"5=2.5", "5=-1"}})
+	require.NoError(t, err)
 	the, err := text.Text.Encode("the")
 	require.NoError(t, err)
 	require.Equal(t, append([]int32{3, 17}, the...), r.Filter.Ban)
 	require.Equal(t, map[int32]float32{5: 1.5}, r.Filter.Bias)
 
-	called := 0
-	r = unmask.Run{Length: 8, Adjust: func(_, _ int, logits []float32) { called++; logits[1] = 7 }}
-	require.NoError(t, text.Constrain(&r, unmask.Constraints{MinLength: 4, End: "3"}))
+	r, err = prepare(text, 8, unmask.Constraints{MinLength: 4, End: "3"})
+	require.NoError(t, err)
 	logits := make([]float32, 9)
-	r.Adjust(0, 3, logits)
+	r.Adjust(3, logits)
 	require.Less(t, logits[3], float32(-1e30))
-	require.Equal(t, float32(7), logits[1], "the caller's Adjust ran too")
 	clear(logits)
-	r.Adjust(0, 4, logits)
+	r.Adjust(4, logits)
 	require.Zero(t, logits[3])
-	require.Equal(t, 2, called)
 
 	for want, c := range map[string]unmask.Constraints{
 		"ban: token is 5000, want 0 to":     {Ban: []string{"5000"}},
@@ -113,12 +114,13 @@ func TestConstrain(t *testing.T) {
 		"min-length is -1, want 0 to 8":     {MinLength: -1, End: "3"},
 		`ban: tokens are "", want at least`: {Ban: []string{""}},
 	} {
-		require.ErrorContains(t, text.Constrain(&unmask.Run{Length: 8}, c), want)
+		_, err := prepare(text, 8, c)
+		require.ErrorContains(t, err, want)
 	}
-	require.ErrorContains(t, picture.Constrain(&unmask.Run{}, unmask.Constraints{Ban: []string{"x"}}),
-		"want ids such as 3,17")
-	require.ErrorContains(t, picture.Constrain(&unmask.Run{}, unmask.Constraints{MinLength: 1}),
-		"makes no text")
+	_, err = prepare(picture, 0, unmask.Constraints{Ban: []string{"x"}})
+	require.ErrorContains(t, err, "want ids such as 3,17")
+	_, err = prepare(picture, 0, unmask.Constraints{MinLength: 1})
+	require.ErrorContains(t, err, "makes no text")
 }
 
 func TestCut(t *testing.T) {

@@ -108,10 +108,10 @@ func namesField(t require.TestingT, err error) {
 	}
 	var refused *param.Error
 	require.ErrorAs(t, err, &refused)
-	if slices.ContainsFunc(unmask.Overridable(), func(p param.Param) bool { return p.Name == refused.Name }) {
-		return
-	}
 	var names []string
+	for _, p := range unmask.Overridable() {
+		names = append(names, unmask.FieldName(p.Name))
+	}
 	for _, of := range []any{unmask.Request{}, unmask.ImageInput{}} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(of)) {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

@@ -136,8 +136,9 @@ func TestStatusesHaveNoWords(t *testing.T) {
 	for line, status := range map[string]int{
 		"text --steps 0": 2, "text --steps 300 --sampler moment --length 9": 2, "text --length 999": 2,
 		"text --length 0x": 2, "text --infill a": 2, "text --infill a[9999]": 2,
-		"text --prompt a --infill b[1]": 2, "text --sampler none": 2, "text --alpha 3 --sampler random": 2,
-		"text --end 3": 2, "text --ban 99999": 2, "text --bias 3": 2, "text --min-length 999 --end 3": 2,
+		"text --prompt a --infill b[1]": 2, "text --sampler none": 2,
+		"text --alpha 3 --sampler random": 2,
+		"text --end 3":                    2, "text --ban 99999": 2, "text --bias 3": 2, "text --min-length 999 --end 3": 2,
 		"text --preset none": 2, "text --reuse dual --sampler moment": 2, "text --chat a": 1,
 		"text --prompts both.jsonl": 1, "text --prompts long.jsonl": 1, "text --prompts none": 1,
 		"text --schedule bad.json": 1, "text --shard 3/2 --out x.jsonl": 2, "text --regex (": 2,
