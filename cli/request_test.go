@@ -149,9 +149,9 @@ func TestStatusesHaveNoWords(t *testing.T) {
 		"image --prompts seed.jsonl": 2, "image --prompts noon.txt": 2,
 		"image --inpaint none.png --box 0,0,8,8": 1, "image --inpaint given.png": 1,
 		"image --inpaint given.png --box 0,0,8,99": 1,
-		"image --inpaint given.png --box 0": 2, "image --fit squeeze --init given.png": 2,
+		"image --inpaint given.png --box 0":        2, "image --fit squeeze --init given.png": 2,
 		"image --inpaint given.png --outpaint up=3": 2,
-		"image --init given.png --strength 0": 2, "image --outpaint left=3": 2,
+		"image --init given.png --strength 0":       2, "image --outpaint left=3": 2,
 		"sweep none.yaml": 1, "worker --join none": 2,
 	} {
 		require.Equal(t, status, run(line), line)
