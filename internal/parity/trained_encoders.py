@@ -72,14 +72,14 @@ def models(folder):
     import re
     at = lambda *parts: os.path.join(folder, *parts)
     words = lambda file: open(file).read().split()
-    home = at("antiberty", "antiberty", "trained_models")
+    home = at("antiberty", "trained_models")
     yield ("antiberty", transformer(os.path.join(home, "AntiBERTy_md_smooth"), BertConfig, BertForMaskedLM),
            words(os.path.join(home, "vocab.txt")), list(TRASTUZUMAB))
-    home = at("sapiens", "sapiens", "models", "v1")
+    home = at("sapiens", "models", "v1")
     vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *words(os.path.join(home, "dict.txt"))[::2], "<mask>"]
     for chain, text in ("h", TRASTUZUMAB), ("l", TRASTUZUMAB_LIGHT):
         yield "sapiens-" + chain, sapiens(os.path.join(home, f"checkpoint_v{chain}.pt")), vocabulary, list(text)
-    home = at("rxnmapper", "rxnmapper", "models", "transformers", "albert_heads_8_uspto_all_1310k")
+    home = at("rxnmapper", "models", "transformers", "albert_heads_8_uspto_all_1310k")
     yield ("rxnmapper", transformer(home, AlbertConfig, AlbertForMaskedLM),
            words(os.path.join(home, "vocab.txt")), re.findall(r"Cl?|O|\(|\)|=|\.|>>", ESTER))
 

@@ -52,6 +52,12 @@ def lines(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
+def tokens(model, text):
+    """A text's tokens: residues, or a reaction's atoms and bonds by the expression of Schwaller et al. 2019."""
+    smiles = r"(\[[^\]]+]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|\(|\)|\.|=|#|-|\+|\\|\/|:|~|@|\?|>>?|\*|\$|\%[0-9]{2}|[0-9])"
+    return re.findall(smiles, text) if model == "rxnmapper" else list(text)
+
+
 def fasta(name):
     records = open(os.path.join(HERE, name)).read().split(">")[1:]
     return {r.split()[0]: "".join(r.split()[1:]) for r in records}
