@@ -27,15 +27,15 @@ func (s *samplingFlags) recipe(f *pflag.FlagSet) {
 	flags.RegisterRecipe(f, generate.Defaults(s.kind))
 }
 
-const mostSamples = 1 << 30
+const maxSamples = 1 << 30
 
 // register adds the flags, with the defaults of models of a kind.
 func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 	s.kind = kind
 	s.recipe(f)
-	flags.Count(f, &s.n, "n", param.Param{Name: "n", Min: 1, Max: mostSamples, Default: "1",
+	flags.Count(f, &s.n, "n", param.Param{Name: "n", Min: 1, Max: maxSamples, Default: "1",
 		Help: "how many samples"})
-	flags.Int(f, &s.batch, param.Param{Name: "batch", Min: 1, Max: mostSamples,
+	flags.Int(f, &s.batch, param.Param{Name: "batch", Min: 1, Max: maxSamples,
 		Zero: "a size by length and memory", Default: "0",
 		Help: "samples at once, 0 to choose by length and a GPU's memory; the output does not depend " +
 			"on it"})

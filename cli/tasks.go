@@ -85,9 +85,9 @@ func (f *evalTasksFlags) flags(s *pflag.FlagSet) {
 	flags.Length(s, &f.by.Base.Length)
 	flags.Int(s, &f.by.Base.MaxTokens, param.Param{Name: "max-tokens", Min: 1, Max: 1 << 20,
 		Zero: "those of --length", Default: "0", Help: "tokens of an answer, at most"})
-	flags.Int(s, &f.batch, param.Param{Name: "batch", Min: 1, Max: mostSamples, Default: "16",
+	flags.Int(s, &f.batch, param.Param{Name: "batch", Min: 1, Max: maxSamples, Default: "16",
 		Help: "answers at once; they do not depend on it"})
-	flags.Int(s, &f.chunk, param.Param{Name: "chunk", Min: 1, Max: mostSamples, Default: "64",
+	flags.Int(s, &f.chunk, param.Param{Name: "chunk", Min: 1, Max: maxSamples, Default: "64",
 		Help: "tasks of a line of --out, which is what an interruption loses and a worker gets"})
 	seedFlag(s, &f.seed, "same seed, same output")
 	f.Hub.Register(s)

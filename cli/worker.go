@@ -46,7 +46,7 @@ func (d *deviceFlags) job(ctx context.Context, e share.Spec) (b fleet.Built, err
 	if err != nil {
 		return b, err
 	}
-	j, err := outputs.Prepare(ctx, m, *e.Request, e.Inputs, mostSamples, 0)
+	j, err := outputs.Prepare(ctx, m, *e.Request, e.Inputs, maxSamples, 0)
 	if err != nil {
 		return b, err
 	}

@@ -121,13 +121,13 @@ func (f *Picture) refusal(err error) error {
 	}
 }
 
-// mostLost is the loss of the codes in the kept part, 0 to 255, above which a warning is printed.
-const mostLost = 12
+// maxLost is the loss of the codes in the kept part, 0 to 255, above which a warning is printed.
+const maxLost = 12
 
 // Note prints a note if the model's codes lose much of what is kept, see outputs.Job.Lost.
 func (f *Picture) Note(lost float64) {
 	switch {
-	case lost <= mostLost:
+	case lost <= maxLost:
 	case f.outpaint != "":
 		terminal.Say("note: the model's codes change the picture by %.0f of 255 in the mean: "+
 			"its edge may show", lost)
