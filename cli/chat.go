@@ -39,14 +39,15 @@ func newChat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat [MODEL]",
 		Short: "Talk with a model in the terminal",
-		Long: `Talk with a model that has a chat template. A line is a message; a line that ends with \ goes on
-with the next one. Ctrl-C stops an answer, and what has settled of it stays in the conversation. At the
-prompt, Ctrl-C removes what was typed; on an empty line Ctrl-C or Ctrl-D ends the conversation. The
-arrow keys go through earlier lines.
+		Long: `Talk with a model that has a chat template, without MODEL with the embedded demo-chat. A line is a
+message; a line that ends with \ goes on with the next one. Ctrl-C stops an answer, and what has settled
+of it stays in the conversation. At the prompt, Ctrl-C removes what was typed; on an empty line Ctrl-C or
+Ctrl-D ends the conversation. The arrow keys go through earlier lines.
 
 ` + chatHelp,
 		Args: cobra.MaximumNArgs(1),
-		Example: `  unmask chat GSAI-ML/LLaDA-8B-Instruct --precision int8
+		Example: `  unmask chat                                   the demo, which tells small stories
+  unmask chat GSAI-ML/LLaDA-8B-Instruct --precision int8
   unmask chat DIR --system "Answer in one sentence." --max-tokens 64
   echo "What is Rome?" | unmask chat DIR          one answer for each line`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -95,6 +96,7 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return mistake(err)
 	}
+	f.ofChats()
 	m, err := f.loadText(ctx)
 	if err != nil {
 		return err

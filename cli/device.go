@@ -57,21 +57,25 @@ func (d *deviceFlags) options() (unmask.Options, error) {
 }
 
 // The embedded models, by the names that every command takes. For commands about images demo means
-// demo-image, and for those that judge text it means demo-judge.
+// demo-image, for conversations demo-chat, and for those that judge text demo-judge.
 const (
 	demoText  = "demo"
+	demoChat  = "demo-chat"
 	demoImage = "demo-image"
 	demoJudge = "demo-judge"
 )
 
 var embedDemos = sync.OnceFunc(func() {
 	unmask.Embed(demoText, demo.Text())
+	unmask.Embed(demoChat, demo.Chat())
 	unmask.Embed(demoImage, demo.Image())
 	unmask.Embed(demoJudge, demo.Judge())
 })
 
 // isDemo reports whether name is that of an embedded model.
-func isDemo(name string) bool { return name == demoText || name == demoImage }
+func isDemo(name string) bool {
+	return name == demoText || name == demoChat || name == demoImage
+}
 
 // named returns the one name of a model that has two.
 func named(model string) string {
@@ -115,6 +119,13 @@ func (d *deviceFlags) loadText(ctx context.Context) (*unmask.Model, error) {
 		return nil, usage("--model %s is a %s, which makes no text", d.model, m.Info.Architecture)
 	}
 	return m, err
+}
+
+// ofChats makes --model demo mean demo-chat.
+func (d *deviceFlags) ofChats() {
+	if d.model == demoText {
+		d.model = demoChat
+	}
 }
 
 // ofImages makes --model demo mean demo-image.

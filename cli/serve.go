@@ -47,7 +47,7 @@ func newServe() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	s := cmd.Flags()
-	s.StringArrayVar(&f.models, "model", []string{demoText, demoImage},
+	s.StringArrayVar(&f.models, "model", []string{demoText, demoImage, demoChat},
 		"`MODEL` to serve, or NAME=MODEL; may be repeated")
 	f.registerCompute(s)
 	s.StringVar(&f.listen.Address, "listen", "127.0.0.1:8080", "`ADDRESS` of the API and the page")

@@ -152,6 +152,9 @@ func (f *textFlags) request(ctx context.Context, set *pflag.FlagSet) (m *unmask.
 	if err != nil {
 		return m, r, err
 	}
+	if set.Changed("chat") || set.Changed("messages") {
+		f.ofChats()
+	}
 	if m, err = f.loadText(ctx); err == nil {
 		r, err = f.fill(m, over)
 	}

@@ -7,12 +7,17 @@ import (
 	"io/fs"
 )
 
-//go:embed text judge image
+//go:embed text chat judge image
 var files embed.FS
 
 // Text returns a masked diffusion model of small stories in SDTT's format: 192 wide, 8 blocks,
 // length 256, 1024 byte-pair tokens. Package stories measures what it writes.
 func Text() fs.FS { return sub("text") }
+
+// Chat returns a model of Text's shapes that was trained on to answer: it tells stories about a
+// hero who is named, and knows their facts, also as JSON. Package stories says which answers are
+// right.
+func Chat() fs.FS { return sub("chat") }
 
 // Judge returns a GPT-2 over the same tokens, for generative perplexity.
 func Judge() fs.FS { return sub("judge") }

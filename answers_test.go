@@ -1,0 +1,96 @@
+package unmask_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/demo/stories"
+	"unmask/generate"
+)
+
+var (
+	answerModel = flag.String("answers-model", "", "a folder; by default the embedded model")
+	answerCount = flag.Int("answers", 12, "dialogues of TestDemoAnswers, of 100")
+)
+
+// The demo knows the facts of all stories, and answers three in four of the dialogues right: 81 of
+// all 100 (-answers 100).
+func TestDemoAnswers(t *testing.T) {
+	files := demo.Chat()
+	if *answerModel != "" {
+		files = os.DirFS(*answerModel)
+	}
+	m, err := unmask.LoadFS(files, "demo-chat", unmask.Options{})
+	require.NoError(t, err)
+	talk, err := m.Chat()
+	require.NoError(t, err)
+	list := readDialogues(t)[:*answerCount]
+	requests, begins := make([]generate.Request, len(list)), make([]int, len(list))
+	for i, d := range list {
+		messages := toMessages(t, d.Turns[:len(d.Turns)-1])
+		requests[i], err = m.Prepare(t.Context(),
+			unmask.Request{Messages: messages, Seed: 1, Index: uint32(i)})
+		require.NoError(t, err)
+		begins[i] = slices.Index(requests[i].Known, m.Spec().Mask)
+	}
+	right, byKind := 0, map[string][2]int{}
+	for step, err := range generate.Each(t.Context(), m.Denoiser, generate.PoolOptions{Size: 8},
+		slices.Values(requests)) {
+		require.NoError(t, err)
+		for _, p := range step.Sequences {
+			if !p.Done {
+				continue
+			}
+			d := list[p.Number]
+			answer := talk.Reply(p.Tokens, begins[p.Number])
+			count := byKind[d.Kind]
+			count[1]++
+			if d.Right(answer) {
+				right++
+				count[0]++
+			} else {
+				t.Logf("%s: %q\nwant %q\ngot  %q", d.Kind, d.Turns[len(d.Turns)-2],
+					d.Turns[len(d.Turns)-1], answer)
+			}
+			byKind[d.Kind] = count
+		}
+	}
+	t.Logf("%d of %d right, by kind %v", right, len(list), byKind)
+	require.GreaterOrEqual(t, right, len(list)*3/4)
+	require.Equal(t, byKind["facts"][1], byKind["facts"][0])
+}
+
+func readDialogues(t *testing.T) (list []stories.Dialogue) {
+	f, err := os.Open("demo/stories/testdata/dialogues.jsonl")
+	require.NoError(t, err)
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var d stories.Dialogue
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &d))
+		list = append(list, d)
+	}
+	return list
+}
+
+// toMessages returns turns as a user and an assistant say them.
+func toMessages(t *testing.T, turns []string) json.RawMessage {
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	var list []message
+	for i, turn := range turns {
+		list = append(list, message{[]string{"user", "assistant"}[i%2], turn})
+	}
+	data, err := json.Marshal(list)
+	require.NoError(t, err)
+	return data
+}
