@@ -100,7 +100,7 @@ def figure(results, model="sapiens-h"):
     panels = [("recovery", "loop residues recovered"), ("surprise", "judge's -log p, nats"),
               ("diversity", "differing residues of two variants")]
     width, height, left, top = 300, 230, 55, 30
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{3 * (width + left) + 130}" height="{height + 80}" '
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{3 * (width + left) + 170}" height="{height + 80}" '
            'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>']
     own = [r for r in results if r["model"] == model and r["steps"]]
     steps = sorted({r["steps"] for r in own})
