@@ -140,7 +140,7 @@ func TestStatusesHaveNoWords(t *testing.T) {
 		"text --sampler none": 2, "text --alpha 3 --sampler random": 2,
 		"text --ban 99999": 2, "text --bias 3": 2, "text --min-length 999 --end 3": 2,
 		"text --preset none": 2, "text --reuse dual --sampler moment": 2,
-		"text --chat a": 1, "text --prompts both.jsonl": 1, "text --prompts long.jsonl": 1,
+		"text --messages none": 1, "text --prompts both.jsonl": 1, "text --prompts long.jsonl": 1,
 		"text --prompts none": 1, "text --schedule bad.json": 1,
 		"text --shard 3/2 --out x.jsonl": 2, "text --regex (": 2, "text --precision f99": 2,
 		"image --class noon": 2, "image --class day --class noon": 2, "image --prompt a": 2,
