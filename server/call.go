@@ -48,9 +48,9 @@ func (a *answer) Bytes() int64 {
 
 // begin returns the call that answers a query, a new one or one that equal queries share, and
 // whether its answer is there already. The caller must call unwatch.
-func (s *Server) begin(q query, owner string) (c *call, hit bool, f *Fault) {
+func (s *Server) begin(q query, owner string) (_ *call, hit bool, f *Fault) {
 	now := s.now()
-	c = &call{query: q}
+	c := &call{query: q}
 	own, err := q.model.engine.Call(engine.Spec{Key: q.key(), Owner: owner, Batch: q.set.batch,
 		Sequences: q.sequences, Created: now, Limit: now.Add(s.o.Timeout),
 		Answer: func() (engine.Answer, error) {
