@@ -22,6 +22,7 @@ type Model struct {
 	Template  *Template
 	Tokenizer tokenizers.Tokenizer
 	stops     []int32
+	calls     *CallForm // of the template; nil: it has none
 }
 
 // ForModel reads the chat template in a model's folder, chat_template.jinja or the field
@@ -72,6 +73,7 @@ func New(tmpl *Template, t tokenizers.Tokenizer) *Model {
 			m.stop(ids[0])
 		}
 	}
+	m.calls = m.readCalls()
 	return m
 }
 
