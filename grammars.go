@@ -25,6 +25,7 @@ type Grammar struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 	Regex  string          `json:"regex,omitempty"`  // in RE2's syntax, matching all of it
 	Choice []string        `json:"choice,omitempty"` // one of these texts
+	Calls  *Calls          `json:"calls,omitempty"`  // calls of functions
 
 	// Recursion is how often a definition of Schema contains itself, 0 for as often as fits.
 	Recursion int `json:"recursion,omitempty"`
@@ -36,19 +37,15 @@ var Recursion = param.Param{Name: "recursion", Min: 0, Max: 64, Default: "0",
 
 // IsZero reports whether any text is allowed.
 func (g *Grammar) IsZero() bool {
-	return g.Schema == nil && g.Regex == "" && g.Choice == nil && g.Recursion == 0
+	return g.Schema == nil && g.Regex == "" && g.Choice == nil && g.Calls == nil && g.Recursion == 0
 }
 
 // compile returns the automaton over bytes, the name of the field that it is from and, of choices,
-// which of them ends in each state. With open, spaces and newlines may follow.
-func (g *Grammar) compile(open bool) (d *grammar.DFA, ends []int32, name string, err error) {
-	defer func() {
-		if open && err == nil && name != "choice" {
-			d = d.Spaced()
-		}
-	}()
+// which of them ends in each state. With open, spaces and newlines may follow choices.
+func (g *Grammar) compile(m *Model, open bool) (d *grammar.DFA, ends []int32, name string,
+	err error) {
 	set := 0
-	for _, is := range []bool{g.Schema != nil, g.Regex != "", g.Choice != nil} {
+	for _, is := range []bool{g.Schema != nil, g.Regex != "", g.Choice != nil, g.Calls != nil} {
 		if is {
 			set++
 		}
@@ -56,7 +53,7 @@ func (g *Grammar) compile(open bool) (d *grammar.DFA, ends []int32, name string,
 	switch {
 	case set > 1:
 		return nil, nil, "schema", param.Refuse("schema", param.NoEffect,
-			"schema, regex and choice together, want one of them")
+			"schema, regex, choice and calls together, want one of them")
 	case g.Recursion != 0 && g.Schema == nil:
 		return nil, nil, "recursion", param.Refuse("recursion", param.NoEffect,
 			"recursion without a schema, want one with it")
@@ -72,6 +69,10 @@ func (g *Grammar) compile(open bool) (d *grammar.DFA, ends []int32, name string,
 	case g.Regex != "":
 		d, err = grammar.Regexp(g.Regex, schema.DefaultLimit)
 		return d, nil, "regex", err
+	case g.Calls != nil:
+		form, own := m.callForm()
+		d, err = g.Calls.compile(form, own)
+		return d, nil, "calls", err
 	}
 	if len(g.Choice) == 0 || slices.ContainsFunc(g.Choice, func(t string) bool {
 		return t == "" || !utf8.ValidString(t)
@@ -118,7 +119,7 @@ func (m *Model) language(g *Grammar, tokens, ends []int32) (*constrain.Language,
 	}
 	c, name, err := m.grammars.get(g, ends, last && len(ends) == 0)
 	if err == nil {
-		l.Tokens, l.Choices = c.tokens, c.choices
+		l.Tokens, l.Choices, l.Text = c.tokens, c.choices, c.text
 		err = l.Check(tokens, spec.Mask)
 	}
 	return l, ends, refusal(name, err)
@@ -151,6 +152,7 @@ const maxGrammars = 256 << 20
 
 // grammars keeps a model's automata, those used last.
 type grammars struct {
+	model      *Model
 	vocabulary func() *grammar.Vocabulary // once
 
 	mutex sync.Mutex
@@ -163,17 +165,20 @@ type compiledGrammar struct {
 	key, name string
 	tokens    *grammar.Tokens
 	choices   *constrain.Choices // of choices
+	text      *grammar.DFA       // see constrain.Language
 }
 
 func newGrammars(m *Model) *grammars {
-	return &grammars{byKey: map[string]*list.Element{}, vocabulary: sync.OnceValue(
+	return &grammars{model: m, byKey: map[string]*list.Element{}, vocabulary: sync.OnceValue(
 		func() *grammar.Vocabulary { return Vocabulary(m.Text, m.Spec()) })}
 }
 
 // get returns a grammar's automaton, and the name of its field. With open, spaces and newlines may
 // follow.
 func (k *grammars) get(g *Grammar, ends []int32, open bool) (*compiledGrammar, string, error) {
-	key := fmt.Sprintf("%q %q %q %d %v %v", g.Schema, g.Regex, g.Choice, g.Recursion, ends, open)
+	calls, _ := json.Marshal(g.Calls) // what it cannot write is refused below
+	key := fmt.Sprintf("%q %q %q %q %d %v %v", g.Schema, g.Regex, g.Choice, calls, g.Recursion,
+		ends, open)
 	k.mutex.Lock()
 	if e := k.byKey[key]; e != nil {
 		k.used.MoveToFront(e)
@@ -182,23 +187,34 @@ func (k *grammars) get(g *Grammar, ends []int32, open bool) (*compiledGrammar, s
 		return c, c.name, nil
 	}
 	k.mutex.Unlock()
-	d, labels, name, err := g.compile(open)
+	d, labels, name, err := g.compile(k.model, open)
 	if err != nil {
 		return nil, name, err
 	}
-	tokens, err := d.Tokens(k.vocabulary(), grammar.TokenOptions{Ends: ends, Fill: ends})
+	c := &compiledGrammar{key: key, name: name}
+	if open {
+		if c.text = d; name == "choice" {
+			c.text, err = grammar.Choices(g.Choice, schema.DefaultLimit)
+		} else {
+			d = d.Spaced()
+		}
+		if err != nil {
+			return nil, name, err
+		}
+	}
+	c.tokens, err = d.Tokens(k.vocabulary(), grammar.TokenOptions{Ends: ends, Fill: ends,
+		Cut: g.Calls != nil && g.Calls.Text})
 	if err != nil {
 		return nil, name, err
 	}
-	c := &compiledGrammar{key: key, name: name, tokens: tokens}
 	if labels != nil {
-		c.choices = constrain.NewChoices(g.Choice, tokens, labels)
+		c.choices = constrain.NewChoices(g.Choice, c.tokens, labels)
 	}
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	if k.byKey[key] == nil { // another goroutine may have made it
 		k.byKey[key] = k.used.PushFront(c)
-		k.bytes += tokens.Bytes()
+		k.bytes += c.tokens.Bytes()
 	}
 	for k.bytes > maxGrammars && k.used.Len() > 1 {
 		old := k.used.Remove(k.used.Back()).(*compiledGrammar)

@@ -22,7 +22,8 @@ import (
 // its constraints and conditions looked up. It knows
 //
 //   - defaults: parameters that r does not override are those of the model's published run or, if
-//     it has none, of its kind; steps are then at most one for each masked position;
+//     it has none, of its kind; steps are then at most one for each masked position, and one for
+//     a list of choices that differ in one token;
 //   - lengths: without Length or MaxTokens, a text with holes has its own length, an answer to
 //     messages has [ReplyLength] tokens, or as many as the model has positions left, and every
 //     other sequence has the model's length.
@@ -105,6 +106,9 @@ func (m *Model) prepare(r *Request, pictures map[*ImageInput][]int32) (q generat
 	if err != nil {
 		return q, err
 	}
+	if m.Text != nil && m.Text.oneToken(r.Choice) {
+		base = atOnce(base)
+	}
 	if q.Recipe, err = r.Overrides.Fit(base, m.Denoiser, free); err != nil {
 		return q, err
 	}
@@ -120,6 +124,44 @@ func (m *Model) prepare(r *Request, pictures map[*ImageInput][]int32) (q generat
 		q.Language, q.Ends, err = m.language(&r.Grammar, tokens, q.Ends)
 	}
 	return q, err
+}
+
+// oneToken reports whether texts differ in one token.
+func (t *Text) oneToken(texts []string) bool {
+	var first []int32
+	differs := -1
+	for i, text := range texts {
+		ids, err := t.Encode(text)
+		if err != nil || i > 0 && len(ids) != len(first) {
+			return false
+		}
+		if i == 0 {
+			first = ids
+		}
+		for at := range ids {
+			if ids[at] != first[at] {
+				if differs >= 0 && differs != at {
+					return false
+				}
+				differs = at
+			}
+		}
+	}
+	return len(texts) > 0
+}
+
+// atOnce returns a recipe that opens everything in one step: another step could only repeat what
+// the first one computes of a choice.
+func atOnce(r generate.Recipe) generate.Recipe {
+	r.Steps, r.Cache = 1, 0
+	if _, plans := samplers.As[samplers.Planner](r.Sampler); plans { // it opens as many as it likes
+		probable := samplers.MostProbable(r.Sampler)
+		r.Sampler = samplers.ChooseThenSample{Order: samplers.Random{}}
+		if probable {
+			r.Sampler = samplers.Greedy{Inside: r.Sampler}
+		}
+	}
+	return r
 }
 
 // checkGiven returns an error for a request that begins with several things.

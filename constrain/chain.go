@@ -12,6 +12,7 @@ package constrain
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"unmask/grammar"
 	"unmask/param"
@@ -22,6 +23,32 @@ type Language struct {
 	*grammar.Tokens
 	From, To int
 	Choices  *Choices // nil: the texts are not from a list
+
+	// Text is the automaton of the texts where spaces and newlines stand for a missing end; nil
+	// where tokens end them.
+	Text *grammar.DFA
+}
+
+// Trim returns what the positions spell without the spaces and newlines that stand for a missing
+// end: those after the longest text of the language.
+func (l *Language) Trim(text string) string {
+	if l.Text == nil {
+		return text
+	}
+	longest, s := -1, l.Text.Start()
+	for i, least := 0, len(strings.TrimRight(text, " \n")); s >= 0; i++ {
+		if i >= least && l.Text.Accepts(s) {
+			longest = i
+		}
+		if i == len(text) {
+			break
+		}
+		s = l.Text.Next(s, text[i])
+	}
+	if longest < 0 {
+		return text
+	}
+	return text[:longest]
 }
 
 // Check returns an error if tokens, with mask where they are not known, cannot be completed.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"unmask/constrain"
+	"unmask/grammar"
 	"unmask/internal/philox"
 	"unmask/model"
 	"unmask/param"
@@ -170,4 +171,20 @@ func (p *Pool) drawAgain(m *member, tokens []int32, again []int) error {
 func (m *member) endsAt(position int, ends []int32) bool {
 	return slices.Contains(ends, m.Tokens[position]) &&
 		(m.language == nil || position >= m.language.From)
+}
+
+// mustEnd reports whether the member's language has nothing but the end at a position. Everything
+// before it is open.
+func (m *member) mustEnd(position int) bool {
+	l := m.language
+	if l == nil || l.End() < 0 || position < l.From || position >= l.To {
+		return false
+	}
+	s := l.Start
+	for _, t := range m.Tokens[l.From:position] {
+		if s = l.Next(s, t); s < 0 {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(l.Out(s), func(e grammar.TokenEdge) bool { return e.To != l.End() })
 }

@@ -146,7 +146,8 @@ func (m *member) commit() {
 	m.finish()
 }
 
-// settle fills the rest of the sequence once everything before a token of task.ends is open.
+// settle fills the rest of the sequence once everything before a token of task.ends is open, or
+// before a position at which the language has nothing but such tokens.
 func (m *member) settle() {
 	if len(m.ends) == 0 {
 		return
@@ -154,6 +155,9 @@ func (m *member) settle() {
 	for i, p := range m.free {
 		switch t := m.Tokens[p]; {
 		case t == m.mask:
+			if m.mustEnd(p) {
+				m.fill(i, m.ends[0])
+			}
 			return
 		case m.endsAt(p, m.ends):
 			m.fill(i+1, t)

@@ -328,7 +328,7 @@ func (m *merger) result() (*Tokens, error) {
 			if accept[s] {
 				m.out[s] = append(m.out[s], TokenEdge{m.set(m.special(m.o.Ends)), end})
 			}
-			accept[s] = false
+			accept[s] = accept[s] && m.o.Cut
 		}
 		accept = append(accept, true)
 		m.out = append(m.out, []TokenEdge{{m.set(m.special(m.o.Fill)), end}})

@@ -19,6 +19,9 @@ var roles = []string{"system", "user", "assistant", "tool"}
 // maxMessages bounds a conversation.
 const maxMessages = 1024
 
+// chatNames are the fields of /v1/chat/completions that a request has by other names.
+var chatNames = map[string]string{"calls": "tools"}
+
 // chats reads POST /v1/chat/completions.
 func (s *Server) chats(r *http.Request, f *fields) (a query, st streaming) {
 	m := s.model(f, wantsText)
@@ -37,20 +40,23 @@ func (s *Server) chats(r *http.Request, f *fields) (a query, st streaming) {
 		f.fail(outOfRange("top_logprobs", set.top, "0, or logprobs true"))
 	}
 	textOnly(f, &set, m)
-	set.request.Tools = set.tools(f)
-	calls := set.request.Tools != nil
-	if st.form == "diffusing" && calls {
+	set.request.Tools = set.tools(f, m)
+	if st.form == "diffusing" && set.request.Calls != nil {
 		f.fail(bad("unsupported_parameter", "diffusing",
 			"diffusing is true with tools, want it left out"))
 	}
 	set.readLength(f)
 	set.request.Messages = encode(readMessages(f))
-	a.sequences = set.prepare(r.Context(), f, m, nil, nil, set.request)
+	a.sequences = set.prepare(r.Context(), f, m, chatNames, nil, set.request)
 	if f.fault != nil {
 		return a, st
 	}
 	form := answerForm(m, a.sequences[0])
-	form.Base, form.Stops, form.LogProbs, form.Calls = form.From, stops, logs, calls
+	form.Base, form.Stops, form.LogProbs = form.From, stops, logs
+	if set.request.Calls != nil {
+		calls, _ := m.chat.CallForm()
+		form.Calls = &calls
+	}
 	forms := slices.Repeat([]textForm{form}, set.n)
 	set.checkTop(f, "top_logprobs", a.sequences, m)
 	used := usage{Prompt: form.From}
@@ -116,6 +122,7 @@ func readMessage(f *fields, i int, raw json.RawMessage) (m message) {
 	}
 	o.neutral("name") // no template has a place for it
 	o.neutral("refusal")
+	o.neutral("parsed") // OpenAI's package sends back what it has read
 	o.neutral("function_call")
 	o.neutral("audio")
 	o.neutral("annotations", "[]")
@@ -234,8 +241,8 @@ func chatAnswer(made *call, forms []textForm, used usage) (*answer, *Fault) {
 		used.Completion += forms[i].count(&t)
 		choice := chatChoice{Index: i, Message: &chatMessage{Role: "assistant", Content: &t.text},
 			Finish: &t.finish, Choices: m.Choices}
-		if forms[i].Calls {
-			choice.call(made, choice.Message, t.text)
+		if forms[i].Calls != nil {
+			choice.calls(made, forms[i].Calls, t.text)
 		}
 		if forms[i].LogProbs {
 			choice.LogProbs = t.chatLogs()
@@ -247,30 +254,32 @@ func chatAnswer(made *call, forms []textForm, used usage) (*answer, *Fault) {
 	return &answer{body: encode(c), parts: used}, nil
 }
 
-// chatChunks makes the chunks of /v1/chat/completions. The first of each choice has the role, and
-// the last has its call.
+// chatChunks makes the chunks of /v1/chat/completions. The first of each choice has the role.
 type chatChunks struct {
 	of    []textForm
 	begun map[int]bool
-	calls map[int]string // the text of a call so far
+	calls map[int]*callStream
 }
 
 func (c *chatChunks) forms() []textForm { return c.of }
 
 func (c *chatChunks) chunk(w *call, p part) []byte {
 	out := w.chatCompletion("chat.completion.chunk")
-	choice := chatChoice{Index: p.choice, Delta: &chatMessage{Content: &p.text}}
-	if !c.begun[p.choice] {
-		c.begun[p.choice], choice.Delta.Role = true, "assistant"
-	}
+	choice := chatChoice{Index: p.choice, Delta: &chatMessage{Content: &p.text}, Choices: p.likely}
 	if p.finish != "" {
 		choice.Finish = &p.finish
 	}
-	if c.of[p.choice].Calls {
-		c.calls[p.choice] += p.text
-		if choice.Delta.Content = nil; p.finish != "" {
-			choice.callDelta(w, c.calls[p.choice])
+	if form := c.of[p.choice].Calls; form != nil {
+		if c.calls[p.choice] == nil {
+			c.calls[p.choice] = &callStream{}
 		}
+		c.calls[p.choice].take(w, form, &choice, p.text)
+		if d := choice.Delta; d.Content == nil && d.ToolCalls == nil && p.finish == "" && p.step == nil {
+			return nil
+		}
+	}
+	if !c.begun[p.choice] {
+		c.begun[p.choice], choice.Delta.Role = true, "assistant"
 	}
 	if p.logs != nil {
 		choice.LogProbs = p.logs.chatLogs()

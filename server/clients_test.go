@@ -44,6 +44,11 @@ var chatFamilies = map[string]chatFamily{
 	"dream": {"dream-tiny", "dream.json", "model.embed_tokens.weight", "lm_head.weight", 480, 480,
 		464, 462, "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n" +
 			"{% endfor %}<|im_start|>assistant\n", "<|endoftext|>"},
+	"caller": {"dream-tiny", "dream.json", "model.embed_tokens.weight", "lm_head.weight", 480, 480,
+		464, 462, "{% if tools %}{{ tools[0].function.name }}{% endif %}{% for m in messages %}" +
+			"<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls %}<tool_call>" +
+			"{{ c.function.name }} {{ c.function.arguments | tojson }}</tool_call>{% endfor %}<|im_end|>\n{% endfor %}" +
+			"{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}", "<|endoftext|>"},
 }
 
 // chatModel returns a model of random weights in a published format, with the vocabulary of its
@@ -123,7 +128,7 @@ func TestOpenAIPython(t *testing.T) {
 	for _, name := range []string{"demo", "demo-image"} {
 		require.NoError(t, s.Add(server.Model{Name: name, Model: loaded()[name]}))
 	}
-	for _, name := range []string{"llada", "dream"} {
+	for _, name := range []string{"llada", "dream", "caller"} {
 		require.NoError(t, s.Add(server.Model{Name: name, Model: chatModel(t, name)}))
 	}
 	h := httptest.NewServer(describedHandler(t, s.Handler()))
@@ -133,8 +138,8 @@ func TestOpenAIPython(t *testing.T) {
 	cmd.Env = append(cmd.Environ(), "UNMASK_KEY="+key)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	for _, name := range []string{"models", "completions", "chat", "structured", "images", "errors",
-		"cancel", "retries"} {
+	for _, name := range []string{"models", "completions", "chat", "structured", "tools", "images",
+		"errors", "cancel", "retries"} {
 		require.Contains(t, string(out), "ok "+name)
 	}
 }

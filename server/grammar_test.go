@@ -10,6 +10,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"unmask"
+	"unmask/constrain"
 	"unmask/server"
 )
 
@@ -51,7 +53,7 @@ func TestStructuredCompletions(t *testing.T) {
 	status, body := postText(t, h.URL+"/v1/completions",
 		`{"prompt": "Lily was a", "max_tokens": 8, "guided_choice": [" girl", " boy"]}`)
 	require.Equal(t, 200, status, body)
-	require.Regexp(t, `"text": ?" (girl|boy)[ \\n]*"`, body)
+	require.Regexp(t, `"text": ?" (girl|boy)"`, body)
 	var told struct {
 		Choices []struct {
 			Choices []struct {
@@ -120,5 +122,67 @@ func TestStructuredStreams(t *testing.T) {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(got))
 		require.NoError(t, err, "%s: %q", fields, got)
 		require.NoError(t, valid.Validate(value), "%s: %q", fields, got)
+	}
+}
+
+// Choices that differ in one token take one pass with every kind of published run, and their
+// probabilities, which a stream has too, are those by which they are drawn.
+func TestChoicesTakeOnePass(t *testing.T) {
+	const published = "model.embed_tokens.weight"
+	of := func(pack, embedding, head string) *unmask.Model {
+		return familyModel(t, pack, chatFamily{pack, "dream.json", embedding, head, 480, 480, 464, 462,
+			"{% for m in messages %}{{ m.content }}{% endfor %}", "<|endoftext|>"})
+	}
+	for name, m := range map[string]*unmask.Model{"demo": loaded()["demo"],
+		"llada": chatModel(t, "llada"), "dream": chatModel(t, "dream"),
+		"sdar":   of("sdar-tiny", published, "lm_head.weight"),
+		"fast":   of("fast-dllm-v2-tiny", published, ""),
+		"llada2": of("llada2-moe-tiny", "model.word_embeddings.weight", "lm_head.weight")} {
+		s, err := server.New(server.Options{})
+		require.NoError(t, err)
+		require.NoError(t, s.Add(server.Model{Name: name, Model: m}))
+		h := httptest.NewServer(s.Handler())
+		for from := range 4 { // of a block
+			body := `{"prompt": "a` + strings.Repeat(" b", from) + `", "max_tokens": 24, "seed": 3,
+				"guided_choice": ["a", "b", "c"]`
+			events := stream(t, h.URL+"/v1/completions", body+`, "stream": "events"}`)
+			require.Len(t, events, 3, "%s: start, one step, done", name)
+			var done, last struct {
+				Choices []struct {
+					Text    string
+					Choices []constrain.Choice
+				}
+			}
+			require.NoError(t, json.Unmarshal([]byte(events[2].data), &done))
+			require.Regexp(t, "^[abc]$", done.Choices[0].Text, name)
+			sum := 0.0
+			for _, c := range done.Choices[0].Choices {
+				sum += c.Probability
+			}
+			require.InDelta(t, 1, sum, 1e-9, name)
+			events = stream(t, h.URL+"/v1/completions", body+`, "stream": true}`)
+			require.NoError(t, json.Unmarshal([]byte(events[len(events)-2].data), &last))
+			require.Equal(t, done.Choices[0].Choices, last.Choices[0].Choices, name)
+		}
+		h.Close()
+		s.Close()
+	}
+}
+
+// Spaces that stand for a missing end are not sent, those of the grammar are, in streams too.
+func TestSpacesOfTheGrammar(t *testing.T) {
+	_, h := serving(t, server.Options{})
+	url := h.URL + "/v1/completions"
+	for regex, want := range map[string]string{`Lily\\.  \\n`: "Lily.  \n", `Lily\\.( a)?`: "Lily."} {
+		body := `{"prompt": "", "max_tokens": 16, "seed": 2, "sampler": "random", "steps": 8,
+			"ban": [" a"], "guided_regex": "` + regex + `"`
+		require.Equal(t, want, ask(t, url, body+`}`).Choices[0].Text)
+		got := ""
+		for _, e := range stream(t, url, body+`, "stream": true}`) {
+			if e.data != "[DONE]" {
+				got += read(t, []byte(e.data)).Choices[0].Text
+			}
+		}
+		require.Equal(t, want, got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"unmask/constrain"
 	"unmask/internal/jsonline"
 )
 
@@ -122,6 +123,8 @@ type infillChoice struct {
 	Text   string  `json:"text"`
 	Tokens []int32 `json:"tokens"`
 	Holes  []hole  `json:"holes"`
+	// of choice: each text with its probability
+	Choices []constrain.Choice `json:"choices,omitempty"`
 }
 
 // hole is a run of positions that were filled.
@@ -138,7 +141,8 @@ func infillAnswer(made *call, logs bool, used usage) (*answer, *Fault) {
 		Model: made.model.name, Fingerprint: made.model.fingerprint(), Usage: used, Unmask: made.info()}
 	for i, m := range made.Members {
 		pieces := made.model.Text.Pieces(m.Tokens)
-		c := infillChoice{Index: i, Text: strings.Join(pieces, ""), Tokens: m.Tokens, Holes: []hole{}}
+		c := infillChoice{Index: i, Text: strings.Join(pieces, ""), Tokens: m.Tokens, Holes: []hole{},
+			Choices: m.Choices}
 		for at := 0; at < len(m.Free); at++ {
 			if !m.Free[at] {
 				continue

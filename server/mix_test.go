@@ -198,9 +198,14 @@ const plainTemplate = "{% for m in messages %}The {{ m.role }}. {{ m.content }}\
 
 // chattingBy serves the demo's model with a chat template.
 func chattingBy(t testing.TB, template string) (*unmask.Model, string) {
+	return serveTemplate(t, demo.Text(), template)
+}
+
+// serveTemplate serves a model of the demo with a chat template.
+func serveTemplate(t testing.TB, of fs.FS, template string) (*unmask.Model, string) {
 	files := fstest.MapFS{"chat_template.jinja": {Data: []byte(template)}}
 	for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json"} {
-		data, err := fs.ReadFile(demo.Text(), name)
+		data, err := fs.ReadFile(of, name)
 		require.NoError(t, err)
 		files[name] = &fstest.MapFile{Data: data}
 	}

@@ -282,7 +282,7 @@ func (a *query) chunks() chunker {
 	case !ok:
 		return nil
 	case a.kind == "chat":
-		return &chatChunks{of: forms, begun: map[int]bool{}, calls: map[int]string{}}
+		return &chatChunks{of: forms, begun: map[int]bool{}, calls: map[int]*callStream{}}
 	}
 	return completionChunks(forms)
 }

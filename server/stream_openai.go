@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"unmask/constrain"
 	"unmask/generate"
 	"unmask/generate/traces"
 	"unmask/server/engine"
@@ -77,10 +78,13 @@ func (s *settling) delta(done bool) string {
 	pieces := f.tokens.Pieces(s.tokens[f.Base:settled])
 	given := strings.Join(pieces[from-f.Base:f.From-f.Base], "")
 	text := strings.Join(pieces[f.From-f.Base:], "")
-	if at := firstStop(text, f.Stops); at >= 0 {
+	if at := f.stop(text); at >= 0 {
 		text = text[:at]
 	} else {
 		text = text[:len(text)-heldBack(text, f.Stops)]
+		if f.language != nil && f.language.Text != nil { // they may stand for the missing end
+			text = strings.TrimRight(text, " \n")
+		}
 	}
 	for !utf8.ValidString(text) { // a stop that begins within a rune
 		text = text[:len(text)-1]
@@ -96,7 +100,7 @@ func (s *settling) delta(done bool) string {
 
 // chunker makes the chunks of one of OpenAI's streams.
 type chunker interface {
-	chunk(w *call, p part) []byte
+	chunk(w *call, p part) []byte        // nil: there is nothing to send
 	counted(w *call, used *usage) []byte // the chunk after all choices, with nothing but usage
 	forms() []textForm
 }
@@ -105,8 +109,9 @@ type chunker interface {
 type part struct {
 	choice int
 	text   string
-	finish string      // "" but for the choice's last chunk
-	logs   *textChoice // of the choice, in its last chunk, where they are asked for
+	finish string             // "" but for the choice's last chunk
+	logs   *textChoice        // of the choice, in its last chunk, where they are asked for
+	likely []constrain.Choice // of guided_choice, in its last chunk
 	step   *stepInfo
 	last   *lastChunk // nil but for the last chunk of all
 }
@@ -177,7 +182,10 @@ func (t *openAIText) step(e *engine.Event) error {
 	if p.text == "" && p.step == nil {
 		return nil
 	}
-	return t.send("", "", t.chunker.chunk(t.call, p))
+	if data := t.chunker.chunk(t.call, p); data != nil {
+		return t.send("", "", data)
+	}
+	return nil
 }
 
 // last sends a choice's last chunk, p with the rest of the text. The last choice waits for the
@@ -192,6 +200,7 @@ func (t *openAIText) last(p part) error {
 	if q.form.LogProbs {
 		p.logs = &whole
 	}
+	p.likely = t.call.Members[p.choice].Choices
 	if t.open--; t.open == 0 {
 		if err := t.call.Wait(t.ctx); err != nil {
 			return err
@@ -211,7 +220,7 @@ func (c completionChunks) forms() []textForm { return c }
 
 func (c completionChunks) chunk(w *call, p part) []byte {
 	out := w.completion()
-	choice := completionChoice{Index: p.choice, Text: p.text}
+	choice := completionChoice{Index: p.choice, Text: p.text, Choices: p.likely}
 	if p.finish != "" {
 		choice.Finish = &p.finish
 	}

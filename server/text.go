@@ -6,8 +6,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"unmask/constrain"
 	"unmask/generate"
 	"unmask/tokenizers"
+	"unmask/tokenizers/chat"
 )
 
 // textForm selects the part of a sequence that is the answer, and its end.
@@ -18,16 +20,17 @@ type textForm struct {
 	Ends     []int32  // tokens that end the text
 	Echo     int      // the answer's text begins here, with what was given; -1: at From
 	LogProbs bool
-	Calls    bool // the text is a call of a function
+	Calls    *chat.CallForm // how the text spells calls of functions, nil if it has none
 	tokens   tokenizers.Tokenizer
 	mask     int32
-	length   int // of the tokens at the start; 0: it does not change
+	language *constrain.Language // nil: any text
+	length   int                 // of the tokens at the start; 0: it does not change
 }
 
 // answerForm returns the form of an answer that fills the one hole of a sequence.
 func answerForm(m *servedModel, q generate.Request) textForm {
 	f := textForm{From: slices.Index(q.Known, m.spec.Mask), Ends: q.Ends, Echo: -1, tokens: m.Text,
-		mask: m.spec.Mask, length: len(q.Known)}
+		mask: m.spec.Mask, length: len(q.Known), language: q.Language}
 	f.To = f.From + m.spec.Masked(q.Known)
 	return f
 }
@@ -66,8 +69,10 @@ func (f *textForm) choice(tokens []int32, logP []float64, top [][]generate.Likel
 	pieces := f.tokens.Pieces(tokens[f.Base:limit])
 	given := strings.Join(pieces[from-f.Base:f.From-f.Base], "")
 	text := strings.Join(pieces[f.From-f.Base:to-f.Base], "")
-	if at := firstStop(text, f.Stops); at >= 0 {
+	if at := f.stop(text); at >= 0 {
 		text, finish = text[:at], "stop"
+	} else if f.language != nil {
+		text = f.language.Trim(text)
 	}
 	if f.Echo >= 0 && finish == "length" { // and what follows
 		text += strings.Join(pieces[to-f.Base:], "")
@@ -100,6 +105,14 @@ func (f *textForm) ending(tokens []int32, to int) int {
 		}
 	}
 	return -1
+}
+
+// stop returns where a text's first stop begins, -1 where there is none. Calls are not stopped.
+func (f *textForm) stop(text string) int {
+	if f.Calls != nil {
+		text, _ = f.Calls.Read(text)
+	}
+	return firstStop(text, f.Stops)
 }
 
 // firstStop returns where the first of some texts begins, -1 where there is none.

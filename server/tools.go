@@ -1,14 +1,16 @@
 package server
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
+	"unmask"
 	"unmask/param"
+	"unmask/tokenizers/chat"
 )
 
 // maxTools bounds the functions of a request.
@@ -17,54 +19,49 @@ const maxTools = 128
 // toolName is what OpenAI takes as a function's name.
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// tool is a function that an answer may call.
-type tool struct {
-	name       string
-	parameters json.RawMessage // JSON Schema of its arguments
-}
-
-// tools reads tools and tool_choice. If the answer is to be a call, it becomes the settings'
-// grammar, and the functions are returned as the chat template has them.
-func (s *settings) tools(f *fields) (given json.RawMessage) {
+// tools reads tools, tool_choice and parallel_tool_calls. If the answer may be a call, it becomes
+// the settings' grammar, and the functions are returned as the chat template has them.
+func (s *settings) tools(f *fields, m *servedModel) (given json.RawMessage) {
 	raw := f.value("tools")
 	list := readTools(f, raw)
-	choice := f.value("tool_choice")
-	f.neutral("parallel_tool_calls", "false") // an answer is one call
-	if f.fault != nil || string(choice) == `"none"` || len(list) == 0 && string(choice) == `"auto"` {
+	choice := string(f.value("tool_choice"))
+	if len(list) == 0 {
+		f.neutral("parallel_tool_calls", "false")
+		if choice != "" && choice != `"none"` && choice != `"auto"` {
+			f.fail(bad("unsupported_parameter", "tool_choice",
+				"tool_choice is %s without tools, want tools", cut(choice)))
+		}
 		return nil
 	}
-	const want = `"required", "none" or one function, as in {"type": "function", "function": ` +
-		`{"name": "f"}}`
-	switch {
-	case choice == nil && len(list) == 0:
+	calls := &unmask.Calls{Functions: list,
+		Several: !f.has("parallel_tool_calls") || f.flag("parallel_tool_calls")}
+	switch cmp.Or(choice, `"auto"`) {
+	case `"none"`:
 		return nil
-	case choice == nil:
-		f.fail(bad("unsupported_parameter", "tool_choice", "tool_choice is left out with tools, want %s",
-			want))
-	case len(list) == 0:
-		f.fail(bad("unsupported_parameter", "tool_choice", "tool_choice is %s without tools, want tools",
-			cut(string(choice))))
-	case string(choice) == `"required"`:
-	case choice[0] == '"':
-		f.fail(bad("unsupported_parameter", "tool_choice", "tool_choice is %s, want %s",
-			cut(string(choice)), want))
+	case `"required"`:
+	case `"auto"`:
+		if _, own := m.chat.CallForm(); !own {
+			f.fail(bad("unsupported_parameter", "tool_choice", `tool_choice is "auto", want "required", `+
+				`"none" or one function: the model's chat template has no place for functions and calls`))
+		}
+		calls.Text = true
 	default:
-		list = chosenTool(f, choice, list)
+		calls.Functions, calls.Several = chosenTool(f, json.RawMessage(choice), list), false
 	}
 	if f.fault != nil {
 		return nil
 	}
 	if !s.request.Grammar.IsZero() {
 		f.fail(bad("unsupported_parameter", "tool_choice",
-			"tool_choice asks for a call beside another grammar, want one of them"))
+			"tool_choice allows a call beside another grammar, want one of them"))
 		return nil
 	}
-	s.request.Grammar.Schema = callSchema(list)
+	s.request.Grammar.Calls = calls
 	return raw
 }
 
 // readTools reads the list of functions, nil where it is absent.
-func readTools(f *fields, raw json.RawMessage) (list []tool) {
+func readTools(f *fields, raw json.RawMessage) (list []unmask.Function) {
 	if raw == nil {
 		return nil
 	}
@@ -78,15 +75,17 @@ func readTools(f *fields, raw json.RawMessage) (list []tool) {
 			return nil
 		}
 		o := &fields{}
-		t := tool{}
+		t := unmask.Function{}
 		if json.Unmarshal(one, &o.object) != nil {
 			o.wrongType("function", one, "an object")
 		} else {
 			t = readTool(o)
 		}
-		if slices.ContainsFunc(list, func(other tool) bool { return other.name == t.name }) {
+		if slices.ContainsFunc(list, func(other unmask.Function) bool {
+			return other.Name == t.Name
+		}) {
 			o.fail(bad("out_of_range", "function", "function %s is there twice, want once",
-				param.Quote(t.name)))
+				param.Quote(t.Name)))
 		}
 		if fault := o.end(); fault != nil {
 			at := fmt.Sprintf("tools[%d]", i)
@@ -99,7 +98,7 @@ func readTools(f *fields, raw json.RawMessage) (list []tool) {
 	return list
 }
 
-func readTool(o *fields) (t tool) {
+func readTool(o *fields) (t unmask.Function) {
 	o.word("type", "function")
 	raw := o.value("function")
 	of := &fields{}
@@ -114,16 +113,16 @@ func readTool(o *fields) (t tool) {
 		o.wrongType("function", raw, "an object with a name")
 		return t
 	}
-	t.name = of.text("name")
-	if of.fault == nil && !toolName.MatchString(t.name) {
-		of.fail(outOfRange("name", param.Quote(t.name),
+	t.Name = of.text("name")
+	if of.fault == nil && !toolName.MatchString(t.Name) {
+		of.fail(outOfRange("name", param.Quote(t.Name),
 			"1 to 64 letters, digits, underscores and dashes"))
 	}
 	of.text("description")
 	of.flag("strict") // the arguments always follow the schema
-	t.parameters = json.RawMessage(`{"type":"object","additionalProperties":false}`)
+	t.Parameters = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	if schema := of.value("parameters"); schema != nil {
-		if t.parameters = schema; schema[0] != '{' {
+		if t.Parameters = schema; schema[0] != '{' {
 			of.wrongType("parameters", schema, "a JSON Schema")
 		}
 	}
@@ -134,7 +133,7 @@ func readTool(o *fields) (t tool) {
 }
 
 // chosenTool returns the function that an object in tool_choice names.
-func chosenTool(f *fields, raw json.RawMessage, list []tool) []tool {
+func chosenTool(f *fields, raw json.RawMessage, list []unmask.Function) []unmask.Function {
 	var choice struct {
 		Type     string
 		Function struct{ Name string }
@@ -144,70 +143,86 @@ func chosenTool(f *fields, raw json.RawMessage, list []tool) []tool {
 		return nil
 	}
 	for _, t := range list {
-		if t.name == choice.Function.Name {
-			return []tool{t}
+		if t.Name == choice.Function.Name {
+			return []unmask.Function{t}
 		}
 	}
 	f.fail(outOfRange("tool_choice", param.Quote(choice.Function.Name), "the name of one of tools"))
 	return nil
 }
 
-// callSchema returns the schema of a call of one of some functions: its name and its arguments.
-// References within the schema of a function's arguments go on to mean what they meant.
-func callSchema(list []tool) json.RawMessage {
-	var calls, definitions bytes.Buffer
-	for i, t := range list {
-		if i > 0 {
-			calls.WriteByte(',')
-			definitions.WriteByte(',')
-		}
-		at := "#/$defs/" + t.name
-		fmt.Fprintf(&calls, `{"type":"object","properties":{"name":{"const":%q},"arguments":`+
-			`{"$ref":%q}},"required":["name","arguments"],"additionalProperties":false}`, t.name, at)
-		var compact bytes.Buffer
-		_ = json.Compact(&compact, t.parameters) // it was decoded before
-		own := strings.NewReplacer(`"$ref":"#"`, `"$ref":"`+at+`"`, `"$ref":"#/`, `"$ref":"`+at+`/`)
-		fmt.Fprintf(&definitions, `%q:%s`, t.name, own.Replace(compact.String()))
-	}
-	return json.RawMessage(`{"anyOf":[` + calls.String() + `],"$defs":{` + definitions.String() + `}}`)
-}
-
-// toolCall is a call in an answer. Index is only in streams.
+// toolCall is a call in an answer. Index is only in streams, where the first part of a call has all
+// but the arguments, and the other parts have arguments alone.
 type toolCall struct {
 	Index    *int         `json:"index,omitempty"`
-	ID       string       `json:"id"`
-	Type     string       `json:"type"`
+	ID       string       `json:"id,omitempty"`
+	Type     string       `json:"type,omitempty"`
 	Function functionCall `json:"function"`
 }
 
 type functionCall struct {
-	Name      string `json:"name"`
+	Name      string `json:"name,omitempty"`
 	Arguments string `json:"arguments"` // JSON
 }
 
-// call makes a message the call that its text spells, and its finish tool_calls. A text that a stop
-// cut short stays as it is.
-func (c *chatChoice) call(made *call, message *chatMessage, text string) {
-	var spelt struct {
-		Name      string
-		Arguments json.RawMessage
-	}
-	if json.Unmarshal([]byte(text), &spelt) != nil {
-		return
-	}
+// newToolCall returns the call number k of a choice, without arguments.
+func newToolCall(made *call, choice, k int, name string) toolCall {
 	_, id, _ := strings.Cut(made.id(), "-")
-	finish := "tool_calls"
-	message.Content, c.Finish = nil, &finish
-	message.ToolCalls = []toolCall{{ID: fmt.Sprintf("call_%s_%d", id, c.Index), Type: "function",
-		Function: functionCall{spelt.Name, string(spelt.Arguments)}}}
+	return toolCall{ID: fmt.Sprintf("call_%s_%d_%d", id, choice, k), Type: "function",
+		Function: functionCall{Name: name}}
 }
 
-// callDelta makes the last chunk of a choice its call or, where there is none, its text.
-func (c *chatChoice) callDelta(made *call, text string) {
-	c.Delta.Content = &text
-	c.call(made, c.Delta, text)
-	for i := range c.Delta.ToolCalls {
-		c.Delta.ToolCalls[i].Index = &i
+// calls divides a finished text into the message's content and its calls.
+func (c *chatChoice) calls(made *call, form *chat.CallForm, text string) {
+	content, calls := form.Read(text)
+	if len(calls) == 0 {
+		return
+	}
+	if c.Message.Content = &content; content == "" {
+		c.Message.Content = nil
+	}
+	finish := "tool_calls"
+	c.Finish = &finish
+	for k, one := range calls {
+		of := newToolCall(made, c.Index, k, one.Name)
+		of.Function.Arguments = one.Arguments
+		c.Message.ToolCalls = append(c.Message.ToolCalls, of)
+	}
+}
+
+// callStream is what a stream has sent of a choice that may have calls.
+type callStream struct {
+	text      string // that has settled
+	content   int    // bytes that were sent
+	arguments []int  // of each call, bytes that were sent
+}
+
+// take adds settled text to a stream and sets the delta of a choice to what is new.
+func (s *callStream) take(made *call, form *chat.CallForm, c *chatChoice, more string) {
+	s.text += more
+	content, calls := form.Read(s.text)
+	if c.Finish == nil && len(calls) == 0 {
+		content = content[:len(content)-heldBack(content, []string{form.First})]
+	}
+	if c.Delta.Content = nil; len(content) > s.content {
+		fresh := content[s.content:]
+		c.Delta.Content, s.content = &fresh, len(content)
+	}
+	for k, one := range calls {
+		part := toolCall{}
+		if k == len(s.arguments) {
+			part = newToolCall(made, c.Index, k, one.Name)
+			s.arguments = append(s.arguments, 0)
+		} else if len(one.Arguments) == s.arguments[k] {
+			continue
+		}
+		part.Index = &k
+		part.Function.Arguments = one.Arguments[s.arguments[k]:]
+		s.arguments[k] = len(one.Arguments)
+		c.Delta.ToolCalls = append(c.Delta.ToolCalls, part)
+	}
+	if finish := "tool_calls"; c.Finish != nil && len(calls) > 0 {
+		c.Finish = &finish
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"unmask/demo"
 )
 
 // twoTools are functions of which one's schema refers to itself.
@@ -36,7 +38,7 @@ type called struct {
 func TestToolCalls(t *testing.T) {
 	_, url := chattingBy(t, "{% if tools %}{{ tools | length }} toys. {% endif %}"+plainTemplate)
 	body := `{"messages": [{"role": "user", "content": "Where is it?"}], "max_tokens": 48, "n": 4,
-		"tools": ` + twoTools + `, "tool_choice": `
+		"sampler": "moment", "steps": 16, "tools": ` + twoTools + `, "tool_choice": `
 	prompts := map[string]int{}
 	for choice, names := range map[string]string{`"required"`: "find|wait",
 		`{"type": "function", "function": {"name": "find"}}`: "find",
@@ -73,35 +75,112 @@ func TestToolCalls(t *testing.T) {
 	require.Less(t, a.Usage.Prompt, prompts["tools"])
 }
 
-func TestToolCallStreams(t *testing.T) {
-	_, url := chatting(t)
-	body := `{"messages": [{"role": "user", "content": "Where is it?"}], "max_tokens": 48, "n": 2,
-		"seed": 5, "tool_choice": "required", "tools": ` + twoTools
-	_, text := postText(t, url, body+`}`)
-	var whole called
-	require.NoError(t, json.Unmarshal([]byte(text), &whole))
-	for _, more := range []string{`, "stream": true}`,
-		`, "stream": true, "stream_options": {"include_steps": true}}`} {
-		events := stream(t, url, body+more)
-		require.Equal(t, "[DONE]", events[len(events)-1].data)
-		found := 0
-		for _, e := range events[:len(events)-1] {
-			var part called
-			require.NoError(t, json.Unmarshal([]byte(e.data), &part))
-			c := part.Choices[0]
-			require.Nil(t, c.Delta.Content)
-			if c.Finish == "" {
-				require.Empty(t, c.Delta.ToolCalls)
-				continue
-			}
-			require.Equal(t, "tool_calls", c.Finish)
-			require.Equal(t, 0, *c.Delta.ToolCalls[0].Index)
-			want := whole.Choices[c.Index]
-			require.Equal(t, want.Message.ToolCalls[0].Function, c.Delta.ToolCalls[0].Function)
-			found++
-		}
-		require.Equal(t, 2, found)
+// spelling is a chat template that shows functions and spells calls, and its model's own marks.
+const spelling = `{% if tools %}{{ tools | length }} toys. {% endif %}{% for m in messages %}` +
+	`{% if m.role == 'assistant' %}<|assistant|>{{ m.content }}{% for c in m.tool_calls %}` +
+	`{"{{ c.function.name }}": {{ c.function.arguments | tojson }}}{{ '\n' }}{% endfor %}<|end|>` +
+	`{% else %}<|user|>{{ m.content }}{% endif %}{% endfor %}` +
+	`{% if add_generation_prompt %}<|assistant|>{% endif %}`
+
+// answering returns the demo that answers, with a template that spells calls.
+func answering(t *testing.T) string {
+	_, url := serveTemplate(t, demo.Chat(), spelling)
+	return url
+}
+
+// Where the template spells calls, the model chooses between text and calls, of which there may be
+// several.
+func TestToolChoiceAuto(t *testing.T) {
+	url := answering(t)
+	body := `{"messages": [{"role": "user", "content": "Tell me about Lily."}], "max_tokens": 64,
+		"seed": 4, "n": 3, "sampler": "moment", "steps": 16, "tools": ` + twoTools
+	var a called
+	status, text := postText(t, url, body+`}`)
+	require.Equal(t, 200, status, text)
+	require.NoError(t, json.Unmarshal([]byte(text), &a))
+	for _, c := range a.Choices { // these answers are stories
+		require.Empty(t, c.Message.ToolCalls)
+		require.NotNil(t, c.Message.Content)
+		require.NotContains(t, *c.Message.Content, `{"`)
 	}
+	const likely = `, "bias": ["{\"=400"]` // what a call begins with is all but certain
+	many := 0
+	for more, most := range map[string]int{``: 64, `, "parallel_tool_calls": false`: 1,
+		`, "tool_choice": "required"`:                                         64,
+		`, "tool_choice": {"type": "function", "function": {"name": "find"}}`: 1} {
+		status, text = postText(t, url, body+likely+more+`}`)
+		require.Equal(t, 200, status, text)
+		a = called{}
+		require.NoError(t, json.Unmarshal([]byte(text), &a))
+		for _, c := range a.Choices {
+			calls := c.Message.ToolCalls
+			require.Equal(t, "tool_calls", c.Finish, text)
+			require.LessOrEqual(t, len(calls), most)
+			many = max(many, len(calls))
+			for _, call := range calls {
+				if call.Function.Name == "find" {
+					require.Regexp(t, `^\{"toy": "(ball|doll)"\}$`, call.Function.Arguments)
+				} else {
+					require.Equal(t, "wait{}", call.Function.Name+call.Function.Arguments)
+				}
+			}
+		}
+	}
+	require.Greater(t, many, 1)
+}
+
+// The parts of a stream together are the answer, and come as the call settles.
+func TestToolCallStreams(t *testing.T) {
+	url := answering(t)
+	body := `{"messages": [{"role": "user", "content": "Where is it?"}], "max_tokens": 64, "n": 2,
+		"seed": 5, "sampler": "random", "steps": 32, "tools": ` + twoTools
+	parts := 0
+	for _, choice := range []string{`, "tool_choice": "required"`, `, "bias": ["{\"=400"]`, ``} {
+		_, text := postText(t, url, body+choice+`}`)
+		var whole called
+		require.NoError(t, json.Unmarshal([]byte(text), &whole))
+		for _, more := range []string{`, "stream": true}`,
+			`, "stream": true, "stream_options": {"include_steps": true}}`} {
+			events := stream(t, url, body+choice+more)
+			require.Equal(t, "[DONE]", events[len(events)-1].data)
+			got := make([]called, 2)
+			content := make([]string, 2)
+			for _, e := range events[:len(events)-1] {
+				var part called
+				require.NoError(t, json.Unmarshal([]byte(e.data), &part))
+				c := part.Choices[0]
+				if c.Delta.Content != nil {
+					content[c.Index] += *c.Delta.Content
+				}
+				of := &got[c.Index]
+				if of.Choices == nil {
+					of.Choices = part.Choices
+					of.Choices[0].Message.ToolCalls = nil
+				}
+				sum := &of.Choices[0]
+				for _, one := range c.Delta.ToolCalls {
+					if parts++; one.ID != "" {
+						require.Len(t, sum.Message.ToolCalls, *one.Index)
+						one.Index = nil
+						sum.Message.ToolCalls = append(sum.Message.ToolCalls, one)
+						continue
+					}
+					sum.Message.ToolCalls[*one.Index].Function.Arguments += one.Function.Arguments
+				}
+				sum.Finish = c.Finish
+			}
+			for i, want := range whole.Choices {
+				require.Equal(t, want.Message.ToolCalls, got[i].Choices[0].Message.ToolCalls)
+				require.Equal(t, want.Finish, got[i].Choices[0].Finish)
+				if want.Message.Content != nil {
+					require.Equal(t, *want.Message.Content, content[i])
+				} else {
+					require.Empty(t, content[i])
+				}
+			}
+		}
+	}
+	require.Greater(t, parts, 12, "calls come in parts")
 }
 
 func TestBadTools(t *testing.T) {
@@ -109,9 +188,11 @@ func TestBadTools(t *testing.T) {
 	one := `{"type":"function","function":{"name":"f"}}`
 	for _, c := range []struct{ fields, code, param, message string }{
 		{`"tools":[` + one + `]`, "unsupported_parameter", "tool_choice",
-			`tool_choice is left out with tools, want "required", "none" or one function`},
+			"the model's chat template has no place for functions and calls"},
 		{`"tool_choice":"auto","tools":[` + one + `]`, "unsupported_parameter", "tool_choice",
-			`tool_choice is "auto", want "required"`},
+			`tool_choice is "auto", want "required", "none" or one function`},
+		{`"tool_choice":"required","parallel_tool_calls":3,"tools":[` + one + `]`, "wrong_type",
+			"parallel_tool_calls", "parallel_tool_calls is 3, want true or false"},
 		{`"tool_choice":"required"`, "unsupported_parameter", "tool_choice", "without tools"},
 		{`"tool_choice":{"type":"function","function":{"name":"g"}},"tools":[` + one + `]`,
 			"out_of_range", "tool_choice", `tool_choice is "g", want the name of one of tools`},
@@ -128,7 +209,7 @@ func TestBadTools(t *testing.T) {
 		{`"tool_choice":"required","stream":true,"diffusing":true,"tools":[` + one + `]`,
 			"unsupported_parameter", "diffusing", "with tools"},
 		{`"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":
-			{"unevaluatedItems":false}}}]`, "out_of_range", "schema", "unevaluatedItems at #/$defs/f"},
+			{"unevaluatedItems":false}}}]`, "out_of_range", "tools", "tools is f's unevaluatedItems at #"},
 		{`"tool_choice":"required","max_tokens":2,"tools":[` + one + `]`, "out_of_range", "length",
 			"tokens to fill, want"},
 	} {

@@ -174,10 +174,12 @@ func (j *Job) shown(s Sample) []int32 {
 	for _, end := range j.ends {
 		tokens = unmask.Cut(tokens, max(0, made), end)
 	}
-	if !j.request.Grammar.IsZero() && len(j.ends) == 0 { // spaces stand for the missing end
-		for n := len(tokens) - 1; n > made && made >= 0 && s.Opening.Steps[n] > 0 &&
-			strings.TrimSpace(j.Model.Text.Decode(tokens[n:])) == ""; n-- {
-			tokens = tokens[:n]
+	if l := j.Requests.At(s.Index).Language; l != nil {
+		pieces := j.Model.Text.Pieces(tokens[l.From:])
+		text := strings.Join(pieces, "")
+		extra := len(text) - len(l.Trim(text))
+		for n := len(pieces) - 1; n >= 0 && len(pieces[n]) <= extra; n-- {
+			tokens, extra = tokens[:l.From+n], extra-len(pieces[n])
 		}
 	}
 	return tokens

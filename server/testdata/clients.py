@@ -19,7 +19,7 @@ client = openai.OpenAI(base_url=url + "/v1", api_key=os.environ["UNMASK_KEY"], m
 
 def models():
     names = [m.id for m in client.models.list()]
-    assert names == ["demo", "demo-image", "llada", "dream"], names
+    assert names == ["demo", "demo-image", "llada", "dream", "caller"], names
     one = client.models.retrieve("llada")
     assert one.model_extra["unmask"]["chat"] is True, one
 
@@ -129,9 +129,41 @@ def structured():
             assert "chat template leaves them out" in e.message, e
         try:
             client.chat.completions.create(tools=tools, **args)
-            raise AssertionError("tools are taken without tool_choice")
+            raise AssertionError("a model whose template leaves functions out chooses between text and calls")
         except openai.BadRequestError as e:
             assert e.code == "unsupported_parameter" and e.param == "tool_choice", e
+
+
+def tools():
+    """A model whose template spells calls: text or calls as it chooses, several of them, in parts as they settle."""
+    args = dict(model="caller", seed=3, max_tokens=160, messages=[{"role": "user", "content": "hello world"}],
+                tools=[openai.pydantic_function_tool(Child), openai.pydantic_function_tool(Toy)])
+    likely = {"bias": ["<tool_call>=400"], "steps": 160, "sampler": "random"}
+    for more in ({"tool_choice": "required"}, {"extra_body": likely}, {"tool_choice": "auto", "extra_body": likely},
+                 {"tool_choice": "required", "parallel_tool_calls": False, "extra_body": likely}, {"tool_choice": "auto"}):
+        try:
+            a = client.chat.completions.parse(**args, **more)
+        except openai.LengthFinishReasonError as e:
+            assert more == {"tool_choice": "auto"}, e  # a text that fills its room
+            continue
+        message, finish = a.choices[0].message, a.choices[0].finish_reason
+        calls = message.tool_calls or []
+        assert (finish == "tool_calls") == bool(calls) and (calls or more == {"tool_choice": "auto"}), a
+        if "parallel_tool_calls" in more:
+            assert len(calls) == 1, a
+        parts = 0
+        with client.chat.completions.stream(**args, **more) as stream:
+            for event in stream:
+                parts += event.type == "tool_calls.function.arguments.delta"
+            streamed = stream.get_final_completion().choices[0].message
+        assert (streamed.content or "") == (message.content or ""), (streamed, message)
+        assert [c.function for c in streamed.tool_calls or []] == [c.function for c in calls], (streamed, message)
+        assert all(isinstance(c.function.parsed_arguments, (Child, Toy)) for c in calls), a
+        if "extra_body" in more:
+            assert parts > len(calls), (parts, calls)
+        results = [{"role": "tool", "tool_call_id": c.id, "content": "done"} for c in calls]
+        if calls:
+            client.chat.completions.create(**{**args, "max_tokens": 8, "tool_choice": "none", "messages": args["messages"] + [message, *results]})
 
 
 def png(side, white):
@@ -231,6 +263,6 @@ def retries():
     busy.close()
 
 
-for case in (models, completions, chat, structured, images, errors, cancel, retries):
+for case in (models, completions, chat, structured, tools, images, errors, cancel, retries):
     case()
     print("ok", case.__name__)
