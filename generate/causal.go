@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -35,38 +36,42 @@ type causalwork struct {
 
 // newCausalwork returns the causalwork of a recipe with Reuse Causal.
 func newCausalwork(spec model.Spec, r Recipe, l layout) *causalwork {
-	k := &causalwork{kind: spec.Causal, block: r.BlockSize, origin: len(l.start)}
+	k := &causalwork{kind: spec.Causal, origin: len(l.start)}
 	if len(l.free) > 0 {
 		k.origin = l.free[0]
 	}
-	if w, ok := samplers.As[samplers.Windowed](r.Sampler); ok {
-		k.window, k.block = true, w.Positions()
-	}
-	if k.block == 0 {
-		k.block = max(spec.Block, 1)
-	}
-	if k.block == 1 && k.kind == model.MasksLast {
-		k.block = defaultWindow
-	}
+	k.block, k.window = r.causalBlock(spec)
 	return k
+}
+
+// causalBlock returns the positions of a block, or of the sampler's window.
+func (r Recipe) causalBlock(spec model.Spec) (block int, window bool) {
+	if w, ok := samplers.As[samplers.Windowed](r.Sampler); ok {
+		return w.Positions(), true
+	}
+	if block = cmp.Or(r.BlockSize, max(spec.Block, 1)); block == 1 && spec.Causal == model.MasksLast {
+		block = defaultWindow
+	}
+	return block, false
 }
 
 // defaultWindow is the number of masks that WeDLM's own program appends.
 const defaultWindow = 16
 
 // beyond returns the number of masked positions that the loop keeps after the end of a sequence:
-// drafts and windows reach over it, and what opens there is dropped.
+// drafts, windows and the last block of a NextToken model reach over it, and what opens there is
+// dropped. It is below samplers.MaxDraft.
 func (r Recipe) beyond(spec model.Spec, length int) int {
-	n := 0
-	if s, ok := samplers.As[samplers.Speculator](r.Sampler); ok {
-		_, n, _, _ = s.Drafts()
-	} else if w, ok := samplers.As[samplers.Windowed](r.Sampler); ok {
-		n = w.Positions()
-	}
-	if r.Reuse != Causal || n == 0 {
+	if r.Reuse != Causal {
 		return 0
 	}
-	return min(n-1, samplers.MaxDraft, spec.Length()-length)
+	n, window := r.causalBlock(spec)
+	if s, ok := samplers.As[samplers.Speculator](r.Sampler); ok {
+		_, n, _, _ = s.Drafts()
+	} else if !window && spec.Causal != model.NextToken {
+		return 0
+	}
+	return min(n-1, spec.Length()-length)
 }
 
 // causalLoop opens block after block.
@@ -117,7 +122,7 @@ func (m *member) commitTo(at int) span {
 
 func (c *causalLoop) next() span {
 	c.recheck()
-	first, shown := c.firstMask(), len(c.Sequence.Tokens)
+	first := c.firstMask()
 	c.again = false
 	switch {
 	case c.kind == model.MasksLast && c.window:
@@ -130,7 +135,7 @@ func (c *causalLoop) next() span {
 		end := min(first+c.block, len(c.Tokens))
 		return c.over(first, end, end)
 	case first >= c.to || first < c.from:
-		c.from, c.to, c.n, c.masks = first, min(first+c.block, shown), 0, 0
+		c.from, c.to, c.n, c.masks = first, min(first+c.block, len(c.Tokens)), 0, 0
 		if c.kind == model.NextToken && first > 0 {
 			return c.commitTo(first)
 		}
@@ -209,7 +214,7 @@ func (r Recipe) checkCausal(d model.Denoiser) error {
 			Reason: param.Unsupported}
 	}
 	_, speculates := samplers.As[samplers.Speculator](r.Sampler)
-	_, windowed := samplers.As[samplers.Windowed](r.Sampler)
+	block, windowed := r.causalBlock(d.Spec())
 	refused := func(want string) error {
 		return &param.Error{Name: "sampler", Found: samplers.Text(r.Sampler),
 			Want: want + " with reuse causal", Reason: param.NoEffect}
@@ -217,6 +222,9 @@ func (r Recipe) checkCausal(d model.Denoiser) error {
 	switch {
 	case kind == model.NextToken && d.Spec().Block == 1 && (speculates || r.BlockSize != 1):
 		return refused("one for left-to-right decoding, with block-size 1, as the model was trained,")
+	case kind == model.NextToken && !speculates && block > samplers.MaxDraft:
+		return &param.Error{Name: "block-size", Found: fmt.Sprint(block),
+			Want: fmt.Sprintf("1 to %d with reuse causal", samplers.MaxDraft)}
 	case r.Cache > 0:
 		return &param.Error{Name: "cache", Found: fmt.Sprint(r.Cache), Want: "0 with reuse causal",
 			Reason: param.NoEffect}

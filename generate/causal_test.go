@@ -145,6 +145,13 @@ func TestCausalLoops(t *testing.T) {
 					}
 					require.Equal(t, want[:len(want)-1], got[:len(got)-1], "tokens of each block")
 				}
+				if about.Loop == "diffusion_generate" && about.Stop == nil { // whole blocks, then a cut
+					for n := about.New - 1; n > about.New-about.Block; n-- {
+						o.Tokens = o.Tokens[:len(prompt)+n]
+						got, _ := text(t, d, about.recipe(), o)
+						require.Equal(t, want[:len(prompt)+n], got, "a reply of %d tokens", n)
+					}
+				}
 			})
 		}
 	}
@@ -301,6 +308,7 @@ func TestCausalRefusals(t *testing.T) {
 		{wedlm, "self-speculation reuse=causal", "sampler is self-speculation, want one that does not draft"},
 		{nemotron, "wedlm reuse=causal", "sampler is wedlm, want one without a window"},
 		{wedlm, "wedlm reuse=causal block-size=4", "block-size is 4, want 0: the sampler has its own"},
+		{nemotron, "confidence reuse=causal block-size=65", "block-size is 65, want 1 to 64"},
 		{nemotron, "hybrid reuse=causal cache=1", "cache is 1, want 0 with reuse causal"},
 		{nemotron, "hybrid reuse=causal guidance=2", "guidance is 2, want 0 with reuse causal"},
 		{nemotron, "semi-ar reuse=causal", "sampler is semi-ar, want one without blocks"},
