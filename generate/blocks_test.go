@@ -200,3 +200,31 @@ func TestBlocksLookAhead(t *testing.T) {
 	require.Equal(t, 6, steps)
 	require.NotContains(t, q.Tokens, d.Spec().Mask)
 }
+
+// LLaDA2.1's run takes a temperature: near 0 it is the run without, above it draws, also where
+// tokens are replaced, and each seed has a text of its own.
+func TestEditAtATemperature(t *testing.T) {
+	d := pack(t, "llada2-moe-tiny")
+	run := func(temperature string, seed uint64) (tokens []int32, replaced int) {
+		base := recipe(t, "edit(theta=0.05,edit=0.03,post=4) reuse=blocks")
+		r, err := generate.Overrides{"temperature": temperature}.Over(base)
+		require.NoError(t, err)
+		o := generate.Options{Length: 40, Seed: seed}.With(r)
+		for step, err := range generate.Run(t.Context(), d, o) {
+			require.NoError(t, err)
+			q := step.Sequences[0]
+			tokens, replaced = slices.Clone(q.Tokens), replaced+len(q.Replaced)
+		}
+		return tokens, replaced
+	}
+	greedy, _ := run("0", 1)
+	cold, _ := run("0.001", 1)
+	require.Equal(t, greedy, cold)
+	first, replaced := run("1", 1)
+	again, _ := run("1", 1)
+	other, _ := run("1", 2)
+	require.Positive(t, replaced)
+	require.Equal(t, first, again)
+	require.NotEqual(t, first, greedy)
+	require.NotEqual(t, first, other)
+}

@@ -224,7 +224,7 @@ func (h *headWork) show(v *samplers.View, m *member) {
 	open, openEnd := m.step.openAt, m.step.openAt+len(m.step.open)
 	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.Token, v.LogP, v.LogSum = nil, nil, nil, nil, nil,
 		nil, nil, nil
-	v.OpenLogP, v.OpenP1, v.OpenArg, v.OpenToken = nil, nil, nil, nil
+	v.OpenLogP, v.OpenP1, v.OpenArg, v.OpenToken, v.OpenTokenLogP = nil, nil, nil, nil, nil
 	if need.Beta != 0 {
 		v.LogMoment = h.stats.LogMoment[at:end]
 	}
@@ -247,7 +247,7 @@ func (h *headWork) show(v *samplers.View, m *member) {
 		v.OpenP1, v.OpenArg = h.open.P1[open:openEnd], h.open.Arg[open:openEnd]
 	}
 	if need.OpenDraw {
-		v.OpenToken = h.openDraw.Token[open:openEnd]
+		v.OpenToken, v.OpenTokenLogP = h.openDraw.Token[open:openEnd], h.openDraw.LogP[open:openEnd]
 	}
 }
 

@@ -55,6 +55,7 @@ var poolRules = []string{"hybrid", "halton", "moment", "maskgit", "vanilla", "ma
 
 // blockRules are for models with blocks beside those.
 var blockRules = []string{"dynamic(theta=0.05)", "edit(theta=0.05,edit=0.02,post=3)",
+	"edit(theta=0.05,edit=0.01,post=3,temperature=1)",
 	"fast-dllm-v2(theta=0.05,small=2,block=8)", "fast-dllm-v2(theta=0.05,small=4,block=8,cache=1)",
 	"low-confidence", "greedy(threshold(theta=0.05))"}
 

@@ -1,16 +1,23 @@
 package samplers
 
-import "unmask/param"
+import (
+	"math"
+
+	"unmask/param"
+)
 
 // Edit is LLaDA2.1's sampler (Bie et al. 2026, "LLaDA2.1"; the loop as in dLLM). Every step opens
 // all tokens that are more probable than Theta, at least the most probable one. It also replaces
 // every token that it opened earlier by the most probable one, if that is more probable than Edit.
 // A block ends when nothing is masked and nothing changes, or Post steps after its last mask. In a
-// run without blocks (generate.Blocks) nothing is replaced.
+// run without blocks (generate.Blocks) nothing is replaced. With a temperature tokens are drawn, at
+// masked and at open positions, and their own probabilities count (BlockRefinementScheduler of
+// diffusers).
 type Edit struct {
-	Theta float64 // 0 means 0.9
-	Edit  float64 // 0 means 0.9; the authors' speed mode has 0 to 0.5
-	Post  int     // 0 means 16
+	Theta       float64 // 0 means 0.9
+	Edit        float64 // 0 means 0.9; the authors' speed mode has 0 to 0.5
+	Post        int     // 0 means 16
+	Temperature float64 // of the tokens; 0: the most probable
 }
 
 var editRule = Rule[Edit]{
@@ -24,6 +31,7 @@ var editRule = Rule[Edit]{
 		Whole(func(e *Edit) *int { return &e.Post },
 			param.Param{Name: "post", Min: 1, Max: 1 << 10, Default: "16",
 				Help: "steps of a block after its last mask, at most"}),
+		Number(func(e *Edit) *float64 { return &e.Temperature }, tokenTemperature),
 	},
 }
 
@@ -41,25 +49,36 @@ func (Edit) Plan(_, free int) (int, error) { return free, nil }
 // SelfPaced marks that the number of steps and the schedule have no effect.
 func (Edit) SelfPaced() {}
 
-// Needs the most probable tokens at masked and open positions.
-func (Edit) Needs(int, int) Need { return Need{Top: true, OpenTop: true} }
+// Needs a token at every masked and open position.
+func (e Edit) Needs(int, int) Need {
+	need := needTokens(e.Temperature)
+	need.OpenTop, need.OpenDraw = need.Top, need.Draw
+	return need
+}
 
 // Choose opens and replaces tokens.
 func (e Edit) Choose(v *View) (Opening, error) {
-	c := v.candidates(0)
+	c := v.candidates(e.Temperature)
 	o := c.open(c.above(orDefault(e.Theta, 0.9), min(1, len(v.Masked))))
 	o.Replace, o.Replacement = v.Ints(len(v.Open))[:0], v.Tokens32(len(v.Open))[:0]
 	for i, p := range v.Open {
-		if v.OpenP1[i] > orDefault(e.Edit, 0.9) && v.OpenArg[i] != v.Tokens[p] {
-			o.Replace, o.Replacement = append(o.Replace, p), append(o.Replacement, v.OpenArg[i])
+		token, sure := int32(0), 0.0
+		if e.Temperature == 0 {
+			token, sure = v.OpenArg[i], v.OpenP1[i]
+		} else {
+			token, sure = v.OpenToken[i], math.Exp(v.OpenTokenLogP[i])
+		}
+		if sure > orDefault(e.Edit, 0.9) && token != v.Tokens[p] {
+			o.Replace, o.Replacement = append(o.Replace, p), append(o.Replacement, token)
 		}
 	}
 	return o, nil
 }
 
-// Tempered refuses every temperature but 0.
+// Tempered draws from the tempered marginals and compares their probabilities with Theta and Edit.
 func (e Edit) Tempered(temperature float64) (any, float64, error) {
-	return onlyAt0(e, "edit", temperature)
+	marginals, err := drawTempered(&e.Temperature, temperature, "edit")
+	return e, marginals, err
 }
 
 // Uncached returns why there can be no second stage.

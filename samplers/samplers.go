@@ -31,7 +31,7 @@ type Need struct {
 	Logits   bool    // View.Visit may be called
 	Open     bool    // View.OpenLogP, for a Remasker
 	OpenTop  bool    // View.OpenP1 and OpenArg, for an Editor or a Remasker
-	OpenDraw bool    // View.OpenToken, for a Remasker: a token drawn from p^Power
+	OpenDraw bool    // View.OpenToken, for an Editor or a Remasker: a token drawn from p^Power
 }
 
 // View is one sequence before a step. It and its slices are valid only during the call and must not
@@ -61,6 +61,8 @@ type View struct {
 	OpenP1    []float64 // [open] the largest probability
 	OpenArg   []int32   // [open] the most probable token
 	OpenToken []int32   // [open] a token drawn from p^Power
+
+	OpenTokenLogP []float64 // [open] log p of OpenToken, nats
 
 	// Visit calls visit once per position with its raw logits [Outcomes or more], outcomes first,
 	// perhaps concurrently; i is an index into positions. visit may change the logits.

@@ -73,15 +73,6 @@ func MostProbable(s Sampler) bool {
 	return err != nil || !Equal(above, s)
 }
 
-// onlyAt0 is the Tempered of rules that have no other temperature.
-func onlyAt0(rule any, name string, temperature float64) (any, float64, error) {
-	if temperature == 0 {
-		return rule, 1, nil
-	}
-	return nil, 0, refuseTemperature(temperature, "0: sampler "+name+
-		" takes the most probable tokens")
-}
-
 // never0 is the Tempered of rules that draw tokens from logits themselves.
 func never0(rule any, name string, temperature float64) (any, float64, error) {
 	if temperature > 0 {
