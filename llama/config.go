@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"unmask/model"
 	"unmask/weights"
@@ -51,9 +52,10 @@ const (
 
 // file is a config.json whose values are read by key. It keeps the first error.
 type file struct {
-	name   string // name of the model
-	path   string // of the file, for errors; "": config.json
-	values map[string]json.RawMessage
+	name   string                     // name of the model
+	path   string                     // of the file, for errors; "": config.json
+	values map[string]json.RawMessage // generation_config.json's too, where config.json has none
+	more   map[string]json.RawMessage // generation_config.json's
 	err    error
 }
 
@@ -155,6 +157,23 @@ func (f *file) ids(key string, rows int) []int32 {
 	return list
 }
 
+// ends reads the tokens that end a text: those of config.json, and then those that
+// generation_config.json adds.
+func (f *file) ends(rows int) []int32 {
+	const key = "eos_token_id"
+	more := &file{path: "generation_config.json", values: f.more}
+	ends := f.ids(key, rows)
+	for _, id := range more.ids(key, rows) {
+		if !slices.Contains(ends, id) {
+			ends = append(ends, id)
+		}
+	}
+	if f.err == nil {
+		f.err = more.err
+	}
+	return ends
+}
+
 // open decodes config.json and adds generation_config.json.
 func open(src *model.Source) *file {
 	f := &file{name: src.Name, values: map[string]json.RawMessage{}}
@@ -162,10 +181,9 @@ func open(src *model.Source) *file {
 		return f
 	}
 	if src.Files != nil {
-		var more map[string]json.RawMessage
 		data, err := model.ReadFile(src.Files, "generation_config.json", 1<<20)
-		if err == nil && json.Unmarshal(data, &more) == nil {
-			for key, v := range more {
+		if err == nil && json.Unmarshal(data, &f.more) == nil {
+			for key, v := range f.more {
 				if !f.has(key) {
 					f.values[key] = v
 				}
@@ -218,7 +236,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 		c = f.qwen(src.Set, kind)
 	}
 	c.Mask = f.mask(src, c)
-	c.EOS = f.ids("eos_token_id", c.Vocab)
+	c.EOS = f.ends(c.Vocab)
 	if c.Growth = f.growth(src, c); c.Growth != nil {
 		c.Before, c.After = f.begin(src, c), []int32{c.Growth.Delete}
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -172,6 +173,22 @@ func TestFamilies(t *testing.T) {
 		require.True(t, strings.HasPrefix(l.Recipe, c.recipe), "%s of %+v", l.Recipe, c)
 		require.Equal(t, []int32{140}, spec.Ends)
 	}
+}
+
+// Tokens that generation_config.json adds end a text too.
+func TestEnds(t *testing.T) {
+	p := parity.Open(t, "nemotron-labs-tiny")
+	src := *p.Source
+	for generation, want := range map[string][]int32{`{"eos_token_id":[11,2]}`: {11, 2}, `{}`: {11},
+		`{"eos_token_id":7}`: {11, 7}} {
+		src.Files = fstest.MapFS{"generation_config.json": {Data: []byte(generation)}}
+		l, err := model.Load(&src, model.Options{Backend: plain.New()})
+		require.NoError(t, err)
+		require.Equal(t, want, l.Spec().Ends, generation)
+	}
+	src.Files = fstest.MapFS{"generation_config.json": {Data: []byte(`{"eos_token_id":[-1]}`)}}
+	_, err := model.Load(&src, model.Options{Backend: plain.New()})
+	require.ErrorContains(t, err, "generation_config.json: eos_token_id is -1, want 0 to ")
 }
 
 // A NaN weight is an error that names its tensor; for the embedding, when the row is read.

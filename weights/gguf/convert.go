@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -128,10 +130,13 @@ func (c *converter) keys() ([]Key, error) {
 		Key{arch + ".rope.dimension_count", uint32(head)})
 	keys = append(append(keys, c.scaling(arch)...), c.diffusion(arch)...)
 	for _, id := range [][2]string{{"mask", "mask_token_id"}, {"bos", "bos_token_id"},
-		{"eos", "eos_token_id"}, {"padding", "pad_token_id"}} {
+		{"padding", "pad_token_id"}} {
 		if c.has(id[1]) {
-			keys = append(keys, Key{"tokenizer.ggml." + id[0] + "_token_id", c.id(id[1])})
+			keys = append(keys, Key{"tokenizer.ggml." + id[0] + "_token_id", c.ids(id[1])[0]})
 		}
+	}
+	for i, id := range c.ends() {
+		keys = append(keys, Key{endKeys[i], id})
 	}
 	words, err := vocabulary(c.dir)
 	if err != nil {
@@ -146,17 +151,50 @@ func (c *converter) has(name string) bool {
 	return ok && string(raw) != "null"
 }
 
-// id returns a token's id, the first of a list.
-func (c *converter) id(name string) uint32 {
-	var list []json.RawMessage
-	if json.Unmarshal(c.config[name], &list) == nil && len(list) > 0 {
-		c.config[name] = list[0]
+// ids returns the ids of tokens: a number or a list that is not empty.
+func (c *converter) ids(name string) []uint32 {
+	var list []float64
+	if raw := c.config[name]; json.Unmarshal(raw, &list) != nil || len(list) == 0 {
+		list = []float64{c.number(name)}
 	}
-	v := c.number(name)
-	if c.err == nil && !(v >= 0 && v <= 1<<30 && v == float64(int(v))) {
-		c.err = fmt.Errorf("config.json: %s is %v, want an integer from 0 to %d", name, v, 1<<30)
+	ids := make([]uint32, len(list))
+	for i, v := range list {
+		if c.err == nil && !(v >= 0 && v <= 1<<30 && v == float64(int(v))) {
+			c.err = fmt.Errorf("config.json: %s is %v, want an integer from 0 to %d", name, v, 1<<30)
+		}
+		ids[i] = uint32(v)
 	}
-	return uint32(v)
+	return ids
+}
+
+// ends returns the tokens that end a text: those of config.json, and then those that
+// generation_config.json adds.
+func (c *converter) ends() (ends []uint32) {
+	const name = "eos_token_id"
+	data, err := atomicfile.ReadFile(filepath.Join(c.dir, "generation_config.json"))
+	generation := &converter{}
+	if err == nil {
+		err = json.Unmarshal(data, &generation.config)
+	}
+	if c.err == nil && err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.err = fmt.Errorf("generation_config.json: %w", err)
+	}
+	for _, from := range []*converter{c, generation} {
+		if !from.has(name) {
+			continue
+		}
+		for _, id := range from.ids(name) {
+			if !slices.Contains(ends, id) {
+				ends = append(ends, id)
+			}
+		}
+	}
+	c.err = cmp.Or(c.err, generation.err)
+	if c.err == nil && len(ends) > len(endKeys) {
+		c.err = fmt.Errorf("%s has %d tokens, want %d at most in a GGUF file", name, len(ends),
+			len(endKeys))
+	}
+	return ends[:min(len(ends), len(endKeys))]
 }
 
 // spread adds the keys of rope_parameters or rope_scaling to those of config.json.
@@ -255,7 +293,7 @@ func (c *converter) diffusion(arch string) (keys []Key) {
 	case dream.kind:
 		keys = []Key{{arch + ".attention.causal", false}}
 		if c.has("expand_token_id") {
-			keys = append(keys, Key{expandKey, c.id("expand_token_id")})
+			keys = append(keys, Key{expandKey, c.ids("expand_token_id")[0]})
 		}
 		return keys
 	}

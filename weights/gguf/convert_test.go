@@ -152,6 +152,7 @@ func TestConvertRefuses(t *testing.T) {
 		nemotronWith(`null,"block_size":0.5`):                "block_size is 0.5, want an integer",
 		nemotronWith(`null,"dlm_paradigm":3`):                "dlm_paradigm is 3, want a text",
 		nemotronWith(`null,"eos_token_id":[-1]`):             "eos_token_id is -1, want an integer from 0",
+		nemotronWith(`null,"eos_token_id":[1,2,3,4]`):        "eos_token_id has 4 tokens, want 3 at most",
 		nemotronWith(`null`):                                 "has no place in a GGUF file of this kind", // LLaDA's tensors
 		`{"model_type":"llada","n_layers":"x"}`:              `config.json: n_layers is "x", want a number`,
 		`{"model_type":"llada","n_layers":0.5}`:              "want an integer from 1 to",
@@ -212,6 +213,51 @@ func TestConvertYaRN(t *testing.T) {
 	}
 }
 
+// Several tokens that end a text, in either file, are in the keys that llama.cpp has for them, and
+// come back.
+func TestConvertEnds(t *testing.T) {
+	for _, c := range []struct {
+		config, generation string
+		want               []float64
+	}{
+		{`"eos_token_id":11`, `{"eos_token_id":[11,2]}`, []float64{11, 2}},
+		{`"eos_token_id":[3,1,3,2]`, `{"temperature":1}`, []float64{3, 1, 2}},
+		{`"eos_token_id":null`, `{"eos_token_id":7}`, []float64{7}},
+		{`"bos_token_id":1`, "", nil},
+	} {
+		dir := t.TempDir()
+		if c.generation != "" {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "generation_config.json"),
+				[]byte(c.generation), 0o600))
+		}
+		from := &converter{set: new(weights.Set), dir: dir}
+		require.NoError(t, json.Unmarshal([]byte(nemotronWith(`null,`+c.config)), &from.config))
+		_, err := from.kind()
+		require.NoError(t, err)
+		values := map[string]any{kindKey: nemotron.kind,
+			tokensKey: join(uint32(9), uint32(8), uint64(0))}
+		for i, id := range from.ends() {
+			values[endKeys[i]] = id
+		}
+		require.NoError(t, from.err)
+		f := model("mistral3", values)
+		config, _, err := f.Model()
+		require.NoError(t, err)
+		generation, err := fs.ReadFile(f.Files(), "generation_config.json")
+		require.NoError(t, err)
+		var got [2]struct {
+			Ends []float64 `json:"eos_token_id"`
+		}
+		require.NoError(t, json.Unmarshal(config, &got[0]))
+		require.NoError(t, json.Unmarshal(generation, &got[1]))
+		require.ElementsMatch(t, c.want, got[1].Ends)
+		if c.want == nil {
+			c.want = []float64{11} // the family's own
+		}
+		require.Equal(t, c.want, got[0].Ends)
+	}
+}
+
 // The tokenizer of Nemotron-Labs-Diffusion's pack comes back from a file.
 func TestConvertTekken(t *testing.T) {
 	dir, _ := lladaFolder(t)
@@ -254,4 +300,31 @@ func TestWriteRefuses(t *testing.T) {
 		require.ErrorContains(t, Write(io.Discard, nil, []Tensor{tensor}), want)
 	}
 	require.Panics(t, func() { _ = Write(io.Discard, []Key{{"a", 1}}, nil) })
+}
+
+// The template comes from a file of its own, or from tokenizer_config.json as a text or as the one
+// named default.
+func TestChatTemplate(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range [][2]string{{"", ""},
+		{"tokenizer_config.json", `{"chat_template":"a"}`},
+		{"tokenizer_config.json", `{"chat_template":[{"name":"tool","template":"b"},` +
+			`{"name":"default","template":"a"}]}`},
+		{"tokenizer_config.json", `{"chat_template":3}`},
+		{"chat_template.jinja", "a"}} {
+		if c[0] != "" {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, c[0]), []byte(c[1]), 0o600))
+		}
+		got, err := chatTemplate(dir)
+		switch c[1] {
+		case "":
+			require.Empty(t, got)
+		case `{"chat_template":3}`:
+			require.ErrorContains(t, err, "tokenizer_config.json: ")
+			continue
+		default:
+			require.Equal(t, "a", got)
+		}
+		require.NoError(t, err)
+	}
 }

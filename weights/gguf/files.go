@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
@@ -34,9 +35,9 @@ const (
 )
 
 // Files returns the files that the model would have beside config.json in its authors' layout:
-// tokenizer.json from the file's vocabulary, and tokenizer_config.json with special tokens and chat
-// template. They are made when opened, which fails if the keys are wrong. Without a vocabulary
-// there are none.
+// tokenizer.json from the file's vocabulary, tokenizer_config.json with special tokens and chat
+// template, and generation_config.json with the tokens that end a text. They are made when opened,
+// which fails if the keys are wrong. Without a vocabulary there are none.
 func (f *File) Files() fs.FS { return files{f} }
 
 type object = map[string]any
@@ -151,13 +152,43 @@ func (f *File) tokenizerConfig(tokens []string) ([]byte, error) {
 	return json.Marshal(config)
 }
 
+// generationConfig returns a generation_config.json.
+func (f *File) generationConfig([]string) ([]byte, error) {
+	ends, err := f.ends()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(object{"eos_token_id": ends})
+}
+
+// ends returns the different values of endKeys.
+func (f *File) ends() ([]int, error) {
+	ends := []int{}
+	for _, key := range endKeys {
+		if !f.Has(key) {
+			continue
+		}
+		id, err := f.Int(key)
+		if err == nil && (id < 0 || id > 1<<30) {
+			err = fmt.Errorf("key %s is %d, want 0 to %d", key, id, 1<<30)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(ends, id) {
+			ends = append(ends, id)
+		}
+	}
+	return ends, nil
+}
+
 // files is a virtual folder.
 type files struct{ *File }
 
 // Open makes a file.
 func (f files) Open(name string) (fs.File, error) {
 	make := map[string]func([]string) ([]byte, error){"tokenizer.json": f.tokenizer,
-		"tokenizer_config.json": f.tokenizerConfig}[name]
+		"tokenizer_config.json": f.tokenizerConfig, "generation_config.json": f.generationConfig}[name]
 	if make == nil || !f.Has(tokensKey) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}

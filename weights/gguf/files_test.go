@@ -65,6 +65,9 @@ func TestFiles(t *testing.T) {
 	data, err = fs.ReadFile(f.Files(), "tokenizer_config.json")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"mask_token":"<|mask|>","chat_template":"{{ messages }}"}`, string(data))
+	data, err = fs.ReadFile(f.Files(), "generation_config.json")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"eos_token_id":[]}`, string(data))
 	_, err = fs.Stat(f.Files(), "vocab.json")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 

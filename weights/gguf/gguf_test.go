@@ -86,7 +86,8 @@ func TestLLaDA(t *testing.T) {
 	require.NoError(t, json.Unmarshal(data, &c))
 	for key, want := range map[string]any{"model_type": "llada", "d_model": 64.0, "n_layers": 2.0,
 		"n_heads": 4.0, "n_kv_heads": 2.0,
-		"mlp_hidden_size": 96.0, "vocab_size": 160.0, "mask_token_id": 150.0, "eos_token_id": 140.0,
+		"mlp_hidden_size": 96.0, "vocab_size": 160.0, "mask_token_id": 150.0,
+		"eos_token_id": []any{140.0},
 		"weight_tying": false, "rope_theta": 500000.0} {
 		require.Equal(t, want, c[key], key)
 	}

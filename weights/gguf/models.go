@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"unmask/weights"
@@ -46,7 +47,7 @@ var llada = family{
 			"include_bias":     false,
 			"include_qkv_bias": false, "attention_layer_norm": false, "scale_logits": false,
 			"input_emb_norm":   false,
-			"block_group_size": 1, "mask_token_id": k.mask(126336), "eos_token_id": k.token("eos", 126081),
+			"block_group_size": 1, "mask_token_id": k.mask(126336), "eos_token_id": k.ends(126081),
 			"pad_token_id": k.token("padding", k.token("eos", 126081)),
 		}
 	},
@@ -88,7 +89,7 @@ func (k *keys) qwen(mask, eos int) map[string]any {
 		"rope_scaling": k.scaling(), "rms_norm_eps": k.float("attention.layer_norm_rms_epsilon", 1e-6),
 		"tie_word_embeddings": k.tied, "hidden_act": "silu", "use_sliding_window": false,
 		"attention_dropout": 0.0, "mask_token_id": k.mask(mask),
-		"eos_token_id": k.token("eos", eos), "pad_token_id": k.token("padding", eos),
+		"eos_token_id": k.ends(eos), "pad_token_id": k.token("padding", eos),
 	}
 	if k.Has("tokenizer.ggml.bos_token_id") {
 		values["bos_token_id"] = k.token("bos", 0)
@@ -158,6 +159,11 @@ const (
 	expandKey       = "diffusion.expand_token_id"
 	tokensKey       = "tokenizer.ggml.tokens"
 )
+
+// endKeys have the tokens at any of which llama.cpp ends a text: of the text, of a turn and of a
+// message (llama-vocab.cpp, special_eog_ids).
+var endKeys = []string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+	"tokenizer.ggml.eom_token_id"}
 
 // architectures are the kinds of models by general.architecture in llama.cpp's dialect. The last
 // three are also those of models that are not diffusion, so the file says with kindKey that it is.
@@ -395,6 +401,16 @@ func (k *keys) token(name string, otherwise int) int {
 		return otherwise
 	}
 	return k.whole(key)
+}
+
+// ends returns the tokens that end a text; where the file has no eos, the first is `otherwise`.
+func (k *keys) ends(otherwise int) []int {
+	ends, err := k.File.ends()
+	k.note(err)
+	if !k.Has(endKeys[0]) {
+		ends = slices.Insert(ends, 0, otherwise)
+	}
+	return ends
 }
 
 // mask returns the mask token's id, which LLaDA files may lack.

@@ -145,24 +145,35 @@ func (f *tokenizerFile) merges() ([]string, error) {
 	return merges, nil
 }
 
-// chatTemplate reads the template of tokenizer_config.json, "" if there is none.
+// chatTemplate reads the template of chat_template.jinja or, as older versions of transformers have
+// it, of tokenizer_config.json; "" if there is none.
 func chatTemplate(dir string) (string, error) {
-	data, err := atomicfile.ReadFile(filepath.Join(dir, "tokenizer_config.json"))
+	data, err := atomicfile.ReadFile(filepath.Join(dir, "chat_template.jinja"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return string(data), err
+	}
+	data, err = atomicfile.ReadFile(filepath.Join(dir, "tokenizer_config.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	var config struct {
 		Template json.RawMessage `json:"chat_template"`
 	}
-	var text string
 	if err == nil {
 		err = json.Unmarshal(data, &config)
 	}
-	if err == nil && len(config.Template) > 0 {
+	var text string
+	var several []struct{ Name, Template string }
+	if err == nil && len(config.Template) > 0 && json.Unmarshal(config.Template, &several) != nil {
 		err = json.Unmarshal(config.Template, &text)
 	}
 	if err != nil {
 		return "", fmt.Errorf("tokenizer_config.json: %w", err)
+	}
+	for _, one := range several {
+		if one.Name == "default" {
+			text = one.Template
+		}
 	}
 	return text, nil
 }
