@@ -121,6 +121,7 @@ type modelShape struct {
 	Fingerprint string      `json:"fingerprint"`
 	Chat        bool        `json:"chat"`
 	Ends        []int32     `json:"ends,omitempty"` // tokens that end an answer
+	Grows       bool        `json:"grows"`          // it finds the length of holes: [?]
 	Prompt      bool        `json:"prompt"`         // pictures are drawn from a text
 	Classes     []string    `json:"classes,omitempty"`
 	ClassCount  int         `json:"class_count,omitempty"`
@@ -139,8 +140,9 @@ type modelLimits struct {
 func (m *servedModel) info() modelInfo {
 	s := modelShape{Kind: string(m.Kind()), Shape: m.spec.Shape, Fixed: m.spec.Fixed,
 		Tokens: m.spec.Outcomes, Mask: m.spec.Mask, Precision: m.precision, Device: m.device,
-		Fingerprint: m.fingerprint(), Chat: m.chat != nil, Prompt: m.spec.Prompt, Classes: m.Classes,
-		ClassCount: m.spec.Classes, Recipe: m.defaults.String(),
+		Fingerprint: m.fingerprint(), Chat: m.chat != nil, Grows: m.spec.Growth != nil,
+		Prompt: m.spec.Prompt, Classes: m.Classes, ClassCount: m.spec.Classes,
+		Recipe: m.defaults.String(),
 		Limits: modelLimits{N: maxChoices, Steps: maxSteps}, RowsASecond: m.engine.RowsPerSecond()}
 	if m.chat != nil {
 		s.Ends = m.chat.Stops()

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,46 +9,68 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestPictures writes the pictures of docs/serving, and of other widths and colours, into the
-// folder that UNMASK_PICTURES names.
+// The runs that are shown: some settings, and what is done after them.
+const (
+	aText   = "mode=text&seed=3&steps=24&length=90&prompt=Lily was a brave girl."
+	aPair   = "mode=compare&seed=3&steps=24&length=70&prompt=Lily was a brave girl.&sampler=moment&other=halton"
+	anImage = "mode=image&seed=5"
+	aChat   = "mode=chat&seed=3"
+)
+
+// TestPictures writes the pictures of docs/serving, and each mode at the widths of a telephone, a
+// laptop and a large screen, light and dark, into the folder that UNMASK_PICTURES names.
 func TestPictures(t *testing.T) {
 	dir := os.Getenv("UNMASK_PICTURES")
 	if dir == "" {
 		t.Skip("UNMASK_PICTURES names no folder")
 	}
-	const text = "mode=text&seed=3&steps=24&length=90&prompt=Lily was a brave girl."
-	const compare = "mode=compare&seed=3&steps=24&length=70&prompt=Lily was a brave girl.&" +
-		"sampler=moment&other=halton"
-	inpaint := func(x *tab) {
-		choose(x, "#tool", "rectangle")
-		stroke(x, 3, 4, 9, 12)
-	}
-	for name, p := range map[string]struct {
-		fragment, scheme string
-		width, height    int64
-		after            func(*tab)
-	}{
-		"text":         {text, "light", 1200, 760, func(x *tab) { halfway(x, 2.0/3) }},
-		"compare":      {compare, "light", 1200, 860, func(x *tab) { halfway(x, 0.8) }},
-		"inpaint":      {"mode=image&seed=5", "dark", 1200, 860, inpaint},
-		"text-dark":    {text, "dark", 1200, 760, func(x *tab) { halfway(x, 2.0/3) }},
-		"text-narrow":  {text, "light", 320, 1500, nil},
-		"image-narrow": {"mode=image&seed=5", "dark", 320, 1500, inpaint},
-		"image-light":  {"mode=image&seed=5", "light", 1200, 860, func(x *tab) { halfway(x, 0.5) }},
-		"text-4k":      {text, "light", 3840, 2160, nil},
-		"compare-dark": {compare, "dark", 1200, 760, nil},
-	} {
+	part := func(share float64) func(*tab) { return func(x *tab) { halfway(x, share) } }
+	picture := func(name, fragment, scheme string, width, height int64, after func(*tab)) {
 		t.Run(name, func(t *testing.T) {
-			x := open(t, shared, p.fragment,
-				media(map[string]string{"prefers-color-scheme": p.scheme}),
-				chromedp.EmulateViewport(p.width, p.height))
-			x.generate()
-			if p.after != nil {
-				p.after(x)
+			x := open(t, shared, fragment,
+				media(map[string]string{"prefers-color-scheme": scheme}),
+				chromedp.EmulateViewport(width, height))
+			if fragment == aChat {
+				say(x, "Tell me about Tom and an owl.")
+				say(x, "Who did Tom meet?")
+			} else {
+				x.generate()
+			}
+			if after != nil {
+				after(x)
 			}
 			write(x, filepath.Join(dir, name+".png"))
 		})
 	}
+	picture("text", aText, "light", 1200, 760, part(2.0/3))
+	picture("compare", aPair, "light", 1200, 860, part(0.8))
+	picture("inpaint", anImage, "dark", 1200, 860, painted)
+	for _, width := range []int64{390, 1280, 1920} {
+		for _, scheme := range []string{"light", "dark"} {
+			height := map[int64]int64{390: 1800, 1280: 900, 1920: 1080}[width]
+			end := fmt.Sprintf("-%d-%s", width, scheme)
+			picture("text"+end, aText, scheme, width, height, nil)
+			picture("opening"+end, aText, scheme, width, height, part(0.5))
+			picture("compare"+end, aPair, scheme, width, height, part(0.8))
+			picture("image"+end, anImage, scheme, width, height, painted)
+			picture("chat"+end, aChat, scheme, width, height, nil)
+		}
+	}
+}
+
+// painted marks a part of the picture.
+func painted(x *tab) {
+	choose(x, "#tool", "rectangle")
+	stroke(x, 3, 4, 9, 12)
+}
+
+// say sends a message and waits for the answer.
+func say(x *tab, message string) {
+	x.Helper()
+	n := eval[int](x, "return page.panels.chat.messages.length")
+	x.do(chromedp.SendKeys("#prompt", message+"\r"))
+	x.until("page.panels.chat.messages.length === %d", n+2)
+	x.finish()
 }
 
 // halfway shows a part of a run.

@@ -39,14 +39,25 @@ func TestFirstLoad(t *testing.T) {
 	}
 }
 
+// header is the first line of a trace.
+type header struct {
+	Shape []int
+	Known []piece
+}
+
 // step is a line of a trace.
 type step struct {
-	Opened []struct {
-		Position int
-		P        *float64
-	}
-	Closed []int
-	Steps  int
+	Opened  []piece
+	Closed  []int
+	Resized []struct{ Position, Into int }
+	Steps   int
+}
+
+// piece is an open position.
+type piece struct {
+	Position int
+	Piece    string
+	P        *float64
 }
 
 // after adds a step to the positions that are open: some samplers mask positions again.
@@ -60,23 +71,30 @@ func (s step) after(open []int) []int {
 	})
 }
 
-// trace asks the server itself for the steps of a run.
-func trace(x *tab, path, body string) (steps []step) {
-	r, err := http.Post(shared+path, "application/json", strings.NewReader(body))
+// trace asks a server itself for the first line of a run's trace and its steps.
+func trace(x *tab, url, body string) (first header, steps []step) {
+	r, err := http.Post(url, "application/json", strings.NewReader(body))
 	x.ok(err)
 	defer r.Body.Close()
 	in := bufio.NewScanner(r.Body)
 	in.Buffer(nil, 1<<22)
 	for event := ""; in.Scan(); {
-		if name, ok := strings.CutPrefix(in.Text(), "event: "); ok {
+		name, ok := strings.CutPrefix(in.Text(), "event: ")
+		if ok {
 			event = name
-		} else if data, ok := strings.CutPrefix(in.Text(), "data: "); ok && event == "step" {
+			continue
+		}
+		data, ok := strings.CutPrefix(in.Text(), "data: ")
+		switch {
+		case ok && event == "start":
+			x.ok(json.Unmarshal([]byte(data), &first))
+		case ok && event == "step":
 			var s step
 			x.ok(json.Unmarshal([]byte(data), &s))
 			steps = append(steps, s)
 		}
 	}
-	return steps
+	return first, steps
 }
 
 const sameRun = `{"model":"demo","prompt":"Once upon","seed":5,"steps":12,"max_tokens":60,"stream":"events"}`
@@ -99,7 +117,7 @@ func TestOpensInOrder(t *testing.T) {
 	}
 	var open []int
 	states := map[string]int{"": 0}
-	steps := trace(x, "/v1/completions", sameRun)
+	_, steps := trace(x, shared+"/v1/completions", sameRun)
 	for n, s := range steps {
 		open = s.after(open)
 		states[join(open)] = n + 1
@@ -137,7 +155,7 @@ func TestFinalText(t *testing.T) {
 func TestScrub(t *testing.T) {
 	x := open(t, shared, settings)
 	x.generate()
-	steps := trace(x, "/v1/completions", sameRun)
+	_, steps := trace(x, shared+"/v1/completions", sameRun)
 	scrub := func(k int) string {
 		return eval[string](x, `
 			const r = document.querySelector("#text-time input");

@@ -63,12 +63,11 @@ class Page {
 		$("intro").hidden = !this.fresh || mode !== "text";
 		$("cancel").textContent = mode === "chat" ? "Stop" : "Cancel";
 		$("about-chat").hidden = mode !== "chat" || !this.panels?.chat.current?.answer;
-		const [run, help, first] = modes[mode];
+		const [run, , first] = modes[mode];
 		for (const b of $("modes").children) b.ariaPressed = b.value === mode;
 		for (const p of document.querySelectorAll("[data-panel]")) p.hidden = p.dataset.panel !== mode;
 		$("run").textContent = run;
 		document.querySelector("[for=prompt]").textContent = mode === "chat" ? "Message" : "Prompt";
-		$("prompt-help").textContent = help;
 		this.settings.show(mode, this.able(mode));
 		const field = $("prompt").parentNode;
 		field.hidden = mode === "image" && !this.info.prompt;
@@ -96,6 +95,7 @@ class Page {
 	/** remember writes all settings behind the # of the address, which is never sent. */
 	remember() {
 		if (this.mode === "image") this.panels.image.arrive();
+		$("prompt-help").textContent = modes[this.mode][1] + (this.info.grows && this.mode === "text" ? " [?] is a hole whose length the model finds." : "");
 		const set = Object.entries({ mode: this.mode, ...this.settings.link(), prompt: $("prompt").value }).filter(([, v]) => v);
 		this.written = new URLSearchParams(set).toString();
 		history.replaceState(null, "", "#" + this.written);

@@ -99,10 +99,11 @@ export class Settings {
 	describe() {
 		const { kind, shape, precision, device, recipe = "", class_count: classes, classes: names } = this.model?.unmask || {};
 		$("set-model-help").textContent = [shape?.join(" × ") + (kind === "image" ? " cells" : " tokens"), precision, device].join(" · ");
-		for (const part of recipe.split(" ")) {
-			const [k, v] = part.split(/=(.*)/), input = $(k === "sampler" ? k : "set-" + k);
-			if (input?.options) input.options[0].text = `default (${v})`;
-			else if (input) input.placeholder = v;
+		const own = Object.fromEntries(recipe.split(" ").map((part) => part.split(/=(.*)/)));
+		for (const { name, default: usual } of [{ name: "sampler" }, ...this.fields]) {
+			const input = $(name === "sampler" ? name : "set-" + name), v = own[name] ?? usual ?? "";
+			if (input.options && name !== "class") input.options[0].text = v ? `default (${v})` : "default";
+			else input.placeholder = v;
 		}
 		this.classes(names, classes);
 		for (const f of this.fields) $("set-" + f.name).parentNode.hidden = !this.applies(f);
@@ -121,7 +122,7 @@ export class Settings {
 		case "steps": return !s?.self_paced || of("reuse") === "blocks";
 		case "schedule": return !s?.self_paced;
 		case "cache": return !s || s.cache;
-		case "block-size": return of("reuse") === "blocks";
+		case "block-size": return ["blocks", "causal"].includes(of("reuse"));
 		case "refresh": return of("reuse") === "dkv";
 		}
 		return true;
@@ -164,6 +165,7 @@ export class Settings {
 			if (!picker.select.value) missing.push(`sampler ${text}`);
 		}
 		this.describe();
+		for (const name of Object.keys(given)) if (!this.fields.some((f) => f.name === name)) missing.push(`${name} ${given[name]}`);
 		this.fields.forEach((f, i) => {
 			const v = given[f.name], input = $("set-" + f.name);
 			if (!v) return;

@@ -6,12 +6,12 @@ import { TextView } from "./textview.js";
 import { Timeline } from "./timeline.js";
 import { differences } from "./words.js";
 
-/** request returns a run of a prompt, in which [20] is a hole of 20 tokens. */
+/** request returns a run of a prompt, in which [20] is a hole of 20 tokens and [?] one of unknown length. */
 function request(page, prompt, sampler) {
 	const { length, ...body } = { model: page.model, ...page.values() };
 	if (sampler) body.sampler = sampler;
 	if (length) body.max_tokens = length;
-	if (!/\[\d+\]/.test(prompt)) return { kind: "text", path: "/v1/completions", body: { ...body, prompt } };
+	if (!/\[(\d+|\?)\]/.test(prompt)) return { kind: "text", path: "/v1/completions", body: { ...body, prompt } };
 	delete body.max_tokens;
 	return { kind: "text", path: "/v1/infill", body: { ...body, text: prompt } };
 }
@@ -35,7 +35,7 @@ export class Text {
 	/** fill asks for the text again with the marked pieces as holes. */
 	fill() {
 		const tokens = this.current.trace.tokens();
-		for (const i of this.view.marked) tokens[i] = null;
+		for (const i of this.view.holes) tokens[i] = null;
 		return this.refill(tokens);
 	}
 

@@ -2,54 +2,69 @@
 import { button, el, on, rove, tips, used } from "./dom.js";
 import { calm, look, texts, words } from "./trace.js";
 
-/** TextView shows a trace. marked are positions that the reader has made holes. */
+/** TextView shows a trace, each of whose cells is a piece. marked are cells that the reader has made holes. */
 export class TextView {
 	constructor(root, onMark) {
 		Object.assign(this, { root, onMark, marked: new Set(), from: 0, ends: [] });
-		tips(root, (s) => words(this.shown[s.at], this.trace.steps));
+		tips(root, (s) => words(s.entry, this.trace.steps));
 		on(root, "keydown", (e) => this.key(e));
 		if (onMark) this.drag();
 	}
 
 	/** load begins a trace; positions before from, of a chat, are not shown, and what follows one of ends is folded away. */
 	load(trace, from = 0, ends = []) {
-		Object.assign(this, { trace, from, ends, shown: [], now: [], focus: from, whole: false });
+		Object.assign(this, { trace, from, ends, cells: null, all: new Map(), focus: from, whole: false });
 		this.marked.clear();
-		this.pieces = trace.history.map((_, at) => Object.assign(el("span", { role: "option", ariaSelected: false, tabIndex: at === from ? 0 : -1 }), { at }));
-		this.root.replaceChildren(...this.pieces.slice(from));
 		this.fold?.remove();
 		this.fold = button("", () => { this.whole = !this.whole; this.cut(); }, { className: "fold", hidden: true });
 		if (ends.length) this.root.after(this.fold);
 		this.show(0);
 	}
 
+	/** piece is the element of a cell. */
+	piece(cell) {
+		if (!this.all.has(cell)) this.all.set(cell, Object.assign(el("span", { role: "option", ariaSelected: false }), { cell }));
+		return this.all.get(cell);
+	}
+
+	/** lay puts the pieces of cells in their order. */
+	lay(cells) {
+		const held = this.root.contains(document.activeElement) && document.activeElement;
+		this.cells = cells;
+		this.pieces = cells.map((cell, at) => Object.assign(this.piece(cell), { at, tabIndex: -1 }));
+		this.focus = Math.min(this.focus, this.pieces.length - 1);
+		if (this.pieces.length) this.pieces[this.focus].tabIndex = 0;
+		this.root.replaceChildren(...this.pieces.slice(this.from));
+		if (held) (held.isConnected ? held : this.pieces[this.focus])?.focus({ preventScroll: true });
+	}
+
 	/** show shows what is open after step k, and touches only what has changed. */
 	show(k, playing) {
 		const t = this.trace;
 		if (!t) return;
+		if (t.cells[k] !== this.cells) this.lay(t.cells[k]);
 		const entries = t.entries(k), now = texts(entries), soft = playing && !calm.matches && t.open[k] - t.open[k - 1] < 65;
 		this.root.classList.toggle("lively", !(t.done && k === t.last)); // colours while it opens
-		for (let i = this.from; i < t.length; i++) {
+		for (let i = this.from; i < entries.length; i++) {
 			const e = entries[i], s = this.pieces[i];
-			if (e === this.shown[i] && now[i] === this.now[i]) continue;
-			write(s, now[i]);
-			s.className = `p ${!e ? "hole" : e.known ? "known" : "open"}${this.marked.has(i) ? " marked" : ""}${s.differs ? " differs" : ""}${
+			if (e === s.entry && now[i] === s.now) continue;
+			write(s, s.now = now[i]);
+			s.entry = e;
+			s.className = `p ${!e ? "hole" : e.known ? "known" : "open"}${this.marked.has(s.cell) ? " marked" : ""}${s.differs ? " differs" : ""}${
 				/^\n+$/.test(now[i]) ? " break" : ""}`;
 			if (soft && e?.step === k) s.animate([{ opacity: 0.15 }, {}], 450);
 			const label = !e ? "hole" : now[i].trim() ? null : now[i].includes("\n") ? "line break" : "space";
 			if (s.ariaLabel !== label) s.ariaLabel = label;
 			s.style.cssText = e && !e.known ? look(e, t.steps) : "";
 		}
-		this.shown = entries;
-		this.now = now;
 		this.cut();
 	}
 
 	/** cut hides what follows the text's end. */
 	cut() {
 		if (!this.ends.length) return;
-		const end = this.shown.findIndex((e, i) => i >= this.from && e && this.ends.includes(e.token)), all = this.trace.length - this.from;
-		for (let i = this.from; i < this.trace.length; i++) this.pieces[i].hidden = end >= 0 && i >= end && !this.whole;
+		const end = this.pieces.findIndex((s, i) => i >= this.from && s.entry && this.ends.includes(s.entry.token)), all = this.pieces.length - this.from;
+		for (let i = this.from; i < this.pieces.length; i++) this.pieces[i].hidden = end >= 0 && i >= end && !this.whole;
 		this.fold.hidden = end < 0;
 		this.fold.textContent = `ended after ${end - this.from} of ${all} tokens${this.whole ? ", fold the rest" : ""}`;
 	}
@@ -60,28 +75,32 @@ export class TextView {
 	differ(ranges) {
 		let at = 0, r = 0;
 		const now = texts(this.trace.entries());
-		this.pieces.forEach((s, i) => {
-			const from = at + now[i].length - now[i].trimStart().length, to = at += now[i].length;
+		this.trace.cells.at(-1).forEach((cell, i) => {
+			const s = this.piece(cell), from = at + now[i].length - now[i].trimStart().length, to = at += now[i].length;
 			while (r < ranges.length && ranges[r][1] <= from) r++;
 			s.differs = r < ranges.length && ranges[r][0] < to && from < to;
 			s.classList.toggle("differs", s.differs);
 		});
 	}
 
-	mark(i, on) {
-		if (!this.pieces?.[i] || this.marked.has(i) === on || !this.trace.done) return;
-		this.marked[on ? "add" : "delete"](i);
-		this.pieces[i].classList.toggle("marked", on);
-		this.pieces[i].ariaSelected = on;
+	mark(piece, on) {
+		const { cell } = piece;
+		if (this.marked.has(cell) === on || !this.trace?.done || !this.trace.cells.at(-1).includes(cell)) return;
+		this.marked[on ? "add" : "delete"](cell);
+		piece.classList.toggle("marked", on);
+		piece.ariaSelected = on;
 		this.onMark(this.marked.size);
 	}
 
-	clear() { for (const i of [...this.marked]) this.mark(i, false); }
+	clear() { for (const cell of [...this.marked]) this.mark(this.piece(cell), false); }
+
+	/** holes are the positions of what is marked, in the finished text. */
+	get holes() { return this.trace.cells.at(-1).flatMap((cell, i) => this.marked.has(cell) ? [i] : []); }
 
 	key(e) {
 		const at = e.target.at, last = this.pieces.findLastIndex((s) => !s.hidden);
 		const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: last }[e.key];
-		if (e.key === " " && this.onMark) this.mark(at, !this.marked.has(at));
+		if (e.key === " " && this.onMark) this.mark(e.target, !this.marked.has(e.target.cell));
 		else if (to === undefined) return;
 		else this.focus = rove(this.pieces, this.focus, Math.max(this.from, Math.min(last, to)));
 		used(e);
@@ -90,9 +109,9 @@ export class TextView {
 	/** drag marks what the mouse passes, or clears it from a marked piece on; a finger taps. */
 	drag() {
 		let set = null;
-		const turn = ({ at }) => this.mark(at, set = !this.marked.has(at));
+		const turn = (piece) => this.mark(piece, set = !this.marked.has(piece.cell));
 		on(this.root, "pointerdown", (e) => { if (!e.button && e.pointerType === "mouse") turn(e.target); });
-		on(this.root, "pointerover", (e) => { if (set !== null) this.mark(e.target.at, set); });
+		on(this.root, "pointerover", (e) => { if (set !== null) this.mark(e.target, set); });
 		on(this.root, "click", (e) => { if (e.pointerType !== "mouse") turn(e.target); set = null; });
 		on(window, "pointerup", () => { set = null; });
 	}

@@ -4,10 +4,10 @@
 export class Trace {
 	constructor(header) {
 		this.header = header;
-		this.length = header.shape.reduce((a, b) => a * b);
-		this.history = Array.from({ length: this.length }, () => []); // of each position, by step
+		const cells = Array.from({ length: header.shape.reduce((a, b) => a * b) }, () => []);
+		for (const p of header.known) cells[p.position].push({ ...entry(p, 0), known: true });
+		this.cells = [cells]; // after step i: of each position, what was there, by step; holes may grow and shrink
 		this.steps = 0; // at most
-		for (const p of header.known) this.history[p.position].push({ ...entry(p, 0), known: true });
 		this.known = header.known.length;
 		this.open = [this.known]; // how many are open after step i
 	}
@@ -15,36 +15,42 @@ export class Trace {
 	/** last is the last step that has come. */
 	get last() { return this.open.length - 1; }
 
+	/** length is the number of positions after the last step that has come. */
+	get length() { return this.cells.at(-1).length; }
+
 	add(line) {
 		const n = this.last + 1;
-		let open = this.open[n - 1];
+		let open = this.open[n - 1], cells = this.cells[n - 1];
+		if (line.resized) cells = [...cells];
+		for (const r of line.resized || []) cells.splice(r.position, 1, ...Array.from({ length: r.into }, () => []));
 		for (const p of line.opened) {
-			const h = this.history[p.position];
+			const h = cells[p.position];
 			if (!h.length || h.at(-1).closed) open++;
 			h.push(entry(p, n));
 		}
 		for (const position of line.closed || []) {
 			open--;
-			this.history[position].push({ step: n, closed: true });
+			cells[position].push({ step: n, closed: true });
 		}
+		this.cells.push(cells);
 		this.open.push(open);
 		this.steps = Math.max(line.steps, n);
 	}
 
 	/** at returns what is open at a position after step k, or null. */
 	at(position, k = this.last) {
-		const e = this.history[position].findLast((e) => e.step <= k);
+		const e = this.cells[k][position].findLast((e) => e.step <= k);
 		return e && !e.closed ? e : null;
 	}
 
-	entries(k) { return this.history.map((_, i) => this.at(i, k)); }
+	entries(k = this.last) { return this.cells[k].map((_, i) => this.at(i, k)); }
 
 	/** tokens are null where masked. */
 	tokens(k) { return this.entries(k).map((e) => e ? e.token : null); }
 
 	/** share is the part of the holes that is open after step k. */
 	share(k) {
-		const holes = this.length - this.known;
+		const holes = this.cells[k].length - this.known;
 		return holes ? (this.open[k] - this.known) / holes : 1;
 	}
 
