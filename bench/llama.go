@@ -91,59 +91,103 @@ const llamaWeights = 4*llamaWidth*llamaWidth + 3*llamaWidth*llamaMLP
 func init() {
 	for _, t := range llamaTypes {
 		sources["llama8b/"+t.name] = func() (*model.Source, error) {
-			var file bytes.Buffer
-			if err := WriteLLaDA(&file, t.as, t.as, llamaLayers, llamaVocab, llamaLength); err != nil {
-				return nil, err
-			}
-			f, err := gguf.Parse(file.Bytes(), t.name)
-			if err != nil {
-				return nil, err
-			}
-			config, set, err := f.Model()
-			return &model.Source{Name: t.name, Config: config, Set: set, Files: f.Files()}, err
+			sizes := LLaDA8B
+			sizes.Layers, sizes.Vocab, sizes.Length = llamaLayers, llamaVocab, llamaLength
+			return Random("llada", sizes, t.as)
 		}
 	}
 }
 
-// WriteLLaDA writes a GGUF file of LLaDA-8B's sizes with random weights: one type for matrices,
-// another for the head and the embeddings, and any number of layers, tokens and positions.
-func WriteLLaDA(w io.Writer, as, head weights.DType, layers, vocab, length int) error {
-	keys := []gguf.Key{{Name: "general.architecture", Value: "llada"},
-		{Name: "diffusion.shift_logits", Value: false},
-		{Name: "tokenizer.ggml.model", Value: "none"}, // others need it and the next three
-		{Name: "llada.vocab_size", Value: uint32(vocab)},
-		{Name: "llada.attention.causal", Value: false},
-		{Name: "llada.rope.dimension_count", Value: uint32(llamaWidth / llamaHeads)},
-		{Name: "llada.rope.freq_base", Value: float32(5e5)},
-		{Name: "llada.attention.layer_norm_rms_epsilon", Value: float32(1e-5)},
-		{Name: "tokenizer.ggml.mask_token_id", Value: uint32(vocab - 1)},
-		{Name: "tokenizer.ggml.eos_token_id", Value: uint32(vocab - 2)}}
-	for name, n := range map[string]int{"block_count": layers, "context_length": length,
-		"embedding_length":    llamaWidth,
-		"feed_forward_length": llamaMLP, "attention.head_count": llamaHeads,
-		"attention.head_count_kv": llamaHeads} {
-		keys = append(keys, gguf.Key{Name: "llada." + name, Value: uint32(n)})
+// Sizes are those of a decoder in Llama's form.
+type Sizes struct{ Layers, Width, MLP, Heads, KV, HeadDim, Vocab, Length int }
+
+// The published sizes of LLaDA-8B and of Nemotron-Labs-Diffusion-3B.
+var (
+	LLaDA8B    = Sizes{32, llamaWidth, llamaMLP, llamaHeads, llamaHeads, 128, 126464, 4096}
+	Nemotron3B = Sizes{26, 3072, 9216, 32, 8, 128, 131072, 262144}
+)
+
+// WriteGGUF writes a GGUF file with random weights: one type for matrices, another for the head and
+// the embeddings. The architecture is llada, mistral3 for Nemotron-Labs-Diffusion, or llama, which
+// decodes from left to right in other programs. A character of a text is a token.
+func WriteGGUF(w io.Writer, arch string, s Sizes, as, head weights.DType) error {
+	mask, end := s.Vocab-1, s.Vocab-2
+	keys := []gguf.Key{{Name: "general.architecture", Value: arch},
+		{Name: arch + ".vocab_size", Value: uint32(s.Vocab)},
+		{Name: arch + ".rope.dimension_count", Value: uint32(s.HeadDim)},
+		{Name: arch + ".rope.freq_base", Value: float32(5e5)},
+		{Name: arch + ".attention.layer_norm_rms_epsilon", Value: float32(1e-5)}}
+	switch arch {
+	case "llada":
+		keys = append(keys, gguf.Key{Name: "diffusion.shift_logits", Value: false},
+			gguf.Key{Name: "llada.attention.causal", Value: false})
+	case "mistral3":
+		mask, end = 100, 11
+		keys = append(keys, gguf.Key{Name: "diffusion.model_type", Value: "nemotron_labs_diffusion"},
+			gguf.Key{Name: "diffusion.block_size", Value: uint32(32)})
 	}
+	for name, n := range map[string]int{"block_count": s.Layers, "context_length": s.Length,
+		"embedding_length": s.Width, "feed_forward_length": s.MLP, "attention.head_count": s.Heads,
+		"attention.head_count_kv": s.KV, "attention.key_length": s.HeadDim,
+		"attention.value_length": s.HeadDim} {
+		keys = append(keys, gguf.Key{Name: arch + "." + name, Value: uint32(n)})
+	}
+	keys = append(keys, words(s.Vocab, mask, end)...)
 	var all []gguf.Tensor
 	add := func(name string, as weights.DType, shape ...int) {
 		all = append(all, gguf.Tensor{Name: name + ".weight", DType: as, Shape: shape,
 			Write: func(w io.Writer) error { return writeRandom(w, as, shape) }})
 	}
-	add("token_embd", head, vocab, llamaWidth)
-	add("output_norm", weights.F32, llamaWidth)
-	add("output", head, vocab, llamaWidth)
-	for i := range layers {
+	add("token_embd", head, s.Vocab, s.Width)
+	add("output_norm", weights.F32, s.Width)
+	add("output", head, s.Vocab, s.Width)
+	for i := range s.Layers {
 		b := fmt.Sprintf("blk.%d.", i)
-		add(b+"attn_norm", weights.F32, llamaWidth)
-		add(b+"ffn_norm", weights.F32, llamaWidth)
-		for _, name := range []string{"attn_q", "attn_k", "attn_v", "attn_output"} {
-			add(b+name, as, llamaWidth, llamaWidth)
-		}
-		add(b+"ffn_gate", as, llamaMLP, llamaWidth)
-		add(b+"ffn_up", as, llamaMLP, llamaWidth)
-		add(b+"ffn_down", as, llamaWidth, llamaMLP)
+		add(b+"attn_norm", weights.F32, s.Width)
+		add(b+"ffn_norm", weights.F32, s.Width)
+		add(b+"attn_q", as, s.Heads*s.HeadDim, s.Width)
+		add(b+"attn_k", as, s.KV*s.HeadDim, s.Width)
+		add(b+"attn_v", as, s.KV*s.HeadDim, s.Width)
+		add(b+"attn_output", as, s.Width, s.Heads*s.HeadDim)
+		add(b+"ffn_gate", as, s.MLP, s.Width)
+		add(b+"ffn_up", as, s.MLP, s.Width)
+		add(b+"ffn_down", as, s.Width, s.MLP)
 	}
 	return gguf.Write(w, keys, all)
+}
+
+// words returns the keys of a vocabulary, which other programs need: printable characters of ASCII,
+// and texts that do not occur.
+func words(n, mask, end int) []gguf.Key {
+	tokens, kinds := make([]string, n), make([]int32, n)
+	for i := range tokens {
+		if tokens[i], kinds[i] = fmt.Sprintf("[%d]", i), 1; i < '~'-' ' {
+			tokens[i] = string(rune('!' + i))
+		}
+	}
+	kinds[mask], kinds[end] = 3, 3 // control tokens
+	return []gguf.Key{{Name: "tokenizer.ggml.model", Value: "gpt2"},
+		{Name: "tokenizer.ggml.pre", Value: "qwen2"}, {Name: "tokenizer.ggml.tokens", Value: tokens},
+		{Name: "tokenizer.ggml.token_type", Value: kinds},
+		{Name: "tokenizer.ggml.merges", Value: []string{}},
+		{Name: "tokenizer.ggml.mask_token_id", Value: uint32(mask)},
+		{Name: "tokenizer.ggml.eos_token_id", Value: uint32(end)},
+		{Name: "tokenizer.ggml.add_bos_token", Value: false},
+		{Name: "tokenizer.chat_template", Value: "{{ messages[0]['content'] }}"}}
+}
+
+// Random returns a model with the weights that WriteGGUF writes, in memory.
+func Random(arch string, s Sizes, as weights.DType) (*model.Source, error) {
+	var file bytes.Buffer
+	if err := WriteGGUF(&file, arch, s, as, as); err != nil {
+		return nil, err
+	}
+	f, err := gguf.Parse(file.Bytes(), arch)
+	if err != nil {
+		return nil, err
+	}
+	config, set, err := f.Model()
+	return &model.Source{Name: arch, Config: config, Set: set, Files: f.Files()}, err
 }
 
 // writeRandom writes values of a size that keeps activations in range. Blocks repeat after a prime

@@ -1,11 +1,15 @@
-// Command make8b writes a GGUF file of LLaDA-8B's sizes with random weights, for measurements: Q4_K
-// with the head and the embeddings in Q6_K (4.8 GB), or Q8_0 (8.5 GB). With -layers it has fewer
-// than 32 layers, a vocabulary of 1024, and one type for all matrices.
+// Command make8b writes a GGUF file of random weights for measurements: of LLaDA-8B's sizes or,
+// with -like, of Nemotron-Labs-Diffusion-3B's. In Q4_K the head and the embeddings are in Q6_K: 4.8
+// GB of the 8B, 2.4 GB of the 3B. With -layers it has fewer layers, a vocabulary of 1024 unless
+// -vocab says another, and one type for all matrices. -arch llama makes a model that decodes from
+// left to right in other programs.
 //
-//	go run ./bench/make8b [-layers 2] 8b.gguf [q4_k or q8_0]
+//	go run ./bench/make8b [-like nemotron-3b] [-arch llama] [-layers 2] [-vocab 4096] \
+//		OUT.gguf [q4_k or q8_0]
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -17,28 +21,38 @@ import (
 )
 
 func main() {
-	layers := flag.Int("layers", 32, "layers, 1 to 32")
+	like := flag.String("like", "llada-8b", "whose sizes: llada-8b or nemotron-3b")
+	arch := flag.String("arch", "", "llama, or nothing for the model's own")
+	layers := flag.Int("layers", 0, "layers, 0 for all")
+	vocab := flag.Int("vocab", 0, "tokens, 0 for all or, with fewer layers, 1024")
 	flag.Parse()
-	args := flag.Args()
+	models := map[string]struct {
+		bench.Sizes
+		arch string
+	}{"llada-8b": {bench.LLaDA8B, "llada"}, "nemotron-3b": {bench.Nemotron3B, "mistral3"}}
 	types := map[string]weights.DType{"": weights.Q4_K, "q4_k": weights.Q4_K, "q8_0": weights.Q8_0}
-	kind := ""
-	if len(args) == 2 {
-		kind = args[1]
-	}
-	as, known := types[kind]
-	if len(args) < 1 || len(args) > 2 || !known || *layers < 1 || *layers > 32 {
-		fmt.Fprintln(os.Stderr, "usage: make8b [-layers 1 to 32] OUT.gguf [q4_k or q8_0]")
+	m, known := models[*like]
+	as, typed := types[flag.Arg(1)]
+	all := m.Layers
+	if !known || !typed || flag.NArg() < 1 || flag.NArg() > 2 || *layers < 0 || *layers > all ||
+		*vocab < 0 || *vocab > m.Vocab || *arch != "" && *arch != "llama" {
+		flag.Usage()
+		fmt.Fprintln(os.Stderr, "then OUT.gguf, and q4_k or q8_0")
 		os.Exit(2)
 	}
-	head, vocab, length := as, 126464, 4096
-	switch {
-	case *layers < 32:
-		vocab = 1024
-	case as == weights.Q4_K:
-		head = weights.Q6_K
+	head := as
+	m.Length = 4096
+	if m.Layers = cmp.Or(*layers, all); m.Layers < all {
+		m.Vocab = cmp.Or(*vocab, 1024)
+	} else {
+		m.Vocab = cmp.Or(*vocab, m.Vocab)
+		if as == weights.Q4_K {
+			head = weights.Q6_K
+		}
 	}
-	err := atomicfile.WriteFile(args[0],
-		func(w io.Writer) error { return bench.WriteLLaDA(w, as, head, *layers, vocab, length) })
+	err := atomicfile.WriteFile(flag.Arg(0), func(w io.Writer) error {
+		return bench.WriteGGUF(w, cmp.Or(*arch, m.arch), m.Sizes, as, head)
+	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "make8b:", err)
 		os.Exit(1)

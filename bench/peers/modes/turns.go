@@ -32,7 +32,7 @@ func conversation(m model.Denoiser, turns int) error {
 			said = append(said, int32(200+(i*61+turn)%(vocab-200)))
 		}
 		request := generate.Request{Recipe: r,
-			Known: append(slices.Clone(said), slices.Repeat([]int32{mask}, answer)...)}
+			Known: append(slices.Clone(said), slices.Repeat([]int32{m.Spec().Mask}, answer)...)}
 		want, without, err := timed(m, nil, request)
 		if err != nil {
 			return err

@@ -4,9 +4,11 @@
 // over everything at every step, and by Fast-dLLM's dual cache with a threshold (Wu et al., 2025),
 // in turn. It counts the passes and takes wall and processor seconds of each.
 //
-//	go run ./bench/peers/reply [-as q4_k] [-layers 2] [-threads 2] [-rounds 3] [-sure 0,0.1,0.25]
+//	go run ./bench/peers/reply [-as q4_k] [-layers 2] [-threads 2] [-rounds 3] [-new 128] \
+//		[-sure 0,0.1,0.25] [-file FILE.gguf] [-json]
 //
-// Weights are random: two of the 32 layers, a small vocabulary. How many positions a pass opens is
+// Weights are random: two of the 32 layers and a small vocabulary, or those of a file that
+// bench/make8b wrote. How many positions a pass opens is
 // the model's own confidence, which random weights do not have: here a pass is sure of each masked
 // position with a probability that is given, and both loops take the same time for that. Passes an
 // answer are to be read beside those of published weights (Fast-dLLM reports 2 to 4 tokens a pass
@@ -14,8 +16,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -32,20 +34,17 @@ import (
 	"unmask/internal/philox"
 	"unmask/model"
 	"unmask/weights"
-	"unmask/weights/gguf"
 )
 
-// The answer: as many positions as LLaDA's own program makes, behind a prompt of as many.
 const (
-	prompt = 128
-	answer = 128
+	prompt = 128  // positions
 	vocab  = 4000 // fewer than the rows after which those of random weights repeat
 )
 
-// loops are the recipes.
+// loops are the recipes, for a number of steps: one for each position.
 var loops = []struct{ name, recipe string }{
-	{"plain", "semi-ar(low-confidence,block=32) schedule=llada steps=128"},
-	{"dual, threshold 0.9", "semi-ar(greedy(threshold(theta=0.9)),block=32) steps=128 reuse=dual"},
+	{"plain", "semi-ar(low-confidence,block=32) schedule=llada steps=%d"},
+	{"dual, threshold 0.9", "semi-ar(greedy(threshold(theta=0.9)),block=32) steps=%d reuse=dual"},
 }
 
 func main() {
@@ -53,22 +52,29 @@ func main() {
 	layers := flag.Int("layers", 2, "layers, of LLaDA-8B's 32")
 	threads := flag.Int("threads", runtime.GOMAXPROCS(0), "threads")
 	rounds := flag.Int("rounds", 3, "answers of each loop, of which the fastest counts")
+	answer := flag.Int("new", 128, "positions of the answer, a multiple of 32")
 	sure := flag.String("sure", "0,0.1,0.25", "shares of the masked positions that a pass is sure of")
+	file := flag.String("file", "", "a GGUF file of LLaDA's")
+	lines := flag.Bool("json", false, "print JSON lines")
 	flag.Parse()
-	if err := run(*as, *layers, *threads, *rounds, *sure); err != nil {
+	m, err := load(*file, *as, *layers, *threads)
+	if err == nil {
+		err = run(m, *rounds, *answer, *sure, *lines)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "reply:", err)
 		os.Exit(1)
 	}
 }
 
-func run(as string, layers, threads, rounds int, sure string) error {
-	m, err := load(as, layers, threads)
-	if err != nil {
-		return err
+func run(m *model.Loaded, rounds, answer int, sure string, lines bool) error {
+	if answer < 32 || answer%32 != 0 {
+		return fmt.Errorf("new is %d, want a multiple of 32", answer)
 	}
-	fmt.Printf("%d of 32 layers in %s, %d threads, %d + %d positions\n", layers, as, threads, prompt,
-		answer)
-	fmt.Println("sure   loop                  passes  rows of layers     seconds   processor seconds")
+	if !lines {
+		fmt.Printf("%d layers, %d + %d positions\n", m.Info.Sizes["layers"], prompt, answer)
+		fmt.Println("sure   loop                  passes  rows of layers     seconds   processor seconds")
+	}
 	for text := range strings.SplitSeq(sure, ",") {
 		t, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(t >= 0 && t <= 1) {
@@ -77,7 +83,7 @@ func run(as string, layers, threads, rounds int, sure string) error {
 		best := make([]took, len(loops))
 		for range rounds {
 			for i, l := range loops {
-				one, err := reply(m, l.recipe, t)
+				one, err := reply(m, l.recipe, answer, t)
 				if err != nil {
 					return err
 				}
@@ -88,8 +94,18 @@ func run(as string, layers, threads, rounds int, sure string) error {
 		}
 		for i, l := range loops {
 			b := best[i]
+			if lines {
+				line := map[string]any{"sure": t, "mode": l.name, "passes": b.passes, "seconds": b.wall}
+				if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
+					return err
+				}
+				continue
+			}
 			fmt.Printf("%-6s %-21s %6d %15d  %10.2f  %10.2f\n", text, l.name, b.passes, b.rows, b.wall,
 				b.cpu)
+		}
+		if lines {
+			continue
 		}
 		fmt.Printf("       plain / dual: %.1f x the passes, %.1f x the seconds, %.1f x the processor's\n",
 			float64(best[0].passes)/float64(best[1].passes), best[0].wall/best[1].wall,
@@ -105,8 +121,8 @@ type took struct {
 }
 
 // reply makes one answer.
-func reply(m *model.Loaded, recipe string, sure float64) (took, error) {
-	r, err := generate.ParseRecipe(recipe)
+func reply(m *model.Loaded, recipe string, answer int, sure float64) (took, error) {
+	r, err := generate.ParseRecipe(fmt.Sprintf(recipe, answer))
 	if err != nil {
 		return took{}, err
 	}
@@ -133,25 +149,24 @@ func reply(m *model.Loaded, recipe string, sure float64) (took, error) {
 	return out, nil
 }
 
-// load makes the network.
-func load(as string, layers, threads int) (*model.Loaded, error) {
+// load makes the network, or reads it from a file.
+func load(file, as string, layers, threads int) (*model.Loaded, error) {
 	types := map[string]weights.DType{"q4_k": weights.Q4_K, "q8_0": weights.Q8_0, "bf16": weights.BF16}
 	t, ok := types[as]
 	if !ok {
 		return nil, fmt.Errorf("as is %q, want q4_k, q8_0 or bf16", as)
 	}
-	var file bytes.Buffer
-	if err := bench.WriteLLaDA(&file, t, t, layers, vocab, prompt+answer); err != nil {
-		return nil, err
+	var src *model.Source
+	var err error
+	if file != "" {
+		src, err = model.Open(file)
+	} else {
+		sizes := bench.LLaDA8B
+		sizes.Layers, sizes.Vocab, sizes.Length = layers, vocab, prompt+256
+		src, err = bench.Random("llada", sizes, t)
 	}
-	f, err := gguf.Parse(file.Bytes(), as)
 	if err != nil {
 		return nil, err
 	}
-	config, set, err := f.Model()
-	if err != nil {
-		return nil, err
-	}
-	src := &model.Source{Name: as, Config: config, Set: set, Files: f.Files()}
 	return model.Load(src, model.Options{Backend: cpu.New(cpu.Options{Threads: threads})})
 }
