@@ -36,7 +36,7 @@ func oneClient(each time.Duration, threads int) error {
 		}
 		http = append(http, t)
 		began := time.Now()
-		run := unmask.Run{Seed: uint64(seed), Tokens: known}.With(d)
+		run := unmask.Run{Seed: uint64(seed), Steps: 32, Tokens: known}.With(d)
 		for step, err := range unmask.Generate(context.Background(), s.text, run) {
 			if err != nil {
 				return err
