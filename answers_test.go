@@ -68,6 +68,44 @@ func TestDemoAnswers(t *testing.T) {
 	require.Equal(t, byKind["facts"][1], byKind["facts"][0])
 }
 
+// Facts by a schema are valid and right under samplers of every kind.
+func TestDemoFactsBySchema(t *testing.T) {
+	const word = `{"type": "string", "pattern": "^[a-z]+$"}`
+	const name = `{"type": "string", "pattern": "^[A-Z][a-z]+$"}`
+	const schema = `{"type": "object", "additionalProperties": false,
+		"required": ["name", "animal", "place", "object", "color"],
+		"properties": {"name": ` + name + `, "animal": ` + word + `, "place": ` + word + `,
+			"object": ` + word + `, "color": ` + word + `}}`
+	m, err := unmask.LoadFS(demo.Chat(), "demo-chat", unmask.Options{})
+	require.NoError(t, err)
+	talk, err := m.Chat()
+	require.NoError(t, err)
+	samplers, asked := []string{"p2", "random", "moment", "halton"}, 0
+	for i, d := range readDialogues(t) {
+		if d.Kind != "facts" || asked == len(samplers) {
+			continue
+		}
+		data, err := json.Marshal(map[string]any{"sampler": samplers[asked],
+			"schema": json.RawMessage(schema), "seed": i, "steps": 24,
+			"messages": toMessages(t, d.Turns[:len(d.Turns)-1])})
+		require.NoError(t, err)
+		var request unmask.Request
+		require.NoError(t, json.Unmarshal(data, &request))
+		r, err := m.Prepare(t.Context(), request)
+		require.NoError(t, err)
+		begin := slices.Index(r.Known, m.Spec().Mask)
+		for step, err := range generate.Each(t.Context(), m.Denoiser, generate.PoolOptions{Size: 1},
+			slices.Values([]generate.Request{r})) {
+			require.NoError(t, err)
+			if p := step.Sequences[0]; p.Done {
+				answer := talk.Reply(p.Tokens, begin)
+				require.True(t, d.Right(answer), "%s: %q", samplers[asked], answer)
+			}
+		}
+		asked++
+	}
+}
+
 func readDialogues(t *testing.T) (list []stories.Dialogue) {
 	f, err := os.Open("demo/stories/testdata/dialogues.jsonl")
 	require.NoError(t, err)

@@ -16,7 +16,9 @@ NOUNS = {v.split()[-1]: k for k, v in PLACES.items()}  # "mill": "near the old m
 KEYS = "name animal place object color".split()
 
 # What JSON writes without a space before it: bpe.extend makes the marks single tokens and the words pairs.
-MARKS = ['{"', '":"', '","', '"}'] + "name animal place color".split()
+# BETWEEN are marks with a space in them, as unmask and json.dumps write JSON.
+BETWEEN = ['": "', '", "']
+MARKS = ['{"', '"}'] + "name animal place color".split()
 WORDS = COLOURS + THINGS + ANIMALS + list(NOUNS)
 
 HERO = re.compile(r"(girl|boy) (?:named|whose name was) (\w+)|(\w+) was an? \w+ (girl|boy)\.")
@@ -89,7 +91,7 @@ def ask(rng, f):
 
 
 def give(rng, f):
-    return [rng.choice(FACTS), json.dumps({k: f[k] for k in KEYS}, separators=(",", ":"))]
+    return [rng.choice(FACTS), json.dumps({k: f[k] for k in KEYS})]
 
 
 def other(rng):

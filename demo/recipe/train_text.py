@@ -7,7 +7,7 @@ OUTDIR gets text/{config.json,model.safetensors,tokenizer.json} (a DiT with SDTT
 names, time conditioning off) and judge/{...} (a GPT-2 over the same tokens, for
 generative perplexity without any download). bfloat16 on disk. Needs torch only.
 """
-import argparse, json, math, os, random, sys, time
+import argparse, json, math, os, random, re, sys, time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -193,9 +193,9 @@ def fit(model, loss_of, minutes, lr, log, saved=None):
     opts = optimisers(model, lr)
     run = torch.compile(model) if COMPILE else model
     ema = {k: v.detach().clone() for k, v in model.named_parameters()}
-    start, step, shown, wrote = time.time(), 0, [], time.time()
+    start, step, shown, wrote = time.process_time(), 0, [], time.time()
     while True:
-        done = (time.time() - start) / (60 * minutes)
+        done = (time.process_time() - start) / (60 * minutes)
         if done >= 1:
             break
         scale = min(1, (step + 1) / 30) * min(1, (1 - done) / 0.4 + 0.02)  # flat, then linear to 0
@@ -216,7 +216,7 @@ def fit(model, loss_of, minutes, lr, log, saved=None):
         shown.append(loss.item())
         step += 1
         if step == 1:
-            start = time.time()  # torch.compile works in the first step
+            start = time.process_time()  # torch.compile works in the first step
         if step % 10 == 0:
             print(f"{log} step {step} {done:.0%} loss {sum(shown[-10:])/10:.4f}", flush=True)
         if saved and time.time() - wrote > 240:  # a run can be broken off
@@ -247,14 +247,18 @@ def draw_dialogues(count, seed, vocab, merges, facts, traits=False):
     the loss: 0 for what was said before, 1 for answers and their ends, `facts` for their facts, 0.03
     for the ends that fill. A list of such pairs, one for each length. With traits four in five
     are about how the hero is, which has ten times the weight of other facts."""
-    rng, ids, parts, out = random.Random(seed), {t: i for i, t in enumerate(vocab)}, {}, {}
+    rng, ids, out = random.Random(seed), {t: i for i, t in enumerate(vocab)}, {}
+    parts = {mark: [ids[mark]] for mark in dialogues.BETWEEN}
     user, assistant, end = (ids[t] for t in (dialogues.USER, dialogues.ASSISTANT, dialogues.END))
 
     def encode(text):
-        for w in bpe.SPLIT.findall(text):
-            if w not in parts:
-                parts[w] = [ids[t] for t in bpe.cut("".join(bpe.CHARS[b] for b in w.encode()), merges)]
-        return [i for w in bpe.SPLIT.findall(text) for i in parts[w]]
+        out = []
+        for piece in re.split("(%s)" % "|".join(dialogues.BETWEEN), text):
+            for w in [piece] if piece in dialogues.BETWEEN else bpe.SPLIT.findall(piece):
+                if w not in parts:
+                    parts[w] = [ids[t] for t in bpe.cut("".join(bpe.CHARS[b] for b in w.encode()), merges)]
+                out += parts[w]
+        return out
 
     for _ in range(count):
         kind, turns, f, first = dialogues.dialogue(rng, more=4)
@@ -346,7 +350,7 @@ def main():
     a.add_argument("--resume", help="an OUTDIR of before to go on from; 0 minutes leave a model as it is")
     a.add_argument("text")
     a.add_argument("out")
-    a.add_argument("--minutes", type=float, default=45)
+    a.add_argument("--minutes", type=float, default=45, help="of processor time")
     a.add_argument("--judge-minutes", type=float, default=10)
     a.add_argument("--threads", type=int, default=1)
     a.add_argument("--device", default="cpu")
@@ -369,7 +373,7 @@ def main():
         vocab, merges, parts = bpe.train(text, VOCAB)
     new = {}
     if a.dialogues and dialogues.USER not in vocab:
-        vocab, merges, new = bpe.extend(vocab, merges, parts, [dialogues.USER, dialogues.ASSISTANT, dialogues.END],
+        vocab, merges, new = bpe.extend(vocab, merges, parts, [dialogues.USER, dialogues.ASSISTANT, dialogues.END] + dialogues.BETWEEN,
                                         dialogues.MARKS, dialogues.WORDS)
     ids = torch.tensor(bpe.encode(text, vocab, parts))
     cut = int(len(ids) * 0.97)
