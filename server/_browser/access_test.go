@@ -47,7 +47,8 @@ func TestAxe(t *testing.T) {
 		for _, width := range []int64{1280, 320} {
 			for mode, fragment := range map[string]string{"text": settings,
 				"compare": "mode=compare&seed=5&steps=6&length=30&prompt=Once upon&sampler=moment",
-				"image":   "mode=image&seed=5"} {
+				"image":   "mode=image&seed=5",
+				"form":    "mode=text&seed=5&length=24&regex= (brave|kind)\\."} {
 				t.Run(fmt.Sprintf("%s/%s/%d", mode, scheme, width), func(t *testing.T) {
 					x := open(t, shared, fragment, media(map[string]string{"prefers-color-scheme": scheme}),
 						chromedp.EmulateViewport(width, 900))

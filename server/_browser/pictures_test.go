@@ -15,6 +15,7 @@ const (
 	aPair   = "mode=compare&seed=3&steps=24&length=70&prompt=Lily was a brave girl.&sampler=moment&other=halton"
 	anImage = "mode=image&seed=5"
 	aChat   = "mode=chat&seed=3"
+	aForm   = "mode=text&seed=3&length=32&prompt=Lily was a&choice= girl%0A boy%0A brave little"
 )
 
 // TestPictures writes the pictures of docs/serving, and each mode at the widths of a telephone, a
@@ -54,6 +55,7 @@ func TestPictures(t *testing.T) {
 			picture("compare"+end, aPair, scheme, width, height, part(0.8))
 			picture("image"+end, anImage, scheme, width, height, painted)
 			picture("chat"+end, aChat, scheme, width, height, nil)
+			picture("form"+end, aForm, scheme, width, height, nil)
 		}
 	}
 }

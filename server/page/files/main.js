@@ -114,7 +114,7 @@ class Page {
 		this.status("sent");
 		let failure, word = "done";
 		const { timeline } = this.panels[this.mode];
-		await make().catch((e) => { if (e.name === "AbortError") word = this.mode === "chat" ? "stopped" : "cancelled"; else failure = e; });
+		await Promise.resolve().then(make).catch((e) => { if (e.name === "AbortError") word = this.mode === "chat" ? "stopped" : "cancelled"; else failure = e; });
 		if (abort !== this.abort) return;
 		busy(false);
 		if (failure || word !== "done") timeline.pause();

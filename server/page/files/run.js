@@ -39,6 +39,10 @@ export const stepLabel = (get) => (k) => {
 };
 
 const quote = (s) => /^[\w.,:=/-]+$/.test(s) ? s : "'" + s.replaceAll("'", "'\\''") + "'";
+/** texts are the values of a run's settings as fields of the page, and so links, have them. */
+const texts = (body) => Object.fromEntries(Object.entries(body).map(([k, v]) => [k, k === "schema" ? JSON.stringify(v) : k === "choice" ? v.join("\n") : v]));
+/** csv is a list as flags have it. */
+const csv = (list) => list.map((v) => /[",\n]/.test(v) ? `"${v.replaceAll('"', '""')}"` : v).join(",");
 const json = (body) => JSON.stringify(body).replace(/"seed":"(\d+)"/, '"seed":$1'); // the digits of a seed that JavaScript has no number for
 
 /** command writes a run as unmask's command, "" where there is none. */
@@ -51,8 +55,8 @@ export function command(run) {
 	add("prompt", prompt);
 	if (image) out.push("-n", 1);
 	else if (!text) add("length", run.trace.length);
-	for (const [k, v] of Object.entries(rest)) add(k.replace("_", "-"), v);
-	return out.join(" ");
+	for (const [k, v] of Object.entries(rest)) if (k !== "schema") add(k.replace("_", "-"), k === "choice" ? csv(v) : v);
+	return (rest.schema ? `echo ${quote(JSON.stringify(rest.schema))} | ` : "") + out.join(" ") + (rest.schema ? " --schema /dev/stdin" : "");
 }
 
 const curl = (run) => `curl -s ${location.origin}${run.path} -H 'Content-Type: application/json'${hasKey() ? ' -H "Authorization: Bearer $UNMASK_KEY"' : ""} -d ${
@@ -89,7 +93,7 @@ print(${result ? "answer." + result : 'answer["choices"][0]["text"]'})
 function linkOf(page, run) {
 	const { model, messages, text, tokens, prompt, max_tokens, ...rest } = run.body;
 	if (run.form || messages?.length > 1) return "";
-	const given = Object.fromEntries(Object.entries(rest).map(([k, v]) => [k.replaceAll("_", "-"), v]));
+	const given = Object.fromEntries(Object.entries(texts(rest)).map(([k, v]) => [k.replaceAll("_", "-"), v]));
 	const out = { mode: page.mode, run: 1, model, ...given, other: page.mode === "compare" && page.samplers[1], prompt: prompt ?? text ?? messages?.[0].content };
 	if (page.mode === "compare") out.sampler = page.samplers[0];
 	if (max_tokens) out.length = max_tokens;
@@ -138,8 +142,9 @@ export function actions(root, page, run, text, files = []) {
 export function facts(root, run) {
 	const u = run.answer?.unmask || {}, e = u.evaluated || {}, t = run.trace, list = (of) => el("dl", { className: "facts" },
 		...Object.entries(of).filter(([, v]) => v !== undefined).map(([k, v]) => el("div", {}, el("dt", { textContent: k }), el("dd", { textContent: v }))));
-	const open = root.querySelector("details")?.open;
+	const open = root.querySelector("details")?.open, choices = run.answer?.choices?.[0].choices || [];
 	root.replaceChildren(list({ seed: run.body.seed, sampler: u.sampler || t.header.sampler, steps: t.done ? t.last : undefined, seconds: u.seconds?.toFixed(2) }));
+	if (choices.length) root.append(list(Object.fromEntries(choices.map((c) => [c.text.trim(), c.probability.toPrecision(3)]))));
 	if (!run.answer) return;
 	const more = el("details", { open }, el("summary", { textContent: "Details" }), list({ "passes over all positions": e.full_passes, "positions in partial passes": e.partial_rows,
 		"rows of the output head": e.head_rows, "drafted tokens that were right": e.drafted ? `${e.accepted} of ${e.drafted}` : undefined,

@@ -1,4 +1,5 @@
 // The form of settings, made of what the server has.
+import { Failure } from "./api.js";
 import { $, el } from "./dom.js";
 
 // What the parameters mean to a reader; the others have the command's help.
@@ -65,6 +66,56 @@ class Picker {
 	}
 }
 
+// What the new text may have to spell, by the request's field.
+const forms = {
+	schema: { label: "JSON Schema", help: "the text is JSON that follows it", placeholder: '{"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}}}' },
+	regex: { label: "Regular expression", help: "all of the text matches it, in RE2's syntax", placeholder: "Lily is (happy|sad)\\." },
+	choice: { label: "Choices", help: "one to a line; the text is one of them", placeholder: "yes\nno" },
+};
+
+/** Form chooses a schema, an expression or choices for the new text. */
+class Form {
+	constructor() {
+		const root = field({ name: "form", label: "Form of the text", words: [] });
+		this.select = root.children[1];
+		this.select.replaceChildren(new Option("any text", ""), ...Object.entries(forms).map(([kind, f]) => new Option(f.label, kind)));
+		this.select.onchange = () => this.fill();
+		this.box = el("div", { className: "params" });
+		this.root = el("div", {}, root, this.box);
+	}
+
+	get kind() { return this.select.value; }
+	get input() { return $("set-" + this.kind); }
+
+	fill() {
+		if (!this.kind) return this.box.replaceChildren();
+		const { label, help, placeholder } = forms[this.kind], id = "set-" + this.kind;
+		this.box.replaceChildren(el("div", { className: "field" }, el("label", { htmlFor: id, textContent: label }),
+			el("textarea", { id, rows: 3, spellcheck: false, placeholder, "aria-describedby": id + "-help" }), el("p", { className: "help", id: id + "-help", textContent: help })));
+	}
+
+	/** values is the request's field. */
+	values() {
+		const text = this.kind && !this.root.hidden ? this.input.value : "";
+		if (!text.trim()) return {};
+		if (this.kind === "regex") return { regex: text };
+		if (this.kind === "choice") return { choice: text.split("\n").filter((line) => line) };
+		try {
+			return { schema: JSON.parse(text) };
+		} catch (e) {
+			throw new Failure(400, `This is not JSON: ${e.message}`, "", 0, "schema");
+		}
+	}
+
+	link() { return this.kind && !this.root.hidden ? { [this.kind]: this.input.value } : {}; }
+
+	restore(given) {
+		this.select.value = Object.keys(forms).find((kind) => given[kind]) || "";
+		this.fill();
+		if (this.kind) this.input.value = given[this.kind];
+	}
+}
+
 export class Settings {
 	constructor(models, { data, schedules, parameters }, changed) {
 		const form = $("settings"), seen = ["sampler", "steps", "ban", "bias"];
@@ -77,7 +128,8 @@ export class Settings {
 		const model = field({ name: "model", words: [] });
 		this.select = model.children[1];
 		const [first, rest] = [this.fields.slice(0, 4), this.fields.slice(4)].map((list) => list.map((f) => field(f)));
-		form.append(model, this.a.root, this.b.root, ...first, el("details", {}, el("summary", { textContent: "More settings" }), ...rest));
+		this.form = new Form();
+		form.append(model, this.a.root, this.b.root, ...first, this.form.root, el("details", {}, el("summary", { textContent: "More settings" }), ...rest));
 		form.oninput = () => { this.describe(); changed(); };
 		form.onsubmit = (e) => e.preventDefault();
 		this.b.text = "random";
@@ -107,6 +159,7 @@ export class Settings {
 		}
 		this.classes(names, classes);
 		for (const f of this.fields) $("set-" + f.name).parentNode.hidden = !this.applies(f);
+		this.form.root.hidden = kind === "image";
 	}
 
 	/** applies reports whether a setting can have an effect on the model's runs with what else is set. */
@@ -145,12 +198,12 @@ export class Settings {
 			const input = $("set-" + f.name), v = input.value.trim();
 			if (v && !input.parentNode.hidden) out[f.name.replace("-", "_")] = /whole|number/.test(f.kind) && +v === +v ? +v : v; // what is no number the server names
 		}
-		return out;
+		return { ...out, ...this.form.values() };
 	}
 
 	/** link is all that is set, for an address; restore takes it, and returns what it cannot take. */
 	link() {
-		const out = { model: this.select.value, sampler: this.a.text, other: this.mode === "compare" && this.b.text };
+		const out = { model: this.select.value, sampler: this.a.text, other: this.mode === "compare" && this.b.text, ...this.form.link() };
 		for (const f of this.fields) if (!$("set-" + f.name).parentNode.hidden) out[f.name] = $("set-" + f.name).value;
 		return out;
 	}
@@ -164,6 +217,7 @@ export class Settings {
 			picker.text = text;
 			if (!picker.select.value) missing.push(`sampler ${text}`);
 		}
+		this.form.restore(given);
 		this.describe();
 		for (const name of Object.keys(given)) if (!this.fields.some((f) => f.name === name)) missing.push(`${name} ${given[name]}`);
 		this.fields.forEach((f, i) => {
