@@ -45,8 +45,8 @@ MODELS = (("Nemotron-Labs-Diffusion-3B", "nemotron-3b", 26, 131072, "modes", "0.
 def build(folder):
     """Puts llama.cpp's programs into folder."""
     with tempfile.TemporaryDirectory() as work:
-        pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "-d", work, SOURCE]
-        subprocess.run(pip + ["--no-build-isolation"], check=True)
+        subprocess.run([sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", "llama-cpp-python", "-d", work, SOURCE],
+                       check=True)
         with tarfile.open(glob.glob(os.path.join(work, "*.tar.gz"))[0]) as tar:
             tar.extractall(work, filter="data")
         source = glob.glob(os.path.join(work, "*", "vendor", "llama.cpp"))[0]
