@@ -17,7 +17,7 @@ import (
 // commandGroups order the commands by what they are for.
 var commandGroups = []struct{ id, title, names string }{
 	{"make", "Generate:", "text chat image serve"},
-	{"models", "Models and files:", "pull list inspect convert encode decode logits score verify"},
+	{"models", "Models and files:", "pull list inspect convert encode decode logits score schema verify"},
 	{"many", "Many machines:", "worker gather hub"},
 	{"research", "Samplers and research:", "samplers schedule theory eval sweep plot reproduce tune " +
 		"replay bench"},
@@ -40,10 +40,10 @@ var flagGroups = []struct{ title, names string }{
 	{"What is made", "n prompt infill prompts tokens-in chat system messages length max-tokens class " +
 		"negative preset inpaint mask box fit paste outpaint init strength model"},
 	{"How", "seed " + strings.Join(recipeNames(), " ")},
-	{"Constraints", "ban bias min-length end cut"},
+	{"Constraints", "schema regex choice recursion ban bias min-length end cut"},
 	{"Output", "out json sheet gif scale trace watch"},
 	{"Device", "device threads precision batch"},
-	{"Many machines", "shard hub hub-file audit log metrics lease tls-cert tls-key"},
+	{"Many machines", "shard hub hub-file nats audit log metrics lease tls-cert tls-key"},
 }
 
 func recipeNames() (names []string) {
@@ -55,15 +55,11 @@ func recipeNames() (names []string) {
 	return names
 }
 
-// manyFlags is the number of flags from which a command's help has groups.
-const manyFlags = 16
-
-// flagUsages describes a command's flags, in groups if there are many, in lines of a width.
+// flagUsages describes a command's flags, in groups if it has the many flags of a run, in lines of
+// a width.
 func flagUsages(cmd *cobra.Command, width int) string {
 	all := cmd.LocalFlags()
-	count := 0
-	all.VisitAll(func(*pflag.Flag) { count++ })
-	if count < manyFlags {
+	if all.Lookup("sampler") == nil {
 		return "Flags:\n" + strings.TrimRight(all.FlagUsagesWrapped(width), "\n")
 	}
 	var b strings.Builder

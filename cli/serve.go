@@ -41,7 +41,7 @@ func newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve models over HTTP: an OpenAI-style API and a web page",
 		Args:  noArgs,
-		Example: `  unmask serve                                  demo and demo-image at http://127.0.0.1:8080
+		Example: `  unmask serve                                  the demo models at http://127.0.0.1:8080
   unmask serve --model DIR --model small=org/name
   curl 127.0.0.1:8080/v1/completions --json '{"prompt": "Lily was a brave girl.", "seed": 1}'`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
