@@ -48,7 +48,7 @@ func TestPictures(t *testing.T) {
 	picture("inpaint", anImage, "dark", 1200, 860, painted)
 	for _, width := range []int64{390, 1280, 1920} {
 		for _, scheme := range []string{"light", "dark"} {
-			height := map[int64]int64{390: 1800, 1280: 900, 1920: 1080}[width]
+			height := map[int64]int64{390: 844, 1280: 900, 1920: 1080}[width]
 			end := fmt.Sprintf("-%d-%s", width, scheme)
 			picture("text"+end, aText, scheme, width, height, nil)
 			picture("opening"+end, aText, scheme, width, height, part(0.5))
@@ -88,6 +88,7 @@ func halfway(x *tab, share float64) {
 // write writes what the tab shows.
 func write(x *tab, name string) {
 	x.Helper()
+	eval[bool](x, "await Promise.all(document.getAnimations().map((a) => a.finished)); return true")
 	data, err := chromedp.Run(x.ctx, chromedp.CaptureScreenshot())
 	x.ok(err)
 	x.ok(os.WriteFile(name, data, 0o644))

@@ -62,7 +62,7 @@ export class Chat {
 
 	bubble(m, i) {
 		if (m.role === "user") return [el("div", { className: "bubble mine" }, el("p", { textContent: m.content }), this.acts(["Edit", () => this.edit(i)]))];
-		const text = el("div", { className: "text" }, m.content), note = m.stopped ? "stopped" : m.of && m.shown < m.of ? `ended after ${m.shown} of ${m.of} tokens` : "";
+		const text = el("div", { className: "text" }, m.content.trim()), note = m.stopped ? "stopped" : m.of && m.shown < m.of ? `ended after ${m.shown} of ${m.of} tokens` : "";
 		return [el("div", { className: "bubble" }, text, el("p", { className: "help", textContent: note }), this.answerActs(m, i))];
 	}
 

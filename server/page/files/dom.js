@@ -18,6 +18,7 @@ export function tip(element, words) {
 	t.hidden = !words;
 	if (!words) return;
 	t.textContent = words;
+	t.style.left = 0; // where it has its full width
 	const box = element.getClientRects()[0], { width, height } = t.getBoundingClientRect();
 	t.style.left = Math.max(8, Math.min(innerWidth - width - 8, box.left)) + "px";
 	t.style.top = (box.bottom + 8 + height < innerHeight ? box.bottom + 6 : box.top - height - 6) + "px";

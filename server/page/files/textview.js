@@ -60,11 +60,12 @@ export class TextView {
 		this.cut();
 	}
 
-	/** cut hides what follows the text's end. */
+	/** cut hides blanks before an answer, and what follows its end. */
 	cut() {
 		if (!this.ends.length) return;
+		const first = this.pieces.findIndex((s, i) => i >= this.from && !(s.entry && !s.now.trim()));
 		const end = this.pieces.findIndex((s, i) => i >= this.from && s.entry && this.ends.includes(s.entry.token)), all = this.pieces.length - this.from;
-		for (let i = this.from; i < this.pieces.length; i++) this.pieces[i].hidden = end >= 0 && i >= end && !this.whole;
+		for (let i = this.from; i < this.pieces.length; i++) this.pieces[i].hidden = i < first || end >= 0 && i >= end && !this.whole;
 		this.fold.hidden = end < 0;
 		this.fold.textContent = `ended after ${end - this.from} of ${all} tokens${this.whole ? ", fold the rest" : ""}`;
 	}
