@@ -41,7 +41,8 @@ type merger struct {
 	o       TokenOptions
 	letter  [256]int32 // classes of bytes
 	letters int
-	next    []int32 // [states, letters]
+	plain   []int32 // letters of plain bytes
+	next    []int32 // [letters, states]
 	groups  []*group
 
 	class    []int32   // [vocabulary]
@@ -60,11 +61,12 @@ type merger struct {
 
 type group struct {
 	states  []int32
-	vectors [][]int32 // [vectors][len(states)]
-	ids     map[string]int32
-	memo    []int32    // [vectors, letters] the vector after a byte; 0 unknown, 1 none, otherwise +2
-	latest  []effect   // [vectors] of the latest token that led there
-	reads   []vectorOf // for each class that the group reads
+	vectors [][]int32        // [vectors][len(states)]
+	ids     map[uint64]int32 // by a hash
+	memo    []int32          // [vectors, letters] the vector after a byte; 0 unknown, 1 none, otherwise +2
+	latest  []effect         // [vectors] of the latest token that led there
+	stable  []int8           // [vectors] whether plain bytes lead back to it: 1, -1, or 0 for unknown
+	reads   []vectorOf       // for each class that the group reads
 }
 
 // refined is a class made from another, -1 for none before, by what its tokens do to a group.
@@ -91,6 +93,9 @@ func newMerger(d *DFA, v *Vocabulary, o TokenOptions) *merger {
 			m.letters++
 		}
 		m.letter[c] = int32(m.letters)
+		if plain(byte(c)) && !slices.Contains(m.plain, m.letter[c]) {
+			m.plain = append(m.plain, m.letter[c])
+		}
 	}
 	m.letters++
 	m.next = slices.Repeat([]int32{-1}, n*m.letters)
@@ -98,17 +103,20 @@ func newMerger(d *DFA, v *Vocabulary, o TokenOptions) *merger {
 	for s := range int32(n) {
 		var bits [8]uint64 // bytes with an edge, and those of edges to the state itself
 		for _, e := range d.Out(s) {
-			for c := int(e.Lo); c <= int(e.Hi); c++ {
-				m.next[int(s)*m.letters+int(m.letter[c])] = e.To
-				bits[c/64] |= 1 << (c % 64)
-				if e.To == s {
-					bits[4+c/64] |= 1 << (c % 64)
+			for letter := m.letter[e.Lo]; letter <= m.letter[e.Hi]; letter++ {
+				m.reads(letter)[s] = e.To
+			}
+			for word := e.Lo / 64; word <= e.Hi/64; word++ {
+				first, last := max(e.Lo, word*64)%64, min(e.Hi, word*64+63)%64
+				mask := (^uint64(0) >> (63 - (last - first))) << first
+				if bits[word] |= mask; e.To == s {
+					bits[4+word] |= mask
 				}
 			}
 		}
 		g := byBytes[bits]
 		if g == nil {
-			g = &group{ids: map[string]int32{}}
+			g = &group{ids: map[uint64]int32{}}
 			byBytes[bits] = g
 			m.groups = append(m.groups, g)
 		}
@@ -117,20 +125,35 @@ func newMerger(d *DFA, v *Vocabulary, o TokenOptions) *merger {
 	return m
 }
 
+// reads returns the states after a letter, by state.
+func (m *merger) reads(letter int32) []int32 {
+	n := len(m.next) / m.letters
+	return m.next[int(letter)*n : (int(letter)+1)*n]
+}
+
 // vector returns the id of a vector.
 func (m *merger) vector(g *group, states []int32) int32 {
-	m.key = m.key[:0]
+	hash := uint64(0)
 	for _, s := range states {
-		m.key = binary.LittleEndian.AppendUint32(m.key, uint32(s))
+		hash = (hash ^ uint64(uint32(s))) * 0x9e3779b97f4a7c15
+		hash ^= hash >> 32
 	}
-	if id, ok := g.ids[string(m.key)]; ok {
-		return id
+	for { // numbers after a hash that another vector has
+		id, ok := g.ids[hash]
+		if !ok {
+			break
+		}
+		if slices.Equal(g.vectors[id], states) {
+			return id
+		}
+		hash++
 	}
 	id := int32(len(g.vectors))
-	g.ids[string(m.key)] = id
+	g.ids[hash] = id
 	g.vectors = append(g.vectors, slices.Clone(states))
 	g.memo = append(g.memo, make([]int32, m.letters)...)
 	g.latest = append(g.latest, effect{from: -2})
+	g.stable = append(g.stable, 0)
 	m.bytes += 12*len(states) + 4*m.letters + 64
 	return id
 }
@@ -142,14 +165,14 @@ func (m *merger) after(g *group, vector int32, c byte) int32 {
 	if to := g.memo[at]; to != 0 {
 		return to - 2
 	}
-	from := g.vectors[vector]
+	from, next := g.vectors[vector], m.reads(letter)
 	if cap(m.scratch) < len(from) {
 		m.scratch = make([]int32, len(from))
 	}
 	to, some := m.scratch[:len(from)], false
 	for i, s := range from {
 		if to[i] = -1; s >= 0 {
-			to[i] = m.next[int(s)*m.letters+int(letter)]
+			to[i] = next[s]
 			some = some || to[i] >= 0
 		}
 	}
@@ -159,6 +182,21 @@ func (m *merger) after(g *group, vector int32, c byte) int32 {
 	}
 	g.memo[at] = id + 2
 	return id
+}
+
+// stays reports whether plain bytes lead from a vector to itself.
+func (m *merger) stays(g *group, vector int32) bool {
+	if g.stable[vector] == 0 {
+		g.stable[vector] = 1
+		for _, letter := range m.plain {
+			next := m.reads(letter)
+			if slices.ContainsFunc(g.vectors[vector], func(s int32) bool { return s >= 0 && next[s] != s }) {
+				g.stable[vector] = -1
+				break
+			}
+		}
+	}
+	return g.stable[vector] > 0
 }
 
 // check returns an error once the automaton, or the work on it, needs too much memory.
@@ -198,6 +236,13 @@ func (m *merger) walk(g *group, number int32) error {
 		n := &nodes[i]
 		to := m.after(g, stack[n.depth], n.c)
 		if to < 0 {
+			i = n.next
+			continue
+		}
+		if n.plain && m.stays(g, to) { // nothing below leads elsewhere
+			for _, token := range m.v.ids[n.first:n.end] {
+				refine(token, to)
+			}
 			i = n.next
 			continue
 		}
@@ -253,24 +298,21 @@ func (m *merger) connect(g *group) error {
 	}
 	slices.Sort(used)
 	local := map[string]int32{} // sets by their vectors
+	moves := g.moves(used)
 	for j, s := range g.states {
 		m.targets = m.targets[:0]
-		for _, v := range used {
-			t := g.vectors[v][j]
-			if t < 0 {
-				continue
-			}
-			at := m.position[t]
+		for _, move := range moves[j] {
+			at := m.position[move.to]
 			if at < 0 {
 				at = int32(len(m.targets))
-				m.position[t] = at
-				m.targets = append(m.targets, t)
+				m.position[move.to] = at
+				m.targets = append(m.targets, move.to)
 				if len(m.lists) < len(m.targets) {
 					m.lists = append(m.lists, nil)
 				}
 				m.lists[at] = m.lists[at][:0]
 			}
-			m.lists[at] = append(m.lists[at], v)
+			m.lists[at] = append(m.lists[at], move.vector)
 		}
 		for i, t := range m.targets {
 			m.position[t] = -1
@@ -299,6 +341,34 @@ func (m *merger) connect(g *group) error {
 	}
 	*g = group{}
 	return nil
+}
+
+// move leads from a state of a group to another, as a vector has it.
+type move struct{ vector, to int32 }
+
+// moves returns the moves of each state of the group, in the order of vectors.
+func (g *group) moves(vectors []int32) [][]move {
+	counts, all := make([]int, len(g.states)), 0
+	for _, v := range vectors {
+		for j, t := range g.vectors[v] {
+			if t >= 0 {
+				counts[j]++
+				all++
+			}
+		}
+	}
+	out, flat := make([][]move, len(g.states)), make([]move, all)
+	for j, n := range counts {
+		out[j], flat = flat[:0:n], flat[n:]
+	}
+	for _, v := range vectors {
+		for j, t := range g.vectors[v] {
+			if t >= 0 {
+				out[j] = append(out[j], move{v, t})
+			}
+		}
+	}
+	return out
 }
 
 // set returns the number of a set of classes.
@@ -337,17 +407,12 @@ func (m *merger) result() (*Tokens, error) {
 		}
 	}
 	t := &Tokens{Class: m.class, Classes: int(m.classes), Sets: m.sets, end: -1, first: []int32{0}}
-	back := make([][]int32, len(accept))
-	for s, out := range m.out {
-		for _, e := range out {
-			back[e.To] = append(back[e.To], int32(s))
-		}
-	}
-	far := distances(accept, back)
+	far, edges := distances(accept, m.out)
 	if far[m.d.start] < 0 {
 		return nil, &param.Error{Name: "grammar", Found: "one whose texts this vocabulary cannot spell",
 			Want: "another grammar or model"}
 	}
+	t.edges = make([]TokenEdge, 0, edges)
 	name := slices.Repeat([]int32{-1}, len(accept))
 	name[m.d.start] = 0
 	order := []int32{m.d.start}
@@ -413,9 +478,28 @@ func (m *merger) special(tokens []int32) (classes []int32) {
 	return classes
 }
 
-// distances returns the number of edges from each state to an accepting one, -1 for none.
-func distances(accept []bool, back [][]int32) []int32 {
-	far := slices.Repeat([]int32{-1}, len(accept))
+// distances returns the number of edges from each state to an accepting one, -1 for none, and how
+// many edges there are.
+func distances(accept []bool, out [][]TokenEdge) (far []int32, edges int) {
+	n := len(accept)
+	begin := make([]int32, n+2) // of the states before each one
+	for _, list := range out {
+		edges += len(list)
+		for _, e := range list {
+			begin[e.To+2]++
+		}
+	}
+	for s := range n {
+		begin[s+2] += begin[s+1]
+	}
+	before := make([]int32, edges)
+	for s, list := range out {
+		for _, e := range list {
+			before[begin[e.To+1]] = int32(s)
+			begin[e.To+1]++
+		}
+	}
+	far = slices.Repeat([]int32{-1}, n)
 	var queue []int32
 	for s, a := range accept {
 		if a {
@@ -424,12 +508,13 @@ func distances(accept []bool, back [][]int32) []int32 {
 		}
 	}
 	for ; len(queue) > 0; queue = queue[1:] {
-		for _, s := range back[queue[0]] {
+		t := queue[0]
+		for _, s := range before[begin[t]:begin[t+1]] {
 			if far[s] < 0 {
-				far[s] = far[queue[0]] + 1
+				far[s] = far[t] + 1
 				queue = append(queue, s)
 			}
 		}
 	}
-	return far
+	return far, edges
 }

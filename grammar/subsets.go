@@ -13,7 +13,8 @@ func (b *Builder) DFA(start, accept int32) (*DFA, error) {
 	}
 	n := len(b.states)
 	d := &subsets{b: b, accept: accept, ids: map[string]int32{}, seen: make([]int32, n),
-		closures: make([][]int32, n), only: slices.Repeat([]int32{-1}, n)}
+		closures: make([][]int32, n), only: slices.Repeat([]int32{-1}, n),
+		single: slices.Repeat([]int32{-1}, n)}
 	return d.build(start)
 }
 
@@ -24,19 +25,22 @@ type subsets struct {
 	accept   int32
 	ids      map[string]int32
 	only     []int32 // [states] the number of the set that is a state's closure, or -1
+	single   []int32 // [states] the number of the set of one state, or -1
 	sets     [][]int32
 	seen     []int32
 	stamp    int32
 	closures [][]int32 // of one state each, sorted
 	key      []byte
 	list     []int32
-	edges    []Edge // of the set at hand, by Lo
+	arena    []int32 // closures
+	edges    []Edge  // of the set at hand, by Lo
 	cuts     []int
 	targets  []int32
 }
 
 func (d *subsets) build(start int32) (*DFA, error) {
-	out := &DFA{first: []int32{0}}
+	out := &DFA{first: make([]int32, 1, len(d.b.states)), edges: make([]Edge, 0, len(d.b.edges)),
+		accept: make([]bool, 0, len(d.b.states))}
 	d.one(start)
 	for s := 0; s < len(d.sets); s++ {
 		if s >= 2*d.b.limit { // the minimal automaton may be smaller
@@ -72,12 +76,13 @@ func (d *subsets) closure(s int32) []int32 {
 		}
 	}
 	d.list = list
-	set := make([]int32, 0, 2)
+	begin := len(d.arena)
 	for _, t := range list {
 		if d.b.states[t].edge > 0 || t == d.accept {
-			set = append(set, t)
+			d.arena = append(d.arena, t)
 		}
 	}
+	set := d.arena[begin:len(d.arena):len(d.arena)]
 	slices.Sort(set)
 	d.closures[s] = set
 	return set
@@ -93,6 +98,14 @@ func (d *subsets) one(s int32) int32 {
 
 // id returns the number of a set of states, which is kept.
 func (d *subsets) id(set []int32) int32 {
+	if len(set) == 1 {
+		id := &d.single[set[0]]
+		if *id < 0 {
+			*id = int32(len(d.sets))
+			d.sets = append(d.sets, set)
+		}
+		return *id
+	}
 	d.key = d.key[:0]
 	for _, s := range set {
 		d.key = binary.LittleEndian.AppendUint32(d.key, uint32(s))

@@ -17,9 +17,14 @@ type Vocabulary struct {
 type node struct {
 	next        int32 // the node after those below this one
 	first, last int32 // of ids: the tokens that end here
+	end         int32 // of ids: after the tokens that end here or below
 	depth       uint16
 	c           byte
+	plain       bool // all bytes below are plain
 }
+
+// plain reports whether a byte is a character of one byte that stands for itself in JSON's texts.
+func plain(c byte) bool { return c >= ' ' && c < 0x7f && c != '"' && c != '\\' }
 
 // maxToken bounds the bytes of a token; longer ones are never drawn under a grammar.
 const maxToken = 1 << 12
@@ -43,8 +48,12 @@ func NewVocabulary(size int, text func(id int32) (string, bool)) *Vocabulary {
 	v := &Vocabulary{Size: size}
 	var path []int32 // nodes of the last token
 	end := func(depth int) {
-		for _, n := range path[depth:] {
-			v.nodes[n].next = int32(len(v.nodes))
+		for i := len(path) - 1; i >= depth; i-- {
+			n := &v.nodes[path[i]]
+			n.next, n.end = int32(len(v.nodes)), int32(len(v.ids))
+			if i > 0 && !(n.plain && plain(n.c)) {
+				v.nodes[path[i-1]].plain = false
+			}
 		}
 		path = path[:depth]
 	}
@@ -58,7 +67,8 @@ func NewVocabulary(size int, text func(id int32) (string, bool)) *Vocabulary {
 		for i := same; i < len(t.text); i++ {
 			path = append(path, int32(len(v.nodes)))
 			at := int32(len(v.ids))
-			v.nodes = append(v.nodes, node{c: t.text[i], depth: uint16(i), first: at, last: at})
+			v.nodes = append(v.nodes, node{c: t.text[i], depth: uint16(i), first: at, last: at,
+				plain: true})
 		}
 		v.ids = append(v.ids, t.id)
 		v.nodes[path[len(path)-1]].last++
