@@ -63,7 +63,7 @@ type group struct {
 	states  []int32
 	vectors [][]int32        // [vectors][len(states)]
 	ids     map[uint64]int32 // by a hash
-	memo    []int32          // [vectors, letters] the vector after a byte; 0 unknown, 1 none, otherwise +2
+	memo    []int32          // [vectors, letters] the vector after a byte + 2; 0 unknown, 1 none
 	latest  []effect         // [vectors] of the latest token that led there
 	stable  []int8           // [vectors] whether plain bytes lead back to it: 1, -1, or 0 for unknown
 	reads   []vectorOf       // for each class that the group reads

@@ -18,6 +18,10 @@ func (b *Builder) DFA(start, accept int32) (*DFA, error) {
 	return d.build(start)
 }
 
+// crowd bounds how many states of a Builder there may be in the sets of an automaton, for each
+// state that it may have.
+const crowd = 10
+
 // subsets is the subset construction. Most sets are the closure of one state, as all are inside of
 // an embedded automaton, and are found by that state.
 type subsets struct {
@@ -42,11 +46,13 @@ func (d *subsets) build(start int32) (*DFA, error) {
 	out := &DFA{first: make([]int32, 1, len(d.b.states)), edges: make([]Edge, 0, len(d.b.edges)),
 		accept: make([]bool, 0, len(d.b.states))}
 	d.one(start)
+	work := 0
 	for s := 0; s < len(d.sets); s++ {
-		if s >= 2*d.b.limit { // the minimal automaton may be smaller
+		set := d.sets[s]
+		work += len(set)
+		if s >= 2*d.b.limit || work > crowd*d.b.limit { // the minimal automaton may be smaller
 			return nil, tooLarge(d.b.limit)
 		}
-		set := d.sets[s]
 		_, accepts := slices.BinarySearch(set, d.accept)
 		out.accept = append(out.accept, accepts)
 		out.edges = d.step(set, out.edges)
