@@ -8,6 +8,7 @@ import (
 
 	"unmask/constrain"
 	"unmask/generate"
+	"unmask/samplers"
 	"unmask/tokenizers"
 	"unmask/tokenizers/chat"
 )
@@ -25,6 +26,7 @@ type textForm struct {
 	mask     int32
 	language *constrain.Language // nil: any text
 	length   int                 // of the tokens at the start; 0: it does not change
+	most     int                 // positions that the model may make of a hole; 0: it does not decide
 }
 
 // answerForm returns the form of an answer that fills the one hole of a sequence.
@@ -32,13 +34,16 @@ func answerForm(m *servedModel, q generate.Request) textForm {
 	f := textForm{From: slices.Index(q.Known, m.spec.Mask), Ends: q.Ends, Echo: -1, tokens: m.Text,
 		mask: m.spec.Mask, length: len(q.Known), language: q.Language}
 	f.To = f.From + m.spec.Masked(q.Known)
+	if g, ok := samplers.As[samplers.Grower](q.Recipe.Sampler); ok && m.spec.Growth != nil {
+		f.most = g.Growth().New
+	}
 	return f
 }
 
 // textChoice is one finished answer.
 type textChoice struct {
 	text   string
-	finish string // length, or stop where an end or a stop was found
+	finish string // length, or stop where an end or a stop was found, or the model chose the length
 	tokens []int32
 	pieces []string // of positions from..
 	from   int
@@ -59,8 +64,12 @@ func (f *textForm) end(tokens []int32) int {
 func (f *textForm) choice(tokens []int32, logP []float64, top [][]generate.Likely) textChoice {
 	to, finish := f.end(tokens), "length"
 	limit := len(tokens)
+	if to-f.From < f.most {
+		finish = "stop"
+	}
+	ended := false
 	if at := f.ending(tokens, to); at >= 0 {
-		to, limit, finish = at, at, "stop"
+		to, limit, finish, ended = at, at, "stop", true
 	}
 	from := f.From
 	if f.Echo >= 0 {
@@ -70,11 +79,11 @@ func (f *textForm) choice(tokens []int32, logP []float64, top [][]generate.Likel
 	given := strings.Join(pieces[from-f.Base:f.From-f.Base], "")
 	text := strings.Join(pieces[f.From-f.Base:to-f.Base], "")
 	if at := f.stop(text); at >= 0 {
-		text, finish = text[:at], "stop"
+		text, finish, ended = text[:at], "stop", true
 	} else if f.language != nil {
 		text = f.language.Trim(text)
 	}
-	if f.Echo >= 0 && finish == "length" { // and what follows
+	if f.Echo >= 0 && !ended { // and what follows
 		text += strings.Join(pieces[to-f.Base:], "")
 	}
 	return textChoice{text: given + text, finish: finish, tokens: tokens[from:to],
