@@ -3,6 +3,8 @@ package browser
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -53,5 +55,91 @@ func TestChat(t *testing.T) {
 	}
 	for _, v := range violations(x) {
 		t.Error(v)
+	}
+}
+
+// A conversation with the demo: what follows an end is folded away, an answer is whole however far
+// its playback was, messages are edited, answers made again or stopped, and all of it is there
+// after a reload.
+func TestConversation(t *testing.T) {
+	const fragment = "mode=chat&seed=4&steps=12&length=60"
+	x := open(t, shared, fragment)
+	send := func(message string) {
+		x.do(chromedp.SendKeys("#prompt", message+"\r"))
+	}
+	messages := func() int { return eval[int](x, "return page.panels.chat.messages.length") }
+	eval[bool](x, `
+		window.early = 0;
+		new MutationObserver(() => {
+			const done = document.getElementById("status").textContent === "done";
+			if (done && document.querySelector("#talk .hole:not([hidden])")) early++;
+		}).observe(document.getElementById("status"), { childList: true, characterData: true, subtree: true });
+		document.getElementById("system").value = "Be kind.";
+		document.getElementById("system").dispatchEvent(new Event("input"));
+		return true`)
+	send("Who is Tom?")
+	x.until("page.panels.chat.messages.length === 2")
+	send("Tell me about him.") // the answer before is still being shown
+	x.until("page.panels.chat.messages.length === 4")
+	x.finish()
+	if n := eval[int](x, `return document.querySelectorAll("#talk .hole:not([hidden])").length`); n > 0 {
+		t.Errorf("%d holes are left in answers", n)
+	}
+	if n := eval[int](x, "return early"); n > 0 {
+		t.Errorf("it is done %d times while holes are shown", n)
+	}
+	roles := eval[[]string](x, "return page.panels.chat.current.body.messages.map((m) => m.role)")
+	if want := []string{"system", "user", "assistant", "user"}; !slices.Equal(roles, want) {
+		t.Errorf("roles are %v, want %v", roles, want)
+	}
+
+	// What follows the end is hidden, until the reader asks for it.
+	shown := eval[[]int](x, `
+		const c = page.panels.chat, count = () => c.view.pieces.filter((s) => !s.hidden && s.isConnected).length;
+		const fold = document.querySelector("#talk .fold"), first = count();
+		fold.click();
+		return [first, count(), c.messages.at(-1).shown, c.messages.at(-1).of, fold.hidden ? 1 : 0]`)
+	if shown[4] == 1 || shown[0] >= shown[1] || shown[1] != shown[3] || shown[2] >= shown[3] {
+		t.Errorf("pieces before and after unfolding, tokens and all of them: %v", shown)
+	}
+
+	last := "page.panels.chat.messages.at(-1)"
+	before := eval[string](x, "return "+last+".seed")
+	x.click("#talk .bubble:last-child .acts button:last-child") // Regenerate
+	x.until("page.panels.chat.messages.length === 4 && %s.seed !== %q", last, before)
+	x.finish()
+	if got := eval[string](x, "return page.panels.chat.markdown()"); !strings.Contains(got,
+		"## System\n\nBe kind.\n\n## You\n\nWho is Tom?\n\n## Model\n\n") {
+		t.Errorf("saved it is %q", got)
+	}
+
+	// Stop keeps what had settled, or gives the message back.
+	eval[bool](x, `document.getElementById("set-steps").value = 60; return true`)
+	send("And then?")
+	x.until(`document.getElementById("status").textContent === "opening"`)
+	x.click("#cancel")
+	x.until(`document.getElementById("status").textContent === "stopped"`)
+	if n := messages(); n == 6 && !eval[bool](x, "return "+last+".stopped") ||
+		n == 4 && eval[string](x, `return document.getElementById("prompt").value`) != "And then?" ||
+		n != 4 && n != 6 {
+		t.Errorf("after a stop there are %d messages, and %q to send", n,
+			eval[string](x, `return document.getElementById("prompt").value`))
+	}
+
+	// Edit takes a message back, with what followed.
+	x.click("#talk .mine:nth-of-type(3) .acts button")
+	if got := eval[string](x, `return document.getElementById("prompt").value`); got !=
+		"Tell me about him." || messages() != 2 {
+		t.Errorf("%q is edited, and %d messages stay", got, messages())
+	}
+	x.do(chromedp.Navigate(shared+"/?again#"+fragment), chromedp.WaitReady("body.ready"))
+	if got := eval[string](x, `
+		return [...document.querySelectorAll("#talk .mine p")].map((p) => p.textContent).join() +
+			document.getElementById("system").value`); got != "Who is Tom?Be kind." {
+		t.Errorf("after a reload there is %q", got)
+	}
+	x.click("#chat-new")
+	if n := messages(); n != 0 || x.text("#chats") != "New chatWho is Tom?" {
+		t.Errorf("a new chat has %d messages beside %q", n, x.text("#chats"))
 	}
 }

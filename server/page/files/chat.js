@@ -83,11 +83,11 @@ export class Chat {
 		$("prompt").focus();
 	}
 
-	/** again asks for the last answer with another seed. */
+	/** again asks for the last answer with another seed than that of the settings. */
 	again() {
 		const last = this.messages.findLastIndex((m) => m.role === "user"), { content } = this.messages[last];
 		this.chat.messages = this.messages.slice(0, last);
-		this.page.start(() => this.make(content));
+		this.page.start(() => this.make(content, { seed: this.page.seed }));
 	}
 
 	scroll(force) {
@@ -95,13 +95,13 @@ export class Chat {
 		if (force || t.scrollHeight - t.scrollTop - t.clientHeight < 160) t.scrollTop = t.scrollHeight;
 	}
 
-	async make(prompt) {
+	async make(prompt, other = {}) {
 		prompt = prompt.trim();
 		if (!prompt) throw this.page.wrong("prompt", "The message is empty.");
 		const { length, ...values } = this.page.values(), { page, chat } = this, asked = [...this.messages, { role: "user", content: prompt }];
 		const messages = asked.map(({ role, content }) => ({ role, content }));
 		if (chat.system.trim()) messages.unshift({ role: "system", content: chat.system });
-		const run = this.current = { kind: "text", path: "/v1/chat/completions", body: { model: page.model, messages, ...values } };
+		const run = this.current = { kind: "text", path: "/v1/chat/completions", body: { model: page.model, messages, ...values, ...other } };
 		if (length) run.body.max_tokens = length;
 		const text = el("div", { className: "text", role: "listbox", ariaLabel: "Answer" }), bubble = el("div", { className: "bubble" }, text), before = chat.messages;
 		chat.messages = asked;
@@ -155,7 +155,7 @@ export class Chat {
 	/** undo takes back a message that got no answer. */
 	undo(messages, prompt) {
 		this.chat.messages = messages;
-		$("prompt").value ||= prompt;
+		if (!$("prompt").value.trim()) $("prompt").value = prompt;
 		this.render();
 	}
 
