@@ -29,6 +29,8 @@ func newSweep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep PLAN.yaml",
 		Short: "Measure samplers x steps x alpha x cache x seeds; continues after an interruption",
+		Example: `  unmask sweep plan.yaml && unmask plot results.jsonl
+  unmask sweep plan.yaml --shard 0/4 --out part0.jsonl`,
 		Long: `Measure every combination that a plan lists, and append each result to a file.
 
   model: demo                       # or a directory, org/name[@revision], or oracle:markov:length=16

@@ -24,6 +24,10 @@ type Report struct {
 	DTypes map[string]int `json:"dtypes"` // number of tensors of each type
 	Bytes  int            `json:"bytes"`
 
+	// Of a model that generates, the run where nothing else is asked for, and others by name.
+	Recipe  string            `json:"recipe,omitempty"`
+	Presets map[string]string `json:"presets,omitempty"`
+
 	// Of an exact model, the entropy of a sequence and its standard error, nats.
 	Entropy      *float64 `json:"entropy,omitempty"`
 	EntropyError float64  `json:"entropy_error,omitempty"`
@@ -37,12 +41,12 @@ func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Re
 		return inspectExact(ctx, name)
 	}
 	o := unmask.Options{Backend: newReading(), Progress: progress}
-	info, set, err := inspectFiles(ctx, name, o)
+	r := &Report{Model: name, DTypes: map[string]int{}}
+	set, err := r.inspectFiles(ctx, name, o)
 	if err != nil {
 		return nil, err
 	}
 	defer set.Close()
-	r := &Report{Model: name, Info: info, DTypes: map[string]int{}}
 	for _, n := range set.Names() {
 		t, _ := set.Get(n)
 		r.DTypes[string(t.DType)]++
@@ -52,33 +56,43 @@ func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Re
 }
 
 // inspectFiles loads what is at name as whatever it may be. The error is that of a model.
-func inspectFiles(ctx context.Context, name string, o unmask.Options) (model.Info, *weights.Set,
+func (r *Report) inspectFiles(ctx context.Context, name string, o unmask.Options) (*weights.Set,
 	error) {
 	m, err := unmask.Load(ctx, name, o)
 	if err == nil {
-		return m.Info, m.Source.Set, nil
+		r.Info, r.Presets = m.Info, m.Presets
+		recipe, err := m.Defaults()
+		if err != nil {
+			m.Source.Set.Close()
+			return nil, err
+		}
+		r.Recipe = recipe.String()
+		return m.Source.Set, nil
 	}
 	judge, none := LoadText(ctx, name, Options{Backend: o.Backend})
 	if none == nil {
-		return judge.Info(), judge.Source().Set, nil
+		r.Info = judge.Info()
+		return judge.Source().Set, nil
 	}
 	if x, set, none := openInception(name, Options{Backend: o.Backend}); none == nil {
-		return model.Info{Architecture: "inception-v3, a judge of pictures",
+		r.Info = model.Info{Architecture: "inception-v3, a judge of pictures",
 			Parameters: model.Parameters(set.Names(), set),
-			Sizes:      map[string]int{"features": x.Width(), "classes": inception.Classes}}, set, nil
+			Sizes:      map[string]int{"features": x.Width(), "classes": inception.Classes}}
+		return set, nil
 	}
 	src, none := unmask.Open(ctx, name, o.Progress)
 	if none != nil {
-		return model.Info{}, nil, err
+		return nil, err
 	}
-	if info, none := model.InspectCodec(src, model.Options{Backend: o.Backend}); none == nil {
-		return info, src.Set, nil
+	if r.Info, none = model.InspectCodec(src, model.Options{Backend: o.Backend}); none == nil {
+		return src.Set, nil
 	}
 	if text, tokenizer, none := clip.Open(src, model.Options{Backend: o.Backend}); none == nil {
-		return encoderInfo(src, text, tokenizer), src.Set, nil
+		r.Info = encoderInfo(src, text, tokenizer)
+		return src.Set, nil
 	}
 	src.Set.Close()
-	return model.Info{}, nil, err
+	return nil, err
 }
 
 // encoderInfo describes a text encoder.
@@ -134,6 +148,12 @@ func (r *Report) String() string {
 	}
 	if r.Tokenizer != "" {
 		line("tokenizer", "%s", r.Tokenizer)
+	}
+	if r.Recipe != "" {
+		line("recipe", "%s", r.Recipe)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Presets)) {
+		line("preset "+name, "%s", r.Presets[name])
 	}
 	if r.Entropy == nil {
 		line("unused", "%s", cmp.Or(strings.Join(r.Unused, " "), "none"))
