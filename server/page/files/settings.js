@@ -219,7 +219,7 @@ export class Settings {
 		}
 		this.form.restore(given);
 		this.describe();
-		for (const name of Object.keys(given)) if (!this.fields.some((f) => f.name === name)) missing.push(`${name} ${given[name]}`);
+		for (const name of Object.keys(given)) if (!(name in forms) && !this.fields.some((f) => f.name === name)) missing.push(`${name} ${given[name]}`);
 		this.fields.forEach((f, i) => {
 			const v = given[f.name], input = $("set-" + f.name);
 			if (!v) return;

@@ -60,14 +60,14 @@ export class TextView {
 		this.cut();
 	}
 
-	/** cut hides blanks before an answer, and what follows its end. */
+	/** cut hides blanks after a text and, of an answer, before it; and what follows its end. */
 	cut() {
-		if (!this.ends.length) return;
-		const first = this.pieces.findIndex((s, i) => i >= this.from && !(s.entry && !s.now.trim()));
-		const end = this.pieces.findIndex((s, i) => i >= this.from && s.entry && this.ends.includes(s.entry.token)), all = this.pieces.length - this.from;
-		for (let i = this.from; i < this.pieces.length; i++) this.pieces[i].hidden = i < first || end >= 0 && i >= end && !this.whole;
+		const blank = (s) => s.entry && !s.now.trim(), chat = this.ends.length > 0;
+		const first = chat ? this.pieces.findIndex((s, i) => i >= this.from && !blank(s)) : 0, last = this.pieces.findLastIndex((s) => !blank(s));
+		const end = chat ? this.pieces.findIndex((s, i) => i >= this.from && s.entry && this.ends.includes(s.entry.token)) : -1;
+		for (let i = this.from; i < this.pieces.length; i++) this.pieces[i].hidden = i < first || !this.whole && (i > last || end >= 0 && i >= end);
 		this.fold.hidden = end < 0;
-		this.fold.textContent = `ended after ${end - this.from} of ${all} tokens${this.whole ? ", fold the rest" : ""}`;
+		this.fold.textContent = `ended after ${end - this.from} of ${this.pieces.length - this.from} tokens${this.whole ? ", fold the rest" : ""}`;
 	}
 
 	get text() { return texts(this.trace.entries()).slice(this.from).join(""); }
