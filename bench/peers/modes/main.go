@@ -75,7 +75,7 @@ func main() {
 
 func run(m *model.Loaded, tokens int, sure string, lines bool) error {
 	if !lines {
-		fmt.Printf("%d layers, %d + %d positions\n", m.Info.Sizes["layers"], prompt, tokens)
+		fmt.Printf("%d layers, %d + %d positions\n", m.Info.Sizes["blocks"], prompt, tokens)
 		fmt.Println("sure  mode                      passes  tokens a pass   seconds  tokens a second")
 	}
 	for text := range strings.SplitSeq(sure, ",") {

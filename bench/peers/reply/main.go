@@ -72,7 +72,7 @@ func run(m *model.Loaded, rounds, answer int, sure string, lines bool) error {
 		return fmt.Errorf("new is %d, want a multiple of 32", answer)
 	}
 	if !lines {
-		fmt.Printf("%d layers, %d + %d positions\n", m.Info.Sizes["layers"], prompt, answer)
+		fmt.Printf("%d layers, %d + %d positions\n", m.Info.Sizes["blocks"], prompt, answer)
 		fmt.Println("sure   loop                  passes  rows of layers     seconds   processor seconds")
 	}
 	for text := range strings.SplitSeq(sure, ",") {
