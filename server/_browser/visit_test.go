@@ -81,3 +81,23 @@ func TestSilence(t *testing.T) {
 	x.click("#run")
 	x.until(`/stopped answering/.test(document.getElementById("notice-text").textContent)`)
 }
+
+// A text is plain when it is complete, also if its last step was shown before the answer came.
+func TestPlainAtLast(t *testing.T) {
+	x := open(t, shared, settings)
+	eval[bool](x, `
+		const event = (name, data) => new TextEncoder().encode("event: " + name + "\ndata: " + JSON.stringify(data) + "\n\n");
+		window.fetch = async () => new Response(new ReadableStream({ start(to) {
+			to.enqueue(event("start", { trace: 1, model: "m", sampler: "s", seed: 5, shape: [1], hole: "▯", known: [] }));
+			to.enqueue(event("step", { sample: 0, step: 1, steps: 1, done: true, opened: [{ position: 0, token: 1, piece: "a" }] }));
+			window.answer = () => { to.enqueue(event("done", { choices: [{ text: "a" }], unmask: {} })); to.close(); };
+		} }));
+		return true`)
+	x.click("#run")
+	x.until(`document.querySelectorAll("#text.lively .open").length === 1`)
+	eval[bool](x, "answer(); return true")
+	x.until(`document.getElementById("status").textContent === "done"`)
+	if n := eval[int](x, `return document.querySelectorAll("#text.lively").length`); n != 0 {
+		t.Error("a complete text has its colours, want it plain")
+	}
+}

@@ -33,12 +33,12 @@ export class Timeline {
 		if (this.following) this.run();
 	}
 
-	/** finish says the last value, and with shown goes there at once. */
+	/** finish says the last value, and with shown goes there at once. What is there already is shown again, as complete. */
 	finish(goal, shown) {
 		this.finished = true;
 		if (shown) this.following = false;
 		this.extend(goal, goal);
-		if (!this.following) this.set(shown ? goal : Math.min(this.value, goal));
+		if (!this.following || this.value === goal) this.set(shown ? goal : Math.min(this.value, goal));
 	}
 
 	toggle() {
