@@ -51,7 +51,7 @@ type merger struct {
 	sets     [][]int32
 	setIDs   map[string]int32
 	key      []byte
-	scratch  []int32 // a vector at hand
+	scratch  []arrival // a vector at hand
 	out      [][]TokenEdge
 	bytes    int
 	targets  []int32 // of a state's edges, while they are made
@@ -61,13 +61,16 @@ type merger struct {
 
 type group struct {
 	states  []int32
-	vectors [][]int32        // [vectors][len(states)]
+	vectors [][]arrival      // [vectors] of the states from which something is reached, ascending
 	ids     map[uint64]int32 // by a hash
 	memo    []int32          // [vectors, letters] the vector after a byte + 2; 0 unknown, 1 none
 	latest  []effect         // [vectors] of the latest token that led there
 	stable  []int8           // [vectors] whether plain bytes lead back to it: 1, -1, or 0 for unknown
 	reads   []vectorOf       // for each class that the group reads
 }
+
+// arrival is the state to which a token leads from a state of a group, which index numbers.
+type arrival struct{ index, state int32 }
 
 // refined is a class made from another, -1 for none before, by what its tokens do to a group.
 type refined struct{ from, group, vector int32 }
@@ -132,10 +135,10 @@ func (m *merger) reads(letter int32) []int32 {
 }
 
 // vector returns the id of a vector.
-func (m *merger) vector(g *group, states []int32) int32 {
+func (m *merger) vector(g *group, list []arrival) int32 {
 	hash := uint64(0)
-	for _, s := range states {
-		hash = (hash ^ uint64(uint32(s))) * 0x9e3779b97f4a7c15
+	for _, a := range list {
+		hash = (hash ^ uint64(a.index)<<32 ^ uint64(a.state)) * 0x9e3779b97f4a7c15
 		hash ^= hash >> 32
 	}
 	for { // numbers after a hash that another vector has
@@ -143,18 +146,18 @@ func (m *merger) vector(g *group, states []int32) int32 {
 		if !ok {
 			break
 		}
-		if slices.Equal(g.vectors[id], states) {
+		if slices.Equal(g.vectors[id], list) {
 			return id
 		}
 		hash++
 	}
 	id := int32(len(g.vectors))
 	g.ids[hash] = id
-	g.vectors = append(g.vectors, slices.Clone(states))
+	g.vectors = append(g.vectors, slices.Clone(list))
 	g.memo = append(g.memo, make([]int32, m.letters)...)
 	g.latest = append(g.latest, effect{from: -2})
 	g.stable = append(g.stable, 0)
-	m.bytes += 12*len(states) + 4*m.letters + 64
+	m.bytes += 8*len(list) + 4*m.letters + 64
 	return id
 }
 
@@ -166,18 +169,15 @@ func (m *merger) after(g *group, vector int32, c byte) int32 {
 		return to - 2
 	}
 	from, next := g.vectors[vector], m.reads(letter)
-	if cap(m.scratch) < len(from) {
-		m.scratch = make([]int32, len(from))
-	}
-	to, some := m.scratch[:len(from)], false
-	for i, s := range from {
-		if to[i] = -1; s >= 0 {
-			to[i] = next[s]
-			some = some || to[i] >= 0
+	to := m.scratch[:0]
+	for _, a := range from {
+		if s := next[a.state]; s >= 0 {
+			to = append(to, arrival{a.index, s})
 		}
 	}
+	m.scratch = to
 	id := int32(-1)
-	if some {
+	if len(to) > 0 {
 		id = m.vector(g, to)
 	}
 	g.memo[at] = id + 2
@@ -190,7 +190,7 @@ func (m *merger) stays(g *group, vector int32) bool {
 		g.stable[vector] = 1
 		for _, letter := range m.plain {
 			next := m.reads(letter)
-			if slices.ContainsFunc(g.vectors[vector], func(s int32) bool { return s >= 0 && next[s] != s }) {
+			if slices.ContainsFunc(g.vectors[vector], func(a arrival) bool { return next[a.state] != a.state }) {
 				g.stable[vector] = -1
 				break
 			}
@@ -230,7 +230,11 @@ func (m *merger) walk(g *group, number int32) error {
 		}
 		m.class[token] = last.to
 	}
-	stack := []int32{m.vector(g, g.states)}
+	m.scratch = m.scratch[:0]
+	for i, s := range g.states {
+		m.scratch = append(m.scratch, arrival{int32(i), s})
+	}
+	stack := []int32{m.vector(g, m.scratch)}
 	nodes := m.v.nodes
 	for i := int32(0); int(i) < len(nodes); {
 		n := &nodes[i]
@@ -350,11 +354,9 @@ type move struct{ vector, to int32 }
 func (g *group) moves(vectors []int32) [][]move {
 	counts, all := make([]int, len(g.states)), 0
 	for _, v := range vectors {
-		for j, t := range g.vectors[v] {
-			if t >= 0 {
-				counts[j]++
-				all++
-			}
+		all += len(g.vectors[v])
+		for _, a := range g.vectors[v] {
+			counts[a.index]++
 		}
 	}
 	out, flat := make([][]move, len(g.states)), make([]move, all)
@@ -362,10 +364,8 @@ func (g *group) moves(vectors []int32) [][]move {
 		out[j], flat = flat[:0:n], flat[n:]
 	}
 	for _, v := range vectors {
-		for j, t := range g.vectors[v] {
-			if t >= 0 {
-				out[j] = append(out[j], move{v, t})
-			}
+		for _, a := range g.vectors[v] {
+			out[a.index] = append(out[a.index], move{v, a.state})
 		}
 	}
 	return out
