@@ -138,8 +138,7 @@ func (m *merger) reads(letter int32) []int32 {
 func (m *merger) vector(g *group, list []arrival) int32 {
 	hash := uint64(0)
 	for _, a := range list {
-		hash = (hash ^ uint64(a.index)<<32 ^ uint64(a.state)) * 0x9e3779b97f4a7c15
-		hash ^= hash >> 32
+		hash = mix(hash ^ uint64(a.index)<<32 ^ uint64(a.state))
 	}
 	for { // numbers after a hash that another vector has
 		id, ok := g.ids[hash]
@@ -190,7 +189,9 @@ func (m *merger) stays(g *group, vector int32) bool {
 		g.stable[vector] = 1
 		for _, letter := range m.plain {
 			next := m.reads(letter)
-			if slices.ContainsFunc(g.vectors[vector], func(a arrival) bool { return next[a.state] != a.state }) {
+			if slices.ContainsFunc(g.vectors[vector], func(a arrival) bool {
+				return next[a.state] != a.state
+			}) {
 				g.stable[vector] = -1
 				break
 			}
@@ -301,7 +302,7 @@ func (m *merger) connect(g *group) error {
 		classesOf[r.vector] = append(classesOf[r.vector], r.class)
 	}
 	slices.Sort(used)
-	local := map[string]int32{} // sets by their vectors
+	local := map[uint64]union{} // sets by a hash of their vectors
 	moves := g.moves(used)
 	for j, s := range g.states {
 		m.targets = m.targets[:0]
@@ -318,25 +319,29 @@ func (m *merger) connect(g *group) error {
 			}
 			m.lists[at] = append(m.lists[at], move.vector)
 		}
+		m.out[s] = make([]TokenEdge, 0, len(m.targets)+1)
 		for i, t := range m.targets {
 			m.position[t] = -1
-			m.key = m.key[:0]
+			hash := uint64(len(m.lists[i]))
 			for _, v := range m.lists[i] {
-				m.key = binary.LittleEndian.AppendUint32(m.key, uint32(v))
+				hash = mix(hash ^ uint64(v))
 			}
-			set, ok := local[string(m.key)]
+			known, ok := local[hash]
+			for ok && !slices.Equal(known.vectors, m.lists[i]) {
+				hash++
+				known, ok = local[hash]
+			}
 			if !ok {
 				var classes []int32
 				for _, v := range m.lists[i] {
 					classes = append(classes, classesOf[v]...)
 				}
 				slices.Sort(classes)
-				k := string(m.key)
-				set = m.set(classes)
-				local[k] = set
-				m.bytes += len(k) + 48
+				known = union{slices.Clone(m.lists[i]), m.set(classes)}
+				local[hash] = known
+				m.bytes += 4*len(m.lists[i]) + 64
 			}
-			m.out[s] = append(m.out[s], TokenEdge{set, t})
+			m.out[s] = append(m.out[s], TokenEdge{known.set, t})
 			m.bytes += 8
 		}
 		if err := m.check(); err != nil {
@@ -345,6 +350,18 @@ func (m *merger) connect(g *group) error {
 	}
 	*g = group{}
 	return nil
+}
+
+// union is the set of the classes of some vectors.
+type union struct {
+	vectors []int32
+	set     int32
+}
+
+// mix scrambles the bits of a hash.
+func mix(x uint64) uint64 {
+	x *= 0x9e3779b97f4a7c15
+	return x ^ x>>32
 }
 
 // move leads from a state of a group to another, as a vector has it.
@@ -385,136 +402,4 @@ func (m *merger) set(classes []int32) int32 {
 	m.sets = append(m.sets, classes)
 	m.bytes += 8*len(classes) + 72
 	return id
-}
-
-// result returns the automaton of the states that tokens reach and from which tokens lead to the
-// end.
-func (m *merger) result() (*Tokens, error) {
-	n := int32(m.d.States())
-	accept, end := slices.Clone(m.d.accept), int32(-1)
-	if len(m.o.Ends) > 0 {
-		end = n
-		for s := range accept {
-			if accept[s] {
-				m.out[s] = append(m.out[s], TokenEdge{m.set(m.special(m.o.Ends)), end})
-			}
-			accept[s] = accept[s] && m.o.Cut
-		}
-		accept = append(accept, true)
-		m.out = append(m.out, []TokenEdge{{m.set(m.special(m.o.Fill)), end}})
-		if len(m.o.Fill) == 0 {
-			m.out[end] = nil
-		}
-	}
-	t := &Tokens{Class: m.class, Classes: int(m.classes), Sets: m.sets, end: -1, first: []int32{0}}
-	far, edges := distances(accept, m.out)
-	if far[m.d.start] < 0 {
-		return nil, &param.Error{Name: "grammar", Found: "one whose texts this vocabulary cannot spell",
-			Want: "another grammar or model"}
-	}
-	t.edges = make([]TokenEdge, 0, edges)
-	name := slices.Repeat([]int32{-1}, len(accept))
-	name[m.d.start] = 0
-	order := []int32{m.d.start}
-	for i := 0; i < len(order); i++ {
-		s := order[i]
-		for _, e := range m.out[s] {
-			if far[e.To] < 0 {
-				continue
-			}
-			if name[e.To] < 0 {
-				name[e.To] = int32(len(order))
-				order = append(order, e.To)
-			}
-			t.edges = append(t.edges, TokenEdge{e.Set, name[e.To]})
-		}
-		t.first = append(t.first, int32(len(t.edges)))
-		t.accept = append(t.accept, accept[s])
-		t.Shortest = append(t.Shortest, far[s])
-		if s == end {
-			s = -1
-		}
-		t.Origin = append(t.Origin, s)
-	}
-	if end >= 0 {
-		t.end = name[end]
-	}
-	t.prune()
-	if t.Bytes() > m.o.Bytes {
-		return nil, m.tooLarge()
-	}
-	return t, nil
-}
-
-// prune keeps the sets that an edge has.
-func (t *Tokens) prune() {
-	name := slices.Repeat([]int32{-1}, len(t.Sets))
-	var sets [][]int32
-	for i, e := range t.edges {
-		if name[e.Set] < 0 {
-			name[e.Set] = int32(len(sets))
-			sets = append(sets, t.Sets[e.Set])
-		}
-		t.edges[i].Set = name[e.Set]
-	}
-	t.Sets = sets
-}
-
-// special returns the classes of tokens that end a text, which are alone in theirs.
-func (m *merger) special(tokens []int32) (classes []int32) {
-	for _, t := range tokens {
-		if t < 0 || int(t) >= len(m.class) {
-			continue
-		}
-		if m.class[t] < 0 {
-			m.class[t] = m.classes
-			m.classes++
-		}
-		if !slices.Contains(classes, m.class[t]) {
-			classes = append(classes, m.class[t])
-		}
-	}
-	slices.Sort(classes)
-	return classes
-}
-
-// distances returns the number of edges from each state to an accepting one, -1 for none, and how
-// many edges there are.
-func distances(accept []bool, out [][]TokenEdge) (far []int32, edges int) {
-	n := len(accept)
-	begin := make([]int32, n+2) // of the states before each one
-	for _, list := range out {
-		edges += len(list)
-		for _, e := range list {
-			begin[e.To+2]++
-		}
-	}
-	for s := range n {
-		begin[s+2] += begin[s+1]
-	}
-	before := make([]int32, edges)
-	for s, list := range out {
-		for _, e := range list {
-			before[begin[e.To+1]] = int32(s)
-			begin[e.To+1]++
-		}
-	}
-	far = slices.Repeat([]int32{-1}, n)
-	var queue []int32
-	for s, a := range accept {
-		if a {
-			far[s] = 0
-			queue = append(queue, int32(s))
-		}
-	}
-	for ; len(queue) > 0; queue = queue[1:] {
-		t := queue[0]
-		for _, s := range before[begin[t]:begin[t+1]] {
-			if far[s] < 0 {
-				far[s] = far[t] + 1
-				queue = append(queue, s)
-			}
-		}
-	}
-	return far, edges
 }
