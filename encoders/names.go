@@ -1,20 +1,41 @@
 package encoders
 
 import (
+	"slices"
+
 	"unmask/nn"
 	"unmask/weights"
 )
 
-// The tensors' names in published checkpoints. Fields point to the parameters of a Model.
+// The tensors' names in published checkpoints. Fields point to the parameters of a Model. Blocks
+// have the same fields in all families but ModernBERT, and so have heads: these structs differ in
+// names alone, so that Go converts one to another.
 
-// bertNames are those of transformers' BERT, and of RoBERTa and ESM-2 with other heads.
-type bertNames struct {
+type blockNames interface {
+	bertBlock | esmBlock | fairseqBlock | albertBlock
+}
+
+// blocks returns the names of each block's parameters.
+func blocks[B blockNames](m *Model) (names []B) {
+	for i := range m.Blocks {
+		b := &m.Blocks[i]
+		names = append(names, B(bertBlock{&b.Q, &b.K, &b.V, &b.Out, &b.Norm1, &b.Up, &b.Down, &b.Norm2}))
+	}
+	return names
+}
+
+// bertNames are those of transformers' BERT, and of RoBERTa and ESM-2 with other blocks and heads.
+type bertNames[B blockNames] struct {
 	Words    *weights.Param `weight:"embeddings.word_embeddings.weight"`
 	Position *weights.Param `weight:"embeddings.position_embeddings.weight"`
 	Types    *weights.Param `weight:"embeddings.token_type_embeddings.weight"`
 	Norm     *nn.LayerNorm  `weight:"embeddings.LayerNorm"`
-	Blocks   []bertBlock    `weight:"encoder.layer"`
+	Blocks   []B            `weight:"encoder.layer"`
 	Final    *nn.LayerNorm  `weight:"encoder.emb_layer_norm_after"`
+}
+
+func body[B blockNames](m *Model) bertNames[B] {
+	return bertNames[B]{&m.Words, &m.Positions, &m.Types, &m.EmbedNorm, blocks[B](m), &m.Final}
 }
 
 type bertBlock struct {
@@ -22,68 +43,23 @@ type bertBlock struct {
 	K     *nn.Linear    `weight:"attention.self.key"`
 	V     *nn.Linear    `weight:"attention.self.value"`
 	Out   *nn.Linear    `weight:"attention.output.dense"`
+	Norm1 *nn.LayerNorm `weight:"attention.output.LayerNorm"`
 	Up    *nn.Linear    `weight:"intermediate.dense"`
 	Down  *nn.Linear    `weight:"output.dense"`
-	Norm1 *nn.LayerNorm `weight:"attention.output.LayerNorm"`
 	Norm2 *nn.LayerNorm `weight:"output.LayerNorm"`
-	Pre1  *nn.LayerNorm `weight:"attention.LayerNorm"` // ESM-2
-	Pre2  *nn.LayerNorm `weight:"LayerNorm"`           // ESM-2
 }
 
-func (m *Model) bertNames() *bertNames {
-	n := &bertNames{Words: &m.Words, Position: &m.Positions, Types: &m.Types, Norm: &m.EmbedNorm,
-		Final: &m.Final}
-	for i := range m.Blocks {
-		b := &m.Blocks[i]
-		k := bertBlock{Q: &b.Q, K: &b.K, V: &b.V, Out: &b.Out, Up: &b.Up, Down: &b.Down}
-		if m.cfg.Pre {
-			k.Pre1, k.Pre2 = &b.Norm1, &b.Norm2
-		} else {
-			k.Norm1, k.Norm2 = &b.Norm1, &b.Norm2
-		}
-		n.Blocks = append(n.Blocks, k)
-	}
-	return n
+type esmBlock struct {
+	Q     *nn.Linear    `weight:"attention.self.query"`
+	K     *nn.Linear    `weight:"attention.self.key"`
+	V     *nn.Linear    `weight:"attention.self.value"`
+	Out   *nn.Linear    `weight:"attention.output.dense"`
+	Norm1 *nn.LayerNorm `weight:"attention.LayerNorm"`
+	Up    *nn.Linear    `weight:"intermediate.dense"`
+	Down  *nn.Linear    `weight:"output.dense"`
+	Norm2 *nn.LayerNorm `weight:"LayerNorm"`
 }
 
-func bert(m *Model) any {
-	type transform struct {
-		Dense *nn.Linear    `weight:"dense"`
-		Norm  *nn.LayerNorm `weight:"LayerNorm"`
-	}
-	return &struct {
-		Body    *bertNames     `weight:"bert"`
-		Head    transform      `weight:"cls.predictions.transform"`
-		Decoder *weights.Param `weight:"cls.predictions.decoder.weight"`
-		Bias    *weights.Param `weight:"cls.predictions.bias"`
-	}{m.bertNames(), transform{&m.Dense, &m.HeadNorm}, &m.Decoder, &m.Bias}
-}
-
-// lmHead is the head of RoBERTa and ESM-2 in transformers.
-type lmHead struct {
-	Dense   *nn.Linear     `weight:"dense"`
-	Norm    *nn.LayerNorm  `weight:"layer_norm"`
-	Decoder *weights.Param `weight:"decoder.weight"`
-	Bias    *weights.Param `weight:"bias"`
-}
-
-func (m *Model) lmHead() lmHead { return lmHead{&m.Dense, &m.HeadNorm, &m.Decoder, &m.Bias} }
-
-func roberta(m *Model) any {
-	return &struct {
-		Body *bertNames `weight:"roberta"`
-		Head lmHead     `weight:"lm_head"`
-	}{m.bertNames(), m.lmHead()}
-}
-
-func esm(m *Model) any {
-	return &struct {
-		Body *bertNames `weight:"esm"`
-		Head lmHead     `weight:"lm_head"`
-	}{m.bertNames(), m.lmHead()}
-}
-
-// fairseqBlock has the names of fairseq's RoBERTa.
 type fairseqBlock struct {
 	Q     *nn.Linear    `weight:"self_attn.q_proj"`
 	K     *nn.Linear    `weight:"self_attn.k_proj"`
@@ -95,33 +71,6 @@ type fairseqBlock struct {
 	Norm2 *nn.LayerNorm `weight:"final_layer_norm"`
 }
 
-func fairseq(m *Model) any {
-	type body struct {
-		Words    *weights.Param `weight:"embed_tokens.weight"`
-		Position *weights.Param `weight:"embed_positions.weight"`
-		Norm     *nn.LayerNorm  `weight:"emb_layer_norm"`
-		Blocks   []fairseqBlock `weight:"layers"`
-	}
-	type head struct {
-		Dense   *nn.Linear     `weight:"dense"`
-		Norm    *nn.LayerNorm  `weight:"layer_norm"`
-		Decoder *weights.Param `weight:"weight"`
-		Bias    *weights.Param `weight:"bias"`
-	}
-	n := &struct {
-		Body body `weight:"sentence_encoder"`
-		Head head `weight:"lm_head"`
-	}{body{&m.Words, &m.Positions, &m.EmbedNorm, nil},
-		head{&m.Dense, &m.HeadNorm, &m.Decoder, &m.Bias}}
-	for i := range m.Blocks {
-		b := &m.Blocks[i]
-		n.Body.Blocks = append(n.Body.Blocks, fairseqBlock{&b.Q, &b.K, &b.V, &b.Out, &b.Norm1, &b.Up,
-			&b.Down, &b.Norm2})
-	}
-	return n
-}
-
-// albertBlock has the names of transformers' ALBERT.
 type albertBlock struct {
 	Q     *nn.Linear    `weight:"attention.query"`
 	K     *nn.Linear    `weight:"attention.key"`
@@ -133,30 +82,91 @@ type albertBlock struct {
 	Norm2 *nn.LayerNorm `weight:"full_layer_layer_norm"`
 }
 
+// bertHead is the head of BERT; albertHead, lmHead and fairseqHead have the same fields.
+type bertHead struct {
+	Dense   *nn.Linear     `weight:"transform.dense"`
+	Norm    *nn.LayerNorm  `weight:"transform.LayerNorm"`
+	Decoder *weights.Param `weight:"decoder.weight"`
+	Bias    *weights.Param `weight:"bias"`
+}
+
+type albertHead struct {
+	Dense   *nn.Linear     `weight:"dense"`
+	Norm    *nn.LayerNorm  `weight:"LayerNorm"`
+	Decoder *weights.Param `weight:"decoder.weight"`
+	Bias    *weights.Param `weight:"bias"`
+}
+
+// lmHead is that of RoBERTa and ESM-2 in transformers.
+type lmHead struct {
+	Dense   *nn.Linear     `weight:"dense"`
+	Norm    *nn.LayerNorm  `weight:"layer_norm"`
+	Decoder *weights.Param `weight:"decoder.weight"`
+	Bias    *weights.Param `weight:"bias"`
+}
+
+type fairseqHead struct {
+	Dense   *nn.Linear     `weight:"dense"`
+	Norm    *nn.LayerNorm  `weight:"layer_norm"`
+	Decoder *weights.Param `weight:"weight"`
+	Bias    *weights.Param `weight:"bias"`
+}
+
+func (m *Model) headNames() bertHead {
+	return bertHead{&m.Dense, &m.HeadNorm, &m.Decoder, &m.Bias}
+}
+
+func bert(m *Model) any {
+	return &struct {
+		Body bertNames[bertBlock] `weight:"bert"`
+		Head bertHead             `weight:"cls.predictions"`
+	}{body[bertBlock](m), m.headNames()}
+}
+
+func roberta(m *Model) any {
+	return &struct {
+		Body bertNames[bertBlock] `weight:"roberta"`
+		Head lmHead               `weight:"lm_head"`
+	}{body[bertBlock](m), lmHead(m.headNames())}
+}
+
+func esm(m *Model) any {
+	return &struct {
+		Body bertNames[esmBlock] `weight:"esm"`
+		Head lmHead              `weight:"lm_head"`
+	}{body[esmBlock](m), lmHead(m.headNames())}
+}
+
+func fairseq(m *Model) any {
+	type names struct {
+		Words    *weights.Param `weight:"embed_tokens.weight"`
+		Position *weights.Param `weight:"embed_positions.weight"`
+		Norm     *nn.LayerNorm  `weight:"emb_layer_norm"`
+		Blocks   []fairseqBlock `weight:"layers"`
+	}
+	return &struct {
+		Body names       `weight:"sentence_encoder"`
+		Head fairseqHead `weight:"lm_head"`
+	}{names{&m.Words, &m.Positions, &m.EmbedNorm, blocks[fairseqBlock](m)},
+		fairseqHead(m.headNames())}
+}
+
 func albert(m *Model) any {
 	type group struct {
 		Blocks []albertBlock `weight:"albert_layers"`
 	}
-	type head struct {
-		Dense   *nn.Linear     `weight:"dense"`
-		Norm    *nn.LayerNorm  `weight:"LayerNorm"`
-		Decoder *weights.Param `weight:"decoder.weight"`
-		Bias    *weights.Param `weight:"bias"`
+	embeddings := body[albertBlock](m)
+	var groups []group
+	for inner := range slices.Chunk(embeddings.Blocks, m.cfg.Inner) {
+		groups = append(groups, group{inner})
 	}
-	n := &struct {
-		Body   *bertNames `weight:"albert"` // its embeddings
-		Widen  *nn.Linear `weight:"albert.encoder.embedding_hidden_mapping_in"`
-		Groups []group    `weight:"albert.encoder.albert_layer_groups"`
-		Head   head       `weight:"predictions"`
-	}{m.bertNames(), &m.Widen, make([]group, m.cfg.Groups),
-		head{&m.Dense, &m.HeadNorm, &m.Decoder, &m.Bias}}
-	n.Body.Blocks = nil
-	for i := range m.Blocks {
-		b, g := &m.Blocks[i], &n.Groups[i/m.cfg.Inner]
-		g.Blocks = append(g.Blocks, albertBlock{&b.Q, &b.K, &b.V, &b.Out, &b.Norm1, &b.Up, &b.Down,
-			&b.Norm2})
-	}
-	return n
+	embeddings.Blocks = nil
+	return &struct {
+		Body   bertNames[albertBlock] `weight:"albert"`
+		Widen  *nn.Linear             `weight:"albert.encoder.embedding_hidden_mapping_in"`
+		Groups []group                `weight:"albert.encoder.albert_layer_groups"`
+		Head   albertHead             `weight:"predictions"`
+	}{embeddings, &m.Widen, groups, albertHead(m.headNames())}
 }
 
 // modernBlock has the names of transformers' ModernBERT.
