@@ -55,7 +55,7 @@ func (p *Pool) isolate(list []*member, call func([]*member) error) []*member {
 		}
 		row, ok := errors.AsType[*model.RowError](err)
 		for _, m := range list {
-			if !ok || p.pass.owners[int(row.Row)/p.pass.of.Length] == m {
+			if !ok || int(row.Row)/p.pass.of.Length == m.step.row {
 				p.blame(m, err)
 			}
 		}

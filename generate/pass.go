@@ -1,6 +1,10 @@
 package generate
 
-import "unmask/model"
+import (
+	"slices"
+
+	"unmask/model"
+)
 
 // pass is the latest pass over sequences of the pool.
 type pass struct {
@@ -8,8 +12,9 @@ type pass struct {
 	of        *model.Batch // batch, or the candidates of a sampler that looks ahead
 	owners    []*member    // members by index in the batch
 	marginals model.Marginals
-	chooser   model.Chooser // marginals, if the device can choose; otherwise nil
-	rows      []int32       // rows of a partial pass
+	chooser   model.Chooser  // marginals, if the device can choose; otherwise nil
+	rows      []int32        // rows of a partial pass
+	first     map[uint64]int // by the hash of its tokens, the first sequence with them
 
 	lengths, places []int // memory for the batch's fields
 	conditions      []*model.Condition
@@ -19,14 +24,15 @@ type pass struct {
 // reused, a partial one.
 func (p *Pool) forward(group []*member) error {
 	b := &p.pass.batch
-	p.fillBatch(b, group)
+	p.distinct(group)
+	p.fillBatch(b, p.pass.owners)
 	network, partial := group[0].step.network, group[0].step.partial
 	p.pass.rows = p.pass.rows[:0]
-	for i, m := range group {
-		m.step.row, m.step.fed = i, len(m.Tokens)
+	for _, m := range group {
+		m.step.fed = len(m.Tokens)
+		base := m.step.row * b.Length
 		p.reads(b, m)
 		if d, ok := m.loop.(drafter); ok {
-			base := i * b.Length
 			d.overlay(b.Tokens[base : base+len(m.Tokens)])
 			for _, at := range d.reads() {
 				b.Read = append(b.Read, int32(base+at))
@@ -34,12 +40,16 @@ func (p *Pool) forward(group []*member) error {
 		}
 		if partial {
 			before := len(p.pass.rows)
-			p.pass.rows = m.loop.feed(p.pass.rows, i*b.Length)
+			p.pass.rows = m.loop.feed(p.pass.rows, base)
 			m.step.fed = len(p.pass.rows) - before
 		}
 		if m.speech != nil {
 			p.readsLanguage(b, m)
 		}
+	}
+	if len(p.pass.owners) < len(group) { // rows are read twice, in the order of members
+		slices.Sort(b.Read)
+		b.Read = slices.Compact(b.Read)
 	}
 	var marginals model.Marginals
 	var err error
@@ -66,6 +76,50 @@ func (p *Pool) forward(group []*member) error {
 	return nil
 }
 
+// distinct sets the owners of the next pass, and each member's sequence in it. Members whose passes
+// and marginals are equal, such as variants of one text before their first step, share one.
+func (p *Pool) distinct(group []*member) {
+	if p.pass.first == nil {
+		p.pass.first = map[uint64]int{}
+	}
+	clear(p.pass.first)
+	p.pass.owners = p.pass.owners[:0]
+	for _, m := range group {
+		m.step.row = len(p.pass.owners)
+		if m.shares() {
+			key := hash(m.Tokens)
+			first, ok := p.pass.first[key]
+			if ok && p.equal(p.pass.owners[first], m) {
+				m.step.row = first
+				continue
+			}
+			p.pass.first[key] = m.step.row
+		}
+		p.pass.owners = append(p.pass.owners, m)
+	}
+}
+
+// shares reports whether a member's pass is that of its tokens alone.
+func (m *member) shares() bool {
+	return !m.caches() && !m.step.causal && m.speech == nil && m.scale == nil &&
+		m.task.adjust == nil && m.Filter.Adjust == nil && len(m.step.forbid) == 0
+}
+
+// equal reports whether two members that share have equal passes and marginals.
+func (p *Pool) equal(a, b *member) bool {
+	return slices.Equal(a.Tokens, b.Tokens) && a.condition == b.condition && p.time(a) == p.time(b) &&
+		a.Filter.Equal(&b.Filter)
+}
+
+// hash returns the FNV-1a hash of tokens (Fowler, Noll and Vo).
+func hash(tokens []int32) uint64 {
+	h := uint64(14695981039346656037)
+	for _, t := range tokens {
+		h = (h ^ uint64(uint32(t))) * 1099511628211
+	}
+	return h
+}
+
 // fillBatch fills b with the group's sequences.
 func (p *Pool) fillBatch(b *model.Batch, group []*member) {
 	b.Size, b.Length, b.Cache, b.Lasts = len(group), 0, nil, group[0].Reuse != NoReuse
@@ -81,9 +135,7 @@ func (p *Pool) fillBatch(b *model.Batch, group []*member) {
 	}
 	b.Tokens, b.Time, b.Read, b.Steps = b.Tokens[:0], b.Time[:0], b.Read[:0], b.Steps[:0]
 	b.Lengths, b.Conditions, b.Places = p.pass.lengths[:0], p.pass.conditions[:0], p.pass.places[:0]
-	p.pass.owners = p.pass.owners[:0]
 	for _, m := range group {
-		p.pass.owners = append(p.pass.owners, m)
 		b.Tokens = append(b.Tokens, m.Tokens...)
 		for len(b.Tokens)%b.Length != 0 {
 			b.Tokens = append(b.Tokens, p.spec.Mask)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -27,6 +28,12 @@ type Filter struct {
 func (f *Filter) None() bool {
 	return (f.Temperature == 0 || f.Temperature == 1) && f.TopK == 0 && (f.TopP == 0 || f.TopP == 1) &&
 		len(f.Ban) == 0 && len(f.Bias) == 0 && f.Adjust == nil
+}
+
+// Equal reports whether two filters without Adjust change marginals alike.
+func (f *Filter) Equal(o *Filter) bool {
+	return f.Temperature == o.Temperature && f.TopK == o.TopK && f.TopP == o.TopP &&
+		slices.Equal(f.Ban, o.Ban) && maps.Equal(f.Bias, o.Bias)
 }
 
 // The parameters of a Filter that are numbers.
