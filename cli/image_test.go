@@ -70,7 +70,7 @@ func killed(ts *testscript.TestScript, neg bool, args []string) {
 	c.Env = append(os.Environ(), "PATH="+ts.Getenv("PATH"))
 	ts.Check(c.Start())
 	defer c.Wait()
-	for deadline := time.Now().Add(mostWait); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(maxWait); time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 		data, _ := os.ReadFile(manifest)
 		if bytes.Count(data, []byte("\n")) > int(number(ts, args[0])) {
@@ -79,7 +79,7 @@ func killed(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	c.Process.Kill()
-	ts.Fatalf("%s has no %s outputs after %v", args[1], args[0], mostWait)
+	ts.Fatalf("%s has no %s outputs after %v", args[1], args[0], maxWait)
 }
 
 // writeCheckpoint writes a zip with a pickle: checkpoint FILE PICKLE, escaped as in Go.

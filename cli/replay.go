@@ -18,7 +18,7 @@ import (
 	"unmask/param"
 )
 
-const mostFrames = 1000 // a second
+const maxFrames = 1000 // a second
 
 func newReplay() *cobra.Command {
 	var fps float64
@@ -35,7 +35,7 @@ step: what opened, with its probability, position and, with partial caching, its
 			return replayFile(cmd.Context(), args[0], fps)
 		},
 	}
-	flags.Float(cmd.Flags(), &fps, param.Param{Name: "fps", Min: 0.001, Max: mostFrames, Default: "8",
+	flags.Float(cmd.Flags(), &fps, param.Param{Name: "fps", Min: 0.001, Max: maxFrames, Default: "8",
 		Help: "steps per second, on a terminal"})
 	return cmd
 }

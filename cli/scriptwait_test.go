@@ -19,18 +19,18 @@ import (
 	"unmask/samplers"
 )
 
-// mostWait bounds what scripts wait for. Nothing takes as long unless it hangs.
-const mostWait = 2 * time.Minute
+// maxWait bounds what scripts wait for. Nothing takes as long unless it hangs.
+const maxWait = 2 * time.Minute
 
-// eventually returns when is reports true; after mostWait it ends the program with an error.
+// eventually returns when is reports true; after maxWait it ends the program with an error.
 func eventually(what string, is func() bool) {
-	for deadline := time.Now().Add(mostWait); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(maxWait); time.Now().Before(deadline); {
 		if is() {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	fmt.Fprintf(os.Stderr, "after %v there is no %s\n", mostWait, what)
+	fmt.Fprintf(os.Stderr, "after %v there is no %s\n", maxWait, what)
 	os.Exit(1)
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// bucket limits the hellos answered per second.
+// bucket limits the requests to join that are answered per second.
 type bucket struct {
 	left float64
 	last time.Time
@@ -22,16 +22,16 @@ type bucket struct {
 
 // A connection has these; the server bounds how many connections there are.
 const (
-	hellosPerSecond = 2
-	hellosAtOnce    = 20
-	mostBuckets     = 4 * mostConnections
+	joinsPerSecond = 2
+	joinsAtOnce    = 20
+	maxBuckets     = 4 * maxConnections
 )
 
 func (b *bucket) take(now time.Time) bool {
 	if b.last.IsZero() {
-		b.left = hellosAtOnce
+		b.left = joinsAtOnce
 	}
-	b.left = min(hellosAtOnce, b.left+now.Sub(b.last).Seconds()*hellosPerSecond)
+	b.left = min(joinsAtOnce, b.left+now.Sub(b.last).Seconds()*joinsPerSecond)
 	b.last = now
 	if b.left < 1 {
 		return false
@@ -40,8 +40,8 @@ func (b *bucket) take(now time.Time) bool {
 	return true
 }
 
-// hello answers a worker that wants to join.
-func (s *session) hello(m *nats.Msg) {
+// admit answers a worker that wants to join.
+func (s *session) admit(m *nats.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key, ok := sender(s.h.e.join.ID, m.Subject, m.Reply)
@@ -49,34 +49,34 @@ func (s *session) hello(m *nats.Msg) {
 		s.count.Dropped++
 		return
 	}
-	if s.hellos[key] == nil {
-		if len(s.hellos) > mostBuckets {
-			clear(s.hellos)
+	if s.joins[key] == nil {
+		if len(s.joins) > maxBuckets {
+			clear(s.joins)
 		}
-		s.hellos[key] = &bucket{}
+		s.joins[key] = &bucket{}
 	}
-	if !s.hellos[key].take(s.h.o.now()) {
+	if !s.joins[key].take(s.h.o.now()) {
 		s.count.Refused++
-		m.Respond(pack(welcome{refusal: refusal{Busy: true}}))
+		m.Respond(pack(joinReply{refusal: refusal{Busy: true}}))
 		return
 	}
 	if s.fault("hello") {
 		return
 	}
-	var w hello
+	var w joinRequest
 	if _, err := unpack(m.Data, &w); err != nil {
 		s.count.Refused++
-		m.Respond(pack(welcome{refusal: refusal{Error: err.Error()}}))
+		m.Respond(pack(joinReply{refusal: refusal{Error: err.Error()}}))
 		return
 	}
 	w.plain()
 	if why := s.refuse(key, &w); why != "" {
 		s.count.Refused++
 		s.h.o.Say("refused: " + why)
-		m.Respond(pack(welcome{refusal: refusal{Error: why}}))
+		m.Respond(pack(joinReply{refusal: refusal{Error: why}}))
 		return
 	}
-	answer := welcome{Run: s.key, Spec: s.planHash, Size: int64(len(s.plan)), N: s.r.N,
+	answer := joinReply{Run: s.key, Spec: s.planHash, Size: int64(len(s.plan)), N: s.r.N,
 		Lease: int64(s.h.o.Lease), Jobs: 1}
 	if w.Run == s.key {
 		p := s.keys[key]
@@ -93,11 +93,11 @@ func (s *session) hello(m *nats.Msg) {
 		answer.Jobs = s.share(p)
 	}
 	m.Respond(pack(answer))
-	s.poke()
+	s.wake()
 }
 
 // plain leaves of a worker's words what a terminal shows as text.
-func (h *hello) plain() {
+func (h *joinRequest) plain() {
 	for _, word := range []*string{&h.Build, &h.Go, &h.Platform, &h.Device} {
 		*word = strings.Map(func(r rune) rune {
 			if !unicode.IsPrint(r) {
@@ -120,7 +120,7 @@ func (s *session) unused(name string) string {
 }
 
 // refuse returns why a worker cannot join, in one line that names both sides, or "".
-func (s *session) refuse(key string, w *hello) string {
+func (s *session) refuse(key string, w *joinRequest) string {
 	here := s.h.o.Info
 	if !name.MatchString(w.Worker) {
 		return "worker's name is not 1 to 64 of A-Z a-z 0-9 . _ -"
@@ -194,26 +194,26 @@ func (s *session) result(m *nats.Msg) {
 	p := s.keys[key]
 	switch {
 	case p != nil && p.expelled != "":
-		m.Respond(pack(thanks{refusal: refusal{Error: "expelled: it " + p.expelled}}))
+		m.Respond(pack(ack{refusal: refusal{Error: "expelled: it " + p.expelled}}))
 		return
 	case p == nil || d.Job.Run != s.key:
-		m.Respond(pack(thanks{refusal: refusal{Rejoin: true}}))
+		m.Respond(pack(ack{refusal: refusal{Rejoin: true}}))
 		return
 	case s.failed != nil:
-		m.Respond(pack(thanks{refusal: refusal{Busy: true}}))
+		m.Respond(pack(ack{refusal: refusal{Busy: true}}))
 		return
 	}
 	p.seen = s.h.o.now()
 	switch {
 	case d.Leave:
 		s.release(p, nil)
-		s.poke()
+		s.wake()
 		return
 	case d.Want > 0:
 		s.serve(p, m, &d)
 		return
-	case len(d.Outputs) == 0: // a sign of life
-		m.Respond(pack(thanks{Jobs: s.share(p), Check: s.checkFor(p)}))
+	case len(d.Outputs) == 0: // a heartbeat
+		m.Respond(pack(ack{Jobs: s.share(p), Check: s.checkFor(p)}))
 		return
 	}
 	if d.Job.First < 0 || d.Job.Count < 0 || d.Job.First > s.r.N-d.Job.Count {
@@ -229,11 +229,11 @@ func (s *session) result(m *nats.Msg) {
 	case err != nil:
 		s.count.Dropped++
 		s.expel(p.name, "sent what it was not asked for: "+err.Error())
-		m.Respond(pack(thanks{refusal: refusal{Error: p.expelled}}))
+		m.Respond(pack(ack{refusal: refusal{Error: p.expelled}}))
 		return
 	case damaged:
 		s.count.Damaged++
-		m.Respond(pack(thanks{Again: true, Jobs: 1}))
+		m.Respond(pack(ack{Again: true, Jobs: 1}))
 		return
 	}
 	for _, o := range list {
@@ -246,8 +246,8 @@ func (s *session) result(m *nats.Msg) {
 			return
 		}
 		if s.failed != nil {
-			m.Respond(pack(thanks{refusal: refusal{Busy: true}}))
-			s.poke()
+			m.Respond(pack(ack{refusal: refusal{Busy: true}}))
+			s.wake()
 			return
 		}
 	}
@@ -259,10 +259,10 @@ func (s *session) result(m *nats.Msg) {
 		return
 	}
 	if p.expelled != "" {
-		m.Respond(pack(thanks{refusal: refusal{Error: "expelled: it " + p.expelled}}))
+		m.Respond(pack(ack{refusal: refusal{Error: "expelled: it " + p.expelled}}))
 		return
 	}
-	m.Respond(pack(thanks{Jobs: s.share(p), Check: s.checkFor(p)}))
+	m.Respond(pack(ack{Jobs: s.share(p), Check: s.checkFor(p)}))
 }
 
 // take puts an output into the store, or compares it with what is there. It reports false where the
@@ -301,7 +301,7 @@ func (s *session) take(p *peer, o Output, check bool) bool {
 			if delete(a.left, o.Index); len(a.left) == 0 {
 				delete(s.audits, first)
 				s.count.Audited++
-				s.poke()
+				s.wake()
 			}
 		}
 	}
@@ -310,7 +310,7 @@ func (s *session) take(p *peer, o Output, check bool) bool {
 
 // blob answers requests for pieces of files and inputs.
 func (s *session) blob(m *nats.Msg) {
-	var a asked
+	var a blobRequest
 	_, ok := sender(s.h.e.join.ID, m.Subject, m.Reply)
 	if _, err := unpack(m.Data, &a); err != nil || !ok {
 		return

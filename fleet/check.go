@@ -10,7 +10,7 @@ import (
 
 // check is a job that one more worker makes again, to compare its outputs with those that are
 // there. It does not wait in the queue: the hub gives it to the next worker that sends a result or
-// a sign of life, and to another if that one does not make it.
+// a heartbeat, and to another if that one does not make it.
 type check struct {
 	job   job
 	not   []string // workers that may not make it
@@ -20,8 +20,8 @@ type check struct {
 	tries int       // workers that had it
 }
 
-// mostTries is how often a check is given to a worker before the hub does without it.
-const mostTries = 4
+// maxTries is how often a check is given to a worker before the hub does without it.
+const maxTries = 4
 
 // newCheck returns the check of count outputs from first.
 func (s *session) newCheck(first, count int, not ...string) *check {
@@ -59,7 +59,7 @@ func (s *session) checkFor(p *peer) *job {
 		if s.disputes[c.job.First] != nil && s.disputes[c.job.First].check == c && s.forOwn(p, c) {
 			continue
 		}
-		if c.tries < mostTries && !slices.Contains(c.not, p.name) && !s.busyWith(c) {
+		if c.tries < maxTries && !slices.Contains(c.not, p.name) && !s.busyWith(c) {
 			c.to, c.given = p.name, s.h.o.now()
 			c.tries++
 			return &c.job
@@ -88,5 +88,5 @@ func (s *session) busyWith(c *check) bool {
 
 // hopeless reports whether no worker will make a check.
 func (s *session) hopeless(c *check) bool {
-	return !s.busyWith(c) && (c.tries == mostTries || s.others(c.not...) == 0)
+	return !s.busyWith(c) && (c.tries == maxTries || s.others(c.not...) == 0)
 }

@@ -132,7 +132,7 @@ func (s *session) convict(names []string, why string, fixed []Output) {
 	s.todo = nil
 	s.cut(bad, size) // first in the queue: others wait for them
 	s.todo = append(s.todo, todo...)
-	s.poke()
+	s.wake()
 }
 
 // expel refuses all that comes from a worker.

@@ -56,8 +56,8 @@ func TestReservedName(t *testing.T) {
 	during(t, 12, func(t *testing.T, b *trial, j Join) {
 		require.ErrorContains(t, Work(t.Context(), j, b.worker("hub", 0)), "worker's name is hub")
 		s := newStranger(t, j, "stranger")
-		var w welcome
-		s.ask("hello", pack(hello{Protocol: protocol, Worker: "hub", Go: here().Go}), &w)
+		var w joinReply
+		s.ask("hello", pack(joinRequest{Protocol: protocol, Worker: "hub", Go: here().Go}), &w)
 		require.Contains(t, w.Error, "worker's name is hub")
 	})
 }
@@ -74,7 +74,7 @@ func TestOthersResults(t *testing.T) {
 			evil.conn.Publish(subject(j.ID, name), evil.result(30, 9, Output{30, seed, []byte("x")}))
 			evil.conn.Publish(subject(j.ID, name), evil.result(job.First, job.Count, bad...))
 		}
-		var a thanks
+		var a ack
 		evil.ask("done", evil.result(job.First, job.Count, bad...), &a)
 		for i := range 40 { // all of the run at once
 			evil.ask("done", evil.result(i, 1, Output{i, seed, []byte("bad")}), &a)
@@ -103,12 +103,12 @@ func TestRepliesElsewhere(t *testing.T) {
 		evil := newStranger(t, j, "evil")
 		for _, at := range []string{"over", "to." + honest.key + ".x", "hello." + honest.key} {
 			for _, name := range []string{"hello.", "done.", "blob."} {
-				message := pack(hello{Protocol: protocol, Worker: "evil", Go: here().Go})
+				message := pack(joinRequest{Protocol: protocol, Worker: "evil", Go: here().Go})
 				evil.conn.PublishRequest(subject(j.ID, name+evil.key), subject(j.ID, at), message)
 			}
 		}
 		require.NoError(t, evil.conn.Flush())
-		var a thanks
+		var a ack
 		evil.ask("done", evil.result(0, 0), &a) // was handled after those
 		time.Sleep(50 * time.Millisecond)
 		for len(heard) > 0 {
@@ -189,7 +189,7 @@ func TestPermissions(t *testing.T) {
 func TestHoarder(t *testing.T) {
 	last := during(t, 60, func(t *testing.T, b *trial, j Join) {
 		s := newStranger(t, j, "evil")
-		var a thanks
+		var a ack
 		got := map[int]bool{}
 		var held []int
 		for range 20 {
@@ -201,7 +201,7 @@ func TestHoarder(t *testing.T) {
 				}
 				got[g.First] = true
 			}
-			a = thanks{}
+			a = ack{}
 		}
 		require.Less(t, len(got), 5, fmt.Sprint(got))
 		require.NotEmpty(t, got)

@@ -186,9 +186,9 @@ func (h *Hub) Run(ctx context.Context, r Run) error {
 // newSession makes the plan that workers get.
 func newSession(h *Hub, r Run) (*session, error) {
 	s := &session{h: h, r: r, units: map[int]*unit{}, by: map[int]string{}, peers: map[string]*peer{},
-		keys: map[string]*peer{}, hellos: map[string]*bucket{}, waiting: map[*peer]*waiter{},
+		keys: map[string]*peer{}, joins: map[string]*bucket{}, waiting: map[*peer]*waiter{},
 		disputes: map[int]*dispute{}, audits: map[int]*audit{}, files: where(r.Trees),
-		wake: make(chan struct{}, 1), began: h.o.now()}
+		woken: make(chan struct{}, 1), began: h.o.now()}
 	var err error
 	if s.plan, err = json.Marshal(plan{r.Spec, sortTrees(r.Trees)}); err != nil {
 		return nil, err
@@ -252,7 +252,7 @@ func (s *session) listen() error {
 	for _, l := range []struct {
 		name   string
 		handle func(m *nats.Msg)
-	}{{"hello.*", s.hello}, {"done.*", s.result}, {"blob.*", s.blob}} {
+	}{{"hello.*", s.admit}, {"done.*", s.result}, {"blob.*", s.blob}} {
 		sub, err := conn.Subscribe(subject(id, l.name), l.handle)
 		if err != nil {
 			return err

@@ -26,8 +26,8 @@ type waiter struct {
 	since time.Time
 }
 
-// mostWait is how long a worker waits for the answer to a wish.
-const mostWait = time.Second
+// maxWait is how long a worker waits for the answer to a wish.
+const maxWait = time.Second
 
 // cut makes units of at most size outputs.
 func (s *session) cut(pending []int, size int) {
@@ -54,11 +54,11 @@ func (s *session) serve(p *peer, m *nats.Msg, d *done) {
 // answer answers a worker that waits, if there is something for it or if it has waited for long.
 func (s *session) answer(p *peer) {
 	w := s.waiting[p]
-	t := thanks{Jobs: s.share(p), Check: s.checkFor(p)}
+	t := ack{Jobs: s.share(p), Check: s.checkFor(p)}
 	if t.Check == nil {
 		t.Give = s.give(p, w.wants)
 	}
-	waited := s.h.o.now.since(w.since) > min(mostWait, s.h.o.Lease/4)
+	waited := s.h.o.now.since(w.since) > min(maxWait, s.h.o.Lease/4)
 	if t.Check != nil || len(t.Give) > 0 || waited {
 		delete(s.waiting, p)
 		w.m.Respond(pack(t))

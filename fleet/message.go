@@ -27,8 +27,8 @@ func sender(id, at, reply string) (key string, ok bool) {
 	return key, isHex(key, keyBytes) && (reply == "" || strings.HasPrefix(reply, inbox(id, key)+"."))
 }
 
-// hello asks to join. Without Run it asks what the run is, with Run it shows the first output.
-type hello struct {
+// joinRequest asks to join. Without Run it asks what the run is, with Run it shows the first output.
+type joinRequest struct {
 	Protocol int    `json:"protocol"`
 	Worker   string `json:"worker"`
 	Build    string `json:"build"`
@@ -43,8 +43,8 @@ type hello struct {
 	Held     []job             `json:"held,omitempty"` // from the hub before it began again
 }
 
-// welcome answers a hello.
-type welcome struct {
+// joinReply answers a joinRequest.
+type joinReply struct {
 	refusal
 	Run   string `json:"run"`
 	Spec  string `json:"spec"`  // the SHA-256 of the plan, which blob has
@@ -61,7 +61,7 @@ type plan struct {
 	Trees []Tree `json:"trees"`
 }
 
-// refusal is an answer that is no. Busy and Rejoin ask for the same, or a hello, later.
+// refusal is an answer that is no. Busy and Rejoin ask for the same, or a joinRequest, later.
 type refusal struct {
 	Error  string `json:"error,omitempty"` // the worker is to end
 	Rejoin bool   `json:"rejoin,omitempty"`
@@ -76,8 +76,8 @@ type job struct {
 	Check bool   `json:"check,omitempty"` // they are there, and are compared
 }
 
-// done is the header of a result; the outputs' bytes follow it. Without outputs it is a sign of
-// life, a wish for jobs or, with Leave, the last word.
+// done is the header of a result; the outputs' bytes follow it. Without outputs it is a heartbeat,
+// a wish for jobs or, with Leave, the last word.
 type done struct {
 	Job     job     `json:"job"`
 	Seconds float64 `json:"seconds"` // that the job took
@@ -94,8 +94,8 @@ type sent struct {
 	SHA256 string `json:"sha256"`
 }
 
-// thanks answers a result.
-type thanks struct {
+// ack answers a result.
+type ack struct {
 	refusal
 	Again bool  `json:"again,omitempty"` // it arrived damaged
 	Jobs  int   `json:"jobs"`            // to take at once
@@ -103,8 +103,8 @@ type thanks struct {
 	Give  []job `json:"give,omitempty"`  // what was wished for
 }
 
-// asked is a request for a piece of a file by its SHA-256, or of an input by its index.
-type asked struct {
+// blobRequest is a request for a piece of a file by its SHA-256, or of an input by its index.
+type blobRequest struct {
 	SHA256 string `json:"sha256,omitempty"`
 	Input  int    `json:"input"`
 	Offset int64  `json:"offset"`

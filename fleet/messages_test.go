@@ -26,16 +26,16 @@ type stranger struct {
 
 func newStranger(t testing.TB, j Join, name string) *stranger {
 	s := connected(t, j, name)
-	h := hello{Protocol: protocol, Worker: name, Go: here().Go}
-	var w welcome
+	h := joinRequest{Protocol: protocol, Worker: name, Go: here().Go}
+	var w joinReply
 	for w.Run == "" { // the hub may not listen yet
-		w = welcome{}
+		w = joinReply{}
 		s.ask("hello", pack(h), &w)
 		time.Sleep(10 * time.Millisecond)
 	}
 	h.Run, h.Settings, h.Digest = w.Run, settings, digest(madeOf(0))
 	s.run = w.Run
-	w = welcome{}
+	w = joinReply{}
 	s.ask("hello", pack(h), &w)
 	require.Empty(t, w.Error)
 	return s
@@ -59,7 +59,7 @@ func connected(t testing.TB, j Join, name string) *stranger {
 // take asks for a job until there is one.
 func (s *stranger) take() job {
 	for range 100 {
-		var a thanks
+		var a ack
 		s.ask("done", pack(done{Job: job{Run: s.run}, Want: 1}), &a)
 		if len(a.Give) > 0 {
 			return a.Give[0]
@@ -133,7 +133,7 @@ func TestDuplicatesAndReordered(t *testing.T) {
 		for range 3 {
 			j := s.take()
 			for _, i := range append(rand.Perm(j.Count), rand.Perm(j.Count)...) {
-				var a thanks
+				var a ack
 				i += j.First
 				s.ask("done", s.result(i, 1, Output{i, seed, madeOf(i)}), &a)
 				require.Empty(t, a.Error)
@@ -166,13 +166,13 @@ func TestBadResults(t *testing.T) {
 			own := subject(j.ID, "done."+s.key)
 			s.conn.Publish(own, []byte("x"))
 			s.conn.Publish(own, []byte{0xff, 0xff, 0xff, 0xff, 1})
-			var a thanks
+			var a ack
 			s.ask("done", message(s), &a)
 			require.Equal(t, "sent what it was not asked for: "+name, a.Error)
 			s.ask("done", s.result(12, 1, Output{12, seed, madeOf(12)}), &a)
 			require.Contains(t, a.Error, "expelled")
-			var w welcome
-			s.ask("hello", pack(hello{Protocol: protocol, Worker: "stranger", Go: here().Go}), &w)
+			var w joinReply
+			s.ask("hello", pack(joinRequest{Protocol: protocol, Worker: "stranger", Go: here().Go}), &w)
 			require.Contains(t, w.Error, "worker stranger was expelled: it sent what it was not asked for")
 		})
 		require.Equal(t, 3, last.Dropped)
@@ -180,13 +180,13 @@ func TestBadResults(t *testing.T) {
 	}
 }
 
-// A flood of hellos is mostly turned away, and the run goes on meanwhile.
-func TestHelloFlood(t *testing.T) {
+// A flood of requests to join is mostly turned away, and the run goes on meanwhile.
+func TestJoinFlood(t *testing.T) {
 	last := during(t, 30, func(t *testing.T, b *trial, j Join) {
 		s := newStranger(t, j, "stranger")
 		defer s.conn.Close()
 		for i := range 10_000 {
-			s.conn.Publish(subject(j.ID, "hello."+s.key), pack(hello{Protocol: protocol,
+			s.conn.Publish(subject(j.ID, "hello."+s.key), pack(joinRequest{Protocol: protocol,
 				Worker: fmt.Sprint("w", i), Go: "go1.1"}))
 		}
 		require.NoError(t, s.conn.Flush())

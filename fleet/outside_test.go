@@ -50,7 +50,7 @@ func TestOutsideServer(t *testing.T) {
 		"disk": TestDiskFull, "refused": TestRefusedWorkers, "second hub": TestSecondHub,
 		"slow": TestSlowWorker, "cut off": TestCutOff, "flipped": TestFlippedOnTheWay,
 		"duplicates": TestDuplicatesAndReordered, "bad results": TestBadResults,
-		"hellos": TestHelloFlood, "processes": TestKilledProcesses, "stopped": TestStoppedWorker,
+		"joins": TestJoinFlood, "processes": TestKilledProcesses, "stopped": TestStoppedWorker,
 		"clocks": TestClocks, "500 workers": TestManyWorkers} {
 		t.Run(name, test)
 	}

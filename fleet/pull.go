@@ -91,7 +91,7 @@ func (w *worker) next(ctx context.Context) (list []*taken, err error) {
 			return []*taken{{job: *check, left: check.Count}}, nil
 		}
 		_, held := w.held.all()
-		var t thanks
+		var t ack
 		if _, err := w.ask(ctx, "done", pack(done{Job: job{Run: w.run}, Want: n, Held: held}), &t,
 			&t.refusal); err != nil {
 			return nil, err
@@ -191,7 +191,7 @@ func (w *worker) deliver(ctx context.Context, message []byte) error {
 		if err := w.killed("send"); err != nil {
 			return err
 		}
-		var t thanks
+		var t ack
 		if _, err := w.ask(ctx, "done", message, &t, &t.refusal); err != nil {
 			return err
 		}

@@ -84,10 +84,10 @@ func BenchmarkHub(b *testing.B) {
 						name := fmt.Sprint("w", w)
 						s := connected(b, j, name)
 						defer s.conn.Close()
-						hi := hello{Protocol: protocol, Worker: name, Go: here().Go}
-						var a welcome
+						hi := joinRequest{Protocol: protocol, Worker: name, Go: here().Go}
+						var a joinReply
 						for a.Run == "" || a.Busy {
-							a = welcome{}
+							a = joinReply{}
 							s.ask("hello", pack(hi), &a)
 							if a.Run == "" {
 								time.Sleep(20 * time.Millisecond)
@@ -101,7 +101,7 @@ func BenchmarkHub(b *testing.B) {
 						<-begin
 						for next.Add(1)-1 <= int64(b.N) {
 							i := s.take().First
-							var t thanks
+							var t ack
 							s.ask("done", s.result(i, 1, Output{i, seed, data}), &t)
 							if t.Error != "" {
 								failed.Add(1)

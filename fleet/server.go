@@ -19,11 +19,11 @@ import (
 // hub's password is never sent: it connects within the process.
 const hubUser = "hub"
 
-// mostConnections bounds the workers of a hub.
-const mostConnections = 4096
+// maxConnections bounds the workers of a hub.
+const maxConnections = 4096
 
-// mostSubscriptions bounds what one connection listens to: a worker has two subscriptions.
-const mostSubscriptions = 8
+// maxSubscriptions bounds what one connection listens to: a worker has two subscriptions.
+const maxSubscriptions = 8
 
 // overhead is the largest size of a message besides the bytes of a result or a piece.
 const overhead = 1 << 20
@@ -78,7 +78,7 @@ func (e *engine) listen(listen string, s *secrets, now clock) error {
 		host = "0.0.0.0"
 	}
 	o := &server.Options{ServerName: "unmask-" + s.id, Host: host, Port: port, NoLog: true,
-		NoSigs: true, MaxConn: mostConnections, MaxSubs: mostSubscriptions,
+		NoSigs: true, MaxConn: maxConnections, MaxSubs: maxSubscriptions,
 		MaxPayload: MaxResult + overhead, MaxPending: 256 << 20, AuthTimeout: 5, TLSTimeout: 5,
 		WriteDeadline: 30 * time.Second, CustomClientAuthentication: e}
 	e.join.Token = s.token

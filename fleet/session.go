@@ -29,7 +29,7 @@ type session struct {
 	first    string // digest of output 0
 	files    map[string]string
 	subs     []*nats.Subscription
-	wake     chan struct{}
+	woken     chan struct{}
 	began    time.Time
 
 	mu      sync.Mutex // of all below
@@ -44,7 +44,7 @@ type session struct {
 	by      map[int]string
 	peers   map[string]*peer   // by name
 	keys    map[string]*peer   // by the key of its connection
-	hellos  map[string]*bucket // by that key
+	joins   map[string]*bucket // by that key
 	waiting map[*peer]*waiter
 	working int // peers that are there
 
@@ -89,7 +89,7 @@ func (s *session) loop(ctx context.Context, own <-chan error) error {
 				err = errors.New("this machine's worker ended")
 			}
 			return cmp.Or(s.failure(), err)
-		case <-s.wake:
+		case <-s.woken:
 		case <-tick.C:
 		}
 	}
@@ -117,15 +117,15 @@ func (s *session) failure() error {
 func (s *session) fault(op string) bool {
 	if !s.dead && s.h.o.fault(op) {
 		s.dead = true
-		s.poke()
+		s.wake()
 	}
 	return s.dead
 }
 
-// poke makes the loop look again.
-func (s *session) poke() {
+// wake makes the loop look again.
+func (s *session) wake() {
 	select {
-	case s.wake <- struct{}{}:
+	case s.woken <- struct{}{}:
 	default:
 	}
 }
@@ -252,7 +252,7 @@ func (s *session) finished(i int, by string) {
 		if s.h.o.Audit > 0 && rand.Float64() < s.h.o.Audit {
 			s.audit(u, by)
 		}
-		s.poke()
+		s.wake()
 	}
 }
 

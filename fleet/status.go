@@ -32,7 +32,7 @@ type Counts struct {
 	Duplicates int `json:"duplicates"` // outputs that were there already
 	Damaged    int `json:"damaged"`    // results that arrived with other bytes than were sent
 	Dropped    int `json:"dropped"`    // messages that were none, or not asked for
-	Refused    int `json:"refused"`    // hellos
+	Refused    int `json:"refused"`    // requests to join
 	Expelled   int `json:"expelled"`   // workers
 	Retracted  int `json:"retracted"`  // outputs that were taken back
 	Audited    int `json:"audited"`    // jobs

@@ -101,7 +101,7 @@ func Work(ctx context.Context, j Join, o WorkerOptions) error {
 		return fmt.Errorf("worker's name is %s, want another: it is that of the hub's own", ownName)
 	}
 	w := &worker{o: o, id: j.ID, jobs: 1, key: cmp.Or(o.key, random(keyBytes))}
-	w.hear()
+	w.touch()
 	if err := w.connect(ctx, j); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func Work(ctx context.Context, j Join, o WorkerOptions) error {
 		if _, err := unpack(m.Data, &o); err != nil {
 			return
 		}
-		w.hear()
+		w.touch()
 		if o.Last {
 			cancel(errLast)
 		} else if at := w.at.Load(); at != nil && *at == o.Run {
@@ -183,7 +183,7 @@ func (w *worker) connect(ctx context.Context, j Join) error {
 	}
 }
 
-func (w *worker) hear() {
+func (w *worker) touch() {
 	now := w.o.now()
 	w.heard.Store(&now)
 }
@@ -217,7 +217,7 @@ func (w *worker) ask(ctx context.Context, name string, message []byte, answer an
 		m, err := w.conn.RequestWithContext(once, subject(w.id, name+"."+w.key), message)
 		cancel()
 		if err == nil {
-			w.hear()
+			w.touch()
 			var data []byte
 			if data, err = unpack(m.Data, answer); err != nil {
 				return nil, err
@@ -246,9 +246,9 @@ func (w *worker) ask(ctx context.Context, name string, message []byte, answer an
 func (w *worker) join(ctx context.Context, anew bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h := hello{Protocol: protocol, Worker: w.o.Name, Build: w.o.Info.Build, Go: w.o.Info.Go,
+	h := joinRequest{Protocol: protocol, Worker: w.o.Name, Build: w.o.Info.Build, Go: w.o.Info.Go,
 		Platform: w.o.Info.Platform}
-	var a welcome
+	var a joinReply
 	if err := w.killed("hello"); err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func (w *worker) join(ctx context.Context, anew bool) error {
 	h.Run, h.Settings, h.Device = a.Run, w.built.Settings, cmp.Or(w.built.Device, w.o.Info.Device)
 	h.Digest, h.Seconds = w.digest, w.took
 	h.Held, _ = w.held.all()
-	a = welcome{}
+	a = joinReply{}
 	if _, err := w.ask(ctx, "hello", pack(h), &a, &a.refusal); err != nil {
 		return err
 	}
@@ -283,8 +283,8 @@ func (w *worker) setJobs(n int) {
 	w.jobsMu.Unlock()
 }
 
-// note keeps what the hub answers to a result or a sign of life.
-func (w *worker) note(t thanks) {
+// note keeps what the hub answers to a result or a heartbeat.
+func (w *worker) note(t ack) {
 	w.setJobs(t.Jobs)
 	if c := t.Check; c != nil && c.Run == w.run && c.Count > 0 {
 		w.jobsMu.Lock()
@@ -302,11 +302,11 @@ func (w *worker) todo() (jobs int, check *job) {
 }
 
 // build makes the Maker of a run and its first output.
-func (w *worker) build(ctx context.Context, a welcome) error {
+func (w *worker) build(ctx context.Context, a joinReply) error {
 	if a.Size < 0 || a.Size > maxSpec {
 		return fmt.Errorf("the hub's plan is %d bytes, want at most %d", a.Size, maxSpec)
 	}
-	data, err := w.bytes(ctx, asked{SHA256: a.Spec})
+	data, err := w.bytes(ctx, blobRequest{SHA256: a.Spec})
 	if err != nil {
 		return err
 	}
@@ -345,7 +345,7 @@ func (w *worker) build(ctx context.Context, a welcome) error {
 }
 
 // bytes gets a whole file or input.
-func (w *worker) bytes(ctx context.Context, a asked) (all []byte, err error) {
+func (w *worker) bytes(ctx context.Context, a blobRequest) (all []byte, err error) {
 	for {
 		data, size, err := w.piece(ctx, a)
 		if err != nil {
@@ -365,7 +365,7 @@ func (w *worker) bytes(ctx context.Context, a asked) (all []byte, err error) {
 }
 
 // piece gets a part of a file or an input.
-func (w *worker) piece(ctx context.Context, a asked) (data []byte, size int64, err error) {
+func (w *worker) piece(ctx context.Context, a blobRequest) (data []byte, size int64, err error) {
 	a.Length = Piece
 	if err := w.killed("piece"); err != nil {
 		return nil, 0, err
@@ -380,7 +380,7 @@ func (w *worker) piece(ctx context.Context, a asked) (data []byte, size int64, e
 
 // input gets what an output is made of.
 func (w *worker) input(ctx context.Context, i int) ([]byte, error) {
-	return w.bytes(ctx, asked{Input: i})
+	return w.bytes(ctx, blobRequest{Input: i})
 }
 
 // tree finds the place of a tree, and gets what is missing of it.
@@ -397,7 +397,7 @@ func (w *worker) tree(ctx context.Context, t *Tree) (string, error) {
 		w.o.Say(fmt.Sprintf("fetching %s of %s, %.1f MB", filepath.Base(cmp.Or(f.Path, t.Base)), t.Name,
 			float64(f.Size)/1e6))
 		return fetched(f, to, func(offset int64) ([]byte, error) {
-			data, _, err := w.piece(ctx, asked{SHA256: f.SHA256, Offset: offset})
+			data, _, err := w.piece(ctx, blobRequest{SHA256: f.SHA256, Offset: offset})
 			return data, err
 		})
 	})
@@ -479,14 +479,14 @@ func (w *worker) renew(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if t, ok := w.sign(ctx, every); ok && t.Rejoin {
+		if t, ok := w.heartbeat(ctx, every); ok && t.Rejoin {
 			_ = w.join(ctx, false) // the hub began again; a result will report what is wrong
 		}
 	}
 }
 
-// sign shows the hub that this worker lives, and returns its answer.
-func (w *worker) sign(ctx context.Context, patience time.Duration) (t thanks, ok bool) {
+// heartbeat shows the hub that this worker lives, and returns its answer.
+func (w *worker) heartbeat(ctx context.Context, patience time.Duration) (t ack, ok bool) {
 	once, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	m, err := w.conn.RequestWithContext(once, subject(w.id, "done."+w.key),
@@ -495,9 +495,9 @@ func (w *worker) sign(ctx context.Context, patience time.Duration) (t thanks, ok
 		_, err = unpack(m.Data, &t)
 	}
 	if err != nil {
-		return thanks{}, false
+		return ack{}, false
 	}
-	w.hear()
+	w.touch()
 	if t.Error == "" && !t.Rejoin && !t.Busy {
 		w.note(t)
 	}
