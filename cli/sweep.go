@@ -82,10 +82,10 @@ func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string)
 		return err
 	}
 	points := plan.Points()
-	var part *experiments.Part
+	var part *experiments.PlanRange
 	if !f.Shard.Whole() {
 		first, end := f.Shard.Range(len(points))
-		part, points = experiments.NewPart(points, first, end), points[first:end]
+		part, points = experiments.NewPlanRange(points, first, end), points[first:end]
 	}
 	if err := experiments.Possible(task, points); err != nil {
 		return err
@@ -103,8 +103,8 @@ func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string)
 
 // openJournal opens results and reports an incomplete end that a crash left.
 func openJournal(name string, s experiments.Settings,
-	p *experiments.Part) (*experiments.Journal, error) {
-	j, err := experiments.OpenPart(name, s, p)
+	p *experiments.PlanRange) (*experiments.Journal, error) {
+	j, err := experiments.OpenRange(name, s, p)
 	if err == nil {
 		sayDropped(name, j.Dropped)
 	}

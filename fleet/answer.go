@@ -5,13 +5,13 @@ package fleet
 import (
 	"bytes"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/nats-io/nats.go"
+
+	"unmask/internal/durable"
 )
 
 // bucket limits the requests to join that are answered per second.
@@ -154,25 +154,11 @@ func (s *session) refuse(key string, w *joinRequest) string {
 }
 
 // differences lists the settings in which a worker differs from the hub.
-func differences(worker, hub map[string]string) string {
-	names := map[string]bool{}
-	for k := range worker {
-		names[k] = true
-	}
-	for k := range hub {
-		names[k] = true
-	}
-	show := func(m map[string]string, k string) string {
-		if v, ok := m[k]; ok {
-			return fmt.Sprintf("%q", v)
-		}
-		return "none"
-	}
+func differences(worker, hub durable.Settings) string {
 	var list []string
-	for _, k := range slices.Sorted(maps.Keys(names)) {
-		if a, b := show(worker, k), show(hub, k); a != b {
-			list = append(list, fmt.Sprintf("%s %s, the hub has %s", k, a, b))
-		}
+	for _, name := range worker.Differing(hub) {
+		list = append(list, fmt.Sprintf("%s %s, the hub has %s", name, worker.Show(name),
+			hub.Show(name)))
 	}
 	return strings.Join(list, "; ")
 }

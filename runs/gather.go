@@ -29,7 +29,7 @@ func Gather(out string, shards []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n := list[0].Part.Of
+	n := list[0].Range.Of
 	if list[0].Folder {
 		return n, gatherFolder(out, list)
 	}
@@ -45,7 +45,7 @@ func readShards(names []string) ([]source, error) {
 			return nil, err
 		}
 		s := source{name, c}
-		switch p := c.Part; {
+		switch p := c.Range; {
 		case p == nil:
 			return nil, fmt.Errorf("%s is a whole run, want shards", name)
 		case len(c.Entries) < p.Count:
@@ -59,8 +59,8 @@ func readShards(names []string) ([]source, error) {
 		}
 		list = append(list, s)
 	}
-	return list, durable.InOrder(list, "output", func(s source) (string, *durable.Part) {
-		return s.name, s.Part
+	return list, durable.InOrder(list, "output", func(s source) (string, *durable.Range) {
+		return s.name, s.Range
 	})
 }
 
@@ -74,9 +74,9 @@ func (s source) fits(other source) error {
 	case s.Folder != other.Folder:
 		return fmt.Errorf("%s and %s are a folder and a file, want shards of one run", s.name,
 			other.name)
-	case s.Part.Of != other.Part.Of:
-		return fmt.Errorf("%s has %s, %s has %s, want shards of one run", s.name, s.Part, other.name,
-			other.Part)
+	case s.Range.Of != other.Range.Of:
+		return fmt.Errorf("%s has %s, %s has %s, want shards of one run", s.name, s.Range, other.name,
+			other.Range)
 	}
 	return nil
 }

@@ -105,12 +105,12 @@ func (s Shard) Range(n int) (first, end int) {
 }
 
 // part returns the shard of a run of n outputs, for the manifest.
-func (s Shard) part(n int) *durable.Part {
+func (s Shard) part(n int) *durable.Range {
 	if s.Whole() {
 		return nil
 	}
 	first, end := s.Range(n)
-	return &durable.Part{First: first, Count: end - first, Of: n}
+	return &durable.Range{First: first, Count: end - first, Of: n}
 }
 
 // OpenFolderShard is OpenFolder for a shard of a run of n outputs. Files are numbered as in the
@@ -120,7 +120,7 @@ func OpenFolderShard(dir, ext string, s Settings, shard Shard, n int) (*Folder, 
 	if err := shard.makePlace(dir); err != nil {
 		return nil, err
 	}
-	f, err := durable.OpenFolderPart(durable.OS{}, dir, ext, s, shard.part(n))
+	f, err := durable.OpenFolderRange(durable.OS{}, dir, ext, s, shard.part(n))
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func OpenLinesShard(name string, s Settings, shard Shard, n int) (*Lines, error)
 	if err := shard.makePlace(name); err != nil {
 		return nil, err
 	}
-	l, err := durable.OpenLinesPart(durable.OS{}, name, s, shard.part(n))
+	l, err := durable.OpenLinesRange(durable.OS{}, name, s, shard.part(n))
 	if err != nil {
 		return nil, err
 	}

@@ -164,18 +164,18 @@ func TestDamagedAhead(t *testing.T) {
 
 func TestParts(t *testing.T) {
 	m := newMemory()
-	part := &Part{First: 5, Count: 3, Of: 10}
-	f, err := OpenFolderPart(m, "out", ".png", settings, part)
+	part := &Range{First: 5, Count: 3, Of: 10}
+	f, err := OpenFolderRange(m, "out", ".png", settings, part)
 	require.NoError(t, err)
 	require.Equal(t, []int{5, 6, 7}, f.Pending(10))
 	require.NoError(t, f.Put(5, 7, output(5)))
 	require.NoError(t, f.Take(7, 7, output(7)))
 	require.NoError(t, f.Close())
-	for _, other := range []*Part{nil, {First: 5, Count: 4, Of: 10}} {
-		_, err = OpenFolderPart(m, "out", ".png", settings, other)
+	for _, other := range []*Range{nil, {First: 5, Count: 4, Of: 10}} {
+		_, err = OpenFolderRange(m, "out", ".png", settings, other)
 		require.ErrorContains(t, err, "it is outputs 5 to 7 of 10 there, ")
 	}
-	f, err = OpenFolderPart(m, "out", ".png", settings, part)
+	f, err = OpenFolderRange(m, "out", ".png", settings, part)
 	require.NoError(t, err)
 	require.Equal(t, []int{6}, f.Pending(10))
 	require.NoError(t, f.Put(6, 7, output(6)))
@@ -184,14 +184,14 @@ func TestParts(t *testing.T) {
 	r, err := Verify(m, "out", ".png")
 	require.NoError(t, err)
 	require.Equal(t, 3, r.Outputs)
-	require.Equal(t, part, r.Part)
+	require.Equal(t, part, r.Range)
 	require.Empty(t, r.Faults)
 	m.names["out/manifest.jsonl"].data = []byte(strings.Replace(
 		string(m.names["out/manifest.jsonl"].data), `"of":10`, `"of":1`, 1))
 	_, err = Verify(m, "out", ".png")
 	require.ErrorContains(t, err, "line 1 has a part of")
 
-	l, err := OpenLinesPart(m, "lines", settings, part)
+	l, err := OpenLinesRange(m, "lines", settings, part)
 	require.NoError(t, err)
 	require.NoError(t, l.Put(5, 7, output(5)))
 	require.NoError(t, l.Take(7, 7, output(7)))
@@ -462,7 +462,7 @@ func TestOtherSettings(t *testing.T) {
 		var e *SettingsError
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, []string{`model is "c0ffee" there, "decaf" now`,
-			`sampler is absent there, "halton" now`, `steps is "8" there, absent now`}, e.Differences)
+			`sampler is none there, "halton" now`, `steps is "8" there, none now`}, e.Differences)
 		require.Equal(t, before, m.contents())
 		require.NoError(t, run(m, "out", 4)) // and the lock is free again
 	}

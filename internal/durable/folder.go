@@ -47,12 +47,12 @@ func (f Fault) String() string { return f.Name + ": " + f.Problem }
 // It checks sizes only: a listed file that is missing or empty is in Faults and Pending. Verify
 // reads everything.
 func OpenFolder(fsys FS, dir, ext string, s Settings) (*Folder, error) {
-	return OpenFolderPart(fsys, dir, ext, s, nil)
+	return OpenFolderRange(fsys, dir, ext, s, nil)
 }
 
-// OpenFolderPart is OpenFolder for part p of a run, nil for all of it. The first output has the
+// OpenFolderRange is OpenFolder for part p of a run, nil for all of it. The first output has the
 // number p.First.
-func OpenFolderPart(fsys FS, dir, ext string, s Settings, p *Part) (_ *Folder, err error) {
+func OpenFolderRange(fsys FS, dir, ext string, s Settings, p *Range) (_ *Folder, err error) {
 	info, err := fsys.Lstat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

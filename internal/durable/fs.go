@@ -169,3 +169,12 @@ func regular(fsys FS, name string) (info fs.FileInfo, exists bool, err error) {
 	}
 	return info, true, nil
 }
+
+// LockBeside takes the lock of the file at name, a hidden file beside it.
+func LockBeside(fsys FS, name string) (unlock func() error, err error) {
+	dir, base := filepath.Split(name)
+	if unlock, err = fsys.Lock(filepath.Join(dir, "."+base+".lock")); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return unlock, nil
+}

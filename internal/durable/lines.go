@@ -30,20 +30,20 @@ const manifestSuffix = ".manifest"
 // listed line. Listed lines are read and must match the manifest. Other errors are those of
 // [OpenFolder].
 func OpenLines(fsys FS, name string, s Settings) (*Lines, error) {
-	return OpenLinesPart(fsys, name, s, nil)
+	return OpenLinesRange(fsys, name, s, nil)
 }
 
-// OpenLinesPart is OpenLines for part p of a run, nil for all of it. Its first line is output
+// OpenLinesRange is OpenLines for part p of a run, nil for all of it. Its first line is output
 // p.First.
-func OpenLinesPart(fsys FS, name string, s Settings, p *Part) (_ *Lines, err error) {
+func OpenLinesRange(fsys FS, name string, s Settings, p *Range) (_ *Lines, err error) {
 	dir, base := filepath.Dir(name), filepath.Base(name)
 	info, exists, err := regular(fsys, name)
 	if err != nil {
 		return nil, err
 	}
 	l := &Lines{fsys: fsys, name: name}
-	if l.unlock, err = fsys.Lock(filepath.Join(dir, "."+base+".lock")); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if l.unlock, err = LockBeside(fsys, name); err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {

@@ -8,7 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sort"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -23,16 +24,16 @@ type Entry struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Part is the range of a run's outputs that a folder or file covers: First to First+Count-1 of 0 to
+// Range is the range of a run's outputs that a folder or file covers: First to First+Count-1 of 0 to
 // Of-1.
-type Part struct {
+type Range struct {
 	First int `json:"first"`
 	Count int `json:"count"`
 	Of    int `json:"of"`
 }
 
 // String describes the part's outputs.
-func (p *Part) String() string {
+func (p *Range) String() string {
 	if p == nil {
 		return "a whole run"
 	}
@@ -43,7 +44,7 @@ func (p *Part) String() string {
 type header struct {
 	Version  int      `json:"unmask"`
 	Settings Settings `json:"settings"`
-	Part     *Part    `json:"part,omitempty"` // nil: a whole run
+	Range     *Range    `json:"part,omitempty"` // nil: a whole run
 }
 
 const version = 1
@@ -59,34 +60,42 @@ func (e *SettingsError) Error() string {
 		strings.Join(e.Differences, "; "))
 }
 
+// Differing returns the names of the settings that s and t do not share, sorted.
+func (s Settings) Differing(t Settings) (names []string) {
+	for name, value := range s {
+		if other, ok := t[name]; !ok || other != value {
+			names = append(names, name)
+		}
+	}
+	for name := range t {
+		if _, ok := s[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Show returns a setting in quotes, or none.
+func (s Settings) Show(name string) string {
+	if value, ok := s[name]; ok {
+		return strconv.Quote(value)
+	}
+	return "none"
+}
+
 // Differences lists the settings that differ.
 func Differences(there, now Settings) (list []string) {
-	names := map[string]bool{}
-	for k := range there {
-		names[k] = true
+	for _, name := range there.Differing(now) {
+		list = append(list, fmt.Sprintf("%s is %s there, %s now", name, there.Show(name), now.Show(name)))
 	}
-	for k := range now {
-		names[k] = true
-	}
-	show := func(s Settings, k string) string {
-		if v, ok := s[k]; ok {
-			return fmt.Sprintf("%q", v)
-		}
-		return "absent"
-	}
-	for k := range names {
-		if a, b := show(there, k), show(now, k); a != b {
-			list = append(list, fmt.Sprintf("%s is %s there, %s now", k, a, b))
-		}
-	}
-	sort.Strings(list)
 	return list
 }
 
 // contents is a parsed manifest.
 type contents struct {
 	settings Settings
-	part     *Part
+	part     *Range
 	entries  []Entry
 	size     int64 // up to the end of the last whole line
 	torn     int   // bytes after it
@@ -112,7 +121,7 @@ func parseManifest(data []byte) (*contents, error) {
 			if !exactly(line, &h) || h.Version != version {
 				return nil, errors.New("line 1 is not a manifest's header")
 			}
-			c.settings, c.part = h.Settings, h.Part
+			c.settings, c.part = h.Settings, h.Range
 			if c.part != nil && !c.part.valid() {
 				return nil, fmt.Errorf("line 1 has a part of %s", c.part)
 			}
@@ -130,7 +139,7 @@ func parseManifest(data []byte) (*contents, error) {
 	}
 }
 
-func (p *Part) valid() bool {
+func (p *Range) valid() bool {
 	return p.First >= 0 && p.Count >= 0 && p.Of >= 0 && p.First <= p.Of && p.Count <= p.Of-p.First
 }
 
@@ -154,14 +163,14 @@ func exactly(line []byte, v any) bool {
 // manifest is a manifest open for appending.
 type manifest struct {
 	*Log
-	part    *Part
+	part    *Range
 	first   int // index of entries[0]
 	entries []Entry
 }
 
 // openManifest opens or creates the manifest `base` in dir, whose lock the caller holds. It cuts
 // off an incomplete last line.
-func openManifest(fsys FS, dir, base string, s Settings, p *Part) (_ *manifest, err error) {
+func openManifest(fsys FS, dir, base string, s Settings, p *Range) (_ *manifest, err error) {
 	name := filepath.Join(dir, base)
 	if p != nil && !p.valid() {
 		return nil, fmt.Errorf("%s: a part of %s", name, p)

@@ -17,7 +17,7 @@ import (
 // Report is the result of Verify.
 type Report struct {
 	Settings Settings
-	Part     *Part // nil: a whole run
+	Range     *Range // nil: a whole run
 	Outputs  int   // number of outputs in the manifest
 	Faults   []Fault
 }
@@ -57,7 +57,7 @@ func readManifest(fsys FS, name string) (*Report, *contents, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
-	r := &Report{Settings: c.settings, Part: c.part, Outputs: len(c.entries)}
+	r := &Report{Settings: c.settings, Range: c.part, Outputs: len(c.entries)}
 	if c.torn > 0 {
 		r.Faults = append(r.Faults,
 			Fault{filepath.Base(name), fmt.Sprintf("its last line is torn, %d bytes", c.torn)})
@@ -147,7 +147,7 @@ func verifyLines(fsys FS, name string) (*Report, error) {
 type Contents struct {
 	Folder   bool // a folder of files, not a file of lines
 	Settings Settings
-	Part     *Part // nil for a whole run
+	Range     *Range // nil for a whole run
 	Entries  []Entry
 }
 
@@ -166,5 +166,5 @@ func ReadContents(fsys FS, name string) (*Contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Contents{info.IsDir(), r.Settings, r.Part, c.entries}, nil
+	return &Contents{info.IsDir(), r.Settings, r.Range, c.entries}, nil
 }

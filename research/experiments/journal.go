@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"unmask/internal/atomicfile"
 	"unmask/internal/durable"
@@ -22,7 +20,7 @@ var ErrStopped = errors.New("stopped")
 
 // Settings are what all results of a journal share, by name: the model and its weights, the judge,
 // and what affects the times.
-type Settings map[string]string
+type Settings = durable.Settings
 
 // Journal is a file of results, one JSON object a line under a first line of settings. A line is
 // appended whole and synced. One goroutine at a time may use one.
@@ -38,23 +36,22 @@ type Journal struct {
 
 type header struct {
 	Settings Settings `json:"settings"`
-	Part     *Part    `json:"part,omitempty"` // nil: a whole plan
+	Range    *PlanRange    `json:"part,omitempty"` // nil: a whole plan
 }
 
 // OpenJournal opens or creates a journal for appending. It refuses a file that is not a journal,
 // one damaged anywhere but in a cut last line, and one with other settings; that error names the
 // first difference.
-func OpenJournal(name string, s Settings) (*Journal, error) { return OpenPart(name, s, nil) }
+func OpenJournal(name string, s Settings) (*Journal, error) { return OpenRange(name, s, nil) }
 
-// OpenPart is OpenJournal for a part of a plan, nil for all of it.
-func OpenPart(name string, s Settings, p *Part) (_ *Journal, err error) {
+// OpenRange is OpenJournal for a part of a plan, nil for all of it.
+func OpenRange(name string, s Settings, p *PlanRange) (_ *Journal, err error) {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is a %s, want a file", name, atomicfile.Kind(info))
 	}
-	lock := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".lock")
-	unlock, err := (durable.OS{}).Lock(lock)
+	unlock, err := durable.LockBeside(durable.OS{}, name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
 	j := &Journal{name: name, settings: s, unlock: unlock}
 	defer func() {
@@ -79,11 +76,11 @@ func OpenPart(name string, s Settings, p *Part) (_ *Journal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := have.Settings.same(s); err != nil {
+	if err := same(have.Settings, s); err != nil {
 		return nil, err
 	}
-	if have.Part.String() != p.String() {
-		return nil, fmt.Errorf("was begun with %s, found %s: want the same, or another file", have.Part,
+	if have.Range.String() != p.String() {
+		return nil, fmt.Errorf("was begun with %s, found %s: want the same, or another file", have.Range,
 			p)
 	}
 	j.Results, j.Dropped = results, len(data)-size
@@ -91,20 +88,15 @@ func OpenPart(name string, s Settings, p *Part) (_ *Journal, err error) {
 }
 
 // same returns an error if settings differ.
-func (s Settings) same(now Settings) error {
-	both := Settings{}
-	maps.Copy(both, s)
-	maps.Copy(both, now)
-	for _, name := range sortedNames(both) {
-		if s[name] != now[name] {
+func same(there, now Settings) error {
+	for _, name := range there.Differing(now) {
+		if there[name] != now[name] {
 			return fmt.Errorf("was begun with %s %q, found %q: want the same, or another file", name,
-				s[name], now[name])
+				there[name], now[name])
 		}
 	}
 	return nil
 }
-
-func sortedNames(s Settings) []string { return slices.Sorted(maps.Keys(s)) }
 
 // ReadJournal reads the results of a file. It ignores what follows the last whole line; dropped is
 // the number of these bytes.

@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -206,7 +208,7 @@ func (r *Report) differences() section {
 			"more than 5 %% are decided by chance then: 14 %% after five looks.", seeds, first)
 	}
 	add("Times are of this machine: %s. The paper's are of an A6000 and an H100.", r.Machine)
-	for _, name := range sortedNames(r.Settings) {
+	for _, name := range slices.Sorted(maps.Keys(r.Settings)) {
 		add("%s: %s", name, r.Settings[name])
 	}
 	add("Generation took %.0f seconds in all.", r.Seconds)

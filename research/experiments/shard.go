@@ -12,14 +12,14 @@ import (
 	"unmask/internal/jsonline"
 )
 
-// Part is the range of a plan's points that a journal covers: First to First+Count-1 of 0 to Of-1.
-type Part struct {
-	durable.Part
+// PlanRange is the range of a plan's points that a journal covers: First to First+Count-1 of 0 to Of-1.
+type PlanRange struct {
+	durable.Range
 	Plan string `json:"plan"` // a hash of all points
 }
 
-// NewPart returns the part from first to end-1 of a plan's points.
-func NewPart(points []Point, first, end int) *Part {
+// NewPlanRange returns the part from first to end-1 of a plan's points.
+func NewPlanRange(points []Point, first, end int) *PlanRange {
 	hash := sha256.New()
 	for _, p := range points {
 		line, err := json.Marshal(p)
@@ -28,12 +28,12 @@ func NewPart(points []Point, first, end int) *Part {
 		}
 		hash.Write(append(line, '\n'))
 	}
-	return &Part{durable.Part{First: first, Count: end - first, Of: len(points)},
+	return &PlanRange{durable.Range{First: first, Count: end - first, Of: len(points)},
 		hex.EncodeToString(hash.Sum(nil)[:8])}
 }
 
 // String describes the part.
-func (p *Part) String() string {
+func (p *PlanRange) String() string {
 	if p == nil {
 		return "a whole plan"
 	}
@@ -85,13 +85,13 @@ func Gather(out string, names []string) (int, error) {
 		}
 		list = append(list, s)
 	}
-	err := durable.InOrder(list, "point", func(s shard) (string, *durable.Part) {
-		return s.name, &s.Part.Part
+	err := durable.InOrder(list, "point", func(s shard) (string, *durable.Range) {
+		return s.name, &s.Range.Range
 	})
 	if err != nil {
 		return 0, err
 	}
-	of := list[0].Part.Of
+	of := list[0].Range.Of
 	return of, writeJournal(out, list[0].Settings, func(add func(Result) error) error {
 		for _, s := range list {
 			for _, r := range s.results {
@@ -106,21 +106,21 @@ func Gather(out string, names []string) (int, error) {
 
 // check returns an error for a shard that is incomplete, or of another sweep than those before it.
 func (s shard) check(before []shard) error {
-	if s.Part == nil {
+	if s.Range == nil {
 		return fmt.Errorf("has the results of a whole plan, want those of shards")
 	}
-	if len(s.results) != s.Part.Count {
+	if len(s.results) != s.Range.Count {
 		return fmt.Errorf("has %d of %d results, want all: the command that began it goes on",
-			len(s.results), s.Part.Count)
+			len(s.results), s.Range.Count)
 	}
 	if len(before) == 0 {
 		return nil
 	}
 	first := before[0]
-	if err := first.Settings.same(s.Settings); err != nil {
+	if err := same(first.Settings, s.Settings); err != nil {
 		return fmt.Errorf("is not of the sweep of %s, which %w", first.name, err)
 	}
-	if a, b := first.Part, s.Part; a.Of != b.Of || a.Plan != b.Plan {
+	if a, b := first.Range, s.Range; a.Of != b.Of || a.Plan != b.Plan {
 		return fmt.Errorf("is not of the sweep of %s: it has %s there, %s here", first.name, a, b)
 	}
 	return nil

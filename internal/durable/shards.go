@@ -11,7 +11,7 @@ import (
 // InOrder sorts the parts of a run by their first output, and returns an error unless each output
 // is in one of them. part returns the name and the range of a part; noun is what an output is
 // called in errors.
-func InOrder[T any](list []T, noun string, part func(T) (name string, p *Part)) error {
+func InOrder[T any](list []T, noun string, part func(T) (name string, p *Range)) error {
 	slices.SortStableFunc(list, func(a, b T) int {
 		_, p := part(a)
 		_, q := part(b)
