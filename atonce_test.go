@@ -1,7 +1,9 @@
 package unmask_test
 
 import (
+	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -9,7 +11,6 @@ import (
 
 	"unmask"
 	"unmask/demo"
-	"unmask/samplers"
 )
 
 // Six calls at once on one model give what each gives alone, with and without partial caching.
@@ -20,15 +21,18 @@ func TestGenerateAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		m *unmask.Model
-		r unmask.Run
+		n int
+		o unmask.Overrides
 	}{
-		"text":  {text, unmask.Run{Sampler: samplers.Moment{}, Length: 24, Steps: 4, N: 2}},
-		"image": {picture, unmask.Run{Steps: 3, N: 1}},
+		"text":  {text, 2, unmask.Overrides{"sampler": "moment", "steps": "4"}},
+		"image": {picture, 1, unmask.Overrides{"steps": "3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := func(i int) (tokens [][]int32) {
-				r := c.r
-				r.Seed, r.Cache = uint64(i), i%2
+				r := unmask.Run{N: c.n, Request: unmask.Request{Seed: uint64(i), Overrides: maps.Clone(c.o)}}
+				if r.Overrides["cache"] = strconv.Itoa(i % 2); c.m.Text != nil {
+					r.Length = 24
+				}
 				for step, err := range unmask.Generate(t.Context(), c.m, r) {
 					if err != nil {
 						t.Error(err)
@@ -45,7 +49,7 @@ func TestGenerateAtOnce(t *testing.T) {
 			var alone, together [6][][]int32
 			for i := range alone {
 				alone[i] = run(i)
-				require.Len(t, alone[i], c.r.N)
+				require.Len(t, alone[i], c.n)
 			}
 			var calls sync.WaitGroup
 			for i := range together {

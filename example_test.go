@@ -8,6 +8,7 @@ import (
 
 	"unmask"
 	"unmask/demo"
+	"unmask/generate"
 	"unmask/model"
 	"unmask/samplers"
 )
@@ -19,13 +20,10 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	prompt, err := m.Text.Prompt("Lily was a brave girl.", 48)
-	if err != nil {
-		panic(err)
-	}
+	r := unmask.Request{Prompt: "Lily was a brave girl.", Length: 48, Seed: 1,
+		Overrides: unmask.Overrides{"steps": "24"}}
 	var text string
-	for step, err := range unmask.Generate(ctx, m,
-		unmask.Run{Tokens: prompt, Steps: 24, Seed: 1}) {
+	for step, err := range unmask.Generate(ctx, m, unmask.Run{Request: r}) {
 		if err != nil {
 			panic(err)
 		}
@@ -42,7 +40,8 @@ func ExampleGenerate_watch() {
 	if err != nil {
 		panic(err)
 	}
-	run := unmask.Run{Length: 16, Steps: 4, Seed: 2}
+	run := unmask.Run{Request: unmask.Request{Length: 16, Seed: 2,
+		Overrides: unmask.Overrides{"steps": "4"}}}
 	for step, err := range unmask.Generate(context.Background(), m, run) {
 		if err != nil {
 			panic(err)
@@ -74,8 +73,8 @@ func ExampleGenerate_fixed() {
 		start = append(start, mask)
 	}
 	var text string
-	for step, err := range unmask.Generate(context.Background(), m,
-		unmask.Run{Tokens: start, Steps: 6, Seed: 3}) {
+	r := unmask.Request{Tokens: start, Seed: 3, Overrides: unmask.Overrides{"steps": "6"}}
+	for step, err := range unmask.Generate(context.Background(), m, unmask.Run{Request: r}) {
 		if err != nil {
 			panic(err)
 		}
@@ -110,9 +109,9 @@ func ExampleGenerate_order() {
 	if err != nil {
 		panic(err)
 	}
-	run := unmask.Run{Sampler: samplers.ChooseThenSample{Order: surest{}}, Cache: 1, Length: 32,
-		Steps: 16, Seed: 4}
-	for step, err := range unmask.Generate(context.Background(), m, run) {
+	run := generate.Options{Length: 32, Seed: 4, Recipe: generate.Recipe{
+		Sampler: samplers.ChooseThenSample{Order: surest{}}, Steps: 16, Cache: 1}}
+	for step, err := range generate.Run(context.Background(), m.Denoiser, run) {
 		if err != nil {
 			panic(err)
 		}

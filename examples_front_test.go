@@ -13,15 +13,17 @@ import (
 	"unmask/generate"
 )
 
-// run returns the last tokens of a run's first sequence.
-func run(m *unmask.Model, r unmask.Run) (tokens []int32) {
-	for step, err := range unmask.Generate(context.Background(), m, r) {
+// run returns the last tokens of a sequence that begins with some.
+func run(m *unmask.Model, tokens []int32, steps int, seed uint64) (last []int32) {
+	r := unmask.Request{Tokens: tokens, Seed: seed,
+		Overrides: unmask.Overrides{"steps": fmt.Sprint(steps)}}
+	for step, err := range unmask.Generate(context.Background(), m, unmask.Run{Request: r}) {
 		if err != nil {
 			panic(err)
 		}
-		tokens = slices.Clone(step.Sequences[0].Tokens)
+		last = slices.Clone(step.Sequences[0].Tokens)
 	}
-	return tokens
+	return last
 }
 
 // Continue a text.
@@ -34,7 +36,7 @@ func ExampleText_Prompt() {
 	if err != nil {
 		panic(err)
 	}
-	text := m.Text.Decode(run(m, unmask.Run{Tokens: tokens, Steps: 6, Seed: 1}))
+	text := m.Text.Decode(run(m, tokens, 6, 1))
 	fmt.Println(strings.HasPrefix(text, "Lily was a brave girl."), strings.Contains(text, unmask.Hole))
 	// Output: true false
 }
@@ -50,7 +52,7 @@ func ExampleText_Infill() {
 		panic(err)
 	}
 	fmt.Println(m.Text.Decode(tokens))
-	text := m.Text.Decode(run(m, unmask.Run{Tokens: tokens, Steps: 4, Seed: 1}))
+	text := m.Text.Decode(run(m, tokens, 4, 1))
 	fmt.Println(strings.HasPrefix(text, "Once upon a time "), strings.HasSuffix(text, " red kite."))
 	// Output:
 	// Once upon a time ▯▯▯▯ red kite.
@@ -89,7 +91,7 @@ func ExampleModel_Inpaint() {
 	if err != nil {
 		panic(err)
 	}
-	picture, err := m.Pictures.Image(run(m, unmask.Run{Steps: 4, Seed: 1}))
+	picture, err := m.Pictures.Image(run(m, nil, 4, 1))
 	if err != nil {
 		panic(err)
 	}
@@ -103,7 +105,7 @@ func ExampleModel_Inpaint() {
 	if err != nil {
 		panic(err)
 	}
-	made, err := m.Pictures.Image(run(m, unmask.Run{Tokens: tokens, Steps: 2, Seed: 2}))
+	made, err := m.Pictures.Image(run(m, tokens, 2, 2))
 	if err != nil {
 		panic(err)
 	}

@@ -62,7 +62,7 @@ func TestSamplersRunOnAllFamilies(t *testing.T) {
 				if _, ok := samplers.As[samplers.Uncached](s); !ok {
 					r.Cache = 1
 				}
-				o := generate.Options{N: 2, Condition: condition, Seed: 5}.With(r)
+				o := generate.Options{Recipe: r, N: 2, Condition: condition, Seed: 5}
 				together := tokensOf(t, m, o)
 				o.First, o.N = 1, 1
 				for q, err := range generate.Samples(context.Background(), m.Denoiser, o) {
@@ -113,7 +113,7 @@ func TestFamiliesInpaint(t *testing.T) {
 			}
 			published.Steps = 4
 			for _, r := range append(recipes, published) {
-				o := generate.Options{N: 2, Condition: condition, Seed: 5, Tokens: tokens}.With(r)
+				o := generate.Options{Recipe: r, N: 2, Condition: condition, Seed: 5, Tokens: tokens}
 				for _, made := range tokensOf(t, m, o) {
 					for i, token := range tokens {
 						if token != m.Spec().Mask {
@@ -139,8 +139,8 @@ func TestFamiliesRefuse(t *testing.T) {
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
 			m, condition := f.load(t)
-			_, err := m.Check(unmask.Run{N: 1, Condition: condition,
-				Guidance: generate.Guidance{Scale: -2}})
+			_, err := m.Check(generate.Options{N: 1, Condition: condition,
+				Recipe: generate.Recipe{Guidance: generate.Guidance{Scale: -2}}})
 			require.ErrorContains(t, err, "guidance is -2, want ")
 			if f.grid {
 				width, height, err := m.Pictures.Size()
@@ -155,7 +155,7 @@ func TestFamiliesRefuse(t *testing.T) {
 			for name, text := range m.Presets {
 				r, err := generate.ParseRecipe(text)
 				require.NoError(t, err, name)
-				_, err = m.Check(unmask.Run{N: 1, Condition: condition}.With(r))
+				_, err = m.Check(generate.Options{N: 1, Condition: condition, Recipe: r})
 				if err != nil { // the packs have fewer positions than the published sizes
 					require.ErrorContains(t, err, "steps is ", name)
 				}

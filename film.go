@@ -12,7 +12,7 @@ import (
 
 // Bounds of a Film, so that memory does not grow with -n and --steps.
 const (
-	MostFilmed = 16
+	MaxFilmed  = 16
 	filmFrames = 64
 )
 
@@ -32,10 +32,10 @@ type Film struct {
 	done   []bool
 }
 
-// NewFilm returns a film of the first n pictures of a run, at most MostFilmed. Each begins as the
+// NewFilm returns a film of the first n pictures of a run, at most MaxFilmed. Each begins as the
 // codes in start; nil is all masked.
 func NewFilm(n int, spec model.Spec, start []int32) *Film {
-	n = min(n, MostFilmed)
+	n = min(n, MaxFilmed)
 	if start == nil {
 		start = slices.Repeat([]int32{spec.Mask}, spec.Length())
 	}

@@ -1,20 +1,18 @@
 package unmask_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"unmask"
 	"unmask/demo"
-	"unmask/generate"
-	"unmask/samplers"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files with what this build gives")
@@ -24,6 +22,13 @@ var goldenCaches = map[string]int{"random": 1, "vanilla": 0, "maskgit": 0, "mome
 	"u-moment": 2, "temp": 0, "halton": 1, "hybrid": 1}
 
 const goldenLength, goldenSteps, goldenCount = 16, 5, 3
+
+// goldenRun is the run of a golden text.
+func goldenRun(sampler string, cache, batch int) unmask.Run {
+	r := unmask.Request{Seed: 20, Length: goldenLength, Overrides: unmask.Overrides{
+		"sampler": sampler, "cache": strconv.Itoa(cache), "steps": strconv.Itoa(goldenSteps)}}
+	return unmask.Run{Request: r, N: goldenCount, Batch: batch}
+}
 
 // The same seed gives the same tokens, frozen in a file, for every sampler on the embedded model,
 // any batch size and any number of threads.
@@ -39,12 +44,7 @@ func TestGoldenText(t *testing.T) {
 		m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: how.threads})
 		require.NoError(t, err)
 		for name, cache := range goldenCaches {
-			s, err := samplers.Parse(name)
-			require.NoError(t, err)
-			got := tokens(t, m, unmask.Run{Sampler: s, Length: goldenLength,
-				Cache: cmp.Or(cache, generate.NoCache),
-				Steps: goldenSteps, N: goldenCount,
-				Seed: 20, Batch: how.batch})
+			got := tokens(t, m, goldenRun(name, cache, how.batch))
 			if *update && how.batch == 1 {
 				golden[name] = got
 			}
@@ -63,10 +63,10 @@ func TestGoldenText(t *testing.T) {
 func TestSequencesDependOnSeedAndIndexAlone(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	require.NoError(t, err)
-	run := unmask.Run{Sampler: samplers.Moment{}, Cache: 1, Length: 24, Steps: 6, N: 5, Seed: 9,
-		Batch: 2}
+	run := unmask.Run{N: 5, Batch: 2, Request: unmask.Request{Seed: 9, Length: 24,
+		Overrides: unmask.Overrides{"sampler": "moment", "cache": "1", "steps": "6"}}}
 	all := tokens(t, m, run)
-	run.First, run.N = 3, 2
+	run.Index, run.N = 3, 2
 	require.Equal(t, all[3:], tokens(t, m, run))
 }
 

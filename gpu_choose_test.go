@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -17,7 +18,6 @@ import (
 	"unmask/demo"
 	"unmask/generate"
 	"unmask/internal/fakecuda"
-	"unmask/model"
 	"unmask/samplers"
 )
 
@@ -101,11 +101,16 @@ func TestGPUChooses(t *testing.T) {
 	cases := map[string]int{"hybrid(random,moment)": 1, "odds": 1, "hybrid(odds,u-moment)": 2}
 	maps.Copy(cases, goldenCaches)
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
-		for _, filter := range []model.Filter{{}, {TopK: 50}} {
+		for _, topK := range []string{"", "50"} {
 			s, err := samplers.Parse(name)
 			require.NoError(t, err)
-			run := unmask.Run{Sampler: s, Cache: cases[name], Length: 14, Steps: steps, N: 3, Batch: 2,
-				Seed: 5, Filter: filter}
+			over := unmask.Overrides{"sampler": name, "cache": strconv.Itoa(cases[name]),
+				"steps": strconv.Itoa(steps)}
+			if topK != "" {
+				over["top-k"] = topK
+			}
+			run := unmask.Run{N: 3, Batch: 2,
+				Request: unmask.Request{Seed: 5, Length: 14, Overrides: over}}
 			want, wantLogP := record(t, onCPU, run)
 			if l != nil {
 				l.Forget()
@@ -120,7 +125,7 @@ func TestGPUChooses(t *testing.T) {
 			if s.Needs(1, steps) == (samplers.Need{}) {
 				chosen-- // the first step's positions are chosen before a pass has said which device it is
 			}
-			if name == "vanilla" || !filter.None() {
+			if name == "vanilla" || topK != "" {
 				chosen = 0
 			}
 			require.Equal(t, chosen, l.Calls("unmask_choose"), name)

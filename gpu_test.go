@@ -3,12 +3,12 @@
 package unmask_test
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,10 +17,8 @@ import (
 	"unmask/backend/cuda"
 	"unmask/codecs/vqgan"
 	"unmask/demo"
-	"unmask/generate"
 	"unmask/internal/fakecuda"
 	"unmask/model"
-	"unmask/samplers"
 )
 
 // emulateGPU makes an emulated GPU the only visible one.
@@ -47,12 +45,8 @@ func TestGoldenTextOnGPU(t *testing.T) {
 	require.Contains(t, m.Backend.Name(), "cuda:0 ")
 	batch := 0
 	for _, name := range slices.Sorted(maps.Keys(goldenCaches)) {
-		s, err := samplers.Parse(name)
-		require.NoError(t, err)
 		batch = batch%goldenCount + 1
-		got := tokens(t, m, unmask.Run{Sampler: s, Length: goldenLength,
-			Cache: cmp.Or(goldenCaches[name], generate.NoCache),
-			Steps: goldenSteps, N: goldenCount, Seed: 20, Batch: batch})
+		got := tokens(t, m, goldenRun(name, goldenCaches[name], batch))
 		require.Equal(t, golden[name], got, "%s, batch %d", name, batch)
 	}
 }
@@ -60,7 +54,8 @@ func TestGoldenTextOnGPU(t *testing.T) {
 // Images have the CPU's tokens on a GPU, and its pixels except for rounding.
 func TestImageOnGPU(t *testing.T) {
 	useGPU(t)
-	run := unmask.Run{Steps: 2, Seed: 3, Cache: 1}
+	run := unmask.Run{Request: unmask.Request{Seed: 3,
+		Overrides: unmask.Overrides{"steps": "2", "cache": "1"}}}
 	var codes [2][][]int32
 	var pixels [2][]float32
 	for i, device := range []string{"cpu", "cuda"} {
@@ -93,13 +88,14 @@ func TestBatchOnGPU(t *testing.T) {
 	require.Greater(t, some, 1)
 	require.Less(t, some, 256)
 
-	for _, err = range unmask.Generate(t.Context(), m,
-		unmask.Run{Sampler: samplers.Moment{}, N: 5000, Batch: 5000, Length: 256, Steps: 2,
-			Cache: 1}) {
+	r := unmask.Request{Length: 256,
+		Overrides: unmask.Overrides{"sampler": "moment", "steps": "2", "cache": "1"}}
+	for _, err = range unmask.Generate(t.Context(), m, unmask.Run{Request: r, N: 5000, Batch: 5000}) {
 		require.Regexp(t, `^batch is 5000, want 1 to [0-9]+: a sequence takes [0-9.]+ MB, and [0-9.]+ GB are free$`, err.Error())
 	}
 	require.Error(t, err)
-	require.Len(t, tokens(t, m, unmask.Run{Batch: 1, Length: 16, Steps: 2}), 1,
+	r.Length = 16
+	require.Len(t, tokens(t, m, unmask.Run{Request: r, Batch: 1}), 1,
 		"the next run is as if nothing had been")
 }
 
@@ -114,8 +110,9 @@ func TestStepsAreGraphs(t *testing.T) {
 	const steps = 3
 	for cache, waits := range []int{steps, 2 * steps} {
 		var live map[string]int
-		run := unmask.Run{Sampler: samplers.Moment{}, Cache: cmp.Or(cache, generate.NoCache),
-			Length: 12, Steps: steps, N: 4, Batch: 1}
+		run := unmask.Run{N: 4, Batch: 1, Request: unmask.Request{Length: 12,
+			Overrides: unmask.Overrides{"sampler": "moment", "cache": strconv.Itoa(cache),
+				"steps": strconv.Itoa(steps)}}}
 		for step, err := range unmask.Generate(t.Context(), m, run) {
 			require.NoError(t, err)
 			if step.Done && step.Sequences[0].Index == 2 {

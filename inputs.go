@@ -236,13 +236,13 @@ func (q *Requests) Hash() string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// Run returns the run of n samples of a request that is not of a list.
-func (q *Requests) Run(n int) Run {
+// Options returns the options of n samples of a request that is not of a list.
+func (q *Requests) Options(n int) generate.Options {
 	r := q.list[0]
-	run := Run{N: n, First: int(r.Index), Seed: r.Seed, Length: r.Length, Tokens: r.Known,
-		Ends: r.Ends, Language: r.Language, Condition: r.Condition}.With(r.Recipe)
+	o := generate.Options{Recipe: r.Recipe, N: n, First: int(r.Index), Seed: r.Seed,
+		Length: r.Length, Tokens: r.Known, Ends: r.Ends, Language: r.Language, Condition: r.Condition}
 	if r.Adjust != nil {
-		run.Adjust = func(_, position int, logits []float32) { r.Adjust(position, logits) }
+		o.Adjust = func(_, position int, logits []float32) { r.Adjust(position, logits) }
 	}
-	return run
+	return o
 }

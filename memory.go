@@ -14,8 +14,8 @@ const smallBatch = 16
 
 // Check fills in defaults and returns a one-line error for a run that the model cannot do or that
 // needs more memory than is free.
-func (m *Model) Check(r Run) (Run, error) {
-	o, err := r.Check(m.Denoiser)
+func (m *Model) Check(o generate.Options) (generate.Options, error) {
+	o, err := o.Check(m.Denoiser)
 	if err != nil || o.Batch <= smallBatch {
 		return o, err
 	}
@@ -25,7 +25,7 @@ func (m *Model) Check(r Run) (Run, error) {
 	}
 	// of the free memory; the rest is for weights being packed and for other programs
 	const quarters = 3
-	each := sequenceBytes(m.Denoiser, o)
+	each := m.SequenceBytes(o)
 	if most := free / 4 * quarters / each; int64(o.Batch) > most {
 		return o, fmt.Errorf("batch is %d, want 1 to %d: a sequence takes %.1f MB, and %.1f GB are free",
 			o.Batch, max(1, most), float64(each)/1e6, float64(free)/1e9)
@@ -43,16 +43,12 @@ func freeMemory(b backend.Backend) (bytes int64, ok bool) {
 	return memory.Available()
 }
 
-// SequenceBytes estimates the memory of one sequence of a run's batch, in bytes: its keys and
-// values, its hidden states, and the loop's own.
-func (m *Model) SequenceBytes(r Run) int64 { return sequenceBytes(m.Denoiser, r) }
-
-// sequenceBytes estimates the memory of one sequence of a batch: its keys and values, its hidden
-// states, which are as wide as those of a layer, and the loop's own slices.
-func sequenceBytes(d model.Denoiser, o generate.Options) int64 {
+// SequenceBytes estimates the memory of one sequence of a batch, in bytes: its keys and values, its
+// hidden states, which are as wide as those of a layer, and the loop's own slices.
+func (m *Model) SequenceBytes(o generate.Options) int64 {
 	const perPosition = 256 // tokens, probabilities and their indexes
 	n := int64(o.Length) * perPosition
-	refiner, ok := d.(model.Refiner)
+	refiner, ok := m.Denoiser.(model.Refiner)
 	if !ok {
 		return n
 	}

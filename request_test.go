@@ -35,17 +35,17 @@ func made(t *testing.T, m *unmask.Model, r unmask.Request) []int32 {
 func TestUnsetIsTheModelsOwn(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	require.NoError(t, err)
-	own := made(t, m, unmask.Request{Seed: 1, Overrides: generate.Overrides{"steps": "32"}})
-	require.Equal(t, [][]int32{own}, tokens(t, m, unmask.Run{Steps: 32, Seed: 1}))
+	r := unmask.Request{Seed: 1, Overrides: unmask.Overrides{"steps": "32"}}
+	own := made(t, m, r)
+	require.Equal(t, [][]int32{own}, tokens(t, m, unmask.Run{Request: r}))
 
 	m.Recipe = "moment cache=1"
-	own = made(t, m, unmask.Request{Seed: 1, Overrides: generate.Overrides{"steps": "32"}})
-	require.Equal(t, [][]int32{own}, tokens(t, m, unmask.Run{Steps: 32, Seed: 1}))
-	none := made(t, m,
-		unmask.Request{Seed: 1, Overrides: generate.Overrides{"steps": "32", "cache": "0"}})
+	own = made(t, m, r)
+	require.Equal(t, [][]int32{own}, tokens(t, m, unmask.Run{Request: r}))
+	r.Overrides["cache"] = "0"
+	none := made(t, m, r)
 	require.NotEqual(t, own, none)
-	require.Equal(t, [][]int32{none},
-		tokens(t, m, unmask.Run{Steps: 32, Seed: 1, Cache: generate.NoCache}))
+	require.Equal(t, [][]int32{none}, tokens(t, m, unmask.Run{Request: r}))
 }
 
 // Default steps are at most one for each masked position, and at least one for each block.

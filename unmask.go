@@ -3,7 +3,8 @@
 // open next and how their tokens are drawn.
 //
 //	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
-//	for step, err := range unmask.Generate(ctx, m, unmask.Run{Steps: 32}) { ... }
+//	r := unmask.Request{Prompt: "Once upon a time"}
+//	for step, err := range unmask.Generate(ctx, m, unmask.Run{Request: r}) { ... }
 //
 // Published weights of text and image models load by name; see docs/models.md. A [Request] says in
 // words and numbers what is wanted, as the command's flags do, and [Model.Prepare] turns it into
@@ -145,23 +146,36 @@ func load(src *model.Source, o Options) (*Model, error) {
 	return NewModel(l, b, src), nil
 }
 
-// Run holds the options of Generate; see generate.Options.
-type Run = generate.Options
+// Run is N samples of a request. Sample i differs in its Index alone, which is the request's and i.
+type Run struct {
+	Request
+	N     int // 0 means 1
+	Batch int // samples at once; 0: see generate.Options
+}
+
+// Overrides replace parameters of a model's published run; see generate.Overrides.
+type Overrides = generate.Overrides
 
 // Step is the state of a batch after a step; see generate.Step.
 type Step = generate.Step
 
-// Generate runs the denoising loop and yields after each step of each batch. Unset fields of r are
-// those of the model's published run, see Model.Defaults. After ctx is cancelled it ends with an
-// error that wraps ctx.Err(). It may be called from several goroutines at once; what it yields is
-// one goroutine's.
+// Generate runs the denoising loop and yields after each step of each batch. After ctx is cancelled
+// it ends with an error that wraps ctx.Err(). It may be called from several goroutines at once;
+// what
+// it yields is one goroutine's.
 func Generate(ctx context.Context, m *Model, r Run) iter.Seq2[*Step, error] {
-	r, err := m.complete(r)
-	if err == nil {
-		r, err = m.Check(r)
+	return func(yield func(*Step, error) bool) {
+		q, err := m.Requests(ctx, r.Request, nil)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		o := q.Options(r.N)
+		o.Batch = r.Batch
+		if o, err = m.Check(o); err != nil {
+			yield(nil, err)
+			return
+		}
+		generate.Run(ctx, m.Denoiser, o)(yield)
 	}
-	if err != nil {
-		return func(yield func(*Step, error) bool) { yield(nil, err) }
-	}
-	return generate.Run(ctx, m.Denoiser, r)
 }

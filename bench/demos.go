@@ -11,18 +11,12 @@ import (
 // demos generate one sequence of the embedded models with the command's defaults.
 func demos() []Measurement {
 	return []Measurement{
-		{"generate/text", func(s *Suite) (work,
-			error) {
-			return s.generate(demo.Text(), unmask.Run{Cache: 1})
-		}},
-		{"generate/image", func(s *Suite) (work,
-			error) {
-			return s.generate(demo.Image(), unmask.Run{Steps: 16})
-		}},
+		{"generate/text", func(s *Suite) (work, error) { return s.generate(demo.Text()) }},
+		{"generate/image", func(s *Suite) (work, error) { return s.generate(demo.Image()) }},
 	}
 }
 
-func (s *Suite) generate(files fs.FS, r unmask.Run) (work, error) {
+func (s *Suite) generate(files fs.FS) (work, error) {
 	s.drop()
 	m, err := unmask.LoadFS(files, "demo", unmask.Options{Backend: s.Device})
 	if err != nil {
@@ -30,7 +24,7 @@ func (s *Suite) generate(files fs.FS, r unmask.Run) (work, error) {
 	}
 	var c cost
 	run := func() error {
-		for step, err := range unmask.Generate(context.Background(), m, r) {
+		for step, err := range unmask.Generate(context.Background(), m, unmask.Run{}) {
 			if err != nil {
 				return err
 			}

@@ -115,8 +115,9 @@ func BenchmarkGPU(b *testing.B) {
 				b.Run(fmt.Sprintf("hybrid32/%s/cache%d", name, cache), func(b *testing.B) {
 					m, err := s.load(c.network, p)
 					require.NoError(b, err)
-					o := generate.Options{Sampler: samplers.ChooseThenSample{Order: samplers.Hybrid{}}, Steps: 32,
-						Cache: cache, N: c.batch, Batch: c.batch}
+					sampler := samplers.ChooseThenSample{Order: samplers.Hybrid{}}
+					o := generate.Options{N: c.batch, Batch: c.batch,
+						Recipe: generate.Recipe{Sampler: sampler, Steps: 32, Cache: cache}}
 					require.NoError(b, sample(b, m, o))
 					for b.Loop() {
 						require.NoError(b, sample(b, m, o))

@@ -237,8 +237,8 @@ func (f *imageFlags) check(flags *pflag.FlagSet) error {
 		return usage("--gif with --shard, want it without")
 	case f.scale != 0 && f.out != "" && f.sheet == "" && f.gif == "":
 		return usage("--scale is %d, want 0 without --sheet or --gif", f.scale)
-	case f.out == "" && f.n > outputs.Most:
-		return usage("-n is %d without --out DIR, want 1 to %d on a contact sheet", f.n, outputs.Most)
+	case f.out == "" && f.n > outputs.MaxSheet:
+		return usage("-n is %d without --out DIR, want 1 to %d on a contact sheet", f.n, outputs.MaxSheet)
 	}
 	if f.out == "" && f.sheet == "" {
 		f.sheet = defaultSheet

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
-	"unmask/generate"
 	"unmask/model"
 	"unmask/research/theory/oracle"
 )
@@ -54,18 +53,21 @@ func TestPublishedRecipeOfTheLibrary(t *testing.T) {
 	published := unmask.NewModel(&model.Loaded{Denoiser: d, Recipe: "halton schedule=cosine steps=12"},
 		nil, nil)
 	plain := unmask.NewModel(&model.Loaded{Denoiser: d}, nil, nil)
-	last := func(m *unmask.Model, r unmask.Run) (tokens []int32) {
-		for step, err := range unmask.Generate(t.Context(), m, r) {
+	last := func(m *unmask.Model, r unmask.Request) (tokens []int32) {
+		for step, err := range unmask.Generate(t.Context(), m, unmask.Run{Request: r}) {
 			require.NoError(t, err)
 			tokens = append(tokens[:0], step.Sequences[0].Tokens...)
 		}
 		return tokens
 	}
-	r, err := generate.ParseRecipe("halton schedule=cosine steps=12")
-	require.NoError(t, err)
-	require.Equal(t, last(plain, unmask.Run{Seed: 4}.With(r)), last(published, unmask.Run{Seed: 4}))
-	require.NotEqual(t, last(plain, unmask.Run{Seed: 4}), last(published, unmask.Run{Seed: 4}))
+	r := unmask.Request{Seed: 4}
+	own := last(published, r)
+	require.NotEqual(t, last(plain, r), own)
+	r.Overrides = unmask.Overrides{"sampler": "halton", "schedule": "cosine", "steps": "12",
+		"cache": "0"}
+	require.Equal(t, last(plain, r), own)
 	known := make([]int32, 16)
 	known[3] = d.Spec().Mask
-	require.NotEqual(t, known, last(published, unmask.Run{Tokens: known})) // in fewer steps
+	// in fewer steps
+	require.NotEqual(t, known, last(published, unmask.Request{Tokens: known}))
 }

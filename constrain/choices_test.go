@@ -81,7 +81,8 @@ func TestProbabilitiesOfChoices(t *testing.T) {
 				whole += w
 			}
 		})
-		options := generate.Options{Sampler: rule(t, "random"), Steps: 1, N: 1000, Language: l}
+		options := generate.Options{Recipe: generate.Recipe{Sampler: rule(t, "random"), Steps: 1},
+			N: 1000, Language: l}
 		counts := map[string]int{}
 		for step, err := range generate.Run(context.Background(), d, options) {
 			require.NoError(t, err)

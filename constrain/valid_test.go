@@ -174,9 +174,9 @@ func requireValid(t *rapid.T, l constrain.Language, valid *jsonschema.Schema, sc
 	if r.Reuse != generate.Blocks {
 		d.block = 0
 	}
-	o := generate.Options{Length: length, Seed: rapid.Uint64().Draw(t, "seed"),
+	o := generate.Options{Recipe: r, Length: length, Seed: rapid.Uint64().Draw(t, "seed"),
 		N: rapid.IntRange(1, 3).Draw(t, "texts"), Batch: rapid.IntRange(1, 2).Draw(t, "batch"),
-		Language: &l, Ends: []int32{bytesEnd}}.With(r)
+		Language: &l, Ends: []int32{bytesEnd}}
 	if _, err := o.Check(d); err != nil {
 		o.Steps = length
 	}

@@ -42,7 +42,8 @@ func TestGenerateDrawsResiduesOnly(t *testing.T) {
 		tokens, err := m.Text.Infill("EVQ[40]SSV", 0)
 		require.NoError(t, err)
 		for step, err := range unmask.Generate(context.Background(), m,
-			unmask.Run{Steps: 4, Tokens: tokens, N: 3}) {
+			unmask.Run{N: 3, Request: unmask.Request{Tokens: tokens,
+				Overrides: unmask.Overrides{"steps": "4"}}}) {
 			require.NoError(t, err)
 			for _, s := range step.Sequences {
 				if !step.Done {

@@ -27,7 +27,8 @@ func sender(id, at, reply string) (key string, ok bool) {
 	return key, isHex(key, keyBytes) && (reply == "" || strings.HasPrefix(reply, inbox(id, key)+"."))
 }
 
-// joinRequest asks to join. Without Run it asks what the run is, with Run it shows the first output.
+// joinRequest asks to join. Without Run it asks what the run is, with Run it shows the first
+// output.
 type joinRequest struct {
 	Protocol int    `json:"protocol"`
 	Worker   string `json:"worker"`

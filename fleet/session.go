@@ -29,7 +29,7 @@ type session struct {
 	first    string // digest of output 0
 	files    map[string]string
 	subs     []*nats.Subscription
-	woken     chan struct{}
+	woken    chan struct{}
 	began    time.Time
 
 	mu      sync.Mutex // of all below

@@ -62,7 +62,7 @@ func TestEnds(t *testing.T) {
 	} {
 		t.Run(c.pack+"/"+c.recipe, func(t *testing.T) {
 			d := pack(t, c.pack)
-			o := generate.Options{Length: length, Adjust: force}.With(recipe(t, c.recipe))
+			o := generate.Options{Recipe: recipe(t, c.recipe), Length: length, Adjust: force}
 			all, long := last(t, d, o)
 			o.Ends = []int32{1, end}
 			q, short := last(t, d, o)
@@ -79,8 +79,7 @@ func TestEnds(t *testing.T) {
 		})
 	}
 	d := pack(t, "sdar-tiny")
-	o := generate.Options{Length: length, Adjust: force, Ends: []int32{end}}.
-		With(recipe(t, "edit(theta=0.9) reuse=blocks block-size=8"))
+	o := generate.Options{Recipe: recipe(t, "edit(theta=0.9) reuse=blocks block-size=8"), Length: length, Adjust: force, Ends: []int32{end}}
 	q, _ := last(t, d, o) // an editor finishes the block
 	o.Ends = nil
 	all, _ := last(t, d, o)
@@ -118,7 +117,7 @@ func TestBlocksAfterAnEdit(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, q.Err)
 	}
-	o := generate.Options{Tokens: slices.Clone(known)}.With(r)
+	o := generate.Options{Recipe: r, Tokens: slices.Clone(known)}
 	copy(o.Tokens, q.Tokens[:8])
 	want, _ := last(t, d, o)
 	require.Equal(t, want.Tokens, q.Tokens)
@@ -195,7 +194,7 @@ func TestFaultsOfBlocks(t *testing.T) {
 // Samplers that look ahead see the current block and the blocks before it.
 func TestBlocksLookAhead(t *testing.T) {
 	d := pack(t, "sdar-tiny")
-	o := generate.Options{Length: 12}.With(recipe(t, "info-gain steps=2 reuse=blocks block-size=4"))
+	o := generate.Options{Recipe: recipe(t, "info-gain steps=2 reuse=blocks block-size=4"), Length: 12}
 	q, steps := last(t, d, o)
 	require.Equal(t, 6, steps)
 	require.NotContains(t, q.Tokens, d.Spec().Mask)
@@ -209,7 +208,7 @@ func TestEditAtATemperature(t *testing.T) {
 		base := recipe(t, "edit(theta=0.05,edit=0.03,post=4) reuse=blocks")
 		r, err := generate.Overrides{"temperature": temperature}.Over(base)
 		require.NoError(t, err)
-		o := generate.Options{Length: 40, Seed: seed}.With(r)
+		o := generate.Options{Recipe: r, Length: 40, Seed: seed}
 		for step, err := range generate.Run(t.Context(), d, o) {
 			require.NoError(t, err)
 			q := step.Sequences[0]

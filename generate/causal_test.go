@@ -120,8 +120,9 @@ func TestCausalLoops(t *testing.T) {
 				recipe, err := generate.ParseRecipe(about.recipe())
 				require.NoError(t, err)
 				d := loaded(t, p, about.Loop == "self_spec_generate" && !about.LoRA)
-				o := generate.Options{Tokens: slices.Repeat([]int32{d.Spec().Mask},
-					len(prompt)+about.New)}.With(recipe)
+				o := generate.Options{Recipe: recipe,
+					Tokens: slices.Repeat([]int32{d.Spec().Mask},
+						len(prompt)+about.New)}
 				copy(o.Tokens, prompt)
 				if about.Stop != nil {
 					o.Ends = []int32{*about.Stop}
@@ -170,7 +171,7 @@ func TestGrowingLoop(t *testing.T) {
 			counts, _ := p.Ints("golden_" + name + "_count")
 			recipe, err := generate.ParseRecipe(about.recipe())
 			require.NoError(t, err)
-			o := generate.Options{Tokens: prompt, Seed: 1}.With(recipe)
+			o := generate.Options{Recipe: recipe, Tokens: prompt, Seed: 1}
 			shown := slices.Clone(prompt)
 			expanded, deleted := 0, 0
 			for step, err := range generate.Run(context.Background(), d, o) {
@@ -207,7 +208,8 @@ func text(t *testing.T, d model.Denoiser, recipe string, o generate.Options) ([]
 	r, err := generate.ParseRecipe(recipe)
 	require.NoError(t, err)
 	var last generate.Sequence
-	for step, err := range generate.Run(context.Background(), d, o.With(r)) {
+	o.Recipe = r
+	for step, err := range generate.Run(context.Background(), d, o) {
 		require.NoError(t, err, recipe)
 		last = *step.Sequences[0].Sequence
 	}
@@ -319,7 +321,7 @@ func TestCausalRefusals(t *testing.T) {
 	} {
 		r, err := generate.ParseRecipe(c.recipe)
 		require.NoError(t, err)
-		_, err = generate.Options{Length: 8}.With(r).Check(c.d)
+		_, err = generate.Options{Recipe: r, Length: 8}.Check(c.d)
 		require.ErrorContains(t, err, c.want, c.recipe)
 		require.NotContains(t, err.Error(), "\n")
 	}

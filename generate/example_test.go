@@ -29,8 +29,8 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	o := generate.Options{Sampler: samplers.ChooseThenSample{Order: Surprise{Nats: 0.5}}, Steps: 3,
-		Cache: 1}
+	o := generate.Options{Recipe: generate.Recipe{Steps: 3, Cache: 1,
+		Sampler: samplers.ChooseThenSample{Order: Surprise{Nats: 0.5}}}}
 	for step, err := range generate.Run(context.Background(), oracle.NewDenoiser(m), o) {
 		if err != nil {
 			panic(err)

@@ -23,7 +23,8 @@ func TestGoldenOutputs(t *testing.T) {
 	var b strings.Builder
 	for _, info := range samplers.List() {
 		for _, model := range []*oracle.Model{m, text} {
-			o := generate.Options{Sampler: parse(t, info.Name), Steps: 6, N: 2, Seed: 11}
+			o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, info.Name), Steps: 6},
+				N: 2, Seed: 11}
 			for i, tokens := range collect(t, oracle.NewDenoiser(model), o) {
 				fmt.Fprintf(&b, "%s %d: %s\n", info.Name, i,
 					strings.Trim(strings.ReplaceAll(fmt.Sprint(tokens), " ", ""), "[]"))

@@ -10,26 +10,12 @@ import (
 	"unmask/constrain"
 	"unmask/model"
 	"unmask/param"
-	"unmask/samplers"
 )
 
-// Options say what Run generates. The zero value generates one sequence with the paper's best
-// sampler.
+// Options say what Run generates: N sequences of a recipe. The zero value generates one sequence
+// with the default sampler of the model's kind, see Recipe.For.
 type Options struct {
-	// These are the fields of the recipe; see Recipe and With.
-	Sampler  samplers.Sampler  // nil means hybrid for text, moment for images
-	Schedule samplers.Schedule // nil means uniform for text, cosine for images
-	// N; 0 means 32 for text, 16 for images, or the number of positions if that is less
-	Steps int
-	// intermediate stages of a step, by partial passes; the paper uses 1; 0 and NoCache mean none,
-	// except that unmask.Generate takes the model's own for 0
-	Cache     int
-	Reuse     Reuse        // keys and values of earlier steps
-	BlockSize int          // for Blocks, positions of a block; 0: the model's own
-	Refresh   int          // for Delayed: a full pass every Refresh steps; 0 means 8
-	Filter    model.Filter // changes the model's marginals before any sampler sees them
-	Greedy    bool         // temperature 0; see Recipe
-	Guidance  Guidance     // for models that take a condition
+	Recipe
 
 	N, First int // generates sequences First..First+N-1 of the seed; N 0 means 1
 	Batch    int // sequences at once; 0 means about 4096 positions, on a GPU what fits into its memory
@@ -60,29 +46,12 @@ type Options struct {
 	Adjust func(sequence, position int, logits []float32)
 }
 
-// NoCache in Options.Cache means none, also where 0 means a model's own.
-const NoCache = -1
-
 // batchRows is the approximate number of positions in a batch of default size.
 const batchRows = 4096
 
 // Check fills in defaults and returns a one-line error for whatever Run refuses.
 func (o Options) Check(d model.Denoiser) (Options, error) {
-	spec := d.Spec()
-	o.defaultLength(spec)
-	if err := o.checkTokens(spec); err != nil {
-		return o, err
-	}
-	if err := checkEnds(o.Ends, spec); err != nil {
-		return o, err
-	}
 	o.N = cmp.Or(o.N, 1)
-	if o.Batch == 0 {
-		o.Batch = roomFor(d, o.Length, o.Cache > 0 || o.Reuse != NoReuse)
-		if o.Guidance.Scale != 0 { // every sequence is computed twice
-			o.Batch = max(1, o.Batch/2)
-		}
-	}
 	switch {
 	case o.N < 0:
 		return o, refuse("n", param.OutOfRange, "n is %d, want 1 or more", o.N)
@@ -92,57 +61,50 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 		return o, refuse("n", param.OutOfRange, "sequences are %d to %d, want 0 to %d", o.First,
 			o.First+o.N-1, uint32(math.MaxUint32))
 	}
+	r, err := o.Request(o.First).Check(d)
+	if err != nil {
+		return o, err
+	}
+	o.Recipe, o.Length = r.Recipe, r.Length
+	if o.Batch == 0 {
+		o.Batch = roomFor(d, o.Length, o.Cache > 0 || o.Reuse != NoReuse)
+		if o.Guidance.Scale != 0 { // every sequence is computed twice
+			o.Batch = max(1, o.Batch/2)
+		}
+	}
 	o.Batch = min(o.Batch, o.N)
-	r, err := o.Recipe().Fit(d, o.free(spec))
-	if err == nil {
-		if err = r.guides(spec, o.Tokens); err != nil {
-			err = fmt.Errorf("generate: %w", err)
-		}
-	}
-	return o.With(r), err
+	return o, nil
 }
 
-// defaultLength sets the length if it is 0.
-func (o *Options) defaultLength(spec model.Spec) {
-	if o.Length == 0 {
-		o.Length = spec.Length()
-		if o.Tokens != nil {
-			o.Length = len(o.Tokens)
-		}
-	}
-}
-
-// free returns the number of masked positions at the start.
-func (o *Options) free(spec model.Spec) int {
-	if o.Tokens == nil {
-		return o.Length
-	}
-	return spec.Masked(o.Tokens)
-}
-
-// condition returns the condition of a sequence.
-func (o *Options) condition(sequence int) *model.Condition {
+// Request returns the request of sequence i.
+func (o Options) Request(i int) Request {
+	r := Request{Recipe: o.Recipe, Seed: o.Seed, Index: uint32(i), Length: o.Length,
+		Known: o.Tokens, Condition: o.Condition, Ends: o.Ends, Language: o.Language, Edit: o.Edit}
 	if o.Conditions != nil {
-		return o.Conditions(sequence)
+		r.Condition = o.Conditions(i)
 	}
-	return o.Condition
+	if o.Adjust != nil {
+		r.Adjust = func(position int, logits []float32) { o.Adjust(i, position, logits) }
+	}
+	return r
 }
 
-func (o *Options) checkTokens(spec model.Spec) error {
+// checkTokens returns an error for a length or known tokens that the model cannot have.
+func (r *Request) checkTokens(spec model.Spec) error {
 	switch longest := spec.Length(); {
-	case o.Tokens != nil && len(o.Tokens) == 0:
+	case r.Known != nil && len(r.Known) == 0:
 		return refuse("tokens", param.OutOfRange, "tokens are 0, want 1 to %d, or nil for none known",
 			longest)
-	case o.Length < 0 || o.Length > longest:
-		return refuse("length", param.OutOfRange, "length is %d, want 1 to %d", o.Length, longest)
-	case spec.Fixed && o.Length != longest:
+	case r.Length < 0 || r.Length > longest:
+		return refuse("length", param.OutOfRange, "length is %d, want 1 to %d", r.Length, longest)
+	case spec.Fixed && r.Length != longest:
 		return refuse("length", param.Unsupported, "length is %d, want %d: this model has no other",
-			o.Length, longest)
-	case o.Tokens != nil && len(o.Tokens) != o.Length:
-		return refuse("tokens", param.OutOfRange, "tokens are %d, want %d, the length", len(o.Tokens),
-			o.Length)
+			r.Length, longest)
+	case r.Known != nil && len(r.Known) != r.Length:
+		return refuse("tokens", param.OutOfRange, "tokens are %d, want %d, the length", len(r.Known),
+			r.Length)
 	}
-	return checkRange(o.Tokens, spec)
+	return checkRange(r.Known, spec)
 }
 
 func checkEnds(ends []int32, spec model.Spec) error {

@@ -80,8 +80,8 @@ func (a Overrides) temperature(r *Recipe) (err error) {
 }
 
 // Fit returns the recipe with the parameters in a and base's for the rest, complete for a model and
-// a number of masked positions. Steps that are not in a are as many as there are positions at most,
-// see Recipe.Or. The error is a *param.Error.
+// a number of masked positions: steps that are not in a are at most one for each position. The
+// error is a *param.Error.
 func (a Overrides) Fit(base Recipe, d model.Denoiser, free int) (Recipe, error) {
 	r, err := a.Over(base)
 	if err != nil {

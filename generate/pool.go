@@ -28,7 +28,7 @@ type Request struct {
 
 	Language *constrain.Language // what a part of the sequence spells; nil: anything
 
-	// Top is the number of tokens in each Opened.Top, 0 to MostTop. Each opened position then costs
+	// Top is the number of tokens in each Opened.Top, 0 to MaxTop. Each opened position then costs
 	// one more row of the output head. The tokens of the sequence do not depend on it.
 	Top int
 
@@ -158,23 +158,30 @@ func roomFor(d model.Denoiser, length int, cached bool) int {
 // Check fills in defaults and returns a one-line error for a request that no pool takes.
 func (r Request) Check(d model.Denoiser) (Request, error) {
 	spec := d.Spec()
-	o := Options{Length: r.Length, Tokens: r.Known}
-	o.defaultLength(spec)
-	if err := o.checkTokens(spec); err != nil {
+	if r.Length == 0 {
+		r.Length = spec.Length()
+		if r.Known != nil {
+			r.Length = len(r.Known)
+		}
+	}
+	if err := r.checkTokens(spec); err != nil {
 		return r, err
 	}
+	free := r.Length
+	if r.Known != nil {
+		free = spec.Masked(r.Known)
+	}
 	var err error
-	if r.Recipe, err = r.Recipe.Fit(d, o.free(spec)); err != nil {
+	if r.Recipe, err = r.Recipe.Fit(d, free); err != nil {
 		return r, err
 	}
 	if err := r.guides(spec, r.Known); err != nil {
 		return r, fmt.Errorf("generate: %w", err)
 	}
-	if r.Top < 0 || r.Top > MostTop {
+	if r.Top < 0 || r.Top > MaxTop {
 		return r, &param.Error{Name: "top", Found: strconv.Itoa(r.Top),
-			Want: fmt.Sprint("0 to ", MostTop)}
+			Want: fmt.Sprint("0 to ", MaxTop)}
 	}
-	r.Length = o.Length
 	return r, checkEnds(r.Ends, spec)
 }
 

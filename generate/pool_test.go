@@ -124,8 +124,8 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 // alone returns what Run generates for a request.
 func alone(t require.TestingT, d model.Denoiser, r generate.Request) (tokens []int32,
 	work generate.Evaluated) {
-	o := generate.Options{Seed: r.Seed, First: int(r.Index), Length: r.Length, Tokens: r.Known,
-		Condition: r.Condition, Ends: r.Ends}.With(r.Recipe)
+	o := generate.Options{Recipe: r.Recipe, Seed: r.Seed, First: int(r.Index), Length: r.Length,
+		Tokens: r.Known, Condition: r.Condition, Ends: r.Ends}
 	for q, err := range generate.Samples(context.Background(), d, o) {
 		require.NoError(t, err)
 		require.True(t, q.Done && q.Finished)
@@ -442,8 +442,8 @@ func TestRunsAtOnce(t *testing.T) {
 	for name, d := range subjects(t, 2) {
 		t.Run(name, func(t *testing.T) {
 			run := func(i int) [][]int32 {
-				o := generate.Options{Sampler: parse(t, poolRules[i%3]), Steps: 4, N: 3, Batch: 2,
-					Seed: uint64(i), Cache: i % 2}
+				o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, poolRules[i%3]),
+					Steps: 4, Cache: i % 2}, N: 3, Batch: 2, Seed: uint64(i)}
 				var out [][]int32
 				for q, err := range generate.Samples(context.Background(), d, o) {
 					if err != nil {
@@ -476,7 +476,7 @@ func TestSamplesOfBlocks(t *testing.T) {
 	require.NoError(t, err)
 	run := func(seed uint64) (out [][]int32) {
 		for q, err := range generate.Samples(context.Background(), l.Denoiser,
-			generate.Options{Length: 12, N: 3, Batch: 2, Seed: seed}.With(r)) {
+			generate.Options{Recipe: r, Length: 12, N: 3, Batch: 2, Seed: seed}) {
 			if err != nil {
 				panic(err)
 			}

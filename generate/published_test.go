@@ -111,7 +111,7 @@ func TestPublishedLoops(t *testing.T) {
 				counts, _ := p.Ints("golden_" + name + "_count")
 				recipe, err := generate.ParseRecipe(about.recipe())
 				require.NoError(t, err)
-				o := generate.Options{Tokens: slices.Repeat([]int32{l.Spec().Mask}, len(want))}.With(recipe)
+				o := generate.Options{Recipe: recipe, Tokens: slices.Repeat([]int32{l.Spec().Mask}, len(want))}
 				copy(o.Tokens, prompt)
 				d := l.Denoiser
 				if about.CFG != 0 { // the unconditional pass sees the prompt as masks

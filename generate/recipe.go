@@ -79,17 +79,6 @@ func (r Recipe) For(spec model.Spec) Recipe {
 	return r
 }
 
-// Or returns the recipe with base's values in fields that are zero, except Cache: there 0 means
-// none.
-func (r Recipe) Or(base Recipe) Recipe {
-	for _, t := range table {
-		if text := t.get(&base); t.Name != "cache" && t.get(&r) == "" && text != "" {
-			_ = t.set(&r, t.Param, text) // Set reads what get writes
-		}
-	}
-	return r
-}
-
 // String returns the text that ParseRecipe reads, such as "sampler=hybrid schedule=uniform steps=32
 // cache=1 top-p=0.9", without zero fields. Equal recipes have the same text. Only a registered
 // sampler can be read back.

@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"cmp"
 	"fmt"
 
 	"unmask/model"
@@ -139,16 +138,6 @@ func (r Recipe) blocks(free int) int {
 	return 1
 }
 
-// Fill returns the recipe with base's values in its zero fields, as Or does, for a number of masked
-// positions: steps that come from base are at most one for each position.
-func (r Recipe) Fill(base Recipe, free int) Recipe {
-	full := r.Or(base)
-	if r.Steps == 0 {
-		full.Steps = full.fewer(free)
-	}
-	return full
-}
-
 // fewer returns the default steps for `free` masked positions: at most one for each position, at
 // least one for each block.
 func (r Recipe) fewer(free int) int {
@@ -187,23 +176,4 @@ func (r Recipe) plan(free int) (steps, blocks int, err error) {
 			Want: fmt.Sprintf("%d or more: one a block at least", blocks)}
 	}
 	return r.Steps, blocks, nil
-}
-
-// Recipe returns the recipe in the options.
-func (o Options) Recipe() Recipe {
-	if o.Cache == NoCache {
-		o.Cache = 0
-	}
-	return Recipe{Sampler: o.Sampler, Schedule: o.Schedule, Steps: o.Steps, Cache: o.Cache,
-		Reuse: o.Reuse, BlockSize: o.BlockSize, Refresh: o.Refresh, Filter: o.Filter,
-		Greedy: o.Greedy, Guidance: o.Guidance}
-}
-
-// With returns the options with another recipe, which is complete: a Cache of 0 becomes NoCache.
-func (o Options) With(r Recipe) Options {
-	o.Sampler, o.Schedule, o.Steps, o.Reuse = r.Sampler, r.Schedule, r.Steps, r.Reuse
-	o.Cache = cmp.Or(r.Cache, NoCache)
-	o.BlockSize, o.Refresh, o.Filter, o.Greedy = r.BlockSize, r.Refresh, r.Filter, r.Greedy
-	o.Guidance = r.Guidance
-	return o
 }

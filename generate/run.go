@@ -40,12 +40,7 @@ func (o Options) Pool() PoolOptions {
 func (o Options) Requests() iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		for i := o.First; i < o.First+o.N; i++ {
-			r := Request{Recipe: o.Recipe(), Seed: o.Seed, Index: uint32(i), Length: o.Length,
-				Known: o.Tokens, Condition: o.condition(i), Ends: o.Ends, Language: o.Language, Edit: o.Edit}
-			if o.Adjust != nil {
-				r.Adjust = func(position int, logits []float32) { o.Adjust(i, position, logits) }
-			}
-			if !yield(r) {
+			if !yield(o.Request(i)) {
 				return
 			}
 		}

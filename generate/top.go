@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// MostTop is the largest Request.Top.
-const MostTop = 20
+// MaxTop is the largest Request.Top.
+const MaxTop = 20
 
 // Likely is a token and its log-probability, a natural logarithm.
 type Likely struct {

@@ -23,7 +23,7 @@ func TestTop(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				plain, other := drawRequest(t, d, 0), drawRequest(t, d, 1)
 				asked := plain
-				asked.Top = rapid.IntRange(1, generate.MostTop).Draw(t, "top")
+				asked.Top = rapid.IntRange(1, generate.MaxTop).Draw(t, "top")
 				p, err := generate.NewPool(d, generate.PoolOptions{Size: 3, Guided: guides(d)})
 				require.NoError(t, err)
 				var in []*generate.Sequence
@@ -79,7 +79,7 @@ func cmpLikely(a, b generate.Likely) int {
 func TestTopOfFewTokens(t *testing.T) {
 	for name, d := range subjects(t, 2) {
 		r := generate.Request{Recipe: generate.Recipe{Sampler: parse(t, "moment"), Steps: 3, Cache: 1},
-			Top: generate.MostTop}
+			Top: generate.MaxTop}
 		r.Filter.TopK = 3
 		p, err := generate.NewPool(d, generate.PoolOptions{})
 		require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestTopOfFewTokens(t *testing.T) {
 				require.GreaterOrEqual(t, len(o.Top), 3, name)
 			}
 		}
-		for _, top := range []int{-1, generate.MostTop + 1} {
+		for _, top := range []int{-1, generate.MaxTop + 1} {
 			r.Top = top
 			_, err := p.Add(r)
 			e, ok := errors.AsType[*param.Error](err)

@@ -22,11 +22,11 @@ func Example() {
 	m := oracle.Markov(8, 3, 0.5, 1, 1)
 	d := oracle.NewDenoiser(m)
 	begin := func(n int) {
-		o, err := generate.Options{N: n, Steps: 4, Seed: 1}.Check(d)
+		o, err := generate.Options{Recipe: generate.Recipe{Steps: 4}, N: n, Seed: 1}.Check(d)
 		if err != nil {
 			panic(err)
 		}
-		l, err := runs.OpenLines(name, runs.NewSettings(m.String(), "f32", o))
+		l, err := runs.OpenLines(name, runs.NewSettings(m.String(), "f32", o.Request(0)))
 		if err != nil {
 			panic(err)
 		}

@@ -25,21 +25,22 @@ type Fault = durable.Fault
 // Report is the result of Verify.
 type Report = durable.Report
 
-// NewSettings returns the settings of a run: the model's identity (its fingerprint, or the name of
-// an exact one), the precision, and all of o except the batch size and the number of sequences. The
-// recipe is in its canonical text. o must be complete, see generate.Options.Check.
-func NewSettings(identity, precision string, o generate.Options) Settings {
+// NewSettings returns the settings of a run of samples of r: the model's identity (its
+// fingerprint, or
+// the name of an exact one), the precision, and what r has. The recipe is in its canonical
+// text. r must
+// be complete, see generate.Request.Check.
+func NewSettings(identity, precision string, r generate.Request) Settings {
 	known := sha256.New()
-	for _, t := range o.Tokens {
+	for _, t := range r.Known {
 		fmt.Fprintln(known, t)
 	}
 	s := Settings{
-		"model": identity, "precision": precision, "seed": strconv.FormatUint(o.Seed, 10),
-		"length": strconv.Itoa(o.Length), "known": hex.EncodeToString(known.Sum(nil)[:8]),
+		"model": identity, "precision": precision, "seed": strconv.FormatUint(r.Seed, 10),
+		"length": strconv.Itoa(r.Length), "known": hex.EncodeToString(known.Sum(nil)[:8]),
 	}
-	recipe := o.Recipe()
 	for _, p := range generate.Params() {
-		if text := recipe.Get(p.Name); text != "" {
+		if text := r.Get(p.Name); text != "" {
 			s[p.Name] = text
 		}
 	}

@@ -80,13 +80,15 @@ func TestSettings(t *testing.T) {
 	settings := func(o generate.Options) runs.Settings {
 		o, err := o.Check(d)
 		require.NoError(t, err)
-		return runs.NewSettings("m", "f32", o)
+		return runs.NewSettings("m", "f32", o.Request(0))
 	}
-	base := settings(generate.Options{Steps: 4})
-	require.Equal(t, base, settings(generate.Options{Steps: 4, N: 100, Batch: 7}))
+	base := settings(generate.Options{Recipe: generate.Recipe{Steps: 4}})
+	require.Equal(t, base, settings(generate.Options{Recipe: generate.Recipe{Steps: 4}, N: 100,
+		Batch: 7}))
 	for name, o := range map[string]generate.Options{
-		"seed": {Steps: 4, Seed: 1}, "steps": {Steps: 5},
-		"known": {Steps: 4, Tokens: []int32{1, 3, 3, 3, 3, 3, 3, 3}},
+		"seed":  {Recipe: generate.Recipe{Steps: 4}, Seed: 1},
+		"steps": {Recipe: generate.Recipe{Steps: 5}},
+		"known": {Recipe: generate.Recipe{Steps: 4}, Tokens: []int32{1, 3, 3, 3, 3, 3, 3, 3}},
 	} {
 		require.NotEqual(t, base[name], settings(o)[name], name)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/generate"
 	"unmask/model"
 	"unmask/server"
 )
@@ -27,13 +28,15 @@ func one(t testing.TB, name string, m *unmask.Model) (url string) {
 }
 
 // generated returns the tokens that the library makes of a run with some steps, 0 for the model's
-// own or, as the command has it, as many as there are holes.
-func generated(t testing.TB, m *unmask.Model, r unmask.Run, steps int) (tokens [][]int32) {
+// own.
+func generated(t testing.TB, m *unmask.Model, r generate.Options, steps int) (tokens [][]int32) {
 	d, err := m.Defaults()
 	require.NoError(t, err)
-	d.Steps = steps
-	r = r.With(d)
-	for step, err := range unmask.Generate(t.Context(), m, r) {
+	if steps > 0 {
+		d.Steps = steps
+	}
+	r.Recipe = d
+	for step, err := range generate.Run(t.Context(), m.Denoiser, r) {
 		require.NoError(t, err)
 		if step.Done {
 			for _, q := range step.Sequences {
@@ -66,7 +69,7 @@ func TestModelsWithoutATokenizer(t *testing.T) {
 
 	mask := bare.Spec().Mask
 	known := []int32{5, 900, 17, mask, mask, mask, mask, mask, mask, mask, mask}
-	want := generated(t, bare, unmask.Run{Seed: 3, N: 2, Tokens: known}, 4)
+	want := generated(t, bare, generate.Options{Seed: 3, N: 2, Tokens: known}, 4)
 	settings := `"max_tokens":8,"seed":3,"n":2,"steps":4`
 	for _, prompt := range []string{`[5,900,17]`, `[[5,900,17]]`, `"5 900 17"`} {
 		body := `{"prompt":` + prompt + `,` + settings
@@ -86,7 +89,7 @@ func TestModelsWithoutATokenizer(t *testing.T) {
 	}
 
 	known = []int32{mask, mask, 8, mask, 9}
-	want = generated(t, bare, unmask.Run{Seed: 4, Tokens: known}, 2)
+	want = generated(t, bare, generate.Options{Seed: 4, Tokens: known}, 2)
 	for _, holes := range []string{`"tokens":[null,null,8,null,9]`, `"parts":[2,"8",1,"9"]`,
 		`"text":"[2] 8 [1] 9"`} {
 		a := ask(t, url+"/v1/infill", `{"seed":4,"steps":2,`+holes+`}`)

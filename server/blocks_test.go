@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/generate"
 	"unmask/tokenizers/chat"
 )
 
@@ -44,7 +45,7 @@ func TestBlockDiffusion(t *testing.T) {
 			known, err := m.Text.Prompt("hello world", 0)
 			require.NoError(t, err)
 			given := slices.Index(known, m.Spec().Mask)
-			want := generated(t, m, unmask.Run{Seed: 7, N: 3, First: 1, Tokens: known[:given+21]}, 0)
+			want := generated(t, m, generate.Options{Seed: 7, N: 3, First: 1, Tokens: known[:given+21]}, 0)
 			body := `{"prompt":"hello world","max_tokens":21,"seed":7,"n":3,"first":1`
 			a := ask(t, url+"/v1/completions", body+`}`)
 			events := stream(t, url+"/v1/completions", body+`,"stream":true,"user":"u","priority":"batch"}`)
@@ -61,7 +62,7 @@ func TestBlockDiffusion(t *testing.T) {
 			require.NoError(t, err)
 			tokens, from, err := c.Tokens([]chat.Message{{Role: "user", Content: "hello"}}, 0)
 			require.NoError(t, err)
-			reply := generated(t, m, unmask.Run{Seed: 2, Tokens: tokens, Ends: c.Stops()}, 0)[0]
+			reply := generated(t, m, generate.Options{Seed: 2, Tokens: tokens, Ends: c.Stops()}, 0)[0]
 			body = `{"messages":[{"role":"user","content":"hello"}],"seed":2`
 			a = ask(t, url+"/v1/chat/completions", body+`}`)
 			require.Equal(t, c.Reply(reply, from), a.Choices[0].Message.Content)
@@ -79,7 +80,7 @@ func TestBareBlockDiffusion(t *testing.T) {
 	url := one(t, "sdar", m)
 	mask := m.Spec().Mask
 	known := append([]int32{3, 50, 99}, slices.Repeat([]int32{mask}, 18)...)
-	want := generated(t, m, unmask.Run{Seed: 5, Tokens: known}, 2)[0]
+	want := generated(t, m, generate.Options{Seed: 5, Tokens: known}, 2)[0]
 	a := ask(t, url+"/v1/completions", `{"prompt":[3,50,99],"max_tokens":18,"seed":5,"steps":2}`)
 	require.Equal(t, asNumbers(want[3:]), a.Choices[0].Text)
 	require.Equal(t, int32(150), mask)

@@ -82,9 +82,7 @@ func (c *call) recipe() generate.Recipe { return c.sequences[0].Recipe }
 
 // header returns the header of the call's trace.
 func (c *call) header() traces.Header {
-	q := c.sequences[0]
-	run := generate.Options{Seed: q.Seed, Length: q.Length, Tokens: q.Known}
-	return traces.NewHeader(c.model.spec, run.With(q.Recipe), c.model.tokenizer(), c.model.name,
+	return traces.NewHeader(c.model.spec, c.sequences[0], c.model.tokenizer(), c.model.name,
 		unmask.Hole)
 }
 

@@ -36,7 +36,7 @@ func (s *Server) chats(r *http.Request, f *fields) (a query, st streaming) {
 	st = readStream(f)
 	stops := readStops(f)
 	logs := f.flag("logprobs")
-	if set.top = f.maybe("top_logprobs", 0, generate.MostTop, 0); set.top > 0 && !logs {
+	if set.top = f.maybe("top_logprobs", 0, generate.MaxTop, 0); set.top > 0 && !logs {
 		f.fail(outOfRange("top_logprobs", set.top, "0, or logprobs true"))
 	}
 	textOnly(f, &set, m)

@@ -30,7 +30,7 @@ type mixed struct {
 	path, body string
 	model      string
 	recipe     string
-	run        unmask.Run
+	run        generate.Options
 	pictures   bool
 }
 
@@ -65,7 +65,7 @@ func drawMixed(t testing.TB, r *rand.Rand, i int) mixed {
 	if r.IntN(4) == 0 {
 		fields += `,"priority":"batch"`
 	}
-	x.run = unmask.Run{Seed: seed, N: n, First: first}
+	x.run = generate.Options{Seed: seed, N: n, First: first}
 	switch r.IntN(8) {
 	case 0, 1:
 		length := 8 + r.IntN(20)
@@ -108,9 +108,10 @@ func (x mixed) want(t testing.TB) (texts []string, codes [][]int32) {
 	m := loaded()[x.model]
 	r, err := generate.ParseRecipe(x.recipe)
 	require.NoError(t, err)
-	o := x.run.With(r)
+	o := x.run
+	o.Recipe = r
 	o.Schedule = r.For(m.Spec()).Schedule
-	for step, err := range unmask.Generate(t.Context(), m, o) {
+	for step, err := range generate.Run(t.Context(), m.Denoiser, o) {
 		require.NoError(t, err, x.recipe)
 		if !step.Done {
 			continue
@@ -231,10 +232,10 @@ func TestChat(t *testing.T) {
 	require.NoError(t, err)
 	d, err := m.Defaults()
 	require.NoError(t, err)
-	run := unmask.Run{Seed: 6, Tokens: tokens, Ends: c.Stops()}.With(d)
+	run := generate.Options{Recipe: d, Seed: 6, Tokens: tokens, Ends: c.Stops()}
 	run.Steps = 5
 	var want string
-	for step, err := range unmask.Generate(t.Context(), m, run) {
+	for step, err := range generate.Run(t.Context(), m.Denoiser, run) {
 		require.NoError(t, err)
 		if step.Done {
 			want = c.Reply(step.Sequences[0].Tokens, from)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/generate"
 	"unmask/server"
 )
 
@@ -57,7 +58,9 @@ func pngOf(t testing.TB, m image.Image) []byte {
 
 // landscape is a picture of the demo.
 func landscape(t testing.TB) *image.NRGBA {
-	codes := command(t, "demo-image", unmask.Run{Seed: 9, Steps: 4})
+	run := recipe(t, "demo-image", generate.Options{Seed: 9})
+	run.Steps = 4
+	codes := command(t, "demo-image", run)
 	img, err := loaded()["demo-image"].Pictures.Image(codes[0])
 	require.NoError(t, err)
 	return img
@@ -86,7 +89,7 @@ func TestEditsAreTheCommands(t *testing.T) {
 	m := loaded()["demo-image"]
 	tokens, err := m.Inpaint(picture, black)
 	require.NoError(t, err)
-	run := recipe(t, "demo-image", unmask.Run{Seed: 2, Tokens: tokens})
+	run := recipe(t, "demo-image", generate.Options{Seed: 2, Tokens: tokens})
 	run.Steps = 5
 	want := command(t, "demo-image", run)[0]
 	for name, parts := range map[string][]any{
@@ -307,9 +310,9 @@ func TestFilms(t *testing.T) {
 	film := func(start []int32) []byte {
 		f := unmask.NewFilm(1, m.Spec(), start)
 		f.Scale = 3 // 64 pixels, shown as 192
-		run := recipe(t, "demo-image", unmask.Run{Seed: 8, First: 1, Tokens: start})
+		run := recipe(t, "demo-image", generate.Options{Seed: 8, First: 1, Tokens: start})
 		run.Steps = 5
-		for step, err := range unmask.Generate(t.Context(), m, run) {
+		for step, err := range generate.Run(t.Context(), m.Denoiser, run) {
 			require.NoError(t, err)
 			one := *step.Sequences[0].Sequence
 			one.Index = 0

@@ -61,7 +61,7 @@ func (s *Server) readScoring(f *fields) (q scoring) {
 	}
 	f.flag("echo")
 	f.value("temperature") // it changes nothing
-	q.top, q.more = f.maybe("logprobs", 0, generate.MostTop, 0), f.maybe("max_tokens", 0, 1, 0)
+	q.top, q.more = f.maybe("logprobs", 0, generate.MaxTop, 0), f.maybe("max_tokens", 0, 1, 0)
 	q.from = f.maybe("answer_from", 0, q.model.spec.Length(), 0)
 	q.options.Method = f.text("method")
 	q.options.Passes = f.maybe("passes", int(likelihood.PassesParam.Min),

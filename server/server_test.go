@@ -19,6 +19,7 @@ import (
 
 	"unmask"
 	"unmask/demo"
+	"unmask/generate"
 	"unmask/server"
 )
 
@@ -156,9 +157,9 @@ func parseEvents(text string) (events []sseEvent) {
 }
 
 // command returns the tokens that the command writes for a run of the demo.
-func command(t testing.TB, name string, r unmask.Run) (tokens [][]int32) {
+func command(t testing.TB, name string, r generate.Options) (tokens [][]int32) {
 	m := loaded()[name]
-	for step, err := range unmask.Generate(context.Background(), m, r) {
+	for step, err := range generate.Run(context.Background(), m.Denoiser, r) {
 		require.NoError(t, err)
 		if step.Done {
 			for _, q := range step.Sequences {
@@ -169,10 +170,11 @@ func command(t testing.TB, name string, r unmask.Run) (tokens [][]int32) {
 	return tokens
 }
 
-func recipe(t testing.TB, name string, r unmask.Run) unmask.Run {
+func recipe(t testing.TB, name string, r generate.Options) generate.Options {
 	d, err := loaded()[name].Defaults()
 	require.NoError(t, err)
-	return r.With(d)
+	r.Recipe = d
+	return r
 }
 
 func TestCompletionsAreTheCommands(t *testing.T) {
@@ -180,7 +182,7 @@ func TestCompletionsAreTheCommands(t *testing.T) {
 	m := loaded()["demo"]
 	known, err := m.Text.Prompt("Once upon", 40)
 	require.NoError(t, err)
-	run := recipe(t, "demo", unmask.Run{Seed: 7, N: 3, First: 2, Tokens: known})
+	run := recipe(t, "demo", generate.Options{Seed: 7, N: 3, First: 2, Tokens: known})
 	run.Steps = 8
 	want := command(t, "demo", run)
 	a := ask(t, h.URL+"/v1/completions", fmt.Sprintf(
@@ -227,7 +229,7 @@ func TestInfillAndPictures(t *testing.T) {
 	m := loaded()["demo"]
 	known, err := m.Text.Infill("Lily had [9] and she [3] the park", 0)
 	require.NoError(t, err)
-	run := recipe(t, "demo", unmask.Run{Seed: 4, Tokens: known})
+	run := recipe(t, "demo", generate.Options{Seed: 4, Tokens: known})
 	run.Steps = 6
 	want := command(t, "demo", run)[0]
 	for _, holes := range []string{`"parts":["Lily had ",9," and she ",3," the park"]`,
@@ -238,7 +240,7 @@ func TestInfillAndPictures(t *testing.T) {
 		require.Len(t, a.Choices[0].Holes, 2)
 		require.Equal(t, 9, a.Choices[0].Holes[0].Length)
 	}
-	run = recipe(t, "demo-image", unmask.Run{Seed: 3, N: 2})
+	run = recipe(t, "demo-image", generate.Options{Seed: 3, N: 2})
 	run.Steps = 4
 	codes := command(t, "demo-image", run)
 	a := ask(t, h.URL+"/v1/images/generations", `{"prompt":"","seed":3,"n":2,"steps":4,"codes":true}`)

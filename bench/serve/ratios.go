@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"unmask"
 	"unmask/backend"
+	"unmask/generate"
 	"unmask/server"
 )
 
@@ -28,6 +28,7 @@ func oneClient(each time.Duration, threads int) error {
 	if err != nil {
 		return err
 	}
+	d.Steps = 32
 	var http, library []float64
 	for end, seed := time.Now().Add(each), 0; time.Now().Before(end); seed++ {
 		t, err := s.timed(s.completion(256, 32, seed))
@@ -36,8 +37,8 @@ func oneClient(each time.Duration, threads int) error {
 		}
 		http = append(http, t)
 		began := time.Now()
-		run := unmask.Run{Seed: uint64(seed), Steps: 32, Tokens: known}.With(d)
-		for step, err := range unmask.Generate(context.Background(), s.text, run) {
+		run := generate.Options{Recipe: d, Seed: uint64(seed), Tokens: known}
+		for step, err := range generate.Run(context.Background(), s.text.Denoiser, run) {
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"unmask"
+	"unmask/generate"
 	"unmask/samplers"
 )
 
@@ -19,8 +20,8 @@ type asked struct {
 	path string
 	fields
 	model *unmask.Model
-	run   unmask.Run // the library's, of the same request
-	from  int        // the answer's text begins at this position
+	run   generate.Options // the library's, of the same request
+	from  int              // the answer's text begins at this position
 	want  [sha256.Size]byte
 }
 
@@ -66,7 +67,8 @@ func (s *site) mix() (list []asked, err error) {
 		rows := 20 + 7*i
 		list = append(list, asked{path: "/v1/completions", fields: s.completion(rows, 4+i, i),
 			model: s.text, from: s.given,
-			run: unmask.Run{Seed: uint64(i), Steps: 4 + i, Tokens: known[:rows]}})
+			run: generate.Options{Recipe: generate.Recipe{Steps: 4 + i}, Seed: uint64(i),
+				Tokens: known[:rows]}})
 
 		holes := fmt.Sprintf("Lily had a [%d] and [4].", 5+i)
 		if known, err = s.text.Text.Infill(holes, 0); err != nil {
@@ -75,7 +77,8 @@ func (s *site) mix() (list []asked, err error) {
 		rule := []string{"moment", "halton", "maskgit", "eb(margin)", "semi-ar(hybrid)", "remdm"}[i%6]
 		x := asked{path: "/v1/infill", model: s.text, fields: fields{"text": holes, "steps": 5, "seed": i,
 			"sampler": rule, "cache": 0, "n": 1 + i%3},
-			run: unmask.Run{Seed: uint64(i), Steps: 5, N: 1 + i%3, Tokens: known}}
+			run: generate.Options{Recipe: generate.Recipe{Steps: 5}, Seed: uint64(i), N: 1 + i%3,
+				Tokens: known}}
 		if x.run.Sampler, err = samplers.Parse(rule); err != nil {
 			return nil, err
 		}
@@ -84,7 +87,7 @@ func (s *site) mix() (list []asked, err error) {
 		}
 		list = append(list, asked{path: "/v1/images/generations", model: s.picture,
 			fields: fields{"prompt": "", "seed": i, "steps": 4 + i%8, "n": 1 + i%2},
-			run:    unmask.Run{Seed: uint64(i), Steps: 4 + i%8, N: 1 + i%2}})
+			run:    generate.Options{Recipe: generate.Recipe{Steps: 4 + i%8}, Seed: uint64(i), N: 1 + i%2}})
 	}
 	for i := range list {
 		if err := list[i].answer(); err != nil {
@@ -105,7 +108,9 @@ func (x *asked) answer() error {
 	}
 	d.Steps = x.run.Steps
 	var e essence
-	for step, err := range unmask.Generate(context.Background(), x.model, x.run.With(d)) {
+	run := x.run
+	run.Recipe = d
+	for step, err := range generate.Run(context.Background(), x.model.Denoiser, run) {
 		if err != nil {
 			return err
 		}

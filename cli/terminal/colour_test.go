@@ -56,7 +56,8 @@ func TestImagesOnAScreen(t *testing.T) {
 		s := screen.New(size[0], size[1])
 		w := on(s)
 		w.m, w.colours = m, full
-		for step, err := range generate.Run(t.Context(), m.Denoiser, generate.Options{Steps: 3}) {
+		for step, err := range generate.Run(t.Context(), m.Denoiser,
+			generate.Options{Recipe: generate.Recipe{Steps: 3}}) {
 			require.NoError(t, err)
 			w.took = 0
 			w.Draw(step)

@@ -166,7 +166,7 @@ func TestWatchEverySampler(t *testing.T) {
 		w := on(s)
 		w.m = m
 		for step, err := range generate.Run(t.Context(), m,
-			generate.Options{Sampler: sampler, Steps: 8}) {
+			generate.Options{Recipe: generate.Recipe{Sampler: sampler, Steps: 8}}) {
 			require.NoError(t, err, info.Name)
 			w.Draw(step)
 			tokens := step.Sequences[0].Tokens

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"unmask"
 	"unmask/demo"
-	"unmask/samplers"
 )
 
 // The tour writes what the engine writes.
@@ -17,8 +17,8 @@ func TestTourEqualsTheEngine(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	require.NoError(t, err)
 	for seed, steps := range []int{32, 7, 1, 100} {
-		run := unmask.Run{Sampler: samplers.Moment{}, Schedule: samplers.Uniform, Steps: steps,
-			Seed: uint64(seed)}
+		run := unmask.Run{Request: unmask.Request{Seed: uint64(seed), Overrides: unmask.Overrides{
+			"sampler": "moment", "schedule": "uniform", "steps": strconv.Itoa(steps)}}}
 		var want []int32
 		for step, err := range unmask.Generate(ctx, m, run) {
 			require.NoError(t, err)

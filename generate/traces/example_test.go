@@ -21,14 +21,15 @@ func Example() {
 	defer os.RemoveAll(dir)
 	m := oracle.Product(4, 2, 30, 7)
 	d, text := oracle.NewDenoiser(m), oracle.Symbols(m, "_")
-	o, err := generate.Options{Sampler: samplers.ChooseThenSample{Order: samplers.Halton{}},
-		Steps: 2}.Check(d)
+	o, err := generate.Options{Recipe: generate.Recipe{Steps: 2,
+		Sampler: samplers.ChooseThenSample{Order: samplers.Halton{}}}}.Check(d)
 	if err != nil {
 		panic(err)
 	}
 
 	name := filepath.Join(dir, "run.jsonl")
-	w, err := traces.Create(name, traces.NewHeader(d.Spec(), o, text, m.String(), "_"), text)
+	w, err := traces.Create(name, traces.NewHeader(d.Spec(), o.Request(0), text, m.String(), "_"),
+		text)
 	if err != nil {
 		panic(err)
 	}

@@ -28,10 +28,10 @@ func TestTraceOfGrowingHoles(t *testing.T) {
 		require.NoError(t, err)
 		recipe, err := m.Defaults()
 		require.NoError(t, err)
-		o, err := generate.Options{Tokens: tokens, Seed: 5}.With(recipe).Check(m.Denoiser)
+		o, err := generate.Options{Recipe: recipe, Tokens: tokens, Seed: 5}.Check(m.Denoiser)
 		require.NoError(t, err)
 		name := filepath.Join(t.TempDir(), "t.jsonl")
-		w, err := traces.Create(name, traces.NewHeader(m.Spec(), o, m.Text, "m", "_"), m.Text)
+		w, err := traces.Create(name, traces.NewHeader(m.Spec(), o.Request(0), m.Text, "m", "_"), m.Text)
 		require.NoError(t, err)
 		var openings traces.Openings
 		var last []int32

@@ -34,7 +34,8 @@ func TestOpeningsOfARun(t *testing.T) {
 			}
 			latest := map[[2]int]opened{}
 			ended := map[int]bool{}
-			o := generate.Options{Sampler: sampler, Steps: 6, N: 5, Batch: 3, Tokens: known}
+			o := generate.Options{Recipe: generate.Recipe{Sampler: sampler, Steps: 6}, N: 5, Batch: 3,
+				Tokens: known}
 			for step, err := range generate.Run(t.Context(), d, o) {
 				require.NoError(t, err)
 				all.Add(step)

@@ -54,16 +54,16 @@ type Piece struct {
 
 const version = 1
 
-// NewHeader returns the header of a run that generate.Options.Check has completed. name is the
+// NewHeader returns the header of a trace of samples of r, which its Check has completed. name
+// is the
 // model's; hole stands for a masked position; t is nil if tokens are not text.
-func NewHeader(s model.Spec, o generate.Options, t tokenizers.Tokenizer, name, hole string) Header {
-	r := o.Recipe()
-	h := Header{Version: version, Model: name, Sampler: r.Get("sampler"), Seed: o.Seed, Shape: s.Shape,
+func NewHeader(s model.Spec, r generate.Request, t tokenizers.Tokenizer, name, hole string) Header {
+	h := Header{Version: version, Model: name, Sampler: r.Get("sampler"), Seed: r.Seed, Shape: s.Shape,
 		Hole: hole, Known: []Piece{}, Recipe: r.String()}
-	if o.Length != s.Length() {
-		h.Shape = []int{o.Length}
+	if r.Length != s.Length() {
+		h.Shape = []int{r.Length}
 	}
-	for position, token := range o.Tokens {
+	for position, token := range r.Known {
 		if token != s.Mask {
 			h.Known = append(h.Known, newPiece(t, position, token))
 		}

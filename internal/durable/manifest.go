@@ -24,7 +24,8 @@ type Entry struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Range is the range of a run's outputs that a folder or file covers: First to First+Count-1 of 0 to
+// Range is the range of a run's outputs that a folder or file covers: First to First+Count-1 of
+// 0 to
 // Of-1.
 type Range struct {
 	First int `json:"first"`
@@ -44,7 +45,7 @@ func (p *Range) String() string {
 type header struct {
 	Version  int      `json:"unmask"`
 	Settings Settings `json:"settings"`
-	Range     *Range    `json:"part,omitempty"` // nil: a whole run
+	Range    *Range   `json:"part,omitempty"` // nil: a whole run
 }
 
 const version = 1

@@ -17,8 +17,8 @@ import (
 // Report is the result of Verify.
 type Report struct {
 	Settings Settings
-	Range     *Range // nil: a whole run
-	Outputs  int   // number of outputs in the manifest
+	Range    *Range // nil: a whole run
+	Outputs  int    // number of outputs in the manifest
 	Faults   []Fault
 }
 
@@ -147,7 +147,7 @@ func verifyLines(fsys FS, name string) (*Report, error) {
 type Contents struct {
 	Folder   bool // a folder of files, not a file of lines
 	Settings Settings
-	Range     *Range // nil for a whole run
+	Range    *Range // nil for a whole run
 	Entries  []Entry
 }
 

@@ -20,7 +20,7 @@ var ErrStopped = errors.New("stopped")
 
 // Settings are what all results of a journal share, by name: the model and its weights, the judge,
 // and what affects the times.
-type Settings = durable.Settings
+type Settings map[string]string
 
 // Journal is a file of results, one JSON object a line under a first line of settings. A line is
 // appended whole and synced. One goroutine at a time may use one.
@@ -35,8 +35,8 @@ type Journal struct {
 }
 
 type header struct {
-	Settings Settings `json:"settings"`
-	Range    *PlanRange    `json:"part,omitempty"` // nil: a whole plan
+	Settings Settings   `json:"settings"`
+	Range    *PlanRange `json:"part,omitempty"` // nil: a whole plan
 }
 
 // OpenJournal opens or creates a journal for appending. It refuses a file that is not a journal,
@@ -89,7 +89,7 @@ func OpenRange(name string, s Settings, p *PlanRange) (_ *Journal, err error) {
 
 // same returns an error if settings differ.
 func same(there, now Settings) error {
-	for _, name := range there.Differing(now) {
+	for _, name := range durable.Settings(there).Differing(durable.Settings(now)) {
 		if there[name] != now[name] {
 			return fmt.Errorf("was begun with %s %q, found %q: want the same, or another file", name,
 				there[name], now[name])

@@ -78,8 +78,8 @@ func usesAlpha(name string) bool { return samplers.Takes(name, "alpha") }
 // Options returns the options that generate the point's samples.
 func (p Point) Options() (generate.Options, error) {
 	r, err := p.Recipe()
-	return generate.Options{N: p.N, Batch: p.Batch, Seed: p.Seed, Length: p.Length,
-		First: p.First}.With(r), err
+	return generate.Options{Recipe: r, N: p.N, Batch: p.Batch, Seed: p.Seed, Length: p.Length,
+		First: p.First}, err
 }
 
 // Check returns an error for a point that cannot run on a model.

@@ -12,7 +12,8 @@ import (
 	"unmask/internal/jsonline"
 )
 
-// PlanRange is the range of a plan's points that a journal covers: First to First+Count-1 of 0 to Of-1.
+// PlanRange is the range of a plan's points that a journal covers: First to First+Count-1 of 0
+// to Of-1.
 type PlanRange struct {
 	durable.Range
 	Plan string `json:"plan"` // a hash of all points

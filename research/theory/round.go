@@ -104,7 +104,8 @@ func OneRound(ctx context.Context, o Options) ([]Result, error) {
 		}
 		count := make([]float64, len(c.want))
 		for step, err := range generate.Run(ctx, d,
-			generate.Options{Sampler: sampler, Steps: 2, N: draws, Batch: 1000, Seed: o.Seed}) {
+			generate.Options{Recipe: generate.Recipe{Sampler: sampler, Steps: 2}, N: draws,
+				Batch: 1000, Seed: o.Seed}) {
 			if err != nil {
 				return nil, err
 			}

@@ -60,7 +60,8 @@ func TestChecksCanFail(t *testing.T) {
 	m := oracle.Markov(4, 3, 0.5, 2, 1)
 	sampler, err := samplers.Parse("temp(alpha=1)")
 	require.NoError(t, err)
-	count, err := theory.Count(t.Context(), m, generate.Options{Sampler: sampler, Steps: 4}, 2000)
+	count, err := theory.Count(t.Context(), m,
+		generate.Options{Recipe: generate.Recipe{Sampler: sampler, Steps: 4}}, 2000)
 	require.NoError(t, err)
 	chi, bound = theory.ChiSquare(count, theory.Scaled(theory.Joint(m), 2000))
 	require.Greater(t, chi, bound)

@@ -20,7 +20,7 @@ type Job struct {
 	Model    *unmask.Model
 	Requests *unmask.Requests // of the samples
 	// complete; of a list of texts, with the length of the longest
-	Run unmask.Run
+	Run generate.Options
 
 	request unmask.Request
 	larger  *unmask.Outpainting // nil unless the pictures are a given one, enlarged
@@ -53,7 +53,7 @@ func Prepare(ctx context.Context, m *unmask.Model, r unmask.Request, inputs []un
 			return nil, err
 		}
 	}
-	j.Run = q.Run(n)
+	j.Run = q.Options(n)
 	j.Run.Batch = batch
 	j.Run, err = m.Check(j.Run)
 	return j, err
@@ -196,7 +196,7 @@ func (j *Job) Settings(precision string) (runs.Settings, error) {
 			return nil, err
 		}
 	}
-	s := runs.NewSettings(identity, precision, j.Run)
+	s := runs.NewSettings(identity, precision, j.Run.Request(j.Run.First))
 	if gpu := unmask.GPU(j.Model.Backend); gpu != "" {
 		s["device"] = gpu
 	}

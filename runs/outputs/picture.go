@@ -33,10 +33,10 @@ type PictureRecord struct {
 	Prompt     string          `json:"prompt,omitempty"`
 }
 
-// Most is the most pictures on a contact sheet, so that memory does not grow with a run.
-const Most = 64
+// MaxSheet is the most pictures on a contact sheet, so that memory does not grow with a run.
+const MaxSheet = 64
 
-// PictureOptions say where pictures go. Without a Dir there can be at most Most.
+// PictureOptions say where pictures go. Without a Dir there can be at most MaxSheet.
 type PictureOptions struct {
 	Dir      string        // folder of 000000.png and so on, which can be continued; "" for none
 	Settings runs.Settings // settings of Dir; those that it was begun with

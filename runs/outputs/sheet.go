@@ -56,7 +56,7 @@ func (p *Pictures) Close(ran error) (written []string, err error) {
 func (p *Pictures) drawSheet() ([]byte, error) {
 	sheet := p.sheet
 	if p.folder != nil {
-		n := min(p.j.Run.N, Most, p.folder.Done())
+		n := min(p.j.Run.N, MaxSheet, p.folder.Done())
 		sheet = images.NewSheet(n, p.size)
 		for i := range n {
 			picture, err := images.Read(filepath.Join(p.o.Dir, p.folder.Name(p.folder.First()+i)))

@@ -104,7 +104,8 @@ func TestEqualCallsShareOne(t *testing.T) {
 	// The bytes are those of the request alone.
 	q, err := s.m.Prepare(t.Context(), unmask.Request{Seed: 7})
 	require.NoError(t, err)
-	for step, err := range unmask.Generate(t.Context(), s.m, unmask.Run{Seed: 7}.With(q.Recipe)) {
+	for step, err := range generate.Run(t.Context(), s.m.Denoiser,
+		generate.Options{Recipe: q.Recipe, Seed: 7}) {
 		require.NoError(t, err)
 		if step.Sequences[0].Done {
 			require.Equal(t, tokens(step.Sequences[0].Tokens), answer)

@@ -109,7 +109,7 @@ func reply(m model.Denoiser, recipe string, drafts bool, share float64, tokens i
 	if err != nil {
 		return 0, 0, err
 	}
-	o := generate.Options{Tokens: slices.Repeat([]int32{m.Spec().Mask}, prompt+tokens)}.With(r)
+	o := generate.Options{Recipe: r, Tokens: slices.Repeat([]int32{m.Spec().Mask}, prompt+tokens)}
 	for i := range prompt {
 		o.Tokens[i] = int32(200 + i*61%(vocab-200))
 	}

@@ -126,7 +126,7 @@ func reply(m *model.Loaded, recipe string, answer int, sure float64) (took, erro
 	if err != nil {
 		return took{}, err
 	}
-	o := generate.Options{Tokens: slices.Repeat([]int32{m.Spec().Mask}, prompt+answer)}.With(r)
+	o := generate.Options{Recipe: r, Tokens: slices.Repeat([]int32{m.Spec().Mask}, prompt+answer)}
 	for i := range prompt {
 		o.Tokens[i] = int32(i * 61 % (vocab - 2))
 	}

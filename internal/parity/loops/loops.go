@@ -53,12 +53,13 @@ func options(t *testing.T, p *parity.Pack, conditions parity.Conditions,
 	t.Helper()
 	recipe, err := generate.ParseRecipe(text)
 	require.NoError(t, err)
-	return generate.Options{Conditions: func(i int) *model.Condition {
-		with, without := conditions(p, i)
-		both := *with
-		both.Without = without
-		return &both
-	}}.With(recipe)
+	return generate.Options{Recipe: recipe,
+		Conditions: func(i int) *model.Condition {
+			with, without := conditions(p, i)
+			both := *with
+			both.Without = without
+			return &both
+		}}
 }
 
 // run returns the tokens of all sequences, one after the other.
