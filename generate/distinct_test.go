@@ -25,7 +25,8 @@ func (s *sized) Forward(ctx context.Context, b *model.Batch) (model.Marginals, e
 func TestEqualSequencesShareAPass(t *testing.T) {
 	for _, name := range []string{"maskgit", "hybrid", "p2"} {
 		for _, f := range []model.Filter{{}, {Ban: []int32{2}, Temperature: 0.8}} {
-			o := generate.Options{Sampler: parse(t, name), Steps: 4, N: 5, Seed: 3, Filter: f}
+			o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, name), Steps: 4, Filter: f},
+				N: 5, Seed: 3}
 			d := &sized{table: newTable(12)}
 			all := collect(t, d, o)
 			require.Equal(t, 1, d.sizes[0], name)
