@@ -28,11 +28,11 @@ func one(t testing.TB, name string, m *unmask.Model) (url string) {
 }
 
 // generated returns the tokens that the library makes of a run with some steps, 0 for the model's
-// own.
+// own, at most one for each hole.
 func generated(t testing.TB, m *unmask.Model, r generate.Options, steps int) (tokens [][]int32) {
 	d, err := m.Defaults()
 	require.NoError(t, err)
-	if steps > 0 {
+	if d.Steps = min(d.Steps, m.Spec().Masked(r.Tokens)); steps > 0 {
 		d.Steps = steps
 	}
 	r.Recipe = d
