@@ -1,7 +1,6 @@
 package unmask_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"flag"
 	"os"
@@ -34,9 +33,8 @@ func TestDemoAnswers(t *testing.T) {
 	list := readDialogues(t)[:*answerCount]
 	requests, begins := make([]generate.Request, len(list)), make([]int, len(list))
 	for i, d := range list {
-		messages := toMessages(t, d.Turns[:len(d.Turns)-1])
 		requests[i], err = m.Prepare(t.Context(),
-			unmask.Request{Messages: messages, Seed: 1, Index: uint32(i)})
+			unmask.Request{Messages: d.Messages(), Seed: 1, Index: uint32(i)})
 		require.NoError(t, err)
 		begins[i] = slices.Index(requests[i].Known, m.Spec().Mask)
 	}
@@ -85,7 +83,7 @@ func TestDemoFactsBySchema(t *testing.T) {
 		}
 		data, err := json.Marshal(map[string]any{"sampler": samplers[asked],
 			"schema": json.RawMessage(schema), "seed": i, "steps": 24,
-			"messages": toMessages(t, d.Turns[:len(d.Turns)-1])})
+			"messages": d.Messages()})
 		require.NoError(t, err)
 		var request unmask.Request
 		require.NoError(t, json.Unmarshal(data, &request))
@@ -104,29 +102,8 @@ func TestDemoFactsBySchema(t *testing.T) {
 	}
 }
 
-func readDialogues(t *testing.T) (list []stories.Dialogue) {
-	f, err := os.Open("demo/stories/testdata/dialogues.jsonl")
+func readDialogues(t *testing.T) []stories.Dialogue {
+	list, err := stories.ReadDialogues("demo/stories/testdata/dialogues.jsonl")
 	require.NoError(t, err)
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var d stories.Dialogue
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &d))
-		list = append(list, d)
-	}
 	return list
-}
-
-// toMessages returns turns as a user and an assistant say them.
-func toMessages(t *testing.T, turns []string) json.RawMessage {
-	type message struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
-	}
-	var list []message
-	for i, turn := range turns {
-		list = append(list, message{[]string{"user", "assistant"}[i%2], turn})
-	}
-	data, err := json.Marshal(list)
-	require.NoError(t, err)
-	return data
 }

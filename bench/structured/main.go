@@ -8,8 +8,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -88,7 +86,7 @@ func methods() (list []method) {
 }
 
 func main() {
-	n := flag.Int("dialogues", 20, "stories, of 42")
+	n := flag.Int("dialogues", 42, "stories, of 42")
 	from := flag.String("stories", "demo/stories/testdata/dialogues.jsonl", "the file of dialogues")
 	flag.Parse()
 	if err := run(*from, *n); err != nil {
@@ -128,21 +126,10 @@ func run(from string, n int) error {
 }
 
 // readFacts returns the dialogues that ask for facts, n at most.
-func readFacts(name string, n int) (list []stories.Dialogue, err error) {
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan() && len(list) < n; {
-		var d stories.Dialogue
-		if err := json.Unmarshal(lines.Bytes(), &d); err != nil {
-			return nil, err
-		}
-		if d.Kind == "facts" {
-			list = append(list, d)
-		}
-	}
-	return list, nil
+func readFacts(name string, n int) ([]stories.Dialogue, error) {
+	list, err := stories.ReadDialogues(name)
+	list = slices.DeleteFunc(list, func(d stories.Dialogue) bool { return d.Kind != "facts" })
+	return list[:min(n, len(list))], err
 }
 
 // score is what a method's answers are.
@@ -189,7 +176,7 @@ func measure(m *unmask.Model, way method, l language, list []stories.Dialogue) (
 // prepare returns the request of a dialogue's answer.
 func prepare(m *unmask.Model, way method, regex string, d stories.Dialogue,
 	index uint32) (generate.Request, error) {
-	r := unmask.Request{Messages: messages(d.Turns[:len(d.Turns)-1]), MaxTokens: room, Seed: 1,
+	r := unmask.Request{Messages: d.Messages(), MaxTokens: room, Seed: 1,
 		Index: index, Overrides: generate.Overrides{}}
 	r.Regex = regex
 	r.Overrides["sampler"], r.Overrides["steps"] = way.sampler, strconv.Itoa(way.steps)
@@ -202,18 +189,4 @@ func prepare(m *unmask.Model, way method, regex string, d stories.Dialogue,
 	}
 	q.Language = nil
 	return q, nil
-}
-
-// messages returns turns as a user and an assistant say them.
-func messages(turns []string) json.RawMessage {
-	type message struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
-	}
-	var list []message
-	for i, turn := range turns {
-		list = append(list, message{[]string{"user", "assistant"}[i%2], turn})
-	}
-	data, _ := json.Marshal(list) // of texts
-	return data
 }

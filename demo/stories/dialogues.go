@@ -2,7 +2,9 @@ package stories
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
+	"os"
 	"regexp"
 	"strings"
 )
@@ -26,6 +28,37 @@ type Dialogue struct {
 	Kind  string            `json:"kind"` // tell, ask, facts or other
 	Turns []string          `json:"turns"`
 	Facts map[string]string `json:"facts"` // of its story
+}
+
+// ReadDialogues reads the lines of a file that demo/recipe/dialogues.py wrote.
+func ReadDialogues(name string) (list []Dialogue, err error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(data)) {
+		var d Dialogue
+		if err := json.Unmarshal([]byte(line), &d); err != nil {
+			return nil, fmt.Errorf("%s: dialogue %d: %w", name, len(list)+1, err)
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// Messages returns the turns before the answer as a chat template takes them: a JSON array of
+// objects with a role and a content.
+func (d Dialogue) Messages() json.RawMessage {
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	var list []message
+	for i, turn := range d.Turns[:len(d.Turns)-1] {
+		list = append(list, message{[]string{"user", "assistant"}[i%2], turn})
+	}
+	data, _ := json.Marshal(list) // of texts
+	return data
 }
 
 // Facts returns a story's facts as demo/recipe/dialogues.py does: the hero's name, the first animal

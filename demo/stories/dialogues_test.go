@@ -1,9 +1,6 @@
 package stories_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
@@ -13,14 +10,9 @@ import (
 )
 
 // dialogues returns those of testdata, which demo/recipe/dialogues.py wrote.
-func dialogues(t *testing.T) (list []stories.Dialogue) {
-	data, err := os.ReadFile("testdata/dialogues.jsonl")
+func dialogues(t *testing.T) []stories.Dialogue {
+	list, err := stories.ReadDialogues("testdata/dialogues.jsonl")
 	require.NoError(t, err)
-	for line := range bytes.Lines(data) {
-		var d stories.Dialogue
-		require.NoError(t, json.Unmarshal(line, &d))
-		list = append(list, d)
-	}
 	require.NotEmpty(t, list)
 	return list
 }
