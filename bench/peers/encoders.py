@@ -22,7 +22,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 sys.path += [os.path.join(ROOT, "research", "trained"), os.path.join(ROOT, "internal", "parity")]
-STEPS, TEMPERATURE = 16, 4.5
+STEPS, TEMPERATURE = 16, 6.0  # of unmask's recipe, falling linearly to 0
 PLAN = {  # what is timed -> who does it
     "pass": ["onnxruntime f32", "PyTorch f32", "PyTorch bf16", "unmask f32", "unmask bf16", "unmask int8"],
     "infill": ["PyTorch f32", "PyTorch bf16", "unmask f32", "unmask bf16", "unmask int8"],
@@ -168,11 +168,31 @@ def seconds_of(name, kind, folder, a):
     return statistics.median(float(line) for line in out.splitlines())
 
 
+def ceiling(precision, folder, a):
+    """Multiplications and additions a second of a loop of the one instruction that limits a pass."""
+    out = subprocess.run([os.path.join(folder, "unmask"), "bench", "--json", "--only", "ceiling/" + precision,
+                          "--threads", str(a.threads)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(out)["rate"] * 1e9
+
+
+def operations(folder):
+    """Multiplications and additions of a pass: those of the matrices and of attention."""
+    with open(os.path.join(folder, "antiberty", "trained_models", "AntiBERTy_md_smooth", "config.json")) as f:
+        c = json.load(f)
+    with open(os.path.join(folder, "pass.json")) as f:
+        rows = json.load(f)
+    wide, length = c["hidden_size"], len(rows[0])
+    layer = 4 * wide * wide + 2 * wide * c["intermediate_size"] + 2 * length * wide
+    return 2 * len(rows) * length * (c["num_hidden_layers"] * layer + wide * wide + wide * c["vocab_size"])
+
+
 def compare(kind, folder, a):
-    seconds = {name: [] for name in PLAN[kind]}
+    seconds, ceilings = {name: [] for name in PLAN[kind]}, {}
     for _ in range(a.rounds):
         for name in seconds:
             seconds[name].append(seconds_of(name, kind, folder, a))
+            if kind == "pass" and name.startswith("unmask"):
+                ceilings.setdefault(name, []).append(ceiling(name.split()[1], folder, a))
     medians = {name: statistics.median(s) for name, s in seconds.items()}
     ours = [name for name in medians if name.startswith("unmask")]
     what = f"a pass over {a.sequences} sequences" if kind == "pass" else f"{a.variants} variants in {STEPS} steps"
@@ -181,6 +201,9 @@ def compare(kind, folder, a):
     print("|---|---|" + "---|" * len(ours))
     for name, m in medians.items():
         print(f"| {name} | {m:.3f} | " + " | ".join(f"{m / medians[n]:.2f} x" for n in ours) + " |", flush=True)
+    for name, rates in ceilings.items():
+        share = operations(folder) / medians[name] / statistics.median(rates)
+        print(f"{name}: {100 * share:.0f}% of the processor's ceiling")
 
 
 def main():
