@@ -69,10 +69,22 @@ func (p *Pool) choose(m *member) {
 	p.setView(m)
 	p.head.show(&p.view, m)
 	o, err := m.Sampler.Choose(&p.view)
-	if err == nil {
-		m.step.opening = o
-		err = p.check(m)
+	if err == nil && o.Second != nil && m.step.need == (samplers.Need{}) {
+		err = errNoFirst
 	}
+	switch m.step.opening = o; {
+	case err != nil:
+		p.blame(m, err)
+	case o.Second != nil:
+		p.keepTop(m)
+	default:
+		p.settle(m)
+	}
+}
+
+// settle checks what a member's sampler chose, and makes it belong to the member's language.
+func (p *Pool) settle(m *member) {
+	err := p.check(m)
 	if err == nil && m.speech != nil {
 		err = p.reconcile(m)
 	}

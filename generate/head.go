@@ -222,9 +222,7 @@ func (h *headWork) show(v *samplers.View, m *member) {
 	need := m.step.need
 	at, end := m.step.maskedAt, m.step.maskedAt+len(m.step.masked)
 	open, openEnd := m.step.openAt, m.step.openAt+len(m.step.open)
-	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.Token, v.LogP, v.LogSum = nil, nil, nil, nil, nil,
-		nil, nil, nil
-	v.OpenLogP, v.OpenP1, v.OpenArg, v.OpenToken, v.OpenTokenLogP = nil, nil, nil, nil, nil
+	hideMeasures(v)
 	if need.Beta != 0 {
 		v.LogMoment = h.stats.LogMoment[at:end]
 	}
@@ -249,6 +247,12 @@ func (h *headWork) show(v *samplers.View, m *member) {
 	if need.OpenDraw {
 		v.OpenToken, v.OpenTokenLogP = h.openDraw.Token[open:openEnd], h.openDraw.LogP[open:openEnd]
 	}
+}
+
+func hideMeasures(v *samplers.View) {
+	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.Token, v.LogP, v.LogSum = nil, nil, nil, nil, nil,
+		nil, nil, nil
+	v.OpenLogP, v.OpenP1, v.OpenArg, v.OpenToken, v.OpenTokenLogP = nil, nil, nil, nil, nil
 }
 
 func orOne(power float64) float64 {

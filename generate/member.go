@@ -50,6 +50,7 @@ type stepState struct {
 	stages   []int // ends of the stages in opening.Positions
 	drawn    int   // number of stages whose tokens are drawn
 	pending  []Opened
+	earlier  map[int][]Likely // by position, of a pass before the latest
 	work     Evaluated
 	fault    error
 }

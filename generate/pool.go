@@ -398,7 +398,11 @@ func (p *Pool) computeGroup(group []*member) error {
 		if err := p.forward(group); err != nil {
 			return err
 		}
-		return p.draw(p.decide(group))
+		first, second := divide(p.decide(group))
+		if err := p.draw(first); err != nil || len(second) == 0 {
+			return err
+		}
+		return p.try(second, p.passAgain)
 	})
 }
 

@@ -51,7 +51,7 @@ func subjects(t *testing.T, threads int) map[string]model.Denoiser {
 var poolRules = []string{"hybrid", "halton", "moment", "maskgit", "vanilla", "margin", "entropy",
 	"eb", "klass", "info-gain",
 	"semi-ar(moment,block=4)", "semi-ar(halton,block=4)", "threshold", "remdm", "first-hitting",
-	"temp"}
+	"temp", "dplm(resample=0.1)"}
 
 // blockRules are for models with blocks beside those.
 var blockRules = []string{"dynamic(theta=0.05)", "edit(theta=0.05,edit=0.02,post=3)",

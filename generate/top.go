@@ -15,22 +15,40 @@ type Likely struct {
 }
 
 // top sets Opened.Top of the drawn positions from..to of a member's opening, if its request asks
-// for it. The latest pass is the one that they were drawn from.
+// for it. The latest pass is the one that they were drawn from, except where keepTop was earlier.
 func (p *Pool) top(m *member, from, to int) {
-	if m.task.top == 0 || from >= to || m.step.fault != nil || p.pass.of != &p.pass.batch {
+	if m.task.top == 0 || from >= to || m.step.fault != nil {
 		return
 	}
-	rows := make([]int32, 0, to-from)
-	for _, at := range m.step.opening.Positions[from:to] {
-		rows = append(rows, int32(m.step.row*p.pass.of.Length+at))
+	positions := m.step.opening.Positions[from:to]
+	for i, likely := range p.likely(m, positions) {
+		if earlier, ok := m.step.earlier[positions[i]]; ok {
+			likely = earlier
+		}
+		m.step.pending[from+i].Top = likely
+	}
+}
+
+// likely returns the most probable tokens at positions by the latest pass, nil if a sampler looked
+// ahead or the pass has no distribution there, which is the member's fault.
+func (p *Pool) likely(m *member, positions []int) [][]Likely {
+	if p.pass.of != &p.pass.batch {
+		return nil
+	}
+	rows := make([]int32, len(positions))
+	for i, at := range positions {
+		rows[i] = int32(m.step.row*p.pass.of.Length + at)
 	}
 	m.step.work.Head += len(rows)
+	out := make([][]Likely, len(rows))
 	err := p.marginals(m).Visit(rows, func(i int, logits []float32) {
-		m.step.pending[from+i].Top = mostLikely(logits[:p.spec.Outcomes], m.task.top)
+		out[i] = mostLikely(logits[:p.spec.Outcomes], m.task.top)
 	})
 	if err != nil {
 		p.blame(m, err)
+		return nil
 	}
+	return out
 }
 
 // mostLikely returns the n most probable tokens under softmax(logits), the first of them first, of

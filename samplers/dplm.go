@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -8,16 +9,16 @@ import (
 )
 
 // DPLM is the sampler of the protein models DPLM (Wang et al. 2024, "Diffusion language models are
-// versatile protein learners", section 3.2 and the authors' generate.py, whose default is 500
-// steps). Each step takes at every position the token with the largest logit plus standard Gumbel
-// noise, and scores the position by the log-softmax of that sum. The k positions with the lowest
-// scores are masked after the step, whether they were open or not, where k = int(N(1-t/T)) of N
-// positions. A masked position that is not among them takes its new token; an open one keeps its
-// own.
+// versatile protein learners", section 3.2, and the authors' src/byprot/models/dplm/dplm.py, with
+// 500 steps by default). Each step takes at every position the token with the largest logit plus
+// standard Gumbel noise, and scores the position by the log-softmax of that sum. The k positions
+// with the lowest scores are masked after the step, whether they were open or not, where k =
+// int(N(1-t/T)) of N positions. A masked position that is not among them takes its new token; an
+// open one keeps its own.
 //
-// Where one token makes up more than a share of the new tokens, these places are drawn again from
-// the nucleus of their distribution. The authors run the network again for that, with these places
-// masked; here the nucleus is that of the step's own logits.
+// Tokens that make up more than a share of the new ones each are masked among these and drawn once
+// more, with scores, from the nucleus of a second pass. Known positions stay as they are in it; the
+// authors' program has its predictions there too.
 type DPLM struct {
 	Noise    float64 // factor of the Gumbel noise; 0 means 1
 	Resample float64 // share of one token from which it is drawn again; 0 means 0.25, 1 never
@@ -53,40 +54,120 @@ func (DPLM) Plan(steps, free int) (int, error) {
 }
 
 // Needs logits of masked and open positions.
-func (DPLM) Needs(int, int) Need { return Need{Logits: true, OpenTop: true} }
+func (DPLM) Needs(int, int) Need { return Need{Logits: true} }
 
 // hidden returns the number of n positions that are masked after a step.
 func (DPLM) hidden(n, step, steps int) int {
 	return int(float64(n) * (1 - float64(step)/float64(steps)))
 }
 
-// dplmPlace is what a step finds at one position.
-type dplmPlace struct {
-	token, again int32   // the token with noise, and one from the nucleus
-	score        float64 // log-softmax of the noised logits at token
-	logP         float64 // log p(token), of the model itself
-	logAgain     float64
+// dplmDraw is what is drawn at one position.
+type dplmDraw struct {
+	token int32   // with the largest noised logit
+	score float64 // log-softmax of the noised logits at token
+	logP  float64 // log p(token), without noise
 }
 
-// Choose opens and closes positions.
+// Choose opens and closes positions, or asks for a second pass.
 func (d DPLM) Choose(v *View) (Opening, error) {
 	positions := slices.Concat(v.Masked, v.Open)
 	slices.Sort(positions)
-	places := make([]dplmPlace, len(positions))
-	noise, topP := orDefault(d.Noise, 1), orDefault(d.TopP, 0.95)
+	draws := make([]dplmDraw, len(positions))
 	err := v.Visit(positions, func(i int, logits []float32) {
-		gumbel := func(token int) float64 {
-			w := v.Rand.Words(positions[i], ForOrder, token/4)[token%4]
-			return noise * Gumbel((float64(w)+0.5)/(1<<32))
-		}
-		places[i] = dplmDraw(logits[:v.Outcomes], gumbel, topP,
-			v.Rand.Uniform(positions[i], ForReorder))
+		draws[i] = newDPLMDraw(logits[:v.Outcomes], 1, d.noise(v, positions[i], ForOrder))
 	})
 	if err != nil {
 		return Opening{}, err
 	}
-	d.resample(places)
-	masked := dplmLowest(places, d.hidden(len(places), v.Step, v.Steps))
+	again := d.frequent(draws)
+	if len(again) == 0 {
+		return d.opening(v, positions, draws), nil
+	}
+	second := &Second{Tokens: slices.Clone(v.Tokens)}
+	for i, p := range positions {
+		second.Tokens[p] = draws[i].token
+	}
+	masked := make([]int, len(again))
+	for j, i := range again {
+		masked[j] = positions[i]
+		second.Tokens[masked[j]] = v.Mask
+	}
+	second.Choose = func(v *View) (Opening, error) {
+		err := v.Visit(masked, func(j int, logits []float32) {
+			draws[again[j]] = newDPLMDraw(logits[:v.Outcomes], orDefault(d.TopP, 0.95),
+				d.noise(v, masked[j], ForReorder))
+		})
+		return d.opening(v, positions, draws), err
+	}
+	return Opening{Second: second}, nil
+}
+
+// noise returns the Gumbel noise of each token at a position.
+func (d DPLM) noise(v *View, position int, use Use) func(token int) float64 {
+	return func(token int) float64 {
+		w := v.Rand.Words(position, use, token/4)[token%4]
+		return orDefault(d.Noise, 1) * Gumbel((float64(w)+0.5)/(1<<32))
+	}
+}
+
+// newDPLMDraw draws from the nucleus of logits, all of them with a topP of 1.
+func newDPLMDraw(logits []float32, topP float64, noise func(token int) float64) (d dplmDraw) {
+	top, sum := float64(slices.Max(logits)), 0.0
+	for _, l := range logits {
+		sum += math.Exp(float64(l) - top)
+	}
+	logP := func(t int) float64 { return float64(logits[t]) - top - math.Log(sum) }
+	kept := nucleus(len(logits), topP, logP)
+	noised := make([]float64, len(logits))
+	best := math.Inf(-1)
+	for t, l := range logits {
+		noised[t] = math.Inf(-1)
+		if kept[t] && !math.IsInf(float64(l), -1) {
+			noised[t] = float64(l) + noise(t)
+		}
+		if noised[t] > best {
+			best, d.token = noised[t], int32(t)
+		}
+	}
+	noisedSum := 0.0
+	for _, x := range noised {
+		noisedSum += math.Exp(x - best)
+	}
+	d.score, d.logP = -math.Log(noisedSum), logP(int(d.token))
+	return d
+}
+
+// nucleus marks the most probable of n tokens that together have more than the probability topP
+// (Holtzman et al. 2020, "The curious case of neural text degeneration").
+func nucleus(n int, topP float64, logP func(token int) float64) []bool {
+	if topP >= 1 {
+		return slices.Repeat([]bool{true}, n)
+	}
+	kept, total := make([]bool, n), 0.0
+	for _, t := range ranking(n, func(t int) float64 { return -logP(t) }) {
+		kept[t] = total <= topP
+		total += math.Exp(logP(t))
+	}
+	return kept
+}
+
+// frequent returns the indexes of draws whose tokens make up more than the share each.
+func (d DPLM) frequent(draws []dplmDraw) (again []int) {
+	counts := map[int32]int{}
+	for _, one := range draws {
+		counts[one.token]++
+	}
+	for i, one := range draws {
+		if float64(counts[one.token]) > orDefault(d.Resample, 0.25)*float64(len(draws)) {
+			again = append(again, i)
+		}
+	}
+	return again
+}
+
+// opening masks the positions with the lowest scores and opens the others.
+func (d DPLM) opening(v *View, positions []int, draws []dplmDraw) Opening {
+	masked := dplmLowest(draws, d.hidden(len(draws), v.Step, v.Steps))
 	o := Opening{Positions: v.Ints(len(v.Masked))[:0], Tokens: v.Tokens32(len(v.Masked))[:0],
 		LogP: v.Floats(len(v.Masked))[:0], Close: v.Ints(len(v.Open))[:0]}
 	for i, p := range positions {
@@ -95,111 +176,29 @@ func (d DPLM) Choose(v *View) (Opening, error) {
 			o.Close = append(o.Close, p)
 		case !open && !masked[i]:
 			o.Positions = append(o.Positions, p)
-			o.Tokens, o.LogP = append(o.Tokens, places[i].token), append(o.LogP, places[i].logP)
+			o.Tokens, o.LogP = append(o.Tokens, draws[i].token), append(o.LogP, draws[i].logP)
 		}
 	}
-	return o, nil
+	return o
 }
 
-// dplmDraw returns what a position's logits and noise give; uniform draws from the nucleus.
-func dplmDraw(logits []float32, gumbel func(token int) float64, topP, uniform float64) dplmPlace {
-	best, rest := math.Inf(-1), 0.0 // the largest noised logit, and the sum of exp(noised-best)
-	noised := make([]float64, len(logits))
-	var place dplmPlace
-	top := math.Inf(-1)
-	for t, l := range logits {
-		noised[t] = math.Inf(-1)
-		if !math.IsInf(float64(l), -1) {
-			noised[t] = float64(l) + gumbel(t)
-			top = max(top, float64(l))
-		}
-		if noised[t] > best {
-			best, place.token = noised[t], int32(t)
-		}
-	}
-	sum := 0.0
-	for t, l := range logits {
-		rest += math.Exp(noised[t] - best)
-		sum += math.Exp(float64(l) - top)
-	}
-	place.score = -math.Log(rest)
-	logSum := top + math.Log(sum)
-	place.logP = float64(logits[place.token]) - logSum
-	place.again = nucleus(logits, logSum, topP, uniform)
-	place.logAgain = float64(logits[place.again]) - logSum
-	return place
-}
-
-// nucleus draws from the most probable tokens that together have the probability topP (Holtzman et
-// al. 2020, "The curious case of neural text degeneration").
-func nucleus(logits []float32, logSum, topP, uniform float64) int32 {
-	order := make([]int32, len(logits))
-	for t := range order {
-		order[t] = int32(t)
-	}
-	slices.SortStableFunc(order, func(a, b int32) int {
-		switch {
-		case logits[a] > logits[b]:
-			return -1
-		case logits[a] < logits[b]:
-			return 1
-		}
-		return 0
-	})
-	total, n := 0.0, 0
-	for ; n < len(order) && total < topP; n++ {
-		total += math.Exp(float64(logits[order[n]]) - logSum)
-	}
-	left := uniform * total
-	for _, t := range order[:n] {
-		if left -= math.Exp(float64(logits[t]) - logSum); left < 0 {
-			return t
-		}
-	}
-	return order[max(n-1, 0)]
-}
-
-// resample replaces the most frequent token where it has more than the share.
-func (d DPLM) resample(places []dplmPlace) {
-	counts := map[int32]int{}
-	frequent := int32(-1)
-	for _, p := range places {
-		counts[p.token]++
-		if n := counts[p.token]; frequent < 0 || n > counts[frequent] ||
-			n == counts[frequent] && p.token < frequent {
-			frequent = p.token
-		}
-	}
-	if float64(counts[frequent]) <= orDefault(d.Resample, 0.25)*float64(len(places)) {
-		return
-	}
-	for i := range places {
-		if p := &places[i]; p.token == frequent {
-			p.token, p.logP = p.again, p.logAgain
-		}
-	}
-}
-
-// dplmLowest marks the k places with the lowest scores, the first ones among equals.
-func dplmLowest(places []dplmPlace, k int) []bool {
-	order := make([]int, len(places))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case places[a].score < places[b].score:
-			return -1
-		case places[a].score > places[b].score:
-			return 1
-		}
-		return 0
-	})
-	marked := make([]bool, len(places))
-	for _, i := range order[:k] {
+// dplmLowest marks the k draws with the lowest scores, the first ones among equals.
+func dplmLowest(draws []dplmDraw, k int) []bool {
+	marked := make([]bool, len(draws))
+	for _, i := range ranking(len(draws), func(i int) float64 { return draws[i].score })[:k] {
 		marked[i] = true
 	}
 	return marked
+}
+
+// ranking returns the indexes 0..n-1 by ascending score, the lowest first among equals.
+func ranking(n int, score func(i int) float64) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(score(a), score(b)) })
+	return order
 }
 
 // Uncached returns why there can be no second stage.

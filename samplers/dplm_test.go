@@ -10,45 +10,57 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Steps equal those of a PyTorch program written from the paper (internal/parity/dplm.py), for the
-// same noise.
+// Steps and the tokens of second passes equal those of a PyTorch program written from the paper
+// (internal/parity/dplm.py), for the same noise.
 func TestDPLMAgainstPyTorch(t *testing.T) {
 	data, err := os.ReadFile("testdata/dplm.json")
 	require.NoError(t, err)
 	var cases []struct {
-		Step, Steps   int
-		Mask          int32
-		Tokens, After []int32
-		Logits        [][]float32
-		Uniform       [][]float64
-		Again         []float64
+		Step, Steps           int
+		Mask                  int32
+		Tokens, Second, After []int32
+		Logits                [2][][]float32
+		Uniform               [2][][]float64
 	}
 	require.NoError(t, json.Unmarshal(data, &cases))
-	resampled := 0
+	seconds := 0
 	for _, c := range cases {
-		places := make([]dplmPlace, len(c.Tokens))
-		for i, logits := range c.Logits {
-			gumbel := func(token int) float64 { return Gumbel(c.Uniform[i][token]) }
-			places[i] = dplmDraw(append(logits, float32(math.Inf(-1))), gumbel, 0.95, c.Again[i])
+		draw := func(pass, i int, keep float64) dplmDraw {
+			logits := append(slices.Clone(c.Logits[pass][i]), float32(math.Inf(-1)))
+			return newDPLMDraw(logits, keep,
+				func(token int) float64 { return Gumbel(c.Uniform[pass][i][token]) })
 		}
-		before := slices.Clone(places)
-		DPLM{}.resample(places)
-		for i := range places {
-			if places[i].token != before[i].token {
-				resampled++
+		v := &View{Tokens: c.Tokens, Mask: c.Mask, Step: c.Step, Steps: c.Steps}
+		draws, second := make([]dplmDraw, len(c.Tokens)), []int32{}
+		for i, token := range c.Tokens {
+			draws[i] = draw(0, i, 1)
+			second = append(second, draws[i].token)
+			if token == c.Mask {
+				v.Masked = append(v.Masked, i)
+			} else {
+				v.Open = append(v.Open, i)
 			}
 		}
-		masked := dplmLowest(places, DPLM{}.hidden(len(places), c.Step, c.Steps))
+		again := DPLM{}.frequent(draws)
+		for _, i := range again {
+			second[i] = c.Mask
+			draws[i] = draw(1, i, 0.95)
+		}
+		if len(again) > 0 {
+			require.Equal(t, c.Second, second)
+			seconds++
+		} else {
+			require.Empty(t, c.Second)
+		}
+		o := DPLM{}.opening(v, slices.Sorted(slices.Values(slices.Concat(v.Masked, v.Open))), draws)
 		got := slices.Clone(c.Tokens)
-		for i := range got {
-			switch {
-			case masked[i]:
-				got[i] = c.Mask
-			case got[i] == c.Mask:
-				got[i] = places[i].token
-			}
+		for j, at := range o.Positions {
+			got[at] = o.Tokens[j]
+		}
+		for _, at := range o.Close {
+			got[at] = c.Mask
 		}
 		require.Equal(t, c.After, got, "step %d of %d", c.Step, c.Steps)
 	}
-	require.Greater(t, resampled, 3)
+	require.Equal(t, 4, seconds)
 }

@@ -48,7 +48,7 @@ func (g Greedy) Choose(v *View) (Opening, error) {
 
 // Check returns an error if the sampler inside draws tokens itself.
 func (g Greedy) Check() error {
-	if g.inside().Needs(1, 2).Draw {
+	if _, dplm := As[DPLM](g.inside()); dplm || g.inside().Needs(1, 2).Draw {
 		return fmt.Errorf("samplers: greedy around a sampler that draws tokens itself, want one that " +
 			"chooses positions")
 	}

@@ -38,6 +38,7 @@ func TestParse(t *testing.T) {
 		"hybrid(maskgit,temp)":               "maskgit is a sampler that is more than an order",
 		"random)":                            `found ")" after the end`,
 		"hybrid(u-moment(alpha=2),u-moment)": "two moment orders with different alpha",
+		"greedy(dplm)":                       "greedy around a sampler that draws tokens itself",
 		strings.Repeat("hybrid(", 20):        "nested deeper than 8",
 	} {
 		_, err := samplers.Parse(text)

@@ -97,6 +97,17 @@ type Opening struct {
 	// for an Editor or a Remasker: open positions whose tokens change; none known from the start
 	Replace     []int
 	Replacement []int32 // the new tokens
+
+	// Second, when not nil, asks for another pass of the step, which decides: this opening then has
+	// nothing else. The rule must Need something of the first pass.
+	Second *Second
+}
+
+// Second is another pass of a step, over other tokens than the sequence's.
+type Second struct {
+	Tokens []int32 // [length] Mask where masked
+	// Choose is called after the pass, with a View that has no measures.
+	Choose func(v *View) (Opening, error)
 }
 
 // Sampler is a rule for one step. Implementations are plain values, safe for many sequences at

@@ -1,0 +1,104 @@
+package generate
+
+import (
+	"errors"
+	"slices"
+)
+
+var (
+	errNoFirst = errors.New("the sampler asks for a second pass, want a Need of the first")
+	errThird   = errors.New("the sampler asks for a third pass, want two at most")
+)
+
+// divide returns the members of a group whose samplers have chosen, and those that ask for a second
+// pass.
+func divide(group []*member) (first, second []*member) {
+	asks := func(m *member) bool { return m.step.opening.Second != nil }
+	if !slices.ContainsFunc(group, asks) {
+		return group, nil
+	}
+	for _, m := range group {
+		if asks(m) {
+			second = append(second, m)
+		} else {
+			first = append(first, m)
+		}
+	}
+	return first, second
+}
+
+// passAgain makes the second pass of members whose samplers ask for one, a full pass that keeps no
+// keys and values, lets them choose, and draws their tokens.
+func (p *Pool) passAgain(group []*member) error {
+	b := &p.pass.batch
+	p.pass.owners = append(p.pass.owners[:0], group...)
+	p.fillBatch(b, group)
+	b.Cache, b.Places, b.Lasts = nil, nil, false
+	for i, m := range group {
+		m.step.row = i
+		p.reads(b, m)
+		p.overlay(m, m.step.opening.Second.Tokens)
+	}
+	marginals, err := group[0].step.network.d.Forward(p.ctx, b)
+	if err != nil {
+		return err
+	}
+	p.setMarginals(b, marginals)
+	p.listen()
+	for _, m := range group {
+		m.step.work.Full++
+		p.chooseAgain(m)
+	}
+	return p.draw(healthy(group))
+}
+
+// overlay puts the tokens of a second pass into the batch.
+func (p *Pool) overlay(m *member, tokens []int32) {
+	b, base := &p.pass.batch, m.step.row*p.pass.batch.Length
+	copy(b.Tokens[base:], tokens)
+	masked := 0
+	for at, t := range tokens {
+		if t == p.spec.Mask {
+			masked++
+			if m.speech != nil {
+				b.Read = append(b.Read, int32(base+at))
+			}
+		}
+	}
+	if m.clock == nil {
+		b.Time[m.step.row] = float64(masked) / float64(len(tokens))
+	}
+}
+
+// keepTop keeps the most probable tokens of the first pass at the positions that are not masked in
+// the second.
+func (p *Pool) keepTop(m *member) {
+	if m.task.top == 0 {
+		return
+	}
+	var positions []int
+	for _, at := range m.step.masked {
+		if m.step.opening.Second.Tokens[at] != p.spec.Mask {
+			positions = append(positions, at)
+		}
+	}
+	m.step.earlier = map[int][]Likely{}
+	for i, likely := range p.likely(m, positions) {
+		m.step.earlier[positions[i]] = likely
+	}
+}
+
+// chooseAgain lets a member's sampler choose after its second pass.
+func (p *Pool) chooseAgain(m *member) {
+	p.setView(m)
+	hideMeasures(&p.view)
+	o, err := m.step.opening.Second.Choose(&p.view)
+	if err == nil && o.Second != nil {
+		err = errThird
+	}
+	if m.step.opening = o; err != nil {
+		p.blame(m, err)
+		return
+	}
+	p.settle(m)
+}
