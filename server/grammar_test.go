@@ -186,3 +186,44 @@ func TestSpacesOfTheGrammar(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 }
+
+// Questions that are asked together share a pass, in one request as of several clients, and get the
+// probabilities that they get alone.
+func TestQuestionsShareAPass(t *testing.T) {
+	g, s, h := gated(t, server.Options{})
+	url := h.URL + "/v1/completions"
+	prompts := []string{`"Lily was a"`, `"Tom was a"`, `"One day a"`, `"The big"`, `"Ben saw a"`}
+	question := func(prompt string) string {
+		return `{"prompt": ` + prompt + `, "max_tokens": 8, "seed": 1,
+			"guided_choice": [" girl", " boy", " cat"]}`
+	}
+	type answers struct {
+		Choices []struct{ Choices []constrain.Choice }
+	}
+	status, body := postText(t, url, question("["+strings.Join(prompts, ",")+"]"))
+	require.Equal(t, 200, status, body)
+	var together answers
+	require.NoError(t, json.Unmarshal([]byte(body), &together))
+	require.Len(t, together.Choices, len(prompts))
+	require.Len(t, g.seen(), 1, "passes of one request")
+	require.Len(t, g.seen()[0], len(prompts))
+
+	g.shut()
+	clients := []<-chan refusalAnswer{later(t, url, question(prompts[0]))}
+	g.stuck()
+	for _, p := range prompts[1:] {
+		clients = append(clients, later(t, url, question(p)))
+	}
+	queued(t, s, len(prompts)-1)
+	g.unshut()
+	for i, c := range clients {
+		a := <-c
+		require.Equal(t, 200, a.status, "%s", a.data)
+		var alone answers
+		require.NoError(t, json.Unmarshal(a.data, &alone))
+		require.Len(t, alone.Choices[0].Choices, 3)
+		require.Equal(t, together.Choices[i].Choices, alone.Choices[0].Choices, prompts[i])
+	}
+	require.Len(t, g.seen(), 3, "with the first client's pass and that of the four others")
+	require.Len(t, g.seen()[2], len(prompts)-1)
+}

@@ -9,10 +9,11 @@ import (
 )
 
 // dingo is the decoding of Suresh et al. 2025, "DINGO: constrained inference for diffusion LLMs"
-// (arXiv 2505.23061), algorithm 2, in blocks: the step's positions are those where the model is
-// surest, and they get the tokens of the most probable string of the block that can be continued,
-// in which positions that stay masked may hold any token. A block must end in a state from which
-// the language can be completed; how many positions are left for that does not count.
+// (arXiv 2505.23061), algorithm 1 within algorithms 2 and 5: the step's positions are those where
+// the model is surest, and they get the tokens of the most probable string of the block that can be
+// continued, in which positions that stay masked may hold any token (probability 1). A block must
+// end in a live state, from which the language can be completed; how many positions are left for
+// that does not count.
 type dingo struct{ language *constrain.Language }
 
 func (*dingo) Blocks(free int) int { return (free + block - 1) / block }

@@ -74,13 +74,11 @@ func methods() (list []method) {
 		list = append(list, method{name: "no constraint", sampler: greedy, steps: steps},
 			method{name: "DINGO", sampler: greedy, steps: steps,
 				own: func(l *constrain.Language) samplers.Sampler { return &dingo{language: l} }},
+			method{name: "arXiv 2508.10111", sampler: greedy, steps: steps,
+				own: func(l *constrain.Language) samplers.Sampler { return newRejecting(l) }},
 			method{name: "unmask, most probable text", sampler: greedy, steps: steps, constrained: true},
 			method{name: "unmask, drawn", sampler: fmt.Sprintf("semi-ar(random,block=%d)", block),
 				steps: steps, constrained: true})
-		if steps == room {
-			list = append(list, method{name: "arXiv 2508.10111", sampler: greedy, steps: steps,
-				own: func(l *constrain.Language) samplers.Sampler { return newRejecting(l) }})
-		}
 	}
 	return list
 }

@@ -9,8 +9,8 @@ import (
 	"unmask/demo"
 )
 
-// Every method writes the facts of a story in six passes at most, and those with a language keep
-// to it.
+// Every method writes the facts of a story in six passes at most, and those that know how much room
+// the language needs keep to it, in an order that the model does not expect too.
 func TestMethods(t *testing.T) {
 	list, err := readFacts("../../demo/stories/testdata/dialogues.jsonl", 1)
 	require.NoError(t, err)
@@ -24,9 +24,12 @@ func TestMethods(t *testing.T) {
 			s, err := measure(m, way, l, list)
 			require.NoError(t, err)
 			require.LessOrEqual(t, s.passes, way.steps, way.name)
-			if way.name == "no constraint" {
+			switch way.name {
+			case "no constraint":
 				require.Equal(t, 1-i, s.valid, "the model writes its own order")
-			} else {
+			case "arXiv 2508.10111":
+				require.Equal(t, 1-i, s.valid, "another order runs out of room")
+			default:
 				require.Equal(t, 1, s.valid, "%s, %s", way.name, l.name)
 			}
 		}
