@@ -3,6 +3,7 @@ package unmask_test
 import (
 	"context"
 	"encoding/json"
+	"io/fs"
 	"reflect"
 	"slices"
 	"strings"
@@ -188,16 +189,17 @@ func TestPrepareRefuses(t *testing.T) {
 
 // A request, its JSON, and its line of --prompts over another request prepare the same.
 func TestAllWaysPrepareTheSame(t *testing.T) {
-	text, picture := loadDemos(t)
-	for _, m := range []*unmask.Model{text, picture} {
-		rapid.Check(t, func(t *rapid.T) {
-			r := requesttest.Picture
-			if m == text {
-				r = func(t *rapid.T) unmask.Request { return requesttest.Text(t, m.Spec().Mask) }
-			}
-			sameWays(t, m, r(t))
-		})
+	var models []*unmask.Model
+	for _, files := range []fs.FS{demo.Text(), demo.Image(), demo.Chat()} {
+		m, err := unmask.LoadFS(files, "demo", unmask.Options{})
+		require.NoError(t, err)
+		models = append(models, m)
 	}
+	text, picture, chat := models[0], models[1], models[2]
+	files := requesttest.NewFiles(t)
+	rapid.Check(t, func(t *rapid.T) { sameWays(t, text, requesttest.Text(t, text.Spec().Mask)) })
+	rapid.Check(t, func(t *rapid.T) { sameWays(t, picture, requesttest.Picture(t, files)) })
+	rapid.Check(t, func(t *rapid.T) { sameWays(t, chat, requesttest.Chat(t)) })
 }
 
 func sameWays(t *rapid.T, m *unmask.Model, r unmask.Request) {

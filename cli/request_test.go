@@ -6,6 +6,7 @@ import (
 	"image"
 	"image/png"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,8 +22,8 @@ import (
 	"unmask/param"
 )
 
-// arguments returns the flags of a request.
-func arguments(r unmask.Request) (args []string) {
+// arguments returns the flags of a request; its messages go into a file of dir.
+func arguments(t require.TestingT, dir string, r unmask.Request) (args []string) {
 	add := func(name, value string) {
 		if value != "" && value != "0" || name == "cache" {
 			args = append(args, "--"+name+"="+value)
@@ -44,6 +45,22 @@ func arguments(r unmask.Request) (args []string) {
 	add("end", r.End)
 	add("length", strconv.Itoa(r.Length))
 	add("min-length", strconv.Itoa(r.MinLength))
+	if r.Messages != nil {
+		name := filepath.Join(dir, "messages.json")
+		require.NoError(t, os.WriteFile(name, r.Messages, 0o666))
+		add("messages", name)
+	}
+	if in := r.Image; in != nil {
+		file := "inpaint"
+		if in.Strength != 0 {
+			file = "init"
+			add("strength", param.Format(in.Strength))
+		}
+		add(file, in.File)
+		add("mask", in.MaskFile)
+		add("box", in.Box)
+		add("fit", in.Fit)
+	}
 	if r.Cut {
 		args = append(args, "--cut")
 	}
@@ -56,6 +73,9 @@ func TestFlagsPrepareTheSame(t *testing.T) {
 	require.NoError(t, err)
 	picture, err := unmask.LoadFS(demo.Image(), "demo", unmask.Options{})
 	require.NoError(t, err)
+	chat, err := unmask.LoadFS(demo.Chat(), "demo", unmask.Options{})
+	require.NoError(t, err)
+	dir, files := t.TempDir(), requesttest.NewFiles(t)
 	same := func(t *rapid.T, m *unmask.Model, r unmask.Request, got generate.Request, refused error) {
 		want, wrong := m.Prepare(t.Context(), r)
 		if wrong != nil || refused != nil {
@@ -64,37 +84,44 @@ func TestFlagsPrepareTheSame(t *testing.T) {
 		}
 		requesttest.RequireSame(t, want, nil, got, nil)
 	}
+	ofText := func(t *rapid.T, m *unmask.Model, r unmask.Request) {
+		// these have no flags
+		r.Suffix, r.MaxTokens, r.Tokens, r.Index, r.Tools, r.Calls = "", 0, nil, 0, nil, nil
+		var f textFlags
+		set := f.command().Flags()
+		over, err := generate.Overrides(nil), set.Parse(arguments(t, dir, r))
+		if err == nil {
+			over, err = f.overrides(set)
+		}
+		if err == nil {
+			err = f.Text.Check(set)
+		}
+		var q generate.Request
+		if err == nil {
+			filled, failed := f.fill(m, over)
+			require.NoError(t, failed)
+			q, err = m.Prepare(t.Context(), filled)
+		}
+		same(t, m, r, q, err)
+	}
 	t.Run("text", func(t *testing.T) {
-		rapid.Check(t, func(t *rapid.T) {
-			r := requesttest.Text(t, text.Spec().Mask)
-			r.Suffix, r.MaxTokens, r.Tokens, r.Index = "", 0, nil, 0 // which have no flags
-			var f textFlags
-			set := f.command().Flags()
-			over, err := generate.Overrides(nil), set.Parse(arguments(r))
-			if err == nil {
-				over, err = f.overrides(set)
-			}
-			if err == nil {
-				err = f.Text.Check(set)
-			}
-			var q generate.Request
-			if err == nil {
-				filled, failed := f.fill(text, over)
-				require.NoError(t, failed)
-				q, err = text.Prepare(t.Context(), filled)
-			}
-			same(t, text, r, q, err)
-		})
+		rapid.Check(t, func(t *rapid.T) { ofText(t, text, requesttest.Text(t, text.Spec().Mask)) })
+	})
+	t.Run("chat", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { ofText(t, chat, requesttest.Chat(t)) })
 	})
 	t.Run("image", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
-			r := requesttest.Picture(t)
+			r := requesttest.Picture(t, files)
 			r.Index = 0
 			var f imageFlags
 			set := f.command().Flags()
-			over, err := generate.Overrides(nil), set.Parse(arguments(r))
+			over, err := generate.Overrides(nil), set.Parse(arguments(t, dir, r))
 			if err == nil {
 				over, err = f.overrides(set)
+			}
+			if err == nil {
+				err = f.Picture.Check(set)
 			}
 			var q generate.Request
 			if err == nil {

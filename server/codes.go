@@ -12,7 +12,7 @@ import (
 
 // encoding answers POST /v1/images/encode: the codes of a PNG, as the body or as the part image.
 func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
-	f := &form{fields: &fields{}, files: map[string][][]byte{}}
+	f := &fields{files: map[string][][]byte{}}
 	var fault *Fault
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "image/png") {
 		var data []byte
@@ -27,7 +27,7 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
 		fault.write(w)
 		return
 	}
-	m := s.model(f.fields, wantsPictures)
+	m := s.model(f, wantsPictures)
 	fit, data := f.text("fit"), f.one("image")
 	if f.fault == nil && data == nil {
 		f.fail(bad("missing", "image", "image is missing, want a PNG"))

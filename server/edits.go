@@ -45,7 +45,7 @@ func readPNG(name string, data []byte) (image.Image, *Fault) {
 }
 
 // one returns the only file of a name, nil where there is none.
-func (f *form) one(name string) []byte {
+func (f *fields) one(name string) []byte {
 	files := f.files[name]
 	if len(files) > 1 {
 		f.fail(outOfRange(name, fmt.Sprintf("%d files", len(files)), "one"))
@@ -63,26 +63,24 @@ func (s *Server) editing(w http.ResponseWriter, r *http.Request) {
 		fault.write(w)
 		return
 	}
-	s.generate(w, r, f.fields, func(r *http.Request, _ *fields) (query, streaming) {
-		return s.edits(r, f)
-	})
+	s.generate(w, r, f, s.edits)
 }
 
 // edits reads POST /v1/images/edits.
-func (s *Server) edits(r *http.Request, f *form) (a query, st streaming) {
-	m := s.model(f.fields, wantsPictures)
+func (s *Server) edits(r *http.Request, f *fields) (a query, st streaming) {
+	m := s.model(f, wantsPictures)
 	if m == nil {
 		return a, st
 	}
-	set := readSettings(f.fields)
-	form, st := readPicture(r, f.fields, m)
-	readSubject(f.fields, m, &set.request)
+	set := readSettings(f)
+	form, st := readPicture(r, f, m)
+	readSubject(f, m, &set.request)
 	form.Fit = f.text("fit")
 	if form.Fit != "" && !slices.Contains(images.Fits, form.Fit) {
 		f.fail(outOfRange("fit", fmt.Sprintf("%.40q", form.Fit), "cover or contain"))
 	}
 	set.request.Image = f.readImage(form.Fit)
-	a.sequences = set.prepare(r.Context(), f.fields, m, nil, maskEmpty(), set.request)
+	a.sequences = set.prepare(r.Context(), f, m, nil, maskEmpty(), set.request)
 	if f.fault != nil {
 		return a, st
 	}
@@ -98,7 +96,7 @@ func (s *Server) edits(r *http.Request, f *form) (a query, st streaming) {
 }
 
 // readImage reads the picture of an edit and its mask.
-func (f *form) readImage(fit string) *unmask.ImageInput {
+func (f *fields) readImage(fit string) *unmask.ImageInput {
 	in := &unmask.ImageInput{Fit: fit}
 	given, mask := f.one("image"), f.one("mask")
 	if f.fault == nil && given == nil {

@@ -1,11 +1,11 @@
 package server
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"time"
 
 	"unmask/generate"
-	"unmask/internal/jsonline"
 )
 
 // Hurry makes one of the server's patiences short, before it is asked: header, body, beat or write.
@@ -37,15 +37,18 @@ func (s *Server) Pace(rows float64) {
 // Watching returns how many clients and jobs wait for calls that are not done.
 func (s *Server) Watching() int { return s.calls.Watching() }
 
-// Prepared returns what the first sequence of a request's body is prepared as, without making it.
-// kind is that of a job: completions, chat, infill or images.
-func (s *Server) Prepared(kind string, body []byte) (generate.Request, error) {
-	object, err := jsonline.Object(body)
-	if err != nil {
-		return generate.Request{}, err
+// Prepared returns what the first sequence of an HTTP request is prepared as, without making it.
+// kind is that of a job, or edits.
+func (s *Server) Prepared(kind string, r *http.Request) (generate.Request, error) {
+	read, body := s.readers()[kind], s.readBody
+	if kind == "edits" {
+		read, body = s.edits, s.readForm
 	}
-	f := &fields{object: object}
-	a, _ := s.readers()[kind](httptest.NewRequest("POST", "/", nil), f)
+	f, fault := body(httptest.NewRecorder(), r)
+	if fault != nil {
+		return generate.Request{}, fault
+	}
+	a, _ := read(r, f)
 	if fault := f.end(); fault != nil {
 		return generate.Request{}, fault
 	}

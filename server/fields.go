@@ -16,7 +16,8 @@ import (
 // zeros. A field that the route never reads is an unknown one.
 type fields struct {
 	object map[string]json.RawMessage
-	known  []string // names that were read
+	files  map[string][][]byte // of a form of parts, in memory
+	known  []string            // names that were read
 	fault  *Fault
 }
 

@@ -21,17 +21,12 @@ const (
 	maxParts = 16
 )
 
-// form is a request in parts: fields as those of a JSON object, and files in memory.
-type form struct {
-	*fields
-	files map[string][][]byte
-}
-
 // fileParts are the names of parts that are files.
 var fileParts = []string{"image", "image[]", "mask"}
 
-// readForm reads multipart/form-data. Nothing of it goes to the disk.
-func (s *Server) readForm(w http.ResponseWriter, r *http.Request) (*form, *Fault) {
+// readForm reads multipart/form-data: fields as those of a JSON object, and files. Nothing of it
+// goes to the disk.
+func (s *Server) readForm(w http.ResponseWriter, r *http.Request) (*fields, *Fault) {
 	if f := checkContent(r, "multipart/form-data"); f != nil {
 		return nil, f
 	}
@@ -41,8 +36,8 @@ func (s *Server) readForm(w http.ResponseWriter, r *http.Request) (*form, *Fault
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.times.body))
 	parts := multipart.NewReader(http.MaxBytesReader(w, r.Body, maxForm), parameters["boundary"])
-	f := &form{fields: &fields{object: map[string]json.RawMessage{},
-		known: slices.Clone(fileParts)}, files: map[string][][]byte{}}
+	f := &fields{object: map[string]json.RawMessage{}, known: slices.Clone(fileParts),
+		files: map[string][][]byte{}}
 	texts := map[string][]string{}
 	for n := 0; ; n++ {
 		part, err := parts.NextRawPart()
@@ -98,7 +93,7 @@ var textual = []string{"prompt", "negative", "model", "sampler", "schedule", "cl
 	"priority", "preset", "style", "input_fidelity", "moderation", "ban", "bias"}
 
 // put makes parts the field of a name, as it would be in JSON.
-func (f *form) put(name string, values []string) *Fault {
+func (f *fields) put(name string, values []string) *Fault {
 	if len(values) > 1 && !slices.Contains(listed, name) {
 		return bad("duplicate_key", name, "%s is there twice, want it once", param.Quote(name))
 	}

@@ -5,12 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"unmask"
+	"unmask/demo"
 	"unmask/internal/requesttest"
 	"unmask/param"
 	"unmask/server"
@@ -20,30 +26,33 @@ import (
 // that is refused.
 func TestBodiesPrepareTheSame(t *testing.T) {
 	s, _ := serving(t, server.Options{})
-	for _, name := range []string{"demo", "demo-image"} {
-		m := loaded()[name]
-		prepared := 0
+	chat, err := unmask.LoadFS(demo.Chat(), "demo-chat", unmask.Options{Threads: 2})
+	require.NoError(t, err)
+	require.NoError(t, s.Add(server.Model{Name: "demo-chat", Model: chat}))
+	text, picture := loaded()["demo"], loaded()["demo-image"]
+	files := requesttest.NewFiles(t)
+	prepared := map[string]int{} // by kind of request
+	check := func(m *unmask.Model, request func(*rapid.T) unmask.Request) {
 		rapid.Check(t, func(t *rapid.T) {
-			r := requesttest.Picture
-			if m.Text != nil {
-				r = func(t *rapid.T) unmask.Request { return requesttest.Text(t, m.Spec().Mask) }
-			}
-			if sameBody(t, s, m, r(t)) {
-				prepared++
+			r := request(t)
+			if kind, body := httpRequest(t, m, r); kind != "" && sameBody(t, s, m, r, kind, body) {
+				prepared[kind]++
 			}
 		})
-		require.Positive(t, prepared)
+	}
+	check(text, func(t *rapid.T) unmask.Request { return requesttest.Text(t, text.Spec().Mask) })
+	check(picture, func(t *rapid.T) unmask.Request { return requesttest.Picture(t, files) })
+	check(chat, requesttest.Chat)
+	for _, kind := range []string{"completions", "infill", "images", "edits", "chat"} {
+		require.Positive(t, prepared[kind], kind)
 	}
 }
 
-// sameBody compares what a request and its body prepare, and reports whether both do.
-func sameBody(t *rapid.T, s *server.Server, m *unmask.Model, r unmask.Request) bool {
-	kind, body := bodyOf(t, m, r)
-	if kind == "" {
-		return false
-	}
+// sameBody compares what a request and its HTTP request prepare, and reports whether both do.
+func sameBody(t *rapid.T, s *server.Server, m *unmask.Model, r unmask.Request, kind string,
+	h *http.Request) bool {
 	want, wantErr := m.Prepare(context.Background(), r)
-	got, err := s.Prepared(kind, body)
+	got, err := s.Prepared(kind, h)
 	refused, ok := errors.AsType[*param.Error](wantErr)
 	switch {
 	case ok && refused.Reason == param.NoEffect && (refused.Name == "steps" ||
@@ -52,9 +61,9 @@ func sameBody(t *rapid.T, s *server.Server, m *unmask.Model, r unmask.Request) b
 		return false
 	case wantErr != nil:
 		fault, ok := errors.AsType[*server.Fault](err)
-		require.True(t, ok, "%s: %v", body, wantErr)
+		require.True(t, ok, "%+v: %v", r, wantErr)
 		if r.Infill == "" && r.Tokens == nil { // the routes have other names for these
-			require.Equal(t, unmask.FieldName(refused.Name), fault.Param, "%s", body)
+			require.Equal(t, unmask.FieldName(refused.Name), fault.Param, "%+v: %v", r, wantErr)
 		}
 		return false
 	case m.Spec().Masked(want.Known) == 0:
@@ -65,16 +74,17 @@ func sameBody(t *rapid.T, s *server.Server, m *unmask.Model, r unmask.Request) b
 	return true
 }
 
-// bodyOf returns a request as the body of an HTTP request, and the kind of its route; "" if no
-// route takes such a request. Fields have their names in the request's own JSON, except those that
-// OpenAI names or that routes have in other forms.
-func bodyOf(t *rapid.T, m *unmask.Model, r unmask.Request) (kind string, body []byte) {
+// httpRequest returns a request as that of HTTP, and the kind of its route; "" if no route takes
+// such a request. Fields have their names in the request's own JSON, except those that OpenAI names
+// or that routes have in other forms.
+func httpRequest(t *rapid.T, m *unmask.Model, r unmask.Request) (kind string, h *http.Request) {
 	data, err := json.Marshal(r)
 	require.NoError(t, err)
 	var fields map[string]any
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber() // a seed has 64 bits
 	require.NoError(t, d.Decode(&fields))
+	fields["model"] = m.Name
 	rename := func(from, to string) {
 		if value, ok := fields[from]; ok {
 			delete(fields, from)
@@ -83,8 +93,19 @@ func bodyOf(t *rapid.T, m *unmask.Model, r unmask.Request) (kind string, body []
 	}
 	rename("index", "first")
 	switch {
+	case r.Image != nil && (r.Image.Box != "" || r.Image.Strength != 0):
+		return "", nil
+	case r.Image != nil:
+		delete(fields, "image")
+		return "edits", formRequest(t, fields, r.Image)
 	case m.Text == nil:
 		kind = "images"
+	case r.Messages != nil:
+		kind = "chat"
+		if calls := r.Calls; calls != nil {
+			delete(fields, "calls")
+			fields["tool_choice"], fields["parallel_tool_calls"] = "required", calls.Several
+		}
 	case r.Infill != "":
 		kind = "infill"
 		rename("infill", "text")
@@ -106,7 +127,42 @@ func bodyOf(t *rapid.T, m *unmask.Model, r unmask.Request) (kind string, body []
 	if kind == "infill" && (r.Cut || r.MaxTokens != 0) {
 		return "", nil
 	}
-	body, err = json.Marshal(fields)
+	body, err := json.Marshal(fields)
 	require.NoError(t, err)
-	return kind, body
+	h = httptest.NewRequest("POST", "/", bytes.NewReader(body))
+	h.Header.Set("Content-Type", "application/json")
+	return kind, h
+}
+
+// formRequest returns a request whose body has fields and the files of a picture as parts.
+func formRequest(t *rapid.T, fields map[string]any, in *unmask.ImageInput) *http.Request {
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	for name, value := range fields {
+		list, several := value.([]any)
+		if !several {
+			list = []any{value}
+		}
+		for _, one := range list {
+			require.NoError(t, w.WriteField(name, fmt.Sprint(one)))
+		}
+	}
+	if in.Fit != "" {
+		require.NoError(t, w.WriteField("fit", in.Fit))
+	}
+	for name, file := range map[string]string{"image": in.File, "mask": in.MaskFile} {
+		if file == "" {
+			continue
+		}
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		part, err := w.CreateFormFile(name, name+".png")
+		require.NoError(t, err)
+		_, err = part.Write(data)
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	h := httptest.NewRequest("POST", "/", &body)
+	h.Header.Set("Content-Type", w.FormDataContentType())
+	return h
 }

@@ -4,8 +4,17 @@
 package requesttest
 
 import (
+	"encoding/json"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -36,9 +45,76 @@ func Text(t *rapid.T, mask int32) unmask.Request {
 	return r
 }
 
-// Picture draws a request for the demo model of pictures. Some are refused.
-func Picture(t *rapid.T) unmask.Request {
+// conversations are messages in JSON; the demo chat model has no place for the second and third.
+var conversations = []string{
+	`[{"role":"user","content":"Tell me about Tom."}]`,
+	`[{"role":"system","content":"Be brief."},{"role":"user","content":"Who is Tom?"}]`,
+	`[{"role":"user","content":"` + strings.Repeat("Tom and Lily. ", 99) + `"}]`,
+	`[{"role":"user","content":"Who is Tom?"},{"role":"assistant","content":"Tom is a bear."},` +
+		`{"role":"user","content":"And Lily?"}]`,
+}
+
+// Chat draws a request for an answer of the demo chat model. Some are refused.
+func Chat(t *rapid.T) unmask.Request {
 	r := common(t)
+	r.Messages = json.RawMessage(oneOf(t, "messages", conversations...))
+	r.Length = oneOf(t, "length", 0, 0, 99, 300)
+	r.MaxTokens = oneOf(t, "max tokens", 0, 0, 9)
+	if oneOf(t, "tools", false, false, true) {
+		r.Tools = json.RawMessage(`[{"type":"function","function":{"name":"find",` +
+			`"parameters":{"enum":[{},{"toy":"ball"}]}}}]`)
+		r.Calls = &unmask.Calls{Several: rapid.Bool().Draw(t, "several"),
+			Functions: []unmask.Function{{Name: "find",
+				Parameters: json.RawMessage(`{"enum":[{},{"toy":"ball"}]}`)}}}
+	}
+	if ban := oneOf(t, "ban", "", "3,17"); ban != "" {
+		r.Ban, r.Bias = []string{ban}, []string{ban + "=-2"}
+	}
+	return r
+}
+
+// Files are the names of pictures that requests begin with.
+type Files struct{ picture, holes, mask, small string }
+
+// NewFiles writes the pictures: one of the demo model's size, the same with a transparent corner, a
+// mask, and a mask of another size.
+func NewFiles(t *testing.T) Files {
+	dir := t.TempDir()
+	write := func(name string, p image.Image) string {
+		f, err := os.Create(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.NoError(t, png.Encode(f, p))
+		require.NoError(t, f.Close())
+		return f.Name()
+	}
+	picture := image.NewNRGBA(image.Rect(0, 0, 64, 64))
+	for i := range 64 * 64 {
+		picture.SetNRGBA(i%64, i/64, color.NRGBA{uint8(3 * i), uint8(i / 17), uint8(i / 64), 255})
+	}
+	f := Files{picture: write("picture.png", picture),
+		small: write("small.png", image.NewGray(image.Rect(0, 0, 3, 5)))}
+	corner := image.Rect(0, 0, 20, 30)
+	draw.Draw(picture, corner, image.Transparent, image.Point{}, draw.Src)
+	f.holes = write("holes.png", picture)
+	mask := image.NewGray(picture.Rect)
+	draw.Draw(mask, corner.Add(image.Pt(9, 9)), image.White, image.Point{}, draw.Src)
+	f.mask = write("mask.png", mask)
+	return f
+}
+
+// Picture draws a request for the demo model of pictures. Some are refused.
+func Picture(t *rapid.T, files Files) unmask.Request {
+	r := common(t)
+	switch rapid.IntRange(0, 9).Draw(t, "begins with") {
+	case 0, 1:
+		r.Image = &unmask.ImageInput{File: oneOf(t, "image", files.picture, files.holes),
+			MaskFile: oneOf(t, "mask", "", files.mask, files.small),
+			Fit:      oneOf(t, "fit", "", "cover", "squeeze")}
+	case 2:
+		r.Image = &unmask.ImageInput{File: files.picture, Box: oneOf(t, "box", "8,8,9,9", "8,8,9,99")}
+	case 3:
+		r.Image = &unmask.ImageInput{File: files.picture, Fit: "contain", Strength: 0.5}
+	}
 	r.Class = oneOf(t, "class", "", "dusk", "2", "9")
 	override(t, &r, "guidance", "0", "2.5")
 	override(t, &r, "guidance-schedule", "linear")
