@@ -603,7 +603,7 @@ func FuzzManifest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := parseManifest(data)
 		if err == nil {
-			require.Equal(t, int64(len(data)), c.size+int64(c.torn))
+			require.Equal(t, len(data), c.size+c.torn)
 		}
 	})
 }

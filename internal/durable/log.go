@@ -19,7 +19,7 @@ type Log struct {
 
 // OpenLog opens or creates the log at name, whose lock the caller holds. A new one begins with the
 // line header, which appears together with the file. data is the whole content; the caller checks
-// it and removes an incomplete end with Cut.
+// its WholeLines and removes what follows them with Cut.
 func OpenLog(fsys FS, name string, header []byte) (_ *Log, data []byte, err error) {
 	dir, base := filepath.Split(name)
 	dir = filepath.Clean(dir)
@@ -45,6 +45,22 @@ func OpenLog(fsys FS, name string, header []byte) (_ *Log, data []byte, err erro
 	}
 	l.size = int64(len(data))
 	return l, data, nil
+}
+
+// WholeLines divides the content of a log: its whole lines without their newlines, and the bytes
+// that these are in the file. What follows was cut off while it was written, or is blank.
+func WholeLines(data []byte) (lines [][]byte, size int) {
+	n := 0
+	for rest := data; ; {
+		line, after, whole := bytes.Cut(rest, []byte("\n"))
+		if !whole {
+			return lines[:n], size
+		}
+		lines, rest = append(lines, line), after
+		if len(bytes.TrimSpace(line)) > 0 {
+			n, size = len(lines), len(data)-len(rest)
+		}
+	}
 }
 
 // Cut removes everything after the first size bytes.

@@ -98,46 +98,37 @@ type contents struct {
 	settings Settings
 	part     *Range
 	entries  []Entry
-	size     int64 // up to the end of the last whole line
-	torn     int   // bytes after it
+	size     int // of the whole lines
+	torn     int // bytes after them
 }
 
-// parseManifest parses a manifest. Every line must have exactly the bytes that this package writes;
-// a last line without its newline is incomplete.
+// parseManifest parses a manifest. Every whole line must have exactly the bytes that this package
+// writes.
 func parseManifest(data []byte) (*contents, error) {
-	c := &contents{}
-	for n := 1; ; n++ {
-		line, rest, whole := bytes.Cut(data, []byte("\n"))
-		if !whole {
-			c.torn = len(line)
-			if n == 1 {
-				return nil, errors.New("it has no header")
-			}
-			return c, nil
-		}
-		data = rest
-		c.size += int64(len(line)) + 1
-		if n == 1 {
-			var h header
-			if !exactly(line, &h) || h.Version != version {
-				return nil, errors.New("line 1 is not a manifest's header")
-			}
-			c.settings, c.part = h.Settings, h.Range
-			if c.part != nil && !c.part.valid() {
-				return nil, fmt.Errorf("line 1 has a part of %s", c.part)
-			}
-			continue
-		}
+	lines, size := WholeLines(data)
+	if len(lines) == 0 {
+		return nil, errors.New("it has no header")
+	}
+	var h header
+	if !exactly(lines[0], &h) || h.Version != version {
+		return nil, errors.New("line 1 is not a manifest's header")
+	}
+	c := &contents{settings: h.Settings, part: h.Range, size: size, torn: len(data) - size}
+	if c.part != nil && !c.part.valid() {
+		return nil, fmt.Errorf("line 1 has a part of %s", c.part)
+	}
+	for k, line := range lines[1:] {
 		var e Entry
-		i := c.first() + n - 2
+		i := c.first() + k
 		if !exactly(line, &e) || e.Index != i || len(e.SHA256) != 2*sha256.Size {
-			return nil, fmt.Errorf("line %d is not the entry of output %d", n, i)
+			return nil, fmt.Errorf("line %d is not the entry of output %d", k+2, i)
 		}
 		if c.part != nil && i >= c.part.First+c.part.Count {
-			return nil, fmt.Errorf("line %d is the entry of output %d, want %s", n, i, c.part)
+			return nil, fmt.Errorf("line %d is the entry of output %d, want %s", k+2, i, c.part)
 		}
 		c.entries = append(c.entries, e)
 	}
+	return c, nil
 }
 
 func (p *Range) valid() bool {
@@ -200,7 +191,7 @@ func openManifest(fsys FS, dir, base string, s Settings, p *Range) (_ *manifest,
 	if len(d) > 0 {
 		return nil, &SettingsError{name, d}
 	}
-	if err := l.Cut(c.size); err != nil {
+	if err := l.Cut(int64(c.size)); err != nil {
 		return nil, err
 	}
 	return &manifest{Log: l, part: c.part, first: c.first(), entries: c.entries}, nil

@@ -142,37 +142,33 @@ func CheckJournal(name string) error {
 	return nil
 }
 
-// parse returns the contents of the whole lines and their size in bytes. Blank lines at the end do
-// not count.
+// parse returns the contents of the whole lines and their size in bytes.
 func parse(data []byte) (h header, results []Result, size int, err error) {
-	end := bytes.LastIndexByte(data, '\n') + 1
-	whole := bytes.TrimRight(data[:end], " \t\r\n")
-	if len(whole) > 0 {
-		size = len(whole) + 1 + bytes.IndexByte(data[len(whole):], '\n')
+	lines, size := durable.WholeLines(data)
+	if len(lines) == 0 || jsonline.Strict(lines[0], &h) != nil || h.Settings == nil {
+		return h, nil, 0, errors.New("line 1 has no settings: not results of unmask sweep")
 	}
-	for n, line := range bytes.Split(whole, []byte("\n")) {
-		if n == 0 {
-			if err := jsonline.Strict(line, &h); err != nil || h.Settings == nil {
-				return h, nil, 0, errors.New("line 1 has no settings: not results of unmask sweep")
-			}
-			continue
-		}
+	for k, line := range lines[1:] {
 		if len(bytes.TrimSpace(line)) == 0 {
-			return h, nil, 0, fmt.Errorf("line %d is blank, want a result", n+1)
+			return h, nil, 0, fmt.Errorf("line %d is blank, want a result", k+2)
 		}
-		var r Result
-		if err := jsonline.Strict(line, &r); err != nil {
-			return h, nil, 0, fmt.Errorf("line %d: %w", n+1, err)
-		}
-		if key := jsonline.Missing(line, "sampler", "seed", "metrics"); key != "" {
-			return h, nil, 0, fmt.Errorf("line %d: %s is missing, want a line of unmask sweep", n+1, key)
-		}
-		if err := r.check(); err != nil {
-			return h, nil, 0, fmt.Errorf("line %d: %w", n+1, err)
+		r, err := parseResult(line)
+		if err != nil {
+			return h, nil, 0, fmt.Errorf("line %d: %w", k+2, err)
 		}
 		results = append(results, r)
 	}
 	return h, results, size, nil
+}
+
+func parseResult(line []byte) (r Result, err error) {
+	if err := jsonline.Strict(line, &r); err != nil {
+		return r, err
+	}
+	if key := jsonline.Missing(line, "sampler", "seed", "metrics"); key != "" {
+		return r, fmt.Errorf("%s is missing, want a line of unmask sweep", key)
+	}
+	return r, r.check()
 }
 
 // check returns an error for a result that no run can have.
