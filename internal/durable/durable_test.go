@@ -530,21 +530,24 @@ func TestTornManifest(t *testing.T) {
 		require.NoError(t, run(m, "out", 3))
 		name := map[string]string{"folder": "out/manifest.jsonl", "lines": "out.manifest"}[kind]
 		good := m.names[name].data
-		m.names[name].data = append(bytes.Clone(good), `{"index":3,"se`...)
-		r, err := Verify(m, "out", ".png")
-		require.NoError(t, err)
-		require.Equal(t, []Fault{{filepath.Base(name), "its last line is torn, 14 bytes"}}, r.Faults)
-		require.NoError(t, run(m, "out", 3))
-		require.Equal(t, string(good), string(m.names[name].data))
+		for _, torn := range []string{`{"index":3,"se`, "            \n\n"} {
+			m.names[name].data = append(bytes.Clone(good), torn...)
+			r, err := Verify(m, "out", ".png")
+			require.NoError(t, err)
+			require.Equal(t, []Fault{{filepath.Base(name), "14 bytes follow its last whole line"}},
+				r.Faults)
+			require.NoError(t, run(m, "out", 3))
+			require.Equal(t, string(good), string(m.names[name].data))
+		}
 
 		line := string(good[bytes.IndexByte(good, '\n')+1:])
 		line = line[:strings.IndexByte(line, '\n')+1]
 		for bad, want := range map[string]string{
-			"":                  "it has no header",
-			"{}\n":              "line 1 is not a manifest's header",
-			"x\n":               "line 1",
-			string(good) + line: "line 5 is not the entry of output 3",
-			string(good) + "\n": "line 5",
+			"":                         "it has no header",
+			"{}\n":                     "line 1 is not a manifest's header",
+			"x\n":                      "line 1",
+			string(good) + line:        "line 5 is not the entry of output 3",
+			string(good) + "\n" + line: "line 5",
 			strings.Replace(string(good), `"index":1`, `"index": 1`, 1): "line 3",
 			strings.Replace(string(good), `"index":1`, `"index":2`, 1):  "line 3",
 		} {

@@ -60,7 +60,7 @@ func readManifest(fsys FS, name string) (*Report, *contents, error) {
 	r := &Report{Settings: c.settings, Range: c.part, Outputs: len(c.entries)}
 	if c.torn > 0 {
 		r.Faults = append(r.Faults,
-			Fault{filepath.Base(name), fmt.Sprintf("its last line is torn, %d bytes", c.torn)})
+			Fault{filepath.Base(name), fmt.Sprintf("%d bytes follow its last whole line", c.torn)})
 	}
 	return r, c, nil
 }
