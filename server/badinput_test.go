@@ -96,7 +96,7 @@ func TestBadJSON(t *testing.T) {
 		{with(`"Seed":1`), 400, "unknown_parameter", "Seed", "did you mean seed?"},
 		{with(`"SAMPLER":"moment"`), 400, "unknown_parameter", "SAMPLER", "did you mean sampler?"},
 		{with(`"zzzzzz":1`), 400, "unknown_parameter", "zzzzzz", `unknown field "zzzzzz"`},
-		{"{\"prompt\":\"\xff\"}", 400, "invalid_utf8", "", "byte 11 is no UTF-8"},
+		{"{\"prompt\":\"\xff\"}", 400, "invalid_utf8", "", "byte 11 is 0xff, want UTF-8"},
 		{`{"prompt":"\ud800"}`, 400, "invalid_utf8", "", "byte 11 is half of a surrogate pair"},
 		{`{"prompt":"\udc00\ud800"}`, 400, "invalid_utf8", "", "byte 11"},
 	} {

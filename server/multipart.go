@@ -97,9 +97,8 @@ func (f *fields) put(name string, values []string) *Fault {
 	if len(values) > 1 && !slices.Contains(listed, name) {
 		return bad("duplicate_key", name, "%s is there twice, want it once", param.Quote(name))
 	}
-	if at := jsonline.InvalidUTF8([]byte(strings.Join(values, ""))); at >= 0 {
-		return bad("invalid_utf8", name, "%s: byte %d is no UTF-8, want UTF-8 alone",
-			param.Quote(name), at)
+	if err := jsonline.CheckUTF8(strings.Join(values, "")); err != nil {
+		return bad("invalid_utf8", name, "%s: %v", param.Quote(name), err)
 	}
 	switch text := values[0]; {
 	case slices.Contains(listed, name):

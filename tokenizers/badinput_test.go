@@ -89,7 +89,7 @@ func TestDuplicateNegativeAndGappedIds(t *testing.T) {
 		"found number 2.0, want integer")
 	refused(t, file(`{"a":0,"b":1,"c":null,"ab":3}`, "", ""), `"c"`)
 	refused(t, file(`{"a":0,"b":1,"c":"2","ab":3}`, "", ""), "found string, want integer")
-	refused(t, file(`{"a":0,"b":1,"b":2,"ab":3}`, "", ""), `name "b" appears twice`)
+	refused(t, file(`{"a":0,"b":1,"b":2,"ab":3}`, "", ""), `"b" is there twice`)
 	refused(t, file(`{"a":0,"b":1,"":2,"ab":3}`, "", ""), "empty token")
 	refused(t, file(`{}`, "[]", "[]"), "model.vocab: no tokens")
 	refused(t, file(`[["a",0]]`, "[]", "[]"), "model.vocab: found array, want object")
@@ -122,15 +122,15 @@ func TestTruncatedJSONAndByteOrderMark(t *testing.T) {
 	whole := file("", "", "")
 	for n := range len(whole) {
 		_, err := Parse([]byte(whole[:n]))
-		require.ErrorContains(t, err, "unexpected EOF", "cut at %d", n)
+		require.ErrorContains(t, err, "unexpected end", "cut at %d", n)
 	}
 	refused(t, "\ufeff"+whole, "byte order mark")
-	refused(t, whole+"{}", `"{}" after the value`)
+	refused(t, whole+"{}", `found "{" after the end`)
 	refused(t, "[]", "found array, want object")
 	refused(t, "{}", "model.vocab: no tokens")
-	refused(t, strings.Replace(whole, "[MASK]", "[MA\xffK]", 1), "0xff, want UTF-8")
+	refused(t, strings.Replace(whole, "[MASK]", "[MA\xffK]", 1), "is 0xff, want UTF-8")
 	refused(t, "\xff\xfe{\x00", "byte 0 is 0xff")
-	refused(t, strings.Repeat("[", 1_000_000), "nested deeper than 64")
+	refused(t, strings.Repeat("[", 1_000_000), "JSON is 65 deep, want at most 64")
 }
 
 func TestUnsupportedSettings(t *testing.T) {
@@ -196,7 +196,7 @@ func TestLimits(t *testing.T) {
 	}
 	_, err = Parse([]byte(nested(MaxDepth)))
 	require.NoError(t, err)
-	refused(t, nested(MaxDepth+1), "nested deeper than 64")
+	refused(t, nested(MaxDepth+1), "JSON is 65 deep, want at most 64")
 
 	items := func(n int) string {
 		return strings.Replace(file("", "", ""), `"normalizer":null`,

@@ -11,7 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"unmask/internal/jsonline"
 )
 
 // Files are the names that [ParseFS] reads: vocab.txt of an encoder, tokenizer.json or, without
@@ -128,9 +129,8 @@ func readMergesFile(files fs.FS) ([][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !utf8.Valid(data) {
-		at := invalidUTF8(string(data))
-		return nil, fmt.Errorf("byte %d is 0x%02x, want UTF-8", at, data[at])
+	if err := jsonline.CheckUTF8(data); err != nil {
+		return nil, err
 	}
 	var merges [][]string
 	number := 0

@@ -1,11 +1,9 @@
 package tokenizers
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -45,63 +43,6 @@ func describe(name string, err error) error {
 		want = "array"
 	}
 	return fmt.Errorf("%s: found %.40s, want %s", name, mismatch.Value, want)
-}
-
-// checkJSON returns an error unless data is one JSON value, nested no deeper than [MaxDepth], with
-// at most [MaxItems] entries in an array or object and no name twice in an object.
-func checkJSON(data []byte) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	type level struct {
-		names map[string]bool // nil in an array
-		value bool            // the next token of an object is a value
-		// tokens so far: two for each entry of an object and one for that of an array
-		items int
-		limit int
-	}
-	var open []level
-	for {
-		token, err := d.Token()
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			return fmt.Errorf("byte %d: %w", d.InputOffset(), err)
-		}
-		if len(open) > 0 {
-			top := &open[len(open)-1]
-			if top.items++; top.items > top.limit {
-				return fmt.Errorf("byte %d: more than %d entries", d.InputOffset(), MaxItems)
-			}
-			if name, ok := token.(string); ok && top.names != nil && !top.value {
-				if top.names[name] {
-					return fmt.Errorf("byte %d: name %.40q appears twice", d.InputOffset(), name)
-				}
-				top.names[name], top.value = true, true
-				continue
-			}
-			top.value = false
-		}
-		switch token {
-		case json.Delim('{'), json.Delim('['):
-			if len(open) == MaxDepth {
-				return fmt.Errorf("byte %d: nested deeper than %d", d.InputOffset(), MaxDepth)
-			}
-			l := level{limit: MaxItems + 1}
-			if token == json.Delim('{') {
-				l = level{names: map[string]bool{}, limit: 2*MaxItems + 1}
-			}
-			open = append(open, l)
-		case json.Delim('}'), json.Delim(']'):
-			open = open[:len(open)-1]
-		}
-		if len(open) == 0 {
-			if rest := bytes.TrimLeft(data[d.InputOffset():], " \t\r\n"); len(rest) > 0 {
-				return fmt.Errorf("byte %d: %.10q after the value", len(data)-len(rest), rest)
-			}
-			return nil
-		}
-	}
 }
 
 // kind returns the field type, "" for a stage that is null or missing.

@@ -8,7 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"unmask/internal/jsonline"
 )
 
 // Limits of [Parse].
@@ -49,10 +50,6 @@ func readObject(data []byte) (object, error) {
 	if bytes.HasPrefix(data, []byte("\ufeff")) {
 		return nil, fmt.Errorf("starts with a byte order mark, want plain UTF-8")
 	}
-	if !utf8.Valid(data) {
-		at := invalidUTF8(string(data))
-		return nil, fmt.Errorf("byte %d is 0x%02x, want UTF-8", at, data[at])
-	}
 	if err := checkJSON(data); err != nil {
 		return nil, err
 	}
@@ -61,6 +58,10 @@ func readObject(data []byte) (object, error) {
 		return nil, describe("file", err)
 	}
 	return file, nil
+}
+
+func checkJSON(data []byte) error {
+	return jsonline.Limits{Depth: MaxDepth, Items: MaxItems}.Check(data)
 }
 
 // build makes the tokenizer of a file.

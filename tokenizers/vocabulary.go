@@ -3,7 +3,8 @@ package tokenizers
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"unmask/internal/jsonline"
 )
 
 // MaxText is the longest text in bytes that one call encodes. Merging one word of that length takes
@@ -251,23 +252,8 @@ func checkText(text string) error {
 	if len(text) > MaxText {
 		return fmt.Errorf("text is %d bytes, want at most %d", len(text), MaxText)
 	}
-	if at := invalidUTF8(text); at >= 0 {
-		return fmt.Errorf("text: byte %d is 0x%02x, want UTF-8", at, text[at])
+	if err := jsonline.CheckUTF8(text); err != nil {
+		return fmt.Errorf("text: %w", err)
 	}
 	return nil
-}
-
-// invalidUTF8 returns the offset of the first byte of s that is not UTF-8, or -1.
-func invalidUTF8(s string) int {
-	if utf8.ValidString(s) {
-		return -1
-	}
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && n == 1 {
-			return i
-		}
-		i += n
-	}
-	return -1
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"unmask/internal/jsonline"
 )
 
 // wordList is the Tokenizer of a vocab.txt: one token a line, whose number is its id. Its tokens
@@ -38,9 +40,8 @@ var specialWords = regexp.MustCompile(`^(\[(PAD|UNK|CLS|SEP|MASK|unused[0-9]+)]|
 
 // parseWords reads a vocab.txt. config is tokenizer_config.json.
 func parseWords(data []byte, config object) (*wordList, error) {
-	if !utf8.Valid(data) {
-		at := invalidUTF8(string(data))
-		return nil, fmt.Errorf("byte %d is 0x%02x, want UTF-8", at, data[at])
+	if err := jsonline.CheckUTF8(data); err != nil {
+		return nil, err
 	}
 	w := &wordList{ids: map[string]int32{}, special: map[string]int32{}}
 	var marks []added

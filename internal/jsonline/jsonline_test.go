@@ -56,7 +56,7 @@ func TestStrict(t *testing.T) {
 		`{"nam":"a"}`:                          `unknown field "nam"`,
 		`{"name":"a","name":"b"}`:              `"name" is there twice, want it once`,
 		`{"parts":{"a":{},"a":{}}}`:            `"a" is there twice, want it once`,
-		"{\"name\":\"\xff\"}":                  "byte 9 is no UTF-8, want UTF-8 alone",
+		"{\"name\":\"\xff\"}":                  "byte 9 is 0xff, want UTF-8",
 		`{"name":"\ud800"}`:                    "byte 9 is half of a surrogate pair, want both halves",
 		`{"list":` + strings.Repeat("[", 70):   "unexpected EOF",
 		`{"name":` + strings.Repeat(" ", 9000): "unexpected EOF",

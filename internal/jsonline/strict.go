@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,6 +18,7 @@ const (
 	Syntax  Kind = iota // no JSON, or not the JSON that is wanted
 	NotUTF8             // bytes that are no UTF-8, or half of a surrogate pair
 	TooDeep             // more than MaxDepth lists and objects within each other
+	TooMany             // more entries in a list or object than Limits.Items
 	Twice               // a name that an object has twice
 )
 
@@ -34,7 +36,13 @@ func refuse(kind Kind, format string, args ...any) error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// MaxDepth is the largest depth of nested objects and lists.
+// Limits bound a text.
+type Limits struct {
+	Depth int // of nested objects and lists
+	Items int // of one object or list; 0: any number
+}
+
+// MaxDepth is the largest Depth that Check allows.
 const MaxDepth = 64
 
 // Object reads a text that is one JSON object and what Check allows. The error is an *Error.
@@ -55,11 +63,14 @@ func Object(text []byte) (map[string]json.RawMessage, error) {
 // Check returns an *Error for a text that is not one JSON value, and for what encoding/json takes
 // although programs differ on its meaning: names that are there twice, texts that are no whole
 // runes, and values that are nested too deep.
-func Check(text []byte) error {
-	if at := InvalidUTF8(text); at >= 0 {
-		return refuse(NotUTF8, "byte %d is no UTF-8, want UTF-8 alone", at)
+func Check(text []byte) error { return Limits{Depth: MaxDepth}.Check(text) }
+
+// Check is the function Check with other limits.
+func (l Limits) Check(text []byte) error {
+	if err := CheckUTF8(text); err != nil {
+		return err
 	}
-	if err := scan(text); err != nil {
+	if err := l.scan(text); err != nil {
 		return err
 	}
 	if at := loneSurrogate(text); at >= 0 {
@@ -68,64 +79,72 @@ func Check(text []byte) error {
 	return nil
 }
 
-// InvalidUTF8 returns the offset of the first byte that is no UTF-8, -1 for none.
-func InvalidUTF8(text []byte) int {
+// CheckUTF8 returns an *Error that names the first byte that is no UTF-8.
+func CheckUTF8[Text string | []byte](text Text) error {
 	for at := 0; at < len(text); {
-		r, n := utf8.DecodeRune(text[at:])
+		if text[at] < utf8.RuneSelf {
+			at++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(string(text[at:min(at+utf8.UTFMax, len(text))]))
 		if r == utf8.RuneError && n == 1 {
-			return at
+			return refuse(NotUTF8, "byte %d is 0x%02x, want UTF-8", at, text[at])
 		}
 		at += n
 	}
-	return -1
+	return nil
 }
 
-// scan refuses a text that is not JSON, is too deep, repeats a name, or continues after its end.
-func scan(text []byte) error {
+// scan refuses a text that is not JSON, exceeds the limits, repeats a name, or continues after its
+// end.
+func (l Limits) scan(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	type level struct {
 		names map[string]bool // nil: a list
 		value bool            // a value comes next, not a name
+		items int
 	}
 	var levels []level
 	for {
 		token, err := d.Token()
 		if err != nil {
-			return syntax(text)
+			return syntax(text, err)
 		}
-		inside := len(levels) - 1
-		switch t := token.(type) {
-		case json.Delim:
-			if t == '}' || t == ']' {
-				levels = levels[:inside]
-				break
+		delim, _ := token.(json.Delim)
+		if delim == '}' || delim == ']' {
+			levels = levels[:len(levels)-1]
+		} else if n := len(levels); n > 0 {
+			top := &levels[n-1]
+			if !top.value {
+				top.items++
 			}
-			if len(levels) == MaxDepth {
-				return refuse(TooDeep, "byte %d: JSON is %d deep, want at most %d",
-					d.InputOffset()-1, MaxDepth+1, MaxDepth)
+			if l.Items > 0 && top.items > l.Items {
+				return refuse(TooMany, "byte %d: more than %d entries", d.InputOffset(), l.Items)
 			}
-			next := level{}
-			if t == '{' {
-				next.names = map[string]bool{}
-			}
-			if inside >= 0 {
-				levels[inside].value = false
-			}
-			levels = append(levels, next)
-			continue
-		case string:
-			if inside >= 0 && levels[inside].names != nil && !levels[inside].value {
-				if levels[inside].names[t] {
-					return &Error{Kind: Twice, Name: t,
-						Message: fmt.Sprintf("%.40q is there twice, want it once", t)}
+			if top.names != nil && !top.value {
+				name := token.(string)
+				if top.names[name] {
+					return &Error{Kind: Twice, Name: name,
+						Message: fmt.Sprintf("%.40q is there twice, want it once", name)}
 				}
-				levels[inside].names[t], levels[inside].value = true, true
+				top.names[name], top.value = true, true
 				continue
 			}
+			top.value = false
 		}
-		if n := len(levels); n > 0 {
-			levels[n-1].value = false
+		if delim == '{' || delim == '[' {
+			if len(levels) == l.Depth {
+				return refuse(TooDeep, "byte %d: JSON is %d deep, want at most %d",
+					d.InputOffset()-1, l.Depth+1, l.Depth)
+			}
+			next := level{}
+			if delim == '{' {
+				next.names = map[string]bool{}
+			}
+			levels = append(levels, next)
+		}
+		if len(levels) > 0 {
 			continue
 		}
 		if rest := bytes.TrimLeft(text[d.InputOffset():], " \t\r\n"); len(rest) > 0 {
@@ -136,13 +155,13 @@ func scan(text []byte) error {
 	}
 }
 
-// syntax returns the error of a text that is no JSON. A decoder's own errors count from the start
-// of a token, those of Unmarshal from the text's.
-func syntax(text []byte) error {
+// syntax returns the error of a text that is no JSON, from that of a decoder. A decoder's errors
+// count from the start of a token, those of Unmarshal from the text's.
+func syntax(text []byte, err error) error {
 	at, what := len(text), "unexpected end"
-	var raw json.RawMessage
-	if s, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &raw)); ok {
-		if int(s.Offset) < len(text) || !strings.Contains(s.Error(), "end of JSON") {
+	if err != io.EOF && err != io.ErrUnexpectedEOF {
+		var raw json.RawMessage
+		if s, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &raw)); ok {
 			at, what = int(max(s.Offset, 1))-1, strings.TrimPrefix(s.Error(), "json: ")
 		}
 	}
