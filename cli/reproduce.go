@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"runtime"
@@ -25,6 +27,7 @@ type reproduceFlags struct {
 	taskFlags
 	share.Hub
 	full, quick   bool
+	redraw        bool // measures nothing
 	samples       int
 	decide        time.Duration // for further samples of what is undecided
 	out, markdown string
@@ -40,7 +43,8 @@ func newReproduce() *cobra.Command {
 Without flags the embedded models are measured, in under 20 minutes on two cores. The report is
 report.md and report.html (one page with its plots inside), the plots are figures/*.svg and *.png,
 the verdicts verdicts.json, and every measured point a line of results-text.jsonl and
-results-image.jsonl. After an interruption the same command continues.
+results-image.jsonl. After an interruption the same command continues. --redraw writes the report
+again from these results alone: it measures nothing and loads no model.
 
 --decide 2h goes on with further seeds of what undecided claims depend on, the claim that needs the
 least time first, until each is decided, or cannot be with 16384 times the samples, or the time is
@@ -48,6 +52,7 @@ over. Started again it goes on from what is there, for as long again.`,
 		Example: `  unmask reproduce
   unmask reproduce --samples 240 --out more
   unmask reproduce --decide 2h --out decided
+  unmask reproduce --redraw --out decided
   unmask reproduce --full --model jdeschena/sdtt@baselines_kld_step_70000 --judge openai-community/gpt2-large
   unmask reproduce --full --model MAGE_DIR --inception pt_inception-2015-12-05-6726825d.pth --reference imagenet`,
 		Args: noArgs,
@@ -61,6 +66,8 @@ over. Started again it goes on from what is there, for as long again.`,
 	flags.Int(cmd.Flags(), &f.samples, experiments.Samples)
 	cmd.Flags().DurationVar(&f.decide, "decide", 0,
 		"then sample what is undecided for this `TIME` at most, such as 2h")
+	cmd.Flags().BoolVar(&f.redraw, "redraw", false,
+		"write the report again from the results in --out, without measuring")
 	f.Hub.Register(cmd.Flags())
 	cmd.Flags().StringVar(&f.out, "out", "reproduction", "write everything to this `DIR`")
 	cmd.Flags().StringVar(&f.markdown, "markdown", "",
@@ -113,6 +120,9 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	if given.Changed("decide") && f.decide <= 0 {
 		return usage("--decide is %s, want a time above 0, such as 2h", f.decide)
 	}
+	if f.redraw {
+		return f.redrawn(given, size)
+	}
 	var results []experiments.Result
 	var all []*measured
 	settings := experiments.Settings{}
@@ -145,10 +155,48 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 		}
 	}
 	report := experiments.NewReport(results, size)
-	report.Settings, report.Demo = settings, f.model == "demo"
+	report.Settings = settings
 	report.Machine = fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, f.ran)
+	return f.write(report, given)
+}
+
+// redrawn writes the report of the results that are there.
+func (f *reproduceFlags) redrawn(given *pflag.FlagSet, size experiments.Size) error {
+	if f.decide > 0 || f.Hub.Asked() {
+		return usage("--redraw measures nothing, want it without --decide and --hub")
+	}
+	var results []experiments.Result
+	settings := experiments.Settings{}
+	for _, kind := range []string{"image", "text"} {
+		name := experiments.JournalName(f.out, kind)
+		of, there, dropped, err := experiments.ReadJournal(name)
+		if errors.Is(err, fs.ErrNotExist) && f.model != "demo" { // a published model is of one kind
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		sayDropped(name, dropped)
+		if missing := size.Missing(kind, there); missing > 0 {
+			return fmt.Errorf("%s: %s of this size missing: without --redraw they are measured", name,
+				terminal.Count(missing, "result"))
+		}
+		results = append(results, size.Decided(kind, there)...)
+		maps.Copy(settings, of.Of(kind))
+	}
+	if len(results) == 0 {
+		return fmt.Errorf("%s has no results, want those of unmask reproduce", f.out)
+	}
+	report := experiments.NewReport(results, size)
+	report.Settings = settings
+	return f.write(report, given)
+}
+
+// write writes the report.
+func (f *reproduceFlags) write(report experiments.Report, given *pflag.FlagSet) error {
+	report.Demo = f.model == "demo"
 	report.Command = flags.Line("unmask reproduce", given,
-		append(share.Sharing(), "out", "markdown")...)
+		append(share.Sharing(), "out", "markdown", "redraw")...)
 	names, err := report.Write(f.out, f.markdown)
 	if err != nil {
 		return err

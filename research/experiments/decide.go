@@ -79,3 +79,10 @@ func (s Size) Decided(kind string, results []Result) []Result {
 		return r.Kind != kind || !slices.Contains(points, p)
 	})
 }
+
+// Missing returns the number of the size's points without a result.
+func (s Size) Missing(kind string, results []Result) int {
+	have := Journal{Results: results}
+	points := s.Points(kind)
+	return len(points) - len(have.Of(kind, points))
+}

@@ -14,8 +14,8 @@ import (
 type Report struct {
 	Command  string   // the command line that makes it
 	Settings Settings // of the run
-	Machine  string
-	Seconds  float64 // of generation, total
+	Machine  string   // that measured; "" if it is not known
+	Seconds  float64  // of generation, total
 	Size     Size
 	Demo     bool // the models are the embedded ones
 	Results  []Result
@@ -83,7 +83,7 @@ func (r *Report) sections() []section {
 		{"Figure 3: image quality against steps", "figure3", ""},
 		{"Figure 4: gain against time, with and without cache", "figure4",
 			"A time is the shortest of a batch over the repeats. Bars are the standard " +
-				"deviation of the repeats."},
+				"deviation of the repeats. Points with partial caching have a ring."},
 		{"Figure 5: temperature and entropy; perplexity against entropy", "figure5",
 			"Each curve on the right connects the numbers of steps of one sampler."},
 		{"Figure 6: perplexity of temperature sampling; time in another regime", "figure6",
@@ -207,7 +207,11 @@ func (r *Report) differences() section {
 			"judged again after each addition, at 95 %% each time. Of claims whose difference is truly 0, "+
 			"more than 5 %% are decided by chance then: 14 %% after five looks.", seeds, first)
 	}
-	add("Times are of this machine: %s. The paper's are of an A6000 and an H100.", r.Machine)
+	machine := "the machine that measured them"
+	if r.Machine != "" {
+		machine = "this machine: " + r.Machine
+	}
+	add("Times are of %s. The paper's are of an A6000 and an H100.", machine)
 	for _, name := range slices.Sorted(maps.Keys(r.Settings)) {
 		add("%s: %s", name, r.Settings[name])
 	}
