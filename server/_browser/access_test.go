@@ -48,6 +48,7 @@ func TestAxe(t *testing.T) {
 			for mode, fragment := range map[string]string{"text": settings,
 				"compare": "mode=compare&seed=5&steps=6&length=30&prompt=Once upon&sampler=moment",
 				"image":   "mode=image&seed=5",
+				"chat":    "mode=chat&seed=5&prompt=Tell me about Tom and an owl.",
 				"form":    "mode=text&seed=5&length=24&regex= (brave|kind)\\."} {
 				t.Run(fmt.Sprintf("%s/%s/%d", mode, scheme, width), func(t *testing.T) {
 					x := open(t, shared, fragment, media(map[string]string{"prefers-color-scheme": scheme}),
