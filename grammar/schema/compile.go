@@ -222,21 +222,21 @@ func (c *compiler) inside(e *expr) (n int) {
 // array adds arrays. A state is known by the number of items and whether some item is as s.some
 // wants it.
 func (c *compiler) array(b *grammar.Builder, from, to int32, s *arrays) (bool, error) {
-	most := s.mostItems
+	most := s.maxItems
 	if s.distinct && (most < 0 || most > 1) {
 		return c.distinct(b, from, to, s)
 	}
 	if len(s.some) > 1 {
 		return false, &Refused{What: "contains more than once"}
 	}
-	chain := max(s.leastItems, len(s.prefix), 1)
+	chain := max(s.minItems, len(s.prefix), 1)
 	if most > max(chain, c.Items) {
 		most = max(chain, c.Items)
 	}
 	if most >= 0 {
 		chain = most
 	}
-	if s.leastItems > c.limit {
+	if s.minItems > c.limit {
 		return false, &grammar.TooLarge{Limit: c.limit}
 	}
 	at := [2]int32{b.Text(from, "["), b.State()}
@@ -246,11 +246,11 @@ func (c *compiler) array(b *grammar.Builder, from, to int32, s *arrays) (bool, e
 	if len(s.some) > 0 {
 		last = 1
 	}
-	if s.leastItems == 0 && last == 0 {
+	if s.minItems == 0 && last == 0 {
 		b.Empty(at[0], end)
 	}
 	some := [2]bool{true, false} // whether a state can be reached
-	valid := s.leastItems == 0 && last == 0
+	valid := s.minItems == 0 && last == 0
 	for i := 0; i < chain || most < 0 && i == chain; i++ {
 		next, can := [2]int32{b.State(), b.State()}, [2]bool{}
 		if i == chain {
@@ -281,7 +281,7 @@ func (c *compiler) array(b *grammar.Builder, from, to int32, s *arrays) (bool, e
 			break
 		}
 		at, some = next, can
-		if i+1 >= s.leastItems {
+		if i+1 >= s.minItems {
 			b.Empty(at[last], end)
 			valid = valid || can[last]
 		}
@@ -324,7 +324,7 @@ func (c *compiler) distinct(b *grammar.Builder, from, to int32, s *arrays) (bool
 		for i := range values {
 			n += set >> i & 1
 		}
-		if n >= s.leastItems && (s.mostItems < 0 || n <= s.mostItems) {
+		if n >= s.minItems && (s.maxItems < 0 || n <= s.maxItems) {
 			b.Empty(b.Text(state, "]"), to)
 		}
 		if set > 0 {
@@ -336,5 +336,5 @@ func (c *compiler) distinct(b *grammar.Builder, from, to int32, s *arrays) (bool
 			}
 		}
 	}
-	return s.leastItems <= len(values), nil
+	return s.minItems <= len(values), nil
 }

@@ -63,11 +63,11 @@ func (a texts) complement(add func(func(*shape))) {
 	if len(a.out) > 0 {
 		add(func(o *shape) { o.in = a.out })
 	}
-	if a.least > 0 {
-		add(func(o *shape) { o.most = a.least - 1 })
+	if a.minLength > 0 {
+		add(func(o *shape) { o.maxLength = a.minLength - 1 })
 	}
-	if a.most >= 0 {
-		add(func(o *shape) { o.least = a.most + 1 })
+	if a.maxLength >= 0 {
+		add(func(o *shape) { o.minLength = a.maxLength + 1 })
 	}
 	for i := range a.match {
 		add(func(o *shape) { o.not = a.match[i : i+1] })
@@ -81,11 +81,11 @@ func (a arrays) complement(add func(func(*shape))) error {
 	if a.distinct || len(a.some) > 1 {
 		return fmt.Errorf("not of uniqueItems or contains")
 	}
-	if a.leastItems > 0 {
-		add(func(o *shape) { o.mostItems = a.leastItems - 1 })
+	if a.minItems > 0 {
+		add(func(o *shape) { o.maxItems = a.minItems - 1 })
 	}
-	if a.mostItems >= 0 {
-		add(func(o *shape) { o.leastItems = a.mostItems + 1 })
+	if a.maxItems >= 0 {
+		add(func(o *shape) { o.minItems = a.maxItems + 1 })
 	}
 	for i, e := range a.prefix {
 		if e == anything {
@@ -95,7 +95,7 @@ func (a arrays) complement(add func(func(*shape))) error {
 			for range i {
 				o.prefix = append(o.prefix, anything)
 			}
-			o.prefix, o.leastItems = append(o.prefix, other(e)), i+1
+			o.prefix, o.minItems = append(o.prefix, other(e)), i+1
 		})
 	}
 	for _, e := range a.some {
@@ -106,7 +106,7 @@ func (a arrays) complement(add func(func(*shape))) error {
 	case len(a.prefix) == 0:
 		add(func(o *shape) { o.some = []*expr{other(a.items)} })
 	case a.items == nothing:
-		add(func(o *shape) { o.leastItems = len(a.prefix) + 1 })
+		add(func(o *shape) { o.minItems = len(a.prefix) + 1 })
 	default:
 		return fmt.Errorf("not of items after prefixItems")
 	}
@@ -125,11 +125,11 @@ func (a dicts) complement(add func(func(*shape))) error {
 			})
 		}
 	}
-	if a.leastKeys > 0 {
-		add(func(o *shape) { o.mostKeys = a.leastKeys - 1 })
+	if a.minProps > 0 {
+		add(func(o *shape) { o.maxProps = a.minProps - 1 })
 	}
-	if a.mostKeys >= 0 {
-		add(func(o *shape) { o.leastKeys = a.mostKeys + 1 })
+	if a.maxProps >= 0 {
+		add(func(o *shape) { o.minProps = a.maxProps + 1 })
 	}
 	for _, r := range a.rules {
 		switch {

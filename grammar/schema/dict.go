@@ -61,7 +61,7 @@ func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, more bool)
 	if err != nil {
 		return false, err
 	}
-	least, most := s.leastKeys, s.mostKeys
+	least, most := s.minProps, s.maxProps
 	if least <= len(s.required) {
 		least = 0
 	}
@@ -189,7 +189,7 @@ func (c *compiler) others(s *dicts) (list []further, err error) {
 	if len(patterns) > maxPatterns {
 		return nil, &Refused{What: "patternProperties of more than 6 patterns"}
 	}
-	base := texts{most: -1, out: s.keys}
+	base := texts{maxLength: -1, out: s.keys}
 	for k := range s.required {
 		if _, ok := s.props[k]; !ok {
 			base.out = append(slices.Clip(base.out), k)

@@ -233,12 +233,12 @@ func (e *expr) empty(depth int) bool {
 func (s *shape) empty(depth int) bool {
 	switch s.kind {
 	case array:
-		for i := range min(s.leastItems, len(s.prefix)) {
+		for i := range min(s.minItems, len(s.prefix)) {
 			if s.prefix[i].empty(depth) {
 				return true
 			}
 		}
-		return s.leastItems > len(s.prefix) && s.items.empty(depth)
+		return s.minItems > len(s.prefix) && s.items.empty(depth)
 	case dict:
 		for k := range s.required {
 			if s.of(k).empty(depth) {

@@ -56,7 +56,7 @@ func (f free) values() (*grammar.DFA, error) {
 		if err != nil {
 			return nil, err
 		}
-		key, err := scalars.texts(&texts{most: -1})
+		key, err := scalars.texts(&texts{maxLength: -1})
 		if err != nil {
 			return nil, err
 		}

@@ -30,13 +30,13 @@ func (r *reader) shape(s *shape) bool {
 		return r.numbers(s)
 	case text:
 		r.texts(s)
-		return s.most < 0 || s.least <= s.most
+		return s.maxLength < 0 || s.minLength <= s.maxLength
 	case array:
 		r.arrays(s)
-		return s.mostItems < 0 || s.leastItems <= s.mostItems
+		return s.maxItems < 0 || s.minItems <= s.maxItems
 	case dict:
 		r.dicts(s)
-		return s.mostKeys < 0 || s.leastKeys <= s.mostKeys
+		return s.maxProps < 0 || s.minProps <= s.maxProps
 	}
 	return true
 }
@@ -114,7 +114,7 @@ func (r *reader) numbers(s *shape) bool {
 }
 
 func (r *reader) texts(s *shape) {
-	s.least, s.most = r.count("minLength", 0), r.count("maxLength", -1)
+	s.minLength, s.maxLength = r.count("minLength", 0), r.count("maxLength", -1)
 	if v, ok := r.o.get("pattern"); ok {
 		if p, ok := v.(string); ok {
 			if m := r.search(p); m != nil {
@@ -149,7 +149,7 @@ func (r *reader) search(p string) *grammar.DFA {
 }
 
 func (r *reader) arrays(s *shape) {
-	s.leastItems, s.mostItems = r.count("minItems", 0), r.count("maxItems", -1)
+	s.minItems, s.maxItems = r.count("minItems", 0), r.count("maxItems", -1)
 	rest := "items"
 	for _, k := range []string{"prefixItems", "items"} {
 		if list, ok := r.o.values[k].([]any); ok {
@@ -173,7 +173,7 @@ func (r *reader) arrays(s *shape) {
 }
 
 func (r *reader) dicts(s *shape) {
-	s.leastKeys, s.mostKeys = r.count("minProperties", 0), r.count("maxProperties", -1)
+	s.minProps, s.maxProps = r.count("minProperties", 0), r.count("maxProperties", -1)
 	s.props, s.required = map[string]*expr{}, map[string]bool{}
 	if props, ok := r.o.values["properties"].(*object); ok {
 		for _, k := range props.keys {

@@ -46,30 +46,30 @@ type numbers struct {
 type texts struct {
 	in         []string // nil: any
 	out        []string
-	least      int // characters
-	most       int // -1: any number
+	minLength  int // characters
+	maxLength  int // -1: any number
 	match, not []*grammar.DFA
 }
 
 type arrays struct {
 	prefix            []*expr
 	items             *expr
-	leastItems        int
-	mostItems         int // -1: any number
+	minItems          int
+	maxItems          int // -1: any number
 	some              []*expr
 	distinct          bool
 	distinctReadsFrom string
 }
 
 type dicts struct {
-	keys      []string // in the order of the schema
-	props     map[string]*expr
-	required  map[string]bool
-	rules     []rule  // for other keys; all apply
-	names     []*expr // which strings may be keys
-	leastKeys int
-	mostKeys  int        // -1: any number
-	beyond    [][]string // of each list, some key is not in it
+	keys     []string // in the order of the schema
+	props    map[string]*expr
+	required map[string]bool
+	rules    []rule  // for other keys; all apply
+	names    []*expr // which strings may be keys
+	minProps int
+	maxProps int        // -1: any number
+	beyond   [][]string // of each list, some key is not in it
 }
 
 // rule says what other keys may hold: what the patterns that match say or, where none does, rest.
@@ -86,7 +86,7 @@ type pattern struct {
 // every returns the shape of all values of a kind.
 func every(k kind) *shape {
 	s := &shape{kind: k}
-	s.most, s.mostItems, s.mostKeys = -1, -1, -1
+	s.maxLength, s.maxItems, s.maxProps = -1, -1, -1
 	s.items = anything
 	return s
 }
@@ -123,7 +123,7 @@ func exactly(v any) *shape {
 		for _, item := range v {
 			s.prefix = append(s.prefix, constant(item))
 		}
-		s.items, s.leastItems, s.mostItems = nothing, len(v), len(v)
+		s.items, s.minItems, s.maxItems = nothing, len(v), len(v)
 		return s
 	case *object:
 		s := every(dict)
@@ -209,8 +209,8 @@ func (a numbers) and(b numbers) (numbers, bool) {
 }
 
 func (a texts) and(b texts) (texts, bool) {
-	s := texts{in: a.in, out: slices.Concat(a.out, b.out), least: max(a.least, b.least),
-		most: fewer(a.most, b.most), match: slices.Concat(a.match, b.match),
+	s := texts{in: a.in, out: slices.Concat(a.out, b.out), minLength: max(a.minLength, b.minLength),
+		maxLength: fewer(a.maxLength, b.maxLength), match: slices.Concat(a.match, b.match),
 		not: slices.Concat(a.not, b.not)}
 	if a.in == nil {
 		s.in = b.in
@@ -225,14 +225,14 @@ func (a texts) and(b texts) (texts, bool) {
 	if s.in != nil {
 		s = s.listed()
 	}
-	return s, (s.in == nil || len(s.in) > 0) && (s.most < 0 || s.least <= s.most)
+	return s, (s.in == nil || len(s.in) > 0) && (s.maxLength < 0 || s.minLength <= s.maxLength)
 }
 
 // listed returns texts with a list reduced to those that the other rules allow.
 func (a texts) listed() texts {
 	rest := a
 	rest.in = nil
-	s := texts{in: []string{}, most: -1}
+	s := texts{in: []string{}, maxLength: -1}
 	for _, x := range a.in {
 		if rest.has(x) {
 			s.in = append(s.in, x)
@@ -250,13 +250,13 @@ func fewer(a, b int) int {
 }
 
 func (a arrays) and(b arrays) (arrays, bool) {
-	s := arrays{items: both(a.items, b.items), leastItems: max(a.leastItems, b.leastItems),
-		mostItems: fewer(a.mostItems, b.mostItems), some: slices.Concat(a.some, b.some),
+	s := arrays{items: both(a.items, b.items), minItems: max(a.minItems, b.minItems),
+		maxItems: fewer(a.maxItems, b.maxItems), some: slices.Concat(a.some, b.some),
 		distinct: a.distinct || b.distinct, distinctReadsFrom: a.distinctReadsFrom + b.distinctReadsFrom}
 	for i := range max(len(a.prefix), len(b.prefix)) {
 		s.prefix = append(s.prefix, both(a.at(i), b.at(i)))
 	}
-	return s, s.mostItems < 0 || s.leastItems <= s.mostItems
+	return s, s.maxItems < 0 || s.minItems <= s.maxItems
 }
 
 // at returns the schema of item i.
@@ -270,7 +270,7 @@ func (a arrays) at(i int) *expr {
 func (a dicts) and(b dicts) (dicts, bool) {
 	s := dicts{props: map[string]*expr{}, required: map[string]bool{},
 		rules: slices.Concat(a.rules, b.rules), names: slices.Concat(a.names, b.names),
-		leastKeys: max(a.leastKeys, b.leastKeys), mostKeys: fewer(a.mostKeys, b.mostKeys),
+		minProps: max(a.minProps, b.minProps), maxProps: fewer(a.maxProps, b.maxProps),
 		beyond: slices.Concat(a.beyond, b.beyond)}
 	for _, k := range slices.Concat(a.keys, b.keys) {
 		if _, ok := s.props[k]; !ok {
@@ -284,7 +284,7 @@ func (a dicts) and(b dicts) (dicts, bool) {
 	for k := range b.required {
 		s.required[k] = true
 	}
-	return s, s.mostKeys < 0 || s.leastKeys <= s.mostKeys && len(s.required) <= s.mostKeys
+	return s, s.maxProps < 0 || s.minProps <= s.maxProps && len(s.required) <= s.maxProps
 }
 
 // of returns the schema of a key's value.

@@ -13,7 +13,7 @@ import (
 
 // texts returns the automaton of texts as JSON strings.
 func (c *compiler) texts(s *texts) (*grammar.DFA, error) {
-	key := fmt.Sprint(s.least, c.most(s), min(c.Exact, s.most), s.match, s.not)
+	key := fmt.Sprint(s.minLength, c.most(s), min(c.Exact, s.maxLength), s.match, s.not)
 	key = fmt.Sprintf("%s%q%v%q", key, s.in, s.in == nil, s.out)
 	if d := c.strings[key]; d != nil {
 		return d, nil
@@ -52,20 +52,20 @@ func (c *compiler) list(key string, list []string) error {
 
 // most returns the most characters that texts have within the bounds, -1 for any number.
 func (c *compiler) most(s *texts) int {
-	if s.most > max(c.Text, s.least) {
-		return max(c.Text, s.least)
+	if s.maxLength > max(c.Text, s.minLength) {
+		return max(c.Text, s.minLength)
 	}
-	return s.most
+	return s.maxLength
 }
 
 // bounded reports whether the number of states grows with the bounds.
-func (c *compiler) bounded(s *texts) bool { return s.in == nil && s.most > bounds[0].Text }
+func (c *compiler) bounded(s *texts) bool { return s.in == nil && s.maxLength > bounds[0].Text }
 
 // estimate returns about how many states texts with a bounded number of characters have.
 func (c *compiler) estimate(s *texts) int {
 	const exact, coarse = 9, 2 // states of a character, with the bytes of UTF-8 and escapes
 	most := c.most(s)
-	one := min(most, max(s.least, c.Exact))
+	one := min(most, max(s.minLength, c.Exact))
 	states := exact*one + coarse*(most-one)
 	for _, m := range s.match { // most patterns are of characters of one byte
 		states = min(states, m.States()*most)
@@ -87,10 +87,10 @@ func (c *compiler) content(s *texts) (*grammar.DFA, error) {
 			d, err = grammar.Subtract(d, m, c.limit)
 		}
 	}
-	if err != nil || s.least == 0 && s.most < 0 {
+	if err != nil || s.minLength == 0 && s.maxLength < 0 {
 		return d, err
 	}
-	n, err := length(s.least, c.most(s), c.Exact, c.limit)
+	n, err := length(s.minLength, c.most(s), c.Exact, c.limit)
 	if err != nil || len(s.match)+len(s.not) == 0 {
 		return n, err
 	}
@@ -198,8 +198,8 @@ func escaped(d *grammar.DFA, limit int) (*grammar.DFA, error) {
 // has reports whether a text is one of those described.
 func (a *texts) has(t string) bool {
 	n := len([]rune(t))
-	if n < a.least || a.most >= 0 && n > a.most || a.in != nil && !slices.Contains(a.in, t) ||
-		slices.Contains(a.out, t) {
+	if n < a.minLength || a.maxLength >= 0 && n > a.maxLength ||
+		a.in != nil && !slices.Contains(a.in, t) || slices.Contains(a.out, t) {
 		return false
 	}
 	for _, m := range a.match {

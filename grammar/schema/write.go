@@ -122,7 +122,7 @@ func (s *shape) valid(v any) bool {
 	case string:
 		return s.kind == text && s.has(v)
 	case []any:
-		if s.kind != array || len(v) < s.leastItems || s.mostItems >= 0 && len(v) > s.mostItems {
+		if s.kind != array || len(v) < s.minItems || s.maxItems >= 0 && len(v) > s.maxItems {
 			return false
 		}
 		for i, item := range v {
@@ -132,7 +132,7 @@ func (s *shape) valid(v any) bool {
 		}
 		return true
 	case *object:
-		if s.kind != dict || len(v.keys) < s.leastKeys || s.mostKeys >= 0 && len(v.keys) > s.mostKeys {
+		if s.kind != dict || len(v.keys) < s.minProps || s.maxProps >= 0 && len(v.keys) > s.maxProps {
 			return false
 		}
 		for k := range s.required {
