@@ -2,8 +2,10 @@ package encoders_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +35,37 @@ func TestTokensAroundATextOfResidues(t *testing.T) {
 	require.EqualError(t, err, "length is 63, want 1 to 62, or 0 for 62")
 	_, err = m.Text.Prompt("EVB", 0)
 	require.EqualError(t, err, "text: character 3 is 'B', want one of ACDEFGHIKLMNPQRSTVWY")
+}
+
+// A tokenizer.json of BERT's kind stands for vocab.txt.
+func TestTokenizerFile(t *testing.T) {
+	dir := t.TempDir()
+	from := filepath.Join("..", "testdata", "packs", "bert-tiny")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(from)))
+	words, err := os.ReadFile(filepath.Join(dir, "vocab.txt"))
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(dir, "vocab.txt")))
+	vocab, added := map[string]int{}, []map[string]any{}
+	for id, word := range strings.Fields(string(words)) {
+		vocab[word] = id
+		if strings.HasPrefix(word, "[") {
+			added = append(added, map[string]any{"id": id, "content": word, "special": true,
+				"single_word": false, "lstrip": false, "rstrip": false, "normalized": false})
+		}
+	}
+	file, err := json.Marshal(map[string]any{"added_tokens": added,
+		"normalizer":    map[string]any{"type": "BertNormalizer", "lowercase": false},
+		"pre_tokenizer": map[string]any{"type": "BertPreTokenizer"},
+		"decoder":       map[string]any{"type": "WordPiece", "prefix": "##", "cleanup": true},
+		"model":         map[string]any{"type": "WordPiece", "unk_token": "[UNK]", "vocab": vocab}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), file, 0o666))
+	m, err := unmask.Load(context.Background(), dir, unmask.Options{})
+	require.NoError(t, err)
+	tokens, err := m.Text.Infill("E V[3]Q", 8)
+	require.NoError(t, err)
+	require.Equal(t, []int32{2, 8, 22, 4, 4, 4, 18, 4, 4, 3}, tokens)
+	require.Equal(t, "E V ▯ ▯ ▯ Q ▯ ▯", m.Text.Decode(tokens))
 }
 
 // Special tokens are never drawn, and known residues stay.

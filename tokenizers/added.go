@@ -90,7 +90,7 @@ func (f *finder) cut(text string, special func(start, end int) bool,
 		}
 		start, end := at, at+size
 		at = end
-		if start < done { // white space that the token before has taken
+		if end <= done { // white space that the token before has taken
 			continue
 		}
 		if a.special && !special(start, end) || a.single && touched(text[:start], text[end:]) {

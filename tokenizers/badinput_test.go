@@ -136,8 +136,8 @@ func TestTruncatedJSONAndByteOrderMark(t *testing.T) {
 func TestUnsupportedSettings(t *testing.T) {
 	whole := file("", "", "")
 	for _, c := range []struct{ old, new, part string }{
-		{`"normalizer":null`, `"normalizer":{"type":"BertNormalizer"}`,
-			`normalizer.type is "BertNormalizer"`},
+		{`"normalizer":null`, `"normalizer":{"type":"Nmt"}`,
+			`normalizer.type is "Nmt"`},
 		{`"normalizer":null`, `"normalizer":{"type":"NFC","form":2}`,
 			`normalizer.field "form" is not known`},
 		{`"normalizer":null`, `"normalizer":{}`, "normalizer.type is missing"},
@@ -149,8 +149,8 @@ func TestUnsupportedSettings(t *testing.T) {
 			`"normalizer":{"type":"Replace","pattern":{"Regex":"a|b"},"content":""}`,
 			`pattern.Regex is "a|b"`},
 		{`"add_prefix_space":false,`, ``, "add_prefix_space is missing"},
-		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"BertPreTokenizer"`,
-			`"BertPreTokenizer"`},
+		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"UnicodeScripts"`,
+			`"UnicodeScripts"`},
 		{`"pre_tokenizer":`,
 			`"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"ByteLevel","add_prefix_space":true},` +
 				`{"type":"WhitespaceSplit"}]},"x":`, "pretokenizers[1].type is " +
@@ -158,8 +158,8 @@ func TestUnsupportedSettings(t *testing.T) {
 		{`"pre_tokenizer":`,
 			`"pre_tokenizer":{"type":"Split","pattern":{"String":" ` +
 				`"},"behavior":"Lost"},"x":`, `behavior is "Lost"`},
-		{`"decoder":{"type":"ByteLevel"}`, `"decoder":{"type":"WordPiece"}`,
-			`decoder.type is "WordPiece"`},
+		{`"decoder":{"type":"ByteLevel"}`, `"decoder":{"type":"CTC"}`,
+			`decoder.type is "CTC"`},
 		{`"decoder":{"type":"ByteLevel"}`,
 			`"decoder":{"type":"Strip","content":" ","start":0,"stop":1}`, "decoder.stop is 1, " +
 				"want 0"},
@@ -170,7 +170,7 @@ func TestUnsupportedSettings(t *testing.T) {
 		{`"normalizer":null`,
 			`"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"a"}}]}`,
 			`"a" is not in special_tokens`},
-		{`"type":"BPE"`, `"type":"WordPiece"`, `model.type: "WordPiece"`},
+		{`"type":"BPE"`, `"type":"WordLevel"`, `model.type: "WordLevel"`},
 		{`"type":"BPE"`, `"type":7`, "model.type: found number, want string"},
 		{`"type":"BPE"`, `"end_of_word_suffix":"</w>"`, "end_of_word_suffix"},
 		{`"type":"BPE"`, `"continuing_subword_prefix":"##"`, "continuing_subword_prefix"},

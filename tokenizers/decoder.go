@@ -11,9 +11,10 @@ const replacement = string(utf8.RuneError)
 
 // share is the part of a decoded token that comes from one id.
 type share struct {
-	text  string
-	owner int  // index of the id
-	fixed bool // a mask, shown unchanged
+	text   string
+	owner  int  // index of the id
+	fixed  bool // a mask, shown unchanged
+	hidden bool // a fixed one that has no text, such as the first token of a sequence
 }
 
 // spelled is a token in the decoder, from one id or, once fused, from several.
@@ -56,30 +57,34 @@ func readDecoder(s object) (decoder, error) {
 		return decodeFused, s.only()
 	case "Replace":
 		replace, err := readReplace(s)
-		return each(func(_ int, text string) string { return replace(text) }), err
+		return each(func(_ bool, text string) string { return replace(text) }), err
 	case "Strip":
 		return readStrip(s)
+	case "WordPiece":
+		return readDecodeWordPiece(s)
 	case "Metaspace":
 		scheme, mark, _, err := metaspace(s)
-		return each(func(i int, text string) string {
-			if i == 0 && scheme != "never" {
+		return each(func(first bool, text string) string {
+			if first && scheme != "never" {
 				return strings.ReplaceAll(text, mark, "")
 			}
 			return strings.ReplaceAll(text, mark, " ")
 		}), err
 	}
 	return nil, fmt.Errorf("type is %.40q, want ByteLevel, ByteFallback, Fuse, Metaspace, "+
-		"Replace, Strip or Sequence", kind)
+		"Replace, Strip, WordPiece or Sequence", kind)
 }
 
-// each changes the text of each token separately. A text from several ids is then counted as the
-// first one's.
-func each(change func(i int, text string) string) decoder {
+// each changes the text of each token separately; first is true for the first that is shown. A text
+// from several ids is then counted as the first one's.
+func each(change func(first bool, text string) string) decoder {
 	return func(tokens []spelled) []spelled {
+		first := true
 		for i, t := range tokens {
 			if len(t) > 0 && !t[0].fixed {
-				tokens[i] = spelled{{text: change(i, t.text()), owner: t[0].owner}}
+				tokens[i] = spelled{{text: change(first, t.text()), owner: t[0].owner}}
 			}
+			first = first && len(t) > 0 && t[0].hidden
 		}
 		return tokens
 	}

@@ -19,14 +19,15 @@ func GPT2() Tokenizer { return gpt2() }
 
 var gpt2 = sync.OnceValue(func() Tokenizer {
 	c := codec.NewR50kBase()
-	v := &vocabulary{bpe: newBPE(), bytes: true}
+	b := newBPE()
+	v := &vocabulary{model: b, bytes: true}
 	v.cut.bytes = true
 	v.cut.isolate(gpt2Words)
 	var memory scratch
 	for id := range int32(gpt2Merged) {
 		token, err := c.Decode([]uint{uint(id)})
 		if err == nil {
-			err = v.bpe.grow(token, id, &memory)
+			err = b.grow(token, id, &memory)
 		}
 		if err != nil {
 			panic(fmt.Sprintf("tokenizers: GPT-2 vocabulary: id %d: %v", id, err))

@@ -36,22 +36,22 @@ func (v *vocabulary) guard(ids []int32) *vocabulary {
 	for _, id := range ids {
 		out.marked[id] = true
 	}
-	out.bpe = v.bpe.clone()
-	out.bpe.bar(out.marked)
-	if slices.Contains(ids, out.bpe.unknown) {
-		out.bpe.unknown = -1
+	out.model = v.model.clone()
+	out.model.bar(out.marked)
+	if b, ok := out.model.(*bpe); ok && slices.Contains(ids, b.unknown) {
+		b.unknown = -1
 	}
 	return &out
 }
 
-func (b *bpe) clone() *bpe {
+func (b *bpe) clone() subwords {
 	out := *b
 	out.merges, out.runes, out.whole = maps.Clone(b.merges), maps.Clone(b.runes), maps.Clone(b.whole)
 	return &out
 }
 
-// bar removes all that leads from plain text to the ids: no merge ends in one of them, and no word,
-// rune or byte is one. A file's unknown token still stands for what has no token.
+// bar makes no merge end in one of the ids, and no word, rune or byte be one. A file's unknown
+// token still stands for what has no token.
 func (b *bpe) bar(ids map[int32]bool) {
 	maps.DeleteFunc(b.merges, func(_ pair, m merge) bool { return ids[m.id] })
 	maps.DeleteFunc(b.runes, func(_ rune, id int32) bool { return ids[id] })

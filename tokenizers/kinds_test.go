@@ -13,9 +13,9 @@ import (
 )
 
 // Ids and texts equal those of Hugging Face's tokenizers 0.23.3 for files of many kinds, written by
-// bench/peers/tokens.py --files 16 --texts 12 --seed 21 --write. Only files with unsupported
-// stages, and texts that the library would truncate, are refused. Plain text that the library
-// merges to special tokens has other ids.
+// bench/peers/tokens.py --files 22 --texts 10 --seed 23 --write. Only files with unsupported
+// stages, and texts that the library would truncate, are refused. Text of which the library's model
+// makes special tokens has other ids.
 func TestKinds(t *testing.T) {
 	data, err := os.ReadFile("testdata/kinds.json")
 	require.NoError(t, err)
@@ -32,9 +32,7 @@ func TestKinds(t *testing.T) {
 	for n, f := range files {
 		tok, err := Parse(f.File)
 		if err != nil {
-			require.Regexp(t,
-				`type is "(BertNormalizer|StripAccents|Punctuation|WordPiece)"|Regex `+
-					`is`, err.Error())
+			require.Regexp(t, `type is "(Nmt|UnicodeScripts)"|Regex is`, err.Error())
 			continue
 		}
 		read++
@@ -51,11 +49,11 @@ func TestKinds(t *testing.T) {
 			plain, _ := tok.Encode(c.Text)
 			got := [3][]int32{append([]int32{}, special...), append([]int32{}, plain...),
 				append([]int32{}, Around(tok, special)...)}
-			if slices.ContainsFunc(c.IDs[1], func(id int32) bool { return IsSpecial(tok, id) }) {
-				if !reflect.DeepEqual(c.IDs, got) { // equal where it is the unknown token alone
-					merged++
-					continue
-				}
+			marked := slices.ContainsFunc(slices.Concat(c.IDs[0], c.IDs[1]),
+				func(id int32) bool { return IsSpecial(tok, id) })
+			if marked && !reflect.DeepEqual(c.IDs, got) {
+				merged++
+				continue
 			}
 			require.Equal(t, c.IDs, got, "file %d: %q", n, c.Text)
 			require.Equal(t, c.Decoded, [2]string{tok.Decode(special), tok.Decode(plain)},
@@ -66,9 +64,9 @@ func TestKinds(t *testing.T) {
 			equal++
 		}
 	}
-	require.GreaterOrEqual(t, read, 14)
+	require.GreaterOrEqual(t, read, 20)
 	require.Greater(t, equal, 120)
-	require.Less(t, dropped, 40)
+	require.Less(t, dropped, 60)
 	require.Less(t, merged, 20)
 }
 

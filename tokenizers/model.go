@@ -2,14 +2,50 @@ package tokenizers
 
 import "fmt"
 
-// readModel reads the settings of a BPE model, but not its vocabulary and merges.
-func readModel(model object) (*bpe, error) {
-	b := newBPE()
+// subwords divides words into tokens.
+type subwords interface {
+	// learn reads what the file says about the vocabulary, whose ids have been checked. bytes says
+	// that words are spelled in the byte alphabet.
+	learn(model object, vocab map[string]int64, bytes bool) error
+	// append adds the ids of a word.
+	append(ids []int32, word string, s *scratch) ([]int32, error)
+	// bar removes all that leads from plain text to the ids.
+	bar(ids map[int32]bool)
+	clone() subwords
+}
+
+// readModel reads a model's settings and its vocabulary, the ids by spelling.
+func readModel(model object) (subwords, map[string]int64, error) {
 	kind := "BPE" // old files have no type
+	if err := model.get("type", &kind); err != nil {
+		return nil, nil, err
+	}
+	var m subwords
+	var err error
+	switch kind {
+	case "BPE":
+		m, err = readBPE(model)
+	case "WordPiece":
+		m, err = readWordPiece(model)
+	case "Unigram":
+		return readUnigram(model)
+	default:
+		err = fmt.Errorf("type: %.40q, want BPE, WordPiece or Unigram", kind)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	vocab, err := readVocab(model)
+	return m, vocab, err
+}
+
+// readBPE reads the settings of a BPE model, but not its vocabulary and merges.
+func readBPE(model object) (*bpe, error) {
+	b := newBPE()
 	var prefix, suffix, unknown string
 	var dropout float64
 	if err := model.read(map[string]any{
-		"type": &kind, "continuing_subword_prefix": &prefix, "end_of_word_suffix": &suffix,
+		"continuing_subword_prefix": &prefix, "end_of_word_suffix": &suffix,
 		"dropout":   &dropout,
 		"unk_token": &unknown, "fuse_unk": &b.fuse, "byte_fallback": &b.falls, "ignore_merges": &b.ignore,
 	}, "vocab", "merges"); err != nil {
@@ -17,8 +53,6 @@ func readModel(model object) (*bpe, error) {
 	}
 	b.unknownText = unknown
 	switch {
-	case kind != "BPE":
-		return nil, fmt.Errorf("type: %.40q, want \"BPE\"", kind)
 	case prefix != "":
 		return nil, fmt.Errorf("continuing_subword_prefix: %.40q, want null", prefix)
 	case suffix != "":
@@ -27,6 +61,13 @@ func readModel(model object) (*bpe, error) {
 		return nil, fmt.Errorf("dropout: %g, want null", dropout)
 	}
 	return b, nil
+}
+
+func (b *bpe) learn(model object, vocab map[string]int64, bytes bool) error {
+	if err := b.setVocab(vocab, bytes); err != nil {
+		return fmt.Errorf("model.%w", err)
+	}
+	return b.readMerges(model["merges"], vocab)
 }
 
 // setVocab records the tokens that a word starts from: one for each byte of the alphabet if words

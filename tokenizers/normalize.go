@@ -39,6 +39,12 @@ func readNormalizer(s object) (normalizer, error) {
 		return f.normalize, s.only()
 	case "Lowercase":
 		return lowercase, s.only()
+	case "StripAccents":
+		return without(marks), s.only()
+	case "BertNormalizer":
+		return readBERT(s)
+	case "Precompiled":
+		return readPrecompiled(s)
 	case "Strip":
 		left, right := true, true
 		if err := s.read(map[string]any{"strip_left": &left, "strip_right": &right}); err != nil {
@@ -71,7 +77,7 @@ func readNormalizer(s object) (normalizer, error) {
 		return readReplace(s)
 	}
 	return nil, fmt.Errorf("type is %.40q, want NFC, NFD, NFKC, NFKD, Lowercase, Strip, "+
-		"Prepend, Replace or Sequence", kind)
+		"StripAccents, Prepend, Replace, BertNormalizer, Precompiled or Sequence", kind)
 }
 
 // readReplace reads a normalizer or decoder that replaces a pattern by a text.

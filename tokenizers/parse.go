@@ -20,12 +20,13 @@ const (
 	MaxAdded = 4096        // added tokens, of at most 256 bytes each
 )
 
-// Parse reads a Hugging Face tokenizer.json with a BPE model, over bytes or with byte_fallback, and
-// with the normalizers, pre-tokenizers, post-processors and decoders of such files. Ids and texts
-// equal those of Hugging Face's tokenizers 0.23. A setting that would give others is an error that
-// names it. Ids must be 0 ... n-1, each used once, and every merge must join two tokens into a
-// third. Encode also finds added tokens that the file does not call special. Truncation and padding
-// are left to the caller; [Around] applies the post-processor.
+// Parse reads a Hugging Face tokenizer.json with a BPE, WordPiece or Unigram model, and with the
+// normalizers, pre-tokenizers, post-processors and decoders of such files. Ids and texts equal
+// those of Hugging Face's tokenizers 0.23, but a word without tokens is an error, never the unknown
+// token of WordPiece and Unigram. A setting that would give other ids is an error that names it.
+// Ids must be 0 ... n-1, each used once, and every merge must join two tokens into a third. Encode
+// also finds added tokens that the file does not call special. Truncation and padding are left to
+// the caller; [Around] applies the post-processor.
 func Parse(data []byte) (Tokenizer, error) {
 	v, err := parse(data)
 	if err != nil {
@@ -74,32 +75,29 @@ func build(file object) (*vocabulary, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v.bpe, err = readModel(model); err != nil {
+	var vocab map[string]int64
+	if v.model, vocab, err = readModel(model); err != nil {
+		return nil, fmt.Errorf("model.%w", err)
+	}
+	if err := model.get("byte_fallback", &v.falls); err != nil {
 		return nil, fmt.Errorf("model.%w", err)
 	}
 	var list []addedToken
 	if err := file.get("added_tokens", &list); err != nil {
 		return nil, err
 	}
-	vocab, err := readVocab(model)
-	if err != nil {
-		return nil, fmt.Errorf("model.%w", err)
-	}
 	spelled, extra, err := assign(vocab, list)
 	if err != nil {
 		return nil, err
 	}
 	v.setTokens(spelled, extra)
-	if err := v.bpe.setVocab(vocab, v.cut.bytes); err != nil {
-		return nil, fmt.Errorf("model.%w", err)
-	}
-	if err := v.bpe.readMerges(model["merges"], vocab); err != nil {
+	if err := v.model.learn(model, vocab, v.cut.bytes); err != nil {
 		return nil, err
 	}
 	if err := v.setAdded(extra); err != nil {
 		return nil, err
 	}
-	v.bpe.bar(v.marked) // the library finds special tokens in any text, also by merges
+	v.model.bar(v.marked) // the library finds special tokens in any text, also by merges
 	return v, nil
 }
 

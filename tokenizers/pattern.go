@@ -84,6 +84,14 @@ func compile(expression string) *pattern {
 		return new(runs(ofClass(letter), 0))
 	case `\p{L}`:
 		return new(runs(ofClass(letter), 1))
+	case ` {2,}`:
+		return &pattern{find: func(text string) (int, int) {
+			start := strings.Index(text, "  ")
+			if start < 0 {
+				return -1, -1
+			}
+			return start, len(text) - len(strings.TrimLeft(text[start:], " "))
+		}}
 	case `\s+`:
 		return new(runs(ofClass(space), 0))
 	case `\s`:

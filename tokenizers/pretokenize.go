@@ -67,11 +67,16 @@ func (p *preTokenizer) read(s object) error {
 	case "Whitespace":
 		p.split(pattern{find: wordsAndSigns}, true, behaviours["Removed"])
 		return s.only()
+	case "BertPreTokenizer":
+		p.splitBERT()
+		return s.only()
+	case "Punctuation":
+		return p.readPunctuation(s)
 	case "Metaspace":
 		return p.readMetaspace(s)
 	}
 	return fmt.Errorf("type is %.40q, want ByteLevel, Split, Digits, Metaspace, Whitespace, "+
-		"WhitespaceSplit or Sequence", kind)
+		"WhitespaceSplit, Punctuation, BertPreTokenizer or Sequence", kind)
 }
 
 func (p *preTokenizer) readByteLevel(s object) error {
@@ -98,6 +103,28 @@ func (p *preTokenizer) readByteLevel(s object) error {
 	return nil
 }
 
+func (p *preTokenizer) readPunctuation(s object) error {
+	behaviour := "Isolated"
+	if err := s.read(map[string]any{"behavior": &behaviour}); err != nil {
+		return err
+	}
+	keep, err := readBehaviour(behaviour)
+	if err != nil {
+		return err
+	}
+	p.split(runs(isSign, 1), false, keep)
+	return nil
+}
+
+func readBehaviour(name string) (func([]span) []span, error) {
+	keep := behaviours[name]
+	if keep == nil {
+		return nil, fmt.Errorf("behavior is %.40q, want Isolated, Removed, Contiguous, "+
+			"MergedWithPrevious or MergedWithNext", name)
+	}
+	return keep, nil
+}
+
 func (p *preTokenizer) readSplit(s object) error {
 	var behaviour string
 	invert := false
@@ -105,10 +132,9 @@ func (p *preTokenizer) readSplit(s object) error {
 		"pattern"); err != nil {
 		return err
 	}
-	keep := behaviours[behaviour]
-	if keep == nil {
-		return fmt.Errorf("behavior is %.40q, want Isolated, Removed, Contiguous, "+
-			"MergedWithPrevious or MergedWithNext", behaviour)
+	keep, err := readBehaviour(behaviour)
+	if err != nil {
+		return err
 	}
 	find, err := readPattern(s["pattern"])
 	if err != nil {

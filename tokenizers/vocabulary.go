@@ -17,7 +17,8 @@ type vocabulary struct {
 	normalize  normalizer // nil for none
 	normalized *finder    // added tokens found in normalised text
 	cut        preTokenizer
-	bpe        *bpe
+	model      subwords
+	falls      bool // tokens <0x00> to <0xFF> are bytes
 	apart      bool // special tokens may be among normalized, so parts are normalised separately
 	around     around
 	decode     decoder
@@ -162,7 +163,10 @@ func (e *encoding) parts(start, end int) error {
 // words between them.
 func (e *encoding) part(start, end int) error {
 	text, inner := e.text[start:end], func(at, to int) bool { return e.allows(start+at, start+to) }
+	begins := start == 0 // a normalizer that drops the first character takes the beginning with it
 	if e.v.normalize != nil {
+		_, size := decode(text)
+		begins = begins && e.v.normalize(text[:size]) != ""
 		// Positions change by normalisation: a token is special if all of its text is in a stretch.
 		whole := e.allows(start, end)
 		inner = func(int, int) bool { return whole }
@@ -171,7 +175,7 @@ func (e *encoding) part(start, end int) error {
 		}
 	}
 	return e.v.normalized.cut(text, inner, func(at, to int) error {
-		return e.v.cut.words(piece{text[at:to], start == 0 && at == 0}, e.word)
+		return e.v.cut.words(piece{text[at:to], begins && at == 0}, e.word)
 	}, e.token)
 }
 
@@ -180,7 +184,7 @@ func (e *encoding) word(one piece) (err error) {
 	if one.text == "" {
 		return nil
 	}
-	if e.ids, err = e.v.bpe.append(e.ids, one.text, &e.memory); err != nil {
+	if e.ids, err = e.v.model.append(e.ids, one.text, &e.memory); err != nil {
 		err = fmt.Errorf("text: %w", err)
 	}
 	return err
@@ -194,7 +198,7 @@ func (v *vocabulary) Token(id int32) (string, bool) {
 	if v.bytes {
 		return text, true
 	}
-	if b, ok := fallbackByte(text); ok && v.bpe.falls {
+	if b, ok := fallbackByte(text); ok && v.falls {
 		return string([]byte{b}), true
 	}
 	out := "" // some decoders remove a space from the first token of a text
@@ -223,7 +227,7 @@ func (v *vocabulary) pieces(ids []int32, shown map[int32]string) []string {
 	for i, id := range ids {
 		all[i] = share{text: replacement, owner: i, fixed: true}
 		if text, ok := shown[id]; ok {
-			all[i].text = text
+			all[i].text, all[i].hidden = text, text == ""
 		} else if id >= 0 && int(id) < len(v.tokens) {
 			all[i].text, all[i].fixed = v.tokens[id], false
 		}

@@ -83,7 +83,7 @@ func parseWords(data []byte, config object) (*wordList, error) {
 		if err := config.get("do_lower_case", &lower); err != nil {
 			return nil, fmt.Errorf("tokenizer_config.json: %w", err)
 		}
-		w.cut = func(text string) ([]string, error) { return w.pieceWords(text, lower) }
+		w.cut = w.wordPieces(lower)
 	}
 	return w, nil
 }
@@ -116,6 +116,26 @@ func (w *wordList) letters(text string) ([]string, error) {
 		out = append(out, string(r))
 	}
 	return out, nil
+}
+
+// wordPieces returns the function that cuts text as BERT's tokenizer does. With lower, letters lose
+// their case and accents first.
+func (w *wordList) wordPieces(lower bool) func(text string) ([]string, error) {
+	normalize := bertNormalizer(true, true, lower, lower)
+	var words preTokenizer
+	words.splitBERT()
+	model := &wordPieces{w.ids, "##", maxWord}
+	return func(text string) (out []string, err error) {
+		err = words.words(piece{text: normalize(text)}, func(word piece) error {
+			pieces := model.divide(word.text)
+			if pieces == nil {
+				return model.unknown(word.text)
+			}
+			out = append(out, pieces...)
+			return nil
+		})
+		return out, err
+	}
 }
 
 // alphabet returns the letters of a vocabulary in one word.

@@ -5,8 +5,9 @@
 
 Each file is trained or put together here, written as the library writes it (or as older versions
 did), and read by both. For each text the ids with special tokens found, the ids with them as
-plain text, the ids after the post-processor and both decodings must be the same. What is
-refused must be refused by name: files that use what is not read, and texts that the library loses a part of.
+plain text, the ids after the post-processor and both decodings must be the same; only, text of which the
+library's models make special tokens has other ids here (texts guarded). What is refused must be refused by name:
+files that use what is not read, and texts that the library loses a part of.
 Exits with 1 if anything differs.
 """
 import argparse
@@ -131,35 +132,67 @@ def plain(rng):
     return tok, [], ["<unk>"]
 
 
+def word_piece(rng):
+    """The kind of BERT's fast tokenizers."""
+    tok = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=rng.choice([100, 6])))
+    tok.normalizer = normalizers.BertNormalizer(clean_text=rng.random() < 0.8, handle_chinese_chars=rng.random() < 0.8,
+                                                strip_accents=rng.choice([None, True, False]), lowercase=rng.random() < 0.6)
+    tok.pre_tokenizer = rng.choice([pre_tokenizers.BertPreTokenizer, pre_tokenizers.BertPreTokenizer, lambda:
+                                    pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation(
+                                        rng.choice(["isolated", "contiguous", "merged_with_next"]))])])()
+    tok.decoder = decoders.WordPiece(cleanup=rng.random() < 0.7)
+    return tok, [chr(c) for c in range(32, 127)], ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def unigram(rng):
+    """The kind of ALBERT, T5 and XLM-R: SentencePiece's Unigram."""
+    tok = Tokenizer(models.Unigram())
+    tok.normalizer = rng.choice([
+        lambda: normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(),
+                                      normalizers.Lowercase(), normalizers.Replace(Regex(" {2,}"), " ")]),
+        normalizers.NFKC, lambda: normalizers.Replace(Regex(" {2,}"), " ")])()
+    scheme = rng.choice(["always", "first", "never"])
+    meta = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=rng.random() < 0.7)
+    tok.pre_tokenizer = meta if rng.random() < 0.5 else pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), meta])
+    tok.decoder = decoders.Metaspace(prepend_scheme=scheme)
+    return tok, [chr(c) for c in range(32, 127)], ["<s>", "</s>", "<unk>", "<mask>"]
+
+
 def refused(rng):
     """Kinds that are not read here."""
     tok, initial, special = byte_level(rng)
-    kind = rng.randrange(5)
+    kind = rng.randrange(3)
     if kind == 0:
-        tok.normalizer = normalizers.BertNormalizer()
+        tok.normalizer = normalizers.Nmt()
     elif kind == 1:
-        tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Punctuation(), pre_tokenizers.ByteLevel()])
-    elif kind == 2:
-        tok.pre_tokenizer = pre_tokenizers.Split(Regex(r"[a-z]+|."), "isolated")
-    elif kind == 3:
-        tok.decoder = decoders.WordPiece()
+        tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.UnicodeScripts(), pre_tokenizers.ByteLevel()])
     else:
-        tok.normalizer = normalizers.StripAccents()
+        tok.pre_tokenizer = pre_tokenizers.Split(Regex(r"[a-z]+|."), "isolated")
     return tok, initial, special
+
+
+def trainer(tok, size, initial, special):
+    if isinstance(tok.model, models.WordPiece):
+        return trainers.WordPieceTrainer(vocab_size=size, initial_alphabet=initial, special_tokens=special, show_progress=False)
+    if isinstance(tok.model, models.Unigram):
+        return trainers.UnigramTrainer(vocab_size=size + 1000, initial_alphabet=initial, special_tokens=special, unk_token="<unk>",
+                                       show_progress=False)
+    return trainers.BpeTrainer(vocab_size=size, initial_alphabet=initial, special_tokens=special, show_progress=False)
 
 
 def make(rng):
     """A trained tokenizer with added tokens, its file's text, and the texts of its added tokens."""
-    build = rng.choices([byte_level, fallback, plain, refused], [10, 4, 3, 1])[0]
+    build = rng.choices([byte_level, fallback, plain, word_piece, unigram, refused], [10, 4, 3, 4, 4, 1])[0]
     tok, initial, special = build(rng)
-    if tok.normalizer is None and build is not fallback:
+    if tok.normalizer is None and build not in (fallback, unigram):
         tok.normalizer = normalizer(rng)
     corpus = [PROSE, PROSE * 2] + [text_of(random.Random(i), []) for i in range(60)]
-    tok.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=len(initial) + len(special) + rng.randrange(40, 400),
-                                                        initial_alphabet=initial, special_tokens=special, show_progress=False))
+    tok.train_from_iterator(corpus, trainer(tok, len(initial) + len(special) + rng.randrange(40, 400), initial, special))
     spellings = ["<|endoftext|>", "<|im_start|>", "[MASK]", "<s>", "</s>", "the", "é", "Ġab", "\u2581x", " y ", "<<", "<", "<|",
                  "Ab", "e\u0301", "\ufb01", "中文", "12"]
     picked = rng.sample(spellings, rng.randrange(0, 8))
+    if "e\u0301" in picked and "é" in picked:  # one text once normalised: which one the library finds is chance
+        picked.remove("é")
     for spelling in picked:
         tok.add_tokens([AddedToken(spelling, single_word=rng.random() < 0.2, lstrip=rng.random() < 0.2, rstrip=rng.random() < 0.2,
                                    normalized=rng.random() < 0.4, special=rng.random() < 0.5)])
@@ -173,8 +206,9 @@ def make(rng):
             lambda: processors.RobertaProcessing((bos, first), (bos, first))])()
     data = json.loads(tok.to_str())
     data["added_tokens"] = [a for a in data["added_tokens"] if not a["content"].startswith("<0x")]  # the model's own
-    data["model"]["ignore_merges"] = rng.random() < 0.2
-    if rng.random() < 0.3 and all(" " not in a + b for a, b in data["model"]["merges"]):  # as versions before 0.20 wrote them
+    if data["model"]["type"] == "BPE":
+        data["model"]["ignore_merges"] = rng.random() < 0.2
+    if rng.random() < 0.3 and all(" " not in a + b for a, b in data["model"].get("merges", [("", " ")])):  # as versions before 0.20 wrote them
         data["model"]["merges"] = [" ".join(m) for m in data["model"]["merges"]]
     if rng.random() < 0.2:
         rng.shuffle(data["added_tokens"])
@@ -198,6 +232,14 @@ def theirs(tok, text):
     ids = tok.encode(text, add_special_tokens=False).ids
     return {"ids": [ids, plain, tok.encode(text).ids],
             "decoded": [tok.decode(ids, skip_special_tokens=False), tok.decode(plain, skip_special_tokens=False)]}
+
+
+def guarded(got, want, special):
+    """Whether the library's model makes special tokens of text in which ours makes none, or of plain text a token
+    that it merges from one."""
+    marks = lambda answer: collections.Counter(i for ids in answer["ids"] for i in ids if i in special)
+    found = lambda answer: (answer["ids"][0], answer["ids"][2], answer["decoded"][0])
+    return marks(got) < marks(want) or marks(want) and found(got) == found(want)
 
 
 def write(args):
@@ -241,6 +283,7 @@ def main():
                 print(f"file {n}: {reply['refused']}")
                 continue
             count["files read"] += 1
+            special = {id for id, t in tok.get_added_tokens_decoder().items() if t.special and t.content != "<unk>"}
             bad = 0
             for _ in range(args.texts):
                 sample = text_of(rng, added)
@@ -249,9 +292,14 @@ def main():
                     count["texts refused"] += 1
                     if "is not in the vocabulary" in got["refused"]:
                         continue
-                elif {k: [x or [] for x in v] if k == "ids" else v for k, v in got.items()} == want:
-                    count["texts equal"] += 1
-                    continue
+                else:
+                    got["ids"] = [x or [] for x in got["ids"]]
+                    if got == want:
+                        count["texts equal"] += 1
+                        continue
+                    if guarded(got, want, special):
+                        count["texts guarded"] += 1
+                        continue
                 count["texts different"] += 1
                 bad += 1
                 if bad <= 2:

@@ -1,5 +1,6 @@
 """Writes ../classes_table.go: the letters, numbers and word characters that Hugging Face's
-tokenizers 0.23.3 knows (Unicode 16), what it lower-cases, and what its normalisers leave alone.
+tokenizers 0.23.3 knows (Unicode 16), what it lower-cases, and what its normalisers drop, set apart or
+leave alone.
 
     python3 classes.py > ../classes_table.go
 
@@ -67,11 +68,26 @@ for c in POINTS:
         inert.add(c)
     elif c in since14 and nfkd.normalize_str("a" + s + "\u0334") == "a" + s + "\u0334":
         inert.add(c)
+strip = normalizers.StripAccents()
+marks = {c for c in POINTS if strip.normalize_str(chr(c)) == ""}
+bert = lambda **on: normalizers.BertNormalizer(**{"clean_text": False, "handle_chinese_chars": False, "strip_accents": False,
+                                                  "lowercase": False, **on})
+accents, clean, apart = bert(strip_accents=True), bert(clean_text=True), bert(handle_chinese_chars=True)
+nonspacing = {c for c in POINTS if accents.normalize_str(chr(c)) == ""}
+controls = {c for c in POINTS if clean.normalize_str(chr(c)) == ""}
+chinese = {c for c in POINTS if apart.normalize_str(chr(c)) != chr(c)}
+cut = pre_tokenizers.Punctuation("removed")
+signs = {c for c in POINTS if len(cut.pre_tokenize_str("a" + chr(c) + "a")) == 2}
 print("package tokenizers\n\n// Written by testdata/classes.py; do not edit.")
 table("letters", r"letters is \p{L}.", letters)
 table("numbers", r"numbers is \p{N}.", numbers)
 table("numerics", "numerics are Rust's numeric characters that are not in numbers.", numeric - numbers)
 table("wordOthers", r"wordOthers is \w without letters.", word - letters)
+table("marks", "marks are what StripAccents drops.", marks)
+table("nonspacing", "nonspacing are the accents that BertNormalizer drops.", nonspacing)
+table("controls", "controls are the characters that BertNormalizer drops as not printed.", controls)
+table("chinese", "chinese are the characters that BertNormalizer puts spaces around.", chinese)
+table("signs", "signs are punctuation for BertPreTokenizer and Punctuation.", signs)
 table("inert", "inert are the runes that the library's normalisers, of Unicode 9, do not know and leave in place.", inert)
 new = [(c, lower.normalize_str(chr(c))) for c in POINTS if c > 0x130 and lower.normalize_str(chr(c)) != chr(c)]
 old = {c for c in POINTS if chr(c).lower() != chr(c)}
