@@ -1,7 +1,7 @@
 """Writes the parity packs of masked encoders: BERT, RoBERTa (both spellings of its names), ALBERT,
 ESM-2 and ModernBERT with random weights, and the float64 answers of transformers' own classes.
 
-    python3 make_packs_encoders.py OUTDIR [--scale tiny|small|150m] [--only NAME]
+    python3 make_packs_encoders.py OUTDIR [--scale tiny|small|150m] [--only NAME] [--seed 0]
 
 A pack is a folder in the published format (config.json, model.safetensors, vocab.txt) with
 cases.safetensors beside it. The answer of a partial pass is a pass over the new tokens in which the
@@ -115,9 +115,9 @@ class Keys:
         return old
 
 
-def write(out, name, scale):
+def write(out, name, scale, seed):
     settings, config_class, net_class, vocabulary, kind = PACKS[name]
-    g = torch.Generator().manual_seed(sum(name.encode()))
+    g = torch.Generator().manual_seed(sum(name.encode()) + 10007 * seed)
     c = settings(SIZES[scale])
     net = net_class(config_class(**c, attn_implementation="eager")).eval()
     randomise(net, g)
@@ -173,7 +173,8 @@ if __name__ == "__main__":
     p.add_argument("out")
     p.add_argument("--scale", default="tiny", choices=SIZES)
     p.add_argument("--only", default="")
+    p.add_argument("--seed", type=int, default=0)
     a = p.parse_args()
     for name in PACKS:
         if name.startswith(a.only):
-            write(a.out, name, a.scale)
+            write(a.out, name, a.scale, a.seed)
