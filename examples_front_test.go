@@ -86,7 +86,7 @@ func ExampleModel_Prepare() {
 
 // Keep the part of a picture where a mask is black, make the rest new, and put the kept pixels
 // back.
-func ExampleModel_Inpaint() {
+func Example_inpaint() {
 	m, err := unmask.LoadFS(demo.Image(), "demo-image", unmask.Options{})
 	if err != nil {
 		panic(err)
@@ -101,7 +101,7 @@ func ExampleModel_Inpaint() {
 			hole.SetGray(28+x, 28+y, color.Gray{Y: 255})
 		}
 	}
-	tokens, err := m.Inpaint(picture, hole)
+	tokens, err := m.Pictures.Mask(picture, hole)
 	if err != nil {
 		panic(err)
 	}
@@ -109,7 +109,7 @@ func ExampleModel_Inpaint() {
 	if err != nil {
 		panic(err)
 	}
-	if err := m.Paste(made, picture, hole); err != nil {
+	if err := m.Pictures.Paste(made, picture, hole); err != nil {
 		panic(err)
 	}
 	fmt.Println(masked(tokens, m), "cells are new;", made.At(0, 0) == picture.At(0, 0))
@@ -117,7 +117,7 @@ func ExampleModel_Inpaint() {
 }
 
 // Turn a picture into codes and back.
-func ExamplePictures() {
+func Example_pictures() {
 	m, err := unmask.LoadFS(demo.Image(), "demo-image", unmask.Options{})
 	if err != nil {
 		panic(err)

@@ -13,6 +13,7 @@ import (
 	"unmask/backend/cpu"
 	"unmask/generate"
 	"unmask/model"
+	"unmask/paint"
 	"unmask/samplers"
 )
 
@@ -94,8 +95,8 @@ func TestFamiliesInpaint(t *testing.T) {
 					hole.SetGray(x, y, color.Gray{255})
 				}
 			}
-			tokens, err := m.Inpaint(picture, hole)
-			_, grows := m.Outpaint(picture, unmask.Margins{Left: width / 2})
+			tokens, err := m.Pictures.Mask(picture, hole)
+			_, grows := m.Pictures.Outpaint(m.Denoiser, picture, paint.Margins{Left: width / 2})
 			if !f.grid {
 				require.ErrorContains(t, err, "the model's codes have no place in the picture")
 				require.ErrorContains(t, grows, "the model's codes have no place in the picture")
@@ -122,7 +123,8 @@ func TestFamiliesInpaint(t *testing.T) {
 					}
 				}
 			}
-			grown, err := m.Outpaint(picture, unmask.Margins{Left: width / 2, Bottom: height / 4})
+			grown, err := m.Pictures.Outpaint(m.Denoiser, picture,
+				paint.Margins{Left: width / 2, Bottom: height / 4})
 			require.NoError(t, err)
 			made, err := grown.Draw(context.Background(), []generate.Request{
 				{Recipe: published, Condition: condition, Seed: 3},
@@ -145,7 +147,7 @@ func TestFamiliesRefuse(t *testing.T) {
 			if f.grid {
 				width, height, err := m.Pictures.Size()
 				require.NoError(t, err)
-				_, err = m.Inpaint(gradient(width, height), image.NewGray(image.Rect(0, 0, 3, 5)))
+				_, err = m.Pictures.Mask(gradient(width, height), image.NewGray(image.Rect(0, 0, 3, 5)))
 				require.ErrorContains(t, err, "the mask is 3 x 5 pixels, want ")
 			}
 			if !f.prompt {

@@ -170,11 +170,11 @@ func newStripes() *unmask.Model {
 func TestFill(t *testing.T) {
 	const mask = 9
 	p := newStripes().Pictures
-	filled, masked, err := p.Fill([]int32{mask, 3, mask, mask, mask, mask, mask, mask, 5}, mask)
+	filled, masked, err := p.Fill([]int32{mask, 3, mask, mask, mask, mask, mask, mask, 5})
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 2, 3, 4, 5, 6, 7}, masked)
 	require.Equal(t, []int32{3, 3, 3, 3, 3, 5, 5, 5, 5}, filled)
-	filled, masked, err = p.Fill(slices.Repeat([]int32{mask}, 9), mask)
+	filled, masked, err = p.Fill(slices.Repeat([]int32{mask}, 9))
 	require.NoError(t, err)
 	require.Equal(t, make([]int32, 9), filled)
 	require.Len(t, masked, 9)
@@ -190,10 +190,10 @@ func TestInpaintMasksTheCellsThatWhiteTouches(t *testing.T) {
 	hole := image.NewGray(image.Rect(0, 0, 6, 6))
 	hole.SetGray(3, 2, color.Gray{255})
 	hole.SetGray(5, 5, color.Gray{127}) // nearer to black
-	tokens, err := m.Inpaint(picture, hole)
+	tokens, err := m.Pictures.Mask(picture, hole)
 	require.NoError(t, err)
 	require.Equal(t, []int32{0, 1, 2, 3, 9, 5, 6, 7, 8}, tokens)
-	_, err = m.Inpaint(picture, image.NewGray(image.Rect(0, 0, 5, 6)))
+	_, err = m.Pictures.Mask(picture, image.NewGray(image.Rect(0, 0, 5, 6)))
 	require.ErrorContains(t, err, "the mask is 5 x 6 pixels, want 6 x 6")
 }
 
@@ -204,17 +204,17 @@ func TestRoundTripAndPaste(t *testing.T) {
 	picture, err := m.Pictures.Image([]int32{0, 1, 2, 3, 4, 5, 6, 7, 8})
 	require.NoError(t, err)
 	hole := image.NewGray(image.Rect(0, 0, 6, 6))
-	lost, err := m.RoundTrip(picture, hole)
+	lost, err := m.Pictures.RoundTrip(picture, hole)
 	require.NoError(t, err)
 	require.Zero(t, lost)
 
 	// was 0, and is no corner of a cell
 	picture.SetNRGBA(1, 1, color.NRGBA{R: 100, G: 100, B: 100, A: 255})
-	lost, err = m.RoundTrip(picture, hole)
+	lost, err = m.Pictures.RoundTrip(picture, hole)
 	require.NoError(t, err)
 	require.InDelta(t, 300./(36*3), lost, 1e-9)
 	hole.SetGray(1, 1, color.Gray{255})
-	lost, err = m.RoundTrip(picture, hole)
+	lost, err = m.Pictures.RoundTrip(picture, hole)
 	require.NoError(t, err)
 	require.Zero(t, lost, "what is not kept does not count")
 
@@ -222,13 +222,13 @@ func TestRoundTripAndPaste(t *testing.T) {
 	for i := range made.Pix {
 		made.Pix[i] = 200
 	}
-	require.NoError(t, m.Paste(made, picture, hole))
+	require.NoError(t, m.Pictures.Paste(made, picture, hole))
 	at := func(x, y int) uint8 { return made.NRGBAAt(x, y).R }
 	require.EqualValues(t, 200, at(1, 1), "the hole is new")
 	require.EqualValues(t, 100, at(0, 0), "half of 0 and 200: one pixel of a cell of 2")
 	require.EqualValues(t, picture.NRGBAAt(3, 1).R, at(3, 1))
 	require.EqualValues(t, picture.NRGBAAt(5, 5).R, at(5, 5))
-	require.ErrorContains(t, m.Paste(made, picture, image.NewGray(image.Rect(0, 0, 6, 5))),
+	require.ErrorContains(t, m.Pictures.Paste(made, picture, image.NewGray(image.Rect(0, 0, 6, 5))),
 		"a picture is 6 x 5 pixels, want 6 x 6")
 
 	for i, d := range []int{1, 1, 1, 2, 3, 4} {
@@ -237,7 +237,7 @@ func TestRoundTripAndPaste(t *testing.T) {
 		for j := range black.Pix {
 			black.Pix[j], white.Pix[j] = 0, 255
 		}
-		require.NoError(t, m.Paste(black, white, hole))
+		require.NoError(t, m.Pictures.Paste(black, white, hole))
 		want := []uint8{0, 128, 255}[min(d, 2)]
 		if i == 1 {
 			want = 128 // beside the hole, not in it

@@ -12,36 +12,8 @@ import (
 	"unmask/backend/cpu"
 	"unmask/demo"
 	"unmask/generate"
+	"unmask/paint"
 )
-
-func TestParseMargins(t *testing.T) {
-	m, err := unmask.ParseMargins("left=64, top=32,bottom=1")
-	require.NoError(t, err)
-	require.Equal(t, unmask.Margins{Left: 64, Top: 32, Bottom: 1}, m)
-	again, err := unmask.ParseMargins(m.String())
-	require.NoError(t, err)
-	require.Equal(t, m, again)
-	for _, text := range []string{"", "left", "left=", "left=x", "left=-1", "left=0", "up=3",
-		"left=1,left=2", "left=99999999999", "left=1,"} {
-		_, err := unmask.ParseMargins(text)
-		require.ErrorContains(t, err, "margins are ", text)
-	}
-}
-
-// FuzzMargins reads any text without panicking, and writes back what it reads.
-func FuzzMargins(f *testing.F) {
-	f.Add("left=64,top=32")
-	f.Add("right=1,,bottom=\xff")
-	f.Fuzz(func(t *testing.T, text string) {
-		m, err := unmask.ParseMargins(text)
-		if err != nil {
-			return
-		}
-		again, err := unmask.ParseMargins(m.String())
-		require.NoError(t, err)
-		require.Equal(t, m, again)
-	})
-}
 
 // gradient returns a picture in which no two pixels of a row or column are equal.
 func gradient(width, height int) *image.NRGBA {
@@ -61,8 +33,8 @@ func TestOutpaint(t *testing.T) {
 	width, height, err := m.Pictures.Size()
 	require.NoError(t, err)
 	given := gradient(width, height)
-	add := unmask.Margins{Left: 20, Bottom: 8}
-	p, err := m.Outpaint(given, add)
+	add := paint.Margins{Left: 20, Bottom: 8}
+	p, err := m.Pictures.Outpaint(m.Denoiser, given, add)
 	require.NoError(t, err)
 	require.Equal(t, image.Pt(width+20, height+8), p.Size())
 	require.Equal(t, 3, p.Windows()) // beside, below, and the corner
@@ -112,26 +84,26 @@ func TestOutpaint(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	for want, c := range map[string]struct {
 		picture image.Image
-		add     unmask.Margins
+		add     paint.Margins
 	}{
-		`grows by "", want margins of more than 0`: {given, unmask.Margins{}},
-		"want margins of more than 0":              {given, unmask.Margins{Left: -1, Top: 3}},
+		`grows by "", want margins of more than 0`: {given, paint.Margins{}},
+		"want margins of more than 0":              {given, paint.Margins{Left: -1, Top: 3}},
 		"the picture has 50 x 64 pixels with its margins, want 64 x 64 at least": {gradient(40, 64),
-			unmask.Margins{Left: 10}},
-		"want 67108864 in all at most": {given, unmask.Margins{Left: 1 << 25}},
+			paint.Margins{Left: 10}},
+		"want 67108864 in all at most": {given, paint.Margins{Left: 1 << 25}},
 	} {
-		_, err := m.Outpaint(c.picture, c.add)
+		_, err := m.Pictures.Outpaint(m.Denoiser, c.picture, c.add)
 		require.ErrorContains(t, err, want)
 	}
 	// A picture may be smaller than the model's if its margins make up for it.
-	p, err = m.Outpaint(gradient(40, 64), unmask.Margins{Right: 24})
+	p, err = m.Pictures.Outpaint(m.Denoiser, gradient(40, 64), paint.Margins{Right: 24})
 	require.NoError(t, err)
 	require.Equal(t, 1, p.Windows())
 
 	titok, err := unmask.Load(context.Background(), titokFolder(t),
 		unmask.Options{Backend: cpu.New(cpu.Options{})})
 	require.NoError(t, err)
-	_, err = titok.Outpaint(given, add)
+	_, err = titok.Pictures.Outpaint(titok.Denoiser, given, add)
 	require.EqualError(t, err,
 		"the model's codes have no place in the picture, want a grid of codes")
 }
@@ -140,15 +112,15 @@ func TestOutpaint(t *testing.T) {
 func TestWindowsCoverTheMargins(t *testing.T) {
 	m := newStripes() // 6 x 6 pixels
 	for _, c := range []struct {
-		add     unmask.Margins
+		add     paint.Margins
 		windows int
 	}{
-		{unmask.Margins{Left: 1}, 2},           // above each other
-		{unmask.Margins{Right: 5}, 4},          // two of each side by side
-		{unmask.Margins{Left: 1, Top: 1}, 4},   // of x 0, 2 and y 0, 3, 4
-		{unmask.Margins{Left: 12, Top: 1}, 14}, // at 0, 3, 6, 9, 12 and 13
+		{paint.Margins{Left: 1}, 2},           // above each other
+		{paint.Margins{Right: 5}, 4},          // two of each side by side
+		{paint.Margins{Left: 1, Top: 1}, 4},   // of x 0, 2 and y 0, 3, 4
+		{paint.Margins{Left: 12, Top: 1}, 14}, // at 0, 3, 6, 9, 12 and 13
 	} {
-		p, err := m.Outpaint(gradient(7, 9), c.add)
+		p, err := m.Pictures.Outpaint(m.Denoiser, gradient(7, 9), c.add)
 		require.NoError(t, err)
 		require.Equal(t, c.windows, p.Windows(), "%v", c.add)
 	}

@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"image"
 	"maps"
 	"slices"
 	"strings"
 
 	"unmask/generate"
-	"unmask/images"
 	"unmask/model"
 	"unmask/param"
 	"unmask/samplers"
@@ -359,76 +357,6 @@ func (t *Text) room(name string, known, length, fill, usual int) (int, error) {
 	return 0, refused
 }
 
-// imageTokens returns the codes that a picture begins with, nil for one that is drawn again or made
-// larger.
-func (m *Model) imageTokens(in *ImageInput, done map[*ImageInput][]int32) ([]int32, error) {
-	if m.Pictures == nil { // its file is not even opened
-		return nil, errNoPictures
-	}
-	if tokens, ok := done[in]; ok || in.Strength != 0 {
-		return tokens, in.check()
-	}
-	if err := in.check(); err != nil {
-		return nil, err
-	}
-	if in.Outpaint != "" {
-		_, err := m.Outpainting(in)
-		return nil, err
-	}
-	p, err := m.Inpainting(in)
-	if err != nil {
-		return nil, err
-	}
-	done[in] = p.Tokens
-	return p.Tokens, nil
-}
-
-// check returns an error for fields that exclude each other.
-func (in *ImageInput) check() error {
-	part := in.Mask != nil || in.MaskFile != "" || in.Box != ""
-	for _, c := range []struct {
-		name, found string
-		with        bool
-		want        string
-	}{
-		{"outpaint", param.Quote(in.Outpaint), in.Outpaint != "" && (part || in.Strength != 0),
-			"none with mask, box or strength"},
-		{"strength", param.Format(in.Strength), in.Strength != 0 && (part || in.Paste),
-			"0 with mask, box or paste"},
-	} {
-		if c.with {
-			return &param.Error{Name: c.name, Found: c.found, Want: c.want, Reason: param.NoEffect}
-		}
-	}
-	return param.About("fit", images.CheckFit(in.Fit))
-}
-
-var errNoPictures = param.Refuse("image", param.Unsupported, "the model makes no pictures")
-
-// redrawn returns the last steps of a request that begins with a picture to be drawn again.
-func (m *Model) redrawn(q generate.Request, r *Request,
-	done map[*ImageInput][]int32) (generate.Request, error) {
-	in := r.Image
-	if in == nil || in.Strength == 0 {
-		return q, nil
-	}
-	if done[in] == nil {
-		picture, _, err := in.read()
-		if err != nil {
-			return q, err
-		}
-		fitted, err := m.Pictures.Fit(picture, in.Fit)
-		if err == nil {
-			done[in], err = m.Pictures.Encode(fitted)
-		}
-		if err != nil {
-			return q, param.About("image", err)
-		}
-	}
-	q, err := m.redraw(q, slices.Clone(done[in]), in.Strength)
-	return q, param.About("strength", err)
-}
-
 // setConditions sets the classes and encoded prompts of prepared requests.
 func (m *Model) setConditions(ctx context.Context, list []Request, out []generate.Request) error {
 	spec := m.Spec()
@@ -485,20 +413,4 @@ func (r *Request) checkSubject(m *Model, guided bool) error {
 		}
 	}
 	return nil
-}
-
-// read returns the picture and its mask.
-func (in *ImageInput) read() (picture, mask image.Image, err error) {
-	picture, mask = in.Picture, in.Mask
-	if picture == nil {
-		if picture, err = images.ReadPicture(in.File); err != nil {
-			return nil, nil, param.About("image", err)
-		}
-	}
-	if mask == nil && in.MaskFile != "" {
-		if mask, err = images.ReadPicture(in.MaskFile); err != nil {
-			return nil, nil, param.About("mask", err)
-		}
-	}
-	return picture, mask, nil
 }

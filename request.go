@@ -3,7 +3,6 @@ package unmask
 import (
 	"encoding/json"
 	"fmt"
-	"image"
 	"maps"
 	"slices"
 	"strconv"
@@ -71,31 +70,6 @@ type Request struct {
 
 	Seed  uint64 `json:"seed,omitempty"`
 	Index uint32 `json:"index,omitempty"` // of the sequence among those of its seed
-}
-
-// ImageInput is the picture that a request starts from, and what of it is kept.
-type ImageInput struct {
-	File    string      `json:"file,omitempty"` // a PNG or a JPEG, read if Picture is nil
-	Picture image.Image `json:"-"`
-
-	// MaskFile is a picture of the same size, white or transparent where the picture is made new,
-	// read if Mask is nil; "": see Model.Inpainting.
-	MaskFile string      `json:"mask,omitempty"`
-	Mask     image.Image `json:"-"`
-	Box      string      `json:"box,omitempty"` // X,Y,W,H in pixels, made new
-
-	Fit string `json:"fit,omitempty"` // how it is brought to the model's size, see images.Place
-
-	// Outpaint enlarges the picture, as ParseMargins reads it, instead of making a part of it new.
-	// The windows of the enlarged picture are made one by one, see Outpainting.Draw.
-	Outpaint string `json:"outpaint,omitempty"`
-
-	// Paste puts the pixels that are kept back into the pictures that are made.
-	Paste bool `json:"paste,omitempty"`
-
-	// Strength is the share of the steps that run on the whole picture, see redraw; 0 keeps what is
-	// not masked.
-	Strength float64 `json:"strength,omitempty"`
 }
 
 // given are the names of the fields of r that say what is known at the start. The prompt is one of

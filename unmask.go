@@ -22,6 +22,7 @@ import (
 	"unmask/backend"
 	"unmask/generate"
 	"unmask/model"
+	"unmask/paint"
 	"unmask/tokenizers"
 	"unmask/weights/hub"
 
@@ -59,7 +60,7 @@ type Model struct {
 	Source   *model.Source     // its files; nil for an exact model
 	Name     string            // the name passed to Load
 	Text     *Text             // nil where the model makes no text
-	Pictures *Pictures         // nil where the model makes no pictures
+	Pictures *paint.Pictures   // nil where the model makes no pictures
 	Recipe   string            // its published run; "" for the defaults of its kind
 	Presets  map[string]string // other published runs, by name
 	Classes  []string          // names of its classes, where they have names
@@ -86,7 +87,7 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 		m.Text = &Text{Tokenizer: t, spec: l.Spec()}
 	}
 	if l.Codec != nil {
-		m.Pictures = newPictures(l.Codec)
+		m.Pictures = paint.New(l.Codec, l.Spec().Mask)
 	}
 	if src != nil {
 		m.Name = src.Name

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"slices"
 
-	"unmask"
 	"unmask/generate"
 	"unmask/model"
+	"unmask/paint"
 	"unmask/server/engine"
 )
 
@@ -17,7 +17,7 @@ func (s *Server) film(w http.ResponseWriter, m *engine.Member) {
 	defer s.filmMu.Unlock()
 	of := m.Model()
 	start, mask := m.Start(), of.Spec().Mask
-	f := unmask.NewFilm(1, of.Spec(), start)
+	f := paint.NewFilm(1, of.Spec(), start)
 	const seen = 192 // pixels of a side up to which unmask image enlarges small pictures
 	if width, height, err := of.Pictures.Size(); err == nil {
 		f.Scale = seen / max(width, height, 1)

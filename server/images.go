@@ -144,7 +144,7 @@ func pictureAnswer(made *call, form pictureForm) (*answer, *Fault) {
 
 // picture returns the PNG of codes; masked cells are checkered.
 func (m *servedModel) picture(codes []int32, c *model.Condition) ([]byte, error) {
-	filled, hidden, err := m.Pictures.Fill(codes, m.spec.Mask)
+	filled, hidden, err := m.Pictures.Fill(codes)
 	if err != nil {
 		return nil, err
 	}

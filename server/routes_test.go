@@ -18,6 +18,7 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/paint"
 	"unmask/server"
 )
 
@@ -87,7 +88,7 @@ func TestEditsAreTheCommands(t *testing.T) {
 		}
 	}
 	m := loaded()["demo-image"]
-	tokens, err := m.Inpaint(picture, black)
+	tokens, err := m.Pictures.Mask(picture, black)
 	require.NoError(t, err)
 	run := recipe(t, "demo-image", generate.Options{Seed: 2, Tokens: tokens})
 	run.Steps = 5
@@ -305,10 +306,10 @@ func TestFilms(t *testing.T) {
 			black.Pix[i] = 255
 		}
 	}
-	tokens, err := m.Inpaint(picture, black)
+	tokens, err := m.Pictures.Mask(picture, black)
 	require.NoError(t, err)
 	film := func(start []int32) []byte {
-		f := unmask.NewFilm(1, m.Spec(), start)
+		f := paint.NewFilm(1, m.Spec(), start)
 		f.Scale = 3 // 64 pixels, shown as 192
 		run := recipe(t, "demo-image", generate.Options{Seed: 8, First: 1, Tokens: start})
 		run.Steps = 5

@@ -9,6 +9,7 @@ import (
 	"unmask"
 	"unmask/cli/terminal"
 	"unmask/images"
+	"unmask/paint"
 	"unmask/param"
 )
 
@@ -27,7 +28,7 @@ func (f *Picture) Outpaints() bool { return f.outpaint != "" }
 func (f *Picture) Register(s *pflag.FlagSet) {
 	s.StringVar(&f.init, "init", "",
 		"PNG or JPEG `FILE` to start from, instead of masks only")
-	Float(s, &f.strength, unmask.StrengthParam)
+	Float(s, &f.strength, paint.StrengthParam)
 	s.StringVar(&f.inpaint, "inpaint", "", "PNG or JPEG `FILE` to keep except in --mask, in --box, or "+
 		"where it is transparent")
 	s.StringVar(&f.mask, "mask", "", "PNG `FILE` of the same size, white or transparent where the "+
@@ -68,7 +69,7 @@ func (f *Picture) Check(s *pflag.FlagSet) (err error) {
 			return Usage("--%v", err)
 		}
 	case f.outpaint != "":
-		if _, err = unmask.ParseMargins(f.outpaint); err != nil {
+		if _, err = paint.ParseMargins(f.outpaint); err != nil {
 			return Usage("--outpaint: %v", err)
 		}
 	}

@@ -48,7 +48,7 @@ func (w *Watcher) drawImage(step *generate.Step) bool {
 		return true
 	}
 	began := time.Now()
-	codes, masked, err := w.m.Pictures.Fill(s.Tokens, w.m.Spec().Mask)
+	codes, masked, err := w.m.Pictures.Fill(s.Tokens)
 	if err != nil {
 		return false
 	}

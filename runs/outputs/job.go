@@ -11,6 +11,7 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/paint"
 	"unmask/runs"
 	"unmask/tokenizers"
 )
@@ -23,8 +24,8 @@ type Job struct {
 	Run generate.Options
 
 	request unmask.Request
-	larger  *unmask.Outpainting // nil unless the pictures are a given one, enlarged
-	paste   *unmask.Inpainting  // its kept part is put back into the pictures; nil for none
+	larger  *paint.Outpainting // nil unless the pictures are a given one, enlarged
+	paste   *paint.Inpainting  // its kept part is put back into the pictures; nil for none
 
 	from int     // where the answer to messages begins
 	ends []int32 // tokens before the first of which the shown text ends
@@ -86,7 +87,7 @@ func (j *Job) Lost() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return j.Model.Lost(p)
+	return p.Lost()
 }
 
 // Enlarges reports whether the samples are a given picture, enlarged, which Pictures.Enlarge makes.

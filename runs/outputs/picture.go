@@ -9,11 +9,11 @@ import (
 	"io"
 	"path/filepath"
 
-	"unmask"
 	"unmask/generate"
 	"unmask/generate/traces"
 	"unmask/images"
 	"unmask/internal/atomicfile"
+	"unmask/paint"
 	"unmask/runs"
 )
 
@@ -66,7 +66,7 @@ type Pictures struct {
 	folder  *runs.Folder
 	pending map[int]bool // indexes missing in the folder
 	sheet   *images.Sheet
-	film    *unmask.Film
+	film    *paint.Film
 	made    int
 }
 
@@ -98,7 +98,7 @@ func (j *Job) openPictures(o PictureOptions, list []runs.Range, each Put) (*Pict
 		p.o.Say = func(string) {}
 	}
 	if o.Film != "" {
-		p.film = unmask.NewFilm(j.Run.N, j.Model.Spec(), j.Run.Tokens)
+		p.film = paint.NewFilm(j.Run.N, j.Model.Spec(), j.Run.Tokens)
 	}
 	switch {
 	case o.Dir != "":
@@ -190,7 +190,7 @@ func (p *Pictures) put(s Sample) error {
 	if p.folder != nil && !p.pending[s.Index] {
 		return nil
 	}
-	codes, masked, err := p.j.Model.Pictures.Fill(s.Tokens, p.j.Model.Spec().Mask)
+	codes, masked, err := p.j.Model.Pictures.Fill(s.Tokens)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (p *Pictures) put(s Sample) error {
 		return fmt.Errorf("image %d: %w", s.Index, err)
 	}
 	if in := p.j.paste; in != nil {
-		if err := p.j.Model.Paste(picture, in.Picture, in.Hole); err != nil {
+		if err := in.Paste(picture); err != nil {
 			return err
 		}
 	}

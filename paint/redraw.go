@@ -1,4 +1,4 @@
-package unmask
+package paint
 
 import (
 	"cmp"
@@ -7,21 +7,22 @@ import (
 	"slices"
 
 	"unmask/generate"
+	"unmask/model"
 	"unmask/param"
 	"unmask/samplers"
 )
 
-// StrengthParam is the share of the steps that run on a given picture, see ImageInput.
+// StrengthParam is the share of the steps that run on a given picture.
 var StrengthParam = param.Param{Name: "strength", Kind: param.Number, Min: 1e-3, Max: 1,
 	Default: "0.5",
 	Help:    "share of the steps that run on a given picture; 1 generates all of it again"}
 
-// redraw returns the last steps of r, a request that Check returned, starting from the codes of a
+// Redraw returns the last steps of r, a request that Check returned, starting from the codes of a
 // picture. The number of masked codes is the one that the schedule leaves masked at that step; the
 // seed chooses which. strength is the share of the steps. This is aMUSEd's image-to-image (Patil et
 // al. 2024; diffusers, pipelines/amused), with two differences: there each code is masked with a
 // probability, and at strength 1, where aMUSEd's program masks nothing, all codes are masked here.
-func (m *Model) redraw(r generate.Request, codes []int32, strength float64) (generate.Request,
+func Redraw(r generate.Request, spec model.Spec, codes []int32, strength float64) (generate.Request,
 	error) {
 	if err := StrengthParam.Check(strength); err != nil || strength == 0 {
 		return r, cmp.Or(err, errors.New("strength is 0, want more"))
@@ -30,7 +31,7 @@ func (m *Model) redraw(r generate.Request, codes []int32, strength float64) (gen
 		return r, errors.New("tokens are known already, want none beside a picture to draw again")
 	}
 	length := len(codes)
-	if n := m.Spec().Length(); length != n || r.Schedule == nil || r.Steps < 1 {
+	if n := spec.Length(); length != n || r.Schedule == nil || r.Steps < 1 {
 		return r, fmt.Errorf("the picture has %d codes and the run %d steps, want %d codes and a run "+
 			"that Check returned", length, r.Steps, n)
 	}
@@ -48,7 +49,7 @@ func (m *Model) redraw(r generate.Request, codes []int32, strength float64) (gen
 		return cmp.Compare(coins.Uniform(a, samplers.ForSetup), coins.Uniform(b, samplers.ForSetup))
 	})
 	for _, at := range order[kept:] {
-		codes[at] = m.Spec().Mask
+		codes[at] = spec.Mask
 	}
 	var times []float64
 	for n := first + 1; n <= r.Steps; n++ {

@@ -1,7 +1,8 @@
-package unmask
+// Package paint makes pictures of codes and codes of pictures, and parts of pictures new:
+// inpainting, outpainting, drawing again from a given picture, and films of all of it.
+package paint
 
 import (
-	"context"
 	"fmt"
 	"image"
 	"slices"
@@ -15,28 +16,13 @@ import (
 // codes and pictures, is loaded on first use. Methods may be called concurrently; they take turns.
 type Pictures struct {
 	load func() (model.Codec, error) // once
+	mask int32                       // the token of a masked code
 	turn sync.Mutex
 }
 
-func newPictures(load func() (model.Codec, error)) *Pictures {
-	return &Pictures{load: sync.OnceValues(load)}
-}
-
-// LoadPictures loads the codec alone of the model at name, as Load takes it.
-func LoadPictures(ctx context.Context, name string, o Options) (*Pictures, error) {
-	src, err := Open(ctx, name, o.Progress)
-	if err != nil {
-		return nil, err
-	}
-	b, err := o.open()
-	if err != nil {
-		return nil, err
-	}
-	c, err := model.LoadCodec(src, model.Options{Backend: b, Precision: o.Precision})
-	if err != nil {
-		return nil, err
-	}
-	return newPictures(func() (model.Codec, error) { return c, nil }), nil
+// New returns the pictures of a model whose masked codes are mask. load is called once.
+func New(load func() (model.Codec, error), mask int32) *Pictures {
+	return &Pictures{load: sync.OnceValues(load), mask: mask}
 }
 
 // Codec returns the codec. It must not be used while another method of p runs.
@@ -136,7 +122,7 @@ func cellOf(c model.Codec) image.Point {
 
 // Fill replaces each masked code by the nearest open one, so that the codes can be decoded, and
 // returns the positions that were masked.
-func (p *Pictures) Fill(codes []int32, mask int32) (filled []int32, masked []int, err error) {
+func (p *Pictures) Fill(codes []int32) (filled []int32, masked []int, err error) {
 	c, err := p.load()
 	if err != nil {
 		return nil, nil, err
@@ -145,7 +131,7 @@ func (p *Pictures) Fill(codes []int32, mask int32) (filled []int32, masked []int
 	filled = slices.Clone(codes)
 	var queue []int
 	for i, code := range codes {
-		if code == mask {
+		if code == p.mask {
 			masked = append(masked, i)
 		} else {
 			queue = append(queue, i)
@@ -159,7 +145,7 @@ func (p *Pictures) Fill(codes []int32, mask int32) (filled []int32, masked []int
 		x, y := queue[0]%columns, queue[0]/columns
 		for _, d := range [4]image.Point{{X: 1}, {X: -1}, {Y: 1}, {Y: -1}} {
 			i := (y+d.Y)*columns + x + d.X
-			if x+d.X < 0 || x+d.X >= columns || i < 0 || i >= len(filled) || filled[i] != mask {
+			if x+d.X < 0 || x+d.X >= columns || i < 0 || i >= len(filled) || filled[i] != p.mask {
 				continue
 			}
 			filled[i] = filled[queue[0]]

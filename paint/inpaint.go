@@ -1,4 +1,4 @@
-package unmask
+package paint
 
 import (
 	"crypto/sha256"
@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"unmask/images"
-	"unmask/param"
 )
 
 // Inpainting is a picture with a part of it to be made new.
@@ -19,52 +18,41 @@ type Inpainting struct {
 	Hole    *image.NRGBA // of the same size, white where the picture is made new
 	Tokens  []int32      // known tokens of the run that makes it
 
-	codes []int32 // of the whole picture
+	pictures *Pictures
+	codes    []int32 // of the whole picture
 }
 
-// Inpainting reads a picture of any size. The part to be made new is inside the box or where the
-// mask is white or transparent; without both it is where the picture is transparent.
-func (m *Model) Inpainting(in *ImageInput) (*Inpainting, error) {
-	picture, mask, err := in.read()
-	if err != nil {
-		return nil, err
-	}
-	var box image.Rectangle
-	if in.Box != "" {
-		if box, err = images.ParseBox(in.Box); err != nil {
-			return nil, err
-		}
-	}
-	p, err := m.newInpainting(picture, mask, box, in.Fit)
-	return p, param.About("image", err)
-}
-
-func (m *Model) newInpainting(picture, mask image.Image, box image.Rectangle,
-	fit string) (*Inpainting, error) {
+// Inpaint reads a picture of any size. The part to be made new is inside the box or where the mask,
+// of the picture's size, is white or transparent; without both it is where the picture is
+// transparent. See images.Place for fit.
+func (p *Pictures) Inpaint(picture, mask image.Image, box image.Rectangle, fit string) (*Inpainting,
+	error) {
 	hole, err := images.Hole(picture, mask, box)
 	if err != nil {
 		return nil, err
 	}
-	if m.Pictures == nil {
-		return nil, errNoPictures
-	}
-	p, err := m.Pictures.place(picture, fit)
+	at, err := p.place(picture, fit)
 	if err != nil {
 		return nil, err
 	}
-	in := &Inpainting{Picture: p.Picture(picture)}
+	in := &Inpainting{Picture: at.Picture(picture), pictures: p}
 	in.Hole = image.NewNRGBA(in.Picture.Rect)
-	draw.Draw(in.Hole, in.Hole.Rect, p.Mask(hole), image.Point{}, draw.Src)
-	if in.codes, err = m.Pictures.Encode(in.Picture); err != nil {
+	draw.Draw(in.Hole, in.Hole.Rect, at.Mask(hole), image.Point{}, draw.Src)
+	if in.codes, err = p.Encode(in.Picture); err != nil {
 		return nil, err
 	}
-	in.Tokens, err = m.mask(slices.Clone(in.codes), in.Hole)
+	in.Tokens, err = p.masked(slices.Clone(in.codes), in.Hole)
 	return in, err
 }
 
 // Lost returns the loss of the codes in what is kept, see RoundTrip.
-func (m *Model) Lost(in *Inpainting) (float64, error) {
-	return m.lost(in.codes, in.Picture, in.Hole)
+func (in *Inpainting) Lost() (float64, error) {
+	return in.pictures.lost(in.codes, in.Picture, in.Hole)
+}
+
+// Paste puts what is kept back into a picture that was made, see Pictures.Paste.
+func (in *Inpainting) Paste(made *image.NRGBA) error {
+	return in.pictures.Paste(made, in.Picture, in.Hole)
 }
 
 // Hash returns a text that differs for other pixels.
@@ -75,23 +63,20 @@ func (in *Inpainting) Hash() string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// Inpaint returns the tokens [height*width] of a run that makes a picture new where hole is white:
+// Mask returns the tokens [height*width] of a run that makes a picture new where hole is white:
 // the picture's codes and, in each cell of the grid that a white pixel touches, a mask. Both images
 // have the model's size.
-func (m *Model) Inpaint(picture, hole image.Image) ([]int32, error) {
-	if m.Pictures == nil {
-		return nil, errNoPictures
-	}
-	codes, err := m.Pictures.Encode(picture)
+func (p *Pictures) Mask(picture, hole image.Image) ([]int32, error) {
+	codes, err := p.Encode(picture)
 	if err != nil {
 		return nil, err
 	}
-	return m.mask(codes, hole)
+	return p.masked(codes, hole)
 }
 
-// mask masks the codes of a picture in each cell that a white pixel of hole touches.
-func (m *Model) mask(codes []int32, hole image.Image) ([]int32, error) {
-	c, err := m.Pictures.load()
+// masked masks the codes of a picture in each cell that a white pixel of hole touches.
+func (p *Pictures) masked(codes []int32, hole image.Image) ([]int32, error) {
+	c, err := p.load()
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +92,7 @@ func (m *Model) mask(codes []int32, hole image.Image) ([]int32, error) {
 	for y := range height {
 		for x := range width {
 			if White(hole.At(r.Min.X+x, r.Min.Y+y)) {
-				codes[y/cell.Y*columns+x/cell.X] = m.Spec().Mask
+				codes[y/cell.Y*columns+x/cell.X] = p.mask
 			}
 		}
 	}
@@ -116,17 +101,17 @@ func (m *Model) mask(codes []int32, hole image.Image) ([]int32, error) {
 
 // RoundTrip returns how much of a picture the model's codes lose: the mean absolute difference, 0
 // to 255, of the colours of the pixels that hole keeps from those of their decoded codes.
-func (m *Model) RoundTrip(picture, hole image.Image) (float64, error) {
-	codes, err := m.Pictures.Encode(picture)
+func (p *Pictures) RoundTrip(picture, hole image.Image) (float64, error) {
+	codes, err := p.Encode(picture)
 	if err != nil {
 		return 0, err
 	}
-	return m.lost(codes, picture, hole)
+	return p.lost(codes, picture, hole)
 }
 
 // lost is RoundTrip for the codes of the picture.
-func (m *Model) lost(codes []int32, picture, hole image.Image) (float64, error) {
-	back, err := m.Pictures.Image(codes)
+func (p *Pictures) lost(codes []int32, picture, hole image.Image) (float64, error) {
+	back, err := p.Image(codes)
 	if err != nil {
 		return 0, err
 	}
@@ -149,8 +134,8 @@ func (m *Model) lost(codes []int32, picture, hole image.Image) (float64, error) 
 
 // Paste copies the pixels that hole keeps from picture into made; all three have one size. Within
 // one cell of the hole's edge the two are mixed, so that no seam shows.
-func (m *Model) Paste(made *image.NRGBA, picture, hole image.Image) error {
-	c, err := m.Pictures.load()
+func (p *Pictures) Paste(made *image.NRGBA, picture, hole image.Image) error {
+	c, err := p.load()
 	if err != nil {
 		return err
 	}

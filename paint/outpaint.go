@@ -1,4 +1,4 @@
-package unmask
+package paint
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"unmask/generate"
 	"unmask/images"
-	"unmask/param"
+	"unmask/model"
 )
 
 // Margins are the pixels added at each side of a picture.
@@ -56,9 +56,10 @@ func (m Margins) String() string {
 // its edges, where it is mixed with the new part as Paste does. The new part is made in windows of
 // the model's size, one after the other; each continues the picture and the windows before it.
 type Outpainting struct {
-	m       *Model
-	picture *image.NRGBA // on the canvas; its margins are black
-	windows []window
+	denoiser model.Denoiser
+	pictures *Pictures
+	picture  *image.NRGBA // on the canvas; its margins are black
+	windows  []window
 }
 
 // window is a part of the canvas that is made in one run.
@@ -67,13 +68,11 @@ type window struct {
 	hole *image.Gray // of the window's size, white where nothing is there yet
 }
 
-// Outpaint prepares the enlargement of a picture by margins. The result must be at least as large
-// as the model's pictures.
-func (m *Model) Outpaint(picture image.Image, add Margins) (*Outpainting, error) {
-	if m.Pictures == nil {
-		return nil, fmt.Errorf("the model makes no pictures")
-	}
-	c, err := m.Pictures.load()
+// Outpaint prepares the enlargement of a picture by margins, by the network of these pictures. The
+// result must be at least as large as they are.
+func (p *Pictures) Outpaint(d model.Denoiser, picture image.Image, add Margins) (*Outpainting,
+	error) {
+	c, err := p.load()
 	if err != nil {
 		return nil, err
 	}
@@ -94,16 +93,16 @@ func (m *Model) Outpaint(picture image.Image, add Margins) (*Outpainting, error)
 		return nil, fmt.Errorf("the picture has %d x %d pixels with its margins, want %d in all at most",
 			size.X, size.Y, images.MaxPixels)
 	}
-	p := &Outpainting{m: m, picture: image.NewNRGBA(image.Rectangle{Max: size})}
+	o := &Outpainting{denoiser: d, pictures: p, picture: image.NewNRGBA(image.Rectangle{Max: size})}
 	kept := image.Rect(add.Left, add.Top, add.Left+from.Dx(), add.Top+from.Dy())
-	draw.Draw(p.picture, p.picture.Rect, image.Black, image.Point{}, draw.Src)
+	draw.Draw(o.picture, o.picture.Rect, image.Black, image.Point{}, draw.Src)
 	place, err := images.Place(from.Size(), from.Size(), "")
 	if err != nil {
 		return nil, err
 	}
-	draw.Draw(p.picture, kept, place.Picture(picture), image.Point{}, draw.Src)
-	p.plan(image.Pt(width, height), kept)
-	return p, nil
+	draw.Draw(o.picture, kept, place.Picture(picture), image.Point{}, draw.Src)
+	o.plan(image.Pt(width, height), kept)
+	return o, nil
 }
 
 // plan orders the windows: the next is always the one with the most pixels already there. Windows
@@ -181,29 +180,7 @@ func (p *Outpainting) Lost() (float64, error) {
 	given := image.NewNRGBA(w.hole.Rect)
 	draw.Draw(given, given.Rect, p.picture, w.at.Min, draw.Src)
 	extend(given, w.hole)
-	return p.m.RoundTrip(given, w.hole)
-}
-
-// Outpainting reads the picture that a request enlarges.
-func (m *Model) Outpainting(in *ImageInput) (*Outpainting, error) {
-	add, err := ParseMargins(in.Outpaint)
-	if err != nil {
-		return nil, param.About("outpaint", err)
-	}
-	if m.Pictures == nil {
-		return nil, errNoPictures
-	}
-	picture, _, err := in.read()
-	if err != nil {
-		return nil, err
-	}
-	if in.Fit != "" {
-		if picture, err = m.Pictures.Fit(picture, in.Fit); err != nil {
-			return nil, param.About("image", err)
-		}
-	}
-	p, err := m.Outpaint(picture, add)
-	return p, param.About("outpaint", err)
+	return p.pictures.RoundTrip(given, w.hole)
 }
 
 // Draw makes the enlarged pictures of a batch of prepared requests. A window with fewer masked
@@ -224,61 +201,45 @@ func (p *Outpainting) Draw(ctx context.Context, list []generate.Request) ([]*ima
 
 // window draws window k of the pictures in made. Each window uses random numbers of its own.
 func (p *Outpainting) window(ctx context.Context, list []generate.Request, k int,
-	made []*image.NRGBA) error {
+	made []*image.NRGBA) (err error) {
 	w := &p.windows[k]
-	guided := slices.ContainsFunc(list, func(q generate.Request) bool { return q.Guidance.Scale != 0 })
-	pool, err := generate.NewPool(p.m.Denoiser,
-		generate.PoolOptions{Size: len(made), Guided: guided})
-	if err != nil {
-		return err
-	}
-	given, drawn := make([]*image.NRGBA, len(made)), make([]*generate.Sequence, len(made))
+	given, drawn := make([]*image.NRGBA, len(made)), make([][]int32, len(made))
+	requests, guided := slices.Clone(list), false
 	var tokens []int32
 	for i, picture := range made {
 		given[i] = image.NewNRGBA(w.hole.Rect)
 		draw.Draw(given[i], given[i].Rect, picture, w.at.Min, draw.Src)
 		extend(given[i], w.hole)
 		if i == 0 || k > 0 { // the first window has the same in all
-			if tokens, err = p.m.Inpaint(given[i], w.hole); err != nil {
+			if tokens, err = p.pictures.Mask(given[i], w.hole); err != nil {
 				return err
 			}
 		}
-		q := list[i]
+		q := &requests[i]
 		q.Seed, q.Known = q.Seed+uint64(k)<<32, tokens
-		q.Steps = min(q.Steps, max(p.m.Spec().Masked(tokens), 1))
-		if drawn[i], err = pool.Add(q); err != nil {
-			return err
-		}
+		q.Steps = min(q.Steps, max(p.denoiser.Spec().Masked(tokens), 1))
+		guided = guided || q.Guidance.Scale != 0
 	}
-	if err := untilDone(ctx, pool, drawn); err != nil {
-		return err
-	}
-	for i, q := range drawn {
-		picture, err := p.m.Pictures.ImageOf(q.Tokens, list[i].Condition)
+	o := generate.PoolOptions{Size: len(made), Guided: guided}
+	for step, err := range generate.Each(ctx, p.denoiser, o, slices.Values(requests)) {
 		if err != nil {
 			return err
 		}
-		if err := p.m.Paste(picture, given[i], w.hole); err != nil {
+		for _, q := range step.Sequences {
+			if q.Finished {
+				drawn[q.Number] = slices.Clone(q.Tokens)
+			}
+		}
+	}
+	for i, codes := range drawn {
+		picture, err := p.pictures.ImageOf(codes, list[i].Condition)
+		if err != nil {
+			return err
+		}
+		if err := p.pictures.Paste(picture, given[i], w.hole); err != nil {
 			return err
 		}
 		draw.Draw(made[i], w.at, picture, image.Point{}, draw.Src)
-	}
-	return nil
-}
-
-// untilDone makes steps until all sequences of a pool are done, and returns the first fault.
-func untilDone(ctx context.Context, pool *generate.Pool, list []*generate.Sequence) error {
-	for open := true; open; {
-		if _, err := pool.Step(ctx); err != nil {
-			return err
-		}
-		open = false
-		for _, q := range list {
-			if q.Err != nil {
-				return q.Err
-			}
-			open = open || !q.Done
-		}
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package unmask
+package paint
 
 import (
 	"bytes"
@@ -119,7 +119,7 @@ type filmSheet struct {
 func (d *filmSheet) draw(i, step int) ([]image.Rectangle, error) {
 	states := d.f.states[i]
 	last := len(states) - 1
-	final, _, err := d.p.Fill(states[last], d.f.mask)
+	final, _, err := d.p.Fill(states[last])
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,183 @@
+package unmask
+
+import (
+	"context"
+	"image"
+	"slices"
+
+	"unmask/generate"
+	"unmask/images"
+	"unmask/model"
+	"unmask/paint"
+	"unmask/param"
+)
+
+// ImageInput is the picture that a request starts from, and what of it is kept.
+type ImageInput struct {
+	File    string      `json:"file,omitempty"` // a PNG or a JPEG, read if Picture is nil
+	Picture image.Image `json:"-"`
+
+	// MaskFile is a picture of the same size, white or transparent where the picture is made new,
+	// read if Mask is nil; "": see paint.Pictures.Inpaint.
+	MaskFile string      `json:"mask,omitempty"`
+	Mask     image.Image `json:"-"`
+	Box      string      `json:"box,omitempty"` // X,Y,W,H in pixels, made new
+
+	Fit string `json:"fit,omitempty"` // how it is brought to the model's size, see images.Place
+
+	// Outpaint enlarges the picture, as ParseMargins reads it, instead of making a part of it new.
+	// The windows of the enlarged picture are made one by one, see paint.Outpainting.
+	Outpaint string `json:"outpaint,omitempty"`
+
+	// Paste puts the pixels that are kept back into the pictures that are made.
+	Paste bool `json:"paste,omitempty"`
+
+	// Strength is the share of the steps that run on the whole picture, see paint.Redraw; 0 keeps
+	// what is not masked.
+	Strength float64 `json:"strength,omitempty"`
+}
+
+// LoadPictures loads the codec alone of the model at name, as Load takes it.
+func LoadPictures(ctx context.Context, name string, o Options) (*paint.Pictures, error) {
+	src, err := Open(ctx, name, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	b, err := o.open()
+	if err != nil {
+		return nil, err
+	}
+	c, err := model.LoadCodec(src, model.Options{Backend: b, Precision: o.Precision})
+	if err != nil {
+		return nil, err
+	}
+	const none = -1 // no code is a mask
+	return paint.New(func() (model.Codec, error) { return c, nil }, none), nil
+}
+
+var errNoPictures = param.Refuse("image", param.Unsupported, "the model makes no pictures")
+
+// Inpainting reads the picture of a request that makes a part of it new.
+func (m *Model) Inpainting(in *ImageInput) (*paint.Inpainting, error) {
+	if m.Pictures == nil {
+		return nil, errNoPictures
+	}
+	picture, mask, err := in.read()
+	if err != nil {
+		return nil, err
+	}
+	var box image.Rectangle
+	if in.Box != "" {
+		if box, err = images.ParseBox(in.Box); err != nil {
+			return nil, err
+		}
+	}
+	p, err := m.Pictures.Inpaint(picture, mask, box, in.Fit)
+	return p, param.About("image", err)
+}
+
+// Outpainting reads the picture of a request that enlarges it.
+func (m *Model) Outpainting(in *ImageInput) (*paint.Outpainting, error) {
+	add, err := paint.ParseMargins(in.Outpaint)
+	if err != nil {
+		return nil, param.About("outpaint", err)
+	}
+	if m.Pictures == nil {
+		return nil, errNoPictures
+	}
+	picture, _, err := in.read()
+	if err != nil {
+		return nil, err
+	}
+	if in.Fit != "" {
+		if picture, err = m.Pictures.Fit(picture, in.Fit); err != nil {
+			return nil, param.About("image", err)
+		}
+	}
+	p, err := m.Pictures.Outpaint(m.Denoiser, picture, add)
+	return p, param.About("outpaint", err)
+}
+
+// imageTokens returns the codes that a picture begins with, nil for one that is drawn again or made
+// larger.
+func (m *Model) imageTokens(in *ImageInput, done map[*ImageInput][]int32) ([]int32, error) {
+	if m.Pictures == nil { // its file is not even opened
+		return nil, errNoPictures
+	}
+	if tokens, ok := done[in]; ok || in.Strength != 0 {
+		return tokens, in.check()
+	}
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	if in.Outpaint != "" {
+		_, err := m.Outpainting(in)
+		return nil, err
+	}
+	p, err := m.Inpainting(in)
+	if err != nil {
+		return nil, err
+	}
+	done[in] = p.Tokens
+	return p.Tokens, nil
+}
+
+// check returns an error for fields that exclude each other.
+func (in *ImageInput) check() error {
+	part := in.Mask != nil || in.MaskFile != "" || in.Box != ""
+	for _, c := range []struct {
+		name, found string
+		with        bool
+		want        string
+	}{
+		{"outpaint", param.Quote(in.Outpaint), in.Outpaint != "" && (part || in.Strength != 0),
+			"none with mask, box or strength"},
+		{"strength", param.Format(in.Strength), in.Strength != 0 && (part || in.Paste),
+			"0 with mask, box or paste"},
+	} {
+		if c.with {
+			return &param.Error{Name: c.name, Found: c.found, Want: c.want, Reason: param.NoEffect}
+		}
+	}
+	return param.About("fit", images.CheckFit(in.Fit))
+}
+
+// redrawn returns the last steps of a request that begins with a picture to be drawn again.
+func (m *Model) redrawn(q generate.Request, r *Request,
+	done map[*ImageInput][]int32) (generate.Request, error) {
+	in := r.Image
+	if in == nil || in.Strength == 0 {
+		return q, nil
+	}
+	if done[in] == nil {
+		picture, _, err := in.read()
+		if err != nil {
+			return q, err
+		}
+		fitted, err := m.Pictures.Fit(picture, in.Fit)
+		if err == nil {
+			done[in], err = m.Pictures.Encode(fitted)
+		}
+		if err != nil {
+			return q, param.About("image", err)
+		}
+	}
+	q, err := paint.Redraw(q, m.Spec(), slices.Clone(done[in]), in.Strength)
+	return q, param.About("strength", err)
+}
+
+// read returns the picture and its mask.
+func (in *ImageInput) read() (picture, mask image.Image, err error) {
+	picture, mask = in.Picture, in.Mask
+	if picture == nil {
+		if picture, err = images.ReadPicture(in.File); err != nil {
+			return nil, nil, param.About("image", err)
+		}
+	}
+	if mask == nil && in.MaskFile != "" {
+		if mask, err = images.ReadPicture(in.MaskFile); err != nil {
+			return nil, nil, param.About("mask", err)
+		}
+	}
+	return picture, mask, nil
+}
