@@ -150,41 +150,41 @@ type Requests struct {
 	Longest int  // positions of the longest request
 	Guided  bool // some request has guidance
 
-	inputs []Input // nil: there is no list
-	asked  []Request
-	list   []generate.Request
-	seeded []bool
+	inputs   []Input // nil: there is no list
+	requests []Request
+	prepared []generate.Request
+	seeded   []bool
 }
 
 // Requests prepares a run's request or, if there are inputs, each of them over it. The error of a
 // refused input is an *InputError.
 func (m *Model) Requests(ctx context.Context, base Request, inputs []Input) (*Requests, error) {
-	q := &Requests{inputs: inputs, asked: []Request{base}, seeded: []bool{false}}
+	q := &Requests{inputs: inputs, requests: []Request{base}, seeded: []bool{false}}
 	if inputs != nil {
-		q.asked, q.seeded = make([]Request, len(inputs)), make([]bool, len(inputs))
+		q.requests, q.seeded = make([]Request, len(inputs)), make([]bool, len(inputs))
 	}
 	var err error
 	for i, in := range inputs {
-		if q.asked[i], q.seeded[i], err = in.Over(base); err != nil {
+		if q.requests[i], q.seeded[i], err = in.Over(base); err != nil {
 			return nil, &InputError{i, err}
 		}
 	}
-	q.list, err = m.PrepareAll(ctx, q.asked)
+	q.prepared, err = m.PrepareAll(ctx, q.requests)
 	if _, ok := errors.AsType[*param.Error](err); ok && len(inputs) == 1 {
 		err = &InputError{0, err}
 	}
-	for _, r := range q.list {
+	for _, r := range q.prepared {
 		q.Longest, q.Guided = max(q.Longest, r.Length), q.Guided || r.Guidance.Scale != 0
 	}
 	return q, err
 }
 
-// Asked returns the request that sample i was prepared from.
-func (q *Requests) Asked(i int) Request { return q.asked[q.Input(i)] }
+// Request returns the request that sample i was prepared from.
+func (q *Requests) Request(i int) Request { return q.requests[q.Input(i)] }
 
 // Subjects returns the classes or prompts of the list, or of the only request.
 func (q *Requests) Subjects() (list []string) {
-	for _, r := range q.asked {
+	for _, r := range q.requests {
 		list = append(list, cmp.Or(r.Class, r.Prompt))
 	}
 	return list
@@ -204,16 +204,16 @@ func (q *Requests) Listed() bool { return q.inputs != nil }
 
 // At returns the request of sample i.
 func (q *Requests) At(i int) generate.Request {
-	r, n := q.list[q.Input(i)], i
+	r, n := q.prepared[q.Input(i)], i
 	if q.seeded[q.Input(i)] {
-		n = i / len(q.list)
+		n = i / len(q.prepared)
 	}
 	r.Index += uint32(n)
 	return r
 }
 
 // Input returns the index of sample i's input in the list.
-func (q *Requests) Input(i int) int { return i % len(q.list) }
+func (q *Requests) Input(i int) int { return i % len(q.prepared) }
 
 // Hash returns a hash of the inputs, 16 hexadecimal digits.
 func (q *Requests) Hash() string {
@@ -238,7 +238,7 @@ func (q *Requests) Hash() string {
 
 // Options returns the options of n samples of a request that is not of a list.
 func (q *Requests) Options(n int) generate.Options {
-	r := q.list[0]
+	r := q.prepared[0]
 	o := generate.Options{Recipe: r.Recipe, N: n, First: int(r.Index), Seed: r.Seed,
 		Length: r.Length, Tokens: r.Known, Ends: r.Ends, Language: r.Language, Condition: r.Condition}
 	if r.Adjust != nil {

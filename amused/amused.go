@@ -301,7 +301,7 @@ func silu(x []float32) []float32 {
 	return x
 }
 
-// project returns the head's input for the rows asked for.
+// project returns the head's input [rows, In].
 func (m *Model) project(rows []int32) *tensor.Dense {
 	w, n := &m.w, len(rows)
 	w.last = nn.Grow(m.b, w.last, n, m.cfg.Width)

@@ -251,7 +251,7 @@ func (c *conversation) say(ctx context.Context, message string) error {
 	return err
 }
 
-// answer generates and prints an answer, after an interrupt what has settled of it.
+// answer generates and prints an answer or, after an interrupt, the part of it that is final.
 func (c *conversation) answer(parent context.Context, r generate.Request, from int) (_ string,
 	err error) {
 	ctx, cancel := context.WithCancel(parent)

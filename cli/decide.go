@@ -49,7 +49,7 @@ func (f *reproduceFlags) decideAll(ctx context.Context, all []*measured,
 // further measures points until a time; after it the error is context.DeadlineExceeded.
 func (f *reproduceFlags) further(ctx context.Context, m *measured, points []experiments.Point,
 	until time.Time) error {
-	if f.Hub.Asked() {
+	if f.Hub.Enabled() {
 		return f.measured(ctx, m, points)
 	}
 	bar := terminal.NewSweep(m.journal, m.kind, points)

@@ -68,7 +68,7 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if f.Asked() {
+	if f.Hub.Enabled() {
 		o.Source = f.Hub.Features(ctx, dir, f.model, f.by.Inception, f.precision, network)
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)

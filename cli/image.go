@@ -129,7 +129,7 @@ func (f *imageFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 	if err != nil {
 		return wrap("model "+f.model, err)
 	}
-	if f.Asked() {
+	if f.Hub.Enabled() {
 		if err := f.Hub.Pictures(ctx, e, f.out, f.n, share.Pictures(s, j)); err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (f *imageFlags) one(flags *pflag.FlagSet) error {
 	case f.n != 1:
 		return usage("--out is %s with -n %d, want -n 1, or a DIR", param.Quote(f.out), f.n)
 	}
-	if f.sheet != "" || f.Asked() || !f.Shard.Whole() {
+	if f.sheet != "" || f.Hub.Enabled() || !f.Shard.Whole() {
 		return usage("--out is %s with --sheet, --shard or --hub, want a DIR", param.Quote(f.out))
 	}
 	if err := checkFile("--out", f.out); err != nil {
@@ -174,7 +174,7 @@ func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
 	for i := range max(1, len(inputs)) {
 		if c := j.Requests.At(i).Condition; c != nil && c.Prompt != nil && c.Prompt.Cut {
 			terminal.Say("prompt %s is longer than what the model reads: its end is left out",
-				param.Quote(j.Requests.Asked(i).Prompt))
+				param.Quote(j.Requests.Request(i).Prompt))
 		}
 	}
 	if f.Trace != "" && j.Requests.Vary() {

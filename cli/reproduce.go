@@ -162,7 +162,7 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 
 // redrawn writes the report of the results that are there.
 func (f *reproduceFlags) redrawn(given *pflag.FlagSet, size experiments.Size) error {
-	if f.decide > 0 || f.Hub.Asked() {
+	if f.decide > 0 || f.Hub.Enabled() {
 		return usage("--redraw measures nothing, want it without --decide and --hub")
 	}
 	var results []experiments.Result

@@ -123,7 +123,7 @@ func sayDropped(name string, bytes int) {
 func (d *deviceFlags) measure(ctx context.Context, h *share.Hub, name string,
 	j *experiments.Journal, task experiments.Task, s experiments.Settings, by taskFlags,
 	points []experiments.Point) error {
-	if !h.Asked() {
+	if !h.Enabled() {
 		return sweep(ctx, j, task, points)
 	}
 	by.Judge = judgeName(by.Judge, d.model)

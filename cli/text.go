@@ -131,7 +131,7 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 			return wrap("model "+f.model, err)
 		}
 	}
-	if f.Asked() {
+	if f.Hub.Enabled() {
 		return f.Hub.Texts(ctx, share.Spec{Model: f.model, Precision: f.precision, Request: &r,
 			Inputs: f.Inputs}, f.out, f.n, share.Texts(s, j))
 	}

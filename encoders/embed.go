@@ -90,7 +90,7 @@ func (e *embedding) excess(b *model.Batch, mask int32) {
 	}
 }
 
-// scales returns the excess of each row of a pass.
+// scales returns the factor of each row of a pass.
 func (e *embedding) scales(p *model.Pass) []float32 {
 	e.scale = e.scale[:0]
 	for _, s := range p.Sequences {

@@ -229,7 +229,7 @@ func (c *Config) forbid(bias []float32) []float32 {
 	return allowed
 }
 
-// at returns the block that is computed in place i; ALBERT uses each of its groups several times.
+// at returns the block of layer i, counted from 0; in ALBERT the layers of a group share theirs.
 func (m *Model) at(i int) *block {
 	c := &m.cfg
 	layers := c.Layers / c.Inner // as config.json counts them, each of Inner blocks
@@ -237,7 +237,7 @@ func (m *Model) at(i int) *block {
 	return &m.Blocks[group*c.Inner+i%c.Inner]
 }
 
-// begin finds what a batch's embeddings are scaled by.
+// begin computes the factors by which a batch's embeddings are scaled.
 func (m *Model) begin(b *model.Batch) error {
 	if m.cfg.Dropout {
 		m.embedding.excess(b, m.cfg.Mask)

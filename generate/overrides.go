@@ -50,8 +50,8 @@ func (a Overrides) Over(base Recipe) (r Recipe, err error) {
 // probable tokens, top-p and top-k could only spoil its confidences: they are refused or, with a
 // temperature of 0, left out.
 func (a Overrides) temperature(r *Recipe) (err error) {
-	_, asked := a["temperature"]
-	if asked {
+	_, overridden := a["temperature"]
+	if overridden {
 		t, marginals := r.Filter.Temperature, 0.0
 		if t == 0 && !r.Greedy {
 			t = 1
@@ -66,7 +66,7 @@ func (a Overrides) temperature(r *Recipe) (err error) {
 	switch {
 	case !samplers.MostProbable(r.Sampler):
 		return nil
-	case asked: // confidence is the model's own p
+	case overridden: // confidence is the model's own p
 		r.Filter.TopP, r.Filter.TopK = 0, 0
 		return nil
 	}
@@ -102,11 +102,11 @@ func (a Overrides) read(r *Recipe, base Recipe) error {
 		}
 	}
 	for _, t := range table {
-		text, asked := a[t.Name]
-		if !asked {
+		text, overridden := a[t.Name]
+		if !overridden {
 			text = t.get(&base)
 		}
-		if t.Name == "sampler" || text == "" && !asked {
+		if t.Name == "sampler" || text == "" && !overridden {
 			continue
 		}
 		if err := t.set(r, t.Param, text); err != nil {
@@ -118,13 +118,13 @@ func (a Overrides) read(r *Recipe, base Recipe) error {
 
 // sampler sets the sampler, with alpha and gamma, and the cache if the sampler allows one.
 func (a Overrides) sampler(r *Recipe, base Recipe) (err error) {
-	text, asked := a["sampler"]
-	_, cacheAsked := a["cache"]
-	if !asked {
+	text, overridden := a["sampler"]
+	_, cacheOverridden := a["cache"]
+	if !overridden {
 		text = base.Get("sampler")
 	}
 	name, once := strings.CutSuffix(text, cached)
-	if once && !cacheAsked {
+	if once && !cacheOverridden {
 		r.Cache = max(1, r.Cache)
 	}
 	if once && r.Cache == 0 {
@@ -142,7 +142,7 @@ func (a Overrides) sampler(r *Recipe, base Recipe) (err error) {
 			return err
 		}
 		switch {
-		case !asked: // base's value is dropped
+		case !overridden: // base's value is dropped
 			with = append(with, samplers.Instead(p.Name, x))
 		case samplers.Takes(name, p.Name):
 			with = append(with, samplers.With(p.Name, x))
@@ -155,7 +155,7 @@ func (a Overrides) sampler(r *Recipe, base Recipe) (err error) {
 		if value, ok := a[p.Name]; ok && !samplers.Takes(name, p.Name) {
 			why := " takes no " + p.Name
 			if samplers.Has(name, p.Name) {
-				if !asked {
+				if !overridden {
 					continue
 				}
 				why = " has its own"
@@ -165,7 +165,7 @@ func (a Overrides) sampler(r *Recipe, base Recipe) (err error) {
 		}
 	}
 	if u, ok := samplers.As[samplers.Uncached](r.Sampler); ok && r.Cache > 0 {
-		if once || cacheAsked {
+		if once || cacheOverridden {
 			return &param.Error{Name: "cache", Found: r.Get("cache"),
 				Want: "0 with sampler " + name + ": " + u.Uncached(), Reason: param.NoEffect}
 		}
@@ -197,8 +197,8 @@ func (a Overrides) dependent(r *Recipe) error {
 		if d.acts {
 			continue
 		}
-		text, asked := a[d.name]
-		if value := r.Get(d.name); asked && value != "" {
+		text, overridden := a[d.name]
+		if value := r.Get(d.name); overridden && value != "" {
 			return &param.Error{Name: d.name, Found: text, Want: d.want,
 				Reason: param.NoEffect}
 		}

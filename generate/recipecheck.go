@@ -11,13 +11,13 @@ import (
 // Fit returns the recipe with all defaults filled in for a model and a number of masked positions,
 // or a one-line error if it cannot run.
 func (r Recipe) Fit(d model.Denoiser, free int) (Recipe, error) {
-	asked := r.Steps
+	steps := r.Steps
 	r = r.For(d.Spec())
 	if err := samplers.Check(r.Sampler); err != nil {
 		return r, &param.Error{Name: "sampler", Err: err}
 	}
 	err := r.check(d)
-	if err == nil && asked == 0 {
+	if err == nil && steps == 0 {
 		r.Steps = r.fewer(free)
 	}
 	if err == nil {

@@ -160,7 +160,7 @@ func (m *Model) load(o model.Options) error {
 	return l.Err()
 }
 
-// begin finds the modulations of a batch's classes.
+// begin computes the modulations of a batch's classes.
 func (m *Model) begin(b *model.Batch) (err error) {
 	w, c := &m.w, &m.cfg
 	w.keys = w.keys[:0]

@@ -25,11 +25,9 @@ type Fault = durable.Fault
 // Report is the result of Verify.
 type Report = durable.Report
 
-// NewSettings returns the settings of a run of samples of r: the model's identity (its
-// fingerprint, or
-// the name of an exact one), the precision, and what r has. The recipe is in its canonical
-// text. r must
-// be complete, see generate.Request.Check.
+// NewSettings returns the settings of a run of samples of r: the model's identity (its fingerprint,
+// or the name of an exact one), the precision, and what r has, with its recipe in canonical text. r
+// must be complete, see generate.Request.Check.
 func NewSettings(identity, precision string, r generate.Request) Settings {
 	known := sha256.New()
 	for _, t := range r.Known {

@@ -166,8 +166,7 @@ func tooLong(name string, tokens, most int) *Fault {
 	return bad("context_length_exceeded", name, "%s is %d tokens, want at most %d", name, tokens, most)
 }
 
-// textOnly reads the fields that answers of text have beside their settings, and refuses those of
-// OpenAI's that cannot be had.
+// textOnly reads the fields that all routes of texts share, and refuses OpenAI's that unmask lacks.
 func textOnly(f *fields, s *settings, m *servedModel) {
 	f.into(&s.request, textFields...)
 	s.readBias(f, m)

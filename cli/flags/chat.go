@@ -26,7 +26,7 @@ func (c *chat) register(f *pflag.FlagSet) {
 		`[{"role": "user", "content": "..."}, ...]`)
 }
 
-func (c *chat) asked() bool { return c.question != "" || c.messages != "" }
+func (c *chat) given() bool { return c.question != "" || c.messages != "" }
 
 // check returns an error for flags that are empty or exclude each other.
 func (c *chat) check(f *pflag.FlagSet) error {
@@ -77,7 +77,7 @@ func (c *chat) flag() string {
 func (c *chat) refusal(err error) error {
 	e, ok := errors.AsType[*param.Error](err)
 	switch {
-	case !c.asked() || ok && e.Name != "messages":
+	case !c.given() || ok && e.Name != "messages":
 		return err
 	case ok:
 		err = e.Cause()

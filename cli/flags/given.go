@@ -24,7 +24,7 @@ type Picture struct {
 // Outpaints reports whether a picture is enlarged.
 func (f *Picture) Outpaints() bool { return f.outpaint != "" }
 
-// Register adds the
+// Register adds the flags.
 func (f *Picture) Register(s *pflag.FlagSet) {
 	s.StringVar(&f.init, "init", "",
 		"PNG or JPEG `FILE` to start from, instead of masks only")

@@ -54,18 +54,18 @@ func RegisterRecipe(f *pflag.FlagSet, defaults generate.Recipe) {
 
 // Recipe returns the values of the flags that Register added and the user set.
 func Recipe(f *pflag.FlagSet) (generate.Overrides, error) {
-	asked, given := generate.Overrides{}, Given(f)
+	over, given := generate.Overrides{}, Given(f)
 	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
 		if text, ok := given[p.Name]; ok && p.Name != "ban" && p.Name != "bias" {
-			asked[p.Name] = text
+			over[p.Name] = text
 		}
 	}
-	if name := asked["schedule"]; strings.HasSuffix(name, File) {
+	if name := over["schedule"]; strings.HasSuffix(name, File) {
 		schedule, err := samplers.OpenTimes(name)
 		if err != nil {
 			return nil, fmt.Errorf("schedule: %w", fileError{err})
 		}
-		asked["schedule"] = schedule.String()
+		over["schedule"] = schedule.String()
 	}
-	return asked, nil
+	return over, nil
 }

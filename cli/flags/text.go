@@ -21,7 +21,7 @@ type Text struct {
 	chat                              chat
 }
 
-// Register adds the
+// Register adds the flags.
 func (t *Text) Register(f *pflag.FlagSet) {
 	t.Constraints.Register(f)
 	Length(f, &t.Length)
@@ -57,12 +57,12 @@ func (t *Text) Check(f *pflag.FlagSet) (err error) {
 	if err := t.chat.check(f); err != nil {
 		return err
 	}
-	switch given := t.prompt != "" || t.infill != ""; {
+	switch prompted := t.prompt != "" || t.infill != ""; {
 	case t.prompt != "" && t.infill != "":
 		return Usage("--prompt and --infill together, want one of them")
-	case t.chat.asked() && given:
+	case t.chat.given() && prompted:
 		return Usage("--chat or --messages with --prompt or --infill, want one of them")
-	case t.tokensIn != "" && (given || t.chat.asked()):
+	case t.tokensIn != "" && (prompted || t.chat.given()):
 		return Usage("--tokens-in with another prompt, want one of them")
 	case t.prompts == "":
 		return nil

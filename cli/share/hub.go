@@ -44,8 +44,8 @@ func (h *Hub) Register(f *pflag.FlagSet) {
 	f.StringVar(&h.log, "log", "text", "a hub's progress as text or json")
 }
 
-// Asked reports whether the flags ask for a hub.
-func (h *Hub) Asked() bool { return h.hub != "" || h.nats != "" }
+// Enabled reports whether other machines may join.
+func (h *Hub) Enabled() bool { return h.hub != "" || h.nats != "" }
 
 // Follow sets whether another run follows the next one.
 func (h *Hub) Follow(more bool) { h.more = more }
@@ -71,7 +71,7 @@ func (h *Hub) Check(f *pflag.FlagSet, s *Shard, out bool, want string) error {
 		return flags.Usage("--hub and --nats together, want one of them")
 	case h.log != "text" && h.log != "json":
 		return flags.Usage("--log is %s, want text or json", param.Quote(h.log))
-	case !h.Asked():
+	case !h.Enabled():
 		for _, name := range []string{"audit", "metrics", "log"} {
 			if f.Changed(name) {
 				return flags.Usage("--%s without --hub, want it with one", name)

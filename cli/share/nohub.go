@@ -18,8 +18,8 @@ type Hub struct{}
 // Register does nothing.
 func (*Hub) Register(*pflag.FlagSet) {}
 
-// Asked reports false.
-func (*Hub) Asked() bool { return false }
+// Enabled reports false.
+func (*Hub) Enabled() bool { return false }
 
 // Check does nothing.
 func (*Hub) Check(*pflag.FlagSet, *Shard, bool, string) error { return nil }

@@ -54,9 +54,8 @@ type Piece struct {
 
 const version = 1
 
-// NewHeader returns the header of a trace of samples of r, which its Check has completed. name
-// is the
-// model's; hole stands for a masked position; t is nil if tokens are not text.
+// NewHeader returns the header of a trace of samples of r, which its Check has completed. name is
+// the model's; hole stands for a masked position; t is nil if tokens are not text.
 func NewHeader(s model.Spec, r generate.Request, t tokenizers.Tokenizer, name, hole string) Header {
 	h := Header{Version: version, Model: name, Sampler: r.Get("sampler"), Seed: r.Seed, Shape: s.Shape,
 		Hole: hole, Known: []Piece{}, Recipe: r.String()}

@@ -24,9 +24,8 @@ type Entry struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Range is the range of a run's outputs that a folder or file covers: First to First+Count-1 of
-// 0 to
-// Of-1.
+// Range is the range of a run's outputs that a folder or file covers: First to First+Count-1 of 0
+// to Of-1.
 type Range struct {
 	First int `json:"first"`
 	Count int `json:"count"`

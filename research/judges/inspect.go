@@ -34,8 +34,7 @@ type Report struct {
 }
 
 // Inspect describes what is at name: a model, a judge of text or of pictures, a codec of pictures
-// or a text encoder. It reads headers and small tensors, not
-// the values of large matrices.
+// or a text encoder. It reads headers and small tensors, not the values of large matrices.
 func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Report, error) {
 	if unmask.IsExact(name) {
 		return inspectExact(ctx, name)

@@ -218,6 +218,9 @@ func (j *Job) textSettings(s runs.Settings) {
 		s["schema"], s["regex"] = string(r.Schema), r.Regex
 		s["choice"] = strings.Join(r.Choice, ",")
 	}
+	if r.Recursion != 0 {
+		s["recursion"] = strconv.Itoa(r.Recursion)
+	}
 	if r.MinLength > 0 || r.Cut {
 		s["end"] = cmp.Or(r.End, tokenizers.EndOfText)
 		s["min-length"], s["cut"] = strconv.Itoa(r.MinLength), strconv.FormatBool(r.Cut)

@@ -238,7 +238,7 @@ func (p *Pictures) file(s Sample, picture image.Image) error {
 		return err
 	}
 	file := data.Bytes()
-	if r := p.j.Requests.Asked(s.Index); p.j.Model.Spec().Prompt || r.Class != "" {
+	if r := p.j.Requests.Request(s.Index); p.j.Model.Spec().Prompt || r.Class != "" {
 		file = images.Label(file, [][2]string{{"class", r.Class}, {"prompt", r.Prompt},
 			{"negative prompt", r.Negative}, {"seed", fmt.Sprint(s.Seed)},
 			{"index", fmt.Sprint(s.Index)}, {"recipe", p.j.Requests.At(s.Index).Recipe.String()}})
@@ -253,7 +253,7 @@ func (p *Pictures) line(s Sample, name string) error {
 	if p.o.Lines == nil {
 		return nil
 	}
-	r := p.j.Requests.Asked(s.Index)
+	r := p.j.Requests.Request(s.Index)
 	line, err := json.Marshal(PictureRecord{Class: r.Class, Prompt: r.Prompt, ID: s.Index,
 		Seed: s.Seed, IDs: s.Tokens, OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP, Steps: s.Steps,
 		Seconds: s.Seconds, File: name, Unfinished: s.Unfinished,

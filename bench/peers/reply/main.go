@@ -8,11 +8,10 @@
 //		[-sure 0,0.1,0.25] [-file FILE.gguf] [-json]
 //
 // Weights are random: two of the 32 layers and a small vocabulary, or those of a file that
-// bench/make8b wrote. How many positions a pass opens is
-// the model's own confidence, which random weights do not have: here a pass is sure of each masked
-// position with a probability that is given, and both loops take the same time for that. Passes an
-// answer are to be read beside those of published weights (Fast-dLLM reports 2 to 4 tokens a pass
-// for LLaDA: about 0.1).
+// bench/make8b wrote. How many positions a pass opens is the model's own confidence, which random
+// weights do not have: here a pass is sure of each masked position with a probability that is
+// given, and both loops take the same time for that. Passes an answer are to be read beside those
+// of published weights (Fast-dLLM reports 2 to 4 tokens a pass for LLaDA: about 0.1).
 package main
 
 import (
