@@ -15,6 +15,7 @@ const (
 	aPair   = "mode=compare&seed=3&steps=24&length=70&prompt=Lily was a brave girl.&sampler=moment&other=halton"
 	anImage = "mode=image&seed=5"
 	aChat   = "mode=chat&seed=3"
+	aFault  = "mode=text&seed=3&steps=9999&top-p=0.9&prompt=Lily was a brave girl."
 	aForm   = "mode=text&seed=3&length=32&prompt=Lily was a&choice= girl%0A boy%0A brave little"
 )
 
@@ -31,10 +32,14 @@ func TestPictures(t *testing.T) {
 			x := open(t, shared, fragment,
 				media(map[string]string{"prefers-color-scheme": scheme}),
 				chromedp.EmulateViewport(width, height))
-			if fragment == aChat {
+			switch fragment {
+			case aChat:
 				say(x, "Tell me about Tom and an owl.")
 				say(x, "Who did Tom meet?")
-			} else {
+			case aFault:
+				x.click("#run")
+				x.until(`document.querySelector(".error")`)
+			default:
 				x.generate()
 			}
 			if after != nil {
@@ -56,6 +61,7 @@ func TestPictures(t *testing.T) {
 			picture("image"+end, anImage, scheme, width, height, painted)
 			picture("chat"+end, aChat, scheme, width, height, nil)
 			picture("form"+end, aForm, scheme, width, height, nil)
+			picture("fault"+end, aFault, scheme, width, height, nil)
 		}
 	}
 }

@@ -144,7 +144,7 @@ export function facts(root, run) {
 		...Object.entries(of).filter(([, v]) => v !== undefined).map(([k, v]) => el("div", {}, el("dt", { textContent: k }), el("dd", { textContent: v }))));
 	const open = root.querySelector("details")?.open, choices = run.answer?.choices?.[0].choices || [];
 	root.replaceChildren(list({ seed: run.body.seed, sampler: u.sampler || t.header.sampler, steps: t.done ? t.last : undefined, seconds: u.seconds?.toFixed(2) }));
-	if (choices.length) root.append(list(Object.fromEntries(choices.map((c) => [c.text.trim(), c.probability.toPrecision(3)]))));
+	if (choices.length) root.append(el("p", { className: "facts help", textContent: "Probability of each choice" }), list(Object.fromEntries(choices.map((c) => [c.text.trim(), c.probability.toPrecision(3)]))));
 	if (!run.answer) return;
 	const more = el("details", { open }, el("summary", { textContent: "Details" }), list({ "passes over all positions": e.full_passes, "positions in partial passes": e.partial_rows,
 		"rows of the output head": e.head_rows, "drafted tokens that were right": e.drafted ? `${e.accepted} of ${e.drafted}` : undefined,
