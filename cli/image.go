@@ -139,7 +139,11 @@ func (f *imageFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 
 // one makes --out FILE.png mean one picture in that file.
 func (f *imageFlags) one(flags *pflag.FlagSet) error {
-	if !strings.EqualFold(filepath.Ext(f.out), ".png") {
+	switch ext := strings.ToLower(filepath.Ext(f.out)); ext {
+	case ".png":
+	case ".jpg", ".jpeg", ".gif", ".webp":
+		return usage("--out is %s, want FILE.png for one picture, or a DIR", param.Quote(f.out))
+	default:
 		return nil
 	}
 	switch {

@@ -41,8 +41,14 @@ func TestStructuredCompletions(t *testing.T) {
 		status, body := postText(t, h.URL+"/v1/completions",
 			`{"prompt": "Lily", "max_tokens": 48, "seed": 3, `+field+`}`)
 		require.Equal(t, 200, status, body)
-		var got struct{ Choices []struct{ Text string } }
+		var got struct {
+			Choices []struct {
+				Text   string
+				Finish string `json:"finish_reason"`
+			}
+		}
 		require.NoError(t, json.Unmarshal([]byte(body), &got))
+		require.Equal(t, "stop", got.Choices[0].Finish) // clients take length for half an object
 		var value struct {
 			Age   *int
 			Happy *bool

@@ -42,8 +42,10 @@ func answerForm(m *servedModel, q generate.Request) textForm {
 
 // textChoice is one finished answer.
 type textChoice struct {
-	text   string
-	finish string // length, or stop where an end or a stop was found, or the model chose the length
+	text string
+	// stop where an end or a stop was found, the model chose the length, or a grammar made the text
+	// whole; else length
+	finish string
 	tokens []int32
 	pieces []string // of positions from..
 	from   int
@@ -64,7 +66,7 @@ func (f *textForm) end(tokens []int32) int {
 func (f *textForm) choice(tokens []int32, logP []float64, top [][]generate.Likely) textChoice {
 	to, finish := f.end(tokens), "length"
 	limit := len(tokens)
-	if to-f.From < f.most {
+	if to-f.From < f.most || f.language != nil && f.Calls == nil {
 		finish = "stop"
 	}
 	ended := false
