@@ -143,3 +143,18 @@ func TestConversation(t *testing.T) {
 		t.Errorf("a new chat has %d messages beside %q", n, x.text("#chats"))
 	}
 }
+
+// On a telephone a conversation's buttons stand beside each other, and Send is in sight.
+func TestTelephone(t *testing.T) {
+	x := open(t, shared, "mode=chat&seed=4&steps=4&length=20", chromedp.EmulateViewport(390, 844))
+	say(x, "Who is Tom?")
+	if rows := eval[int](x, `
+		const tops = [...document.querySelectorAll("#chat-tools button")].map((b) => b.offsetTop);
+		return new Set(tops).size`); rows != 1 {
+		t.Errorf("the buttons stand in %d rows", rows)
+	}
+	if below := eval[float64](x, `
+		return document.getElementById("run").getBoundingClientRect().bottom - innerHeight`); below > 0 {
+		t.Errorf("Send ends %g pixels below the screen", below)
+	}
+}
