@@ -161,8 +161,8 @@ type Overrides = generate.Overrides
 type Step = generate.Step
 
 // Generate runs the denoising loop and yields after each step of each batch. After ctx is cancelled
-// it ends with an error that wraps ctx.Err(). It may be called from several goroutines at once; what
-// it yields is one goroutine's.
+// it ends with an error that wraps ctx.Err(). It may be called from several goroutines at once;
+// what it yields is one goroutine's.
 func Generate(ctx context.Context, m *Model, r Run) iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
 		q, err := m.Requests(ctx, r.Request, nil)

@@ -76,9 +76,9 @@ func (p *Pool) forward(group []*member) error {
 	return nil
 }
 
-// distinct chooses which members own a sequence of the next pass, and sets each member's sequence in
-// it. Members whose passes and marginals are equal, such as variants of one text before their first
-// step, share one.
+// distinct chooses which members own a sequence of the next pass, and sets each member's sequence
+// in it. Members whose passes and marginals are equal, such as variants of one text before their
+// first step, share one.
 func (p *Pool) distinct(group []*member) {
 	if p.pass.first == nil {
 		p.pass.first = map[uint64]int{}

@@ -20,7 +20,7 @@ var roles = []string{"system", "user", "assistant", "tool"}
 const maxMessages = 1024
 
 // chatNames are the fields of /v1/chat/completions that a request has by other names.
-var chatNames = map[string]string{"calls": "tools"}
+var chatNames = map[string]string{"calls": "tools", "length": "max_tokens"}
 
 // chats reads POST /v1/chat/completions.
 func (s *Server) chats(r *http.Request, f *fields) (a query, st streaming) {

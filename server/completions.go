@@ -195,7 +195,7 @@ func noTools(f *fields) {
 }
 
 // promptNames are the fields of /v1/completions that a request has by other names.
-var promptNames = map[string]string{"tokens": "prompt"}
+var promptNames = map[string]string{"tokens": "prompt", "length": "max_tokens"}
 
 // completions reads POST /v1/completions.
 func (s *Server) completions(r *http.Request, f *fields) (a query, st streaming) {

@@ -40,7 +40,8 @@ func TestEditorsRequests(t *testing.T) {
 	require.Empty(t, send(`{"input_prefix": "", "input_suffix": "", "input_extra": `+editorExtra+`,
 		"prompt": "", "n_predict": 0, "temperature": 0.0, "stream": false, "samplers": [],
 		"cache_prompt": true, "t_max_prompt_ms": 1, "t_max_predict_ms": 1, "response_fields": [""]}`))
-	vim := send(`{"input_prefix": "12 13 14\n", "input_suffix": " 17 18\n19\n", "input_extra": ` +
+	vim := send(`{"id_slot": 0, "stop": [],
+		"input_prefix": "12 13 14\n", "input_suffix": " 17 18\n19\n", "input_extra": ` +
 		editorExtra + `, "prompt": "15 16", "n_predict": 128, "n_indent": 0, "top_k": 40, "top_p": 0.99,
 		"stream": false, "samplers": ["top_k", "top_p", "infill"], "cache_prompt": true,
 		"t_max_prompt_ms": 500, "t_max_predict_ms": 1500, "response_fields": ["content",

@@ -16,6 +16,7 @@ func (s *settings) grammar(f *fields) {
 			named = name
 		}
 	}
+	defer func() { s.form = named }()
 	use := func(field string, set func()) {
 		if named != "" {
 			f.fail(bad("unsupported_parameter", field, "%s and %s together, want one of them", named,

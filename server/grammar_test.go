@@ -74,17 +74,46 @@ func TestStructuredCompletions(t *testing.T) {
 	require.Equal(t, " boy", each[1].Text)
 	require.InDelta(t, 1, each[0].Probability+each[1].Probability, 1e-9)
 	require.Greater(t, min(each[0].Probability, each[1].Probability), 0.0)
-	for field, want := range map[string]string{
-		`"guided_json": {"unevaluatedItems": false}`:       "unevaluatedItems at #",
-		`"guided_json": {"type": "integer", "enum": [""]}`: "no value satisfies",
-		`"guided_regex": "("`:                              "regex",
-		`"guided_regex": "[a-z]{90}"`:                      "tokens to fill, want",
+}
+
+// What cannot be is refused before any pass, with one line that names the client's field.
+func TestGrammarsRefused(t *testing.T) {
+	g, _, h := gated(t, server.Options{})
+	for _, c := range []struct{ path, fields, param, message string }{
+		{"completions", `"guided_json": {"unevaluatedItems": false}`, "guided_json",
+			"guided_json is unevaluatedItems at #"},
+		{"completions", `"response_format": {"type": "json_schema", "json_schema":
+			{"schema": {"type": "integer", "enum": [""]}}}`, "response_format",
+			"response_format: no value satisfies the schema, want one that some value does"},
+		{"completions", `"schema": {"type": "string", "minLength": 3000000}`, "schema",
+			"states is more than 30000"},
+		{"completions", `"guided_regex": "("`, "guided_regex", "guided_regex is "},
+		{"completions", `"structured_outputs": {"regex": "[ab]*a[ab]{16}"}`,
+			"structured_outputs", "states is more than 30000"},
+		{"completions", `"max_tokens": 8, "guided_regex": "[a-z]{90}"`, "max_tokens",
+			"max_tokens is 8 tokens to fill, want"},
+		{"completions", `"length": 8, "guided_regex": "[a-z]{90}"`, "length",
+			" tokens to fill, want"},
+		{"infill", `"text": "Lily was a[3] girl[2].", "guided_regex": "[a-z]+"`, "known text",
+			"known text is against the grammar, want one that the grammar allows"},
+		{"completions", `"guided_choice": []`, "guided_choice", "guided_choice is [], want texts"},
+		{"completions", `"guided_choice": ["a"], "guided_regex": "a"`, "guided_choice",
+			"want one of them"},
 	} {
-		status, body := postText(t, h.URL+"/v1/completions",
-			`{"prompt": "Lily", "max_tokens": 8, `+field+`}`)
-		require.Equal(t, 400, status, body)
-		require.Contains(t, body, want)
+		if c.path == "completions" {
+			c.fields += `, "prompt": "Lily"`
+		}
+		status, body := postText(t, h.URL+"/v1/"+c.path, `{`+c.fields+`}`)
+		require.Equal(t, 400, status, "%s: %s", c.fields, body)
+		var told struct {
+			Error struct{ Message, Param string }
+		}
+		require.NoError(t, json.Unmarshal([]byte(body), &told))
+		require.Equal(t, c.param, told.Error.Param, body)
+		require.Contains(t, told.Error.Message, c.message, c.fields)
+		require.NotContains(t, told.Error.Message, "\n")
 	}
+	require.Empty(t, g.seen(), "passes")
 }
 
 // What a stream under a schema shows never changes: its parts together are the answer, and a

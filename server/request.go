@@ -32,6 +32,7 @@ type settings struct {
 	n       int            // sequences of each prompt
 	batch   bool           // it may wait for others
 	top     int            // most probable tokens of each position that the answer has
+	form    string         // the client's field that says what a text must spell
 }
 
 // textFields are the fields of requests for texts that mean what the unmask.Request's of the same
@@ -119,7 +120,7 @@ func (s *settings) prepare(ctx context.Context, f *fields, m *servedModel, names
 	for err != nil {
 		e, ok := errors.AsType[*param.Error](err)
 		if !ok || e.Reason != param.NoEffect || !slices.Contains(anyway, e.Name) {
-			f.fail(refused("", err).renamed(names))
+			f.fail(refused("", err).renamed(s.clients(names)))
 			return nil
 		}
 		delete(s.request.Overrides, e.Name) // which all of list have
@@ -137,6 +138,16 @@ func (s *settings) prepare(ctx context.Context, f *fields, m *servedModel, names
 			q.Seed, q.Index, q.Top = s.request.Seed, s.request.Index+uint32(len(out)), s.top
 			out = append(out, q)
 		}
+	}
+	return out
+}
+
+// clients returns the client's names of the request's fields, given those of its route.
+func (s *settings) clients(names map[string]string) map[string]string {
+	out := map[string]string{"schema": s.form, "regex": s.form, "choice": s.form}
+	maps.Copy(out, names)
+	if s.request.Length > 0 {
+		delete(out, "length")
 	}
 	return out
 }

@@ -210,8 +210,8 @@ func TestBadTools(t *testing.T) {
 			"unsupported_parameter", "diffusing", "with tools"},
 		{`"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":
 			{"unevaluatedItems":false}}}]`, "out_of_range", "tools", "tools is f's unevaluatedItems at #"},
-		{`"tool_choice":"required","max_tokens":2,"tools":[` + one + `]`, "out_of_range", "length",
-			"tokens to fill, want"},
+		{`"tool_choice":"required","max_tokens":2,"tools":[` + one + `]`, "out_of_range", "max_tokens",
+			"max_tokens is 2 tokens to fill, want"},
 	} {
 		refusal{`{"messages":[{"role":"user","content":"Hi"}],` + c.fields + `}`, 400, c.code, c.param,
 			c.message}.check(t, url)

@@ -39,7 +39,7 @@ type Schema struct {
 func Compile(data []byte, o Options) (*Schema, error) {
 	root, err := parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("schema is not JSON: %w", err)
+		return nil, fmt.Errorf("no JSON: %w", err)
 	}
 	limit := o.Limit
 	if limit == 0 {
@@ -92,7 +92,7 @@ func (s *Schema) build(limit, depth int) error {
 	case s.Empty() && s.Bounds != widest:
 		return &grammar.TooLarge{Limit: limit}
 	case s.Empty():
-		return fmt.Errorf("schema is one that no value satisfies, want one that some value does")
+		return fmt.Errorf("no value satisfies the schema, want one that some value does")
 	}
 	return nil
 }

@@ -186,10 +186,10 @@ func TestRefusedByName(t *testing.T) {
 		`{"unevaluatedProperties": false}`:                "schema is unevaluatedProperties at #,",
 		`{"properties": {"a": {"uniqueItems": true}}}`:    "uniqueItems of items that are no short list at #/properties/a",
 		`{"$ref": "http://example.org/s"}`:                "outside of the schema, at #",
-		`{"type": "integer", "minimum": 3, "maximum": 2}`: "schema is one that no value satisfies",
+		`{"type": "integer", "minimum": 3, "maximum": 2}`: "no value satisfies the schema",
 		`{"pattern": "(?=a)"}`:                            "pattern",
 		`[]`:                                              "schema is no schema at #",
-		`{"a"`:                                            "schema is not JSON",
+		`{"a"`:                                            "no JSON: ",
 		`{"allOf": [{"$ref": "#"}]}`:                      "a definition that is itself",
 		`{"minLength": 3000000, "type": "string"}`:        "states is more than 30000",
 	} {
