@@ -3,6 +3,7 @@ package constrain_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"unmask/grammar/schema"
 	"unmask/kvcache"
 	"unmask/model"
+	"unmask/samplers"
 )
 
 // uniform is a network that knows nothing: the hardest one for a language. Its vocabulary is bytes,
@@ -167,18 +169,33 @@ func requireValid(t *rapid.T, l constrain.Language, valid *jsonschema.Schema, sc
 	l.To = l.From + room
 	length := l.To + rapid.IntRange(0, 2).Draw(t, "after")
 	text := rapid.SampledFrom(recipes).Draw(t, "recipe")
-	r, err := generate.ParseRecipe(text)
-	require.NoError(t, err, text)
-	r.Steps = rapid.IntRange(1, 12).Draw(t, "steps")
-	d := &uniform{length: length, block: rapid.SampledFrom([]int{4, 8}).Draw(t, "block")}
-	if r.Reuse != generate.Blocks {
-		d.block = 0
-	}
-	o := generate.Options{Recipe: r, Length: length, Seed: rapid.Uint64().Draw(t, "seed"),
+	steps := rapid.IntRange(1, 12).Draw(t, "steps")
+	block := rapid.SampledFrom([]int{4, 8}).Draw(t, "block")
+	o := generate.Options{Length: length, Seed: rapid.Uint64().Draw(t, "seed"),
 		N: rapid.IntRange(1, 3).Draw(t, "texts"), Batch: rapid.IntRange(1, 2).Draw(t, "batch"),
 		Language: &l, Ends: []int32{bytesEnd}}
-	if _, err := o.Check(d); err != nil {
-		o.Steps = length
+	d := &uniform{length: length}
+	schedule := rapid.SampledFrom(samplers.Schedules()).Draw(t, "schedule")
+	temperature := rapid.SampledFrom([]string{"0", "0.5", "3"}).Draw(t, "temperature")
+	for i, setting := range []string{"", fmt.Sprint(" schedule=", schedule),
+		" temperature=" + temperature} {
+		r, err := generate.ParseRecipe(text + setting)
+		if i > 0 && (err != nil || rapid.Bool().Draw(t, "plain")) {
+			continue // it has a schedule or a temperature of its own
+		}
+		require.NoError(t, err, text)
+		changed, network := o, &uniform{length: length}
+		if r.Steps = steps; r.Reuse == generate.Blocks {
+			network.block = block
+		}
+		changed.Recipe = r
+		if _, err := changed.Check(network); err != nil {
+			changed.Steps = length
+			if _, err := changed.Check(network); i > 0 && err != nil {
+				continue // the setting has no effect with this recipe
+			}
+		}
+		text, o, d = text+setting, changed, network
 	}
 	done := 0
 	for step, err := range generate.Run(context.Background(), d, o) {
