@@ -44,7 +44,7 @@ chooses the instruction set.`,
 	cmd.Flags().StringVar(&o.Only, "only", "",
 		"`PATTERN` of names, such as forward or 'forward/*/int8,head'")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object a line")
-	threadsFlag(cmd.Flags(), &o.Threads, "processor cores to use")
+	flags.Threads(cmd.Flags(), &o.Threads, "processor cores to use")
 	flags.Int(cmd.Flags(), &o.Samples,
 		param.Param{Name: "samples", Min: 1, Max: maxCalls, Default: "5",
 			Help: "calls per median"})

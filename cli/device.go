@@ -9,6 +9,7 @@ import (
 
 	"unmask"
 	"unmask/backend"
+	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/demo"
 	"unmask/model"
@@ -33,24 +34,21 @@ func (d *deviceFlags) register(f *pflag.FlagSet, model string) {
 }
 
 func (d *deviceFlags) registerCompute(f *pflag.FlagSet) {
-	f.StringVar(&d.device, "device", "auto",
-		"`DEVICE` to compute on: cpu, cuda or cuda:N, or auto for a GPU where there is one")
-	threadsFlag(f, &d.threads, "processor cores to use; the output does not depend on it")
+	flags.Device(f, &d.device)
+	flags.Threads(f, &d.threads, "processor cores to use; the output does not depend on it")
 	f.StringVar(&d.precision, "precision", "f32",
 		"arithmetic of the weight products: f32, bf16 or int8")
 }
-
-const maxThreads = 1024
 
 // options checks the flags and returns the options that they set.
 func (d *deviceFlags) options() (unmask.Options, error) {
 	d.model = named(d.model)
 	p, ok := backend.ParsePrecision(d.precision)
-	switch {
-	case !ok:
+	if !ok {
 		return unmask.Options{}, usage("--precision is %q, want f32, bf16 or int8", d.precision)
-	case unmask.CheckDevice(d.device) != nil:
-		return unmask.Options{}, usage("--device is %q, want auto, cpu, cuda or cuda:N", d.device)
+	}
+	if err := flags.CheckDevice(d.device); err != nil {
+		return unmask.Options{}, err
 	}
 	return unmask.Options{Device: d.device, Threads: d.threads, Precision: p,
 		Progress: terminal.Download()}, nil

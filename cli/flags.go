@@ -1,22 +1,13 @@
 package cli
 
 import (
-	"runtime"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"unmask/cli/flags"
-	"unmask/param"
 )
-
-// threadsFlag adds --threads.
-func threadsFlag(f *pflag.FlagSet, to *int, help string) {
-	flags.Int(f, to, param.Param{Name: "threads", Min: 1, Max: maxThreads,
-		Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), maxThreads)), Help: help})
-}
 
 // seedFlag adds --seed.
 func seedFlag(f *pflag.FlagSet, to *uint64, help string) { flags.Seed(f, to, "seed", help) }

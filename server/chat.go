@@ -23,14 +23,14 @@ const maxMessages = 1024
 var chatNames = map[string]string{"calls": "tools", "length": "max_tokens"}
 
 // chats reads POST /v1/chat/completions.
-func (s *Server) chats(r *http.Request, f *fields) (a query, st streaming) {
+func (s *Server) chats(r *http.Request, f *fields) (q query, st streaming) {
 	m := s.model(f, wantsText)
 	if m == nil {
-		return a, st
+		return q, st
 	}
 	if m.chat == nil {
 		f.fail(bad("no_chat_template", "model", "%s, use /v1/completions", oneLine(m.chatless)))
-		return a, st
+		return q, st
 	}
 	set := readSettings(f)
 	st = readStream(f)
@@ -47,22 +47,22 @@ func (s *Server) chats(r *http.Request, f *fields) (a query, st streaming) {
 	}
 	set.readLength(f)
 	set.request.Messages = encode(readMessages(f))
-	a.sequences = set.prepare(r.Context(), f, m, chatNames, nil, set.request)
+	q.sequences = set.prepare(r.Context(), f, m, chatNames, nil, set.request)
 	if f.fault != nil {
-		return a, st
+		return q, st
 	}
-	form := answerForm(m, a.sequences[0])
+	form := answerForm(m, q.sequences[0])
 	form.Base, form.Stops, form.LogProbs = form.From, stops, logs
 	if set.request.Calls != nil {
 		calls, _ := m.chat.CallForm()
 		form.Calls = &calls
 	}
 	forms := slices.Repeat([]textForm{form}, set.n)
-	set.checkTop(f, "top_logprobs", a.sequences, m)
+	set.checkTop(f, "top_logprobs", q.sequences, m)
 	used := usage{Prompt: form.From}
-	a.kind, a.prefix, a.model, a.set, a.form = "chat", "chatcmpl-", m, set, forms
-	a.answers = func(made *call) (*answer, *Fault) { return chatAnswer(made, forms, used) }
-	return a, st
+	q.kind, q.prefix, q.model, q.set, q.form = "chat", "chatcmpl-", m, set, forms
+	q.answers = func(made *call) (*answer, *Fault) { return chatAnswer(made, forms, used) }
+	return q, st
 }
 
 // readMessages reads a conversation of texts.

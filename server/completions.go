@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"unmask"
@@ -198,10 +199,10 @@ func noTools(f *fields) {
 var promptNames = map[string]string{"tokens": "prompt", "length": "max_tokens"}
 
 // completions reads POST /v1/completions.
-func (s *Server) completions(r *http.Request, f *fields) (a query, st streaming) {
+func (s *Server) completions(r *http.Request, f *fields) (q query, st streaming) {
 	m := s.model(f, wantsText)
 	if m == nil {
-		return a, st
+		return q, st
 	}
 	set := readSettings(f)
 	st = readStream(f)
@@ -228,32 +229,32 @@ func (s *Server) completions(r *http.Request, f *fields) (a query, st streaming)
 	}
 	full := bad("context_length_exceeded", "prompt",
 		"prompt leaves no position to fill, want a shorter one")
-	a.sequences = set.prepare(r.Context(), f, m, promptNames, full, prompts...)
+	q.sequences = set.prepare(r.Context(), f, m, promptNames, full, prompts...)
 	if f.fault != nil {
-		return a, st
+		return q, st
 	}
-	forms := make([]textForm, 0, len(a.sequences))
+	forms := make([]textForm, 0, len(q.sequences))
 	used := usage{}
-	for i, q := range a.sequences {
-		form := answerForm(m, q)
+	for i, one := range q.sequences {
+		form := answerForm(m, one)
 		form.Stops, form.LogProbs = stops, logs
 		p := &prompts[i/set.n]
 		if p.Cut {
 			end, _ := m.Text.End(p.End) // it was prepared
-			form.Ends = []int32{end}
+			form.Ends = append(slices.Clip(form.Ends), end)
 		}
 		if echo {
 			form.Echo = form.From - m.lengthOf(p)
 		}
 		if i%set.n == 0 {
-			used.Prompt += len(q.Known) - m.spec.Masked(q.Known)
+			used.Prompt += len(one.Known) - m.spec.Masked(one.Known)
 		}
 		forms = append(forms, form)
 	}
-	set.checkTop(f, "logprobs", a.sequences, m)
-	a.kind, a.prefix, a.model, a.set, a.form = "completions", "cmpl-", m, set, forms
-	a.answers = func(made *call) (*answer, *Fault) { return completionAnswer(made, forms, used) }
-	return a, st
+	set.checkTop(f, "logprobs", q.sequences, m)
+	q.kind, q.prefix, q.model, q.set, q.form = "completions", "cmpl-", m, set, forms
+	q.answers = func(made *call) (*answer, *Fault) { return completionAnswer(made, forms, used) }
+	return q, st
 }
 
 // readLength reads max_tokens, or its newer name. Clients have defaults beyond a model's length, so

@@ -24,10 +24,10 @@ const editorLength = 64
 // other text for context, and how much may be inserted. A model whose holes grow finds the length
 // itself; others fill n_predict positions. With n_predict 0, by which the plugins prepare a
 // server's cache, the answer is empty.
-func (s *Server) editor(r *http.Request, f *fields) (a query, st streaming) {
+func (s *Server) editor(r *http.Request, f *fields) (q query, st streaming) {
 	m := s.model(f, wantsText)
 	if m == nil {
-		return a, st
+		return q, st
 	}
 	for _, name := range editorIgnored {
 		f.raw(name)
@@ -44,31 +44,31 @@ func (s *Server) editor(r *http.Request, f *fields) (a query, st streaming) {
 	only := f.texts("response_fields")
 	extra := readExtra(f)
 	if f.fault != nil {
-		return a, st
+		return q, st
 	}
 	if most == 0 {
-		a.ready = m.editorAnswer(inserted{}, only)
-		return a, st
+		q.ready = m.editorAnswer(inserted{}, only)
+		return q, st
 	}
 	cut, fault := m.around(&set.request, extra, before, after, min(most, m.spec.Length()))
 	if fault != nil {
 		f.fail(fault)
-		return a, st
+		return q, st
 	}
-	a.sequences = set.prepare(r.Context(), f, m, map[string]string{"max_tokens": "n_predict"}, nil,
+	q.sequences = set.prepare(r.Context(), f, m, map[string]string{"max_tokens": "n_predict"}, nil,
 		set.request)
 	if f.fault != nil {
-		return a, st
+		return q, st
 	}
-	form := answerForm(m, a.sequences[0])
-	a.kind, a.prefix, a.model, a.set, a.form = "editor", "fim-", m, set, []any{form, only}
-	known := len(a.sequences[0].Known) - m.spec.Masked(a.sequences[0].Known)
-	a.answers = func(made *call) (*answer, *Fault) {
+	form := answerForm(m, q.sequences[0])
+	q.kind, q.prefix, q.model, q.set, q.form = "editor", "fim-", m, set, []any{form, only}
+	known := len(q.sequences[0].Known) - m.spec.Masked(q.sequences[0].Known)
+	q.answers = func(made *call) (*answer, *Fault) {
 		of := made.Members[0]
 		t, info := form.choice(of.Tokens, of.LogP, nil), made.info()
 		return m.editorAnswer(inserted{t.text, len(t.tokens), known, cut, &info}, only), nil
 	}
-	return a, st
+	return q, st
 }
 
 // readExtra returns the texts of input_extra, a list of {"filename", "text"}, each on lines of its

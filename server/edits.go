@@ -67,10 +67,10 @@ func (s *Server) editing(w http.ResponseWriter, r *http.Request) {
 }
 
 // edits reads POST /v1/images/edits.
-func (s *Server) edits(r *http.Request, f *fields) (a query, st streaming) {
+func (s *Server) edits(r *http.Request, f *fields) (q query, st streaming) {
 	m := s.model(f, wantsPictures)
 	if m == nil {
-		return a, st
+		return q, st
 	}
 	set := readSettings(f)
 	form, st := readPicture(r, f, m)
@@ -80,19 +80,19 @@ func (s *Server) edits(r *http.Request, f *fields) (a query, st streaming) {
 		f.fail(outOfRange("fit", fmt.Sprintf("%.40q", form.Fit), "cover or contain"))
 	}
 	set.request.Image = f.readImage(form.Fit)
-	a.sequences = set.prepare(r.Context(), f, m, nil, maskEmpty(), set.request)
+	q.sequences = set.prepare(r.Context(), f, m, nil, maskEmpty(), set.request)
 	if f.fault != nil {
-		return a, st
+		return q, st
 	}
-	for at, token := range a.sequences[0].Known {
+	for at, token := range q.sequences[0].Known {
 		if token == m.spec.Mask {
 			form.cells = append(form.cells, at)
 		}
 	}
 	form.event = "image_edit"
-	a.kind, a.prefix, a.model, a.set, a.form = "edits", "img-", m, set, form
-	a.answers = func(made *call) (*answer, *Fault) { return pictureAnswer(made, form) }
-	return a, st
+	q.kind, q.prefix, q.model, q.set, q.form = "edits", "img-", m, set, form
+	q.answers = func(made *call) (*answer, *Fault) { return pictureAnswer(made, form) }
+	return q, st
 }
 
 // readImage reads the picture of an edit and its mask.

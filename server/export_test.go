@@ -48,9 +48,9 @@ func (s *Server) Prepared(kind string, r *http.Request) (generate.Request, error
 	if fault != nil {
 		return generate.Request{}, fault
 	}
-	a, _ := read(r, f)
+	q, _ := read(r, f)
 	if fault := f.end(); fault != nil {
 		return generate.Request{}, fault
 	}
-	return a.sequences[0], nil
+	return q.sequences[0], nil
 }

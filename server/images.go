@@ -75,19 +75,19 @@ func readSubject(f *fields, m *servedModel, r *unmask.Request) {
 }
 
 // generations reads POST /v1/images/generations.
-func (s *Server) generations(r *http.Request, f *fields) (a query, st streaming) {
+func (s *Server) generations(r *http.Request, f *fields) (q query, st streaming) {
 	m := s.model(f, wantsPictures)
 	if m == nil {
-		return a, st
+		return q, st
 	}
 	set := readSettings(f)
 	form, st := readPicture(r, f, m)
 	readSubject(f, m, &set.request)
-	a.sequences = set.prepare(r.Context(), f, m, nil, nil, set.request)
+	q.sequences = set.prepare(r.Context(), f, m, nil, nil, set.request)
 	form.event = "image_generation"
-	a.kind, a.prefix, a.model, a.set, a.form = "images", "img-", m, set, form
-	a.answers = func(made *call) (*answer, *Fault) { return pictureAnswer(made, form) }
-	return a, st
+	q.kind, q.prefix, q.model, q.set, q.form = "images", "img-", m, set, form
+	q.answers = func(made *call) (*answer, *Fault) { return pictureAnswer(made, form) }
+	return q, st
 }
 
 // pictures is the answer of routes that make pictures.

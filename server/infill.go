@@ -15,10 +15,10 @@ import (
 var holeNames = map[string]string{"infill": "text"}
 
 // infill reads POST /v1/infill: parts, text or tokens.
-func (s *Server) infill(r *http.Request, f *fields) (a query, st streaming) {
+func (s *Server) infill(r *http.Request, f *fields) (q query, st streaming) {
 	m := s.model(f, wantsText)
 	if m == nil {
-		return a, st
+		return q, st
 	}
 	set := readSettings(f)
 	st = readStream(f)
@@ -31,17 +31,17 @@ func (s *Server) infill(r *http.Request, f *fields) (a query, st streaming) {
 		f.fail(bad("unsupported_parameter", "stream", `stream is true, want "events" or false: holes `+
 			"may be anywhere"))
 	}
-	a.sequences = set.prepare(r.Context(), f, m, holeNames,
+	q.sequences = set.prepare(r.Context(), f, m, holeNames,
 		bad("no_hole", "parts", "there is no hole, want one at least"), set.request)
 	if f.fault != nil {
-		return a, st
+		return q, st
 	}
-	length := len(a.sequences[0].Known)
-	free := m.spec.Masked(a.sequences[0].Known)
+	length := len(q.sequences[0].Known)
+	free := m.spec.Masked(q.sequences[0].Known)
 	used := usage{Prompt: length - free, Completion: set.n * free, Total: length - free + set.n*free}
-	a.kind, a.prefix, a.model, a.set, a.form = "infill", "infill-", m, set, logs
-	a.answers = func(made *call) (*answer, *Fault) { return infillAnswer(made, logs, used) }
-	return a, st
+	q.kind, q.prefix, q.model, q.set, q.form = "infill", "infill-", m, set, logs
+	q.answers = func(made *call) (*answer, *Fault) { return infillAnswer(made, logs, used) }
+	return q, st
 }
 
 // readHoles reads what is known and where the holes are.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"unmask/param"
 )
 
 // Bounds of what jobs keep, in memory.
@@ -19,7 +21,6 @@ const (
 type job struct {
 	id      string
 	owner   string // the name of the client's key
-	kind    string
 	made    time.Time
 	call    *call
 	deleted bool
@@ -60,10 +61,12 @@ func (s *Server) newJob(w http.ResponseWriter, r *http.Request) {
 		fault.write(w)
 		return
 	}
+	readers := s.readers()
+	kinds := sortedKeys(readers)
 	if !f.has("kind") {
-		f.fail(bad("missing", "kind", "kind is missing, want completions, chat, infill or images"))
+		f.fail(bad("missing", "kind", "kind is missing, want %s", param.Either(kinds)))
 	}
-	kind := f.word("kind", "completions", "chat", "infill", "images")
+	kind := f.word("kind", kinds...)
 	raw := f.value("request")
 	inner := &fields{}
 	if f.fault == nil && (raw == nil || json.Unmarshal(raw, &inner.object) != nil) {
@@ -73,7 +76,7 @@ func (s *Server) newJob(w http.ResponseWriter, r *http.Request) {
 		fault.write(w)
 		return
 	}
-	a, st := s.readers()[kind](r, inner)
+	q, st := readers[kind](r, inner)
 	if st.form != "" {
 		inner.fail(bad("unsupported_parameter", "stream",
 			"stream is given, want it left out: a job's steps are at /v1/jobs/{id}/events"))
@@ -85,7 +88,7 @@ func (s *Server) newJob(w http.ResponseWriter, r *http.Request) {
 		fault.write(w)
 		return
 	}
-	j, fault := s.start(a, kind, keyName(r))
+	j, fault := s.start(q, keyName(r))
 	if fault != nil {
 		fault.write(w)
 		return
@@ -101,12 +104,12 @@ func (s *Server) newJob(w http.ResponseWriter, r *http.Request) {
 }
 
 // start begins a job.
-func (s *Server) start(q query, kind, owner string) (*job, *Fault) {
+func (s *Server) start(q query, owner string) (*job, *Fault) {
 	made, _, fault := s.begin(q, owner)
 	if fault != nil {
 		return nil, fault
 	}
-	j := &job{id: "job-" + rand.Text(), owner: owner, kind: kind, made: time.Now(), call: made}
+	j := &job{id: "job-" + rand.Text(), owner: owner, made: time.Now(), call: made}
 	s.mu.Lock()
 	if s.jobs.byID == nil {
 		s.jobs.byID = map[string]*job{}
@@ -169,7 +172,7 @@ func (s *Server) job(r *http.Request, id string) (*job, *Fault) {
 // status returns how far a job is.
 func (j *job) status() jobStatus {
 	c := j.call
-	st := jobStatus{ID: j.id, Object: "job", Kind: j.kind, Key: c.Key, Status: "queued"}
+	st := jobStatus{ID: j.id, Object: "job", Kind: j.call.kind, Key: c.Key, Status: "queued"}
 	st.Step, st.Steps = c.Progress()
 	_, done, _ := c.Since(0)
 	a, f := c.result()

@@ -215,16 +215,16 @@ func (s *Server) generating(read reader) http.HandlerFunc {
 
 // generate answers a request for sequences.
 func (s *Server) generate(w http.ResponseWriter, r *http.Request, f *fields, read reader) {
-	a, st := read(r, f)
+	q, st := read(r, f)
 	if fault := f.end(); fault != nil {
 		fault.write(w)
 		return
 	}
-	if a.ready != nil {
-		writeJSON(w, a.ready.body)
+	if q.ready != nil {
+		writeJSON(w, q.ready.body)
 		return
 	}
-	made, hit, fault := s.begin(a, keyName(r))
+	made, hit, fault := s.begin(q, keyName(r))
 	if fault != nil {
 		fault.write(w)
 		return
@@ -276,12 +276,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st s
 }
 
 // chunks returns what makes the chunks of the answer's stream, nil where it has none.
-func (a *query) chunks() chunker {
-	forms, ok := a.form.([]textForm)
+func (q *query) chunks() chunker {
+	forms, ok := q.form.([]textForm)
 	switch {
 	case !ok:
 		return nil
-	case a.kind == "chat":
+	case q.kind == "chat":
 		return &chatChunks{of: forms, begun: map[int]bool{}, calls: map[int]*callStream{}}
 	}
 	return completionChunks(forms)

@@ -8,17 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"unmask"
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/fleet"
-	"unmask/param"
 )
 
 // workerFlags are the flags of unmask worker.
@@ -31,8 +27,7 @@ type workerFlags struct {
 	build             Build
 }
 
-// Commands returns the commands that only builds with NATS have. build prepares a worker for an
-// errand.
+// Commands returns the commands that only builds with NATS have. build prepares a worker for a spec.
 func Commands(build Build) []*cobra.Command {
 	f := workerFlags{build: build}
 	cmd := &cobra.Command{
@@ -61,10 +56,8 @@ differs from the hub's in any byte is refused.`,
 		"`DIR` that keeps weights by their hash (default unmask/fleet in the user's cache)")
 	s.StringArrayVar(&f.own, "model", nil, "`PLACE` that may already have the weights; may be repeated")
 	s.DurationVar(&f.patience, "patience", 10*time.Minute, "`TIME` without contact to the hub after which the worker ends")
-	s.StringVar(&f.device, "device", "auto",
-		"`DEVICE` to compute on: cpu, cuda or cuda:N, or auto for a GPU where there is one")
-	flags.Int(s, &f.threads, param.Param{Name: "threads", Min: 1, Max: 1024,
-		Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), 1024)), Help: "processor cores to use"})
+	flags.Device(s, &f.device)
+	flags.Threads(s, &f.threads, "processor cores to use")
 	return []*cobra.Command{cmd}
 }
 
@@ -88,8 +81,8 @@ func (f *workerFlags) run(ctx context.Context) error {
 		}
 		f.cache = filepath.Join(dir, "unmask", "fleet")
 	}
-	if unmask.CheckDevice(f.device) != nil {
-		return flags.Usage("--device is %q, want auto, cpu, cuda or cuda:N", f.device)
+	if err := flags.CheckDevice(f.device); err != nil {
+		return err
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()

@@ -47,7 +47,7 @@ type Options struct {
 	Memory  int64            // bytes of keys and values
 	Store   *kvcache.Store   // of the model, for calls that begin as earlier ones; nil: none
 	Queue   int              // calls of an owner that wait for their first step
-	Seconds float64          // of call ahead
+	Seconds float64          // that the calls of an owner may take together
 	Calls   *Calls           // those of this engine are among them
 	Now     func() time.Time // of calls and passes
 }
@@ -64,7 +64,7 @@ type Stats interface {
 	Hit()                                      // an answer that was there already
 }
 
-// New returns an engine that calls once Run is called.
+// New returns an engine, whose Run makes the steps of calls.
 func New(ctx context.Context, m *unmask.Model, o Options) *Engine {
 	e := &Engine{model: m, spec: m.Spec(), o: o, ctx: ctx, woken: make(chan struct{}, 1),
 		passed: o.Now()}
