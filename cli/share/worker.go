@@ -27,7 +27,7 @@ type workerFlags struct {
 	build             Build
 }
 
-// Commands returns the commands that only builds with NATS have. build prepares a worker for a spec.
+// Commands returns the commands that only builds with NATS have. build prepares a worker.
 func Commands(build Build) []*cobra.Command {
 	f := workerFlags{build: build}
 	cmd := &cobra.Command{
