@@ -3,6 +3,7 @@ package browser
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,5 +77,39 @@ func TestFormErrors(t *testing.T) {
 	x.until(`document.activeElement.id === "set-length"`)
 	if got := x.text("#set-length-error"); !strings.Contains(got, "tokens to fill, want") {
 		t.Errorf("the field says %q", got)
+	}
+}
+
+// Settings without effect on the model or the sampler are hidden, and few classes are a list.
+func TestSettingsThatFit(t *testing.T) {
+	shown := func(x *tab) []string {
+		return eval[[]string](x, `
+			document.querySelector("#settings details").open = true;
+			return [...document.querySelectorAll("#settings [id^=set-]:is(input, select)")]
+				.filter((e) => e.offsetParent).map((e) => e.id.slice(4))`)
+	}
+	for fragment, want := range map[string]struct{ some, none []string }{
+		"mode=text":                       {[]string{"steps", "length"}, []string{"class", "guidance", "cache", "refresh"}},
+		"mode=text&sampler=moment":        {[]string{"steps", "cache"}, []string{"class", "guidance", "refresh"}},
+		"mode=text&reuse=dkv":             {[]string{"refresh"}, []string{"block-size"}},
+		"mode=image":                      {[]string{"class", "guidance"}, []string{"length", "guidance-schedule"}},
+		"mode=image&class=day&guidance=2": {[]string{"class", "guidance-schedule"}, []string{"length"}},
+	} {
+		x := open(t, shared, fragment)
+		got := shown(x)
+		for _, name := range want.some {
+			if !slices.Contains(got, name) {
+				t.Errorf("%s shows %v, want %s too", fragment, got, name)
+			}
+		}
+		for _, name := range want.none {
+			if slices.Contains(got, name) {
+				t.Errorf("%s shows %s, which has no effect", fragment, name)
+			}
+		}
+	}
+	x := open(t, shared, "mode=image")
+	if got := eval[[]string](x, `return [...document.getElementById("set-class").options].map((o) => o.text)`); !slices.Equal(got, []string{"any", "dawn", "day", "dusk", "night"}) {
+		t.Errorf("the classes are %v", got)
 	}
 }

@@ -171,6 +171,22 @@ func TestBusy(t *testing.T) {
 	x.until(`document.getElementById("status").textContent === "cancelled"`)
 }
 
+// A server that ends says so, and is not taken for a busy one.
+func TestDraining(t *testing.T) {
+	url := proxy(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != "POST" {
+			return false
+		}
+		w.Header().Set("Retry-After", "9")
+		w.WriteHeader(503)
+		fmt.Fprint(w, `{"error":{"message":"the server ends","type":"server_error","code":"shutting_down"}}`)
+		return true
+	})
+	x := open(t, url, settings)
+	x.click("#run")
+	x.until(`document.getElementById("status").textContent.startsWith("The server is shutting down. Trying again")`)
+}
+
 func TestKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(file, []byte("me:a-key-of-24-characters!!\n"), 0o600); err != nil {
