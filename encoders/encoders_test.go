@@ -46,6 +46,10 @@ func each(t *testing.T, packs []string,
 				if d.Precision == backend.F32 && d.Name != "cuda" {
 					tolerance = 1e-5
 				}
+				if p.Has("rounding") { // in 30 layers transformers' own float32 is near 1e-5 off
+					rounding, _ := p.Floats("rounding")
+					tolerance *= max(1, 3e5*float64(rounding[0]))
+				}
 				f(t, p, m.Denoiser, tolerance)
 			})
 		}

@@ -133,7 +133,6 @@ def write(out, name, scale, seed):
         weights["decoder.lm_head.weight"] = weights.pop("decoder.lm_head.decoder.weight")
         zero = net.roberta.embeddings.token_type_embeddings.weight  # fairseq has no token types
         zero.data = torch.zeros_like(zero)
-    net = net.double()
     first, last, mask = SPECIAL[kind]
     full = torch.randint(5, c["vocab_size"] - (3 if vocabulary is ESM else 1), (3, 37), generator=g)
     full[:, 0], full[:, -1] = first, last
@@ -147,13 +146,16 @@ def write(out, name, scale, seed):
     after = one.clone()
     after[0, rows[::2]] = full[0, rows[::2]]
     with torch.no_grad():
+        single = run(tokens)
+        net = net.double()
         logits, short, exact = run(tokens), run(tokens[:, :20]), run(after)[:, rows]
         keys = Keys(net)
         run(one)
         keys.rows = rows
         partial = run(after)[:, rows]
+    rounding = ((single - logits).abs().max() / logits.abs().max()).float()  # of transformers in float32
     cases = {"tokens": tokens, "logits": logits.float(), "short_tokens": tokens[:, :20],
-             "short_logits": short.float()}
+             "short_logits": short.float(), "rounding": rounding[None]}
     if "local_attention" in c:
         cases["window"] = torch.tensor([c["local_attention"]])
     if not name.startswith("esm"):  # its rows depend on the number of masks
