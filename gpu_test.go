@@ -51,6 +51,26 @@ func TestGoldenTextOnGPU(t *testing.T) {
 	}
 }
 
+// Under a grammar a GPU gives the CPU's tokens, for samplers that it chooses for and others.
+func TestGrammarOnGPU(t *testing.T) {
+	useGPU(t)
+	var got [2][][]int32
+	for i, device := range []string{"cpu", "cuda"} {
+		m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Device: device})
+		require.NoError(t, err)
+		for _, sampler := range []string{"moment", "halton", "p2"} {
+			r := unmask.Request{Seed: 4, Length: 16, Overrides: unmask.Overrides{"sampler": sampler,
+				"steps": "3"}}
+			r.Regex = ` (Lily|Tom) was [a-z ]{3,20}\.`
+			for _, made := range tokens(t, m, unmask.Run{Request: r, N: 2, Batch: 2}) {
+				require.Regexp(t, "^"+r.Regex, m.Text.Decode(made), "%s, %s", device, sampler)
+				got[i] = append(got[i], made)
+			}
+		}
+	}
+	require.Equal(t, got[0], got[1])
+}
+
 // Images have the CPU's tokens on a GPU, and its pixels except for rounding.
 func TestImageOnGPU(t *testing.T) {
 	useGPU(t)
