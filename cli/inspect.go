@@ -29,10 +29,10 @@ func newInspect() *cobra.Command {
 }
 
 func inspect(ctx context.Context, name string, asJSON bool) error {
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
 	debug.SetGCPercent(20) // the files of a tokenizer make more garbage than all headers take
-	r, err := judges.Inspect(ctx, named(name), terminal.Download())
+	r, err := terminal.Read(ctx, func(ctx context.Context) (*judges.Report, error) {
+		return judges.Inspect(ctx, named(name), terminal.Download())
+	})
 	if err != nil {
 		return modelError(err)
 	}
