@@ -219,3 +219,24 @@ func TestBrokenWeights(t *testing.T) {
 	_, err = l.Forward(context.Background(), parity.Batch([]int32{3, 0}, []int{1, 2}))
 	require.EqualError(t, err, `embedding: tensor "model.transformer.wte.weight": element 0 is NaN`)
 }
+
+// A model without a tokenizer is read with tokens as numbers, and the note says what is wrong with
+// the tokenizer's files if there are any.
+func TestNotesOnTokenizers(t *testing.T) {
+	vocab := &fstest.MapFile{Data: []byte(`{"a": 0, "b": 1}`)}
+	for want, files := range map[string]fstest.MapFS{
+		"there is no tokenizer.json beside config.json":    {},
+		"tokenizer.json: model is missing":                 {"tokenizer.json": {Data: []byte("{}")}},
+		"merges.txt: open merges.txt: file does not exist": {"vocab.json": vocab},
+		`merges.txt: line 1 is "a", want two tokens`: {"vocab.json": vocab,
+			"merges.txt": {Data: []byte("a")}},
+		`merges[0] "a" "b": "ab" has 2 bytes`: {"vocab.json": vocab, "merges.txt": {Data: []byte("a b")}},
+	} {
+		src := *parity.Open(t, "sdar-tiny").Source
+		src.Files = files
+		l, err := model.Load(&src, model.Options{Backend: plain.New()})
+		require.NoError(t, err)
+		require.Contains(t, strings.Join(l.Info.Notes, "; "), want)
+		require.Contains(t, strings.Join(l.Info.Notes, "; "), ": tokens are shown as numbers")
+	}
+}
