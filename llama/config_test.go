@@ -226,7 +226,7 @@ func TestNotesOnTokenizers(t *testing.T) {
 	vocab := &fstest.MapFile{Data: []byte(`{"a": 0, "b": 1}`)}
 	for want, files := range map[string]fstest.MapFS{
 		"there is no tokenizer.json beside config.json":    {},
-		"tokenizer.json: model is missing":                 {"tokenizer.json": {Data: []byte("{}")}},
+		"tokenizer.json: model.vocab: no tokens":           {"tokenizer.json": {Data: []byte("{}")}},
 		"merges.txt: open merges.txt: file does not exist": {"vocab.json": vocab},
 		`merges.txt: line 1 is "a", want two tokens`: {"vocab.json": vocab,
 			"merges.txt": {Data: []byte("a")}},
