@@ -49,6 +49,45 @@ func TestCommandsOfModels(t *testing.T) {
 	}
 }
 
+var (
+	shownCommand = regexp.MustCompile("(?m)`unmask [^`]+`|^ {4}(.*[|&] )?(go run ./cmd/)?unmask .*$")
+	quotedWord   = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+	betweenRuns  = regexp.MustCompile(`&&|[|;]`)
+	shownFlag    = regexp.MustCompile(`\s--([a-z-]+)|\s-([a-z])\b`)
+)
+
+// Commands and flags that documents show exist.
+func TestFlagsOfDocuments(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	require.NoError(t, err)
+	seen := 0
+	for _, name := range append(pages, "../README.md", "../bench/README.md") {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for _, line := range shownCommand.FindAllString(string(text), -1) {
+			words, _, _ := strings.Cut(quotedWord.ReplaceAllString(strings.Trim(line, "`"), "x"), " #")
+			for _, run := range betweenRuns.Split(words, -1) {
+				_, args, ok := strings.Cut(run, "unmask ")
+				if !ok {
+					continue
+				}
+				cmd, _, err := newRoot().Find(strings.Fields(args))
+				require.NoError(t, err, "%s: %s", name, line)
+				cmd.InitDefaultHelpFlag()
+				for _, match := range shownFlag.FindAllStringSubmatch(args, -1) {
+					seen++
+					f := cmd.Flags().ShorthandLookup(match[2])
+					if match[1] != "" {
+						f = cmd.Flags().Lookup(match[1])
+					}
+					require.NotNil(t, f, "%s:%s of %s", name, match[0], line)
+				}
+			}
+		}
+	}
+	require.Greater(t, seen, 200)
+}
+
 // small writes small models below a folder: parity packs, with tensors resized until the parts of a
 // pipeline fit each other.
 type small struct {
