@@ -46,8 +46,12 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
 			if quantize != "" || gguf.IsFile(args[1]) {
-				if !slices.Contains(gguf.Recipes(), quantize) {
-					return usage("--quantize is %q, want %s", quantize, strings.Join(gguf.Recipes(), " or "))
+				types := strings.Join(gguf.Recipes(), " or ")
+				switch {
+				case quantize == "":
+					return usage("--quantize is missing, want %s", types)
+				case !slices.Contains(gguf.Recipes(), quantize):
+					return usage("--quantize is %q, want %s", quantize, types)
 				}
 				return toGGUF(ctx, args[0], args[1], quantize, o.Overwrite)
 			}
