@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"text/template"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -81,8 +84,8 @@ func flagUsages(cmd *cobra.Command, width int) string {
 		show(g.title, func(name string) bool { return slices.Contains(names, name) })
 	}
 	show("Other", func(string) bool { return true })
-	b.WriteString("Flags of How that are not given have the values of the model's published run,\n" +
-		"which unmask inspect MODEL shows.")
+	b.WriteString(wrapped("Flags of How that are not given have the values of the model's published\n"+
+		"run, which unmask inspect MODEL shows.", width))
 	return b.String()
 }
 
@@ -106,16 +109,57 @@ func helpWidth() int {
 	return 100
 }
 
-// setHelp makes every command's help use flagUsages.
+// wrapped returns a description in lines of at most width columns, as far as words allow. Lists and
+// examples, which are indented, and paragraphs that fit stay as they are.
+func wrapped(text string, width int) string {
+	paragraphs := strings.Split(strings.TrimRight(text, "\n"), "\n\n")
+	for i, p := range paragraphs {
+		fits := !slices.ContainsFunc(strings.Split(p, "\n"), func(line string) bool {
+			return utf8.RuneCountInString(line) > width
+		})
+		if fits || strings.HasPrefix(p, " ") || strings.Contains(p, "\n ") {
+			continue
+		}
+		var b strings.Builder
+		column := 0
+		for _, word := range strings.Fields(p) {
+			n := utf8.RuneCountInString(word)
+			switch {
+			case column > 0 && column+1+n > width:
+				b.WriteByte('\n')
+				column = 0
+			case column > 0:
+				b.WriteByte(' ')
+				column++
+			}
+			b.WriteString(word)
+			column += n
+		}
+		paragraphs[i] = b.String()
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
+// setHelp makes the help of every command fit the terminal, with flags by flagUsages.
 func setHelp(root *cobra.Command) {
-	cobra.AddTemplateFunc("flagUsages", func(cmd *cobra.Command) string {
-		return flagUsages(cmd, helpWidth())
+	cobra.AddTemplateFuncs(template.FuncMap{
+		"flagUsages": func(cmd *cobra.Command) string { return flagUsages(cmd, helpWidth()) },
+		"inList": func(cmd *cobra.Command) string {
+			indent := 3 + cmd.NamePadding()
+			return strings.ReplaceAll(wrapped(cmd.Short, helpWidth()-indent), "\n",
+				"\n"+strings.Repeat(" ", indent))
+		},
 	})
 	const flags = `Flags:
 {{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}`
 	usage := root.UsageTemplate()
-	if !strings.Contains(usage, flags) {
+	if !strings.Contains(usage, flags) || !strings.Contains(usage, "{{.Short}}") {
 		panic("cli: cobra's template of a usage has another form")
 	}
-	root.SetUsageTemplate(strings.Replace(usage, flags, "{{flagUsages .}}", 1))
+	root.SetUsageTemplate(strings.NewReplacer(flags, "{{flagUsages .}}", "{{.Short}}", "{{inList .}}").
+		Replace(usage))
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n%s",
+			wrapped(cmp.Or(cmd.Long, cmd.Short), helpWidth()), cmd.UsageString())
+	})
 }
