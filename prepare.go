@@ -104,6 +104,11 @@ func (m *Model) prepare(r *Request, pictures map[*ImageInput][]int32) (q generat
 	if err != nil {
 		return q, err
 	}
+	if !r.Grammar.IsZero() && r.Preset == "" {
+		if base, err = m.spelling(base, r); err != nil {
+			return q, err
+		}
+	}
 	if m.Text != nil && m.Text.oneToken(r.Choice) {
 		base = atOnce(base)
 	}
@@ -119,9 +124,23 @@ func (m *Model) prepare(r *Request, pictures map[*ImageInput][]int32) (q generat
 		if tokens == nil {
 			tokens = slices.Repeat([]int32{spec.Mask}, length)
 		}
-		q.Language, q.Ends, err = m.language(&r.Grammar, tokens, q.Ends)
+		if err = q.CheckGrammar(spec); err == nil {
+			q.Language, q.Ends, err = m.language(&r.Grammar, tokens, q.Ends)
+		}
 	}
 	return q, err
+}
+
+// spelling returns the recipe for a grammar: the model's own or, where that cannot follow one and
+// is not asked for, LLaDA's.
+func (m *Model) spelling(own generate.Recipe, r *Request) (generate.Recipe, error) {
+	spec := m.Spec()
+	asked := r.Overrides["reuse"] == "causal" || spec.Growth != nil &&
+		(r.goesOn() || strings.Contains(r.Infill, "["+anyLength+"]"))
+	if asked || own.CheckGrammar(spec) == nil {
+		return own, nil
+	}
+	return m.published("semi-ar(low-confidence) schedule=llada steps=128")
 }
 
 // oneToken reports whether texts differ in one token.

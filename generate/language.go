@@ -25,13 +25,21 @@ func (t *task) speak(l *constrain.Language, spec model.Spec) error {
 		return fmt.Errorf("the grammar's vocabulary is %d tokens, want %d", len(l.Class),
 			spec.Outcomes)
 	}
-	_, grows := samplers.As[samplers.Grower](t.Sampler)
-	if t.Reuse == Causal || grows && spec.Growth != nil {
-		return &param.Error{Name: "grammar", Found: "given", Reason: param.Unsupported,
-			Want: "none with reuse causal or a sampler that changes the length"}
+	if err := t.CheckGrammar(spec); err != nil {
+		return err
 	}
 	t.language = l
 	return l.Check(t.initial.start, spec.Mask)
+}
+
+// CheckGrammar returns an error if a run of the recipe cannot follow a language.
+func (r *Recipe) CheckGrammar(spec model.Spec) error {
+	_, grows := samplers.As[samplers.Grower](r.Sampler)
+	if r.Reuse == Causal || grows && spec.Growth != nil {
+		return &param.Error{Name: "grammar", Found: "given", Reason: param.Unsupported,
+			Want: "none with reuse causal or a sampler that changes the length"}
+	}
+	return nil
 }
 
 // constrained returns a sequence of the latest pass, whose member has a language.

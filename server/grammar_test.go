@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/backend/plain"
 	"unmask/constrain"
 	"unmask/server"
 )
@@ -261,4 +263,38 @@ func TestQuestionsShareAPass(t *testing.T) {
 	}
 	require.Len(t, g.seen(), 3, "with the first client's pass and that of the four others")
 	require.Len(t, g.seen()[2], len(prompts)-1)
+}
+
+// Models that decode from left to right, or change the length of a text, follow a grammar too;
+// where a request wants their own run with it, it is refused before any pass.
+func TestGrammarsOfAllModels(t *testing.T) {
+	s, err := server.New(server.Options{})
+	require.NoError(t, err)
+	for _, pack := range []string{"nemotron-labs-tiny", "wedlm-8b-tiny", "dreamon-tiny"} {
+		m, err := unmask.LoadFS(os.DirFS("../testdata/packs/"+pack), pack,
+			unmask.Options{Backend: plain.New()})
+		require.NoError(t, err)
+		require.NoError(t, s.Add(server.Model{Name: pack, Model: m}))
+	}
+	h := httptest.NewServer(describedHandler(t, s.Handler()))
+	defer s.Close()
+	defer h.Close()
+	send := func(path, model, fields string) (int, string) {
+		return postText(t, h.URL+"/v1/"+path, `{"model": "`+model+`", "seed": 1,
+			"guided_regex": "(2[0-9] )+", `+fields+`}`)
+	}
+	for _, model := range []string{"nemotron-labs-tiny", "wedlm-8b-tiny", "dreamon-tiny"} {
+		status, body := send("infill", model, `"text": "12[5]13"`)
+		require.Equal(t, 200, status, body)
+		require.Regexp(t, `"text": ?"(141 )?12 (2[0-9] ){5}13`, body)
+	}
+	for _, c := range [][3]string{{"completions", "nemotron-labs-tiny",
+		`"prompt": "12", "max_tokens": 5, "reuse": "causal"`},
+		{"completions", "wedlm-8b-tiny", `"prompt": "12", "max_tokens": 5, "preset": "hub"`},
+		{"completions", "dreamon-tiny", `"prompt": "12", "suffix": "13", "max_tokens": 5`},
+		{"infill", "dreamon-tiny", `"text": "12[?]13"`}} {
+		status, body := send(c[0], c[1], c[2])
+		require.Equal(t, 400, status, body)
+		require.Contains(t, body, "guided_regex is given, want none with reuse causal or a sampler that")
+	}
 }
