@@ -344,7 +344,7 @@ func (t *Text) begin(prompt string, goesOn bool) ([]int32, error) {
 // fill if it is set; otherwise the rest of a length; otherwise `usual` ones, 0 for all; but never
 // more than are left.
 func (t *Text) room(name string, known, length, fill, usual int) (int, error) {
-	most := t.spec.Length() - len(t.spec.Before) - len(t.spec.After)
+	most := t.longest()
 	if length < 0 || length > most {
 		return 0, param.Refuse("length", param.OutOfRange,
 			"length is %d, want 1 to %d, or 0 for %d", length, most, most)

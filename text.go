@@ -71,9 +71,9 @@ func (t *Text) Infill(text string, length int) ([]int32, error) {
 			continue
 		}
 		n, err := strconv.Atoi(text[h[2]:h[3]])
-		if err != nil || n < 1 || n > t.spec.Length() {
+		if err != nil || n < 1 || n > t.longest() {
 			return nil, param.Refuse("infill", param.OutOfRange, "hole is %s, want 1 to %d tokens",
-				text[h[0]:h[1]], t.spec.Length())
+				text[h[0]:h[1]], t.longest())
 		}
 		known = append(known, slices.Repeat([]int32{t.spec.Mask}, n)...)
 	}
@@ -89,6 +89,9 @@ func (t *Text) Infill(text string, length int) ([]int32, error) {
 	}
 	return t.fit("infill", known, length)
 }
+
+// longest returns the most tokens of a text, without those that the model has around every text.
+func (t *Text) longest() int { return t.spec.Length() - len(t.spec.Before) - len(t.spec.After) }
 
 // fit appends masks to the tokens of a field, up to length tokens; see room.
 func (t *Text) fit(name string, known []int32, length int) ([]int32, error) {
