@@ -18,7 +18,7 @@ import (
 // Bounds of a form of parts.
 const (
 	maxForm  = 24 << 20
-	maxParts = 16
+	maxParts = 64
 )
 
 // fileParts are the names of parts that are files.

@@ -31,26 +31,28 @@ func TestBodiesPrepareTheSame(t *testing.T) {
 	require.NoError(t, s.Add(server.Model{Name: "demo-chat", Model: chat}))
 	text, picture := loaded()["demo"], loaded()["demo-image"]
 	files := requesttest.NewFiles(t)
-	prepared := map[string]int{} // by kind of request
-	check := func(m *unmask.Model, request func(*rapid.T) unmask.Request) {
-		rapid.Check(t, func(t *rapid.T) {
-			r := request(t)
-			if kind, body := httpRequest(t, m, r); kind != "" && sameBody(t, s, m, r, kind, body) {
-				prepared[kind]++
-			}
-		})
+	check := func(m *unmask.Model, draw func(*rapid.T) unmask.Request, plain ...unmask.Request) {
+		for _, r := range plain {
+			r.Seed = 1
+			require.True(t, sameBody(t, s, m, r), "%+v", r)
+		}
+		rapid.Check(t, func(t *rapid.T) { sameBody(t, s, m, draw(t)) })
 	}
-	check(text, func(t *rapid.T) unmask.Request { return requesttest.Text(t, text.Spec().Mask) })
-	check(picture, func(t *rapid.T) unmask.Request { return requesttest.Picture(t, files) })
-	check(chat, requesttest.Chat)
-	for _, kind := range []string{"completions", "infill", "images", "edits", "chat"} {
-		require.Positive(t, prepared[kind], kind)
-	}
+	check(text, func(t *rapid.T) unmask.Request { return requesttest.Text(t, text.Spec().Mask) },
+		unmask.Request{Prompt: "Once upon"}, unmask.Request{Infill: "Lily[3]."})
+	check(picture, func(t *rapid.T) unmask.Request { return requesttest.Picture(t, files) },
+		unmask.Request{Class: "dusk"}, unmask.Request{Image: &unmask.ImageInput{File: files.Holes}},
+		unmask.Request{Image: &unmask.ImageInput{File: files.Picture, MaskFile: files.Mask}})
+	check(chat, requesttest.Chat,
+		unmask.Request{Messages: json.RawMessage(`[{"role":"user","content":"Who is Tom?"}]`)})
 }
 
 // sameBody compares what a request and its HTTP request prepare, and reports whether both do.
-func sameBody(t *rapid.T, s *server.Server, m *unmask.Model, r unmask.Request, kind string,
-	h *http.Request) bool {
+func sameBody(t require.TestingT, s *server.Server, m *unmask.Model, r unmask.Request) bool {
+	kind, h := httpRequest(t, m, r)
+	if kind == "" {
+		return false
+	}
 	want, wantErr := m.Prepare(context.Background(), r)
 	got, err := s.Prepared(kind, h)
 	refused, ok := errors.AsType[*param.Error](wantErr)
@@ -81,7 +83,8 @@ func sameBody(t *rapid.T, s *server.Server, m *unmask.Model, r unmask.Request, k
 // httpRequest returns a request as that of HTTP, and the kind of its route; "" if no route takes
 // such a request. Fields have their names in the request's own JSON, except those that OpenAI names
 // or that routes have in other forms.
-func httpRequest(t *rapid.T, m *unmask.Model, r unmask.Request) (kind string, h *http.Request) {
+func httpRequest(t require.TestingT, m *unmask.Model, r unmask.Request) (kind string,
+	h *http.Request) {
 	data, err := json.Marshal(r)
 	require.NoError(t, err)
 	var fields map[string]any
@@ -139,7 +142,7 @@ func httpRequest(t *rapid.T, m *unmask.Model, r unmask.Request) (kind string, h 
 }
 
 // formRequest returns a request whose body has fields and the files of a picture as parts.
-func formRequest(t *rapid.T, fields map[string]any, in *unmask.ImageInput) *http.Request {
+func formRequest(t require.TestingT, fields map[string]any, in *unmask.ImageInput) *http.Request {
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
 	for name, value := range fields {

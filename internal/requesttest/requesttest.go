@@ -26,16 +26,16 @@ import (
 // Text draws a request for the demo text model, whose mask is given. Some are refused.
 func Text(t *rapid.T, mask int32) unmask.Request {
 	r := common(t)
-	r.Length = oneOf(t, "length", 0, 20, 300)
+	r.Length = oneOf(t, "length", 0, 0, 20, 300)
 	r.MaxTokens = oneOf(t, "max tokens", 0, 0, 9)
-	r.End, r.Cut = oneOf(t, "end", "", "13"), rapid.Bool().Draw(t, "cut")
-	r.MinLength = rapid.IntRange(0, 9).Draw(t, "min length")
+	r.End, r.Cut = oneOf(t, "end", "", "", "13"), oneOf(t, "cut", false, false, true)
+	r.MinLength = oneOf(t, "min length", 0, 0, 9)
 	switch rapid.IntRange(0, 3).Draw(t, "given") {
 	case 0:
 		r.Prompt = oneOf(t, "prompt", "", "Once upon")
 		r.Suffix = oneOf(t, "suffix", "", " the end.")
 	case 1:
-		r.Infill = oneOf(t, "infill", "", "Lily[3].", "no hole")
+		r.Infill = oneOf(t, "infill", "Lily[3].", "[20] the end.", "no hole")
 	case 2:
 		r.Tokens = []int32{7, 8, mask}
 	}
@@ -74,7 +74,7 @@ func Chat(t *rapid.T) unmask.Request {
 }
 
 // Files are the names of pictures that requests begin with.
-type Files struct{ picture, holes, mask, small string }
+type Files struct{ Picture, Holes, Mask, Small string }
 
 // NewFiles writes the pictures: one of the demo model's size, the same with a transparent corner, a
 // mask, and a mask of another size.
@@ -91,14 +91,14 @@ func NewFiles(t *testing.T) Files {
 	for i := range 64 * 64 {
 		picture.SetNRGBA(i%64, i/64, color.NRGBA{uint8(3 * i), uint8(i / 17), uint8(i / 64), 255})
 	}
-	f := Files{picture: write("picture.png", picture),
-		small: write("small.png", image.NewGray(image.Rect(0, 0, 3, 5)))}
+	f := Files{Picture: write("picture.png", picture),
+		Small: write("small.png", image.NewGray(image.Rect(0, 0, 3, 5)))}
 	corner := image.Rect(0, 0, 20, 30)
 	draw.Draw(picture, corner, image.Transparent, image.Point{}, draw.Src)
-	f.holes = write("holes.png", picture)
+	f.Holes = write("holes.png", picture)
 	mask := image.NewGray(picture.Rect)
 	draw.Draw(mask, corner.Add(image.Pt(9, 9)), image.White, image.Point{}, draw.Src)
-	f.mask = write("mask.png", mask)
+	f.Mask = write("mask.png", mask)
 	return f
 }
 
@@ -107,13 +107,13 @@ func Picture(t *rapid.T, files Files) unmask.Request {
 	r := common(t)
 	switch rapid.IntRange(0, 9).Draw(t, "begins with") {
 	case 0, 1:
-		r.Image = &unmask.ImageInput{File: oneOf(t, "image", files.picture, files.holes),
-			MaskFile: oneOf(t, "mask", "", files.mask, files.small),
-			Fit:      oneOf(t, "fit", "", "cover", "squeeze")}
+		r.Image = &unmask.ImageInput{File: oneOf(t, "image", files.Picture, files.Holes),
+			MaskFile: oneOf(t, "mask", "", files.Mask, files.Mask, files.Small),
+			Fit:      oneOf(t, "fit", "", "", "cover", "squeeze")}
 	case 2:
-		r.Image = &unmask.ImageInput{File: files.picture, Box: oneOf(t, "box", "8,8,9,9", "8,8,9,99")}
+		r.Image = &unmask.ImageInput{File: files.Picture, Box: oneOf(t, "box", "8,8,9,9", "8,8,9,99")}
 	case 3:
-		r.Image = &unmask.ImageInput{File: files.picture, Fit: "contain", Strength: 0.5}
+		r.Image = &unmask.ImageInput{File: files.Picture, Fit: "contain", Strength: 0.5}
 	}
 	r.Class = oneOf(t, "class", "", "dusk", "2", "9")
 	override(t, &r, "guidance", "0", "2.5")
@@ -140,7 +140,7 @@ func common(t *rapid.T) unmask.Request {
 // override may set a parameter to one of some values. Mostly it does not, so that most requests are
 // not refused.
 func override(t *rapid.T, r *unmask.Request, name string, values ...string) {
-	if value := oneOf(t, name, append(values, "", "", "")...); value != "" {
+	if value := oneOf(t, name, append(values, make([]string, 9)...)...); value != "" {
 		r.Overrides[name] = value
 	}
 }
