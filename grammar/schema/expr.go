@@ -112,7 +112,7 @@ func other(e *expr) *expr {
 // maxShapes bounds the alternatives of one schema.
 const maxShapes = 400
 
-func tooMany() error { return fmt.Errorf("has more than %d alternatives", maxShapes) }
+func tooMany() error { return fmt.Errorf("one of more than %d alternatives", maxShapes) }
 
 // union returns the shapes of a schema.
 func (e *expr) union() ([]*shape, error) { return e.to(pruned) }

@@ -162,7 +162,10 @@ func readTypes(o *object) (*[kinds]allowed, error) {
 		case "any":
 			return nil, nil // draft 3
 		default:
-			return nil, fmt.Errorf("type %.60q", fmt.Sprint(n))
+			if name, ok := n.(string); ok {
+				return nil, fmt.Errorf("type %.60q", name)
+			}
+			return nil, fmt.Errorf("a type that is no name")
 		}
 	}
 	return &out, nil
