@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -68,6 +69,14 @@ func (f *File) tokenizer(tokens []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	apart := map[string]bool{} // tokens that are found before words are merged
+	for _, a := range added {
+		apart[a["content"].(string)] = true
+	}
+	merges = slices.DeleteFunc(slices.Clone(merges), func(merge string) bool {
+		left, right, _ := strings.Cut(merge, " ")
+		return apart[left] || apart[right] || apart[left+right]
+	})
 	var normalizer any
 	if pattern == qwen {
 		normalizer = object{"type": "NFC"}

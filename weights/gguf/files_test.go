@@ -24,7 +24,7 @@ func words(more map[string]any) map[string]any {
 	keys := map[string]any{
 		"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2",
 		tokensKey:               texts("a", "b", "ab", "<|mask|>", "<tool>"),
-		"tokenizer.ggml.merges": texts("a b"),
+		"tokenizer.ggml.merges": texts("a b", "<to ol>"), // the second never applies
 		"tokenizer.ggml.token_type": join(uint32(9), uint32(5), uint64(5), uint32(1), uint32(1),
 			uint32(1), uint32(3), uint32(4)),
 
