@@ -48,20 +48,23 @@ const (
 // text are masked too; a length of 0 means that of the text.
 func (t *Text) Infill(text string, length int) ([]int32, error) {
 	var known []int32
+	at, last := 0, ""
 	add := func(piece string) error {
 		if piece == "" {
 			return nil
 		}
 		ids, err := t.Encode(piece)
 		known = append(known, ids...)
+		if err != nil && last != "" {
+			return fmt.Errorf("after %s: %w", last, err)
+		}
 		return err
 	}
-	at := 0
 	for _, h := range hole.FindAllStringSubmatchIndex(text, -1) {
 		if err := add(text[at:h[0]]); err != nil {
 			return nil, err
 		}
-		at = h[1]
+		at, last = h[1], text[h[0]:h[1]]
 		if text[h[2]:h[3]] == anyLength {
 			if t.spec.Growth == nil {
 				return nil, param.Refuse("infill", param.Unsupported,
@@ -72,8 +75,8 @@ func (t *Text) Infill(text string, length int) ([]int32, error) {
 		}
 		n, err := strconv.Atoi(text[h[2]:h[3]])
 		if err != nil || n < 1 || n > t.longest() {
-			return nil, param.Refuse("infill", param.OutOfRange, "hole is %s, want 1 to %d tokens",
-				text[h[0]:h[1]], t.longest())
+			return nil, param.Refuse("infill", param.OutOfRange, "hole is %s, want 1 to %d tokens", last,
+				t.longest())
 		}
 		known = append(known, slices.Repeat([]int32{t.spec.Mask}, n)...)
 	}
