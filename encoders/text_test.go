@@ -107,6 +107,21 @@ func TestVocabulariesThatDoNotFit(t *testing.T) {
 	}
 }
 
+// A vocabulary may be shorter than the head, as padded heads are; a note says so.
+func TestVocabularyShorterThanTheHead(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("..", "testdata", "packs", "bert-tiny"))))
+	name := filepath.Join(dir, "vocab.txt")
+	words, err := os.ReadFile(name)
+	require.NoError(t, err)
+	short := strings.TrimSuffix(string(words), "W\nY\n")
+	require.NoError(t, os.WriteFile(name, []byte(short), 0o666))
+	m, err := unmask.Load(context.Background(), dir, unmask.Options{})
+	require.NoError(t, err)
+	require.Contains(t, m.Info.Notes,
+		"vocab.txt has 23 tokens for the 25 rows of the head: the others are never drawn")
+}
+
 func manyLines(n int) (lines []byte) {
 	for i := range n {
 		lines = append(lines, byte('!'+i), '\n')

@@ -38,8 +38,12 @@ func readTokens(src *model.Source, f *file, c *Config) (k tokens, err error) {
 		return k, err
 	}
 	k.t, k.from = t, from
-	if n := t.VocabSize(); n > c.Rows {
+	switch n := t.VocabSize(); {
+	case n > c.Rows:
 		return k, fmt.Errorf("%s has %d tokens, want at most the %d rows of the head", from, n, c.Rows)
+	case n < c.Rows && from == "vocab.txt":
+		c.Notes = append(c.Notes, fmt.Sprintf("vocab.txt has %d tokens for the %d rows of the head: the "+
+			"others are never drawn", n, c.Rows))
 	}
 	for _, frame := range frames {
 		first, ok := t.Special(frame[0])
