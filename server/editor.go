@@ -14,7 +14,7 @@ import (
 // send and that have no meaning here: slots and caches of that server, its limits of time, and its
 // samplers, in whose place the model's published run decides.
 var editorIgnored = []string{"id_slot", "cache_prompt", "n_indent", "t_max_prompt_ms",
-	"t_max_predict_ms", "samplers", "top_k", "top_p", "n_probs", "n_keep", "stop", "min_p",
+	"t_max_predict_ms", "samplers", "top_k", "top_p", "n_probs", "n_keep", "min_p",
 	"penalty_last_n"}
 
 // editorLength is the longest hole without n_predict.
@@ -39,6 +39,7 @@ func (s *Server) editor(r *http.Request, f *fields) (q query, st streaming) {
 	}
 	textOnly(f, &set, m)
 	noTools(f)
+	stops := readStops(f)
 	before := f.text("input_prefix") + f.text("prompt")
 	after, most := f.text("input_suffix"), f.whole("n_predict", 0, maxSteps, editorLength)
 	only := f.texts("response_fields")
@@ -61,6 +62,7 @@ func (s *Server) editor(r *http.Request, f *fields) (q query, st streaming) {
 		return q, st
 	}
 	form := answerForm(m, q.sequences[0])
+	form.Stops = stops
 	q.kind, q.prefix, q.model, q.set, q.form = "editor", "fim-", m, set, []any{form, only}
 	known := len(q.sequences[0].Known) - m.spec.Masked(q.sequences[0].Known)
 	q.answers = func(made *call) (*answer, *Fault) {

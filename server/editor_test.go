@@ -90,6 +90,17 @@ func TestEditorsInfill(t *testing.T) {
 		require.Len(t, strings.Fields(full.Content), full.Predicted)
 		require.LessOrEqual(t, full.Predicted, 20)
 		lengths[full.Predicted] = true
+		words := strings.Fields(full.Content)
+		if len(words) < 2 {
+			continue
+		}
+		status, _, data = post(t, url+"/infill", fmt.Sprintf(`{"input_prefix":"12 %d",
+			"input_suffix":"17 18","n_predict":20,"temperature":1,"seed":%d,"stop":["%s"]}`, 20+7*seed,
+			seed, words[1]))
+		require.Equal(t, 200, status, "%s", data)
+		cut, _, _ := strings.Cut(full.Content, words[1])
+		require.NoError(t, json.Unmarshal(data, &full))
+		require.Equal(t, cut, full.Content)
 	}
 	require.Greater(t, len(lengths), 1, "holes have different lengths: %v", lengths)
 
