@@ -27,12 +27,14 @@ import (
 //
 //  1. Add it here (or to Constraints) with a json tag, and say what it means when it is zero.
 //  2. Give it its meaning in Prepare (prepare.go), which refuses it by its flag's name with a
-//     *param.Error. What it changes must be part of the generate.Request, as data or as an Adjust.
+//     *param.Error. What it changes must be part of the generate.Request as data; only Constraints,
+//     which keys of answers and settings of files contain, may become an Adjust.
 //  3. Set it from its flag (cli/flags), and name it in the server's list of fields that mean what
 //     the Request's do (textFields in server/request.go; page/openapi.json describes them). Lines
 //     of --prompts and workers have it already.
 //  4. Add it to the random requests of internal/requesttest, with which tests hold that all ways
-//     prepare the same.
+//     prepare the same: go test . ./cli ./server -run PrepareTheSame. A field that has no flag is
+//     cleared in cli/request_test.go.
 //
 // A number or a word that belongs to sampling is no field here: it is a row in generate's table of
 // parameters, and is then an override in every one of these places by itself.

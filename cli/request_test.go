@@ -2,12 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"image"
 	"image/png"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -22,49 +23,49 @@ import (
 	"unmask/param"
 )
 
-// arguments returns the flags of a request; its messages go into a file of dir.
+// arguments returns the flags of a request, whose names are those of its JSON. Its messages go into
+// a file of dir.
 func arguments(t require.TestingT, dir string, r unmask.Request) (args []string) {
-	add := func(name, value string) {
-		if value != "" && value != "0" || name == "cache" {
-			args = append(args, "--"+name+"="+value)
+	add := func(name string, value any) {
+		args = append(args, fmt.Sprintf("--%s=%v", strings.ReplaceAll(name, "_", "-"), value))
+	}
+	if in := r.Image; in != nil && in.Strength != 0 {
+		add("init", in.File)
+		add("strength", in.Strength)
+		add("fit", in.Fit)
+	} else if in != nil {
+		for name, value := range map[string]string{"inpaint": in.File, "mask": in.MaskFile,
+			"box": in.Box, "fit": in.Fit} {
+			if value != "" {
+				add(name, value)
+			}
 		}
 	}
-	for name, value := range r.Overrides {
-		args = append(args, "--"+name+"="+value)
-	}
-	for _, text := range r.Ban {
-		add("ban", text)
-	}
-	for _, text := range r.Bias {
-		add("bias", text)
-	}
-	add("seed", strconv.FormatUint(r.Seed, 10))
-	add("prompt", r.Prompt)
-	add("infill", r.Infill)
-	add("class", r.Class)
-	add("end", r.End)
-	add("length", strconv.Itoa(r.Length))
-	add("min-length", strconv.Itoa(r.MinLength))
 	if r.Messages != nil {
 		name := filepath.Join(dir, "messages.json")
 		require.NoError(t, os.WriteFile(name, r.Messages, 0o666))
 		add("messages", name)
 	}
-	if in := r.Image; in != nil {
-		file := "inpaint"
-		if in.Strength != 0 {
-			file = "init"
-			add("strength", param.Format(in.Strength))
+	r.Image, r.Messages = nil, nil
+	for name, value := range jsonFields(t, r) {
+		list, several := value.([]any)
+		if !several {
+			list = []any{value}
 		}
-		add(file, in.File)
-		add("mask", in.MaskFile)
-		add("box", in.Box)
-		add("fit", in.Fit)
-	}
-	if r.Cut {
-		args = append(args, "--cut")
+		for _, one := range list {
+			add(name, one)
+		}
 	}
 	return args
+}
+
+func jsonFields(t require.TestingT, r unmask.Request) (fields map[string]any) {
+	data, err := json.Marshal(r)
+	require.NoError(t, err)
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber() // a seed has 64 bits
+	require.NoError(t, d.Decode(&fields))
+	return fields
 }
 
 // The flags of unmask text and unmask image prepare what a request does.

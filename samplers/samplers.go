@@ -13,9 +13,11 @@
 //  1. Write a file with an Order (random.go is the shortest, confidence.go has a parameter): Needs
 //     and Rank, most often one call of View.Top, and String. Where an order is not enough, write a
 //     Sampler (threshold.go).
-//  2. Add its Rule, with Name, Line and Paper, to the list in registry.go.
+//  2. Register its Rule, with Name, Line and Paper, in registry.go.
 //  3. Freeze its output: go test ./generate -run Golden -update. Only lines of the new rule may
 //     appear in generate/testdata/golden.txt.
+//  4. Test what the paper says of it, say in docs/samplers.md when to use it, and count it in the
+//     README.
 //
 // A rule in another module calls Register itself (testdata/outside).
 package samplers

@@ -3,6 +3,7 @@ package outputs
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
@@ -206,7 +207,27 @@ func (j *Job) Settings(precision string) (runs.Settings, error) {
 	} else {
 		j.pictureSettings(s)
 	}
-	return s, nil
+	return s, j.moreConstraints(s)
+}
+
+// moreConstraints sets those constraints that neither the recipe nor textSettings have, by their
+// names in JSON.
+func (j *Job) moreConstraints(s runs.Settings) error {
+	c := j.request.Constraints
+	c.Ban, c.Bias, c.MinLength, c.Cut, c.End = nil, nil, 0, false, ""
+	c.Schema, c.Regex, c.Choice = nil, "", nil
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return err
+	}
+	for name, value := range fields {
+		s[name] = string(value)
+	}
+	return nil
 }
 
 func (j *Job) textSettings(s runs.Settings) {
@@ -217,9 +238,6 @@ func (j *Job) textSettings(s runs.Settings) {
 	if !r.Grammar.IsZero() {
 		s["schema"], s["regex"] = string(r.Schema), r.Regex
 		s["choice"] = strings.Join(r.Choice, ",")
-	}
-	if r.Recursion != 0 {
-		s["recursion"] = strconv.Itoa(r.Recursion)
 	}
 	if r.MinLength > 0 || r.Cut {
 		s["end"] = cmp.Or(r.End, tokenizers.EndOfText)
