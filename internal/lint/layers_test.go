@@ -140,6 +140,7 @@ func TestLayers(t *testing.T) {
 				if !ours || other == folder {
 					continue
 				}
+				require.NotZerof(t, below, "package %s is in no row of ARCHITECTURE.md", to)
 				require.Greaterf(t, below, row, "%s imports %s, which is not below it (%s)", from, to, name)
 				require.Falsef(t, l.apart(folder, to), "%s imports %s (%s)", from, to, name)
 			}
