@@ -222,7 +222,7 @@ func (c *conversation) command(ctx context.Context, name, rest string) error {
 	return nil
 }
 
-// say answers a message. Without an answer it does not become part of the conversation.
+// say answers a message. A message without an answer is left out of the conversation.
 func (c *conversation) say(ctx context.Context, message string) error {
 	messages := append(slices.Clone(c.messages), chat.Message{Role: "user", Content: message})
 	all := messages

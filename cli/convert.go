@@ -18,7 +18,6 @@ import (
 	"unmask/weights/pytorch"
 )
 
-// maxHeads is the largest --heads.
 const maxHeads = 1 << 16
 
 func newConvert() *cobra.Command {

@@ -272,7 +272,7 @@ func (p *Pool) Len() int { return len(p.members) }
 // Step makes the next step of every unfinished sequence, or only of those in only, and returns
 // them; the slice is valid until the next call. Waiting does not change a sequence's bytes. A fault
 // of one sequence is set as its Err and does not affect the others. An error of Step itself wraps
-// ctx.Err() or is about only; no sequence has changed then.
+// ctx.Err() or refuses `only`; no sequence has changed then.
 func (p *Pool) Step(ctx context.Context, only ...*Sequence) ([]*Sequence, error) {
 	if err := p.pause(only); err != nil {
 		return nil, fmt.Errorf("generate: %w", err)

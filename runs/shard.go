@@ -15,7 +15,7 @@ import (
 // zero value is the whole run.
 type Shard struct{ I, N int }
 
-// maxShards is the most parts of a run.
+// maxShards is the largest N.
 const maxShards = 1 << 20
 
 // ParseShard parses i/n, with i from 0 to n-1; "" is the whole run. "auto" is the task of a Slurm

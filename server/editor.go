@@ -95,8 +95,8 @@ func readExtra(f *fields) (texts []string) {
 }
 
 // around makes a request one of at most `most` tokens between two texts. If all of it is too long,
-// the texts of extra go first, the earliest before the others; then half of the room is for what is
-// nearest before the hole, the rest for what is nearest after it, and cut is true.
+// the texts of extra are dropped, from the first on; then half of the room is for what is nearest
+// before the hole, the rest for what is nearest after it, and cut is true.
 func (m *servedModel) around(r *unmask.Request, extra []string, before, after string, most int) (
 	cut bool, fault *Fault) {
 	encode := func(name, text string) []int32 {
@@ -126,7 +126,7 @@ func (m *servedModel) around(r *unmask.Request, extra []string, before, after st
 		prefix = append(ids, prefix...)
 	}
 	r.Tokens, r.SuffixTokens = append([]int32{}, prefix...), append([]int32{}, suffix...)
-	if !m.spec.Fixed { // such a model has no other length
+	if !m.spec.Fixed { // a fixed one fills all that is left
 		r.MaxTokens = most
 	}
 	return cut, fault

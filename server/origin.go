@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// origins says which names of the server and which pages elsewhere a request may come by. A page of
-// another origin must not reach a server on loopback, neither by its own name in Host (DNS
-// rebinding, as Ollama's CVE-2024-28224) nor by a form.
+// origins decides which hosts and origins a request may name. A page of another origin must not
+// reach a server on loopback, neither by its own name in Host (DNS rebinding, as Ollama's
+// CVE-2024-28224) nor by a form.
 type origins struct {
 	hosts    []string
 	wildcard bool // it listens on all addresses

@@ -41,11 +41,10 @@ type patience struct {
 var usual = patience{step: 8 * time.Second, clearUp: 500 * time.Millisecond}
 
 // WithSignals returns a context for a run. After the first SIGINT, SIGTERM or SIGHUP Stopped
-// reports so, and a run ends after its step, with what it has written. The second signal, or
-// 8 seconds after SIGTERM and SIGHUP, cancels the context, and half a second later, or with the
-// third signal, the process removes its unfinished files and ends whatever it does. SIGHUP is left
-// alone where it was ignored when the process began, as nohup does. A closed pipe becomes an error
-// of the write.
+// returns true, and the run ends after its step, with what it has written. The second signal, or 8
+// seconds after SIGTERM and SIGHUP, cancels the context. Half a second later, or at the third
+// signal, the process removes its unfinished files and exits. A SIGHUP that was ignored when the
+// process began, as under nohup, stays ignored. A closed pipe becomes an error of the write.
 func WithSignals(ctx context.Context) (context.Context, *Stop, func()) {
 	return usual.withSignals(ctx)
 }
