@@ -345,6 +345,9 @@ func TestBadOptions(t *testing.T) {
 			generate.Options{Recipe: generate.Recipe{Filter: model.Filter{TopP: 2}}}},
 		{"generate: ban is 7, want tokens 0 to 6", newTable(16),
 			generate.Options{Recipe: generate.Recipe{Filter: model.Filter{Ban: []int32{7}}}}},
+		{"generate: ban is all 7 tokens, want one that may be drawn", newTable(16),
+			generate.Options{Recipe: generate.Recipe{Filter: model.Filter{Ban: []int32{0, 1, 2, 3, 4, 5},
+				Bias: map[int32]float32{6: float32(math.Inf(-1))}}}}},
 		{"generate: cache is 65, want 0 to 64", newTable(16),
 			generate.Options{Recipe: generate.Recipe{Cache: 65}}},
 	} {

@@ -93,6 +93,7 @@ func TestReuseWithExactPartialPasses(t *testing.T) {
 		"generate: no dual reuse with this sampler: it has no blocks, such as those of semi-ar":        {Recipe: generate.Recipe{Reuse: generate.Dual}},
 		"generate: no dkv reuse with this sampler: it masks positions again, so no key or value stays": {Recipe: generate.Recipe{Reuse: generate.Delayed, Sampler: samplers.P2{}}},
 		"generate: refresh is -1, want 1 to 1048576, or 0 for 8":                                       {Recipe: generate.Recipe{Refresh: -1}},
+		"samplers: dreamon around a sampler that masks again, want one that does not":                  {Recipe: generate.Recipe{Sampler: samplers.DreamOn{Inside: samplers.P2{}}}},
 		"samplers: semi-ar around a sampler that masks again, want one that does not":                  {Recipe: generate.Recipe{Sampler: samplers.SemiAR{Inside: samplers.P2{}}}},
 	} {
 		for _, err := range generate.Run(context.Background(), newTable(20), o) {

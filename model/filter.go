@@ -64,6 +64,18 @@ func (f *Filter) Check(tokens int) error {
 			return param.Refuse("ban", param.NoSuchToken, "ban is %d, want tokens 0 to %d", t, tokens-1)
 		}
 	}
+	never := map[int32]bool{}
+	for _, t := range f.Ban {
+		never[t] = true
+	}
+	for t, b := range f.Bias {
+		if math.IsInf(float64(b), -1) {
+			never[t] = true
+		}
+	}
+	if len(never) >= tokens {
+		return param.Refuse("ban", param.OutOfRange, "ban is all %d tokens, want one that may be drawn", tokens)
+	}
 	worst := int32(-1) // the error must not depend on map order
 	for t, b := range f.Bias {
 		if (t < 0 || int(t) >= tokens || b != b || math.IsInf(float64(b), 1)) &&

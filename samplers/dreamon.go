@@ -1,6 +1,10 @@
 package samplers
 
-import "unmask/param"
+import (
+	"fmt"
+
+	"unmask/param"
+)
 
 // DreamOn fills a hole of unknown length (Wu et al. 2026, DreamOn; generation_utils.py and the
 // infilling evaluation of Dream-org/DreamOn-v0-7B). Each step opens a few positions. One that
@@ -48,6 +52,14 @@ func (d DreamOn) Growth() DreamOn {
 		d.New = 64
 	}
 	return d
+}
+
+// Check returns an error for a sampler inside that masks open positions again.
+func (d DreamOn) Check() error {
+	if _, ok := As[Remasker](d.inside()); ok {
+		return fmt.Errorf("samplers: dreamon around a sampler that masks again, want one that does not")
+	}
+	return nil
 }
 
 func (d DreamOn) inside() Sampler {

@@ -25,7 +25,7 @@ type Glance struct {
 }
 
 func init() {
-	match := func(s *model.Source) bool { return s.Has("qkv.weight") }
+	match := func(s *model.Source) bool { return s.Has("table") && s.Has("qkv.weight") }
 	model.Register(model.Format{Name: "glance", Match: match, Load: load})
 }
 
