@@ -1,7 +1,7 @@
 """Writes the parity packs of masked encoders: BERT, RoBERTa (both spellings of its names), ALBERT,
 ESM-2 and ModernBERT with random weights, and the float64 answers of transformers' own classes.
 
-    python3 make_packs_encoders.py OUTDIR [--scale tiny|small|150m] [--only NAME] [--seed 0]
+    python3 make_packs_encoders.py OUTDIR [--scale tiny|small|150m] [--only NAME] [--seed 0] [--initial]
 
 A pack is a folder in the published format (config.json, model.safetensors, vocab.txt) with
 cases.safetensors beside it. The answer of a partial pass is a pass over the new tokens in which the
@@ -19,7 +19,8 @@ RESIDUES = list("ACDEFGHIKLMNPQRSTVWY")
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + RESIDUES
 FAIRSEQ = ["<s>", "<pad>", "</s>", "<unk>"] + RESIDUES + ["<mask>"]
 ESM = ["<cls>", "<pad>", "<eos>", "<unk>"] + list("LAGVSERTIDPKQNFYMHWCXBUZO.-") + ["<null_1>", "<mask>"]
-SIZES = {"tiny": (32, 3, 4, 48), "small": (128, 4, 8, 320), "150m": (640, 30, 20, 2560)}
+SIZES = {"tiny": (32, 3, 4, 48), "small": (128, 4, 8, 320), "150m": (640, 30, 20, 2560)}  # ESM-2's
+BASE = (768, 22, 12, 1152)  # ModernBERT-base's
 
 
 def bert(size):
@@ -115,12 +116,14 @@ class Keys:
         return old
 
 
-def write(out, name, scale, seed):
+def write(out, name, scale, seed, initial):
     settings, config_class, net_class, vocabulary, kind = PACKS[name]
     g = torch.Generator().manual_seed(sum(name.encode()) + 10007 * seed)
-    c = settings(SIZES[scale])
+    c = settings(BASE if scale == "150m" and settings is modernbert else SIZES[scale])
+    torch.manual_seed(seed)
     net = net_class(config_class(**c, attn_implementation="eager")).eval()
-    randomise(net, g)
+    if not initial:
+        randomise(net, g)
     if net.get_output_embeddings().weight is not net.get_input_embeddings().weight:
         net.get_output_embeddings().weight = net.get_input_embeddings().weight
     weights = {k: v.float().clone() for k, v in net.state_dict().items()
@@ -176,7 +179,8 @@ if __name__ == "__main__":
     p.add_argument("--scale", default="tiny", choices=SIZES)
     p.add_argument("--only", default="")
     p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--initial", action="store_true", help="the weights that training starts from, not larger ones")
     a = p.parse_args()
     for name in PACKS:
         if name.startswith(a.only):
-            write(a.out, name, a.scale, a.seed)
+            write(a.out, name, a.scale, a.seed, a.initial)
