@@ -24,7 +24,8 @@ import (
 )
 
 // Model is the transformer on a backend. It owns its working memory: one pass at a time, see
-// model.Shared.
+// model.Shared. It is no model.Network: a row of its passes is a cell, which may hold four
+// positions.
 type Model struct {
 	model.Shared
 	TextProj  nn.Linear     `weight:"encoder_proj"` // [hidden, text width]
