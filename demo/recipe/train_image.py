@@ -140,16 +140,17 @@ def load(path):
     return out
 
 
-def fit_mage(codes, hours, minutes, before=None):
+def fit_mage(codes, hours, minutes, before=None, knows=False):
     """Trains MAGE on codes [n, GRID*GRID] of images of these hours [n], each hidden one time in
-    eight, so that the same weights answer with and without a class."""
+    eight, so that the same weights answer with and without a class. It goes on from weights of
+    before, which may know classes."""
     g = torch.Generator().manual_seed(5)
     w = params(mage_weights(g, DIM, ENC, DEC, GRID, CODES))
     where = sincos(GRID, DIM)
     for k, v in w.items():
         if before and k in before:
             v.data.copy_(before[k])
-    if before:  # classes begin as no class
+    if before and not knows:  # classes begin as no class
         e = w["token_emb.word_embeddings.weight"].data
         e[CODES:CODES + len(HOURS)] = e[NONE]
     for k, v in ({} if before else w).items():  # a transformer's usual start, not the parity packs' wide one
@@ -250,7 +251,11 @@ def main():
     global BF16
     BF16 = a.bf16
     images, hours = (torch.from_numpy(x) for x in labelled(a.images, 2026))
-    before = load(os.path.join(a.resume, "model.safetensors")) if a.resume else None
+    before, knows = None, False
+    if a.resume:
+        before = load(os.path.join(a.resume, "model.safetensors"))
+        with open(os.path.join(a.resume, "config.json")) as f:
+            knows = "class_names" in json.load(f)
     held = torch.from_numpy(scenes(64, 1))
     if before:
         vq = {k: v for k, v in before.items() if k.startswith("vqgan.")}
@@ -265,7 +270,7 @@ def main():
     print(f"vqgan: mean absolute error held out {mae:.4f}, codes in use {len(codes.unique())}", flush=True)
     sheet(os.path.join(a.out, "vqgan.ppm"), torch.cat([held[:24], back[:24]]))
     torch.save({"vq": vq, "codes": codes}, os.path.join(a.out, "vq.pt"))
-    w = fit_mage(codes, hours, a.mage_minutes, before)
+    w = fit_mage(codes, hours, a.mage_minutes, before, knows)
     w.update(vq)
     w["token_emb.position_ids"] = torch.arange(GRID * GRID + 1)[None]
     torch.manual_seed(2)
