@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -85,18 +86,24 @@ func TestFlagsPrepareTheSame(t *testing.T) {
 		}
 		requesttest.RequireSame(t, want, nil, got, nil)
 	}
+	type flags = *pflag.FlagSet
+	read := func(set flags, args []string, overrides func(flags) (generate.Overrides, error),
+		check func(flags) error) (generate.Overrides, error) {
+		if err := set.Parse(args); err != nil {
+			return nil, err
+		}
+		over, err := overrides(set)
+		if err != nil {
+			return nil, err
+		}
+		return over, check(set)
+	}
 	ofText := func(t *rapid.T, m *unmask.Model, r unmask.Request) {
 		// these have no flags
 		r.Suffix, r.MaxTokens, r.Tokens, r.Index, r.Tools, r.Calls = "", 0, nil, 0, nil, nil
 		var f textFlags
 		set := f.command().Flags()
-		over, err := generate.Overrides(nil), set.Parse(arguments(t, dir, r))
-		if err == nil {
-			over, err = f.overrides(set)
-		}
-		if err == nil {
-			err = f.Text.Check(set)
-		}
+		over, err := read(set, arguments(t, dir, r), f.overrides, f.Text.Check)
 		var q generate.Request
 		if err == nil {
 			filled, failed := f.fill(m, over)
@@ -117,13 +124,7 @@ func TestFlagsPrepareTheSame(t *testing.T) {
 			r.Index = 0
 			var f imageFlags
 			set := f.command().Flags()
-			over, err := generate.Overrides(nil), set.Parse(arguments(t, dir, r))
-			if err == nil {
-				over, err = f.overrides(set)
-			}
-			if err == nil {
-				err = f.Picture.Check(set)
-			}
+			over, err := read(set, arguments(t, dir, r), f.overrides, f.Picture.Check)
 			var q generate.Request
 			if err == nil {
 				filled, inputs, failed := f.Request(picture, over)
