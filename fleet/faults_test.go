@@ -344,7 +344,7 @@ func liar(o WorkerOptions, which func(i int) bool) WorkerOptions {
 func TestLiar(t *testing.T) {
 	b := newTrial(t, 24)
 	b.o.Audit = 1
-	b.o.Lease = 5 * time.Second
+	b.o.Lease = time.Second
 	b.maker = exact(4 * time.Millisecond)
 	b.together(2)
 	var said []string
@@ -363,7 +363,7 @@ func TestLiar(t *testing.T) {
 func TestLyingHub(t *testing.T) {
 	b := newTrial(t, 24)
 	b.o.Audit = 1
-	b.o.Lease = 5 * time.Second
+	b.o.Lease = time.Second
 	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
 		return exact(20*time.Millisecond).Make(ctx, first, count, func(o Output) error {
 			if o.Index > 0 {
