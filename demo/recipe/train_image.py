@@ -81,8 +81,8 @@ def fit_vqgan(images, minutes):
     avg = Average(w)
     count, total = torch.ones(CODES), book.clone()
     opt = torch.optim.Adam(w.values(), 1e-3, (0.9, 0.99))
-    start, step = time.time(), 0
-    while (done := (time.time() - start) / (60 * minutes)) < 1:
+    start, step = time.process_time(), 0
+    while (done := (time.process_time() - start) / (60 * minutes)) < 1:
         schedule(opt, 1.5e-3, done, step)
         x = images[torch.randint(0, len(images), (16,))]
         z = encode_z(w, x)
@@ -140,10 +140,11 @@ def load(path):
     return out
 
 
-def fit_mage(codes, hours, minutes, before=None, knows=False):
-    """Trains MAGE on codes [n, GRID*GRID] of images of these hours [n], each hidden one time in
-    eight, so that the same weights answer with and without a class. It goes on from weights of
-    before, which may know classes."""
+def fit_mage(codes, hours, minutes, before=None, knows=False, peak=None, saved=None):
+    """Trains MAGE on codes [n, GRID*GRID] of images of these hours [n]: as many of each hour, and each
+    hour hidden one time in eight, so that the same weights answer with and without a class. Of four
+    images in ten nearly everything is masked, since that is where a class is decided. It goes on from
+    weights of before, which may know classes, and gives its mean weights to `saved` every few minutes."""
     g = torch.Generator().manual_seed(5)
     w = params(mage_weights(g, DIM, ENC, DEC, GRID, CODES))
     where = sincos(GRID, DIM)
@@ -171,18 +172,24 @@ def fit_mage(codes, hours, minutes, before=None, knows=False):
     mask = CODES + 1000
     avg = Average(w)
     opt = torch.optim.AdamW(w.values(), 1e-3, (0.9, 0.98), weight_decay=0.03)
-    peak = 1e-3 if before else 2e-3
-    start, step, shown = time.time(), 0, []
-    while (done := (time.time() - start) / (60 * minutes)) < 1:
+    peak = peak or (1e-3 if before else 2e-3)
+    even = 1 / torch.bincount(hours)[hours].float()
+    start, step, shown, wrote = time.process_time(), 0, [], time.time()
+    while (done := (time.process_time() - start) / (60 * minutes)) < 1:
         schedule(opt, peak, done, step)
-        at = torch.randint(0, len(codes), (BATCH,))
+        if saved and time.time() - wrote > 240:  # a run can be broken off
+            wrote = time.time()
+            saved(avg.w)
+        nameless = torch.rand(BATCH) < 0.125
+        at = torch.where(nameless, torch.randint(0, len(codes), (BATCH,)), even.multinomial(BATCH))
         x = codes[at]
-        label = torch.where(torch.rand(len(x)) < 0.125, NONE, CODES + hours[at])
+        label = torch.where(nameless, NONE, CODES + hours[at])
         share = torch.cos(math.pi / 2 * ((torch.rand(1) + torch.arange(len(x)) / len(x)) % 1))
+        share = torch.where(torch.rand(BATCH) < 0.4, 0.85 + 0.15 * torch.rand(BATCH), share)
         hide = torch.rand(x.shape) < share[:, None].clamp(min=0.02)
         with torch.autocast("cpu", torch.bfloat16, enabled=BF16):
             logits = R.mage(w, torch.where(hide, mask, x), HEADS, HEADS, CODES, label=label).float()
-        loss = F.cross_entropy(logits[hide], x[hide], label_smoothing=0.05)
+        loss = F.cross_entropy(logits[hide], x[hide])
         opt.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(list(w.values()), 1.0)
@@ -241,6 +248,7 @@ def main():
     a.add_argument("--threads", type=int, default=1)
     a.add_argument("--images", type=int, default=12000)
     a.add_argument("--resume", help="an image folder of before: its VQGAN stays, its MAGE goes on")
+    a.add_argument("--lr", type=float, help="of MAGE; 2e-3, or 1e-3 with --resume")
     a.add_argument("--bf16", action="store_true", help="where the processor multiplies bfloat16")
     a.add_argument("--vq", help="a vq.pt that an earlier run left, to train only MAGE")
     a = a.parse_args()
@@ -270,22 +278,26 @@ def main():
     print(f"vqgan: mean absolute error held out {mae:.4f}, codes in use {len(codes.unique())}", flush=True)
     sheet(os.path.join(a.out, "vqgan.ppm"), torch.cat([held[:24], back[:24]]))
     torch.save({"vq": vq, "codes": codes}, os.path.join(a.out, "vq.pt"))
-    w = fit_mage(codes, hours, a.mage_minutes, before, knows)
-    w.update(vq)
-    w["token_emb.position_ids"] = torch.arange(GRID * GRID + 1)[None]
-    torch.manual_seed(2)
-    for scale in (1.0, 2.0):
-        sheet(os.path.join(a.out, f"samples-{scale:g}.ppm"), sample(w, 48, guidance=scale))
     config = {"model_type": "mage", "embed_dim": DIM, "depth": ENC, "num_heads": HEADS, "decoder_embed_dim": DIM,
               "decoder_depth": DEC, "decoder_num_heads": HEADS, "grid": GRID, "codebook_size": CODES,
               "class_names": list(HOURS),
               "vqgan": {"ch": CH, "ch_mult": list(MULT), "num_res_blocks": 2, "z_channels": Z, "embed_dim": Z,
                         "n_embed": CODES, "out_ch": 3},
               "training": {"vqgan_held_out_mae": round(mae, 4)}}
-    json.dump(config, open(os.path.join(d, "config.json"), "w"), indent=1)
-    unused = ("cls_token", "pos_embed", "mask_token", "decoder_pos_embed")
-    save(os.path.join(d, "model.safetensors"),
-         {k: v.to(torch.bfloat16) if v.is_floating_point() else v for k, v in w.items() if k not in unused})
+
+    def write(w):
+        json.dump(config, open(os.path.join(d, "config.json"), "w"), indent=1)
+        w = {**w, **vq, "token_emb.position_ids": torch.arange(GRID * GRID + 1)[None]}
+        unused = ("cls_token", "pos_embed", "mask_token", "decoder_pos_embed")
+        save(os.path.join(d, "model.safetensors"),
+             {k: v.to(torch.bfloat16) if v.is_floating_point() else v for k, v in w.items() if k not in unused})
+
+    w = fit_mage(codes, hours, a.mage_minutes, before, knows, a.lr, write)
+    write(w)
+    w.update(vq)
+    torch.manual_seed(2)
+    for scale in (1.0, 2.0):
+        sheet(os.path.join(a.out, f"samples-{scale:g}.ppm"), sample(w, 48, guidance=scale))
     print("parameters", sum(v.numel() for v in w.values()) / 1e6, "M", flush=True)
 
 
