@@ -3,6 +3,7 @@ package unmask_test
 import (
 	"encoding/json"
 	"flag"
+	"io/fs"
 	"os"
 	"slices"
 	"testing"
@@ -20,14 +21,19 @@ var (
 	answerCount = flag.Int("answers", 12, "dialogues of TestDemoAnswers, of 100")
 )
 
+// weighed returns the model in a folder or, if that is "", an embedded one.
+func weighed(t *testing.T, folder string, embedded fs.FS) *unmask.Model {
+	if folder != "" {
+		embedded = os.DirFS(folder)
+	}
+	m, err := unmask.LoadFS(embedded, "demo", unmask.Options{})
+	require.NoError(t, err)
+	return m
+}
+
 // The demo answers nine in ten of the dialogues right: 95 of all 100 (-answers 100).
 func TestDemoAnswers(t *testing.T) {
-	files := demo.Chat()
-	if *answerModel != "" {
-		files = os.DirFS(*answerModel)
-	}
-	m, err := unmask.LoadFS(files, "demo-chat", unmask.Options{})
-	require.NoError(t, err)
+	m := weighed(t, *answerModel, demo.Chat())
 	talk, err := m.Chat()
 	require.NoError(t, err)
 	list := readDialogues(t)[:*answerCount]
