@@ -30,10 +30,11 @@ func NewPalette(n int, seed uint64) Palette {
 }
 
 // Strange counts the pixels of m with colours that landscapes of an hour do not have. A landscape
-// of another hour has hundreds, and so does one with blots.
+// of another hour has hundreds, one with a blot about a hundred.
 func (p Palette) Strange(hour string, m *image.NRGBA) (n int) {
+	colours := p[hour]
 	eachShade(m, func(r, g, b int) {
-		if !p[hour][r][g][b] {
+		if colours == nil || !colours[r][g][b] {
 			n++
 		}
 	})
