@@ -19,7 +19,6 @@ from make_packs import save  # noqa: E402
 
 WIDTH, HEADS, BLOCKS, COND, LENGTH, VOCAB = 192, 3, 8, 32, 256, 1024
 DEVICE, BF16, COMPILE = "cpu", False, False
-VERDICTS = ("Yes,", "No,")
 
 
 class Norm(nn.Module):
@@ -250,12 +249,11 @@ def story_batch(data, n, weight=None, length=LENGTH):
     return hide(x, (torch.ones_like(x, dtype=torch.float) if weight is None else weight[x]) / x.numel(), 1e-3)
 
 
-def draw_dialogues(count, seed, vocab, merges, facts, hard=0.0):
+def draw_dialogues(count, seed, vocab, merges, facts, traits=0.0):
     """Dialogues in tokens, filled with ends to a length in steps of 32 or more, and the weights of tokens in
     the loss: 0 for what was said before, 1 for answers and their ends, `facts` for their facts, 0.03
-    for the ends that fill. A list of such pairs, one for each length. A share of `hard` of those
-    that are not about how the hero is, nor answered with yes or no, are left out, and these answers have
-    ten times the weight of other facts."""
+    for the ends that fill. A list of such pairs, one for each length. A share of `traits` of those
+    that are not about how the hero is are left out, and how it is has ten times the weight of other facts."""
     rng, ids, out = random.Random(seed), {t: i for i, t in enumerate(vocab)}, {}
     parts = {mark: [ids[mark]] for mark in dialogues.BETWEEN}
     user, assistant, end = (ids[t] for t in (dialogues.USER, dialogues.ASSISTANT, dialogues.END))
@@ -272,7 +270,7 @@ def draw_dialogues(count, seed, vocab, merges, facts, hard=0.0):
     for _ in range(count):
         kind, turns, f, first = dialogues.dialogue(rng, more=4)
         about = f and (f["trait"] in turns[0] if kind == "tell" else turns[-1] == f"{f['name']} is {f['trait']}.")
-        if not about and not turns[-1].startswith(VERDICTS) and rng.random() < hard:
+        if not about and rng.random() < traits:
             continue
         tokens, weights = [], []
         for i, t in enumerate(turns):
@@ -280,8 +278,7 @@ def draw_dialogues(count, seed, vocab, merges, facts, hard=0.0):
             heavy, at = [1.0] * len(part), 0
             for j, token in enumerate(part):
                 if any(lo < at + len(vocab[token]) and at < hi for lo, hi in dialogues.values(t, f)):
-                    is_hard = vocab[token].endswith(f["trait"]) or t.startswith(VERDICTS) and at < len("Yes")
-                    heavy[j] = facts * (10 if hard and is_hard else 1)
+                    heavy[j] = facts * (10 if traits and vocab[token].endswith(f["trait"]) else 1)
                 at += len(vocab[token])
             tokens += [assistant] + part + [end] if i % 2 else [user] + part
             weights += [0.0] + heavy + [1.0] if i % 2 and i >= first else [0.0] * (len(part) + 1 + i % 2)
@@ -368,7 +365,7 @@ def main():
     a.add_argument("--compile", action="store_true", help="let torch.compile fuse what it can; needs a C++ compiler")
     a.add_argument("--facts", type=float, default=1, help="weight in the loss of the names, animals, colours and things that a story repeats")
     a.add_argument("--dialogues", type=int, default=0, help="so many dialogues are learned too (dialogues.py)")
-    a.add_argument("--hard", type=float, default=0, help="this share of the dialogues that are not about how the hero is, nor answered with yes or no, are left out")
+    a.add_argument("--traits", type=float, default=0, help="this share of the dialogues that are not about how the hero is are left out")
     a.add_argument("--lr", type=float, default=1e-3)
     a.add_argument("--batch", type=int, default=16)
     a = a.parse_args()
@@ -425,7 +422,7 @@ def main():
             weigh = (weight,)
         train = loss(seen_data, a.batch, *weigh)
         if name == "text" and a.dialogues:
-            asked = draw_dialogues(a.dialogues, a.dialogues, vocab, merges, 4 * a.facts, a.hard)
+            asked = draw_dialogues(a.dialogues, a.dialogues, vocab, merges, 4 * a.facts, a.traits)
             print("dialogues", {len(x[0]): len(x) for x, _ in asked}, flush=True)
             few = a.batch // 4  # stories; the rest are dialogues
 
