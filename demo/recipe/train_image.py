@@ -116,6 +116,36 @@ def fit_vqgan(images, minutes):
     return out
 
 
+def fit_decoder(vq, images, codes, hours, minutes):
+    """Goes on training the decoder alone, on the codes [n, GRID*GRID] of images of these hours [n]. In half of
+    them up to a fifth of the codes are another image's of the same hour, at the same place: what MAGE
+    draws does not fit together as well as an image's own codes do, and the decoder's norms see the whole
+    picture, so that a few such codes could turn a dusk into a day."""
+    w = params({k: v for k, v in vq.items() if k.startswith("vqgan.decoder.")})
+    avg, book = Average(w), vq["vqgan.quantize.embedding.weight"]
+    opt = torch.optim.Adam(w.values(), 1e-3, (0.9, 0.99))
+    start, step, shown = time.process_time(), 0, []
+    same = [torch.nonzero(hours == h).flatten() for h in range(len(HOURS))]
+    while (done := (time.process_time() - start) / (60 * minutes)) < 1:
+        schedule(opt, 5e-4, done, step)
+        hour = step % len(HOURS)
+        at, other = same[hour][torch.randint(0, len(same[hour]), (2, 16))]
+        share = 0.2 * torch.rand(16, 1) * (torch.arange(16) % 2)[:, None]
+        z = book[torch.where(torch.rand(16, GRID * GRID) < share, codes[other], codes[at])]
+        out, x = decode_z(w, z.reshape(-1, Z), 16), images[at]
+        loss = (out - x).abs().mean() + 0.5 * edges(out, x)
+        opt.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(list(w.values()), 1.0)
+        opt.step()
+        avg.update(w)
+        shown.append(loss.item())
+        step += 1
+        if step % 50 == 0:
+            print(f"decoder step {step} {done:.0%} loss {sum(shown[-50:])/50:.4f}", flush=True)
+    return {**vq, **avg.w}
+
+
 def sincos(side, dim):
     """Fixed 2-D sine-cosine positions, a zero row for the class token first: (side*side+1, dim)."""
     f = 1.0 / 10000 ** (torch.arange(dim // 4).float() / (dim // 4))
@@ -140,11 +170,29 @@ def load(path):
     return out
 
 
+def openings(codes, hours, known):
+    """For each hour and for no class a masked image [5, GRID*GRID] with `known` codes, 0 or 1, its label, and how
+    often each code stands at each position of the images that agree with it, [5, GRID*GRID, CODES]: what the
+    network should answer, without the noise of a single image. Labels that fewer than 50 images agree with
+    are left out."""
+    out = []
+    for label in (*range(CODES, CODES + len(HOURS)), NONE):
+        x, agree = torch.full((codes.shape[1],), CODES + 1000), codes if label == NONE else codes[hours == label - CODES]
+        if known:
+            at = torch.randint(0, len(x), ())
+            x[at] = agree[torch.randint(0, len(agree), ()), at]
+            agree = agree[agree[:, at] == x[at]]
+        if len(agree) >= 50:
+            count = torch.zeros(len(x), CODES).scatter_add_(1, agree.T, torch.ones(agree.T.shape))
+            out.append((x, torch.tensor(label), count / len(agree)))
+    return [torch.stack(t) for t in zip(*out)]
+
+
 def fit_mage(codes, hours, minutes, before=None, knows=False, peak=None, saved=None):
     """Trains MAGE on codes [n, GRID*GRID] of images of these hours [n]: as many of each hour, and each
     hour hidden one time in eight, so that the same weights answer with and without a class. Of four
-    images in ten nearly everything is masked, since that is where a class is decided. It goes on from
-    weights of before, which may know classes, and gives its mean weights to `saved` every few minutes."""
+    images in ten nearly everything is masked, since that is where a class is decided; and for no code or
+    one there is an exact answer, which counts half as much. It goes on from weights of before, which may know classes, and gives its mean weights to `saved` every few minutes."""
     g = torch.Generator().manual_seed(5)
     w = params(mage_weights(g, DIM, ENC, DEC, GRID, CODES))
     where = sincos(GRID, DIM)
@@ -174,6 +222,7 @@ def fit_mage(codes, hours, minutes, before=None, knows=False, peak=None, saved=N
     opt = torch.optim.AdamW(w.values(), 1e-3, (0.9, 0.98), weight_decay=0.03)
     peak = peak or (1e-3 if before else 2e-3)
     even = 1 / torch.bincount(hours)[hours].float()
+    nothing = openings(codes, hours, 0)
     start, step, shown, wrote = time.process_time(), 0, [], time.time()
     while (done := (time.process_time() - start) / (60 * minutes)) < 1:
         schedule(opt, peak, done, step)
@@ -189,7 +238,9 @@ def fit_mage(codes, hours, minutes, before=None, knows=False, peak=None, saved=N
         hide = torch.rand(x.shape) < share[:, None].clamp(min=0.02)
         with torch.autocast("cpu", torch.bfloat16, enabled=BF16):
             logits = R.mage(w, torch.where(hide, mask, x), HEADS, HEADS, CODES, label=label).float()
-        loss = F.cross_entropy(logits[hide], x[hide])
+            begun, named, often = nothing if step % 2 else openings(codes, hours, 1)
+            first = R.mage(w, begun, HEADS, HEADS, CODES, label=named).float()
+        loss = F.cross_entropy(logits[hide], x[hide]) + 0.5 * F.cross_entropy(first.flatten(0, 1), often.flatten(0, 1))
         opt.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(list(w.values()), 1.0)
@@ -245,12 +296,13 @@ def main():
     a.add_argument("out")
     a.add_argument("--vq-minutes", type=float, default=30)
     a.add_argument("--mage-minutes", type=float, default=45)
+    a.add_argument("--decoder-minutes", type=float, default=0, help="for the VQGAN's decoder, after its codes are made")
     a.add_argument("--threads", type=int, default=1)
     a.add_argument("--images", type=int, default=12000)
     a.add_argument("--resume", help="an image folder of before: its VQGAN stays, its MAGE goes on")
     a.add_argument("--lr", type=float, help="of MAGE; 2e-3, or 1e-3 with --resume")
     a.add_argument("--bf16", action="store_true", help="where the processor multiplies bfloat16")
-    a.add_argument("--vq", help="a vq.pt that an earlier run left, to train only MAGE")
+    a.add_argument("--vq", help="a vq.pt that an earlier run left: its VQGAN and, with as many images, its codes")
     a = a.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(11)
@@ -258,7 +310,9 @@ def main():
     os.makedirs(d, exist_ok=True)
     global BF16
     BF16 = a.bf16
-    images, hours = (torch.from_numpy(x) for x in labelled(a.images, 2026))
+    kept = torch.load(a.vq) if a.vq else {}
+    known = len(kept.get("hours", ())) == a.images and not a.decoder_minutes
+    images, hours = (None, kept["hours"]) if known else (torch.from_numpy(x) for x in labelled(a.images, 2026))
     before, knows = None, False
     if a.resume:
         before = load(os.path.join(a.resume, "model.safetensors"))
@@ -267,17 +321,19 @@ def main():
     held = torch.from_numpy(scenes(64, 1))
     if before:
         vq = {k: v for k, v in before.items() if k.startswith("vqgan.")}
-    elif a.vq:
-        vq = torch.load(a.vq)["vq"]
     else:
-        vq = fit_vqgan(images, a.vq_minutes)
+        vq = kept["vq"] if kept else fit_vqgan(images, a.vq_minutes)
     with torch.no_grad():
-        codes = torch.cat([R.vqgan_encode(vq, images[i:i + 64]) for i in range(0, len(images), 64)])
+        codes = kept["codes"] if known else torch.cat(
+            [R.vqgan_encode(vq, images[i:i + 64]) for i in range(0, len(images), 64)])
+    if a.decoder_minutes:
+        vq = fit_decoder(vq, images, codes, hours, a.decoder_minutes)
+    with torch.no_grad():
         back = R.vqgan_decode(vq, R.vqgan_encode(vq, held), GRID)
         mae = (back - held).abs().mean().item()
     print(f"vqgan: mean absolute error held out {mae:.4f}, codes in use {len(codes.unique())}", flush=True)
     sheet(os.path.join(a.out, "vqgan.ppm"), torch.cat([held[:24], back[:24]]))
-    torch.save({"vq": vq, "codes": codes}, os.path.join(a.out, "vq.pt"))
+    torch.save({"vq": vq, "codes": codes, "hours": hours}, os.path.join(a.out, "vq.pt"))
     config = {"model_type": "mage", "embed_dim": DIM, "depth": ENC, "num_heads": HEADS, "decoder_embed_dim": DIM,
               "decoder_depth": DEC, "decoder_num_heads": HEADS, "grid": GRID, "codebook_size": CODES,
               "class_names": list(HOURS),
@@ -292,7 +348,10 @@ def main():
         save(os.path.join(d, "model.safetensors"),
              {k: v.to(torch.bfloat16) if v.is_floating_point() else v for k, v in w.items() if k not in unused})
 
-    w = fit_mage(codes, hours, a.mage_minutes, before, knows, a.lr, write)
+    if before and not a.mage_minutes:
+        w = {k: v for k, v in before.items() if not k.startswith("vqgan.")}
+    else:
+        w = fit_mage(codes, hours, a.mage_minutes, before, knows, a.lr, write)
     write(w)
     w.update(vq)
     torch.manual_seed(2)
