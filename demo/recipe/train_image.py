@@ -25,10 +25,16 @@ def params(w):
 
 
 class Average:
+    """The running mean of weights over the steps of an optimiser."""
     def __init__(self, w):
         self.w, self.n = {k: v.detach().clone() for k, v in w.items()}, 0
 
-    def update(self, w):
+    def step(self, opt, w, loss):
+        """One step of the optimiser down the loss, and the mean follows."""
+        opt.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(list(w.values()), 1.0)
+        opt.step()
         self.n += 1
         d = min(0.999, self.n / (self.n + 9))
         for k, v in w.items():
@@ -103,11 +109,7 @@ def fit_vqgan(images, minutes):
         out = decode_z(w, z + (q - z).detach(), len(x))
         fit = (out - x).abs().mean() + 0.5 * edges(out, x)
         loss = fit + 0.25 * F.mse_loss(z, q)
-        opt.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(list(w.values()), 1.0)
-        opt.step()
-        avg.update(w)
+        avg.step(opt, w, loss)
         step += 1
         if step % 50 == 0:
             print(f"vqgan step {step} {done:.0%} fit {fit.item():.4f} codes used {int((count > 0.3).sum())}", flush=True)
@@ -134,11 +136,7 @@ def fit_decoder(vq, images, codes, hours, minutes):
         z = book[torch.where(torch.rand(16, GRID * GRID) < share, codes[other], codes[at])]
         out, x = decode_z(w, z.reshape(-1, Z), 16), images[at]
         loss = (out - x).abs().mean() + 0.5 * edges(out, x)
-        opt.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(list(w.values()), 1.0)
-        opt.step()
-        avg.update(w)
+        avg.step(opt, w, loss)
         shown.append(loss.item())
         step += 1
         if step % 50 == 0:
@@ -241,11 +239,7 @@ def fit_mage(codes, hours, minutes, before=None, knows=False, peak=None, saved=N
             begun, named, often = nothing if step % 2 else openings(codes, hours, 1)
             first = R.mage(w, begun, HEADS, HEADS, CODES, label=named).float()
         loss = F.cross_entropy(logits[hide], x[hide]) + 0.5 * F.cross_entropy(first.flatten(0, 1), often.flatten(0, 1))
-        opt.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(list(w.values()), 1.0)
-        opt.step()
-        avg.update(w)
+        avg.step(opt, w, loss)
         shown.append(loss.item())
         step += 1
         if step % 50 == 0:

@@ -58,8 +58,8 @@ func TestSamplesThatWouldDecide(t *testing.T) {
 func TestDecide(t *testing.T) {
 	_, all, _, err := ReadJournal("../../docs/reproduction/results-text.jsonl")
 	require.NoError(t, err)
-	all = all[:151] // what comes before the further seeds
 	size := Default.WithSamples(60)
+	all = (&Journal{Results: all}).Of("text", size.Points("text")) // without the further seeds that are there
 	first, ok := Decide(all, size)
 	require.True(t, ok)
 	require.Equal(t, "Hybrid is better than Random throughout", first.Claim)
