@@ -171,7 +171,7 @@ def load(path):
 def openings(codes, hours, known):
     """For each hour and for no class a masked image [5, GRID*GRID] with `known` codes, 0 or 1, its label, and how
     often each code stands at each position of the images that agree with it, [5, GRID*GRID, CODES]: what the
-    network should answer, without the noise of a single image. Labels that fewer than 50 images agree with
+    network should answer, without the noise of a single image. Hours that fewer than 50 images agree with
     are left out."""
     out = []
     for label in (*range(CODES, CODES + len(HOURS)), NONE):
@@ -180,7 +180,7 @@ def openings(codes, hours, known):
             at = torch.randint(0, len(x), ())
             x[at] = agree[torch.randint(0, len(agree), ()), at]
             agree = agree[agree[:, at] == x[at]]
-        if len(agree) >= 50:
+        if label == NONE or len(agree) >= 50:
             count = torch.zeros(len(x), CODES).scatter_add_(1, agree.T, torch.ones(agree.T.shape))
             out.append((x, torch.tensor(label), count / len(agree)))
     return [torch.stack(t) for t in zip(*out)]
