@@ -23,6 +23,8 @@ type Config struct {
 	// TimeConditioned networks take the noise level; published SDTT students do not, sigma is
 	// 0 in every call and all modulations are constants.
 	TimeConditioned bool
+
+	Pad *int32 // the token that fills up a text and is not shown; nil: there is none
 }
 
 // Presets are the published sizes (Deschenaux & Gulcehre 2025, and the hub's jdeschena/sdtt);
@@ -59,6 +61,7 @@ type file struct {
 	Parametrization string `json:"parameterization"` // what the head's numbers are
 	Backbone        string `json:"backbone"`
 	Noise           noise  `json:"noise"`
+	Pad             *int32 `json:"pad_token_id"`
 	Tokenizer       struct {
 		Name string `json:"name"`
 	} `json:"tokenizer"`
@@ -133,7 +136,7 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	if sizes.Err != nil {
 		return c, "", nil, sizes.Err
 	}
-	c.TimeConditioned = f.TimeConditioned
+	c.TimeConditioned, c.Pad = f.TimeConditioned, f.Pad
 	tokenizer = f.Tokenizer.Name
 	if tokenizer == "" {
 		tokenizer = "gpt2"
@@ -141,6 +144,9 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	if f.MaskIndex != nil && *f.MaskIndex != c.Vocab-1 {
 		return c, "", nil, fmt.Errorf("config.json: mask_index is %d, want %d, the embedding's last row",
 			*f.MaskIndex, c.Vocab-1)
+	}
+	if c.Pad != nil && (*c.Pad < 0 || int(*c.Pad) > c.Vocab-2) {
+		return c, "", nil, fmt.Errorf("config.json: pad_token_id is %d, want 0 to %d", *c.Pad, c.Vocab-2)
 	}
 	return c, tokenizer, sizes.Notes, c.check()
 }

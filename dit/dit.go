@@ -19,6 +19,7 @@ import (
 	"unmask/kvcache"
 	"unmask/model"
 	"unmask/nn"
+	"unmask/tokenizers"
 	"unmask/weights"
 )
 
@@ -121,6 +122,9 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	t, from, err := wait()
 	if err != nil {
 		return nil, err
+	}
+	if c.Pad != nil && t != nil {
+		t = tokenizers.WithMask(t, *c.Pad, "")
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, Info: model.Info{
 		Architecture: "sdtt",

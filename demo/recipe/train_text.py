@@ -11,8 +11,10 @@ import argparse, json, math, os, random, re, sys, time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+import torch.distributed as dist
 import bpe
 import dialogues
+import fewsteps
 import stories
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "internal", "parity"))
 from make_packs import save  # noqa: E402
@@ -103,8 +105,9 @@ class Denoiser(nn.Module):
         angle = torch.outer(torch.arange(LENGTH).float(), f)
         self.cos, self.sin = angle.cos().to(DEVICE), angle.sin().to(DEVICE)
 
-    def forward(self, tokens, targets=None, weights=None):
-        """Logits; with targets and weights the weighted sum of the cross-entropies."""
+    def forward(self, tokens, targets=None, weights=None, answers=()):
+        """Logits; with targets and weights the weighted sum of the cross-entropies, to answers
+        [rows, S, VOCAB] for the first rows, which have probabilities for targets."""
         zero = torch.cat([torch.ones(1, 128), torch.zeros(1, 128)], -1).to(DEVICE)  # sigma 0: cosines, then sines
         c = F.silu(self.sigma_map.mlp(zero))
         x = self.vocab_embed.embedding[tokens]
@@ -112,9 +115,13 @@ class Denoiser(nn.Module):
             x = b(x, c, self.cos[: tokens.shape[1]], self.sin[: tokens.shape[1]])
         if targets is None:
             return self.output_layer(x, c)
-        rows = weights.flatten().nonzero()[:, 0]
-        logits = self.output_layer(x.flatten(0, 1)[rows], c)[:, :VOCAB].float()  # never the mask
-        return (F.cross_entropy(logits, targets.flatten()[rows], reduction="none") * weights.flatten()[rows]).sum()
+        n, loss = len(answers), 0
+        if n:
+            likely = self.output_layer(x[:n], c)[..., :VOCAB].float().log_softmax(-1)
+            loss = -((answers * likely).sum(-1) * weights[:n]).sum()
+        rows = weights[n:].flatten().nonzero()[:, 0]
+        logits = self.output_layer(x[n:].flatten(0, 1)[rows], c)[:, :VOCAB].float()  # never the mask
+        return loss + (F.cross_entropy(logits, targets[n:].flatten()[rows], reduction="none") * weights[n:].flatten()[rows]).sum()
 
 
 class Judge(nn.Module):
@@ -162,7 +169,7 @@ def batch(data, n):
     at = torch.randint(0, len(ids) - LENGTH, (n,))
     begin = starts[torch.randint(0, len(starts), (n,))]
     at = torch.where(torch.rand(n) < 0.75, begin, at)
-    return torch.stack([ids[i: i + LENGTH] for i in at]).to(DEVICE)
+    return torch.stack([ids[i: i + LENGTH] for i in at]).long().to(DEVICE)
 
 
 class Muon(torch.optim.Optimizer):
@@ -196,15 +203,26 @@ def optimisers(model, lr):
     return [Muon(matrices, 2 * lr), torch.optim.AdamW(rest, lr, (0.9, 0.98), weight_decay=0.0)]
 
 
+def shared(model, clock):
+    """The mean of the processes' gradients, and the first one's clock; torchrun starts them."""
+    now = torch.tensor(clock, dtype=torch.double)
+    if dist.is_initialized():
+        dist.broadcast(now, 0)
+        grads = [p.grad for p in model.parameters() if p.grad is not None]
+        flat = torch.cat([g.flatten() for g in grads])
+        dist.all_reduce(flat)
+        for g, mean in zip(grads, (flat / dist.get_world_size()).split([g.numel() for g in grads])):
+            g.copy_(mean.view_as(g))
+    return now.item()
+
+
 def fit(model, loss_of, minutes, lr, log, saved=None):
     opts = optimisers(model, lr)
     run = torch.compile(model) if COMPILE else model
     ema = {k: v.detach().clone() for k, v in model.named_parameters()}
     start, step, shown, wrote = time.process_time(), 0, [], time.time()
-    while True:
-        done = (time.process_time() - start) / (60 * minutes)
-        if done >= 1:
-            break
+    now = start
+    while (done := (now - start) / (60 * minutes)) < 1:
         scale = min(1, (step + 1) / 30) * min(1, (1 - done) / 0.4 + 0.02)  # flat, then linear to 0
         for opt, base in zip(opts, (2 * lr, lr)):
             for g in opt.param_groups:
@@ -214,6 +232,7 @@ def fit(model, loss_of, minutes, lr, log, saved=None):
         for opt in opts:
             opt.zero_grad(set_to_none=True)
         loss.backward()
+        now = shared(model, time.process_time())
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for opt in opts:
             opt.step()
@@ -223,7 +242,7 @@ def fit(model, loss_of, minutes, lr, log, saved=None):
         shown.append(loss.item())
         step += 1
         if step == 1:
-            start = time.process_time()  # torch.compile works in the first step
+            start = now  # torch.compile works in the first step
         if step % 10 == 0:
             print(f"{log} step {step} {done:.0%} loss {sum(shown[-10:])/10:.4f}", flush=True)
         if saved and time.time() - wrote > 240:  # a run can be broken off
@@ -366,26 +385,34 @@ def main():
     a.add_argument("--facts", type=float, default=1, help="weight in the loss of the names, animals, colours and things that a story repeats")
     a.add_argument("--dialogues", type=int, default=0, help="so many dialogues are learned too (dialogues.py)")
     a.add_argument("--traits", type=float, default=0, help="this share of the dialogues that are not about how the hero is are left out")
+    a.add_argument("--few-steps", action="store_true", help="sentences fill slots, and most masks are those of a run of 32 steps (fewsteps.py)")
+    a.add_argument("--length", type=int, default=256, help="positions of a text")
     a.add_argument("--lr", type=float, default=1e-3)
     a.add_argument("--batch", type=int, default=16)
     a = a.parse_args()
-    global DEVICE, BF16, COMPILE
-    DEVICE, BF16, COMPILE = a.device, a.bf16, a.compile
+    global DEVICE, BF16, COMPILE, LENGTH
+    DEVICE, BF16, COMPILE, LENGTH = a.device, a.bf16, a.compile, a.length
+    rank = int(os.environ.get("RANK", 0))
+    if "WORLD_SIZE" in os.environ:
+        dist.init_process_group("gloo")
     torch.set_num_threads(a.threads)
     torch.manual_seed(7)
     text = open(a.text).read()
     if a.resume:
-        vocab, merges, parts = bpe.load(os.path.join(a.resume, "text", "tokenizer.json"), text)
+        vocab, merges, parts = bpe.load(os.path.join(a.resume, "text", "tokenizer.json"), "" if a.few_steps else text)
     else:
         vocab, merges, parts = bpe.train(text, VOCAB)
     new = {}
     if a.dialogues and dialogues.USER not in vocab:
         vocab, merges, new = bpe.extend(vocab, merges, parts, [dialogues.USER, dialogues.ASSISTANT, dialogues.END] + dialogues.BETWEEN,
                                         dialogues.MARKS, dialogues.WORDS)
-    ids = torch.tensor(bpe.encode(text, vocab, parts))
+    if a.few_steps and fewsteps.PAD not in vocab:
+        vocab, merges, new = bpe.extend(vocab, merges, bpe.divide(text[:1 << 22], merges), [fewsteps.PAD], [], [])
+    ids = torch.from_numpy(fewsteps.slots(text, vocab, merges)) if a.few_steps else torch.tensor(bpe.encode(text, vocab, parts))
     cut = int(len(ids) * 0.97)
     newline = vocab.index(bpe.CHARS[10])
-    starts = torch.nonzero(ids == newline).flatten() + 1
+    slot = fewsteps.SLOT if a.few_steps else 1
+    starts = -(-(torch.nonzero(ids == newline).flatten() + 1) // slot) * slot
     starts = starts[starts < len(ids) - LENGTH]
     seen_data, held_data = (ids[:cut], starts[starts < cut - LENGTH]), (ids[cut:], starts[starts >= cut] - cut)
     tok = bpe.tokenizer_json(vocab, merges)
@@ -402,10 +429,13 @@ def main():
                     v.copy_(before[k])
                 if name == "text":
                     adopt(model, new, vocab)
+        torch.manual_seed(11 + rank)
         print(name, sum(p.numel() for p in model.parameters()) / 1e6, "M parameters", flush=True)
         model.train()
-        
+
         def part(ema, step):
+            if rank:
+                return
             w = {("backbone." if name == "text" else "") + k: v for k, v in ema.items()}
             if name == "judge":
                 w = dict(zip(model.names, ema.values()))
@@ -413,7 +443,7 @@ def main():
             save(os.path.join(a.out, name, "model.safetensors"), {k: v.cpu().to(torch.bfloat16) for k, v in w.items()})
 
         weigh = ()
-        if name == "text" and a.facts != 1:
+        if name == "text":
             weight = torch.ones(VOCAB, device=DEVICE)
             facts = ("girl boy".split() + stories.GIRLS + stories.BOYS + stories.ANIMALS
                      + stories.COLOURS + stories.SMALL)
@@ -421,6 +451,11 @@ def main():
                 weight[vocab.index(bpe.CHARS[32] + word)] = a.facts
             weigh = (weight,)
         train = loss(seen_data, a.batch, *weigh)
+        if name == "text" and a.few_steps:
+            masks = fewsteps.Masks(seen_data[0].numpy(), LENGTH, vocab, weight, 11 + rank)
+
+            def train(run):
+                return run(*masks.batch())
         if name == "text" and a.dialogues:
             asked = draw_dialogues(a.dialogues, a.dialogues, vocab, merges, 4 * a.facts, a.traits)
             print("dialogues", {len(x[0]): len(x) for x, _ in asked}, flush=True)
@@ -431,6 +466,8 @@ def main():
                 told = story_batch(seen_data, few, *weigh, length=answers[0].shape[1])
                 return run(*(torch.cat(p) for p in zip(told, answers)))
         steps = fit(model, train, minutes, a.lr, name, part)
+        if rank:
+            return
         model.eval()
         torch.manual_seed(1)
         with torch.no_grad():
@@ -446,6 +483,8 @@ def main():
                                 "tie_word_embeddings": False},
                       "time_conditioning": False, "T": 0, "noise": {"type": "loglinear"},
                       "tokenizer": {"name": "tokenizer.json"}, "vocab_size": VOCAB + 1}
+            if a.few_steps:
+                config["pad_token_id"] = vocab.index(fewsteps.PAD)
             print(sample(model, vocab), flush=True)
         else:
             w = model.weights()

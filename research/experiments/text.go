@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"unmask/demo/stories"
 	"unmask/model"
@@ -68,6 +69,7 @@ func (s *TextScorer) Add(ctx context.Context, ids [][]int32) error {
 	if s.Retokenize != nil {
 		return errors.New("a scorer of text was given ids")
 	}
+	ids = s.unpadded(ids)
 	var p metrics.Perplexity
 	if err := p.AddIDs(ctx, s.Judge, ids); err != nil {
 		return fmt.Errorf("judge: %w", err)
@@ -88,8 +90,25 @@ func (s *TextScorer) AddTexts(ctx context.Context, ids [][]int32, texts []string
 	for i, v := range p.Samples {
 		s.nll.add(v, float64(p.Tokens[i])) // MDLM averages over tokens
 	}
-	s.count(ids)
+	s.count(s.unpadded(ids))
 	return nil
+}
+
+// unpadded returns samples without the judge's pads, which are no part of a text.
+func (s *TextScorer) unpadded(ids [][]int32) [][]int32 {
+	judge, ok := s.Judge.(interface{ Pad() (int32, bool) })
+	if !ok {
+		return ids
+	}
+	pad, ok := judge.Pad()
+	if !ok {
+		return ids
+	}
+	out := make([][]int32, len(ids))
+	for i, t := range ids {
+		out[i] = slices.DeleteFunc(slices.Clone(t), func(id int32) bool { return id == pad })
+	}
+	return out
 }
 
 // AddStory counts the contradictions and slips of a sample's text.

@@ -8,7 +8,30 @@ import (
 
 	"unmask/research/experiments"
 	"unmask/research/judges"
+	"unmask/research/metrics"
 )
+
+// padding is a judge that knows a pad, as one whose config.json has a pad_token_id.
+type padding struct{ metrics.Judge }
+
+func (padding) Pad() (int32, bool) { return 2, true }
+
+// Pads are no part of a text: they change none of its measures.
+func TestPadsDoNotCount(t *testing.T) {
+	judge, err := judges.LoadText(t.Context(), "oracle:product:length=8,tokens=3", judges.Options{})
+	require.NoError(t, err)
+	measure := func(lines string) experiments.Metrics {
+		s := &experiments.TextScorer{Judge: padding{judge}}
+		_, _, err := judges.ScoreLines(t.Context(), s, strings.NewReader(lines), nil)
+		require.NoError(t, err)
+		m, err := s.Metrics(t.Context())
+		require.NoError(t, err)
+		return m
+	}
+	with := measure(`{"id":0,"seed":1,"ids":[0,1,1,2,2,0,2,2,0,1]}`)
+	require.Equal(t, measure(`{"id":0,"seed":1,"ids":[0,1,1,0,0,1]}`), with)
+	require.NotEqual(t, measure(`{"id":0,"seed":1,"ids":[0,1,1,0,0,0]}`), with)
+}
 
 // Errors about lines that are not samples, occur twice or are cut have the line's number.
 func TestLinesThatAreNoSamples(t *testing.T) {

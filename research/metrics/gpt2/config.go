@@ -18,6 +18,7 @@ type Config struct {
 	Vocab   int
 	Eps     float32
 	Act     backend.Activation
+	Pad     *int32 // the token that fills up a text and is no part of it; nil: there is none
 }
 
 // Presets are the published sizes by their names on the hub, openai-community/gpt2 and so on
@@ -45,6 +46,8 @@ type file struct {
 	Vocab       *int     `json:"vocab_size"`
 	Eps         *float32 `json:"layer_norm_epsilon"`
 	Act         string   `json:"activation_function"`
+	Pad         *int32   `json:"pad_token_id"`
+	End         *int32   `json:"eos_token_id"`
 	Tied        *bool    `json:"tie_word_embeddings"`
 	ScaleAttn   *bool    `json:"scale_attn_weights"`
 	ScaleByRank bool     `json:"scale_attn_by_inverse_layer_idx"`
@@ -77,6 +80,9 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, 
 	sizes.Decide("vocab_size", f.Vocab, &c.Vocab, maxSize)
 	if sizes.Err != nil {
 		return c, nil, sizes.Err
+	}
+	if f.Pad != nil && (f.End == nil || *f.Pad != *f.End) { // many name the end of a text for both
+		c.Pad = f.Pad
 	}
 	c.Eps = 1e-5
 	if f.Eps != nil {
