@@ -386,12 +386,11 @@ def main():
     a.add_argument("--dialogues", type=int, default=0, help="so many dialogues are learned too (dialogues.py)")
     a.add_argument("--traits", type=float, default=0, help="this share of the dialogues that are not about how the hero is are left out")
     a.add_argument("--few-steps", action="store_true", help="sentences fill slots, and most masks are those of a run of 32 steps (fewsteps.py)")
-    a.add_argument("--length", type=int, default=256, help="positions of a text")
     a.add_argument("--lr", type=float, default=1e-3)
     a.add_argument("--batch", type=int, default=16)
     a = a.parse_args()
-    global DEVICE, BF16, COMPILE, LENGTH
-    DEVICE, BF16, COMPILE, LENGTH = a.device, a.bf16, a.compile, a.length
+    global DEVICE, BF16, COMPILE
+    DEVICE, BF16, COMPILE = a.device, a.bf16, a.compile
     rank = int(os.environ.get("RANK", 0))
     if "WORLD_SIZE" in os.environ:
         dist.init_process_group("gloo")

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 )
 
 // Judge is a language model that scores tokens, such as gpt2.Model.
@@ -64,38 +63,17 @@ func (p *Perplexity) ByToken() float64 {
 }
 
 // AddIDs scores raw token ids, all positions from the second on, as in SDTT's code (Deschenaux &
-// Gulcehre 2025). The judge must have the samples' vocabulary; of a sample longer than the judge's
-// context each window of it is scored by itself. [Perplexity.BySample] is its generative perplexity.
+// Gulcehre 2025). The judge must have the samples' vocabulary. [Perplexity.BySample] is its
+// generative perplexity.
 func (p *Perplexity) AddIDs(ctx context.Context, j Judge, samples [][]int32) error {
-	var w windows
-	for i, ids := range samples {
-		w.add(i, ids, j.Context())
-	}
-	nll, err := j.Score(ctx, w.ids)
+	nll, err := j.Score(ctx, samples)
 	if err != nil {
 		return err
 	}
-	of := make([][]float64, len(samples))
-	for k, s := range nll {
-		of[w.of[k]] = append(of[w.of[k]], s...)
-	}
-	for _, s := range of {
+	for _, s := range nll {
 		p.Add(s)
 	}
 	return nil
-}
-
-// windows are stretches of samples that a judge can score.
-type windows struct {
-	ids [][]int32
-	of  []int // sample of each window
-}
-
-// add cuts sample i into windows of at most n tokens.
-func (w *windows) add(i int, ids []int32, n int) {
-	for part := range slices.Chunk(ids, n) {
-		w.ids, w.of = append(w.ids, part), append(w.of, i)
-	}
 }
 
 // Retokenize turns text into the judge's tokens.
@@ -117,26 +95,32 @@ func (p *Perplexity) AddTexts(ctx context.Context, j Judge, texts []string, o Re
 	if limit == 0 {
 		limit = j.Context()
 	}
-	var w windows
+	var windows [][]int32
+	var of []int // text of each window
 	for i, text := range texts {
 		ids, err := o.Tokenizer.EncodeSpecial(text)
 		if err != nil {
 			return fmt.Errorf("text %d: %w", i, err)
 		}
-		w.add(i, ids[:min(len(ids), limit)], j.Context())
+		ids = ids[:min(len(ids), limit)]
+		for len(ids) > 0 {
+			n := min(len(ids), j.Context())
+			windows, of = append(windows, ids[:n]), append(of, i)
+			ids = ids[n:]
+		}
 	}
-	nll, err := j.Score(ctx, w.ids)
+	nll, err := j.Score(ctx, windows)
 	if err != nil {
 		return err
 	}
 	counted := make([][]float64, len(texts))
-	for n, ids := range w.ids {
+	for w, ids := range windows {
 		ended := false
 		for k, id := range ids {
 			counts := k > 0 && (id != o.EOS || !ended)
 			ended = ended || id == o.EOS
 			if counts {
-				counted[w.of[n]] = append(counted[w.of[n]], nll[n][k-1])
+				counted[of[w]] = append(counted[of[w]], nll[w][k-1])
 			}
 		}
 	}
