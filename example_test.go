@@ -41,7 +41,7 @@ func ExampleGenerate_watch() {
 		panic(err)
 	}
 	run := unmask.Run{Request: unmask.Request{Length: 16, Seed: 2,
-		Overrides: unmask.Overrides{"steps": "4"}}}
+		Overrides: unmask.Overrides{"sampler": "halton", "steps": "4"}}}
 	for step, err := range unmask.Generate(context.Background(), m, run) {
 		if err != nil {
 			panic(err)

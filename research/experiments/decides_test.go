@@ -59,7 +59,8 @@ func TestDecide(t *testing.T) {
 	_, all, _, err := ReadJournal("../../docs/reproduction/results-text.jsonl")
 	require.NoError(t, err)
 	size := Default.WithSamples(60)
-	all = (&Journal{Results: all}).Of("text", size.Points("text")) // without the further seeds that are there
+	// without the further seeds that are there
+	all = (&Journal{Results: all}).Of("text", size.Points("text"))
 	first, ok := Decide(all, size)
 	require.True(t, ok)
 	require.Equal(t, "Hybrid is better than Random throughout", first.Claim)
