@@ -98,14 +98,19 @@ class Masks:
 
     def anyhow(self, n):
         """n texts with a share of their tokens masked, even over all shares. One in three begins with sentences
-        that have no pads, as prompts have none."""
+        that have no pads, as prompts have none; of half of these a prompt is known, which may end within a
+        sentence, and nothing else."""
         y = self.windows(n)
+        share = torch.from_numpy((self.rng.random() + np.arange(n) / n) % 1)[:, None].float() * 0.999 + 0.001
+        hidden = torch.rand(y.shape) < share
         for i in np.flatnonzero(self.rng.random(n) < 0.35):
             at, said = self.rng.choice(self.starts), SLOT * self.rng.integers(1, 9)
             row = self.stream[at:at + 2 * self.length].astype(np.int64)
-            y[i] = torch.from_numpy(np.concatenate([row[:said][row[:said] != self.pad], row[said:]])[:self.length])
-        share = torch.from_numpy((self.rng.random() + np.arange(n) / n) % 1)[:, None].float() * 0.999 + 0.001
-        hidden = torch.rand(y.shape) < share
+            prompt = row[:said][row[:said] != self.pad]
+            y[i] = torch.from_numpy(np.concatenate([prompt, row[said:]])[:self.length])
+            if self.rng.random() < 0.5:
+                known = self.rng.integers(2, len(prompt) + 1)
+                hidden[i], share[i] = torch.arange(self.length) >= known, 1 - known / self.length
         return torch.where(hidden, self.mask, y), y, hidden / share / self.length
 
     def exact(self):
