@@ -6,7 +6,7 @@ cannot tell which sentences fit between them, and what it opens in one step fits
 sentence begins at a multiple of SLOT and <|pad|> fills its end, what is opened first are beginnings of
 sentences, and no distance has to be counted beyond one sentence.
 """
-import math, random, re
+import math, re
 import numpy as np
 import torch
 import bpe
