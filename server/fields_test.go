@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask"
+	"unmask/demo"
 	"unmask/server"
 )
 
@@ -26,15 +28,19 @@ func TestMoreTokensThanThereIsRoomFor(t *testing.T) {
 	require.Equal(t, 7, a.Usage.Completion)
 }
 
-// Usage counts the tokens that are shown, and not those behind a stop.
+// Usage counts the tokens that are shown, and not those behind a stop. The model has no pads, which
+// count but are not shown.
 func TestUsageCountsWhatIsShown(t *testing.T) {
-	_, h := serving(t, server.Options{})
-	body := `{"prompt":"Lily had","seed":1,"max_tokens":40,"steps":8`
+	s, h := serving(t, server.Options{})
+	chat, err := unmask.LoadFS(demo.Chat(), "demo-chat", unmask.Options{})
+	require.NoError(t, err)
+	require.NoError(t, s.Add(server.Model{Name: "demo-chat", Model: chat}))
+	body := `{"model":"demo-chat","prompt":"Lily had","seed":1,"max_tokens":40,"steps":8`
 	whole := ask(t, h.URL+"/v1/completions", body+`}`)
 	require.Equal(t, 40, whole.Usage.Completion)
-	stop, _ := json.Marshal(whole.Choices[0].Text[8:12])
+	stop, _ := json.Marshal(whole.Choices[0].Text[20:24])
 	cut := ask(t, h.URL+"/v1/completions", body+`,"stop":`+string(stop)+`}`)
-	pieces, err := loaded()["demo"].Text.Encode(cut.Choices[0].Text)
+	pieces, err := chat.Text.Encode(cut.Choices[0].Text)
 	require.NoError(t, err)
 	require.InDelta(t, len(pieces), cut.Usage.Completion, 2) // a stop may begin within a token
 	echoed := ask(t, h.URL+"/v1/completions", body+`,"echo":true}`)
