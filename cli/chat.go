@@ -245,7 +245,7 @@ func (c *conversation) say(ctx context.Context, message string) error {
 	c.seed++
 	from := len(known) + len(c.of.Spec().Before)
 	answer, err := c.answer(ctx, request, from)
-	if err == nil && answer != "" {
+	if err == nil && strings.TrimSpace(answer) != "" {
 		c.messages = append(messages, chat.Message{Role: "assistant", Content: answer})
 	}
 	return err
@@ -299,5 +299,5 @@ func (c *conversation) settled(tokens []int32, from int) string {
 		to++
 	}
 	answer, _ := c.chat.Answer(tokens[from:to])
-	return strings.TrimSpace(c.of.Text.Decode(answer))
+	return c.of.Text.Decode(answer)
 }
