@@ -195,7 +195,7 @@ func TestCompletionsAreTheCommands(t *testing.T) {
 		require.Equal(t, "length", c.Finish)
 	}
 	require.Equal(t, uint64(7), a.Unmask.Seed)
-	require.Equal(t, "p2", a.Unmask.Sampler)
+	require.Equal(t, "p2(tau=1.2)", a.Unmask.Sampler)
 	require.Equal(t, "cmpl-"+a.Unmask.Key[:12], a.ID)
 	require.Equal(t, 2, a.Usage.Prompt)
 }

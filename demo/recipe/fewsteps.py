@@ -152,7 +152,7 @@ class Masks:
             found = found[self.stream[found + at[i]] == said[i]]
         return self.rng.choice(found, most, replace=False) if len(found) > most else found
 
-    def batch(self, exact=2, path=8, near=2, any_=3):
+    def batch(self, exact=2, path=6, near=2, any_=5):
         """Masked texts, their tokens, the positions' weights, which add up to about 1, and the exact answers
         of the first texts, whose tokens are 0."""
         known = [self.exact() for _ in range(exact)]
