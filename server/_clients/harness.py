@@ -44,5 +44,6 @@ for s in found["samples"]["unmask_story"]:
     assert text.strip() and "." not in text, s
 
 talk = evaluate("local-chat-completions", "/v1/chat/completions", "talk", ["unmask_story"], apply_chat_template=True)
-assert all(s["filtered_resps"][0].strip() for s in talk["samples"]["unmask_story"]), talk["samples"]
+texts = [s["filtered_resps"][0] for s in talk["samples"]["unmask_story"]]
+assert any(text.strip() for text in texts) and not any("." in text for text in texts), texts  # one may begin with its stop
 print("ok lm-evaluation-harness")
