@@ -132,7 +132,7 @@ func (c *traffic) one(ctx context.Context) error {
 
 // Clients that come, stream, leave, make jobs, ask for them and delete them, all at once: no answer
 // is a fault of the server and, under the race detector, no two goroutines touch the same memory.
-// UNMASK_TRAFFIC is how long, 2s by default; the gate has a minute.
+// UNMASK_TRAFFIC is how long, 2s by default; the gate has half a minute.
 func TestTraffic(t *testing.T) {
 	last := 2 * time.Second
 	if text := os.Getenv("UNMASK_TRAFFIC"); text != "" {
