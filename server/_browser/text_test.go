@@ -318,8 +318,8 @@ func TestCopied(t *testing.T) {
 }
 
 func TestLink(t *testing.T) {
-	x := open(t, shared, "mode=compare&seed=7700000077&steps=9&length=30&temperature=0.7&cache=0&prompt=a+b%26c&"+
-		"sampler=semi-ar(hybrid,block=8)&other=threshold(theta=0.5)")
+	x := open(t, shared, "mode=compare&seed=7700000077&steps=9&length=30&temperature=0.7&cache=0&"+
+		"prompt=a+b%26c&sampler=semi-ar(hybrid,block=8)&other=threshold(theta=0.5)")
 	link := eval[string](x, "return location.href")
 	fragment := link[strings.Index(link, "#")+1:]
 	y := open(t, shared, fragment)
@@ -330,8 +330,8 @@ func TestLink(t *testing.T) {
 	if got != want {
 		t.Errorf("the link gives %s, want %s", got, want)
 	}
-	for _, part := range []string{`"set-seed":"7700000077"`, `"set-temperature":"0.7"`, `"prompt":"a b&c"`,
-		`"sampler-block":"8"`, `"sampler-inside":"hybrid"`, `"other-theta":"0.5"`} {
+	for _, part := range []string{`"set-seed":"7700000077"`, `"set-temperature":"0.7"`,
+		`"prompt":"a b&c"`, `"sampler-block":"8"`, `"sampler-inside":"hybrid"`, `"other-theta":"0.5"`} {
 		if !strings.Contains(got, part) {
 			t.Errorf("%s is not in %s", part, got)
 		}
