@@ -25,7 +25,10 @@ func TestDevice(t *testing.T) {
 
 // No kernel of a step allocates.
 func TestAllocations(t *testing.T) {
-	for _, threads := range []int{1, 3} {
-		backendtest.Allocations(t, func() backend.Backend { return New(Options{Threads: threads}) })
+	for _, level := range simd.Available() {
+		for _, threads := range []int{1, 3} {
+			open := func() backend.Backend { return New(Options{Threads: threads, ISA: level.String()}) }
+			backendtest.Allocations(t, open)
+		}
 	}
 }
