@@ -14,9 +14,9 @@ type Verdict struct {
 	Numbers []Number `json:"numbers"`
 	Holds   bool     `json:"holds"`
 	Decided bool     `json:"decided"` // false: neither the claim nor its opposite is beyond chance
-	// for an undecided claim, the approximate number of samples per point that would decide it with
-	// these values; 0 if more than 16384 times as many would be needed
-	Decides int `json:"decides,omitempty"`
+	// for an undecided claim, about how many times the samples it has would decide it with these
+	// values; 0 if more than 16384 times would be needed
+	Times float64 `json:"times,omitempty"`
 
 	kind  string // of the model: text or image
 	needs []cell // what the verdict depends on
@@ -52,27 +52,26 @@ func verdict(v Verdict, claimed, against bool, from ...Measure) Verdict {
 	return v
 }
 
-// maxTimes is the largest factor on the number of samples that the search for Decides tries.
+// maxTimes is the largest factor on the number of samples that the search for Times tries.
 const maxTimes = 1 << 14
 
 // Verdicts judges the paper's claims by the results at the size's points.
 func Verdicts(results []Result, s Size) []Verdict {
-	out, samples := verdicts(results, s, 1)
+	out := verdicts(results, s, 1)
 	// Steps of a quarter: errors are not known more precisely.
 	for more := 1.25; more <= maxTimes; more *= 1.25 {
-		again, _ := verdicts(results, s, more)
+		again := verdicts(results, s, more)
 		for i := range out {
-			if v := &out[i]; !v.Decided && v.Decides == 0 && again[i].Decided {
-				v.Decides = int(math.Ceil(more * float64(samples[i])))
+			if v := &out[i]; !v.Decided && v.Times == 0 && again[i].Decided {
+				v.Times = more
 			}
 		}
 	}
 	return out
 }
 
-// verdicts judges as if there were `more` times the samples with the same values; it also returns
-// the samples of a point for each verdict.
-func verdicts(results []Result, s Size, more float64) (out []Verdict, samples []int) {
+// verdicts judges as if there were `more` times the samples with the same values.
+func verdicts(results []Result, s Size, more float64) (out []Verdict) {
 	for _, k := range []struct {
 		kind   string
 		grid   Grid
@@ -94,10 +93,10 @@ func verdicts(results []Result, s Size, more float64) (out []Verdict, samples []
 			v.kind, v.needs = k.kind, needs
 			v.Numbers = slices.DeleteFunc(v.Numbers,
 				func(n Number) bool { return math.IsNaN(n.Value) || math.IsInf(n.Value, 0) })
-			out, samples = append(out, v), append(samples, k.grid.N)
+			out = append(out, v)
 		}
 	}
-	return out, samples
+	return out
 }
 
 func imageClaims(t Table, g Grid) []func() Verdict {

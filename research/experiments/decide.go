@@ -24,7 +24,7 @@ type Next struct {
 func Decide(results []Result, s Size) (next Next, ok bool) {
 	next.Cost = math.Inf(1)
 	for _, v := range Verdicts(results, s) {
-		if v.Decided || v.Decides == 0 {
+		if v.Decided || v.Times == 0 {
 			continue
 		}
 		if n := v.next(results, s); len(n.Points) > 0 && n.Cost < next.Cost {
@@ -42,7 +42,6 @@ func (v Verdict) next(results []Result, s Size) Next {
 		grid = s.Image
 	}
 	t := Table{Kind: v.kind, Results: results, N: grid.N}
-	times := float64(v.Decides) / float64(grid.N)
 	whole := 0.0 // of all that the claim would need, in seconds
 	for _, c := range v.needs {
 		have := t.at(c.method, c.steps)
@@ -56,7 +55,7 @@ func (v Verdict) next(results []Result, s Size) Next {
 				seconds += x / float64(seeds)
 			}
 		}
-		want := int(math.Ceil(times * float64(seeds)))
+		want := int(math.Ceil(v.Times * float64(seeds)))
 		whole += seconds * float64(want-seeds)
 		for added := 0; seeds+added < min(max(want, seeds+1), 2*seeds); added++ {
 			p.Seed = have[len(have)-1].Seed + 1 + uint64(added)

@@ -23,8 +23,8 @@ func TestShrunk(t *testing.T) {
 	require.Equal(t, Measure{Value: 3}, Measure{Value: 3}.shrunk(4))
 }
 
-// An undecided claim is decided by about the number of samples that Decides gives: its difference
-// is then beyond 2.262 standard errors.
+// An undecided claim is decided by about Times the samples: its difference is then beyond 2.262
+// standard errors.
 func TestSamplesThatWouldDecide(t *testing.T) {
 	var all []Result
 	for _, kind := range []string{"text", "image"} {
@@ -35,17 +35,17 @@ func TestSamplesThatWouldDecide(t *testing.T) {
 	said := 0
 	measured := Default.WithSamples(60) // as docs/reproduction.md says
 	for _, size := range []Size{Quick, measured, Full} {
-		list, samples := verdicts(all, size, 1)
+		list := verdicts(all, size, 1)
 		for i, v := range Verdicts(all, size) {
 			require.Equal(t, list[i].Decided, v.Decided)
 			switch {
 			case v.Decided:
-				require.Zero(t, v.Decides, v.Claim)
-			case v.Decides > 0:
+				require.Zero(t, v.Times, v.Claim)
+			case v.Times > 0:
 				said++
-				require.Greater(t, v.Decides, samples[i], v.Claim)
-				t.Log(size.Name, v.Claim, samples[i], v.Decides)
-				again, _ := verdicts(all, size, 1.01*float64(v.Decides)/float64(samples[i]))
+				require.Greater(t, v.Times, 1.0, v.Claim)
+				t.Log(size.Name, v.Claim, v.Times)
+				again := verdicts(all, size, 1.01*v.Times)
 				require.True(t, again[i].Decided, v.Claim)
 			}
 		}
@@ -65,7 +65,7 @@ func TestDecide(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "text", first.Kind)
 	for _, v := range Verdicts(all, size) {
-		if v.kind != "text" || v.Decided || v.Decides == 0 {
+		if v.kind != "text" || v.Decided || v.Times == 0 {
 			require.NotEqual(t, first.Claim, v.Claim)
 		} else if other := v.next(all, size); len(other.Points) > 0 {
 			require.LessOrEqual(t, first.Cost, other.Cost, v.Claim)

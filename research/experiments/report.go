@@ -46,6 +46,18 @@ func (v Verdict) Word() string {
 	return "undecided"
 }
 
+// more says how many samples would decide an undecided claim; it is empty for others.
+func (v Verdict) more() string {
+	digits := 1
+	switch {
+	case v.Times == 0:
+		return ""
+	case v.Times >= 10:
+		digits = 0
+	}
+	return fmt.Sprintf(": about %.*f times the samples would decide", digits, v.Times)
+}
+
 func (n Number) String() string {
 	if n.Error == 0 {
 		return fmt.Sprintf("%s %.3g", n.Name, n.Value)
@@ -124,11 +136,8 @@ func (r *Report) verdictTable() *grid {
 		for _, n := range v.Numbers {
 			numbers = append(numbers, n.String())
 		}
-		word := v.Word()
-		if v.Decides > 0 {
-			word += fmt.Sprintf(": about %d samples a point would decide", v.Decides)
-		}
-		g.Rows = append(g.Rows, []string{v.Figure, v.Claim, word, strings.Join(numbers, "; ")})
+		g.Rows = append(g.Rows, []string{v.Figure, v.Claim, v.Word() + v.more(),
+			strings.Join(numbers, "; ")})
 	}
 	return g
 }

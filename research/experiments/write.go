@@ -90,11 +90,7 @@ func (r *Report) Summary() string {
 		if !strings.HasPrefix(figure, "table") {
 			figure = "figure " + figure
 		}
-		fmt.Fprintf(&out, "%-13s %s (%s)", v.Word(), v.Claim, figure)
-		if v.Decides > 0 {
-			fmt.Fprintf(&out, ": about %d samples a point would decide", v.Decides)
-		}
-		out.WriteByte('\n')
+		fmt.Fprintf(&out, "%-13s %s (%s)%s\n", v.Word(), v.Claim, figure, v.more())
 	}
 	return out.String()
 }
