@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -212,16 +211,8 @@ func (t *Task) request(ctx context.Context, it *Item, p experiments.Point) (q ge
 	if _, own := samplers.As[samplers.SelfPaced](q.Sampler); own || r.Overrides["steps"] != "" {
 		return q, nil
 	}
-	q.Steps = min(p.Steps, max(1, t.free(q)))
+	q.Steps = min(p.Steps, max(1, t.model.Spec().Masked(q.Known)))
 	return q.Check(t.model.Denoiser)
-}
-
-// free returns the number of positions that a request fills.
-func (t *Task) free(q generate.Request) int {
-	if q.Known == nil {
-		return cmp.Or(q.Length, t.model.Spec().Length())
-	}
-	return t.model.Spec().Masked(q.Known)
 }
 
 // answer returns what was written: of an infill the whole text, otherwise what follows the prompt,
@@ -230,14 +221,11 @@ func (t *Task) answer(it *Item, q generate.Request, tokens []int32) (text string
 	r, _, _ := it.Input.Over(t.base)
 	mask := t.model.Spec().Mask
 	if r.Infill != "" {
-		return t.model.Text.Decode(tokens), t.free(q)
+		return t.model.Text.Decode(tokens), t.model.Spec().Masked(q.Known)
 	}
-	from, to := 0, len(tokens)
-	if q.Known != nil {
-		from = max(0, slices.Index(q.Known, mask))
-		for to = len(q.Known); to > from && q.Known[to-1] != mask; {
-			to--
-		}
+	from, to := max(0, slices.Index(q.Known, mask)), len(q.Known)
+	for to > from && q.Known[to-1] != mask {
+		to--
 	}
 	made := tokens[from:min(to, len(tokens))]
 	n = len(made)
