@@ -24,7 +24,8 @@ type Config struct {
 	// 0 in every call and all modulations are constants.
 	TimeConditioned bool
 
-	Pad *int32 // the token that fills up a text and is not shown; nil: there is none
+	// tokens that are not shown: the first of every text, and what fills up a text; nil: there is none
+	Begin, Pad *int32
 }
 
 // Presets are the published sizes (Deschenaux & Gulcehre 2025, and the hub's jdeschena/sdtt);
@@ -61,6 +62,7 @@ type file struct {
 	Parametrization string `json:"parameterization"` // what the head's numbers are
 	Backbone        string `json:"backbone"`
 	Noise           noise  `json:"noise"`
+	Begin           *int32 `json:"bos_token_id"`
 	Pad             *int32 `json:"pad_token_id"`
 	Tokenizer       struct {
 		Name string `json:"name"`
@@ -136,7 +138,7 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	if sizes.Err != nil {
 		return c, "", nil, sizes.Err
 	}
-	c.TimeConditioned, c.Pad = f.TimeConditioned, f.Pad
+	c.TimeConditioned, c.Begin, c.Pad = f.TimeConditioned, f.Begin, f.Pad
 	tokenizer = f.Tokenizer.Name
 	if tokenizer == "" {
 		tokenizer = "gpt2"
@@ -145,8 +147,10 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 		return c, "", nil, fmt.Errorf("config.json: mask_index is %d, want %d, the embedding's last row",
 			*f.MaskIndex, c.Vocab-1)
 	}
-	if c.Pad != nil && (*c.Pad < 0 || int(*c.Pad) > c.Vocab-2) {
-		return c, "", nil, fmt.Errorf("config.json: pad_token_id is %d, want 0 to %d", *c.Pad, c.Vocab-2)
+	for name, id := range map[string]*int32{"bos_token_id": c.Begin, "pad_token_id": c.Pad} {
+		if id != nil && (*id < 0 || int(*id) > c.Vocab-2) {
+			return c, "", nil, fmt.Errorf("config.json: %s is %d, want 0 to %d", name, *id, c.Vocab-2)
+		}
 	}
 	return c, tokenizer, sizes.Notes, c.check()
 }

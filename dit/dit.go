@@ -123,8 +123,10 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Pad != nil && t != nil {
-		t = tokenizers.WithMask(t, *c.Pad, "")
+	for _, id := range []*int32{c.Begin, c.Pad} {
+		if id != nil && t != nil {
+			t = tokenizers.WithMask(t, *id, "")
+		}
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, Info: model.Info{
 		Architecture: "sdtt",
@@ -161,12 +163,16 @@ func (m *Model) load(o model.Options) error {
 	m.Final.LoadModulated(l, mod[1], mod[0])
 	m.layer = attention.Layer{Heads: m.cfg.Heads, HeadDim: m.cfg.Hidden / m.cfg.Heads,
 		Rotary: m.rotary(), BF16: o.Precision != backend.F32}
+	var before []int32
+	if m.cfg.Begin != nil {
+		before = []int32{*m.cfg.Begin}
+	}
 	m.Network = model.Network{
 		Passes: model.Passes{Backend: o.Backend,
 			Layers: slices.Repeat(
 				[]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}}, m.cfg.Blocks)},
 		Of: model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab - 1,
-			Mask: int32(m.cfg.Vocab - 1), Ragged: true},
+			Mask: int32(m.cfg.Vocab - 1), Ragged: true, Before: before},
 		Head: backend.Head{W: l.Matrix(&m.Head.Weight, m.cfg.Vocab),
 			Bias:     l.Vector(l.Floats(&m.Head.Bias)),
 			Outcomes: m.cfg.Vocab - 1}, // SUBS: the mask token, the last one, is not an outcome

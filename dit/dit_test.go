@@ -197,6 +197,7 @@ func TestBadConfigs(t *testing.T) {
 		{"37", `"n_heads": 4`, `"n_heads": 5`, "n_heads is 5, want those that cut hidden_size 64"},
 		{"38", `"vocab_size": 101`, `"mask_index": 101`, "mask_index is 101, want 100"},
 		{"pad", `"vocab_size": 101`, `"pad_token_id": 100`, "pad_token_id is 100, want 0 to 99"},
+		{"first token", `"vocab_size": 101`, `"bos_token_id": -1`, "bos_token_id is -1, want 0 to 99"},
 		{"other numbers", `"vocab_size": 101`, `"parameterization": "sedd"`,
 			`parameterization is "sedd", want subs`},
 		{"d3pm", `"vocab_size": 101`, `"parameterization": "d3pm"`,

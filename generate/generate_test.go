@@ -1,6 +1,7 @@
 package generate_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/generate"
+	"unmask/internal/parity"
 	"unmask/kvcache"
 	"unmask/model"
 	"unmask/samplers"
@@ -534,4 +536,27 @@ func TestFirstHittingTellsTheTime(t *testing.T) {
 	}))
 	require.Less(t, d.times[0], 1.0)
 	require.Greater(t, d.times[15], 0.0)
+}
+
+// Where nothing is known, a sequence begins with the tokens that the model has around every text.
+func TestTokensAroundEveryText(t *testing.T) {
+	p := parity.Open(t, "sdtt-tiny")
+	p.Config = bytes.Replace(p.Config, []byte(`"vocab_size"`), []byte(`"bos_token_id": 7, "vocab_size"`), 1)
+	d := loaded(t, p, true)
+	spec := d.Spec()
+	require.Equal(t, []int32{7, spec.Mask, spec.Mask}, spec.Blank(3))
+	require.Equal(t, []int32{spec.Mask}, spec.Blank(1))
+	made := func(o generate.Options) []int32 {
+		o.Recipe, o.Seed = generate.Recipe{Sampler: samplers.Vanilla{}, Steps: 4}, 3
+		var tokens []int32
+		for step, err := range generate.Run(t.Context(), d, o) {
+			require.NoError(t, err)
+			tokens = slices.Clone(step.Sequences[0].Tokens)
+		}
+		return tokens
+	}
+	got := made(generate.Options{Length: 12})
+	require.Equal(t, int32(7), got[0])
+	require.NotContains(t, got, spec.Mask)
+	require.Equal(t, made(generate.Options{Tokens: spec.Blank(12)}), got)
 }

@@ -167,12 +167,12 @@ func (r Request) Check(d model.Denoiser) (Request, error) {
 	if err := r.checkTokens(spec); err != nil {
 		return r, err
 	}
-	free := r.Length
-	if r.Known != nil {
-		free = spec.Masked(r.Known)
+	known := r.Known
+	if known == nil {
+		known = spec.Blank(r.Length)
 	}
 	var err error
-	if r.Recipe, err = r.Recipe.Fit(d, free); err != nil {
+	if r.Recipe, err = r.Recipe.Fit(d, spec.Masked(known)); err != nil {
 		return r, err
 	}
 	if err := r.guides(spec, r.Known); err != nil {

@@ -121,7 +121,7 @@ func newLayout(spec model.Spec, length int, tokens []int32, beyond int) layout {
 		l.shape = []int{length}
 	}
 	if tokens == nil {
-		l.start = slices.Repeat([]int32{spec.Mask}, length)
+		l.start = spec.Blank(length)
 	}
 	l.start = append(l.start, slices.Repeat([]int32{spec.Mask}, beyond)...)
 	for p, token := range l.start {

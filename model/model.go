@@ -5,6 +5,7 @@ package model
 
 import (
 	"context"
+	"slices"
 
 	"unmask/backend"
 	"unmask/kvcache"
@@ -39,6 +40,17 @@ func (s Spec) Length() int {
 		n *= d
 	}
 	return n
+}
+
+// Blank returns a sequence of so many positions of which nothing is known but the tokens around
+// every text; without room for a masked position between them it is masks alone.
+func (s Spec) Blank(length int) []int32 {
+	tokens := slices.Repeat([]int32{s.Mask}, length)
+	if len(s.Before)+len(s.After) < length {
+		copy(tokens, s.Before)
+		copy(tokens[length-len(s.After):], s.After)
+	}
+	return tokens
 }
 
 // Masked returns the number of masked positions in tokens; nil is a sequence of masks alone.

@@ -44,7 +44,8 @@ func main() {
 const alpha = samplers.DefaultAlpha
 
 // generate is the denoising loop with the moment sampler (Hayakawa et al. 2025, "Moment sampler").
-// It starts from masks alone and opens, at each of N steps,
+// It starts from masks alone (and, if the model has one, the first
+// token of every text) and opens, at each of N steps,
 //
 //  1. the positions i with the largest  log sum_x p_i(x)^beta + Gumbel noise, and there
 //  2. tokens x with probability proportional to p_i(x)^beta,
@@ -54,7 +55,8 @@ const alpha = samplers.DefaultAlpha
 func generate(ctx context.Context, network model.Denoiser, steps int,
 	seed uint64) ([]int32, error) {
 	spec := network.Spec()
-	tokens := slices.Repeat([]int32{spec.Mask}, spec.Length()) // [length]
+	tokens := spec.Blank(spec.Length()) // [length]
+	free := spec.Masked(tokens)
 	for n := 1; n <= steps; n++ {
 		// Every random number belongs to a seed, a sequence (here 0), a step, a position and a use.
 		// None depends on those drawn before, so the order of evaluation does not matter.
@@ -65,7 +67,7 @@ func generate(ctx context.Context, network model.Denoiser, steps int,
 		if err != nil {
 			return nil, err
 		}
-		k := quota(n, steps, len(tokens), len(masked))
+		k := quota(n, steps, free, len(masked))
 		for _, i := range choose(logits, masked, k, beta, noise) {
 			at := masked[i]
 			tokens[at] = draw(logits[i], beta, noise.Uniform(at, samplers.ForToken))
@@ -83,11 +85,11 @@ func exponent(n, steps int) float64 {
 	return 1 + 1/(alpha*(1-float64(n)/float64(steps)))
 }
 
-// quota returns how many positions step n opens: after it round(D n/N) of D positions are open, the
-// uniform schedule. Halves are rounded to even, as in PyTorch.
-func quota(n, steps, length, masked int) int {
-	open := int(math.RoundToEven(float64(length) * float64(n) / float64(steps)))
-	return open - (length - masked)
+// quota returns how many positions step n opens: after it round(D n/N) of D free positions are open,
+// the uniform schedule. Halves are rounded to even, as in PyTorch.
+func quota(n, steps, free, masked int) int {
+	open := int(math.RoundToEven(float64(free) * float64(n) / float64(steps)))
+	return open - (free - masked)
 }
 
 // positions returns the masked positions.

@@ -26,7 +26,9 @@ type Header struct {
 	Shape   []int   `json:"shape"` // length, or rows and columns
 	Hole    string  `json:"hole"`  // shows a masked position
 	Known   []Piece `json:"known"` // positions known before the first step
-	Recipe  string  `json:"recipe,omitempty"`
+	// how many of them are around every text of the model, and do not count in its length
+	Around int    `json:"around,omitempty"`
+	Recipe string `json:"recipe,omitempty"`
 }
 
 // Step is one step of one sample, a line.
@@ -58,7 +60,7 @@ const version = 1
 // the model's; hole stands for a masked position; t is nil if tokens are not text.
 func NewHeader(s model.Spec, r generate.Request, t tokenizers.Tokenizer, name, hole string) Header {
 	h := Header{Version: version, Model: name, Sampler: r.Get("sampler"), Seed: r.Seed, Shape: s.Shape,
-		Hole: hole, Known: []Piece{}, Recipe: r.String()}
+		Hole: hole, Known: []Piece{}, Around: len(s.Before) + len(s.After), Recipe: r.String()}
 	if r.Length != s.Length() {
 		h.Shape = []int{r.Length}
 	}

@@ -30,7 +30,7 @@ func Caching(ctx context.Context, o Options) ([]Result, error) {
 		cached, stale, before := make([][]float64, count), make([][]float64, count),
 			make([][]int32, count)
 		for i := range before {
-			before[i] = slices.Repeat([]int32{c.spec.Mask}, c.spec.Length())
+			before[i] = c.spec.Blank(c.spec.Length())
 		}
 		var points []Point
 		for step, err := range generate.Run(ctx, refiner, run) {

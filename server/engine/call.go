@@ -118,8 +118,8 @@ func newMember(c *Call, choice int, q generate.Request) (*Member, error) {
 		guided: q.Guidance.Scale != 0, kept: q.Reuse != generate.NoReuse}
 	m.Free = make([]bool, length)
 	free := 0
-	for i := range m.Free {
-		if m.Free[i] = q.Known == nil || q.Known[i] == spec.Mask; m.Free[i] {
+	for i, token := range m.Start() {
+		if m.Free[i] = token == spec.Mask; m.Free[i] {
 			free++
 		}
 	}
@@ -154,7 +154,7 @@ func (m *Member) Start() []int32 {
 	if m.Request.Known != nil {
 		return m.Request.Known
 	}
-	return slices.Repeat([]int32{m.call.engine.spec.Mask}, m.Request.Length)
+	return m.call.engine.spec.Blank(m.Request.Length)
 }
 
 // Events returns the steps of the member, if the call has kept them.

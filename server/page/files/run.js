@@ -54,7 +54,7 @@ export function command(run) {
 	add("infill", text);
 	add("prompt", prompt);
 	if (image) out.push("-n", 1);
-	else if (!text) add("length", run.trace.length);
+	else if (!text) add("length", run.trace.length - (run.trace.header.around || 0));
 	for (const [k, v] of Object.entries(rest)) if (k !== "schema") add(k.replace("_", "-"), k === "choice" ? csv(v) : v);
 	return (rest.schema ? `echo ${quote(JSON.stringify(rest.schema))} | ` : "") + out.join(" ") + (rest.schema ? " --schema /dev/stdin" : "");
 }
