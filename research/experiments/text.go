@@ -69,7 +69,7 @@ func (s *TextScorer) Add(ctx context.Context, ids [][]int32) error {
 	if s.Retokenize != nil {
 		return errors.New("a scorer of text was given ids")
 	}
-	ids = s.unpadded(ids)
+	ids = s.shown(ids)
 	var p metrics.Perplexity
 	if err := p.AddIDs(ctx, s.Judge, ids); err != nil {
 		return fmt.Errorf("judge: %w", err)
@@ -90,23 +90,21 @@ func (s *TextScorer) AddTexts(ctx context.Context, ids [][]int32, texts []string
 	for i, v := range p.Samples {
 		s.nll.add(v, float64(p.Tokens[i])) // MDLM averages over tokens
 	}
-	s.count(s.unpadded(ids))
+	s.count(s.shown(ids))
 	return nil
 }
 
-// unpadded returns samples without the judge's pads, which are no part of a text.
-func (s *TextScorer) unpadded(ids [][]int32) [][]int32 {
-	judge, ok := s.Judge.(interface{ Pad() (int32, bool) })
+// shown returns samples without the tokens that are no part of a text by the judge.
+func (s *TextScorer) shown(ids [][]int32) [][]int32 {
+	judge, ok := s.Judge.(interface{ Unshown() []int32 })
 	if !ok {
 		return ids
 	}
-	pad, ok := judge.Pad()
-	if !ok {
-		return ids
-	}
+	unshown := judge.Unshown()
 	out := make([][]int32, len(ids))
 	for i, t := range ids {
-		out[i] = slices.DeleteFunc(slices.Clone(t), func(id int32) bool { return id == pad })
+		out[i] = slices.DeleteFunc(slices.Clone(t),
+			func(id int32) bool { return slices.Contains(unshown, id) })
 	}
 	return out
 }

@@ -14,7 +14,7 @@ import (
 // padding is a judge that knows a pad, as one whose config.json has a pad_token_id.
 type padding struct{ metrics.Judge }
 
-func (padding) Pad() (int32, bool) { return 2, true }
+func (padding) Unshown() []int32 { return []int32{2} }
 
 // Pads are no part of a text: they change none of its measures.
 func TestPadsDoNotCount(t *testing.T) {

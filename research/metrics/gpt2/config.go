@@ -18,7 +18,7 @@ type Config struct {
 	Vocab   int
 	Eps     float32
 	Act     backend.Activation
-	Pad     *int32 // the token that fills up a text and is no part of it; nil: there is none
+	Unshown []int32 // tokens that are no part of a text: its first one, and what fills it up
 }
 
 // Presets are the published sizes by their names on the hub, openai-community/gpt2 and so on
@@ -46,6 +46,7 @@ type file struct {
 	Vocab       *int     `json:"vocab_size"`
 	Eps         *float32 `json:"layer_norm_epsilon"`
 	Act         string   `json:"activation_function"`
+	Begin       *int32   `json:"bos_token_id"`
 	Pad         *int32   `json:"pad_token_id"`
 	End         *int32   `json:"eos_token_id"`
 	Tied        *bool    `json:"tie_word_embeddings"`
@@ -81,8 +82,10 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, 
 	if sizes.Err != nil {
 		return c, nil, sizes.Err
 	}
-	if f.Pad != nil && (f.End == nil || *f.Pad != *f.End) { // many name the end of a text for both
-		c.Pad = f.Pad
+	for _, id := range []*int32{f.Begin, f.Pad} {
+		if id != nil && (f.End == nil || *id != *f.End) { // many name the end of a text for all three
+			c.Unshown = append(c.Unshown, *id)
+		}
 	}
 	c.Eps = 1e-5
 	if f.Eps != nil {

@@ -148,13 +148,8 @@ func tokenizer(c Config) string {
 // Info describes the loaded network.
 func (m *Model) Info() model.Info { return m.info }
 
-// Pad returns the token that fills up a text and is no part of it; ok is false if there is none.
-func (m *Model) Pad() (id int32, ok bool) {
-	if m.cfg.Pad == nil {
-		return 0, false
-	}
-	return *m.cfg.Pad, true
-}
+// Unshown returns tokens that are no part of a text: the first of every text, and what fills it up.
+func (m *Model) Unshown() []int32 { return m.cfg.Unshown }
 
 // Context returns the number of positions, the longest sequence that can be scored.
 func (m *Model) Context() int { return m.cfg.Context }
