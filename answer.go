@@ -53,7 +53,7 @@ func (m *Model) AnswerTokens(answer []int32) (tokens []int32, from, to int, err 
 
 func (m *Model) answered(known, ids []int32) (tokens []int32, from, to int, err error) {
 	t := m.Text
-	most := t.spec.Length() - len(t.spec.Before) - len(t.spec.After) - len(known)
+	most := t.longest() - len(known)
 	if len(ids) == 0 || len(ids) > most {
 		e := &param.Error{Name: "answer", Found: fmt.Sprintf("%d tokens", len(ids)),
 			Want: fmt.Sprintf("1 to %d", most), Reason: param.TooLong}

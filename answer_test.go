@@ -32,7 +32,7 @@ func TestAnswer(t *testing.T) {
 
 	for want, r := range map[string]unmask.Request{
 		"prompt and tokens together, want one of them": {Prompt: "a", Tokens: []int32{1}},
-		"answer is 2 tokens, want 1 to 1":              {Tokens: make([]int32, m.Spec().Length()-1)},
+		"answer is 2 tokens, want 1 to 1":              {Tokens: make([]int32, m.Spec().Length()-2)},
 		"the model has no chat template, want chat_template.jinja or tokenizer_config.json beside " +
 			"its weights": {Messages: json.RawMessage(`[]`)},
 	} {
@@ -40,5 +40,5 @@ func TestAnswer(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 	_, _, _, err = m.Answer(unmask.Request{Prompt: "a"}, "")
-	require.EqualError(t, err, "answer is 0 tokens, want 1 to 255")
+	require.EqualError(t, err, "answer is 0 tokens, want 1 to 254")
 }

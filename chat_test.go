@@ -2,6 +2,7 @@ package unmask_test
 
 import (
 	"io/fs"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -41,18 +42,19 @@ func TestChat(t *testing.T) {
 	require.NoError(t, err)
 	tokens, from, err = c.Tokens(messages, 0)
 	require.NoError(t, err)
-	require.Equal(t, len(known), from)
-	require.Equal(t, known, tokens[:from])
+	begin := len(m.Spec().Before)
+	require.Equal(t, begin+len(known), from)
+	require.Equal(t, known, tokens[begin:from])
 	require.Len(t, tokens, from+unmask.ReplyLength)
 	require.Equal(t, unmask.ReplyLength, masked(tokens, m))
 	tokens, _, err = c.Tokens(messages, 40)
 	require.NoError(t, err)
-	require.Len(t, tokens, 40)
-	_, _, err = c.Tokens(messages, from)
+	require.Len(t, tokens, begin+40)
+	_, _, err = c.Tokens(messages, len(known))
 	require.ErrorContains(t, err, "messages is 9 tokens, want at most 8")
 	answer, err := m.Text.Encode("the answer")
 	require.NoError(t, err)
-	require.Equal(t, "the answer", c.Reply(append(known, answer...), from))
+	require.Equal(t, "the answer", c.Reply(slices.Concat(m.Spec().Before, known, answer), from))
 
 	plainModel, picture := loadDemos(t)
 	_, err = plainModel.Chat()

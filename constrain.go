@@ -29,7 +29,7 @@ type Constraints struct {
 }
 
 // constrain adds the bans and biases of c to a filter, and returns the rest as an Adjust, nil for
-// none. length is the number of the sequence's positions.
+// none. length is the number of the sequence's positions, with those around the text.
 func (m *Model) constrain(f *model.Filter, c Constraints, length int) (
 	adjust func(position int, logits []float32), err error) {
 	for _, text := range c.Ban {
@@ -50,6 +50,8 @@ func (m *Model) constrain(f *model.Filter, c Constraints, length int) (
 	if c.MinLength == 0 && !c.Cut {
 		return nil, nil
 	}
+	spec := m.Spec()
+	length -= spec.Around()
 	if c.MinLength < 0 || c.MinLength > length {
 		return nil, &param.Error{Name: "min-length", Found: fmt.Sprint(c.MinLength),
 			Want: fmt.Sprintf("0 to %d, the length", length)}
@@ -63,7 +65,7 @@ func (m *Model) constrain(f *model.Filter, c Constraints, length int) (
 		return nil, err
 	}
 	return func(position int, logits []float32) {
-		if position < c.MinLength {
+		if position < len(spec.Before)+c.MinLength {
 			logits[end] = float32(math.Inf(-1))
 		}
 	}, nil

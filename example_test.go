@@ -41,7 +41,7 @@ func ExampleGenerate_watch() {
 		panic(err)
 	}
 	run := unmask.Run{Request: unmask.Request{Length: 16, Seed: 2,
-		Overrides: unmask.Overrides{"sampler": "halton", "steps": "4"}}}
+		Overrides: unmask.Overrides{"sampler": "halton", "schedule": "uniform", "steps": "4"}}}
 	for step, err := range unmask.Generate(context.Background(), m, run) {
 		if err != nil {
 			panic(err)
@@ -119,7 +119,7 @@ func ExampleGenerate_order() {
 			fmt.Println(s.Evaluated.Full, "full passes,", s.Evaluated.Partial, "rows of partial ones")
 		}
 	}
-	// Output: 16 full passes, 32 rows of partial ones
+	// Output: 16 full passes, 30 rows of partial ones
 }
 
 // Keys and values are tensors: take them out of a cache, change them, and put them back.

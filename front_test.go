@@ -47,14 +47,14 @@ func TestPrompt(t *testing.T) {
 	require.NoError(t, err)
 	tokens, err := m.Text.Prompt("To be,", 16)
 	require.NoError(t, err)
-	require.Len(t, tokens, 16)
+	require.Len(t, tokens, 16+len(m.Spec().Before))
 	at := slices.Index(tokens, known[0])
 	require.Equal(t, known, tokens[at:at+len(known)])
-	require.Equal(t, 16-at-len(known), masked(tokens, m))
+	require.Equal(t, 16-len(known), masked(tokens, m))
 	_, err = m.Text.Prompt("To be, or not", 2)
 	require.ErrorContains(t, err, "want at most 2")
 	_, err = m.Text.Prompt("x", 100000)
-	require.ErrorContains(t, err, "length is 100000, want 1 to 256, or 0 for 256")
+	require.ErrorContains(t, err, "length is 100000, want 1 to 255, or 0 for 255")
 }
 
 func TestInfill(t *testing.T) {
@@ -65,9 +65,9 @@ func TestInfill(t *testing.T) {
 	require.Equal(t, "To be, "+strings.Repeat(unmask.Hole, 20)+" that is", m.Text.Decode(tokens))
 	tokens, err = m.Text.Infill("To be, [20] that is", 64)
 	require.NoError(t, err)
-	require.Len(t, tokens, 64)
+	require.Len(t, tokens, 64+len(m.Spec().Before))
 	for text, want := range map[string]string{
-		"none": "no hole", "[0]": "hole is [0], want 1 to 256 tokens", "[200] [200]": "want at most 256",
+		"none": "no hole", "[0]": "hole is [0], want 1 to 255 tokens", "[200] [200]": "want at most 255",
 	} {
 		_, err := m.Text.Infill(text, 0)
 		require.ErrorContains(t, err, want)
@@ -99,10 +99,11 @@ func TestConstraints(t *testing.T) {
 	r, err = prepare(text, 8, unmask.Constraints{MinLength: 4, End: "3"})
 	require.NoError(t, err)
 	logits := make([]float32, 9)
-	r.Adjust(3, logits)
+	begin := len(text.Spec().Before)
+	r.Adjust(begin+3, logits)
 	require.Less(t, logits[3], float32(-1e30))
 	clear(logits)
-	r.Adjust(4, logits)
+	r.Adjust(begin+4, logits)
 	require.Zero(t, logits[3])
 
 	for want, c := range map[string]unmask.Constraints{

@@ -26,7 +26,8 @@ const goldenLength, goldenSteps, goldenCount = 16, 5, 3
 // goldenRun is the run of a golden text.
 func goldenRun(sampler string, cache, batch int) unmask.Run {
 	r := unmask.Request{Seed: 20, Length: goldenLength, Overrides: unmask.Overrides{
-		"sampler": sampler, "cache": strconv.Itoa(cache), "steps": strconv.Itoa(goldenSteps)}}
+		"sampler": sampler, "schedule": "uniform", "cache": strconv.Itoa(cache),
+		"steps": strconv.Itoa(goldenSteps)}}
 	return unmask.Run{Request: r, N: goldenCount, Batch: batch}
 }
 

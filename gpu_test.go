@@ -108,7 +108,7 @@ func TestBatchOnGPU(t *testing.T) {
 	require.Greater(t, some, 1)
 	require.Less(t, some, 256)
 
-	r := unmask.Request{Length: 256,
+	r := unmask.Request{
 		Overrides: unmask.Overrides{"sampler": "moment", "steps": "2", "cache": "1"}}
 	for _, err = range unmask.Generate(t.Context(), m, unmask.Run{Request: r, N: 5000, Batch: 5000}) {
 		require.Regexp(t, `^batch is 5000, want 1 to [0-9]+: a sequence takes [0-9.]+ MB, and [0-9.]+ GB are free$`, err.Error())
@@ -131,8 +131,8 @@ func TestStepsAreGraphs(t *testing.T) {
 	for cache, waits := range []int{steps, 2 * steps} {
 		var live map[string]int
 		run := unmask.Run{N: 4, Batch: 1, Request: unmask.Request{Length: 12,
-			Overrides: unmask.Overrides{"sampler": "moment", "cache": strconv.Itoa(cache),
-				"steps": strconv.Itoa(steps)}}}
+			Overrides: unmask.Overrides{"sampler": "moment", "schedule": "uniform",
+				"cache": strconv.Itoa(cache), "steps": strconv.Itoa(steps)}}}
 		for step, err := range unmask.Generate(t.Context(), m, run) {
 			require.NoError(t, err)
 			if step.Done && step.Sequences[0].Index == 2 {

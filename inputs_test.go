@@ -62,7 +62,7 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 	base := unmask.Request{Seed: 3, Length: 20}
 	requests, err := m.Requests(t.Context(), base, inputs(list...))
 	require.NoError(t, err)
-	require.Equal(t, 20, requests.Longest)
+	require.Equal(t, 20+len(m.Spec().Before), requests.Longest)
 	got := map[int][]int32{}
 	var samples []generate.Request
 	for i := 1; i <= 5; i++ {
@@ -98,7 +98,7 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 		unmask.Request{Overrides: generate.Overrides{"sampler": "moment"}},
 		inputs(unmask.Request{Infill: "a [4]"}))
 	require.NoError(t, err)
-	require.Equal(t, 6, requests.Longest)
+	require.Equal(t, 6+m.Spec().Around(), requests.Longest)
 	require.Equal(t, 4, requests.At(0).Steps)
 }
 

@@ -60,7 +60,7 @@ func TestRecipeOfConfig(t *testing.T) {
 	require.NoError(t, err)
 	with := func(recipe string) (*unmask.Model, error) {
 		files := fstest.MapFS{"config.json": {Data: bytes.Replace(config,
-			[]byte(`"p2(tau=1.2) steps=64"`), []byte(recipe), 1)}}
+			[]byte(`"halton(gamma=1.25) schedule=cosine steps=64"`), []byte(recipe), 1)}}
 		for _, name := range []string{"model.safetensors", "tokenizer.json"} {
 			data, err := fs.ReadFile(demo.Text(), name)
 			require.NoError(t, err)

@@ -94,7 +94,7 @@ func (t *Text) Infill(text string, length int) ([]int32, error) {
 }
 
 // longest returns the most tokens of a text, without those that the model has around every text.
-func (t *Text) longest() int { return t.spec.Length() - len(t.spec.Before) - len(t.spec.After) }
+func (t *Text) longest() int { return t.spec.Length() - t.spec.Around() }
 
 // fit appends masks to the tokens of a field, up to length tokens; see room.
 func (t *Text) fit(name string, known []int32, length int) ([]int32, error) {

@@ -11,7 +11,7 @@ import (
 var files embed.FS
 
 // Text returns a masked diffusion model of small stories in SDTT's format: 192 wide, 8 blocks,
-// length 256, 1024 byte-pair tokens. Package stories measures what it writes.
+// length 256, 1024 byte-pair tokens. A text is one story, and package stories measures it.
 func Text() fs.FS { return sub("text") }
 
 // Chat returns a model of Text's shapes that was trained on to answer: it tells stories about a

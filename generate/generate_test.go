@@ -541,7 +541,8 @@ func TestFirstHittingTellsTheTime(t *testing.T) {
 // Where nothing is known, a sequence begins with the tokens that the model has around every text.
 func TestTokensAroundEveryText(t *testing.T) {
 	p := parity.Open(t, "sdtt-tiny")
-	p.Config = bytes.Replace(p.Config, []byte(`"vocab_size"`), []byte(`"bos_token_id": 7, "vocab_size"`), 1)
+	p.Config = bytes.Replace(p.Config, []byte(`"vocab_size"`),
+		[]byte(`"bos_token_id": 7, "vocab_size"`), 1)
 	d := loaded(t, p, true)
 	spec := d.Spec()
 	require.Equal(t, []int32{7, spec.Mask, spec.Mask}, spec.Blank(3))

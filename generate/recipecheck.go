@@ -123,7 +123,8 @@ func (r Recipe) checkGuidance() error {
 // guides returns an error if there is guidance but no condition. A model that takes no condition is
 // guided by the tokens known from the start (Nie et al. 2025, LLaDA, generate.py).
 func (r Recipe) guides(spec model.Spec, tokens []int32) error {
-	if r.Guidance.Scale == 0 || spec.Conditional() || len(known(tokens, spec.Mask)) > 0 {
+	if r.Guidance.Scale == 0 || spec.Conditional() ||
+		len(known(tokens, spec.Mask)) > spec.Around() {
 		return nil
 	}
 	return &param.Error{Name: "guidance", Found: param.Format(r.Guidance.Scale),

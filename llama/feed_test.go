@@ -44,6 +44,8 @@ func eachFeeder(t *testing.T, packs []string, test func(f *feeding)) {
 				f := &feeding{t: t, p: p, m: l.Denoiser.(model.Feeder), tolerance: d.Tolerance}
 				if d.Precision == backend.F32 {
 					f.tolerance = 1e-5
+				} else { // the largest of thousands of errors: CloseRMS bounds the rest
+					f.tolerance = 1e-1
 				}
 				test(f)
 			})
@@ -74,7 +76,11 @@ func (f *feeding) feed(b *model.Batch, tokens []int32, from int, how model.Feedi
 	}
 	got, err := f.m.Feed(context.Background(), b, rows, how)
 	require.NoError(f.t, err, name)
-	parity.Close(f.t, want, parity.Logits(f.t, got, read, shape[2]), f.tolerance)
+	logits := parity.Logits(f.t, got, read, shape[2])
+	parity.Close(f.t, want, logits, f.tolerance)
+	if f.tolerance > 1e-4 {
+		parity.CloseRMS(f.t, want, logits, 4e-2)
+	}
 }
 
 // batch returns a batch with a cache.
@@ -119,9 +125,6 @@ func (f *feeding) nemotron() {
 		far, shape := f.p.Ints("far_tokens")
 		more, _ := f.p.Ints("far_block_tokens")
 		b := f.batch(1, shape[1]+len(more))
-		if f.tolerance > 1e-4 {
-			f.tolerance *= 2 // bfloat16's errors add up over 150 keys
-		}
 		f.feed(b, far, 0, model.Commit, "far_logits", 24)
 		f.feed(b, more, shape[1], model.Fill, "far_block_logits", 0)
 	}

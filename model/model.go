@@ -42,11 +42,14 @@ func (s Spec) Length() int {
 	return n
 }
 
+// Around returns the number of tokens around every text.
+func (s Spec) Around() int { return len(s.Before) + len(s.After) }
+
 // Blank returns a sequence of so many positions of which nothing is known but the tokens around
 // every text; without room for a masked position between them it is masks alone.
 func (s Spec) Blank(length int) []int32 {
 	tokens := slices.Repeat([]int32{s.Mask}, length)
-	if len(s.Before)+len(s.After) < length {
+	if s.Around() < length {
 		copy(tokens, s.Before)
 		copy(tokens[length-len(s.After):], s.After)
 	}

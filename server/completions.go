@@ -247,7 +247,7 @@ func (s *Server) completions(r *http.Request, f *fields) (q query, st streaming)
 			form.Echo = form.From - m.lengthOf(p)
 		}
 		if i%set.n == 0 {
-			used.Prompt += len(one.Known) - m.spec.Masked(one.Known)
+			used.Prompt += len(one.Known) - m.spec.Masked(one.Known) - m.spec.Around()
 		}
 		forms = append(forms, form)
 	}

@@ -107,7 +107,7 @@ func (m *servedModel) around(r *unmask.Request, extra []string, before, after st
 		return ids
 	}
 	prefix, suffix := encode("input_prefix", before), encode("input_suffix", after)
-	room := m.spec.Length() - most - len(m.spec.Before) - len(m.spec.After)
+	room := m.spec.Length() - most - m.spec.Around()
 	if room < 1 {
 		return false, outOfRange("n_predict", most, "less than the model's positions")
 	}

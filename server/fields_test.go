@@ -24,7 +24,8 @@ func TestMoreTokensThanThereIsRoomFor(t *testing.T) {
 			require.Equal(t, "length", a.Choices[0].Finish)
 		}
 	}
-	a := ask(t, h.URL+"/v1/completions", `{"prompt":"Lily had","seed":1,"max_completion_tokens":7}`)
+	a := ask(t, h.URL+"/v1/completions", `{"prompt":"Lily had","seed":1,"max_completion_tokens":7,
+		"logit_bias":{"550":-100}}`) // no pads, which do not count
 	require.Equal(t, 7, a.Usage.Completion)
 }
 
@@ -45,6 +46,16 @@ func TestUsageCountsWhatIsShown(t *testing.T) {
 	require.InDelta(t, len(pieces), cut.Usage.Completion, 2) // a stop may begin within a token
 	echoed := ask(t, h.URL+"/v1/completions", body+`,"echo":true}`)
 	require.Equal(t, 40, echoed.Usage.Completion)
+
+	// neither the first token of every text nor those that fill a story up
+	stories, err := unmask.LoadFS(demo.Text(), "stories", unmask.Options{})
+	require.NoError(t, err)
+	require.NoError(t, s.Add(server.Model{Name: "stories", Model: stories}))
+	story := ask(t, h.URL+"/v1/completions", `{"model":"stories","prompt":"Lily had","seed":1}`)
+	pieces, err = stories.Text.Encode("Lily had" + story.Choices[0].Text)
+	require.NoError(t, err)
+	require.Less(t, len(pieces), 200)
+	require.Equal(t, len(pieces), story.Usage.Prompt+story.Usage.Completion)
 }
 
 // A seed that the server draws is a number that JavaScript has, so that its clients can send it

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
-	"unmask/demo"
 	"unmask/generate"
 	"unmask/samplers"
 	"unmask/server"
@@ -65,6 +64,7 @@ func drawMixed(t testing.TB, r *rand.Rand, i int) mixed {
 	if r.IntN(4) == 0 {
 		fields += `,"priority":"batch"`
 	}
+	fields += `,"schedule":"uniform"`
 	x.run = generate.Options{Seed: seed, N: n, First: first}
 	switch r.IntN(8) {
 	case 0, 1:
@@ -199,7 +199,7 @@ const plainTemplate = "{% for m in messages %}The {{ m.role }}. {{ m.content }}\
 
 // chattingBy serves the demo's model with a chat template.
 func chattingBy(t testing.TB, template string) (*unmask.Model, string) {
-	return serveTemplate(t, demo.Text(), template)
+	return serveTemplate(t, plainText(), template)
 }
 
 // serveTemplate serves a model of the demo with a chat template.
@@ -247,7 +247,9 @@ func TestChat(t *testing.T) {
 	require.Equal(t, "chat.completion", a.Object)
 	require.Equal(t, want, a.Choices[0].Message.Content)
 	require.Equal(t, from, a.Usage.Prompt)
-	require.Equal(t, unmask.ReplyLength, a.Usage.Completion)
+	full := ask(t, url, body+`,"logit_bias":{"550":-100}}`) // no pads, which do not count
+	require.Equal(t, unmask.ReplyLength, full.Usage.Completion)
+	require.Less(t, a.Usage.Completion, unmask.ReplyLength)
 	events := stream(t, url, body+`,"stream":true}`)
 	require.Equal(t, "[DONE]", events[len(events)-1].data)
 	require.Contains(t, events[0].data, `"delta":{"role":"assistant"`)
@@ -256,7 +258,8 @@ func TestChat(t *testing.T) {
 		text += read(t, []byte(e.data)).Choices[0].Delta.Content
 	}
 	require.Equal(t, want, text)
-	require.Equal(t, 12, ask(t, url, body+`,"max_completion_tokens":12}`).Usage.Completion)
+	require.Equal(t, 12, ask(t, url, body+`,"logit_bias":{"550":-100},
+		"max_completion_tokens":12}`).Usage.Completion)
 	logs := ask(t, url, body+`,"max_tokens":12,"logprobs":true,"top_logprobs":0}`)
 	require.Len(t, logs.Choices, 1)
 }

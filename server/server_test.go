@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,13 +24,28 @@ import (
 	"unmask/server"
 )
 
+// plainText is the demo's text model without the first token of every text, so that a test counts
+// the tokens that it gives alone.
+func plainText() fs.FS {
+	files := fstest.MapFS{}
+	for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json"} {
+		data, err := fs.ReadFile(demo.Text(), name)
+		if err != nil {
+			panic(err)
+		}
+		files[name] = &fstest.MapFile{Data: bytes.Replace(data, []byte(`"bos_token_id"`),
+			[]byte(`"no_token_id"`), 1)}
+	}
+	return files
+}
+
 // loaded are the demo models, loaded once for all tests.
 var loaded = sync.OnceValue(func() map[string]*unmask.Model { return threaded(2) })
 
 // threaded loads the demo models for a number of threads.
 func threaded(threads int) map[string]*unmask.Model {
 	out := map[string]*unmask.Model{}
-	for name, files := range map[string]fs.FS{"demo": demo.Text(), "demo-image": demo.Image()} {
+	for name, files := range map[string]fs.FS{"demo": plainText(), "demo-image": demo.Image()} {
 		m, err := unmask.LoadFS(files, name, unmask.Options{Threads: threads})
 		if err != nil {
 			panic(err)
@@ -195,7 +211,7 @@ func TestCompletionsAreTheCommands(t *testing.T) {
 		require.Equal(t, "length", c.Finish)
 	}
 	require.Equal(t, uint64(7), a.Unmask.Seed)
-	require.Equal(t, "p2(tau=1.2)", a.Unmask.Sampler)
+	require.Equal(t, "halton(gamma=1.25)", a.Unmask.Sampler)
 	require.Equal(t, "cmpl-"+a.Unmask.Key[:12], a.ID)
 	require.Equal(t, 2, a.Usage.Prompt)
 }

@@ -93,15 +93,16 @@ func (f *textForm) choice(tokens []int32, logP []float64, top [][]generate.Likel
 		form: f}
 }
 
-// count returns how many tokens of an answer are shown: up to its end or its stop, and nothing of
-// what is echoed.
+// count returns how many tokens of an answer are shown: up to its end or its stop, nothing of what
+// is echoed, and no tokens without text, which fill a text up.
 func (f *textForm) count(t *textChoice) (n int) {
 	at := 0
 	for i, piece := range t.pieces {
 		if at >= len(t.text) && piece != "" {
 			break
 		}
-		if at += len(piece); t.from+i >= f.From {
+		at += len(piece)
+		if text, known := f.tokens.Token(t.tokens[i]); t.from+i >= f.From && (text != "" || !known) {
 			n++
 		}
 	}

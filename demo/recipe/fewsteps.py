@@ -1,38 +1,37 @@
-"""What the text model learns to write with few steps: a sentence fills a slot, and most of training is on
-the very masks of such a run, with exact answers where little is known.
+"""What the text model learns to write with few steps: one story a text, in which each sentence fills a slot,
+and most of training is on the very masks of such a run, with exact answers where little is known.
 
 A network of this size takes a word 8 positions away for one 7 or 9 away. So while few words are known, it
 cannot tell which sentences fit between them, and what it opens in one step fits nothing later. Where each
 sentence begins at a multiple of SLOT and <|pad|> fills its end, what is opened first are beginnings of
-sentences, and no distance has to be counted beyond one sentence.
+sentences, and no distance has to be counted beyond one sentence. With rotary positions alone a network cannot
+know where it is in a text of masks; it counts from <|bos|>, the known first token of every text.
 """
 import math, re
 import numpy as np
 import torch
 import bpe
 
-PAD, SLOT, STEPS = "<|pad|>", 16, 32
-SENTENCE = re.compile(r'(?<=[.!?])(?= [A-Z"])|(?<=[.!?]")(?= [A-Z"])|(?<=\n)')
+BOS, PAD, SLOT, STEPS = "<|bos|>", "<|pad|>", 16, 32
+RECIPE = "halton(gamma=1.25) schedule=cosine steps=64"  # the model's default run
+SENTENCE = re.compile(r'(?<=[.!?])(?= [A-Z"])|(?<=[.!?]")(?= [A-Z"])')
 
 
-def slots(text, vocab, merges):
-    """The ids of a text, each of its sentences filled up to a multiple of SLOT."""
-    ids, cache, out, some = {t: i for i, t in enumerate(vocab)}, {}, [], []
-    words = {}
-    for line in text.splitlines(keepends=True):
+def rows(text, vocab, merges, length):
+    """The stories of a text, one a line, as ids [stories, length]: <|bos|>, then sentences, each filled up to a
+    multiple of SLOT. Stories that are longer are left out."""
+    ids, words, out = {t: i for i, t in enumerate(vocab)}, {}, []
+    for line in text.splitlines():
+        row = [ids[BOS]]
         for s in SENTENCE.split(line):
-            if s not in cache:
-                row = []
-                for w in bpe.SPLIT.findall(s):
-                    if w not in words:
-                        words[w] = [ids[t] for t in bpe.cut("".join(bpe.CHARS[b] for b in w.encode()), merges)]
-                    row += words[w]
-                cache[s] = row + [ids[PAD]] * (-len(row) % SLOT)
-            some += cache[s]
-        if len(some) > 1000000:
-            out.append(np.array(some, np.int16))
-            some = []
-    return np.concatenate(out + [np.array(some, np.int16)])
+            for w in bpe.SPLIT.findall(s):
+                if w not in words:
+                    words[w] = [ids[t] for t in bpe.cut("".join(bpe.CHARS[b] for b in w.encode()), merges)]
+                row += words[w]
+            row += [ids[PAD]] * (-len(row) % SLOT)
+        if len(row) <= length:
+            out.append(np.array(row + [ids[PAD]] * (length - len(row)), np.int16))
+    return np.stack(out)
 
 
 def halton(n):
@@ -48,21 +47,18 @@ def halton(n):
 
 
 class Masks:
-    """Draws masked texts from a stream of slots."""
-    def __init__(self, stream, length, vocab, weight, seed):
-        self.stream, self.length, self.weight = stream, length, weight
+    """Draws masked texts of rows [stories, length]."""
+    def __init__(self, rows, vocab, weight, seed):
+        self.rows, self.length, self.weight = rows, rows.shape[1], weight
+        self.columns = np.ascontiguousarray(rows.T)  # [length, stories]
         self.mask, self.pad = len(vocab), vocab.index(PAD)
         self.rng = np.random.default_rng(seed)
-        self.last = len(stream) - 3 * length
-        ends = np.flatnonzero(stream[:self.last] == vocab.index(bpe.CHARS[10])) + 1
-        self.starts = -(-ends // SLOT) * SLOT
-        self.order = halton(length)
+        order = halton(self.length)
+        self.order = np.concatenate([[0], order[order > 0]])  # the first token is always known
         self.rank = np.argsort(self.order)
-        self.places = np.argsort(stream, kind="stable").astype(np.int32)  # of each token
-        self.bounds = np.searchsorted(stream[self.places], np.arange(len(vocab) + 1))
-        self.opened, known = [], 0  # (known before, known after) each step, by the cosine schedule
+        self.opened, known = [], 1  # (known before, known after) each step, by the cosine schedule
         for s in range(1, STEPS + 1):
-            after = max(known + 1, length - round(length * math.cos(math.pi / 2 * s / STEPS)))
+            after = max(known + 1, self.length - round((self.length - 1) * math.cos(math.pi / 2 * s / STEPS)))
             self.opened.append((known, after))
             known = after
 
@@ -73,90 +69,93 @@ class Masks:
         w[:known] = 0
         return torch.from_numpy((w / w.sum())[self.rank]).float()
 
-    def windows(self, n):
-        """n texts, three in four from a story's beginning."""
-        begin = self.rng.random(n) < 0.75
-        at = np.where(begin, self.rng.choice(self.starts, n), self.rng.integers(0, self.last // SLOT, n) * SLOT)
-        return torch.from_numpy(self.stream[at[:, None] + np.arange(self.length)].astype(np.int64))
+    def stories(self, n):
+        """n stories."""
+        return torch.from_numpy(self.rows[self.rng.integers(0, len(self.rows), n)].astype(np.int64))
+
+    def prompted(self, y):
+        """A story whose first sentences have no pads between them, as prompts have none, and the number of tokens of
+        a prompt, which may end within a sentence. What follows the sentences begins at a multiple of SLOT."""
+        said = SLOT * self.rng.integers(1, 15)
+        prompt = y[:said][y[:said] != self.pad]
+        row = torch.cat([prompt, prompt.new_full((-len(prompt) % SLOT,), self.pad), y[said:]])
+        return torch.cat([row, row.new_full((self.length - len(row),), self.pad)]), self.rng.integers(2, len(prompt) + 1)
 
     def on_the_way(self, n):
-        """n texts before a step of halton with the cosine schedule, steps spread evenly."""
-        y = self.windows(n)
-        x, w = y.clone(), torch.zeros(n, self.length)
+        """n texts before a step of halton with the cosine schedule, steps spread evenly; one in three has a prompt."""
+        y = self.stories(n)
+        x, w = torch.empty_like(y), torch.zeros(n, self.length)
         rank = torch.from_numpy(self.rank)
         for i in range(n):
             known, after = self.opened[int((self.rng.random() + i) / n * STEPS)]
-            x[i, rank >= known] = self.mask
-            w[i] = self.importance(known, after)
+            y[i], prompt = self.prompted(y[i]) if self.rng.random() < 0.35 else (y[i], 1)
+            hidden = (rank >= known) & (torch.arange(self.length) >= prompt)
+            x[i] = torch.where(hidden, self.mask, y[i])
+            w[i] = self.importance(known, after) * hidden
+            w[i] /= max(w[i].sum(), 1e-6)
         return x, y, w
 
     def nearly_masked(self, n):
         """n texts with 3 to 60 known tokens anywhere."""
-        y = self.windows(n)
+        y = self.stories(n)
         hidden = torch.rand(y.shape).argsort(1).argsort(1) >= 3 * torch.exp(torch.rand(n, 1) * math.log(20))
-        return torch.where(hidden, self.mask, y), y, hidden.float() / hidden.sum(1, keepdim=True)
+        return self.even(y, hidden)
+
+    def easy_first(self, n):
+        """n texts of which pads are known, any share of them, and fewer other tokens: what rules open that begin
+        with what is most certain."""
+        y = self.stories(n)
+        share = torch.rand(n, 1)
+        return self.even(y, torch.rand(y.shape) >= torch.where(y == self.pad, share, share * 0.3 * torch.rand(n, 1)))
+
+    def even(self, y, hidden):
+        """Texts whose hidden positions have the same weight; the first is never hidden."""
+        hidden[:, 0] = False
+        return torch.where(hidden, self.mask, y), y, hidden / hidden.sum(1, keepdim=True).clamp(min=1)
 
     def anyhow(self, n):
         """n texts with a share of their tokens masked, even over all shares. One in three begins with sentences
-        that have no pads, as prompts have none; of half of these a prompt is known, which may end within a
-        sentence, and nothing else."""
-        y = self.windows(n)
+        that have no pads; of one in three of these nothing but a prompt is known."""
+        y = self.stories(n)
         share = torch.from_numpy((self.rng.random() + np.arange(n) / n) % 1)[:, None].float() * 0.999 + 0.001
         hidden = torch.rand(y.shape) < share
         for i in np.flatnonzero(self.rng.random(n) < 0.35):
-            at, said = self.rng.choice(self.starts), SLOT * self.rng.integers(1, 9)
-            row = self.stream[at:at + 2 * self.length].astype(np.int64)
-            prompt = row[:said][row[:said] != self.pad]
-            y[i] = torch.from_numpy(np.concatenate([prompt, row[said:]])[:self.length])
-            if self.rng.random() < 0.5:
-                known = self.rng.integers(2, len(prompt) + 1)
-                hidden[i], share[i] = torch.arange(self.length) >= known, 1 - known / self.length
+            y[i], prompt = self.prompted(y[i])
+            if self.rng.random() < 0.35:
+                hidden[i], share[i] = torch.arange(self.length) >= prompt, 1 - prompt / self.length
+        hidden[:, 0] = False
         return torch.where(hidden, self.mask, y), y, hidden / share / self.length
 
-    def exact(self):
-        """A text of which at most seven tokens are known, the first ones of halton or others, and the answer: how
-        often each token stands at each position, [length, vocabulary], of the stream's texts that agree. Also
-        the positions' weights."""
+    def exact(self, least=12, most=2000):
+        """A text of which at most twelve tokens after the first are known, those of halton or any, and the answer:
+        how often each token stands at each position, [length, vocabulary], of the stories that agree. Also the
+        positions' weights."""
         rng = self.rng
         while True:
+            known = rng.integers(1, 14)
             if rng.random() < 0.7:
-                known = rng.integers(0, 8)
                 at, w = self.order[:known], self.importance(known, known + 1)
             else:
-                gaps = np.exp(rng.uniform(0, math.log(40), rng.integers(0, 4))).astype(int)
-                at = np.concatenate([[0], np.cumsum(np.maximum(gaps, 1))])
-                if at[-1] > self.length - 26:
-                    continue
-                at = at + rng.integers(0, self.length - at[-1])
-                w = torch.full((self.length,), 1 / self.length)
-            said = self.stream[rng.integers(self.length // SLOT, self.last // SLOT) * SLOT + at]
-            found = self.agree(at, said)
-            if len(found) < 12:
+                at, w = np.concatenate([[0], rng.integers(1, self.length, known - 1)]), torch.full((self.length,), 1 / self.length)
+            said = self.rows[rng.integers(0, len(self.rows)), at]
+            found = np.arange(len(self.rows))
+            for p, token in zip(at[1:], said[1:]):
+                found = found[self.columns[p, found] == token]
+            if len(found) < least:
                 continue
-            text = torch.from_numpy(self.stream[found[:, None] + np.arange(self.length)].astype(np.int64))
+            if len(found) > most:
+                found = rng.choice(found, most, replace=False)
+            text = torch.from_numpy(self.rows[found].astype(np.int64))
             answer = torch.zeros(self.length, self.mask).scatter_add_(1, text.T.contiguous(), torch.full(text.T.shape, 1 / len(found)))
             x = torch.full((self.length,), self.mask)
             x[at] = torch.from_numpy(said.astype(np.int64))
             return x, answer, w
 
-    def agree(self, at, said, most=800, looked=800000):
-        """Where texts begin that have these tokens at these positions, at most so many."""
-        if len(at) == 0:
-            return self.rng.integers(0, self.last // SLOT, most) * SLOT
-        count = self.bounds[said + 1] - self.bounds[said]
-        rare = count.argmin()
-        first = self.bounds[said[rare]] + self.rng.integers(0, max(1, count[rare] - looked))
-        found = self.places[first:min(first + looked, self.bounds[said[rare] + 1])] - at[rare]
-        found = found[(found >= 0) & (found < self.last) & (found % SLOT == 0)]
-        for i in np.argsort(count):
-            found = found[self.stream[found + at[i]] == said[i]]
-        return self.rng.choice(found, most, replace=False) if len(found) > most else found
-
-    def batch(self, exact=2, path=6, near=2, any_=5):
+    def batch(self, exact=2, path=5, near=1, easy=2, any_=5):
         """Masked texts, their tokens, the positions' weights, which add up to about 1, and the exact answers
         of the first texts, whose tokens are 0."""
         known = [self.exact() for _ in range(exact)]
-        parts = [self.on_the_way(path), self.nearly_masked(near), self.anyhow(any_)]
+        parts = [self.on_the_way(path), self.nearly_masked(near), self.easy_first(easy), self.anyhow(any_)]
         x, y, w = (torch.cat(p) for p in zip(*parts))
         w = w * self.weight[y]
         first = torch.zeros(exact, self.length, dtype=torch.long)

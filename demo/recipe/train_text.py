@@ -164,7 +164,9 @@ class Judge(nn.Module):
 
 
 def batch(data, n):
-    """n windows; three in four begin where a story does."""
+    """n windows of a stream and its stories' beginnings, of which three in four begin there; or n of rows."""
+    if isinstance(data, torch.Tensor):
+        return data[torch.randint(0, len(data), (n,))].long().to(DEVICE)
     ids, starts = data
     at = torch.randint(0, len(ids) - LENGTH, (n,))
     begin = starts[torch.randint(0, len(starts), (n,))]
@@ -265,7 +267,10 @@ def hide(x, weights, least):
 def story_batch(data, n, weight=None, length=LENGTH):
     """n windows of stories, masked; the weights of a window's tokens add up to about 1/n."""
     x = batch(data, n)[:, :length]
-    return hide(x, (torch.ones_like(x, dtype=torch.float) if weight is None else weight[x]) / x.numel(), 1e-3)
+    w = torch.ones_like(x, dtype=torch.float) if weight is None else weight[x]
+    if isinstance(data, torch.Tensor):
+        w[:, 0] = 0  # the first token of a row is always known
+    return hide(x, w / x.numel(), 1e-3)
 
 
 def draw_dialogues(count, seed, vocab, merges, facts, traits=0.0):
@@ -332,6 +337,8 @@ def judge_loss(data, n):
 @torch.no_grad()
 def sample(model, vocab, steps=64):
     x = torch.full((1, LENGTH), VOCAB, device=DEVICE)
+    if fewsteps.BOS in vocab:
+        x[0, 0] = vocab.index(fewsteps.BOS)
     for n in range(steps):
         p = model(x).float()
         p[..., VOCAB] = -1e9
@@ -405,15 +412,18 @@ def main():
     if a.dialogues and dialogues.USER not in vocab:
         vocab, merges, new = bpe.extend(vocab, merges, parts, [dialogues.USER, dialogues.ASSISTANT, dialogues.END] + dialogues.BETWEEN,
                                         dialogues.MARKS, dialogues.WORDS)
-    if a.few_steps and fewsteps.PAD not in vocab:
-        vocab, merges, new = bpe.extend(vocab, merges, bpe.divide(text[:1 << 22], merges), [fewsteps.PAD], [], [])
-    ids = torch.from_numpy(fewsteps.slots(text, vocab, merges)) if a.few_steps else torch.tensor(bpe.encode(text, vocab, parts))
-    cut = int(len(ids) * 0.97)
-    newline = vocab.index(bpe.CHARS[10])
-    slot = fewsteps.SLOT if a.few_steps else 1
-    starts = -(-(torch.nonzero(ids == newline).flatten() + 1) // slot) * slot
-    starts = starts[starts < len(ids) - LENGTH]
-    seen_data, held_data = (ids[:cut], starts[starts < cut - LENGTH]), (ids[cut:], starts[starts >= cut] - cut)
+    if a.few_steps:
+        marks = [t for t in (fewsteps.PAD, fewsteps.BOS) if t not in vocab]
+        vocab, merges, new = bpe.extend(vocab, merges, bpe.divide(text[:1 << 22], merges), marks, [], [])
+        ids = torch.from_numpy(fewsteps.rows(text, vocab, merges, LENGTH))
+        cut = int(len(ids) * 0.97)
+        seen_data, held_data = ids[:cut], ids[cut:]
+    else:
+        ids = torch.tensor(bpe.encode(text, vocab, parts))
+        cut = int(len(ids) * 0.97)
+        starts = torch.nonzero(ids == vocab.index(bpe.CHARS[10])).flatten() + 1
+        starts = starts[starts < len(ids) - LENGTH]
+        seen_data, held_data = (ids[:cut], starts[starts < cut - LENGTH]), (ids[cut:], starts[starts >= cut] - cut)
     tok = bpe.tokenizer_json(vocab, merges)
     for name, model, loss, minutes in (
             ("judge", Judge(), judge_loss, a.judge_minutes),
@@ -451,7 +461,7 @@ def main():
             weigh = (weight,)
         train = loss(seen_data, a.batch, *weigh)
         if name == "text" and a.few_steps:
-            masks = fewsteps.Masks(seen_data[0].numpy(), LENGTH, vocab, weight, 11 + rank)
+            masks = fewsteps.Masks(seen_data.numpy(), vocab, weight, 11 + rank)
 
             def train(run):
                 return run(*masks.batch())
@@ -483,7 +493,8 @@ def main():
                       "time_conditioning": False, "T": 0, "noise": {"type": "loglinear"},
                       "tokenizer": {"name": "tokenizer.json"}, "vocab_size": VOCAB + 1}
             if a.few_steps:
-                config["pad_token_id"] = vocab.index(fewsteps.PAD)
+                config |= {"bos_token_id": vocab.index(fewsteps.BOS), "pad_token_id": vocab.index(fewsteps.PAD),
+                           "unmask_recipe": fewsteps.RECIPE}
             print(sample(model, vocab), flush=True)
         else:
             w = model.weights()

@@ -2,7 +2,7 @@
 // file: masked diffusion without a pool, a cache, batches or a choice of samplers. It is to unmask
 // what an algorithm box is to a paper, and it writes the same bytes as
 //
-//	unmask text --sampler moment --cache 0 --steps 32 --seed 0
+//	unmask text --sampler moment --schedule uniform --cache 0 --steps 32 --seed 0
 //
 // Run it with `go run ./docs/tour`. Read it from generate downwards.
 package main
@@ -85,8 +85,8 @@ func exponent(n, steps int) float64 {
 	return 1 + 1/(alpha*(1-float64(n)/float64(steps)))
 }
 
-// quota returns how many positions step n opens: after it round(D n/N) of D free positions are open,
-// the uniform schedule. Halves are rounded to even, as in PyTorch.
+// quota returns how many positions step n opens: after it round(D n/N) of D free positions are
+// open, the uniform schedule. Halves are rounded to even, as in PyTorch.
 func quota(n, steps, free, masked int) int {
 	open := int(math.RoundToEven(float64(free) * float64(n) / float64(steps)))
 	return open - (free - masked)

@@ -48,7 +48,8 @@ type Piece struct {
 	Position int    `json:"position"`
 	Token    int32  `json:"token"`
 	Piece    string `json:"piece,omitempty"` // "" for a token of an image
-	Bytes    []byte `json:"bytes,omitempty"` // in place of Piece, if the token is part of a rune
+	// in place of Piece, if the token is part of a rune; empty if it is not shown
+	Bytes []byte `json:"bytes,omitzero"`
 	// its probability when it opened, if the sampler reports it
 	P     *float64 `json:"p,omitempty"`
 	Stage int      `json:"stage,omitempty"` // stage of partial caching
@@ -60,7 +61,7 @@ const version = 1
 // the model's; hole stands for a masked position; t is nil if tokens are not text.
 func NewHeader(s model.Spec, r generate.Request, t tokenizers.Tokenizer, name, hole string) Header {
 	h := Header{Version: version, Model: name, Sampler: r.Get("sampler"), Seed: r.Seed, Shape: s.Shape,
-		Hole: hole, Known: []Piece{}, Around: len(s.Before) + len(s.After), Recipe: r.String()}
+		Hole: hole, Known: []Piece{}, Around: s.Around(), Recipe: r.String()}
 	if r.Length != s.Length() {
 		h.Shape = []int{r.Length}
 	}
@@ -76,7 +77,7 @@ func NewHeader(s model.Spec, r generate.Request, t tokenizers.Tokenizer, name, h
 func newPiece(t tokenizers.Tokenizer, position int, token int32) Piece {
 	piece := Piece{Position: position, Token: token}
 	if t != nil {
-		if text, ok := t.Token(token); ok && utf8.ValidString(text) {
+		if text, ok := t.Token(token); ok && text != "" && utf8.ValidString(text) {
 			piece.Piece = text
 		} else {
 			piece.Bytes = []byte(text)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/generate"
+	"unmask/model"
 )
 
 func TestPlanPoints(t *testing.T) {
@@ -35,7 +36,7 @@ func TestPlanOfRecipes(t *testing.T) {
 	var names []string
 	for _, q := range p.Points() {
 		names = append(names, q.Name())
-		o, err := q.Options()
+		o, err := q.Options(model.Spec{})
 		require.NoError(t, err)
 		require.Equal(t, q.With, generate.Recipe{Schedule: o.Schedule, Filter: o.Filter}.String())
 	}
@@ -103,7 +104,7 @@ func FuzzParsePlan(f *testing.F) {
 			return
 		}
 		for _, q := range p.Points() {
-			if _, err := q.Options(); err != nil {
+			if _, err := q.Options(model.Spec{}); err != nil {
 				t.Fatal(err)
 			}
 		}

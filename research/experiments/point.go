@@ -24,7 +24,7 @@ type Point struct {
 	Seed    uint64  `json:"seed"`
 	N       int     `json:"n"`
 	Batch   int     `json:"batch"`
-	Length  int     `json:"length,omitempty"` // positions, 0 for the model's
+	Length  int     `json:"length,omitempty"` // of a text, without tokens around it; 0: the model's
 	First   int     `json:"first,omitempty"`  // index of the first sample
 }
 
@@ -75,16 +75,19 @@ func (p Point) Recipe() (generate.Recipe, error) {
 // usesAlpha reports whether a sampler has a Gumbel temperature.
 func usesAlpha(name string) bool { return samplers.Takes(name, "alpha") }
 
-// Options returns the options that generate the point's samples.
-func (p Point) Options() (generate.Options, error) {
+// Options returns the options that generate the point's samples on a model.
+func (p Point) Options(s model.Spec) (generate.Options, error) {
 	r, err := p.Recipe()
+	if p.Length != 0 {
+		p.Length += s.Around()
+	}
 	return generate.Options{Recipe: r, N: p.N, Batch: p.Batch, Seed: p.Seed, Length: p.Length,
 		First: p.First}, err
 }
 
 // Check returns an error for a point that cannot run on a model.
 func (p Point) Check(d model.Denoiser) error {
-	o, err := p.Options()
+	o, err := p.Options(d.Spec())
 	if err == nil {
 		_, err = o.Check(d)
 	}
@@ -135,7 +138,7 @@ func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool
 		return own.Run(ctx, p, progress)
 	}
 	r := Result{Kind: t.Kind(), Point: p}
-	o, err := p.Options()
+	o, err := p.Options(t.Model().Spec())
 	if err != nil {
 		return r, err
 	}

@@ -69,9 +69,9 @@ func Of(ctx context.Context, m *unmask.Model, text string, stream uint32, o Opti
 		return nil, err
 	}
 	spec := m.Spec()
-	if len(inner) == 0 || len(inner) > spec.Length()-len(spec.Before)-len(spec.After) {
+	if len(inner) == 0 || len(inner) > spec.Length()-spec.Around() {
 		return nil, fmt.Errorf("the text is %d tokens, want 1 to %d", len(inner),
-			spec.Length()-len(spec.Before)-len(spec.After))
+			spec.Length()-spec.Around())
 	}
 	s := &Score{Tokens: inner, LogP: slices.Repeat([]float64{math.NaN()}, len(inner)),
 		Best: slices.Repeat([]int32{-1}, len(inner)), logits: make([][]float32, len(inner))}

@@ -49,7 +49,7 @@ func Prepare(ctx context.Context, m *unmask.Model, r unmask.Request, inputs []un
 	}
 	if m.Text != nil && q.Listed() { // how many fit at once is by the longest
 		spec := m.Spec()
-		r.Length = q.Longest - len(spec.Before) - len(spec.After)
+		r.Length = q.Longest - spec.Around()
 		r.MinLength, r.End, r.Cut, r.Grammar = 0, "", false, unmask.Grammar{}
 		if q, err = m.Requests(ctx, r, nil); err != nil {
 			return nil, err
