@@ -37,7 +37,9 @@ func TestChat(t *testing.T) {
 	x.until(`document.body.classList.contains("busy") || page.panels.chat.messages.length`)
 	x.finish()
 	want := command(t, "text", "--model", dir, "--chat", "What news?", "--seed", "4", "--steps", "8",
-		"--length", join([]int{eval[int](x, "return page.panels.chat.current.trace.length")}))
+		"--length", join([]int{eval[int](x, `
+			const { length, header } = page.panels.chat.current.trace;
+			return length - header.around`)}))
 	if got := x.text("#talk .text"); got+"\n" != want {
 		t.Errorf("the answer is %q, the command's %q", got, want)
 	}

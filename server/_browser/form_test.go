@@ -89,7 +89,8 @@ func TestSettingsThatFit(t *testing.T) {
 				.filter((e) => e.offsetParent).map((e) => e.id.slice(4))`)
 	}
 	for fragment, want := range map[string]struct{ some, none string }{
-		"mode=text":                       {"steps length", "class guidance cache refresh"},
+		"mode=text":                       {"steps length cache", "class guidance refresh"},
+		"mode=text&sampler=p2":            {"steps length", "class guidance cache refresh"},
 		"mode=text&sampler=moment":        {"steps cache", "class guidance refresh"},
 		"mode=text&reuse=dkv":             {"refresh", "block-size"},
 		"mode=image":                      {"class guidance", "length guidance-schedule"},
