@@ -27,7 +27,7 @@ def models():
 def completions():
     args = dict(model="demo", prompt="Once upon", seed=1, max_tokens=24, extra_body={"sampler": "moment", "steps": 8})
     a = client.completions.create(**args)
-    assert a.choices[0].finish_reason == "length" and a.usage.completion_tokens == 24, a
+    assert a.choices[0].finish_reason == "length" and 12 < a.usage.completion_tokens <= 24, a  # no pads are counted
     assert a.model_extra["unmask"]["sampler"].startswith("moment"), a
     text, steps = "", []
     for chunk in client.completions.create(stream=True, stream_options={"include_steps": True, "include_usage": True}, **args):
@@ -49,7 +49,7 @@ def completions():
     largest = client.completions.create(**{**args, "seed": 2**63 - 1})
     assert largest.model_extra["unmask"]["seed"] == 2**63 - 1, largest
     between = client.completions.create(**{**args, "suffix": " the end"})
-    assert between.usage.completion_tokens == 24, between
+    assert between.usage.completion_tokens > 0, between
 
 
 def chat():
