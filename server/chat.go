@@ -70,7 +70,7 @@ func readMessages(f *fields) (messages []message) {
 	raw := f.value("messages")
 	if raw == nil {
 		if f.fault == nil {
-			f.fail(bad("missing", "messages", "messages is missing, want a list of messages"))
+			f.fail(missing("messages", "a list of messages"))
 		}
 		return nil
 	}
@@ -141,7 +141,7 @@ func readContent(o *fields) string {
 	}
 	if raw == nil || raw[0] == '"' {
 		if raw == nil {
-			o.fail(bad("missing", "content", "content is missing, want a text"))
+			o.fail(missing("content", "a text"))
 			return ""
 		}
 		return o.textOf("content", raw)

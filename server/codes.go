@@ -30,7 +30,7 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
 	m := s.model(f, wantsPictures)
 	fit, data := f.text("fit"), f.one("image")
 	if f.fault == nil && data == nil {
-		f.fail(bad("missing", "image", "image is missing, want a PNG"))
+		f.fail(missing("image", "a PNG"))
 	}
 	if fault = f.end(); fault == nil {
 		var codes []int32
@@ -65,12 +65,7 @@ func (m *servedModel) encodes(data []byte, fit string) ([]int32, *Fault) {
 }
 
 // decoding answers POST /v1/images/decode: the PNG of codes, null for unknown ones.
-func (s *Server) decoding(w http.ResponseWriter, r *http.Request) {
-	f, fault := s.readBody(w, r)
-	if fault != nil {
-		fault.write(w)
-		return
-	}
+func (s *Server) decoding(w http.ResponseWriter, r *http.Request, f *fields) {
 	m := s.model(f, wantsPictures)
 	codes := f.ids("codes", m)
 	var condition *model.Condition
@@ -87,7 +82,7 @@ func (s *Server) decoding(w http.ResponseWriter, r *http.Request) {
 			condition = list[0].Condition
 		}
 	}
-	if fault = f.end(); fault != nil {
+	if fault := f.end(); fault != nil {
 		fault.write(w)
 		return
 	}

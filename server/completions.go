@@ -83,8 +83,7 @@ func readPrompts(f *fields, m *servedModel) (prompts []unmask.Request) {
 	raw := f.value("prompt")
 	if raw == nil {
 		if f.fault == nil {
-			f.fail(bad("missing", "prompt",
-				"prompt is missing, want a text, token ids, or a list of either"))
+			f.fail(missing("prompt", "a text, token ids, or a list of either"))
 		}
 		return nil
 	}

@@ -100,7 +100,7 @@ func (f *fields) readImage(fit string) *unmask.ImageInput {
 	in := &unmask.ImageInput{Fit: fit}
 	given, mask := f.one("image"), f.one("mask")
 	if f.fault == nil && given == nil {
-		f.fail(bad("missing", "image", "image is missing, want a PNG"))
+		f.fail(missing("image", "a PNG"))
 	}
 	if f.fault != nil {
 		return nil

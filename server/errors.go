@@ -98,6 +98,11 @@ func outOfRange(name string, found any, want string) *Fault {
 	return bad("out_of_range", name, "%s is %v, want %s", name, found, want)
 }
 
+// missing returns the fault "NAME is missing, want WANT".
+func missing(name, want string) *Fault {
+	return bad("missing", name, "%s is missing, want %s", name, want)
+}
+
 // codes are the codes of refusals by their reason; out_of_range where there is none.
 var codes = map[param.Reason]string{param.WrongType: "wrong_type", param.Missing: "missing",
 	param.TooLong: "context_length_exceeded", param.NoHole: "no_hole"}

@@ -80,6 +80,14 @@ func (f *fields) textOf(name string, raw []byte) (text string) {
 	return text
 }
 
+// needed reads a text that must be there.
+func (f *fields) needed(name string) string {
+	if !f.has(name) {
+		f.fail(missing(name, "a text"))
+	}
+	return f.text(name)
+}
+
 // flag reads true or false.
 func (f *fields) flag(name string) (on bool) {
 	if raw := f.value(name); raw != nil && json.Unmarshal(raw, &on) != nil {

@@ -55,24 +55,19 @@ func (s *Server) readers() map[string]reader {
 }
 
 // newJob answers POST /v1/jobs.
-func (s *Server) newJob(w http.ResponseWriter, r *http.Request) {
-	f, fault := s.readBody(w, r)
-	if fault != nil {
-		fault.write(w)
-		return
-	}
+func (s *Server) newJob(w http.ResponseWriter, r *http.Request, f *fields) {
 	readers := s.readers()
 	kinds := sortedKeys(readers)
 	if !f.has("kind") {
-		f.fail(bad("missing", "kind", "kind is missing, want %s", param.Either(kinds)))
+		f.fail(missing("kind", param.Either(kinds)))
 	}
 	kind := f.word("kind", kinds...)
 	raw := f.value("request")
 	inner := &fields{}
 	if f.fault == nil && (raw == nil || json.Unmarshal(raw, &inner.object) != nil) {
-		f.fail(bad("missing", "request", "request is missing, want an object: that of the route"))
+		f.fail(missing("request", "an object: that of the route"))
 	}
-	if fault = f.end(); fault != nil {
+	if fault := f.end(); fault != nil {
 		fault.write(w)
 		return
 	}
@@ -81,7 +76,7 @@ func (s *Server) newJob(w http.ResponseWriter, r *http.Request) {
 		inner.fail(bad("unsupported_parameter", "stream",
 			"stream is given, want it left out: a job's steps are at /v1/jobs/{id}/events"))
 	}
-	if fault = inner.end(); fault != nil {
+	if fault := inner.end(); fault != nil {
 		if fault.Param != "" {
 			fault.Param = "request." + fault.Param
 		}

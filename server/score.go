@@ -42,14 +42,10 @@ func scores(f *fields) bool {
 }
 
 // completing answers POST /v1/completions.
-func (s *Server) completing(w http.ResponseWriter, r *http.Request) {
-	f, fault := s.readBody(w, r)
-	switch {
-	case fault != nil:
-		fault.write(w)
-	case scores(f):
+func (s *Server) completing(w http.ResponseWriter, r *http.Request, f *fields) {
+	if scores(f) {
 		s.score(w, r, f)
-	default:
+	} else {
 		s.generate(w, r, f, s.completions)
 	}
 }

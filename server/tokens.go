@@ -7,25 +7,14 @@ import (
 )
 
 // tokenizing answers POST /v1/tokenize.
-func (s *Server) tokenizing(w http.ResponseWriter, r *http.Request) {
-	f, fault := s.readBody(w, r)
-	if fault != nil {
-		fault.write(w)
-		return
-	}
-	m := s.model(f, wantsText)
-	if m != nil && !f.has("text") {
-		f.fail(bad("missing", "text", "text is missing, want a text"))
-	}
-	text := f.text("text")
-	if fault = f.end(); fault != nil {
-		fault.write(w)
-		return
+func (s *Server) tokenizing(f *fields) (any, *Fault) {
+	m, text := s.model(f, wantsText), f.needed("text")
+	if fault := f.end(); fault != nil {
+		return nil, fault
 	}
 	tokens, err := m.Text.Encode(text)
 	if err != nil {
-		bad("out_of_range", "text", "text: %s", oneLine(err)).write(w)
-		return
+		return nil, bad("out_of_range", "text", "text: %s", oneLine(err))
 	}
 	out := struct {
 		Model  string   `json:"model"`
@@ -35,50 +24,34 @@ func (s *Server) tokenizing(w http.ResponseWriter, r *http.Request) {
 	if tokens == nil {
 		out.Tokens, out.Pieces = []int32{}, []string{}
 	}
-	writeJSON(w, encode(out))
+	return out, nil
 }
 
 // detokenizing answers POST /v1/detokenize. null is a hole.
-func (s *Server) detokenizing(w http.ResponseWriter, r *http.Request) {
-	f, fault := s.readBody(w, r)
-	if fault != nil {
-		fault.write(w)
-		return
-	}
+func (s *Server) detokenizing(f *fields) (any, *Fault) {
 	m := s.model(f, wantsText)
 	tokens := f.ids("tokens", m)
-	if fault = f.end(); fault != nil {
-		fault.write(w)
-		return
+	if fault := f.end(); fault != nil {
+		return nil, fault
 	}
 	pieces := m.Text.Pieces(tokens)
 	if pieces == nil {
 		pieces = []string{}
 	}
-	writeJSON(w, encode(struct {
+	return struct {
 		Model  string   `json:"model"`
 		Text   string   `json:"text"`
 		Pieces []string `json:"pieces"`
-	}{m.name, m.Text.Decode(tokens), pieces}))
+	}{m.name, m.Text.Decode(tokens), pieces}, nil
 }
 
 // tokenizingPrompt, detokenizingPrompt and tokenizerInfo answer as vLLM does, for evaluation
 // harnesses that tokenize by the server: POST /tokenize, POST /detokenize and GET /tokenizer_info.
-func (s *Server) tokenizingPrompt(w http.ResponseWriter, r *http.Request) {
-	f, fault := s.readBody(w, r)
-	if fault != nil {
-		fault.write(w)
-		return
-	}
-	m := s.model(f, wantsText)
+func (s *Server) tokenizingPrompt(f *fields) (any, *Fault) {
+	m, text := s.model(f, wantsText), f.needed("prompt")
 	f.neutral("add_special_tokens", "false")
-	if m != nil && !f.has("prompt") {
-		f.fail(bad("missing", "prompt", "prompt is missing, want a text"))
-	}
-	text := f.text("prompt")
-	if fault = f.end(); fault != nil {
-		fault.write(w)
-		return
+	if fault := f.end(); fault != nil {
+		return nil, fault
 	}
 	tokens, err := []int32{}, error(nil)
 	if id, ok := m.Text.Special(text); ok { // as clients ask for the end token
@@ -87,29 +60,22 @@ func (s *Server) tokenizingPrompt(w http.ResponseWriter, r *http.Request) {
 		tokens, err = m.Text.Encode(text)
 	}
 	if err != nil {
-		bad("out_of_range", "prompt", "prompt: %s", oneLine(err)).write(w)
-		return
+		return nil, bad("out_of_range", "prompt", "prompt: %s", oneLine(err))
 	}
-	writeJSON(w, encode(struct {
+	return struct {
 		Tokens []int32 `json:"tokens"`
 		Count  int     `json:"count"`
 		Most   int     `json:"max_model_len"`
-	}{tokens, len(tokens), m.spec.Length()}))
+	}{tokens, len(tokens), m.spec.Length()}, nil
 }
 
-func (s *Server) detokenizingPrompt(w http.ResponseWriter, r *http.Request) {
-	f, fault := s.readBody(w, r)
-	if fault != nil {
-		fault.write(w)
-		return
-	}
+func (s *Server) detokenizingPrompt(f *fields) (any, *Fault) {
 	m := s.model(f, wantsText)
 	tokens := f.ids("tokens", m)
-	if fault = f.end(); fault != nil {
-		fault.write(w)
-		return
+	if fault := f.end(); fault != nil {
+		return nil, fault
 	}
-	writeJSON(w, encode(map[string]string{"prompt": m.Text.Decode(tokens)}))
+	return map[string]string{"prompt": m.Text.Decode(tokens)}, nil
 }
 
 func (s *Server) tokenizerInfo(w http.ResponseWriter, r *http.Request) {
@@ -144,7 +110,7 @@ func (f *fields) ids(name string, m *servedModel) []int32 {
 	case m == nil || f.fault != nil:
 		return nil
 	case raw == nil:
-		f.fail(bad("missing", name, "%s is missing, want a list of token ids", name))
+		f.fail(missing(name, "a list of token ids"))
 		return nil
 	}
 	return readIDs(f, name, f.list(name, raw), m, true)

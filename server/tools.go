@@ -106,7 +106,7 @@ func readTool(o *fields) (t unmask.Function) {
 		return t
 	}
 	if raw == nil {
-		o.fail(bad("missing", "function", "function is missing, want an object with a name"))
+		o.fail(missing("function", "an object with a name"))
 		return t
 	}
 	if json.Unmarshal(raw, &of.object) != nil {
