@@ -259,7 +259,7 @@ def retries():
     assert refused and all(e.code == "queue_full" for e in refused), refused
     assert all(1 <= int(e.response.headers["retry-after"]) <= 120 for e in refused), refused[0].response.headers
     patient = at_once(client.with_options(max_retries=20))
-    assert all(a.usage.completion_tokens == 4 for a in patient), patient
+    assert all(a.usage.completion_tokens <= 4 for a in patient), patient
     busy.close()
 
 
