@@ -147,9 +147,10 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 		return c, "", nil, fmt.Errorf("config.json: mask_index is %d, want %d, the embedding's last row",
 			*f.MaskIndex, c.Vocab-1)
 	}
-	for name, id := range map[string]*int32{"bos_token_id": c.Begin, "pad_token_id": c.Pad} {
+	for i, id := range []*int32{c.Begin, c.Pad} {
 		if id != nil && (*id < 0 || int(*id) > c.Vocab-2) {
-			return c, "", nil, fmt.Errorf("config.json: %s is %d, want 0 to %d", name, *id, c.Vocab-2)
+			return c, "", nil, fmt.Errorf("config.json: %s is %d, want 0 to %d",
+				[]string{"bos_token_id", "pad_token_id"}[i], *id, c.Vocab-2)
 		}
 	}
 	return c, tokenizer, sizes.Notes, c.check()
