@@ -202,7 +202,8 @@ func isTooLarge(err error) bool {
 type reader func(r *http.Request, f *fields) (query, streaming)
 
 // object handles requests whose body is a JSON object.
-func (s *Server) object(h func(w http.ResponseWriter, r *http.Request, f *fields)) http.HandlerFunc {
+func (s *Server) object(
+	h func(w http.ResponseWriter, r *http.Request, f *fields)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		f, fault := s.readBody(w, r)
 		if fault != nil {
