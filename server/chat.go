@@ -24,7 +24,7 @@ var chatNames = map[string]string{"calls": "tools", "length": "max_tokens"}
 
 // chats reads POST /v1/chat/completions.
 func (s *Server) chats(r *http.Request, f *fields) (q query, st streaming) {
-	m := s.model(f, wantsText)
+	m := s.model(f, wantsChat)
 	if m == nil {
 		return q, st
 	}

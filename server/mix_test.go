@@ -291,7 +291,11 @@ func TestBadChats(t *testing.T) {
 	} {
 		c.check(t, url)
 	}
-	_, h := serving(t, server.Options{})
-	refusal{`{` + user + `}`, 400, "no_chat_template", "model", "use /v1/completions"}.check(t,
-		h.URL+"/v1/chat/completions")
+	s, h := serving(t, server.Options{})
+	url = h.URL + "/v1/chat/completions"
+	refusal{`{` + user + `}`, 400, "no_chat_template", "model", "use /v1/completions"}.check(t, url)
+	require.NoError(t, s.Add(server.Model{Name: "llada", Model: chatModel(t, "llada")}))
+	require.Equal(t, "llada", ask(t, url, `{`+user+`,"max_tokens":4}`).Model)
+	refusal{`{"model":"demo",` + user + `}`, 400, "no_chat_template", "model",
+		"use /v1/completions"}.check(t, url)
 }

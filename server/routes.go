@@ -344,6 +344,7 @@ type wants int
 
 const (
 	wantsText wants = iota
+	wantsChat // text, by a chat template where no model is named and one has it
 	wantsPictures
 )
 
@@ -355,13 +356,13 @@ func (s *Server) model(f *fields, kind wants) *servedModel {
 	var names []string
 	var first *servedModel
 	for _, m := range s.models {
-		if kind == wantsText && m.Text == nil || kind == wantsPictures && m.Pictures == nil {
+		if kind == wantsPictures && m.Pictures == nil || kind != wantsPictures && m.Text == nil {
 			continue
 		}
 		if m.name == name {
 			return m
 		}
-		if first == nil {
+		if first == nil || kind == wantsChat && first.chat == nil && m.chat != nil {
 			first = m
 		}
 		names = append(names, m.name)
@@ -369,10 +370,12 @@ func (s *Server) model(f *fields, kind wants) *servedModel {
 	if f.fault != nil {
 		return nil
 	}
-	if first != nil && !f.has("model") {
+	loading := len(s.models) < max(s.o.Expect, 1)
+	better := loading && kind == wantsChat && first != nil && first.chat == nil // may come
+	if first != nil && !better && !f.has("model") {
 		return first
 	}
-	if len(s.models) < max(s.o.Expect, 1) {
+	if loading {
 		wait := fault(http.StatusServiceUnavailable, "loading", "the models are still loading")
 		wait.Retry = 1
 		f.fail(wait)

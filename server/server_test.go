@@ -90,6 +90,7 @@ func post(t testing.TB, url, body string) (int, http.Header, []byte) {
 type answer struct {
 	ID      string
 	Object  string
+	Model   string
 	Choices []struct {
 		Index  int
 		Text   string
