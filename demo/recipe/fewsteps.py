@@ -113,18 +113,28 @@ class Masks:
         hidden[:, 0] = False
         return torch.where(hidden, self.mask, y), y, hidden / hidden.sum(1, keepdim=True).clamp(min=1)
 
-    def anyhow(self, n):
-        """n texts with a share of their tokens masked, even over all shares. One in three begins with sentences
-        that have no pads; of one in three of these nothing but a prompt is known."""
-        y = self.stories(n)
+    def anyhow(self, n, length=None):
+        """n texts of a length with a share of their tokens masked, even over all shares. One in three begins with
+        sentences that have no pads; of one in three of these nothing but a prompt is known."""
+        y, length = self.stories(n), length or self.length
         share = torch.from_numpy((self.rng.random() + np.arange(n) / n) % 1)[:, None].float() * 0.999 + 0.001
         hidden = torch.rand(y.shape) < share
         for i in np.flatnonzero(self.rng.random(n) < 0.35):
             y[i], prompt = self.prompted(y[i])
             if self.rng.random() < 0.35:
-                hidden[i], share[i] = torch.arange(self.length) >= prompt, 1 - prompt / self.length
+                prompt = 1 + (prompt - 1) % (length - 1)
+                hidden[i], share[i] = torch.arange(self.length) >= prompt, 1 - prompt / length
         hidden[:, 0] = False
-        return torch.where(hidden, self.mask, y), y, hidden / share / self.length
+        y, hidden = y[:, :length], hidden[:, :length]
+        return torch.where(hidden, self.mask, y), y, hidden / share / length
+
+    def short(self, tokens=1024):
+        """Texts of one length, which is shorter than most stories, with about so many tokens together. They end
+        where that length ends, within a story, as those of a user who asks for a few tokens."""
+        length = int(4 * 32 ** self.rng.random())
+        n = tokens // length
+        x, y, w = self.anyhow(n, length)
+        return x, y, w * self.weight[y] / n
 
     def exact(self, least=12, most=2000):
         """A text of which at most twelve tokens after the first are known, those of halton or any, and the answer:
