@@ -344,7 +344,7 @@ type wants int
 
 const (
 	wantsText wants = iota
-	wantsChat // text, by a chat template where no model is named and one has it
+	wantsChat       // text, by a chat template where no model is named and one has it
 	wantsPictures
 )
 
