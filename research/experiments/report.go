@@ -202,7 +202,8 @@ func (r *Report) differences() section {
 		add("The Gumbel temperature of U-Moment and Hybrid, which the paper does not state, is %g. "+
 			"The trade-off is reduced to one number with the price that temperature sampling "+
 			"pays for entropy, because curves of a few noisy points cannot be compared by "+
-			"eye.", t.Choice)
+			"eye. Where a lower temperature takes little entropy from a model's texts, the price c is "+
+			"high, and hundredths of a nat of entropy decide.", t.Choice)
 		add("Vanilla's 32 bit is SDTT's published arithmetic, float32 uniforms of 24 bits; Fixed in 32 " +
 			"bit draws tokens by the same race.")
 	}
