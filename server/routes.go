@@ -40,20 +40,20 @@ func (s *Server) routes() []route {
 	list := []route{
 		{pattern: "/v1/models", methods: get(s.listModels)},
 		{pattern: "/v1/models/{id}", methods: get(s.oneModel)},
-		{pattern: "/v1/completions", methods: post(s.object(s.completing))},
+		{pattern: "/v1/completions", methods: post(s.withJSON(s.completing))},
 		{pattern: "/v1/chat/completions", methods: post(s.generating(s.chats))},
 		{pattern: "/infill", methods: post(s.generating(s.editor))},
 		{pattern: "/v1/infill", methods: post(s.generating(s.infill))},
 		{pattern: "/v1/images/generations", methods: post(s.generating(s.generations))},
 		{pattern: "/v1/images/edits", methods: post(s.editing)},
 		{pattern: "/v1/images/encode", methods: post(s.encoding)},
-		{pattern: "/v1/images/decode", methods: post(s.object(s.decoding))},
-		{pattern: "/v1/tokenize", methods: post(s.told(s.tokenizing))},
-		{pattern: "/v1/detokenize", methods: post(s.told(s.detokenizing))},
-		{pattern: "/tokenize", methods: post(s.told(s.tokenizingPrompt))},
-		{pattern: "/detokenize", methods: post(s.told(s.detokenizingPrompt))},
+		{pattern: "/v1/images/decode", methods: post(s.withJSON(s.decoding))},
+		{pattern: "/v1/tokenize", methods: post(s.immediate(s.tokenizing))},
+		{pattern: "/v1/detokenize", methods: post(s.immediate(s.detokenizing))},
+		{pattern: "/tokenize", methods: post(s.immediate(s.tokenizingPrompt))},
+		{pattern: "/detokenize", methods: post(s.immediate(s.detokenizingPrompt))},
 		{pattern: "/tokenizer_info", methods: get(s.tokenizerInfo)},
-		{pattern: "/v1/jobs", methods: post(s.object(s.newJob))},
+		{pattern: "/v1/jobs", methods: post(s.withJSON(s.newJob))},
 		{pattern: "/v1/jobs/events", methods: events},
 		{pattern: "/v1/jobs/{id}", methods: map[string]http.HandlerFunc{http.MethodGet: s.oneJob,
 			http.MethodHead: s.oneJob, http.MethodDelete: s.deleteJob}},
@@ -201,8 +201,8 @@ func isTooLarge(err error) bool {
 // reader reads a request of a route from its fields.
 type reader func(r *http.Request, f *fields) (query, streaming)
 
-// object handles requests whose body is a JSON object.
-func (s *Server) object(
+// withJSON handles requests whose body is a JSON object.
+func (s *Server) withJSON(
 	h func(w http.ResponseWriter, r *http.Request, f *fields)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		f, fault := s.readBody(w, r)
@@ -214,9 +214,9 @@ func (s *Server) object(
 	}
 }
 
-// told handles those that are answered at once, by a JSON value.
-func (s *Server) told(answer func(f *fields) (any, *Fault)) http.HandlerFunc {
-	return s.object(func(w http.ResponseWriter, r *http.Request, f *fields) {
+// immediate handles those that are answered at once, by a JSON value.
+func (s *Server) immediate(answer func(f *fields) (any, *Fault)) http.HandlerFunc {
+	return s.withJSON(func(w http.ResponseWriter, r *http.Request, f *fields) {
 		value, fault := answer(f)
 		if fault != nil {
 			fault.write(w)
@@ -228,7 +228,7 @@ func (s *Server) told(answer func(f *fields) (any, *Fault)) http.HandlerFunc {
 
 // generating handles those for sequences.
 func (s *Server) generating(read reader) http.HandlerFunc {
-	return s.object(func(w http.ResponseWriter, r *http.Request, f *fields) {
+	return s.withJSON(func(w http.ResponseWriter, r *http.Request, f *fields) {
 		s.generate(w, r, f, read)
 	})
 }
