@@ -32,7 +32,7 @@ import (
 //  3. Set it from its flag (cli/flags), and name it in the server's list of fields that mean what
 //     the Request's do (textFields in server/request.go; page/openapi.json describes them). Lines
 //     of --prompts and workers have it already.
-//  4. Add it to the random requests of internal/requesttest, with which tests hold that all ways
+//  4. Add it to the random requests of testkit/requesttest, with which tests hold that all ways
 //     prepare the same: go test . ./cli ./server -run PrepareTheSame. A field that has no flag is
 //     cleared in cli/request_test.go.
 //

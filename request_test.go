@@ -1,6 +1,7 @@
 package unmask_test
 
 import (
+	"image"
 	"context"
 	"encoding/json"
 	"io/fs"
@@ -15,8 +16,8 @@ import (
 	"unmask"
 	"unmask/demo"
 	"unmask/generate"
-	"unmask/internal/requesttest"
 	"unmask/param"
+	"unmask/testkit/requesttest"
 )
 
 // made returns the tokens that a prepared request becomes.
@@ -125,7 +126,7 @@ func namesField(t require.TestingT, err error) {
 // given returns a request that begins with a picture of the demo's size.
 func given(in unmask.ImageInput) unmask.Request {
 	if in.File == "" {
-		in.Picture = gradient(64, 64)
+		in.Picture = image.NewNRGBA(image.Rect(0, 0, 64, 64))
 	}
 	return unmask.Request{Image: &in}
 }
@@ -163,7 +164,8 @@ func TestPrepareRefuses(t *testing.T) {
 		{picture, "length", param.Unsupported, unmask.Request{Length: 3}},
 		{picture, "image", param.OutOfRange, unmask.Request{Image: &unmask.ImageInput{File: "none.png"}}},
 		{picture, "mask", param.NoHole, given(unmask.ImageInput{})},
-		{picture, "mask", param.OutOfRange, given(unmask.ImageInput{Mask: gradient(3, 5)})},
+		{picture, "mask", param.OutOfRange,
+			given(unmask.ImageInput{Mask: image.NewNRGBA(image.Rect(0, 0, 3, 5))})},
 		{picture, "mask", param.OutOfRange, given(unmask.ImageInput{MaskFile: "none.png"})},
 		{picture, "box", param.OutOfRange, given(unmask.ImageInput{Box: "0,0,9"})},
 		{picture, "box", param.OutOfRange, given(unmask.ImageInput{Box: "0,0,9,99"})},

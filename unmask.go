@@ -14,29 +14,29 @@ package unmask
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io/fs"
 	"iter"
 	"slices"
 	"sync"
 
-	"unmask/backend"
-	"unmask/generate"
-	"unmask/model"
-	"unmask/paint"
-	"unmask/tokenizers"
-	"unmask/weights/hub"
-
 	_ "unmask/amused" // networks and codecs register themselves
+	"unmask/backend"
 	_ "unmask/codecs/latents"
 	_ "unmask/codecs/vq"
 	_ "unmask/codecs/vqgan"
 	_ "unmask/dit"
 	_ "unmask/encoders"
+	"unmask/generate"
 	_ "unmask/halton"
 	_ "unmask/llama"
 	_ "unmask/maskgen"
+	"unmask/model"
+	"unmask/paint"
 	_ "unmask/titok"
+	"unmask/tokenizers"
 	_ "unmask/vit"
+	"unmask/weights/hub"
 )
 
 // Options say how a model is loaded. The zero value is float32 on all cores.
@@ -178,4 +178,33 @@ func Generate(ctx context.Context, m *Model, r Run) iter.Seq2[*Step, error] {
 		}
 		generate.Run(ctx, m.Denoiser, o)(yield)
 	}
+}
+
+// Defaults returns the recipe that the model was published with or, if it has none, the default of
+// its kind. It has no guidance if the model takes no condition.
+func (m *Model) Defaults() (generate.Recipe, error) {
+	if m.Recipe != "" {
+		return m.published(m.Recipe)
+	}
+	spec := m.Spec()
+	if m.kind == model.KindText {
+		spec.Shape = []int{spec.Length()}
+	}
+	r := generate.Defaults(spec)
+	if _, ok := m.Denoiser.(model.Refiner); !ok {
+		r.Cache = 0
+	}
+	return r, nil
+}
+
+// published reads a recipe that comes with the model.
+func (m *Model) published(text string) (generate.Recipe, error) {
+	r, err := generate.ParseRecipe(text)
+	if err != nil {
+		return r, fmt.Errorf("%s: published recipe: %w", m.Name, err)
+	}
+	if spec := m.Spec(); spec.Classes == 0 && !spec.Prompt {
+		r.Guidance = generate.Guidance{}
+	}
+	return r.For(m.Spec()), nil
 }

@@ -8,8 +8,8 @@ import (
 	"unmask/backend"
 	"unmask/codecs/vq"
 	"unmask/guide"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 
 	_ "unmask/amused"
 )

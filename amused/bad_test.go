@@ -3,7 +3,7 @@ package amused_test
 import (
 	"testing"
 
-	"unmask/internal/parity"
+	"unmask/testkit/parity"
 )
 
 func TestBadConfigs(t *testing.T) {

@@ -29,7 +29,7 @@ import (
 
 	"unmask/backend"
 	"unmask/backend/cpu"
-	"unmask/bench/internal/processor"
+	"unmask/internal/processor"
 )
 
 // Options choose what is measured and how. The zero value is everything on all cores.

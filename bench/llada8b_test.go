@@ -22,7 +22,7 @@ import (
 func BenchmarkLLaDA8B(b *testing.B) {
 	name := os.Getenv("UNMASK_8B")
 	if name == "" {
-		b.Skip("UNMASK_8B names no file; go run ./bench/make8b writes one")
+		b.Skip("UNMASK_8B names no file; go run ./tools/make8b writes one")
 	}
 	info, err := os.Stat(name)
 	require.NoError(b, err)

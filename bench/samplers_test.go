@@ -7,18 +7,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/exact"
 	"unmask/generate"
 	"unmask/model"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
 )
 
 // A sampler's own work takes some of the time; the head's rows are counted, and so are passes, also
 // those that look ahead.
 func TestOwnWork(t *testing.T) {
-	exact, err := oracle.Parse("markov:length=64,tokens=8")
+	chain, err := exact.Parse("markov:length=64,tokens=8")
 	require.NoError(t, err)
-	m := oracle.NewDenoiser(exact)
+	m := exact.NewDenoiser(chain)
 	g, err := give(m, &model.Batch{Size: 1, Length: 64,
 		Tokens: slices.Repeat([]int32{m.Spec().Mask}, 64), Time: []float64{1}})
 	require.NoError(t, err)

@@ -10,17 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"unmask/exact"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/param"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
 )
 
 // Flags and library refuse the same values with the same errors, except 0, which means the default
 // in the library.
 func TestFlagsRefuseAsTheLibrary(t *testing.T) {
-	d := oracle.NewDenoiser(oracle.Markov(16, 4, 0.5, 2, 1))
+	d := exact.NewDenoiser(exact.Markov(16, 4, 0.5, 2, 1))
 	fields := map[string]func(o *generate.Options, x float64){
 		"steps": func(o *generate.Options, x float64) { o.Steps = int(x) },
 		"cache": func(o *generate.Options, x float64) { o.Cache = int(x) },

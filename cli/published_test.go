@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/exact"
 	"unmask/model"
-	"unmask/research/theory/oracle"
 )
 
 // A model published with a recipe is run with it, except for parameters set by flags.
 func TestPublishedRecipe(t *testing.T) {
-	d := oracle.NewDenoiser(oracle.Markov(16, 4, 0.5, 2, 1))
+	d := exact.NewDenoiser(exact.Markov(16, 4, 0.5, 2, 1))
 	m := unmask.NewModel(&model.Loaded{Denoiser: d,
 		Recipe: "maskgit(alpha=4.5) schedule=mage steps=12 top-p=0.9 guidance=3"}, nil, nil)
 	for _, c := range []struct {
@@ -49,7 +49,7 @@ func TestPublishedRecipe(t *testing.T) {
 
 // The library fills in the same recipe.
 func TestPublishedRecipeOfTheLibrary(t *testing.T) {
-	d := oracle.NewDenoiser(oracle.Markov(16, 4, 0.5, 2, 1))
+	d := exact.NewDenoiser(exact.Markov(16, 4, 0.5, 2, 1))
 	published := unmask.NewModel(&model.Loaded{Denoiser: d, Recipe: "halton schedule=cosine steps=12"},
 		nil, nil)
 	plain := unmask.NewModel(&model.Loaded{Denoiser: d}, nil, nil)

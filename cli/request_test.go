@@ -20,8 +20,8 @@ import (
 	"unmask/cli/flags"
 	"unmask/demo"
 	"unmask/generate"
-	"unmask/internal/requesttest"
 	"unmask/param"
+	"unmask/testkit/requesttest"
 )
 
 // arguments returns the flags of a request, whose names are those of its JSON. Its messages go into

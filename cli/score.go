@@ -17,9 +17,9 @@ import (
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/internal/fasta"
+	"unmask/likelihood"
+	"unmask/likelihood/scores"
 	"unmask/param"
-	"unmask/research/likelihood"
-	"unmask/research/scores"
 )
 
 // scoreFlags are those of unmask score.

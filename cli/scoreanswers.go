@@ -9,8 +9,8 @@ import (
 	"unmask"
 	"unmask/cli/terminal"
 	"unmask/internal/jsonline"
+	"unmask/likelihood"
 	"unmask/param"
-	"unmask/research/likelihood"
 )
 
 // question is a line of --inputs.

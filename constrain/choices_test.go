@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/constrain"
+	"unmask/exact"
 	"unmask/generate"
 	"unmask/grammar"
-	"unmask/research/theory/oracle"
 )
 
 // The probabilities of choices are the sums over all spellings that a network's marginals give, and
@@ -22,10 +22,10 @@ func TestProbabilitiesOfChoices(t *testing.T) {
 	const length, end = 4, 3
 	pieces := []string{"a", "b", "ab", "", " "}
 	texts := []string{"ab", "abb", "ba", "bb", "a"}
-	m, err := oracle.Parse(fmt.Sprintf("product:length=%d,tokens=%d,sharp=1,seed=4", length,
+	m, err := exact.Parse(fmt.Sprintf("product:length=%d,tokens=%d,sharp=1,seed=4", length,
 		len(pieces)))
 	require.NoError(t, err)
-	d := oracle.NewDenoiser(m)
+	d := exact.NewDenoiser(m)
 	logits := marginals(t, d, slices.Repeat([]int32{int32(len(pieces))}, length))
 	v := grammar.NewVocabulary(len(pieces), func(id int32) (string, bool) {
 		return pieces[id], pieces[id] != ""

@@ -11,10 +11,10 @@ import (
 	"pgregory.net/rapid"
 
 	"unmask/constrain"
+	"unmask/exact"
 	"unmask/generate"
 	"unmask/grammar"
 	"unmask/model"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
 )
 
@@ -212,9 +212,9 @@ func requireLaw(t *testing.T, counts map[string]int, p map[string]float64, n int
 
 func TestOneStepDrawsFollowTheLaw(t *testing.T) {
 	const tokens, length, n = 3, 6, 1500
-	m, err := oracle.Parse(fmt.Sprintf("product:length=%d,tokens=%d,sharp=1,seed=3", length, tokens))
+	m, err := exact.Parse(fmt.Sprintf("product:length=%d,tokens=%d,sharp=1,seed=3", length, tokens))
 	require.NoError(t, err)
-	d := oracle.NewDenoiser(m)
+	d := exact.NewDenoiser(m)
 	blank := slices.Repeat([]int32{tokens}, length)
 	logits := marginals(t, d, blank)
 	for _, e := range expressions {
@@ -254,9 +254,9 @@ func marginals(t *testing.T, d model.Denoiser, tokens []int32) [][]float32 {
 // of the positions from the first pass, the others given those.
 func TestStagesFollowTheLaw(t *testing.T) {
 	const tokens, length, n = 3, 4, 2000
-	m, err := oracle.Parse(fmt.Sprintf("product:length=%d,tokens=%d,sharp=1,seed=5", length, tokens))
+	m, err := exact.Parse(fmt.Sprintf("product:length=%d,tokens=%d,sharp=1,seed=5", length, tokens))
 	require.NoError(t, err)
-	d := oracle.NewDenoiser(m)
+	d := exact.NewDenoiser(m)
 	logits := marginals(t, d, slices.Repeat([]int32{tokens}, length))
 	l := language(t, "((aa|b)c?)*", tokens, length)
 	p := law(l, tokens, length, func(text []int32) float64 {
@@ -283,10 +283,10 @@ func rule(t require.TestingT, text string) samplers.Sampler {
 // are the exact conditionals of a model that is no product.
 func TestOnePositionAStepFollowsTheLaws(t *testing.T) {
 	const tokens, length, n = 3, 4, 2000
-	m, err := oracle.Parse(fmt.Sprintf("markov:length=%d,tokens=%d,stay=0.6,sharp=1,seed=2", length,
+	m, err := exact.Parse(fmt.Sprintf("markov:length=%d,tokens=%d,stay=0.6,sharp=1,seed=2", length,
 		tokens))
 	require.NoError(t, err)
-	d := oracle.NewDenoiser(m)
+	d := exact.NewDenoiser(m)
 	l := language(t, "((aa|b)c?)*", tokens, length)
 	order := []int{}
 	o := generate.Options{Recipe: generate.Recipe{Sampler: rule(t, "halton"), Steps: length},

@@ -11,8 +11,8 @@ import (
 
 	"unmask/backend/plain"
 	_ "unmask/dit"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 	"unmask/weights"
 )
 

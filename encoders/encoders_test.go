@@ -8,12 +8,12 @@ import (
 
 	"unmask/backend"
 	_ "unmask/encoders"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 // cached are the packs whose networks make partial passes; those of other scales than tiny are in
-// UNMASK_PACKS, by internal/parity/make_packs_encoders.py --scale.
+// UNMASK_PACKS, by testkit/parity/make_packs_encoders.py --scale.
 var cached = scales("bert", "roberta", "roberta-fairseq", "albert", "modernbert")
 
 var all = append(scales("esm"), cached...)

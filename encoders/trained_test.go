@@ -12,8 +12,8 @@ import (
 
 	"unmask/backend"
 	"unmask/backend/cpu"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 	"unmask/weights/pytorch"
 )
 
@@ -26,7 +26,7 @@ var trained = map[string]struct{ wheel, path string }{
 		"rxnmapper/models/transformers/albert_heads_8_uspto_all_1310k"},
 }
 
-// fact is what internal/parity/trained_encoders.py wrote of one model.
+// fact is what testkit/parity/trained_encoders.py wrote of one model.
 type fact struct {
 	Tokens, Rows []int32
 	Largest      float64 // absolute value of all logits

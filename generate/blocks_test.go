@@ -9,8 +9,8 @@ import (
 
 	"unmask/backend/cpu"
 	"unmask/generate"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 // pack loads a network of a parity pack.

@@ -15,8 +15,8 @@ import (
 
 	"unmask/backend/cpu"
 	"unmask/generate"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 // causal is a run of reference_llm2.py, from golden.json.

@@ -7,15 +7,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/exact"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/research/theory"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
 )
 
 // counts generates n sequences and counts them by index.
-func counts(t *testing.T, m *oracle.Model, o generate.Options, n int) []float64 {
+func counts(t *testing.T, m *exact.Model, o generate.Options, n int) []float64 {
 	out, err := theory.Count(t.Context(), m, o, n)
 	require.NoError(t, err)
 	return out
@@ -28,15 +28,15 @@ func chiSquare(count, expected []float64) float64 {
 	return chi / bound
 }
 
-func exact(t *testing.T, text string) *oracle.Model {
-	m, err := oracle.Parse(text)
+func exactModel(t *testing.T, text string) *exact.Model {
+	m, err := exact.Parse(text)
 	require.NoError(t, err)
 	return m
 }
 
 // With exact partial passes, two stages of one position each are two steps.
 func TestPartialCachingDrawsTheConditional(t *testing.T) {
-	m := exact(t, "markov:length=4,tokens=3,stay=0.5")
+	m := exactModel(t, "markov:length=4,tokens=3,stay=0.5")
 	truth := theory.Joint(m)
 	const n = 3000
 	for cache, steps := range map[int]int{1: 2, 3: 1} {
@@ -99,7 +99,7 @@ func TestVanillaOpensByACoin(t *testing.T) {
 // Many small steps of rules that open at random sample the joint distribution. This includes rules
 // that close positions: remasking with the posterior's probabilities keeps the distribution.
 func TestCoinsWithManySteps(t *testing.T) {
-	m := exact(t, "markov:length=3,tokens=3,stay=0.5")
+	m := exactModel(t, "markov:length=3,tokens=3,stay=0.5")
 	truth := theory.Joint(m)
 	const n = 1200
 	for _, name := range []string{"vanilla", "vanilla(bits=32)", "remdm(eta=0.05)",
@@ -152,12 +152,12 @@ func TestTrapezoidIsOfSecondOrder(t *testing.T) {
 
 // A schedule optimised on an exact model loses less than equal steps do.
 func TestProfileOptimisesASchedule(t *testing.T) {
-	m := exact(t, "hmm:length=48,tokens=4,hidden=3,stay=0.9")
+	m := exactModel(t, "hmm:length=48,tokens=4,hidden=3,stay=0.9")
 	var data [][]int32
 	for i := range uint32(40) {
 		data = append(data, m.Sample(1, i))
 	}
-	profile, err := generate.Profile(t.Context(), oracle.NewDenoiser(m), data, 2)
+	profile, err := generate.Profile(t.Context(), exact.NewDenoiser(m), data, 2)
 	require.NoError(t, err)
 	all, _ := profile(1)
 	few, _ := profile(0.05)
@@ -175,9 +175,9 @@ func TestProfileOptimisesASchedule(t *testing.T) {
 	times, err := samplers.JYS(4, profile)
 	require.NoError(t, err)
 	require.Greater(t, value(times), value([]float64{0.75, 0.5, 0.25, 0}))
-	_, err = generate.Profile(t.Context(), oracle.NewDenoiser(m), nil, 2)
+	_, err = generate.Profile(t.Context(), exact.NewDenoiser(m), nil, 2)
 	require.EqualError(t, err, "generate: a profile of no data, want one sequence at least")
-	_, err = generate.Profile(t.Context(), oracle.NewDenoiser(m), [][]int32{{1, 4}}, 2)
+	_, err = generate.Profile(t.Context(), exact.NewDenoiser(m), [][]int32{{1, 4}}, 2)
 	require.EqualError(t, err,
 		"generate: sequence 0 of the data has masks or unknown tokens, want 0 to 3")
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"unmask/exact"
 	"unmask/generate"
 	"unmask/model"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
 )
 
@@ -25,13 +25,13 @@ func (s Surprise) Rank(v *samplers.View, k int) []int {
 
 // A user's own order becomes a sampler with partial caching like any other.
 func Example() {
-	m, err := oracle.Parse("markov:length=12,tokens=4,stay=0.8")
+	m, err := exact.Parse("markov:length=12,tokens=4,stay=0.8")
 	if err != nil {
 		panic(err)
 	}
 	o := generate.Options{Recipe: generate.Recipe{Steps: 3, Cache: 1,
 		Sampler: samplers.ChooseThenSample{Order: Surprise{Nats: 0.5}}}}
-	for step, err := range generate.Run(context.Background(), oracle.NewDenoiser(m), o) {
+	for step, err := range generate.Run(context.Background(), exact.NewDenoiser(m), o) {
 		if err != nil {
 			panic(err)
 		}

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/generate"
-	"unmask/internal/parity"
 	"unmask/kvcache"
 	"unmask/model"
 	"unmask/samplers"
+	"unmask/testkit/parity"
 )
 
 // table is a Denoiser whose logits are a fixed function of position and number of open positions.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/exact"
 	"unmask/generate"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
 )
 
@@ -18,14 +18,14 @@ var update = flag.Bool("update", false, "rewrite the golden outputs")
 
 // The output of a seed is frozen for every sampler: a change here changes everybody's samples.
 func TestGoldenOutputs(t *testing.T) {
-	m := exact(t, "ising:height=3,width=8,coupling=0.3,field=0.1")
-	text := exact(t, "hmm:length=24,tokens=9,hidden=3")
+	m := exactModel(t, "ising:height=3,width=8,coupling=0.3,field=0.1")
+	text := exactModel(t, "hmm:length=24,tokens=9,hidden=3")
 	var b strings.Builder
 	for _, info := range samplers.List() {
-		for _, model := range []*oracle.Model{m, text} {
+		for _, model := range []*exact.Model{m, text} {
 			o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, info.Name), Steps: 6},
 				N: 2, Seed: 11}
-			for i, tokens := range collect(t, oracle.NewDenoiser(model), o) {
+			for i, tokens := range collect(t, exact.NewDenoiser(model), o) {
 				fmt.Fprintf(&b, "%s %d: %s\n", info.Name, i,
 					strings.Trim(strings.ReplaceAll(fmt.Sprint(tokens), " ", ""), "[]"))
 			}

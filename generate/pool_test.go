@@ -16,12 +16,12 @@ import (
 
 	"unmask/backend/cpu"
 	_ "unmask/dit"
+	"unmask/exact"
 	"unmask/generate"
-	"unmask/internal/parity"
 	_ "unmask/llama"
 	"unmask/model"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
+	"unmask/testkit/parity"
 	_ "unmask/titok"
 	_ "unmask/vit"
 )
@@ -29,11 +29,11 @@ import (
 // subjects returns a text network, an image network and an exact model, all on the given number of
 // threads.
 func subjects(t *testing.T, threads int) map[string]model.Denoiser {
-	out := map[string]model.Denoiser{"exact": oracle.NewDenoiser(exact(t,
+	out := map[string]model.Denoiser{"exact": exact.NewDenoiser(exactModel(t,
 		"hmm:length=9,tokens=4,hidden=3"))}
-	family, err := oracle.NewConditional(exact(t, "hmm:length=9,tokens=4,hidden=3"),
-		exact(t, "markov:length=9,tokens=4"),
-		exact(t, "product:length=9,tokens=4"))
+	family, err := exact.NewConditional(exactModel(t, "hmm:length=9,tokens=4,hidden=3"),
+		exactModel(t, "markov:length=9,tokens=4"),
+		exactModel(t, "product:length=9,tokens=4"))
 	require.NoError(t, err)
 	out["classes"] = family
 	for name, pack := range map[string]string{"dit": "sdtt-tiny", "vit": "mage-tiny",

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/generate"
-	"unmask/internal/parity"
 	"unmask/kvcache"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 // forgetful is a network whose passes use no keys and values of earlier ones: it computes all

@@ -13,9 +13,9 @@ import (
 	"unmask/backend/cpu"
 	"unmask/generate"
 	"unmask/guide"
-	"unmask/internal/parity"
 	_ "unmask/llama"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 // published is a run of a model's original program, from golden.json.

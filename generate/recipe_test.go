@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"unmask/exact"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/param"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
 )
 
@@ -126,7 +126,7 @@ func TestParametersCoverTheRecipe(t *testing.T) {
 
 // Check refuses what Run refuses, with the same error; its defaults give the same run.
 func TestCheckRefusesWhatRunRefuses(t *testing.T) {
-	d := oracle.NewDenoiser(exact(t, "markov:length=12,tokens=3"))
+	d := exact.NewDenoiser(exactModel(t, "markov:length=12,tokens=3"))
 	for want, o := range map[string]generate.Options{
 		"generate: steps is 99, want 1 to 12: each opens one position at least":                  {Recipe: generate.Recipe{Steps: 99}},
 		"generate: steps is 2, want 3 or more: one a block at least":                             {Recipe: generate.Recipe{Steps: 2, Sampler: samplers.SemiAR{Block: 4}}},
@@ -159,7 +159,7 @@ func TestDefaultsOfKinds(t *testing.T) {
 
 // Both Adjust functions run, the filter's first.
 func TestBothAdjustsRun(t *testing.T) {
-	d := oracle.NewDenoiser(exact(t, "markov:length=4,tokens=3"))
+	d := exact.NewDenoiser(exactModel(t, "markov:length=4,tokens=3"))
 	o := generate.Options{Recipe: generate.Recipe{
 		Sampler: samplers.ChooseThenSample{Order: samplers.Halton{}}}}
 	o.Filter.Adjust = func(_ int32, logits []float32) { logits[0] = -1e9 }

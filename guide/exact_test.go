@@ -12,30 +12,30 @@ import (
 
 	"unmask/backend"
 	"unmask/backend/cpu"
+	"unmask/exact"
 	"unmask/generate"
 	"unmask/guide"
-	"unmask/internal/parity"
 	"unmask/kvcache"
 	_ "unmask/llama"
 	"unmask/model"
 	"unmask/research/theory"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
+	"unmask/testkit/parity"
 )
 
-func exact(t testing.TB, text string) *oracle.Model {
-	m, err := oracle.Parse(text)
+func exactModel(t testing.TB, text string) *exact.Model {
+	m, err := exact.Parse(text)
 	require.NoError(t, err)
 	return m
 }
 
 // family returns an exact model of two classes.
-func family(t testing.TB, texts ...string) *oracle.Denoiser {
-	var all []*oracle.Model
+func family(t testing.TB, texts ...string) *exact.Denoiser {
+	var all []*exact.Model
 	for _, text := range texts {
-		all = append(all, exact(t, text))
+		all = append(all, exactModel(t, text))
 	}
-	d, err := oracle.NewConditional(all[0], all[1:]...)
+	d, err := exact.NewConditional(all[0], all[1:]...)
 	require.NoError(t, err)
 	return d
 }
@@ -43,14 +43,14 @@ func family(t testing.TB, texts ...string) *oracle.Denoiser {
 // headed is an exact model with an output head: its logits are the head's inputs, and the head is
 // the identity.
 type headed struct {
-	*oracle.Denoiser
+	*exact.Denoiser
 	b         backend.Backend
 	rows      *tensor.Dense
 	marginals model.HeadMarginals
 	refined   int
 }
 
-func newHeaded(d *oracle.Denoiser, b backend.Backend) *headed {
+func newHeaded(d *exact.Denoiser, b backend.Backend) *headed {
 	n := d.Tokens()
 	h := &headed{Denoiser: d, b: b}
 	w := b.Pack(n, n, backend.F32, func(i int, dst []float32) { clear(dst); dst[i] = 1 })
@@ -109,7 +109,8 @@ var hidden = []string{"hmm:length=6,tokens=4,hidden=3,seed=1",
 // The marginals equal the closed form: for every row and any known positions, in full and partial
 // passes, with a scale for each sequence, and also after a filter.
 func TestMarginalsOfTheClosedForm(t *testing.T) {
-	models := []*oracle.Model{exact(t, hidden[1]), exact(t, hidden[2]), exact(t, hidden[0])}
+	models := []*exact.Model{exactModel(t, hidden[1]), exactModel(t, hidden[2]),
+		exactModel(t, hidden[0])}
 	x := []int32{4, 2, 4, 4, 1, 4}
 	scales := []float64{1.5, 0, -0.5, 3, -1, 2}
 	classes := []int32{0, 1, 1, 0, 1, model.NoClass}
@@ -169,8 +170,8 @@ func TestSequencesOfTheClosedForm(t *testing.T) {
 	const w = 0.8
 	c, u := make([]float64, 9), make([]float64, 9)
 	x := []int32{3, 3, 3}
-	exact(t, texts[2]).Conditionals(c, x)
-	exact(t, texts[0]).Conditionals(u, x)
+	exactModel(t, texts[2]).Conditionals(c, x)
+	exactModel(t, texts[0]).Conditionals(u, x)
 	want := make([]float64, 27)
 	for i := range want {
 		p := 1.0
@@ -238,7 +239,7 @@ func TestDevicesChooseGuided(t *testing.T) {
 
 // spy fails if a partial pass finds no keys and values of an earlier full pass.
 type spy struct {
-	*oracle.Denoiser
+	*exact.Denoiser
 	filled map[int]bool
 	passes []int
 }
@@ -295,8 +296,8 @@ func TestOnePassWhereItSuffices(t *testing.T) {
 // A language model is guided by its given tokens: the other pass sees masks in place of the prompt
 // (Nie et al. 2025, LLaDA, generate.py, cfg_scale).
 func TestTokensGuide(t *testing.T) {
-	m := exact(t, hidden[0])
-	g := guide.New(oracle.NewDenoiser(m), func(model.Progress) float64 { return 1.5 })
+	m := exactModel(t, hidden[0])
+	g := guide.New(exact.NewDenoiser(m), func(model.Progress) float64 { return 1.5 })
 	x := []int32{1, 4, 4, 2, 4, 4}
 	b := &model.Batch{Size: 1, Length: 6, Tokens: x,
 		Conditions: []*model.Condition{{Class: model.NoClass, Given: []int32{0}}}}
@@ -313,10 +314,10 @@ func TestTokensGuide(t *testing.T) {
 	sampler, err := samplers.Parse("random")
 	require.NoError(t, err)
 	r := generate.Recipe{Sampler: sampler, Steps: 2, Guidance: generate.Guidance{Scale: 1.5}}
-	_, err = generate.Options{Recipe: r}.Check(oracle.NewDenoiser(m))
+	_, err = generate.Options{Recipe: r}.Check(exact.NewDenoiser(m))
 	require.EqualError(t, err,
 		"generate: guidance is 1.5, want 0: this model takes no condition, and no token is known")
-	s := &spy{oracle.NewDenoiser(m), map[int]bool{}, nil}
+	s := &spy{exact.NewDenoiser(m), map[int]bool{}, nil}
 	for _, err := range generate.Samples(t.Context(), s, generate.Options{Recipe: r, Tokens: x}) {
 		require.NoError(t, err)
 	}

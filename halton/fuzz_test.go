@@ -3,7 +3,7 @@ package halton_test
 import (
 	"testing"
 
-	"unmask/internal/parity"
+	"unmask/testkit/parity"
 )
 
 func FuzzConfig(f *testing.F) {

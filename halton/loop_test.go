@@ -6,10 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend/cpu"
-	"unmask/internal/parity"
-	"unmask/internal/parity/loops"
 	"unmask/model"
 	"unmask/samplers"
+	"unmask/testkit/parity"
+	"unmask/testkit/parity/loops"
 )
 
 func TestLoops(t *testing.T) {

@@ -19,10 +19,10 @@ import (
 
 	"unmask/backend"
 	"unmask/backend/cpu"
-	"unmask/internal/parity"
 	"unmask/internal/quant"
 	"unmask/internal/simd"
 	"unmask/model"
+	"unmask/testkit/parity"
 	"unmask/weights"
 	"unmask/weights/gguf"
 )

@@ -9,9 +9,9 @@ import (
 
 	"unmask/backend"
 	"unmask/backend/cpu"
-	"unmask/internal/parity"
 	"unmask/internal/simd"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 // Packs of models whose final tokens go through causally; the last ones have published sizes, see

@@ -11,9 +11,9 @@ import (
 	"unmask/backend/cpu"
 	"unmask/backend/cuda"
 	"unmask/internal/fakecuda"
-	"unmask/internal/parity"
 	"unmask/internal/simd"
 	"unmask/model"
+	"unmask/testkit/parity"
 	"unmask/weights"
 	"unmask/weights/gguf"
 )

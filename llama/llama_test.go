@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/internal/parity"
 	_ "unmask/llama"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 var packs = []string{"llada-tiny", "llada-tiny-bf16", "dream-tiny", "dream-tiny-bf16",

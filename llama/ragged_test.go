@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 // Sequences of different lengths go through one pass, and each has the bytes that it has alone: in

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/internal/parity"
 	"unmask/llama"
+	"unmask/testkit/parity"
 )
 
 // Frequencies and factors are transformers'; testdata/rope.py wrote them.

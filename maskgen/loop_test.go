@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend/cpu"
-	"unmask/internal/parity"
-	"unmask/internal/parity/loops"
 	"unmask/model"
+	"unmask/testkit/parity"
+	"unmask/testkit/parity/loops"
 )
 
 func TestLoop(t *testing.T) {

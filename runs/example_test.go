@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"unmask/exact"
 	"unmask/generate"
-	"unmask/research/theory/oracle"
 	"unmask/runs"
 )
 
@@ -19,8 +19,8 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 	name := filepath.Join(dir, "samples.jsonl")
-	m := oracle.Markov(8, 3, 0.5, 1, 1)
-	d := oracle.NewDenoiser(m)
+	m := exact.Markov(8, 3, 0.5, 1, 1)
+	d := exact.NewDenoiser(m)
 	begin := func(n int) {
 		o, err := generate.Options{Recipe: generate.Recipe{Steps: 4}, N: n, Seed: 1}.Check(d)
 		if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"unmask/exact"
 	"unmask/generate"
-	"unmask/research/theory/oracle"
 	"unmask/runs"
 )
 
@@ -76,7 +76,7 @@ func TestFolderRuns(t *testing.T) {
 
 // Settings compare runs by meaning, not by spelling.
 func TestSettings(t *testing.T) {
-	d := oracle.NewDenoiser(oracle.Product(8, 3, 1, 1))
+	d := exact.NewDenoiser(exact.Product(8, 3, 1, 1))
 	settings := func(o generate.Options) runs.Settings {
 		o, err := o.Check(d)
 		require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 )
 
 // Steps and the tokens of second passes equal those of a PyTorch program written from the paper
-// (internal/parity/dplm.py), for the same noise.
+// (testkit/parity/dplm.py), for the same noise.
 func TestDPLMAgainstPyTorch(t *testing.T) {
 	data, err := os.ReadFile("testdata/dplm.json")
 	require.NoError(t, err)

@@ -11,9 +11,9 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/likelihood"
 	"unmask/model"
 	"unmask/param"
-	"unmask/research/likelihood"
 	"unmask/server/engine"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/likelihood"
 	"unmask/model"
-	"unmask/research/likelihood"
 	"unmask/server"
 )
 

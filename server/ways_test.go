@@ -17,9 +17,9 @@ import (
 
 	"unmask"
 	"unmask/demo"
-	"unmask/internal/requesttest"
 	"unmask/param"
 	"unmask/server"
+	"unmask/testkit/requesttest"
 )
 
 // The body of an HTTP request prepares what the unmask.Request itself prepares, and is refused when

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend/plain"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 func TestBadConfigs(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"unmask/guide"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 func TestGeneratorParity(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // Ids and texts equal those of Hugging Face's tokenizers 0.23.3 for files of many kinds, written by
-// bench/peers/tokens.py --files 22 --texts 10 --seed 23 --write. Only files with unsupported
+// tools/peers/tokens.py --files 22 --texts 10 --seed 23 --write. Only files with unsupported
 // stages, and texts that the library would truncate, are refused. Text of which the library's model
 // makes special tokens has other ids.
 func TestKinds(t *testing.T) {

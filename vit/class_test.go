@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend/plain"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 	"unmask/weights"
 )
 

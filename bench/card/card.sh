@@ -165,7 +165,7 @@ why() { # what the multiprocessors wait for, where there is ncu
 
 peers() { # PyTorch on the same card in the same run, where there is one
     python3 -c 'import torch; assert torch.cuda.is_available()' 2>> "$log" || { say "skip: no PyTorch with a GPU here"; return 0; }
-    try "peers" 580 own env UNMASK_BENCH=bin/bench.test python3 bench/peers/gpu.py --rounds 1 --shapes lm12x16,lm12x1
+    try "peers" 580 own env UNMASK_BENCH=bin/bench.test python3 tools/peers/gpu.py --rounds 1 --shapes lm12x16,lm12x1
     cat "$results/.out" | tee -a "$report"
 }
 

@@ -31,7 +31,7 @@ mkdir -p "$card/internal/fakecuda" "$card/testdata" "$card/bench"
 mkdir "$card/testdata/packs"
 cp -r testdata/golden "$card/testdata/"
 cp -r testdata/packs/{sdtt,mage,gpt2,inception,llada,dream,sdar}* "$card/testdata/packs/"
-cp -r bench/peers "$card/bench/"
+cp -r tools/peers "$card/bench/"
 cp -r internal/fakecuda/library "$card/internal/fakecuda/" # an emulated GPU, to try card.sh without one
 mkdir -p "$card/backend/cuda/kernels"
 cp backend/cuda/kernels/*.cu backend/cuda/kernels/*.cuh backend/cuda/kernels/*.h "$card/backend/cuda/kernels/"

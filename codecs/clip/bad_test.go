@@ -10,8 +10,8 @@ import (
 
 	"unmask/backend/plain"
 	"unmask/codecs/clip"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 // files returns the tokenizer of the pack, for tests that damage it.

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/codecs/clip"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 func TestTextParity(t *testing.T) {

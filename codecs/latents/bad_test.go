@@ -9,8 +9,8 @@ import (
 
 	"unmask/backend/plain"
 	"unmask/codecs/latents"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 func TestBadConfigs(t *testing.T) {

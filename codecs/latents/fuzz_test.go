@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"unmask/codecs/latents"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 func FuzzConfig(f *testing.F) {

@@ -8,8 +8,8 @@ import (
 
 	"unmask/backend"
 	"unmask/codecs/latents"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 var ctx = context.Background()

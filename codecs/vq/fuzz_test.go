@@ -3,8 +3,8 @@ package vq_test
 import (
 	"testing"
 
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 func FuzzConfig(f *testing.F) {

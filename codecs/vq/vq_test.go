@@ -9,8 +9,8 @@ import (
 	"unmask/backend"
 	"unmask/backend/plain"
 	"unmask/codecs/vq"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 	"unmask/weights/pytorch"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"unmask/codecs/vqgan"
 	"unmask/images"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 // Features depend on the image alone, differ between images, and refuse wrong sizes.

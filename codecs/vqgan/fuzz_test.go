@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/codecs/vqgan"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 // Any config.json gives possible sizes, or a one-line error.

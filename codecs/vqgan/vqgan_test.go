@@ -10,8 +10,8 @@ import (
 	"unmask/backend/cpu"
 	"unmask/backend/plain"
 	"unmask/codecs/vqgan"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 )
 
 // processor is shared by the tests that do not depend on the device.

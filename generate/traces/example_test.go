@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"unmask/exact"
 	"unmask/generate"
 	"unmask/generate/traces"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
 )
 
@@ -19,8 +19,8 @@ func Example() {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	m := oracle.Product(4, 2, 30, 7)
-	d, text := oracle.NewDenoiser(m), oracle.Symbols(m, "_")
+	m := exact.Product(4, 2, 30, 7)
+	d, text := exact.NewDenoiser(m), exact.Symbols(m, "_")
 	o, err := generate.Options{Recipe: generate.Recipe{Steps: 2,
 		Sampler: samplers.ChooseThenSample{Order: samplers.Halton{}}}}.Check(d)
 	if err != nil {

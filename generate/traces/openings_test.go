@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/exact"
 	"unmask/generate"
 	"unmask/generate/traces"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
 )
 
@@ -18,9 +18,9 @@ import (
 // openings in its trace, also if positions are masked again or a batch's sequences end at different
 // steps.
 func TestOpeningsOfARun(t *testing.T) {
-	family, err := oracle.Parse("hmm:length=9,tokens=4,hidden=3")
+	family, err := exact.Parse("hmm:length=9,tokens=4,hidden=3")
 	require.NoError(t, err)
-	d := oracle.NewDenoiser(family)
+	d := exact.NewDenoiser(family)
 	known := slices.Repeat([]int32{d.Spec().Mask}, 9)
 	known[4] = 2
 	for _, name := range []string{"hybrid", "maskgit", "remdm", "p2", "threshold", "vanilla"} {

@@ -1,9 +1,11 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"go/build"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -119,9 +121,6 @@ func TestLayers(t *testing.T) {
 			return filepath.SkipDir
 		}
 		from := filepath.ToSlash(path)
-		if from == "internal/parity" || strings.HasPrefix(from, "internal/parity/") { // the tests' own
-			return nil
-		}
 		for name, c := range contexts {
 			p, err := c.ImportDir(path, 0)
 			if none, ok := errors.AsType[*build.NoGoError](err); ok && none != nil {
@@ -162,5 +161,79 @@ func TestEngineKnowsNoHTTP(t *testing.T) {
 		require.NoError(t, err, name)
 		require.NotEmpty(t, p.Imports)
 		require.NotContains(t, p.Imports, "net/http", name)
+	}
+}
+
+// imports returns the module's packages with those of the module that they import in one build,
+// tests left out. The root is ".".
+func imports(t *testing.T, c build.Context) map[string][]string {
+	out := map[string][]string{}
+	for _, name := range files(t, ".go") {
+		dir := filepath.Dir(name)
+		if _, known := out[dir]; known || strings.Contains(dir, "testdata") {
+			continue
+		}
+		p, err := c.ImportDir(dir, 0)
+		if err != nil {
+			continue // not in this build, as TestLayers checks
+		}
+		out[dir] = nil
+		for _, imported := range p.Imports {
+			if to, ours := strings.CutPrefix(imported+"/", "unmask/"); ours {
+				out[dir] = append(out[dir], cmp.Or(strings.TrimSuffix(to, "/"), "."))
+			}
+		}
+	}
+	require.Greater(t, len(out), 60)
+	return out
+}
+
+// folder returns the top-level folder of a package.
+func folder(pkg string) string {
+	top, _, _ := strings.Cut(pkg, "/")
+	return top
+}
+
+// internal imports internal only; the root, server and generate import nothing of research.
+func TestWhatMayBeImported(t *testing.T) {
+	for name, c := range builds() {
+		for from, list := range imports(t, c) {
+			for _, to := range list {
+				switch folder(from) {
+				case "internal":
+					require.Equalf(t, "internal", folder(to), "%s imports %s (%s)", from, to, name)
+				case ".", "server", "generate":
+					require.NotEqualf(t, "research", folder(to), "%s imports %s (%s)", from, to, name)
+				}
+			}
+		}
+	}
+}
+
+// Folders make no circle of imports.
+func TestFoldersMakeNoCircle(t *testing.T) {
+	for name, c := range builds() {
+		next := map[string][]string{} // the folders that a folder imports
+		for from, list := range imports(t, c) {
+			for _, to := range list {
+				if folder(from) != folder(to) {
+					next[folder(from)] = append(next[folder(from)], folder(to))
+				}
+			}
+		}
+		done := map[string]bool{}
+		var visit func(at string, path []string)
+		visit = func(at string, path []string) {
+			require.NotContainsf(t, path, at, "%s, from %s back to it (%s)", path, at, name)
+			if !done[at] {
+				for _, to := range next[at] {
+					visit(to, append(path, at))
+				}
+				done[at] = true
+			}
+		}
+		for _, at := range slices.Sorted(maps.Keys(next)) {
+			visit(at, nil)
+		}
 	}
 }

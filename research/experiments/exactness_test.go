@@ -8,16 +8,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/exact"
 	"unmask/generate"
 	"unmask/model"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
 )
 
 // letters returns a text task whose model and judge are one chain of letters.
 func letters(length int) Text {
-	m := oracle.Letters(length)
-	return Text{Denoiser: oracle.NewDenoiser(m), Judge: oracle.Judge{Model: m}}
+	m := exact.Letters(length)
+	return Text{Denoiser: exact.NewDenoiser(m), Judge: exact.Judge{Model: m}}
 }
 
 // scored returns the metrics of samples by the truth.
@@ -33,7 +33,7 @@ func scored(t *testing.T, task Text, samples [][]int32) Metrics {
 // letters are around the information that a letter has about the next.
 func TestTransitionsOfTheTruth(t *testing.T) {
 	task := letters(64)
-	m := task.Judge.(oracle.Judge).Model
+	m := task.Judge.(exact.Judge).Model
 	k := m.Tokens()
 	pairs, single := m.Pairs(), make([]float64, k)
 	for i, p := range pairs {
@@ -146,8 +146,8 @@ func TestParseMethods(t *testing.T) {
 // The exact model's log-moments are those of its marginals, and its partial passes are exact, so
 // that reuse changes no token.
 func TestExactMomentsAndReuse(t *testing.T) {
-	m := oracle.Letters(24)
-	d := oracle.NewDenoiser(m)
+	m := exact.Letters(24)
+	d := exact.NewDenoiser(m)
 	x := m.Sample(3, 0)
 	for i := range x {
 		if i%3 != 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image"
 
+	"unmask/demo/scenes"
 	"unmask/images"
 	"unmask/model"
 	"unmask/research/metrics"
@@ -75,7 +76,7 @@ func NewReference(width int, each func(add func(features []float32) error) error
 // SceneReference returns the reference of n drawn landscapes.
 func SceneReference(ctx context.Context, x Network, n int) (*Reference, error) {
 	return NewReference(x.Width(), func(add func([]float32) error) error {
-		return x.Features(ctx, Scenes(n, 1), func(_ int, f, _ []float32) error { return add(f) })
+		return x.Features(ctx, scenes.Scenes(n, 1), func(_ int, f, _ []float32) error { return add(f) })
 	})
 }
 

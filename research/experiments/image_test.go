@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/demo/scenes"
 	"unmask/images"
 )
 
@@ -51,8 +52,8 @@ func TestImageScorer(t *testing.T) {
 		require.InDelta(t, 1, m["score"].Value, 1e-9)
 		return m
 	}
-	same, other := score(Scenes(60, 1)), score(Scenes(60, 2))
-	negatives := Scenes(60, 2)
+	same, other := score(scenes.Scenes(60, 1)), score(scenes.Scenes(60, 2))
+	negatives := scenes.Scenes(60, 2)
 	for _, p := range negatives {
 		for i, v := range p.Pix {
 			p.Pix[i] = 255 - v
@@ -83,19 +84,4 @@ func TestInceptionScoreHasItsDeviation(t *testing.T) {
 	require.JSONEq(t, fmt.Sprintf(`{"samples":20,"metrics":{"score":{"value":%v,"deviation":%v}}}`,
 		value, deviation), string(data))
 	require.Contains(t, e.String(), fmt.Sprintf("score       %.4g (dev. %.2g)", value, deviation))
-}
-
-// Scenes repeat by their seed and use the whole range of colours.
-func TestScenes(t *testing.T) {
-	a, b := Scenes(12, 3), Scenes(12, 3)
-	require.Equal(t, a, b)
-	require.NotEqual(t, a[:4], Scenes(4, 4))
-	dark, light := false, false
-	for _, p := range a {
-		require.Len(t, p.Pix, 3*sceneSide*sceneSide)
-		for _, v := range p.Pix {
-			dark, light = dark || v < 60, light || v > 200
-		}
-	}
-	require.True(t, dark && light)
 }

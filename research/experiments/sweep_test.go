@@ -13,14 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/exact"
 	"unmask/model"
-	"unmask/research/theory/oracle"
 )
 
 // chain returns a text task whose model and judge are the same exact Markov chain.
 func chain() Text {
-	m := oracle.Markov(16, 8, 0.6, 2, 1)
-	return Text{Denoiser: oracle.NewDenoiser(m), Judge: oracle.Judge{Model: m}}
+	m := exact.Markov(16, 8, 0.6, 2, 1)
+	return Text{Denoiser: exact.NewDenoiser(m), Judge: exact.Judge{Model: m}}
 }
 
 var chainPoints = Plan{Samplers: []string{"random", "u-moment"}, Steps: []int{2, 4},
@@ -191,7 +191,7 @@ func TestExactPerplexity(t *testing.T) {
 	task := chain()
 	r, err := Run(t.Context(), task, Point{Sampler: "random", Steps: 16, N: 400, Batch: 100}, nil)
 	require.NoError(t, err)
-	m := task.Judge.(oracle.Judge)
+	m := task.Judge.(exact.Judge)
 	entropy, _ := m.Entropy()
 	first := math.Log(8) // the first token is uniform and not scored
 	want := math.Exp((entropy - first) / 15)

@@ -117,7 +117,7 @@ func (s *TextScorer) AddStory(text string) {
 }
 
 func (s *TextScorer) count(ids [][]int32) {
-	if judge, ok := s.Judge.(exact); ok && s.transitions == nil && judge.Pairs() != nil {
+	if judge, ok := s.Judge.(truthful); ok && s.transitions == nil && judge.Pairs() != nil {
 		s.transitions = newTransitions(judge.Pairs())
 	}
 	for _, t := range ids {

@@ -7,9 +7,9 @@ import (
 	"unmask/internal/philox"
 )
 
-// exact is a judge that knows the truth: how probable each pair of neighbouring tokens is,
+// truthful is a judge that knows the truth: how probable each pair of neighbouring tokens is,
 // [tokens, tokens]; nil where pairs differ from place to place.
-type exact interface{ Pairs() []float64 }
+type truthful interface{ Pairs() []float64 }
 
 // transitions compares how often tokens follow each other in samples with the truth (Tang et al.
 // 2026, "Is your diffusion sampler actually correct?", arXiv 2602.19619).

@@ -14,9 +14,9 @@ import (
 
 	"unmask"
 	"unmask/demo"
-	"unmask/internal/parity"
 	"unmask/model"
 	"unmask/research/export"
+	"unmask/testkit/parity"
 	"unmask/weights"
 )
 

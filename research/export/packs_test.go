@@ -11,9 +11,9 @@ import (
 
 	"unmask"
 	"unmask/backend/cpu"
-	"unmask/internal/parity"
 	"unmask/model"
 	"unmask/research/export"
+	"unmask/testkit/parity"
 	"unmask/weights"
 	"unmask/weights/pytorch"
 )

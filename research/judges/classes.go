@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"unmask/demo/scenes"
 	"unmask/images"
 	"unmask/param"
 	"unmask/research/experiments"
@@ -61,9 +62,9 @@ func LoadByClass(ctx context.Context, by Measure, x experiments.Network, want []
 	if by.Reference == "" {
 		n := by.Scenes
 		if n == 0 {
-			n = scenes
+			n = landscapes
 		}
-		list, classes := experiments.ClassedScenes(n, 1)
+		list, classes := scenes.ClassedScenes(n, 1)
 		return c, c.gather(classes, want, func(visit func(i int, f []float32) error) error {
 			return x.Features(ctx, list, func(i int, f, _ []float32) error { return visit(i, f) })
 		})

@@ -14,6 +14,7 @@ import (
 	"unmask"
 	"unmask/backend/cpu"
 	"unmask/demo"
+	"unmask/demo/scenes"
 	"unmask/images"
 	"unmask/research/experiments"
 	"unmask/research/judges"
@@ -23,7 +24,7 @@ import (
 // writeScenes writes drawn landscapes into a folder for each hour, or with the hour in a text
 // chunk.
 func writeScenes(t *testing.T, dir string, n int, seed uint64, folders bool) {
-	list, hours := experiments.ClassedScenes(n, seed)
+	list, hours := scenes.ClassedScenes(n, seed)
 	for i, m := range list {
 		var data bytes.Buffer
 		require.NoError(t, png.Encode(&data, m.NRGBA()))

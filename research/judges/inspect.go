@@ -10,9 +10,9 @@ import (
 
 	"unmask"
 	"unmask/codecs/clip"
+	"unmask/exact"
 	"unmask/model"
 	"unmask/research/metrics/inception"
-	"unmask/research/theory/oracle"
 	"unmask/weights"
 	"unmask/weights/hub"
 )
@@ -117,7 +117,7 @@ func inspectExact(ctx context.Context, name string) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{Model: name, Info: m.Info, DTypes: map[string]int{}}
-	nats, deviation := m.Denoiser.(*oracle.Denoiser).Model.Entropy()
+	nats, deviation := m.Denoiser.(*exact.Denoiser).Model.Entropy()
 	r.Entropy, r.EntropyError = &nats, deviation
 	return r, nil
 }

@@ -9,10 +9,10 @@ import (
 
 	"unmask"
 	"unmask/backend"
+	"unmask/exact"
 	"unmask/model"
 	"unmask/research/metrics"
 	"unmask/research/metrics/gpt2"
-	"unmask/research/theory/oracle"
 	"unmask/tokenizers"
 	"unmask/weights/hub"
 )
@@ -40,7 +40,7 @@ func LoadText(ctx context.Context, name string, o Options) (*Judge, error) {
 		if err != nil {
 			return nil, fmt.Errorf("judge: %w", err)
 		}
-		return &Judge{Judge: oracle.Judge{Model: m}, name: name}, nil
+		return &Judge{Judge: exact.Judge{Model: m}, name: name}, nil
 	}
 	src, err := unmask.Open(ctx, name, o.Progress)
 	if err != nil {

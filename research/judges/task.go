@@ -77,7 +77,7 @@ func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
 		return nil, err
 	}
 	if by.Scenes == 0 {
-		by.Scenes = scenes
+		by.Scenes = landscapes
 	}
 	if s["reference"] = by.Reference; by.Reference == "" {
 		s["reference"] = fmt.Sprintf("%d drawn landscapes", by.Scenes)
@@ -87,8 +87,8 @@ func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
 		err
 }
 
-// scenes is the default number of landscapes in a reference.
-const scenes = 1000
+// landscapes is the default number of landscapes in a reference.
+const landscapes = 1000
 
 // Features returns a model's codec as a network of features.
 func Features(c model.Codec) (experiments.Network, error) {
@@ -107,7 +107,7 @@ func LoadReference(ctx context.Context, by Measure, x experiments.Network) (*exp
 	if name == "" {
 		n := by.Scenes
 		if n == 0 {
-			n = scenes
+			n = landscapes
 		}
 		return experiments.SceneReference(ctx, x, n)
 	}

@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
 
-	"unmask/internal/parity"
 	"unmask/research/metrics"
+	"unmask/testkit/parity"
 )
 
 func moments(t testing.TB, rows [][]float32) metrics.Gaussian {

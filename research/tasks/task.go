@@ -15,9 +15,9 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/likelihood"
 	"unmask/model"
 	"unmask/research/experiments"
-	"unmask/research/likelihood"
 	"unmask/samplers"
 )
 

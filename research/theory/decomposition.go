@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"unmask/research/theory/oracle"
+	"unmask/exact"
 	"unmask/samplers"
 )
 
@@ -29,8 +29,8 @@ const rounding = 1e-9
 // of each, and at most the bound, for a first round that exploits (lowest entropies), explores
 // (Halton's order) or does half of each.
 func Decomposition(context.Context, Options) ([]Result, error) {
-	models := []*oracle.Model{oracle.Markov(6, 3, 0.5, 3, 2), oracle.HMM(6, 3, 3, 0.7, 2, 1),
-		oracle.Ising(2, 4, 0.6, 0.2)}
+	models := []*exact.Model{exact.Markov(6, 3, 0.5, 3, 2), exact.HMM(6, 3, 3, 0.7, 2, 1),
+		exact.Ising(2, 4, 0.6, 0.2)}
 	orders := []struct {
 		name  string
 		order samplers.Order
@@ -59,7 +59,7 @@ func Decomposition(context.Context, Options) ([]Result, error) {
 }
 
 // sizes returns both sides against the number of positions that the first round opens.
-func sizes(name string, m *oracle.Model, order samplers.Order) (points []Point) {
+func sizes(name string, m *exact.Model, order samplers.Order) (points []Point) {
 	for k := range m.Length() + 1 {
 		t := Decompose(m, firstRound(m, order, k))
 		points = append(points, Point{Curve: name, X: float64(k), Y: t.KL},
@@ -69,7 +69,7 @@ func sizes(name string, m *oracle.Model, order samplers.Order) (points []Point) 
 }
 
 // firstRound returns the positions that an order opens first, ascending.
-func firstRound(m *oracle.Model, order samplers.Order, k int) []int {
+func firstRound(m *exact.Model, order samplers.Order, k int) []int {
 	n := m.Length()
 	x, p := make([]int32, n), make([]float64, n*m.Tokens())
 	v := &samplers.View{Mask: int32(m.Tokens()), Outcomes: m.Tokens(), Shape: m.Shape(), Step: 1,
@@ -88,7 +88,7 @@ func firstRound(m *oracle.Model, order samplers.Order, k int) []int {
 }
 
 // Decompose computes equation 5 by sums over all sequences, for any first round.
-func Decompose(m *oracle.Model, chosen []int) Terms {
+func Decompose(m *exact.Model, chosen []int) Terms {
 	n, s := m.Length(), m.Tokens()
 	mask := int32(s)
 	empty := slices.Repeat([]int32{mask}, n)
@@ -133,7 +133,7 @@ func Decompose(m *oracle.Model, chosen []int) Terms {
 
 // dispersion returns the mean of H(q_i|J) over subsets J of the rest of I: a uniform size, then a
 // uniform subset of that size, then tokens from the truth.
-func dispersion(m *oracle.Model, i int, chosen []int) (nats float64) {
+func dispersion(m *exact.Model, i int, chosen []int) (nats float64) {
 	var others []int
 	for _, p := range chosen {
 		if p != i {

@@ -5,8 +5,8 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"unmask/exact"
 	"unmask/internal/philox"
-	"unmask/research/theory/oracle"
 )
 
 // ChiSquare returns the statistic of counts against expected ones, and the bound that counts of
@@ -86,7 +86,7 @@ func Distributions(n, s int, seed uint64) [][]float64 {
 }
 
 // probability returns the probability of a sequence by its index.
-func probability(m *oracle.Model, i int) float64 {
+func probability(m *exact.Model, i int) float64 {
 	x := make([]int32, m.Length())
 	for at := len(x) - 1; at >= 0; at-- {
 		x[at] = int32(i % m.Tokens())

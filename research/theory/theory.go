@@ -12,9 +12,9 @@ import (
 	"iter"
 	"slices"
 
+	"unmask/exact"
 	"unmask/generate"
 	"unmask/model"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
 )
 
@@ -135,10 +135,10 @@ func parse(name string) (samplers.Sampler, error) { return samplers.Parse(name) 
 
 // Count generates n sequences of a small model and returns counts by index; in an index the first
 // token is the most significant digit.
-func Count(ctx context.Context, m *oracle.Model, o generate.Options, n int) ([]float64, error) {
+func Count(ctx context.Context, m *exact.Model, o generate.Options, n int) ([]float64, error) {
 	o.N, o.Batch = n, 500
 	out := make([]float64, sequences(m))
-	for q, err := range generate.Samples(ctx, oracle.NewDenoiser(m), o) {
+	for q, err := range generate.Samples(ctx, exact.NewDenoiser(m), o) {
 		if err != nil {
 			return nil, err
 		}
@@ -148,7 +148,7 @@ func Count(ctx context.Context, m *oracle.Model, o generate.Options, n int) ([]f
 }
 
 // Joint returns the distribution of a small model over all sequences, by index.
-func Joint(m *oracle.Model) []float64 {
+func Joint(m *exact.Model) []float64 {
 	p := make([]float64, sequences(m))
 	for i := range p {
 		p[i] = probability(m, i)
@@ -166,7 +166,7 @@ func index(x []int32, tokens int) (i int) {
 // maxSequences is the largest number of sequences that is enumerated.
 const maxSequences = 1 << 20
 
-func sequences(m *oracle.Model) int {
+func sequences(m *exact.Model) int {
 	n := 1
 	for range m.Length() {
 		if n *= m.Tokens(); n > maxSequences {

@@ -8,9 +8,9 @@ import (
 
 	"unmask"
 	"unmask/demo"
+	"unmask/exact"
 	"unmask/generate"
 	"unmask/research/theory"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
 )
 
@@ -57,7 +57,7 @@ func TestChecksCanFail(t *testing.T) {
 	chi, _ = theory.ChiSquare([]float64{5000, 3000, 1}, []float64{5000, 3000, 0})
 	require.True(t, math.IsInf(chi, 1))
 
-	m := oracle.Markov(4, 3, 0.5, 2, 1)
+	m := exact.Markov(4, 3, 0.5, 2, 1)
 	sampler, err := samplers.Parse("temp(alpha=1)")
 	require.NoError(t, err)
 	count, err := theory.Count(t.Context(), m,
@@ -77,7 +77,7 @@ func TestEstimateAgainstEnumeration(t *testing.T) {
 }
 
 func TestCommittedSumsToOne(t *testing.T) {
-	maskgit, moment := theory.Committed(oracle.Markov(3, 3, 0.5, 2, 1), 1)
+	maskgit, moment := theory.Committed(exact.Markov(3, 3, 0.5, 2, 1), 1)
 	for _, p := range [][]float64{maskgit, moment} {
 		sum := 0.0
 		for _, v := range p {
@@ -90,13 +90,13 @@ func TestCommittedSumsToOne(t *testing.T) {
 // For a product nothing is lost, and the bound is its own entropy. For two equal tokens that open
 // together the loss is log 2.
 func TestDecompose(t *testing.T) {
-	product := theory.Decompose(oracle.Product(4, 3, 2, 1), []int{0, 2})
-	h, _ := oracle.Product(4, 3, 2, 1).Entropy()
+	product := theory.Decompose(exact.Product(4, 3, 2, 1), []int{0, 2})
+	h, _ := exact.Product(4, 3, 2, 1).Entropy()
 	require.InDelta(t, 0, product.KL, 1e-9)
 	require.InDelta(t, product.Exploitation, product.Dispersion, 1e-9)
 	require.InDelta(t, h, product.Exploitation+product.Exploration, 1e-9)
 
-	pair := oracle.Ising(1, 2, 5, 0) // almost always equal
+	pair := exact.Ising(1, 2, 5, 0) // almost always equal
 	require.InDelta(t, math.Log(2), theory.Decompose(pair, []int{0, 1}).KL, 0.01)
 	require.InDelta(t, 0, theory.Decompose(pair, []int{0}).KL, 1e-9)
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"unmask/exact"
 	"unmask/generate"
-	"unmask/research/theory/oracle"
 	"unmask/samplers"
 )
 
@@ -38,7 +38,7 @@ const departure = 0.05
 // samples the joint distribution, in any order. MaskGIT does not: its distribution over all
 // sequences is enumerated, and the statistic is its distance from the truth.
 func OneByOne(ctx context.Context, o Options) ([]Result, error) {
-	m := oracle.Markov(4, 3, 0.5, 2, 1)
+	m := exact.Markov(4, 3, 0.5, 2, 1)
 	truth := Joint(m)
 	check := func(name string, steps int, want []float64, measure string) (Result, error) {
 		s, err := parse(name)
@@ -89,7 +89,7 @@ func OneByOne(ctx context.Context, o Options) ([]Result, error) {
 
 // Committed returns, by enumeration, the distributions over all sequences of a small model that
 // MaskGIT and the moment sampler generate with one position per step.
-func Committed(m *oracle.Model, alpha float64) (maskgit, moment []float64) {
+func Committed(m *exact.Model, alpha float64) (maskgit, moment []float64) {
 	out := [2][]float64{make([]float64, sequences(m)), make([]float64, sequences(m))}
 	length, tokens := m.Length(), m.Tokens()
 	p := make([]float64, length*tokens)

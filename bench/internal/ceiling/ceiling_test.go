@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/bench/internal/ceiling"
-	"unmask/bench/internal/processor"
+	"unmask/internal/processor"
 	"unmask/internal/simd"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"unmask/backend/plain"
 	"unmask/demo"
-	"unmask/internal/parity"
 	"unmask/model"
+	"unmask/testkit/parity"
 	"unmask/tokenizers"
 	"unmask/weights"
 )

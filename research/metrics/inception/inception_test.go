@@ -12,9 +12,9 @@ import (
 
 	"unmask/backend/plain"
 	"unmask/images"
-	"unmask/internal/parity"
 	"unmask/model"
 	"unmask/nn"
+	"unmask/testkit/parity"
 	"unmask/weights"
 )
 

@@ -1,0 +1,22 @@
+package scenes
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Scenes repeat by their seed and use the whole range of colours.
+func TestScenes(t *testing.T) {
+	a, b := Scenes(12, 3), Scenes(12, 3)
+	require.Equal(t, a, b)
+	require.NotEqual(t, a[:4], Scenes(4, 4))
+	dark, light := false, false
+	for _, p := range a {
+		require.Len(t, p.Pix, 3*sceneSide*sceneSide)
+		for _, v := range p.Pix {
+			dark, light = dark || v < 60, light || v > 200
+		}
+	}
+	require.True(t, dark && light)
+}

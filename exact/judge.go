@@ -1,0 +1,95 @@
+package exact
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Judge scores sequences by a model's own probabilities, as a language model does. The mean over
+// samples of the truth is the entropy, minus that of the first token.
+type Judge struct{ *Model }
+
+// Context returns the model's length.
+func (j Judge) Context() int { return j.Length() }
+
+// Score returns -log p(x_k | x_1..x_(k-1)), in nats, of every token but the first; +Inf for a token
+// that cannot occur.
+func (j Judge) Score(ctx context.Context, tokens [][]int32) ([][]float64, error) {
+	nll := make([][]float64, len(tokens))
+	for i, x := range tokens {
+		if len(x) > j.Length() {
+			return nil, fmt.Errorf("oracle: sequence %d has %d tokens, want at most %d", i, len(x),
+				j.Length())
+		}
+		for k, token := range x {
+			if token < 0 || int(token) >= j.tokens {
+				return nil, fmt.Errorf("oracle: token %d at position %d of sequence %d, want 0 to %d", token, k,
+					i, j.tokens-1)
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if len(x) == 0 {
+			continue
+		}
+		if j.cells == 1 {
+			nll[i] = j.filter(x)[1:]
+		} else {
+			nll[i] = j.prefixes(x)[1:]
+		}
+	}
+	return nll, nil
+}
+
+// filter returns -log p(x_k | x_1..x_(k-1)) of every token where a site is a position: one pass
+// of messages from the left.
+func (j Judge) filter(x []int32) (nll []float64) {
+	k := j.states
+	state, next := slices.Clone(j.first), make([]float64, k) // p(state, x_1..x_(k-1)), scaled
+	for site, token := range x {
+		own, rest := j.emit(site, 0), j.suffixWeights[site*k:(site+1)*k]
+		before, now := 0.0, 0.0
+		for s, p := range state {
+			before += p * rest[s]
+			state[s] = p * own[s*j.tokens+int(token)]
+			now += state[s] * rest[s]
+		}
+		nats := math.Inf(1)
+		if now > 0 {
+			nats = math.Log(before / now)
+		}
+		nll = append(nll, nats)
+		clear(next)
+		for s, p := range state {
+			if p != 0 {
+				for t, v := range j.step[s*k : (s+1)*k] {
+					next[t] += p * v
+				}
+			}
+		}
+		scale(next)
+		state, next = next, state
+	}
+	return nll
+}
+
+// prefixes is filter for all models: a whole pass for each prefix.
+func (j Judge) prefixes(x []int32) (nll []float64) {
+	w, prefix := j.newWork(), make([]int32, j.Length())
+	for k := range prefix {
+		prefix[k] = int32(j.tokens)
+	}
+	before := 0.0
+	for k, token := range x {
+		prefix[k] = token
+		now, nats := j.pass(prefix, w), math.Inf(1)
+		if !math.IsInf(now, -1) {
+			nats = before - now
+		}
+		nll, before = append(nll, nats), now
+	}
+	return nll
+}

@@ -1,0 +1,132 @@
+package paint_test
+
+import (
+	"image"
+	"image/color"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/backend/plain"
+	"unmask/model"
+)
+
+// stripes is a codec of 3 x 3 codes; each decodes to 2 x 2 pixels of one grey.
+type stripes struct{}
+
+func (stripes) Shape() []int                    { return []int{3, 3} }
+func (stripes) Codes() int                      { return 9 }
+func (stripes) Size() (int, int)                { return 6, 6 }
+func (stripes) Decode([]float32, []int32) error { return nil }
+
+func (stripes) Image(codes []int32) (*image.NRGBA, error) {
+	p := image.NewNRGBA(image.Rect(0, 0, 6, 6))
+	for i := range 36 {
+		v := uint8(codes[i/12*3+i%6/2])
+		p.SetNRGBA(i%6, i/6, color.NRGBA{v, v, v, 255})
+	}
+	return p, nil
+}
+
+func (stripes) EncodeImage(p image.Image) ([]int32, error) {
+	codes := make([]int32, 9)
+	for i := range codes {
+		v, _, _, _ := p.At(i%3*2, i/3*2).RGBA()
+		codes[i] = int32(v >> 8)
+	}
+	return codes, nil
+}
+
+// ids is a denoiser of 3 x 3 codes; tests use its Spec only.
+type ids struct{ model.Denoiser }
+
+func (ids) Spec() model.Spec {
+	return model.Spec{Shape: []int{3, 3}, Outcomes: 9, Mask: 9, Fixed: true}
+}
+
+func newStripes() *unmask.Model {
+	codec := func() (model.Codec, error) { return stripes{}, nil }
+	return unmask.NewModel(&model.Loaded{Denoiser: ids{}, Kind: model.KindImage, Codec: codec},
+		plain.New(), nil)
+}
+
+func TestFill(t *testing.T) {
+	const mask = 9
+	p := newStripes().Pictures
+	filled, masked, err := p.Fill([]int32{mask, 3, mask, mask, mask, mask, mask, mask, 5})
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 2, 3, 4, 5, 6, 7}, masked)
+	require.Equal(t, []int32{3, 3, 3, 3, 3, 5, 5, 5, 5}, filled)
+	filled, masked, err = p.Fill(slices.Repeat([]int32{mask}, 9))
+	require.NoError(t, err)
+	require.Equal(t, make([]int32, 9), filled)
+	require.Len(t, masked, 9)
+	cells, err := p.Cells([]int{4, 8})
+	require.NoError(t, err)
+	require.Equal(t, []image.Rectangle{image.Rect(2, 2, 4, 4), image.Rect(4, 4, 6, 6)}, cells)
+}
+
+func TestInpaintMasksTheCellsThatWhiteTouches(t *testing.T) {
+	m := newStripes()
+	picture, err := m.Pictures.Image([]int32{0, 1, 2, 3, 4, 5, 6, 7, 8})
+	require.NoError(t, err)
+	hole := image.NewGray(image.Rect(0, 0, 6, 6))
+	hole.SetGray(3, 2, color.Gray{255})
+	hole.SetGray(5, 5, color.Gray{127}) // nearer to black
+	tokens, err := m.Pictures.Mask(picture, hole)
+	require.NoError(t, err)
+	require.Equal(t, []int32{0, 1, 2, 3, 9, 5, 6, 7, 8}, tokens)
+	_, err = m.Pictures.Mask(picture, image.NewGray(image.Rect(0, 0, 5, 6)))
+	require.ErrorContains(t, err, "the mask is 5 x 6 pixels, want 6 x 6")
+}
+
+// Codes lose nothing of a picture that they can represent. Of any other, RoundTrip measures the
+// loss where hole keeps pixels, and Paste puts these back.
+func TestRoundTripAndPaste(t *testing.T) {
+	m := newStripes()
+	picture, err := m.Pictures.Image([]int32{0, 1, 2, 3, 4, 5, 6, 7, 8})
+	require.NoError(t, err)
+	hole := image.NewGray(image.Rect(0, 0, 6, 6))
+	lost, err := m.Pictures.RoundTrip(picture, hole)
+	require.NoError(t, err)
+	require.Zero(t, lost)
+
+	// was 0, and is no corner of a cell
+	picture.SetNRGBA(1, 1, color.NRGBA{R: 100, G: 100, B: 100, A: 255})
+	lost, err = m.Pictures.RoundTrip(picture, hole)
+	require.NoError(t, err)
+	require.InDelta(t, 300./(36*3), lost, 1e-9)
+	hole.SetGray(1, 1, color.Gray{255})
+	lost, err = m.Pictures.RoundTrip(picture, hole)
+	require.NoError(t, err)
+	require.Zero(t, lost, "what is not kept does not count")
+
+	made := image.NewNRGBA(image.Rect(0, 0, 6, 6))
+	for i := range made.Pix {
+		made.Pix[i] = 200
+	}
+	require.NoError(t, m.Pictures.Paste(made, picture, hole))
+	at := func(x, y int) uint8 { return made.NRGBAAt(x, y).R }
+	require.EqualValues(t, 200, at(1, 1), "the hole is new")
+	require.EqualValues(t, 100, at(0, 0), "half of 0 and 200: one pixel of a cell of 2")
+	require.EqualValues(t, picture.NRGBAAt(3, 1).R, at(3, 1))
+	require.EqualValues(t, picture.NRGBAAt(5, 5).R, at(5, 5))
+	require.ErrorContains(t, m.Pictures.Paste(made, picture, image.NewGray(image.Rect(0, 0, 6, 5))),
+		"a picture is 6 x 5 pixels, want 6 x 6")
+
+	for i, d := range []int{1, 1, 1, 2, 3, 4} {
+		black := image.NewNRGBA(image.Rect(0, 0, 6, 6))
+		white := image.NewNRGBA(image.Rect(0, 0, 6, 6))
+		for j := range black.Pix {
+			black.Pix[j], white.Pix[j] = 0, 255
+		}
+		require.NoError(t, m.Pictures.Paste(black, white, hole))
+		want := []uint8{0, 128, 255}[min(d, 2)]
+		if i == 1 {
+			want = 128 // beside the hole, not in it
+		}
+		require.Equal(t, want, black.NRGBAAt(i, 0).R, "%d", i)
+	}
+}
