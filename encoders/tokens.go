@@ -58,7 +58,7 @@ func readTokens(src *model.Source, f *file, c *Config) (k tokens, err error) {
 	}
 	for id := range int32(c.Rows) {
 		text, ok := t.Token(id)
-		if _, special := t.Special(text); !ok || special || id == c.Mask ||
+		if !ok || tokenizers.IsSpecial(t, id) || id == c.Mask ||
 			c.family.name == "esm" && slices.Contains(notResidues, text) {
 			k.forbidden = append(k.forbidden, id)
 		}

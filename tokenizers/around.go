@@ -9,22 +9,6 @@ import (
 // around holds the ids that a post-processor puts before and after the ids of a text.
 type around struct{ before, after []int32 }
 
-// Around returns ids with the tokens that the post-processor in t's file adds to one text, such as
-// a leading <s>; for most tokenizers it returns ids unchanged. Encode does not add them, because a
-// chat template or the continuation of a prompt has its own.
-func Around(t Tokenizer, ids []int32) []int32 {
-	for {
-		switch one := t.(type) {
-		case *masked:
-			t = one.Tokenizer
-		case *vocabulary:
-			return slices.Concat(one.around.before, ids, one.around.after)
-		default:
-			return ids
-		}
-	}
-}
-
 // readAround reads a post-processor; its effect on offsets is ignored.
 func readAround(s object) (around, error) {
 	kind, err := s.kind()

@@ -22,6 +22,25 @@ func readBERT(s object) (normalizer, error) {
 	return bertNormalizer(clean, apart, strip, lower), nil
 }
 
+// setBERT puts what tokenizer_config.json says of BertTokenizer's normalizer into a file, as that
+// class does.
+func setBERT(file, config object) error {
+	normalizer, err := file.stage("normalizer")
+	kind, _ := normalizer.kind()
+	if class := config.class(); err != nil || kind != "BertNormalizer" ||
+		class != "" && class != "BertTokenizer" {
+		return err
+	}
+	for theirs, ours := range map[string]string{"do_lower_case": "lowercase",
+		"strip_accents": "strip_accents", "tokenize_chinese_chars": "handle_chinese_chars"} {
+		if raw, ok := config[theirs]; ok {
+			normalizer[ours] = raw
+		}
+	}
+	file["normalizer"] = encode(normalizer)
+	return nil
+}
+
 // bertNormalizer drops control characters and turns white space into spaces (clean), puts spaces
 // around Chinese characters (apart), decomposes letters and drops their accents (strip), and makes
 // letters lower case.

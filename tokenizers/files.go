@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,37 +16,64 @@ import (
 	"unmask/internal/jsonline"
 )
 
-// Files are the names that [ParseFS] reads: vocab.txt of an encoder, tokenizer.json or, without
-// both, the other four.
+// Files are the names that [ParseFS] reads: tokenizer.json or, without it, vocab.txt or vocab.json
+// with merges.txt and added_tokens.json; and what is said of any of them.
 var Files = []string{"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json",
-	"added_tokens.json", "vocab.txt"}
+	"added_tokens.json", "vocab.txt", "special_tokens_map.json"}
 
-// ParseFS reads the tokenizer in a model's folder and returns the name of its file: vocab.txt,
-// tokenizer.json or, for Dream and other models with older files only, vocab.json. The error is
-// fs.ErrNotExist if none exists.
+// ParseFS reads the tokenizer in a model's folder and returns the name of its file: tokenizer.json
+// or, without it, vocab.txt of an encoder or vocab.json of Dream and other models with older files
+// only. EsmTokenizer reads vocab.txt always. The error is fs.ErrNotExist if none exists.
 func ParseFS(files fs.FS) (Tokenizer, string, error) {
-	if w, err := parseWordsFS(files); !errors.Is(err, fs.ErrNotExist) {
-		if err != nil {
-			return nil, "", err
-		}
-		return w, "vocab.txt", nil
-	}
-	data, err := readFile(files, "tokenizer.json")
-	if err == nil {
-		t, err := Parse(data)
-		return t, "tokenizer.json", err
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("tokenizer.json: %w", err)
-	}
-	if data, err = readFile(files, "vocab.json"); err != nil {
-		return nil, "", fmt.Errorf("vocab.json: %w", err)
-	}
-	v, err := parseOlder(data, files)
+	config, err := optional(files, "tokenizer_config.json")
 	if err != nil {
 		return nil, "", err
 	}
-	return v, "vocab.json", nil
+	class := config.class()
+	names := []string{"tokenizer.json", "vocab.txt", "vocab.json"}
+	if class == "EsmTokenizer" {
+		names = names[1:]
+	}
+	for _, name := range names {
+		data, err := readFile(files, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var t described
+		if err == nil {
+			t, class, err = parseNamed(name, data, class, config, files)
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", name, err)
+		}
+		roles, err := readRoles(files, config, class)
+		if err == nil {
+			setRoles(t, roles)
+			if name != "tokenizer.json" {
+				err = setAround(t, class, config)
+			}
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		return t, name, nil
+	}
+	return nil, "", fmt.Errorf("%s: %w", strings.Join(names, ", "), fs.ErrNotExist)
+}
+
+// parseNamed reads the tokenizer in one of [Files] and returns its class too.
+func parseNamed(name string, data []byte, class string, config object, files fs.FS) (t described,
+	_ string, err error) {
+	switch name {
+	case "tokenizer.json":
+		t, err = parse(data, config)
+	case "vocab.txt":
+		t, class, err = parseWords(data, class, config, files)
+	default:
+		class = cmp.Or(class, "GPT2Tokenizer")
+		t, err = parseOlder(data, class, config, files)
+	}
+	return t, class, err
 }
 
 func readFile(files fs.FS, name string) ([]byte, error) { return ReadFile(files, name, MaxFile) }
@@ -66,34 +94,34 @@ func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 
 // parseOlder reads vocab.json, merges.txt and tokenizer_config.json like those of Hugging Face's
 // classes that split words by Qwen's or by GPT-2's pattern.
-func parseOlder(vocab []byte, files fs.FS) (*vocabulary, error) {
+func parseOlder(vocab []byte, class string, config object, files fs.FS) (*vocabulary, error) {
 	if err := checkJSON(vocab); err != nil {
-		return nil, fmt.Errorf("vocab.json: %w", err)
-	}
-	config, err := optional(files, "tokenizer_config.json")
-	if err != nil {
 		return nil, err
 	}
 	merges, err := readMergesFile(files)
 	if err != nil {
 		return nil, fmt.Errorf("merges.txt: %v", err) // a vocabulary needs merges
 	}
-	list, err := olderAdded(config, vocab, files)
+	roles, err := readRoles(files, config, class)
 	if err != nil {
 		return nil, err
 	}
-	file, err := olderStages(config)
+	var ids map[string]int64
+	if err := json.Unmarshal(vocab, &ids); err != nil {
+		return nil, describe("file", err)
+	}
+	list, err := olderAdded(config, roles, ids, files)
+	if err != nil {
+		return nil, err
+	}
+	file, err := olderStages(class, config)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
 	}
 	file["added_tokens"] = encode(list)
 	file["model"] = encode(map[string]any{"type": "BPE", "vocab": json.RawMessage(vocab),
 		"merges": merges})
-	v, err := build(file)
-	if err != nil {
-		return nil, fmt.Errorf("vocab.json, merges.txt, tokenizer_config.json: %w", err)
-	}
-	return v, nil
+	return build(file)
 }
 
 // optional reads a file of JSON, an empty object if there is none.
@@ -132,7 +160,7 @@ func readMergesFile(files fs.FS) ([][]string, error) {
 	if err := jsonline.CheckUTF8(data); err != nil {
 		return nil, err
 	}
-	var merges [][]string
+	merges := [][]string{} // none: tokens are single letters
 	number := 0
 	for line := range strings.Lines(string(data)) {
 		number++
@@ -152,12 +180,8 @@ func readMergesFile(files fs.FS) ([][]string, error) {
 }
 
 // olderStages returns the stages around the model for the class in tokenizer_config.json.
-func olderStages(config object) (object, error) {
-	class := "GPT2Tokenizer"
+func olderStages(class string, config object) (object, error) {
 	prefix := false
-	if err := config.get("tokenizer_class", &class); err != nil {
-		return nil, err
-	}
 	if err := config.get("add_prefix_space", &prefix); err != nil {
 		return nil, err
 	}
@@ -166,7 +190,7 @@ func olderStages(config object) (object, error) {
 			"trim_offsets": false, "use_regex": regex}
 	}
 	file := object{"decoder": encode(level(true))}
-	switch strings.TrimSuffix(class, "Fast") {
+	switch class {
 	case "GPT2Tokenizer", "RobertaTokenizer":
 		file["pre_tokenizer"] = encode(level(true))
 	case "Qwen2Tokenizer", "DreamTokenizer":
@@ -188,17 +212,26 @@ const qwenPattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}
 	`| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 
 // olderAdded returns the added tokens of tokenizer_config.json (added_tokens_decoder, by id) or, if
-// it has none, of added_tokens.json (ids by text), and the tokens of the vocabulary that the config
-// calls special. Transformers ignores added_tokens.json where there is an added_tokens_decoder: the
-// two of SDAR give one id to two texts.
-func olderAdded(config object, vocab []byte, files fs.FS) ([]addedToken, error) {
+// it has none, of added_tokens.json (ids by text), and the tokens of the vocabulary with a role or
+// called special. Transformers ignores added_tokens.json where there is an
+// added_tokens_decoder: the two of SDAR give one id to two texts.
+func olderAdded(config object, roles map[string]string, ids map[string]int64, files fs.FS) (
+	[]addedToken, error) {
 	var byID map[string]addedToken
 	if err := config.get("added_tokens_decoder", &byID); err != nil {
 		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
 	}
-	special, err := specials(config)
-	if err != nil {
+	special := slices.Sorted(maps.Values(roles))
+	var more []json.RawMessage
+	if err := config.get("additional_special_tokens", &more); err != nil {
 		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
+	}
+	for _, raw := range more {
+		text, err := tokenText("additional_special_tokens", raw)
+		if err != nil {
+			return nil, fmt.Errorf("tokenizer_config.json: %w", err)
+		}
+		special = append(special, text)
 	}
 	var list []addedToken
 	known := map[string]bool{}
@@ -212,13 +245,9 @@ func olderAdded(config object, vocab []byte, files fs.FS) ([]addedToken, error) 
 		list = append(list, a)
 		known[a.Content] = true
 	}
-	more, err := optional(files, "added_tokens.json")
+	others, err := optional(files, "added_tokens.json")
 	if err != nil {
 		return nil, err
-	}
-	var ids map[string]int64
-	if err := json.Unmarshal(vocab, &ids); err != nil {
-		return nil, fmt.Errorf("vocab.json: %w", describe("file", err))
 	}
 	place := func(text string, id int64) {
 		if !known[text] {
@@ -227,9 +256,9 @@ func olderAdded(config object, vocab []byte, files fs.FS) ([]addedToken, error) 
 			known[text] = true
 		}
 	}
-	for text := range more {
+	for text := range others {
 		id := int64(-1)
-		if err := more.get(text, &id); err != nil {
+		if err := others.get(text, &id); err != nil {
 			return nil, fmt.Errorf("added_tokens.json: %w", err)
 		}
 		if len(byID) == 0 {
@@ -245,43 +274,4 @@ func olderAdded(config object, vocab []byte, files fs.FS) ([]addedToken, error) 
 		return cmp.Or(cmp.Compare(*a.ID, *b.ID), strings.Compare(a.Content, b.Content))
 	})
 	return list, nil
-}
-
-// specials returns the texts with a meaning in the config, such as eos_token.
-func specials(config object) ([]string, error) {
-	var texts []string
-	one := func(name string, raw json.RawMessage) error {
-		var text *string
-		var token struct {
-			Content string `json:"content"`
-		}
-		if json.Unmarshal(raw, &text) != nil {
-			if err := json.Unmarshal(raw, &token); err != nil {
-				return describe(name, err)
-			}
-			text = &token.Content
-		}
-		if text != nil && *text != "" && !slices.Contains(texts, *text) {
-			texts = append(texts, *text)
-		}
-		return nil
-	}
-	for _, name := range []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
-		"cls_token", "mask_token"} {
-		if raw, ok := config[name]; ok {
-			if err := one(name, raw); err != nil {
-				return nil, err
-			}
-		}
-	}
-	var list []json.RawMessage
-	if err := config.get("additional_special_tokens", &list); err != nil {
-		return nil, err
-	}
-	for _, raw := range list {
-		if err := one("additional_special_tokens", raw); err != nil {
-			return nil, err
-		}
-	}
-	return texts, nil
 }

@@ -38,6 +38,7 @@ var gpt2 = sync.OnceValue(func() Tokenizer {
 	if err := v.setAdded([]added{{text: EndOfText, id: gpt2Merged, special: true}}); err != nil {
 		panic("tokenizers: GPT-2 vocabulary: " + err.Error())
 	}
+	setRoles(v, classRoles["GPT2Tokenizer"])
 	return v
 })
 

@@ -47,8 +47,9 @@ func TestKinds(t *testing.T) {
 				continue
 			}
 			plain, _ := tok.Encode(c.Text)
+			before, after := Around(tok)
 			got := [3][]int32{append([]int32{}, special...), append([]int32{}, plain...),
-				append([]int32{}, Around(tok, special)...)}
+				append(append(append([]int32{}, before...), special...), after...)}
 			marked := slices.ContainsFunc(slices.Concat(c.IDs[0], c.IDs[1]),
 				func(id int32) bool { return IsSpecial(tok, id) })
 			if marked && !reflect.DeepEqual(c.IDs, got) {

@@ -26,17 +26,20 @@ const (
 // token of WordPiece and Unigram. A setting that would give other ids is an error that names it.
 // Ids must be 0 ... n-1, each used once, and every merge must join two tokens into a third. Encode
 // also finds added tokens that the file does not call special. Truncation and padding are left to
-// the caller; [Around] applies the post-processor.
+// the caller; [Around] returns what the post-processor adds.
 func Parse(data []byte) (Tokenizer, error) {
-	v, err := parse(data)
+	v, err := parse(data, nil)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer.json: %w", err)
 	}
 	return v, nil
 }
 
-func parse(data []byte) (*vocabulary, error) {
+func parse(data []byte, config object) (*vocabulary, error) {
 	file, err := readObject(data)
+	if err == nil {
+		err = setBERT(file, config)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +112,7 @@ func (v *vocabulary) readStages(file object) error {
 	}{
 		{"normalizer", func(s object) (err error) { v.normalize, err = readNormalizer(s); return }},
 		{"pre_tokenizer", v.cut.read},
-		{"post_processor", func(s object) (err error) { v.around, err = readAround(s); return }},
+		{"post_processor", func(s object) (err error) { v.about.around, err = readAround(s); return }},
 		{"decoder", func(s object) (err error) {
 			v.decode, err = readDecoder(s)
 			kind, _ := s.kind() // already read

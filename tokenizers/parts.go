@@ -9,15 +9,8 @@ type Part struct {
 
 // EncodeParts encodes parts as one text: words and merges may cross the borders of parts.
 func EncodeParts(t Tokenizer, parts []Part) ([]int32, error) {
-	for {
-		switch one := t.(type) {
-		case *masked:
-			t = one.Tokenizer
-			continue
-		case *vocabulary:
-			return one.encodeParts(parts)
-		}
-		break
+	if v, ok := inner(t).(*vocabulary); ok {
+		return v.encodeParts(parts)
 	}
 	var ids []int32
 	for _, p := range parts {

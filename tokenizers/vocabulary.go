@@ -20,11 +20,11 @@ type vocabulary struct {
 	model      subwords
 	falls      bool // tokens <0x00> to <0xFF> are bytes
 	apart      bool // special tokens may be among normalized, so parts are normalised separately
-	around     around
 	decode     decoder
 
 	tokens []string // by id: bytes if the decoder is ByteLevel (bytes), otherwise spellings
 	bytes  bool
+	about  facts
 	listed []added
 	added  map[string]added
 	marked map[int32]bool // ids of special tokens

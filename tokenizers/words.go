@@ -17,92 +17,120 @@ import (
 // show how text is cut:
 //
 //   - single characters: letters of residues, as in ESM-2's and other models of proteins;
-//   - atoms, bonds and brackets of SMILES: reactions and molecules, cut by smilesTokens;
-//   - anything else: WordPiece (Devlin et al. 2019), see wordpiece.go.
+//   - atoms, bonds and brackets of SMILES: reactions and molecules, cut by smilesTokens.
+//
+// Any other vocab.txt is one of WordPiece (Devlin et al. 2019), which becomes a vocabulary.
 //
 // What is not in the vocabulary is an error, never the unknown token.
 type wordList struct {
-	tokens   []string
-	ids      map[string]int32
-	special  map[string]int32
-	find     *finder // of special tokens
-	cut      func(text string) ([]string, error)
-	separate bool // words have spaces between them, as in WordPiece
+	tokens  []string
+	ids     map[string]int32
+	special map[string]int32
+	find    *finder // of special tokens
+	cut     func(text string) ([]string, error)
+	about   facts
 }
 
 // smilesTokens is the published expression for tokens of SMILES (Schwaller et al. 2018, "Found in
-// translation", section 2.2; rxnmapper has it as SMI_REGEX_PATTERN).
-var smilesTokens = regexp.MustCompile(`\[[^\]]+]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|\(|\)|\.|=|#|-|\+|` +
+// translation", section 2.2; rxnmapper has it as SMI_REGEX_PATTERN), with the bars and the ring
+// numbers of three digits of later vocabularies (Schwaller et al. 2021, rxnfp).
+var smilesTokens = regexp.MustCompile(`%\([0-9]{3}\)|\[[^\]]+]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|\||\(|` +
+	`\)|\.|=|#|-|\+|` +
 	`\\|/|:|~|@|\?|>>?|\*|\$|%[0-9]{2}|[0-9]`)
 
 // specialWords are spellings of tokens with a meaning, besides those in angle brackets.
 var specialWords = regexp.MustCompile(`^(\[(PAD|UNK|CLS|SEP|MASK|unused[0-9]+)]|<.+>)$`)
 
-// parseWords reads a vocab.txt. config is tokenizer_config.json.
-func parseWords(data []byte, config object) (*wordList, error) {
+// parseWords reads a vocab.txt. config is tokenizer_config.json; without a class in it, the class
+// is that which has the vocabulary's spellings of special tokens.
+func parseWords(data []byte, class string, config object, files fs.FS) (described, string,
+	error) {
 	if err := jsonline.CheckUTF8(data); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	w := &wordList{ids: map[string]int32{}, special: map[string]int32{}}
-	var marks []added
-	letters, smiles, capitals := true, true, false
+	letters, smiles := true, true
 	for line := range strings.Lines(string(data)) {
 		text := strings.TrimRight(line, "\r\n")
 		id := int32(len(w.tokens))
 		if text == "" {
-			return nil, fmt.Errorf("line %d is empty, want one token on each line", id+1)
+			return nil, "", fmt.Errorf("line %d is empty, want one token on each line", id+1)
 		}
 		if first, ok := w.ids[text]; ok {
-			return nil, fmt.Errorf("line %d is %.40q, as line %d is already", id+1, text, first+1)
+			return nil, "", fmt.Errorf("line %d is %.40q, as line %d is already", id+1, text, first+1)
 		}
 		if len(w.tokens) == MaxItems {
-			return nil, fmt.Errorf("there are more than %d lines", MaxItems)
+			return nil, "", fmt.Errorf("there are more than %d lines", MaxItems)
 		}
 		w.tokens, w.ids[text] = append(w.tokens, text), id
 		if specialWords.MatchString(text) {
 			w.special[text] = id
-			marks = append(marks, added{text: text, id: id, special: true})
 			continue
 		}
 		letters = letters && utf8.RuneCountInString(text) == 1
 		smiles = smiles && smilesTokens.FindString(text) == text
-		capitals = capitals || strings.ToLower(text) != text
 	}
 	if len(w.tokens) == len(w.special) {
-		return nil, errors.New("there are no tokens besides special ones")
+		return nil, "", errors.New("there are no tokens besides special ones")
 	}
-	w.find = newFinder(marks, func(a added) string { return a.text })
+	for _, name := range []string{"RobertaTokenizer", "EsmTokenizer", "BertTokenizer"} {
+		if _, ok := w.ids[classRoles[name]["cls_token"]]; ok && classRoles[class] == nil {
+			class = name
+		}
+	}
+	list, err := w.added(class, config, files)
+	if err != nil {
+		return nil, "", err
+	}
 	switch {
 	case letters:
 		w.cut = w.letters
 	case smiles:
 		w.cut = cutSMILES
 	default:
-		w.separate = true
-		lower := !capitals
-		if err := config.get("do_lower_case", &lower); err != nil {
-			return nil, fmt.Errorf("tokenizer_config.json: %w", err)
-		}
-		w.cut = w.wordPieces(lower)
+		v, err := w.wordPieces(list, config)
+		return v, class, err
 	}
-	return w, nil
+	var marks []added
+	for _, a := range list {
+		if _, ok := w.ids[a.Content]; !ok {
+			return nil, "", fmt.Errorf("added token %.40q is missing, want all tokens in vocab.txt where "+
+				"they are residues or SMILES", a.Content)
+		}
+		w.special[a.Content] = w.ids[a.Content]
+	}
+	for text, id := range w.special {
+		marks = append(marks, added{text: text, id: id, special: true})
+	}
+	w.find = newFinder(marks, func(a added) string { return a.text })
+	return w, class, nil
 }
 
-// parseWordsFS reads vocab.txt; the error is fs.ErrNotExist if there is none.
-func parseWordsFS(files fs.FS) (*wordList, error) {
-	data, err := readFile(files, "vocab.txt")
-	if err != nil {
-		return nil, fmt.Errorf("vocab.txt: %w", err)
-	}
-	config, err := optional(files, "tokenizer_config.json")
+// added returns the added tokens that other files name, and those with special spellings.
+func (w *wordList) added(class string, config object, files fs.FS) ([]addedToken, error) {
+	roles, err := readRoles(files, config, class)
 	if err != nil {
 		return nil, err
 	}
-	w, err := parseWords(data, config)
-	if err != nil {
-		return nil, fmt.Errorf("vocab.txt: %w", err)
+	ids := make(map[string]int64, len(w.ids))
+	for text, id := range w.ids {
+		ids[text] = int64(id)
 	}
-	return w, nil
+	list, err := olderAdded(config, roles, ids, files)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, a := range list {
+		known[a.Content] = true
+	}
+	for _, text := range w.tokens {
+		if _, ok := w.special[text]; ok && !known[text] {
+			id := ids[text]
+			list = append(list, addedToken{ID: &id, Content: text, Special: true})
+		}
+	}
+	return list, nil
 }
 
 // letters cuts text into characters.
@@ -118,24 +146,21 @@ func (w *wordList) letters(text string) ([]string, error) {
 	return out, nil
 }
 
-// wordPieces returns the function that cuts text as BERT's tokenizer does. With lower, letters lose
-// their case and accents first.
-func (w *wordList) wordPieces(lower bool) func(text string) ([]string, error) {
-	normalize := bertNormalizer(true, true, lower, lower)
-	var words preTokenizer
-	words.splitBERT()
-	model := &wordPieces{w.ids, "##", maxWord}
-	return func(text string) (out []string, err error) {
-		err = words.words(piece{text: normalize(text)}, func(word piece) error {
-			pieces := model.divide(word.text)
-			if pieces == nil {
-				return model.unknown(word.text)
-			}
-			out = append(out, pieces...)
-			return nil
-		})
-		return out, err
+// wordPieces returns the tokenizer of WordPiece with this vocabulary, as BertTokenizer makes it.
+func (w *wordList) wordPieces(list []addedToken, config object) (*vocabulary, error) {
+	file := object{
+		"normalizer": encode(map[string]any{"type": "BertNormalizer", "lowercase": true,
+			"strip_accents": nil, "handle_chinese_chars": true, "clean_text": true}),
+		"pre_tokenizer": encode(map[string]any{"type": "BertPreTokenizer"}),
+		"decoder":       encode(map[string]any{"type": "WordPiece", "prefix": "##", "cleanup": true}),
+		"model": encode(map[string]any{"type": "WordPiece", "unk_token": "[UNK]",
+			"continuing_subword_prefix": "##", "max_input_chars_per_word": maxWord, "vocab": w.ids}),
 	}
+	file["added_tokens"] = encode(list)
+	if err := setBERT(file, config); err != nil {
+		return nil, err
+	}
+	return build(file)
 }
 
 // alphabet returns the letters of a vocabulary in one word.
@@ -193,14 +218,7 @@ func (w *wordList) Token(id int32) (string, bool) {
 	if id < 0 || int(id) >= len(w.tokens) {
 		return "", false
 	}
-	text := w.tokens[id]
-	if _, special := w.special[text]; special || !w.separate {
-		return text, true
-	}
-	if rest, ok := strings.CutPrefix(text, "##"); ok {
-		return rest, true
-	}
-	return " " + text, true
+	return w.tokens[id], true
 }
 
 func (w *wordList) Special(spelling string) (int32, bool) {
@@ -212,24 +230,16 @@ func (w *wordList) Decode(ids []int32) string   { return strings.Join(w.Pieces(i
 func (w *wordList) Pieces(ids []int32) []string { return w.pieces(ids, nil) }
 func (w *wordList) VocabSize() int              { return len(w.tokens) }
 
-// pieces decodes ids; those in shown are replaced by its text. The first word has no space before
-// it.
+// pieces decodes ids; those in shown are replaced by its text.
 func (w *wordList) pieces(ids []int32, shown map[int32]string) []string {
 	out := make([]string, len(ids))
-	begun := false
 	for i, id := range ids {
 		text, ok := shown[id]
-		if ok && text != "" && w.separate {
-			text = " " + text
-		} else if !ok {
+		if !ok {
 			if text, ok = w.Token(id); !ok {
 				text = replacement
 			}
 		}
-		if w.separate && !begun {
-			text = strings.TrimPrefix(text, " ")
-		}
-		begun = begun || text != ""
 		out[i] = text
 	}
 	return out

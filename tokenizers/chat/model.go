@@ -38,7 +38,7 @@ func ForModel(files fs.FS, t tokenizers.Tokenizer) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := tokenNames(files, config)
+	names, err := tokenizers.ReadRoles(files)
 	if err != nil {
 		return nil, err
 	}
@@ -165,30 +165,6 @@ func readTemplate(files fs.FS, config map[string]json.RawMessage) (string, error
 		return "", fmt.Errorf("chat template: the model has none: %w", fs.ErrNotExist)
 	}
 	return *source, nil
-}
-
-// tokenNames returns the texts of bos_token and similar; special_tokens_map.json has those that are
-// not in the config.
-func tokenNames(files fs.FS, config map[string]json.RawMessage) (map[string]string, error) {
-	more, err := readConfig(files, "special_tokens_map.json")
-	if err != nil {
-		return nil, err
-	}
-	names := map[string]string{}
-	for _, from := range []map[string]json.RawMessage{more, config} {
-		for _, name := range []string{
-			"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token",
-		} {
-			var token struct{ Content string }
-			var text *string
-			if json.Unmarshal(from[name], &text) == nil && text != nil {
-				names[name] = *text
-			} else if json.Unmarshal(from[name], &token) == nil && token.Content != "" {
-				names[name] = token.Content
-			}
-		}
-	}
-	return names, nil
 }
 
 // idsOf reads one id or a list of ids.

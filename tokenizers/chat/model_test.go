@@ -107,9 +107,9 @@ func TestForModel(t *testing.T) {
 	}
 	files := fstest.MapFS{
 		"tokenizer_config.json": file(map[string]any{"chat_template": header,
-			"eos_token": map[string]any{"content": "<|endoftext|>"}}),
-		"special_tokens_map.json": file(map[string]any{"bos_token": "<|startoftext|>",
 			"eos_token": "other"}),
+		"special_tokens_map.json": file(map[string]any{"bos_token": "<|startoftext|>",
+			"eos_token": map[string]any{"content": "<|endoftext|>"}}),
 		"generation_config.json": file(map[string]any{"eos_token_id": []int{7, 8}}),
 	}
 	m, err := ForModel(files, tok)

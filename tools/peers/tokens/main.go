@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 
 	"unmask/tokenizers"
 )
@@ -65,7 +66,8 @@ func encode(t tokenizers.Tokenizer, text string) (a answer, err error) {
 	if a.IDs[1], err = t.Encode(text); err != nil {
 		return a, err
 	}
-	a.IDs[2] = tokenizers.Around(t, a.IDs[0])
+	before, after := tokenizers.Around(t)
+	a.IDs[2] = slices.Concat(before, a.IDs[0], after)
 	a.Decoded = [2]string{t.Decode(a.IDs[0]), t.Decode(a.IDs[1])}
 	return a, nil
 }

@@ -1,0 +1,199 @@
+package tokenizers
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Roles are the names that a model's files have for tokens with a meaning.
+var Roles = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token",
+	"mask_token"}
+
+// classRoles are the tokens that a tokenizer_class has for roles that its files leave out
+// (transformers 5.24, __init__ of the class).
+var classRoles = map[string]map[string]string{
+	"GPT2Tokenizer":    {"bos_token": EndOfText, "eos_token": EndOfText, "unk_token": EndOfText},
+	"Qwen2Tokenizer":   {"eos_token": EndOfText, "pad_token": EndOfText, "unk_token": EndOfText},
+	"RobertaTokenizer": fairseqRoles,
+	"BertTokenizer": {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]",
+		"cls_token": "[CLS]", "mask_token": "[MASK]"},
+	"AlbertTokenizer": {"bos_token": "[CLS]", "eos_token": "[SEP]", "unk_token": "<unk>",
+		"sep_token": "[SEP]", "pad_token": "<pad>", "cls_token": "[CLS]", "mask_token": "[MASK]"},
+	"EsmTokenizer": {"unk_token": "<unk>", "cls_token": "<cls>", "pad_token": "<pad>",
+		"mask_token": "<mask>", "eos_token": "<eos>"},
+}
+
+var fairseqRoles = map[string]string{"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>",
+	"cls_token": "<s>", "unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
+
+// ReadRoles returns the text of each role that a model's folder names: in tokenizer_config.json, in
+// special_tokens_map.json, or by the tokenizer_class. As in transformers, the second file counts
+// more than the first, and not at all where that has added_tokens_decoder. A role that is null is
+// left out.
+func ReadRoles(files fs.FS) (map[string]string, error) {
+	config, err := optional(files, "tokenizer_config.json")
+	if err != nil {
+		return nil, err
+	}
+	return readRoles(files, config, config.class())
+}
+
+func readRoles(files fs.FS, config object, class string) (map[string]string, error) {
+	sources := []object{config}
+	if _, ok := config["added_tokens_decoder"]; !ok {
+		legacy, err := optional(files, "special_tokens_map.json")
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, legacy)
+	}
+	out := maps.Clone(classRoles[class])
+	if out == nil {
+		out = map[string]string{}
+	}
+	for _, role := range Roles {
+		for _, from := range sources {
+			if raw, ok := from[role]; ok {
+				var err error
+				if out[role], err = tokenText(role, raw); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if out[role] == "" {
+			delete(out, role)
+		}
+	}
+	return out, nil
+}
+
+// class returns the tokenizer_class of tokenizer_config.json, without the suffix of classes that
+// use tokenizer.json; "" if it is missing.
+func (o object) class() string {
+	var class string
+	_ = json.Unmarshal(o["tokenizer_class"], &class)
+	return strings.TrimSuffix(class, "Fast")
+}
+
+// tokenText reads a token: a text or an object with its content; "" for null.
+func tokenText(name string, raw json.RawMessage) (string, error) {
+	var text *string
+	var token struct {
+		Content string `json:"content"`
+	}
+	if json.Unmarshal(raw, &text) != nil {
+		return token.Content, describe(name, json.Unmarshal(raw, &token))
+	}
+	if text == nil {
+		return "", nil
+	}
+	return *text, nil
+}
+
+// Role returns the token that the files of t's model name for a role, such as "eos_token".
+func Role(t Tokenizer, role string) (id int32, ok bool) {
+	if d, found := inner(t).(described); found {
+		id, ok = d.facts().roles[role]
+	}
+	return id, ok
+}
+
+// Around returns the tokens that t's files put before and after one text, as transformers'
+// AutoTokenizer does: those of the post_processor in tokenizer.json or, without that file, of the
+// tokenizer's class, which may look at add_bos_token and add_eos_token. Most tokenizers of models
+// that generate text have none. Encode does not add them, because a chat template or the
+// continuation of a prompt has its own.
+func Around(t Tokenizer) (before, after []int32) {
+	if d, found := inner(t).(described); found {
+		before, after = d.facts().before, d.facts().after
+	}
+	return slices.Clone(before), slices.Clone(after)
+}
+
+// inner returns the tokenizer below masks.
+func inner(t Tokenizer) Tokenizer {
+	for {
+		m, ok := t.(*masked)
+		if !ok {
+			return t
+		}
+		t = m.Tokenizer
+	}
+}
+
+// described is a tokenizer that was read from files.
+type described interface {
+	Tokenizer
+	facts() *facts
+	lookup(text string) (id int32, ok bool) // of a token's spelling
+}
+
+// facts are what a tokenizer's files say besides its vocabulary.
+type facts struct {
+	around
+	roles map[string]int32
+}
+
+func (v *vocabulary) facts() *facts { return &v.about }
+func (w *wordList) facts() *facts   { return &w.about }
+
+func (v *vocabulary) lookup(text string) (int32, bool) {
+	if a, ok := v.added[text]; ok {
+		return a.id, true
+	}
+	id := slices.Index(v.tokens, text)
+	return int32(id), id >= 0
+}
+
+func (w *wordList) lookup(text string) (int32, bool) {
+	id, ok := w.ids[text]
+	return id, ok
+}
+
+// setRoles stores the ids of roles whose tokens t has.
+func setRoles(t described, roles map[string]string) {
+	f := t.facts()
+	f.roles = map[string]int32{}
+	for role, text := range roles {
+		if id, ok := t.lookup(text); ok {
+			f.roles[role] = id
+		}
+	}
+}
+
+// setAround stores what a class puts around a text where no tokenizer.json says it.
+func setAround(t described, class string, config object) error {
+	f := t.facts()
+	put := func(list *[]int32, role string) {
+		if id, ok := f.roles[role]; ok {
+			*list = append(*list, id)
+		}
+	}
+	f.around = around{}
+	switch class {
+	case "BertTokenizer", "RobertaTokenizer", "AlbertTokenizer":
+		put(&f.before, "cls_token")
+		put(&f.after, "sep_token")
+	case "EsmTokenizer":
+		put(&f.before, "cls_token")
+		put(&f.after, "eos_token")
+	default:
+		first, last := false, false
+		if err := cmp.Or(config.get("add_bos_token", &first),
+			config.get("add_eos_token", &last)); err != nil {
+			return fmt.Errorf("tokenizer_config.json: %w", err)
+		}
+		if first {
+			put(&f.before, "bos_token")
+		}
+		if last {
+			put(&f.after, "eos_token")
+		}
+	}
+	return nil
+}
