@@ -377,22 +377,14 @@ func (c *Config) modernbert(f *file, set *weights.Set) {
 // plainNames returns the set with the names of norms as later checkpoints have them: the first ones
 // of BERT call a norm's weight gamma and its bias beta.
 func plainNames(set *weights.Set) (*weights.Set, error) {
-	var renamed []*weights.Tensor
-	old := false
-	for _, name := range set.Names() {
-		t, _ := set.Get(name)
+	return set.View(func(name string, t *weights.Tensor) (string, *weights.Tensor, error) {
 		for from, to := range map[string]string{".gamma": ".weight", ".beta": ".bias"} {
 			if short, ok := strings.CutSuffix(name, from); ok {
-				other := *t
-				other.Name, t, old = short+to, &other, true
+				return short + to, t, nil
 			}
 		}
-		renamed = append(renamed, t)
-	}
-	if !old {
-		return set, nil
-	}
-	return weights.NewSet(renamed, set.Metadata())
+		return name, t, nil
+	})
 }
 
 func (c *Config) sizes() map[string]int {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"unmask/backend"
 	"unmask/internal/atomicfile"
 	"unmask/internal/jsonline"
+	"unmask/internal/sniff"
 	"unmask/weights"
 	"unmask/weights/gguf"
 )
@@ -109,7 +111,7 @@ func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("%d bytes, want at most %d", info.Size(), most)
 	}
 	data, err := fs.ReadFile(files, name)
-	return data, atomicfile.Cause(err)
+	return data, cmp.Or(atomicfile.Cause(err), sniff.Instead(data))
 }
 
 // Load finds the source's format and loads the model. It releases the weights afterwards, because

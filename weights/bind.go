@@ -205,9 +205,10 @@ func (b *binder) leftover(ignore []string) {
 	for _, t := range b.set.outside {
 		sortOut(t, dropCompiled(t.Name))
 	}
-	slices.Sort(b.bound)
-	slices.Sort(b.unused)
-	slices.Sort(b.err.Unexpected)
+	for _, list := range []*[]string{&b.bound, &b.unused, &b.err.Unexpected} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list) // a tensor may have several names
+	}
 }
 
 // matches reports whether a pattern, known to be well-formed, matches name.

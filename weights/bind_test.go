@@ -2,7 +2,9 @@ package weights
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -175,4 +177,53 @@ func TestBindMisuse(t *testing.T) {
 			p Param `weight:"p"`
 		}{}, s, BindOptions{})
 	})
+}
+
+// A file of safetensors.torch.save_model has tied tensors once, and their other names in its
+// metadata: Bind finds both, in one file and in shards, and what nobody uses is still told.
+func TestTied(t *testing.T) {
+	const tensors = `"out.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},
+		"blocks.0.attn.qkv.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[24,48]},
+		"blocks.1.mlp.weight":{"dtype":"F32","shape":[1],"data_offsets":[48,52]},
+		"blocks.1.mlp.bias":{"dtype":"F32","shape":[],"data_offsets":[52,56]},
+		"vocab_embed.embedding":{"dtype":"F32","shape":[4],"data_offsets":[56,72]}`
+	const tied = `{"__metadata__":{"blocks.1.attn.qkv.weight":"out.weight","format":"pt"},`
+	for name, open := range map[string]func() (*Set, error){
+		"file": func() (*Set, error) { return Parse(file(tied+tensors+"}", 72), "m") },
+		"shards": func() (*Set, error) {
+			return OpenFS(fstest.MapFS{indexName: {Data: []byte(`{"weight_map":{"other":"a.safetensors",
+				"out.weight":"b.safetensors"}}`)},
+				"a.safetensors": {Data: file(tied+`"other":{"dtype":"F32","shape":[1],
+				"data_offsets":[0,4]}}`, 4)},
+				"b.safetensors": {Data: file(tied+tensors+"}", 72)}},
+				".")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := open()
+			require.NoError(t, err)
+			n := newNetwork()
+			var report Report
+			require.NoError(t, Bind(n, s, BindOptions{Ignore: []string{"other"}, Report: &report}))
+			require.Same(t, n.Out.Weight.Tensor, n.Blocks[1].Attn.Weight.Tensor)
+			require.Len(t, report.Bound, 5)
+			same := func(name string, t *Tensor) (string, *Tensor, error) { return name, t, nil }
+			view, err := s.View(same)
+			require.NoError(t, err)
+			require.NoError(t, Bind(newNetwork(), view, BindOptions{Ignore: []string{"other"}}))
+		})
+	}
+	s, err := Parse(file(strings.Replace(tied, "blocks.1.attn", "else", 1)+tensors+"}", 72), "m")
+	require.NoError(t, err)
+	require.EqualError(t, Bind(newNetwork(), s, BindOptions{}),
+		`weights do not fit the network: 1 missing: "blocks.1.attn.qkv.weight"`)
+}
+
+// Missing metadata may be written as null, which the library reads.
+func TestNullMetadata(t *testing.T) {
+	for _, header := range []string{`{"__metadata__":null}`, "{\"__metadata__\" :\n null }"} {
+		s, err := Parse(file(header, 0), "m")
+		require.NoError(t, err, header)
+		require.Empty(t, s.Metadata())
+	}
 }

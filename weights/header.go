@@ -18,6 +18,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/nlpodyssey/safetensors"
+
+	"unmask/internal/sniff"
 )
 
 // Limits of a safetensors header.
@@ -42,6 +44,9 @@ func parseSafetensors(data []byte, src *source) ([]*Tensor, map[string]string, e
 	// A copy, so that the bytes that were checked are the bytes that are parsed.
 	err := src.guard(func() {
 		length = binary.LittleEndian.Uint64(data)
+		if headerErr = sniff.Instead(data); headerErr != nil {
+			return
+		}
 		switch {
 		case length == 0 || length > MaxHeader:
 			headerErr = fmt.Errorf("header of %d bytes, want 1 to %d", length, MaxHeader)
@@ -153,6 +158,9 @@ func library(d DType) bool {
 	return err == nil
 }
 
+// null matches what follows a key whose value is null, as the library reads missing metadata.
+var null = regexp.MustCompile(`^[ \t\r\n]*:[ \t\r\n]*null\b`)
+
 var dtypeName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,31}$`)
 
 // checkHeader refuses what the library would accept: duplicate names, invalid UTF-8, bytes after
@@ -233,6 +241,10 @@ func (c *checker) top() error {
 	tensors := 0
 	return c.object(MaxTensors+1, func(key string) error {
 		if key == metadataKey {
+			if rest := c.header[c.dec.InputOffset():]; null.Match(rest) {
+				_, err := c.dec.Token()
+				return err
+			}
 			return within(metadataKey, c.object(MaxTensors, func(k string) error {
 				_, err := c.str()
 				return within(strconv.Quote(k), err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -96,6 +97,7 @@ func Parse(data []byte, name string) (*Set, error) {
 	if _, err := s.add(data, nil, name); err != nil {
 		return nil, err
 	}
+	s.alias()
 	return s, nil
 }
 
@@ -141,6 +143,20 @@ func (s *Set) add(data []byte, src *source, name string) ([]*Tensor, error) {
 	}
 	sort.Strings(s.names)
 	return tensors, nil
+}
+
+// alias adds the other names of tensors: safetensors.torch.save_model writes tied tensors once, and
+// in __metadata__ from each name that it left out to the one that it kept (safetensors,
+// bindings/python/py_src/safetensors/torch.py, _remove_duplicate_names).
+func (s *Set) alias() {
+	for _, name := range slices.Sorted(maps.Keys(s.metadata)) {
+		kept := s.tensors[s.metadata[name]]
+		if kept != nil && s.tensors[name] == nil && checkName(name) == nil {
+			s.tensors[name] = kept
+			s.names = append(s.names, name)
+		}
+	}
+	sort.Strings(s.names)
 }
 
 // Names returns the tensors' names, sorted.

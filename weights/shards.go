@@ -25,6 +25,7 @@ func (s *Set) load(dir fs.FS, file, at string, add func(string) ([]*Tensor, erro
 			return fmt.Errorf("%s: %w", at, err)
 		}
 	}
+	defer s.alias()
 	if !strings.HasSuffix(file, ".index.json") {
 		_, err := add(file)
 		return err

@@ -72,7 +72,7 @@ func (s *Set) View(see func(name string, t *Tensor) (string, *Tensor, error)) (*
 		if v.tensors[name] != nil {
 			return nil, fmt.Errorf("tensors %q and %q are both %q", v.tensors[name].Name, t.Name, name)
 		}
-		if t.Name != name {
+		if old != name {
 			named := *t
 			named.Name = name
 			t = &named

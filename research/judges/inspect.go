@@ -48,6 +48,9 @@ func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Re
 	defer set.Close()
 	for _, n := range set.Names() {
 		t, _ := set.Get(n)
+		if t.Name != n { // another name of a tensor
+			continue
+		}
 		r.DTypes[string(t.DType)]++
 		r.Bytes += len(t.Data)
 	}

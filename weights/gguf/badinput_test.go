@@ -113,7 +113,10 @@ var bad = map[string]struct {
 	data []byte
 	want string
 }{
-	"empty": {nil, "the magic has 4 bytes, the header has 0 more"},
+	"empty":    {nil, "the magic has 4 bytes, the header has 0 more"},
+	"web page": {[]byte("<html><body>"), "a web page, want the file"},
+	"Git LFS pointer": {[]byte("version https://git-lfs.github.com/spec/v1\noid x\nsize 12\n"),
+		"a Git LFS pointer to a file of 12 bytes"},
 	"another magic": {[]byte("GGML\x03\x00\x00\x00"),
 		`the first bytes are "GGML", want "GGUF"`},
 	"version 1": {join("GGUF", uint32(1)), "the version is 1, want 2 or 3"},

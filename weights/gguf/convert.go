@@ -339,9 +339,14 @@ func (c *converter) tensors() ([]Tensor, error) {
 		}
 	}
 	var all []Tensor
-	_, headed := theirs[c.family.name("output.weight")]
+	words, _ := c.set.Get(c.family.name("token_embd.weight"))
+	head, headed := c.set.Get(c.family.name("output.weight"))
+	headed = headed && head != words
 	for _, name := range names {
 		t, _ := c.set.Get(c.family.name(name))
+		if name == "output.weight" && !headed { // a second name of the embedding
+			continue
+		}
 		if !t.DType.IsFloat() || len(t.Shape) < 1 || len(t.Shape) > 2 {
 			return nil, fmt.Errorf("tensor %q: %v of %s, want a float vector or matrix", t.Name, t.Shape,
 				t.DType)

@@ -328,3 +328,33 @@ func TestChatTemplate(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+// An embedding that is the head's other name, as safetensors.torch.save_model has it, is in the
+// file once, where llama.cpp looks for both.
+func TestConvertTied(t *testing.T) {
+	dir, values := lladaFolder(t)
+	const words, head = "model.transformer.wte.weight", "model.transformer.ff_out.weight"
+	name := filepath.Join(dir, "model.safetensors")
+	set, err := weights.Open(dir)
+	require.NoError(t, err)
+	defer set.Close()
+	var all []weights.Tensor
+	for _, n := range set.Names() {
+		if v, _ := set.Get(n); n != words {
+			all = append(all, *v)
+		}
+	}
+	require.NoError(t, weights.WriteFile(name, all, map[string]string{words: head}))
+	out := filepath.Join(t.TempDir(), "m.gguf")
+	require.NoError(t, Convert(context.Background(), dir, out, "q8_0"))
+	f, err := Open(out)
+	require.NoError(t, err)
+	defer f.Set.Close()
+	_, headed := f.Set.Get("output.weight")
+	require.False(t, headed)
+	got, ok := f.Set.Get("token_embd.weight")
+	require.True(t, ok)
+	x, err := got.Floats()
+	require.NoError(t, err)
+	require.InDeltaSlice(t, values[head][:256], x[:256], 0.05)
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"unmask/internal/sniff"
 	"unmask/weights"
 )
 
@@ -30,6 +31,9 @@ func (f *File) parse(data []byte) ([]*weights.Tensor, map[string]string, error) 
 	r := &reader{rest: data[:min(len(data), MaxHeader)]}
 	magic, err := r.take(4, "the magic")
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := sniff.Instead(data); err != nil {
 		return nil, nil, err
 	}
 	if !bytes.Equal(magic, []byte("GGUF")) {

@@ -25,6 +25,8 @@ func TestBuiltCheckpoint(t *testing.T) {
 }
 
 func TestPNG(t *testing.T) {
+	refused(t, []byte("version https://git-lfs.github.com/spec/v1\nsize 9\n"), "a Git LFS pointer")
+	refused(t, []byte("<!DOCTYPE html><html></html>"), "a web page, want the file")
 	refused(t, []byte("\x89PNG\r\n\x1a\n0000000000000000000000000"), "not a PyTorch checkpoint")
 }
 

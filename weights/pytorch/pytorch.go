@@ -16,6 +16,7 @@ import (
 	"os"
 
 	"unmask/internal/atomicfile"
+	"unmask/internal/sniff"
 )
 
 // Limits of a checkpoint.
@@ -146,6 +147,9 @@ func recognise(r io.ReaderAt, size int64) (legacy bool, err error) {
 		return true, nil
 	case head[0] == 0x80:
 		return false, errors.New("a bare pickle file, " + advice)
+	}
+	if err := sniff.Instead(head); err != nil {
+		return false, err
 	}
 	return false, fmt.Errorf("not a PyTorch checkpoint: it begins with %q", head[:min(8, len(head))])
 }
