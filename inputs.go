@@ -88,14 +88,15 @@ func ReadInputs(r io.Reader) (list []Input, err error) {
 	n := 0
 	for lines.Scan() {
 		n++
-		line := bytes.TrimSpace(lines.Bytes())
+		text := strings.TrimPrefix(strings.TrimSuffix(lines.Text(), "\r"), "\ufeff") // Windows' lines
+		line := bytes.TrimSpace([]byte(text))
 		if len(line) == 0 {
 			continue
 		}
 		if len(list) == 0 {
 			objects = objectStart.Match(line)
 		}
-		in := InputOf(Request{Prompt: strings.TrimSuffix(lines.Text(), "\r")})
+		in := InputOf(Request{Prompt: text})
 		if objects {
 			if in, err = parseInput(line); err != nil {
 				return nil, fmt.Errorf("line %d: %w", n, err)

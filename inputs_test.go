@@ -12,6 +12,15 @@ import (
 	"unmask/generate"
 )
 
+// A byte order mark does not make prompts of lines that are objects.
+func TestReadInputsMarked(t *testing.T) {
+	list, err := unmask.ReadInputs(strings.NewReader("\ufeff{\"prompt\": \"a\"}\r\n"))
+	require.NoError(t, err)
+	r, _, err := list[0].Over(unmask.Request{})
+	require.NoError(t, err)
+	require.Equal(t, "a", r.Prompt)
+}
+
 func TestReadInputs(t *testing.T) {
 	list, err := unmask.ReadInputs(strings.NewReader("Once upon\n\n  Lily\r\n[5] {x}"))
 	require.NoError(t, err)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
 
@@ -56,7 +55,8 @@ token given the others. By default each position is masked alone, which takes a 
 --parts K takes K passes, each with every K-th position masked, and --visible one pass with nothing
 masked. --share masks positions at random and scores these only. With --mutations TABLE, one mutation a
 line such as A24G or A24G:S31T, the output is their log-odds log p(new) - log p(old), in nats,
-tab-separated by sequence: wild-type marginals with --visible, masked marginals otherwise.`,
+tab-separated by sequence: masked marginals, with all positions of a mutation masked at once, or
+wild-type marginals with --visible. All is read and checked before the first pass.`,
 		Args: cobra.MaximumNArgs(1),
 		Example: `  unmask score --inputs questions.jsonl --json
   unmask score --model GSAI-ML/LLaDA-8B-Base --inputs questions.jsonl --method monte-carlo
@@ -112,10 +112,20 @@ func (f *scoreFlags) check(set *pflag.FlagSet, args []string) error {
 		}
 		f.Parts = -1
 	}
+	if f.mutations != "" && (f.Parts > 0 || f.Share > 0) {
+		return usage("--mutations with --parts or --share, want it without")
+	}
 	return nil
 }
 
-// run scores the sequences of a file.
+// sequence is one of a file's records, ready to be scored.
+type sequence struct {
+	fasta.Record
+	tokens    []int32
+	mutations []scores.Mutation
+}
+
+// run scores the sequences of a file. All are read and checked before the first pass.
 func (f *scoreFlags) run(ctx context.Context, file string) error {
 	records, err := readRecords(file)
 	if err != nil {
@@ -131,47 +141,75 @@ func (f *scoreFlags) run(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
+	list := make([]sequence, len(records))
 	for i, r := range records {
-		s, err := scores.Of(ctx, m, r.Sequence, uint32(i), f.Options)
-		if err == nil {
-			err = f.print(m, r, s, mutations)
-		}
-		if err != nil {
+		list[i].Record = r
+		if err := list[i].read(m, mutations); err != nil {
 			return fmt.Errorf("sequence %d (%.40s): %w", i+1, r.Name, err)
+		}
+	}
+	for i := range list {
+		score := f.perplexity
+		if f.mutations != "" {
+			score = f.odds
+		}
+		if err := score(ctx, m, &list[i], uint32(i)); err != nil {
+			return fmt.Errorf("sequence %d (%.40s): %w", i+1, list[i].Name, err)
 		}
 	}
 	return nil
 }
 
-func (f *scoreFlags) print(m *unmask.Model, r fasta.Record, s *scores.Score,
-	mutations []string) error {
-	for _, change := range mutations {
-		odds, err := s.LogOdds(m.Text, change)
+func (s *sequence) read(m *unmask.Model, mutations []string) (err error) {
+	if s.tokens, err = scores.Tokens(m, s.Sequence); err != nil {
+		return err
+	}
+	for _, name := range mutations {
+		one, err := scores.Parse(m.Text, s.tokens, name)
 		if err != nil {
 			return err
 		}
-		if err := printLine(fmt.Sprintf("%s\t%s\t%.6f", r.Name, change, odds)); err != nil {
-			return err
+		s.mutations = append(s.mutations, one)
+	}
+	return nil
+}
+
+// odds prints the log-odds of a sequence's mutations.
+func (f *scoreFlags) odds(ctx context.Context, m *unmask.Model, s *sequence, _ uint32) error {
+	odds, err := scores.LogOdds(ctx, m, s.tokens, s.mutations, f.visible)
+	for i, mutation := range s.mutations {
+		if err != nil {
+			break
 		}
+		if !f.json {
+			err = printLine(fmt.Sprintf("%s\t%s\t%.6f", s.Name, mutation.Name, odds[i]))
+			continue
+		}
+		err = json.NewEncoder(stdout).Encode(struct {
+			Name     string   `json:"name"`
+			Mutation string   `json:"mutation"`
+			LogOdds  *float64 `json:"log_odds"`
+		}{s.Name, mutation.Name, finite(odds[i])})
+	}
+	return err
+}
+
+// perplexity prints a sequence's perplexity.
+func (f *scoreFlags) perplexity(ctx context.Context, m *unmask.Model, q *sequence, i uint32) error {
+	s, err := scores.Of(ctx, m, q.tokens, i, f.Options)
+	if err != nil {
+		return err
 	}
 	scored, right := s.Right()
 	switch {
-	case mutations != nil:
-		return nil
 	case scored == 0 && !f.json:
-		return printLine(r.Name + "\tno position was masked")
+		return printLine(q.Name + "\tno position was masked")
 	case !f.json:
-		return printLine(fmt.Sprintf("%s\t%.4f\t%d of %d right", r.Name, s.Perplexity(), right, scored))
+		return printLine(fmt.Sprintf("%s\t%.4f\t%d of %d right", q.Name, s.Perplexity(), right, scored))
 	}
-	logp := make([]*float64, len(s.LogP)) // null where a position is not scored
-	for i := range logp {
-		if !math.IsNaN(s.LogP[i]) {
-			logp[i] = &s.LogP[i]
-		}
-	}
-	perplexity := new(float64)
-	if *perplexity = s.Perplexity(); scored == 0 {
-		perplexity = nil
+	logp := make([]*float64, len(s.LogP)) // null where a position is not scored, and for log 0
+	for i, l := range s.LogP {
+		logp[i] = finite(l)
 	}
 	return json.NewEncoder(stdout).Encode(struct {
 		Name       string     `json:"name"`
@@ -181,7 +219,7 @@ func (f *scoreFlags) print(m *unmask.Model, r fasta.Record, s *scores.Score,
 		Right      int        `json:"right"`
 		Perplexity *float64   `json:"perplexity"`
 		LogP       []*float64 `json:"logp"`
-	}{r.Name, r.Sequence, len(s.Tokens), scored, right, perplexity, logp})
+	}{q.Name, q.Sequence, len(s.Tokens), scored, right, finite(s.Perplexity()), logp})
 }
 
 // readRecords reads FASTA, or lines as texts whose names are their numbers.
@@ -192,7 +230,7 @@ func readRecords(name string) ([]fasta.Record, error) {
 	}
 	defer r.Close()
 	b := bufio.NewReader(r)
-	if first, _ := b.Peek(1); string(first) == ">" {
+	if head, _ := b.Peek(4096); fasta.Begins(head) || fasta.IsFile(name) {
 		return fasta.Read(b)
 	}
 	lines, err := nonEmpty(b)
@@ -227,7 +265,7 @@ func nonEmpty(r io.Reader) (list []string, err error) {
 	if err == nil && len(data) > maxScored {
 		err = fmt.Errorf("there are more than %d bytes", maxScored)
 	}
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(strings.TrimPrefix(string(data), "\ufeff")) {
 		if line = strings.TrimSpace(line); line != "" {
 			list = append(list, line)
 		}

@@ -4,11 +4,14 @@ package fasta
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
+
+	"unmask/internal/sniff"
 )
 
 // Record is one sequence. Name is the whole line after >.
@@ -16,12 +19,23 @@ type Record struct{ Name, Sequence string }
 
 // IsFile reports whether a file's name says that it is FASTA.
 func IsFile(name string) bool {
-	switch filepath.Ext(name) {
-	case ".fasta", ".fa", ".faa":
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".fasta", ".fas", ".fa", ".faa", ".fna", ".ffn", ".mpfa", ".pep":
 		return true
 	}
 	return false
 }
+
+// Begins reports whether a file whose first bytes are head is FASTA: its first line begins with >,
+// or with ; and a line with > follows.
+func Begins(head []byte) bool {
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte(mark)), " \t\r\n")
+	comment := bytes.HasPrefix(head, []byte(";"))
+	return bytes.HasPrefix(head, []byte(">")) ||
+		comment && (bytes.Contains(head, []byte("\n>")) || bytes.Contains(head, []byte("\r>")))
+}
+
+const mark = "\ufeff" // the byte order mark, which some editors write first
 
 // Limits of Read.
 const (
@@ -30,11 +44,14 @@ const (
 	maxBytes   = 256 << 20 // of a file
 )
 
-// Read returns the records of a file. White space within sequences and empty lines are left out.
+// Read returns the records of a file. White space within sequences, empty lines, lines that begin
+// with ; (comments) and a byte order mark are left out. Lines end as on Unix, Windows or, with CR
+// alone, as Excel for Mac writes them.
 func Read(r io.Reader) (list []Record, err error) {
 	limited := &io.LimitedReader{R: r, N: maxBytes + 1}
 	lines := bufio.NewScanner(limited)
 	lines.Buffer(nil, maxLine)
+	lines.Split(anyLine)
 	var sequence strings.Builder
 	end := func(line int) error {
 		if n := len(list); n > 0 {
@@ -47,11 +64,16 @@ func Read(r io.Reader) (list []Record, err error) {
 	}
 	n := 0
 	for lines.Scan() {
-		n++
-		line := strings.TrimSpace(lines.Text())
+		line := lines.Text()
+		if n++; n == 1 {
+			if err := foreign(line); err != nil {
+				return nil, err
+			}
+		}
+		line = strings.TrimSpace(strings.TrimPrefix(line, mark))
 		name, header := strings.CutPrefix(line, ">")
 		switch {
-		case line == "":
+		case line == "", line[0] == ';':
 		case header:
 			if err := end(n); err != nil {
 				return nil, err
@@ -76,6 +98,32 @@ func Read(r io.Reader) (list []Record, err error) {
 		return nil, errors.New("there are 0 sequences, want at least 1")
 	}
 	return list, end(n)
+}
+
+// anyLine is a bufio.SplitFunc of lines that end in LF, CR LF or CR. Numbers of lines are right in
+// all three: the LF of a CR LF is cut with its line.
+func anyLine(data []byte, end bool) (advance int, token []byte, err error) {
+	i := bytes.IndexAny(data, "\r\n")
+	switch {
+	case i < 0 && end && len(data) > 0:
+		return len(data), data, nil
+	case i < 0 || data[i] == '\r' && i+1 == len(data) && !end: // an LF may follow
+		return 0, nil, nil
+	case data[i] == '\r' && i+1 < len(data) && data[i+1] == '\n':
+		return i + 2, data[:i], nil
+	}
+	return i + 1, data[:i], nil
+}
+
+// foreign returns an error that says what a file is whose first line shows that it is not FASTA.
+func foreign(line string) error {
+	switch {
+	case strings.HasPrefix(line, "\xff\xfe"), strings.HasPrefix(line, "\xfe\xff"):
+		return errors.New("the file is UTF-16, want UTF-8")
+	case strings.HasPrefix(line, "\x1f\x8b"):
+		return errors.New("the file is compressed by gzip, want it unpacked")
+	}
+	return sniff.Instead([]byte(line))
 }
 
 // Append adds a record, its sequence in lines of 60.

@@ -3,6 +3,7 @@ package fasta
 import (
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -20,12 +21,49 @@ func TestReadAndAppend(t *testing.T) {
 	require.Equal(t, []Record{long}, list)
 }
 
+// A file reads alike however its lines end, with comments and a byte order mark.
+func TestReadKinds(t *testing.T) {
+	want := []Record{{"a", "MKTAYIAK"}, {"b", "M-X*"}}
+	for name, text := range map[string]string{
+		"Unix": ">a\nMKTA\nYIAK\n>b\nM-X*\n", "Windows": ">a\r\nMKTA\r\nYIAK\r\n>b\r\nM-X*",
+		"CR":         ">a\rMKTA\rYIAK\r\r>b\rM-X*\r",
+		"mixed":      ">a\rMKTA\r\nYIAK\n\r>b\nM-X*",
+		"comments":   ";first\n>a\nMKTA\n; within\nYIAK\n;\n>b\nM-X*\n;last",
+		"mark":       "\ufeff>a\nMKTAYIAK\n>b\nM-X*",
+		"mark and ;": "\ufeff;x\r\n>a\r\nMKTAYIAK\r\n>b\r\nM-X*",
+		"two files":  ">a\nMKTAYIAK\n\ufeff>b\nM-X*",
+	} {
+		t.Run(name, func(t *testing.T) {
+			list, err := Read(iotest.OneByteReader(strings.NewReader(text)))
+			require.NoError(t, err)
+			require.Equal(t, want, list)
+			again, err := Read(strings.NewReader(text))
+			require.NoError(t, err)
+			require.Equal(t, want, again)
+			require.True(t, Begins([]byte(text)))
+		})
+	}
+	for _, name := range []string{"a.fasta", "b.FASTA", "c.fas", "x.y.Fa", "d.FAA", "e.fna"} {
+		require.True(t, IsFile(name), name)
+	}
+	for _, name := range []string{"fasta", "a.txt", "a.fasta.jsonl"} {
+		require.False(t, IsFile(name), name)
+	}
+	for _, head := range []string{"", "EVQ\n>a", "; a text", "\ufeffEVQ"} {
+		require.False(t, Begins([]byte(head)), head)
+	}
+}
+
 func TestBadFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"":               "there are 0 sequences, want at least 1",
 		"EVQ\n":          `line 1 is "EVQ", want > and a name first`,
 		">a\n>b\nE\n":    `line 2: "a" has no sequence`,
 		">a\nE\n>b\n\n ": `line 5: "b" has no sequence`,
+		">a\rE\r>b\r":   `line 3: "b" has no sequence`,
+		"\xff\xfe>\x00":  "the file is UTF-16, want UTF-8",
+		"\x1f\x8b\x08":   "the file is compressed by gzip, want it unpacked",
+		"<!DOCTYPE html>": "a web page, want the file that was to be downloaded",
 	} {
 		_, err := Read(strings.NewReader(text))
 		require.EqualError(t, err, want)

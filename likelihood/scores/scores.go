@@ -30,8 +30,6 @@ type Score struct {
 	Tokens []int32   // of the text, without those around it
 	LogP   []float64 // nats; NaN where a position is not scored
 	Best   []int32   // the most probable token; -1 where a position is not scored
-
-	logits [][]float32 // [tokens][outcomes] log-probabilities; nil where not scored
 }
 
 // Right returns the number of scored positions, and at how many the most probable token is right.
@@ -58,25 +56,45 @@ func (s *Score) Perplexity() float64 {
 	return math.Exp(-sum / float64(n))
 }
 
-// Of scores a text. stream numbers it, for Options.Share.
-func Of(ctx context.Context, m *unmask.Model, text string, stream uint32, o Options) (*Score,
-	error) {
+// Tokens returns a text's tokens, without those around it. One that the model cannot score is an
+// error.
+func Tokens(m *unmask.Model, text string) ([]int32, error) {
 	if m.Text == nil {
 		return nil, fmt.Errorf("the model makes no text")
 	}
-	inner, err := m.Text.Encode(text)
-	if err != nil {
-		return nil, err
+	tokens, err := m.Text.Encode(text)
+	if most := m.Spec().Length() - m.Spec().Around(); err == nil &&
+		(len(tokens) == 0 || len(tokens) > most) {
+		err = fmt.Errorf("the text is %d tokens, want 1 to %d", len(tokens), most)
 	}
-	spec := m.Spec()
-	if len(inner) == 0 || len(inner) > spec.Length()-spec.Around() {
-		return nil, fmt.Errorf("the text is %d tokens, want 1 to %d", len(inner),
-			spec.Length()-spec.Around())
-	}
-	s := &Score{Tokens: inner, LogP: slices.Repeat([]float64{math.NaN()}, len(inner)),
-		Best: slices.Repeat([]int32{-1}, len(inner)), logits: make([][]float32, len(inner))}
-	for _, hidden := range o.passes(len(inner), stream) {
-		if err := s.pass(ctx, m, hidden, o.Parts < 0); err != nil {
+	return tokens, err
+}
+
+// Of scores tokens. A token's probability is among those that may be drawn; that of one that may
+// not, such as ESM-2's X and gaps, is among all of the head's rows. stream numbers the tokens, for
+// Options.Share.
+func Of(ctx context.Context, m *unmask.Model, tokens []int32, stream uint32, o Options) (*Score,
+	error) {
+	s := &Score{Tokens: tokens, LogP: slices.Repeat([]float64{math.NaN()}, len(tokens)),
+		Best: slices.Repeat([]int32{-1}, len(tokens))}
+	for _, hidden := range o.passes(len(tokens), stream) {
+		marginals, rows, unlock, err := pass(ctx, m, tokens, hidden, o.Parts < 0)
+		if err != nil {
+			return nil, err
+		}
+		var others []int // positions of tokens that may not be drawn
+		err = marginals.Visit(rows, func(i int, logits []float32) {
+			if !s.take(hidden[i], logits[:m.Spec().Outcomes]) {
+				others = append(others, hidden[i])
+			}
+		})
+		if err == nil && len(others) > 0 {
+			err = visitAll(marginals, m.Spec(), others, func(p int, logits []float32) {
+				s.LogP[p] = float64(logits[tokens[p]]) - logSum(logits)
+			})
+		}
+		unlock()
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -111,46 +129,66 @@ func (o Options) passes(n int, stream uint32) (list [][]int) {
 	return list
 }
 
-// pass scores some positions, which are masked unless they are visible.
-func (s *Score) pass(ctx context.Context, m *unmask.Model, positions []int, visible bool) error {
+// pass computes the marginals of tokens of which some positions are masked, unless they are visible,
+// and their rows. The marginals are valid until unlock is called; with an error it need not be.
+func pass(ctx context.Context, m *unmask.Model, tokens []int32, positions []int,
+	visible bool) (marginals model.Marginals, rows []int32, unlock func(), err error) {
 	spec := m.Spec()
-	tokens := slices.Concat(spec.Before, s.Tokens, spec.After)
-	first := len(spec.Before)
-	rows := make([]int32, len(positions))
-	for i, p := range positions {
-		rows[i] = int32(first + p)
+	tokens = slices.Concat(spec.Before, tokens, spec.After)
+	for _, p := range positions {
+		row := len(spec.Before) + p
+		rows = append(rows, int32(row))
 		if !visible {
-			tokens[first+p] = spec.Mask
+			tokens[row] = spec.Mask
 		}
 	}
 	lock := model.LockOf(m.Denoiser)
 	lock.Lock()
-	defer lock.Unlock()
 	b := &model.Batch{Size: 1, Length: len(tokens), Tokens: tokens, Read: rows}
-	marginals, err := m.Forward(ctx, b)
-	if err != nil {
-		return err
+	if marginals, err = m.Forward(ctx, b); err != nil {
+		lock.Unlock()
+	}
+	return marginals, rows, lock.Unlock, err
+}
+
+// visitAll calls see with the logits [outcomes] of positions, those of tokens that may not be drawn
+// among them.
+func visitAll(marginals model.Marginals, spec model.Spec, positions []int,
+	see func(p int, logits []float32)) error {
+	raw, ok := marginals.(model.Raw)
+	if ok {
+		marginals = raw.Raw()
+	}
+	rows := make([]int32, len(positions))
+	for i, p := range positions {
+		row := len(spec.Before) + p
+		if ok && spec.Shifted && row > 0 { // the network's own outputs are not shifted
+			row--
+		}
+		rows[i] = int32(row)
 	}
 	return marginals.Visit(rows, func(i int, logits []float32) {
-		s.take(positions[i], logits[:spec.Outcomes])
+		see(positions[i], logits[:spec.Outcomes])
 	})
 }
 
-// take sets what logits say of a position.
-func (s *Score) take(p int, logits []float32) {
-	top, sum := math.Inf(-1), 0.0
+// take sets what logits say of a position. It reports false if they forbid its token.
+func (s *Score) take(p int, logits []float32) (drawable bool) {
 	for t, l := range logits {
-		if float64(l) > top {
-			top, s.Best[p] = float64(l), int32(t)
+		if b := s.Best[p]; b < 0 || l > logits[b] {
+			s.Best[p] = int32(t)
 		}
 	}
+	own := float64(logits[s.Tokens[p]])
+	s.LogP[p] = own - logSum(logits)
+	return !math.IsInf(own, -1)
+}
+
+// logSum returns the logarithm of the sum of exp of logits, of which at least one is finite.
+func logSum(logits []float32) float64 {
+	top, sum := float64(slices.Max(logits)), 0.0
 	for _, l := range logits {
 		sum += math.Exp(float64(l) - top)
 	}
-	logSum := float32(top + math.Log(sum))
-	s.logits[p] = slices.Clone(logits)
-	for t := range s.logits[p] {
-		s.logits[p][t] -= logSum
-	}
-	s.LogP[p] = float64(s.logits[p][s.Tokens[p]])
+	return top + math.Log(sum)
 }
