@@ -56,13 +56,13 @@ func TestReadKinds(t *testing.T) {
 
 func TestBadFiles(t *testing.T) {
 	for text, want := range map[string]string{
-		"":               "there are 0 sequences, want at least 1",
-		"EVQ\n":          `line 1 is "EVQ", want > and a name first`,
-		">a\n>b\nE\n":    `line 2: "a" has no sequence`,
-		">a\nE\n>b\n\n ": `line 5: "b" has no sequence`,
-		">a\rE\r>b\r":   `line 3: "b" has no sequence`,
-		"\xff\xfe>\x00":  "the file is UTF-16, want UTF-8",
-		"\x1f\x8b\x08":   "the file is compressed by gzip, want it unpacked",
+		"":                "there are 0 sequences, want at least 1",
+		"EVQ\n":           `line 1 is "EVQ", want > and a name first`,
+		">a\n>b\nE\n":     `line 2: "a" has no sequence`,
+		">a\nE\n>b\n\n ":  `line 5: "b" has no sequence`,
+		">a\rE\r>b\r":     `line 3: "b" has no sequence`,
+		"\xff\xfe>\x00":   "the file is UTF-16, want UTF-8",
+		"\x1f\x8b\x08":    "the file is compressed by gzip, want it unpacked",
 		"<!DOCTYPE html>": "a web page, want the file that was to be downloaded",
 	} {
 		_, err := Read(strings.NewReader(text))
