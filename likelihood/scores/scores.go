@@ -129,8 +129,9 @@ func (o Options) passes(n int, stream uint32) (list [][]int) {
 	return list
 }
 
-// pass computes the marginals of tokens of which some positions are masked, unless they are visible,
-// and their rows. The marginals are valid until unlock is called; with an error it need not be.
+// pass computes the marginals of tokens of which some positions are masked, unless they are
+// visible, and their rows. The marginals are valid until unlock is called; with an error it need
+// not be.
 func pass(ctx context.Context, m *unmask.Model, tokens []int32, positions []int,
 	visible bool) (marginals model.Marginals, rows []int32, unlock func(), err error) {
 	spec := m.Spec()
