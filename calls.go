@@ -38,7 +38,8 @@ func (m *Model) callForm() (form chat.CallForm, own bool) {
 }
 
 // compile returns the automaton of texts with calls in a form.
-func (c *Calls) compile(form chat.CallForm, own bool) (*grammar.DFA, error) {
+func (c *Calls) compile(form chat.CallForm, own bool, budget *grammar.Budget) (*grammar.DFA,
+	error) {
 	if c.Text && !own {
 		return nil, param.Refuse("calls", param.Unsupported,
 			"calls or text, want calls alone: the model's chat template has no place for them")
@@ -46,10 +47,10 @@ func (c *Calls) compile(form chat.CallForm, own bool) (*grammar.DFA, error) {
 	if len(c.Functions) == 0 {
 		return nil, &param.Error{Name: "calls", Found: "of no function", Want: "one at least"}
 	}
-	b := grammar.NewBuilder(schema.DefaultLimit)
+	b := grammar.NewBuilder(budget)
 	from, name, done, to := b.State(), b.State(), b.State(), b.State()
 	if c.Text {
-		before, alone, err := aroundMark(form.First)
+		before, alone, err := aroundMark(form.First, budget)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +61,7 @@ func (c *Calls) compile(form chat.CallForm, own bool) (*grammar.DFA, error) {
 	}
 	for i := range c.Functions {
 		f := &c.Functions[i]
-		arguments, err := f.arguments(schema.DefaultLimit * 9 / 10 / len(c.Functions))
+		arguments, err := f.arguments(budget.States()*9/10/len(c.Functions), budget)
 		if err != nil {
 			return nil, err
 		}
@@ -75,10 +76,10 @@ func (c *Calls) compile(form chat.CallForm, own bool) (*grammar.DFA, error) {
 
 // arguments returns the automaton of a function's arguments, which has about share states or, where
 // it does not fit into them, as many as it needs.
-func (f *Function) arguments(share int) (*grammar.DFA, error) {
-	s, err := schema.Compile(f.Parameters, schema.Options{Limit: share})
+func (f *Function) arguments(share int, budget *grammar.Budget) (*grammar.DFA, error) {
+	s, err := schema.Compile(f.Parameters, schema.Options{Limit: share, Budget: budget})
 	if _, ok := errors.AsType[*grammar.TooLarge](err); ok {
-		s, err = schema.Compile(f.Parameters, schema.Options{})
+		s, err = schema.Compile(f.Parameters, schema.Options{Budget: budget})
 	}
 	if r, ok := errors.AsType[*schema.Refused](err); ok {
 		return nil, &schema.Refused{What: f.Name + "'s " + r.What, At: r.At}
@@ -86,11 +87,11 @@ func (f *Function) arguments(share int) (*grammar.DFA, error) {
 	if err != nil {
 		return nil, fmt.Errorf("function %s: %w", f.Name, err)
 	}
-	object, err := grammar.Regexp(`(?s)\{.*`, schema.DefaultLimit)
+	object, err := grammar.Regexp(`(?s)\{.*`, budget)
 	if err != nil {
 		return nil, err
 	}
-	d, err := grammar.Intersect(s.DFA, object, schema.DefaultLimit)
+	d, err := grammar.Intersect(s.DFA, object, budget)
 	if err == nil && d.Empty() {
 		err = fmt.Errorf("function %s: parameters allow no object, want some", f.Name)
 	}
@@ -99,10 +100,10 @@ func (f *Function) arguments(share int) (*grammar.DFA, error) {
 
 // aroundMark returns the automata of the texts in which mark is at the end and nowhere else, and of
 // those without it.
-func aroundMark(mark string) (before, alone *grammar.DFA, err error) {
+func aroundMark(mark string, budget *grammar.Budget) (before, alone *grammar.DFA, err error) {
 	text := func(pattern string) (d *grammar.DFA) {
 		if err == nil {
-			d, err = grammar.Regexp(pattern, schema.DefaultLimit)
+			d, err = grammar.Regexp(pattern, budget)
 		}
 		return d
 	}
@@ -111,9 +112,9 @@ func aroundMark(mark string) (before, alone *grammar.DFA, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if before, err = grammar.Subtract(last, more, schema.DefaultLimit); err != nil {
+	if before, err = grammar.Subtract(last, more, budget); err != nil {
 		return nil, nil, err
 	}
-	alone, err = grammar.Subtract(every, some, schema.DefaultLimit)
+	alone, err = grammar.Subtract(every, some, budget)
 	return before, alone, err
 }

@@ -2,9 +2,12 @@ package unmask
 
 import (
 	"container/list"
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"unicode/utf8"
@@ -12,6 +15,7 @@ import (
 	"unmask/constrain"
 	"unmask/grammar"
 	"unmask/grammar/schema"
+	"unmask/internal/turns"
 	"unmask/model"
 	"unmask/param"
 	"unmask/tokenizers"
@@ -42,8 +46,8 @@ func (g *Grammar) IsZero() bool {
 
 // compile returns the automaton over bytes, the name of the field that it is from and, of choices,
 // which of them ends in each state. With open, spaces and newlines may follow choices.
-func (g *Grammar) compile(m *Model, open bool) (d *grammar.DFA, ends []int32, name string,
-	err error) {
+func (g *Grammar) compile(m *Model, open bool, budget *grammar.Budget) (d *grammar.DFA,
+	ends []int32, name string, err error) {
 	set := 0
 	for _, is := range []bool{g.Schema != nil, g.Regex != "", g.Choice != nil, g.Calls != nil} {
 		if is {
@@ -61,17 +65,17 @@ func (g *Grammar) compile(m *Model, open bool) (d *grammar.DFA, ends []int32, na
 		return nil, nil, "recursion", &param.Error{Name: "recursion", Found: fmt.Sprint(g.Recursion),
 			Want: fmt.Sprintf("0 to %v", Recursion.Max)}
 	case g.Schema != nil:
-		s, err := schema.Compile(g.Schema, schema.Options{Depth: g.Recursion})
+		s, err := schema.Compile(g.Schema, schema.Options{Depth: g.Recursion, Budget: budget})
 		if err != nil {
 			return nil, nil, "schema", err
 		}
 		return s.DFA, nil, "schema", nil
 	case g.Regex != "":
-		d, err = grammar.Regexp(g.Regex, schema.DefaultLimit)
+		d, err = grammar.Regexp(g.Regex, budget)
 		return d, nil, "regex", err
 	case g.Calls != nil:
 		form, own := m.callForm()
-		d, err = g.Calls.compile(form, own)
+		d, err = g.Calls.compile(form, own, budget)
 		return d, nil, "calls", err
 	}
 	if len(g.Choice) == 0 || slices.ContainsFunc(g.Choice, func(t string) bool {
@@ -80,7 +84,7 @@ func (g *Grammar) compile(m *Model, open bool) (d *grammar.DFA, ends []int32, na
 		return nil, nil, "choice", &param.Error{Name: "choice", Found: fmt.Sprintf("%q", g.Choice),
 			Want: "texts in UTF-8 that are not empty"}
 	}
-	d, ends, err = grammar.Labelled(g.Choice, open, schema.DefaultLimit)
+	d, ends, err = grammar.Labelled(g.Choice, open, budget)
 	return d, ends, "choice", err
 }
 
@@ -98,7 +102,8 @@ func refusal(name string, err error) error {
 
 // language returns the language of a sequence whose tokens are known but for masks, and the tokens
 // that end it: ends, or those that end the model's texts.
-func (m *Model) language(g *Grammar, tokens, ends []int32) (*constrain.Language, []int32, error) {
+func (m *Model) language(ctx context.Context, g *Grammar, tokens, ends []int32) (
+	*constrain.Language, []int32, error) {
 	spec := m.Spec()
 	if m.Text == nil {
 		return nil, nil, param.Refuse("schema", param.Unsupported,
@@ -117,7 +122,7 @@ func (m *Model) language(g *Grammar, tokens, ends []int32) (*constrain.Language,
 	} else if len(ends) == 0 {
 		ends = m.TextEnds()
 	}
-	c, name, err := m.grammars.get(g, ends, last && len(ends) == 0)
+	c, name, err := m.grammars.get(ctx, g, ends, last && len(ends) == 0)
 	if err == nil {
 		l.Tokens, l.Choices, l.Text = c.tokens, c.choices, c.text
 		err = l.Check(tokens, spec.Mask)
@@ -147,8 +152,20 @@ func Vocabulary(t tokenizers.Tokenizer, spec model.Spec) *grammar.Vocabulary {
 	})
 }
 
-// maxGrammars is how much memory the automata take that a model keeps.
-const maxGrammars = 256 << 20
+// ownerKey is the key of a context's owner.
+type ownerKey struct{}
+
+// ForOwner returns a context of work for an owner, such as a client of a server. Owners take turns
+// where grammars are compiled, and the one that keeps the most of them is the first to lose some.
+func ForOwner(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, ownerKey{}, name)
+}
+
+// compiling leaves a processor to passes, if there are several.
+var compiling = turns.New(int64(max(1, runtime.GOMAXPROCS(0)-1)))
+
+// maxGrammars is how much memory the automata take that a model keeps, in bytes.
+const maxGrammars = 128 << 20
 
 // grammars keeps a model's automata, those used last.
 type grammars struct {
@@ -156,70 +173,124 @@ type grammars struct {
 	vocabulary func() *grammar.Vocabulary // once
 
 	mutex sync.Mutex
-	bytes int
-	used  list.List // of *compiledGrammar, the latest first
-	byKey map[string]*list.Element
+	bytes map[string]int // by owner
+	used  list.List      // of *compiledGrammar, the latest first
+	byKey map[[sha256.Size]byte]*list.Element
 }
 
 type compiledGrammar struct {
-	key, name string
-	tokens    *grammar.Tokens
-	choices   *constrain.Choices // of choices
-	text      *grammar.DFA       // see constrain.Language
+	key     [sha256.Size]byte
+	owner   string
+	name    string
+	bytes   int
+	tokens  *grammar.Tokens
+	choices *constrain.Choices // of choices
+	text    *grammar.DFA       // see constrain.Language
 }
 
 func newGrammars(m *Model) *grammars {
-	return &grammars{model: m, byKey: map[string]*list.Element{}, vocabulary: sync.OnceValue(
-		func() *grammar.Vocabulary { return Vocabulary(m.Text, m.Spec()) })}
+	return &grammars{model: m, bytes: map[string]int{}, byKey: map[[sha256.Size]byte]*list.Element{},
+		vocabulary: sync.OnceValue(func() *grammar.Vocabulary { return Vocabulary(m.Text, m.Spec()) })}
 }
 
 // get returns a grammar's automaton, and the name of its field. With open, spaces and newlines may
 // follow.
-func (k *grammars) get(g *Grammar, ends []int32, open bool) (*compiledGrammar, string, error) {
+func (k *grammars) get(ctx context.Context, g *Grammar, ends []int32, open bool) (*compiledGrammar,
+	string, error) {
 	calls, _ := json.Marshal(g.Calls) // what it cannot write is refused below
-	key := fmt.Sprintf("%q %q %q %q %d %v %v", g.Schema, g.Regex, g.Choice, calls, g.Recursion,
-		ends, open)
-	k.mutex.Lock()
-	if e := k.byKey[key]; e != nil {
-		k.used.MoveToFront(e)
-		k.mutex.Unlock()
-		c := e.Value.(*compiledGrammar)
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %v %v", g.Schema, g.Regex, g.Choice, calls,
+		g.Recursion, ends, open))
+	if c := k.known(key); c != nil {
 		return c, c.name, nil
 	}
-	k.mutex.Unlock()
-	d, labels, name, err := g.compile(k.model, open)
+	owner, _ := ctx.Value(ownerKey{}).(string)
+	back, err := compiling.Take(ctx, owner, 1)
 	if err != nil {
-		return nil, name, err
+		return nil, "", err
 	}
-	c := &compiledGrammar{key: key, name: name}
+	defer back()
+	if c := k.known(key); c != nil { // another goroutine may have made it
+		return c, c.name, nil
+	}
+	c := &compiledGrammar{key: key, owner: owner}
+	if err := k.compile(ctx, c, g, ends, open); err != nil {
+		return nil, c.name, err
+	}
+	k.keep(c)
+	return c, c.name, nil
+}
+
+// known returns the grammar of a key, nil if it is not kept.
+func (k *grammars) known(key [sha256.Size]byte) *compiledGrammar {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	e := k.byKey[key]
+	if e == nil {
+		return nil
+	}
+	k.used.MoveToFront(e)
+	return e.Value.(*compiledGrammar)
+}
+
+// compile makes the automata of a grammar.
+func (k *grammars) compile(ctx context.Context, c *compiledGrammar, g *Grammar, ends []int32,
+	open bool) error {
+	budget := grammar.NewBudget(ctx, schema.DefaultLimit)
+	d, labels, name, err := g.compile(k.model, open, budget)
+	if c.name = name; err != nil {
+		return err
+	}
 	if open {
 		if c.text = d; name == "choice" {
-			c.text, err = grammar.Choices(g.Choice, schema.DefaultLimit)
+			c.text, err = grammar.Choices(g.Choice, budget)
 		} else {
 			d = d.Spaced()
 		}
 		if err != nil {
-			return nil, name, err
+			return err
 		}
+		c.bytes += c.text.Bytes()
 	}
 	c.tokens, err = d.Tokens(k.vocabulary(), grammar.TokenOptions{Ends: ends, Fill: ends,
-		Cut: g.Calls != nil && g.Calls.Text})
+		Cut: g.Calls != nil && g.Calls.Text, Budget: budget})
 	if err != nil {
-		return nil, name, err
+		return err
 	}
+	c.bytes += c.tokens.Bytes()
 	if labels != nil {
 		c.choices = constrain.NewChoices(g.Choice, c.tokens, labels)
+		c.bytes += c.choices.Bytes()
 	}
+	return nil
+}
+
+// keep keeps a grammar. While all take too much memory, the owner of the most loses the one that
+// was not used for the longest.
+func (k *grammars) keep(c *compiledGrammar) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	if k.byKey[key] == nil { // another goroutine may have made it
-		k.byKey[key] = k.used.PushFront(c)
-		k.bytes += c.tokens.Bytes()
+	if k.byKey[c.key] != nil { // another goroutine may have made it
+		return
 	}
-	for k.bytes > maxGrammars && k.used.Len() > 1 {
-		old := k.used.Remove(k.used.Back()).(*compiledGrammar)
-		delete(k.byKey, old.key)
-		k.bytes -= old.tokens.Bytes()
+	k.byKey[c.key] = k.used.PushFront(c)
+	k.bytes[c.owner] += c.bytes
+	all, most := 0, c.owner
+	for owner, n := range k.bytes {
+		if all += n; n > k.bytes[most] {
+			most = owner
+		}
 	}
-	return c, name, nil
+	for e := k.used.Back(); all > maxGrammars && e != nil; {
+		old := e.Value.(*compiledGrammar)
+		before := e.Prev()
+		if old.owner == most {
+			k.used.Remove(e)
+			delete(k.byKey, old.key)
+			all -= old.bytes
+			if k.bytes[most] -= old.bytes; k.bytes[most] == 0 {
+				delete(k.bytes, most)
+			}
+		}
+		e = before
+	}
 }

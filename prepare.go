@@ -27,7 +27,8 @@ import (
 //     other sequence has the model's length.
 //
 // An error is a *param.Error that names the field, as a flag is named, or has such a cause; others
-// are about the model or about files. ctx is for encoding prompts.
+// are about the model or about files. ctx ends
+// the compilation of a grammar and the encoding of prompts.
 func (m *Model) Prepare(ctx context.Context, r Request) (generate.Request, error) {
 	list, err := m.PrepareAll(ctx, []Request{r})
 	if err != nil {
@@ -43,7 +44,7 @@ func (m *Model) PrepareAll(ctx context.Context, list []Request) ([]generate.Requ
 	pictures := map[*ImageInput][]int32{}
 	for i := range list {
 		var err error
-		if out[i], err = m.prepare(&list[i], pictures); err != nil {
+		if out[i], err = m.prepare(ctx, &list[i], pictures); err != nil {
 			return nil, inList(i, len(list), err)
 		}
 	}
@@ -71,8 +72,8 @@ func inList(i, n int, err error) error {
 }
 
 // prepare returns a request without its condition.
-func (m *Model) prepare(r *Request, pictures map[*ImageInput][]int32) (q generate.Request,
-	err error) {
+func (m *Model) prepare(ctx context.Context, r *Request, pictures map[*ImageInput][]int32) (
+	q generate.Request, err error) {
 	if err := r.check(m); err != nil {
 		return q, err
 	}
@@ -125,7 +126,7 @@ func (m *Model) prepare(r *Request, pictures map[*ImageInput][]int32) (q generat
 			tokens = slices.Repeat([]int32{spec.Mask}, length)
 		}
 		if err = q.CheckGrammar(spec); err == nil {
-			q.Language, q.Ends, err = m.language(&r.Grammar, tokens, q.Ends)
+			q.Language, q.Ends, err = m.language(ctx, &r.Grammar, tokens, q.Ends)
 		}
 	}
 	return q, err

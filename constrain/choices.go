@@ -22,6 +22,15 @@ func NewChoices(texts []string, t *grammar.Tokens, ends []int32) *Choices {
 	return a
 }
 
+// Bytes returns about how much memory the choices hold.
+func (a *Choices) Bytes() int {
+	n := 4 * len(a.Ends)
+	for _, t := range a.Texts {
+		n += 16 + len(t)
+	}
+	return n
+}
+
 // Choice is a text of a list, with its probability.
 type Choice struct {
 	Text        string  `json:"text"`

@@ -58,7 +58,7 @@ func TestProbabilitiesOfChoices(t *testing.T) {
 		if name == "full" {
 			list = []string{"abab", "aabb", "abbbb", "bbab"}
 		}
-		automaton, labels, err := grammar.Labelled(list, name == "spaces", 0)
+		automaton, labels, err := grammar.Labelled(list, name == "spaces", nil)
 		require.NoError(t, err)
 		o := grammar.TokenOptions{}
 		if name == "end" {

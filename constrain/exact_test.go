@@ -22,7 +22,7 @@ const letters = "abcd"
 
 // language returns the language of an expression over letters, one a token, of all positions.
 func language(t require.TestingT, expression string, tokens, length int) *constrain.Language {
-	d, err := grammar.Regexp(expression, 0)
+	d, err := grammar.Regexp(expression, nil)
 	require.NoError(t, err)
 	v := grammar.NewVocabulary(tokens, func(id int32) (string, bool) {
 		return letters[id : id+1], true

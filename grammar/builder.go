@@ -23,6 +23,7 @@ type Builder struct {
 	states []place
 	edges  []linked
 	empty  []jump // edges that read nothing
+	budget *Budget
 	limit  int
 	full   bool
 
@@ -40,12 +41,9 @@ type linked struct {
 
 type jump struct{ to, next int32 }
 
-// NewBuilder returns a builder of automata of at most limit states, 0 for no limit but memory.
-func NewBuilder(limit int) *Builder {
-	if limit == 0 {
-		limit = 1 << 22
-	}
-	return &Builder{limit: limit}
+// NewBuilder returns a builder of automata within a budget.
+func NewBuilder(budget *Budget) *Builder {
+	return &Builder{budget: budget, limit: budget.States()}
 }
 
 // NewCounter returns a builder that only counts its states, up to the number at which it is full.
@@ -79,9 +77,18 @@ func (b *Builder) State() int32 {
 // Full reports whether the automaton has too many states; DFA then returns an error.
 func (b *Builder) Full() bool { return b.full }
 
+// crowded is how many edges of a kind a nondeterministic automaton may have for each of its states.
+const crowded = 16
+
+// takes reports whether one more edge may be added to a number of them.
+func (b *Builder) takes(edges int) bool {
+	b.full = b.full || !b.counts && edges >= crowded*spare*b.limit
+	return !b.counts && !b.full
+}
+
 // Range adds an edge that reads one byte of lo to hi.
 func (b *Builder) Range(from, to int32, lo, hi byte) {
-	if b.counts {
+	if !b.takes(len(b.edges)) {
 		return
 	}
 	p := &b.states[from]
@@ -91,7 +98,7 @@ func (b *Builder) Range(from, to int32, lo, hi byte) {
 
 // Empty adds an edge that reads nothing.
 func (b *Builder) Empty(from, to int32) {
-	if b.counts {
+	if !b.takes(len(b.empty)) {
 		return
 	}
 	p := &b.states[from]
@@ -101,7 +108,7 @@ func (b *Builder) Empty(from, to int32) {
 
 // Text adds a path that reads a text, and returns its end.
 func (b *Builder) Text(from int32, text string) int32 {
-	for i := range len(text) {
+	for i := 0; i < len(text) && !b.full; i++ {
 		next := b.State()
 		b.Range(from, next, text[i], text[i])
 		from = next

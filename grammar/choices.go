@@ -5,8 +5,8 @@ import (
 )
 
 // Choices returns the automaton of a list of texts.
-func Choices(texts []string, limit int) (*DFA, error) {
-	b := NewBuilder(limit)
+func Choices(texts []string, budget *Budget) (*DFA, error) {
+	b := NewBuilder(budget)
 	from, to := b.State(), b.State()
 	for _, t := range texts {
 		b.Empty(b.Text(from, t), to)
@@ -18,8 +18,8 @@ func Choices(texts []string, limit int) (*DFA, error) {
 // read, and for each of its states the index of the text that ends there, -1 for none. With spaced,
 // any number of spaces and newlines may follow; a text that ends with some may be taken for
 // another.
-func Labelled(texts []string, spaced bool, limit int) (d *DFA, ends []int32, err error) {
-	b := NewBuilder(limit)
+func Labelled(texts []string, spaced bool, budget *Budget) (d *DFA, ends []int32, err error) {
+	b := NewBuilder(budget)
 	from, to := b.State(), b.State()
 	for i, t := range texts {
 		s := b.Text(from, t)

@@ -16,6 +16,9 @@ type DFA struct {
 // States returns the number of states.
 func (d *DFA) States() int { return len(d.accept) }
 
+// Bytes returns about how much memory the automaton holds.
+func (d *DFA) Bytes() int { return 8*len(d.edges) + 5*len(d.accept) }
+
 // Start returns the first state.
 func (d *DFA) Start() int32 { return d.start }
 
@@ -139,13 +142,16 @@ func (d *DFA) predecessors() (begin, from []int32) {
 }
 
 // Intersect returns the texts of both languages, Subtract those of a that are not in b. The result
-// has at most limit states.
-func Intersect(a, b *DFA, limit int) (*DFA, error) { return product(a, b, limit, false) }
+// has at most as many states as the budget allows.
+func Intersect(a, b *DFA, budget *Budget) (*DFA, error) { return product(a, b, budget, false) }
 
 // Subtract returns the texts of a that are not in b.
-func Subtract(a, b *DFA, limit int) (*DFA, error) { return product(a, b, limit, true) }
+func Subtract(a, b *DFA, budget *Budget) (*DFA, error) { return product(a, b, budget, true) }
 
-func product(a, b *DFA, limit int, minus bool) (*DFA, error) {
+// pairWork is the work on a pair of states, beside that on its edges.
+const pairWork = 16
+
+func product(a, b *DFA, budget *Budget, minus bool) (*DFA, error) {
 	if a.Empty() || b.Empty() {
 		if minus {
 			return a, nil
@@ -169,10 +175,10 @@ func product(a, b *DFA, limit int, minus bool) (*DFA, error) {
 		out.edges = append(out.edges, Edge{lo, hi, id})
 	}
 	for i := 0; i < len(list); i++ {
-		if i > 2*limit {
-			return nil, tooLarge(limit)
-		}
 		p := list[i]
+		if i > 2*budget.States() {
+			return nil, tooLarge(budget.States())
+		}
 		accept := a.accept[p.s]
 		if minus {
 			accept = accept && (p.t < 0 || !b.accept[p.t])
@@ -183,6 +189,9 @@ func product(a, b *DFA, limit int, minus bool) (*DFA, error) {
 		var other []Edge
 		if p.t >= 0 {
 			other = b.Out(p.t)
+		}
+		if err := budget.Spend(pairWork + len(a.Out(p.s))*(1+len(other))); err != nil {
+			return nil, err
 		}
 		for _, e := range a.Out(p.s) {
 			lo := int(e.Lo)
@@ -246,7 +255,7 @@ func (d *DFA) From(s int32) *DFA {
 
 // Spaced returns the automaton of d's texts with any number of spaces and newlines after them.
 func (d *DFA) Spaced() *DFA {
-	b := NewBuilder(0)
+	b := NewBuilder(nil)
 	from, to := b.State(), b.State()
 	b.Embed(from, to, d)
 	b.Range(to, to, ' ', ' ')

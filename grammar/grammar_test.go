@@ -20,9 +20,9 @@ var word = rapid.StringOfN(rapid.RuneFrom([]rune("abcxyes012-é€𝄞\n \"")), 
 
 func TestRegexpIsGos(t *testing.T) {
 	for _, e := range expressions {
-		whole, err := grammar.Regexp(e, 0)
+		whole, err := grammar.Regexp(e, nil)
 		require.NoError(t, err, e)
-		part, err := grammar.Search(e, 0)
+		part, err := grammar.Search(e, nil)
 		require.NoError(t, err, e)
 		full, some := regexp.MustCompile(`\A(?:`+e+`)\z`), regexp.MustCompile(e)
 		rapid.Check(t, func(t *rapid.T) {
@@ -36,13 +36,13 @@ func TestRegexpIsGos(t *testing.T) {
 func TestProducts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := rapid.SampledFrom(expressions)
-		a, err := grammar.Search(pick.Draw(t, "a"), 0)
+		a, err := grammar.Search(pick.Draw(t, "a"), nil)
 		require.NoError(t, err)
-		b, err := grammar.Search(pick.Draw(t, "b"), 0)
+		b, err := grammar.Search(pick.Draw(t, "b"), nil)
 		require.NoError(t, err)
-		both, err := grammar.Intersect(a, b, 1<<16)
+		both, err := grammar.Intersect(a, b, nil)
 		require.NoError(t, err)
-		minus, err := grammar.Subtract(a, b, 1<<16)
+		minus, err := grammar.Subtract(a, b, nil)
 		require.NoError(t, err)
 		text := word.Draw(t, "text")
 		require.Equal(t, a.Match(text) && b.Match(text), both.Match(text))
@@ -53,7 +53,7 @@ func TestProducts(t *testing.T) {
 func TestMinimalIsSmallest(t *testing.T) {
 	for e, states := range map[string]int{"a": 2, "a*": 1, "abc|abd|ebc|ebd": 4, "(a|b)*abb": 4,
 		"a{3}": 4, "[a-c]x|dx": 3} {
-		d, err := grammar.Regexp(e, 0)
+		d, err := grammar.Regexp(e, nil)
 		require.NoError(t, err)
 		require.Equal(t, states, d.States(), e)
 	}
@@ -61,9 +61,9 @@ func TestMinimalIsSmallest(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for _, e := range []string{"(", `a\b`, "(?=a)", `(a)\1`} {
-		_, err := grammar.Regexp(e, 0)
+		_, err := grammar.Regexp(e, nil)
 		require.ErrorContains(t, err, "regex is", e)
 	}
-	_, err := grammar.Regexp("(a|b)*a(a|b){12}", 100)
+	_, err := grammar.Regexp("(a|b)*a(a|b){12}", grammar.NewBudget(t.Context(), 100))
 	require.EqualError(t, err, "states is more than 100, want at most 100 for one language")
 }

@@ -54,6 +54,7 @@ type merger struct {
 	scratch  []arrival // a vector at hand
 	out      [][]TokenEdge
 	bytes    int
+	work     int     // since it was last spent
 	targets  []int32 // of a state's edges, while they are made
 	lists    [][]int32
 	position []int32 // [states] index in targets, while they are made
@@ -168,6 +169,7 @@ func (m *merger) after(g *group, vector int32, c byte) int32 {
 		return to - 2
 	}
 	from, next := g.vectors[vector], m.reads(letter)
+	m.work += len(from)
 	to := m.scratch[:0]
 	for _, a := range from {
 		if s := next[a.state]; s >= 0 {
@@ -200,12 +202,17 @@ func (m *merger) stays(g *group, vector int32) bool {
 	return g.stable[vector] > 0
 }
 
-// check returns an error once the automaton, or the work on it, needs too much memory.
+// check returns an error once the automaton, or the work on it, needs too much memory or time.
 func (m *merger) check() error {
 	if m.bytes > 4*m.o.Bytes {
 		return m.tooLarge()
 	}
-	return nil
+	if m.work < 1<<12 {
+		return nil
+	}
+	work := m.work
+	m.work = 0
+	return m.o.Budget.Spend(work)
 }
 
 func (m *merger) tooLarge() error {
@@ -225,6 +232,7 @@ func (m *merger) walk(g *group, number int32) error {
 			if !ok {
 				id = int32(len(m.refined))
 				m.refined = append(m.refined, refined{from, number, vector})
+				m.bytes += 64
 				classes[k] = id
 			}
 			*last = effect{from, id}
@@ -239,12 +247,17 @@ func (m *merger) walk(g *group, number int32) error {
 	nodes := m.v.nodes
 	for i := int32(0); int(i) < len(nodes); {
 		n := &nodes[i]
+		m.work++
+		if err := m.check(); err != nil {
+			return err
+		}
 		to := m.after(g, stack[n.depth], n.c)
 		if to < 0 {
 			i = n.next
 			continue
 		}
 		if n.plain && m.stays(g, to) { // nothing below leads elsewhere
+			m.work += int(n.end - n.first)
 			for _, token := range m.v.ids[n.first:n.end] {
 				refine(token, to)
 			}
@@ -256,9 +269,6 @@ func (m *merger) walk(g *group, number int32) error {
 			refine(token, to)
 		}
 		i++
-		if m.bytes > 4*m.o.Bytes {
-			return m.tooLarge()
-		}
 	}
 	return nil
 }
@@ -306,6 +316,7 @@ func (m *merger) connect(g *group) error {
 	moves := g.moves(used)
 	for j, s := range g.states {
 		m.targets = m.targets[:0]
+		m.work += 1 + len(moves[j])
 		for _, move := range moves[j] {
 			at := m.position[move.to]
 			if at < 0 {

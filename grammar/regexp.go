@@ -13,12 +13,12 @@ import (
 
 // Regexp returns the automaton of the texts that a whole regular expression matches, in the syntax
 // of Go's package regexp (RE2). Word boundaries are refused.
-func Regexp(expression string, limit int) (*DFA, error) {
+func Regexp(expression string, budget *Budget) (*DFA, error) {
 	re, err := parse(expression)
 	if err != nil {
 		return nil, err
 	}
-	d, err := marked(re, false, limit)
+	d, err := marked(re, false, budget)
 	if err == nil && d.Empty() {
 		err = refuse(expression, "matches nothing")
 	}
@@ -27,12 +27,12 @@ func Regexp(expression string, limit int) (*DFA, error) {
 
 // Search returns the automaton of the texts in which a regular expression matches somewhere, as
 // JSON Schema's pattern has it. It reads what ECMA 262 and RE2 have in common.
-func Search(expression string, limit int) (*DFA, error) {
+func Search(expression string, budget *Budget) (*DFA, error) {
 	re, err := parse(ecma(expression))
 	if err != nil {
 		return nil, err
 	}
-	return marked(re, true, limit)
+	return marked(re, true, budget)
 }
 
 func parse(expression string) (*syntax.Regexp, error) {
@@ -94,8 +94,8 @@ const beginMark, endMark = 0xfe, 0xff
 
 // marked returns the automaton of re. Anchors read the marks around a text: the automaton is of
 // marked texts first, and then the marks are taken away.
-func marked(re *syntax.Regexp, search bool, limit int) (*DFA, error) {
-	b := NewBuilder(limit)
+func marked(re *syntax.Regexp, search bool, budget *Budget) (*DFA, error) {
+	b := NewBuilder(budget)
 	from, to := b.State(), b.State()
 	r := &compiler{b: b}
 	anything := func(s int32) {
@@ -133,7 +133,7 @@ func marked(re *syntax.Regexp, search bool, limit int) (*DFA, error) {
 // unmark returns the texts x for which d has the marked text. In a search, marks may be read
 // anywhere, so d is asked for the text with both; otherwise each mark may be missing.
 func unmark(d *DFA, search bool) *DFA {
-	b := NewBuilder(0)
+	b := NewBuilder(nil)
 	for range d.States() {
 		b.State()
 	}

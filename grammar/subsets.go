@@ -13,33 +13,32 @@ func (b *Builder) DFA(start, accept int32) (*DFA, error) {
 	}
 	n := len(b.states)
 	d := &subsets{b: b, accept: accept, ids: map[string]int32{}, seen: make([]int32, n),
-		closures: make([][]int32, n), only: slices.Repeat([]int32{-1}, n),
-		single: slices.Repeat([]int32{-1}, n)}
+		only: slices.Repeat([]int32{-1}, n), single: slices.Repeat([]int32{-1}, n)}
 	return d.build(start)
 }
 
 // crowd bounds how many states of a Builder there may be in the sets of an automaton, for each
 // state that it may have.
-const crowd = 10
+const crowd = 20
 
 // subsets is the subset construction. Most sets are the closure of one state, as all are inside of
 // an embedded automaton, and are found by that state.
 type subsets struct {
-	b        *Builder
-	accept   int32
-	ids      map[string]int32
-	only     []int32 // [states] the number of the set that is a state's closure, or -1
-	single   []int32 // [states] the number of the set of one state, or -1
-	sets     [][]int32
-	seen     []int32
-	stamp    int32
-	closures [][]int32 // of one state each, sorted
-	key      []byte
-	list     []int32
-	arena    []int32 // closures
-	edges    []Edge  // of the set at hand, by Lo
-	cuts     []int
-	targets  []int32
+	b       *Builder
+	accept  int32
+	ids     map[string]int32
+	only    []int32 // [states] the number of the set that is a state's closure, or -1
+	single  []int32 // [states] the number of the set of one state, or -1
+	sets    [][]int32
+	seen    []int32
+	stamp   int32
+	key     []byte
+	list    []int32
+	arena   []int32 // sets
+	edges   []Edge  // of the set at hand, by Lo
+	cuts    []int
+	targets []int32
+	work    int // since it was last spent
 }
 
 func (d *subsets) build(start int32) (*DFA, error) {
@@ -53,6 +52,10 @@ func (d *subsets) build(start int32) (*DFA, error) {
 		if s >= 2*d.b.limit || work > crowd*d.b.limit { // the minimal automaton may be smaller
 			return nil, tooLarge(d.b.limit)
 		}
+		if err := d.b.budget.Spend(d.work); err != nil {
+			return nil, err
+		}
+		d.work = len(set) + pairWork
 		_, accepts := slices.BinarySearch(set, d.accept)
 		out.accept = append(out.accept, accepts)
 		out.edges = d.step(set, out.edges)
@@ -65,32 +68,31 @@ func (d *subsets) build(start int32) (*DFA, error) {
 	return out, nil
 }
 
-// closure returns the states that s leads to without reading, of those that read or are the end.
-func (d *subsets) closure(s int32) []int32 {
-	if c := d.closures[s]; c != nil {
-		return c
-	}
+// closure returns the states that some lead to without reading, of those that read or are the end,
+// sorted. It is overwritten by the next.
+func (d *subsets) closure(from ...int32) []int32 {
 	d.stamp++
-	d.seen[s] = d.stamp
-	list := append(d.list[:0], s)
+	list := d.list[:0]
+	add := func(s int32) {
+		if d.seen[s] != d.stamp {
+			d.seen[s] = d.stamp
+			list = append(list, s)
+		}
+	}
+	for _, s := range from {
+		add(s)
+	}
 	for i := 0; i < len(list); i++ {
 		for k := d.b.states[list[i]].empty; k > 0; k = d.b.empty[k-1].next {
-			if t := d.b.empty[k-1].to; d.seen[t] != d.stamp {
-				d.seen[t] = d.stamp
-				list = append(list, t)
-			}
+			add(d.b.empty[k-1].to)
 		}
 	}
+	d.work += len(list)
 	d.list = list
-	begin := len(d.arena)
-	for _, t := range list {
-		if d.b.states[t].edge > 0 || t == d.accept {
-			d.arena = append(d.arena, t)
-		}
-	}
-	set := d.arena[begin:len(d.arena):len(d.arena)]
+	set := slices.DeleteFunc(list, func(s int32) bool {
+		return d.b.states[s].edge == 0 && s != d.accept
+	})
 	slices.Sort(set)
-	d.closures[s] = set
 	return set
 }
 
@@ -102,13 +104,18 @@ func (d *subsets) one(s int32) int32 {
 	return d.only[s]
 }
 
-// id returns the number of a set of states, which is kept.
+// id returns the number of a set of states, of which it keeps a copy.
 func (d *subsets) id(set []int32) int32 {
+	keep := func() int32 {
+		begin := len(d.arena)
+		d.arena = append(d.arena, set...)
+		d.sets = append(d.sets, d.arena[begin:len(d.arena):len(d.arena)])
+		return int32(len(d.sets) - 1)
+	}
 	if len(set) == 1 {
 		id := &d.single[set[0]]
 		if *id < 0 {
-			*id = int32(len(d.sets))
-			d.sets = append(d.sets, set)
+			*id = keep()
 		}
 		return *id
 	}
@@ -119,9 +126,8 @@ func (d *subsets) id(set []int32) int32 {
 	if id, ok := d.ids[string(d.key)]; ok {
 		return id
 	}
-	id := int32(len(d.sets))
+	id := keep()
 	d.ids[string(d.key)] = id
-	d.sets = append(d.sets, set)
 	return id
 }
 
@@ -133,6 +139,7 @@ func (d *subsets) step(set []int32, out []Edge) []Edge {
 			d.edges = append(d.edges, d.b.edges[k-1].Edge)
 		}
 	}
+	d.work += len(d.edges)
 	slices.SortFunc(d.edges, func(a, b Edge) int { return cmp.Compare(a.Lo, b.Lo) })
 	begin := len(out)
 	add := func(lo, hi byte, to int32) {
@@ -167,6 +174,7 @@ func (d *subsets) overlap(edges []Edge, add func(lo, hi byte, to int32)) {
 	}
 	slices.Sort(d.cuts)
 	d.cuts = slices.Compact(d.cuts)
+	d.work += len(edges) * len(d.cuts)
 	for i, lo := range d.cuts[:len(d.cuts)-1] {
 		hi := d.cuts[i+1] - 1
 		d.targets = d.targets[:0]
@@ -183,26 +191,7 @@ func (d *subsets) overlap(edges []Edge, add func(lo, hi byte, to int32)) {
 		if len(d.targets) == 1 {
 			add(byte(lo), byte(hi), d.one(d.targets[0]))
 		} else {
-			add(byte(lo), byte(hi), d.id(d.union(d.targets)))
+			add(byte(lo), byte(hi), d.id(d.closure(d.targets...)))
 		}
 	}
-}
-
-// union returns the sorted union of the closures of states.
-func (d *subsets) union(states []int32) []int32 {
-	for _, s := range states {
-		d.closure(s)
-	}
-	d.stamp++
-	var all []int32
-	for _, s := range states {
-		for _, t := range d.closures[s] {
-			if d.seen[t] != d.stamp {
-				d.seen[t] = d.stamp
-				all = append(all, t)
-			}
-		}
-	}
-	slices.Sort(all)
-	return all
 }

@@ -59,10 +59,11 @@ func (t *Tokens) Bytes() int {
 
 // TokenOptions say how texts end, and bound an automaton.
 type TokenOptions struct {
-	Ends  []int32 // tokens that end a text; without any, it ends where the positions do
-	Fill  []int32 // tokens that may follow an end
-	Cut   bool    // with Ends, a text may also end where the positions do
-	Bytes int     // the most memory; 0 means 64 MiB
+	Ends   []int32 // tokens that end a text; without any, it ends where the positions do
+	Fill   []int32 // tokens that may follow an end
+	Cut    bool    // with Ends, a text may also end where the positions do
+	Bytes  int     // the most memory; 0 means 64 MiB
+	Budget *Budget // of work; nil: none
 }
 
 const defaultBytes = 64 << 20

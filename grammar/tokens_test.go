@@ -25,7 +25,7 @@ func vocabulary() *grammar.Vocabulary {
 func TestTokensSpellTheTexts(t *testing.T) {
 	v, end := vocabulary(), int32(len(spelled))
 	for _, e := range expressions {
-		d, err := grammar.Regexp(e, 0)
+		d, err := grammar.Regexp(e, nil)
 		require.NoError(t, err)
 		plain, err := d.Tokens(v, grammar.TokenOptions{})
 		require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestTokensSpellTheTexts(t *testing.T) {
 }
 
 func TestTokensOfOneClass(t *testing.T) {
-	d, err := grammar.Regexp("[abc]*-[0-9]+", 0)
+	d, err := grammar.Regexp("[abc]*-[0-9]+", nil)
 	require.NoError(t, err)
 	m, err := d.Tokens(vocabulary(), grammar.TokenOptions{})
 	require.NoError(t, err)

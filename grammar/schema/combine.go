@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 )
@@ -93,7 +94,11 @@ func (d *document) dependency(e *expr, keyword, key string, v any) *expr {
 
 // anyOf returns the schema of what any of several schemas allows.
 func anyOf(list ...*expr) *expr {
-	return &expr{any: slices.Clone(list)}
+	e := &expr{any: slices.Clone(list)}
+	for _, part := range list {
+		e.doc = cmp.Or(e.doc, part.doc)
+	}
+	return e
 }
 
 // oneOf returns the schema of what exactly one of several schemas allows.
@@ -101,6 +106,16 @@ func anyOf(list ...*expr) *expr {
 func oneOf(list []*expr, depth int) (*expr, error) {
 	if depth == 0 {
 		return anyOf(list...), nil
+	}
+	alternatives := 0
+	for _, e := range list {
+		shapes, err := e.to(depth)
+		if alternatives += len(shapes); err == nil && alternatives > maxShapes {
+			err = e.refuse(tooMany().Error())
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	var out []*expr
 	for i, e := range list {

@@ -10,7 +10,7 @@ import (
 // compiler makes automata of schemas within bounds, or measures them.
 type compiler struct {
 	Bounds
-	limit        int
+	budget       *grammar.Budget
 	comma, colon string
 	strings      map[string]*grammar.DFA // of numbers and texts, whatever the bounds
 	memo         map[use]*grammar.DFA
@@ -32,8 +32,8 @@ type measured struct {
 	possible bool
 }
 
-func newCompiler(limit int, compact bool) *compiler {
-	c := &compiler{limit: limit, comma: ", ", colon: ": ", strings: map[string]*grammar.DFA{}}
+func newCompiler(budget *grammar.Budget, compact bool) *compiler {
+	c := &compiler{budget: budget, comma: ", ", colon: ": ", strings: map[string]*grammar.DFA{}}
 	if compact {
 		c.comma, c.colon = ",", ":"
 	}
@@ -72,7 +72,7 @@ func (c *compiler) schema(e *expr) (*grammar.DFA, error) {
 	}
 	measured := c.measured
 	c.measured = nil
-	b := grammar.NewBuilder(c.limit)
+	b := grammar.NewBuilder(c.budget)
 	from, to := b.State(), b.State()
 	_, err := c.inline(b, from, to, e)
 	if c.measured = measured; err != nil {
@@ -132,10 +132,13 @@ func (c *compiler) add(b *grammar.Builder, from, to int32, e *expr) (bool, error
 
 func (c *compiler) inline(b *grammar.Builder, from, to int32, e *expr) (possible bool, err error) {
 	if b.Full() {
-		return false, &grammar.TooLarge{Limit: c.limit}
+		return false, &grammar.TooLarge{Limit: c.budget.States()}
 	}
 	if c.nested >= maxNested {
 		return false, e.refuse(fmt.Sprintf("more than %d schemas inside each other", maxNested))
+	}
+	if err := c.budget.Spend(partWork); err != nil {
+		return false, err
 	}
 	c.nested++
 	defer func() { c.nested-- }()
@@ -236,8 +239,8 @@ func (c *compiler) array(b *grammar.Builder, from, to int32, s *arrays) (bool, e
 	if most >= 0 {
 		chain = most
 	}
-	if s.minItems > c.limit {
-		return false, &grammar.TooLarge{Limit: c.limit}
+	if s.minItems > c.budget.States() {
+		return false, &grammar.TooLarge{Limit: c.budget.States()}
 	}
 	at := [2]int32{b.Text(from, "["), b.State()}
 	end := b.State()

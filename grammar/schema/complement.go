@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 )
 
@@ -38,6 +39,21 @@ func complement(s *shape) ([]*shape, error) {
 }
 
 func (a numbers) complement(add func(func(*shape))) error {
+	values := slices.SortedFunc(slices.Values(a.values), (*big.Rat).Cmp)
+	for i := range len(values) + 1 { // what is between them
+		if len(values) == 0 {
+			break
+		}
+		add(func(o *shape) {
+			o.lowOpen, o.highOpen = i > 0, i < len(values)
+			if o.lowOpen {
+				o.low = values[i-1]
+			}
+			if o.highOpen {
+				o.high = values[i]
+			}
+		})
+	}
 	if a.low != nil {
 		add(func(o *shape) { o.high, o.highOpen = a.low, !a.lowOpen })
 	}

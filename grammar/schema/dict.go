@@ -72,6 +72,12 @@ func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, more bool)
 		return false, &Refused{What: "minProperties above 1 with keys that are not named"}
 	}
 	counts := max(1, least, most)
+	if counts > c.budget.States() {
+		return false, &grammar.TooLarge{Limit: c.budget.States()}
+	}
+	if err := c.budget.Spend(counts * (2 + len(order))); err != nil {
+		return false, err
+	}
 	row := func() []int32 {
 		states := make([]int32, counts+1)
 		for n := range states {

@@ -24,17 +24,18 @@ func (r *Refused) Error() string {
 
 // document is a whole schema.
 type document struct {
-	root   any
-	id     string
-	old    bool // draft 7 or earlier: nothing beside $ref counts
-	exprs  map[string]*expr
-	search map[string]*grammar.DFA
-	limit  int
+	root    any
+	id      string
+	old     bool // draft 7 or earlier: nothing beside $ref counts
+	exprs   map[string]*expr
+	search  map[string]*grammar.DFA
+	anchors map[string]*expr // by name; nil until one is asked for
+	budget  *grammar.Budget
 }
 
-func newDocument(root any, limit int) *document {
+func newDocument(root any, budget *grammar.Budget) (*document, error) {
 	d := &document{root: root, exprs: map[string]*expr{}, search: map[string]*grammar.DFA{},
-		limit: limit}
+		budget: budget}
 	if o, ok := root.(*object); ok {
 		for _, k := range []string{"$id", "id"} {
 			if id, ok := o.values[k].(string); ok && d.id == "" {
@@ -46,10 +47,11 @@ func newDocument(root any, limit int) *document {
 			d.old = d.old || strings.Contains(draft, v)
 		}
 	}
-	for at := range d.cyclic() {
+	cyclic, err := d.cyclic()
+	for at := range cyclic {
 		d.exprs[at].recursive = true
 	}
-	return d
+	return d, err
 }
 
 // sub returns the schema at a place of the document.
@@ -62,7 +64,7 @@ func (d *document) sub(at string, v any) *expr {
 	}
 	e := d.exprs[at]
 	if e == nil {
-		e = &expr{doc: d, at: at, schema: v}
+		e = &expr{doc: d, part: true, at: at, schema: v}
 		d.exprs[at] = e
 	}
 	return e
@@ -108,18 +110,23 @@ func (d *document) resolve(ref string) (*expr, error) {
 }
 
 // anchor returns the schema with a name of its own.
-func (d *document) anchor(name, ref string) (found *expr, err error) {
-	walk(d.root, "", func(at string, o *object) {
-		for k, want := range map[string]string{"$anchor": name, "$id": "#" + name, "id": "#" + name} {
-			if o.values[k] == want && found == nil {
-				found = d.sub(at, o)
+func (d *document) anchor(name, ref string) (*expr, error) {
+	if d.anchors == nil {
+		d.anchors = map[string]*expr{}
+		walk(d.root, "", func(at string, o *object) {
+			for k, mark := range map[string]string{"$anchor": "", "$id": "#", "id": "#"} {
+				text, _ := o.values[k].(string)
+				text, ok := strings.CutPrefix(text, mark)
+				if _, known := d.anchors[text]; ok && !known {
+					d.anchors[text] = d.sub(at, o)
+				}
 			}
-		}
-	})
-	if found == nil {
-		return nil, fmt.Errorf("$ref %.60q, which is not there,", ref)
+		})
 	}
-	return found, nil
+	if e := d.anchors[name]; e != nil {
+		return e, nil
+	}
+	return nil, fmt.Errorf("$ref %.60q, which is not there,", ref)
 }
 
 // walk visits all objects of a document.
@@ -140,10 +147,12 @@ func walk(v any, at string, visit func(at string, o *object)) {
 }
 
 // cyclic returns the places that $refs name and that refer to themselves.
-func (d *document) cyclic() map[string]bool {
+func (d *document) cyclic() (map[string]bool, error) {
 	targets := map[string]*expr{}
+	visited := 0
 	refs := func(v any) (list []string) {
 		walk(v, "", func(_ string, o *object) {
+			visited++
 			if ref, ok := o.values["$ref"].(string); ok {
 				if e, err := d.resolve(ref); err == nil && e.doc != nil {
 					targets[e.at] = e
@@ -157,12 +166,19 @@ func (d *document) cyclic() map[string]bool {
 	out := map[string][]string{}
 	for at, e := range targets {
 		out[at] = refs(e.schema)
+		if err := d.budget.Spend(partWork * visited); err != nil {
+			return nil, err
+		}
+		visited = 0
 	}
 	cyclic := map[string]bool{}
 	for at := range targets {
 		seen := map[string]bool{}
 		queue := slices.Clone(out[at])
 		for ; len(queue) > 0 && !seen[at]; queue = queue[1:] {
+			if err := d.budget.Spend(partWork + len(out[queue[0]])); err != nil {
+				return nil, err
+			}
 			if !seen[queue[0]] {
 				seen[queue[0]] = true
 				queue = append(queue, out[queue[0]]...)
@@ -172,5 +188,5 @@ func (d *document) cyclic() map[string]bool {
 			cyclic[at] = true
 		}
 	}
-	return cyclic
+	return cyclic, nil
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,8 +10,10 @@ import (
 // expr is a schema: a part of the document, or made of others. Its shapes are computed when they
 // are needed, because definitions may refer to themselves.
 type expr struct {
+	doc *document // of the parts that it is made of; nil for constants
+
 	// One of these.
-	doc    *document
+	part   bool    // of the document
 	all    []*expr // what all of them allow
 	any    []*expr // what any of them allows
 	not    *expr
@@ -22,6 +25,20 @@ type expr struct {
 
 	known  [pruned + 1]result // by how far what is empty was left out
 	hollow verdict
+
+	with    map[*expr]*expr // what both returned for it and another
+	without *expr           // what other returned
+}
+
+// partWork is the work on a part of a schema, beside that on its texts and keys.
+const partWork = 256
+
+// spend takes work on a schema from the document's budget.
+func (e *expr) spend(n int) error {
+	if e.doc == nil {
+		return nil
+	}
+	return e.doc.budget.Spend(n)
 }
 
 type (
@@ -80,13 +97,21 @@ func both(a, b *expr) *expr {
 	case a == nothing || b == nothing:
 		return nothing
 	}
-	parts := slices.Clone(a.parts())
-	for _, e := range b.parts() {
-		if !slices.Contains(parts, e) {
-			parts = append(parts, e)
+	e := a.with[b]
+	if e != nil {
+		return e
+	}
+	e = &expr{doc: cmp.Or(a.doc, b.doc), all: slices.Clone(a.parts())}
+	for _, p := range b.parts() {
+		if !slices.Contains(e.all, p) {
+			e.all = append(e.all, p)
 		}
 	}
-	return &expr{all: parts}
+	if a.with == nil {
+		a.with = map[*expr]*expr{}
+	}
+	a.with[b] = e
+	return e
 }
 
 func (e *expr) parts() []*expr {
@@ -106,7 +131,10 @@ func other(e *expr) *expr {
 	case e.not != nil:
 		return e.not
 	}
-	return &expr{not: e}
+	if e.without == nil {
+		e.without = &expr{doc: e.doc, not: e}
+	}
+	return e.without
 }
 
 // maxShapes bounds the alternatives of one schema.
@@ -128,7 +156,9 @@ func (e *expr) to(depth int) ([]*shape, error) {
 		return r.shapes, r.err
 	}
 	r.state = busy
-	r.shapes, r.err = e.compute(depth)
+	if r.err = e.spend(partWork); r.err == nil {
+		r.shapes, r.err = e.compute(depth)
+	}
 	if e.recursive {
 		r.shapes = slices.Clone(r.shapes)
 		for i, s := range r.shapes {
@@ -161,8 +191,8 @@ func (e *expr) compute(depth int) ([]*shape, error) {
 			if err != nil {
 				return nil, e.not.refuse(err.Error())
 			}
-			if out, err = meet(out, c, depth); err != nil {
-				return nil, e.not.refuse(err.Error())
+			if out, err = e.meet(out, c, depth); err != nil {
+				return nil, err
 			}
 		}
 		return out, nil
@@ -185,8 +215,8 @@ func (e *expr) compute(depth int) ([]*shape, error) {
 			if err != nil {
 				return nil, err
 			}
-			if out, err = meet(out, list, depth); err != nil {
-				return nil, part.refuse(err.Error())
+			if out, err = e.meet(out, list, depth); err != nil {
+				return nil, err
 			}
 		}
 		return out, nil
@@ -194,17 +224,20 @@ func (e *expr) compute(depth int) ([]*shape, error) {
 	return e.doc.read(e, depth)
 }
 
-// meet returns the intersection of two unions, looked into to a depth.
-func meet(a, b []*shape, depth int) ([]*shape, error) {
+// meet returns the intersection of two unions of shapes of a schema, looked into to a depth.
+func (e *expr) meet(a, b []*shape, depth int) ([]*shape, error) {
 	var out []*shape
 	for _, s := range a {
 		for _, t := range b {
+			if err := e.spend(s.work() + t.work()); err != nil {
+				return nil, err
+			}
 			u := and(s, t)
 			if u == nil || u.empty(depth) {
 				continue
 			}
 			if len(out) == maxShapes {
-				return nil, tooMany()
+				return nil, e.refuse(tooMany().Error())
 			}
 			out = append(out, u)
 		}
@@ -218,6 +251,9 @@ func (e *expr) empty(depth int) bool {
 		return e.hollow == hollow
 	}
 	list, err := e.to(depth - 1)
+	if err == nil {
+		err = e.spend(1 + len(list))
+	}
 	if err != nil {
 		return false // the error appears where the schema is used
 	}
@@ -251,7 +287,7 @@ func (s *shape) empty(depth int) bool {
 
 // refuse returns the error of a schema that cannot be used.
 func (e *expr) refuse(what string) error {
-	if e.doc == nil {
+	if !e.part {
 		for _, part := range slices.Concat([]*expr{e.not}, e.all, e.any) {
 			if part != nil {
 				return part.refuse(what)

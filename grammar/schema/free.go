@@ -31,9 +31,9 @@ func (f free) values() (*grammar.DFA, error) {
 	if d := freeValues.known[f]; d != nil {
 		return d, nil
 	}
-	b := grammar.NewBuilder(0)
+	b := grammar.NewBuilder(nil)
 	from, to := b.State(), b.State()
-	scalars := newCompiler(DefaultLimit, false)
+	scalars := newCompiler(nil, false)
 	for _, k := range []kind{null, boolean, number, text} {
 		if _, err := scalars.shape(b, from, to, every(k)); err != nil {
 			return nil, err

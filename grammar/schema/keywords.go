@@ -139,7 +139,7 @@ func (r *reader) search(p string) *grammar.DFA {
 	if m := r.d.search[p]; m != nil {
 		return m
 	}
-	m, err := grammar.Search(p, r.d.limit)
+	m, err := grammar.Search(p, r.d.budget)
 	if err != nil {
 		r.fail(fmt.Sprintf("pattern %.60q (%v)", p, err))
 		return nil

@@ -18,14 +18,15 @@ const (
 
 // number returns the automaton of an interval of numbers.
 func (c *compiler) number(s *numbers) (*grammar.DFA, error) {
-	key := fmt.Sprint("number", s.low, s.high, s.lowOpen, s.highOpen, s.whole, s.broken, s.multiples)
+	key := fmt.Sprint("number", s.low, s.high, s.lowOpen, s.highOpen, s.whole, s.broken,
+		s.multiples, s.values)
 	if d := c.strings[key]; d != nil {
 		return d, nil
 	}
 	d, err := c.interval(s)
 	for _, m := range s.multiples {
 		if err == nil {
-			d, err = multiples(d, m, s.whole, c.limit)
+			d, err = multiples(d, m, s.whole, c.budget)
 		}
 	}
 	if err == nil {
@@ -35,8 +36,15 @@ func (c *compiler) number(s *numbers) (*grammar.DFA, error) {
 }
 
 func (c *compiler) interval(s *numbers) (*grammar.DFA, error) {
+	if s.values != nil {
+		var list []string
+		for _, x := range s.values {
+			list = append(list, digits(x))
+		}
+		return grammar.Choices(list, c.budget)
+	}
 	if s.low != nil && s.high != nil && s.low.Cmp(s.high) == 0 {
-		return grammar.Choices([]string{digits(s.low)}, c.limit)
+		return grammar.Choices([]string{digits(s.low)}, c.budget)
 	}
 	expression := anyNumber
 	switch {
@@ -47,7 +55,7 @@ func (c *compiler) interval(s *numbers) (*grammar.DFA, error) {
 	case s.low != nil || s.high != nil || len(s.multiples) > 0:
 		expression = anyPlain
 	}
-	d, err := grammar.Regexp(expression, c.limit)
+	d, err := grammar.Regexp(expression, c.budget)
 	if err == nil && s.low != nil {
 		d, err = c.beyond(d, s.low, s.lowOpen, false)
 	}
@@ -59,7 +67,7 @@ func (c *compiler) interval(s *numbers) (*grammar.DFA, error) {
 
 // beyond returns the numbers of d that are at least a bound or, with below, at most.
 func (c *compiler) beyond(d *grammar.DFA, bound *big.Rat, open, below bool) (*grammar.DFA, error) {
-	b := grammar.NewBuilder(c.limit)
+	b := grammar.NewBuilder(c.budget)
 	from, to := b.State(), b.State()
 	m := &comparison{b: b, to: to}
 	minus := b.Text(from, "-")
@@ -89,7 +97,7 @@ func (c *compiler) beyond(d *grammar.DFA, bound *big.Rat, open, below bool) (*gr
 	if err != nil {
 		return nil, err
 	}
-	return grammar.Intersect(d, r, c.limit)
+	return grammar.Intersect(d, r, c.budget)
 }
 
 // comparison adds the decimal numbers without a sign that are at least a bound or, with below, at
@@ -223,7 +231,8 @@ const maxMultiple = 2000
 
 // multiples returns the numbers of d that are multiples of m: of a whole m, or with as many places
 // as a power of ten has.
-func multiples(d *grammar.DFA, m *big.Rat, whole bool, limit int) (*grammar.DFA, error) {
+func multiples(d *grammar.DFA, m *big.Rat, whole bool, budget *grammar.Budget) (*grammar.DFA,
+	error) {
 	refused := &Refused{What: "multipleOf " + digits(m)}
 	places := 0
 	scaled := new(big.Rat).Set(m)
@@ -238,7 +247,7 @@ func multiples(d *grammar.DFA, m *big.Rat, whole bool, limit int) (*grammar.DFA,
 	}
 	n := int(scaled.Num().Int64())
 	// Digits before and after the point as one number of `places` decimals, modulo n.
-	b := grammar.NewBuilder(limit)
+	b := grammar.NewBuilder(budget)
 	from, to := b.State(), b.State()
 	before := make([]int32, n)
 	for r := range before {
@@ -281,5 +290,5 @@ func multiples(d *grammar.DFA, m *big.Rat, whole bool, limit int) (*grammar.DFA,
 	if err != nil {
 		return nil, err
 	}
-	return grammar.Intersect(d, all, limit)
+	return grammar.Intersect(d, all, budget)
 }

@@ -25,8 +25,8 @@ func (d *document) read(e *expr, depth int) ([]*shape, error) {
 		if err != nil {
 			return nil, err
 		}
-		if list, err = meet(list, rest, depth); err != nil {
-			return nil, e.refuse(err.Error())
+		if list, err = e.meet(list, rest, depth); err != nil {
+			return nil, err
 		}
 		return list, nil
 	}
@@ -56,8 +56,8 @@ func (d *document) keywords(e *expr, o *object, depth int) ([]*shape, error) {
 		if err != nil {
 			return nil, err
 		}
-		if list, err = meet(list, next, depth); err != nil {
-			return nil, e.refuse(err.Error())
+		if list, err = e.meet(list, next, depth); err != nil {
+			return nil, err
 		}
 	}
 	return list, nil
@@ -70,7 +70,7 @@ func (d *document) own(e *expr, o *object, depth int) ([]*shape, error) {
 	if err != nil {
 		return nil, e.refuse(err.Error())
 	}
-	list, err := listedValues(o)
+	list, err := listedValues(e, o)
 	if err != nil {
 		return nil, e.refuse(err.Error())
 	}
@@ -95,24 +95,24 @@ func (d *document) own(e *expr, o *object, depth int) ([]*shape, error) {
 	if list == nil {
 		return own, nil
 	}
-	out, err := meet(own, list, depth)
+	out, err := e.meet(own, list, depth)
 	if err != nil {
-		return nil, e.refuse(err.Error())
+		return nil, err
 	}
-	return joinTexts(out), nil
+	return joinLists(out), nil
 }
 
-// joinTexts makes one shape of all that are lists of texts.
-func joinTexts(list []*shape) []*shape {
+// joinLists makes one shape of all that are lists of texts, and one of all that are of numbers.
+func joinLists(list []*shape) []*shape {
 	var out []*shape
-	var one *shape
+	var ones [kinds]*shape
 	for _, s := range list {
-		if s.kind == text && s.in != nil {
-			if one != nil {
-				one.in = append(one.in, s.in...)
+		if s.in != nil || s.values != nil {
+			if one := ones[s.kind]; one != nil {
+				one.in, one.values = append(one.in, s.in...), append(one.values, s.values...)
 				continue
 			}
-			one = s
+			ones[s.kind] = s
 		}
 		out = append(out, s)
 	}
@@ -172,7 +172,7 @@ func readTypes(o *object) (*[kinds]allowed, error) {
 }
 
 // listedValues returns the shapes of enum and const, nil without either.
-func listedValues(o *object) ([]*shape, error) {
+func listedValues(e *expr, o *object) ([]*shape, error) {
 	var list []*shape
 	if v, ok := o.get("enum"); ok {
 		values, ok := v.([]any)
@@ -180,15 +180,15 @@ func listedValues(o *object) ([]*shape, error) {
 			return nil, fmt.Errorf("enum, which is no list,")
 		}
 		list = []*shape{}
-		for i, v := range values {
-			if slices.ContainsFunc(values[:i], func(w any) bool { return equal(v, w) }) {
-				continue
-			}
-			if s := exactly(v); s != nil {
+		known := map[string]bool{}
+		for _, v := range values {
+			key := canonical(v)
+			if s := exactly(v); s != nil && !known[key] {
 				list = append(list, s)
 			}
+			known[key] = true
 		}
-		list = joinTexts(list)
+		list = joinLists(list)
 		if len(list) > maxShapes {
 			return nil, tooMany()
 		}
@@ -201,7 +201,7 @@ func listedValues(o *object) ([]*shape, error) {
 		if list == nil {
 			return []*shape{s}, nil
 		}
-		return meet(list, []*shape{s}, 0)
+		return e.meet(list, []*shape{s}, 0)
 	}
 	return list, nil
 }

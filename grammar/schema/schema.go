@@ -8,6 +8,8 @@
 package schema
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
@@ -20,6 +22,8 @@ type Options struct {
 	Compact bool // no spaces after commas and colons
 	Limit   int  // states; 0 means DefaultLimit
 	Depth   int  // how often a definition may contain itself; 0: as often as fits
+	// Budget is of the work; nil: one of its own.
+	Budget *grammar.Budget
 }
 
 // DefaultLimit is the default bound on states over bytes.
@@ -41,15 +45,20 @@ func Compile(data []byte, o Options) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no JSON: %w", err)
 	}
-	limit := o.Limit
-	if limit == 0 {
-		limit = DefaultLimit
+	budget := o.Budget
+	if budget == nil {
+		budget = grammar.NewBudget(context.Background(), 0)
 	}
-	s := &Schema{root: newDocument(root, limit).sub("", root), compact: o.Compact}
+	budget = budget.Within(cmp.Or(o.Limit, DefaultLimit))
+	d, err := newDocument(root, budget)
+	if err != nil {
+		return nil, err
+	}
+	s := &Schema{root: d.sub("", root), compact: o.Compact}
 	if _, err := s.root.union(); err != nil {
 		return nil, err
 	}
-	if err := s.build(limit, o.Depth); err != nil {
+	if err := s.build(budget, o.Depth); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -57,9 +66,10 @@ func Compile(data []byte, o Options) (*Schema, error) {
 
 // build makes the automaton within the widest bounds that fit. How large it is shows once it is
 // made, so bounds are chosen for a larger or smaller number of states where the first were wrong.
-func (s *Schema) build(limit, depth int) error {
+func (s *Schema) build(budget *grammar.Budget, depth int) error {
+	limit := budget.States()
 	widest, narrowest := bounds[len(bounds)-1].to(depth), bounds[0].to(depth)
-	c := newCompiler(limit, s.compact)
+	c := newCompiler(budget, s.compact)
 	room, widened := roomy*limit, false
 	for {
 		b, size := c.choose(s.root, depth, room)
@@ -72,7 +82,7 @@ func (s *Schema) build(limit, depth int) error {
 		}
 		c.within(b, false)
 		d, err := c.schema(s.root)
-		if tooLarge(err) && s.DFA != nil {
+		if err != nil && s.DFA != nil {
 			break
 		}
 		if tooLarge(err) && b != narrowest {
@@ -87,6 +97,9 @@ func (s *Schema) build(limit, depth int) error {
 			break
 		}
 		room, widened = size*limit/max(d.States(), 1)*3/4, true
+	}
+	if s.root.doc != nil {
+		s.root.doc.budget = nil // it is compiled
 	}
 	switch {
 	case s.Empty() && s.Bounds != widest:

@@ -37,8 +37,9 @@ type bools struct{ only *bool }
 
 // numbers is an interval. In whole, all numbers are integers; in broken, none is.
 type numbers struct {
-	low, high         *big.Rat // nil: none
-	lowOpen, highOpen bool     // the bound itself is outside
+	values            []*big.Rat // nil: any within the bounds; otherwise there are none
+	low, high         *big.Rat   // nil: none
+	lowOpen, highOpen bool       // the bound itself is outside
 	whole, broken     bool
 	multiples         []*big.Rat
 }
@@ -112,7 +113,7 @@ func exactly(v any) *shape {
 		if !ok {
 			return nil
 		}
-		s.low, s.high = r, r
+		s.values = []*big.Rat{r}
 		return s
 	case string:
 		s := every(text)
@@ -173,7 +174,36 @@ func and(a, b *shape) *shape {
 	return s
 }
 
+// holds reports whether a number is one of those described.
+func (a numbers) holds(x *big.Rat) bool {
+	low, high := 1, -1
+	if a.low != nil {
+		low = x.Cmp(a.low)
+	}
+	if a.high != nil {
+		high = x.Cmp(a.high)
+	}
+	return (low > 0 || low == 0 && !a.lowOpen) && (high < 0 || high == 0 && !a.highOpen) &&
+		!(a.whole && !x.IsInt()) && !(a.broken && x.IsInt()) &&
+		!slices.ContainsFunc(a.multiples, func(m *big.Rat) bool {
+			return !new(big.Rat).Quo(x, m).IsInt()
+		})
+}
+
 func (a numbers) and(b numbers) (numbers, bool) {
+	if a.values == nil && b.values != nil {
+		a, b = b, a
+	}
+	if a.values != nil {
+		listed := map[string]bool{}
+		for _, x := range b.values {
+			listed[x.String()] = true
+		}
+		s := numbers{values: slices.DeleteFunc(slices.Clone(a.values), func(x *big.Rat) bool {
+			return b.values != nil && !listed[x.String()] || !b.holds(x)
+		})}
+		return s, len(s.values) > 0
+	}
 	s := a
 	if b.low != nil {
 		c := 1
@@ -215,12 +245,7 @@ func (a texts) and(b texts) (texts, bool) {
 	if a.in == nil {
 		s.in = b.in
 	} else if b.in != nil {
-		s.in = []string{}
-		for _, x := range a.in {
-			if slices.Contains(b.in, x) {
-				s.in = append(s.in, x)
-			}
-		}
+		s.in = slices.DeleteFunc(slices.Clone(a.in), notIn(b.in))
 	}
 	if s.in != nil {
 		s = s.listed()
@@ -230,15 +255,26 @@ func (a texts) and(b texts) (texts, bool) {
 
 // listed returns texts with a list reduced to those that the other rules allow.
 func (a texts) listed() texts {
-	rest := a
-	rest.in = nil
-	s := texts{in: []string{}, maxLength: -1}
-	for _, x := range a.in {
-		if rest.has(x) {
-			s.in = append(s.in, x)
-		}
+	rest, free := a, notIn(a.out)
+	rest.in, rest.out = nil, nil
+	return texts{maxLength: -1, in: slices.DeleteFunc(slices.Clone(a.in), func(x string) bool {
+		return !free(x) || !rest.has(x)
+	})}
+}
+
+// notIn returns a function that reports whether a text is not in a list.
+func notIn(list []string) func(string) bool {
+	set := make(map[string]bool, len(list))
+	for _, x := range list {
+		set[x] = true
 	}
-	return s
+	return func(x string) bool { return !set[x] }
+}
+
+// work is the work on a shape.
+func (s *shape) work() int {
+	return partWork + 8*(len(s.values)+len(s.in)+len(s.out)+len(s.keys)+len(s.required)+
+		len(s.prefix)+len(s.rules))
 }
 
 // fewer returns the lower of two bounds, of which -1 is none.

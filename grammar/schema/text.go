@@ -24,11 +24,11 @@ func (c *compiler) texts(s *texts) (*grammar.DFA, error) {
 	}
 	d, err := c.content(s)
 	if err == nil {
-		d, err = escaped(d, c.limit)
+		d, err = escaped(d, c.budget)
 	}
 	if len(s.out) > 0 && err == nil {
 		if err = c.list(key, s.out); err == nil {
-			d, err = grammar.Subtract(d, c.strings[key], c.limit)
+			d, err = grammar.Subtract(d, c.strings[key], c.budget)
 		}
 	}
 	if err == nil {
@@ -43,7 +43,7 @@ func (c *compiler) list(key string, list []string) error {
 	for i, t := range list {
 		list[i] = quote(t)
 	}
-	d, err := grammar.Choices(list, c.limit)
+	d, err := grammar.Choices(list, c.budget)
 	if err == nil {
 		c.strings[key] = d
 	}
@@ -76,25 +76,25 @@ func (c *compiler) estimate(s *texts) int {
 // content returns the automaton of texts in characters, without what is left out. The length comes
 // last, because it makes the largest automaton.
 func (c *compiler) content(s *texts) (*grammar.DFA, error) {
-	d, err := length(0, -1, 0, c.limit)
+	d, err := length(0, -1, 0, c.budget)
 	for _, m := range s.match {
 		if err == nil {
-			d, err = grammar.Intersect(d, m, c.limit)
+			d, err = grammar.Intersect(d, m, c.budget)
 		}
 	}
 	for _, m := range s.not {
 		if err == nil {
-			d, err = grammar.Subtract(d, m, c.limit)
+			d, err = grammar.Subtract(d, m, c.budget)
 		}
 	}
 	if err != nil || s.minLength == 0 && s.maxLength < 0 {
 		return d, err
 	}
-	n, err := length(s.minLength, c.most(s), c.Exact, c.limit)
+	n, err := length(s.minLength, c.most(s), c.Exact, c.budget)
 	if err != nil || len(s.match)+len(s.not) == 0 {
 		return n, err
 	}
-	return grammar.Intersect(d, n, c.limit)
+	return grammar.Intersect(d, n, c.budget)
 }
 
 // grain is how many characters another one than a plain one may count for.
@@ -103,8 +103,8 @@ const grain = 8
 // length returns the automaton of texts of least to most characters, -1 for any number. After exact
 // ones, a character that is not written as one byte counts as many as lead to a multiple of grain,
 // so that not each number has states for the bytes of UTF-8 and escapes.
-func length(least, most, exact, limit int) (*grammar.DFA, error) {
-	b := grammar.NewBuilder(limit)
+func length(least, most, exact int, budget *grammar.Budget) (*grammar.DFA, error) {
+	b := grammar.NewBuilder(budget)
 	last := max(most, 0)
 	if most < 0 {
 		last, exact = least, least
@@ -151,8 +151,8 @@ func runes(b *grammar.Builder, from, to int32, list ...rune) {
 
 // escaped returns the automaton of the JSON strings of d's texts. Control characters without a
 // short escape are left out.
-func escaped(d *grammar.DFA, limit int) (*grammar.DFA, error) {
-	b := grammar.NewBuilder(limit)
+func escaped(d *grammar.DFA, budget *grammar.Budget) (*grammar.DFA, error) {
+	b := grammar.NewBuilder(budget)
 	for range d.States() {
 		b.State()
 	}
@@ -291,6 +291,6 @@ func format(name string) (*grammar.DFA, error) {
 
 func once(expression string) func() (*grammar.DFA, error) {
 	return sync.OnceValues(func() (*grammar.DFA, error) {
-		return grammar.Regexp("(?:"+expression+")", DefaultLimit)
+		return grammar.Regexp("(?:"+expression+")", nil)
 	})
 }

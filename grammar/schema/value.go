@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -23,13 +24,15 @@ func (o *object) get(key string) (any, bool) {
 	return v, ok
 }
 
-const maxDepth = 200 // of JSON that is read
+// Bounds of JSON that is read: how deep it is, and the bytes of the keys around a value, which each
+// value's JSON pointer has.
+const maxDepth, maxPointer = 200, 4096
 
 // parse reads one JSON value.
 func parse(data []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	v, err := value(d, 0)
+	v, err := value(d, 0, 0)
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = fmt.Errorf("there is more after the value")
@@ -41,9 +44,12 @@ func parse(data []byte) (any, error) {
 	return v, err
 }
 
-func value(d *json.Decoder, depth int) (any, error) {
-	if depth > maxDepth {
+func value(d *json.Decoder, depth, pointer int) (any, error) {
+	switch {
+	case depth > maxDepth:
 		return nil, fmt.Errorf("it is nested more than %d deep", maxDepth)
+	case pointer > maxPointer:
+		return nil, fmt.Errorf("the keys around a value have more than %d bytes", maxPointer)
 	}
 	t, err := d.Token()
 	if err != nil {
@@ -53,7 +59,7 @@ func value(d *json.Decoder, depth int) (any, error) {
 	case json.Delim('['):
 		list := []any{}
 		for d.More() {
-			v, err := value(d, depth+1)
+			v, err := value(d, depth+1, pointer+8)
 			if err != nil {
 				return nil, err
 			}
@@ -68,11 +74,11 @@ func value(d *json.Decoder, depth int) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			v, err := value(d, depth+1)
+			name := key.(string)
+			v, err := value(d, depth+1, pointer+len(name))
 			if err != nil {
 				return nil, err
 			}
-			name := key.(string)
 			if _, ok := o.values[name]; !ok {
 				o.keys = append(o.keys, name)
 			}
@@ -104,11 +110,14 @@ func quote(text string) string {
 var escapes = map[rune]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`,
 	'\t': `\t`}
 
-// maxExponent bounds the numbers that are written out in digits.
+// maxExponent bounds the numbers that are written out in digits, and their digits.
 const maxExponent = 400
 
 // rational returns the value of a number; ok is false if it is too large or too small to write out.
 func rational(n json.Number) (r *big.Rat, ok bool) {
+	if len(n) > 2*maxExponent {
+		return nil, false
+	}
 	if at := strings.IndexAny(string(n), "eE"); at >= 0 {
 		e, valid := new(big.Int).SetString(strings.TrimPrefix(string(n[at+1:]), "+"), 10)
 		if !valid || e.CmpAbs(big.NewInt(maxExponent)) > 0 {
@@ -130,31 +139,28 @@ func digits(r *big.Rat) string {
 	return r.FloatString(places)
 }
 
-// equal reports whether two JSON values are the same.
-func equal(a, b any) bool {
-	switch a := a.(type) {
+// canonical returns a text that equal JSON values, and no others, have in common.
+func canonical(v any) string {
+	switch v := v.(type) {
 	case json.Number:
-		b, ok := b.(json.Number)
-		if !ok {
-			return false
+		if r, ok := rational(v); ok {
+			return r.RatString()
 		}
-		x, okx := rational(a)
-		y, oky := rational(b)
-		return okx && oky && x.Cmp(y) == 0 || a == b
+		return v.String()
+	case string:
+		return strconv.Quote(v)
 	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, equal)
+		list := make([]string, len(v))
+		for i, item := range v {
+			list[i] = canonical(item)
+		}
+		return "[" + strings.Join(list, ",") + "]"
 	case *object:
-		b, ok := b.(*object)
-		if !ok || len(a.keys) != len(b.keys) {
-			return false
+		list := make([]string, len(v.keys))
+		for i, k := range slices.Sorted(slices.Values(v.keys)) {
+			list[i] = strconv.Quote(k) + ":" + canonical(v.values[k])
 		}
-		for _, k := range a.keys {
-			if v, ok := b.get(k); !ok || !equal(a.values[k], v) {
-				return false
-			}
-		}
-		return true
+		return "{" + strings.Join(list, ",") + "}"
 	}
-	return a == b
+	return fmt.Sprint(v)
 }

@@ -1,0 +1,63 @@
+package grammar
+
+import (
+	"context"
+	"runtime"
+
+	"unmask/param"
+)
+
+// Budget bounds the compilation of a language: the states of each automaton, and the work on all.
+// Work is counted, not timed, so that every machine refuses the same languages. A nil Budget has no
+// bounds but memory's.
+type Budget struct {
+	states int
+	*work
+}
+
+// work is what all parts of a compilation share.
+type work struct {
+	ctx   context.Context
+	left  int // of maxWork
+	pause int // what is left when others get the processor next
+}
+
+// maxWork bounds the work of one language, in states and edges that are looked at: two seconds on a
+// slow processor.
+const maxWork = 1 << 26
+
+// NewBudget returns the budget of a language whose automata have at most so many states. Work ends
+// when ctx does.
+func NewBudget(ctx context.Context, states int) *Budget {
+	return &Budget{states, &work{ctx, maxWork, maxWork}}
+}
+
+// Within returns a budget of the same work with another bound on states.
+func (b *Budget) Within(states int) *Budget { return &Budget{states, b.work} }
+
+// States is the bound on an automaton's states.
+func (b *Budget) States() int {
+	if b == nil {
+		return 1 << 22
+	}
+	return b.states
+}
+
+// Spend takes work from the budget. The error is that of its context, or about its bound. It lets
+// other goroutines run from time to time, so that passes do not wait for a compilation.
+func (b *Budget) Spend(n int) error {
+	if b == nil {
+		return nil
+	}
+	w := b.work
+	if w.left -= min(n, w.left+1); w.left < 0 {
+		return &param.Error{Name: "grammar", Found: "one that takes too much work",
+			Want: "one that compiles in a second or two"}
+	}
+	if w.left > w.pause {
+		return nil
+	}
+	w.pause = w.left - 1<<15
+	runtime.Gosched()
+	return w.ctx.Err()
+}
