@@ -195,10 +195,10 @@ func (c *compiler) others(s *dicts) (list []further, err error) {
 	if len(patterns) > maxPatterns {
 		return nil, &Refused{What: "patternProperties of more than 6 patterns"}
 	}
-	base := texts{maxLength: -1, out: s.keys}
+	base := texts{maxLength: -1, out: slices.Clip(s.keys)}
 	for k := range s.required {
 		if _, ok := s.props[k]; !ok {
-			base.out = append(slices.Clip(base.out), k)
+			base.out = append(base.out, k)
 		}
 	}
 	for set := range 1 << len(patterns) {
