@@ -56,7 +56,7 @@ func TestRulesSeeAndOpenWhatTheyMay(t *testing.T) {
 // With blocks a rule may open positions of the current block only.
 type inTwo struct{ rule }
 
-func (inTwo) Blocks(int) int { return 2 }
+func (inTwo) Blocks(int) (n, size int) { return 2, 2 }
 
 func TestRulesOpenTheirBlock(t *testing.T) {
 	r := inTwo{rule{samplers.Need{}, func(v *samplers.View) (samplers.Opening, error) {

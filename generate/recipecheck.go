@@ -21,7 +21,7 @@ func (r Recipe) Fit(d model.Denoiser, free int) (Recipe, error) {
 		r.Steps = r.fewer(free)
 	}
 	if err == nil {
-		_, _, err = r.plan(free)
+		_, err = r.Bound(free)
 	}
 	if err != nil {
 		return r, fmt.Errorf("generate: %w", err)
@@ -131,50 +131,37 @@ func (r Recipe) guides(spec model.Spec, tokens []int32) error {
 		Want: "0: this model takes no condition, and no token is known", Reason: param.Unsupported}
 }
 
-// blocks returns the number of blocks in which the sampler opens `free` positions.
-func (r Recipe) blocks(free int) int {
-	if b, ok := samplers.As[samplers.Blocker](r.Sampler); ok {
-		return max(1, min(b.Blocks(free), free))
-	}
-	return 1
-}
-
 // fewer returns the default steps for `free` masked positions: at most one for each position, at
 // least one for each block.
 func (r Recipe) fewer(free int) int {
-	return max(1, min(max(r.Steps, r.blocks(free)), free))
+	n, most := r.blocks(free)
+	return max(1, min(max(r.Steps, n), most))
 }
 
 // Bound returns the most steps that a recipe from Fit takes for `free` masked positions.
-func (r Recipe) Bound(free int) (int, error) {
-	steps, _, err := r.plan(free)
-	return steps, err
-}
-
-// plan returns the steps that a run takes for `free` masked positions, and its blocks.
-func (r Recipe) plan(free int) (steps, blocks int, err error) {
+func (r Recipe) Bound(free int) (steps int, err error) {
 	if free == 0 {
-		return 0, 1, nil
+		return 0, nil
 	}
 	if r.Reuse == Blocks || r.Reuse == Causal { // steps are for each block
-		return r.Steps, 1, nil
+		return r.Steps, nil
 	}
-	blocks = r.blocks(free)
 	if planner, ok := samplers.As[samplers.Planner](r.Sampler); ok {
 		if steps, err = planner.Plan(r.Steps, free); err != nil {
 			err = &param.Error{Name: "steps", Err: err}
 		}
-		return steps, blocks, err
+		return steps, err
 	}
 	_, remasks := samplers.As[samplers.Remasker](r.Sampler)
 	_, idles := r.Schedule.(samplers.Idler)
+	n, most := r.blocks(free)
 	switch {
-	case r.Steps > free && !remasks && !idles:
-		return 0, 0, &param.Error{Name: "steps", Found: fmt.Sprint(r.Steps),
-			Want: fmt.Sprintf("1 to %d: each opens one position at least", free)}
-	case r.Steps < blocks:
-		return 0, 0, &param.Error{Name: "steps", Found: fmt.Sprint(r.Steps),
-			Want: fmt.Sprintf("%d or more: one a block at least", blocks)}
+	case r.Steps > most && !remasks && !idles:
+		return 0, &param.Error{Name: "steps", Found: fmt.Sprint(r.Steps),
+			Want: fmt.Sprintf("1 to %d: each opens one position at least", most)}
+	case r.Steps < n:
+		return 0, &param.Error{Name: "steps", Found: fmt.Sprint(r.Steps),
+			Want: fmt.Sprintf("%d or more: one a block at least", n)}
 	}
-	return r.Steps, blocks, nil
+	return r.Steps, nil
 }

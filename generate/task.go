@@ -20,7 +20,7 @@ type task struct {
 	// returns the loop of a member, perhaps in the memory of its last one
 	newLoop func(*member) loop
 	steps   int     // the most that a sequence takes
-	blocks  int     // of the sampler, if it has its own
+	blocks  []block // of the sampler, if it has its own; otherwise one
 	ends    []int32 // tokens that end a sequence once everything before them is open
 
 	// nil: no more than the filter's
@@ -62,7 +62,7 @@ func (p *Pool) newTask(r Recipe, seed uint64, length int, tokens, ends []int32) 
 	spec := of.spec
 	t := &task{Recipe: r, seed: seed, mask: spec.Mask, network: of, shown: length,
 		initial: newLayout(spec, length, tokens, r.beyond(spec, length))}
-	if t.steps, t.blocks, err = r.plan(len(t.initial.free)); err != nil {
+	if t.steps, err = r.Bound(len(t.initial.free)); err != nil {
 		return nil, err
 	}
 	t.adapts = r.plansItself()
@@ -111,6 +111,7 @@ func (t *task) choose(spec model.Spec, length int, ends []int32) {
 		t.newLoop = func(m *member) loop { return remake(m.loop, wholeLoop{member: m}) }
 		_, idles := t.Schedule.(samplers.Idler)
 		t.idles = idles && !t.adapts
+		t.setBlocks()
 	}
 }
 

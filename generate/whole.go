@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"slices"
 
 	"unmask/samplers"
 )
@@ -14,24 +15,24 @@ type wholeLoop struct {
 }
 
 func (w *wholeLoop) next() span {
-	n, free, b := w.N+1, len(w.free), 0
-	if w.blocks > 1 && w.adapts { // the first block with a masked position
-		for i, p := range w.free {
-			if w.Tokens[p] == w.mask {
-				b = ((i+1)*w.blocks - 1) / free
-				break
-			}
+	n := w.N + 1
+	i := slices.IndexFunc(w.free, func(p int) bool { return w.Tokens[p] == w.mask })
+	at := slices.IndexFunc(w.blocks, func(b block) bool {
+		if w.adapts { // the first block with a masked position
+			return i < b.to
 		}
-	} else if w.blocks > 1 {
-		b = (n*w.blocks - 1) / w.steps
+		return n <= b.steps
+	})
+	var before block
+	if at > 0 {
+		before = w.blocks[at-1]
 	}
+	b := w.blocks[at]
 	s := span{network: w.task.network, partial: w.Reuse != NoReuse && len(w.cached) > 0,
-		n: n, of: w.steps, from: b * free / w.blocks, to: (b + 1) * free / w.blocks,
-		end: len(w.Tokens), seen: len(w.Tokens)}
+		n: n, of: w.steps, from: before.to, to: b.to, end: len(w.Tokens), seen: len(w.Tokens)}
 	s.size = s.to - s.from
 	if !w.adapts {
-		begin := b * w.steps / w.blocks
-		s.n, s.of = n-begin, (b+1)*w.steps/w.blocks-begin
+		s.n, s.of = n-before.steps, b.steps-before.steps
 	}
 	return s
 }

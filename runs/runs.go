@@ -13,6 +13,7 @@ import (
 
 	"unmask/generate"
 	"unmask/internal/durable"
+	"unmask/samplers"
 )
 
 // Settings determine a run's bytes, by name. OpenFolder and OpenLines refuse a run with other
@@ -36,6 +37,13 @@ func NewSettings(identity, precision string, r generate.Request) Settings {
 	s := Settings{
 		"model": identity, "precision": precision, "seed": strconv.FormatUint(r.Seed, 10),
 		"length": strconv.Itoa(r.Length), "known": hex.EncodeToString(known.Sum(nil)[:8]),
+	}
+	// Runs of versions before 0.2 had other blocks; those of semi-ar go on with even=1.
+	if one, ok := r.Sampler.(samplers.SemiAR); ok && one.Even == 1 {
+		one.Even = 0
+		r.Sampler = one
+	} else if ok || r.Reuse == generate.Blocks {
+		s["blocks"] = "0.2"
 	}
 	for _, p := range generate.Params() {
 		if text := r.Get(p.Name); text != "" {

@@ -12,6 +12,7 @@ import (
 	"unmask/exact"
 	"unmask/generate"
 	"unmask/runs"
+	"unmask/samplers"
 )
 
 // A run interrupted anywhere, with lines finished in any order, continues to the same bytes.
@@ -92,4 +93,12 @@ func TestSettings(t *testing.T) {
 	} {
 		require.NotEqual(t, base[name], settings(o)[name], name)
 	}
+	// An old run with semi-ar goes on with its own blocks alone.
+	semi := func(even int) runs.Settings {
+		return settings(generate.Options{Recipe: generate.Recipe{Steps: 4,
+			Sampler: samplers.SemiAR{Block: 4, Even: even}}})
+	}
+	require.Equal(t, "semi-ar(block=4)", semi(1)["sampler"])
+	require.Equal(t, semi(0)["sampler"], semi(1)["sampler"])
+	require.NotEqual(t, semi(0), semi(1))
 }

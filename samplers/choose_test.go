@@ -81,7 +81,8 @@ func TestInfoGainTakesTheBestCandidate(t *testing.T) {
 }
 
 func TestSchedulesSumToTheLength(t *testing.T) {
-	for _, name := range []string{"uniform", "cosine", "arccos", "mage", "titok", "linear", "llada"} {
+	for _, name := range []string{"uniform", "cosine", "arccos", "mage", "titok", "linear", "llada",
+		"dllm"} {
 		s, err := samplers.ParseSchedule(name)
 		require.NoError(t, err)
 		rapid.Check(t, func(t *rapid.T) {
@@ -100,10 +101,17 @@ func TestSchedulesSumToTheLength(t *testing.T) {
 	}
 	_, err := samplers.ParseSchedule("sudden")
 	require.EqualError(t, err,
-		`samplers: unknown schedule "sudden", want one of arccos, cosine, dream, late-arccos, linear, llada, mage, titok, uniform`)
+		`samplers: unknown schedule "sudden", want one of arccos, cosine, dllm, dream, late-arccos, linear, llada, mage, titok, uniform`)
 }
 
 func TestScheduleValues(t *testing.T) {
+	// 32 in 13 steps: get_num_transfer_tokens of dLLM opens 2, 2, 3, 2, 3, 2, ... (LLaDA's 3, 3, ...)
+	for n, open := range []int{0, 2, 4, 7, 9, 12, 14, 17, 19, 22, 24, 27, 29, 32} {
+		require.Equal(t, open, samplers.DLLM.At(float64(n), 13, 32), n)
+	}
+	require.Equal(t, []int{14, 84, 99, 113, 128}, // halves that float32 decides
+		[]int{samplers.DLLM.At(1, 9, 128), samplers.DLLM.At(6, 9, 128), samplers.DLLM.At(7, 9, 128),
+			samplers.DLLM.At(8, 9, 128), samplers.DLLM.At(9, 9, 128)})
 	require.Equal(t, 5, samplers.Cosine.At(1, 8, 256)) // MaskGIT's and MAGE's 5 of 256
 	require.Equal(t, 256-int(256*math.Cos(math.Pi/16)), samplers.MAGE.At(1, 8, 256))
 	require.Equal(t, 255, samplers.MAGE.At(7.999, 8, 256))

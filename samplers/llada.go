@@ -1,5 +1,7 @@
 package samplers
 
+import "math"
+
 // LLaDA opens length/steps positions per step, and one more in the first length%steps steps (Nie et
 // al. 2025, get_num_transfer_tokens of the authors' generate.py).
 var LLaDA Schedule = llada{}
@@ -11,6 +13,30 @@ func (llada) String() string { return "llada" }
 func (llada) At(at float64, steps, length int) int {
 	n := int(at)
 	return n*(length/steps) + min(n, length%steps)
+}
+
+// DLLM opens round(masked/left) positions in a step, where `left` steps are left, halves to even
+// (dLLM, core/samplers/utils.py get_num_transfer_tokens with LinearAlphaScheduler: the share
+// 1-s/t of the masked positions, with times in float32).
+var DLLM Schedule = dllm{}
+
+type dllm struct{}
+
+func (dllm) String() string { return "dllm" }
+
+func (dllm) At(at float64, steps, length int) int {
+	masked := length
+	for left := steps; left > max(steps-int(at), 0); left-- {
+		kept := masksLeft(left-1, steps) / masksLeft(left, steps)
+		masked -= min(int(math.RoundToEven(float64(masked)*(1-float64(kept)))), masked)
+	}
+	return length - masked
+}
+
+// masksLeft returns the share of masks at the time of step `left` from the end, 1-(1-t).
+func masksLeft(left, steps int) float32 {
+	alpha := 1 - float32(float64(left)/float64(steps))
+	return 1 - alpha
 }
 
 // Dream opens int(masked*(1-s/t)) positions in a step from time t to s and all the rest in the last

@@ -150,10 +150,12 @@ type (
 	Clock interface {
 		Time(v *View) float64
 	}
-	// Blocker opens the free positions in blocks of equal size, left to right; Blocks returns the
-	// number of blocks. View.Masked, Quota, Step and Steps then refer to the current block.
+	// Blocker opens the free positions in blocks, left to right. Blocks returns the number of blocks
+	// for so many free positions, and their size: the last may be shorter; or 0: all have the same
+	// number of free positions, give or take one. View.Masked, Quota, Step and Steps then refer to
+	// the current block.
 	Blocker interface {
-		Blocks(free int) int
+		Blocks(free int) (n, size int)
 	}
 	// Remasker closes open positions or replaces their tokens. The loop takes all steps that were
 	// asked for.

@@ -6,12 +6,15 @@ import (
 	"unmask/param"
 )
 
-// SemiAR opens block after block, left to right, with any sampler inside a block; steps are divided
-// evenly among blocks (Nie et al. 2025, "Large language diffusion models", LLaDA's
-// semi-autoregressive remasking). Known positions belong to no block.
+// SemiAR opens block after block, left to right, with any sampler inside a block; each block has
+// the same number of steps, if it has as many positions (Nie et al. 2025, "Large language diffusion
+// models", LLaDA's semi-autoregressive remasking). Blocks are counted from the first masked
+// position or, where something known follows a masked one, from the start of the sequence, and the
+// last may be shorter (dLLM, core/samplers/mdlm.py, sample and infill).
 type SemiAR struct {
 	Inside Sampler // nil means the order Confidence
 	Block  int     // positions of a block; 0 means 32
+	Even   int     // 1: blocks are of equal size, at most Block, and known positions are in none
 }
 
 var semiARRule = Rule[SemiAR]{
@@ -19,7 +22,9 @@ var semiARRule = Rule[SemiAR]{
 	Line:  "blocks left to right, any sampler in a block",
 	Paper: "Nie et al. 2025, LLaDA",
 	Params: []Param[SemiAR]{Whole(func(s *SemiAR) *int { return &s.Block },
-		param.Param{Name: "block", Min: 1, Max: 1 << 20, Default: "32", Help: "positions of a block"})},
+		param.Param{Name: "block", Min: 1, Max: 1 << 20, Default: "32", Help: "positions of a block"}),
+		Whole(func(s *SemiAR) *int { return &s.Even }, param.Param{Name: "even", Max: 1, Default: "0",
+			Help: "1 makes blocks of equal size, as runs before 0.2 did"})},
 	Inside: []Inside[SemiAR]{
 		SamplerInside(func(s *SemiAR) *Sampler { return &s.Inside },
 			ChooseThenSample{Order: Confidence{}}),
@@ -33,13 +38,16 @@ func (s SemiAR) inside() Sampler {
 	return s.Inside
 }
 
-// Blocks returns the number of blocks.
-func (s SemiAR) Blocks(free int) int {
-	block := s.Block
-	if block == 0 {
-		block = 32
+// Blocks implements Blocker.
+func (s SemiAR) Blocks(free int) (n, size int) {
+	if size = s.Block; size == 0 {
+		size = 32
 	}
-	return (free + block - 1) / block
+	n = (free + size - 1) / size
+	if s.Even == 1 {
+		size = 0
+	}
+	return n, size
 }
 
 // Needs what the sampler inside needs.

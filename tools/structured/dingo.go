@@ -16,7 +16,9 @@ import (
 // that does not count.
 type dingo struct{ language *constrain.Language }
 
-func (*dingo) Blocks(free int) int { return (free + block - 1) / block }
+func (*dingo) Blocks(free int) (n, size int) {
+	return (free + block - 1) / block, block
+}
 
 func (*dingo) Needs(int, int) samplers.Need {
 	return samplers.Need{Top: true, LogSum: true, Logits: true}

@@ -46,7 +46,9 @@ func newRejecting(l *constrain.Language) *rejecting {
 	return r
 }
 
-func (*rejecting) Blocks(free int) int { return (free + block - 1) / block }
+func (*rejecting) Blocks(free int) (n, size int) {
+	return (free + block - 1) / block, block
+}
 
 func (*rejecting) Needs(int, int) samplers.Need { return samplers.Need{LogSum: true, Logits: true} }
 
