@@ -126,7 +126,7 @@ func namesField(t require.TestingT, err error) {
 // given returns a request that begins with a picture of the demo's size.
 func given(in unmask.ImageInput) unmask.Request {
 	if in.File == "" {
-		in.Picture = image.NewNRGBA(image.Rect(0, 0, 64, 64))
+		in.Picture = image.NewGray(image.Rect(0, 0, 64, 64))
 	}
 	return unmask.Request{Image: &in}
 }

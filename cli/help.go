@@ -46,7 +46,7 @@ var flagGroups = []struct{ title, names string }{
 	{"Constraints", "schema regex choice recursion ban bias min-length end cut"},
 	{"Output", "out json sheet gif scale trace watch"},
 	{"Device", "device threads precision batch"},
-	{"Many machines", "shard hub hub-file nats audit log metrics lease tls-cert tls-key"},
+	{"Many machines", "shard hub hub-file nats log metrics lease tls-cert tls-key"},
 }
 
 func recipeNames() (names []string) {

@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -199,7 +200,7 @@ func (s *session) result(m *nats.Msg) {
 		s.serve(p, m, &d)
 		return
 	case len(d.Outputs) == 0: // a heartbeat
-		m.Respond(pack(ack{Jobs: s.share(p), Check: s.checkFor(p)}))
+		m.Respond(pack(ack{Jobs: s.share(p)}))
 		return
 	}
 	if d.Job.First < 0 || d.Job.Count < 0 || d.Job.First > s.r.N-d.Job.Count {
@@ -223,12 +224,11 @@ func (s *session) result(m *nats.Msg) {
 		return
 	}
 	for _, o := range list {
-		asked, check := s.expect(p, o.Index)
-		if !asked { // from an earlier hub, or by a worker that is no longer needed for it
+		if !s.asked(p, o.Index) { // from an earlier hub, or by a worker that is no longer needed for it
 			s.count.Dropped++
 			continue
 		}
-		if !s.take(p, o, check) {
+		if !s.take(p, o) {
 			return
 		}
 		if s.failed != nil {
@@ -248,50 +248,53 @@ func (s *session) result(m *nats.Msg) {
 		m.Respond(pack(ack{refusal: refusal{Error: "expelled: it " + p.expelled}}))
 		return
 	}
-	m.Respond(pack(ack{Jobs: s.share(p), Check: s.checkFor(p)}))
+	m.Respond(pack(ack{Jobs: s.share(p)}))
 }
 
-// take puts an output into the store, or compares it with what is there. It reports false where the
-// process ended.
-func (s *session) take(p *peer, o Output, check bool) bool {
+// take puts an output into the store, or compares it with what is there: where two machines make
+// different bytes of one output, the run stops. It reports false where the process ended.
+func (s *session) take(p *peer, o Output) bool {
 	made := s.r.Store.DigestOf(o.Data)
-	have, ok := s.r.Store.Digest(o.Index)
-	if !ok {
-		if s.fault("take") {
-			return false
-		}
-		if err := s.r.Store.Take(o.Index, o.Seed, bytes.Clone(o.Data)); err != nil {
-			s.failed = err
+	if have, ok := s.r.Store.Digest(o.Index); ok {
+		if made == have {
+			s.count.Duplicates++
 			return true
 		}
-		if s.fault("taken") {
-			return false
-		}
-		p.made++
-		s.finished(o.Index, p.name)
+		s.failed = fmt.Errorf("output %d is %.12s by %s and %.12s by %s: one of the two machines "+
+			"computes wrongly; make it on a third to tell which, then begin the run again without the "+
+			"wrong one", o.Index, have, cmp.Or(s.by[o.Index], "an earlier worker"), made, p.name)
 		return true
 	}
-	d := s.disputes[o.Index]
-	if made != have || d != nil {
-		if d == nil || d.votes[p.name] == "" {
-			s.doubt(p.name, have, made, o)
-		}
+	if s.fault("take") {
+		return false
+	}
+	if err := s.r.Store.Take(o.Index, o.Seed, bytes.Clone(o.Data)); err != nil {
+		s.failed = err
 		return true
 	}
-	if !check {
-		s.count.Duplicates++
-		return true
+	if s.fault("taken") {
+		return false
 	}
-	for first, a := range s.audits {
-		if a.check.to == p.name && a.check.has(o.Index) {
-			if delete(a.left, o.Index); len(a.left) == 0 {
-				delete(s.audits, first)
-				s.count.Audited++
-				s.wake()
-			}
-		}
-	}
+	p.made++
+	s.finished(o.Index, p.name)
 	return true
+}
+
+// expel refuses all that comes from a worker.
+func (s *session) expel(name, why string) {
+	p := s.peers[name]
+	if p == nil {
+		p = &peer{name: name}
+		s.peers[name] = p
+	}
+	if p.expelled == "" {
+		p.expelled = why
+		s.count.Expelled++
+		if name == ownName && s.failed == nil {
+			s.failed = fmt.Errorf("this machine's own worker is expelled: it %s", why)
+		}
+		s.h.o.Say(fmt.Sprintf("worker %s is expelled: it %s", name, why))
+	}
 }
 
 // blob answers requests for pieces of files and inputs.

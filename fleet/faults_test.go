@@ -339,61 +339,6 @@ func liar(o WorkerOptions, which func(i int) bool) WorkerOptions {
 	return o
 }
 
-// A worker that computes wrongly is found by an audit, expelled by name, and what it made is made
-// again.
-func TestLiar(t *testing.T) {
-	b := newTrial(t, 24)
-	b.o.Audit = 1
-	b.o.Lease = time.Second
-	b.maker = exact(4 * time.Millisecond)
-	b.together(2)
-	var said []string
-	var mu sync.Mutex
-	b.o.Say = func(s string) { mu.Lock(); said = append(said, s); mu.Unlock() }
-	errs := b.with(liar(b.worker("liar", time.Millisecond), func(i int) bool { return i%2 == 1 }),
-		b.worker("b", 4*time.Millisecond))
-	require.NoError(t, errs[0])
-	require.NoError(t, errs[2])
-	require.ErrorContains(t, errs[1], "as none of two others did")
-	b.check()
-	require.Contains(t, fmt.Sprint(said), "worker liar is expelled: it made output")
-}
-
-// A hub whose own machine computes wrongly ends with an error; another goes on.
-func TestLyingHub(t *testing.T) {
-	b := newTrial(t, 24)
-	b.o.Audit = 1
-	b.o.Lease = time.Second
-	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
-		return exact(20*time.Millisecond).Make(ctx, first, count, func(o Output) error {
-			if o.Index > 0 {
-				o.Data = append(o.Data, 'x')
-			}
-			return put(o)
-		})
-	})
-	b.together(2)
-	errs := b.with(b.worker("a", 2*time.Millisecond), b.worker("b", 2*time.Millisecond))
-	require.ErrorContains(t, errs[0], "this machine made output")
-	b.opened = func(*Hub) {}
-	b.maker = exact(time.Millisecond)
-	b.same(b.with(b.worker("a", time.Millisecond)))
-}
-
-// Where two machines differ and there is no third, the run ends with an error that names both. With
-// a third it goes on.
-func TestNobodyDecides(t *testing.T) {
-	b := newTrial(t, 10)
-	b.o.Audit = 1
-	b.o.Lease = 300 * time.Millisecond
-	b.maker = exact(5 * time.Millisecond)
-	b.together(1)
-	errs := b.with(liar(b.worker("liar", 0), func(i int) bool { return i == 6 }))
-	require.ErrorContains(t, errs[0], "no third machine was there to tell who is wrong")
-	require.ErrorContains(t, errs[0], "liar (")
-	require.ErrorContains(t, errs[0], "hub (")
-}
-
 // A second hub on the same folder is refused.
 func TestSecondHub(t *testing.T) {
 	b := newTrial(t, 4)

@@ -49,8 +49,6 @@ type Store interface {
 	// Take makes a pending output durable, in any order. After an error the store is not used any
 	// more.
 	Take(i int, seed uint64, data []byte) error
-	// Retract takes back outputs that turned out to be wrong: they are pending again.
-	Retract(bad []int) error
 	// Digest returns a hash of output i, ok is false where it is pending. Equal outputs have equal
 	// digests; what may differ, such as a time, is not in it.
 	Digest(i int) (digest string, ok bool)

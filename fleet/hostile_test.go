@@ -83,7 +83,6 @@ func TestOthersResults(t *testing.T) {
 		require.Empty(t, a.Error)
 	})
 	require.Zero(t, last.Expelled)
-	require.Zero(t, last.Retracted)
 	require.Greater(t, last.Dropped, 39)
 }
 

@@ -22,7 +22,6 @@ type HubOptions struct {
 	Secrets string // file that keeps who the hub is, so that it can begin again; "" for none
 
 	Lease time.Duration // after which a silent worker's jobs go to others; 0 is a minute
-	Audit float64       // share of jobs that another machine repeats, 0 to 1
 	Queue int           // jobs that are out at most; 0 is 4096
 	Unit  int           // outputs of the smallest job; 0 chooses by their time
 
@@ -73,9 +72,6 @@ func OpenHub(o HubOptions) (*Hub, error) {
 	}
 	if o.now == nil {
 		o.now = time.Now
-	}
-	if !(o.Audit >= 0 && o.Audit <= 1) {
-		return nil, fmt.Errorf("audit is %v, want 0 to 1", o.Audit)
 	}
 	keys, err := openSecrets(o.Secrets)
 	if err != nil {
@@ -187,7 +183,7 @@ func (h *Hub) Run(ctx context.Context, r Run) error {
 func newSession(h *Hub, r Run) (*session, error) {
 	s := &session{h: h, r: r, units: map[int]*unit{}, by: map[int]string{}, peers: map[string]*peer{},
 		keys: map[string]*peer{}, joins: map[string]*bucket{}, waiting: map[*peer]*waiter{},
-		disputes: map[int]*dispute{}, audits: map[int]*audit{}, files: where(r.Trees),
+		files: where(r.Trees),
 		woken: make(chan struct{}, 1), began: h.o.now()}
 	var err error
 	if s.plan, err = json.Marshal(plan{r.Spec, sortTrees(r.Trees)}); err != nil {

@@ -54,12 +54,9 @@ func (s *session) serve(p *peer, m *nats.Msg, d *done) {
 // answer answers a worker that waits, if there is something for it or if it has waited for long.
 func (s *session) answer(p *peer) {
 	w := s.waiting[p]
-	t := ack{Jobs: s.share(p), Check: s.checkFor(p)}
-	if t.Check == nil {
-		t.Give = s.give(p, w.wants)
-	}
+	t := ack{Jobs: s.share(p), Give: s.give(p, w.wants)}
 	waited := s.h.o.now.since(w.since) > min(maxWait, s.h.o.Lease/4)
-	if t.Check != nil || len(t.Give) > 0 || waited {
+	if len(t.Give) > 0 || waited {
 		delete(s.waiting, p)
 		w.m.Respond(pack(t))
 	}
@@ -149,13 +146,10 @@ func (s *session) adopt(p *peer, held []job) {
 	s.todo = left
 }
 
-// expect reports whether a worker was asked for an output: it had its unit, or has it as a check.
-func (s *session) expect(p *peer, i int) (asked, check bool) {
-	for c := range s.checks() {
-		check = check || c.to == p.name && c.has(i)
-	}
+// asked reports whether a worker was asked for an output: it had its unit.
+func (s *session) asked(p *peer, i int) bool {
 	u := s.units[i]
-	return check || u != nil && slices.Contains(u.given, p), check
+	return u != nil && slices.Contains(u.given, p)
 }
 
 // overdue puts the units back whose workers are silent, expelled or gave them up.

@@ -74,7 +74,6 @@ type job struct {
 	Run   string `json:"run"`
 	First int    `json:"first"`
 	Count int    `json:"count"`
-	Check bool   `json:"check,omitempty"` // they are there, and are compared
 }
 
 // done is the header of a result; the outputs' bytes follow it. Without outputs it is a heartbeat,
@@ -100,7 +99,6 @@ type ack struct {
 	refusal
 	Again bool  `json:"again,omitempty"` // it arrived damaged
 	Jobs  int   `json:"jobs"`            // to take at once
-	Check *job  `json:"check,omitempty"` // to make before others
 	Give  []job `json:"give,omitempty"`  // what was wished for
 }
 

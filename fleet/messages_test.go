@@ -125,6 +125,36 @@ func during(t *testing.T, n int, do func(t *testing.T, b *trial, j Join)) Status
 	return last
 }
 
+// Where two machines make different bytes of an output, the run stops with an error that names the
+// output, both machines and both hashes.
+func TestTwoMachinesDiffer(t *testing.T) {
+	b := newTrial(t, 40)
+	b.o.Unit = 8
+	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+		if first > 0 {
+			<-ctx.Done() // the hub's own worker only holds its job
+			return ctx.Err()
+		}
+		return exact(0).Make(ctx, first, count, put)
+	})
+	joins, ended := make(chan Join, 1), make(chan error, 1)
+	go func() { ended <- b.hub(t.Context(), func(j Join) { joins <- j }) }()
+	j := <-joins
+	one, two := newStranger(t, j, "one"), newStranger(t, j, "two")
+	job, other := one.take(), []Output(nil)
+	for again := two.take(); again != job; again = two.take() {
+		one.ask("done", pack(done{Job: again, Want: 1}), &ack{}) // it holds nothing: its job is free
+	}
+	for _, o := range outputs(job) {
+		other = append(other, Output{o.Index, o.Seed, append([]byte("another "), o.Data...)})
+	}
+	one.ask("done", one.result(job.First, job.Count, outputs(job)...), &ack{})
+	two.ask("done", two.result(job.First, job.Count, other...), &ack{})
+	require.EqualError(t, <-ended, fmt.Sprintf("output %d is %.12s by one and %.12s by two: one of the "+
+		"two machines computes wrongly; make it on a third to tell which, then begin the run again "+
+		"without the wrong one", job.First, digest(madeOf(job.First)), digest(other[0].Data)))
+}
+
 // Results that come twice and in another order change nothing.
 func TestDuplicatesAndReordered(t *testing.T) {
 	last := during(t, 40, func(t *testing.T, b *trial, j Join) {

@@ -45,8 +45,8 @@ func TestOutsideServer(t *testing.T) {
 	}
 	outside = url
 	defer func() { outside = "" }()
-	for name, test := range map[string]func(*testing.T){"run": TestRun, "liar": TestLiar,
-		"lying hub": TestLyingHub, "nobody decides": TestNobodyDecides, "queue": TestFullQueue,
+	for name, test := range map[string]func(*testing.T){"run": TestRun,
+		"two machines differ": TestTwoMachinesDiffer, "queue": TestFullQueue,
 		"disk": TestDiskFull, "refused": TestRefusedWorkers, "second hub": TestSecondHub,
 		"slow": TestSlowWorker, "cut off": TestCutOff, "flipped": TestFlippedOnTheWay,
 		"duplicates": TestDuplicatesAndReordered, "bad results": TestBadResults,

@@ -155,7 +155,7 @@ func TestClocks(t *testing.T) {
 		if b.o.URL == "" { // with TLS
 			b.o.Listen = "0.0.0.0" + b.o.Listen[len("127.0.0.1"):]
 		}
-		b.o.now, b.o.Audit = off(years[0]), 0.2
+		b.o.now = off(years[0])
 		b.maker = exact(10 * time.Millisecond)
 		one, two := b.worker("one", time.Millisecond), b.worker("two", time.Millisecond)
 		one.now, two.now = off(years[1]), off(years[2])

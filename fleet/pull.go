@@ -86,10 +86,7 @@ func (w *worker) next(ctx context.Context) (list []*taken, err error) {
 		if err := w.killed("fetch"); err != nil {
 			return nil, err
 		}
-		n, check := w.todo()
-		if check != nil {
-			return []*taken{{job: *check, left: check.Count}}, nil
-		}
+		n := w.todo()
 		_, held := w.held.all()
 		var t ack
 		if _, err := w.ask(ctx, "done", pack(done{Job: job{Run: w.run}, Want: n, Held: held}), &t,
@@ -179,9 +176,7 @@ func (w *worker) send(ctx context.Context, t *taken) error {
 	if err := w.killed("ack"); err != nil {
 		return err
 	}
-	if !t.Check {
-		w.held.drop(t.job)
-	}
+	w.held.drop(t.job)
 	return nil
 }
 

@@ -31,7 +31,6 @@ func (n nothing) Pending(of int) (list []int) {
 	return list
 }
 func (n nothing) Take(i int, _ uint64, data []byte) error { n[i] = digest(data); return nil }
-func (n nothing) Retract([]int) error                     { return nil }
 func (n nothing) Digest(i int) (string, bool)             { d, ok := n[i]; return d, ok }
 func (n nothing) DigestOf(data []byte) string             { return digest(data) }
 

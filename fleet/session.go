@@ -6,9 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -47,10 +45,7 @@ type session struct {
 	joins   map[string]*bucket // by that key
 	waiting map[*peer]*waiter
 	working int // peers that are there
-
-	disputes map[int]*dispute
-	audits   map[int]*audit
-	count    Counts
+	count   Counts
 }
 
 // peer is a worker that joined.
@@ -146,10 +141,7 @@ func (s *session) step() (finished bool, err error) {
 			return false, nil
 		}
 	}
-	if s.missing > 0 {
-		return false, nil
-	}
-	return s.settled()
+	return s.missing == 0, nil
 }
 
 // forget counts the workers that are there, and drops those that made nothing and are long gone.
@@ -197,46 +189,9 @@ func (s *session) share(p *peer) int {
 // patience is the time after which an idle worker gets a copy of a job that another worker has.
 func (s *session) patience() time.Duration { return min(time.Second, s.h.o.Lease/4) }
 
-// settled reports whether there are no open doubts about outputs, and no open checks.
-func (s *session) settled() (bool, error) {
-	for i, d := range s.disputes {
-		// a third machine may come
-		if !s.hopeless(d.check) || s.h.o.now.since(d.check.since) < 2*s.h.o.Lease {
-			return false, nil
-		}
-		return false, fmt.Errorf("output %d is another from %s: no third machine was there to tell who "+
-			"is wrong; the same command goes on, with one more worker", i, d.sides())
-	}
-	for first, a := range s.audits {
-		if !s.hopeless(a.check) {
-			return false, nil
-		}
-		delete(s.audits, first)
-		s.count.Unaudited++
-	}
-	return true, nil
-}
-
-// others counts the workers that are there besides some.
-func (s *session) others(not ...string) int {
-	n := 0
-	for _, p := range s.peers {
-		if s.here(p) && !slices.Contains(not, p.name) {
-			n++
-		}
-	}
-	return n
-}
-
 // here reports whether a worker is one of the run, and has said something in the last two leases.
 func (s *session) here(p *peer) bool {
 	return p.expelled == "" && s.h.o.now.since(p.seen) < 2*s.h.o.Lease
-}
-
-// audit is a job that is made again elsewhere.
-type audit struct {
-	check *check
-	left  map[int]bool // outputs that are not compared yet
 }
 
 // finished counts an output that is in the store.
@@ -249,18 +204,6 @@ func (s *session) finished(i int, by string) {
 		return
 	}
 	if u.left--; u.left == 0 {
-		if s.h.o.Audit > 0 && rand.Float64() < s.h.o.Audit {
-			s.audit(u, by)
-		}
 		s.wake()
 	}
-}
-
-// audit asks another machine for a job that is done.
-func (s *session) audit(u *unit, by string) {
-	a := &audit{check: s.newCheck(u.first, u.count, by), left: map[int]bool{}}
-	for i := range u.count {
-		a.left[u.first+i] = true
-	}
-	s.audits[u.first] = a
 }

@@ -34,9 +34,6 @@ type Counts struct {
 	Dropped    int `json:"dropped"`    // messages that were none, or not asked for
 	Refused    int `json:"refused"`    // requests to join
 	Expelled   int `json:"expelled"`   // workers
-	Retracted  int `json:"retracted"`  // outputs that were taken back
-	Audited    int `json:"audited"`    // jobs
-	Unaudited  int `json:"unaudited"`  // for want of another machine
 }
 
 // String is one line.
@@ -89,8 +86,6 @@ func (s Status) Metrics(w io.Writer) error {
 	put("unmask_fleet_dropped_total", "counter", "Messages dropped.", float64(s.Dropped))
 	put("unmask_fleet_refused_total", "counter", "Hellos refused.", float64(s.Refused))
 	put("unmask_fleet_expelled_total", "counter", "Workers expelled.", float64(s.Expelled))
-	put("unmask_fleet_retracted_total", "counter", "Outputs taken back.", float64(s.Retracted))
-	put("unmask_fleet_audited_total", "counter", "Jobs audited.", float64(s.Audited))
 	for _, m := range []struct {
 		name, help string
 		of         func(WorkerStatus) float64

@@ -66,8 +66,7 @@ type worker struct {
 	lease  time.Duration
 
 	jobsMu sync.Mutex
-	jobs   int  // to take at once
-	check  *job // to make before others
+	jobs   int // to take at once
 
 	held held
 
@@ -286,19 +285,13 @@ func (w *worker) setJobs(n int) {
 // note keeps what the hub answers to a result or a heartbeat.
 func (w *worker) note(t ack) {
 	w.setJobs(t.Jobs)
-	if c := t.Check; c != nil && c.Run == w.run && c.Count > 0 {
-		w.jobsMu.Lock()
-		w.check = c
-		w.jobsMu.Unlock()
-	}
 }
 
-// todo returns how many jobs to take at once, and the check to make before, nil for none.
-func (w *worker) todo() (jobs int, check *job) {
+// todo returns how many jobs to take at once.
+func (w *worker) todo() int {
 	w.jobsMu.Lock()
 	defer w.jobsMu.Unlock()
-	check, w.check = w.check, nil
-	return w.jobs, check
+	return w.jobs
 }
 
 // build makes the Maker of a run and its first output.

@@ -31,9 +31,6 @@ func (l *Lines) Pending(n int) []int { return l.lines.Pending(n) }
 // early lines of Put, it survives a crash. i must be one of Pending.
 func (l *Lines) Take(i int, seed uint64, line []byte) error { return l.lines.Take(i, seed, line) }
 
-// Retract removes wrong lines, which are then pending again.
-func (l *Lines) Retract(bad []int) error { return l.lines.Retract(bad) }
-
 // Digest returns the SHA-256 of line i with its newline, even if it still waits for its turn; ok is
 // false if there is none.
 func (l *Lines) Digest(i int) (digest string, ok bool) {

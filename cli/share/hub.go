@@ -26,7 +26,6 @@ import (
 // Hub lets other machines join a run.
 type Hub struct {
 	hub, nats, metrics, log string
-	audit                   float64
 
 	more  bool // another run follows this one
 	kept  *fleet.Hub
@@ -38,8 +37,6 @@ func (h *Hub) Register(f *pflag.FlagSet) {
 	f.StringVar(&h.hub, "hub", "",
 		"let workers join at this `ADDRESS`, such as 10.0.0.5:4333, and share the run with them")
 	f.StringVar(&h.nats, "nats", "", "as --hub, through your own NATS server at this `URL`")
-	flags.Float(f, &h.audit, param.Param{Name: "audit", Min: 0, Max: 1, Default: "0",
-		Help: "share of a hub's jobs that another machine repeats as a check"})
 	f.StringVar(&h.metrics, "metrics", "", "serve a hub's progress for Prometheus at this `ADDRESS`")
 	f.StringVar(&h.log, "log", "text", "a hub's progress as text or json")
 }
@@ -72,7 +69,7 @@ func (h *Hub) Check(f *pflag.FlagSet, s *Shard, out bool, want string) error {
 	case h.log != "text" && h.log != "json":
 		return flags.Usage("--log is %s, want text or json", param.Quote(h.log))
 	case !h.Enabled():
-		for _, name := range []string{"audit", "metrics", "log"} {
+		for _, name := range []string{"metrics", "log"} {
 			if f.Changed(name) {
 				return flags.Usage("--%s without --hub, want it with one", name)
 			}
@@ -135,7 +132,7 @@ func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.R
 	h.watch = h.show(p)
 	if h.kept == nil {
 		h.kept, err = fleet.OpenHub(fleet.HubOptions{Listen: h.hub, URL: h.nats, Secrets: secrets,
-			Audit: h.audit, Info: machine(cmp.Or(b.Device, processor(0))), Say: terminal.Line,
+			Info: machine(cmp.Or(b.Device, processor(0))), Say: terminal.Line,
 			Watch: func(s fleet.Status) { h.watch(s) }})
 		if err != nil {
 			return err

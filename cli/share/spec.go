@@ -37,7 +37,7 @@ type Spec struct {
 type Build func(ctx context.Context, e Spec) (fleet.Built, error)
 
 // Sharing returns the names of the flags for sharing a run, which do not change its outputs.
-func Sharing() []string { return []string{"shard", "hub", "nats", "audit", "log", "metrics"} }
+func Sharing() []string { return []string{"shard", "hub", "nats", "log", "metrics"} }
 
 // file is a file of a spec, by what it is for.
 type file struct {

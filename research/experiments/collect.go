@@ -51,15 +51,6 @@ func (c *Collected) Take(i int, _ uint64, data []byte) error {
 	return c.journal.Append(r)
 }
 
-// Retract removes wrong results.
-func (c *Collected) Retract(bad []int) error {
-	return c.journal.rewrite(slices.DeleteFunc(slices.Clone(c.journal.Results), func(r Result) bool {
-		return slices.ContainsFunc(bad, func(i int) bool {
-			return r.Kind == c.kind && r.Point == c.points[i]
-		})
-	}))
-}
-
 // Sort puts the results into the order of the points, with results of other points first.
 func (c *Collected) Sort() error {
 	place := map[Point]int{}
