@@ -1,9 +1,9 @@
 package unmask_test
 
 import (
-	"image"
 	"context"
 	"encoding/json"
+	"image"
 	"io/fs"
 	"reflect"
 	"slices"
