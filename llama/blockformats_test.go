@@ -334,7 +334,7 @@ func errorsOf(want, got []float32) (largest, mean float64) {
 
 // blockCases are the formats that are tested in a whole network. q4_k_m has Q4_K and Q6_K.
 var blockCases = []struct{ kind, format string }{{"llada", "q4_k_m"}, {"llada", "Q5_K"},
-	{"llada", "Q6_K"}, {"llada", "Q4_0"}, {"Dream", "q4_k_m"}, {"Dream", "q8_0"},
+	{"llada", "Q6_K"}, {"llada", "Q4_0"}, {"llada", "Q5_0"}, {"Dream", "q4_k_m"}, {"Dream", "q8_0"},
 	{"DreamOn", "q4_k_m"}, {"WeDLM-7B", "q4_k_m"}, {"WeDLM-8B", "q8_0"}, {"Nemotron", "q4_k_m"}}
 
 // A model whose rows are whole blocks of 256 values gives, from a GGUF file of each format, in full

@@ -6,13 +6,17 @@ import (
 	"unmask/internal/quant"
 )
 
-// Quantised returns the block format of the tensor; ok is false if it has none.
-func (t *Tensor) Quantised() (quant.Type, bool) { return quant.Parse(string(t.DType)) }
+// Quantised returns the block format in which products take the tensor, which may be another than
+// the file's (quant.Type.Held); ok is false if it has none.
+func (t *Tensor) Quantised() (quant.Type, bool) {
+	q, ok := quant.Parse(string(t.DType))
+	return q.Held(), ok
+}
 
-// ReadBlocks copies the blocks of row i of a tensor in a block format [rows, width] to dst, which
-// has the size of a row. A NaN or infinite scale is an error.
+// ReadBlocks copies row i of a tensor in a block format [rows, width] to dst, in blocks of
+// Quantised. dst has the size of a row. A NaN or infinite scale is an error.
 func (t *Tensor) ReadBlocks(dst []byte, i int) error {
-	q, ok := t.Quantised()
+	q, ok := quant.Parse(string(t.DType))
 	if !ok || len(t.Shape) < 1 {
 		return fmt.Errorf("tensor %q: dtype is %s, want a block format", t.Name, t.DType)
 	}
@@ -25,14 +29,19 @@ func (t *Tensor) ReadBlocks(dst []byte, i int) error {
 	if err != nil {
 		return err
 	}
-	if len(dst) != len(data) {
+	if want := q.Held().RowBytes(width); len(dst) != want {
 		panic(fmt.Sprintf("weights: ReadBlocks: dst has %d bytes, a row of %q has %d", len(dst), t.Name,
-			len(data)))
+			want))
 	}
-	if err := t.src.read(func() { copy(dst, data) }); err != nil {
+	finite := false
+	if err := t.src.read(func() {
+		if finite = quant.Finite(q, data); finite {
+			quant.Hold(q, dst, data)
+		}
+	}); err != nil {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
-	if !quant.Finite(q, dst) {
+	if !finite {
 		return fmt.Errorf("tensor %q: row %d has a scale that is not finite", t.Name, i)
 	}
 	return nil

@@ -31,6 +31,13 @@ const (
 	Q4_K DType = "Q4_K"
 	Q5_K DType = "Q5_K"
 	Q6_K DType = "Q6_K"
+	Q4_1 DType = "Q4_1"
+	Q5_0 DType = "Q5_0"
+	Q5_1 DType = "Q5_1"
+	Q2_K DType = "Q2_K"
+	Q3_K DType = "Q3_K"
+
+	IQ4_NL DType = "IQ4_NL"
 )
 
 // bitsOf has the bits of one element.

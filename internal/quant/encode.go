@@ -9,7 +9,8 @@ import (
 
 // Encode writes the blocks nearest to src, whole blocks of values, to dst. Scales are chosen by the
 // least sum of squared errors among a few candidates, so the bytes may differ from those of other
-// programs. Values must be finite and within float16's range times the format's levels.
+// programs. Values must be finite and within float16's range times the format's levels. t is one of
+// Types or Q5_0.
 func Encode(t Type, dst []byte, src []float32) {
 	l := layouts[t]
 	for ; len(src) > 0; dst, src = dst[l.bytes:], src[l.values:] {
@@ -17,8 +18,8 @@ func Encode(t Type, dst []byte, src []float32) {
 		switch t {
 		case Q8_0:
 			encode8(b, x)
-		case Q4_0:
-			encode4(b, x)
+		case Q4_0, Q5_0:
+			encodeHalves(t, b, x)
 		case Q4_K, Q5_K:
 			encodeMins(t, b, x)
 		case Q6_K:
@@ -60,10 +61,17 @@ func encode8(b []byte, x []float32) {
 	}
 }
 
-func encode4(b []byte, x []float32) {
-	d := putHalf(b, extreme(x)/-8) // the extreme value has level -8, because +8 does not exist
-	for i := range 16 {
-		b[2+i] = byte(level(x[i], d, -8, 7)+8) | byte(level(x[16+i], d, -8, 7)+8)<<4
+// encodeHalves encodes Q4_0 and Q5_0, whose levels lie around 0.
+func encodeHalves(t Type, b []byte, x []float32) {
+	low := layouts[t].offset
+	d := putHalf(b, extreme(x)/float32(-low)) // the extreme value has level -8, as there is no +8
+	clear(b[2:])
+	for i, v := range x {
+		n := level(v, d, -low, low-1) + low
+		b[layouts[t].bytes-16+i%16] |= byte(n & 15 << (i / 16 * 4))
+		if t == Q5_0 {
+			b[2+i/8] |= byte(n >> 4 << (i % 8))
+		}
 	}
 }
 
@@ -165,12 +173,16 @@ func encode6(b []byte, x []float32) {
 		b[192+s] = byte(int8(sc))
 		step := d * float32(sc)
 		for i, v := range x[16*s : 16*s+16] {
-			at := 16*s + i
-			n, h, r := level(v, step, -32, 31)+32, at/128, at%128
-			b[64*h+r%64] |= byte(n & 15 << (r / 64 * 4))
-			b[128+32*h+r%32] |= byte(n >> 4 << (r / 32 * 2))
+			put6(b, 16*s+i, level(v, step, -32, 31))
 		}
 	}
+}
+
+// put6 sets value i of a block of Q6_K, whose bits are 0, to a level from -32 to 31.
+func put6(b []byte, i, level int) {
+	n, h, r := level+32, i/128, i%128
+	b[64*h+r%64] |= byte(n & 15 << (r / 64 * 4))
+	b[128+32*h+r%32] |= byte(n >> 4 << (r / 32 * 2))
 }
 
 // fit returns the scale of levels -32 to 31 with the least squared error of a few tries.

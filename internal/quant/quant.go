@@ -11,6 +11,17 @@
 //	Q5_K  256 values, 176 bytes: as Q4_K, and 32 bytes of fifth bits before the 128
 //	Q6_K  256 values, 210 bytes: 128 bytes of low bits, 64 of high pairs, 16 int8 scales, d
 //	                                                               y = d*scale*(q-32)
+//	Q4_1   32 values,  20 bytes: d, m, 16 bytes of two values      y = d*q + m
+//	Q5_0   32 values,  22 bytes: d, 4 bytes of fifth bits, 16 of two values
+//	                                                               y = d*(q-16)
+//	Q5_1   32 values,  24 bytes: d, m, 4 bytes of fifth bits, 16   y = d*q + m
+//	IQ4_NL 32 values,  18 bytes: d, 16 bytes of two values         y = d*curve[q]
+//	Q2_K  256 values,  84 bytes: 16 bytes of a 4-bit scale and min, 64 of four values, d, m
+//	                                                               y = d*scale*q - m*min
+//	Q3_K  256 values, 110 bytes: 32 bytes of third bits, 64 of four values, 12 of sixteen 6-bit
+//	                             scales, d                         y = d*(scale-32)*(q-4)
+//
+// Products take the first five, see Types; the others are held in one of them, see Held.
 package quant
 
 import (
@@ -30,6 +41,12 @@ const (
 	Q4_K
 	Q5_K
 	Q6_K
+	Q4_1
+	Q5_0
+	Q5_1
+	Q2_K
+	Q3_K
+	IQ4_NL
 )
 
 type layout struct {
@@ -39,18 +56,38 @@ type layout struct {
 	signed        bool
 	offset        int // subtracted from the integers
 	mins          bool
+	at            int  // where d is; m follows it
+	held          Type // see Held
 }
 
 var layouts = [...]layout{
-	Q8_0: {name: "Q8_0", values: 32, bytes: 34, run: 32, signed: true},
-	Q4_0: {name: "Q4_0", values: 32, bytes: 18, run: 32, offset: 8},
-	Q4_K: {name: "Q4_K", values: 256, bytes: 144, run: 32, mins: true},
-	Q5_K: {name: "Q5_K", values: 256, bytes: 176, run: 32, mins: true},
-	Q6_K: {name: "Q6_K", values: 256, bytes: 210, run: 16, offset: 32},
+	Q8_0: {name: "Q8_0", values: 32, bytes: 34, run: 32, signed: true, held: Q8_0},
+	Q4_0: {name: "Q4_0", values: 32, bytes: 18, run: 32, offset: 8, held: Q4_0},
+	Q4_K: {name: "Q4_K", values: 256, bytes: 144, run: 32, mins: true, held: Q4_K},
+	Q5_K: {name: "Q5_K", values: 256, bytes: 176, run: 32, mins: true, held: Q5_K},
+	Q6_K: {name: "Q6_K", values: 256, bytes: 210, run: 16, offset: 32, at: 208, held: Q6_K},
+	Q4_1: {name: "Q4_1", values: 32, bytes: 20, run: 32, mins: true, held: Q8_0},
+	Q5_0: {name: "Q5_0", values: 32, bytes: 22, run: 32, offset: 16, held: Q8_0},
+	Q5_1: {name: "Q5_1", values: 32, bytes: 24, run: 32, mins: true, held: Q8_0},
+	Q2_K: {name: "Q2_K", values: 256, bytes: 84, run: 16, mins: true, at: 80, held: Q8_0},
+	Q3_K: {name: "Q3_K", values: 256, bytes: 110, run: 16, offset: 4, at: 108, held: Q6_K},
+
+	IQ4_NL: {name: "IQ4_NL", values: 32, bytes: 18, run: 32, signed: true, held: Q8_0},
 }
 
-// Types lists all formats.
+// curve is the levels of IQ4_NL.
+var curve = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+
+// Types lists the formats that products take.
 func Types() []Type { return []Type{Q8_0, Q4_0, Q4_K, Q5_K, Q6_K} }
+
+// Held returns the format that products take in place of t: itself, one with the same values (Q8_0
+// for Q5_0 and IQ4_NL, Q6_K for Q3_K), or Q8_0, with values rounded to a 127th of the largest of 32
+// (for Q4_1, Q5_1 and Q2_K). See Hold.
+func (t Type) Held() Type { return layouts[t].held }
+
+// Rounds reports whether Held's format does not have the same values.
+func (t Type) Rounds() bool { return t != t.Held() && t.Mins() }
 
 // Parse returns the format of a name such as Q4_K.
 func Parse(name string) (Type, bool) {
@@ -82,11 +119,10 @@ func (t Type) Run() int { return layouts[t].run }
 // Signed reports whether the integers are signed, as in Q8_0.
 func (t Type) Signed() bool { return layouts[t].signed }
 
-// Offset returns the number that is subtracted from the integers: 8 for Q4_0, 32 for Q6_K, 0 for
-// the others.
+// Offset returns the number that is subtracted from the integers, such as 8 for Q4_0.
 func (t Type) Offset() int { return layouts[t].offset }
 
-// Mins reports whether a minimum is subtracted from each run of values, as in Q4_K and Q5_K.
+// Mins reports whether a minimum is subtracted from each run of values, as in Q4_K.
 func (t Type) Mins() bool { return layouts[t].mins }
 
 // RowBytes returns the size of a row of width values, which must be whole blocks.
@@ -105,23 +141,38 @@ func (t Type) RowBytes(width int) int {
 // where run and offset are the format's, and Scale is 1 in formats of 32 values.
 type Block struct {
 	D, M  float32
-	Q     [256]uint8 // in Q8_0 the bits of int8
+	Q     [256]uint8 // the bits of int8 in formats that are signed
 	Scale [16]int8
 	Min   [16]uint8
 }
 
 // Split decodes the first block of data. It writes only the fields that the format has.
 func (b *Block) Split(t Type, data []byte) {
-	data = data[:layouts[t].bytes]
-	b.M = 0
+	l := layouts[t]
+	data = data[:l.bytes]
+	b.D, b.M = half(data[l.at:]), 0
+	if l.mins {
+		b.M = half(data[l.at+2:])
+	}
 	switch t {
 	case Q8_0:
-		b.D, b.Scale[0] = half(data), 1
+		b.Scale[0] = 1
 		copy(b.Q[:32], data[2:])
-	case Q4_0:
-		b.D, b.Scale[0] = half(data), 1
-		for i, v := range data[2:] {
+	case Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL:
+		b.Scale[0] = 1
+		if l.mins { // added, not subtracted
+			b.M, b.Min[0] = -b.M, 1
+		}
+		for i, v := range data[l.bytes-16:] {
 			b.Q[i], b.Q[16+i] = v&15, v>>4
+		}
+		for i := range b.Q[:32] {
+			switch t {
+			case Q5_0, Q5_1:
+				b.Q[i] |= data[l.bytes-20+i/8] >> (i % 8) & 1 << 4
+			case IQ4_NL:
+				b.Q[i] = uint8(curve[b.Q[i]])
+			}
 		}
 	case Q4_K:
 		b.scales(data)
@@ -135,12 +186,32 @@ func (b *Block) Split(t Type, data []byte) {
 		}
 	case Q6_K:
 		b.split6(data)
+	case Q2_K:
+		for i, s := range data[:16] {
+			b.Scale[i], b.Min[i] = int8(s&15), s>>4
+		}
+		b.pairs(data[16:])
+	case Q3_K:
+		for i := range b.Scale {
+			low, high := data[96+i%8]>>(i/8*4)&15, data[104+i%4]>>(i/4*2)&3
+			b.Scale[i] = int8(low|high<<4) - 32
+		}
+		b.pairs(data[32:])
+		for i := range b.Q {
+			b.Q[i] |= data[i%32] >> (i / 32) & 1 << 2
+		}
 	}
 }
 
-// scales reads D, M and the eight 6-bit scales and mins of Q4_K and Q5_K.
+// pairs reads two runs of 128 values from 32 bytes each: the low pairs of bits first.
+func (b *Block) pairs(data []byte) {
+	for i := range b.Q {
+		b.Q[i] = data[i/128*32+i%32] >> (i / 32 % 4 * 2) & 3
+	}
+}
+
+// scales reads the eight 6-bit scales and mins of Q4_K and Q5_K.
 func (b *Block) scales(data []byte) {
-	b.D, b.M = half(data), half(data[2:])
 	s := data[4:16]
 	for i := range 4 {
 		b.Scale[i], b.Min[i] = int8(s[i]&63), s[i+4]&63
@@ -160,7 +231,6 @@ func (b *Block) nibbles(data []byte) {
 }
 
 func (b *Block) split6(data []byte) {
-	b.D = half(data[208:])
 	for h := range 2 {
 		low, high, q := data[64*h:], data[128+32*h:], b.Q[128*h:]
 		for i := 0; i < 128; i += 8 { // runs of 32: the low halves of 64 bytes, then the high ones
@@ -196,14 +266,48 @@ func Decode(t Type, dst []float32, data []byte) {
 	}
 }
 
+// Hold writes blocks of t to dst in the format that products take, t.Held(), as whole blocks of
+// both. The scales must be finite.
+func Hold(t Type, dst, data []byte) {
+	if t.Rounds() {
+		x := make([]float32, t.Values())
+		for size := t.Values() / 32 * Q8_0.Bytes(); len(data) > 0; data, dst = data[t.Bytes():],
+			dst[size:] {
+			Decode(t, x, data[:t.Bytes()])
+			Encode(Q8_0, dst[:size], x)
+		}
+		return
+	}
+	held, l := t.Held(), layouts[t]
+	var b Block
+	for ; len(data) > 0; data, dst = data[l.bytes:], dst[held.Bytes():] {
+		if t == held {
+			copy(dst, data[:l.bytes])
+			continue
+		}
+		b.Split(t, data)
+		clear(dst[:held.Bytes()])
+		copy(dst[layouts[held].at:], data[l.at:l.at+2])
+		for i, q := range b.Q[:l.values] {
+			if level := int(q) - l.offset; held == Q8_0 {
+				dst[2+i] = byte(int8(level))
+			} else {
+				put6(dst, i, level)
+			}
+		}
+		if held == Q6_K {
+			for i, s := range b.Scale {
+				dst[192+i] = byte(s)
+			}
+		}
+	}
+}
+
 // Finite reports whether no block's scale is NaN or infinite. data is whole blocks.
 func Finite(t Type, data []byte) bool {
-	at := 0
-	if t == Q6_K {
-		at = 208
-	}
-	for ; len(data) > 0; data = data[layouts[t].bytes:] {
-		if data[at+1]&0x7c == 0x7c || layouts[t].mins && data[3]&0x7c == 0x7c {
+	l := layouts[t]
+	for ; len(data) > 0; data = data[l.bytes:] {
+		if data[l.at+1]&0x7c == 0x7c || l.mins && data[l.at+3]&0x7c == 0x7c {
 			return false
 		}
 	}

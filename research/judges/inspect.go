@@ -11,6 +11,7 @@ import (
 	"unmask"
 	"unmask/codecs/clip"
 	"unmask/exact"
+	"unmask/internal/quant"
 	"unmask/model"
 	"unmask/research/metrics/inception"
 	"unmask/weights"
@@ -53,6 +54,15 @@ func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Re
 		}
 		r.DTypes[string(t.DType)]++
 		r.Bytes += len(t.Data)
+	}
+	for _, d := range slices.Sorted(maps.Keys(r.DTypes)) {
+		if q, ok := quant.Parse(d); ok && q != q.Held() {
+			how := "the same values"
+			if q.Rounds() {
+				how = "rounded to a 127th of the largest of 32 values"
+			}
+			r.Notes = append(r.Notes, fmt.Sprintf("%v is held in memory as %v: %s", q, q.Held(), how))
+		}
 	}
 	return r, nil
 }

@@ -22,8 +22,8 @@ import (
 
 // Recipes returns the names of the mixtures of types that Convert writes: q8_0 has Q8_0 for all
 // matrices; q4_k_m is llama.cpp's Q4_K_M: Q4_K, except Q6_K for the head and for half of attn_v and
-// ffn_down (llama-quant.cpp). Rows that are not whole blocks have Q8_0 or, if that does not fit
-// either, F16.
+// ffn_down (llama-quant.cpp). Rows that are not whole blocks have Q5_0 for Q4_K and Q8_0 for Q6_K,
+// as there, or, if that does not fit either, F16.
 func Recipes() []string { return []string{"q8_0", "q4_k_m"} }
 
 // Convert writes the model in folder dir, in its authors' layout, as a GGUF file of llama.cpp's
@@ -375,7 +375,11 @@ func (c *converter) typeOf(name string, shape []int, headed bool) weights.DType 
 			want = weights.Q6_K
 		}
 	}
-	for _, d := range []weights.DType{want, weights.Q8_0} {
+	next := weights.Q8_0
+	if want == weights.Q4_K {
+		next = weights.Q5_0
+	}
+	for _, d := range []weights.DType{want, next} {
 		if values, _ := d.Block(); shape[1]%values == 0 {
 			return d
 		}

@@ -288,7 +288,7 @@ func TestConvertTekken(t *testing.T) {
 func TestWriteRefuses(t *testing.T) {
 	none := func(io.Writer) error { return nil }
 	for want, tensor := range map[string]Tensor{
-		"want 1 to 4 dimensions of F32": {Name: "a", DType: "Q2_K", Shape: []int{256},
+		"want 1 to 4 dimensions of F32": {Name: "a", DType: "IQ2_S", Shape: []int{256},
 			Write: none},
 		"rows have 33 values, want a multiple of 32": {Name: "a", DType: "Q8_0", Shape: []int{33},
 			Write: none},
@@ -357,4 +357,16 @@ func TestConvertTied(t *testing.T) {
 	x, err := got.Floats()
 	require.NoError(t, err)
 	require.InDeltaSlice(t, values[head][:256], x[:256], 0.05)
+}
+
+// Rows that are not whole blocks of 256, such as Qwen2.5-0.5B's 896, have the types that llama.cpp
+// puts in their place.
+func TestTypesOfRows(t *testing.T) {
+	c := &converter{recipe: "q4_k_m", blocks: 8}
+	for width, want := range map[int][2]weights.DType{512: {"Q4_K", "Q6_K"}, 896: {"Q5_0", "Q8_0"},
+		100: {"F16", "F16"}} {
+		got := [2]weights.DType{c.typeOf("blk.3.attn_q.weight", []int{32, width}, true),
+			c.typeOf("output.weight", []int{32, width}, true)}
+		require.Equal(t, want, got, "%d values", width)
+	}
 }

@@ -2,11 +2,13 @@ package gguf
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -16,14 +18,21 @@ import (
 
 // types are the tensors' types by their number in ggml.
 var types = map[uint32]weights.DType{
-	0: weights.F32, 1: weights.F16, 2: weights.Q4_0, 8: weights.Q8_0, 12: weights.Q4_K,
-	13: weights.Q5_K, 14: weights.Q6_K,
+	0: weights.F32, 1: weights.F16, 2: weights.Q4_0, 3: weights.Q4_1, 6: weights.Q5_0,
+	7: weights.Q5_1, 8: weights.Q8_0, 10: weights.Q2_K, 11: weights.Q3_K, 12: weights.Q4_K,
+	13: weights.Q5_K, 14: weights.Q6_K, 20: weights.IQ4_NL,
 	24: weights.I8, 25: weights.I16, 26: weights.I32, 27: weights.I64, 28: weights.F64,
 	30: weights.BF16,
 }
 
 // known lists the types for errors.
-const known = "F32, F16, BF16, F64, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K or an integer"
+const known = "F32, F16, BF16, F64, an integer or one of Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, " +
+	"Q3_K, Q4_K, Q5_K, Q6_K and IQ4_NL"
+
+// others are the names of types that are not read (ggml.h, enum ggml_type).
+var others = map[uint32]string{9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS",
+	19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0",
+	39: "MXFP4"}
 
 // parse reads a whole file. Texts and arrays of the header are copied; the tensors' data are slices
 // of data.
@@ -163,7 +172,8 @@ func (t *info) readRest(r *reader) error {
 	}
 	dtype, ok := types[number]
 	if !ok {
-		return fmt.Errorf("type is %d, want %s", number, known)
+		name := cmp.Or(others[number], strconv.Itoa(int(number)))
+		return fmt.Errorf("type is %s, want %s", name, known)
 	}
 	t.dtype = dtype
 	values, size := dtype.Block()
