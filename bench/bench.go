@@ -9,6 +9,7 @@
 //	partial32/lm12/PRECISION                   a partial pass of 32 of 1024 rows
 //	forward/llama8b/{q4_k,q8_0,bf16}           two of LLaDA-8B's 32 layers, 256 positions
 //	block32/llama8b/{q4_k,q8_0,bf16}           the same for 32 of them
+//	row1/WEIGHTS, rows8/WEIGHTS                one row, or eight, times the weights of such a layer
 //	step64/qwen3-0.6b/PRECISION                a pass over 64 positions and its head, a quarter of it
 //	decode/256                                 MAGE's VQGAN decoder, one image
 //	head/{logits,...,sample}/PRECISION         the output head of LM12 at 1024 rows
@@ -17,7 +18,8 @@
 //	generate/lm12/SAMPLER                      LM12 in 32 steps, beside the same with all computed
 //	generate/{text,image}                      the demo models from masks to the end
 //
-// PRECISION is f32, bf16 or int8. Weights are random, which does not affect the time.
+// PRECISION is f32, bf16 or int8, and WEIGHTS that or q8_0, q4_0, q4_k, q5_k or q6_k. Weights are
+// random, which does not affect the time.
 package bench
 
 import (
@@ -101,7 +103,7 @@ type cost struct {
 // All lists the measurements in the order in which they run. Those of one network are together,
 // because only one network at a time is in memory.
 func All() []Measurement {
-	return slices.Concat(ceilings(), language(), llama(), qwenSteps(), images(), kernels(), demos())
+	return slices.Concat(ceilings(), language(), llama(), rows(), qwenSteps(), images(), kernels(), demos())
 }
 
 // Run runs the chosen measurements one after the other and passes each result to each.

@@ -40,7 +40,7 @@ func TestNames(t *testing.T) {
 		seen[m.Name] = true
 	}
 	for _, family := range []string{"forward/lm12/", "forward/vit20/", "forward/vit20x8/",
-		"partial32/lm12/", "ceiling/", "step64/qwen3-0.6b/",
+		"partial32/lm12/", "ceiling/", "step64/qwen3-0.6b/", "row1/", "rows8/",
 		"head/logits/", "head/moment/", "head/entropy/", "head/top2/", "head/sample/"} {
 		for _, p := range []string{"f32", "bf16", "int8"} {
 			require.True(t, seen[family+p], family+p)
@@ -51,7 +51,8 @@ func TestNames(t *testing.T) {
 		"sampler/random", "sampler/vanilla", "sampler/maskgit", "sampler/moment", "sampler/u-moment",
 		"sampler/temp",
 		"sampler/halton", "sampler/hybrid", "sampler/info-gain", "sampler/vanilla(bits=32)",
-		"generate/lm12/halton", "generate/lm12/hybrid+cache", "generate/text", "generate/image"} {
+		"generate/lm12/halton", "generate/lm12/hybrid+cache", "generate/text", "generate/image",
+		"row1/q8_0", "row1/q4_0", "row1/q4_k", "row1/q5_k", "row1/q6_k", "rows8/q4_k"} {
 		require.True(t, seen[name], name)
 	}
 }

@@ -35,6 +35,8 @@ func blockWeights(sizes map[string]int) float64 {
 
 // weightBytes returns the bytes that a partial pass must read: the weights of all blocks.
 func weightBytes(sizes map[string]int, p backend.Precision) float64 {
-	size := map[backend.Precision]float64{backend.F32: 4, backend.BF16: 2, backend.Int8: 1}[p]
-	return size * float64(sizes["blocks"]) * blockWeights(sizes)
+	return weightSize[p] * float64(sizes["blocks"]) * blockWeights(sizes)
 }
+
+// weightSize is the bytes of a weight.
+var weightSize = map[backend.Precision]float64{backend.F32: 4, backend.BF16: 2, backend.Int8: 1}

@@ -200,27 +200,10 @@ func writeRandom(w io.Writer, as weights.DType, shape []int) error {
 		left *= shape[0]
 	}
 	r := rand.New(rand.NewPCG(1, uint64(left)))
-	chunk := make([]byte, 4093*size)
+	chunk := make([]byte, chunkBlocks*size)
 	switch q, ok := quant.Parse(string(as)); {
 	case ok:
-		for i := range chunk {
-			chunk[i] = byte(r.Uint32())
-		}
-		// deviation for d 1, about
-		levels := map[quant.Type]float32{quant.Q8_0: 74, quant.Q4_0: 4.6, quant.Q4_K: 170,
-			quant.Q5_K: 340, quant.Q6_K: 1400}[q]
-		d := float16.Round(1 / (64 * levels))
-		for at := 0; at < len(chunk); at += size {
-			b := chunk[at:]
-			if q == quant.Q6_K {
-				b = chunk[at+size-2:]
-			}
-			b[0], b[1] = byte(d), byte(d>>8)
-			if q.Mins() {
-				m := float16.Round(float16.Float32(d) * 7.5)
-				b[2], b[3] = byte(m), byte(m>>8)
-			}
-		}
+		chunk = randomBlocks(q, r)
 	case len(shape) == 1:
 		for i := 0; i < len(chunk); i += size { // 1
 			copy(chunk[i:], map[weights.DType]string{weights.F32: "\x00\x00\x80\x3f"}[as])
@@ -236,4 +219,32 @@ func writeRandom(w io.Writer, as weights.DType, shape []int) error {
 		left -= n
 	}
 	return nil
+}
+
+// chunkBlocks is the prime number of blocks after which random ones repeat.
+const chunkBlocks = 4093
+
+// randomBlocks returns blocks of random levels, with scales that keep activations in range.
+func randomBlocks(q quant.Type, r *rand.Rand) []byte {
+	size := q.Bytes()
+	chunk := make([]byte, chunkBlocks*size)
+	for i := range chunk {
+		chunk[i] = byte(r.Uint32())
+	}
+	// deviation for d 1, about
+	levels := map[quant.Type]float32{quant.Q8_0: 74, quant.Q4_0: 4.6, quant.Q4_K: 170,
+		quant.Q5_K: 340, quant.Q6_K: 1400}[q]
+	d := float16.Round(1 / (64 * levels))
+	for at := 0; at < len(chunk); at += size {
+		b := chunk[at:]
+		if q == quant.Q6_K {
+			b = chunk[at+size-2:]
+		}
+		b[0], b[1] = byte(d), byte(d>>8)
+		if q.Mins() {
+			m := float16.Round(float16.Float32(d) * 7.5)
+			b[2], b[3] = byte(m), byte(m>>8)
+		}
+	}
+	return chunk
 }
