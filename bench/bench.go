@@ -103,7 +103,8 @@ type cost struct {
 // All lists the measurements in the order in which they run. Those of one network are together,
 // because only one network at a time is in memory.
 func All() []Measurement {
-	return slices.Concat(ceilings(), language(), llama(), rows(), qwenSteps(), images(), kernels(), demos())
+	return slices.Concat(ceilings(), language(), llama(), rows(), qwenSteps(), images(), kernels(),
+		demos())
 }
 
 // Run runs the chosen measurements one after the other and passes each result to each.

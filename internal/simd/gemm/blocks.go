@@ -38,7 +38,6 @@ type Blocks struct {
 
 	heights  []blockHeight
 	flip     bool // B's bytes are unsigned: Q8_0's are shifted by 128
-	halves   bool // the heights take Q4_K's levels of 4 bits as they are packed
 	largest  func(x *float32, n int) float32
 	quantise func(dst, sums, x, inverse *float32, n int)
 	unpack   func(dst, src, high *float32, width, half, blocks, stride int)
@@ -47,14 +46,24 @@ type Blocks struct {
 
 // multiplyBlocks adds to c the product of panels of A and a group of a panel of B. The group is
 // `records` records of `words` words along the depth, with mins if that is not nil. The groups of
-// A's panels are skip bytes apart. p is working memory for a tile or, for levels of 4 bits, the
-// records' scales. For each word it prefetches 64 bytes, from address next on and step bytes apart.
+// A's panels are skip bytes apart. p is working memory for a tile or, for levels as they are
+// packed, the records' scales. It prefetches lines, from address next on and step bytes apart.
 type multiplyBlocks = func(a, b, mins, c, p *float32, ldc, panels, skip, records, words int,
 	next uintptr, step int)
 
 type blockHeight struct {
-	rows int
-	run  multiplyBlocks
+	rows    int
+	run     multiplyBlocks
+	fetches int  // lines of each 32 values
+	packed  bool // it takes levels as they are packed, and one panel a call if it has one row
+}
+
+// blockHeights returns kernels that have the same properties.
+func blockHeights(fetches int, packed bool, rows []int, run ...multiplyBlocks) (all []blockHeight) {
+	for i, n := range rows {
+		all = append(all, blockHeight{n, run[i], fetches, packed})
+	}
+	return all
 }
 
 const (
@@ -100,7 +109,7 @@ func (k *Blocks) SizeA(rows, depth int) int {
 func (k *Blocks) Scratch() int {
 	n := k.Rows * k.Columns
 	if k.Type != quant.Q8_0 {
-		n += group / run * k.recordWords()
+		n += group/run*k.recordWords() + group/k.Type.Run()*k.Columns // and scales by themselves
 	}
 	return n
 }
@@ -131,41 +140,54 @@ func (k *Blocks) Mul(c []float32, ldc int, a, b []float32, rows, depth int, scra
 			clear(c[i*ldc:][:k.Columns])
 		}
 	}
-	p, records := scratch[:k.Rows*k.Columns], scratch[k.Rows*k.Columns:]
+	tile, scratch := scratch[:k.Rows*k.Columns], scratch[k.Rows*k.Columns:]
+	packed, unpacked, fetches := k.calls(rows)
 	each := groupOf(depth)
-	var n, size, sizeA, step int // of a group: 32 values, words of B, of a row, bytes fetched a word
+	var n, size, sizeA, step int // of a group: 32 values, words of B, of a row, bytes between fetches
 	whole := k.SizeA(1, depth)
 	for from, at := 0, 0; from < depth; from, at, b = from+each, at+sizeA, b[size:] {
 		if left := min(each, depth-from) / run; left != n {
 			n, size, sizeA = left, k.SizeB(left*run), k.groupA(left)
-			// the next group, as large as this one, is fetched while all panels pass
-			words := (rows + k.Rows - 1) / k.Rows * n * run / 4
-			step = min(64, (4*size+words-1)/words)
+			// as much as a group is fetched while all panels pass, evenly, from the next one's middle on
+			step = (4*size + n*fetches - 1) / (n * fetches)
 		}
-		packed, part, mins := b[:size], b, (*float32)(nil)
-		switch {
-		case k.halves:
-			p = records
-			k.expandGroup(p, packed, k.Columns)
-		case k.Type != quant.Q8_0:
-			part = records
-			k.unpackGroup(records, packed, n)
+		records, scales, mins := &b[0], &tile[0], (*float32)(nil)
+		if unpacked && k.Type != quant.Q8_0 {
+			records = k.unpackGroup(scratch, b, n)
+		}
+		if packed {
+			scales = k.groupScales(scratch, b, n)
 		}
 		if k.Type.Mins() {
-			mins = &packed[size-3*k.Columns]
+			mins = &b[size-3*k.Columns]
 		}
-		next := uintptr(unsafe.Pointer(&packed[0])) + uintptr(4*size)
+		next := uintptr(unsafe.Pointer(&b[0])) + uintptr(6*size)
 		for row := 0; row < rows; {
-			h := k.panel(rows - row)
-			panels := 1
+			h, panels, from, p := k.panel(rows-row), 1, records, &tile[0]
 			if h.rows == k.Rows {
 				panels = (rows - row) / h.rows
 			}
-			h.run(&a[row*whole+h.rows*at], &part[0], mins, &c[row*ldc], &p[0], ldc, panels,
+			if h.packed {
+				from, p = &b[0], scales
+			}
+			h.run(&a[row*whole+h.rows*at], from, mins, &c[row*ldc], p, ldc, panels,
 				4*h.rows*(whole-sizeA), n*k.records(), k.words(), next, step)
 			row += panels * h.rows
 		}
 	}
+}
+
+// calls reports which kernels multiply rows: some that take levels as they are packed, some that do
+// not. It returns how many lines they fetch while 32 values of the depth pass.
+func (k *Blocks) calls(rows int) (packed, unpacked bool, fetches int) {
+	for _, h := range k.heights {
+		if n := rows / h.rows; n > 0 {
+			packed, unpacked = packed || h.packed, unpacked || !h.packed
+			fetches += n * h.fetches
+			rows -= n * h.rows
+		}
+	}
+	return packed, unpacked, fetches
 }
 
 // panel is the tallest panel of at most rows rows.

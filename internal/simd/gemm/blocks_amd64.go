@@ -151,24 +151,6 @@ func mulBlocksDot_4x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //go:noescape
 func mulBlocksDot_6x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksLow_1x16 is, for each panel and for i of 1 rows and j of 16 columns, with p = 0 first:
-//
-//	for r := range records {
-//		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
-//		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
-//	}
-//	if mins != nil { // not with levels that have signs
-//		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
-//		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
-//	}
-//	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
-//
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
-//
-//go:noescape
-func mulBlocksLow_1x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
-
 // mulBlocksSigned_1x16 is, for each panel and for i of 1 rows and j of 16 columns, with p = 0 first:
 //
 //	for r := range records {
@@ -186,24 +168,6 @@ func mulBlocksLow_1x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //
 //go:noescape
 func mulBlocksSigned_1x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
-
-// mulBlocksLow_2x16 is, for each panel and for i of 2 rows and j of 16 columns, with p = 0 first:
-//
-//	for r := range records {
-//		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
-//		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
-//	}
-//	if mins != nil { // not with levels that have signs
-//		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
-//		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
-//	}
-//	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
-//
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
-//
-//go:noescape
-func mulBlocksLow_2x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
 // mulBlocksSigned_2x16 is, for each panel and for i of 2 rows and j of 16 columns, with p = 0 first:
 //
@@ -223,6 +187,51 @@ func mulBlocksLow_2x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //go:noescape
 func mulBlocksSigned_2x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
+// mulBlocksSigned_4x16 is, for each panel and for i of 4 rows and j of 16 columns, with p = 0 first:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
+//	}
+//	if mins != nil { // not with levels that have signs
+//		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
+//		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
+//	}
+//	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
+//
+// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+//
+//go:noescape
+func mulBlocksSigned_4x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+
+// mulBlocksLow_2x16 is, for each panel and for i of 2 rows and j of 16 columns, with p = 0 first:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
+//	}
+//	if mins != nil { // not with levels that have signs
+//		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
+//		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
+//	}
+//	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
+//
+// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+//
+//go:noescape
+func mulBlocksLow_2x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+
+// mulBlocksFour_2x16 is mulBlocksLow_4x16 for 2 rows and records of 8 words, of 4 bits, and scales apart:
+//
+//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
+//
+// It fetches 5 times a record.
+//
+//go:noescape
+func mulBlocksFour_2x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+
 // mulBlocksLow_4x16 is, for each panel and for i of 4 rows and j of 16 columns, with p = 0 first:
 //
 //	for r := range records {
@@ -241,23 +250,41 @@ func mulBlocksSigned_2x16(a *float32, b *float32, mins *float32, c *float32, p *
 //go:noescape
 func mulBlocksLow_4x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksSigned_4x16 is, for each panel and for i of 4 rows and j of 16 columns, with p = 0 first:
+// mulBlocksFour_4x16 is mulBlocksLow_4x16 for 4 rows and records of 8 words, of 4 bits, and scales apart:
 //
-//	for r := range records {
-//		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
-//		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
-//	}
-//	if mins != nil { // not with levels that have signs
-//		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
-//		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
-//	}
-//	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
+//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// It fetches 5 times a record.
 //
 //go:noescape
-func mulBlocksSigned_4x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+func mulBlocksFour_4x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+
+// mulBlocksFour_1x16 is mulBlocksLow_4x16 for one row and 32 values as they are packed, with scales apart:
+//
+//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
+//
+// It fetches 8 times for 32 values.
+//
+//go:noescape
+func mulBlocksFour_1x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+
+// mulBlocksFive_1x16 is mulBlocksLow_4x16 for one row and 32 values as they are packed, with scales apart:
+//
+//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15 | planes[r][1*w/8][j][t] >> (1*w%8) & 1 << 4
+//
+// It fetches 8 times for 32 values.
+//
+//go:noescape
+func mulBlocksFive_1x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+
+// mulBlocksSix_1x16 is mulBlocksLow_4x16 for one row and 32 values as they are packed, with scales apart:
+//
+//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15 | planes[r][2*w/8][j][t] >> (2*w%8) & 3 << 4
+//
+// It fetches 8 times for 32 values.
+//
+//go:noescape
+func mulBlocksSix_1x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
 // quantiseRuns is, for 32n values, where dst holds int8 and sums int32, from 0:
 //

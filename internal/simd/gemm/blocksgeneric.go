@@ -14,7 +14,7 @@ func genericBlocks(t quant.Type, columns int, flip bool) *Blocks {
 		quantise: quantiseGo, unpack: unpackGo(t), expand: expandGo,
 		Tile: &Kernel{Format: F32, Rows: 4, Columns: columns, Cache: 1 << 16, store: storeGo}}
 	for _, rows := range []int{4, 2, 1} {
-		k.heights = append(k.heights, blockHeight{rows, multiplyBlocksGo(rows, columns, flip)})
+		k.heights = append(k.heights, blockHeight{rows, multiplyBlocksGo(rows, columns, flip), 1, false})
 	}
 	return k
 }

@@ -12,7 +12,7 @@ import (
 // in words for each column, in this order:
 //
 //	Q8_0   8 of values, 1 scale: a record
-//	Q4_0   4 of two values a byte, 1 scale
+//	Q4_0   4 of two values a byte, 1 scale; of 256 values the scales are behind all others
 //	Q4_K  32 of two values a byte, 2 of scales, d, 2 of mins, -m
 //	Q5_K  32 of two values a byte, 8 of fifth bits, 2 of scales, d, 2 of mins, -m
 //	Q6_K  32 of two values a byte, 16 of high pairs, 4 of scales, d
@@ -55,8 +55,11 @@ func (k *Blocks) PackColumn(panel []float32, c int, blocks []byte, depth int) {
 			}
 			group[8*n+c] = b.D
 		case quant.Q4_0:
-			k.packLow(bytes, c, b.Q[:run])
-			group[4*n+c] = b.D
+			each := groupOf(depth) / run
+			first := g / each * each // block of the 256 values
+			at := words*first + 4*n*(g-first)
+			k.packLow(Bytes(panel[at:]), c, b.Q[:run])
+			panel[words*first+n*(4*min(each, depth/run-first)+g-first)+c] = b.D
 		default:
 			k.packLow(bytes, c, b.Q[:])
 			at := 32 * n
@@ -112,24 +115,33 @@ func (k *Blocks) packHigh(bytes []uint8, c int, q []uint8, bits int) {
 	}
 }
 
-// unpackGroup makes records of n times 32 values.
-func (k *Blocks) unpackGroup(records, packed []float32, n int) {
+// unpackGroup makes records of n times 32 values, and returns the first.
+func (k *Blocks) unpackGroup(scratch, packed []float32, n int) *float32 {
 	columns, stride := k.Columns, k.recordWords()
-	if k.Type == quant.Q4_0 {
-		for s := range n {
-			src, dst := packed[5*columns*s:][:5*columns], records[stride*s:][:stride]
-			k.unpack(&dst[0], &src[0], nil, 4*columns, 16*columns, 1, 4*stride)
-			copy(dst[8*columns:], src[4*columns:])
-		}
-		return
-	}
 	// words from the first four words of a column to the others: a record's scales may be between
 	half := 4 * columns
 	if k.records() == 2 {
 		half = 5 * columns
 	}
-	k.unpack(&records[0], &packed[0], &packed[32*columns], 4*columns, 4*half, 8, 4*stride)
-	k.expandGroup(records[k.words()*columns:], packed, (k.words()+1)*columns)
+	k.unpack(&scratch[0], &packed[0], &packed[4*columns*n], 4*columns, 4*half, n, 4*stride)
+	if k.Type != quant.Q4_0 {
+		k.expandGroup(scratch[k.words()*columns:], packed, (k.words()+1)*columns)
+		return &scratch[0]
+	}
+	for s := range n {
+		copy(scratch[stride*s+8*columns:][:columns], packed[(4*n+s)*columns:])
+	}
+	return &scratch[0]
+}
+
+// groupScales returns the scales of n times 32 values, a record's behind the other's.
+func (k *Blocks) groupScales(scratch, packed []float32, n int) *float32 {
+	if k.Type == quant.Q4_0 {
+		return &packed[4*n*k.Columns]
+	}
+	scales := scratch[group/run*k.recordWords():]
+	k.expandGroup(scales, packed, k.Columns)
+	return &scales[0]
 }
 
 // expandGroup makes float32 of a group's scales, dst's columns stride words apart.

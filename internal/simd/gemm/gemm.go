@@ -55,9 +55,9 @@ type Kernel struct {
 	scale   func(tile, row, col, offset *float32, ldt, rows, cols int)
 }
 
-// multiply computes a panel of A times a panel of B; see the loops in the generated code. It also
-// prefetches from address next on, a quarter of B's bytes.
-type multiply = func(a, b, c *float32, ldc, lines, acc int, next uintptr)
+// multiply computes a panel of A times a panel of B, added to a tile; see the loops in the
+// generated code. It also prefetches from address next on, a quarter of B's bytes.
+type multiply = func(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
 
 type height struct {
 	rows int
@@ -132,15 +132,17 @@ func (k *Kernel) Mul(c []float32, ldc int, a, b []float32, rows, lines int, acc 
 		b[depths[k.Format].words*k.Columns*lines-1]
 	word := depths[k.Format].words * k.Columns
 	for from := 0; from < lines; from += depthStep {
-		n, add := min(depthStep, lines-from), 0
-		if acc || from > 0 {
-			add = 1
-		}
+		n := min(depthStep, lines-from)
 		part := uintptr(4 * word * n)
 		next := uintptr(unsafe.Pointer(&b[word*from])) + part
 		for row, i := 0, uintptr(0); row < rows; i++ {
 			h := k.panel(rows - row)
-			h.run(&a[4*(row*lines+h.rows*from)], &b[word*from], &c[row*ldc], ldc, n, add, next+i%4*(part/4))
+			start, ldf := &zeros[0], 0
+			if acc || from > 0 {
+				start, ldf = &c[row*ldc], ldc
+			}
+			h.run(&a[4*(row*lines+h.rows*from)], &b[word*from], start, &c[row*ldc], ldf, ldc, n,
+				next+i%4*(part/4))
 			row += h.rows
 		}
 	}
@@ -202,6 +204,7 @@ func (k *Kernel) Store(dst []float32, ldd int, tile []float32, ldt int, bias []f
 	}
 }
 
+// zeros is a row of a tile.
 var zeros [48]float32
 
 // Scale turns int32 sums of int8 products into float32: tile = (tile-offset)*row*col, with a

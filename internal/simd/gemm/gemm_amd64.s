@@ -4,29 +4,19 @@
 
 #include "textflag.h"
 
-// func mulF32_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulF32_1x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_1x48(SB), NOSPLIT, $0-56
+TEXT ·mulF32_1x48(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
 
 loop:
 	PREFETCHT0   (R10)
@@ -65,27 +55,25 @@ loop:
 	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
 	VZEROUPPER
 	RET
 
-// func mulF32_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulF32_2x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_2x48(SB), NOSPLIT, $0-56
+TEXT ·mulF32_2x48(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
@@ -93,15 +81,6 @@ TEXT ·mulF32_2x48(SB), NOSPLIT, $0-56
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
 
 loop:
 	PREFETCHT0   (R10)
@@ -156,7 +135,9 @@ loop:
 	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
@@ -167,20 +148,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulF32_4x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_4x48(SB), NOSPLIT, $0-56
+TEXT ·mulF32_4x48(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
@@ -196,21 +173,6 @@ TEXT ·mulF32_4x48(SB), NOSPLIT, $0-56
 	VMOVUPS (R11), Z9
 	VMOVUPS 64(R11), Z10
 	VMOVUPS 128(R11), Z11
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
 
 loop:
 	PREFETCHT0   (R10)
@@ -297,7 +259,9 @@ loop:
 	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
@@ -316,20 +280,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulF32_8x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_8x48(SB), NOSPLIT, $0-56
+TEXT ·mulF32_8x48(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
@@ -361,33 +321,6 @@ TEXT ·mulF32_8x48(SB), NOSPLIT, $0-56
 	VMOVUPS (R11), Z21
 	VMOVUPS 64(R11), Z22
 	VMOVUPS 128(R11), Z23
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 
 loop:
 	PREFETCHT0   (R10)
@@ -538,7 +471,9 @@ loop:
 	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
@@ -573,27 +508,18 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_1x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulF32_1x32(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_1x32(SB), NOSPLIT, $0-56
+TEXT ·mulF32_1x32(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
 
 loop:
 	PREFETCHT0   (R10)
@@ -623,38 +549,29 @@ loop:
 	ADDQ         $0x00000080, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VZEROUPPER
 	RET
 
-// func mulF32_2x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulF32_2x32(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_2x32(SB), NOSPLIT, $0-56
+TEXT ·mulF32_2x32(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	ADDQ    R8, R11
 	VMOVUPS (R11), Z2
 	VMOVUPS 64(R11), Z3
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
 
 loop:
 	PREFETCHT0   (R10)
@@ -696,7 +613,9 @@ loop:
 	ADDQ         $0x00000080, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	ADDQ         R8, R11
@@ -705,20 +624,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_4x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulF32_4x32(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_4x32(SB), NOSPLIT, $0-56
+TEXT ·mulF32_4x32(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	ADDQ    R8, R11
@@ -730,17 +645,6 @@ TEXT ·mulF32_4x32(SB), NOSPLIT, $0-56
 	ADDQ    R8, R11
 	VMOVUPS (R11), Z6
 	VMOVUPS 64(R11), Z7
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
 
 loop:
 	PREFETCHT0   (R10)
@@ -806,7 +710,9 @@ loop:
 	ADDQ         $0x00000080, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	ADDQ         R8, R11
@@ -821,20 +727,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_8x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulF32_8x32(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_8x32(SB), NOSPLIT, $0-56
+TEXT ·mulF32_8x32(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	ADDQ    R8, R11
@@ -858,25 +760,6 @@ TEXT ·mulF32_8x32(SB), NOSPLIT, $0-56
 	ADDQ    R8, R11
 	VMOVUPS (R11), Z14
 	VMOVUPS 64(R11), Z15
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
 
 loop:
 	PREFETCHT0   (R10)
@@ -990,7 +873,9 @@ loop:
 	ADDQ         $0x00000080, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	ADDQ         R8, R11
@@ -1017,20 +902,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_12x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulF32_12x32(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulF32_12x32(SB), NOSPLIT, $0-56
+TEXT ·mulF32_12x32(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	ADDQ    R8, R11
@@ -1066,33 +947,6 @@ TEXT ·mulF32_12x32(SB), NOSPLIT, $0-56
 	ADDQ    R8, R11
 	VMOVUPS (R11), Z22
 	VMOVUPS 64(R11), Z23
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 
 loop:
 	PREFETCHT0   (R10)
@@ -1254,7 +1108,9 @@ loop:
 	ADDQ         $0x00000080, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	ADDQ         R8, R11
@@ -1293,29 +1149,19 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulBF16_1x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16_1x48(SB), NOSPLIT, $0-56
+TEXT ·mulBF16_1x48(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
 
 loop:
 	PREFETCHT0   (R10)
@@ -1366,27 +1212,25 @@ loop:
 	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
 	VZEROUPPER
 	RET
 
-// func mulBF16_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulBF16_2x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16_2x48(SB), NOSPLIT, $0-56
+TEXT ·mulBF16_2x48(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
@@ -1394,15 +1238,6 @@ TEXT ·mulBF16_2x48(SB), NOSPLIT, $0-56
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
 
 loop:
 	PREFETCHT0   (R10)
@@ -1481,7 +1316,9 @@ loop:
 	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
@@ -1492,20 +1329,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulBF16_4x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16_4x48(SB), NOSPLIT, $0-56
+TEXT ·mulBF16_4x48(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
@@ -1521,21 +1354,6 @@ TEXT ·mulBF16_4x48(SB), NOSPLIT, $0-56
 	VMOVUPS (R11), Z9
 	VMOVUPS 64(R11), Z10
 	VMOVUPS 128(R11), Z11
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
 
 loop:
 	PREFETCHT0   (R10)
@@ -1670,7 +1488,9 @@ loop:
 	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
@@ -1689,20 +1509,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulBF16_8x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16_8x48(SB), NOSPLIT, $0-56
+TEXT ·mulBF16_8x48(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
@@ -1734,33 +1550,6 @@ TEXT ·mulBF16_8x48(SB), NOSPLIT, $0-56
 	VMOVUPS (R11), Z21
 	VMOVUPS 64(R11), Z22
 	VMOVUPS 128(R11), Z23
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 
 loop:
 	PREFETCHT0   (R10)
@@ -2007,7 +1796,9 @@ loop:
 	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
@@ -2042,32 +1833,22 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulBF16Wide_1x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16Wide_1x48(SB), NOSPLIT, $0-56
+TEXT ·mulBF16Wide_1x48(SB), NOSPLIT, $0-64
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
-	MOVQ         c+16(FP), DX
-	MOVQ         ldc+24(FP), R8
-	MOVQ         lines+32(FP), CX
-	MOVQ         acc+40(FP), R9
-	MOVQ         next+48(FP), R10
+	MOVQ         from+16(FP), R11
+	MOVQ         ldf+32(FP), R8
+	MOVQ         lines+48(FP), CX
+	MOVQ         next+56(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X31
 	VPBROADCASTD X31, Z31
-	TESTQ        R9, R9
-	JZ           zero
-	MOVQ         DX, R11
 	VMOVUPS      (R11), Z0
 	VMOVUPS      64(R11), Z1
 	VMOVUPS      128(R11), Z2
-	JMP          loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
 
 loop:
 	PREFETCHT0   (R10)
@@ -2111,30 +1892,28 @@ loop:
 	ADDQ         $0x00000060, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulBF16Wide_2x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16Wide_2x48(SB), NOSPLIT, $0-56
+TEXT ·mulBF16Wide_2x48(SB), NOSPLIT, $0-64
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
-	MOVQ         c+16(FP), DX
-	MOVQ         ldc+24(FP), R8
-	MOVQ         lines+32(FP), CX
-	MOVQ         acc+40(FP), R9
-	MOVQ         next+48(FP), R10
+	MOVQ         from+16(FP), R11
+	MOVQ         ldf+32(FP), R8
+	MOVQ         lines+48(FP), CX
+	MOVQ         next+56(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X31
 	VPBROADCASTD X31, Z31
-	TESTQ        R9, R9
-	JZ           zero
-	MOVQ         DX, R11
 	VMOVUPS      (R11), Z0
 	VMOVUPS      64(R11), Z1
 	VMOVUPS      128(R11), Z2
@@ -2142,15 +1921,6 @@ TEXT ·mulBF16Wide_2x48(SB), NOSPLIT, $0-56
 	VMOVUPS      (R11), Z3
 	VMOVUPS      64(R11), Z4
 	VMOVUPS      128(R11), Z5
-	JMP          loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
 
 loop:
 	PREFETCHT0   (R10)
@@ -2210,7 +1980,9 @@ loop:
 	ADDQ         $0x00000060, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
@@ -2221,23 +1993,19 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulBF16Wide_4x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16Wide_4x48(SB), NOSPLIT, $0-56
+TEXT ·mulBF16Wide_4x48(SB), NOSPLIT, $0-64
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
-	MOVQ         c+16(FP), DX
-	MOVQ         ldc+24(FP), R8
-	MOVQ         lines+32(FP), CX
-	MOVQ         acc+40(FP), R9
-	MOVQ         next+48(FP), R10
+	MOVQ         from+16(FP), R11
+	MOVQ         ldf+32(FP), R8
+	MOVQ         lines+48(FP), CX
+	MOVQ         next+56(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X31
 	VPBROADCASTD X31, Z31
-	TESTQ        R9, R9
-	JZ           zero
-	MOVQ         DX, R11
 	VMOVUPS      (R11), Z0
 	VMOVUPS      64(R11), Z1
 	VMOVUPS      128(R11), Z2
@@ -2253,21 +2021,6 @@ TEXT ·mulBF16Wide_4x48(SB), NOSPLIT, $0-56
 	VMOVUPS      (R11), Z9
 	VMOVUPS      64(R11), Z10
 	VMOVUPS      128(R11), Z11
-	JMP          loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
 
 loop:
 	PREFETCHT0   (R10)
@@ -2359,7 +2112,9 @@ loop:
 	ADDQ         $0x00000060, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
@@ -2378,23 +2133,19 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulBF16Wide_8x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·mulBF16Wide_8x48(SB), NOSPLIT, $0-56
+TEXT ·mulBF16Wide_8x48(SB), NOSPLIT, $0-64
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
-	MOVQ         c+16(FP), DX
-	MOVQ         ldc+24(FP), R8
-	MOVQ         lines+32(FP), CX
-	MOVQ         acc+40(FP), R9
-	MOVQ         next+48(FP), R10
+	MOVQ         from+16(FP), R11
+	MOVQ         ldf+32(FP), R8
+	MOVQ         lines+48(FP), CX
+	MOVQ         next+56(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X31
 	VPBROADCASTD X31, Z31
-	TESTQ        R9, R9
-	JZ           zero
-	MOVQ         DX, R11
 	VMOVUPS      (R11), Z0
 	VMOVUPS      64(R11), Z1
 	VMOVUPS      128(R11), Z2
@@ -2426,33 +2177,6 @@ TEXT ·mulBF16Wide_8x48(SB), NOSPLIT, $0-56
 	VMOVUPS      (R11), Z21
 	VMOVUPS      64(R11), Z22
 	VMOVUPS      128(R11), Z23
-	JMP          loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 
 loop:
 	PREFETCHT0   (R10)
@@ -2608,7 +2332,9 @@ loop:
 	ADDQ         $0x00000060, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
@@ -2643,29 +2369,19 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulInt8_1x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·mulInt8_1x48(SB), NOSPLIT, $0-56
+TEXT ·mulInt8_1x48(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
 
 loop:
 	PREFETCHT0   (R10)
@@ -2704,27 +2420,25 @@ loop:
 	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
 	VZEROUPPER
 	RET
 
-// func mulInt8_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulInt8_2x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·mulInt8_2x48(SB), NOSPLIT, $0-56
+TEXT ·mulInt8_2x48(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
@@ -2732,15 +2446,6 @@ TEXT ·mulInt8_2x48(SB), NOSPLIT, $0-56
 	VMOVUPS (R11), Z3
 	VMOVUPS 64(R11), Z4
 	VMOVUPS 128(R11), Z5
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
 
 loop:
 	PREFETCHT0   (R10)
@@ -2795,7 +2500,9 @@ loop:
 	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
@@ -2806,20 +2513,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulInt8_4x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·mulInt8_4x48(SB), NOSPLIT, $0-56
+TEXT ·mulInt8_4x48(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
@@ -2835,21 +2538,6 @@ TEXT ·mulInt8_4x48(SB), NOSPLIT, $0-56
 	VMOVUPS (R11), Z9
 	VMOVUPS 64(R11), Z10
 	VMOVUPS 128(R11), Z11
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
 
 loop:
 	PREFETCHT0   (R10)
@@ -2936,7 +2624,9 @@ loop:
 	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
@@ -2955,20 +2645,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulInt8_8x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·mulInt8_8x48(SB), NOSPLIT, $0-56
+TEXT ·mulInt8_8x48(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
@@ -3000,33 +2686,6 @@ TEXT ·mulInt8_8x48(SB), NOSPLIT, $0-56
 	VMOVUPS (R11), Z21
 	VMOVUPS 64(R11), Z22
 	VMOVUPS 128(R11), Z23
-	JMP     loop
-
-zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 
 loop:
 	PREFETCHT0   (R10)
@@ -3177,7 +2836,9 @@ loop:
 	ADDQ         $0x000000c0, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Z0, (R11)
 	VMOVUPS      Z1, 64(R11)
 	VMOVUPS      Z2, 128(R11)
@@ -3212,27 +2873,18 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulF32_1x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·mulF32_1x16(SB), NOSPLIT, $0-56
+TEXT ·mulF32_1x16(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Y0
 	VMOVUPS 32(R11), Y1
-	JMP     loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
 
 loop:
 	PREFETCHT0   (R10)
@@ -3261,38 +2913,29 @@ loop:
 	ADDQ         $0x00000040, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	VZEROUPPER
 	RET
 
-// func mulF32_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulF32_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·mulF32_2x16(SB), NOSPLIT, $0-56
+TEXT ·mulF32_2x16(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Y0
 	VMOVUPS 32(R11), Y1
 	ADDQ    R8, R11
 	VMOVUPS (R11), Y2
 	VMOVUPS 32(R11), Y3
-	JMP     loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
 
 loop:
 	PREFETCHT0   (R10)
@@ -3333,7 +2976,9 @@ loop:
 	ADDQ         $0x00000040, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	ADDQ         R8, R11
@@ -3342,20 +2987,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_4x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulF32_4x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·mulF32_4x16(SB), NOSPLIT, $0-56
+TEXT ·mulF32_4x16(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Y0
 	VMOVUPS 32(R11), Y1
 	ADDQ    R8, R11
@@ -3367,17 +3008,6 @@ TEXT ·mulF32_4x16(SB), NOSPLIT, $0-56
 	ADDQ    R8, R11
 	VMOVUPS (R11), Y6
 	VMOVUPS 32(R11), Y7
-	JMP     loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
 
 loop:
 	PREFETCHT0   (R10)
@@ -3442,7 +3072,9 @@ loop:
 	ADDQ         $0x00000040, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	ADDQ         R8, R11
@@ -3457,20 +3089,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulF32_6x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·mulF32_6x16(SB), NOSPLIT, $0-56
+TEXT ·mulF32_6x16(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Y0
 	VMOVUPS 32(R11), Y1
 	ADDQ    R8, R11
@@ -3488,21 +3116,6 @@ TEXT ·mulF32_6x16(SB), NOSPLIT, $0-56
 	ADDQ    R8, R11
 	VMOVUPS (R11), Y10
 	VMOVUPS 32(R11), Y11
-	JMP     loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
 
 loop:
 	PREFETCHT0   (R10)
@@ -3591,7 +3204,9 @@ loop:
 	ADDQ         $0x00000040, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	ADDQ         R8, R11
@@ -3612,30 +3227,21 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulBF16Wide_1x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBF16Wide_1x16(SB), NOSPLIT, $0-56
+TEXT ·mulBF16Wide_1x16(SB), NOSPLIT, $0-64
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
-	MOVQ         c+16(FP), DX
-	MOVQ         ldc+24(FP), R8
-	MOVQ         lines+32(FP), CX
-	MOVQ         acc+40(FP), R9
-	MOVQ         next+48(FP), R10
+	MOVQ         from+16(FP), R11
+	MOVQ         ldf+32(FP), R8
+	MOVQ         lines+48(FP), CX
+	MOVQ         next+56(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X15
 	VPBROADCASTD X15, Y15
-	TESTQ        R9, R9
-	JZ           zero
-	MOVQ         DX, R11
 	VMOVUPS      (R11), Y0
 	VMOVUPS      32(R11), Y1
-	JMP          loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
 
 loop:
 	PREFETCHT0   (R10)
@@ -3668,41 +3274,32 @@ loop:
 	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulBF16Wide_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBF16Wide_2x16(SB), NOSPLIT, $0-56
+TEXT ·mulBF16Wide_2x16(SB), NOSPLIT, $0-64
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
-	MOVQ         c+16(FP), DX
-	MOVQ         ldc+24(FP), R8
-	MOVQ         lines+32(FP), CX
-	MOVQ         acc+40(FP), R9
-	MOVQ         next+48(FP), R10
+	MOVQ         from+16(FP), R11
+	MOVQ         ldf+32(FP), R8
+	MOVQ         lines+48(FP), CX
+	MOVQ         next+56(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X15
 	VPBROADCASTD X15, Y15
-	TESTQ        R9, R9
-	JZ           zero
-	MOVQ         DX, R11
 	VMOVUPS      (R11), Y0
 	VMOVUPS      32(R11), Y1
 	ADDQ         R8, R11
 	VMOVUPS      (R11), Y2
 	VMOVUPS      32(R11), Y3
-	JMP          loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
 
 loop:
 	PREFETCHT0   (R10)
@@ -3747,7 +3344,9 @@ loop:
 	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	ADDQ         R8, R11
@@ -3756,23 +3355,19 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_4x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulBF16Wide_4x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBF16Wide_4x16(SB), NOSPLIT, $0-56
+TEXT ·mulBF16Wide_4x16(SB), NOSPLIT, $0-64
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
-	MOVQ         c+16(FP), DX
-	MOVQ         ldc+24(FP), R8
-	MOVQ         lines+32(FP), CX
-	MOVQ         acc+40(FP), R9
-	MOVQ         next+48(FP), R10
+	MOVQ         from+16(FP), R11
+	MOVQ         ldf+32(FP), R8
+	MOVQ         lines+48(FP), CX
+	MOVQ         next+56(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X15
 	VPBROADCASTD X15, Y15
-	TESTQ        R9, R9
-	JZ           zero
-	MOVQ         DX, R11
 	VMOVUPS      (R11), Y0
 	VMOVUPS      32(R11), Y1
 	ADDQ         R8, R11
@@ -3784,17 +3379,6 @@ TEXT ·mulBF16Wide_4x16(SB), NOSPLIT, $0-56
 	ADDQ         R8, R11
 	VMOVUPS      (R11), Y6
 	VMOVUPS      32(R11), Y7
-	JMP          loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
 
 loop:
 	PREFETCHT0   (R10)
@@ -3863,7 +3447,9 @@ loop:
 	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	ADDQ         R8, R11
@@ -3878,23 +3464,19 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulBF16Wide_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulBF16Wide_6x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBF16Wide_6x16(SB), NOSPLIT, $0-56
+TEXT ·mulBF16Wide_6x16(SB), NOSPLIT, $0-64
 	MOVQ         a+0(FP), SI
 	MOVQ         b+8(FP), DI
-	MOVQ         c+16(FP), DX
-	MOVQ         ldc+24(FP), R8
-	MOVQ         lines+32(FP), CX
-	MOVQ         acc+40(FP), R9
-	MOVQ         next+48(FP), R10
+	MOVQ         from+16(FP), R11
+	MOVQ         ldf+32(FP), R8
+	MOVQ         lines+48(FP), CX
+	MOVQ         next+56(FP), R10
 	SHLQ         $0x02, R8
 	MOVL         $0xffff0000, AX
 	VMOVD        AX, X15
 	VPBROADCASTD X15, Y15
-	TESTQ        R9, R9
-	JZ           zero
-	MOVQ         DX, R11
 	VMOVUPS      (R11), Y0
 	VMOVUPS      32(R11), Y1
 	ADDQ         R8, R11
@@ -3912,21 +3494,6 @@ TEXT ·mulBF16Wide_6x16(SB), NOSPLIT, $0-56
 	ADDQ         R8, R11
 	VMOVUPS      (R11), Y10
 	VMOVUPS      32(R11), Y11
-	JMP          loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
 
 loop:
 	PREFETCHT0   (R10)
@@ -4019,7 +3586,9 @@ loop:
 	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	ADDQ         R8, R11
@@ -4040,27 +3609,18 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8Wide_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulInt8Wide_1x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX2, MMX+
-TEXT ·mulInt8Wide_1x16(SB), NOSPLIT, $0-56
+TEXT ·mulInt8Wide_1x16(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Y0
 	VMOVUPS 32(R11), Y1
-	JMP     loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
 
 loop:
 	PREFETCHT0   (R10)
@@ -4109,38 +3669,29 @@ loop:
 	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	VZEROUPPER
 	RET
 
-// func mulInt8Wide_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulInt8Wide_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX2, MMX+
-TEXT ·mulInt8Wide_2x16(SB), NOSPLIT, $0-56
+TEXT ·mulInt8Wide_2x16(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Y0
 	VMOVUPS 32(R11), Y1
 	ADDQ    R8, R11
 	VMOVUPS (R11), Y2
 	VMOVUPS 32(R11), Y3
-	JMP     loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
 
 loop:
 	PREFETCHT0   (R10)
@@ -4209,7 +3760,9 @@ loop:
 	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	ADDQ         R8, R11
@@ -4218,20 +3771,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8Wide_4x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulInt8Wide_4x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX2, MMX+
-TEXT ·mulInt8Wide_4x16(SB), NOSPLIT, $0-56
+TEXT ·mulInt8Wide_4x16(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Y0
 	VMOVUPS 32(R11), Y1
 	ADDQ    R8, R11
@@ -4243,17 +3792,6 @@ TEXT ·mulInt8Wide_4x16(SB), NOSPLIT, $0-56
 	ADDQ    R8, R11
 	VMOVUPS (R11), Y6
 	VMOVUPS 32(R11), Y7
-	JMP     loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
 
 loop:
 	PREFETCHT0   (R10)
@@ -4362,7 +3900,9 @@ loop:
 	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	ADDQ         R8, R11
@@ -4377,20 +3917,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8Wide_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulInt8Wide_6x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX2, MMX+
-TEXT ·mulInt8Wide_6x16(SB), NOSPLIT, $0-56
+TEXT ·mulInt8Wide_6x16(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Y0
 	VMOVUPS 32(R11), Y1
 	ADDQ    R8, R11
@@ -4408,21 +3944,6 @@ TEXT ·mulInt8Wide_6x16(SB), NOSPLIT, $0-56
 	ADDQ    R8, R11
 	VMOVUPS (R11), Y10
 	VMOVUPS 32(R11), Y11
-	JMP     loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
 
 loop:
 	PREFETCHT0   (R10)
@@ -4571,7 +4092,9 @@ loop:
 	ADDQ         $0x00000020, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	ADDQ         R8, R11
@@ -4592,27 +4115,18 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulInt8_1x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, MMX+
-TEXT ·mulInt8_1x16(SB), NOSPLIT, $0-56
+TEXT ·mulInt8_1x16(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Y0
 	VMOVUPS 32(R11), Y1
-	JMP     loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
 
 loop:
 	PREFETCHT0   (R10)
@@ -4649,38 +4163,29 @@ loop:
 	ADDQ         $0x00000040, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	VZEROUPPER
 	RET
 
-// func mulInt8_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulInt8_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, MMX+
-TEXT ·mulInt8_2x16(SB), NOSPLIT, $0-56
+TEXT ·mulInt8_2x16(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Y0
 	VMOVUPS 32(R11), Y1
 	ADDQ    R8, R11
 	VMOVUPS (R11), Y2
 	VMOVUPS 32(R11), Y3
-	JMP     loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
 
 loop:
 	PREFETCHT0   (R10)
@@ -4737,7 +4242,9 @@ loop:
 	ADDQ         $0x00000040, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	ADDQ         R8, R11
@@ -4746,20 +4253,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+// func mulInt8_6x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, MMX+
-TEXT ·mulInt8_6x16(SB), NOSPLIT, $0-56
+TEXT ·mulInt8_6x16(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
-	MOVQ    c+16(FP), DX
-	MOVQ    ldc+24(FP), R8
-	MOVQ    lines+32(FP), CX
-	MOVQ    acc+40(FP), R9
-	MOVQ    next+48(FP), R10
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
 	SHLQ    $0x02, R8
-	TESTQ   R9, R9
-	JZ      zero
-	MOVQ    DX, R11
 	VMOVUPS (R11), Y0
 	VMOVUPS 32(R11), Y1
 	ADDQ    R8, R11
@@ -4777,21 +4280,6 @@ TEXT ·mulInt8_6x16(SB), NOSPLIT, $0-56
 	ADDQ    R8, R11
 	VMOVUPS (R11), Y10
 	VMOVUPS 32(R11), Y11
-	JMP     loop
-
-zero:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
 
 loop:
 	PREFETCHT0   (R10)
@@ -4928,7 +4416,9 @@ loop:
 	ADDQ         $0x00000040, R10
 	DECQ         CX
 	JNZ          loop
-	MOVQ         DX, R11
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
 	VMOVUPS      Y0, (R11)
 	VMOVUPS      Y1, 32(R11)
 	ADDQ         R8, R11
@@ -5088,42 +4578,41 @@ words:
 	MOVQ         c+16(FP), DX
 	MOVQ         ldc+32(FP), R8
 	SHLQ         $0x02, R8
-	MOVQ         DX, R11
-	VMOVUPS      Z0, (R11)
-	VMOVUPS      Z1, 64(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Z2, (R11)
-	VMOVUPS      Z3, 64(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Z4, (R11)
-	VMOVUPS      Z5, 64(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Z6, (R11)
-	VMOVUPS      Z7, 64(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Z8, (R11)
-	VMOVUPS      Z9, 64(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Z10, (R11)
-	VMOVUPS      Z11, 64(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Z12, (R11)
-	VMOVUPS      Z13, 64(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Z14, (R11)
-	VMOVUPS      Z15, 64(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Z16, (R11)
-	VMOVUPS      Z17, 64(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Z18, (R11)
-	VMOVUPS      Z19, 64(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Z20, (R11)
-	VMOVUPS      Z21, 64(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Z22, (R11)
-	VMOVUPS      Z23, 64(R11)
+	VMOVUPS      Z0, (DX)
+	VMOVUPS      Z1, 64(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Z2, (DX)
+	VMOVUPS      Z3, 64(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Z4, (DX)
+	VMOVUPS      Z5, 64(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Z6, (DX)
+	VMOVUPS      Z7, 64(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Z8, (DX)
+	VMOVUPS      Z9, 64(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Z10, (DX)
+	VMOVUPS      Z11, 64(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Z12, (DX)
+	VMOVUPS      Z13, 64(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Z14, (DX)
+	VMOVUPS      Z15, 64(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Z16, (DX)
+	VMOVUPS      Z17, 64(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Z18, (DX)
+	VMOVUPS      Z19, 64(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Z20, (DX)
+	VMOVUPS      Z21, 64(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Z22, (DX)
+	VMOVUPS      Z23, 64(DX)
 	VZEROUPPER
 	RET
 
@@ -5213,24 +4702,23 @@ words:
 	MOVQ         c+16(FP), DX
 	MOVQ         ldc+32(FP), R8
 	SHLQ         $0x02, R8
-	MOVQ         DX, R11
-	VMOVUPS      Y0, (R11)
-	VMOVUPS      Y1, 32(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Y2, (R11)
-	VMOVUPS      Y3, 32(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Y4, (R11)
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Y6, (R11)
-	VMOVUPS      Y7, 32(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Y8, (R11)
-	VMOVUPS      Y9, 32(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Y10, (R11)
-	VMOVUPS      Y11, 32(R11)
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y1, 32(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Y2, (DX)
+	VMOVUPS      Y3, 32(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Y4, (DX)
+	VMOVUPS      Y5, 32(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Y6, (DX)
+	VMOVUPS      Y7, 32(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Y8, (DX)
+	VMOVUPS      Y9, 32(DX)
+	ADDQ         R8, DX
+	VMOVUPS      Y10, (DX)
+	VMOVUPS      Y11, 32(DX)
 	VZEROUPPER
 	RET
 
@@ -5310,17 +4798,16 @@ low:
 	JMP    word
 
 end:
-	MOVQ         DX, R11
 	VBROADCASTSS (SI), Z0
-	VFMADD213PS  (R11), Z0, Z3
-	VMOVUPS      Z3, (R11)
-	VFMADD213PS  64(R11), Z0, Z4
-	VMOVUPS      Z4, 64(R11)
-	VFMADD213PS  128(R11), Z0, Z5
-	VMOVUPS      Z5, 128(R11)
+	VFMADD213PS  (DX), Z0, Z3
+	VMOVUPS      Z3, (DX)
+	VFMADD213PS  64(DX), Z0, Z4
+	VMOVUPS      Z4, 64(DX)
+	VFMADD213PS  128(DX), Z0, Z5
+	VMOVUPS      Z5, 128(DX)
 	ADDQ         $0x04, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
+	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -5433,17 +4920,16 @@ sum:
 	JMP          finish
 
 end:
-	MOVQ         DX, R11
 	VBROADCASTSS (SI), Z0
-	VFMADD213PS  (R11), Z0, Z3
-	VMOVUPS      Z3, (R11)
-	VFMADD213PS  64(R11), Z0, Z4
-	VMOVUPS      Z4, 64(R11)
-	VFMADD213PS  128(R11), Z0, Z5
-	VMOVUPS      Z5, 128(R11)
+	VFMADD213PS  (DX), Z0, Z3
+	VMOVUPS      Z3, (DX)
+	VFMADD213PS  64(DX), Z0, Z4
+	VMOVUPS      Z4, 64(DX)
+	VFMADD213PS  128(DX), Z0, Z5
+	VMOVUPS      Z5, 128(DX)
 	ADDQ         $0x04, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
+	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -5544,25 +5030,24 @@ low:
 	JMP    word
 
 end:
-	MOVQ         DX, R11
 	VBROADCASTSS (SI), Z0
-	VFMADD213PS  (R11), Z0, Z6
-	VMOVUPS      Z6, (R11)
-	VFMADD213PS  64(R11), Z0, Z7
-	VMOVUPS      Z7, 64(R11)
-	VFMADD213PS  128(R11), Z0, Z8
-	VMOVUPS      Z8, 128(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  (DX), Z0, Z6
+	VMOVUPS      Z6, (DX)
+	VFMADD213PS  64(DX), Z0, Z7
+	VMOVUPS      Z7, 64(DX)
+	VFMADD213PS  128(DX), Z0, Z8
+	VMOVUPS      Z8, 128(DX)
+	ADDQ         R8, DX
 	VBROADCASTSS 4(SI), Z1
-	VFMADD213PS  (R11), Z1, Z9
-	VMOVUPS      Z9, (R11)
-	VFMADD213PS  64(R11), Z1, Z10
-	VMOVUPS      Z10, 64(R11)
-	VFMADD213PS  128(R11), Z1, Z11
-	VMOVUPS      Z11, 128(R11)
+	VFMADD213PS  (DX), Z1, Z9
+	VMOVUPS      Z9, (DX)
+	VFMADD213PS  64(DX), Z1, Z10
+	VMOVUPS      Z10, 64(DX)
+	VFMADD213PS  128(DX), Z1, Z11
+	VMOVUPS      Z11, 128(DX)
 	ADDQ         $0x08, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
+	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -5705,25 +5190,24 @@ sum:
 	JMP          finish
 
 end:
-	MOVQ         DX, R11
 	VBROADCASTSS (SI), Z0
-	VFMADD213PS  (R11), Z0, Z6
-	VMOVUPS      Z6, (R11)
-	VFMADD213PS  64(R11), Z0, Z7
-	VMOVUPS      Z7, 64(R11)
-	VFMADD213PS  128(R11), Z0, Z8
-	VMOVUPS      Z8, 128(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  (DX), Z0, Z6
+	VMOVUPS      Z6, (DX)
+	VFMADD213PS  64(DX), Z0, Z7
+	VMOVUPS      Z7, 64(DX)
+	VFMADD213PS  128(DX), Z0, Z8
+	VMOVUPS      Z8, 128(DX)
+	ADDQ         R8, DX
 	VBROADCASTSS 4(SI), Z1
-	VFMADD213PS  (R11), Z1, Z9
-	VMOVUPS      Z9, (R11)
-	VFMADD213PS  64(R11), Z1, Z10
-	VMOVUPS      Z10, 64(R11)
-	VFMADD213PS  128(R11), Z1, Z11
-	VMOVUPS      Z11, 128(R11)
+	VFMADD213PS  (DX), Z1, Z9
+	VMOVUPS      Z9, (DX)
+	VFMADD213PS  64(DX), Z1, Z10
+	VMOVUPS      Z10, 64(DX)
+	VFMADD213PS  128(DX), Z1, Z11
+	VMOVUPS      Z11, 128(DX)
 	ADDQ         $0x08, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
+	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -5862,41 +5346,40 @@ low:
 	JMP    word
 
 end:
-	MOVQ         DX, R11
 	VBROADCASTSS (SI), Z0
-	VFMADD213PS  (R11), Z0, Z12
-	VMOVUPS      Z12, (R11)
-	VFMADD213PS  64(R11), Z0, Z13
-	VMOVUPS      Z13, 64(R11)
-	VFMADD213PS  128(R11), Z0, Z14
-	VMOVUPS      Z14, 128(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  (DX), Z0, Z12
+	VMOVUPS      Z12, (DX)
+	VFMADD213PS  64(DX), Z0, Z13
+	VMOVUPS      Z13, 64(DX)
+	VFMADD213PS  128(DX), Z0, Z14
+	VMOVUPS      Z14, 128(DX)
+	ADDQ         R8, DX
 	VBROADCASTSS 4(SI), Z1
-	VFMADD213PS  (R11), Z1, Z15
-	VMOVUPS      Z15, (R11)
-	VFMADD213PS  64(R11), Z1, Z16
-	VMOVUPS      Z16, 64(R11)
-	VFMADD213PS  128(R11), Z1, Z17
-	VMOVUPS      Z17, 128(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  (DX), Z1, Z15
+	VMOVUPS      Z15, (DX)
+	VFMADD213PS  64(DX), Z1, Z16
+	VMOVUPS      Z16, 64(DX)
+	VFMADD213PS  128(DX), Z1, Z17
+	VMOVUPS      Z17, 128(DX)
+	ADDQ         R8, DX
 	VBROADCASTSS 8(SI), Z2
-	VFMADD213PS  (R11), Z2, Z18
-	VMOVUPS      Z18, (R11)
-	VFMADD213PS  64(R11), Z2, Z19
-	VMOVUPS      Z19, 64(R11)
-	VFMADD213PS  128(R11), Z2, Z20
-	VMOVUPS      Z20, 128(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  (DX), Z2, Z18
+	VMOVUPS      Z18, (DX)
+	VFMADD213PS  64(DX), Z2, Z19
+	VMOVUPS      Z19, 64(DX)
+	VFMADD213PS  128(DX), Z2, Z20
+	VMOVUPS      Z20, 128(DX)
+	ADDQ         R8, DX
 	VBROADCASTSS 12(SI), Z3
-	VFMADD213PS  (R11), Z3, Z21
-	VMOVUPS      Z21, (R11)
-	VFMADD213PS  64(R11), Z3, Z22
-	VMOVUPS      Z22, 64(R11)
-	VFMADD213PS  128(R11), Z3, Z23
-	VMOVUPS      Z23, 128(R11)
+	VFMADD213PS  (DX), Z3, Z21
+	VMOVUPS      Z21, (DX)
+	VFMADD213PS  64(DX), Z3, Z22
+	VMOVUPS      Z22, 64(DX)
+	VFMADD213PS  128(DX), Z3, Z23
+	VMOVUPS      Z23, 128(DX)
 	ADDQ         $0x10, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
+	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -6099,41 +5582,40 @@ sum:
 	JMP          finish
 
 end:
-	MOVQ         DX, R11
 	VBROADCASTSS (SI), Z0
-	VFMADD213PS  (R11), Z0, Z12
-	VMOVUPS      Z12, (R11)
-	VFMADD213PS  64(R11), Z0, Z13
-	VMOVUPS      Z13, 64(R11)
-	VFMADD213PS  128(R11), Z0, Z14
-	VMOVUPS      Z14, 128(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  (DX), Z0, Z12
+	VMOVUPS      Z12, (DX)
+	VFMADD213PS  64(DX), Z0, Z13
+	VMOVUPS      Z13, 64(DX)
+	VFMADD213PS  128(DX), Z0, Z14
+	VMOVUPS      Z14, 128(DX)
+	ADDQ         R8, DX
 	VBROADCASTSS 4(SI), Z1
-	VFMADD213PS  (R11), Z1, Z15
-	VMOVUPS      Z15, (R11)
-	VFMADD213PS  64(R11), Z1, Z16
-	VMOVUPS      Z16, 64(R11)
-	VFMADD213PS  128(R11), Z1, Z17
-	VMOVUPS      Z17, 128(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  (DX), Z1, Z15
+	VMOVUPS      Z15, (DX)
+	VFMADD213PS  64(DX), Z1, Z16
+	VMOVUPS      Z16, 64(DX)
+	VFMADD213PS  128(DX), Z1, Z17
+	VMOVUPS      Z17, 128(DX)
+	ADDQ         R8, DX
 	VBROADCASTSS 8(SI), Z2
-	VFMADD213PS  (R11), Z2, Z18
-	VMOVUPS      Z18, (R11)
-	VFMADD213PS  64(R11), Z2, Z19
-	VMOVUPS      Z19, 64(R11)
-	VFMADD213PS  128(R11), Z2, Z20
-	VMOVUPS      Z20, 128(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  (DX), Z2, Z18
+	VMOVUPS      Z18, (DX)
+	VFMADD213PS  64(DX), Z2, Z19
+	VMOVUPS      Z19, 64(DX)
+	VFMADD213PS  128(DX), Z2, Z20
+	VMOVUPS      Z20, 128(DX)
+	ADDQ         R8, DX
 	VBROADCASTSS 12(SI), Z3
-	VFMADD213PS  (R11), Z3, Z21
-	VMOVUPS      Z21, (R11)
-	VFMADD213PS  64(R11), Z3, Z22
-	VMOVUPS      Z22, 64(R11)
-	VFMADD213PS  128(R11), Z3, Z23
-	VMOVUPS      Z23, 128(R11)
+	VFMADD213PS  (DX), Z3, Z21
+	VMOVUPS      Z21, (DX)
+	VFMADD213PS  64(DX), Z3, Z22
+	VMOVUPS      Z22, 64(DX)
+	VFMADD213PS  128(DX), Z3, Z23
+	VMOVUPS      Z23, 128(DX)
 	ADDQ         $0x10, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
+	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -6213,17 +5695,16 @@ low:
 	JMP    word
 
 end:
-	MOVQ         DX, R11
 	VMOVUPS      (R14), Y4
 	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (R11), Y0, Y4
-	VMOVUPS      Y4, (R11)
+	VFMADD213PS  (DX), Y0, Y4
+	VMOVUPS      Y4, (DX)
 	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(R11), Y0, Y5
-	VMOVUPS      Y5, 32(R11)
+	VFMADD213PS  32(DX), Y0, Y5
+	VMOVUPS      Y5, 32(DX)
 	ADDQ         $0x04, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
+	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -6320,25 +5801,24 @@ low:
 	JMP    word
 
 end:
-	MOVQ         DX, R11
 	VMOVUPS      (R14), Y4
 	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (R11), Y0, Y4
-	VMOVUPS      Y4, (R11)
+	VFMADD213PS  (DX), Y0, Y4
+	VMOVUPS      Y4, (DX)
 	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(R11), Y0, Y5
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  32(DX), Y0, Y5
+	VMOVUPS      Y5, 32(DX)
+	ADDQ         R8, DX
 	VMOVUPS      64(R14), Y6
 	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (R11), Y1, Y6
-	VMOVUPS      Y6, (R11)
+	VFMADD213PS  (DX), Y1, Y6
+	VMOVUPS      Y6, (DX)
 	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(R11), Y1, Y7
-	VMOVUPS      Y7, 32(R11)
+	VFMADD213PS  32(DX), Y1, Y7
+	VMOVUPS      Y7, 32(DX)
 	ADDQ         $0x08, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
+	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -6469,41 +5949,40 @@ low:
 	JMP    word
 
 end:
-	MOVQ         DX, R11
 	VMOVUPS      (R14), Y4
 	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (R11), Y0, Y4
-	VMOVUPS      Y4, (R11)
+	VFMADD213PS  (DX), Y0, Y4
+	VMOVUPS      Y4, (DX)
 	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(R11), Y0, Y5
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  32(DX), Y0, Y5
+	VMOVUPS      Y5, 32(DX)
+	ADDQ         R8, DX
 	VMOVUPS      64(R14), Y6
 	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (R11), Y1, Y6
-	VMOVUPS      Y6, (R11)
+	VFMADD213PS  (DX), Y1, Y6
+	VMOVUPS      Y6, (DX)
 	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(R11), Y1, Y7
-	VMOVUPS      Y7, 32(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  32(DX), Y1, Y7
+	VMOVUPS      Y7, 32(DX)
+	ADDQ         R8, DX
 	VMOVUPS      128(R14), Y4
 	VBROADCASTSS 8(SI), Y2
-	VFMADD213PS  (R11), Y2, Y4
-	VMOVUPS      Y4, (R11)
+	VFMADD213PS  (DX), Y2, Y4
+	VMOVUPS      Y4, (DX)
 	VMOVUPS      160(R14), Y5
-	VFMADD213PS  32(R11), Y2, Y5
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  32(DX), Y2, Y5
+	VMOVUPS      Y5, 32(DX)
+	ADDQ         R8, DX
 	VMOVUPS      192(R14), Y6
 	VBROADCASTSS 12(SI), Y3
-	VFMADD213PS  (R11), Y3, Y6
-	VMOVUPS      Y6, (R11)
+	VFMADD213PS  (DX), Y3, Y6
+	VMOVUPS      Y6, (DX)
 	VMOVUPS      224(R14), Y7
-	VFMADD213PS  32(R11), Y3, Y7
-	VMOVUPS      Y7, 32(R11)
+	VFMADD213PS  32(DX), Y3, Y7
+	VMOVUPS      Y7, 32(DX)
 	ADDQ         $0x10, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
+	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -6668,164 +6147,56 @@ low:
 	JMP    word
 
 end:
-	MOVQ         DX, R11
 	VMOVUPS      (R14), Y4
 	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (R11), Y0, Y4
-	VMOVUPS      Y4, (R11)
+	VFMADD213PS  (DX), Y0, Y4
+	VMOVUPS      Y4, (DX)
 	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(R11), Y0, Y5
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  32(DX), Y0, Y5
+	VMOVUPS      Y5, 32(DX)
+	ADDQ         R8, DX
 	VMOVUPS      64(R14), Y6
 	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (R11), Y1, Y6
-	VMOVUPS      Y6, (R11)
+	VFMADD213PS  (DX), Y1, Y6
+	VMOVUPS      Y6, (DX)
 	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(R11), Y1, Y7
-	VMOVUPS      Y7, 32(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  32(DX), Y1, Y7
+	VMOVUPS      Y7, 32(DX)
+	ADDQ         R8, DX
 	VMOVUPS      128(R14), Y4
 	VBROADCASTSS 8(SI), Y2
-	VFMADD213PS  (R11), Y2, Y4
-	VMOVUPS      Y4, (R11)
+	VFMADD213PS  (DX), Y2, Y4
+	VMOVUPS      Y4, (DX)
 	VMOVUPS      160(R14), Y5
-	VFMADD213PS  32(R11), Y2, Y5
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  32(DX), Y2, Y5
+	VMOVUPS      Y5, 32(DX)
+	ADDQ         R8, DX
 	VMOVUPS      192(R14), Y6
 	VBROADCASTSS 12(SI), Y3
-	VFMADD213PS  (R11), Y3, Y6
-	VMOVUPS      Y6, (R11)
+	VFMADD213PS  (DX), Y3, Y6
+	VMOVUPS      Y6, (DX)
 	VMOVUPS      224(R14), Y7
-	VFMADD213PS  32(R11), Y3, Y7
-	VMOVUPS      Y7, 32(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  32(DX), Y3, Y7
+	VMOVUPS      Y7, 32(DX)
+	ADDQ         R8, DX
 	VMOVUPS      256(R14), Y4
 	VBROADCASTSS 16(SI), Y0
-	VFMADD213PS  (R11), Y0, Y4
-	VMOVUPS      Y4, (R11)
+	VFMADD213PS  (DX), Y0, Y4
+	VMOVUPS      Y4, (DX)
 	VMOVUPS      288(R14), Y5
-	VFMADD213PS  32(R11), Y0, Y5
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  32(DX), Y0, Y5
+	VMOVUPS      Y5, 32(DX)
+	ADDQ         R8, DX
 	VMOVUPS      320(R14), Y6
 	VBROADCASTSS 20(SI), Y1
-	VFMADD213PS  (R11), Y1, Y6
-	VMOVUPS      Y6, (R11)
+	VFMADD213PS  (DX), Y1, Y6
+	VMOVUPS      Y6, (DX)
 	VMOVUPS      352(R14), Y7
-	VFMADD213PS  32(R11), Y1, Y7
-	VMOVUPS      Y7, 32(R11)
+	VFMADD213PS  32(DX), Y1, Y7
+	VMOVUPS      Y7, 32(DX)
 	ADDQ         $0x18, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
-	DECQ         panels+48(FP)
-	JNZ          panel
-	VZEROUPPER
-	RET
-
-// func mulBlocksLow_1x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBlocksLow_1x16(SB), NOSPLIT, $0-96
-	MOVQ         a+0(FP), SI
-	MOVQ         c+24(FP), DX
-	MOVQ         ldc+40(FP), R8
-	MOVQ         next+80(FP), R10
-	MOVQ         step+88(FP), BX
-	MOVQ         p+32(FP), R14
-	SHLQ         $0x02, R8
-	MOVL         $0x00010001, AX
-	VMOVD        AX, X15
-	VPBROADCASTD X15, Y15
-
-panel:
-	MOVQ    b+8(FP), DI
-	MOVQ    records+64(FP), CX
-	MOVQ    words+72(FP), R9
-	MOVQ    mins+16(FP), AX
-	XORQ    R15, R15
-	IMUL3Q  $0x00000004, R9, R12
-	SHRQ    $0x01, R9
-	VXORPS  Y0, Y0, Y0
-	VMOVUPS Y0, (R14)
-	VMOVUPS Y0, 32(R14)
-
-record:
-	VPBROADCASTD (SI)(R12*1), Y0
-	VMOVDQA      Y0, Y1
-	MOVQ         R9, R13
-
-word:
-	PREFETCHT0   (R10)
-	ADDQ         BX, R10
-	PREFETCHT0   (R10)
-	ADDQ         BX, R10
-	VMOVUPS      (DI), Y13
-	VMOVUPS      64(DI), Y14
-	VPBROADCASTD (SI), Y8
-	VPMADDUBSW   Y8, Y13, Y8
-	VPBROADCASTD 4(SI), Y10
-	VPMADDUBSW   Y10, Y14, Y10
-	VPADDW       Y10, Y8, Y8
-	VPMADDWD     Y15, Y8, Y8
-	VPADDD       Y8, Y0, Y0
-	VMOVUPS      32(DI), Y13
-	VMOVUPS      96(DI), Y14
-	VPBROADCASTD (SI), Y8
-	VPMADDUBSW   Y8, Y13, Y8
-	VPBROADCASTD 4(SI), Y10
-	VPMADDUBSW   Y10, Y14, Y10
-	VPADDW       Y10, Y8, Y8
-	VPMADDWD     Y15, Y8, Y8
-	VPADDD       Y8, Y1, Y1
-	ADDQ         $0x08, SI
-	ADDQ         $0x00000080, DI
-	DECQ         R13
-	JNZ          word
-	TESTQ        R15, R15
-	JNZ          low
-	VMOVUPS      (DI), Y2
-	VMOVUPS      32(DI), Y3
-	VCVTDQ2PS    Y0, Y0
-	VFMADD213PS  (R14), Y2, Y0
-	VMOVUPS      Y0, (R14)
-	VCVTDQ2PS    Y1, Y1
-	VFMADD213PS  32(R14), Y3, Y1
-	VMOVUPS      Y1, 32(R14)
-	ADDQ         $0x04, SI
-	ADDQ         $0x00000040, DI
-	DECQ         CX
-	JNZ          record
-	TESTQ        AX, AX
-	JZ           end
-	MOVQ         AX, DI
-	XORQ         AX, AX
-	INCQ         CX
-	INCQ         R15
-	MOVQ         $0x00000001, R9
-	MOVQ         $0x00000010, R12
-	JMP          record
-
-low:
-	DECQ   R15
-	VPSLLD $0x06, Y0, Y0
-	VPSLLD $0x06, Y1, Y1
-	SUBQ   $0x00000080, DI
-	MOVQ   R9, R13
-	JMP    word
-
-end:
-	MOVQ         DX, R11
-	VMOVUPS      (R14), Y4
-	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (R11), Y0, Y4
-	VMOVUPS      Y4, (R11)
-	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(R11), Y0, Y5
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         $0x04, SI
-	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
+	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -6892,17 +6263,280 @@ word:
 	ADDQ         $0x00000040, DI
 	DECQ         CX
 	JNZ          record
-	MOVQ         DX, R11
 	VMOVUPS      (R14), Y4
 	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (R11), Y0, Y4
-	VMOVUPS      Y4, (R11)
+	VFMADD213PS  (DX), Y0, Y4
+	VMOVUPS      Y4, (DX)
 	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(R11), Y0, Y5
-	VMOVUPS      Y5, 32(R11)
+	VFMADD213PS  32(DX), Y0, Y5
+	VMOVUPS      Y5, 32(DX)
 	ADDQ         $0x04, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
+	ADDQ         R8, DX
+	DECQ         panels+48(FP)
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func mulBlocksSigned_2x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksSigned_2x16(SB), NOSPLIT, $0-96
+	MOVQ         a+0(FP), SI
+	MOVQ         c+24(FP), DX
+	MOVQ         ldc+40(FP), R8
+	MOVQ         next+80(FP), R10
+	MOVQ         step+88(FP), BX
+	MOVQ         p+32(FP), R14
+	SHLQ         $0x02, R8
+	MOVL         $0x00010001, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+
+panel:
+	MOVQ    b+8(FP), DI
+	MOVQ    records+64(FP), CX
+	MOVQ    words+72(FP), R9
+	IMUL3Q  $0x00000008, R9, R12
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (R14)
+	VMOVUPS Y0, 32(R14)
+	VMOVUPS Y0, 64(R14)
+	VMOVUPS Y0, 96(R14)
+
+record:
+	VPBROADCASTD (SI)(R12*1), Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 4(SI)(R12*1), Y2
+	VMOVDQA      Y2, Y3
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	VMOVUPS      (DI), Y13
+	VPABSB       Y13, Y14
+	VPBROADCASTD (SI), Y8
+	VPSIGNB      Y13, Y8, Y8
+	VPMADDUBSW   Y8, Y14, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y0, Y0
+	VPBROADCASTD 4(SI), Y9
+	VPSIGNB      Y13, Y9, Y9
+	VPMADDUBSW   Y9, Y14, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y2, Y2
+	VMOVUPS      32(DI), Y13
+	VPABSB       Y13, Y14
+	VPBROADCASTD (SI), Y10
+	VPSIGNB      Y13, Y10, Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPMADDWD     Y15, Y10, Y10
+	VPADDD       Y10, Y1, Y1
+	VPBROADCASTD 4(SI), Y11
+	VPSIGNB      Y13, Y11, Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPMADDWD     Y15, Y11, Y11
+	VPADDD       Y11, Y3, Y3
+	ADDQ         $0x08, SI
+	ADDQ         $0x00000040, DI
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Y4
+	VMOVUPS      32(DI), Y5
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R14), Y4, Y0
+	VMOVUPS      Y0, (R14)
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R14), Y5, Y1
+	VMOVUPS      Y1, 32(R14)
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  64(R14), Y4, Y2
+	VMOVUPS      Y2, 64(R14)
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  96(R14), Y5, Y3
+	VMOVUPS      Y3, 96(R14)
+	ADDQ         $0x08, SI
+	ADDQ         $0x00000040, DI
+	DECQ         CX
+	JNZ          record
+	VMOVUPS      (R14), Y4
+	VBROADCASTSS (SI), Y0
+	VFMADD213PS  (DX), Y0, Y4
+	VMOVUPS      Y4, (DX)
+	VMOVUPS      32(R14), Y5
+	VFMADD213PS  32(DX), Y0, Y5
+	VMOVUPS      Y5, 32(DX)
+	ADDQ         R8, DX
+	VMOVUPS      64(R14), Y6
+	VBROADCASTSS 4(SI), Y1
+	VFMADD213PS  (DX), Y1, Y6
+	VMOVUPS      Y6, (DX)
+	VMOVUPS      96(R14), Y7
+	VFMADD213PS  32(DX), Y1, Y7
+	VMOVUPS      Y7, 32(DX)
+	ADDQ         $0x08, SI
+	ADDQ         skip+56(FP), SI
+	ADDQ         R8, DX
+	DECQ         panels+48(FP)
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func mulBlocksSigned_4x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksSigned_4x16(SB), NOSPLIT, $0-96
+	MOVQ         a+0(FP), SI
+	MOVQ         c+24(FP), DX
+	MOVQ         ldc+40(FP), R8
+	MOVQ         next+80(FP), R10
+	MOVQ         step+88(FP), BX
+	MOVQ         p+32(FP), R14
+	SHLQ         $0x02, R8
+	MOVL         $0x00010001, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+
+panel:
+	MOVQ    b+8(FP), DI
+	MOVQ    records+64(FP), CX
+	MOVQ    words+72(FP), R9
+	IMUL3Q  $0x00000010, R9, R12
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (R14)
+	VMOVUPS Y0, 32(R14)
+	VMOVUPS Y0, 64(R14)
+	VMOVUPS Y0, 96(R14)
+	VMOVUPS Y0, 128(R14)
+	VMOVUPS Y0, 160(R14)
+	VMOVUPS Y0, 192(R14)
+	VMOVUPS Y0, 224(R14)
+
+record:
+	VPBROADCASTD (SI)(R12*1), Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 4(SI)(R12*1), Y2
+	VMOVDQA      Y2, Y3
+	VPBROADCASTD 8(SI)(R12*1), Y4
+	VMOVDQA      Y4, Y5
+	VPBROADCASTD 12(SI)(R12*1), Y6
+	VMOVDQA      Y6, Y7
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	VMOVUPS      (DI), Y13
+	VPABSB       Y13, Y14
+	VPBROADCASTD (SI), Y8
+	VPSIGNB      Y13, Y8, Y8
+	VPMADDUBSW   Y8, Y14, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y0, Y0
+	VPBROADCASTD 4(SI), Y9
+	VPSIGNB      Y13, Y9, Y9
+	VPMADDUBSW   Y9, Y14, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y2, Y2
+	VPBROADCASTD 8(SI), Y10
+	VPSIGNB      Y13, Y10, Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPMADDWD     Y15, Y10, Y10
+	VPADDD       Y10, Y4, Y4
+	VPBROADCASTD 12(SI), Y11
+	VPSIGNB      Y13, Y11, Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPMADDWD     Y15, Y11, Y11
+	VPADDD       Y11, Y6, Y6
+	VMOVUPS      32(DI), Y13
+	VPABSB       Y13, Y14
+	VPBROADCASTD (SI), Y10
+	VPSIGNB      Y13, Y10, Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPMADDWD     Y15, Y10, Y10
+	VPADDD       Y10, Y1, Y1
+	VPBROADCASTD 4(SI), Y11
+	VPSIGNB      Y13, Y11, Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPMADDWD     Y15, Y11, Y11
+	VPADDD       Y11, Y3, Y3
+	VPBROADCASTD 8(SI), Y8
+	VPSIGNB      Y13, Y8, Y8
+	VPMADDUBSW   Y8, Y14, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VPBROADCASTD 12(SI), Y9
+	VPSIGNB      Y13, Y9, Y9
+	VPMADDUBSW   Y9, Y14, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y7, Y7
+	ADDQ         $0x10, SI
+	ADDQ         $0x00000040, DI
+	DECQ         R13
+	JNZ          word
+	VMOVUPS      (DI), Y8
+	VMOVUPS      32(DI), Y9
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R14), Y8, Y0
+	VMOVUPS      Y0, (R14)
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R14), Y9, Y1
+	VMOVUPS      Y1, 32(R14)
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  64(R14), Y8, Y2
+	VMOVUPS      Y2, 64(R14)
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  96(R14), Y9, Y3
+	VMOVUPS      Y3, 96(R14)
+	VCVTDQ2PS    Y4, Y4
+	VFMADD213PS  128(R14), Y8, Y4
+	VMOVUPS      Y4, 128(R14)
+	VCVTDQ2PS    Y5, Y5
+	VFMADD213PS  160(R14), Y9, Y5
+	VMOVUPS      Y5, 160(R14)
+	VCVTDQ2PS    Y6, Y6
+	VFMADD213PS  192(R14), Y8, Y6
+	VMOVUPS      Y6, 192(R14)
+	VCVTDQ2PS    Y7, Y7
+	VFMADD213PS  224(R14), Y9, Y7
+	VMOVUPS      Y7, 224(R14)
+	ADDQ         $0x10, SI
+	ADDQ         $0x00000040, DI
+	DECQ         CX
+	JNZ          record
+	VMOVUPS      (R14), Y4
+	VBROADCASTSS (SI), Y0
+	VFMADD213PS  (DX), Y0, Y4
+	VMOVUPS      Y4, (DX)
+	VMOVUPS      32(R14), Y5
+	VFMADD213PS  32(DX), Y0, Y5
+	VMOVUPS      Y5, 32(DX)
+	ADDQ         R8, DX
+	VMOVUPS      64(R14), Y6
+	VBROADCASTSS 4(SI), Y1
+	VFMADD213PS  (DX), Y1, Y6
+	VMOVUPS      Y6, (DX)
+	VMOVUPS      96(R14), Y7
+	VFMADD213PS  32(DX), Y1, Y7
+	VMOVUPS      Y7, 32(DX)
+	ADDQ         R8, DX
+	VMOVUPS      128(R14), Y4
+	VBROADCASTSS 8(SI), Y2
+	VFMADD213PS  (DX), Y2, Y4
+	VMOVUPS      Y4, (DX)
+	VMOVUPS      160(R14), Y5
+	VFMADD213PS  32(DX), Y2, Y5
+	VMOVUPS      Y5, 32(DX)
+	ADDQ         R8, DX
+	VMOVUPS      192(R14), Y6
+	VBROADCASTSS 12(SI), Y3
+	VFMADD213PS  (DX), Y3, Y6
+	VMOVUPS      Y6, (DX)
+	VMOVUPS      224(R14), Y7
+	VFMADD213PS  32(DX), Y3, Y7
+	VMOVUPS      Y7, 32(DX)
+	ADDQ         $0x10, SI
+	ADDQ         skip+56(FP), SI
+	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -7025,130 +6659,194 @@ low:
 	JMP    word
 
 end:
-	MOVQ         DX, R11
 	VMOVUPS      (R14), Y4
 	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (R11), Y0, Y4
-	VMOVUPS      Y4, (R11)
+	VFMADD213PS  (DX), Y0, Y4
+	VMOVUPS      Y4, (DX)
 	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(R11), Y0, Y5
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  32(DX), Y0, Y5
+	VMOVUPS      Y5, 32(DX)
+	ADDQ         R8, DX
 	VMOVUPS      64(R14), Y6
 	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (R11), Y1, Y6
-	VMOVUPS      Y6, (R11)
+	VFMADD213PS  (DX), Y1, Y6
+	VMOVUPS      Y6, (DX)
 	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(R11), Y1, Y7
-	VMOVUPS      Y7, 32(R11)
+	VFMADD213PS  32(DX), Y1, Y7
+	VMOVUPS      Y7, 32(DX)
 	ADDQ         $0x08, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
+	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
 	RET
 
-// func mulBlocksSigned_2x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+// func mulBlocksFour_2x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBlocksSigned_2x16(SB), NOSPLIT, $0-96
+TEXT ·mulBlocksFour_2x16(SB), NOSPLIT, $160-96
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
 	MOVQ         a+0(FP), SI
+	MOVQ         mins+16(FP), AX
 	MOVQ         c+24(FP), DX
 	MOVQ         ldc+40(FP), R8
 	MOVQ         next+80(FP), R10
 	MOVQ         step+88(FP), BX
-	MOVQ         p+32(FP), R14
+	LEAQ         31(SP), R14
+	ANDQ         $-32, R14
 	SHLQ         $0x02, R8
-	MOVL         $0x00010001, AX
-	VMOVD        AX, X15
-	VPBROADCASTD X15, Y15
 
 panel:
 	MOVQ    b+8(FP), DI
+	MOVQ    scales+32(FP), R9
 	MOVQ    records+64(FP), CX
-	MOVQ    words+72(FP), R9
-	IMUL3Q  $0x00000008, R9, R12
-	VXORPS  Y0, Y0, Y0
-	VMOVUPS Y0, (R14)
-	VMOVUPS Y0, 32(R14)
-	VMOVUPS Y0, 64(R14)
-	VMOVUPS Y0, 96(R14)
+	VPXOR   Y0, Y0, Y0
+	VMOVDQU Y0, (R14)
+	VMOVDQU Y0, 32(R14)
+	VMOVDQU Y0, 64(R14)
+	VMOVDQU Y0, 96(R14)
 
 record:
-	VPBROADCASTD (SI)(R12*1), Y0
-	VMOVDQA      Y0, Y1
-	VPBROADCASTD 4(SI)(R12*1), Y2
-	VMOVDQA      Y2, Y3
-	MOVQ         R9, R13
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	MOVQ  $0x00000004, R13
 
 word:
 	PREFETCHT0   (R10)
 	ADDQ         BX, R10
-	VMOVUPS      (DI), Y13
-	VPABSB       Y13, Y14
-	VPBROADCASTD (SI), Y8
-	VPSIGNB      Y13, Y8, Y8
-	VPMADDUBSW   Y8, Y14, Y8
-	VPMADDWD     Y15, Y8, Y8
-	VPADDD       Y8, Y0, Y0
-	VPBROADCASTD 4(SI), Y9
-	VPSIGNB      Y13, Y9, Y9
-	VPMADDUBSW   Y9, Y14, Y9
-	VPMADDWD     Y15, Y9, Y9
-	VPADDD       Y9, Y2, Y2
-	VMOVUPS      32(DI), Y13
-	VPABSB       Y13, Y14
-	VPBROADCASTD (SI), Y10
-	VPSIGNB      Y13, Y10, Y10
-	VPMADDUBSW   Y10, Y14, Y10
-	VPMADDWD     Y15, Y10, Y10
-	VPADDD       Y10, Y1, Y1
-	VPBROADCASTD 4(SI), Y11
-	VPSIGNB      Y13, Y11, Y11
-	VPMADDUBSW   Y11, Y14, Y11
-	VPMADDWD     Y15, Y11, Y11
-	VPADDD       Y11, Y3, Y3
+	VMOVDQU      (DI), Y10
+	VPAND        Y10, Y15, Y8
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        Y10, Y15, Y10
+	VMOVDQU      32(DI), Y11
+	VPAND        Y11, Y15, Y9
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        Y11, Y15, Y11
+	VPBROADCASTD (SI), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(SI), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 32(SI), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 36(SI), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y3, Y3
 	ADDQ         $0x08, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         R13
 	JNZ          word
-	VMOVUPS      (DI), Y4
-	VMOVUPS      32(DI), Y5
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	VPBROADCASTD 32(SI), Y12
+	VPMADDWD     Y14, Y0, Y0
+	VPADDD       Y12, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
-	VFMADD213PS  (R14), Y4, Y0
+	VFMADD213PS  (R14), Y8, Y0
 	VMOVUPS      Y0, (R14)
+	VPMADDWD     Y14, Y1, Y1
+	VPADDD       Y12, Y1, Y1
 	VCVTDQ2PS    Y1, Y1
-	VFMADD213PS  32(R14), Y5, Y1
+	VFMADD213PS  32(R14), Y9, Y1
 	VMOVUPS      Y1, 32(R14)
+	VPBROADCASTD 36(SI), Y12
+	VPMADDWD     Y14, Y2, Y2
+	VPADDD       Y12, Y2, Y2
 	VCVTDQ2PS    Y2, Y2
-	VFMADD213PS  64(R14), Y4, Y2
+	VFMADD213PS  64(R14), Y8, Y2
 	VMOVUPS      Y2, 64(R14)
+	VPMADDWD     Y14, Y3, Y3
+	VPADDD       Y12, Y3, Y3
 	VCVTDQ2PS    Y3, Y3
-	VFMADD213PS  96(R14), Y5, Y3
+	VFMADD213PS  96(R14), Y9, Y3
 	VMOVUPS      Y3, 96(R14)
-	ADDQ         $0x08, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x28, SI
+	ADDQ         $0x40, R9
 	DECQ         CX
 	JNZ          record
-	MOVQ         DX, R11
-	VMOVUPS      (R14), Y4
-	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (R11), Y0, Y4
-	VMOVUPS      Y4, (R11)
-	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(R11), Y0, Y5
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
-	VMOVUPS      64(R14), Y6
-	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (R11), Y1, Y6
-	VMOVUPS      Y6, (R11)
-	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(R11), Y1, Y7
-	VMOVUPS      Y7, 32(R11)
-	ADDQ         $0x08, SI
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	MOVQ         $0x00000002, R13
+	MOVQ         SI, R11
+	TESTQ        AX, AX
+	JZ           row
+	ADDQ         $0x28, R11
+
+row:
+	VMOVUPS      (R14), Y0
+	VMOVUPS      32(R14), Y1
+	TESTQ        AX, AX
+	JZ           scale
+	VMOVDQU      (AX), Y6
+	VMOVDQU      64(AX), Y7
+	VPBROADCASTD (SI), Y9
+	VPMADDUBSW   Y9, Y6, Y4
+	VPBROADCASTD 8(SI), Y9
+	VPMADDUBSW   Y9, Y7, Y8
+	VPADDW       Y8, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VPBROADCASTD 16(SI), Y9
+	VPMADDUBSW   Y9, Y6, Y5
+	VPBROADCASTD 24(SI), Y9
+	VPMADDUBSW   Y9, Y7, Y8
+	VPADDW       Y8, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPSLLD       $0x06, Y4, Y4
+	VPADDD       Y5, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  128(AX), Y4, Y0
+	VMOVDQU      32(AX), Y6
+	VMOVDQU      96(AX), Y7
+	VPBROADCASTD (SI), Y9
+	VPMADDUBSW   Y9, Y6, Y4
+	VPBROADCASTD 8(SI), Y9
+	VPMADDUBSW   Y9, Y7, Y8
+	VPADDW       Y8, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VPBROADCASTD 16(SI), Y9
+	VPMADDUBSW   Y9, Y6, Y5
+	VPBROADCASTD 24(SI), Y9
+	VPMADDUBSW   Y9, Y7, Y8
+	VPADDW       Y8, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPSLLD       $0x06, Y4, Y4
+	VPADDD       Y5, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  160(AX), Y4, Y1
+
+scale:
+	VBROADCASTSS (R11), Y12
+	VFMADD213PS  (DX), Y12, Y0
+	VMOVUPS      Y0, (DX)
+	VFMADD213PS  32(DX), Y12, Y1
+	VMOVUPS      Y1, 32(DX)
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, R11
+	ADDQ         $0x40, R14
+	ADDQ         R8, DX
+	DECQ         R13
+	JNZ          row
+	SUBQ         $0x00000080, R14
+	MOVQ         R11, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -7323,204 +7021,557 @@ low:
 	JMP    word
 
 end:
-	MOVQ         DX, R11
 	VMOVUPS      (R14), Y4
 	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (R11), Y0, Y4
-	VMOVUPS      Y4, (R11)
+	VFMADD213PS  (DX), Y0, Y4
+	VMOVUPS      Y4, (DX)
 	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(R11), Y0, Y5
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  32(DX), Y0, Y5
+	VMOVUPS      Y5, 32(DX)
+	ADDQ         R8, DX
 	VMOVUPS      64(R14), Y6
 	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (R11), Y1, Y6
-	VMOVUPS      Y6, (R11)
+	VFMADD213PS  (DX), Y1, Y6
+	VMOVUPS      Y6, (DX)
 	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(R11), Y1, Y7
-	VMOVUPS      Y7, 32(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  32(DX), Y1, Y7
+	VMOVUPS      Y7, 32(DX)
+	ADDQ         R8, DX
 	VMOVUPS      128(R14), Y4
 	VBROADCASTSS 8(SI), Y2
-	VFMADD213PS  (R11), Y2, Y4
-	VMOVUPS      Y4, (R11)
+	VFMADD213PS  (DX), Y2, Y4
+	VMOVUPS      Y4, (DX)
 	VMOVUPS      160(R14), Y5
-	VFMADD213PS  32(R11), Y2, Y5
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
+	VFMADD213PS  32(DX), Y2, Y5
+	VMOVUPS      Y5, 32(DX)
+	ADDQ         R8, DX
 	VMOVUPS      192(R14), Y6
 	VBROADCASTSS 12(SI), Y3
-	VFMADD213PS  (R11), Y3, Y6
-	VMOVUPS      Y6, (R11)
+	VFMADD213PS  (DX), Y3, Y6
+	VMOVUPS      Y6, (DX)
 	VMOVUPS      224(R14), Y7
-	VFMADD213PS  32(R11), Y3, Y7
-	VMOVUPS      Y7, 32(R11)
+	VFMADD213PS  32(DX), Y3, Y7
+	VMOVUPS      Y7, 32(DX)
 	ADDQ         $0x10, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
+	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
 	RET
 
-// func mulBlocksSigned_4x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+// func mulBlocksFour_4x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBlocksSigned_4x16(SB), NOSPLIT, $0-96
+TEXT ·mulBlocksFour_4x16(SB), NOSPLIT, $288-96
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
 	MOVQ         a+0(FP), SI
+	MOVQ         mins+16(FP), AX
 	MOVQ         c+24(FP), DX
 	MOVQ         ldc+40(FP), R8
 	MOVQ         next+80(FP), R10
 	MOVQ         step+88(FP), BX
-	MOVQ         p+32(FP), R14
+	LEAQ         31(SP), R14
+	ANDQ         $-32, R14
 	SHLQ         $0x02, R8
-	MOVL         $0x00010001, AX
-	VMOVD        AX, X15
-	VPBROADCASTD X15, Y15
 
 panel:
 	MOVQ    b+8(FP), DI
+	MOVQ    scales+32(FP), R9
 	MOVQ    records+64(FP), CX
-	MOVQ    words+72(FP), R9
-	IMUL3Q  $0x00000010, R9, R12
-	VXORPS  Y0, Y0, Y0
-	VMOVUPS Y0, (R14)
-	VMOVUPS Y0, 32(R14)
-	VMOVUPS Y0, 64(R14)
-	VMOVUPS Y0, 96(R14)
-	VMOVUPS Y0, 128(R14)
-	VMOVUPS Y0, 160(R14)
-	VMOVUPS Y0, 192(R14)
-	VMOVUPS Y0, 224(R14)
+	VPXOR   Y0, Y0, Y0
+	VMOVDQU Y0, (R14)
+	VMOVDQU Y0, 32(R14)
+	VMOVDQU Y0, 64(R14)
+	VMOVDQU Y0, 96(R14)
+	VMOVDQU Y0, 128(R14)
+	VMOVDQU Y0, 160(R14)
+	VMOVDQU Y0, 192(R14)
+	VMOVDQU Y0, 224(R14)
 
 record:
-	VPBROADCASTD (SI)(R12*1), Y0
-	VMOVDQA      Y0, Y1
-	VPBROADCASTD 4(SI)(R12*1), Y2
-	VMOVDQA      Y2, Y3
-	VPBROADCASTD 8(SI)(R12*1), Y4
-	VMOVDQA      Y4, Y5
-	VPBROADCASTD 12(SI)(R12*1), Y6
-	VMOVDQA      Y6, Y7
-	MOVQ         R9, R13
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	MOVQ  $0x00000004, R13
 
 word:
 	PREFETCHT0   (R10)
 	ADDQ         BX, R10
-	VMOVUPS      (DI), Y13
-	VPABSB       Y13, Y14
-	VPBROADCASTD (SI), Y8
-	VPSIGNB      Y13, Y8, Y8
-	VPMADDUBSW   Y8, Y14, Y8
-	VPMADDWD     Y15, Y8, Y8
-	VPADDD       Y8, Y0, Y0
-	VPBROADCASTD 4(SI), Y9
-	VPSIGNB      Y13, Y9, Y9
-	VPMADDUBSW   Y9, Y14, Y9
-	VPMADDWD     Y15, Y9, Y9
-	VPADDD       Y9, Y2, Y2
-	VPBROADCASTD 8(SI), Y10
-	VPSIGNB      Y13, Y10, Y10
-	VPMADDUBSW   Y10, Y14, Y10
-	VPMADDWD     Y15, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VPBROADCASTD 12(SI), Y11
-	VPSIGNB      Y13, Y11, Y11
-	VPMADDUBSW   Y11, Y14, Y11
-	VPMADDWD     Y15, Y11, Y11
-	VPADDD       Y11, Y6, Y6
-	VMOVUPS      32(DI), Y13
-	VPABSB       Y13, Y14
-	VPBROADCASTD (SI), Y10
-	VPSIGNB      Y13, Y10, Y10
-	VPMADDUBSW   Y10, Y14, Y10
-	VPMADDWD     Y15, Y10, Y10
-	VPADDD       Y10, Y1, Y1
-	VPBROADCASTD 4(SI), Y11
-	VPSIGNB      Y13, Y11, Y11
-	VPMADDUBSW   Y11, Y14, Y11
-	VPMADDWD     Y15, Y11, Y11
-	VPADDD       Y11, Y3, Y3
-	VPBROADCASTD 8(SI), Y8
-	VPSIGNB      Y13, Y8, Y8
-	VPMADDUBSW   Y8, Y14, Y8
-	VPMADDWD     Y15, Y8, Y8
-	VPADDD       Y8, Y5, Y5
-	VPBROADCASTD 12(SI), Y9
-	VPSIGNB      Y13, Y9, Y9
-	VPMADDUBSW   Y9, Y14, Y9
-	VPMADDWD     Y15, Y9, Y9
-	VPADDD       Y9, Y7, Y7
+	VMOVDQU      (DI), Y10
+	VPAND        Y10, Y15, Y8
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        Y10, Y15, Y10
+	VMOVDQU      32(DI), Y11
+	VPAND        Y11, Y15, Y9
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        Y11, Y15, Y11
+	VPBROADCASTD (SI), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 4(SI), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 8(SI), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 12(SI), Y12
+	VPMADDUBSW   Y12, Y8, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y9, Y14
+	VPADDW       Y14, Y7, Y7
+	VPBROADCASTD 64(SI), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y0, Y0
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 68(SI), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y2, Y2
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y3, Y3
+	VPBROADCASTD 72(SI), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y5, Y5
+	VPBROADCASTD 76(SI), Y12
+	VPMADDUBSW   Y12, Y10, Y13
+	VPADDW       Y13, Y6, Y6
+	VPMADDUBSW   Y12, Y11, Y14
+	VPADDW       Y14, Y7, Y7
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         R13
 	JNZ          word
-	VMOVUPS      (DI), Y8
-	VMOVUPS      32(DI), Y9
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	VPBROADCASTD 64(SI), Y12
+	VPMADDWD     Y14, Y0, Y0
+	VPADDD       Y12, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMADD213PS  (R14), Y8, Y0
 	VMOVUPS      Y0, (R14)
+	VPMADDWD     Y14, Y1, Y1
+	VPADDD       Y12, Y1, Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD213PS  32(R14), Y9, Y1
 	VMOVUPS      Y1, 32(R14)
+	VPBROADCASTD 68(SI), Y12
+	VPMADDWD     Y14, Y2, Y2
+	VPADDD       Y12, Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMADD213PS  64(R14), Y8, Y2
 	VMOVUPS      Y2, 64(R14)
+	VPMADDWD     Y14, Y3, Y3
+	VPADDD       Y12, Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMADD213PS  96(R14), Y9, Y3
 	VMOVUPS      Y3, 96(R14)
+	VPBROADCASTD 72(SI), Y12
+	VPMADDWD     Y14, Y4, Y4
+	VPADDD       Y12, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD213PS  128(R14), Y8, Y4
 	VMOVUPS      Y4, 128(R14)
+	VPMADDWD     Y14, Y5, Y5
+	VPADDD       Y12, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VFMADD213PS  160(R14), Y9, Y5
 	VMOVUPS      Y5, 160(R14)
+	VPBROADCASTD 76(SI), Y12
+	VPMADDWD     Y14, Y6, Y6
+	VPADDD       Y12, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD213PS  192(R14), Y8, Y6
 	VMOVUPS      Y6, 192(R14)
+	VPMADDWD     Y14, Y7, Y7
+	VPADDD       Y12, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD213PS  224(R14), Y9, Y7
 	VMOVUPS      Y7, 224(R14)
-	ADDQ         $0x10, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x50, SI
+	ADDQ         $0x40, R9
 	DECQ         CX
 	JNZ          record
-	MOVQ         DX, R11
-	VMOVUPS      (R14), Y4
-	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (R11), Y0, Y4
-	VMOVUPS      Y4, (R11)
-	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(R11), Y0, Y5
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
-	VMOVUPS      64(R14), Y6
-	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (R11), Y1, Y6
-	VMOVUPS      Y6, (R11)
-	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(R11), Y1, Y7
-	VMOVUPS      Y7, 32(R11)
-	ADDQ         R8, R11
-	VMOVUPS      128(R14), Y4
-	VBROADCASTSS 8(SI), Y2
-	VFMADD213PS  (R11), Y2, Y4
-	VMOVUPS      Y4, (R11)
-	VMOVUPS      160(R14), Y5
-	VFMADD213PS  32(R11), Y2, Y5
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
-	VMOVUPS      192(R14), Y6
-	VBROADCASTSS 12(SI), Y3
-	VFMADD213PS  (R11), Y3, Y6
-	VMOVUPS      Y6, (R11)
-	VMOVUPS      224(R14), Y7
-	VFMADD213PS  32(R11), Y3, Y7
-	VMOVUPS      Y7, 32(R11)
-	ADDQ         $0x10, SI
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	MOVQ         $0x00000004, R13
+	MOVQ         SI, R11
+	TESTQ        AX, AX
+	JZ           row
+	ADDQ         $0x50, R11
+
+row:
+	VMOVUPS      (R14), Y0
+	VMOVUPS      32(R14), Y1
+	TESTQ        AX, AX
+	JZ           scale
+	VMOVDQU      (AX), Y6
+	VMOVDQU      64(AX), Y7
+	VPBROADCASTD (SI), Y9
+	VPMADDUBSW   Y9, Y6, Y4
+	VPBROADCASTD 16(SI), Y9
+	VPMADDUBSW   Y9, Y7, Y8
+	VPADDW       Y8, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VPBROADCASTD 32(SI), Y9
+	VPMADDUBSW   Y9, Y6, Y5
+	VPBROADCASTD 48(SI), Y9
+	VPMADDUBSW   Y9, Y7, Y8
+	VPADDW       Y8, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPSLLD       $0x06, Y4, Y4
+	VPADDD       Y5, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  128(AX), Y4, Y0
+	VMOVDQU      32(AX), Y6
+	VMOVDQU      96(AX), Y7
+	VPBROADCASTD (SI), Y9
+	VPMADDUBSW   Y9, Y6, Y4
+	VPBROADCASTD 16(SI), Y9
+	VPMADDUBSW   Y9, Y7, Y8
+	VPADDW       Y8, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VPBROADCASTD 32(SI), Y9
+	VPMADDUBSW   Y9, Y6, Y5
+	VPBROADCASTD 48(SI), Y9
+	VPMADDUBSW   Y9, Y7, Y8
+	VPADDW       Y8, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPSLLD       $0x06, Y4, Y4
+	VPADDD       Y5, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  160(AX), Y4, Y1
+
+scale:
+	VBROADCASTSS (R11), Y12
+	VFMADD213PS  (DX), Y12, Y0
+	VMOVUPS      Y0, (DX)
+	VFMADD213PS  32(DX), Y12, Y1
+	VMOVUPS      Y1, 32(DX)
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, R11
+	ADDQ         $0x40, R14
+	ADDQ         R8, DX
+	DECQ         R13
+	JNZ          row
+	SUBQ         $0x00000100, R14
+	MOVQ         R11, SI
 	ADDQ         skip+56(FP), SI
-	LEAQ         (R11)(R8*1), DX
 	DECQ         panels+48(FP)
 	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func mulBlocksFour_1x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksFour_1x16(SB), NOSPLIT, $0-96
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	VPCMPEQW     Y11, Y11, Y11
+	VPSRLW       $0x0f, Y11, Y11
+	MOVQ         a+0(FP), SI
+	MOVQ         b+8(FP), CX
+	MOVQ         mins+16(FP), AX
+	MOVQ         c+24(FP), DX
+	MOVQ         scales+32(FP), R14
+	MOVQ         next+80(FP), R10
+	MOVQ         step+88(FP), BX
+	MOVQ         $0x00000002, R13
+
+half:
+	MOVQ   SI, R8
+	MOVQ   CX, R9
+	MOVQ   R14, R11
+	MOVQ   records+64(FP), R12
+	LEAQ   2048(CX), R15
+	VXORPS Y0, Y0, Y0
+
+record:
+	VPXOR Y1, Y1, Y1
+	MOVQ  $0x00000004, DI
+
+word:
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	VMOVDQU      (R9), Y6
+	VPAND        Y6, Y15, Y5
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        Y6, Y15, Y6
+	VPBROADCASTD (R8), Y12
+	VPMADDUBSW   Y12, Y5, Y14
+	VPADDW       Y14, Y1, Y1
+	VPBROADCASTD 16(R8), Y13
+	VPMADDUBSW   Y13, Y6, Y14
+	VPADDW       Y14, Y1, Y1
+	ADDQ         $0x04, R8
+	ADDQ         $0x00000040, R9
+	DECQ         DI
+	JNZ          word
+	VPMADDWD     Y11, Y1, Y1
+	VPBROADCASTD 16(R8), Y7
+	VPADDD       Y7, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VFMADD231PS  (R11), Y1, Y0
+	ADDQ         $0x14, R8
+	ADDQ         $0x00000040, R11
+	DECQ         R12
+	JNZ          record
+	TESTQ        AX, AX
+	JZ           scale
+	VMOVDQA      Y11, Y14
+	VMOVDQU      (AX), Y6
+	VMOVDQU      64(AX), Y7
+	VPBROADCASTD (R8), Y9
+	VPMADDUBSW   Y9, Y6, Y4
+	VPBROADCASTD 4(R8), Y9
+	VPMADDUBSW   Y9, Y7, Y8
+	VPADDW       Y8, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VPBROADCASTD 8(R8), Y9
+	VPMADDUBSW   Y9, Y6, Y5
+	VPBROADCASTD 12(R8), Y9
+	VPMADDUBSW   Y9, Y7, Y8
+	VPADDW       Y8, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPSLLD       $0x06, Y4, Y4
+	VPADDD       Y5, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  128(AX), Y4, Y0
+	ADDQ         $0x14, R8
+	ADDQ         $0x20, AX
+
+scale:
+	VBROADCASTSS (R8), Y12
+	VFMADD213PS  (DX), Y12, Y0
+	VMOVUPS      Y0, (DX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, R14
+	ADDQ         $0x20, DX
+	DECQ         R13
+	JNZ          half
+	VZEROUPPER
+	RET
+
+// func mulBlocksFive_1x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksFive_1x16(SB), NOSPLIT, $0-96
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	VPCMPEQW     Y11, Y11, Y11
+	VPSRLW       $0x0f, Y11, Y11
+	MOVL         $0x01010101, AX
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Y10
+	MOVQ         a+0(FP), SI
+	MOVQ         b+8(FP), CX
+	MOVQ         mins+16(FP), AX
+	MOVQ         c+24(FP), DX
+	MOVQ         scales+32(FP), R14
+	MOVQ         next+80(FP), R10
+	MOVQ         step+88(FP), BX
+	MOVQ         $0x00000002, R13
+
+half:
+	MOVQ   SI, R8
+	MOVQ   CX, R9
+	MOVQ   R14, R11
+	MOVQ   records+64(FP), R12
+	LEAQ   2048(CX), R15
+	VXORPS Y0, Y0, Y0
+
+record:
+	VMOVDQU (R15), Y8
+	VPSRLW  $0x04, Y8, Y9
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y3, Y3, Y3
+	MOVQ    $0x00000004, DI
+
+word:
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	VMOVDQU      (R9), Y6
+	VPAND        Y6, Y15, Y5
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        Y6, Y15, Y6
+	VPBROADCASTD (R8), Y12
+	VPMADDUBSW   Y12, Y5, Y14
+	VPADDW       Y14, Y1, Y1
+	VPAND        Y8, Y10, Y7
+	VPMADDUBSW   Y12, Y7, Y14
+	VPADDW       Y14, Y3, Y3
+	VPSRLW       $0x01, Y8, Y8
+	VPBROADCASTD 16(R8), Y13
+	VPMADDUBSW   Y13, Y6, Y14
+	VPADDW       Y14, Y1, Y1
+	VPAND        Y9, Y10, Y7
+	VPMADDUBSW   Y13, Y7, Y14
+	VPADDW       Y14, Y3, Y3
+	VPSRLW       $0x01, Y9, Y9
+	ADDQ         $0x04, R8
+	ADDQ         $0x00000040, R9
+	DECQ         DI
+	JNZ          word
+	VPMADDWD     Y11, Y1, Y1
+	VPMADDWD     Y11, Y3, Y3
+	VPSLLD       $0x04, Y3, Y3
+	VPADDD       Y3, Y1, Y1
+	VPBROADCASTD 16(R8), Y7
+	VPADDD       Y7, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VFMADD231PS  (R11), Y1, Y0
+	ADDQ         $0x14, R8
+	ADDQ         $0x00000040, R11
+	ADDQ         $0x00000040, R15
+	DECQ         R12
+	JNZ          record
+	TESTQ        AX, AX
+	JZ           scale
+	VMOVDQA      Y11, Y14
+	VMOVDQU      (AX), Y6
+	VMOVDQU      64(AX), Y7
+	VPBROADCASTD (R8), Y9
+	VPMADDUBSW   Y9, Y6, Y4
+	VPBROADCASTD 4(R8), Y9
+	VPMADDUBSW   Y9, Y7, Y8
+	VPADDW       Y8, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VPBROADCASTD 8(R8), Y9
+	VPMADDUBSW   Y9, Y6, Y5
+	VPBROADCASTD 12(R8), Y9
+	VPMADDUBSW   Y9, Y7, Y8
+	VPADDW       Y8, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPSLLD       $0x06, Y4, Y4
+	VPADDD       Y5, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  128(AX), Y4, Y0
+	ADDQ         $0x14, R8
+	ADDQ         $0x20, AX
+
+scale:
+	VBROADCASTSS (R8), Y12
+	VFMADD213PS  (DX), Y12, Y0
+	VMOVUPS      Y0, (DX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, R14
+	ADDQ         $0x20, DX
+	DECQ         R13
+	JNZ          half
+	VZEROUPPER
+	RET
+
+// func mulBlocksSix_1x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksSix_1x16(SB), NOSPLIT, $0-96
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	VPCMPEQW     Y11, Y11, Y11
+	VPSRLW       $0x0f, Y11, Y11
+	MOVL         $0x03030303, AX
+	VMOVD        AX, X10
+	VPBROADCASTD X10, Y10
+	MOVQ         a+0(FP), SI
+	MOVQ         b+8(FP), CX
+	MOVQ         mins+16(FP), AX
+	MOVQ         c+24(FP), DX
+	MOVQ         scales+32(FP), R14
+	MOVQ         next+80(FP), R10
+	MOVQ         step+88(FP), BX
+	MOVQ         $0x00000002, R13
+
+half:
+	MOVQ   SI, R8
+	MOVQ   CX, R9
+	MOVQ   R14, R11
+	MOVQ   records+64(FP), R12
+	SHRQ   $0x01, R12
+	LEAQ   2048(CX), R15
+	VXORPS Y0, Y0, Y0
+
+record:
+	VMOVDQU (R15), Y8
+	VMOVDQU 64(R15), Y9
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y4, Y4, Y4
+	MOVQ    $0x00000004, DI
+
+word:
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	VMOVDQU      (R9), Y6
+	VPAND        Y6, Y15, Y5
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        Y6, Y15, Y6
+	VPBROADCASTD (R8), Y12
+	VPMADDUBSW   Y12, Y5, Y14
+	VPADDW       Y14, Y1, Y1
+	VPAND        Y8, Y10, Y7
+	VPMADDUBSW   Y12, Y7, Y14
+	VPADDW       Y14, Y3, Y3
+	VPSRLW       $0x02, Y8, Y8
+	VPBROADCASTD 20(R8), Y13
+	VPMADDUBSW   Y13, Y6, Y14
+	VPADDW       Y14, Y2, Y2
+	VPAND        Y9, Y10, Y7
+	VPMADDUBSW   Y13, Y7, Y14
+	VPADDW       Y14, Y4, Y4
+	VPSRLW       $0x02, Y9, Y9
+	ADDQ         $0x04, R8
+	ADDQ         $0x00000040, R9
+	DECQ         DI
+	JNZ          word
+	VPMADDWD     Y11, Y1, Y1
+	VPMADDWD     Y11, Y3, Y3
+	VPSLLD       $0x04, Y3, Y3
+	VPADDD       Y3, Y1, Y1
+	VPBROADCASTD (R8), Y7
+	VPADDD       Y7, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VFMADD231PS  (R11), Y1, Y0
+	VPMADDWD     Y11, Y2, Y2
+	VPMADDWD     Y11, Y4, Y4
+	VPSLLD       $0x04, Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VPBROADCASTD 20(R8), Y7
+	VPADDD       Y7, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  64(R11), Y2, Y0
+	ADDQ         $0x18, R8
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x00000080, R15
+	DECQ         R12
+	JNZ          record
+	VBROADCASTSS (R8), Y12
+	VFMADD213PS  (DX), Y12, Y0
+	VMOVUPS      Y0, (DX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, R14
+	ADDQ         $0x20, DX
+	DECQ         R13
+	JNZ          half
 	VZEROUPPER
 	RET
 

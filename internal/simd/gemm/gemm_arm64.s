@@ -4,65 +4,39 @@
 
 #include "textflag.h"
 
-// func mulF32_6x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
-TEXT ·mulF32_6x16(SB), NOSPLIT, $0-56
+// func mulF32_6x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+TEXT ·mulF32_6x16(SB), NOSPLIT, $0-64
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD lines+32(FP), R4
-	MOVD acc+40(FP), R5
-	MOVD next+48(FP), R6
-	LSL $1, R4, R4
-	MOVD $8, R7
-	MOVD $96, R8
-	CBZ R5, zero
-	MOVD R2, R9
-	FLDPQ (R9), (F0, F1)
-	FLDPQ 32(R9), (F2, F3)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F4, F5)
-	FLDPQ 32(R9), (F6, F7)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F8, F9)
-	FLDPQ 32(R9), (F10, F11)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F12, F13)
-	FLDPQ 32(R9), (F14, F15)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F16, F17)
-	FLDPQ 32(R9), (F18, F19)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F20, F21)
-	FLDPQ 32(R9), (F22, F23)
-	ADD R3, R9, R9
-	B loop
-zero:
-	VMOVI $0, V0.B16
-	VMOVI $0, V1.B16
-	VMOVI $0, V2.B16
-	VMOVI $0, V3.B16
-	VMOVI $0, V4.B16
-	VMOVI $0, V5.B16
-	VMOVI $0, V6.B16
-	VMOVI $0, V7.B16
-	VMOVI $0, V8.B16
-	VMOVI $0, V9.B16
-	VMOVI $0, V10.B16
-	VMOVI $0, V11.B16
-	VMOVI $0, V12.B16
-	VMOVI $0, V13.B16
-	VMOVI $0, V14.B16
-	VMOVI $0, V15.B16
-	VMOVI $0, V16.B16
-	VMOVI $0, V17.B16
-	VMOVI $0, V18.B16
-	VMOVI $0, V19.B16
-	VMOVI $0, V20.B16
-	VMOVI $0, V21.B16
-	VMOVI $0, V22.B16
-	VMOVI $0, V23.B16
+	MOVD from+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldf+32(FP), R4
+	LSL $2, R4, R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD lines+48(FP), R6
+	MOVD next+56(FP), R7
+	LSL $1, R6, R6
+	MOVD $8, R8
+	MOVD $96, R9
+	FLDPQ (R2), (F0, F1)
+	FLDPQ 32(R2), (F2, F3)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F4, F5)
+	FLDPQ 32(R2), (F6, F7)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F8, F9)
+	FLDPQ 32(R2), (F10, F11)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F12, F13)
+	FLDPQ 32(R2), (F14, F15)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F16, F17)
+	FLDPQ 32(R2), (F18, F19)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F20, F21)
+	FLDPQ 32(R2), (F22, F23)
+	ADD R4, R2, R2
 loop:
 	FMOVD (R0), F24
 	FMOVD 16(R0), F25
@@ -70,10 +44,10 @@ loop:
 	FMOVD 48(R0), F27
 	FMOVD 64(R0), F28
 	FMOVD 80(R0), F29
-	ADD R7, R0, R0
-	SUB R7, R8, R7
-	PRFM (R6), PLDL1KEEP
-	ADD $32, R6, R6
+	ADD R8, R0, R0
+	SUB R8, R9, R8
+	PRFM (R7), PLDL1KEEP
+	ADD $32, R7, R7
 	FLDPQ (R1), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
 	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
@@ -127,82 +101,64 @@ loop:
 	WORD $0x4fbc13f3 // fmla v19.4s, v31.4s, v28.s[1]
 	WORD $0x4fbd13f7 // fmla v23.4s, v31.4s, v29.s[1]
 	ADD $128, R1, R1
-	SUBS $1, R4, R4
+	SUBS $1, R6, R6
 	BNE loop
-	FSTPQ (F0, F1), (R2)
-	FSTPQ (F2, F3), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F4, F5), (R2)
-	FSTPQ (F6, F7), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F8, F9), (R2)
-	FSTPQ (F10, F11), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F12, F13), (R2)
-	FSTPQ (F14, F15), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F16, F17), (R2)
-	FSTPQ (F18, F19), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F20, F21), (R2)
-	FSTPQ (F22, F23), 32(R2)
-	ADD R3, R2, R2
+	FSTPQ (F0, F1), (R3)
+	FSTPQ (F2, F3), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F4, F5), (R3)
+	FSTPQ (F6, F7), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F8, F9), (R3)
+	FSTPQ (F10, F11), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F12, F13), (R3)
+	FSTPQ (F14, F15), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F16, F17), (R3)
+	FSTPQ (F18, F19), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F20, F21), (R3)
+	FSTPQ (F22, F23), 32(R3)
+	ADD R5, R3, R3
 	RET
 
-// func mulF32_4x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
-TEXT ·mulF32_4x16(SB), NOSPLIT, $0-56
+// func mulF32_4x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+TEXT ·mulF32_4x16(SB), NOSPLIT, $0-64
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD lines+32(FP), R4
-	MOVD acc+40(FP), R5
-	MOVD next+48(FP), R6
-	LSL $1, R4, R4
-	MOVD $8, R7
-	MOVD $64, R8
-	CBZ R5, zero
-	MOVD R2, R9
-	FLDPQ (R9), (F0, F1)
-	FLDPQ 32(R9), (F2, F3)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F4, F5)
-	FLDPQ 32(R9), (F6, F7)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F8, F9)
-	FLDPQ 32(R9), (F10, F11)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F12, F13)
-	FLDPQ 32(R9), (F14, F15)
-	ADD R3, R9, R9
-	B loop
-zero:
-	VMOVI $0, V0.B16
-	VMOVI $0, V1.B16
-	VMOVI $0, V2.B16
-	VMOVI $0, V3.B16
-	VMOVI $0, V4.B16
-	VMOVI $0, V5.B16
-	VMOVI $0, V6.B16
-	VMOVI $0, V7.B16
-	VMOVI $0, V8.B16
-	VMOVI $0, V9.B16
-	VMOVI $0, V10.B16
-	VMOVI $0, V11.B16
-	VMOVI $0, V12.B16
-	VMOVI $0, V13.B16
-	VMOVI $0, V14.B16
-	VMOVI $0, V15.B16
+	MOVD from+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldf+32(FP), R4
+	LSL $2, R4, R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD lines+48(FP), R6
+	MOVD next+56(FP), R7
+	LSL $1, R6, R6
+	MOVD $8, R8
+	MOVD $64, R9
+	FLDPQ (R2), (F0, F1)
+	FLDPQ 32(R2), (F2, F3)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F4, F5)
+	FLDPQ 32(R2), (F6, F7)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F8, F9)
+	FLDPQ 32(R2), (F10, F11)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F12, F13)
+	FLDPQ 32(R2), (F14, F15)
+	ADD R4, R2, R2
 loop:
 	FMOVD (R0), F16
 	FMOVD 16(R0), F17
 	FMOVD 32(R0), F18
 	FMOVD 48(R0), F19
-	ADD R7, R0, R0
-	SUB R7, R8, R7
-	PRFM (R6), PLDL1KEEP
-	ADD $32, R6, R6
+	ADD R8, R0, R0
+	SUB R8, R9, R8
+	PRFM (R7), PLDL1KEEP
+	ADD $32, R7, R7
 	FLDPQ (R1), (F20, F21)
 	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
 	WORD $0x4f911284 // fmla v4.4s, v20.4s, v17.s[0]
@@ -240,60 +196,50 @@ loop:
 	WORD $0x4fb212eb // fmla v11.4s, v23.4s, v18.s[1]
 	WORD $0x4fb312ef // fmla v15.4s, v23.4s, v19.s[1]
 	ADD $128, R1, R1
-	SUBS $1, R4, R4
+	SUBS $1, R6, R6
 	BNE loop
-	FSTPQ (F0, F1), (R2)
-	FSTPQ (F2, F3), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F4, F5), (R2)
-	FSTPQ (F6, F7), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F8, F9), (R2)
-	FSTPQ (F10, F11), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F12, F13), (R2)
-	FSTPQ (F14, F15), 32(R2)
-	ADD R3, R2, R2
+	FSTPQ (F0, F1), (R3)
+	FSTPQ (F2, F3), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F4, F5), (R3)
+	FSTPQ (F6, F7), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F8, F9), (R3)
+	FSTPQ (F10, F11), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F12, F13), (R3)
+	FSTPQ (F14, F15), 32(R3)
+	ADD R5, R3, R3
 	RET
 
-// func mulF32_2x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
-TEXT ·mulF32_2x16(SB), NOSPLIT, $0-56
+// func mulF32_2x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+TEXT ·mulF32_2x16(SB), NOSPLIT, $0-64
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD lines+32(FP), R4
-	MOVD acc+40(FP), R5
-	MOVD next+48(FP), R6
-	LSL $1, R4, R4
-	MOVD $8, R7
-	MOVD $32, R8
-	CBZ R5, zero
-	MOVD R2, R9
-	FLDPQ (R9), (F0, F1)
-	FLDPQ 32(R9), (F2, F3)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F4, F5)
-	FLDPQ 32(R9), (F6, F7)
-	ADD R3, R9, R9
-	B loop
-zero:
-	VMOVI $0, V0.B16
-	VMOVI $0, V1.B16
-	VMOVI $0, V2.B16
-	VMOVI $0, V3.B16
-	VMOVI $0, V4.B16
-	VMOVI $0, V5.B16
-	VMOVI $0, V6.B16
-	VMOVI $0, V7.B16
+	MOVD from+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldf+32(FP), R4
+	LSL $2, R4, R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD lines+48(FP), R6
+	MOVD next+56(FP), R7
+	LSL $1, R6, R6
+	MOVD $8, R8
+	MOVD $32, R9
+	FLDPQ (R2), (F0, F1)
+	FLDPQ 32(R2), (F2, F3)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F4, F5)
+	FLDPQ 32(R2), (F6, F7)
+	ADD R4, R2, R2
 loop:
 	FMOVD (R0), F8
 	FMOVD 16(R0), F9
-	ADD R7, R0, R0
-	SUB R7, R8, R7
-	PRFM (R6), PLDL1KEEP
-	ADD $32, R6, R6
+	ADD R8, R0, R0
+	SUB R8, R9, R8
+	PRFM (R7), PLDL1KEEP
+	ADD $32, R7, R7
 	FLDPQ (R1), (F10, F11)
 	WORD $0x4f881140 // fmla v0.4s, v10.4s, v8.s[0]
 	WORD $0x4f891144 // fmla v4.4s, v10.4s, v9.s[0]
@@ -315,46 +261,40 @@ loop:
 	WORD $0x4fa811a3 // fmla v3.4s, v13.4s, v8.s[1]
 	WORD $0x4fa911a7 // fmla v7.4s, v13.4s, v9.s[1]
 	ADD $128, R1, R1
-	SUBS $1, R4, R4
+	SUBS $1, R6, R6
 	BNE loop
-	FSTPQ (F0, F1), (R2)
-	FSTPQ (F2, F3), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F4, F5), (R2)
-	FSTPQ (F6, F7), 32(R2)
-	ADD R3, R2, R2
+	FSTPQ (F0, F1), (R3)
+	FSTPQ (F2, F3), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F4, F5), (R3)
+	FSTPQ (F6, F7), 32(R3)
+	ADD R5, R3, R3
 	RET
 
-// func mulF32_1x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
-TEXT ·mulF32_1x16(SB), NOSPLIT, $0-56
+// func mulF32_1x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+TEXT ·mulF32_1x16(SB), NOSPLIT, $0-64
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD lines+32(FP), R4
-	MOVD acc+40(FP), R5
-	MOVD next+48(FP), R6
-	LSL $1, R4, R4
-	MOVD $8, R7
-	MOVD $16, R8
-	CBZ R5, zero
-	MOVD R2, R9
-	FLDPQ (R9), (F0, F1)
-	FLDPQ 32(R9), (F2, F3)
-	ADD R3, R9, R9
-	B loop
-zero:
-	VMOVI $0, V0.B16
-	VMOVI $0, V1.B16
-	VMOVI $0, V2.B16
-	VMOVI $0, V3.B16
+	MOVD from+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldf+32(FP), R4
+	LSL $2, R4, R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD lines+48(FP), R6
+	MOVD next+56(FP), R7
+	LSL $1, R6, R6
+	MOVD $8, R8
+	MOVD $16, R9
+	FLDPQ (R2), (F0, F1)
+	FLDPQ 32(R2), (F2, F3)
+	ADD R4, R2, R2
 loop:
 	FMOVD (R0), F4
-	ADD R7, R0, R0
-	SUB R7, R8, R7
-	PRFM (R6), PLDL1KEEP
-	ADD $32, R6, R6
+	ADD R8, R0, R0
+	SUB R8, R9, R8
+	PRFM (R7), PLDL1KEEP
+	ADD $32, R7, R7
 	FLDPQ (R1), (F5, F6)
 	WORD $0x4f8410a0 // fmla v0.4s, v5.4s, v4.s[0]
 	WORD $0x4f8410c1 // fmla v1.4s, v6.4s, v4.s[0]
@@ -368,74 +308,48 @@ loop:
 	WORD $0x4fa410e2 // fmla v2.4s, v7.4s, v4.s[1]
 	WORD $0x4fa41103 // fmla v3.4s, v8.4s, v4.s[1]
 	ADD $128, R1, R1
-	SUBS $1, R4, R4
+	SUBS $1, R6, R6
 	BNE loop
-	FSTPQ (F0, F1), (R2)
-	FSTPQ (F2, F3), 32(R2)
-	ADD R3, R2, R2
+	FSTPQ (F0, F1), (R3)
+	FSTPQ (F2, F3), 32(R3)
+	ADD R5, R3, R3
 	RET
 
-// func mulBF16Wide_6x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
-TEXT ·mulBF16Wide_6x16(SB), NOSPLIT, $0-56
+// func mulBF16Wide_6x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+TEXT ·mulBF16Wide_6x16(SB), NOSPLIT, $0-64
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD lines+32(FP), R4
-	MOVD acc+40(FP), R5
-	MOVD next+48(FP), R6
-	MOVD $constants<>(SB), R7
-	FMOVQ (R7), F31
-	LSL $1, R4, R4
-	MOVD $8, R8
-	MOVD $96, R9
-	CBZ R5, zero
-	MOVD R2, R10
-	FLDPQ (R10), (F0, F1)
-	FLDPQ 32(R10), (F2, F3)
-	ADD R3, R10, R10
-	FLDPQ (R10), (F4, F5)
-	FLDPQ 32(R10), (F6, F7)
-	ADD R3, R10, R10
-	FLDPQ (R10), (F8, F9)
-	FLDPQ 32(R10), (F10, F11)
-	ADD R3, R10, R10
-	FLDPQ (R10), (F12, F13)
-	FLDPQ 32(R10), (F14, F15)
-	ADD R3, R10, R10
-	FLDPQ (R10), (F16, F17)
-	FLDPQ 32(R10), (F18, F19)
-	ADD R3, R10, R10
-	FLDPQ (R10), (F20, F21)
-	FLDPQ 32(R10), (F22, F23)
-	ADD R3, R10, R10
-	B loop
-zero:
-	VMOVI $0, V0.B16
-	VMOVI $0, V1.B16
-	VMOVI $0, V2.B16
-	VMOVI $0, V3.B16
-	VMOVI $0, V4.B16
-	VMOVI $0, V5.B16
-	VMOVI $0, V6.B16
-	VMOVI $0, V7.B16
-	VMOVI $0, V8.B16
-	VMOVI $0, V9.B16
-	VMOVI $0, V10.B16
-	VMOVI $0, V11.B16
-	VMOVI $0, V12.B16
-	VMOVI $0, V13.B16
-	VMOVI $0, V14.B16
-	VMOVI $0, V15.B16
-	VMOVI $0, V16.B16
-	VMOVI $0, V17.B16
-	VMOVI $0, V18.B16
-	VMOVI $0, V19.B16
-	VMOVI $0, V20.B16
-	VMOVI $0, V21.B16
-	VMOVI $0, V22.B16
-	VMOVI $0, V23.B16
+	MOVD from+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldf+32(FP), R4
+	LSL $2, R4, R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD lines+48(FP), R6
+	MOVD next+56(FP), R7
+	MOVD $constants<>(SB), R8
+	FMOVQ (R8), F31
+	LSL $1, R6, R6
+	MOVD $8, R9
+	MOVD $96, R10
+	FLDPQ (R2), (F0, F1)
+	FLDPQ 32(R2), (F2, F3)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F4, F5)
+	FLDPQ 32(R2), (F6, F7)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F8, F9)
+	FLDPQ 32(R2), (F10, F11)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F12, F13)
+	FLDPQ 32(R2), (F14, F15)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F16, F17)
+	FLDPQ 32(R2), (F18, F19)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F20, F21)
+	FLDPQ 32(R2), (F22, F23)
+	ADD R4, R2, R2
 loop:
 	FMOVD (R0), F24
 	FMOVD 16(R0), F25
@@ -443,10 +357,10 @@ loop:
 	FMOVD 48(R0), F27
 	FMOVD 64(R0), F28
 	FMOVD 80(R0), F29
-	ADD R8, R0, R0
-	SUB R8, R9, R8
-	PRFM (R6), PLDL1KEEP
-	ADD $16, R6, R6
+	ADD R9, R0, R0
+	SUB R9, R10, R9
+	PRFM (R7), PLDL1KEEP
+	ADD $16, R7, R7
 	FMOVQ (R1), F30
 	VSHL $16, V30.S4, V30.S4
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -512,68 +426,58 @@ loop:
 	WORD $0x4fbc13d3 // fmla v19.4s, v30.4s, v28.s[1]
 	WORD $0x4fbd13d7 // fmla v23.4s, v30.4s, v29.s[1]
 	ADD $64, R1, R1
-	SUBS $1, R4, R4
+	SUBS $1, R6, R6
 	BNE loop
-	FSTPQ (F0, F1), (R2)
-	FSTPQ (F2, F3), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F4, F5), (R2)
-	FSTPQ (F6, F7), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F8, F9), (R2)
-	FSTPQ (F10, F11), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F12, F13), (R2)
-	FSTPQ (F14, F15), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F16, F17), (R2)
-	FSTPQ (F18, F19), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F20, F21), (R2)
-	FSTPQ (F22, F23), 32(R2)
-	ADD R3, R2, R2
+	FSTPQ (F0, F1), (R3)
+	FSTPQ (F2, F3), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F4, F5), (R3)
+	FSTPQ (F6, F7), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F8, F9), (R3)
+	FSTPQ (F10, F11), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F12, F13), (R3)
+	FSTPQ (F14, F15), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F16, F17), (R3)
+	FSTPQ (F18, F19), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F20, F21), (R3)
+	FSTPQ (F22, F23), 32(R3)
+	ADD R5, R3, R3
 	RET
 
-// func mulBF16Wide_2x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
-TEXT ·mulBF16Wide_2x16(SB), NOSPLIT, $0-56
+// func mulBF16Wide_2x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+TEXT ·mulBF16Wide_2x16(SB), NOSPLIT, $0-64
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD lines+32(FP), R4
-	MOVD acc+40(FP), R5
-	MOVD next+48(FP), R6
-	MOVD $constants<>(SB), R7
-	FMOVQ (R7), F31
-	LSL $1, R4, R4
-	MOVD $8, R8
-	MOVD $32, R9
-	CBZ R5, zero
-	MOVD R2, R10
-	FLDPQ (R10), (F0, F1)
-	FLDPQ 32(R10), (F2, F3)
-	ADD R3, R10, R10
-	FLDPQ (R10), (F4, F5)
-	FLDPQ 32(R10), (F6, F7)
-	ADD R3, R10, R10
-	B loop
-zero:
-	VMOVI $0, V0.B16
-	VMOVI $0, V1.B16
-	VMOVI $0, V2.B16
-	VMOVI $0, V3.B16
-	VMOVI $0, V4.B16
-	VMOVI $0, V5.B16
-	VMOVI $0, V6.B16
-	VMOVI $0, V7.B16
+	MOVD from+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldf+32(FP), R4
+	LSL $2, R4, R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD lines+48(FP), R6
+	MOVD next+56(FP), R7
+	MOVD $constants<>(SB), R8
+	FMOVQ (R8), F31
+	LSL $1, R6, R6
+	MOVD $8, R9
+	MOVD $32, R10
+	FLDPQ (R2), (F0, F1)
+	FLDPQ 32(R2), (F2, F3)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F4, F5)
+	FLDPQ 32(R2), (F6, F7)
+	ADD R4, R2, R2
 loop:
 	FMOVD (R0), F8
 	FMOVD 16(R0), F9
-	ADD R8, R0, R0
-	SUB R8, R9, R8
-	PRFM (R6), PLDL1KEEP
-	ADD $16, R6, R6
+	ADD R9, R0, R0
+	SUB R9, R10, R9
+	PRFM (R7), PLDL1KEEP
+	ADD $16, R7, R7
 	FMOVQ (R1), F10
 	VSHL $16, V10.S4, V10.S4
 	WORD $0x4f881140 // fmla v0.4s, v10.4s, v8.s[0]
@@ -607,48 +511,42 @@ loop:
 	WORD $0x4fa81223 // fmla v3.4s, v17.4s, v8.s[1]
 	WORD $0x4fa91227 // fmla v7.4s, v17.4s, v9.s[1]
 	ADD $64, R1, R1
-	SUBS $1, R4, R4
+	SUBS $1, R6, R6
 	BNE loop
-	FSTPQ (F0, F1), (R2)
-	FSTPQ (F2, F3), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F4, F5), (R2)
-	FSTPQ (F6, F7), 32(R2)
-	ADD R3, R2, R2
+	FSTPQ (F0, F1), (R3)
+	FSTPQ (F2, F3), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F4, F5), (R3)
+	FSTPQ (F6, F7), 32(R3)
+	ADD R5, R3, R3
 	RET
 
-// func mulBF16Wide_1x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
-TEXT ·mulBF16Wide_1x16(SB), NOSPLIT, $0-56
+// func mulBF16Wide_1x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+TEXT ·mulBF16Wide_1x16(SB), NOSPLIT, $0-64
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD lines+32(FP), R4
-	MOVD acc+40(FP), R5
-	MOVD next+48(FP), R6
-	MOVD $constants<>(SB), R7
-	FMOVQ (R7), F31
-	LSL $1, R4, R4
-	MOVD $8, R8
-	MOVD $16, R9
-	CBZ R5, zero
-	MOVD R2, R10
-	FLDPQ (R10), (F0, F1)
-	FLDPQ 32(R10), (F2, F3)
-	ADD R3, R10, R10
-	B loop
-zero:
-	VMOVI $0, V0.B16
-	VMOVI $0, V1.B16
-	VMOVI $0, V2.B16
-	VMOVI $0, V3.B16
+	MOVD from+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldf+32(FP), R4
+	LSL $2, R4, R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD lines+48(FP), R6
+	MOVD next+56(FP), R7
+	MOVD $constants<>(SB), R8
+	FMOVQ (R8), F31
+	LSL $1, R6, R6
+	MOVD $8, R9
+	MOVD $16, R10
+	FLDPQ (R2), (F0, F1)
+	FLDPQ 32(R2), (F2, F3)
+	ADD R4, R2, R2
 loop:
 	FMOVD (R0), F4
-	ADD R8, R0, R0
-	SUB R8, R9, R8
-	PRFM (R6), PLDL1KEEP
-	ADD $16, R6, R6
+	ADD R9, R0, R0
+	SUB R9, R10, R9
+	PRFM (R7), PLDL1KEEP
+	ADD $16, R7, R7
 	FMOVQ (R1), F5
 	VSHL $16, V5.S4, V5.S4
 	WORD $0x4f8410a0 // fmla v0.4s, v5.4s, v4.s[0]
@@ -674,72 +572,46 @@ loop:
 	VAND V31.B16, V12.B16, V12.B16
 	WORD $0x4fa41183 // fmla v3.4s, v12.4s, v4.s[1]
 	ADD $64, R1, R1
-	SUBS $1, R4, R4
+	SUBS $1, R6, R6
 	BNE loop
-	FSTPQ (F0, F1), (R2)
-	FSTPQ (F2, F3), 32(R2)
-	ADD R3, R2, R2
+	FSTPQ (F0, F1), (R3)
+	FSTPQ (F2, F3), 32(R3)
+	ADD R5, R3, R3
 	RET
 
-// func mulInt8Dot_6x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
-TEXT ·mulInt8Dot_6x16(SB), NOSPLIT, $0-56
+// func mulInt8Dot_6x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+TEXT ·mulInt8Dot_6x16(SB), NOSPLIT, $0-64
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD lines+32(FP), R4
-	MOVD acc+40(FP), R5
-	MOVD next+48(FP), R6
-	LSL $1, R4, R4
-	MOVD $8, R7
-	MOVD $96, R8
-	CBZ R5, zero
-	MOVD R2, R9
-	FLDPQ (R9), (F0, F1)
-	FLDPQ 32(R9), (F2, F3)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F4, F5)
-	FLDPQ 32(R9), (F6, F7)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F8, F9)
-	FLDPQ 32(R9), (F10, F11)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F12, F13)
-	FLDPQ 32(R9), (F14, F15)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F16, F17)
-	FLDPQ 32(R9), (F18, F19)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F20, F21)
-	FLDPQ 32(R9), (F22, F23)
-	ADD R3, R9, R9
-	B loop
-zero:
-	VMOVI $0, V0.B16
-	VMOVI $0, V1.B16
-	VMOVI $0, V2.B16
-	VMOVI $0, V3.B16
-	VMOVI $0, V4.B16
-	VMOVI $0, V5.B16
-	VMOVI $0, V6.B16
-	VMOVI $0, V7.B16
-	VMOVI $0, V8.B16
-	VMOVI $0, V9.B16
-	VMOVI $0, V10.B16
-	VMOVI $0, V11.B16
-	VMOVI $0, V12.B16
-	VMOVI $0, V13.B16
-	VMOVI $0, V14.B16
-	VMOVI $0, V15.B16
-	VMOVI $0, V16.B16
-	VMOVI $0, V17.B16
-	VMOVI $0, V18.B16
-	VMOVI $0, V19.B16
-	VMOVI $0, V20.B16
-	VMOVI $0, V21.B16
-	VMOVI $0, V22.B16
-	VMOVI $0, V23.B16
+	MOVD from+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldf+32(FP), R4
+	LSL $2, R4, R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD lines+48(FP), R6
+	MOVD next+56(FP), R7
+	LSL $1, R6, R6
+	MOVD $8, R8
+	MOVD $96, R9
+	FLDPQ (R2), (F0, F1)
+	FLDPQ 32(R2), (F2, F3)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F4, F5)
+	FLDPQ 32(R2), (F6, F7)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F8, F9)
+	FLDPQ 32(R2), (F10, F11)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F12, F13)
+	FLDPQ 32(R2), (F14, F15)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F16, F17)
+	FLDPQ 32(R2), (F18, F19)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F20, F21)
+	FLDPQ 32(R2), (F22, F23)
+	ADD R4, R2, R2
 loop:
 	FMOVD (R0), F24
 	FMOVD 16(R0), F25
@@ -747,10 +619,10 @@ loop:
 	FMOVD 48(R0), F27
 	FMOVD 64(R0), F28
 	FMOVD 80(R0), F29
-	ADD R7, R0, R0
-	SUB R7, R8, R7
-	PRFM (R6), PLDL1KEEP
-	ADD $32, R6, R6
+	ADD R8, R0, R0
+	SUB R8, R9, R8
+	PRFM (R7), PLDL1KEEP
+	ADD $32, R7, R7
 	FLDPQ (R1), (F30, F31)
 	WORD $0x4f98e3c0 // sdot v0.4s, v30.16b, v24.4b[0]
 	WORD $0x4f99e3c4 // sdot v4.4s, v30.16b, v25.4b[0]
@@ -804,66 +676,56 @@ loop:
 	WORD $0x4fbce3f3 // sdot v19.4s, v31.16b, v28.4b[1]
 	WORD $0x4fbde3f7 // sdot v23.4s, v31.16b, v29.4b[1]
 	ADD $128, R1, R1
-	SUBS $1, R4, R4
+	SUBS $1, R6, R6
 	BNE loop
-	FSTPQ (F0, F1), (R2)
-	FSTPQ (F2, F3), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F4, F5), (R2)
-	FSTPQ (F6, F7), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F8, F9), (R2)
-	FSTPQ (F10, F11), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F12, F13), (R2)
-	FSTPQ (F14, F15), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F16, F17), (R2)
-	FSTPQ (F18, F19), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F20, F21), (R2)
-	FSTPQ (F22, F23), 32(R2)
-	ADD R3, R2, R2
+	FSTPQ (F0, F1), (R3)
+	FSTPQ (F2, F3), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F4, F5), (R3)
+	FSTPQ (F6, F7), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F8, F9), (R3)
+	FSTPQ (F10, F11), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F12, F13), (R3)
+	FSTPQ (F14, F15), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F16, F17), (R3)
+	FSTPQ (F18, F19), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F20, F21), (R3)
+	FSTPQ (F22, F23), 32(R3)
+	ADD R5, R3, R3
 	RET
 
-// func mulInt8Dot_2x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
-TEXT ·mulInt8Dot_2x16(SB), NOSPLIT, $0-56
+// func mulInt8Dot_2x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+TEXT ·mulInt8Dot_2x16(SB), NOSPLIT, $0-64
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD lines+32(FP), R4
-	MOVD acc+40(FP), R5
-	MOVD next+48(FP), R6
-	LSL $1, R4, R4
-	MOVD $8, R7
-	MOVD $32, R8
-	CBZ R5, zero
-	MOVD R2, R9
-	FLDPQ (R9), (F0, F1)
-	FLDPQ 32(R9), (F2, F3)
-	ADD R3, R9, R9
-	FLDPQ (R9), (F4, F5)
-	FLDPQ 32(R9), (F6, F7)
-	ADD R3, R9, R9
-	B loop
-zero:
-	VMOVI $0, V0.B16
-	VMOVI $0, V1.B16
-	VMOVI $0, V2.B16
-	VMOVI $0, V3.B16
-	VMOVI $0, V4.B16
-	VMOVI $0, V5.B16
-	VMOVI $0, V6.B16
-	VMOVI $0, V7.B16
+	MOVD from+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldf+32(FP), R4
+	LSL $2, R4, R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD lines+48(FP), R6
+	MOVD next+56(FP), R7
+	LSL $1, R6, R6
+	MOVD $8, R8
+	MOVD $32, R9
+	FLDPQ (R2), (F0, F1)
+	FLDPQ 32(R2), (F2, F3)
+	ADD R4, R2, R2
+	FLDPQ (R2), (F4, F5)
+	FLDPQ 32(R2), (F6, F7)
+	ADD R4, R2, R2
 loop:
 	FMOVD (R0), F8
 	FMOVD 16(R0), F9
-	ADD R7, R0, R0
-	SUB R7, R8, R7
-	PRFM (R6), PLDL1KEEP
-	ADD $32, R6, R6
+	ADD R8, R0, R0
+	SUB R8, R9, R8
+	PRFM (R7), PLDL1KEEP
+	ADD $32, R7, R7
 	FLDPQ (R1), (F10, F11)
 	WORD $0x4f88e140 // sdot v0.4s, v10.16b, v8.4b[0]
 	WORD $0x4f89e144 // sdot v4.4s, v10.16b, v9.4b[0]
@@ -885,46 +747,40 @@ loop:
 	WORD $0x4fa8e1a3 // sdot v3.4s, v13.16b, v8.4b[1]
 	WORD $0x4fa9e1a7 // sdot v7.4s, v13.16b, v9.4b[1]
 	ADD $128, R1, R1
-	SUBS $1, R4, R4
+	SUBS $1, R6, R6
 	BNE loop
-	FSTPQ (F0, F1), (R2)
-	FSTPQ (F2, F3), 32(R2)
-	ADD R3, R2, R2
-	FSTPQ (F4, F5), (R2)
-	FSTPQ (F6, F7), 32(R2)
-	ADD R3, R2, R2
+	FSTPQ (F0, F1), (R3)
+	FSTPQ (F2, F3), 32(R3)
+	ADD R5, R3, R3
+	FSTPQ (F4, F5), (R3)
+	FSTPQ (F6, F7), 32(R3)
+	ADD R5, R3, R3
 	RET
 
-// func mulInt8Dot_1x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
-TEXT ·mulInt8Dot_1x16(SB), NOSPLIT, $0-56
+// func mulInt8Dot_1x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+TEXT ·mulInt8Dot_1x16(SB), NOSPLIT, $0-64
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD lines+32(FP), R4
-	MOVD acc+40(FP), R5
-	MOVD next+48(FP), R6
-	LSL $1, R4, R4
-	MOVD $8, R7
-	MOVD $16, R8
-	CBZ R5, zero
-	MOVD R2, R9
-	FLDPQ (R9), (F0, F1)
-	FLDPQ 32(R9), (F2, F3)
-	ADD R3, R9, R9
-	B loop
-zero:
-	VMOVI $0, V0.B16
-	VMOVI $0, V1.B16
-	VMOVI $0, V2.B16
-	VMOVI $0, V3.B16
+	MOVD from+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldf+32(FP), R4
+	LSL $2, R4, R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD lines+48(FP), R6
+	MOVD next+56(FP), R7
+	LSL $1, R6, R6
+	MOVD $8, R8
+	MOVD $16, R9
+	FLDPQ (R2), (F0, F1)
+	FLDPQ 32(R2), (F2, F3)
+	ADD R4, R2, R2
 loop:
 	FMOVD (R0), F4
-	ADD R7, R0, R0
-	SUB R7, R8, R7
-	PRFM (R6), PLDL1KEEP
-	ADD $32, R6, R6
+	ADD R8, R0, R0
+	SUB R8, R9, R8
+	PRFM (R7), PLDL1KEEP
+	ADD $32, R7, R7
 	FLDPQ (R1), (F5, F6)
 	WORD $0x4f84e0a0 // sdot v0.4s, v5.16b, v4.4b[0]
 	WORD $0x4f84e0c1 // sdot v1.4s, v6.16b, v4.4b[0]
@@ -938,23 +794,25 @@ loop:
 	WORD $0x4fa4e0e2 // sdot v2.4s, v7.16b, v4.4b[1]
 	WORD $0x4fa4e103 // sdot v3.4s, v8.16b, v4.4b[1]
 	ADD $128, R1, R1
-	SUBS $1, R4, R4
+	SUBS $1, R6, R6
 	BNE loop
-	FSTPQ (F0, F1), (R2)
-	FSTPQ (F2, F3), 32(R2)
-	ADD R3, R2, R2
+	FSTPQ (F0, F1), (R3)
+	FSTPQ (F2, F3), 32(R3)
+	ADD R5, R3, R3
 	RET
 
-// func mulInt8Pairs_2x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
-TEXT ·mulInt8Pairs_2x16(SB), NOSPLIT, $0-56
+// func mulInt8Pairs_2x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+TEXT ·mulInt8Pairs_2x16(SB), NOSPLIT, $0-64
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD lines+32(FP), R4
-	MOVD acc+40(FP), R5
-	MOVD next+48(FP), R6
+	MOVD from+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldf+32(FP), R4
+	LSL $2, R4, R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD lines+48(FP), R6
+	MOVD next+56(FP), R7
 	VMOVI $0, V0.B16
 	VMOVI $0, V1.B16
 	VMOVI $0, V2.B16
@@ -971,16 +829,16 @@ TEXT ·mulInt8Pairs_2x16(SB), NOSPLIT, $0-56
 	VMOVI $0, V13.B16
 	VMOVI $0, V14.B16
 	VMOVI $0, V15.B16
-	LSL $1, R4, R4
-	MOVD $8, R7
-	MOVD $32, R8
+	LSL $1, R6, R6
+	MOVD $8, R8
+	MOVD $32, R9
 loop:
 	FMOVD (R0), F16
 	FMOVD 16(R0), F17
-	ADD R7, R0, R0
-	SUB R7, R8, R7
-	PRFM (R6), PLDL1KEEP
-	ADD $32, R6, R6
+	ADD R8, R0, R0
+	SUB R8, R9, R8
+	PRFM (R7), PLDL1KEEP
+	ADD $32, R7, R7
 	VDUP V16.S[0], V18.S4
 	VDUP V16.S[1], V16.S4
 	VDUP V17.S[0], V19.S4
@@ -1042,70 +900,58 @@ loop:
 	WORD $0x4e3182b0 // smlal2 v16.8h, v21.16b, v17.16b
 	WORD $0x4e606a0f // sadalp v15.4s, v16.8h
 	ADD $128, R1, R1
-	SUBS $1, R4, R4
+	SUBS $1, R6, R6
 	BNE loop
 	VADDP V1.S4, V0.S4, V0.S4
-	CBZ R5, store0_0
 	FMOVQ (R2), F1
 	VADD V1.S4, V0.S4, V0.S4
-store0_0:
-	FMOVQ F0, (R2)
+	FMOVQ F0, (R3)
 	VADDP V3.S4, V2.S4, V0.S4
-	CBZ R5, store0_1
 	FMOVQ 16(R2), F1
 	VADD V1.S4, V0.S4, V0.S4
-store0_1:
-	FMOVQ F0, 16(R2)
+	FMOVQ F0, 16(R3)
 	VADDP V5.S4, V4.S4, V0.S4
-	CBZ R5, store0_2
 	FMOVQ 32(R2), F1
 	VADD V1.S4, V0.S4, V0.S4
-store0_2:
-	FMOVQ F0, 32(R2)
+	FMOVQ F0, 32(R3)
 	VADDP V7.S4, V6.S4, V0.S4
-	CBZ R5, store0_3
 	FMOVQ 48(R2), F1
 	VADD V1.S4, V0.S4, V0.S4
-store0_3:
-	FMOVQ F0, 48(R2)
-	ADD R3, R2, R2
+	FMOVQ F0, 48(R3)
+	ADD R4, R2, R2
+	ADD R5, R3, R3
 	VADDP V9.S4, V8.S4, V0.S4
-	CBZ R5, store1_0
 	FMOVQ (R2), F1
 	VADD V1.S4, V0.S4, V0.S4
-store1_0:
-	FMOVQ F0, (R2)
+	FMOVQ F0, (R3)
 	VADDP V11.S4, V10.S4, V0.S4
-	CBZ R5, store1_1
 	FMOVQ 16(R2), F1
 	VADD V1.S4, V0.S4, V0.S4
-store1_1:
-	FMOVQ F0, 16(R2)
+	FMOVQ F0, 16(R3)
 	VADDP V13.S4, V12.S4, V0.S4
-	CBZ R5, store1_2
 	FMOVQ 32(R2), F1
 	VADD V1.S4, V0.S4, V0.S4
-store1_2:
-	FMOVQ F0, 32(R2)
+	FMOVQ F0, 32(R3)
 	VADDP V15.S4, V14.S4, V0.S4
-	CBZ R5, store1_3
 	FMOVQ 48(R2), F1
 	VADD V1.S4, V0.S4, V0.S4
-store1_3:
-	FMOVQ F0, 48(R2)
-	ADD R3, R2, R2
+	FMOVQ F0, 48(R3)
+	ADD R4, R2, R2
+	ADD R5, R3, R3
 	RET
 
-// func mulInt8Pairs_1x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
-TEXT ·mulInt8Pairs_1x16(SB), NOSPLIT, $0-56
+// func mulInt8Pairs_1x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+TEXT ·mulInt8Pairs_1x16(SB), NOSPLIT, $0-64
 	MOVD a+0(FP), R0
 	MOVD b+8(FP), R1
-	MOVD c+16(FP), R2
-	MOVD ldc+24(FP), R3
-	LSL $2, R3, R3
-	MOVD lines+32(FP), R4
-	MOVD acc+40(FP), R5
-	MOVD next+48(FP), R6
+	MOVD from+16(FP), R2
+	MOVD c+24(FP), R3
+	MOVD ldf+32(FP), R4
+	LSL $2, R4, R4
+	MOVD ldc+40(FP), R5
+	LSL $2, R5, R5
+	MOVD lines+48(FP), R6
+	MOVD next+56(FP), R7
 	VMOVI $0, V0.B16
 	VMOVI $0, V1.B16
 	VMOVI $0, V2.B16
@@ -1114,15 +960,15 @@ TEXT ·mulInt8Pairs_1x16(SB), NOSPLIT, $0-56
 	VMOVI $0, V5.B16
 	VMOVI $0, V6.B16
 	VMOVI $0, V7.B16
-	LSL $1, R4, R4
-	MOVD $8, R7
-	MOVD $16, R8
+	LSL $1, R6, R6
+	MOVD $8, R8
+	MOVD $16, R9
 loop:
 	FMOVD (R0), F8
-	ADD R7, R0, R0
-	SUB R7, R8, R7
-	PRFM (R6), PLDL1KEEP
-	ADD $32, R6, R6
+	ADD R8, R0, R0
+	SUB R8, R9, R8
+	PRFM (R7), PLDL1KEEP
+	ADD $32, R7, R7
 	VDUP V8.S[0], V9.S4
 	VDUP V8.S[1], V8.S4
 	FMOVQ (R1), F10
@@ -1158,33 +1004,26 @@ loop:
 	WORD $0x4e288169 // smlal2 v9.8h, v11.16b, v8.16b
 	WORD $0x4e606927 // sadalp v7.4s, v9.8h
 	ADD $128, R1, R1
-	SUBS $1, R4, R4
+	SUBS $1, R6, R6
 	BNE loop
 	VADDP V1.S4, V0.S4, V0.S4
-	CBZ R5, store0_0
 	FMOVQ (R2), F1
 	VADD V1.S4, V0.S4, V0.S4
-store0_0:
-	FMOVQ F0, (R2)
+	FMOVQ F0, (R3)
 	VADDP V3.S4, V2.S4, V0.S4
-	CBZ R5, store0_1
 	FMOVQ 16(R2), F1
 	VADD V1.S4, V0.S4, V0.S4
-store0_1:
-	FMOVQ F0, 16(R2)
+	FMOVQ F0, 16(R3)
 	VADDP V5.S4, V4.S4, V0.S4
-	CBZ R5, store0_2
 	FMOVQ 32(R2), F1
 	VADD V1.S4, V0.S4, V0.S4
-store0_2:
-	FMOVQ F0, 32(R2)
+	FMOVQ F0, 32(R3)
 	VADDP V7.S4, V6.S4, V0.S4
-	CBZ R5, store0_3
 	FMOVQ 48(R2), F1
 	VADD V1.S4, V0.S4, V0.S4
-store0_3:
-	FMOVQ F0, 48(R2)
-	ADD R3, R2, R2
+	FMOVQ F0, 48(R3)
+	ADD R4, R2, R2
+	ADD R5, R3, R3
 	RET
 
 // func mulBlocksDot_6x16(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, step int)

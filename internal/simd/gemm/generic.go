@@ -39,14 +39,12 @@ func (k *Kernel) withHeights(run func(rows int) multiply, rows ...int) {
 // multiplyGo returns the kernel of a row count.
 func multiplyGo(f Format, rows, columns int) multiply {
 	words := depths[f].words
-	return func(a, b, c *float32, ldc, lines, acc int, _ uintptr) {
+	return func(a, b, from, c *float32, ldf, ldc, lines int, _ uintptr) {
 		as := unsafe.Slice(a, 4*rows*lines)
 		bs := unsafe.Slice(b, words*columns*lines)
 		for i := range rows {
 			row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(c), 4*i*ldc)), columns)
-			if acc == 0 {
-				clear(row)
-			}
+			copy(row, unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(from), 4*i*ldf)), columns))
 			for w := range words * lines {
 				line := as[(w/words*rows+i)*4:][:4]
 				addWord(f, row, line, w%words, bs[w*columns:][:columns])

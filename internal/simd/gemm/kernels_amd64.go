@@ -3,6 +3,8 @@
 package gemm
 
 import (
+	"slices"
+
 	"unmask/internal/quant"
 	"unmask/internal/simd"
 )
@@ -82,49 +84,57 @@ func assembly(f Format, columns int, tallest multiply, less ...multiply) *Kernel
 	return k
 }
 
-// The kernels of block formats, by what multiplies. For AVX2 alone there are two: of Q8_0, whose
-// bytes have signs, and of formats whose levels have at most 6 bits.
+// The kernels of block formats, by what multiplies. Without VNNI there are two for levels that are
+// unpacked: of Q8_0, whose bytes have signs, and of those of 5 and 6 bits.
 var (
-	dotWide   = blockHeights([]int{4, 2, 1}, mulBlocksDot_4x48, mulBlocksDot_2x48, mulBlocksDot_1x48)
-	dotHalves = blockHeights([]int{4, 2, 1}, mulBlocksHalves_4x48, mulBlocksHalves_2x48,
+	dotWide = blockHeights(8, false, []int{4, 2, 1}, mulBlocksDot_4x48, mulBlocksDot_2x48,
+		mulBlocksDot_1x48)
+	dotHalves = blockHeights(8, true, []int{4, 2, 1}, mulBlocksHalves_4x48, mulBlocksHalves_2x48,
 		mulBlocksHalves_1x48)
-	dotShort = blockHeights([]int{6, 4, 2, 1}, mulBlocksDot_6x16, mulBlocksDot_4x16,
+	dotShort = blockHeights(8, false, []int{6, 4, 2, 1}, mulBlocksDot_6x16, mulBlocksDot_4x16,
 		mulBlocksDot_2x16, mulBlocksDot_1x16)
-	pairsLow  = blockHeights([]int{4, 2, 1}, mulBlocksLow_4x16, mulBlocksLow_2x16, mulBlocksLow_1x16)
-	pairsSign = blockHeights([]int{4, 2, 1}, mulBlocksSigned_4x16, mulBlocksSigned_2x16,
+	pairsLow  = blockHeights(8, false, []int{4, 2}, mulBlocksLow_4x16, mulBlocksLow_2x16)
+	pairsSign = blockHeights(8, false, []int{4, 2, 1}, mulBlocksSigned_4x16, mulBlocksSigned_2x16,
 		mulBlocksSigned_1x16)
+	pairsFour = blockHeights(5, true, []int{4, 2}, mulBlocksFour_4x16, mulBlocksFour_2x16)
 )
 
-func blockHeights(rows []int, run ...multiplyBlocks) (all []blockHeight) {
-	for i, n := range rows {
-		all = append(all, blockHeight{n, run[i]})
-	}
-	return all
+// oneRow are the kernels of a row and 16 columns, for levels as they are packed.
+var oneRow = [...][]blockHeight{
+	quant.Q8_0: nil,
+	quant.Q4_0: blockHeights(8, true, []int{1}, mulBlocksFour_1x16),
+	quant.Q4_K: blockHeights(8, true, []int{1}, mulBlocksFour_1x16),
+	quant.Q5_K: blockHeights(8, true, []int{1}, mulBlocksFive_1x16),
+	quant.Q6_K: blockHeights(8, true, []int{1}, mulBlocksSix_1x16),
 }
 
 // blocksFor: as with int8, AVX-512 without VNNI stays with AVX2.
 func blocksFor(level simd.Level, t quant.Type) *Blocks {
 	k := &Blocks{Type: t, Columns: 16, flip: level.VNNI, largest: absMax, quantise: quantiseRuns,
 		expand: expandScales}
+	four := t == quant.Q4_0 || t == quant.Q4_K
 	switch {
 	case level.ISA == simd.Generic:
 		return genericBlocks(t, 16, false)
+	case level.ISA == simd.AVX512 && level.VNNI && four:
+		k.Tile, k.heights = avx512Fours, dotHalves
 	case level.ISA == simd.AVX512 && level.VNNI:
 		k.Tile, k.heights = avx512Fours, dotWide
-	case level.VNNI:
+	case level.VNNI && t.Signed():
 		k.Tile, k.heights = avx2[F32][0], dotShort
+	case level.VNNI:
+		k.Tile, k.heights = avx2[F32][0], slices.Concat(dotShort[:3], oneRow[t])
 	case t.Signed():
 		k.Tile, k.heights = avx2Fours, pairsSign
+	case four:
+		k.Tile, k.heights = avx2Fours, slices.Concat(pairsFour, oneRow[t])
 	default:
-		k.Tile, k.heights = avx2Fours, pairsLow
+		k.Tile, k.heights = avx2Fours, slices.Concat(pairsLow, oneRow[t])
 	}
 	k.Rows, k.Columns, k.Cache = k.Tile.Rows, k.Tile.Columns, k.Tile.Cache
 	six := unpackSix
 	if k.Columns == 48 {
 		six, k.expand = unpackSixWide, expandScalesWide
-		if k.halves = t == quant.Q4_K; k.halves {
-			k.heights = dotHalves
-		}
 	}
 	k.unpack = [...]func(dst, src, high *float32, width, half, blocks, stride int){
 		quant.Q4_0: unpackLow, quant.Q4_K: unpackLow, quant.Q5_K: unpackFive, quant.Q6_K: six,

@@ -58,9 +58,10 @@ func assembly(f Format, heights []int, run ...multiply) *Kernel {
 // The kernels of block formats, with SDOT and without, and those of float32 with panels of the same
 // heights.
 var (
-	blocksDot   = []blockHeight{{6, mulBlocksDot_6x16}, {2, mulBlocksDot_2x16}, {1, mulBlocksDot_1x16}}
+	blocksDot = blockHeights(8, false, []int{6, 2, 1}, mulBlocksDot_6x16, mulBlocksDot_2x16,
+		mulBlocksDot_1x16)
 	dotTile     = assembly(F32, []int{6, 2, 1}, mulF32_6x16, mulF32_2x16, mulF32_1x16)
-	blocksPairs = []blockHeight{{2, mulBlocksPairs_2x16}, {1, mulBlocksPairs_1x16}}
+	blocksPairs = blockHeights(8, false, []int{2, 1}, mulBlocksPairs_2x16, mulBlocksPairs_1x16)
 	pairsTile   = assembly(F32, []int{2, 1}, mulF32_2x16, mulF32_1x16)
 )
 

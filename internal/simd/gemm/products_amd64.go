@@ -4,329 +4,329 @@
 
 package gemm
 
-// mulF32_1x48 is, for i of 1 rows and j of 48 columns, with c = 0 first unless acc:
+// mulF32_1x48 is, for i of 1 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 192 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulF32_1x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulF32_2x48 is, for i of 2 rows and j of 48 columns, with c = 0 first unless acc:
+// mulF32_2x48 is, for i of 2 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 192 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulF32_2x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulF32_4x48 is, for i of 4 rows and j of 48 columns, with c = 0 first unless acc:
+// mulF32_4x48 is, for i of 4 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 192 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulF32_4x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulF32_8x48 is, for i of 8 rows and j of 48 columns, with c = 0 first unless acc:
+// mulF32_8x48 is, for i of 8 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 192 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulF32_8x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulF32_1x32 is, for i of 1 rows and j of 32 columns, with c = 0 first unless acc:
+// mulF32_1x32 is, for i of 1 rows and j of 32 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 128 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_1x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulF32_1x32(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulF32_2x32 is, for i of 2 rows and j of 32 columns, with c = 0 first unless acc:
+// mulF32_2x32 is, for i of 2 rows and j of 32 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 128 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_2x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulF32_2x32(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulF32_4x32 is, for i of 4 rows and j of 32 columns, with c = 0 first unless acc:
+// mulF32_4x32 is, for i of 4 rows and j of 32 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 128 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_4x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulF32_4x32(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulF32_8x32 is, for i of 8 rows and j of 32 columns, with c = 0 first unless acc:
+// mulF32_8x32 is, for i of 8 rows and j of 32 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 128 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_8x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulF32_8x32(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulF32_12x32 is, for i of 12 rows and j of 32 columns, with c = 0 first unless acc:
+// mulF32_12x32 is, for i of 12 rows and j of 32 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 128 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_12x32(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulF32_12x32(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulBF16_1x48 is, for i of 1 rows and j of 48 columns, with c = 0 first unless acc:
+// mulBF16_1x48 is, for i of 1 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] += a[i][k].hi*b[k][j].hi + a[i][k].lo*b[k][j].lo }
 //
 // and fetches 192 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulBF16_1x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulBF16_2x48 is, for i of 2 rows and j of 48 columns, with c = 0 first unless acc:
+// mulBF16_2x48 is, for i of 2 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] += a[i][k].hi*b[k][j].hi + a[i][k].lo*b[k][j].lo }
 //
 // and fetches 192 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulBF16_2x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulBF16_4x48 is, for i of 4 rows and j of 48 columns, with c = 0 first unless acc:
+// mulBF16_4x48 is, for i of 4 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] += a[i][k].hi*b[k][j].hi + a[i][k].lo*b[k][j].lo }
 //
 // and fetches 192 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulBF16_4x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulBF16_8x48 is, for i of 8 rows and j of 48 columns, with c = 0 first unless acc:
+// mulBF16_8x48 is, for i of 8 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] += a[i][k].hi*b[k][j].hi + a[i][k].lo*b[k][j].lo }
 //
 // and fetches 192 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulBF16_8x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulBF16Wide_1x48 is, for i of 1 rows and j of 48 columns, with c = 0 first unless acc:
+// mulBF16Wide_1x48 is, for i of 1 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
 //
 // and fetches 96 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16Wide_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulBF16Wide_1x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulBF16Wide_2x48 is, for i of 2 rows and j of 48 columns, with c = 0 first unless acc:
+// mulBF16Wide_2x48 is, for i of 2 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
 //
 // and fetches 96 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16Wide_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulBF16Wide_2x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulBF16Wide_4x48 is, for i of 4 rows and j of 48 columns, with c = 0 first unless acc:
+// mulBF16Wide_4x48 is, for i of 4 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
 //
 // and fetches 96 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16Wide_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulBF16Wide_4x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulBF16Wide_8x48 is, for i of 8 rows and j of 48 columns, with c = 0 first unless acc:
+// mulBF16Wide_8x48 is, for i of 8 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
 //
 // and fetches 96 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16Wide_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulBF16Wide_8x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulInt8_1x48 is, for i of 1 rows and j of 48 columns, with c = 0 first unless acc:
+// mulInt8_1x48 is, for i of 1 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 192 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8_1x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulInt8_1x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulInt8_2x48 is, for i of 2 rows and j of 48 columns, with c = 0 first unless acc:
+// mulInt8_2x48 is, for i of 2 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 192 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8_2x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulInt8_2x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulInt8_4x48 is, for i of 4 rows and j of 48 columns, with c = 0 first unless acc:
+// mulInt8_4x48 is, for i of 4 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 192 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8_4x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulInt8_4x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulInt8_8x48 is, for i of 8 rows and j of 48 columns, with c = 0 first unless acc:
+// mulInt8_8x48 is, for i of 8 rows and j of 48 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 192 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8_8x48(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulInt8_8x48(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulF32_1x16 is, for i of 1 rows and j of 16 columns, with c = 0 first unless acc:
+// mulF32_1x16 is, for i of 1 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulF32_1x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulF32_2x16 is, for i of 2 rows and j of 16 columns, with c = 0 first unless acc:
+// mulF32_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulF32_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulF32_4x16 is, for i of 4 rows and j of 16 columns, with c = 0 first unless acc:
+// mulF32_4x16 is, for i of 4 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_4x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulF32_4x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulF32_6x16 is, for i of 6 rows and j of 16 columns, with c = 0 first unless acc:
+// mulF32_6x16 is, for i of 6 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulF32_6x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulBF16Wide_1x16 is, for i of 1 rows and j of 16 columns, with c = 0 first unless acc:
+// mulBF16Wide_1x16 is, for i of 1 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
 //
 // and fetches 32 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16Wide_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulBF16Wide_1x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulBF16Wide_2x16 is, for i of 2 rows and j of 16 columns, with c = 0 first unless acc:
+// mulBF16Wide_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
 //
 // and fetches 32 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16Wide_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulBF16Wide_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulBF16Wide_4x16 is, for i of 4 rows and j of 16 columns, with c = 0 first unless acc:
+// mulBF16Wide_4x16 is, for i of 4 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
 //
 // and fetches 32 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16Wide_4x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulBF16Wide_4x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulBF16Wide_6x16 is, for i of 6 rows and j of 16 columns, with c = 0 first unless acc:
+// mulBF16Wide_6x16 is, for i of 6 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
 //
 // and fetches 32 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16Wide_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulBF16Wide_6x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulInt8Wide_1x16 is, for i of 1 rows and j of 16 columns, with c = 0 first unless acc:
+// mulInt8Wide_1x16 is, for i of 1 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 32 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8Wide_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulInt8Wide_1x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulInt8Wide_2x16 is, for i of 2 rows and j of 16 columns, with c = 0 first unless acc:
+// mulInt8Wide_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 32 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8Wide_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulInt8Wide_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulInt8Wide_4x16 is, for i of 4 rows and j of 16 columns, with c = 0 first unless acc:
+// mulInt8Wide_4x16 is, for i of 4 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 32 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8Wide_4x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulInt8Wide_4x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulInt8Wide_6x16 is, for i of 6 rows and j of 16 columns, with c = 0 first unless acc:
+// mulInt8Wide_6x16 is, for i of 6 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 32 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8Wide_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulInt8Wide_6x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulInt8_1x16 is, for i of 1 rows and j of 16 columns, with c = 0 first unless acc:
+// mulInt8_1x16 is, for i of 1 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8_1x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulInt8_1x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulInt8_2x16 is, for i of 2 rows and j of 16 columns, with c = 0 first unless acc:
+// mulInt8_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8_2x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulInt8_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulInt8_6x16 is, for i of 6 rows and j of 16 columns, with c = 0 first unless acc:
+// mulInt8_6x16 is, for i of 6 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8_6x16(a *float32, b *float32, c *float32, ldc int, lines int, acc int, next uintptr)
+func mulInt8_6x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
 // windows_12x32 is, for i of 12 rows and j of 32 columns, with c = 0 first:
 //

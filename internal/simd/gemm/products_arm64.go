@@ -4,110 +4,110 @@
 
 package gemm
 
-// mulF32_6x16 is, for i of 6 rows and j of 16 columns, with c = 0 first unless acc:
+// mulF32_6x16 is, for i of 6 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_6x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
+func mulF32_6x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
 
-// mulF32_4x16 is, for i of 4 rows and j of 16 columns, with c = 0 first unless acc:
+// mulF32_4x16 is, for i of 4 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_4x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
+func mulF32_4x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
 
-// mulF32_2x16 is, for i of 2 rows and j of 16 columns, with c = 0 first unless acc:
+// mulF32_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_2x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
+func mulF32_2x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
 
-// mulF32_1x16 is, for i of 1 rows and j of 16 columns, with c = 0 first unless acc:
+// mulF32_1x16 is, for i of 1 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulF32_1x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
+func mulF32_1x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
 
-// mulBF16Wide_6x16 is, for i of 6 rows and j of 16 columns, with c = 0 first unless acc:
+// mulBF16Wide_6x16 is, for i of 6 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
 //
 // and fetches 32 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16Wide_6x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
+func mulBF16Wide_6x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
 
-// mulBF16Wide_2x16 is, for i of 2 rows and j of 16 columns, with c = 0 first unless acc:
+// mulBF16Wide_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
 //
 // and fetches 32 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16Wide_2x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
+func mulBF16Wide_2x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
 
-// mulBF16Wide_1x16 is, for i of 1 rows and j of 16 columns, with c = 0 first unless acc:
+// mulBF16Wide_1x16 is, for i of 1 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
 //
 // and fetches 32 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulBF16Wide_1x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
+func mulBF16Wide_1x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
 
-// mulInt8Dot_6x16 is, for i of 6 rows and j of 16 columns, with c = 0 first unless acc:
+// mulInt8Dot_6x16 is, for i of 6 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(int8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8Dot_6x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
+func mulInt8Dot_6x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
 
-// mulInt8Dot_2x16 is, for i of 2 rows and j of 16 columns, with c = 0 first unless acc:
+// mulInt8Dot_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(int8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8Dot_2x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
+func mulInt8Dot_2x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
 
-// mulInt8Dot_1x16 is, for i of 1 rows and j of 16 columns, with c = 0 first unless acc:
+// mulInt8Dot_1x16 is, for i of 1 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(int8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8Dot_1x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
+func mulInt8Dot_1x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
 
-// mulInt8Pairs_2x16 is, for i of 2 rows and j of 16 columns, with c = 0 first unless acc:
+// mulInt8Pairs_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(int8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8Pairs_2x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
+func mulInt8Pairs_2x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
 
-// mulInt8Pairs_1x16 is, for i of 1 rows and j of 16 columns, with c = 0 first unless acc:
+// mulInt8Pairs_1x16 is, for i of 1 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(int8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
 //
 // and fetches 64 bytes a line from next on into the caches.
 //
 //go:noescape
-func mulInt8Pairs_1x16(a, b, c *float32, ldc, lines, acc int, next uintptr)
+func mulInt8Pairs_1x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)

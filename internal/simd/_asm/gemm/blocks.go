@@ -160,7 +160,7 @@ func (k blocks) emit() {
 	k.add(a, c, ldc, p)
 	ADDQ(Imm(uint64(4*k.rows)), a)
 	ADDQ(argument("skip"), a)
-	LEAQ(Mem{Base: reg.R11, Index: ldc, Scale: 1}, c)
+	ADDQ(ldc, c)
 	DECQ(argument("panels"))
 	JNZ(LabelRef("panel"))
 	VZEROUPPER()

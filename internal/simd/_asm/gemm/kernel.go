@@ -77,40 +77,26 @@ func (k kernel) top() int {
 // emit writes the kernel of one row count.
 func (k kernel) emit() {
 	name := fmt.Sprintf("mul%s_%dx%d", k.name, k.rows, k.vecs*k.bytes()/4)
-	TEXT(name, NOSPLIT, "func(a, b, c *float32, ldc, lines, acc int, next uintptr)")
+	TEXT(name, NOSPLIT, "func(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s is, for i of %d rows and j of %d columns, with c = 0 first unless acc:", name,
-		k.rows, k.vecs*k.bytes()/4),
+	Doc(fmt.Sprintf("%s is, for i of %d rows and j of %d columns, with c = from first:", name, k.rows,
+		k.vecs*k.bytes()/4),
 		"", "\t"+k.loop, "", fmt.Sprintf("and fetches %d bytes a line from next on into the caches.",
 			k.ahead()))
 	a := Load(Param("a"), reg.RSI)
 	b := Load(Param("b"), reg.RDI)
-	c := Load(Param("c"), reg.RDX)
-	ldc := Load(Param("ldc"), reg.R8)
+	from := Load(Param("from"), reg.R11)
+	ldf := Load(Param("ldf"), reg.R8)
 	n := Load(Param("lines"), reg.RCX)
-	acc := Load(Param("acc"), reg.R9)
 	next := Load(Param("next"), reg.R10)
-	SHLQ(Imm(2), ldc)
+	SHLQ(Imm(2), ldf)
 	if k.format == bf16Wide {
 		MOVL(U32(0xffff0000), reg.EAX)
 		mask := k.v(k.top())
 		VMOVD(reg.EAX, mask.AsX())
 		VPBROADCASTD(mask.AsX(), mask)
 	}
-	TESTQ(acc, acc)
-	JZ(LabelRef("zero"))
-	k.rowsOf(c, ldc, func(i, j int, m Mem) { VMOVUPS(m, k.acc(i, j)) })
-	JMP(LabelRef("loop"))
-	Label("zero")
-	for i := range k.rows {
-		for j := range k.vecs {
-			if k.wide {
-				VPXORD(k.acc(i, j), k.acc(i, j), k.acc(i, j))
-			} else {
-				VXORPS(k.acc(i, j), k.acc(i, j), k.acc(i, j))
-			}
-		}
-	}
+	k.rowsOf(from, ldf, func(i, j int, m Mem) { VMOVUPS(m, k.acc(i, j)) })
 	Label("loop")
 	for d := 0; d < k.ahead(); d += 64 {
 		PREFETCHT0(Mem{Base: next, Disp: d})
@@ -123,6 +109,8 @@ func (k kernel) emit() {
 	ADDQ(U32(k.ahead()), next)
 	DECQ(n)
 	JNZ(LabelRef("loop"))
+	c, ldc := Load(Param("c"), reg.R11), Load(Param("ldc"), reg.R8)
+	SHLQ(Imm(2), ldc)
 	k.rowsOf(c, ldc, func(i, j int, m Mem) { VMOVUPS(k.acc(i, j), m) })
 	VZEROUPPER()
 	RET()
@@ -141,15 +129,14 @@ func (k kernel) groups() int {
 func (k kernel) line() int  { return k.groups() * k.vecs * k.bytes() }
 func (k kernel) ahead() int { return k.line() / 4 }
 
-// rowsOf visits the vectors of C.
+// rowsOf visits the vectors of C, and moves c on to its last row.
 func (k kernel) rowsOf(c, ldc reg.Register, f func(i, j int, m Mem)) {
-	MOVQ(c, reg.R11)
 	for i := range k.rows {
 		for j := range k.vecs {
-			f(i, j, Mem{Base: reg.R11, Disp: j * k.bytes()})
+			f(i, j, Mem{Base: c, Disp: j * k.bytes()})
 		}
 		if i+1 < k.rows {
-			ADDQ(ldc, reg.R11)
+			ADDQ(ldc, c)
 		}
 	}
 }

@@ -67,9 +67,15 @@ func blockProducts() {
 		dotBlocks(rows, 2, false).emit()
 	}
 	for _, rows := range []int{1, 2, 4} {
-		lowBlocks(rows).emit()
 		signedBlocks(rows).emit()
 	}
+	for _, rows := range []int{2, 4} {
+		lowBlocks(rows).emit()
+		levels{rows, 0, "Four"}.emitTile()
+	}
+	levels{1, 0, "Four"}.emitRow()
+	levels{1, 1, "Five"}.emitRow()
+	levels{1, 2, "Six"}.emitRow()
 	quantiseRuns()
 	unpack("unpackLow", 0, false)
 	unpack("unpackFive", 1, false)

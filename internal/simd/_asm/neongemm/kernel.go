@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	signature = "(a, b, c *float32, ldc, lines, acc int, next uintptr)"
+	signature = "(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)"
 	vecs      = 4 // of 4 columns each
 )
 
@@ -95,9 +95,8 @@ func (t *tile) row(i int) []neon.V {
 
 // doc describes the kernel of a loop, which takes words of B for half a line of A.
 func doc(rows, words int, loop string) string {
-	return fmt.Sprintf("is, for i of %d rows and j of 16 columns, with c = 0 first unless "+
-		"acc:\n\n\t%s\n\n"+
-		"and fetches %d bytes a line from next on into the caches.", rows, loop, 32*words)
+	return fmt.Sprintf("is, for i of %d rows and j of 16 columns, with c = from first:"+
+		"\n\n\t%s\n\nand fetches %d bytes a line from next on into the caches.", rows, loop, 32*words)
 }
 
 // emit writes the kernel of one row count.
@@ -105,27 +104,17 @@ func (k kernel) emit(file *neon.File, rows int) {
 	file.Func(fmt.Sprintf("mul%s_%dx16", k.name, rows), signature, doc(rows, k.words, k.loop),
 		func(f *neon.Func) {
 			t := &tile{Func: f, rows: rows, last: 32}
-			a, b, c := f.Param("a"), f.Param("b"), f.Param("c")
-			ldc, n, acc, next := f.Bytes("ldc"), f.Param("lines"), f.Param("acc"), f.Param("next")
+			a, b, from, c := f.Param("a"), f.Param("b"), f.Param("from"), f.Param("c")
+			ldf, ldc, n, next := f.Bytes("ldf"), f.Bytes("ldc"), f.Param("lines"), f.Param("next")
 			if k.words == 1 {
 				t.last, t.mask = 31, 31
 				f.Constants()
 				f.BitsTo(0xffff0000, t.mask)
 			}
 			load := halves(f, a, n, rows)
-			f.IfZero(acc, "zero")
-			at := f.R()
-			f.Move(c, at)
 			for i := range rows {
-				f.LoadAll(neon.Mem{Base: at}, t.row(i))
-				f.Add(ldc, at)
-			}
-			f.Branch("", "loop")
-			f.Label("zero")
-			for i := range rows {
-				for _, v := range t.row(i) {
-					f.Zero(v)
-				}
+				f.LoadAll(neon.Mem{Base: from}, t.row(i))
+				f.Add(ldf, from)
 			}
 			f.Label("loop")
 			load(t.a)
@@ -174,8 +163,8 @@ func fetch(f *neon.Func, next neon.R, words int) {
 func int8Pairs(file *neon.File, rows int) {
 	file.Func(fmt.Sprintf("mulInt8Pairs_%dx16", rows), signature,
 		doc(rows, int8Dot.words, int8Dot.loop), func(f *neon.Func) {
-			a, b, c := f.Param("a"), f.Param("b"), f.Param("c")
-			ldc, n, acc, next := f.Bytes("ldc"), f.Param("lines"), f.Param("acc"), f.Param("next")
+			a, b, from, c := f.Param("a"), f.Param("b"), f.Param("from"), f.Param("c")
+			ldf, ldc, n, next := f.Bytes("ldf"), f.Bytes("ldc"), f.Param("lines"), f.Param("next")
 			sums := make([][]neon.V, rows)
 			for i := range sums {
 				sums[i] = f.Vs(2 * vecs)
@@ -208,12 +197,10 @@ func int8Pairs(file *neon.File, rows int) {
 			for i := range rows {
 				for j := range vecs {
 					v, m := f.PairSums(sums[i][2*j], sums[i][2*j+1]), neon.Mem{Base: c, Off: 16 * j}
-					skip := fmt.Sprintf("store%d_%d", i, j)
-					f.IfZero(acc, skip)
-					f.IAddTo(v, f.Load(m))
-					f.Label(skip)
+					f.IAddTo(v, f.Load(neon.Mem{Base: from, Off: 16 * j}))
 					f.Store(v, m)
 				}
+				f.Add(ldf, from)
 				f.Add(ldc, c)
 			}
 			f.Return()
