@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// Version returns one line: the program's version, Go's, and the platform.
+// Number is the release that the source is of, or comes after; CHANGELOG.md has what is in it.
+const Number = "0.1.0"
+
+// Version returns one line: the release and the commit, Go's version, and the platform.
 func Version() string {
-	v := "(devel)"
+	v := Number
 	if info, ok := debug.ReadBuildInfo(); ok {
-		v = info.Main.Version
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
 				v += " " + s.Value
