@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -26,6 +27,11 @@ func (r *run) attribute(v any, name text) any {
 	if d, ok := v.(*dict); ok {
 		if field, ok := d.get(name); ok {
 			return field
+		}
+	}
+	if l, ok := v.(*list); ok && l.group {
+		if i := slices.Index([]string{"grouper", "list"}, name.s); i >= 0 {
+			return l.items[i]
 		}
 	}
 	return undefined{"'" + objectName(v) + "' has no attribute '" + name.s + "', so it"}
@@ -128,7 +134,9 @@ func (r *run) slice(v any, parts [3]any) any {
 		for _, one := range out {
 			b.add(one.(text))
 		}
-		return b.text()
+		t := b.text()
+		t.safe = whole.safe
+		return t
 	}
 	made := r.newList(out)
 	made.tuple = l.tuple
@@ -150,22 +158,22 @@ func method(v any, name string) any {
 	var missing string
 	switch v.(type) {
 	case text:
-		of, missing = textMethods, " casefold center count encode endswith "+
-			"expandtabs find format format_map index "+
-			"isalnum isalpha isascii isdecimal isdigit isidentifier islower isnumeric "+
-			"isprintable isspace istitle isupper join "+
-			"ljust maketrans partition removeprefix removesuffix rfind rindex rjust rpartition "+
-			"rsplit splitlines swapcase "+
-			"translate upper zfill "
+		of, missing = textMethods, " casefold center count encode expandtabs format_map index isalnum isalpha "+
+			"isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle "+
+			"isupper ljust maketrans partition removeprefix removesuffix rfind rindex rjust rpartition "+
+			"splitlines swapcase translate zfill "
 	case *dict:
 		of, missing = dictMethods, " clear copy fromkeys pop popitem setdefault update "
 	case *list:
 		of, missing = listMethods, " append clear copy extend insert pop remove reverse sort "
+	case int64, bool, float64:
+		missing = " as_integer_ratio bit_count bit_length conjugate denominator from_bytes fromhex hex " +
+			"imag is_integer numerator real to_bytes "
 	}
 	if f := of[name]; f != nil {
 		return &function{name, func(r *run, args []any, named *dict) any {
 			for _, k := range named.keys {
-				if name != "split" || k.(text).s != "sep" && k.(text).s != "maxsplit" {
+				if !strings.Contains(namedArguments[name], " "+k.(text).s+" ") && name != "format" {
 					fail("%s takes no keyword argument %q", name, k.(text).s)
 				}
 			}
@@ -177,6 +185,9 @@ func method(v any, name string) any {
 	}
 	return nil
 }
+
+// namedArguments are the arguments of methods that may have their names.
+var namedArguments = map[string]string{"split": " sep maxsplit ", "rsplit": " sep maxsplit "}
 
 var listMethods = map[string]func(*run, any, []any, *dict) any{
 	"index": func(r *run, v any, args []any, _ *dict) any {
@@ -269,39 +280,10 @@ var textMethods = map[string]func(*run, any, []any, *dict) any{
 	"endswith": func(r *run, v any, args []any, _ *dict) any {
 		return r.affix(args, "endswith", v.(text).s, strings.HasSuffix)
 	},
-	"split": func(r *run, v any, args []any, named *dict) any {
-		want(args, 0, 2, "split")
-		r.made(len(v.(text).s))
-		if sep, ok := named.get(text{s: "sep"}); ok {
-			if len(args) > 0 {
-				fail("split is given two separators")
-			}
-			args = []any{sep}
-		}
-		most := int64(-1)
-		if len(args) == 2 {
-			most = r.index(args[1])
-		} else if m, ok := named.get(text{s: "maxsplit"}); ok {
-			most = r.index(m)
-		}
-		if most < 0 || most > maxMade {
-			most = -1
-		}
-		var parts []text
-		if len(args) == 0 || args[0] == nil {
-			parts = v.(text).fields(int(most))
-		} else {
-			sep := wantText(args, 0, "split")
-			if sep.s == "" {
-				fail("empty separator")
-			}
-			parts = v.(text).split(sep.s, int(most))
-		}
-		items := make([]any, len(parts))
-		for i, p := range parts {
-			items[i] = p
-		}
-		return r.newList(items)
+	"split":  splitter("split", text.split, text.fields),
+	"rsplit": splitter("rsplit", text.rsplit, text.rfields),
+	"format": func(r *run, v any, args []any, named *dict) any {
+		return r.format(v.(text), args, named)
 	},
 	"replace": func(r *run, v any, args []any, _ *dict) any {
 		want(args, 2, 3, "replace")
@@ -325,7 +307,7 @@ var textMethods = map[string]func(*run, any, []any, *dict) any{
 	},
 	"title": func(r *run, v any, args []any, _ *dict) any {
 		want(args, 0, 0, "title")
-		return r.title(v.(text))
+		return r.capitals("title", v.(text), func(c rune) bool { return !isLetter(c) })
 	},
 	"join": func(r *run, v any, args []any, _ *dict) any {
 		want(args, 1, 1, "join")
@@ -367,6 +349,42 @@ func stripper(name string, left, right bool) func(*run, any, []any, *dict) any {
 		r.made(len(v.(text).s))
 		return v.(text).strip(in, left, right)
 	}
+}
+
+// splitter returns a method that divides a text by a separator, or at white space.
+func splitter(name string, split func(text, string, int) []text,
+	fields func(text, int) []text) func(*run, any, []any, *dict) any {
+	return func(r *run, v any, args []any, named *dict) any {
+		want(args, 0, 2, name)
+		r.made(len(v.(text).s))
+		if _, ok := named.get(text{s: "sep"}); ok && len(args) > 0 {
+			fail("%s is given two separators", name)
+		}
+		most := int64(-1)
+		if a, ok := option(args, 1, named, "maxsplit"); ok {
+			if most = r.index(a); most < 0 || most > maxMade {
+				most = -1
+			}
+		}
+		sep, ok := option(args, 0, named, "sep")
+		if !ok || sep == nil {
+			return r.texts(fields(v.(text), int(most)))
+		}
+		by := wantText([]any{sep}, 0, name)
+		if by.s == "" {
+			fail("empty separator")
+		}
+		return r.texts(split(v.(text), by.s, int(most)))
+	}
+}
+
+// texts returns a list of texts.
+func (r *run) texts(parts []text) *list {
+	items := make([]any, len(parts))
+	for i, p := range parts {
+		items[i] = p
+	}
+	return r.newList(items)
 }
 
 // affix reports whether s has a prefix or suffix, or any of a tuple of them.

@@ -1,16 +1,17 @@
 package chat
 
 import (
+	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/language"
 )
 
-// Changes of the case of one character by Unicode's full mappings, as Python has them: ß becomes SS
-// or, as a title, Ss. They are made per call, because a Caser has state.
+// Changes of the case of one character by Unicode's full mappings, as Python has them: ß becomes
+// SS. They are made per call, because a Caser has state.
 func upper(s string) string { return cases.Upper(language.Und).String(s) }
-func title(s string) string { return cases.Title(language.Und, cases.NoLower).String(s) }
 func lower(s string) string { return cases.Lower(language.Und).String(s) }
 
 // recased changes the case of each rune by how, so that marks of the conversation's text stay.
@@ -20,34 +21,44 @@ func (r *run) recased(t text, how func(i int, runes []text) string) text {
 	for i, one := range runes {
 		b.put(how(i, runes), len(one.user) > 0)
 	}
-	return b.text()
+	out := b.text()
+	out.safe = t.safe
+	return out
 }
 
 func (r *run) upper(t text) text {
 	return r.recased(t, func(i int, runes []text) string { return ascii(runes[i].s, 'a', 'z', upper) })
 }
 
-func (r *run) lower(t text) text { return r.recased(t, lowered) }
+func (r *run) lower(t text) text {
+	if strings.Contains(t.s, "Σ") { // its form depends on what is around it
+		fail("lower of a text with Σ is not done here")
+	}
+	return r.recased(t, func(i int, runes []text) string { return ascii(runes[i].s, 'A', 'Z', lower) })
+}
+
+// capitals makes the first letter of each word a capital and the others small. starts reports
+// whether a word starts after a character. Titles of letters beyond ASCII are not done.
+func (r *run) capitals(name string, t text, starts func(before rune) bool) text {
+	if at := strings.IndexFunc(t.s, func(c rune) bool {
+		return c >= utf8.RuneSelf && (unicode.IsLetter(c) || unicode.IsMark(c) || unicode.IsNumber(c))
+	}); at >= 0 {
+		fail("%s of letters beyond ASCII is not done here", name)
+	}
+	return r.recased(t, func(i int, runes []text) string {
+		if i == 0 || starts([]rune(runes[i-1].s)[0]) {
+			return strings.ToUpper(runes[i].s)
+		}
+		return strings.ToLower(runes[i].s)
+	})
+}
 
 // capitalize returns Python's str.capitalize.
 func (r *run) capitalize(t text) text {
-	return r.recased(t, func(i int, runes []text) string {
-		if i == 0 {
-			return title(runes[i].s)
-		}
-		return lowered(i, runes)
-	})
+	return r.capitals("capitalize", t, func(rune) bool { return false })
 }
 
-// title returns Python's str.title: words are runs of characters that have a case.
-func (r *run) title(t text) text {
-	return r.recased(t, func(i int, runes []text) string {
-		if i > 0 && cased(runes[i-1].s) {
-			return lowered(i, runes)
-		}
-		return title(runes[i].s)
-	})
-}
+func isLetter(c rune) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // ascii changes s at once if it is ASCII outside from ... to, which change never changes.
 func ascii(s string, from, to byte, change func(string) string) string {
@@ -58,47 +69,4 @@ func ascii(s string, from, to byte, change func(string) string) string {
 		return s
 	}
 	return change(s)
-}
-
-// lowered returns rune i in lower case. A capital sigma at the end of a word becomes a final one
-// (Unicode, SpecialCasing.txt, Final_Sigma).
-func lowered(i int, runes []text) string {
-	if runes[i].s != "Σ" {
-		return ascii(runes[i].s, 'A', 'Z', lower)
-	}
-	const far = 64 // most ignorable characters that are looked over
-	before, after := i-1, i+1
-	for before >= 0 && i-before < far && ignorable(runes[before].s) {
-		before--
-	}
-	for after < len(runes) && after-i < far && ignorable(runes[after].s) {
-		after++
-	}
-	if before >= 0 && cased(runes[before].s) && (after == len(runes) || !cased(runes[after].s)) {
-		return "ς"
-	}
-	return "σ"
-}
-
-func first(s string) rune {
-	for _, c := range s {
-		return c
-	}
-	return 0
-}
-
-func cased(s string) bool {
-	c := first(s)
-	return unicode.IsUpper(c) || unicode.IsLower(c) || unicode.IsTitle(c) ||
-		unicode.In(c, unicode.Other_Uppercase, unicode.Other_Lowercase)
-}
-
-func ignorable(s string) bool {
-	c := first(s)
-	switch c {
-	case '\'', '.', ':', '·', '\u2018', '\u2019', '\u2024', '\u2027', '\ufe13', '\ufe52', '\ufe55',
-		'\uff07', '\uff0e', '\uff1a', '\u0387', '\u055f', '\u05f4':
-		return true
-	}
-	return unicode.In(c, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk)
 }

@@ -77,14 +77,14 @@ func (r *run) eval(x expr, s *scope) any {
 	case filtering:
 		v := r.eval(x.x, s)
 		args, named := r.arguments(x.args, s)
-		return filters[x.name](r, v, args, named)
+		return filterNamed(x.name)(r, v, args, named)
 	case asking:
 		v := r.eval(x.x, s)
 		args, named := r.arguments(x.args, s)
 		if len(named.keys) > 0 {
 			fail("test %q takes no named arguments", x.name)
 		}
-		return tests[x.name](r, v, args) != x.not
+		return testNamed(x.name)(r, v, args) != x.not
 	}
 	panic("chat: unknown expression")
 }
@@ -166,6 +166,11 @@ func (r *run) binary(op string, a, b any) any {
 	switch left := a.(type) {
 	case text:
 		if right, is := b.(text); is && op == "+" {
+			if left.safe || right.safe {
+				sum := r.join(text{}, []text{r.markup(left), r.markup(right)})
+				sum.safe = true
+				return sum
+			}
 			return r.join(text{}, []text{left, right})
 		}
 		if op == "*" && ok2 && wy {

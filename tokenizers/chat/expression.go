@@ -148,7 +148,7 @@ func (p *parser) primary() expr {
 	case integer:
 		v, err := strconv.ParseInt(t.text, 0, 64) // with 0x, 0o and 0b
 		if err != nil {
-			fail("line %d: %.40s is too large", t.line, t.text)
+			fail("line %d: %.40s is not a whole number of 64 bits", t.line, t.text)
 		}
 		return constant{v}
 	case float:
@@ -289,15 +289,7 @@ func (p *parser) filters(x expr) expr {
 		p.chained(n, x)
 		switch {
 		case p.skip(operator, "|"):
-			t := p.peek()
-			f := filtering{x: x, name: p.dotted()}
-			if filters[f.name] == nil {
-				fail("line %d: filter %.40q is not known", t.line, f.name)
-			}
-			if p.skip(operator, "(") {
-				f.args = p.arguments()
-			}
-			x = f
+			x = p.filter(x)
 		case p.skip(name, "is"):
 			x = p.test(x)
 		case p.skip(operator, "("):
@@ -306,6 +298,15 @@ func (p *parser) filters(x expr) expr {
 			return x
 		}
 	}
+}
+
+// filter reads the name and the arguments of a filter.
+func (p *parser) filter(x expr) expr {
+	f := filtering{x: x, name: p.dotted()}
+	if p.skip(operator, "(") {
+		f.args = p.arguments()
+	}
+	return f
 }
 
 func (p *parser) dotted() string {
@@ -318,11 +319,7 @@ func (p *parser) dotted() string {
 
 func (p *parser) test(x expr) expr {
 	t := asking{x: x, not: p.skip(name, "not")}
-	at := p.peek()
 	t.name = p.dotted()
-	if tests[t.name] == nil {
-		fail("line %d: test %.40q is not known", at.line, t.name)
-	}
 	next := p.peek()
 	switch {
 	case p.skip(operator, "("):

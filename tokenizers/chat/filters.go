@@ -12,32 +12,57 @@ type filter func(r *run, v any, args []any, named *dict) any
 
 var filters map[string]filter
 
+// otherFilters are those of Jinja 3.1 that are not done; a template that reaches one is refused.
+const otherFilters = " attr batch center filesizeformat forceescape format pprint random " +
+	"round slice striptags urlencode urlize wordwrap xmlattr "
+
 func init() { // after tests and filters, which some look up
 	filters = map[string]filter{
 		"length": filterLength, "count": filterLength, "tojson": filterJSON, "trim": filterTrim,
-		"string": func(r *run, v any, args []any, _ *dict) any { return r.str(v) },
-		"safe":   func(r *run, v any, args []any, _ *dict) any { return r.str(v) },
-		"items":  filterItems, "join": filterJoin, "list": filterList, "replace": filterReplace,
+		"string": ofText((*run).str), "escape": ofText((*run).markup), "e": ofText((*run).markup),
+		"safe": ofText(func(r *run, v any) text {
+			t := r.str(v)
+			t.safe = true
+			return t
+		}),
+		"items": filterItems, "join": filterJoin, "list": filterList, "replace": filterReplace,
 		"unique": filterUnique, "map": filterMap, "dictsort": filterDictsort, "sort": filterSort,
 		"default": filterDefault, "d": filterDefault, "first": filterFirst, "last": filterLast,
-		"int": filterInt, "abs": filterAbs, "reverse": filterReverse, "sum": filterSum,
-		"lower": func(r *run, v any, args []any,
-			_ *dict) any {
-			return r.lower(r.str(v))
-		},
-		"upper": func(r *run, v any, args []any,
-			_ *dict) any {
-			return r.upper(r.str(v))
-		},
-		"capitalize": func(r *run, v any, args []any, _ *dict) any { return r.capitalize(r.str(v)) },
-		"title":      filterTitle,
+		"int": filterInt, "float": filterFloat, "abs": filterAbs, "reverse": filterReverse,
+		"sum": filterSum, "min": extreme("min"), "max": extreme("max"), "groupby": filterGroupby,
+		"indent": filterIndent, "truncate": filterTruncate, "wordcount": filterWordcount,
+		"lower":      ofText(func(r *run, v any) text { return r.lower(r.str(v)) }),
+		"upper":      ofText(func(r *run, v any) text { return r.upper(r.str(v)) }),
+		"capitalize": ofText(func(r *run, v any) text { return r.capitalize(r.str(v)) }),
+		"title": ofText(func(r *run, v any) text { // other borders of words than the method's
+			return r.capitals("title", r.str(v), func(c rune) bool {
+				return isSpace(c) || strings.ContainsRune("-({[<", c)
+			})
+		}),
 	}
 	for _, name := range []string{"select", "reject", "selectattr", "rejectattr"} {
-		filters[name] = func(r *run, v any, args []any,
-			named *dict) any {
+		filters[name] = func(r *run, v any, args []any, _ *dict) any {
 			return selected(r, v, args, name)
 		}
 	}
+}
+
+// ofText returns the filter of a function that has no arguments.
+func ofText(f func(*run, any) text) filter {
+	return func(r *run, v any, _ []any, _ *dict) any { return f(r, v) }
+}
+
+// filterNamed returns a filter; one that is not done fails by its name.
+func filterNamed(name string) filter {
+	f := filters[name]
+	switch {
+	case f != nil:
+	case strings.Contains(otherFilters, " "+name+" "):
+		fail("filter %s is not done here", name)
+	default:
+		fail("filter %.40q is not known", name)
+	}
+	return f
 }
 
 // option returns the argument at index i or with a name.
@@ -98,18 +123,6 @@ func filterTrim(r *run, v any, args []any, named *dict) any {
 	return t.strip(in, true, true)
 }
 
-// filterTitle is Jinja's title, whose words begin after other characters than those of Python's
-// method.
-func filterTitle(r *run, v any, args []any, _ *dict) any {
-	return r.recased(r.str(v), func(i int, runes []text) string {
-		border := func(s string) bool { return isSpace(first(s)) || strings.Contains("-({[<", s) }
-		if i == 0 || border(runes[i-1].s) {
-			return upper(runes[i].s)
-		}
-		return lowered(i, runes)
-	})
-}
-
 func filterItems(r *run, v any, args []any, named *dict) any {
 	switch v := v.(type) {
 	case undefined:
@@ -129,11 +142,7 @@ func filterJoin(r *run, v any, args []any, named *dict) any {
 	if a, ok := option(args, 0, named, "d"); ok {
 		sep = r.str(a)
 	}
-	items := r.items(v)
-	get := func(v any) any { return v }
-	if a, ok := option(args, 1, named, "attribute"); ok && a != nil {
-		get = r.getter(a)
-	}
+	items, get := r.items(v), r.attributeOf(args, 1, named)
 	parts := make([]text, len(items))
 	for i, item := range items {
 		parts[i] = r.str(get(item))
@@ -181,38 +190,11 @@ func (r *run) getter(attribute any) func(any) any {
 	}
 }
 
-// folded is the key by which sorting and unique compare values: texts in lower case.
-func (r *run) folded(v any) any {
-	if t, ok := v.(text); ok {
-		return text{s: r.lower(t).s}
-	}
-	return v
-}
-
-func filterUnique(r *run, v any, args []any, named *dict) any {
-	known(named, "unique", "case_sensitive", "attribute")
-	fold := r.folded
-	if a, ok := option(args, 0, named, "case_sensitive"); ok && truth(a) {
-		fold = func(v any) any { return v }
-	}
-	get := func(v any) any { return v }
-	if a, ok := option(args, 1, named, "attribute"); ok && a != nil {
-		get = r.getter(a)
-	}
-	seen := newDict()
-	out := &list{once: true}
-	for _, item := range r.items(v) {
-		k := r.key(fold(get(item)))
-		if _, ok := seen.get(k); !ok {
-			seen.set(k, nil)
-			out.items = append(out.items, item)
-		}
-	}
-	return out
-}
-
 func filterMap(r *run, v any, args []any, named *dict) any {
 	out := &list{once: true}
+	if !truth(v) { // also none and false
+		return out
+	}
 	var change func(any) any
 	switch attribute, ok := named.get(text{s: "attribute"}); {
 	case ok:
@@ -228,10 +210,7 @@ func filterMap(r *run, v any, args []any, named *dict) any {
 		}
 	case len(args) > 0:
 		name := wantText(args, 0, "map").s
-		f := filters[name]
-		if f == nil {
-			fail("filter %.40q is not known", name)
-		}
+		f := filterNamed(name)
 		change = func(v any) any { return f(r, v, args[1:], named) }
 	default:
 		fail("map requires a filter argument")
@@ -246,6 +225,10 @@ func filterMap(r *run, v any, args []any, named *dict) any {
 // selected keeps the items, or with an attribute their attribute, for which a test is true, or
 // false.
 func selected(r *run, v any, args []any, name string) any {
+	out := &list{once: true}
+	if !truth(v) { // also none and false
+		return out
+	}
 	get := func(v any) any { return v }
 	if strings.HasSuffix(name, "attr") {
 		if len(args) == 0 {
@@ -256,13 +239,9 @@ func selected(r *run, v any, args []any, name string) any {
 	holds := func(v any) bool { return truth(v) }
 	if len(args) > 0 {
 		test := wantText(args, 0, name).s
-		f := tests[test]
-		if f == nil {
-			fail("test %.40q is not known", test)
-		}
+		f := testNamed(test)
 		holds = func(v any) bool { return f(r, v, args[1:]) }
 	}
-	out := &list{once: true}
 	for _, item := range r.items(v) {
 		if holds(get(item)) == strings.HasPrefix(name, "select") {
 			out.items = append(out.items, item)
@@ -270,63 +249,6 @@ func selected(r *run, v any, args []any, name string) any {
 	}
 	r.made(16 * len(out.items))
 	return out
-}
-
-func filterDictsort(r *run, v any, args []any, named *dict) any {
-	known(named, "dictsort", "case_sensitive", "by", "reverse")
-	d, ok := v.(*dict)
-	if !ok {
-		fail("dictsort takes a dict, found %s", typeName(v))
-	}
-	at := 0
-	if a, ok := option(args, 1, named, "by"); ok && r.equal(a, text{s: "value"}) {
-		at = 1
-	}
-	return r.sorted(r.pairs(d).items, args, 0, named, 2,
-		func(v any) any { return v.(*list).items[at] })
-}
-
-func filterSort(r *run, v any, args []any, named *dict) any {
-	known(named, "sort", "reverse", "case_sensitive", "attribute")
-	get := func(v any) any { return v }
-	if a, ok := option(args, 2, named, "attribute"); ok && a != nil {
-		get = r.getter(a)
-	}
-	return r.sorted(slices.Clone(r.items(v)), args, 1, named, 0, get)
-}
-
-// sorted sorts items by the result of get; texts ignore case unless asked otherwise.
-func (r *run) sorted(items []any, args []any, sensitive int, named *dict, reverse int,
-	get func(any) any) any {
-	fold, backwards := r.folded, false
-	if a, ok := option(args, sensitive, named, "case_sensitive"); ok && truth(a) {
-		fold = func(v any) any { return v }
-	}
-	if a, ok := option(args, reverse, named, "reverse"); ok {
-		backwards = truth(a)
-	}
-	type keyed struct{ item, key any }
-	all := make([]keyed, len(items))
-	for i, item := range items {
-		all[i] = keyed{item, fold(get(item))}
-	}
-	slices.SortStableFunc(all, func(a, b keyed) int {
-		x, y := a.key, b.key
-		if backwards {
-			x, y = y, x
-		}
-		switch {
-		case r.less(x, y):
-			return -1
-		case r.less(y, x):
-			return 1
-		}
-		return 0
-	})
-	for i, one := range all {
-		items[i] = one.item
-	}
-	return r.newList(items)
 }
 
 func filterDefault(r *run, v any, args []any, named *dict) any {
@@ -357,6 +279,9 @@ func filterFirst(r *run, v any, args []any, named *dict) any {
 }
 
 func filterLast(r *run, v any, args []any, named *dict) any {
+	if l, ok := v.(*list); ok && l.once {
+		fail("a generator is not reversible")
+	}
 	if items := r.items(v); len(items) > 0 {
 		return items[len(items)-1]
 	}
@@ -391,10 +316,7 @@ func filterReverse(r *run, v any, args []any, named *dict) any {
 
 func filterSum(r *run, v any, args []any, named *dict) any {
 	known(named, "sum", "attribute", "start")
-	get := func(v any) any { return v }
-	if a, ok := option(args, 0, named, "attribute"); ok && a != nil {
-		get = r.getter(a)
-	}
+	get := r.attributeOf(args, 0, named)
 	sum := any(int64(0))
 	if a, ok := option(args, 1, named, "start"); ok {
 		sum = a

@@ -67,6 +67,7 @@ type (
 		target     expr // variable or tupling of them
 		over, test expr // test may be nil
 		body, none []stmt
+		recursive  bool
 	}
 	assign struct {
 		target expr // variable, tupling, or getAttr of a namespace
@@ -79,7 +80,17 @@ type (
 		defaults []expr // for the last parameters
 		varargs  bool   // the body reads further arguments
 		kwargs   bool   // and further named ones
+		caller   bool   // and the body of a call block
 		body     []stmt
 	}
-	jump struct{ name string } // break or continue
+	block struct { // call, filter or with: x is what is written, given the names of the body
+		call   *define // of a call block, an argument of the call x
+		filter bool    // its body is the variable bodyName
+		names  []expr
+		values []expr
+		x      expr
+		body   []stmt
+	}
+	refused struct{ name string } // a statement that is not done
+	jump    struct{ name string } // break or continue
 )

@@ -100,6 +100,27 @@ func (p *parser) statement(word string, line int) []stmt {
 		return []stmt{p.set()}
 	case "macro":
 		return []stmt{p.macro()}
+	case "call":
+		return []stmt{p.call()}
+	case "filter":
+		b := block{filter: true, x: p.filters(p.filter(variable{bodyName}))}
+		b.body = p.inside("endfilter")
+		return []stmt{b}
+	case "with":
+		return []stmt{p.with()}
+	case "raw":
+		fail("line %d: statement raw is not done here", line)
+	case "include", "import", "from", "extends", "block", "autoescape", "print":
+		for p.peek().kind != finish && p.peek().kind != eof {
+			p.next()
+		}
+		p.want(finish, "%}")
+		if word == "block" || word == "autoescape" {
+			p.body("end" + word)
+			p.skip(name, p.peek().text)
+			p.want(finish, "%}")
+		}
+		return []stmt{refused{word}}
 	case "break", "continue":
 		if p.loops == 0 {
 			fail("line %d: %s is outside a loop", line, word)
@@ -107,14 +128,50 @@ func (p *parser) statement(word string, line int) []stmt {
 		p.want(finish, "%}")
 		return []stmt{jump{word}}
 	case "generation": // marks what a model is trained to write
-		p.want(finish, "%}")
-		body, _ := p.body("endgeneration")
-		p.want(finish, "%}")
-		return body
+		return p.inside("endgeneration")
 	}
-	fail("line %d: statement %.40q is not known, want if, for, set, macro, break or continue", line,
-		word)
+	fail("line %d: statement %.40q is not known, want if, for, set, macro, call, filter, with, "+
+		"break or continue", line, word)
 	return nil
+}
+
+// inside reads the end of a tag, statements and the tag that ends them.
+func (p *parser) inside(end string) []stmt {
+	p.want(finish, "%}")
+	body, _ := p.body(end)
+	p.want(finish, "%}")
+	return body
+}
+
+// bodyName is the variable of a filter block's body, which no template can name.
+const bodyName = "the body"
+
+func (p *parser) call() stmt {
+	m := define{name: "caller"}
+	if p.is(operator, "(") {
+		p.signature(&m)
+	}
+	line := p.peek().line
+	x, ok := p.expression(true).(calling)
+	if !ok {
+		fail("line %d: call is not followed by a call of a macro", line)
+	}
+	m.body = p.inside("endcall")
+	return block{call: &m, x: x}
+}
+
+func (p *parser) with() stmt {
+	var b block
+	for !p.is(finish, "%}") {
+		if len(b.names) > 0 {
+			p.want(operator, ",")
+		}
+		b.names = append(b.names, p.targets())
+		p.want(operator, "=")
+		b.values = append(b.values, p.expression(true))
+	}
+	b.body = p.inside("endwith")
+	return b
 }
 
 func (p *parser) branch() stmt {
@@ -147,9 +204,7 @@ func (p *parser) loop() stmt {
 	if p.skip(name, "if") {
 		l.test = p.expression(true)
 	}
-	if p.is(name, "recursive") {
-		fail("line %d: recursive loops are not read here", p.peek().line)
-	}
+	l.recursive = p.skip(name, "recursive")
 	p.want(finish, "%}")
 	p.loops++
 	var word string
@@ -195,14 +250,31 @@ func (p *parser) set() stmt {
 		p.want(finish, "%}")
 		return a
 	}
-	p.want(finish, "%}")
-	a.body, _ = p.body("endset")
-	p.want(finish, "%}")
+	if p.is(operator, "|") {
+		fail("line %d: set with filters is not done here", p.peek().line)
+	}
+	a.body = p.inside("endset")
 	return a
 }
 
 func (p *parser) macro() stmt {
 	m := define{name: p.wantName()}
+	p.signature(&m)
+	loops := p.loops
+	p.loops = 0
+	tokens := p.tokens
+	m.body = p.inside("endmacro")
+	for _, t := range tokens[:len(tokens)-len(p.tokens)] {
+		m.varargs = m.varargs || t.kind == name && t.text == "varargs"
+		m.kwargs = m.kwargs || t.kind == name && t.text == "kwargs"
+		m.caller = m.caller || t.kind == name && t.text == "caller"
+	}
+	p.loops = loops
+	return m
+}
+
+// signature reads the parameters of a macro in parentheses.
+func (p *parser) signature(m *define) {
 	p.want(operator, "(")
 	for !p.skip(operator, ")") {
 		if len(m.params) > 0 {
@@ -216,16 +288,4 @@ func (p *parser) macro() stmt {
 				m.name)
 		}
 	}
-	p.want(finish, "%}")
-	loops := p.loops
-	p.loops = 0
-	tokens := p.tokens
-	m.body, _ = p.body("endmacro")
-	for _, t := range tokens[:len(tokens)-len(p.tokens)] {
-		m.varargs = m.varargs || t.kind == name && t.text == "varargs"
-		m.kwargs = m.kwargs || t.kind == name && t.text == "kwargs"
-	}
-	p.loops = loops
-	p.want(finish, "%}")
-	return m
 }

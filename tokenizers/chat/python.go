@@ -38,8 +38,6 @@ func (r *run) writeRepr(b *builder, v any) {
 		b.put(map[bool]string{true: "True", false: "False"}[v], false)
 	case int64:
 		b.put(strconv.FormatInt(v, 10), false)
-	case bigInt:
-		b.put(string(v), false)
 	case float64:
 		b.put(pythonFloat(v), false)
 	case text:
@@ -180,7 +178,7 @@ func (w *jsonWriter) write(v any, level int) {
 		w.b.put("null", false)
 	case bool:
 		w.b.put(strconv.FormatBool(v), false)
-	case int64, bigInt:
+	case int64:
 		w.run.writeRepr(&w.b, v)
 	case float64:
 		w.b.put(jsonFloat(v), false)
@@ -354,7 +352,7 @@ func readJSON(d *json.Decoder, depth int) any {
 			return n
 		}
 		if !strings.ContainsAny(string(t), ".eE") {
-			return bigInt(t)
+			fail("byte %d: %.40s is not a whole number of 64 bits", d.InputOffset(), t)
 		}
 		f, err := t.Float64()
 		if err != nil && !math.IsInf(f, 0) {

@@ -115,8 +115,38 @@ func (r *run) statement(one stmt, s *scope, out *builder) string {
 		r.assign(one.target, value, s)
 	case define:
 		s.names[one.name] = r.macro(one, s)
+	case block:
+		return r.block(one, s, out)
+	case refused:
+		fail("statement %s is not done here", one.name)
 	case jump:
 		return one.name
+	}
+	return ""
+}
+
+// block runs a call, filter or with block.
+func (r *run) block(one block, s *scope, out *builder) string {
+	inner := s.inner()
+	switch {
+	case one.call != nil:
+		x := one.x.(calling)
+		f := r.eval(x.f, s)
+		args, named := r.arguments(x.args, s)
+		named.set(text{s: "caller"}, r.macro(*one.call, s))
+		out.add(r.str(r.call(f, args, named)))
+	case one.filter:
+		b := builder{run: r}
+		if jumped := r.exec(one.body, s.inner(), &b); jumped != "" {
+			return jumped
+		}
+		inner.names[bodyName] = b.text()
+		out.add(r.str(r.eval(one.x, inner)))
+	default:
+		for i, v := range r.evalAll(one.values, s) {
+			r.assign(one.names[i], v, inner)
+		}
+		return r.exec(one.body, inner, out)
 	}
 	return ""
 }
@@ -143,6 +173,9 @@ func (r *run) assign(target expr, value any, s *scope) {
 }
 
 func (r *run) loop(l loop, s *scope, out *builder) string {
+	if l.recursive {
+		fail("a recursive loop is not done here")
+	}
 	items := r.items(r.eval(l.over, s))
 	if l.test != nil {
 		var kept []any
@@ -219,8 +252,10 @@ func (t *turn) field(name string) any {
 			*t.changed = value
 			return true
 		}}
-	case "depth", "depth0":
-		fail("loop.%s is not known here", name)
+	case "depth": // loops that are not recursive
+		return int64(1)
+	case "depth0":
+		return int64(0)
 	}
 	return undefined{"'loop object' has no attribute '" + name + "', so it"}
 }
@@ -254,7 +289,14 @@ func (r *run) macro(m define, s *scope) *function {
 			inner.names["varargs"] = extra
 		}
 		more := newDict()
+		if m.caller && !slices.Contains(m.params, "caller") {
+			inner.names["caller"] = undefined{"the caller of macro '" + m.name + "'"}
+		}
 		for i, k := range named.keys {
+			if m.caller && k.(text).s == "caller" {
+				inner.names["caller"] = named.values[i]
+				continue
+			}
 			if slices.Contains(m.params, k.(text).s) {
 				continue
 			}
@@ -273,7 +315,7 @@ func (r *run) macro(m define, s *scope) *function {
 
 // globals returns the functions that every template has.
 func globals() map[string]any {
-	return map[string]any{
+	all := map[string]any{
 		"range": &function{"range", callRange},
 		"namespace": &function{"namespace", func(r *run, args []any,
 			named *dict) any {
@@ -301,6 +343,13 @@ func globals() map[string]any {
 			return r.strftime(format)
 		}},
 	}
+	for _, name := range []string{"cycler", "joiner", "lipsum"} {
+		all[name] = &function{name, func(*run, []any, *dict) any {
+			fail("function %s is not done here", name)
+			return nil
+		}}
+	}
+	return all
 }
 
 // dict returns the result of dict(...): from another dict or pairs, and from names.
@@ -379,8 +428,12 @@ func (r *run) strftime(format text) text {
 	now, b := r.now(), builder{run: r}
 	for i := 0; i < len(format.s); i++ {
 		from := i
-		if format.s[i] != '%' || i+1 == len(format.s) {
-			b.add(format.slice(i, i+1))
+		if n := strings.IndexByte(format.s[i:], '%'); n != 0 || i+1 == len(format.s) {
+			if n <= 0 {
+				n = len(format.s) - i
+			}
+			b.add(format.slice(i, i+n))
+			i += n - 1
 			continue
 		}
 		i++

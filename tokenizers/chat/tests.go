@@ -10,11 +10,12 @@ var tests = map[string]test{
 	"undefined": func(r *run, v any, _ []any) bool { _, missing := v.(undefined); return missing },
 	"none":      func(r *run, v any, _ []any) bool { return v == nil },
 	"string":    func(r *run, v any, _ []any) bool { _, ok := v.(text); return ok },
+	"escaped":   func(r *run, v any, _ []any) bool { t, _ := v.(text); return t.safe },
 	"mapping":   func(r *run, v any, _ []any) bool { _, ok := v.(*dict); return ok },
 	"boolean":   func(r *run, v any, _ []any) bool { _, ok := v.(bool); return ok },
 	"true":      func(r *run, v any, _ []any) bool { return v == true },
 	"false":     func(r *run, v any, _ []any) bool { return v == false },
-	"integer":   func(r *run, v any, _ []any) bool { return typeName(v) == "int" },
+	"integer":   func(r *run, v any, _ []any) bool { _, ok := v.(int64); return ok },
 	"float":     func(r *run, v any, _ []any) bool { _, ok := v.(float64); return ok },
 	"callable": func(r *run, v any, _ []any) bool {
 		switch v.(type) {
@@ -23,10 +24,7 @@ var tests = map[string]test{
 		}
 		return false
 	},
-	"number": func(r *run, v any, _ []any) bool {
-		_, _, _, ok := number(v)
-		return ok || typeName(v) == "int"
-	},
+	"number": func(r *run, v any, _ []any) bool { _, _, _, ok := number(v); return ok },
 	"iterable": func(r *run, v any, _ []any) bool {
 		switch v.(type) {
 		case text, *list, *dict, undefined:
@@ -79,7 +77,36 @@ var tests = map[string]test{
 	},
 }
 
+// testNamed returns a test; all of Jinja 3.1 are done.
+func testNamed(name string) test {
+	if tests[name] == nil {
+		fail("test %.40q is not known", name)
+	}
+	return tests[name]
+}
+
+// hashable returns a text, "" for other values that Python can look up in a dict.
+func hashable(v any) string {
+	switch v := v.(type) {
+	case text:
+		return v.s
+	case *list:
+		if v.tuple || v.once || v.view != "" {
+			return ""
+		}
+		plain(v)
+	case *dict:
+		plain(v)
+	}
+	return ""
+}
+
 func init() {
+	tests["filter"] = func(r *run, v any, _ []any) bool {
+		name := hashable(v)
+		return filters[name] != nil || strings.Contains(otherFilters, " "+name+" ")
+	}
+	tests["test"] = func(r *run, v any, _ []any) bool { return tests[hashable(v)] != nil }
 	for name, op := range map[string]string{
 		"eq": "==", "equalto": "==", "==": "==", "ne": "!=", "!=": "!=", "lt": "<", "lessthan": "<",
 		"<":  "<",

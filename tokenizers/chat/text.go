@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -13,6 +14,7 @@ import (
 type text struct {
 	s    string
 	user []span // byte ranges from the conversation, ordered and disjoint
+	safe bool   // for HTML: + escapes what is added to it
 }
 
 type span struct{ start, end int }
@@ -22,12 +24,12 @@ func said(s string) text {
 	if s == "" {
 		return text{}
 	}
-	return text{s, []span{{0, len(s)}}}
+	return text{s: s, user: []span{{0, len(s)}}}
 }
 
 // slice returns t.s[i:j].
 func (t text) slice(i, j int) text {
-	out := text{s: t.s[i:j]}
+	out := text{s: t.s[i:j], safe: t.safe}
 	at := sort.Search(len(t.user), func(k int) bool { return t.user[k].end > i })
 	for ; at < len(t.user) && t.user[at].start < j; at++ {
 		out.user = append(out.user, span{max(t.user[at].start, i) - i, min(t.user[at].end, j) - i})
@@ -108,7 +110,25 @@ func (b *builder) mark(start, end int) {
 	b.user = append(b.user, span{start, end})
 }
 
-func (b *builder) text() text { return text{b.s.String(), b.user} }
+func (b *builder) text() text { return text{s: b.s.String(), user: b.user} }
+
+// markup returns v as a text that is safe for HTML (markupsafe, escape).
+func (r *run) markup(v any) text {
+	t := r.str(v)
+	r.touch(len(t.s))
+	if !t.safe && strings.ContainsAny(t.s, escapedInHTML) {
+		t = r.recased(t, func(i int, runes []text) string {
+			if n := strings.Index(escapedInHTML, runes[i].s); n >= 0 {
+				return []string{"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"}[n]
+			}
+			return runes[i].s
+		})
+	}
+	t.safe = true
+	return t
+}
+
+const escapedInHTML = `&<>'"`
 
 // join puts sep between texts.
 func (r *run) join(sep text, texts []text) text {
@@ -136,6 +156,40 @@ func (t text) split(sep string, most int) []text {
 		most--
 	}
 	return append(out, t.slice(at, len(t.s)))
+}
+
+// rsplit is split from the right.
+func (t text) rsplit(sep string, most int) []text {
+	var out []text
+	end := len(t.s)
+	for ; most != 0; most-- {
+		i := strings.LastIndex(t.s[:end], sep)
+		if i < 0 {
+			break
+		}
+		out = append(out, t.slice(i+len(sep), end))
+		end = i
+	}
+	out = append(out, t.slice(0, end))
+	slices.Reverse(out)
+	return out
+}
+
+// rfields is fields from the right.
+func (t text) rfields(most int) []text {
+	var out []text
+	skip := func(end int) int { return len(strings.TrimRightFunc(t.s[:end], isSpace)) }
+	for end := skip(len(t.s)); end > 0; most-- {
+		start := 0
+		if n := strings.LastIndexFunc(t.s[:end], isSpace); n >= 0 && most != 0 {
+			_, size := utf8.DecodeRuneInString(t.s[n:])
+			start = n + size
+		}
+		out = append(out, t.slice(start, end))
+		end = skip(start)
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // fields divides t at runs of white space, at most `most` times (below 0: any number).

@@ -6,14 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// Values of a template are nil (None), bool, int64, float64, bigInt, text, *list, *dict,
-// *namespace, *turn (the variable loop), *function and undefined.
+// Values of a template are nil (None), bool, int64, float64, text, *list, *dict, *namespace, *turn
+// (the variable loop), *function and undefined.
 
 // undefined is the value of an unknown name or key; most uses of it are errors.
 type undefined struct{ what string }
-
-// bigInt is a whole number of the conversation beyond 64 bits, which can only be written.
-type bigInt string
 
 // list is a list, a tuple, or the result of filters such as map, which has no length and can be
 // read once.
@@ -22,6 +19,7 @@ type list struct {
 	tuple bool
 	once  bool
 	view  string // "range(0, 3)", or the name of a dict's view such as dict_keys
+	group bool   // a pair of groupby: grouper and list
 }
 
 // dict keeps its keys in order.
@@ -48,7 +46,9 @@ func plain(key any) any {
 			return int64(k)
 		}
 		return k
-	case nil, int64, bigInt:
+	case undefined: // all of them are equal
+		return undefined{}
+	case nil, int64:
 		return k
 	case *list:
 		if k.tuple {
@@ -109,7 +109,7 @@ func typeName(v any) string {
 		return "NoneType"
 	case bool:
 		return "bool"
-	case int64, bigInt:
+	case int64:
 		return "int"
 	case float64:
 		return "float"
@@ -241,8 +241,6 @@ func (r *run) equal(a, b any) bool {
 	case undefined:
 		_, ok := b.(undefined)
 		return ok
-	case bigInt:
-		return a == b
 	case text:
 		b, ok := b.(text)
 		if !ok || len(a.s) != len(b.s) {
@@ -323,7 +321,7 @@ func (r *run) contains(v, item any) bool {
 	case *dict:
 		_, ok := v.get(r.key(item))
 		return ok
-	case nil, bool, int64, float64, bigInt, *function, *namespace, *turn:
+	case nil, bool, int64, float64, *function, *namespace, *turn:
 		fail("argument of type %q is not iterable", typeName(v))
 	}
 	if l, ok := v.(*list); ok && l.once { // what comes after it can still be read

@@ -22,6 +22,8 @@ func TestStepsCountWork(t *testing.T) {
 		`[a, b] | dictsort`, `{a: 1}`, `{'k': 1}[a]`, `a in {'k': 1}`, `{'k': 1}.get(a)`,
 		`[{'k': 1}] | map(attribute=a) | list`, `a | int`, `a | upper`, `a | title`,
 		`a | tojson`, `[a].index(b)`,
+		`a | indent('x')`, `a.rsplit('y')`, `a.rsplit(none, 1)`, `a.format(b)`, `a | truncate(9)`,
+		`a | wordcount`, `a | float`, `[a, b] | min`, `[{'k': a}, {'k': b}] | groupby('k')`, `a | e`,
 		`strftime_now(a)`, `range(9) | join(a)`, `[[]] * 99999999`, `d[a] is defined`,
 	} {
 		tmpl, err := Parse(`{% set a = messages[0].content %}{% set b = messages[1].content %}`+

@@ -62,12 +62,11 @@ a {%- if true %} b {% endif -%} c {#- note -#} d {# note #}
 {{ messages[1].content | replace("{{", "[") | trim | tojson }}{{ ' x ' | trim | length }}{{ 12 | string | length }}
 {{ ['a', ['b', {}]] | tojson(indent=1) }}{{ [] | tojson(indent=2) }}{{ {} | tojson }}{{ 1.0 | tojson }}{{ none | tojson }}
 {% generation %}x{% endgeneration %}
-{{ 'straße ŉ ﬁ ǆ İ ΑΣ Σ ΣΑΣ. ΌΣΟΣ aΣ̈' | upper }}|{{ 'straße ŉ ﬁ ǆ İ ΑΣ Σ ΣΑΣ. ΌΣΟΣ aΣ̈' | lower }}|{{ 'ßTRASSE ΑΣ' | capitalize }}|{{ 'ǆO' | capitalize }}
-{{ 'ßa İI'.upper() }}{{ 'ΑΣ'.lower() }}{{ 'ŉX'.capitalize() }}{{ "they're ßo b-c (d) 3e ΑΣ".title() }}
-{{ "they're a-b (c) [d] {e} <f> g_h ßo 3e" | title }}{{ messages[1].content | title }}
-{{ '0x1F' | int(base=16) }}{{ '1F' | int(0, 16) }}{{ '0b11' | int(base=2) }}{{ '0o17' | int(base=0) }}{{ 'zz' | int(base=36) }}{{ '0x1F' | int }}{{ '12' | int(base=2) }}{{ '8' | int(7, 8) }}
-{{ '１２３' | int }} {{ '٣٤' | int }} {{ ' 1_000 ' | int }} {{ '1__0' | int }} {{ '_1' | int(5) }} {{ '1e3' | int }} {{ '1_0.5' | int }} {{ '-3.99' | int }} {{ '+7' | int }} {{ 'inf' | int }} {{ '.' | int }} {{ '0x1p3' | int }} {{ '007' | int }}
-{{ '123456789012345678901234567890' | int }} {{ '-99999999999999999999' | int }} {{ 1e20 | int }} {{ '1e25' | int }} {{ none | int }} {{ [] | int(4) }} {{ true | int }} {{ 2.9 | int }}
+{{ 'straße ŉ ﬁ ǆ İ ΑΣ' | upper }}|{{ 'straße ŉ ﬁ ǆ İ' | lower }}|{{ 'ßTRASSE' | upper }}|{{ 'aBC dEF' | capitalize }}
+{{ 'ßa İI'.upper() }}{{ 'ÄÖ'.lower() }}{{ 'bX'.capitalize() }}{{ "they're b-c (d) 3e".title() }}
+{{ "they're a-b (c) [d] {e} <f> g_h o 3e" | title }}{{ messages[1].content | title }}
+{{ '12' | int(base=10) }}{{ '8' | int(7) }}{{ '0x1F' | int }}{{ '_1' | int(5) }}{{ '1e3' | int }}{{ '-3.99' | int }}{{ '+7' | int }}{{ 'inf' | int }}{{ '.' | int }}{{ '0x1p3' | int }}{{ '007' | int }}
+{{ none | int }} {{ [] | int(4) }} {{ true | int }} {{ 2.9 | int }}{{ '1.5' | float }}{{ 'x' | float(2.5) }}{{ none | float }}{{ 3 | float }}{{ '1e400' | float }}{{ '-.5' | float }}
 {{ x | int }}
 {{ x[1:] }}
 {{ none[1:] }}

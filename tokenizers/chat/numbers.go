@@ -1,0 +1,85 @@
+package chat
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// What Python's int and float read, of ASCII. Their other numbers, such as 1_000, are not done.
+var (
+	pythonInt   = regexp.MustCompile(`^[+-]?[0-9]+$`)
+	pythonReal  = regexp.MustCompile(`(?i)^[+-]?([0-9]+\.?[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|inf(inity)?|nan)$`)
+	otherNumber = regexp.MustCompile(`^[+-]?\.?\pN[\pN_.eE+-]*$`)
+)
+
+// filterInt is Jinja's int: a default where the value is no number.
+func filterInt(r *run, v any, args []any, named *dict) any {
+	known(named, "int", "default", "base")
+	if a, ok := option(args, 1, named, "base"); ok && !r.equal(a, int64(10)) {
+		fail("int with a base other than 10 is not done here")
+	}
+	otherwise, given := option(args, 0, named, "default")
+	if !given {
+		otherwise = int64(0)
+	}
+	if t, ok := v.(text); ok {
+		if s := strings.TrimFunc(t.s, isSpace); pythonInt.MatchString(s) {
+			n, err := strconv.ParseInt(s, 10, 64)
+			if err != nil {
+				fail("int: %.40s is not a whole number of 64 bits", s)
+			}
+			return n
+		}
+	}
+	if n, _, whole, ok := number(v); ok && whole {
+		return n
+	}
+	f, ok := r.real("int", v)
+	switch {
+	case !ok || math.IsInf(f, 0) || math.IsNaN(f):
+		return otherwise
+	case math.Abs(f) >= 1<<63:
+		fail("int: %v is not a whole number of 64 bits", f)
+	}
+	return int64(f)
+}
+
+// filterFloat is Jinja's float: a default where the value is no number.
+func filterFloat(r *run, v any, args []any, named *dict) any {
+	known(named, "float", "default")
+	if f, ok := r.real("float", v); ok {
+		return f
+	}
+	if otherwise, ok := option(args, 0, named, "default"); ok {
+		return otherwise
+	}
+	return 0.0
+}
+
+// real returns Python's float(v), or ok false.
+func (r *run) real(filter string, v any) (f float64, ok bool) {
+	switch v := v.(type) {
+	case undefined:
+		v.fail()
+	case text:
+		r.touch(len(v.s))
+		s := strings.TrimFunc(v.s, isSpace)
+		if pythonReal.MatchString(s) {
+			f, _ = strconv.ParseFloat(s, 64) // an error means infinity, as in Python
+			return f, true
+		}
+		if otherNumber.MatchString(s) && !pythonInt.MatchString(s) &&
+			(strings.Contains(s, "_") || !isASCII(s)) {
+			fail("%s of %.40q is not done here", filter, s)
+		}
+		return 0, false
+	}
+	_, f, _, ok = number(v)
+	return f, ok
+}
+
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(c rune) bool { return c > 127 }) < 0
+}
