@@ -138,18 +138,19 @@ func ReadPicture(name string) (image.Image, error) {
 		return nil, err
 	}
 	var picture image.Image
+	held := 1
 	if bytes.HasPrefix(data, []byte(jpegMagic)) {
 		var m *Image
 		if m, err = decodeJPEG(data); err == nil {
-			picture = upright(m.NRGBA(), orientation(data))
+			picture, held = m.NRGBA(), orientation(data)
 		}
-	} else {
-		picture, err = decodePNG(data)
+	} else if picture, err = decodePNG(data); err == nil {
+		held = pngOrientation(data)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return picture, nil
+	return upright(picture, held), nil
 }
 
 func readFile(name string) ([]byte, error) {

@@ -1,8 +1,10 @@
 package images
 
 import (
+	"bytes"
 	"encoding/binary"
 	"image"
+	"image/draw"
 )
 
 // orientation returns how a JPEG is to be shown, 1 to 8: tag 0x0112 of its EXIF data (EXIF 2.32,
@@ -14,7 +16,6 @@ func orientation(jpeg []byte) int {
 			return 1
 		}
 		segment := jpeg[at+4 : at+2+size]
-		const exif = "Exif\x00\x00"
 		if marker == 0xe1 && len(segment) > len(exif) && string(segment[:len(exif)]) == exif {
 			return tiffOrientation(segment[len(exif):])
 		}
@@ -22,6 +23,25 @@ func orientation(jpeg []byte) int {
 	}
 	return 1
 }
+
+// pngOrientation is orientation of a PNG, whose chunk eXIf has the data (PNG, third edition,
+// section 11.3.4.6). It may stand before or after the picture.
+func pngOrientation(png []byte) int {
+	for at := 8; at+12 <= len(png); {
+		size := int64(binary.BigEndian.Uint32(png[at:]))
+		if size > int64(len(png)-at-12) {
+			return 1
+		}
+		if string(png[at+4:at+8]) == "eXIf" {
+			return tiffOrientation(bytes.TrimPrefix(png[at+8:at+8+int(size)], []byte(exif)))
+		}
+		at += 12 + int(size)
+	}
+	return 1
+}
+
+// exif is what EXIF data begins with in a JPEG, and in the PNG of some programs.
+const exif = "Exif\x00\x00"
 
 // tiffOrientation reads the tag from the first directory of a TIFF.
 func tiffOrientation(tiff []byte) int {
@@ -49,11 +69,13 @@ func tiffOrientation(tiff []byte) int {
 }
 
 // upright returns a picture as a viewer shows it by its orientation.
-func upright(m *image.NRGBA, orientation int) *image.NRGBA {
+func upright(picture image.Image, orientation int) image.Image {
 	if orientation <= 1 || orientation > 8 {
-		return m
+		return picture
 	}
-	w, h := m.Rect.Dx(), m.Rect.Dy()
+	w, h := picture.Bounds().Dx(), picture.Bounds().Dy()
+	m := image.NewNRGBA(image.Rect(0, 0, w, h))
+	draw.Draw(m, m.Rect, picture, picture.Bounds().Min, draw.Src)
 	size := image.Rect(0, 0, w, h)
 	if orientation > 4 { // the sides change places
 		size = image.Rect(0, 0, h, w)

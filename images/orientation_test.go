@@ -3,11 +3,14 @@ package images
 import (
 	"bytes"
 	"encoding/binary"
+	"hash/crc32"
 	"image"
 	"image/color"
 	"image/jpeg"
+	"image/png"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,6 +20,26 @@ import (
 func oriented(t *testing.T, m image.Image, held uint16, order binary.AppendByteOrder) []byte {
 	var b bytes.Buffer
 	require.NoError(t, jpeg.Encode(&b, m, &jpeg.Options{Quality: 100}))
+	segment := append([]byte("Exif\x00\x00"), tiffOf(held, order)...)
+	head := binary.BigEndian.AppendUint16([]byte{0xff, 0xd8, 0xff, 0xe1}, uint16(len(segment)+2))
+	return append(append(head, segment...), b.Bytes()[2:]...)
+}
+
+// orientedPNG is oriented of a PNG, whose chunk stands before the picture or after it.
+func orientedPNG(t *testing.T, m image.Image, data []byte, before bool) []byte {
+	var b bytes.Buffer
+	require.NoError(t, png.Encode(&b, m))
+	chunk := append([]byte("eXIf"), data...)
+	chunk = binary.BigEndian.AppendUint32(chunk, crc32.ChecksumIEEE(chunk))
+	chunk = append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), chunk...)
+	at := 8 + 12 + 13 // after IHDR
+	if !before {
+		at = b.Len() - 12 // before IEND
+	}
+	return slices.Insert(b.Bytes(), at, chunk...)
+}
+
+func tiffOf(held uint16, order binary.AppendByteOrder) []byte {
 	tiff := []byte("II*\x00\x08\x00\x00\x00")
 	if order == binary.AppendByteOrder(binary.BigEndian) {
 		tiff = []byte("MM\x00*\x00\x00\x00\x08")
@@ -26,9 +49,7 @@ func oriented(t *testing.T, m image.Image, held uint16, order binary.AppendByteO
 		tiff = order.AppendUint32(order.AppendUint16(order.AppendUint16(tiff, e[0]), 3), 1)
 		tiff = order.AppendUint16(order.AppendUint16(tiff, e[1]), 0)
 	}
-	segment := append([]byte("Exif\x00\x00"), tiff...)
-	head := binary.BigEndian.AppendUint16([]byte{0xff, 0xd8, 0xff, 0xe1}, uint16(len(segment)+2))
-	return append(append(head, segment...), b.Bytes()[2:]...)
+	return tiff
 }
 
 // A photograph is read as every viewer shows it, whichever way the camera was held; measurement
@@ -77,6 +98,20 @@ func TestOrientation(t *testing.T) {
 				near := func(a, b uint8) bool { return max(a, b)-min(a, b) < 40 }
 				require.True(t, near(c.R, colours[k].R) && near(c.G, colours[k].G) &&
 					near(c.B, colours[k].B), "orientation %d, corner %d: %v", held, k, c)
+			}
+			drawn := orientedPNG(t, stored, tiffOf(held, order), held%2 == 0)
+			if held == 3 { // some programs write the beginning of a JPEG's data
+				drawn = orientedPNG(t, stored, append([]byte(exif), tiffOf(held, order)...), true)
+			}
+			require.NoError(t, os.WriteFile(name+".png", drawn, 0o666))
+			p, err := ReadPicture(name + ".png")
+			require.NoError(t, err)
+			require.Equal(t, shown.Rect, p.Bounds(), held)
+			for i := range w * h {
+				require.Equal(t, shown.At(i%w, i/w), color.NRGBAModel.Convert(p.At(i%w, i/w)), held)
+			}
+			for cut := range len(drawn) {
+				require.LessOrEqual(t, 1, pngOrientation(drawn[:cut]))
 			}
 			as, err := Read(name)
 			require.NoError(t, err)

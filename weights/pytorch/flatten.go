@@ -3,6 +3,7 @@ package pytorch
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -82,55 +83,112 @@ func entries(v any) *dict {
 	return nil
 }
 
-// flatten returns the tensors of a checkpoint with their names, and the names of NumPy arrays
-// among them.
-func flatten(root any) (tensors []*Tensor, arrays []string, err error) {
+// flatten returns the tensors of a checkpoint with their names, and what is left out: the names of
+// NumPy arrays among them, and of places without a tensor's name that hold tensors.
+func flatten(root any) (*flattener, error) {
 	d := entries(root)
 	if d == nil {
-		return nil, nil, fmt.Errorf("the checkpoint is %s, want a dictionary", kindOf(root))
+		return nil, fmt.Errorf("the checkpoint is %s, want a dictionary", kindOf(root))
 	}
-	f := flattener{seen: map[string]bool{}, walked: map[*dict]int{}}
+	f := &flattener{seen: map[string]bool{}, walked: map[any]int{}}
 	for _, key := range []string{"model", "state_dict", "model_state_dict"} {
 		if v, ok := d.get(key); ok {
 			if err := f.walk(v, "", 1); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			if len(f.tensors) > 0 {
-				return f.tensors, f.arrays, nil
+				return f, nil
 			}
-			f.arrays = nil // the walk of the whole checkpoint names them
+			f.arrays, f.hidden = nil, nil // the walk of the whole checkpoint names them
 		}
 	}
 	if err := f.walk(d, "", 1); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if len(f.tensors) == 0 && len(f.arrays) > 0 {
-		return nil, nil, fmt.Errorf("the checkpoint holds no tensors: %s", notTensors(f.arrays))
+	switch {
+	case len(f.tensors) > 0:
+		return f, nil
+	case len(f.arrays) > 0:
+		return nil, fmt.Errorf("the checkpoint holds no tensors: %s", notTensors(f.arrays))
+	case len(f.hidden) > 0:
+		return nil, fmt.Errorf("the checkpoint holds no state dict: tensors in %.200s",
+			strings.Join(f.hidden, ", "))
 	}
-	if len(f.tensors) == 0 {
-		return nil, nil, errors.New("the checkpoint holds no tensors")
-	}
-	return f.tensors, f.arrays, nil
+	return nil, errors.New("the checkpoint holds no tensors")
 }
 
 type flattener struct {
 	tensors []*Tensor
 	arrays  []string
+	hidden  []string
 	seen    map[string]bool
-	walked  map[*dict]int
+	walked  map[any]int
 }
 
-// walk adds the tensors below v. A dictionary reached in too many ways is an attack: a few shared
+// parts returns the keys and values of a container: of a dictionary, or the numbers from 0 and the
+// elements of a list or a tuple. ok is false for anything else.
+func parts(v any) (keys, values []any, ok bool) {
+	if d := entries(v); d != nil {
+		return d.keys, d.values, true
+	}
+	switch v := v.(type) {
+	case *list:
+		values = v.items
+	case *tuple:
+		values = v.items
+	case *Object:
+		if v.list == nil || strings.HasPrefix(v.Class, "builtins.") { // sets have no order
+			return nil, nil, false
+		}
+		values = v.list.items
+	default:
+		return nil, nil, false
+	}
+	for i := range values {
+		keys = append(keys, int64(i))
+	}
+	return keys, values, true
+}
+
+// hides reports whether tensors are below v, in what seen does not have; it looks no further than
+// 100,000 containers.
+func hides(v any, seen map[any]bool) bool {
+	switch v := v.(type) {
+	case *Tensor:
+		return true
+	case *list, *tuple, *dict, *Object:
+		if seen[v] || optimizer(v) || len(seen) > 100_000 {
+			return false
+		}
+		seen[v] = true
+		if o, ok := v.(*Object); ok && (hides(o.state, seen) || o.args != nil && hides(o.args, seen) ||
+			o.list != nil && hides(o.list, seen)) {
+			return true
+		}
+	}
+	_, values, _ := parts(v)
+	return slices.ContainsFunc(values, func(item any) bool { return hides(item, seen) })
+}
+
+// walk adds the tensors below v. A container reached in too many ways is an attack: a few shared
 // ones can describe any number of names.
 func (f *flattener) walk(v any, prefix string, depth int) error {
-	d := entries(v)
-	if d == nil {
+	keys, values, ok := parts(v)
+	if !ok {
+		if hides(v, map[any]bool{}) {
+			f.hidden = append(f.hidden, strings.TrimSuffix(prefix, "."))
+		}
 		return nil
 	}
-	if f.walked[d]++; f.walked[d] > 16 || depth > MaxDepth {
-		return fmt.Errorf("dictionary %q is nested too often or deeper than %d", prefix, MaxDepth)
+	if f.walked[v]++; f.walked[v] > 16 || depth > MaxDepth {
+		return fmt.Errorf("container %q is nested too often or deeper than %d", prefix, MaxDepth)
 	}
-	for i, k := range d.keys {
+	for i, k := range keys {
+		switch values[i].(type) {
+		case *Tensor, *list, *tuple, *dict, *Object:
+		default:
+			continue
+		}
 		var name string
 		switch k := k.(type) {
 		case string:
@@ -138,25 +196,28 @@ func (f *flattener) walk(v any, prefix string, depth int) error {
 		case int64:
 			name = prefix + strconv.FormatInt(k, 10)
 		default:
+			if hides(values[i], map[any]bool{}) {
+				f.hidden = append(f.hidden, fmt.Sprintf("%s[%s]", prefix, kindOf(k)))
+			}
 			continue
 		}
 		if len(name) > 4096 {
 			return fmt.Errorf("a tensor's name has %d bytes, want 4096", len(name))
 		}
-		t, ok := d.values[i].(*Tensor)
+		t, ok := values[i].(*Tensor)
 		if !ok {
-			if o, is := d.values[i].(*Object); is && o.isTensor() {
+			if o, is := values[i].(*Object); is && o.isTensor() {
 				return fmt.Errorf("tensor %q is a %s, want one of floats, integers or bools", name,
 					o.Class)
 			}
-			if optimizer(d.values[i]) {
+			if optimizer(values[i]) {
 				continue
 			}
-			if o, is := d.values[i].(*Object); is && o.isArray() {
+			if o, is := values[i].(*Object); is && o.isArray() {
 				f.arrays = append(f.arrays, name)
 				continue
 			}
-			if err := f.walk(d.values[i], name+".", depth+1); err != nil {
+			if err := f.walk(values[i], name+".", depth+1); err != nil {
 				return err
 			}
 			continue

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"unmask/internal/atomicfile"
 	"unmask/weights"
@@ -32,7 +34,7 @@ const maxCompanion = 100 << 20
 
 // convertFolder converts a folder with config.json and pytorch_model.bin or its shards.
 func convertFolder(ctx context.Context, src, dir string, o Options) error {
-	files, err := shardsOf(src)
+	files, where, err := shardsOf(src)
 	if err != nil {
 		return err
 	}
@@ -49,7 +51,7 @@ func convertFolder(ctx context.Context, src, dir string, o Options) error {
 		}
 		defer part.Close()
 		c.size += part.size
-		c.arrays = append(c.arrays, part.arrays...)
+		c.arrays, c.hidden = append(c.arrays, part.arrays...), append(c.hidden, part.hidden...)
 		for _, t := range part.tensors {
 			if first, ok := from[t.Name]; ok {
 				return fmt.Errorf("%s: tensor %q is in %s too", filepath.Join(src, name), t.Name, first)
@@ -58,6 +60,12 @@ func convertFolder(ctx context.Context, src, dir string, o Options) error {
 		}
 		c.tensors = append(c.tensors, part.tensors...)
 	}
+	for _, name := range slices.Sorted(maps.Keys(where)) {
+		if from[name] != where[name] && !slices.Contains(c.arrays, name) {
+			return fmt.Errorf("%s: tensor %.200q is not in %s", filepath.Join(src, folderIndex), name,
+				where[name])
+		}
+	}
 	beside, err := readCompanions(src)
 	if err != nil {
 		return err
@@ -65,36 +73,35 @@ func convertFolder(ctx context.Context, src, dir string, o Options) error {
 	return c.write(ctx, dir, o, config, beside)
 }
 
-// shardsOf returns the names of a folder's files of weights.
-func shardsOf(dir string) ([]string, error) {
-	_, err := os.Stat(filepath.Join(dir, folderFile))
-	if err == nil {
-		return []string{folderFile}, nil
+// shardsOf returns the names of a folder's files of weights, and, if there is an index, the file of
+// each tensor.
+func shardsOf(dir string) (files []string, where map[string]string, err error) {
+	if _, err := os.Stat(filepath.Join(dir, folderFile)); err == nil {
+		return []string{folderFile}, nil, nil
 	}
 	data, err := readJSON(filepath.Join(dir, folderIndex))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: neither %s nor %s is there", dir, folderFile, folderIndex)
+		return nil, nil, fmt.Errorf("%s: neither %s nor %s is there", dir, folderFile, folderIndex)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var index struct {
 		Map map[string]string `json:"weight_map"`
 	}
 	if err := json.Unmarshal(data, &index); err != nil || len(index.Map) == 0 {
-		return nil, fmt.Errorf("%s: weight_map is missing, want the file of each tensor",
+		return nil, nil, fmt.Errorf("%s: weight_map is missing, want the file of each tensor",
 			filepath.Join(dir, folderIndex))
 	}
-	var files []string
 	for _, file := range index.Map {
 		if file != filepath.Base(file) || file == "." || file == ".." {
-			return nil, fmt.Errorf("%s: file is %.100q, want one in the folder",
+			return nil, nil, fmt.Errorf("%s: file is %.100q, want one in the folder",
 				filepath.Join(dir, folderIndex), file)
 		}
 		files = append(files, file)
 	}
 	slices.Sort(files)
-	return slices.Compact(files), nil
+	return slices.Compact(files), index.Map, nil
 }
 
 // readJSON reads a small file that must be a JSON object.
@@ -163,6 +170,10 @@ func (c *Checkpoint) write(ctx context.Context, dir string, o Options, config []
 	}
 	if len(c.arrays) > 0 && o.Say != nil {
 		o.Say("left out: %s", notTensors(c.arrays))
+	}
+	if len(c.hidden) > 0 && o.Say != nil {
+		o.Say("left out: tensors in %.200s, want them in dictionaries and lists",
+			strings.Join(c.hidden, ", "))
 	}
 	if err := weights.WriteFileStreams(modelName, streams,
 		map[string]string{"format": "pt"}); err != nil {

@@ -36,6 +36,7 @@ type Checkpoint struct {
 	root    any
 	tensors []*Tensor
 	arrays  []string // names of NumPy arrays among the tensors
+	hidden  []string // places that hold tensors, but are neither dictionaries nor lists
 	size    int64
 }
 
@@ -63,8 +64,9 @@ func Open(path string) (*Checkpoint, error) {
 func (c *Checkpoint) Close() error { return c.file.Close() }
 
 // Tensors returns the tensors of the state dict in the file's order. Keys of nested dictionaries
-// are joined with dots. The state dict is the entry "model", "state_dict" or "model_state_dict" if
-// it has tensors, and otherwise the whole checkpoint.
+// are joined with dots, and elements of lists and tuples have their numbers. The state dict is the
+// entry "model", "state_dict" or "model_state_dict" if it has tensors, and otherwise the whole
+// checkpoint.
 func (c *Checkpoint) Tensors() []*Tensor { return c.tensors }
 
 // read parses a checkpoint of `size` bytes.
@@ -84,11 +86,12 @@ func read(r io.ReaderAt, size int64) (*Checkpoint, error) {
 	if err := checkNesting(root); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	tensors, arrays, err := flatten(root)
+	f, err := flatten(root)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &Checkpoint{root: root, tensors: tensors, arrays: arrays, size: size}, nil
+	return &Checkpoint{root: root, tensors: f.tensors, arrays: f.arrays, hidden: f.hidden,
+		size: size}, nil
 }
 
 // readArchive returns what the pickle of a zip describes.
@@ -128,6 +131,14 @@ func readArchive(r io.ReaderAt, size int64) (any, error) {
 // 0x1950a86a20f9469cfc6c (torch/serialization.py, MAGIC_NUMBER).
 var legacyMagic = []byte{0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19}
 
+// framed returns a pickle from its first opcode on; protocols 4 and 5 begin with a frame's length.
+func framed(pickle []byte) []byte {
+	if pickle[0] == opFrame && len(pickle) > 9 {
+		return pickle[9:]
+	}
+	return pickle
+}
+
 // recognise reports whether a file has the format before zips. It returns an error that names any
 // other format.
 func recognise(r io.ReaderAt, size int64) (legacy bool, err error) {
@@ -143,7 +154,7 @@ func recognise(r io.ReaderAt, size int64) (legacy bool, err error) {
 		return false, nil
 	case len(head) > 262 && string(head[257:262]) == "ustar":
 		return false, errors.New("a legacy PyTorch tar file, " + advice)
-	case len(head) > 14 && head[0] == 0x80 && bytes.Equal(head[2:14], legacyMagic):
+	case len(head) > 14 && head[0] == 0x80 && bytes.HasPrefix(framed(head[2:]), legacyMagic):
 		return true, nil
 	case head[0] == 0x80:
 		return false, errors.New("a bare pickle file, " + advice)

@@ -47,6 +47,10 @@ var dtypes = map[global]storageKind{
 	"torch.uint64": {weights.U64, 8}, "torch.uint32": {weights.U32, 4},
 	"torch.uint16": {weights.U16, 2}, "torch.uint8": {weights.U8, 1},
 	"torch.bool": {weights.BOOL, 1},
+
+	"torch.float8_e4m3fn": {"F8_E4M3", 1}, "torch.float8_e5m2": {"F8_E5M2", 1},
+	"torch.float8_e4m3fnuz": {"F8_E4M3FNUZ", 1}, "torch.float8_e5m2fnuz": {"F8_E5M2FNUZ", 1},
+	"torch.float8_e8m0fnu": {"F8_E8M0", 1},
 }
 
 // storage finds the record of a persistent id ("storage", class, key, location, numel).
