@@ -12,9 +12,13 @@ import (
 	"unmask/research/export"
 )
 
+type encodeFlags struct {
+	deviceFlags
+	out, fit, pixels, texts string
+}
+
 func newEncode() *cobra.Command {
-	var d deviceFlags
-	var out, fit, pixels, texts string
+	f := &encodeFlags{}
 	cmd := &cobra.Command{
 		Use:   "encode IMAGE...",
 		Short: "Encode images as codes, or texts as encoder states",
@@ -27,51 +31,57 @@ range that cases.json beside the file gives.
 With --texts a text encoder reads ids. The model is CLIP, or one that draws from prompts. The output
 has text_before_last F32 [B,T,W] (the states before the last layer), text_last and text_pooled of ids
 or text_ids, null_before_last and so on of null_ids, and prompt_ids of the prompts in cases.json.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case pixels != "" && len(args) > 0:
-				return usage("--pixels and IMAGE files, want one of the two")
-			case texts != "" && (len(args) > 0 || pixels != ""):
-				return usage("--texts and images, want one of the two")
-			case len(args) == 0 && pixels == "" && texts == "":
-				return usage("no arguments, want IMAGE files")
-			}
-			return nil
-		},
+		Args:    func(_ *cobra.Command, args []string) error { return f.check(args) },
 		Example: `  unmask encode --model mage-b one.png two.png --out codes.safetensors`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := terminal.UntilStopped(cmd.Context())
-			defer cancel()
-			if err := images.CheckFit(fit); err != nil {
-				return usage("--%v", err)
-			}
-			if err := checkFile("--out", out); err != nil {
-				return err
-			}
-			if texts != "" {
-				return wrote(d.encodeTexts(ctx, texts, out), out)
-			}
-			c, err := d.loadCodec(ctx)
-			if err != nil {
-				return err
-			}
-			if pixels != "" {
-				return wrote(export.PixelCodes(c, pixels, out), out)
-			}
-			p := terminal.NewProgress("images", int64(len(args)))
-			defer p.Close()
-			return wrote(export.Codes(ctx, c, args, fit, out, func() { p.Add(1) }), out)
+			return f.run(cmd.Context(), args)
 		},
 	}
-	d.register(cmd.Flags(), "demo")
-	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
-	cmd.Flags().StringVar(&pixels, "pixels", "",
+	f.register(cmd.Flags(), "demo")
+	cmd.Flags().StringVar(&f.out, "out", "", "safetensors `FILE` to write")
+	cmd.Flags().StringVar(&f.pixels, "pixels", "",
 		"safetensors `FILE` with pixels F32 [B,3,H,W]")
-	cmd.Flags().StringVar(&texts, "texts", "",
+	cmd.Flags().StringVar(&f.texts, "texts", "",
 		"safetensors `FILE` with ids, text_ids or null_ids I64 [B,T]")
-	flags.Fit(cmd.Flags(), &fit)
+	flags.Fit(cmd.Flags(), &f.fit)
 	cmd.MarkFlagRequired("out")
 	return cmd
+}
+
+func (f *encodeFlags) check(args []string) error {
+	switch {
+	case f.pixels != "" && len(args) > 0:
+		return usage("--pixels and IMAGE files, want one of the two")
+	case f.texts != "" && (len(args) > 0 || f.pixels != ""):
+		return usage("--texts and images, want one of the two")
+	case len(args) == 0 && f.pixels == "" && f.texts == "":
+		return usage("no arguments, want IMAGE files")
+	}
+	return nil
+}
+
+func (f *encodeFlags) run(ctx context.Context, args []string) error {
+	ctx, cancel := terminal.UntilStopped(ctx)
+	defer cancel()
+	if err := images.CheckFit(f.fit); err != nil {
+		return usage("--%v", err)
+	}
+	if err := checkFile("--out", f.out); err != nil {
+		return err
+	}
+	if f.texts != "" {
+		return wrote(f.encodeTexts(ctx, f.texts, f.out), f.out)
+	}
+	c, err := f.loadCodec(ctx)
+	if err != nil {
+		return err
+	}
+	if f.pixels != "" {
+		return wrote(export.PixelCodes(c, f.pixels, f.out), f.out)
+	}
+	p := terminal.NewProgress("images", int64(len(args)))
+	defer p.Close()
+	return wrote(export.Codes(ctx, c, args, f.fit, f.out, func() { p.Add(1) }), f.out)
 }
 
 func newDecode() *cobra.Command {

@@ -94,20 +94,27 @@ func (f *reproduceFlags) size(given *pflag.FlagSet) (experiments.Size, error) {
 	return s, nil
 }
 
-func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
-	size, err := f.size(given)
-	if err != nil {
-		return err
-	}
-	if err := f.Hub.Check(given, nil, true, ""); err != nil {
-		return err
-	}
-	if f.model == "demo" && (f.Inception != "" || f.Reference != "") {
+// check returns an error for flags that do not fit together.
+func (f *reproduceFlags) check(given *pflag.FlagSet) error {
+	switch {
+	case f.model == "demo" && (f.Inception != "" || f.Reference != ""):
 		return usage("--inception and --reference are for a model of images, --model is demo")
-	}
-	if unmask.IsExact(f.model) {
+	case unmask.IsExact(f.model):
 		return usage("--model is %s, want networks; unmask theory checks the paper on exact models",
 			f.model)
+	case given.Changed("decide") && f.decide <= 0:
+		return usage("--decide is %s, want a time above 0, such as 2h", f.decide)
+	}
+	return f.Hub.Check(given, nil, true, "")
+}
+
+func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
+	size, err := f.size(given)
+	if err == nil {
+		err = f.check(given)
+	}
+	if err != nil {
+		return err
 	}
 	f.Scenes = size.Image.Scenes
 	kinds := []string{""}
@@ -116,9 +123,6 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	}
 	if err := experiments.CheckJournals(f.out, kinds...); err != nil {
 		return err
-	}
-	if given.Changed("decide") && f.decide <= 0 {
-		return usage("--decide is %s, want a time above 0, such as 2h", f.decide)
 	}
 	if f.redraw {
 		return f.redrawn(given, size)

@@ -84,7 +84,8 @@ func keepFlag(s *pflag.FlagSet, gb *float64, of string) {
 			"compute, 0 for none"})
 }
 
-func (f *serveFlags) run(ctx context.Context) error {
+// setLog sets where requests are logged.
+func (f *serveFlags) setLog() error {
 	switch f.log {
 	case "text":
 		f.options.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -93,6 +94,13 @@ func (f *serveFlags) run(ctx context.Context) error {
 	case "none":
 	default:
 		return usage("--log is %q, want text, json or none", f.log)
+	}
+	return nil
+}
+
+func (f *serveFlags) run(ctx context.Context) error {
+	if err := f.setLog(); err != nil {
+		return err
 	}
 	o, err := f.deviceFlags.options()
 	if err != nil {

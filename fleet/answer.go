@@ -203,6 +203,12 @@ func (s *session) result(m *nats.Msg) {
 		m.Respond(pack(ack{Jobs: s.share(p)}))
 		return
 	}
+	s.accept(p, m, &d, data)
+}
+
+// accept takes the outputs of a result and answers it.
+func (s *session) accept(p *peer, m *nats.Msg, d *done, data []byte) {
+	var err error
 	if d.Job.First < 0 || d.Job.Count < 0 || d.Job.First > s.r.N-d.Job.Count {
 		err = fmt.Errorf("result is of outputs %d to %d, want 0 to %d", d.Job.First,
 			d.Job.First+d.Job.Count-1, s.r.N-1)

@@ -52,27 +52,9 @@ func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url stri
 			return fmt.Errorf("--tls-cert and --tls-key: %w", err)
 		}
 	}
-	public, err := net.Listen("tcp", l.Address)
+	servers, listeners, err := s.open(l)
 	if err != nil {
-		return listenError("listen", l.Address, err)
-	}
-	servers := []*http.Server{s.newHTTP(s.Handler())}
-	listeners := []net.Listener{public}
-	for _, more := range []struct {
-		flag, address string
-		handler       http.Handler
-	}{{"metrics", l.Metrics, s.Metrics()}, {"debug", l.Debug, debugHandler()}} {
-		if more.address == "" {
-			continue
-		}
-		at, err := net.Listen("tcp", more.address)
-		if err != nil {
-			for _, open := range listeners {
-				open.Close()
-			}
-			return listenError(more.flag, more.address, err)
-		}
-		servers, listeners = append(servers, s.newHTTP(more.handler)), append(listeners, at)
+		return err
 	}
 	failed := make(chan error, len(servers))
 	scheme := "http"
@@ -88,7 +70,7 @@ func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url stri
 			failed <- h.Serve(listeners[i])
 		}()
 	}
-	ready(scheme + "://" + public.Addr().String())
+	ready(scheme + "://" + listeners[0].Addr().String())
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
@@ -108,6 +90,28 @@ func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url stri
 		err = nil
 	}
 	return err
+}
+
+// open listens at the addresses that are set; the first is the public one.
+func (s *Server) open(l Listeners) (servers []*http.Server, listeners []net.Listener, err error) {
+	for i, at := range []struct {
+		flag, address string
+		handler       http.Handler
+	}{{"listen", l.Address, s.Handler()}, {"metrics", l.Metrics, s.Metrics()},
+		{"debug", l.Debug, debugHandler()}} {
+		if at.address == "" && i > 0 {
+			continue
+		}
+		one, err := net.Listen("tcp", at.address)
+		if err != nil {
+			for _, other := range listeners {
+				other.Close()
+			}
+			return nil, nil, listenError(at.flag, at.address, err)
+		}
+		servers, listeners = append(servers, s.newHTTP(at.handler)), append(listeners, one)
+	}
+	return servers, listeners, nil
 }
 
 // abandonAll gives up the calls that are left after a drain.

@@ -50,10 +50,6 @@ func newStats(waits func() (requests int, rows int64, seconds float64)) *stats {
 		s.registry.MustRegister(h)
 		return h
 	}
-	gauge := func(name, help string, value func() float64) {
-		s.registry.MustRegister(prometheus.NewGaugeFunc(
-			prometheus.GaugeOpts{Name: "unmask_" + name, Help: help}, value))
-	}
 	s.requests = counters("requests_total", "Requests answered.", "route", "code")
 	s.requestTime = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "unmask_request_seconds", Help: "From a request's arrival to its answer's end.",
@@ -80,6 +76,19 @@ func newStats(waits func() (requests int, rows int64, seconds float64)) *stats {
 		"fingerprint"})
 	s.registry.MustRegister(s.streams, s.models, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.watch(waits)
+	for _, why := range []string{"client", "deadline", "deleted"} {
+		s.cancels.WithLabelValues(why)
+	}
+	return s
+}
+
+// watch registers the gauges of what waits.
+func (s *stats) watch(waits func() (requests int, rows int64, seconds float64)) {
+	gauge := func(name, help string, value func() float64) {
+		s.registry.MustRegister(prometheus.NewGaugeFunc(
+			prometheus.GaugeOpts{Name: "unmask_" + name, Help: help}, value))
+	}
 	gauge("queue_requests", "Requests that wait for their first step.", func() float64 {
 		n, _, _ := waits()
 		return float64(n)
@@ -88,10 +97,6 @@ func newStats(waits func() (requests int, rows int64, seconds float64)) *stats {
 		_, n, _ := waits()
 		return float64(n)
 	})
-	for _, why := range []string{"client", "deadline", "deleted"} {
-		s.cancels.WithLabelValues(why)
-	}
-	return s
 }
 
 func (s *stats) served(m *servedModel) {

@@ -175,15 +175,8 @@ func traffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) 
 		}
 		return n
 	}
-	switch c.op {
-	case copyWithin:
-		return 0, 2 * float64(p[2]), as
-	case copyBack:
-		return 0, float64(p[2]), as
-	case fill:
-		return 0, float64(p[1]), as
-	case library:
-		return 0, 0, as
+	if c.op != launch {
+		return 0, moved(c, p), as
 	}
 	name := strings.TrimPrefix(kernels[c.kernel].name, "unmask_")
 	perByte := 1.0 // numbers of a factor
@@ -222,6 +215,19 @@ func traffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) 
 		return 0, 8 * n(3) * n(4), backend.F32
 	}
 	return 0, 0, as
+}
+
+// moved returns the bytes that a command which is no kernel of ours reads and writes.
+func moved(c *command, p []uint64) float64 {
+	switch c.op {
+	case copyWithin:
+		return 2 * float64(p[2])
+	case copyBack:
+		return float64(p[2])
+	case fill:
+		return float64(p[1])
+	}
+	return 0
 }
 
 // write writes the table, the longest times first.

@@ -139,33 +139,41 @@ func readSizes(src *model.Source) (z Sizes, err error) {
 		z.TextRows, z.TextWidth = s.Dim("decoder.text_guidance_positional_embedding", 2, 0),
 			s.Dim("decoder.text_guidance_proj.weight", 2, 1)
 	}
+	return z, z.readDrawer(s, grid)
+}
+
+// maxSide bounds the width of images, in pixels.
+const maxSide = 1 << 12
+
+// readDrawer reads the sizes of what draws pixels, a VQGAN or the decoder itself with grid cells a
+// side, and checks that they fit.
+func (z *Sizes) readDrawer(s *weights.Sizes, grid int) error {
 	if s.Has("pixel_quantize.embedding.weight") {
 		z.PixelCodes, z.PixelInner = s.Dim("pixel_quantize.embedding.weight", 2, 0),
 			s.Dim("decoder.ffn.0.weight", 4, 0)
 		z.VQGAN = drawerSizes(s, grid)
 		if err := z.VQGAN.CheckSizes(); s.Err == nil && err != nil {
-			return z, err
+			return err
 		}
 		if s.Err == nil && z.VQGAN.Side() != z.Side {
-			return z, fmt.Errorf("the encoder's images are %d pixels wide and the decoder's %d, want the "+
+			return fmt.Errorf("the encoder's images are %d pixels wide and the decoder's %d, want the "+
 				"same", z.Side, z.VQGAN.Side())
 		}
 	} else {
 		z.DecPatch = z.Side / grid
 		if s.Err == nil && z.DecPatch*grid != z.Side {
-			return z, fmt.Errorf("images are %d pixels wide and the decoder's grid %d, want a divisor",
+			return fmt.Errorf("images are %d pixels wide and the decoder's grid %d, want a divisor",
 				z.Side, grid)
 		}
 	}
-	const maxSide = 1 << 12
 	if s.Err == nil && z.Side > maxSide {
-		return z, fmt.Errorf("images are %d pixels wide, want 1 to %d", z.Side, maxSide)
+		return fmt.Errorf("images are %d pixels wide, want 1 to %d", z.Side, maxSide)
 	}
 	if n := z.EncDepth; s.Err == nil && (n < 1 || z.DecDepth < 1) {
-		return z, fmt.Errorf("the encoder has %d blocks and the decoder %d, want 1 at least", n,
+		return fmt.Errorf("the encoder has %d blocks and the decoder %d, want 1 at least", n,
 			z.DecDepth)
 	}
-	return z, s.Err
+	return s.Err
 }
 
 // drawerSizes reads the sizes of the VQGAN's decoder.

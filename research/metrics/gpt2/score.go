@@ -131,12 +131,23 @@ func (m *Model) Extend(ctx context.Context, s *State, tokens [][]int32) (nll [][
 	if err := m.score(s.last, &before); err != nil {
 		return nil, err
 	}
+	if err := m.extend(ctx, s, b, nll); err != nil {
+		return nil, err
+	}
+	for i, t := range tokens {
+		s.Read[i] += len(t)
+	}
+	return nll, nil
+}
+
+// extend runs the passes of Extend over the batch, and keeps each sequence's last row in the state.
+func (m *Model) extend(ctx context.Context, s *State, b *model.Batch, nll [][]float64) error {
 	w := &m.work
-	w.ends = nn.Grow(m.b, w.ends, len(tokens), m.cfg.Hidden)
+	w.ends = nn.Grow(m.b, w.ends, len(nll), m.cfg.Hidden)
 	var seqs []int32
 	for p := m.passes.Next(); p != nil; p = m.passes.Next() {
 		if err := m.pass(ctx, p); err != nil {
-			return nil, err
+			return err
 		}
 		var now scoring
 		var ends []int32
@@ -149,7 +160,7 @@ func (m *Model) Extend(ctx context.Context, s *State, tokens [][]int32) (nll [][
 			}
 		}
 		if err := m.score(w.X, &now); err != nil {
-			return nil, err
+			return err
 		}
 		w.x = nn.Grow(m.b, w.x, len(ends), m.cfg.Hidden)
 		m.b.Gather(w.x, w.X, ends)
@@ -158,10 +169,7 @@ func (m *Model) Extend(ctx context.Context, s *State, tokens [][]int32) (nll [][
 	w.x = nn.Grow(m.b, w.x, len(seqs), m.cfg.Hidden)
 	m.b.Gather(w.x, w.ends, seqs)
 	m.b.Scatter(s.last, w.x, seqs)
-	for i, t := range tokens {
-		s.Read[i] += len(t)
-	}
-	return nll, nil
+	return nil
 }
 
 // check checks the tokens of sequence i that follow the first `read`.
