@@ -44,6 +44,7 @@ type Options struct {
 	Device    string // as OpenDevice takes it; "" means cpu
 	Threads   int    // of the CPU; 0: all cores
 	Precision backend.Precision
+	Fit       bool            // replace Precision by a smaller one if the weights exceed free memory
 	Backend   backend.Backend // a device that is already open; Device is then ignored
 
 	// Progress, if not nil, is called as a download proceeds.
@@ -55,15 +56,16 @@ type Options struct {
 // must not change meanwhile.
 type Model struct {
 	model.Denoiser
-	Info     model.Info
-	Backend  backend.Backend
-	Source   *model.Source     // its files; nil for an exact model
-	Name     string            // the name passed to Load
-	Text     *Text             // nil where the model makes no text
-	Pictures *paint.Pictures   // nil where the model makes no pictures
-	Recipe   string            // its published run; "" for the defaults of its kind
-	Presets  map[string]string // other published runs, by name
-	Classes  []string          // names of its classes, where they have names
+	Info      model.Info
+	Backend   backend.Backend
+	Source    *model.Source     // its files; nil for an exact model
+	Precision backend.Precision // of the weights' products
+	Name      string            // the name passed to Load
+	Text      *Text             // nil where the model makes no text
+	Pictures  *paint.Pictures   // nil where the model makes no pictures
+	Recipe    string            // its published run; "" for the defaults of its kind
+	Presets   map[string]string // other published runs, by name
+	Classes   []string          // names of its classes, where they have names
 
 	kind     model.Kind
 	chat     func() (*Chat, error) // once
@@ -140,11 +142,19 @@ func load(src *model.Source, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := model.Load(src, model.Options{Backend: b, Precision: o.Precision})
+	precision, note, err := o.fit(src, b)
 	if err != nil {
 		return nil, err
 	}
-	return NewModel(l, b, src), nil
+	l, err := model.Load(src, model.Options{Backend: b, Precision: precision})
+	if err != nil {
+		return nil, err
+	}
+	m := NewModel(l, b, src)
+	if m.Precision = precision; note != "" {
+		m.Info.Notes = append(m.Info.Notes, note)
+	}
+	return m, nil
 }
 
 // Run is N samples of a request. Sample i differs in its Index alone, which is the request's and i.

@@ -23,7 +23,8 @@ type deviceFlags struct {
 	threads   int
 	precision string
 
-	ran string // name of the device that load opened
+	ran   string      // name of the device that load opened
+	given func() bool // whether --precision was given; nil where a run has it from elsewhere
 }
 
 func (d *deviceFlags) register(f *pflag.FlagSet, model string) {
@@ -37,7 +38,8 @@ func (d *deviceFlags) registerCompute(f *pflag.FlagSet) {
 	flags.Device(f, &d.device)
 	flags.Threads(f, &d.threads, "processor cores to use; the output does not depend on it")
 	f.StringVar(&d.precision, "precision", "f32",
-		"arithmetic of the weight products: f32, bf16 or int8")
+		"arithmetic of the weight products: f32, bf16 or int8; without, the first that fits the memory")
+	d.given = func() bool { return f.Changed("precision") }
 }
 
 // options checks the flags and returns the options that they set.
@@ -51,6 +53,7 @@ func (d *deviceFlags) options() (unmask.Options, error) {
 		return unmask.Options{}, err
 	}
 	return unmask.Options{Device: d.device, Threads: d.threads, Precision: p,
+		Fit:      d.given != nil && !d.given(),
 		Progress: terminal.Download()}, nil
 }
 
@@ -95,7 +98,9 @@ func (d *deviceFlags) load(ctx context.Context) (*unmask.Model, error) {
 	if err != nil {
 		return nil, modelError(err)
 	}
-	d.ran = m.Backend.Name()
+	if d.ran = m.Backend.Name(); m.Source != nil {
+		d.precision = m.Precision.String()
+	}
 	for _, note := range m.Info.Notes {
 		terminal.Say("note: %s", note)
 	}

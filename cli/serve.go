@@ -218,7 +218,10 @@ func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server
 		if err != nil {
 			return modelError(err)
 		}
-		if err := s.Add(server.Model{Name: n.Name, Model: m, Precision: o.Precision}); err != nil {
+		for _, note := range m.Info.Notes {
+			terminal.Say("note: %s: %s", n.Name, note)
+		}
+		if err := s.Add(server.Model{Name: n.Name, Model: m, Precision: m.Precision}); err != nil {
 			return usage("--model: %v", err)
 		}
 	}

@@ -1,10 +1,13 @@
 package judges
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"unmask/images"
 	"unmask/research/experiments"
@@ -19,6 +22,16 @@ func EvalText(ctx context.Context, judge *Judge, as *metrics.Retokenize, stories
 	lines io.Reader, each func(judged int)) (experiments.Evaluation, error) {
 	var e experiments.Evaluation
 	scorer := &experiments.TextScorer{Judge: judge.Judge, Retokenize: as}
+	if as == nil && judge.src != nil {
+		begun := bufio.NewReaderSize(lines, 1<<20)
+		head, _ := begun.Peek(1 << 20)
+		if line, _, _ := bytes.Cut(head, []byte("\n")); len(line) > 0 {
+			if err := judge.knows(line); err != nil {
+				return e, fmt.Errorf("line 1: %w", err)
+			}
+		}
+		lines = begun
+	}
 	n, short, err := ScoreLines(ctx, scorer, lines, func(text string, judged int) {
 		if stories {
 			scorer.AddStory(text)
@@ -39,6 +52,23 @@ func EvalText(ctx context.Context, judge *Judge, as *metrics.Retokenize, stories
 		err = errors.New("no story in which anything could contradict itself")
 	}
 	return e, err
+}
+
+// knows returns an error if a line's ids are not those of its text in the judge's vocabulary: a
+// perplexity of them would say nothing. Tokens around the text, which it does not show, may differ.
+func (j *Judge) knows(line []byte) error {
+	const most = 16 // characters
+	l, err := parseTextLine(line)
+	own, _, none := j.src.Tokenizer("gpt2")()
+	if err != nil || none != nil {
+		return nil // scoring says what is wrong with a line
+	}
+	ours, begin := own.Decode(l.IDs), []rune(strings.TrimSpace(l.Text))
+	if !strings.Contains(ours, string(begin[:min(most, len(begin))])) {
+		return fmt.Errorf("ids are of %.60q in the judge's vocabulary, and the text is %.60q: want a "+
+			"judge with the model's vocabulary, or --mdlm to judge the text", ours, l.Text)
+	}
+	return nil
 }
 
 // Visit receives the features and logits of picture i; logits are nil if the network has none.

@@ -53,6 +53,9 @@ func (d reading) Pack(out, in int, as backend.Precision, row backend.RowFunc) ba
 	return seen{out, in, as}
 }
 
+// Discards says that weights are not kept, so that a model of any size is inspected.
+func (d reading) Discards() {}
+
 // PackBlocks reads a small matrix.
 func (d reading) PackBlocks(in int, parts ...backend.BlockRows) backend.Matrix {
 	if m := (seen{backend.CheckBlocks(in, parts), in, backend.Blocks}); !d.keeps(m.out * in) {

@@ -1,0 +1,34 @@
+package judges
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/backend/cpu"
+	"unmask/demo"
+)
+
+// Ids of another vocabulary are refused; tokens that a text does not show are no difference.
+func TestJudgeKnows(t *testing.T) {
+	unmask.Embed("judge-that-knows", demo.Judge())
+	judge, err := LoadText(t.Context(), "judge-that-knows", Options{Backend: cpu.New(cpu.Options{})})
+	require.NoError(t, err)
+	tokens, _, err := judge.src.Tokenizer("gpt2")()
+	require.NoError(t, err)
+	ids, err := tokens.Encode("Lily saw a dog.")
+	require.NoError(t, err)
+	line := func(ids []int32, text string) []byte {
+		data, err := json.Marshal(map[string]any{"id": 0, "seed": 1, "ids": ids, "text": text})
+		require.NoError(t, err)
+		return data
+	}
+	require.NoError(t, judge.knows(line(ids, "Lily saw a dog.")))
+	require.NoError(t, judge.knows(line(append([]int32{0}, ids...), " Lily saw a dog.\n")))
+	require.NoError(t, judge.knows(line(ids, "")))
+	require.NoError(t, judge.knows([]byte("{")))
+	require.ErrorContains(t, judge.knows(line([]int32{5, 6, 7}, "EVQ")), "want a judge with the model's "+
+		"vocabulary, or --mdlm to judge the text")
+}
