@@ -29,6 +29,21 @@ type Language struct {
 	Text *grammar.DFA
 }
 
+// Bytes returns about how much memory the language holds.
+func (l *Language) Bytes() int {
+	n := l.Tokens.Bytes()
+	if l.Text != nil {
+		n += l.Text.Bytes()
+	}
+	if l.Choices != nil {
+		n += l.Choices.Bytes()
+	}
+	return n
+}
+
+// Work returns how many edges a step looks at, at most.
+func (l *Language) Work() int { return (l.To - l.From) * l.Edges() }
+
 // Trim returns what the positions spell without the spaces and newlines that stand for a missing
 // end: those after the longest text of the language.
 func (l *Language) Trim(text string) string {

@@ -19,7 +19,7 @@ type Sequence struct {
 
 	tokens   []int32    // of the sequence in the latest pass
 	fresh    []int32    // positions whose marginals the latest pass has
-	powers   []*powered // by power
+	powers   []*powered // that this step or the one before has used
 	draws    int        // in the current step
 	GivenWay int        // tokens drawn although the filters had left them no probability
 	Choices  []Choice   // of a language of choices, by the first pass
@@ -28,14 +28,22 @@ type Sequence struct {
 // powered is the chain for marginals p^power.
 type powered struct {
 	power    float64
+	idle     int         // steps since it was used
 	evidence []*Evidence // [positions]; from earlier passes where the latest has none
 	chain    Chain
 	ready    bool
 	best     []step
 }
 
-// Step begins a step: draws are counted from it.
-func (q *Sequence) Step() { q.draws = 0 }
+// Step begins a step: draws are counted from it, and powers that the last one did not use are
+// dropped.
+func (q *Sequence) Step() {
+	q.draws = 0
+	q.powers = slices.DeleteFunc(q.powers, func(w *powered) bool {
+		w.idle++
+		return w.idle > 1
+	})
+}
 
 // Pass sets the tokens of the sequence in a new pass, and the positions whose marginals it has.
 func (q *Sequence) Pass(tokens []int32, fresh []int32) {
@@ -83,7 +91,7 @@ func (m *Marginals) chain(index int, power float64) (*powered, error) {
 		w = &powered{power: power, evidence: make([]*Evidence, len(q.tokens))}
 		q.powers = append(q.powers, w)
 	}
-	if w.ready {
+	if w.idle = 0; w.ready {
 		return w, nil
 	}
 	l := q.Language

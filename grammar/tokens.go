@@ -48,6 +48,9 @@ func (t *Tokens) Next(s, token int32) int32 {
 	return -1
 }
 
+// Edges returns the number of edges.
+func (t *Tokens) Edges() int { return len(t.edges) }
+
 // Bytes returns about how much memory the automaton holds.
 func (t *Tokens) Bytes() int {
 	n := 4*len(t.Class) + 8*len(t.edges) + 13*len(t.accept)

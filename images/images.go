@@ -25,7 +25,7 @@ type Image struct {
 }
 
 // MaxPixels is the largest image in pixels; it is checked before memory is allocated.
-const MaxPixels = 1 << 26
+const MaxPixels = 1 << 25
 
 // signatures are the first bytes of files in other formats.
 var signatures = []struct{ format, magic string }{

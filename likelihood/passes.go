@@ -77,9 +77,11 @@ func (m *measure) pass(ctx context.Context, end int, masks [][]int, found [][]se
 		b.Time = append(b.Time, float64(m.spec.Masked(tokens))/float64(end))
 		found[i] = make([]seen, len(masked))
 	}
-	lock := model.LockOf(m.d)
-	lock.Lock()
-	defer lock.Unlock()
+	done, err := m.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	marginals, err := m.d.Forward(ctx, b)
 	if err != nil {
 		return err
@@ -92,6 +94,19 @@ func (m *measure) pass(ctx context.Context, end int, masks [][]int, found [][]se
 		found[i], all = all[:len(found[i])], all[len(found[i]):]
 	}
 	return nil
+}
+
+// turn waits for the turn to call the model and takes its lock, until done is called.
+func (m *measure) turn(ctx context.Context) (done func(), err error) {
+	over := func() {}
+	if m.Turn != nil {
+		if over, err = m.Turn(ctx); err != nil {
+			return nil, err
+		}
+	}
+	lock := model.LockOf(m.d)
+	lock.Lock()
+	return func() { lock.Unlock(); over() }, nil
 }
 
 // visit computes what the marginals say of the tokens at rows.
@@ -151,9 +166,11 @@ func (m *measure) inOrder(ctx context.Context, at part) error {
 
 // step makes a pass and returns the position that the order opens, and what the pass says of it.
 func (m *measure) step(ctx context.Context, v *samplers.View) (chosen int, s seen, err error) {
-	lock := model.LockOf(m.d)
-	lock.Lock()
-	defer lock.Unlock()
+	done, err := m.turn(ctx)
+	if err != nil {
+		return 0, s, err
+	}
+	defer done()
 	length, n := len(v.Tokens), len(v.Masked)
 	b := &model.Batch{Size: 1, Length: length, Tokens: v.Tokens,
 		Time: []float64{float64(m.spec.Masked(v.Tokens)) / float64(length)}}
@@ -204,9 +221,11 @@ func (m *measure) causal(ctx context.Context) error {
 		b.Read = append(b.Read, int32(p))
 	}
 	out := make([]seen, len(b.Read))
-	lock := model.LockOf(m.d)
-	lock.Lock()
-	defer lock.Unlock()
+	done, err := m.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	b.Cache = feeder.NewCache(1, m.to)
 	marginals, err := feeder.Feed(ctx, b, fed, model.Commit)
 	if err == nil {

@@ -384,7 +384,7 @@ func TestBadPictures(t *testing.T) {
 			[]any{"image", picture[:len(picture)/2], "mask", picture}},
 		{refusal{"cut in its magic", 400, "invalid_image", "image", "ends early"},
 			[]any{"image", picture[:4]}},
-		{refusal{"huge", 413, "image_too_large", "image", "60000 x 60000 pixels, want 67108864"},
+		{refusal{"huge", 413, "image_too_large", "image", "60000 x 60000 pixels, want 33554432"},
 			[]any{"image", huge}},
 		{refusal{"jpeg", 415, "unsupported_image", "image", "want PNG"},
 			[]any{"image", []byte("\xff\xd8\xff\xe0 jpeg")}},

@@ -12,7 +12,7 @@ import (
 
 // encoding answers POST /v1/images/encode: the codes of a PNG, as the body or as the part image.
 func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
-	f := &fields{files: map[string][][]byte{}}
+	f := &fields{files: map[string][][]byte{}, free: func() {}}
 	var fault *Fault
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "image/png") {
 		var data []byte
@@ -27,6 +27,7 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
 		fault.write(w)
 		return
 	}
+	defer f.free()
 	m := s.model(f, wantsPictures)
 	fit, data := f.text("fit"), f.one("image")
 	if f.fault == nil && data == nil {
@@ -34,7 +35,7 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
 	}
 	if fault = f.end(); fault == nil {
 		var codes []int32
-		if codes, fault = m.encodes(data, fit); fault == nil {
+		if codes, fault = s.encodes(r, m, data, fit); fault == nil {
 			writeJSON(w, encode(struct {
 				Object string  `json:"object"`
 				Model  string  `json:"model"`
@@ -48,7 +49,13 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
 }
 
 // encodes returns the codes of a picture.
-func (m *servedModel) encodes(data []byte, fit string) ([]int32, *Fault) {
+func (s *Server) encodes(r *http.Request, m *servedModel, data []byte, fit string) ([]int32,
+	*Fault) {
+	back, fault := s.unfolds(r, namedFile{"image", data})
+	if fault != nil {
+		return nil, fault
+	}
+	defer back()
 	picture, fault := readPNG("image", data)
 	if fault != nil {
 		return nil, fault

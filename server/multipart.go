@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"unmask/internal/jsonline"
@@ -25,8 +26,27 @@ const (
 var fileParts = []string{"image", "image[]", "mask"}
 
 // readForm reads multipart/form-data: fields as those of a JSON object, and files. Nothing of it
-// goes to the disk.
-func (s *Server) readForm(w http.ResponseWriter, r *http.Request) (*fields, *Fault) {
+// goes to the disk. Memory for all forms is bounded, so that a form may wait for others until their
+// fields are freed.
+func (s *Server) readForm(w http.ResponseWriter, r *http.Request) (f *fields, fault *Fault) {
+	bytes := r.ContentLength
+	if bytes < 0 || bytes > maxForm {
+		bytes = maxForm
+	}
+	back, err := s.forms.Take(r.Context(), keyName(r), bytes)
+	if err != nil {
+		return nil, bad("invalid_body", "", "the request was cancelled")
+	}
+	if f, fault = s.readParts(w, r); fault != nil {
+		back()
+		return nil, fault
+	}
+	f.free = sync.OnceFunc(func() { f.files = nil; back() })
+	return f, nil
+}
+
+// readParts reads the parts of a form.
+func (s *Server) readParts(w http.ResponseWriter, r *http.Request) (*fields, *Fault) {
 	if f := checkContent(r, "multipart/form-data"); f != nil {
 		return nil, f
 	}

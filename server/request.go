@@ -17,12 +17,13 @@ import (
 
 // Bounds of one request.
 const (
-	maxChoices = 64
-	maxPrompts = 64
-	maxSteps   = 4096
-	maxBiases  = 1024
-	maxFirst   = 1<<31 - 1
-	maxDrawn   = 1 << 53 // a seed that the server draws is below: JavaScript's numbers have it
+	maxChoices  = 64
+	maxPrompts  = 64
+	maxSteps    = 4096
+	maxBiases   = 1024
+	maxFirst    = 1<<31 - 1
+	maxLanguage = 1 << 26 // edges that a step of a sequence looks at: about a second
+	maxDrawn    = 1 << 53 // a seed that the server draws is below: JavaScript's numbers have it
 )
 
 // settings are the fields that all ways to make sequences have in common.
@@ -116,6 +117,9 @@ func (s *settings) prepare(ctx context.Context, f *fields, m *servedModel, names
 		f.fail(fault)
 		return nil
 	}
+	if n, ok := ctx.Value(noteKey{}).(*noted); ok {
+		ctx = unmask.ForOwner(ctx, n.key)
+	}
 	prepared, err := m.PrepareAll(ctx, list)
 	for err != nil {
 		e, ok := errors.AsType[*param.Error](err)
@@ -130,6 +134,11 @@ func (s *settings) prepare(ctx context.Context, f *fields, m *servedModel, names
 		s.request.Seed = rand.Uint64N(maxDrawn)
 	}
 	for _, q := range prepared {
+		if l := q.Language; l != nil && l.Work() > maxLanguage {
+			f.fail(outOfRange(s.form, fmt.Sprintf("a grammar of which a step looks at %d edges", l.Work()),
+				fmt.Sprintf("at most %d: a smaller grammar or fewer tokens", maxLanguage)))
+			return nil
+		}
 		if m.spec.Masked(q.Known) == 0 {
 			f.fail(nothing)
 			return nil

@@ -97,7 +97,7 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request, f *fields) {
 		defer cancel()
 		defer context.AfterFunc(s.ctx, cancel)()
 		var body []byte
-		if body, fault = s.scored(ctx, q); fault == nil {
+		if body, fault = s.scored(ctx, q, keyName(r)); fault == nil {
 			writeJSON(w, body)
 			return
 		}
@@ -132,18 +132,29 @@ func notScored(kind engine.Kind, retry int, format string, args ...any) *Fault {
 	return failed(&engine.Error{Kind: kind, Message: fmt.Sprintf(format, args...), Retry: retry})
 }
 
-// scored returns the answer to a request, after those for this model that came before it.
-func (s *Server) scored(ctx context.Context, q scoring) ([]byte, *Fault) {
+// countScoring counts a request for log-probabilities of an owner more, or less, and returns how
+// many there are.
+func (m *servedModel) countScoring(owner string, more int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.scoring[owner] += more
+	n := m.scoring[owner]
+	if n == 0 {
+		delete(m.scoring, owner)
+	}
+	return n
+}
+
+// scored returns the answer to an owner's request. Its passes wait for their turns among calls.
+func (s *Server) scored(ctx context.Context, q scoring, owner string) ([]byte, *Fault) {
 	m := q.model
-	defer m.scoring.Add(-1)
-	if n := int(m.scoring.Add(1)) - 1; n > s.o.Queue {
+	defer m.countScoring(owner, -1)
+	if n := m.countScoring(owner, 1) - 1; n > s.o.Queue {
 		return nil, notScored(engine.QueueFull, 1, "%d requests wait, want at most %d", n-1, s.o.Queue)
 	}
-	select {
-	case m.scorer <- struct{}{}:
-		defer func() { <-m.scorer }()
-	case <-ctx.Done():
-		return nil, s.scoreFault(ctx, ctx.Err())
+	began := s.now()
+	q.options.Turn = func(ctx context.Context) (func(), error) {
+		return m.engine.Visit(ctx, owner, began)
 	}
 	c := completion{ID: "cmpl-score", Object: "text_completion", Created: s.now().Unix(),
 		Model: m.name, Fingerprint: m.fingerprint(), Usage: &usage{}}
@@ -247,7 +258,7 @@ func (q *scoring) next(ctx context.Context, tokens []int32, to int) (*likelihood
 		tokens[to] = 1
 	}
 	return likelihood.Of(ctx, q.model.Denoiser, tokens, to, to+1,
-		likelihood.Options{Method: likelihood.LeftToRight})
+		likelihood.Options{Method: likelihood.LeftToRight, Turn: q.options.Turn})
 }
 
 // known returns log-probabilities, nil where JSON has no number.

@@ -13,7 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"unmask/images"
 	"unmask/internal/memory"
+	"unmask/internal/turns"
 	"unmask/kvcache"
 	"unmask/server/engine"
 )
@@ -58,7 +60,9 @@ type Server struct {
 	jobs    jobs
 	streams int
 
-	filmMu sync.Mutex // one GIF is drawn at a time
+	filmMu sync.Mutex   // one GIF is drawn at a time
+	forms  *turns.Turns // bytes of forms that are being read
+	pixels *turns.Turns // of pictures that are unfolded
 }
 
 // New returns a server without models. It returns an error if one of Origins is wrong.
@@ -77,7 +81,8 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, begun: time.Now(), times: usualTimes, now: time.Now}
+	s := &Server{o: o, begun: time.Now(), times: usualTimes, now: time.Now,
+		forms: turns.New(8 * maxForm), pixels: turns.New(images.MaxPixels)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.stats = newStats(s.waits)
 	s.calls = engine.NewCalls(o.Cache, s.stats)

@@ -314,8 +314,13 @@ func (c *Call) Size() int64 {
 	if c.answer != nil {
 		n += c.answer.Bytes()
 	}
+	known := map[*constrain.Language]bool{nil: true}
 	for _, m := range c.Members {
 		n += int64(m.longest)*(12+16*int64(m.Request.Top)) + 256 // the engine may be setting its slices
+		if l := m.Request.Language; !known[l] {
+			known[l] = true
+			n += int64(l.Bytes())
+		}
 	}
 	return n
 }

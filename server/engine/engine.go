@@ -34,7 +34,8 @@ type Engine struct {
 	woken     chan struct{}     // receives when a call came or went
 
 	mu      sync.Mutex
-	calls   []*Call // that are not ended
+	calls   []*Call  // that are not ended
+	visits  []*visit // that wait
 	queue   fairQueue
 	rate    float64   // rows a second, 0 before the first pass
 	passed  time.Time // when the last pass ended, or a call came to an idle engine
@@ -171,8 +172,8 @@ func (e *Engine) admit(c *Call) error {
 		e.passed = e.o.Now()
 	}
 	c.stepped = c.Created
+	e.queue.join(c.queue(), e.present(c.Batch))
 	e.calls = append(e.calls, c)
-	e.queue.join(c, e.calls)
 	e.wake()
 	return nil
 }
@@ -273,6 +274,9 @@ func (e *Engine) Abandon() {
 func (e *Engine) Run() {
 	for {
 		e.sweep()
+		if e.visited() {
+			continue
+		}
 		picked := e.pick()
 		if len(picked) > 0 {
 			e.tick(picked)
@@ -317,7 +321,10 @@ func (e *Engine) sweep() {
 	}
 	clear(e.calls[len(left):])
 	e.calls = left
-	e.queue.sweep(e.calls)
+	if len(e.calls)+len(e.visits) == 0 {
+		clear(e.queue.rows)
+		e.queue.batch = 0
+	}
 }
 
 // release takes the members of a call out of their pools. The caller holds the lock.

@@ -11,12 +11,13 @@ import (
 //
 //   - There are two classes of calls, interactive and batch. While both wait, batch calls get a
 //     tenth of the rows.
-//   - Within a class, owners take turns by rows. The next is the owner that has had the fewest
-//     since it last had nothing to do.
+//   - Within a class, owners take turns by time, in rows of an average pass. The next is the owner
+//     that has had the least since it last had nothing to do.
 //   - Of an owner's calls, the one with the fewest rows left goes first. Waiting counts as rows
 //     less, so a short request does not wait for a long one, nor a long one for ever.
 //   - On a CPU, a call much longer than the first of a pass waits for another pass (see longer).
 //     One sequence keeps a CPU busy, so the long one would only slow the short one.
+//   - A sequence whose language is much work has a pass for itself (see heavy).
 type fairQueue struct {
 	rows  map[string]float64 // that each class and owner has had
 	batch float64            // rows that batch calls have not had yet
@@ -25,39 +26,29 @@ type fairQueue struct {
 // batchShare is the part of the rows that batch calls get at least.
 const batchShare = 0.1
 
-// queueOf names a call's owner in its class.
-func queueOf(c *Call) string {
-	if c.Batch {
-		return "b" + c.Owner
+// queueOf names an owner in a class.
+func queueOf(owner string, batch bool) string {
+	if batch {
+		return "b" + owner
 	}
-	return "i" + c.Owner
+	return "i" + owner
 }
 
-// join sets the count of a new call's owner to at least the least count of the other owners. So one
-// that had nothing to do for a while has no claim to the rows that it did not use.
-func (t *fairQueue) join(c *Call, all []*Call) {
-	mine := queueOf(c)
-	least, other := math.Inf(1), false
-	for _, o := range all {
-		switch {
-		case o == c || o.ended || o.Batch != c.Batch:
-		case queueOf(o) == mine:
-			return // it is there already
-		default:
-			least, other = min(least, t.rows[queueOf(o)]), true
-		}
-	}
-	if other {
-		t.rows[mine] = max(t.rows[mine], least)
-	}
-}
+// queue names the call's owner in its class.
+func (c *Call) queue() string { return queueOf(c.Owner, c.Batch) }
 
-// sweep clears all counts once no call is left.
-func (t *fairQueue) sweep(all []*Call) {
-	if len(all) == 0 {
-		clear(t.rows)
-		t.batch = 0
+// join sets the count of an owner whose work comes to at least the least count of those of its
+// class that are present. So one that had nothing to do for a while has no claim to the time that
+// it did not use.
+func (t *fairQueue) join(mine string, present []string) {
+	if len(present) == 0 || slices.Contains(present, mine) {
+		return
 	}
+	least := math.Inf(1)
+	for _, o := range present {
+		least = min(least, t.rows[o])
+	}
+	t.rows[mine] = max(t.rows[mine], least)
 }
 
 // pick returns the members of the next tick. It takes the lock.
@@ -107,7 +98,7 @@ func (e *Engine) fill(p *picking, class []*Call) {
 	byOwner := map[string][]*Call{}
 	var owners []string
 	for _, c := range class {
-		k := queueOf(c)
+		k := c.queue()
 		if byOwner[k] == nil {
 			owners = append(owners, k)
 		}
@@ -130,6 +121,15 @@ func (e *Engine) fill(p *picking, class []*Call) {
 	}
 }
 
+// heavyWork is the work of a language, in edges that a step looks at, from which a member has a pass
+// for itself: some milliseconds, which no other sequence has to wait for in each of its steps.
+const heavyWork = 1 << 20
+
+// heavy reports whether the member's language is much work.
+func (m *Member) heavy() bool {
+	return m.Request.Language != nil && m.Request.Language.Work() > heavyWork
+}
+
 // picking collects the members of a tick.
 type picking struct {
 	members []*Member
@@ -139,6 +139,7 @@ type picking struct {
 	keeping [2]int // members that have begun to keep keys and values, or may
 	max     [2]int // of them
 	longest int64  // rows of all steps of a call that may take part
+	heavy   bool   // one member has the pass for itself
 	shares  bool   // calls of any length share a pass
 }
 
@@ -192,7 +193,7 @@ func (p *picking) first(calls []*Call) *Member {
 // fits reports whether a member can take part beside those that were taken.
 func (p *picking) fits(m *Member) bool {
 	switch {
-	case m.rows > p.rows && len(p.members) > 0:
+	case len(p.members) > 0 && (m.rows > p.rows || p.heavy || m.heavy()):
 		return false
 	case m.holds():
 		return true
@@ -207,7 +208,7 @@ func (p *picking) take(m *Member) {
 		p.longest = longer * m.call.Rows
 	}
 	p.members = append(p.members, m)
-	p.taken[m] = true
+	p.taken[m], p.heavy = true, m.heavy()
 	p.rows -= m.rows
 	switch {
 	case m.holds():

@@ -23,7 +23,7 @@ func (e *Engine) tick(picked []*Member) {
 	}
 	took := e.o.Now().Sub(began).Seconds()
 	e.o.Calls.stats.Pass(took, rows, len(picked))
-	for _, c := range e.settle(picked, float64(rows)/max(took, 1e-6)) {
+	for _, c := range e.settle(picked, float64(rows), max(took, 1e-6)) {
 		c.setTimes(c.begun.Sub(c.Created), e.passed.Sub(c.begun))
 		e.o.Calls.finish(c)
 	}
@@ -43,19 +43,21 @@ func (e *Engine) begin(picked []*Member, now time.Time) (rows int) {
 	return rows
 }
 
-// settle updates the engine's rate, a moving average, and what each call has left after a tick of
-// `rate` rows a second. It returns the calls that ended.
-func (e *Engine) settle(picked []*Member, rate float64) (ended []*Call) {
+// settle updates the engine's rate, a moving average, and what each owner has had and each call has
+// left after a tick of rows that took some seconds. It returns the calls that ended.
+func (e *Engine) settle(picked []*Member, rows, seconds float64) (ended []*Call) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.passed = e.o.Now()
-	if e.rate == 0 {
+	switch rate := rows / seconds; {
+	case e.rate == 0:
 		e.rate = rate
-	} else {
+	case !picked[0].heavy(): // that is no measure of a model's passes
 		e.rate += (rate - e.rate) / 8
 	}
 	for _, m := range picked {
 		c := m.call
+		e.queue.rows[c.queue()] += float64(m.rows) * (e.rate*seconds/rows - 1) // pick has counted rows
 		c.stepped = e.passed
 		c.left, c.open, c.keeping = 0, 0, false
 		for _, o := range c.Members {
