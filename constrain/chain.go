@@ -103,8 +103,11 @@ type Chain struct {
 	sets   [][]float64 // [positions][sets] probabilities; nil: not known
 	tops   [][]float64
 	states [][]int32 // [positions+1] from which the end can be reached
-	f, b   [][]float64
+	b      [][]float64
 	at     []int32 // [states of the automaton] index in states of the position at hand, or -1
+
+	f, spare []float64 // F of one position, and memory for that of the next
+	ahead    int       // the position
 }
 
 // set computes the sums, given the evidence at masked positions, nil where there is none: there,
@@ -114,7 +117,7 @@ func (c *Chain) set(l *Language, tokens []int32, mask int32, evidence []*Evidenc
 	n := len(tokens)
 	c.l, c.mask, c.tokens = l, mask, append(c.tokens[:0], tokens...)
 	c.sets, c.tops = resize(c.sets, n), resize(c.tops, n)
-	c.states, c.f, c.b = resize(c.states, n+1), resize(c.f, n+1), resize(c.b, n+1)
+	c.states, c.b = resize(c.states, n+1), resize(c.b, n+1)
 	if len(c.at) != l.States() {
 		c.at = make([]int32, l.States())
 	}
@@ -131,11 +134,20 @@ func (c *Chain) set(l *Language, tokens []int32, mask int32, evidence []*Evidenc
 		return false
 	}
 	c.backward()
-	if len(c.states[0]) == 0 {
-		return false
+	c.f, c.ahead = append(c.f[:0], 1), 0
+	return len(c.states[0]) > 0
+}
+
+// bytes returns about how much memory the sums hold.
+func (c *Chain) bytes() int {
+	n := 4 * len(c.at)
+	for i := range c.b {
+		n += 8*cap(c.b[i]) + 4*cap(c.states[i])
 	}
-	c.forward()
-	return true
+	for i := range c.sets {
+		n += 16 * cap(c.sets[i])
+	}
+	return n
 }
 
 func resize[T any](s [][]T, n int) [][]T {
@@ -264,15 +276,19 @@ func scaled(x []float64, largest float64) []float64 {
 	return x
 }
 
-// forward computes F.
-func (c *Chain) forward() {
-	c.f[0] = append(c.f[0][:0], 1)
-	for i := range c.tokens {
+// seek sets f to F of a position. It is computed from that of the position before, so positions
+// should rise.
+func (c *Chain) seek(position int) {
+	if c.ahead > position {
+		c.f, c.ahead = append(c.f[:0], 1), 0
+	}
+	for ; c.ahead < position; c.ahead++ {
+		i := c.ahead
 		c.index(i + 1)
-		f := append(c.f[i+1][:0], make([]float64, len(c.states[i+1]))...)
+		f := append(c.spare[:0], make([]float64, len(c.states[i+1]))...)
 		largest := 0.0
 		for k, s := range c.states[i] {
-			from := c.f[i][k]
+			from := c.f[k]
 			c.next(i, s, func(e grammar.TokenEdge) {
 				j := c.at[e.To]
 				if j < 0 {
@@ -287,7 +303,7 @@ func (c *Chain) forward() {
 			})
 		}
 		c.clear(i + 1)
-		c.f[i+1] = scaled(f, largest)
+		c.f, c.spare = scaled(f, largest), c.f
 	}
 }
 
@@ -297,12 +313,13 @@ func (c *Chain) forward() {
 func (c *Chain) Coefficients(i int, out []float64) []float64 {
 	out = append(out[:0], make([]float64, c.l.Classes)...)
 	sets := make([]float64, len(c.l.Sets))
+	c.seek(i)
 	c.index(i + 1)
 	largest := 0.0
 	for k, s := range c.states[i] {
 		for _, e := range c.l.Out(s) {
 			if j := c.at[e.To]; j >= 0 {
-				sets[e.Set] += max(c.f[i][k]*c.b[i+1][j], least)
+				sets[e.Set] += max(c.f[k]*c.b[i+1][j], least)
 				largest = max(largest, sets[e.Set])
 			}
 		}
@@ -362,38 +379,42 @@ func (c *Chain) draw(path []step, uniform func(i int) float64) []step {
 // best appends the path of the most probable sequence.
 func (c *Chain) best(path []step) []step {
 	n := len(c.tokens)
-	values := make([][]float64, n+1)
-	values[n] = make([]float64, len(c.states[n]))
-	through := make([][]grammar.TokenEdge, n)
+	after := make([]float64, len(c.states[n])) // the best from each state of the position after
+	through := make([][]int32, n)              // by which edge, in the order of next
 	for i := n - 1; i >= 0; i-- {
 		c.index(i + 1)
 		logs := c.logTops(i)
-		values[i] = make([]float64, len(c.states[i]))
-		through[i] = make([]grammar.TokenEdge, len(c.states[i]))
+		here := make([]float64, len(c.states[i]))
+		through[i] = make([]int32, len(c.states[i]))
 		for k, s := range c.states[i] {
-			first := true
+			first, number := true, int32(-1)
 			c.next(i, s, func(e grammar.TokenEdge) {
+				number++
 				j := c.at[e.To]
 				if j < 0 {
 					return
 				}
-				v := values[i+1][j]
+				v := after[j]
 				if e.Set >= 0 && logs != nil {
 					v += logs[e.Set]
 				}
-				if first || v > values[i][k] {
-					values[i][k], through[i][k], first = v, e, false
+				if first || v > here[k] {
+					here[k], through[i][k], first = v, number, false
 				}
 			})
 		}
 		c.clear(i + 1)
+		after = here
 	}
 	k := int32(0)
 	for i := range n {
-		e := through[i][k]
-		path = append(path, step{set: e.Set})
 		c.index(i + 1)
-		k = c.at[e.To]
+		number := through[i][k]
+		c.next(i, c.states[i][k], func(e grammar.TokenEdge) {
+			if number--; number == -1 {
+				path, k = append(path, step{set: e.Set}), c.at[e.To]
+			}
+		})
 		c.clear(i + 1)
 	}
 	return path

@@ -47,6 +47,7 @@ func (c *Chain) choices() []Choice {
 	n, end := len(c.tokens), c.l.End()
 	for i := range n { // texts that end before position i, where a token says so
 		part, whole := make([]float64, len(out)), 0.0
+		c.seek(i)
 		c.index(i + 1)
 		for k, s := range c.states[i] {
 			c.next(i, s, func(e grammar.TokenEdge) {
@@ -54,7 +55,7 @@ func (c *Chain) choices() []Choice {
 				if j < 0 {
 					return
 				}
-				p := c.f[i][k] * c.b[i+1][j]
+				p := c.f[k] * c.b[i+1][j]
 				if e.Set >= 0 {
 					p *= c.weight(i, e.Set)
 				}
@@ -69,13 +70,14 @@ func (c *Chain) choices() []Choice {
 			out[k].Probability += p / whole
 		}
 	}
+	c.seek(n)
 	whole := 0.0
 	for k := range c.states[n] {
-		whole += c.f[n][k]
+		whole += c.f[k]
 	}
 	for k, s := range c.states[n] { // those that end with the positions
 		if s != end {
-			out[a.Ends[s]].Probability += c.f[n][k] / whole
+			out[a.Ends[s]].Probability += c.f[k] / whole
 		}
 	}
 	for i := range out {

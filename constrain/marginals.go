@@ -16,6 +16,7 @@ type Sequence struct {
 	// Uniform returns a number in (0, 1) for a position that is not drawn, by the number of the
 	// draw.
 	Uniform func(position, draw int) float64
+	Sums    *Sums // of all sequences of a pool; nil: its own
 
 	tokens   []int32    // of the sequence in the latest pass
 	fresh    []int32    // positions whose marginals the latest pass has
@@ -30,9 +31,53 @@ type powered struct {
 	power    float64
 	idle     int         // steps since it was used
 	evidence []*Evidence // [positions]; from earlier passes where the latest has none
-	chain    Chain
-	ready    bool
+	read     bool        // the evidence of the latest pass
+	chain    *Chain      // of the evidence; nil where the sums are not kept
 	best     []step
+}
+
+// Sums keep the chains that were used last. The sums over a large language take more memory than
+// what they are computed from, so they are computed again where they do not fit.
+type Sums struct {
+	used  []*powered
+	spare *Chain // of dropped sums, nil for none
+}
+
+// maxSums bounds the memory of sums, in bytes, if there is more than one.
+const maxSums = 32 << 20
+
+// lend returns memory for the sums of w, which takes them from others if all have too much.
+func (s *Sums) lend(w *powered) *Chain {
+	bytes := 0
+	for _, other := range s.used {
+		bytes += other.chain.bytes()
+	}
+	for bytes > maxSums/2 {
+		bytes -= s.used[0].chain.bytes()
+		s.drop(s.used[0])
+	}
+	c := s.spare
+	if s.spare = nil; c == nil {
+		c = new(Chain)
+	}
+	s.used = append(s.used, w)
+	return c
+}
+
+// drop forgets the sums of w.
+func (s *Sums) drop(w *powered) {
+	if i := slices.Index(s.used, w); i >= 0 {
+		s.used = slices.Delete(s.used, i, i+1)
+		s.spare, w.chain = w.chain, nil
+	}
+}
+
+// Close forgets what is kept of the sequence.
+func (q *Sequence) Close() {
+	for _, w := range q.powers {
+		q.Sums.drop(w)
+	}
+	q.powers = nil
 }
 
 // Step begins a step: draws are counted from it, and powers that the last one did not use are
@@ -40,7 +85,9 @@ type powered struct {
 func (q *Sequence) Step() {
 	q.draws = 0
 	q.powers = slices.DeleteFunc(q.powers, func(w *powered) bool {
-		w.idle++
+		if w.idle++; w.idle > 1 {
+			q.Sums.drop(w)
+		}
 		return w.idle > 1
 	})
 }
@@ -57,7 +104,8 @@ func (q *Sequence) Pass(tokens []int32, fresh []int32) {
 	slices.Sort(q.fresh)
 	q.fresh = slices.Compact(q.fresh)
 	for _, w := range q.powers {
-		w.ready = false
+		w.read, w.best = false, w.best[:0]
+		q.Sums.drop(w)
 	}
 }
 
@@ -81,6 +129,9 @@ type Marginals struct {
 // chain returns the chain of a sequence for a power.
 func (m *Marginals) chain(index int, power float64) (*powered, error) {
 	q := m.Sequence(index)
+	if q.Sums == nil {
+		q.Sums = new(Sums)
+	}
 	var w *powered
 	for _, other := range q.powers {
 		if other.power == power {
@@ -91,9 +142,27 @@ func (m *Marginals) chain(index int, power float64) (*powered, error) {
 		w = &powered{power: power, evidence: make([]*Evidence, len(q.tokens))}
 		q.powers = append(q.powers, w)
 	}
-	if w.idle = 0; w.ready {
-		return w, nil
+	w.idle = 0
+	if !w.read {
+		if err := m.read(q, index, w); err != nil {
+			return nil, err
+		}
 	}
+	if w.chain == nil {
+		w.chain = q.Sums.lend(w)
+		if !w.chain.set(q.Language, q.tokens, q.Mask, w.evidence) {
+			q.Sums.drop(w)
+			return nil, &model.RowError{Row: int32(index * m.Length), Err: errNone}
+		}
+		if q.Language.Choices != nil && q.Choices == nil && power == 1 {
+			q.Choices = w.chain.choices()
+		}
+	}
+	return w, nil
+}
+
+// read reads the evidence of the latest pass.
+func (m *Marginals) read(q *Sequence, index int, w *powered) error {
 	l := q.Language
 	rows := make([]int32, len(q.fresh))
 	for i, p := range q.fresh {
@@ -106,24 +175,15 @@ func (m *Marginals) chain(index int, power float64) (*powered, error) {
 	var fault rowFault
 	err := m.Of.Visit(rows, func(i int, logits []float32) {
 		e := w.evidence[int(q.fresh[i])-l.From]
-		if err := e.read(l, logits[:m.Outcomes], power); err != nil {
+		if err := e.read(l, logits[:m.Outcomes], w.power); err != nil {
 			fault.set(rows[i], err)
 		}
 	})
 	if err == nil {
 		err = fault.err()
 	}
-	if err != nil {
-		return nil, err
-	}
-	if !w.chain.set(l, q.tokens, q.Mask, w.evidence) {
-		return nil, &model.RowError{Row: int32(index * m.Length), Err: errNone}
-	}
-	if l.Choices != nil && q.Choices == nil && power == 1 {
-		q.Choices = w.chain.choices()
-	}
-	w.ready, w.best = true, w.best[:0]
-	return w, nil
+	w.read = err == nil
+	return err
 }
 
 // read sums the probabilities p^power of classes.
@@ -170,17 +230,13 @@ func (m *Marginals) place(row int32) (index, at int, inside bool) {
 
 // Visit passes the marginals given the languages, as logits.
 func (m *Marginals) Visit(rows []int32, visit func(i int, logits []float32)) error {
-	for _, r := range rows {
-		if index, _, inside := m.place(r); inside {
-			if _, err := m.chain(index, 1); err != nil {
-				return err
-			}
-		}
-	}
 	var again []int
 	var mutex sync.Mutex
-	coefficients := m.coefficients(rows)
-	err := m.Of.Visit(rows, func(i int, logits []float32) {
+	coefficients, err := m.coefficients(rows)
+	if err != nil {
+		return err
+	}
+	err = m.Of.Visit(rows, func(i int, logits []float32) {
 		logits = logits[:m.Outcomes]
 		if coefficients[i] != nil && !m.scale(rows[i], coefficients[i], logits) {
 			mutex.Lock()
@@ -213,18 +269,25 @@ func (m *Marginals) Visit(rows []int32, visit func(i int, logits []float32)) err
 }
 
 // coefficients returns the coefficients of rows' classes, nil for a row outside of its language.
-func (m *Marginals) coefficients(rows []int32) [][]float64 {
-	out := make([][]float64, len(rows))
-	for i, r := range rows {
-		if index, at, inside := m.place(r); inside {
-			w, _ := m.chain(index, 1)
+func (m *Marginals) coefficients(rows []int32) ([][]float64, error) {
+	out, order := make([][]float64, len(rows)), make([]int, len(rows))
+	for i := range rows {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(rows[i], rows[j]) })
+	for _, i := range order {
+		if index, at, inside := m.place(rows[i]); inside {
+			w, err := m.chain(index, 1)
+			if err != nil {
+				return nil, err
+			}
 			out[i] = w.chain.Coefficients(at, nil)
 			for k, x := range out[i] {
 				out[i][k] = math.Log(x)
 			}
 		}
 	}
-	return out
+	return out, nil
 }
 
 // scale adds the logarithms of coefficients to logits, and reports whether any is finite.

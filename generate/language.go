@@ -52,11 +52,11 @@ func (m *member) sameMarginals(o *member) bool {
 }
 
 // newSpeech returns what a member keeps of its language, nil without one.
-func (m *member) newSpeech() *constrain.Sequence {
+func (m *member) newSpeech(sums *constrain.Sums) *constrain.Sequence {
 	if m.language == nil {
 		return nil
 	}
-	return &constrain.Sequence{Language: m.language, Mask: m.mask,
+	return &constrain.Sequence{Language: m.language, Mask: m.mask, Sums: sums,
 		Uniform: func(position, draw int) float64 {
 			words := m.stream().Words(position, philox.Unseen, draw)
 			return (float64(words[0]) + 0.5) / (1 << 32)

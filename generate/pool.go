@@ -87,6 +87,7 @@ type Pool struct {
 	cache    *kvcache.Cache
 	filtered model.Filtered
 	language constrain.Marginals
+	sums     constrain.Sums
 	head     headWork
 	choice   choice
 }
@@ -244,7 +245,7 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 	m.Sequence.Tokens = m.Tokens[:t.shown:t.shown]
 	m.left = m.masked()
 	clear(m.past)
-	m.speech = m.newSpeech()
+	m.speech = m.newSpeech(&p.sums)
 	p.recall(m)
 	m.loop = t.newLoop(m)
 	if t.stateful != nil {
@@ -260,6 +261,10 @@ func (p *Pool) Remove(q *Sequence) {
 		if m == q.member {
 			p.members = append(p.members[:i], p.members[i+1:]...)
 			p.leave(m)
+			if m.speech != nil {
+				m.speech.Close()
+				m.speech = nil
+			}
 			p.spare = append(p.spare, m)
 			return
 		}
