@@ -121,8 +121,8 @@ func (e *Engine) fill(p *picking, class []*Call) {
 	}
 }
 
-// heavyWork is the work of a language, in edges that a step looks at, from which a member has a pass
-// for itself: some milliseconds, which no other sequence has to wait for in each of its steps.
+// heavyWork is the work of a language, in edges that a step looks at, from which a member has a
+// pass for itself: some milliseconds, for which no other sequence should wait in each of its steps.
 const heavyWork = 1 << 20
 
 // heavy reports whether the member's language is much work.
