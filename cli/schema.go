@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"unmask/cli/terminal"
 	"unmask/grammar"
 	"unmask/grammar/schema"
+	"unmask/internal/atomicfile"
 )
 
 // maxInstance bounds a line of --instances.
@@ -52,7 +52,7 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
-			data, err := os.ReadFile(args[0])
+			data, err := atomicfile.ReadSmall(args[0], flags.MaxSchema)
 			if err != nil {
 				return err
 			}
@@ -117,16 +117,11 @@ func tryInstances(ctx context.Context, s *schema.Schema, file string) error {
 		return err
 	}
 	defer f.Close()
-	lines := bufio.NewReader(f)
-	for n := 1; ; n++ {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		line, err := lines.ReadBytes('\n')
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if len(line) > maxInstance {
-				return fmt.Errorf("%s:%d has %d bytes, want at most %d", file, n, len(line), maxInstance)
-			}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxInstance)
+	n := 1
+	for ; ctx.Err() == nil && lines.Scan(); n++ {
+		if line := bytes.TrimSpace(lines.Bytes()); len(line) > 0 {
 			text, err := s.Write(line)
 			if err != nil {
 				return fmt.Errorf("%s:%d: %w", file, n, err)
@@ -135,11 +130,9 @@ func tryInstances(ctx context.Context, s *schema.Schema, file string) error {
 				return err
 			}
 		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
 	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s:%d: %w, want lines of at most %d bytes", file, n, err, maxInstance)
+	}
+	return ctx.Err()
 }

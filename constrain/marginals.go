@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"unmask/grammar"
 	"unmask/model"
 )
 
@@ -106,6 +107,41 @@ func (q *Sequence) Pass(tokens []int32, fresh []int32) {
 	for _, w := range q.powers {
 		w.read, w.best = false, w.best[:0]
 		q.Sums.drop(w)
+	}
+}
+
+// Mend masks those of some tokens that do not go with the tokens before them. Those of given that
+// are no masks stay.
+func (q *Sequence) Mend(tokens, given []int32) {
+	var c Chain
+	l := q.Language
+	if !c.set(l, given[l.From:l.To], q.Mask, nil) {
+		return // nothing goes with what is given
+	}
+	states := c.states[0]
+	for i, proposed := range tokens[l.From:l.To] {
+		c.index(i + 1)
+		var free, kept []int32
+		add := func(to *[]int32, s int32) {
+			if c.at[s] >= 0 {
+				*to = append(*to, s)
+			}
+		}
+		for _, s := range states {
+			c.next(i, s, func(e grammar.TokenEdge) { add(&free, e.To) })
+			if t := l.Next(s, proposed); proposed != q.Mask && t >= 0 {
+				add(&kept, t)
+			}
+		}
+		c.clear(i + 1)
+		slices.Sort(kept)
+		if states = slices.Compact(kept); len(kept) == 0 {
+			slices.Sort(free)
+			states = slices.Compact(free)
+			if c.tokens[i] == q.Mask {
+				tokens[l.From+i] = q.Mask
+			}
+		}
 	}
 }
 

@@ -73,12 +73,15 @@ func newSecrets() (*secrets, error) {
 	return &secrets{random(idBytes), random(tokenBytes), b.Bytes()}, nil
 }
 
+// maxSecrets bounds files of tokens and certificates, in bytes.
+const maxSecrets = 1 << 20
+
 // openSecrets reads the file name or, where it is not there, makes it. "" is none.
 func openSecrets(name string) (*secrets, error) {
 	if name == "" {
 		return newSecrets()
 	}
-	data, err := os.ReadFile(name)
+	data, err := atomicfile.ReadSmall(name, maxSecrets)
 	if errors.Is(err, fs.ErrNotExist) {
 		return newSecrets()
 	}
@@ -162,7 +165,7 @@ func (j Join) String() string {
 // ParseJoin reads such a line, or the first line of @FILE.
 func ParseJoin(text string) (Join, error) {
 	if file, ok := strings.CutPrefix(text, "@"); ok {
-		data, err := os.ReadFile(file)
+		data, err := atomicfile.ReadSmall(file, maxSecrets)
 		if err != nil {
 			return Join{}, err
 		}

@@ -36,6 +36,9 @@ func (p *Pool) passAgain(group []*member) error {
 	b.Cache, b.Places, b.Lasts = nil, nil, false
 	for i, m := range group {
 		m.step.row = i
+		if m.speech != nil { // its tokens were drawn one by one
+			m.speech.Mend(m.step.opening.Second.Tokens, m.initial.start)
+		}
 		p.reads(b, m)
 		p.overlay(m, m.step.opening.Second.Tokens)
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+
+	"unmask/internal/atomicfile"
 )
 
 // Keys are the clients' keys, read from a file of lines NAME:KEY. Its methods may be called
@@ -38,6 +40,9 @@ func LoadKeys(file string) (*Keys, error) {
 	return k, k.Reload()
 }
 
+// maxKeys bounds a file of keys or of a certificate, in bytes.
+const maxKeys = 1 << 20
+
 // Reload reads the file again. After an error the keys stay as they were.
 func (k *Keys) Reload() error {
 	info, err := os.Stat(k.file)
@@ -47,7 +52,7 @@ func (k *Keys) Reload() error {
 	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
 		return fmt.Errorf("mode is %04o, want 0600: others may read it", mode.Perm())
 	}
-	text, err := os.ReadFile(k.file)
+	text, err := atomicfile.ReadSmall(k.file, maxKeys)
 	if err != nil {
 		return pathless(err)
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"unmask/internal/atomicfile"
 )
 
 // Listeners say where a server listens.
@@ -47,8 +50,14 @@ const (
 // once requests are answered. When hard ends, draining ends too.
 func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url string)) error {
 	defer s.Close()
+	var pair tls.Certificate
 	if l.Cert != "" {
-		if _, err := tls.LoadX509KeyPair(l.Cert, l.Key); err != nil {
+		cert, err := atomicfile.ReadSmall(l.Cert, maxKeys)
+		key, other := atomicfile.ReadSmall(l.Key, maxKeys)
+		if err = cmp.Or(err, other); err == nil {
+			pair, err = tls.X509KeyPair(cert, key)
+		}
+		if err != nil {
 			return fmt.Errorf("--tls-cert and --tls-key: %w", err)
 		}
 	}
@@ -64,7 +73,8 @@ func (s *Server) Run(ctx, hard context.Context, l Listeners, ready func(url stri
 	for i, h := range servers {
 		go func() {
 			if i == 0 && l.Cert != "" {
-				failed <- h.ServeTLS(listeners[i], l.Cert, l.Key)
+				h.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}}
+				failed <- h.ServeTLS(listeners[i], "", "")
 				return
 			}
 			failed <- h.Serve(listeners[i])

@@ -55,11 +55,14 @@ func readPrecompiled(s object) (normalizer, error) {
 // maxGrapheme is the length from which a cluster of characters is not looked up as a whole.
 const maxGrapheme = 6
 
+// maxExpanded is the length from which a text is left as it is: it is refused.
+const maxExpanded = 2*MaxText + 1
+
 // normalize replaces the clusters of characters (Unicode's extended grapheme clusters) that the
 // table has, or else the characters in them, as SentencePiece's port in tokenizers does.
 func (p precompiled) normalize(text string) string {
 	var out strings.Builder
-	for state := -1; text != ""; {
+	for state := -1; text != "" && out.Len() < maxExpanded; {
 		var cluster string
 		cluster, text, _, state = uniseg.FirstGraphemeClusterInString(text, state)
 		if len(cluster) < maxGrapheme {
@@ -69,6 +72,9 @@ func (p precompiled) normalize(text string) string {
 			}
 		}
 		for i, r := range cluster {
+			if out.Len() >= maxExpanded {
+				break
+			}
 			if to, ok := p.find(cluster[i : i+utf8.RuneLen(r)]); ok {
 				out.Write(to)
 			} else {

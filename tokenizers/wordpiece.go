@@ -11,12 +11,17 @@ import (
 // max_input_chars_per_word).
 const maxWord = 100
 
+// longToken bounds the tokens of a vocabulary that divides words longer than maxWord, in bytes:
+// each place of a word is tried with as many ends.
+const longToken = 256
+
 // wordPieces divides words as WordPiece does: into the longest tokens from the start on, where all
 // but the first begin with a prefix (Devlin et al. 2019). A word without such tokens is an error.
 type wordPieces struct {
 	ids    map[string]int32
 	prefix string
 	most   int // characters of the longest word
+	ends   int // bytes of the longest token
 }
 
 // divide returns the tokens of one word, nil if a part has none.
@@ -26,7 +31,10 @@ func (w *wordPieces) divide(word string) (pieces []string) {
 	}
 	prefix := ""
 	for word != "" {
-		end := len(word)
+		end := min(len(word), w.ends)
+		for end > 0 && end < len(word) && !utf8.RuneStart(word[end]) {
+			end--
+		}
 		for end > 0 {
 			if _, ok := w.ids[prefix+word[:end]]; ok {
 				break
@@ -79,7 +87,11 @@ func (w *wordPieces) learn(_ object, vocab map[string]int64, bytes bool) error {
 	}
 	w.ids = make(map[string]int32, len(vocab))
 	for text, id := range vocab {
-		w.ids[text] = int32(id)
+		w.ids[text], w.ends = int32(id), max(w.ends, len(text))
+	}
+	if w.most > maxWord && w.ends > longToken {
+		return fmt.Errorf("max_input_chars_per_word: %d with a token of %d bytes, want at most %d with it",
+			w.most, w.ends, maxWord)
 	}
 	return nil
 }

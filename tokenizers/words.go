@@ -34,9 +34,8 @@ type wordList struct {
 // smilesTokens is the published expression for tokens of SMILES (Schwaller et al. 2018, "Found in
 // translation", section 2.2; rxnmapper has it as SMI_REGEX_PATTERN), with the bars and the ring
 // numbers of three digits of later vocabularies (Schwaller et al. 2021, rxnfp).
-var smilesTokens = regexp.MustCompile(`%\([0-9]{3}\)|\[[^\]]+]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|\||\(|` +
-	`\)|\.|=|#|-|\+|` +
-	`\\|/|:|~|@|\?|>>?|\*|\$|%[0-9]{2}|[0-9]`)
+var smilesTokens = regexp.MustCompile(`^(?:%\([0-9]{3}\)|\[[^\]]+]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|` +
+	`\||\(|\)|\.|=|#|-|\+|\\|/|:|~|@|\?|>>?|\*|\$|%[0-9]{2}|[0-9])`)
 
 // specialWords are spellings of tokens with a meaning, besides those in angle brackets.
 var specialWords = regexp.MustCompile(`^(\[(PAD|UNK|CLS|SEP|MASK|unused[0-9]+)]|<.+>)$`)
@@ -173,12 +172,13 @@ func (w *wordList) alphabet() string {
 // cutSMILES cuts text into atoms, bonds, brackets and ring numbers.
 func cutSMILES(text string) ([]string, error) {
 	var out []string
-	end := 0
-	for _, at := range smilesTokens.FindAllStringIndex(text, -1) {
-		if at[0] != end {
+	end, closed := 0, strings.LastIndexByte(text, ']')
+	for end < len(text) && (text[end] != '[' || end < closed) { // else it looks for an end in vain
+		at := smilesTokens.FindStringIndex(text[end:])
+		if at == nil || at[0] > 0 {
 			break
 		}
-		out, end = append(out, text[at[0]:at[1]]), at[1]
+		out, end = append(out, text[end:end+at[1]]), end+at[1]
 	}
 	if end < len(text) {
 		return nil, fmt.Errorf("%.20q after %d characters is not SMILES", text[end:], end)

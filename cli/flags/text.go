@@ -1,12 +1,11 @@
 package flags
 
 import (
-	"os"
-
 	"github.com/spf13/pflag"
 
 	"unmask"
 	"unmask/generate"
+	"unmask/internal/atomicfile"
 	"unmask/param"
 	"unmask/research/export"
 )
@@ -79,12 +78,15 @@ func (t *Text) Check(f *pflag.FlagSet) (err error) {
 	return nil
 }
 
+// MaxSchema bounds the file of a schema, in bytes.
+const MaxSchema = 16 << 20
+
 // Request returns the request of the flags, with parameters that they override.
 func (t *Text) Request(m *unmask.Model, over generate.Overrides) (r unmask.Request, err error) {
 	r = unmask.Request{Prompt: t.prompt, Infill: t.infill, Length: t.Length, Overrides: over,
 		Constraints: t.Constraints.Constraints}
 	if t.schema != "" {
-		if r.Schema, err = os.ReadFile(t.schema); err != nil {
+		if r.Schema, err = atomicfile.ReadSmall(t.schema, MaxSchema); err != nil {
 			return r, Wrap("--schema", err)
 		}
 	}

@@ -202,6 +202,20 @@ func ReadFile(name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
+// ReadSmall reads a file or a pipe of at most so many bytes; some special files never end.
+func ReadSmall(name string, most int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s has more than %d bytes, want at most that", name, most)
+	}
+	return data, err
+}
+
 // Kind returns what is at a path: file, directory, link or special file.
 func Kind(info fs.FileInfo) string {
 	switch {
