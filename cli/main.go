@@ -10,8 +10,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,7 +50,7 @@ func Main(args []string) int {
 	case errors.Is(err, syscall.EPIPE): // the reader needs no more
 		return 0
 	}
-	fmt.Fprintf(os.Stderr, "%s: %s\n", cmd.CommandPath(), oneLine(err))
+	terminal.Say("%s: %s", cmd.CommandPath(), oneLine(err))
 	if errors.Is(err, flags.ErrUsage) {
 		return 2
 	}

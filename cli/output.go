@@ -5,7 +5,10 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/term"
+
 	"unmask/cli/flags"
+	"unmask/cli/terminal"
 	"unmask/internal/atomicfile"
 )
 
@@ -19,14 +22,21 @@ func checkFile(flag, name string) error {
 
 func wrap(what string, err error) error { return flags.Wrap(what, err) }
 
-// stdout is standard output. It keeps the first error, which Main returns if the command did not.
+// stdout is standard output. On a terminal it spells control characters. It keeps the first error, which Main returns if the command did not.
 var stdout = &standard{}
 
 type standard struct{ err error }
 
 // Write implements io.Writer.
 func (s *standard) Write(p []byte) (int, error) {
-	n, err := os.Stdout.Write(p)
+	out, n := p, len(p)
+	if term.IsTerminal(int(os.Stdout.Fd())) {
+		out = []byte(terminal.Plain(string(p)))
+	}
+	written, err := os.Stdout.Write(out)
+	if err != nil {
+		n = min(n, written)
+	}
 	if err = wrap("standard output", atomicfile.Cause(err)); s.err == nil {
 		s.err = err
 	}

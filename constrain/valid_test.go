@@ -95,7 +95,7 @@ var recipes = []string{
 	"threshold", "first-hitting", "confidence reuse=blocks", "threshold reuse=blocks",
 	"edit(theta=0.5) reuse=blocks", "random temperature=0", "random temperature=2",
 	"moment top-k=3", "hybrid top-p=0.5", "amused", "titok", "halton-maskgit", "greedy", "factor",
-	"dynamic reuse=blocks", "fast-dllm-v2 reuse=blocks",
+	"dynamic reuse=blocks", "fast-dllm-v2 reuse=blocks", "dplm", "dplm(resample=0.01)",
 }
 
 var someSchemas = []string{

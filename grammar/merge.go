@@ -16,6 +16,9 @@ func (d *DFA) Tokens(v *Vocabulary, o TokenOptions) (*Tokens, error) {
 	if d.Empty() {
 		return nil, &param.Error{Name: "grammar", Found: "empty", Want: "one with a text at least"}
 	}
+	if err := o.Budget.Spend(d.States()); err != nil {
+		return nil, err
+	}
 	m := newMerger(d, v, o)
 	for i, g := range m.groups {
 		if err := m.walk(g, int32(i)); err != nil {

@@ -19,7 +19,7 @@ func (b *Builder) DFA(start, accept int32) (*DFA, error) {
 
 // crowd bounds how many states of a Builder there may be in the sets of an automaton, for each
 // state that it may have.
-const crowd = 20
+const crowd = 50
 
 // subsets is the subset construction. Most sets are the closure of one state, as all are inside of
 // an embedded automaton, and are found by that state.

@@ -14,8 +14,10 @@ import (
 	"unmask/weights/hub"
 )
 
-// Say writes a line to standard error.
-func Say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+// Say writes a line to standard error, without control characters.
+func Say(format string, args ...any) {
+	fmt.Fprintln(os.Stderr, Plain(fmt.Sprintf(format, args...)))
+}
 
 // Count returns a number with its noun: 1 image, 2 images.
 func Count(n int, thing string) string {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
@@ -128,7 +129,7 @@ func (w *Watcher) show(s picture) {
 				b.WriteString("\n" + line)
 				column = 0
 			}
-			if r >= ' ' {
+			if !unicode.IsControl(r) {
 				b.WriteString(style)
 				b.WriteRune(r)
 				if style != "" {

@@ -104,6 +104,9 @@ const grain = 8
 // ones, a character that is not written as one byte counts as many as lead to a multiple of grain,
 // so that not each number has states for the bytes of UTF-8 and escapes.
 func length(least, most, exact int, budget *grammar.Budget) (*grammar.DFA, error) {
+	if least > budget.States() {
+		return nil, &grammar.TooLarge{Limit: budget.States()}
+	}
 	b := grammar.NewBuilder(budget)
 	last := max(most, 0)
 	if most < 0 {

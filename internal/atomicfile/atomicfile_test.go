@@ -232,3 +232,16 @@ func TestCheckPlaceAndFolder(t *testing.T) {
 		require.EqualError(t, CheckFolder("l/"), "l/ is a link, want a directory")
 	}
 }
+
+func TestReadSmallEnds(t *testing.T) {
+	if _, err := os.Stat("/dev/zero"); err != nil {
+		t.Skip("there is no /dev/zero")
+	}
+	_, err := ReadSmall("/dev/zero", 1000)
+	require.EqualError(t, err, "/dev/zero has more than 1000 bytes, want at most that")
+	name := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(name, make([]byte, 1000), 0o600))
+	data, err := ReadSmall(name, 1000)
+	require.NoError(t, err)
+	require.Len(t, data, 1000)
+}

@@ -172,7 +172,7 @@ func Programs(results []experiments.Result) map[string][]byte {
 		for _, a := range r.Answers {
 			if a.Kind == "python" {
 				dir := fmt.Sprintf("%s-%d", fileName(r.Point.Name()), r.Steps)
-				files[filepath.Join(dir, fileName(a.ID)+".py")] = []byte(a.Text + "\n")
+				files[filepath.Join(dir, ownName(a.ID)+".py")] = []byte(a.Text + "\n")
 			}
 		}
 	}
@@ -183,6 +183,16 @@ var odd = regexp.MustCompile(`[^A-Za-z0-9._=+-]+`)
 
 // fileName returns a text as a name of a file.
 func fileName(text string) string { return strings.Trim(odd.ReplaceAllString(text, "_"), "_.") }
+
+// ownName is fileName with a part of the text's hash where they differ, so that no other text has
+// the same name.
+func ownName(text string) string {
+	name := fileName(text)
+	if name = name[:min(len(name), 100)]; name == text {
+		return name
+	}
+	return fmt.Sprintf("%s-%x", name, sha256.Sum256([]byte(text)))[:len(name)+9]
+}
 
 func truth(v bool) *bool { return &v }
 

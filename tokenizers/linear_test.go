@@ -1,0 +1,51 @@
+package tokenizers
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A text of a megabyte takes every kind of tokenizer some seconds at most, whatever is in it.
+func TestTokenizersAreLinear(t *testing.T) {
+	const smiles = "[PAD]\n[MASK]\nC\nO\n[NH4+]\n(\n)\n"
+	const huge = `{"model":{"type":"WordPiece","unk_token":"[UNK]","max_input_chars_per_word":1000000,` +
+		`"continuing_subword_prefix":"##","vocab":{"[UNK]":0,"a":1,"##a":2}}}`
+	for name, c := range map[string]struct{ file, text, text2, data string }{
+		"SMILES: brackets without an end": {"vocab.txt", "[", "", smiles},
+		"SMILES: one end":                 {"vocab.txt", "[", "]", smiles},
+		"SMILES: atoms":                   {"vocab.txt", "C", "", smiles},
+		"WordPiece: one word":             {"tokenizer.json", "a", "", huge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var tok Tokenizer
+			var err error
+			if c.file == "vocab.txt" {
+				tok, _, err = ParseFS(fstest.MapFS{c.file: {Data: []byte(c.data)}})
+			} else {
+				tok, err = Parse([]byte(c.data))
+			}
+			require.NoError(t, err)
+			began := time.Now()
+			_, _ = tok.Encode(strings.Repeat(c.text, 900_000) + c.text2) // an error is an answer too
+			require.Less(t, time.Since(began), 10*time.Second)
+		})
+	}
+}
+
+// A table that makes a text of a megabyte of each letter makes no text of a terabyte.
+func TestPrecompiledTextsAreBounded(t *testing.T) {
+	table := precompiled{units: make([]uint32, 256), texts: []byte(strings.Repeat("b", 1<<20))}
+	table.units[0] = 1 << 10
+	table.units['A'^1] = 'A' | 1<<8 | ('A'^1^200)<<10
+	table.units[200] = 1 << 31
+	for name, text := range map[string]string{"clusters": strings.Repeat("A", 1<<20),
+		"one cluster": "A" + strings.Repeat("\u0301", 1<<19)} {
+		t.Run(name, func(t *testing.T) {
+			require.Less(t, len(table.normalize(text)), 4*MaxText)
+		})
+	}
+}
