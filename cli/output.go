@@ -22,7 +22,8 @@ func checkFile(flag, name string) error {
 
 func wrap(what string, err error) error { return flags.Wrap(what, err) }
 
-// stdout is standard output. On a terminal it spells control characters. It keeps the first error, which Main returns if the command did not.
+// stdout is standard output. On a terminal it spells control characters. It keeps the first error,
+// which Main returns if the command did not.
 var stdout = &standard{}
 
 type standard struct{ err error }

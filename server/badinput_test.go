@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"image"
@@ -370,10 +371,13 @@ func TestBadPictures(t *testing.T) {
 		c.check(t, h.URL+"/v1/images/generations")
 	}
 	picture := pngOf(t, landscape(t))
-	huge := slices.Clone(picture)
-	copy(huge[16:24], "\x00\x00\xea\x60\x00\x00\xea\x60") // 60,000 x 60,000
-	sum := crc32.ChecksumIEEE(huge[12:29])
-	copy(huge[29:33], []byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
+	sized := func(side uint32) []byte { // the picture with another size in its header
+		out := slices.Clone(picture)
+		binary.BigEndian.PutUint32(out[16:], side)
+		binary.BigEndian.PutUint32(out[20:], side)
+		binary.BigEndian.PutUint32(out[29:], crc32.ChecksumIEEE(out[12:29]))
+		return out
+	}
 	small := pngOf(t, image.NewNRGBA(image.Rect(0, 0, 32, 64)))
 	black := pngOf(t, image.NewGray(image.Rect(0, 0, 64, 64)))
 	for _, c := range []struct {
@@ -385,7 +389,9 @@ func TestBadPictures(t *testing.T) {
 		{refusal{"cut in its magic", 400, "invalid_image", "image", "ends early"},
 			[]any{"image", picture[:4]}},
 		{refusal{"huge", 413, "image_too_large", "image", "60000 x 60000 pixels, want 33554432"},
-			[]any{"image", huge}},
+			[]any{"image", sized(60000)}},
+		{refusal{"large together", 413, "image_too_large", "", "the pictures have 50000000 pixels"},
+			[]any{"image", sized(5000), "mask", sized(5000)}},
 		{refusal{"jpeg", 415, "unsupported_image", "image", "want PNG"},
 			[]any{"image", []byte("\xff\xd8\xff\xe0 jpeg")}},
 		{refusal{"gif", 415, "unsupported_image", "image", "want PNG"}, []any{"image", []byte("GIF89a")}},

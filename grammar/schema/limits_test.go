@@ -36,8 +36,9 @@ func TestNothingTakesUnboundedMemoryOrTime(t *testing.T) {
 		"minimum of many digits": `{"minimum": ` + strings.Repeat("9", 20000) + `}`,
 		"multipleOf":             `{"multipleOf": 0.` + strings.Repeat("0", 20000) + `1}`,
 		"required":               `{"type": "object", "required": [` + list(4000, `"k%d"`) + `]}`,
-		"prefixItems":            `{"type": "array", "prefixItems": [` + list(4000, `{"const": %d}`) + `]}`,
-		"a pattern of a? a? a?":  `{"type": "string", "pattern": "` + strings.Repeat("a?", 30000) + `"}`,
+		"prefixItems": `{"type": "array", "prefixItems": [` + list(4000, `{"const": %d}`) +
+			`]}`,
+		"a pattern of a? a? a?": `{"type": "string", "pattern": "` + strings.Repeat("a?", 30000) + `"}`,
 		"many patterns": `{"properties": {` + list(10,
 			`"p%d": {"type": "string", "pattern": "a.{9}%[1]d"}`) + `}}`,
 		"long keys": strings.Repeat(`{"`+strings.Repeat("properties", 60)+`": `, 100) +
@@ -49,7 +50,8 @@ func TestNothingTakesUnboundedMemoryOrTime(t *testing.T) {
 			return `{"const": "` + leaf + `"}`
 		}
 		one := func(k string) string {
-			return `"` + k + `": {"anyOf": [` + tree(depth-1, leaf+k) + ", " + tree(depth-1, leaf+k+k) + `]}`
+			return `"` + k + `": {"anyOf": [` + tree(depth-1, leaf+k) + ", " +
+				tree(depth-1, leaf+k+k) + `]}`
 		}
 		return `{"properties": {` + one("a") + ", " + one("b") + `}, "required": ["a", "b"]}`
 	}
