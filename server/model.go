@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"regexp"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"unmask"
@@ -41,8 +41,8 @@ type servedModel struct {
 	engine    *engine.Engine
 	created   int64 // unix seconds
 
-	mu      sync.Mutex
-	scoring map[string]int // requests for log-probabilities, by owner
+	scorer  chan struct{} // holds one value while a request scores its prompts
+	scoring atomic.Int32  // such requests, with those that wait
 }
 
 // servedName is a name under which a model is served.
@@ -55,7 +55,7 @@ func newServed(o Model) (*servedModel, error) {
 	}
 	m := &servedModel{Model: o.Model, name: o.Name, spec: o.Model.Spec(),
 		precision: o.Precision.String(), device: deviceOf(o.Model), created: time.Now().Unix(),
-		scoring: map[string]int{}}
+		scorer: make(chan struct{}, 1)}
 	if m.Text == nil && m.Pictures == nil {
 		m.Model = numbered(o.Model)
 	}

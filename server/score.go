@@ -134,13 +134,14 @@ func notScored(kind engine.Kind, retry int, format string, args ...any) *Fault {
 
 // countScoring counts a request for log-probabilities of an owner more, or less, and returns how
 // many there are.
-func (m *servedModel) countScoring(owner string, more int) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.scoring[owner] += more
-	n := m.scoring[owner]
+func (s *Server) countScoring(m *servedModel, owner string, more int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := [2]string{m.name, owner}
+	s.scoring[key] += more
+	n := s.scoring[key]
 	if n == 0 {
-		delete(m.scoring, owner)
+		delete(s.scoring, key)
 	}
 	return n
 }
@@ -148,8 +149,8 @@ func (m *servedModel) countScoring(owner string, more int) int {
 // scored returns the answer to an owner's request. Its passes wait for their turns among calls.
 func (s *Server) scored(ctx context.Context, q scoring, owner string) ([]byte, *Fault) {
 	m := q.model
-	defer m.countScoring(owner, -1)
-	if n := m.countScoring(owner, 1) - 1; n > s.o.Queue {
+	defer s.countScoring(m, owner, -1)
+	if n := s.countScoring(m, owner, 1) - 1; n > s.o.Queue {
 		return nil, notScored(engine.QueueFull, 1, "%d requests wait, want at most %d", n-1, s.o.Queue)
 	}
 	began := s.now()
