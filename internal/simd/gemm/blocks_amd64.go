@@ -17,7 +17,7 @@ package gemm
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 3 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksDot_1x48(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
@@ -42,7 +42,7 @@ func mulBlocksHalves_1x48(a *float32, b *float32, mins *float32, c *float32, sca
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksDot_2x48(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
@@ -67,7 +67,7 @@ func mulBlocksHalves_2x48(a *float32, b *float32, mins *float32, c *float32, sca
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksDot_4x48(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
@@ -92,7 +92,7 @@ func mulBlocksHalves_4x48(a *float32, b *float32, mins *float32, c *float32, sca
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksDot_1x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
@@ -110,28 +110,10 @@ func mulBlocksDot_1x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksDot_2x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
-
-// mulBlocksDot_4x16 is, for each panel and for i of 4 rows and j of 16 columns, with p = 0 first:
-//
-//	for r := range records {
-//		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
-//		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
-//	}
-//	if mins != nil { // not with levels that have signs
-//		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
-//		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
-//	}
-//	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
-//
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
-//
-//go:noescape
-func mulBlocksDot_4x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
 // mulBlocksDot_6x16 is, for each panel and for i of 6 rows and j of 16 columns, with p = 0 first:
 //
@@ -146,7 +128,7 @@ func mulBlocksDot_4x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksDot_6x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
@@ -164,10 +146,20 @@ func mulBlocksDot_6x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksSigned_1x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+
+// mulBlocksFour_1x16 is mulBlocksLow_4x16 for 1 rows, levels as they are packed, and scales
+// apart:
+//
+//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
+//
+// It fetches 5 lines a record.
+//
+//go:noescape
+func mulBlocksFour_1x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
 // mulBlocksSigned_2x16 is, for each panel and for i of 2 rows and j of 16 columns, with p = 0 first:
 //
@@ -182,28 +174,20 @@ func mulBlocksSigned_1x16(a *float32, b *float32, mins *float32, c *float32, p *
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksSigned_2x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksSigned_4x16 is, for each panel and for i of 4 rows and j of 16 columns, with p = 0 first:
+// mulBlocksFour_2x16 is mulBlocksLow_4x16 for 2 rows, levels as they are packed, and scales
+// apart:
 //
-//	for r := range records {
-//		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
-//		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
-//	}
-//	if mins != nil { // not with levels that have signs
-//		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
-//		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
-//	}
-//	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
+//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// It fetches 5 lines a record.
 //
 //go:noescape
-func mulBlocksSigned_4x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+func mulBlocksFour_2x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
 // mulBlocksLow_2x16 is, for each panel and for i of 2 rows and j of 16 columns, with p = 0 first:
 //
@@ -218,19 +202,38 @@ func mulBlocksSigned_4x16(a *float32, b *float32, mins *float32, c *float32, p *
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksLow_2x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksFour_2x16 is mulBlocksLow_4x16 for 2 rows and records of 8 words, of 4 bits, and scales apart:
+// mulBlocksSigned_4x16 is, for each panel and for i of 4 rows and j of 16 columns, with p = 0 first:
+//
+//	for r := range records {
+//		sum := a[r].begin[i]
+//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
+//	}
+//	if mins != nil { // not with levels that have signs
+//		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
+//		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
+//	}
+//	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
+//
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
+//
+//go:noescape
+func mulBlocksSigned_4x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+
+// mulBlocksFour_4x16 is mulBlocksLow_4x16 for 4 rows, levels as they are packed, and scales
+// apart:
 //
 //	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
 //
-// It fetches 5 times a record.
+// It fetches 5 lines a record.
 //
 //go:noescape
-func mulBlocksFour_2x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+func mulBlocksFour_4x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
 // mulBlocksLow_4x16 is, for each panel and for i of 4 rows and j of 16 columns, with p = 0 first:
 //
@@ -245,43 +248,27 @@ func mulBlocksFour_2x16(a *float32, b *float32, mins *float32, c *float32, scale
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksLow_4x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksFour_4x16 is mulBlocksLow_4x16 for 4 rows and records of 8 words, of 4 bits, and scales apart:
-//
-//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
-//
-// It fetches 5 times a record.
-//
-//go:noescape
-func mulBlocksFour_4x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
-
-// mulBlocksFour_1x16 is mulBlocksLow_4x16 for one row and 32 values as they are packed, with scales apart:
-//
-//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
-//
-// It fetches 8 times for 32 values.
-//
-//go:noescape
-func mulBlocksFour_1x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
-
-// mulBlocksFive_1x16 is mulBlocksLow_4x16 for one row and 32 values as they are packed, with scales apart:
+// mulBlocksFive_1x16 is mulBlocksLow_4x16 for 1 rows, levels as they are packed, and scales
+// apart:
 //
 //	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15 | planes[r][1*w/8][j][t] >> (1*w%8) & 1 << 4
 //
-// It fetches 8 times for 32 values.
+// It fetches 8 lines for 32 values.
 //
 //go:noescape
 func mulBlocksFive_1x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksSix_1x16 is mulBlocksLow_4x16 for one row and 32 values as they are packed, with scales apart:
+// mulBlocksSix_1x16 is mulBlocksLow_4x16 for 1 rows, levels as they are packed, and scales
+// apart:
 //
 //	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15 | planes[r][2*w/8][j][t] >> (2*w%8) & 3 << 4
 //
-// It fetches 8 times for 32 values.
+// It fetches 8 lines for 32 values.
 //
 //go:noescape
 func mulBlocksSix_1x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)

@@ -94,6 +94,33 @@ func mulBlocksPairs_2x16(a, b, mins, c, p *float32, ldc, panels, skip, records, 
 //go:noescape
 func mulBlocksPairs_1x16(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, step int)
 
+// mulBlocksFour_1x16 is mulBlocksDot_1x16 for a panel, for 32 values as they are packed, and with scales apart:
+//
+//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
+//
+// It fetches 8 times for 32 values.
+//
+//go:noescape
+func mulBlocksFour_1x16(a, b, mins, c, scales *float32, ldc, panels, skip, records, words int, next uintptr, step int)
+
+// mulBlocksFive_1x16 is mulBlocksDot_1x16 for a panel, for 32 values as they are packed, and with scales apart:
+//
+//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15 | planes[r][1*w/8][j][t] >> (1*w%8) & 1 << 4
+//
+// It fetches 8 times for 32 values.
+//
+//go:noescape
+func mulBlocksFive_1x16(a, b, mins, c, scales *float32, ldc, panels, skip, records, words int, next uintptr, step int)
+
+// mulBlocksSix_1x16 is mulBlocksDot_1x16 for a panel, for 32 values as they are packed, and with scales apart:
+//
+//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15 | planes[r][2*w/8][j][t] >> (2*w%8) & 3 << 4
+//
+// It fetches 8 times for 32 values.
+//
+//go:noescape
+func mulBlocksSix_1x16(a, b, mins, c, scales *float32, ldc, panels, skip, records, words int, next uintptr, step int)
+
 // quantiseRuns is, for 32n values, where dst holds int8 and sums int32, from 0:
 //
 //	for i := range 32*n { dst[i] = int8(round(x[i]*inverse[i/32])); sums[i/16] += dst[i] }

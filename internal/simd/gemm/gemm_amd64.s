@@ -3677,6 +3677,62 @@ loop:
 	VZEROUPPER
 	RET
 
+// func mulInt8_1x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
+// Requires: AVX, MMX+
+TEXT ·mulInt8_1x16(SB), NOSPLIT, $0-64
+	MOVQ    a+0(FP), SI
+	MOVQ    b+8(FP), DI
+	MOVQ    from+16(FP), R11
+	MOVQ    ldf+32(FP), R8
+	MOVQ    lines+48(FP), CX
+	MOVQ    next+56(FP), R10
+	SHLQ    $0x02, R8
+	VMOVUPS (R11), Y0
+	VMOVUPS 32(R11), Y1
+
+loop:
+	PREFETCHT0   (R10)
+	VMOVUPS      (DI), Y14
+	VMOVUPS      32(DI), Y15
+	VBROADCASTSS (SI), Y2
+	LONG         $0x506dc2c4
+	BYTE         $0xc6
+	LONG         $0x506dc2c4
+	BYTE         $0xcf
+	VMOVUPS      64(DI), Y14
+	VMOVUPS      96(DI), Y15
+	VBROADCASTSS 4(SI), Y2
+	LONG         $0x506dc2c4
+	BYTE         $0xc6
+	LONG         $0x506dc2c4
+	BYTE         $0xcf
+	VMOVUPS      128(DI), Y14
+	VMOVUPS      160(DI), Y15
+	VBROADCASTSS 8(SI), Y2
+	LONG         $0x506dc2c4
+	BYTE         $0xc6
+	LONG         $0x506dc2c4
+	BYTE         $0xcf
+	VMOVUPS      192(DI), Y14
+	VMOVUPS      224(DI), Y15
+	VBROADCASTSS 12(SI), Y2
+	LONG         $0x506dc2c4
+	BYTE         $0xc6
+	LONG         $0x506dc2c4
+	BYTE         $0xcf
+	ADDQ         $0x10, SI
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000040, R10
+	DECQ         CX
+	JNZ          loop
+	MOVQ         c+24(FP), R11
+	MOVQ         ldc+40(FP), R8
+	SHLQ         $0x02, R8
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y1, 32(R11)
+	VZEROUPPER
+	RET
+
 // func mulInt8Wide_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 // Requires: AVX, AVX2, MMX+
 TEXT ·mulInt8Wide_2x16(SB), NOSPLIT, $0-64
@@ -3771,9 +3827,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulInt8Wide_4x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
-// Requires: AVX, AVX2, MMX+
-TEXT ·mulInt8Wide_4x16(SB), NOSPLIT, $0-64
+// func mulInt8_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
+// Requires: AVX, MMX+
+TEXT ·mulInt8_2x16(SB), NOSPLIT, $0-64
 	MOVQ    a+0(FP), SI
 	MOVQ    b+8(FP), DI
 	MOVQ    from+16(FP), R11
@@ -3786,118 +3842,60 @@ TEXT ·mulInt8Wide_4x16(SB), NOSPLIT, $0-64
 	ADDQ    R8, R11
 	VMOVUPS (R11), Y2
 	VMOVUPS 32(R11), Y3
-	ADDQ    R8, R11
-	VMOVUPS (R11), Y4
-	VMOVUPS 32(R11), Y5
-	ADDQ    R8, R11
-	VMOVUPS (R11), Y6
-	VMOVUPS 32(R11), Y7
 
 loop:
 	PREFETCHT0   (R10)
 	VMOVUPS      (DI), Y14
-	VPSLLW       $0x08, Y14, Y14
-	VPSRAW       $0x08, Y14, Y14
 	VMOVUPS      32(DI), Y15
-	VPSLLW       $0x08, Y15, Y15
-	VPSRAW       $0x08, Y15, Y15
-	VBROADCASTSS (SI), Y8
-	VPMADDWD     Y14, Y8, Y9
-	VPADDD       Y9, Y0, Y0
-	VPMADDWD     Y15, Y8, Y10
-	VPADDD       Y10, Y1, Y1
-	VBROADCASTSS 16(SI), Y9
-	VPMADDWD     Y14, Y9, Y10
-	VPADDD       Y10, Y2, Y2
-	VPMADDWD     Y15, Y9, Y11
-	VPADDD       Y11, Y3, Y3
-	VBROADCASTSS 32(SI), Y10
-	VPMADDWD     Y14, Y10, Y11
-	VPADDD       Y11, Y4, Y4
-	VPMADDWD     Y15, Y10, Y12
-	VPADDD       Y12, Y5, Y5
-	VBROADCASTSS 48(SI), Y11
-	VPMADDWD     Y14, Y11, Y12
-	VPADDD       Y12, Y6, Y6
-	VPMADDWD     Y15, Y11, Y13
-	VPADDD       Y13, Y7, Y7
-	VMOVUPS      (DI), Y14
-	VPSRAW       $0x08, Y14, Y14
-	VMOVUPS      32(DI), Y15
-	VPSRAW       $0x08, Y15, Y15
-	VBROADCASTSS 4(SI), Y8
-	VPMADDWD     Y14, Y8, Y9
-	VPADDD       Y9, Y0, Y0
-	VPMADDWD     Y15, Y8, Y10
-	VPADDD       Y10, Y1, Y1
-	VBROADCASTSS 20(SI), Y9
-	VPMADDWD     Y14, Y9, Y10
-	VPADDD       Y10, Y2, Y2
-	VPMADDWD     Y15, Y9, Y11
-	VPADDD       Y11, Y3, Y3
-	VBROADCASTSS 36(SI), Y10
-	VPMADDWD     Y14, Y10, Y11
-	VPADDD       Y11, Y4, Y4
-	VPMADDWD     Y15, Y10, Y12
-	VPADDD       Y12, Y5, Y5
-	VBROADCASTSS 52(SI), Y11
-	VPMADDWD     Y14, Y11, Y12
-	VPADDD       Y12, Y6, Y6
-	VPMADDWD     Y15, Y11, Y13
-	VPADDD       Y13, Y7, Y7
+	VBROADCASTSS (SI), Y4
+	LONG         $0x505dc2c4
+	BYTE         $0xc6
+	LONG         $0x505dc2c4
+	BYTE         $0xcf
+	VBROADCASTSS 16(SI), Y5
+	LONG         $0x5055c2c4
+	BYTE         $0xd6
+	LONG         $0x5055c2c4
+	BYTE         $0xdf
 	VMOVUPS      64(DI), Y14
-	VPSLLW       $0x08, Y14, Y14
-	VPSRAW       $0x08, Y14, Y14
 	VMOVUPS      96(DI), Y15
-	VPSLLW       $0x08, Y15, Y15
-	VPSRAW       $0x08, Y15, Y15
-	VBROADCASTSS 8(SI), Y8
-	VPMADDWD     Y14, Y8, Y9
-	VPADDD       Y9, Y0, Y0
-	VPMADDWD     Y15, Y8, Y10
-	VPADDD       Y10, Y1, Y1
-	VBROADCASTSS 24(SI), Y9
-	VPMADDWD     Y14, Y9, Y10
-	VPADDD       Y10, Y2, Y2
-	VPMADDWD     Y15, Y9, Y11
-	VPADDD       Y11, Y3, Y3
-	VBROADCASTSS 40(SI), Y10
-	VPMADDWD     Y14, Y10, Y11
-	VPADDD       Y11, Y4, Y4
-	VPMADDWD     Y15, Y10, Y12
-	VPADDD       Y12, Y5, Y5
-	VBROADCASTSS 56(SI), Y11
-	VPMADDWD     Y14, Y11, Y12
-	VPADDD       Y12, Y6, Y6
-	VPMADDWD     Y15, Y11, Y13
-	VPADDD       Y13, Y7, Y7
-	VMOVUPS      64(DI), Y14
-	VPSRAW       $0x08, Y14, Y14
-	VMOVUPS      96(DI), Y15
-	VPSRAW       $0x08, Y15, Y15
-	VBROADCASTSS 12(SI), Y8
-	VPMADDWD     Y14, Y8, Y9
-	VPADDD       Y9, Y0, Y0
-	VPMADDWD     Y15, Y8, Y10
-	VPADDD       Y10, Y1, Y1
-	VBROADCASTSS 28(SI), Y9
-	VPMADDWD     Y14, Y9, Y10
-	VPADDD       Y10, Y2, Y2
-	VPMADDWD     Y15, Y9, Y11
-	VPADDD       Y11, Y3, Y3
-	VBROADCASTSS 44(SI), Y10
-	VPMADDWD     Y14, Y10, Y11
-	VPADDD       Y11, Y4, Y4
-	VPMADDWD     Y15, Y10, Y12
-	VPADDD       Y12, Y5, Y5
-	VBROADCASTSS 60(SI), Y11
-	VPMADDWD     Y14, Y11, Y12
-	VPADDD       Y12, Y6, Y6
-	VPMADDWD     Y15, Y11, Y13
-	VPADDD       Y13, Y7, Y7
-	ADDQ         $0x40, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R10
+	VBROADCASTSS 4(SI), Y4
+	LONG         $0x505dc2c4
+	BYTE         $0xc6
+	LONG         $0x505dc2c4
+	BYTE         $0xcf
+	VBROADCASTSS 20(SI), Y5
+	LONG         $0x5055c2c4
+	BYTE         $0xd6
+	LONG         $0x5055c2c4
+	BYTE         $0xdf
+	VMOVUPS      128(DI), Y14
+	VMOVUPS      160(DI), Y15
+	VBROADCASTSS 8(SI), Y4
+	LONG         $0x505dc2c4
+	BYTE         $0xc6
+	LONG         $0x505dc2c4
+	BYTE         $0xcf
+	VBROADCASTSS 24(SI), Y5
+	LONG         $0x5055c2c4
+	BYTE         $0xd6
+	LONG         $0x5055c2c4
+	BYTE         $0xdf
+	VMOVUPS      192(DI), Y14
+	VMOVUPS      224(DI), Y15
+	VBROADCASTSS 12(SI), Y4
+	LONG         $0x505dc2c4
+	BYTE         $0xc6
+	LONG         $0x505dc2c4
+	BYTE         $0xcf
+	VBROADCASTSS 28(SI), Y5
+	LONG         $0x5055c2c4
+	BYTE         $0xd6
+	LONG         $0x5055c2c4
+	BYTE         $0xdf
+	ADDQ         $0x20, SI
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000040, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -3908,12 +3906,6 @@ loop:
 	ADDQ         R8, R11
 	VMOVUPS      Y2, (R11)
 	VMOVUPS      Y3, 32(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Y4, (R11)
-	VMOVUPS      Y5, 32(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Y6, (R11)
-	VMOVUPS      Y7, 32(R11)
 	VZEROUPPER
 	RET
 
@@ -4112,144 +4104,6 @@ loop:
 	ADDQ         R8, R11
 	VMOVUPS      Y10, (R11)
 	VMOVUPS      Y11, 32(R11)
-	VZEROUPPER
-	RET
-
-// func mulInt8_1x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
-// Requires: AVX, MMX+
-TEXT ·mulInt8_1x16(SB), NOSPLIT, $0-64
-	MOVQ    a+0(FP), SI
-	MOVQ    b+8(FP), DI
-	MOVQ    from+16(FP), R11
-	MOVQ    ldf+32(FP), R8
-	MOVQ    lines+48(FP), CX
-	MOVQ    next+56(FP), R10
-	SHLQ    $0x02, R8
-	VMOVUPS (R11), Y0
-	VMOVUPS 32(R11), Y1
-
-loop:
-	PREFETCHT0   (R10)
-	VMOVUPS      (DI), Y14
-	VMOVUPS      32(DI), Y15
-	VBROADCASTSS (SI), Y2
-	LONG         $0x506dc2c4
-	BYTE         $0xc6
-	LONG         $0x506dc2c4
-	BYTE         $0xcf
-	VMOVUPS      64(DI), Y14
-	VMOVUPS      96(DI), Y15
-	VBROADCASTSS 4(SI), Y2
-	LONG         $0x506dc2c4
-	BYTE         $0xc6
-	LONG         $0x506dc2c4
-	BYTE         $0xcf
-	VMOVUPS      128(DI), Y14
-	VMOVUPS      160(DI), Y15
-	VBROADCASTSS 8(SI), Y2
-	LONG         $0x506dc2c4
-	BYTE         $0xc6
-	LONG         $0x506dc2c4
-	BYTE         $0xcf
-	VMOVUPS      192(DI), Y14
-	VMOVUPS      224(DI), Y15
-	VBROADCASTSS 12(SI), Y2
-	LONG         $0x506dc2c4
-	BYTE         $0xc6
-	LONG         $0x506dc2c4
-	BYTE         $0xcf
-	ADDQ         $0x10, SI
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R10
-	DECQ         CX
-	JNZ          loop
-	MOVQ         c+24(FP), R11
-	MOVQ         ldc+40(FP), R8
-	SHLQ         $0x02, R8
-	VMOVUPS      Y0, (R11)
-	VMOVUPS      Y1, 32(R11)
-	VZEROUPPER
-	RET
-
-// func mulInt8_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
-// Requires: AVX, MMX+
-TEXT ·mulInt8_2x16(SB), NOSPLIT, $0-64
-	MOVQ    a+0(FP), SI
-	MOVQ    b+8(FP), DI
-	MOVQ    from+16(FP), R11
-	MOVQ    ldf+32(FP), R8
-	MOVQ    lines+48(FP), CX
-	MOVQ    next+56(FP), R10
-	SHLQ    $0x02, R8
-	VMOVUPS (R11), Y0
-	VMOVUPS 32(R11), Y1
-	ADDQ    R8, R11
-	VMOVUPS (R11), Y2
-	VMOVUPS 32(R11), Y3
-
-loop:
-	PREFETCHT0   (R10)
-	VMOVUPS      (DI), Y14
-	VMOVUPS      32(DI), Y15
-	VBROADCASTSS (SI), Y4
-	LONG         $0x505dc2c4
-	BYTE         $0xc6
-	LONG         $0x505dc2c4
-	BYTE         $0xcf
-	VBROADCASTSS 16(SI), Y5
-	LONG         $0x5055c2c4
-	BYTE         $0xd6
-	LONG         $0x5055c2c4
-	BYTE         $0xdf
-	VMOVUPS      64(DI), Y14
-	VMOVUPS      96(DI), Y15
-	VBROADCASTSS 4(SI), Y4
-	LONG         $0x505dc2c4
-	BYTE         $0xc6
-	LONG         $0x505dc2c4
-	BYTE         $0xcf
-	VBROADCASTSS 20(SI), Y5
-	LONG         $0x5055c2c4
-	BYTE         $0xd6
-	LONG         $0x5055c2c4
-	BYTE         $0xdf
-	VMOVUPS      128(DI), Y14
-	VMOVUPS      160(DI), Y15
-	VBROADCASTSS 8(SI), Y4
-	LONG         $0x505dc2c4
-	BYTE         $0xc6
-	LONG         $0x505dc2c4
-	BYTE         $0xcf
-	VBROADCASTSS 24(SI), Y5
-	LONG         $0x5055c2c4
-	BYTE         $0xd6
-	LONG         $0x5055c2c4
-	BYTE         $0xdf
-	VMOVUPS      192(DI), Y14
-	VMOVUPS      224(DI), Y15
-	VBROADCASTSS 12(SI), Y4
-	LONG         $0x505dc2c4
-	BYTE         $0xc6
-	LONG         $0x505dc2c4
-	BYTE         $0xcf
-	VBROADCASTSS 28(SI), Y5
-	LONG         $0x5055c2c4
-	BYTE         $0xd6
-	LONG         $0x5055c2c4
-	BYTE         $0xdf
-	ADDQ         $0x20, SI
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R10
-	DECQ         CX
-	JNZ          loop
-	MOVQ         c+24(FP), R11
-	MOVQ         ldc+40(FP), R8
-	SHLQ         $0x02, R8
-	VMOVUPS      Y0, (R11)
-	VMOVUPS      Y1, 32(R11)
-	ADDQ         R8, R11
-	VMOVUPS      Y2, (R11)
-	VMOVUPS      Y3, 32(R11)
 	VZEROUPPER
 	RET
 
@@ -4752,6 +4606,10 @@ record:
 word:
 	PREFETCHT0   (R10)
 	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
 	VMOVUPS      (DI), Z29
 	VMOVUPS      64(DI), Z30
 	VMOVUPS      128(DI), Z31
@@ -4806,8 +4664,8 @@ end:
 	VFMADD213PS  128(DX), Z0, Z5
 	VMOVUPS      Z5, 128(DX)
 	ADDQ         $0x04, SI
-	ADDQ         skip+56(FP), SI
 	ADDQ         R8, DX
+	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -4843,6 +4701,14 @@ record:
 	MOVQ         $0x00000004, R13
 
 word:
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
 	PREFETCHT0   (R10)
 	ADDQ         BX, R10
 	PREFETCHT0   (R10)
@@ -4901,6 +4767,10 @@ sums:
 sum:
 	PREFETCHT0   (R10)
 	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
 	VMOVUPS      (DI), Z24
 	VMOVUPS      64(DI), Z25
 	VMOVUPS      128(DI), Z26
@@ -4928,8 +4798,8 @@ end:
 	VFMADD213PS  128(DX), Z0, Z5
 	VMOVUPS      Z5, 128(DX)
 	ADDQ         $0x04, SI
-	ADDQ         skip+56(FP), SI
 	ADDQ         R8, DX
+	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -5046,8 +4916,8 @@ end:
 	VFMADD213PS  128(DX), Z1, Z11
 	VMOVUPS      Z11, 128(DX)
 	ADDQ         $0x08, SI
-	ADDQ         skip+56(FP), SI
 	ADDQ         R8, DX
+	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -5206,8 +5076,8 @@ end:
 	VFMADD213PS  128(DX), Z1, Z11
 	VMOVUPS      Z11, 128(DX)
 	ADDQ         $0x08, SI
-	ADDQ         skip+56(FP), SI
 	ADDQ         R8, DX
+	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -5378,8 +5248,8 @@ end:
 	VFMADD213PS  128(DX), Z3, Z23
 	VMOVUPS      Z23, 128(DX)
 	ADDQ         $0x10, SI
-	ADDQ         skip+56(FP), SI
 	ADDQ         R8, DX
+	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -5614,8 +5484,8 @@ end:
 	VFMADD213PS  128(DX), Z3, Z23
 	VMOVUPS      Z23, 128(DX)
 	ADDQ         $0x10, SI
-	ADDQ         skip+56(FP), SI
 	ADDQ         R8, DX
+	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -5695,16 +5565,23 @@ low:
 	JMP    word
 
 end:
-	VMOVUPS      (R14), Y4
-	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (DX), Y0, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(DX), Y0, Y5
-	VMOVUPS      Y5, 32(DX)
+	MOVQ $0x00000001, R13
+
+row:
+	VBROADCASTSS (SI), Y2
+	VMOVUPS      (R14), Y0
+	VFMADD213PS  (DX), Y2, Y0
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      32(R14), Y1
+	VFMADD213PS  32(DX), Y2, Y1
+	VMOVUPS      Y1, 32(DX)
 	ADDQ         $0x04, SI
-	ADDQ         skip+56(FP), SI
 	ADDQ         R8, DX
+	ADDQ         $0x40, R14
+	DECQ         R13
+	JNZ          row
+	SUBQ         $0x00000040, R14
+	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -5801,188 +5678,23 @@ low:
 	JMP    word
 
 end:
-	VMOVUPS      (R14), Y4
-	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (DX), Y0, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(DX), Y0, Y5
-	VMOVUPS      Y5, 32(DX)
+	MOVQ $0x00000002, R13
+
+row:
+	VBROADCASTSS (SI), Y2
+	VMOVUPS      (R14), Y0
+	VFMADD213PS  (DX), Y2, Y0
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      32(R14), Y1
+	VFMADD213PS  32(DX), Y2, Y1
+	VMOVUPS      Y1, 32(DX)
+	ADDQ         $0x04, SI
 	ADDQ         R8, DX
-	VMOVUPS      64(R14), Y6
-	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (DX), Y1, Y6
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(DX), Y1, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         $0x08, SI
-	ADDQ         skip+56(FP), SI
-	ADDQ         R8, DX
-	DECQ         panels+48(FP)
-	JNZ          panel
-	VZEROUPPER
-	RET
-
-// func mulBlocksDot_4x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBlocksDot_4x16(SB), NOSPLIT, $0-96
-	MOVQ a+0(FP), SI
-	MOVQ c+24(FP), DX
-	MOVQ ldc+40(FP), R8
-	MOVQ next+80(FP), R10
-	MOVQ step+88(FP), BX
-	MOVQ p+32(FP), R14
-	SHLQ $0x02, R8
-
-panel:
-	MOVQ    b+8(FP), DI
-	MOVQ    records+64(FP), CX
-	MOVQ    words+72(FP), R9
-	MOVQ    mins+16(FP), AX
-	XORQ    R15, R15
-	IMUL3Q  $0x00000010, R9, R12
-	VXORPS  Y0, Y0, Y0
-	VMOVUPS Y0, (R14)
-	VMOVUPS Y0, 32(R14)
-	VMOVUPS Y0, 64(R14)
-	VMOVUPS Y0, 96(R14)
-	VMOVUPS Y0, 128(R14)
-	VMOVUPS Y0, 160(R14)
-	VMOVUPS Y0, 192(R14)
-	VMOVUPS Y0, 224(R14)
-
-record:
-	VPBROADCASTD (SI)(R12*1), Y0
-	VMOVDQA      Y0, Y1
-	VPBROADCASTD 4(SI)(R12*1), Y2
-	VMOVDQA      Y2, Y3
-	VPBROADCASTD 8(SI)(R12*1), Y4
-	VMOVDQA      Y4, Y5
-	VPBROADCASTD 12(SI)(R12*1), Y6
-	VMOVDQA      Y6, Y7
-	MOVQ         R9, R13
-
-word:
-	PREFETCHT0   (R10)
-	ADDQ         BX, R10
-	VMOVUPS      (DI), Y14
-	VMOVUPS      32(DI), Y15
-	VPBROADCASTD (SI), Y8
-	LONG         $0x500dc2c4
-	BYTE         $0xc0
-	LONG         $0x5005c2c4
-	BYTE         $0xc8
-	VPBROADCASTD 4(SI), Y9
-	LONG         $0x500dc2c4
-	BYTE         $0xd1
-	LONG         $0x5005c2c4
-	BYTE         $0xd9
-	VPBROADCASTD 8(SI), Y10
-	LONG         $0x500dc2c4
-	BYTE         $0xe2
-	LONG         $0x5005c2c4
-	BYTE         $0xea
-	VPBROADCASTD 12(SI), Y11
-	LONG         $0x500dc2c4
-	BYTE         $0xf3
-	LONG         $0x5005c2c4
-	BYTE         $0xfb
-	ADDQ         $0x10, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, R14
 	DECQ         R13
-	JNZ          word
-	TESTQ        R15, R15
-	JNZ          low
-	VMOVUPS      (DI), Y8
-	VMOVUPS      32(DI), Y9
-	VCVTDQ2PS    Y0, Y0
-	VFMADD213PS  (R14), Y8, Y0
-	VMOVUPS      Y0, (R14)
-	VCVTDQ2PS    Y1, Y1
-	VFMADD213PS  32(R14), Y9, Y1
-	VMOVUPS      Y1, 32(R14)
-	VCVTDQ2PS    Y2, Y2
-	VFMADD213PS  64(R14), Y8, Y2
-	VMOVUPS      Y2, 64(R14)
-	VCVTDQ2PS    Y3, Y3
-	VFMADD213PS  96(R14), Y9, Y3
-	VMOVUPS      Y3, 96(R14)
-	VCVTDQ2PS    Y4, Y4
-	VFMADD213PS  128(R14), Y8, Y4
-	VMOVUPS      Y4, 128(R14)
-	VCVTDQ2PS    Y5, Y5
-	VFMADD213PS  160(R14), Y9, Y5
-	VMOVUPS      Y5, 160(R14)
-	VCVTDQ2PS    Y6, Y6
-	VFMADD213PS  192(R14), Y8, Y6
-	VMOVUPS      Y6, 192(R14)
-	VCVTDQ2PS    Y7, Y7
-	VFMADD213PS  224(R14), Y9, Y7
-	VMOVUPS      Y7, 224(R14)
-	ADDQ         $0x10, SI
-	ADDQ         $0x00000040, DI
-	DECQ         CX
-	JNZ          record
-	TESTQ        AX, AX
-	JZ           end
-	MOVQ         AX, DI
-	XORQ         AX, AX
-	INCQ         CX
-	INCQ         R15
-	MOVQ         $0x00000002, R9
-	MOVQ         $0x00000040, R12
-	JMP          record
-
-low:
-	DECQ   R15
-	VPSLLD $0x06, Y0, Y0
-	VPSLLD $0x06, Y1, Y1
-	VPSLLD $0x06, Y2, Y2
-	VPSLLD $0x06, Y3, Y3
-	VPSLLD $0x06, Y4, Y4
-	VPSLLD $0x06, Y5, Y5
-	VPSLLD $0x06, Y6, Y6
-	VPSLLD $0x06, Y7, Y7
-	SUBQ   $0x00000080, DI
-	MOVQ   R9, R13
-	JMP    word
-
-end:
-	VMOVUPS      (R14), Y4
-	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (DX), Y0, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(DX), Y0, Y5
-	VMOVUPS      Y5, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      64(R14), Y6
-	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (DX), Y1, Y6
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(DX), Y1, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      128(R14), Y4
-	VBROADCASTSS 8(SI), Y2
-	VFMADD213PS  (DX), Y2, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      160(R14), Y5
-	VFMADD213PS  32(DX), Y2, Y5
-	VMOVUPS      Y5, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      192(R14), Y6
-	VBROADCASTSS 12(SI), Y3
-	VFMADD213PS  (DX), Y3, Y6
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      224(R14), Y7
-	VFMADD213PS  32(DX), Y3, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         $0x10, SI
+	JNZ          row
+	SUBQ         $0x00000080, R14
 	ADDQ         skip+56(FP), SI
-	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -6147,56 +5859,23 @@ low:
 	JMP    word
 
 end:
-	VMOVUPS      (R14), Y4
-	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (DX), Y0, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(DX), Y0, Y5
-	VMOVUPS      Y5, 32(DX)
+	MOVQ $0x00000006, R13
+
+row:
+	VBROADCASTSS (SI), Y2
+	VMOVUPS      (R14), Y0
+	VFMADD213PS  (DX), Y2, Y0
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      32(R14), Y1
+	VFMADD213PS  32(DX), Y2, Y1
+	VMOVUPS      Y1, 32(DX)
+	ADDQ         $0x04, SI
 	ADDQ         R8, DX
-	VMOVUPS      64(R14), Y6
-	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (DX), Y1, Y6
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(DX), Y1, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      128(R14), Y4
-	VBROADCASTSS 8(SI), Y2
-	VFMADD213PS  (DX), Y2, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      160(R14), Y5
-	VFMADD213PS  32(DX), Y2, Y5
-	VMOVUPS      Y5, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      192(R14), Y6
-	VBROADCASTSS 12(SI), Y3
-	VFMADD213PS  (DX), Y3, Y6
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      224(R14), Y7
-	VFMADD213PS  32(DX), Y3, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      256(R14), Y4
-	VBROADCASTSS 16(SI), Y0
-	VFMADD213PS  (DX), Y0, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      288(R14), Y5
-	VFMADD213PS  32(DX), Y0, Y5
-	VMOVUPS      Y5, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      320(R14), Y6
-	VBROADCASTSS 20(SI), Y1
-	VFMADD213PS  (DX), Y1, Y6
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      352(R14), Y7
-	VFMADD213PS  32(DX), Y1, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         $0x18, SI
+	ADDQ         $0x40, R14
+	DECQ         R13
+	JNZ          row
+	SUBQ         $0x00000180, R14
 	ADDQ         skip+56(FP), SI
-	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -6263,16 +5942,179 @@ word:
 	ADDQ         $0x00000040, DI
 	DECQ         CX
 	JNZ          record
-	VMOVUPS      (R14), Y4
-	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (DX), Y0, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(DX), Y0, Y5
-	VMOVUPS      Y5, 32(DX)
+	MOVQ         $0x00000001, R13
+
+row:
+	VBROADCASTSS (SI), Y2
+	VMOVUPS      (R14), Y0
+	VFMADD213PS  (DX), Y2, Y0
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      32(R14), Y1
+	VFMADD213PS  32(DX), Y2, Y1
+	VMOVUPS      Y1, 32(DX)
 	ADDQ         $0x04, SI
-	ADDQ         skip+56(FP), SI
 	ADDQ         R8, DX
+	ADDQ         $0x40, R14
+	DECQ         R13
+	JNZ          row
+	SUBQ         $0x00000040, R14
+	ADDQ         skip+56(FP), SI
+	DECQ         panels+48(FP)
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func mulBlocksFour_1x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksFour_1x16(SB), NOSPLIT, $96-96
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	MOVQ         next+80(FP), R10
+	MOVQ         step+88(FP), BX
+	MOVQ         a+0(FP), SI
+	MOVQ         mins+16(FP), R15
+	MOVQ         c+24(FP), DX
+	MOVQ         ldc+40(FP), R8
+	LEAQ         31(SP), R14
+	ANDQ         $-32, R14
+	SHLQ         $0x02, R8
+
+panel:
+	MOVQ    b+8(FP), DI
+	MOVQ    scales+32(FP), R9
+	MOVQ    records+64(FP), CX
+	VPXOR   Y0, Y0, Y0
+	VMOVDQU Y0, (R14)
+	VMOVDQU Y0, 32(R14)
+
+record:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	MOVQ  $0x00000004, R13
+
+word:
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	VMOVDQU      (DI), Y10
+	VPAND        Y10, Y15, Y8
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        Y10, Y15, Y10
+	VMOVDQU      32(DI), Y11
+	VPAND        Y11, Y15, Y9
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        Y11, Y15, Y11
+	VPBROADCASTD (SI), Y13
+	VPMADDUBSW   Y13, Y8, Y12
+	VPADDW       Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y9, Y12
+	VPADDW       Y12, Y1, Y1
+	VPBROADCASTD 16(SI), Y13
+	VPMADDUBSW   Y13, Y10, Y12
+	VPADDW       Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y11, Y12
+	VPADDW       Y12, Y1, Y1
+	ADDQ         $0x04, SI
+	ADDQ         $0x40, DI
+	DECQ         R13
+	JNZ          word
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	VPBROADCASTD 16(SI), Y13
+	VPMADDWD     Y14, Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R14), Y8, Y0
+	VMOVUPS      Y0, (R14)
+	VPMADDWD     Y14, Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R14), Y9, Y1
+	VMOVUPS      Y1, 32(R14)
+	ADDQ         $0x14, SI
+	ADDQ         $0x40, R9
+	DECQ         CX
+	JNZ          record
+	MOVQ         $0x00000001, R13
+	MOVQ         SI, R11
+	TESTQ        R15, R15
+	JZ           row
+	ADDQ         $0x14, R11
+
+row:
+	VMOVUPS      (R14), Y0
+	VMOVUPS      32(R14), Y1
+	TESTQ        R15, R15
+	JZ           scale
+	VPXOR        Y4, Y4, Y4
+	VMOVDQU      (R15), Y6
+	VPBROADCASTD (SI), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y4, Y4
+	VMOVDQU      64(R15), Y7
+	VPBROADCASTD 4(SI), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VMOVDQU      (R15), Y6
+	VPBROADCASTD 8(SI), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y5, Y5
+	VMOVDQU      64(R15), Y7
+	VPBROADCASTD 12(SI), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPSLLD       $0x06, Y4, Y4
+	VPADDD       Y5, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  128(R15), Y4, Y0
+	VPXOR        Y4, Y4, Y4
+	VMOVDQU      32(R15), Y6
+	VPBROADCASTD (SI), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y4, Y4
+	VMOVDQU      96(R15), Y7
+	VPBROADCASTD 4(SI), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VMOVDQU      32(R15), Y6
+	VPBROADCASTD 8(SI), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y5, Y5
+	VMOVDQU      96(R15), Y7
+	VPBROADCASTD 12(SI), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPSLLD       $0x06, Y4, Y4
+	VPADDD       Y5, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  160(R15), Y4, Y1
+
+scale:
+	VBROADCASTSS (R11), Y13
+	VFMADD213PS  (DX), Y13, Y0
+	VMOVUPS      Y0, (DX)
+	VBROADCASTSS (R11), Y13
+	VFMADD213PS  32(DX), Y13, Y1
+	VMOVUPS      Y1, 32(DX)
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, R11
+	ADDQ         $0x40, R14
+	ADDQ         R8, DX
+	DECQ         R13
+	JNZ          row
+	SUBQ         $0x00000040, R14
+	MOVQ         R11, SI
+	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -6359,24 +6201,343 @@ word:
 	ADDQ         $0x00000040, DI
 	DECQ         CX
 	JNZ          record
-	VMOVUPS      (R14), Y4
-	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (DX), Y0, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(DX), Y0, Y5
-	VMOVUPS      Y5, 32(DX)
+	MOVQ         $0x00000002, R13
+
+row:
+	VBROADCASTSS (SI), Y2
+	VMOVUPS      (R14), Y0
+	VFMADD213PS  (DX), Y2, Y0
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      32(R14), Y1
+	VFMADD213PS  32(DX), Y2, Y1
+	VMOVUPS      Y1, 32(DX)
+	ADDQ         $0x04, SI
 	ADDQ         R8, DX
-	VMOVUPS      64(R14), Y6
-	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (DX), Y1, Y6
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(DX), Y1, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         $0x08, SI
+	ADDQ         $0x40, R14
+	DECQ         R13
+	JNZ          row
+	SUBQ         $0x00000080, R14
 	ADDQ         skip+56(FP), SI
+	DECQ         panels+48(FP)
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func mulBlocksFour_2x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksFour_2x16(SB), NOSPLIT, $160-96
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
+	MOVQ         next+80(FP), R10
+	MOVQ         step+88(FP), BX
+	MOVQ         a+0(FP), SI
+	MOVQ         mins+16(FP), R15
+	MOVQ         c+24(FP), DX
+	MOVQ         ldc+40(FP), R8
+	LEAQ         31(SP), R14
+	ANDQ         $-32, R14
+	SHLQ         $0x02, R8
+
+panel:
+	MOVQ    b+8(FP), DI
+	MOVQ    scales+32(FP), R9
+	MOVQ    records+64(FP), CX
+	VPXOR   Y0, Y0, Y0
+	VMOVDQU Y0, (R14)
+	VMOVDQU Y0, 32(R14)
+	VMOVDQU Y0, 64(R14)
+	VMOVDQU Y0, 96(R14)
+
+record:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	MOVQ  $0x00000004, R13
+
+word:
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	VMOVDQU      (DI), Y10
+	VPAND        Y10, Y15, Y8
+	VPSRLW       $0x04, Y10, Y10
+	VPAND        Y10, Y15, Y10
+	VMOVDQU      32(DI), Y11
+	VPAND        Y11, Y15, Y9
+	VPSRLW       $0x04, Y11, Y11
+	VPAND        Y11, Y15, Y11
+	VPBROADCASTD (SI), Y13
+	VPMADDUBSW   Y13, Y8, Y12
+	VPADDW       Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y9, Y12
+	VPADDW       Y12, Y1, Y1
+	VPBROADCASTD 4(SI), Y13
+	VPMADDUBSW   Y13, Y8, Y12
+	VPADDW       Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y9, Y12
+	VPADDW       Y12, Y3, Y3
+	VPBROADCASTD 32(SI), Y13
+	VPMADDUBSW   Y13, Y10, Y12
+	VPADDW       Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y11, Y12
+	VPADDW       Y12, Y1, Y1
+	VPBROADCASTD 36(SI), Y13
+	VPMADDUBSW   Y13, Y10, Y12
+	VPADDW       Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y11, Y12
+	VPADDW       Y12, Y3, Y3
+	ADDQ         $0x08, SI
+	ADDQ         $0x40, DI
+	DECQ         R13
+	JNZ          word
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	VPBROADCASTD 32(SI), Y13
+	VPMADDWD     Y14, Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R14), Y8, Y0
+	VMOVUPS      Y0, (R14)
+	VPMADDWD     Y14, Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R14), Y9, Y1
+	VMOVUPS      Y1, 32(R14)
+	VPBROADCASTD 36(SI), Y13
+	VPMADDWD     Y14, Y2, Y2
+	VPADDD       Y13, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  64(R14), Y8, Y2
+	VMOVUPS      Y2, 64(R14)
+	VPMADDWD     Y14, Y3, Y3
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  96(R14), Y9, Y3
+	VMOVUPS      Y3, 96(R14)
+	ADDQ         $0x28, SI
+	ADDQ         $0x40, R9
+	DECQ         CX
+	JNZ          record
+	MOVQ         $0x00000002, R13
+	MOVQ         SI, R11
+	TESTQ        R15, R15
+	JZ           row
+	ADDQ         $0x28, R11
+
+row:
+	VMOVUPS      (R14), Y0
+	VMOVUPS      32(R14), Y1
+	TESTQ        R15, R15
+	JZ           scale
+	VPXOR        Y4, Y4, Y4
+	VMOVDQU      (R15), Y6
+	VPBROADCASTD (SI), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y4, Y4
+	VMOVDQU      64(R15), Y7
+	VPBROADCASTD 8(SI), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VMOVDQU      (R15), Y6
+	VPBROADCASTD 16(SI), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y5, Y5
+	VMOVDQU      64(R15), Y7
+	VPBROADCASTD 24(SI), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPSLLD       $0x06, Y4, Y4
+	VPADDD       Y5, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  128(R15), Y4, Y0
+	VPXOR        Y4, Y4, Y4
+	VMOVDQU      32(R15), Y6
+	VPBROADCASTD (SI), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y4, Y4
+	VMOVDQU      96(R15), Y7
+	VPBROADCASTD 8(SI), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y4, Y4
+	VPMADDWD     Y14, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VMOVDQU      32(R15), Y6
+	VPBROADCASTD 16(SI), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y5, Y5
+	VMOVDQU      96(R15), Y7
+	VPBROADCASTD 24(SI), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y5, Y5
+	VPMADDWD     Y14, Y5, Y5
+	VPSLLD       $0x06, Y4, Y4
+	VPADDD       Y5, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  160(R15), Y4, Y1
+
+scale:
+	VBROADCASTSS (R11), Y13
+	VFMADD213PS  (DX), Y13, Y0
+	VMOVUPS      Y0, (DX)
+	VBROADCASTSS (R11), Y13
+	VFMADD213PS  32(DX), Y13, Y1
+	VMOVUPS      Y1, 32(DX)
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, R11
+	ADDQ         $0x40, R14
 	ADDQ         R8, DX
+	DECQ         R13
+	JNZ          row
+	SUBQ         $0x00000080, R14
+	MOVQ         R11, SI
+	ADDQ         skip+56(FP), SI
+	DECQ         panels+48(FP)
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func mulBlocksLow_2x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·mulBlocksLow_2x16(SB), NOSPLIT, $0-96
+	MOVQ         a+0(FP), SI
+	MOVQ         c+24(FP), DX
+	MOVQ         ldc+40(FP), R8
+	MOVQ         next+80(FP), R10
+	MOVQ         step+88(FP), BX
+	MOVQ         p+32(FP), R14
+	SHLQ         $0x02, R8
+	MOVL         $0x00010001, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+
+panel:
+	MOVQ    b+8(FP), DI
+	MOVQ    records+64(FP), CX
+	MOVQ    words+72(FP), R9
+	MOVQ    mins+16(FP), AX
+	XORQ    R15, R15
+	IMUL3Q  $0x00000008, R9, R12
+	SHRQ    $0x01, R9
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y0, (R14)
+	VMOVUPS Y0, 32(R14)
+	VMOVUPS Y0, 64(R14)
+	VMOVUPS Y0, 96(R14)
+
+record:
+	VPBROADCASTD (SI)(R12*1), Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 4(SI)(R12*1), Y2
+	VMOVDQA      Y2, Y3
+	MOVQ         R9, R13
+
+word:
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	ADDQ         BX, R10
+	VMOVUPS      (DI), Y13
+	VMOVUPS      64(DI), Y14
+	VPBROADCASTD (SI), Y8
+	VPMADDUBSW   Y8, Y13, Y8
+	VPBROADCASTD 8(SI), Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPADDW       Y10, Y8, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y0, Y0
+	VPBROADCASTD 4(SI), Y9
+	VPMADDUBSW   Y9, Y13, Y9
+	VPBROADCASTD 12(SI), Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPADDW       Y11, Y9, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y2, Y2
+	VMOVUPS      32(DI), Y13
+	VMOVUPS      96(DI), Y14
+	VPBROADCASTD (SI), Y8
+	VPMADDUBSW   Y8, Y13, Y8
+	VPBROADCASTD 8(SI), Y10
+	VPMADDUBSW   Y10, Y14, Y10
+	VPADDW       Y10, Y8, Y8
+	VPMADDWD     Y15, Y8, Y8
+	VPADDD       Y8, Y1, Y1
+	VPBROADCASTD 4(SI), Y9
+	VPMADDUBSW   Y9, Y13, Y9
+	VPBROADCASTD 12(SI), Y11
+	VPMADDUBSW   Y11, Y14, Y11
+	VPADDW       Y11, Y9, Y9
+	VPMADDWD     Y15, Y9, Y9
+	VPADDD       Y9, Y3, Y3
+	ADDQ         $0x10, SI
+	ADDQ         $0x00000080, DI
+	DECQ         R13
+	JNZ          word
+	TESTQ        R15, R15
+	JNZ          low
+	VMOVUPS      (DI), Y4
+	VMOVUPS      32(DI), Y5
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  (R14), Y4, Y0
+	VMOVUPS      Y0, (R14)
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  32(R14), Y5, Y1
+	VMOVUPS      Y1, 32(R14)
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  64(R14), Y4, Y2
+	VMOVUPS      Y2, 64(R14)
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  96(R14), Y5, Y3
+	VMOVUPS      Y3, 96(R14)
+	ADDQ         $0x08, SI
+	ADDQ         $0x00000040, DI
+	DECQ         CX
+	JNZ          record
+	TESTQ        AX, AX
+	JZ           end
+	MOVQ         AX, DI
+	XORQ         AX, AX
+	INCQ         CX
+	INCQ         R15
+	MOVQ         $0x00000001, R9
+	MOVQ         $0x00000020, R12
+	JMP          record
+
+low:
+	DECQ   R15
+	VPSLLD $0x06, Y0, Y0
+	VPSLLD $0x06, Y1, Y1
+	VPSLLD $0x06, Y2, Y2
+	VPSLLD $0x06, Y3, Y3
+	SUBQ   $0x00000080, DI
+	MOVQ   R9, R13
+	JMP    word
+
+end:
+	MOVQ $0x00000002, R13
+
+row:
+	VBROADCASTSS (SI), Y2
+	VMOVUPS      (R14), Y0
+	VFMADD213PS  (DX), Y2, Y0
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      32(R14), Y1
+	VFMADD213PS  32(DX), Y2, Y1
+	VMOVUPS      Y1, 32(DX)
+	ADDQ         $0x04, SI
+	ADDQ         R8, DX
+	ADDQ         $0x40, R14
+	DECQ         R13
+	JNZ          row
+	SUBQ         $0x00000080, R14
+	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
@@ -6503,197 +6664,42 @@ word:
 	ADDQ         $0x00000040, DI
 	DECQ         CX
 	JNZ          record
-	VMOVUPS      (R14), Y4
-	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (DX), Y0, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(DX), Y0, Y5
-	VMOVUPS      Y5, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      64(R14), Y6
-	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (DX), Y1, Y6
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(DX), Y1, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      128(R14), Y4
-	VBROADCASTSS 8(SI), Y2
-	VFMADD213PS  (DX), Y2, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      160(R14), Y5
-	VFMADD213PS  32(DX), Y2, Y5
-	VMOVUPS      Y5, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      192(R14), Y6
-	VBROADCASTSS 12(SI), Y3
-	VFMADD213PS  (DX), Y3, Y6
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      224(R14), Y7
-	VFMADD213PS  32(DX), Y3, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         $0x10, SI
-	ADDQ         skip+56(FP), SI
-	ADDQ         R8, DX
-	DECQ         panels+48(FP)
-	JNZ          panel
-	VZEROUPPER
-	RET
+	MOVQ         $0x00000004, R13
 
-// func mulBlocksLow_2x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBlocksLow_2x16(SB), NOSPLIT, $0-96
-	MOVQ         a+0(FP), SI
-	MOVQ         c+24(FP), DX
-	MOVQ         ldc+40(FP), R8
-	MOVQ         next+80(FP), R10
-	MOVQ         step+88(FP), BX
-	MOVQ         p+32(FP), R14
-	SHLQ         $0x02, R8
-	MOVL         $0x00010001, AX
-	VMOVD        AX, X15
-	VPBROADCASTD X15, Y15
-
-panel:
-	MOVQ    b+8(FP), DI
-	MOVQ    records+64(FP), CX
-	MOVQ    words+72(FP), R9
-	MOVQ    mins+16(FP), AX
-	XORQ    R15, R15
-	IMUL3Q  $0x00000008, R9, R12
-	SHRQ    $0x01, R9
-	VXORPS  Y0, Y0, Y0
-	VMOVUPS Y0, (R14)
-	VMOVUPS Y0, 32(R14)
-	VMOVUPS Y0, 64(R14)
-	VMOVUPS Y0, 96(R14)
-
-record:
-	VPBROADCASTD (SI)(R12*1), Y0
-	VMOVDQA      Y0, Y1
-	VPBROADCASTD 4(SI)(R12*1), Y2
-	VMOVDQA      Y2, Y3
-	MOVQ         R9, R13
-
-word:
-	PREFETCHT0   (R10)
-	ADDQ         BX, R10
-	PREFETCHT0   (R10)
-	ADDQ         BX, R10
-	VMOVUPS      (DI), Y13
-	VMOVUPS      64(DI), Y14
-	VPBROADCASTD (SI), Y8
-	VPMADDUBSW   Y8, Y13, Y8
-	VPBROADCASTD 8(SI), Y10
-	VPMADDUBSW   Y10, Y14, Y10
-	VPADDW       Y10, Y8, Y8
-	VPMADDWD     Y15, Y8, Y8
-	VPADDD       Y8, Y0, Y0
-	VPBROADCASTD 4(SI), Y9
-	VPMADDUBSW   Y9, Y13, Y9
-	VPBROADCASTD 12(SI), Y11
-	VPMADDUBSW   Y11, Y14, Y11
-	VPADDW       Y11, Y9, Y9
-	VPMADDWD     Y15, Y9, Y9
-	VPADDD       Y9, Y2, Y2
-	VMOVUPS      32(DI), Y13
-	VMOVUPS      96(DI), Y14
-	VPBROADCASTD (SI), Y8
-	VPMADDUBSW   Y8, Y13, Y8
-	VPBROADCASTD 8(SI), Y10
-	VPMADDUBSW   Y10, Y14, Y10
-	VPADDW       Y10, Y8, Y8
-	VPMADDWD     Y15, Y8, Y8
-	VPADDD       Y8, Y1, Y1
-	VPBROADCASTD 4(SI), Y9
-	VPMADDUBSW   Y9, Y13, Y9
-	VPBROADCASTD 12(SI), Y11
-	VPMADDUBSW   Y11, Y14, Y11
-	VPADDW       Y11, Y9, Y9
-	VPMADDWD     Y15, Y9, Y9
-	VPADDD       Y9, Y3, Y3
-	ADDQ         $0x10, SI
-	ADDQ         $0x00000080, DI
+row:
+	VBROADCASTSS (SI), Y2
+	VMOVUPS      (R14), Y0
+	VFMADD213PS  (DX), Y2, Y0
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      32(R14), Y1
+	VFMADD213PS  32(DX), Y2, Y1
+	VMOVUPS      Y1, 32(DX)
+	ADDQ         $0x04, SI
+	ADDQ         R8, DX
+	ADDQ         $0x40, R14
 	DECQ         R13
-	JNZ          word
-	TESTQ        R15, R15
-	JNZ          low
-	VMOVUPS      (DI), Y4
-	VMOVUPS      32(DI), Y5
-	VCVTDQ2PS    Y0, Y0
-	VFMADD213PS  (R14), Y4, Y0
-	VMOVUPS      Y0, (R14)
-	VCVTDQ2PS    Y1, Y1
-	VFMADD213PS  32(R14), Y5, Y1
-	VMOVUPS      Y1, 32(R14)
-	VCVTDQ2PS    Y2, Y2
-	VFMADD213PS  64(R14), Y4, Y2
-	VMOVUPS      Y2, 64(R14)
-	VCVTDQ2PS    Y3, Y3
-	VFMADD213PS  96(R14), Y5, Y3
-	VMOVUPS      Y3, 96(R14)
-	ADDQ         $0x08, SI
-	ADDQ         $0x00000040, DI
-	DECQ         CX
-	JNZ          record
-	TESTQ        AX, AX
-	JZ           end
-	MOVQ         AX, DI
-	XORQ         AX, AX
-	INCQ         CX
-	INCQ         R15
-	MOVQ         $0x00000001, R9
-	MOVQ         $0x00000020, R12
-	JMP          record
-
-low:
-	DECQ   R15
-	VPSLLD $0x06, Y0, Y0
-	VPSLLD $0x06, Y1, Y1
-	VPSLLD $0x06, Y2, Y2
-	VPSLLD $0x06, Y3, Y3
-	SUBQ   $0x00000080, DI
-	MOVQ   R9, R13
-	JMP    word
-
-end:
-	VMOVUPS      (R14), Y4
-	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (DX), Y0, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(DX), Y0, Y5
-	VMOVUPS      Y5, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      64(R14), Y6
-	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (DX), Y1, Y6
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(DX), Y1, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         $0x08, SI
+	JNZ          row
+	SUBQ         $0x00000100, R14
 	ADDQ         skip+56(FP), SI
-	ADDQ         R8, DX
 	DECQ         panels+48(FP)
 	JNZ          panel
 	VZEROUPPER
 	RET
 
-// func mulBlocksFour_2x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+// func mulBlocksFour_4x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBlocksFour_2x16(SB), NOSPLIT, $160-96
+TEXT ·mulBlocksFour_4x16(SB), NOSPLIT, $288-96
 	MOVL         $0x0f0f0f0f, AX
 	VMOVD        AX, X15
 	VPBROADCASTD X15, Y15
-	MOVQ         a+0(FP), SI
-	MOVQ         mins+16(FP), AX
-	MOVQ         c+24(FP), DX
-	MOVQ         ldc+40(FP), R8
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
 	MOVQ         next+80(FP), R10
 	MOVQ         step+88(FP), BX
+	MOVQ         a+0(FP), SI
+	MOVQ         mins+16(FP), R15
+	MOVQ         c+24(FP), DX
+	MOVQ         ldc+40(FP), R8
 	LEAQ         31(SP), R14
 	ANDQ         $-32, R14
 	SHLQ         $0x02, R8
@@ -6707,12 +6713,20 @@ panel:
 	VMOVDQU Y0, 32(R14)
 	VMOVDQU Y0, 64(R14)
 	VMOVDQU Y0, 96(R14)
+	VMOVDQU Y0, 128(R14)
+	VMOVDQU Y0, 160(R14)
+	VMOVDQU Y0, 192(R14)
+	VMOVDQU Y0, 224(R14)
 
 record:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
 	MOVQ  $0x00000004, R13
 
 word:
@@ -6726,117 +6740,168 @@ word:
 	VPAND        Y11, Y15, Y9
 	VPSRLW       $0x04, Y11, Y11
 	VPAND        Y11, Y15, Y11
-	VPBROADCASTD (SI), Y12
-	VPMADDUBSW   Y12, Y8, Y13
-	VPADDW       Y13, Y0, Y0
-	VPMADDUBSW   Y12, Y9, Y14
-	VPADDW       Y14, Y1, Y1
-	VPBROADCASTD 4(SI), Y12
-	VPMADDUBSW   Y12, Y8, Y13
-	VPADDW       Y13, Y2, Y2
-	VPMADDUBSW   Y12, Y9, Y14
-	VPADDW       Y14, Y3, Y3
-	VPBROADCASTD 32(SI), Y12
-	VPMADDUBSW   Y12, Y10, Y13
-	VPADDW       Y13, Y0, Y0
-	VPMADDUBSW   Y12, Y11, Y14
-	VPADDW       Y14, Y1, Y1
-	VPBROADCASTD 36(SI), Y12
-	VPMADDUBSW   Y12, Y10, Y13
-	VPADDW       Y13, Y2, Y2
-	VPMADDUBSW   Y12, Y11, Y14
-	VPADDW       Y14, Y3, Y3
-	ADDQ         $0x08, SI
+	VPBROADCASTD (SI), Y13
+	VPMADDUBSW   Y13, Y8, Y12
+	VPADDW       Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y9, Y12
+	VPADDW       Y12, Y1, Y1
+	VPBROADCASTD 4(SI), Y13
+	VPMADDUBSW   Y13, Y8, Y12
+	VPADDW       Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y9, Y12
+	VPADDW       Y12, Y3, Y3
+	VPBROADCASTD 8(SI), Y13
+	VPMADDUBSW   Y13, Y8, Y12
+	VPADDW       Y12, Y4, Y4
+	VPMADDUBSW   Y13, Y9, Y12
+	VPADDW       Y12, Y5, Y5
+	VPBROADCASTD 12(SI), Y13
+	VPMADDUBSW   Y13, Y8, Y12
+	VPADDW       Y12, Y6, Y6
+	VPMADDUBSW   Y13, Y9, Y12
+	VPADDW       Y12, Y7, Y7
+	VPBROADCASTD 64(SI), Y13
+	VPMADDUBSW   Y13, Y10, Y12
+	VPADDW       Y12, Y0, Y0
+	VPMADDUBSW   Y13, Y11, Y12
+	VPADDW       Y12, Y1, Y1
+	VPBROADCASTD 68(SI), Y13
+	VPMADDUBSW   Y13, Y10, Y12
+	VPADDW       Y12, Y2, Y2
+	VPMADDUBSW   Y13, Y11, Y12
+	VPADDW       Y12, Y3, Y3
+	VPBROADCASTD 72(SI), Y13
+	VPMADDUBSW   Y13, Y10, Y12
+	VPADDW       Y12, Y4, Y4
+	VPMADDUBSW   Y13, Y11, Y12
+	VPADDW       Y12, Y5, Y5
+	VPBROADCASTD 76(SI), Y13
+	VPMADDUBSW   Y13, Y10, Y12
+	VPADDW       Y12, Y6, Y6
+	VPMADDUBSW   Y13, Y11, Y12
+	VPADDW       Y12, Y7, Y7
+	ADDQ         $0x10, SI
 	ADDQ         $0x40, DI
 	DECQ         R13
 	JNZ          word
 	PREFETCHT0   (R10)
 	ADDQ         BX, R10
-	VPCMPEQW     Y14, Y14, Y14
-	VPSRLW       $0x0f, Y14, Y14
 	VMOVUPS      (R9), Y8
 	VMOVUPS      32(R9), Y9
-	VPBROADCASTD 32(SI), Y12
+	VPBROADCASTD 64(SI), Y13
 	VPMADDWD     Y14, Y0, Y0
-	VPADDD       Y12, Y0, Y0
+	VPADDD       Y13, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMADD213PS  (R14), Y8, Y0
 	VMOVUPS      Y0, (R14)
 	VPMADDWD     Y14, Y1, Y1
-	VPADDD       Y12, Y1, Y1
+	VPADDD       Y13, Y1, Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD213PS  32(R14), Y9, Y1
 	VMOVUPS      Y1, 32(R14)
-	VPBROADCASTD 36(SI), Y12
+	VPBROADCASTD 68(SI), Y13
 	VPMADDWD     Y14, Y2, Y2
-	VPADDD       Y12, Y2, Y2
+	VPADDD       Y13, Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VFMADD213PS  64(R14), Y8, Y2
 	VMOVUPS      Y2, 64(R14)
 	VPMADDWD     Y14, Y3, Y3
-	VPADDD       Y12, Y3, Y3
+	VPADDD       Y13, Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VFMADD213PS  96(R14), Y9, Y3
 	VMOVUPS      Y3, 96(R14)
-	ADDQ         $0x28, SI
+	VPBROADCASTD 72(SI), Y13
+	VPMADDWD     Y14, Y4, Y4
+	VPADDD       Y13, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD213PS  128(R14), Y8, Y4
+	VMOVUPS      Y4, 128(R14)
+	VPMADDWD     Y14, Y5, Y5
+	VPADDD       Y13, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFMADD213PS  160(R14), Y9, Y5
+	VMOVUPS      Y5, 160(R14)
+	VPBROADCASTD 76(SI), Y13
+	VPMADDWD     Y14, Y6, Y6
+	VPADDD       Y13, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD213PS  192(R14), Y8, Y6
+	VMOVUPS      Y6, 192(R14)
+	VPMADDWD     Y14, Y7, Y7
+	VPADDD       Y13, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFMADD213PS  224(R14), Y9, Y7
+	VMOVUPS      Y7, 224(R14)
+	ADDQ         $0x50, SI
 	ADDQ         $0x40, R9
 	DECQ         CX
 	JNZ          record
-	VPCMPEQW     Y14, Y14, Y14
-	VPSRLW       $0x0f, Y14, Y14
-	MOVQ         $0x00000002, R13
+	MOVQ         $0x00000004, R13
 	MOVQ         SI, R11
-	TESTQ        AX, AX
+	TESTQ        R15, R15
 	JZ           row
-	ADDQ         $0x28, R11
+	ADDQ         $0x50, R11
 
 row:
 	VMOVUPS      (R14), Y0
 	VMOVUPS      32(R14), Y1
-	TESTQ        AX, AX
+	TESTQ        R15, R15
 	JZ           scale
-	VMOVDQU      (AX), Y6
-	VMOVDQU      64(AX), Y7
-	VPBROADCASTD (SI), Y9
-	VPMADDUBSW   Y9, Y6, Y4
-	VPBROADCASTD 8(SI), Y9
-	VPMADDUBSW   Y9, Y7, Y8
-	VPADDW       Y8, Y4, Y4
+	VPXOR        Y4, Y4, Y4
+	VMOVDQU      (R15), Y6
+	VPBROADCASTD (SI), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y4, Y4
+	VMOVDQU      64(R15), Y7
+	VPBROADCASTD 16(SI), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y4, Y4
 	VPMADDWD     Y14, Y4, Y4
-	VPBROADCASTD 16(SI), Y9
-	VPMADDUBSW   Y9, Y6, Y5
-	VPBROADCASTD 24(SI), Y9
-	VPMADDUBSW   Y9, Y7, Y8
-	VPADDW       Y8, Y5, Y5
+	VPXOR        Y5, Y5, Y5
+	VMOVDQU      (R15), Y6
+	VPBROADCASTD 32(SI), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y5, Y5
+	VMOVDQU      64(R15), Y7
+	VPBROADCASTD 48(SI), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y5, Y5
 	VPMADDWD     Y14, Y5, Y5
 	VPSLLD       $0x06, Y4, Y4
 	VPADDD       Y5, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  128(AX), Y4, Y0
-	VMOVDQU      32(AX), Y6
-	VMOVDQU      96(AX), Y7
-	VPBROADCASTD (SI), Y9
-	VPMADDUBSW   Y9, Y6, Y4
-	VPBROADCASTD 8(SI), Y9
-	VPMADDUBSW   Y9, Y7, Y8
-	VPADDW       Y8, Y4, Y4
+	VFMADD231PS  128(R15), Y4, Y0
+	VPXOR        Y4, Y4, Y4
+	VMOVDQU      32(R15), Y6
+	VPBROADCASTD (SI), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y4, Y4
+	VMOVDQU      96(R15), Y7
+	VPBROADCASTD 16(SI), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y4, Y4
 	VPMADDWD     Y14, Y4, Y4
-	VPBROADCASTD 16(SI), Y9
-	VPMADDUBSW   Y9, Y6, Y5
-	VPBROADCASTD 24(SI), Y9
-	VPMADDUBSW   Y9, Y7, Y8
-	VPADDW       Y8, Y5, Y5
+	VPXOR        Y5, Y5, Y5
+	VMOVDQU      32(R15), Y6
+	VPBROADCASTD 32(SI), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y5, Y5
+	VMOVDQU      96(R15), Y7
+	VPBROADCASTD 48(SI), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y5, Y5
 	VPMADDWD     Y14, Y5, Y5
 	VPSLLD       $0x06, Y4, Y4
 	VPADDD       Y5, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  160(AX), Y4, Y1
+	VFMADD231PS  160(R15), Y4, Y1
 
 scale:
-	VBROADCASTSS (R11), Y12
-	VFMADD213PS  (DX), Y12, Y0
+	VBROADCASTSS (R11), Y13
+	VFMADD213PS  (DX), Y13, Y0
 	VMOVUPS      Y0, (DX)
-	VFMADD213PS  32(DX), Y12, Y1
+	VBROADCASTSS (R11), Y13
+	VFMADD213PS  32(DX), Y13, Y1
 	VMOVUPS      Y1, 32(DX)
 	ADDQ         $0x04, SI
 	ADDQ         $0x04, R11
@@ -6844,7 +6909,7 @@ scale:
 	ADDQ         R8, DX
 	DECQ         R13
 	JNZ          row
-	SUBQ         $0x00000080, R14
+	SUBQ         $0x00000100, R14
 	MOVQ         R11, SI
 	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
@@ -7021,353 +7086,25 @@ low:
 	JMP    word
 
 end:
-	VMOVUPS      (R14), Y4
-	VBROADCASTSS (SI), Y0
-	VFMADD213PS  (DX), Y0, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      32(R14), Y5
-	VFMADD213PS  32(DX), Y0, Y5
-	VMOVUPS      Y5, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      64(R14), Y6
-	VBROADCASTSS 4(SI), Y1
-	VFMADD213PS  (DX), Y1, Y6
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      96(R14), Y7
-	VFMADD213PS  32(DX), Y1, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      128(R14), Y4
-	VBROADCASTSS 8(SI), Y2
-	VFMADD213PS  (DX), Y2, Y4
-	VMOVUPS      Y4, (DX)
-	VMOVUPS      160(R14), Y5
-	VFMADD213PS  32(DX), Y2, Y5
-	VMOVUPS      Y5, 32(DX)
-	ADDQ         R8, DX
-	VMOVUPS      192(R14), Y6
-	VBROADCASTSS 12(SI), Y3
-	VFMADD213PS  (DX), Y3, Y6
-	VMOVUPS      Y6, (DX)
-	VMOVUPS      224(R14), Y7
-	VFMADD213PS  32(DX), Y3, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         $0x10, SI
-	ADDQ         skip+56(FP), SI
-	ADDQ         R8, DX
-	DECQ         panels+48(FP)
-	JNZ          panel
-	VZEROUPPER
-	RET
-
-// func mulBlocksFour_4x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBlocksFour_4x16(SB), NOSPLIT, $288-96
-	MOVL         $0x0f0f0f0f, AX
-	VMOVD        AX, X15
-	VPBROADCASTD X15, Y15
-	MOVQ         a+0(FP), SI
-	MOVQ         mins+16(FP), AX
-	MOVQ         c+24(FP), DX
-	MOVQ         ldc+40(FP), R8
-	MOVQ         next+80(FP), R10
-	MOVQ         step+88(FP), BX
-	LEAQ         31(SP), R14
-	ANDQ         $-32, R14
-	SHLQ         $0x02, R8
-
-panel:
-	MOVQ    b+8(FP), DI
-	MOVQ    scales+32(FP), R9
-	MOVQ    records+64(FP), CX
-	VPXOR   Y0, Y0, Y0
-	VMOVDQU Y0, (R14)
-	VMOVDQU Y0, 32(R14)
-	VMOVDQU Y0, 64(R14)
-	VMOVDQU Y0, 96(R14)
-	VMOVDQU Y0, 128(R14)
-	VMOVDQU Y0, 160(R14)
-	VMOVDQU Y0, 192(R14)
-	VMOVDQU Y0, 224(R14)
-
-record:
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	VPXOR Y6, Y6, Y6
-	VPXOR Y7, Y7, Y7
-	MOVQ  $0x00000004, R13
-
-word:
-	PREFETCHT0   (R10)
-	ADDQ         BX, R10
-	VMOVDQU      (DI), Y10
-	VPAND        Y10, Y15, Y8
-	VPSRLW       $0x04, Y10, Y10
-	VPAND        Y10, Y15, Y10
-	VMOVDQU      32(DI), Y11
-	VPAND        Y11, Y15, Y9
-	VPSRLW       $0x04, Y11, Y11
-	VPAND        Y11, Y15, Y11
-	VPBROADCASTD (SI), Y12
-	VPMADDUBSW   Y12, Y8, Y13
-	VPADDW       Y13, Y0, Y0
-	VPMADDUBSW   Y12, Y9, Y14
-	VPADDW       Y14, Y1, Y1
-	VPBROADCASTD 4(SI), Y12
-	VPMADDUBSW   Y12, Y8, Y13
-	VPADDW       Y13, Y2, Y2
-	VPMADDUBSW   Y12, Y9, Y14
-	VPADDW       Y14, Y3, Y3
-	VPBROADCASTD 8(SI), Y12
-	VPMADDUBSW   Y12, Y8, Y13
-	VPADDW       Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y9, Y14
-	VPADDW       Y14, Y5, Y5
-	VPBROADCASTD 12(SI), Y12
-	VPMADDUBSW   Y12, Y8, Y13
-	VPADDW       Y13, Y6, Y6
-	VPMADDUBSW   Y12, Y9, Y14
-	VPADDW       Y14, Y7, Y7
-	VPBROADCASTD 64(SI), Y12
-	VPMADDUBSW   Y12, Y10, Y13
-	VPADDW       Y13, Y0, Y0
-	VPMADDUBSW   Y12, Y11, Y14
-	VPADDW       Y14, Y1, Y1
-	VPBROADCASTD 68(SI), Y12
-	VPMADDUBSW   Y12, Y10, Y13
-	VPADDW       Y13, Y2, Y2
-	VPMADDUBSW   Y12, Y11, Y14
-	VPADDW       Y14, Y3, Y3
-	VPBROADCASTD 72(SI), Y12
-	VPMADDUBSW   Y12, Y10, Y13
-	VPADDW       Y13, Y4, Y4
-	VPMADDUBSW   Y12, Y11, Y14
-	VPADDW       Y14, Y5, Y5
-	VPBROADCASTD 76(SI), Y12
-	VPMADDUBSW   Y12, Y10, Y13
-	VPADDW       Y13, Y6, Y6
-	VPMADDUBSW   Y12, Y11, Y14
-	VPADDW       Y14, Y7, Y7
-	ADDQ         $0x10, SI
-	ADDQ         $0x40, DI
-	DECQ         R13
-	JNZ          word
-	PREFETCHT0   (R10)
-	ADDQ         BX, R10
-	VPCMPEQW     Y14, Y14, Y14
-	VPSRLW       $0x0f, Y14, Y14
-	VMOVUPS      (R9), Y8
-	VMOVUPS      32(R9), Y9
-	VPBROADCASTD 64(SI), Y12
-	VPMADDWD     Y14, Y0, Y0
-	VPADDD       Y12, Y0, Y0
-	VCVTDQ2PS    Y0, Y0
-	VFMADD213PS  (R14), Y8, Y0
-	VMOVUPS      Y0, (R14)
-	VPMADDWD     Y14, Y1, Y1
-	VPADDD       Y12, Y1, Y1
-	VCVTDQ2PS    Y1, Y1
-	VFMADD213PS  32(R14), Y9, Y1
-	VMOVUPS      Y1, 32(R14)
-	VPBROADCASTD 68(SI), Y12
-	VPMADDWD     Y14, Y2, Y2
-	VPADDD       Y12, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD213PS  64(R14), Y8, Y2
-	VMOVUPS      Y2, 64(R14)
-	VPMADDWD     Y14, Y3, Y3
-	VPADDD       Y12, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD213PS  96(R14), Y9, Y3
-	VMOVUPS      Y3, 96(R14)
-	VPBROADCASTD 72(SI), Y12
-	VPMADDWD     Y14, Y4, Y4
-	VPADDD       Y12, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD213PS  128(R14), Y8, Y4
-	VMOVUPS      Y4, 128(R14)
-	VPMADDWD     Y14, Y5, Y5
-	VPADDD       Y12, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD213PS  160(R14), Y9, Y5
-	VMOVUPS      Y5, 160(R14)
-	VPBROADCASTD 76(SI), Y12
-	VPMADDWD     Y14, Y6, Y6
-	VPADDD       Y12, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VFMADD213PS  192(R14), Y8, Y6
-	VMOVUPS      Y6, 192(R14)
-	VPMADDWD     Y14, Y7, Y7
-	VPADDD       Y12, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD213PS  224(R14), Y9, Y7
-	VMOVUPS      Y7, 224(R14)
-	ADDQ         $0x50, SI
-	ADDQ         $0x40, R9
-	DECQ         CX
-	JNZ          record
-	VPCMPEQW     Y14, Y14, Y14
-	VPSRLW       $0x0f, Y14, Y14
-	MOVQ         $0x00000004, R13
-	MOVQ         SI, R11
-	TESTQ        AX, AX
-	JZ           row
-	ADDQ         $0x50, R11
+	MOVQ $0x00000004, R13
 
 row:
+	VBROADCASTSS (SI), Y2
 	VMOVUPS      (R14), Y0
-	VMOVUPS      32(R14), Y1
-	TESTQ        AX, AX
-	JZ           scale
-	VMOVDQU      (AX), Y6
-	VMOVDQU      64(AX), Y7
-	VPBROADCASTD (SI), Y9
-	VPMADDUBSW   Y9, Y6, Y4
-	VPBROADCASTD 16(SI), Y9
-	VPMADDUBSW   Y9, Y7, Y8
-	VPADDW       Y8, Y4, Y4
-	VPMADDWD     Y14, Y4, Y4
-	VPBROADCASTD 32(SI), Y9
-	VPMADDUBSW   Y9, Y6, Y5
-	VPBROADCASTD 48(SI), Y9
-	VPMADDUBSW   Y9, Y7, Y8
-	VPADDW       Y8, Y5, Y5
-	VPMADDWD     Y14, Y5, Y5
-	VPSLLD       $0x06, Y4, Y4
-	VPADDD       Y5, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  128(AX), Y4, Y0
-	VMOVDQU      32(AX), Y6
-	VMOVDQU      96(AX), Y7
-	VPBROADCASTD (SI), Y9
-	VPMADDUBSW   Y9, Y6, Y4
-	VPBROADCASTD 16(SI), Y9
-	VPMADDUBSW   Y9, Y7, Y8
-	VPADDW       Y8, Y4, Y4
-	VPMADDWD     Y14, Y4, Y4
-	VPBROADCASTD 32(SI), Y9
-	VPMADDUBSW   Y9, Y6, Y5
-	VPBROADCASTD 48(SI), Y9
-	VPMADDUBSW   Y9, Y7, Y8
-	VPADDW       Y8, Y5, Y5
-	VPMADDWD     Y14, Y5, Y5
-	VPSLLD       $0x06, Y4, Y4
-	VPADDD       Y5, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  160(AX), Y4, Y1
-
-scale:
-	VBROADCASTSS (R11), Y12
-	VFMADD213PS  (DX), Y12, Y0
+	VFMADD213PS  (DX), Y2, Y0
 	VMOVUPS      Y0, (DX)
-	VFMADD213PS  32(DX), Y12, Y1
+	VMOVUPS      32(R14), Y1
+	VFMADD213PS  32(DX), Y2, Y1
 	VMOVUPS      Y1, 32(DX)
 	ADDQ         $0x04, SI
-	ADDQ         $0x04, R11
-	ADDQ         $0x40, R14
 	ADDQ         R8, DX
+	ADDQ         $0x40, R14
 	DECQ         R13
 	JNZ          row
 	SUBQ         $0x00000100, R14
-	MOVQ         R11, SI
 	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
-	VZEROUPPER
-	RET
-
-// func mulBlocksFour_1x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·mulBlocksFour_1x16(SB), NOSPLIT, $0-96
-	MOVL         $0x0f0f0f0f, AX
-	VMOVD        AX, X15
-	VPBROADCASTD X15, Y15
-	VPCMPEQW     Y11, Y11, Y11
-	VPSRLW       $0x0f, Y11, Y11
-	MOVQ         a+0(FP), SI
-	MOVQ         b+8(FP), CX
-	MOVQ         mins+16(FP), AX
-	MOVQ         c+24(FP), DX
-	MOVQ         scales+32(FP), R14
-	MOVQ         next+80(FP), R10
-	MOVQ         step+88(FP), BX
-	MOVQ         $0x00000002, R13
-
-half:
-	MOVQ   SI, R8
-	MOVQ   CX, R9
-	MOVQ   R14, R11
-	MOVQ   records+64(FP), R12
-	LEAQ   2048(CX), R15
-	VXORPS Y0, Y0, Y0
-
-record:
-	VPXOR Y1, Y1, Y1
-	MOVQ  $0x00000004, DI
-
-word:
-	PREFETCHT0   (R10)
-	ADDQ         BX, R10
-	VMOVDQU      (R9), Y6
-	VPAND        Y6, Y15, Y5
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        Y6, Y15, Y6
-	VPBROADCASTD (R8), Y12
-	VPMADDUBSW   Y12, Y5, Y14
-	VPADDW       Y14, Y1, Y1
-	VPBROADCASTD 16(R8), Y13
-	VPMADDUBSW   Y13, Y6, Y14
-	VPADDW       Y14, Y1, Y1
-	ADDQ         $0x04, R8
-	ADDQ         $0x00000040, R9
-	DECQ         DI
-	JNZ          word
-	VPMADDWD     Y11, Y1, Y1
-	VPBROADCASTD 16(R8), Y7
-	VPADDD       Y7, Y1, Y1
-	VCVTDQ2PS    Y1, Y1
-	VFMADD231PS  (R11), Y1, Y0
-	ADDQ         $0x14, R8
-	ADDQ         $0x00000040, R11
-	DECQ         R12
-	JNZ          record
-	TESTQ        AX, AX
-	JZ           scale
-	VMOVDQA      Y11, Y14
-	VMOVDQU      (AX), Y6
-	VMOVDQU      64(AX), Y7
-	VPBROADCASTD (R8), Y9
-	VPMADDUBSW   Y9, Y6, Y4
-	VPBROADCASTD 4(R8), Y9
-	VPMADDUBSW   Y9, Y7, Y8
-	VPADDW       Y8, Y4, Y4
-	VPMADDWD     Y14, Y4, Y4
-	VPBROADCASTD 8(R8), Y9
-	VPMADDUBSW   Y9, Y6, Y5
-	VPBROADCASTD 12(R8), Y9
-	VPMADDUBSW   Y9, Y7, Y8
-	VPADDW       Y8, Y5, Y5
-	VPMADDWD     Y14, Y5, Y5
-	VPSLLD       $0x06, Y4, Y4
-	VPADDD       Y5, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  128(AX), Y4, Y0
-	ADDQ         $0x14, R8
-	ADDQ         $0x20, AX
-
-scale:
-	VBROADCASTSS (R8), Y12
-	VFMADD213PS  (DX), Y12, Y0
-	VMOVUPS      Y0, (DX)
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, R14
-	ADDQ         $0x20, DX
-	DECQ         R13
-	JNZ          half
 	VZEROUPPER
 	RET
 
@@ -7377,18 +7114,18 @@ TEXT ·mulBlocksFive_1x16(SB), NOSPLIT, $0-96
 	MOVL         $0x0f0f0f0f, AX
 	VMOVD        AX, X15
 	VPBROADCASTD X15, Y15
-	VPCMPEQW     Y11, Y11, Y11
-	VPSRLW       $0x0f, Y11, Y11
-	MOVL         $0x01010101, AX
-	VMOVD        AX, X10
-	VPBROADCASTD X10, Y10
-	MOVQ         a+0(FP), SI
-	MOVQ         b+8(FP), CX
-	MOVQ         mins+16(FP), AX
-	MOVQ         c+24(FP), DX
-	MOVQ         scales+32(FP), R14
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
 	MOVQ         next+80(FP), R10
 	MOVQ         step+88(FP), BX
+	MOVQ         a+0(FP), SI
+	MOVQ         mins+16(FP), R15
+	MOVQ         c+24(FP), DX
+	MOVQ         b+8(FP), CX
+	MOVQ         scales+32(FP), R14
+	MOVL         $0x01010101, AX
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Y11
 	MOVQ         $0x00000002, R13
 
 half:
@@ -7396,84 +7133,85 @@ half:
 	MOVQ   CX, R9
 	MOVQ   R14, R11
 	MOVQ   records+64(FP), R12
-	LEAQ   2048(CX), R15
+	LEAQ   2048(CX), AX
 	VXORPS Y0, Y0, Y0
 
 record:
-	VMOVDQU (R15), Y8
-	VPSRLW  $0x04, Y8, Y9
 	VPXOR   Y1, Y1, Y1
-	VPXOR   Y3, Y3, Y3
+	VPXOR   Y2, Y2, Y2
+	VMOVDQU (AX), Y8
+	VPSRLW  $0x04, Y8, Y9
 	MOVQ    $0x00000004, DI
 
 word:
 	PREFETCHT0   (R10)
 	ADDQ         BX, R10
-	VMOVDQU      (R9), Y6
-	VPAND        Y6, Y15, Y5
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        Y6, Y15, Y6
-	VPBROADCASTD (R8), Y12
-	VPMADDUBSW   Y12, Y5, Y14
-	VPADDW       Y14, Y1, Y1
-	VPAND        Y8, Y10, Y7
-	VPMADDUBSW   Y12, Y7, Y14
-	VPADDW       Y14, Y3, Y3
+	VMOVDQU      (R9), Y7
+	VPAND        Y7, Y15, Y6
+	VPSRLW       $0x04, Y7, Y7
+	VPAND        Y7, Y15, Y7
+	VPBROADCASTD (R8), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y1, Y1
+	VPAND        Y8, Y11, Y10
+	VPMADDUBSW   Y13, Y10, Y12
+	VPADDW       Y12, Y2, Y2
 	VPSRLW       $0x01, Y8, Y8
 	VPBROADCASTD 16(R8), Y13
-	VPMADDUBSW   Y13, Y6, Y14
-	VPADDW       Y14, Y1, Y1
-	VPAND        Y9, Y10, Y7
-	VPMADDUBSW   Y13, Y7, Y14
-	VPADDW       Y14, Y3, Y3
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y1, Y1
+	VPAND        Y9, Y11, Y10
+	VPMADDUBSW   Y13, Y10, Y12
+	VPADDW       Y12, Y2, Y2
 	VPSRLW       $0x01, Y9, Y9
 	ADDQ         $0x04, R8
 	ADDQ         $0x00000040, R9
 	DECQ         DI
 	JNZ          word
-	VPMADDWD     Y11, Y1, Y1
-	VPMADDWD     Y11, Y3, Y3
-	VPSLLD       $0x04, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	VPBROADCASTD 16(R8), Y7
-	VPADDD       Y7, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPMADDWD     Y14, Y2, Y2
+	VPSLLD       $0x04, Y2, Y2
+	VPADDD       Y2, Y1, Y1
+	VPBROADCASTD 16(R8), Y13
+	VPADDD       Y13, Y1, Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  (R11), Y1, Y0
 	ADDQ         $0x14, R8
 	ADDQ         $0x00000040, R11
-	ADDQ         $0x00000040, R15
-	DECQ         R12
+	ADDQ         $0x00000040, AX
+	SUBQ         $0x00000001, R12
 	JNZ          record
-	TESTQ        AX, AX
-	JZ           scale
-	VMOVDQA      Y11, Y14
-	VMOVDQU      (AX), Y6
-	VMOVDQU      64(AX), Y7
-	VPBROADCASTD (R8), Y9
-	VPMADDUBSW   Y9, Y6, Y4
-	VPBROADCASTD 4(R8), Y9
-	VPMADDUBSW   Y9, Y7, Y8
-	VPADDW       Y8, Y4, Y4
+	VPXOR        Y4, Y4, Y4
+	VMOVDQU      (R15), Y6
+	VPBROADCASTD (R8), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y4, Y4
+	VMOVDQU      64(R15), Y7
+	VPBROADCASTD 4(R8), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y4, Y4
 	VPMADDWD     Y14, Y4, Y4
-	VPBROADCASTD 8(R8), Y9
-	VPMADDUBSW   Y9, Y6, Y5
-	VPBROADCASTD 12(R8), Y9
-	VPMADDUBSW   Y9, Y7, Y8
-	VPADDW       Y8, Y5, Y5
+	VPXOR        Y5, Y5, Y5
+	VMOVDQU      (R15), Y6
+	VPBROADCASTD 8(R8), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y5, Y5
+	VMOVDQU      64(R15), Y7
+	VPBROADCASTD 12(R8), Y13
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y5, Y5
 	VPMADDWD     Y14, Y5, Y5
 	VPSLLD       $0x06, Y4, Y4
 	VPADDD       Y5, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  128(AX), Y4, Y0
+	VFMADD231PS  128(R15), Y4, Y0
 	ADDQ         $0x14, R8
-	ADDQ         $0x20, AX
-
-scale:
-	VBROADCASTSS (R8), Y12
-	VFMADD213PS  (DX), Y12, Y0
+	VBROADCASTSS (R8), Y13
+	VFMADD213PS  (DX), Y13, Y0
 	VMOVUPS      Y0, (DX)
 	ADDQ         $0x20, CX
 	ADDQ         $0x20, R14
+	ADDQ         $0x20, R15
 	ADDQ         $0x20, DX
 	DECQ         R13
 	JNZ          half
@@ -7486,18 +7224,18 @@ TEXT ·mulBlocksSix_1x16(SB), NOSPLIT, $0-96
 	MOVL         $0x0f0f0f0f, AX
 	VMOVD        AX, X15
 	VPBROADCASTD X15, Y15
-	VPCMPEQW     Y11, Y11, Y11
-	VPSRLW       $0x0f, Y11, Y11
-	MOVL         $0x03030303, AX
-	VMOVD        AX, X10
-	VPBROADCASTD X10, Y10
-	MOVQ         a+0(FP), SI
-	MOVQ         b+8(FP), CX
-	MOVQ         mins+16(FP), AX
-	MOVQ         c+24(FP), DX
-	MOVQ         scales+32(FP), R14
+	VPCMPEQW     Y14, Y14, Y14
+	VPSRLW       $0x0f, Y14, Y14
 	MOVQ         next+80(FP), R10
 	MOVQ         step+88(FP), BX
+	MOVQ         a+0(FP), SI
+	MOVQ         mins+16(FP), R15
+	MOVQ         c+24(FP), DX
+	MOVQ         b+8(FP), CX
+	MOVQ         scales+32(FP), R14
+	MOVL         $0x03030303, AX
+	VMOVD        AX, X11
+	VPBROADCASTD X11, Y11
 	MOVQ         $0x00000002, R13
 
 half:
@@ -7505,70 +7243,70 @@ half:
 	MOVQ   CX, R9
 	MOVQ   R14, R11
 	MOVQ   records+64(FP), R12
-	SHRQ   $0x01, R12
-	LEAQ   2048(CX), R15
+	LEAQ   2048(CX), AX
 	VXORPS Y0, Y0, Y0
 
 record:
-	VMOVDQU (R15), Y8
-	VMOVDQU 64(R15), Y9
 	VPXOR   Y1, Y1, Y1
-	VPXOR   Y3, Y3, Y3
 	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
+	VMOVDQU (AX), Y8
+	VMOVDQU 64(AX), Y9
 	MOVQ    $0x00000004, DI
 
 word:
 	PREFETCHT0   (R10)
 	ADDQ         BX, R10
-	VMOVDQU      (R9), Y6
-	VPAND        Y6, Y15, Y5
-	VPSRLW       $0x04, Y6, Y6
-	VPAND        Y6, Y15, Y6
-	VPBROADCASTD (R8), Y12
-	VPMADDUBSW   Y12, Y5, Y14
-	VPADDW       Y14, Y1, Y1
-	VPAND        Y8, Y10, Y7
-	VPMADDUBSW   Y12, Y7, Y14
-	VPADDW       Y14, Y3, Y3
+	VMOVDQU      (R9), Y7
+	VPAND        Y7, Y15, Y6
+	VPSRLW       $0x04, Y7, Y7
+	VPAND        Y7, Y15, Y7
+	VPBROADCASTD (R8), Y13
+	VPMADDUBSW   Y13, Y6, Y12
+	VPADDW       Y12, Y1, Y1
+	VPAND        Y8, Y11, Y10
+	VPMADDUBSW   Y13, Y10, Y12
+	VPADDW       Y12, Y2, Y2
 	VPSRLW       $0x02, Y8, Y8
 	VPBROADCASTD 20(R8), Y13
-	VPMADDUBSW   Y13, Y6, Y14
-	VPADDW       Y14, Y2, Y2
-	VPAND        Y9, Y10, Y7
-	VPMADDUBSW   Y13, Y7, Y14
-	VPADDW       Y14, Y4, Y4
+	VPMADDUBSW   Y13, Y7, Y12
+	VPADDW       Y12, Y3, Y3
+	VPAND        Y9, Y11, Y10
+	VPMADDUBSW   Y13, Y10, Y12
+	VPADDW       Y12, Y4, Y4
 	VPSRLW       $0x02, Y9, Y9
 	ADDQ         $0x04, R8
 	ADDQ         $0x00000040, R9
 	DECQ         DI
 	JNZ          word
-	VPMADDWD     Y11, Y1, Y1
-	VPMADDWD     Y11, Y3, Y3
-	VPSLLD       $0x04, Y3, Y3
-	VPADDD       Y3, Y1, Y1
-	VPBROADCASTD (R8), Y7
-	VPADDD       Y7, Y1, Y1
+	VPMADDWD     Y14, Y1, Y1
+	VPMADDWD     Y14, Y2, Y2
+	VPSLLD       $0x04, Y2, Y2
+	VPADDD       Y2, Y1, Y1
+	VPBROADCASTD (R8), Y13
+	VPADDD       Y13, Y1, Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  (R11), Y1, Y0
-	VPMADDWD     Y11, Y2, Y2
-	VPMADDWD     Y11, Y4, Y4
+	VPMADDWD     Y14, Y3, Y3
+	VPMADDWD     Y14, Y4, Y4
 	VPSLLD       $0x04, Y4, Y4
-	VPADDD       Y4, Y2, Y2
-	VPBROADCASTD 20(R8), Y7
-	VPADDD       Y7, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VFMADD231PS  64(R11), Y2, Y0
+	VPADDD       Y4, Y3, Y3
+	VPBROADCASTD 20(R8), Y13
+	VPADDD       Y13, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  64(R11), Y3, Y0
 	ADDQ         $0x18, R8
 	ADDQ         $0x00000080, R11
-	ADDQ         $0x00000080, R15
-	DECQ         R12
+	ADDQ         $0x00000080, AX
+	SUBQ         $0x00000002, R12
 	JNZ          record
-	VBROADCASTSS (R8), Y12
-	VFMADD213PS  (DX), Y12, Y0
+	VBROADCASTSS (R8), Y13
+	VFMADD213PS  (DX), Y13, Y0
 	VMOVUPS      Y0, (DX)
 	ADDQ         $0x20, CX
 	ADDQ         $0x20, R14
+	ADDQ         $0x20, R15
 	ADDQ         $0x20, DX
 	DECQ         R13
 	JNZ          half

@@ -27,9 +27,8 @@ var avx2 = map[Format][]*Kernel{
 		reading(windows_6x16)},
 	BF16Wide: {assembly(BF16Wide, 16, mulBF16Wide_6x16, mulBF16Wide_4x16, mulBF16Wide_2x16,
 		mulBF16Wide_1x16)},
-	Int8Wide: {assembly(Int8Wide, 16, mulInt8Wide_6x16, mulInt8Wide_4x16, mulInt8Wide_2x16,
-		mulInt8Wide_1x16)},
-	Int8: {assembly(Int8, 16, mulInt8_6x16, mulInt8_2x16, mulInt8_1x16)}, // of AVX-VNNI
+	Int8Wide: {assembly(Int8Wide, 16, mulInt8Wide_6x16, mulInt8Wide_2x16, mulInt8Wide_1x16)},
+	Int8:     {assembly(Int8, 16, mulInt8_6x16, mulInt8_2x16, mulInt8_1x16)}, // of AVX-VNNI
 }
 
 // kernels of a level. A format that the processor cannot multiply is a wide one; int8 without
@@ -56,7 +55,7 @@ func assembly(f Format, columns int, tallest multiply, less ...multiply) *Kernel
 	k := &Kernel{Format: f, Columns: columns, Cache: 1 << 16, store: storeRows, scale: scaleRows,
 		largest: absMax, turn: turnWords}
 	heights := map[int][]int{16: {6, 4, 2, 1}, 32: {12, 8, 4, 2, 1}, 48: {8, 4, 2, 1}}[columns]
-	if f == Int8 && columns == 16 { // without 4, which gains little and is long
+	if (f == Int8 || f == Int8Wide) && columns == 16 {
 		heights = []int{6, 2, 1}
 	}
 	for i, run := range append([]multiply{tallest}, less...) {
@@ -87,26 +86,17 @@ func assembly(f Format, columns int, tallest multiply, less ...multiply) *Kernel
 // The kernels of block formats, by what multiplies. Without VNNI there are two for levels that are
 // unpacked: of Q8_0, whose bytes have signs, and of those of 5 and 6 bits.
 var (
-	dotWide = blockHeights(8, false, []int{4, 2, 1}, mulBlocksDot_4x48, mulBlocksDot_2x48,
-		mulBlocksDot_1x48)
-	dotHalves = blockHeights(8, true, []int{4, 2, 1}, mulBlocksHalves_4x48, mulBlocksHalves_2x48,
-		mulBlocksHalves_1x48)
-	dotShort = blockHeights(8, false, []int{6, 4, 2, 1}, mulBlocksDot_6x16, mulBlocksDot_4x16,
-		mulBlocksDot_2x16, mulBlocksDot_1x16)
+	dotWide = append(blockHeights(8, false, []int{4, 2}, mulBlocksDot_4x48, mulBlocksDot_2x48),
+		blockHeight{1, mulBlocksDot_1x48, 24, false})
+	dotHalves = append(blockHeights(8, true, []int{4, 2}, mulBlocksHalves_4x48, mulBlocksHalves_2x48),
+		blockHeight{1, mulBlocksHalves_1x48, 24, true})
+	dotShort = blockHeights(8, false, []int{6, 2, 1}, mulBlocksDot_6x16, mulBlocksDot_2x16,
+		mulBlocksDot_1x16)
 	pairsLow  = blockHeights(8, false, []int{4, 2}, mulBlocksLow_4x16, mulBlocksLow_2x16)
 	pairsSign = blockHeights(8, false, []int{4, 2, 1}, mulBlocksSigned_4x16, mulBlocksSigned_2x16,
 		mulBlocksSigned_1x16)
 	pairsFour = blockHeights(5, true, []int{4, 2}, mulBlocksFour_4x16, mulBlocksFour_2x16)
 )
-
-// oneRow are the kernels of a row and 16 columns, for levels as they are packed.
-var oneRow = [...][]blockHeight{
-	quant.Q8_0: nil,
-	quant.Q4_0: blockHeights(8, true, []int{1}, mulBlocksFour_1x16),
-	quant.Q4_K: blockHeights(8, true, []int{1}, mulBlocksFour_1x16),
-	quant.Q5_K: blockHeights(8, true, []int{1}, mulBlocksFive_1x16),
-	quant.Q6_K: blockHeights(8, true, []int{1}, mulBlocksSix_1x16),
-}
 
 // blocksFor: as with int8, AVX-512 without VNNI stays with AVX2.
 func blocksFor(level simd.Level, t quant.Type) *Blocks {
@@ -123,7 +113,7 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 	case level.VNNI && t.Signed():
 		k.Tile, k.heights = avx2[F32][0], dotShort
 	case level.VNNI:
-		k.Tile, k.heights = avx2[F32][0], slices.Concat(dotShort[:3], oneRow[t])
+		k.Tile, k.heights = avx2[F32][0], slices.Concat(dotShort[:2], oneRow[t])
 	case t.Signed():
 		k.Tile, k.heights = avx2Fours, pairsSign
 	case four:

@@ -3,6 +3,8 @@
 package gemm
 
 import (
+	"slices"
+
 	"unmask/internal/quant"
 	"unmask/internal/simd"
 )
@@ -76,6 +78,9 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 		quantise: quantiseRuns, unpack: unpack, expand: expandScales}
 	if level.Dot {
 		k.Tile, k.heights = dotTile, blocksDot
+		if t != quant.Q8_0 {
+			k.heights = slices.Concat(blocksDot[:2], oneRow[t])
+		}
 	}
 	k.Rows, k.Columns, k.Cache = k.Tile.Rows, k.Tile.Columns, k.Tile.Cache
 	return k

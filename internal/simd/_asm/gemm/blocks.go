@@ -136,7 +136,7 @@ func (k blocks) emit() {
 	k.begin(a, begin)
 	MOVQ(words, reg.R13)
 	Label("word")
-	for range k.step {
+	for range k.step * k.fetches() {
 		PREFETCHT0(Mem{Base: next})
 		ADDQ(step, next)
 	}
@@ -157,14 +157,25 @@ func (k blocks) emit() {
 	if k.mins() {
 		k.addMins(b, mins, high, records, words, begin)
 	}
-	k.add(a, c, ldc, p)
-	ADDQ(Imm(uint64(4*k.rows)), a)
+	if k.wide {
+		k.add(a, c, ldc)
+	} else {
+		k.addParts(a, c, ldc, p)
+	}
 	ADDQ(argument("skip"), a)
-	ADDQ(ldc, c)
 	DECQ(argument("panels"))
 	JNZ(LabelRef("panel"))
 	VZEROUPPER()
 	RET()
+}
+
+// fetches is how many lines are fetched a word. One row passes a group once, so 48 columns of it take
+// three lines a word.
+func (k blocks) fetches() int {
+	if k.wide && k.rows == 1 {
+		return 3
+	}
+	return 1
 }
 
 // doc writes what the kernel computes.
@@ -182,7 +193,8 @@ func (k blocks) doc(name string, columns int) {
 		"\t\tp[i][j] = fma(float32(sum), mins.scale[j], p[i][j])",
 		"\t}",
 		"\tc[i][j] = fma(p[i][j], a.scale[i], c[i][j])", "",
-		"and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.")
+		fmt.Sprintf("and fetches %d lines a word from next on, step apart. A panel is skip bytes behind "+
+			"another's end.", k.fetches()))
 }
 
 // clear sets p to 0.
@@ -288,19 +300,34 @@ func (k blocks) finish(b, p reg.Register) {
 	}
 }
 
-// add adds p times the rows' scales to c.
-func (k blocks) add(a, c, ldc, p reg.Register) {
+// add adds p, which is in registers, times the rows' scales to c. It moves a and c behind them.
+func (k blocks) add(a, c, ldc reg.Register) {
 	k.rowsOf(c, ldc, func(i, j int, m Mem) {
-		scale, v := k.v(i%4), k.v(4+(i*k.vecs+j)%4)
-		if k.wide {
-			v = k.result(i, j)
-		} else {
-			VMOVUPS(k.part(p, i, j), v)
-		}
 		if j == 0 {
-			VBROADCASTSS(Mem{Base: a, Disp: 4 * i}, scale)
+			VBROADCASTSS(Mem{Base: a, Disp: 4 * i}, k.v(i%4))
 		}
-		VFMADD213PS(m, scale, v)
-		VMOVUPS(v, m)
+		VFMADD213PS(m, k.v(i%4), k.result(i, j))
+		VMOVUPS(k.result(i, j), m)
 	})
+	ADDQ(Imm(uint64(4*k.rows)), a)
+	ADDQ(ldc, c)
+}
+
+// addParts is add for p in memory, in a loop over the rows.
+func (k blocks) addParts(a, c, ldc, p reg.Register) {
+	MOVQ(U32(uint32(k.rows)), reg.R13)
+	Label("row")
+	VBROADCASTSS(Mem{Base: a}, k.v(k.vecs))
+	for j := range k.vecs {
+		m := Mem{Base: c, Disp: j * k.bytes()}
+		VMOVUPS(k.part(p, 0, j), k.v(j))
+		VFMADD213PS(m, k.v(k.vecs), k.v(j))
+		VMOVUPS(k.v(j), m)
+	}
+	ADDQ(Imm(4), a)
+	ADDQ(ldc, c)
+	ADDQ(Imm(uint64(k.vecs*k.bytes())), p)
+	DECQ(reg.R13)
+	JNZ(LabelRef("row"))
+	SUBQ(U32(uint32(k.rows*k.vecs*k.bytes())), p)
 }

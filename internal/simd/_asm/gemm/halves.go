@@ -57,8 +57,10 @@ func (k halves) emit() {
 	mask := avx.Z[halvesMask]
 	constant(mask, 0x0f0f0f0f)
 	fetch := func() {
-		PREFETCHT0(Mem{Base: next})
-		ADDQ(step, next)
+		for range k.fetches() {
+			PREFETCHT0(Mem{Base: next})
+			ADDQ(step, next)
+		}
 	}
 	Label("panel")
 	Load(Param("b"), b)
@@ -100,10 +102,8 @@ func (k halves) emit() {
 	INCQ(records)
 	JMP(LabelRef("finish"))
 	Label("end")
-	k.add(a, c, ldc, nil)
-	ADDQ(Imm(uint64(4*k.rows)), a)
+	k.add(a, c, ldc)
 	ADDQ(argument("skip"), a)
-	ADDQ(ldc, c)
 	DECQ(argument("panels"))
 	JNZ(LabelRef("panel"))
 	VZEROUPPER()

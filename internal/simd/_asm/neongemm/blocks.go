@@ -104,18 +104,22 @@ and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behi
 		f.Set(4*4*rows, begin)
 		f.Branch("", "record")
 		f.Label("end")
-		for i := range rows {
-			f.LoadScalarTo(neon.Mem{Base: a, Off: 4 * i}, k.x[0])
-			f.BroadcastTo(k.x[0], k.x[0], 0)
-			f.LoadAll(part(i, 0), k.b)
-			for j := range vecs {
-				m := neon.Mem{Base: c, Off: 16 * j}
-				f.LoadTo(m, k.t[j%2])
-				f.Store(f.FMLA(k.t[j%2], k.b[j], k.x[0]), m)
-			}
-			f.Add(ldc, c)
+		f.Set(rows, left)
+		f.Label("row")
+		f.LoadScalarTo(neon.Mem{Base: a}, k.x[0])
+		f.BroadcastTo(k.x[0], k.x[0], 0)
+		f.LoadAll(part(0, 0), k.b)
+		for j := range vecs {
+			m := neon.Mem{Base: c, Off: 16 * j}
+			f.LoadTo(m, k.t[j%2])
+			f.Store(f.FMLA(k.t[j%2], k.b[j], k.x[0]), m)
 		}
-		f.Advance(a, 4*rows)
+		f.Advance(a, 4)
+		f.Advance(p, 64)
+		f.Add(ldc, c)
+		f.Decrease(left, 1)
+		f.Branch("NE", "row")
+		f.Advance(p, -64*rows)
 		f.Add(skip, a)
 		f.Decrease(panels, 1)
 		f.Branch("NE", "panel")

@@ -50,6 +50,9 @@ func blockProducts(f *neon.File) {
 	for _, rows := range []int{2, 1} {
 		writeBlocks(f, rows, false)
 	}
+	for bits, name := range []string{"Four", "Five", "Six"} {
+		levels(f, name, bits)
+	}
 	quantiseRuns(f)
 	unpack(f, "unpackLow", 0)
 	unpack(f, "unpackFive", 1)
