@@ -224,6 +224,11 @@ func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server
 		if err := s.Add(server.Model{Name: n.Name, Model: m, Precision: m.Precision}); err != nil {
 			return usage("--model: %v", err)
 		}
+		if c, err := m.Chat(); err == nil {
+			if err := c.Try(); err != nil {
+				terminal.Say("%s: the chat template fails on a question: %v", n.Name, err)
+			}
+		}
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ package llama
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -168,23 +169,12 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		note := "there is no tokenizer.json beside config.json"
 		if src.Files == nil {
 			note = "the weights were made in memory"
-		} else if !absent(src.Files) {
+		} else if !errors.Is(err, fs.ErrNotExist) {
 			note = err.Error()
 		}
 		loaded.Info.Notes = append(loaded.Info.Notes, note+": tokens are shown as numbers")
 	}
 	return loaded, nil
-}
-
-// absent reports whether a folder has no tokenizer. An error of one that is there has its own
-// words.
-func absent(files fs.FS) bool {
-	for _, name := range []string{"tokenizer.json", "vocab.json"} {
-		if _, err := fs.Stat(files, name); err == nil {
-			return false
-		}
-	}
-	return true
 }
 
 func (c *Config) sizes() map[string]int {

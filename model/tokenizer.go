@@ -43,6 +43,12 @@ func (s *Source) tokenizer(name string) (tokenizers.Tokenizer, string, error) {
 	case path.Base(name) == "gpt2":
 		return tokenizers.GPT2(), name, nil
 	}
-	return nil, "", fmt.Errorf("tokenizer is %q, want gpt2 or a %s beside config.json",
-		name, tokenizers.Files[0])
+	return nil, "", missing(fmt.Sprintf("tokenizer is %q, want gpt2 or a %s beside config.json", name,
+		tokenizers.Files[0]))
 }
+
+// missing is the error of a model without tokenizer, an fs.ErrNotExist.
+type missing string
+
+func (m missing) Error() string        { return string(m) }
+func (m missing) Is(target error) bool { return target == fs.ErrNotExist }

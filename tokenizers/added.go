@@ -90,15 +90,15 @@ func (f *finder) cut(text string, special func(start, end int) bool,
 		}
 		start, end := at, at+size
 		at = end
-		if end <= done { // white space that the token before has taken
-			continue
-		}
 		if a.special && !special(start, end) || a.single && touched(text[:start], text[end:]) {
 			continue
 		}
 		if a.lstrip {
 			start = max(done, start)
 			start = done + len(strings.TrimRightFunc(text[done:start], unicode.IsSpace))
+			if start >= end { // the token before has taken this one's white space
+				continue
+			}
 		}
 		if a.rstrip {
 			if spaces < end {

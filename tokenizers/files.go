@@ -48,10 +48,10 @@ func ParseFS(files fs.FS) (Tokenizer, string, error) {
 		}
 		roles, err := readRoles(files, config, class)
 		if err == nil {
-			setRoles(t, roles)
-			if name != "tokenizer.json" {
-				err = setAround(t, class, config)
-			}
+			err = setRoles(t, roles)
+		}
+		if err == nil && name != "tokenizer.json" {
+			err = setAround(t, class, config)
 		}
 		if err != nil {
 			return nil, "", err

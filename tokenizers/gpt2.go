@@ -38,7 +38,9 @@ var gpt2 = sync.OnceValue(func() Tokenizer {
 	if err := v.setAdded([]added{{text: EndOfText, id: gpt2Merged, special: true}}); err != nil {
 		panic("tokenizers: GPT-2 vocabulary: " + err.Error())
 	}
-	setRoles(v, classRoles["GPT2Tokenizer"])
+	if err := setRoles(v, classRoles["GPT2Tokenizer"]); err != nil {
+		panic("tokenizers: GPT-2 vocabulary: " + err.Error())
+	}
 	return v
 })
 

@@ -155,8 +155,8 @@ func (w *wordList) lookup(text string) (int32, bool) {
 	return id, ok
 }
 
-// setRoles stores the ids of roles whose tokens t has.
-func setRoles(t described, roles map[string]string) {
+// setRoles stores the ids of roles whose tokens t has. They are special tokens.
+func setRoles(t described, roles map[string]string) error {
 	f := t.facts()
 	f.roles = map[string]int32{}
 	for role, text := range roles {
@@ -164,6 +164,25 @@ func setRoles(t described, roles map[string]string) {
 			f.roles[role] = id
 		}
 	}
+	v, ok := t.(*vocabulary)
+	if !ok {
+		return nil
+	}
+	list := v.listed
+	for _, text := range slices.Sorted(maps.Values(roles)) {
+		id, ok := v.lookup(text)
+		at := slices.IndexFunc(list, func(a added) bool { return a.id == id })
+		switch {
+		case at >= 0:
+			list[at].special = true
+		case ok:
+			list = append(list, added{text: text, id: id, special: true})
+		}
+	}
+	v.apart = false
+	err := v.setAdded(list)
+	v.model.bar(v.marked)
+	return err
 }
 
 // setAround stores what a class puts around a text where no tokenizer.json says it.

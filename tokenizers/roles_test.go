@@ -111,3 +111,36 @@ func TestRolesOfGPT2(t *testing.T) {
 		}
 	}
 }
+
+// A token with a role is special, whatever tokenizer.json calls it; an added token that is white
+// space is found after one that takes the white space behind it (both as AutoTokenizer does).
+func TestAddedTokensOfFolders(t *testing.T) {
+	file := func(added string) []byte {
+		return []byte(`{"added_tokens":[{"id":3,"content":` + added + `}],"normalizer":null,` +
+			`"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,` +
+			`"use_regex":false},"post_processor":null,"decoder":{"type":"ByteLevel"},"model":` +
+			`{"type":"BPE","vocab":{"a":0,"b":1,"|":2},"merges":[]}}`)
+	}
+	for _, c := range []struct {
+		name, file, config, text string
+		plain, special           []int32
+	}{
+		{"a role", `"|a|"`, `{"eos_token":"|a|"}`, "b|a|", []int32{1, 2, 0, 2}, []int32{1, 3}},
+		{"no role", `"|a|"`, `{}`, "b|a|", []int32{1, 3}, []int32{1, 3}},
+		{"white space", `" ","rstrip":true`, `{}`, "a  b", []int32{0, 3, 3, 1}, []int32{0, 3, 3, 1}},
+		{"white space that was taken", `" ","rstrip":true,"lstrip":true`, `{}`, "a  b",
+			[]int32{0, 3, 1}, []int32{0, 3, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tok, _, err := ParseFS(fstest.MapFS{"tokenizer.json": {Data: file(c.file)},
+				"tokenizer_config.json": {Data: []byte(c.config)}})
+			require.NoError(t, err)
+			ids, err := tok.Encode(c.text)
+			require.NoError(t, err)
+			require.Equal(t, c.plain, ids)
+			ids, err = tok.EncodeSpecial(c.text)
+			require.NoError(t, err)
+			require.Equal(t, c.special, ids)
+		})
+	}
+}

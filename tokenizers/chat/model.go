@@ -102,6 +102,12 @@ func (m *Model) EncodeJSON(messages []byte, o Options) ([]int32, error) {
 	return tokenizers.EncodeParts(m.Tokenizer, parts)
 }
 
+// Try returns the error of the template for a question without anything else.
+func (m *Model) Try() error {
+	_, err := m.Encode([]Message{{Role: "user", Content: "?"}}, Options{})
+	return err
+}
+
 // Stops returns the tokens that end an answer; the model's end of text, if it has one, is first.
 func (m *Model) Stops() []int32 { return slices.Clone(m.stops) }
 

@@ -129,20 +129,39 @@ func (c *converter) keys() ([]Key, error) {
 		Key{arch + ".rope.freq_base", float32(theta)},
 		Key{arch + ".rope.dimension_count", uint32(head)})
 	keys = append(append(keys, c.scaling(arch)...), c.diffusion(arch)...)
-	for _, id := range [][2]string{{"mask", "mask_token_id"}, {"bos", "bos_token_id"},
-		{"padding", "pad_token_id"}} {
-		if c.has(id[1]) {
-			keys = append(keys, Key{"tokenizer.ggml." + id[0] + "_token_id", c.ids(id[1])[0]})
-		}
-	}
-	for i, id := range c.ends() {
-		keys = append(keys, Key{endKeys[i], id})
-	}
 	words, err := vocabulary(c.dir)
 	if err != nil {
 		return nil, err
 	}
-	return append(keys, words...), c.err
+	ends, bos := c.ends(), false
+	for _, k := range words { // the first end is the tokenizer's, which chat templates write
+		bos = bos || k.Name == "tokenizer.ggml.bos_token_id"
+		if id, ok := k.Value.(uint32); ok && k.Name == endKeys[0] {
+			ends = append([]uint32{id}, slices.DeleteFunc(ends, func(e uint32) bool { return e == id })...)
+		}
+	}
+	if len(ends) > len(endKeys) && c.err == nil {
+		c.err = tooMany(len(ends))
+	}
+	for _, id := range [][2]string{{"mask", "mask_token_id"}, {"bos", "bos_token_id"},
+		{"padding", "pad_token_id"}} {
+		if c.has(id[1]) && (id[0] != "bos" || !bos) {
+			keys = append(keys, Key{"tokenizer.ggml." + id[0] + "_token_id", c.ids(id[1])[0]})
+		}
+	}
+	for i, id := range ends[:min(len(ends), len(endKeys))] {
+		keys = append(keys, Key{endKeys[i], id})
+	}
+	for _, k := range words { // what config.json says of the model's tokens counts more
+		if !slices.ContainsFunc(keys, func(have Key) bool { return have.Name == k.Name }) {
+			keys = append(keys, k)
+		}
+	}
+	return keys, c.err
+}
+
+func tooMany(ends int) error {
+	return fmt.Errorf("eos_token_id has %d tokens, want %d at most in a GGUF file", ends, len(endKeys))
 }
 
 // has reports whether config.json has a key with a value other than null.
@@ -191,8 +210,7 @@ func (c *converter) ends() (ends []uint32) {
 	}
 	c.err = cmp.Or(c.err, generation.err)
 	if c.err == nil && len(ends) > len(endKeys) {
-		c.err = fmt.Errorf("%s has %d tokens, want %d at most in a GGUF file", name, len(ends),
-			len(endKeys))
+		c.err = tooMany(len(ends))
 	}
 	return ends[:min(len(ends), len(endKeys))]
 }

@@ -315,7 +315,9 @@ func TestChatTemplate(t *testing.T) {
 		if c[0] != "" {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, c[0]), []byte(c[1]), 0o600))
 		}
-		got, err := chatTemplate(dir)
+		config, err := tokenizerSettings(dir)
+		require.NoError(t, err)
+		got, err := chatTemplate(dir, config)
 		switch c[1] {
 		case "":
 			require.Empty(t, got)

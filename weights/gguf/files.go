@@ -81,16 +81,64 @@ func (f *File) tokenizer(tokens []string) ([]byte, error) {
 	if pattern == qwen {
 		normalizer = object{"type": "NFC"}
 	}
+	around, err := f.around(tokens)
+	if err != nil {
+		return nil, err
+	}
 	bytes := object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
 		"use_regex": false}
 	return json.Marshal(object{
-		"version": "1.0", "added_tokens": added, "normalizer": normalizer, "post_processor": nil,
-		"decoder": bytes,
+		"version": "1.0", "added_tokens": added, "normalizer": normalizer, "decoder": bytes,
+		"post_processor": around,
 		"pre_tokenizer": object{"type": "Sequence", "pretokenizers": []object{
 			{"type": "Split", "pattern": object{"Regex": pattern}, "behavior": "Isolated", "invert": false},
 			bytes}},
 		"model": object{"type": "BPE", "vocab": vocabulary, "merges": merges},
 	})
+}
+
+// around returns the post_processor that puts the first and the last token around a text where the
+// file says so.
+func (f *File) around(tokens []string) (any, error) {
+	single, special := []object{{"Sequence": object{"id": "A", "type_id": 0}}}, object{}
+	for _, name := range []string{"bos", "eos"} {
+		key := "tokenizer.ggml.add_" + name + "_token"
+		if !f.Has(key) {
+			continue
+		}
+		add, err := f.Bool(key)
+		if !add || err != nil {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		id, err := f.role(name, tokens)
+		if err != nil {
+			return nil, err
+		}
+		special[tokens[id]] = object{"id": tokens[id], "ids": []int{id}, "tokens": tokens[id : id+1]}
+		part := object{"SpecialToken": object{"id": tokens[id], "type_id": 0}}
+		if name == "bos" {
+			single = slices.Insert(single, 0, part)
+		} else {
+			single = append(single, part)
+		}
+	}
+	if len(single) == 1 {
+		return nil, nil
+	}
+	return object{"type": "TemplateProcessing", "single": single, "special_tokens": special}, nil
+}
+
+// role returns the id of the token that has a role.
+func (f *File) role(name string, tokens []string) (int, error) {
+	key := "tokenizer.ggml." + name + "_token_id"
+	id, err := f.Int(key)
+	if err == nil && (id < 0 || id >= len(tokens)) {
+		err = fmt.Errorf("key %s is %d, want 0 to %d", key, id, len(tokens)-1)
+	}
+	return id, err
 }
 
 // entries returns the ids of the model's tokens by spelling, and the entries of added tokens.
@@ -130,22 +178,15 @@ func (f *File) entries(tokens []string) (vocabulary map[string]int, added []obje
 // tokenizerConfig returns a tokenizer_config.json.
 func (f *File) tokenizerConfig(tokens []string) ([]byte, error) {
 	config := object{}
-	for _, name := range []string{"bos", "eos", "mask", "padding"} {
-		key := "tokenizer.ggml." + name + "_token_id"
-		if !f.Has(key) {
+	for name, role := range roles {
+		if !f.Has("tokenizer.ggml." + name + "_token_id") {
 			continue
 		}
-		id, err := f.Int(key)
+		id, err := f.role(name, tokens)
 		if err != nil {
 			return nil, err
 		}
-		if id < 0 || id >= len(tokens) {
-			return nil, fmt.Errorf("key %s is %d, want 0 to %d", key, id, len(tokens)-1)
-		}
-		if name == "padding" {
-			name = "pad"
-		}
-		config[name+"_token"] = tokens[id]
+		config[role] = tokens[id]
 	}
 	if f.Has("tokenizer.chat_template") {
 		template, err := f.Text("tokenizer.chat_template")

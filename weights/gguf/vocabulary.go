@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"unmask/internal/atomicfile"
 )
@@ -29,7 +30,17 @@ type tokenizerFile struct {
 		Content string
 		Special bool
 	} `json:"added_tokens"`
+	Post struct {
+		Type   string
+		Single []struct {
+			SpecialToken *struct{ ID string }
+		}
+	} `json:"post_processor"`
 }
+
+// roles are the tokens that tokenizer_config.json names, by their names in a GGUF file.
+var roles = map[string]string{"bos": "bos_token", "eos": "eos_token", "padding": "pad_token",
+	"unknown": "unk_token", "mask": "mask_token"}
 
 // vocabulary returns the keys of the tokenizer.json in a folder, none if there is none.
 func vocabulary(dir string) ([]Key, error) {
@@ -51,11 +62,83 @@ func vocabulary(dir string) ([]Key, error) {
 	}
 	keys := []Key{{"tokenizer.ggml.model", "gpt2"}, {"tokenizer.ggml.pre", pre}, {tokensKey, tokens},
 		{"tokenizer.ggml.token_type", kinds}, {"tokenizer.ggml.merges", merges}}
-	template, err := chatTemplate(dir)
+	config, err := tokenizerSettings(dir)
+	if err != nil {
+		return nil, err
+	}
+	named := map[string]string{}
+	for name, role := range roles {
+		if named[name], err = tokenText(config[role]); err != nil {
+			return nil, fmt.Errorf("tokenizer_config.json: %s is %.40s, want a token", role, config[role])
+		}
+		if id := slices.Index(tokens, named[name]); named[name] != "" && id >= 0 {
+			keys = append(keys, Key{"tokenizer.ggml." + name + "_token_id", uint32(id)})
+		}
+	}
+	around, err := file.around(named["bos"], named["eos"])
+	if err != nil {
+		return nil, err
+	}
+	template, err := chatTemplate(dir, config)
 	if template != "" {
 		keys = append(keys, Key{"tokenizer.chat_template", template})
 	}
-	return keys, err
+	return append(keys, around...), err
+}
+
+// tokenText reads a token: a text, an object with its content, or null.
+func tokenText(raw json.RawMessage) (text string, err error) {
+	var token struct{ Content string }
+	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
+		return text, nil
+	}
+	err = json.Unmarshal(raw, &token)
+	return token.Content, err
+}
+
+// around returns the keys of what the post_processor puts around a text: the first or the last
+// token, which is all that a GGUF file can say.
+func (f *tokenizerFile) around(bos, eos string) (keys []Key, err error) {
+	put := []string{"$"} // stands for the text
+	if f.Post.Type == "TemplateProcessing" {
+		put = nil
+		for _, part := range f.Post.Single {
+			if part.SpecialToken == nil {
+				put = append(put, "$")
+			} else {
+				put = append(put, part.SpecialToken.ID)
+			}
+		}
+	}
+	first, last := len(put) > 1 && put[0] == bos, len(put) > 1 && put[len(put)-1] == eos
+	want := []string{"$"}
+	if first {
+		want = append([]string{bos}, want...)
+	}
+	if last {
+		want = append(want, eos)
+	}
+	if kind := f.Post.Type; !slices.Equal(put, want) ||
+		kind != "" && kind != "ByteLevel" && kind != "TemplateProcessing" {
+		return nil, fmt.Errorf("tokenizer.json: post_processor of type %.40q puts %.60q around a text, "+
+			"want bos_token and eos_token at most in a GGUF file", kind, put)
+	}
+	return []Key{{"tokenizer.ggml.add_bos_token", first}, {"tokenizer.ggml.add_eos_token", last}}, nil
+}
+
+// tokenizerSettings reads tokenizer_config.json, nothing if there is none.
+func tokenizerSettings(dir string) (config map[string]json.RawMessage, err error) {
+	data, err := atomicfile.ReadFile(filepath.Join(dir, "tokenizer_config.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &config)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
+	}
+	return config, nil
 }
 
 // readTokenizer reads a tokenizer.json; without the file it returns nil.
@@ -147,28 +230,17 @@ func (f *tokenizerFile) merges() ([]string, error) {
 
 // chatTemplate reads the template of chat_template.jinja or, as older versions of transformers have
 // it, of tokenizer_config.json; "" if there is none.
-func chatTemplate(dir string) (string, error) {
+func chatTemplate(dir string, config map[string]json.RawMessage) (text string, err error) {
 	data, err := atomicfile.ReadFile(filepath.Join(dir, "chat_template.jinja"))
 	if !errors.Is(err, fs.ErrNotExist) {
 		return string(data), err
 	}
-	data, err = atomicfile.ReadFile(filepath.Join(dir, "tokenizer_config.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	var config struct {
-		Template json.RawMessage `json:"chat_template"`
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &config)
-	}
-	var text string
+	raw := config["chat_template"]
 	var several []struct{ Name, Template string }
-	if err == nil && len(config.Template) > 0 && json.Unmarshal(config.Template, &several) != nil {
-		err = json.Unmarshal(config.Template, &text)
-	}
-	if err != nil {
-		return "", fmt.Errorf("tokenizer_config.json: %w", err)
+	if len(raw) > 0 && json.Unmarshal(raw, &several) != nil {
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return "", fmt.Errorf("tokenizer_config.json: %w", err)
+		}
 	}
 	for _, one := range several {
 		if one.Name == "default" {

@@ -52,6 +52,10 @@ func main() {
 }
 
 func load(name string) (tokenizers.Tokenizer, error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		t, _, err := tokenizers.ParseFS(os.DirFS(name))
+		return t, err
+	}
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
