@@ -39,41 +39,41 @@ func ParseFS(files fs.FS) (Tokenizer, string, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		var t described
+		var v *vocabulary
 		if err == nil {
-			t, class, err = parseNamed(name, data, class, config, files)
+			v, class, err = parseNamed(name, data, class, config, files)
 		}
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", name, err)
 		}
 		roles, err := readRoles(files, config, class)
 		if err == nil {
-			err = setRoles(t, roles)
+			err = v.setRoles(roles)
 		}
 		if err == nil && name != "tokenizer.json" {
-			err = setAround(t, class, config)
+			err = v.setAround(class, config)
 		}
 		if err != nil {
 			return nil, "", err
 		}
-		return t, name, nil
+		return v, name, nil
 	}
 	return nil, "", fmt.Errorf("%s: %w", strings.Join(names, ", "), fs.ErrNotExist)
 }
 
 // parseNamed reads the tokenizer in one of [Files] and returns its class too.
-func parseNamed(name string, data []byte, class string, config object, files fs.FS) (t described,
+func parseNamed(name string, data []byte, class string, config object, files fs.FS) (v *vocabulary,
 	_ string, err error) {
 	switch name {
 	case "tokenizer.json":
-		t, err = parse(data, config)
+		v, err = parse(data, config)
 	case "vocab.txt":
-		t, class, err = parseWords(data, class, config, files)
+		v, class, err = parseWords(data, class, config, files)
 	default:
 		class = cmp.Or(class, "GPT2Tokenizer")
-		t, err = parseOlder(data, class, config, files)
+		v, err = parseOlder(data, class, config, files)
 	}
-	return t, class, err
+	return v, class, err
 }
 
 func readFile(files fs.FS, name string) ([]byte, error) { return ReadFile(files, name, MaxFile) }

@@ -38,7 +38,7 @@ var gpt2 = sync.OnceValue(func() Tokenizer {
 	if err := v.setAdded([]added{{text: EndOfText, id: gpt2Merged, special: true}}); err != nil {
 		panic("tokenizers: GPT-2 vocabulary: " + err.Error())
 	}
-	if err := setRoles(v, classRoles["GPT2Tokenizer"]); err != nil {
+	if err := v.setRoles(classRoles["GPT2Tokenizer"]); err != nil {
 		panic("tokenizers: GPT-2 vocabulary: " + err.Error())
 	}
 	return v

@@ -97,8 +97,8 @@ func tokenText(name string, raw json.RawMessage) (string, error) {
 
 // Role returns the token that the files of t's model name for a role, such as "eos_token".
 func Role(t Tokenizer, role string) (id int32, ok bool) {
-	if d, found := inner(t).(described); found {
-		id, ok = d.facts().roles[role]
+	if v, is := inner(t).(*vocabulary); is {
+		id, ok = v.about.roles[role]
 	}
 	return id, ok
 }
@@ -109,10 +109,10 @@ func Role(t Tokenizer, role string) (id int32, ok bool) {
 // that generate text have none. Encode does not add them, because a chat template or the
 // continuation of a prompt has its own.
 func Around(t Tokenizer) (before, after []int32) {
-	if d, found := inner(t).(described); found {
-		before, after = d.facts().before, d.facts().after
+	if v, ok := inner(t).(*vocabulary); ok {
+		before, after = slices.Clone(v.about.before), slices.Clone(v.about.after)
 	}
-	return slices.Clone(before), slices.Clone(after)
+	return before, after
 }
 
 // inner returns the tokenizer below masks.
@@ -126,56 +126,29 @@ func inner(t Tokenizer) Tokenizer {
 	}
 }
 
-// described is a tokenizer that was read from files.
-type described interface {
-	Tokenizer
-	facts() *facts
-	lookup(text string) (id int32, ok bool) // of a token's spelling
-}
-
 // facts are what a tokenizer's files say besides its vocabulary.
 type facts struct {
 	around
 	roles map[string]int32
 }
 
-func (v *vocabulary) facts() *facts { return &v.about }
-func (w *wordList) facts() *facts   { return &w.about }
-
-func (v *vocabulary) lookup(text string) (int32, bool) {
-	if a, ok := v.added[text]; ok {
-		return a.id, true
-	}
-	id := slices.Index(v.tokens, text)
-	return int32(id), id >= 0
-}
-
-func (w *wordList) lookup(text string) (int32, bool) {
-	id, ok := w.ids[text]
-	return id, ok
-}
-
-// setRoles stores the ids of roles whose tokens t has. They are special tokens.
-func setRoles(t described, roles map[string]string) error {
-	f := t.facts()
-	f.roles = map[string]int32{}
-	for role, text := range roles {
-		if id, ok := t.lookup(text); ok {
-			f.roles[role] = id
-		}
-	}
-	v, ok := t.(*vocabulary)
-	if !ok {
-		return nil
-	}
+// setRoles stores the ids of roles whose tokens v has. They are special tokens.
+func (v *vocabulary) setRoles(roles map[string]string) error {
+	v.about.roles = map[string]int32{}
 	list := v.listed
-	for _, text := range slices.Sorted(maps.Values(roles)) {
-		id, ok := v.lookup(text)
-		at := slices.IndexFunc(list, func(a added) bool { return a.id == id })
-		switch {
-		case at >= 0:
+	for _, role := range slices.Sorted(maps.Keys(roles)) {
+		text := roles[role]
+		id := int32(slices.Index(v.tokens, text))
+		if a, ok := v.added[text]; ok {
+			id = a.id
+		}
+		if id < 0 {
+			continue
+		}
+		v.about.roles[role] = id
+		if at := slices.IndexFunc(list, func(a added) bool { return a.id == id }); at >= 0 {
 			list[at].special = true
-		case ok:
+		} else {
 			list = append(list, added{text: text, id: id, special: true})
 		}
 	}
@@ -186,8 +159,8 @@ func setRoles(t described, roles map[string]string) error {
 }
 
 // setAround stores what a class puts around a text where no tokenizer.json says it.
-func setAround(t described, class string, config object) error {
-	f := t.facts()
+func (v *vocabulary) setAround(class string, config object) error {
+	f := &v.about
 	put := func(list *[]int32, role string) {
 		if id, ok := f.roles[role]; ok {
 			*list = append(*list, id)

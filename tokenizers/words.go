@@ -13,8 +13,8 @@ import (
 	"unmask/internal/jsonline"
 )
 
-// wordList is the Tokenizer of a vocab.txt: one token a line, whose number is its id. Its tokens
-// show how text is cut:
+// wordList divides text into the tokens of a vocab.txt: one token a line, whose number is its id.
+// Its tokens show how text is cut:
 //
 //   - single characters: letters of residues, as in ESM-2's and other models of proteins;
 //   - atoms, bonds and brackets of SMILES: reactions and molecules, cut by smilesTokens.
@@ -26,9 +26,7 @@ type wordList struct {
 	tokens  []string
 	ids     map[string]int32
 	special map[string]int32
-	find    *finder // of special tokens
 	cut     func(text string) ([]string, error)
-	about   facts
 }
 
 // smilesTokens is the published expression for tokens of SMILES (Schwaller et al. 2018, "Found in
@@ -42,7 +40,7 @@ var specialWords = regexp.MustCompile(`^(\[(PAD|UNK|CLS|SEP|MASK|unused[0-9]+)]|
 
 // parseWords reads a vocab.txt. config is tokenizer_config.json; without a class in it, the class
 // is that which has the vocabulary's spellings of special tokens.
-func parseWords(data []byte, class string, config object, files fs.FS) (described, string,
+func parseWords(data []byte, class string, config object, files fs.FS) (*vocabulary, string,
 	error) {
 	if err := jsonline.CheckUTF8(data); err != nil {
 		return nil, "", err
@@ -90,19 +88,18 @@ func parseWords(data []byte, class string, config object, files fs.FS) (describe
 		v, err := w.wordPieces(list, config)
 		return v, class, err
 	}
-	var marks []added
+	v := &vocabulary{model: w, decode: decodeFused}
+	var extra []added
 	for _, a := range list {
-		if _, ok := w.ids[a.Content]; !ok {
+		id, ok := w.ids[a.Content]
+		if !ok {
 			return nil, "", fmt.Errorf("added token %.40q is missing, want all tokens in vocab.txt where "+
 				"they are residues or SMILES", a.Content)
 		}
-		w.special[a.Content] = w.ids[a.Content]
+		extra = append(extra, added{text: a.Content, id: id, special: a.Special})
 	}
-	for text, id := range w.special {
-		marks = append(marks, added{text: text, id: id, special: true})
-	}
-	w.find = newFinder(marks, func(a added) string { return a.text })
-	return w, class, nil
+	v.setTokens(w.tokens, extra)
+	return v, class, v.setAdded(extra)
 }
 
 // added returns the added tokens that other files name, and those with special spellings.
@@ -186,61 +183,26 @@ func cutSMILES(text string) ([]string, error) {
 	return out, nil
 }
 
-func (w *wordList) Encode(text string) ([]int32, error) {
-	if err := checkText(text); err != nil {
-		return nil, err
-	}
-	parts, err := w.cut(text)
-	if err != nil {
-		return nil, fmt.Errorf("text: %w", err)
-	}
-	ids := make([]int32, len(parts))
-	for i, p := range parts {
+func (w *wordList) append(ids []int32, word string, _ *scratch) ([]int32, error) {
+	parts, err := w.cut(word)
+	for _, p := range parts {
 		id, ok := w.ids[p]
 		if !ok {
-			return nil, fmt.Errorf("text: %.40q is not in the vocabulary of %d tokens", p, len(w.tokens))
+			return ids, fmt.Errorf("%.40q is not in the vocabulary of %d tokens", p, len(w.tokens))
 		}
-		ids[i] = id
+		ids = append(ids, id)
 	}
-	return ids, nil
-}
-
-func (w *wordList) EncodeSpecial(text string) (ids []int32, err error) {
-	err = w.find.cut(text, func(int, int) bool { return true }, func(start, end int) error {
-		part, err := w.Encode(text[start:end])
-		ids = append(ids, part...)
-		return err
-	}, func(id int32) { ids = append(ids, id) })
 	return ids, err
 }
 
-func (w *wordList) Token(id int32) (string, bool) {
-	if id < 0 || int(id) >= len(w.tokens) {
-		return "", false
-	}
-	return w.tokens[id], true
+func (w *wordList) learn(object, map[string]int64, bool) error { return nil } // read line by line
+
+func (w *wordList) bar(ids map[int32]bool) {
+	maps.DeleteFunc(w.ids, func(_ string, id int32) bool { return ids[id] })
 }
 
-func (w *wordList) Special(spelling string) (int32, bool) {
-	id, ok := w.special[spelling]
-	return id, ok
-}
-
-func (w *wordList) Decode(ids []int32) string   { return strings.Join(w.Pieces(ids), "") }
-func (w *wordList) Pieces(ids []int32) []string { return w.pieces(ids, nil) }
-func (w *wordList) VocabSize() int              { return len(w.tokens) }
-
-// pieces decodes ids; those in shown are replaced by its text.
-func (w *wordList) pieces(ids []int32, shown map[int32]string) []string {
-	out := make([]string, len(ids))
-	for i, id := range ids {
-		text, ok := shown[id]
-		if !ok {
-			if text, ok = w.Token(id); !ok {
-				text = replacement
-			}
-		}
-		out[i] = text
-	}
-	return out
+func (w *wordList) clone() subwords {
+	out := *w
+	out.ids = maps.Clone(w.ids)
+	return &out
 }

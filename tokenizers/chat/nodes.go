@@ -83,13 +83,10 @@ type (
 		caller   bool   // and the body of a call block
 		body     []stmt
 	}
-	block struct { // call, filter or with: x is what is written, given the names of the body
-		call   *define // of a call block, an argument of the call x
-		filter bool    // its body is the variable bodyName
-		names  []expr
-		values []expr
-		x      expr
-		body   []stmt
+	block struct { // call or filter: x is what is written
+		call *define // of a call block, an argument of the call x
+		body []stmt  // of a filter block, the variable bodyName
+		x    expr
 	}
 	refused struct{ name string } // a statement that is not done
 	jump    struct{ name string } // break or continue

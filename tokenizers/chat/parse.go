@@ -103,19 +103,18 @@ func (p *parser) statement(word string, line int) []stmt {
 	case "call":
 		return []stmt{p.call()}
 	case "filter":
-		b := block{filter: true, x: p.filters(p.filter(variable{bodyName}))}
+		b := block{x: p.filters(p.filter(variable{bodyName}))}
 		b.body = p.inside("endfilter")
 		return []stmt{b}
-	case "with":
-		return []stmt{p.with()}
 	case "raw":
 		fail("line %d: statement raw is not done here", line)
-	case "include", "import", "from", "extends", "block", "autoescape", "print":
+	case "include", "import", "from", "extends", "print",
+		"block", "autoescape", "with":
 		for p.peek().kind != finish && p.peek().kind != eof {
 			p.next()
 		}
 		p.want(finish, "%}")
-		if word == "block" || word == "autoescape" {
+		if word == "block" || word == "autoescape" || word == "with" {
 			p.body("end" + word)
 			p.skip(name, p.peek().text)
 			p.want(finish, "%}")
@@ -130,7 +129,7 @@ func (p *parser) statement(word string, line int) []stmt {
 	case "generation": // marks what a model is trained to write
 		return p.inside("endgeneration")
 	}
-	fail("line %d: statement %.40q is not known, want if, for, set, macro, call, filter, with, "+
+	fail("line %d: statement %.40q is not known, want if, for, set, macro, call, filter, "+
 		"break or continue", line, word)
 	return nil
 }
@@ -158,20 +157,6 @@ func (p *parser) call() stmt {
 	}
 	m.body = p.inside("endcall")
 	return block{call: &m, x: x}
-}
-
-func (p *parser) with() stmt {
-	var b block
-	for !p.is(finish, "%}") {
-		if len(b.names) > 0 {
-			p.want(operator, ",")
-		}
-		b.names = append(b.names, p.targets())
-		p.want(operator, "=")
-		b.values = append(b.values, p.expression(true))
-	}
-	b.body = p.inside("endwith")
-	return b
 }
 
 func (p *parser) branch() stmt {

@@ -125,29 +125,22 @@ func (r *run) statement(one stmt, s *scope, out *builder) string {
 	return ""
 }
 
-// block runs a call, filter or with block.
+// block runs a call or filter block.
 func (r *run) block(one block, s *scope, out *builder) string {
-	inner := s.inner()
-	switch {
-	case one.call != nil:
+	if one.call != nil {
 		x := one.x.(calling)
 		f := r.eval(x.f, s)
 		args, named := r.arguments(x.args, s)
 		named.set(text{s: "caller"}, r.macro(*one.call, s))
 		out.add(r.str(r.call(f, args, named)))
-	case one.filter:
-		b := builder{run: r}
-		if jumped := r.exec(one.body, s.inner(), &b); jumped != "" {
-			return jumped
-		}
-		inner.names[bodyName] = b.text()
-		out.add(r.str(r.eval(one.x, inner)))
-	default:
-		for i, v := range r.evalAll(one.values, s) {
-			r.assign(one.names[i], v, inner)
-		}
-		return r.exec(one.body, inner, out)
+		return ""
 	}
+	inner, b := s.inner(), builder{run: r}
+	if jumped := r.exec(one.body, s.inner(), &b); jumped != "" {
+		return jumped
+	}
+	inner.names[bodyName] = b.text()
+	out.add(r.str(r.eval(one.x, inner)))
 	return ""
 }
 

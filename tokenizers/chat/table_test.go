@@ -54,6 +54,7 @@ func TestTableOfJinja(t *testing.T) {
 	require.GreaterOrEqual(t, equal, 3700)
 	require.ElementsMatch(t, strings.Fields(strings.Replace(otherFilters, "random", "", 1)),
 		refused["filter"])
-	require.ElementsMatch(t, []string{"autoescape", "block", "print", "raw"}, refused["statement"])
+	require.ElementsMatch(t, []string{"autoescape", "block", "print", "raw", "with"},
+		refused["statement"])
 	require.ElementsMatch(t, []string{"cycler", "joiner", "lipsum"}, refused["function"])
 }
