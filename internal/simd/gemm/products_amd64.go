@@ -274,33 +274,6 @@ func mulBF16Wide_6x16(a *float32, b *float32, from *float32, c *float32, ldf int
 //go:noescape
 func mulInt8Wide_1x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
-// mulInt8Wide_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
-//
-//	for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * int32(int8(b[k][j][t])) } }
-//
-// and fetches 32 bytes a line from next on into the caches.
-//
-//go:noescape
-func mulInt8Wide_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
-
-// mulInt8Wide_4x16 is, for i of 4 rows and j of 16 columns, with c = from first:
-//
-//	for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * int32(int8(b[k][j][t])) } }
-//
-// and fetches 32 bytes a line from next on into the caches.
-//
-//go:noescape
-func mulInt8Wide_4x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
-
-// mulInt8Wide_6x16 is, for i of 6 rows and j of 16 columns, with c = from first:
-//
-//	for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * int32(int8(b[k][j][t])) } }
-//
-// and fetches 32 bytes a line from next on into the caches.
-//
-//go:noescape
-func mulInt8Wide_6x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
-
 // mulInt8_1x16 is, for i of 1 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
@@ -310,6 +283,15 @@ func mulInt8Wide_6x16(a *float32, b *float32, from *float32, c *float32, ldf int
 //go:noescape
 func mulInt8_1x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
+// mulInt8Wide_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * int32(int8(b[k][j][t])) } }
+//
+// and fetches 32 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulInt8Wide_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
+
 // mulInt8_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
 //
 //	for k := range 4*lines { for t := range 4 { c[i][j] += int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
@@ -318,6 +300,15 @@ func mulInt8_1x16(a *float32, b *float32, from *float32, c *float32, ldf int, ld
 //
 //go:noescape
 func mulInt8_2x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
+
+// mulInt8Wide_6x16 is, for i of 6 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * int32(int8(b[k][j][t])) } }
+//
+// and fetches 32 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulInt8Wide_6x16(a *float32, b *float32, from *float32, c *float32, ldf int, ldc int, lines int, next uintptr)
 
 // mulInt8_6x16 is, for i of 6 rows and j of 16 columns, with c = from first:
 //

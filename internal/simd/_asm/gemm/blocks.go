@@ -102,9 +102,7 @@ func signedBlocks(rows int) blocks {
 func (k blocks) emit() {
 	columns := k.vecs * k.bytes() / 4
 	name := fmt.Sprintf("mulBlocks%s_%dx%d", k.name, k.rows, columns)
-	TEXT(name, NOSPLIT, "func(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, "+
-		"next uintptr, step int)")
-	Pragma("noescape")
+	startBlocks(name, "p")
 	k.doc(name, columns)
 	a := Load(Param("a"), reg.RSI)
 	c := Load(Param("c"), reg.RDX)
@@ -162,6 +160,18 @@ func (k blocks) emit() {
 	} else {
 		k.addParts(a, c, ldc, p)
 	}
+	nextPanel(a)
+}
+
+// startBlocks begins a kernel. last is the parameter that differs.
+func startBlocks(name, last string) {
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(a, b, mins, c, %s *float32, ldc, panels, skip, records, "+
+		"words int, next uintptr, step int)", last))
+	Pragma("noescape")
+}
+
+// nextPanel moves a from the end of a panel's group on to the next panel, and returns after the last.
+func nextPanel(a reg.Register) {
 	ADDQ(argument("skip"), a)
 	DECQ(argument("panels"))
 	JNZ(LabelRef("panel"))

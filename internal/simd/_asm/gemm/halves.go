@@ -42,9 +42,7 @@ func (k halves) multiply(m Mem, b func(j int) reg.VecPhysical) {
 // emit writes the kernel of one row count.
 func (k halves) emit() {
 	name := fmt.Sprintf("mulBlocksHalves_%dx48", k.rows)
-	TEXT(name, NOSPLIT, "func(a, b, mins, c, scales *float32, ldc, panels, skip, records, words int, "+
-		"next uintptr, step int)")
-	Pragma("noescape")
+	startBlocks(name, "scales")
 	Doc(fmt.Sprintf("%s is mulBlocksDot_%dx48 for records of 8 words, of 4 bits, and scales apart:", name,
 		k.rows), "",
 		"\tb'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15")
@@ -103,11 +101,7 @@ func (k halves) emit() {
 	JMP(LabelRef("finish"))
 	Label("end")
 	k.add(a, c, ldc)
-	ADDQ(argument("skip"), a)
-	DECQ(argument("panels"))
-	JNZ(LabelRef("panel"))
-	VZEROUPPER()
-	RET()
+	nextPanel(a)
 }
 
 // multiplyMins sets the sums to the products of A's sums and mins: those of A's high bytes, shifted

@@ -26,9 +26,7 @@ var levelsMask, levelsOnes, levelsX, levelsT = reg.Y15, reg.Y14, reg.Y13, reg.Y1
 // start writes what all kernels begin with.
 func (k levels) start(doc ...string) (a, mins, c reg.Register) {
 	name := fmt.Sprintf("mulBlocks%s_%dx16", k.name, k.rows)
-	TEXT(name, NOSPLIT, "func(a, b, mins, c, scales *float32, ldc, panels, skip, records, words int, "+
-		"next uintptr, step int)")
-	Pragma("noescape")
+	startBlocks(name, "scales")
 	Doc(append([]string{fmt.Sprintf("%s is mulBlocksLow_4x16 for %d rows, levels as they are packed, and scales",
 		name, k.rows), "apart:", ""}, doc...)...)
 	constant(levelsMask, 0x0f0f0f0f)
@@ -146,11 +144,7 @@ func (k levels) emitTile() {
 	JNZ(LabelRef("row"))
 	SUBQ(U32(uint32(64*k.rows)), tile)
 	MOVQ(scale, a)
-	ADDQ(argument("skip"), a)
-	DECQ(argument("panels"))
-	JNZ(LabelRef("panel"))
-	VZEROUPPER()
-	RET()
+	nextPanel(a)
 }
 
 // scaled adds p times a row's scale to c.
