@@ -29,6 +29,6 @@ func TestJudgeKnows(t *testing.T) {
 	require.NoError(t, judge.knows(line(append([]int32{0}, ids...), " Lily saw a dog.\n")))
 	require.NoError(t, judge.knows(line(ids, "")))
 	require.NoError(t, judge.knows([]byte("{")))
-	require.ErrorContains(t, judge.knows(line([]int32{5, 6, 7}, "EVQ")), "want a judge with the model's "+
-		"vocabulary, or --mdlm to judge the text")
+	require.ErrorContains(t, judge.knows(line([]int32{5, 6, 7}, "EVQ")),
+		"want a judge with the model's vocabulary, or --mdlm to judge the text")
 }
