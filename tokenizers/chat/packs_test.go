@@ -78,6 +78,9 @@ func TestPublished(t *testing.T) {
 			rendered, failed = rendered+r, failed+e
 		})
 	}
-	require.Equal(t, 1436, rendered)
-	require.Equal(t, 332, failed)
+	t.Logf("%d rendered, %d errors", rendered, failed)
+	if packs == "" {
+		require.Equal(t, 1436, rendered)
+		require.Equal(t, 332, failed)
+	}
 }
