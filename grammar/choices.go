@@ -14,6 +14,9 @@ func Choices(texts []string, budget *Budget) (*DFA, error) {
 	return b.DFA(from, to)
 }
 
+// endMark ends a text in an automaton that remembers which it was; it is no byte of UTF-8.
+const endMark = 0xff
+
 // Labelled returns the automaton of a list of texts in UTF-8 that remembers which of them it has
 // read, and for each of its states the index of the text that ends there, -1 for none. With spaced,
 // any number of spaces and newlines may follow; a text that ends with some may be taken for

@@ -11,7 +11,8 @@ import (
 )
 
 var expressions = []string{
-	"", "a", "abc|abd", "[a-c]*b", "(ab|ba){2,3}", "^a+$", "(?i)yEs", "[^a]b?", ".", "a$|^b", "x*",
+	"", "a", "abc|abd", "[a-c]*b", "(ab|ba){2,3}", "^a+$", "[^a]b?", ".", "a$|^b", "x*",
+	"^^a$$", "^(^a$|^b$)$", "(a|^)(b|$)", "a(^b|$)|^$|^$^", "(^|c)(a?){0,3}($|c)", "(a?|b*|(c|)){3,5}",
 	`\d{3}-\d{4}`, "[à-ÿ]+", "[^ -~]", "(a|b|ab)*c", "^$", "(^a|b)c", "[a-zA-Z_][a-z0-9_]{0,3}",
 }
 
@@ -60,8 +61,15 @@ func TestMinimalIsSmallest(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	for _, e := range []string{"(", `a\b`, "(?=a)", `(a)\1`} {
+	for _, e := range []string{"(", `a\b`, "(?=a)", `(a)\1`, "(?m)^a"} {
 		_, err := grammar.Regexp(e, nil)
+		require.ErrorContains(t, err, "regex is", e)
+	}
+	for _, e := range []string{"(", ")", "[", "a**", "*", `\b`, `\B`, "(?=a)", "(?!a)", "(?<=a)",
+		"(?<!a)",
+		`(a)\1`, `(?<n>a)\k<n>`, "(?i)a", "(?P<n>a)", `\a`, `\z`, `\Q`, `\`, `\x4`, `\u12`, `\u{110000}`,
+		`\u{}`, `\c1`, `\01`, `\pL`, `\p{Nothing}`, "[b-a]", `[a-\s]`, `[\0-\S]`, `[\s-a`} {
+		_, err := grammar.Search(e, nil)
 		require.ErrorContains(t, err, "regex is", e)
 	}
 	_, err := grammar.Regexp("(a|b)*a(a|b){12}", grammar.NewBudget(t.Context(), 100))

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp/syntax"
-	"strings"
+	"slices"
 	"unicode"
 	"unicode/utf8"
 
@@ -12,162 +12,139 @@ import (
 )
 
 // Regexp returns the automaton of the texts that a whole regular expression matches, in the syntax
-// of Go's package regexp (RE2). Word boundaries are refused.
+// of Go's package regexp (RE2). Word boundaries and anchors of lines are refused.
 func Regexp(expression string, budget *Budget) (*DFA, error) {
 	re, err := parse(expression)
 	if err != nil {
-		return nil, err
+		return nil, refuse(expression, err.Error())
 	}
-	d, err := marked(re, false, budget)
+	d, err := compile(re, false, budget)
 	if err == nil && d.Empty() {
 		err = refuse(expression, "matches nothing")
 	}
 	return d, err
 }
 
-// Search returns the automaton of the texts in which a regular expression matches somewhere, as
-// JSON Schema's pattern has it. It reads what ECMA 262 and RE2 have in common.
+// Search returns the automaton of the texts in which a regular expression of ECMA 262 matches
+// somewhere, as JSON Schema's pattern has it.
 func Search(expression string, budget *Budget) (*DFA, error) {
-	re, err := parse(ecma(expression))
-	if err != nil {
-		return nil, err
+	rewritten, err := (&ecma{rest: expression}).rewrite()
+	var re *syntax.Regexp
+	if err == nil {
+		re, err = parse(rewritten)
 	}
-	return marked(re, true, budget)
+	if err != nil {
+		return nil, refuse(expression, err.Error())
+	}
+	return compile(re, true, budget)
 }
 
 func parse(expression string) (*syntax.Regexp, error) {
 	re, err := syntax.Parse(expression, syntax.Perl)
-	if err != nil {
-		what := err.Error()
-		if e, ok := errors.AsType[*syntax.Error](err); ok {
-			what = fmt.Sprintf("%s: %.60s", e.Code, e.Expr)
-		}
-		return nil, refuse(expression, what)
+	if e, ok := errors.AsType[*syntax.Error](err); ok {
+		return nil, fmt.Errorf("%s: %.60s", e.Code, e.Expr)
 	}
-	return re.Simplify(), nil
+	return re, err
 }
 
 // refuse returns the error of a regular expression.
 func refuse(expression, what string) error {
 	return &param.Error{Name: "regex", Found: fmt.Sprintf("%.80q: %s", expression, what),
-		Want: "RE2's syntax without \\b"}
+		Want: `one without \b, references and look-arounds`}
 }
 
-// ecma rewrites the escapes of ECMA 262 that RE2 lacks.
-func ecma(expression string) string {
-	var out strings.Builder
-	for i := 0; i < len(expression); i++ {
-		c := expression[i]
-		if c != '\\' || i+1 == len(expression) {
-			out.WriteByte(c)
-			continue
-		}
-		i++
-		switch next := expression[i]; {
-		case next == 'u' && i+4 < len(expression) && hex(expression[i+1:i+5]):
-			out.WriteString(`\x{` + expression[i+1:i+5] + "}")
-			i += 4
-		case next == 'c' && i+1 < len(expression):
-			i++
-			fmt.Fprintf(&out, `\x%02x`, expression[i]&31)
-		case strings.IndexByte("dwDSWsbBnrtfvxpP0123456789", next) >= 0:
-			out.WriteByte('\\')
-			out.WriteByte(next)
-		case next >= 'a' && next <= 'z' || next >= 'A' && next <= 'Z':
-			out.WriteByte(next) // the identity in ECMA 262; \z, \Q and others mean something in RE2
-		case next >= utf8.RuneSelf:
-			out.WriteByte(next)
-		default:
-			out.WriteByte('\\')
-			out.WriteByte(next)
-		}
-	}
-	return out.String()
-}
-
-func hex(text string) bool {
-	return strings.Trim(text, "0123456789abcdefABCDEF") == ""
-}
-
-// Marks of a text's beginning and end, which are no bytes of UTF-8.
-const beginMark, endMark = 0xfe, 0xff
-
-// marked returns the automaton of re. Anchors read the marks around a text: the automaton is of
-// marked texts first, and then the marks are taken away.
-func marked(re *syntax.Regexp, search bool, budget *Budget) (*DFA, error) {
+// compile returns the automaton of the texts that re matches, as a whole or, in a search, anywhere.
+func compile(re *syntax.Regexp, search bool, budget *Budget) (*DFA, error) {
 	b := NewBuilder(budget)
 	from, to := b.State(), b.State()
-	r := &compiler{b: b}
-	anything := func(s int32) {
-		b.AnyRune(s, s)
-		b.Range(s, s, beginMark, endMark)
-	}
-	in, out := b.State(), b.State()
-	b.Empty(in, out)
-	if search {
-		anything(in)
-	} else {
-		optional := b.State()
-		b.Range(in, optional, beginMark, beginMark)
-		b.Empty(optional, out)
-	}
-	end := r.add(out, re)
-	if search {
-		anything(end)
-		b.Empty(end, to)
-	} else {
-		b.Range(end, to, endMark, endMark)
-		b.Empty(end, to)
-	}
+	c := &compiler{b: b}
+	in := b.State()
 	b.Empty(from, in)
-	if r.err != nil {
-		return nil, r.err
+	if search {
+		b.AnyRune(in, in)
 	}
-	d, err := b.DFA(from, to)
-	if err != nil || d.Empty() {
-		return d, err
+	end := c.add(in, re)
+	if search {
+		after := b.State()
+		b.Empty(end, after)
+		b.AnyRune(after, after)
+		end = after
 	}
-	return unmark(d, search), nil
+	b.Empty(end, to)
+	if c.err != nil {
+		return nil, c.err
+	}
+	if !b.full && len(c.begins)+len(c.ends) > 0 {
+		c.anchor(from, to)
+	}
+	return b.DFA(from, to)
 }
 
-// unmark returns the texts x for which d has the marked text. In a search, marks may be read
-// anywhere, so d is asked for the text with both; otherwise each mark may be missing.
-func unmark(d *DFA, search bool) *DFA {
-	b := NewBuilder(nil)
-	for range d.States() {
-		b.State()
+// compiler adds regular expressions to a builder. Anchors are edges that read nothing and are
+// taken at the beginning or at the end of a text alone; they are kept apart until all are known.
+type compiler struct {
+	b            *Builder
+	begins, ends []between
+	err          error
+}
+
+type between struct{ from, to int32 }
+
+// anchor turns anchors into edges. No edge leads to from, and none leads away from to, so what can
+// be reached from the one with anchors of the beginning is reached at the beginning, and likewise
+// at the end. In the empty text both hold.
+func (c *compiler) anchor(from, to int32) {
+	var empty, back []between
+	for s := range c.b.states {
+		for k := c.b.states[s].empty; k > 0; k = c.b.empty[k-1].next {
+			empty = append(empty, between{int32(s), c.b.empty[k-1].to})
+		}
 	}
-	from, to := b.State(), b.State()
-	for s := range int32(d.States()) {
-		for _, e := range d.Out(s) {
-			if e.Lo < beginMark {
-				b.Range(s, e.To, e.Lo, min(e.Hi, beginMark-1))
+	for _, e := range slices.Concat(empty, c.ends) {
+		back = append(back, between{e.to, e.from})
+	}
+	n := len(c.b.states)
+	first := reached(n, from, slices.Concat(empty, c.begins))
+	last := reached(n, to, back)
+	both := reached(n, from, slices.Concat(empty, c.begins, c.ends))
+	for _, e := range c.begins {
+		if first[e.from] {
+			c.b.Empty(from, e.to)
+		}
+	}
+	for _, e := range c.ends {
+		if last[e.to] {
+			c.b.Empty(e.from, to)
+		}
+	}
+	if both[to] {
+		c.b.Empty(from, to)
+	}
+}
+
+// reached returns which of n states edges lead to from one.
+func reached(n int, from int32, edges []between) []bool {
+	next := make([][]int32, n)
+	for _, e := range edges {
+		next[e.from] = append(next[e.from], e.to)
+	}
+	seen := make([]bool, n)
+	seen[from] = true
+	for queue := []int32{from}; len(queue) > 0; queue = queue[1:] {
+		for _, t := range next[queue[0]] {
+			if !seen[t] {
+				seen[t] = true
+				queue = append(queue, t)
 			}
 		}
-		if t := d.Next(s, endMark); t >= 0 && d.accept[t] || d.accept[s] && !search {
-			b.Empty(s, to)
-		}
 	}
-	if s := d.Next(d.start, beginMark); s >= 0 {
-		b.Empty(from, s)
-	}
-	if !search {
-		b.Empty(from, d.start)
-	}
-	out, _ := b.DFA(from, to) // it has no limit
-	return out
-}
-
-// compiler adds regular expressions to a builder.
-type compiler struct {
-	b   *Builder
-	err error
+	return seen
 }
 
 // add adds re after a state and returns its end.
-func (r *compiler) add(from int32, re *syntax.Regexp) int32 {
-	b := r.b
-	if r.err != nil || b.full {
+func (c *compiler) add(from int32, re *syntax.Regexp) int32 {
+	b := c.b
+	if c.err != nil || b.full {
 		return from
 	}
 	switch re.Op {
@@ -175,11 +152,11 @@ func (r *compiler) add(from int32, re *syntax.Regexp) int32 {
 	case syntax.OpNoMatch:
 		return b.State()
 	case syntax.OpLiteral:
-		for _, c := range re.Rune {
+		for _, r := range re.Rune {
 			to := b.State()
-			b.Runes(from, to, c, c)
+			b.Runes(from, to, r, r)
 			if re.Flags&syntax.FoldCase != 0 {
-				for f := unicode.SimpleFold(c); f != c; f = unicode.SimpleFold(f) {
+				for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
 					b.Runes(from, to, f, f)
 				}
 			}
@@ -202,48 +179,99 @@ func (r *compiler) add(from int32, re *syntax.Regexp) int32 {
 		return to
 	case syntax.OpBeginText, syntax.OpEndText:
 		to := b.State()
-		mark := byte(beginMark)
-		if re.Op == syntax.OpEndText {
-			mark = endMark
+		if re.Op == syntax.OpBeginText {
+			c.begins = append(c.begins, between{from, to})
+		} else {
+			c.ends = append(c.ends, between{from, to})
 		}
-		b.Range(from, to, mark, mark)
 		return to
 	case syntax.OpCapture:
-		return r.add(from, re.Sub[0])
-	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest:
-		return r.repeat(from, re)
+		return c.add(from, re.Sub[0])
+	case syntax.OpStar:
+		return c.repeat(from, re.Sub[0], 0, -1)
+	case syntax.OpPlus:
+		return c.repeat(from, re.Sub[0], 1, -1)
+	case syntax.OpQuest:
+		return c.repeat(from, re.Sub[0], 0, 1)
+	case syntax.OpRepeat:
+		return c.repeat(from, re.Sub[0], re.Min, re.Max)
 	case syntax.OpConcat:
 		for _, sub := range re.Sub {
-			from = r.add(from, sub)
+			from = c.add(from, sub)
 		}
 	case syntax.OpAlternate:
 		to := b.State()
 		for _, sub := range re.Sub {
 			in := b.State()
 			b.Empty(from, in)
-			b.Empty(r.add(in, sub), to)
+			b.Empty(c.add(in, sub), to)
 		}
 		return to
 	default:
-		r.err = refuse(re.String(), "it is about words or lines")
+		c.err = refuse(re.String(), "it is about words or lines")
 	}
 	return from
 }
 
-func (r *compiler) repeat(from int32, re *syntax.Regexp) int32 {
-	b := r.b
-	in := b.State()
-	b.Empty(from, in)
-	out := r.add(in, re.Sub[0])
-	to := b.State()
-	b.Empty(out, to)
-	if re.Op != syntax.OpQuest {
-		b.Empty(out, in)
+// repeat adds re least to most times, -1 for any number. What may be empty counts as what is not,
+// up to as often, so that a state does not lead to all copies at once.
+func (c *compiler) repeat(from int32, re *syntax.Regexp, least, most int) int32 {
+	b := c.b
+	if rest, empty := nonempty(re); empty {
+		re, least = rest, 0
+		if re.Op == syntax.OpPlus && most != 0 {
+			re, most = re.Sub[0], -1
+		}
 	}
-	if re.Op != syntax.OpPlus {
+	for range least {
+		if b.full {
+			return from
+		}
+		next := b.State()
+		b.Empty(from, next)
+		from = c.add(next, re)
+	}
+	to := b.State()
+	b.Empty(from, to)
+	if most < 0 {
+		in := b.State()
+		b.Empty(from, in)
+		out := c.add(in, re)
+		b.Empty(out, in)
+		b.Empty(out, to)
+	}
+	for n := least; n < most && !b.full; n++ {
+		in := b.State()
+		b.Empty(from, in)
+		from = c.add(in, re)
 		b.Empty(from, to)
 	}
 	return to
+}
+
+// nonempty returns what re matches but for the empty text, if it is easy to see that it matches
+// that.
+func nonempty(re *syntax.Regexp) (rest *syntax.Regexp, empty bool) {
+	switch re.Op {
+	case syntax.OpEmptyMatch:
+		return &syntax.Regexp{Op: syntax.OpNoMatch}, true
+	case syntax.OpCapture:
+		return nonempty(re.Sub[0])
+	case syntax.OpQuest, syntax.OpStar:
+		rest, _ = nonempty(re.Sub[0])
+		if re.Op == syntax.OpStar {
+			rest = &syntax.Regexp{Op: syntax.OpPlus, Sub: []*syntax.Regexp{rest}}
+		}
+		return rest, true
+	case syntax.OpAlternate:
+		rest = &syntax.Regexp{Op: syntax.OpAlternate}
+		for _, sub := range re.Sub {
+			part, may := nonempty(sub)
+			rest.Sub, empty = append(rest.Sub, part), empty || may
+		}
+		return rest, empty
+	}
+	return re, false
 }
 
 // AnyRune adds a way that reads one character in UTF-8.
