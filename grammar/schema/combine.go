@@ -72,10 +72,6 @@ func (d *document) dependency(e *expr, keyword, key string, v any) *expr {
 			}
 		}
 		then = &expr{listed: []*shape{s}}
-	case string: // draft 3
-		s := every(dict)
-		s.required = map[string]bool{key: true, v: true}
-		then = &expr{listed: []*shape{s}}
 	default:
 		has := every(dict)
 		has.required = map[string]bool{key: true}

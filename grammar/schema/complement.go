@@ -150,7 +150,12 @@ func (a dicts) complement(add func(func(*shape))) error {
 	for _, r := range a.rules {
 		switch {
 		case r.rest == nothing && len(r.patterns) == 0:
-			add(func(o *shape) { o.beyond = [][]string{a.keys} })
+			add(func(o *shape) { // with these keys as its own, so that no further key is one of them
+				o.keys, o.props, o.beyond = a.keys, map[string]*expr{}, [][]string{a.keys}
+				for _, k := range a.keys {
+					o.props[k] = anything
+				}
+			})
 		case r.rest != anything || len(r.patterns) > 0:
 			return fmt.Errorf("not of additionalProperties or patternProperties")
 		}

@@ -3,7 +3,6 @@ package schema
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -24,34 +23,142 @@ func (r *Refused) Error() string {
 
 // document is a whole schema.
 type document struct {
-	root    any
-	id      string
-	old     bool // draft 7 or earlier: nothing beside $ref counts
-	exprs   map[string]*expr
-	search  map[string]*grammar.DFA
-	anchors map[string]*expr // by name; nil until one is asked for
-	budget  *grammar.Budget
+	root      any
+	draft     int // 3 to 7, 2019 or 2020; 0: not said
+	exprs     map[string]*expr
+	search    map[string]*grammar.DFA
+	resources map[string]*resource // by their URI
+	budget    *grammar.Budget
 }
+
+// resource is a part of a document with a URI of its own (2020-12 core, 8.2.1).
+type resource struct {
+	uri     *url.URL
+	at      string
+	root    any
+	anchors map[string]*expr
+}
+
+var drafts = map[string]int{"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7,
+	"2019-09": 2019, "2020-12": 2020}
 
 func newDocument(root any, budget *grammar.Budget) (*document, error) {
 	d := &document{root: root, exprs: map[string]*expr{}, search: map[string]*grammar.DFA{},
-		budget: budget}
+		resources: map[string]*resource{}, budget: budget}
 	if o, ok := root.(*object); ok {
-		for _, k := range []string{"$id", "id"} {
-			if id, ok := o.values[k].(string); ok && d.id == "" {
-				d.id = strings.TrimSuffix(id, "#")
+		name, _ := o.values["$schema"].(string)
+		for part, draft := range drafts {
+			if strings.Contains(name, part) {
+				d.draft = draft
 			}
 		}
-		draft, _ := o.values["$schema"].(string)
-		for _, v := range []string{"draft-03", "draft-04", "draft-06", "draft-07"} {
-			d.old = d.old || strings.Contains(draft, v)
+	}
+	var all, targets []*expr
+	if err := d.index("", root, nil, &all); err != nil {
+		return nil, err
+	}
+	for i := 0; i < len(all); i++ { // it grows by what $refs name at places that are no schema's
+		e := all[i]
+		ref, ok := e.schema.(*object).values["$ref"].(string)
+		if !ok {
+			continue
+		}
+		target, base, err := d.resolve(ref, e.base)
+		if err != nil || !target.part {
+			continue // refused where it is read
+		}
+		if target.base == nil {
+			if err := d.index(target.at, target.schema, base, &all); err != nil {
+				return nil, err
+			}
+		}
+		e.next, targets = append(e.next, target), append(targets, target)
+	}
+	cyclic := cycles(all)
+	for _, e := range targets {
+		e.recursive = cyclic[e]
+	}
+	return d, nil
+}
+
+// old reports whether nothing beside a $ref counts.
+func (d *document) old() bool { return d.draft > 0 && d.draft <= 7 }
+
+// index checks a schema and all in it, appends them to a list, and notes URIs and anchors. base is
+// the resource around it.
+func (d *document) index(at string, v any, base *resource, all *[]*expr) error {
+	o, ok := v.(*object)
+	if _, isFlag := v.(bool); isFlag {
+		return nil
+	}
+	if !ok {
+		return &Refused{At: at, What: "no schema"}
+	}
+	if err := d.budget.Spend(partWork); err != nil {
+		return err
+	}
+	for _, k := range o.keys {
+		if c, ok := vocabulary[k]; ok && !c.fits(o.values[k]) {
+			return &Refused{At: at, What: fmt.Sprintf("%s, which is no %s,", k, c)}
 		}
 	}
-	cyclic, err := d.cyclic()
-	for at := range cyclic {
-		d.exprs[at].recursive = true
+	e := d.sub(at, v)
+	e.base = d.enter(e, o, base)
+	*all = append(*all, e)
+	for _, k := range o.keys {
+		err := vocabulary[k].parts(step(at, k), o.values[k], func(at string, v any) error {
+			if err := d.index(at, v, e.base, all); err != nil {
+				return err
+			}
+			if part := d.exprs[at]; part != nil {
+				e.next = append(e.next, part)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return d, err
+	return nil
+}
+
+// enter returns the resource of a schema, a new one if it has a URI of its own, and notes anchors.
+func (d *document) enter(e *expr, o *object, base *resource) *resource {
+	keyword := "$id"
+	if _, ok := o.values[keyword]; d.draft == 3 || d.draft == 4 || d.draft == 0 && e.at == "" && !ok {
+		keyword = "id"
+	}
+	id, _ := o.values[keyword].(string)
+	if _, ok := o.values["$ref"]; ok && d.old() {
+		id = ""
+	}
+	uri, err := url.Parse(id)
+	if err != nil {
+		uri = &url.URL{}
+	}
+	around := &url.URL{Path: "/"}
+	if base != nil {
+		around = base.uri
+	}
+	uri = around.ResolveReference(uri)
+	anchors := []string{uri.Fragment}
+	uri.Fragment, uri.RawFragment = "", ""
+	if base == nil || uri.String() != base.uri.String() {
+		base = &resource{uri, e.at, o, map[string]*expr{}}
+		if d.resources[uri.String()] == nil {
+			d.resources[uri.String()] = base
+		}
+	}
+	for _, k := range []string{"$anchor", "$dynamicAnchor"} {
+		name, _ := o.values[k].(string)
+		anchors = append(anchors, name)
+	}
+	for _, name := range anchors {
+		if name != "" && base.anchors[name] == nil {
+			base.anchors[name] = e
+		}
+	}
+	return base
 }
 
 // sub returns the schema at a place of the document.
@@ -74,23 +181,28 @@ func step(at, key string) string {
 	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
-// resolve returns the schema that a $ref names.
-func (d *document) resolve(ref string) (*expr, error) {
-	at, ok := strings.CutPrefix(strings.TrimPrefix(ref, d.id), "#")
-	if ref == d.id && d.id != "" {
-		at, ok = "", true
+// resolve returns the schema that a $ref in a resource names, and the resource where it was found.
+func (d *document) resolve(ref string, base *resource) (*expr, *resource, error) {
+	uri, err := url.Parse(ref)
+	if err != nil {
+		return nil, nil, fmt.Errorf("$ref %.60q, which is no URI,", ref)
 	}
-	if plain, err := url.PathUnescape(at); err == nil {
-		at = plain
+	full := base.uri.ResolveReference(uri)
+	fragment := full.Fragment
+	full.Fragment, full.RawFragment = "", ""
+	in := d.resources[full.String()]
+	if in == nil {
+		return nil, nil, fmt.Errorf("$ref %.60q, which is outside of the schema,", ref)
 	}
-	if !ok {
-		return nil, fmt.Errorf("$ref %.60q, which is outside of the schema,", ref)
+	missing := fmt.Errorf("$ref %.60q, which is not there,", ref)
+	if fragment != "" && fragment[0] != '/' {
+		if e := in.anchors[fragment]; e != nil {
+			return e, in, nil
+		}
+		return nil, nil, missing
 	}
-	if at != "" && at[0] != '/' {
-		return d.anchor(at, ref)
-	}
-	v, path := d.root, ""
-	for _, key := range strings.Split(at, "/")[1:] {
+	v, path := in.root, in.at
+	for _, key := range strings.Split(fragment, "/")[1:] {
 		key = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
 		found := false
 		switch of := v.(type) {
@@ -102,91 +214,44 @@ func (d *document) resolve(ref string) (*expr, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("$ref %.60q, which is not there,", ref)
+			return nil, nil, missing
 		}
 		path = step(path, key)
 	}
-	return d.sub(path, v), nil
+	return d.sub(path, v), in, nil
 }
 
-// anchor returns the schema with a name of its own.
-func (d *document) anchor(name, ref string) (*expr, error) {
-	if d.anchors == nil {
-		d.anchors = map[string]*expr{}
-		walk(d.root, "", func(at string, o *object) {
-			for k, mark := range map[string]string{"$anchor": "", "$id": "#", "id": "#"} {
-				text, _ := o.values[k].(string)
-				text, ok := strings.CutPrefix(text, mark)
-				if _, known := d.anchors[text]; ok && !known {
-					d.anchors[text] = d.sub(at, o)
-				}
+// cycles returns the schemas that hold or name themselves: those of strongly connected components
+// (Tarjan 1972, "Depth-first search and linear graph algorithms").
+func cycles(all []*expr) map[*expr]bool {
+	number, low, cyclic := map[*expr]int{}, map[*expr]int{}, map[*expr]bool{}
+	var stack []*expr
+	var visit func(e *expr)
+	visit = func(e *expr) {
+		at := len(stack)
+		number[e] = len(number) + 1
+		low[e] = number[e]
+		stack = append(stack, e)
+		for _, to := range e.next {
+			if number[to] == 0 {
+				visit(to)
 			}
-		})
-	}
-	if e := d.anchors[name]; e != nil {
-		return e, nil
-	}
-	return nil, fmt.Errorf("$ref %.60q, which is not there,", ref)
-}
-
-// walk visits all objects of a document.
-func walk(v any, at string, visit func(at string, o *object)) {
-	switch v := v.(type) {
-	case *object:
-		visit(at, v)
-		for _, k := range v.keys {
-			if k != "enum" && k != "const" && k != "default" && k != "examples" {
-				walk(v.values[k], step(at, k), visit)
-			}
+			low[e] = min(low[e], low[to])
+			cyclic[e] = cyclic[e] || to == e
 		}
-	case []any:
-		for i, item := range v {
-			walk(item, step(at, strconv.Itoa(i)), visit)
+		if low[e] < number[e] {
+			return
+		}
+		for _, part := range stack[at:] {
+			cyclic[part] = cyclic[part] || len(stack) > at+1
+			low[part] = len(all) + 1 // of no component that is still open
+		}
+		stack = stack[:at]
+	}
+	for _, e := range all {
+		if number[e] == 0 {
+			visit(e)
 		}
 	}
-}
-
-// cyclic returns the places that $refs name and that refer to themselves.
-func (d *document) cyclic() (map[string]bool, error) {
-	targets := map[string]*expr{}
-	visited := 0
-	refs := func(v any) (list []string) {
-		walk(v, "", func(_ string, o *object) {
-			visited++
-			if ref, ok := o.values["$ref"].(string); ok {
-				if e, err := d.resolve(ref); err == nil && e.doc != nil {
-					targets[e.at] = e
-					list = append(list, e.at)
-				}
-			}
-		})
-		return list
-	}
-	refs(d.root)
-	out := map[string][]string{}
-	for at, e := range targets {
-		out[at] = refs(e.schema)
-		if err := d.budget.Spend(partWork * visited); err != nil {
-			return nil, err
-		}
-		visited = 0
-	}
-	cyclic := map[string]bool{}
-	for at := range targets {
-		seen := map[string]bool{}
-		queue := slices.Clone(out[at])
-		for ; len(queue) > 0 && !seen[at]; queue = queue[1:] {
-			if err := d.budget.Spend(partWork + len(out[queue[0]])); err != nil {
-				return nil, err
-			}
-			if !seen[queue[0]] {
-				seen[queue[0]] = true
-				queue = append(queue, out[queue[0]]...)
-			}
-		}
-		if seen[at] {
-			cyclic[at] = true
-		}
-	}
-	return cyclic, nil
+	return cyclic
 }

@@ -21,7 +21,9 @@ type expr struct {
 
 	at        string // of a part of the document, its JSON pointer
 	schema    any
-	recursive bool // the definition refers to itself
+	base      *resource // around it
+	next      []*expr   // that it holds or names
+	recursive bool      // the definition refers to itself
 
 	known  [pruned + 1]result // by how far what is empty was left out
 	hollow verdict
@@ -178,8 +180,10 @@ func (e *expr) to(depth int) ([]*shape, error) {
 
 func (e *expr) compute(depth int) ([]*shape, error) {
 	switch {
-	case e.listed != nil:
-		return e.listed, nil
+	case e.part:
+		return e.doc.read(e, depth)
+	case e.not != nil && depth == 0:
+		return all(), nil // what it leaves out is not exact there: see oneOf
 	case e.not != nil:
 		list, err := e.not.to(depth)
 		if err != nil {
@@ -221,7 +225,7 @@ func (e *expr) compute(depth int) ([]*shape, error) {
 		}
 		return out, nil
 	}
-	return e.doc.read(e, depth)
+	return e.listed, nil
 }
 
 // meet returns the intersection of two unions of shapes of a schema, looked into to a depth.

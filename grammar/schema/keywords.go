@@ -41,40 +41,31 @@ func (r *reader) shape(s *shape) bool {
 	return true
 }
 
-// count reads a whole number, or returns otherwise.
+// count reads a whole number, up to 1<<30, or returns otherwise.
 func (r *reader) count(key string, otherwise int) int {
-	v, ok := r.o.get(key)
+	n, ok := r.o.values[key].(json.Number)
 	if !ok {
 		return otherwise
 	}
-	n, ok := v.(json.Number)
-	x, valid := new(big.Rat), false
-	if ok {
-		x, valid = rational(n)
-	}
-	if !valid || !x.IsInt() || x.Sign() < 0 {
-		r.fail(key + ", which is no count,")
-		return otherwise
-	}
+	x, _ := rational(n)
 	if !x.Num().IsInt64() || x.Num().Int64() > 1<<30 {
 		return 1 << 30
 	}
 	return int(x.Num().Int64())
 }
 
+// rational reads a number, nil for none.
 func (r *reader) rational(key string) *big.Rat {
-	v, ok := r.o.get(key)
+	n, ok := r.o.values[key].(json.Number)
 	if !ok {
 		return nil
 	}
-	n, ok := v.(json.Number)
-	if ok {
-		if x, ok := rational(n); ok {
-			return x
-		}
+	x, ok := rational(n)
+	if !ok {
+		r.fail(key + ", which is no number that can be written out,")
+		return nil
 	}
-	r.fail(key + ", which is no number that can be written out,")
-	return nil
+	return x
 }
 
 func (r *reader) numbers(s *shape) bool {
@@ -85,16 +76,11 @@ func (r *reader) numbers(s *shape) bool {
 	}
 	ok := true
 	bound := func(inclusive, exclusive string, set func(x *big.Rat, open bool) numbers) {
-		open, flag := r.o.values[exclusive].(bool)
-		if _, there := r.o.get(inclusive); there {
-			if x := r.rational(inclusive); x != nil {
-				ok = one(set(x, open)) && ok
-			}
+		if x := r.rational(inclusive); x != nil {
+			ok = one(set(x, r.o.values[exclusive] == true)) && ok
 		}
-		if _, there := r.o.get(exclusive); there && !flag {
-			if x := r.rational(exclusive); x != nil {
-				ok = one(set(x, true)) && ok
-			}
+		if x := r.rational(exclusive); x != nil {
+			ok = one(set(x, true)) && ok
 		}
 	}
 	bound("minimum", "exclusiveMinimum", func(x *big.Rat, open bool) numbers {
@@ -115,13 +101,9 @@ func (r *reader) numbers(s *shape) bool {
 
 func (r *reader) texts(s *shape) {
 	s.minLength, s.maxLength = r.count("minLength", 0), r.count("maxLength", -1)
-	if v, ok := r.o.get("pattern"); ok {
-		if p, ok := v.(string); ok {
-			if m := r.search(p); m != nil {
-				s.match = append(s.match, m)
-			}
-		} else {
-			r.fail("pattern, which is no text,")
+	if p, ok := r.o.values["pattern"].(string); ok {
+		if m := r.search(p); m != nil {
+			s.match = append(s.match, m)
 		}
 	}
 	if name, ok := r.o.values["format"].(string); ok {
@@ -158,6 +140,9 @@ func (r *reader) arrays(s *shape) {
 			}
 			if k == "items" {
 				rest = "additionalItems"
+				if r.d.draft == 2020 {
+					r.fail("items, which is no schema,")
+				}
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // read returns the shapes of a part of the document.
@@ -13,12 +14,12 @@ func (d *document) read(e *expr, depth int) ([]*shape, error) {
 	}
 	if ref, ok := o.values["$ref"]; ok {
 		name, _ := ref.(string)
-		target, err := d.resolve(name)
+		target, _, err := d.resolve(name, e.base)
 		if err != nil {
 			return nil, e.refuse(err.Error())
 		}
 		list, err := target.to(depth)
-		if err != nil || d.old {
+		if err != nil || d.old() {
 			return list, err
 		}
 		rest, err := d.keywords(e, o, depth)
@@ -39,7 +40,8 @@ var unsupported = []string{"unevaluatedProperties", "unevaluatedItems", "$dynami
 
 func (d *document) keywords(e *expr, o *object, depth int) ([]*shape, error) {
 	for _, k := range unsupported {
-		if _, ok := o.get(k); ok {
+		_, ok := o.get(k)
+		if _, counts := o.get("contains"); ok && (counts || !strings.HasSuffix(k, "Contains")) {
 			return nil, e.refuse(k)
 		}
 	}
@@ -70,7 +72,7 @@ func (d *document) own(e *expr, o *object, depth int) ([]*shape, error) {
 	if err != nil {
 		return nil, e.refuse(err.Error())
 	}
-	list, err := listedValues(e, o)
+	list, listed, err := listedValues(e, o)
 	if err != nil {
 		return nil, e.refuse(err.Error())
 	}
@@ -92,7 +94,7 @@ func (d *document) own(e *expr, o *object, depth int) ([]*shape, error) {
 			own = append(own, s)
 		}
 	}
-	if list == nil {
+	if !listed {
 		return own, nil
 	}
 	out, err := e.meet(own, list, depth)
@@ -162,46 +164,36 @@ func readTypes(o *object) (*[kinds]allowed, error) {
 		case "any":
 			return nil, nil // draft 3
 		default:
-			if name, ok := n.(string); ok {
-				return nil, fmt.Errorf("type %.60q", name)
-			}
-			return nil, fmt.Errorf("a type that is no name")
+			return nil, fmt.Errorf("type %.60q", n)
 		}
 	}
 	return &out, nil
 }
 
-// listedValues returns the shapes of enum and const, nil without either.
-func listedValues(e *expr, o *object) ([]*shape, error) {
-	var list []*shape
+// listedValues returns the shapes of enum and const, and whether the schema has either.
+func listedValues(e *expr, o *object) (list []*shape, listed bool, err error) {
 	if v, ok := o.get("enum"); ok {
-		values, ok := v.([]any)
-		if !ok {
-			return nil, fmt.Errorf("enum, which is no list,")
-		}
-		list = []*shape{}
 		known := map[string]bool{}
-		for _, v := range values {
+		for _, v := range v.([]any) {
 			key := canonical(v)
 			if s := exactly(v); s != nil && !known[key] {
 				list = append(list, s)
 			}
 			known[key] = true
 		}
-		list = joinLists(list)
-		if len(list) > maxShapes {
-			return nil, tooMany()
+		if list, listed = joinLists(list), true; len(list) > maxShapes {
+			return nil, true, tooMany()
 		}
 	}
 	if v, ok := o.get("const"); ok {
-		s := exactly(v)
-		if s == nil {
-			return []*shape{}, nil
+		var one []*shape
+		if s := exactly(v); s != nil {
+			one = append(one, s)
 		}
-		if list == nil {
-			return []*shape{s}, nil
+		if !listed {
+			return one, true, nil
 		}
-		return e.meet(list, []*shape{s}, 0)
+		list, err = e.meet(list, one, 0)
 	}
-	return list, nil
+	return list, listed, err
 }

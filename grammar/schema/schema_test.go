@@ -191,7 +191,7 @@ func TestRefusedByName(t *testing.T) {
 		`[]`:                                              "schema is no schema at #",
 		`{"a"`:                                            "no JSON: ",
 		`{"allOf": [{"$ref": "#"}]}`:                      "a definition that is itself",
-		`{"type": ["null", {"$ref": "#"}]}`:               "schema is a type that is no name at #",
+		`{"type": ["null", {"$ref": "#"}]}`:               "schema is type, which is no text or list of texts, at #",
 		`{"type": "int"}`:                                 `schema is type "int" at #`,
 		`{"minLength": 3000000, "type": "string"}`:        "states is more than 30000",
 	} {

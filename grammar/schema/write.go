@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -14,6 +15,7 @@ func (s *Schema) Write(data []byte) (string, error) {
 		return "", fmt.Errorf("instance is not JSON: %w", err)
 	}
 	w := &writer{comma: ", ", colon: ": "}
+	w.early = s.root.doc != nil && (s.root.doc.draft == 3 || s.root.doc.draft == 4)
 	if s.compact {
 		w.comma, w.colon = ",", ":"
 	}
@@ -24,6 +26,15 @@ func (s *Schema) Write(data []byte) (string, error) {
 type writer struct {
 	out          strings.Builder
 	comma, colon string
+	early        bool // draft 3 or 4: a number with a point or an exponent is no integer
+}
+
+// whole reports whether a number is valid as an integer alone.
+func (e *expr) whole(v json.Number) bool {
+	list, _ := e.union()
+	return !slices.ContainsFunc(list, func(s *shape) bool {
+		return s.kind == number && !s.numbers.whole && s.valid(v)
+	})
 }
 
 func (w *writer) value(e *expr, v any) {
@@ -35,10 +46,14 @@ func (w *writer) value(e *expr, v any) {
 	case string:
 		w.out.WriteString(quote(v))
 	case json.Number:
-		if r, ok := rational(v); ok {
-			w.out.WriteString(digits(r))
-		} else {
+		r, ok := rational(v)
+		if !ok {
 			w.out.WriteString(string(v))
+			return
+		}
+		w.out.WriteString(digits(r))
+		if w.early && r.IsInt() && strings.ContainsAny(string(v), ".eE") && e.whole(v) {
+			w.out.WriteString(".0")
 		}
 	case []any:
 		s := choose(e, array, v)
