@@ -69,34 +69,21 @@ func (r *reader) rational(key string) *big.Rat {
 }
 
 func (r *reader) numbers(s *shape) bool {
-	one := func(n numbers) bool {
-		var ok bool
-		s.numbers, ok = s.numbers.and(n)
-		return ok
-	}
-	ok := true
-	bound := func(inclusive, exclusive string, set func(x *big.Rat, open bool) numbers) {
-		if x := r.rational(inclusive); x != nil {
-			ok = one(set(x, r.o.values[exclusive] == true)) && ok
-		}
-		if x := r.rational(exclusive); x != nil {
-			ok = one(set(x, true)) && ok
-		}
-	}
-	bound("minimum", "exclusiveMinimum", func(x *big.Rat, open bool) numbers {
-		return numbers{low: x, lowOpen: open}
-	})
-	bound("maximum", "exclusiveMaximum", func(x *big.Rat, open bool) numbers {
-		return numbers{high: x, highOpen: open}
-	})
+	closed := numbers{low: r.rational("minimum"), lowOpen: r.o.values["exclusiveMinimum"] == true,
+		high: r.rational("maximum"), highOpen: r.o.values["exclusiveMaximum"] == true}
+	open := numbers{low: r.rational("exclusiveMinimum"), lowOpen: true,
+		high: r.rational("exclusiveMaximum"), highOpen: true}
 	if x := r.rational("multipleOf"); x != nil {
+		open.multiples = []*big.Rat{x}
 		if x.Sign() <= 0 {
 			r.fail("multipleOf, which is not positive,")
 			return false
 		}
-		ok = one(numbers{multiples: []*big.Rat{x}}) && ok
 	}
-	return ok
+	both, some := s.numbers.and(closed)
+	all, possible := both.and(open)
+	s.numbers = all
+	return some && possible
 }
 
 func (r *reader) texts(s *shape) {
@@ -106,13 +93,16 @@ func (r *reader) texts(s *shape) {
 			s.match = append(s.match, m)
 		}
 	}
-	if name, ok := r.o.values["format"].(string); ok {
-		m, err := format(name)
+	name, _ := r.o.values["format"].(string)
+	if name == "regex" { // groups nest without a bound
+		r.fail("format regex")
+	}
+	if format := compiledFormats[name]; format != nil {
+		m, err := format()
 		if err != nil {
 			r.fail("format " + name)
-		} else if m != nil {
-			s.match = append(s.match, m)
 		}
+		s.match = append(s.match, m)
 	}
 }
 

@@ -60,8 +60,8 @@ func (j *judged) judge(t *testing.T, name string, text json.RawMessage, tests []
 	*verdict++
 }
 
-// Of a corpus that the flag names, no schema accepts an invalid instance, and at least 95 % are judged
-// right; others leave out what is larger than their automata, or are refused by name.
+// Of a corpus that the flag names, no schema accepts an invalid instance, and at least 95 % are
+// judged right; others leave out what is larger than their automata, or are refused by name.
 func TestCorpus(t *testing.T) {
 	if *corpus == "" {
 		t.Skip("measures the file of -corpus, and there is none")
@@ -92,8 +92,8 @@ func TestCorpus(t *testing.T) {
 	require.GreaterOrEqual(t, 100*all.right, 95*(all.right+all.left+all.refused))
 }
 
-// Of the groups of JSON-Schema-Test-Suite, no schema accepts an invalid instance. What drafts before
-// 2019-09 allow to check of contentEncoding and contentMediaType is not checked.
+// Of the groups of JSON-Schema-Test-Suite, no schema accepts an invalid instance. What drafts
+// before 2019-09 allow to check of contentEncoding and contentMediaType is not checked.
 func TestSuite(t *testing.T) {
 	if *suite == "" {
 		t.Skip("measures the folder of -suite, and there is none")

@@ -129,6 +129,9 @@ const (
 	integers
 )
 
+var typeNames = map[string]kind{"null": null, "boolean": boolean, "number": number,
+	"integer": number, "string": text, "array": array, "object": dict}
+
 // readTypes returns what a schema's type allows, nil without one.
 func readTypes(o *object) (*[kinds]allowed, error) {
 	v, ok := o.get("type")
@@ -144,27 +147,17 @@ func readTypes(o *object) (*[kinds]allowed, error) {
 		names = append(slices.Clone(names), "null")
 	}
 	for _, n := range names {
-		switch n {
-		case "null":
-			out[null] = yes
-		case "boolean":
-			out[boolean] = yes
-		case "number":
-			out[number] = yes
-		case "integer":
-			if out[number] == no {
-				out[number] = integers
-			}
-		case "string":
-			out[text] = yes
-		case "array":
-			out[array] = yes
-		case "object":
-			out[dict] = yes
-		case "any":
-			return nil, nil // draft 3
-		default:
-			return nil, fmt.Errorf("type %.60q", n)
+		name, _ := n.(string)
+		k, ok := typeNames[name]
+		switch {
+		case name == "any": // draft 3
+			return nil, nil
+		case !ok:
+			return nil, fmt.Errorf("type %.60q", name)
+		case name != "integer":
+			out[k] = yes
+		case out[k] == no:
+			out[k] = integers
 		}
 	}
 	return &out, nil

@@ -114,12 +114,3 @@ func tooLarge(err error) bool {
 	_, ok := errors.AsType[*grammar.TooLarge](err)
 	return ok
 }
-
-// Object returns the automaton of any JSON object.
-func Object(o Options) (*grammar.DFA, error) {
-	s, err := Compile([]byte(`{"type": "object"}`), o)
-	if err != nil {
-		return nil, err
-	}
-	return s.DFA, nil
-}

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -318,23 +317,8 @@ var compiledFormats = map[string]func() (*grammar.DFA, error){}
 
 func init() {
 	for name, expression := range formats {
-		compiledFormats[name] = once(expression)
+		compiledFormats[name] = sync.OnceValues(func() (*grammar.DFA, error) {
+			return grammar.Regexp("(?:"+expression+")", nil)
+		})
 	}
-}
-
-// format returns the automaton of a format, nil if it says nothing.
-func format(name string) (*grammar.DFA, error) {
-	if name == "regex" { // groups nest without a bound
-		return nil, errors.New("not regular")
-	}
-	if f := compiledFormats[name]; f != nil {
-		return f()
-	}
-	return nil, nil
-}
-
-func once(expression string) func() (*grammar.DFA, error) {
-	return sync.OnceValues(func() (*grammar.DFA, error) {
-		return grammar.Regexp("(?:"+expression+")", nil)
-	})
 }
