@@ -34,6 +34,7 @@ type document struct {
 // resource is a part of a document with a URI of its own (2020-12 core, 8.2.1).
 type resource struct {
 	uri     *url.URL
+	size    int // bytes of the URI
 	at      string
 	root    any
 	anchors map[string]*expr
@@ -54,7 +55,9 @@ func newDocument(root any, budget *grammar.Budget) (*document, error) {
 		}
 	}
 	var all, targets []*expr
-	if err := d.index("", root, nil, &all); err != nil {
+	base := &resource{uri: &url.URL{Path: "/"}, root: root, anchors: map[string]*expr{}}
+	d.resources["/"] = base
+	if err := d.index("", root, base, &all); err != nil {
 		return nil, err
 	}
 	for i := 0; i < len(all); i++ { // it grows by what $refs name at places that are no schema's
@@ -62,6 +65,9 @@ func newDocument(root any, budget *grammar.Budget) (*document, error) {
 		ref, ok := e.schema.(*object).values["$ref"].(string)
 		if !ok {
 			continue
+		}
+		if err := d.budget.Spend(len(ref) + e.base.size); err != nil {
+			return nil, err
 		}
 		target, base, err := d.resolve(ref, e.base)
 		if err != nil || !target.part {
@@ -94,7 +100,7 @@ func (d *document) index(at string, v any, base *resource, all *[]*expr) error {
 	if !ok {
 		return &Refused{At: at, What: "no schema"}
 	}
-	if err := d.budget.Spend(partWork); err != nil {
+	if err := d.budget.Spend(partWork + base.size); err != nil {
 		return err
 	}
 	for _, k := range o.keys {
@@ -132,26 +138,18 @@ func (d *document) enter(e *expr, o *object, base *resource) *resource {
 	if _, ok := o.values["$ref"]; ok && d.old() {
 		id = ""
 	}
-	uri, err := url.Parse(id)
-	if err != nil {
-		uri = &url.URL{}
-	}
-	around := &url.URL{Path: "/"}
-	if base != nil {
-		around = base.uri
-	}
-	uri = around.ResolveReference(uri)
-	anchors := []string{uri.Fragment}
-	uri.Fragment, uri.RawFragment = "", ""
-	if base == nil || uri.String() != base.uri.String() {
-		base = &resource{uri, e.at, o, map[string]*expr{}}
-		if d.resources[uri.String()] == nil {
-			d.resources[uri.String()] = base
+	var anchors [3]string
+	anchors[0], _ = o.values["$anchor"].(string)
+	anchors[1], _ = o.values["$dynamicAnchor"].(string)
+	if uri, err := url.Parse(id); err == nil && id != "" {
+		uri = base.uri.ResolveReference(uri)
+		anchors[2], uri.Fragment, uri.RawFragment = uri.Fragment, "", ""
+		if name := uri.String(); name != base.uri.String() {
+			base = &resource{uri, len(name), e.at, o, map[string]*expr{}}
+			if d.resources[name] == nil {
+				d.resources[name] = base
+			}
 		}
-	}
-	for _, k := range []string{"$anchor", "$dynamicAnchor"} {
-		name, _ := o.values[k].(string)
-		anchors = append(anchors, name)
 	}
 	for _, name := range anchors {
 		if name != "" && base.anchors[name] == nil {

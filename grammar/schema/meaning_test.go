@@ -195,3 +195,17 @@ func TestMalformedKeywords(t *testing.T) {
 		"items": [{}]}`), schema.Options{})
 	require.ErrorContains(t, err, "schema is items, which is no schema, at #")
 }
+
+// URIs of parts are resolved against those around them, so that a long one may make much of many
+// short ones; the work is counted.
+func TestLongURIs(t *testing.T) {
+	long := strings.Repeat("a/", 1<<17)
+	part := strings.Repeat(`{"$id": "b/", "$ref": "c"}, `, 10_000) + "true"
+	for _, text := range []string{
+		fmt.Sprintf(`{"$id": "http://a.test/%s", "anyOf": [%s]}`, long, part),
+		fmt.Sprintf(`{"$id": "http://a.test/%s", "anyOf": [%s]}`, long, strings.ReplaceAll(part, "$id", "x")),
+	} {
+		_, err := schema.Compile([]byte(text), schema.Options{})
+		require.ErrorContains(t, err, "grammar is one that takes too much work")
+	}
+}
