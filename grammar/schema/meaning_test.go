@@ -3,6 +3,7 @@ package schema_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -101,6 +102,8 @@ func TestMeaning(t *testing.T) {
 			[]string{`[1]`}, []string{`["x"]`}},
 		{"2020-12: keywords beside $ref count", `{"$defs": {"r": {"type": "array"}}, "items": {"$ref":
 			"#/$defs/r", "maxItems": 1}}`, []string{`[[1]]`}, []string{`[[1, 2]]`}},
+		{"zero has no sign", `{"type": "number", "exclusiveMaximum": 0}`, []string{`-0.5`, `-1`, `-0.001`},
+			[]string{`0`, `0.5`, `1`}},
 		{"minContains without contains", `{"minContains": 2, "maxContains": 3}`, []string{`[1]`}, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -114,6 +117,32 @@ func TestMeaning(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Bounds of numbers, against arithmetic.
+func TestBoundsOfNumbers(t *testing.T) {
+	bounds := []string{"0", "-0.5", "0.05", "9.99", "-10", "10", "99", "100.01", "-109", "5", "-9.5"}
+	numbers := append([]string{"-0.049", "0.0", "0.5", "-0.50", "9.990", "9.9", "10.0", "-10.00", "9", "-9",
+		"98.99", "100.009", "100.011", "1000", "-1000", "-109.5", "-108.99", "4.99", "5.000", "12"}, bounds...)
+	for i, bound := range bounds {
+		for _, keyword := range []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"} {
+			t.Run(keyword+" "+bound, func(t *testing.T) {
+				s, err := schema.Compile(fmt.Appendf(nil, `{"type": "number", %q: %s}`, keyword, bound),
+					schema.Options{})
+				require.NoError(t, err)
+				require.False(t, s.Match("-0.0") || s.Match("-0") || s.Match("01"))
+				at, err := strconv.ParseFloat(bounds[i], 64)
+				require.NoError(t, err)
+				for _, n := range numbers {
+					x, err := strconv.ParseFloat(n, 64)
+					require.NoError(t, err)
+					want := map[string]bool{"minimum": x >= at, "maximum": x <= at,
+						"exclusiveMinimum": x > at, "exclusiveMaximum": x < at}[keyword]
+					require.Equal(t, want, s.Match(n), n)
+				}
+			})
+		}
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 	"unmask/grammar"
 )
 
-// Numbers without bounds may have an exponent of two digits. Zero has no sign.
+// Numbers without bounds may have an exponent of two digits. Zero has no sign, but with an exponent.
 const (
 	anyWhole  = `0|-?[1-9][0-9]*`
 	anyBroken = `-?(0|[1-9][0-9]*)\.[0-9]*[1-9][0-9]*`
-	anyNumber = anyWhole + `|-?(0|[1-9][0-9]*)(\.[0-9]+|(\.[0-9]+)?[eE][+-]?[0-9]{1,2})`
-	anyPlain  = anyWhole + `|-?(0|[1-9][0-9]*)\.[0-9]+`
+	anyPlain  = anyWhole + `|-?[1-9][0-9]*\.[0-9]+|0\.[0-9]+|-0\.[0-9]*[1-9][0-9]*`
+	anyNumber = anyPlain + `|-?(0|[1-9][0-9]*)(\.[0-9]+)?[eE][+-]?[0-9]{1,2}`
 )
 
 // number returns the automaton of an interval of numbers.
@@ -65,165 +65,56 @@ func (c *compiler) interval(s *numbers) (*grammar.DFA, error) {
 	return d, err
 }
 
-// beyond returns the numbers of d that are at least a bound or, with below, at most.
+// maxDigits bounds the digits of bounds.
+const maxDigits = 500
+
+// beyond returns the numbers of d that are at least a bound or, with below, at most; with open, not
+// the bound itself.
 func (c *compiler) beyond(d *grammar.DFA, bound *big.Rat, open, below bool) (*grammar.DFA, error) {
-	b := grammar.NewBuilder(c.budget)
-	from, to := b.State(), b.State()
-	m := &comparison{b: b, to: to}
-	minus := b.Text(from, "-")
-	// Numbers of the sign that is on the bound's side of zero are compared; the others are all in
-	// or all out. Zero is written without a sign.
-	negative := bound.Sign() < 0
-	if below == negative { // the magnitude must be at least the bound's
-		m.open = open
-	} else {
-		m.open, m.below = open, true
-	}
-	m.setBound(new(big.Rat).Abs(bound))
+	sign, negative := "", bound.Sign() < 0
 	if negative {
-		m.compare(minus)
-	} else {
-		m.compare(from)
+		sign = "-"
 	}
-	rest := &comparison{b: b, to: to}
-	rest.setBound(new(big.Rat))
-	switch {
-	case below && !negative:
-		rest.compare(minus)
-	case !below && negative:
-		rest.compare(from)
+	// Numbers of the bound's sign are compared by their magnitude: they are what is in where a larger
+	// one is, and what is out otherwise. Zero is written without a sign.
+	size, within := digits(new(big.Rat).Abs(bound)), below == negative
+	if len(size) > maxDigits {
+		return nil, &grammar.TooLarge{Limit: c.budget.States()}
 	}
-	r, err := b.DFA(from, to)
+	r, err := grammar.Regexp(sign+"("+atLeast(size, open == within)+")", c.budget)
 	if err != nil {
 		return nil, err
 	}
-	return grammar.Intersect(d, r, c.budget)
+	if within {
+		return grammar.Intersect(d, r, c.budget)
+	}
+	return grammar.Subtract(d, r, c.budget)
 }
 
-// comparison adds the decimal numbers without a sign that are at least a bound or, with below, at
-// most; with open, not the bound itself.
-type comparison struct {
-	b           *grammar.Builder
-	to          int32
-	whole, part string // digits of the bound before and after the point
-	open, below bool
-}
-
-func (m *comparison) setBound(r *big.Rat) {
-	m.whole, m.part, _ = strings.Cut(digits(r), ".")
-}
-
-// digit adds an edge that reads one digit of lo to hi, if there are any.
-func (m *comparison) digit(from, to int32, lo, hi byte) {
-	if lo <= hi {
-		m.b.Range(from, to, lo, hi)
-	}
-}
-
-// compare adds the numbers after a state.
-func (m *comparison) compare(from int32) {
-	b, n := m.b, len(m.whole)
-	// Numbers of another length of the whole part.
-	rest := b.State() // a number that is in, whatever follows
-	b.Empty(rest, m.to)
-	m.digit(rest, rest, '0', '9')
-	fraction := b.State()
-	b.Range(rest, fraction, '.', '.')
-	m.digit(fraction, fraction, '0', '9')
-	b.Empty(fraction, m.to)
-	if m.below {
-		shorter := from
-		for i := 1; i < n; i++ {
-			next := b.State()
-			m.digit(shorter, next, m.least(i > 1), '9')
-			b.Empty(next, m.to)
-			b.Range(next, fraction, '.', '.')
-			if i == 1 {
-				zero := b.State()
-				b.Range(from, zero, '0', '0')
-				b.Empty(zero, m.to)
-				b.Range(zero, fraction, '.', '.')
-			}
-			shorter = next
+// atLeast returns an expression of the decimal numbers without a sign that are greater than a bound
+// or, unless open, the bound.
+func atLeast(bound string, open bool) string {
+	whole, part, _ := strings.Cut(bound, ".")
+	const fraction = `(\.[0-9]*)?`
+	list := []string{fmt.Sprintf(`[0-9]{%d,}%s`, len(whole)+1, fraction)}
+	for i, c := range whole {
+		if c < '9' {
+			list = append(list, fmt.Sprintf(`%s[%c-9][0-9]{%d}%s`, whole[:i], c+1, len(whole)-i-1, fraction))
 		}
-	} else {
-		longer := from
-		for i := range n + 1 {
-			next := b.State()
-			m.digit(longer, next, m.least(i > 0), '9')
-			longer = next
+	}
+	for i, c := range part {
+		if c < '9' {
+			list = append(list, fmt.Sprintf(`%s\.%s[%c-9][0-9]*`, whole, part[:i], c+1))
 		}
-		b.Empty(longer, rest)
 	}
-	// Numbers of the same length: digit by digit.
-	same := from
-	for i := range n {
-		d := m.whole[i]
-		next, other := b.State(), b.State()
-		b.Range(same, next, d, d)
-		lo := m.least(i > 0 || n == 1)
-		if m.below {
-			if d > lo {
-				m.digit(same, other, lo, d-1)
-			}
-		} else if d < '9' {
-			m.digit(same, other, max(d+1, lo), '9')
-		}
-		for range n - i - 1 {
-			after := b.State()
-			m.digit(other, after, '0', '9')
-			other = after
-		}
-		b.Empty(other, m.to)
-		b.Range(other, fraction, '.', '.')
-		same = next
+	list = append(list, fmt.Sprintf(`%s\.%s0*[1-9][0-9]*`, whole, part))
+	if !open {
+		list = append(list, fmt.Sprintf(`%s\.%s0*`, whole, part))
 	}
-	m.fraction(same)
-}
-
-// least returns the lowest digit, which is not 0 at the beginning.
-func (m *comparison) least(zero bool) byte {
-	if zero {
-		return '0'
+	if !open && part == "" {
+		list = append(list, whole)
 	}
-	return '1'
-}
-
-// fraction adds what may follow a whole part that equals the bound's.
-func (m *comparison) fraction(from int32) {
-	b := m.b
-	zeros := strings.Trim(m.part, "0") == ""
-	if zeros && !m.open || m.below && !zeros { // no fraction
-		b.Empty(from, m.to)
-	}
-	same := b.State()
-	b.Range(from, same, '.', '.')
-	free := b.State()
-	m.digit(free, free, '0', '9')
-	b.Empty(free, m.to)
-	for i := range len(m.part) {
-		d := m.part[i]
-		left := strings.Trim(m.part[i:], "0") != ""
-		if i > 0 && (m.below && left || !left && !m.open) {
-			b.Empty(same, m.to) // the missing digits are zeros
-		}
-		if m.below && d > '0' {
-			m.digit(same, free, '0', d-1)
-		} else if !m.below && d < '9' {
-			m.digit(same, free, d+1, '9')
-		}
-		next := b.State()
-		b.Range(same, next, d, d)
-		same = next
-	}
-	// All digits are the bound's; further ones make a larger number, unless they are zeros.
-	b.Range(same, same, '0', '0')
-	if !m.open {
-		b.Empty(same, m.to)
-	}
-	if !m.below {
-		m.digit(same, free, '1', '9')
-	}
+	return strings.Join(list, "|")
 }
 
 // maxMultiple bounds multipleOf: there is a state for each remainder.
