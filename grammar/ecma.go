@@ -42,89 +42,73 @@ func (p *ecma) rune() rune {
 func (p *ecma) rewrite() (string, error) {
 	inClass := false
 	for p.rest != "" {
+		before := p.rest
 		switch {
 		case p.next(`\`):
-			if err := p.escape(inClass); err != nil {
-				return "", err
+			text, ok := p.escape(inClass)
+			if !ok {
+				return "", fmt.Errorf("%.8s is not read", before)
 			}
+			p.out.WriteString(text)
 		case inClass && p.next("["):
 			p.out.WriteString(`\[`)
-		case inClass:
-			r := p.rune()
-			inClass = r != ']'
-			p.out.WriteRune(r)
-		case p.next("."):
+		case !inClass && p.next("."):
 			p.out.WriteString(`[^\n\r\x{2028}\x{2029}]`)
-		case p.next("[]"):
+		case !inClass && p.next("[]"):
 			p.out.WriteString(`\p{Cs}`)
-		case p.next("[^]"):
+		case !inClass && p.next("[^]"):
 			p.out.WriteString(`(?s:.)`)
-		case p.next("[^"):
-			inClass = true
-			p.out.WriteString("[^")
-		case p.next("["):
-			inClass = true
-			p.out.WriteString("[")
-		case p.next("(?"):
-			named := strings.HasPrefix(p.rest, "<") && !strings.HasPrefix(p.rest, "<=") &&
-				!strings.HasPrefix(p.rest, "<!")
-			if !named && !strings.HasPrefix(p.rest, ":") {
-				return "", fmt.Errorf("(?%.2s is not read", p.rest)
+		case !inClass && p.next("(?"):
+			after := strings.TrimPrefix(p.rest, "<")
+			if after == p.rest && !p.next(":") || after != p.rest && strings.IndexAny(after, "=!") == 0 {
+				return "", fmt.Errorf("%.4s is not read", before)
 			}
-			p.out.WriteString("(?")
+			p.out.WriteString(strings.TrimSuffix(before, p.rest))
 		default:
-			p.out.WriteRune(p.rune())
+			r := p.rune()
+			inClass = r != ']' && (inClass || r == '[')
+			p.out.WriteRune(r)
+			if r == '[' && p.next("^") {
+				p.out.WriteByte('^')
+			}
 		}
 	}
 	return p.out.String(), nil
 }
 
 // escape rewrites what a \ begins, in a class or not.
-func (p *ecma) escape(inClass bool) error {
-	before := p.rest
+func (p *ecma) escape(inClass bool) (text string, ok bool) {
+	if p.rest == "" {
+		return "", false
+	}
 	switch r := p.rune(); {
 	case r == 's' || r == 'S':
-		set := map[rune]string{'s': space, 'S': solid}[r]
+		text = map[rune]string{'s': space, 'S': solid}[r]
 		if !inClass {
-			set = "[" + set + "]"
+			text = "[" + text + "]"
 		}
-		p.out.WriteString(set)
-		return nil
-	case strings.ContainsRune("dDwWfnrtv", r):
-		fmt.Fprintf(&p.out, `\%c`, r)
-		return nil
+		return text, true
 	case r == 'p' || r == 'P':
 		for _, kind := range []string{"Script", "sc", "General_Category", "gc"} {
 			if name, ok := strings.CutPrefix(p.rest, "{"+kind+"="); ok {
 				p.rest = "{" + name
 			}
 		}
-		if strings.HasPrefix(p.rest, "{") {
-			fmt.Fprintf(&p.out, `\%c`, r)
-			return nil
-		}
+		return `\` + string(r), strings.HasPrefix(p.rest, "{")
 	case r == 'b' && inClass:
-		p.out.WriteString(`\x08`)
-		return nil
-	case r == '0' && (p.rest == "" || p.rest[0] < '0' || p.rest[0] > '9'):
-		p.out.WriteString(`\x00`)
-		return nil
+		return `\x08`, true
+	case r == '0':
+		return `\x00`, p.rest == "" || p.rest[0] < '0' || p.rest[0] > '9'
 	case r == 'c' && p.rest != "" && letter(rune(p.rest[0])):
-		fmt.Fprintf(&p.out, `\x%02x`, p.rune()&31)
-		return nil
+		return fmt.Sprintf(`\x%02x`, p.rune()&31), true
 	case r == 'x' || r == 'u':
-		if x, ok := p.point(r); ok {
-			fmt.Fprintf(&p.out, `\x{%x}`, x)
-			return nil
-		}
-	case r >= utf8.RuneSelf && before != "":
-		p.out.WriteRune(r)
-		return nil
-	case !letter(r) && (r < '0' || r > '9'):
-		fmt.Fprintf(&p.out, `\%c`, r)
-		return nil
+		x, ok := p.point(r)
+		return fmt.Sprintf(`\x{%x}`, x), ok
+	case r >= utf8.RuneSelf:
+		return string(r), true
+	default:
+		return `\` + string(r), strings.ContainsRune("dDwWfnrtv", r) || !letter(r) && (r < '1' || r > '9')
 	}
-	return fmt.Errorf(`\%.8s is not read`, before)
 }
 
 func letter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }

@@ -122,9 +122,9 @@ func TestMeaning(t *testing.T) {
 
 // Bounds of numbers, against arithmetic.
 func TestBoundsOfNumbers(t *testing.T) {
-	bounds := []string{"0", "-0.5", "0.05", "9.99", "-10", "10", "99", "100.01", "-109", "5", "-9.5"}
-	numbers := append([]string{"-0.049", "0.0", "0.5", "-0.50", "9.990", "9.9", "10.0", "-10.00", "9", "-9",
-		"98.99", "100.009", "100.011", "1000", "-1000", "-109.5", "-108.99", "4.99", "5.000", "12"}, bounds...)
+	bounds := strings.Fields("0 -0.5 0.05 9.99 -10 10 99 100.01 -109 5 -9.5")
+	numbers := append(strings.Fields("-0.049 0.0 0.5 -0.50 9.990 9.9 10.0 -10.00 9 -9 98.99 100.009 100.011"+
+		" 1000 -1000 -109.5 -108.99 4.99 5.000 12"), bounds...)
 	for i, bound := range bounds {
 		for _, keyword := range []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"} {
 			t.Run(keyword+" "+bound, func(t *testing.T) {

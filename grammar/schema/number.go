@@ -8,7 +8,7 @@ import (
 	"unmask/grammar"
 )
 
-// Numbers without bounds may have an exponent of two digits. Zero has no sign, but with an exponent.
+// Numbers without bounds may have an exponent of two digits. Zero without one has no sign.
 const (
 	anyWhole  = `0|-?[1-9][0-9]*`
 	anyBroken = `-?(0|[1-9][0-9]*)\.[0-9]*[1-9][0-9]*`
