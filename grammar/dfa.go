@@ -216,43 +216,6 @@ func product(a, b *DFA, budget *Budget, minus bool) (*DFA, error) {
 	return out.Minimal(), nil
 }
 
-// Shortest returns one of the shortest texts of the language and whether there is one.
-func (d *DFA) Shortest() (string, bool) {
-	if d.Empty() {
-		return "", false
-	}
-	type step struct {
-		from int32
-		c    byte
-	}
-	how := make([]step, d.States())
-	seen := make([]bool, d.States())
-	seen[d.start] = true
-	queue := []int32{d.start}
-	for ; ; queue = queue[1:] {
-		s := queue[0]
-		if d.accept[s] {
-			var text []byte
-			for ; s != d.start; s = how[s].from {
-				text = append(text, how[s].c)
-			}
-			slices.Reverse(text)
-			return string(text), true
-		}
-		for _, e := range d.Out(s) {
-			if !seen[e.To] {
-				seen[e.To], how[e.To] = true, step{s, e.Lo}
-				queue = append(queue, e.To)
-			}
-		}
-	}
-}
-
-// From returns the automaton of what may follow in a state.
-func (d *DFA) From(s int32) *DFA {
-	return &DFA{start: s, first: d.first, edges: d.edges, accept: d.accept}
-}
-
 // Spaced returns the automaton of d's texts with any number of spaces and newlines after them.
 func (d *DFA) Spaced() *DFA {
 	b := NewBuilder(nil)

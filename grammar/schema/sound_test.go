@@ -181,8 +181,7 @@ func (r random) walk(d *grammar.DFA) string {
 			return string(text)
 		}
 		if len(text) > 80 {
-			rest, _ := d.From(s).Shortest()
-			return string(text) + rest
+			return string(text) + shortest(d, s)
 		}
 		e := edges[r.IntN(len(edges))]
 		text, s = append(text, e.Lo+byte(r.IntN(int(e.Hi-e.Lo)+1))), e.To
