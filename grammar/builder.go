@@ -77,12 +77,12 @@ func (b *Builder) State() int32 {
 // Full reports whether the automaton has too many states; DFA then returns an error.
 func (b *Builder) Full() bool { return b.full }
 
-// crowded is how many edges of a kind a nondeterministic automaton may have for each of its states.
-const crowded = 16
+// maxEdges is how many edges of a kind a nondeterministic automaton may have for each state.
+const maxEdges = 16
 
 // takes reports whether one more edge may be added to a number of them.
 func (b *Builder) takes(edges int) bool {
-	b.full = b.full || !b.counts && edges >= crowded*spare*b.limit
+	b.full = b.full || !b.counts && edges >= maxEdges*spare*b.limit
 	return !b.counts && !b.full
 }
 

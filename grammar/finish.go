@@ -8,7 +8,7 @@ import (
 
 // result returns the automaton of the states that tokens reach and from which tokens lead to the
 // end.
-func (m *merger) result() (*Tokens, error) {
+func (m *composition) result() (*Tokens, error) {
 	n := int32(m.d.States())
 	accept, end := slices.Clone(m.d.accept), int32(-1)
 	if len(m.o.Ends) > 0 {
@@ -80,7 +80,7 @@ func (t *Tokens) prune() {
 }
 
 // special returns the classes of tokens that end a text, which are alone in theirs.
-func (m *merger) special(tokens []int32) (classes []int32) {
+func (m *composition) special(tokens []int32) (classes []int32) {
 	for _, t := range tokens {
 		if t < 0 || int(t) >= len(m.class) {
 			continue

@@ -17,9 +17,9 @@ func (b *Builder) DFA(start, accept int32) (*DFA, error) {
 	return d.build(start)
 }
 
-// crowd bounds how many states of a Builder there may be in the sets of an automaton, for each
+// maxSets bounds how many states of a Builder there may be in the sets of an automaton, for each
 // state that it may have.
-const crowd = 50
+const maxSets = 50
 
 // subsets is the subset construction. Most sets are the closure of one state, as all are inside of
 // an embedded automaton, and are found by that state.
@@ -49,7 +49,7 @@ func (d *subsets) build(start int32) (*DFA, error) {
 	for s := 0; s < len(d.sets); s++ {
 		set := d.sets[s]
 		work += len(set)
-		if s >= 2*d.b.limit || work > crowd*d.b.limit { // the minimal automaton may be smaller
+		if s >= 2*d.b.limit || work > maxSets*d.b.limit { // the minimal automaton may be smaller
 			return nil, tooLarge(d.b.limit)
 		}
 		if err := d.b.budget.Spend(d.work); err != nil {

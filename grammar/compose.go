@@ -19,7 +19,7 @@ func (d *DFA) Tokens(v *Vocabulary, o TokenOptions) (*Tokens, error) {
 	if err := o.Budget.Spend(d.States()); err != nil {
 		return nil, err
 	}
-	m := newMerger(d, v, o)
+	m := newComposition(d, v, o)
 	for i, g := range m.groups {
 		if err := m.walk(g, int32(i)); err != nil {
 			return nil, err
@@ -27,25 +27,25 @@ func (d *DFA) Tokens(v *Vocabulary, o TokenOptions) (*Tokens, error) {
 	}
 	m.number()
 	for _, g := range m.groups {
-		if err := m.connect(g); err != nil {
+		if err := m.addEdges(g); err != nil {
 			return nil, err
 		}
 	}
 	return m.result()
 }
 
-// merger makes a Tokens. States with edges for the same bytes form a group. What a token does to
-// all states of a group is a vector of states; equal vectors are kept once, and from one of them
-// the same byte leads to the same other one, whatever the tokens were, so that a walk over the
-// trie looks nearly everything up.
-type merger struct {
+// composition makes a Tokens: it composes an automaton with the trie of a vocabulary. States with
+// edges for the same bytes form a group. What a token does to all states of a group is a vector of
+// states; equal vectors are kept once, and from one of them the same byte leads to the same other
+// one, whatever the tokens were, so that a walk over the trie looks nearly everything up.
+type composition struct {
 	d       *DFA
 	v       *Vocabulary
 	o       TokenOptions
-	letter  [256]int32 // classes of bytes
-	letters int
-	plain   []int32 // letters of plain bytes
-	next    []int32 // [letters, states]
+	symbol  [256]int32 // classes of bytes
+	symbols int
+	plain   []int32 // symbols of plain bytes
+	next    []int32 // [symbols, states]
 	groups  []*group
 
 	class    []int32   // [vocabulary]
@@ -67,7 +67,7 @@ type group struct {
 	states  []int32
 	vectors [][]arrival      // [vectors] of the states from which something is reached, ascending
 	ids     map[uint64]int32 // by a hash
-	memo    []int32          // [vectors, letters] the vector after a byte + 2; 0 unknown, 1 none
+	memo    []int32          // [vectors, symbols] the vector after a byte + 2; 0 unknown, 1 none
 	latest  []effect         // [vectors] of the latest token that led there
 	stable  []int8           // [vectors] whether plain bytes lead back to it: 1, -1, or 0 for unknown
 	reads   []vectorOf       // for each class that the group reads
@@ -84,9 +84,9 @@ type effect struct{ from, to int32 }
 
 type vectorOf struct{ vector, class int32 }
 
-func newMerger(d *DFA, v *Vocabulary, o TokenOptions) *merger {
+func newComposition(d *DFA, v *Vocabulary, o TokenOptions) *composition {
 	n := d.States()
-	m := &merger{d: d, v: v, o: o, class: make([]int32, v.Size), setIDs: map[string]int32{},
+	m := &composition{d: d, v: v, o: o, class: make([]int32, v.Size), setIDs: map[string]int32{},
 		out: make([][]TokenEdge, n), position: slices.Repeat([]int32{-1}, n)}
 	for i := range m.class {
 		m.class[i] = -1
@@ -97,21 +97,21 @@ func newMerger(d *DFA, v *Vocabulary, o TokenOptions) *merger {
 	}
 	for c := range 256 {
 		if cut[c] && c > 0 {
-			m.letters++
+			m.symbols++
 		}
-		m.letter[c] = int32(m.letters)
-		if plain(byte(c)) && !slices.Contains(m.plain, m.letter[c]) {
-			m.plain = append(m.plain, m.letter[c])
+		m.symbol[c] = int32(m.symbols)
+		if plain(byte(c)) && !slices.Contains(m.plain, m.symbol[c]) {
+			m.plain = append(m.plain, m.symbol[c])
 		}
 	}
-	m.letters++
-	m.next = slices.Repeat([]int32{-1}, n*m.letters)
+	m.symbols++
+	m.next = slices.Repeat([]int32{-1}, n*m.symbols)
 	byBytes := map[[8]uint64]*group{}
 	for s := range int32(n) {
 		var bits [8]uint64 // bytes with an edge, and those of edges to the state itself
 		for _, e := range d.Out(s) {
-			for letter := m.letter[e.Lo]; letter <= m.letter[e.Hi]; letter++ {
-				m.reads(letter)[s] = e.To
+			for symbol := m.symbol[e.Lo]; symbol <= m.symbol[e.Hi]; symbol++ {
+				m.reads(symbol)[s] = e.To
 			}
 			for word := e.Lo / 64; word <= e.Hi/64; word++ {
 				first, last := max(e.Lo, word*64)%64, min(e.Hi, word*64+63)%64
@@ -132,14 +132,14 @@ func newMerger(d *DFA, v *Vocabulary, o TokenOptions) *merger {
 	return m
 }
 
-// reads returns the states after a letter, by state.
-func (m *merger) reads(letter int32) []int32 {
-	n := len(m.next) / m.letters
-	return m.next[int(letter)*n : (int(letter)+1)*n]
+// reads returns the states after a symbol, by state.
+func (m *composition) reads(symbol int32) []int32 {
+	n := len(m.next) / m.symbols
+	return m.next[int(symbol)*n : (int(symbol)+1)*n]
 }
 
 // vector returns the id of a vector.
-func (m *merger) vector(g *group, list []arrival) int32 {
+func (m *composition) vector(g *group, list []arrival) int32 {
 	hash := uint64(0)
 	for _, a := range list {
 		hash = mix(hash ^ uint64(a.index)<<32 ^ uint64(a.state))
@@ -157,21 +157,21 @@ func (m *merger) vector(g *group, list []arrival) int32 {
 	id := int32(len(g.vectors))
 	g.ids[hash] = id
 	g.vectors = append(g.vectors, slices.Clone(list))
-	g.memo = append(g.memo, make([]int32, m.letters)...)
+	g.memo = append(g.memo, make([]int32, m.symbols)...)
 	g.latest = append(g.latest, effect{from: -2})
 	g.stable = append(g.stable, 0)
-	m.bytes += 8*len(list) + 4*m.letters + 64
+	m.bytes += 8*len(list) + 4*m.symbols + 64
 	return id
 }
 
 // after returns the vector after a byte, or -1 if no state reads it.
-func (m *merger) after(g *group, vector int32, c byte) int32 {
-	letter := m.letter[c]
-	at := int(vector)*m.letters + int(letter)
+func (m *composition) after(g *group, vector int32, c byte) int32 {
+	symbol := m.symbol[c]
+	at := int(vector)*m.symbols + int(symbol)
 	if to := g.memo[at]; to != 0 {
 		return to - 2
 	}
-	from, next := g.vectors[vector], m.reads(letter)
+	from, next := g.vectors[vector], m.reads(symbol)
 	m.work += len(from)
 	to := m.scratch[:0]
 	for _, a := range from {
@@ -189,11 +189,11 @@ func (m *merger) after(g *group, vector int32, c byte) int32 {
 }
 
 // stays reports whether plain bytes lead from a vector to itself.
-func (m *merger) stays(g *group, vector int32) bool {
+func (m *composition) stays(g *group, vector int32) bool {
 	if g.stable[vector] == 0 {
 		g.stable[vector] = 1
-		for _, letter := range m.plain {
-			next := m.reads(letter)
+		for _, symbol := range m.plain {
+			next := m.reads(symbol)
 			if slices.ContainsFunc(g.vectors[vector], func(a arrival) bool {
 				return next[a.state] != a.state
 			}) {
@@ -206,7 +206,7 @@ func (m *merger) stays(g *group, vector int32) bool {
 }
 
 // check returns an error once the automaton, or the work on it, needs too much memory or time.
-func (m *merger) check() error {
+func (m *composition) check() error {
 	if m.bytes > 4*m.o.Bytes {
 		return m.tooLarge()
 	}
@@ -218,13 +218,13 @@ func (m *merger) check() error {
 	return m.o.Budget.Spend(work)
 }
 
-func (m *merger) tooLarge() error {
+func (m *composition) tooLarge() error {
 	return &param.Error{Name: "token automaton", Found: fmt.Sprintf("more than %d MiB (%d states)",
 		m.o.Bytes>>20, m.d.States()), Want: fmt.Sprintf("at most %d MiB", m.o.Bytes>>20)}
 }
 
 // walk refines the classes of tokens by what they do to the states of a group.
-func (m *merger) walk(g *group, number int32) error {
+func (m *composition) walk(g *group, number int32) error {
 	classes := map[vectorOf]int32{}
 	refine := func(token, vector int32) {
 		from := m.class[token]
@@ -278,7 +278,7 @@ func (m *merger) walk(g *group, number int32) error {
 
 // number gives the classes that remain, and those of the ends, consecutive numbers in the order of
 // their tokens.
-func (m *merger) number() {
+func (m *composition) number() {
 	for _, t := range slices.Concat(m.o.Fill, m.o.Ends) {
 		if int(t) < len(m.class) { // read at the end alone, whatever it spells
 			m.class[t] = -1
@@ -304,8 +304,8 @@ func (m *merger) number() {
 	m.classes = int32(len(names))
 }
 
-// connect makes the edges of a group's states.
-func (m *merger) connect(g *group) error {
+// addEdges makes the edges of a group's states.
+func (m *composition) addEdges(g *group) error {
 	classesOf := map[int32][]int32{} // of each vector
 	var used []int32
 	for _, r := range g.reads {
@@ -403,7 +403,7 @@ func (g *group) moves(vectors []int32) [][]move {
 }
 
 // set returns the number of a set of classes.
-func (m *merger) set(classes []int32) int32 {
+func (m *composition) set(classes []int32) int32 {
 	m.key = m.key[:0]
 	for _, c := range classes {
 		m.key = binary.LittleEndian.AppendUint32(m.key, uint32(c))
