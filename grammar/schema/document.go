@@ -40,6 +40,9 @@ type resource struct {
 	anchors map[string]*expr
 }
 
+// uriWork is the work on a byte of a URI that is resolved.
+const uriWork = 8
+
 var drafts = map[string]int{"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7,
 	"2019-09": 2019, "2020-12": 2020}
 
@@ -66,7 +69,7 @@ func newDocument(root any, budget *grammar.Budget) (*document, error) {
 		if !ok {
 			continue
 		}
-		if err := d.budget.Spend(len(ref) + e.base.size); err != nil {
+		if err := d.budget.Spend(uriWork * (len(ref) + e.base.size)); err != nil {
 			return nil, err
 		}
 		target, base, err := d.resolve(ref, e.base)
@@ -100,7 +103,7 @@ func (d *document) index(at string, v any, base *resource, all *[]*expr) error {
 	if !ok {
 		return &Refused{At: at, What: "no schema"}
 	}
-	if err := d.budget.Spend(partWork + base.size); err != nil {
+	if err := d.budget.Spend(partWork + uriWork*base.size); err != nil {
 		return err
 	}
 	for _, k := range o.keys {

@@ -107,7 +107,7 @@ func TestMeaning(t *testing.T) {
 		{"minContains without contains", `{"minContains": 2, "maxContains": 3}`, []string{`[1]`}, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s, err := schema.Compile([]byte(row.schema), schema.Options{})
+			s, err := schema.Compile([]byte(row.schema), schema.Options{Limit: 4000})
 			require.NoError(t, err)
 			for valid, list := range map[bool][]string{true: row.valid, false: row.invalid} {
 				for _, instance := range list {
@@ -229,7 +229,7 @@ func TestMalformedKeywords(t *testing.T) {
 // short ones; the work is counted.
 func TestLongURIs(t *testing.T) {
 	long := strings.Repeat("a/", 1<<17)
-	part := strings.Repeat(`{"$id": "b/", "$ref": "c"}, `, 10_000) + "true"
+	part := strings.Repeat(`{"$id": "b/", "$ref": "c"}, `, 1000) + "true"
 	for _, text := range []string{
 		fmt.Sprintf(`{"$id": "http://a.test/%s", "anyOf": [%s]}`, long, part),
 		fmt.Sprintf(`{"$id": "http://a.test/%s", "anyOf": [%s]}`, long, strings.ReplaceAll(part, "$id", "x")),

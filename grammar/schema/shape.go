@@ -205,23 +205,11 @@ func (a numbers) and(b numbers) (numbers, bool) {
 		return s, len(s.values) > 0
 	}
 	s := a
-	if b.low != nil {
-		c := 1
-		if a.low != nil {
-			c = b.low.Cmp(a.low)
-		}
-		if c > 0 || c == 0 && b.lowOpen {
-			s.low, s.lowOpen = b.low, b.lowOpen
-		}
+	if tighter(b.low, a.low, 1, b.lowOpen) {
+		s.low, s.lowOpen = b.low, b.lowOpen
 	}
-	if b.high != nil {
-		c := -1
-		if a.high != nil {
-			c = b.high.Cmp(a.high)
-		}
-		if c < 0 || c == 0 && b.highOpen {
-			s.high, s.highOpen = b.high, b.highOpen
-		}
+	if tighter(b.high, a.high, -1, b.highOpen) {
+		s.high, s.highOpen = b.high, b.highOpen
 	}
 	s.whole, s.broken = a.whole || b.whole, a.broken || b.broken
 	s.multiples = slices.Concat(a.multiples, b.multiples)
@@ -236,6 +224,11 @@ func (a numbers) and(b numbers) (numbers, bool) {
 		}
 	}
 	return s, true
+}
+
+// tighter reports whether a bound on one side, 1 for the lower one, leaves out more than another.
+func tighter(b, a *big.Rat, side int, open bool) bool {
+	return b != nil && (a == nil || b.Cmp(a) == side || b.Cmp(a) == 0 && open)
 }
 
 func (a texts) and(b texts) (texts, bool) {
