@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"unmask"
@@ -41,8 +40,6 @@ type servedModel struct {
 	engine    *engine.Engine
 	created   int64 // unix seconds
 
-	scorer  chan struct{} // holds one value while a request scores its prompts
-	scoring atomic.Int32  // such requests, with those that wait
 }
 
 // servedName is a name under which a model is served.
@@ -54,8 +51,7 @@ func newServed(o Model) (*servedModel, error) {
 		return nil, err
 	}
 	m := &servedModel{Model: o.Model, name: o.Name, spec: o.Model.Spec(),
-		precision: o.Precision.String(), device: deviceOf(o.Model), created: time.Now().Unix(),
-		scorer: make(chan struct{}, 1)}
+		precision: o.Precision.String(), device: deviceOf(o.Model), created: time.Now().Unix()}
 	if m.Text == nil && m.Pictures == nil {
 		m.Model = numbered(o.Model)
 	}
