@@ -54,6 +54,9 @@ func Open(ctx context.Context, name string, progress func(hub.Progress)) (*model
 		return nil, err
 	}
 	src, err := model.Open(dir)
+	if err == nil {
+		src.Repo = hub.RepoOf(dir)
+	}
 	if err == nil && dir != name {
 		src.Elsewhere = elsewhere(ctx, name, progress)
 	}

@@ -278,7 +278,10 @@ func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 	if t.spec.Growth != nil && r.goesOn() { // the model finds the length
 		room = min(room, growingHole)
 	}
-	return t.around(known, room, after), ends, nil
+	if tokens = t.around(known, room, after); r.Messages != nil { // nothing is put around these
+		tokens = tokens[len(t.spec.Before) : len(tokens)-len(t.spec.After)]
+	}
+	return tokens, ends, nil
 }
 
 // grow bounds the tokens that a hole of unknown length may become by the request's MaxTokens.

@@ -47,6 +47,10 @@ type Options struct {
 	Fit       bool            // replace Precision by a smaller one if the weights exceed free memory
 	Backend   backend.Backend // a device that is already open; Device is then ignored
 
+	// As is the kind of model to read the files as, one of docs/models.md, in place of what
+	// config.json says or leaves open; "" for what it says.
+	As string
+
 	// Progress, if not nil, is called as a download proceeds.
 	Progress func(hub.Progress)
 }
@@ -142,6 +146,7 @@ func load(src *model.Source, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	src.As = o.As
 	precision, note, err := o.fit(src, b)
 	if err != nil {
 		return nil, err

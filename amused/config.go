@@ -51,11 +51,12 @@ func (c Config) grid() int { return c.Side / c.ratio() }
 // readConfig reads the sizes from the tensors; heads and grid are in transformer/config.json.
 func readConfig(src *model.Source) (c Config, err error) {
 	var f struct {
-		Heads      int   `json:"num_attention_heads"`
-		BlockHeads int   `json:"block_num_heads"`
-		Side       int   `json:"sample_size"`
-		Bias       bool  `json:"use_bias"`
-		Affine     *bool `json:"ln_elementwise_affine"`
+		Heads      int      `json:"num_attention_heads"`
+		BlockHeads int      `json:"block_num_heads"`
+		Side       int      `json:"sample_size"`
+		Bias       bool     `json:"use_bias"`
+		Affine     *bool    `json:"ln_elementwise_affine"`
+		Eps        *float64 `json:"layer_norm_eps"`
 	}
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return c, err
@@ -77,6 +78,8 @@ func readConfig(src *model.Source) (c Config, err error) {
 	case f.Bias || f.Affine != nil && !*f.Affine:
 		return c, fmt.Errorf("config.json: use_bias is %v, want false, and ln_elementwise_affine true",
 			f.Bias)
+	case f.Eps != nil && *f.Eps != eps:
+		return c, fmt.Errorf("config.json: layer_norm_eps is %v, want %v", *f.Eps, eps)
 	case c.Heads < 1 || c.Hidden%c.Heads != 0:
 		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d",
 			c.Heads, c.Hidden)

@@ -81,7 +81,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 }
 
 func init() {
-	model.Register(model.Format{Name: "amused", Load: load, Match: matches})
+	model.Register(model.Format{Name: "amused", Kinds: []string{"amused"}, Load: load,
+		Match: matches})
 	model.RegisterCodec(model.CodecFormat{Name: "amused", Match: matches,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			t, err := transformer(src)

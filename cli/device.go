@@ -22,6 +22,7 @@ type deviceFlags struct {
 	device    string
 	threads   int
 	precision string
+	as        string
 
 	ran   string      // name of the device that load opened
 	given func() bool // whether --precision was given; nil where a run has it from elsewhere
@@ -31,7 +32,13 @@ func (d *deviceFlags) register(f *pflag.FlagSet, model string) {
 	f.StringVar(&d.model, "model", model,
 		"`MODEL`: demo or demo-image (embedded), a directory, org/name[@revision] on the hub, or an "+
 			"exact one such as oracle:markov:length=16,tokens=4")
+	d.registerAs(f)
 	d.registerCompute(f)
+}
+
+func (d *deviceFlags) registerAs(f *pflag.FlagSet) {
+	f.StringVar(&d.as, "as", "", "`KIND` of model to read the files as, of docs/models.md, in place of "+
+		"what config.json says or leaves open")
 }
 
 func (d *deviceFlags) registerCompute(f *pflag.FlagSet) {
@@ -52,7 +59,7 @@ func (d *deviceFlags) options() (unmask.Options, error) {
 	if err := flags.CheckDevice(d.device); err != nil {
 		return unmask.Options{}, err
 	}
-	return unmask.Options{Device: d.device, Threads: d.threads, Precision: p,
+	return unmask.Options{Device: d.device, Threads: d.threads, Precision: p, As: d.as,
 		Fit:      d.given != nil && !d.given(),
 		Progress: terminal.Download()}, nil
 }
@@ -99,7 +106,7 @@ func (d *deviceFlags) load(ctx context.Context) (*unmask.Model, error) {
 		return nil, modelError(err)
 	}
 	if d.ran = m.Backend.Name(); m.Source != nil {
-		d.precision = m.Precision.String()
+		d.precision, d.as = m.Precision.String(), m.Source.As
 	}
 	for _, note := range m.Info.Notes {
 		terminal.Say("note: %s", note)

@@ -186,7 +186,8 @@ func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
 	}
 	lost, err := j.Lost()
 	f.Note(lost)
-	return j, share.Spec{Model: f.model, Precision: f.precision, Request: &r, Inputs: inputs}, err
+	return j, share.Spec{Model: f.model, As: f.as, Precision: f.precision, Request: &r,
+		Inputs: inputs}, err
 }
 
 // pictures makes the images of a run and prints where they are.

@@ -13,6 +13,7 @@ import (
 
 func newInspect() *cobra.Command {
 	var asJSON bool
+	var d deviceFlags
 	cmd := &cobra.Command{
 		Use: "inspect MODEL",
 		Example: `  unmask inspect demo
@@ -21,17 +22,18 @@ func newInspect() *cobra.Command {
 		Args: exactly(1, "a MODEL: demo, a directory, org/name[@revision], or an exact one such as "+
 			"oracle:markov:length=16,tokens=4"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return inspect(cmd.Context(), args[0], asJSON)
+			return inspect(cmd.Context(), args[0], d.as, asJSON)
 		},
 	}
+	d.registerAs(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
 	return cmd
 }
 
-func inspect(ctx context.Context, name string, asJSON bool) error {
+func inspect(ctx context.Context, name, as string, asJSON bool) error {
 	debug.SetGCPercent(20) // the files of a tokenizer make more garbage than all headers take
 	r, err := terminal.Read(ctx, func(ctx context.Context) (*judges.Report, error) {
-		return judges.Inspect(ctx, named(name), terminal.Download())
+		return judges.Inspect(ctx, named(name), as, terminal.Download())
 	})
 	if err != nil {
 		return modelError(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 type serveFlags struct {
 	deviceFlags
 	models  []string
+	as      map[string]string // kinds, by the models' names
 	listen  server.Listeners
 	options server.Options
 	keys    string
@@ -49,6 +51,8 @@ func newServe() *cobra.Command {
 	s := cmd.Flags()
 	s.StringArrayVar(&f.models, "model", []string{demoText, demoImage, demoChat},
 		"`MODEL` to serve, or NAME=MODEL; may be repeated")
+	s.StringToStringVar(&f.as, "as", nil, "`NAME=KIND`: the kind of model to read NAME's files as, in "+
+		"place of what config.json says or leaves open; may be repeated")
 	f.registerCompute(s)
 	s.StringVar(&f.listen.Address, "listen", "127.0.0.1:8080", "`ADDRESS` of the API and the page")
 	s.StringVar(&f.keys, "keys", "", "`FILE` of lines NAME:KEY, mode 0600, read again after SIGHUP; "+
@@ -112,6 +116,11 @@ func (f *serveFlags) run(ctx context.Context) error {
 	models, err := server.ParseModels(f.models)
 	if err != nil {
 		return usage("--model: %v", err)
+	}
+	for name := range f.as {
+		if !slices.ContainsFunc(models, func(m server.Named) bool { return m.Name == name }) {
+			return usage("--as: model is %.80q, want one of --model", name)
+		}
 	}
 	f.options.Timeout = time.Duration(f.timeout) * time.Second
 	f.options.Memory = int64(f.memory * 1e9)
@@ -214,6 +223,7 @@ func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server
 		return err
 	}
 	for _, n := range models {
+		o.As = f.as[n.Name]
 		m, err := unmask.Load(ctx, n.Model, o)
 		if err != nil {
 			return modelError(err)

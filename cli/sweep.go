@@ -52,6 +52,7 @@ After an interruption the same command continues.`,
 			return f.run(cmd.Context(), cmd.Flags(), args[0])
 		},
 	}
+	f.registerAs(cmd.Flags())
 	f.registerCompute(cmd.Flags())
 	f.Shard.Register(cmd.Flags())
 	f.Hub.Register(cmd.Flags())
@@ -127,7 +128,7 @@ func (d *deviceFlags) measure(ctx context.Context, h *share.Hub, name string,
 		return sweep(ctx, j, task, points)
 	}
 	by.Judge = judgeName(by.Judge, d.model)
-	return h.Points(ctx, name, j, task, s, d.model, by.Measure, points)
+	return h.Points(ctx, name, j, task, s, d.model, d.as, by.Measure, points)
 }
 
 // sweep measures points and shows progress on standard error, until a signal.

@@ -132,7 +132,7 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 		}
 	}
 	if f.Hub.Enabled() {
-		return f.Hub.Texts(ctx, share.Spec{Model: f.model, Precision: f.precision, Request: &r,
+		return f.Hub.Texts(ctx, share.Spec{Model: f.model, As: f.as, Precision: f.precision, Request: &r,
 			Inputs: f.Inputs}, f.out, f.n, share.Texts(s, j))
 	}
 	rest, err := out.Begin(j, s)

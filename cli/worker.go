@@ -12,7 +12,8 @@ import (
 
 // build prepares a worker for a spec.
 func build(ctx context.Context, e share.Spec) (b fleet.Built, err error) {
-	d := deviceFlags{model: e.Model, device: e.Device, threads: e.Threads, precision: e.Precision}
+	d := deviceFlags{model: e.Model, as: e.As, device: e.Device, threads: e.Threads,
+		precision: e.Precision}
 	switch e.Kind {
 	case "image", "text":
 		return d.job(ctx, e)

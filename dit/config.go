@@ -61,6 +61,7 @@ type file struct {
 	MaskIndex       *int   `json:"mask_index"`
 	Parametrization string `json:"parameterization"` // what the head's numbers are
 	Backbone        string `json:"backbone"`
+	Graph           any    `json:"graph"` // SEDD's
 	Noise           noise  `json:"noise"`
 	Begin           *int32 `json:"bos_token_id"`
 	Pad             *int32 `json:"pad_token_id"`
@@ -106,6 +107,9 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 		}
 	}
 	switch { // the same tensors, but numbers of another meaning
+	case f.Graph != nil:
+		return c, "", nil, fmt.Errorf("config.json: graph is there, want none: it is SEDD, whose network " +
+			"computes ratios of probabilities")
 	case f.Parametrization != "" && f.Parametrization != "subs":
 		return c, "", nil, fmt.Errorf("config.json: parameterization is %q, want subs", f.Parametrization)
 	case !slices.Contains(types, s.Type):

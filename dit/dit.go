@@ -33,6 +33,7 @@ var unused = []string{"rotary_emb.inv_freq", "ema.*", "noise.*", "*.noise.*", "t
 func init() {
 	model.Register(model.Format{
 		Name:  "sdtt",
+		Kinds: []string{"mdlm", "sdtt"},
 		Match: func(src *model.Source) bool { return src.Has(anchor) },
 		Load:  load,
 	})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -38,10 +37,11 @@ type Config struct {
 	Dropout             bool // ESM-2's scale of embeddings, token_dropout
 
 	Theta, LocalTheta float64 // bases of the rotary frequencies
-	// blocks whose number Every does not divide attend to Window positions on both sides
-	Window, Every int
+	Window            int     // positions on both sides that local blocks attend to
+	Local             []bool  // [blocks], which are local; nil: none
 
 	Mask  int32
+	Chat  bool // it answers messages; padding ends an answer
 	Notes []string
 
 	family *family
@@ -55,53 +55,85 @@ func (c *Config) norm(width int) nn.LayerNorm {
 	return nn.NewLayerNormNoBias(width, c.Eps)
 }
 
-// family is a kind of checkpoint, recognised by a tensor.
+// family is a kind of checkpoint, recognised by model_type or, in older files without, by a tensor.
 type family struct {
 	name   string
-	words  string // name of the word embedding
-	blocks string // names of blocks are this and a number
-	mlp    string // name within block 0 of the MLP's first matrix
+	kinds  []string // values of model_type, and names of kinds that it does not tell
+	words  string   // name of the word embedding
+	blocks string   // names of blocks are this and a number
+	mlp    string   // name within block 0 of the MLP's first matrix
 	unused []string
 	names  func(*Model) any
 	set    func(c *Config, f *file, set *weights.Set) // what distinguishes it
 }
 
 var families = []*family{
-	{name: "bert", words: "bert.embeddings.word_embeddings.weight", blocks: "bert.encoder.layer.",
+	{name: "bert", kinds: []string{"bert"},
+		words: "bert.embeddings.word_embeddings.weight", blocks: "bert.encoder.layer.",
 		mlp: "intermediate.dense.weight", names: bert, set: (*Config).bert,
 		unused: []string{"bert.embeddings.position_ids", "bert.pooler.*", "cls.*",
 			"cls.predictions.decoder.bias"}},
-	{name: "roberta", words: "roberta.embeddings.word_embeddings.weight",
+	{name: "roberta", kinds: []string{"roberta", "xlm-roberta", "camembert"},
+		words:  "roberta.embeddings.word_embeddings.weight",
 		blocks: "roberta.encoder.layer.", mlp: "intermediate.dense.weight", names: roberta,
 		set: (*Config).roberta, unused: []string{"roberta.embeddings.position_ids", "roberta.pooler.*",
 			"lm_head.decoder.bias"}},
-	{name: "roberta-fairseq", words: "sentence_encoder.embed_tokens.weight",
+	{name: "roberta-fairseq", kinds: []string{"roberta"},
+		words:  "sentence_encoder.embed_tokens.weight",
 		blocks: "sentence_encoder.layers.", mlp: "fc1.weight", names: fairseq,
 		set: (*Config).roberta, unused: []string{"*.version", "*._float_tensor",
 			"classification_heads.*"}},
-	{name: "albert", words: "albert.embeddings.word_embeddings.weight",
+	{name: "albert", kinds: []string{"albert"},
+		words:  "albert.embeddings.word_embeddings.weight",
 		blocks: "albert.encoder.albert_layer_groups.", mlp: "albert_layers.0.ffn.weight", names: albert,
 		set: (*Config).albert, unused: []string{"albert.embeddings.position_ids", "albert.pooler.*",
 			"predictions.decoder.bias", "sop_classifier.*"}},
-	{name: "esm", words: "esm.embeddings.word_embeddings.weight", blocks: "esm.encoder.layer.",
+	{name: "esm", kinds: []string{"esm", dplm},
+		words: "esm.embeddings.word_embeddings.weight", blocks: "esm.encoder.layer.",
 		mlp: "intermediate.dense.weight", names: esm, set: (*Config).esm,
 		unused: []string{"esm.embeddings.position_ids", "esm.embeddings.position_embeddings.*",
 			"*inv_freq", "esm.contact_head.*", "esm.pooler.*", "lm_head.decoder.bias"}},
-	{name: "modernbert", words: "model.embeddings.tok_embeddings.weight", blocks: "model.layers.",
+	{name: "modernbert", kinds: []string{"modernbert", bertChat},
+		words: "model.embeddings.tok_embeddings.weight", blocks: "model.layers.",
 		mlp: "mlp.Wi.weight", names: modernbert, set: (*Config).modernbert,
 		unused: []string{"*inv_freq"}},
 }
 
-// familyOf returns the family of a set of tensors.
-func familyOf(set *weights.Set) (*family, bool) {
+// dplm is the kind of ESM-2's network that its authors trained for diffusion.
+const dplm = "dplm"
+
+// bertChat is the kind of dllm-hub/ModernBERT-base-chat-* and -large-chat-*, ModernBERTs that were
+// trained to answer.
+const bertChat = "modernbert-chat"
+
+// familyOf returns the family of a source: that of its kind or, where config.json names none, that
+// of its tensors.
+func familyOf(src *model.Source) (found *family, ok bool) {
+	kind := cmp.Or(src.As, src.Facts().Type)
 	for _, f := range families {
-		for _, name := range set.Names() {
+		named := slices.Contains(f.kinds, kind)
+		if !named && kind != "" {
+			continue
+		}
+		for _, name := range src.Set.Names() {
 			if name == f.words || strings.HasSuffix(name, "."+f.words) {
 				return f, true
 			}
 		}
+		if named && found == nil { // the tensors are those of another, which is an error of binding
+			found = f
+		}
 	}
-	return nil, false
+	return found, found != nil
+}
+
+// kinds are those of all families.
+func kinds() (all []string) {
+	for _, f := range families {
+		all = append(all, f.kinds...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // file is what the families' config.json files say; nil where they do not.
@@ -127,14 +159,65 @@ type file struct {
 	Dropout     *bool    `json:"token_dropout"`
 	NormBefore  *bool    `json:"emb_layer_norm_before"`
 	Folding     *bool    `json:"is_folding_model"`
-	Decoder     *bool    `json:"is_decoder"`
 	Every       *int     `json:"global_attn_every_n_layers"`
 	Local       *int     `json:"local_attention"`
 	GlobalTheta *float64 `json:"global_rope_theta"`
 	LocalTheta  *float64 `json:"local_rope_theta"`
+	Theta       *float64 `json:"rope_theta"`
+	Rope        *ropes   `json:"rope_parameters"`
+	Scaling     *rope    `json:"rope_scaling"`
+	LayerTypes  []string `json:"layer_types"`
+	Embed       *int     `json:"embedding_size"`
+	Types       *int     `json:"type_vocab_size"`
+	Tied        *bool    `json:"tie_word_embeddings"`
+	AttnBias    *bool    `json:"attention_bias"`
+	MLPBias     *bool    `json:"mlp_bias"`
+	NormBias    *bool    `json:"norm_bias"`
+	DenseBias   *bool    `json:"classifier_bias"`
+	OutBias     *bool    `json:"decoder_bias"`
 
 	err error
 }
+
+// rope are the parameters of rotary embeddings as transformers 5 writes them.
+type rope struct {
+	Theta   *float64 `json:"rope_theta"`
+	Type    *string  `json:"rope_type"`
+	OldType *string  `json:"type"`
+	Partial *float64 `json:"partial_rotary_factor"`
+	Factor  *float64 `json:"factor"`
+}
+
+// ropes are those of all layers, or of each kind of layer.
+type ropes struct {
+	rope
+	Full  *rope `json:"full_attention"`
+	Local *rope `json:"sliding_attention"`
+}
+
+// theta returns the base that parameters have, otherwise an older key's. Scaled ones are refused.
+func (f *file) theta(r *rope, name string, old *float64, otherwise float64) float64 {
+	for _, r := range []*rope{r, f.Scaling} {
+		if r != nil {
+			same(f, "rope_type", r.Type, "default")
+			same(f, "rope_scaling type", r.OldType, "default")
+			same(f, "partial_rotary_factor", r.Partial, 1)
+			same(f, "factor of rotary embeddings", r.Factor, 1)
+		}
+	}
+	if r != nil && r.Theta != nil {
+		return f.positive("rope_theta", r.Theta, otherwise)
+	}
+	return f.positive(name, old, otherwise)
+}
+
+// ignored are keys that these networks' own classes do not read, or for other tasks only.
+var ignored = strings.Fields(`classifier_dropout_prob classifier_pooling deterministic_flash_attn
+	down_scale_factor esmfold_config gap_size initializer_cutoff_factor layers_to_keep
+	net_structure_type num_memory_blocks output_past reference_compile repad_logits_with_grad
+	sparse_pred_ignore_index sparse_prediction vocab_list directionality pooler_fc_size
+	pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
+	num_attention_heads_pooler`)
 
 func (f *file) fail(format string, args ...any) {
 	if f.err == nil {
@@ -204,7 +287,7 @@ const (
 // readConfig reads config.json and the shapes of tensors, and returns the tensors under the names
 // of the family's table.
 func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
-	c.family, _ = familyOf(src.Set)
+	c.family, _ = familyOf(src)
 	if set, err = plainNames(src.Set); err != nil {
 		return c, nil, err
 	}
@@ -230,12 +313,15 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	c.NormBiased, c.HeadBiased, c.DecoderBiased, c.EmbedNorm = true, true, true, true
 	c.Act, c.HeadAct = f.activation("hidden_act", f.Act, backend.GELUErf), backend.GELUErf
 	c.Eps = float32(f.positive("layer_norm_eps", f.Eps, 1e-12))
-	same(f, "is_decoder", f.Decoder, false)
 	c.family.set(&c, f, set)
 	c.compare(f)
 	if err := cmp.Or(f.err, c.consistent()); err != nil {
 		return c, nil, err
 	}
+	if unknown := src.Unknown(append(model.Keys(f), ignored...)...); unknown != "" {
+		c.Notes = append(c.Notes, unknown)
+	}
+	c.Chat = c.isChat(src)
 	c.tokens, err = readTokens(src, f, &c)
 	return c, set, err
 }
@@ -247,6 +333,12 @@ func (c *Config) compare(f *file) {
 	sizes.Decide("hidden_size", f.Hidden, &c.Hidden, maxSize)
 	sizes.Decide("num_hidden_layers", f.Layers, &layers, maxLayers)
 	sizes.Decide("vocab_size", f.Vocab, &c.Rows, maxSize)
+	if c.Widened {
+		sizes.Decide("embedding_size", f.Embed, &c.Embed, maxSize)
+	}
+	if c.Types > 0 {
+		sizes.Decide("type_vocab_size", f.Types, &c.Types, maxSize)
+	}
 	if !c.Gated {
 		sizes.Decide("intermediate_size", f.MLP, &c.MLP, maxSize)
 	}
@@ -289,16 +381,27 @@ func (c *Config) learned(f *file, set *weights.Set, positions, types string, off
 	same(f, "position_embedding_type", f.Position, "absolute")
 }
 
-func (c *Config) tied(set *weights.Set, decoder string) {
+func (c *Config) tied(f *file, set *weights.Set, decoder string) {
 	_, own := set.Get(decoder)
-	c.Tied = !own
+	if c.Tied = !own; c.Tied {
+		same(f, "tie_word_embeddings", f.Tied, true)
+	}
+}
+
+// biased reports whether a tensor of a bias is there, as a key of config.json says.
+func biased(f *file, set *weights.Set, name string, p *bool, tensor string) bool {
+	_, ok := set.Get(tensor)
+	if p != nil && *p != ok {
+		f.fail("%s is %v, want %v, as the tensors have", name, *p, ok)
+	}
+	return ok
 }
 
 // bert reads that of google-bert/bert-*, of antiberty and their relatives.
 func (c *Config) bert(f *file, set *weights.Set) {
 	const e = "bert.embeddings."
 	c.learned(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", 0)
-	c.tied(set, "cls.predictions.decoder.weight")
+	c.tied(f, set, "cls.predictions.decoder.weight")
 	c.HeadAct = c.Act
 }
 
@@ -306,17 +409,17 @@ func (c *Config) bert(f *file, set *weights.Set) {
 // such as sapiens. Positions begin after the padding's id.
 func (c *Config) roberta(f *file, set *weights.Set) {
 	pad := f.whole("pad_token_id", f.Pad, 1, 0, 1<<20)
-	if f.Eps == nil {
-		c.Eps = 1e-5
-	}
 	if c.family.name == "roberta" {
 		const e = "roberta.embeddings."
 		c.learned(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", pad+1)
-		c.tied(set, "lm_head.decoder.weight")
+		c.tied(f, set, "lm_head.decoder.weight")
 		return
 	}
+	if f.Eps == nil {
+		c.Eps = 1e-5
+	}
 	c.learned(f, set, "sentence_encoder.embed_positions.weight", "", pad+1)
-	c.tied(set, "lm_head.weight")
+	c.tied(f, set, "lm_head.weight")
 	_, c.EmbedNorm = set.Get("sentence_encoder.emb_layer_norm.weight")
 }
 
@@ -331,7 +434,7 @@ func (c *Config) albert(f *file, set *weights.Set) {
 	if f.Act == nil {
 		c.Act, c.HeadAct = backend.GELUTanh, backend.GELUTanh
 	}
-	c.tied(set, "predictions.decoder.weight")
+	c.tied(f, set, "predictions.decoder.weight")
 	c.check(f, "num_hidden_groups", f.Groups, c.Groups)
 	c.check(f, "inner_group_num", f.Inner, c.Inner)
 }
@@ -345,16 +448,24 @@ func (c *Config) check(f *file, name string, have *int, want int) {
 
 // esm reads that of facebook/esm2_* and airkingbd/dplm_*.
 func (c *Config) esm(f *file, set *weights.Set) {
-	same(f, "position_embedding_type", f.Position, "rotary")
+	if rotary := value(f.Position, "absolute"); rotary != "rotary" {
+		f.fail("position_embedding_type is %.40q, want rotary: this network computes no other", rotary)
+	}
+	if value(f.Vocab, 0) == dplm2Vocab {
+		f.fail("vocab_size is %d: it is DPLM-2, which has tokens of structure beside residues", dplm2Vocab)
+	}
 	same(f, "emb_layer_norm_before", f.NormBefore, false)
 	same(f, "is_folding_model", f.Folding, false)
-	if f.Eps == nil {
-		c.Eps = 1e-5
-	}
 	c.Pre, c.EmbedNorm = true, false
-	c.Theta, c.Length = 10000, f.whole("max_position_embeddings", f.Positions, 1026, 1, maxLength)
-	c.Dropout = value(f.Dropout, true)
-	c.tied(set, "lm_head.decoder.weight")
+	c.Act, c.HeadAct = backend.GELUErf, backend.GELUErf // whatever hidden_act is
+	all := f.Rope
+	if all == nil {
+		all = &ropes{}
+	}
+	c.Theta = f.theta(&all.rope, "rope_theta", f.Theta, 10000)
+	c.Length = f.whole("max_position_embeddings", f.Positions, 1026, 1, maxLength)
+	c.Dropout = value(f.Dropout, false)
+	c.tied(f, set, "lm_head.decoder.weight")
 }
 
 // modernbert reads that of answerdotai/ModernBERT-* and dllm-hub/ModernBERT-*-chat-*.
@@ -363,16 +474,42 @@ func (c *Config) modernbert(f *file, set *weights.Set) {
 	c.Act = f.activation("hidden_activation", f.Activation, backend.GELUErf)
 	c.HeadAct = f.activation("classifier_activation", f.HeadAct, backend.GELUErf)
 	c.Eps = float32(f.positive("norm_eps", f.NormEps, 1e-5))
-	_, c.NormBiased = set.Get("model.final_norm.bias")
-	_, c.HeadBiased = set.Get("head.dense.bias")
-	_, c.DecoderBiased = set.Get("decoder.bias")
-	c.tied(set, "decoder.weight")
+	c.NormBiased = biased(f, set, "norm_bias", f.NormBias, "model.final_norm.bias")
+	c.HeadBiased = biased(f, set, "classifier_bias", f.DenseBias, "head.dense.bias")
+	c.DecoderBiased = biased(f, set, "decoder_bias", f.OutBias, "decoder.bias")
+	same(f, "attention_bias", f.AttnBias, false)
+	same(f, "mlp_bias", f.MLPBias, false)
+	c.tied(f, set, "decoder.weight")
 	c.Length = f.whole("max_position_embeddings", f.Positions, 8192, 1, maxLength)
-	c.Theta = f.positive("global_rope_theta", f.GlobalTheta, 160000)
-	c.LocalTheta = f.positive("local_rope_theta", f.LocalTheta, 10000)
+	all := f.Rope
+	if all == nil {
+		all = &ropes{}
+	}
+	if all.Theta != nil {
+		f.fail("rope_parameters has a rope_theta of its own, want one of full_attention and one of " +
+			"sliding_attention")
+	}
+	full, local := cmp.Or(all.Full, &all.rope), cmp.Or(all.Local, &all.rope)
+	c.Theta = f.theta(full, "global_rope_theta", f.GlobalTheta, 160000)
+	c.LocalTheta = f.theta(local, "local_rope_theta", f.LocalTheta, 10000)
 	c.Window = f.whole("local_attention", f.Local, 128, 2, maxLength) / 2
-	c.Every = f.whole("global_attn_every_n_layers", f.Every, 3, 1, maxLayers)
+	every := f.whole("global_attn_every_n_layers", f.Every, 3, 1, maxLayers)
+	if n := len(f.LayerTypes); n > 0 && n != c.Layers {
+		f.fail("layer_types has %d layers, want %d, as the tensors have", n, c.Layers)
+		return
+	}
+	for i := range c.Layers {
+		c.Local = append(c.Local, every > 0 && i%every != 0)
+	}
+	for i, kind := range f.LayerTypes {
+		if c.Local[i] = kind == "sliding_attention"; kind != "full_attention" && !c.Local[i] {
+			f.fail("layer_types has %.40q, want full_attention or sliding_attention", kind)
+		}
+	}
 }
+
+// dplm2Vocab is the vocabulary of DPLM-2: 33 tokens of ESM-2, 8192 of structure and 4 more.
+const dplm2Vocab = 8229
 
 // plainNames returns the set with the names of norms as later checkpoints have them: the first ones
 // of BERT call a norm's weight gamma and its bias beta.
@@ -392,11 +529,57 @@ func (c *Config) sizes() map[string]int {
 		"heads": c.Heads, "mlp": c.MLP, "vocabulary": c.Rows, "length": c.Length, "mask": int(c.Mask)}
 }
 
-// recipe returns the published run of a model: DPLM's sampler has 500 steps (generate.py of the
-// authors). The other encoders were published without one.
-func (c *Config) recipe(name string) string {
-	if c.family.name == "esm" && strings.Contains(strings.ToLower(filepath.Base(name)), "dplm") {
-		return "dplm steps=500"
+// isChat reports whether a ModernBERT is one that answers: by its kind, by its repository's name or
+// by the marks that its chat template has.
+func (c *Config) isChat(src *model.Source) bool {
+	switch repo := strings.ToLower(src.Repo); {
+	case c.family.name != "modernbert" || src.As != "":
+		return src.As == bertChat
+	case strings.Contains(repo, "modernbert") && strings.Contains(repo, "-chat"):
+		src.As = bertChat
+		return true
+	case src.Files == nil:
+		return false
+	}
+	for _, name := range []string{"chat_template.jinja", "tokenizer_config.json"} {
+		data, err := model.ReadFile(src.Files, name, 1<<24)
+		if err == nil && strings.Contains(string(data), "[/Answer]") {
+			return true
+		}
+	}
+	return false
+}
+
+// chatTemplate is that of dLLM's program for BERT-Chat, which uses it in place of the file's. Its
+// marks are ordinary text (dLLM, examples/bert).
+const chatTemplate = `{%- for m in messages -%}
+{%- set text = m['content'] | trim -%}
+{%- if m['role'] == 'system' -%}{{- '[SYS]\n' + text + '\n[/SYS]\n\n' -}}
+{%- elif m['role'] == 'user' -%}{{- '[Question]\n' + text + '\n[/Question]\n\n' -}}
+{%- elif m['role'] == 'assistant' -%}{{- '[Answer]\n' + text + '\n[/Answer]\n\n' -}}
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '[Answer]\n' -}}{%- endif -%}`
+
+// recipe returns the published run of a model: BERT-Chat's of 128 steps in blocks of 32; DPLM's of
+// 500 steps (generate.py of the authors). The other encoders were published without one. That a
+// network of ESM-2's is DPLM's is said by its class or, if that is ESM-2's, only by the name of the
+// repository.
+func (c *Config) recipe(src *model.Source) string {
+	const run = "dplm steps=500"
+	switch {
+	case c.Chat:
+		return "semi-ar(low-confidence) schedule=dllm steps=128"
+	case c.family.name != "esm":
+		return ""
+	case src.As == dplm || src.As == "" && src.Facts().Of("DPLM"):
+		return run
+	case src.As == "" && strings.Contains(strings.ToLower(src.Repo), dplm):
+		src.As = dplm
+		return run
+	case src.As == "" && src.Repo == "":
+		c.Notes = append(c.Notes, "config.json does not tell DPLM from ESM-2, only the repository's name "+
+			"does, which is not known: read as esm (--as dplm for the other)")
 	}
 	return ""
 }

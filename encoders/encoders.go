@@ -26,9 +26,10 @@ import (
 
 func init() {
 	model.Register(model.Format{
-		Name: "encoder",
+		Name:  "encoder",
+		Kinds: kinds(),
 		Match: func(src *model.Source) bool {
-			_, ok := familyOf(src.Set)
+			_, ok := familyOf(src)
 			return ok
 		},
 		Load: load,
@@ -154,10 +155,14 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	loaded := &model.Loaded{Kind: model.KindText, Tokenizer: c.tokens.t, Recipe: c.recipe(src.Name),
+	recipe := c.recipe(src) // and its notes
+	loaded := &model.Loaded{Kind: model.KindText, Tokenizer: c.tokens.t, Recipe: recipe,
 		Info: model.Info{Architecture: c.family.name, Sizes: c.sizes(), Unused: report.Unused,
 			Parameters: model.Parameters(report.Bound, src.Set), Tokenizer: c.tokens.from, Notes: c.Notes}}
 	loaded.Denoiser = m
+	if c.Chat {
+		src.Template = chatTemplate
+	}
 	if c.Dropout {
 		loaded.Denoiser = uncached{m}
 	}
@@ -202,7 +207,7 @@ func (m *Model) load(o model.Options) error {
 	for i := range c.Layers {
 		layer := attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads, Rotary: global,
 			BF16: o.Precision != backend.F32}
-		if c.Window > 0 && i%c.Every != 0 {
+		if c.Local != nil && c.Local[i] {
 			layer.Window, layer.Rotary = c.Window, local
 		}
 		m.layers = append(m.layers, layer)
@@ -212,7 +217,7 @@ func (m *Model) load(o model.Options) error {
 			Layers: slices.Repeat([]kvcache.Layer{{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}},
 				c.Layers)},
 		Of: model.Spec{Shape: []int{c.Length}, Outcomes: c.Rows, Mask: c.Mask, Ragged: true,
-			Before: c.tokens.before, After: c.tokens.after},
+			Before: c.tokens.before, After: c.tokens.after, Ends: c.tokens.ends},
 		Head: head, RawHead: &raw, Width: c.Hidden, RowSize: 8*c.Hidden + c.MLP,
 		Begin: m.begin, Pass: m.pass, Finish: m.finish,
 	}

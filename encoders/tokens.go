@@ -15,6 +15,7 @@ type tokens struct {
 	t             tokenizers.Tokenizer
 	from          string  // in words
 	before, after []int32 // around every sequence
+	ends          []int32 // that end an answer
 	forbidden     []int32 // never drawn: special tokens, and rows without a token
 }
 
@@ -56,7 +57,13 @@ func readTokens(src *model.Source, f *file, c *Config) (k tokens, err error) {
 	if err := k.mask(f, c); err != nil {
 		return k, err
 	}
+	if c.Chat && f.Pad != nil { // the tokenizer has no other end
+		k.ends = []int32{int32(*f.Pad)}
+	}
 	for id := range int32(c.Rows) {
+		if slices.Contains(k.ends, id) {
+			continue
+		}
 		text, ok := t.Token(id)
 		if !ok || tokenizers.IsSpecial(t, id) || id == c.Mask ||
 			c.family.name == "esm" && slices.Contains(notResidues, text) {

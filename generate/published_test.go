@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend/cpu"
+	_ "unmask/encoders"
 	"unmask/generate"
 	"unmask/guide"
 	_ "unmask/llama"
@@ -35,6 +36,10 @@ type published struct {
 	Post      int
 	Published bool
 	Cache     bool
+	Gamma     float64
+	Tail      int32
+	Stop      int32
+	Cold      float64 `json:"entropy_temperature"`
 }
 
 // recipe returns the run's recipe in this program's syntax.
@@ -66,9 +71,22 @@ func (p published) recipe() string {
 		}
 		return text
 	}
+	switch p.Loop {
+	case "rnd1_generate":
+		if p.Gamma != 0 {
+			return fmt.Sprintf("greedy(eb(confidence, budget=%v))", p.Gamma)
+		}
+		return fmt.Sprintf("greedy(entropy) schedule=floor steps=%d", p.Steps)
+	case "p2_generate":
+		return fmt.Sprintf("greedy(p2(by=likeliest)) schedule=floor steps=%d", p.Steps)
+	case "chat_generate": // ceil(steps/blocks) in each block
+		blocks := (p.New + p.Block - 1) / p.Block
+		return fmt.Sprintf("semi-ar(low-confidence, block=%d) schedule=dllm steps=%d", p.Block,
+			(p.Steps+blocks-1)/blocks*blocks)
+	}
 	blocks := fmt.Sprintf(" reuse=blocks block-size=%d", p.Block)
 	switch p.Loop {
-	case "block_generate":
+	case "block_generate", "diffcoder_generate":
 		if p.Threshold == 0 {
 			return fmt.Sprintf("low-confidence schedule=llada steps=%d", p.Steps) + blocks
 		}
@@ -97,7 +115,8 @@ func goldens(t *testing.T, p *parity.Pack) map[string]published {
 // Every published loop gives the original's tokens.
 func TestPublishedLoops(t *testing.T) {
 	for _, pack := range []string{"llada-tiny", "dream-tiny", "sdar-tiny", "llada2-moe-tiny",
-		"fast-dllm-v2-tiny"} {
+		"fast-dllm-v2-tiny", "llada-moe-tiny", "sdar-moe-tiny", "rnd1-tiny", "coda-tiny",
+		"open-dcoder-tiny", "stable-diffcoder-tiny", "modernbert-chat-tiny"} {
 		p := parity.Open(t, pack)
 		l, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
 		require.NoError(t, err)
@@ -113,6 +132,18 @@ func TestPublishedLoops(t *testing.T) {
 				require.NoError(t, err)
 				o := generate.Options{Recipe: recipe, Tokens: slices.Repeat([]int32{l.Spec().Mask}, len(want))}
 				copy(o.Tokens, prompt)
+				if about.Tail != 0 { // a token that is known from the start
+					o.Tokens[len(want)-1] = about.Tail
+				}
+				if about.Cold != 0 { // of the order; the tokens are the most probable ones anyway
+					o.Recipe.Filter.Temperature = about.Cold
+				}
+				if about.Stop != 0 { // the original cuts here what is filled with the end
+					o.Ends = []int32{about.Stop}
+					for len(o.Tokens) < len(prompt)+about.New {
+						o.Tokens = append(o.Tokens, l.Spec().Mask)
+					}
+				}
 				d := l.Denoiser
 				if about.CFG != 0 { // the unconditional pass sees the prompt as masks
 					d = guide.New(d, func(model.Progress) float64 { return about.CFG })
@@ -130,9 +161,13 @@ func TestPublishedLoops(t *testing.T) {
 					}
 					rows = last.Evaluated.Partial
 				}
-				require.Equal(t, want, last.Tokens)
+				if about.Stop != 0 { // what follows the end in its block is not shown
+					want = want[:slices.Index(want[len(prompt):], about.Stop)+len(prompt)+1]
+				}
+				require.Equal(t, want, last.Tokens[:len(want)])
 				calls := len(opened)
-				if about.Loop != "dream_generate" && about.Block > 0 && about.Loop[:1] != "l" {
+				if about.Loop != "dream_generate" && about.Block > 0 && about.Loop[:1] != "l" &&
+					about.Loop != "chat_generate" {
 					// The originals' separate passes over the prompt and over finished blocks are
 					// part of ours.
 					if whole := len(prompt) / about.Block * about.Block; about.Loop == "fast2_generate" {
@@ -140,9 +175,16 @@ func TestPublishedLoops(t *testing.T) {
 							calls++
 						}
 					} else if about.Loop != "fast_generate" {
-						calls += (len(want) - whole) / about.Block
+						calls += (len(want) - whole + about.Block - 1) / about.Block
 						calls += min(whole, 1)
 					}
+					if about.Stop != 0 { // ours may end within the block
+						require.LessOrEqual(t, calls-1, int(counts[0]), "passes")
+					} else {
+						require.EqualValues(t, counts[0], calls, "passes")
+					}
+				}
+				if len(counts) == 1 && (about.Block == 0 || about.Loop == "chat_generate") {
 					require.EqualValues(t, counts[0], calls, "passes")
 				}
 				if about.Cache {

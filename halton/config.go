@@ -140,7 +140,8 @@ func matches(src *model.Source) bool {
 }
 
 func init() {
-	model.Register(model.Format{Name: "halton-maskgit", Load: load, Match: matches})
+	model.Register(model.Format{Name: "halton-maskgit", Kinds: []string{"halton-maskgit"},
+		Load: load, Match: matches})
 	model.RegisterCodec(model.CodecFormat{Name: "halton-maskgit", Match: matches,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			set, err := src.Set.Rebase(anchor)

@@ -38,6 +38,7 @@ const (
 type blockKind struct {
 	outer, inner, config string
 	biased, normed       bool
+	experts              int // 0: a plain MLP
 }
 
 const (
@@ -65,6 +66,9 @@ var blockKinds = map[string]blockKind{
 	"WeDLM-8B": {outer: qwenOuter, inner: qwenInner, normed: true,
 		config: `{"model_type":"wedlm","rope_theta":1e6,"attention_bias":false,"qk_norm":true,` +
 			qwenConfig},
+	"LLaDA-MoE": {outer: qwenOuter, inner: qwenInner, normed: true, experts: 4,
+		config: `{"model_type":"llada","rope_theta":5e4,"num_experts":4,"num_experts_per_tok":2,
+		"expert_intermediate_size":512,"qk_layernorm":true,` + qwenConfig},
 	"Nemotron": {outer: "encoder.embed_tokens encoder.norm diffusion_head encoder.layers.",
 		inner: qwenInner,
 		config: `{"model_type":"nemotron_labs_diffusion","block_size":8,"rope_parameters":
@@ -107,9 +111,21 @@ func blockFolder(t *testing.T, kind string, layers int) string {
 		matrix(in(6), 2, kv, h)
 		matrix(in(7), 1, kv, h)
 		matrix(in(8), 1, h, h)
-		matrix(in(10), 1.4, mlp, h)
-		matrix(in(11), 1.4, mlp, h)
-		matrix(in(12), 1, h, mlp)
+		gated := []string{in(10), in(11), in(12)}
+		for e := range k.experts {
+			for _, name := range gated[:3] {
+				gated = append(gated, strings.Replace(name, "mlp.", fmt.Sprintf("mlp.experts.%d.", e), 1))
+			}
+		}
+		if k.experts > 0 {
+			matrix(fmt.Sprint(names[3], i, ".mlp.gate"), 40, k.experts, h) // far from ties
+			gated = gated[3:]
+		}
+		for j := 0; j < len(gated); j += 3 {
+			matrix(gated[j], 1.4, mlp, h)
+			matrix(gated[j+1], 1.4, mlp, h)
+			matrix(gated[j+2], 1, h, mlp)
+		}
 		if k.biased {
 			add(in(5)+".bias", 0, 0.3, h)
 			add(in(6)+".bias", 0, 0.3, kv)
@@ -151,7 +167,7 @@ func inFormat(t *testing.T, dir, format string) string {
 		for _, v := range x {
 			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
 		}
-		if len(from.Shape) == 2 {
+		if len(from.Shape) > 1 && !strings.Contains(name, "gate_inp") {
 			to.DType = weights.DType(format)
 			data = make([]byte, q.RowBytes(len(x)))
 			quant.Encode(q, data, x)

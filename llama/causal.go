@@ -58,7 +58,7 @@ func (f *file) wedlm(set *weights.Set) Config {
 	if !f.has("mask_token_id") {
 		f.values["mask_token_id"] = []byte(wedlmMask)
 	}
-	c := f.qwen(set, "wedlm")
+	c := f.qwen(set)
 	biased, normed := true, false
 	f.read("attention_bias", &biased, "true or false")
 	f.read("qk_norm", &normed, "true or false")
@@ -74,20 +74,15 @@ func (f *file) wedlm(set *weights.Set) Config {
 
 // growth returns the tokens of DreamOn (Dream-org/DreamOn-v0-7B), which is Dream with two more
 // outcomes at a mask, or nil. The end token deletes.
-func (f *file) growth(src *model.Source, c Config) *model.Growth {
+func (f *file) growth(c Config) *model.Growth {
 	if f.err != nil || f.text("model_type") != "Dream" || c.Block != 0 || len(c.EOS) == 0 {
 		return nil
 	}
 	if list := f.ids("expand_token_id", c.Vocab); len(list) > 0 {
 		return &model.Growth{Expand: list[0], Delete: c.EOS[0]}
 	}
-	if src.Files == nil || !mentions(src.Files, expandToken) {
-		return nil
-	}
-	if t, _, err := src.Tokenizer("")(); err == nil {
-		if id, ok := t.Special(expandToken); ok && int(id) < c.Vocab {
-			return &model.Growth{Expand: id, Delete: c.EOS[0]}
-		}
+	if id, ok := f.token(expandToken, c.Vocab); ok {
+		return &model.Growth{Expand: id, Delete: c.EOS[0]}
 	}
 	return nil
 }
@@ -96,14 +91,9 @@ const expandToken = "<|expand|>"
 
 // begin returns the token that DreamOn's texts begin with: <|beginoftext|> if the tokenizer has it,
 // otherwise bos_token_id.
-func (f *file) begin(src *model.Source, c Config) []int32 {
-	const token = "<|beginoftext|>"
-	if src.Files != nil && mentions(src.Files, token) {
-		if t, _, err := src.Tokenizer("")(); err == nil {
-			if id, ok := t.Special(token); ok && int(id) < c.Vocab {
-				return []int32{id}
-			}
-		}
+func (f *file) begin(c Config) []int32 {
+	if id, ok := f.token("<|beginoftext|>", c.Vocab); ok {
+		return []int32{id}
 	}
 	if list := f.ids("bos_token_id", c.Vocab); len(list) > 0 {
 		return list[:1]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"unmask/model"
 	"unmask/weights"
@@ -28,6 +29,7 @@ type Config struct {
 	Biased bool // queries, keys and values have biases (Qwen2)
 	Normed bool // each query and key head has a norm (Qwen3)
 	Tied   bool // the head's weight is the embedding
+	Joined bool // queries, keys and values are one tensor (LLaDA2)
 	Shift  bool // row i predicts position i+1
 	// positions of a block; rows see their own block and those before it; 0: rows see all
 	Block  int
@@ -40,7 +42,9 @@ type Config struct {
 	EOS  []int32
 	MoE  *Experts // nil: dense MLPs
 
+	kind   *kind
 	Recipe string // the published run
+	Notes  []string
 }
 
 // Limits of config.json.
@@ -52,10 +56,13 @@ const (
 
 // file is a config.json whose values are read by key. It keeps the first error.
 type file struct {
-	name   string                     // name of the model
+	src    *model.Source
+	facts  model.Facts
+	kind   *kind
 	path   string                     // of the file, for errors; "": config.json
 	values map[string]json.RawMessage // generation_config.json's too, where config.json has none
 	more   map[string]json.RawMessage // generation_config.json's
+	seen   []string                   // keys that were asked for
 	err    error
 }
 
@@ -67,6 +74,7 @@ func (f *file) fail(format string, args ...any) {
 
 // has reports whether a key is present with a value other than null.
 func (f *file) has(key string) bool {
+	f.seen = append(f.seen, key)
 	v, ok := f.values[key]
 	return ok && string(v) != "null"
 }
@@ -176,7 +184,7 @@ func (f *file) ends(rows int) []int32 {
 
 // open decodes config.json and adds generation_config.json.
 func open(src *model.Source) *file {
-	f := &file{name: src.Name, values: map[string]json.RawMessage{}}
+	f := &file{src: src, facts: src.Facts(), values: map[string]json.RawMessage{}}
 	if f.err = model.DecodeConfig(src, &f.values); f.err != nil {
 		return f
 	}
@@ -221,53 +229,121 @@ func readConfig(src *model.Source) (c Config, err error) {
 	if f.err != nil {
 		return c, f.err
 	}
-	switch kind := f.text("model_type"); kind {
-	case "llada":
-		c = f.llada(src.Set)
-	case "llada2_moe":
-		c = f.llada2(src.Set)
-	case nemotronKind:
-		c = f.nemotron(src.Set)
-	case "nemotron_labs_diffusion_vlm":
-		f.fail("model_type is %q, want %q: pictures are not read", kind, nemotronKind)
-	case "wedlm":
-		c = f.wedlm(src.Set)
-	default:
-		c = f.qwen(src.Set, kind)
+	if f.recognise(); f.err != nil {
+		return c, f.err
 	}
-	c.Mask = f.mask(src, c)
+	k := f.kind
+	read := k.read
+	if read == nil {
+		read = (*file).qwen
+	}
+	c = read(f, src.Set)
+	if c.MoE != nil && !slices.Contains(c.MoE.Dense, false) {
+		c.MoE = nil // no block has experts
+	} else if c.MoE != nil && !slices.Contains(c.MoE.Dense, true) {
+		c.MLP = c.MoE.MLP // no block has another MLP
+	}
+	c.kind = k
+	c.Shift = c.Shift || k.shifted
+	if k.sized != "" {
+		c.Block = f.whole(k.sized, k.block, maxLength)
+	} else if k.block > 0 {
+		c.Block = k.block
+	}
+	c.Mask = f.mask(c)
 	c.EOS = f.ends(c.Vocab)
-	if c.Growth = f.growth(src, c); c.Growth != nil {
-		c.Before, c.After = f.begin(src, c), []int32{c.Growth.Delete}
+	if k.eos > 0 && len(c.EOS) == 0 && int(k.eos) < c.Vocab {
+		c.EOS = []int32{k.eos}
 	}
-	c.Recipe = c.published(f.name, f.text("model_type"))
+	if id, ok := f.token(k.ends, c.Vocab); ok && !slices.Contains(c.EOS, id) {
+		c.EOS = append(c.EOS, id)
+	}
+	if c.Growth = f.growth(c); c.Growth != nil {
+		c.Before, c.After = f.begin(c), []int32{c.Growth.Delete}
+	}
+	c.Recipe = c.published()
 	f.consistent(c)
+	c.Notes = f.notes()
 	return c, f.err
 }
 
-// mask reads the mask's id from config.json or generation_config.json; if both lack it, it looks up
-// the mask token in the tokenizer.
-func (f *file) mask(src *model.Source, c Config) int32 {
+// token returns the id of a token of the vocabulary by its spelling.
+func (f *file) token(spelling string, rows int) (int32, bool) {
+	if spelling == "" || f.src.Files == nil {
+		return 0, false
+	}
+	for _, name := range []string{"tokenizer_config.json", "added_tokens.json"} {
+		var t struct {
+			Added map[string]struct {
+				Content string `json:"content"`
+			} `json:"added_tokens_decoder"`
+		}
+		data, err := model.ReadFile(f.src.Files, name, 1<<24)
+		if err != nil {
+			continue
+		}
+		_ = json.Unmarshal(data, &t) // of another form: the other files say it
+		for number, token := range t.Added {
+			id, err := strconv.Atoi(number)
+			if err == nil && token.Content == spelling && id >= 0 && id < rows {
+				return int32(id), true
+			}
+		}
+		var ids map[string]int32
+		if json.Unmarshal(data, &ids) == nil && ids[spelling] > 0 && int(ids[spelling]) < rows {
+			return ids[spelling], true
+		}
+	}
+	if !mentions(f.src.Files, spelling) {
+		return 0, false
+	}
+	t, _, err := f.src.Tokenizer("")()
+	if err != nil {
+		return 0, false
+	}
+	ids, err := t.EncodeSpecial(spelling)
+	if err != nil || len(ids) != 1 || int(ids[0]) >= rows {
+		return 0, false
+	}
+	return ids[0], true
+}
+
+// mask reads the mask's id from config.json or generation_config.json; if both lack it, it is the
+// token that the tokenizer's files name as the mask, or the kind's.
+func (f *file) mask(c Config) int32 {
 	if list := f.ids("mask_token_id", c.Vocab); len(list) > 0 {
 		return list[0]
 	}
-	if t, _, err := src.Tokenizer("")(); err == nil {
-		for _, name := range []string{"<|mask|>", "<|MASK|>", "|<MASK>|", "<|mdm_mask|>", "<[MASK]>"} {
-			if ids, err := t.EncodeSpecial(name); err == nil && len(ids) == 1 && int(ids[0]) < c.Vocab {
-				return ids[0]
-			}
+	for _, spelling := range []string{f.named("mask_token"), f.kind.mask} {
+		if id, ok := f.token(spelling, c.Vocab); ok {
+			return id
 		}
 	}
-	if f.text("model_type") == "llada2_moe" && c.Vocab > llada2Mask {
-		return llada2Mask
+	if id := f.kind.maskID; id > 0 && int(id) < c.Vocab {
+		return id
 	}
 	f.fail("mask_token_id is missing, want 0 to %d", c.Vocab-1)
 	return 0
 }
 
-// llada2Mask is the mask of the published LLaDA2, whose config.json does not have it
-// (modeling_llada2_moe.py, generate).
-const llada2Mask = 156895
+// named returns the spelling of a special token in tokenizer_config.json, "" if it has none.
+func (f *file) named(key string) string {
+	if f.src.Files == nil {
+		return ""
+	}
+	var values map[string]json.RawMessage
+	data, err := model.ReadFile(f.src.Files, "tokenizer_config.json", 1<<24)
+	if err != nil || json.Unmarshal(data, &values) != nil {
+		return ""
+	}
+	var token struct {
+		Content string `json:"content"`
+	}
+	if json.Unmarshal(values[key], &token.Content) != nil {
+		_ = json.Unmarshal(values[key], &token)
+	}
+	return token.Content
+}
 
 func (f *file) consistent(c Config) {
 	switch {

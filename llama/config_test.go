@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -37,6 +38,17 @@ func loadWith(t *testing.T, pack string, set map[string]any) (*model.Loaded, err
 	return model.Load(&src, model.Options{Backend: plain.New()})
 }
 
+// loadMissing loads a pack with those keys that its config.json does not have.
+func loadMissing(t *testing.T, pack string, keys map[string]any) (*model.Loaded, error) {
+	var config map[string]any
+	require.NoError(t, json.Unmarshal(parity.Open(t, pack).Config, &config))
+	more := maps.Clone(keys)
+	for key := range config {
+		delete(more, key)
+	}
+	return loadWith(t, pack, more)
+}
+
 // nemotron is the kind of nemotron-labs-tiny.
 const nemotron = "nemotron_labs_diffusion"
 
@@ -49,6 +61,23 @@ func TestUnknownConfigurations(t *testing.T) {
 	}{
 		{"llada-tiny", "block_type", "sequential",
 			`block_type is "sequential", want "llama": this network computes no other`},
+		{"llada-tiny", "multi_query_attention", true, "multi_query_attention is true, want false"},
+		{"llada-tiny", "quantization_config", map[string]any{"quant_method": "fp8"},
+			`quantization_config is {"quant_method":"fp8"}, want null or {}: no other is computed`},
+		{"llada-tiny", "model_type", "llada_x", `config.json: model_type is "llada_x", want CoDA, Dream, `},
+		{"sdar-tiny", "model_type", nil, "model_type is missing, want CoDA, Dream, "},
+		{"sdar-tiny", "model_type", "qwen2", `model_type is "qwen2": it is an autoregressive model`},
+		{"sdar-tiny", "model_type", "llama", `model_type is "llama": it is an autoregressive model`},
+		{"sdar-tiny", "model_type", "qwen3", `(model_type "qwen3", SDARForCausalLM): it is an autoreg`},
+		{"sdar-tiny", "model_type", "bd3lm", "BD3-LM is not read"},
+		{"sdar-tiny", "model_type", "diffusion_gemma", "DiffusionGemma is not read"},
+		{"sdar-tiny", "architectures", []string{"ReFusionForCausalLM"}, "slots are filled left to right"},
+		{"sdar-tiny", "architectures", []string{"DiffEncoderModel"}, "Nemotron-Diffusion-Research"},
+		{"dream-tiny", "layer_types", []string{"full_attention", "sliding_attention"},
+			`layer_types has "sliding_attention", want full_attention`},
+		{"dream-tiny", "partial_rotary_factor", 0.5, "partial_rotary_factor is 0.5, want 1"},
+		{"llada2-moe-tiny", "rope_scaling", map[string]any{"type": "yarn"}, "want null"},
+		{"llada2-moe-tiny", "using_split_qkv_in_self_attention", true, "is true, want false"},
 		{"llada-tiny", "alibi", true, "alibi is true, want false"},
 		{"llada-tiny", "rope", false, "rope is false, want true"},
 		{"llada-tiny", "block_group_size", 2, "block_group_size is 2, want 1"},
@@ -141,6 +170,11 @@ func TestFamilies(t *testing.T) {
 			"semi-ar(low-confidence) "},
 		{"dream-tiny", map[string]any{"model_type": "a2d-qwen3"},
 			"dllm-hub/Qwen3-0.6B-diffusion-bd3lm-v0.1", 32, false, "dynamic "},
+		{"dream-tiny", map[string]any{"model_type": "a2d-qwen3"},
+			"dllm-hub/Qwen3-0.6B-diffusion-mdlm-v0.1", 0, false, "semi-ar(low-confidence) "},
+		{"dream-tiny", map[string]any{"model_type": "CoDA"}, "", 0, true, "greedy(entropy) "},
+		{"sdar-tiny", nil, "Gen-Verse/TraDo-8B-Instruct", 4, false,
+			"dynamic(theta=0.9, temperature=1) schedule=llada steps=4 reuse=blocks"},
 		{"llada-tiny", nil, "", 0, false, "semi-ar(low-confidence) schedule=llada steps=128"},
 		{"llada2-moe-tiny", nil, "inclusionAI/LLaDA2.1-mini", 32, false, "edit reuse=blocks"},
 		{"llada2-moe-tiny", nil, "inclusionAI/LLaDA2.0-mini", 32, false, "dynamic(theta=0.95) "},
@@ -162,9 +196,7 @@ func TestFamilies(t *testing.T) {
 		}
 		src := *p.Source
 		src.Config, _ = json.Marshal(config)
-		if c.name != "" {
-			src.Name = c.name
-		}
+		src.Repo = c.name
 		l, err := model.Load(&src, model.Options{Backend: plain.New()})
 		require.NoError(t, err)
 		spec := l.Spec()

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"gorgonia.org/tensor"
 
@@ -12,65 +14,170 @@ import (
 	"unmask/weights"
 )
 
-// Experts are the sizes of LLaDA2's routed MLPs (inclusionAI/LLaDA2.0-mini and later,
-// modeling_llada2_moe.py).
+// Experts are the sizes of a mixture of experts, and its routing: how families differ is said by
+// these values alone.
+//
+//	LLaDA2     sigmoids; chosen by score + bias in the best groups; scores made to sum to Scale
+//	LLaDA-MoE  a softmax over all; not made to sum to 1; a bias, if any, stays in the weights
+//	Qwen3-MoE  a softmax over all, made to sum to 1 where norm_topk_prob is true (SDAR, RND1)
 type Experts struct {
 	Count, PerToken   int
 	Groups, TopGroups int // experts are chosen only in the best groups
 	MLP               int // width inside an expert
 	// number of experts that every row passes through, computed as one wide MLP
 	Shared int
-	Dense  int     // number of first blocks, which have a plain MLP
-	Scale  float64 // sum of a row's expert weights
+	Dense  []bool // [layers], which have a plain MLP
+
+	Softmax bool    // scores are a softmax of all logits, otherwise sigmoids of each
+	Sum     bool    // weights are divided by their sum
+	Scale   float64 // factor on the weights
+	Bias    string  // tensor of the bias, "" for none; it is added to scores for the choice
+	Kept    bool    // and stays in the weights
 }
 
-// llada2 reads the config.json of inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and larger ones.
+// mixture reads the keys that all mixtures of experts have.
+func (f *file) mixture(c *Config, width string) *Experts {
+	experts := "num_experts"
+	if local := "num_local_experts"; f.has(local) && !f.has(experts) { // as transformers 5 writes it
+		experts = local
+	}
+	e := &Experts{
+		Count: f.whole(experts, 0, 1<<12), PerToken: f.whole("num_experts_per_tok", 0, 1<<8),
+		Groups: 1, TopGroups: 1, MLP: f.whole(width, 0, maxSize), Scale: 1,
+		Dense: make([]bool, max(c.Layers, 0)),
+	}
+	if f.err == nil && e.PerToken > e.Count {
+		f.fail("num_experts_per_tok is %d, want 1 to %d, the number of experts", e.PerToken, e.Count)
+	}
+	c.MoE = e
+	return e
+}
+
+// qwenMoE reads the config.json of models made from Qwen3-MoE.
+func (f *file) qwenMoE(set *weights.Set) Config {
+	for _, key := range []string{"rope_scaling", "sliding_window"} { // RND1 has false for null
+		if string(f.values[key]) == "false" {
+			delete(f.values, key)
+		}
+	}
+	f.only(map[string]any{"is_causal": false})
+	c := f.qwen(set)
+	e := f.mixture(&c, "moe_intermediate_size")
+	e.Softmax, e.Sum = true, f.flag("norm_topk_prob")
+	step := f.whole("decoder_sparse_step", 1, maxLayers)
+	var dense []int
+	f.read("mlp_only_layers", &dense, "a list of layers")
+	for i := range e.Dense {
+		e.Dense[i] = slices.Contains(dense, i) || (i+1)%step != 0
+	}
+	return c
+}
+
+// lladaMoE reads the config.json of LLaDA-MoE (configuration_lladamoe.py). Its program never makes
+// the weights of experts sum to 1, whatever norm_topk_prob says, and reads neither
+// routed_scaling_factor nor the groups.
+func (f *file) lladaMoE(set *weights.Set) Config {
+	f.only(map[string]any{"qk_layernorm": true, "attention_bias": false,
+		"moe_router_score_function": "softmax"})
+	for _, key := range []string{"clip_qkv", "shared_expert_intermediate_size", "rope_scaling"} {
+		if f.has(key) {
+			f.fail("%s is %s, want null: this network computes no other", key, short(f.values[key]))
+		}
+	}
+	f.values["intermediate_size"] = f.values["dense_intermediate_size"]
+	var layers []int
+	f.read("moe_layer_freq", &layers, "a list of 0 and 1")
+	if !slices.Contains(layers, 0) && !f.has("dense_intermediate_size") {
+		f.values["intermediate_size"] = f.values["expert_intermediate_size"] // no layer has it
+	}
+	c := f.qwen(set)
+	e := f.mixture(&c, "expert_intermediate_size")
+	e.Softmax, e.Kept = true, true
+	if f.flag("moe_router_enable_expert_bias") {
+		e.Bias = "expert_bias"
+	}
+	if f.err == nil && len(layers) > 0 && len(layers) != c.Layers {
+		f.fail("moe_layer_freq has %d layers, want %d", len(layers), c.Layers)
+	}
+	for i := range min(len(layers), len(e.Dense)) {
+		e.Dense[i] = layers[i] == 0
+	}
+	return c
+}
+
+// llada2 reads the config.json of inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and larger ones
+// (modeling_llada2_moe.py).
 func (f *file) llada2(set *weights.Set) Config {
 	f.only(map[string]any{"hidden_act": "silu", "use_qk_norm": true, "use_bias": false,
-		"use_qkv_bias":      false,
-		"attention_dropout": 0.0, "norm_head": false, "norm_topk_prob": true, "score_function": "sigmoid",
-		"moe_router_enable_expert_bias": true})
+		"use_qkv_bias": false, "norm_head": false, "norm_softmax": false, "norm_topk_prob": true,
+		"score_function": "sigmoid", "moe_router_enable_expert_bias": true, "use_rmsnorm": true,
+		"use_sliding_window": false, "using_split_qkv_in_self_attention": false})
+	if f.has("rope_scaling") {
+		f.fail("rope_scaling is %s, want null: this network computes no other",
+			short(f.values["rope_scaling"]))
+	}
 	c := Config{
 		Hidden: f.whole("hidden_size", 0, maxSize), Layers: f.whole("num_hidden_layers", 0, maxLayers),
 		Heads: f.whole("num_attention_heads", 0, maxSize), MLP: f.whole("intermediate_size", 0, maxSize),
 		Length: f.whole("max_position_embeddings", 4096, maxLength), Theta: f.number("rope_theta", 10000),
 		Eps: float32(f.number("rms_norm_eps", 1e-6)), Tied: f.flag("tie_word_embeddings"), Normed: true,
-		Block: f.whole("block_size", llada2BlockSize, maxLength),
+		Joined: true,
 	}
 	c.Rows = rows(set, "model.word_embeddings.weight", f.whole("vocab_size", 0, 1<<24))
 	c.Vocab = f.whole("vocab_size", c.Rows, c.Rows)
 	f.heads(&c, "num_key_value_heads")
 	c.Rotary = int(float64(c.HeadDim) * f.number("partial_rotary_factor", 1))
-	e := &Experts{
-		Count: f.whole("num_experts", 0, 1<<12), PerToken: f.whole("num_experts_per_tok", 0, 1<<8),
-		Groups: f.whole("n_group", 1, 1<<12), TopGroups: f.whole("topk_group", 1, 1<<12),
-		MLP: f.whole("moe_intermediate_size", 0, maxSize), Scale: f.number("routed_scaling_factor", 1),
-	}
+	e := f.mixture(&c, "moe_intermediate_size")
+	e.Groups, e.TopGroups = f.whole("n_group", 1, 1<<12), f.whole("topk_group", 1, 1<<12)
+	e.Sum, e.Scale, e.Bias = true, f.number("routed_scaling_factor", 1), "gate.expert_bias"
+	dense := 0
 	f.read("num_shared_experts", &e.Shared, "a whole number")
-	f.read("first_k_dense_replace", &e.Dense, "a whole number")
+	f.read("first_k_dense_replace", &dense, "a whole number")
 	switch {
 	case f.err != nil:
 	case e.Shared < 0 || e.Shared > 1<<8:
 		f.fail("num_shared_experts is %d, want 0 to %d", e.Shared, 1<<8)
-	case e.Dense < 0 || e.Dense > c.Layers:
-		f.fail("first_k_dense_replace is %d, want 0 to %d", e.Dense, c.Layers)
+	case dense < 0 || dense > c.Layers:
+		f.fail("first_k_dense_replace is %d, want 0 to %d", dense, c.Layers)
 	case e.Count%e.Groups != 0 || e.Count/e.Groups < 2:
 		f.fail("n_group is %d, want a divisor of %d experts that leaves two a group", e.Groups, e.Count)
 	case e.TopGroups > e.Groups || e.PerToken > e.TopGroups*(e.Count/e.Groups):
 		f.fail("%d experts a token of %d of %d groups, want no more than these have", e.PerToken,
 			e.TopGroups, e.Groups)
 	}
-	c.MoE = e
+	for i := range min(max(dense, 0), len(e.Dense)) {
+		e.Dense[i] = true
+	}
 	return c
 }
 
-// llada2BlockSize is the block size of the published models, which is not in config.json.
-const llada2BlockSize = 32
+// apart returns the tensors with the experts of each block apart, as their authors publish them:
+// transformers 5 may write all of a block as experts.gate_up_proj [experts, 2*width, hidden], an
+// expert's gate first, and experts.down_proj [experts, hidden, width].
+func apart(set *weights.Set, c *Config) (*weights.Set, error) {
+	if c.MoE == nil {
+		return set, nil
+	}
+	return set.Parts(func(name string, _ *weights.Tensor) (all []string) {
+		block, both := strings.CutSuffix(name, ".experts.gate_up_proj")
+		block, down := strings.CutSuffix(block, ".experts.down_proj")
+		for e := range c.MoE.Count {
+			one := block + ".experts." + strconv.Itoa(e)
+			if both {
+				all = append(all, one+".gate_proj.weight", one+".up_proj.weight")
+			} else if down {
+				all = append(all, one+".down_proj.weight")
+			}
+		}
+		return all
+	})
+}
 
 // experts is one block's router and its experts.
 type experts struct {
 	Gate    weights.Param `weight:"gate.weight"`      // [experts, hidden]
-	Bias    weights.Param `weight:"gate.expert_bias"` // [experts], used for the choice only
+	Bias    weights.Param `weight:"gate.expert_bias"` // [experts], LLaDA2's
+	Kept    weights.Param `weight:"expert_bias"`      // [experts], LLaDA-MoE's
 	Experts []nn.GatedMLP `weight:"experts"`
 	Shared  nn.GatedMLP   `weight:"shared_experts"`
 
@@ -81,7 +188,10 @@ type experts struct {
 
 func newExperts(c Config) *experts {
 	e := &experts{cfg: c.MoE, Experts: make([]nn.GatedMLP, c.MoE.Count)}
-	e.Gate.Shape, e.Bias.Shape = []int{c.MoE.Count, c.Hidden}, []int{c.MoE.Count}
+	e.Gate.Shape = []int{c.MoE.Count, c.Hidden}
+	if bias := e.biasParam(); bias != nil {
+		bias.Shape = []int{c.MoE.Count}
+	}
 	for i := range e.Experts {
 		e.Experts[i] = nn.NewGatedMLP(c.Hidden, c.MoE.MLP)
 	}
@@ -91,10 +201,18 @@ func newExperts(c Config) *experts {
 	return e
 }
 
+// biasParam returns the parameter that has the bias, nil for none.
+func (e *experts) biasParam() *weights.Param {
+	return map[string]*weights.Param{"gate.expert_bias": &e.Bias, "expert_bias": &e.Kept}[e.cfg.Bias]
+}
+
 func (e *experts) load(l *nn.Loader) {
 	router := &nn.Loader{Backend: l.Backend, Precision: backend.F32}
 	e.gate = router.Matrix(&e.Gate, e.cfg.Count)
-	e.bias = l.Floats(&e.Bias)
+	e.bias = make([]float32, e.cfg.Count)
+	if bias := e.biasParam(); bias != nil {
+		copy(e.bias, l.Floats(bias))
+	}
 	l.Note(router.Err())
 	for i := range e.Experts {
 		e.Experts[i].Load(l)
@@ -179,22 +297,65 @@ func (e *experts) add(b backend.Backend, w *expertWork, x, h *tensor.Dense, rows
 	}
 }
 
-// choose routes one row. Scores are sigmoids of its logits [experts]. Experts are chosen by score
-// plus bias: first the best groups, by the sum of their two best, then the best experts within
-// these. Their weights are the scores without the bias, scaled to sum to Scale.
+// choose routes one row by its logits [experts]: the best groups, by the sum of their two best
+// scores, and in these the best experts, both with the bias.
 func (e *experts) choose(w *expertWork, logits []float32, to []choice) {
 	c := e.cfg
+	e.score(w, logits)
 	size := c.Count / c.Groups
-	w.scored = w.scored[:0]
-	for _, l := range logits {
-		w.scored = append(w.scored, 1/(1+math.Exp(-float64(l))))
+	w.keys = w.keys[:0]
+	for _, g := range e.bestGroups(w) {
+		for i := int(g.index) * size; i < (int(g.index)+1)*size; i++ {
+			w.keys = append(w.keys, scored{w.scored[i] + float64(e.bias[i]), int32(i)})
+		}
 	}
-	score := w.scored
+	slices.SortFunc(w.keys, better)
+	weight := func(k scored) float64 {
+		if c.Kept {
+			return k.score
+		}
+		return w.scored[k.index]
+	}
+	scale := c.Scale
+	if c.Sum {
+		sum := 1e-20
+		for _, k := range w.keys[:len(to)] {
+			sum += weight(k)
+		}
+		scale /= sum
+	}
+	for i := range to {
+		to[i] = choice{expert: w.keys[i].index, weight: float32(weight(w.keys[i]) * scale)}
+	}
+}
+
+// score computes w.scored of a row.
+func (e *experts) score(w *expertWork, logits []float32) {
+	w.scored = w.scored[:0]
+	if !e.cfg.Softmax {
+		for _, l := range logits {
+			w.scored = append(w.scored, 1/(1+math.Exp(-float64(l))))
+		}
+		return
+	}
+	top, sum := float64(slices.Max(logits)), 0.0
+	for _, l := range logits {
+		w.scored = append(w.scored, math.Exp(float64(l)-top))
+		sum += w.scored[len(w.scored)-1]
+	}
+	for i := range w.scored {
+		w.scored[i] /= sum
+	}
+}
+
+// bestGroups returns the groups in which experts are chosen.
+func (e *experts) bestGroups(w *expertWork) []scored {
 	w.groups = w.groups[:0]
-	for g := range c.Groups {
+	size := e.cfg.Count / e.cfg.Groups
+	for g := range e.cfg.Groups {
 		first, second := math.Inf(-1), math.Inf(-1)
 		for i := g * size; i < (g+1)*size; i++ {
-			s := score[i] + float64(e.bias[i])
+			s := w.scored[i] + float64(e.bias[i])
 			if s > first {
 				first, second = s, first
 			} else if s > second {
@@ -204,21 +365,7 @@ func (e *experts) choose(w *expertWork, logits []float32, to []choice) {
 		w.groups = append(w.groups, scored{first + second, int32(g)})
 	}
 	slices.SortFunc(w.groups, better)
-	w.keys = w.keys[:0]
-	for _, g := range w.groups[:c.TopGroups] {
-		for i := int(g.index) * size; i < (int(g.index)+1)*size; i++ {
-			w.keys = append(w.keys, scored{score[i] + float64(e.bias[i]), int32(i)})
-		}
-	}
-	slices.SortFunc(w.keys, better)
-	sum := 1e-20
-	for i := range to {
-		sum += score[w.keys[i].index]
-	}
-	for i := range to {
-		expert := w.keys[i].index
-		to[i] = choice{expert: expert, weight: float32(score[expert] / sum * c.Scale)}
-	}
+	return w.groups[:e.cfg.TopGroups]
 }
 
 // better sorts the highest score first, and the lowest index among equals.

@@ -11,7 +11,7 @@ type Scaled struct {
 
 // ScaledOf reads the keys of rotary embeddings in a config.json.
 func ScaledOf(config []byte) (Scaled, error) {
-	f := &file{}
+	f := &file{kind: &kind{}}
 	if err := json.Unmarshal(config, &f.values); err != nil {
 		return Scaled{}, err
 	}

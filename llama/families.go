@@ -1,11 +1,6 @@
 package llama
 
-import (
-	"path/filepath"
-	"strings"
-
-	"unmask/weights"
-)
+import "unmask/weights"
 
 // The families and their config.json files.
 
@@ -17,7 +12,7 @@ func (f *file) llada(set *weights.Set) Config {
 		"alibi": false, "include_bias": false, "include_qkv_bias": false, "attention_layer_norm": false,
 		"scale_logits": false, "input_emb_norm": false, "block_group_size": 1.0,
 		"bias_for_layer_norm":    false,
-		"layer_norm_with_affine": true, "rope_full_precision": true})
+		"layer_norm_with_affine": true, "rope_full_precision": true, "multi_query_attention": false})
 	c := Config{
 		Hidden: f.whole("d_model", 0, maxSize), Layers: f.whole("n_layers", 0, maxLayers),
 		Heads: f.whole("n_heads", 0, maxSize), MLP: f.whole("mlp_hidden_size", 0, maxSize),
@@ -30,21 +25,14 @@ func (f *file) llada(set *weights.Set) Config {
 	return c
 }
 
-// shifted are the kinds in which row i predicts position i+1, as in the autoregressive models that
-// they were made from.
-var shifted = map[string]bool{"Dream": true, "Fast_dLLM_Qwen": true}
-
-// qwen reads that of models made from Qwen2.5 and Qwen3, and of iLLaDA:
-//
-//	Dream              Dream-org/Dream-v0-*-7B, Dream-Coder-v0-Instruct-7B, apple/DiffuCoder-7B-*;
-//	                   with block_size Dream-org/DreamReasoner-8B, which is not shifted
-//	a2d-qwen2, -qwen3  dllm-hub/Qwen2.5-Coder-0.5B-Instruct-diffusion-*, Qwen3-0.6B-diffusion-*
-//	sdar               JetLM/SDAR-*-Chat (Cheng et al. 2025, "SDAR")
-//	Fast_dLLM_Qwen     Efficient-Large-Model/Fast_dLLM_v2_* (Wu et al. 2025, "Fast-dLLM v2")
-//	illada             GSAI-ML/iLLaDA-8B-*
-func (f *file) qwen(set *weights.Set, kind string) Config {
-	f.only(map[string]any{"hidden_act": "silu", "use_sliding_window": false, "attention_dropout": 0.0,
-		"mlp_bias": false})
+// qwen reads that of models made from Qwen2.5, Qwen3 and Llama.
+func (f *file) qwen(set *weights.Set) Config {
+	f.only(map[string]any{"hidden_act": "silu", "use_sliding_window": false, "mlp_bias": false,
+		"use_mrope": false, "partial_rotary_factor": 1.0, "pretraining_tp": 1.0})
+	if f.fullAttention(); f.kind.sized == "" && f.has("block_size") {
+		f.fail("block_size is %s, want null: %s has no blocks of its own", f.values["block_size"],
+			f.kind.name)
+	}
 	const first = "model.layers.0.self_attn."
 	_, biased := set.Get(first + "q_proj.bias")
 	_, normed := set.Get(first + "q_norm.weight")
@@ -53,23 +41,28 @@ func (f *file) qwen(set *weights.Set, kind string) Config {
 		Heads: f.whole("num_attention_heads", 0, maxSize), MLP: f.whole("intermediate_size", 0, maxSize),
 		Length: f.whole("max_position_embeddings", 4096, maxLength), Theta: f.number("rope_theta", 10000),
 		Eps: float32(f.number("rms_norm_eps", 1e-6)), Tied: f.flag("tie_word_embeddings"),
-		Biased: biased, Normed: normed, Shift: shifted[kind],
+		Biased: biased, Normed: normed,
 	}
-	switch {
-	case kind == "sdar":
-		c.Block = f.whole("block_size", 4, maxLength)
-	case kind == "Fast_dLLM_Qwen":
-		c.Block = f.whole("bd_size", 32, maxLength)
-	case bd3lm(f.name):
-		c.Block = f.whole("block_size", 32, maxLength)
-	case f.has("block_size"):
-		c.Block, c.Shift = f.whole("block_size", 0, maxLength), false
+	if f.kind.name == "CoDA" { // its class says true, and its program does not tie
+		_, headed := set.Get("lm_head.weight")
+		c.Tied = !headed
 	}
 	f.scaled(&c)
 	c.Rows = rows(set, "model.embed_tokens.weight", f.whole("vocab_size", 0, 1<<24))
 	c.Vocab = f.whole("vocab_size", c.Rows, c.Rows)
 	f.heads(&c, "num_key_value_heads")
 	return c
+}
+
+// fullAttention refuses the keys of layers that see a window only.
+func (f *file) fullAttention() {
+	var layers []string
+	f.read("layer_types", &layers, "a list of texts")
+	for _, l := range layers {
+		if l != "full_attention" {
+			f.fail("layer_types has %.40q, want full_attention: this network computes no other", l)
+		}
+	}
 }
 
 // scaled reads the scaling of rotary frequencies, which may add positions.
@@ -79,10 +72,6 @@ func (f *file) scaled(c *Config) {
 		c.Length = max(c.Length, min(int(c.Rope.Factor*float64(c.Rope.Length)), maxLength))
 	}
 }
-
-// bd3lm reports whether a model of kind a2d-* was trained with blocks, which shows in its published
-// name but not in its config.json.
-func bd3lm(name string) bool { return strings.Contains(filepath.Base(name), "-bd3lm") }
 
 // heads reads the keys that all families have.
 func (f *file) heads(c *Config, kv string) {

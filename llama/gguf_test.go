@@ -73,11 +73,38 @@ func TestGGUF(t *testing.T) {
 	}
 }
 
+// A file in the form of llama.cpp's converter whose tensors have all experts of a block.
+func TestGGUFOfExperts(t *testing.T) {
+	const folder = "../testdata/packs/llada-moe-tiny-gguf/"
+	cases, err := weights.Open(folder + "cases.safetensors")
+	require.NoError(t, err)
+	defer cases.Close()
+	shown, _ := cases.Get("tokens")
+	ids, err := shown.Int64s()
+	require.NoError(t, err)
+	tokens := make([]int32, len(ids))
+	for i, id := range ids {
+		tokens[i] = int32(id)
+	}
+	expected, _ := cases.Get("logits")
+	want, err := expected.Floats()
+	require.NoError(t, err)
+	src, err := model.Open(folder + "model.gguf")
+	require.NoError(t, err)
+	defer src.Set.Close()
+	m, err := model.Load(src, model.Options{Backend: cpu.New(cpu.Options{})})
+	require.NoError(t, err)
+	require.Equal(t, 8, m.Info.Sizes["experts"])
+	got, err := m.Denoiser.Forward(context.Background(), parity.Batch(tokens, shown.Shape))
+	require.NoError(t, err)
+	parity.Close(t, want, parity.Logits(t, got, parity.Count(len(tokens)), expected.Shape[2]), 1e-5)
+}
+
 // A folder and the GGUF file made from it, in the names of llama.cpp, are the same model: what it
 // says of itself, its runs, and its logits, up to the rounding to float16 and 8 bits.
 func TestGGUFOfFolders(t *testing.T) {
 	for _, pack := range []string{"nemotron-labs-tiny", "wedlm-7b-tiny", "wedlm-8b-tiny",
-		"dreamon-tiny", "dream-tiny"} {
+		"dreamon-tiny", "dream-tiny", "llada-moe-tiny", "rnd1-tiny"} {
 		t.Run(pack, func(t *testing.T) {
 			p := parity.Open(t, pack)
 			want, err := model.Load(p.Source, model.Options{Backend: valued{cpu.New(cpu.Options{})}})

@@ -31,7 +31,8 @@ import (
 
 func init() {
 	model.Register(model.Format{
-		Name: "llama",
+		Name:  "llama",
+		Kinds: kindNames(),
 		Match: func(src *model.Source) bool {
 			return src.Has("transformer.wte.weight") && src.Has("ff_proj.weight") ||
 				src.Has("model.embed_tokens.weight") && src.Has("self_attn.q_proj.weight") ||
@@ -104,33 +105,15 @@ func newBlock(c Config, i int) block {
 	if c.Normed {
 		b.QNorm, b.KNorm = nn.NewRMSNorm(c.HeadDim, c.Eps), nn.NewRMSNorm(c.HeadDim, c.Eps)
 	}
-	if c.MoE != nil {
+	if c.Joined {
 		b.Q, b.K, b.V = linear(c.Hidden, q+2*kv), nn.Linear{}, nn.Linear{}
 	}
-	if c.MoE != nil && i >= c.MoE.Dense {
+	if c.MoE != nil && !c.MoE.Dense[i] {
 		b.Experts = newExperts(c)
 	} else {
 		b.MLP = nn.NewGatedMLP(c.Hidden, c.MLP)
 	}
 	return b
-}
-
-// names returns the family's table of tensor names.
-func (m *Model) names(set *weights.Set) any {
-	switch {
-	case m.cfg.MoE != nil:
-		return m.llada2Names()
-	case hasLLaDA(set):
-		return m.lladaNames()
-	case m.cfg.Causal == model.NextToken:
-		return m.nemotronNames()
-	}
-	return m.qwenNames()
-}
-
-func hasLLaDA(set *weights.Set) bool {
-	_, ok := set.Get("model.transformer.wte.weight")
-	return ok
 }
 
 func load(src *model.Source, o model.Options) (*model.Loaded, error) {
@@ -144,7 +127,11 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		ignore = append([]string{"lm_head.weight", "model.transformer.ff_out.weight"}, unused...)
 	}
 	var report weights.Report
-	if err := weights.Bind(m.names(src.Set), src.Set,
+	set, err := apart(src.Set, &c)
+	if err != nil {
+		return nil, err
+	}
+	if err := weights.Bind(m.names(), set,
 		weights.BindOptions{Ignore: ignore, Report: &report}); err != nil {
 		return nil, err
 	}
@@ -159,8 +146,9 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		Presets: c.named(), Info: model.Info{
 			Architecture: "llama",
 			Sizes:        c.sizes(),
-			Parameters:   model.Parameters(report.Bound, src.Set),
+			Parameters:   model.Parameters(report.Bound, set),
 			Unused:       report.Unused,
+			Notes:        c.Notes,
 		}}
 	if t, from, err := wait(); err == nil {
 		loaded.Tokenizer, loaded.Info.Tokenizer = t, from
@@ -198,7 +186,7 @@ func (m *Model) load(o model.Options) error {
 	for i := range m.Blocks {
 		blk := &m.Blocks[i]
 		blk.Norm1.Load(l)
-		if c.MoE != nil {
+		if c.Joined {
 			blk.qkv.Load(l, &blk.Q)
 		} else {
 			blk.qkv.Load(l, &blk.Q, &blk.K, &blk.V)

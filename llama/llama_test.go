@@ -2,17 +2,23 @@ package llama_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/backend/plain"
 	_ "unmask/llama"
 	"unmask/model"
 	"unmask/testkit/parity"
+	"unmask/weights"
 )
 
 var packs = []string{"llada-tiny", "llada-tiny-bf16", "dream-tiny", "dream-tiny-bf16",
-	"dreamon-tiny", "sdar-tiny", "fast-dllm-v2-tiny", "llada2-moe-tiny-bf16",
+	"dreamon-tiny", "sdar-tiny", "fast-dllm-v2-tiny", "llada2-moe-tiny-bf16", "coda-tiny",
+	"open-dcoder-tiny", "stable-diffcoder-tiny", "llada-moe-tiny", "llada-moe-bias-tiny",
+	"sdar-moe-tiny", "rnd1-tiny",
 	"llada-small", "dream-small", "sdar-small", "dreamon"}
 
 var blockPacks = []string{"sdar-tiny", "fast-dllm-v2-tiny", "llada2-moe-tiny"}
@@ -154,4 +160,47 @@ func TestBlocksOneByOne(t *testing.T) {
 				parity.Logits(t, got, rows, wantShape[2]))
 		}
 	})
+}
+
+// A folder in which all experts of a block are one tensor is the same model.
+func TestFusedExperts(t *testing.T) {
+	p := parity.Open(t, "sdar-moe-tiny")
+	want, err := model.Load(p.Source, model.Options{Backend: plain.New()})
+	require.NoError(t, err)
+	var all []*weights.Tensor
+	fused, dtype := map[string][]byte{}, weights.F32
+	experts := want.Info.Sizes["experts"]
+	for _, name := range p.Set.Names() {
+		v, _ := p.Set.Get(name)
+		if block, rest, ok := strings.Cut(name, ".experts."); !ok {
+			all = append(all, v)
+		} else if strings.HasPrefix(rest, "0.down") {
+			for e := range experts {
+				for _, part := range []string{"gate", "up", "down"} {
+					v, _ := p.Set.Get(fmt.Sprintf("%s.experts.%d.%s_proj.weight", block, e, part))
+					key := block + ".experts.gate_up_proj"
+					if part == "down" {
+						key = block + ".experts.down_proj"
+					}
+					data := make([]byte, len(v.Data))
+					require.NoError(t, v.Bytes(data, 0))
+					fused[key], dtype = append(fused[key], data...), v.DType
+				}
+			}
+		}
+	}
+	for name, data := range fused {
+		shape := []int{experts, 2 * 16, 32}
+		if strings.HasSuffix(name, "down_proj") {
+			shape = []int{experts, 32, 16}
+		}
+		all = append(all, &weights.Tensor{Name: name, DType: dtype, Shape: shape, Data: data})
+	}
+	src := *p.Source
+	src.Set, err = weights.NewSet(all, nil)
+	require.NoError(t, err)
+	got, err := model.Load(&src, model.Options{Backend: plain.New()})
+	require.NoError(t, err)
+	require.Equal(t, want.Info.Parameters, got.Info.Parameters)
+	parity.FullPass(t, p, got.Denoiser.(model.Refiner), "", 1e-5)
 }

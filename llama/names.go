@@ -59,9 +59,9 @@ type qwenBlock struct {
 	KNorm *weights.Param `weight:"self_attn.k_norm.weight"`         // [headDim]
 	Out   *weights.Param `weight:"self_attn.o_proj.weight"`         // [hidden, heads*headDim]
 	Norm2 *weights.Param `weight:"post_attention_layernorm.weight"` // [hidden]
-	Gate  *weights.Param `weight:"mlp.gate_proj.weight"`            // [mlp, hidden]
-	Up    *weights.Param `weight:"mlp.up_proj.weight"`              // [mlp, hidden]
-	Down  *weights.Param `weight:"mlp.down_proj.weight"`            // [hidden, mlp]
+
+	MLP     *nn.GatedMLP `weight:"mlp"` // in blocks without experts
+	Experts *experts     `weight:"mlp"` // in the others
 }
 
 // nemotronNames are those of Nemotron-Labs-Diffusion.
@@ -89,8 +89,7 @@ func (m *Model) qwenBlocks() (blocks []qwenBlock) {
 			Norm1: &b.Norm1.Weight, Q: &b.Q.Weight, K: &b.K.Weight, V: &b.V.Weight,
 			QBias: &b.Q.Bias, KBias: &b.K.Bias, VBias: &b.V.Bias, QNorm: &b.QNorm.Weight,
 			KNorm: &b.KNorm.Weight,
-			Out:   &b.Out.Weight, Norm2: &b.Norm2.Weight,
-			Gate: &b.MLP.Gate.Weight, Up: &b.MLP.Up.Weight, Down: &b.MLP.Down.Weight,
+			Out:   &b.Out.Weight, Norm2: &b.Norm2.Weight, Experts: b.Experts, MLP: b.plain(),
 		})
 	}
 	return blocks
@@ -122,11 +121,24 @@ func (m *Model) llada2Names() any {
 		b := &m.Blocks[i]
 		n.Blocks = append(n.Blocks, llada2Block{
 			Norm1: &b.Norm1.Weight, QKV: &b.Q.Weight, QNorm: &b.QNorm.Weight, KNorm: &b.KNorm.Weight,
-			Out: &b.Out.Weight, Norm2: &b.Norm2.Weight, Experts: b.Experts,
+			Out: &b.Out.Weight, Norm2: &b.Norm2.Weight, Experts: b.Experts, MLP: b.plain(),
 		})
-		if b.Experts == nil {
-			n.Blocks[i].MLP = &b.MLP
-		}
 	}
 	return n
+}
+
+// names returns the kind's table of tensor names.
+func (m *Model) names() any {
+	if m.cfg.kind.names == nil {
+		return m.qwenNames()
+	}
+	return m.cfg.kind.names(m)
+}
+
+// plain returns the MLP of a block without experts, nil of one with them.
+func (b *block) plain() *nn.GatedMLP {
+	if b.Experts != nil {
+		return nil
+	}
+	return &b.MLP
 }

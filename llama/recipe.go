@@ -3,7 +3,6 @@ package llama
 import (
 	"cmp"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"unmask/model"
@@ -11,31 +10,15 @@ import (
 
 // published returns the run that a model was published with, in the shortest text for
 // generate.ParseRecipe.
-func (c *Config) published(name, kind string) string {
-	switch {
-	case c.Causal != model.NotCausal || c.Growth != nil:
-		all := c.presets()
+func (c *Config) published() string {
+	if all := c.presets(); all != nil {
 		return cmp.Or(all[""], all["ar"])
-	case kind == "Dream" && c.Block == 0:
-		// README of Dream-org/Dream-v0-Instruct-7B, but with one step per token, as in its chat
-		// demo, instead of 512.
-		return "entropy schedule=dream steps=128 temperature=0.2 top-p=0.95"
-	case kind == "Fast_dLLM_Qwen":
-		// generate of the model's repository: small blocks of 8, threshold 0.9.
-		if c.Block != 32 {
-			return fmt.Sprintf("fast-dllm-v2(block=%d) reuse=blocks", c.Block)
-		}
-		return "fast-dllm-v2 reuse=blocks"
-	case kind == "llada2_moe" && strings.Contains(filepath.Base(name), "2.1"):
-		return "edit reuse=blocks" // thresholds 0.9: the quality mode
-	case kind == "llada2_moe":
-		return fmt.Sprintf("dynamic(theta=0.95) schedule=llada steps=%d reuse=blocks", c.Block)
-	case kind == "sdar":
-		return fmt.Sprintf("dynamic(theta=0.85) schedule=llada steps=%d reuse=blocks", c.Block)
-	case c.Block > 0:
-		return fmt.Sprintf("dynamic schedule=llada steps=%d reuse=blocks", c.Block)
 	}
-	return "semi-ar(low-confidence) schedule=llada steps=128" // generate.py of LLaDA: blocks of 32
+	if strings.Contains(c.kind.recipe, "%d") {
+		return strings.Replace(fmt.Sprintf(c.kind.recipe, c.Block), "fast-dllm-v2(block=32)",
+			"fast-dllm-v2", 1)
+	}
+	return c.kind.recipe
 }
 
 // leftToRight reports whether the model has only left-to-right decoding.

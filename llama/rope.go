@@ -32,7 +32,7 @@ func (f *file) rope(length int, types ...string) (r Rope) {
 	if !f.read("rope_parameters", &values, "an object") {
 		f.read("rope_scaling", &values, "an object")
 	}
-	s := &file{name: f.name, values: values}
+	s := &file{values: values}
 	r.Type = s.text("rope_type")
 	if r.Type == "" {
 		r.Type = s.text("type")

@@ -144,7 +144,8 @@ func matches(src *model.Source) bool {
 }
 
 func init() {
-	model.Register(model.Format{Name: "maskgen", Match: matches, Load: load})
+	model.Register(model.Format{Name: "maskgen", Kinds: []string{"maskgen"}, Match: matches,
+		Load: load})
 	model.RegisterCodec(model.CodecFormat{Name: "maskgen", Match: matches,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			c, err := readConfig(src)

@@ -12,9 +12,19 @@ import (
 	"unmask/internal/atomicfile"
 )
 
-// Fingerprint returns 16 hexadecimal digits of a hash of the configuration and weights; it does not
-// depend on where the files are. It reads all of them.
+// Fingerprint returns 16 hexadecimal digits of a hash of the configuration and weights, and of As
+// where that decides how they are read; it does not depend on where the files are. It reads all of
+// them.
 func (s *Source) Fingerprint() (string, error) {
+	sum, err := s.fingerprint()
+	if err == nil && s.As != "" {
+		both := sha256.Sum256([]byte(sum + " " + s.As))
+		sum = hex.EncodeToString(both[:8])
+	}
+	return sum, err
+}
+
+func (s *Source) fingerprint() (string, error) {
 	if s.gguf != "" {
 		return s.fingerprintGGUF()
 	}

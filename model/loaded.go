@@ -53,8 +53,11 @@ type Info struct {
 
 // Format is one published architecture.
 type Format struct {
-	Name  string
-	Match func(src *Source) bool // by config.json and tensor names
+	Name string
+	// Kinds are the values of model_type that it reads, and names of kinds that config.json cannot
+	// tell; nil for a format without model_type.
+	Kinds []string
+	Match func(src *Source) bool // by config.json and tensor names, where no kind is known
 	Load  func(src *Source, o Options) (*Loaded, error)
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"sort"
 	"strings"
 
 	"unmask/backend"
@@ -27,9 +26,15 @@ type Options struct {
 // Source holds the files of a model.
 type Source struct {
 	Name   string // for error messages
+	Repo   string // org/name on the hub, where the files come from there; "" if that is unknown
+	As     string // kind that replaces what config.json says or leaves open; see Format.Kinds
 	Config []byte // config.json
 	Set    *weights.Set
 	Files  fs.FS // its directory
+
+	// Template is the chat template that the authors' program has in place of the files', "" for
+	// theirs. Load sets it.
+	Template string
 
 	// Elsewhere returns the directory of another network for a folder that is missing here, "" if
 	// it knows none. It may be nil.
@@ -92,6 +97,10 @@ const maxConfig = 1 << 20
 func readConfig(files fs.FS, name string) ([]byte, error) {
 	path := filepath.Join(name, "config.json")
 	config, err := ReadFile(files, "config.json", maxConfig)
+	if _, adapter := fs.Stat(files, "adapter_config.json"); err != nil && adapter == nil {
+		err = fmt.Errorf("%w; there is adapter_config.json: an adapter (LoRA) without its network is not "+
+			"read", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -118,27 +127,26 @@ func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 // the network has packed them.
 func Load(src *Source, o Options) (_ *Loaded, err error) {
 	defer backend.Recover(&err)
-	for _, f := range formats {
-		if !f.Match(src) {
-			continue
-		}
-		m, err := f.Load(src, o)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", src.Name, f.Name, err)
-		}
-		if err := m.complete(src, o); err != nil {
-			return nil, fmt.Errorf("%s: %w", src.Name, err)
-		}
-		return m, src.Set.ReleaseAll()
+	f, err := formatOf(src)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
-	var names []string
-	for _, f := range formats {
-		names = append(names, f.Name)
+	if err := checkPlain(src); err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
-	sort.Strings(names)
-	return nil, fmt.Errorf("%s: neither config.json nor the tensors' names are of a known "+
-		"architecture, want %s",
-		src.Name, strings.Join(names, ", "))
+	as := src.As
+	m, err := f.Load(src, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", src.Name, f.Name, err)
+	}
+	if as != "" {
+		m.Info.Notes = append(m.Info.Notes, fmt.Sprintf("read as %s, as asked for; model_type is %q", as,
+			src.Facts().Type))
+	}
+	if err := m.complete(src, o); err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
+	}
+	return m, src.Set.ReleaseAll()
 }
 
 // DecodeConfig decodes config.json into v and ignores unknown fields.

@@ -39,6 +39,19 @@ func masksLeft(left, steps int) float32 {
 	return 1 - alpha
 }
 
+// Floor leaves floor(D*(N-n)/N) positions masked after step n, in float32: RND1's number
+// (generation_utils.py of the authors) and Open-dCoder's for p2.
+var Floor Schedule = floor{}
+
+type floor struct{}
+
+func (floor) String() string { return "floor" }
+
+func (floor) At(at float64, steps, length int) int {
+	share := float32((float64(steps) - at) / float64(steps))
+	return length - int(float32(length)*share)
+}
+
 // Dream opens int(masked*(1-s/t)) positions in a step from time t to s and all the rest in the last
 // step; times run from 1 to 0.001 in equal parts, in float32. Many steps open none (Ye et al. 2025,
 // "Dream 7B: diffusion large language models", diffusion_generate).

@@ -1,6 +1,10 @@
 package samplers
 
-import "unmask/param"
+import (
+	"math"
+
+	"unmask/param"
+)
 
 // P2 is path planning with the model as its own planner (Peng et al. 2025, "Path planning for
 // masked diffusion model sampling"). Every step ranks all positions, masked ones by log p of a
@@ -9,6 +13,9 @@ import "unmask/param"
 type P2 struct {
 	Tau float64 // temperature of the draw; 0 means 1
 	Eta float64 // weight of open positions: above 1 masks them again more often; 0 means 1
+	// By is what ranks positions: "tokens", or "likeliest" for the most probable token at each,
+	// masked or open (Open-dCoder's generate); "" means tokens
+	By string
 }
 
 var p2Rule = Rule[P2]{
@@ -21,6 +28,9 @@ var p2Rule = Rule[P2]{
 		Number(func(p *P2) *float64 { return &p.Eta },
 			param.Param{Name: "eta", Min: 1e-9, Max: 1e6, Default: "1",
 				Help: "weight of open positions; above 1 masks them again more often"}),
+		Word(func(p *P2) *string { return &p.By },
+			param.Param{Name: "by", Words: []string{"tokens", likeliest}, Default: "tokens",
+				Help: "rank positions by their tokens, or by the likeliest token at each"}),
 	},
 }
 
@@ -29,6 +39,9 @@ func (P2) Remasks() {}
 
 // Needs a token at masked positions and the log-probability of open ones.
 func (p P2) Needs(int, int) Need {
+	if p.By == likeliest {
+		return Need{Top: true, OpenTop: true}
+	}
 	return Need{Draw: true, Power: 1 / orDefault(p.Tau, 1), Open: true}
 }
 
@@ -37,10 +50,16 @@ func (p P2) Choose(v *View) (Opening, error) {
 	masked, eta := v.Masked, orDefault(p.Eta, 1)
 	both := append(append(v.Ints(len(masked) + len(v.Open))[:0], masked...), v.Open...)
 	ranked := v.top(both, len(v.Open)+v.Quota, func(i int) float64 {
-		if i < len(masked) {
+		switch at := i - len(masked); {
+		case p.By == likeliest && at < 0:
+			return math.Log(v.P1[i])
+		case p.By == likeliest:
+			return eta * math.Log(v.OpenP1[at])
+		case at < 0:
 			return v.LogP[i]
+		default:
+			return eta * v.OpenLogP[at]
 		}
-		return eta * v.OpenLogP[i-len(masked)]
 	})
 	keep := v.Ints(len(v.Tokens))
 	for _, at := range ranked {
@@ -52,7 +71,9 @@ func (p P2) Choose(v *View) (Opening, error) {
 			o.Positions = append(o.Positions, at)
 		}
 	}
-	v.drawn(&o)
+	if p.By != likeliest {
+		v.drawn(&o)
+	}
 	for _, at := range v.Open {
 		if keep[at] == 0 {
 			o.Close = append(o.Close, at)

@@ -123,6 +123,7 @@ type modelShape struct {
 	ClassCount  int         `json:"class_count,omitempty"`
 	Size        []int       `json:"size,omitempty"` // of a picture: width and height
 	Encodes     bool        `json:"encodes"`        // pictures can be edited
+	As          string      `json:"as,omitempty"`   // kind that config.json alone does not tell
 	Recipe      string      `json:"recipe"`         // what runs where nothing is asked for
 	Limits      modelLimits `json:"limits"`
 	RowsASecond float64     `json:"rows_per_second,omitempty"`
@@ -140,6 +141,9 @@ func (m *servedModel) info() modelInfo {
 		Prompt: m.spec.Prompt, Classes: m.Classes, ClassCount: m.spec.Classes,
 		Recipe: m.defaults.String(),
 		Limits: modelLimits{N: maxChoices, Steps: maxSteps}, RowsASecond: m.engine.RowsPerSecond()}
+	if m.Source != nil {
+		s.As = m.Source.As
+	}
 	if m.chat != nil {
 		s.Ends = m.chat.Stops()
 	}

@@ -250,7 +250,8 @@ func matches(src *model.Source) bool {
 }
 
 func init() {
-	model.Register(model.Format{Name: "titok", Match: matches, Load: load})
+	model.Register(model.Format{Name: "titok", Kinds: []string{"titok"}, Match: matches,
+		Load: load})
 	model.RegisterCodec(model.CodecFormat{Name: "titok", Match: matches,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			c, err := readConfig(src)

@@ -31,6 +31,7 @@ var unused = []string{"cls_token", "pos_embed", "mask_token", "decoder_pos_embed
 func init() {
 	model.Register(model.Format{
 		Name:  "mage",
+		Kinds: []string{"mage"},
 		Match: func(src *model.Source) bool { return src.Has("decoder_pos_embed_learned") },
 		Load:  load,
 	})

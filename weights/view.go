@@ -83,3 +83,55 @@ func (s *Set) View(see func(name string, t *Tensor) (string, *Tensor, error)) (*
 	sort.Strings(v.names)
 	return v, nil
 }
+
+// Parts returns a set of the same files in which a tensor for which names returns names is cut by
+// rows into as many equal parts, each [rows, width], where width is the last dimension.
+func (s *Set) Parts(names func(name string, t *Tensor) []string) (*Set, error) {
+	v := &Set{tensors: map[string]*Tensor{}, metadata: s.metadata, sources: s.sources,
+		prefix: s.prefix, outside: s.outside}
+	add := func(name string, t *Tensor) error {
+		if v.tensors[name] != nil {
+			return fmt.Errorf("tensor %q is there twice", name)
+		}
+		v.tensors[name] = t
+		v.names = append(v.names, name)
+		return nil
+	}
+	for _, old := range s.names {
+		t := s.tensors[old]
+		into := names(old, t)
+		if len(into) == 0 {
+			if err := add(old, t); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for i, name := range into {
+			part, err := t.part(i, len(into))
+			if err == nil {
+				part.Name = name
+				err = add(name, part)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	sort.Strings(v.names)
+	return v, nil
+}
+
+// part returns the i-th of n equal parts of a tensor's rows.
+func (t *Tensor) part(i, n int) (*Tensor, error) {
+	total, ok := numel(t.Shape)
+	if !ok || len(t.Shape) < 2 || t.heads > 0 || total == 0 || total/t.Shape[len(t.Shape)-1]%n != 0 {
+		return nil, fmt.Errorf("tensor %q: %v is not %d parts of equal rows", t.Name, t.Shape, n)
+	}
+	data, err := t.span(i*(total/n), total/n)
+	if err != nil {
+		return nil, err
+	}
+	part, width := *t, t.Shape[len(t.Shape)-1]
+	part.Data, part.Shape = data, []int{total / n / width, width}
+	return &part, nil
+}

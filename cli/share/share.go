@@ -78,7 +78,7 @@ func (h *Hub) Texts(ctx context.Context, e Spec, name string, n int, b fleet.Bui
 // Points measures points into the journal at name with all workers that join. The task was made of
 // a model and by.
 func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
-	task experiments.Task, s experiments.Settings, model string, by judges.Measure,
+	task experiments.Task, s experiments.Settings, model, as string, by judges.Measure,
 	list []experiments.Point) error {
 	if err := experiments.Possible(task, list); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
 	if by.Progress = nil; task.Kind() != "text" {
 		by.Judge = ""
 	}
-	e := Spec{Kind: "points", Model: model, Precision: s["precision"], Task: task.Kind(),
+	e := Spec{Kind: "points", Model: model, As: as, Precision: s["precision"], Task: task.Kind(),
 		Measure: by, Points: list}
 	trees, err := e.trees()
 	if err != nil {

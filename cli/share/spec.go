@@ -21,6 +21,7 @@ type Spec struct {
 	Request   *unmask.Request
 	Inputs    []unmask.Input // over the request, see unmask.Model.Requests
 	Model     string
+	As        string // kind that the model is read as; see unmask.Options
 	Precision string
 	Task      string // text or image
 	Measure   judges.Measure

@@ -76,8 +76,9 @@ var unused = []string{"vision_model.*", "visual_projection.*", "logit_scale",
 // readConfig reads the sizes from the tensors; heads and activation are in config.json.
 func readConfig(src *model.Source) (c Config, err error) {
 	type file struct {
-		Heads int    `json:"num_attention_heads"`
-		Act   string `json:"hidden_act"`
+		Heads int      `json:"num_attention_heads"`
+		Act   string   `json:"hidden_act"`
+		Eps   *float64 `json:"layer_norm_eps"`
 	}
 	var f struct {
 		file
@@ -108,6 +109,8 @@ func readConfig(src *model.Source) (c Config, err error) {
 	case c.Heads < 1 || c.Hidden%c.Heads != 0:
 		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d",
 			c.Heads, c.Hidden)
+	case f.Eps != nil && *f.Eps != eps:
+		return c, fmt.Errorf("config.json: layer_norm_eps is %v, want %v", *f.Eps, eps)
 	case f.Act == "gelu":
 		c.PlainGELU = true
 	case f.Act != "quick_gelu":

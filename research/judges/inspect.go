@@ -36,11 +36,12 @@ type Report struct {
 
 // Inspect describes what is at name: a model, a judge of text or of pictures, a codec of pictures
 // or a text encoder. It reads headers and small tensors, not the values of large matrices.
-func Inspect(ctx context.Context, name string, progress func(hub.Progress)) (*Report, error) {
+// As is the kind to read them as, see unmask.Options.
+func Inspect(ctx context.Context, name, as string, progress func(hub.Progress)) (*Report, error) {
 	if unmask.IsExact(name) {
 		return inspectExact(ctx, name)
 	}
-	o := unmask.Options{Backend: newReading(), Progress: progress}
+	o := unmask.Options{Backend: newReading(), Progress: progress, As: as}
 	r := &Report{Model: name, DTypes: map[string]int{}}
 	set, err := r.inspectFiles(ctx, name, o)
 	if err != nil {

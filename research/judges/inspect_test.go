@@ -112,7 +112,7 @@ func TestInspectReadsHeaders(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		r, err := judges.Inspect(context.Background(), c.dir, nil)
+		r, err := judges.Inspect(context.Background(), c.dir, "", nil)
 		require.NoError(t, err, c.name)
 		runtime.ReadMemStats(&after)
 		require.Equal(t, c.parameters, r.Parameters, c.name)

@@ -32,6 +32,7 @@ type TextRecord struct {
 	Unfinished bool      `json:"unfinished,omitempty"`
 	// with --choice, the probability of each by the first pass
 	Choices []constrain.Choice `json:"choices,omitempty"`
+	As      string             `json:"as,omitempty"` // kind that config.json alone does not tell
 }
 
 // Evaluated is the work for a sample, as JSON.
@@ -144,6 +145,9 @@ func (t *Texts) Put(samples []Sample) error {
 func (t *Texts) put(s Sample) error {
 	t.drafts.add(s)
 	r := t.record(s)
+	if src := t.j.Model.Source; src != nil {
+		r.As = src.As
+	}
 	if t.lines != nil || t.each != nil {
 		r.Seconds = 0
 	}

@@ -22,6 +22,7 @@ type Model struct {
 	Template  *Template
 	Tokenizer tokenizers.Tokenizer
 	stops     []int32
+	ends      []string
 	calls     *CallForm // of the template; nil: it has none
 }
 
@@ -30,13 +31,20 @@ type Model struct {
 // tokenizer. The error is fs.ErrNotExist if the model has no template, because it was not trained
 // to chat.
 func ForModel(files fs.FS, t tokenizers.Tokenizer) (*Model, error) {
+	return ForTemplate(files, t, "")
+}
+
+// ForTemplate is ForModel with a template in place of the folder's, if it is not "".
+func ForTemplate(files fs.FS, t tokenizers.Tokenizer, template string) (*Model, error) {
 	config, err := readConfig(files, "tokenizer_config.json")
 	if err != nil {
 		return nil, err
 	}
-	source, err := readTemplate(files, config)
-	if err != nil {
-		return nil, err
+	source := template
+	if source == "" {
+		if source, err = readTemplate(files, config); err != nil {
+			return nil, err
+		}
 	}
 	names, err := tokenizers.ReadRoles(files)
 	if err != nil {
@@ -71,6 +79,8 @@ func New(tmpl *Template, t tokenizers.Tokenizer) *Model {
 		ids, err := t.EncodeSpecial(out.s[at+len(answer):])
 		if err == nil && len(ids) > 0 && tokenizers.IsSpecial(t, ids[0]) {
 			m.stop(ids[0])
+		} else if end, _, _ := strings.Cut(strings.TrimSpace(out.s[at+len(answer):]), "\n"); end != "" {
+			m.ends = append(m.ends, end)
 		}
 	}
 	m.calls = m.readCalls()
@@ -110,6 +120,9 @@ func (m *Model) Try() error {
 
 // Stops returns the tokens that end an answer; the model's end of text, if it has one, is first.
 func (m *Model) Stops() []int32 { return slices.Clone(m.stops) }
+
+// Ends returns the ordinary texts that the template puts after an answer, which end one too.
+func (m *Model) Ends() []string { return slices.Clone(m.ends) }
 
 // Answer returns ids before the first one that ends an answer, and whether there was one. A model
 // of fixed length fills the rest of its answer with end of text, which is not shown.

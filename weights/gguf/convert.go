@@ -106,8 +106,10 @@ func (c *converter) keys() ([]Key, error) {
 	}
 	keys := []Key{{architectureKey, arch}, {"general.name", filepath.Base(c.dir)}}
 	names := c.family.sizes
-	for _, name := range sizeKeys {
-		keys = append(keys, Key{arch + "." + name, uint32(c.size(names[name]))})
+	for _, name := range slices.Concat(sizeKeys, expertSizes) {
+		if names[name] != "" {
+			keys = append(keys, Key{arch + "." + name, uint32(c.size(names[name]))})
+		}
 	}
 	c.blocks = c.size(names["block_count"])
 	heads, width := c.size(names["attention.head_count"]), c.size(names["embedding_length"])
@@ -129,6 +131,7 @@ func (c *converter) keys() ([]Key, error) {
 		Key{arch + ".rope.freq_base", float32(theta)},
 		Key{arch + ".rope.dimension_count", uint32(head)})
 	keys = append(append(keys, c.scaling(arch)...), c.diffusion(arch)...)
+	c.mixture()
 	words, err := vocabulary(c.dir)
 	if err != nil {
 		return nil, err
@@ -219,6 +222,9 @@ func (c *converter) ends() (ends []uint32) {
 func (c *converter) spread() error {
 	for _, name := range []string{"rope_parameters", "rope_scaling"} {
 		var inner map[string]json.RawMessage
+		if string(c.config[name]) == "false" { // RND1's word for null
+			delete(c.config, name)
+		}
 		if err := json.Unmarshal(c.config[name], &inner); c.has(name) && err != nil {
 			return fmt.Errorf("config.json: %s is %.40s, want an object", name, c.config[name])
 		}
@@ -245,6 +251,9 @@ func (c *converter) kind() (arch string, err error) {
 	if c.err != nil {
 		return "", c.err
 	}
+	if kind == llada.kind && c.has("expert_intermediate_size") {
+		kind = lladaMoE.kind
+	}
 	for arch, family := range architectures {
 		if family.kind == kind && arch != "qwen2" { // WeDLM has both
 			c.family = family
@@ -254,8 +263,8 @@ func (c *converter) kind() (arch string, err error) {
 			return arch, nil
 		}
 	}
-	return "", fmt.Errorf("config.json: model_type is %.40q, want llada, Dream, %s or %s", kind,
-		nemotron.kind, wedlm.kind)
+	return "", fmt.Errorf("config.json: model_type is %.40q, want llada, Dream, rnd1, %s or %s",
+		kind, nemotron.kind, wedlm.kind)
 }
 
 // scaling returns the keys of the scaling of rotary frequencies. What a file of llama.cpp cannot
@@ -306,7 +315,7 @@ func (c *converter) scaling(arch string) []Key {
 // diffusion returns the keys that say how the network writes.
 func (c *converter) diffusion(arch string) (keys []Key) {
 	switch c.family.kind {
-	case llada.kind:
+	case llada.kind, lladaMoE.kind:
 		return []Key{{arch + ".attention.causal", false}, {shiftKey, false}}
 	case dream.kind:
 		keys = []Key{{arch + ".attention.causal", false}}
@@ -314,6 +323,8 @@ func (c *converter) diffusion(arch string) (keys []Key) {
 			keys = append(keys, Key{expandKey, c.ids("expand_token_id")[0]})
 		}
 		return keys
+	case rnd1.kind:
+		return []Key{{arch + ".attention.causal", false}}
 	}
 	keys = []Key{{kindKey, c.family.kind}}
 	if c.family.kind == nemotron.kind {
@@ -324,6 +335,52 @@ func (c *converter) diffusion(arch string) (keys []Key) {
 		keys = append(keys, Key{blockKey, uint32(block)})
 	}
 	return keys
+}
+
+// mixture refuses what a file of llama.cpp cannot say of experts, and finds the mask of a model
+// whose config.json has none.
+func (c *converter) mixture() {
+	if c.family.experts == nil || c.err != nil {
+		return
+	}
+	refuse := func(name, want string) {
+		if c.err == nil {
+			c.err = fmt.Errorf("config.json: %s is %.60s, want %s in a GGUF file", name, c.config[name], want)
+		}
+	}
+	var layers []float64
+	_ = json.Unmarshal(c.config["moe_layer_freq"], &layers)
+	if slices.Contains(layers, 0) {
+		refuse("moe_layer_freq", "1 in every layer")
+	}
+	var dense []float64
+	_ = json.Unmarshal(c.config["mlp_only_layers"], &dense)
+	if len(dense) > 0 {
+		refuse("mlp_only_layers", "none")
+	}
+	if c.has("decoder_sparse_step") && c.number("decoder_sparse_step") != 1 {
+		refuse("decoder_sparse_step", "1")
+	}
+	if string(c.config["moe_router_enable_expert_bias"]) == "true" {
+		refuse("moe_router_enable_expert_bias", "false")
+	}
+	if c.family.kind == rnd1.kind && string(c.config["norm_topk_prob"]) != "true" {
+		refuse("norm_topk_prob", "true")
+	}
+	if c.has("mask_token_id") {
+		return
+	}
+	var t struct {
+		Added map[string]struct{ Content string } `json:"added_tokens_decoder"`
+	}
+	data, err := atomicfile.ReadFile(filepath.Join(c.dir, "tokenizer_config.json"))
+	if err == nil && json.Unmarshal(data, &t) == nil {
+		for id, token := range t.Added {
+			if token.Content == "<|mask|>" {
+				c.config["mask_token_id"] = json.RawMessage(id)
+			}
+		}
+	}
 }
 
 // unused are the ends of tensors that no network needs.
@@ -344,9 +401,22 @@ func (c *converter) tensors() ([]Tensor, error) {
 	for _, name := range []string{"token_embd", "output_norm", "output"} {
 		add(name)
 	}
+	experts := map[string][]*weights.Tensor{} // of the file's tensors of all experts
 	for n := range c.blocks {
+		for _, key := range slices.Sorted(maps.Keys(c.family.experts)) {
+			name := "blk." + strconv.Itoa(n) + "." + key + ".weight"
+			for _, one := range c.family.parts(name, c.size(c.family.sizes["expert_count"])) {
+				t, ok := c.set.Get(one)
+				if !ok {
+					return nil, fmt.Errorf("tensor %q is missing", one)
+				}
+				theirs[one] = name
+				experts[name] = append(experts[name], t)
+			}
+			names = append(names, name)
+		}
 		for _, key := range []string{"attn_norm", "attn_q", "attn_q_norm", "attn_k", "attn_k_norm",
-			"attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down"} {
+			"attn_v", "attn_output", "ffn_norm", "ffn_gate_inp", "ffn_gate", "ffn_up", "ffn_down"} {
 			add("blk." + strconv.Itoa(n) + "." + key)
 		}
 	}
@@ -361,6 +431,16 @@ func (c *converter) tensors() ([]Tensor, error) {
 	head, headed := c.set.Get(c.family.name("output.weight"))
 	headed = headed && head != words
 	for _, name := range names {
+		if list := experts[name]; list != nil {
+			one := list[0]
+			if len(one.Shape) != 2 {
+				return nil, fmt.Errorf("tensor %q: %v, want a matrix", one.Name, one.Shape)
+			}
+			d := c.typeOf(name, one.Shape, headed)
+			all = append(all, Tensor{Name: name, DType: d, Shape: append([]int{len(list)}, one.Shape...),
+				Write: func(w io.Writer) error { return c.writeAll(w, list, d) }})
+			continue
+		}
 		t, _ := c.set.Get(c.family.name(name))
 		if name == "output.weight" && !headed { // a second name of the embedding
 			continue
@@ -378,7 +458,7 @@ func (c *converter) tensors() ([]Tensor, error) {
 
 // typeOf returns the type that the recipe has for a tensor.
 func (c *converter) typeOf(name string, shape []int, headed bool) weights.DType {
-	if len(shape) == 1 {
+	if len(shape) == 1 || strings.HasSuffix(name, ".ffn_gate_inp.weight") { // as llama.cpp keeps it
 		return weights.F32
 	}
 	want := weights.Q8_0
@@ -389,7 +469,7 @@ func (c *converter) typeOf(name string, shape []int, headed bool) weights.DType 
 		eighth := c.blocks / 8
 		more := n < eighth || n >= 7*c.blocks/8 || (n-eighth)%3 == 2
 		if name == "output.weight" || name == "token_embd.weight" && !headed ||
-			more && (key == "attn_v.weight" || key == "ffn_down.weight") {
+			more && (key == "attn_v.weight" || key == "ffn_down.weight" || key == "ffn_down_exps.weight") {
 			want = weights.Q6_K
 		}
 	}
@@ -418,6 +498,20 @@ func (c *converter) order(name string, t *weights.Tensor) func(i int) int {
 	}
 	dim := t.Shape[0] / heads
 	return func(i int) int { return i/dim*dim + i%dim%2*(dim/2) + i%dim/2 }
+}
+
+// writeAll writes tensors of one shape, one after the other.
+func (c *converter) writeAll(w io.Writer, list []*weights.Tensor, as weights.DType) error {
+	for _, t := range list {
+		if !slices.Equal(t.Shape, list[0].Shape) || !t.DType.IsFloat() {
+			return fmt.Errorf("tensor %q: %v of %s, want floats %v", t.Name, t.Shape, t.DType,
+				list[0].Shape)
+		}
+		if err := c.write(w, t, as, func(i int) int { return i }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const rowsAtATime = 256

@@ -23,6 +23,8 @@ type family struct {
 	blocks string // with a %s for the number
 	names  map[string]string
 	ends   []string // possible ends of a tensor's name, with the dot
+	// experts are the keys of tensors [experts, rows, columns], which are apart in the authors' files
+	experts map[string]string
 }
 
 // sizeKeys are the keys of sizes, after the architecture's name.
@@ -149,6 +151,58 @@ var nemotron = family{
 	ends:   []string{".weight"},
 }
 
+// expertNames maps the tensors of all experts of a block to the authors' names of one expert's,
+// with %d for its number.
+var expertNames = map[string]string{"ffn_gate_exps": "mlp.experts.%d.gate_proj",
+	"ffn_up_exps": "mlp.experts.%d.up_proj", "ffn_down_exps": "mlp.experts.%d.down_proj"}
+
+// expertSizes are the keys of sizes that models with experts have beside sizeKeys.
+var expertSizes = []string{"expert_count", "expert_used_count", expertWidth}
+
+const expertWidth = "expert_feed_forward_length"
+
+// withExperts returns the names of qwen with the router's.
+func withExperts(names map[string]string) map[string]string {
+	all := maps.Clone(names)
+	all["ffn_gate_inp"] = "mlp.gate"
+	return all
+}
+
+// lladaMoE is LLaDA-MoE-7B-A1B (modeling_lladamoe.py). Its files have no feed_forward_length.
+var lladaMoE = family{
+	kind: "lladamoe",
+	sizes: map[string]string{"embedding_length": "hidden_size", "block_count": "num_hidden_layers",
+		"attention.head_count": "num_attention_heads", "attention.head_count_kv": "num_key_value_heads",
+		"context_length": "max_position_embeddings", "expert_count": "num_experts",
+		"expert_used_count": "num_experts_per_tok", expertWidth: "expert_intermediate_size"},
+	config:  func(k *keys) map[string]any { return k.qwen(lladaMoEMask, 156892) },
+	blocks:  dream.blocks,
+	names:   withExperts(dream.names),
+	experts: expertNames,
+	ends:    []string{".weight"},
+}
+
+const lladaMoEMask = 156895
+
+// rnd1 is RND1-Base-0910, a Qwen3-MoE whose experts' weights sum to 1.
+var rnd1 = family{
+	kind: "rnd1",
+	sizes: map[string]string{"embedding_length": "hidden_size", "block_count": "num_hidden_layers",
+		"attention.head_count": "num_attention_heads", "attention.head_count_kv": "num_key_value_heads",
+		"context_length": "max_position_embeddings", "feed_forward_length": "intermediate_size",
+		"expert_count": "num_experts", "expert_used_count": "num_experts_per_tok",
+		expertWidth: "moe_intermediate_size"},
+	config: func(k *keys) map[string]any {
+		values := k.qwen(151669, 151645)
+		values["norm_topk_prob"] = true
+		return values
+	},
+	blocks:  dream.blocks,
+	names:   withExperts(dream.names),
+	experts: expertNames,
+	ends:    []string{".weight"},
+}
+
 // Keys that several functions read.
 const (
 	architectureKey = "general.architecture"
@@ -167,16 +221,17 @@ var endKeys = []string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_
 
 // architectures are the kinds of models by general.architecture in llama.cpp's dialect. The last
 // three are also those of models that are not diffusion, so the file says with kindKey that it is.
-var architectures = map[string]family{"llada": llada, "dream": dream, "mistral3": nemotron,
-	"qwen2": wedlm, "qwen3": wedlm}
+var architectures = map[string]family{"llada": llada, "dream": dream, "llada-moe": lladaMoE,
+	"rnd1": rnd1, "mistral3": nemotron, "qwen2": wedlm, "qwen3": wedlm}
 
 // Model returns the config.json that this model has in its authors' layout, and the tensors under
 // the authors' names. Block formats stay as they are. Two dialects are known:
 //
-//   - llama.cpp's, general.architecture llada or dream; and, with the key diffusion.model_type,
-//     which Convert writes and llama.cpp does not read, mistral3 (nemotron_labs_diffusion), qwen2
-//     and qwen3 (wedlm). Its converter writes the rows of Q and K of LLaDA and Ministral 3 for
-//     interleaved rotary; the tensors returned are views in the order of halves.
+//   - llama.cpp's, general.architecture llada, dream, llada-moe or rnd1; and, with the key
+//     diffusion.model_type, which Convert writes and llama.cpp does not read, mistral3
+//     (nemotron_labs_diffusion), qwen2 and qwen3 (wedlm). Its converter writes the rows of Q and K
+//     of LLaDA and Ministral 3 for interleaved rotary; the tensors returned are views in halves'
+//     order. Its tensors of all experts of a block are returned as one of each.
 //   - diffuse-cpp's (https://github.com/iafiscal1212/diffuse-cpp, tools/convert-llada.py),
 //     architecture diffuse with key diffuse.model_type. Q and K are as the authors have them, and
 //     there is no tokenizer.
@@ -196,7 +251,8 @@ func (f *File) Model() (config []byte, set *weights.Set, err error) {
 	k.tied = !headed
 	values := k.sizes(family)
 	maps.Copy(values, family.config(k))
-	if shift := family.kind == dream.kind; k.err == nil && f.Has(shiftKey) {
+	shift := family.kind == dream.kind || family.kind == rnd1.kind
+	if k.err == nil && f.Has(shiftKey) {
 		var shifted bool
 		if shifted, k.err = f.Bool(shiftKey); k.err == nil && shifted != shift {
 			k.err = fmt.Errorf("key %s is %v, want %v for %s", shiftKey, shifted, shift, family.kind)
@@ -218,10 +274,31 @@ func (f *File) Model() (config []byte, set *weights.Set, err error) {
 		}
 		return theirs, t, err
 	})
+	if err == nil && family.experts != nil {
+		experts := k.int("expert_count")
+		set, err = set.Parts(func(name string, _ *weights.Tensor) []string {
+			return family.parts(name, experts)
+		})
+	}
 	if err != nil {
 		return nil, nil, f.failed(err)
 	}
 	return config, set, nil
+}
+
+// parts returns the authors' names of the experts whose weights are in one tensor.
+func (m family) parts(name string, experts int) (all []string) {
+	base, ok := strings.CutSuffix(name, ".weight")
+	rest, blk := strings.CutPrefix(base, "blk.")
+	n, key, _ := strings.Cut(rest, ".")
+	theirs := m.experts[key]
+	if !ok || !blk || theirs == "" {
+		return nil
+	}
+	for e := range experts {
+		all = append(all, fmt.Sprintf(m.blocks, n)+fmt.Sprintf(theirs, e)+".weight")
+	}
+	return all
 }
 
 // diffuseArch is the architecture of diffuse-cpp's files.
@@ -238,8 +315,8 @@ func (f *File) family(arch string) (family, error) {
 	}
 	named, known := architectures[kind]
 	if !known || arch == diffuseArch && kind != "llada" && kind != "dream" {
-		return family{}, fmt.Errorf("architecture is %.40q, want llada, dream, diffuse with %s llada or "+
-			"dream, or with %s mistral3, qwen2 or qwen3", kind, diffuseKey, kindKey)
+		return family{}, fmt.Errorf("architecture is %.40q, want llada, dream, llada-moe, rnd1, diffuse "+
+			"with %s llada or dream, or with %s mistral3, qwen2 or qwen3", kind, diffuseKey, kindKey)
 	}
 	if named.kind != nemotron.kind && named.kind != wedlm.kind {
 		return named, nil
@@ -300,10 +377,13 @@ func (k *keys) int(name string) int {
 // sizes returns the values of sizeKeys by their names in config.json.
 func (k *keys) sizes(m family) map[string]any {
 	values := map[string]any{"model_type": m.kind}
-	for _, name := range sizeKeys {
-		if name == "attention.head_count_kv" {
+	for _, name := range slices.Sorted(maps.Keys(m.sizes)) {
+		switch key := k.arch + "." + name; {
+		case name == "attention.head_count_kv":
 			values[m.sizes[name]] = k.heads()
-		} else {
+		case name == expertWidth && !k.Has(key): // as early converters wrote it
+			values[m.sizes[name]] = k.int("feed_forward_length") / max(k.int("expert_used_count"), 1)
+		default:
 			values[m.sizes[name]] = k.int(name)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 )
@@ -86,6 +87,27 @@ func match(pattern, file string) bool {
 
 // folder returns a repository's directory in the cache.
 func folder(repo string) string { return "models--" + strings.ReplaceAll(repo, "/", "--") }
+
+// RepoOf returns the repository org/name of a file or directory within a cache of the hub, which
+// has models--org--name/snapshots/COMMIT, also through links; "" for other places.
+func RepoOf(place string) string {
+	if full, err := filepath.EvalSymlinks(place); err == nil && filepath.Ext(place) != ".gguf" {
+		place = full // a file of a snapshot is a link out of it
+	}
+	full, err := filepath.Abs(place)
+	if err != nil {
+		return ""
+	}
+	parts := strings.Split(filepath.ToSlash(full), "/")
+	for i := len(parts) - 3; i >= 0; i-- {
+		name, ok := strings.CutPrefix(parts[i], "models--")
+		if repo := strings.ReplaceAll(name, "--", "/"); ok && parts[i+1] == "snapshots" &&
+			commitID.MatchString(parts[i+2]) && checkRepo(repo) == nil {
+			return repo
+		}
+	}
+	return ""
+}
 
 // escapePath escapes the parts of a file's path for a URL.
 func escapePath(name string) string {

@@ -167,3 +167,29 @@ func TestListSkipsWhatIsNoModel(t *testing.T) {
 	_, err = c.Find("c/d", "broken")
 	require.ErrorContains(t, err, `is "../../etc", want a commit of 40 hex digits`)
 }
+
+// A place within a cache tells its repository, also through links; others tell none.
+func TestRepoOf(t *testing.T) {
+	const commit = "0123456789abcdef0123456789abcdef01234567"
+	cache := t.TempDir()
+	snapshot := filepath.Join(cache, "models--org--name-v0.1", "snapshots", commit)
+	require.NoError(t, os.MkdirAll(filepath.Join(snapshot, "part"), 0o700))
+	blob := filepath.Join(cache, "models--org--name-v0.1", "blob")
+	require.NoError(t, os.WriteFile(blob, nil, 0o600))
+	require.NoError(t, os.Symlink(blob, filepath.Join(snapshot, "m.gguf")))
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(snapshot, link))
+	for _, c := range []struct{ name, place, want string }{
+		{"snapshot", snapshot, "org/name-v0.1"},
+		{"part of a pipeline", filepath.Join(snapshot, "part"), "org/name-v0.1"},
+		{"file", filepath.Join(snapshot, "m.gguf"), "org/name-v0.1"},
+		{"link", link, "org/name-v0.1"},
+		{"cache", cache, ""},
+		{"no commit", filepath.Join(cache, "models--org--name", "snapshots", "main"), ""},
+		{"folder", filepath.Join(cache, "org--name"), ""},
+		{"bad name", filepath.Join(cache, "models--..", "snapshots", commit), ""},
+		{"nothing", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, RepoOf(c.place)) })
+	}
+}

@@ -113,8 +113,16 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, 
 		err = fmt.Errorf("config.json: scale_attn_by_inverse_layer_idx is true, want false, the " +
 			"attention of GPT-2")
 	}
-	return c, sizes.Notes, err
+	notes = sizes.Notes
+	if unknown := src.Unknown(append(model.Keys(f), ignored...)...); unknown != "" {
+		notes = append(notes, unknown)
+	}
+	return c, notes, err
 }
+
+// ignored are keys of GPT-2's class for other tasks, and one whose result is the same.
+var ignored = []string{"reorder_and_upcast_attn", "summary_activation", "summary_first_dropout",
+	"summary_proj_to_labels", "summary_type", "summary_use_proj"}
 
 // fromTensors reads the sizes that the tensors show.
 func fromTensors(set *weights.Set) (c Config, err error) {

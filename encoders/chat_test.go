@@ -1,0 +1,72 @@
+package encoders_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+)
+
+// chatFolder writes a ModernBERT with a tokenizer of single bytes and a chat template that the
+// authors' program does not use.
+func chatFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("..", "testdata", "packs",
+		"modernbert-chat-tiny"))))
+	specials := []string{"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"}
+	vocab, added := map[string]int{}, []map[string]any{}
+	for id, name := range specials {
+		added = append(added, map[string]any{"id": id, "content": name, "special": true})
+		vocab[name] = id
+	}
+	for c := '!'; c <= '~'; c++ {
+		vocab[string(c)] = len(vocab)
+	}
+	vocab["Ċ"], vocab["Ġ"] = len(vocab), len(vocab)+1
+	bytes := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}
+	for name, v := range map[string]any{
+		"tokenizer.json": map[string]any{"added_tokens": added, "pre_tokenizer": bytes, "decoder": bytes,
+			"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}}},
+		"tokenizer_config.json": map[string]any{"mask_token": "[MASK]", "pad_token": "[PAD]",
+			"chat_template": "{{ messages[0].content }}[/Answer]"},
+	} {
+		data, err := json.Marshal(v)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	}
+	return dir
+}
+
+// BERT-Chat's conversations have the template of its authors' program and nothing around them; its
+// padding and the mark after an answer end one.
+func TestChatOfAnEncoder(t *testing.T) {
+	m, err := unmask.Load(context.Background(), chatFolder(t), unmask.Options{})
+	require.NoError(t, err)
+	require.Equal(t, "semi-ar(low-confidence) schedule=dllm steps=128", m.Recipe)
+	require.Equal(t, []int32{3}, m.Spec().Ends)
+	c, err := m.Chat()
+	require.NoError(t, err)
+	require.Equal(t, []string{"[/Answer]"}, c.Ends())
+
+	q, err := m.Prepare(context.Background(), unmask.Request{Messages: json.RawMessage(
+		`[{"role":"system","content":" Be brief. "},{"role":"user","content":"Who?"},
+		{"role":"assistant","content":"I."},{"role":"user","content":"Why?\n"}]`)})
+	require.NoError(t, err)
+	from := len(q.Known) - unmask.ReplyLength
+	for at, id := range q.Known {
+		require.Equal(t, at >= from, id == m.Spec().Mask)
+	}
+	require.Equal(t, "[SYS]\nBe brief.\n[/SYS]\n\n[Question]\nWho?\n[/Question]\n\n[Answer]\nI.\n"+
+		"[/Answer]\n\n[Question]\nWhy?\n[/Question]\n\n[Answer]\n", m.Text.Decode(q.Known[:from]))
+
+	plain, err := unmask.Load(context.Background(), chatFolder(t), unmask.Options{As: "modernbert"})
+	require.NoError(t, err)
+	require.Empty(t, plain.Recipe)
+	require.Empty(t, plain.Spec().Ends)
+}

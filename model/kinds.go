@@ -1,0 +1,111 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Facts are the keys of config.json that name a network.
+type Facts struct {
+	Type    string   // model_type
+	Classes []string // architectures, and the names in auto_map
+}
+
+// Facts reads them. Keys of another form than transformers writes say nothing.
+func (s *Source) Facts() (f Facts) {
+	var keys map[string]json.RawMessage
+	_ = json.Unmarshal(s.Config, &keys)
+	_ = json.Unmarshal(keys["model_type"], &f.Type)
+	_ = json.Unmarshal(keys["architectures"], &f.Classes)
+	var auto map[string]any
+	_ = json.Unmarshal(keys["auto_map"], &auto)
+	for _, name := range auto {
+		f.Classes = append(f.Classes, fmt.Sprint(name))
+	}
+	return f
+}
+
+// Of reports whether a class, or a file of the authors' program, has part in its name.
+func (f Facts) Of(part string) bool {
+	return slices.ContainsFunc(f.Classes, func(c string) bool { return strings.Contains(c, part) })
+}
+
+// LeftToRight says of a model of text why it is not read.
+const LeftToRight = "an autoregressive model, or one whose config.json does not say how it runs"
+
+// unread are published networks that no format computes, though some have the model_type or the
+// tensors of one that is read: by model_type, by a part of a class's name or by the end of a
+// tensor's name.
+var unread = []struct{ model, kinds, class, tensor, why string }{
+	{model: "DPLM-2", kinds: "dplm2", class: "DPLM2", why: "residues and structure in one sequence, " +
+		"with positions that begin again for each"},
+	{model: "ESM3", kinds: "esm3", class: "ESM3", tensor: "encoder.sequence_embed.weight",
+		why: "tracks of sequence, structure and function"},
+	{model: "ESM-C", kinds: "esmc ESMplusplus", class: "ESMC", tensor: "attn.layernorm_qkv.1.weight",
+		why: "another network than ESM-2's"},
+	{model: "BD3-LM", kinds: "bd3lm", class: "BD3LM",
+		why: "a network that reads a clean copy of the text beside the masked one"},
+	{model: "DUO", kinds: "DUO duo", class: "DUO", why: "uniform state: texts begin as random tokens, " +
+		"not as masks"},
+	{model: "UDLM", kinds: "udlm", class: "UDLM", why: "uniform state: texts begin as random tokens, " +
+		"not as masks"},
+	{model: "DiffusionGemma", kinds: "diffusion_gemma diffusion_gemma_text", class: "DiffusionGemma",
+		why: "not masked: a canvas begins as random tokens"},
+	{model: "ReFusion", kinds: "refusion", class: "ReFusion", why: "slots are filled left to right"},
+	{model: "DiffuLLaMA", class: "DiffuLLaMA", why: "its mask is in none of its files"},
+	{model: "DiffuGPT", class: "DiffuGPT", why: "its mask is in none of its files"},
+	{model: "Nemotron-Diffusion-Research", class: "DiffEncoderModel",
+		why: "the names of its tensors are not known"},
+	{model: "Nemotron-Labs-Diffusion with pictures", kinds: "nemotron_labs_diffusion_vlm",
+		why: "pictures are not read"},
+	{model: "this model", kinds: "qwen3 qwen3_moe qwen2_moe mistral mixtral gemma gemma2 gemma3 phi " +
+		"phi3 gpt2 gpt_neox olmo olmo2 olmoe deepseek_v2 deepseek_v3", why: LeftToRight},
+}
+
+// refused returns an error for a network that is known and not read.
+func refused(src *Source, facts Facts) error {
+	for _, u := range unread {
+		if facts.Type != "" && slices.Contains(strings.Fields(u.kinds), facts.Type) ||
+			u.class != "" && facts.Of(u.class) || u.tensor != "" && src.Has(u.tensor) {
+			return fmt.Errorf("%s is not read (model_type %q, %s): it is %s", u.model, facts.Type,
+				strings.Join(append(facts.Classes, "no architectures")[:1], ""), u.why)
+		}
+	}
+	return nil
+}
+
+// formatOf returns the format that reads a source: the one that has its kind or, where config.json
+// names none, the one whose tensors it has.
+func formatOf(src *Source) (*Format, error) {
+	kind := src.As
+	if kind == "" {
+		facts := src.Facts()
+		if err := refused(src, facts); err != nil {
+			return nil, err
+		}
+		kind = facts.Type
+	}
+	var kinds, names []string
+	for i := range formats {
+		f := &formats[i]
+		if kind != "" && slices.Contains(f.Kinds, kind) ||
+			src.As == "" && (kind == "" || f.Kinds == nil) && f.Match(src) {
+			return f, nil
+		}
+		kinds, names = append(kinds, f.Kinds...), append(names, f.Name)
+	}
+	slices.Sort(kinds)
+	slices.Sort(names)
+	list := strings.Join(slices.Compact(kinds), ", ")
+	switch {
+	case src.As != "":
+		return nil, fmt.Errorf("as is %.60q, want %s", src.As, list)
+	case kind != "":
+		return nil, fmt.Errorf("config.json: model_type is %.60q, want %s; a model that is like one of "+
+			"these can be read as that (--as)", kind, list)
+	}
+	return nil, fmt.Errorf("neither config.json nor the tensors' names are of a known architecture, "+
+		"want %s", strings.Join(names, ", "))
+}
