@@ -122,12 +122,17 @@ func (e *Engine) fill(p *picking, class []*Call) {
 }
 
 // heavyWork is the work of a language, in edges that a step looks at, from which a member has a
-// pass for itself: some milliseconds, for which no other sequence should wait in each of its steps.
-const heavyWork = 1 << 20
+// pass for itself, so that no other sequence waits for it in each of its steps: about a
+// millisecond or, on a device where a pass of more rows takes hardly longer, some more.
+const heavyWork, heavyShared = 1 << 16, 1 << 20
 
 // heavy reports whether the member's language is much work.
 func (m *Member) heavy() bool {
-	return m.Request.Language != nil && m.Request.Language.Work() > heavyWork
+	most := heavyWork
+	if m.call.engine.shares {
+		most = heavyShared
+	}
+	return m.Request.Language != nil && m.Request.Language.Work() > most
 }
 
 // picking collects the members of a tick.
