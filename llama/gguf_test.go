@@ -2,7 +2,9 @@ package llama_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,6 +100,17 @@ func TestGGUFOfExperts(t *testing.T) {
 	got, err := m.Denoiser.Forward(context.Background(), parity.Batch(tokens, shown.Shape))
 	require.NoError(t, err)
 	parity.Close(t, want, parity.Logits(t, got, parity.Count(len(tokens)), expected.Shape[2]), 1e-5)
+}
+
+// A number of experts that no file has is refused before anything is made of it.
+func TestGGUFOfTooManyExperts(t *testing.T) {
+	p := parity.Open(t, "llada-moe-tiny")
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(p.Folder())))
+	config := strings.Replace(string(p.Config), `"num_experts": 8`, `"num_experts": 1000000000`, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o600))
+	err := gguf.Convert(context.Background(), dir, filepath.Join(t.TempDir(), "m.gguf"), "q8_0")
+	require.ErrorContains(t, err, "num_experts is 1000000000, want 1 to 4096 in a GGUF file")
 }
 
 // A folder and the GGUF file made from it, in the names of llama.cpp, are the same model: what it

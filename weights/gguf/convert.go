@@ -348,6 +348,9 @@ func (c *converter) mixture() {
 			c.err = fmt.Errorf("config.json: %s is %.60s, want %s in a GGUF file", name, c.config[name], want)
 		}
 	}
+	if n := c.size(c.family.sizes["expert_count"]); n > maxExperts {
+		refuse(c.family.sizes["expert_count"], fmt.Sprintf("1 to %d", maxExperts))
+	}
 	var layers []float64
 	_ = json.Unmarshal(c.config["moe_layer_freq"], &layers)
 	if slices.Contains(layers, 0) {

@@ -159,7 +159,10 @@ var expertNames = map[string]string{"ffn_gate_exps": "mlp.experts.%d.gate_proj",
 // expertSizes are the keys of sizes that models with experts have beside sizeKeys.
 var expertSizes = []string{"expert_count", "expert_used_count", expertWidth}
 
-const expertWidth = "expert_feed_forward_length"
+const (
+	expertWidth = "expert_feed_forward_length"
+	maxExperts  = 1 << 12 // of a block
+)
 
 // withExperts returns the names of qwen with the router's.
 func withExperts(names map[string]string) map[string]string {
@@ -379,6 +382,8 @@ func (k *keys) sizes(m family) map[string]any {
 	values := map[string]any{"model_type": m.kind}
 	for _, name := range slices.Sorted(maps.Keys(m.sizes)) {
 		switch key := k.arch + "." + name; {
+		case name == "expert_count" && k.int(name) > maxExperts:
+			k.note(fmt.Errorf("key %s is %d, want 1 to %d", key, k.int(name), maxExperts))
 		case name == "attention.head_count_kv":
 			values[m.sizes[name]] = k.heads()
 		case name == expertWidth && !k.Has(key): // as early converters wrote it
