@@ -3,6 +3,8 @@ package unmask
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 
 	"unmask/param"
 )
@@ -11,7 +13,7 @@ import (
 // an answer, for package likelihood: the answer is tokens[from:to]. Nothing is a prompt without
 // text. Positions behind the answer are masked, if the model has sequences of one length only. A
 // prompt and its answer are tokenized together, unless that would change the prompt's own tokens;
-// an answer to messages is tokenized alone.
+// blanks at the prompt's end belong to the answer. An answer to messages is tokenized alone.
 func (m *Model) Answer(r Request, answer string) (tokens []int32, from, to int, err error) {
 	refused := func(err error) ([]int32, int, int, error) { return nil, 0, 0, err }
 	t := m.Text
@@ -21,12 +23,14 @@ func (m *Model) Answer(r Request, answer string) (tokens []int32, from, to int, 
 	if err := r.checkGiven(true); err != nil {
 		return refused(err)
 	}
-	known := r.Tokens
+	known, after := r.Tokens, []int32(nil)
 	switch {
 	case r.Messages != nil:
 		known, _, err = m.messageTokens(&r)
 	case r.Tokens == nil:
+		r.Prompt, answer = untrail(r.Prompt, answer)
 		known, err = t.begin(r.Prompt, false)
+		after = t.last
 		err = param.About("prompt", err)
 	}
 	if err != nil {
@@ -43,17 +47,24 @@ func (m *Model) Answer(r Request, answer string) (tokens []int32, from, to int, 
 	if err != nil {
 		return refused(param.About("answer", err))
 	}
-	return m.answered(known, ids)
+	return m.answered(known, ids, after)
+}
+
+// untrail moves the blanks at a prompt's end to its answer, as the harnesses of LLaDA, Dream and
+// dLLM do: they are part of the answer's first token.
+func untrail(prompt, answer string) (string, string) {
+	at := len(strings.TrimRightFunc(prompt, unicode.IsSpace))
+	return prompt[:at], prompt[at:] + answer
 }
 
 // AnswerTokens is Answer for tokens that follow nothing.
 func (m *Model) AnswerTokens(answer []int32) (tokens []int32, from, to int, err error) {
-	return m.answered(nil, answer)
+	return m.answered(nil, answer, nil)
 }
 
-func (m *Model) answered(known, ids []int32) (tokens []int32, from, to int, err error) {
+func (m *Model) answered(known, ids, after []int32) (tokens []int32, from, to int, err error) {
 	t := m.Text
-	most := t.longest() - len(known)
+	most := t.longest() - len(known) - len(after)
 	if len(ids) == 0 || len(ids) > most {
 		e := &param.Error{Name: "answer", Found: fmt.Sprintf("%d tokens", len(ids)),
 			Want: fmt.Sprintf("1 to %d", most), Reason: param.TooLong}
@@ -67,5 +78,5 @@ func (m *Model) answered(known, ids []int32) (tokens []int32, from, to int, err 
 		rest = most - len(ids)
 	}
 	from = len(t.spec.Before) + len(known)
-	return t.around(slices.Concat(known, ids), rest, nil), from, from + len(ids), nil
+	return t.around(slices.Concat(known, ids), rest, after), from, from + len(ids), nil
 }

@@ -1,8 +1,12 @@
 package unmask
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"strconv"
+	"strings"
 
 	"unmask/param"
 	"unmask/tokenizers"
@@ -41,6 +45,7 @@ func (m *Model) readChat() (*Chat, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Variables = m.vars
 	return &Chat{c, m.Text}, nil
 }
 
@@ -67,4 +72,56 @@ func (c *Chat) Tokens(messages []chat.Message, length int) (tokens []int32, from
 func (c *Chat) Reply(tokens []int32, from int) string {
 	answer, _ := c.Answer(tokens[from:])
 	return c.text.Decode(answer)
+}
+
+// Variables are values for a chat template: bool, string, int or nil.
+type Variables map[string]any
+
+// UnmarshalJSON reads an object.
+func (v *Variables) UnmarshalJSON(data []byte) error {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return err
+	}
+	out := Variables{}
+	for name, value := range raw {
+		var err error
+		if out[name], err = readVariable(name, value); err != nil {
+			return err
+		}
+	}
+	*v = out
+	return nil
+}
+
+// Set adds NAME=VALUE, where a VALUE that is not a bool, a whole number or null is a text.
+func (v *Variables) Set(text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok || name == "" {
+		return fmt.Errorf("%s has no value, want NAME=VALUE", param.Quote(text))
+	}
+	if *v == nil {
+		*v = Variables{}
+	}
+	one, err := readVariable(name, []byte(value))
+	if (*v)[name] = one; err != nil {
+		(*v)[name] = value
+	}
+	return nil
+}
+
+func readVariable(name string, raw json.RawMessage) (any, error) {
+	var text string
+	switch n, err := strconv.Atoi(string(raw)); {
+	case err == nil:
+		return n, nil
+	case string(raw) == "null":
+		return nil, nil
+	case string(raw) == "true", string(raw) == "false":
+		return string(raw) == "true", nil
+	case json.Unmarshal(raw, &text) == nil:
+		return text, nil
+	}
+	return nil, &param.Error{Name: "chat_template_kwargs", Found: fmt.Sprintf("%s: %.40s", name, raw),
+		Want: "true, false, a text, a whole number or null", Reason: param.WrongType}
 }

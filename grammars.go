@@ -135,7 +135,7 @@ func (m *Model) TextEnds() []int32 {
 	if list := m.Spec().Ends; len(list) > 0 {
 		return list
 	}
-	if end, ok := m.Text.Special(tokenizers.EndOfText); ok {
+	if end, ok := m.Text.eos(); ok {
 		return []int32{end}
 	}
 	return nil

@@ -12,7 +12,6 @@ import (
 	"unmask/model"
 	"unmask/param"
 	"unmask/samplers"
-	"unmask/tokenizers"
 	"unmask/tokenizers/chat"
 )
 
@@ -271,6 +270,11 @@ func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 			return nil, nil, param.About("suffix", err)
 		}
 	}
+	if name == "prompt" && r.goesOn() && r.SuffixTokens == nil {
+		after = append(after, t.last...)
+	} else if name == "prompt" {
+		known = append(known, t.last...)
+	}
 	room, err := t.room(name, len(known)+len(after), r.Length, r.MaxTokens, reply)
 	if err != nil {
 		return nil, nil, err
@@ -300,7 +304,7 @@ func (m *Model) messageTokens(r *Request) (tokens, ends []int32, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	o := chat.Options{Tools: r.Tools}
+	o := chat.Options{Tools: r.Tools, Variables: r.Variables}
 	if tokens, err = c.EncodeJSON(r.Messages, o); err == nil {
 		err = c.Template.Check(r.Messages)
 	}
@@ -331,17 +335,13 @@ func withoutCalls(messages []byte) (mute []byte, calls bool) {
 	return mute, calls && err == nil
 }
 
-// begin returns the tokens of a prompt. The first is the end-of-text token if the vocabulary has
-// one, because the models were trained on packed documents; not so if the text goes on elsewhere.
+// begin returns the tokens of a prompt, and those that belong before it.
 func (t *Text) begin(prompt string, goesOn bool) ([]int32, error) {
 	known, err := t.Encode(prompt)
-	if err != nil {
-		return nil, err
+	if !goesOn {
+		known = slices.Concat(t.begins, known)
 	}
-	if end, ok := t.Special(tokenizers.EndOfText); ok && !goesOn && len(t.spec.Before) == 0 {
-		known = append([]int32{end}, known...)
-	}
-	return known, nil
+	return slices.Concat(t.first, known), err
 }
 
 // room returns the number of positions to fill beside `known` ones, which the field `name` gives:

@@ -53,6 +53,10 @@ type Request struct {
 	Suffix       string  `json:"suffix,omitempty"`
 	SuffixTokens []int32 `json:"suffix_tokens,omitempty"`
 
+	// Variables are those of the chat template, by name: bool, text, whole number or nil. Of others it
+	// has the model's own values.
+	Variables Variables `json:"chat_template_kwargs,omitempty"`
+
 	// Tools are the functions that an answer to Messages may call, in JSON, as the template takes
 	// them. That the answer is a call is for a Schema to say.
 	Tools json.RawMessage `json:"tools,omitempty"`

@@ -16,6 +16,9 @@ type Text struct {
 	tokenizers.Tokenizer // masked positions show as Hole
 
 	spec model.Spec
+	// tokens that the tokenizer's files put before and after every text, which count in its length
+	first, last []int32
+	begins      []int32 // those that a text which goes on begins with instead (model.Loaded.Begin)
 }
 
 // Masks returns the tokens [length] of a run without known tokens. A length of 0 means the model's.
@@ -47,7 +50,7 @@ const (
 // length that the model finds, if model.Spec.Growth says that it can. Positions after the
 // text are masked too; a length of 0 means that of the text.
 func (t *Text) Infill(text string, length int) ([]int32, error) {
-	var known []int32
+	known := slices.Clone(t.first)
 	at, last := 0, ""
 	add := func(piece string) error {
 		if piece == "" {
@@ -87,6 +90,7 @@ func (t *Text) Infill(text string, length int) ([]int32, error) {
 	if err := add(text[at:]); err != nil {
 		return nil, err
 	}
+	known = append(known, t.last...)
 	if length == 0 && len(known) <= t.spec.Length() {
 		length = len(known)
 	}
@@ -112,15 +116,30 @@ func (t *Text) around(known []int32, n int, after []int32) []int32 {
 		t.spec.After)
 }
 
+// Tokens returns the tokens of a text with those that the tokenizer's files put around it, as a
+// sequence begins with it.
+func (t *Text) Tokens(text string) ([]int32, error) {
+	known, err := t.begin(text, false)
+	return t.around(append(known, t.last...), 0, nil), err
+}
+
+// eos returns the token that ends a text, by the tokenizer's files or the model's.
+func (t *Text) eos() (id int32, ok bool) {
+	if id, ok = tokenizers.Role(t.Tokenizer, "eos_token"); !ok && len(t.spec.Ends) > 0 {
+		return t.spec.Ends[0], true
+	}
+	return id, ok
+}
+
 // End returns the token that ends a text. text is an id such as 198, the spelling of a special
-// token, or a text of one token; "" means <|endoftext|>.
+// token, or a text of one token; "" means that of the model's files.
 func (t *Text) End(text string) (int32, error) {
 	if text == "" {
-		text = tokenizers.EndOfText
-	}
-	if _, ok := t.Special(text); !ok && text == tokenizers.EndOfText {
-		return 0, param.About("end",
-			fmt.Errorf("the vocabulary has no %s, want another token that ends a text", text))
+		if id, ok := t.eos(); ok {
+			return id, nil
+		}
+		return 0, param.Refuse("end", param.NoSuchToken,
+			"the model's files name no token that ends a text, want one")
 	}
 	ids, err := tokenIDs(t, t.spec, text)
 	if err == nil && len(ids) != 1 {

@@ -72,6 +72,7 @@ type Model struct {
 	Classes   []string          // names of its classes, where they have names
 
 	kind     model.Kind
+	vars     map[string]any        // of the chat template, as its authors set them
 	chat     func() (*Chat, error) // once
 	grammars *grammars
 }
@@ -84,13 +85,16 @@ func (m *Model) Kind() model.Kind { return m.kind }
 func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 	m := &Model{Denoiser: l.Denoiser, Info: l.Info, Backend: b, Source: src, Recipe: l.Recipe,
 		Presets: l.Presets, Classes: l.Classes,
-		kind: cmp.Or(l.Kind, model.KindTokens)}
+		kind: cmp.Or(l.Kind, model.KindTokens), vars: l.Variables}
 	if t := l.Tokenizer; t != nil {
 		t = tokenizers.Guard(t, append(slices.Clone(l.Spec().Ends), l.Spec().Mask)...)
 		if shown, _ := t.Token(l.Spec().Mask); shown != Hole {
 			t = tokenizers.WithMask(t, l.Spec().Mask, Hole)
 		}
 		m.Text = &Text{Tokenizer: t, spec: l.Spec()}
+		if m.Text.begins = l.Begin; l.Begin == nil && l.Spec().Around() == 0 {
+			m.Text.first, m.Text.last = tokenizers.Around(t)
+		}
 	}
 	if l.Codec != nil {
 		m.Pictures = paint.New(l.Codec, l.Spec().Mask)

@@ -124,12 +124,16 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+	var begin []int32 // as MDLM's data have it: documents are packed, each after this token
+	if id, ok := tokenizers.Role(t, "bos_token"); ok && c.Begin == nil {
+		begin = []int32{id}
+	}
 	for _, id := range []*int32{c.Begin, c.Pad} {
 		if id != nil && t != nil {
 			t = tokenizers.WithMask(t, *id, "")
 		}
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, Info: model.Info{
+	return &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, Begin: begin, Info: model.Info{
 		Architecture: "sdtt",
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "cond": c.Cond,
 			"mlp":    c.MLP,

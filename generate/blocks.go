@@ -17,12 +17,19 @@ import (
 // unless the sampler lets passes compute a part of the block alone (samplers.Parted). A sequence
 // ends with the block in which a token of Spec.Ends opens.
 //
+// With model.AnswerBlocks a prompt may end within one of the kernels' blocks, which begin at
+// multiples of their size. Such a sequence uses the network without blocks: a pass is over one
+// block and sees nothing behind it, and each block before that has a pass of its own.
+//
 // The original programs make an extra pass over a prompt and over each finished block; here that
 // work is part of the next block's first pass.
 
 // blockwork holds what a task with Reuse Blocks needs.
 type blockwork struct {
-	blockSize  int // positions
+	lie        model.Blocks
+	blockSize  int      // positions
+	offset     int      // of positions, missing in the first block
+	wide       *network // sees all positions; nil: offset is 0
 	blockSteps int
 	// for editing samplers, steps of a block after its last mask; -1: the sampler replaces
 	// nothing
@@ -32,8 +39,8 @@ type blockwork struct {
 }
 
 // newBlockwork returns the blockwork of a recipe with Reuse Blocks.
-func newBlockwork(spec model.Spec, r Recipe, ends []int32) *blockwork {
-	k := &blockwork{post: -1, blockSize: spec.Block,
+func (p *Pool) newBlockwork(spec model.Spec, r Recipe, l layout, ends []int32) (*blockwork, error) {
+	k := &blockwork{post: -1, blockSize: spec.Block, lie: spec.Blocks,
 		blockEnds: append(slices.Clone(spec.Ends), ends...)}
 	if k.blockSteps = min(r.Steps, k.blockSize); r.plansItself() {
 		k.blockSteps = k.blockSize
@@ -42,8 +49,17 @@ func newBlockwork(spec model.Spec, r Recipe, ends []int32) *blockwork {
 		k.post = e.Edits()
 	}
 	k.parted, _ = r.Sampler.(samplers.Parted)
-	return k
+	if spec.Blocks != model.AnswerBlocks || len(l.free) == 0 || l.free[0]%k.blockSize == 0 {
+		return k, nil
+	}
+	var err error
+	k.offset = k.blockSize - l.free[0]%k.blockSize
+	k.wide, err = p.network(noBlocks)
+	return k, err
 }
+
+// start returns the first position of the block of p, below 0 if that is short.
+func (k *blockwork) start(p int) int { return (p+k.offset)/k.blockSize*k.blockSize - k.offset }
 
 // plansItself reports whether the sampler decides how many positions a step opens.
 func (r Recipe) plansItself() bool {
@@ -53,7 +69,11 @@ func (r Recipe) plansItself() bool {
 
 // maxSteps returns the most steps that a sequence can take.
 func (k *blockwork) maxSteps(length int) int {
-	return (length + k.blockSize - 1) / k.blockSize * (k.blockSteps + max(k.post, 0))
+	each := k.blockSteps + max(k.post, 0)
+	if k.wide != nil {
+		each++ // the block's own pass when it is done
+	}
+	return (length + k.offset + k.blockSize - 1) / k.blockSize * each
 }
 
 // blockLoop opens block after block. It never computes a position behind the current block.
@@ -61,6 +81,8 @@ type blockLoop struct {
 	*member
 	*blockwork
 	from, to int  // positions of the current block; to is 0 before the first
+	size     int  // positions that its steps are planned for: all or, of others than WholeBlocks,
+	steps    int  // those that were masked; and the steps
 	n, after int  // steps made in the block, and those of them that began without a mask
 	whole    bool // there was a pass over all of it after its first position opened
 	alone    bool // the step's pass is over a part of it
@@ -72,20 +94,54 @@ func (b *blockLoop) next() span {
 	first := b.from
 	if !b.again {
 		first = b.free[slices.IndexFunc(b.free, func(p int) bool { return b.Tokens[p] == b.mask })]
-		if from := first / b.blockSize * b.blockSize; b.to == 0 || from != b.from {
-			*b = blockLoop{member: b.member, blockwork: b.blockwork, from: from,
-				to: min(from+b.blockSize, len(b.Tokens))}
+		if from := b.start(first); b.to == 0 || max(from, 0) != b.from {
+			*b = blockLoop{member: b.member, blockwork: b.blockwork, from: max(from, 0),
+				to: min(from+b.blockSize, len(b.Tokens)), size: b.blockSize, steps: b.blockSteps}
+			if b.lie != model.WholeBlocks {
+				b.size = 0
+				for p := b.from; p < b.to; p++ {
+					if b.Tokens[p] == b.mask {
+						b.size++
+					}
+				}
+				b.steps = min(b.steps, b.size)
+			}
 		}
 	}
-	s := span{network: b.task.network, partial: true, n: min(b.n+1, b.blockSteps), of: b.blockSteps,
-		size: b.blockSize, seen: b.to}
+	if b.wide != nil {
+		if stale := b.stale(); stale < b.from { // this block's pass, which opens nothing
+			b.again = true
+			s := b.over(b.to, b.to, b.start(stale)+b.blockSize)
+			s.network, s.causal, s.bounded, s.quiet = b.wide, false, true, true
+			return s
+		}
+	}
+	s := span{network: b.task.network, partial: true, n: min(b.n+1, b.steps), of: b.steps,
+		size: b.size, seen: b.to}
 	s.from, _ = slices.BinarySearch(b.free, b.from)
 	s.to, _ = slices.BinarySearch(b.free, b.to)
 	_, s.end, _ = b.part(first)
+	if b.wide != nil {
+		s.network, s.bounded = b.wide, true
+	}
 	return s
 }
 
-// quota counts over a whole block even if some of it was known from the start.
+// stale returns the start of the first block before the current one whose keys and values are not
+// those of its tokens, or that of the current block.
+func (b *blockLoop) stale() int {
+	at := 0
+	for at < b.from {
+		end := b.start(at) + b.blockSize
+		if end > len(b.cached) || !slices.Equal(b.cached[at:end], b.Tokens[at:end]) {
+			break
+		}
+		at = end
+	}
+	return at
+}
+
+// quota counts over a whole block of WholeBlocks even if some of it was known from the start.
 func (b *blockLoop) quota() int {
 	s, masked := &b.step, len(b.step.masked)
 	if s.n >= s.of {
@@ -109,13 +165,10 @@ func (b *blockLoop) part(first int) (from, to int, alone bool) {
 // feed appends the rows of the current block and all rows before it from the first whose token
 // differs from the one its keys and values were computed from; or those of a part of the block.
 func (b *blockLoop) feed(rows []int32, base int) []int32 {
-	first, to, masked := 0, b.to, b.step.masked
-	for ; first < b.from; first += b.blockSize {
-		end := min(first+b.blockSize, len(b.cached))
-		if first+b.blockSize > end || !slices.Equal(b.cached[first:end], b.Tokens[first:end]) {
-			break
-		}
+	if b.step.quiet {
+		return b.appendRows(rows, base, b.stale(), b.step.seen)
 	}
+	first, to, masked := b.stale(), b.to, b.step.masked
 	if b.alone = false; len(masked) > 0 && first == b.from && b.whole {
 		if start, end, alone := b.part(masked[0]); alone && b.Tokens[start] != b.mask {
 			b.alone, first, to = true, start, end
@@ -134,17 +187,21 @@ func (b *blockLoop) feed(rows []int32, base int) []int32 {
 func (b *blockLoop) kept() {
 	b.step.work.Partial += b.step.fed
 	if !b.alone { // after a part alone the block's keys and values are not these tokens'
-		b.cached = append(b.cached[:0], b.Tokens[:b.to]...)
+		b.cached = append(b.cached[:0], b.Tokens[:b.step.seen]...)
 	}
 }
 
 // advance decides whether an editor continues with the finished block, and ends the sequence after
 // a block with one of blockEnds.
 func (b *blockLoop) advance() {
+	if b.again = false; b.step.quiet {
+		return
+	}
 	full := len(b.step.masked) == 0
-	b.n, b.again = b.n+1, false
+	b.n++
 	block := b.free[b.step.from:b.step.to]
 	if slices.ContainsFunc(block, func(p int) bool { return b.Tokens[p] == b.mask }) {
+		b.again = b.post >= 0 // an editor goes on until the whole block is open
 		return
 	}
 	if full {
@@ -227,6 +284,9 @@ type keeper interface {
 	NewCache(batch, length int) *kvcache.Cache
 }
 
+// noBlocks stands for the network whose positions see all others.
+const noBlocks = -1
+
 // network returns the model with blocks of a size, 0 for the model's own.
 func (p *Pool) network(size int) (*network, error) {
 	if size == p.d.Spec().Block {
@@ -238,7 +298,7 @@ func (p *Pool) network(size int) (*network, error) {
 	d := p.d
 	if size != 0 {
 		var err error
-		if d, err = d.(model.Blockwise).WithBlock(size); err != nil {
+		if d, err = d.(model.Blockwise).WithBlock(max(size, 0)); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"unmask/backend/cpu"
 	"unmask/generate"
+	"unmask/llama"
 	"unmask/model"
 	"unmask/testkit/parity"
 )
@@ -226,4 +227,67 @@ func TestEditAtATemperature(t *testing.T) {
 	require.Equal(t, first, again)
 	require.NotEqual(t, first, greedy)
 	require.NotEqual(t, first, other)
+}
+
+// The end of a sequence does not change the text before it where the last block is whole.
+func TestTheLastBlockIsWhole(t *testing.T) {
+	for _, c := range []struct{ pack, recipe string }{
+		{"sdar-tiny", "dynamic(theta=0.9) schedule=llada steps=4 reuse=blocks"},
+		{"sdar-tiny", "low-confidence schedule=llada steps=2 reuse=blocks"},
+		{"llada2-moe-tiny", "dynamic(theta=0.3) schedule=llada steps=8 reuse=blocks block-size=8"},
+		{"llada2-moe-tiny", "edit(theta=0.05,edit=0.03,post=4) reuse=blocks block-size=8"},
+		{"fast-dllm-v2-tiny", "fast-dllm-v2(small=4,block=8) reuse=blocks block-size=8"},
+		{"llada-tiny", "low-confidence schedule=llada steps=8 reuse=blocks block-size=8"},
+	} {
+		t.Run(c.pack+"/"+c.recipe, func(t *testing.T) {
+			d := pack(t, c.pack)
+			o := generate.Options{Recipe: recipe(t, c.recipe),
+				Tokens: slices.Repeat([]int32{d.Spec().Mask}, 24)}
+			copy(o.Tokens, []int32{7, 21, 9})
+			whole, _ := last(t, d, o)
+			for n := 17; n < 24; n++ {
+				o.Tokens = o.Tokens[:n]
+				got, _ := last(t, d, o)
+				require.Equal(t, whole.Tokens[:n], got.Tokens)
+				require.NotContains(t, got.Tokens, d.Spec().Mask)
+			}
+		})
+	}
+}
+
+// Blocks that begin with the answer: the tokens are those of dLLM's core/samplers/bd3lm.py over
+// these weights in float64 (its steps are for all blocks).
+func TestAnswerBlocks(t *testing.T) {
+	p := parity.Open(t, "sdar-tiny")
+	l, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
+	require.NoError(t, err)
+	m := l.Denoiser.(*llama.Model)
+	m.Of.Blocks = model.AnswerBlocks
+	for _, c := range []struct {
+		name   string
+		prompt int
+		steps  int // of a block
+		want   []int32
+	}{
+		{"one token", 1, 3, []int32{7, 54, 135, 34, 63, 54, 34, 135, 135, 135}},
+		{"a block less one", 3, 2, []int32{7, 21, 99, 119, 119, 18, 18, 54, 54, 34, 34, 135}},
+		{"a block and one", 5, 4, []int32{3, 1, 4, 15, 92, 34, 34, 34, 34, 54, 54, 34, 34, 34, 34}},
+		{"a block and a half", 6, 4,
+			[]int32{3, 1, 4, 15, 92, 65, 108, 108, 34, 34, 54, 34, 34, 34, 54, 54, 34, 34}},
+		{"a whole block", 4, 3, []int32{3, 1, 4, 15, 54, 54, 54, 34, 54, 54, 34, 135, 135}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := recipe(t, "low-confidence schedule=dllm reuse=blocks")
+			r.Steps = c.steps
+			o := generate.Options{Recipe: r, N: 2,
+				Tokens: slices.Repeat([]int32{m.Spec().Mask}, len(c.want))}
+			copy(o.Tokens, c.want[:c.prompt])
+			for step, err := range generate.Run(t.Context(), m, o) {
+				require.NoError(t, err)
+				if q := step.Sequences[1]; q.Done {
+					require.Equal(t, c.want, q.Tokens)
+				}
+			}
+		})
+	}
 }

@@ -62,6 +62,9 @@ const defaultWindow = 16
 // drafts, windows and the last block of a NextToken model reach over it, and what opens there is
 // dropped. It is below samplers.MaxDraft.
 func (r Recipe) beyond(spec model.Spec, length int) int {
+	if r.Reuse == Blocks && spec.Blocks == model.WholeBlocks && spec.Block <= samplers.MaxDraft {
+		return min(-length&(spec.Block-1), spec.Length()-length)
+	}
 	if r.Reuse != Causal {
 		return 0
 	}

@@ -80,6 +80,8 @@ type span struct {
 	end      int // positions from here on do not open in this step
 	seen     int // number of positions that the network sees
 
+	bounded bool // only these are in the pass, though the network would see more
+
 	causal bool          // the pass is model.Feeder's Feed
 	how    model.Feeding // of that pass
 	fixed  bool          // draws depend on the position alone, not on the number of the step

@@ -144,7 +144,7 @@ func (p *Pool) fillBatch(b *model.Batch, group []*member) {
 		b.Time = append(b.Time, p.time(m))
 		b.Steps = append(b.Steps, model.Progress{N: m.N + 1, Of: m.steps})
 		used := len(m.Tokens)
-		if m.step.causal {
+		if m.step.causal || m.step.bounded {
 			ragged, used = true, m.step.seen
 		}
 		b.Lengths = append(b.Lengths, used)

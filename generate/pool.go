@@ -130,7 +130,8 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 // room returns the most positions of a sequence in a pass: loops may work beyond its end.
 func (p *Pool) room() int {
 	n := p.o.Length
-	if p.spec.Causal != model.NotCausal {
+	if _, blockwise := p.d.(model.Blockwise); blockwise || p.spec.Block > 0 ||
+		p.spec.Causal != model.NotCausal {
 		n += samplers.MaxDraft
 	}
 	if p.spec.Growth != nil {

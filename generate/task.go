@@ -19,9 +19,10 @@ type task struct {
 	network *network
 	// returns the loop of a member, perhaps in the memory of its last one
 	newLoop func(*member) loop
-	steps   int     // the most that a sequence takes
-	blocks  []block // of the sampler, if it has its own; otherwise one
-	ends    []int32 // tokens that end a sequence once everything before them is open
+	steps   int        // the most that a sequence takes
+	blocks  []block    // of the sampler, if it has its own; otherwise one
+	work    *blockwork // nil without Reuse Blocks
+	ends    []int32    // tokens that end a sequence once everything before them is open
 
 	// nil: no more than the filter's
 	adjust func(position int, logits []float32)
@@ -65,6 +66,11 @@ func (p *Pool) newTask(r Recipe, seed uint64, length int, tokens, ends []int32) 
 	if t.steps, err = r.Bound(len(t.initial.free)); err != nil {
 		return nil, err
 	}
+	if r.Reuse == Blocks {
+		if t.work, err = p.newBlockwork(spec, r, t.initial, ends); err != nil {
+			return nil, err
+		}
+	}
 	t.adapts = r.plansItself()
 	_, t.remasks = samplers.As[samplers.Remasker](r.Sampler)
 	_, t.ahead = samplers.As[samplers.Lookahead](r.Sampler)
@@ -85,7 +91,7 @@ func (t *task) choose(spec model.Spec, length int, ends []int32) {
 	speculator, speculates := samplers.As[samplers.Speculator](t.Sampler)
 	switch {
 	case t.Reuse == Blocks:
-		k := newBlockwork(spec, t.Recipe, ends)
+		k := t.work
 		t.newLoop = func(m *member) loop { return remake(m.loop, blockLoop{member: m, blockwork: k}) }
 		t.revises = k.post >= 0
 		if t.steps > 0 {

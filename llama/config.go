@@ -33,6 +33,7 @@ type Config struct {
 	Shift  bool // row i predicts position i+1
 	// positions of a block; rows see their own block and those before it; 0: rows see all
 	Block  int
+	Blocks model.Blocks
 	Causal model.Causal  // how final tokens go through the network
 	Growth *model.Growth // DreamOn's
 	// tokens around every text, see model.Spec

@@ -23,6 +23,14 @@ type Loaded struct {
 	// not know the mask: unmask.Text shows masked positions itself.
 	Tokenizer tokenizers.Tokenizer
 
+	// Begin are tokens before a prompt that goes on, where the authors' sampler has others than the
+	// tokenizer's files say; nil: those of the files.
+	Begin []int32
+
+	// Variables of the chat template that the authors' program sets, such as enable_thinking: bool,
+	// string, int or nil.
+	Variables map[string]any
+
 	// Codec loads the model's codec on first use; nil if the model has none. Load sets it for a
 	// KindImage model whose Format left it nil and whose files match a registered CodecFormat.
 	Codec func() (Codec, error)

@@ -20,6 +20,7 @@ type Spec struct {
 	Ragged   bool  // sequences of one batch may have different lengths
 	// size of a block; positions see their own block and those before it; 0: they see all
 	Block   int
+	Blocks  Blocks  // how blocks lie where they open one after another
 	Causal  Causal  // how final tokens go through a Feeder
 	Growth  *Growth // nil: the length of a sequence is fixed
 	Shifted bool    // the network's own output at a position predicts the next one, see Raw
@@ -29,6 +30,22 @@ type Spec struct {
 	Classes       int  // classes are 0..Classes-1; 0: the model is not class-conditional
 	Prompt        bool // sequences are conditioned on a prompt
 }
+
+// Blocks says how the blocks of a model with Spec.Block lie in a sequence that opens block after
+// block.
+type Blocks uint8
+
+const (
+	// WholeBlocks are counted from position 0. All of the last one is computed, if blocks have at
+	// most 64 positions and the model has them, and what of it is behind the sequence's end is
+	// dropped: the end does not change the text before it.
+	WholeBlocks Blocks = iota
+	// CutBlocks are counted from position 0, and the last ends with the sequence.
+	CutBlocks
+	// AnswerBlocks are counted from the first masked position, so that a prompt's first block may be
+	// short, and the last ends with the sequence.
+	AnswerBlocks
+)
 
 // Conditional reports whether sequences are conditioned on a class or a prompt.
 func (s Spec) Conditional() bool { return s.Classes > 0 || s.Prompt }

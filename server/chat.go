@@ -41,6 +41,12 @@ func (s *Server) chats(r *http.Request, f *fields) (q query, st streaming) {
 	}
 	textOnly(f, &set, m)
 	set.request.Tools = set.tools(f, m)
+	if raw := f.value("chat_template_kwargs"); raw != nil {
+		if err := json.Unmarshal(raw, &set.request.Variables); err != nil {
+			f.wrongType("chat_template_kwargs", raw,
+				"an object of true, false, texts, whole numbers or null")
+		}
+	}
 	if st.form == "diffusing" && set.request.Calls != nil {
 		f.fail(bad("unsupported_parameter", "diffusing",
 			"diffusing is true with tools, want it left out"))

@@ -12,7 +12,7 @@ func (s *Server) tokenizing(f *fields) (any, *Fault) {
 	if fault := f.end(); fault != nil {
 		return nil, fault
 	}
-	tokens, err := m.Text.Encode(text)
+	tokens, err := m.Text.Tokens(text)
 	if err != nil {
 		return nil, bad("out_of_range", "text", "text: %s", oneLine(err))
 	}
@@ -49,15 +49,17 @@ func (s *Server) detokenizing(f *fields) (any, *Fault) {
 // harnesses that tokenize by the server: POST /tokenize, POST /detokenize and GET /tokenizer_info.
 func (s *Server) tokenizingPrompt(f *fields) (any, *Fault) {
 	m, text := s.model(f, wantsText), f.needed("prompt")
-	f.neutral("add_special_tokens", "false")
+	plain := f.has("add_special_tokens") && !f.flag("add_special_tokens")
 	if fault := f.end(); fault != nil {
 		return nil, fault
 	}
 	tokens, err := []int32{}, error(nil)
 	if id, ok := m.Text.Special(text); ok { // as clients ask for the end token
 		tokens = append(tokens, id)
-	} else if text != "" {
+	} else if plain {
 		tokens, err = m.Text.Encode(text)
+	} else {
+		tokens, err = m.Text.Tokens(text)
 	}
 	if err != nil {
 		return nil, bad("out_of_range", "prompt", "prompt: %s", oneLine(err))
@@ -89,14 +91,17 @@ func (s *Server) tokenizerInfo(w http.ResponseWriter, r *http.Request) {
 		Class string  `json:"tokenizer_class"`
 		Begin *string `json:"bos_token"`
 		End   *string `json:"eos_token"`
+		Pad   *string `json:"pad_token"`
 		Most  int     `json:"model_max_length"`
 	}{Class: "unmask", Most: m.spec.Length()}
-	if _, ok := m.Text.Special(tokenizers.EndOfText); ok {
-		end := tokenizers.EndOfText
-		out.End = &end
-	} else if len(m.spec.Ends) > 0 {
-		if end, ok := m.Text.Token(m.spec.Ends[0]); ok {
-			out.End = &end
+	for role, text := range map[string]**string{"bos_token": &out.Begin, "eos_token": &out.End,
+		"pad_token": &out.Pad} {
+		id, ok := tokenizers.Role(m.Text.Tokenizer, role)
+		if role == "eos_token" && !ok && len(m.spec.Ends) > 0 {
+			id, ok = m.spec.Ends[0], true
+		}
+		if name, known := m.Text.Token(id); ok && known {
+			*text = &name
 		}
 	}
 	writeJSON(w, encode(out))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"unmask"
 	"unmask/internal/atomicfile"
 	"unmask/param"
 	"unmask/tokenizers"
@@ -16,6 +17,8 @@ import (
 // chat holds the flags of a conversation.
 type chat struct {
 	question, system, messages string
+
+	set []string // of the template's variables
 }
 
 func (c *chat) register(f *pflag.FlagSet) {
@@ -24,6 +27,18 @@ func (c *chat) register(f *pflag.FlagSet) {
 	f.StringVar(&c.system, "system", "", "the system message before --chat")
 	f.StringVar(&c.messages, "messages", "", `a conversation from this JSON `+"`FILE`"+`: `+
 		`[{"role": "user", "content": "..."}, ...]`)
+	f.StringArrayVar(&c.set, "template-var", nil, "set a variable of the chat template, `NAME=VALUE`, "+
+		"such as enable_thinking=true; may be repeated")
+}
+
+// variables returns those of --template-var.
+func (c *chat) variables() (v unmask.Variables, err error) {
+	for _, one := range c.set {
+		if err = v.Set(one); err != nil {
+			return nil, Wrap("--template-var", err)
+		}
+	}
+	return v, nil
 }
 
 func (c *chat) given() bool { return c.question != "" || c.messages != "" }
@@ -35,6 +50,8 @@ func (c *chat) check(f *pflag.FlagSet) error {
 		return Usage("--chat and --messages together, want one of them")
 	case f.Changed("system") && !f.Changed("chat"):
 		return Usage("--system is given, want it with --chat")
+	case len(c.set) > 0 && !c.given():
+		return Usage("--template-var is given, want it with --chat or --messages")
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 
 	"unmask"
 	"unmask/param"
-	"unmask/tokenizers"
 )
 
 // registerTokens adds the flags that restrict the drawn tokens; tokens describes their values in
@@ -28,7 +27,7 @@ func (c *Constraints) Register(f *pflag.FlagSet) {
 	registerTokens(f, &c.Ban, &c.Bias, "ids such as 198,220, or a text, for all of its tokens")
 	f.StringVar(&c.End, "end", "", "the `TOKEN` that ends a text, an id or a text, for --min-length "+
 		"and --cut")
-	f.Lookup("end").DefValue = tokenizers.EndOfText
+	f.Lookup("end").DefValue = "the tokenizer's"
 	Int(f, &c.MinLength, param.Param{Name: "min-length", Min: 0, Max: 1 << 30, Default: "0",
 		Help: "positions at the start that draw no end of text"})
 	f.BoolVar(&c.Cut, "cut", false,

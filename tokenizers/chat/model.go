@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,6 +22,7 @@ const maxFile = 16 << 20 // largest of Files in bytes
 type Model struct {
 	Template  *Template
 	Tokenizer tokenizers.Tokenizer
+	Variables map[string]any // of the template, where Options has no other value
 	stops     []int32
 	ends      []string
 	calls     *CallForm // of the template; nil: it has none
@@ -105,6 +107,11 @@ func (m *Model) Encode(messages []Message, o Options) ([]int32, error) {
 
 // EncodeJSON is Encode for messages in JSON, which may have more fields, such as tool_calls.
 func (m *Model) EncodeJSON(messages []byte, o Options) ([]int32, error) {
+	if len(m.Variables) > 0 {
+		variables := maps.Clone(m.Variables)
+		maps.Copy(variables, o.Variables)
+		o.Variables = variables
+	}
 	parts, err := m.Template.RenderJSON(messages, o)
 	if err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
