@@ -29,7 +29,7 @@ func (m *Model) Answer(r Request, answer string) (tokens []int32, from, to int, 
 		known, _, err = m.messageTokens(&r)
 	case r.Tokens == nil:
 		r.Prompt, answer = untrail(r.Prompt, answer)
-		known, err = t.begin(r.Prompt, false)
+		known, err = t.begin(r.Prompt, r.Special, false)
 		after = t.last
 		err = param.About("prompt", err)
 	}
@@ -39,8 +39,8 @@ func (m *Model) Answer(r Request, answer string) (tokens []int32, from, to int, 
 	ids, err := t.Encode(answer)
 	if err == nil && r.Prompt != "" {
 		var whole []int32
-		if whole, err = t.begin(r.Prompt+answer, false); err == nil && len(whole) > len(known) &&
-			slices.Equal(whole[:len(known)], known) {
+		whole, err = t.begin(r.Prompt+answer, r.Special, false)
+		if err == nil && len(whole) > len(known) && slices.Equal(whole[:len(known)], known) {
 			ids = whole[len(known):]
 		}
 	}

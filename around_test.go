@@ -110,3 +110,54 @@ func TestAroundATextIsOfTheFiles(t *testing.T) {
 		})
 	}
 }
+
+// Special tokens in a prompt are text, unless Special says that they are tokens.
+func TestSpecialTokensOfAPrompt(t *testing.T) {
+	m, err := unmask.LoadFS(tokenizerFolder(t, "sdar-tiny", "null", nil, nil), "x",
+		unmask.Options{Threads: 1})
+	require.NoError(t, err)
+	require.Equal(t, []string{"<|im_end|>"}, m.Text.Spellings("a<|im_end|> b<|im_end|>"))
+	require.Empty(t, m.Text.Spellings("a b"))
+	for _, r := range []unmask.Request{{Prompt: "a<s>", Suffix: "<s>", MaxTokens: 1, Special: true},
+		{Infill: "a<s>[1]<s>", Special: true}} {
+		q, err := m.Prepare(t.Context(), r)
+		require.NoError(t, err)
+		require.Equal(t, []int32{4, 0, 150, 0}, q.Known)
+		r.Special = false
+		_, err = m.Prepare(t.Context(), r)
+		require.Error(t, err) // no other tokens spell it
+	}
+}
+
+// dLLM's Qwens do not think unless they are told to.
+func TestVariablesOfTheTemplate(t *testing.T) {
+	const template = "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking is " +
+		"defined and not enable_thinking %} b{% endif %}"
+	for kind, own := range map[string][]int32{"a2d-qwen3": {4, 7}, "sdar": {4}} {
+		m, err := unmask.LoadFS(tokenizerFolder(t, "sdar-tiny", "null",
+			map[string]any{"chat_template": template}, map[string]any{"model_type": kind}), kind,
+			unmask.Options{Threads: 1})
+		require.NoError(t, err)
+		for line, want := range map[string][]int32{`{}`: own,
+			`{"chat_template_kwargs":{"enable_thinking":true}}`:  {4},
+			`{"chat_template_kwargs":{"enable_thinking":false}}`: {4, 7}} {
+			r := unmask.Request{Messages: []byte(`[{"role":"user","content":"a"}]`), MaxTokens: 1}
+			require.NoError(t, json.Unmarshal([]byte(line), &r))
+			q, err := m.Prepare(t.Context(), r)
+			require.NoError(t, err)
+			require.Equal(t, append(want, 150), q.Known, "%s %s", kind, line)
+		}
+	}
+	var r unmask.Request
+	for _, value := range []string{`1.5`, `[]`, `{}`} {
+		err := json.Unmarshal([]byte(`{"chat_template_kwargs":{"x":`+value+`}}`), &r)
+		require.ErrorContains(t, err, "want true, false, a text, a whole number or null")
+	}
+	var v unmask.Variables
+	for _, text := range []string{"a=true", "b=3", "c=text", `d="3"`, "e=null", "f=1.5"} {
+		require.NoError(t, v.Set(text))
+	}
+	require.Equal(t, unmask.Variables{"a": true, "b": 3, "c": "text", "d": "3", "e": nil,
+		"f": "1.5"}, v)
+	require.ErrorContains(t, v.Set("a"), "want NAME=VALUE")
+}

@@ -246,7 +246,7 @@ func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 	var known, after []int32
 	switch {
 	case r.Infill != "":
-		tokens, err = t.Infill(r.Infill, r.Length)
+		tokens, err = t.infill(r.Infill, r.Length, t.encoder(r.Special))
 		return tokens, nil, param.About("infill", err)
 	case r.Messages != nil:
 		if known, ends, err = m.messageTokens(r); err != nil {
@@ -261,12 +261,12 @@ func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 		name, known = "tokens", r.Tokens
 	case r.Prompt != "" || r.goesOn():
 		name = "prompt"
-		if known, err = t.begin(r.Prompt, r.goesOn()); err != nil {
+		if known, err = t.begin(r.Prompt, r.Special, r.goesOn()); err != nil {
 			return nil, nil, param.About(name, err)
 		}
 	}
 	if after = r.SuffixTokens; after == nil {
-		if after, err = t.Encode(r.Suffix); err != nil {
+		if after, err = t.encoder(r.Special)(r.Suffix); err != nil {
 			return nil, nil, param.About("suffix", err)
 		}
 	}
@@ -336,8 +336,8 @@ func withoutCalls(messages []byte) (mute []byte, calls bool) {
 }
 
 // begin returns the tokens of a prompt, and those that belong before it.
-func (t *Text) begin(prompt string, goesOn bool) ([]int32, error) {
-	known, err := t.Encode(prompt)
+func (t *Text) begin(prompt string, special, goesOn bool) ([]int32, error) {
+	known, err := t.encoder(special)(prompt)
 	if !goesOn {
 		known = slices.Concat(t.begins, known)
 	}

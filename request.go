@@ -43,6 +43,8 @@ type Request struct {
 	// is drawn from if the model reads prompts.
 	Prompt string `json:"prompt,omitempty"`
 	Infill string `json:"infill,omitempty"` // holes are numbers of tokens in brackets, [20]
+	// Special makes spellings of special tokens in Prompt, Infill and Suffix these tokens, not text.
+	Special bool `json:"special,omitempty"`
 	// a conversation in JSON, as the model's chat template takes it
 	Messages json.RawMessage `json:"messages,omitempty"`
 	// ids with Spec.Mask in holes; without a hole they are continued

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"unmask/model"
 	"unmask/param"
@@ -28,11 +29,35 @@ func (t *Text) Masks(length int) ([]int32, error) { return t.fit("length", nil, 
 // first is the end-of-text token if the vocabulary has one, because the models were trained on
 // packed documents. A length of 0 means the model's.
 func (t *Text) Prompt(text string, length int) ([]int32, error) {
-	known, err := t.begin(text, false)
+	known, err := t.begin(text, false, false)
 	if err != nil {
 		return nil, err
 	}
 	return t.fit("prompt", known, length)
+}
+
+// encode returns the tokens of a text.
+type encode func(text string) ([]int32, error)
+
+// encoder returns the one that takes the spellings of special tokens as text, or as these tokens.
+func (t *Text) encoder(special bool) encode {
+	if special {
+		return t.EncodeSpecial
+	}
+	return t.Encode
+}
+
+// Spellings returns the special tokens whose spellings a text has.
+func (t *Text) Spellings(text string) (list []string) {
+	ids, _ := t.EncodeSpecial(text) // text that cannot be encoded is refused elsewhere
+	for _, id := range ids {
+		name, known := t.Token(id)
+		if known && tokenizers.IsSpecial(t.Tokenizer, id) && strings.Contains(text, name) &&
+			!slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // hole matches a number of tokens in brackets, "[20]", or a hole of unknown length, "[?]".
@@ -50,13 +75,17 @@ const (
 // length that the model finds, if model.Spec.Growth says that it can. Positions after the
 // text are masked too; a length of 0 means that of the text.
 func (t *Text) Infill(text string, length int) ([]int32, error) {
+	return t.infill(text, length, t.Encode)
+}
+
+func (t *Text) infill(text string, length int, encode encode) ([]int32, error) {
 	known := slices.Clone(t.first)
 	at, last := 0, ""
 	add := func(piece string) error {
 		if piece == "" {
 			return nil
 		}
-		ids, err := t.Encode(piece)
+		ids, err := encode(piece)
 		known = append(known, ids...)
 		if err != nil && last != "" {
 			return fmt.Errorf("after %s: %w", last, err)
@@ -119,7 +148,7 @@ func (t *Text) around(known []int32, n int, after []int32) []int32 {
 // Tokens returns the tokens of a text with those that the tokenizer's files put around it, as a
 // sequence begins with it.
 func (t *Text) Tokens(text string) ([]int32, error) {
-	known, err := t.begin(text, false)
+	known, err := t.begin(text, false, false)
 	return t.around(append(known, t.last...), 0, nil), err
 }
 

@@ -133,14 +133,16 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 			t = tokenizers.WithMask(t, *id, "")
 		}
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, Begin: begin, Info: model.Info{
+	loaded := &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, Begin: begin}
+	loaded.Info = model.Info{
 		Architecture: "sdtt",
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "cond": c.Cond,
 			"mlp":    c.MLP,
 			"length": c.Length, "vocabulary": c.Vocab, "mask": c.Vocab - 1},
 		Parameters: model.Parameters(report.Bound, src.Set),
 		Tokenizer:  from, Unused: report.Unused, Notes: notes,
-	}}, nil
+	}
+	return loaded, nil
 }
 
 // load packs the bound weights. Without time conditioning every modulation is constant: scales and

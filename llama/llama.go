@@ -150,6 +150,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 			Unused:       report.Unused,
 			Notes:        c.Notes,
 		}}
+	loaded.Variables = variables(src)
 	if t, from, err := wait(); err == nil {
 		loaded.Tokenizer, loaded.Info.Tokenizer = t, from
 	} else {

@@ -1,9 +1,12 @@
 package flags
 
 import (
+	"strings"
+
 	"github.com/spf13/pflag"
 
 	"unmask"
+	"unmask/cli/terminal"
 	"unmask/generate"
 	"unmask/internal/atomicfile"
 	"unmask/param"
@@ -17,6 +20,7 @@ type Text struct {
 	Inputs []unmask.Input // of --prompts, set by Check, or set by the caller without the flag
 
 	prompt, infill, prompts, tokensIn string
+	special                           bool
 	chat                              chat
 }
 
@@ -34,7 +38,20 @@ func (t *Text) Register(f *pflag.FlagSet) {
 			"standard input; sample i uses line i, starting over after the last")
 	f.StringVar(&t.tokensIn, "tokens-in", "",
 		"token ids that every sample begins with: a safetensors `FILE` with tokens I64, or FILE:TENSOR")
+	f.BoolVar(&t.special, "special", false,
+		"take the spellings of special tokens in a prompt as these tokens; without it they are text")
 	t.chat.register(f)
+}
+
+// note says once that a prompt spells special tokens.
+func (t *Text) note(text *unmask.Text) {
+	if text == nil || t.special {
+		return
+	}
+	if names := text.Spellings(t.prompt + t.infill); names != nil {
+		terminal.Say("note: the prompt has %s, which stays text: --special takes it as a token",
+			strings.Join(names, ", "))
+	}
 }
 
 // Length adds --length.
@@ -83,8 +100,9 @@ const MaxSchema = 16 << 20
 
 // Request returns the request of the flags, with parameters that they override.
 func (t *Text) Request(m *unmask.Model, over generate.Overrides) (r unmask.Request, err error) {
-	r = unmask.Request{Prompt: t.prompt, Infill: t.infill, Length: t.Length, Overrides: over,
-		Constraints: t.Constraints.Constraints}
+	r = unmask.Request{Prompt: t.prompt, Infill: t.infill, Special: t.special, Length: t.Length,
+		Overrides: over, Constraints: t.Constraints.Constraints}
+	t.note(m.Text)
 	if t.schema != "" {
 		if r.Schema, err = atomicfile.ReadSmall(t.schema, MaxSchema); err != nil {
 			return r, Wrap("--schema", err)
