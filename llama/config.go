@@ -244,7 +244,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 	} else if c.MoE != nil && !slices.Contains(c.MoE.Dense, true) {
 		c.MLP = c.MoE.MLP // no block has another MLP
 	}
-	c.kind = k
+	c.kind, c.Blocks = k, k.blocks
 	c.Shift = c.Shift || k.shifted
 	if k.sized != "" {
 		c.Block = f.whole(k.sized, k.block, maxLength)

@@ -169,7 +169,7 @@ func TestFamilies(t *testing.T) {
 		{"dream-tiny", map[string]any{"model_type": "a2d-qwen2"}, "", 0, false,
 			"semi-ar(low-confidence) "},
 		{"dream-tiny", map[string]any{"model_type": "a2d-qwen3"},
-			"dllm-hub/Qwen3-0.6B-diffusion-bd3lm-v0.1", 32, false, "dynamic "},
+			"dllm-hub/Qwen3-0.6B-diffusion-bd3lm-v0.1", 32, false, "low-confidence schedule=dllm "},
 		{"dream-tiny", map[string]any{"model_type": "a2d-qwen3"},
 			"dllm-hub/Qwen3-0.6B-diffusion-mdlm-v0.1", 0, false, "semi-ar(low-confidence) "},
 		{"dream-tiny", map[string]any{"model_type": "CoDA"}, "", 0, true, "greedy(entropy) "},

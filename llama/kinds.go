@@ -23,7 +23,8 @@ type kind struct {
 	read  func(f *file, set *weights.Set) Config // nil for qwen
 	names func(m *Model) any                     // nil for qwenNames
 
-	shifted bool   // row i predicts position i+1, as in autoregressive models
+	shifted bool // row i predicts position i+1, as in autoregressive models
+	blocks  model.Blocks
 	block   int    // positions of a block where config.json has none; 0: rows see all
 	sized   string // key of the block's size
 	mask    string // spelling of the mask where neither config.json nor the tokenizer names it
@@ -37,6 +38,9 @@ type kind struct {
 const (
 	// generate.py of LLaDA: blocks of 32
 	lladaRecipe = "semi-ar(low-confidence) schedule=llada steps=128"
+	// SamplerConfig of dLLM's examples/a2d: blocks of 32, 128 steps for 128 tokens
+	dllmRecipe       = "semi-ar(low-confidence) schedule=dllm steps=128"
+	dllmBlocksRecipe = "low-confidence schedule=dllm steps=%d reuse=blocks"
 	// generate.py of dInfer and Fast-dLLM: all that are sure enough
 	sureRecipe = "semi-ar(greedy(threshold)) schedule=llada steps=128"
 	// README of Dream-org/Dream-v0-Instruct-7B, but with one step per token, as in its chat demo,
@@ -72,11 +76,12 @@ var kinds = []*kind{
 	// Dream-org/Dream-v0-*-7B, Dream-Coder-v0-Instruct-7B, DreamOn-v0-7B, apple/DiffuCoder-7B-*
 	{name: "Dream", shifted: true, mask: "<|mask|>", recipe: dreamRecipe},
 	// dllm-hub/Qwen2.5-Coder-0.5B-Instruct-diffusion-mdlm-*, Qwen3-0.6B-diffusion-bd3lm-*
-	{name: "a2d-bd3lm", types: a2d, repo: "-bd3lm", sized: "block_size", block: 32, mask: "<|mask|>",
-		recipe: blockRecipe},
+	{name: "a2d-bd3lm", types: a2d, repo: "-bd3lm", sized: "block_size", block: 32,
+		blocks: model.AnswerBlocks, mask: "<|mask|>",
+		recipe: dllmBlocksRecipe},
 	{name: "a2d-blocks", types: a2d, is: func(f *file) bool { return f.has("block_size") },
-		sized: "block_size", mask: "<|mask|>", recipe: blockRecipe},
-	{name: "a2d-qwen3", types: a2d, mask: "<|mask|>", recipe: lladaRecipe},
+		sized: "block_size", blocks: model.AnswerBlocks, mask: "<|mask|>", recipe: dllmBlocksRecipe},
+	{name: "a2d-qwen3", types: a2d, mask: "<|mask|>", recipe: dllmRecipe},
 	// Gen-Verse/TraDo-4B-Instruct, -8B-Instruct, -8B-Thinking: SDAR's class and network
 	{name: "trado", types: "sdar", repo: "TraDo", sized: "block_size", block: 4, mask: "<|MASK|>",
 		recipe: "dynamic(theta=0.9, temperature=1) schedule=llada steps=%d reuse=blocks"},
@@ -100,7 +105,8 @@ var kinds = []*kind{
 		recipe: "p2(by=likeliest) schedule=floor steps=128 temperature=0.5 top-k=200"},
 	// ByteDance-Seed/Stable-DiffCoder-8B-Base, -Instruct: the mask <[MASK_TOKEN]> is the default of
 	// generate_block and in no key
-	{name: "stable-diffcoder", types: "llama", is: stableDiffCoder, block: 4, maskID: 5,
+	{name: "stable-diffcoder", types: "llama", is: stableDiffCoder, block: 4,
+		blocks: model.CutBlocks, maskID: 5,
 		recipe: "low-confidence schedule=llada steps=%d reuse=blocks"},
 	// nvidia/Nemotron-Labs-Diffusion-3B, -8B, -14B; tencent/WeDLM-7B-*, -8B-*
 	{name: nemotronKind, read: (*file).nemotron, names: (*Model).nemotronNames},
