@@ -82,8 +82,8 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, scoring: map[[2]string]int{}, begun: time.Now(), times: usualTimes, now: time.Now,
-		forms: turns.New(8 * maxForm), pixels: turns.New(images.MaxPixels)}
+	s := &Server{o: o, scoring: map[[2]string]int{}, begun: time.Now(), times: usualTimes,
+		now: time.Now, forms: turns.New(8 * maxForm), pixels: turns.New(images.MaxPixels)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.stats = newStats(s.waits)
 	s.calls = engine.NewCalls(o.Cache, s.stats)

@@ -170,7 +170,8 @@ func startBlocks(name, last string) {
 	Pragma("noescape")
 }
 
-// nextPanel moves a from the end of a panel's group on to the next panel, and returns after the last.
+// nextPanel moves a from the end of a panel's group on to the next panel, and returns after the
+// last.
 func nextPanel(a reg.Register) {
 	ADDQ(argument("skip"), a)
 	DECQ(argument("panels"))
@@ -179,8 +180,8 @@ func nextPanel(a reg.Register) {
 	RET()
 }
 
-// fetches is how many lines are fetched a word. One row passes a group once, so 48 columns of it take
-// three lines a word.
+// fetches is how many lines are fetched a word. One row passes a group once, so 48 columns of it
+// take three lines a word.
 func (k blocks) fetches() int {
 	if k.wide && k.rows == 1 {
 		return 3

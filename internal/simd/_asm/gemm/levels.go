@@ -173,13 +173,14 @@ func (k levels) addMins(a reg.Register, m Mem, p reg.VecPhysical) {
 	VFMADD231PS(m.Offset(2*levelsLine), sum[0], p)
 }
 
-// emitRow writes the kernel of one row of levels with planes. It takes half of the columns after the
-// other.
+// emitRow writes the kernel of one row of levels with planes. It takes half of the columns after
+// the other.
 func (k levels) emitRow() {
 	begin, mins, c := k.start(fmt.Sprintf("\tb'[r][w][j][t] = b[r][w%%4][j][t] >> (w/4*4) & 15 | "+
 		"planes[r][%d*w/8][j][t] >> (%d*w%%8) & %d << 4", k.bits, k.bits, 1<<k.bits-1), "",
 		"It fetches 8 lines for 32 values.")
-	b, scales, a, at, scale := Load(Param("b"), reg.RCX), Load(Param("scales"), reg.R14), reg.R8, reg.R9, reg.R11
+	b, scales := Load(Param("b"), reg.RCX), Load(Param("scales"), reg.R14)
+	a, at, scale := reg.R8, reg.R9, reg.R11
 	left, halves, planes, word := reg.R12, reg.R13, reg.RAX, reg.RDI
 	mask, bit, p := reg.Y11, reg.Y10, reg.Y0
 	constant(mask, []uint32{0, 0x01010101, 0x03030303}[k.bits])
