@@ -1,82 +1,302 @@
 package unmask
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-	"unicode"
+	"unicode/utf8"
 
-	"unmask/param"
+	"unmask/constrain"
+	"unmask/generate"
+	"unmask/samplers"
+	"unmask/tokenizers/chat"
 )
 
-// Answer returns the tokens of what r begins with (Prompt, Messages, Tokens or nothing) followed by
-// an answer, for package likelihood: the answer is tokens[from:to]. Nothing is a prompt without
-// text. Positions behind the answer are masked, if the model has sequences of one length only. A
-// prompt and its answer are tokenized together, unless that would change the prompt's own tokens;
-// blanks at the prompt's end belong to the answer. An answer to messages is tokenized alone.
-func (m *Model) Answer(r Request, answer string) (tokens []int32, from, to int, err error) {
-	refused := func(err error) ([]int32, int, int, error) { return nil, 0, 0, err }
-	t := m.Text
-	if t == nil {
-		return refused(param.Refuse("answer", param.Unsupported, "the model makes no text"))
-	}
-	if err := r.checkGiven(true); err != nil {
-		return refused(err)
-	}
-	known, after := r.Tokens, []int32(nil)
-	switch {
-	case r.Messages != nil:
-		known, _, err = m.messageTokens(&r)
-	case r.Tokens == nil:
-		r.Prompt, answer = untrail(r.Prompt, answer)
-		known, err = t.begin(r.Prompt, r.Special, false)
-		after = t.last
-		err = param.About("prompt", err)
-	}
-	if err != nil {
-		return refused(err)
-	}
-	ids, err := t.Encode(answer)
-	if err == nil && r.Prompt != "" {
-		var whole []int32
-		whole, err = t.begin(r.Prompt+answer, r.Special, false)
-		if err == nil && len(whole) > len(known) && slices.Equal(whole[:len(known)], known) {
-			ids = whole[len(known):]
+// Answer says which of a sequence's tokens are shown as its text, and where that text ends. The
+// command, the HTTP routes and their streams, chats, tasks and --watch all show a sequence by it.
+//
+// To add a rule that ends texts, add it to end, for tokens, or to stop, for text. Finish reasons,
+// counts, log-probabilities and streams follow.
+type Answer struct {
+	From, To    int            // the first position to fill, and the one after the last
+	Show, Until int            // positions that are shown: all of them, or From and To
+	Ends        []int32        // the text ends before the first of these tokens that is filled in
+	Stops       []string       // and before the first of these texts
+	Calls       *chat.CallForm // how the text spells calls of functions, nil if it has none
+
+	base     int // tokens are decoded from this position on
+	length   int // of the sequence at the start
+	most     int // positions that the model may make of a hole; 0: it does not decide
+	mask     int32
+	text     *Text
+	language *constrain.Language // nil: any text
+	revises  bool                // open tokens may change
+}
+
+// AnswerOf returns the answer of a request that Prepare made q of, for a model of text. It shows
+// the whole sequence or, of a conversation, what is filled in.
+func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
+	spec := m.Spec()
+	a := &Answer{Ends: q.Ends, Stops: r.Stop, length: q.Length, mask: spec.Mask, text: m.Text,
+		language: q.Language}
+	a.To = a.length
+	if q.Known != nil {
+		a.length = len(q.Known)
+		a.From, a.To = slices.Index(q.Known, a.mask), a.length
+		for a.To > 0 && q.Known[a.To-1] != a.mask {
+			a.To--
+		}
+		if a.From < 0 { // nothing is filled in
+			a.From, a.To = a.length, a.length
 		}
 	}
-	if err != nil {
-		return refused(param.About("answer", err))
+	if a.Until = a.length; r.Messages != nil {
+		a.Alone()
+		a.base = a.From
 	}
-	return m.answered(known, ids, after)
-}
-
-// untrail moves the blanks at a prompt's end to its answer, as the harnesses of LLaDA, Dream and
-// dLLM do: they are part of the answer's first token.
-func untrail(prompt, answer string) (string, string) {
-	at := len(strings.TrimRightFunc(prompt, unicode.IsSpace))
-	return prompt[:at], prompt[at:] + answer
-}
-
-// AnswerTokens is Answer for tokens that follow nothing.
-func (m *Model) AnswerTokens(answer []int32) (tokens []int32, from, to int, err error) {
-	return m.answered(nil, answer, nil)
-}
-
-func (m *Model) answered(known, ids, after []int32) (tokens []int32, from, to int, err error) {
-	t := m.Text
-	most := t.longest() - len(known) - len(after)
-	if len(ids) == 0 || len(ids) > most {
-		e := &param.Error{Name: "answer", Found: fmt.Sprintf("%d tokens", len(ids)),
-			Want: fmt.Sprintf("1 to %d", most), Reason: param.TooLong}
-		if most < 1 {
-			e.Want = fmt.Sprintf("a prompt of fewer than %d", len(known)+most)
+	if len(a.Ends) == 0 && r.Infill == "" && a.To == a.length-len(spec.After) {
+		a.Ends = spec.Ends
+	}
+	if r.Cut {
+		if end, err := m.Text.End(r.End); err == nil { // Prepare refuses others
+			a.Ends = append(slices.Clip(a.Ends), end)
 		}
-		return nil, 0, 0, e
 	}
-	rest := 0
-	if t.spec.Fixed {
-		rest = most - len(ids)
+	if r.Calls != nil {
+		form, _ := m.callForm()
+		a.Calls = &form
 	}
-	from = len(t.spec.Before) + len(known)
-	return t.around(slices.Concat(known, ids), rest, after), from, from + len(ids), nil
+	if g, ok := samplers.As[samplers.Grower](q.Sampler); ok && spec.Growth != nil {
+		a.most = g.Growth().New
+	}
+	_, closes := samplers.As[samplers.Remasker](q.Sampler)
+	_, edits := samplers.As[samplers.Editor](q.Sampler)
+	a.revises = closes || edits
+	return a
+}
+
+// Alone makes a show what is filled in and nothing of what was given.
+func (a *Answer) Alone() { a.Show, a.Until = a.From, a.To }
+
+// Echo makes a show what is filled in, the n tokens before it and all that follows.
+func (a *Answer) Echo(n int) { a.Show, a.Until = a.From-n, a.length }
+
+// Shown is the text of a sequence, finished or not. Masked positions are shown as [Hole].
+type Shown struct {
+	Text string
+
+	// Finish is "stop" where a token or a text ended it, the model chose the length, or a grammar
+	// made it whole; else "length".
+	Finish string
+	To     int // position after the last that is filled in; of the token that ended the text
+
+	answer *Answer
+	tokens []int32
+	pieces []string // of the positions from Show on
+}
+
+// Shown returns what is shown of a sequence's tokens.
+func (a *Answer) Shown(tokens []int32) *Shown {
+	grown := len(tokens) - a.length
+	s := &Shown{Finish: "length", To: a.To + grown, answer: a, tokens: tokens}
+	until, ended := a.Until+grown, false
+	if s.To-a.From < a.most || a.language != nil && a.Calls == nil {
+		s.Finish = "stop"
+	}
+	if at := a.end(tokens, s.To); at >= 0 {
+		s.To, until, ended = at, at, true
+	}
+	pieces := a.text.Pieces(tokens[a.base:until])
+	s.pieces = pieces[a.Show-a.base:]
+	made := strings.Join(pieces[a.From-a.base:s.To-a.base], "")
+	if at := a.stop(made); at >= 0 {
+		made, ended = made[:at], true
+	} else if a.language != nil {
+		made = a.language.Trim(made)
+	}
+	s.Text = strings.Join(pieces[a.Show-a.base:a.From-a.base], "") + made
+	if ended {
+		s.Finish = "stop"
+	} else {
+		s.Text += strings.Join(pieces[s.To-a.base:], "")
+	}
+	return s
+}
+
+// end returns the first position before to of a token that ends the text, -1 if there is none.
+func (a *Answer) end(tokens []int32, to int) int {
+	for at := a.From; at < to; at++ {
+		if slices.Contains(a.Ends, tokens[at]) {
+			return at
+		}
+	}
+	return -1
+}
+
+// stop returns where a text's first stop begins, -1 if it has none. Calls are not stopped.
+func (a *Answer) stop(text string) int {
+	if a.Calls != nil {
+		text, _ = a.Calls.Read(text)
+	}
+	first := -1
+	for _, stop := range a.Stops {
+		if at := strings.Index(text, stop); at >= 0 && (first < 0 || at < first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// Settled returns the beginning of a sequence's text that no later step changes. It is "" for
+// samplers that change open tokens.
+func (a *Answer) Settled(tokens []int32) string {
+	if a.revises {
+		return ""
+	}
+	at, to := a.From, a.To+len(tokens)-a.length
+	for at < to && tokens[at] != a.mask && !slices.Contains(a.Ends, tokens[at]) {
+		at++
+	}
+	pieces := a.text.Pieces(tokens[a.base:a.wholeRunes(tokens, at)])
+	text := strings.Join(pieces[a.From-a.base:], "")
+	if at := a.stop(text); at >= 0 {
+		text = text[:at]
+	} else {
+		text = text[:len(text)-heldBack(text, a.Stops)]
+		if a.language != nil && a.language.Text != nil { // they may stand for the missing end
+			text = strings.TrimRight(text, " \n")
+		}
+	}
+	for !utf8.ValidString(text) { // a stop that begins within a rune
+		text = text[:len(text)-1]
+	}
+	return strings.Join(pieces[a.Show-a.base:a.From-a.base], "") + text
+}
+
+// heldBack returns how many bytes at the end of text may be the beginning of a stop.
+func heldBack(text string, stops []string) (n int) {
+	for _, stop := range stops {
+		for k := min(len(stop)-1, len(text)); k > n; k-- {
+			if strings.HasSuffix(text, stop[:k]) {
+				n = k
+				break
+			}
+		}
+	}
+	return n
+}
+
+// Divide divides a text, or the beginning of one that is not done, into the content before its
+// calls and the calls.
+func (a *Answer) Divide(text string, done bool) (content string, calls []chat.Call) {
+	if a.Calls == nil {
+		return text, nil
+	}
+	if content, calls = a.Calls.Read(text); !done && len(calls) == 0 {
+		content = content[:len(content)-heldBack(content, []string{a.Calls.First})]
+	}
+	return content, calls
+}
+
+// wholeRunes returns the largest position up to `to` before which the filled tokens are whole
+// runes.
+func (a *Answer) wholeRunes(tokens []int32, to int) int {
+	var tail []byte
+	for at := to; at > a.From && len(tail) < utf8.UTFMax; at-- {
+		piece, ok := a.text.Token(tokens[at-1])
+		if !ok {
+			break
+		}
+		tail = append([]byte(piece), tail...)
+	}
+	start := len(tail) - 1
+	for start > 0 && !utf8.RuneStart(tail[start]) {
+		start--
+	}
+	if start < 0 || utf8.FullRune(tail[start:]) {
+		return to
+	}
+	// The rune that is not whole begins in an earlier token, or in this one.
+	for lost := len(tail) - start; to > a.From && lost > 0; to-- {
+		piece, _ := a.text.Token(tokens[to-1])
+		lost -= len(piece)
+	}
+	return to
+}
+
+// Pieces divides the text into one string for each position from the answer's Show on.
+func (s *Shown) Pieces() (pieces []string) {
+	left := len(s.Text)
+	for _, piece := range s.pieces {
+		piece = piece[:min(len(piece), left)]
+		pieces, left = append(pieces, piece), left-len(piece)
+	}
+	return pieces
+}
+
+// Token is a token of a shown text.
+type Token struct {
+	Position int
+	ID       int32
+	// Bytes of all tokens are the text, as far as the last token that is shown in part. Those of
+	// one may be a part of a character.
+	Bytes  string
+	Offset int // characters of the text before the one in which the token begins
+}
+
+// Tokens returns the tokens of the text, up to the one in which it ends.
+func (s *Shown) Tokens() (list []Token) {
+	bytes, begun := 0, 0 // characters that have begun
+	for i, text := range s.own() {
+		if bytes >= len(s.Text) {
+			break
+		}
+		t := Token{Position: s.answer.Show + i, ID: s.tokens[s.answer.Show+i], Bytes: text,
+			Offset: begun}
+		if text != "" && !utf8.RuneStart(text[0]) {
+			t.Offset--
+		}
+		list, bytes = append(list, t), bytes+len(text)
+		for _, b := range []byte(text) {
+			if utf8.RuneStart(b) {
+				begun++
+			}
+		}
+	}
+	return list
+}
+
+// own returns the bytes of each position's token. Pieces have a character that is spread over
+// tokens as a whole; it is divided again.
+func (s *Shown) own() []string {
+	out := slices.Clone(s.pieces)
+	for i := 0; i < len(out); i++ {
+		shown, raw := "", ""
+		for k := i; k < min(i+utf8.UTFMax, len(out)); k++ {
+			token, _ := s.answer.text.Token(s.tokens[s.answer.Show+k])
+			shown, raw = shown+s.pieces[k], raw+token
+			if shown != raw {
+				continue
+			}
+			for j := i; j <= k && k > i; j++ {
+				out[j], _ = s.answer.text.Token(s.tokens[s.answer.Show+j])
+			}
+			i = k
+			break
+		}
+	}
+	return out
+}
+
+// Count returns how many filled tokens the text has. Tokens without text, which fill it up, do not
+// count.
+func (s *Shown) Count() (n int) {
+	for _, t := range s.Tokens() {
+		if t.Position < s.answer.From || t.Position >= s.To {
+			continue
+		}
+		if text, known := s.answer.text.Token(t.ID); text != "" || !known {
+			n++
+		}
+	}
+	return n
 }

@@ -18,17 +18,17 @@ func TestAnswer(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range [][2]string{{"Lily was a brave", " girl."}, {"Lily was a bra", "ve girl."},
 		{"", "Lily"}} {
-		tokens, from, to, err := m.Answer(unmask.Request{Prompt: c[0]}, c[1])
+		tokens, from, to, err := m.WithAnswer(unmask.Request{Prompt: c[0]}, c[1], nil)
 		require.NoError(t, err)
 		require.True(t, strings.HasSuffix(m.Text.Decode(tokens[:to]), c[0]+c[1]))
 		require.Equal(t, c[1], m.Text.Decode(tokens[from:to]))
 		require.Equal(t, len(tokens)-to, m.Spec().Masked(tokens))
 	}
-	known, err := m.Text.Prompt("Lily was a brave", 40)
+	q, err := m.Prepare(t.Context(), unmask.Request{Prompt: "Lily was a brave", Length: 40})
 	require.NoError(t, err)
-	tokens, from, _, err := m.Answer(unmask.Request{Prompt: "Lily was a brave"}, " girl.")
+	tokens, from, _, err := m.WithAnswer(unmask.Request{Prompt: "Lily was a brave"}, " girl.", nil)
 	require.NoError(t, err)
-	require.Equal(t, known[:from], tokens[:from]) // as a generation begins
+	require.Equal(t, q.Known[:from], tokens[:from]) // as a generation begins
 
 	for want, r := range map[string]unmask.Request{
 		"prompt and tokens together, want one of them": {Prompt: "a", Tokens: []int32{1}},
@@ -36,9 +36,9 @@ func TestAnswer(t *testing.T) {
 		"the model has no chat template, want chat_template.jinja or tokenizer_config.json beside " +
 			"its weights": {Messages: json.RawMessage(`[]`)},
 	} {
-		_, _, _, err := m.Answer(r, " girl.")
+		_, _, _, err := m.WithAnswer(r, " girl.", nil)
 		require.EqualError(t, err, want)
 	}
-	_, _, _, err = m.Answer(unmask.Request{Prompt: "a"}, "")
+	_, _, _, err = m.WithAnswer(unmask.Request{Prompt: "a"}, "", nil)
 	require.EqualError(t, err, "answer is 0 tokens, want 1 to 254")
 }

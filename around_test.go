@@ -96,7 +96,7 @@ func TestAroundATextIsOfTheFiles(t *testing.T) {
 				require.Equal(t, r.want, q.Known, r.name)
 			}
 			for prompt, answer := range map[string]string{"a": " b", "a ": "b"} {
-				tokens, from, to, err := m.Answer(unmask.Request{Prompt: prompt}, answer)
+				tokens, from, to, err := m.WithAnswer(unmask.Request{Prompt: prompt}, answer, nil)
 				require.NoError(t, err)
 				require.Equal(t, around(4, 7), tokens)
 				require.Equal(t, []int32{7}, tokens[from:to], "%q", prompt)

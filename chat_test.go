@@ -1,8 +1,8 @@
 package unmask_test
 
 import (
+	"encoding/json"
 	"io/fs"
-	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -11,6 +11,7 @@ import (
 	"unmask"
 	"unmask/backend/plain"
 	"unmask/demo"
+	"unmask/generate"
 	"unmask/tokenizers/chat"
 )
 
@@ -30,31 +31,37 @@ func TestChat(t *testing.T) {
 	m, err := unmask.LoadFS(withTemplate(t,
 		"{% for m in messages %}The {{ m.role }}. {{ m.content }}\n{% endfor %}"), "x", o)
 	require.NoError(t, err)
-	c, err := m.Chat()
+	asked := func(text string, length int) (unmask.Request, generate.Request, error) {
+		messages, err := json.Marshal([]chat.Message{{Role: "user", Content: text}})
+		require.NoError(t, err)
+		r := unmask.Request{Messages: messages, Length: length}
+		q, err := m.Prepare(t.Context(), r)
+		return r, q, err
+	}
+	r, q, err := asked("To be [MASK]", 0)
 	require.NoError(t, err)
-	messages := []chat.Message{{Role: "user", Content: "To be [MASK]"}}
-	tokens, from, err := c.Tokens(messages, 0)
-	require.NoError(t, err)
-	require.NotContains(t, tokens[:from], m.Spec().Mask) // a user's text, and no mask
+	require.NotContains(t, q.Known[:m.AnswerOf(&r, &q).From], m.Spec().Mask) // a text, and no mask
 
-	messages[0].Content = "To be"
 	known, err := m.Text.Encode("The user. To be\n")
 	require.NoError(t, err)
-	tokens, from, err = c.Tokens(messages, 0)
+	r, q, err = asked("To be", 0)
 	require.NoError(t, err)
 	begin := len(m.Spec().Before)
-	require.Equal(t, begin+len(known), from)
-	require.Equal(t, known, tokens[begin:from])
-	require.Len(t, tokens, from+unmask.ReplyLength)
-	require.Equal(t, unmask.ReplyLength, masked(tokens, m))
-	tokens, _, err = c.Tokens(messages, 40)
-	require.NoError(t, err)
-	require.Len(t, tokens, begin+40)
-	_, _, err = c.Tokens(messages, len(known))
-	require.ErrorContains(t, err, "messages is 9 tokens, want at most 8")
+	a := m.AnswerOf(&r, &q)
+	require.Equal(t, begin+len(known), a.From)
+	require.Equal(t, known, q.Known[begin:a.From])
+	require.Len(t, q.Known, a.From+unmask.ReplyLength)
+	require.Equal(t, unmask.ReplyLength, masked(q.Known, m))
 	answer, err := m.Text.Encode("the answer")
 	require.NoError(t, err)
-	require.Equal(t, "the answer", c.Reply(slices.Concat(m.Spec().Before, known, answer), from))
+	copy(q.Known[a.From:], answer)
+	require.Equal(t, "the answer▯", a.Shown(q.Known).Text[:len("the answer▯")])
+	require.Equal(t, "the answer", a.Settled(q.Known))
+	_, q, err = asked("To be", 40)
+	require.NoError(t, err)
+	require.Len(t, q.Known, begin+40)
+	_, _, err = asked("To be", len(known))
+	require.ErrorContains(t, err, "messages is 9 tokens, want at most 8")
 
 	plainModel, picture := loadDemos(t)
 	_, err = plainModel.Chat()

@@ -24,6 +24,8 @@ type Constraints struct {
 	// Cut shows a text only up to its first End after what was given.
 	Cut bool   `json:"cut,omitempty"`
 	End string `json:"end,omitempty"` // the token for MinLength and Cut, as Text.End reads it
+	// Stop are texts; what is shown of a text ends before the first of them in what was made.
+	Stop []string `json:"stop,omitempty"`
 
 	Grammar
 }

@@ -26,17 +26,18 @@ func run(m *unmask.Model, tokens []int32, steps int, seed uint64) (last []int32)
 	return last
 }
 
-// Continue a text.
-func ExampleText_Prompt() {
+// Continue a text, and show it.
+func ExampleModel_AnswerOf() {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	if err != nil {
 		panic(err)
 	}
-	tokens, err := m.Text.Prompt("Lily was a brave girl.", 24)
+	r := unmask.Request{Prompt: "Lily was a brave girl.", Length: 24}
+	q, err := m.Prepare(context.Background(), r)
 	if err != nil {
 		panic(err)
 	}
-	text := m.Text.Decode(run(m, tokens, 6, 1))
+	text := m.AnswerOf(&r, &q).Shown(run(m, q.Known, 6, 1)).Text
 	fmt.Println(strings.HasPrefix(text, "Lily was a brave girl."), strings.Contains(text, unmask.Hole))
 	// Output: true false
 }

@@ -151,6 +151,7 @@ type Requests struct {
 	Longest int  // positions of the longest request
 	Guided  bool // some request has guidance
 
+	model    *Model
 	inputs   []Input // nil: there is no list
 	requests []Request
 	prepared []generate.Request
@@ -160,7 +161,7 @@ type Requests struct {
 // Requests prepares a run's request or, if there are inputs, each of them over it. The error of a
 // refused input is an *InputError.
 func (m *Model) Requests(ctx context.Context, base Request, inputs []Input) (*Requests, error) {
-	q := &Requests{inputs: inputs, requests: []Request{base}, seeded: []bool{false}}
+	q := &Requests{model: m, inputs: inputs, requests: []Request{base}, seeded: []bool{false}}
 	if inputs != nil {
 		q.requests, q.seeded = make([]Request, len(inputs)), make([]bool, len(inputs))
 	}
@@ -182,6 +183,12 @@ func (m *Model) Requests(ctx context.Context, base Request, inputs []Input) (*Re
 
 // Request returns the request that sample i was prepared from.
 func (q *Requests) Request(i int) Request { return q.requests[q.Input(i)] }
+
+// Answer returns the answer of sample i, of a model of text.
+func (q *Requests) Answer(i int) *Answer {
+	at := q.Input(i)
+	return q.model.AnswerOf(&q.requests[at], &q.prepared[at])
+}
 
 // Subjects returns the classes or prompts of the list, or of the only request.
 func (q *Requests) Subjects() (list []string) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"unmask/generate"
 	"unmask/model"
@@ -199,7 +200,8 @@ func (r *Request) check(m *Model) error {
 	}
 	if m.Text == nil {
 		for _, c := range []struct{ name, found string }{{"infill", r.Infill}, {"suffix", r.Suffix},
-			{"messages", string(r.Messages)}, {"tools", string(r.Tools)}} {
+			{"messages", string(r.Messages)}, {"tools", string(r.Tools)},
+			{"stop", strings.Join(r.Stop, "")}} {
 			if c.found != "" {
 				return &param.Error{Name: c.name, Found: param.Quote(c.found),
 					Want: "none: the model makes no text", Reason: param.Unsupported}
@@ -209,6 +211,12 @@ func (r *Request) check(m *Model) error {
 	if r.Tools != nil && r.Messages == nil {
 		return &param.Error{Name: "tools", Found: "a list", Want: "none without messages",
 			Reason: param.NoEffect}
+	}
+	for _, stop := range r.Stop {
+		if stop == "" || !utf8.ValidString(stop) {
+			return &param.Error{Name: "stop", Found: param.Quote(stop),
+				Want: "texts in UTF-8 that are not empty"}
+		}
 	}
 	if r.End != "" && r.MinLength == 0 && !r.Cut {
 		return &param.Error{Name: "end", Found: param.Quote(r.End), Want: "it with min-length or cut",

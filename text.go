@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"unmask/model"
 	"unmask/param"
@@ -20,20 +21,6 @@ type Text struct {
 	// tokens that the tokenizer's files put before and after every text, which count in its length
 	first, last []int32
 	begins      []int32 // those that a text which goes on begins with instead (model.Loaded.Begin)
-}
-
-// Masks returns the tokens [length] of a run without known tokens. A length of 0 means the model's.
-func (t *Text) Masks(length int) ([]int32, error) { return t.fit("length", nil, length) }
-
-// Prompt returns the tokens [length] of a run that continues text: its tokens, then masks. The
-// first is the end-of-text token if the vocabulary has one, because the models were trained on
-// packed documents. A length of 0 means the model's.
-func (t *Text) Prompt(text string, length int) ([]int32, error) {
-	known, err := t.begin(text, false, false)
-	if err != nil {
-		return nil, err
-	}
-	return t.fit("prompt", known, length)
 }
 
 // encode returns the tokens of a text.
@@ -123,20 +110,15 @@ func (t *Text) infill(text string, length int, encode encode) ([]int32, error) {
 	if length == 0 && len(known) <= t.spec.Length() {
 		length = len(known)
 	}
-	return t.fit("infill", known, length)
-}
-
-// longest returns the most tokens of a text, without those that the model has around every text.
-func (t *Text) longest() int { return t.spec.Length() - t.spec.Around() }
-
-// fit appends masks to the tokens of a field, up to length tokens; see room.
-func (t *Text) fit(name string, known []int32, length int) ([]int32, error) {
-	n, err := t.room(name, len(known), length, 0, 0)
+	n, err := t.room("infill", len(known), length, 0, 0)
 	if err != nil {
 		return nil, err
 	}
 	return t.around(known, n, nil), nil
 }
+
+// longest returns the most tokens of a text, without those that the model has around every text.
+func (t *Text) longest() int { return t.spec.Length() - t.spec.Around() }
 
 // around returns the tokens of a text with n masks, and the tokens that the model has around every
 // text, which do not count in its length.
@@ -180,11 +162,73 @@ func (t *Text) End(text string) (int32, error) {
 	return ids[0], nil
 }
 
-// Cut returns tokens up to the first end token at or after position from, where generated text
-// begins.
-func Cut(tokens []int32, from int, end int32) []int32 {
-	if n := slices.Index(tokens[from:], end); n >= 0 {
-		return tokens[:from+n]
+// WithAnswer returns the tokens of what r begins with (Prompt, Messages, Tokens or nothing)
+// followed by an answer, for package likelihood: the answer is tokens[from:to]. It is given as ids
+// or, where they are nil, as text. Nothing is a prompt without text. Positions behind the answer are
+// masked, if the model has sequences of one length only. A prompt and its answer are tokenized
+// together, unless that would change the prompt's own tokens; blanks at the prompt's end belong to
+// the answer. An answer to messages is tokenized alone.
+func (m *Model) WithAnswer(r Request, text string, ids []int32) (tokens []int32, from, to int,
+	err error) {
+	refused := func(err error) ([]int32, int, int, error) { return nil, 0, 0, err }
+	t := m.Text
+	if t == nil {
+		return refused(param.Refuse("answer", param.Unsupported, "the model makes no text"))
 	}
-	return tokens
+	if err := r.checkGiven(true); err != nil {
+		return refused(err)
+	}
+	known, last := r.Tokens, []int32(nil)
+	switch {
+	case r.Messages != nil:
+		known, _, err = m.messageTokens(&r)
+	case r.Tokens == nil:
+		r.Prompt, text = untrail(r.Prompt, text)
+		known, err = t.begin(r.Prompt, r.Special, false)
+		last = t.last
+		err = param.About("prompt", err)
+	}
+	if err != nil {
+		return refused(err)
+	}
+	if ids == nil {
+		if ids, err = t.after(known, &r, text); err != nil {
+			return refused(param.About("answer", err))
+		}
+	}
+	most := t.longest() - len(known) - len(last)
+	if len(ids) == 0 || len(ids) > most {
+		e := &param.Error{Name: "answer", Found: fmt.Sprintf("%d tokens", len(ids)),
+			Want: fmt.Sprintf("1 to %d", most), Reason: param.TooLong}
+		if most < 1 {
+			e.Want = fmt.Sprintf("a prompt of fewer than %d", len(known)+most)
+		}
+		return refused(e)
+	}
+	rest := 0
+	if t.spec.Fixed {
+		rest = most - len(ids)
+	}
+	from = len(t.spec.Before) + len(known)
+	return t.around(slices.Concat(known, ids), rest, last), from, from + len(ids), nil
+}
+
+// untrail moves the blanks at a prompt's end to its answer, as the harnesses of LLaDA, Dream and
+// dLLM do: they are part of the answer's first token.
+func untrail(prompt, answer string) (string, string) {
+	at := len(strings.TrimRightFunc(prompt, unicode.IsSpace))
+	return prompt[:at], prompt[at:] + answer
+}
+
+// after returns the tokens of a text that follows a request's prompt, whose tokens are known.
+func (t *Text) after(known []int32, r *Request, text string) ([]int32, error) {
+	ids, err := t.Encode(text)
+	if err != nil || r.Prompt == "" {
+		return ids, err
+	}
+	whole, err := t.begin(r.Prompt+text, r.Special, false)
+	if err == nil && len(whole) > len(known) && slices.Equal(whole[:len(known)], known) {
+		ids = whole[len(known):]
+	}
+	return ids, err
 }

@@ -43,15 +43,19 @@ func TestPrompt(t *testing.T) {
 	m, _ := loadDemos(t)
 	known, err := m.Text.Encode("To be,")
 	require.NoError(t, err)
-	tokens, err := m.Text.Prompt("To be,", 16)
+	prepare := func(r unmask.Request) ([]int32, error) {
+		q, err := m.Prepare(t.Context(), r)
+		return q.Known, err
+	}
+	tokens, err := prepare(unmask.Request{Prompt: "To be,", Length: 16})
 	require.NoError(t, err)
 	require.Len(t, tokens, 16+len(m.Spec().Before))
 	at := slices.Index(tokens, known[0])
 	require.Equal(t, known, tokens[at:at+len(known)])
 	require.Equal(t, 16-len(known), masked(tokens, m))
-	_, err = m.Text.Prompt("To be, or not", 2)
+	_, err = prepare(unmask.Request{Prompt: "To be, or not", Length: 2})
 	require.ErrorContains(t, err, "want at most 2")
-	_, err = m.Text.Prompt("x", 100000)
+	_, err = prepare(unmask.Request{Prompt: "x", Length: 100000})
 	require.ErrorContains(t, err, "length is 100000, want 1 to 255, or 0 for 255")
 }
 
@@ -120,9 +124,4 @@ func TestConstraints(t *testing.T) {
 	require.ErrorContains(t, err, "want ids such as 3,17")
 	_, err = prepare(picture, 0, unmask.Constraints{MinLength: 1})
 	require.ErrorContains(t, err, "makes no text")
-}
-
-func TestCut(t *testing.T) {
-	require.Equal(t, []int32{7, 1, 2}, unmask.Cut([]int32{7, 1, 2, 7, 3}, 1, 7))
-	require.Equal(t, []int32{1, 2}, unmask.Cut([]int32{1, 2}, 0, 7))
 }

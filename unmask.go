@@ -35,6 +35,7 @@ import (
 	"unmask/paint"
 	_ "unmask/titok"
 	"unmask/tokenizers"
+	"unmask/tokenizers/chat"
 	_ "unmask/vit"
 	"unmask/weights/hub"
 )
@@ -72,8 +73,8 @@ type Model struct {
 	Classes   []string          // names of its classes, where they have names
 
 	kind     model.Kind
-	vars     map[string]any        // of the chat template, as its authors set them
-	chat     func() (*Chat, error) // once
+	vars     map[string]any              // of the chat template, as its authors set them
+	chat     func() (*chat.Model, error) // once
 	grammars *grammars
 }
 

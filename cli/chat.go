@@ -77,7 +77,6 @@ const chatHelp = `  /system TEXT   another system message, none without TEXT
 // conversation is a chat in a terminal.
 type conversation struct {
 	of         *unmask.Model
-	chat       *unmask.Chat
 	overrides  generate.Overrides
 	maxTokens  int
 	seed       uint64
@@ -103,7 +102,7 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	}
 	c := &conversation{of: m, overrides: overrides, maxTokens: f.maxTokens, seed: f.seed,
 		system: f.system, out: stdout, store: kvcache.NewStore(int64(f.keep * 1e9))}
-	if c.chat, err = m.Chat(); err != nil {
+	if _, err := m.Chat(); err != nil {
 		return wrap("--model "+f.model, err)
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !terminal.Draws(os.Stderr) {
@@ -233,18 +232,14 @@ func (c *conversation) say(ctx context.Context, message string) error {
 	if err != nil {
 		return err
 	}
-	known, err := c.chat.EncodeJSON(data, chat.Options{})
-	if err != nil {
-		return err
-	}
-	request, err := c.of.Prepare(ctx, unmask.Request{Messages: data, Overrides: c.overrides,
-		MaxTokens: c.maxTokens, Seed: c.seed})
+	request := unmask.Request{Messages: data, Overrides: c.overrides, MaxTokens: c.maxTokens,
+		Seed: c.seed}
+	prepared, err := c.of.Prepare(ctx, request)
 	if err != nil {
 		return err
 	}
 	c.seed++
-	from := len(known) + len(c.of.Spec().Before)
-	answer, err := c.answer(ctx, request, from)
+	answer, err := c.answer(ctx, prepared, c.of.AnswerOf(&request, &prepared))
 	if err == nil && strings.TrimSpace(answer) != "" {
 		c.messages = append(messages, chat.Message{Role: "assistant", Content: answer})
 	}
@@ -252,8 +247,8 @@ func (c *conversation) say(ctx context.Context, message string) error {
 }
 
 // answer generates and prints an answer or, after an interrupt, the part of it that is final.
-func (c *conversation) answer(parent context.Context, r generate.Request, from int) (_ string,
-	err error) {
+func (c *conversation) answer(parent context.Context, r generate.Request, of *unmask.Answer) (
+	text string, err error) {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
 	select {
@@ -270,7 +265,6 @@ func (c *conversation) answer(parent context.Context, r generate.Request, from i
 		}
 	}()
 	progress := terminal.Later{Label: "steps"}
-	text := ""
 	for step, failed := range generate.Each(ctx, c.of.Denoiser, generate.PoolOptions{Size: 1,
 		Store: c.store}, slices.Values([]generate.Request{r})) {
 		if failed != nil {
@@ -278,7 +272,11 @@ func (c *conversation) answer(parent context.Context, r generate.Request, from i
 			break
 		}
 		progress.Set(step.N, step.Steps)
-		text = c.settled(step.Sequences[0].Tokens, from)
+		if q := step.Sequences[0]; q.Done {
+			text = of.Shown(q.Tokens).Text
+		} else {
+			text = of.Settled(q.Tokens)
+		}
 	}
 	progress.Close()
 	if parent.Err() == nil && errors.Is(err, context.Canceled) {
@@ -290,14 +288,4 @@ func (c *conversation) answer(parent context.Context, r generate.Request, from i
 	}
 	_, err = fmt.Fprintln(c.out, text)
 	return text, err
-}
-
-// settled returns an answer's text up to its first mask or end.
-func (c *conversation) settled(tokens []int32, from int) string {
-	to, mask := from, c.of.Spec().Mask
-	for to < len(tokens) && tokens[to] != mask {
-		to++
-	}
-	answer, _ := c.chat.Answer(tokens[from:to])
-	return c.of.Text.Decode(answer)
 }

@@ -96,8 +96,8 @@ func (f *scoreFlags) answers(ctx context.Context) error {
 // tokenize returns an answer's tokens and the number of passes that it takes.
 func (f *scoreFlags) tokenize(m *unmask.Model, q question, answer int) (a tokenized, passes int,
 	err error) {
-	a.tokens, a.from, a.to, err = m.Answer(unmask.Request{Prompt: q.Prompt, Messages: q.Messages},
-		q.Answers[answer])
+	a.tokens, a.from, a.to, err = m.WithAnswer(unmask.Request{Prompt: q.Prompt, Messages: q.Messages},
+		q.Answers[answer], nil)
 	if err == nil {
 		passes, err = likelihood.Passes(m.Denoiser, a.tokens, a.from, a.to, f.likelihood)
 	}

@@ -34,15 +34,14 @@ func weighed(t *testing.T, folder string, embedded fs.FS) *unmask.Model {
 // The demo answers nine in ten of the dialogues right: 97 of all 100 (-answers 100).
 func TestDemoAnswers(t *testing.T) {
 	m := weighed(t, *answerModel, demo.Chat())
-	talk, err := m.Chat()
-	require.NoError(t, err)
 	list := readDialogues(t)[:*answerCount]
-	requests, begins := make([]generate.Request, len(list)), make([]int, len(list))
+	requests, answers := make([]generate.Request, len(list)), make([]*unmask.Answer, len(list))
 	for i, d := range list {
-		requests[i], err = m.Prepare(t.Context(),
-			unmask.Request{Messages: d.Messages(), Seed: 1, Index: uint32(i)})
+		r := unmask.Request{Messages: d.Messages(), Seed: 1, Index: uint32(i)}
+		var err error
+		requests[i], err = m.Prepare(t.Context(), r)
 		require.NoError(t, err)
-		begins[i] = slices.Index(requests[i].Known, m.Spec().Mask)
+		answers[i] = m.AnswerOf(&r, &requests[i])
 	}
 	right, byKind := 0, map[string][2]int{}
 	for step, err := range generate.Each(t.Context(), m.Denoiser, generate.PoolOptions{Size: 8},
@@ -53,7 +52,7 @@ func TestDemoAnswers(t *testing.T) {
 				continue
 			}
 			d := list[p.Number]
-			answer := talk.Reply(p.Tokens, begins[p.Number])
+			answer := answers[p.Number].Shown(p.Tokens).Text
 			count := byKind[d.Kind]
 			count[1]++
 			if d.Right(answer) {
@@ -80,8 +79,6 @@ func TestDemoFactsBySchema(t *testing.T) {
 			"object": ` + word + `, "color": ` + word + `}}`
 	m, err := unmask.LoadFS(demo.Chat(), "demo-chat", unmask.Options{})
 	require.NoError(t, err)
-	talk, err := m.Chat()
-	require.NoError(t, err)
 	samplers, asked := []string{"p2", "random", "moment", "halton"}, 0
 	for i, d := range readDialogues(t) {
 		if d.Kind != "facts" || asked == len(samplers) {
@@ -95,12 +92,11 @@ func TestDemoFactsBySchema(t *testing.T) {
 		require.NoError(t, json.Unmarshal(data, &request))
 		r, err := m.Prepare(t.Context(), request)
 		require.NoError(t, err)
-		begin := slices.Index(r.Known, m.Spec().Mask)
 		for step, err := range generate.Each(t.Context(), m.Denoiser, generate.PoolOptions{Size: 1},
 			slices.Values([]generate.Request{r})) {
 			require.NoError(t, err)
 			if p := step.Sequences[0]; p.Done {
-				answer := talk.Reply(p.Tokens, begin)
+				answer := m.AnswerOf(&request, &r).Shown(p.Tokens).Text
 				require.True(t, d.Right(answer), "%s: %q", samplers[asked], answer)
 			}
 		}

@@ -28,13 +28,13 @@ func TestTokensAroundATextOfResidues(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int32{2, 8, 22, 4, 4, 4, 18, 4, 4, 3}, tokens)
 	require.Equal(t, "EV▯▯▯Q▯▯", m.Text.Decode(tokens))
-	tokens, err = m.Text.Masks(0)
+	q, err := m.Prepare(t.Context(), unmask.Request{})
 	require.NoError(t, err)
-	require.Len(t, tokens, 64)
-	_, err = m.Text.Masks(63)
+	require.Len(t, q.Known, 64)
+	_, err = m.Prepare(t.Context(), unmask.Request{Length: 63})
 	require.EqualError(t, err, "length is 63, want 1 to 62, or 0 for 62")
-	_, err = m.Text.Prompt("EVB", 0)
-	require.EqualError(t, err, "text: character 3 is 'B', want one of ACDEFGHIKLMNPQRSTVWY")
+	_, err = m.Prepare(t.Context(), unmask.Request{Prompt: "EVB"})
+	require.EqualError(t, err, "prompt: text: character 3 is 'B', want one of ACDEFGHIKLMNPQRSTVWY")
 }
 
 // A tokenizer.json of BERT's kind stands for vocab.txt.

@@ -1,15 +1,16 @@
 package server_test
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"unmask"
 	"unmask/generate"
-	"unmask/tokenizers/chat"
 )
 
 // blockFamilies are block-diffusion models, which fill one block of a text after another.
@@ -42,15 +43,16 @@ func TestBlockDiffusion(t *testing.T) {
 			m := familyModel(t, name, family)
 			require.Positive(t, m.Spec().Block)
 			url := one(t, name, m)
-			known, err := m.Text.Prompt("hello world", 0)
-			require.NoError(t, err)
+			known := knownOf(t, m, unmask.Request{Prompt: "hello world"})
 			given := slices.Index(known, m.Spec().Mask)
+			end, _ := m.Text.Token(m.Spec().Ends[0])
 			want := generated(t, m, generate.Options{Seed: 7, N: 3, First: 1, Tokens: known[:given+21]}, 0)
 			body := `{"prompt":"hello world","max_tokens":21,"seed":7,"n":3,"first":1`
 			a := ask(t, url+"/v1/completions", body+`}`)
 			events := stream(t, url+"/v1/completions", body+`,"stream":true,"user":"u","priority":"batch"}`)
 			for i, c := range a.Choices {
-				require.Equal(t, m.Text.Decode(want[i][given:]), c.Text)
+				text, _, _ := strings.Cut(m.Text.Decode(want[i][given:]), end)
+				require.Equal(t, text, c.Text)
 				require.Equal(t, c.Text, joined(t, events, i))
 			}
 			trace := stream(t, url+"/v1/completions", body[:len(body)-len(`,"n":3,"first":1`)]+
@@ -60,12 +62,14 @@ func TestBlockDiffusion(t *testing.T) {
 
 			c, err := m.Chat()
 			require.NoError(t, err)
-			tokens, from, err := c.Tokens([]chat.Message{{Role: "user", Content: "hello"}}, 0)
+			r := unmask.Request{Messages: json.RawMessage(`[{"role":"user","content":"hello"}]`)}
+			q, err := m.Prepare(t.Context(), r)
 			require.NoError(t, err)
+			tokens := q.Known
 			reply := generated(t, m, generate.Options{Seed: 2, Tokens: tokens, Ends: c.Stops()}, 0)[0]
 			body = `{"messages":[{"role":"user","content":"hello"}],"seed":2`
 			a = ask(t, url+"/v1/chat/completions", body+`}`)
-			require.Equal(t, c.Reply(reply, from), a.Choices[0].Message.Content)
+			require.Equal(t, m.AnswerOf(&r, &q).Shown(reply).Text, a.Choices[0].Message.Content)
 			events = stream(t, url+"/v1/chat/completions", body+`,"stream":true}`)
 			require.Equal(t, a.Choices[0].Message.Content, joined(t, events, 0))
 		})

@@ -34,7 +34,6 @@ func (s *Server) chats(r *http.Request, f *fields) (q query, st streaming) {
 	}
 	set := readSettings(f)
 	st = readStream(f)
-	stops := readStops(f)
 	logs := f.flag("logprobs")
 	if set.top = f.maybe("top_logprobs", 0, generate.MaxTop, 0); set.top > 0 && !logs {
 		f.fail(outOfRange("top_logprobs", set.top, "0, or logprobs true"))
@@ -57,12 +56,7 @@ func (s *Server) chats(r *http.Request, f *fields) (q query, st streaming) {
 	if f.fault != nil {
 		return q, st
 	}
-	form := answerForm(m, q.sequences[0])
-	form.Base, form.Stops, form.LogProbs = form.From, stops, logs
-	if set.request.Calls != nil {
-		calls, _ := m.chat.CallForm()
-		form.Calls = &calls
-	}
+	form := m.textForm(&set.request, &q.sequences[0], logs)
 	forms := slices.Repeat([]textForm{form}, set.n)
 	set.checkTop(f, "top_logprobs", q.sequences, m)
 	used := usage{Prompt: form.From}
@@ -209,9 +203,9 @@ type chatToken struct {
 	Bytes   []int    `json:"bytes"`
 }
 
-func newChatToken(text string, logP *float64) chatToken {
-	t := chatToken{Token: text, LogProb: logP, Bytes: []int{}}
-	for _, b := range []byte(text) {
+func newChatToken(bytes string, logP *float64) chatToken {
+	t := chatToken{Token: validText(bytes), LogProb: logP, Bytes: []int{}}
+	for _, b := range []byte(bytes) {
 		t.Bytes = append(t.Bytes, int(b))
 	}
 	return t
@@ -223,13 +217,12 @@ func (c *call) chatCompletion(object string) chatCompletion {
 }
 
 func (c *textChoice) chatLogs() *chatLogs {
-	list := c.logProbs()
 	out := &chatLogs{Content: []chatLog{}}
-	for i, piece := range list.Tokens {
-		one := chatLog{newChatToken(piece, list.LogP[i]), []chatToken{}}
+	for _, t := range c.Tokens() {
+		one := chatLog{newChatToken(t.Bytes, known(c.logP[t.Position])), []chatToken{}}
 		if c.top != nil {
-			for _, l := range c.top[c.from+i] {
-				if text, ok := c.form.tokens.Token(l.Token); ok {
+			for _, l := range c.top[t.Position] {
+				if text, ok := c.form.model.Text.Token(l.Token); ok {
 					one.Top = append(one.Top, newChatToken(text, &l.LogP))
 				}
 			}
@@ -244,12 +237,10 @@ func chatAnswer(made *call, forms []textForm, used usage) (*answer, *Fault) {
 	c := made.chatCompletion("chat.completion")
 	for i, m := range made.Members {
 		t := forms[i].choice(m.Tokens, m.LogP, m.Top)
-		used.Completion += forms[i].count(&t)
-		choice := chatChoice{Index: i, Message: &chatMessage{Role: "assistant", Content: &t.text},
-			Finish: &t.finish, Choices: m.Choices}
-		if forms[i].Calls != nil {
-			choice.calls(made, forms[i].Calls, t.text)
-		}
+		used.Completion += t.Count()
+		choice := chatChoice{Index: i, Message: &chatMessage{Role: "assistant", Content: &t.Text},
+			Finish: &t.Finish, Choices: m.Choices}
+		choice.calls(made, &forms[i], t.Text)
 		if forms[i].LogProbs {
 			choice.LogProbs = t.chatLogs()
 		}
@@ -275,7 +266,7 @@ func (c *chatChunks) chunk(w *call, p part) []byte {
 	if p.finish != "" {
 		choice.Finish = &p.finish
 	}
-	if form := c.of[p.choice].Calls; form != nil {
+	if form := &c.of[p.choice]; form.Calls != nil {
 		if c.calls[p.choice] == nil {
 			c.calls[p.choice] = &callStream{}
 		}

@@ -4,14 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 
 	"unmask"
 	"unmask/constrain"
 	"unmask/generate"
 	"unmask/internal/jsonline"
-	"unmask/samplers"
 )
 
 // streaming is the form in which an answer is streamed.
@@ -65,7 +62,7 @@ const (
 )
 
 // readStops reads stop.
-func readStops(f *fields) []string {
+func (s *settings) readStops(f *fields) {
 	stops := f.texts("stop")
 	if len(stops) > maxStops {
 		f.fail(bad("out_of_range", "stop", "stop has %d texts, want at most %d", len(stops), maxStops))
@@ -75,7 +72,7 @@ func readStops(f *fields) []string {
 			f.fail(bad("out_of_range", "stop", "stop %d is %d bytes, want 1 to %d", i, len(stop), maxStop))
 		}
 	}
-	return stops
+	s.request.Stop = stops
 }
 
 // readPrompts reads a text, ids, or a list of either.
@@ -169,6 +166,7 @@ func tooLong(name string, tokens, most int) *Fault {
 // textOnly reads the fields that all routes of texts share, and refuses OpenAI's that unmask lacks.
 func textOnly(f *fields, s *settings, m *servedModel) {
 	f.into(&s.request, textFields...)
+	s.readStops(f)
 	s.readBias(f, m)
 	s.grammar(f)
 	f.neutral("best_of", "1")
@@ -205,13 +203,12 @@ func (s *Server) completions(r *http.Request, f *fields) (q query, st streaming)
 	}
 	set := readSettings(f)
 	st = readStream(f)
-	stops := readStops(f)
 	echo := f.flag("echo")
 	logs := f.has("logprobs")
 	set.top = f.maybe("logprobs", 0, generate.MaxTop, 0)
 	textOnly(f, &set, m)
 	noTools(f)
-	f.into(&set.request, "cut", "suffix")
+	f.into(&set.request, "suffix")
 	set.readLength(f)
 	prompts := readPrompts(f, m)
 	if f.fault == nil && len(prompts)*set.n > maxChoices {
@@ -235,15 +232,10 @@ func (s *Server) completions(r *http.Request, f *fields) (q query, st streaming)
 	forms := make([]textForm, 0, len(q.sequences))
 	used := usage{}
 	for i, one := range q.sequences {
-		form := answerForm(m, one)
-		form.Stops, form.LogProbs = stops, logs
 		p := &prompts[i/set.n]
-		if p.Cut {
-			end, _ := m.Text.End(p.End) // it was prepared
-			form.Ends = append(slices.Clip(form.Ends), end)
-		}
+		form := m.textForm(p, &one, logs)
 		if echo {
-			form.Echo = form.From - m.lengthOf(p)
+			form.Echo(m.lengthOf(p))
 		}
 		if i%set.n == 0 {
 			used.Prompt += len(one.Known) - m.spec.Masked(one.Known) - m.spec.Around()
@@ -307,9 +299,8 @@ func completionAnswer(made *call, forms []textForm, used usage) (*answer, *Fault
 	used.Completion = 0
 	for i, m := range made.Members {
 		t := forms[i].choice(m.Tokens, m.LogP, m.Top)
-		used.Completion += forms[i].count(&t)
-		choice := completionChoice{Index: i, Text: t.text, Finish: &t.finish,
-			Choices: m.Choices}
+		used.Completion += t.Count()
+		choice := completionChoice{Index: i, Text: t.Text, Finish: &t.Finish, Choices: m.Choices}
 		if forms[i].LogProbs {
 			choice.LogProbs = t.logProbs()
 		}
@@ -318,10 +309,4 @@ func completionAnswer(made *call, forms []textForm, used usage) (*answer, *Fault
 	used.Total = used.Prompt + used.Completion
 	c.Usage, c.Unmask = &used, made.info()
 	return &answer{body: encode(c), parts: used}, nil
-}
-
-// remasks reports whether what a recipe opens may be masked again.
-func remasks(r generate.Recipe) bool {
-	_, ok := samplers.As[samplers.Remasker](r.Sampler)
-	return ok || strings.HasPrefix(samplers.Text(r.Sampler), "edit")
 }

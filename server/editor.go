@@ -39,7 +39,6 @@ func (s *Server) editor(r *http.Request, f *fields) (q query, st streaming) {
 	}
 	textOnly(f, &set, m)
 	noTools(f)
-	stops := readStops(f)
 	before := f.text("input_prefix") + f.text("prompt")
 	after, most := f.text("input_suffix"), f.whole("n_predict", 0, maxSteps, editorLength)
 	only := f.texts("response_fields")
@@ -61,14 +60,13 @@ func (s *Server) editor(r *http.Request, f *fields) (q query, st streaming) {
 	if f.fault != nil {
 		return q, st
 	}
-	form := answerForm(m, q.sequences[0])
-	form.Stops = stops
+	form := m.textForm(&set.request, &q.sequences[0], false)
 	q.kind, q.prefix, q.model, q.set, q.form = "editor", "fim-", m, set, []any{form, only}
 	known := len(q.sequences[0].Known) - m.spec.Masked(q.sequences[0].Known)
 	q.answers = func(made *call) (*answer, *Fault) {
 		of := made.Members[0]
-		t, info := form.choice(of.Tokens, of.LogP, nil), made.info()
-		return m.editorAnswer(inserted{t.text, len(t.tokens), known, cut, &info}, only), nil
+		t, info := form.Shown(of.Tokens), made.info()
+		return m.editorAnswer(inserted{t.Text, t.Count(), known, cut, &info}, only), nil
 	}
 	return q, st
 }

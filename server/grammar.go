@@ -10,11 +10,13 @@ import (
 func (s *settings) grammar(f *fields) {
 	g := &s.request.Grammar
 	named := "" // the field that is set
-	for name, is := range map[string]bool{"schema": g.Schema != nil, "regex": g.Regex != "",
-		"choice": g.Choice != nil} {
-		if is {
-			named = name
-		}
+	switch {
+	case g.Schema != nil:
+		named = "schema"
+	case g.Regex != "":
+		named = "regex"
+	case g.Choice != nil:
+		named = "choice"
 	}
 	defer func() { s.form = named }()
 	use := func(field string, set func()) {
@@ -90,29 +92,48 @@ func (s *settings) grammar(f *fields) {
 // anyObject is the schema of type json_object.
 const anyObject = `{"type":"object"}`
 
-// responseFormat reads OpenAI's response_format and passes its schema to use, if it has one.
+// responseFormat reads OpenAI's response_format and passes its schema to use, if it has one. The
+// schema may stand in json_schema, as OpenAI has it, or beside the type, as llama.cpp does.
 func (s *settings) responseFormat(f *fields, raw json.RawMessage, use func(json.RawMessage)) {
-	var format struct {
-		Type   string `json:"type"`
-		Schema *struct {
-			Schema json.RawMessage `json:"schema"`
-		} `json:"json_schema"`
-	}
-	if json.Unmarshal(raw, &format) != nil {
-		f.wrongType("response_format", raw, `an object such as {"type": "json_object"}`)
+	const name = "response_format"
+	o, inner := &fields{}, &fields{}
+	if json.Unmarshal(raw, &o.object) != nil {
+		f.wrongType(name, raw, `an object such as {"type": "json_object"}`)
 		return
 	}
+	kind, schema := o.text("type"), o.value("schema")
+	if given := o.value("json_schema"); given != nil {
+		if json.Unmarshal(given, &inner.object) != nil {
+			o.wrongType("json_schema", given, "an object with a schema")
+		}
+		inner.text("name")
+		inner.text("description")
+		inner.flag("strict") // the answer always follows the schema
+		if of := inner.value("schema"); of != nil && schema == nil {
+			schema = of
+		} else if of != nil {
+			o.fail(bad("unsupported_parameter", "schema", "schema is there twice, want one"))
+		}
+	}
 	switch {
-	case format.Type == "text":
-	case format.Type == "json_object":
+	case o.fault != nil:
+	case kind == "text" && schema != nil:
+		o.fail(bad("unsupported_parameter", "schema", "schema with type text, want type json_schema"))
+	case kind == "text":
+	case kind == "json_schema" && schema == nil:
+		o.fail(bad("missing_parameter", "json_schema", "%s has no json_schema.schema, want one", name))
+	case kind == "json_object" && schema == nil:
 		use(json.RawMessage(anyObject))
-	case format.Type == "json_schema" && format.Schema != nil && format.Schema.Schema != nil:
-		use(format.Schema.Schema)
-	case format.Type == "json_schema":
-		f.fail(bad("missing_parameter", "response_format",
-			"response_format has no json_schema.schema, want one"))
+	case kind == "json_object" || kind == "json_schema":
+		use(schema)
 	default:
-		f.fail(bad("unsupported_parameter", "response_format",
-			"response_format has type %.40q, want text, json_object or json_schema", format.Type))
+		o.fail(bad("unsupported_parameter", "type",
+			"%s has type %.40q, want text, json_object or json_schema", name, kind))
+	}
+	for _, of := range []*fields{inner, o} {
+		if fault := of.end(); fault != nil {
+			fault.Param = name
+			f.fail(fault)
+		}
 	}
 }

@@ -38,6 +38,7 @@ func TestStructuredCompletions(t *testing.T) {
 		{"type": "boolean"}}, "required": ["age", "happy"], "additionalProperties": false}`
 	for _, field := range []string{
 		`"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": ` + schema + `}}`,
+		`"response_format": {"type": "json_object", "schema": ` + schema + `}`, // as llama.cpp
 		`"structured_outputs": {"json": ` + schema + `}`, `"guided_json": ` + schema,
 	} {
 		status, body := postText(t, h.URL+"/v1/completions",

@@ -39,8 +39,9 @@ func (s *Server) infill(r *http.Request, f *fields) (q query, st streaming) {
 	length := len(q.sequences[0].Known)
 	free := m.spec.Masked(q.sequences[0].Known)
 	used := usage{Prompt: length - free, Completion: set.n * free, Total: length - free + set.n*free}
-	q.kind, q.prefix, q.model, q.set, q.form = "infill", "infill-", m, set, logs
-	q.answers = func(made *call) (*answer, *Fault) { return infillAnswer(made, logs, used) }
+	form := textForm{m.AnswerOf(&set.request, &q.sequences[0]), logs, m}
+	q.kind, q.prefix, q.model, q.set, q.form = "infill", "infill-", m, set, form
+	q.answers = func(made *call) (*answer, *Fault) { return infillAnswer(made, &form, used) }
 	return q, st
 }
 
@@ -136,12 +137,13 @@ type hole struct {
 }
 
 // infillAnswer makes the answer of finished sequences.
-func infillAnswer(made *call, logs bool, used usage) (*answer, *Fault) {
+func infillAnswer(made *call, form *textForm, used usage) (*answer, *Fault) {
 	a := infilling{ID: made.id(), Object: "infill", Created: made.Created.Unix(),
 		Model: made.model.name, Fingerprint: made.model.fingerprint(), Usage: used, Unmask: made.info()}
 	for i, m := range made.Members {
-		pieces := made.model.Text.Pieces(m.Tokens)
-		c := infillChoice{Index: i, Text: strings.Join(pieces, ""), Tokens: m.Tokens, Holes: []hole{},
+		t := form.choice(m.Tokens, m.LogP, nil)
+		pieces, tokens := t.Pieces(), t.Tokens()
+		c := infillChoice{Index: i, Text: t.Text, Tokens: m.Tokens, Holes: []hole{},
 			Choices: m.Choices}
 		for at := 0; at < len(m.Free); at++ {
 			if !m.Free[at] {
@@ -151,10 +153,10 @@ func infillAnswer(made *call, logs bool, used usage) (*answer, *Fault) {
 			for at < len(m.Free) && m.Free[at] {
 				at++
 			}
-			h := hole{Start: from, Length: at - from, Text: strings.Join(pieces[from:at], "")}
-			if logs {
-				t := textChoice{text: h.Text, pieces: pieces[from:at], from: from, logP: m.LogP}
-				h.LogProbs = t.logProbs()
+			h := hole{Start: from, Length: at - from,
+				Text: strings.Join(pieces[min(from, len(pieces)):min(at, len(pieces))], "")}
+			if form.LogProbs {
+				h.LogProbs = t.logProbsOf(tokens[min(from, len(tokens)):min(at, len(tokens))])
 			}
 			c.Holes = append(c.Holes, h)
 		}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -21,7 +22,6 @@ import (
 	"unmask/generate"
 	"unmask/samplers"
 	"unmask/server"
-	"unmask/tokenizers/chat"
 )
 
 // mixed is one request of a mix, and the run that the command makes of it.
@@ -70,8 +70,7 @@ func drawMixed(t testing.TB, r *rand.Rand, i int) mixed {
 	case 0, 1:
 		length := 8 + r.IntN(20)
 		text := "Lily had " + strings.Repeat(string(rune('a'+i%26)), 1+i/26)
-		known, err := m.Text.Prompt(text, 0)
-		require.NoError(t, err)
+		known := knownOf(t, m, unmask.Request{Prompt: text})
 		given := 0
 		for _, token := range known {
 			if token != m.Spec().Mask {
@@ -225,21 +224,15 @@ func serveTemplate(t testing.TB, of fs.FS, template string) (*unmask.Model, stri
 
 func TestChat(t *testing.T) {
 	m, url := chatting(t)
-	c, err := m.Chat()
+	r := unmask.Request{Seed: 6, Overrides: unmask.Overrides{"steps": "5"}, Messages: json.RawMessage(
+		`[{"role":"system","content":"You tell stories"},{"role":"user","content":"Lily had"}]`)}
+	q, err := m.Prepare(t.Context(), r)
 	require.NoError(t, err)
-	tokens, from, err := c.Tokens([]chat.Message{{Role: "system", Content: "You tell stories"},
-		{Role: "user", Content: "Lily had"}}, 0)
-	require.NoError(t, err)
-	d, err := m.Defaults()
-	require.NoError(t, err)
-	run := generate.Options{Recipe: d, Seed: 6, Tokens: tokens, Ends: c.Stops()}
-	run.Steps = 5
-	var want string
-	for step, err := range generate.Run(t.Context(), m.Denoiser, run) {
+	of := m.AnswerOf(&r, &q)
+	from, want := of.From, ""
+	for step, err := range unmask.Generate(t.Context(), m, unmask.Run{Request: r}) {
 		require.NoError(t, err)
-		if step.Done {
-			want = c.Reply(step.Sequences[0].Tokens, from)
-		}
+		want = of.Shown(step.Sequences[0].Tokens).Text
 	}
 	body := `{"messages":[{"role":"system","content":"You tell stories"},{"role":"user",
 		"content":[{"type":"text","text":"Lily "},{"type":"text","text":"had"}]}],"seed":6,"steps":5`

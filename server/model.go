@@ -13,6 +13,7 @@ import (
 	"unmask/model"
 	"unmask/server/engine"
 	"unmask/tokenizers"
+	"unmask/tokenizers/chat"
 )
 
 // contract is the version of everything besides model and request that decides an answer's bytes,
@@ -33,8 +34,8 @@ type servedModel struct {
 	spec      model.Spec
 	device    string
 	precision string
-	chat      *unmask.Chat // nil where it has no template
-	chatless  error        // why
+	chat      *chat.Model // nil where it has no template
+	chatless  error       // why
 	defaults  generate.Recipe
 	identity  string // SHA-256 of contract, weights, precision and device
 	engine    *engine.Engine

@@ -92,8 +92,10 @@ func (g *origins) share(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-	h.Set("Access-Control-Allow-Headers",
-		"Authorization, Content-Type, X-Request-Id, Last-Event-ID, If-None-Match")
+	// Clients have headers of their own, such as OpenAI's X-Stainless-Lang.
+	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+		h.Set("Access-Control-Allow-Headers", asked)
+	}
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
 	return true

@@ -239,9 +239,9 @@ func (q *scoring) choice(ctx context.Context, p unmask.Request, used *usage) (co
 // tokens returns a prompt as an answer to nothing, tokens[from:to].
 func (q *scoring) tokens(p unmask.Request) (tokens []int32, from, to int, err error) {
 	if p.Tokens == nil {
-		return q.model.Answer(unmask.Request{}, p.Prompt)
+		return q.model.WithAnswer(unmask.Request{}, p.Prompt, nil)
 	}
-	return q.model.AnswerTokens(p.Tokens)
+	return q.model.WithAnswer(unmask.Request{Tokens: []int32{}}, "", p.Tokens)
 }
 
 // next returns the estimate of the token after the prompt: its Best is what follows.

@@ -194,11 +194,17 @@ func recipe(t testing.TB, name string, r generate.Options) generate.Options {
 	return r
 }
 
+// knownOf returns the tokens that a request begins with.
+func knownOf(t testing.TB, m *unmask.Model, r unmask.Request) []int32 {
+	q, err := m.Prepare(t.Context(), r)
+	require.NoError(t, err)
+	return q.Known
+}
+
 func TestCompletionsAreTheCommands(t *testing.T) {
 	_, h := serving(t, server.Options{})
 	m := loaded()["demo"]
-	known, err := m.Text.Prompt("Once upon", 40)
-	require.NoError(t, err)
+	known := knownOf(t, m, unmask.Request{Prompt: "Once upon", Length: 40})
 	run := recipe(t, "demo", generate.Options{Seed: 7, N: 3, First: 2, Tokens: known})
 	run.Steps = 8
 	want := command(t, "demo", run)

@@ -3,8 +3,6 @@ package server
 import (
 	"math"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"unmask/constrain"
 	"unmask/generate"
@@ -24,77 +22,38 @@ type stepInfo struct {
 
 // settling follows one sequence and returns the text that can no longer change.
 type settling struct {
-	form    *textForm
-	tokens  []int32
-	logP    []float64
-	top     [][]generate.Likely // set when all is open
-	remasks bool
-	sent    int  // bytes
-	ended   bool // all was sent
+	form   *textForm
+	tokens []int32
+	logP   []float64
+	top    [][]generate.Likely // set when all is open
+	sent   int                 // bytes
 }
 
-func newSettling(m *engine.Member, form *textForm, remasks bool) *settling {
-	return &settling{form: form, tokens: slices.Clone(m.Start()), logP: m.Followed, remasks: remasks}
+func newSettling(m *engine.Member, form *textForm) *settling {
+	return &settling{form: form, tokens: slices.Clone(m.Start()), logP: m.Followed}
 }
 
 // take applies a step.
 func (s *settling) take(e *engine.Event) {
 	if len(e.Resized) > 0 {
-		s.tokens = generate.Follow(s.tokens, e.Resized, s.form.mask)
+		s.tokens = generate.Follow(s.tokens, e.Resized, s.form.model.spec.Mask)
 		s.logP = generate.Follow(slices.Clone(s.logP), e.Resized, math.NaN())
 	}
 	for _, o := range e.Opened {
 		s.tokens[o.Position] = o.Token
 	}
 	for _, p := range e.Closed {
-		s.tokens[p] = s.form.mask
+		s.tokens[p] = s.form.model.spec.Mask
 	}
 }
 
 // choice returns the answer so far, with holes.
 func (s *settling) choice() textChoice { return s.form.choice(s.tokens, s.logP, s.top) }
 
-// delta returns the text that has settled since the last call, "" for none. It ends where the text
-// ends, whatever comes after.
-func (s *settling) delta(done bool) string {
-	if s.ended || s.remasks && !done {
-		return ""
-	}
-	if done {
-		s.ended = true
-		text := s.choice().text
-		return text[min(s.sent, len(text)):]
-	}
-	f := s.form
-	settled, to := f.From, f.end(s.tokens)
-	for settled < to && s.tokens[settled] != f.mask && !slices.Contains(f.Ends, s.tokens[settled]) {
-		settled++
-	}
-	settled = f.wholeRunes(s.tokens, f.From, settled)
-	from := f.From
-	if f.Echo >= 0 {
-		from = f.Echo
-	}
-	pieces := f.tokens.Pieces(s.tokens[f.Base:settled])
-	given := strings.Join(pieces[from-f.Base:f.From-f.Base], "")
-	text := strings.Join(pieces[f.From-f.Base:], "")
-	if at := f.stop(text); at >= 0 {
-		text = text[:at]
-	} else {
-		text = text[:len(text)-heldBack(text, f.Stops)]
-		if f.language != nil && f.language.Text != nil { // they may stand for the missing end
-			text = strings.TrimRight(text, " \n")
-		}
-	}
-	for !utf8.ValidString(text) { // a stop that begins within a rune
-		text = text[:len(text)-1]
-	}
-	all := given + text
-	if len(all) <= s.sent {
-		return ""
-	}
-	delta := all[s.sent:]
-	s.sent = len(all)
+// delta returns what has settled of a text since the last call, "" for nothing.
+func (s *settling) delta(settled string) string {
+	delta := settled[min(s.sent, len(settled)):]
+	s.sent += len(delta)
 	return delta
 }
 
@@ -132,9 +91,9 @@ type openAIText struct {
 // openAI streams text as it settles, or the whole text so far, then [DONE].
 func (s *stream) openAI(made *call, c chunker, st streaming) error {
 	t := &openAIText{stream: s, call: made, chunker: c, form: st, open: len(made.Members)}
-	forms, remasks := c.forms(), remasks(made.recipe())
+	forms := c.forms()
 	for i, m := range made.Members {
-		t.settlings = append(t.settlings, newSettling(m, &forms[i], remasks))
+		t.settlings = append(t.settlings, newSettling(m, &forms[i]))
 	}
 	err := s.follow(made, 0, func(_ int, e engine.Event) error { return t.step(&e) })
 	_, f, err := made.outcome(err)
@@ -175,9 +134,9 @@ func (t *openAIText) step(e *engine.Event) error {
 		return t.last(p)
 	}
 	if t.form.form == "diffusing" {
-		p.text = q.choice().text
+		p.text = q.choice().Text
 	} else {
-		p.text = q.delta(false)
+		p.text = q.delta(q.form.Settled(q.tokens))
 	}
 	if p.text == "" && p.step == nil {
 		return nil
@@ -192,10 +151,10 @@ func (t *openAIText) step(e *engine.Event) error {
 // answer, whose usage its chunk has.
 func (t *openAIText) last(p part) error {
 	q := t.settlings[p.choice]
-	p.text = q.delta(true)
 	whole := q.choice()
-	if p.finish = whole.finish; t.form.form == "diffusing" {
-		p.text = whole.text
+	p.text = q.delta(whole.Text)
+	if p.finish = whole.Finish; t.form.form == "diffusing" {
+		p.text = whole.Text
 	}
 	if q.form.LogProbs {
 		p.logs = &whole

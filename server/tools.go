@@ -10,7 +10,6 @@ import (
 
 	"unmask"
 	"unmask/param"
-	"unmask/tokenizers/chat"
 )
 
 // maxTools bounds the functions of a request.
@@ -173,8 +172,8 @@ func newToolCall(made *call, choice, k int, name string) toolCall {
 }
 
 // calls divides a finished text into the message's content and its calls.
-func (c *chatChoice) calls(made *call, form *chat.CallForm, text string) {
-	content, calls := form.Read(text)
+func (c *chatChoice) calls(made *call, form *textForm, text string) {
+	content, calls := form.Divide(text, true)
 	if len(calls) == 0 {
 		return
 	}
@@ -198,12 +197,9 @@ type callStream struct {
 }
 
 // take adds settled text to a stream and sets the delta of a choice to what is new.
-func (s *callStream) take(made *call, form *chat.CallForm, c *chatChoice, more string) {
+func (s *callStream) take(made *call, form *textForm, c *chatChoice, more string) {
 	s.text += more
-	content, calls := form.Read(s.text)
-	if c.Finish == nil && len(calls) == 0 {
-		content = content[:len(content)-heldBack(content, []string{form.First})]
-	}
+	content, calls := form.Divide(s.text, c.Finish != nil)
 	if c.Delta.Content = nil; len(content) > s.content {
 		fresh := content[s.content:]
 		c.Delta.Content, s.content = &fresh, len(content)

@@ -32,6 +32,8 @@ func (c *Constraints) Register(f *pflag.FlagSet) {
 		Help: "positions at the start that draw no end of text"})
 	f.BoolVar(&c.Cut, "cut", false,
 		"show the text only up to its first end after the prompt; the ids of --json stay whole")
+	f.StringArrayVar(&c.Stop, "stop", nil,
+		"show the text only up to the first of this `TEXT` after the prompt; may be repeated")
 	f.StringVar(&c.schema, "schema", "", "make JSON by the JSON Schema in this `FILE`")
 	Int(f, &c.Recursion, unmask.Recursion)
 	f.StringVar(&c.Regex, "regex", "", "make text that this `EXPRESSION` matches, in RE2's syntax")

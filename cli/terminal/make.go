@@ -32,6 +32,9 @@ func (s Show) Make(ctx context.Context, j *outputs.Job, list []runs.Range, out o
 	p, draw := countSamples(j, list)
 	if s.Watch {
 		w := NewWatcher(j.Model, os.Stderr)
+		if j.Model.Text != nil {
+			w.shows = j.Requests.Answer(0)
+		}
 		defer w.Clear()
 		out, draw = before{out, func([]outputs.Sample) { w.Clear() }}, w.Draw
 	}

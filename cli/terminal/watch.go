@@ -21,6 +21,7 @@ import (
 // goroutine at a time may use one.
 type Watcher struct {
 	m     *unmask.Model
+	shows *unmask.Answer // of texts
 	out   io.Writer
 	size  func() (width, height int)
 	lines int // lines of the last drawing
@@ -57,7 +58,7 @@ func fresh(env func(string) string) string {
 // picture is a sequence after a step.
 type picture struct {
 	sample, step, steps int
-	pieces              []string // text of each position
+	pieces              []string // text of each position that is shown
 	masked, fresh       func(position int) bool
 }
 
@@ -81,15 +82,19 @@ func (w *Watcher) Draw(step *generate.Step) {
 	for _, o := range s.Opened {
 		fresh[o.Position] = true
 	}
-	mask := w.m.Spec().Mask
+	mask, first := w.m.Spec().Mask, 0
+	if w.shows != nil {
+		first = w.shows.Show
+	}
 	w.show(picture{s.Index, step.N, step.Steps, w.pieces(s.Tokens),
-		func(p int) bool { return s.Tokens[p] == mask }, func(p int) bool { return fresh[p] }})
+		func(p int) bool { return s.Tokens[first+p] == mask },
+		func(p int) bool { return fresh[first+p] }})
 }
 
-// pieces returns the text of each position, or the cells of a grid.
+// pieces returns the text of each position that is shown, or the cells of a grid.
 func (w *Watcher) pieces(tokens []int32) []string {
-	if w.m.Text != nil {
-		return w.m.Text.Pieces(tokens)
+	if w.shows != nil {
+		return w.shows.Shown(tokens).Pieces()
 	}
 	spec := w.m.Spec()
 	out := make([]string, len(tokens))

@@ -225,36 +225,20 @@ func (t *Task) request(ctx context.Context, it *Item, p experiments.Point) (q ge
 	return q.Check(t.model.Denoiser)
 }
 
-// answer returns what was written: of an infill the whole text, otherwise what follows the prompt,
-// up to an end; and the number of its tokens with that end.
+// answer returns what was written: of an infill the whole text, otherwise what follows the prompt;
+// and the number of its tokens with the one that ends it.
 func (t *Task) answer(it *Item, q generate.Request, tokens []int32) (text string, n int) {
 	r, _, _ := it.Input.Over(t.base)
-	mask := t.model.Spec().Mask
-	if r.Infill != "" {
-		return t.model.Text.Decode(tokens), t.model.Spec().Masked(q.Known)
+	a := t.model.AnswerOf(&r, &q)
+	n = t.model.Spec().Masked(q.Known)
+	if r.Infill == "" {
+		a.Alone()
 	}
-	from, to := max(0, slices.Index(q.Known, mask)), len(q.Known)
-	for to > from && q.Known[to-1] != mask {
-		to--
+	shown := a.Shown(tokens)
+	if r.Infill == "" {
+		n = min(shown.To+1, a.To) - a.From
 	}
-	made := tokens[from:min(to, len(tokens))]
-	n = len(made)
-	for i, token := range made {
-		if slices.Contains(q.Ends, token) {
-			n = i + 1
-			break
-		}
-	}
-	if r.Messages != nil {
-		if c, err := t.model.Chat(); err == nil {
-			shown, _ := c.Answer(made)
-			return t.model.Text.Decode(shown), n
-		}
-	}
-	if n > 0 && slices.Contains(q.Ends, made[n-1]) {
-		return t.model.Text.Decode(made[:n-1]), n
-	}
-	return t.model.Text.Decode(made), n
+	return shown.Text, n
 }
 
 // choose returns the choice of the largest log-probability after the prompt.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -27,9 +26,6 @@ type Job struct {
 	request unmask.Request
 	larger  *paint.Outpainting // nil unless the pictures are a given one, enlarged
 	paste   *paint.Inpainting  // its kept part is put back into the pictures; nil for none
-
-	from int     // where the answer to messages begins
-	ends []int32 // tokens before the first of which the shown text ends
 }
 
 // Prepare prepares n samples of a request or, if there are inputs, of each of them over it. batch
@@ -41,10 +37,7 @@ func Prepare(ctx context.Context, m *unmask.Model, r unmask.Request, inputs []un
 		return nil, err
 	}
 	j := &Job{Model: m, Requests: q, request: r}
-	if err = j.showText(); err == nil {
-		err = j.beginPictures()
-	}
-	if err != nil {
+	if err = j.beginPictures(); err != nil {
 		return nil, err
 	}
 	if m.Text != nil && q.Listed() { // how many fit at once is by the longest
@@ -139,52 +132,6 @@ func Count(list []runs.Range) (n int) {
 		n += r.N
 	}
 	return n
-}
-
-// showText sets what of the samples is shown as text.
-func (j *Job) showText() error {
-	r := &j.request
-	if r.Messages != nil {
-		j.from = slices.Index(j.Requests.At(0).Known, j.Model.Spec().Mask)
-	}
-	if !r.Grammar.IsZero() {
-		j.ends = j.Requests.At(0).Ends
-	}
-	if r.Cut {
-		end, err := j.Model.Text.End(r.End)
-		if err != nil {
-			return err
-		}
-		j.ends = append(slices.Clip(j.ends), end)
-	}
-	return nil
-}
-
-// shown returns the tokens of a sample that are shown as text.
-func (j *Job) shown(s Sample) []int32 {
-	switch c, err := j.Model.Chat(); {
-	case j.request.Messages != nil && (s.Unfinished || err != nil):
-		return s.Tokens[j.from:]
-	case j.request.Messages != nil:
-		answer, _ := c.Answer(s.Tokens[j.from:])
-		return answer
-	case s.Unfinished:
-		return s.Tokens
-	}
-	tokens := s.Tokens
-	made := slices.IndexFunc(s.Opening.Steps, func(step int) bool { return step > 0 })
-	for _, end := range j.ends {
-		tokens = unmask.Cut(tokens, max(0, made), end)
-	}
-	if l := j.Requests.At(s.Index).Language; l != nil {
-		pieces := j.Model.Text.Pieces(tokens[l.From:])
-		text := strings.Join(pieces, "")
-		extra := len(text) - len(l.Trim(text))
-		for n := len(pieces) - 1; n >= 0 && len(pieces[n]) <= extra; n-- {
-			tokens, extra = tokens[:l.From+n], extra-len(pieces[n])
-		}
-	}
-	return tokens
 }
 
 // Settings returns everything that decides the bytes of the job's outputs: the model's identity

@@ -183,8 +183,8 @@ func (t *Texts) put(s Sample) error {
 
 func (t *Texts) record(s Sample) TextRecord {
 	return TextRecord{ID: s.Index, Input: s.Input, Seed: s.Seed, IDs: s.Tokens,
-		Text: t.j.Model.Text.Decode(t.j.shown(s)), OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP,
-		Steps: s.Steps, Seconds: s.Seconds,
+		Text: t.j.Requests.Answer(s.Index).Shown(s.Tokens).Text, OpenedAt: s.Opening.Steps,
+		LogProbs: s.Opening.LogP, Steps: s.Steps, Seconds: s.Seconds,
 		Evaluated: evaluated(s.Evaluated), Unfinished: s.Unfinished, Choices: s.Choices}
 }
 

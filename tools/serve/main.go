@@ -80,6 +80,12 @@ type site struct {
 	close   func()
 }
 
+// known returns the tokens of the prompt and of masks up to a length, 0 for the model's.
+func (s *site) known(length int) ([]int32, error) {
+	q, err := s.text.Prepare(context.Background(), unmask.Request{Prompt: prompt, Length: length})
+	return q.Known, err
+}
+
 // open serves the demo models.
 func open(o server.Options, p backend.Precision, threads int) (*site, error) {
 	s := &site{}
@@ -91,7 +97,7 @@ func open(o server.Options, p backend.Precision, threads int) (*site, error) {
 	if s.picture, err = unmask.LoadFS(demo.Image(), "demo-image", load); err != nil {
 		return nil, err
 	}
-	known, err := s.text.Text.Prompt(prompt, 0)
+	known, err := s.known(0)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ func oneClient(each time.Duration, threads int) error {
 		return err
 	}
 	defer s.close()
-	known, err := s.text.Text.Prompt(prompt, 256)
+	known, err := s.known(256)
 	if err != nil {
 		return err
 	}

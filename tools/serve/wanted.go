@@ -60,7 +60,7 @@ func essenceOf(body []byte) (sum [sha256.Size]byte, err error) {
 // mix returns requests of all kinds. What each is to be answered with is the library's.
 func (s *site) mix() (list []asked, err error) {
 	for i := range 24 {
-		known, err := s.text.Text.Prompt(prompt, 0)
+		known, err := s.known(0)
 		if err != nil {
 			return nil, err
 		}

@@ -136,18 +136,13 @@ type score struct{ passes, valid, right int }
 // measure makes the answers of a method in a language.
 func measure(m *unmask.Model, way method, l language, list []stories.Dialogue) (s score,
 	err error) {
-	talk, err := m.Chat()
-	if err != nil {
-		return s, err
-	}
 	regex := object(l.keys...)
 	valid := regexp.MustCompile("^(?:" + regex + ")$")
-	requests, begins := make([]generate.Request, len(list)), make([]int, len(list))
+	requests, answers := make([]generate.Request, len(list)), make([]*unmask.Answer, len(list))
 	for i, d := range list {
-		if requests[i], err = prepare(m, way, regex, d, uint32(i)); err != nil {
+		if requests[i], answers[i], err = prepare(m, way, regex, d, uint32(i)); err != nil {
 			return s, err
 		}
-		begins[i] = slices.Index(requests[i].Known, m.Spec().Mask)
 	}
 	for step, err := range generate.Each(context.Background(), m.Denoiser,
 		generate.PoolOptions{Size: 8}, slices.Values(requests)) {
@@ -159,7 +154,7 @@ func measure(m *unmask.Model, way method, l language, list []stories.Dialogue) (
 				continue
 			}
 			s.passes += p.Evaluated.Full
-			answer := talk.Reply(p.Tokens, begins[p.Number])
+			answer := answers[p.Number].Shown(p.Tokens).Text
 			if valid.MatchString(answer) {
 				s.valid++
 			}
@@ -171,20 +166,22 @@ func measure(m *unmask.Model, way method, l language, list []stories.Dialogue) (
 	return s, nil
 }
 
-// prepare returns the request of a dialogue's answer.
+// prepare returns the request of a dialogue's answer, and what is shown of it.
 func prepare(m *unmask.Model, way method, regex string, d stories.Dialogue,
-	index uint32) (generate.Request, error) {
+	index uint32) (generate.Request, *unmask.Answer, error) {
 	r := unmask.Request{Messages: d.Messages(), MaxTokens: room, Seed: 1,
 		Index: index, Overrides: generate.Overrides{}}
 	r.Regex = regex
 	r.Overrides["sampler"], r.Overrides["steps"] = way.sampler, strconv.Itoa(way.steps)
 	q, err := m.Prepare(context.Background(), r)
-	if err != nil || way.constrained {
-		return q, err
+	if err != nil {
+		return q, nil, err
 	}
-	if way.own != nil {
-		q.Sampler = way.own(q.Language)
+	if !way.constrained {
+		if way.own != nil {
+			q.Sampler = way.own(q.Language)
+		}
+		q.Language = nil
 	}
-	q.Language = nil
-	return q, nil
+	return q, m.AnswerOf(&r, &q), nil
 }
