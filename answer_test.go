@@ -2,13 +2,19 @@ package unmask_test
 
 import (
 	"encoding/json"
+	"io/fs"
 	"strings"
 	"testing"
+	"testing/fstest"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/backend/plain"
 	"unmask/demo"
+	"unmask/generate"
+	"unmask/tokenizers/chat"
 )
 
 // A prompt and its answer are tokenized as one text, and fill a sequence of fixed length with
@@ -41,4 +47,100 @@ func TestAnswer(t *testing.T) {
 	}
 	_, _, _, err = m.WithAnswer(unmask.Request{Prompt: "a"}, "", nil)
 	require.EqualError(t, err, "answer is 0 tokens, want 1 to 254")
+}
+
+// withTemplate returns the embedded text model with a chat template beside its weights.
+func withTemplate(t testing.TB, template string) fs.FS {
+	files := fstest.MapFS{"chat_template.jinja": {Data: []byte(template)}}
+	for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json"} {
+		data, err := fs.ReadFile(demo.Text(), name)
+		require.NoError(t, err)
+		files[name] = &fstest.MapFile{Data: data}
+	}
+	return files
+}
+
+func TestChat(t *testing.T) {
+	o := unmask.Options{Backend: plain.New()}
+	m, err := unmask.LoadFS(withTemplate(t,
+		"{% for m in messages %}The {{ m.role }}. {{ m.content }}\n{% endfor %}"), "x", o)
+	require.NoError(t, err)
+	asked := func(text string, length int) (unmask.Request, generate.Request, error) {
+		messages, err := json.Marshal([]chat.Message{{Role: "user", Content: text}})
+		require.NoError(t, err)
+		r := unmask.Request{Messages: messages, Length: length}
+		q, err := m.Prepare(t.Context(), r)
+		return r, q, err
+	}
+	r, q, err := asked("To be [MASK]", 0)
+	require.NoError(t, err)
+	require.NotContains(t, q.Known[:m.AnswerOf(&r, &q).From], m.Spec().Mask) // a text, and no mask
+
+	known, err := m.Text.Encode("The user. To be\n")
+	require.NoError(t, err)
+	r, q, err = asked("To be", 0)
+	require.NoError(t, err)
+	begin := len(m.Spec().Before)
+	a := m.AnswerOf(&r, &q)
+	require.Equal(t, begin+len(known), a.From)
+	require.Equal(t, known, q.Known[begin:a.From])
+	require.Len(t, q.Known, a.From+unmask.ReplyLength)
+	require.Equal(t, unmask.ReplyLength, masked(q.Known, m))
+	answer, err := m.Text.Encode("the answer")
+	require.NoError(t, err)
+	copy(q.Known[a.From:], answer)
+	require.Equal(t, "the answer▯", a.Shown(q.Known).Text[:len("the answer▯")])
+	require.Equal(t, "the answer", a.Settled(q.Known))
+	_, q, err = asked("To be", 40)
+	require.NoError(t, err)
+	require.Len(t, q.Known, begin+40)
+	_, _, err = asked("To be", len(known))
+	require.ErrorContains(t, err, "messages is 9 tokens, want at most 8")
+
+	plainModel, picture := loadDemos(t)
+	_, err = plainModel.Chat()
+	require.ErrorContains(t, err, "the model has no chat template, want chat_template.jinja")
+	_, err = picture.Chat()
+	require.EqualError(t, err, "the model makes no text")
+}
+
+// A character of several tokens has an entry for each, with its own bytes, and places count
+// characters.
+func TestTokensOfAnAnswer(t *testing.T) {
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
+	require.NoError(t, err)
+	const text = "ok é🙂!"
+	ids, err := m.Text.Encode(text)
+	require.NoError(t, err)
+	require.Greater(t, len(ids), utf8.RuneCountInString(text))
+	for _, c := range []struct {
+		name, stop, want string
+		tokens           int
+	}{
+		{"whole", "no", text, len(ids)},
+		{"up to a character of several tokens", "🙂", "ok é", len(ids) - 5},
+		{"up to nothing", "ok", "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := unmask.Request{MaxTokens: len(ids),
+				Constraints: unmask.Constraints{Stop: []string{c.stop}}}
+			q, err := m.Prepare(t.Context(), r)
+			require.NoError(t, err)
+			a := m.AnswerOf(&r, &q)
+			a.Alone()
+			tokens := append([]int32(nil), q.Known...)
+			copy(tokens[a.From:], ids)
+			shown := a.Shown(tokens[:a.From+len(ids)])
+			require.Equal(t, c.want, shown.Text)
+			list := shown.Tokens()
+			require.Len(t, list, c.tokens)
+			require.Equal(t, c.tokens, shown.Count())
+			bytes := ""
+			for _, one := range list {
+				require.Equal(t, utf8.RuneCountInString(strings.ToValidUTF8(bytes, "")), one.Offset)
+				bytes += one.Bytes
+			}
+			require.Equal(t, c.want, bytes)
+		})
+	}
 }

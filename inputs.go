@@ -3,10 +3,7 @@ package unmask
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -190,14 +187,6 @@ func (q *Requests) Answer(i int) *Answer {
 	return q.model.AnswerOf(&q.requests[at], &q.prepared[at])
 }
 
-// Subjects returns the classes or prompts of the list, or of the only request.
-func (q *Requests) Subjects() (list []string) {
-	for _, r := range q.requests {
-		list = append(list, cmp.Or(r.Class, r.Prompt))
-	}
-	return list
-}
-
 // Vary reports whether requests of the list differ in more than their class or prompt.
 func (q *Requests) Vary() bool {
 	return slices.ContainsFunc(q.inputs, func(in Input) bool {
@@ -222,27 +211,6 @@ func (q *Requests) At(i int) generate.Request {
 
 // Input returns the index of sample i's input in the list.
 func (q *Requests) Input(i int) int { return i % len(q.prepared) }
-
-// Hash returns a hash of the inputs, 16 hexadecimal digits.
-func (q *Requests) Hash() string {
-	hash := sha256.New()
-	for _, in := range q.inputs {
-		r, seeded, err := in.Over(Request{})
-		if err != nil { // it was read before
-			panic(err)
-		}
-		fmt.Fprintf(hash, "%q %q", r.Prompt, r.Infill)
-		if seeded {
-			fmt.Fprintf(hash, " %d", r.Seed)
-		}
-		r.Name, r.Prompt, r.Infill, r.Seed = "", "", "", 0
-		if rest := InputOf(r); string(rest) != "{}" {
-			fmt.Fprintf(hash, " %s", rest)
-		}
-		fmt.Fprintln(hash)
-	}
-	return hex.EncodeToString(hash.Sum(nil)[:8])
-}
 
 // Options returns the options of n samples of a request that is not of a list.
 func (q *Requests) Options(n int) generate.Options {

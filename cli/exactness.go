@@ -12,6 +12,7 @@ import (
 	"unmask/cli/share"
 	"unmask/cli/terminal"
 	"unmask/research/experiments"
+	"unmask/runs/outputs"
 )
 
 // exactnessFlags are those of unmask eval exactness.
@@ -86,7 +87,7 @@ func (f *exactnessFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	}
 	err = f.measure(ctx, &f.Hub, f.out, j, task, settings, by, points)
 	results := j.Of(task.Kind(), points)
-	if err := ended(err, j.Close()); err != nil {
+	if err := outputs.Ended(err, j.Close()); err != nil {
 		return err
 	}
 	if f.plot != "" {

@@ -209,7 +209,7 @@ func (f *imageFlags) pictures(ctx context.Context, j *outputs.Job, s runs.Settin
 			outputs.Hooks{Behind: f.threads > 1, Step: out.Film})
 	}
 	written, closed := out.Close(err)
-	if err = ended(err, closed); err != nil && !errors.Is(err, errInterrupted) {
+	if err = outputs.Ended(err, closed); err != nil && !errors.Is(err, errInterrupted) {
 		return err
 	}
 	if n := out.Made(); n > 0 {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"io"
 	"os"
 
@@ -62,12 +61,3 @@ func wrote(err error, names ...string) error {
 }
 
 func printLine(line string) error { return standardOutput(line + "\n") }
-
-// ended returns the error of a run whose outputs were closed: the run's own error first, then that
-// of closing.
-func ended(ran, closed error) error {
-	if closed != nil && (ran == nil || errors.Is(ran, errInterrupted)) {
-		return closed
-	}
-	return ran
-}

@@ -18,6 +18,7 @@ import (
 	"unmask/param"
 	"unmask/research/experiments"
 	"unmask/research/tasks"
+	"unmask/runs/outputs"
 )
 
 // evalTasksFlags are those of unmask eval tasks.
@@ -151,7 +152,7 @@ func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name str
 	}
 	err = f.measure(ctx, &f.Hub, f.out, j, task, settings, f.by, points)
 	results := j.Of(task.Kind(), points)
-	if err := ended(err, j.Close()); err != nil {
+	if err := outputs.Ended(err, j.Close()); err != nil {
 		return err
 	}
 	return f.show(results)

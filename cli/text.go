@@ -95,7 +95,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return wrap("--out", err)
 	}
 	err = f.runTo(ctx, cmd, out)
-	if err = ended(err, wrap("--out", out.Close(err))); f.out == "" {
+	if err = outputs.Ended(err, wrap("--out", out.Close(err))); f.out == "" {
 		return err
 	}
 	return wrote(err, f.out)

@@ -4,12 +4,16 @@ package generate
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math"
+	"strconv"
 
 	"unmask/constrain"
 	"unmask/model"
 	"unmask/param"
+	"unmask/samplers"
 )
 
 // Options say what Run generates: N sequences of a recipe. The zero value generates one sequence
@@ -87,6 +91,31 @@ func (o Options) Request(i int) Request {
 		r.Adjust = func(position int, logits []float32) { o.Adjust(i, position, logits) }
 	}
 	return r
+}
+
+// Identity returns what decides the bytes of a complete request's sequence, by name, besides its
+// Index, Adjust and Edit: the seed, the length, a hash of what is known, and the recipe's
+// parameters in canonical text.
+func (r Request) Identity() map[string]string {
+	known := sha256.New()
+	for _, t := range r.Known {
+		fmt.Fprintln(known, t)
+	}
+	s := map[string]string{"seed": strconv.FormatUint(r.Seed, 10), "length": strconv.Itoa(r.Length),
+		"known": hex.EncodeToString(known.Sum(nil)[:8])}
+	// Runs of versions before 0.2 had other blocks; those of semi-ar go on with even=1.
+	if one, ok := r.Sampler.(samplers.SemiAR); ok && one.Even == 1 {
+		one.Even = 0
+		r.Sampler = one
+	} else if ok || r.Reuse == Blocks {
+		s["blocks"] = "0.2"
+	}
+	for _, p := range Params() {
+		if text := r.Get(p.Name); text != "" {
+			s[p.Name] = text
+		}
+	}
+	return s
 }
 
 // checkTokens returns an error for a length or known tokens that the model cannot have.

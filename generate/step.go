@@ -61,11 +61,12 @@ type Opened struct {
 
 // Evaluated counts the work for one sequence.
 type Evaluated struct {
-	Full    int // full passes
-	Partial int // rows of partial passes
-	Head    int // rows of the output head
-	// positions at the beginning whose keys and values came from PoolOptions.Store
-	Recalled int
+	Full    int `json:"full_passes"`
+	Partial int `json:"partial_rows"` // rows of partial passes
+	Head    int `json:"head_rows"`    // rows of the output head
 	// of self-speculation: tokens that were drafted, and those that the check found right
-	Drafted, Accepted int
+	Drafted  int `json:"drafted,omitempty"`
+	Accepted int `json:"accepted,omitempty"`
+	// positions at the beginning whose keys and values came from PoolOptions.Store
+	Recalled int `json:"recalled,omitempty"`
 }

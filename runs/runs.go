@@ -5,15 +5,10 @@
 package runs
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"slices"
-	"strconv"
 
 	"unmask/generate"
 	"unmask/internal/durable"
-	"unmask/samplers"
 )
 
 // Settings determine a run's bytes, by name. OpenFolder and OpenLines refuse a run with other
@@ -30,26 +25,8 @@ type Report = durable.Report
 // or the name of an exact one), the precision, and what r has, with its recipe in canonical text. r
 // must be complete, see generate.Request.Check.
 func NewSettings(identity, precision string, r generate.Request) Settings {
-	known := sha256.New()
-	for _, t := range r.Known {
-		fmt.Fprintln(known, t)
-	}
-	s := Settings{
-		"model": identity, "precision": precision, "seed": strconv.FormatUint(r.Seed, 10),
-		"length": strconv.Itoa(r.Length), "known": hex.EncodeToString(known.Sum(nil)[:8]),
-	}
-	// Runs of versions before 0.2 had other blocks; those of semi-ar go on with even=1.
-	if one, ok := r.Sampler.(samplers.SemiAR); ok && one.Even == 1 {
-		one.Even = 0
-		r.Sampler = one
-	} else if ok || r.Reuse == generate.Blocks {
-		s["blocks"] = "0.2"
-	}
-	for _, p := range generate.Params() {
-		if text := r.Get(p.Name); text != "" {
-			s[p.Name] = text
-		}
-	}
+	s := Settings(r.Identity())
+	s["model"], s["precision"] = identity, precision
 	return s
 }
 

@@ -60,6 +60,18 @@ func TestBlockDiffusion(t *testing.T) {
 			require.Equal(t, "start", trace[0].name)
 			require.Equal(t, "done", trace[len(trace)-1].name)
 
+			raw := unmask.Request{Prompt: "hello world", MaxTokens: 9}
+			begun, err := m.Prepare(t.Context(), raw)
+			require.NoError(t, err)
+			of, made := m.AnswerOf(&raw, &begun), slices.Clone(known[:given+9])
+			for i := given; i < len(made); i++ { // as blocks are filled after an end
+				made[i] = m.Spec().Ends[0]
+			}
+			made[given] = 20
+			require.Equal(t, "stop", of.Shown(made).Finish)
+			require.Equal(t, 1, of.Shown(made).Count())
+			require.Equal(t, m.Text.Decode(made[:given+1]), of.Shown(made).Text)
+
 			c, err := m.Chat()
 			require.NoError(t, err)
 			r := unmask.Request{Messages: json.RawMessage(`[{"role":"user","content":"hello"}]`)}

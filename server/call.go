@@ -110,17 +110,12 @@ func (c *call) outcome(err error) (*answer, *Fault, error) {
 
 // key returns a hash of all that the answer depends on.
 func (q *query) key() string {
-	r := q.set.request
-	parts := []any{q.model.identity, q.kind, q.set.top, r.Constraints, q.form}
-	for _, one := range q.sequences {
-		class := int32(-1)
-		if one.Condition != nil {
-			class = one.Condition.Class
+	parts := []any{q.model.identity, q.kind, q.set.top, q.form}
+	for i, one := range q.sequences {
+		if i%q.set.n == 0 { // the others of a prompt differ in their index alone
+			parts = append(parts, q.model.Identity(&q.set.request, &one))
 		}
-		parts = append(parts, one.Seed, one.Index, one.Known, one.String(), class)
-	}
-	if q.model.spec.Prompt {
-		parts = append(parts, r.Prompt, r.Negative)
+		parts = append(parts, one.Index)
 	}
 	sum := sha256.Sum256(encode(parts))
 	return hex.EncodeToString(sum[:])
@@ -136,15 +131,15 @@ func (m *servedModel) tokenizer() tokenizers.Tokenizer {
 
 // unmaskInfo describes in an answer how it was made.
 type unmaskInfo struct {
-	Seed      uint64        `json:"seed"`
-	First     int           `json:"first"`
-	Key       string        `json:"key"`
-	Sampler   string        `json:"sampler"`
-	Schedule  string        `json:"schedule"`
-	Steps     int           `json:"steps"`
-	Cache     int           `json:"cache"`
-	Recipe    string        `json:"recipe"`
-	Evaluated evaluatedInfo `json:"evaluated"`
+	Seed      uint64             `json:"seed"`
+	First     int                `json:"first"`
+	Key       string             `json:"key"`
+	Sampler   string             `json:"sampler"`
+	Schedule  string             `json:"schedule"`
+	Steps     int                `json:"steps"`
+	Cache     int                `json:"cache"`
+	Recipe    string             `json:"recipe"`
+	Evaluated generate.Evaluated `json:"evaluated"` // of all sequences together
 	// tokens of a grammar at which the filters gave way
 	GivenWay int       `json:"given_way,omitempty"`
 	Queue    float64   `json:"queue_seconds"`
@@ -154,26 +149,15 @@ type unmaskInfo struct {
 	Fit      string    `json:"fit,omitempty"`
 }
 
-// evaluatedInfo counts the passes and rows of all sequences together.
-type evaluatedInfo struct {
-	FullPasses  int `json:"full_passes"`
-	PartialRows int `json:"partial_rows"`
-	HeadRows    int `json:"head_rows"`
-	Drafted     int `json:"drafted,omitempty"`
-	Accepted    int `json:"accepted,omitempty"`
-	Recalled    int `json:"recalled,omitempty"`
-}
-
 func (c *call) info() unmaskInfo {
-	e, first, r := c.Evaluated(), c.sequences[0], c.recipe()
+	first, r := c.sequences[0], c.recipe()
 	waited, ran := c.Times()
 	return unmaskInfo{Seed: first.Seed, First: int(first.Index), Key: c.Key,
 		Sampler: r.Get("sampler"), Schedule: r.Get("schedule"), Steps: r.Steps, Cache: r.Cache,
-		Recipe: r.String(),
-		Evaluated: evaluatedInfo{FullPasses: e.Full, PartialRows: e.Partial, HeadRows: e.Head,
-			Drafted: e.Drafted, Accepted: e.Accepted, Recalled: e.Recalled},
-		GivenWay: c.GivenWay(),
-		Queue:    seconds(waited), Seconds: seconds(ran)}
+		Recipe:    r.String(),
+		Evaluated: c.Evaluated(),
+		GivenWay:  c.GivenWay(),
+		Queue:     seconds(waited), Seconds: seconds(ran)}
 }
 
 // seconds returns a time in seconds to the microsecond.

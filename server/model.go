@@ -1,10 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
-	"strings"
 	"time"
 
 	"unmask"
@@ -52,7 +52,8 @@ func newServed(o Model) (*servedModel, error) {
 		return nil, err
 	}
 	m := &servedModel{Model: o.Model, name: o.Name, spec: o.Model.Spec(),
-		precision: o.Precision.String(), device: deviceOf(o.Model), created: time.Now().Unix()}
+		precision: o.Precision.String(), device: cmp.Or(unmask.GPU(o.Model.Backend), "cpu"),
+		created: time.Now().Unix()}
 	if m.Text == nil && m.Pictures == nil {
 		m.Model = numbered(o.Model)
 	}
@@ -63,11 +64,9 @@ func newServed(o Model) (*servedModel, error) {
 	if m.defaults, err = m.Defaults(); err != nil {
 		return nil, err
 	}
-	weights := m.Name // an exact model is its name
-	if m.Source != nil {
-		if weights, err = m.Source.Fingerprint(); err != nil {
-			return nil, err
-		}
+	weights, err := m.Fingerprint()
+	if err != nil {
+		return nil, err
 	}
 	sum := sha256.Sum256(encode([]string{contract, weights, m.precision, m.device}))
 	m.identity = hex.EncodeToString(sum[:])
@@ -85,17 +84,6 @@ func numbered(m *unmask.Model) *unmask.Model {
 
 // fingerprint returns the first digits of the identity.
 func (m *servedModel) fingerprint() string { return m.identity[:12] }
-
-// deviceOf returns cpu, or the kind of another device: sums run in another order there.
-func deviceOf(m *unmask.Model) string {
-	if m.Backend == nil {
-		return "cpu"
-	}
-	if name, _, found := strings.Cut(m.Backend.Name(), ":"); found {
-		return name
-	}
-	return "cpu"
-}
 
 // modelInfo is a model in a list.
 type modelInfo struct {

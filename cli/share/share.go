@@ -4,7 +4,6 @@ package share
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -57,7 +56,7 @@ func (h *Hub) Pictures(ctx context.Context, e Spec, dir string, n int, b fleet.B
 		return flags.Wrap("--out", err)
 	}
 	err = h.share(ctx, hubFile(dir), "images", e, fleet.Run{N: n, Trees: trees, Store: folder}, b)
-	return ended(err, folder.Close())
+	return outputs.Ended(err, folder.Close())
 }
 
 // Texts makes n texts in the file name with all workers that join. e has what they are made of.
@@ -72,7 +71,7 @@ func (h *Hub) Texts(ctx context.Context, e Spec, name string, n int, b fleet.Bui
 		return flags.Wrap("--out", err)
 	}
 	err = h.share(ctx, hubFile(name), "samples", e, fleet.Run{N: n, Trees: trees, Store: lines}, b)
-	return ended(err, lines.Close())
+	return outputs.Ended(err, lines.Close())
 }
 
 // Points measures points into the journal at name with all workers that join. The task was made of
@@ -95,7 +94,7 @@ func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
 	c := experiments.Collect(j, task.Kind(), list)
 	err = h.share(ctx, hubFile(name), "points", e, fleet.Run{N: len(list), Trees: trees, Store: c},
 		Points(task, s, list))
-	return ended(err, c.Sort())
+	return outputs.Ended(err, c.Sort())
 }
 
 // Features returns the source of a folder's features for judges.EvalFolder. Workers that join
@@ -131,20 +130,11 @@ func (h *Hub) Features(ctx context.Context, dir, model, inception, precision str
 				return os.ReadFile(filepath.Join(folder, store.Name(i)))
 			}, visit)
 		}
-		if err = ended(err, store.Close()); err != nil {
+		if err = outputs.Ended(err, store.Close()); err != nil {
 			return err
 		}
 		return runs.Remove(folder)
 	}
-}
-
-// ended returns the error of a run whose outputs were closed: the run's, if it failed, and
-// otherwise that of closing them.
-func ended(ran, closed error) error {
-	if closed != nil && (ran == nil || errors.Is(ran, outputs.ErrStopped)) {
-		return closed
-	}
-	return ran
 }
 
 // Points returns the maker that measures points of a task.

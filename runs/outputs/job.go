@@ -1,19 +1,14 @@
 package outputs
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
-	"strconv"
-	"strings"
 
 	"unmask"
 	"unmask/generate"
 	"unmask/paint"
 	"unmask/runs"
-	"unmask/tokenizers"
 )
 
 // Job is a run of texts or pictures that was prepared for a model.
@@ -134,85 +129,30 @@ func Count(list []runs.Range) (n int) {
 	return n
 }
 
-// Settings returns everything that decides the bytes of the job's outputs: the model's identity
-// (its fingerprint or, for an exact one, its name), the precision of its weight products, and all
-// of the request.
+// Settings returns everything that decides the bytes of the job's outputs: the model's fingerprint,
+// the precision of its weight products, the kind of its GPU, and the identity of the request or of
+// the list.
 func (j *Job) Settings(precision string) (runs.Settings, error) {
-	identity := j.Model.Name
-	if j.Model.Source != nil {
-		var err error
-		if identity, err = j.Model.Source.Fingerprint(); err != nil {
-			return nil, err
-		}
+	fingerprint, err := j.Model.Fingerprint()
+	if err != nil {
+		return nil, err
 	}
-	s := runs.NewSettings(identity, precision, j.Run.Request(j.Run.First))
+	q := j.Run.Request(j.Run.First)
+	s := runs.Settings(j.Model.Identity(&j.request, &q))
+	s["model"], s["precision"] = fingerprint, precision
 	if gpu := unmask.GPU(j.Model.Backend); gpu != "" {
 		s["device"] = gpu
 	}
-	if j.Model.Text != nil {
-		j.textSettings(s)
-	} else {
-		j.pictureSettings(s)
-	}
-	return s, j.moreConstraints(s)
-}
-
-// moreConstraints sets those constraints that neither the recipe nor textSettings have, by their
-// names in JSON.
-func (j *Job) moreConstraints(s runs.Settings) error {
-	c := j.request.Constraints
-	c.Ban, c.Bias, c.MinLength, c.Cut, c.End = nil, nil, 0, false, ""
-	c.Schema, c.Regex, c.Choice = nil, "", nil
-	data, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
-		return err
-	}
-	for name, value := range fields {
-		s[name] = string(value)
-	}
-	return nil
-}
-
-func (j *Job) textSettings(s runs.Settings) {
-	r := &j.request
-	if r.Messages != nil {
-		s["text"] = "answer"
-	}
-	if !r.Grammar.IsZero() {
-		s["schema"], s["regex"] = string(r.Schema), r.Regex
-		s["choice"] = strings.Join(r.Choice, ",")
-	}
-	if r.MinLength > 0 || r.Cut {
-		s["end"] = cmp.Or(r.End, tokenizers.EndOfText)
-		s["min-length"], s["cut"] = strconv.Itoa(r.MinLength), strconv.FormatBool(r.Cut)
-	}
-	if j.Requests.Listed() {
-		s["known"] = j.Requests.Hash()
-	}
-}
-
-func (j *Job) pictureSettings(s runs.Settings) {
 	if j.larger != nil {
 		s["outpaint"] = j.larger.Hash()
 	}
 	if j.paste != nil {
 		s["paste"] = j.paste.Hash()
 	}
-	if of := strings.Join(j.Requests.Subjects(), "\n"); j.Model.Spec().Prompt {
-		s["prompt"] = of
-	} else if of != "" {
-		s["class"] = of
+	if j.Requests.Listed() {
+		j.Requests.Identify(s)
 	}
-	if j.request.Negative != "" {
-		s["negative"] = j.request.Negative
-	}
-	if j.Requests.Vary() {
-		s["lines"] = j.Requests.Hash()
-	}
+	return s, nil
 }
 
 // Put receives an output of a job: its index, its seed, and its file or its line.

@@ -64,6 +64,15 @@ func (s *Stopped) Error() string {
 // Is reports whether target is ErrStopped.
 func (s *Stopped) Is(target error) bool { return target == ErrStopped }
 
+// Ended returns the error of a run whose outputs were closed: the run's, unless it was only stopped,
+// and otherwise that of closing them.
+func Ended(ran, closed error) error {
+	if closed != nil && (ran == nil || errors.Is(ran, ErrStopped)) {
+		return closed
+	}
+	return ran
+}
+
 // Make makes samples of a job and puts them to out. Samples of a list of texts are put in the order
 // in which they finish, all others batch by batch.
 func Make(ctx context.Context, j *Job, list []runs.Range, out Output, h Hooks) error {

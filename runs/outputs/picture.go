@@ -19,18 +19,18 @@ import (
 
 // PictureRecord is a picture as a line of JSON.
 type PictureRecord struct {
-	ID         int             `json:"id"`
-	Seed       uint64          `json:"seed"`
-	IDs        []int32         `json:"ids"` // codes, row by row
-	OpenedAt   []int           `json:"opened_at"`
-	LogProbs   traces.LogProbs `json:"logprobs"`
-	Steps      int             `json:"steps"`
-	Seconds    float64         `json:"seconds"` // from the start of its batch
-	Evaluated  Evaluated       `json:"evaluated"`
-	File       string          `json:"file,omitempty"`
-	Unfinished bool            `json:"unfinished,omitempty"`
-	Class      string          `json:"class,omitempty"` // as the user wrote it
-	Prompt     string          `json:"prompt,omitempty"`
+	ID         int                `json:"id"`
+	Seed       uint64             `json:"seed"`
+	IDs        []int32            `json:"ids"` // codes, row by row
+	OpenedAt   []int              `json:"opened_at"`
+	LogProbs   traces.LogProbs    `json:"logprobs"`
+	Steps      int                `json:"steps"`
+	Seconds    float64            `json:"seconds"` // from the start of its batch
+	Evaluated  generate.Evaluated `json:"evaluated"`
+	File       string             `json:"file,omitempty"`
+	Unfinished bool               `json:"unfinished,omitempty"`
+	Class      string             `json:"class,omitempty"` // as the user wrote it
+	Prompt     string             `json:"prompt,omitempty"`
 }
 
 // MaxSheet is the most pictures on a contact sheet, so that memory does not grow with a run.
@@ -257,7 +257,7 @@ func (p *Pictures) line(s Sample, name string) error {
 	line, err := json.Marshal(PictureRecord{Class: r.Class, Prompt: r.Prompt, ID: s.Index,
 		Seed: s.Seed, IDs: s.Tokens, OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP, Steps: s.Steps,
 		Seconds: s.Seconds, File: name, Unfinished: s.Unfinished,
-		Evaluated: evaluated(s.Evaluated)})
+		Evaluated: s.Evaluated})
 	if err == nil {
 		_, err = p.o.Lines.Write(append(line, '\n'))
 	}

@@ -27,27 +27,12 @@ type TextRecord struct {
 	LogProbs traces.LogProbs `json:"logprobs"`
 	Steps    int             `json:"steps"`
 	// from the start of its batch; left out of files of lines, whose bytes must not vary
-	Seconds    float64   `json:"seconds,omitempty"`
-	Evaluated  Evaluated `json:"evaluated"`
-	Unfinished bool      `json:"unfinished,omitempty"`
+	Seconds    float64            `json:"seconds,omitempty"`
+	Evaluated  generate.Evaluated `json:"evaluated"`
+	Unfinished bool               `json:"unfinished,omitempty"`
 	// with --choice, the probability of each by the first pass
 	Choices []constrain.Choice `json:"choices,omitempty"`
 	As      string             `json:"as,omitempty"` // kind that config.json alone does not tell
-}
-
-// Evaluated is the work for a sample, as JSON.
-type Evaluated struct {
-	FullPasses  int `json:"full_passes"`
-	PartialRows int `json:"partial_rows"`
-	HeadRows    int `json:"head_rows"`
-	// of self-speculation: tokens drafted, and those that the check found right
-	Drafted  int `json:"drafted,omitempty"`
-	Accepted int `json:"accepted,omitempty"`
-}
-
-func evaluated(e generate.Evaluated) Evaluated {
-	return Evaluated{FullPasses: e.Full, PartialRows: e.Partial, HeadRows: e.Head,
-		Drafted: e.Drafted, Accepted: e.Accepted}
 }
 
 // TextOptions say where texts go and in which form.
@@ -185,7 +170,7 @@ func (t *Texts) record(s Sample) TextRecord {
 	return TextRecord{ID: s.Index, Input: s.Input, Seed: s.Seed, IDs: s.Tokens,
 		Text: t.j.Requests.Answer(s.Index).Shown(s.Tokens).Text, OpenedAt: s.Opening.Steps,
 		LogProbs: s.Opening.LogP, Steps: s.Steps, Seconds: s.Seconds,
-		Evaluated: evaluated(s.Evaluated), Unfinished: s.Unfinished, Choices: s.Choices}
+		Evaluated: s.Evaluated, Unfinished: s.Unfinished, Choices: s.Choices}
 }
 
 // Close ends the output of a run that returned ran. If ran is nil the file appears under its name.
