@@ -168,8 +168,8 @@ func (t *Text) End(text string) (int32, error) {
 
 // WithAnswer returns the tokens of what r begins with (Prompt, Messages, Tokens or nothing)
 // followed by an answer, for package likelihood: the answer is tokens[from:to]. It is given as ids
-// or, where they are nil, as text. Nothing is a prompt without text. Positions behind the answer are
-// masked, if the model has sequences of one length only. A prompt and its answer are tokenized
+// or, where they are nil, as text. Nothing is a prompt without text. Positions behind the answer
+// are masked, if the model has sequences of one length only. A prompt and its answer are tokenized
 // together, unless that would change the prompt's own tokens; blanks at the prompt's end belong to
 // the answer. An answer to messages is tokenized alone.
 func (m *Model) WithAnswer(r Request, text string, ids []int32) (tokens []int32, from, to int,

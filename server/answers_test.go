@@ -3,7 +3,6 @@ package server_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -135,5 +134,5 @@ func sameTokens(t *testing.T, s *unmask.Shown, request string) {
 		require.Equal(t, at, token.Offset, "%s: %q", request, text)
 		text += token.Bytes
 	}
-	require.True(t, strings.HasPrefix(text, s.Text), fmt.Sprintf("%s: %q of %q", request, text, s.Text))
+	require.True(t, strings.HasPrefix(text, s.Text), "%s: %q of %q", request, text, s.Text)
 }

@@ -64,8 +64,8 @@ func (s *Stopped) Error() string {
 // Is reports whether target is ErrStopped.
 func (s *Stopped) Is(target error) bool { return target == ErrStopped }
 
-// Ended returns the error of a run whose outputs were closed: the run's, unless it was only stopped,
-// and otherwise that of closing them.
+// Ended returns the error of a run whose outputs were closed: the run's, unless it was only
+// stopped, and otherwise that of closing them.
 func Ended(ran, closed error) error {
 	if closed != nil && (ran == nil || errors.Is(ran, ErrStopped)) {
 		return closed
