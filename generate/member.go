@@ -114,23 +114,26 @@ func (m *member) commit() {
 	if d, ok := m.loop.(drafter); ok {
 		d.accept()
 	}
+	shown := len(m.Sequence.Tokens) // loops may work beyond it
 	for _, o := range s.pending {
-		if o.Position < len(m.Sequence.Tokens) {
+		if o.Position < shown {
 			m.Opened = append(m.Opened, o)
 		}
 	}
-	m.Closed = append(m.Closed, s.opening.Close...)
 	for _, o := range s.pending {
 		m.Tokens[o.Position] = o.Token
 		m.past[o.Position] = o.LogP
 	}
 	for j, p := range s.opening.Replace {
 		token := s.opening.Replacement[j]
-		m.Replaced = append(m.Replaced, Opened{Position: p, Token: token, LogP: math.NaN()})
-		m.Tokens[p] = token
+		if m.Tokens[p] = token; p < shown {
+			m.Replaced = append(m.Replaced, Opened{Position: p, Token: token, LogP: math.NaN()})
+		}
 	}
 	for _, p := range s.opening.Close {
-		m.Tokens[p] = m.mask
+		if m.Tokens[p] = m.mask; p < shown {
+			m.Closed = append(m.Closed, p)
+		}
 		m.past[p] = 0
 	}
 	m.left += len(m.Closed) - len(m.Opened)
