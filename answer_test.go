@@ -80,10 +80,8 @@ func TestChat(t *testing.T) {
 	require.NoError(t, err)
 	r, q, err = asked("To be", 0)
 	require.NoError(t, err)
-	begin := len(m.Spec().Before)
 	a := m.AnswerOf(&r, &q)
-	require.Equal(t, begin+len(known), a.From)
-	require.Equal(t, known, q.Known[begin:a.From])
+	require.Equal(t, known, q.Known[:a.From]) // nothing is put around a conversation
 	require.Len(t, q.Known, a.From+unmask.ReplyLength)
 	require.Equal(t, unmask.ReplyLength, masked(q.Known, m))
 	answer, err := m.Text.Encode("the answer")
@@ -93,7 +91,7 @@ func TestChat(t *testing.T) {
 	require.Equal(t, "the answer", a.Settled(q.Known))
 	_, q, err = asked("To be", 40)
 	require.NoError(t, err)
-	require.Len(t, q.Known, begin+40)
+	require.Len(t, q.Known, 40)
 	_, _, err = asked("To be", len(known))
 	require.ErrorContains(t, err, "messages is 9 tokens, want at most 8")
 
