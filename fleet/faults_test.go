@@ -328,17 +328,6 @@ func TestFlippedOnTheWay(t *testing.T) {
 	require.Equal(t, 2, last.Damaged)
 }
 
-// liar spoils the outputs that which names, after the first.
-func liar(o WorkerOptions, which func(i int) bool) WorkerOptions {
-	o.spoil = func(o *Output) {
-		if which(o.Index) {
-			o.Data = bytes.Clone(o.Data)
-			o.Data[5] ^= 1
-		}
-	}
-	return o
-}
-
 // A second hub on the same folder is refused.
 func TestSecondHub(t *testing.T) {
 	b := newTrial(t, 4)

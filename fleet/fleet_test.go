@@ -201,29 +201,6 @@ func (b *trial) with(workers ...WorkerOptions) (errs []error) {
 	return errs
 }
 
-// together makes the hub's own machine wait, after the first output, until so many others joined.
-func (b *trial) together(others int) {
-	maker, all := b.maker, make(chan bool)
-	b.opened = func(h *Hub) {
-		go func() {
-			for b.t.Context().Err() == nil && len(h.Status().Workers) < others+1 {
-				time.Sleep(5 * time.Millisecond)
-			}
-			close(all)
-		}()
-	}
-	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
-		if first > 0 {
-			select {
-			case <-all:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		return maker.Make(ctx, first, count, put)
-	})
-}
-
 // madeBy returns how many outputs of a run are a worker's.
 func madeBy(h *Hub, name string) int {
 	for _, w := range h.Status().Workers {

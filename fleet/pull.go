@@ -128,9 +128,6 @@ func (w *worker) make(ctx context.Context, list []*taken, results chan<- *taken)
 		if len(o.Data) > MaxResult {
 			return fmt.Errorf("output %d is %d bytes, want at most %d", o.Index, len(o.Data), MaxResult)
 		}
-		if w.o.spoil != nil {
-			w.o.spoil(&o)
-		}
 		t := list[slices.IndexFunc(list, func(t *taken) bool { return o.Index < t.First+t.Count })]
 		t.made = append(t.made, o)
 		if t.left--; t.left > 0 {

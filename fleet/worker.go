@@ -33,7 +33,6 @@ type WorkerOptions struct {
 	fault   func(op string) bool // is asked at each operation; true is the process's end
 	options []nats.Option        // of the hub's own worker
 	key     string               // of its connection
-	spoil   func(o *Output)      // what a broken machine makes of an output
 	now     clock                // nil: time.Now
 }
 
