@@ -154,7 +154,7 @@ func (t *Text) End(text string) (int32, error) {
 			return id, nil
 		}
 		return 0, param.Refuse("end", param.NoSuchToken,
-			"the model's files name no token that ends a text, want one")
+			"end: the model's files name no token that ends a text, want one")
 	}
 	ids, err := tokenIDs(t, t.spec, text)
 	if err == nil && len(ids) != 1 {
