@@ -52,8 +52,12 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 	if a.Until = a.length; r.Messages != nil {
 		a.Alone()
 		a.base = a.From
+		if c, err := m.Chat(); err == nil { // Prepare refuses others
+			a.Stops = append(slices.Clip(a.Stops), c.Ends()...)
+		}
 	}
-	if len(a.Ends) == 0 && r.Infill == "" && a.To == a.length-len(spec.After) {
+	whole := a.To == a.length-len(spec.After) || r.Messages != nil && a.To == a.length
+	if len(a.Ends) == 0 && r.Infill == "" && whole {
 		a.Ends = spec.Ends
 	}
 	if r.Cut {

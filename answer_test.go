@@ -3,6 +3,7 @@ package unmask_test
 import (
 	"encoding/json"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -141,4 +142,24 @@ func TestTokensOfAnAnswer(t *testing.T) {
 			require.Equal(t, c.want, bytes)
 		})
 	}
+}
+
+// An ordinary text that the chat template puts after an answer ends one.
+func TestTemplateEndsAnswers(t *testing.T) {
+	m, err := unmask.LoadFS(withTemplate(t, "{% for m in messages %}{{ m.content }}"+
+		"{% if m.role == 'assistant' %}[/Answer]{% endif %}{% endfor %}"), "x",
+		unmask.Options{Backend: plain.New()})
+	require.NoError(t, err)
+	r := unmask.Request{Messages: json.RawMessage(`[{"role": "user", "content": "To be"}]`), Length: 32}
+	q, err := m.Prepare(t.Context(), r)
+	require.NoError(t, err)
+	a := m.AnswerOf(&r, &q)
+	require.Contains(t, a.Stops, "[/Answer]")
+	ids, err := m.Text.Encode("Lily.[/Answer] Tom.")
+	require.NoError(t, err)
+	tokens := append(slices.Clone(q.Known[:a.From]), ids...)
+	for len(tokens) < len(q.Known) {
+		tokens = append(tokens, ids[0])
+	}
+	require.Equal(t, "Lily.", strings.TrimSpace(a.Shown(tokens).Text))
 }
