@@ -43,7 +43,8 @@ func TestKindsThatNamesTell(t *testing.T) {
 		plain, told    string // beginnings of the recipes
 	}{
 		{"dream-tiny", "dllm-hub/Qwen3-0.6B-diffusion-bd3lm-v0.1", "a2d-bd3lm",
-			map[string]any{"model_type": "a2d-qwen3"}, "semi-ar(low-confidence", "low-confidence schedule=dllm"},
+			map[string]any{"model_type": "a2d-qwen3"}, "semi-ar(low-confidence",
+			"low-confidence schedule=dllm"},
 		{"llada2-moe-tiny", "inclusionAI/LLaDA2.1-mini", "llada2.1", nil, "dynamic(theta=0.95)", "edit"},
 		{"esm-tiny", "airkingbd/dplm_150m", "dplm", nil, "", "dplm steps=500"},
 		{"llada-moe-tiny", "inclusionAI/LLaDA-MoE-7B-A1B-Instruct-TD", "llada-moe-td", nil,
