@@ -161,11 +161,14 @@ func apart(set *weights.Set, c *Config) (*weights.Set, error) {
 	return set.Parts(func(name string, _ *weights.Tensor) (all []string) {
 		block, both := strings.CutSuffix(name, ".experts.gate_up_proj")
 		block, down := strings.CutSuffix(block, ".experts.down_proj")
+		if !both && !down {
+			return nil
+		}
 		for e := range c.MoE.Count {
 			one := block + ".experts." + strconv.Itoa(e)
 			if both {
 				all = append(all, one+".gate_proj.weight", one+".up_proj.weight")
-			} else if down {
+			} else {
 				all = append(all, one+".down_proj.weight")
 			}
 		}
