@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	_ "unmask/encoders"
 	"unmask/likelihood"
 	_ "unmask/llama"
 	"unmask/model"
@@ -99,4 +100,27 @@ func TestNetworks(t *testing.T) {
 			require.Greater(t, want.Error, 0.0)
 		}
 	}
+}
+
+// Special tokens are never drawn, but have their probability in that of an answer, as in the
+// original classes.
+func TestSpecialTokensCount(t *testing.T) {
+	d, p := load(t, "bert-tiny")
+	tokens, shape := p.Ints("tokens")
+	x := tokens[:shape[1]]
+	at := 1
+	for x[at] == d.Spec().Mask {
+		at++
+	}
+	b := &model.Batch{Size: 1, Length: len(x), Tokens: slices.Clone(x), Read: []int32{int32(at)}}
+	b.Tokens[at] = d.Spec().Mask
+	marginals, err := d.Forward(t.Context(), b)
+	require.NoError(t, err)
+	want := 0.0
+	err = marginals.(model.Raw).Raw().Visit(b.Read, func(_ int, logits []float32) {
+		want = logP(slices.Clone(logits), x[at], d.Spec().Mask)
+	})
+	require.NoError(t, err)
+	e := of(t, d, x, at, at+1, likelihood.Options{})
+	require.InDelta(t, want, e.LogProb, 1e-5)
 }

@@ -109,18 +109,25 @@ func (m *measure) turn(ctx context.Context) (done func(), err error) {
 	return func() { lock.Unlock(); over() }, nil
 }
 
-// visit computes what the marginals say of the tokens at rows.
+// visit computes what the marginals say of the tokens at rows. All tokens but the mask have their
+// probability, as in the original classes, also special ones, which are never drawn.
 func (m *measure) visit(marginals model.Marginals, rows []int32, length int, out []seen) error {
+	if raw, ok := marginals.(model.Raw); ok && !m.spec.Shifted &&
+		m.spec.Causal == model.NotCausal {
+		marginals = raw.Raw()
+	}
 	err := marginals.Visit(rows, func(i int, logits []float32) {
 		logits = logits[:m.spec.Outcomes]
 		top, sum, s := float32(math.Inf(-1)), 0.0, seen{}
 		for t, l := range logits {
-			if l > top {
+			if l > top && int32(t) != m.spec.Mask {
 				top, s.best = l, int32(t)
 			}
 		}
-		for _, l := range logits {
-			sum += math.Exp(float64(l) - float64(top))
+		for t, l := range logits {
+			if int32(t) != m.spec.Mask {
+				sum += math.Exp(float64(l) - float64(top))
+			}
 		}
 		token := m.tokens[int(rows[i])%length]
 		s.bestLogP = -math.Log(sum)
