@@ -11,6 +11,7 @@ import (
 	"unmask/exact"
 	"unmask/generate"
 	"unmask/generate/traces"
+	"unmask/model"
 	"unmask/samplers"
 )
 
@@ -83,4 +84,18 @@ func TestLogProbsAsJSON(t *testing.T) {
 	require.True(t, math.IsNaN(back[1]))
 	require.Equal(t, -0.5, back[0])
 	require.Error(t, json.Unmarshal([]byte(`[x]`), &back))
+}
+
+// Tokens around a text are counted where it has them: messages have those of their template alone.
+func TestAround(t *testing.T) {
+	s := model.Spec{Shape: []int{4}, Outcomes: 9, Mask: 9, Before: []int32{7}}
+	for name, c := range map[string]struct {
+		known []int32
+		want  int
+	}{"nothing known": {nil, 1}, "a text": {[]int32{7, 9, 9, 9}, 1}, "messages": {[]int32{3, 9, 9, 9}, 0}} {
+		t.Run(name, func(t *testing.T) {
+			r := generate.Request{Known: c.known, Length: 4}
+			require.Equal(t, c.want, traces.NewHeader(s, r, nil, "x", "_").Around)
+		})
+	}
 }

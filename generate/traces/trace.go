@@ -65,6 +65,9 @@ func NewHeader(s model.Spec, r generate.Request, t tokenizers.Tokenizer, name, h
 	if r.Length != s.Length() {
 		h.Shape = []int{r.Length}
 	}
+	if n := len(s.Before); len(r.Known) >= n && !slices.Equal(r.Known[:n], s.Before) {
+		h.Around = 0 // of messages, around which a chat template alone puts tokens
+	}
 	for position, token := range r.Known {
 		if token != s.Mask {
 			h.Known = append(h.Known, newPiece(t, position, token))

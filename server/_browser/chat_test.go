@@ -39,7 +39,7 @@ func TestChat(t *testing.T) {
 	want := command(t, "text", "--model", dir, "--chat", "What news?", "--seed", "4", "--steps", "8",
 		"--length", join([]int{eval[int](x, `
 			const { length, header } = page.panels.chat.current.trace;
-			return length - header.around`)}))
+			return length - (header.around || 0)`)}))
 	if got := x.text("#talk .text"); got+"\n" != want {
 		t.Errorf("the answer is %q, the command's %q", got, want)
 	}
