@@ -92,7 +92,8 @@ func TestAround(t *testing.T) {
 	for name, c := range map[string]struct {
 		known []int32
 		want  int
-	}{"nothing known": {nil, 1}, "a text": {[]int32{7, 9, 9, 9}, 1}, "messages": {[]int32{3, 9, 9, 9}, 0}} {
+	}{"nothing known": {nil, 1}, "a text": {[]int32{7, 9, 9, 9}, 1},
+		"messages": {[]int32{3, 9, 9, 9}, 0}} {
 		t.Run(name, func(t *testing.T) {
 			r := generate.Request{Known: c.known, Length: 4}
 			require.Equal(t, c.want, traces.NewHeader(s, r, nil, "x", "_").Around)
