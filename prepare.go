@@ -22,9 +22,10 @@ import (
 //   - defaults: parameters that r does not override are those of the model's published run or, if
 //     it has none, of its kind; steps are then at most one for each masked position, and one for
 //     a list of choices that differ in one token;
-//   - lengths: without Length or MaxTokens, a text with holes has its own length, an answer to
-//     messages has [ReplyLength] tokens, or as many as the model has positions left, and every
-//     other sequence has the model's length.
+//   - lengths: without Length or MaxTokens, a text with holes has its own length. An answer to
+//     messages and, for models of more than 1024 positions, what follows a prompt or nothing have
+//     [ReplyLength] tokens, or as many as the model has positions left. Every other sequence has
+//     the model's length.
 //
 // An error is a *param.Error that names the field, as a flag is named, or has such a cause; others
 // are about the model or about files. ctx ends
@@ -97,7 +98,7 @@ func (m *Model) prepare(ctx context.Context, r *Request, pictures map[*ImageInpu
 			q.Length = length
 		}
 	} else if length == 0 {
-		length = spec.Length()
+		length = spec.Usual()
 	} else {
 		free = length
 	}
@@ -250,7 +251,10 @@ func (m *Model) recipe(r *Request) (generate.Recipe, error) {
 // textTokens returns the tokens that a text begins with, and those that end it.
 func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 	t := m.Text
-	name, reply := "length", 0
+	name, reply := "length", 0 // what is left
+	if m.Spec().Usual() < m.Spec().Length() {
+		reply = ReplyLength
+	}
 	var known, after []int32
 	switch {
 	case r.Infill != "":

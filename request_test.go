@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"image"
 	"io/fs"
 	"reflect"
@@ -72,6 +73,46 @@ func TestDefaultSteps(t *testing.T) {
 		q, err := m.Prepare(t.Context(), c.r)
 		require.NoError(t, err)
 		require.Equal(t, c.steps, q.Steps)
+	}
+}
+
+// Without a length, a network of more than 1024 positions makes the usual number of tokens: the bound
+// of its position encoding is no length that anybody wants. An encoder does, too.
+func TestUsualLength(t *testing.T) {
+	load := func(pack string, positions int) *unmask.Model {
+		m, err := unmask.LoadFS(tokenizerFolder(t, pack, "null", nil, map[string]any{
+			"max_position_embeddings": positions}), pack, unmask.Options{Threads: 1})
+		require.NoError(t, err)
+		return m
+	}
+	for _, c := range []struct {
+		pack      string
+		positions int
+		r         unmask.Request
+		fill      int
+	}{
+		{"dream-tiny-bf16", 131072, unmask.Request{}, 128},
+		{"dream-tiny-bf16", 131072, unmask.Request{Prompt: "a b"}, 128},
+		{"dream-tiny-bf16", 131072, unmask.Request{Prompt: "a", Suffix: "b"}, 128},
+		{"dream-tiny-bf16", 131072, unmask.Request{Tokens: []int32{4, 5}}, 128},
+		{"dream-tiny-bf16", 131072, unmask.Request{Tokens: make([]int32, 131070)}, 2},
+		{"dream-tiny-bf16", 131072, unmask.Request{Prompt: "a", MaxTokens: 500}, 500},
+		{"dream-tiny-bf16", 131072, unmask.Request{Prompt: "a", Length: 2000}, 1999},
+		{"dream-tiny-bf16", 131072, unmask.Request{Infill: "a[3]b"}, 3},
+		{"sdar-tiny", 32768, unmask.Request{Prompt: "a b"}, 128},
+		{"dreamon-tiny", 32768, unmask.Request{Prompt: "a"}, 128},
+		{"dreamon-tiny", 32768, unmask.Request{Prompt: "a", Suffix: "b"}, 4}, // it grows
+		{"modernbert-tiny", 8192, unmask.Request{}, 128},
+		{"dream-tiny-bf16", 1024, unmask.Request{Prompt: "a b"}, 1022},
+		{"dream-tiny-bf16", 1024, unmask.Request{}, 1024},
+	} {
+		t.Run(fmt.Sprint(c.pack, c.positions, c.r.Prompt, c.fill), func(t *testing.T) {
+			m := load(c.pack, c.positions)
+			q, err := m.Prepare(t.Context(), c.r)
+			require.NoError(t, err)
+			require.Equal(t, c.fill, m.Spec().Masked(q.Known))
+			require.LessOrEqual(t, q.Steps, c.fill)
+		})
 	}
 }
 

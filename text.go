@@ -237,8 +237,8 @@ func (t *Text) after(known []int32, r *Request, text string) ([]int32, error) {
 	return ids, err
 }
 
-// ReplyLength is the default length of an answer in tokens, as in LLaDA's own program.
-const ReplyLength = 128
+// ReplyLength is the default length of an answer in tokens.
+const ReplyLength = model.UsualLength
 
 // Chat reads the chat template beside the model's weights. It returns an error if the model makes
 // no text, has no tokenizer, or has no template because it was not trained to chat.

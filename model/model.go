@@ -59,6 +59,23 @@ func (s Spec) Length() int {
 	return n
 }
 
+// UsualLength is the number of positions of a text that a network of more than longCanvas makes when
+// nobody says how long it is: LLaDA's own program has it.
+const (
+	UsualLength = 128
+	longCanvas  = 1024
+)
+
+// Usual returns the number of positions of a sequence whose length nobody says: all of them, or
+// UsualLength and the tokens around every text where the network's longest sequence is a bound of
+// its position encoding (131072 of Dream's), not a length that it was made for.
+func (s Spec) Usual() int {
+	if n := s.Length(); s.Fixed || len(s.Shape) > 1 || n <= longCanvas {
+		return n
+	}
+	return UsualLength + s.Around()
+}
+
 // Around returns the number of tokens around every text.
 func (s Spec) Around() int { return len(s.Before) + len(s.After) }
 

@@ -57,7 +57,8 @@ func (t *Text) note(text *unmask.Text) {
 // Length adds --length.
 func Length(f *pflag.FlagSet, to *int) {
 	Int(f, to, param.Param{Name: "length", Min: 1, Max: 1 << 30, Zero: "the model's",
-		Default: "0", Help: "tokens of a sample, 0 for the model's length"})
+		Default: "0", Help: "tokens of a sample, 0 for the model's length or, of a model with more than " +
+			"1024, those of the prompt and 128"})
 }
 
 // Check returns an error for flags that exclude each other, and reads standard input and --prompts

@@ -98,3 +98,13 @@ func deviation(v []float64) float64 {
 	}
 	return math.Sqrt(sum / float64(len(v)-1))
 }
+
+// A point without a length has the model's or, where that is a bound nobody means, the usual one.
+func TestPointLength(t *testing.T) {
+	p := experiments.Point{Sampler: "random", Steps: 1}
+	for positions, want := range map[int]int{64: 64, 1024: 1024, 131072: 130} {
+		o, err := p.Options(model.Spec{Shape: []int{positions}, Before: []int32{0}, After: []int32{0}})
+		require.NoError(t, err)
+		require.Equal(t, want, o.Length)
+	}
+}

@@ -24,7 +24,7 @@ type Point struct {
 	Seed    uint64  `json:"seed"`
 	N       int     `json:"n"`
 	Batch   int     `json:"batch"`
-	Length  int     `json:"length,omitempty"` // of a text, without tokens around it; 0: the model's
+	Length  int     `json:"length,omitempty"` // of a text, without tokens around it; 0: as usual
 	First   int     `json:"first,omitempty"`  // index of the first sample
 }
 
@@ -78,10 +78,11 @@ func usesAlpha(name string) bool { return samplers.Takes(name, "alpha") }
 // Options returns the options that generate the point's samples on a model.
 func (p Point) Options(s model.Spec) (generate.Options, error) {
 	r, err := p.Recipe()
+	length := s.Usual()
 	if p.Length != 0 {
-		p.Length += s.Around()
+		length = p.Length + s.Around()
 	}
-	return generate.Options{Recipe: r, N: p.N, Batch: p.Batch, Seed: p.Seed, Length: p.Length,
+	return generate.Options{Recipe: r, N: p.N, Batch: p.Batch, Seed: p.Seed, Length: length,
 		First: p.First}, err
 }
 

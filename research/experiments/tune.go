@@ -166,7 +166,7 @@ func rounds(n, most, settings int) float64 {
 // has been tried when Limit ends the search. seconds is about the time of one sample of each.
 func firstTries(ctx context.Context, t Task, o Tuning) (tries []Point, seconds float64, err error) {
 	spec := t.Model().Spec()
-	length := cmp.Or(o.Length, spec.Length()-spec.Around())
+	length := cmp.Or(o.Length, spec.Usual()-spec.Around())
 	_, cached := t.Model().(model.Refiner)
 	for _, c := range candidates(t.Kind(), cached) {
 		c.N, c.Batch, c.Length, c.Seed = o.Batch, o.Batch, o.Length, o.Seed
