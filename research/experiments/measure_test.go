@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/model"
 	"unmask/samplers"
 )
 
@@ -101,7 +102,7 @@ func deviation(v []float64) float64 {
 
 // A point without a length has the model's or, where that is a bound nobody means, the usual one.
 func TestPointLength(t *testing.T) {
-	p := experiments.Point{Sampler: "random", Steps: 1}
+	p := Point{Sampler: "random", Steps: 1}
 	for positions, want := range map[int]int{64: 64, 1024: 1024, 131072: 130} {
 		o, err := p.Options(model.Spec{Shape: []int{positions}, Before: []int32{0}, After: []int32{0}})
 		require.NoError(t, err)
