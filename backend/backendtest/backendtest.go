@@ -33,6 +33,7 @@ func Run(t *testing.T, open func() backend.Backend) {
 		{"Linear", linear}, {"LinearAlone", linearAlone}, {"Blocks", blocks}, {"Gated", gated},
 		{"GatedAlone", gatedAlone},
 		{"LayerNorm", layerNorm}, {"RMSNorm", rmsNorm}, {"NormHeads", normHeads}, {"Activate", activate},
+		{"Snake", snake},
 		{"Modulate", modulate}, {"GateAdd", gateAdd},
 		{"Rows", rowCopies}, {"AddScaled", addScaled},
 		{"SplitHeads", splitHeads}, {"SplitGrouped", splitGrouped}, {"Attention", attention},

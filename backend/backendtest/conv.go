@@ -17,6 +17,7 @@ var convShapes = []backend.ConvShape{
 		DstOffset: 5},
 	{Batch: 1, Height: 12, Width: 12, In: 8, Out: 6, KH: 1, KW: 7, PadW: 3},
 	{Batch: 1, Height: 7, Width: 7, In: 10, Out: 4, KH: 3, KW: 3, Stride: 2},
+	{Batch: 1, Height: 1, Width: 300, In: 12, Out: 6, KH: 1, KW: 7},
 }
 
 // inputs makes a convolution's x, input map and target.

@@ -113,10 +113,11 @@ func (c *conv) read(x *tensor.Dense, s backend.ConvShape, in backend.ConvInput) 
 	c.s, c.x, c.scale, c.shift, c.silu = s, x.Float32s(), data(in.Scale), data(in.Shift), in.SiLU
 }
 
-// plain reports whether the windows are single pixels.
+// plain reports whether the windows are runs of memory at equal distances: single pixels, or those
+// along the only row of an image.
 func (c *conv) plain() bool {
 	s := &c.s
-	return s.KH == 1 && s.KW == 1 && c.stride == 1 && s.PadH == 0 && s.PadW == 0 && !s.Up &&
+	return s.KH == 1 && (s.KW == 1 || s.Batch*s.Height == 1) && c.stride == 1 && s.PadH == 0 && s.PadW == 0 && !s.Up &&
 		c.scale == nil && !c.silu
 }
 

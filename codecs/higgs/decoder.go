@@ -1,0 +1,153 @@
+package higgs
+
+import (
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+)
+
+// The rows of the sound lie in the order of time. A convolution reads its windows of a copy that
+// Snake makes: with zeros around it and, for a dilated one, in the order of phases, so that the
+// rows under a window are neighbours.
+
+// dilations are those of a block's units.
+var dilations = [3]int{1, 3, 9}
+
+const (
+	taps = 7        // of a wide convolution
+	side = taps / 2 // rows before and after the one that it computes
+)
+
+// sound is where the sound is in workspace.x.
+type sound struct {
+	first, n int // rows
+	all      int // with those before and after, which have no meaning
+}
+
+// prepare makes room for a window of frames.
+func (c *Codec) prepare(frames int) {
+	w, b := &c.w, c.b
+	if w.frames >= frames {
+		return
+	}
+	channels := c.In.in
+	w.frames = frames
+	w.code, w.sum = b.New(frames, c.Quantizers[0].Embed.Shape[1]), b.New(frames, c.Narrow.Weight.Shape[1])
+	w.latent, w.padded = b.New(frames+1, channels), b.New(frames+2*side, channels)
+	n, x, h, y := frames, frames*c.In.out, 0, 0
+	for i := range c.Blocks {
+		k := &c.Blocks[i]
+		h = max(h, (n+2)*k.Up.in)
+		up := (n + 1) * k.Up.out
+		n *= k.ratio
+		longest := n + dilations[2]*(side+1) + side
+		x, y, h = max(x, up), max(y, up, longest*k.Unit1.Wide.out), max(h, longest*k.Unit1.Wide.in)
+	}
+	x = max(x, y) // they are swapped
+	w.x, w.h, w.y = b.New(1, x), b.New(1, h), b.New(1, x)
+	w.sound = make([]float32, frames*c.frame)
+}
+
+// draw leaves the sound of codes [frames, books] in workspace.y.
+func (c *Codec) draw(codes []int32, frames int) {
+	w, b := &c.w, c.b
+	for i := range c.Quantizers {
+		q := &c.Quantizers[i]
+		w.from = w.from[:0]
+		for f := range frames {
+			w.from = append(w.from, codes[f*len(c.Quantizers)+i])
+		}
+		if b.Gather(w.code, q.table, w.from); i == 0 {
+			q.Out.Apply(b, w.sum, w.code, frames, backend.Identity)
+		} else {
+			q.Out.Add(b, w.sum, w.code, frames)
+		}
+	}
+	c.Narrow.Apply(b, w.latent, w.sum, frames, backend.Identity)
+	w.from = counted(w.padding(side, int32(w.frames)), 0, frames)
+	w.from = append(w.from, w.from[:side]...)
+	b.Gather(w.padded, w.latent, w.from)
+	c.convolve(&c.In, w.x, w.padded, len(w.from), false)
+	s := sound{0, frames, frames}
+	for i := range c.Blocks {
+		s = c.lengthen(&c.Blocks[i], s)
+	}
+	c.convolve(&c.Out, w.y, c.spread(s, 1, &c.Snake), s.n+2*side, false)
+}
+
+// padding returns a list of n equal indexes, in the memory of from.
+func (w *workspace) padding(n int, index int32) []int32 {
+	w.from = w.from[:0]
+	for range n {
+		w.from = append(w.from, index)
+	}
+	return w.from
+}
+
+// counted appends n indexes from first on.
+func counted(list []int32, first, n int) []int32 {
+	for i := range n {
+		list = append(list, int32(first+i))
+	}
+	return list
+}
+
+// convolve computes dst from the windows of n rows of x.
+func (c *Codec) convolve(v *conv, dst, x *tensor.Dense, n int, add bool) {
+	s := backend.ConvShape{Batch: 1, Height: 1, Width: n, In: v.in, Out: v.out, KH: 1, KW: v.taps}
+	c.b.Conv(dst, x, s, v.w, backend.ConvInput{}, backend.Epilogue{Bias: v.b, Add: add})
+}
+
+// spread copies the sound through an activation to workspace.h, by phases of a dilation, with zeros
+// around each.
+func (c *Codec) spread(s sound, dilation int, a *snake) *tensor.Dense {
+	w := &c.w
+	from, each := w.padding(side, -1), perPhase(s.n, dilation)
+	for phase := range dilation {
+		for i := range each {
+			at := int32(-1)
+			if t := i*dilation + phase; t < s.n {
+				at = int32(s.first + t)
+			}
+			from = append(from, at)
+		}
+		from = append(from, -1, -1, -1)
+	}
+	w.from = from
+	c.b.Snake(w.h, w.x, from, a.alpha)
+	return w.h
+}
+
+// perPhase returns the rows of a phase.
+func perPhase(n, dilation int) int { return (n + dilation - 1) / dilation }
+
+// lengthen applies a block to the sound and returns where its result is.
+func (c *Codec) lengthen(k *block, s sound) sound {
+	w := &c.w
+	w.from = append(counted(w.padding(1, -1), s.first, s.n), -1)
+	c.b.Snake(w.h, w.x, w.from, k.Snake.alpha)
+	c.convolve(&k.Up, w.y, w.h, s.n+2, false)
+	w.x, w.y = w.y, w.x
+	s = sound{(k.ratio + 1) / 2, s.n * k.ratio, (s.n + 1) * k.ratio}
+	for i, u := range k.units() {
+		c.residual(u, s, dilations[i])
+	}
+	return s
+}
+
+// residual adds a unit of the sound to it.
+func (c *Codec) residual(u *unit, s sound, dilation int) {
+	w, each := &c.w, perPhase(s.n, dilation)
+	c.spread(s, dilation, &u.Snake1)
+	c.convolve(&u.Wide, w.y, w.h, dilation*(each+side)+side, false)
+	from := w.padding(s.first, -1)
+	for t := range s.n {
+		from = append(from, int32(t%dilation*(each+side)+t/dilation))
+	}
+	for len(from) < s.all {
+		from = append(from, -1)
+	}
+	w.from = from
+	c.b.Snake(w.h, w.y, from, u.Snake2.alpha)
+	c.convolve(&u.Narrow, w.x, w.h, s.all, true)
+}

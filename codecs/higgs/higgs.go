@@ -1,0 +1,256 @@
+// Package higgs is the decoder of the Higgs Audio v2 tokenizer (Boson AI 2025), which OmniVoice
+// speaks with: codes of several codebooks, a frame of them for each 40 ms, to sound. Its
+// convolutions are those of DAC (Kumar et al. 2023, "High-fidelity audio compression with improved
+// RVQGAN").
+//
+// Sizes are read from the tensors; config.json has the ratios and the sampling rate.
+package higgs
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/backend/cpu"
+	"unmask/model"
+	"unmask/nn"
+	"unmask/weights"
+)
+
+// quantizer is one codebook and the matrix that widens its codes.
+type quantizer struct {
+	Embed weights.Param `weight:"codebook.embed"` // [codes, width]
+	Out   nn.Linear     `weight:"project_out"`    // [wide, width]
+
+	table *tensor.Dense // [codes, width]
+}
+
+// conv is a convolution along time.
+type conv struct {
+	Weight weights.Param `weight:"weight"` // [out, in, taps]; of a transposed one [in, out, taps]
+	Bias   weights.Param `weight:"bias"`   // [out]
+
+	w       backend.Matrix // [out, taps*in]
+	b       *tensor.Dense
+	in, out int
+	taps    int
+}
+
+// snake is the activation before a convolution, see backend.Snaker.
+type snake struct {
+	Alpha weights.Param `weight:"alpha"` // [1, channels, 1]
+
+	alpha *tensor.Dense
+}
+
+// unit is a residual unit: a dilated convolution and one of single rows.
+type unit struct {
+	Snake1 snake `weight:"snake1"`
+	Wide   conv  `weight:"conv1"` // 7 taps
+	Snake2 snake `weight:"snake2"`
+	Narrow conv  `weight:"conv2"` // 1 tap
+}
+
+// block makes the sound `ratio` times as long, of half the channels.
+type block struct {
+	Snake snake `weight:"snake1"`
+	Up    conv  `weight:"conv_t1"` // transposed, 2*ratio taps
+	Unit1 unit  `weight:"res_unit1"`
+	Unit2 unit  `weight:"res_unit2"`
+	Unit3 unit  `weight:"res_unit3"`
+
+	ratio int
+}
+
+// Codec decodes codes to sound. It owns its working memory, which does not grow with the length of
+// the sound: one call at a time.
+type Codec struct {
+	Quantizers []quantizer `weight:"quantizer.quantizers"`
+	Narrow     nn.Linear   `weight:"fc2"`                    // [channels, wide]
+	In         conv        `weight:"acoustic_decoder.conv1"` // 7 taps
+	Blocks     []block     `weight:"acoustic_decoder.block"`
+	Snake      snake       `weight:"acoustic_decoder.snake1"`
+	Out        conv        `weight:"acoustic_decoder.conv2"` // 7 taps, to 1 channel
+
+	rate, frame int
+	b           backend.Snaker
+	window      int // frames decoded at a time, beside their margins
+	margin      int // frames on each side on which a sample depends
+	w           workspace
+}
+
+// workspace is the memory of one window.
+type workspace struct {
+	frames    int           // that there is room for
+	code, sum *tensor.Dense // [frames, width], [frames, wide]
+	latent    *tensor.Dense // [frames+1, channels], the last row is zero
+	padded    *tensor.Dense // [frames+6, channels]
+	x, h, y   *tensor.Dense // [1, values]: the sound, a convolution's input, its output
+	from      []int32
+	sound     []float32
+}
+
+// usualWindow is the window of a Codec in frames: 4 seconds, in buffers of about 15 MB.
+const usualWindow = 100
+
+// unused are tensors that only encoding sound reads, or training.
+var unused = []string{"acoustic_encoder.*", "semantic_model.*", "encoder_semantic.*",
+	"decoder_semantic.*", "fc.*", "fc1.*", "quantizer.quantizers.*.project_in.*",
+	"quantizer.quantizers.*.codebook.embed_avg", "quantizer.quantizers.*.codebook.cluster_size",
+	"quantizer.quantizers.*.codebook.inited"}
+
+// Open loads the codec in a folder of a generator that makes codes 0..codes-1 of `books` codebooks.
+// It computes in float32 at any precision, because float16 overflows, and on the CPU where the
+// device has no Snake.
+func Open(src *model.Source, folder string, books, codes int, o model.Options) (_ *Codec, err error) {
+	defer backend.Recover(&err)
+	sub, err := src.Sub(folder, "config.json and the weights of the sound codec")
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Set.Close()
+	c, err := Load(sub, o)
+	if err == nil && (c.Books() != books || c.Codes() != codes) {
+		err = fmt.Errorf("%s: the sound codec has %d codebooks of %d codes, want %d of %d as the "+
+			"generator", sub.Name, c.Books(), c.Codes(), books, codes)
+	}
+	return c, err
+}
+
+// Load loads the codec of a source.
+func Load(src *model.Source, o model.Options) (*Codec, error) {
+	c, err := newCodec(src)
+	if err == nil {
+		err = weights.Bind(c, src.Set, weights.BindOptions{Ignore: unused})
+	}
+	if err == nil {
+		err = c.load(o)
+	}
+	if err == nil {
+		err = src.Set.ReleaseAll()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
+	}
+	return c, nil
+}
+
+// Books returns the number of codebooks.
+func (c *Codec) Books() int { return len(c.Quantizers) }
+
+// Codes returns the number of codes of each codebook.
+func (c *Codec) Codes() int { return c.Quantizers[0].Embed.Shape[0] }
+
+// Frame returns the samples of a frame.
+func (c *Codec) Frame() int { return c.frame }
+
+// Rate returns the samples of a second.
+func (c *Codec) Rate() int { return c.rate }
+
+// load packs the bound weights.
+func (c *Codec) load(o model.Options) error {
+	var ok bool
+	if c.b, ok = o.Backend.(backend.Snaker); !ok {
+		c.b = cpu.New(cpu.Options{})
+	}
+	l := &nn.Loader{Backend: c.b}
+	for i := range c.Quantizers {
+		q := &c.Quantizers[i]
+		q.table = l.Table(&q.Embed)
+		q.Out.Load(l)
+	}
+	c.Narrow.Load(l)
+	c.In.load(l)
+	for i := range c.Blocks {
+		b := &c.Blocks[i]
+		b.Snake.load(l)
+		b.Up.loadTransposed(l, b.ratio)
+		for _, u := range b.units() {
+			u.Snake1.load(l)
+			u.Wide.load(l)
+			u.Snake2.load(l)
+			u.Narrow.load(l)
+		}
+	}
+	c.Snake.load(l)
+	c.Out.load(l)
+	return l.Err()
+}
+
+func (b *block) units() [3]*unit { return [3]*unit{&b.Unit1, &b.Unit2, &b.Unit3} }
+
+func (s *snake) load(l *nn.Loader) { s.alpha = l.Vector(l.Floats(&s.Alpha)) }
+
+func (v *conv) load(l *nn.Loader) {
+	v.out, v.in, v.taps = v.Weight.Shape[0], v.Weight.Shape[1], v.Weight.Shape[2]
+	w := l.Floats(&v.Weight)
+	v.w = l.Backend.Pack(v.out, v.taps*v.in, l.Precision, func(i int, dst []float32) {
+		for j := range v.in {
+			for t := range v.taps {
+				dst[t*v.in+j] = w[(i*v.in+j)*v.taps+t]
+			}
+		}
+	})
+	v.b = l.Vector(l.Floats(&v.Bias))
+}
+
+// loadTransposed packs a transposed convolution of stride r and 2r taps as one of two taps with r
+// outputs for each channel: row q of the result, rows q*r to q*r+r-1 of the longer sound, is made of
+// rows q-1 and q of the input.
+func (v *conv) loadTransposed(l *nn.Loader, r int) {
+	in, out := v.Weight.Shape[0], v.Weight.Shape[1]
+	w, bias := l.Floats(&v.Weight), l.Floats(&v.Bias)
+	v.in, v.out, v.taps = in, r*out, 2
+	v.w = l.Backend.Pack(r*out, 2*in, l.Precision, func(i int, dst []float32) {
+		for j := range in {
+			taps := w[(j*out+i%out)*2*r:][:2*r]
+			dst[j], dst[in+j] = taps[r+i/out], taps[i/out]
+		}
+	})
+	var all []float32
+	for range r {
+		all = append(all, bias...)
+	}
+	v.b = l.Vector(all)
+}
+
+// Decode computes the sound of codes [frames, books] and calls emit with its parts, one after the
+// other, about 1 if loud. A part is valid until the next. An error of emit ends it.
+func (c *Codec) Decode(ctx context.Context, codes []int32, emit func(sound []float32) error) (
+	err error) {
+	defer backend.Recover(&err)
+	books := c.Books()
+	if len(codes) == 0 || len(codes)%books != 0 {
+		return fmt.Errorf("codes are %d, want some frames of %d", len(codes), books)
+	}
+	for i, x := range codes {
+		if x < 0 || int(x) >= c.Codes() {
+			return fmt.Errorf("code is %d at frame %d of codebook %d, want 0 to %d", x, i/books, i%books,
+				c.Codes()-1)
+		}
+	}
+	frames := len(codes) / books
+	c.prepare(min(frames, c.window+2*c.margin))
+	for at := 0; at < frames; at += c.window {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		end := min(at+c.window, frames)
+		from, to := max(0, at-c.margin), min(frames, end+c.margin)
+		c.draw(codes[from*books:to*books], to-from)
+		c.b.Read(c.w.sound[:(to-from)*c.frame], c.w.y, 0)
+		sound := c.w.sound[(at-from)*c.frame : (end-from)*c.frame]
+		for i, x := range sound {
+			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+				return fmt.Errorf("sample %d is %v, want a finite one", at*c.frame+i, x)
+			}
+		}
+		if err := emit(sound); err != nil {
+			return err
+		}
+	}
+	return nil
+}
