@@ -91,7 +91,8 @@ type Shown struct {
 	// Finish is "stop" where a token or a text ended it, the model chose the length, or a grammar
 	// made it whole; else "length".
 	Finish string
-	To     int // position after the last that is filled in; of the token that ended the text
+	Stop   string // that of the answer's Stops before which it ends; "": another end
+	To     int    // position after the last that is filled in; of the token that ended the text
 
 	answer *Answer
 	tokens []int32
@@ -112,8 +113,8 @@ func (a *Answer) Shown(tokens []int32) *Shown {
 	pieces := a.text.Pieces(tokens[a.base:until])
 	s.pieces = pieces[a.Show-a.base:]
 	made := strings.Join(pieces[a.From-a.base:s.To-a.base], "")
-	if at := a.stop(made); at >= 0 {
-		made, ended = made[:at], true
+	if at, stop := a.stop(made); at >= 0 {
+		made, ended, s.Stop = made[:at], true, stop
 	} else if a.language != nil {
 		made = a.language.Trim(made)
 	}
@@ -136,18 +137,19 @@ func (a *Answer) end(tokens []int32, to int) int {
 	return -1
 }
 
-// stop returns where a text's first stop begins, -1 if it has none. Calls are not stopped.
-func (a *Answer) stop(text string) int {
+// stop returns where a text's first stop begins, and the stop; -1 if it has none. Calls are not
+// stopped.
+func (a *Answer) stop(text string) (first int, which string) {
 	if a.Calls != nil {
 		text, _ = a.Calls.Read(text)
 	}
-	first := -1
+	first = -1
 	for _, stop := range a.Stops {
 		if at := strings.Index(text, stop); at >= 0 && (first < 0 || at < first) {
-			first = at
+			first, which = at, stop
 		}
 	}
-	return first
+	return first, which
 }
 
 // Settled returns the beginning of a sequence's text that no later step changes. It is "" for
@@ -162,7 +164,7 @@ func (a *Answer) Settled(tokens []int32) string {
 	}
 	pieces := a.text.Pieces(tokens[a.base:a.wholeRunes(tokens, at)])
 	text := strings.Join(pieces[a.From-a.base:], "")
-	if at := a.stop(text); at >= 0 {
+	if at, _ := a.stop(text); at >= 0 {
 		text = text[:at]
 	} else {
 		text = text[:len(text)-heldBack(text, a.Stops)]

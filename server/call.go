@@ -20,6 +20,8 @@ type query struct {
 	set       settings
 	sequences []generate.Request // of each choice
 	form      any                // all else that the answer depends on, as JSON
+	prompt    int                // tokens of a conversation
+	wire      wire               // the shape of the answer to it
 	answers   func(*call) (*answer, *Fault)
 	ready     *answer // where nothing is to be made
 }
@@ -35,11 +37,13 @@ type answer struct {
 	body   []byte   // JSON
 	images [][]byte // PNGs
 	parts  any      // what streams need of it
+
+	turns []byte // the conversation with it, which can go on, as JSON; nil: it is not kept
 }
 
 // Bytes implements engine.Answer.
 func (a *answer) Bytes() int64 {
-	n := len(a.body)
+	n := len(a.body) + len(a.turns)
 	for _, p := range a.images {
 		n += len(p)
 	}
@@ -111,6 +115,9 @@ func (c *call) outcome(err error) (*answer, *Fault, error) {
 // key returns a hash of all that the answer depends on.
 func (q *query) key() string {
 	parts := []any{q.model.identity, q.kind, q.set.top, q.form}
+	if q.wire != nil && q.kind != "chat" {
+		parts = append(parts, q.wire)
+	}
 	for i, one := range q.sequences {
 		if i%q.set.n == 0 { // the others of a prompt differ in their index alone
 			parts = append(parts, q.model.Identity(&q.set.request, &one))

@@ -23,7 +23,27 @@ const maxMessages = 1024
 var chatNames = map[string]string{"calls": "tools", "length": "max_tokens"}
 
 // chats reads POST /v1/chat/completions.
-func (s *Server) chats(r *http.Request, f *fields) (q query, st streaming) {
+func (s *Server) chats(r *http.Request, f *fields) (query, streaming) {
+	return s.converse(r, f, talk{kind: "chat", prefix: "chatcmpl-", wire: openAIChat{},
+		messages: func() []message { return readMessages(f) }})
+}
+
+// talk is a request of any API for the answer to a conversation. Its fields have the names and the
+// values of /v1/chat/completions, except for its messages.
+type talk struct {
+	kind, prefix string            // see query
+	names        map[string]string // the client's names of the chat's fields where they differ
+	wire         wire
+	messages     func() []message
+}
+
+// converse reads a request for the answer to a conversation.
+func (s *Server) converse(r *http.Request, f *fields, t talk) (q query, st streaming) {
+	defer func() {
+		if f.fault != nil {
+			f.fault.renamed(t.names)
+		}
+	}()
 	m := s.model(f, wantsChat)
 	if m == nil {
 		return q, st
@@ -50,8 +70,18 @@ func (s *Server) chats(r *http.Request, f *fields) (q query, st streaming) {
 		f.fail(bad("unsupported_parameter", "diffusing",
 			"diffusing is true with tools, want it left out"))
 	}
+	if t.kind != "chat" {
+		if set.n != 1 {
+			f.fail(outOfRange("n", set.n, "1"))
+		}
+		if st.form == "diffusing" || st.steps {
+			f.fail(bad("unsupported_parameter", "stream", "stream has steps, want settled text alone"))
+		}
+	}
 	set.readLength(f)
-	set.request.Messages = encode(readMessages(f))
+	messages := t.messages()
+	checkResults(f, messages)
+	set.request.Messages = encode(messages)
 	q.sequences = set.prepare(r.Context(), f, m, chatNames, nil, set.request)
 	if f.fault != nil {
 		return q, st
@@ -59,10 +89,23 @@ func (s *Server) chats(r *http.Request, f *fields) (q query, st streaming) {
 	form := m.textForm(&set.request, &q.sequences[0], logs)
 	forms := slices.Repeat([]textForm{form}, set.n)
 	set.checkTop(f, "top_logprobs", q.sequences, m)
-	used := usage{Prompt: form.From}
-	q.kind, q.prefix, q.model, q.set, q.form = "chat", "chatcmpl-", m, set, forms
-	q.answers = func(made *call) (*answer, *Fault) { return chatAnswer(made, forms, used) }
+	q.kind, q.prefix, q.model, q.set, q.form = t.kind, t.prefix, m, set, forms
+	q.prompt, q.wire, q.answers = form.From, t.wire, chatAnswer
 	return q, st
+}
+
+// checkResults refuses the result of a call that no assistant made before it.
+func checkResults(f *fields, messages []message) {
+	ids := map[string]bool{"": true}
+	for _, m := range messages {
+		for _, call := range m.Calls {
+			ids[call.ID] = true
+		}
+		if !ids[m.CallID] {
+			f.fail(bad("out_of_range", "messages",
+				"messages has a result of the call %s, want the call before it", param.Quote(m.CallID)))
+		}
+	}
 }
 
 // readMessages reads a conversation of texts.
@@ -95,12 +138,11 @@ type message struct {
 }
 
 func readMessage(f *fields, i int, raw json.RawMessage) (m message) {
-	at := fmt.Sprintf("messages[%d]", i)
-	o := &fields{}
-	if json.Unmarshal(raw, &o.object) != nil {
-		f.wrongType(at, raw, "an object")
-		return m
-	}
+	f.inner(fmt.Sprintf("messages[%d]", i), raw, func(o *fields) { m = messageOf(o) })
+	return m
+}
+
+func messageOf(o *fields) (m message) {
 	role := o.text("role")
 	if role == "developer" { // OpenAI's newer name
 		role = "system"
@@ -117,45 +159,45 @@ func readMessage(f *fields, i int, raw json.RawMessage) (m message) {
 	if role == "tool" {
 		m.CallID = o.text("tool_call_id")
 	}
-	if len(m.Calls) == 0 || o.value("content") != nil {
-		m.Content = readContent(o)
+	open := len(m.Calls) > 0 || role == "assistant" && string(o.raw("content")) == "null"
+	if o.value("content") != nil || !open {
+		m.Content = readContent(o, "content", "text")
 	}
+	o.neutral("reasoning_content", `""`)
 	o.neutral("name") // no template has a place for it
 	o.neutral("refusal")
 	o.neutral("parsed") // OpenAI's package sends back what it has read
 	o.neutral("function_call")
 	o.neutral("audio")
 	o.neutral("annotations", "[]")
-	if fault := o.end(); fault != nil {
-		fault.Param, fault.Message = at+"."+fault.Param, at+": "+fault.Message
-		f.fail(fault)
-	}
 	return m
 }
 
-// readContent reads a text, or a list of parts that are texts.
-func readContent(o *fields) string {
-	raw := o.value("content")
+// partFields are fields of a part of a text that have no place in a template.
+var partFields = []string{"annotations", "logprobs", "cache_control", "citations"}
+
+// readContent reads a text, or a list of parts of some types that are texts.
+func readContent(o *fields, name string, kinds ...string) string {
+	raw := o.value(name)
+	if o.fault == nil && raw == nil {
+		o.fail(missing(name, "a text"))
+	}
 	if o.fault != nil {
 		return ""
 	}
-	if raw == nil || raw[0] == '"' {
-		if raw == nil {
-			o.fail(missing("content", "a text"))
-			return ""
-		}
-		return o.textOf("content", raw)
+	if raw[0] == '"' {
+		return o.textOf(name, raw)
 	}
 	var text strings.Builder
-	for _, one := range o.list("content", raw) {
-		part := &fields{}
+	for _, one := range o.list(name, raw) {
+		part := &fields{known: slices.Clone(partFields)}
 		if json.Unmarshal(one, &part.object) != nil {
-			o.wrongType("content", one, "a list of parts")
+			o.wrongType(name, one, "a list of parts")
 			return ""
 		}
-		if kind := part.text("type"); kind != "text" {
-			o.fail(bad("unsupported_parameter", "content", "content has a part of type %s, want text",
-				param.Quote(kind)))
+		if kind := part.text("type"); !slices.Contains(kinds, kind) {
+			o.fail(bad("unsupported_parameter", name, "%s has a part of type %s, want %s", name,
+				param.Quote(kind), param.Either(kinds)))
 			return ""
 		}
 		text.WriteString(part.text("text"))
@@ -178,6 +220,8 @@ type chatChoice struct {
 	Finish   *string      `json:"finish_reason"`
 	// of guided_choice: each text with its probability
 	Choices []constrain.Choice `json:"choices,omitempty"`
+
+	stopped string // the text of stop that ended it
 }
 
 type chatMessage struct {
@@ -233,13 +277,14 @@ func (c *textChoice) chatLogs() *chatLogs {
 }
 
 // chatAnswer makes the answer of finished sequences.
-func chatAnswer(made *call, forms []textForm, used usage) (*answer, *Fault) {
-	c := made.chatCompletion("chat.completion")
+func chatAnswer(made *call) (*answer, *Fault) {
+	c, used := made.chatCompletion("chat.completion"), usage{Prompt: made.prompt}
+	forms, _ := made.form.([]textForm)
 	for i, m := range made.Members {
 		t := forms[i].choice(m.Tokens, m.LogP, m.Top)
 		used.Completion += t.Count()
 		choice := chatChoice{Index: i, Message: &chatMessage{Role: "assistant", Content: &t.Text},
-			Finish: &t.Finish, Choices: m.Choices}
+			Finish: &t.Finish, Choices: m.Choices, stopped: t.Stop}
 		choice.calls(made, &forms[i], t.Text)
 		if forms[i].LogProbs {
 			choice.LogProbs = t.chatLogs()
@@ -248,21 +293,28 @@ func chatAnswer(made *call, forms []textForm, used usage) (*answer, *Fault) {
 	}
 	used.Total = used.Prompt + used.Completion
 	c.Usage, c.Unmask = &used, made.info()
-	return &answer{body: encode(c), parts: used}, nil
+	a := made.wire.whole(made, &c)
+	a.parts = used
+	return a, nil
 }
 
-// chatChunks makes the chunks of /v1/chat/completions. The first of each choice has the role.
+// chatChunks makes the pieces of a conversation's stream: of each choice, what is new of its text
+// and of its calls.
 type chatChunks struct {
 	of    []textForm
-	begun map[int]bool
+	to    chatWriter
 	calls map[int]*callStream
 }
 
 func (c *chatChunks) forms() []textForm { return c.of }
 
-func (c *chatChunks) chunk(w *call, p part) []byte {
-	out := w.chatCompletion("chat.completion.chunk")
-	choice := chatChoice{Index: p.choice, Delta: &chatMessage{Content: &p.text}, Choices: p.likely}
+func (c *chatChunks) end(s *stream, made *call, a *answer, f *Fault, count bool) error {
+	return c.to.end(s, made, a, f, count)
+}
+
+func (c *chatChunks) chunk(s *stream, w *call, p part) error {
+	choice := chatChoice{Index: p.choice, Delta: &chatMessage{Content: &p.text}, Choices: p.likely,
+		stopped: p.stopped}
 	if p.finish != "" {
 		choice.Finish = &p.finish
 	}
@@ -275,18 +327,8 @@ func (c *chatChunks) chunk(w *call, p part) []byte {
 			return nil
 		}
 	}
-	if !c.begun[p.choice] {
-		c.begun[p.choice], choice.Delta.Role = true, "assistant"
-	}
 	if p.logs != nil {
 		choice.LogProbs = p.logs.chatLogs()
 	}
-	out.Choices, out.Unmask = []chatChoice{choice}, p.info()
-	return encode(out)
-}
-
-func (c *chatChunks) counted(made *call, used *usage) []byte {
-	out := made.chatCompletion("chat.completion.chunk")
-	out.Choices, out.Usage = []chatChoice{}, used
-	return encode(out)
+	return c.to.piece(s, w, &choice, &p)
 }

@@ -163,33 +163,20 @@ func tooLong(name string, tokens, most int) *Fault {
 	return bad("context_length_exceeded", name, "%s is %d tokens, want at most %d", name, tokens, most)
 }
 
-// textOnly reads the fields that all routes of texts share, and refuses OpenAI's that unmask lacks.
+// textOnly reads the fields that all routes of texts share, and refuses others' that unmask lacks.
 func textOnly(f *fields, s *settings, m *servedModel) {
 	f.into(&s.request, textFields...)
 	s.readStops(f)
 	s.readBias(f, m)
 	s.grammar(f)
-	f.neutral("best_of", "1")
-	f.neutral("presence_penalty", "0")
-	f.neutral("frequency_penalty", "0")
-	for _, name := range []string{"functions", "function_call",
-		"audio", "modalities", "prediction", "reasoning_effort", "web_search_options", "verbosity"} {
-		switch name {
-		case "functions":
-			f.neutral(name, "[]")
-		case "modalities":
-			f.neutral(name, `["text"]`)
-		default:
-			f.neutral(name)
-		}
-	}
+	f.neutrals()
 }
 
 // noTools refuses tools where an answer cannot be a call.
 func noTools(f *fields) {
 	f.neutral("tools", "[]")
 	f.neutral("tool_choice", `"none"`, `"auto"`)
-	f.neutral("parallel_tool_calls")
+	f.neutral("parallel_tool_calls", "false", "true")
 }
 
 // promptNames are the fields of /v1/completions that a request has by other names.

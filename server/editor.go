@@ -37,10 +37,10 @@ func (s *Server) editor(r *http.Request, f *fields) (q query, st streaming) {
 	if f.flag("stream") {
 		f.fail(bad("unsupported_parameter", "stream", "stream is true, want false"))
 	}
-	textOnly(f, &set, m)
-	noTools(f)
 	before := f.text("input_prefix") + f.text("prompt")
 	after, most := f.text("input_suffix"), f.whole("n_predict", 0, maxSteps, editorLength)
+	textOnly(f, &set, m)
+	noTools(f)
 	only := f.texts("response_fields")
 	extra := readExtra(f)
 	if f.fault != nil {

@@ -52,16 +52,18 @@ type faultBody struct {
 	Code    string  `json:"code"`
 }
 
-// JSON returns {"error": {...}}.
-func (f *Fault) JSON() []byte {
+func (f *Fault) details() faultBody {
 	b := faultBody{Message: f.Message, Type: f.kind(), Code: f.Code}
 	if f.Param != "" {
 		b.Param = &f.Param
 	}
-	return encode(map[string]faultBody{"error": b})
+	return b
 }
 
-// write sends the fault.
+// JSON returns {"error": {...}}.
+func (f *Fault) JSON() []byte { return encode(map[string]faultBody{"error": f.details()}) }
+
+// write sends the fault in the dialect of the request that w answers.
 func (f *Fault) write(w http.ResponseWriter) {
 	h := w.Header()
 	for _, name := range []string{"ETag", "Cache-Control", "Unmask-Cache"} {
@@ -78,8 +80,12 @@ func (f *Fault) write(w http.ResponseWriter) {
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
+	spoken := openAI
+	if c, ok := w.(*counting); ok {
+		spoken = c.dialect
+	}
 	w.WriteHeader(f.Status)
-	_, _ = w.Write(append(f.JSON(), '\n'))
+	_, _ = w.Write(append(spoken.fault(f, h.Get("X-Request-Id")), '\n'))
 }
 
 // bad returns a fault of a request's field.

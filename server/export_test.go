@@ -34,6 +34,18 @@ func (s *Server) Pace(rows float64) {
 	}
 }
 
+// Neutral returns the fields of other servers, each with the values that change no answer; nil
+// where every value is one.
+func Neutral() map[string][]string {
+	out := map[string][]string{}
+	for _, of := range neutralFields {
+		for _, name := range of.names {
+			out[name] = of.values
+		}
+	}
+	return out
+}
+
 // Watching returns how many clients and jobs wait for calls that are not done.
 func (s *Server) Watching() int { return s.calls.Watching() }
 

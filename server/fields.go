@@ -202,7 +202,7 @@ func (f *fields) word(name string, words ...string) string {
 // changes nothing. Values are compared as JSON.
 func (f *fields) neutral(name string, values ...string) {
 	raw := f.value(name)
-	if raw == nil || slices.Contains(values, string(raw)) {
+	if raw == nil || slices.Contains(values, compact(raw)) {
 		return
 	}
 	if x, err := strconv.ParseFloat(string(raw), 64); err == nil {
@@ -226,6 +226,21 @@ func (f *fields) neutral(name string, values ...string) {
 // ignored are fields of OpenAI's that change no byte of an answer.
 var ignored = []string{"user", "safety_identifier", "metadata", "store", "service_tier",
 	"prompt_cache_key"}
+
+// inner reads an object that is a field's value, or a part of one; at says where it is. Its fault
+// is that of f.
+func (f *fields) inner(at string, raw json.RawMessage, read func(o *fields)) {
+	o := &fields{}
+	if json.Unmarshal(raw, &o.object) != nil || o.object == nil {
+		f.wrongType(at, raw, "an object")
+		return
+	}
+	read(o)
+	if fault := o.end(); fault != nil {
+		fault.Param, fault.Message = at+"."+fault.Param, at+": "+fault.Message
+		f.fail(fault)
+	}
+}
 
 // end returns the first fault or, without one, refuses fields that were never read.
 func (f *fields) end() *Fault {

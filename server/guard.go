@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +39,9 @@ func keyName(r *http.Request) string { return note(r).key }
 // requestID matches the ids that a client may give its request.
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
+// probes are paths that a probe asks by any name of the host.
+var probes = []string{"/healthz", "/readyz", "/health"}
+
 // guarded gives every request an id, checks its host and origin, logs it and counts it.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,9 +52,10 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 		r = r.WithContext(context.WithValue(r.Context(), noteKey{}, n))
 		h := w.Header()
 		h.Set("X-Request-Id", n.id)
+		h.Set("Request-Id", n.id) // as Anthropic's clients read it
 		h.Set("X-Content-Type-Options", "nosniff")
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // of the request before
-		counted := &counting{ResponseWriter: w}
+		counted := &counting{ResponseWriter: w, dialect: dialectOf(r)}
 		began := time.Now()
 		defer func() {
 			failure := recover()
@@ -62,7 +67,7 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 				panic(failure)
 			}
 		}()
-		if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" { // which a probe asks by any name
+		if !slices.Contains(probes, r.URL.Path) {
 			if f := s.origins.check(r); f != nil {
 				f.write(counted)
 				return
@@ -109,10 +114,11 @@ func (s *Server) logged(r *http.Request, n *noted, w *counting, began time.Time,
 // traceparent is the header of W3C's Trace Context.
 var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// counting is a ResponseWriter that knows its status.
+// counting is a ResponseWriter that knows its status, and the dialect of its faults.
 type counting struct {
 	http.ResponseWriter
-	status int
+	dialect *dialect
+	status  int
 }
 
 // WriteHeader notes the status.

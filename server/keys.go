@@ -104,6 +104,9 @@ func (s *Server) authorize(r *http.Request) *Fault {
 		return nil
 	}
 	given := r.Header.Get("Authorization")
+	if own := r.Header.Get("X-Api-Key"); given == "" && own != "" { // as Anthropic's clients send it
+		given = "Bearer " + own
+	}
 	scheme, secret, _ := strings.Cut(given, " ")
 	f := fault(http.StatusUnauthorized, "invalid_api_key", "the key is not known")
 	f.header = [2]string{"WWW-Authenticate", `Bearer realm="unmask"`}

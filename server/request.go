@@ -43,6 +43,7 @@ var textFields = []string{"min_length", "end", "cut", "length", "schema", "regex
 
 // readSettings reads the fields that all ways to make sequences have in common.
 func readSettings(f *fields) (s settings) {
+	f.leaveOut()
 	s.request.Seed, s.seeded = f.seed("seed")
 	s.n = f.whole("n", 1, maxChoices, 1)
 	s.request.Index = uint32(f.maybe("first", 0, maxFirst, 0))

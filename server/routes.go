@@ -63,6 +63,7 @@ func (s *Server) routes() []route {
 		{pattern: "/v1/samplers", methods: get(s.listSamplers)},
 		{pattern: "/healthz", methods: get(s.health), open: true},
 		{pattern: "/readyz", methods: get(s.ready), open: true},
+		{pattern: "/health", methods: get(s.ready), open: true}, // as vLLM and llama.cpp have it
 		{pattern: "/version", methods: get(s.version)},
 	}
 	if s.o.Page != nil {
@@ -125,7 +126,7 @@ func (s *Server) handle(at route) http.Handler {
 		case h != nil:
 			h(w, r)
 		case at.methods == nil:
-			fault(http.StatusNotFound, "unknown_route", "there is no such route").write(w)
+			s.unknownRoute(r.URL.Path).write(w)
 		default:
 			f := fault(http.StatusMethodNotAllowed, "method_not_allowed", "the method is %s, want %s",
 				cut(r.Method), param.Either(allowed))
@@ -133,6 +134,22 @@ func (s *Server) handle(at route) http.Handler {
 			f.write(w)
 		}
 	})
+}
+
+// unknownRoute is the fault of a path without a route. It names the route of a client whose base
+// URL has /v1 where it should not, lacks it, or ends with a slash.
+func (s *Server) unknownRoute(asked string) *Fault {
+	f := fault(http.StatusNotFound, "unknown_route", "there is no such route")
+	clean := path.Clean(asked)
+	for _, near := range []string{clean, "/v1" + clean, strings.TrimPrefix(clean, "/v1")} {
+		for _, r := range s.routes() {
+			if near != asked && r.pattern == near {
+				f.Message += ", want " + near
+				return f
+			}
+		}
+	}
+	return f
 }
 
 // readBody reads a JSON object.
@@ -288,7 +305,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st s
 	case st.form == "events":
 		err = out.events(made, 0)
 	case form != nil:
-		err = out.openAI(made, form, st)
+		err = out.texts(made, form, st)
 	}
 	if err != nil {
 		n.gone = true
@@ -301,8 +318,8 @@ func (q *query) chunks() chunker {
 	switch {
 	case !ok:
 		return nil
-	case q.kind == "chat":
-		return &chatChunks{of: forms, begun: map[int]bool{}, calls: map[int]*callStream{}}
+	case q.wire != nil:
+		return &chatChunks{of: forms, to: q.wire.writer(), calls: map[int]*callStream{}}
 	}
 	return completionChunks(forms)
 }

@@ -32,10 +32,13 @@ type stream struct {
 	fresh bool // something is to be flushed
 	hit   bool
 	times times
+
+	dialect *dialect
 }
 
 func (s *Server) newStream(w http.ResponseWriter, r *http.Request, hit bool) *stream {
-	return &stream{w: w, rc: http.NewResponseController(w), ctx: r.Context(), hit: hit, times: s.times}
+	return &stream{w: w, rc: http.NewResponseController(w), ctx: r.Context(), hit: hit,
+		times: s.times, dialect: dialectOf(r)}
 }
 
 // begin sends the header.
@@ -45,7 +48,7 @@ func (s *stream) begin() {
 	}
 	s.begun = true
 	h := s.w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Content-Type", s.dialect.stream)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	if s.hit {
@@ -141,7 +144,7 @@ func (s *stream) follow(made *call, from int, each func(n int, e engine.Event) e
 			return s.ctx.Err()
 		case <-changed:
 		case <-ticker.C:
-			if err := s.write(": still here\n\n"); err != nil {
+			if err := s.write(s.dialect.beat); err != nil {
 				return err
 			}
 			if err := s.flush(); err != nil {

@@ -57,29 +57,33 @@ func (s *settling) delta(settled string) string {
 	return delta
 }
 
-// chunker makes the chunks of one of OpenAI's streams.
+// chunker writes the parts of a stream of texts.
 type chunker interface {
-	chunk(w *call, p part) []byte        // nil: there is nothing to send
-	counted(w *call, used *usage) []byte // the chunk after all choices, with nothing but usage
 	forms() []textForm
+	chunk(s *stream, w *call, p part) error
+	// end writes what comes after all choices: the answer is a, or f is why there is none. count says
+	// that the client wants to know how many tokens there are.
+	end(s *stream, w *call, a *answer, f *Fault, count bool) error
 }
 
 // part is the content of one chunk.
 type part struct {
 	choice int
 	text   string
-	finish string             // "" but for the choice's last chunk
-	logs   *textChoice        // of the choice, in its last chunk, where they are asked for
-	likely []constrain.Choice // of guided_choice, in its last chunk
-	step   *stepInfo
-	last   *lastChunk // nil but for the last chunk of all
+	finish string // "" but for the choice's last chunk
+
+	stopped string             // the text of stop that ended it, in its last chunk
+	logs    *textChoice        // of the choice, in its last chunk, where they are asked for
+	likely  []constrain.Choice // of guided_choice, in its last chunk
+	step    *stepInfo
+	last    *lastChunk // nil but for the last chunk of all
 }
 
 // lastChunk has the fields that only the last chunk of all choices has.
 type lastChunk struct{ info unmaskInfo }
 
-// openAIText is a stream of one call's texts in OpenAI's chunks.
-type openAIText struct {
+// textStream is a stream of one call's texts.
+type textStream struct {
 	*stream
 	call      *call
 	chunker   chunker
@@ -88,36 +92,43 @@ type openAIText struct {
 	open      int         // choices whose last chunk was not sent
 }
 
-// openAI streams text as it settles, or the whole text so far, then [DONE].
-func (s *stream) openAI(made *call, c chunker, st streaming) error {
-	t := &openAIText{stream: s, call: made, chunker: c, form: st, open: len(made.Members)}
+// texts streams text as it settles, or the whole text so far.
+func (s *stream) texts(made *call, c chunker, st streaming) error {
+	t := &textStream{stream: s, call: made, chunker: c, form: st, open: len(made.Members)}
 	forms := c.forms()
 	for i, m := range made.Members {
 		t.settlings = append(t.settlings, newSettling(m, &forms[i]))
 	}
 	err := s.follow(made, 0, func(_ int, e engine.Event) error { return t.step(&e) })
-	_, f, err := made.outcome(err)
+	a, f, err := made.outcome(err)
 	if err != nil {
 		return err
 	}
-	if f != nil {
-		s.fail("", f)
+	if f != nil && !s.begun {
+		f.write(s.w)
 		return nil
 	}
-	a, _ := made.result()
-	if used, ok := a.parts.(usage); ok && st.usage {
-		if err := s.send("", "", c.counted(made, &used)); err != nil {
-			return err
-		}
-	}
-	if err := s.send("", "", []byte("[DONE]")); err != nil {
+	if err := c.end(s, made, a, f, st.usage); err != nil {
 		return err
 	}
 	return s.flush()
 }
 
+// done ends one of OpenAI's streams: [DONE], after the tokens where counted makes a chunk of them.
+func (s *stream) done(a *answer, f *Fault, counted func(usage) any) error {
+	if f != nil {
+		return s.send("", "", f.JSON())
+	}
+	if used, ok := a.parts.(usage); ok && counted != nil {
+		if err := s.send("", "", encode(counted(used))); err != nil {
+			return err
+		}
+	}
+	return s.send("", "", []byte("[DONE]"))
+}
+
 // step sends the chunk of a step, if there is anything to say.
-func (t *openAIText) step(e *engine.Event) error {
+func (t *textStream) step(e *engine.Event) error {
 	q := t.settlings[e.Choice]
 	q.take(e)
 	p := part{choice: e.Choice}
@@ -141,19 +152,16 @@ func (t *openAIText) step(e *engine.Event) error {
 	if p.text == "" && p.step == nil {
 		return nil
 	}
-	if data := t.chunker.chunk(t.call, p); data != nil {
-		return t.send("", "", data)
-	}
-	return nil
+	return t.chunker.chunk(t.stream, t.call, p)
 }
 
 // last sends a choice's last chunk, p with the rest of the text. The last choice waits for the
 // answer, whose usage its chunk has.
-func (t *openAIText) last(p part) error {
+func (t *textStream) last(p part) error {
 	q := t.settlings[p.choice]
 	whole := q.choice()
 	p.text = q.delta(whole.Text)
-	if p.finish = whole.Finish; t.form.form == "diffusing" {
+	if p.finish, p.stopped = whole.Finish, whole.Stop; t.form.form == "diffusing" {
 		p.text = whole.Text
 	}
 	if q.form.LogProbs {
@@ -169,7 +177,7 @@ func (t *openAIText) last(p part) error {
 		}
 		p.last = &lastChunk{info: t.call.info()}
 	}
-	return t.send("", "", t.chunker.chunk(t.call, p))
+	return t.chunker.chunk(t.stream, t.call, p)
 }
 
 // completionChunks makes the chunks of /v1/completions.
@@ -177,7 +185,7 @@ type completionChunks []textForm
 
 func (c completionChunks) forms() []textForm { return c }
 
-func (c completionChunks) chunk(w *call, p part) []byte {
+func (c completionChunks) chunk(s *stream, w *call, p part) error {
 	out := w.completion()
 	choice := completionChoice{Index: p.choice, Text: p.text, Choices: p.likely}
 	if p.finish != "" {
@@ -187,13 +195,18 @@ func (c completionChunks) chunk(w *call, p part) []byte {
 		choice.LogProbs = p.logs.logProbs()
 	}
 	out.Choices, out.Unmask = []completionChoice{choice}, p.info()
-	return encode(out)
+	return s.send("", "", encode(out))
 }
 
-func (c completionChunks) counted(made *call, used *usage) []byte {
-	out := made.completion()
-	out.Choices, out.Usage = []completionChoice{}, used
-	return encode(out)
+func (c completionChunks) end(s *stream, w *call, a *answer, f *Fault, count bool) error {
+	if !count {
+		return s.done(a, f, nil)
+	}
+	return s.done(a, f, func(used usage) any {
+		out := w.completion()
+		out.Choices, out.Usage = []completionChoice{}, &used
+		return out
+	})
 }
 
 // info is a chunk's field unmask: the step, and in the last chunk how everything was made.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"unmask"
 	"unmask/param"
@@ -25,7 +24,7 @@ func (s *settings) tools(f *fields, m *servedModel) (given json.RawMessage) {
 	list := readTools(f, raw)
 	choice := string(f.value("tool_choice"))
 	if len(list) == 0 {
-		f.neutral("parallel_tool_calls", "false")
+		f.neutral("parallel_tool_calls", "false", "true")
 		if choice != "" && choice != `"none"` && choice != `"auto"` {
 			f.fail(bad("unsupported_parameter", "tool_choice",
 				"tool_choice is %s without tools, want tools", cut(choice)))
@@ -73,26 +72,16 @@ func readTools(f *fields, raw json.RawMessage) (list []unmask.Function) {
 		if f.fault != nil {
 			return nil
 		}
-		o := &fields{}
-		t := unmask.Function{}
-		if json.Unmarshal(one, &o.object) != nil {
-			o.wrongType("function", one, "an object")
-		} else {
-			t = readTool(o)
-		}
-		if slices.ContainsFunc(list, func(other unmask.Function) bool {
-			return other.Name == t.Name
-		}) {
-			o.fail(bad("out_of_range", "function", "function %s is there twice, want once",
-				param.Quote(t.Name)))
-		}
-		if fault := o.end(); fault != nil {
-			at := fmt.Sprintf("tools[%d]", i)
-			fault.Param, fault.Message = at+"."+fault.Param, at+": "+fault.Message
-			f.fail(fault)
-			return nil
-		}
-		list = append(list, t)
+		f.inner(fmt.Sprintf("tools[%d]", i), one, func(o *fields) {
+			t := readTool(o)
+			if slices.ContainsFunc(list, func(other unmask.Function) bool {
+				return other.Name == t.Name
+			}) {
+				o.fail(bad("out_of_range", "function", "function %s is there twice, want once",
+					param.Quote(t.Name)))
+			}
+			list = append(list, t)
+		})
 	}
 	return list
 }
@@ -166,8 +155,7 @@ type functionCall struct {
 
 // newToolCall returns the call number k of a choice, without arguments.
 func newToolCall(made *call, choice, k int, name string) toolCall {
-	_, id, _ := strings.Cut(made.id(), "-")
-	return toolCall{ID: fmt.Sprintf("call_%s_%d_%d", id, choice, k), Type: "function",
+	return toolCall{ID: fmt.Sprintf("call_%s_%d_%d", made.Key[:12], choice, k), Type: "function",
 		Function: functionCall{Name: name}}
 }
 
@@ -245,16 +233,21 @@ func readCalls(o *fields) (calls []messageCall) {
 		return nil
 	}
 	for _, one := range given {
-		call := messageCall{ID: one.ID, Type: "function"}
-		call.Function.Name = one.Function.Name
-		call.Function.Arguments = json.RawMessage(one.Function.Arguments)
-		if one.Type != call.Type || !toolName.MatchString(one.Function.Name) ||
-			!json.Valid(call.Function.Arguments) {
-			o.fail(bad("out_of_range", "tool_calls", "tool_calls has %s, want a function's name and "+
-				"arguments in JSON", param.Quote(one.Function.Name)))
-			return nil
+		if one.Type != "function" {
+			o.fail(outOfRange("tool_calls", param.Quote(one.Type), "calls of type function"))
 		}
-		calls = append(calls, call)
+		calls = append(calls, o.call("tool_calls", one.ID, one.Function.Name, one.Function.Arguments))
 	}
 	return calls
+}
+
+// call returns a call that an assistant made; name is the field that has it.
+func (o *fields) call(name, id, function, arguments string) (call messageCall) {
+	call.ID, call.Type, call.Function.Name = id, "function", function
+	call.Function.Arguments = json.RawMessage(arguments)
+	if !toolName.MatchString(function) || !json.Valid(call.Function.Arguments) {
+		o.fail(bad("out_of_range", name, "%s has %s, want a function's name and arguments in JSON",
+			name, param.Quote(function)))
+	}
+	return call
 }

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -202,7 +203,7 @@ func TestBadTools(t *testing.T) {
 			"function is missing"},
 		{`"tool_choice":"required","tools":[{"type":"function","function":{"name":"a b"}}]`,
 			"out_of_range", "tools[0].name", `name is "a b"`},
-		{`"tool_choice":"required","tools":[7]`, "wrong_type", "tools[0].function", "function is 7"},
+		{`"tool_choice":"required","tools":[7]`, "wrong_type", "tools[0]", "tools[0] is 7"},
 		{`"tool_choice":"required","tools":7`, "wrong_type", "tools", "tools is 7"},
 		{`"tool_choice":"required","guided_regex":"a","tools":[` + one + `]`, "unsupported_parameter",
 			"tool_choice", "beside another grammar"},
@@ -233,13 +234,16 @@ func TestToolResults(t *testing.T) {
 			"tool_call_id": "call_1", "content": "Under the bed."}], "max_tokens": 16, "seed": 2}`
 	}
 	with := ask(t, url, body(`[`+call+`]`, `null`))
-	spelt := ask(t, url, body(`[]`, `"find ball"`))
+	spelt := ask(t, url, strings.Replace(body(`[]`, `"find ball"`), `"tool_call_id": "call_1",`, "",
+		1))
 	require.Equal(t, spelt.Usage.Prompt, with.Usage.Prompt)
 	require.Equal(t, spelt.Choices[0].Message.Content, with.Choices[0].Message.Content)
 	refusal{body(`[`+call+`]`, `null`), 400, "unsupported_parameter", "messages",
 		"the model's chat template leaves them out"}.check(t, plain)
-	refusal{body(`[]`, `null`), 400, "missing", "messages[1].content",
-		"content is missing"}.check(t, url)
+	refusal{strings.Replace(body(`[]`, `null`), `"content": null`, `"name": null`, 1), 400, "missing",
+		"messages[1].content", "content is missing"}.check(t, url)
+	refusal{body(`[]`, `null`), 400, "out_of_range", "messages",
+		`messages has a result of the call "call_1", want the call before it`}.check(t, url)
 	refusal{body(`[{"type": "function", "function": {"name": "find", "arguments": "{"}}]`, `null`), 400,
 		"out_of_range", "messages[1].tool_calls", "arguments in JSON"}.check(t, url)
 }
