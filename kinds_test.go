@@ -11,6 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/backend/plain"
+	"unmask/codecs/clip"
+	"unmask/model"
+	"unmask/research/metrics/gpt2"
+	"unmask/testkit/parity"
+	"unmask/weights/pytorch"
 )
 
 // published puts a pack with another config.json at a place, as a published model.
@@ -99,4 +105,144 @@ func TestAdapterAlone(t *testing.T) {
 	_, err := unmask.Load(context.Background(), dir, unmask.Options{})
 	require.ErrorContains(t, err, "there is adapter_config.json: an "+
 		"adapter (LoRA) without its network is not read")
+}
+
+// merge adds the keys of an object that another lacks, in objects inside of it too.
+func merge(to, from map[string]any) {
+	for key, v := range from {
+		own, ok := to[key].(map[string]any)
+		if inner, is := v.(map[string]any); ok && is {
+			merge(own, inner)
+		} else if _, ok := to[key]; !ok {
+			to[key] = v
+		}
+	}
+}
+
+// set sets a key at a path of objects.
+func set(to map[string]any, path string, v any) {
+	name, rest, deeper := strings.Cut(path, ".")
+	if !deeper {
+		to[name] = v
+		return
+	}
+	inner, ok := to[name].(map[string]any)
+	if !ok {
+		inner = map[string]any{}
+		to[name] = inner
+	}
+	set(inner, rest, v)
+}
+
+// Every key of a config.json, as its class or its authors write it, is read, refused at another
+// value than the one that is computed, or known to change no arithmetic. Others are said. Packages
+// llama and encoders have such tests of their own.
+func TestConfigKeysOfOthers(t *testing.T) {
+	data, err := os.ReadFile("model/testdata/config_keys.json")
+	require.NoError(t, err)
+	o := model.Options{Backend: plain.New()}
+	network := func(src *model.Source) ([]string, error) {
+		m, err := model.Load(src, o)
+		if err != nil {
+			return nil, err
+		}
+		return m.Info.Notes, nil
+	}
+	codec := func(src *model.Source) ([]string, error) {
+		_, err := model.LoadCodec(src, o)
+		return src.Notes, err
+	}
+	encoder := func(src *model.Source) ([]string, error) {
+		_, err := clip.Load(src, o)
+		return src.Notes, err
+	}
+	judge := func(src *model.Source) ([]string, error) {
+		m, err := gpt2.Load(src, o)
+		if err != nil {
+			return nil, err
+		}
+		return m.Info().Notes, nil
+	}
+	opened := func(t testing.TB, pack string) *model.Source {
+		switch folder, name, _ := strings.Cut(pack, "/"); {
+		case name != "":
+			return parity.OpenIn(t, folder, name).Source
+		case folder == "halton-tiny":
+			return parity.OpenConverted(t, folder, "ImageNet_256_tiny.pth", pytorch.Options{Heads: 5}).Source
+		case folder == "llamagen-tiny":
+			return parity.OpenConverted(t, folder, "vq_ds16_c2i.pt", pytorch.Options{Grid: 4}).Source
+		}
+		return parity.Open(t, pack).Source
+	}
+	for _, c := range []struct {
+		pack, class string
+		load        func(*model.Source) ([]string, error)
+		objects     string         // that have keys of the network
+		refused     map[string]any // key: a value that is not computed
+	}{
+		{"sdtt-tiny", "sdtt", network, " model", map[string]any{"model.causal": true, "causal": true,
+			"parameterization": map[string]any{"name": "ar"}, "model.type": "ar_orig"}},
+		{"sdtt-tiny", "mdlm", network, " model", map[string]any{"diffusion": "uniform",
+			"backbone": "dimamba"}},
+		{"sdtt-tiny", "mdlm-flat", network, "", map[string]any{"cfg": true, "shift_logits": true}},
+		{"mage-tiny", "mage", network, "", nil},
+		{"mage-tiny", "mage", codec, "vqgan", map[string]any{"vqgan.double_z": true,
+			"vqgan.in_channels": 4}},
+		{"titok-bert-tiny", "titok", network, " model model.vq_model model.generator", map[string]any{
+			"model.generator.model_type": "UViT", "model.generator.guidance_decay": "cosine",
+			"model.vq_model.quantize_mode": "vae"}},
+		{"titok-uvit-tiny", "titok", network, "", map[string]any{"model.generator.model_type": "ViT"}},
+		{"titok-tokenizer-tiny", "titok-tokenizer", codec, " model.vq_model", map[string]any{
+			"model.vq_model.quantize_mode": "vae", "model.vq_model.vit_enc_model_size": "huge"}},
+		{"tatitok-tiny", "titok-tokenizer", codec, " model.vq_model", nil},
+		{"maskgen-tiny", "maskgen", network, " model model.maskgen", map[string]any{
+			"model.maskgen.micro_condition": false, "model.maskgen.mask_schedule_strategy": "cosine"}},
+		{"halton-tiny", "halton", network, "", map[string]any{"num_attention_heads": 7}},
+		{"amused-512-tiny/transformer", "uvit2d", network, "", map[string]any{"use_bias": true,
+			"ln_elementwise_affine": false, "layer_norm_eps": 1e-5}},
+		{"amused-256-tiny/vqvae", "vqmodel", codec, "", map[string]any{"act_fn": "relu",
+			"norm_num_groups": 16, "norm_type": "spatial"}},
+		{"llamagen-tiny", "llamagen", codec, "", map[string]any{"codebook_l2_norm": false}},
+		{"gpt2-tiny", "gpt2", judge, "", map[string]any{"scale_attn_weights": false,
+			"tie_word_embeddings": false, "scale_attn_by_inverse_layer_idx": true,
+			"add_cross_attention": true}},
+		{"clip-text-tiny", "clip-text", encoder, "", map[string]any{"layer_norm_eps": 1e-6,
+			"hidden_act": "relu"}},
+		{"clip-text-tiny", "clip", encoder, " text_config", map[string]any{
+			"text_config.layer_norm_eps": 1e-6}},
+	} {
+		t.Run(c.pack+"/"+c.class, func(t *testing.T) {
+			with := func(path string, v any) ([]string, error) {
+				src := opened(t, c.pack)
+				var config map[string]any
+				var classes map[string]map[string]any
+				require.NoError(t, json.Unmarshal(src.Config, &config))
+				require.NoError(t, json.Unmarshal(data, &classes))
+				if c.class == "clip" { // a file with both sides
+					config = map[string]any{"text_config": config}
+				}
+				require.NotEmpty(t, classes[c.class])
+				merge(config, classes[c.class])
+				if path != "" {
+					set(config, path, v)
+				}
+				src.Config, err = json.Marshal(config)
+				require.NoError(t, err)
+				return c.load(src)
+			}
+			notes, err := with("", nil)
+			require.NoError(t, err)
+			require.NotContains(t, strings.Join(notes, "; "), "not known, and without effect")
+			for _, object := range strings.Split(c.objects, " ") {
+				key := strings.TrimPrefix(object+".logit_bend", ".")
+				notes, err := with(key, 0.5)
+				require.NoError(t, err)
+				require.Contains(t, notes, "config.json: "+key+" not known, and without effect")
+			}
+			for path, v := range c.refused {
+				_, err := with(path, v)
+				require.ErrorContains(t, err, path[strings.LastIndex(path, ".")+1:], path)
+			}
+		})
+	}
 }

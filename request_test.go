@@ -76,8 +76,8 @@ func TestDefaultSteps(t *testing.T) {
 	}
 }
 
-// Without a length, a network of more than 1024 positions makes the usual number of tokens: the bound
-// of its position encoding is no length that anybody wants. An encoder does, too.
+// Without a length, a network of more than 1024 positions makes the usual number of tokens: the
+// bound of its position encoding is no length that anybody wants. An encoder does, too.
 func TestUsualLength(t *testing.T) {
 	load := func(pack string, positions int) *unmask.Model {
 		m, err := unmask.LoadFS(tokenizerFolder(t, pack, "null", nil, map[string]any{

@@ -1,8 +1,14 @@
 package amused_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"unmask/backend/plain"
+	"unmask/model"
 	"unmask/testkit/parity"
 )
 
@@ -16,4 +22,33 @@ func TestBadConfigs(t *testing.T) {
 			"sample_size is 7, want 1 to 512, even where the grid is halved"},
 		[3]string{`"use_bias": false`, `"use_bias": true`, "use_bias is true, want false"},
 	)
+}
+
+// The run is that of the pipeline's scheduler.
+func TestScheduler(t *testing.T) {
+	for _, c := range []struct{ name, settings, recipe, fails string }{
+		{"cosine", `{"mask_token_id": 63, "masking_schedule": "cosine"}`, "schedule=mage", ""},
+		{"linear", `{"mask_token_id": 63, "masking_schedule": "linear"}`, "schedule=linear", ""},
+		{"none", `{}`, "schedule=mage", ""},
+		{"another mask", `{"mask_token_id": 62}`, "", "mask_token_id is 62, want 63, the last embedding"},
+		{"another", `{"masking_schedule": "sine"}`, "", `masking_schedule is "sine", want cosine or linear`},
+		{"no JSON", `{`, "", "scheduler_config.json: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.CopyFS(dir, os.DirFS("../testdata/packs/amused-256-tiny")))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "scheduler", "scheduler_config.json"),
+				[]byte(c.settings), 0o600))
+			src, err := model.Open(dir)
+			require.NoError(t, err)
+			defer src.Set.Close()
+			m, err := model.Load(src, model.Options{Backend: plain.New()})
+			if c.fails != "" {
+				require.ErrorContains(t, err, c.fails)
+				return
+			}
+			require.NoError(t, err)
+			require.Contains(t, m.Recipe, c.recipe)
+		})
+	}
 }

@@ -48,17 +48,24 @@ func (c Config) ratio() int {
 // grid returns the number of cells along a side.
 func (c Config) grid() int { return c.Side / c.ratio() }
 
+// settings are the keys of diffusers' UVit2DModel.
+var settings = model.Settings{Known: `_class_name _diffusers_version num_attention_heads block_num_heads
+	sample_size hidden_size num_hidden_layers intermediate_size in_channels block_out_channels
+	num_res_blocks downsample upsample vocab_size codebook_size encoder_hidden_size cond_embed_dim
+	micro_cond_encode_dim micro_cond_embed_dim`,
+	Only: map[string]any{"use_bias": false, "ln_elementwise_affine": true, "layer_norm_eps": eps}}
+
 // readConfig reads the sizes from the tensors; heads and grid are in transformer/config.json.
 func readConfig(src *model.Source) (c Config, err error) {
 	var f struct {
-		Heads      int      `json:"num_attention_heads"`
-		BlockHeads int      `json:"block_num_heads"`
-		Side       int      `json:"sample_size"`
-		Bias       bool     `json:"use_bias"`
-		Affine     *bool    `json:"ln_elementwise_affine"`
-		Eps        *float64 `json:"layer_norm_eps"`
+		Heads      int `json:"num_attention_heads"`
+		BlockHeads int `json:"block_num_heads"`
+		Side       int `json:"sample_size"`
 	}
 	if err := model.DecodeConfig(src, &f); err != nil {
+		return c, err
+	}
+	if err := src.CheckKeys(settings); err != nil {
 		return c, err
 	}
 	z := &weights.Sizes{Set: src.Set}
@@ -75,11 +82,6 @@ func readConfig(src *model.Source) (c Config, err error) {
 	switch {
 	case z.Err != nil:
 		return c, z.Err
-	case f.Bias || f.Affine != nil && !*f.Affine:
-		return c, fmt.Errorf("config.json: use_bias is %v, want false, and ln_elementwise_affine true",
-			f.Bias)
-	case f.Eps != nil && *f.Eps != eps:
-		return c, fmt.Errorf("config.json: layer_norm_eps is %v, want %v", *f.Eps, eps)
 	case c.Heads < 1 || c.Hidden%c.Heads != 0:
 		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d",
 			c.Heads, c.Hidden)

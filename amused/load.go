@@ -2,7 +2,9 @@ package amused
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"unmask/backend"
 	"unmask/codecs/clip"
@@ -36,20 +38,47 @@ func matches(src *model.Source) bool {
 	return false
 }
 
-// transformer returns src with the transformer's configuration, which a pipeline has in a folder of
-// its own.
+// transformer returns a copy of src with the transformer's configuration, which a pipeline has in a
+// folder of its own.
 func transformer(src *model.Source) (*model.Source, error) {
+	t := *src
 	if className(src) == "UVit2DModel" {
-		return src, nil
+		return &t, nil
 	}
 	const name = "transformer/config.json"
 	config, err := model.ReadFile(src.Files, name, 1<<20)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	t := *src
 	t.Config = config
 	return &t, nil
+}
+
+// published returns the run of a pipeline whose scheduler is in its folder.
+func published(src *model.Source, mask int) (string, error) {
+	const name = "scheduler/scheduler_config.json"
+	f := struct {
+		Mask     int    `json:"mask_token_id"`
+		Schedule string `json:"masking_schedule"`
+	}{mask, "cosine"}
+	data, err := model.ReadFile(src.Files, name, 1<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return recipe, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &f)
+	}
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", name, err)
+	case f.Mask != mask:
+		return "", fmt.Errorf("%s: mask_token_id is %d, want %d, the last embedding", name, f.Mask, mask)
+	case f.Schedule == "linear":
+		return inpainting, nil
+	case f.Schedule != "cosine":
+		return "", fmt.Errorf("%s: masking_schedule is %.40q, want cosine or linear", name, f.Schedule)
+	}
+	return recipe, nil
 }
 
 func load(src *model.Source, o model.Options) (*model.Loaded, error) {
@@ -58,6 +87,10 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	c, err := readConfig(t)
+	if err != nil {
+		return nil, err
+	}
+	run, err := published(src, c.Vocab-1)
 	if err != nil {
 		return nil, err
 	}
@@ -70,13 +103,13 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	m.prompter = clip.Prompter{Source: src, Options: o, Width: c.TextWidth, Pad: -1}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Recipe: recipe,
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Recipe: run,
 		Presets: map[string]string{"inpaint": inpainting}, Info: model.Info{
 			Architecture: "amused",
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "layers": c.Depth, "mlp": c.Inner,
 				"width":  c.Width,
 				"blocks": c.Res, "grid": c.Side, "codes": c.Codes, "mask": c.Vocab - 1},
-			Parameters: model.Parameters(report.Bound, src.Set),
+			Parameters: model.Parameters(report.Bound, src.Set), Notes: t.Notes,
 		}}, nil
 }
 

@@ -1,6 +1,7 @@
 package dit
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -59,10 +60,10 @@ type file struct {
 	Model           *sizes `json:"model"`
 	TimeConditioned bool   `json:"time_conditioning"`
 	MaskIndex       *int   `json:"mask_index"`
-	Parametrization string `json:"parameterization"` // what the head's numbers are
+	Parametrization named  `json:"parameterization"` // what the head's numbers are
 	Backbone        string `json:"backbone"`
 	Graph           any    `json:"graph"` // SEDD's
-	Noise           noise  `json:"noise"`
+	Noise           named  `json:"noise"` // the schedule of noise levels
 	Begin           *int32 `json:"bos_token_id"`
 	Pad             *int32 `json:"pad_token_id"`
 	Tokenizer       struct {
@@ -70,20 +71,35 @@ type file struct {
 	} `json:"tokenizer"`
 }
 
-// noise is the schedule of noise levels, by its name alone or with its bounds.
-type noise struct{ name string }
+// named is a part of the authors' settings, by its name alone or as an object with more.
+type named struct{ name string }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (n *noise) UnmarshalJSON(data []byte) error {
-	object := struct {
-		Type string `json:"type"`
-	}{}
+func (n *named) UnmarshalJSON(data []byte) error {
+	var object struct{ Type, Name string }
 	if err := json.Unmarshal(data, &n.name); err == nil {
 		return nil
 	}
 	err := json.Unmarshal(data, &object)
-	n.name = object.Type
+	n.name = cmp.Or(object.Type, object.Name)
 	return err
+}
+
+// parametrizations are those of the same head: MDLM's, and SDTT's distillation of it.
+var parametrizations = []string{"", "subs", "multi-round-sdtt"}
+
+// keys are those of the flat file of MDLM's class, and of the settings of MDLM's and SDTT's
+// programs with the network's own in an object. Most are for training.
+var keys = []model.Settings{
+	{Known: `hidden_size hidden_dim n_heads n_blocks cond_dim length model_length vocab_size type model
+		time_conditioning mask_index parameterization backbone graph noise tokenizer scale_by_sigma
+		tie_word_embeddings T subs_masking cfg_num_classes mode seed compile eval_every data
+		data_preprocess loader optim trainer wandb hydra checkpointing eval sampling callbacks strategy
+		lr_scheduler hf repo revision`,
+		Only: map[string]any{"causal": false, "cfg": false, "diffusion": "absorbing_state",
+			"shift_logits": false}},
+	{At: "model", Known: `type hidden_size hidden_dim cond_dim length model_length n_blocks n_heads
+		vocab_size scale_by_sigma tie_word_embeddings`, Only: map[string]any{"causal": false}},
 }
 
 const (
@@ -110,8 +126,9 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	case f.Graph != nil:
 		return c, "", nil, fmt.Errorf("config.json: graph is there, want none: it is SEDD, whose network " +
 			"computes ratios of probabilities")
-	case f.Parametrization != "" && f.Parametrization != "subs":
-		return c, "", nil, fmt.Errorf("config.json: parameterization is %q, want subs", f.Parametrization)
+	case !slices.Contains(parametrizations, f.Parametrization.name):
+		return c, "", nil, fmt.Errorf("config.json: parameterization is %q, want subs",
+			f.Parametrization.name)
 	case !slices.Contains(types, s.Type):
 		return c, "", nil, fmt.Errorf("config.json: %s is %q, want one of %s", key, s.Type,
 			strings.Join(types[1:], ", "))
@@ -121,15 +138,18 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	case f.Backbone != "" && f.Backbone != "dit":
 		return c, "", nil, fmt.Errorf("config.json: backbone is %q, want dit", f.Backbone)
 	}
+	if err := src.CheckKeys(keys...); err != nil {
+		return c, "", nil, err
+	}
 	if c, err = fromTensors(set); err != nil {
 		return c, "", nil, err
 	}
 	var sizes model.ConfigSizes
-	sizes.Decide("hidden_size", first(s.HiddenSize, s.HiddenDim), &c.Hidden, maxSize)
+	sizes.Decide("hidden_size", cmp.Or(s.HiddenSize, s.HiddenDim), &c.Hidden, maxSize)
 	sizes.Decide("n_heads", s.Heads, &c.Heads, maxSize)
 	// wrong whatever the tensors say
 	if own := (Config{Hidden: c.Hidden}); sizes.Err == nil && s.Heads != nil {
-		if given := first(s.HiddenSize, s.HiddenDim); given != nil {
+		if given := cmp.Or(s.HiddenSize, s.HiddenDim); given != nil {
 			own.Hidden = *given
 		}
 		own.Heads = *s.Heads
@@ -137,7 +157,7 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	}
 	sizes.Decide("n_blocks", s.Blocks, &c.Blocks, maxSize)
 	sizes.Decide("cond_dim", s.Cond, &c.Cond, maxSize)
-	sizes.Decide("length", first(s.Length, s.ModelLength), &c.Length, maxLength)
+	sizes.Decide("length", cmp.Or(s.Length, s.ModelLength), &c.Length, maxLength)
 	sizes.Decide("vocab_size", s.Vocab, &c.Vocab, maxSize)
 	if sizes.Err != nil {
 		return c, "", nil, sizes.Err
@@ -180,13 +200,6 @@ func (c Config) checkHeads() error {
 			"even width", c.Heads, c.Hidden)
 	}
 	return nil
-}
-
-func first(a, b *int) *int {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // fromTensors reads the sizes that tensors have.

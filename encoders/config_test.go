@@ -72,8 +72,8 @@ func TestUnknownConfigurations(t *testing.T) {
 	}{
 		{"bert-tiny", "model_type", "distilbert", `model_type is "distilbert", want CoDA, Dream, `},
 		{"bert-tiny", "model_type", "roberta", `tensor "roberta.`},
-		{"bert-tiny", "is_decoder", true, "is_decoder is true, want null or false"},
-		{"bert-tiny", "add_cross_attention", true, "add_cross_attention is true, want null or false"},
+		{"bert-tiny", "is_decoder", true, "is_decoder is true, want false"},
+		{"bert-tiny", "add_cross_attention", true, "add_cross_attention is true, want false"},
 		{"bert-tiny", "position_embedding_type", "relative_key", "want absolute"},
 		{"bert-tiny", "hidden_act", "gelu_10", "hidden_act is \"gelu_10\", want gelu, "},
 		{"esm-tiny", "position_embedding_type", nil, `position_embedding_type is "absolute", want rotary`},

@@ -52,6 +52,9 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, err error) {
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return c, err
 	}
+	if err := src.CheckKeys(model.Settings{Known: "num_attention_heads"}); err != nil {
+		return c, err
+	}
 	z := &weights.Sizes{Set: set}
 	c.Codes, c.Hidden = z.Dim("tok_emb.weight", 2, 0)-1, z.Dim("tok_emb.weight", 2, 1)
 	c.Classes, c.Positions = z.Dim("cls_emb.weight", 2, 0)-1, z.Dim("pos_emb.weight", 2, 0)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -134,15 +135,9 @@ func (f *file) flag(key string) (b bool) {
 // only returns an error for values that this package does not support. Missing keys have the
 // supported values.
 func (f *file) only(values map[string]any) {
-	for key, want := range values {
-		if !f.has(key) {
-			continue
-		}
-		var got any
-		if json.Unmarshal(f.values[key], &got); got != want {
-			text, _ := json.Marshal(want)
-			f.fail("%s is %s, want %s: this network computes no other", key, short(f.values[key]), text)
-		}
+	f.seen = slices.AppendSeq(f.seen, maps.Keys(values))
+	if err := model.Only(f.values, "", values); err != nil {
+		f.fail("%w", err)
 	}
 }
 

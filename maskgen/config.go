@@ -2,6 +2,7 @@ package maskgen
 
 import (
 	"fmt"
+	"slices"
 
 	"unmask/codecs/clip"
 	"unmask/codecs/latents"
@@ -38,6 +39,13 @@ const (
 	others    = 1002 // ids after the codes: the mask, and those of TiTok's classes
 )
 
+// settings are the network's keys. Those of the authors' run (cfg, num_iter, temperature) are not
+// read: their program takes its own, as recipe has them.
+var settings = model.Settings{At: "model.maskgen", Known: `decoder_embed_dim decoder_depth
+	decoder_num_heads micro_condition_embed_dim text_drop_prob condition_num_classes cfg num_iter
+	temperature sample_aesthetic_score weight_tying`,
+	Only: map[string]any{"micro_condition": true, "mask_schedule_strategy": "arccos"}}
+
 func readConfig(src *model.Source) (c Config, err error) {
 	var f struct {
 		Model struct {
@@ -51,6 +59,9 @@ func readConfig(src *model.Source) (c Config, err error) {
 		} `json:"model"`
 	}
 	if err := model.DecodeConfig(src, &f); err != nil {
+		return c, err
+	}
+	if err := src.CheckKeys(append(slices.Clip(latents.Settings), settings)...); err != nil {
 		return c, err
 	}
 	z := &weights.Sizes{Set: src.Set}

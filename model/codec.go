@@ -104,7 +104,7 @@ func InspectCodec(src *Source, o Options) (Info, error) {
 	}
 	return Info{Architecture: codecFormat(src).Name + ", a codec of pictures", Parameters: parameters,
 		Sizes: map[string]int{"codes": c.Codes(), "positions": positions, "width": width,
-			"height": height}}, nil
+			"height": height}, Notes: src.Notes}, nil
 }
 
 func codecFormat(src *Source) *CodecFormat {

@@ -31,47 +31,98 @@ var harmless = strings.Fields(`
 	exponential_decay_length_penalty tf_legacy_loss tie_encoder_decoder cross_attention_hidden_size
 	training unmask_recipe`)
 
-// plain are keys that any config.json may have, with the values at which they say nothing.
-var plain = map[string][]string{"quantization_config": {"{}"}, "quantization": {"{}"},
-	"pruned_heads": {"{}"}, "is_encoder_decoder": {"false"}, "is_decoder": {"false"},
-	"add_cross_attention": {"false"}}
+// plain are keys that any config.json may have, with the value at which they say nothing.
+var plain = map[string]any{"quantization_config": map[string]any{},
+	"quantization": map[string]any{}, "pruned_heads": map[string]any{}, "is_encoder_decoder": false,
+	"is_decoder": false, "add_cross_attention": false}
 
-// checkPlain returns an error for one of these keys with another value.
-func checkPlain(src *Source) error {
-	var keys map[string]json.RawMessage
-	_ = json.Unmarshal(src.Config, &keys)
-	for _, key := range slices.Sorted(maps.Keys(plain)) {
-		if v, ok := keys[key]; ok && string(v) != "null" && !slices.Contains(plain[key], string(v)) {
-			return fmt.Errorf("config.json: %s is %.60s, want null or %s: no other is computed", key, v,
-				plain[key][0])
+// Settings says what a network makes of the keys of one object of config.json.
+type Settings struct {
+	At    string         // the object, such as model.vq_model; "" for the whole file
+	Known string         // keys that are read, that tensors show or that change no arithmetic
+	Only  map[string]any // keys of which one value is computed
+}
+
+// CheckKeys returns an error for a key with a value that the network does not compute, and adds a
+// note to s.Notes about keys that are not among those of the list and not harmless.
+func (s *Source) CheckKeys(list ...Settings) error {
+	for _, k := range list {
+		keys := s.object(k.At)
+		known := slices.AppendSeq(strings.Fields(k.Known), maps.Keys(k.Only))
+		if note := unknown(keys, k.At, known); note != "" && !slices.Contains(s.Notes, note) {
+			s.Notes = append(s.Notes, note)
+		}
+		if err := Only(keys, k.At, k.Only); err != nil {
+			return fmt.Errorf("config.json: %w", err)
+		}
+	}
+	return s.checkPlain()
+}
+
+func (s *Source) checkPlain() error {
+	if err := Only(s.object(""), "", plain); err != nil {
+		return fmt.Errorf("config.json: %w", err)
+	}
+	return nil
+}
+
+// Only returns an error for a key with another value than the one that a network computes. Missing
+// keys and null have that value. at is the path of the keys' object.
+func Only(keys map[string]json.RawMessage, at string, values map[string]any) error {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		var got any
+		v, ok := keys[key]
+		if ok && string(v) != "null" && (json.Unmarshal(v, &got) != nil ||
+			!reflect.DeepEqual(got, values[key])) {
+			want, _ := json.Marshal(values[key])
+			return fmt.Errorf("%s is %.40s, want %s: this network computes no other",
+				joined(at, key), v, want)
 		}
 	}
 	return nil
 }
 
+// object returns the object of config.json at a path, nil if there is none.
+func (s *Source) object(at string) (keys map[string]json.RawMessage) {
+	_ = json.Unmarshal(s.Config, &keys)
+	for at != "" {
+		name, rest, _ := strings.Cut(at, ".")
+		raw := keys[name]
+		keys, at = nil, rest
+		_ = json.Unmarshal(raw, &keys)
+	}
+	return keys
+}
+
+// joined returns the path of a key.
+func joined(at, key string) string {
+	if at == "" {
+		return key
+	}
+	return at + "." + key
+}
+
 // Unknown returns a note about the keys of config.json that are not among the known ones and not
 // harmless, "" if there are none: what they say is not done.
-func (s *Source) Unknown(known ...string) string {
-	var keys map[string]json.RawMessage
-	if json.Unmarshal(s.Config, &keys) != nil {
-		return ""
-	}
-	var unknown []string
+func (s *Source) Unknown(known ...string) string { return unknown(s.object(""), "", known) }
+
+func unknown(keys map[string]json.RawMessage, at string, known []string) string {
+	var list []string
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if string(keys[key]) != "null" && !slices.Contains(known, key) &&
-			!slices.Contains(harmless, key) && plain[key] == nil {
-			unknown = append(unknown, key)
+		if _, ok := plain[key]; !ok && string(keys[key]) != "null" && !slices.Contains(known, key) &&
+			!slices.Contains(harmless, key) {
+			list = append(list, joined(at, key))
 		}
 	}
-	if unknown == nil {
+	if list == nil {
 		return ""
 	}
 	const most = 8
 	more := ""
-	if len(unknown) > most {
-		unknown, more = unknown[:most], " and others"
+	if len(list) > most {
+		list, more = list[:most], " and others"
 	}
-	return "config.json: " + strings.Join(unknown, ", ") + more + " not known, and without effect"
+	return "config.json: " + strings.Join(list, ", ") + more + " not known, and without effect"
 }
 
 // Keys returns the names of the fields of a struct that a config.json is decoded into.

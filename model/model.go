@@ -59,8 +59,8 @@ func (s Spec) Length() int {
 	return n
 }
 
-// UsualLength is the number of positions of a text that a network of more than longCanvas makes when
-// nobody says how long it is: LLaDA's own program has it.
+// UsualLength is the number of positions of a text that a network of more than longCanvas makes
+// when nobody says how long it is: LLaDA's own program has it.
 const (
 	UsualLength = 128
 	longCanvas  = 1024

@@ -32,6 +32,8 @@ type Source struct {
 	Set    *weights.Set
 	Files  fs.FS // its directory
 
+	Notes []string // about what config.json has, see CheckKeys
+
 	// Template is the chat template that the authors' program has in place of the files', "" for
 	// theirs. Load sets it.
 	Template string
@@ -131,7 +133,7 @@ func Load(src *Source, o Options) (_ *Loaded, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
-	if err := checkPlain(src); err != nil {
+	if err := src.checkPlain(); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
 	as := src.As
@@ -139,6 +141,7 @@ func Load(src *Source, o Options) (_ *Loaded, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", src.Name, f.Name, err)
 	}
+	m.Info.Notes = append(m.Info.Notes, src.Notes...)
 	if as != "" {
 		m.Info.Notes = append(m.Info.Notes, fmt.Sprintf("read as %s, as asked for; model_type is %q", as,
 			src.Facts().Type))

@@ -15,9 +15,23 @@ type file struct {
 		Generator *struct {
 			Heads   json.RawMessage `json:"num_attention_heads"`
 			Classes json.RawMessage `json:"condition_num_classes"`
+			run
 		} `json:"generator"`
 	} `json:"model"`
 }
+
+// run is the authors' run (1d-tokenizer, sample_imagenet_titok.py).
+type run struct {
+	Steps *int     `json:"num_steps"`
+	Noise *float64 `json:"randomize_temperature"`
+	Scale *float64 `json:"guidance_scale"`
+	Decay string   `json:"guidance_decay"`
+}
+
+// settings are the keys of the generator, without model_type.
+var settings = model.Settings{At: "model.generator", Known: `hidden_size num_hidden_layers
+	num_attention_heads intermediate_size attn_drop class_label_dropout image_seq_len
+	condition_num_classes num_steps randomize_temperature guidance_scale guidance_decay`}
 
 const maxSize = 1 << 20
 
@@ -31,8 +45,4 @@ func number(key string, raw json.RawMessage) (int, error) {
 		return 0, fmt.Errorf("config.json: %s is %.20s, want 1 to %d", key, raw, maxSize)
 	}
 	return n, nil
-}
-
-func readFile(src *model.Source) (f file, err error) {
-	return f, model.DecodeConfig(src, &f)
 }

@@ -162,20 +162,21 @@ func (m *Model) all(n int) []int32 {
 }
 
 // readConfig reads a generator's sizes off its tensors; config.json has the heads.
-func readConfig(src *model.Source) (c Config, err error) {
-	f, err := readFile(src)
-	if err != nil {
-		return c, err
+func readConfig(src *model.Source) (c Config, run run, err error) {
+	var f file
+	if err := model.DecodeConfig(src, &f); err != nil {
+		return c, run, err
 	}
 	s := &weights.Sizes{Set: src.Set}
 	heads, classes := 16, 0 // as in all published ones
 	if g := f.Model.Generator; g != nil {
+		run = g.run
 		n, err := number("num_attention_heads", g.Heads)
 		if err != nil {
-			return c, err
+			return c, run, err
 		}
 		if classes, err = number("condition_num_classes", g.Classes); err != nil {
-			return c, err
+			return c, run, err
 		}
 		if n > 0 {
 			heads = n
@@ -193,6 +194,11 @@ func readConfig(src *model.Source) (c Config, err error) {
 		c.Inner = s.Dim("model.encoder.layer.0.intermediate.dense.weight", 2, 0)
 		c.Tokens = s.Dim("model.embeddings.position_embeddings.weight", 2, 0) - 1
 	}
+	own := settings
+	own.Only = map[string]any{"model_type": c.Kind}
+	if err := src.CheckKeys(append(slices.Clip(latents.Settings), own)...); err != nil {
+		return c, run, err
+	}
 	c.Hidden, c.Codes = s.Dim(words, 2, 1), s.Dim(head, 2, 0)
 	c.Classes = s.Dim(words, 2, 0) - c.Codes - 2
 	if c.Heads < 1 || c.Hidden%c.Heads != 0 {
@@ -201,20 +207,24 @@ func readConfig(src *model.Source) (c Config, err error) {
 	}
 	switch {
 	case s.Err != nil:
-		return c, s.Err
+		return c, run, s.Err
 	case c.Tokens < 1 || c.Classes < 1:
-		return c, fmt.Errorf("the embeddings have %d ids and %d positions, want more than %d codes, the "+
+		return c, run, fmt.Errorf("the embeddings have %d ids and %d positions, want more than %d codes, the "+
 			"mask and no class, and a class token",
 			c.Codes+c.Classes+2, c.Tokens+1, c.Codes)
 	case classes != 0 && classes != c.Classes:
-		return c, fmt.Errorf("config.json: condition_num_classes is %d, want %d as the embeddings have",
+		return c, run, fmt.Errorf("config.json: condition_num_classes is %d, want %d as the embeddings have",
 			classes, c.Classes)
 	}
-	return c, nil
+	return c, run, nil
 }
 
 func load(src *model.Source, o model.Options) (*model.Loaded, error) {
-	c, err := readConfig(src)
+	c, run, err := readConfig(src)
+	if err != nil {
+		return nil, err
+	}
+	published, err := c.recipe(run)
 	if err != nil {
 		return nil, err
 	}
@@ -231,8 +241,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if c.Classes == len(imagenet.Names()) {
 		classes = imagenet.Names()
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: classes, Recipe: c.recipe(),
-		Presets: map[string]string{"fid": c.recipe()}, Info: model.Info{
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: classes, Recipe: published,
+		Presets: map[string]string{"fid": published}, Info: model.Info{
 			Architecture: "titok",
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.layers(), "mlp": c.Inner,
 				"length": c.Tokens,
@@ -254,7 +264,7 @@ func init() {
 		Load: load})
 	model.RegisterCodec(model.CodecFormat{Name: "titok", Match: matches,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
-			c, err := readConfig(src)
+			c, _, err := readConfig(src)
 			if err != nil {
 				return nil, err
 			}

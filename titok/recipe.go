@@ -1,5 +1,11 @@
 package titok
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // Published settings (1d-tokenizer, README_TiTok.md and configs/infer/TiTok). In the authors'
 // evaluation of 50,000 images they give Frechet distances of 2.77, 2.48 and 1.97.
 const (
@@ -8,13 +14,33 @@ const (
 	recipeS128 = "titok(noise=2.8) schedule=titok steps=64 guidance=6.9 guidance-schedule=power-cosine"
 )
 
-// recipe returns the published settings of the generator of the nearest size.
-func (c Config) recipe() string {
+// decays are guidance_decay's values.
+var decays = []string{"", "constant", "linear", "power-cosine"}
+
+// recipe returns the run of a config.json or, where it has none, the published settings of the
+// generator of the nearest size.
+func (c Config) recipe(r run) (string, error) {
 	switch {
+	case !slices.Contains(decays, r.Decay):
+		return "", fmt.Errorf("config.json: guidance_decay is %.40q, want %s", r.Decay,
+			strings.Join(decays[1:], ", "))
+	case r.Steps != nil && r.Noise != nil && r.Scale != nil:
+		noise := "tokens=likeliest" // the same as without noise
+		if *r.Noise != 0 {
+			noise = fmt.Sprintf("noise=%v", *r.Noise)
+		}
+		text := fmt.Sprintf("titok(%s) schedule=titok steps=%d", noise, *r.Steps)
+		if *r.Scale != 0 {
+			text += fmt.Sprintf(" guidance=%v", *r.Scale)
+		}
+		if *r.Scale != 0 && slices.Index(decays, r.Decay) > 1 {
+			text += " guidance-schedule=" + r.Decay
+		}
+		return text, nil
 	case c.Kind == "UViT":
-		return recipeS128
+		return recipeS128, nil
 	case c.Tokens > 32:
-		return recipeB64
+		return recipeB64, nil
 	}
-	return recipeL32
+	return recipeL32, nil
 }

@@ -2,6 +2,7 @@ package vit
 
 import (
 	"fmt"
+	"strings"
 
 	"unmask/model"
 	"unmask/weights"
@@ -51,6 +52,10 @@ type file struct {
 func readConfig(src *model.Source, set *weights.Set) (Config, error) {
 	var f file
 	if err := model.DecodeConfig(src, &f); err != nil {
+		return Config{}, err
+	}
+	known := strings.Join(append(model.Keys(f), "vqgan"), " ")
+	if err := src.CheckKeys(model.Settings{Known: known}); err != nil {
 		return Config{}, err
 	}
 	for _, s := range []struct {

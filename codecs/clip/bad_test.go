@@ -114,6 +114,7 @@ func TestBadTextEncoders(t *testing.T) {
 			"num_attention_heads is 5, want a divisor of the width 32"},
 		{`"num_attention_heads": 4`, `"num_attention_heads": 0`, "num_attention_heads is 0"},
 		{`"quick_gelu"`, `"relu"`, `hidden_act is "relu", want quick_gelu or gelu`},
+		{`1e-05`, `1e-06`, `layer_norm_eps is 1e-06, want 0.00001: this network computes no other`},
 	} {
 		p := parity.Open(t, "clip-text-tiny")
 		require.Contains(t, string(p.Config), c.from)
@@ -138,4 +139,26 @@ func TestBadTextEncoders(t *testing.T) {
 	require.NoError(t, p.Set.Close()) // the ids' rows are read from the file
 	_, err = m.Encode(t.Context(), [][]int32{ids})
 	require.ErrorContains(t, err, "the set is closed")
+}
+
+// The end of a text is the id of config.json's eos_token_id or, in old files, the largest id.
+func TestEndOfAText(t *testing.T) {
+	ids := make([]int32, 77)
+	ids[3], ids[5], ids[9] = 98, 50, 50
+	pooled := func(end string) []float32 {
+		p := parity.Open(t, "clip-text-tiny")
+		p.Config = []byte(strings.Replace(string(p.Config), `"eos_token_id": 2`, end, 1))
+		m, err := clip.Load(p.Source, model.Options{Backend: plain.New()})
+		require.NoError(t, err)
+		made, err := m.Encode(t.Context(), [][]int32{ids})
+		require.NoError(t, err)
+		return made[0].Pooled
+	}
+	largest := pooled(`"eos_token_id": 2`)
+	require.Equal(t, largest, pooled(`"eos_token_id": 98`))
+	at := pooled(`"eos_token_id": 50`)
+	require.NotEqual(t, largest, at)
+	ids[3] = 0
+	require.NotEqual(t, at, pooled(`"eos_token_id": 50`)) // what is before the end counts
+	require.Equal(t, pooled(`"eos_token_id": 2`), pooled(`"eos_token_id": 50`))
 }

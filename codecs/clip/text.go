@@ -64,7 +64,17 @@ type Config struct {
 	IDs                         int // ids of the tokenizer
 	Pooled                      int // width of the projected vector
 	PlainGELU                   bool
+	End                         int32 // id of a text's end; -1: the largest id of the text
 }
+
+// oldEnd is the id in eos_token_id of old files, where the largest id is the end (transformers,
+// CLIPTextTransformer).
+const oldEnd = 2
+
+// settings are the keys of transformers' CLIPConfig and CLIPTextConfig.
+var settings = model.Settings{Known: `text_config vision_config text_config_dict vision_config_dict
+	logit_scale_init_value projection_dim vocab_size hidden_size intermediate_size num_hidden_layers
+	num_attention_heads max_position_embeddings hidden_act layer_norm_eps`}
 
 // anchor is a tensor that every text encoder has.
 const anchor = "text_model.embeddings.token_embedding.weight"
@@ -76,9 +86,9 @@ var unused = []string{"vision_model.*", "visual_projection.*", "logit_scale",
 // readConfig reads the sizes from the tensors; heads and activation are in config.json.
 func readConfig(src *model.Source) (c Config, err error) {
 	type file struct {
-		Heads int      `json:"num_attention_heads"`
-		Act   string   `json:"hidden_act"`
-		Eps   *float64 `json:"layer_norm_eps"`
+		Heads int    `json:"num_attention_heads"`
+		Act   string `json:"hidden_act"`
+		End   *int32 `json:"eos_token_id"`
 	}
 	var f struct {
 		file
@@ -87,14 +97,22 @@ func readConfig(src *model.Source) (c Config, err error) {
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return c, err
 	}
+	at := ""
 	if f.Text != nil {
-		f.file = *f.Text
+		at, f.file = "text_config", *f.Text
 		if f.Heads == 0 {
 			f.Heads = 12 // the default of Hugging Face's class, as in ViT-L/14
 		}
 		if f.Act == "" {
 			f.Act = "quick_gelu"
 		}
+	}
+	if err := src.CheckKeys(settings, model.Settings{At: at, Known: settings.Known,
+		Only: map[string]any{"layer_norm_eps": eps}}); err != nil {
+		return c, err
+	}
+	if c.End = -1; f.End != nil && *f.End != oldEnd {
+		c.End = *f.End
 	}
 	z := &weights.Sizes{Set: src.Set}
 	c.IDs, c.Hidden = z.Dim(anchor, 2, 0), z.Dim(anchor, 2, 1)
@@ -109,8 +127,6 @@ func readConfig(src *model.Source) (c Config, err error) {
 	case c.Heads < 1 || c.Hidden%c.Heads != 0:
 		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d",
 			c.Heads, c.Hidden)
-	case f.Eps != nil && *f.Eps != eps:
-		return c, fmt.Errorf("config.json: layer_norm_eps is %v, want %v", *f.Eps, eps)
 	case f.Act == "gelu":
 		c.PlainGELU = true
 	case f.Act != "quick_gelu":
@@ -202,7 +218,7 @@ func (t *Text) Config() Config { return t.cfg }
 
 // Encode returns the prompts of ids [texts, Rows]. States are those before the last layer; Final is
 // the output of the last layer and norm; Pooled is the projection of Final's row at the text's end,
-// the first position of the largest id.
+// the first position of Config.End or, without it, of the largest id.
 func (t *Text) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, err error) {
 	defer backend.Recover(&err)
 	c, b, n := &t.cfg, t.b, len(ids)
@@ -257,9 +273,12 @@ func (t *Text) flatten(ids [][]int32) (all, ends []int32, err error) {
 			if id < 0 || int(id) >= t.cfg.IDs {
 				return nil, nil, fmt.Errorf("id %d of text %d is %d, want 0 to %d", i, s, id, t.cfg.IDs-1)
 			}
-			if id > text[end] {
+			if t.cfg.End < 0 && id > text[end] {
 				end = i
 			}
+		}
+		if t.cfg.End >= 0 {
+			end = max(0, slices.Index(text, t.cfg.End))
 		}
 		all, ends = append(all, text...), append(ends, int32(s*t.cfg.Rows+end))
 	}

@@ -108,6 +108,9 @@ func readSizes(src *model.Source) (z Sizes, err error) {
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return z, err
 	}
+	if err := src.CheckKeys(Settings...); err != nil {
+		return z, err
+	}
 	s := &weights.Sizes{Set: src.Set}
 	t := f.Model.Tokenizer
 	z.Unit, z.Legacy = t.UnitLength, t.Legacy == nil || *t.Legacy

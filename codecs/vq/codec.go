@@ -7,6 +7,7 @@ import (
 
 	"unmask/backend"
 	"unmask/model"
+	"unmask/nn/picture"
 )
 
 func init() {
@@ -14,13 +15,11 @@ func init() {
 		Name:  "llamagen-vq",
 		Match: func(src *model.Source) bool { return src.Has("encoder.conv_blocks.0.res.0.conv1.weight") },
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
-			var f struct {
-				Grid int `json:"grid"`
+			grid, err := gridOf(src, llamagenSettings)
+			if err != nil {
+				return nil, err
 			}
-			if err := json.Unmarshal(src.Config, &f); err != nil {
-				return nil, fmt.Errorf("config.json: %w", err)
-			}
-			return load(src, f.Grid, f.Grid, o)
+			return load(src, grid, grid, o)
 		},
 	})
 	model.RegisterCodec(model.CodecFormat{
@@ -32,18 +31,37 @@ func init() {
 			return json.Unmarshal(src.Config, &f) == nil && f.Class == "VQModel"
 		},
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
-			var f struct {
-				Grid int `json:"grid"`
+			grid, err := gridOf(src, diffusersSettings)
+			if err != nil {
+				return nil, err
 			}
-			if err := json.Unmarshal(src.Config, &f); err != nil {
-				return nil, fmt.Errorf("config.json: %w", err)
-			}
-			f.Grid = cmp.Or(f.Grid, loneGrid)
+			grid = cmp.Or(grid, loneGrid)
 			// in a coarser precision the decoder overflows (force_upcast in its config.json)
 			o.Precision = backend.F32
-			return load(src, f.Grid, f.Grid, o)
+			return load(src, grid, grid, o)
 		},
 	})
+}
+
+// llamagenSettings are the arguments of LlamaGen's VQModel, which publishes no config.json.
+var llamagenSettings = model.Settings{Known: `grid codebook_size codebook_embed_dim
+	codebook_show_usage commit_loss_beta entropy_loss_ratio encoder_ch_mult decoder_ch_mult z_channels
+	dropout_p`, Only: map[string]any{"codebook_l2_norm": true}}
+
+// diffusersSettings are the keys of diffusers' VQModel.
+var diffusersSettings = model.Settings{Known: `_class_name _diffusers_version grid down_block_types
+	up_block_types block_out_channels layers_per_block latent_channels sample_size num_vq_embeddings
+	vq_embed_dim scaling_factor mid_block_add_attention force_upcast in_channels out_channels
+	lookup_from_codebook`, Only: map[string]any{"act_fn": "silu",
+	"norm_num_groups": float64(picture.Groups), "norm_type": "group"}}
+
+// gridOf returns the number of codes along a side, 0 where config.json does not have it.
+func gridOf(src *model.Source, settings model.Settings) (int, error) {
+	var f struct {
+		Grid int `json:"grid"`
+	}
+	err := model.DecodeConfig(src, &f)
+	return f.Grid, cmp.Or(err, src.CheckKeys(settings))
 }
 
 // loneGrid is the grid, in codes along a side, of a VQModel outside a pipeline and without a grid

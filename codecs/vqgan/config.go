@@ -3,6 +3,7 @@ package vqgan
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"unmask/model"
 	"unmask/nn/picture"
@@ -24,6 +25,11 @@ type Config struct {
 	Grid     int `json:"-"`       // codes along a side
 }
 
+// settings are the keys of its object, and those of MAGE's config/vqgan.yaml that its program does
+// not read: there is no attention.
+var settings = model.Settings{At: "vqgan", Known: strings.Join(model.Keys(Config{}), " ") +
+	" resolution attn_resolutions", Only: map[string]any{"double_z": false, "in_channels": 3.0}}
+
 const (
 	maxLevels = 8
 	maxSize   = 1 << 16
@@ -44,6 +50,9 @@ func ReadConfig(src *model.Source) (Config, error) {
 	}
 	c := *f.VQGAN
 	c.Grid = f.Grid
+	if err := src.CheckKeys(settings); err != nil {
+		return c, err
+	}
 	return c, c.check()
 }
 

@@ -2,6 +2,7 @@ package gpt2
 
 import (
 	"fmt"
+	"strings"
 
 	"unmask/backend"
 	"unmask/model"
@@ -34,25 +35,27 @@ var Presets = map[string]Config{
 		Eps: 1e-5, Act: backend.GELUTanh},
 }
 
-// file is config.json; some fields are read only to refuse other networks.
+// file is config.json.
 type file struct {
-	ModelType   string   `json:"model_type"`
-	Hidden      *int     `json:"n_embd"`
-	Heads       *int     `json:"n_head"`
-	Blocks      *int     `json:"n_layer"`
-	MLP         *int     `json:"n_inner"`
-	Context     *int     `json:"n_ctx"`
-	Positions   *int     `json:"n_positions"`
-	Vocab       *int     `json:"vocab_size"`
-	Eps         *float32 `json:"layer_norm_epsilon"`
-	Act         string   `json:"activation_function"`
-	Begin       *int32   `json:"bos_token_id"`
-	Pad         *int32   `json:"pad_token_id"`
-	End         *int32   `json:"eos_token_id"`
-	Tied        *bool    `json:"tie_word_embeddings"`
-	ScaleAttn   *bool    `json:"scale_attn_weights"`
-	ScaleByRank bool     `json:"scale_attn_by_inverse_layer_idx"`
+	Hidden    *int     `json:"n_embd"`
+	Heads     *int     `json:"n_head"`
+	Blocks    *int     `json:"n_layer"`
+	MLP       *int     `json:"n_inner"`
+	Context   *int     `json:"n_ctx"`
+	Positions *int     `json:"n_positions"`
+	Vocab     *int     `json:"vocab_size"`
+	Eps       *float32 `json:"layer_norm_epsilon"`
+	Act       string   `json:"activation_function"`
+	Begin     *int32   `json:"bos_token_id"`
+	Pad       *int32   `json:"pad_token_id"`
+	End       *int32   `json:"eos_token_id"`
 }
+
+// settings are the keys of GPT-2's class, some for other tasks and one whose result is the same.
+var settings = model.Settings{Known: strings.Join(model.Keys(file{}), " ") + ` summary_activation
+	reorder_and_upcast_attn summary_first_dropout summary_proj_to_labels summary_type summary_use_proj`,
+	Only: map[string]any{"model_type": "gpt2", "tie_word_embeddings": true, "scale_attn_weights": true,
+		"scale_attn_by_inverse_layer_idx": false}}
 
 const maxSize = 1 << 20 // largest dimension in config.json
 
@@ -66,6 +69,9 @@ var activations = map[string]backend.Activation{
 func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, err error) {
 	var f file
 	if err := model.DecodeConfig(src, &f); err != nil {
+		return c, nil, err
+	}
+	if err := src.CheckKeys(settings); err != nil {
 		return c, nil, err
 	}
 	if c, err = fromTensors(set); err != nil {
@@ -94,8 +100,6 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, 
 	var known bool
 	c.Act, known = activations[f.Act]
 	switch {
-	case f.ModelType != "" && f.ModelType != "gpt2":
-		err = fmt.Errorf("config.json: model_type is %q, want gpt2", f.ModelType)
 	case !known:
 		err = fmt.Errorf("config.json: activation_function is %q, want gelu_new, gelu_pytorch_tanh, "+
 			"gelu, relu, silu, swish", f.Act)
@@ -105,24 +109,9 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, 
 		err = fmt.Errorf("config.json: n_head is missing, want the divisors of n_embd %d", c.Hidden)
 	case c.Hidden%c.Heads != 0:
 		err = fmt.Errorf("config.json: n_head is %d, want the divisors of n_embd %d", c.Heads, c.Hidden)
-	case f.Tied != nil && !*f.Tied:
-		err = fmt.Errorf("config.json: tie_word_embeddings is false, want true, the head of GPT-2")
-	case f.ScaleAttn != nil && !*f.ScaleAttn:
-		err = fmt.Errorf("config.json: scale_attn_weights is false, want true, the attention of GPT-2")
-	case f.ScaleByRank:
-		err = fmt.Errorf("config.json: scale_attn_by_inverse_layer_idx is true, want false, the " +
-			"attention of GPT-2")
 	}
-	notes = sizes.Notes
-	if unknown := src.Unknown(append(model.Keys(f), ignored...)...); unknown != "" {
-		notes = append(notes, unknown)
-	}
-	return c, notes, err
+	return c, append(sizes.Notes, src.Notes...), err
 }
-
-// ignored are keys of GPT-2's class for other tasks, and one whose result is the same.
-var ignored = []string{"reorder_and_upcast_attn", "summary_activation", "summary_first_dropout",
-	"summary_proj_to_labels", "summary_type", "summary_use_proj"}
 
 // fromTensors reads the sizes that the tensors show.
 func fromTensors(set *weights.Set) (c Config, err error) {

@@ -263,7 +263,7 @@ func TestBadConfigs(t *testing.T) {
 		{`"n_layer": 3`, `"n_layer": 2147483648`, "n_layer is 2147483648"},
 		{`"n_head": 4`, `"n_head": 5`, "n_head is 5, want the divisors of n_embd 64"},
 		{`"n_head": 4,`, ``, "n_head is missing"},
-		{`"gpt2"`, `"llama"`, `model_type is "llama", want gpt2`},
+		{`"gpt2"`, `"llama"`, `model_type is "llama", want "gpt2"`},
 		{`"gelu_new"`, `"tanh"`, `activation_function is "tanh"`},
 		{`1e-05`, `0`, "layer_norm_epsilon is 0"},
 		{`"n_head": 4`, `"n_head": 4, "tie_word_embeddings": false`, "tie_word_embeddings is false"},
