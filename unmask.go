@@ -67,6 +67,8 @@ type Model struct {
 	Precision backend.Precision // of the weights' products
 	Name      string            // the name passed to Load
 	Text      *Text             // nil where the model makes no text
+	// of a model that reads texts and makes none: vectors of texts, or answers to questions
+	Tokenizer tokenizers.Tokenizer
 	Pictures  *paint.Pictures   // nil where the model makes no pictures
 	Recipe    string            // its published run; "" for the defaults of its kind
 	Presets   map[string]string // other published runs, by name
@@ -87,7 +89,9 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 	m := &Model{Denoiser: l.Denoiser, Info: l.Info, Backend: b, Source: src, Recipe: l.Recipe,
 		Presets: l.Presets, Classes: l.Classes,
 		kind: cmp.Or(l.Kind, model.KindTokens), vars: l.Variables}
-	if t := l.Tokenizer; t != nil {
+	if t := l.Tokenizer; m.kind == model.KindVectors {
+		m.Tokenizer = t
+	} else if t != nil {
 		t = tokenizers.Guard(t, append(slices.Clone(l.Spec().Ends), l.Spec().Mask)...)
 		if shown, _ := t.Token(l.Spec().Mask); shown != Hole {
 			t = tokenizers.WithMask(t, l.Spec().Mask, Hole)

@@ -40,6 +40,8 @@ type Config struct {
 	Window            int     // positions on both sides that local blocks attend to
 	Local             []bool  // [blocks], which are local; nil: none
 
+	Headless bool // there is no head for tokens: the files have a network that embeds texts
+
 	Mask  int32
 	Chat  bool // it answers messages; padding ends an answer
 	Notes []string
@@ -62,6 +64,7 @@ type family struct {
 	words  string   // name of the word embedding
 	blocks string   // names of blocks are this and a number
 	mlp    string   // name within block 0 of the MLP's first matrix
+	head   string   // name of the head's first tensor
 	unused []string
 	names  func(*Model) any
 	set    func(c *Config, f *file, set *weights.Set) // what distinguishes it
@@ -71,31 +74,35 @@ var families = []*family{
 	{name: "bert", kinds: []string{"bert"},
 		words: "bert.embeddings.word_embeddings.weight", blocks: "bert.encoder.layer.",
 		mlp: "intermediate.dense.weight", names: bert, set: (*Config).bert,
+		head: "cls.predictions.transform.dense.weight",
 		unused: []string{"bert.embeddings.position_ids", "bert.pooler.*", "cls.*",
 			"cls.predictions.decoder.bias"}},
 	{name: "roberta", kinds: []string{"roberta", "xlm-roberta", "camembert"},
 		words:  "roberta.embeddings.word_embeddings.weight",
 		blocks: "roberta.encoder.layer.", mlp: "intermediate.dense.weight", names: roberta,
-		set: (*Config).roberta, unused: []string{"roberta.embeddings.position_ids", "roberta.pooler.*",
+		head: "lm_head.dense.weight",
+		set:  (*Config).roberta, unused: []string{"roberta.embeddings.position_ids", "roberta.pooler.*",
 			"lm_head.decoder.bias"}},
 	{name: "roberta-fairseq", kinds: []string{"roberta"},
 		words:  "sentence_encoder.embed_tokens.weight",
 		blocks: "sentence_encoder.layers.", mlp: "fc1.weight", names: fairseq,
-		set: (*Config).roberta, unused: []string{"*.version", "*._float_tensor",
+		head: "lm_head.dense.weight",
+		set:  (*Config).roberta, unused: []string{"*.version", "*._float_tensor",
 			"classification_heads.*"}},
 	{name: "albert", kinds: []string{"albert"},
 		words:  "albert.embeddings.word_embeddings.weight",
 		blocks: "albert.encoder.albert_layer_groups.", mlp: "albert_layers.0.ffn.weight", names: albert,
-		set: (*Config).albert, unused: []string{"albert.embeddings.position_ids", "albert.pooler.*",
+		head: "predictions.dense.weight",
+		set:  (*Config).albert, unused: []string{"albert.embeddings.position_ids", "albert.pooler.*",
 			"predictions.decoder.bias", "sop_classifier.*"}},
 	{name: "esm", kinds: []string{"esm", dplm},
 		words: "esm.embeddings.word_embeddings.weight", blocks: "esm.encoder.layer.",
-		mlp: "intermediate.dense.weight", names: esm, set: (*Config).esm,
+		mlp: "intermediate.dense.weight", names: esm, set: (*Config).esm, head: "lm_head.dense.weight",
 		unused: []string{"esm.embeddings.position_ids", "esm.embeddings.position_embeddings.*",
 			"*inv_freq", "esm.contact_head.*", "esm.pooler.*", "lm_head.decoder.bias"}},
 	{name: "modernbert", kinds: []string{"modernbert", bertChat},
 		words: "model.embeddings.tok_embeddings.weight", blocks: "model.layers.",
-		mlp: "mlp.Wi.weight", names: modernbert, set: (*Config).modernbert,
+		mlp: "mlp.Wi.weight", names: modernbert, set: (*Config).modernbert, head: "head.dense.weight",
 		unused: []string{"*inv_freq"}},
 }
 
@@ -288,7 +295,7 @@ const (
 // of the family's table.
 func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	c.family, _ = familyOf(src)
-	if set, err = plainNames(src.Set); err != nil {
+	if set, err = plainNames(src.Set, c.family.words); err != nil {
 		return c, nil, err
 	}
 	if set, err = set.Rebase(c.family.words); err != nil {
@@ -313,6 +320,9 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	c.NormBiased, c.HeadBiased, c.DecoderBiased, c.EmbedNorm = true, true, true, true
 	c.Act, c.HeadAct = f.activation("hidden_act", f.Act, backend.GELUErf), backend.GELUErf
 	c.Eps = float32(f.positive("layer_norm_eps", f.Eps, 1e-12))
+	if _, ok := set.Get(c.family.head); !ok {
+		c.Headless, f.Tied, f.DenseBias, f.OutBias = true, nil, nil, nil // these are the head's
+	}
 	c.family.set(&c, f, set)
 	c.compare(f)
 	if err := cmp.Or(f.err, c.consistent()); err != nil {
@@ -512,9 +522,22 @@ func (c *Config) modernbert(f *file, set *weights.Set) {
 const dplm2Vocab = 8229
 
 // plainNames returns the set with the names of norms as later checkpoints have them: the first ones
-// of BERT call a norm's weight gamma and its bias beta.
-func plainNames(set *weights.Set) (*weights.Set, error) {
+// of BERT call a norm's weight gamma and its bias beta. Where the network was saved without its
+// head, names get the part that such files leave out, which `words` begins with.
+func plainNames(set *weights.Set, words string) (*weights.Set, error) {
+	trunk, anchor, _ := strings.Cut(words, ".")
+	prefix, bare := "", !slices.ContainsFunc(set.Names(), func(name string) bool {
+		return name == words || strings.HasSuffix(name, "."+words)
+	})
+	for _, name := range set.Names() {
+		if before, ok := strings.CutSuffix(name, anchor); ok && (before == "" || before == "encoder.") {
+			prefix = before
+		}
+	}
 	return set.View(func(name string, t *weights.Tensor) (string, *weights.Tensor, error) {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && bare {
+			name = trunk + "." + rest
+		}
 		for from, to := range map[string]string{".gamma": ".weight", ".beta": ".bias"} {
 			if short, ok := strings.CutSuffix(name, from); ok {
 				return short + to, t, nil

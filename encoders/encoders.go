@@ -10,6 +10,7 @@ package encoders
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -73,6 +74,7 @@ type Model struct {
 	work      nn.Work
 	narrow    *tensor.Dense // [rows, embedding]
 	head      *tensor.Dense // [rows of one call to the head, embedding]
+	laya      *layaHead     // nil where there is none
 }
 
 // uncached is a Model without partial passes, for ESM-2 and DPLM with token dropout: each of their
@@ -85,10 +87,30 @@ type fullPasses interface {
 	model.Sized
 }
 
+// headless is a Model without the head for tokens: its marginals are its last hidden states alone.
+type headless struct{ fullPasses }
+
+// Forward implements model.Denoiser.
+func (h headless) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+	marginals, err := h.fullPasses.Forward(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return states{marginals.(model.HiddenStates)}, nil
+}
+
+// states are marginals without logits.
+type states struct{ model.HiddenStates }
+
+var errHeadless = errors.New("the weights have no head for tokens, only the network below it")
+
+func (states) Stats([]int32, *model.Stats) error                  { return errHeadless }
+func (states) Sample([]int32, *model.Draw) error                  { return errHeadless }
+func (states) Visit([]int32, func(i int, logits []float32)) error { return errHeadless }
+
 // New returns the network without weights.
 func New(c Config) *Model {
-	m := &Model{Words: matrix(c.Rows, c.Embed), Blocks: make([]block, c.Groups*c.Inner), cfg: c,
-		Dense: nn.NewLinear(c.Hidden, c.Embed), HeadNorm: c.norm(c.Embed)}
+	m := &Model{Words: matrix(c.Rows, c.Embed), Blocks: make([]block, c.Groups*c.Inner), cfg: c}
 	if c.Positions > 0 {
 		m.Positions = matrix(c.Positions, c.Embed)
 	}
@@ -104,6 +126,13 @@ func New(c Config) *Model {
 	if c.Pre {
 		m.Final = c.norm(c.Hidden)
 	}
+	for i := range m.Blocks {
+		m.Blocks[i] = newBlock(c, i)
+	}
+	if c.Headless {
+		return m
+	}
+	m.Dense, m.HeadNorm = nn.NewLinear(c.Hidden, c.Embed), c.norm(c.Embed)
 	if !c.HeadBiased {
 		m.Dense = nn.NewLinearNoBias(c.Hidden, c.Embed)
 	}
@@ -112,9 +141,6 @@ func New(c Config) *Model {
 	}
 	if c.DecoderBiased {
 		m.Bias = weights.Param{Shape: []int{c.Rows}}
-	}
-	for i := range m.Blocks {
-		m.Blocks[i] = newBlock(c, i)
 	}
 	return m
 }
@@ -146,9 +172,16 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, fmt.Errorf("device is %s, want cpu: local attention is not computed there",
 			o.Backend.Name())
 	}
-	m := New(c)
+	m, laya := New(c), (*Laya)(nil)
+	ignore := c.family.unused
+	if isLaya(src) {
+		if laya, err = newLaya(src, m, set); err != nil {
+			return nil, err
+		}
+		ignore = append(slices.Clone(ignore), layaTensors...)
+	}
 	var report weights.Report
-	if err := weights.Bind(c.family.names(m), set, weights.BindOptions{Ignore: c.family.unused,
+	if err := weights.Bind(c.family.names(m), set, weights.BindOptions{Ignore: ignore,
 		Report: &report}); err != nil {
 		return nil, err
 	}
@@ -163,7 +196,13 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if c.Chat {
 		src.Template = chatTemplate
 	}
-	if c.Dropout {
+	switch {
+	case laya != nil:
+		loaded.Denoiser, loaded.Kind, loaded.Info.Architecture = laya, model.KindVectors, "laya"
+		loaded.Info.Parameters, loaded.Info.Unused = model.Parameters(set.Names(), src.Set), nil
+	case c.Headless:
+		loaded.Denoiser, loaded.Kind = headless{m}, model.KindVectors
+	case c.Dropout:
 		loaded.Denoiser = uncached{m}
 	}
 	return loaded, nil
@@ -190,16 +229,12 @@ func (m *Model) load(o model.Options) error {
 		blk.Down.Load(l)
 	}
 	m.Final.Load(l)
-	m.Dense.Load(l)
-	m.HeadNorm.Load(l)
-	decoder := &m.Decoder
-	if c.Tied {
-		decoder = &m.Words
+	caches := slices.Repeat([]kvcache.Layer{{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}}, c.Layers)
+	if m.laya != nil {
+		m.laya.load(l)
+		caches = append(caches, m.laya.caches()...)
 	}
-	bias := l.Floats(&m.Bias)
-	raw := backend.Head{W: l.Matrix(decoder, c.Rows), Bias: l.Vector(bias), Outcomes: c.Rows}
-	head := raw
-	head.Bias = l.Vector(c.forbid(bias))
+	head, raw := m.loadHead(l)
 	global, local := c.rotary(m.b, c.Theta), (*backend.Rotary)(nil)
 	if c.Window > 0 {
 		local = c.rotary(m.b, c.LocalTheta)
@@ -214,14 +249,32 @@ func (m *Model) load(o model.Options) error {
 	}
 	m.Network = model.Network{
 		Passes: model.Passes{Backend: m.b, Local: c.Window > 0,
-			Layers: slices.Repeat([]kvcache.Layer{{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}},
-				c.Layers)},
+			Layers: caches},
 		Of: model.Spec{Shape: []int{c.Length}, Outcomes: c.Rows, Mask: c.Mask, Ragged: true,
 			Before: c.tokens.before, After: c.tokens.after, Ends: c.tokens.ends},
 		Head: head, RawHead: &raw, Width: c.Hidden, RowSize: 8*c.Hidden + c.MLP,
-		Begin: m.begin, Pass: m.pass, Finish: m.finish,
+		Begin: m.begin, Pass: m.pass, Finish: m.finish, Last: m.last,
 	}
 	return l.Err()
+}
+
+// loadHead packs the head for tokens, without and with special tokens.
+func (m *Model) loadHead(l *nn.Loader) (head, raw backend.Head) {
+	c := &m.cfg
+	if c.Headless {
+		return head, raw
+	}
+	m.Dense.Load(l)
+	m.HeadNorm.Load(l)
+	decoder := &m.Decoder
+	if c.Tied {
+		decoder = &m.Words
+	}
+	bias := l.Floats(&m.Bias)
+	raw = backend.Head{W: l.Matrix(decoder, c.Rows), Bias: l.Vector(bias), Outcomes: c.Rows}
+	head = raw
+	head.Bias = l.Vector(c.forbid(bias))
+	return head, raw
 }
 
 // forbid returns a copy of the head's bias that forbids special tokens; bias [rows] may be nil.
@@ -266,15 +319,25 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 		}
 	}
 	p.Hidden(len(m.layers), w.X)
+	if m.laya != nil {
+		m.Final.Apply(m.b, w.X, w.X, p.Len())
+		m.laya.pass(m.b, w, p, len(m.layers))
+	}
 	return w.X, p, nil
+}
+
+// last returns n hidden states after the last norm.
+func (m *Model) last(x *tensor.Dense, n int) *tensor.Dense {
+	if m.cfg.Pre && m.laya == nil {
+		m.Final.Apply(m.b, x, x, n)
+	}
+	return x
 }
 
 // finish returns the decoder's input [n, embedding] for n hidden states.
 func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
 	m.head = nn.Grow(m.b, m.head, n, m.cfg.Embed)
-	if m.cfg.Pre {
-		m.Final.Apply(m.b, x, x, n)
-	}
+	x = m.last(x, n)
 	m.Dense.Apply(m.b, m.head, x, n, m.cfg.HeadAct)
 	m.HeadNorm.Apply(m.b, m.head, m.head, n)
 	return m.head

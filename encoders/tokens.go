@@ -84,7 +84,15 @@ func parse(src *model.Source) (tokenizers.Tokenizer, string, error) {
 	if src.Files == nil { // tensors made in memory
 		return nil, "", fs.ErrNotExist
 	}
-	return tokenizers.ParseFS(src.Files)
+	files := src.Files
+	if isLaya(src) {
+		sub, err := fs.Sub(files, "tokenizer")
+		if err != nil {
+			return nil, "", err
+		}
+		files = sub
+	}
+	return tokenizers.ParseFS(files)
 }
 
 // mask sets the mask's id: config.json's or else the vocabulary's.
@@ -95,6 +103,9 @@ func (k *tokens) mask(f *file, c *Config) error {
 		}
 	}
 	switch {
+	case f.Mask == nil && c.Headless:
+		c.Mask = -1
+		return nil
 	case f.Mask == nil:
 		return fmt.Errorf("mask_token_id is missing, and the vocabulary has neither [MASK] nor <mask>")
 	case *f.Mask < 0 || int(*f.Mask) >= c.Rows:

@@ -10,6 +10,8 @@ const (
 	KindTokens Kind = "tokens" // ids of unknown meaning
 	KindText   Kind = "text"
 	KindImage  Kind = "image"
+	// vectors of texts, or answers to typed questions: the network has no head for tokens
+	KindVectors Kind = "vectors"
 )
 
 // Loaded is a network with everything that it brings. A Format's Load fills in what its model has;

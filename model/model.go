@@ -133,6 +133,14 @@ type Raw interface {
 	Raw() Marginals
 }
 
+// HiddenStates are Marginals of a network that also shows its last hidden states.
+type HiddenStates interface {
+	Marginals
+	// Hidden returns the states [rows, width] of rows after the network's last norm, as the network
+	// has them: they are not shifted.
+	Hidden(rows []int32) (states []float32, width int, err error)
+}
+
 // Chooser are Marginals that may be able to choose positions and draw tokens on their device, so
 // that only the results are copied to the host.
 type Chooser interface {

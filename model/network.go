@@ -34,6 +34,8 @@ type Network struct {
 	// Finish, when not nil, returns the head's input for n hidden states [n, Width], a copy that it
 	// may change.
 	Finish func(hidden *tensor.Dense, n int) *tensor.Dense
+	// Last, when not nil, is Finish for HiddenStates: it ends before the head's own layers.
+	Last func(hidden *tensor.Dense, n int) *tensor.Dense
 
 	// SharesWith, when not nil, is a network whose lock and working memory are used instead of this
 	// one's: a pass of either makes the Marginals of both invalid.
@@ -56,10 +58,28 @@ type networkMemory struct {
 type networkMarginals struct {
 	HeadMarginals
 	raw HeadMarginals
+	of  *Network
 }
 
 // Raw implements model.Raw: outputs that are not shifted, through Network.RawHead.
 func (m *networkMarginals) Raw() Marginals { return &m.raw }
+
+// Hidden implements HiddenStates.
+func (m *networkMarginals) Hidden(rows []int32) (states []float32, width int, err error) {
+	defer backend.Recover(&err)
+	last := m.of.Finish
+	if m.of.Last != nil {
+		last = m.of.Last
+	}
+	for part := range slices.Chunk(rows, HeadRows) {
+		x := m.of.project(part, false, last)
+		width = x.Shape()[1]
+		read := make([]float32, len(part)*width)
+		m.Backend.Read(read, x, 0)
+		states = append(states, read...)
+	}
+	return states, width, nil
+}
 
 // Spec implements Denoiser.
 func (n *Network) Spec() Spec { return n.Of }
@@ -152,16 +172,18 @@ func (n *Network) results(length int) *networkMarginals {
 			raw = *n.RawHead
 		}
 		m.HeadMarginals = HeadMarginals{Backend: n.Backend, Head: n.Head,
-			Project: func(rows []int32) *tensor.Dense { return n.project(rows, n.Of.Shifted) }}
+			Project: func(rows []int32) *tensor.Dense { return n.project(rows, n.Of.Shifted, n.Finish) }}
 		m.raw = HeadMarginals{Backend: n.Backend, Head: raw,
-			Project: func(rows []int32) *tensor.Dense { return n.project(rows, false) }}
+			Project: func(rows []int32) *tensor.Dense { return n.project(rows, false, n.Finish) }}
+		m.of = n
 	}
 	m.Length, m.raw.Length = length, length
 	return m
 }
 
-// project returns the head's input [rows, width of the head] for rows of the latest batch.
-func (n *Network) project(rows []int32, shifted bool) *tensor.Dense {
+// project returns what finish makes of rows of the latest batch, such as the head's input.
+func (n *Network) project(rows []int32, shifted bool,
+	finish func(hidden *tensor.Dense, n int) *tensor.Dense) *tensor.Dense {
 	w, length := &n.owner().memory, n.marginals.Length
 	if shifted {
 		w.rows = appendSources(w.rows[:0], rows, length)
@@ -176,10 +198,10 @@ func (n *Network) project(rows []int32, shifted bool) *tensor.Dense {
 	}
 	w.finished = nn.Grow(n.Backend, w.finished, len(rows), n.Width)
 	n.Backend.Gather(w.finished, w.hidden, rows)
-	if n.Finish == nil {
+	if finish == nil {
 		return w.finished
 	}
-	return n.Finish(w.finished, len(rows))
+	return finish(w.finished, len(rows))
 }
 
 // appendSources appends the rows whose outputs predict the given rows where predictions are

@@ -99,6 +99,9 @@ const maxConfig = 1 << 20
 func readConfig(files fs.FS, name string) ([]byte, error) {
 	path := filepath.Join(name, "config.json")
 	config, err := ReadFile(files, "config.json", maxConfig)
+	if _, laya := fs.Stat(files, "rl_agent_config.json"); err != nil && laya == nil {
+		config, err = ReadFile(files, "encoder/config.json", maxConfig)
+	}
 	if _, adapter := fs.Stat(files, "adapter_config.json"); err != nil && adapter == nil {
 		err = fmt.Errorf("%w; there is adapter_config.json: an adapter (LoRA) without its network is not "+
 			"read", err)

@@ -1,0 +1,320 @@
+package decide
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"unmask"
+	"unmask/encoders"
+	"unmask/model"
+	"unmask/param"
+)
+
+// Options say how questions are asked. The zero value is one pass a question.
+type Options struct {
+	BothOrders   bool             // also with the options in reverse; the logarithms are averaged
+	Temperatures map[Kind]float64 // of a calibration; 1 where there is none
+	Turn         Turn
+}
+
+// Answer is a model's answer to a question.
+type Answer struct {
+	P    []float64 // of the options, which add to 1
+	LogP []float64 // before the temperature, in nats, up to a constant
+	// (n max-1)/(n-1) of n options; of Laya's networks as their program has it: 1-entropy/ln n, or
+	// the larger p of a Boolean
+	Confidence float64
+	// of the options together among all that the model may write there, the least of its passes: a
+	// low one says that the prompt does not fit the model; 1 of a network without other outcomes
+	Mass   float64
+	Act    *float64 // of Laya's networks: the probability that acting on the answer is right
+	Tokens int      // of the prompts
+	Passes int      // sequences that went through the model
+	Notes  []string // what was cut off
+}
+
+// Best returns the most probable option, the first of equal ones.
+func (a *Answer) Best() int { return slices.Index(a.P, slices.Max(a.P)) }
+
+// Score returns the mean of the options' numbers, from 0.
+func (a *Answer) Score() (mean float64) {
+	for i, p := range a.P {
+		mean += float64(i) * p
+	}
+	return mean
+}
+
+// asker asks a model questions about one state.
+type asker struct {
+	Options
+	m     *unmask.Model
+	state State
+	chat  bool
+	list  []Question
+	out   []Answer
+}
+
+// Ask returns a model's answers to questions about a state. Questions do not see each other. With
+// more than 15 options, pairs of them are asked in both orders, each loser gives its place to the
+// winner until one is left, and p follows from the odds of these pairs.
+func Ask(ctx context.Context, m *unmask.Model, state State, list []Question, o Options) ([]Answer,
+	error) {
+	for i := range list {
+		if err := list[i].Check(); err != nil {
+			return nil, inQuestion(i, err)
+		}
+	}
+	a := &asker{Options: o, m: m, state: state, list: list, out: make([]Answer, len(list))}
+	ask := a.askText
+	if net, ok := m.Denoiser.(*encoders.Laya); ok {
+		ask = func(ctx context.Context) error { return a.askLaya(ctx, net) }
+	} else if m.Text == nil {
+		return nil, param.Refuse("model", param.Unsupported,
+			"model is a %s, want one of text with a mask token, or Laya", m.Info.Architecture)
+	}
+	if err := ask(ctx); err != nil {
+		return nil, err
+	}
+	for i := range a.out {
+		one := &a.out[i]
+		t := a.Temperatures[list[i].Kind]
+		if t == 0 {
+			t = 1
+		}
+		one.P = softmax(one.LogP, t)
+		if one.Act == nil || t != 1 {
+			n := float64(len(one.P))
+			one.Confidence = (n*slices.Max(one.P) - 1) / (n - 1)
+		}
+	}
+	return a.out, nil
+}
+
+// inQuestion says which question an error is about.
+func inQuestion(i int, err error) error { return fmt.Errorf("question %d: %w", i+1, err) }
+
+// atOnce is the most options of a prompt: with more, models favour places over options.
+const atOnce = 15
+
+// posed is a question with some of its options in some order.
+type posed struct {
+	question int
+	order    []int
+}
+
+// askText asks by prompts whose options are letters.
+func (a *asker) askText(ctx context.Context) error {
+	_, err := a.m.Chat()
+	a.chat = err == nil
+	var list []posed
+	for i := range a.list {
+		if n := len(a.list[i].texts()); n <= atOnce {
+			for _, order := range a.orders(n) {
+				list = append(list, posed{i, order})
+			}
+			a.out[i].LogP = make([]float64, n)
+		}
+		a.out[i].Mass = math.Inf(1)
+	}
+	found, err := a.pose(ctx, list)
+	if err != nil {
+		return err
+	}
+	for at, p := range list {
+		for j, option := range p.order {
+			a.out[p.question].LogP[option] += found[at].LogP[j] / float64(len(a.orders(1)))
+		}
+	}
+	for i := range a.list {
+		if n := len(a.list[i].Options); n > atOnce {
+			a.out[i].LogP, err = knockout(n, func(pairs [][]int) ([]float64, error) {
+				return a.odds(ctx, i, pairs)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// orders are those in which a question with n options is asked.
+func (a *asker) orders(n int) [][]int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	if !a.BothOrders {
+		return [][]int{order}
+	}
+	back := slices.Clone(order)
+	slices.Reverse(back)
+	return [][]int{order, back}
+}
+
+// odds returns by how much the first option of each pair is more probable than the second, in nats.
+// Each is asked in both orders, so that what a place adds to its option drops out.
+func (a *asker) odds(ctx context.Context, question int, pairs [][]int) ([]float64, error) {
+	var list []posed
+	for _, pair := range pairs {
+		list = append(list, posed{question, pair}, posed{question, []int{pair[1], pair[0]}})
+	}
+	found, err := a.pose(ctx, list)
+	out := make([]float64, len(pairs))
+	for i := range out {
+		if err == nil {
+			one, two := found[2*i].LogP, found[2*i+1].LogP
+			out[i] = (one[0] - one[1] + two[1] - two[0]) / 2
+		}
+	}
+	return out, err
+}
+
+// knockout returns log p of n options, 0 for the best one, from the odds of n-1 pairs in rounds:
+// the winner of each pair stays. It is the softmax's where odds do not depend on further options.
+func knockout(n int, odds func(pairs [][]int) ([]float64, error)) (logP []float64, err error) {
+	logP, left := make([]float64, n), make([]int, n)
+	beaten := make([][]int, n) // by each option, itself and whom these have beaten
+	for i := range n {
+		left[i], beaten[i] = i, []int{i}
+	}
+	for len(left) > 1 {
+		pairs := slices.Collect(slices.Chunk(left[:len(left)/2*2], 2))
+		found, err := odds(pairs)
+		if err != nil {
+			return nil, err
+		}
+		left = slices.Clone(left[len(left)/2*2:])
+		for i, pair := range pairs {
+			winner, loser := pair[0], pair[1]
+			if found[i] < 0 {
+				winner, loser = loser, winner
+			}
+			for _, option := range beaten[loser] {
+				logP[option] -= math.Abs(found[i])
+			}
+			beaten[winner] = append(beaten[winner], beaten[loser]...)
+			left = append(left, winner)
+		}
+	}
+	return logP, nil
+}
+
+// pose asks questions and counts what they take.
+func (a *asker) pose(ctx context.Context, list []posed) ([]Found, error) {
+	made := make([]Row, len(list))
+	for i, p := range list {
+		var err error
+		if made[i], err = a.row(p); err != nil {
+			return nil, inQuestion(p.question, err)
+		}
+	}
+	found, err := Labels(ctx, a.m.Denoiser, made, a.Turn)
+	for i := range found {
+		one := &a.out[list[i].question]
+		one.Mass = min(one.Mass, found[i].Mass())
+		one.Tokens, one.Passes = one.Tokens+len(made[i].Tokens), one.Passes+found[i].Passes
+	}
+	return found, err
+}
+
+// row returns the prompt of a question with an open answer.
+func (a *asker) row(p posed) (row Row, err error) {
+	q, spec := &a.list[p.question], a.m.Spec()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n%s\n", a.state.Text, q.Instructions)
+	texts := q.texts()
+	for i, option := range p.order {
+		fmt.Fprintf(&b, "\n%c. %s", 'A'+i, texts[option])
+	}
+	b.WriteString("\n\nAnswer with the letter of one option.")
+	request, space := unmask.Request{}, ""
+	if a.chat {
+		if request.Messages, err = json.Marshal([]map[string]string{{"role": "user",
+			"content": b.String()}}); err != nil {
+			return row, err
+		}
+	} else {
+		b.WriteString("\nAnswer:")
+		request.Prompt, space = b.String(), " "
+	}
+	for i := range p.order {
+		tokens, from, to, err := a.m.WithAnswer(request, space+string(rune('A'+i)), nil)
+		if err != nil {
+			return row, tooLong(err)
+		}
+		if row.Labels = append(row.Labels, slices.Clone(tokens[from:to])); row.Tokens != nil {
+			continue
+		}
+		row.At = from
+		if row.Tokens = slices.Concat(tokens[:from], []int32{spec.Mask}, tokens[to:]); spec.Fixed {
+			row.Tokens = slices.Concat(tokens[:from], slices.Repeat([]int32{spec.Mask}, to-from),
+				tokens[to:])
+		}
+		for spec.Block > 0 && spec.Blocks == model.WholeBlocks && !spec.Fixed && // as it opens blocks
+			len(row.Tokens)%spec.Block > 0 && len(row.Tokens) < spec.Length() {
+			row.Tokens = append(row.Tokens, spec.Mask)
+		}
+	}
+	return row, nil
+}
+
+// tooLong names the state in an error about a prompt that leaves no room for an answer.
+func tooLong(err error) error {
+	if e, ok := errors.AsType[*param.Error](err); ok && e.Reason == param.TooLong {
+		return &param.Error{Name: "state", Found: "too long", Want: e.Want + " tokens with its question",
+			Reason: e.Reason}
+	}
+	return err
+}
+
+// layaKinds are Laya's names of kinds.
+var layaKinds = map[Kind]string{Boolean: "noul", Choice: "choice", Score: "score"}
+
+// askLaya asks a network that was made for questions.
+func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
+	prompts := make([]encoders.LayaPrompt, len(a.list))
+	for i := range a.list {
+		q := &a.list[i]
+		var err error
+		prompts[i], err = net.Prompt(encoders.LayaQuestion{Kind: layaKinds[q.Kind],
+			Instructions: q.Instructions, Options: q.texts(), State: a.state.Text, Tail: a.state.List})
+		if err != nil {
+			return inQuestion(i, err)
+		}
+	}
+	for from := 0; from < len(prompts); {
+		to, longest := from, 0
+		for to < len(prompts) && (to == from ||
+			max(longest, len(prompts[to].Tokens))*(to+1-from) <= rows) {
+			longest = max(longest, len(prompts[to].Tokens))
+			to++
+		}
+		done, err := a.Turn.take(ctx, a.m.Denoiser)
+		var made []encoders.LayaAnswer
+		if err == nil {
+			made, err = net.Answers(ctx, prompts[from:to])
+		}
+		if done != nil {
+			done()
+		}
+		if err != nil {
+			return err
+		}
+		for i, one := range made {
+			out := &a.out[from+i]
+			out.Confidence, out.Act, out.Mass, out.Passes = one.Confidence, &one.Act, 1, 1
+			out.Tokens, out.Notes = len(prompts[from+i].Tokens), prompts[from+i].Notes
+			for _, p := range one.P {
+				out.LogP = append(out.LogP, math.Log(p))
+			}
+		}
+		from = to
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package decide
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/model"
+)
+
+// bert returns a small ModernBERT with a vocabulary of letters and words.
+func bert(t *testing.T) *unmask.Model {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS("../testdata/packs/modernbert-chat-tiny")))
+	words := []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ":", ",", "?", "-", "0",
+		"1", "2"}
+	for c := 'a'; c <= 'z'; c++ {
+		words = append(words, string(c), "##"+string(c))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "vocab.txt"), []byte(strings.Join(words, "\n")),
+		0o600))
+	m, err := unmask.Load(t.Context(), dir, unmask.Options{Threads: 1})
+	require.NoError(t, err)
+	return m
+}
+
+func some(n int) (list []Option) {
+	for i := range n {
+		list = append(list, Option{Label: fmt.Sprintf("n%c", 'a'+i)})
+	}
+	return list
+}
+
+// A chat model, one of text and an encoder answer all kinds of questions, and a question's answer
+// is the same alone, among others, and on the model's own logits at the mask.
+func TestAsk(t *testing.T) {
+	text, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: 1})
+	require.NoError(t, err)
+	chat, err := unmask.LoadFS(demo.Chat(), "demo-chat", unmask.Options{Threads: 1})
+	require.NoError(t, err)
+	list := []Question{
+		{Kind: Boolean, Instructions: "Hot?"},
+		{Kind: Choice, Instructions: "Who?", Options: some(3)},
+		{Kind: Score, Instructions: "How?", Options: []Option{{Label: "cold"}, {Label: "hot"}}},
+	}
+	for name, m := range map[string]*unmask.Model{"text": text, "chat": chat, "encoder": bert(t)} {
+		t.Run(name, func(t *testing.T) {
+			state := State{Text: "It is."}
+			all, err := Ask(t.Context(), m, state, list, Options{})
+			require.NoError(t, err)
+			for i, q := range list {
+				alone, err := Ask(t.Context(), m, state, list[i:i+1], Options{})
+				require.NoError(t, err)
+				require.Equal(t, alone[0], all[i])
+				a := all[i]
+				sum := 0.0
+				for _, p := range a.P {
+					sum += p
+				}
+				require.InDelta(t, 1, sum, 1e-12)
+				require.Greater(t, a.Mass, 0.0)
+				require.Less(t, a.Mass, 1.0)
+				require.Equal(t, 1, a.Passes)
+				n := float64(len(a.P))
+				require.InDelta(t, (n*a.P[a.Best()]-1)/(n-1), a.Confidence, 1e-12)
+				require.GreaterOrEqual(t, a.Score(), 0.0)
+
+				ask := &asker{m: m, state: state, list: list, chat: name == "chat"}
+				row, err := ask.row(posed{i, ask.orders(len(q.texts()))[0]})
+				require.NoError(t, err)
+				require.Equal(t, 1, m.Spec().Masked(row.Tokens))
+				marginals, err := m.Forward(t.Context(), &model.Batch{Size: 1, Length: len(row.Tokens),
+					Tokens: row.Tokens, Time: []float64{1 / float64(len(row.Tokens))}})
+				require.NoError(t, err)
+				require.NoError(t, marginals.Visit([]int32{int32(row.At)}, func(_ int, logits []float32) {
+					var own []float64
+					for _, label := range row.Labels {
+						own = append(own, float64(logits[label[0]]))
+					}
+					require.InDeltaSlice(t, softmax(own, 1), a.P, 1e-9)
+				}))
+			}
+			half, err := Ask(t.Context(), m, state, list, Options{Temperatures: map[Kind]float64{
+				Choice: 2}})
+			require.NoError(t, err)
+			require.Equal(t, all[0].P, half[0].P)
+			require.InDeltaSlice(t, softmax(all[1].LogP, 2), half[1].P, 1e-12)
+		})
+	}
+}
+
+// With both orders, options have the same p wherever they stand; so have the pairs of a knockout.
+func TestOrders(t *testing.T) {
+	m := bert(t)
+	for _, n := range []int{4, 16} {
+		q := Question{Kind: Choice, Instructions: "who", Options: some(n)}
+		back := q
+		back.Options = slices.Clone(q.Options)
+		slices.Reverse(back.Options)
+		o := Options{BothOrders: true}
+		one, err := Ask(t.Context(), m, State{Text: "ab"}, []Question{q, back}, o)
+		require.NoError(t, err)
+		slices.Reverse(one[1].P)
+		require.InDeltaSlice(t, one[0].P, one[1].P, 1e-6, "%d options", n)
+		require.Equal(t, map[int]int{4: 2, 16: 30}[n], one[0].Passes)
+	}
+}
+
+func TestRefusedQuestions(t *testing.T) {
+	m := bert(t)
+	for name, c := range map[string]struct{ question, want string }{
+		"kind":      {`{"type":"box"}`, `type is "box", want boolean, choice or score`},
+		"one label": {`{"type":"choice","criteria":{"a":null}}`, "options is 1, want 2 to 255 of them"},
+		"levels": {`{"type":"score","criteria":["a","b","c","d","e","f","g","h","i","j","k"]}`,
+			"options is 11, want 2 to 10 of them"},
+		"nothing":   {`{"type":"noul"}`, "instructions is missing, want a question, or descriptions of true or false"},
+		"list":      {`{"type":"choice","criteria":["a","b"]}`, "criteria is a list, want a list of a score, an object of others"},
+		"other key": {`{"type":"noul","instructions":"x","criteria":{"maybe":"y"}}`, `criteria is "maybe", want true and false`},
+		"a text":    {`{"type":"choice","criteria":"a"}`, "criteria is a text, want an object or a list"},
+		"unknown":   {`{"type":"noul","question":"x"}`, `unknown field "question"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Read([]byte(c.question))
+			require.EqualError(t, err, c.want)
+		})
+	}
+	_, err := Ask(t.Context(), m, State{Text: strings.Repeat("a ", 9000)},
+		[]Question{{Kind: Boolean, Instructions: "b"}}, Options{})
+	require.ErrorContains(t, err, "question 1: state is too long, want a prompt of fewer than ")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Ask(ctx, m, State{}, []Question{{Kind: Boolean, Instructions: "b"}}, Options{})
+	require.ErrorIs(t, err, context.Canceled)
+}

@@ -1,0 +1,100 @@
+package decide
+
+import (
+	"math"
+	"slices"
+)
+
+// Labelled is an answer to a question whose right option is known.
+type Labelled struct {
+	Kind  Kind
+	LogP  []float64 // of Answer
+	Right int
+}
+
+// Quality measures probabilities against right options. Less is better in all but Accuracy.
+type Quality struct {
+	LogLoss  float64 `json:"log_loss"` // mean -log p of the right option, nats
+	Brier    float64 `json:"brier"`    // mean of the sum over options of (p - right)^2, 0 to 2
+	ECE      float64 `json:"ece"`      // expected calibration error in 10 bins of the largest p
+	Accuracy float64 `json:"accuracy"`
+}
+
+// Fit is the temperature of one kind of questions.
+type Fit struct {
+	Temperature float64 `json:"temperature"`
+	Questions   int     `json:"questions"`
+	Before      Quality `json:"before"` // at temperature 1
+	After       Quality `json:"after"`
+}
+
+// The range of temperatures that Calibrate looks in.
+const (
+	leastTemperature = 0.05
+	mostTemperature  = 20
+)
+
+// Calibrate returns for each kind of question the temperature with the least log loss. Few
+// questions fit badly: a hundred of a kind, and others to measure on, are a good beginning.
+func Calibrate(list []Labelled) map[Kind]Fit {
+	out := map[Kind]Fit{}
+	for _, kind := range Kinds {
+		var own []Labelled
+		for _, l := range list {
+			if l.Kind == kind {
+				own = append(own, l)
+			}
+		}
+		if own == nil {
+			continue
+		}
+		t := coolest(own)
+		out[kind] = Fit{Temperature: t, Questions: len(own), Before: Measure(own, 1),
+			After: Measure(own, t)}
+	}
+	return out
+}
+
+// coolest returns the temperature of the least log loss, which is convex in 1/temperature: thirds
+// of the range are left out until it is narrow.
+func coolest(list []Labelled) float64 {
+	loss := func(inverse float64) float64 { return Measure(list, 1/inverse).LogLoss }
+	low, high := 1.0/mostTemperature, 1.0/leastTemperature
+	for high-low > 1e-6*high {
+		a, b := low+(high-low)/3, high-(high-low)/3
+		if loss(a) <= loss(b) {
+			high = b
+		} else {
+			low = a
+		}
+	}
+	return 2 / (low + high)
+}
+
+// Measure returns the quality of answers at a temperature.
+func Measure(list []Labelled, temperature float64) (q Quality) {
+	const bins = 10
+	var count, sure, right [bins]float64
+	n := float64(len(list))
+	for _, l := range list {
+		p := softmax(l.LogP, temperature)
+		q.LogLoss -= math.Log(max(p[l.Right], 1e-300)) / n
+		for i, x := range p {
+			if i == l.Right {
+				x = 1 - x
+			}
+			q.Brier += x * x / n
+		}
+		top := slices.Max(p)
+		bin := min(int(top*bins), bins-1)
+		count[bin], sure[bin] = count[bin]+1, sure[bin]+top
+		if p[l.Right] == top {
+			q.Accuracy += 1 / n
+			right[bin]++
+		}
+	}
+	for bin := range count {
+		q.ECE += math.Abs(sure[bin]-right[bin]) / n
+	}
+	return q
+}

@@ -1,0 +1,301 @@
+package encoders
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/kvcache"
+	"unmask/model"
+	"unmask/nn"
+	"unmask/tokenizers"
+	"unmask/weights"
+)
+
+// Laya is a ModernBERT with a head for typed questions in place of one for tokens
+// (convaiinnovations/laya and relatives; code NandhaKishorM/laya@8ef5b2d). Each option of a
+// question has a mask before it, and the state of that position is its score. It has no marginals.
+type Laya struct {
+	headless
+	m        *Model
+	agent    layaAgent
+	cls, sep int32
+}
+
+// layaHead is what stands behind the trunk.
+type layaHead struct {
+	Types  weights.Param `weight:"type_emb.weight"` // [3, hidden]
+	Layers []layaLayer   `weight:"head.layers"`
+	Norm   nn.LayerNorm  `weight:"scorer.0"`
+	Inner  nn.Linear     `weight:"scorer.1"`
+	Score  nn.Linear     `weight:"scorer.3"`
+	ActIn  nn.Linear     `weight:"act_head.0"` // of the first state and four facts
+	Act    nn.Linear     `weight:"act_head.2"`
+
+	types *tensor.Dense
+	kinds []int32 // of the batch's sequences
+	at    []int32 // [rows] of the pass: each one's kind
+	layer attention.Layer
+	qkv   *tensor.Dense // [rows, 3*hidden]
+	inner *tensor.Dense // [rows, 4*hidden]
+}
+
+// layaLayer is one of torch's TransformerEncoderLayer, its norms before the branches, with ReLU.
+type layaLayer struct {
+	In    weights.Param `weight:"self_attn.in_proj_weight"` // [3*hidden, hidden]
+	Bias  weights.Param `weight:"self_attn.in_proj_bias"`
+	Out   nn.Linear     `weight:"self_attn.out_proj"`
+	Norm1 nn.LayerNorm  `weight:"norm1"`
+	Norm2 nn.LayerNorm  `weight:"norm2"`
+	Up    nn.Linear     `weight:"linear1"`
+	Down  nn.Linear     `weight:"linear2"`
+
+	joined nn.Joined
+}
+
+// layaAgent is rl_agent_config.json as far as answers depend on it.
+type layaAgent struct {
+	Layers      int            `json:"head_layers"`
+	Longest     int            `json:"max_len"`
+	HeadLongest int            `json:"head_max_len"`
+	Temperature []any          `json:"temperature"`
+	ByOptions   map[string]any `json:"temperature_by_options"`
+}
+
+// isLaya reports whether a source has Laya's head.
+func isLaya(src *model.Source) bool {
+	return src.Has("act_head.0.weight") && src.Has("type_emb.weight")
+}
+
+// layaTensors are those of the head; temperature is not read: the configuration's counts.
+var layaTensors = []string{"head.layers.*", "type_emb.*", "scorer.*", "act_head.*", "temperature"}
+
+// newLaya reads the head's configuration and tensors.
+func newLaya(src *model.Source, m *Model, set *weights.Set) (*Laya, error) {
+	c := &m.cfg
+	l := &Laya{headless: headless{m}, m: m}
+	l.agent = layaAgent{Layers: 2, Longest: 512, HeadLongest: 192}
+	data, err := model.ReadFile(src.Files, "rl_agent_config.json", maxLength)
+	if err == nil {
+		err = json.Unmarshal(data, &l.agent)
+	}
+	a, w, heads := &l.agent, c.Hidden, max(1, c.Hidden/64)
+	if err == nil && (a.Layers < 0 || a.Layers > maxLayers || a.Longest < 8 || a.Longest > c.Length ||
+		a.HeadLongest < 1 || w%heads != 0) {
+		err = fmt.Errorf("head_layers is %d, max_len %d, head_max_len %d, want layers, 8 to %d and 1 or "+
+			"more tokens", a.Layers, a.Longest, a.HeadLongest, c.Length)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rl_agent_config.json: %w", err)
+	}
+	var first, second bool
+	l.cls, first = tokenizers.Role(c.tokens.t, "cls_token")
+	if l.sep, second = tokenizers.Role(c.tokens.t, "sep_token"); !first || !second {
+		return nil, fmt.Errorf("tokenizer_config.json names no cls_token and sep_token, want both")
+	}
+	inner, err := model.TensorShape(set, "scorer.1.weight", 2)
+	if err != nil {
+		return nil, err
+	}
+	act, err := model.TensorShape(set, "act_head.2.weight", 2)
+	if err != nil {
+		return nil, err
+	}
+	h := &layaHead{Types: matrix(len(layaKinds), w), Norm: nn.NewLayerNorm(w, 1e-5),
+		Inner: nn.NewLinear(w, inner[0]), Score: nn.NewLinear(inner[0], 1),
+		ActIn: nn.NewLinear(w+4, act[1]), Act: nn.NewLinear(act[1], act[0]),
+		layer: attention.Layer{Heads: heads, HeadDim: w / heads}}
+	for range a.Layers {
+		h.Layers = append(h.Layers, layaLayer{In: matrix(3*w, w),
+			Bias: weights.Param{Shape: []int{3 * w}}, Out: nn.NewLinear(w, w),
+			Norm1: nn.NewLayerNorm(w, 1e-5), Norm2: nn.NewLayerNorm(w, 1e-5),
+			Up: nn.NewLinear(w, 4*w), Down: nn.NewLinear(4*w, w)})
+	}
+	m.laya = h
+	return l, weights.Bind(h, set, weights.BindOptions{Ignore: []string{"model.*", "temperature"}})
+}
+
+// load packs the bound weights.
+func (h *layaHead) load(l *nn.Loader) {
+	h.types = l.Table(&h.Types)
+	h.layer.BF16 = l.Precision != backend.F32
+	for i := range h.Layers {
+		one := &h.Layers[i]
+		one.joined.Load(l, &nn.Linear{Weight: one.In, Bias: one.Bias})
+		one.Norm1.Load(l)
+		one.Norm2.Load(l)
+		for _, n := range []*nn.Linear{&one.Out, &one.Up, &one.Down} {
+			n.Load(l)
+		}
+	}
+	h.Norm.Load(l)
+	for _, n := range []*nn.Linear{&h.Inner, &h.Score, &h.ActIn, &h.Act} {
+		n.Load(l)
+	}
+}
+
+// caches are the shapes of the layers' keys and values.
+func (h *layaHead) caches() []kvcache.Layer {
+	return slices.Repeat([]kvcache.Layer{{Heads: h.layer.Heads, HeadDim: h.layer.HeadDim}},
+		len(h.Layers))
+}
+
+// pass runs the head's layers over all rows of w.X; the first is layer number `first`.
+func (h *layaHead) pass(b backend.Backend, w *nn.Work, p *model.Pass, first int) {
+	n, width := p.Len(), w.X.Shape()[1]
+	h.qkv, h.inner = nn.Grow(b, h.qkv, n, 3*width), nn.Grow(b, h.inner, n, 4*width)
+	h.at = h.at[:0]
+	for _, s := range p.Sequences {
+		h.at = append(h.at, slices.Repeat(h.kinds[s.Seq:s.Seq+1], s.Rows)...)
+	}
+	b.AddRows(w.X, h.types, h.at)
+	for i := range h.Layers {
+		one := &h.Layers[i]
+		k, v := p.KV(first + i)
+		one.Norm1.Apply(b, w.H, w.X, n)
+		one.joined.Apply(b, h.qkv, w.H, n)
+		h.layer.Apply(b, w.H, w.Q, k, v, h.qkv, &p.Rows, p.Keys)
+		one.Out.Add(b, w.X, w.H, n)
+		one.Norm2.Apply(b, w.H, w.X, n)
+		one.Up.Apply(b, h.inner, w.H, n, backend.ReLU)
+		one.Down.Add(b, w.X, h.inner, n)
+	}
+}
+
+// LayaAnswer is Laya's answer to a question.
+type LayaAnswer struct {
+	P          []float64 // of the options, after the temperature
+	Confidence float64   // 1 - entropy/ln n of n options; of noul the larger p
+	Act        float64   // probability that acting on the answer is right
+}
+
+// Answers computes questions as one batch. The caller holds the lock (model.LockOf).
+func (l *Laya) Answers(ctx context.Context, list []LayaPrompt) (out []LayaAnswer, err error) {
+	defer backend.Recover(&err)
+	b, h, d := &model.Batch{Size: len(list)}, l.m.laya, l.m.b
+	h.kinds = h.kinds[:0]
+	for _, p := range list {
+		b.Length = max(b.Length, len(p.Tokens))
+		b.Lengths, h.kinds = append(b.Lengths, len(p.Tokens)), append(h.kinds, p.kind)
+	}
+	var rows []int32 // of each question its first position and its options' masks
+	for i, p := range list {
+		b.Tokens = append(b.Tokens, p.Tokens...)
+		b.Tokens = append(b.Tokens, make([]int32, b.Length-len(p.Tokens))...)
+		rows = append(rows, int32(i*b.Length))
+		for _, m := range p.Marks {
+			rows = append(rows, int32(i*b.Length)+m)
+		}
+	}
+	marginals, err := l.Forward(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	states, width, err := marginals.(model.HiddenStates).Hidden(rows)
+	if err != nil {
+		return nil, err
+	}
+	x := d.New(len(rows), width)
+	d.Write(x, 0, states)
+	inner, score := d.New(len(rows), h.Inner.Weight.Shape[0]), d.New(len(rows), 1)
+	h.Norm.Apply(d, x, x, len(rows))
+	h.Inner.Apply(d, inner, x, len(rows), backend.GELUErf)
+	h.Score.Apply(d, score, inner, len(rows), backend.Identity)
+	logits := make([]float32, len(rows))
+	d.Read(logits, score, 0)
+	at := 0
+	for _, p := range list {
+		own := logits[at+1 : at+1+len(p.Marks)]
+		act := h.act(d, slices.Concat(states[at*width:(at+1)*width], layaFacts(own)))
+		out = append(out, l.answer(&p, own, act))
+		at += 1 + len(p.Marks)
+	}
+	return out, nil
+}
+
+// act returns the first probability of the act head.
+func (h *layaHead) act(d backend.Backend, input []float32) float64 {
+	logits, width := make([]float32, h.Act.Weight.Shape[0]), h.Act.Weight.Shape[1]
+	x, inner, out := d.New(1, len(input)), d.New(1, width), d.New(1, len(logits))
+	d.Write(x, 0, input)
+	h.ActIn.Apply(d, inner, x, 1, backend.GELUErf)
+	h.Act.Apply(d, out, inner, 1, backend.Identity)
+	d.Read(logits, out, 0)
+	return layaSoftmax(logits, 1)[0]
+}
+
+// layaFacts are what the act head sees beside the first state, of p before the temperature: the
+// largest, its lead, the entropy's share of its maximum, and the number of options.
+func layaFacts(logits []float32) []float32 {
+	p, n := layaSoftmax(logits, 1), float64(max(len(logits), 2))
+	entropy := 0.0
+	for _, x := range p {
+		entropy -= x * math.Log(max(x, 1e-9))
+	}
+	slices.Sort(p)
+	top, second := p[len(p)-1], 0.0
+	if len(p) > 1 {
+		second = p[len(p)-2]
+	}
+	return []float32{float32(top), float32(top - second), float32(entropy / math.Log(n)),
+		float32(n / 255)}
+}
+
+func layaSoftmax(logits []float32, temperature float64) []float64 {
+	top, sum, p := float64(slices.Max(logits)), 0.0, make([]float64, len(logits))
+	for i, l := range logits {
+		p[i] = math.Exp((float64(l) - top) / temperature)
+		sum += p[i]
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+	return p
+}
+
+// answer derives what the published program does of the options' scores.
+func (l *Laya) answer(p *LayaPrompt, logits []float32, act float64) LayaAnswer {
+	n := len(logits)
+	a := LayaAnswer{P: layaSoftmax(logits, l.agent.temperature(p.kind, n)), Act: act, Confidence: 1}
+	switch entropy := 0.0; {
+	case layaKinds[p.kind] == "noul":
+		a.Confidence = slices.Max(a.P)
+	case n > 1:
+		for _, x := range a.P {
+			entropy -= x * math.Log(max(x, 1e-12))
+		}
+		a.Confidence = min(1, max(0, 1-entropy/math.Log(float64(n))))
+	}
+	return a
+}
+
+// temperature returns that of a kind of questions with n options, held within 0.5 and 5.
+func (a *layaAgent) temperature(kind int32, n int) float64 {
+	size := "11+"
+	switch {
+	case n <= 2:
+		size = "2"
+	case n <= 5:
+		size = "3-5"
+	case n <= 10:
+		size = "6-10"
+	}
+	var value any = 1.0
+	if int(kind) < len(a.Temperature) {
+		value = a.Temperature[kind]
+	}
+	if own, ok := a.ByOptions[layaKinds[kind]+":"+size]; ok {
+		value = own
+	}
+	t, ok := value.(float64)
+	if !ok {
+		return 1
+	}
+	return min(5, max(0.5, t))
+}
