@@ -23,18 +23,29 @@ type Rows struct {
 	// Causal makes Add begin a new segment after a gap in the positions, because causal and local
 	// attention only know the position of a segment's first row.
 	Causal bool
+
+	// Turns are the positions by which the rows are rotated, [rows], where these are not Pos; empty:
+	// they are Pos.
+	Turns []int32
+
+	turned  turned
+	shadows shadows
 }
 
 // Len returns the number of rows.
 func (r *Rows) Len() int { return len(r.Pos) }
 
 // Reset removes all rows.
-func (r *Rows) Reset() { r.Segs, r.Pos, r.Seen = r.Segs[:0], r.Pos[:0], r.Seen[:0] }
+func (r *Rows) Reset() {
+	r.Segs, r.Pos, r.Seen, r.Turns = r.Segs[:0], r.Pos[:0], r.Seen[:0], r.Turns[:0]
+	r.turned.of, r.shadows.list = nil, r.shadows.list[:0]
+}
 
 // Add adds a row. Rows of one sequence must follow each other.
 func (r *Rows) Add(seq int, pos int32) {
 	n := len(r.Segs)
-	if n == 0 || r.Segs[n-1].Seq != seq || r.Causal && r.Pos[len(r.Pos)-1]+1 != pos {
+	if n == 0 || r.Segs[n-1].Seq != seq || r.shadow(n-1) != nil ||
+		r.Causal && r.Pos[len(r.Pos)-1]+1 != pos {
 		r.Segs = append(r.Segs, backend.Segment{Seq: seq, Row: len(r.Pos), Pos: int(pos)})
 		n++
 	}
@@ -45,13 +56,20 @@ func (r *Rows) Add(seq int, pos int32) {
 // Pick sets r to some rows of from, ascending indexes.
 func (r *Rows) Pick(from *Rows, rows []int32) {
 	r.Reset()
-	r.Causal = from.Causal
+	r.Causal, r.shadows.qkv = from.Causal, from.shadows.qkv
 	seg := 0
 	for _, i := range rows {
 		for int(i) >= from.Segs[seg].Row+from.Segs[seg].Rows {
 			seg++
 		}
-		r.Add(from.Segs[seg].Seq, from.Pos[i])
+		if s := from.shadow(seg); s != nil {
+			r.AddShadow(from.Segs[seg].Seq, from.Pos[i], *s)
+		} else {
+			r.Add(from.Segs[seg].Seq, from.Pos[i])
+		}
+		if len(from.Turns) > 0 {
+			r.Turns = append(r.Turns, from.Turns[i])
+		}
 		if len(from.Seen) > 0 && len(r.Seen) < len(r.Segs) {
 			r.Seen = append(r.Seen, from.Seen[seg])
 		}
@@ -79,7 +97,13 @@ func (a Layer) Apply(b backend.Backend, dst, q, k, v, qkv *tensor.Dense, rows *R
 
 // Split is the first half of Apply: it writes keys and values to k and v, and queries to q.
 func (a Layer) Split(b backend.Backend, q, k, v, qkv *tensor.Dense, rows *Rows, keys int) {
-	b.SplitHeads(q, k, v, qkv, rows.Segs, rows.Pos, a.Shape(keys), a.Rotary)
+	if rows.shadows.qkv = qkv; len(rows.Turns) == 0 || a.Rotary == nil {
+		b.SplitHeads(q, k, v, qkv, rows.Segs, rows.Pos, a.Shape(keys), a.Rotary)
+		return
+	}
+	for i, table := range rows.tables(b, a.Rotary) {
+		b.SplitHeads(q, k, v, qkv, rows.Segs[i:i+1], rows.Pos, a.Shape(keys), table)
+	}
 }
 
 // Attend is the second half of Apply, for all rows of Split or for some (see Rows.Pick), whose
@@ -91,7 +115,12 @@ func (a Layer) Attend(b backend.Backend, dst, q, k, v *tensor.Dense, rows *Rows,
 	}
 	for first := 0; first < len(rows.Segs); {
 		end := first + 1
-		for end < len(rows.Segs) && rows.Seen[end] == rows.Seen[first] {
+		if s := rows.shadow(first); s != nil {
+			a.attendShadow(b, dst, q, k, v, rows, first, s)
+			first = end
+			continue
+		}
+		for end < len(rows.Segs) && rows.Seen[end] == rows.Seen[first] && rows.shadow(end) == nil {
 			end++
 		}
 		b.Attention(dst, q, k, v, rows.Segs[first:end], a.Shape(rows.Seen[first]))

@@ -179,7 +179,8 @@ func (m *Model) load(o model.Options) error {
 			Layers: slices.Repeat(
 				[]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}}, m.cfg.Blocks)},
 		Of: model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab - 1,
-			Mask: int32(m.cfg.Vocab - 1), Ragged: true, Before: before},
+			Mask: int32(m.cfg.Vocab - 1), Ragged: true, Sparse: true,
+			Before: before},
 		Head: backend.Head{W: l.Matrix(&m.Head.Weight, m.cfg.Vocab),
 			Bias:     l.Vector(l.Floats(&m.Head.Bias)),
 			Outcomes: m.cfg.Vocab - 1}, // SUBS: the mask token, the last one, is not an outcome

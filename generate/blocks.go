@@ -279,6 +279,9 @@ type network struct {
 	spec    model.Spec
 }
 
+// shadows reports whether the network's passes may have shadows that judge tokens.
+func (n *network) shadows() bool { return n.spec.Sparse && n.spec.Block == 0 && !n.spec.Shifted }
+
 // keeper is a model.Refiner or a model.Feeder.
 type keeper interface {
 	NewCache(batch, length int) *kvcache.Cache

@@ -98,7 +98,8 @@ func (p *Pool) setView(m *member) {
 	v := &p.view
 	s := &m.step
 	v.Tokens, v.Masked, v.Open = m.Tokens, s.masked, s.open
-	v.Past, v.State, v.Shape = m.past, m.state, m.shape
+	v.Past, v.State, v.Shape, v.Ends = m.past, m.state, m.shape, m.endTokens
+	v.Behind = s.behind(m.Tokens, m.free, m.mask)
 	v.Step, v.Steps, v.Quota, v.Free = s.n, s.of, s.quota, s.size
 	v.Rand, v.Noise = samplers.Rand(m.stream()), samplers.ForOrder
 	if v.Ahead = nil; m.ahead {

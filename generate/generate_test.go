@@ -100,7 +100,8 @@ func TestOutputDependsOnSeedAndSequenceAlone(t *testing.T) {
 		t.Run(info.Name, func(t *testing.T) {
 			name := info.Name
 			switch name { // they take the most probable tokens by default
-			case "low-confidence", "dynamic", "fast-dllm-v2", "wedlm", "self-speculation", "edit":
+			case "low-confidence", "dynamic", "fast-dllm-v2", "wedlm", "self-speculation", "edit",
+				"wino":
 				name += "(temperature=1)"
 			case "greedy":
 				name += "(random)"
@@ -116,6 +117,9 @@ func TestOutputDependsOnSeedAndSequenceAlone(t *testing.T) {
 			o.First, o.N = 3, 2
 			require.Equal(t, all[3:], collect(t, newTable(4, 5), o))
 			o.Seed = 4
+			if name == "credit" { // nothing is drawn
+				return
+			}
 			require.NotEqual(t, all[3:], collect(t, newTable(4, 5), o))
 		})
 	}

@@ -62,7 +62,7 @@ func (p *Pool) stats(list []*member) error {
 			return err
 		}
 	}
-	if need.Open {
+	if need.Open || need.Judged {
 		if err := p.present(list, marginals); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func headRows(need samplers.Need, masked, open int) (n int) {
 	if need.Draw {
 		n += masked
 	}
-	if need.Open { // a sum and a logit
+	if need.Open || need.Judged { // a sum and a logit
 		n += 2 * open
 	}
 	if need.OpenTop {
@@ -170,7 +170,13 @@ func (p *Pool) atOpen(list []*member) {
 	for _, m := range list {
 		m.step.openAt = len(h.rows)
 		for _, at := range m.step.open {
-			h.rows = append(h.rows, int32(m.step.row*length+at))
+			row := int32(m.step.row*length + at)
+			if m.step.need.Judged {
+				if row, _ = m.shadowRow(m.step.row*length, at); m.step.shadows == nil {
+					continue
+				}
+			}
+			h.rows = append(h.rows, row)
 			h.owner = append(h.owner, drawn{m, at})
 		}
 	}
@@ -238,7 +244,7 @@ func (h *headWork) show(v *samplers.View, m *member) {
 	if need.Draw {
 		v.Token, v.LogP = h.draw.Token[at:end], h.draw.LogP[at:end]
 	}
-	if need.Open {
+	if need.Open || need.Judged && m.step.shadows != nil {
 		v.OpenLogP = h.present[open:openEnd]
 	}
 	if need.OpenTop {

@@ -1,6 +1,10 @@
 package generate
 
-import "unmask/model"
+import (
+	"slices"
+
+	"unmask/model"
+)
 
 // loop decides what each step of one sequence works on. Kinds are whole.go, in which any position
 // may open (or any of a block of the sampler's), blocks.go, block diffusion, causal.go and
@@ -80,6 +84,9 @@ type span struct {
 	end      int // positions from here on do not open in this step
 	seen     int // number of positions that the network sees
 
+	kept    []int32 // positions that the network sees, ascending; nil: all
+	shadows []int32 // positions that the pass has shadows of
+
 	bounded bool // only these are in the pass, though the network would see more
 
 	causal bool          // the pass is model.Feeder's Feed
@@ -87,4 +94,23 @@ type span struct {
 	fixed  bool          // draws depend on the position alone, not on the number of the step
 	forbid []int32       // tokens that are as good as impossible
 	quiet  bool          // the sampler is not called: the loop works on something of its own
+}
+
+// sees reports whether the pass sees a position.
+func (s *span) sees(p int) bool {
+	if s.kept == nil {
+		return true
+	}
+	_, ok := slices.BinarySearch(s.kept, int32(p))
+	return ok
+}
+
+// behind returns the number of masked positions behind those that may open, which the pass sees.
+func (s *span) behind(tokens []int32, free []int, mask int32) (n int) {
+	for _, p := range free[s.to:] {
+		if tokens[p] == mask && s.sees(p) {
+			n++
+		}
+	}
+	return n
 }

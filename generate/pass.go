@@ -18,6 +18,7 @@ type pass struct {
 
 	lengths, places []int // memory for the batch's fields
 	conditions      []*model.Condition
+	kept, shadows   [][]int32
 }
 
 // forward computes the pass of a group: a full pass or, if keys and values of earlier steps are
@@ -29,7 +30,10 @@ func (p *Pool) forward(group []*member) error {
 	network, partial := group[0].step.network, group[0].step.partial
 	p.pass.rows = p.pass.rows[:0]
 	for _, m := range group {
-		m.step.fed = len(m.Tokens)
+		m.step.fed = len(m.Tokens) + len(m.step.shadows)
+		if m.step.kept != nil {
+			m.step.fed = len(m.step.kept)
+		}
 		base := m.step.row * b.Length
 		p.reads(b, m)
 		if d, ok := m.loop.(drafter); ok {
@@ -102,8 +106,9 @@ func (p *Pool) distinct(group []*member) {
 
 // shares reports whether a member's pass is that of its tokens alone.
 func (m *member) shares() bool {
-	return !m.caches() && !m.step.causal && m.speech == nil && m.scale == nil &&
-		m.task.adjust == nil && m.Filter.Adjust == nil && len(m.step.forbid) == 0
+	return !m.caches() && !m.step.causal && m.step.kept == nil && m.step.shadows == nil &&
+		m.speech == nil && m.scale == nil && m.task.adjust == nil && m.Filter.Adjust == nil &&
+		len(m.step.forbid) == 0
 }
 
 // equal reports whether two members that share have equal passes and marginals.
@@ -127,15 +132,17 @@ func (p *Pool) fillBatch(b *model.Batch, group []*member) {
 	if group[0].caches() {
 		b.Cache = p.cache
 	}
-	ragged, conditions := false, false
+	ragged, conditions, kept, shadows := false, false, false, false
 	for _, m := range group {
-		n := len(m.Tokens)
-		ragged = ragged || n != len(group[0].Tokens)
+		n := len(m.Tokens) + len(m.step.shadows)
+		kept, shadows = kept || m.step.kept != nil, shadows || m.step.shadows != nil
+		ragged = ragged || n != len(group[0].Tokens)+len(group[0].step.shadows)
 		conditions = conditions || m.condition != nil
 		b.Length = max(b.Length, n)
 	}
 	b.Tokens, b.Time, b.Read, b.Steps = b.Tokens[:0], b.Time[:0], b.Read[:0], b.Steps[:0]
 	b.Lengths, b.Conditions, b.Places = p.pass.lengths[:0], p.pass.conditions[:0], p.pass.places[:0]
+	b.Kept, b.Shadows = p.pass.kept[:0], p.pass.shadows[:0]
 	for _, m := range group {
 		b.Tokens = append(b.Tokens, m.Tokens...)
 		for len(b.Tokens)%b.Length != 0 {
@@ -143,15 +150,23 @@ func (p *Pool) fillBatch(b *model.Batch, group []*member) {
 		}
 		b.Time = append(b.Time, p.time(m))
 		b.Steps = append(b.Steps, model.Progress{N: m.N + 1, Of: m.steps})
-		used := len(m.Tokens)
+		used := len(m.Tokens) + len(m.step.shadows)
 		if m.step.causal || m.step.bounded {
 			ragged, used = true, m.step.seen
 		}
 		b.Lengths = append(b.Lengths, used)
 		b.Conditions = append(b.Conditions, m.condition)
 		b.Places = append(b.Places, m.place)
+		b.Kept, b.Shadows = append(b.Kept, m.step.kept), append(b.Shadows, m.step.shadows)
 	}
 	p.pass.lengths, p.pass.conditions, p.pass.places = b.Lengths, b.Conditions, b.Places
+	p.pass.kept, p.pass.shadows = b.Kept, b.Shadows
+	if !kept {
+		b.Kept = nil
+	}
+	if !shadows {
+		b.Shadows = nil
+	}
 	if !ragged {
 		b.Lengths = nil
 	}
@@ -175,6 +190,17 @@ func (p *Pool) reads(b *model.Batch, m *member) {
 			return
 		}
 	}
+	for _, at := range m.step.open {
+		if row, ok := m.shadowRow(base, at); ok {
+			b.Read = append(b.Read, row)
+		}
+	}
+}
+
+// shadowRow returns the row of a position's shadow in the latest pass, false if it has none.
+func (m *member) shadowRow(base, position int) (int32, bool) {
+	i, ok := slices.BinarySearch(m.step.shadows, int32(position))
+	return int32(base + len(m.Tokens) + i), ok
 }
 
 // time returns the sampler's time or, by default, the masked fraction.

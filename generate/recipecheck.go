@@ -55,6 +55,9 @@ func (r Recipe) check(d model.Denoiser) error {
 	if err := r.checkGrowth(d); err != nil {
 		return err
 	}
+	if err := r.checkWindow(d); err != nil {
+		return err
+	}
 	if err := r.checkGuidance(); err != nil {
 		return err
 	}
@@ -95,7 +98,8 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 		return param.Refuse("reuse", param.Unsupported,
 			"no %s reuse with this model: it has no partial passes", r.Reuse)
 	}
-	if _, ok := samplers.As[samplers.Remasker](r.Sampler); ok {
+	_, remasks := samplers.As[samplers.Remasker](r.Sampler)
+	if _, judges := samplers.As[samplers.Judge](r.Sampler); remasks || judges {
 		return param.Refuse("reuse", param.NoEffect, "no %s reuse with this sampler: it masks "+
 			"positions again, so no key or value stays", r.Reuse)
 	}

@@ -22,7 +22,10 @@ type task struct {
 	steps   int        // the most that a sequence takes
 	blocks  []block    // of the sampler, if it has its own; otherwise one
 	work    *blockwork // nil without Reuse Blocks
-	ends    []int32    // tokens that end a sequence once everything before them is open
+	// the request's end tokens, and those that end the sequence once everything before them is open
+	endTokens, ends []int32
+	near            []bool // with a window, the kept distances behind a block
+	last            bool   // and whether the last position is kept
 
 	// nil: no more than the filter's
 	adjust func(position int, logits []float32)
@@ -40,6 +43,7 @@ type task struct {
 	revises  bool // it closes positions or replaces tokens
 	ahead    bool
 	clock    samplers.Clock
+	judge    samplers.Judge
 	stateful samplers.Stateful
 }
 
@@ -76,10 +80,12 @@ func (p *Pool) newTask(r Recipe, seed uint64, length int, tokens, ends []int32) 
 	_, t.ahead = samplers.As[samplers.Lookahead](r.Sampler)
 	t.clock, _ = samplers.As[samplers.Clock](r.Sampler)
 	t.stateful, _ = samplers.As[samplers.Stateful](r.Sampler)
-	t.revises = t.remasks
+	t.judge, _ = samplers.As[samplers.Judge](r.Sampler)
+	t.revises = t.remasks || t.judge != nil
+	t.endTokens = slices.Clone(ends)
 	t.choose(spec, length, ends)
 	if !t.revises {
-		t.ends = slices.Clone(ends)
+		t.ends = t.endTokens
 	}
 	return t, t.guide(spec)
 }
@@ -115,6 +121,7 @@ func (t *task) choose(spec model.Spec, length int, ends []int32) {
 		t.steps = k.maxSteps(t.initial)
 	default:
 		t.newLoop = func(m *member) loop { return remake(m.loop, wholeLoop{member: m}) }
+		t.near, t.last = t.windowed()
 		_, idles := t.Schedule.(samplers.Idler)
 		t.idles = idles && !t.adapts
 		t.setBlocks()

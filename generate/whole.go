@@ -12,6 +12,8 @@ import (
 type wholeLoop struct {
 	*member
 	fullAt, fullFrom int // step and block of the last full pass; 0: none
+	// with a window, the positions of the step's pass and of the last full one
+	sees, fullSees []int32
 }
 
 func (w *wholeLoop) next() span {
@@ -30,6 +32,15 @@ func (w *wholeLoop) next() span {
 	b := w.blocks[at]
 	s := span{network: w.task.network, partial: w.Reuse != NoReuse && len(w.cached) > 0,
 		n: n, of: w.steps, from: before.to, to: b.to, end: len(w.Tokens), seen: len(w.Tokens)}
+	if w.Window > 0 && s.to > 0 {
+		w.keep(w.free[s.to-1] + 1)
+		s.kept = w.sees
+	}
+	if w.judge != nil && w.network.shadows() {
+		for _, p := range w.free[s.from:s.to] {
+			s.shadows = append(s.shadows, int32(p))
+		}
+	}
 	s.size = s.to - s.from
 	if !w.adapts {
 		s.n, s.of = n-before.steps, b.steps-before.steps
@@ -58,7 +69,7 @@ func (w *wholeLoop) stale() bool {
 	case w.Reuse == Delayed:
 		return w.N+1-w.fullAt >= w.Refresh
 	}
-	return w.step.from != w.fullFrom
+	return w.step.from != w.fullFrom || !slices.Equal(w.sees, w.fullSees)
 }
 
 // feed appends all rows, or those that the kind of reuse always computes and every position whose
@@ -66,7 +77,7 @@ func (w *wholeLoop) stale() bool {
 func (w *wholeLoop) feed(rows []int32, base int) []int32 {
 	full := w.stale()
 	for p, t := range w.Tokens {
-		if full || w.cached[p] != t || w.feeds(p) {
+		if (full || w.cached[p] != t || w.feeds(p)) && w.step.sees(p) {
 			rows = append(rows, int32(base+p))
 		}
 	}
@@ -85,8 +96,9 @@ func (w *wholeLoop) feeds(p int) bool {
 }
 
 func (w *wholeLoop) kept() {
-	if w.step.fed == len(w.Tokens) {
+	if n := len(w.Tokens); w.step.fed >= n {
 		w.step.work.Full++
+		w.step.work.Partial += w.step.fed - n // shadows
 	} else {
 		w.step.work.Partial += w.step.fed
 	}
@@ -95,6 +107,7 @@ func (w *wholeLoop) kept() {
 	}
 	if w.stale() {
 		w.fullAt, w.fullFrom = w.N+1, w.step.from
+		w.fullSees = append(w.fullSees[:0], w.sees...)
 	}
 	w.cached = append(w.cached[:0], w.Tokens...)
 }

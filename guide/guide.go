@@ -170,7 +170,8 @@ func (g *Guided) double(b *model.Batch) error {
 	*d = model.Batch{Size: b.Size, Length: b.Length, Tokens: append(d.Tokens[:0], b.Tokens...),
 		Cache:      b.Cache,
 		Conditions: d.Conditions[:0], Places: g.places[:0], Lengths: g.lengths[:0],
-		Time: append(d.Time[:0], b.Time...), Lasts: b.Lasts}
+		Time: append(d.Time[:0], b.Time...), Lasts: b.Lasts, Kept: slices.Clone(b.Kept),
+		Shadows: slices.Clone(b.Shadows)}
 	g.twin, g.w = g.twin[:0], g.w[:0]
 	for i := range b.Size {
 		d.Conditions = append(d.Conditions, b.Condition(i))
@@ -223,6 +224,12 @@ func (g *Guided) pair(b *model.Batch, i int) (twin int32, w float64, err error) 
 	d.Conditions = append(d.Conditions, other)
 	g.blind(d.Size, c, other)
 	d.Lengths = append(d.Lengths, b.Used(i))
+	if b.Kept != nil {
+		d.Kept = append(d.Kept, b.Kept[i])
+	}
+	if b.Shadows != nil {
+		d.Shadows = append(d.Shadows, b.Shadows[i])
+	}
 	if len(b.Time) > 0 {
 		d.Time = append(d.Time, b.Time[i])
 	}

@@ -5,14 +5,11 @@ import (
 
 	"gorgonia.org/tensor"
 
-	"unmask/attention"
-	"unmask/backend"
 	"unmask/model"
-	"unmask/nn"
 )
 
 // Passes of models whose final tokens go through causally (model.Feeder), and what depends on
-// positions in them: the order of WeDLM's rows and the scale of Nemotron-Labs-Diffusion's queries.
+// positions in them: the scale of Nemotron-Labs-Diffusion's queries.
 
 // prepareFeeds makes the networks of Feed: the same weights with other masks of attention.
 func (m *Model) prepareFeeds() {
@@ -53,11 +50,8 @@ type feeder interface {
 	model.Sized
 }
 
-// turn prepares what the positions of a pass decide.
+// turn computes the scales of a pass's queries, which depend on their positions.
 func (m *Model) turn(p *model.Pass) {
-	if m.cfg.Causal == model.MasksLast {
-		m.turnInOrder(p)
-	}
 	w := m.work
 	w.scales = w.scales[:0]
 	if r := &m.cfg.Rope; r.QueryBeta != 0 {
@@ -72,40 +66,10 @@ func (m *Model) turn(p *model.Pass) {
 	}
 }
 
-// turnInOrder makes a table of cosines and sines for each sequence, by place: rows are rotated by
-// their positions, and stored by the order in which they are fed.
-func (m *Model) turnInOrder(p *model.Pass) {
-	w := m.work
-	for i, s := range p.Segs {
-		n := s.Pos + s.Rows
-		w.places = append(w.places[:0], make([]int32, n)...)
-		for r := range s.Rows {
-			w.places[s.Pos+r] = int32(p.Position(s.Row + r))
-		}
-		if i == len(w.turned) {
-			w.turned = append(w.turned, new(backend.Rotary))
-		}
-		half := backend.Width(w.rotary.Cos)
-		t := w.turned[i]
-		t.Cos, t.Sin = nn.Grow(m.b, t.Cos, n, half), nn.Grow(m.b, t.Sin, n, half)
-		m.b.Gather(t.Cos, w.rotary.Cos, w.places)
-		m.b.Gather(t.Sin, w.rotary.Sin, w.places)
-	}
-}
-
 // split is attention.Layer.Split for the rows of a pass.
 func (m *Model) split(p *model.Pass, k, v *tensor.Dense) {
 	w, b := m.work, m.b
-	if m.cfg.Causal != model.MasksLast {
-		m.layer.Split(b, w.q, k, v, w.qkv, &p.Rows, p.Keys)
-	} else {
-		for i := range p.Segs {
-			layer := m.layer
-			layer.Rotary = w.turned[i]
-			one := attention.Rows{Segs: p.Segs[i : i+1], Pos: p.Pos}
-			layer.Split(b, w.q, k, v, w.qkv, &one, p.Keys)
-		}
-	}
+	m.layer.Split(b, w.q, k, v, w.qkv, &p.Rows, p.Keys)
 	if len(w.scales) > 0 {
 		for len(w.same) < p.Len() {
 			w.same = append(w.same, int32(len(w.same)))

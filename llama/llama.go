@@ -240,7 +240,8 @@ func (m *Model) prepare(raw, head backend.Head, as backend.Precision) {
 		// the mask is among the outcomes but forbidden
 		Of: model.Spec{Shape: []int{c.Length}, Outcomes: c.Vocab, Mask: c.Mask, Ragged: true,
 			Block: c.Block, Blocks: c.Blocks, Causal: c.Causal, Growth: c.Growth, Shifted: c.Shift,
-			Ends: c.EOS, Before: c.Before, After: c.After},
+			Sparse: !ordered,
+			Ends:   c.EOS, Before: c.Before, After: c.After},
 		Head: head, RawHead: &raw, Width: c.Hidden, RowSize: c.rowSize(),
 		Begin: m.begin, Pass: m.pass, Finish: m.finish,
 	}

@@ -15,11 +15,9 @@ type workspace struct {
 	low         *tensor.Dense // [rows, rank of the adapter]
 	experts     expertWork
 
-	rotary *backend.Rotary   // of all positions
-	turned []*backend.Rotary // of one sequence each, by place; see Model.turn
-	scales []float32         // [rows], of queries; empty: all are 1
-	same   []int32           // 0, 1, 2 ...
-	places []int32
+	rotary *backend.Rotary // of all positions
+	scales []float32       // [rows], of queries; empty: all are 1
+	same   []int32         // 0, 1, 2 ...
 }
 
 // prepare makes room for a pass of `rows` rows.

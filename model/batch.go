@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"unmask/kvcache"
 )
@@ -14,6 +15,16 @@ type Batch struct {
 	Time         []float64 // [Size], from 1, all masked, to 0; nil where the model ignores it
 
 	Conditions []*Condition // [Size], nil elements for none; a nil slice: none at all
+
+	// Kept [Size] are the positions that the network sees, ascending, which must be the same as in
+	// the pass that wrote Cache; a nil element, or a nil slice: all. The others are in no pass. Only
+	// with Spec.Sparse.
+	Kept [][]int32
+	// Shadows [Size] are positions that a sequence has a second row of, ascending: its last
+	// positions in use, whose tokens are given too. Nothing but a shadow sees shadows. A shadow
+	// sees all shadows of its sequence, and all other positions than its own or, where attention
+	// is causal, those before it and itself alone. Only with Spec.Sparse, without Kept.
+	Shadows [][]int32
 
 	// Read lists the rows that the Marginals will be asked for, ascending; a network need not
 	// compute the other rows to their end. Nil means all rows.
@@ -50,6 +61,42 @@ func (b *Batch) Used(sequence int) int {
 	return b.Lengths[sequence]
 }
 
+// kept returns the positions of a sequence that the network sees, nil for all.
+func (b *Batch) kept(sequence int) []int32 {
+	if b.Kept == nil {
+		return nil
+	}
+	return b.Kept[sequence]
+}
+
+// shadows returns the positions that a sequence has a second row of.
+func (b *Batch) shadows(sequence int) []int32 {
+	if b.Shadows == nil {
+		return nil
+	}
+	return b.Shadows[sequence]
+}
+
+// keys returns the number of keys of a sequence that its own rows can see.
+func (b *Batch) keys(sequence int) int {
+	if kept := b.kept(sequence); kept != nil {
+		return len(kept)
+	}
+	return b.Used(sequence) - len(b.shadows(sequence))
+}
+
+// slot returns where the key of a position lies, -1 for nowhere.
+func (b *Batch) slot(sequence, pos int) int {
+	kept := b.kept(sequence)
+	if kept == nil {
+		return pos
+	}
+	if at, ok := slices.BinarySearch(kept, int32(pos)); ok {
+		return at
+	}
+	return -1
+}
+
 // Place returns the index of a sequence in Cache.
 func (b *Batch) Place(sequence int) int {
 	if b.Places == nil {
@@ -69,11 +116,14 @@ func (b *Batch) Condition(sequence int) *Condition {
 // Check returns a one-line error for a batch that no model with this Spec can compute. Networks
 // call it first. It does not check Read and the rows of a partial pass, which the loop makes.
 func (b *Batch) Check(s Spec) error {
-	switch longest := s.Length(); {
+	longest := s.Length()
+	switch {
 	case s.Fixed && b.Length != longest:
 		return fmt.Errorf("length is %d, want %d", b.Length, longest)
-	case b.Length < 1 || b.Length > longest:
+	case b.Length < 1 || b.Length > longest && b.Shadows == nil:
 		return fmt.Errorf("length is %d, want 1 to %d", b.Length, longest)
+	case (b.Kept != nil || b.Shadows != nil) && !s.Sparse:
+		return fmt.Errorf("passes leave positions out or have shadows, want neither")
 	case b.Size < 1 || len(b.Tokens) != b.Size*b.Length:
 		return fmt.Errorf("a batch of %d x %d has %d tokens, want %d", b.Size, b.Length, len(b.Tokens),
 			b.Size*b.Length)
@@ -88,7 +138,7 @@ func (b *Batch) Check(s Spec) error {
 	}
 	for i := range b.Size {
 		n := b.Used(i)
-		if n < 1 || n > b.Length || s.Fixed && n != b.Length {
+		if n < 1 || n > b.Length || b.keys(i) > longest || s.Fixed && n != b.Length {
 			return fmt.Errorf("length of sequence %d is %d, want 1 to %d", i, n, b.Length)
 		}
 		for p, t := range b.Tokens[i*b.Length:][:n] {

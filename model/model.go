@@ -23,6 +23,7 @@ type Spec struct {
 	Blocks  Blocks  // how blocks lie where they open one after another
 	Causal  Causal  // how final tokens go through a Feeder
 	Growth  *Growth // nil: the length of a sequence is fixed
+	Sparse  bool    // passes may leave positions out, see Batch.Kept and Batch.Shadows
 	Shifted bool    // the network's own output at a position predicts the next one, see Raw
 	Ends    []int32 // tokens that end a text
 	// tokens around every text, which is not shown with them: an encoder's first and last

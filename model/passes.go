@@ -164,6 +164,7 @@ func (p *Passes) wholes(q *Pass) {
 		for pos := -p.Extra; pos < used; pos++ {
 			q.add(b, p.next, place, pos)
 		}
+		q.lend(b, p.next)
 		q.Keys = max(q.Keys, p.Extra+used)
 	}
 	if b.Cache == nil && q.Len() > 0 {
@@ -193,7 +194,9 @@ func (p *Passes) parts(q *Pass) {
 			continue
 		}
 		q.add(b, seq, b.Place(seq), int(p.rows[0])%b.Length)
-		p.rows = p.rows[1:]
+		if p.rows = p.rows[1:]; len(p.rows) == 0 || int(p.rows[0])/b.Length != seq {
+			q.lend(b, seq)
+		}
 	}
 }
 
@@ -217,21 +220,43 @@ func (p *Passes) ordered(q *Pass, sequence, place int, rows []int32) {
 }
 
 // Position returns the position of row i in its sequence, -1 for the last extra row. It differs
-// from Pos with MasksLast.
+// from Pos where Turns are given.
 func (q *Pass) Position(i int) int {
+	if len(q.Turns) > 0 {
+		return int(q.Turns[i])
+	}
 	width := q.of.batch.Length + q.of.Extra
 	return int(q.At[i])%width - q.of.Extra
 }
 
-func (q *Pass) add(b *Batch, sequence, place, pos int) { q.put(b, sequence, place, pos, pos) }
+// add adds the row of a position that the network sees.
+func (q *Pass) add(b *Batch, sequence, place, pos int) {
+	slot := pos
+	if pos >= 0 {
+		slot = b.slot(sequence, pos)
+	}
+	if slot >= 0 || pos < 0 {
+		q.put(b, sequence, place, pos, slot)
+	}
+}
 
 // put adds the row of a position; slot is its place among the keys and values, without extra rows.
 func (q *Pass) put(b *Batch, sequence, place, pos, slot int) {
 	extra := q.of.Extra
 	index := int32(q.Len())
-	q.Add(place, int32(slot+extra))
-	if p := q.of; b.Lengths != nil && (!p.Causal || p.Block > 1) && len(q.Seen) < len(q.Segs) {
-		q.Seen = append(q.Seen, extra+b.Used(sequence))
+	turn := pos
+	if j := pos - b.keys(sequence); j >= 0 && b.shadows(sequence) != nil {
+		turn = int(b.shadows(sequence)[j])
+		q.shadow(b, sequence, place, pos, turn)
+	} else {
+		q.Add(place, int32(slot+extra))
+	}
+	if p := q.of; len(q.Seen) < len(q.Segs) && (b.Kept != nil || b.Shadows != nil ||
+		b.Lengths != nil && (!p.Causal || p.Block > 1)) {
+		q.Seen = append(q.Seen, extra+b.keys(sequence))
+	}
+	if b.Kept != nil || b.Shadows != nil || q.of.MasksLast {
+		q.Turns = append(q.Turns, int32(turn))
 	}
 	q.At = append(q.At, int32(sequence*(b.Length+extra)+pos+extra))
 	if pos < 0 {
@@ -242,6 +267,27 @@ func (q *Pass) put(b *Batch, sequence, place, pos, slot int) {
 	q.Tokens = append(q.Tokens, b.Tokens[row])
 	if len(q.of.read) > 0 && q.of.read[row] {
 		q.keep = append(q.keep, index)
+	}
+}
+
+// shadow adds the shadow of position `of`, whose own row is in the pass.
+func (q *Pass) shadow(b *Batch, sequence, place, pos, of int) {
+	own, _ := slices.BinarySearch(q.At, int32(sequence*b.Length+of))
+	s := attention.Shadow{Slot: of, Of: own, Lend: len(q.At), Turn: of, Keys: of + 1}
+	q.AddShadow(place, int32(pos), s)
+}
+
+// lend lets the shadows of a sequence that see each other lend the key of the last one.
+func (q *Pass) lend(b *Batch, sequence int) {
+	n := len(b.shadows(sequence))
+	if n == 0 || q.of.Causal {
+		return
+	}
+	list := q.Rows.Shadows()
+	for i := len(list) - n; i < len(list); i++ {
+		s := &list[i]
+		s.Lend, s.Turn = len(q.At)-1, int(b.shadows(sequence)[n-1])
+		s.Keys = b.Used(sequence) - 1
 	}
 }
 

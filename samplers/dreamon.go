@@ -16,6 +16,7 @@ type DreamOn struct {
 	New    int     // the longest that all holes together may become; 0 means 64
 	Budget int     // of expansions; 0: twice the length from the first mask to the greatest end
 	Spill  int     // 1: the masks right of the first removed position are removed with it
+	ownPace
 }
 
 var dreamonRule = Rule[DreamOn]{
@@ -68,12 +69,6 @@ func (d DreamOn) inside() Sampler {
 	}
 	return d.Inside
 }
-
-// Plan takes at most one step for each position; the loop knows how long the sequence may become.
-func (DreamOn) Plan(_, free int) (int, error) { return free, nil }
-
-// SelfPaced marks that the number of steps and the schedule have no effect.
-func (DreamOn) SelfPaced() {}
 
 // Needs what the sampler inside needs.
 func (d DreamOn) Needs(step, steps int) Need { return d.inside().Needs(step, steps) }

@@ -9,6 +9,7 @@ import "unmask/param"
 type EB struct {
 	Order  Order   // by the error proxy, smallest first; nil means Entropy{}
 	Budget float64 // gamma in the paper, nats; 0 means 0.1
+	ownPace
 }
 
 var ebRule = Rule[EB]{
@@ -27,12 +28,6 @@ func (e EB) order() Order {
 	}
 	return e.Order
 }
-
-// Plan takes at most one step for each position.
-func (EB) Plan(_, free int) (int, error) { return free, nil }
-
-// SelfPaced marks that the number of steps and the schedule have no effect.
-func (EB) SelfPaced() {}
 
 // Needs entropies and what the order needs.
 func (e EB) Needs(step, steps int) Need {

@@ -18,6 +18,7 @@ type Edit struct {
 	Edit        float64 // 0 means 0.9; the authors' speed mode has 0 to 0.5
 	Post        int     // 0 means 16
 	Temperature float64 // of the tokens; 0: the most probable
+	ownPace
 }
 
 var editRule = Rule[Edit]{
@@ -42,12 +43,6 @@ func (e Edit) Edits() int {
 	}
 	return e.Post
 }
-
-// Plan takes at most one step for each position.
-func (Edit) Plan(_, free int) (int, error) { return free, nil }
-
-// SelfPaced marks that the number of steps and the schedule have no effect.
-func (Edit) SelfPaced() {}
 
 // Needs a token at every masked and open position.
 func (e Edit) Needs(int, int) Need {

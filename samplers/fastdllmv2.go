@@ -12,6 +12,7 @@ type FastDLLMv2 struct {
 	Block       int     // positions of a block; 0 means 32
 	Cache       int     // 1: the authors' sub-block cache, see Part; 0: none
 	Temperature float64 // of the tokens; 0 means the most probable ones
+	ownPace
 }
 
 var fastDLLMv2Rule = Rule[FastDLLMv2]{
@@ -31,12 +32,6 @@ var fastDLLMv2Rule = Rule[FastDLLMv2]{
 		Number(func(f *FastDLLMv2) *float64 { return &f.Temperature }, tokenTemperature),
 	},
 }
-
-// Plan takes at most one step for each position.
-func (FastDLLMv2) Plan(_, free int) (int, error) { return free, nil }
-
-// SelfPaced marks that the number of steps and the schedule have no effect.
-func (FastDLLMv2) SelfPaced() {}
 
 // Needs a token at every masked position.
 func (f FastDLLMv2) Needs(int, int) Need { return needTokens(f.Temperature) }
@@ -59,11 +54,8 @@ func (f FastDLLMv2) Choose(v *View) (Opening, error) {
 		}
 	}
 	ranked := v.top(within, len(within), c.score)
-	n := min(1, len(ranked))
-	for n < len(ranked) && c.p(v.Index(ranked[n])) > orDefault(f.Theta, 0.9) {
-		n++
-	}
-	return c.open(ranked[:n]), nil
+	theta := orDefault(f.Theta, 0.9)
+	return c.open(v.first(ranked, 1, func(i int) bool { return c.p(i) > theta })), nil
 }
 
 // Part returns a block's first position, or the small block of another one. With Cache a small

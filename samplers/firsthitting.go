@@ -6,19 +6,13 @@ import "math"
 // models are secretly time-agnostic masked models and exploit inaccurate categorical sampling"):
 // with m positions masked, t <- t*u^(1/m), and one of them, chosen uniformly, opens. This is the
 // exact process, and every pass opens a position.
-type FirstHitting struct{}
+type FirstHitting struct{ ownPace }
 
 var firstHittingRule = Rule[FirstHitting]{
 	Name:  "first-hitting",
 	Line:  "one at a time, at its exact time",
 	Paper: "Zheng et al. 2024, Secretly Time-Agnostic Masked Models",
 }
-
-// Plan takes one step for each position.
-func (FirstHitting) Plan(_, free int) (int, error) { return free, nil }
-
-// SelfPaced marks that the number of steps and the schedule have no effect.
-func (FirstHitting) SelfPaced() {}
 
 // Time returns the time at which the step's position opens.
 func (FirstHitting) Time(v *View) float64 {

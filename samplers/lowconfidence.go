@@ -95,9 +95,5 @@ func (c candidates) open(positions []int) Opening {
 // first, and at least the `least` most probable ones.
 func (c candidates) above(theta float64, least int) []int {
 	ranked := c.v.Top(len(c.v.Masked), c.score)
-	n := 0
-	for n < len(ranked) && (n < least || c.p(c.v.Index(ranked[n])) > theta) {
-		n++
-	}
-	return ranked[:n]
+	return c.v.first(ranked, least, func(i int) bool { return c.p(i) > theta })
 }

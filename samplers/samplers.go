@@ -34,6 +34,9 @@ type Need struct {
 	Open     bool    // View.OpenLogP, for a Remasker
 	OpenTop  bool    // View.OpenP1 and OpenArg, for an Editor or a Remasker
 	OpenDraw bool    // View.OpenToken, for an Editor or a Remasker: a token drawn from p^Power
+	// View.OpenLogP, for a Judge: the probabilities that the positions' shadows give
+	// (model.Batch.Shadows); none where passes have no shadows
+	Judged bool
 }
 
 // View is one sequence before a step. It and its slices are valid only during the call and must not
@@ -41,12 +44,14 @@ type Need struct {
 type View struct {
 	Tokens      []int32 // [length], Mask where masked
 	Mask        int32
-	Outcomes    int   // outcomes are 0..Outcomes-1
-	Shape       []int // of the sequence: [length] or [height, width], positions by rows
-	Step, Steps int   // n, from 1, and N
-	Quota       int   // number of positions that the schedule opens at this step
-	Free        int   // number of positions masked at the start (of the block)
-	Masked      []int // [masked] positions that may open now, ascending
+	Outcomes    int     // outcomes are 0..Outcomes-1
+	Shape       []int   // of the sequence: [length] or [height, width], positions by rows
+	Step, Steps int     // n, from 1, and N
+	Quota       int     // number of positions that the schedule opens at this step
+	Free        int     // number of positions masked at the start (of the block)
+	Behind      int     // masked positions behind the block that the network sees
+	Ends        []int32 // tokens that end the text
+	Masked      []int   // [masked] positions that may open now, ascending
 	// [open] for a Remasker or an Editor: positions that the run has opened, ascending
 	Open []int
 
@@ -162,6 +167,10 @@ type (
 	Remasker interface {
 		Remasks()
 	}
+	// Judge closes open positions, but ends when nothing is masked.
+	Judge interface {
+		Judges()
+	}
 	// Editor replaces tokens of open positions. A block with nothing masked continues while steps
 	// replace any, for at most Edits steps.
 	Editor interface {
@@ -197,6 +206,15 @@ type (
 		Unwrap() []any
 	}
 )
+
+// ownPace makes a rule SelfPaced, with at most one step for each position.
+type ownPace struct{}
+
+// Plan implements Planner.
+func (ownPace) Plan(_, free int) (int, error) { return free, nil }
+
+// SelfPaced implements SelfPaced.
+func (ownPace) SelfPaced() {}
 
 // As returns the first of rule and, depth first, the rules that it wraps that is a T.
 func As[T any](rule any) (T, bool) {
@@ -262,5 +280,6 @@ func (n Need) With(m Need) Need {
 		Open:     n.Open || m.Open,
 		OpenTop:  n.OpenTop || m.OpenTop,
 		OpenDraw: n.OpenDraw || m.OpenDraw,
+		Judged:   n.Judged || m.Judged,
 	}
 }

@@ -4,8 +4,14 @@ import "unmask/param"
 
 // Threshold opens all positions with a confidence of at least Theta, and always the most confident
 // one (Wu et al. 2025, "Fast-dLLM", confidence-aware parallel decoding).
+//
+// With Relax it falls with the share r of masks from the block's start on, as far as the network
+// sees: Theta*(1 - Relax*(1-r)) (Streaming-dLLM, arXiv 2601.17917, context_aware_threshold of the
+// authors' program, whose scripts have 0.3 to 0.6).
 type Threshold struct {
 	Theta float64 // 0 means 0.9
+	Relax float64 // 0: the threshold stays
+	ownPace
 }
 
 var thresholdRule = Rule[Threshold]{
@@ -14,24 +20,25 @@ var thresholdRule = Rule[Threshold]{
 	Paper: "Wu et al. 2025, Fast-dLLM",
 	Params: []Param[Threshold]{Number(func(t *Threshold) *float64 { return &t.Theta },
 		param.Param{Name: "theta", Min: 1e-9, Max: 1, Default: "0.9",
-			Help: "largest probability that is enough"})},
+			Help: "largest probability that is enough"}),
+		Number(func(t *Threshold) *float64 { return &t.Relax },
+			param.Param{Name: "relax", Min: 1e-9, Max: 1, Zero: "none", Default: "0",
+				Help: "share of theta that is dropped as the block fills"})},
 }
 
 // String returns the text that Parse reads.
 func (t Threshold) String() string { return Text(t) }
-
-// Plan takes at most one step for each position.
-func (Threshold) Plan(_, free int) (int, error) { return free, nil }
-
-// SelfPaced marks that the number of steps and the schedule have no effect.
-func (Threshold) SelfPaced() {}
 
 // Needs the largest probability.
 func (Threshold) Needs(int, int) Need { return Need{Top: true} }
 
 // Choose opens the confident positions, the most confident first.
 func (t Threshold) Choose(v *View) (Opening, error) {
-	theta := orDefault(t.Theta, 0.9)
+	theta, from := orDefault(t.Theta, 0.9), v.Free+v.Behind
+	if from > 0 {
+		masked := float64(len(v.Masked)+v.Behind) / float64(from)
+		theta *= 1 - t.Relax*(1-masked)
+	}
 	return v.whileConfident(func(int) float64 { return theta }), nil
 }
 
@@ -39,6 +46,7 @@ func (t Threshold) Choose(v *View) (Opening, error) {
 // confidence is at least 1 - f/(r+1), and always the first (Wu et al. 2025, factor-based decoding).
 type Factor struct {
 	F float64 // 0 means 1
+	ownPace
 }
 
 var factorRule = Rule[Factor]{
@@ -53,12 +61,6 @@ var factorRule = Rule[Factor]{
 // String returns the text that Parse reads.
 func (f Factor) String() string { return Text(f) }
 
-// Plan takes at most one step for each position.
-func (Factor) Plan(_, free int) (int, error) { return free, nil }
-
-// SelfPaced marks that the number of steps and the schedule have no effect.
-func (Factor) SelfPaced() {}
-
 // Needs the largest probability.
 func (Factor) Needs(int, int) Need { return Need{Top: true} }
 
@@ -70,10 +72,9 @@ func (f Factor) Choose(v *View) (Opening, error) {
 
 // whileConfident opens positions by falling confidence while each reaches the bound of its rank.
 func (v *View) whileConfident(bound func(rank int) float64) Opening {
-	ranked := Confidence{}.Rank(v, len(v.Masked))
-	n := min(1, len(ranked))
-	for n < len(ranked) && v.P1[v.Index(ranked[n])] >= bound(n+1) {
-		n++
-	}
-	return Opening{Positions: ranked[:n]}
+	rank := 1
+	return Opening{Positions: v.first(Confidence{}.Rank(v, len(v.Masked)), 1, func(i int) bool {
+		rank++
+		return v.P1[i] >= bound(rank)
+	})}
 }

@@ -32,6 +32,16 @@ func (v *View) top(positions []int, k int, score func(i int) float64) []int {
 	return index
 }
 
+// first returns the first positions of a ranking of Masked, as long as enough holds for the index
+// of each, and at least the `least` first.
+func (v *View) first(ranked []int, least int, enough func(i int) bool) []int {
+	n := min(least, len(ranked))
+	for n < len(ranked) && enough(v.Index(ranked[n])) {
+		n++
+	}
+	return ranked[:n]
+}
+
 // Uniform returns a number in (0, 1) for Masked[i].
 func (v *View) Uniform(i int) float64 { return v.Rand.Uniform(v.Masked[i], v.Noise) }
 

@@ -14,6 +14,7 @@ type WeDLM struct {
 	Penalty     float64 // nats for each place; 0 means 0.02
 	Window      int     // positions from the first mask on; 0 means 16
 	Temperature float64 // of the tokens; 0 means the most probable ones
+	ownPace
 }
 
 var wedlmRule = Rule[WeDLM]{
@@ -44,12 +45,6 @@ func (w WeDLM) Positions() int {
 	return w.Window
 }
 
-// Plan takes at most one step for each position.
-func (WeDLM) Plan(_, free int) (int, error) { return free, nil }
-
-// SelfPaced marks that the number of steps and the schedule have no effect.
-func (WeDLM) SelfPaced() {}
-
 // Needs entropies of the plain marginals, and tokens.
 func (w WeDLM) Needs(int, int) Need {
 	return needTokens(w.Temperature).With(Need{Entropy: true})
@@ -66,11 +61,8 @@ func (w WeDLM) Choose(v *View) (Opening, error) {
 		return v.Entropy[i] + penalty*float64(after)
 	}
 	ranked := v.Top(len(v.Masked), func(i int) float64 { return -cost(i) })
-	n := min(1, len(ranked))
-	for n < len(ranked) && cost(v.Index(ranked[n])) < bound {
-		n++
-	}
-	return v.candidates(w.Temperature).open(ranked[:n]), nil
+	below := v.first(ranked, 1, func(i int) bool { return cost(i) < bound })
+	return v.candidates(w.Temperature).open(below), nil
 }
 
 // Tempered implements Tempered: the temperature shapes the tokens, entropies are those of the

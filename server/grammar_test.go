@@ -296,6 +296,6 @@ func TestGrammarsOfAllModels(t *testing.T) {
 		{"infill", "dreamon-tiny", `"text": "12[?]13"`}} {
 		status, body := send(c[0], c[1], c[2])
 		require.Equal(t, 400, status, body)
-		require.Contains(t, body, "guided_regex is given, want none with reuse causal or a sampler that")
+		require.Contains(t, body, "guided_regex is given, want none with reuse causal, a window or")
 	}
 }

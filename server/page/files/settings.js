@@ -177,6 +177,8 @@ export class Settings {
 		case "cache": return !s || s.cache;
 		case "block-size": return ["blocks", "causal"].includes(of("reuse"));
 		case "refresh": return of("reuse") === "dkv";
+		case "window": return ["none", "prefix", "dual"].includes(of("reuse") || "none");
+		case "window-sigma": return !!+of("window");
 		}
 		return true;
 	}

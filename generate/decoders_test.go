@@ -1,0 +1,160 @@
+package generate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/backend/cpu"
+	"unmask/generate"
+	"unmask/model"
+	"unmask/samplers"
+	"unmask/testkit/parity"
+)
+
+// decoding is a run of a published rule, from golden.json of the packs decoders-*.
+type decoding struct {
+	Rule                                string
+	Theta, Margin                       float64
+	Alpha, Gamma, Beta                  float64
+	Decay, Clip                         float64
+	K, New, Block, Steps                int
+	Wide, Narrow, Penalty               float64
+	Keep, Reuse, Ratio, Variant, Verify string
+	Window, Tail                        int
+	Sigma, Scale                        float64
+	Add, Activate                       float64
+	Delay, Refresh, Drafts              int
+	Cost, Least                         float64
+	Start, Longest, Check, Grow, Unit   int
+	High, Low, Enough, Full             float64
+	HighP                               float64 `json:"high_p"`
+	Growth, Density                     string
+	Adjusts                             int
+	End                                 int32
+	EndBias                             []float64 `json:"end_bias"`
+}
+
+// recipe returns the run's recipe, "" for a rule that this program does not have.
+func (d *decoding) recipe() string {
+	in := func(inside string) string {
+		return fmt.Sprintf("semi-ar(greedy(%s), block=%d)", inside, d.Block)
+	}
+	switch d.Rule {
+	case "by_threshold":
+		return in(fmt.Sprintf("threshold(theta=%v)", d.Theta))
+	case "by_entropy":
+		return in(fmt.Sprintf("entropy-threshold(entropy=%v)", d.Theta))
+	case "by_frechet":
+		return in(fmt.Sprintf("frechet(margin=%v)", d.Margin))
+	case "credit":
+		return fmt.Sprintf("semi-ar(credit(theta=%v, weight=%v, power=%v, decay=%v), block=%d)", d.Theta,
+			d.Alpha, d.Gamma, d.Beta, d.Block)
+	case "by_pc":
+		return fmt.Sprintf("greedy(pc(lambda=%v, clip=%v)) steps=%d", d.Decay, d.Clip, d.New/d.K)
+	case "static":
+		return in("confidence") + fmt.Sprintf(" steps=%d", d.New)
+	case "wino":
+		return fmt.Sprintf("wino(wide=%v, narrow=%v, block=%d)", d.Wide, d.Narrow, d.Block)
+	case "pruned_generate":
+		inside := fmt.Sprintf("threshold(theta=%v)", d.Theta)
+		if d.Alpha > 0 {
+			inside = fmt.Sprintf("threshold(theta=%v, relax=%v)", d.Theta, d.Alpha)
+		}
+		text := in(inside) + fmt.Sprintf(" reuse=%s window=%d", d.Reuse, d.Window)
+		switch d.Keep {
+		case "window":
+			return text
+		case "thinned":
+			return text + fmt.Sprintf(" window-sigma=%v", d.Sigma)
+		}
+	}
+	return ""
+}
+
+// Every rule opens and closes the reference's positions in the same passes, with the same tokens.
+func TestDecoders(t *testing.T) {
+	for _, pack := range []string{"decoders-1", "decoders-2", "decoders-3"} {
+		p := parity.Open(t, pack)
+		l, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
+		require.NoError(t, err)
+		data, err := fs.ReadFile(p.Files, "golden.json")
+		require.NoError(t, err)
+		var all map[string]*decoding
+		require.NoError(t, json.Unmarshal(data, &all))
+		for name, d := range all {
+			if text := d.recipe(); text != "" {
+				t.Run(pack+"/"+name, func(t *testing.T) {
+					compareDecoding(t, p, l.Denoiser, name, text, d)
+				})
+			}
+		}
+	}
+}
+
+func compareDecoding(t *testing.T, p *parity.Pack, m model.Denoiser, name, text string,
+	d *decoding) {
+	golden := func(what string) []int32 {
+		v, _ := p.Ints("golden_" + name + what)
+		return v
+	}
+	prompt, want, counts := golden("_prompt"), golden(""), golden("_passes")
+	recipe, err := generate.ParseRecipe(text)
+	require.NoError(t, err)
+	if d.Rule == "by_pc" {
+		recipe.Sampler = samplers.Greedy{Inside: samplers.ChooseThenSample{Order: samplers.PC{
+			Lambda: d.Decay, Clip: d.Clip, Frequency: frequency(p)}}}
+	}
+	o := generate.Options{Recipe: recipe,
+		Tokens: slices.Repeat([]int32{m.Spec().Mask}, len(prompt)+max(d.New, d.Longest))}
+	copy(o.Tokens, prompt)
+	if d.End != 0 {
+		o.Ends = []int32{d.End}
+	}
+	if d.EndBias != nil {
+		o.Adjust = func(_, position int, logits []float32) {
+			logits[d.End] += float32(d.EndBias[0] + d.EndBias[1]*float64(position))
+		}
+	}
+	var opened, closed, lengths []int32
+	var last generate.Sequence
+	for step, err := range generate.Run(t.Context(), m, o) {
+		require.NoError(t, err)
+		last = *step.Sequences[0].Sequence
+		for _, one := range last.Opened {
+			opened = append(opened, int32(step.N-1), int32(one.Position))
+		}
+		for _, at := range last.Closed {
+			closed = append(closed, int32(step.N-1), int32(at))
+		}
+		lengths = append(lengths, int32(len(last.Tokens)))
+	}
+	if strings.HasSuffix(name, "_end") { // ours ends with the end token, and fills the rest
+		n := len(prompt) + slices.Index(want[len(prompt):], d.End) + 1
+		require.Equal(t, want[:n], last.Tokens[:n])
+		require.LessOrEqual(t, last.N, int(counts[0]), "passes")
+		return
+	}
+	require.Equal(t, want, last.Tokens)
+	require.EqualValues(t, counts[0], last.N, "passes")
+	require.Equal(t, golden("_opened"), opened, "pass and position of what opened")
+	require.Equal(t, golden("_closed"), append([]int32{}, closed...), "and of what was masked again")
+	if d.Rule != "by_pc" {
+		rows := last.Evaluated.Full*len(last.Tokens) + last.Evaluated.Partial
+		require.EqualValues(t, counts[1], rows, "rows")
+	}
+}
+
+// frequency returns the shares of tokens in a corpus.
+func frequency(p *parity.Pack) (shares []float64) {
+	list, _ := p.Floats("frequency")
+	for _, f := range list {
+		shares = append(shares, float64(f))
+	}
+	return shares
+}

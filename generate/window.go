@@ -1,0 +1,95 @@
+package generate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"unmask/model"
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// A suffix window leaves most masks behind the current block out of all passes: a few tell the
+// model how far the text goes. A pass computes what is before the block's end and, at their own
+// positions, what is known behind it and some of the masks there: the next Window ones and the last
+// one (Streaming-dLLM, arXiv 2601.17917, deterministic_window_tail_sampler of the
+// authors' program) or, with WindowSigma, of the next Window ones fewer and fewer (Chen et al.
+// 2025, "DPad", arXiv 2508.14148). DPad tosses a coin for each; here the same density is thinned
+// without one, so that all blocks keep the same distances. Keys and values stay while the kept
+// positions do.
+
+// thinScale is DPad's factor of the Gaussian density.
+const thinScale = 2
+
+// windowed returns which distances from a block's end are kept, and whether the last position is.
+func (r *Recipe) windowed() (near []bool, last bool) {
+	near = make([]bool, r.Window)
+	if r.WindowSigma == 0 {
+		for d := range near {
+			near[d] = true
+		}
+		return near, true
+	}
+	sum, whole := 0.0, 0.0
+	for d := range near {
+		x := r.WindowSigma * float64(d) / float64(max(r.Window-1, 1))
+		sum += min(thinScale*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi), 1)
+		if n := math.Floor(sum + 1e-9); n > whole {
+			near[d], whole = true, n
+		}
+	}
+	return near, false
+}
+
+// keep sets the positions that the step's passes see, where a block ends at `end`.
+func (w *wholeLoop) keep(end int) {
+	if w.Window == 0 {
+		return
+	}
+	w.sees = w.sees[:0]
+	for p, t := range w.Tokens {
+		d := p - end
+		if d < 0 || t != w.mask || d < len(w.near) && w.near[d] || w.last && p == len(w.Tokens)-1 {
+			w.sees = append(w.sees, int32(p))
+		}
+	}
+}
+
+// checkWindow returns an error for a recipe that cannot leave positions out.
+func (r Recipe) checkWindow(d model.Denoiser) error {
+	for name, value := range map[string]float64{"window": float64(r.Window),
+		"window-sigma": r.WindowSigma} {
+		if err := ParamOf(name).Check(value); err != nil {
+			return err
+		}
+	}
+	if r.Window == 0 {
+		if r.WindowSigma != 0 {
+			return &param.Error{Name: "window-sigma", Found: param.Format(r.WindowSigma),
+				Want: "0 without a window", Reason: param.NoEffect}
+		}
+		return nil
+	}
+	if spec := d.Spec(); !spec.Sparse || spec.Block > 0 {
+		return param.Refuse("window", param.Unsupported,
+			"no window with this model: its passes compute all that a position sees")
+	}
+	if !slices.Contains([]Reuse{NoReuse, Prefix, Dual}, r.Reuse) {
+		return &param.Error{Name: "window", Found: fmt.Sprint(r.Window),
+			Want: "0 with reuse " + r.Reuse.String(), Reason: param.NoEffect}
+	}
+	refuse := func(why string) error {
+		return param.Refuse("window", param.NoEffect, "no window with this sampler: it %s", why)
+	}
+	if _, ok := samplers.As[samplers.Blocker](r.Sampler); !ok {
+		return refuse("has no blocks, such as those of semi-ar")
+	}
+	if _, ok := samplers.As[samplers.Lookahead](r.Sampler); ok {
+		return refuse("looks ahead")
+	}
+	if _, ok := samplers.As[samplers.Judge](r.Sampler); ok {
+		return refuse("masks positions again")
+	}
+	return nil
+}

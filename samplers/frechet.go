@@ -1,0 +1,43 @@
+package samplers
+
+import "unmask/param"
+
+// Frechet opens the most positions, by falling confidence c_1 >= c_2 >= ..., for which Frechet's
+// bounds certify that their most probable tokens together are the joint distribution's mode: L_n -
+// U_n > Margin, where L_n = c_1 + .. + c_n - (n-1) bounds the probability of these tokens from
+// below and U_n = 1 - c_n that of any others from above (Fast-dLLM++, arXiv 2606.02955, algorithm 1
+// and equation 5). At least one opens. The difference falls with n, so the first failure ends the
+// search. Where all confidences are equal it is Factor with f = 1 - Margin.
+type Frechet struct {
+	Margin float64 // 0 means 0.02; below 0 more open than is certified
+	ownPace
+}
+
+var frechetRule = Rule[Frechet]{
+	Name:  "frechet",
+	Line:  "as many as their confidences certify to be the likeliest together",
+	Paper: "Fast-dLLM++ 2026, arXiv 2606.02955",
+	Params: []Param[Frechet]{Number(func(f *Frechet) *float64 { return &f.Margin },
+		param.Param{Name: "margin", Min: -1e3, Max: 1, Default: "0.02",
+			Help: "how much more probable than any others their tokens must be"})},
+}
+
+// Needs the largest probability.
+func (Frechet) Needs(int, int) Need { return Need{Top: true} }
+
+// Choose opens the certified positions, the most confident first.
+func (f Frechet) Choose(v *View) (Opening, error) {
+	margin, lower := orDefault(f.Margin, 0.02), 1.0
+	ranked := Confidence{}.Rank(v, len(v.Masked))
+	certified := func(i int) bool {
+		lower += v.P1[i] - 1
+		return lower-(1-v.P1[i]) > margin
+	}
+	if len(ranked) > 0 {
+		certified(v.Index(ranked[0]))
+	}
+	return Opening{Positions: v.first(ranked, 1, certified)}, nil
+}
+
+// String returns the text that Parse reads.
+func (f Frechet) String() string { return Text(f) }

@@ -1,0 +1,52 @@
+package samplers
+
+import (
+	"math"
+
+	"unmask/param"
+)
+
+// PC opens positions by exp(-Lambda*i) * min(-p*log f, Clip), the largest first: i is the position,
+// p the probability of its most probable token and f that token's share of a corpus, so that early
+// positions open first, and common tokens late (Huang et al. 2025, "PC-Sampler", arXiv 2508.13021;
+// pc_sampler_function of the authors' program, which has 0 to 1 for Lambda by the task).
+type PC struct {
+	Lambda float64 // 0 means 0.25
+	Clip   float64 // 0 means 10
+	// Frequency has the share f of each token in a corpus. nil, and so all rules that are read from
+	// a text, has the same for all tokens.
+	Frequency []float64
+}
+
+var pcRule = Rule[PC]{
+	Name:  "pc",
+	Line:  "early positions first, the more so the surer",
+	Paper: "Huang et al. 2025, PC-Sampler",
+	Params: []Param[PC]{
+		Number(func(p *PC) *float64 { return &p.Lambda },
+			param.Param{Name: "lambda", Min: 1e-9, Max: 1e3, Default: "0.25",
+				Help: "how much later positions lose, for each place"}),
+		Number(func(p *PC) *float64 { return &p.Clip },
+			param.Param{Name: "clip", Min: 1e-9, Max: 1e3, Default: "10",
+				Help: "the largest score before the place counts"}),
+	},
+}
+
+// Needs the most probable token.
+func (PC) Needs(int, int) Need { return Need{Top: true} }
+
+// Rank returns the k positions with the largest scores. Only differences of places matter.
+func (p PC) Rank(v *View, k int) []int {
+	lambda, clip := orDefault(p.Lambda, 0.25), orDefault(p.Clip, 10)
+	return v.Top(k, func(i int) float64 {
+		f := 1 / float64(v.Outcomes)
+		if p.Frequency != nil {
+			f = p.Frequency[v.Arg[i]]
+		}
+		place := math.Exp(-lambda * float64(v.Masked[i]-v.Masked[0]))
+		return place * min(-v.P1[i]*math.Log(f+1e-9), clip)
+	})
+}
+
+// String returns the text that Parse reads.
+func (p PC) String() string { return Text(p) }
