@@ -296,14 +296,11 @@ func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
 			to++
 		}
 		done, err := a.Turn.take(ctx, a.m.Denoiser)
-		var made []encoders.LayaAnswer
-		if err == nil {
-			made, err = net.Answers(ctx, prompts[from:to])
-		}
-		if done != nil {
-			done()
-		}
 		if err != nil {
+			return err
+		}
+		made, err := net.Answers(ctx, prompts[from:to])
+		if done(); err != nil {
 			return err
 		}
 		for i, one := range made {

@@ -13,6 +13,7 @@ import (
 	"math"
 	"slices"
 
+	"unmask/likelihood"
 	"unmask/model"
 )
 
@@ -56,165 +57,123 @@ func (t Turn) take(ctx context.Context, d model.Denoiser) (done func(), err erro
 	}
 	lock := model.LockOf(d)
 	lock.Lock()
-	return func() { lock.Unlock(); over() }, ctx.Err()
+	return func() { lock.Unlock(); over() }, nil
 }
 
 // rows is about the number of positions of one call of the model.
 const rows = 2048
-
-// sequence goes through the model for the tokens that labels have at one position.
-type sequence struct {
-	tokens []int32
-	at     int
-	looks  []look
-}
-
-// look is a token whose log-probability is a summand of a label's.
-type look struct {
-	of    *float64
-	token int32
-}
 
 // Labels returns what the model says of the labels of rows. All labels of a row that are one token
 // are read in one pass; others take a pass for each of their tokens. It takes the model's lock for
 // one call of the model at a time. Numbers do not depend on what else is in the list.
 func Labels(ctx context.Context, d model.Denoiser, list []Row, turn Turn) ([]Found, error) {
 	spec, out := d.Spec(), make([]Found, len(list))
-	var all []*sequence
+	var order []int // of rows that are read in one pass, by length
 	for i := range list {
-		out[i].LogP = make([]float64, len(list[i].Labels))
-		made, err := list[i].sequences(spec, out[i].LogP)
+		atOnce, err := list[i].check(spec)
+		out[i] = Found{make([]float64, len(list[i].Labels)), 1}
+		if err == nil && !atOnce {
+			out[i].Passes = 0
+			err = list[i].chain(ctx, d, turn, &out[i])
+		}
 		if err != nil {
 			return nil, err
 		}
-		out[i].Passes, all = len(made), append(all, made...)
-	}
-	slices.SortStableFunc(all, func(a, b *sequence) int { return len(a.tokens) - len(b.tokens) })
-	for len(all) > 0 {
-		length, n := len(all[0].tokens), 1
-		for n < len(all) && spec.Causal != model.NextToken && len(all[n].tokens)*(n+1) <= rows &&
-			(spec.Ragged || len(all[n].tokens) == length) {
-			length, n = len(all[n].tokens), n+1
+		if atOnce {
+			order = append(order, i)
 		}
-		if err := pass(ctx, d, all[:n], length, turn); err != nil {
+	}
+	length := func(i int) int { return len(list[i].Tokens) }
+	slices.SortStableFunc(order, func(a, b int) int { return length(a) - length(b) })
+	for len(order) > 0 {
+		n := 1
+		for n < len(order) && length(order[n])*(n+1) <= rows &&
+			(spec.Ragged || length(order[n]) == length(order[0])) {
+			n++
+		}
+		if err := pass(ctx, d, list, order[:n], turn, out); err != nil {
 			return nil, err
 		}
-		all = all[n:]
+		order = order[n:]
 	}
-	for i, f := range out {
-		if !(f.Mass() > 0) {
+	for i := range out {
+		if !(out[i].Mass() > 0) {
 			return nil, fmt.Errorf("row %d: no label is possible", i)
 		}
 	}
 	return out, nil
 }
 
-// sequences returns what goes through the model for a row. logP gets the labels' sums.
-func (r *Row) sequences(spec model.Spec, logP []float64) (list []*sequence, err error) {
+// check returns an error for a row that has no answer, and whether all its labels are one token
+// that a pass with a mask predicts.
+func (r *Row) check(spec model.Spec) (atOnce bool, err error) {
 	if r.At < 0 || r.At >= len(r.Tokens) || r.Tokens[r.At] != spec.Mask {
-		return nil, fmt.Errorf("position %d of %d is not masked", r.At, len(r.Tokens))
+		return false, fmt.Errorf("position %d of %d is not masked", r.At, len(r.Tokens))
 	}
-	known := map[string]*sequence{} // by a label's length and its first tokens
+	atOnce = spec.Causal != model.NextToken
 	for i, label := range r.Labels {
-		for j := range label {
-			key := fmt.Sprint(len(label), label[:j])
-			s := known[key]
-			if s == nil {
-				if s, err = r.sequence(spec, label, j); err != nil {
-					return nil, fmt.Errorf("label %d: %w", i, err)
-				}
-				known[key], list = s, append(list, s)
-			}
-			s.looks = append(s.looks, look{&logP[i], label[j]})
-		}
-		if same := slices.IndexFunc(r.Labels[:i], func(other []int32) bool {
+		same := slices.IndexFunc(r.Labels[:i], func(other []int32) bool {
 			return slices.Equal(other, label)
-		}); same >= 0 || len(label) == 0 {
-			return nil, fmt.Errorf("label %d is %v, want tokens that no other label has", i, label)
+		})
+		switch end := r.At + len(label); {
+		case same >= 0 || len(label) == 0:
+			return false, fmt.Errorf("label %d is %v, want tokens that no other label has", i, label)
+		case spec.Fixed && (end > len(r.Tokens) || spec.Masked(r.Tokens[r.At:end]) < len(label)):
+			return false, fmt.Errorf("label %d: %d tokens at position %d, want masks for all of them", i,
+				len(label), r.At)
 		}
+		atOnce = atOnce && len(label) == 1
 	}
-	return list, nil
+	return atOnce, nil
 }
 
-// sequence returns the row with a label's first j tokens and masks for the others.
-func (r *Row) sequence(spec model.Spec, label []int32, j int) (*sequence, error) {
-	more := slices.Repeat([]int32{spec.Mask}, len(label)-1)
-	tokens := slices.Concat(r.Tokens[:r.At+1], more, r.Tokens[r.At+1:])
-	if spec.Fixed {
-		tokens = slices.Clone(r.Tokens)
-		if end := r.At + len(label); end > len(tokens) || !slices.Equal(tokens[r.At+1:end], more) {
-			return nil, fmt.Errorf("%d tokens at position %d, want masks for all of them", len(label), r.At)
+// chain measures each label alone.
+func (r *Row) chain(ctx context.Context, d model.Denoiser, turn Turn, out *Found) error {
+	for i, label := range r.Labels {
+		after := r.Tokens[r.At+1:]
+		if d.Spec().Fixed {
+			after = r.Tokens[r.At+len(label):]
 		}
+		e, err := likelihood.Of(ctx, d, slices.Concat(r.Tokens[:r.At], label, after), r.At,
+			r.At+len(label), likelihood.Options{Method: likelihood.LeftToRight, Turn: turn})
+		if err != nil {
+			return err
+		}
+		out.LogP[i], out.Passes = e.LogProb, out.Passes+e.Passes
 	}
-	copy(tokens[r.At:], label[:j])
-	if spec.Causal == model.NextToken {
-		tokens = tokens[:r.At+j+1]
-	}
-	return &sequence{tokens: tokens, at: r.At + j}, nil
+	return nil
 }
 
-// pass computes sequences of at most `length` tokens.
-func pass(ctx context.Context, d model.Denoiser, list []*sequence, length int, turn Turn) error {
-	spec := d.Spec()
-	b := &model.Batch{Size: len(list), Length: length}
-	for i, s := range list {
-		tokens := slices.Grow(slices.Clone(s.tokens), length-len(s.tokens))[:length]
-		b.Tokens, b.Lengths = append(b.Tokens, tokens...), append(b.Lengths, len(s.tokens))
-		b.Time = append(b.Time, float64(spec.Masked(s.tokens))/float64(len(s.tokens)))
-		b.Read = append(b.Read, int32(i*length+s.at))
+// pass computes rows of ascending length.
+func pass(ctx context.Context, d model.Denoiser, list []Row, order []int, turn Turn,
+	out []Found) error {
+	spec, b := d.Spec(), &model.Batch{Size: len(order)}
+	b.Length = len(list[order[len(order)-1]].Tokens)
+	for i, at := range order {
+		tokens := list[at].Tokens
+		b.Tokens = append(append(b.Tokens, tokens...), make([]int32, b.Length-len(tokens))...)
+		b.Lengths = append(b.Lengths, len(tokens))
+		b.Time = append(b.Time, float64(spec.Masked(tokens))/float64(len(tokens)))
+		b.Read = append(b.Read, int32(i*b.Length+list[at].At))
 	}
 	if !spec.Ragged {
 		b.Lengths = nil
 	}
 	done, err := turn.take(ctx, d)
 	if err != nil {
-		if done != nil {
-			done()
-		}
 		return err
 	}
 	defer done()
-	forward := d.Forward
-	if spec.Causal == model.NextToken {
-		forward = func(ctx context.Context, b *model.Batch) (model.Marginals, error) {
-			return feed(ctx, d, b)
-		}
-	}
-	marginals, err := forward(ctx, b)
+	marginals, err := d.Forward(ctx, b)
 	if err != nil {
 		return err
 	}
-	sums := make([]float64, len(list))
-	logits := make([][]float32, len(list)) // of the looked up tokens
-	err = marginals.Visit(b.Read, func(i int, all []float32) {
-		sums[i] = logSum(all[:spec.Outcomes], spec.Mask)
-		for _, l := range list[i].looks {
-			logits[i] = append(logits[i], all[l.token])
+	return marginals.Visit(b.Read, func(i int, logits []float32) {
+		sum := logSum(logits[:spec.Outcomes], spec.Mask)
+		for j, label := range list[order[i]].Labels {
+			out[order[i]].LogP[j] = float64(logits[label[0]]) - sum
 		}
 	})
-	for i, s := range list {
-		if err == nil && (math.IsNaN(sums[i]) || math.IsInf(sums[i], 0)) {
-			err = fmt.Errorf("the logits of position %d are no distribution", s.at)
-		}
-		for j, l := range s.looks {
-			*l.of += float64(logits[i][j]) - sums[i]
-		}
-	}
-	return err
-}
-
-// feed computes what a model that runs left to right predicts for its sequence's last token.
-func feed(ctx context.Context, d model.Denoiser, b *model.Batch) (model.Marginals, error) {
-	feeder, ok := d.(model.Feeder)
-	if !ok || b.Length < 2 {
-		return nil, fmt.Errorf("the model has no causal pass over %d tokens", b.Length-1)
-	}
-	var fed []int32
-	for p := range b.Length - 1 {
-		fed = append(fed, int32(p))
-	}
-	b.Lengths, b.Cache = []int{b.Length - 1}, feeder.NewCache(1, b.Length)
-	return feeder.Feed(ctx, b, fed, model.Commit)
 }
 
 // logSum returns the logarithm of the sum of exp of all logits but the mask's.

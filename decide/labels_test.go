@@ -67,7 +67,7 @@ func TestExactTruth(t *testing.T) {
 				sum += p
 			}
 			require.InDelta(t, sum, f.Mass(), 1e-5)
-			require.Equal(t, []int{1, 3, 6}[i%3], f.Passes)
+			require.Equal(t, []int{1, 6, 6}[i%3], f.Passes)
 			alone, err := Labels(t.Context(), d, rows[i:i+1], nil)
 			require.NoError(t, err)
 			require.Equal(t, alone[0], f)

@@ -110,9 +110,9 @@ func (q *Question) texts() (list []string) {
 }
 
 // Read reads a question of JSON: {"type": "noul" or "boolean", "choice" or "score", "instructions":
-// a text or any other value, "criteria": descriptions}. The criteria are of a noul an object of true
-// and false, which may be left out, as may "labels" for them; of a choice an object from labels to
-// descriptions or null; of a score a list.
+// a text or any other value, "criteria": descriptions}. The criteria are of a noul an object of
+// true and false, which may be left out, as may "labels" for them; of a choice an object from
+// labels to descriptions or null; of a score a list.
 func Read(text []byte) (q Question, err error) {
 	var w struct {
 		Type         string            `json:"type"`

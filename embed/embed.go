@@ -1,0 +1,318 @@
+// Package embed makes vectors of texts from a network's last hidden states. A folder that
+// sentence-transformers saved says how: its pooling, its matrices, its prompts. Without such files
+// a text's vector is the mean of the states at its own tokens.
+package embed
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"unmask"
+	"unmask/model"
+	"unmask/param"
+	"unmask/tokenizers"
+)
+
+// Embedder makes vectors of texts. Several goroutines may use one.
+type Embedder struct {
+	m             *unmask.Model
+	t             tokenizers.Tokenizer
+	before, after []int32
+	longest       int
+	folder        *folder // nil where there is none
+}
+
+// New returns what makes vectors by a model.
+func New(m *unmask.Model) (*Embedder, error) {
+	e := &Embedder{m: m, t: m.Tokenizer}
+	spec := m.Spec()
+	if m.Text != nil {
+		e.t = m.Text.Tokenizer
+	}
+	if e.t == nil || spec.Fixed || spec.Conditional() {
+		return nil, param.Refuse("model", param.Unsupported, "model is a %s of sequences that it does "+
+			"not embed, want one of texts of any length", m.Info.Architecture)
+	}
+	e.before, e.after = around(e.t, spec)
+	e.longest = spec.Length()
+	if m.Source == nil || m.Source.Files == nil {
+		return e, nil
+	}
+	var err error
+	if e.folder, err = readFolder(m.Source.Files, m.Info.Sizes["hidden"]); err != nil {
+		return nil, fmt.Errorf("%s: %w", m.Name, err)
+	}
+	if e.folder != nil && e.folder.longest > 0 {
+		e.longest = min(e.longest, e.folder.longest)
+	}
+	return e, nil
+}
+
+// Prompts returns the names of the folder's prompts.
+func (e *Embedder) Prompts() []string {
+	if e.folder == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(e.folder.prompts))
+}
+
+// Options say what vectors are wanted.
+type Options struct {
+	Prompt     string // the name of one of the folder's prompts, which goes before each text
+	Dimensions int    // the first numbers of each vector; 0: all
+	Each       bool   // a vector for each of a text's own tokens, without pooling
+	// Turn waits until the model may be called once more, and returns what is called after it; nil: it
+	// may at once.
+	Turn func(context.Context) (done func(), err error)
+}
+
+// Text is a text as the model reads it.
+type Text struct {
+	Tokens   []int32 // with those around it
+	from, to int     // its own tokens, with a prompt's
+	prompt   int     // how many tokens belong to the prompt and what is before it
+	Cut      int     // tokens that were left out because the text is too long
+}
+
+// Read returns the tokens of a text. One that is too long is cut at its end where the folder is
+// sentence-transformers', and refused elsewhere.
+func (e *Embedder) Read(text string, o Options) (*Text, error) {
+	name := o.Prompt
+	if name == "" && e.folder != nil {
+		name = e.folder.usual
+	}
+	prompt := ""
+	if name != "" {
+		known := e.Prompts()
+		if !slices.Contains(known, name) {
+			return nil, param.Unknown("prompt", name, known)
+		}
+		prompt = e.folder.prompts[name]
+	}
+	ids, err := e.encode(prompt + text)
+	if err != nil {
+		return nil, err
+	}
+	t, err := e.ReadTokens(ids)
+	if err == nil && prompt != "" && e.folder.promptApart {
+		own, failed := e.encode(prompt)
+		t.prompt, err = len(e.before)+len(own), failed
+	}
+	return t, err
+}
+
+// encode returns the tokens of a text; of an empty one there are none.
+func (e *Embedder) encode(text string) ([]int32, error) {
+	if e.folder != nil && e.folder.lower {
+		text = strings.ToLower(text)
+	}
+	if text == "" {
+		return nil, nil
+	}
+	return e.t.Encode(text)
+}
+
+// ReadTokens is Read for a text's own tokens.
+func (e *Embedder) ReadTokens(ids []int32) (*Text, error) {
+	most := e.longest - len(e.before) - len(e.after)
+	t := &Text{from: len(e.before)}
+	switch n := len(ids); {
+	case n == 0 && (e.folder == nil || most < 0 || len(e.before)+len(e.after) == 0):
+		return nil, &param.Error{Name: "text", Found: "empty", Want: "at least one token",
+			Reason: param.Missing}
+	case n > most && e.folder == nil:
+		return nil, &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens", n),
+			Want: fmt.Sprintf("1 to %d", most), Reason: param.TooLong}
+	case n > most:
+		t.Cut, ids = n-most, ids[:most]
+	}
+	t.Tokens, t.to = slices.Concat(e.before, ids, e.after), t.from+len(ids)
+	return t, nil
+}
+
+// pooled returns the rows that a text's vector is made of.
+func (e *Embedder) pooled(t *Text, o Options) (from, to int) {
+	if o.Each || e.folder == nil {
+		return t.from, t.to
+	}
+	return min(t.prompt, len(t.Tokens)-1), len(t.Tokens)
+}
+
+// rows is about the number of positions of one call of the model.
+const rows = 2048
+
+// Embed returns a vector of each text or, with Options.Each, the vectors [own tokens, width] of
+// each. It takes the model's lock for one call of the model at a time. Numbers do not depend on
+// what else is in the list.
+func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]float32, error) {
+	out, order := make([][]float32, len(list)), make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	length := func(i int) int { return len(list[i].Tokens) }
+	slices.SortStableFunc(order, func(a, b int) int { return length(a) - length(b) })
+	for len(order) > 0 {
+		n, ragged := 1, e.m.Spec().Ragged
+		for n < len(order) && length(order[n])*(n+1) <= rows &&
+			(ragged || length(order[n]) == length(order[0])) {
+			n++
+		}
+		states, width, err := e.states(ctx, list, order[:n], o)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range order[:n] {
+			from, to := e.pooled(list[i], o)
+			own := states[:(to-from)*width]
+			if states, out[i] = states[len(own):], own; o.Each {
+				continue
+			}
+			if out[i], err = e.vector(own, width, from, o.Dimensions); err != nil {
+				return nil, err
+			}
+		}
+		order = order[n:]
+	}
+	return out, nil
+}
+
+// states computes texts of ascending length and returns the states of the rows that they need.
+func (e *Embedder) states(ctx context.Context, list []*Text, order []int, o Options) (
+	states []float32, width int, err error) {
+	longest := len(list[order[len(order)-1]].Tokens)
+	b := &model.Batch{Size: len(order), Length: longest, Time: make([]float64, len(order))}
+	for i, at := range order {
+		t := list[at]
+		b.Tokens = append(append(b.Tokens, t.Tokens...), make([]int32, longest-len(t.Tokens))...)
+		b.Lengths = append(b.Lengths, len(t.Tokens))
+		from, to := e.pooled(t, o)
+		for p := from; p < to; p++ {
+			b.Read = append(b.Read, int32(i*longest+p))
+		}
+	}
+	if !e.m.Spec().Ragged {
+		b.Lengths = nil
+	}
+	if o.Turn != nil {
+		done, err := o.Turn(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		defer done()
+	}
+	lock := model.LockOf(e.m.Denoiser)
+	lock.Lock()
+	defer lock.Unlock()
+	marginals, err := e.m.Forward(ctx, b)
+	if err != nil {
+		return nil, 0, err
+	}
+	shown, ok := marginals.(model.HiddenStates)
+	if !ok {
+		return nil, 0, fmt.Errorf("a %s does not show its hidden states", e.m.Info.Architecture)
+	}
+	return shown.Hidden(b.Read)
+}
+
+// vector pools states [n, width], the first of which is that of position `first`.
+func (e *Embedder) vector(states []float32, width, first, dimensions int) ([]float32, error) {
+	modes, layers := []string{"mean"}, []layer(nil)
+	if e.folder != nil {
+		modes, layers = e.folder.modes, e.folder.layers
+	}
+	var v []float64
+	for _, mode := range modes {
+		v = append(v, pool(mode, states, width, first)...)
+	}
+	for _, l := range layers {
+		v = l.apply(v)
+	}
+	if dimensions > len(v) {
+		return nil, &param.Error{Name: "dimensions", Found: fmt.Sprint(dimensions),
+			Want: fmt.Sprintf("1 to %d", len(v))}
+	}
+	if dimensions > 0 {
+		v = v[:dimensions]
+		if n := len(layers); n > 0 && layers[n-1].weight == nil {
+			v = layers[n-1].apply(v)
+		}
+	}
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32(x)
+	}
+	return out, nil
+}
+
+// pool returns one vector for states [n, width].
+func pool(mode string, states []float32, width, first int) []float64 {
+	n, v, weights := len(states)/width, make([]float64, width), 0.0
+	for i := range n {
+		weight := 1.0
+		switch mode {
+		case "cls":
+			weight = float64(max(0, 1-i))
+		case "lasttoken":
+			weight = float64(max(0, i-n+2))
+		case "weightedmean":
+			weight = float64(first + i + 1)
+		}
+		weights += weight
+		for j, x := range states[i*width : (i+1)*width] {
+			if x := float64(x); mode != "max" {
+				v[j] += weight * x
+			} else if i == 0 || x > v[j] {
+				v[j] = x
+			}
+		}
+	}
+	switch mode {
+	case "max":
+		return v
+	case "mean_sqrt_len_tokens":
+		weights = math.Sqrt(weights)
+	}
+	for j := range v {
+		v[j] /= weights
+	}
+	return v
+}
+
+// apply returns what a layer makes of a vector.
+func (l *layer) apply(v []float64) []float64 {
+	if l.weight == nil {
+		square := 0.0
+		for _, x := range v {
+			square += x * x
+		}
+		out, length := make([]float64, len(v)), max(math.Sqrt(square), 1e-12)
+		for i, x := range v {
+			out[i] = x / length
+		}
+		return out
+	}
+	out := make([]float64, len(l.weight)/len(v))
+	for i := range out {
+		if l.bias != nil {
+			out[i] = float64(l.bias[i])
+		}
+		for j, w := range l.weight[i*len(v) : (i+1)*len(v)] {
+			out[i] += float64(w) * v[j]
+		}
+		out[i] = l.activate(out[i])
+	}
+	return out
+}
+
+// activations are those of Dense.
+var activations = map[string]func(float64) float64{
+	"Identity": func(x float64) float64 { return x },
+	"Tanh":     math.Tanh,
+	"ReLU":     func(x float64) float64 { return max(x, 0) },
+	"GELU":     func(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) },
+	"Sigmoid":  func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
+}

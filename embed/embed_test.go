@@ -1,0 +1,164 @@
+package embed_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask"
+	"unmask/demo"
+	"unmask/embed"
+	"unmask/model"
+)
+
+func open(t *testing.T, name string) (*unmask.Model, *embed.Embedder) {
+	m, err := unmask.Load(t.Context(), name, unmask.Options{Threads: 2})
+	require.NoError(t, err)
+	e, err := embed.New(m)
+	require.NoError(t, err)
+	return m, e
+}
+
+func vectors(t *testing.T, e *embed.Embedder, texts []string, o embed.Options) [][]float32 {
+	var list []*embed.Text
+	for _, text := range texts {
+		one, err := e.Read(text, o)
+		require.NoError(t, err, text)
+		list = append(list, one)
+	}
+	out, err := e.Embed(t.Context(), list, o)
+	require.NoError(t, err)
+	return out
+}
+
+// Vectors are those of sentence-transformers on folders that it saved, with every way to pool, and
+// the same in any batch.
+func TestSentenceTransformers(t *testing.T) {
+	for _, name := range []string{"bert", "roberta", "modernbert"} {
+		t.Run(name, func(t *testing.T) {
+			folder := filepath.Join("../testdata/packs", "embed-"+name+"-tiny")
+			m, e := open(t, folder)
+			require.Equal(t, name, m.Info.Architecture)
+			require.Nil(t, m.Text)
+			data, err := os.ReadFile(filepath.Join(folder, "cases.json"))
+			require.NoError(t, err)
+			var file struct {
+				Texts []string
+				Cases []struct {
+					Prompt  string
+					Vectors [][]float32
+				}
+			}
+			require.NoError(t, json.Unmarshal(data, &file))
+			require.NotEmpty(t, file.Cases)
+			for _, c := range file.Cases {
+				o := embed.Options{Prompt: c.Prompt}
+				got := vectors(t, e, file.Texts, o)
+				for i, want := range c.Vectors {
+					require.Len(t, got[i], len(want))
+					for j := range want {
+						require.InDelta(t, want[j], got[i][j], 1e-5*max(1, math.Abs(float64(want[j]))),
+							"%q after %q", file.Texts[i], c.Prompt)
+					}
+					require.Equal(t, vectors(t, e, file.Texts[i:i+1], o)[0], got[i])
+				}
+			}
+		})
+	}
+}
+
+// The network below a head is loaded alone, and refuses to make text by name.
+func TestHeadless(t *testing.T) {
+	m, _ := open(t, "../testdata/packs/embed-bert-tiny")
+	require.Equal(t, model.KindVectors, m.Kind())
+	_, err := m.Prepare(t.Context(), unmask.Request{Prompt: "the"})
+	require.ErrorContains(t, err, "the model ")
+	lock := model.LockOf(m.Denoiser)
+	lock.Lock()
+	defer lock.Unlock()
+	marginals, err := m.Forward(t.Context(), &model.Batch{Size: 1, Length: 2, Tokens: []int32{2, 3}})
+	require.NoError(t, err)
+	require.EqualError(t, marginals.Visit([]int32{0}, nil),
+		"the weights have no head for tokens, only the network below it")
+}
+
+// Other models' vectors are the mean of the states at a text's own tokens, and these can be had one
+// by one: an encoder's after its last norm, and those of a model of text.
+func TestMeanOfOwnTokens(t *testing.T) {
+	text, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: 2})
+	require.NoError(t, err)
+	protein, _ := open(t, proteins(t))
+	for name, m := range map[string]*unmask.Model{"demo": text, "esm": protein} {
+		t.Run(name, func(t *testing.T) {
+			e, err := embed.New(m)
+			require.NoError(t, err)
+			texts := []string{"ACDE", "GG", "WYACDEFGHK"}
+			own := vectors(t, e, texts, embed.Options{Each: true})
+			all := vectors(t, e, texts, embed.Options{})
+			for i := range texts {
+				width := len(all[i])
+				n := len(own[i]) / width
+				if name == "esm" {
+					require.Equal(t, len(texts[i]), n)
+				}
+				for j := range width {
+					mean := 0.0
+					for row := range n {
+						mean += float64(own[i][row*width+j]) / float64(n)
+					}
+					require.InDelta(t, mean, all[i][j], 1e-5)
+				}
+			}
+			short := vectors(t, e, texts, embed.Options{Dimensions: 3})
+			require.Equal(t, all[0][:3], short[0])
+		})
+	}
+}
+
+// proteins returns a folder of a small ESM-2 with its vocabulary.
+func proteins(t *testing.T) string {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS("../testdata/packs/esm-tiny")))
+	return dir
+}
+
+func TestRefused(t *testing.T) {
+	_, e := open(t, proteins(t))
+	_, err := e.Read("", embed.Options{})
+	require.EqualError(t, err, "text is empty, want at least one token")
+	_, err = e.Read(strings.Repeat("A", 100), embed.Options{})
+	require.ErrorContains(t, err, "text is 100 tokens, want 1 to ")
+	_, err = e.Read("A", embed.Options{Prompt: "query"})
+	require.ErrorContains(t, err, `unknown prompt "query"`)
+	one, err := e.Read("A", embed.Options{})
+	require.NoError(t, err)
+	_, err = e.Embed(t.Context(), []*embed.Text{one}, embed.Options{Dimensions: 1 << 20})
+	require.ErrorContains(t, err, "dimensions is 1048576, want 1 to ")
+
+	_, e = open(t, "../testdata/packs/embed-bert-tiny")
+	long, err := e.Read(strings.Repeat("the ", 100), embed.Options{})
+	require.NoError(t, err)
+	require.Equal(t, 100-22, long.Cut) // it has 24 with those around a text
+	exact, err := unmask.Load(t.Context(), "oracle:markov:length=4,tokens=3", unmask.Options{})
+	require.NoError(t, err)
+	_, err = embed.New(exact)
+	require.ErrorContains(t, err, "model is a oracle")
+
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS("../testdata/packs/embed-bert-tiny")))
+	for want, modules := range map[string]string{
+		`module 1 is "a.b.WordWeights" in ""`: `[{"type":"x.Transformer"},{"type":"a.b.WordWeights"}]`,
+		"modules.json has 1 modules":          `[{"type":"x.Transformer"}]`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "modules.json"), []byte(modules), 0o600))
+		m, err := unmask.Load(t.Context(), dir, unmask.Options{Threads: 1})
+		require.NoError(t, err)
+		_, err = embed.New(m)
+		require.ErrorContains(t, err, want)
+	}
+}
