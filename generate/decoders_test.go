@@ -61,6 +61,15 @@ func (d *decoding) recipe() string {
 		return in("confidence") + fmt.Sprintf(" steps=%d", d.New)
 	case "wino":
 		return fmt.Sprintf("wino(wide=%v, narrow=%v, block=%d)", d.Wide, d.Narrow, d.Block)
+	case "penalty_generate":
+		return fmt.Sprintf("greedy(entropy) schedule=dream steps=%d end-penalty=%v", d.Steps, d.Penalty)
+	case "daedal":
+		return fmt.Sprintf("daedal(start=%d, block=%d, high=%v, low=%v, grow=%d, enough=%v, full=%v, "+
+			"check=%d)", d.Start, d.Block, d.High, d.Low, d.Grow, d.Enough, d.Full, d.Check)
+	case "rho_eos":
+		return fmt.Sprintf("rho-eos(start=%d, block=%d, sure=%v, low=%v, high=%v, unit=%d, check=%d, "+
+			"growth=%s, adjusts=%d, density=%s, cut=any)", d.Start, d.Block, d.HighP, d.Low, d.High, d.Unit,
+			d.Check, d.Growth, d.Adjusts, d.Density)
 	case "pruned_generate":
 		inside := fmt.Sprintf("threshold(theta=%v)", d.Theta)
 		if d.Alpha > 0 {
@@ -123,26 +132,54 @@ func compareDecoding(t *testing.T, p *parity.Pack, m model.Denoiser, name, text 
 	}
 	var opened, closed, lengths []int32
 	var last generate.Sequence
+	length, shown := len(o.Tokens), slices.Clone(o.Tokens)
 	for step, err := range generate.Run(t.Context(), m, o) {
 		require.NoError(t, err)
 		last = *step.Sequences[0].Sequence
+		shown = generate.Follow(shown, last.Resized, m.Spec().Mask)
+		for _, at := range last.Closed {
+			shown[at] = m.Spec().Mask
+		}
 		for _, one := range last.Opened {
-			opened = append(opened, int32(step.N-1), int32(one.Position))
+			require.Equal(t, m.Spec().Mask, shown[one.Position])
+			shown[one.Position] = one.Token
+		}
+		require.Equal(t, last.Tokens, shown)
+		from := generate.Follow(parity.Count(length), last.Resized, -1) // positions before the step
+		pass := int32(step.N - 1)
+		if d.Rule == "penalty_generate" { // steps that open nothing need no pass
+			pass = int32(last.Evaluated.Full - 1)
+		}
+		for _, one := range last.Opened {
+			if at := from[one.Position]; at >= 0 {
+				opened = append(opened, pass, at)
+			}
 		}
 		for _, at := range last.Closed {
 			closed = append(closed, int32(step.N-1), int32(at))
 		}
-		lengths = append(lengths, int32(len(last.Tokens)))
+		if length = len(last.Tokens); len(last.Resized) > 0 || lengths != nil {
+			lengths = append(lengths, int32(length))
+		}
 	}
-	if strings.HasSuffix(name, "_end") { // ours ends with the end token, and fills the rest
+	ends := slices.Contains(want[len(prompt):], d.End) && d.Rule == "penalty_generate"
+	if ends || strings.HasSuffix(name, "_end") { // ours ends with the end token, and fills the rest
 		n := len(prompt) + slices.Index(want[len(prompt):], d.End) + 1
 		require.Equal(t, want[:n], last.Tokens[:n])
 		require.LessOrEqual(t, last.N, int(counts[0]), "passes")
 		return
 	}
 	require.Equal(t, want, last.Tokens)
-	require.EqualValues(t, counts[0], last.N, "passes")
-	require.Equal(t, golden("_opened"), opened, "pass and position of what opened")
+	if d.Rule != "penalty_generate" {
+		require.EqualValues(t, counts[0], last.N, "passes")
+	}
+	if !strings.HasPrefix(name, "rho") { // a cut removes what opened in the same pass
+		require.Equal(t, golden("_opened"), opened, "pass and position of what opened")
+	}
+	if lengths != nil { // what became masks is in its closed, and no rows are saved
+		require.Equal(t, golden("_lengths")[1:], lengths[:len(lengths)-1], "lengths")
+		return
+	}
 	require.Equal(t, golden("_closed"), append([]int32{}, closed...), "and of what was masked again")
 	if d.Rule != "by_pc" {
 		rows := last.Evaluated.Full*len(last.Tokens) + last.Evaluated.Partial

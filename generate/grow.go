@@ -8,19 +8,19 @@ import (
 	"unmask/samplers"
 )
 
-// Resize is a position that changed the length of a sequence in a step. Positions are those before
-// the step, with the changes of positions before it already made, so that a list can be applied one
-// after the other.
+// Resize is a position that changed the length of a sequence in a step, or its end, where masks
+// were appended. Positions are those before the step, with the changes of positions before it
+// already made, so that a list can be applied one after the other.
 type Resize struct {
 	Position int `json:"position"`
-	Into     int `json:"into"` // masks that it became: 0, it was removed, or 2
+	Into     int `json:"into"` // masks that it became; 0: it was removed
 }
 
 // Follow applies resizes to values of positions, such as the steps at which they opened. New
 // positions have the value `fresh`.
 func Follow[T any](values []T, resizes []Resize, fresh T) []T {
 	for _, r := range resizes {
-		values = slices.Replace(values, r.Position, r.Position+1,
+		values = slices.Replace(values, r.Position, min(r.Position+1, len(values)),
 			slices.Repeat([]T{fresh}, r.Into)...)
 	}
 	return values
@@ -84,42 +84,23 @@ func (g *growLoop) check() error { return nil }
 
 func (g *growLoop) advance() {
 	removed := g.removals()
-	var tokens, start []int32
-	var past []float64
-	var free []int
-	var opened []Opened
-	g.Resized = g.Resized[:0]
-	size, at := len(g.Tokens), 0 // at: position in what the list of changes has made so far
-	for p, t := range g.Tokens {
-		masked := slices.Contains(g.step.masked, p)
+	var list []Resize
+	size, moved := len(g.Tokens), 0
+	for _, p := range g.step.masked {
+		into := 1
 		switch {
-		case masked && removed[p]:
-			g.Resized, size = append(g.Resized, Resize{at, 0}), size-1
+		case removed[p]:
+			into = 0
+		case g.Tokens[p] != g.Expand:
 			continue
-		case masked && t == g.Expand:
-			t = g.mask
-			if size < g.longest && g.left > 0 {
-				g.Resized, size, g.left = append(g.Resized, Resize{at, 2}), size+1, g.left-1
-				tokens, start, past = append(tokens, t), append(start, t), append(past, 0)
-				free, at = append(free, at), at+1
-			}
+		case size < g.longest && g.left > 0:
+			into, g.left = 2, g.left-1
 		}
-		if i := slices.IndexFunc(g.Opened, func(o Opened) bool { return o.Position == p }); i >= 0 &&
-			t != g.mask {
-			o := g.Opened[i]
-			o.Position = at
-			opened = append(opened, o)
-		}
-		if g.start[p] == g.mask {
-			free = append(free, at)
-		}
-		tokens, start, past = append(tokens, t), append(start, g.start[p]), append(past, g.past[p])
-		at++
+		list = append(list, Resize{p + moved, into})
+		size, moved = size+into-1, moved+into-1
 	}
-	g.Tokens, g.past = tokens, past
-	g.layout = layout{shape: []int{len(tokens)}, start: start, free: free}
-	g.Sequence.Tokens, g.Opened = g.Tokens, opened
-	g.member.left = g.masked()
+	g.resize(list)
+	g.Resized = slices.DeleteFunc(g.Resized, func(r Resize) bool { return r.Into == 1 })
 }
 
 // removals returns the positions that the step removes.

@@ -35,7 +35,8 @@ func (t *task) speak(l *constrain.Language, spec model.Spec) error {
 // CheckGrammar returns an error if a run of the recipe cannot follow a language.
 func (r *Recipe) CheckGrammar(spec model.Spec) error {
 	_, grows := samplers.As[samplers.Grower](r.Sampler)
-	if r.Reuse == Causal || grows && spec.Growth != nil || r.Window > 0 {
+	_, resizes := samplers.As[samplers.Resizer](r.Sampler)
+	if r.Reuse == Causal || resizes || grows && spec.Growth != nil || r.Window > 0 {
 		return &param.Error{Name: "grammar", Found: "given", Reason: param.Unsupported,
 			Want: "none with reuse causal, a window or a sampler that changes the length"}
 	}

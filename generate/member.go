@@ -35,9 +35,10 @@ type member struct {
 // stepState is a member's work in one step.
 type stepState struct {
 	span
-	quota    int   // number of positions that the schedule opens
-	masked   []int // positions that may open
-	open     []int // positions that a sampler may close or replace
+	quota    int     // number of positions that the schedule opens
+	penalty  float64 // is added to the logits of the text's end
+	masked   []int   // positions that may open
+	open     []int   // positions that a sampler may close or replace
 	need     samplers.Need
 	ranking  samplers.Ranking
 	device   bool // the device chooses, by ranking
@@ -82,6 +83,9 @@ func (m *member) begin() {
 	if s.quota = m.loop.quota(); s.quota == 0 && m.idles {
 		s.masked = s.masked[:0] // the step opens nothing, so it needs no pass
 	}
+	if m.EndPenalty != 0 {
+		s.penalty = m.EndPenalty * math.Log(1-m.time()+penaltyEps)
+	}
 	if !s.quiet {
 		s.need = samplers.NeedsFor(m.Sampler, s.n, s.of, s.quota)
 	}
@@ -95,13 +99,24 @@ func (m *member) stream() philox.Stream {
 	return philox.Stream{Seed: m.seed, Sequence: uint32(m.Index), Step: step}
 }
 
+// penaltyEps is the last time of Dream's steps, and what keeps a penalty at the first finite.
+const penaltyEps = 1e-3
+
+// time returns the time of the step for EndPenalty.
+func (m *member) time() float64 {
+	if m.adapts {
+		return float64(m.left) / float64(len(m.free))
+	}
+	return 1 - (1-penaltyEps)*float64(m.N)/float64(m.steps)
+}
+
 // power returns the exponent of the step's draws.
 func (m *member) power() float64 { return orOne(m.step.opening.Power) }
 
 // commit applies a computed step to the sequence, or ends the sequence if the step has a fault.
 func (m *member) commit() {
 	m.Opened, m.Closed, m.Replaced = m.Opened[:0], m.Closed[:0], m.Replaced[:0]
-	m.Resized = m.Resized[:0]
+	m.Resized, m.Before = m.Resized[:0], len(m.Sequence.Tokens)
 	m.Finished = false
 	if m.speech != nil {
 		m.Choices, m.GivenWay = m.speech.Choices, m.speech.GivenWay
@@ -199,7 +214,9 @@ func (m *member) masked() (n int) {
 }
 
 // filtered reports whether the logits of the member's rows differ from the model's.
-func (m *member) filtered() bool { return m.task.filtered() || len(m.step.forbid) > 0 }
+func (m *member) filtered() bool {
+	return m.task.filtered() || len(m.step.forbid) > 0 || m.step.penalty != 0
+}
 
 // fail ends the sequence with an error.
 func (m *member) fail(err error) { m.Err, m.Done, m.Finished = err, true, true }

@@ -108,7 +108,7 @@ func (p *Pool) distinct(group []*member) {
 func (m *member) shares() bool {
 	return !m.caches() && !m.step.causal && m.step.kept == nil && m.step.shadows == nil &&
 		m.speech == nil && m.scale == nil && m.task.adjust == nil && m.Filter.Adjust == nil &&
-		len(m.step.forbid) == 0
+		len(m.step.forbid) == 0 && m.step.penalty == 0
 }
 
 // equal reports whether two members that share have equal passes and marginals.
@@ -248,6 +248,11 @@ func (p *Pool) adjust(row int32, logits []float32) {
 	m := p.pass.owners[int(row)/length]
 	for _, t := range m.step.forbid {
 		logits[t] -= 1e9
+	}
+	if m.step.penalty != 0 {
+		for _, t := range m.endTokens {
+			logits[t] += float32(m.step.penalty)
+		}
 	}
 	if m.task.adjust != nil {
 		m.task.adjust(int(row)%length, logits)

@@ -177,12 +177,16 @@ func (r Request) Check(d model.Denoiser) (Request, error) {
 	if r.Recipe, err = r.Recipe.Fit(d, spec.Masked(known)); err != nil {
 		return r, err
 	}
-	if err := r.guides(spec, r.Known); err != nil {
+	if err := cmp.Or(r.guides(spec, r.Known), r.resizes(spec)); err != nil {
 		return r, fmt.Errorf("generate: %w", err)
 	}
 	if r.Top < 0 || r.Top > MaxTop {
 		return r, &param.Error{Name: "top", Found: strconv.Itoa(r.Top),
 			Want: fmt.Sprint("0 to ", MaxTop)}
+	}
+	if r.EndPenalty != 0 && len(r.Ends) == 0 {
+		return r, &param.Error{Name: "end-penalty", Found: param.Format(r.EndPenalty),
+			Want: "0 where no token ends the text", Reason: param.NoEffect}
 	}
 	return r, checkEnds(r.Ends, spec)
 }

@@ -29,6 +29,9 @@ type Recipe struct {
 	// measure of them, stay as they are
 	Greedy   bool
 	Guidance Guidance
+	// EndPenalty lowers the logits of end tokens by EndPenalty*log(1/(1-t+0.001)), where the time t
+	// runs from 1 to 0.001 over the steps or, if the sampler decides their number, is the masked share
+	EndPenalty float64
 }
 
 // Guidance is classifier-free guidance for models that take a condition. The zero Guidance is none.

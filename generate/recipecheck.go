@@ -43,6 +43,9 @@ func (r Recipe) check(d model.Denoiser) error {
 	if err := ParamOf("guidance").Check(r.Guidance.Scale); err != nil {
 		return err
 	}
+	if err := ParamOf("end-penalty").Check(r.EndPenalty); err != nil {
+		return err
+	}
 	if err := ParamOf("guidance-schedule").CheckWord(r.Guidance.Schedule); err != nil {
 		return err
 	}
@@ -53,6 +56,9 @@ func (r Recipe) check(d model.Denoiser) error {
 		return err
 	}
 	if err := r.checkGrowth(d); err != nil {
+		return err
+	}
+	if err := r.checkResizer(); err != nil {
 		return err
 	}
 	if err := r.checkWindow(d); err != nil {

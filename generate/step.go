@@ -29,6 +29,7 @@ type Sequence struct {
 	Replaced []Opened // open positions whose tokens were drawn again; LogP is NaN
 	// changes of its length, made before Opened, whose positions are the new ones
 	Resized   []Resize
+	Before    int       // its length before the step
 	N, Steps  int       // its latest step, and the most it can take
 	Done      bool      // it takes no more steps
 	Finished  bool      // this step made it Done

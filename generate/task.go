@@ -94,6 +94,7 @@ func (p *Pool) newTask(r Recipe, seed uint64, length int, tokens, ends []int32) 
 func (t *task) choose(spec model.Spec, length int, ends []int32) {
 	free := len(t.initial.free)
 	grower, grows := samplers.As[samplers.Grower](t.Sampler)
+	resizer, resizes := samplers.As[samplers.Resizer](t.Sampler)
 	speculator, speculates := samplers.As[samplers.Speculator](t.Sampler)
 	switch {
 	case t.Reuse == Blocks:
@@ -113,6 +114,10 @@ func (t *task) choose(spec model.Spec, length int, ends []int32) {
 		k := newCausalwork(spec, t.Recipe, t.initial)
 		t.newLoop = func(m *member) loop { return remake(m.loop, causalLoop{member: m, causalwork: k}) }
 		t.steps = min(t.steps, 1) * (1 + 2*free)
+	case resizes && len(ends) > 0:
+		t.newLoop = func(m *member) loop { return remake(m.loop, newLengthLoop(m, resizer.Start())) }
+		t.steps = min(t.steps, 1) * (2*free + 128)
+		t.revises = true
 	case grows && spec.Growth != nil:
 		k := newGrowwork(spec, grower.Growth(), t.initial)
 		t.newLoop = func(m *member) loop {

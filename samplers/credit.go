@@ -105,10 +105,7 @@ func (c Credit) fused(list []credited, logits []float32, logSum float64) (token 
 
 // Tempered refuses every temperature but 0.
 func (c Credit) Tempered(temperature float64) (any, float64, error) {
-	if temperature == 0 {
-		return c, 1, nil
-	}
-	return nil, 0, refuseTemperature(temperature, "0: sampler credit takes the most probable tokens")
+	return only0(c, "credit", temperature)
 }
 
 // Uncached returns why there can be no second stage.

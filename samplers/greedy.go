@@ -57,10 +57,7 @@ func (g Greedy) Check() error {
 
 // Tempered refuses every temperature but 0.
 func (g Greedy) Tempered(temperature float64) (any, float64, error) {
-	if temperature == 0 {
-		return g, 1, nil
-	}
-	return nil, 0, refuseTemperature(temperature, "0: sampler greedy takes the most probable tokens")
+	return only0(g, "greedy", temperature)
 }
 
 // Uncached returns why there can be no second stage.

@@ -159,6 +159,8 @@ func init() { // the paper's first
 	Register(selfSpeculationRule)
 	Register(wedlmRule)
 	Register(dreamonRule)
+	Register(daedalRule)
+	Register(rhoEOSRule)
 	Register(editRule)
 	Register(klassRule)
 	Register(infoGainRule)

@@ -105,9 +105,19 @@ type Opening struct {
 	Replace     []int
 	Replacement []int32 // the new tokens
 
+	// Stretch, for a Resizer, is the change of the sequence's length after the opening; nil: none.
+	Stretch *Stretch
+
 	// Second, when not nil, asks for another pass of the step, which decides: this opening then has
 	// nothing else. The rule must Need something of the first pass.
 	Second *Second
+}
+
+// Stretch changes the length of a sequence, in this order.
+type Stretch struct {
+	At, Into int     // masked position At becomes Into masks; with Into 0 it stays as it is
+	Append   []int32 // tokens and masks to put at the end
+	Cut      int     // positions to cut off the end
 }
 
 // Second is another pass of a step, over other tokens than the sequence's.
@@ -170,6 +180,11 @@ type (
 	// Judge closes open positions, but ends when nothing is masked.
 	Judge interface {
 		Judges()
+	}
+	// Resizer changes the length of sequences that have an end token, up to the request's length.
+	// Start returns how many masks they begin with.
+	Resizer interface {
+		Start() int
 	}
 	// Editor replaces tokens of open positions. A block with nothing masked continues while steps
 	// replace any, for at most Edits steps.

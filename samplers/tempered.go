@@ -81,6 +81,14 @@ func never0(rule any, name string, temperature float64) (any, float64, error) {
 	return nil, 0, refuseTemperature(0, "more than 0: sampler "+name+" draws tokens itself")
 }
 
+// only0 is the Tempered of rules that take the most probable tokens at any temperature.
+func only0(rule any, name string, temperature float64) (any, float64, error) {
+	if temperature == 0 {
+		return rule, 1, nil
+	}
+	return nil, 0, refuseTemperature(temperature, "0: sampler "+name+" takes the most probable tokens")
+}
+
 // own returns an error if a rule already has another temperature of its tokens.
 func own(has, asked float64, name string) error {
 	if has == 0 || has == asked {

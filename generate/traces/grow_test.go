@@ -12,8 +12,10 @@ import (
 
 	"unmask"
 	"unmask/backend/plain"
+	"unmask/demo"
 	"unmask/generate"
 	"unmask/generate/traces"
+	"unmask/samplers"
 )
 
 // A trace of holes that grow and shrink ends, when it is played again, with the run's text, and
@@ -28,38 +30,60 @@ func TestTraceOfGrowingHoles(t *testing.T) {
 		require.NoError(t, err)
 		recipe, err := m.Defaults()
 		require.NoError(t, err)
-		o, err := generate.Options{Recipe: recipe, Tokens: tokens, Seed: 5}.Check(m.Denoiser)
-		require.NoError(t, err)
-		name := filepath.Join(t.TempDir(), "t.jsonl")
-		w, err := traces.Create(name, traces.NewHeader(m.Spec(), o.Request(0), m.Text, "m", "_"), m.Text)
-		require.NoError(t, err)
-		var openings traces.Openings
-		var last []int32
-		for step, err := range generate.Run(context.Background(), m.Denoiser, o) {
-			require.NoError(t, err)
-			require.NoError(t, w.Write(step))
-			openings.Add(step)
-			moved += len(step.Sequences[0].Resized)
-			last = append(last[:0], step.Sequences[0].Tokens...)
-		}
-		require.NoError(t, w.Close())
-		opening := openings.Take(0)
-		require.Len(t, opening.Steps, len(last))
-		require.Len(t, opening.LogP, len(last))
-		begin := len(m.Spec().Before)
-		require.Zero(t, opening.Steps[begin], "given text")
-		for p, at := range opening.Steps {
-			require.Equal(t, at > 0, opening.LogP[p] == opening.LogP[p], "position %d", p)
-		}
-		data, err := os.ReadFile(name)
-		require.NoError(t, err)
-		var end string
-		require.NoError(t, traces.Read(bytes.NewReader(data), func(r *traces.State,
-			s *traces.Step) error {
-			end = strings.Join(r.Texts(), "")
-			return nil
-		}))
-		require.Equal(t, strings.Join(m.Text.Pieces(last), ""), end)
+		moved += followsResizes(t, m, generate.Options{Recipe: recipe, Tokens: tokens, Seed: 5})
 	}
 	require.Positive(t, moved)
+}
+
+// So does that of a text that finds its length.
+func TestTraceOfTextsThatFindTheirLength(t *testing.T) {
+	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
+	require.NoError(t, err)
+	tokens, err := m.Text.Infill("Lily had[24]", 0)
+	require.NoError(t, err)
+	sentence, err := m.Text.Infill("Lily had[1].", 0)
+	require.NoError(t, err)
+	for _, name := range []string{"daedal(start=8,grow=3,low=0.3)", "rho-eos(start=8,unit=4)",
+		"rho-eos(start=20,high=0.01,low=0.001,cut=any)"} {
+		sampler, err := samplers.Parse(name)
+		require.NoError(t, err)
+		require.Positive(t, followsResizes(t, m, generate.Options{Recipe: generate.Recipe{
+			Sampler: sampler}, Tokens: tokens, Ends: sentence[len(sentence)-1:]}))
+	}
+}
+
+// followsResizes compares a run's text with the end of its trace, and counts its resizes.
+func followsResizes(t *testing.T, m *unmask.Model, o generate.Options) (moved int) {
+	o, err := o.Check(m.Denoiser)
+	require.NoError(t, err)
+	name := filepath.Join(t.TempDir(), "t.jsonl")
+	w, err := traces.Create(name, traces.NewHeader(m.Spec(), o.Request(0), m.Text, "m", "_"), m.Text)
+	require.NoError(t, err)
+	var openings traces.Openings
+	var last []int32
+	for step, err := range generate.Run(context.Background(), m.Denoiser, o) {
+		require.NoError(t, err)
+		require.NoError(t, w.Write(step))
+		openings.Add(step)
+		moved += len(step.Sequences[0].Resized)
+		last = append(last[:0], step.Sequences[0].Tokens...)
+	}
+	require.NoError(t, w.Close())
+	opening := openings.Take(0)
+	require.Len(t, opening.Steps, len(last))
+	require.Len(t, opening.LogP, len(last))
+	require.Zero(t, opening.Steps[len(m.Spec().Before)], "given text")
+	for p, at := range opening.Steps {
+		require.True(t, at > 0 || opening.LogP[p] != opening.LogP[p], "position %d", p)
+	}
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	var end string
+	require.NoError(t, traces.Read(bytes.NewReader(data), func(r *traces.State,
+		s *traces.Step) error {
+		end = strings.Join(r.Texts(), "")
+		return nil
+	}))
+	require.Equal(t, strings.Join(m.Text.Pieces(last), ""), end)
+	return moved
 }

@@ -38,11 +38,7 @@ func (o *Openings) Add(step *generate.Step) {
 func (o *Openings) add(q generate.Progress) {
 	a := o.of[q.Number]
 	if a == nil || q.N <= 1 {
-		length := len(q.Tokens)
-		for _, r := range q.Resized {
-			length += 1 - r.Into
-		}
-		a = &Opening{Steps: make([]int, length), LogP: make(LogProbs, length)}
+		a = &Opening{Steps: make([]int, q.Before), LogP: make(LogProbs, q.Before)}
 		for p := range a.LogP {
 			a.LogP[p] = math.NaN()
 		}

@@ -247,10 +247,10 @@ func (s *Step) check(length int) error {
 // resize applies a step's changes of the length.
 func (now *sample) resize(list []generate.Resize) error {
 	for _, z := range list {
-		if n := len(now.pieces); z.Position < 0 || z.Position >= n || z.Into < 0 || z.Into > 2 ||
-			n >= longestTrace {
-			return fmt.Errorf("position %d turns into %d, want one of 0 to %d, into 0 to 2", z.Position,
-				z.Into, n-1)
+		most := longestTrace - len(now.pieces)
+		if n := len(now.pieces); z.Position < 0 || z.Position > n || z.Into < 0 || z.Into > most {
+			return fmt.Errorf("position %d turns into %d, want one of 0 to %d, into 0 to %d", z.Position,
+				z.Into, n, max(most, 0))
 		}
 		now.pieces = generate.Follow(now.pieces, []generate.Resize{z}, Piece{Position: -1})
 	}
@@ -376,7 +376,7 @@ func (r *State) Print(out io.Writer, s *Step) {
 		if z.Into == 0 {
 			fmt.Fprintf(out, "; %d removed", z.Position)
 		} else {
-			fmt.Fprintf(out, "; %d becomes %d masks", z.Position, z.Into)
+			fmt.Fprintf(out, "; %d masks at %d", z.Into, z.Position)
 		}
 	}
 	if len(s.Closed) > 0 {

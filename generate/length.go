@@ -1,0 +1,138 @@
+package generate
+
+import (
+	"math"
+	"slices"
+
+	"unmask/model"
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// lengthLoop is for a samplers.Resizer: the text begins with few masks, and after each step the
+// sampler may let it grow, up to the request's length, or cut its end.
+type lengthLoop struct {
+	*member
+	unused int // positions of the request that the text does not begin with, until the first step
+}
+
+// newLengthLoop shortens a new member to the first `start` masks.
+func newLengthLoop(m *member, start int) lengthLoop {
+	l := lengthLoop{member: m}
+	if len(m.free) == 0 {
+		return l
+	}
+	n := min(m.free[0]+start, len(m.Tokens))
+	l.unused = len(m.Tokens) - n
+	m.Tokens, m.past, m.left = m.Tokens[:n], m.past[:n], n-m.free[0]
+	m.layout = layout{shape: []int{n}, start: m.start[:n], free: m.free[:m.left]}
+	return l
+}
+
+func (l *lengthLoop) next() span {
+	n := len(l.Tokens)
+	return span{network: l.task.network, n: l.N + 1, of: l.steps, size: len(l.free), to: len(l.free),
+		end: n, seen: n}
+}
+
+func (l *lengthLoop) quota() int { return len(l.step.masked) }
+
+func (l *lengthLoop) feed(rows []int32, _ int) []int32 { return rows }
+
+func (l *lengthLoop) kept() { l.step.work.Full++ }
+
+func (l *lengthLoop) check() error { return nil }
+
+func (l *lengthLoop) advance() {
+	first := slices.Repeat([]Resize{{Position: len(l.Tokens)}}, l.unused)
+	l.unused = 0
+	if s := l.step.opening.Stretch; s != nil {
+		l.stretch(s)
+	} else {
+		l.resize(nil)
+	}
+	l.Resized = append(first, l.Resized...)
+}
+
+// stretch changes the length as a sampler asks.
+func (l *lengthLoop) stretch(s *samplers.Stretch) {
+	var list []Resize
+	n := len(l.Tokens)
+	if s.Into > 0 {
+		list, n = append(list, Resize{s.At, s.Into}), n+s.Into-1
+	}
+	if len(s.Append) > 0 {
+		list, n = append(list, Resize{n, len(s.Append)}), n+len(s.Append)
+	}
+	for range s.Cut {
+		n--
+		list = append(list, Resize{n, 0})
+	}
+	l.resize(list)
+	for i, t := range s.Append {
+		if p := n - len(s.Append) + i; t != l.mask {
+			l.Tokens[p] = t
+			l.Opened = append(l.Opened, Opened{Position: p, Token: t, LogP: math.NaN()})
+			l.left--
+		}
+	}
+}
+
+// resize makes changes of the sequence's length, after which its new positions are masked. What the
+// step opened moves with its positions.
+func (m *member) resize(list []Resize) {
+	from := make([]int, len(m.Tokens)) // the old positions
+	for p := range from {
+		from[p] = p
+	}
+	from = Follow(from, list, -1)
+	m.Tokens = Follow(slices.Clone(m.Tokens), list, m.mask)
+	m.past = Follow(slices.Clone(m.past), list, 0)
+	m.layout = layout{shape: []int{len(m.Tokens)}, start: Follow(slices.Clone(m.start), list, m.mask)}
+	for p, t := range m.start {
+		if t == m.mask {
+			m.free = append(m.free, p)
+		}
+	}
+	opened := m.Opened[:0]
+	for _, o := range m.Opened {
+		if p := slices.Index(from, o.Position); p >= 0 {
+			o.Position = p
+			opened = append(opened, o)
+		}
+	}
+	m.Opened, m.Resized, m.Sequence.Tokens = opened, list, m.Tokens
+	m.left = m.masked()
+}
+
+// checkResizer returns an error for a sampler that changes the length in a run that cannot.
+func (r Recipe) checkResizer() error {
+	if _, ok := samplers.As[samplers.Resizer](r.Sampler); !ok || r.Reuse == NoReuse {
+		return nil
+	}
+	return &param.Error{Name: "reuse", Found: r.Reuse.String(),
+		Want: "none with " + samplers.Text(r.Sampler) + ": the length changes", Reason: param.NoEffect}
+}
+
+// resizes returns an error for a request whose length cannot change, although it should.
+func (r *Request) resizes(spec model.Spec) error {
+	if _, ok := samplers.As[samplers.Resizer](r.Sampler); !ok || len(r.Ends) == 0 {
+		return nil
+	}
+	refused := func(why string) error {
+		return param.Refuse("sampler", param.Unsupported, "sampler is %s, want another one: %s",
+			samplers.Text(r.Sampler), why)
+	}
+	if spec.Fixed {
+		return refused("this model's sequences have one length")
+	}
+	known := r.Known
+	if known == nil {
+		known = spec.Blank(r.Length)
+	}
+	if first := slices.Index(known, spec.Mask); first >= 0 &&
+		slices.ContainsFunc(known[first:], func(t int32) bool { return t != spec.Mask }) {
+		return refused("something is known behind a mask")
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package samplers
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"unmask/param"
+)
+
+// RhoEOS finds the length of a text while it opens (rho-EOS, arXiv 2601.22527; LLaDA_rho_EOS.py of
+// the authors). It opens as Daedal does. Then the density of the end decides: below Low masks are
+// appended, above High positions are cut off the end, Unit of them times 1, 2, 4 or 8 for each
+// begun tenth that it is away (Growth exp). After Adjusts passes, or once the request's length was
+// reached, the length stays. A run without an end token keeps the request's length.
+type RhoEOS struct {
+	Begin int     // 0 means 64
+	Sure  float64 // 0 means 0.9
+	Low   float64 // 0 means 0.4
+	High  float64 // 0 means 0.6
+	Unit  int     // 0 means 8
+	// Growth is by what Unit is multiplied: exp, linear or const; "" means exp
+	Growth  string
+	Adjusts int // 0 means 64
+	Block   int // 0 means 32
+	// Density is "confidence", Daedal's confidence in the end, as the authors' program has it, or
+	// "count", the share of masks whose most probable token is the end, as the paper has it; ""
+	// means confidence
+	Density string
+	Check   int // 0 means 32
+	// Cut is what may be cut off: "unused", masks and end tokens, or "any", as in the authors'
+	// program, which may take back what a stream has shown; "" means unused
+	Cut string
+	ownPace
+}
+
+var rhoEOSRule = Rule[RhoEOS]{
+	Name:  "rho-eos",
+	Line:  "a text that finds its length, longer or shorter with each pass",
+	Paper: "rho-EOS 2026, arXiv 2601.22527",
+	Params: []Param[RhoEOS]{
+		Whole(func(r *RhoEOS) *int { return &r.Begin }, beginMasks),
+		Number(func(r *RhoEOS) *float64 { return &r.Sure },
+			param.Param{Name: "sure", Min: 1e-9, Max: 1, Default: "0.9",
+				Help: "probability above which a token opens"}),
+		Number(func(r *RhoEOS) *float64 { return &r.Low },
+			param.Param{Name: "low", Min: 1e-9, Max: 1, Default: "0.4",
+				Help: "density of the end below which the text grows"}),
+		Number(func(r *RhoEOS) *float64 { return &r.High },
+			param.Param{Name: "high", Min: 1e-9, Max: 1, Default: "0.6",
+				Help: "density of the end above which it shrinks"}),
+		Whole(func(r *RhoEOS) *int { return &r.Unit },
+			param.Param{Name: "unit", Min: 1, Max: 1 << 10, Default: "8",
+				Help: "positions by which it grows or shrinks at least"}),
+		Word(func(r *RhoEOS) *string { return &r.Growth },
+			param.Param{Name: "growth", Words: []string{"exp", "linear", "const"}, Default: "exp",
+				Help: "how the change depends on how far the density is away"}),
+		Whole(func(r *RhoEOS) *int { return &r.Adjusts },
+			param.Param{Name: "adjusts", Min: 1, Max: 1 << 20, Default: "64",
+				Help: "passes after which the length stays"}),
+		Whole(func(r *RhoEOS) *int { return &r.Block }, slidingWindow),
+		Word(func(r *RhoEOS) *string { return &r.Density },
+			param.Param{Name: "density", Words: []string{"confidence", "count"}, Default: "confidence",
+				Help: "of the end: the program's confidence, or the paper's share of masks"}),
+		Whole(func(r *RhoEOS) *int { return &r.Check }, endCheck),
+		Word(func(r *RhoEOS) *string { return &r.Cut },
+			param.Param{Name: "cut", Words: []string{"unused", "any"}, Default: "unused",
+				Help: "what may be cut off: masks and end tokens, or the text too"}),
+	},
+}
+
+// NewState returns a state before the first pass.
+func (RhoEOS) NewState(length int) any { return &lengthState{longest: length} }
+
+// Start implements Resizer.
+func (r RhoEOS) Start() int { return cmp.Or(r.Begin, 64) }
+
+// Needs the most probable tokens everywhere.
+func (RhoEOS) Needs(int, int) Need { return Need{Top: true, OpenTop: true} }
+
+// Choose opens positions and changes the length.
+func (r RhoEOS) Choose(v *View) (Opening, error) {
+	s, block := v.State.(*lengthState), cmp.Or(r.Block, 32)
+	s.begin(v)
+	s.sized = s.sized || len(v.Tokens) >= s.longest || s.passes > cmp.Or(r.Adjusts, 64)
+	o := s.open(v, block, orDefault(r.Sure, 0.9))
+	s.slide(v, o.Positions, block)
+	if s.sized || len(v.Ends) == 0 {
+		return o, nil
+	}
+	switch by := r.resize(r.density(v)); {
+	case by > 0:
+		by = min(by, s.longest-len(v.Tokens))
+		o.Stretch = &Stretch{Append: slices.Repeat([]int32{v.Mask}, by)}
+	case by < 0:
+		spare := len(v.Tokens) - s.origin
+		if r.Cut != "any" {
+			spare = v.unused(o, s.origin)
+		}
+		by = min(-by, spare)
+		o.Stretch = &Stretch{Cut: by}
+		s.at = min(s.at, len(v.Tokens)-by)
+	}
+	return o, nil
+}
+
+// density returns the density of the end.
+func (r RhoEOS) density(v *View) float64 {
+	if r.Density != "count" {
+		return v.endConfidence(cmp.Or(r.Check, 32))
+	}
+	n := 0
+	for _, token := range v.Arg {
+		if slices.Contains(v.Ends, token) {
+			n++
+		}
+	}
+	return float64(n) / float64(max(len(v.Masked), 1))
+}
+
+// resize returns the positions to append, or to cut off if below 0.
+func (r RhoEOS) resize(density float64) int {
+	low, high, sign := orDefault(r.Low, 0.4), orDefault(r.High, 0.6), 1
+	gap := low - density
+	if density > high {
+		gap, sign = density-high, -1
+	} else if density >= low {
+		return 0
+	}
+	tenths := max(1, math.Ceil((gap+1e-12)/0.1))
+	times := map[string]float64{"const": 1, "linear": tenths}[r.Growth]
+	if times == 0 {
+		times = math.Pow(2, tenths-1)
+	}
+	return sign * cmp.Or(r.Unit, 8) * int(min(times, 8))
+}
+
+// unused returns the number of positions at the end, from `first` on, that are masks or end tokens
+// after an opening.
+func (v *View) unused(o Opening, first int) int {
+	for p := len(v.Tokens) - 1; p >= first; p-- {
+		token := v.Tokens[p]
+		if j := slices.Index(o.Positions, p); j >= 0 {
+			token = o.Tokens[j]
+		}
+		if token != v.Mask && !slices.Contains(v.Ends, token) {
+			return len(v.Tokens) - 1 - p
+		}
+	}
+	return len(v.Tokens) - first
+}
+
+// Tempered refuses every temperature but 0.
+func (r RhoEOS) Tempered(temperature float64) (any, float64, error) {
+	return only0(r, "rho-eos", temperature)
+}
+
+// Uncached returns why there can be no second stage.
+func (RhoEOS) Uncached() string { return "rho-eos changes the length after each step" }
+
+// String returns the text that Parse reads.
+func (r RhoEOS) String() string { return Text(r) }
