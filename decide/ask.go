@@ -49,6 +49,12 @@ func (a *Answer) Score() (mean float64) {
 	return mean
 }
 
+// Trained reports whether a model was made for questions, as Laya was.
+func Trained(m *unmask.Model) bool {
+	_, ok := m.Denoiser.(*encoders.Laya)
+	return ok
+}
+
 // asker asks a model questions about one state.
 type asker struct {
 	Options
@@ -209,8 +215,11 @@ func knockout(n int, odds func(pairs [][]int) ([]float64, error)) (logP []float6
 func (a *asker) pose(ctx context.Context, list []posed) ([]Found, error) {
 	made := make([]Row, len(list))
 	for i, p := range list {
-		var err error
-		if made[i], err = a.row(p); err != nil {
+		err := ctx.Err()
+		if err == nil {
+			made[i], err = a.row(p)
+		}
+		if err != nil {
 			return nil, inQuestion(p.question, err)
 		}
 	}
@@ -243,25 +252,39 @@ func (a *asker) row(p posed) (row Row, err error) {
 		b.WriteString("\nAnswer:")
 		request.Prompt, space = b.String(), " "
 	}
-	for i := range p.order {
-		tokens, from, to, err := a.m.WithAnswer(request, space+string(rune('A'+i)), nil)
-		if err != nil {
-			return row, tooLong(err)
-		}
-		if row.Labels = append(row.Labels, slices.Clone(tokens[from:to])); row.Tokens != nil {
-			continue
-		}
-		row.At = from
-		if row.Tokens = slices.Concat(tokens[:from], []int32{spec.Mask}, tokens[to:]); spec.Fixed {
-			row.Tokens = slices.Concat(tokens[:from], slices.Repeat([]int32{spec.Mask}, to-from),
-				tokens[to:])
-		}
-		for spec.Block > 0 && spec.Blocks == model.WholeBlocks && !spec.Fixed && // as it opens blocks
-			len(row.Tokens)%spec.Block > 0 && len(row.Tokens) < spec.Length() {
-			row.Tokens = append(row.Tokens, spec.Mask)
-		}
+	if row.Labels, err = a.letters(space, len(p.order)); err != nil {
+		return row, err
+	}
+	tokens, from, to, err := a.m.WithAnswer(request, space+"A", nil)
+	if err != nil {
+		return row, tooLong(err)
+	}
+	open := slices.Repeat([]int32{spec.Mask}, to-from)
+	if !spec.Fixed {
+		open = open[:1]
+	}
+	row.At, row.Tokens = from, slices.Concat(tokens[:from], open, tokens[to:])
+	for spec.Block > 0 && spec.Blocks == model.WholeBlocks && !spec.Fixed && // as it opens blocks
+		len(row.Tokens)%spec.Block > 0 && len(row.Tokens) < spec.Length() {
+		row.Tokens = append(row.Tokens, spec.Mask)
 	}
 	return row, nil
+}
+
+// letters returns the tokens of the first letters, as they stand at the end of a prompt.
+func (a *asker) letters(space string, n int) (labels [][]int32, err error) {
+	for i := range n {
+		short := unmask.Request{Prompt: "Answer:"}
+		if a.chat {
+			short.Prompt = ""
+		}
+		tokens, from, to, err := a.m.WithAnswer(short, space+string(rune('A'+i)), nil)
+		if err != nil {
+			return nil, err
+		}
+		labels = append(labels, slices.Clone(tokens[from:to]))
+	}
+	return labels, nil
 }
 
 // tooLong names the state in an error about a prompt that leaves no room for an answer.
@@ -281,6 +304,9 @@ func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
 	prompts := make([]encoders.LayaPrompt, len(a.list))
 	for i := range a.list {
 		q := &a.list[i]
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		var err error
 		prompts[i], err = net.Prompt(encoders.LayaQuestion{Kind: layaKinds[q.Kind],
 			Instructions: q.Instructions, Options: q.texts(), State: a.state.Text, Tail: a.state.List})

@@ -70,11 +70,11 @@ func (q *Question) Check() error {
 	}
 	described, seen := false, map[string]bool{}
 	for _, o := range q.Options {
-		if seen[o.Label] && q.Kind == Choice {
-			return &param.Error{Name: "options", Found: param.Quote(o.Label) + " twice",
+		if seen[o.text()] && q.Kind == Choice {
+			return &param.Error{Name: "options", Found: param.Quote(o.text()) + " twice",
 				Want: "it once"}
 		}
-		seen[o.Label], described = true, described || o.Description != ""
+		seen[o.text()], described = true, described || o.Description != ""
 	}
 	if q.Instructions == "" && q.Kind == Boolean && !described {
 		return &param.Error{Name: "instructions", Found: "missing", Reason: param.Missing,

@@ -3,6 +3,7 @@ package encoders
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -168,6 +169,11 @@ func (h *layaHead) pass(b backend.Backend, w *nn.Work, p *model.Pass, first int)
 	}
 }
 
+// Forward implements model.Denoiser: it is an error.
+func (l *Laya) Forward(context.Context, *model.Batch) (model.Marginals, error) {
+	return nil, errors.New("a laya answers typed questions alone")
+}
+
 // LayaAnswer is Laya's answer to a question.
 type LayaAnswer struct {
 	P          []float64 // of the options, after the temperature
@@ -193,7 +199,7 @@ func (l *Laya) Answers(ctx context.Context, list []LayaPrompt) (out []LayaAnswer
 			rows = append(rows, int32(i*b.Length)+m)
 		}
 	}
-	marginals, err := l.Forward(ctx, b)
+	marginals, err := l.headless.Forward(ctx, b)
 	if err != nil {
 		return nil, err
 	}

@@ -75,52 +75,56 @@ func (s *settings) readStops(f *fields) {
 	s.request.Stop = stops
 }
 
-// readPrompts reads a text, ids, or a list of either.
-func readPrompts(f *fields, m *servedModel) (prompts []unmask.Request) {
-	raw := f.value("prompt")
+// readPrompts reads the field prompt.
+func readPrompts(f *fields, m *servedModel) []unmask.Request {
+	return readTexts(f, "prompt", m, maxPrompts)
+}
+
+// readTexts reads a text, ids, or a list of either, at most some of them.
+func readTexts(f *fields, name string, m *servedModel, most int) (texts []unmask.Request) {
+	raw := f.value(name)
 	if raw == nil {
 		if f.fault == nil {
-			f.fail(missing("prompt", "a text, token ids, or a list of either"))
+			f.fail(missing(name, "a text, token ids, or a list of either"))
 		}
 		return nil
 	}
 	if raw[0] == '"' {
-		return []unmask.Request{{Prompt: f.textOf("prompt", raw)}}
+		return []unmask.Request{{Prompt: f.textOf(name, raw)}}
 	}
-	list := f.list("prompt", raw)
+	list := f.list(name, raw)
 	if f.fault != nil {
 		return nil
 	}
 	if len(list) == 0 {
-		f.fail(bad("missing", "prompt", "prompt is an empty list, want a text or token ids"))
+		f.fail(bad("missing", name, "%s is an empty list, want a text or token ids", name))
 		return nil
 	}
 	if jsonline.KindOf(list[0]) == "a number" {
-		return []unmask.Request{{Tokens: readIDs(f, "prompt", list, m, false)}}
+		return []unmask.Request{{Tokens: readIDs(f, name, list, m, false)}}
 	}
-	if len(list) > maxPrompts {
-		f.fail(bad("out_of_range", "prompt", "prompt has %d texts, want 1 to %d", len(list), maxPrompts))
+	if len(list) > most {
+		f.fail(bad("out_of_range", name, "%s has %d texts, want 1 to %d", name, len(list), most))
 		return nil
 	}
 	kind := jsonline.KindOf(list[0])
 	for i, one := range list {
 		if jsonline.KindOf(one) != kind || kind != "a text" && kind != "a list" {
-			f.fail(bad("wrong_type", "prompt",
-				"prompt %d is %s, want all texts or all lists of token ids", i,
+			f.fail(bad("wrong_type", name, "%s %d is %s, want all texts or all lists of token ids", name, i,
 				jsonline.KindOf(one)))
 			return nil
 		}
 		if kind == "a text" {
-			prompts = append(prompts, unmask.Request{Prompt: f.textOf("prompt", one)})
+			texts = append(texts, unmask.Request{Prompt: f.textOf(name, one)})
 			continue
 		}
-		prompts = append(prompts,
-			unmask.Request{Tokens: readIDs(f, "prompt", f.list("prompt", one), m, false)})
+		texts = append(texts,
+			unmask.Request{Tokens: readIDs(f, name, f.list(name, one), m, false)})
 		if f.fault != nil {
 			return nil
 		}
 	}
-	return prompts
+	return texts
 }
 
 // readIDs reads token ids. Where holes are allowed null is the mask.

@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
+	"sync"
 	"time"
 
 	"unmask"
 	"unmask/backend"
+	"unmask/embed"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/server/engine"
@@ -40,7 +42,7 @@ type servedModel struct {
 	identity  string // SHA-256 of contract, weights, precision and device
 	engine    *engine.Engine
 	created   int64 // unix seconds
-
+	embedder  func() (*embed.Embedder, error)
 }
 
 // servedName is a name under which a model is served.
@@ -54,7 +56,8 @@ func newServed(o Model) (*servedModel, error) {
 	m := &servedModel{Model: o.Model, name: o.Name, spec: o.Model.Spec(),
 		precision: o.Precision.String(), device: cmp.Or(unmask.GPU(o.Model.Backend), "cpu"),
 		created: time.Now().Unix()}
-	if m.Text == nil && m.Pictures == nil {
+	m.embedder = sync.OnceValues(func() (*embed.Embedder, error) { return embed.New(m.Model) })
+	if m.Text == nil && m.Pictures == nil && m.Tokenizer == nil {
 		m.Model = numbered(o.Model)
 	}
 	if m.Text != nil {

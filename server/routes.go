@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"unmask/decide"
 	"unmask/internal/jsonline"
+	"unmask/model"
 	"unmask/param"
 )
 
@@ -41,6 +43,9 @@ func (s *Server) routes() []route {
 		{pattern: "/v1/models", methods: get(s.listModels)},
 		{pattern: "/v1/models/{id}", methods: get(s.oneModel)},
 		{pattern: "/v1/completions", methods: post(s.withJSON(s.completing))},
+		{pattern: "/v1/systemone", methods: post(s.withJSON(s.systemOne))},
+		{pattern: "/v1/decisions", methods: post(s.withJSON(s.decisions))},
+		{pattern: "/v1/embeddings", methods: post(s.withJSON(s.embeddings))},
 		{pattern: "/v1/chat/completions", methods: post(s.generating(s.chats))},
 		{pattern: "/infill", methods: post(s.generating(s.editor))},
 		{pattern: "/v1/infill", methods: post(s.generating(s.infill))},
@@ -363,7 +368,28 @@ const (
 	wantsText wants = iota
 	wantsChat       // text, by a chat template where no model is named and one has it
 	wantsPictures
+	wantsDecisions
+	wantsVectors
 )
+
+// rank returns how well a model fits what a route needs: of those that no request names, the first
+// with the highest rank answers. Below 0 it cannot.
+func (m *servedModel) rank(kind wants) int {
+	vectors, trained := m.Kind() == model.KindVectors, decide.Trained(m.Model)
+	switch {
+	case kind == wantsPictures && m.Pictures != nil, kind == wantsText && m.Text != nil,
+		kind == wantsVectors && m.Text != nil:
+		return 0
+	case kind == wantsDecisions && trained:
+		return 2
+	case kind == wantsVectors && vectors && !trained,
+		(kind == wantsChat || kind == wantsDecisions) && m.chat != nil:
+		return 1
+	case m.Text != nil && (kind == wantsChat || kind == wantsDecisions):
+		return 0
+	}
+	return -1
+}
 
 // model returns the model that a request names, or the first of its kind.
 func (s *Server) model(f *fields, kind wants) *servedModel {
@@ -373,13 +399,13 @@ func (s *Server) model(f *fields, kind wants) *servedModel {
 	var names []string
 	var first *servedModel
 	for _, m := range s.models {
-		if kind == wantsPictures && m.Pictures == nil || kind != wantsPictures && m.Text == nil {
+		if m.rank(kind) < 0 {
 			continue
 		}
 		if m.name == name {
 			return m
 		}
-		if first == nil || kind == wantsChat && first.chat == nil && m.chat != nil {
+		if first == nil || m.rank(kind) > first.rank(kind) {
 			first = m
 		}
 		names = append(names, m.name)
@@ -413,11 +439,14 @@ func either(names []string) string {
 // listModels answers GET /v1/models.
 func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
 	out := struct {
-		Object string      `json:"object"`
-		Data   []modelInfo `json:"data"`
-	}{"list", []modelInfo{}}
+		Object string          `json:"object"`
+		Data   []modelInfo     `json:"data"`
+		Models []typesafeModel `json:"models"`
+	}{"list", []modelInfo{}, []typesafeModel{}}
 	for _, m := range s.all() {
 		out.Data = append(out.Data, m.info())
+		out.Models = append(out.Models, typesafeModel{m.name, m.Info.Architecture,
+			time.Unix(m.created, 0).UTC().Format(time.DateOnly)})
 	}
 	writeJSON(w, encode(out))
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"unmask"
+	"unmask/decide"
 	"unmask/generate"
 	"unmask/likelihood"
 	"unmask/model"
@@ -86,6 +87,19 @@ func (s *Server) readScoring(f *fields) (q scoring) {
 // score answers a request for log-probabilities.
 func (s *Server) score(w http.ResponseWriter, r *http.Request, f *fields) {
 	q := s.readScoring(f)
+	s.visit(w, r, f, q.model, 0, func(ctx context.Context, turn decide.Turn) ([]byte, error) {
+		q.options.Turn = turn
+		return s.scored(ctx, q)
+	})
+}
+
+// visitor makes the answer to a request by passes, each of which waits for its turn.
+type visitor func(ctx context.Context, turn decide.Turn) ([]byte, error)
+
+// visit answers a request by passes that take their turns among the model's calls. invalid, unless
+// it is 0, is the status of faults in the request.
+func (s *Server) visit(w http.ResponseWriter, r *http.Request, f *fields, m *servedModel,
+	invalid int, answer visitor) {
 	fault := f.end()
 	if fault == nil {
 		if !s.starts() {
@@ -97,7 +111,7 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request, f *fields) {
 		defer cancel()
 		defer context.AfterFunc(s.ctx, cancel)()
 		var body []byte
-		if body, fault = s.scored(ctx, q, keyName(r)); fault == nil {
+		if body, fault = s.visited(ctx, m, keyName(r), answer); fault == nil {
 			writeJSON(w, body)
 			return
 		}
@@ -109,7 +123,27 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request, f *fields) {
 			fault = shuttingDown()
 		}
 	}
+	if invalid != 0 && fault.Status == http.StatusBadRequest {
+		fault.Status = invalid
+	}
 	fault.write(w)
+}
+
+// visited returns the answer to an owner's request.
+func (s *Server) visited(ctx context.Context, m *servedModel, owner string, answer visitor) ([]byte,
+	*Fault) {
+	defer s.countVisit(m, owner, -1)
+	if n := s.countVisit(m, owner, 1) - 1; n > s.o.Queue {
+		return nil, notScored(engine.QueueFull, 1, "%d requests wait, want at most %d", n-1, s.o.Queue)
+	}
+	began := s.now()
+	body, err := answer(ctx, func(ctx context.Context) (func(), error) {
+		return m.engine.Visit(ctx, owner, began)
+	})
+	if err != nil {
+		return nil, s.visitFault(ctx, err)
+	}
+	return body, nil
 }
 
 // starts counts one more of what runs, unless the server is closed.
@@ -132,38 +166,29 @@ func notScored(kind engine.Kind, retry int, format string, args ...any) *Fault {
 	return failed(&engine.Error{Kind: kind, Message: fmt.Sprintf(format, args...), Retry: retry})
 }
 
-// countScoring counts a request for log-probabilities of an owner more, or less, and returns how
-// many there are.
-func (s *Server) countScoring(m *servedModel, owner string, more int) int {
+// countVisit counts a request by visits of an owner more, or less, and returns how many there are.
+func (s *Server) countVisit(m *servedModel, owner string, more int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := [2]string{m.name, owner}
-	s.scoring[key] += more
-	n := s.scoring[key]
+	s.visits[key] += more
+	n := s.visits[key]
 	if n == 0 {
-		delete(s.scoring, key)
+		delete(s.visits, key)
 	}
 	return n
 }
 
-// scored returns the answer to an owner's request. Its passes wait for their turns among calls.
-func (s *Server) scored(ctx context.Context, q scoring, owner string) ([]byte, *Fault) {
+// scored returns the answer to a request.
+func (s *Server) scored(ctx context.Context, q scoring) ([]byte, error) {
 	m := q.model
-	defer s.countScoring(m, owner, -1)
-	if n := s.countScoring(m, owner, 1) - 1; n > s.o.Queue {
-		return nil, notScored(engine.QueueFull, 1, "%d requests wait, want at most %d", n-1, s.o.Queue)
-	}
-	began := s.now()
-	q.options.Turn = func(ctx context.Context) (func(), error) {
-		return m.engine.Visit(ctx, owner, began)
-	}
 	c := completion{ID: "cmpl-score", Object: "text_completion", Created: s.now().Unix(),
 		Model: m.name, Fingerprint: m.fingerprint(), Usage: &usage{}}
 	info := scoreInfo{Method: q.options.Method, Errors: []*float64{}}
 	for i, p := range q.prompts {
 		choice, e, err := q.choice(ctx, p, c.Usage)
 		if err != nil {
-			return nil, s.scoreFault(ctx, err)
+			return nil, err
 		}
 		choice.Index = i
 		c.Choices = append(c.Choices, choice)
@@ -182,8 +207,8 @@ type scoreInfo struct {
 	Errors []*float64 `json:"errors"` // of each choice: standard error of the sum
 }
 
-// scoreFault is the fault of a request that could not be answered.
-func (s *Server) scoreFault(ctx context.Context, err error) *Fault {
+// visitFault is the fault of a request that could not be answered.
+func (s *Server) visitFault(ctx context.Context, err error) *Fault {
 	_, isParam := errors.AsType[*param.Error](err)
 	_, isFault := errors.AsType[*Fault](err)
 	switch {

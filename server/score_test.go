@@ -156,20 +156,31 @@ func TestScoreRefusals(t *testing.T) {
 	}
 }
 
-// One request scores at a time. With a queue of one, two of four are refused while the model is
-// busy; the others end with their clients.
-func TestScoresWait(t *testing.T) {
-	_, h := serving(t, server.Options{Queue: 1})
+// One request scores, decides or embeds at a time. With a queue of one, two of four are refused
+// while the model is busy; the others end with their clients.
+func TestVisitsWait(t *testing.T) {
+	const questions = `"questions":[{"type":"predicate","instructions":"Good?"}]}`
+	for route, body := range map[string]string{
+		"/v1/completions": `{"prompt":"Lily","max_tokens":0,"logprobs":1,"echo":true}`,
+		"/v1/decisions":   `{"input":"Lily",` + questions,
+		"/v1/systemone":   `{"state":"Lily","questions":{"a":{"type":"noul","instructions":"Good?"}}}`,
+		"/v1/embeddings":  `{"input":"Lily"}`,
+	} {
+		t.Run(route, func(t *testing.T) { visitsWait(t, route, body) })
+	}
+}
+
+func visitsWait(t *testing.T, route, body string) {
+	s, h := serving(t, server.Options{Queue: 1})
 	lock := model.LockOf(loaded()["demo"].Denoiser)
 	lock.Lock()
 	unlock := sync.OnceFunc(lock.Unlock)
 	defer unlock()
-	const body = `{"prompt":"Lily","max_tokens":0,"logprobs":1,"echo":true}`
 	ctx, cancel := context.WithCancel(t.Context())
 	statuses := make(chan int, 4)
 	for range 4 {
 		go func() {
-			r, err := http.NewRequestWithContext(ctx, "POST", h.URL+"/v1/completions",
+			r, err := http.NewRequestWithContext(ctx, "POST", h.URL+route,
 				strings.NewReader(body))
 			if err == nil {
 				r.Header.Set("Content-Type", "application/json")
@@ -190,8 +201,9 @@ func TestScoresWait(t *testing.T) {
 	require.Zero(t, <-statuses)
 	unlock()
 	for status := 0; status != 200; { // the handlers are told later than their clients
-		status, _, _ = post(t, h.URL+"/v1/completions", body)
+		status, _, _ = post(t, h.URL+route, body)
 	}
+	require.Contains(t, metrics(t, s), `unmask_requests_total{code="429",route="`+route+`"} 2`)
 }
 
 // The tokenizer's routes of vLLM, which evaluation harnesses use.

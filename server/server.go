@@ -59,7 +59,7 @@ type Server struct {
 	models  []*servedModel
 	jobs    jobs
 	streams int
-	scoring map[[2]string]int // requests for log-probabilities, by model and owner
+	visits  map[[2]string]int // requests that make passes of their own, by model and owner
 
 	filmMu sync.Mutex   // one GIF is drawn at a time
 	forms  *turns.Turns // bytes of forms that are being read
@@ -82,7 +82,7 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, scoring: map[[2]string]int{}, begun: time.Now(), times: usualTimes,
+	s := &Server{o: o, visits: map[[2]string]int{}, begun: time.Now(), times: usualTimes,
 		now: time.Now, forms: turns.New(8 * maxForm), pixels: turns.New(images.MaxPixels)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.stats = newStats(s.waits)
