@@ -33,6 +33,7 @@ import (
 	_ "unmask/maskgen"
 	"unmask/model"
 	"unmask/paint"
+	"unmask/speech"
 	_ "unmask/titok"
 	"unmask/tokenizers"
 	"unmask/tokenizers/chat"
@@ -70,6 +71,7 @@ type Model struct {
 	// of a model that reads texts and makes none: vectors of texts, or answers to questions
 	Tokenizer tokenizers.Tokenizer
 	Pictures  *paint.Pictures   // nil where the model makes no pictures
+	Speech    *speech.Model     // nil where the model does not speak
 	Recipe    string            // its published run; "" for the defaults of its kind
 	Presets   map[string]string // other published runs, by name
 	Classes   []string          // names of its classes, where they have names
@@ -101,6 +103,7 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 			m.Text.first, m.Text.last = tokenizers.Around(t)
 		}
 	}
+	m.Speech, _ = l.Denoiser.(*speech.Model)
 	if l.Codec != nil {
 		m.Pictures = paint.New(l.Codec, l.Spec().Mask)
 	}

@@ -138,6 +138,9 @@ func newLayout(spec model.Spec, length int, tokens []int32, beyond int) layout {
 	l := layout{shape: spec.Shape, start: slices.Clone(tokens)}
 	if length != spec.Length() {
 		l.shape = []int{length}
+		if n := len(spec.Shape); n == 2 && length%spec.Shape[1] == 0 { // fewer rows
+			l.shape = []int{length / spec.Shape[1], spec.Shape[1]}
+		}
 	}
 	if tokens == nil {
 		l.start = spec.Blank(length)

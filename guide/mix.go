@@ -31,10 +31,11 @@ type mixed struct {
 func (m *mixed) of(g *Guided, inner *model.HeadMarginals, length int) {
 	m.g, m.inner, m.length = g, inner, int32(length)
 	m.marginals.Backend, m.marginals.Head, m.marginals.Length = inner.Backend, inner.Head, length
+	m.marginals.Heads = inner.Heads
 	if m.marginals.Project == nil {
 		m.marginals.Project = m.project
 	}
-	width := inner.Head.W.In()
+	width := inner.Width()
 	b, n := inner.Backend, len(g.w)
 	if m.scale == nil || m.scale.Shape()[0] < n || m.scale.Shape()[1] != width {
 		m.scale, m.gate, m.zero = b.New(n, width), b.New(n, width), b.New(n, width)
@@ -54,7 +55,7 @@ func (m *mixed) of(g *Guided, inner *model.HeadMarginals, length int) {
 
 // project returns (1+w)c - wu for at most 1024 rows.
 func (m *mixed) project(rows []int32) *tensor.Dense {
-	b, n, width := m.inner.Backend, len(rows), m.inner.Head.W.In()
+	b, n, width := m.inner.Backend, len(rows), m.inner.Width()
 	if m.c == nil || m.c.Shape()[1] != width {
 		m.c, m.u = nil, nil
 	}

@@ -1,6 +1,10 @@
 package llama
 
-import "unmask/weights"
+import (
+	"cmp"
+
+	"unmask/weights"
+)
 
 // The families and their config.json files.
 
@@ -33,7 +37,8 @@ func (f *file) qwen(set *weights.Set) Config {
 		f.fail("block_size is %s, want null: %s has no blocks of its own", f.values["block_size"],
 			f.kind.name)
 	}
-	const first = "model.layers.0.self_attn."
+	trunk := cmp.Or(f.kind.trunk, "model") + "."
+	first := trunk + "layers.0.self_attn."
 	_, biased := set.Get(first + "q_proj.bias")
 	_, normed := set.Get(first + "q_norm.weight")
 	c := Config{
@@ -48,7 +53,7 @@ func (f *file) qwen(set *weights.Set) Config {
 		c.Tied = !headed
 	}
 	f.scaled(&c)
-	c.Rows = rows(set, "model.embed_tokens.weight", f.whole("vocab_size", 0, 1<<24))
+	c.Rows = rows(set, trunk+"embed_tokens.weight", f.whole("vocab_size", 0, 1<<24))
 	c.Vocab = f.whole("vocab_size", c.Rows, c.Rows)
 	f.heads(&c, "num_key_value_heads")
 	return c

@@ -21,6 +21,7 @@ type kind struct {
 	repo string
 
 	read  func(f *file, set *weights.Set) Config // nil for qwen
+	trunk string                                 // prefix of qwen's tensors; "" for model
 	names func(m *Model) any                     // nil for qwenNames
 
 	shifted bool // row i predicts position i+1, as in autoregressive models

@@ -75,6 +75,8 @@ type Model struct {
 	work   *workspace
 	feeds  []*Model // by model.Feeding, networks for Feed; nil: the model has none
 	drafts bool     // blocks use their Draft
+	// writes the input of a pass's rows; nil: that of their tokens
+	embed func(x *tensor.Dense, p *model.Pass)
 }
 
 // New returns the network without weights.
@@ -179,8 +181,22 @@ func (c *Config) sizes() map[string]int {
 	return sizes
 }
 
-// load packs the bound weights tensor by tensor, and releases each one's pages.
+// load packs the bound weights.
 func (m *Model) load(o model.Options) error {
+	c := &m.cfg
+	l := m.loadTrunk(o)
+	head := &m.Head
+	if c.Tied {
+		head = &m.Embedding.Weight
+	}
+	raw := backend.Head{W: l.Matrix(head, c.Rows), Outcomes: c.Vocab}
+	m.prepare(raw, m.withoutMask(raw), o.Precision)
+	m.prepareFeeds()
+	return l.Err()
+}
+
+// loadTrunk packs all but the head, tensor by tensor, and releases each one's pages.
+func (m *Model) loadTrunk(o model.Options) *nn.Loader {
 	c := &m.cfg
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
@@ -206,14 +222,7 @@ func (m *Model) load(o model.Options) error {
 		}
 	}
 	m.Final.Load(l)
-	head := &m.Head
-	if c.Tied {
-		head = &m.Embedding.Weight
-	}
-	raw := backend.Head{W: l.Matrix(head, c.Rows), Outcomes: c.Vocab}
-	m.prepare(raw, m.withoutMask(raw), o.Precision)
-	m.prepareFeeds()
-	return l.Err()
+	return l
 }
 
 // withoutMask returns the head with a bias that forbids the mask.
@@ -295,7 +304,9 @@ func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
 func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w := m.work
 	w.prepare(m.b, &m.cfg, p.Len())
-	if err := m.Embedding.Gather(m.b, w.x, p.Tokens); err != nil {
+	if m.embed != nil {
+		m.embed(w.x, p)
+	} else if err := m.Embedding.Gather(m.b, w.x, p.Tokens); err != nil {
 		return nil, nil, err
 	}
 	m.turn(p)

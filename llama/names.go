@@ -41,10 +41,19 @@ func (m *Model) lladaNames() any {
 
 // qwenNames are those of Qwen2, Qwen3 and Llama.
 type qwenNames struct {
-	Embedding *weights.Param `weight:"model.embed_tokens.weight"` // [rows, hidden]
-	Blocks    []qwenBlock    `weight:"model.layers"`
-	Final     *weights.Param `weight:"model.norm.weight"` // [hidden]
-	Head      *weights.Param `weight:"lm_head.weight"`    // [rows, hidden]
+	Trunk trunkNames     `weight:"model"`
+	Head  *weights.Param `weight:"lm_head.weight"` // [rows, hidden]
+}
+
+// trunkNames are those of all but the head.
+type trunkNames struct {
+	Embedding *weights.Param `weight:"embed_tokens.weight"` // [rows, hidden]
+	Blocks    []qwenBlock    `weight:"layers"`
+	Final     *weights.Param `weight:"norm.weight"` // [hidden]
+}
+
+func (m *Model) trunkNames() trunkNames {
+	return trunkNames{Embedding: &m.Embedding.Weight, Final: &m.Final.Weight, Blocks: m.qwenBlocks()}
 }
 
 type qwenBlock struct {
@@ -66,21 +75,13 @@ type qwenBlock struct {
 
 // nemotronNames are those of Nemotron-Labs-Diffusion.
 type nemotronNames struct {
-	Embedding *weights.Param `weight:"encoder.embed_tokens.weight"` // [rows, hidden]
-	Blocks    []qwenBlock    `weight:"encoder.layers"`
-	Final     *weights.Param `weight:"encoder.norm.weight"`   // [hidden]
-	Head      *weights.Param `weight:"diffusion_head.weight"` // [rows, hidden]
+	Trunk trunkNames     `weight:"encoder"`
+	Head  *weights.Param `weight:"diffusion_head.weight"` // [rows, hidden]
 }
 
-func (m *Model) nemotronNames() any {
-	return &nemotronNames{Embedding: &m.Embedding.Weight, Final: &m.Final.Weight, Head: &m.Head,
-		Blocks: m.qwenBlocks()}
-}
+func (m *Model) nemotronNames() any { return &nemotronNames{m.trunkNames(), &m.Head} }
 
-func (m *Model) qwenNames() any {
-	return &qwenNames{Embedding: &m.Embedding.Weight, Final: &m.Final.Weight, Head: &m.Head,
-		Blocks: m.qwenBlocks()}
-}
+func (m *Model) qwenNames() any { return &qwenNames{m.trunkNames(), &m.Head} }
 
 func (m *Model) qwenBlocks() (blocks []qwenBlock) {
 	for i := range m.Blocks {

@@ -21,6 +21,10 @@ type HeadMarginals struct {
 	Head    backend.Head
 	Length  int // of a sequence, for errors
 
+	// Heads, if there are any, are used in turn instead of Head, by the position of a row: those of
+	// several codebooks. All have the same size.
+	Heads []backend.Head
+
 	// Project returns the head's input [rows, width] for at most HeadRows rows. It is valid until
 	// the next call.
 	Project func(rows []int32) *tensor.Dense
@@ -28,6 +32,7 @@ type HeadMarginals struct {
 	stats  Stats
 	draw   Draw
 	logSum []float64
+	turns  turns
 }
 
 // OfHead returns m. A type that embeds *HeadMarginals has this method too, so guidance can mix the
@@ -37,8 +42,10 @@ func (m *HeadMarginals) OfHead() *HeadMarginals { return m }
 // Stats implements Marginals.
 func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
 	defer backend.Recover(&err)
-	for i := 0; i < len(rows); i += HeadRows {
-		part := rows[i:min(i+HeadRows, len(rows))]
+	rows = m.turns.order(rows, m.Heads)
+	for i, end := 0, 0; i < len(rows); i = end {
+		part, head := m.next(rows[i:])
+		end = i + len(part)
 		m.stats = Stats{Beta: s.Beta,
 			LogMoment: piece(s.LogMoment, i, len(part)), Entropy: piece(s.Entropy, i, len(part)),
 			P1: piece(s.P1, i, len(part)), P2: piece(s.P2, i, len(part)), Arg: piece(s.Arg, i, len(part)),
@@ -46,39 +53,50 @@ func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
 		if s.LogSum == nil {
 			m.stats.LogSum = m.sums(len(part))
 		}
-		m.Backend.HeadStats(m.Project(part), len(part), m.Head, &m.stats)
+		m.Backend.HeadStats(m.Project(part), len(part), head, &m.stats)
 		if err := m.check(part, m.stats.LogSum); err != nil {
 			return err
 		}
 	}
+	for _, x := range [][]float64{s.LogMoment, s.Entropy, s.P1, s.P2, s.LogSum} {
+		restore(&m.turns, x, &m.turns.floats)
+	}
+	restore(&m.turns, s.Arg, &m.turns.tokens)
 	return nil
 }
 
 // Sample implements Marginals.
 func (m *HeadMarginals) Sample(rows []int32, d *Draw) (err error) {
 	defer backend.Recover(&err)
-	for i := 0; i < len(rows); i += HeadRows {
-		part := rows[i:min(i+HeadRows, len(rows))]
-		m.draw = Draw{Power: d.Power, Uniform: piece(d.Uniform, i, len(part)),
+	rows = m.turns.order(rows, m.Heads)
+	uniform := m.turns.sorted(d.Uniform)
+	for i, end := 0, 0; i < len(rows); i = end {
+		part, head := m.next(rows[i:])
+		end = i + len(part)
+		m.draw = Draw{Power: d.Power, Uniform: piece(uniform, i, len(part)),
 			Token: piece(d.Token, i, len(part)), LogP: piece(d.LogP, i, len(part))}
 		if d.LogP == nil {
 			m.draw.LogP = m.sums(len(part))
 		}
-		m.Backend.HeadSample(m.Project(part), len(part), m.Head, &m.draw)
+		m.Backend.HeadSample(m.Project(part), len(part), head, &m.draw)
 		if err := m.check(part, m.draw.LogP); err != nil {
 			return err
 		}
 	}
+	restore(&m.turns, d.LogP, &m.turns.floats)
+	restore(&m.turns, d.Token, &m.turns.tokens)
 	return nil
 }
 
 // Visit implements Marginals.
 func (m *HeadMarginals) Visit(rows []int32, visit func(i int, logits []float32)) (err error) {
 	defer backend.Recover(&err)
-	for i := 0; i < len(rows); i += HeadRows {
-		part := rows[i:min(i+HeadRows, len(rows))]
-		m.Backend.HeadVisit(m.Project(part), len(part), m.Head, func(row int, logits []float32) {
-			visit(i+row, logits)
+	rows = m.turns.order(rows, m.Heads)
+	for i, end := 0, 0; i < len(rows); i = end {
+		part, head := m.next(rows[i:])
+		end = i + len(part)
+		m.Backend.HeadVisit(m.Project(part), len(part), head, func(row int, logits []float32) {
+			visit(m.turns.at(i+row), logits)
 		})
 	}
 	return nil
@@ -87,7 +105,7 @@ func (m *HeadMarginals) Visit(rows []int32, visit func(i int, logits []float32))
 // Chooses implements Chooser; it depends on the device.
 func (m *HeadMarginals) Chooses() bool {
 	_, ok := m.Backend.(backend.Chooser)
-	return ok
+	return ok && m.Heads == nil
 }
 
 // Choose implements Chooser.

@@ -5,13 +5,15 @@ import "unmask/tokenizers"
 // Kind names what a model's sequences encode.
 type Kind string
 
-// The kinds of models. Commands that show samples need KindText or KindImage.
+// The kinds of models. Commands that show samples need KindText, KindImage or
+// KindSpeech.
 const (
 	KindTokens Kind = "tokens" // ids of unknown meaning
 	KindText   Kind = "text"
 	KindImage  Kind = "image"
 	// vectors of texts, or answers to typed questions: the network has no head for tokens
 	KindVectors Kind = "vectors"
+	KindSpeech  Kind = "speech" // codes of sound
 )
 
 // Loaded is a network with everything that it brings. A Format's Load fills in what its model has;

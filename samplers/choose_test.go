@@ -101,7 +101,7 @@ func TestSchedulesSumToTheLength(t *testing.T) {
 	}
 	_, err := samplers.ParseSchedule("sudden")
 	require.EqualError(t, err,
-		`samplers: unknown schedule "sudden", want one of arccos, cosine, dllm, dream, floor, late-arccos, linear, llada, mage, titok, uniform`)
+		`samplers: unknown schedule "sudden", want one of arccos, cosine, dllm, dream, floor, late-arccos, linear, llada, mage, omnivoice, titok, uniform`)
 }
 
 func TestScheduleValues(t *testing.T) {

@@ -173,6 +173,8 @@ func init() { // the paper's first
 	Register(amusedRule)
 	Register(haltonMaskGITRule)
 	Register(maskgitRedrawRule)
+	Register(omniVoiceRule)
+	Register(codebooksRule)
 }
 
 // List describes all registered rules, the paper's first.

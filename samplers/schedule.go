@@ -141,7 +141,7 @@ func (t times) String() string {
 }
 
 var schedules = []Schedule{Uniform, Cosine, Arccos, MAGE, ForTiTok, Linear, LateArccos, LLaDA,
-	DLLM, Dream, Floor}
+	DLLM, Dream, Floor, ForOmniVoice}
 
 // RegisterSchedule makes a schedule known by its String to ParseSchedule, and so to flags and
 // recipes. Call it from an init function. It panics if the name is already registered.

@@ -117,8 +117,8 @@ func (c *conv) read(x *tensor.Dense, s backend.ConvShape, in backend.ConvInput) 
 // along the only row of an image.
 func (c *conv) plain() bool {
 	s := &c.s
-	return s.KH == 1 && (s.KW == 1 || s.Batch*s.Height == 1) && c.stride == 1 && s.PadH == 0 && s.PadW == 0 && !s.Up &&
-		c.scale == nil && !c.silu
+	return s.KH == 1 && (s.KW == 1 || s.Batch*s.Height == 1) && c.stride == 1 && s.PadH == 0 &&
+		s.PadW == 0 && !s.Up && c.scale == nil && !c.silu
 }
 
 func (c *conv) up() int {

@@ -32,7 +32,8 @@ func (c *Codec) prepare(frames int) {
 	}
 	channels := c.In.in
 	w.frames = frames
-	w.code, w.sum = b.New(frames, c.Quantizers[0].Embed.Shape[1]), b.New(frames, c.Narrow.Weight.Shape[1])
+	w.code = b.New(frames, c.Quantizers[0].Embed.Shape[1])
+	w.sum = b.New(frames, c.Narrow.Weight.Shape[1])
 	w.latent, w.padded = b.New(frames+1, channels), b.New(frames+2*side, channels)
 	n, x, h, y := frames, frames*c.In.out, 0, 0
 	for i := range c.Blocks {

@@ -105,7 +105,8 @@ var unused = []string{"acoustic_encoder.*", "semantic_model.*", "encoder_semanti
 // Open loads the codec in a folder of a generator that makes codes 0..codes-1 of `books` codebooks.
 // It computes in float32 at any precision, because float16 overflows, and on the CPU where the
 // device has no Snake.
-func Open(src *model.Source, folder string, books, codes int, o model.Options) (_ *Codec, err error) {
+func Open(src *model.Source, folder string, books, codes int, o model.Options) (_ *Codec,
+	err error) {
 	defer backend.Recover(&err)
 	sub, err := src.Sub(folder, "config.json and the weights of the sound codec")
 	if err != nil {
@@ -198,8 +199,8 @@ func (v *conv) load(l *nn.Loader) {
 }
 
 // loadTransposed packs a transposed convolution of stride r and 2r taps as one of two taps with r
-// outputs for each channel: row q of the result, rows q*r to q*r+r-1 of the longer sound, is made of
-// rows q-1 and q of the input.
+// outputs for each channel: row q of the result, rows q*r to q*r+r-1 of the longer sound, is made
+// of rows q-1 and q of the input.
 func (v *conv) loadTransposed(l *nn.Loader, r int) {
 	in, out := v.Weight.Shape[0], v.Weight.Shape[1]
 	w, bias := l.Floats(&v.Weight), l.Floats(&v.Bias)

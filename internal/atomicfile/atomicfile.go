@@ -259,6 +259,15 @@ func (f *File) Write(p []byte) (int, error) {
 	return n, Shown(f.name, err)
 }
 
+// WriteAt implements io.WriterAt, over what was written.
+func (f *File) WriteAt(p []byte, at int64) (int, error) {
+	if err := f.w.Flush(); err != nil {
+		return 0, Shown(f.name, err)
+	}
+	n, err := f.file.WriteAt(p, at)
+	return n, Shown(f.name, err)
+}
+
 // Name returns the name that Commit gives the file.
 func (f *File) Name() string { return f.name }
 

@@ -280,6 +280,15 @@ func optimizer(v any) bool {
 	return state && groups
 }
 
+// Value returns the number or the text of a key beside the tensors, nil if there is none.
+func (c *Checkpoint) Value(key string) any {
+	v, ok := entries(c.root).get(key)
+	if _, tensor := v.(*Tensor); !ok || tensor {
+		return nil
+	}
+	return v
+}
+
 // Args returns the settings saved with the weights ("args" in MAGE, "hyper_parameters" in
 // Lightning) as nil, bool, int64, float64, string, []any and map[string]any; other values are left
 // out. It returns nil if there are none.

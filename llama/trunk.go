@@ -1,0 +1,57 @@
+package llama
+
+import (
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/model"
+)
+
+// Trunk is a Qwen3 without a head, inside the network of another package. It computes rows that
+// its owner embeds, and the owner's heads read what OfHead of its Marginals projects. Tokens of its
+// batches mean nothing.
+type Trunk struct {
+	Names trunkNames `weight:""` // for weights.Bind
+	*Model
+}
+
+// NewTrunk returns the network without weights. config.json is the network's own, and its tensors
+// begin with a prefix, such as llm.
+func NewTrunk(src *model.Source, prefix string) (*Trunk, error) {
+	f := open(src)
+	f.kind = &kind{name: "qwen3", trunk: prefix}
+	var c Config
+	if f.err == nil {
+		c = f.qwen(src.Set)
+		f.consistent(c)
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	c.kind, c.Notes = f.kind, f.notes()
+	m := New(c)
+	return &Trunk{Names: m.trunkNames(), Model: m}, nil
+}
+
+// Load packs the bound weights. embed writes the input of a pass's rows to x [rows, hidden].
+func (t *Trunk) Load(o model.Options, embed func(x *tensor.Dense, p *model.Pass)) error {
+	m := t.Model
+	m.embed = embed
+	l := m.loadTrunk(o)
+	m.prepare(backend.Head{}, backend.Head{}, o.Precision)
+	return l.Err()
+}
+
+// Hidden returns the width of a row.
+func (t *Trunk) Hidden() int { return t.cfg.Hidden }
+
+// Sizes returns the sizes that models are described by, and the notes about config.json.
+func (t *Trunk) Sizes() (sizes map[string]int, notes []string) { return t.cfg.sizes(), t.cfg.Notes }
+
+// Token writes the embedding of a token to row [hidden].
+func (t *Trunk) Token(row []float32, id int32) error {
+	return t.Embedding.Weight.ReadFloat32s(row, int(id)*t.cfg.Hidden)
+}
+
+// Tokens returns the number of tokens that Token takes.
+func (t *Trunk) Tokens() int { return t.cfg.Vocab }

@@ -1,0 +1,200 @@
+package samplers
+
+import (
+	"math"
+
+	"unmask/param"
+)
+
+// OmniVoice is the rule of OmniVoice (Zhu et al. 2026, "OmniVoice", arXiv 2604.00688): positions
+// with the most probable best tokens open first, those of earlier codebooks before later ones,
+// with Gumbel noise, and get these tokens. A codebook is a column of a two-dimensional shape.
+//
+// As published, the mask is a class of the probabilities that positions are ranked by, though it is
+// never drawn.
+type OmniVoice struct {
+	Noise   float64 // position temperature; 0 means 5
+	Penalty float64 // for each codebook before a position's, nats; 0 means 5
+	Mask    string  // "counted", or "left-out" of probabilities; "" means counted
+}
+
+var omniVoiceRule = Rule[OmniVoice]{
+	Name: "omnivoice", Line: "the most probable tokens, earlier codebooks first, with noise",
+	Paper: "Zhu et al. 2026, OmniVoice",
+	Params: []Param[OmniVoice]{
+		Number(func(o *OmniVoice) *float64 { return &o.Noise },
+			param.Param{Name: "noise", Min: 1e-6, Max: 1e6, Default: "5",
+				Help: "temperature of the choice of positions"}),
+		Number(func(o *OmniVoice) *float64 { return &o.Penalty },
+			param.Param{Name: "penalty", Min: 1e-9, Max: 1e6, Default: "5",
+				Help: "taken from a position's score for each codebook before its own, nats"}),
+		Word(func(o *OmniVoice) *string { return &o.Mask },
+			param.Param{Name: "mask", Words: []string{"counted", leftOut}, Default: "counted",
+				Help: "whether the mask is a class of the probabilities of a score"}),
+	},
+}
+
+const leftOut = "left-out"
+
+// greedyPower is an exponent at which the most probable token is always drawn.
+const greedyPower = 1e6
+
+// Needs the logits, because others leave the mask out.
+func (o OmniVoice) Needs(int, int) Need {
+	if o.Mask == leftOut {
+		return Need{Top: true}
+	}
+	return Need{Logits: true, LogSum: true}
+}
+
+// Choose opens the schedule's number of positions.
+func (o OmniVoice) Choose(v *View) (Opening, error) {
+	best := v.Floats(len(v.Masked)) // log p of the best token
+	if o.Mask == leftOut {
+		for i, p := range v.P1 {
+			best[i] = math.Log(p)
+		}
+	} else if err := o.counted(v, best); err != nil {
+		return Opening{}, err
+	}
+	noise, penalty := orDefault(o.Noise, 5), orDefault(o.Penalty, 5)
+	return Opening{Power: greedyPower, Positions: v.Top(v.Quota, func(i int) float64 {
+		return (best[i]-penalty*float64(v.book(v.Masked[i])))/noise + v.Gumbel(i)
+	})}, nil
+}
+
+// counted sets best to log p of the best tokens, with the mask's logit among those of the sum.
+func (o OmniVoice) counted(v *View, best []float64) error {
+	return v.Visit(v.Masked, func(i int, logits []float32) {
+		top := float64(logits[0])
+		for _, l := range logits[1:v.Outcomes] {
+			top = max(top, float64(l))
+		}
+		rest := 0.0
+		for _, l := range logits[v.Outcomes:] {
+			rest += math.Exp(float64(l) - v.LogSum[i])
+		}
+		best[i] = top - v.LogSum[i] - math.Log1p(rest)
+	})
+}
+
+// book returns the codebook of a position, its column.
+func (v *View) book(position int) int {
+	if len(v.Shape) < 2 {
+		return 0
+	}
+	return position % v.Shape[1]
+}
+
+// String returns the text that Parse reads.
+func (o OmniVoice) String() string { return Text(o) }
+
+// Codebooks gives OmniVoice's preference for earlier codebooks to any sampler that ranks positions
+// by probabilities: it lowers these for each codebook before a position's. Orders by position alone
+// do not change.
+type Codebooks struct {
+	Inside  Sampler // nil means Moment
+	Penalty float64 // nats; 0 means 1: OmniVoice's 5 at a temperature of 5
+}
+
+var codebooksRule = Rule[Codebooks]{
+	Name: "codebooks", Line: "any sampler, earlier codebooks first",
+	Paper: "Zhu et al. 2026, OmniVoice, around any sampler",
+	Params: []Param[Codebooks]{Number(func(c *Codebooks) *float64 { return &c.Penalty },
+		param.Param{Name: "penalty", Min: 1e-9, Max: 1e6, Default: "1",
+			Help: "taken from log-probabilities for each codebook before a position's, nats"})},
+	Inside: []Inside[Codebooks]{SamplerInside(func(c *Codebooks) *Sampler { return &c.Inside },
+		Moment{})},
+}
+
+func (c Codebooks) inside() Sampler {
+	if c.Inside == nil {
+		return Moment{}
+	}
+	return c.Inside
+}
+
+// Needs what the sampler inside needs.
+func (c Codebooks) Needs(step, steps int) Need { return c.inside().Needs(step, steps) }
+
+// NeedsFor implements Frugal.
+func (c Codebooks) NeedsFor(step, steps, k int) Need { return NeedsFor(c.inside(), step, steps, k) }
+
+// Choose returns the choice of the sampler inside by lowered measures.
+func (c Codebooks) Choose(v *View) (Opening, error) {
+	lowered, penalty := *v, orDefault(c.Penalty, 1)
+	by := func(i int) float64 { return penalty * float64(v.book(v.Masked[i])) }
+	lower := func(x []float64, f func(x, by float64) float64) []float64 {
+		if x == nil {
+			return nil
+		}
+		out := v.Floats(len(x))
+		for i := range x {
+			out[i] = f(x[i], by(i))
+		}
+		return out
+	}
+	less := func(x, by float64) float64 { return x - by }
+	times := func(x, by float64) float64 { return x * math.Exp(-by) }
+	lowered.LogMoment, lowered.LogP = lower(v.LogMoment, less), lower(v.LogP, less)
+	lowered.P1, lowered.P2 = lower(v.P1, times), lower(v.P2, times)
+	lowered.Entropy = lower(v.Entropy, func(x, by float64) float64 { return x + by })
+	o, err := c.inside().Choose(&lowered)
+	for j := range o.LogP {
+		o.LogP[j] += penalty * float64(v.book(o.Positions[j]))
+	}
+	return o, err
+}
+
+// Unwrap returns the sampler inside.
+func (c Codebooks) Unwrap() []any { return []any{c.inside()} }
+
+// String returns the text that Parse reads.
+func (c Codebooks) String() string { return Text(c) }
+
+// Shifted is the schedule of OmniVoice with another shift than its own: with t_n = s u/(1+(s-1)u),
+// u = n/N, step n opens ceil(D(t_(n+1)-t_n)) positions while there are any, so that late steps may
+// open none. Times are rounded to float32 as the authors' are, because counts depend on it.
+type Shifted float64
+
+// ForOmniVoice is the published schedule.
+const ForOmniVoice = Shifted(0.1)
+
+// String returns the name; only the published one is registered.
+func (s Shifted) String() string {
+	if s == ForOmniVoice {
+		return "omnivoice"
+	}
+	return "omnivoice(" + param.Format(float64(s)) + ")"
+}
+
+// Idle marks that steps may open nothing.
+func (Shifted) Idle() {}
+
+// At returns the number of open positions, between steps in proportion.
+func (s Shifted) At(at float64, steps, length int) int {
+	open, before := 0, s.time(0, steps)
+	for i := range steps {
+		now := s.time(i+1, steps)
+		n := min(int(math.Ceil(float64(length)*(now-before))), length-open)
+		if i == steps-1 {
+			n = length - open
+		}
+		if left := at - float64(i); left < 1 {
+			return open + int(max(left, 0)*float64(n))
+		}
+		open, before = open+n, now
+	}
+	return length
+}
+
+// time returns t_n. The first half of the times counts up from 0, the second down from 1.
+func (s Shifted) time(n, steps int) float64 {
+	single := func(x float64) float64 { return float64(float32(x)) }
+	one, k := single(1/float64(steps)), single(float64(s)-1)
+	u := single(one * float64(n))
+	if n >= (steps+1)/2 {
+		u = single(1 - float64(one*float64(steps-n)))
+	}
+	return single(single(single(float64(s))*u) / single(1+single(k*u)))
+}

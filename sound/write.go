@@ -1,0 +1,193 @@
+package sound
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/mewkiz/flac"
+	"github.com/mewkiz/flac/frame"
+	"github.com/mewkiz/flac/meta"
+
+	"unmask/param"
+)
+
+// Formats are the names of the formats that NewWriter writes: PCM is 16 bit little-endian numbers
+// without a header.
+var Formats = []string{"wav", "flac", "pcm"}
+
+// MediaType returns the media type of a format.
+func MediaType(format string) string {
+	if format == "pcm" {
+		return "audio/pcm"
+	}
+	return "audio/" + format
+}
+
+// Writer writes a sound as it comes.
+type Writer interface {
+	Write(sound []float32) error
+	// Close writes what is left, and the length to the header where the file has WriteAt. It does
+	// not close the file.
+	Close() error
+}
+
+// NewWriter returns a Writer of a format. samples is the length of the sound, -1 if it is unknown.
+func NewWriter(w io.Writer, format string, rate, samples int) (Writer, error) {
+	switch format {
+	case "pcm":
+		return &pcm{w: w}, nil
+	case "wav":
+		return newWAV(w, rate, samples)
+	case "flac":
+		return newFLAC(w, rate, samples)
+	}
+	return nil, param.Unknown("format", format, Formats)
+}
+
+// sample returns the 16 bit number of a sample.
+func sample(x float32) int16 {
+	return int16(math.RoundToEven(max(-1, min(float64(x), 1)) * math.MaxInt16))
+}
+
+type pcm struct {
+	w     io.Writer
+	bytes []byte
+}
+
+func (p *pcm) Write(x []float32) error {
+	p.bytes = p.bytes[:0]
+	for _, v := range x {
+		p.bytes = binary.LittleEndian.AppendUint16(p.bytes, uint16(sample(v)))
+	}
+	_, err := p.w.Write(p.bytes)
+	return err
+}
+
+func (p *pcm) Close() error { return nil }
+
+// wav is a RIFF file. Its sizes are the largest where the length is unknown, which programs read as
+// a stream.
+type wav struct {
+	pcm
+	rate, written, samples int
+}
+
+const wavHeader = 44 // bytes
+
+func newWAV(w io.Writer, rate, samples int) (*wav, error) {
+	f := &wav{pcm: pcm{w: w}, rate: rate, samples: samples}
+	_, err := w.Write(f.header(samples))
+	return f, err
+}
+
+func (f *wav) header(samples int) []byte {
+	const most = math.MaxUint32
+	size := uint32(most - wavHeader + 8)
+	if samples >= 0 && 2*int64(samples) < int64(size) {
+		size = uint32(2 * samples)
+	}
+	order := binary.LittleEndian
+	b := order.AppendUint32([]byte("RIFF"), size+wavHeader-8)
+	b = append(b, "WAVEfmt "...)
+	b = order.AppendUint32(b, 16)
+	b = order.AppendUint16(order.AppendUint16(b, 1), 1) // numbers, one channel
+	b = order.AppendUint32(order.AppendUint32(b, uint32(f.rate)), uint32(2*f.rate))
+	b = order.AppendUint16(order.AppendUint16(b, 2), 16) // bytes and bits of a sample
+	return order.AppendUint32(append(b, "data"...), size)
+}
+
+func (f *wav) Write(x []float32) error {
+	f.written += len(x)
+	return f.pcm.Write(x)
+}
+
+func (f *wav) Close() error {
+	if at, ok := f.w.(io.WriterAt); ok && f.written != f.samples {
+		_, err := at.WriteAt(f.header(f.written), 0)
+		return err
+	}
+	return nil
+}
+
+// flacFile is a FLAC file of fixed predictors.
+type flacFile struct {
+	e       *flac.Encoder
+	pending []int32
+}
+
+// flacBlock is the samples of a frame of FLAC.
+const flacBlock = 4096
+
+func newFLAC(w io.Writer, rate, samples int) (*flacFile, error) {
+	info := &meta.StreamInfo{BlockSizeMin: flacBlock, BlockSizeMax: flacBlock, NChannels: 1,
+		SampleRate: uint32(rate), BitsPerSample: 16, NSamples: uint64(max(samples, 0))}
+	to := io.Writer(onlyWriter{w})
+	if at, ok := w.(io.WriterAt); ok {
+		to = &seeker{onlyWriter{w}, at, -1}
+	}
+	e, err := flac.NewEncoder(to, info)
+	return &flacFile{e: e}, err
+}
+
+// onlyWriter hides a file's Close from the encoder.
+type onlyWriter struct{ io.Writer }
+
+// seeker lets the encoder write its header again.
+type seeker struct {
+	onlyWriter
+	file io.WriterAt
+	at   int64 // -1: at the end
+}
+
+// Seek implements io.Seeker, for places from the beginning.
+func (s *seeker) Seek(offset int64, whence int) (int64, error) {
+	if whence != io.SeekStart {
+		return 0, fmt.Errorf("sound: seek from %d, want from the beginning", whence)
+	}
+	s.at = offset
+	return offset, nil
+}
+
+func (s *seeker) Write(p []byte) (int, error) {
+	if s.at < 0 {
+		return s.onlyWriter.Write(p)
+	}
+	n, err := s.file.WriteAt(p, s.at)
+	s.at += int64(n)
+	return n, err
+}
+
+func (f *flacFile) Write(x []float32) error {
+	for _, v := range x {
+		f.pending = append(f.pending, int32(sample(v)))
+		if len(f.pending) == flacBlock {
+			if err := f.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *flacFile) flush() error {
+	n := len(f.pending)
+	if n == 0 {
+		return nil
+	}
+	header := frame.Header{HasFixedBlockSize: true, BlockSize: uint16(n),
+		SampleRate: f.e.Info.SampleRate, Channels: frame.ChannelsMono, BitsPerSample: 16}
+	part := &frame.Subframe{SubHeader: frame.SubHeader{Pred: frame.PredVerbatim}, // or a better one
+		Samples: f.pending, NSamples: n}
+	err := f.e.WriteFrame(&frame.Frame{Header: header, Subframes: []*frame.Subframe{part}})
+	f.pending = nil
+	return err
+}
+
+func (f *flacFile) Close() error {
+	if err := f.flush(); err != nil {
+		return err
+	}
+	return f.e.Close()
+}
