@@ -40,7 +40,7 @@ type talk struct {
 // converse reads a request for the answer to a conversation.
 func (s *Server) converse(r *http.Request, f *fields, t talk) (q query, st streaming) {
 	defer func() {
-		if f.fault != nil {
+		if f.fault != nil && f.fault.Code != "unknown_parameter" {
 			f.fault.renamed(t.names)
 		}
 	}()
@@ -142,7 +142,8 @@ func readMessage(f *fields, i int, raw json.RawMessage) (m message) {
 	return m
 }
 
-func messageOf(o *fields) (m message) {
+// role reads the role of a message.
+func (o *fields) role(roles ...string) string {
 	role := o.text("role")
 	if role == "developer" { // OpenAI's newer name
 		role = "system"
@@ -150,6 +151,11 @@ func messageOf(o *fields) (m message) {
 	if o.fault == nil && !slices.Contains(roles, role) {
 		o.fail(outOfRange("role", param.Quote(role), param.Either(roles)))
 	}
+	return role
+}
+
+func messageOf(o *fields) (m message) {
+	role := o.role(roles...)
 	m.Role = role
 	if role == "assistant" {
 		m.Calls = readCalls(o)

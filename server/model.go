@@ -95,6 +95,11 @@ type modelInfo struct {
 	Created int64      `json:"created"`
 	OwnedBy string     `json:"owned_by"`
 	Unmask  modelShape `json:"unmask"`
+
+	// as Anthropic's clients read it
+	Type  string    `json:"type"`
+	Title string    `json:"display_name"`
+	Since time.Time `json:"created_at"`
 }
 
 // modelShape describes a model to clients.
@@ -148,5 +153,6 @@ func (m *servedModel) info() modelInfo {
 			s.Encodes = encodes && len(c.Shape()) == 2
 		}
 	}
-	return modelInfo{ID: m.name, Object: "model", Created: m.created, OwnedBy: "unmask", Unmask: s}
+	return modelInfo{ID: m.name, Object: "model", Created: m.created, OwnedBy: "unmask", Unmask: s,
+		Type: "model", Title: m.name, Since: time.Unix(m.created, 0).UTC()}
 }

@@ -57,7 +57,8 @@ func (h *held) Write(p []byte) (int, error) {
 }
 
 func (h *held) streams() bool {
-	return strings.HasPrefix(h.Header().Get("Content-Type"), "text/event-stream")
+	kind := h.Header().Get("Content-Type")
+	return strings.HasPrefix(kind, "text/event-stream") || kind == "application/x-ndjson"
 }
 
 // Unwrap lets http.ResponseController find deadlines and flushing.

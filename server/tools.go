@@ -244,10 +244,19 @@ func readCalls(o *fields) (calls []messageCall) {
 // call returns a call that an assistant made; name is the field that has it.
 func (o *fields) call(name, id, function, arguments string) (call messageCall) {
 	call.ID, call.Type, call.Function.Name = id, "function", function
-	call.Function.Arguments = json.RawMessage(arguments)
-	if !toolName.MatchString(function) || !json.Valid(call.Function.Arguments) {
+	if !toolName.MatchString(function) || !json.Valid([]byte(arguments)) {
 		o.fail(bad("out_of_range", name, "%s has %s, want a function's name and arguments in JSON",
 			name, param.Quote(function)))
+	} else {
+		call.Function.Arguments = json.RawMessage(arguments)
 	}
 	return call
+}
+
+// input returns the arguments as JSON; a text where they are none, which no grammar allows.
+func (c *toolCall) input() json.RawMessage {
+	if text := []byte(c.Function.Arguments); json.Valid(text) {
+		return text
+	}
+	return encode(c.Function.Arguments)
 }

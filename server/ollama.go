@@ -1,0 +1,269 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ollamaVersion is the version of Ollama whose API its routes follow. Clients compare it with the
+// oldest that they can use.
+const ollamaVersion = "0.12.11"
+
+// ollamaNames are the chat's fields that Ollama's routes have by other names.
+var ollamaNames = map[string]string{"max_tokens": "num_predict", "response_format": "format"}
+
+// ollamaFields reads what POST /api/chat and /api/generate have in common, as fields of the chat.
+func (f *fields) ollamaFields() {
+	if name, ok := strings.CutSuffix(f.text("model"), ":latest"); ok {
+		f.object["model"] = encode(name)
+	}
+	if !f.has("stream") {
+		f.object["stream"] = json.RawMessage("true")
+	}
+	f.neutral("think", "false")
+	f.neutral("images", "[]")
+	if format := f.value("format"); format != nil && string(format) != `""` {
+		of := map[string]any{"type": "json_object"}
+		if string(format) != `"json"` {
+			of = map[string]any{"type": "json_schema", "json_schema": map[string]any{"schema": format}}
+		}
+		f.set("response_format", "format", of)
+	}
+	if raw := f.value("options"); raw != nil {
+		f.inner("options", raw, func(o *fields) {
+			for _, name := range sortedKeys(o.object) {
+				o.known = append(o.known, name)
+				switch value := o.object[name]; {
+				case f.object[name] != nil:
+					o.fail(bad("unsupported_parameter", name, "%s is there twice, want it once", name))
+				case name == "num_predict" && slices.Contains([]string{"-1", "-2"}, string(value)):
+				case name == "num_predict":
+					f.object["max_tokens"] = value
+				default: // the chat knows which it can take
+					f.object[name] = value
+				}
+			}
+		})
+	}
+	f.neutral("n", "1")
+	f.neutral("diffusing", "false")
+	f.neutral("stream_options")
+}
+
+// ollamaChat reads POST /api/chat.
+func (s *Server) ollamaChat(r *http.Request, f *fields) (q query, st streaming) {
+	f.ollamaFields()
+	w := &ollamaWire{Chat: true}
+	var list []json.RawMessage
+	if raw := f.value("messages"); raw != nil {
+		list = f.list("messages", raw)
+	}
+	if len(list) == 0 && f.fault == nil {
+		return s.ollamaLoad(f, w)
+	}
+	var messages []message
+	for i, one := range list[:min(len(list), maxMessages+1)] {
+		f.inner(fmt.Sprintf("messages[%d]", i), one, func(o *fields) {
+			messages = append(messages, ollamaMessage(o))
+		})
+	}
+	if len(list) > maxMessages {
+		f.fail(bad("out_of_range", "messages", "messages is a list of %d, want 1 to %d", len(list),
+			maxMessages))
+	}
+	messages = noPrefill(f, messages)
+	return s.converse(r, f, talk{kind: "ollama", prefix: "ollama-", names: ollamaNames, wire: w,
+		messages: func() []message { return messages }})
+}
+
+// ollamaMessage reads a message. Calls have no ids, and their arguments are no text.
+func ollamaMessage(o *fields) (m message) {
+	m.Role, m.Content = o.role(roles...), o.text("content")
+	o.neutral("images", "[]")
+	o.neutral("thinking", `""`)
+	o.known = append(o.known, "tool_name", "tool_call_id") // a result follows its call
+	var calls []struct {
+		ID       string
+		Function struct {
+			Name      string
+			Arguments json.RawMessage
+		}
+	}
+	if raw := o.value("tool_calls"); raw != nil && json.Unmarshal(raw, &calls) != nil {
+		o.wrongType("tool_calls", raw, "a list of calls of functions")
+	}
+	for _, c := range calls {
+		m.Calls = append(m.Calls, o.call("tool_calls", c.ID, c.Function.Name,
+			string(c.Function.Arguments)))
+	}
+	return m
+}
+
+// ollamaGenerate reads POST /api/generate: a conversation of one message or, with raw, with a
+// suffix, or for a model without a chat template, a text that goes on.
+func (s *Server) ollamaGenerate(r *http.Request, f *fields) (q query, st streaming) {
+	f.ollamaFields()
+	f.neutral("template", `""`)
+	f.neutral("context", "[]")
+	w, prompt, system, raw := &ollamaWire{}, f.text("prompt"), f.text("system"), f.flag("raw")
+	if prompt == "" && f.text("suffix") == "" {
+		return s.ollamaLoad(f, w)
+	}
+	m := s.model(&fields{object: f.object}, wantsChat)
+	if m == nil || m.chat != nil && !raw && f.text("suffix") == "" {
+		var messages []message
+		if system != "" {
+			messages = append(messages, said("system", system))
+		}
+		messages = append(messages, said("user", prompt))
+		return s.converse(r, f, talk{kind: "ollama", prefix: "ollama-", names: ollamaNames, wire: w,
+			messages: func() []message { return messages }})
+	}
+	f.neutral("system", `""`)
+	logs, top := f.flag("logprobs"), f.maybe("top_logprobs", 0, 20, 0)
+	if delete(f.object, "logprobs"); logs {
+		f.object["logprobs"] = encode(top)
+	}
+	if q, st = s.completions(r, f); f.fault != nil {
+		f.fault.renamed(ollamaNames)
+		return q, st
+	}
+	known := q.sequences[0].Known
+	q.prompt = len(known) - q.model.spec.Masked(known) - q.model.spec.Around()
+	q.kind, q.prefix, q.wire, q.answers = "ollama", "ollama-", w, chatAnswer
+	return q, st
+}
+
+// ollamaLoad answers a request without a text, by which clients load and unload a model.
+func (s *Server) ollamaLoad(f *fields, w *ollamaWire) (q query, st streaming) {
+	m := s.model(f, wantsChat)
+	if m == nil {
+		return q, st
+	}
+	reason := "load"
+	if keep := string(f.value("keep_alive")); keep == "0" || keep == `"0"` {
+		reason = "unload" // it stays
+	}
+	for name := range f.object {
+		f.known = append(f.known, name)
+	}
+	out := w.part(m.name, time.Now(), "")
+	out["done"], out["done_reason"] = true, reason
+	q.ready = &answer{body: encode(out)}
+	return q, st
+}
+
+// ollamaWire is the wire of /api/chat and /api/generate.
+type ollamaWire struct{ Chat bool }
+
+// part returns a line of a stream.
+func (w *ollamaWire) part(model string, made time.Time, text string) map[string]any {
+	out := map[string]any{"model": model, "created_at": made.UTC().Format(time.RFC3339Nano),
+		"done": false}
+	if w.Chat {
+		out["message"] = map[string]any{"role": "assistant", "content": text}
+	} else {
+		out["response"] = text
+	}
+	return out
+}
+
+// finish makes out the last line of a stream, or the whole answer.
+func (w *ollamaWire) finish(out map[string]any, made *call, finish string, used usage) {
+	waited, ran := made.Times()
+	out["done"], out["done_reason"] = true, finish
+	out["prompt_eval_count"], out["eval_count"] = used.Prompt, used.Completion
+	out["total_duration"], out["eval_duration"] = (waited + ran).Nanoseconds(), ran.Nanoseconds()
+	out["load_duration"], out["prompt_eval_duration"] = 0, 0
+	out["unmask"] = made.info()
+}
+
+// doneReason is Ollama's word for a finish_reason.
+func doneReason(finish string) string {
+	if finish == "length" {
+		return finish
+	}
+	return "stop"
+}
+
+// calls adds calls to a part, whose arguments are no text.
+func (w *ollamaWire) calls(out map[string]any, calls []toolCall) {
+	var list []any
+	for k, one := range calls {
+		list = append(list, map[string]any{"id": one.ID, "function": map[string]any{"index": k,
+			"name": one.Function.Name, "arguments": one.input()}})
+	}
+	if message, ok := out["message"].(map[string]any); ok && list != nil {
+		message["tool_calls"] = list
+	}
+}
+
+func (w *ollamaWire) whole(made *call, c *chatCompletion) *answer {
+	first, text := &c.Choices[0], ""
+	if first.Message.Content != nil {
+		text = *first.Message.Content
+	}
+	out := w.part(made.model.name, made.Created, text)
+	w.calls(out, first.Message.ToolCalls)
+	if first.LogProbs != nil {
+		out["logprobs"] = first.LogProbs.Content
+	}
+	w.finish(out, made, doneReason(*first.Finish), *c.Usage)
+	return &answer{body: encode(out)}
+}
+
+func (w *ollamaWire) writer() chatWriter { return &ollamaLines{ollamaWire: w} }
+
+// ollamaLines writes the lines of a stream. A call is in one line, when all of it is there.
+type ollamaLines struct {
+	*ollamaWire
+	made   []toolCall
+	finish string
+	logs   *chatLogs
+}
+
+func (t *ollamaLines) piece(s *stream, made *call, c *chatChoice, _ *part) error {
+	for _, one := range c.Delta.ToolCalls {
+		if one.ID != "" {
+			t.made = append(t.made, one)
+		} else {
+			t.made[len(t.made)-1].Function.Arguments += one.Function.Arguments
+		}
+	}
+	if c.Finish != nil {
+		t.finish, t.logs = doneReason(*c.Finish), c.LogProbs
+	}
+	text := c.Delta.Content
+	calls := c.Finish != nil && len(t.made) > 0
+	if (text == nil || *text == "") && !calls {
+		return nil
+	}
+	if text == nil {
+		text = new(string)
+	}
+	out := t.part(made.model.name, made.Created, *text)
+	if calls {
+		t.calls(out, t.made)
+	}
+	return s.line(out)
+}
+
+func (t *ollamaLines) end(s *stream, made *call, a *answer, f *Fault, _ bool) error {
+	if f != nil {
+		return s.write(string(ollamaFault(f, "")) + "\n")
+	}
+	used, _ := a.parts.(usage)
+	out := t.part(made.model.name, made.Created, "")
+	if t.logs != nil {
+		out["logprobs"] = t.logs.Content
+	}
+	t.ollamaWire.finish(out, made, t.finish, used)
+	return s.line(out)
+}
+
+// line writes one value of a stream of lines.
+func (s *stream) line(value any) error { return s.write(string(encode(value)) + "\n") }

@@ -1,0 +1,361 @@
+package server
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"unmask/param"
+)
+
+// responseNames are the chat's fields that /v1/responses has by other names.
+var responseNames = map[string]string{"messages": "input", "max_tokens": "max_output_tokens",
+	"response_format": "text.format"}
+
+// responseEcho are the fields of a request that its response repeats, with what they are where they
+// are left out.
+var responseEcho = map[string]string{"background": "false", "instructions": "null",
+	"max_output_tokens": "null", "max_tool_calls": "null", "metadata": "{}",
+	"parallel_tool_calls": "true", "previous_response_id": "null",
+	"reasoning": `{"effort":null,"summary":null}`, "service_tier": `"default"`, "store": "true",
+	"temperature": "null", "text": `{"format":{"type":"text"}}`, "tool_choice": `"auto"`,
+	"tools": "[]", "top_logprobs": "0", "top_p": "null", "truncation": `"disabled"`, "user": "null"}
+
+// responses reads OpenAI's POST /v1/responses. The answers that are kept (see /v1/results) are also
+// the store of previous_response_id and of references to items.
+func (s *Server) responses(r *http.Request, f *fields) (query, streaming) {
+	w := &responseWire{Echo: map[string]json.RawMessage{}}
+	for name, usual := range responseEcho {
+		if w.Echo[name] = f.object[name]; w.Echo[name] == nil || string(w.Echo[name]) == "null" {
+			w.Echo[name] = json.RawMessage(usual)
+		}
+	}
+	w.keep = string(w.Echo["store"]) != "false"
+	f.neutral("background", "false")
+	f.neutral("truncation", `"disabled"`)
+	f.neutral("context_management", "[]")
+	for _, name := range []string{"conversation", "max_tool_calls", "moderation", "prompt"} {
+		f.neutral(name)
+	}
+	if raw := f.value("reasoning"); raw != nil {
+		f.inner("reasoning", raw, func(o *fields) {
+			o.neutral("effort", `"none"`)
+			o.known = append(o.known, "summary", "generate_summary") // of no reasoning
+		})
+	}
+	logs := slices.Contains(f.texts("include"), "message.output_text.logprobs") // others have no place
+	if top := string(f.value("top_logprobs")); logs || top != "" && top != "0" {
+		f.set("logprobs", "include", true)
+	}
+	f.rename("max_output_tokens", "max_tokens")
+	f.responseText()
+	f.flatTools("function", "parameters")
+	var one struct{ Type, Name string }
+	if raw := f.value("tool_choice"); json.Unmarshal(raw, &one) == nil && one.Type == "function" {
+		f.object["tool_choice"] = encode(choiceOf(one.Name))
+	}
+	messages := s.readItems(f, w)
+	return s.converse(r, f, talk{kind: "responses", prefix: "resp_", names: responseNames, wire: w,
+		messages: func() []message { return messages }})
+}
+
+// responseText reads text: its format is the chat's response_format.
+func (f *fields) responseText() {
+	raw := f.value("text")
+	if raw == nil {
+		return
+	}
+	f.inner("text", raw, func(o *fields) {
+		o.neutral("verbosity", `"medium"`)
+		format := o.value("format")
+		if format == nil {
+			return
+		}
+		var of map[string]json.RawMessage
+		if json.Unmarshal(format, &of) == nil && string(of["type"]) == `"json_schema"` {
+			delete(of, "type")
+			format = encode(map[string]any{"type": "json_schema", "json_schema": of})
+		}
+		f.set("response_format", "text.format", format)
+	})
+}
+
+// readItems reads previous_response_id, instructions and input as a conversation.
+func (s *Server) readItems(f *fields, w *responseWire) (list []message) {
+	if id := f.text("previous_response_id"); id != "" {
+		if list = s.keptTurns(id, "resp_"); list == nil {
+			f.fail(bad("previous_response_not_found", "previous_response_id",
+				"previous_response_id is %s, want a response that is still kept; send input in its place",
+				param.Quote(id)))
+		}
+	}
+	raw := f.value("input")
+	switch {
+	case raw == nil:
+		f.fail(missing("input", "a text or a list of items"))
+	case raw[0] == '"':
+		list = append(list, said("user", f.textOf("input", raw)))
+	default:
+		for i, one := range f.list("input", raw) {
+			f.inner(fmt.Sprintf("input[%d]", i), one, func(o *fields) { list = s.readItem(o, list) })
+		}
+	}
+	if f.fault == nil && (len(list) == 0 || len(list) > maxMessages) {
+		f.fail(bad("out_of_range", "input", "input has %d items, want 1 to %d", len(list), maxMessages))
+	}
+	w.turns = list
+	if text := f.text("instructions"); text != "" {
+		return append([]message{said("system", text)}, list...)
+	}
+	return list
+}
+
+// readItem adds an item of input to a conversation.
+func (s *Server) readItem(o *fields, list []message) []message {
+	o.known = append(o.known, "id", "status", "phase")
+	switch kind := cmp.Or(o.text("type"), "message"); kind {
+	case "message":
+		role := o.role(roles[:3]...)
+		return append(list, said(role, readContent(o, "content", "input_text", "output_text", "text")))
+	case "function_call":
+		return called(list, o.call("arguments", o.needed("call_id"), o.needed("name"),
+			o.needed("arguments")))
+	case "function_call_output":
+		m := said("tool", readContent(o, "output", "input_text", "output_text", "text"))
+		m.CallID = o.needed("call_id")
+		return append(list, m)
+	case "item_reference":
+		id := string(o.object["id"])
+		turns := s.keptTurns(o.text("id"), "msg_", "fc_")
+		if turns == nil {
+			o.fail(bad("item_not_found", "id", "id is %s, want an item of a response that is still kept",
+				cut(id)))
+			return list
+		}
+		last := turns[len(turns)-1]
+		for k, call := range last.Calls {
+			if strings.HasSuffix(id, fmt.Sprintf(`_%d"`, k)) {
+				return called(list, call)
+			}
+		}
+		return append(list, said("assistant", last.Content))
+	default:
+		o.fail(bad("unsupported_parameter", "type", "type is %s, want message, function_call, "+
+			"function_call_output or item_reference", param.Quote(kind)))
+	}
+	return list
+}
+
+// keptTurns returns the conversation that a kept response goes on with, nil where it is not kept.
+func (s *Server) keptTurns(id string, prefixes ...string) (turns []message) {
+	for _, prefix := range prefixes {
+		key, ok := strings.CutPrefix(id, prefix)
+		if key = key[:min(len(key), 64)]; !ok || !hexKey.MatchString(key) {
+			continue
+		}
+		if made := s.calls.Kept(key); made != nil {
+			if a, _ := resultOf(made); a != nil && a.turns != nil {
+				_ = json.Unmarshal(a.turns, &turns) // it is our own
+			}
+		}
+	}
+	return turns
+}
+
+// responseWire is the wire of /v1/responses.
+type responseWire struct {
+	Echo map[string]json.RawMessage
+
+	turns []message // of the conversation, without the instructions
+	keep  bool
+}
+
+func (w *responseWire) body(made *call, status string, output []any) map[string]any {
+	out := map[string]any{"id": made.prefix + made.Key, "object": "response",
+		"created_at": made.Created.Unix(), "model": made.model.name, "status": status,
+		"output": output, "error": nil, "incomplete_details": nil}
+	for name, raw := range w.Echo {
+		out[name] = raw
+	}
+	return out
+}
+
+func (w *responseWire) whole(made *call, c *chatCompletion) *answer {
+	first, items, turn := &c.Choices[0], []any{}, said("assistant", "")
+	status := itemStatus(*first.Finish)
+	if text := first.Message.Content; text != nil {
+		items, turn.Content = append(items, textItem(made, status, *text, first.LogProbs)), *text
+	}
+	for k, call := range first.Message.ToolCalls {
+		items = append(items, callItem(made, k, "completed", &call))
+		own := messageCall{ID: call.ID, Type: call.Type}
+		own.Function.Name, own.Function.Arguments = call.Function.Name, call.input()
+		turn.Calls = append(turn.Calls, own)
+	}
+	out := w.body(made, status, items)
+	if status == "incomplete" {
+		out["incomplete_details"] = map[string]string{"reason": "max_output_tokens"}
+	}
+	out["usage"] = map[string]any{"input_tokens": c.Usage.Prompt, "output_tokens": c.Usage.Completion,
+		"total_tokens":          c.Usage.Total,
+		"input_tokens_details":  map[string]int{"cached_tokens": 0, "cache_write_tokens": 0},
+		"output_tokens_details": map[string]int{"reasoning_tokens": 0}}
+	out["unmask"] = c.Unmask
+	a := &answer{body: encode(out)}
+	if w.keep {
+		a.turns = encode(append(slices.Clip(w.turns), turn))
+	}
+	return a
+}
+
+func itemStatus(finish string) string {
+	if finish == "length" {
+		return "incomplete"
+	}
+	return "completed"
+}
+
+func textItem(made *call, status, text string, logs *chatLogs) map[string]any {
+	return map[string]any{"id": "msg_" + made.Key, "type": "message", "role": "assistant",
+		"status": status, "content": []any{textPart(text, logs)}}
+}
+
+func textPart(text string, logs *chatLogs) map[string]any {
+	return map[string]any{"type": "output_text", "text": text, "annotations": []any{},
+		"logprobs": logs.list()}
+}
+
+// list is never nil.
+func (l *chatLogs) list() []chatLog {
+	if l == nil {
+		return []chatLog{}
+	}
+	return l.Content
+}
+
+func callItem(made *call, k int, status string, c *toolCall) map[string]any {
+	return map[string]any{"id": fmt.Sprintf("fc_%s_%d", made.Key, k), "type": "function_call",
+		"status": status, "call_id": c.ID, "name": c.Function.Name, "arguments": c.Function.Arguments}
+}
+
+func (w *responseWire) writer() chatWriter { return &responseEvents{responseWire: w} }
+
+// responseEvents writes the events of a response.
+type responseEvents struct {
+	*responseWire
+	events
+	items  int       // that have begun
+	calls  int       // of them
+	call   *toolCall // of the item that is open, nil for a text
+	text   string    // of the item that is open
+	opened bool
+	finish string
+}
+
+// say sends an event. of are fields beside those of the item that is open.
+func (t *responseEvents) say(s *stream, made *call, name string, of map[string]any) {
+	of["sequence_number"] = t.n
+	if kind := strings.TrimPrefix(name, "response."); kind != name && of["response"] == nil {
+		of["output_index"] = t.items - 1
+		if id := "msg_" + made.Key; !strings.HasPrefix(kind, "output_item") {
+			if of["item_id"] = id; t.call != nil {
+				of["item_id"] = fmt.Sprintf("fc_%s_%d", made.Key, t.calls-1)
+			} else {
+				of["content_index"] = 0
+			}
+		}
+	}
+	t.send(s, name, of)
+}
+
+func (t *responseEvents) piece(s *stream, made *call, c *chatChoice, _ *part) error {
+	if t.n == 0 {
+		for _, name := range []string{"response.created", "response.in_progress"} {
+			t.say(s, made, name, map[string]any{"response": t.body(made, "in_progress", []any{})})
+		}
+	}
+	more := ""
+	if c.Delta.Content != nil {
+		more = *c.Delta.Content
+	}
+	if c.Finish != nil {
+		t.finish = *c.Finish
+	}
+	if more != "" || t.finish != "" && t.items == 0 && len(c.Delta.ToolCalls) == 0 {
+		t.open(s, made, nil)
+	}
+	if more != "" {
+		t.text += more
+		t.say(s, made, "response.output_text.delta", map[string]any{"delta": more, "logprobs": []any{}})
+	}
+	for _, one := range c.Delta.ToolCalls {
+		if one.ID != "" {
+			t.close(s, made, nil)
+			t.open(s, made, &one)
+		}
+		if more := one.Function.Arguments; more != "" {
+			t.text += more
+			t.say(s, made, "response.function_call_arguments.delta", map[string]any{"delta": more})
+		}
+	}
+	if t.finish != "" {
+		t.close(s, made, c.LogProbs)
+	}
+	return t.err
+}
+
+// open begins an item, a call or the text, which is begun once.
+func (t *responseEvents) open(s *stream, made *call, call *toolCall) {
+	if t.opened && call == nil {
+		return
+	}
+	t.opened, t.text, t.items = true, "", t.items+1
+	if call == nil {
+		item := textItem(made, "in_progress", "", nil)
+		item["content"] = []any{}
+		t.say(s, made, "response.output_item.added", map[string]any{"item": item})
+		t.say(s, made, "response.content_part.added", map[string]any{"part": textPart("", nil)})
+		return
+	}
+	t.calls++
+	own := *call
+	own.Function.Arguments, t.call = "", &own
+	t.say(s, made, "response.output_item.added",
+		map[string]any{"item": callItem(made, t.calls-1, "in_progress", &own)})
+}
+
+// close ends the item that is open, if one is.
+func (t *responseEvents) close(s *stream, made *call, logs *chatLogs) {
+	if !t.opened {
+		return
+	}
+	var item map[string]any
+	if t.call == nil {
+		t.say(s, made, "response.output_text.done",
+			map[string]any{"text": t.text, "logprobs": logs.list()})
+		t.say(s, made, "response.content_part.done", map[string]any{"part": textPart(t.text, logs)})
+		item = textItem(made, itemStatus(t.finish), t.text, logs)
+	} else {
+		t.say(s, made, "response.function_call_arguments.done",
+			map[string]any{"name": t.call.Function.Name, "arguments": t.text})
+		t.call.Function.Arguments = t.text
+		item = callItem(made, t.calls-1, "completed", t.call)
+	}
+	t.say(s, made, "response.output_item.done", map[string]any{"item": item})
+	t.opened = false
+}
+
+func (t *responseEvents) end(s *stream, made *call, a *answer, f *Fault, _ bool) error {
+	if f != nil { // clients read it at either place
+		of := f.details()
+		t.say(s, made, "error", map[string]any{"error": of, "message": of.Message, "code": of.Code,
+			"param": of.Param})
+		return t.err
+	}
+	t.say(s, made, "response."+itemStatus(t.finish),
+		map[string]any{"response": json.RawMessage(a.body)})
+	return t.err
+}
