@@ -14,18 +14,18 @@ import (
 // reduce columns in the same order.
 var headTiles = [...][]tile{
 	backend.F32: {
-		{register("unmask_head_f32_large"), 128, headTile, 256, 67584, 16384},
-		{register("unmask_head_f32_small"), 32, headTile, 128, 21504, 5600},
+		{register("unmask_head_f32_large"), 128, headTile, 256, 67584, 104830, 101520},
+		{register("unmask_head_f32_small"), 32, headTile, 128, 21504, 56040, 33110},
 	},
 	backend.BF16: {
-		{register("unmask_head_bf16_huge"), 128, 2 * headTile, 256, 98304, 32768},
-		{register("unmask_head_bf16_large"), 128, headTile, 128, 67584, 19300},
-		{register("unmask_head_bf16_small"), 32, headTile, 128, 81920, 8200},
+		{register("unmask_head_bf16_huge"), 128, 2 * headTile, 256, 98304, 35910, 40830},
+		{register("unmask_head_bf16_large"), 128, headTile, 128, 67584, 35300, 15330},
+		{register("unmask_head_bf16_small"), 32, headTile, 128, 81920, 30330, 5190},
 	},
 	backend.Int8: {
-		{register("unmask_head_int8_huge"), 128, 2 * headTile, 256, 98304, 32768},
-		{register("unmask_head_int8_large"), 128, headTile, 128, 67584, 19300},
-		{register("unmask_head_int8_small"), 32, headTile, 128, 81920, 8200},
+		{register("unmask_head_int8_huge"), 128, 2 * headTile, 256, 98304, 18200, 32170},
+		{register("unmask_head_int8_large"), 128, headTile, 128, 67584, 11230, 12960},
+		{register("unmask_head_int8_small"), 32, headTile, 128, 81920, 15200, 4230},
 	},
 }
 

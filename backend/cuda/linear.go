@@ -20,29 +20,30 @@ var (
 type tile struct {
 	kernel                         *kernel
 	rows, columns, threads, shared int
-	// cost of a block, relative: its numbers divided by how well its threads are used; an estimate
-	cost int
+	// first is the time of a multiprocessor's first block, more that of each other one, in
+	// picoseconds a number of the depth, as fitted to the times of an H100 (docs/cuda.md).
+	first, more int
 }
 
 // tiles of Linear, from the one with the most work per byte to the one with the most blocks. All
 // tiles of a precision give the same bits.
 var linearTiles = [...][]tile{
 	backend.F32: {
-		{register("unmask_linear_f32_large"), 128, 128, 256, 33792, 16384},
-		{register("unmask_linear_f32_small"), 64, 64, 128, 17408, 5600},
-		{register("unmask_linear_f32_tiny"), 32, 32, 64, 9216, 2800},
+		{register("unmask_linear_f32_large"), 128, 128, 256, 33792, 112450, 100170},
+		{register("unmask_linear_f32_small"), 64, 64, 128, 17408, 48350, 32640},
+		{register("unmask_linear_f32_tiny"), 32, 32, 64, 9216, 29010, 9820},
 	},
 	backend.BF16: {
-		{register("unmask_linear_bf16_large"), 128, 256, 256, 98304, 32768},
-		{register("unmask_linear_bf16_medium"), 128, 128, 128, 65536, 19300},
-		{register("unmask_linear_bf16_small"), 64, 64, 128, 65536, 8200},
-		{register("unmask_linear_bf16_tiny"), 32, 32, 128, 65536, 5100},
+		{register("unmask_linear_bf16_large"), 128, 256, 256, 98304, 38280, 36610},
+		{register("unmask_linear_bf16_medium"), 128, 128, 128, 65536, 24760, 12970},
+		{register("unmask_linear_bf16_small"), 64, 64, 128, 65536, 10620, 4170},
+		{register("unmask_linear_bf16_tiny"), 32, 32, 128, 65536, 7200, 1950},
 	},
 	backend.Int8: {
-		{register("unmask_linear_int8_large"), 128, 256, 256, 98304, 32768},
-		{register("unmask_linear_int8_medium"), 128, 128, 128, 65536, 19300},
-		{register("unmask_linear_int8_small"), 64, 64, 128, 65536, 8200},
-		{register("unmask_linear_int8_tiny"), 32, 32, 128, 65536, 5100},
+		{register("unmask_linear_int8_large"), 128, 256, 256, 98304, 26540, 24410},
+		{register("unmask_linear_int8_medium"), 128, 128, 128, 65536, 19370, 8620},
+		{register("unmask_linear_int8_small"), 64, 64, 128, 65536, 8950, 2570},
+		{register("unmask_linear_int8_tiny"), 32, 32, 128, 65536, 6630, 1180},
 	},
 }
 
@@ -51,15 +52,14 @@ func (t *tile) blocks(rows, out int) int {
 	return (rows + t.rows - 1) / t.rows * ((out + t.columns - 1) / t.columns)
 }
 
-// best returns the tile with the least time, assuming that every multiprocessor works on one block
-// at a time.
+// best returns the tile with the least time, if the blocks are spread evenly.
 func (b *Backend) best(tiles []tile, rows int, m *matrix) *tile {
 	var best *tile
 	least := 0
 	for i := range tiles {
 		t := &tiles[i]
-		waves := (t.blocks(rows, m.out) + b.Multiprocessors - 1) / max(b.Multiprocessors, 1)
-		if cost := waves * t.cost; (best == nil || cost < least) && m.rows%t.columns == 0 {
+		others := (t.blocks(rows, m.out) - 1) / max(b.Multiprocessors, 1)
+		if cost := t.first + others*t.more; (best == nil || cost < least) && m.rows%t.columns == 0 {
 			best, least = t, cost
 		}
 	}

@@ -20,7 +20,7 @@ func TestLinearHeads(t *testing.T) {
 	const batch, length = 2, 70
 	for i := range 2 {
 		chosen := all[backend.BF16][i]
-		chosen.cost = 0 // chosen wherever it can be used
+		chosen.first, chosen.more = 0, 0 // chosen wherever it can be used
 		linearTiles[backend.BF16] = []tile{chosen, all[backend.BF16][2]}
 		for _, c := range []struct {
 			heads, dim     int

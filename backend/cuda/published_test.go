@@ -211,15 +211,15 @@ func TestPublishedChoices(t *testing.T) {
 		want      string
 	}{
 		{16, 768, backend.BF16, "unmask_linear_bf16_tiny"},
-		{1024, 2304, backend.BF16, "unmask_linear_bf16_large"},
-		{16384, 3072, backend.BF16, "unmask_linear_bf16_large"},
+		{1024, 2304, backend.BF16, "unmask_linear_bf16_small"},
+		{16384, 3072, backend.BF16, "unmask_linear_bf16_medium"},
 		{16384, 768, backend.F32, "unmask_linear_f32_large"},
-		{16384, 2304, backend.Int8, "unmask_linear_int8_large"},
+		{16384, 2304, backend.Int8, "unmask_linear_int8_medium"},
 	} {
 		require.Equal(t, c.want, b.best(linearTiles[c.as], c.rows, m(c.out, c.as)).kernel.name, "%+v", c)
 	}
 	for rows, want := range map[int]string{16: "unmask_head_bf16_small",
-		2048: "unmask_head_bf16_huge"} {
+		2048: "unmask_head_bf16_large"} {
 		require.Equal(t, want, b.best(headTiles[backend.BF16], rows, m(50258, backend.BF16)).kernel.name)
 	}
 }

@@ -30,8 +30,10 @@ go build -trimpath -ldflags='-s -w' -o "$card/bin/unmask" ./cmd/unmask
 mkdir -p "$card/internal/fakecuda" "$card/testdata" "$card/bench"
 mkdir "$card/testdata/packs"
 cp -r testdata/golden "$card/testdata/"
-cp -r testdata/packs/{sdtt,mage,gpt2,inception,llada,dream,sdar}* "$card/testdata/packs/"
-cp -r tools/peers "$card/bench/"
+cp -r testdata/packs/{sdtt,mage,gpt2,inception,llada,dream,sdar,fast-dllm,nemotron,wedlm,coda,open-dcoder,rnd1,stable-diffcoder}* "$card/testdata/packs/"
+for data in model weights/gguf; do mkdir -p "$card/$data"; cp -r $data/testdata "$card/$data/"; done # the llama tests'
+mkdir "$card/tools"
+cp -r tools/peers "$card/tools/"
 cp -r internal/fakecuda/library "$card/internal/fakecuda/" # an emulated GPU, to try card.sh without one
 mkdir -p "$card/backend/cuda/kernels"
 cp backend/cuda/kernels/*.cu backend/cuda/kernels/*.cuh backend/cuda/kernels/*.h "$card/backend/cuda/kernels/"
