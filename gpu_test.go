@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
-	"unmask/backend"
 	"unmask/backend/cuda"
+	"unmask/backend/rank"
 	"unmask/codecs/vqgan"
 	"unmask/demo"
 	"unmask/generate"
@@ -240,7 +240,7 @@ func (odds) Rank(v *samplers.View, k int) (positions []int) {
 }
 
 func (odds) Ranking(_, _ int, shape []int) (samplers.Ranking, bool) {
-	by := [2]backend.Measure{backend.ByOrder, backend.ByOrder}
+	by := [2]rank.Measure{rank.ByOrder, rank.ByOrder}
 	return samplers.Ranking{By: by, Share: 1, Order: oddsFirst(shape[0])}, true
 }
 

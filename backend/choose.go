@@ -1,6 +1,10 @@
 package backend
 
-import "gorgonia.org/tensor"
+import (
+	"gorgonia.org/tensor"
+
+	"unmask/backend/rank"
+)
 
 // Chooser is a device that can choose positions and draw their tokens without copying anything to
 // the host in between. For other Backends the caller does this, with the same result.
@@ -16,19 +20,6 @@ const (
 	ChoiceGroup = 4096 // most candidates of a group
 )
 
-// Measure is the score that ranks candidates, the largest first and the lowest index among equals.
-// Random numbers are those of internal/philox: u is uniform in (0, 1), and xi = -log(-log(u)).
-type Measure uint8
-
-// The measures of the paper's samplers.
-const (
-	ByOrder  Measure = iota // Choice.Order of the position, the lowest first
-	ByNoise                 // u
-	ByMoment                // log sum_x p(x)^Beta + xi
-	// log p(x) + Noise*xi of a token x drawn at every candidate; x is also the token
-	ByDraw
-)
-
 // Choice holds how the candidates of a batch's sequences are chosen and, after the call, the
 // results.
 type Choice struct {
@@ -37,11 +28,11 @@ type Choice struct {
 	Seed     uint64  // with Step, of the random numbers
 	Step     uint32
 
-	By    [2]Measure // for the first and for the other candidates of a group
-	Order []int32    // for ByOrder: [positions]
-	Beta  float64    // for ByMoment
-	Noise float64    // for ByDraw
-	Power float64    // tokens are drawn from p^Power
+	By    [2]rank.Measure // for the first and for the other candidates of a group
+	Order []int32         // for ByOrder: [positions]
+	Beta  float64         // for ByMoment
+	Noise float64         // for ByDraw
+	Power float64         // tokens are drawn from p^Power
 
 	// Results, group after group, in the order of choice.
 	Row   []int32   // [sum of Count] index of the candidate
@@ -70,7 +61,7 @@ func (c *Choice) Chosen() (chosen, drawn int) {
 }
 
 // Uses reports whether any group is ranked by m.
-func (c *Choice) Uses(m Measure) bool {
+func (c *Choice) Uses(m rank.Measure) bool {
 	for _, g := range c.Groups {
 		if g.First > 0 && c.By[0] == m || g.Count > g.First && c.By[1] == m {
 			return true
@@ -98,10 +89,10 @@ func CheckChoice(rows int, h Head, c *Choice) {
 			misuse(kernel, "group %d is %+v, of %d rows", i, g, rows)
 		}
 	}
-	if c.Uses(ByDraw) && (c.By[0] != c.By[1] || c.Power != 1) {
+	if c.Uses(rank.ByDraw) && (c.By[0] != c.By[1] || c.Power != 1) {
 		misuse(kernel, "tokens that are drawn at every row come from p, and rank all rows")
 	}
-	if c.Uses(ByOrder) {
+	if c.Uses(rank.ByOrder) {
 		for i, p := range c.Position[:rows] {
 			if p < 0 || int(p) >= len(c.Order) {
 				misuse(kernel, "row %d is position %d of %d", i, p, len(c.Order))

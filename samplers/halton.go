@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"sync"
 
-	"unmask/backend"
+	"unmask/backend/rank"
 )
 
 // Halton is the fixed order of a low-discrepancy sequence (Besnier et al. 2025; Hayakawa et al.
@@ -42,7 +42,7 @@ func (Halton) Rank(v *View, k int) []int {
 
 // Ranking ranks by the fixed order.
 func (Halton) Ranking(_, _ int, shape []int) (Ranking, bool) {
-	r := only(backend.ByOrder)
+	r := only(rank.ByOrder)
 	r.Order = HaltonOrder(shape...)
 	return r, true
 }

@@ -3,7 +3,7 @@ package samplers
 import (
 	"math"
 
-	"unmask/backend"
+	"unmask/backend/rank"
 	"unmask/param"
 )
 
@@ -75,7 +75,7 @@ func (h HaltonMaskGIT) Choose(v *View) (Opening, error) {
 
 // Ranking ranks by the order, if it is the same for all sequences.
 func (h HaltonMaskGIT) Ranking(step, steps int, shape []int) (Ranking, bool) {
-	r := only(backend.ByOrder)
+	r := only(rank.ByOrder)
 	r.Order, r.Power = HaltonOrder(shape...), h.gamma(step, steps)
 	return r, h.Roll == "off"
 }

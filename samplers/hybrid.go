@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"unmask/backend"
+	"unmask/backend/rank"
 )
 
 // Hybrid takes the first m_n = round((1-n/N)*k) positions from one order and the rest, up to k,
@@ -91,7 +91,7 @@ func (h Hybrid) Ranking(step, steps int, shape []int) (Ranking, bool) {
 	if !first || !second || a.Share != 1 || b.Share != 1 {
 		return Ranking{}, false
 	}
-	r := Ranking{By: [2]backend.Measure{a.By[0], b.By[0]}, Share: 1 - float64(step)/float64(steps)}
+	r := Ranking{By: [2]rank.Measure{a.By[0], b.By[0]}, Share: 1 - float64(step)/float64(steps)}
 	if r.Order = a.Order; r.Order == nil {
 		r.Order = b.Order
 	}

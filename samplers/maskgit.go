@@ -1,6 +1,6 @@
 package samplers
 
-import "unmask/backend"
+import "unmask/backend/rank"
 
 // MaskGIT draws x_i ~ p_i at every masked position and keeps the k largest log p_i(x_i) +
 // alpha_n*xi_i (Chang et al. 2022; Hayakawa et al. 2025, algorithm "One-round of MaskGIT sampler").
@@ -31,7 +31,7 @@ func (m MaskGIT) Choose(v *View) (Opening, error) {
 
 // Ranking ranks by the probabilities of drawn tokens.
 func (m MaskGIT) Ranking(step, steps int, _ []int) (Ranking, bool) {
-	r := only(backend.ByDraw)
+	r := only(rank.ByDraw)
 	r.Noise, r.Power = AlphaAt(orDefault(m.Alpha, DefaultAlpha), step, steps), 1
 	return r, true
 }

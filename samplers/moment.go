@@ -1,6 +1,6 @@
 package samplers
 
-import "unmask/backend"
+import "unmask/backend/rank"
 
 // UMoment orders positions by log sum_x p_i(x)^beta + xi_i with beta = 1+1/alpha_n and standard
 // Gumbel noise xi (Hayakawa et al. 2025, step MM1 of the moment sampler). This is Gumbel-top-k:
@@ -41,9 +41,9 @@ func (m UMoment) Rank(v *View, k int) []int {
 // Ranking ranks by moment and, in the last step, by noise.
 func (m UMoment) Ranking(step, steps int, _ []int) (Ranking, bool) {
 	if step >= steps {
-		return only(backend.ByNoise), true
+		return only(rank.ByNoise), true
 	}
-	r := only(backend.ByMoment)
+	r := only(rank.ByMoment)
 	r.Beta = m.Needs(step, steps).Beta
 	return r, true
 }

@@ -1,6 +1,6 @@
 package samplers
 
-import "unmask/backend"
+import "unmask/backend/rank"
 
 // Random orders positions uniformly at random (Hayakawa et al. 2025, section 5: "Random", and
 // "Fixed" in the appendix on numerical precision).
@@ -15,7 +15,7 @@ func (Random) Needs(int, int) Need { return Need{} }
 func (Random) Rank(v *View, k int) []int { return v.Top(k, v.Uniform) }
 
 // Ranking ranks by noise.
-func (Random) Ranking(int, int, []int) (Ranking, bool) { return only(backend.ByNoise), true }
+func (Random) Ranking(int, int, []int) (Ranking, bool) { return only(rank.ByNoise), true }
 
 // String returns the text that Parse reads.
 func (r Random) String() string { return Text(r) }

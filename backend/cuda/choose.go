@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
+	"unmask/backend/rank"
 )
 
 var (
@@ -50,8 +51,8 @@ func (b *Backend) HeadChoose(rows int, project func(first, n int) *tensor.Dense,
 	s := &b.choices
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := choice{Choice: c, rows: rows, chosen: chosen, drawn: drawn, moments: c.Uses(backend.ByMoment),
-		drawing: c.Uses(backend.ByDraw)}
+	w := choice{Choice: c, rows: rows, chosen: chosen, drawn: drawn, moments: c.Uses(rank.ByMoment),
+		drawing: c.Uses(rank.ByDraw)}
 	b.layChoice(&w, h)
 	for first := 0; first < rows; first += backend.ChoiceRows {
 		n := min(backend.ChoiceRows, rows-first)

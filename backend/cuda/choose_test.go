@@ -13,6 +13,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
+	"unmask/backend/rank"
 	"unmask/internal/philox"
 )
 
@@ -37,11 +38,11 @@ func chooseByHost(b *Backend, x *tensor.Dense, rows int, h backend.Head,
 		}
 	}
 	b.HeadSample(x, rows, h, d)
-	score := func(i int, by backend.Measure, use philox.Use) float64 {
+	score := func(i int, by rank.Measure, use philox.Use) float64 {
 		u := streams[i].Uniform(int(c.Position[i]), use)
 		xi := -math.Log(-math.Log(u))
-		return [...]float64{backend.ByOrder: -float64(c.Order[c.Position[i]]), backend.ByNoise: u,
-			backend.ByMoment: s.LogMoment[i] + xi, backend.ByDraw: d.LogP[i] + c.Noise*xi}[by]
+		return [...]float64{rank.ByOrder: -float64(c.Order[c.Position[i]]), rank.ByNoise: u,
+			rank.ByMoment: s.LogMoment[i] + xi, rank.ByDraw: d.LogP[i] + c.Noise*xi}[by]
 	}
 	for _, g := range c.Groups {
 		var left, chosen []int
@@ -66,14 +67,14 @@ func chooseByHost(b *Backend, x *tensor.Dense, rows int, h backend.Head,
 }
 
 // choiceOf returns 5 groups of different sizes, one of them longer than one call of project.
-func choiceOf(first, others backend.Measure) (rows int, c *backend.Choice) {
-	c = &backend.Choice{Seed: 1<<40 + 5, Step: 3, By: [2]backend.Measure{first, others}, Beta: 1.5,
+func choiceOf(first, others rank.Measure) (rows int, c *backend.Choice) {
+	c = &backend.Choice{Seed: 1<<40 + 5, Step: 3, By: [2]rank.Measure{first, others}, Beta: 1.5,
 		Noise: 2, Power: 1.25}
 	for i, g := range []backend.Candidates{{Rows: 1, Count: 1}, {Rows: 40, First: 7, Count: 20},
 		{Rows: 1100, First: 3, Count: 12},
 		{Rows: 5, First: 5, Count: 5}, {Rows: 64, Count: 0}} {
 		g.Row, g.Sequence, g.Draw = rows, uint32(7*i), (g.Count+1)/2
-		if first == backend.ByDraw {
+		if first == rank.ByDraw {
 			g.First, g.Draw = g.Count, g.Count
 			c.Power = 1
 		}
@@ -95,10 +96,10 @@ func choiceOf(first, others backend.Measure) (rows int, c *backend.Choice) {
 func TestChoose(t *testing.T) {
 	const in, out, classes = 16, 50, 49
 	b, l := openAny(t)
-	pairs := [][2]backend.Measure{{backend.ByDraw, backend.ByDraw}}
-	for first := backend.ByOrder; first <= backend.ByMoment; first++ {
-		for others := backend.ByOrder; others <= backend.ByMoment; others++ {
-			pairs = append(pairs, [2]backend.Measure{first, others})
+	pairs := [][2]rank.Measure{{rank.ByDraw, rank.ByDraw}}
+	for first := rank.ByOrder; first <= rank.ByMoment; first++ {
+		for others := rank.ByOrder; others <= rank.ByMoment; others++ {
+			pairs = append(pairs, [2]rank.Measure{first, others})
 		}
 	}
 	for i, by := range pairs {
@@ -139,8 +140,8 @@ func pieces(b *Backend, x *tensor.Dense, in int) func(first, n int) *tensor.Dens
 func TestChooseUndefined(t *testing.T) {
 	const in, out = 16, 50
 	b, _ := openAny(t)
-	for _, by := range []backend.Measure{backend.ByOrder, backend.ByNoise, backend.ByMoment,
-		backend.ByDraw} {
+	for _, by := range []rank.Measure{rank.ByOrder, rank.ByNoise, rank.ByMoment,
+		rank.ByDraw} {
 		rows, c := choiceOf(by, by)
 		data := normal(1, rows*in)
 		for _, row := range []int{33, 20, 1141} {
@@ -149,7 +150,7 @@ func TestChooseUndefined(t *testing.T) {
 		x := put(b, data, rows, in)
 		b.HeadChoose(rows, pieces(b, x, in),
 			backend.Head{W: packed(b, normal(2, out*in), out, in, backend.F32), Outcomes: out}, c)
-		if by >= backend.ByMoment {
+		if by >= rank.ByMoment {
 			require.Equal(t, 20, c.Undefined)
 			continue
 		}
@@ -178,9 +179,9 @@ func TestChooseMisuse(t *testing.T) {
 				1499
 		},
 		"results for":          func(c *backend.Choice) { c.Token = nil },
-		"tokens that are draw": func(c *backend.Choice) { c.By[0] = backend.ByDraw },
+		"tokens that are draw": func(c *backend.Choice) { c.By[0] = rank.ByDraw },
 	} {
-		rows, c := choiceOf(backend.ByOrder, backend.ByNoise)
+		rows, c := choiceOf(rank.ByOrder, rank.ByNoise)
 		spoil(c)
 		func() {
 			defer func() { require.Contains(t, recover(), want) }()

@@ -194,8 +194,8 @@ func TestPack(t *testing.T) {
 	require.Panics(t, func() { b.Pack(1, maxInt8+1, backend.Int8, nil) })
 }
 
-// The choice of a tile depends on how many blocks a multiprocessor gets; these were the fastest of an
-// H100 (bench/card/card.sh tiles).
+// The choice of a tile depends on how many blocks a multiprocessor gets; these were the fastest of
+// an H100 (bench/card/card.sh tiles).
 func TestBestTile(t *testing.T) {
 	b := &Backend{device: &device{}}
 	b.Multiprocessors = 132

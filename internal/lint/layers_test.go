@@ -79,8 +79,8 @@ func (l layers) apart(from, to string) bool {
 	case slices.Contains(l.named["networks"], from) || slices.Contains(l.named["codecs"], from):
 		return folder == "samplers"
 	case from == "samplers":
-		return slices.Contains([]string{"nn", "attention", "weights", "backend/cpu", "backend/cuda"},
-			folder) || to == "internal/simd"
+		return slices.Contains([]string{"nn", "attention", "weights", "backend", "backend/cpu",
+			"backend/cuda"}, folder) || to == "internal/simd"
 	case from == "internal":
 		return strings.HasPrefix(folder, "backend")
 	}
