@@ -20,8 +20,9 @@ type query struct {
 	set       settings
 	sequences []generate.Request // of each choice
 	form      any                // all else that the answer depends on, as JSON
-	prompt    int                // tokens of a conversation
-	wire      wire               // the shape of the answer to it
+	forms     []textForm         // of each choice, where texts are streamed
+	prompt    int                // tokens of the prompts
+	wire      wire               // the shape of texts
 	answers   func(*call) (*answer, *Fault)
 	ready     *answer // where nothing is to be made
 }
@@ -115,9 +116,6 @@ func (c *call) outcome(err error) (*answer, *Fault, error) {
 // key returns a hash of all that the answer depends on.
 func (q *query) key() string {
 	parts := []any{q.model.identity, q.kind, q.set.top, q.form}
-	if q.wire != nil && q.kind != "chat" {
-		parts = append(parts, q.wire)
-	}
 	for i, one := range q.sequences {
 		if i%q.set.n == 0 { // the others of a prompt differ in their index alone
 			parts = append(parts, q.model.Identity(&q.set.request, &one))

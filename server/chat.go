@@ -24,7 +24,7 @@ var chatNames = map[string]string{"calls": "tools", "length": "max_tokens"}
 
 // chats reads POST /v1/chat/completions.
 func (s *Server) chats(r *http.Request, f *fields) (query, streaming) {
-	return s.converse(r, f, talk{kind: "chat", prefix: "chatcmpl-", wire: openAIChat{},
+	return s.converse(r, f, talk{kind: "chat", prefix: "chatcmpl-", wire: chatWire,
 		messages: func() []message { return readMessages(f) }})
 }
 
@@ -70,7 +70,7 @@ func (s *Server) converse(r *http.Request, f *fields, t talk) (q query, st strea
 		f.fail(bad("unsupported_parameter", "diffusing",
 			"diffusing is true with tools, want it left out"))
 	}
-	if t.kind != "chat" {
+	if t.wire != chatWire {
 		if set.n != 1 {
 			f.fail(outOfRange("n", set.n, "1"))
 		}
@@ -89,8 +89,11 @@ func (s *Server) converse(r *http.Request, f *fields, t talk) (q query, st strea
 	form := m.textForm(&set.request, &q.sequences[0], logs)
 	forms := slices.Repeat([]textForm{form}, set.n)
 	set.checkTop(f, "top_logprobs", q.sequences, m)
-	q.kind, q.prefix, q.model, q.set, q.form = t.kind, t.prefix, m, set, forms
-	q.prompt, q.wire, q.answers = form.From, t.wire, chatAnswer
+	q.kind, q.prefix, q.model, q.set, q.forms = t.kind, t.prefix, m, set, forms
+	if q.form = forms; t.wire != chatWire {
+		q.form = []any{forms, t.wire}
+	}
+	q.prompt, q.wire, q.answers = form.From, t.wire, textAnswer
 	return q, st
 }
 
@@ -215,9 +218,6 @@ func readContent(o *fields, name string, kinds ...string) string {
 	return text.String()
 }
 
-// chatCompletion is the answer of /v1/chat/completions.
-type chatCompletion = choices[chatChoice]
-
 type chatChoice struct {
 	Index    int          `json:"index"`
 	Message  *chatMessage `json:"message,omitempty"`
@@ -226,8 +226,6 @@ type chatChoice struct {
 	Finish   *string      `json:"finish_reason"`
 	// of guided_choice: each text with its probability
 	Choices []constrain.Choice `json:"choices,omitempty"`
-
-	stopped string // the text of stop that ended it
 }
 
 type chatMessage struct {
@@ -261,11 +259,6 @@ func newChatToken(bytes string, logP *float64) chatToken {
 	return t
 }
 
-func (c *call) chatCompletion(object string) chatCompletion {
-	return chatCompletion{ID: c.id(), Object: object, Created: c.Created.Unix(),
-		Model: c.model.name, Fingerprint: c.model.fingerprint()}
-}
-
 func (c *textChoice) chatLogs() *chatLogs {
 	out := &chatLogs{Content: []chatLog{}}
 	for _, t := range c.Tokens() {
@@ -282,59 +275,43 @@ func (c *textChoice) chatLogs() *chatLogs {
 	return out
 }
 
-// chatAnswer makes the answer of finished sequences.
-func chatAnswer(made *call) (*answer, *Fault) {
-	c, used := made.chatCompletion("chat.completion"), usage{Prompt: made.prompt}
-	forms, _ := made.form.([]textForm)
-	for i, m := range made.Members {
-		t := forms[i].choice(m.Tokens, m.LogP, m.Top)
-		used.Completion += t.Count()
-		choice := chatChoice{Index: i, Message: &chatMessage{Role: "assistant", Content: &t.Text},
-			Finish: &t.Finish, Choices: m.Choices, stopped: t.Stop}
-		choice.calls(made, &forms[i], t.Text)
-		if forms[i].LogProbs {
-			choice.LogProbs = t.chatLogs()
-		}
-		c.Choices = append(c.Choices, choice)
+// chatWire is the wire of /v1/chat/completions.
+var chatWire = &openAIWire[chatChoice]{"chat.completion", "chat.completion.chunk", wholeChat,
+	partOfChat}
+
+func wholeChat(p *saying) chatChoice {
+	c := chatOf(p)
+	c.Message = &chatMessage{Role: "assistant", Content: &p.text, ToolCalls: p.calls}
+	if p.text == "" && p.calls != nil {
+		c.Message.Content = nil
 	}
-	used.Total = used.Prompt + used.Completion
-	c.Usage, c.Unmask = &used, made.info()
-	a := made.wire.whole(made, &c)
-	a.parts = used
-	return a, nil
+	return c
 }
 
-// chatChunks makes the pieces of a conversation's stream: of each choice, what is new of its text
-// and of its calls.
-type chatChunks struct {
-	of    []textForm
-	to    chatWriter
-	calls map[int]*callStream
+func partOfChat(p *saying) chatChoice {
+	c := chatOf(p)
+	c.Delta = &chatMessage{Content: &p.text, ToolCalls: p.calls}
+	if p.text == "" && p.form.Calls != nil {
+		c.Delta.Content = nil
+	}
+	if p.first {
+		c.Delta.Role = "assistant"
+	}
+	return c
 }
 
-func (c *chatChunks) forms() []textForm { return c.of }
-
-func (c *chatChunks) end(s *stream, made *call, a *answer, f *Fault, count bool) error {
-	return c.to.end(s, made, a, f, count)
-}
-
-func (c *chatChunks) chunk(s *stream, w *call, p part) error {
-	choice := chatChoice{Index: p.choice, Delta: &chatMessage{Content: &p.text}, Choices: p.likely,
-		stopped: p.stopped}
+func chatOf(p *saying) chatChoice {
+	c := chatChoice{Index: p.index, LogProbs: p.logs(), Choices: p.likely}
 	if p.finish != "" {
-		choice.Finish = &p.finish
+		c.Finish = &p.finish
 	}
-	if form := &c.of[p.choice]; form.Calls != nil {
-		if c.calls[p.choice] == nil {
-			c.calls[p.choice] = &callStream{}
-		}
-		c.calls[p.choice].take(w, form, &choice, p.text)
-		if d := choice.Delta; d.Content == nil && d.ToolCalls == nil && p.finish == "" && p.step == nil {
-			return nil
-		}
+	return c
+}
+
+// logs returns the log-probabilities, nil where they are not asked for or not there yet.
+func (p *saying) logs() *chatLogs {
+	if p.shown == nil || !p.form.LogProbs {
+		return nil
 	}
-	if p.logs != nil {
-		choice.LogProbs = p.logs.chatLogs()
-	}
-	return c.to.piece(s, w, &choice, &p)
+	return p.shown.chatLogs()
 }

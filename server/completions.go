@@ -221,7 +221,6 @@ func (s *Server) completions(r *http.Request, f *fields) (q query, st streaming)
 		return q, st
 	}
 	forms := make([]textForm, 0, len(q.sequences))
-	used := usage{}
 	for i, one := range q.sequences {
 		p := &prompts[i/set.n]
 		form := m.textForm(p, &one, logs)
@@ -229,13 +228,13 @@ func (s *Server) completions(r *http.Request, f *fields) (q query, st streaming)
 			form.Echo(m.lengthOf(p))
 		}
 		if i%set.n == 0 {
-			used.Prompt += len(one.Known) - m.spec.Masked(one.Known) - m.spec.Around()
+			q.prompt += len(one.Known) - m.spec.Masked(one.Known) - m.spec.Around()
 		}
 		forms = append(forms, form)
 	}
 	set.checkTop(f, "logprobs", q.sequences, m)
 	q.kind, q.prefix, q.model, q.set, q.form = "completions", "cmpl-", m, set, forms
-	q.answers = func(made *call) (*answer, *Fault) { return completionAnswer(made, forms, used) }
+	q.forms, q.wire, q.answers = forms, completionWire, textAnswer
 	return q, st
 }
 
@@ -267,8 +266,10 @@ type choices[Choice any] struct {
 	Unmask      any      `json:"unmask,omitempty"`
 }
 
-// completion is the answer of /v1/completions.
-type completion = choices[completionChoice]
+func newChoices[Choice any](made *call, object string) choices[Choice] {
+	return choices[Choice]{ID: made.id(), Object: object, Created: made.Created.Unix(),
+		Model: made.model.name, Fingerprint: made.model.fingerprint(), Choices: []Choice{}}
+}
 
 type completionChoice struct {
 	Index    int       `json:"index"`
@@ -279,25 +280,17 @@ type completionChoice struct {
 	Choices []constrain.Choice `json:"choices,omitempty"`
 }
 
-func (c *call) completion() completion {
-	return completion{ID: c.id(), Object: "text_completion", Created: c.Created.Unix(),
-		Model: c.model.name, Fingerprint: c.model.fingerprint()}
-}
+// completionWire is the wire of /v1/completions.
+var completionWire = &openAIWire[completionChoice]{"text_completion", "text_completion",
+	completionOf, completionOf}
 
-// completionAnswer makes the answer of finished sequences.
-func completionAnswer(made *call, forms []textForm, used usage) (*answer, *Fault) {
-	c := made.completion()
-	used.Completion = 0
-	for i, m := range made.Members {
-		t := forms[i].choice(m.Tokens, m.LogP, m.Top)
-		used.Completion += t.Count()
-		choice := completionChoice{Index: i, Text: t.Text, Finish: &t.Finish, Choices: m.Choices}
-		if forms[i].LogProbs {
-			choice.LogProbs = t.logProbs()
-		}
-		c.Choices = append(c.Choices, choice)
+func completionOf(p *saying) completionChoice {
+	c := completionChoice{Index: p.index, Text: p.text, Choices: p.likely}
+	if p.finish != "" {
+		c.Finish = &p.finish
 	}
-	used.Total = used.Prompt + used.Completion
-	c.Usage, c.Unmask = &used, made.info()
-	return &answer{body: encode(c), parts: used}, nil
+	if p.form.LogProbs && p.shown != nil {
+		c.LogProbs = p.shown.logProbs()
+	}
+	return c
 }

@@ -155,29 +155,29 @@ func messageUsage(u usage) map[string]int {
 }
 
 // stop sets why a choice ends.
-func (w *messageWire) stop(out map[string]any, c *chatChoice) {
+func (w *messageWire) stop(out map[string]any, p *saying) {
 	out["stop_reason"], out["stop_sequence"] = "end_turn", nil
 	switch {
-	case *c.Finish == "length":
+	case p.finish == "length":
 		out["stop_reason"] = "max_tokens"
-	case *c.Finish == "tool_calls":
+	case p.finish == "tool_calls":
 		out["stop_reason"] = "tool_use"
-	case slices.Contains(w.Stops, c.stopped):
-		out["stop_reason"], out["stop_sequence"] = "stop_sequence", c.stopped
+	case slices.Contains(w.Stops, p.shown.Stop):
+		out["stop_reason"], out["stop_sequence"] = "stop_sequence", p.shown.Stop
 	}
 }
 
-func (w *messageWire) whole(made *call, c *chatCompletion) *answer {
-	first, content := &c.Choices[0], []any{}
-	if text := first.Message.Content; text != nil {
-		content = append(content, map[string]string{"type": "text", "text": *text})
+func (w *messageWire) whole(made *call, all []saying, used usage) *answer {
+	p, content := &all[0], []any{}
+	if p.text != "" || p.calls == nil {
+		content = append(content, map[string]string{"type": "text", "text": p.text})
 	}
-	for _, one := range first.Message.ToolCalls {
+	for _, one := range p.calls {
 		content = append(content, toolUse(&one, one.input()))
 	}
 	out := w.body(made, content)
-	w.stop(out, first)
-	out["usage"], out["unmask"] = messageUsage(*c.Usage), c.Unmask
+	w.stop(out, p)
+	out["usage"], out["unmask"] = messageUsage(used), made.info()
 	return &answer{body: encode(out)}
 }
 
@@ -185,68 +185,52 @@ func toolUse(c *toolCall, input any) map[string]any {
 	return map[string]any{"type": "tool_use", "id": c.ID, "name": c.Function.Name, "input": input}
 }
 
-func (w *messageWire) writer() chatWriter { return &messageEvents{messageWire: w} }
+func (w *messageWire) writer() writer { return &messageEvents{messageWire: w} }
 
 // messageEvents writes the events of a message.
 type messageEvents struct {
 	*messageWire
-	events
-	blocks int // that have begun
-	ended  map[string]any
+	blocks
+	ended map[string]any
 }
 
-func (t *messageEvents) piece(s *stream, made *call, c *chatChoice, _ *part) error {
-	if t.n == 0 {
-		t.send(s, "message_start", map[string]any{"message": t.body(made, []any{})})
+func (t *messageEvents) piece(s *stream, made *call, p *saying, _ any) error {
+	if t.s = s; t.sent == 0 {
+		t.send("message_start", map[string]any{"message": t.body(made, []any{})})
 	}
-	delta := func(kind, field, value string) {
-		t.send(s, "content_block_delta", map[string]any{"index": t.blocks - 1,
-			"delta": map[string]string{"type": kind, field: value}})
-	}
-	if d := c.Delta.Content; d != nil && *d != "" ||
-		c.Finish != nil && t.blocks == 0 && len(c.Delta.ToolCalls) == 0 {
-		if t.blocks == 0 {
-			t.begin(s, map[string]string{"type": "text", "text": ""})
-		}
-		if d != nil && *d != "" {
-			delta("text_delta", "text", *d)
-		}
-	}
-	for _, one := range c.Delta.ToolCalls {
-		if one.ID != "" {
-			t.begin(s, toolUse(&one, struct{}{}))
-		}
-		if one.Function.Arguments != "" {
-			delta("input_json_delta", "partial_json", one.Function.Arguments)
-		}
-	}
-	if c.Finish != nil {
-		t.finish(s)
+	if p.finish != "" {
 		t.ended = map[string]any{}
-		t.stop(t.ended, c)
+		t.stop(t.ended, p)
 	}
-	return t.err
+	return t.take(t, s, made, p)
 }
 
-// begin begins a block, after the end of the one before it.
-func (t *messageEvents) begin(s *stream, block any) {
-	t.finish(s)
-	t.send(s, "content_block_start", map[string]any{"index": t.blocks, "content_block": block})
-	t.blocks++
-}
-
-func (t *messageEvents) finish(s *stream) {
-	if t.blocks > 0 {
-		t.send(s, "content_block_stop", map[string]any{"index": t.blocks - 1})
+func (t *messageEvents) begin(b *block) {
+	var of any = map[string]string{"type": "text", "text": ""}
+	if b.call != nil {
+		of = toolUse(b.call, struct{}{})
 	}
+	t.send("content_block_start", map[string]any{"index": b.index, "content_block": of})
 }
 
-func (t *messageEvents) end(s *stream, made *call, a *answer, f *Fault, _ bool) error {
+func (t *messageEvents) more(b *block, text string) {
+	delta := map[string]string{"type": "text_delta", "text": text}
+	if b.call != nil {
+		delta = map[string]string{"type": "input_json_delta", "partial_json": text}
+	}
+	t.send("content_block_delta", map[string]any{"index": b.index, "delta": delta})
+}
+
+func (t *messageEvents) done(b *block) {
+	t.send("content_block_stop", map[string]any{"index": b.index})
+}
+
+func (t *messageEvents) end(s *stream, _ *call, a *answer, f *Fault, _ bool) error {
 	if f != nil {
 		return s.send("error", "", anthropicFault(f, s.w.Header().Get("X-Request-Id")))
 	}
 	used, _ := a.parts.(usage)
-	t.send(s, "message_delta", map[string]any{"delta": t.ended, "usage": messageUsage(used)})
-	t.send(s, "message_stop", map[string]any{})
+	t.send("message_delta", map[string]any{"delta": t.ended, "usage": messageUsage(used)})
+	t.send("message_stop", map[string]any{})
 	return t.err
 }

@@ -132,9 +132,8 @@ func (s *Server) ollamaGenerate(r *http.Request, f *fields) (q query, st streami
 		f.fault.renamed(ollamaNames)
 		return q, st
 	}
-	known := q.sequences[0].Known
-	q.prompt = len(known) - q.model.spec.Masked(known) - q.model.spec.Around()
-	q.kind, q.prefix, q.wire, q.answers = "ollama", "ollama-", w, chatAnswer
+	q.kind, q.prefix, q.wire = "ollama", "ollama-", w
+	q.form = []any{q.forms, w}
 	return q, st
 }
 
@@ -173,21 +172,18 @@ func (w *ollamaWire) part(model string, made time.Time, text string) map[string]
 }
 
 // finish makes out the last line of a stream, or the whole answer.
-func (w *ollamaWire) finish(out map[string]any, made *call, finish string, used usage) {
+func (w *ollamaWire) finish(out map[string]any, made *call, p *saying, used usage) {
 	waited, ran := made.Times()
-	out["done"], out["done_reason"] = true, finish
+	if out["done"], out["done_reason"] = true, "stop"; p.finish == "length" {
+		out["done_reason"] = p.finish
+	}
+	if logs := p.logs(); logs != nil {
+		out["logprobs"] = logs.Content
+	}
 	out["prompt_eval_count"], out["eval_count"] = used.Prompt, used.Completion
 	out["total_duration"], out["eval_duration"] = (waited + ran).Nanoseconds(), ran.Nanoseconds()
 	out["load_duration"], out["prompt_eval_duration"] = 0, 0
 	out["unmask"] = made.info()
-}
-
-// doneReason is Ollama's word for a finish_reason.
-func doneReason(finish string) string {
-	if finish == "length" {
-		return finish
-	}
-	return "stop"
 }
 
 // calls adds calls to a part, whose arguments are no text.
@@ -202,52 +198,35 @@ func (w *ollamaWire) calls(out map[string]any, calls []toolCall) {
 	}
 }
 
-func (w *ollamaWire) whole(made *call, c *chatCompletion) *answer {
-	first, text := &c.Choices[0], ""
-	if first.Message.Content != nil {
-		text = *first.Message.Content
-	}
-	out := w.part(made.model.name, made.Created, text)
-	w.calls(out, first.Message.ToolCalls)
-	if first.LogProbs != nil {
-		out["logprobs"] = first.LogProbs.Content
-	}
-	w.finish(out, made, doneReason(*first.Finish), *c.Usage)
+func (w *ollamaWire) whole(made *call, all []saying, used usage) *answer {
+	out := w.part(made.model.name, made.Created, all[0].text)
+	w.calls(out, all[0].calls)
+	w.finish(out, made, &all[0], used)
 	return &answer{body: encode(out)}
 }
 
-func (w *ollamaWire) writer() chatWriter { return &ollamaLines{ollamaWire: w} }
+func (w *ollamaWire) writer() writer { return &ollamaLines{ollamaWire: w} }
 
 // ollamaLines writes the lines of a stream. A call is in one line, when all of it is there.
 type ollamaLines struct {
 	*ollamaWire
-	made   []toolCall
-	finish string
-	logs   *chatLogs
+	made []toolCall
+	last saying
 }
 
-func (t *ollamaLines) piece(s *stream, made *call, c *chatChoice, _ *part) error {
-	for _, one := range c.Delta.ToolCalls {
+func (t *ollamaLines) piece(s *stream, made *call, p *saying, _ any) error {
+	for _, one := range p.calls {
 		if one.ID != "" {
 			t.made = append(t.made, one)
 		} else {
 			t.made[len(t.made)-1].Function.Arguments += one.Function.Arguments
 		}
 	}
-	if c.Finish != nil {
-		t.finish, t.logs = doneReason(*c.Finish), c.LogProbs
-	}
-	text := c.Delta.Content
-	calls := c.Finish != nil && len(t.made) > 0
-	if (text == nil || *text == "") && !calls {
-		return nil
-	}
-	if text == nil {
-		text = new(string)
-	}
-	out := t.part(made.model.name, made.Created, *text)
-	if calls {
+	out := t.part(made.model.name, made.Created, p.text)
+	if t.last = *p; p.finish != "" && t.made != nil {
 		t.calls(out, t.made)
+	} else if p.text == "" {
+		return nil
 	}
 	return s.line(out)
 }
@@ -258,10 +237,7 @@ func (t *ollamaLines) end(s *stream, made *call, a *answer, f *Fault, _ bool) er
 	}
 	used, _ := a.parts.(usage)
 	out := t.part(made.model.name, made.Created, "")
-	if t.logs != nil {
-		out["logprobs"] = t.logs.Content
-	}
-	t.ollamaWire.finish(out, made, t.finish, used)
+	t.finish(out, made, &t.last, used)
 	return s.line(out)
 }
 

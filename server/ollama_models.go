@@ -12,12 +12,12 @@ type ollamaModel struct {
 	Name     string        `json:"name"`
 	Model    string        `json:"model"`
 	Modified time.Time     `json:"modified_at"`
-	Size     int64         `json:"size"` // bytes of the weights, about
+	Size     int64         `json:"size"` // bytes of the weights in float32
 	Digest   string        `json:"digest"`
 	Details  ollamaDetails `json:"details"`
 	Length   int           `json:"context_length"`
-	Expires  *time.Time    `json:"expires_at,omitempty"`
-	OnDevice *int64        `json:"size_vram,omitempty"`
+	Expires  time.Time     `json:"expires_at"`
+	OnDevice int64         `json:"size_vram"`
 }
 
 type ollamaDetails struct {
@@ -30,50 +30,25 @@ type ollamaDetails struct {
 }
 
 func (m *servedModel) ollama() ollamaModel {
-	family := strings.ToLower(or(m.Info.Architecture, "unmask"))
-	return ollamaModel{Name: m.name, Model: m.name, Modified: time.Unix(m.created, 0).UTC(),
-		Size: int64(m.Info.Parameters) * m.bytes(), Digest: m.identity, Length: m.spec.Length(),
+	family, made := strings.ToLower(or(m.Info.Architecture, "unmask")), time.Unix(m.created, 0).UTC()
+	of := ollamaModel{Name: m.name, Model: m.name, Modified: made, Expires: made.AddDate(100, 0, 0),
+		Size: 4 * int64(m.Info.Parameters), Digest: m.identity, Length: m.spec.Length(),
 		Details: ollamaDetails{Format: "unmask", Family: family, Families: []string{family},
 			Parameters:   fmt.Sprintf("%.1fM", float64(m.Info.Parameters)/1e6),
 			Quantization: m.precision}}
-}
-
-// bytes returns those of a parameter, about.
-func (m *servedModel) bytes() int64 {
-	switch {
-	case strings.HasSuffix(m.precision, "32"):
-		return 4
-	case strings.HasSuffix(m.precision, "16"):
-		return 2
+	if m.device != "cpu" {
+		of.OnDevice = of.Size
 	}
-	return 1
+	return of
 }
 
-// ollamaTags answers GET /api/tags: the models of text.
+// ollamaTags answers GET /api/tags and /api/ps: the models of text, which all stay loaded.
 func (s *Server) ollamaTags(w http.ResponseWriter, r *http.Request) {
 	list := []ollamaModel{}
 	for _, m := range s.all() {
 		if m.Text != nil {
 			list = append(list, m.ollama())
 		}
-	}
-	writeJSON(w, encode(map[string]any{"models": list}))
-}
-
-// ollamaLoaded answers GET /api/ps. All models stay loaded.
-func (s *Server) ollamaLoaded(w http.ResponseWriter, r *http.Request) {
-	list := []ollamaModel{}
-	for _, m := range s.all() {
-		if m.Text == nil {
-			continue
-		}
-		one := m.ollama()
-		expires, device := one.Modified.AddDate(100, 0, 0), int64(0)
-		if m.device != "cpu" {
-			device = one.Size
-		}
-		one.Expires, one.OnDevice = &expires, &device
-		list = append(list, one)
 	}
 	writeJSON(w, encode(map[string]any{"models": list}))
 }

@@ -183,14 +183,14 @@ func (w *responseWire) body(made *call, status string, output []any) map[string]
 	return out
 }
 
-func (w *responseWire) whole(made *call, c *chatCompletion) *answer {
-	first, items, turn := &c.Choices[0], []any{}, said("assistant", "")
-	status := itemStatus(*first.Finish)
-	if text := first.Message.Content; text != nil {
-		items, turn.Content = append(items, textItem(made, status, *text, first.LogProbs)), *text
+func (w *responseWire) whole(made *call, all []saying, used usage) *answer {
+	p, items, turn := &all[0], []any{}, said("assistant", all[0].text)
+	status := itemStatus(p.finish)
+	if p.text != "" || p.calls == nil {
+		items = append(items, textItem(made, status, p.text, p.logs()))
 	}
-	for k, call := range first.Message.ToolCalls {
-		items = append(items, callItem(made, k, "completed", &call))
+	for k, call := range p.calls {
+		items = append(items, callItem(made, k, "completed", &call, call.Function.Arguments))
 		own := messageCall{ID: call.ID, Type: call.Type}
 		own.Function.Name, own.Function.Arguments = call.Function.Name, call.input()
 		turn.Calls = append(turn.Calls, own)
@@ -199,11 +199,11 @@ func (w *responseWire) whole(made *call, c *chatCompletion) *answer {
 	if status == "incomplete" {
 		out["incomplete_details"] = map[string]string{"reason": "max_output_tokens"}
 	}
-	out["usage"] = map[string]any{"input_tokens": c.Usage.Prompt, "output_tokens": c.Usage.Completion,
-		"total_tokens":          c.Usage.Total,
+	out["usage"] = map[string]any{"input_tokens": used.Prompt, "output_tokens": used.Completion,
+		"total_tokens":          used.Total,
 		"input_tokens_details":  map[string]int{"cached_tokens": 0, "cache_write_tokens": 0},
 		"output_tokens_details": map[string]int{"reasoning_tokens": 0}}
-	out["unmask"] = c.Unmask
+	out["unmask"] = made.info()
 	a := &answer{body: encode(out)}
 	if w.keep {
 		a.turns = encode(append(slices.Clip(w.turns), turn))
@@ -236,126 +236,90 @@ func (l *chatLogs) list() []chatLog {
 	return l.Content
 }
 
-func callItem(made *call, k int, status string, c *toolCall) map[string]any {
+func callItem(made *call, k int, status string, c *toolCall, arguments string) map[string]any {
 	return map[string]any{"id": fmt.Sprintf("fc_%s_%d", made.Key, k), "type": "function_call",
-		"status": status, "call_id": c.ID, "name": c.Function.Name, "arguments": c.Function.Arguments}
+		"status": status, "call_id": c.ID, "name": c.Function.Name, "arguments": arguments}
 }
 
-func (w *responseWire) writer() chatWriter { return &responseEvents{responseWire: w} }
+func (w *responseWire) writer() writer { return &responseEvents{responseWire: w} }
 
 // responseEvents writes the events of a response.
 type responseEvents struct {
 	*responseWire
-	events
-	items  int       // that have begun
-	calls  int       // of them
-	call   *toolCall // of the item that is open, nil for a text
-	text   string    // of the item that is open
-	opened bool
+	blocks
+	texts  int // items before the first call
 	finish string
 }
 
-// say sends an event. of are fields beside those of the item that is open.
-func (t *responseEvents) say(s *stream, made *call, name string, of map[string]any) {
-	of["sequence_number"] = t.n
-	if kind := strings.TrimPrefix(name, "response."); kind != name && of["response"] == nil {
-		of["output_index"] = t.items - 1
-		if id := "msg_" + made.Key; !strings.HasPrefix(kind, "output_item") {
-			if of["item_id"] = id; t.call != nil {
-				of["item_id"] = fmt.Sprintf("fc_%s_%d", made.Key, t.calls-1)
-			} else {
-				of["content_index"] = 0
-			}
-		}
-	}
-	t.send(s, name, of)
+// say sends an event with its number.
+func (t *responseEvents) say(name string, of map[string]any) {
+	of["sequence_number"] = t.sent
+	t.send("response."+name, of)
 }
 
-func (t *responseEvents) piece(s *stream, made *call, c *chatChoice, _ *part) error {
-	if t.n == 0 {
-		for _, name := range []string{"response.created", "response.in_progress"} {
-			t.say(s, made, name, map[string]any{"response": t.body(made, "in_progress", []any{})})
+// tell sends an event about an item.
+func (t *responseEvents) tell(b *block, name string, of map[string]any) {
+	if of["output_index"] = b.index; of["item"] == nil {
+		if of["item_id"] = "msg_" + t.made.Key; b.call != nil {
+			of["item_id"] = fmt.Sprintf("fc_%s_%d", t.made.Key, b.index-t.texts)
+		} else {
+			of["content_index"] = 0
 		}
 	}
-	more := ""
-	if c.Delta.Content != nil {
-		more = *c.Delta.Content
-	}
-	if c.Finish != nil {
-		t.finish = *c.Finish
-	}
-	if more != "" || t.finish != "" && t.items == 0 && len(c.Delta.ToolCalls) == 0 {
-		t.open(s, made, nil)
-	}
-	if more != "" {
-		t.text += more
-		t.say(s, made, "response.output_text.delta", map[string]any{"delta": more, "logprobs": []any{}})
-	}
-	for _, one := range c.Delta.ToolCalls {
-		if one.ID != "" {
-			t.close(s, made, nil)
-			t.open(s, made, &one)
-		}
-		if more := one.Function.Arguments; more != "" {
-			t.text += more
-			t.say(s, made, "response.function_call_arguments.delta", map[string]any{"delta": more})
-		}
-	}
-	if t.finish != "" {
-		t.close(s, made, c.LogProbs)
-	}
-	return t.err
+	t.say(name, of)
 }
 
-// open begins an item, a call or the text, which is begun once.
-func (t *responseEvents) open(s *stream, made *call, call *toolCall) {
-	if t.opened && call == nil {
-		return
+func (t *responseEvents) piece(s *stream, made *call, p *saying, _ any) error {
+	if t.s, t.made = s, made; t.sent == 0 {
+		for _, name := range []string{"created", "in_progress"} {
+			t.say(name, map[string]any{"response": t.body(made, "in_progress", []any{})})
+		}
 	}
-	t.opened, t.text, t.items = true, "", t.items+1
-	if call == nil {
-		item := textItem(made, "in_progress", "", nil)
-		item["content"] = []any{}
-		t.say(s, made, "response.output_item.added", map[string]any{"item": item})
-		t.say(s, made, "response.content_part.added", map[string]any{"part": textPart("", nil)})
-		return
-	}
-	t.calls++
-	own := *call
-	own.Function.Arguments, t.call = "", &own
-	t.say(s, made, "response.output_item.added",
-		map[string]any{"item": callItem(made, t.calls-1, "in_progress", &own)})
+	t.finish = p.finish
+	return t.take(t, s, made, p)
 }
 
-// close ends the item that is open, if one is.
-func (t *responseEvents) close(s *stream, made *call, logs *chatLogs) {
-	if !t.opened {
+func (t *responseEvents) begin(b *block) {
+	if b.call != nil {
+		t.tell(b, "output_item.added", map[string]any{
+			"item": callItem(t.made, b.index-t.texts, "in_progress", b.call, "")})
 		return
 	}
+	item := textItem(t.made, "in_progress", "", nil)
+	item["content"], t.texts = []any{}, 1
+	t.tell(b, "output_item.added", map[string]any{"item": item})
+	t.tell(b, "content_part.added", map[string]any{"part": textPart("", nil)})
+}
+
+func (t *responseEvents) more(b *block, text string) {
+	if b.call != nil {
+		t.tell(b, "function_call_arguments.delta", map[string]any{"delta": text})
+		return
+	}
+	t.tell(b, "output_text.delta", map[string]any{"delta": text, "logprobs": []any{}})
+}
+
+func (t *responseEvents) done(b *block) {
 	var item map[string]any
-	if t.call == nil {
-		t.say(s, made, "response.output_text.done",
-			map[string]any{"text": t.text, "logprobs": logs.list()})
-		t.say(s, made, "response.content_part.done", map[string]any{"part": textPart(t.text, logs)})
-		item = textItem(made, itemStatus(t.finish), t.text, logs)
+	if b.call != nil {
+		t.tell(b, "function_call_arguments.done",
+			map[string]any{"name": b.call.Function.Name, "arguments": b.text})
+		item = callItem(t.made, b.index-t.texts, "completed", b.call, b.text)
 	} else {
-		t.say(s, made, "response.function_call_arguments.done",
-			map[string]any{"name": t.call.Function.Name, "arguments": t.text})
-		t.call.Function.Arguments = t.text
-		item = callItem(made, t.calls-1, "completed", t.call)
+		t.tell(b, "output_text.done", map[string]any{"text": b.text, "logprobs": b.logs.list()})
+		t.tell(b, "content_part.done", map[string]any{"part": textPart(b.text, b.logs)})
+		item = textItem(t.made, itemStatus(b.finish), b.text, b.logs)
 	}
-	t.say(s, made, "response.output_item.done", map[string]any{"item": item})
-	t.opened = false
+	t.tell(b, "output_item.done", map[string]any{"item": item})
 }
 
-func (t *responseEvents) end(s *stream, made *call, a *answer, f *Fault, _ bool) error {
+func (t *responseEvents) end(_ *stream, _ *call, a *answer, f *Fault, _ bool) error {
 	if f != nil { // clients read it at either place
 		of := f.details()
-		t.say(s, made, "error", map[string]any{"error": of, "message": of.Message, "code": of.Code,
-			"param": of.Param})
+		t.send("error", map[string]any{"error": of, "message": of.Message, "code": of.Code,
+			"param": of.Param, "sequence_number": t.sent})
 		return t.err
 	}
-	t.say(s, made, "response."+itemStatus(t.finish),
-		map[string]any{"response": json.RawMessage(a.body)})
+	t.say(itemStatus(t.finish), map[string]any{"response": json.RawMessage(a.body)})
 	return t.err
 }

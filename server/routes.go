@@ -51,7 +51,7 @@ func (s *Server) routes() []route {
 		{pattern: "/api/chat", methods: post(s.generating(s.ollamaChat))},
 		{pattern: "/api/generate", methods: post(s.generating(s.ollamaGenerate))},
 		{pattern: "/api/tags", methods: get(s.ollamaTags)},
-		{pattern: "/api/ps", methods: get(s.ollamaLoaded)},
+		{pattern: "/api/ps", methods: get(s.ollamaTags)},
 		{pattern: "/api/show", methods: post(s.immediate(s.ollamaShow))},
 		{pattern: "/api/version", methods: get(s.ollamaVersioned)},
 		{pattern: "/v1/messages", methods: post(s.generating(s.messagesRoute))},
@@ -313,29 +313,17 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st s
 	out := s.newStream(w, r, hit)
 	var err error
 	pictures, ofPictures := made.form.(pictureForm)
-	switch form := made.chunks(); {
+	switch {
 	case ofPictures:
 		err = out.pictures(made, pictures, st.form == "events", 0)
 	case st.form == "events":
 		err = out.events(made, 0)
-	case form != nil:
-		err = out.texts(made, form, st)
+	case made.wire != nil:
+		err = out.texts(made, st)
 	}
 	if err != nil {
 		n.gone = true
 	}
-}
-
-// chunks returns what makes the chunks of the answer's stream, nil where it has none.
-func (q *query) chunks() chunker {
-	forms, ok := q.form.([]textForm)
-	switch {
-	case !ok:
-		return nil
-	case q.wire != nil:
-		return &chatChunks{of: forms, to: q.wire.writer(), calls: map[int]*callStream{}}
-	}
-	return completionChunks(forms)
 }
 
 // maxStreams is the largest number of open streams.

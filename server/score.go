@@ -182,8 +182,8 @@ func (s *Server) countVisit(m *servedModel, owner string, more int) int {
 // scored returns the answer to a request.
 func (s *Server) scored(ctx context.Context, q scoring) ([]byte, error) {
 	m := q.model
-	c := completion{ID: "cmpl-score", Object: "text_completion", Created: s.now().Unix(),
-		Model: m.name, Fingerprint: m.fingerprint(), Usage: &usage{}}
+	c := choices[completionChoice]{ID: "cmpl-score", Object: "text_completion",
+		Created: s.now().Unix(), Model: m.name, Fingerprint: m.fingerprint(), Usage: &usage{}}
 	info := scoreInfo{Method: q.options.Method, Errors: []*float64{}}
 	for i, p := range q.prompts {
 		choice, e, err := q.choice(ctx, p, c.Usage)

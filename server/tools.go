@@ -159,21 +159,17 @@ func newToolCall(made *call, choice, k int, name string) toolCall {
 		Function: functionCall{Name: name}}
 }
 
-// calls divides a finished text into the message's content and its calls.
-func (c *chatChoice) calls(made *call, form *textForm, text string) {
-	content, calls := form.Divide(text, true)
+// divide divides a finished text into what precedes its calls and the calls.
+func (p *saying) divide(made *call) {
+	content, calls := p.form.Divide(p.text, true)
 	if len(calls) == 0 {
 		return
 	}
-	if c.Message.Content = &content; content == "" {
-		c.Message.Content = nil
-	}
-	finish := "tool_calls"
-	c.Finish = &finish
+	p.text, p.finish = content, "tool_calls"
 	for k, one := range calls {
-		of := newToolCall(made, c.Index, k, one.Name)
+		of := newToolCall(made, p.index, k, one.Name)
 		of.Function.Arguments = one.Arguments
-		c.Message.ToolCalls = append(c.Message.ToolCalls, of)
+		p.calls = append(p.calls, of)
 	}
 }
 
@@ -184,18 +180,16 @@ type callStream struct {
 	arguments []int  // of each call, bytes that were sent
 }
 
-// take adds settled text to a stream and sets the delta of a choice to what is new.
-func (s *callStream) take(made *call, form *textForm, c *chatChoice, more string) {
-	s.text += more
-	content, calls := form.Divide(s.text, c.Finish != nil)
-	if c.Delta.Content = nil; len(content) > s.content {
-		fresh := content[s.content:]
-		c.Delta.Content, s.content = &fresh, len(content)
-	}
+// take adds settled text to a stream and sets p to what is new.
+func (s *callStream) take(made *call, p *saying) {
+	s.text += p.text
+	content, calls := p.form.Divide(s.text, p.finish != "")
+	p.text = content[min(s.content, len(content)):]
+	s.content += len(p.text)
 	for k, one := range calls {
 		part := toolCall{}
 		if k == len(s.arguments) {
-			part = newToolCall(made, c.Index, k, one.Name)
+			part = newToolCall(made, p.index, k, one.Name)
 			s.arguments = append(s.arguments, 0)
 		} else if len(one.Arguments) == s.arguments[k] {
 			continue
@@ -203,10 +197,10 @@ func (s *callStream) take(made *call, form *textForm, c *chatChoice, more string
 		part.Index = &k
 		part.Function.Arguments = one.Arguments[s.arguments[k]:]
 		s.arguments[k] = len(one.Arguments)
-		c.Delta.ToolCalls = append(c.Delta.ToolCalls, part)
+		p.calls = append(p.calls, part)
 	}
-	if finish := "tool_calls"; c.Finish != nil && len(calls) > 0 {
-		c.Finish = &finish
+	if p.finish != "" && len(calls) > 0 {
+		p.finish = "tool_calls"
 	}
 }
 

@@ -5,72 +5,166 @@ import (
 	"fmt"
 	"slices"
 
+	"unmask/constrain"
 	"unmask/param"
 	"unmask/tokenizers/chat"
 )
 
-// wire is the shape in which a client's API has the answer to a conversation. Its fields are what
-// the answer repeats of the request, and are part of the answer's key as JSON.
-//
-// To add an API, write a reader that makes a talk of its request, and a wire. The answer and its
-// stream are the chat's: the wire only writes them down.
-type wire interface {
-	whole(made *call, c *chatCompletion) *answer
-	writer() chatWriter // of one stream
+// saying is what a choice says or, in a stream, what is new of it.
+type saying struct {
+	index  int
+	form   *textForm
+	first  bool // in a stream, it is the choice's first piece
+	text   string
+	calls  []toolCall         // in a stream, each with its name and id in its first part alone
+	finish string             // OpenAI's finish_reason; "" but in a choice's last piece
+	shown  *textChoice        // the whole of it, in its last piece
+	likely []constrain.Choice // of guided_choice, in its last piece
 }
 
-// chatWriter writes the stream of a conversation.
-type chatWriter interface {
-	// piece writes what is new of a choice: c.Delta has its text, nil for none, and its calls, each
-	// with its name in its first part alone. The choice's last piece has c.Finish. p is for fields
-	// that unmask adds.
-	piece(s *stream, made *call, c *chatChoice, p *part) error
-	// end is chunker's.
+// wire is the shape in which a client's API has the texts that it asked for.
+//
+// To add an API, write a reader that makes a talk of its request, and a wire. The answer and its
+// stream are those of all APIs: the wire only writes them down.
+type wire interface {
+	whole(made *call, all []saying, used usage) *answer
+	writer() writer // of one stream
+}
+
+// writer writes a stream.
+type writer interface {
+	// piece writes what is new of a choice. info is for the field unmask, nil for nothing.
+	piece(s *stream, made *call, p *saying, info any) error
+	// end writes what comes after all choices: the answer is a, or f is why there is none. count says
+	// that the client wants to know how many tokens there are.
 	end(s *stream, made *call, a *answer, f *Fault, count bool) error
 }
 
-// openAIChat is the wire of /v1/chat/completions.
-type openAIChat struct{}
-
-func (openAIChat) whole(_ *call, c *chatCompletion) *answer { return &answer{body: encode(c)} }
-
-func (openAIChat) writer() chatWriter { return openAIPieces{} }
-
-// openAIPieces has the choices whose first chunk was sent: it has the role.
-type openAIPieces map[int]bool
-
-func (begun openAIPieces) piece(s *stream, made *call, c *chatChoice, p *part) error {
-	if !begun[c.Index] {
-		begun[c.Index], c.Delta.Role = true, "assistant"
+// textAnswer makes the answer of finished sequences.
+func textAnswer(made *call) (*answer, *Fault) {
+	used := usage{Prompt: made.prompt}
+	var all []saying
+	for i, m := range made.Members {
+		t := made.forms[i].choice(m.Tokens, m.LogP, m.Top)
+		used.Completion += t.Count()
+		p := saying{index: i, form: &made.forms[i], text: t.Text, finish: t.Finish, shown: &t,
+			likely: m.Choices}
+		p.divide(made)
+		all = append(all, p)
 	}
-	out := made.chatCompletion("chat.completion.chunk")
-	out.Choices, out.Unmask = []chatChoice{*c}, p.info()
+	used.Total = used.Prompt + used.Completion
+	a := made.wire.whole(made, all, used)
+	a.parts = used
+	return a, nil
+}
+
+// openAIWire is the wire of OpenAI's first two routes, which have choices.
+type openAIWire[Choice any] struct {
+	object, chunk string
+	choice        func(p *saying) Choice
+	part          func(p *saying) Choice // of a stream
+}
+
+func (w *openAIWire[C]) whole(made *call, all []saying, used usage) *answer {
+	out := newChoices[C](made, w.object)
+	for i := range all {
+		out.Choices = append(out.Choices, w.choice(&all[i]))
+	}
+	out.Usage, out.Unmask = &used, made.info()
+	return &answer{body: encode(out)}
+}
+
+func (w *openAIWire[C]) writer() writer { return w }
+
+func (w *openAIWire[C]) piece(s *stream, made *call, p *saying, info any) error {
+	out := newChoices[C](made, w.chunk)
+	out.Choices, out.Unmask = append(out.Choices, w.part(p)), info
 	return s.send("", "", encode(out))
 }
 
-func (openAIPieces) end(s *stream, made *call, a *answer, f *Fault, count bool) error {
-	if !count {
-		return s.done(a, f, nil)
+func (w *openAIWire[C]) end(s *stream, made *call, a *answer, f *Fault, count bool) error {
+	if f != nil {
+		return s.send("", "", f.JSON())
 	}
-	return s.done(a, f, func(used usage) any {
-		out := made.chatCompletion("chat.completion.chunk")
-		out.Choices, out.Usage = []chatChoice{}, &used
-		return out
-	})
+	if used, ok := a.parts.(usage); ok && count {
+		out := newChoices[C](made, w.chunk)
+		out.Usage = &used
+		if err := s.send("", "", encode(out)); err != nil {
+			return err
+		}
+	}
+	return s.send("", "", []byte("[DONE]"))
 }
 
-// events writes named events whose data have their name as type. After an error it writes none.
-type events struct {
-	n   int // that were written
-	err error
+// blocks divides a stream into blocks, a text and then calls, for APIs whose events tell where each
+// begins and ends.
+type blocks struct {
+	s    *stream
+	made *call
+	sent int    // events
+	n    int    // blocks that have begun
+	at   *block // that is open
+	err  error  // after which nothing is sent
 }
 
-func (e *events) send(s *stream, name string, data map[string]any) {
+type block struct {
+	index  int
+	call   *toolCall // nil: it is the text
+	text   string    // or the call's arguments, so far
+	finish string    // of the choice, when it ends with the block
+	logs   *chatLogs // of the text, when it ends
+}
+
+// blockEvents writes the events of blocks.
+type blockEvents interface {
+	begin(b *block)
+	more(b *block, text string)
+	done(b *block)
+}
+
+// take writes what is new.
+func (t *blocks) take(to blockEvents, s *stream, made *call, p *saying) error {
+	t.s, t.made = s, made
+	next := func(call *toolCall) {
+		if t.at != nil {
+			to.done(t.at)
+		}
+		t.at = &block{index: t.n, call: call}
+		t.n++
+		to.begin(t.at)
+	}
+	add := func(text string) {
+		if text != "" {
+			t.at.text += text
+			to.more(t.at, text)
+		}
+	}
+	if p.text != "" || p.finish != "" && t.n == 0 && p.calls == nil {
+		if t.at == nil {
+			next(nil)
+		}
+		add(p.text)
+	}
+	for i := range p.calls {
+		if p.calls[i].ID != "" {
+			next(&p.calls[i])
+		}
+		add(p.calls[i].Function.Arguments)
+	}
+	if p.finish != "" {
+		t.at.finish, t.at.logs = p.finish, p.logs()
+		to.done(t.at)
+	}
+	return t.err
+}
+
+// send writes an event whose data have its name as type.
+func (t *blocks) send(name string, data map[string]any) {
 	data["type"] = name
-	if e.err == nil {
-		e.err = s.send(name, "", encode(data))
+	if t.err == nil {
+		t.err = t.s.send(name, "", encode(data))
 	}
-	e.n++
+	t.sent++
 }
 
 // set sets a field of the chat that the client's API has by another name, from.
