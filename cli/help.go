@@ -20,7 +20,8 @@ import (
 // commandGroups order the commands by what they are for.
 var commandGroups = []struct{ id, title, names string }{
 	{"make", "Generate:", "text chat image serve"},
-	{"models", "Models and files:", "pull list inspect convert encode decode logits score schema verify"},
+	{"models", "Models and files:", "pull list inspect convert encode decode logits score decide embed schema " +
+		"verify"},
 	{"many", "Many machines:", "worker gather hub"},
 	{"research", "Samplers and research:", "samplers schedule theory eval sweep plot reproduce tune " +
 		"replay bench"},

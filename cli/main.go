@@ -76,7 +76,8 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newMan(root), newText(), newChat(), newImage(), newEncode(), newDecode(),
 		newConvert(),
 		newVerify(), share.Gather(), newSamplers(), newReplay(), newTheory(), newSchedule(),
-		newLogits(), newScore(), newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(),
+		newLogits(), newScore(), newDecide(), newEmbed(),
+		newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(),
 		newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())
 	root.AddCommand(share.Commands(build)...)
 	groupCommands(root)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"unmask/internal/jsonline"
@@ -222,4 +223,55 @@ func TextOf(value json.RawMessage) (text string, err error) {
 		b.WriteString(p.Text)
 	}
 	return b.String(), err
+}
+
+// Info says how an answer was made.
+type Info struct {
+	Mass   float64  `json:"mass"`
+	Passes int      `json:"passes"`
+	Act    *float64 `json:"act_probability,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
+}
+
+// Info returns what an answer has beside its probabilities.
+func (a *Answer) Info() Info { return Info{a.Mass, a.Passes, a.Act, a.Notes} }
+
+// JSON returns the answer to a question in the form that goes with Read.
+func (a *Answer) JSON(q *Question) map[string]any {
+	out, p, legend := map[string]any{"unmask": a.Info()}, map[string]float64{}, map[string]string{}
+	for i, o := range q.Options {
+		name := o.Label
+		if q.Kind == Score {
+			name = strconv.Itoa(i)
+			legend[name] = o.Label
+		}
+		p[name] = a.P[i]
+	}
+	switch q.Kind {
+	case Boolean:
+		out["type"], out["noul"] = "noul", a.P[1]
+		return out
+	case Choice:
+		out["type"], out["choice"] = "choice", q.Options[a.Best()].Label
+	case Score:
+		out["type"], out["score"], out["legend"] = "score", a.Score(), legend
+	}
+	out["probabilities"], out["confidence"] = p, a.Confidence
+	return out
+}
+
+// Right returns the option that a value of JSON names: true or false, a label, or a level's number.
+func (q *Question) Right(value json.RawMessage) (int, error) {
+	name := string(value)
+	if q.Kind != Score {
+		_ = json.Unmarshal(value, &name) // true and false are no texts
+	}
+	for i := range q.texts() {
+		if q.Kind == Boolean && name == usual[i].Label || q.Kind == Score && name == strconv.Itoa(i) ||
+			q.Kind == Choice && name == q.Options[i].Label {
+			return i, nil
+		}
+	}
+	return 0, &param.Error{Name: "answer", Found: param.Quote(name),
+		Want: "true, false, a label or a level's number"}
 }

@@ -78,6 +78,9 @@ type Text struct {
 	Cut      int     // tokens that were left out because the text is too long
 }
 
+// Own returns the number of the text's own tokens, with a prompt's.
+func (t *Text) Own() int { return t.to - t.from }
+
 // Read returns the tokens of a text. One that is too long is cut at its end where the folder is
 // sentence-transformers', and refused elsewhere.
 func (e *Embedder) Read(text string, o Options) (*Text, error) {

@@ -64,16 +64,6 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request, f *fields, q *de
 	})
 }
 
-// decisionInfo says how an answer was made.
-type decisionInfo struct {
-	Mass   float64  `json:"mass"` // of the options, among all that could stand there
-	Passes int      `json:"passes"`
-	Act    *float64 `json:"act_probability,omitempty"`
-	Notes  []string `json:"notes,omitempty"`
-}
-
-func infoOf(a *decide.Answer) decisionInfo { return decisionInfo{a.Mass, a.Passes, a.Act, a.Notes} }
-
 // systemOne answers POST /v1/systemone. It takes any name of a model, as its clients have one that
 // is nobody else's.
 func (s *Server) systemOne(w http.ResponseWriter, r *http.Request, f *fields) {
@@ -107,7 +97,7 @@ func (s *Server) systemOne(w http.ResponseWriter, r *http.Request, f *fields) {
 	s.decide(w, r, f, &q, http.StatusUnprocessableEntity, func(list []decide.Answer, tokens int) any {
 		answers := map[string]any{}
 		for i := range list {
-			answers[names[i]] = systemOneAnswer(&q.questions[i], &list[i])
+			answers[names[i]] = list[i].JSON(&q.questions[i])
 		}
 		return map[string]any{"model": q.model.name, "answers": answers,
 			"usage": map[string]int{"input_tokens": tokens, "output_tokens": 0}}
@@ -119,30 +109,6 @@ type typesafeModel struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	Released    string `json:"release_date"`
-}
-
-// systemOneAnswer returns an answer as TypeSafe's clients read it.
-func systemOneAnswer(q *decide.Question, a *decide.Answer) map[string]any {
-	out, p, legend := map[string]any{"unmask": infoOf(a)}, map[string]float64{}, map[string]string{}
-	for i, o := range q.Options {
-		name := o.Label
-		if q.Kind == decide.Score {
-			name = fmt.Sprint(i)
-			legend[name] = o.Label
-		}
-		p[name] = a.P[i]
-	}
-	switch q.Kind {
-	case decide.Boolean:
-		out["type"], out["noul"] = "noul", a.P[1]
-		return out
-	case decide.Choice:
-		out["type"], out["choice"] = "choice", q.Options[a.Best()].Label
-	case decide.Score:
-		out["type"], out["score"], out["legend"] = "score", a.Score(), legend
-	}
-	out["probabilities"], out["confidence"] = p, a.Confidence
-	return out
 }
 
 // openAIQuestion is a question of /v1/decisions.
@@ -224,7 +190,7 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request, f *fields) {
 
 // answer returns an answer as OpenAI's clients read it.
 func (o *openAIQuestion) answer(q *decide.Question, a *decide.Answer) map[string]any {
-	out := map[string]any{"type": o.Type, "name": o.Name, "unmask": infoOf(a)}
+	out := map[string]any{"type": o.Type, "name": o.Name, "unmask": a.Info()}
 	var p []map[string]any
 	switch q.Kind {
 	case decide.Boolean:

@@ -1,0 +1,277 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"unmask/cli/terminal"
+	"unmask/decide"
+	"unmask/internal/atomicfile"
+	"unmask/internal/jsonline"
+	"unmask/param"
+)
+
+// questionFlags are those of unmask decide.
+type questionFlags struct {
+	deviceFlags
+	state, question, inputs, calibrate, calibration, out string
+	options, levels                                      []string
+	asking                                               decide.Options
+	json                                                 bool
+}
+
+func newDecide() *cobra.Command {
+	var f questionFlags
+	cmd := &cobra.Command{
+		Use:   "decide",
+		Short: "Answer typed questions in one pass each",
+		Long: `Answer yes or no, one of some options, or a level of a scale, with probabilities. The options
+are letters in a prompt that ends in one mask; Laya's networks have a head for such questions instead.
+
+--question is about the text in --state, a file or - for standard input; --options makes it a choice,
+--levels a scale. One line is printed for each option: p and its name, tab-separated. A note says if the
+options together have little of the mask's probability: the prompt does not fit the model then.
+
+A line of --inputs FILE.jsonl is a request of /v1/systemone, {"state": ..., "questions": {NAME:
+{"type": "noul", "choice" or "score", "instructions": ..., "criteria": ...}}}, and may have a "name". A
+line of the output has the answers by name.
+
+--calibrate FILE.jsonl has such lines with "answers": {NAME: true, a label, or a level's number}. It
+fits a temperature for each type, and writes it with log loss, Brier score, expected calibration
+error and accuracy before and after to --out, for --calibration.`,
+		Args: noArgs,
+		Example: `  unmask decide --state mail.txt --question "Does the mail ask for money?"
+  unmask decide --model DIR --state mail.txt --question "Which queue?" --options billing,sales,other
+  unmask decide --model DIR --inputs mails.jsonl
+  unmask decide --model DIR --calibrate known.jsonl --out calibration.json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := terminal.UntilStopped(cmd.Context())
+			defer cancel()
+			return f.run(ctx)
+		},
+	}
+	f.register(cmd.Flags(), "demo")
+	flag := cmd.Flags()
+	flag.StringVar(&f.state, "state", "", "`FILE` with what the question is about")
+	flag.StringVar(&f.question, "question", "", "a `TEXT` that --state answers")
+	flag.StringSliceVar(&f.options, "options", nil, "`LABELS` of a choice, with commas")
+	flag.StringSliceVar(&f.levels, "levels", nil, "`LABELS` of a scale, the lowest first, with commas")
+	flag.StringVar(&f.inputs, "inputs", "", "`FILE`.jsonl of states with questions")
+	flag.StringVar(&f.calibrate, "calibrate", "", "`FILE`.jsonl of states, questions and right answers")
+	flag.StringVar(&f.calibration, "calibration", "", "`FILE` that --calibrate wrote")
+	flag.StringVar(&f.out, "out", "", "`FILE` for the result of --calibrate; without, standard output")
+	flag.BoolVar(&f.asking.BothOrders, "both-orders", false,
+		"ask also with the options in reverse, and average")
+	flag.BoolVar(&f.json, "json", false, "print the answer to --question as JSON")
+	return cmd
+}
+
+// check returns an error for flags that do not go together.
+func (f *questionFlags) check() error {
+	sources := 0
+	for _, given := range []string{f.question, f.inputs, f.calibrate} {
+		sources += min(len(given), 1)
+	}
+	switch {
+	case sources != 1:
+		return usage("%d of --question, --inputs and --calibrate, want one of them", sources)
+	case f.question != "" && f.state == "":
+		return usage("--state is missing, want a FILE that --question is about")
+	case f.options != nil && f.levels != nil:
+		return usage("--options and --levels together, want one of them")
+	case f.question == "" && (f.state != "" || f.options != nil || f.levels != nil || f.json):
+		return usage("--state, --options, --levels or --json without --question, want it with one")
+	}
+	return nil
+}
+
+// asked is a line of --inputs or --calibrate.
+type asked struct {
+	Name      string                     `json:"name,omitempty"`
+	State     json.RawMessage            `json:"state"`
+	Questions map[string]json.RawMessage `json:"questions"`
+	Answers   map[string]json.RawMessage `json:"answers,omitempty"`
+	Model     string                     `json:"model,omitempty"` // as clients send it; not used
+
+	state decide.State
+	names []string
+	list  []decide.Question
+	right []int
+}
+
+// read reads the parts of a line.
+func (a *asked) read(line string, answers bool) (err error) {
+	if err := jsonline.Strict([]byte(line), a); err != nil {
+		return err
+	}
+	if a.state, err = decide.ReadState(a.State); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Questions)) {
+		q, err := decide.Read(a.Questions[name])
+		right := 0
+		if err == nil && answers {
+			right, err = q.Right(a.Answers[name])
+		}
+		if err != nil {
+			return fmt.Errorf("question %s: %w", param.Quote(name), err)
+		}
+		a.names, a.list, a.right = append(a.names, name), append(a.list, q), append(a.right, right)
+	}
+	if len(a.list) == 0 || !answers && a.Answers != nil {
+		return fmt.Errorf("%d questions, with answers %v, want questions, and answers to calibrate alone",
+			len(a.list), a.Answers != nil)
+	}
+	return nil
+}
+
+// lines returns what is asked.
+func (f *questionFlags) lines() (list []asked, err error) {
+	if f.question != "" {
+		text, err := readWhole(f.state)
+		q := decide.Question{Kind: decide.Boolean, Instructions: f.question}
+		for _, label := range slices.Concat(f.options, f.levels) {
+			q.Options = append(q.Options, decide.Option{Label: label})
+		}
+		if f.options != nil {
+			q.Kind = decide.Choice
+		} else if f.levels != nil {
+			q.Kind = decide.Score
+		}
+		return []asked{{state: decide.State{Text: text}, names: []string{"question"},
+			list: []decide.Question{q}}}, wrap("--state", err)
+	}
+	file := cmp.Or(f.inputs, f.calibrate)
+	lines, err := readLines(file)
+	if err != nil {
+		return nil, wrap(file, err)
+	}
+	for i, line := range lines {
+		one := asked{}
+		if err := one.read(line, f.calibrate != ""); err != nil {
+			return nil, fmt.Errorf("%s: line %d: %w", file, i+1, err)
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// readWhole returns a file's text without blanks around it.
+func readWhole(name string) (string, error) {
+	r, err := openInput(name)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, maxScored))
+	return strings.TrimSpace(string(data)), err
+}
+
+func (f *questionFlags) run(ctx context.Context) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	list, err := f.lines()
+	if err == nil {
+		err = f.readCalibration()
+	}
+	if err == nil {
+		err = checkFile("--out", f.out)
+	}
+	if err != nil {
+		return err
+	}
+	m, err := f.load(ctx)
+	if err != nil {
+		return err
+	}
+	var known []decide.Labelled
+	for _, one := range list {
+		answers, err := decide.Ask(ctx, m, one.state, one.list, f.asking)
+		if err != nil {
+			return err
+		}
+		for i := range answers {
+			if f.calibrate != "" {
+				known = append(known, decide.Labelled{Kind: one.list[i].Kind, LogP: answers[i].LogP,
+					Right: one.right[i]})
+			}
+		}
+		if f.calibrate == "" {
+			err = f.print(&one, answers)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if f.calibrate == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(decide.Calibrate(known), "", " ")
+	if err != nil || f.out == "" {
+		return cmp.Or(err, printLine(string(data)))
+	}
+	return wrote(atomicfile.Put(f.out, append(data, '\n')), f.out)
+}
+
+// readCalibration reads the temperatures of --calibration.
+func (f *questionFlags) readCalibration() error {
+	if f.calibration == "" {
+		return nil
+	}
+	data, err := atomicfile.ReadSmall(f.calibration, maxScored)
+	fits := map[decide.Kind]decide.Fit{}
+	if err == nil {
+		err = json.Unmarshal(data, &fits)
+	}
+	f.asking.Temperatures = map[decide.Kind]float64{}
+	for kind, fit := range fits {
+		if f.asking.Temperatures[kind] = fit.Temperature; err == nil && !(fit.Temperature > 0) {
+			err = fmt.Errorf("temperature of %s is %v, want one above 0", kind, fit.Temperature)
+		}
+	}
+	return wrap("--calibration", err)
+}
+
+// smallMass is a share of the mask's probability at which options say little.
+const smallMass = 0.1
+
+// print prints the answers of a line.
+func (f *questionFlags) print(one *asked, answers []decide.Answer) error {
+	if f.json || f.inputs != "" {
+		out := map[string]any{}
+		for i, name := range one.names {
+			out[name] = answers[i].JSON(&one.list[i])
+		}
+		return json.NewEncoder(stdout).Encode(struct {
+			Name    string         `json:"name,omitempty"`
+			Answers map[string]any `json:"answers"`
+		}{one.Name, out})
+	}
+	a := &answers[0]
+	for _, note := range a.Notes {
+		terminal.Say("note: %s", note)
+	}
+	if a.Mass < smallMass {
+		terminal.Say("note: all options together have %.2g of the probability at the mask: this model "+
+			"does not answer such prompts", a.Mass)
+	}
+	for i, p := range a.P {
+		name := []string{"false", "true"}[i%2]
+		if one.list[0].Options != nil {
+			name = one.list[0].Options[i].Label
+		}
+		if err := printLine(fmt.Sprintf("%.4f\t%s", p, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
