@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,7 +24,10 @@ var chatNames = map[string]string{"calls": "tools", "length": "max_tokens"}
 // chats reads POST /v1/chat/completions.
 func (s *Server) chats(r *http.Request, f *fields) (query, streaming) {
 	return s.converse(r, f, talk{kind: "chat", prefix: "chatcmpl-", wire: chatWire,
-		messages: func() []message { return readMessages(f) }})
+		messages: func() (list []message) {
+			f.messages(func(o *fields) { list = append(list, messageOf(o)) })
+			return list
+		}})
 }
 
 // talk is a request of any API for the answer to a conversation. Its fields have the names and the
@@ -111,26 +113,15 @@ func checkResults(f *fields, messages []message) {
 	}
 }
 
-// readMessages reads a conversation of texts.
-func readMessages(f *fields) (messages []message) {
-	raw := f.value("messages")
-	if raw == nil {
-		if f.fault == nil {
-			f.fail(missing("messages", "a list of messages"))
-		}
-		return nil
+// messages reads a list of messages that must be there.
+func (f *fields) messages(read func(o *fields)) {
+	switch string(f.value("messages")) {
+	case "":
+		f.fail(missing("messages", "a list of messages"))
+	case "[]":
+		f.fail(bad("out_of_range", "messages", "messages is a list of 0, want 1 to %d", maxMessages))
 	}
-	list := f.list("messages", raw)
-	if n := len(list); f.fault == nil && (n == 0 || n > maxMessages) {
-		f.fail(bad("out_of_range", "messages", "messages is a list of %d, want 1 to %d", n, maxMessages))
-	}
-	for i, one := range list {
-		if f.fault != nil {
-			return nil
-		}
-		messages = append(messages, readMessage(f, i, one))
-	}
-	return messages
+	f.each("messages", maxMessages, read)
 }
 
 // message is one of a conversation, as chat templates have it.
@@ -138,11 +129,6 @@ type message struct {
 	chat.Message
 	Calls  []messageCall `json:"tool_calls,omitempty"`
 	CallID string        `json:"tool_call_id,omitempty"` // of the call that a tool answers
-}
-
-func readMessage(f *fields, i int, raw json.RawMessage) (m message) {
-	f.inner(fmt.Sprintf("messages[%d]", i), raw, func(o *fields) { m = messageOf(o) })
-	return m
 }
 
 // role reads the role of a message.

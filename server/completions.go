@@ -38,20 +38,10 @@ func readStream(f *fields) (s streaming) {
 	if f.flag("diffusing") && s.form == "openai" {
 		s.form = "diffusing"
 	}
-	raw := f.value("stream_options")
-	if raw == nil {
-		return s
-	}
-	o := &fields{}
-	if json.Unmarshal(raw, &o.object) != nil {
-		f.wrongType("stream_options", raw, "an object")
-		return s
-	}
-	s.usage, s.steps = o.flag("include_usage"), o.flag("include_steps")
-	o.neutral("include_obfuscation", "false", "true")
-	if fault := o.end(); fault != nil {
-		f.fail(fault)
-	}
+	f.maybeInner("stream_options", func(o *fields) {
+		s.usage, s.steps = o.flag("include_usage"), o.flag("include_steps")
+		o.neutral("include_obfuscation", "false", "true")
+	})
 	return s
 }
 

@@ -242,6 +242,31 @@ func (f *fields) inner(at string, raw json.RawMessage, read func(o *fields)) {
 	}
 }
 
+// each reads a list of objects, of at most some.
+func (f *fields) each(name string, most int, read func(o *fields)) {
+	raw := f.value(name)
+	if raw == nil {
+		return
+	}
+	list := f.list(name, raw)
+	if len(list) > most {
+		f.fail(bad("out_of_range", name, "%s is a list of %d, want at most %d", name, len(list), most))
+	}
+	for i, one := range list {
+		if f.fault != nil {
+			return
+		}
+		f.inner(fmt.Sprintf("%s[%d]", name, i), one, read)
+	}
+}
+
+// maybeInner reads an object that may be left out.
+func (f *fields) maybeInner(name string, read func(o *fields)) {
+	if raw := f.value(name); raw != nil {
+		f.inner(name, raw, read)
+	}
+}
+
 // end returns the first fault or, without one, refuses fields that were never read.
 func (f *fields) end() *Fault {
 	if f.fault != nil {

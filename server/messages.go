@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -18,26 +17,20 @@ func (s *Server) messagesRoute(r *http.Request, f *fields) (query, streaming) {
 	f.neutral("mcp_servers", "[]")
 	f.neutral("container")
 	f.neutral("context_management")
-	if raw := f.value("thinking"); raw != nil {
-		f.inner("thinking", raw, func(o *fields) {
-			o.word("type", "disabled", "adaptive") // adaptive leaves it to the model
-			o.known = append(o.known, "display")
-		})
-	}
+	f.maybeInner("thinking", func(o *fields) {
+		o.word("type", "disabled", "adaptive") // adaptive leaves it to the model
+		o.known = append(o.known, "display")
+	})
 	f.rename("output_format", "response_format")
-	if raw := f.value("output_config"); raw != nil {
-		f.inner("output_config", raw, func(o *fields) {
-			o.neutral("effort", `"high"`) // which is the usual one
-			if format := o.value("format"); format != nil {
-				f.set("response_format", "output_config.format", format)
-			}
-		})
-	}
+	f.maybeInner("output_config", func(o *fields) {
+		o.neutral("effort", `"high"`) // which is the usual one
+		if format := o.value("format"); format != nil {
+			f.set("response_format", "output_config.format", format)
+		}
+	})
 	f.flatTools("custom", "input_schema", "cache_control", "defer_loading", "allowed_callers",
 		"eager_input_streaming", "input_examples")
-	if raw := f.value("tool_choice"); raw != nil {
-		f.inner("tool_choice", raw, func(o *fields) { f.object["tool_choice"] = encode(f.anyChoice(o)) })
-	}
+	f.maybeInner("tool_choice", func(o *fields) { f.object["tool_choice"] = encode(f.anyChoice(o)) })
 	messages := readTurns(f)
 	return s.converse(r, f, talk{kind: "messages", prefix: "msg_", wire: w,
 		names:    map[string]string{"stop": "stop_sequences", "response_format": "output_config.format"},
@@ -71,20 +64,7 @@ func readTurns(f *fields) (list []message) {
 	if f.has("system") {
 		list = append(list, said("system", readContent(f, "system", "text")))
 	}
-	raw := f.value("messages")
-	if raw == nil {
-		f.fail(missing("messages", "a list of messages"))
-		return nil
-	}
-	turns := f.list("messages", raw)
-	if n := len(turns); f.fault == nil && (n == 0 || n > maxMessages) {
-		f.fail(bad("out_of_range", "messages", "messages is a list of %d, want 1 to %d", n, maxMessages))
-	}
-	for i, one := range turns {
-		f.inner(fmt.Sprintf("messages[%d]", i), one, func(o *fields) {
-			list = append(list, readTurn(o)...)
-		})
-	}
+	f.messages(func(o *fields) { list = append(list, readTurn(o)...) })
 	return noPrefill(f, list)
 }
 
@@ -103,9 +83,7 @@ func readTurn(o *fields) (list []message) {
 	if raw == nil || raw[0] == '"' {
 		return []message{said(role, readContent(o, "content"))}
 	}
-	for k, block := range o.list("content", raw) {
-		o.inner(fmt.Sprintf("content[%d]", k), block, func(b *fields) { list = readBlock(b, role, list) })
-	}
+	o.each("content", maxMessages, func(b *fields) { list = readBlock(b, role, list) })
 	if list == nil {
 		list = []message{said(role, "")}
 	}

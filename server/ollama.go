@@ -2,9 +2,7 @@ package server
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 )
@@ -33,22 +31,20 @@ func (f *fields) ollamaFields() {
 		}
 		f.set("response_format", "format", of)
 	}
-	if raw := f.value("options"); raw != nil {
-		f.inner("options", raw, func(o *fields) {
-			for _, name := range sortedKeys(o.object) {
-				o.known = append(o.known, name)
-				switch value := o.object[name]; {
-				case f.object[name] != nil:
-					o.fail(bad("unsupported_parameter", name, "%s is there twice, want it once", name))
-				case name == "num_predict" && slices.Contains([]string{"-1", "-2"}, string(value)):
-				case name == "num_predict":
-					f.object["max_tokens"] = value
-				default: // the chat knows which it can take
-					f.object[name] = value
-				}
+	f.maybeInner("options", func(o *fields) {
+		for _, name := range sortedKeys(o.object) {
+			o.known = append(o.known, name)
+			switch value := o.object[name]; {
+			case f.object[name] != nil:
+				o.fail(bad("unsupported_parameter", name, "%s is there twice, want it once", name))
+			case name == "num_predict" && string(value) == "-2": // all that there is room for
+			case name == "num_predict":
+				f.object["max_tokens"] = value
+			default: // the chat knows which it can take
+				f.object[name] = value
 			}
-		})
-	}
+		}
+	})
 	f.neutral("n", "1")
 	f.neutral("diffusing", "false")
 	f.neutral("stream_options")
@@ -58,23 +54,11 @@ func (f *fields) ollamaFields() {
 func (s *Server) ollamaChat(r *http.Request, f *fields) (q query, st streaming) {
 	f.ollamaFields()
 	w := &ollamaWire{Chat: true}
-	var list []json.RawMessage
-	if raw := f.value("messages"); raw != nil {
-		list = f.list("messages", raw)
-	}
-	if len(list) == 0 && f.fault == nil {
+	if raw := string(f.value("messages")); raw == "" || raw == "[]" {
 		return s.ollamaLoad(f, w)
 	}
 	var messages []message
-	for i, one := range list[:min(len(list), maxMessages+1)] {
-		f.inner(fmt.Sprintf("messages[%d]", i), one, func(o *fields) {
-			messages = append(messages, ollamaMessage(o))
-		})
-	}
-	if len(list) > maxMessages {
-		f.fail(bad("out_of_range", "messages", "messages is a list of %d, want 1 to %d", len(list),
-			maxMessages))
-	}
+	f.messages(func(o *fields) { messages = append(messages, ollamaMessage(o)) })
 	messages = noPrefill(f, messages)
 	return s.converse(r, f, talk{kind: "ollama", prefix: "ollama-", names: ollamaNames, wire: w,
 		messages: func() []message { return messages }})
@@ -137,21 +121,18 @@ func (s *Server) ollamaGenerate(r *http.Request, f *fields) (q query, st streami
 	return q, st
 }
 
-// ollamaLoad answers a request without a text, by which clients load and unload a model.
+// ollamaLoad answers a request without a text, by which clients load and unload a model. It stays
+// loaded.
 func (s *Server) ollamaLoad(f *fields, w *ollamaWire) (q query, st streaming) {
 	m := s.model(f, wantsChat)
 	if m == nil {
 		return q, st
 	}
-	reason := "load"
-	if keep := string(f.value("keep_alive")); keep == "0" || keep == `"0"` {
-		reason = "unload" // it stays
-	}
 	for name := range f.object {
 		f.known = append(f.known, name)
 	}
 	out := w.part(m.name, time.Now(), "")
-	out["done"], out["done_reason"] = true, reason
+	out["done"], out["done_reason"] = true, "load"
 	q.ready = &answer{body: encode(out)}
 	return q, st
 }

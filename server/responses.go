@@ -40,12 +40,10 @@ func (s *Server) responses(r *http.Request, f *fields) (query, streaming) {
 	for _, name := range []string{"conversation", "max_tool_calls", "moderation", "prompt"} {
 		f.neutral(name)
 	}
-	if raw := f.value("reasoning"); raw != nil {
-		f.inner("reasoning", raw, func(o *fields) {
-			o.neutral("effort", `"none"`)
-			o.known = append(o.known, "summary", "generate_summary") // of no reasoning
-		})
-	}
+	f.maybeInner("reasoning", func(o *fields) {
+		o.neutral("effort", `"none"`)
+		o.known = append(o.known, "summary", "generate_summary") // of no reasoning
+	})
 	logs := slices.Contains(f.texts("include"), "message.output_text.logprobs") // others have no place
 	if top := string(f.value("top_logprobs")); logs || top != "" && top != "0" {
 		f.set("logprobs", "include", true)
@@ -64,11 +62,7 @@ func (s *Server) responses(r *http.Request, f *fields) (query, streaming) {
 
 // responseText reads text: its format is the chat's response_format.
 func (f *fields) responseText() {
-	raw := f.value("text")
-	if raw == nil {
-		return
-	}
-	f.inner("text", raw, func(o *fields) {
+	f.maybeInner("text", func(o *fields) {
 		o.neutral("verbosity", `"medium"`)
 		format := o.value("format")
 		if format == nil {
@@ -99,12 +93,10 @@ func (s *Server) readItems(f *fields, w *responseWire) (list []message) {
 	case raw[0] == '"':
 		list = append(list, said("user", f.textOf("input", raw)))
 	default:
-		for i, one := range f.list("input", raw) {
-			f.inner(fmt.Sprintf("input[%d]", i), one, func(o *fields) { list = s.readItem(o, list) })
-		}
+		f.each("input", maxMessages, func(o *fields) { list = s.readItem(o, list) })
 	}
-	if f.fault == nil && (len(list) == 0 || len(list) > maxMessages) {
-		f.fail(bad("out_of_range", "input", "input has %d items, want 1 to %d", len(list), maxMessages))
+	if len(list) == 0 {
+		f.fail(bad("out_of_range", "input", "input has 0 items, want 1 to %d", maxMessages))
 	}
 	w.turns = list
 	if text := f.text("instructions"); text != "" {

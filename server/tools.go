@@ -20,8 +20,7 @@ var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 // tools reads tools, tool_choice and parallel_tool_calls. If the answer may be a call, it becomes
 // the settings' grammar, and the functions are returned as the chat template has them.
 func (s *settings) tools(f *fields, m *servedModel) (given json.RawMessage) {
-	raw := f.value("tools")
-	list := readTools(f, raw)
+	list := readTools(f)
 	choice := string(f.value("tool_choice"))
 	if len(list) == 0 {
 		f.neutral("parallel_tool_calls", "false", "true")
@@ -55,52 +54,30 @@ func (s *settings) tools(f *fields, m *servedModel) (given json.RawMessage) {
 		return nil
 	}
 	s.request.Grammar.Calls = calls
-	return raw
+	return f.value("tools")
 }
 
 // readTools reads the list of functions, nil where it is absent.
-func readTools(f *fields, raw json.RawMessage) (list []unmask.Function) {
-	if raw == nil {
-		return nil
-	}
-	all := f.list("tools", raw)
-	if len(all) > maxTools {
-		f.fail(bad("out_of_range", "tools", "tools has %d functions, want at most %d", len(all),
-			maxTools))
-	}
-	for i, one := range all {
-		if f.fault != nil {
-			return nil
+func readTools(f *fields) (list []unmask.Function) {
+	f.each("tools", maxTools, func(o *fields) {
+		o.word("type", "function")
+		if !o.has("function") {
+			o.fail(missing("function", "an object with a name"))
 		}
-		f.inner(fmt.Sprintf("tools[%d]", i), one, func(o *fields) {
-			t := readTool(o)
-			if slices.ContainsFunc(list, func(other unmask.Function) bool {
-				return other.Name == t.Name
+		o.maybeInner("function", func(of *fields) {
+			list = append(list, readFunction(of))
+			name := list[len(list)-1].Name
+			if slices.ContainsFunc(list[:len(list)-1], func(other unmask.Function) bool {
+				return other.Name == name
 			}) {
-				o.fail(bad("out_of_range", "function", "function %s is there twice, want once",
-					param.Quote(t.Name)))
+				of.fail(bad("out_of_range", "name", "name %s is there twice, want once", param.Quote(name)))
 			}
-			list = append(list, t)
 		})
-	}
+	})
 	return list
 }
 
-func readTool(o *fields) (t unmask.Function) {
-	o.word("type", "function")
-	raw := o.value("function")
-	of := &fields{}
-	if o.fault != nil {
-		return t
-	}
-	if raw == nil {
-		o.fail(missing("function", "an object with a name"))
-		return t
-	}
-	if json.Unmarshal(raw, &of.object) != nil {
-		o.wrongType("function", raw, "an object with a name")
-		return t
-	}
+func readFunction(of *fields) (t unmask.Function) {
 	t.Name = of.text("name")
 	if of.fault == nil && !toolName.MatchString(t.Name) {
 		of.fail(outOfRange("name", param.Quote(t.Name),
@@ -113,9 +90,6 @@ func readTool(o *fields) (t unmask.Function) {
 		if t.Parameters = schema; schema[0] != '{' {
 			of.wrongType("parameters", schema, "a JSON Schema")
 		}
-	}
-	if fault := of.end(); fault != nil {
-		o.fail(fault)
 	}
 	return t
 }

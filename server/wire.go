@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"unmask/constrain"
@@ -186,10 +185,6 @@ func (f *fields) rename(from, to string) {
 // flatTools gives tools the chat's form. Each has the fields of a function beside its type, kind;
 // its parameters are in schema. The fields of ignored change no answer.
 func (f *fields) flatTools(kind, schema string, ignored ...string) {
-	raw := f.value("tools")
-	if raw == nil {
-		return
-	}
 	type function struct {
 		Name        json.RawMessage `json:"name,omitempty"`
 		Description json.RawMessage `json:"description,omitempty"`
@@ -197,17 +192,15 @@ func (f *fields) flatTools(kind, schema string, ignored ...string) {
 		Strict      json.RawMessage `json:"strict,omitempty"`
 	}
 	tools := []any{}
-	for i, one := range f.list("tools", raw) {
-		f.inner(fmt.Sprintf("tools[%d]", i), one, func(o *fields) {
-			o.word("type", kind)
-			tools = append(tools, struct {
-				Type     string   `json:"type"`
-				Function function `json:"function"`
-			}{"function", function{o.value("name"), o.value("description"), o.value(schema),
-				o.value("strict")}})
-			o.known = append(o.known, ignored...)
-		})
-	}
+	f.each("tools", maxTools, func(o *fields) {
+		o.word("type", kind)
+		o.known = append(o.known, ignored...)
+		tools = append(tools, struct {
+			Type     string   `json:"type"`
+			Function function `json:"function"`
+		}{"function", function{o.value("name"), o.value("description"), o.value(schema),
+			o.value("strict")}})
+	})
 	f.object["tools"] = encode(tools)
 }
 
