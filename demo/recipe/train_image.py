@@ -11,7 +11,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from scenes import HOURS, SIDE, labelled, scenes
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "internal", "parity"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "testkit", "parity"))
 import reference as R  # noqa: E402
 from make_packs import save, vqgan_weights, mage_weights  # noqa: E402
 
