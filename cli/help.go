@@ -19,7 +19,7 @@ import (
 
 // commandGroups order the commands by what they are for.
 var commandGroups = []struct{ id, title, names string }{
-	{"make", "Generate:", "text chat image serve"},
+	{"make", "Generate:", "text chat image speech serve"},
 	{"models", "Models and files:", "pull list inspect convert encode decode logits score decide embed schema " +
 		"verify"},
 	{"many", "Many machines:", "worker gather hub"},
@@ -42,10 +42,11 @@ func groupCommands(root *cobra.Command) {
 // flagGroups order the flags of commands that have many. Flags of no group come under Other.
 var flagGroups = []struct{ title, names string }{
 	{"What is made", "n prompt infill prompts tokens-in chat system messages length max-tokens class " +
-		"negative preset inpaint mask box fit paste outpaint init strength model"},
+		"negative preset inpaint mask box fit paste outpaint init strength said text language voice " +
+		"speed seconds codes model"},
 	{"How", "seed " + strings.Join(recipeNames(), " ")},
 	{"Constraints", "schema regex choice recursion ban bias min-length end cut"},
-	{"Output", "out json sheet gif scale trace watch"},
+	{"Output", "out format save-voice json sheet gif scale trace watch"},
 	{"Device", "device threads precision batch"},
 	{"Many machines", "shard hub hub-file nats log metrics lease tls-cert tls-key"},
 }

@@ -12,10 +12,10 @@ import (
 	"unmask/weights"
 )
 
-// recipe is the published run (k2-fsa/OmniVoice, OmniVoiceGenerationConfig), and fastRecipe the one
+// Recipe is the published run (k2-fsa/OmniVoice, OmniVoiceGenerationConfig), and fastRecipe the one
 // of half the steps that its README recommends for speed.
 const (
-	recipe     = "omnivoice schedule=omnivoice steps=32 guidance=2"
+	Recipe     = "omnivoice schedule=omnivoice steps=32 guidance=2"
 	fastRecipe = "omnivoice schedule=omnivoice steps=16 guidance=2"
 )
 

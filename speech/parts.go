@@ -121,3 +121,21 @@ func (p Pace) slices(text string) (list []string) {
 	}
 	return append(list, trim(text[from:]))
 }
+
+// First cuts off the first sentence of a text, so that it can be heard early: at least two seconds,
+// because the parts after it continue it.
+func First(text string, pace Pace) (first, rest string) {
+	const enough, most = 2 * FrameRate, usual
+	for _, s := range sentences(text) {
+		first += s
+		end, _ := utf8.DecodeLastRuneInString(strings.TrimRight(first, closing))
+		n := pace.Of(first)
+		if n >= enough && strings.ContainsRune(".!?。！？", end) || n >= most {
+			break
+		}
+	}
+	if pace.Of(first) > MaxFrames {
+		first = pace.slices(first)[0]
+	}
+	return trim(first), trim(text[len(first):])
+}

@@ -30,6 +30,7 @@ var single = []string{"model.safetensors", index, "diffusion_pytorch_model.safet
 const (
 	index     = "model.safetensors.index.json" // names the parts of the weights
 	pipeline  = "model_index.json"             // names the folders of a pipeline's parts
+	codec     = "audio_tokenizer"              // folder of OmniVoice's sound codec
 	maxIndex  = 64 << 20                       // bytes
 	maxShards = 4096
 )
@@ -109,7 +110,7 @@ func (c *Client) fetchModel(ctx context.Context, repo, commit string, all []stri
 		}
 		return nil
 	}
-	folders := []string{""}
+	folders := []string{codec, ""} // the model is there when its own weights are
 	if slices.Contains(all, pipeline) {
 		if err := fetch(pipeline); err != nil {
 			return err

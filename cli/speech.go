@@ -1,0 +1,334 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"unmask"
+	"unmask/cli/flags"
+	"unmask/cli/terminal"
+	"unmask/generate"
+	"unmask/internal/atomicfile"
+	"unmask/param"
+	"unmask/sound"
+	"unmask/speech"
+)
+
+// speechFlags are the flags of unmask speech.
+type speechFlags struct {
+	deviceFlags
+	samplingFlags
+	said, text, out, format string
+	language, voice         string
+	codes, save, preset     string
+	speed, seconds          float64
+	json, watch             bool
+}
+
+// omniVoice is the model that speaks where none is named.
+const omniVoice = "k2-fsa/OmniVoice"
+
+func newSpeech() *cobra.Command { return new(speechFlags).command() }
+
+// command returns the command with these flags.
+func (f *speechFlags) command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "speech [TEXT]",
+		Short: "Speak a text",
+		Long: `Speak a text, to a WAV, a FLAC or a PCM file (16 bit, 24000 samples a second), or to
+standard output with --out -.
+
+The model is OmniVoice, whose weights are CC-BY-NC: they may not be used commercially. It speaks in a
+voice that --voice describes, with words such as "female, low pitch, british accent", or continues the
+voice of a file: one of its authors' program (VoiceClonePrompt.save), or one of --save-voice.
+
+Up to ten minutes of sound are finished together. A longer text, and one to standard output, is spoken
+part by part, and each part is written when it is done; the first is a sentence.`,
+		Args: oneText("said"),
+		Example: `  unmask speech "Good morning." --out a.wav
+  unmask speech "Good morning." --voice "female, low pitch" --speed 1.2 --out a.flac
+  unmask speech --text book.txt --out - --format pcm | aplay -f S16_LE -r 24000
+  unmask speech "Guten Morgen." --language de --steps 16 --precision int8 --out a.wav
+  unmask speech "It is I." --save-voice me.safetensors --out i.wav
+  unmask speech "It is I again." --voice me.safetensors --out again.wav`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := setText(cmd, "said", args); err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), cmd.Flags())
+		},
+	}
+	s := cmd.Flags()
+	f.deviceFlags.register(s, omniVoice)
+	usual, err := generate.ParseRecipe(speech.Recipe)
+	if err != nil {
+		panic(err) // it is a constant
+	}
+	flags.RegisterRecipe(s, usual)
+	seedFlag(s, &f.seed, "same seed, same sound")
+	s.StringVar(&f.said, "said", "", "the `TEXT`, as the argument")
+	s.StringVar(&f.text, "text", "", "a `FILE` with the text, - for standard input")
+	s.StringVar(&f.out, "out", "", "the sound's `FILE`: .wav, .flac or .pcm; - for standard output")
+	s.StringVar(&f.format, "format", "", "wav, flac or pcm (default by the file's name)")
+	s.StringVar(&f.language, "language", "", "of the text: an id such as en, or an English name")
+	s.StringVar(&f.voice, "voice", "", "`WORDS` that describe a voice, or a voice's FILE")
+	s.StringVar(&f.preset, "preset", "", "published run: fast")
+	flags.Float(s, &f.speed, unmask.SpeedParam)
+	flags.Float(s, &f.seconds, unmask.SecondsParam)
+	s.StringVar(&f.codes, "codes", "", "decode the codes of this voice `FILE`, and speak nothing")
+	s.StringVar(&f.save, "save-voice", "",
+		"write the codes of the first part to this `FILE`.safetensors, a voice for --voice")
+	s.BoolVar(&f.json, "json", false, "one JSON object per part and line: part, text, seed, frames, "+
+		"steps, seconds")
+	s.BoolVar(&f.watch, "watch", false, "redraw the frames in the terminal as their codes open")
+	cmd.MarkFlagRequired("out")
+	return cmd
+}
+
+func (f *speechFlags) run(ctx context.Context, set *pflag.FlagSet) error {
+	over, err := f.overrides(set)
+	if err != nil {
+		return err
+	}
+	if err := f.check(set); err != nil {
+		return err
+	}
+	text, err := f.read()
+	if err != nil {
+		return err
+	}
+	m, err := f.load(ctx)
+	if err != nil {
+		return err
+	}
+	if m.Speech == nil {
+		return usage("--model %s is a %s, which does not speak", f.model, m.Info.Architecture)
+	}
+	r := unmask.SpeechRequest{Text: text, Language: f.language, Speed: f.speed, Seconds: f.seconds,
+		Stream: f.out == "-", Seed: f.seed, Preset: f.preset, Overrides: over}
+	if r.Words, r.Voice, err = f.readVoice(m, f.voice); err != nil {
+		return err
+	}
+	ctx, cancel := terminal.UntilStopped(ctx)
+	defer cancel()
+	if f.codes != "" {
+		return f.write(func(w *soundFile) error { return f.decode(ctx, m, w) })
+	}
+	s, err := m.Speak(r)
+	if err != nil {
+		return flags.Refusal(err)
+	}
+	return f.write(func(w *soundFile) error { return f.speak(ctx, m, s, w) })
+}
+
+// check returns an error for flags that exclude each other and for files that cannot be written.
+func (f *speechFlags) check(set *pflag.FlagSet) error {
+	if f.format == "" && f.out != "-" {
+		f.format = strings.TrimPrefix(strings.ToLower(filepath.Ext(f.out)), ".")
+	} else if f.format == "" {
+		f.format = "wav"
+	}
+	given := 0
+	for _, flag := range []string{f.said, f.text, f.codes} {
+		if flag != "" {
+			given++
+		}
+	}
+	switch {
+	case !slices.Contains(sound.Formats, f.format):
+		return usage("--format is %s, want %s", param.Quote(f.format), param.Either(sound.Formats))
+	case given != 1 && !set.Changed("said"):
+		return usage("want a TEXT, --text FILE or --codes FILE, one of them")
+	case f.json && f.out == "-":
+		return usage("--json with --out -, want a file for one of the two")
+	case f.out == "-" && term.IsTerminal(int(os.Stdout.Fd())):
+		return usage("--out - on a terminal, want a pipe or a file")
+	case f.watch && !terminal.Draws(os.Stderr):
+		return usage("--watch needs a terminal on standard error")
+	case f.save != "" && !strings.HasSuffix(f.save, ".safetensors"):
+		return usage("--save-voice is %s, want a name that ends in .safetensors", param.Quote(f.save))
+	}
+	if f.out != "-" {
+		if err := checkFile("--out", f.out); err != nil {
+			return err
+		}
+	}
+	return checkFile("--save-voice", f.save)
+}
+
+// read returns the text.
+func (f *speechFlags) read() (string, error) {
+	switch f.text {
+	case "":
+		return f.said, nil
+	case "-":
+		data, err := io.ReadAll(io.LimitReader(os.Stdin, unmask.MaxSpoken+1))
+		return string(data), wrap("standard input", err)
+	}
+	data, err := atomicfile.ReadSmall(f.text, unmask.MaxSpoken)
+	return string(data), wrap("--text", err)
+}
+
+// readVoice returns the words of a voice or, if there is a file of this name, its codes.
+func (f *speechFlags) readVoice(m *unmask.Model, voice string) (string, *speech.Voice, error) {
+	ext := filepath.Ext(voice)
+	if _, err := os.Stat(voice); voice == "" ||
+		errors.Is(err, fs.ErrNotExist) && ext != ".pt" && ext != ".safetensors" {
+		return voice, nil, nil
+	}
+	v, err := m.Speech.ReadVoice(voice)
+	return "", v, wrap("--voice", err)
+}
+
+// soundFile is the file that a sound goes to; it is opened with the first of it.
+type soundFile struct {
+	f       *speechFlags
+	to      io.Writer
+	file    *atomicfile.File // nil for standard output
+	w       sound.Writer
+	rate    int
+	samples int
+}
+
+// put writes a part of the sound.
+func (s *soundFile) put(x []float32) (err error) {
+	if s.w == nil {
+		if s.w, err = sound.NewWriter(s.to, s.f.format, s.rate, -1); err != nil {
+			return err
+		}
+	}
+	s.samples += len(x)
+	return s.w.Write(x)
+}
+
+// write calls do with the file of --out, and finishes that.
+func (f *speechFlags) write(do func(w *soundFile) error) error {
+	w := &soundFile{f: f, to: stdout}
+	if f.out != "-" {
+		file, err := atomicfile.Create(f.out)
+		if err != nil {
+			return wrap("--out", err)
+		}
+		defer file.Discard()
+		w.file, w.to = file, file
+	}
+	if err := do(w); err != nil {
+		return err
+	}
+	if w.samples == 0 {
+		terminal.Say("the sound is silence")
+	}
+	if err := w.put(nil); err != nil {
+		return err
+	}
+	if err := w.w.Close(); err != nil || w.file == nil {
+		return err
+	}
+	if err := w.file.Commit(); err != nil {
+		return wrap("--out", err)
+	}
+	if f.json {
+		terminal.Line(f.out)
+		return nil
+	}
+	return printLine(f.out)
+}
+
+// decode writes the sound of a voice's codes, as it is.
+func (f *speechFlags) decode(ctx context.Context, m *unmask.Model, w *soundFile) error {
+	v, err := m.Speech.ReadVoice(f.codes)
+	if err != nil {
+		return wrap("--codes", err)
+	}
+	c, err := m.Speech.Codec()
+	if err != nil {
+		return err
+	}
+	w.rate = c.Rate()
+	return c.Decode(ctx, v.Codes, w.put)
+}
+
+// speechLine is a line of --json.
+type speechLine struct {
+	Part    int     `json:"part"`
+	Text    string  `json:"text"`
+	Seed    uint64  `json:"seed"`
+	Frames  int     `json:"frames"`
+	Steps   int     `json:"steps"`
+	Seconds float64 `json:"seconds"` // that it took
+}
+
+// speak writes the sound of a text.
+func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *unmask.Speaking,
+	w *soundFile) error {
+	w.rate = s.Rate()
+	began, books := time.Now(), m.Speech.Books()
+	p := terminal.Later{Label: "steps"}
+	defer p.Close()
+	line := speechLine{}
+	for step, err := range s.Run(ctx, w.put) {
+		if err != nil {
+			return flags.Refusal(err)
+		}
+		q := step.Sequences[0]
+		if f.watch {
+			drawFrames(q.Tokens, m.Spec().Mask, books, step.Part, len(s.Parts))
+		} else {
+			p.Set(step.Part*q.Steps+q.N, len(s.Parts)*q.Steps)
+		}
+		line.Seconds += step.Seconds
+		if !q.Done {
+			continue
+		}
+		if f.save != "" && step.Part == 0 {
+			if err := m.Speech.WriteVoice(f.save, s.Voice(0, q.Tokens)); err != nil {
+				return wrap("--save-voice", err)
+			}
+		}
+		line.Part, line.Text, line.Seed = step.Part, s.Parts[step.Part], f.seed
+		line.Frames, line.Steps = len(q.Tokens)/books, q.N
+		if f.json {
+			if err := json.NewEncoder(stdout).Encode(line); err != nil {
+				return err
+			}
+		}
+		line = speechLine{}
+	}
+	long := float64(w.samples) / float64(w.rate)
+	terminal.Say("%.1f s of sound in %.1f s", long, time.Since(began).Seconds())
+	return nil
+}
+
+// drawFrames redraws a line on standard error: of each of the first frames, how many codes are open.
+func drawFrames(codes []int32, mask int32, books, part, parts int) {
+	const most = 64
+	levels := []rune(" ▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for i := 0; i < len(codes) && i < most*books; i += books {
+		open := 0
+		for _, code := range codes[i : i+books] {
+			if code != mask {
+				open++
+			}
+		}
+		b.WriteRune(levels[open*(len(levels)-1)/books])
+	}
+	end := ""
+	if !slices.Contains(codes, mask) {
+		end = "\n"
+	}
+	fmt.Fprintf(os.Stderr, "\r%d of %d |%s|%s", part+1, parts, b.String(), end)
+}
