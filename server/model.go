@@ -113,6 +113,7 @@ type modelShape struct {
 	Device      string      `json:"device"`
 	Fingerprint string      `json:"fingerprint"`
 	Chat        bool        `json:"chat"`
+	Decides     bool        `json:"decides"`        // it answers typed questions
 	Ends        []int32     `json:"ends,omitempty"` // tokens that end an answer
 	Grows       bool        `json:"grows"`          // it finds the length of holes: [?]
 	Prompt      bool        `json:"prompt"`         // pictures are drawn from a text
@@ -134,7 +135,8 @@ type modelLimits struct {
 func (m *servedModel) info() modelInfo {
 	s := modelShape{Kind: string(m.Kind()), Shape: m.spec.Shape, Fixed: m.spec.Fixed,
 		Tokens: m.spec.Outcomes, Mask: m.spec.Mask, Precision: m.precision, Device: m.device,
-		Fingerprint: m.fingerprint(), Chat: m.chat != nil, Grows: m.spec.Growth != nil,
+		Fingerprint: m.fingerprint(), Chat: m.chat != nil,
+		Decides: m.rank(wantsDecisions) >= 0, Grows: m.spec.Growth != nil,
 		Prompt: m.spec.Prompt, Classes: m.Classes, ClassCount: m.spec.Classes,
 		Recipe: m.defaults.String(),
 		Limits: modelLimits{N: maxChoices, Steps: maxSteps}, RowsASecond: m.engine.RowsPerSecond()}

@@ -2,6 +2,7 @@
 import { Failure, send, sleep } from "./api.js";
 import { $, button, el, tip } from "./dom.js";
 import { Chat } from "./chat.js";
+import { Decide } from "./decide.js";
 import { Image } from "./image.js";
 import { Settings } from "./settings.js";
 import { Compare, Text } from "./text.js";
@@ -11,6 +12,7 @@ const modes = { // button, help, and the first prompt
 	compare: ["Compare", "Both samplers get this text and the same seed.", "Once upon a time"],
 	image: ["Generate", "", ""],
 	chat: ["Send", "Enter sends, Shift and Enter begins a line.", ""],
+	decide: ["Ask", "What the question is about.", ""],
 };
 const examples = ["Once upon a time", "Lily was a brave girl.", "Ben found a [3] in the garden.[30] They were happy."];
 
@@ -22,7 +24,7 @@ class Page {
 		this.fresh = location.hash.length < 2;
 		this.settings = new Settings(models, samplers, () => this.remember());
 		$("examples").append(...examples.map((text) => button(text, () => { $("prompt").value = text; $("compose").requestSubmit(); })));
-		this.panels = { text: new Text(this), compare: new Compare(this), image: new Image(this), chat: new Chat(this) };
+		this.panels = { text: new Text(this), compare: new Compare(this), image: new Image(this), chat: new Chat(this), decide: new Decide(this) };
 		$("modes").append(...Object.keys(modes).filter((m) => this.able(m).length)
 			.map((m) => button(m[0].toUpperCase() + m.slice(1), () => this.show(m), { value: m })));
 		$("compose").onsubmit = (e) => { e.preventDefault(); this.start(() => this.panels[this.mode].make($("prompt").value)); };
@@ -47,7 +49,10 @@ class Page {
 	}
 
 	/** able returns the models that can do a mode. */
-	able(mode) { return this.models.filter(({ unmask: u }) => mode === "chat" ? u.chat : (u.kind === "image") === (mode === "image")); }
+	able(mode) {
+		return this.models.filter(({ unmask: u }) => mode === "chat" ? u.chat : mode === "decide" ? u.decides
+			: u.kind !== "vectors" && (u.kind === "image") === (mode === "image"));
+	}
 
 	get model() { return this.settings.model.id; }
 	get info() { return this.settings.model.unmask; }
@@ -67,7 +72,7 @@ class Page {
 		for (const b of $("modes").children) b.ariaPressed = b.value === mode;
 		for (const p of document.querySelectorAll("[data-panel]")) p.hidden = p.dataset.panel !== mode;
 		$("run").textContent = run;
-		document.querySelector("[for=prompt]").textContent = mode === "chat" ? "Message" : "Prompt";
+		document.querySelector("[for=prompt]").textContent = { chat: "Message", decide: "State" }[mode] || "Prompt";
 		this.settings.show(mode, this.able(mode));
 		const field = $("prompt").parentNode;
 		field.hidden = mode === "image" && !this.info.prompt;
@@ -132,6 +137,7 @@ class Page {
 
 	/** fieldOf is the input of a request's field, null where none is shown. */
 	fieldOf(param = "") {
+		if (this.mode === "decide") return $({ ask: "ask", questions: "options", state: "prompt", model: "set-model" }[param]);
 		const name = /^(prompt|text|parts|messages)/.test(param) ? "prompt" : param === "max_tokens" ? "set-length" : param === "sampler" || param === "model" ? { sampler: "sampler", model: "set-model" }[param] : "set-" + param.replaceAll("_", "-");
 		const input = param && $(name);
 		return input && !input.closest("[hidden]") ? input : null;

@@ -141,6 +141,7 @@ export class Settings {
 		this.mode = mode;
 		this.select.replaceChildren(...models.map((m) => new Option(m.id, m.id, false, m.id === kept)));
 		this.b.root.hidden = mode !== "compare";
+		this.a.root.hidden = mode === "decide";
 		this.a.label.textContent = mode === "compare" ? "First sampler" : "Sampler";
 		this.describe();
 	}
@@ -159,7 +160,7 @@ export class Settings {
 		}
 		this.classes(names, classes);
 		for (const f of this.fields) $("set-" + f.name).parentNode.hidden = !this.applies(f);
-		this.form.root.hidden = kind === "image";
+		this.form.root.hidden = kind === "image" || this.mode === "decide";
 	}
 
 	/** applies reports whether a setting can have an effect on the model's runs with what else is set. */
@@ -167,6 +168,7 @@ export class Settings {
 		const { kind, chat, recipe = "", class_count: classes, prompt } = this.model?.unmask || {}, image = kind === "image";
 		const of = (name) => $("set-" + name).value || new RegExp(`(?:^| )${name}=(\\S+)`).exec(recipe)?.[1];
 		const name = (/^[\w-]+/.exec(this.a.text || /sampler=(\S+)/.exec(recipe)?.[1] || "") || [])[0], s = this.mode === "compare" ? null : this.samplers.find((s) => s.name === name);
+		if (this.mode === "decide") return false;
 		if (f.mode && (f.mode === "image") !== image) return false;
 		switch (f.name) {
 		case "class": return !!classes;
