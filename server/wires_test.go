@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -518,4 +519,36 @@ func TestLinesBeat(t *testing.T) {
 	r.Body.Close()
 	g.unshut()
 	eventually(t, func() bool { return s.Watching() == 0 }, "nobody watches")
+}
+
+// A stream that fails on its way ends as each API's clients know it.
+func TestAPIStreamsFail(t *testing.T) {
+	for name, want := range map[string]string{
+		"chat":      `data: {"error":{"message":`,
+		"responses": "event: error\ndata: {\"code\":\"shutting_down\",\"error\":{\"message\":",
+		"messages":  "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":",
+		"ollama":    "}\n{\"error\":\"",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := speller(t)
+			h := httptest.NewServer(s.Handler())
+			defer h.Close()
+			body := apis[name].body(map[string]any{"model": "speller", "max_tokens": 150, "seed": 4,
+				"steps": 150, "sampler": "semi-ar(random,block=1)", "cache": 0, "stream": true,
+				"messages": user("Tell me about Lily.")})
+			body["stream"] = true
+			r, err := http.Post(h.URL+apis[name].path, "application/json",
+				strings.NewReader(jsonOf(body)))
+			require.NoError(t, err)
+			defer r.Body.Close()
+			first := make([]byte, 40)
+			_, err = io.ReadFull(r.Body, first)
+			require.NoError(t, err)
+			go s.Close()
+			rest, err := io.ReadAll(r.Body)
+			require.NoError(t, err)
+			require.Equal(t, 200, r.StatusCode)
+			require.Contains(t, string(first)+string(rest), want)
+		})
+	}
 }
