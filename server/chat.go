@@ -23,11 +23,9 @@ var chatNames = map[string]string{"calls": "tools", "length": "max_tokens"}
 
 // chats reads POST /v1/chat/completions.
 func (s *Server) chats(r *http.Request, f *fields) (query, streaming) {
-	return s.converse(r, f, talk{kind: "chat", prefix: "chatcmpl-", wire: chatWire,
-		messages: func() (list []message) {
-			f.messages(func(o *fields) { list = append(list, messageOf(o)) })
-			return list
-		}})
+	var list []message
+	f.messages(func(o *fields) { list = append(list, messageOf(o)) })
+	return s.converse(r, f, talk{"chat", "chatcmpl-", nil, chatWire, list})
 }
 
 // talk is a request of any API for the answer to a conversation. Its fields have the names and the
@@ -36,7 +34,7 @@ type talk struct {
 	kind, prefix string            // see query
 	names        map[string]string // the client's names of the chat's fields where they differ
 	wire         wire
-	messages     func() []message
+	messages     []message
 }
 
 // converse reads a request for the answer to a conversation.
@@ -81,9 +79,8 @@ func (s *Server) converse(r *http.Request, f *fields, t talk) (q query, st strea
 		}
 	}
 	set.readLength(f)
-	messages := t.messages()
-	checkResults(f, messages)
-	set.request.Messages = encode(messages)
+	checkResults(f, t.messages)
+	set.request.Messages = encode(t.messages)
 	q.sequences = set.prepare(r.Context(), f, m, chatNames, nil, set.request)
 	if f.fault != nil {
 		return q, st
@@ -262,34 +259,22 @@ func (c *textChoice) chatLogs() *chatLogs {
 }
 
 // chatWire is the wire of /v1/chat/completions.
-var chatWire = &openAIWire[chatChoice]{"chat.completion", "chat.completion.chunk", wholeChat,
-	partOfChat}
-
-func wholeChat(p *saying) chatChoice {
-	c := chatOf(p)
-	c.Message = &chatMessage{Role: "assistant", Content: &p.text, ToolCalls: p.calls}
-	if p.text == "" && p.calls != nil {
-		c.Message.Content = nil
-	}
-	return c
-}
-
-func partOfChat(p *saying) chatChoice {
-	c := chatOf(p)
-	c.Delta = &chatMessage{Content: &p.text, ToolCalls: p.calls}
-	if p.text == "" && p.form.Calls != nil {
-		c.Delta.Content = nil
-	}
-	if p.first {
-		c.Delta.Role = "assistant"
-	}
-	return c
-}
+var chatWire = &openAIWire[chatChoice]{"chat.completion", "chat.completion.chunk", chatOf}
 
 func chatOf(p *saying) chatChoice {
+	m := &chatMessage{Content: &p.text, ToolCalls: p.calls}
+	if p.text == "" && p.form.Calls != nil {
+		m.Content = nil
+	}
+	if p.begins {
+		m.Role = "assistant"
+	}
 	c := chatChoice{Index: p.index, LogProbs: p.logs(), Choices: p.likely}
 	if p.finish != "" {
 		c.Finish = &p.finish
+	}
+	if c.Message = m; p.part {
+		c.Message, c.Delta = nil, m
 	}
 	return c
 }

@@ -272,7 +272,7 @@ type completionChoice struct {
 
 // completionWire is the wire of /v1/completions.
 var completionWire = &openAIWire[completionChoice]{"text_completion", "text_completion",
-	completionOf, completionOf}
+	completionOf}
 
 func completionOf(p *saying) completionChoice {
 	c := completionChoice{Index: p.index, Text: p.text, Choices: p.likely}

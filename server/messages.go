@@ -31,10 +31,8 @@ func (s *Server) messagesRoute(r *http.Request, f *fields) (query, streaming) {
 	f.flatTools("custom", "input_schema", "cache_control", "defer_loading", "allowed_callers",
 		"eager_input_streaming", "input_examples")
 	f.maybeInner("tool_choice", func(o *fields) { f.object["tool_choice"] = encode(f.anyChoice(o)) })
-	messages := readTurns(f)
-	return s.converse(r, f, talk{kind: "messages", prefix: "msg_", wire: w,
-		names:    map[string]string{"stop": "stop_sequences", "response_format": "output_config.format"},
-		messages: func() []message { return messages }})
+	return s.converse(r, f, talk{"messages", "msg_", map[string]string{"stop": "stop_sequences",
+		"response_format": "output_config.format"}, w, readTurns(f)})
 }
 
 // countTokens reads POST /v1/messages/count_tokens.

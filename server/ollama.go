@@ -16,9 +16,7 @@ var ollamaNames = map[string]string{"max_tokens": "num_predict", "response_forma
 
 // ollamaFields reads what POST /api/chat and /api/generate have in common, as fields of the chat.
 func (f *fields) ollamaFields() {
-	if name, ok := strings.CutSuffix(f.text("model"), ":latest"); ok {
-		f.object["model"] = encode(name)
-	}
+	f.latest()
 	if !f.has("stream") {
 		f.object["stream"] = json.RawMessage("true")
 	}
@@ -50,6 +48,13 @@ func (f *fields) ollamaFields() {
 	f.neutral("stream_options")
 }
 
+// latest takes the tag off a model's name that Ollama gives to names without one.
+func (f *fields) latest() {
+	if name, ok := strings.CutSuffix(f.text("model"), ":latest"); ok {
+		f.object["model"] = encode(name)
+	}
+}
+
 // ollamaChat reads POST /api/chat.
 func (s *Server) ollamaChat(r *http.Request, f *fields) (q query, st streaming) {
 	f.ollamaFields()
@@ -59,9 +64,7 @@ func (s *Server) ollamaChat(r *http.Request, f *fields) (q query, st streaming) 
 	}
 	var messages []message
 	f.messages(func(o *fields) { messages = append(messages, ollamaMessage(o)) })
-	messages = noPrefill(f, messages)
-	return s.converse(r, f, talk{kind: "ollama", prefix: "ollama-", names: ollamaNames, wire: w,
-		messages: func() []message { return messages }})
+	return s.converse(r, f, talk{"ollama", "ollama-", ollamaNames, w, noPrefill(f, messages)})
 }
 
 // ollamaMessage reads a message. Calls have no ids, and their arguments are no text.
@@ -104,8 +107,7 @@ func (s *Server) ollamaGenerate(r *http.Request, f *fields) (q query, st streami
 			messages = append(messages, said("system", system))
 		}
 		messages = append(messages, said("user", prompt))
-		return s.converse(r, f, talk{kind: "ollama", prefix: "ollama-", names: ollamaNames, wire: w,
-			messages: func() []message { return messages }})
+		return s.converse(r, f, talk{"ollama", "ollama-", ollamaNames, w, messages})
 	}
 	f.neutral("system", `""`)
 	logs, top := f.flag("logprobs"), f.maybe("top_logprobs", 0, 20, 0)

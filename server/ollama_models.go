@@ -7,44 +7,26 @@ import (
 	"time"
 )
 
-// ollamaModel is a served model as GET /api/tags and /api/ps have it.
-type ollamaModel struct {
-	Name     string        `json:"name"`
-	Model    string        `json:"model"`
-	Modified time.Time     `json:"modified_at"`
-	Size     int64         `json:"size"` // bytes of the weights in float32
-	Digest   string        `json:"digest"`
-	Details  ollamaDetails `json:"details"`
-	Length   int           `json:"context_length"`
-	Expires  time.Time     `json:"expires_at"`
-	OnDevice int64         `json:"size_vram"`
-}
-
-type ollamaDetails struct {
-	Parent       string   `json:"parent_model"`
-	Format       string   `json:"format"`
-	Family       string   `json:"family"`
-	Families     []string `json:"families"`
-	Parameters   string   `json:"parameter_size"`
-	Quantization string   `json:"quantization_level"`
-}
-
-func (m *servedModel) ollama() ollamaModel {
-	family, made := strings.ToLower(or(m.Info.Architecture, "unmask")), time.Unix(m.created, 0).UTC()
-	of := ollamaModel{Name: m.name, Model: m.name, Modified: made, Expires: made.AddDate(100, 0, 0),
-		Size: 4 * int64(m.Info.Parameters), Digest: m.identity, Length: m.spec.Length(),
-		Details: ollamaDetails{Format: "unmask", Family: family, Families: []string{family},
-			Parameters:   fmt.Sprintf("%.1fM", float64(m.Info.Parameters)/1e6),
-			Quantization: m.precision}}
+// ollama returns a model as GET /api/tags and /api/ps have it.
+func (m *servedModel) ollama() map[string]any {
+	size, device := 4*m.Info.Parameters, 0 // bytes in float32
 	if m.device != "cpu" {
-		of.OnDevice = of.Size
+		device = size
 	}
-	return of
+	made := time.Unix(m.created, 0).UTC()
+	return map[string]any{"name": m.name, "model": m.name, "size": size, "size_vram": device,
+		"digest": m.identity, "modified_at": made, "expires_at": made.AddDate(100, 0, 0),
+		"context_length": m.spec.Length(), "details": map[string]any{"parent_model": "",
+			"format": "unmask", "family": m.family(), "families": []string{m.family()},
+			"parameter_size":     fmt.Sprintf("%.1fM", float64(m.Info.Parameters)/1e6),
+			"quantization_level": m.precision}}
 }
+
+func (m *servedModel) family() string { return strings.ToLower(or(m.Info.Architecture, "unmask")) }
 
 // ollamaTags answers GET /api/tags and /api/ps: the models of text, which all stay loaded.
 func (s *Server) ollamaTags(w http.ResponseWriter, r *http.Request) {
-	list := []ollamaModel{}
+	list := []any{}
 	for _, m := range s.all() {
 		if m.Text != nil {
 			list = append(list, m.ollama())
@@ -56,26 +38,29 @@ func (s *Server) ollamaTags(w http.ResponseWriter, r *http.Request) {
 // ollamaShow answers POST /api/show.
 func (s *Server) ollamaShow(f *fields) (any, *Fault) {
 	f.rename("name", "model") // as older clients call it
-	if name, ok := strings.CutSuffix(f.text("model"), ":latest"); ok {
-		f.object["model"] = encode(name)
-	}
+	f.latest()
 	f.flag("verbose")
 	m := s.model(f, wantsText)
 	if fault := f.end(); fault != nil {
 		return nil, fault
 	}
-	of := m.ollama()
-	can := []string{"completion", "insert"} // holes may be anywhere
+	can := []string{"completion"}
+	if m.spec.Block == 0 && m.spec.Causal == 0 { // what follows a hole can be given
+		can = append(can, "insert")
+	}
 	if m.chat != nil {
 		if _, calls := m.chat.CallForm(); calls {
 			can = append(can, "tools")
 		}
 	}
-	family := of.Details.Family
-	return map[string]any{"modelfile": "", "template": "", "license": "", "capabilities": can,
-		"parameters": "", "modified_at": of.Modified, "details": of.Details,
-		"model_info": map[string]any{"general.architecture": family, "general.basename": m.name,
-			"general.parameter_count": m.Info.Parameters, family + ".context_length": of.Length}}, nil
+	out := m.ollama()
+	for _, name := range []string{"modelfile", "template", "license", "parameters"} {
+		out[name] = ""
+	}
+	out["capabilities"], out["model_info"] = can, map[string]any{"general.architecture": m.family(),
+		"general.basename": m.name, "general.parameter_count": m.Info.Parameters,
+		m.family() + ".context_length": m.spec.Length()}
+	return out, nil
 }
 
 // ollamaVersioned answers GET /api/version.

@@ -55,9 +55,7 @@ func (s *Server) responses(r *http.Request, f *fields) (query, streaming) {
 	if raw := f.value("tool_choice"); json.Unmarshal(raw, &one) == nil && one.Type == "function" {
 		f.object["tool_choice"] = encode(choiceOf(one.Name))
 	}
-	messages := s.readItems(f, w)
-	return s.converse(r, f, talk{kind: "responses", prefix: "resp_", names: responseNames, wire: w,
-		messages: func() []message { return messages }})
+	return s.converse(r, f, talk{"responses", "resp_", responseNames, w, s.readItems(f, w)})
 }
 
 // responseText reads text: its format is the chat's response_format.

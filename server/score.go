@@ -69,10 +69,8 @@ func (s *Server) readScoring(f *fields) (q scoring) {
 	}
 	f.neutral("n", "1")
 	f.neutral("stream", "false")
-	f.neutral("best_of", "1")
-	f.neutral("presence_penalty", "0")
-	f.neutral("frequency_penalty", "0")
 	f.neutral("stop", "[]")
+	f.neutrals()
 	q.prompts = readPrompts(f, q.model)
 	if f.fault == nil && len(q.prompts) > maxChoices {
 		f.fail(outOfRange("prompt", fmt.Sprintf("a list of %d", len(q.prompts)),

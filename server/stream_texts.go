@@ -26,6 +26,8 @@ type settling struct {
 	logP   []float64
 	top    [][]generate.Likely // set when all is open
 	sent   int                 // bytes
+	calls  callStream
+	begun  bool // a piece was sent
 }
 
 func newSettling(m *engine.Member, form *textForm) *settling {
@@ -62,17 +64,14 @@ type textStream struct {
 	call      *call
 	to        writer
 	form      streaming
-	settlings []*settling  // by choice
-	calls     []callStream // by choice
-	begun     []bool       // by choice: a piece was sent
-	open      int          // choices whose last piece was not sent
+	settlings []*settling // by choice
+	open      int         // choices whose last piece was not sent
 }
 
 // texts streams text as it settles, or the whole text so far.
 func (s *stream) texts(made *call, st streaming) error {
 	t := &textStream{stream: s, call: made, to: made.wire.writer(), form: st,
-		open: len(made.Members), calls: make([]callStream, len(made.Members)),
-		begun: make([]bool, len(made.Members))}
+		open: len(made.Members)}
 	for i, m := range made.Members {
 		t.settlings = append(t.settlings, newSettling(m, &made.forms[i]))
 	}
@@ -95,7 +94,7 @@ func (s *stream) texts(made *call, st streaming) error {
 func (t *textStream) step(e *engine.Event) error {
 	q := t.settlings[e.Choice]
 	q.take(e)
-	p := saying{index: e.Choice, form: q.form}
+	p := saying{index: e.Choice, form: q.form, part: true}
 	var step *stepInfo
 	if t.form.steps {
 		step = &stepInfo{Step: e.Step.Step, Steps: e.Steps, Opened: e.Opened, Closed: e.Closed,
@@ -142,13 +141,14 @@ func (t *textStream) last(p saying, step *stepInfo) error {
 // say writes what is new of a choice, its calls divided from its text. Of the field unmask, step is
 // the step and run how everything was made; both may be nil.
 func (t *textStream) say(p saying, step *stepInfo, run *unmaskInfo) error {
+	q := t.settlings[p.index]
 	if p.form.Calls != nil {
-		t.calls[p.index].take(t.call, &p)
+		q.calls.take(t.call, &p)
 	}
 	if p.text == "" && p.calls == nil && p.finish == "" && step == nil {
 		return nil
 	}
-	p.first, t.begun[p.index] = !t.begun[p.index], true
+	p.begins, q.begun = !q.begun, true
 	var info any
 	switch {
 	case step != nil && run != nil:

@@ -13,7 +13,8 @@ import (
 type saying struct {
 	index  int
 	form   *textForm
-	first  bool // in a stream, it is the choice's first piece
+	part   bool // it is a piece of a stream
+	begins bool // it is the first of the choice
 	text   string
 	calls  []toolCall         // in a stream, each with its name and id in its first part alone
 	finish string             // OpenAI's finish_reason; "" but in a choice's last piece
@@ -46,8 +47,8 @@ func textAnswer(made *call) (*answer, *Fault) {
 	for i, m := range made.Members {
 		t := made.forms[i].choice(m.Tokens, m.LogP, m.Top)
 		used.Completion += t.Count()
-		p := saying{index: i, form: &made.forms[i], text: t.Text, finish: t.Finish, shown: &t,
-			likely: m.Choices}
+		p := saying{index: i, form: &made.forms[i], begins: true, text: t.Text, finish: t.Finish,
+			shown: &t, likely: m.Choices}
 		p.divide(made)
 		all = append(all, p)
 	}
@@ -61,7 +62,6 @@ func textAnswer(made *call) (*answer, *Fault) {
 type openAIWire[Choice any] struct {
 	object, chunk string
 	choice        func(p *saying) Choice
-	part          func(p *saying) Choice // of a stream
 }
 
 func (w *openAIWire[C]) whole(made *call, all []saying, used usage) *answer {
@@ -77,7 +77,7 @@ func (w *openAIWire[C]) writer() writer { return w }
 
 func (w *openAIWire[C]) piece(s *stream, made *call, p *saying, info any) error {
 	out := newChoices[C](made, w.chunk)
-	out.Choices, out.Unmask = append(out.Choices, w.part(p)), info
+	out.Choices, out.Unmask = append(out.Choices, w.choice(p)), info
 	return s.send("", "", encode(out))
 }
 
