@@ -82,7 +82,7 @@ func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string)
 	if err != nil {
 		return err
 	}
-	points := plan.Points()
+	points := plan.For(task).Points()
 	var part *experiments.PlanRange
 	if !f.Shard.Whole() {
 		first, end := f.Shard.Range(len(points))

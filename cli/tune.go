@@ -29,7 +29,7 @@ func newTune() *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
 		Use:   "tune",
-		Short: "Find the best sampler, steps, alpha and cache within a time per sample on this machine",
+		Short: "Find the best sampler, schedule, steps, alpha and cache within a time per sample",
 		Args:  noArgs,
 		Example: `  unmask tune --budget 200ms
   unmask tune --model jdeschena/sdtt@baselines_kld_step_70000 --judge openai-community/gpt2 --budget 20s`,

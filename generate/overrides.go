@@ -192,7 +192,7 @@ func (a Overrides) dependent(r *Recipe) error {
 			"none without guidance"},
 		{"steps", !paced || r.Reuse == Blocks, func() {},
 			"none: sampler " + r.Get("sampler") + " takes the steps that it needs"},
-		{"schedule", !paced, func() {},
+		{"schedule", samplers.Scheduled(r.Sampler) || r.Reuse == Blocks, func() {},
 			"none: sampler " + r.Get("sampler") + " decides how many open"},
 	} {
 		if d.acts {

@@ -3,6 +3,8 @@ package samplers
 import (
 	"fmt"
 	"math"
+
+	"unmask/param"
 )
 
 // Greedy opens the positions that a sampler chooses with their most probable tokens: decoding at
@@ -46,8 +48,12 @@ func (g Greedy) Choose(v *View) (Opening, error) {
 	return o, nil
 }
 
-// Check returns an error if the sampler inside draws tokens itself.
+// Check returns an error if the sampler inside draws tokens itself, or has an exponent of draws.
 func (g Greedy) Check() error {
+	if c, ok := g.inside().(ChooseThenSample); ok && c.Gamma != 0 {
+		return &param.Error{Name: "gamma", Found: param.Format(c.Gamma),
+			Want: "none: greedy takes the most probable tokens", Reason: param.NoEffect}
+	}
 	if _, dplm := As[DPLM](g.inside()); dplm || g.inside().Needs(1, 2).Draw {
 		return fmt.Errorf("samplers: greedy around a sampler that draws tokens itself, want one that " +
 			"chooses positions")

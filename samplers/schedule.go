@@ -17,6 +17,13 @@ type Schedule interface {
 	String() string
 }
 
+// Scheduled reports whether a schedule has an effect on a sampler: it does unless the sampler
+// decides itself how many positions a step opens.
+func Scheduled(s Sampler) bool {
+	_, plans := As[Planner](s)
+	return !plans
+}
+
 // Open returns how many of `length` positions are open after step `at`: the value of s, kept within
 // bounds so that every step opens at least one.
 func Open(s Schedule, at float64, steps, length int) int {

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -106,8 +107,8 @@ func (e Evaluation) String() string {
 // SettingsTable returns tried settings as a table with a heading.
 func SettingsTable(list []Setting) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-12s %6s %6s %6s %10s  %s\n", "sampler", "steps", "alpha", "cache", "s/sample",
-		"metrics")
+	fmt.Fprintf(&b, "%-12s %-8s %6s %6s %6s %10s  %s\n", "sampler", "schedule", "steps", "alpha",
+		"cache", "s/sample", "metrics")
 	for _, s := range list {
 		var m []string
 		for _, l := range metricLines {
@@ -119,8 +120,9 @@ func SettingsTable(list []Setting) string {
 		if s.Point.Alpha > 0 {
 			alpha = fmt.Sprintf("%g", s.Point.Alpha)
 		}
-		fmt.Fprintf(&b, "%-12s %6d %6s %6d %10.3g  %s\n", s.Point.Sampler, s.Point.Steps, alpha,
-			s.Point.Cache, s.Seconds, strings.Join(m, ", "))
+		schedule := cmp.Or(strings.TrimPrefix(s.Point.With, "schedule="), "-")
+		fmt.Fprintf(&b, "%-12s %-8s %6d %6s %6d %10.3g  %s\n", s.Point.Sampler, schedule, s.Point.Steps,
+			alpha, s.Point.Cache, s.Seconds, strings.Join(m, ", "))
 	}
 	return b.String()
 }

@@ -6,6 +6,7 @@ import (
 	"image"
 
 	"unmask/demo/scenes"
+	"unmask/generate"
 	"unmask/images"
 	"unmask/model"
 	"unmask/research/metrics"
@@ -28,7 +29,11 @@ type Image struct {
 	Pictures  Pictures
 	Network   Network
 	Reference *Reference
+	Own       generate.Recipe // the model's
 }
+
+// Schedule returns the schedule of the model's own recipe.
+func (t Image) Schedule() string { return t.Own.Get("schedule") }
 
 // Kind returns image.
 func (Image) Kind() string { return "image" }

@@ -33,9 +33,9 @@ import (
 //	n: 64                     # samples of each
 //	batch: 16                 # at once, a time is taken of each; default all
 //	length: 128               # of text; default the model's
+//	schedule: [uniform]       # for samplers that have one; default that of the model's own recipe
 //
-// Every other parameter of a recipe is a list too, such as schedule: [uniform, cosine] or
-// top-p: [0.9, 1].
+// Every other parameter of a recipe is a list too, such as top-p: [0.9, 1].
 type Plan struct {
 	Model     string    `yaml:"model"`
 	Kind      string    `yaml:"kind"`
@@ -192,6 +192,18 @@ func (p Plan) withDefaults() Plan {
 	return p
 }
 
+// For returns the plan with the schedule of a task's model, if it has none of its own.
+func (p Plan) For(t Task) Plan {
+	if own := t.Schedule(); own != "" && len(p.With["schedule"]) == 0 {
+		p.With = maps.Clone(p.With)
+		if p.With == nil {
+			p.With = map[string][]string{}
+		}
+		p.With["schedule"] = []string{own}
+	}
+	return p
+}
+
 // checkSize returns an error if there are too many combinations.
 func (p Plan) checkSize() error {
 	lists := []int{len(p.Samplers), len(p.Steps), len(p.Alpha), len(p.Cache), len(p.Seeds)}
@@ -239,8 +251,8 @@ func (p Plan) checkLists() error {
 	return nil
 }
 
-// Points returns the plan's combinations, each once. Samplers without a Gumbel temperature are
-// measured at one value of it, and samplers that cannot use a cache without one.
+// Points returns the plan's combinations, each once. Samplers without a Gumbel temperature or a
+// schedule are measured at one value of it, and samplers that cannot use a cache without one.
 func (p Plan) Points() []Point {
 	var points []Point
 	seen := map[Point]bool{}
@@ -265,7 +277,12 @@ func (p Plan) cells() []Point {
 	})
 	points = vary(points, p.Cache, func(q *Point, cache int) { q.Cache = cache })
 	points = vary(points, p.Steps, func(q *Point, steps int) { q.Steps = steps })
-	points = vary(points, p.with(), func(q *Point, with string) { q.With = with })
+	points = vary(points, p.with(), func(q *Point, with generate.Recipe) {
+		if s, err := samplers.Parse(q.Sampler); err == nil && !samplers.Scheduled(s) {
+			with.Schedule = nil
+		}
+		q.With = with.String()
+	})
 	return vary(points, p.Seeds, func(q *Point, seed uint64) { q.Seed = seed })
 }
 
@@ -281,8 +298,8 @@ func vary[T any](points []Point, values []T, set func(*Point, T)) []Point {
 	return out
 }
 
-// with returns the combinations of the other parameters as texts.
-func (p Plan) with() []string {
+// with returns the combinations of the other parameters.
+func (p Plan) with() []generate.Recipe {
 	recipes := []generate.Recipe{{}}
 	for _, name := range slices.Sorted(maps.Keys(p.With)) {
 		var next []generate.Recipe
@@ -296,11 +313,7 @@ func (p Plan) with() []string {
 			recipes = next
 		}
 	}
-	var out []string
-	for _, r := range recipes {
-		out = append(out, r.String())
-	}
-	return out
+	return recipes
 }
 
 // uncached returns why a sampler has no intermediate stages, "" if it can have them.

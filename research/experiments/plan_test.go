@@ -110,3 +110,22 @@ func FuzzParsePlan(f *testing.F) {
 		}
 	})
 }
+
+// A plan without a schedule has that of the model's recipe, except where no schedule has an effect.
+func TestPlanTakesTheModelsSchedule(t *testing.T) {
+	plan := Plan{Samplers: []string{"random", "vanilla", "first-hitting"}, Steps: []int{4}, N: 2}
+	own, err := generate.ParseRecipe("halton schedule=cosine steps=64")
+	require.NoError(t, err)
+	for with, p := range map[string]Plan{"schedule=cosine": plan.For(Text{Own: own}),
+		"schedule=mage": Plan{Samplers: plan.Samplers, Steps: plan.Steps, N: 2,
+			With: map[string][]string{"schedule": {"mage"}}}.For(Text{Own: own})} {
+		p, err := p.check()
+		require.NoError(t, err)
+		var found []string
+		for _, q := range p.Points() {
+			found = append(found, q.Sampler+" "+q.With)
+		}
+		require.Equal(t, []string{"random " + with, "vanilla ", "first-hitting "}, found)
+	}
+	require.Nil(t, plan.For(Text{}).With)
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"unmask/generate"
+	"unmask/internal/buildinfo"
 	"unmask/model"
 	"unmask/samplers"
 )
@@ -102,6 +103,7 @@ func (p Point) Check(d model.Denoiser) error {
 type Task interface {
 	Kind() string // text or image
 	Model() model.Denoiser
+	Schedule() string    // of the model's own recipe
 	Scorer(n int) Scorer // returns an empty scorer for n samples
 }
 
@@ -115,6 +117,8 @@ type Scorer interface {
 type Result struct {
 	Kind string `json:"kind"`
 	Point
+	Recipe  string    `json:"recipe,omitempty"`  // all of it, as it ran
+	Program string    `json:"program,omitempty"` // buildinfo.Version
 	Metrics Metrics   `json:"metrics"`
 	Seconds []float64 `json:"batch_seconds"` // of generation, each full batch
 
@@ -138,7 +142,7 @@ func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool
 	if own, ok := t.(Runner); ok {
 		return own.Run(ctx, p, progress)
 	}
-	r := Result{Kind: t.Kind(), Point: p}
+	r := Result{Kind: t.Kind(), Point: p, Program: buildinfo.Version()}
 	o, err := p.Options(t.Model().Spec())
 	if err != nil {
 		return r, err
@@ -146,6 +150,7 @@ func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool
 	if o, err = o.Check(t.Model()); err != nil {
 		return r, err
 	}
+	r.Recipe = o.Recipe.String()
 	scorer := t.Scorer(o.N)
 	batches := (o.N + o.Batch - 1) / o.Batch
 	done, seconds := 0, 0.0

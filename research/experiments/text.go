@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"unmask/demo/stories"
+	"unmask/generate"
 	"unmask/model"
 	"unmask/research/metrics"
 )
@@ -18,7 +19,11 @@ type Text struct {
 	Denoiser model.Denoiser
 	Judge    metrics.Judge
 	Decode   func(ids []int32) string
+	Own      generate.Recipe // the model's
 }
+
+// Schedule returns the schedule of the model's own recipe.
+func (t Text) Schedule() string { return t.Own.Get("schedule") }
 
 // Kind returns text.
 func (Text) Kind() string { return "text" }

@@ -54,8 +54,24 @@ func Quality(m Metrics) float64 {
 const entropyPrice = 5
 
 // candidates returns the samplers to search, without steps: the paper's and those that other
-// packages registered.
-func candidates(kind string, cached bool) []Point {
+// packages registered, with each of the schedules where it has an effect.
+func candidates(kind string, cached bool, schedules []string) []Point {
+	var out []Point
+	for _, p := range methods(kind, cached) {
+		if s, err := samplers.Parse(p.Sampler); err != nil || !samplers.Scheduled(s) {
+			out = append(out, p)
+			continue
+		}
+		for _, name := range schedules {
+			p.With = "schedule=" + name
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// methods returns the candidates without schedules.
+func methods(kind string, cached bool) []Point {
 	list := []Point{{Sampler: "halton"}, {Sampler: "random"}}
 	with := []string{"hybrid", "u-moment", "moment"} // a Gumbel temperature
 	if kind == "image" {
@@ -168,7 +184,11 @@ func firstTries(ctx context.Context, t Task, o Tuning) (tries []Point, seconds f
 	spec := t.Model().Spec()
 	length := cmp.Or(o.Length, spec.Usual()-spec.Around())
 	_, cached := t.Model().(model.Refiner)
-	for _, c := range candidates(t.Kind(), cached) {
+	schedules := []string{"uniform", "cosine"}
+	if own := t.Schedule(); own != "" && !slices.Contains(schedules, own) {
+		schedules = append(schedules, own)
+	}
+	for _, c := range candidates(t.Kind(), cached, schedules) {
 		c.N, c.Batch, c.Length, c.Seed = o.Batch, o.Batch, o.Length, o.Seed
 		most, step, err := affordable(ctx, t, c, o.Budget, length)
 		if err != nil {

@@ -36,6 +36,10 @@ func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (exper
 	if s["model"], err = identity(m.Name, m.Source); err != nil {
 		return nil, nil, err
 	}
+	own, err := m.Defaults()
+	if err != nil {
+		return nil, nil, err
+	}
 	switch {
 	case by.Tasks != nil:
 		s["tasks"] = tasks.Digest(by.Tasks, by.Base)
@@ -47,23 +51,24 @@ func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (exper
 			return nil, nil, err
 		}
 		s["judge"], err = identity(by.Judge, judge.src)
-		task := experiments.Text{Denoiser: m.Denoiser, Judge: judge.Judge}
+		task := experiments.Text{Denoiser: m.Denoiser, Judge: judge.Judge, Own: own}
 		if by.Stories {
 			task.Decode = m.Text.Decode
 		}
 		return task, s, err
 	case m.Pictures != nil:
 		task, err := pictureTask(ctx, m, by, o, s)
+		task.Own = own
 		return task, s, err
 	}
 	return nil, nil, fmt.Errorf("model %s makes neither text nor pictures", m.Name)
 }
 
 func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
-	s experiments.Settings) (experiments.Task, error) {
+	s experiments.Settings) (t experiments.Image, err error) {
 	codec, err := m.Pictures.Codec()
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	var network experiments.Network
 	if by.Inception != "" {
@@ -74,7 +79,7 @@ func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
 		network, err = Features(codec)
 	}
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	if by.Scenes == 0 {
 		by.Scenes = landscapes

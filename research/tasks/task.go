@@ -68,6 +68,9 @@ func (t *Task) Default() (method experiments.Point, steps int, err error) {
 // Kind returns text.
 func (*Task) Kind() string { return "text" }
 
+// Schedule returns "": items have their own recipe.
+func (*Task) Schedule() string { return "" }
+
 // Model returns the denoiser.
 func (t *Task) Model() model.Denoiser { return t.model.Denoiser }
 

@@ -1,0 +1,102 @@
+package generate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/exact"
+	"unmask/generate"
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// trial returns what a recipe with changes writes on an exact model, or why it is refused.
+func trial(t *testing.T, changes generate.Overrides) (string, error) {
+	d := exact.NewDenoiser(exactModel(t, "hmm:length=24,tokens=6,hidden=3"))
+	base, err := generate.ParseRecipe("sampler=random steps=6")
+	require.NoError(t, err)
+	r, err := changes.Fit(base, d, 24)
+	if err != nil {
+		return "", err
+	}
+	shown := ""
+	for step, err := range generate.Run(t.Context(), d, generate.Options{Recipe: r, N: 3, Seed: 5,
+		Length: 24}) {
+		if err != nil {
+			return "", err
+		}
+		for _, q := range step.Sequences {
+			shown += fmt.Sprint(q.Tokens, q.Opened)
+		}
+	}
+	return shown, nil
+}
+
+// A schedule changes what a rule writes, or is refused with it.
+func TestSchedulesAct(t *testing.T) {
+	for _, info := range samplers.List() {
+		t.Run(info.Name, func(t *testing.T) {
+			one, err := trial(t, generate.Overrides{"sampler": info.Name, "schedule": "uniform"})
+			if err != nil {
+				require.ErrorContains(t, err, "schedule is uniform, want none")
+				return
+			}
+			other, err := trial(t, generate.Overrides{"sampler": info.Name, "schedule": "cosine"})
+			require.NoError(t, err)
+			require.NotEqual(t, one, other)
+		})
+	}
+}
+
+// other returns a value of a parameter that is far from its default.
+func other(p param.Param) string {
+	if p.Kind == param.Word {
+		for _, w := range p.Words {
+			if w != p.Default {
+				return w
+			}
+		}
+	}
+	return param.Format(p.Max)
+}
+
+// beside are parameters without which others of their rule have no effect.
+var beside = map[string]string{"semi-ar/even": "block=7,", "klass/kappa": "confidence=0.2,",
+	"wino/narrow": "wide=0.3,", "pc/clip": "lambda=0.001,"}
+
+// elsewhere are the rules that do something on other models only, whose packs' golden runs hold
+// their parameters.
+var elsewhere = map[string]string{
+	"fast-dllm-v2": "models of blocks", "edit": "models that may doubt a known token",
+	"self-speculation": "models that also read left to right", "dreamon": "tokens that grow and shrink",
+	"daedal": "models with an end", "rho-eos": "models with an end", "omnivoice": "codebooks",
+	"codebooks": "codebooks",
+}
+
+// Each parameter of each rule changes what the rule writes.
+func TestParametersAct(t *testing.T) {
+	for _, info := range samplers.List() {
+		if elsewhere[info.Name] != "" {
+			continue
+		}
+		for _, p := range info.Params {
+			t.Run(info.Name+"/"+p.Name, func(t *testing.T) {
+				with := beside[info.Name+"/"+p.Name]
+				usual, err := trial(t, generate.Overrides{"sampler": info.Name + "(" +
+					strings.TrimSuffix(with, ",") + ")"})
+				require.NoError(t, err)
+				for _, value := range []string{other(p), param.Format(p.Min)} {
+					text := fmt.Sprintf("%s(%s%s=%s)", info.Name, with, p.Name, value)
+					changed, err := trial(t, generate.Overrides{"sampler": text})
+					if err != nil || changed != usual {
+						return
+					}
+				}
+				t.Errorf("neither %s nor %s changes anything", other(p), param.Format(p.Min))
+			})
+		}
+	}
+}
