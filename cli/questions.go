@@ -68,8 +68,6 @@ error and accuracy before and after to --out, for --calibration.`,
 	flag.StringVar(&f.calibrate, "calibrate", "", "`FILE`.jsonl of states, questions and right answers")
 	flag.StringVar(&f.calibration, "calibration", "", "`FILE` that --calibrate wrote")
 	flag.StringVar(&f.out, "out", "", "`FILE` for the result of --calibrate; without, standard output")
-	flag.BoolVar(&f.asking.BothOrders, "both-orders", false,
-		"ask also with the options in reverse, and average")
 	flag.BoolVar(&f.json, "json", false, "print the answer to --question as JSON")
 	return cmd
 }

@@ -17,7 +17,6 @@ import (
 
 // Options say how questions are asked. The zero value is one pass a question.
 type Options struct {
-	BothOrders   bool             // also with the options in reverse; the logarithms are averaged
 	Temperatures map[Kind]float64 // of a calibration; 1 where there is none
 	Turn         Turn
 }
@@ -107,10 +106,10 @@ func inQuestion(i int, err error) error { return fmt.Errorf("question %d: %w", i
 // atOnce is the most options of a prompt: with more, models favour places over options.
 const atOnce = 15
 
-// posed is a question with some of its options in some order.
+// posed is a question with two of its options, or with all of them where pair is nil.
 type posed struct {
 	question int
-	order    []int
+	pair     []int
 }
 
 // askText asks by prompts whose options are letters.
@@ -120,10 +119,7 @@ func (a *asker) askText(ctx context.Context) error {
 	var list []posed
 	for i := range a.list {
 		if n := len(a.list[i].texts()); n <= atOnce {
-			for _, order := range a.orders(n) {
-				list = append(list, posed{i, order})
-			}
-			a.out[i].LogP = make([]float64, n)
+			list = append(list, posed{i, nil})
 		}
 		a.out[i].Mass = math.Inf(1)
 	}
@@ -132,9 +128,7 @@ func (a *asker) askText(ctx context.Context) error {
 		return err
 	}
 	for at, p := range list {
-		for j, option := range p.order {
-			a.out[p.question].LogP[option] += found[at].LogP[j] / float64(len(a.orders(1)))
-		}
+		a.out[p.question].LogP = found[at].LogP
 	}
 	for i := range a.list {
 		if n := len(a.list[i].Options); n > atOnce {
@@ -147,20 +141,6 @@ func (a *asker) askText(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// orders are those in which a question with n options is asked.
-func (a *asker) orders(n int) [][]int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	if !a.BothOrders {
-		return [][]int{order}
-	}
-	back := slices.Clone(order)
-	slices.Reverse(back)
-	return [][]int{order, back}
 }
 
 // odds returns by how much the first option of each pair is more probable than the second, in nats.
@@ -238,8 +218,11 @@ func (a *asker) row(p posed) (row Row, err error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n", a.state.Text, q.Instructions)
 	texts := q.texts()
-	for i, option := range p.order {
-		fmt.Fprintf(&b, "\n%c. %s", 'A'+i, texts[option])
+	if p.pair != nil {
+		texts = model.Pick(texts, p.pair)
+	}
+	for i, text := range texts {
+		fmt.Fprintf(&b, "\n%c. %s", 'A'+i, text)
 	}
 	b.WriteString("\n\nAnswer with the letter of one option.")
 	request, space := unmask.Request{}, ""
@@ -252,7 +235,7 @@ func (a *asker) row(p posed) (row Row, err error) {
 		b.WriteString("\nAnswer:")
 		request.Prompt, space = b.String(), " "
 	}
-	if row.Labels, err = a.letters(space, len(p.order)); err != nil {
+	if row.Labels, err = a.letters(space, len(texts)); err != nil {
 		return row, err
 	}
 	tokens, from, to, err := a.m.WithAnswer(request, space+"A", nil)
@@ -301,7 +284,7 @@ var layaKinds = map[Kind]string{Boolean: "noul", Choice: "choice", Score: "score
 
 // askLaya asks a network that was made for questions.
 func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
-	prompts := make([]encoders.LayaPrompt, len(a.list))
+	prompts, tokens := make([]encoders.LayaPrompt, len(a.list)), make([][]int32, len(a.list))
 	for i := range a.list {
 		q := &a.list[i]
 		if err := ctx.Err(); err != nil {
@@ -313,31 +296,23 @@ func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
 		if err != nil {
 			return inQuestion(i, err)
 		}
+		tokens[i] = prompts[i].Tokens
 	}
-	for from := 0; from < len(prompts); {
-		to, longest := from, 0
-		for to < len(prompts) && (to == from ||
-			max(longest, len(prompts[to].Tokens))*(to+1-from) <= rows) {
-			longest = max(longest, len(prompts[to].Tokens))
-			to++
-		}
+	return model.Groups(net.Spec(), tokens, func(group []int) error {
 		done, err := a.Turn.take(ctx, a.m.Denoiser)
 		if err != nil {
 			return err
 		}
-		made, err := net.Answers(ctx, prompts[from:to])
-		if done(); err != nil {
-			return err
-		}
+		defer done()
+		made, err := net.Answers(ctx, model.Pick(prompts, group))
 		for i, one := range made {
-			out := &a.out[from+i]
+			out := &a.out[group[i]]
 			out.Confidence, out.Act, out.Mass, out.Passes = one.Confidence, &one.Act, 1, 1
-			out.Tokens, out.Notes = len(prompts[from+i].Tokens), prompts[from+i].Notes
+			out.Tokens, out.Notes = len(prompts[group[i]].Tokens), prompts[group[i]].Notes
 			for _, p := range one.P {
 				out.LogP = append(out.LogP, math.Log(p))
 			}
 		}
-		from = to
-	}
-	return nil
+		return err
+	})
 }

@@ -60,48 +60,35 @@ func (t Turn) take(ctx context.Context, d model.Denoiser) (done func(), err erro
 	return func() { lock.Unlock(); over() }, nil
 }
 
-// rows is about the number of positions of one call of the model.
-const rows = 2048
-
 // Labels returns what the model says of the labels of rows. All labels of a row that are one token
 // are read in one pass; others take a pass for each of their tokens. It takes the model's lock for
 // one call of the model at a time. Numbers do not depend on what else is in the list.
 func Labels(ctx context.Context, d model.Denoiser, list []Row, turn Turn) ([]Found, error) {
-	spec, out := d.Spec(), make([]Found, len(list))
-	var order []int // of rows that are read in one pass, by length
+	out := make([]Found, len(list))
+	var masked [][]int32 // of rows that are read in one pass
+	var of []int
 	for i := range list {
-		atOnce, err := list[i].check(spec)
 		out[i] = Found{make([]float64, len(list[i].Labels)), 1}
+		atOnce, err := list[i].check(d.Spec())
 		if err == nil && !atOnce {
 			out[i].Passes = 0
 			err = list[i].chain(ctx, d, turn, &out[i])
+		} else if err == nil {
+			masked, of = append(masked, list[i].Tokens), append(of, i)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if atOnce {
-			order = append(order, i)
-		}
 	}
-	length := func(i int) int { return len(list[i].Tokens) }
-	slices.SortStableFunc(order, func(a, b int) int { return length(a) - length(b) })
-	for len(order) > 0 {
-		n := 1
-		for n < len(order) && length(order[n])*(n+1) <= rows &&
-			(spec.Ragged || length(order[n]) == length(order[0])) {
-			n++
-		}
-		if err := pass(ctx, d, list, order[:n], turn, out); err != nil {
-			return nil, err
-		}
-		order = order[n:]
-	}
+	err := model.Groups(d.Spec(), masked, func(group []int) error {
+		return pass(ctx, d, list, model.Pick(of, group), turn, out)
+	})
 	for i := range out {
-		if !(out[i].Mass() > 0) {
-			return nil, fmt.Errorf("row %d: no label is possible", i)
+		if err == nil && !(out[i].Mass() > 0) {
+			err = fmt.Errorf("row %d: no label is possible", i)
 		}
 	}
-	return out, nil
+	return out, err
 }
 
 // check returns an error for a row that has no answer, and whether all its labels are one token
@@ -144,20 +131,17 @@ func (r *Row) chain(ctx context.Context, d model.Denoiser, turn Turn, out *Found
 	return nil
 }
 
-// pass computes rows of ascending length.
-func pass(ctx context.Context, d model.Denoiser, list []Row, order []int, turn Turn,
+// pass computes some rows.
+func pass(ctx context.Context, d model.Denoiser, list []Row, group []int, turn Turn,
 	out []Found) error {
-	spec, b := d.Spec(), &model.Batch{Size: len(order)}
-	b.Length = len(list[order[len(order)-1]].Tokens)
-	for i, at := range order {
-		tokens := list[at].Tokens
-		b.Tokens = append(append(b.Tokens, tokens...), make([]int32, b.Length-len(tokens))...)
-		b.Lengths = append(b.Lengths, len(tokens))
-		b.Time = append(b.Time, float64(spec.Masked(tokens))/float64(len(tokens)))
-		b.Read = append(b.Read, int32(i*b.Length+list[at].At))
+	var tokens [][]int32
+	for _, at := range group {
+		tokens = append(tokens, list[at].Tokens)
 	}
-	if !spec.Ragged {
-		b.Lengths = nil
+	spec := d.Spec()
+	b := model.Ragged(spec, tokens)
+	for i, at := range group {
+		b.Read = append(b.Read, int32(i*b.Length+list[at].At))
 	}
 	done, err := turn.take(ctx, d)
 	if err != nil {
@@ -170,8 +154,8 @@ func pass(ctx context.Context, d model.Denoiser, list []Row, order []int, turn T
 	}
 	return marginals.Visit(b.Read, func(i int, logits []float32) {
 		sum := logSum(logits[:spec.Outcomes], spec.Mask)
-		for j, label := range list[order[i]].Labels {
-			out[order[i]].LogP[j] = float64(logits[label[0]]) - sum
+		for j, label := range list[group[i]].Labels {
+			out[group[i]].LogP[j] = float64(logits[label[0]]) - sum
 		}
 	})
 }

@@ -145,61 +145,41 @@ func (e *Embedder) pooled(t *Text, o Options) (from, to int) {
 	return min(t.prompt, len(t.Tokens)-1), len(t.Tokens)
 }
 
-// rows is about the number of positions of one call of the model.
-const rows = 2048
-
 // Embed returns a vector of each text or, with Options.Each, the vectors [own tokens, width] of
 // each. It takes the model's lock for one call of the model at a time. Numbers do not depend on
 // what else is in the list.
 func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]float32, error) {
-	out, order := make([][]float32, len(list)), make([]int, len(list))
-	for i := range order {
-		order[i] = i
+	out, tokens := make([][]float32, len(list)), make([][]int32, len(list))
+	for i, t := range list {
+		tokens[i] = t.Tokens
 	}
-	length := func(i int) int { return len(list[i].Tokens) }
-	slices.SortStableFunc(order, func(a, b int) int { return length(a) - length(b) })
-	for len(order) > 0 {
-		n, ragged := 1, e.m.Spec().Ragged
-		for n < len(order) && length(order[n])*(n+1) <= rows &&
-			(ragged || length(order[n]) == length(order[0])) {
-			n++
+	err := model.Groups(e.m.Spec(), tokens, func(group []int) error {
+		b := model.Ragged(e.m.Spec(), model.Pick(tokens, group))
+		for i, at := range group {
+			from, to := e.pooled(list[at], o)
+			for p := from; p < to; p++ {
+				b.Read = append(b.Read, int32(i*b.Length+p))
+			}
 		}
-		states, width, err := e.states(ctx, list, order[:n], o)
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range order[:n] {
+		states, width, err := e.states(ctx, b, o)
+		for _, i := range group {
+			if err != nil {
+				return err
+			}
 			from, to := e.pooled(list[i], o)
 			own := states[:(to-from)*width]
-			if states, out[i] = states[len(own):], own; o.Each {
-				continue
-			}
-			if out[i], err = e.vector(own, width, from, o.Dimensions); err != nil {
-				return nil, err
+			if states, out[i] = states[len(own):], own; !o.Each {
+				out[i], err = e.vector(own, width, from, o.Dimensions)
 			}
 		}
-		order = order[n:]
-	}
-	return out, nil
+		return err
+	})
+	return out, err
 }
 
-// states computes texts of ascending length and returns the states of the rows that they need.
-func (e *Embedder) states(ctx context.Context, list []*Text, order []int, o Options) (
-	states []float32, width int, err error) {
-	longest := len(list[order[len(order)-1]].Tokens)
-	b := &model.Batch{Size: len(order), Length: longest, Time: make([]float64, len(order))}
-	for i, at := range order {
-		t := list[at]
-		b.Tokens = append(append(b.Tokens, t.Tokens...), make([]int32, longest-len(t.Tokens))...)
-		b.Lengths = append(b.Lengths, len(t.Tokens))
-		from, to := e.pooled(t, o)
-		for p := from; p < to; p++ {
-			b.Read = append(b.Read, int32(i*longest+p))
-		}
-	}
-	if !e.m.Spec().Ragged {
-		b.Lengths = nil
-	}
+// states computes a batch and returns the states of the rows that it reads.
+func (e *Embedder) states(ctx context.Context, b *model.Batch, o Options) (states []float32,
+	width int, err error) {
 	if o.Turn != nil {
 		done, err := o.Turn(ctx)
 		if err != nil {

@@ -184,16 +184,14 @@ type LayaAnswer struct {
 // Answers computes questions as one batch. The caller holds the lock (model.LockOf).
 func (l *Laya) Answers(ctx context.Context, list []LayaPrompt) (out []LayaAnswer, err error) {
 	defer backend.Recover(&err)
-	b, h, d := &model.Batch{Size: len(list)}, l.m.laya, l.m.b
+	h, d, tokens := l.m.laya, l.m.b, [][]int32(nil)
 	h.kinds = h.kinds[:0]
 	for _, p := range list {
-		b.Length = max(b.Length, len(p.Tokens))
-		b.Lengths, h.kinds = append(b.Lengths, len(p.Tokens)), append(h.kinds, p.kind)
+		tokens, h.kinds = append(tokens, p.Tokens), append(h.kinds, p.kind)
 	}
+	b := model.Ragged(l.Spec(), tokens)
 	var rows []int32 // of each question its first position and its options' masks
 	for i, p := range list {
-		b.Tokens = append(b.Tokens, p.Tokens...)
-		b.Tokens = append(b.Tokens, make([]int32, b.Length-len(p.Tokens))...)
 		rows = append(rows, int32(i*b.Length))
 		for _, m := range p.Marks {
 			rows = append(rows, int32(i*b.Length)+m)

@@ -23,14 +23,6 @@ type deciding struct {
 	model     *servedModel
 	state     decide.State
 	questions []decide.Question
-	options   decide.Options
-}
-
-// readDeciding reads what both routes have.
-func (s *Server) readDeciding(f *fields) (q deciding) {
-	q.model = s.model(f, wantsDecisions)
-	q.options.BothOrders = f.flag("both_orders")
-	return q
 }
 
 // ask adds a question, or notes why it cannot be asked.
@@ -51,8 +43,7 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request, f *fields, q *de
 			fmt.Sprintf("1 to %d", maxQuestions)))
 	}
 	s.visit(w, r, f, q.model, invalid, func(ctx context.Context, turn decide.Turn) ([]byte, error) {
-		q.options.Turn = turn
-		list, err := decide.Ask(ctx, q.model.Model, q.state, q.questions, q.options)
+		list, err := decide.Ask(ctx, q.model.Model, q.state, q.questions, decide.Options{Turn: turn})
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +64,7 @@ func (s *Server) systemOne(w http.ResponseWriter, r *http.Request, f *fields) {
 	}) {
 		delete(f.object, "model")
 	}
-	q := s.readDeciding(f)
+	q := deciding{model: s.model(f, wantsDecisions)}
 	var err error
 	if raw := f.value("state"); raw == nil {
 		f.fail(missing("state", "a text, an object or a list"))
@@ -158,7 +149,7 @@ func (o *openAIQuestion) read() (q decide.Question, err error) {
 
 // decisions answers POST /v1/decisions.
 func (s *Server) decisions(w http.ResponseWriter, r *http.Request, f *fields) {
-	q := s.readDeciding(f)
+	q := deciding{model: s.model(f, wantsDecisions)}
 	f.value("prompt_cache_options")
 	var err error
 	if raw := f.value("input"); raw == nil {

@@ -1,0 +1,55 @@
+package model
+
+import "slices"
+
+// Ragged returns a batch of sequences of any lengths, with the time of their masks. Rows to read are
+// the caller's to set; Row returns the row of a position.
+func Ragged(s Spec, list [][]int32) *Batch {
+	b := &Batch{Size: len(list)}
+	for _, tokens := range list {
+		b.Length = max(b.Length, len(tokens))
+	}
+	for _, tokens := range list {
+		b.Tokens = append(append(b.Tokens, tokens...), make([]int32, b.Length-len(tokens))...)
+		b.Time = append(b.Time, float64(s.Masked(tokens))/float64(len(tokens)))
+		b.Lengths = append(b.Lengths, len(tokens))
+	}
+	if !s.Ragged {
+		b.Lengths = nil
+	}
+	return b
+}
+
+// groupRows is about the number of positions of one of Groups.
+const groupRows = 2048
+
+// Groups calls visit with the indexes of sequences that go through a network together: by length,
+// about 2048 rows each, of one length where the network wants that. It ends at the first error.
+func Groups(s Spec, list [][]int32, visit func(group []int) error) error {
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(list[a]) - len(list[b]) })
+	for len(order) > 0 {
+		n, first := 1, len(list[order[0]])
+		for n < len(order) && len(list[order[n]])*(n+1) <= groupRows &&
+			(s.Ragged || len(list[order[n]]) == first) {
+			n++
+		}
+		if err := visit(order[:n]); err != nil {
+			return err
+		}
+		order = order[n:]
+	}
+	return nil
+}
+
+// Pick returns the elements of a list at indexes.
+func Pick[T any](list []T, indexes []int) []T {
+	out := make([]T, len(indexes))
+	for i, at := range indexes {
+		out[i] = list[at]
+	}
+	return out
+}
