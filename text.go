@@ -102,6 +102,10 @@ func (t *Text) infill(text string, length int, encode encode) ([]int32, error) {
 				t.longest())
 		}
 		known = append(known, slices.Repeat([]int32{t.spec.Mask}, n)...)
+		if len(known) > t.longest() { // with what follows it would only be longer
+			_, err := t.room("infill", len(known), 0, 0, 0)
+			return nil, err
+		}
 	}
 	if at == 0 {
 		return nil, param.Refuse("infill", param.NoHole,

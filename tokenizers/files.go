@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -221,7 +220,10 @@ func olderAdded(config object, roles map[string]string, ids map[string]int64, fi
 	if err := config.get("added_tokens_decoder", &byID); err != nil {
 		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
 	}
-	special := slices.Sorted(maps.Values(roles))
+	special := map[string]bool{}
+	for _, text := range roles {
+		special[text] = true
+	}
 	var more []json.RawMessage
 	if err := config.get("additional_special_tokens", &more); err != nil {
 		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
@@ -231,7 +233,7 @@ func olderAdded(config object, roles map[string]string, ids map[string]int64, fi
 		if err != nil {
 			return nil, fmt.Errorf("tokenizer_config.json: %w", err)
 		}
-		special = append(special, text)
+		special[text] = true
 	}
 	var list []addedToken
 	known := map[string]bool{}
@@ -241,7 +243,7 @@ func olderAdded(config object, roles map[string]string, ids map[string]int64, fi
 			return nil, fmt.Errorf("tokenizer_config.json: added_tokens_decoder: id is %.40q, "+
 				"want a number", key)
 		}
-		a.ID, a.Special = &id, a.Special || slices.Contains(special, a.Content)
+		a.ID, a.Special = &id, a.Special || special[a.Content]
 		list = append(list, a)
 		known[a.Content] = true
 	}
@@ -251,8 +253,7 @@ func olderAdded(config object, roles map[string]string, ids map[string]int64, fi
 	}
 	place := func(text string, id int64) {
 		if !known[text] {
-			list = append(list, addedToken{ID: &id, Content: text,
-				Special: slices.Contains(special, text)})
+			list = append(list, addedToken{ID: &id, Content: text, Special: special[text]})
 			known[text] = true
 		}
 	}
@@ -265,7 +266,7 @@ func olderAdded(config object, roles map[string]string, ids map[string]int64, fi
 			place(text, id)
 		}
 	}
-	for _, text := range special {
+	for text := range special {
 		if id, ok := ids[text]; ok {
 			place(text, id)
 		}

@@ -1,6 +1,7 @@
 package tokenizers
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -31,6 +32,35 @@ func TestTokenizersAreLinear(t *testing.T) {
 			require.NoError(t, err)
 			began := time.Now()
 			_, _ = tok.Encode(strings.Repeat(c.text, 900_000) + c.text2) // an error is an answer too
+			require.Less(t, time.Since(began), 10*time.Second)
+		})
+	}
+}
+
+// Files with long lists of tokens are read, or refused, in time in proportion to their length.
+func TestListsOfTokensAreLinear(t *testing.T) {
+	const n = 50_000
+	list := func(format string) string {
+		var all []string
+		for i := range n {
+			all = append(all, strings.ReplaceAll(format, "N", strconv.Itoa(i+2)))
+		}
+		return strings.Join(all, ",")
+	}
+	for name, c := range map[string]struct{ config, added, want string }{
+		"special tokens and added ones": {`"additional_special_tokens":[` + list(`"sN"`) + `]`,
+			`{` + list(`"dN":N`) + `}`, "added_tokens: 50000 entries, want at most 4096"},
+		"special tokens and a decoder": {`"additional_special_tokens":[` + list(`"sN"`) +
+			`],"added_tokens_decoder":{` + list(`"N":{"content":"dN"}`) + `}`, `{}`,
+			"added_tokens: 50000 entries, want at most 4096"},
+		"an id of 1e12": {`"x":0`, `{"d":1000000000000}`, "id 1000000000000 of \"d\" is outside"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			_, _, err := ParseFS(fstest.MapFS{"vocab.json": {Data: []byte(`{"a":0,"b":1}`)},
+				"merges.txt": {Data: []byte("#version: 1\n")}, "added_tokens.json": {Data: []byte(c.added)},
+				"tokenizer_config.json": {Data: []byte(`{"tokenizer_class":"GPT2Tokenizer",` + c.config + `}`)}})
+			require.ErrorContains(t, err, c.want)
 			require.Less(t, time.Since(began), 10*time.Second)
 		})
 	}

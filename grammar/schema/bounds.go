@@ -4,6 +4,7 @@ package schema
 // valid; some valid values are not written.
 type Bounds struct {
 	Free      int // depth of arrays and objects in values that the schema leaves free
+	Whole     int // or depth of the whole value that these are in, where that is deeper; see deepen
 	Arrays    int // depth of arrays alone there
 	Recursion int // how often a definition contains itself
 	Text      int // characters of texts with a maxLength
@@ -43,6 +44,12 @@ func (b Bounds) to(depth int) Bounds {
 		b.Recursion = depth
 	}
 	return b
+}
+
+// contains reports whether no part of b is narrower than that of other.
+func (b Bounds) contains(other Bounds) bool {
+	return b.Free >= other.Free && b.Recursion >= other.Recursion && b.Text >= other.Text &&
+		b.Exact >= other.Exact && b.Items >= other.Items
 }
 
 // choose returns the widest bounds within which a schema's automaton has about so many states at

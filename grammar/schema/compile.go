@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"unmask/grammar"
 )
@@ -86,9 +87,10 @@ func (c *compiler) schema(e *expr) (*grammar.DFA, error) {
 	return d, nil
 }
 
-// key tells apart the automata that one schema has inside of recursive definitions.
+// key tells apart the automata that one schema has inside of recursive definitions, and where free
+// values in it are deeper than elsewhere.
 func (c *compiler) key() string {
-	key := ""
+	key := strconv.Itoa(max(0, c.Whole-c.nested-c.Free))
 	for _, r := range c.depth {
 		key += fmt.Sprintf("%p", r)
 	}

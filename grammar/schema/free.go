@@ -23,7 +23,8 @@ var freeValues = struct {
 func (c *compiler) any() (*grammar.DFA, error) {
 	freeValues.Lock()
 	defer freeValues.Unlock()
-	return free{c.Free, min(c.Free, c.Arrays), c.comma, c.colon}.values()
+	depth := max(c.Free, c.Whole-c.nested)
+	return free{depth, min(depth, c.Arrays), c.comma, c.colon}.values()
 }
 
 // values returns the automaton. The caller holds the lock.

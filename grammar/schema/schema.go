@@ -27,7 +27,7 @@ type Options struct {
 }
 
 // DefaultLimit is the default bound on states over bytes.
-const DefaultLimit = 30000
+const DefaultLimit = 1 << 15
 
 // Schema is a JSON Schema and its automaton.
 type Schema struct {
@@ -70,7 +70,7 @@ func (s *Schema) build(budget *grammar.Budget, depth int) error {
 	limit := budget.States()
 	widest, narrowest := bounds[len(bounds)-1].to(depth), bounds[0].to(depth)
 	c := newCompiler(budget, s.compact)
-	room, widened := roomy*limit, false
+	room, widened, tries := roomy*limit, false, 2
 	for {
 		b, size := c.choose(s.root, depth, room)
 		if b == s.Bounds && s.DFA != nil {
@@ -83,7 +83,11 @@ func (s *Schema) build(budget *grammar.Budget, depth int) error {
 		c.within(b, false)
 		d, err := c.schema(s.root)
 		if err != nil && s.DFA != nil {
-			break
+			if room = size / 2; tries == 0 {
+				break
+			}
+			tries--
+			continue
 		}
 		if tooLarge(err) && b != narrowest {
 			s.Bounds, room = b, min(room, size)*2/3
@@ -98,6 +102,9 @@ func (s *Schema) build(budget *grammar.Budget, depth int) error {
 		}
 		room, widened = size*limit/max(d.States(), 1)*3/4, true
 	}
+	if s.DFA != nil && s.Bounds != widest {
+		s.deepen(c)
+	}
 	if s.root.doc != nil {
 		s.root.doc.budget = nil // it is compiled
 	}
@@ -108,6 +115,41 @@ func (s *Schema) build(budget *grammar.Budget, depth int) error {
 		return fmt.Errorf("no value satisfies the schema, want one that some value does")
 	}
 	return nil
+}
+
+// deepen widens bounds once more, each as far as a quarter more states seem to allow. First come
+// free values that few schemas are around: those of further keys of the outermost object cost
+// little and are deep in documents.
+func (s *Schema) deepen(c *compiler) {
+	limit, b := min(c.budget.States(), s.States()*5/4), s.Bounds
+	most := 2 * roomy * c.budget.States()
+	size := c.measure(s.root, b, most)
+	try := func(wider Bounds) {
+		if s.States()+c.measure(s.root, wider, most)-size <= limit {
+			b = wider
+		}
+	}
+	for whole := b.Free + 2; whole <= bounds[len(bounds)-1].Free+2; whole++ {
+		wider := b
+		wider.Whole = whole
+		try(wider)
+	}
+	outer := b
+	for _, set := range dimensions {
+		for _, level := range bounds {
+			wider := b
+			if set(&wider, level); wider.contains(b) {
+				try(wider)
+			}
+		}
+	}
+	for _, b := range []Bounds{b, outer} {
+		c.within(b, false)
+		if d, err := c.schema(s.root); err == nil {
+			s.DFA, s.Bounds = d, b
+			return
+		}
+	}
 }
 
 func tooLarge(err error) bool {

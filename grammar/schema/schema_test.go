@@ -207,7 +207,7 @@ func TestRefusedByName(t *testing.T) {
 		`{"allOf": [{"$ref": "#"}]}`:                      "a definition that is itself",
 		`{"type": ["null", {"$ref": "#"}]}`:               "schema is type, which is no text or list of texts, at #",
 		`{"type": "int"}`:                                 `schema is type "int" at #`,
-		`{"minLength": 3000000, "type": "string"}`:        "states is more than 30000",
+		`{"minLength": 3000000, "type": "string"}`:        "states is more than 32768",
 	} {
 		_, err := schema.Compile([]byte(text), schema.Options{})
 		require.ErrorContains(t, err, want, text)
@@ -238,4 +238,23 @@ func FuzzCompile(f *testing.F) {
 		text := shortest(s.DFA, s.Start())
 		require.True(t, json.Valid([]byte(text)), text)
 	})
+}
+
+// Where free values in many places may be little deep, those of further keys of the outermost object,
+// which are in one place, are deeper.
+func TestOuterValuesAreDeeper(t *testing.T) {
+	var objects []string
+	for i := range 60 {
+		objects = append(objects, fmt.Sprintf(`"system-%d": {"type": "object"}`, i))
+	}
+	s, err := schema.Compile([]byte(`{"type": "object", "properties": {"systems": {"type": "object",
+		"properties": {`+strings.Join(objects, ", ")+`}}}}`), schema.Options{})
+	require.NoError(t, err)
+	require.Less(t, s.Bounds.Free, 4)
+	nested := func(depth int) string {
+		return strings.Repeat(`{"a": `, depth) + "1" + strings.Repeat("}", depth)
+	}
+	require.True(t, s.Match(`{"other": `+nested(4)+`}`))
+	require.False(t, s.Match(`{"systems": {"system-7": `+nested(6)+`}}`))
+	require.LessOrEqual(t, s.States(), schema.DefaultLimit)
 }

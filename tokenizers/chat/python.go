@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // str returns Python's str(v), which is how a template writes v.
@@ -266,13 +267,18 @@ func (r *run) writeJSONText(b *builder, t text, ascii bool) {
 		}
 	}
 	for i, c := range t.s {
-		if c != '"' && c != '\\' && c >= 0x20 && (c < 0x7f || !ascii && c != 0x7f || c == 0x7f) &&
-			!(ascii && c > 0x7f) {
+		marked := c == '"' || c == '\\'
+		if !marked && c >= 0x20 && (c <= 0x7f || !ascii) {
 			continue
 		}
 		flush(i)
-		start = i + len(string(c))
+		start = i + utf8.RuneLen(c)
 		user := len(t.slice(i, start).user) > 0
+		if marked { // it stands for itself behind a backslash
+			start = i
+			b.put(`\`, user)
+			continue
+		}
 		b.put(jsonEscape(c), user)
 	}
 	flush(len(t.s))
@@ -281,8 +287,6 @@ func (r *run) writeJSONText(b *builder, t text, ascii bool) {
 
 func jsonEscape(c rune) string {
 	switch c {
-	case '"', '\\':
-		return `\` + string(c)
 	case '\n':
 		return `\n`
 	case '\r':

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,44 @@ func TestStepsCountWork(t *testing.T) {
 		_, err = tmpl.Render(messages, Options{})
 		require.Error(t, err, expression)
 		require.Less(t, time.Since(start), 20*time.Second, expression)
+	}
+}
+
+// Numbers in a template, and what it makes, end in a bound or an error: rendering allocates less than
+// 1 GB in all, and is soon done.
+func TestNumbersOfATemplate(t *testing.T) {
+	for _, source := range []string{
+		`{{ 'x' * N }}`, `{{ [1] * N }}`, `{{ [[1] * 1000] * N }}`, `{{ 'x' * 1000 * 1000 * N }}`,
+		`{{ range(N) | list }}`, `{{ range(-N, N, N) | list }}`, `{% for i in range(N) %}{{ i }}{% endfor %}`,
+		`{% for i in range(1000) %}{% for j in range(N) %}{% endfor %}{% endfor %}`,
+		`{{ 2 ** N }}`, `{{ 10.0 ** N }}`, `{{ N ** N }}`, `{{ 'a' | center(N) }}`, `{{ '7'.zfill(N) }}`,
+		`{{ 'a' | indent(N, true) }}`, `{{ [1, 2] | tojson(indent=N) }}`, `{{ 'x y' | truncate(N) }}`,
+		`{{ [1] | batch(N, 'x') | list }}`, `{{ [1] | slice(N) | list }}`, `{{ 1.5 | round(N) }}`,
+		`{{ '%Nd' | format(1) }}`, `{{ '%.Nf' | format(1.0) }}`, `{{ '{:>N}'.format('x') }}`,
+		`{{ ('x' * 1000000)[N:] }}`, `{{ 'x'[-N:N] }}`, `{{ (range(100000) | list)[::N] }}`,
+		`{{ 'abc'.split('b', N) }}`, `{{ 'abc'.replace('b', 'c', N) }}`, `{{ lipsum(N) }}`, `{{ 1eN }}`,
+		`{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(N) }}`,
+		`{% set ns = namespace(a=[]) %}{% for i in range(N) %}{% set _ = ns.a.append(ns.a) %}{% endfor %}`,
+		`{% for m in messages recursive %}{{ loop(messages) }}{% endfor %}{{ N }}`,
+		`{% include 'N' %}`, `{% import 'N' as x %}`, `{% extends 'N' %}`,
+		`{{ range(100000) | map('tojson') | list | tojson | tojson | tojson | tojson | tojson | tojson }}`,
+		`{{ strftime_now('%Y' * N) }}`, `{{ (('x,' * 1000000) ~ N).split(',') | length }}`,
+	} {
+		for _, n := range []string{"1000", "1000000", "1000000000000"} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			tmpl, err := Parse(strings.ReplaceAll(source, "N", n), nil)
+			if err == nil {
+				_, err = tmpl.Render([]Message{{"user", "x"}}, Options{})
+			}
+			if err != nil {
+				require.Less(t, len(err.Error()), 400)
+			}
+			runtime.ReadMemStats(&after)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<30), "%s at %s", source, n)
+			require.Less(t, time.Since(start), 20*time.Second, "%s at %s", source, n)
+		}
 	}
 }
 
