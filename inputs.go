@@ -43,7 +43,7 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 // the run begins with is replaced by what the line does.
 func (in Input) Over(base Request) (r Request, seeded bool, err error) {
 	var own struct{ Seed *json.RawMessage }
-	if err = json.Unmarshal(in, &base); err != nil {
+	if err = base.read(in); err != nil {
 		return r, false, err
 	}
 	return base, json.Unmarshal(in, &own) == nil && own.Seed != nil, nil

@@ -157,8 +157,32 @@ func (r Request) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON implements json.Unmarshaler. Fields that data leaves out keep their values. Unknown
-// fields are an error.
+// fields are an error, and names of files are too: whoever sends a request must not choose what
+// Prepare opens. An Input, a line of the user's own file, may have them.
 func (r *Request) UnmarshalJSON(data []byte) error {
+	read := *r
+	if r.Image != nil {
+		image := *r.Image
+		image.File, image.MaskFile = "", ""
+		read.Image = &image
+	}
+	if err := read.read(data); err != nil {
+		return err
+	}
+	if in := read.Image; in != nil && (in.File != "" || in.MaskFile != "") {
+		return param.Refuse("image", param.Unsupported,
+			"image names the file %s, want none in a request that is read: set Picture",
+			param.Quote(cmp.Or(in.File, in.MaskFile)))
+	}
+	if r.Image != nil && read.Image != nil { // its own names stay
+		read.Image.File, read.Image.MaskFile = r.Image.File, r.Image.MaskFile
+	}
+	*r = read
+	return nil
+}
+
+// read is UnmarshalJSON where names of files may stand.
+func (r *Request) read(data []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return err

@@ -252,8 +252,11 @@ func TestAllWaysPrepareTheSame(t *testing.T) {
 func sameWays(t *rapid.T, m *unmask.Model, r unmask.Request) {
 	data, err := json.Marshal(r)
 	require.NoError(t, err)
-	var far unmask.Request
-	require.NoError(t, json.Unmarshal(data, &far))
+	far := r
+	if r.Image == nil { // whose files a request from outside may not name
+		far = unmask.Request{}
+		require.NoError(t, json.Unmarshal(data, &far))
+	}
 	line, seeded, err := unmask.InputOf(r).Over(unmask.Request{Seed: 5})
 	require.NoError(t, err)
 	require.True(t, seeded)
@@ -329,4 +332,20 @@ func TestRecipeOfConfig(t *testing.T) {
 	require.NoError(t, err)
 	_, err = m.Defaults()
 	require.ErrorContains(t, err, "m: published recipe: ")
+}
+
+// Whoever sends a request does not choose which files are opened; a program that fills one in, or a
+// line of the user's own file, does.
+func TestRequestsFromOutsideNameNoFiles(t *testing.T) {
+	for _, data := range []string{`{"image":{"file":"/etc/passwd"}}`, `{"image":{"mask":"m.png"}}`} {
+		var r unmask.Request
+		require.ErrorContains(t, json.Unmarshal([]byte(data), &r), "want none in a request that is read")
+		require.Nil(t, r.Image)
+		r, _, err := unmask.Input(data).Over(unmask.Request{})
+		require.NoError(t, err)
+		require.NotNil(t, r.Image)
+	}
+	r := unmask.Request{Image: &unmask.ImageInput{File: "in.png"}}
+	require.NoError(t, json.Unmarshal([]byte(`{"image":{"paste":true}}`), &r))
+	require.Equal(t, unmask.ImageInput{File: "in.png", Paste: true}, *r.Image)
 }

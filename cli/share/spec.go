@@ -34,6 +34,35 @@ type Spec struct {
 	Input func(ctx context.Context, i int) ([]byte, error) `json:"-"`
 }
 
+// sent is a Spec as workers get it.
+type sent Spec
+
+// MarshalJSON writes the request as an Input, which may name files: workers replace their places.
+func (e Spec) MarshalJSON() ([]byte, error) {
+	out := struct {
+		sent
+		Request unmask.Input `json:",omitempty"`
+	}{sent: sent(e)}
+	if e.Request != nil {
+		out.Request = unmask.InputOf(*e.Request)
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (e *Spec) UnmarshalJSON(data []byte) error {
+	in := struct {
+		*sent
+		Request unmask.Input
+	}{sent: (*sent)(e)}
+	if err := json.Unmarshal(data, &in); err != nil || in.Request == nil {
+		return err
+	}
+	r, _, err := in.Request.Over(unmask.Request{})
+	e.Request = &r
+	return err
+}
+
 // Build prepares a worker for a spec.
 type Build func(ctx context.Context, e Spec) (fleet.Built, error)
 
