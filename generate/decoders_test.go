@@ -59,6 +59,8 @@ func (d *decoding) recipe() string {
 		return fmt.Sprintf("greedy(pc(lambda=%v, clip=%v)) steps=%d", d.Decay, d.Clip, d.New/d.K)
 	case "static":
 		return in("confidence") + fmt.Sprintf(" steps=%d", d.New)
+	case "freedave":
+		return fmt.Sprintf("semi-ar(draft(drafts=%d), block=%d)", d.Drafts, d.Block)
 	case "wino":
 		return fmt.Sprintf("wino(wide=%v, narrow=%v, block=%d)", d.Wide, d.Narrow, d.Block)
 	case "penalty_generate":
@@ -181,7 +183,10 @@ func compareDecoding(t *testing.T, p *parity.Pack, m model.Denoiser, name, text 
 		return
 	}
 	require.Equal(t, golden("_closed"), append([]int32{}, closed...), "and of what was masked again")
-	if d.Rule != "by_pc" {
+	if d.Rule == "freedave" { // ours leaves out drafts that decide nothing
+		require.Less(t, last.Evaluated.Full*len(want), int(counts[1]), "rows")
+		require.Less(t, last.N, d.New, "passes")
+	} else if d.Rule != "by_pc" {
 		rows := last.Evaluated.Full*len(last.Tokens) + last.Evaluated.Partial
 		require.EqualValues(t, counts[1], rows, "rows")
 	}

@@ -36,9 +36,10 @@ func (t *task) speak(l *constrain.Language, spec model.Spec) error {
 func (r *Recipe) CheckGrammar(spec model.Spec) error {
 	_, grows := samplers.As[samplers.Grower](r.Sampler)
 	_, resizes := samplers.As[samplers.Resizer](r.Sampler)
-	if r.Reuse == Causal || resizes || grows && spec.Growth != nil || r.Window > 0 {
+	_, drafts := samplers.As[samplers.Proposer](r.Sampler)
+	if r.Reuse == Causal || drafts || resizes || grows && spec.Growth != nil || r.Window > 0 {
 		return &param.Error{Name: "grammar", Found: "given", Reason: param.Unsupported,
-			Want: "none with reuse causal, a window or a sampler that changes the length"}
+			Want: "none with reuse causal, a window or a sampler that drafts or changes the length"}
 	}
 	return nil
 }

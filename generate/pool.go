@@ -347,6 +347,10 @@ func (p *Pool) compute(ctx context.Context) (err error) {
 		if m.begin(); len(m.step.masked) == 0 && !m.again {
 			continue
 		}
+		if d, ok := m.loop.(*draftLoop); ok {
+			p.busy = append(p.busy, d.children()...)
+			continue
+		}
 		// If the positions can be chosen without logits they are chosen first: a sequence that
 		// opens none needs no pass.
 		if m.step.quiet {
@@ -366,6 +370,11 @@ func (p *Pool) compute(ctx context.Context) (err error) {
 		p.group = p.takeCompatible(p.group[:0])
 		if err := p.computeGroup(p.group); err != nil {
 			return err
+		}
+	}
+	for _, m := range p.members {
+		if d, ok := m.loop.(*draftLoop); ok && !m.Done && !m.waits && len(m.step.masked) > 0 {
+			d.collect()
 		}
 	}
 	return nil

@@ -64,6 +64,9 @@ func (r Recipe) check(d model.Denoiser) error {
 	if err := r.checkWindow(d); err != nil {
 		return err
 	}
+	if err := r.checkDrafts(); err != nil {
+		return err
+	}
 	if err := r.checkGuidance(); err != nil {
 		return err
 	}

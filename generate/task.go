@@ -95,6 +95,7 @@ func (t *task) choose(spec model.Spec, length int, ends []int32) {
 	free := len(t.initial.free)
 	grower, grows := samplers.As[samplers.Grower](t.Sampler)
 	resizer, resizes := samplers.As[samplers.Resizer](t.Sampler)
+	proposer, proposes := samplers.As[samplers.Proposer](t.Sampler)
 	speculator, speculates := samplers.As[samplers.Speculator](t.Sampler)
 	switch {
 	case t.Reuse == Blocks:
@@ -124,6 +125,12 @@ func (t *task) choose(spec model.Spec, length int, ends []int32) {
 			return remake(m.loop, growLoop{member: m, growwork: k, left: k.budget})
 		}
 		t.steps = k.maxSteps(t.initial)
+	case proposes:
+		t.newLoop = func(m *member) loop {
+			return remake(m.loop, draftLoop{wholeLoop: wholeLoop{member: m}, most: proposer.Proposals()})
+		}
+		t.setBlocks()
+		t.steps *= 2 // a block begins with a pass that opens nothing
 	default:
 		t.newLoop = func(m *member) loop { return remake(m.loop, wholeLoop{member: m}) }
 		t.near, t.last = t.windowed()

@@ -157,6 +157,7 @@ func init() { // the paper's first
 	Register(dynamicRule)
 	Register(fastDLLMv2Rule)
 	Register(selfSpeculationRule)
+	Register(draftRule)
 	Register(wedlmRule)
 	Register(dreamonRule)
 	Register(daedalRule)

@@ -1,0 +1,77 @@
+package samplers
+
+import (
+	"cmp"
+	"fmt"
+
+	"unmask/param"
+)
+
+// Draft makes the text that the rule inside makes with one position a pass, in fewer passes (Wu et
+// al. 2025, "Free Draft-and-Verification", FreeDave, arXiv 2510.00294). One pass's marginals give
+// drafts that open the best 1, 2, .. Drafts positions; the next pass computes them all, as a batch.
+// The first draft is right. The next one is right where the marginals of the one before it open the
+// same position with the same token. The last right one stays, and its marginals give the next
+// drafts. The last position of a block opens without a pass.
+//
+// A pass has the rows of all drafts, so this pays where small batches cost little.
+type Draft struct {
+	Inside Sampler // takes the most probable tokens; nil means Greedy{}
+	Drafts int     // 0 means 4
+	ownPace
+}
+
+var draftRule = Rule[Draft]{
+	Name:  "draft",
+	Line:  "one position a pass, several passes at once: the same text, fewer passes",
+	Paper: "Wu et al. 2025, FreeDave",
+	Params: []Param[Draft]{Whole(func(d *Draft) *int { return &d.Drafts },
+		param.Param{Name: "drafts", Min: 1, Max: MaxDraft, Default: "4",
+			Help: "drafts of a pass"})},
+	Inside: []Inside[Draft]{SamplerInside(func(d *Draft) *Sampler { return &d.Inside }, Greedy{})},
+}
+
+// Proposer is a Sampler whose choices are checked in one pass for several steps.
+type Proposer interface {
+	// Proposals returns the most drafts of a pass.
+	Proposals() int
+}
+
+// Proposals implements Proposer.
+func (d Draft) Proposals() int { return cmp.Or(d.Drafts, 4) }
+
+func (d Draft) inside() Sampler {
+	if d.Inside == nil {
+		return Greedy{}
+	}
+	return d.Inside
+}
+
+// Needs what the sampler inside needs.
+func (d Draft) Needs(step, steps int) Need { return d.inside().Needs(step, steps) }
+
+// Choose returns the choice of the sampler inside.
+func (d Draft) Choose(v *View) (Opening, error) { return d.inside().Choose(v) }
+
+// Check returns an error for a sampler inside whose steps a draft cannot foresee.
+func (d Draft) Check() error {
+	in := d.inside()
+	_, planner := As[Planner](in)
+	_, remasks := As[Remasker](in)
+	_, keeps := As[Stateful](in)
+	_, clock := As[Clock](in)
+	if planner || remasks || keeps || clock || !MostProbable(in) {
+		return fmt.Errorf("samplers: draft around %s, want a sampler that takes the most probable "+
+			"tokens in steps of the schedule, such as greedy", Text(in))
+	}
+	return nil
+}
+
+// Uncached returns why there can be no second stage.
+func (Draft) Uncached() string { return "draft checks every token" }
+
+// Unwrap returns the sampler inside.
+func (d Draft) Unwrap() []any { return []any{d.inside()} }
+
+// String returns the text that Parse reads.
+func (d Draft) String() string { return Text(d) }
