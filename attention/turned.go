@@ -1,6 +1,8 @@
 package attention
 
 import (
+	"slices"
+
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -24,11 +26,11 @@ func (r *Rows) tables(b backend.Backend, rotary *backend.Rotary) []*backend.Rota
 		if i == len(t.tables) {
 			t.tables = append(t.tables, new(backend.Rotary))
 		}
-		last := s.Row + s.Rows - 1
-		n := int(r.Pos[last]) + 1
+		pos := r.Pos[s.Row : s.Row+s.Rows]
+		n := int(slices.Max(pos)) + 1
 		t.places = append(t.places[:0], make([]int32, n)...)
-		for row := s.Row; row <= last; row++ {
-			t.places[r.Pos[row]] = r.Turns[row]
+		for i, at := range pos {
+			t.places[at] = r.Turns[s.Row+i]
 		}
 		one, half := t.tables[i], backend.Width(rotary.Cos)
 		one.Cos, one.Sin = grow(b, one.Cos, n, half), grow(b, one.Sin, n, half)

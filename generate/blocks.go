@@ -277,10 +277,17 @@ type network struct {
 	refiner model.Refiner  // d, or nil if it has no partial passes
 	keeper  keeper         // d, or nil if it keeps no keys and values
 	spec    model.Spec
+
+	blockwise bool // blocks may have other sizes
 }
 
 // shadows reports whether the network's passes may have shadows that judge tokens.
 func (n *network) shadows() bool { return n.spec.Sparse && n.spec.Block == 0 && !n.spec.Shifted }
+
+// checksRuns reports whether passes over blocks can be followed by one that checks a run.
+func (n *network) checksRuns() bool {
+	return n.spec.Sparse && n.blockwise && !n.spec.Shifted
+}
 
 // keeper is a model.Refiner or a model.Feeder.
 type keeper interface {
@@ -306,6 +313,7 @@ func (p *Pool) network(size int) (*network, error) {
 		}
 	}
 	n := &network{d: d, spec: d.Spec()}
+	_, n.blockwise = d.(model.Blockwise)
 	if p.o.Guided {
 		n.d = guide.Each(d, p.guidance)
 	}

@@ -76,7 +76,9 @@ func (p *Pool) choose(m *member) {
 	case err != nil:
 		p.blame(m, err)
 	case o.Second != nil:
-		p.keepTop(m)
+		if o.Second.Run == nil {
+			p.keepTop(m)
+		}
 	default:
 		p.settle(m)
 	}
@@ -99,6 +101,7 @@ func (p *Pool) setView(m *member) {
 	s := &m.step
 	v.Tokens, v.Masked, v.Open = m.Tokens, s.masked, s.open
 	v.Past, v.State, v.Shape, v.Ends = m.past, m.state, m.shape, m.endTokens
+	v.Checks = m.runs && m.work != nil && m.work.wide == nil && m.network.checksRuns()
 	v.Behind = s.behind(m.Tokens, m.free, m.mask)
 	v.Step, v.Steps, v.Quota, v.Free = s.n, s.of, s.quota, s.size
 	v.Rand, v.Noise = samplers.Rand(m.stream()), samplers.ForOrder
@@ -160,7 +163,7 @@ func (p *Pool) visit(positions []int, f func(i int, logits []float32)) error {
 		if at < 0 || at >= len(m.Tokens) || h.seen[at] != stamp {
 			return fmt.Errorf("the sampler reads logits of position %d, want one of View.Masked or Open", at)
 		}
-		h.rows = append(h.rows, int32(m.step.row*p.pass.of.Length+at))
+		h.rows = append(h.rows, m.rowOf(m.step.row*p.pass.of.Length, at))
 	}
 	m.step.work.Head += len(positions)
 	return p.marginals(m).Visit(h.rows, f)

@@ -59,6 +59,19 @@ func (d *decoding) recipe() string {
 		return fmt.Sprintf("greedy(pc(lambda=%v, clip=%v)) steps=%d", d.Decay, d.Clip, d.New/d.K)
 	case "static":
 		return in("confidence") + fmt.Sprintf(" steps=%d", d.New)
+	case "multi_block", "multi_block_cached":
+		text := fmt.Sprintf("greedy(multi-block(entropy=%v, add=%v, activate=%v, block=%d, by=%s, "+
+			"delay=%d))", d.Theta, d.Add, d.Activate, d.Block, d.Variant, max(d.Delay, 1))
+		if d.Rule == "multi_block_cached" {
+			text += fmt.Sprintf(" reuse=finished refresh=%d", d.Refresh)
+		}
+		return text
+	case "s2d2":
+		if d.Verify == "ratio" { // coins
+			return ""
+		}
+		return fmt.Sprintf("s2d2(theta=%v, cost=%v) reuse=blocks block-size=%d", d.Theta,
+			d.Cost+d.Least, d.Block)
 	case "freedave":
 		return fmt.Sprintf("semi-ar(draft(drafts=%d), block=%d)", d.Drafts, d.Block)
 	case "wino":
@@ -134,6 +147,7 @@ func compareDecoding(t *testing.T, p *parity.Pack, m model.Denoiser, name, text 
 	}
 	var opened, closed, lengths []int32
 	var last generate.Sequence
+	drafted, checks := 0, 0
 	length, shown := len(o.Tokens), slices.Clone(o.Tokens)
 	for step, err := range generate.Run(t.Context(), m, o) {
 		require.NoError(t, err)
@@ -146,14 +160,21 @@ func compareDecoding(t *testing.T, p *parity.Pack, m model.Denoiser, name, text 
 			require.Equal(t, m.Spec().Mask, shown[one.Position])
 			shown[one.Position] = one.Token
 		}
+		for _, one := range last.Replaced {
+			shown[one.Position] = one.Token
+		}
 		require.Equal(t, last.Tokens, shown)
 		from := generate.Follow(parity.Count(length), last.Resized, -1) // positions before the step
-		pass := int32(step.N - 1)
+		if last.Evaluated.Drafted > drafted && d.Rule == "s2d2" {
+			checks++
+		}
+		drafted = last.Evaluated.Drafted
+		pass := int32(step.N + checks - 1)
 		if d.Rule == "penalty_generate" { // steps that open nothing need no pass
 			pass = int32(last.Evaluated.Full - 1)
 		}
 		for _, one := range last.Opened {
-			if at := from[one.Position]; at >= 0 {
+			if at := from[one.Position]; at >= 0 && (d.Rule != "multi_block" || one.LogP == one.LogP) {
 				opened = append(opened, pass, at)
 			}
 		}
@@ -165,7 +186,7 @@ func compareDecoding(t *testing.T, p *parity.Pack, m model.Denoiser, name, text 
 		}
 	}
 	ends := slices.Contains(want[len(prompt):], d.End) && d.Rule == "penalty_generate"
-	if ends || strings.HasSuffix(name, "_end") { // ours ends with the end token, and fills the rest
+	if ends || name == "suffix_end" { // ours ends with the end token, and fills the rest
 		n := len(prompt) + slices.Index(want[len(prompt):], d.End) + 1
 		require.Equal(t, want[:n], last.Tokens[:n])
 		require.LessOrEqual(t, last.N, int(counts[0]), "passes")
@@ -173,7 +194,7 @@ func compareDecoding(t *testing.T, p *parity.Pack, m model.Denoiser, name, text 
 	}
 	require.Equal(t, want, last.Tokens)
 	if d.Rule != "penalty_generate" {
-		require.EqualValues(t, counts[0], last.N, "passes")
+		require.EqualValues(t, counts[0], last.N+checks, "passes")
 	}
 	if !strings.HasPrefix(name, "rho") { // a cut removes what opened in the same pass
 		require.Equal(t, golden("_opened"), opened, "pass and position of what opened")
@@ -183,6 +204,9 @@ func compareDecoding(t *testing.T, p *parity.Pack, m model.Denoiser, name, text 
 		return
 	}
 	require.Equal(t, golden("_closed"), append([]int32{}, closed...), "and of what was masked again")
+	if d.Rule == "s2d2" { // ours keeps finished blocks, and checks no more than the run
+		return
+	}
 	if d.Rule == "freedave" { // ours leaves out drafts that decide nothing
 		require.Less(t, last.Evaluated.Full*len(want), int(counts[1]), "rows")
 		require.Less(t, last.N, d.New, "passes")
@@ -199,4 +223,40 @@ func frequency(p *parity.Pack) (shares []float64) {
 		shares = append(shares, float64(f))
 	}
 	return shares
+}
+
+// Drafts keep the text: of one position a pass, or within a block of blocks of one position.
+func TestDraftsKeepTheText(t *testing.T) {
+	for pack, cases := range map[string][][2]string{
+		"decoders-1": {{"draft", "greedy steps=19"}, {"draft(greedy(margin), drafts=7)",
+			"greedy(margin) steps=19"}, {"semi-ar(draft, block=6)", "semi-ar(greedy, block=6) steps=24"},
+			{"s2d2(cost=1e-9) reuse=blocks block-size=32", "greedy reuse=blocks block-size=1"}},
+		"sdar-tiny": {{"s2d2(cost=1e-9) reuse=blocks block-size=32", "greedy reuse=blocks block-size=1"}},
+	} {
+		l, err := model.Load(parity.Open(t, pack).Source, model.Options{Backend: cpu.New(cpu.Options{})})
+		require.NoError(t, err)
+		for _, c := range cases {
+			fewer := 0
+			for i := range 6 {
+				o := generate.Options{Tokens: slices.Repeat([]int32{l.Spec().Mask}, 24)}
+				for p := range 4 {
+					o.Tokens[p] = int32(3*i + 7*p)
+				}
+				o.Tokens[4+5*i/2] = 9 // something known behind masks
+				var texts [2][]int32
+				var passes [2]int
+				for j, text := range c {
+					o.Recipe, err = generate.ParseRecipe(text)
+					require.NoError(t, err)
+					for q, err := range generate.Samples(t.Context(), l.Denoiser, o) {
+						require.NoError(t, err)
+						texts[j], passes[j] = slices.Clone(q.Tokens), q.N
+					}
+				}
+				require.Equal(t, texts[1], texts[0], "%s, prompt %d", c[0], i)
+				fewer += passes[1] - passes[0]
+			}
+			require.Positive(t, fewer, c[0])
+		}
+	}
 }

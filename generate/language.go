@@ -37,6 +37,9 @@ func (r *Recipe) CheckGrammar(spec model.Spec) error {
 	_, grows := samplers.As[samplers.Grower](r.Sampler)
 	_, resizes := samplers.As[samplers.Resizer](r.Sampler)
 	_, drafts := samplers.As[samplers.Proposer](r.Sampler)
+	if _, runs := samplers.As[samplers.RunChecker](r.Sampler); runs {
+		drafts = r.Reuse == Blocks
+	}
 	if r.Reuse == Causal || drafts || resizes || grows && spec.Growth != nil || r.Window > 0 {
 		return &param.Error{Name: "grammar", Found: "given", Reason: param.Unsupported,
 			Want: "none with reuse causal, a window or a sampler that drafts or changes the length"}

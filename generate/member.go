@@ -2,6 +2,7 @@ package generate
 
 import (
 	"math"
+	"slices"
 
 	"unmask/constrain"
 	"unmask/internal/philox"
@@ -42,8 +43,10 @@ type stepState struct {
 	need     samplers.Need
 	ranking  samplers.Ranking
 	device   bool // the device chooses, by ranking
+	checked  bool // the latest pass checked a run: its marginals are the shadows'
 	decided  bool // the positions to open are known
 	row      int  // index in the batch
+	shadowAt int  // where the shadows are behind the sequence's own positions
 	fed      int  // rows in the pass
 	maskedAt int  // index of its first masked row in the head's work
 	openAt   int  // index of its first open row
@@ -97,6 +100,12 @@ func (m *member) stream() philox.Stream {
 		step = 0
 	}
 	return philox.Stream{Seed: m.seed, Sequence: uint32(m.Index), Step: step}
+}
+
+// limit leaves out positions from `end` on, which do not open in the step.
+func (s *stepState) limit(end int) {
+	n, _ := slices.BinarySearch(s.masked, end)
+	s.masked = s.masked[:n]
 }
 
 // penaltyEps is the last time of Dream's steps, and what keeps a penalty at the first finite.
@@ -171,6 +180,9 @@ func (m *member) settle() {
 	if len(m.ends) == 0 {
 		return
 	}
+	if m.early {
+		m.endEarly()
+	}
 	for i, p := range m.free {
 		switch t := m.Tokens[p]; {
 		case t == m.mask:
@@ -181,6 +193,24 @@ func (m *member) settle() {
 		case m.endsAt(p, m.ends):
 			m.fill(i+1, t)
 			return
+		}
+	}
+}
+
+// endEarly makes all behind the first open end token that token.
+func (m *member) endEarly() {
+	first := slices.IndexFunc(m.free, func(p int) bool {
+		return m.Tokens[p] != m.mask && m.endsAt(p, m.ends)
+	})
+	if first < 0 {
+		return
+	}
+	end := m.Tokens[m.free[first]]
+	m.fill(first+1, end)
+	for _, p := range m.free[first+1:] {
+		if m.Tokens[p] != end {
+			m.Tokens[p] = end
+			m.Replaced = append(m.Replaced, Opened{Position: p, Token: end, LogP: math.NaN()})
 		}
 	}
 }

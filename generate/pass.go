@@ -30,7 +30,7 @@ func (p *Pool) forward(group []*member) error {
 	network, partial := group[0].step.network, group[0].step.partial
 	p.pass.rows = p.pass.rows[:0]
 	for _, m := range group {
-		m.step.fed = len(m.Tokens) + len(m.step.shadows)
+		m.step.fed, m.step.shadowAt = len(m.Tokens)+len(m.step.shadows), len(m.Tokens)
 		if m.step.kept != nil {
 			m.step.fed = len(m.step.kept)
 		}
@@ -200,7 +200,16 @@ func (p *Pool) reads(b *model.Batch, m *member) {
 // shadowRow returns the row of a position's shadow in the latest pass, false if it has none.
 func (m *member) shadowRow(base, position int) (int32, bool) {
 	i, ok := slices.BinarySearch(m.step.shadows, int32(position))
-	return int32(base + len(m.Tokens) + i), ok
+	return int32(base + m.step.shadowAt + i), ok
+}
+
+// rowOf returns the row of the latest pass that predicts a position.
+func (m *member) rowOf(base, position int) int32 {
+	if m.step.checked {
+		row, _ := m.shadowRow(base, position)
+		return row
+	}
+	return int32(base + position)
 }
 
 // time returns the sampler's time or, by default, the masked fraction.
@@ -255,6 +264,10 @@ func (p *Pool) adjust(row int32, logits []float32) {
 		}
 	}
 	if m.task.adjust != nil {
-		m.task.adjust(int(row)%length, logits)
+		at := int(row) % length
+		if i := at - m.step.shadowAt; i >= 0 && i < len(m.step.shadows) {
+			at = int(m.step.shadows[i])
+		}
+		m.task.adjust(at, logits)
 	}
 }

@@ -134,10 +134,14 @@ func (p *Pool) room() int {
 		p.spec.Causal != model.NotCausal {
 		n += samplers.MaxDraft
 	}
+	n = min(n, p.spec.Length())
+	if p.networks[0].checksRuns() {
+		n += samplers.MaxDraft
+	}
 	if p.spec.Growth != nil {
 		n = p.spec.Length()
 	}
-	return min(n, p.spec.Length())
+	return n
 }
 
 // guidance returns the guidance scale of a sequence of the latest pass.
@@ -347,6 +351,10 @@ func (p *Pool) compute(ctx context.Context) (err error) {
 		if m.begin(); len(m.step.masked) == 0 && !m.again {
 			continue
 		}
+		if m.pipelined != nil {
+			p.setView(m)
+			m.step.limit(m.pipelined.Reach(&p.view))
+		}
 		if d, ok := m.loop.(*draftLoop); ok {
 			p.busy = append(p.busy, d.children()...)
 			continue
@@ -421,7 +429,16 @@ func (p *Pool) computeGroup(group []*member) error {
 		if err := p.draw(first); err != nil || len(second) == 0 {
 			return err
 		}
-		return p.try(second, p.passAgain)
+		again, runs := separate(second, func(m *member) bool { return m.step.opening.Second.Run != nil })
+		if len(again) > 0 {
+			if err := p.try(again, p.passAgain); err != nil {
+				return err
+			}
+		}
+		if len(runs) == 0 {
+			return nil
+		}
+		return p.try(runs, p.checkRun)
 	})
 }
 

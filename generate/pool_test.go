@@ -51,13 +51,18 @@ func subjects(t *testing.T, threads int) map[string]model.Denoiser {
 var poolRules = []string{"hybrid", "halton", "moment", "maskgit", "vanilla", "margin", "entropy",
 	"eb", "klass", "info-gain",
 	"semi-ar(moment,block=4)", "semi-ar(halton,block=4)", "threshold", "remdm", "first-hitting",
-	"temp", "dplm(resample=0.1)"}
+	"temp", "dplm(resample=0.1)",
+	"entropy-threshold(entropy=1)", "frechet(margin=-1)", "credit(theta=0.3)", "pc",
+	"wino(wide=0.1,narrow=0.5,block=5)", "wino(wide=0.1,narrow=0.5,block=5,temperature=1)",
+	"daedal(start=3,grow=2,low=0.4,high=0.3)", "rho-eos(start=4,unit=2)",
+	"multi-block(entropy=1,block=4)", "draft", "semi-ar(draft(drafts=3),block=5)",
+	"semi-ar(greedy(threshold(theta=0.1,relax=0.5)),block=4)"}
 
 // blockRules are for models with blocks beside those.
 var blockRules = []string{"dynamic(theta=0.05)", "edit(theta=0.05,edit=0.02,post=3)",
 	"edit(theta=0.05,edit=0.01,post=3,temperature=1)",
 	"fast-dllm-v2(theta=0.05,small=2,block=8)", "fast-dllm-v2(theta=0.05,small=4,block=8,cache=1)",
-	"low-confidence", "greedy(threshold(theta=0.05))"}
+	"low-confidence", "greedy(threshold(theta=0.05))", "s2d2(cost=0.5)", "s2d2(theta=0.1,cost=2)"}
 
 // guides reports whether the tests guide this model: by classes or, for language models, by the
 // known tokens.
@@ -79,6 +84,12 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 		r.Recipe = generate.Recipe{Sampler: sampler, Steps: rapid.IntRange(3, 7).Draw(t, "steps"),
 			Cache: rapid.IntRange(0, 2).Draw(t, "cache"),
 			Reuse: generate.Reuse(rapid.IntRange(0, reuses).Draw(t, "reuse"))}
+		if _, ok := samplers.As[samplers.Pipelined](sampler); ok && rapid.Bool().Draw(t, "finished") {
+			r.Reuse = generate.Finished
+		}
+		if rapid.IntRange(0, 3).Draw(t, "windowed") == 0 {
+			r.Window, r.WindowSigma = 3, rapid.SampledFrom([]float64{0, 2}).Draw(t, "sigma")
+		}
 		if r.Reuse == generate.Blocks {
 			r.BlockSize = rapid.SampledFrom([]int{0, 2, 8}).Draw(t, "block-size")
 		}
@@ -106,16 +117,14 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 					Schedule: rapid.SampledFrom([]string{"", "linear", "cosine"}).Draw(t, "guidance")}
 			}
 		}
-		free := n
 		if rapid.Bool().Draw(t, "known") {
 			r.Known = slices.Repeat([]int32{spec.Mask}, n)
 			r.Known[rapid.IntRange(0, n-1).Draw(t, "position")] = 0
-			free--
 			if spec.Block > 0 && rapid.Bool().Draw(t, "guided") {
 				r.Guidance = generate.Guidance{Scale: 0.5}
 			}
 		}
-		if _, err := r.Fit(d, free); err == nil {
+		if _, err := r.Check(d); err == nil {
 			return r
 		}
 	}

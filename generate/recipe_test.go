@@ -94,7 +94,7 @@ func TestRecipeText(t *testing.T) {
 		"temperature=1e-9":     "temperature is 1e-09, want 0.001 to 1000",
 		"top-p=0":              "top-p is 0, want 1e-09 to 1",
 		"top-k=-1":             "top-k is -1, want 1 to 1073741824, or 0 for all",
-		"reuse=dula":           `generate: unknown reuse "dula" (did you mean dual?), want one of blocks, causal, dkv, dual, none, prefix`,
+		"reuse=dula":           `generate: unknown reuse "dula" (did you mean dual?), want one of blocks, causal, dkv, dual, finished, none, prefix`,
 		"stpes=4":              `unknown parameter "stpes" (did you mean steps?)`,
 		"hybrid 4":             `recipe has "4", want NAME=VALUE`,
 		"steps=4 steps=5":      `recipe has "steps" twice, want it once`,

@@ -67,6 +67,9 @@ func (r Recipe) check(d model.Denoiser) error {
 	if err := r.checkDrafts(); err != nil {
 		return err
 	}
+	if err := r.checkFinished(); err != nil {
+		return err
+	}
 	if err := r.checkGuidance(); err != nil {
 		return err
 	}
@@ -92,9 +95,9 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 		return &param.Error{Name: "reuse", Found: fmt.Sprint(uint8(r.Reuse)),
 			Want: fmt.Sprintf("0 to %d", len(reuses)-1)}
 	}
-	if r.Refresh != 0 && r.Reuse != Delayed {
-		return &param.Error{Name: "refresh", Found: fmt.Sprint(r.Refresh), Want: "0 without reuse dkv",
-			Reason: param.NoEffect}
+	if r.Refresh != 0 && r.Reuse != Delayed && r.Reuse != Finished {
+		return &param.Error{Name: "refresh", Found: fmt.Sprint(r.Refresh),
+			Want: "0 without reuse dkv or finished", Reason: param.NoEffect}
 	}
 	if r.BlockSize != 0 && r.Reuse != Blocks && r.Reuse != Causal {
 		return &param.Error{Name: "block-size", Found: fmt.Sprint(r.BlockSize),
@@ -118,7 +121,8 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 	if r.Reuse == Causal {
 		return r.checkCausal(d)
 	}
-	if _, ok := samplers.As[samplers.Blocker](r.Sampler); !ok && r.Reuse != Delayed {
+	if _, ok := samplers.As[samplers.Blocker](r.Sampler); !ok && r.Reuse != Delayed &&
+		r.Reuse != Finished {
 		return param.Refuse("reuse", param.NoEffect, "no %s reuse with this sampler: it has no "+
 			"blocks, such as those of semi-ar", r.Reuse)
 	}

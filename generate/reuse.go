@@ -30,10 +30,13 @@ const (
 	// Causal computes what is not final yet and is exact. It is for models whose final tokens go
 	// through causally (model.Spec.Causal).
 	Causal
+	// Finished computes what is behind finished blocks, for samplers that open several blocks at
+	// once (d3LLM, arXiv 2601.07568). With Refresh, every so many passes are full.
+	Finished
 )
 
 var reuses = []string{NoReuse: "none", Prefix: "prefix", Dual: "dual", Delayed: "dkv",
-	Blocks: "blocks", Causal: "causal"}
+	Blocks: "blocks", Causal: "causal", Finished: "finished"}
 
 // String returns the name that ParseReuse reads.
 func (u Reuse) String() string {
@@ -43,7 +46,7 @@ func (u Reuse) String() string {
 	return reuses[u]
 }
 
-// ParseReuse reads none, prefix, dual, dkv, blocks or causal.
+// ParseReuse reads none, prefix, dual, dkv, blocks, causal or finished.
 func ParseReuse(name string) (Reuse, error) {
 	for u, s := range reuses {
 		if s == name {

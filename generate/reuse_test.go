@@ -107,5 +107,5 @@ func TestReuseWithExactPartialPasses(t *testing.T) {
 	}
 	_, err := generate.ParseReuse("all")
 	require.EqualError(t, err,
-		`generate: unknown reuse "all", want one of blocks, causal, dkv, dual, none, prefix`)
+		`generate: unknown reuse "all", want one of blocks, causal, dkv, dual, finished, none, prefix`)
 }

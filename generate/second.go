@@ -13,18 +13,71 @@ var (
 // divide returns the members of a group whose samplers have chosen, and those that ask for a second
 // pass.
 func divide(group []*member) (first, second []*member) {
-	asks := func(m *member) bool { return m.step.opening.Second != nil }
-	if !slices.ContainsFunc(group, asks) {
+	return separate(group, func(m *member) bool { return m.step.opening.Second != nil })
+}
+
+// separate returns the members of a group for which is is false, and the others.
+func separate(group []*member, is func(*member) bool) (no, yes []*member) {
+	if !slices.ContainsFunc(group, is) {
 		return group, nil
 	}
 	for _, m := range group {
-		if asks(m) {
-			second = append(second, m)
+		if is(m) {
+			yes = append(yes, m)
 		} else {
-			first = append(first, m)
+			no = append(no, m)
 		}
 	}
-	return first, second
+	return no, yes
+}
+
+// checkRun makes the second pass of members whose samplers ask for a Run: a partial pass over the
+// block, in which a token sees those before it, with a shadow of each position of the run.
+func (p *Pool) checkRun(group []*member) error {
+	of, err := p.network(1)
+	if err != nil {
+		return err
+	}
+	b := &p.pass.batch
+	p.pass.owners, p.pass.rows = append(p.pass.owners[:0], group...), p.pass.rows[:0]
+	for _, m := range group {
+		m.step.shadows = m.step.shadows[:0]
+		for _, at := range m.step.opening.Second.Run {
+			m.step.shadows = append(m.step.shadows, int32(at))
+		}
+	}
+	p.fillBatch(b, group)
+	b.Lengths = p.pass.lengths
+	for i, m := range group {
+		run := m.step.shadows
+		m.step.row, m.step.shadowAt = i, int(run[len(run)-1])+1
+		b.Lengths[i] = m.step.shadowAt + len(run)
+		tokens := b.Tokens[i*b.Length:][:b.Length]
+		copy(tokens, m.step.opening.Second.Tokens[:m.step.shadowAt])
+		for at := m.step.shadowAt; at < len(tokens); at++ {
+			tokens[at] = m.mask
+		}
+		before := len(p.pass.rows)
+		p.pass.rows = m.appendRows(p.pass.rows, i*b.Length, m.loop.(*blockLoop).from, b.Lengths[i])
+		m.step.fed = len(p.pass.rows) - before
+		for _, at := range run {
+			row, _ := m.shadowRow(i*b.Length, int(at))
+			b.Read = append(b.Read, row)
+		}
+	}
+	marginals, err := of.refiner.Refine(p.ctx, b, p.pass.rows)
+	if err != nil {
+		return err
+	}
+	p.setMarginals(b, marginals)
+	for _, m := range group {
+		m.step.checked = true
+		m.step.work.Partial += m.step.fed
+		m.step.work.Drafted += len(m.step.shadows)
+		p.chooseAgain(m)
+		m.step.work.Accepted += len(m.step.opening.Positions)
+	}
+	return p.draw(healthy(group))
 }
 
 // passAgain makes the second pass of members whose samplers ask for one, a full pass that keeps no

@@ -37,14 +37,17 @@ type task struct {
 	given    *model.Condition // the known positions, as condition of a model that takes no other
 
 	// What the sampler can do.
-	adapts   bool // it decides how many positions a step opens
-	idles    bool // its schedule has steps that open nothing, which need no pass
-	remasks  bool // it closes positions
-	revises  bool // it closes positions or replaces tokens
-	ahead    bool
-	clock    samplers.Clock
-	judge    samplers.Judge
-	stateful samplers.Stateful
+	adapts    bool // it decides how many positions a step opens
+	idles     bool // its schedule has steps that open nothing, which need no pass
+	remasks   bool // it closes positions
+	revises   bool // it closes positions or replaces tokens
+	ahead     bool
+	clock     samplers.Clock
+	judge     samplers.Judge
+	early     bool // an open end token ends the text at once
+	pipelined samplers.Pipelined
+	runs      bool // it may ask for a check of a run
+	stateful  samplers.Stateful
 }
 
 // layout is what a sequence has before its first step.
@@ -80,6 +83,9 @@ func (p *Pool) newTask(r Recipe, seed uint64, length int, tokens, ends []int32) 
 	_, t.ahead = samplers.As[samplers.Lookahead](r.Sampler)
 	t.clock, _ = samplers.As[samplers.Clock](r.Sampler)
 	t.stateful, _ = samplers.As[samplers.Stateful](r.Sampler)
+	t.pipelined, _ = samplers.As[samplers.Pipelined](r.Sampler)
+	_, t.early = samplers.As[samplers.EarlyEnder](r.Sampler)
+	_, t.runs = samplers.As[samplers.RunChecker](r.Sampler)
 	t.judge, _ = samplers.As[samplers.Judge](r.Sampler)
 	t.revises = t.remasks || t.judge != nil
 	t.endTokens = slices.Clone(ends)
@@ -125,6 +131,13 @@ func (t *task) choose(spec model.Spec, length int, ends []int32) {
 			return remake(m.loop, growLoop{member: m, growwork: k, left: k.budget})
 		}
 		t.steps = k.maxSteps(t.initial)
+	case t.Reuse == Finished:
+		t.newLoop = func(m *member) loop {
+			f := finishedLoop{wholeLoop: wholeLoop{member: m}}
+			f.block, f.delay = t.pipelined.Pipeline()
+			return remake(m.loop, f)
+		}
+		t.setBlocks()
 	case proposes:
 		t.newLoop = func(m *member) loop {
 			return remake(m.loop, draftLoop{wholeLoop: wholeLoop{member: m}, most: proposer.Proposals()})

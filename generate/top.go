@@ -37,7 +37,7 @@ func (p *Pool) likely(m *member, positions []int) [][]Likely {
 	}
 	rows := make([]int32, len(positions))
 	for i, at := range positions {
-		rows[i] = int32(m.step.row*p.pass.of.Length + at)
+		rows[i] = m.rowOf(m.step.row*p.pass.of.Length, at)
 	}
 	m.step.work.Head += len(rows)
 	out := make([][]Likely, len(rows))

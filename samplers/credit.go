@@ -56,23 +56,23 @@ func (Credit) Needs(int, int) Need { return Need{Top: true, LogSum: true, Logits
 func (c Credit) Choose(v *View) (Opening, error) {
 	all := v.State.([][]credited)
 	n := len(v.Masked)
-	token, p := v.Tokens32(n), v.Floats(n)
+	token, p, logP := v.Tokens32(n), v.Floats(n), v.Floats(n) // p with credit, logP without
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		list := &all[v.Masked[i]]
 		c.gain(list, v.Arg[i], v.P1[i])
 		token[i], p[i] = c.fused(*list, logits, v.LogSum[i])
+		logP[i] = float64(logits[token[i]]) - v.LogSum[i]
 	})
 	if err != nil {
 		return Opening{}, err
 	}
-	of := func(i int) float64 { return p[i] }
-	chosen := candidates{v, token, of, of}
-	ranked := v.Top(n, chosen.score)
 	if n == 0 {
 		return Opening{}, nil
 	}
+	ranked := v.Top(n, func(i int) float64 { return p[i] })
 	bound := min(orDefault(c.Theta, 0.8), p[v.Index(ranked[0])]-1e-5)
-	return chosen.open(v.first(ranked, 1, func(i int) bool { return p[i] >= bound })), nil
+	plain := candidates{v: v, token: token, p: func(i int) float64 { return math.Exp(logP[i]) }}
+	return plain.open(v.first(ranked, 1, func(i int) bool { return p[i] >= bound })), nil
 }
 
 // gain lets a position's credit decay and gives some to its most probable token.

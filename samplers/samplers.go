@@ -51,6 +51,7 @@ type View struct {
 	Free        int     // number of positions masked at the start (of the block)
 	Behind      int     // masked positions behind the block that the network sees
 	Ends        []int32 // tokens that end the text
+	Checks      bool    // a Second may have a Run
 	Masked      []int   // [masked] positions that may open now, ascending
 	// [open] for a Remasker or an Editor: positions that the run has opened, ascending
 	Open []int
@@ -123,6 +124,9 @@ type Stretch struct {
 // Second is another pass of a step, over other tokens than the sequence's.
 type Second struct {
 	Tokens []int32 // [length] Mask where masked
+	// Run, where View.Checks, are masked positions one after another, ascending: the pass then has
+	// what a model with blocks of one position predicts at each, from the tokens before it.
+	Run []int
 	// Choose is called after the pass, with a View that has no measures.
 	Choose func(v *View) (Opening, error)
 }
@@ -180,6 +184,14 @@ type (
 	// Judge closes open positions, but ends when nothing is masked.
 	Judge interface {
 		Judges()
+	}
+	// RunChecker asks for a Second with a Run, of at most MaxDraft positions.
+	RunChecker interface {
+		ChecksRuns()
+	}
+	// EarlyEnder ends a text wherever an end token opens: all behind it becomes that token.
+	EarlyEnder interface {
+		EndsEarly()
 	}
 	// Resizer changes the length of sequences that have an end token, up to the request's length.
 	// Start returns how many masks they begin with.

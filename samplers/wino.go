@@ -15,8 +15,8 @@ import (
 // own position is masked are masked again, but fewer than the pass before opened: so it ends.
 //
 // The probability is that of the position's shadow, a second row in the same pass (Need.Judged).
-// Where passes have no shadows, a second pass over the block with all its tokens masked judges
-// instead, which is another rule: a token is then judged without the block's other ones.
+// Where passes have no shadows, a second pass judges instead, which is another rule: what was open
+// before is masked in it, and what opens now is in place.
 type WINO struct {
 	Wide        float64 // 0 means 0.6
 	Narrow      float64 // 0 means 0.9
@@ -100,13 +100,16 @@ func (w WINO) doubtful(v *View, logP []float64, before int) []int {
 	return bad
 }
 
-// judge asks for a second pass, without the open tokens.
+// judge asks for a second pass.
 func (w WINO) judge(v *View, o Opening, before int) Opening {
 	o.Positions, o.Tokens, o.LogP = slices.Clone(o.Positions), slices.Clone(o.Tokens),
 		slices.Clone(o.LogP)
 	s := &Second{Tokens: slices.Clone(v.Tokens)}
 	for _, at := range v.Open {
 		s.Tokens[at] = v.Mask
+	}
+	for j, at := range o.Positions {
+		s.Tokens[at] = o.Tokens[j]
 	}
 	s.Choose = func(v *View) (Opening, error) {
 		logP := make([]float64, len(v.Open))

@@ -78,8 +78,13 @@ func Shown(t *rapid.T, chats bool) unmask.Request {
 		MaxTokens: rapid.IntRange(4, 24).Draw(t, "max tokens"), Overrides: generate.Overrides{}}
 	r.Overrides["sampler"] = oneOf(t, "sampler", "moment", "hybrid", "p2", "remdm", "semi-ar(random)",
 		"eb(margin)", "confidence", "dynamic", "edit(theta=0.05,edit=0.01,post=4)",
-		"greedy(edit(theta=0.05,edit=0.01,post=4))", "semi-ar(low-confidence,block=4)")
+		"greedy(edit(theta=0.05,edit=0.01,post=4))", "semi-ar(low-confidence,block=4)",
+		"credit", "wino(wide=0.1,block=8)", "multi-block(block=4)", "daedal(start=4,grow=3,low=0.4)",
+		"semi-ar(draft,block=4)", "semi-ar(entropy-threshold,block=4)")
 	r.Overrides["steps"] = oneOf(t, "steps", "3", "4", "8")
+	if strings.HasPrefix(r.Overrides["sampler"], "semi-ar") {
+		override(t, &r, "window", "3")
+	}
 	if chats {
 		r.Messages = json.RawMessage(conversations[0])
 	} else {

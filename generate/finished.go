@@ -1,0 +1,101 @@
+package generate
+
+import (
+	"fmt"
+	"slices"
+
+	"unmask/param"
+	"unmask/samplers"
+)
+
+// finishedLoop keeps the keys and values of the prompt and of finished blocks for a
+// samplers.Pipelined (d3LLM, the delayed cache of the authors' program). A finished block waits
+// `delay` passes for its neighbours. While one waits, passes are full, and the keys that it has
+// then stay. Other passes compute what is behind the kept blocks, and all of it every Refresh
+// passes, if that is not 0. This is an approximation, as all reuse for such models is.
+type finishedLoop struct {
+	wholeLoop
+	block, delay int
+	found        []int // the passes that found the prompt and the blocks finished
+	upto         int   // positions whose keys and values are kept
+	from, to     int   // of the step: the first row, and the value of upto after it
+}
+
+func (f *finishedLoop) next() span {
+	s := f.wholeLoop.next()
+	n := f.N + 1
+	for p := range min(f.upto, len(f.cached)) { // somebody changed the tokens
+		if f.cached[p] != f.Tokens[p] {
+			f.upto, f.found = 0, f.found[:0]
+		}
+	}
+	f.to = f.upto
+	waits := f.wait(n)
+	f.from = f.upto
+	if f.upto == 0 || f.to == f.upto && (waits || f.Refresh > 0 && n%f.Refresh == 0) {
+		f.from = 0
+	}
+	return s
+}
+
+// wait moves f.to over the blocks that have waited long enough, and reports whether the next one is
+// finished and waits.
+func (f *finishedLoop) wait(n int) bool {
+	origin := f.free[0]
+	for i := 0; ; i++ {
+		from, to := origin+(i-1)*f.block, min(origin+i*f.block, len(f.Tokens))
+		if i == 0 {
+			from = 0
+		}
+		if from >= len(f.Tokens) {
+			return false
+		}
+		if to <= f.upto {
+			continue
+		}
+		if slices.Contains(f.Tokens[from:to], f.mask) {
+			return false
+		}
+		for len(f.found) <= i {
+			f.found = append(f.found, n)
+		}
+		if i == 0 && n == 1 {
+			f.found[0] = 0
+		}
+		if n-f.found[i] < f.delay {
+			return true
+		}
+		f.to = to
+	}
+}
+
+func (f *finishedLoop) feed(rows []int32, base int) []int32 {
+	return f.appendRows(rows, base, f.from, len(f.Tokens))
+}
+
+func (f *finishedLoop) kept() {
+	if f.step.fed == len(f.Tokens) {
+		f.step.work.Full++
+	} else {
+		f.step.work.Partial += f.step.fed
+	}
+	f.cached = append(f.cached[:0], f.Tokens...)
+}
+
+func (f *finishedLoop) advance() { f.upto = f.to }
+
+// checkFinished returns an error for a recipe whose sampler opens several blocks at once, where
+// that and the reuse do not go together.
+func (r Recipe) checkFinished() error {
+	_, pipelined := samplers.As[samplers.Pipelined](r.Sampler)
+	switch {
+	case r.Reuse == Finished && !pipelined:
+		return param.Refuse("reuse", param.NoEffect, "no finished reuse with this sampler: it does not "+
+			"open several blocks at once, as multi-block does")
+	case pipelined && (r.Reuse == Blocks || r.Reuse == Causal):
+		return &param.Error{Name: "reuse", Found: r.Reuse.String(),
+			Want:   fmt.Sprintf("none, dkv or finished with %s", samplers.Text(r.Sampler)),
+			Reason: param.NoEffect}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package samplers
+
+import (
+	"math"
+	"slices"
+
+	"unmask/param"
+)
+
+// S2D2 decodes block diffusion with fewer doubts (S2D2, arXiv 2603.25702, block_diffusion_generate
+// of the authors' program): a pass drafts a block, and where that promises enough, a second one
+// checks the first run of masks as a model with blocks of one position would see it: row by row,
+// behind the drafted tokens. A drafted token stays if it is the most probable one there; the first
+// that is not is replaced by that, and the run ends. The authors' program tosses coins instead.
+//
+// The promise is sum_k prod_(i<=k) exp(-H_i/log V), over the run's entropies H_i and V tokens; it
+// must be Cost, the authors' cost and threshold together. Near 0 all is checked, and a block's
+// text is what one position after the other gives behind the same blocks, which see themselves
+// whole. Without a check, all opens that is more probable than Theta, at least the best. So it is
+// where nothing can check: without reuse blocks, or where predictions are shifted.
+type S2D2 struct {
+	Theta float64 // 0 means 0.85
+	Cost  float64 // 0 means 1
+	ownPace
+}
+
+var s2d2Rule = Rule[S2D2]{
+	Name:  "s2d2",
+	Line:  "drafts a block and checks its beginning left to right, with reuse blocks",
+	Paper: "S2D2 2026, arXiv 2603.25702",
+	Params: []Param[S2D2]{
+		Number(func(s *S2D2) *float64 { return &s.Theta },
+			param.Param{Name: "theta", Min: 1e-9, Max: 1, Default: "0.85",
+				Help: "probability above which a token opens without a check"}),
+		Number(func(s *S2D2) *float64 { return &s.Cost },
+			param.Param{Name: "cost", Min: 1e-9, Max: 1e3, Default: "1",
+				Help: "right tokens that a check must promise; near 0 all is checked"}),
+	},
+}
+
+// ChecksRuns implements RunChecker.
+func (S2D2) ChecksRuns() {}
+
+// Needs tokens and entropies.
+func (S2D2) Needs(int, int) Need { return Need{Top: true, Entropy: true} }
+
+// Choose opens what is sure, or asks for a check.
+func (s S2D2) Choose(v *View) (Opening, error) {
+	c := v.candidates(0)
+	if !v.Checks || len(v.Masked) == 0 {
+		return c.open(c.above(orDefault(s.Theta, 0.85), min(1, len(v.Masked)))), nil
+	}
+	run, promise, all := 0, 0.0, 1.0
+	for run < min(len(v.Masked), MaxDraft) && v.Masked[run] == v.Masked[0]+run {
+		all *= math.Exp(-v.Entropy[run] / math.Log(float64(v.Outcomes)))
+		promise += all
+		run++
+	}
+	if promise < orDefault(s.Cost, 1) {
+		return c.open(c.above(orDefault(s.Theta, 0.85), 1)), nil
+	}
+	second := &Second{Tokens: slices.Clone(v.Tokens), Run: slices.Clone(v.Masked[:run])}
+	for i, p := range v.Masked {
+		second.Tokens[p] = v.Arg[i]
+	}
+	second.Choose = func(v *View) (Opening, error) { return checked(v, second) }
+	return Opening{Second: second}, nil
+}
+
+// checked opens the drafted tokens of a run up to the first that the check finds wrong.
+func checked(v *View, s *Second) (o Opening, err error) {
+	token, logP := make([]int32, len(s.Run)), make([]float64, len(s.Run))
+	err = v.Visit(s.Run, func(i int, logits []float32) {
+		logits = logits[:v.Outcomes]
+		for t, l := range logits {
+			if l > logits[token[i]] {
+				token[i] = int32(t)
+			}
+		}
+		logP[i] = float64(logits[token[i]]) - logSumExp(logits)
+	})
+	n := 0
+	for n < len(s.Run) && (n == 0 || token[n-1] == s.Tokens[s.Run[n-1]]) {
+		n++
+	}
+	return Opening{Positions: s.Run[:n], Tokens: token[:n], LogP: logP[:n]}, err
+}
+
+// Tempered refuses every temperature but 0.
+func (s S2D2) Tempered(temperature float64) (any, float64, error) {
+	return only0(s, "s2d2", temperature)
+}
+
+// Uncached returns why there can be no second stage.
+func (S2D2) Uncached() string { return "s2d2 has the tokens before a second stage could" }
+
+// String returns the text that Parse reads.
+func (s S2D2) String() string { return Text(s) }
