@@ -73,7 +73,8 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newMan(root), newText(), newChat(), newImage(), newSpeech(), newEncode(), newDecode(),
+	root.AddCommand(newMan(root), newText(), newChat(), newImage(), newSpeech(), newEncode(),
+		newDecode(),
 		newConvert(),
 		newVerify(), share.Gather(), newSamplers(), newReplay(), newTheory(), newSchedule(),
 		newLogits(), newScore(), newDecide(), newEmbed(),
@@ -162,8 +163,8 @@ func setText(cmd *cobra.Command, flag string, args []string) error {
 }
 
 // others are words that people try, with the commands that do it.
-var others = map[string]string{"run": "text, image, speech or chat", "generate": "text, image or speech",
-	"tts": "speech", "say": "speech", "speak": "speech",
+var others = map[string]string{"run": "text, image, speech or chat",
+	"generate": "text, image or speech", "tts": "speech", "say": "speech", "speak": "speech",
 	"complete": "text", "completion": "text", "server": "serve", "download": "pull",
 	"ls": "list", "repl": "chat", "talk": "chat", "infill": "text --infill",
 	"inpaint": "image --inpaint"}

@@ -76,6 +76,8 @@ func newServe() *cobra.Command {
 	s.StringVar(&f.listen.Debug, "debug", "", "`ADDRESS` of /debug/pprof")
 	s.DurationVar(&f.listen.Drain, "drain", 30*time.Second,
 		"time to finish running requests after SIGTERM")
+	s.StringVar(&f.options.Voices, "voices", "", "`DIR` of voice files for /v1/audio/speech: .pt of "+
+		"OmniVoice's program, .safetensors of unmask speech --save-voice")
 	s.BoolVar(&f.noPage, "no-page", false, "serve no page")
 	s.StringVar(&f.log, "log", "text", "one line per request on standard error: text, json or none")
 	return cmd

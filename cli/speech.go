@@ -312,7 +312,7 @@ func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *unmask.Spea
 	return nil
 }
 
-// drawFrames redraws a line on standard error: of each of the first frames, how many codes are open.
+// drawFrames redraws a line on standard error: how many codes each first frame has.
 func drawFrames(codes []int32, mask int32, books, part, parts int) {
 	const most = 64
 	levels := []rune(" ▁▂▃▄▅▆▇█")

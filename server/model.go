@@ -57,7 +57,7 @@ func newServed(o Model) (*servedModel, error) {
 		precision: o.Precision.String(), device: cmp.Or(unmask.GPU(o.Model.Backend), "cpu"),
 		created: time.Now().Unix()}
 	m.embedder = sync.OnceValues(func() (*embed.Embedder, error) { return embed.New(m.Model) })
-	if m.Text == nil && m.Pictures == nil && m.Tokenizer == nil {
+	if m.Text == nil && m.Pictures == nil && m.Tokenizer == nil && m.Speech == nil {
 		m.Model = numbered(o.Model)
 	}
 	if m.Text != nil {

@@ -62,6 +62,8 @@ func (s *Server) routes() []route {
 		{pattern: "/v1/images/edits", methods: post(s.editing)},
 		{pattern: "/v1/images/encode", methods: post(s.encoding)},
 		{pattern: "/v1/images/decode", methods: post(s.withJSON(s.decoding))},
+		{pattern: "/v1/audio/speech", methods: post(s.withJSON(s.speaks))},
+		{pattern: "/v1/audio/voices", methods: get(s.listVoices)},
 		{pattern: "/v1/tokenize", methods: post(s.immediate(s.tokenizing))},
 		{pattern: "/v1/detokenize", methods: post(s.immediate(s.detokenizing))},
 		{pattern: "/tokenize", methods: post(s.immediate(s.tokenizingPrompt))},
@@ -367,6 +369,7 @@ const (
 	wantsPictures
 	wantsDecisions
 	wantsVectors
+	wantsSpeech
 )
 
 // rank returns how well a model fits what a route needs: of those that no request names, the first
@@ -375,7 +378,7 @@ func (m *servedModel) rank(kind wants) int {
 	vectors, trained := m.Kind() == model.KindVectors, decide.Trained(m.Model)
 	switch {
 	case kind == wantsPictures && m.Pictures != nil, kind == wantsText && m.Text != nil,
-		kind == wantsVectors && m.Text != nil:
+		kind == wantsVectors && m.Text != nil, kind == wantsSpeech && m.Speech != nil:
 		return 0
 	case kind == wantsDecisions && trained:
 		return 2

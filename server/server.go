@@ -39,6 +39,7 @@ type Options struct {
 	Log     *slog.Logger  // a line a request; nil: none
 	Page    http.Handler  // at /; nil: none
 	Version string        // in /version
+	Voices  string        // folder of voice files for /v1/audio/speech; "": none
 	Expect  int           // models that are added later; until then /readyz is loading
 }
 

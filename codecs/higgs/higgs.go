@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 
 	"gorgonia.org/tensor"
 
@@ -65,8 +66,8 @@ type block struct {
 	ratio int
 }
 
-// Codec decodes codes to sound. It owns its working memory, which does not grow with the length of
-// the sound: one call at a time.
+// Codec decodes codes to sound, in working memory that does not grow with the length of the sound.
+// Calls from several goroutines wait for each other.
 type Codec struct {
 	Quantizers []quantizer `weight:"quantizer.quantizers"`
 	Narrow     nn.Linear   `weight:"fc2"`                    // [channels, wide]
@@ -77,8 +78,9 @@ type Codec struct {
 
 	rate, frame int
 	b           backend.Snaker
-	window      int // frames decoded at a time, beside their margins
-	margin      int // frames on each side on which a sample depends
+	window      int        // frames decoded at a time, beside their margins
+	margin      int        // frames on each side on which a sample depends
+	mu          sync.Mutex // of w
 	w           workspace
 }
 
@@ -234,6 +236,8 @@ func (c *Codec) Decode(ctx context.Context, codes []int32, emit func(sound []flo
 		}
 	}
 	frames := len(codes) / books
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.prepare(min(frames, c.window+2*c.margin))
 	for at := 0; at < frames; at += c.window {
 		if err := ctx.Err(); err != nil {

@@ -1,0 +1,340 @@
+package server
+
+import (
+	"bytes"
+	"encoding/base64"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"unmask"
+	"unmask/generate"
+	"unmask/internal/jsonline"
+	"unmask/param"
+	"unmask/sound"
+)
+
+// maxSpoken is the longest text of a request, bytes: about an hour of sound.
+const maxSpoken = 1 << 16
+
+// autoVoice is the voice of a request that names none.
+const autoVoice = "auto"
+
+// speaking is a request for speech.
+type speaking struct {
+	model   *servedModel
+	set     settings
+	request unmask.SpeechRequest
+	of      *unmask.Speaking
+	voice   string
+	format  string
+	stream  string // audio or sse; "" if the sound is sent as a whole
+}
+
+// speaks answers POST /v1/audio/speech. A text in several parts is always streamed.
+func (s *Server) speaks(w http.ResponseWriter, r *http.Request, f *fields) {
+	q := s.readSpeech(f)
+	if fault := f.end(); fault != nil {
+		fault.write(w)
+		return
+	}
+	speak := func() (fault *Fault) {
+		var err error
+		if q.of, err = q.model.Speak(q.request); err != nil {
+			fault = refused("input", err).renamed(map[string]string{"text": "input",
+				"voice word": "instructions"})
+		}
+		return fault
+	}
+	fault := speak()
+	if fault == nil && len(q.of.Parts) > 1 && q.stream == "" {
+		q.stream, q.request.Stream = "audio", true
+		fault = speak()
+	}
+	if fault != nil {
+		fault.write(w)
+		return
+	}
+	if q.stream != "" {
+		if !s.opens() {
+			tooManyStreams().write(w)
+			return
+		}
+		defer s.closes()
+	}
+	w.Header().Set("Unmask-Seed", strconv.FormatUint(q.request.Seed, 10))
+	out := &spokenAnswer{q: q, w: w, rc: http.NewResponseController(w)}
+	if q.stream == "sse" {
+		out.events = s.newStream(w, r, false)
+	}
+	out.end(s.speak(r, q, out))
+}
+
+// readSpeech reads the fields of a request.
+func (s *Server) readSpeech(f *fields) (q speaking) {
+	if q.model = s.model(f, wantsSpeech); q.model == nil {
+		return q
+	}
+	q.set = readSettings(f)
+	if q.set.n != 1 {
+		f.fail(outOfRange("n", q.set.n, "1"))
+	}
+	if !q.set.seeded {
+		q.set.request.Seed = rand.Uint64N(maxDrawn)
+	}
+	input := f.needed("input")
+	if len(input) > maxSpoken {
+		f.fail(bad("context_length_exceeded", "input", "input is %d bytes, want at most %d", len(input),
+			maxSpoken))
+	}
+	q.request = unmask.SpeechRequest{Text: input, Language: f.text("language"),
+		Words: f.text("instructions"), Speed: f.float("speed", unmask.SpeedParam),
+		Seconds: f.float("seconds", unmask.SecondsParam), Seed: q.set.request.Seed,
+		Preset: q.set.request.Preset, Overrides: q.set.request.Overrides}
+	q.format = f.word("response_format", sound.Formats...)
+	if f.has("stream_format") {
+		q.stream, q.request.Stream = f.word("stream_format", "audio", "sse"), true
+	}
+	q.voice = autoVoice
+	if raw := f.value("voice"); jsonline.KindOf(raw) == "an object" {
+		f.inner("voice", raw, func(o *fields) { q.voice = o.needed("id") })
+	} else if raw != nil {
+		q.voice = f.textOf("voice", raw)
+	}
+	if q.voice != autoVoice && f.fault == nil {
+		s.readVoice(f, &q)
+	}
+	return q
+}
+
+// float reads a number, 0 where it is absent.
+func (f *fields) float(name string, p param.Param) float64 {
+	raw := f.value(name)
+	if raw == nil {
+		return 0
+	}
+	if jsonline.KindOf(raw) != "a number" {
+		f.wrongType(name, raw, "a number, "+p.Want())
+		return 0
+	}
+	x, err := p.Float(string(raw))
+	if err != nil {
+		f.fail(refused(name, err))
+	}
+	return x
+}
+
+// voices returns the names of the voices, and their files.
+func (s *Server) voices() (names []string, files map[string]string) {
+	names, files = []string{autoVoice}, map[string]string{}
+	if s.o.Voices == "" {
+		return names, files
+	}
+	list, _ := os.ReadDir(s.o.Voices) // a folder that is gone has none
+	for _, file := range list {
+		name, ext := file.Name(), filepath.Ext(file.Name())
+		if name = strings.TrimSuffix(name, ext); ext == ".pt" || ext == ".safetensors" {
+			if files[name] == "" && name != autoVoice {
+				names = append(names, name)
+			}
+			files[name] = filepath.Join(s.o.Voices, file.Name())
+		}
+	}
+	return names, files
+}
+
+// listVoices answers GET /v1/audio/voices.
+func (s *Server) listVoices(w http.ResponseWriter, r *http.Request) {
+	names, _ := s.voices()
+	writeJSON(w, encode(map[string][]string{"voices": names}))
+}
+
+// readVoice reads the voice that a request names.
+func (s *Server) readVoice(f *fields, q *speaking) {
+	names, files := s.voices()
+	file, ok := files[q.voice]
+	if !ok {
+		f.fail(refused("voice", param.Unknown("voice", q.voice, names)))
+		return
+	}
+	var err error
+	if q.request.Voice, err = q.model.Speech.ReadVoice(file); err != nil {
+		f.fail(refused("voice", err))
+	}
+}
+
+// speak makes the parts of a request, each a call of its own, so that others take turns with it.
+func (s *Server) speak(r *http.Request, q speaking, out *spokenAnswer) *Fault {
+	ctx := r.Context()
+	for i, text := range q.of.Parts {
+		one, err := q.of.Request(ctx, i)
+		if err != nil {
+			return refused("input", err).renamed(map[string]string{"text": "input"})
+		}
+		codes, fault := s.spokenPart(r, q, i, text, one)
+		if fault != nil {
+			return fault
+		}
+		if err := q.of.Made(ctx, i, codes, out.put); err != nil {
+			return out.fault(err)
+		}
+	}
+	if err := q.of.End(out.put); err != nil {
+		return out.fault(err)
+	}
+	return nil
+}
+
+// spokenPart makes the codes of a part.
+func (s *Server) spokenPart(r *http.Request, q speaking, i int, text string,
+	one generate.Request) ([]int32, *Fault) {
+	part := query{kind: "speech", prefix: "speech-", model: q.model, set: q.set,
+		sequences: []generate.Request{one}, form: spokenForm{q.request, q.voice, i}}
+	part.set.request.Prompt = text
+	part.answers = func(c *call) (*answer, *Fault) {
+		return &answer{body: []byte("{}"), parts: slices.Clone(c.Members[0].Tokens)}, nil
+	}
+	made, _, refusal := s.begin(part, keyName(r))
+	if refusal != nil {
+		return nil, refusal
+	}
+	defer s.unwatch(made, "client")
+	n := note(r)
+	n.rows, n.call = n.rows+made.Rows, made
+	if err := made.Wait(r.Context()); err != nil {
+		n.gone = true
+		return nil, fault(499, "client_gone", "the client is gone")
+	}
+	a, refusal := made.result()
+	if refusal != nil {
+		return nil, refusal
+	}
+	return a.parts.([]int32), nil
+}
+
+// spokenForm is all that the codes of a part depend on.
+type spokenForm struct {
+	Request unmask.SpeechRequest
+	Voice   string
+	Part    int
+}
+
+// put sends a part of the sound, or keeps it for the whole.
+func (a *spokenAnswer) put(x []float32) error {
+	var err error
+	if a.out == nil {
+		if a.out, err = sound.NewWriter(&a.bytes, a.q.format, a.q.of.Rate(), a.length(x)); err != nil {
+			return err
+		}
+	}
+	if err := a.out.Write(x); err != nil {
+		return err
+	}
+	a.samples += len(x)
+	return a.flush()
+}
+
+// spokenAnswer is where the sound of a request goes.
+type spokenAnswer struct {
+	q       speaking
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	events  *stream // nil: the body is the sound
+	out     sound.Writer
+	bytes   bytes.Buffer // not sent yet
+	samples int
+	begun   bool
+	gone    error // of the connection
+}
+
+// length returns the samples of the sound if x is all of it.
+func (a *spokenAnswer) length(x []float32) int {
+	if a.q.stream == "" {
+		return len(x)
+	}
+	return -1
+}
+
+// flush sends the bytes of a stream.
+func (a *spokenAnswer) flush() error {
+	if a.q.stream == "" || a.bytes.Len() == 0 {
+		return nil
+	}
+	defer a.bytes.Reset()
+	if a.events != nil {
+		a.gone = a.events.send("", "", encode(map[string]string{"type": "speech.audio.delta",
+			"audio": base64.StdEncoding.EncodeToString(a.bytes.Bytes())}))
+		if a.gone == nil {
+			a.gone = a.events.flush()
+		}
+		return a.gone
+	}
+	a.header()
+	_ = a.rc.SetWriteDeadline(time.Now().Add(usualTimes.write))
+	if _, a.gone = a.w.Write(a.bytes.Bytes()); a.gone == nil {
+		a.gone = a.rc.Flush()
+	}
+	return a.gone
+}
+
+func (a *spokenAnswer) header() {
+	if a.begun {
+		return
+	}
+	a.begun = true
+	h := a.w.Header()
+	h.Set("Content-Type", sound.MediaType(a.q.format))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+}
+
+// fault returns that of an error of the sound.
+func (a *spokenAnswer) fault(err error) *Fault {
+	return fault(http.StatusInternalServerError, "decode_failed", "%s", oneLine(err))
+}
+
+// end sends what is left, or the fault.
+func (a *spokenAnswer) end(f *Fault) {
+	if f == nil && a.out == nil { // silence is a sound without samples
+		if err := a.put(nil); err != nil {
+			f = a.fault(err)
+		}
+	}
+	if f == nil {
+		if err := a.out.Close(); err != nil {
+			f = a.fault(err)
+		}
+	}
+	switch {
+	case a.gone != nil:
+	case f != nil && a.events != nil:
+		a.events.fail("error", f)
+	case f != nil && a.begun: // what was sent must not pass for all
+		panic(http.ErrAbortHandler)
+	case f != nil:
+		f.write(a.w)
+	case a.q.stream == "":
+		a.header()
+		writePicture(a.w, sound.MediaType(a.q.format), a.bytes.Bytes())
+	default:
+		if a.flush() == nil && a.events != nil {
+			_ = a.events.send("", "", encode(map[string]any{"type": "speech.audio.done",
+				"usage": a.usage()}))
+			_ = a.events.flush()
+		}
+	}
+}
+
+// usage counts as OpenAI does: characters for tokens of the text, and frames for those of sound.
+func (a *spokenAnswer) usage() map[string]int {
+	in, out := 0, a.samples*25/a.q.of.Rate()
+	for _, p := range a.q.of.Parts {
+		in += len([]rune(p))
+	}
+	return map[string]int{"input_tokens": in, "output_tokens": out, "total_tokens": in + out}
+}
