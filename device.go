@@ -13,6 +13,7 @@ import (
 	"unmask/generate"
 	"unmask/internal/memory"
 	"unmask/model"
+	"unmask/param"
 	"unmask/weights"
 )
 
@@ -22,6 +23,9 @@ func OpenDevice(name string, threads int) (backend.Backend, error) {
 	index, err := parseDevice(name)
 	if err != nil {
 		return nil, err
+	}
+	if threads < 0 {
+		return nil, &param.Error{Name: "threads", Found: strconv.Itoa(threads), Want: "0 or more"}
 	}
 	if name != "cpu" {
 		b, err := cuda.New(cuda.Options{Device: index, Notice: func(line string) { slog.Info(line) }})

@@ -3,6 +3,7 @@ package unmask_test
 import (
 	"context"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"unmask"
 	"unmask/backend/plain"
 	"unmask/codecs/clip"
+	"unmask/demo"
 	"unmask/model"
 	"unmask/research/metrics/gpt2"
 	"unmask/testkit/parity"
@@ -244,5 +246,18 @@ func TestConfigKeysOfOthers(t *testing.T) {
 				require.ErrorContains(t, err, path[strings.LastIndex(path, ".")+1:], path)
 			}
 		})
+	}
+}
+
+// Options that are out of range, and models that are not there, are errors that a program can tell
+// apart.
+func TestLoadRefuses(t *testing.T) {
+	_, err := unmask.Load(t.Context(), "./none", unmask.Options{})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, err, unmask.ErrName)
+	for want, o := range map[string]unmask.Options{"threads is -5, want 0 or more": {Threads: -5},
+		"precision is 99, want F32, BF16 or Int8 of package backend": {Precision: 99}} {
+		_, err := unmask.LoadFS(demo.Text(), "demo", o)
+		require.EqualError(t, err, want)
 	}
 }

@@ -26,6 +26,11 @@ type nameError string
 func (e nameError) Error() string        { return string(e) }
 func (e nameError) Is(target error) bool { return target == ErrName }
 
+// absentError is a nameError of what is not there.
+type absentError struct{ nameError }
+
+func (absentError) Is(target error) bool { return target == ErrName || target == fs.ErrNotExist }
+
 // exactPrefix begins the names of exact models.
 const exactPrefix = "oracle:"
 
@@ -105,8 +110,8 @@ func isThere(name string) (bool, error) {
 			"model.safetensors, a .gguf file, or org/name[@revision]", name))
 	case strings.HasPrefix(name, ".") || filepath.IsAbs(name) ||
 		strings.Count(name, "/") != 1 && !strings.ContainsAny(name, "@:"):
-		return false, nameError(fmt.Sprintf("model %s: there is no such directory, and it is none of "+
-			"org/name[@revision]%s", name, orEmbedded()))
+		return false, absentError{nameError(fmt.Sprintf("model %s: there is no such directory, and it is "+
+			"none of org/name[@revision]%s", name, orEmbedded()))}
 	}
 	return false, nil
 }

@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"iter"
 	"slices"
+	"strconv"
 	"sync"
 
 	_ "unmask/amused" // networks and codecs register themselves
@@ -33,6 +34,7 @@ import (
 	_ "unmask/maskgen"
 	"unmask/model"
 	"unmask/paint"
+	"unmask/param"
 	"unmask/speech"
 	_ "unmask/titok"
 	"unmask/tokenizers"
@@ -147,6 +149,10 @@ func LoadFS(files fs.FS, name string, o Options) (*Model, error) {
 
 // open opens the device that the options name.
 func (o *Options) open() (backend.Backend, error) {
+	if o.Precision > backend.Int8 {
+		return nil, &param.Error{Name: "precision", Found: strconv.Itoa(int(o.Precision)),
+			Want: "F32, BF16 or Int8 of package backend"}
+	}
 	if o.Backend != nil {
 		return o.Backend, nil
 	}

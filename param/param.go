@@ -4,6 +4,7 @@
 package param
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -72,7 +73,7 @@ func Either(words []string) string {
 func (p Param) Float(text string) (float64, error) {
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil && !math.IsInf(x, 0) {
-		return 0, p.refuse(Quote(text), "a number, ")
+		return 0, p.unread(text, "a number, ", err)
 	}
 	if !p.allows(x) {
 		return 0, p.refuse(Format(x), "")
@@ -88,7 +89,7 @@ func (p Param) Int(text string) (int, error) {
 		if len(p.Words) > 0 {
 			whole = ""
 		}
-		return 0, p.refuse(Quote(text), whole)
+		return 0, p.unread(text, whole, err)
 	}
 	if !p.allows(float64(n)) || int64(int(n)) != n {
 		return 0, p.refuse(strconv.FormatInt(n, 10), "")
@@ -140,6 +141,15 @@ func (p Param) allows(x float64) bool {
 
 func (p Param) refuse(found, kind string) error {
 	return &Error{Name: p.Name, Found: found, Want: kind + p.Want()}
+}
+
+// unread is the error of a text that is no number of this kind, or one beyond all.
+func (p Param) unread(text, kind string, err error) error {
+	e := &Error{Name: p.Name, Found: Quote(text), Want: kind + p.Want(), Reason: WrongType}
+	if errors.Is(err, strconv.ErrRange) {
+		e.Reason = OutOfRange
+	}
+	return e
 }
 
 // Format writes a number in the form that Float reads: 3, 0.5, 1e-09.
