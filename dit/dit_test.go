@@ -31,6 +31,19 @@ func TestPartialPass(t *testing.T) {
 	})
 }
 
+func TestRowsOutside(t *testing.T) {
+	parity.Each(t, packs[:1], func(t *testing.T, p *parity.Pack, m model.Refiner, _ float64) {
+		b := parity.Batch(make([]int32, 10), []int{2, 5})
+		b.Cache = m.NewCache(2, 5)
+		_, err := m.Forward(t.Context(), b)
+		require.NoError(t, err)
+		for _, rows := range [][]int32{{-1}, {3, 10}} {
+			_, err := m.Refine(t.Context(), b, rows)
+			require.ErrorContains(t, err, "of a partial pass is", "%v", rows)
+		}
+	})
+}
+
 func TestBatchInvariance(t *testing.T) {
 	parity.BatchInvariance(t, "sdtt-tiny", []int{5, 3, 40})
 }

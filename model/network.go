@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -122,6 +123,11 @@ func (n *Network) Refine(ctx context.Context, b *Batch, rows []int32) (Marginals
 
 // ComputeRows is Refine without the rows that it adds where predictions are shifted.
 func (n *Network) ComputeRows(ctx context.Context, b *Batch, rows []int32) (Marginals, error) {
+	for i, r := range rows {
+		if r < 0 || int(r) >= b.Size*b.Length {
+			return nil, fmt.Errorf("row %d of a partial pass is %d, want 0 to %d", i, r, b.Size*b.Length-1)
+		}
+	}
 	return n.compute(ctx, b, func(b *Batch) error { return n.Some(b, rows) })
 }
 

@@ -2,6 +2,7 @@ package samplers
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -76,6 +77,11 @@ func (d DPLM) Choose(v *View) (Opening, error) {
 	err := v.Visit(positions, func(i int, logits []float32) {
 		draws[i] = newDPLMDraw(logits[:v.Outcomes], 1, d.noise(v, positions[i], ForOrder))
 	})
+	for i := range draws {
+		if logP := draws[i].logP; err == nil && (math.IsNaN(logP) || math.IsInf(logP, 0)) {
+			err = fmt.Errorf("position %d has no token with a probability", positions[i])
+		}
+	}
 	if err != nil {
 		return Opening{}, err
 	}
