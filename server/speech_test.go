@@ -19,13 +19,14 @@ import (
 	"unmask/sound"
 )
 
+const speechPack = "../testdata/packs/omnivoice-tiny"
+
 // voiced serves the pack of OmniVoice with its voice, as a client's only model.
 func voiced(t *testing.T) (url string, m *unmask.Model) {
-	pack := filepath.Join("..", "testdata", "packs", "omnivoice-tiny")
-	m, err := unmask.Load(t.Context(), pack, unmask.Options{Threads: 2})
+	m, err := unmask.Load(t.Context(), speechPack, unmask.Options{Threads: 2})
 	require.NoError(t, err)
 	dir := t.TempDir()
-	data, err := os.ReadFile(filepath.Join(pack, "voice.pt"))
+	data, err := os.ReadFile(filepath.Join(speechPack, "voice.pt"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "me.pt"), data, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "note.txt"), nil, 0o600))
@@ -89,7 +90,7 @@ func TestSpeechIsTheCommands(t *testing.T) {
 	said.Seconds = 0.4
 	require.Equal(t, written(t, m, said, "pcm"), got)
 	_, got = says(t, url, `{"input": "Good day.", "seed": 7, "steps": 3, "voice": {"id": "me"}}`)
-	v, err := m.Speech.ReadVoice(filepath.Join("..", "testdata", "packs", "omnivoice-tiny", "voice.pt"))
+	v, err := m.Speech.ReadVoice(filepath.Join(speechPack, "voice.pt"))
 	require.NoError(t, err)
 	said = unmask.SpeechRequest{Text: "Good day.", Seed: 7, Overrides: over, Voice: v}
 	require.Equal(t, written(t, m, said, "pcm"), got[header:])
@@ -141,6 +142,7 @@ func TestVoicesAreListed(t *testing.T) {
 
 func TestSpeechRefusals(t *testing.T) {
 	url, _ := voiced(t)
+	long := `{"input": "` + strings.Repeat("a ", 40_000) + `"}`
 	for want, body := range map[string]string{
 		"input is missing, want a text":                     `{}`,
 		`input is \"\", want something to say`:              `{"input": " "}`,
@@ -154,7 +156,7 @@ func TestSpeechRefusals(t *testing.T) {
 		"n is 2, want 1":                                    `{"input": "a", "n": 2}`,
 		"steps is 0":                                        `{"input": "a", "steps": 0}`,
 		"unknown field":                                     `{"input": "a", "spede": 1}`,
-		"want at most 65536":                                `{"input": "` + strings.Repeat("a ", 40_000) + `"}`,
+		"want at most 65536":                                long,
 	} {
 		r, got := says(t, url, body)
 		require.Equal(t, 400, r.StatusCode, want)
