@@ -130,6 +130,9 @@ func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name str
 	if err := checkFile("--out", f.out); err != nil {
 		return err
 	}
+	if filepath.Clean(name) == filepath.Clean(f.out) {
+		return usage("--out is %s, the file of tasks, want another", f.out)
+	}
 	in, err := flags.Open(name)
 	if err != nil {
 		return err
