@@ -103,16 +103,6 @@ func resultOf(c *engine.Call) (*answer, *Fault) {
 	return made, nil
 }
 
-// outcome returns the answer or the fault for a client whose stream of the steps ended with err: a
-// Fault is for the client, any other error is of the connection and is returned.
-func (c *call) outcome(err error) (*answer, *Fault, error) {
-	if f, ok := err.(*Fault); ok {
-		return nil, f, nil
-	}
-	a, f := c.result()
-	return a, f, err
-}
-
 // key returns a hash of all that the answer depends on.
 func (q *query) key() string {
 	parts := []any{q.model.identity, q.kind, q.set.top, q.form}

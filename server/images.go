@@ -240,23 +240,12 @@ func (s *stream) pictures(made *call, form pictureForm, native bool, from int) e
 			return err
 		}
 	}
-	a, f, err := made.outcome(s.follow(made, 0, p.step))
-	if err != nil {
-		return err
-	}
-	if f != nil {
-		s.fail("error", f)
-		return nil
-	}
-	if native {
-		err = s.send("done", "", a.body)
-	} else {
-		err = s.completed(made, form, p.event, a)
-	}
-	if err != nil {
-		return err
-	}
-	return s.flush()
+	return s.finish(made, s.follow(made, 0, p.step), func(a *answer, f *Fault) error {
+		if native || f != nil {
+			return s.ended(a, f)
+		}
+		return s.completed(made, form, p.event, a)
+	})
 }
 
 // step follows step n of all and sends its events.

@@ -87,15 +87,26 @@ func (s *stream) flush() error {
 	return s.rc.Flush()
 }
 
-// fail ends the stream with a fault: as an answer where nothing was sent, else as an event.
-func (s *stream) fail(name string, f *Fault) {
-	if !s.begun {
+// finish ends the stream of a call's steps, which ended with err: a Fault is for the client, any
+// other error is of the connection and is returned. end writes the end of the stream, with the
+// answer or with why there is none. A fault before the first event is an answer of its own.
+func (s *stream) finish(made *call, err error, end func(a *answer, f *Fault) error) error {
+	f, ok := err.(*Fault)
+	if err != nil && !ok {
+		return err
+	}
+	var a *answer
+	if !ok {
+		a, f = made.result()
+	}
+	if f != nil && !s.begun {
 		f.write(s.w)
-		return
+		return nil
 	}
-	if s.send(name, "", f.JSON()) == nil {
-		_ = s.flush()
+	if err := end(a, f); err != nil {
+		return err
 	}
+	return s.flush()
 }
 
 // frame is the least time between two writes of steps, and a millisecond more for each watcher of

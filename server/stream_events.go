@@ -41,16 +41,13 @@ func (s *stream) events(w *call, from int) error {
 	err := s.follow(w, from, func(n int, e engine.Event) error {
 		return s.send("step", strconv.Itoa(n), encode(e.Step))
 	})
-	a, f, err := w.outcome(err)
-	if err != nil {
-		return err
-	}
+	return s.finish(w, err, s.ended)
+}
+
+// ended sends the last event: the answer or the fault.
+func (s *stream) ended(a *answer, f *Fault) error {
 	if f != nil {
-		s.fail("error", f)
-		return nil
+		return s.send("error", "", f.JSON())
 	}
-	if err := s.send("done", "", a.body); err != nil {
-		return err
-	}
-	return s.flush()
+	return s.send("done", "", a.body)
 }

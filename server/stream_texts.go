@@ -76,18 +76,9 @@ func (s *stream) texts(made *call, st streaming) error {
 		t.settlings = append(t.settlings, newSettling(m, &made.forms[i]))
 	}
 	err := s.follow(made, 0, func(_ int, e engine.Event) error { return t.step(&e) })
-	a, f, err := made.outcome(err)
-	if err != nil {
-		return err
-	}
-	if f != nil && !s.begun {
-		f.write(s.w)
-		return nil
-	}
-	if err := t.to.end(s, made, a, f, st.usage); err != nil {
-		return err
-	}
-	return s.flush()
+	return s.finish(made, err, func(a *answer, f *Fault) error {
+		return t.to.end(s, made, a, f, st.usage)
+	})
 }
 
 // step sends what is new after a step, if there is anything to say.
@@ -97,11 +88,8 @@ func (t *textStream) step(e *engine.Event) error {
 	p := saying{index: e.Choice, form: q.form, part: true}
 	var step *stepInfo
 	if t.form.steps {
-		step = &stepInfo{Step: e.Step.Step, Steps: e.Steps, Opened: e.Opened, Closed: e.Closed,
-			Resized: e.Resized}
-		if step.Closed == nil {
-			step.Closed = []int{}
-		}
+		step = &stepInfo{Step: e.Step.Step, Steps: e.Steps, Opened: e.Opened,
+			Closed: append([]int{}, e.Closed...), Resized: e.Resized}
 	}
 	if e.Done { // positions after the text's end have no event
 		m := t.call.Members[e.Choice]
@@ -150,15 +138,12 @@ func (t *textStream) say(p saying, step *stepInfo, run *unmaskInfo) error {
 	}
 	p.begins, q.begun = !q.begun, true
 	var info any
-	switch {
-	case step != nil && run != nil:
+	if step != nil {
 		info = struct {
 			*stepInfo
-			Run *unmaskInfo `json:"run"`
+			Run *unmaskInfo `json:"run,omitempty"`
 		}{step, run}
-	case step != nil:
-		info = step
-	case run != nil:
+	} else if run != nil {
 		info = run
 	}
 	return t.to.piece(t.stream, t.call, &p, info)

@@ -135,15 +135,9 @@ func newToolCall(made *call, choice, k int, name string) toolCall {
 
 // divide divides a finished text into what precedes its calls and the calls.
 func (p *saying) divide(made *call) {
-	content, calls := p.form.Divide(p.text, true)
-	if len(calls) == 0 {
-		return
-	}
-	p.text, p.finish = content, "tool_calls"
-	for k, one := range calls {
-		of := newToolCall(made, p.index, k, one.Name)
-		of.Function.Arguments = one.Arguments
-		p.calls = append(p.calls, of)
+	(&callStream{}).take(made, p)
+	for i := range p.calls {
+		p.calls[i].Index = nil // which only streams have
 	}
 }
 

@@ -185,21 +185,24 @@ func (f *fields) rename(from, to string) {
 // flatTools gives tools the chat's form. Each has the fields of a function beside its type, kind;
 // its parameters are in schema. The fields of ignored change no answer.
 func (f *fields) flatTools(kind, schema string, ignored ...string) {
-	type function struct {
-		Name        json.RawMessage `json:"name,omitempty"`
-		Description json.RawMessage `json:"description,omitempty"`
-		Parameters  json.RawMessage `json:"parameters,omitempty"`
-		Strict      json.RawMessage `json:"strict,omitempty"`
+	type tool struct { // in the order in which templates show it
+		Type     string `json:"type"`
+		Function struct {
+			Name        json.RawMessage `json:"name,omitempty"`
+			Description json.RawMessage `json:"description,omitempty"`
+			Parameters  json.RawMessage `json:"parameters,omitempty"`
+			Strict      json.RawMessage `json:"strict,omitempty"`
+		} `json:"function"`
 	}
-	tools := []any{}
+	tools := []tool{}
 	f.each("tools", maxTools, func(o *fields) {
 		o.word("type", kind)
 		o.known = append(o.known, ignored...)
-		tools = append(tools, struct {
-			Type     string   `json:"type"`
-			Function function `json:"function"`
-		}{"function", function{o.value("name"), o.value("description"), o.value(schema),
-			o.value("strict")}})
+		t := tool{Type: "function"}
+		of := &t.Function
+		of.Name, of.Description = o.value("name"), o.value("description")
+		of.Parameters, of.Strict = o.value(schema), o.value("strict")
+		tools = append(tools, t)
 	})
 	f.object["tools"] = encode(tools)
 }
