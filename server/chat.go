@@ -156,11 +156,9 @@ func messageOf(o *fields) (m message) {
 		m.Content = readContent(o, "content", "text")
 	}
 	o.neutral("reasoning_content", `""`)
-	o.neutral("name") // no template has a place for it
-	o.neutral("refusal")
-	o.neutral("parsed") // OpenAI's package sends back what it has read
-	o.neutral("function_call")
-	o.neutral("audio")
+	for _, name := range []string{"name", "refusal", "parsed", "function_call", "audio"} {
+		o.neutral(name) // no template has a place for it, but OpenAI's package sends what it has read
+	}
 	o.neutral("annotations", "[]")
 	return m
 }

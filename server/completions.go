@@ -74,44 +74,33 @@ func readPrompts(f *fields, m *servedModel) []unmask.Request {
 func readTexts(f *fields, name string, m *servedModel, most int) (texts []unmask.Request) {
 	raw := f.value(name)
 	if raw == nil {
-		if f.fault == nil {
-			f.fail(missing(name, "a text, token ids, or a list of either"))
+		f.fail(missing(name, "a text, token ids, or a list of either"))
+		return nil
+	}
+	list := []json.RawMessage{raw}
+	if raw[0] != '"' {
+		inner := f.list(name, raw)
+		if len(inner) == 0 || jsonline.KindOf(inner[0]) != "a number" {
+			list = inner
 		}
-		return nil
 	}
-	if raw[0] == '"' {
-		return []unmask.Request{{Prompt: f.textOf(name, raw)}}
-	}
-	list := f.list(name, raw)
-	if f.fault != nil {
-		return nil
-	}
-	if len(list) == 0 {
+	if n := len(list); n == 0 {
 		f.fail(bad("missing", name, "%s is an empty list, want a text or token ids", name))
-		return nil
+	} else if n > most {
+		f.fail(bad("out_of_range", name, "%s has %d texts, want 1 to %d", name, n, most))
 	}
-	if jsonline.KindOf(list[0]) == "a number" {
-		return []unmask.Request{{Tokens: readIDs(f, name, list, m, false)}}
-	}
-	if len(list) > most {
-		f.fail(bad("out_of_range", name, "%s has %d texts, want 1 to %d", name, len(list), most))
-		return nil
-	}
-	kind := jsonline.KindOf(list[0])
 	for i, one := range list {
-		if jsonline.KindOf(one) != kind || kind != "a text" && kind != "a list" {
-			f.fail(bad("wrong_type", name, "%s %d is %s, want all texts or all lists of token ids", name, i,
-				jsonline.KindOf(one)))
+		switch kind := jsonline.KindOf(one); {
+		case f.fault != nil:
 			return nil
-		}
-		if kind == "a text" {
+		case kind != jsonline.KindOf(list[0]) || kind != "a text" && kind != "a list":
+			f.fail(bad("wrong_type", name, "%s %d is %s, want all texts or all lists of token ids", name,
+				i, kind))
+		case kind == "a text":
 			texts = append(texts, unmask.Request{Prompt: f.textOf(name, one)})
-			continue
-		}
-		texts = append(texts,
-			unmask.Request{Tokens: readIDs(f, name, f.list(name, one), m, false)})
-		if f.fault != nil {
-			return nil
+		default:
+			ids := readIDs(f, name, f.list(name, one), m, false)
+			texts = append(texts, unmask.Request{Tokens: ids})
 		}
 	}
 	return texts

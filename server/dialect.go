@@ -13,7 +13,8 @@ type dialect struct {
 }
 
 var (
-	openAI    = &dialect{(*Fault).body, "text/event-stream; charset=utf-8", ": still here\n\n"}
+	openAI = &dialect{func(f *Fault, _ string) []byte { return f.JSON() },
+		"text/event-stream; charset=utf-8", ": still here\n\n"}
 	anthropic = &dialect{anthropicFault, openAI.stream, "event: ping\ndata: {\"type\":\"ping\"}\n\n"}
 	ollama    = &dialect{ollamaFault, "application/x-ndjson",
 		`{"message":{"role":"assistant","content":""},"response":"","done":false}` + "\n"}
@@ -31,9 +32,6 @@ func dialectOf(r *http.Request) *dialect {
 	}
 	return openAI
 }
-
-// body returns a fault as OpenAI has it.
-func (f *Fault) body(string) []byte { return f.JSON() }
 
 // anthropicKinds are Anthropic's types of errors by status; others are OpenAI's.
 var anthropicKinds = map[int]string{http.StatusNotFound: "not_found_error",

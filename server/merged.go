@@ -94,7 +94,7 @@ func (s *stream) merged(list []*job, from []int) error {
 		case <-waits[0]:
 		case <-other:
 		case <-ticker.C:
-			if err := s.write(": still here\n\n"); err != nil {
+			if err := s.write(s.dialect.beat); err != nil {
 				return err
 			}
 		}

@@ -67,26 +67,12 @@ func (s *Server) ollamaChat(r *http.Request, f *fields) (q query, st streaming) 
 	return s.converse(r, f, talk{"ollama", "ollama-", ollamaNames, w, noPrefill(f, messages)})
 }
 
-// ollamaMessage reads a message. Calls have no ids, and their arguments are no text.
+// ollamaMessage reads a message, whose calls have no ids.
 func ollamaMessage(o *fields) (m message) {
-	m.Role, m.Content = o.role(roles...), o.text("content")
+	m.Role, m.Content, m.Calls = o.role(roles...), o.text("content"), readCalls(o)
 	o.neutral("images", "[]")
 	o.neutral("thinking", `""`)
 	o.known = append(o.known, "tool_name", "tool_call_id") // a result follows its call
-	var calls []struct {
-		ID       string
-		Function struct {
-			Name      string
-			Arguments json.RawMessage
-		}
-	}
-	if raw := o.value("tool_calls"); raw != nil && json.Unmarshal(raw, &calls) != nil {
-		o.wrongType("tool_calls", raw, "a list of calls of functions")
-	}
-	for _, c := range calls {
-		m.Calls = append(m.Calls, o.call("tool_calls", c.ID, c.Function.Name,
-			string(c.Function.Arguments)))
-	}
 	return m
 }
 

@@ -36,8 +36,8 @@ func (s *Server) responses(r *http.Request, f *fields) (query, streaming) {
 	w.keep = string(w.Echo["store"]) != "false"
 	f.neutral("background", "false")
 	f.neutral("truncation", `"disabled"`)
-	f.neutral("context_management", "[]")
-	for _, name := range []string{"conversation", "max_tool_calls", "moderation", "prompt"} {
+	for _, name := range []string{"context_management", "conversation", "max_tool_calls",
+		"moderation", "prompt"} {
 		f.neutral(name)
 	}
 	f.maybeInner("reasoning", func(o *fields) {

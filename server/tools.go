@@ -183,22 +183,26 @@ type messageCall struct {
 	} `json:"function"`
 }
 
-// readCalls reads the tool_calls of a message.
+// readCalls reads the tool_calls of a message. Arguments are JSON, in a text as OpenAI has them or
+// as they are.
 func readCalls(o *fields) (calls []messageCall) {
-	raw := o.value("tool_calls")
-	if raw == nil {
-		return nil
+	var given []struct {
+		ID, Type string
+		Function struct {
+			Name      string
+			Arguments json.RawMessage
+		}
 	}
-	var given []toolCall
-	if json.Unmarshal(raw, &given) != nil {
+	if raw := o.value("tool_calls"); raw != nil && json.Unmarshal(raw, &given) != nil {
 		o.wrongType("tool_calls", raw, "a list of calls of functions")
-		return nil
 	}
 	for _, one := range given {
-		if one.Type != "function" {
+		if one.Type != "" && one.Type != "function" {
 			o.fail(outOfRange("tool_calls", param.Quote(one.Type), "calls of type function"))
 		}
-		calls = append(calls, o.call("tool_calls", one.ID, one.Function.Name, one.Function.Arguments))
+		arguments := string(one.Function.Arguments)
+		_ = json.Unmarshal(one.Function.Arguments, &arguments) // where they are a text
+		calls = append(calls, o.call("tool_calls", one.ID, one.Function.Name, arguments))
 	}
 	return calls
 }
