@@ -128,8 +128,11 @@ func (t table) markdown(list []experiments.Result, words map[string]string) (str
 			t.name)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s%d of each, seed %d, %s:\n\n", above, list[at].N, list[at].Seed,
-		strings.Replace(list[at].With, "=", " ", 1))
+	with := ""
+	if list[at].With != "" {
+		with = ", " + strings.Replace(list[at].With, "=", " ", 1)
+	}
+	fmt.Fprintf(&b, "%s%d of each, seed %d%s:\n\n", above, list[at].N, list[at].Seed, with)
 	b.WriteString(t.titles())
 	for _, r := range ordered(list) {
 		cells := []string{nameOf(r.Point)}
