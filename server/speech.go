@@ -312,8 +312,10 @@ func (a *spokenAnswer) end(f *Fault) {
 	}
 	switch {
 	case a.gone != nil:
-	case f != nil && a.events != nil:
-		a.events.fail("error", f)
+	case f != nil && a.events != nil && a.events.begun:
+		if a.events.send("error", "", f.JSON()) == nil {
+			_ = a.events.flush()
+		}
 	case f != nil && a.begun: // what was sent must not pass for all
 		panic(http.ErrAbortHandler)
 	case f != nil:
