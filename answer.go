@@ -1,12 +1,14 @@
 package unmask
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"unmask/constrain"
 	"unmask/generate"
+	"unmask/param"
 	"unmask/samplers"
 	"unmask/tokenizers/chat"
 )
@@ -76,6 +78,27 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 	_, edits := samplers.As[samplers.Editor](q.Sampler)
 	a.revises = closes || edits
 	return a
+}
+
+// Write makes the text that a request asks for, and returns what is shown of it. After ctx is
+// cancelled it ends with an error that wraps ctx.Err().
+func (m *Model) Write(ctx context.Context, r Request) (*Shown, error) {
+	if m.Text == nil {
+		return nil, param.Refuse("model", param.Unsupported, "the model makes no text")
+	}
+	q, err := m.Prepare(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	var tokens []int32
+	one := slices.Values([]generate.Request{q})
+	for step, err := range generate.Each(ctx, m.Denoiser, generate.PoolOptions{Size: 1}, one) {
+		if err != nil {
+			return nil, err
+		}
+		tokens = step.Sequences[0].Tokens
+	}
+	return m.AnswerOf(&r, &q).Shown(tokens), nil
 }
 
 // Alone makes a show what is filled in and nothing of what was given.

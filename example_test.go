@@ -16,24 +16,19 @@ import (
 	"unmask/samplers"
 )
 
-// Generate a text. The last step of a batch has all of its tokens.
+// Write a text.
 func Example() {
-	ctx := context.Background()
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	if err != nil {
 		panic(err)
 	}
-	r := unmask.Request{Prompt: "Lily was a brave girl.", Length: 48, Seed: 1,
-		Overrides: unmask.Overrides{"steps": "24"}}
-	var text string
-	for step, err := range unmask.Generate(ctx, m, unmask.Run{Request: r}) {
-		if err != nil {
-			panic(err)
-		}
-		text = m.Text.Decode(step.Sequences[0].Tokens)
+	said, err := m.Write(context.Background(), unmask.Request{Prompt: "Lily was a brave girl.",
+		Length: 48, Seed: 1, Overrides: unmask.Overrides{"steps": "24"}})
+	if err != nil {
+		panic(err)
 	}
-	_, answer, prompted := strings.Cut(text, "Lily was a brave girl.")
-	fmt.Println(prompted, strings.Contains(answer, unmask.Hole), len(strings.Fields(answer)) > 10)
+	_, after, prompted := strings.Cut(said.Text, "Lily was a brave girl.")
+	fmt.Println(prompted, strings.Contains(after, unmask.Hole), len(strings.Fields(after)) > 10)
 	// Output: true false true
 }
 
