@@ -26,6 +26,7 @@ type Answer struct {
 	Calls       *chat.CallForm // how the text spells calls of functions, nil if it has none
 
 	base     int // tokens are decoded from this position on
+	prompt   int // where the prompt's text begins, or its tokens
 	length   int // of the sequence at the start
 	most     int // positions that the model may make of a hole; 0: it does not decide
 	mask     int32
@@ -50,6 +51,11 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 		if a.From < 0 { // nothing is filled in
 			a.From, a.To = a.length, a.length
 		}
+	}
+	a.prompt = len(spec.Before)
+	if r.Prompt != "" {
+		before, _ := m.Text.begin("", false, r.goesOn())
+		a.prompt += len(before)
 	}
 	if a.Until = a.length; r.Messages != nil {
 		a.Alone()
@@ -104,8 +110,9 @@ func (m *Model) Write(ctx context.Context, r Request) (*Shown, error) {
 // Alone makes a show what is filled in and nothing of what was given.
 func (a *Answer) Alone() { a.Show, a.Until = a.From, a.To }
 
-// Echo makes a show what is filled in, the n tokens before it and all that follows.
-func (a *Answer) Echo(n int) { a.Show, a.Until = a.From-n, a.length }
+// Echo makes a show what is filled in, the prompt before it and all that follows. What is around
+// the prompt's text is not shown before it.
+func (a *Answer) Echo() { a.Show, a.Until = a.prompt, a.length }
 
 // Shown is the text of a sequence, finished or not. Masked positions are shown as [Hole].
 type Shown struct {

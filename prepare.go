@@ -294,8 +294,8 @@ func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 	if t.spec.Growth != nil && r.goesOn() { // the model finds the length
 		room = min(room, growingHole)
 	}
-	if tokens = t.around(known, room, after); r.Messages != nil { // nothing is put around these
-		tokens = tokens[len(t.spec.Before) : len(tokens)-len(t.spec.After)]
+	if tokens = t.around(known, room, after); r.Messages != nil {
+		tokens = t.inside(tokens)
 	}
 	return tokens, ends, nil
 }

@@ -135,6 +135,12 @@ func (t *Text) around(known []int32, n int, after []int32) []int32 {
 		t.spec.After)
 }
 
+// inside returns a sequence without the tokens that the model has around every text: a chat
+// template has its own.
+func (t *Text) inside(tokens []int32) []int32 {
+	return tokens[len(t.spec.Before) : len(tokens)-len(t.spec.After)]
+}
+
 // Tokens returns the tokens of a text with those that the tokenizer's files put around it, as a
 // sequence begins with it.
 func (t *Text) Tokens(text string) ([]int32, error) {
@@ -217,8 +223,13 @@ func (m *Model) WithAnswer(r Request, text string, ids []int32) (tokens []int32,
 	if t.spec.Fixed {
 		rest = most - len(ids)
 	}
-	from = len(t.spec.Before) + len(known)
-	return t.around(slices.Concat(known, ids), rest, last), from, from + len(ids), nil
+	from = len(known)
+	if tokens = t.around(slices.Concat(known, ids), rest, last); r.Messages != nil {
+		tokens = t.inside(tokens)
+	} else {
+		from += len(t.spec.Before)
+	}
+	return tokens, from, from + len(ids), nil
 }
 
 // untrail moves the blanks at a prompt's end to its answer, as the harnesses of LLaDA, Dream and

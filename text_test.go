@@ -84,7 +84,8 @@ func TestInfill(t *testing.T) {
 	}
 }
 
-// Holes that are longer than the model together take no memory: reading ends where there are too many.
+// Holes that are longer than the model together take no memory: reading ends where there are too
+// many.
 func TestManyHoles(t *testing.T) {
 	m, _ := loadDemos(t)
 	text := strings.Repeat("[255]", 200_000)
@@ -248,6 +249,15 @@ func TestAroundATextIsOfTheFiles(t *testing.T) {
 				q, err := m.Prepare(t.Context(), r.r)
 				require.NoError(t, err, r.name)
 				require.Equal(t, r.want, q.Known, r.name)
+			}
+			for _, r := range []unmask.Request{{Prompt: "a b", MaxTokens: 2},
+				{Tokens: []int32{4, 7}, MaxTokens: 2}} {
+				q, err := m.Prepare(t.Context(), r)
+				require.NoError(t, err)
+				a := m.AnswerOf(&r, &q)
+				a.Echo()
+				require.True(t, strings.HasPrefix(a.Shown(q.Known).Text, "a b"), a.Shown(q.Known).Text)
+				require.Equal(t, "a", a.Shown(q.Known).Tokens()[0].Bytes)
 			}
 			for prompt, answer := range map[string]string{"a": " b", "a ": "b"} {
 				tokens, from, to, err := m.WithAnswer(unmask.Request{Prompt: prompt}, answer, nil)

@@ -31,6 +31,7 @@ type chatFlags struct {
 	samplingFlags
 	maxTokens int
 	system    string
+	set       flags.Variables
 	keep      float64
 }
 
@@ -63,6 +64,7 @@ Ctrl-D ends the conversation. The arrow keys go through earlier lines.
 	flags.Int(cmd.Flags(), &f.maxTokens, param.Param{Name: "max-tokens", Min: 1, Max: 1 << 30,
 		Zero: "the usual 128", Default: "0", Help: "tokens of an answer, 0 for the usual 128"})
 	cmd.Flags().StringVar(&f.system, "system", "", "the system message")
+	f.set.Register(cmd.Flags())
 	keepFlag(cmd.Flags(), &f.keep, "answers")
 	return cmd
 }
@@ -78,6 +80,7 @@ const chatHelp = `  /system TEXT   another system message, none without TEXT
 type conversation struct {
 	of         *unmask.Model
 	overrides  generate.Overrides
+	variables  unmask.Variables
 	maxTokens  int
 	seed       uint64
 	system     string
@@ -95,12 +98,16 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return mistake(err)
 	}
+	variables, err := f.set.Values()
+	if err != nil {
+		return err
+	}
 	f.ofChats()
 	m, err := f.loadText(ctx)
 	if err != nil {
 		return err
 	}
-	c := &conversation{of: m, overrides: overrides, maxTokens: f.maxTokens, seed: f.seed,
+	c := &conversation{of: m, overrides: overrides, variables: variables, maxTokens: f.maxTokens, seed: f.seed,
 		system: f.system, out: stdout, store: kvcache.NewStore(int64(f.keep * 1e9))}
 	if _, err := m.Chat(); err != nil {
 		return wrap("--model "+f.model, err)
@@ -232,8 +239,8 @@ func (c *conversation) say(ctx context.Context, message string) error {
 	if err != nil {
 		return err
 	}
-	request := unmask.Request{Messages: data, Overrides: c.overrides, MaxTokens: c.maxTokens,
-		Seed: c.seed}
+	request := unmask.Request{Messages: data, Variables: c.variables, Overrides: c.overrides,
+		MaxTokens: c.maxTokens, Seed: c.seed}
 	prepared, err := c.of.Prepare(ctx, request)
 	if err != nil {
 		return err

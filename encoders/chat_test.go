@@ -32,6 +32,13 @@ func chatFolder(t *testing.T) string {
 	bytes := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}
 	for name, v := range map[string]any{
 		"tokenizer.json": map[string]any{"added_tokens": added, "pre_tokenizer": bytes, "decoder": bytes,
+			"post_processor": map[string]any{"type": "TemplateProcessing", "single": []any{
+				map[string]any{"SpecialToken": map[string]any{"id": "[CLS]", "type_id": 0}},
+				map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}},
+				map[string]any{"SpecialToken": map[string]any{"id": "[SEP]", "type_id": 0}}},
+				"special_tokens": map[string]any{
+					"[CLS]": map[string]any{"id": "[CLS]", "ids": []int{vocab["[CLS]"]}, "tokens": []string{"[CLS]"}},
+					"[SEP]": map[string]any{"id": "[SEP]", "ids": []int{vocab["[SEP]"]}, "tokens": []string{"[SEP]"}}}},
 			"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}}},
 		"tokenizer_config.json": map[string]any{"mask_token": "[MASK]", "pad_token": "[PAD]",
 			"chat_template": "{{ messages[0].content }}[/Answer]"},
@@ -64,6 +71,21 @@ func TestChatOfAnEncoder(t *testing.T) {
 	}
 	require.Equal(t, "[SYS]\nBe brief.\n[/SYS]\n\n[Question]\nWho?\n[/Question]\n\n[Answer]\nI.\n"+
 		"[/Answer]\n\n[Question]\nWhy?\n[/Question]\n\n[Answer]\n", m.Text.Decode(q.Known[:from]))
+
+	// Scoring has the same sequence, and the tokens around a text for a prompt.
+	asked := unmask.Request{Messages: json.RawMessage(`[{"role":"user","content":"Who?"}]`)}
+	q, err = m.Prepare(context.Background(), asked)
+	require.NoError(t, err)
+	tokens, first, to, err := m.WithAnswer(asked, "Me", nil)
+	require.NoError(t, err)
+	require.Equal(t, q.Known[:first], tokens[:first])
+	require.Equal(t, "Me", m.Text.Decode(tokens[first:to]))
+	require.Len(t, tokens, to)
+	tokens, first, to, err = m.WithAnswer(unmask.Request{Prompt: "Who?"}, "Me", nil)
+	require.NoError(t, err)
+	require.Equal(t, m.Spec().Before, tokens[:1])
+	require.Equal(t, "Me", m.Text.Decode(tokens[first:to]))
+	require.Equal(t, m.Spec().After, tokens[to:])
 
 	plain, err := unmask.Load(context.Background(), chatFolder(t), unmask.Options{As: "modernbert"})
 	require.NoError(t, err)

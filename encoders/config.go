@@ -60,6 +60,7 @@ func (c *Config) norm(width int) nn.LayerNorm {
 // family is a kind of checkpoint, recognised by model_type or, in older files without, by a tensor.
 type family struct {
 	name   string
+	class  string   // of the tokenizer, where its files name none
 	kinds  []string // values of model_type, and names of kinds that it does not tell
 	words  string   // name of the word embedding
 	blocks string   // names of blocks are this and a number
@@ -71,31 +72,31 @@ type family struct {
 }
 
 var families = []*family{
-	{name: "bert", kinds: []string{"bert"},
+	{name: "bert", class: "BertTokenizer", kinds: []string{"bert"},
 		words: "bert.embeddings.word_embeddings.weight", blocks: "bert.encoder.layer.",
 		mlp: "intermediate.dense.weight", names: bert, set: (*Config).bert,
 		head: "cls.predictions.transform.dense.weight",
 		unused: []string{"bert.embeddings.position_ids", "bert.pooler.*", "cls.*",
 			"cls.predictions.decoder.bias"}},
-	{name: "roberta", kinds: []string{"roberta", "xlm-roberta", "camembert"},
+	{name: "roberta", class: "RobertaTokenizer", kinds: []string{"roberta", "xlm-roberta", "camembert"},
 		words:  "roberta.embeddings.word_embeddings.weight",
 		blocks: "roberta.encoder.layer.", mlp: "intermediate.dense.weight", names: roberta,
 		head: "lm_head.dense.weight",
 		set:  (*Config).roberta, unused: []string{"roberta.embeddings.position_ids", "roberta.pooler.*",
 			"lm_head.decoder.bias"}},
-	{name: "roberta-fairseq", kinds: []string{"roberta"},
+	{name: "roberta-fairseq", class: "RobertaTokenizer", kinds: []string{"roberta"},
 		words:  "sentence_encoder.embed_tokens.weight",
 		blocks: "sentence_encoder.layers.", mlp: "fc1.weight", names: fairseq,
 		head: "lm_head.dense.weight",
 		set:  (*Config).roberta, unused: []string{"*.version", "*._float_tensor",
 			"classification_heads.*"}},
-	{name: "albert", kinds: []string{"albert"},
+	{name: "albert", class: "AlbertTokenizer", kinds: []string{"albert"},
 		words:  "albert.embeddings.word_embeddings.weight",
 		blocks: "albert.encoder.albert_layer_groups.", mlp: "albert_layers.0.ffn.weight", names: albert,
 		head: "predictions.dense.weight",
 		set:  (*Config).albert, unused: []string{"albert.embeddings.position_ids", "albert.pooler.*",
 			"predictions.decoder.bias", "sop_classifier.*"}},
-	{name: "esm", kinds: []string{"esm", dplm},
+	{name: "esm", class: "EsmTokenizer", kinds: []string{"esm", dplm},
 		words: "esm.embeddings.word_embeddings.weight", blocks: "esm.encoder.layer.",
 		mlp: "intermediate.dense.weight", names: esm, set: (*Config).esm, head: "lm_head.dense.weight",
 		unused: []string{"esm.embeddings.position_ids", "esm.embeddings.position_embeddings.*",

@@ -60,12 +60,23 @@ func TestTokenizerFile(t *testing.T) {
 		"model":         map[string]any{"type": "WordPiece", "unk_token": "[UNK]", "vocab": vocab}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), file, 0o666))
-	m, err := unmask.Load(context.Background(), dir, unmask.Options{})
-	require.NoError(t, err)
-	tokens, err := m.Text.Infill("E V[3]Q", 8)
-	require.NoError(t, err)
-	require.Equal(t, []int32{2, 8, 22, 4, 4, 4, 18, 4, 4, 3}, tokens)
-	require.Equal(t, "E V ▯ ▯ ▯ Q ▯ ▯", m.Text.Decode(tokens))
+	for _, c := range []struct {
+		config string
+		want   []int32
+	}{ // as AutoTokenizer of transformers 5.24 puts tokens around "E V"
+		{`{}`, []int32{2, 8, 22, 4, 4, 4, 18, 4, 4, 3}},
+		{`{"tokenizer_class": "BertTokenizer"}`, []int32{2, 8, 22, 4, 4, 4, 18, 4, 4, 3}},
+		{`{"tokenizer_class": "PreTrainedTokenizerFast"}`, []int32{8, 22, 4, 4, 4, 18, 4, 4}},
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(c.config),
+			0o666))
+		m, err := unmask.Load(context.Background(), dir, unmask.Options{})
+		require.NoError(t, err)
+		tokens, err := m.Text.Infill("E V[3]Q", 8)
+		require.NoError(t, err)
+		require.Equal(t, c.want, tokens, c.config)
+		require.Equal(t, "E V ▯ ▯ ▯ Q ▯ ▯", m.Text.Decode(tokens))
+	}
 }
 
 // Special tokens are never drawn, and known residues stay.

@@ -19,16 +19,13 @@ type tokens struct {
 	forbidden     []int32 // never drawn: special tokens, and rows without a token
 }
 
-// frames are the spellings of the first and last token of a sequence.
-var frames = [][2]string{{"[CLS]", "[SEP]"}, {"<cls>", "<eos>"}, {"<s>", "</s>"}}
-
 // notResidues are ESM-2's letters that stand for no residue in particular: any residue, which
 // DPLM's sampler forbids too, and the gaps of alignments.
 var notResidues = []string{"X", ".", "-"}
 
 // readTokens reads the tokenizer, finds the mask's id and the special tokens.
 func readTokens(src *model.Source, f *file, c *Config) (k tokens, err error) {
-	t, from, err := parse(src)
+	t, from, err := parse(src, c.family.class)
 	if errors.Is(err, fs.ErrNotExist) {
 		k.t = tokenizers.Numbers(c.Rows)
 		c.Notes = append(c.Notes,
@@ -46,14 +43,7 @@ func readTokens(src *model.Source, f *file, c *Config) (k tokens, err error) {
 		c.Notes = append(c.Notes, fmt.Sprintf("vocab.txt has %d tokens for the %d rows of the head: the "+
 			"others are never drawn", n, c.Rows))
 	}
-	for _, frame := range frames {
-		first, ok := t.Special(frame[0])
-		last, ok2 := t.Special(frame[1])
-		if ok && ok2 {
-			k.before, k.after = []int32{first}, []int32{last}
-			break
-		}
-	}
+	k.before, k.after = tokenizers.Around(t)
 	if err := k.mask(f, c); err != nil {
 		return k, err
 	}
@@ -80,7 +70,7 @@ func readTokens(src *model.Source, f *file, c *Config) (k tokens, err error) {
 }
 
 // parse reads the tokenizer beside the weights.
-func parse(src *model.Source) (tokenizers.Tokenizer, string, error) {
+func parse(src *model.Source, class string) (tokenizers.Tokenizer, string, error) {
 	if src.Files == nil { // tensors made in memory
 		return nil, "", fs.ErrNotExist
 	}
@@ -92,7 +82,7 @@ func parse(src *model.Source) (tokenizers.Tokenizer, string, error) {
 		}
 		files = sub
 	}
-	return tokenizers.ParseFS(files)
+	return tokenizers.ParseClass(files, class)
 }
 
 // mask sets the mask's id: config.json's or else the vocabulary's.

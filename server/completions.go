@@ -204,7 +204,7 @@ func (s *Server) completions(r *http.Request, f *fields) (q query, st streaming)
 		p := &prompts[i/set.n]
 		form := m.textForm(p, &one, logs)
 		if echo {
-			form.Echo(m.lengthOf(p))
+			form.Echo()
 		}
 		if i%set.n == 0 {
 			q.prompt += len(one.Known) - m.spec.Masked(one.Known) - m.spec.Around()
@@ -222,15 +222,6 @@ func (s *Server) completions(r *http.Request, f *fields) (q query, st streaming)
 func (s *settings) readLength(f *fields) {
 	most := f.maybe("max_tokens", 1, maxFirst, 0)
 	s.request.MaxTokens = f.maybe("max_completion_tokens", 1, maxFirst, most)
-}
-
-// lengthOf returns the number of tokens of a prompt, which may be echoed.
-func (m *servedModel) lengthOf(p *unmask.Request) int {
-	tokens := p.Tokens
-	if tokens == nil {
-		tokens, _ = m.Text.Encode(p.Prompt) // it was prepared
-	}
-	return len(tokens)
 }
 
 // choices is an answer that OpenAI's clients read, or a chunk of its stream.

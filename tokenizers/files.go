@@ -23,12 +23,16 @@ var Files = []string{"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_co
 // ParseFS reads the tokenizer in a model's folder and returns the name of its file: tokenizer.json
 // or, without it, vocab.txt of an encoder or vocab.json of Dream and other models with older files
 // only. EsmTokenizer reads vocab.txt always. The error is fs.ErrNotExist if none exists.
-func ParseFS(files fs.FS) (Tokenizer, string, error) {
+func ParseFS(files fs.FS) (Tokenizer, string, error) { return ParseClass(files, "") }
+
+// ParseClass is ParseFS for a network whose tokenizer has this class where tokenizer_config.json
+// names none, as AutoTokenizer has one for each model_type.
+func ParseClass(files fs.FS, class string) (Tokenizer, string, error) {
 	config, err := optional(files, "tokenizer_config.json")
 	if err != nil {
 		return nil, "", err
 	}
-	class := config.class()
+	class = cmp.Or(config.class(), class)
 	names := []string{"tokenizer.json", "vocab.txt", "vocab.json"}
 	if class == "EsmTokenizer" {
 		names = names[1:]
@@ -49,7 +53,8 @@ func ParseFS(files fs.FS) (Tokenizer, string, error) {
 		if err == nil {
 			err = v.setRoles(roles)
 		}
-		if err == nil && name != "tokenizer.json" {
+		silent := len(v.about.before)+len(v.about.after) == 0
+		if err == nil && (name != "tokenizer.json" || silent && classRoles[class]["cls_token"] != "") {
 			err = v.setAround(class, config)
 		}
 		if err != nil {

@@ -18,7 +18,26 @@ import (
 type chat struct {
 	question, system, messages string
 
-	set []string // of the template's variables
+	set Variables
+}
+
+// Variables are those that --template-var sets of a chat template.
+type Variables []string
+
+// Register adds --template-var.
+func (v *Variables) Register(f *pflag.FlagSet) {
+	f.StringArrayVar((*[]string)(v), "template-var", nil, "set a variable of the chat template, "+
+		"`NAME=VALUE`, such as enable_thinking=true; may be repeated")
+}
+
+// Values returns the variables.
+func (v Variables) Values() (values unmask.Variables, err error) {
+	for _, one := range v {
+		if err = values.Set(one); err != nil {
+			return nil, Wrap("--template-var", err)
+		}
+	}
+	return values, nil
 }
 
 func (c *chat) register(f *pflag.FlagSet) {
@@ -27,18 +46,7 @@ func (c *chat) register(f *pflag.FlagSet) {
 	f.StringVar(&c.system, "system", "", "the system message before --chat")
 	f.StringVar(&c.messages, "messages", "", `a conversation from this JSON `+"`FILE`"+`: `+
 		`[{"role": "user", "content": "..."}, ...]`)
-	f.StringArrayVar(&c.set, "template-var", nil, "set a variable of the chat template, `NAME=VALUE`, "+
-		"such as enable_thinking=true; may be repeated")
-}
-
-// variables returns those of --template-var.
-func (c *chat) variables() (v unmask.Variables, err error) {
-	for _, one := range c.set {
-		if err = v.Set(one); err != nil {
-			return nil, Wrap("--template-var", err)
-		}
-	}
-	return v, nil
+	c.set.Register(f)
 }
 
 func (c *chat) given() bool { return c.question != "" || c.messages != "" }

@@ -113,7 +113,7 @@ func (t *Text) Request(m *unmask.Model, over generate.Overrides) (r unmask.Reque
 		r.Tokens, err = export.Prompt(m, t.tokensIn, t.Length)
 		return r, Wrap("--tokens-in", err)
 	}
-	if r.Variables, err = t.chat.variables(); err != nil {
+	if r.Variables, err = t.chat.set.Values(); err != nil {
 		return r, err
 	}
 	r.Messages, err = t.chat.read()

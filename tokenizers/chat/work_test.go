@@ -38,8 +38,8 @@ func TestStepsCountWork(t *testing.T) {
 	}
 }
 
-// Numbers in a template, and what it makes, end in a bound or an error: rendering allocates less than
-// 1 GB in all, and is soon done.
+// Numbers in a template, and what it makes, end in a bound or an error: rendering allocates less
+// than 1 GB in all, and is soon done.
 func TestNumbersOfATemplate(t *testing.T) {
 	for _, source := range []string{
 		`{{ 'x' * N }}`, `{{ [1] * N }}`, `{{ [[1] * 1000] * N }}`, `{{ 'x' * 1000 * 1000 * N }}`,
