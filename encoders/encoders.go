@@ -188,10 +188,14 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
+	named, err := plainNames(src.Set, c.family.words)
+	if err != nil {
+		return nil, err
+	}
 	recipe := c.recipe(src) // and its notes
 	loaded := &model.Loaded{Kind: model.KindText, Tokenizer: c.tokens.t, Recipe: recipe,
 		Info: model.Info{Architecture: c.family.name, Sizes: c.sizes(), Unused: report.Unused,
-			Parameters: model.Parameters(report.Bound, src.Set), Tokenizer: c.tokens.from, Notes: c.Notes}}
+			Parameters: model.Parameters(report.Bound, named), Tokenizer: c.tokens.from, Notes: c.Notes}}
 	loaded.Denoiser = m
 	if c.Chat {
 		src.Template = chatTemplate
@@ -199,7 +203,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	switch {
 	case laya != nil:
 		loaded.Denoiser, loaded.Kind, loaded.Info.Architecture = laya, model.KindVectors, "laya"
-		loaded.Info.Parameters, loaded.Info.Unused = model.Parameters(set.Names(), src.Set), nil
+		loaded.Info.Parameters, loaded.Info.Unused = model.Parameters(src.Set.Names(), src.Set), nil
 	case c.Headless:
 		loaded.Denoiser, loaded.Kind = headless{m}, model.KindVectors
 	case c.Dropout:

@@ -17,7 +17,14 @@ import (
 var small = []string{
 	"config.json", "generation_config.json", "preprocessor_config.json", "scheduler_config.json",
 	"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "added_tokens.json",
-	"special_tokens_map.json", "chat_template.jinja",
+	"special_tokens_map.json", "chat_template.jinja", "vocab.txt",
+	// what sentence-transformers does after the network
+	"modules.json", "sentence_bert_config.json", "config_sentence_transformers.json",
+	"1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors",
+	"3_Dense/config.json", "3_Dense/model.safetensors",
+	// Laya's, which has no config.json
+	laya, "encoder/config.json", "tokenizer/tokenizer.json", "tokenizer/tokenizer_config.json",
+	"tokenizer/special_tokens_map.json",
 	// the adapter with which Nemotron-Labs-Diffusion drafts
 	"linear_spec_lora/adapter_config.json", "linear_spec_lora/adapter_model.safetensors",
 }
@@ -31,6 +38,7 @@ const (
 	index     = "model.safetensors.index.json" // names the parts of the weights
 	pipeline  = "model_index.json"             // names the folders of a pipeline's parts
 	codec     = "audio_tokenizer"              // folder of OmniVoice's sound codec
+	laya      = "rl_agent_config.json"         // in the place of config.json
 	maxIndex  = 64 << 20                       // bytes
 	maxShards = 4096
 )
@@ -72,7 +80,7 @@ func checkModel(repo string, all []string) error {
 		})
 	}
 	switch at := has(".gguf"); {
-	case slices.Contains(all, pipeline):
+	case slices.Contains(all, pipeline), slices.Contains(all, laya) && weightsOf(all, "") != "":
 		return nil
 	case at >= 0 && !slices.Contains(all, "config.json"):
 		return fmt.Errorf("the repository has GGUF files, want one by name: %s:%s", repo, all[at])
@@ -243,7 +251,7 @@ func (c *Client) FindModel(repo, revision string) (dir string, err error) {
 			return "", err
 		}
 		folders = parts
-	} else if !slices.Contains(all, "config.json") {
+	} else if !slices.Contains(all, "config.json") && !slices.Contains(all, laya) {
 		return missing("config.json")
 	}
 	for _, folder := range folders {

@@ -90,6 +90,30 @@ func TestPullPipeline(t *testing.T) {
 	require.ErrorContains(t, err, "model_index.json: part is ")
 }
 
+// Files that models of vectors and decisions need beside their weights come with them.
+func TestPullFolders(t *testing.T) {
+	for _, files := range [][]string{
+		{"config.json", "model.safetensors", "modules.json", "vocab.txt", "1_Pooling/config.json",
+			"2_Dense/config.json", "2_Dense/model.safetensors"},
+		{"encoder/config.json", "model.safetensors", "rl_agent_config.json", "tokenizer/tokenizer.json"},
+	} {
+		h := newHub(t)
+		h.trees[commitA] = map[string]string{"README.md": "long"}
+		for _, name := range files {
+			h.trees[commitA][name] = "{}"
+		}
+		c := h.client(t)
+		dir, err := c.PullModel(t.Context(), repo, "", nil)
+		require.NoError(t, err)
+		have, _, err := contents(dir)
+		require.NoError(t, err)
+		require.ElementsMatch(t, files, have)
+		c.Offline = true
+		_, err = c.PullModel(t.Context(), repo, "", nil)
+		require.NoError(t, err)
+	}
+}
+
 func TestNoModel(t *testing.T) {
 	for want, files := range map[string][]string{
 		"has GGUF files, want one by name: org/some-model:": {"x-Q4_K_M.gguf", "README.md"},
