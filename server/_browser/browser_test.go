@@ -166,9 +166,21 @@ func open(t *testing.T, url, fragment string, before ...chromedp.Action[chromedp
 	return x
 }
 
+// newTab opens a tab with a store of its own.
 func newTab(t *testing.T) *tab {
+	return tabOf(t, window, chromedp.WithNewBrowserContext())
+}
+
+// beside opens another tab with the same store.
+func (x *tab) beside(url, fragment string) *tab {
+	y := tabOf(x.T, x.ctx)
+	y.do(chromedp.Navigate(url+"/#"+fragment), chromedp.WaitReady("body.ready"))
+	return y
+}
+
+func tabOf(t *testing.T, parent context.Context, options ...chromedp.ContextOption) *tab {
 	x := &tab{T: t}
-	ctx, cancel := chromedp.NewContext(window, chromedp.WithNewBrowserContext())
+	ctx, cancel := chromedp.NewContext(parent, options...)
 	t.Cleanup(cancel)
 	x.ctx = ctx
 	err := chromedp.Listen(ctx, func(event any) {

@@ -128,16 +128,32 @@ func TestConversation(t *testing.T) {
 			eval[string](x, `return document.getElementById("prompt").value`))
 	}
 
-	// Edit takes a message back, with what followed.
+	// A message is edited in its place. Until it has another answer, and after a cancel, all is there.
+	n := messages()
 	x.click("#talk .mine:nth-of-type(3) .acts button")
-	if got := eval[string](x, `return document.getElementById("prompt").value`); got !=
-		"Tell me about him." || messages() != 2 {
-		t.Errorf("%q is edited, and %d messages stay", got, messages())
+	if got := eval[string](x, `return document.querySelector("#talk .mine textarea").value`); got !=
+		"Tell me about him." || messages() != n {
+		t.Errorf("%q is edited, and %d messages stay, want %d", got, messages(), n)
+	}
+	x.click("#talk .mine:has(textarea) .acts button:last-child") // Cancel
+	if got := eval[int](x, `return document.querySelectorAll("#talk .mine p").length`); got != (n+1)/2 {
+		t.Errorf("%d messages are shown after a cancel, want %d", got, (n+1)/2)
+	}
+	x.click("#talk .mine:nth-of-type(3) .acts button")
+	eval[bool](x, `document.querySelector("#talk .mine textarea").value = "Who is he?"; return true`)
+	x.click("#talk .mine:has(textarea) .acts button:first-child") // Send
+	x.until(`page.panels.chat.messages.length === 4 && page.panels.chat.messages[2].content === "Who is he?"`)
+	x.finish()
+	eval[bool](x, `page.panels.chat.open(page.panels.chat.chat); return true`)
+	x.click("#talk .mine:nth-of-type(3) .acts button:first-child") // the version before
+	if got := eval[string](x, "return page.panels.chat.messages[2].content"); got != "Tell me about him." ||
+		messages() != n {
+		t.Errorf("the version before is %q and has %d messages, want %d", got, messages(), n)
 	}
 	x.do(chromedp.Navigate(shared+"/?again#"+fragment), chromedp.WaitReady("body.ready"))
 	if got := eval[string](x, `
-		return [...document.querySelectorAll("#talk .mine p")].map((p) => p.textContent).join() +
-			document.getElementById("system").value`); got != "Who is Tom?Be kind." {
+		return [...document.querySelectorAll("#talk .mine p")].map((p) => p.textContent).slice(0, 2).join() +
+			document.getElementById("system").value`); got != "Who is Tom?,Tell me about him.Be kind." {
 		t.Errorf("after a reload there is %q", got)
 	}
 	x.click("#chat-new")
@@ -146,12 +162,48 @@ func TestConversation(t *testing.T) {
 	}
 }
 
+// Two windows lose nothing of each other; a deleted conversation comes back; what is stored and no
+// conversation is put aside.
+func TestConversationsStay(t *testing.T) {
+	const fragment = "mode=chat&seed=4&steps=4&length=20"
+	s, err := serve("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop()
+	x := open(t, s.url, fragment)
+	y := x.beside(s.url, fragment)
+	say(x, "Who is Tom?")
+	say(y, "Who is Lily?")
+	titles := `return JSON.parse(localStorage["unmask-chats"]).map((c) => c.messages[0].content).sort().join()`
+	if got := eval[string](x, titles); got != "Who is Lily?,Who is Tom?" {
+		t.Errorf("two windows keep %q", got)
+	}
+	x.until(`page.panels.chat.all.length === 2`)
+	x.click("#chat-delete")
+	if got := eval[string](x, titles); got != "Who is Lily?" {
+		t.Errorf("one is deleted, and %q is kept", got)
+	}
+	x.click("#chat-undo")
+	if got := eval[string](x, titles); got != "Who is Lily?,Who is Tom?" {
+		t.Errorf("it is taken back, and %q is kept", got)
+	}
+	for _, store := range []string{"{", "3", `[{"id": 3}]`, `[null]`, `[{"messages": [{"role": 1}]}]`} {
+		eval[bool](x, `localStorage["unmask-chats"] = `+"`"+store+"`"+`; return true`)
+		x.do(chromedp.Navigate(s.url+"/?"+join([]int{len(store)})+"#"+fragment), chromedp.WaitReady("body.ready"))
+		if got := eval[string](x, `return localStorage["unmask-chats-unreadable"] + page.panels.chat.all.length`); got != store+"1" {
+			t.Errorf("%q in the store leaves %q", store, got)
+		}
+	}
+	say(x, "Who is Ben?")
+}
+
 // On a telephone a conversation's buttons stand beside each other, and Send is in sight.
 func TestTelephone(t *testing.T) {
 	x := open(t, shared, "mode=chat&seed=4&steps=4&length=20", chromedp.EmulateViewport(390, 844))
 	say(x, "Who is Tom?")
 	if rows := eval[int](x, `
-		const tops = [...document.querySelectorAll("#chat-tools button")].map((b) => b.offsetTop);
+		const tops = [...document.querySelectorAll("#chat-tools button:not([hidden])")].map((b) => b.offsetTop);
 		return new Set(tops).size`); rows != 1 {
 		t.Errorf("the buttons stand in %d rows", rows)
 	}

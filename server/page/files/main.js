@@ -26,7 +26,7 @@ class Page {
 		$("examples").append(...examples.map((text) => button(text, () => { $("prompt").value = text; $("compose").requestSubmit(); })));
 		this.panels = { text: new Text(this), compare: new Compare(this), image: new Image(this), chat: new Chat(this), decide: new Decide(this) };
 		$("modes").append(...Object.keys(modes).filter((m) => this.able(m).length)
-			.map((m) => button(m[0].toUpperCase() + m.slice(1), () => this.show(m), { value: m })));
+			.map((m) => button(m[0].toUpperCase() + m.slice(1), () => { history.pushState(null, "", location.href); this.show(m); }, { value: m })));
 		$("compose").onsubmit = (e) => { e.preventDefault(); this.start(() => this.panels[this.mode].make($("prompt").value)); };
 		$("prompt").onkeydown = (e) => {
 			if (e.key !== "Enter" || e.isComposing || !(e.ctrlKey || e.metaKey || this.mode === "chat" && !e.shiftKey)) return;
@@ -73,10 +73,12 @@ class Page {
 		for (const p of document.querySelectorAll("[data-panel]")) p.hidden = p.dataset.panel !== mode;
 		$("run").textContent = run;
 		document.querySelector("[for=prompt]").textContent = { chat: "Message", decide: "State" }[mode] || "Prompt";
+		if (mode === "chat") this.panels?.chat.scroll(true);
 		this.settings.show(mode, this.able(mode));
 		const field = $("prompt").parentNode;
 		field.hidden = mode === "image" && !this.info.prompt;
-		$("prompt").value = field.hidden ? "" : this.prompts[mode] ?? first;
+		const draft = mode === "chat" && this.panels?.chat.chat.draft; // a message that a reload left without an answer
+		$("prompt").value = field.hidden ? "" : draft || (this.prompts[mode] ?? first);
 		this.remember();
 	}
 
