@@ -154,6 +154,9 @@ func TestCurlExamples(t *testing.T) {
 	talk, err := unmask.LoadFS(demo.Chat(), "demo-chat", unmask.Options{Threads: 2})
 	require.NoError(t, err)
 	require.NoError(t, s.Add(server.Model{Name: "demo-chat", Model: talk}))
+	voice, err := unmask.Load(t.Context(), speechPack, unmask.Options{Threads: 2})
+	require.NoError(t, err)
+	require.NoError(t, s.Add(server.Model{Name: "voice", Model: voice}))
 	line := regexp.MustCompile(`(?m)^    (curl (?:.*\\\n)*.*)$`)
 	found := 0
 	for _, name := range []string{"README.md", filepath.Join("docs", "serving.md")} {
