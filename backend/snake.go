@@ -9,16 +9,14 @@ type Snaker interface {
 	Backend
 	// Snake computes rows of x's channels: dst[i] = snake(x[from[i]]), zeros where from[i] is -1.
 	// So a convolution's margins and the order of its rows cost nothing. dst and x are of any shape,
-	// [*, channels]; alpha is [channels]. dst must not be x.
+	// [*, channels]; alpha is [2, channels]: each alpha, then each 1/(alpha + 1e-9). dst must not
+	// be x.
 	Snake(dst, x *tensor.Dense, from []int32, alpha *tensor.Dense)
 }
 
-// SnakeEps is added to alpha where it divides.
-const SnakeEps = 1e-9
-
 // CheckSnake checks the arguments of Snake.
 func CheckSnake(dst, x *tensor.Dense, from []int32, alpha *tensor.Dense) {
-	channels := alpha.DataSize()
+	channels := alpha.DataSize() / 2
 	if dst == x || dst.DataSize() < len(from)*channels {
 		misuse("Snake", "dst is %v, need another than x, [>=%d, %d]", dst.Shape(), len(from), channels)
 	}

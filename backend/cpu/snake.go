@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -14,9 +12,10 @@ func (v *vectors) Snake(dst, x *tensor.Dense, from []int32, alpha *tensor.Dense)
 	if len(from) == 0 {
 		return
 	}
+	n := alpha.DataSize() / 2
 	j := v.takeRows()
-	j.dst, j.x, j.a, j.from, j.width, j.kernel = data(dst), data(x), data(alpha), from,
-		alpha.DataSize(), snake
+	j.dst, j.x, j.a, j.b = data(dst), data(x), data(alpha)[:n], data(alpha)[n:]
+	j.from, j.width, j.kernel = from, n, snake
 	v.run(j, len(from))
 }
 
@@ -26,25 +25,10 @@ func snake(j *rowJob, row, _ int) {
 		clear(dst)
 		return
 	}
-	a := j.a[:len(dst)]
-	for i, v := range j.row(j.x, int(j.from[row]))[:len(dst)] {
-		dst[i] = v + float32(sinSquared(float64(a[i])*float64(v))/(float64(a[i])+backend.SnakeEps))
-	}
-}
-
-// sinSquared returns sin(x)^2 to 3e-9, from its Taylor series within half a period around 0. The
-// conversions keep a compiler from fusing, so that all processors compute the same bits.
-func sinSquared(x float64) float64 {
-	x -= float64(math.RoundToEven(x*(1/math.Pi)) * math.Pi)
-	s := float64(x * x)
-	y := float64(s*(-1<<19/2432902008176640000.0)) + 1<<17/6402373705728000.0
-	y = float64(y*s) - 1<<15/20922789888000.0
-	y = float64(y*s) + 1<<13/87178291200.0
-	y = float64(y*s) - 1<<11/479001600.0
-	y = float64(y*s) + 1<<9/3628800.0
-	y = float64(y*s) - 1<<7/40320.0
-	y = float64(y*s) + 1<<5/720.0
-	y = float64(y*s) - 1<<3/24.0
-	y = float64(y*s) + 1
-	return y * s
+	x := j.row(j.x, int(j.from[row]))
+	copy(dst, x)
+	j.ops.Multiply(dst, j.a)
+	j.ops.SinSquared(dst, dst)
+	j.ops.Multiply(dst, j.b)
+	j.ops.Add(dst, x)
 }

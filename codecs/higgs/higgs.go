@@ -44,7 +44,7 @@ type conv struct {
 type snake struct {
 	Alpha weights.Param `weight:"alpha"` // [1, channels, 1]
 
-	alpha *tensor.Dense
+	alpha *tensor.Dense // [2, channels]
 }
 
 // unit is a residual unit: a dilated convolution and one of single rows.
@@ -185,7 +185,15 @@ func (c *Codec) load(o model.Options) error {
 
 func (b *block) units() [3]*unit { return [3]*unit{&b.Unit1, &b.Unit2, &b.Unit3} }
 
-func (s *snake) load(l *nn.Loader) { s.alpha = l.Vector(l.Floats(&s.Alpha)) }
+func (s *snake) load(l *nn.Loader) {
+	both := l.Floats(&s.Alpha)
+	n := len(both)
+	for _, a := range both {
+		both = append(both, float32(1/(float64(a)+1e-9)))
+	}
+	s.alpha = l.Backend.New(2, n)
+	l.Backend.Write(s.alpha, 0, both)
+}
 
 func (v *conv) load(l *nn.Loader) {
 	v.out, v.in, v.taps = v.Weight.Shape[0], v.Weight.Shape[1], v.Weight.Shape[2]

@@ -36,6 +36,7 @@ var hashes = map[string]uint64{
 	"rmsNorm":       0x8d0b6c675eb923e5,
 	"rotate":        0x8cde3d476e9b886c,
 	"silu":          0x8264822c7ac1886e,
+	"sinSquared":    0x17a208c01bbb664f,
 	"sum":           0x7abee49e70182560,
 	"sumExp":        0x4faa92826cf1f71b,
 	"sumExpDot":     0x1343f577eab6cbcc,
@@ -92,7 +93,8 @@ func TestMapsAgree(t *testing.T) {
 		}
 		all := agreement{}
 		for name, f := range map[string]func(dst, x []float32){"exp": o.Exp, "geluTanh": o.GELUTanh,
-			"geluErf": o.GELUErf, "silu": o.SiLU, "relu": o.ReLU} {
+			"geluErf": o.GELUErf, "silu": o.SiLU, "relu": o.ReLU,
+			"sinSquared": o.SinSquared} {
 			dst := make([]float32, len(x))
 			f(dst, x)
 			all.keep(name, dst...)

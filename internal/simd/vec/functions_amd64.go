@@ -49,6 +49,15 @@ func siluAVX2(dst *float32, x *float32, n int)
 //go:noescape
 func reluAVX2(dst *float32, x *float32, n int)
 
+// sinSquaredAVX2 is
+//
+//	for i := range n { dst[i] = sin(x[i]) * sin(x[i]) }
+//
+//	n is a multiple of 16.
+//
+//go:noescape
+func sinSquaredAVX2(dst *float32, x *float32, n int)
+
 // expAVX512 is
 //
 //	for i := range n { dst[i] = exp(x[i]) }
@@ -93,3 +102,12 @@ func siluAVX512(dst *float32, x *float32, n int)
 //
 //go:noescape
 func reluAVX512(dst *float32, x *float32, n int)
+
+// sinSquaredAVX512 is
+//
+//	for i := range n { dst[i] = sin(x[i]) * sin(x[i]) }
+//
+//	n is a multiple of 16.
+//
+//go:noescape
+func sinSquaredAVX512(dst *float32, x *float32, n int)

@@ -48,3 +48,12 @@ func siluNEON(dst, x *float32, n int)
 //
 //go:noescape
 func reluNEON(dst, x *float32, n int)
+
+// sinSquaredNEON is
+//
+//	for i := range n { dst[i] = sin(x[i]) * sin(x[i]) }
+//
+// n is a multiple of 4.
+//
+//go:noescape
+func sinSquaredNEON(dst, x *float32, n int)

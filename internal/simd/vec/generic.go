@@ -34,6 +34,11 @@ func silu(x float64) float64 {
 	return x * sigmoid(x)
 }
 
+func sinSquared(x float64) float64 {
+	s := math.Sin(x)
+	return s * s
+}
+
 func relu(x float64) float64 { return max(x, 0) }
 
 // lanes are the 16 virtual lanes of a sum.

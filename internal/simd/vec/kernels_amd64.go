@@ -71,6 +71,20 @@ func (o Ops) silu(dst, x []float32) {
 	}
 }
 
+func (o Ops) sinSquared(dst, x []float32) {
+	if len(x) == 0 {
+		return
+	}
+	switch o {
+	case avx512:
+		sinSquaredAVX512(&dst[0], &x[0], len(x))
+	case avx2:
+		sinSquaredAVX2(&dst[0], &x[0], len(x))
+	default:
+		apply(dst, x, sinSquared)
+	}
+}
+
 func (o Ops) relu(dst, x []float32) {
 	if len(x) == 0 {
 		return

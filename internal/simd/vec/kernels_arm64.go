@@ -56,6 +56,17 @@ func (o Ops) silu(dst, x []float32) {
 	}
 }
 
+func (o Ops) sinSquared(dst, x []float32) {
+	if len(x) == 0 {
+		return
+	}
+	if o == neon {
+		sinSquaredNEON(&dst[0], &x[0], len(x))
+	} else {
+		apply(dst, x, sinSquared)
+	}
+}
+
 func (o Ops) relu(dst, x []float32) {
 	if len(x) == 0 {
 		return

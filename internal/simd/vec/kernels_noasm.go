@@ -8,6 +8,7 @@ func (o Ops) exp(dst, x []float32)                         { apply(dst, x, math.
 func (o Ops) geluTanh(dst, x []float32)                    { apply(dst, x, geluTanh) }
 func (o Ops) geluErf(dst, x []float32)                     { apply(dst, x, geluErf) }
 func (o Ops) silu(dst, x []float32)                        { apply(dst, x, silu) }
+func (o Ops) sinSquared(dst, x []float32)                  { apply(dst, x, sinSquared) }
 func (o Ops) relu(dst, x []float32)                        { apply(dst, x, relu) }
 func (o Ops) sum(x []float32) float32                      { return sum(x) }
 func (o Ops) sumSquares(x []float32, mean float32) float32 { return sumSquares(x, mean) }

@@ -75,6 +75,17 @@ func (o Ops) SiLU(dst, x []float32) {
 	}
 }
 
+// SinSquared computes dst = sin(x)^2, for x up to 1e7.
+func (o Ops) SinSquared(dst, x []float32) {
+	n := whole(len(x))
+	o.sinSquared(dst[:n], x[:n])
+	if n < len(x) {
+		var p padded
+		o.sinSquared(p[:], p.fill(x[n:], 0))
+		copy(dst[n:len(x)], p[:])
+	}
+}
+
 // ReLU computes dst = max(x, 0); NaN stays NaN.
 func (o Ops) ReLU(dst, x []float32) {
 	n := whole(len(x))

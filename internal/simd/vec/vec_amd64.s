@@ -554,6 +554,135 @@ done:
 	VZEROUPPER
 	RET
 
+// func sinSquaredAVX2(dst *float32, x *float32, n int)
+// Requires: AVX, FMA3
+TEXT ·sinSquaredAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x03, DX
+	JZ   done
+
+loop:
+	VMOVUPS      (CX), Y0
+	VMOVUPS      c4b400000<>+0(SB), Y1
+	VFMADD231PS  c3ea2f983<>+0(SB), Y0, Y1
+	VSUBPS       c4b400000<>+0(SB), Y1, Y1
+	VMOVAPS      Y0, Y0
+	VFNMADD231PS c40490fdb<>+0(SB), Y1, Y0
+	VMOVAPS      Y0, Y0
+	VFNMADD231PS cb3bbbd2e<>+0(SB), Y1, Y0
+	VMOVAPS      Y0, Y0
+	VFNMADD231PS ca7772ced<>+0(SB), Y1, Y0
+	VBROADCASTSS c3fcccccd<>+0(SB), Y1
+	VBROADCASTSS cbfcccccd<>+0(SB), Y2
+	VMAXPS       Y0, Y2, Y0
+	VMINPS       Y0, Y1, Y0
+	VMULPS       Y0, Y0, Y0
+	VBROADCASTSS c2db413c3<>+0(SB), Y1
+	VFMADD213PS  cb0d73f9f<>+0(SB), Y0, Y1
+	VFMADD213PS  c33c9cba5<>+0(SB), Y0, Y1
+	VFMADD213PS  cb68f76c7<>+0(SB), Y0, Y1
+	VFMADD213PS  c3913f27e<>+0(SB), Y0, Y1
+	VFMADD213PS  cbb500d01<>+0(SB), Y0, Y1
+	VFMADD213PS  c3d360b61<>+0(SB), Y0, Y1
+	VFMADD213PS  cbeaaaaab<>+0(SB), Y0, Y1
+	VFMADD213PS  c3f800000<>+0(SB), Y0, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, CX
+	DECQ         DX
+	JNZ          loop
+
+done:
+	VZEROUPPER
+	RET
+
+DATA c3ea2f983<>+0(SB)/8, $0x3ea2f9833ea2f983
+DATA c3ea2f983<>+8(SB)/8, $0x3ea2f9833ea2f983
+DATA c3ea2f983<>+16(SB)/8, $0x3ea2f9833ea2f983
+DATA c3ea2f983<>+24(SB)/8, $0x3ea2f9833ea2f983
+GLOBL c3ea2f983<>(SB), RODATA|NOPTR, $32
+
+DATA c40490fdb<>+0(SB)/8, $0x40490fdb40490fdb
+DATA c40490fdb<>+8(SB)/8, $0x40490fdb40490fdb
+DATA c40490fdb<>+16(SB)/8, $0x40490fdb40490fdb
+DATA c40490fdb<>+24(SB)/8, $0x40490fdb40490fdb
+GLOBL c40490fdb<>(SB), RODATA|NOPTR, $32
+
+DATA cb3bbbd2e<>+0(SB)/8, $0xb3bbbd2eb3bbbd2e
+DATA cb3bbbd2e<>+8(SB)/8, $0xb3bbbd2eb3bbbd2e
+DATA cb3bbbd2e<>+16(SB)/8, $0xb3bbbd2eb3bbbd2e
+DATA cb3bbbd2e<>+24(SB)/8, $0xb3bbbd2eb3bbbd2e
+GLOBL cb3bbbd2e<>(SB), RODATA|NOPTR, $32
+
+DATA ca7772ced<>+0(SB)/8, $0xa7772ceda7772ced
+DATA ca7772ced<>+8(SB)/8, $0xa7772ceda7772ced
+DATA ca7772ced<>+16(SB)/8, $0xa7772ceda7772ced
+DATA ca7772ced<>+24(SB)/8, $0xa7772ceda7772ced
+GLOBL ca7772ced<>(SB), RODATA|NOPTR, $32
+
+DATA c3fcccccd<>+0(SB)/8, $0x3fcccccd3fcccccd
+DATA c3fcccccd<>+8(SB)/8, $0x3fcccccd3fcccccd
+DATA c3fcccccd<>+16(SB)/8, $0x3fcccccd3fcccccd
+DATA c3fcccccd<>+24(SB)/8, $0x3fcccccd3fcccccd
+GLOBL c3fcccccd<>(SB), RODATA|NOPTR, $32
+
+DATA cbfcccccd<>+0(SB)/8, $0xbfcccccdbfcccccd
+DATA cbfcccccd<>+8(SB)/8, $0xbfcccccdbfcccccd
+DATA cbfcccccd<>+16(SB)/8, $0xbfcccccdbfcccccd
+DATA cbfcccccd<>+24(SB)/8, $0xbfcccccdbfcccccd
+GLOBL cbfcccccd<>(SB), RODATA|NOPTR, $32
+
+DATA c2db413c3<>+0(SB)/8, $0x2db413c32db413c3
+DATA c2db413c3<>+8(SB)/8, $0x2db413c32db413c3
+DATA c2db413c3<>+16(SB)/8, $0x2db413c32db413c3
+DATA c2db413c3<>+24(SB)/8, $0x2db413c32db413c3
+GLOBL c2db413c3<>(SB), RODATA|NOPTR, $32
+
+DATA cb0d73f9f<>+0(SB)/8, $0xb0d73f9fb0d73f9f
+DATA cb0d73f9f<>+8(SB)/8, $0xb0d73f9fb0d73f9f
+DATA cb0d73f9f<>+16(SB)/8, $0xb0d73f9fb0d73f9f
+DATA cb0d73f9f<>+24(SB)/8, $0xb0d73f9fb0d73f9f
+GLOBL cb0d73f9f<>(SB), RODATA|NOPTR, $32
+
+DATA c33c9cba5<>+0(SB)/8, $0x33c9cba533c9cba5
+DATA c33c9cba5<>+8(SB)/8, $0x33c9cba533c9cba5
+DATA c33c9cba5<>+16(SB)/8, $0x33c9cba533c9cba5
+DATA c33c9cba5<>+24(SB)/8, $0x33c9cba533c9cba5
+GLOBL c33c9cba5<>(SB), RODATA|NOPTR, $32
+
+DATA cb68f76c7<>+0(SB)/8, $0xb68f76c7b68f76c7
+DATA cb68f76c7<>+8(SB)/8, $0xb68f76c7b68f76c7
+DATA cb68f76c7<>+16(SB)/8, $0xb68f76c7b68f76c7
+DATA cb68f76c7<>+24(SB)/8, $0xb68f76c7b68f76c7
+GLOBL cb68f76c7<>(SB), RODATA|NOPTR, $32
+
+DATA c3913f27e<>+0(SB)/8, $0x3913f27e3913f27e
+DATA c3913f27e<>+8(SB)/8, $0x3913f27e3913f27e
+DATA c3913f27e<>+16(SB)/8, $0x3913f27e3913f27e
+DATA c3913f27e<>+24(SB)/8, $0x3913f27e3913f27e
+GLOBL c3913f27e<>(SB), RODATA|NOPTR, $32
+
+DATA cbb500d01<>+0(SB)/8, $0xbb500d01bb500d01
+DATA cbb500d01<>+8(SB)/8, $0xbb500d01bb500d01
+DATA cbb500d01<>+16(SB)/8, $0xbb500d01bb500d01
+DATA cbb500d01<>+24(SB)/8, $0xbb500d01bb500d01
+GLOBL cbb500d01<>(SB), RODATA|NOPTR, $32
+
+DATA c3d360b61<>+0(SB)/8, $0x3d360b613d360b61
+DATA c3d360b61<>+8(SB)/8, $0x3d360b613d360b61
+DATA c3d360b61<>+16(SB)/8, $0x3d360b613d360b61
+DATA c3d360b61<>+24(SB)/8, $0x3d360b613d360b61
+GLOBL c3d360b61<>(SB), RODATA|NOPTR, $32
+
+DATA cbeaaaaab<>+0(SB)/8, $0xbeaaaaabbeaaaaab
+DATA cbeaaaaab<>+8(SB)/8, $0xbeaaaaabbeaaaaab
+DATA cbeaaaaab<>+16(SB)/8, $0xbeaaaaabbeaaaaab
+DATA cbeaaaaab<>+24(SB)/8, $0xbeaaaaabbeaaaaab
+GLOBL cbeaaaaab<>(SB), RODATA|NOPTR, $32
+
 // func expAVX512(dst *float32, x *float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·expAVX512(SB), NOSPLIT, $0-24
@@ -895,6 +1024,75 @@ loop:
 	ADDQ    $0x40, CX
 	DECQ    DX
 	JNZ     loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func sinSquaredAVX512(dst *float32, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·sinSquaredAVX512(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS c4b400000<>+0(SB), Z0
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Z1
+	VBROADCASTSS c3f317218<>+0(SB), Z1
+	VBROADCASTSS cb102e308<>+0(SB), Z1
+	VBROADCASTSS c3f800000<>+0(SB), Z1
+	VBROADCASTSS c3ab688be<>+0(SB), Z2
+	VBROADCASTSS c3c0905f1<>+0(SB), Z2
+	VBROADCASTSS c3d2aaa8c<>+0(SB), Z2
+	VBROADCASTSS c3e2aaa6e<>+0(SB), Z2
+	VBROADCASTSS c3f000000<>+0(SB), Z2
+	VBROADCASTSS c3ea2f983<>+0(SB), Z2
+	VBROADCASTSS c40490fdb<>+0(SB), Z3
+	VBROADCASTSS cb3bbbd2e<>+0(SB), Z4
+	VBROADCASTSS ca7772ced<>+0(SB), Z5
+	VBROADCASTSS c3fcccccd<>+0(SB), Z6
+	VBROADCASTSS cbfcccccd<>+0(SB), Z7
+	VBROADCASTSS c2db413c3<>+0(SB), Z8
+	VBROADCASTSS cb0d73f9f<>+0(SB), Z9
+	VBROADCASTSS c33c9cba5<>+0(SB), Z10
+	VBROADCASTSS cb68f76c7<>+0(SB), Z11
+	VBROADCASTSS c3913f27e<>+0(SB), Z12
+	VBROADCASTSS cbb500d01<>+0(SB), Z13
+	VBROADCASTSS c3d360b61<>+0(SB), Z14
+	VBROADCASTSS cbeaaaaab<>+0(SB), Z15
+	SHRQ         $0x04, DX
+	JZ           done
+
+loop:
+	VMOVUPS      (CX), Z16
+	VMOVAPS      Z16, Z17
+	VFMADD213PS  Z0, Z2, Z17
+	VSUBPS       Z0, Z17, Z17
+	VMOVAPS      Z16, Z16
+	VFNMADD231PS Z3, Z17, Z16
+	VMOVAPS      Z16, Z16
+	VFNMADD231PS Z4, Z17, Z16
+	VMOVAPS      Z16, Z16
+	VFNMADD231PS Z5, Z17, Z16
+	VMOVAPS      Z6, Z17
+	VMOVAPS      Z7, Z18
+	VMAXPS       Z16, Z18, Z16
+	VMINPS       Z16, Z17, Z16
+	VMULPS       Z16, Z16, Z16
+	VMOVAPS      Z8, Z17
+	VFMADD213PS  Z9, Z16, Z17
+	VFMADD213PS  Z10, Z16, Z17
+	VFMADD213PS  Z11, Z16, Z17
+	VFMADD213PS  Z12, Z16, Z17
+	VFMADD213PS  Z13, Z16, Z17
+	VFMADD213PS  Z14, Z16, Z17
+	VFMADD213PS  Z15, Z16, Z17
+	VFMADD213PS  Z1, Z16, Z17
+	VMULPS       Z17, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	DECQ         DX
+	JNZ          loop
 
 done:
 	VZEROUPPER

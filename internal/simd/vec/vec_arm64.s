@@ -339,6 +339,57 @@ loop:
 loopEnd:
 	RET
 
+// func sinSquaredNEON(dst, x *float32, n int)
+TEXT ·sinSquaredNEON(SB), NOSPLIT, $0-24
+	MOVD $constants<>(SB), R0
+	MOVD dst+0(FP), R1
+	MOVD x+8(FP), R2
+	MOVD n+16(FP), R3
+	LSR $2, R3, R3
+	CBZ R3, loopEnd
+loop:
+	FMOVQ.P 16(R2), F0
+	FMOVQ 32(R0), F1
+	FMOVQ 576(R0), F2
+	VFMLA V2.S4, V0.S4, V1.S4
+	FMOVQ 32(R0), F2
+	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
+	VMOV V0.B16, V0.B16
+	FMOVQ 592(R0), F2
+	VFMLS V2.S4, V1.S4, V0.S4
+	FMOVQ 608(R0), F2
+	VFMLS V2.S4, V1.S4, V0.S4
+	FMOVQ 624(R0), F2
+	VFMLS V2.S4, V1.S4, V0.S4
+	FMOVQ 640(R0), F1
+	FMOVQ 656(R0), F2
+	WORD $0x4e20f440 // fmax v0.4s, v2.4s, v0.4s
+	WORD $0x4ea0f420 // fmin v0.4s, v1.4s, v0.4s
+	WORD $0x6e20dc00 // fmul v0.4s, v0.4s, v0.4s
+	FMOVQ 672(R0), F1
+	FMOVQ 688(R0), F2
+	VFMLA V0.S4, V1.S4, V2.S4
+	FMOVQ 704(R0), F1
+	VFMLA V0.S4, V2.S4, V1.S4
+	FMOVQ 720(R0), F2
+	VFMLA V0.S4, V1.S4, V2.S4
+	FMOVQ 736(R0), F1
+	VFMLA V0.S4, V2.S4, V1.S4
+	FMOVQ 752(R0), F2
+	VFMLA V0.S4, V1.S4, V2.S4
+	FMOVQ 768(R0), F1
+	VFMLA V0.S4, V2.S4, V1.S4
+	FMOVQ 784(R0), F2
+	VFMLA V0.S4, V1.S4, V2.S4
+	FMOVQ 176(R0), F1
+	VFMLA V0.S4, V2.S4, V1.S4
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	FMOVQ.P F0, 16(R1)
+	SUBS $1, R3, R3
+	BNE loop
+loopEnd:
+	RET
+
 // func sumNEON(x *float32, n int) float32
 TEXT ·sumNEON(SB), NOSPLIT, $0-20
 	MOVD $constants<>(SB), R0
@@ -418,10 +469,10 @@ TEXT ·logitsNEON(SB), NOSPLIT, $0-44
 	MOVD n+24(FP), R4
 	FMOVS scale+32(FP), F0
 	VDUP V0.S[0], V0.S4
-	FMOVQ 576(R0), F1
-	FMOVQ 576(R0), F2
-	FMOVQ 576(R0), F3
-	FMOVQ 576(R0), F4
+	FMOVQ 800(R0), F1
+	FMOVQ 800(R0), F2
+	FMOVQ 800(R0), F3
+	FMOVQ 800(R0), F4
 	LSR $4, R4, R4
 	CBZ R4, loopEnd
 loop:
@@ -687,10 +738,10 @@ TEXT ·leadersNEON(SB), NOSPLIT, $0-48
 	MOVD $0, R3
 	MOVD $-1, R4
 	MOVD $0, R5
-	FMOVQ 576(R0), F1
-	FMOVQ 576(R0), F2
-	FMOVQ 576(R0), F3
-	FMOVQ 576(R0), F4
+	FMOVQ 800(R0), F1
+	FMOVQ 800(R0), F2
+	FMOVQ 800(R0), F3
+	FMOVQ 800(R0), F4
 	LSR $4, R2, R2
 	CBZ R2, loopEnd
 loop:
@@ -1656,12 +1707,12 @@ TEXT ·softmaxNEON(SB), NOSPLIT, $0-48
 	MOVD lanes+40(FP), R6
 	MOVD R6, R7
 	LSL $2, R7, R7
-	FMOVQ 592(R0), F0
-	FMOVQ 608(R0), F1
-	FMOVQ 624(R0), F2
-	FMOVQ 640(R0), F3
-	FMOVQ 656(R0), F4
-	FMOVQ 672(R0), F5
+	FMOVQ 816(R0), F0
+	FMOVQ 832(R0), F1
+	FMOVQ 848(R0), F2
+	FMOVQ 864(R0), F3
+	FMOVQ 880(R0), F4
+	FMOVQ 896(R0), F5
 	FMOVQ 64(R0), F6
 	FMOVQ 176(R0), F7
 	LSR $3, R6, R6
@@ -1946,18 +1997,46 @@ DATA constants<>+544(SB)/8, $0xc2dc0000c2dc0000
 DATA constants<>+552(SB)/8, $0xc2dc0000c2dc0000
 DATA constants<>+560(SB)/8, $0x42dc000042dc0000
 DATA constants<>+568(SB)/8, $0x42dc000042dc0000
-DATA constants<>+576(SB)/8, $0xff800000ff800000
-DATA constants<>+584(SB)/8, $0xff800000ff800000
-DATA constants<>+592(SB)/8, $0xc2fe0000c2fe0000
-DATA constants<>+600(SB)/8, $0xc2fe0000c2fe0000
-DATA constants<>+608(SB)/8, $0x4b40007f4b40007f
-DATA constants<>+616(SB)/8, $0x4b40007f4b40007f
-DATA constants<>+624(SB)/8, $0x3aaf64333aaf6433
-DATA constants<>+632(SB)/8, $0x3aaf64333aaf6433
-DATA constants<>+640(SB)/8, $0x3c1e5fb03c1e5fb0
-DATA constants<>+648(SB)/8, $0x3c1e5fb03c1e5fb0
-DATA constants<>+656(SB)/8, $0x3d6357f73d6357f7
-DATA constants<>+664(SB)/8, $0x3d6357f73d6357f7
-DATA constants<>+672(SB)/8, $0x3e75fd263e75fd26
-DATA constants<>+680(SB)/8, $0x3e75fd263e75fd26
-GLOBL constants<>(SB), RODATA|NOPTR, $688
+DATA constants<>+576(SB)/8, $0x3ea2f9833ea2f983
+DATA constants<>+584(SB)/8, $0x3ea2f9833ea2f983
+DATA constants<>+592(SB)/8, $0x40490fdb40490fdb
+DATA constants<>+600(SB)/8, $0x40490fdb40490fdb
+DATA constants<>+608(SB)/8, $0xb3bbbd2eb3bbbd2e
+DATA constants<>+616(SB)/8, $0xb3bbbd2eb3bbbd2e
+DATA constants<>+624(SB)/8, $0xa7772ceda7772ced
+DATA constants<>+632(SB)/8, $0xa7772ceda7772ced
+DATA constants<>+640(SB)/8, $0x3fcccccd3fcccccd
+DATA constants<>+648(SB)/8, $0x3fcccccd3fcccccd
+DATA constants<>+656(SB)/8, $0xbfcccccdbfcccccd
+DATA constants<>+664(SB)/8, $0xbfcccccdbfcccccd
+DATA constants<>+672(SB)/8, $0x2db413c32db413c3
+DATA constants<>+680(SB)/8, $0x2db413c32db413c3
+DATA constants<>+688(SB)/8, $0xb0d73f9fb0d73f9f
+DATA constants<>+696(SB)/8, $0xb0d73f9fb0d73f9f
+DATA constants<>+704(SB)/8, $0x33c9cba533c9cba5
+DATA constants<>+712(SB)/8, $0x33c9cba533c9cba5
+DATA constants<>+720(SB)/8, $0xb68f76c7b68f76c7
+DATA constants<>+728(SB)/8, $0xb68f76c7b68f76c7
+DATA constants<>+736(SB)/8, $0x3913f27e3913f27e
+DATA constants<>+744(SB)/8, $0x3913f27e3913f27e
+DATA constants<>+752(SB)/8, $0xbb500d01bb500d01
+DATA constants<>+760(SB)/8, $0xbb500d01bb500d01
+DATA constants<>+768(SB)/8, $0x3d360b613d360b61
+DATA constants<>+776(SB)/8, $0x3d360b613d360b61
+DATA constants<>+784(SB)/8, $0xbeaaaaabbeaaaaab
+DATA constants<>+792(SB)/8, $0xbeaaaaabbeaaaaab
+DATA constants<>+800(SB)/8, $0xff800000ff800000
+DATA constants<>+808(SB)/8, $0xff800000ff800000
+DATA constants<>+816(SB)/8, $0xc2fe0000c2fe0000
+DATA constants<>+824(SB)/8, $0xc2fe0000c2fe0000
+DATA constants<>+832(SB)/8, $0x4b40007f4b40007f
+DATA constants<>+840(SB)/8, $0x4b40007f4b40007f
+DATA constants<>+848(SB)/8, $0x3aaf64333aaf6433
+DATA constants<>+856(SB)/8, $0x3aaf64333aaf6433
+DATA constants<>+864(SB)/8, $0x3c1e5fb03c1e5fb0
+DATA constants<>+872(SB)/8, $0x3c1e5fb03c1e5fb0
+DATA constants<>+880(SB)/8, $0x3d6357f73d6357f7
+DATA constants<>+888(SB)/8, $0x3d6357f73d6357f7
+DATA constants<>+896(SB)/8, $0x3e75fd263e75fd26
+DATA constants<>+904(SB)/8, $0x3e75fd263e75fd26
+GLOBL constants<>(SB), RODATA|NOPTR, $912

@@ -3,6 +3,7 @@ package vec
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,6 +48,34 @@ func sample(n int) []float32 {
 	return x
 }
 
+// nearby is 1 where a reduction by multiples of pi is exact enough, else 0.
+func nearby(x float64) float64 {
+	if math.Abs(x) < 1e5 {
+		return 1
+	}
+	return 0
+}
+
+func nearbySine(x float64) float64 {
+	if nearby(x) == 0 {
+		return 0
+	}
+	return sinSquared(x)
+}
+
+// ofNearby returns f of the numbers that are nearby, and of 0 for others.
+func ofNearby(f func(dst, x []float32)) func(dst, x []float32) {
+	return func(dst, x []float32) {
+		in := slices.Clone(x)
+		for i, v := range in {
+			if nearby(float64(v)) == 0 {
+				in[i] = 0
+			}
+		}
+		f(dst[:len(x)], in)
+	}
+}
+
 func TestFunctions(t *testing.T) {
 	eachOps(t, func(t *testing.T, o Ops) {
 		x := sample(1 << 16)
@@ -62,6 +91,7 @@ func TestFunctions(t *testing.T) {
 			{"geluErf", o.GELUErf, geluErf, 4},
 			{"silu", o.SiLU, silu, 4},
 			{"relu", o.ReLU, relu, 0},
+			{"sinSquared", ofNearby(o.SinSquared), nearbySine, 8},
 		} {
 			f.f(dst, x)
 			worst, at := 0.0, 0

@@ -111,6 +111,22 @@ func (k kernel) geluErf(x neon.V) neon.V {
 	return k.Select(k.Negative(x), negative, positive)
 }
 
+func (k kernel) sinSquared(x neon.V) neon.V {
+	const pi1, pi2, pi3 = 3.1415927410125732421875, -8.74227765734758577309e-08,
+		-3.43024902320041e-15
+	n := k.K(3 << 22)
+	k.FMLA(n, x, k.K(1/math.Pi))
+	n = k.FSub(n, k.K(3<<22))
+	r := k.Copy(x)
+	k.FMLS(r, n, k.K(pi1))
+	k.FMLS(r, n, k.K(pi2))
+	k.FMLS(r, n, k.K(pi3))
+	r = k.clamp(r, -1.6, 1.6)
+	s := k.FMul(r, r)
+	return k.FMul(s, k.horner(s, 131072/6402373705728000.0, -32768/20922789888000.0,
+		8192/87178291200.0, -2048/479001600.0, 512/3628800.0, -128/40320.0, 32/720.0, -8/24.0, 1))
+}
+
 // relu keeps -0 and NaN, as the others do.
 func (k kernel) relu(x neon.V) neon.V { return k.AndNot(x, k.FNegative(x)) }
 
@@ -126,6 +142,7 @@ func maps(file *neon.File) {
 		{"geluErf", "dst[i] = x[i] * 0.5*erfc(-x[i]/sqrt2)", kernel.geluErf},
 		{"silu", "dst[i] = x[i] / (1+exp(-x[i]))", kernel.silu},
 		{"relu", "dst[i] = max(x[i], 0)", kernel.relu},
+		{"sinSquared", "dst[i] = sin(x[i]) * sin(x[i])", kernel.sinSquared},
 	} {
 		write(file, m.name, "(dst, x *float32, n int)",
 			"\tfor i := range n { "+m.doc+" }\n\nn is a multiple of 4.", func(k kernel) {
