@@ -19,6 +19,7 @@ import (
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/generate"
+	"unmask/internal/atomicfile"
 	"unmask/kvcache"
 	"unmask/param"
 	"unmask/tokenizers"
@@ -33,6 +34,7 @@ type chatFlags struct {
 	system    string
 	set       flags.Variables
 	keep      float64
+	watch     bool
 }
 
 func newChat() *cobra.Command {
@@ -42,8 +44,9 @@ func newChat() *cobra.Command {
 		Short: "Talk with a model in the terminal",
 		Long: `Talk with a model that has a chat template, without MODEL with the embedded demo-chat. A line is a
 message; a line that ends with \ goes on with the next one. Ctrl-C stops an answer, and what has settled
-of it stays in the conversation. At the prompt, Ctrl-C removes what was typed; on an empty line Ctrl-C or
-Ctrl-D ends the conversation. The arrow keys go through earlier lines.
+of it stays in the conversation. At the prompt, Ctrl-C removes what was typed; on an empty line Ctrl-D or a
+second Ctrl-C ends the conversation. Pasted lines are one message, which Enter sends. The arrow keys go through
+earlier lines. Where the model has no room for the whole conversation its oldest turns are not sent any more.
 
 ` + chatHelp,
 		Args: cobra.MaximumNArgs(1),
@@ -66,6 +69,7 @@ Ctrl-D ends the conversation. The arrow keys go through earlier lines.
 	cmd.Flags().StringVar(&f.system, "system", "", "the system message")
 	f.set.Register(cmd.Flags())
 	keepFlag(cmd.Flags(), &f.keep, "answers")
+	cmd.Flags().BoolVar(&f.watch, "watch", false, "redraw answers in the terminal as they open")
 	return cmd
 }
 
@@ -74,6 +78,8 @@ const chatHelp = `  /system TEXT   another system message, none without TEXT
   /sampler RULE  another sampler, such as semi-ar(hybrid); the model's own without RULE
   /again         the last answer anew, with the next seed
   /new           a new conversation
+  /save FILE     the conversation as JSON, for --messages and /load
+  /load FILE     a conversation of before
   /quit          the end`
 
 // conversation is a chat in a terminal.
@@ -86,7 +92,10 @@ type conversation struct {
 	system     string
 	messages   []chat.Message
 	store      *kvcache.Store // of what was said
+	left       int            // oldest messages that are not sent any more
 	out        io.Writer
+	columns    func() int        // of the terminal; nil where answers are not wrapped
+	watcher    *terminal.Watcher // nil without --watch
 	interrupts <-chan struct{}
 }
 
@@ -107,10 +116,15 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	c := &conversation{of: m, overrides: overrides, variables: variables, maxTokens: f.maxTokens, seed: f.seed,
-		system: f.system, out: stdout, store: kvcache.NewStore(int64(f.keep * 1e9))}
+	c := &conversation{of: m, overrides: overrides, variables: variables, maxTokens: f.maxTokens,
+		seed: f.seed, system: f.system, out: stdout, store: kvcache.NewStore(int64(f.keep * 1e9))}
 	if _, err := m.Chat(); err != nil {
 		return wrap("--model "+f.model, err)
+	}
+	if f.watch && !terminal.Draws(os.Stderr) {
+		return usage("--watch needs a terminal on standard error")
+	} else if f.watch {
+		c.watcher = terminal.NewWatcher(m, os.Stderr)
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !terminal.Draws(os.Stderr) {
 		ctx, cancel := terminal.UntilStopped(ctx)
@@ -125,6 +139,9 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		})
 	}
 	c.interrupts = terminal.Interrupts(ctx)
+	if out := int(os.Stdout.Fd()); term.IsTerminal(out) {
+		c.columns = func() int { width, _, _ := term.GetSize(out); return width }
+	}
 	terminal.Say("%s. /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.", f.model)
 	editor := terminal.NewLineEditor("> ")
 	return c.talk(ctx, editor.Line)
@@ -190,7 +207,11 @@ func (c *conversation) command(ctx context.Context, name, rest string) error {
 	case "/help":
 		terminal.Say("%s", chatHelp)
 	case "/new":
-		c.messages = nil
+		c.messages, c.left = nil, 0
+	case "/save":
+		return c.save(rest)
+	case "/load":
+		return c.load(rest)
 	case "/system":
 		c.system = rest
 	case "/seed":
@@ -219,29 +240,63 @@ func (c *conversation) command(ctx context.Context, name, rest string) error {
 		if at < 0 {
 			return errors.New("there is no answer yet")
 		}
-		message := c.messages[at].Content
-		c.messages = c.messages[:at]
-		return c.say(ctx, message)
+		return c.ask(ctx, c.messages[:at], c.messages[at].Content)
 	default:
 		return fmt.Errorf("unknown command %s, /help lists them", param.Quote(name))
 	}
 	return nil
 }
 
-// say answers a message. A message without an answer is left out of the conversation.
-func (c *conversation) say(ctx context.Context, message string) error {
-	messages := append(slices.Clone(c.messages), chat.Message{Role: "user", Content: message})
-	all := messages
-	if c.system != "" {
-		all = append([]chat.Message{{Role: "system", Content: c.system}}, messages...)
+// save writes the conversation to a file.
+func (c *conversation) save(name string) error {
+	if name == "" {
+		return errors.New("/save has no file, want /save FILE")
 	}
-	data, err := json.Marshal(all)
+	data, err := json.MarshalIndent(c.whole(c.messages), "", " ")
+	if err == nil {
+		err = atomicfile.Put(name, append(data, '\n'))
+	}
+	return err
+}
+
+// load goes on with the conversation in a file.
+func (c *conversation) load(name string) error {
+	data, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	request := unmask.Request{Messages: data, Variables: c.variables, Overrides: c.overrides,
-		MaxTokens: c.maxTokens, Seed: c.seed}
-	prepared, err := c.of.Prepare(ctx, request)
+	var messages []chat.Message
+	if err := json.Unmarshal(data, &messages); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	c.system, c.left = "", 0
+	if len(messages) > 0 && messages[0].Role == "system" {
+		c.system, messages = messages[0].Content, messages[1:]
+	}
+	c.messages = messages
+	terminal.Say("%s", terminal.Count(len(messages), "message"))
+	return nil
+}
+
+// whole returns messages after the system's.
+func (c *conversation) whole(messages []chat.Message) []chat.Message {
+	if c.system == "" {
+		return messages
+	}
+	return append([]chat.Message{{Role: "system", Content: c.system}}, messages...)
+}
+
+// say answers a message.
+func (c *conversation) say(ctx context.Context, message string) error {
+	return c.ask(ctx, c.messages, message)
+}
+
+// ask answers a message after others. Without an answer the conversation stays as it is.
+func (c *conversation) ask(ctx context.Context, before []chat.Message, message string) error {
+	messages := append(slices.Clone(before), chat.Message{Role: "user", Content: message})
+	request := unmask.Request{Variables: c.variables, Overrides: c.overrides, MaxTokens: c.maxTokens,
+		Seed: c.seed}
+	prepared, err := c.prepare(ctx, &request, messages)
 	if err != nil {
 		return err
 	}
@@ -249,8 +304,33 @@ func (c *conversation) say(ctx context.Context, message string) error {
 	answer, err := c.answer(ctx, prepared, c.of.AnswerOf(&request, &prepared))
 	if err == nil && strings.TrimSpace(answer) != "" {
 		c.messages = append(messages, chat.Message{Role: "assistant", Content: answer})
+	} else if err == nil {
+		terminal.Say("the answer is empty: ask in other words, or begin anew with /new")
 	}
 	return err
+}
+
+// prepare prepares a request, without the oldest turns if there is no room for them.
+func (c *conversation) prepare(ctx context.Context, r *unmask.Request, messages []chat.Message) (
+	generate.Request, error) {
+	c.left = min(c.left, len(messages)-1)
+	for before := c.left; ; c.left += 2 {
+		data, err := json.Marshal(c.whole(messages[c.left:]))
+		if err != nil {
+			return generate.Request{}, err
+		}
+		r.Messages = data
+		q, err := c.of.Prepare(ctx, *r)
+		var long *param.Error
+		if errors.As(err, &long) && long.Reason == param.TooLong && len(messages) > c.left+2 {
+			continue
+		}
+		if err == nil && c.left > before {
+			terminal.Say("the oldest %d messages are not sent any more: the model has no room for them",
+				c.left)
+		}
+		return q, err
+	}
 }
 
 // answer generates and prints an answer or, after an interrupt, the part of it that is final.
@@ -272,13 +352,20 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 		}
 	}()
 	progress := terminal.Later{Label: "steps"}
+	if c.watcher != nil {
+		c.watcher.Shows(of)
+	}
 	for step, failed := range generate.Each(ctx, c.of.Denoiser, generate.PoolOptions{Size: 1,
 		Store: c.store}, slices.Values([]generate.Request{r})) {
 		if failed != nil {
 			err = failed
 			break
 		}
-		progress.Set(step.N, step.Steps)
+		if c.watcher != nil {
+			c.watcher.Draw(step)
+		} else {
+			progress.Set(step.N, step.Steps)
+		}
 		if q := step.Sequences[0]; q.Done {
 			text = of.Shown(q.Tokens).Text
 		} else {
@@ -286,6 +373,9 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 		}
 	}
 	progress.Close()
+	if c.watcher != nil {
+		c.watcher.Clear()
+	}
 	if parent.Err() == nil && errors.Is(err, context.Canceled) {
 		terminal.Say("stopped")
 		err = nil
@@ -293,6 +383,10 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 	if err != nil {
 		return "", err
 	}
-	_, err = fmt.Fprintln(c.out, text)
+	shown := text
+	if c.columns != nil {
+		shown = terminal.Wrap(text, c.columns())
+	}
+	_, err = fmt.Fprintln(c.out, shown)
 	return text, err
 }

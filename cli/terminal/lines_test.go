@@ -14,13 +14,31 @@ func TestKeys(t *testing.T) {
 		"\x1b[1~a\x1b[4~b\r":     "\x1b[Ha\x1b[Fb\r",
 		"\x1bOHgr\u00f6\x1bOF":   "\x1b[Hgr\u00f6\x1b[F",
 		"abc\x03":                "abc\x05\x15", // the line is removed
-		"abc\x03\x03":            "abc\x05\x15\x03",
-		"abc\r\x03":              "abc\r\x03", // nothing stands in the line
-		"\x03":                   "\x03",
+		"abc\x03\x03":            "abc\x05\x15!",
+		"abc\x03\x03\x03":        "abc\x05\x15!\x03",
+		"abc\r\x03":              "abc\r!", // nothing stands in the line
+		"\x03":                   "!",
+		"\x03\x03":               "!\x03",
+		"\x03a\r\x03":            "!a\r!",
 		strings.Repeat("a", 999): strings.Repeat("a", 999),
 	} {
-		got, err := io.ReadAll(&keys{in: strings.NewReader(sent)})
+		k := &keys{in: strings.NewReader(sent)}
+		k.warn = func() { k.rest = append(k.rest, '!') }
+		got, err := io.ReadAll(k)
 		require.NoError(t, err)
 		require.Equal(t, want, string(got), "%q", sent)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                            "",
+		"one two three":               "one two \nthree",
+		"one\ntwo three":              "one\ntwo three",
+		"abcdefghijklm no":            "abcdefghijklm \nno",
+		"\u4e2d\u6587\u4e2d\u6587 ab": "\u4e2d\u6587\u4e2d\u6587 \nab",
+		"a b c d e f":                 "a b c d e \nf",
+	} {
+		require.Equal(t, want, Wrap(text, 9), "%q", text)
 	}
 }
