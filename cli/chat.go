@@ -118,8 +118,12 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	}
 	c := &conversation{of: m, overrides: overrides, variables: variables, maxTokens: f.maxTokens,
 		seed: f.seed, system: f.system, out: stdout, store: kvcache.NewStore(int64(f.keep * 1e9))}
-	if _, err := m.Chat(); err != nil {
+	template, err := m.Chat()
+	if err != nil {
 		return wrap("--model "+f.model, err)
+	}
+	if f.system != "" && !template.System() {
+		return usage("--system: the template of %s leaves system messages out", f.model)
 	}
 	if f.watch && !terminal.Draws(os.Stderr) {
 		return usage("--watch needs a terminal on standard error")
@@ -213,6 +217,9 @@ func (c *conversation) command(ctx context.Context, name, rest string) error {
 	case "/load":
 		return c.load(rest)
 	case "/system":
+		if template, err := c.of.Chat(); err == nil && rest != "" && !template.System() {
+			return errors.New("the model's template leaves system messages out")
+		}
 		c.system = rest
 	case "/seed":
 		seed, err := strconv.ParseUint(rest, 10, 64)

@@ -113,6 +113,7 @@ type modelShape struct {
 	Device      string      `json:"device"`
 	Fingerprint string      `json:"fingerprint"`
 	Chat        bool        `json:"chat"`
+	System      bool        `json:"system"`         // its template writes a system message
 	Decides     bool        `json:"decides"`        // it answers typed questions
 	Ends        []int32     `json:"ends,omitempty"` // tokens that end an answer
 	Grows       bool        `json:"grows"`          // it finds the length of holes: [?]
@@ -144,7 +145,7 @@ func (m *servedModel) info() modelInfo {
 		s.As = m.Source.As
 	}
 	if m.chat != nil {
-		s.Ends = m.chat.Stops()
+		s.Ends, s.System = m.chat.Stops(), m.chat.System()
 	}
 	if m.Pictures != nil {
 		if width, height, err := m.Pictures.Size(); err == nil {

@@ -125,6 +125,14 @@ func (m *Model) Try() error {
 	return err
 }
 
+// System reports whether the template writes a system message; many leave it out in silence.
+func (m *Model) System() bool {
+	const word = "unmask"
+	data := []byte(`[{"role":"system","content":"` + word + `"},{"role":"user","content":"?"}]`)
+	out, err := m.Template.render(data, Options{Variables: m.Variables})
+	return err != nil || strings.Contains(out.s, word) // an error is the template's own word about it
+}
+
 // Stops returns the tokens that end an answer; the model's end of text, if it has one, is first.
 func (m *Model) Stops() []int32 { return slices.Clone(m.stops) }
 

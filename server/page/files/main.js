@@ -102,6 +102,7 @@ class Page {
 	/** remember writes all settings behind the # of the address, which is never sent. */
 	remember() {
 		if (this.mode === "image") this.panels.image.arrive();
+		$("system-box").hidden = !this.info.system && !$("system").value; // a template that leaves it out
 		$("prompt-help").textContent = modes[this.mode][1] + (this.info.grows && this.mode === "text" ? " [?] is a hole whose length the model finds." : "");
 		const set = Object.entries({ mode: this.mode, ...this.settings.link(), prompt: $("prompt").value }).filter(([, v]) => v);
 		this.written = new URLSearchParams(set).toString();
