@@ -51,7 +51,7 @@ class Page {
 	/** able returns the models that can do a mode. */
 	able(mode) {
 		return this.models.filter(({ unmask: u }) => mode === "chat" ? u.chat : mode === "decide" ? u.decides
-			: u.kind !== "vectors" && (u.kind === "image") === (mode === "image"));
+			: !["vectors", "speech"].includes(u.kind) && (u.kind === "image") === (mode === "image"));
 	}
 
 	get model() { return this.settings.model.id; }
