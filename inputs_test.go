@@ -100,9 +100,14 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 	_, err = m.Requests(t.Context(), base, inputs(unmask.Request{}, unmask.Request{Infill: "To be"}))
 	require.EqualError(t, err, "input 1: infill: no hole, want one such as [20], which is 20 tokens")
 	steps := unmask.Request{Overrides: generate.Overrides{"steps": "8", "sampler": "moment"}}
-	_, err = m.Requests(t.Context(), steps, inputs(unmask.Request{Infill: "a [4]"}))
-	require.EqualError(t, err,
-		"input 0: generate: steps is 8, want 1 to 4: each opens one position at least")
+	for holes, want := range map[string]int{"a [4]": 4, "a [9] b[3]": 8} { // one a position at most
+		q, err := m.Prepare(t.Context(), unmask.Request{Overrides: steps.Overrides, Infill: holes})
+		require.NoError(t, err)
+		require.Equal(t, want, q.Steps)
+	}
+	requests, err = m.Requests(t.Context(), steps, inputs(unmask.Request{Infill: "a [4]"},
+		unmask.Request{Infill: "a [9]"}))
+	require.NoError(t, err)
 	requests, err = m.Requests(t.Context(),
 		unmask.Request{Overrides: generate.Overrides{"sampler": "moment"}},
 		inputs(unmask.Request{Infill: "a [4]"}))

@@ -37,8 +37,8 @@ func chatFolder(t *testing.T) string {
 				map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}},
 				map[string]any{"SpecialToken": map[string]any{"id": "[SEP]", "type_id": 0}}},
 				"special_tokens": map[string]any{
-					"[CLS]": map[string]any{"id": "[CLS]", "ids": []int{vocab["[CLS]"]}, "tokens": []string{"[CLS]"}},
-					"[SEP]": map[string]any{"id": "[SEP]", "ids": []int{vocab["[SEP]"]}, "tokens": []string{"[SEP]"}}}},
+					"[CLS]": map[string]any{"id": "[CLS]", "ids": []int{1}, "tokens": []string{"[CLS]"}},
+					"[SEP]": map[string]any{"id": "[SEP]", "ids": []int{2}, "tokens": []string{"[SEP]"}}}},
 			"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}}},
 		"tokenizer_config.json": map[string]any{"mask_token": "[MASK]", "pad_token": "[PAD]",
 			"chat_template": "{{ messages[0].content }}[/Answer]"},

@@ -80,8 +80,8 @@ func (a Overrides) temperature(r *Recipe) (err error) {
 }
 
 // Fit returns the recipe with the parameters in a and base's for the rest, complete for a model and
-// a number of masked positions: steps that are not in a are at most one for each position. The
-// error is a *param.Error.
+// a number of masked positions: steps are at most one for each position, and those that are not in
+// a one at least for each block. The error is a *param.Error.
 func (a Overrides) Fit(base Recipe, d model.Denoiser, free int) (Recipe, error) {
 	r, err := a.Over(base)
 	if err != nil {
@@ -89,6 +89,8 @@ func (a Overrides) Fit(base Recipe, d model.Denoiser, free int) (Recipe, error) 
 	}
 	if _, given := a["steps"]; !given {
 		r.Steps = r.fewer(free)
+	} else if most, bounded := r.useful(free); bounded {
+		r.Steps = min(r.Steps, most)
 	}
 	return r.Fit(d, free)
 }

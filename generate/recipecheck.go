@@ -155,6 +155,16 @@ func (r Recipe) fewer(free int) int {
 	return max(1, min(max(r.Steps, n), most))
 }
 
+// useful returns the most steps that can open a position each, of `free` masked ones, and whether
+// more than that do nothing.
+func (r Recipe) useful(free int) (most int, bounded bool) {
+	_, plans := samplers.As[samplers.Planner](r.Sampler)
+	_, remasks := samplers.As[samplers.Remasker](r.Sampler)
+	_, idles := r.Schedule.(samplers.Idler)
+	_, most = r.blocks(free)
+	return most, free > 0 && !plans && !remasks && !idles && r.Reuse != Blocks && r.Reuse != Causal
+}
+
 // Bound returns the most steps that a recipe from Fit takes for `free` masked positions.
 func (r Recipe) Bound(free int) (steps int, err error) {
 	if free == 0 {
@@ -169,11 +179,9 @@ func (r Recipe) Bound(free int) (steps int, err error) {
 		}
 		return steps, err
 	}
-	_, remasks := samplers.As[samplers.Remasker](r.Sampler)
-	_, idles := r.Schedule.(samplers.Idler)
-	n, most := r.blocks(free)
-	switch {
-	case r.Steps > most && !remasks && !idles:
+	n, _ := r.blocks(free)
+	switch most, bounded := r.useful(free); {
+	case bounded && r.Steps > most:
 		return 0, &param.Error{Name: "steps", Found: fmt.Sprint(r.Steps),
 			Want: fmt.Sprintf("1 to %d: each opens one position at least", most)}
 	case r.Steps < n:

@@ -54,7 +54,7 @@ var table = []row{
 			return err
 		}},
 	whole(param.Param{Name: "steps", Min: 1, Max: maxSteps, Default: "32 for text, 16 for images",
-		Help: "denoising steps N"},
+		Help: "denoising steps N, at most one for each position to fill"},
 		func(r *Recipe) *int { return &r.Steps }),
 	whole(param.Param{Name: "cache", Min: 0, Max: maxCache, Default: "0",
 		Paper: "Hayakawa et al. 2025, section 4.1",

@@ -240,8 +240,8 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// Where free values in many places may be little deep, those of further keys of the outermost object,
-// which are in one place, are deeper.
+// Where free values in many places may be little deep, those of further keys of the outermost
+// object, which are in one place, are deeper.
 func TestOuterValuesAreDeeper(t *testing.T) {
 	var objects []string
 	for i := range 60 {
