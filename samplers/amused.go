@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"unmask/param"
 )
 
@@ -43,7 +44,7 @@ func (a AMUSEd) Choose(v *View) (Opening, error) {
 		v.likeliest(&o)
 		return o, nil
 	}
-	noise := orDefault(a.Noise, 2)
+	noise := cmp.Or(a.Noise, 2)
 	if v.Steps > 1 {
 		noise *= 1 - float64(v.Step-1)/float64(v.Steps-1)
 	}
@@ -55,9 +56,6 @@ func (a AMUSEd) Choose(v *View) (Opening, error) {
 
 // Uncached returns why there can be no second stage.
 func (AMUSEd) Uncached() string { return "amused draws tokens before it chooses positions" }
-
-// String returns the text that Parse reads.
-func (a AMUSEd) String() string { return Text(a) }
 
 // linear opens L - max(1, floor(L*(1-n/N))) positions, aMUSEd's schedule for inpainting.
 type linear struct{}

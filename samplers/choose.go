@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"fmt"
 
 	"unmask/param"
@@ -50,7 +51,7 @@ func (c ChooseThenSample) power(step, steps int) float64 {
 	if step >= steps {
 		return 1
 	}
-	return orDefault(c.Gamma, 1)
+	return cmp.Or(c.Gamma, 1)
 }
 
 // Ordering returns the order.
@@ -77,9 +78,6 @@ func (c ChooseThenSample) Check() error {
 // Unwrap returns the order.
 func (c ChooseThenSample) Unwrap() []any { return []any{c.Order} }
 
-// String returns the text that Parse reads.
-func (c ChooseThenSample) String() string { return Text(c) }
-
 // AlphaAt returns alpha_n = alpha*(1-n/N) for n = step and N = steps; it is 0 in the last step
 // (Hayakawa et al. 2025, appendix "Sampling schedule").
 func AlphaAt(alpha float64, step, steps int) float64 {
@@ -94,11 +92,4 @@ func Beta(alpha float64, step, steps int) float64 {
 		return 1 + 1/a
 	}
 	return 1
-}
-
-func orDefault(x, def float64) float64 {
-	if x == 0 {
-		return def
-	}
-	return x
 }

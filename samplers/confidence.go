@@ -39,6 +39,3 @@ func (v *View) tempered(k int, temperature float64, score func(i int) float64) [
 	}
 	return v.Top(k, func(i int) float64 { return score(i)/temperature + v.Gumbel(i) })
 }
-
-// String returns the text that Parse reads.
-func (c Confidence) String() string { return Text(c) }

@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 
 	"unmask/param"
@@ -70,7 +71,7 @@ func (c Credit) Choose(v *View) (Opening, error) {
 		return Opening{}, nil
 	}
 	ranked := v.Top(n, func(i int) float64 { return p[i] })
-	bound := min(orDefault(c.Theta, 0.8), p[v.Index(ranked[0])]-1e-5)
+	bound := min(cmp.Or(c.Theta, 0.8), p[v.Index(ranked[0])]-1e-5)
 	plain := candidates{v: v, token: token, p: func(i int) float64 { return math.Exp(logP[i]) }}
 	return plain.open(v.first(ranked, 1, func(i int) bool { return p[i] >= bound })), nil
 }
@@ -79,7 +80,7 @@ func (c Credit) Choose(v *View) (Opening, error) {
 func (c Credit) gain(list *[]credited, token int32, p float64) {
 	at := -1
 	for i := range *list {
-		(*list)[i].credit *= orDefault(c.Beta, 0.8)
+		(*list)[i].credit *= cmp.Or(c.Beta, 0.8)
 		if (*list)[i].token == token {
 			at = i
 		}
@@ -87,14 +88,14 @@ func (c Credit) gain(list *[]credited, token int32, p float64) {
 	if at < 0 {
 		at, *list = len(*list), append(*list, credited{token: token})
 	}
-	(*list)[at].credit += math.Pow(p, orDefault(c.Gamma, 0.2))
+	(*list)[at].credit += math.Pow(p, cmp.Or(c.Gamma, 0.2))
 }
 
 // fused returns the most probable token with credit, which has some, and its probability.
 func (c Credit) fused(list []credited, logits []float32, logSum float64) (token int32, p float64) {
 	best, sum := math.Inf(-1), 1.0
 	for _, one := range list {
-		logP, raise := float64(logits[one.token])-logSum, orDefault(c.Alpha, 0.7)*math.Log1p(one.credit)
+		logP, raise := float64(logits[one.token])-logSum, cmp.Or(c.Alpha, 0.7)*math.Log1p(one.credit)
 		sum += math.Exp(logP) * math.Expm1(raise)
 		if x := logP + raise; x > best || x == best && one.token < token {
 			best, token = x, one.token
@@ -110,6 +111,3 @@ func (c Credit) Tempered(temperature float64) (any, float64, error) {
 
 // Uncached returns why there can be no second stage.
 func (Credit) Uncached() string { return "credit has the tokens before a second stage could" }
-
-// String returns the text that Parse reads.
-func (c Credit) String() string { return Text(c) }

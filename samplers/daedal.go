@@ -90,16 +90,16 @@ func (d Daedal) Choose(v *View) (Opening, error) {
 	check, grow, room := cmp.Or(d.Check, 32), cmp.Or(d.Grow, 8), s.longest-len(v.Tokens)
 	sure := v.endConfidence(check)
 	if !s.sized && len(v.Ends) > 0 {
-		if sure < orDefault(d.Enough, 0.5) && room > 0 {
+		if sure < cmp.Or(d.Enough, 0.5) && room > 0 {
 			return grown(v.Mask, min(grow, room)), nil
 		}
 		s.sized = true
 		return grown(v.Ends[0], min(check/2, room)), nil
 	}
 	block := cmp.Or(d.Block, 32)
-	o := s.open(v, block, orDefault(d.High, 0.9))
-	if least := s.least(v, o.Positions, block, orDefault(d.Low, 0.1)); least >= 0 && room > 0 &&
-		sure < orDefault(d.Full, 0.9) && len(v.Ends) > 0 {
+	o := s.open(v, block, cmp.Or(d.High, 0.9))
+	if least := s.least(v, o.Positions, block, cmp.Or(d.Low, 0.1)); least >= 0 && room > 0 &&
+		sure < cmp.Or(d.Full, 0.9) && len(v.Ends) > 0 {
 		o.Stretch = &Stretch{At: least, Into: grow, Cut: max(0, grow-1-room)}
 		return o, nil
 	}
@@ -188,6 +188,3 @@ func (d Daedal) Tempered(temperature float64) (any, float64, error) {
 
 // Uncached returns why there can be no second stage.
 func (Daedal) Uncached() string { return "daedal changes the length after each step" }
-
-// String returns the text that Parse reads.
-func (d Daedal) String() string { return Text(d) }

@@ -100,7 +100,7 @@ func (d DPLM) Choose(v *View) (Opening, error) {
 	}
 	second.Choose = func(v *View) (Opening, error) {
 		err := v.Visit(masked, func(j int, logits []float32) {
-			draws[again[j]] = newDPLMDraw(logits[:v.Outcomes], orDefault(d.TopP, 0.95),
+			draws[again[j]] = newDPLMDraw(logits[:v.Outcomes], cmp.Or(d.TopP, 0.95),
 				d.noise(v, masked[j], ForReorder))
 		})
 		return d.opening(v, positions, draws), err
@@ -112,7 +112,7 @@ func (d DPLM) Choose(v *View) (Opening, error) {
 func (d DPLM) noise(v *View, position int, use Use) func(token int) float64 {
 	return func(token int) float64 {
 		w := v.Rand.Words(position, use, token/4)[token%4]
-		return orDefault(d.Noise, 1) * Gumbel((float64(w)+0.5)/(1<<32))
+		return cmp.Or(d.Noise, 1) * Gumbel((float64(w)+0.5)/(1<<32))
 	}
 }
 
@@ -164,7 +164,7 @@ func (d DPLM) frequent(draws []dplmDraw) (again []int) {
 		counts[one.token]++
 	}
 	for i, one := range draws {
-		if float64(counts[one.token]) > orDefault(d.Resample, 0.25)*float64(len(draws)) {
+		if float64(counts[one.token]) > cmp.Or(d.Resample, 0.25)*float64(len(draws)) {
 			again = append(again, i)
 		}
 	}
@@ -209,6 +209,3 @@ func ranking(n int, score func(i int) float64) []int {
 
 // Uncached returns why there can be no second stage.
 func (DPLM) Uncached() string { return "dplm draws tokens before it chooses positions" }
-
-// String returns the text that Parse reads.
-func (d DPLM) String() string { return Text(d) }

@@ -41,10 +41,7 @@ type Proposer interface {
 func (d Draft) Proposals() int { return cmp.Or(d.Drafts, 4) }
 
 func (d Draft) inside() Sampler {
-	if d.Inside == nil {
-		return Greedy{}
-	}
-	return d.Inside
+	return cmp.Or[Sampler](d.Inside, Greedy{})
 }
 
 // Needs what the sampler inside needs.
@@ -72,6 +69,3 @@ func (Draft) Uncached() string { return "draft checks every token" }
 
 // Unwrap returns the sampler inside.
 func (d Draft) Unwrap() []any { return []any{d.inside()} }
-
-// String returns the text that Parse reads.
-func (d Draft) String() string { return Text(d) }

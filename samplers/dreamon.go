@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"fmt"
 
 	"unmask/param"
@@ -46,12 +47,7 @@ type Grower interface{ Growth() DreamOn }
 
 // Growth implements Grower, with the defaults of fields that do not depend on the sequence.
 func (d DreamOn) Growth() DreamOn {
-	if d.Each == 0 {
-		d.Each = 1
-	}
-	if d.New == 0 {
-		d.New = 64
-	}
+	d.Each, d.New = cmp.Or(d.Each, 1), cmp.Or(d.New, 64)
 	return d
 }
 
@@ -64,10 +60,7 @@ func (d DreamOn) Check() error {
 }
 
 func (d DreamOn) inside() Sampler {
-	if d.Inside == nil {
-		return ChooseThenSample{Order: Entropy{}}
-	}
-	return d.Inside
+	return cmp.Or[Sampler](d.Inside, ChooseThenSample{Order: Entropy{}})
 }
 
 // Needs what the sampler inside needs.
@@ -87,6 +80,3 @@ func (DreamOn) Uncached() string { return "dreamon changes the length after each
 
 // Unwrap returns the sampler inside.
 func (d DreamOn) Unwrap() []any { return []any{d.inside()} }
-
-// String returns the text that Parse reads.
-func (d DreamOn) String() string { return Text(d) }

@@ -1,6 +1,10 @@
 package samplers
 
-import "unmask/param"
+import (
+	"cmp"
+
+	"unmask/param"
+)
 
 // EB is entropy-bounded unmasking (Ben-Hamu et al. 2025, "Accelerated sampling from masked
 // diffusion models via entropy bounded unmasking"). It opens the largest prefix of an order for
@@ -23,10 +27,7 @@ var ebRule = Rule[EB]{
 }
 
 func (e EB) order() Order {
-	if e.Order == nil {
-		return Entropy{}
-	}
-	return e.Order
+	return cmp.Or[Order](e.Order, Entropy{})
 }
 
 // Needs entropies and what the order needs.
@@ -37,7 +38,7 @@ func (e EB) Needs(step, steps int) Need {
 // Choose opens the prefix.
 func (e EB) Choose(v *View) (Opening, error) {
 	ranked := e.order().Rank(v, len(v.Masked))
-	budget := orDefault(e.Budget, 0.1)
+	budget := cmp.Or(e.Budget, 0.1)
 	sum, largest, n := 0.0, 0.0, 0
 	for _, p := range ranked {
 		h := v.Entropy[v.Index(p)]
@@ -52,6 +53,3 @@ func (e EB) Choose(v *View) (Opening, error) {
 
 // Unwrap returns the order.
 func (e EB) Unwrap() []any { return []any{e.order()} }
-
-// String returns the text that Parse reads.
-func (e EB) String() string { return Text(e) }

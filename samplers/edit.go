@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 
 	"unmask/param"
@@ -37,12 +38,7 @@ var editRule = Rule[Edit]{
 }
 
 // Edits returns the most steps that a block can take after its last mask.
-func (e Edit) Edits() int {
-	if e.Post == 0 {
-		return 16
-	}
-	return e.Post
-}
+func (e Edit) Edits() int { return cmp.Or(e.Post, 16) }
 
 // Needs a token at every masked and open position.
 func (e Edit) Needs(int, int) Need {
@@ -54,7 +50,7 @@ func (e Edit) Needs(int, int) Need {
 // Choose opens and replaces tokens.
 func (e Edit) Choose(v *View) (Opening, error) {
 	c := v.candidates(e.Temperature)
-	o := c.open(c.above(orDefault(e.Theta, 0.9), min(1, len(v.Masked))))
+	o := c.open(c.above(cmp.Or(e.Theta, 0.9), min(1, len(v.Masked))))
 	o.Replace, o.Replacement = v.Ints(len(v.Open))[:0], v.Tokens32(len(v.Open))[:0]
 	for i, p := range v.Open {
 		token, sure := int32(0), 0.0
@@ -63,7 +59,7 @@ func (e Edit) Choose(v *View) (Opening, error) {
 		} else {
 			token, sure = v.OpenToken[i], math.Exp(v.OpenTokenLogP[i])
 		}
-		if sure > orDefault(e.Edit, 0.9) && token != v.Tokens[p] {
+		if sure > cmp.Or(e.Edit, 0.9) && token != v.Tokens[p] {
 			o.Replace, o.Replacement = append(o.Replace, p), append(o.Replacement, token)
 		}
 	}
@@ -78,6 +74,3 @@ func (e Edit) Tempered(temperature float64) (any, float64, error) {
 
 // Uncached returns why there can be no second stage.
 func (Edit) Uncached() string { return "edit has the tokens before a second stage could" }
-
-// String returns the text that Parse reads.
-func (e Edit) String() string { return Text(e) }

@@ -22,6 +22,3 @@ func (Entropy) Needs(int, int) Need { return Need{Entropy: true} }
 func (e Entropy) Rank(v *View, k int) []int {
 	return v.tempered(k, e.Temperature, func(i int) float64 { return -v.Entropy[i] })
 }
-
-// String returns the text that Parse reads.
-func (e Entropy) String() string { return Text(e) }

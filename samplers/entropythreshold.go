@@ -1,6 +1,10 @@
 package samplers
 
-import "unmask/param"
+import (
+	"cmp"
+
+	"unmask/param"
+)
 
 // EntropyThreshold opens all positions with an entropy of at most Entropy, and always the one with
 // the least (d3LLM, arXiv 2601.07568, get_transfer_index_entropy of the authors' program; dParallel
@@ -28,11 +32,8 @@ func (EntropyThreshold) Needs(int, int) Need { return Need{Entropy: true} }
 
 // Choose opens the positions of low entropy, the lowest first.
 func (e EntropyThreshold) Choose(v *View) (Opening, error) {
-	bound := orDefault(e.Entropy, 0.5)
+	bound := cmp.Or(e.Entropy, 0.5)
 	ranked := Entropy{}.Rank(v, len(v.Masked))
 	low := v.first(ranked, 1, func(i int) bool { return v.Entropy[i] <= bound })
 	return Opening{Positions: low}, nil
 }
-
-// String returns the text that Parse reads.
-func (e EntropyThreshold) String() string { return Text(e) }

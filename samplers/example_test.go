@@ -39,7 +39,7 @@ func init() {
 // A registered rule combines with all others, and its parameters are checked.
 func ExampleRegister() {
 	s, err := samplers.Parse("semi-ar(hybrid(middle(spread=2), u-moment), block=16)")
-	fmt.Println(s, err)
+	fmt.Println(samplers.Text(s), err)
 	_, err = samplers.Parse("middle(spread=0)")
 	fmt.Println(err)
 	// Output:
@@ -55,7 +55,7 @@ func ExampleParse() {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println(s)
+		fmt.Println(samplers.Text(s))
 	}
 	// Output:
 	// hybrid

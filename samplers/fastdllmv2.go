@@ -1,6 +1,10 @@
 package samplers
 
-import "unmask/param"
+import (
+	"cmp"
+
+	"unmask/param"
+)
 
 // FastDLLMv2 is the sampler of Fast-dLLM v2 (Wu et al. 2025, "Fast-dLLM v2: efficient
 // block-diffusion LLM"). It opens a block's first position alone, because its token depends only on
@@ -54,20 +58,14 @@ func (f FastDLLMv2) Choose(v *View) (Opening, error) {
 		}
 	}
 	ranked := v.top(within, len(within), c.score)
-	theta := orDefault(f.Theta, 0.9)
+	theta := cmp.Or(f.Theta, 0.9)
 	return c.open(v.first(ranked, 1, func(i int) bool { return c.p(i) > theta })), nil
 }
 
 // Part returns a block's first position, or the small block of another one. With Cache a small
 // block may be computed alone (use_block_cache of the authors' program).
 func (f FastDLLMv2) Part(first int) (from, to int, alone bool) {
-	small, block := f.Small, f.Block
-	if small == 0 {
-		small = 8
-	}
-	if block == 0 {
-		block = 32
-	}
+	small, block := cmp.Or(f.Small, 8), cmp.Or(f.Block, 32)
 	at, from := first%block, first/block*block
 	if at == 0 {
 		return first, first + 1, false
@@ -86,6 +84,3 @@ func (f FastDLLMv2) Tempered(temperature float64) (any, float64, error) {
 func (FastDLLMv2) Uncached() string {
 	return "fast-dllm-v2 draws tokens before it chooses positions"
 }
-
-// String returns the text that Parse reads.
-func (f FastDLLMv2) String() string { return Text(f) }

@@ -30,6 +30,3 @@ func (FirstHitting) Needs(int, int) Need { return Need{} }
 func (FirstHitting) Choose(v *View) (Opening, error) {
 	return Opening{Positions: v.Top(1, v.Uniform)}, nil
 }
-
-// String returns the text that Parse reads.
-func (f FirstHitting) String() string { return Text(f) }

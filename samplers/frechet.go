@@ -1,6 +1,10 @@
 package samplers
 
-import "unmask/param"
+import (
+	"cmp"
+
+	"unmask/param"
+)
 
 // Frechet opens the most positions, by falling confidence c_1 >= c_2 >= ..., for which Frechet's
 // bounds certify that their most probable tokens together are the joint distribution's mode: L_n -
@@ -27,7 +31,7 @@ func (Frechet) Needs(int, int) Need { return Need{Top: true} }
 
 // Choose opens the certified positions, the most confident first.
 func (f Frechet) Choose(v *View) (Opening, error) {
-	margin, lower := orDefault(f.Margin, 0.02), 1.0
+	margin, lower := cmp.Or(f.Margin, 0.02), 1.0
 	ranked := Confidence{}.Rank(v, len(v.Masked))
 	certified := func(i int) bool {
 		lower += v.P1[i] - 1
@@ -38,6 +42,3 @@ func (f Frechet) Choose(v *View) (Opening, error) {
 	}
 	return Opening{Positions: v.first(ranked, 1, certified)}, nil
 }
-
-// String returns the text that Parse reads.
-func (f Frechet) String() string { return Text(f) }

@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -23,10 +24,7 @@ var greedyRule = Rule[Greedy]{
 }
 
 func (g Greedy) inside() Sampler {
-	if g.Inside == nil {
-		return ChooseThenSample{Order: Confidence{}}
-	}
-	return g.Inside
+	return cmp.Or[Sampler](g.Inside, ChooseThenSample{Order: Confidence{}})
 }
 
 // Needs what the sampler inside needs, and the most probable token.
@@ -71,6 +69,3 @@ func (Greedy) Uncached() string { return "greedy has the tokens before a second 
 
 // Unwrap returns the sampler inside.
 func (g Greedy) Unwrap() []any { return []any{g.inside()} }
-
-// String returns the text that Parse reads.
-func (g Greedy) String() string { return Text(g) }

@@ -47,9 +47,6 @@ func (Halton) Ranking(_, _ int, shape []int) (Ranking, bool) {
 	return r, true
 }
 
-// String returns the text that Parse reads.
-func (h Halton) String() string { return Text(h) }
-
 var haltonOrders sync.Map // [2]int -> []int32
 
 // HaltonOrder returns the order of all positions of [length] or [height, width], each exactly once.

@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 
 	"unmask/backend/rank"
@@ -43,9 +44,9 @@ func (HaltonMaskGIT) Needs(int, int) Need { return Need{} }
 
 // gamma returns the exponent of a step.
 func (h HaltonMaskGIT) gamma(step, steps int) float64 {
-	g := orDefault(h.First, 1)
+	g := cmp.Or(h.First, 1)
 	if steps > 1 {
-		g += (orDefault(h.Last, 1) - g) * float64(step-1) / float64(steps-1)
+		g += (cmp.Or(h.Last, 1) - g) * float64(step-1) / float64(steps-1)
 	}
 	if step <= h.Warm {
 		g /= 2
@@ -79,6 +80,3 @@ func (h HaltonMaskGIT) Ranking(step, steps int, shape []int) (Ranking, bool) {
 	r.Order, r.Power = HaltonOrder(shape...), h.gamma(step, steps)
 	return r, h.Roll == "off"
 }
-
-// String returns the text that Parse reads.
-func (h HaltonMaskGIT) String() string { return Text(h) }

@@ -110,6 +110,3 @@ func (h Hybrid) Check() error {
 
 // Unwrap returns both orders.
 func (h Hybrid) Unwrap() []any { a, b := h.orders(); return []any{a, b} }
-
-// String returns the text that Parse reads.
-func (h Hybrid) String() string { return Text(h) }

@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -21,8 +22,6 @@ type InfoGain struct {
 	Temperature float64 // of the choice of positions; 0 means 0.1
 }
 
-const infoGainSets = 8
-
 var infoGainRule = Rule[InfoGain]{
 	Name:  "info-gain",
 	Line:  "the set that leaves the least uncertain, by looking ahead",
@@ -37,12 +36,7 @@ var infoGainRule = Rule[InfoGain]{
 }
 
 // Candidates returns the most sets in one call of View.Ahead.
-func (g InfoGain) Candidates() int {
-	if g.Sets == 0 {
-		return infoGainSets
-	}
-	return g.Sets
-}
+func (g InfoGain) Candidates() int { return cmp.Or(g.Sets, 8) }
 
 // Needs a token and the entropy at every masked position.
 func (InfoGain) Needs(int, int) Need { return Need{Draw: true, Entropy: true} }
@@ -55,7 +49,7 @@ func (g InfoGain) Choose(v *View) (Opening, error) {
 		v.drawn(&sets[0])
 		return sets[0], nil
 	}
-	temperature := orDefault(g.Temperature, 0.1)
+	temperature := cmp.Or(g.Temperature, 0.1)
 	known := [][]int{slices.Sorted(slices.Values(sets[0].Positions))}
 	for c := 1; c < g.Candidates(); c++ {
 		drawn := v.Top(v.Quota, func(i int) float64 {
@@ -90,6 +84,3 @@ func (g InfoGain) Choose(v *View) (Opening, error) {
 
 // Uncached returns why there is no second stage.
 func (InfoGain) Uncached() string { return "info-gain draws tokens before it chooses positions" }
-
-// String returns the text that Parse reads.
-func (g InfoGain) String() string { return Text(g) }

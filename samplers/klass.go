@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 
 	"unmask/param"
@@ -52,7 +53,7 @@ func (KLASS) Needs(int, int) Need { return Need{Top: true, LogSum: true, Logits:
 // Choose opens the stable and confident positions, or the schedule's number.
 func (k KLASS) Choose(v *View) (Opening, error) {
 	s := v.State.(*klassState)
-	kappa, confidence := orDefault(k.Kappa, 0.01), orDefault(k.Confidence, 0.9)
+	kappa, confidence := cmp.Or(k.Kappa, 0.01), cmp.Or(k.Confidence, 0.9)
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		p := v.Masked[i]
 		if s.before[p].compare(logits[:v.Outcomes], v.LogSum[i]) < kappa {
@@ -75,9 +76,6 @@ func (k KLASS) Choose(v *View) (Opening, error) {
 	}
 	return Opening{Positions: ready}, nil
 }
-
-// String returns the text that Parse reads.
-func (k KLASS) String() string { return Text(k) }
 
 // compare returns KL(now || o) of the merged distributions and sets o to the outline of now.
 func (o *outline) compare(logits []float32, logSum float64) float64 {

@@ -50,9 +50,6 @@ func (LowConfidence) Uncached() string {
 	return "low-confidence draws tokens before it chooses positions"
 }
 
-// String returns the text that Parse reads.
-func (l LowConfidence) String() string { return Text(l) }
-
 // needTokens returns what the method candidates needs.
 func needTokens(temperature float64) Need {
 	if temperature == 0 {

@@ -21,6 +21,3 @@ func (Margin) Needs(int, int) Need { return Need{Top: true} }
 func (m Margin) Rank(v *View, k int) []int {
 	return v.tempered(k, m.Temperature, func(i int) float64 { return v.P1[i] - v.P2[i] })
 }
-
-// String returns the text that Parse reads.
-func (m Margin) String() string { return Text(m) }

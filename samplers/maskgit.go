@@ -1,6 +1,10 @@
 package samplers
 
-import "unmask/backend/rank"
+import (
+	"cmp"
+
+	"unmask/backend/rank"
+)
 
 // MaskGIT draws x_i ~ p_i at every masked position and keeps the k largest log p_i(x_i) +
 // alpha_n*xi_i (Chang et al. 2022; Hayakawa et al. 2025, algorithm "One-round of MaskGIT sampler").
@@ -22,7 +26,7 @@ func (MaskGIT) Needs(int, int) Need { return Need{Draw: true} }
 
 // Choose keeps the schedule's number of tokens.
 func (m MaskGIT) Choose(v *View) (Opening, error) {
-	alpha := AlphaAt(orDefault(m.Alpha, DefaultAlpha), v.Step, v.Steps)
+	alpha := AlphaAt(cmp.Or(m.Alpha, DefaultAlpha), v.Step, v.Steps)
 	o := Opening{Positions: v.Top(v.Quota,
 		func(i int) float64 { return v.LogP[i] + alpha*v.Gumbel(i) })}
 	v.drawn(&o)
@@ -32,12 +36,9 @@ func (m MaskGIT) Choose(v *View) (Opening, error) {
 // Ranking ranks by the probabilities of drawn tokens.
 func (m MaskGIT) Ranking(step, steps int, _ []int) (Ranking, bool) {
 	r := only(rank.ByDraw)
-	r.Noise, r.Power = AlphaAt(orDefault(m.Alpha, DefaultAlpha), step, steps), 1
+	r.Noise, r.Power = AlphaAt(cmp.Or(m.Alpha, DefaultAlpha), step, steps), 1
 	return r, true
 }
 
 // Uncached returns why there can be no second stage.
 func (MaskGIT) Uncached() string { return "maskgit draws tokens before it chooses positions" }
-
-// String returns the text that Parse reads.
-func (m MaskGIT) String() string { return Text(m) }

@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"unmask/param"
 )
 
@@ -37,7 +38,7 @@ func (m MaskGITRedraw) Needs(int, int) Need {
 
 // Choose opens the schedule's number of positions and replaces the open tokens.
 func (m MaskGITRedraw) Choose(v *View) (Opening, error) {
-	o, err := AMUSEd{Noise: orDefault(m.Noise, 4.5), Tokens: m.Tokens}.Choose(v)
+	o, err := AMUSEd{Noise: cmp.Or(m.Noise, 4.5), Tokens: m.Tokens}.Choose(v)
 	anew := v.OpenToken
 	if m.Tokens == likeliest {
 		anew = v.OpenArg
@@ -50,9 +51,6 @@ func (m MaskGITRedraw) Choose(v *View) (Opening, error) {
 func (MaskGITRedraw) Uncached() string {
 	return "maskgit-redraw draws tokens before it chooses positions"
 }
-
-// String returns the text that Parse reads.
-func (m MaskGITRedraw) String() string { return Text(m) }
 
 // lateArccos is max(n, int(L*(1-acos((n-1)/(N-1))/(pi/2)))): its first step opens one position, and
 // its last step ends where arccos ends.

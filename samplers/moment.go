@@ -1,6 +1,10 @@
 package samplers
 
-import "unmask/backend/rank"
+import (
+	"cmp"
+
+	"unmask/backend/rank"
+)
 
 // UMoment orders positions by log sum_x p_i(x)^beta + xi_i with beta = 1+1/alpha_n and standard
 // Gumbel noise xi (Hayakawa et al. 2025, step MM1 of the moment sampler). This is Gumbel-top-k:
@@ -27,7 +31,7 @@ func (m UMoment) Needs(step, steps int) Need {
 	if step >= steps {
 		return Need{}
 	}
-	return Need{Beta: Beta(orDefault(m.Alpha, DefaultAlpha), step, steps)}
+	return Need{Beta: Beta(cmp.Or(m.Alpha, DefaultAlpha), step, steps)}
 }
 
 // Rank returns the k positions with the largest scores.
@@ -47,9 +51,6 @@ func (m UMoment) Ranking(step, steps int, _ []int) (Ranking, bool) {
 	r.Beta = m.Needs(step, steps).Beta
 	return r, true
 }
-
-// String returns the text that Parse reads.
-func (m UMoment) String() string { return Text(m) }
 
 // Moment is the moment sampler: UMoment's order, with tokens from p^beta_n, the temperature
 // implicit in MaskGIT (Hayakawa et al. 2025, algorithm "Moment sampler"). It chooses positions
@@ -73,16 +74,13 @@ func (m Moment) Needs(step, steps int) Need { return UMoment(m).Needs(step, step
 
 // Choose ranks the schedule's number of positions; their tokens follow p^beta_n.
 func (m Moment) Choose(v *View) (Opening, error) {
-	power := Beta(orDefault(m.Alpha, DefaultAlpha), v.Step, v.Steps)
+	power := Beta(cmp.Or(m.Alpha, DefaultAlpha), v.Step, v.Steps)
 	return Opening{Positions: UMoment(m).Rank(v, v.Quota), Power: power}, nil
 }
 
 // Ranking returns the order's ranking with the exponent beta_n.
 func (m Moment) Ranking(step, steps int, shape []int) (Ranking, bool) {
 	r, ok := UMoment(m).Ranking(step, steps, shape)
-	r.Power = Beta(orDefault(m.Alpha, DefaultAlpha), step, steps)
+	r.Power = Beta(cmp.Or(m.Alpha, DefaultAlpha), step, steps)
 	return r, ok
 }
-
-// String returns the text that Parse reads.
-func (m Moment) String() string { return Text(m) }

@@ -80,13 +80,13 @@ func (m MultiBlock) Reach(v *View) int {
 	if len(s.full) == 0 && len(v.Masked) > 0 {
 		s.origin, s.full = v.Masked[0], []bool{true}
 	}
-	activate := orDefault(m.Activate, 0.95)
+	activate := cmp.Or(m.Activate, 0.95)
 	if s.step != v.Step {
 		s.step = v.Step
 		for b := range s.full {
 			s.full[b] = s.full[b] || s.share(v, block, b-1) >= activate
 		}
-		if last := s.share(v, block, len(s.full)-1); last >= orDefault(m.Add, 0.1) {
+		if last := s.share(v, block, len(s.full)-1); last >= cmp.Or(m.Add, 0.1) {
 			s.full = append(s.full, last >= activate)
 		}
 	}
@@ -117,7 +117,7 @@ func (MultiBlock) Needs(int, int) Need { return Need{Entropy: true} }
 
 // Choose opens the positions of low entropy, the lowest first, then one of the first full block.
 func (m MultiBlock) Choose(v *View) (Opening, error) {
-	s, bound, least := v.State.(*multiState), orDefault(m.Entropy, 0.5), 1
+	s, bound, least := v.State.(*multiState), cmp.Or(m.Entropy, 0.5), 1
 	if m.By == "dream" {
 		least = 0
 	}
@@ -147,6 +147,3 @@ func (m MultiBlock) Choose(v *View) (Opening, error) {
 	}
 	return Opening{Positions: take}, nil
 }
-
-// String returns the text that Parse reads.
-func (m MultiBlock) String() string { return Text(m) }

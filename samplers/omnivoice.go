@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 
 	"unmask/param"
@@ -57,7 +58,7 @@ func (o OmniVoice) Choose(v *View) (Opening, error) {
 	} else if err := o.counted(v, best); err != nil {
 		return Opening{}, err
 	}
-	noise, penalty := orDefault(o.Noise, 5), orDefault(o.Penalty, 5)
+	noise, penalty := cmp.Or(o.Noise, 5), cmp.Or(o.Penalty, 5)
 	return Opening{Power: greedyPower, Positions: v.Top(v.Quota, func(i int) float64 {
 		return (best[i]-penalty*float64(v.book(v.Masked[i])))/noise + v.Gumbel(i)
 	})}, nil
@@ -86,9 +87,6 @@ func (v *View) book(position int) int {
 	return position % v.Shape[1]
 }
 
-// String returns the text that Parse reads.
-func (o OmniVoice) String() string { return Text(o) }
-
 // Codebooks gives OmniVoice's preference for earlier codebooks to any sampler that ranks positions
 // by probabilities: it lowers these for each codebook before a position's. Orders by position alone
 // do not change.
@@ -108,10 +106,7 @@ var codebooksRule = Rule[Codebooks]{
 }
 
 func (c Codebooks) inside() Sampler {
-	if c.Inside == nil {
-		return Moment{}
-	}
-	return c.Inside
+	return cmp.Or[Sampler](c.Inside, Moment{})
 }
 
 // Needs what the sampler inside needs.
@@ -122,7 +117,7 @@ func (c Codebooks) NeedsFor(step, steps, k int) Need { return NeedsFor(c.inside(
 
 // Choose returns the choice of the sampler inside by lowered measures.
 func (c Codebooks) Choose(v *View) (Opening, error) {
-	lowered, penalty := *v, orDefault(c.Penalty, 1)
+	lowered, penalty := *v, cmp.Or(c.Penalty, 1)
 	by := func(i int) float64 { return penalty * float64(v.book(v.Masked[i])) }
 	lower := func(x []float64, f func(x, by float64) float64) []float64 {
 		if x == nil {
@@ -148,9 +143,6 @@ func (c Codebooks) Choose(v *View) (Opening, error) {
 
 // Unwrap returns the sampler inside.
 func (c Codebooks) Unwrap() []any { return []any{c.inside()} }
-
-// String returns the text that Parse reads.
-func (c Codebooks) String() string { return Text(c) }
 
 // Shifted is the schedule of OmniVoice with another shift than its own: with t_n = s u/(1+(s-1)u),
 // u = n/N, step n opens ceil(D(t_(n+1)-t_n)) positions while there are any, so that late steps may

@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 
 	"unmask/param"
@@ -42,12 +43,12 @@ func (p P2) Needs(int, int) Need {
 	if p.By == likeliest {
 		return Need{Top: true, OpenTop: true}
 	}
-	return Need{Draw: true, Power: 1 / orDefault(p.Tau, 1), Open: true}
+	return Need{Draw: true, Power: 1 / cmp.Or(p.Tau, 1), Open: true}
 }
 
 // Choose opens and closes positions.
 func (p P2) Choose(v *View) (Opening, error) {
-	masked, eta := v.Masked, orDefault(p.Eta, 1)
+	masked, eta := v.Masked, cmp.Or(p.Eta, 1)
 	both := append(append(v.Ints(len(masked) + len(v.Open))[:0], masked...), v.Open...)
 	ranked := v.top(both, len(v.Open)+v.Quota, func(i int) float64 {
 		switch at := i - len(masked); {
@@ -84,6 +85,3 @@ func (p P2) Choose(v *View) (Opening, error) {
 
 // Uncached returns why there can be no second stage.
 func (P2) Uncached() string { return "p2 draws tokens before it chooses positions" }
-
-// String returns the text that Parse reads.
-func (p P2) String() string { return Text(p) }

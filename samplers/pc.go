@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 
 	"unmask/param"
@@ -37,7 +38,7 @@ func (PC) Needs(int, int) Need { return Need{Top: true} }
 
 // Rank returns the k positions with the largest scores. Only differences of places matter.
 func (p PC) Rank(v *View, k int) []int {
-	lambda, clip := orDefault(p.Lambda, 0.25), orDefault(p.Clip, 10)
+	lambda, clip := cmp.Or(p.Lambda, 0.25), cmp.Or(p.Clip, 10)
 	return v.Top(k, func(i int) float64 {
 		f := 1 / float64(v.Outcomes)
 		if p.Frequency != nil {
@@ -47,6 +48,3 @@ func (p PC) Rank(v *View, k int) []int {
 		return place * min(-v.P1[i]*math.Log(f+1e-9), clip)
 	})
 }
-
-// String returns the text that Parse reads.
-func (p PC) String() string { return Text(p) }

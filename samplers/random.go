@@ -16,6 +16,3 @@ func (Random) Rank(v *View, k int) []int { return v.Top(k, v.Uniform) }
 
 // Ranking ranks by noise.
 func (Random) Ranking(int, int, []int) (Ranking, bool) { return only(rank.ByNoise), true }
-
-// String returns the text that Parse reads.
-func (r Random) String() string { return Text(r) }

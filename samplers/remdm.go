@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 
 	"unmask/param"
@@ -66,11 +67,11 @@ func (r ReMDM) Choose(v *View) (Opening, error) {
 	sigma := 0.0 // with conf there is one for each open position
 	switch r.strategy() {
 	case "cap":
-		sigma = min(orDefault(r.Eta, 0.008), most)
+		sigma = min(cmp.Or(r.Eta, 0.008), most)
 	case "rescale":
-		sigma = orDefault(r.Eta, 0.015) * most
+		sigma = cmp.Or(r.Eta, 0.015) * most
 	case "loop":
-		alphaT, alphaS, sigma = loop(t, s, orDefault(r.Eta, 0.02))
+		alphaT, alphaS, sigma = loop(t, s, cmp.Or(r.Eta, 0.02))
 	}
 	open := (alphaS - (1-sigma)*alphaT) / (1 - alphaT)
 	o := Opening{Positions: v.Ints(len(v.Masked))[:0], Close: v.Ints(len(v.Open))[:0]}
@@ -109,6 +110,3 @@ func loop(t, s, eta float64) (alphaT, alphaS, sigma float64) {
 
 // Uncached returns why there can be no second stage.
 func (ReMDM) Uncached() string { return "remdm tosses a coin at each position alone" }
-
-// String returns the text that Parse reads.
-func (r ReMDM) String() string { return Text(r) }

@@ -83,7 +83,7 @@ func (r RhoEOS) Choose(v *View) (Opening, error) {
 	s, block := v.State.(*lengthState), cmp.Or(r.Block, 32)
 	s.begin(v)
 	s.sized = s.sized || len(v.Tokens) >= s.longest || s.passes > cmp.Or(r.Adjusts, 64)
-	o := s.open(v, block, orDefault(r.Sure, 0.9))
+	o := s.open(v, block, cmp.Or(r.Sure, 0.9))
 	s.slide(v, o.Positions, block)
 	if s.sized || len(v.Ends) == 0 {
 		return o, nil
@@ -120,7 +120,7 @@ func (r RhoEOS) density(v *View) float64 {
 
 // resize returns the positions to append, or to cut off if below 0.
 func (r RhoEOS) resize(density float64) int {
-	low, high, sign := orDefault(r.Low, 0.4), orDefault(r.High, 0.6), 1
+	low, high, sign := cmp.Or(r.Low, 0.4), cmp.Or(r.High, 0.6), 1
 	gap := low - density
 	if density > high {
 		gap, sign = density-high, -1
@@ -157,6 +157,3 @@ func (r RhoEOS) Tempered(temperature float64) (any, float64, error) {
 
 // Uncached returns why there can be no second stage.
 func (RhoEOS) Uncached() string { return "rho-eos changes the length after each step" }
-
-// String returns the text that Parse reads.
-func (r RhoEOS) String() string { return Text(r) }

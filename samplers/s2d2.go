@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -48,7 +49,7 @@ func (S2D2) Needs(int, int) Need { return Need{Top: true, Entropy: true} }
 func (s S2D2) Choose(v *View) (Opening, error) {
 	c := v.candidates(0)
 	if !v.Checks || len(v.Masked) == 0 {
-		return c.open(c.above(orDefault(s.Theta, 0.85), min(1, len(v.Masked)))), nil
+		return c.open(c.above(cmp.Or(s.Theta, 0.85), min(1, len(v.Masked)))), nil
 	}
 	run, promise, all := 0, 0.0, 1.0
 	for run < min(len(v.Masked), MaxDraft) && v.Masked[run] == v.Masked[0]+run {
@@ -56,8 +57,8 @@ func (s S2D2) Choose(v *View) (Opening, error) {
 		promise += all
 		run++
 	}
-	if promise < orDefault(s.Cost, 1) {
-		return c.open(c.above(orDefault(s.Theta, 0.85), 1)), nil
+	if promise < cmp.Or(s.Cost, 1) {
+		return c.open(c.above(cmp.Or(s.Theta, 0.85), 1)), nil
 	}
 	second := &Second{Tokens: slices.Clone(v.Tokens), Run: slices.Clone(v.Masked[:run])}
 	for i, p := range v.Masked {
@@ -93,6 +94,3 @@ func (s S2D2) Tempered(temperature float64) (any, float64, error) {
 
 // Uncached returns why there can be no second stage.
 func (S2D2) Uncached() string { return "s2d2 has the tokens before a second stage could" }
-
-// String returns the text that Parse reads.
-func (s S2D2) String() string { return Text(s) }

@@ -11,8 +11,8 @@
 // To add a rule to this package:
 //
 //  1. Write a file with an Order (random.go is the shortest, confidence.go has a parameter): Needs
-//     and Rank, most often one call of View.Top, and String. Where an order is not enough, write a
-//     Sampler (threshold.go).
+//     and Rank, most often one call of View.Top. Where an order is not enough, write a Sampler
+//     (threshold.go).
 //  2. Register its Rule, with Name, Line and Paper, in registry.go.
 //  3. Freeze its output: go test ./generate -run Golden -update. Only lines of the new rule may
 //     appear in generate/testdata/golden.txt.

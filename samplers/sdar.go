@@ -1,6 +1,10 @@
 package samplers
 
-import "unmask/param"
+import (
+	"cmp"
+
+	"unmask/param"
+)
 
 // Dynamic is the low-confidence dynamic remasking of SDAR (Cheng et al. 2025, "SDAR: a synergistic
 // diffusion-autoregression paradigm") and LLaDA2.0: it opens all tokens that are more probable than
@@ -30,7 +34,7 @@ func (d Dynamic) Needs(int, int) Need { return needTokens(d.Temperature) }
 // Choose opens the confident positions, the most confident first.
 func (d Dynamic) Choose(v *View) (Opening, error) {
 	c := v.candidates(d.Temperature)
-	return c.open(c.above(orDefault(d.Theta, 0.9), v.Quota)), nil
+	return c.open(c.above(cmp.Or(d.Theta, 0.9), v.Quota)), nil
 }
 
 // Tempered draws from the tempered marginals and ranks by them too, as the authors' programs do:
@@ -42,6 +46,3 @@ func (d Dynamic) Tempered(temperature float64) (any, float64, error) {
 
 // Uncached returns why there can be no second stage.
 func (Dynamic) Uncached() string { return "dynamic draws tokens before it chooses positions" }
-
-// String returns the text that Parse reads.
-func (d Dynamic) String() string { return Text(d) }

@@ -1,6 +1,10 @@
 package samplers
 
-import "unmask/param"
+import (
+	"cmp"
+
+	"unmask/param"
+)
 
 // SelfSpeculation makes the text of left-to-right decoding in fewer passes: one network drafts a
 // block of tokens at once, in a pass in which they see each other as masks, and a causal pass
@@ -45,14 +49,8 @@ type Speculator interface {
 
 // Drafts implements Speculator.
 func (s SelfSpeculation) Drafts() (from, block int, theta, temperature float64) {
-	block = s.Block
-	if block == 0 {
-		block = 8
-	}
-	if from = s.From; from == 0 {
-		from = block
-	}
-	return min(from, block), block, s.Theta, s.Temperature
+	block = cmp.Or(s.Block, 8)
+	return min(cmp.Or(s.From, block), block), block, s.Theta, s.Temperature
 }
 
 // Needs a token at every position of the draft.
@@ -74,6 +72,3 @@ func (s SelfSpeculation) Tempered(temperature float64) (any, float64, error) {
 
 // Uncached returns why there can be no second stage.
 func (SelfSpeculation) Uncached() string { return "self-speculation checks every token" }
-
-// String returns the text that Parse reads.
-func (s SelfSpeculation) String() string { return Text(s) }

@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"fmt"
 
 	"unmask/param"
@@ -32,17 +33,12 @@ var semiARRule = Rule[SemiAR]{
 }
 
 func (s SemiAR) inside() Sampler {
-	if s.Inside == nil {
-		return ChooseThenSample{Order: Confidence{}}
-	}
-	return s.Inside
+	return cmp.Or[Sampler](s.Inside, ChooseThenSample{Order: Confidence{}})
 }
 
 // Blocks implements Blocker.
 func (s SemiAR) Blocks(free int) (n, size int) {
-	if size = s.Block; size == 0 {
-		size = 32
-	}
+	size = cmp.Or(s.Block, 32)
 	n = (free + size - 1) / size
 	if s.Even == 1 {
 		size = 0
@@ -76,6 +72,3 @@ func (s SemiAR) Check() error {
 
 // Unwrap returns the sampler inside.
 func (s SemiAR) Unwrap() []any { return []any{s.inside()} }
-
-// String returns the text that Parse reads.
-func (s SemiAR) String() string { return Text(s) }

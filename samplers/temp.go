@@ -1,5 +1,7 @@
 package samplers
 
+import "cmp"
+
 // Temp chooses positions uniformly at random and draws their tokens from p^beta_n, the temperature
 // implicit in MaskGIT, without MaskGIT's choice (Hayakawa et al. 2025, section 5: "Temp").
 type Temp struct {
@@ -21,16 +23,13 @@ func (Temp) Needs(int, int) Need { return Need{} }
 
 // Choose opens Quota random positions.
 func (t Temp) Choose(v *View) (Opening, error) {
-	power := Beta(orDefault(t.Alpha, DefaultAlpha), v.Step, v.Steps)
+	power := Beta(cmp.Or(t.Alpha, DefaultAlpha), v.Step, v.Steps)
 	return Opening{Positions: Random{}.Rank(v, v.Quota), Power: power}, nil
 }
 
 // Ranking returns Random's ranking with the exponent beta_n.
 func (t Temp) Ranking(step, steps int, shape []int) (Ranking, bool) {
 	r, ok := Random{}.Ranking(step, steps, shape)
-	r.Power = Beta(orDefault(t.Alpha, DefaultAlpha), step, steps)
+	r.Power = Beta(cmp.Or(t.Alpha, DefaultAlpha), step, steps)
 	return r, ok
 }
-
-// String returns the text that Parse reads.
-func (t Temp) String() string { return Text(t) }

@@ -1,6 +1,10 @@
 package samplers
 
-import "unmask/param"
+import (
+	"cmp"
+
+	"unmask/param"
+)
 
 // Threshold opens all positions with a confidence of at least Theta, and always the most confident
 // one (Wu et al. 2025, "Fast-dLLM", confidence-aware parallel decoding).
@@ -26,15 +30,12 @@ var thresholdRule = Rule[Threshold]{
 				Help: "share of theta that is dropped as the block fills"})},
 }
 
-// String returns the text that Parse reads.
-func (t Threshold) String() string { return Text(t) }
-
 // Needs the largest probability.
 func (Threshold) Needs(int, int) Need { return Need{Top: true} }
 
 // Choose opens the confident positions, the most confident first.
 func (t Threshold) Choose(v *View) (Opening, error) {
-	theta, from := orDefault(t.Theta, 0.9), v.Free+v.Behind
+	theta, from := cmp.Or(t.Theta, 0.9), v.Free+v.Behind
 	if from > 0 {
 		masked := float64(len(v.Masked)+v.Behind) / float64(from)
 		theta *= 1 - t.Relax*(1-masked)
@@ -58,15 +59,12 @@ var factorRule = Rule[Factor]{
 			Help: "rank r opens at a probability of at least 1 - f/(r+1)"})},
 }
 
-// String returns the text that Parse reads.
-func (f Factor) String() string { return Text(f) }
-
 // Needs the largest probability.
 func (Factor) Needs(int, int) Need { return Need{Top: true} }
 
 // Choose opens the confident positions, the most confident first.
 func (f Factor) Choose(v *View) (Opening, error) {
-	factor := orDefault(f.F, 1)
+	factor := cmp.Or(f.F, 1)
 	return v.whileConfident(func(rank int) float64 { return 1 - factor/float64(rank+1) }), nil
 }
 

@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 
 	"unmask/param"
@@ -37,7 +38,7 @@ var titokRule = Rule[TiTok]{
 func (t TiTok) temperatures(step, steps int) (noise, logits float64) {
 	left := 1 - float64(step)/float64(steps)
 	if t.Tokens != likeliest {
-		noise = orDefault(t.Noise, 2) * left
+		noise = cmp.Or(t.Noise, 2) * left
 	}
 	if t.Anneal == "off" {
 		return noise, 1
@@ -73,9 +74,6 @@ func (t TiTok) Choose(v *View) (Opening, error) {
 
 // Uncached returns why there can be no second stage.
 func (TiTok) Uncached() string { return "titok draws tokens before it chooses positions" }
-
-// String returns the text that Parse reads.
-func (t TiTok) String() string { return Text(t) }
 
 // likeliest sets an opening's tokens to the most probable ones.
 func (v *View) likeliest(o *Opening) {

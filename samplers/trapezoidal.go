@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 
 	"unmask/param"
@@ -48,7 +49,7 @@ func (ThetaTrapezoidal) NewState(length int) any {
 func (s ThetaTrapezoidal) times(step, steps int) (t, between, end float64) {
 	k := (step + 1) / 2
 	t, end = evenTime(k, (steps-1)/2+1), evenTime(k+1, (steps-1)/2+1)
-	return t, t - orDefault(s.Theta, 0.5)*(t-end), end
+	return t, t - cmp.Or(s.Theta, 0.5)*(t-end), end
 }
 
 // Time returns the time of the step's evaluation.
@@ -94,7 +95,7 @@ func (s ThetaTrapezoidal) Choose(v *View) (Opening, error) {
 // second makes the second leap, with the extrapolated rates.
 func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end float64) (Opening,
 	error) {
-	theta := orDefault(s.Theta, 0.5)
+	theta := cmp.Or(s.Theta, 0.5)
 	a1 := 1 / (2 * theta * (1 - theta))
 	now, then := a1/between, (a1-1)/t
 	n := len(v.Masked)
@@ -148,9 +149,6 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 func (ThetaTrapezoidal) Uncached() string {
 	return "theta-trapezoidal has an evaluation of its own between its steps"
 }
-
-// String returns the text that Parse reads.
-func (s ThetaTrapezoidal) String() string { return Text(s) }
 
 // Tempered refuses temperature 0: both leaps draw tokens from rates.
 func (s ThetaTrapezoidal) Tempered(temperature float64) (any, float64, error) {

@@ -93,9 +93,6 @@ func (Vanilla) Uncached() string {
 	return "vanilla decides at each position alone, so a step's positions have no order"
 }
 
-// String returns the text that Parse reads.
-func (a Vanilla) String() string { return Text(a) }
-
 // argmax opens all masked positions with their most probable tokens.
 func (v *View) argmax() Opening {
 	o := Opening{Positions: v.Masked, Tokens: v.Arg, LogP: v.Floats(len(v.Masked))}

@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 
 	"unmask/param"
@@ -38,12 +39,7 @@ var wedlmRule = Rule[WeDLM]{
 type Windowed interface{ Positions() int }
 
 // Positions implements Windowed.
-func (w WeDLM) Positions() int {
-	if w.Window == 0 {
-		return 16
-	}
-	return w.Window
-}
+func (w WeDLM) Positions() int { return cmp.Or(w.Window, 16) }
 
 // Needs entropies of the plain marginals, and tokens.
 func (w WeDLM) Needs(int, int) Need {
@@ -52,7 +48,7 @@ func (w WeDLM) Needs(int, int) Need {
 
 // Choose opens the positions below the bound, the least first.
 func (w WeDLM) Choose(v *View) (Opening, error) {
-	bound, penalty := orDefault(w.Entropy, 0.4), orDefault(w.Penalty, 0.02)
+	bound, penalty := cmp.Or(w.Entropy, 0.4), cmp.Or(w.Penalty, 0.02)
 	cost := func(i int) float64 {
 		after := v.Masked[i] - v.Masked[0]
 		if after >= w.Positions() {
@@ -74,6 +70,3 @@ func (w WeDLM) Tempered(temperature float64) (any, float64, error) {
 
 // Uncached returns why there can be no second stage.
 func (WeDLM) Uncached() string { return "wedlm draws tokens before it chooses positions" }
-
-// String returns the text that Parse reads.
-func (w WeDLM) String() string { return Text(w) }

@@ -67,7 +67,7 @@ func (w WINO) Needs(int, int) Need {
 // Choose opens and closes positions.
 func (w WINO) Choose(v *View) (Opening, error) {
 	c, masks := v.candidates(w.Temperature), len(v.Masked)
-	wide := c.above(orDefault(w.Wide, 0.6), 1)
+	wide := c.above(cmp.Or(w.Wide, 0.6), 1)
 	wide = wide[:min(len(wide), max(int(float64(masks)*0.7), 5), max(masks, 1), 20)]
 	last := v.State.(*int)
 	if len(v.Open) == 0 || *last == 0 {
@@ -89,7 +89,7 @@ func (w WINO) Choose(v *View) (Opening, error) {
 func (w WINO) doubtful(v *View, logP []float64, before int) []int {
 	bad := v.Ints(len(v.Open))[:0]
 	for i, at := range v.Open {
-		if math.Exp(logP[i]) < orDefault(w.Narrow, 0.9) {
+		if math.Exp(logP[i]) < cmp.Or(w.Narrow, 0.9) {
 			bad = append(bad, at)
 		}
 	}
@@ -140,6 +140,3 @@ func (w WINO) Tempered(temperature float64) (any, float64, error) {
 
 // Uncached returns why there can be no second stage.
 func (WINO) Uncached() string { return "wino draws tokens before it chooses positions" }
-
-// String returns the text that Parse reads.
-func (w WINO) String() string { return Text(w) }
