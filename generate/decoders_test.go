@@ -260,3 +260,57 @@ func TestDraftsKeepTheText(t *testing.T) {
 		}
 	}
 }
+
+// What the rules cannot be combined with is refused by name, in one line.
+func TestDecoderRefusals(t *testing.T) {
+	load := func(pack string) model.Denoiser {
+		l, err := model.Load(parity.Open(t, pack).Source, model.Options{Backend: cpu.New(cpu.Options{})})
+		require.NoError(t, err)
+		return l.Denoiser
+	}
+	whole, blocks := load("decoders-1"), load("sdar-tiny")
+	known := []int32{1, 63, 63, 5, 63, 63}
+	for _, c := range []struct {
+		name, recipe, want string
+		d                  model.Denoiser
+		o                  generate.Options
+	}{
+		{"window without blocks", "confidence window=4", "no window with this sampler: it has no blocks, " +
+			"such as those of semi-ar", whole, generate.Options{}},
+		{"window of blocks", "semi-ar window=4", "no window with this model: its passes compute all that " +
+			"a position sees", blocks, generate.Options{}},
+		{"window with dkv", "semi-ar window=4 reuse=dkv", "window is 4, want 0 with reuse dkv", whole,
+			generate.Options{}},
+		{"sigma without a window", "semi-ar window-sigma=4", "window-sigma is 4, want 0 without a window",
+			whole, generate.Options{}},
+		{"window that is judged", "wino window=4", "no window with this sampler: it masks positions again",
+			whole, generate.Options{}},
+		{"judge with a cache", "wino reuse=dual", "no dual reuse with this sampler: it masks positions " +
+			"again, so no key or value stays", whole, generate.Options{}},
+		{"drafts with a cache", "semi-ar(draft) reuse=dual", "no dual reuse with this sampler: it drafts, " +
+			"and drafts have no keys and values of their own", whole, generate.Options{}},
+		{"drafts by chance", "draft(confidence)", "draft around confidence, want a sampler that takes the " +
+			"most probable tokens in steps of the schedule, such as greedy", whole, generate.Options{}},
+		{"finished without several blocks", "semi-ar reuse=finished", "no finished reuse with this " +
+			"sampler: it does not open several blocks at once, as multi-block does", whole,
+			generate.Options{}},
+		{"several blocks in blocks", "multi-block reuse=blocks", "reuse is blocks, want none, dkv or " +
+			"finished with multi-block", blocks, generate.Options{}},
+		{"a length with a cache", "daedal reuse=dkv", "reuse is dkv, want none with daedal: the length " +
+			"changes", whole, generate.Options{}},
+		{"a length before a text", "daedal", "sampler is daedal, want another one: something is known " +
+			"behind a mask", whole, generate.Options{Tokens: known, Ends: []int32{60}}},
+		{"a penalty of no end", "confidence end-penalty=3", "end-penalty is 3, want 0 where no token ends " +
+			"the text", whole, generate.Options{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var err error
+			c.o.Recipe, err = generate.ParseRecipe(c.recipe)
+			if err == nil {
+				_, err = c.o.Check(c.d)
+			}
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
