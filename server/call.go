@@ -38,8 +38,7 @@ type answer struct {
 	body   []byte   // JSON
 	images [][]byte // PNGs
 	parts  any      // what streams need of it
-
-	turns []byte // the conversation with it, which can go on, as JSON; nil: it is not kept
+	turns  []byte   // the conversation with it, which can go on, as JSON; nil: it is not kept
 }
 
 // Bytes implements engine.Answer.

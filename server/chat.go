@@ -141,17 +141,16 @@ func (o *fields) role(roles ...string) string {
 }
 
 func messageOf(o *fields) (m message) {
-	role := o.role(roles...)
-	m.Role = role
-	if role == "assistant" {
+	m.Role = o.role(roles...)
+	if m.Role == "assistant" {
 		m.Calls = readCalls(o)
 	} else {
 		o.neutral("tool_calls", "[]")
 	}
-	if role == "tool" {
+	if m.Role == "tool" {
 		m.CallID = o.text("tool_call_id")
 	}
-	open := len(m.Calls) > 0 || role == "assistant" && string(o.raw("content")) == "null"
+	open := len(m.Calls) > 0 || m.Role == "assistant" && string(o.raw("content")) == "null"
 	if o.value("content") != nil || !open {
 		m.Content = readContent(o, "content", "text")
 	}

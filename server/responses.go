@@ -157,8 +157,7 @@ func (s *Server) keptTurns(id string, prefixes ...string) (turns []message) {
 
 // responseWire is the wire of /v1/responses.
 type responseWire struct {
-	Echo map[string]json.RawMessage
-
+	Echo  map[string]json.RawMessage
 	turns []message // of the conversation, without the instructions
 	keep  bool
 }

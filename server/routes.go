@@ -408,7 +408,9 @@ func (s *Server) model(f *fields, kind wants) *servedModel {
 		if first == nil || m.rank(kind) > first.rank(kind) {
 			first = m
 		}
-		names = append(names, m.name)
+		if kind != wantsChat || m.chat != nil {
+			names = append(names, m.name)
+		}
 	}
 	if f.fault != nil {
 		return nil
