@@ -70,10 +70,14 @@ var beside = map[string]string{"semi-ar/even": "block=7,", "klass/kappa": "confi
 // elsewhere are the rules that do something on other models only, whose packs' golden runs hold
 // their parameters.
 var elsewhere = map[string]string{
-	"fast-dllm-v2": "models of blocks", "edit": "models that may doubt a known token",
-	"self-speculation": "models that also read left to right", "dreamon": "tokens that grow and shrink",
-	"daedal": "models with an end", "rho-eos": "models with an end", "omnivoice": "codebooks",
-	"codebooks": "codebooks",
+	"fast-dllm-v2":     "models of blocks",
+	"edit":             "models that may doubt a known token",
+	"self-speculation": "models that also read left to right",
+	"dreamon":          "tokens that grow and shrink",
+	"daedal":           "models with an end",
+	"rho-eos":          "models with an end",
+	"omnivoice":        "codebooks",
+	"codebooks":        "codebooks",
 }
 
 // Each parameter of each rule changes what the rule writes.

@@ -2,8 +2,8 @@ package model
 
 import "slices"
 
-// Ragged returns a batch of sequences of any lengths, with the time of their masks. Rows to read are
-// the caller's to set; Row returns the row of a position.
+// Ragged returns a batch of sequences of any lengths, with the time of their masks. Rows to read
+// are the caller's to set; Row returns the row of a position.
 func Ragged(s Spec, list [][]int32) *Batch {
 	b := &Batch{Size: len(list)}
 	for _, tokens := range list {

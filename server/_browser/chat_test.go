@@ -188,10 +188,14 @@ func TestConversationsStay(t *testing.T) {
 	if got := eval[string](x, titles); got != "Who is Lily?,Who is Tom?" {
 		t.Errorf("it is taken back, and %q is kept", got)
 	}
-	for _, store := range []string{"{", "3", `[{"id": 3}]`, `[null]`, `[{"messages": [{"role": 1}]}]`} {
+	for _, store := range []string{"{", "3", `[{"id": 3}]`, `[null]`,
+		`[{"messages": [{"role": 1}]}]`} {
 		eval[bool](x, `localStorage["unmask-chats"] = `+"`"+store+"`"+`; return true`)
-		x.do(chromedp.Navigate(s.url+"/?"+join([]int{len(store)})+"#"+fragment), chromedp.WaitReady("body.ready"))
-		if got := eval[string](x, `return localStorage["unmask-chats-unreadable"] + page.panels.chat.all.length`); got != store+"1" {
+		x.do(chromedp.Navigate(s.url+"/?"+join([]int{len(store)})+"#"+fragment),
+			chromedp.WaitReady("body.ready"))
+		got := eval[string](x, `
+			return localStorage["unmask-chats-unreadable"] + page.panels.chat.all.length`)
+		if got != store+"1" {
 			t.Errorf("%q in the store leaves %q", store, got)
 		}
 	}

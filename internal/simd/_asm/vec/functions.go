@@ -152,8 +152,8 @@ var erfCoefficients = []float64{5.94055155e-05, 0.000160217806, -0.00027384582, 
 	0.00210907804,
 	0.00581807824, -0.0272930331, 0.0420900172, -0.00729496197, -0.0974741382, 0.482171264}
 
-// sinSquared reduces x to r in [-pi/2, pi/2], the period of its square, with pi in three floats, and
-// evaluates the Taylor series (relative error 3e-9). The clamp bounds it where x is beyond 1e7.
+// sinSquared reduces x to r in [-pi/2, pi/2], the period of its square, with pi in three floats,
+// and evaluates the Taylor series (relative error 3e-9). The clamp bounds it where x is beyond 1e7.
 func (w width) sinSquared(x reg.VecVirtual) reg.VecVirtual {
 	magic := w.m(3 << 22)
 	n := w.fma(x, w.m(1/math.Pi), magic)
