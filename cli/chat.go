@@ -116,8 +116,9 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	c := &conversation{of: m, overrides: overrides, variables: variables, maxTokens: f.maxTokens,
-		seed: f.seed, system: f.system, out: stdout, store: kvcache.NewStore(int64(f.keep * 1e9))}
+	c := &conversation{of: m, overrides: overrides, variables: variables,
+		maxTokens: f.maxTokens,
+		seed:      f.seed, system: f.system, out: stdout, store: kvcache.NewStore(int64(f.keep * 1e9))}
 	template, err := m.Chat()
 	if err != nil {
 		return wrap("--model "+f.model, err)

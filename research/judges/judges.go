@@ -77,7 +77,11 @@ func (j *Judge) Retokenize() (*metrics.Retokenize, error) {
 		return nil, fmt.Errorf("%s: %w", j.src.Name, err)
 	}
 	r := &metrics.Retokenize{Tokenizer: t, EOS: -1}
-	if end, ok := t.Special(tokenizers.EndOfText); ok {
+	end, ok := tokenizers.Role(t, "eos_token")
+	if !ok { // as GPT-2's class has it where its files name none
+		end, ok = t.Special(tokenizers.EndOfText)
+	}
+	if ok {
 		r.EOS = end
 	}
 	return r, nil
