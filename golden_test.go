@@ -13,6 +13,7 @@ import (
 
 	"unmask"
 	"unmask/demo"
+	"unmask/samplers"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files with what this build gives")
@@ -25,10 +26,18 @@ const goldenLength, goldenSteps, goldenCount = 16, 5, 3
 
 // goldenRun is the run of a golden text.
 func goldenRun(sampler string, cache, batch int) unmask.Run {
-	r := unmask.Request{Seed: 20, Length: goldenLength, Overrides: unmask.Overrides{
-		"sampler": sampler, "schedule": "uniform", "cache": strconv.Itoa(cache),
-		"steps": strconv.Itoa(goldenSteps)}}
+	r := unmask.Request{Seed: 20, Length: goldenLength,
+		Overrides: evenly(sampler, cache, goldenSteps)}
 	return unmask.Run{Request: r, N: goldenCount, Batch: batch}
+}
+
+// evenly returns the settings of a run with the schedule uniform, where a schedule has an effect.
+func evenly(sampler string, cache, steps int) unmask.Overrides {
+	o := unmask.Overrides{"sampler": sampler, "cache": strconv.Itoa(cache), "steps": strconv.Itoa(steps)}
+	if s, err := samplers.Parse(sampler); err == nil && samplers.Scheduled(s) {
+		o["schedule"] = "uniform"
+	}
+	return o
 }
 
 // The same seed gives the same tokens, frozen in a file, for every sampler on the embedded model,

@@ -266,8 +266,7 @@ func TestGPUChooses(t *testing.T) {
 		for _, topK := range []string{"", "50"} {
 			s, err := samplers.Parse(name)
 			require.NoError(t, err)
-			over := unmask.Overrides{"sampler": name, "schedule": "uniform",
-				"cache": strconv.Itoa(cases[name]), "steps": strconv.Itoa(steps)}
+			over := evenly(name, cases[name], steps)
 			if topK != "" {
 				over["top-k"] = topK
 			}

@@ -163,7 +163,7 @@ func TestStatusesHaveNoWords(t *testing.T) {
 	}
 	other := func(*param.Error) string { return "other words" }
 	for line, status := range map[string]int{
-		"text --steps 0": 2, "text --steps 300 --sampler moment --length 9": 2,
+		"text --steps 0": 2, "text --steps 1 --sampler semi-ar(block=4) --length 9": 2,
 		"text --length 999": 2, "text --length 0x": 2, "text --infill a": 2,
 		"text --infill a[9999]": 2, "text --prompt a --infill b[1]": 2,
 		"text --sampler none": 2, "text --alpha 3 --sampler random": 2,
@@ -174,7 +174,7 @@ func TestStatusesHaveNoWords(t *testing.T) {
 		"text --shard 3/2 --out x.jsonl": 2, "text --regex (": 2, "text --precision f99": 2,
 		"image --class noon": 2, "image --class day --class noon": 2, "image --prompt a": 2,
 		"image --negative b": 2, "image --guidance -1": 2, "image --preset fid": 2,
-		"image --ban grass": 2, "image --steps 257 --sampler moment": 2,
+		"image --ban grass":          2,
 		"image --prompts seed.jsonl": 2, "image --prompts noon.txt": 2,
 		"image --inpaint none.png --box 0,0,8,8": 1, "image --inpaint given.png": 1,
 		"image --inpaint given.png --box 0,0,8,99": 1,
