@@ -33,7 +33,8 @@ func goldenRun(sampler string, cache, batch int) unmask.Run {
 
 // evenly returns the settings of a run with the schedule uniform, where a schedule has an effect.
 func evenly(sampler string, cache, steps int) unmask.Overrides {
-	o := unmask.Overrides{"sampler": sampler, "cache": strconv.Itoa(cache), "steps": strconv.Itoa(steps)}
+	o := unmask.Overrides{"sampler": sampler, "cache": strconv.Itoa(cache),
+		"steps": strconv.Itoa(steps)}
 	if s, err := samplers.Parse(sampler); err == nil && samplers.Scheduled(s) {
 		o["schedule"] = "uniform"
 	}

@@ -91,7 +91,7 @@ func TestCopies(t *testing.T) {
 	l.run(func() {})
 	require.Equal(t, []string{"unmask_layer_norm", "unmask_linear_bf16_small", "unmask_split_heads",
 		"unmask_attention_narrow_32",
-		"unmask_linear_bf16_small", "unmask_linear_bf16_small"}, launched(l.b))
+		"unmask_linear_bf16_tiny", "unmask_linear_bf16_tiny"}, launched(l.b))
 	require.Zero(t, l.b.list.params[l.b.list.commands[0].first+6],
 		"the norm's float32 numbers are overwritten before anybody reads them")
 

@@ -51,7 +51,7 @@ func TestTrace(t *testing.T) {
 	require.Equal(t, []int{3, 3, 3, 9},
 		[]int{calls["unmask_layer_norm"], calls["unmask_split_heads"],
 			calls["unmask_attention_narrow_32"],
-			calls["unmask_linear_bf16_small"]})
+			calls["unmask_linear_bf16_small"] + calls["unmask_linear_bf16_tiny"]})
 	require.Equal(t, []string{"GB/s", "TFLOP/s", "TFLOP/s"},
 		[]string{units["unmask_layer_norm"], units["unmask_attention_narrow_32"],
 			units["unmask_linear_bf16_small"]})
