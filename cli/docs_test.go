@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"image"
 	"image/color"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/samplers"
 	"unmask/weights"
 	"unmask/weights/pytorch"
 )
@@ -86,6 +88,15 @@ func TestFlagsOfDocuments(t *testing.T) {
 		}
 	}
 	require.Greater(t, seen, 200)
+}
+
+// The README says how many samplers there are.
+func TestReadmeCountsSamplers(t *testing.T) {
+	page, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	n := len(samplers.List())
+	require.Contains(t, string(page), fmt.Sprintf("**%d samplers behind", n))
+	require.Contains(t, string(page), fmt.Sprintf("Another %d samplers", n-9)) // that its table has not
 }
 
 // small writes small models below a folder: parity packs, with tensors resized until the parts of a
