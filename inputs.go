@@ -59,6 +59,9 @@ func (in Input) Name() string {
 // [10], is an Infill, any other a Prompt.
 func ReadFASTA(r io.Reader) (list []Input, err error) {
 	records, err := fasta.Read(r)
+	if len(records) > maxInputs {
+		return nil, fmt.Errorf("there are %d records, want at most %d", len(records), maxInputs)
+	}
 	for _, one := range records {
 		r := Request{Name: one.Name, Prompt: one.Sequence}
 		if hole.MatchString(one.Sequence) {
@@ -70,7 +73,7 @@ func ReadFASTA(r io.Reader) (list []Input, err error) {
 }
 
 const (
-	maxInputs     = 1 << 20   // lines
+	maxInputs     = 100_000   // lines or records, each of which takes about 4 kB
 	maxInputLine  = 16 << 20  // bytes
 	maxInputBytes = 256 << 20 // bytes of all lines
 )
@@ -100,7 +103,7 @@ func ReadInputs(r io.Reader) (list []Input, err error) {
 			}
 		}
 		if list = append(list, in); len(list) > maxInputs {
-			return nil, fmt.Errorf("there are more than %d lines", maxInputs)
+			return nil, fmt.Errorf("there are more than %d lines, want at most that", maxInputs)
 		}
 	}
 	switch err := lines.Err(); {
