@@ -105,7 +105,7 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, q.Steps)
 	}
-	requests, err = m.Requests(t.Context(), steps, inputs(unmask.Request{Infill: "a [4]"},
+	_, err = m.Requests(t.Context(), steps, inputs(unmask.Request{Infill: "a [4]"},
 		unmask.Request{Infill: "a [9]"}))
 	require.NoError(t, err)
 	requests, err = m.Requests(t.Context(),
