@@ -96,7 +96,7 @@ func TestReadmeCountsSamplers(t *testing.T) {
 	require.NoError(t, err)
 	n := len(samplers.List())
 	require.Contains(t, string(page), fmt.Sprintf("**%d samplers behind", n))
-	require.Contains(t, string(page), fmt.Sprintf("Another %d samplers", n-9)) // that its table has not
+	require.Contains(t, string(page), fmt.Sprintf("Another %d samplers", n-9))
 }
 
 // small writes small models below a folder: parity packs, with tensors resized until the parts of a
