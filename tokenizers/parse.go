@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -215,11 +214,19 @@ func assign(vocab map[string]int64, list []addedToken) ([]string, []added, error
 		return nil
 	}
 	// In the order of ids, so that a file always gives the same error.
-	names := slices.SortedFunc(maps.Keys(vocab), func(a, b string) int {
-		return cmp.Or(cmp.Compare(vocab[a], vocab[b]), strings.Compare(a, b))
+	type token struct {
+		text string
+		id   int64
+	}
+	tokens := make([]token, 0, len(vocab))
+	for text, id := range vocab {
+		tokens = append(tokens, token{text, id})
+	}
+	slices.SortFunc(tokens, func(a, b token) int {
+		return cmp.Or(cmp.Compare(a.id, b.id), strings.Compare(a.text, b.text))
 	})
-	for _, text := range names {
-		if err := place("model.vocab", text, vocab[text]); err != nil {
+	for _, t := range tokens {
+		if err := place("model.vocab", t.text, t.id); err != nil {
 			return nil, nil, err
 		}
 	}
