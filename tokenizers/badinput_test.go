@@ -204,7 +204,7 @@ func TestLimits(t *testing.T) {
 	}
 	_, err = Parse([]byte(items(MaxItems)))
 	require.NoError(t, err)
-	refused(t, items(MaxItems+1), "more than 1048576 entries")
+	refused(t, items(MaxItems+1), "more than 600000 entries")
 
 	extra := func(n int) string {
 		var list []string

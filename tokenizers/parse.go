@@ -15,7 +15,7 @@ import (
 const (
 	MaxFile  = 100_000_000 // largest file in bytes
 	MaxDepth = 64          // nesting of JSON
-	MaxItems = 1 << 20     // entries of an array or object, and so tokens and merges
+	MaxItems = 600_000     // entries of an array or object, and so tokens and merges
 	MaxAdded = 4096        // added tokens, of at most 256 bytes each
 )
 

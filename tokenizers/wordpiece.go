@@ -75,8 +75,8 @@ func readWordPiece(model object) (*wordPieces, error) {
 		"vocab"); err != nil {
 		return nil, err
 	}
-	if w.most < 1 || w.most > MaxItems {
-		return nil, fmt.Errorf("max_input_chars_per_word: %d, want 1 to %d", w.most, MaxItems)
+	if w.most < 1 || w.most > 1<<20 {
+		return nil, fmt.Errorf("max_input_chars_per_word: %d, want 1 to %d", w.most, 1<<20)
 	}
 	return w, nil
 }
