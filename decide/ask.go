@@ -18,7 +18,7 @@ import (
 // Options say how questions are asked. The zero value is one pass a question.
 type Options struct {
 	Temperatures map[Kind]float64 // of a calibration; 1 where there is none
-	Turn         Turn
+	Turn         model.Turn
 }
 
 // Answer is a model's answer to a question.
@@ -299,7 +299,7 @@ func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
 		tokens[i] = prompts[i].Tokens
 	}
 	return model.Groups(net.Spec(), tokens, func(group []int) error {
-		done, err := a.Turn.take(ctx, a.m.Denoiser)
+		done, err := a.Turn.Take(ctx, a.m.Denoiser)
 		if err != nil {
 			return err
 		}

@@ -43,27 +43,10 @@ func (f *Found) Mass() (sum float64) {
 	return sum
 }
 
-// Turn waits until the model may be called once more, and returns what is called after it; nil: it
-// may at once.
-type Turn func(context.Context) (done func(), err error)
-
-// take waits for the turn to call the model and takes its lock, until done is called.
-func (t Turn) take(ctx context.Context, d model.Denoiser) (done func(), err error) {
-	over := func() {}
-	if t != nil {
-		if over, err = t(ctx); err != nil {
-			return nil, err
-		}
-	}
-	lock := model.LockOf(d)
-	lock.Lock()
-	return func() { lock.Unlock(); over() }, nil
-}
-
 // Labels returns what the model says of the labels of rows. All labels of a row that are one token
 // are read in one pass; others take a pass for each of their tokens. It takes the model's lock for
 // one call of the model at a time. Numbers do not depend on what else is in the list.
-func Labels(ctx context.Context, d model.Denoiser, list []Row, turn Turn) ([]Found, error) {
+func Labels(ctx context.Context, d model.Denoiser, list []Row, turn model.Turn) ([]Found, error) {
 	out := make([]Found, len(list))
 	var masked [][]int32 // of rows that are read in one pass
 	var of []int
@@ -115,7 +98,7 @@ func (r *Row) check(spec model.Spec) (atOnce bool, err error) {
 }
 
 // chain measures each label alone.
-func (r *Row) chain(ctx context.Context, d model.Denoiser, turn Turn, out *Found) error {
+func (r *Row) chain(ctx context.Context, d model.Denoiser, turn model.Turn, out *Found) error {
 	for i, label := range r.Labels {
 		after := r.Tokens[r.At+1:]
 		if d.Spec().Fixed {
@@ -132,7 +115,7 @@ func (r *Row) chain(ctx context.Context, d model.Denoiser, turn Turn, out *Found
 }
 
 // pass computes some rows.
-func pass(ctx context.Context, d model.Denoiser, list []Row, group []int, turn Turn,
+func pass(ctx context.Context, d model.Denoiser, list []Row, group []int, turn model.Turn,
 	out []Found) error {
 	var tokens [][]int32
 	for _, at := range group {
@@ -143,7 +126,7 @@ func pass(ctx context.Context, d model.Denoiser, list []Row, group []int, turn T
 	for i, at := range group {
 		b.Read = append(b.Read, int32(i*b.Length+list[at].At))
 	}
-	done, err := turn.take(ctx, d)
+	done, err := turn.Take(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -65,9 +65,7 @@ type Options struct {
 	Prompt     string // the name of one of the folder's prompts, which goes before each text
 	Dimensions int    // the first numbers of each vector; 0: all
 	Each       bool   // a vector for each of a text's own tokens, without pooling
-	// Turn waits until the model may be called once more, and returns what is called after it; nil: it
-	// may at once.
-	Turn func(context.Context) (done func(), err error)
+	Turn       model.Turn
 }
 
 // Text is a text as the model reads it.
@@ -180,16 +178,11 @@ func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]floa
 // states computes a batch and returns the states of the rows that it reads.
 func (e *Embedder) states(ctx context.Context, b *model.Batch, o Options) (states []float32,
 	width int, err error) {
-	if o.Turn != nil {
-		done, err := o.Turn(ctx)
-		if err != nil {
-			return nil, 0, err
-		}
-		defer done()
+	done, err := o.Turn.Take(ctx, e.m.Denoiser)
+	if err != nil {
+		return nil, 0, err
 	}
-	lock := model.LockOf(e.m.Denoiser)
-	lock.Lock()
-	defer lock.Unlock()
+	defer done()
 	marginals, err := e.m.Forward(ctx, b)
 	if err != nil {
 		return nil, 0, err

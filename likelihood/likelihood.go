@@ -60,9 +60,7 @@ type Options struct {
 
 	Batch    int                   // sequences in a call of the model; 0: about 2048 rows
 	Progress func(done, total int) // called after each call of the model; nil: not called
-	// Turn waits until it may call the model once more, and returns what is called after it; nil: it
-	// may at once.
-	Turn func(context.Context) (done func(), err error)
+	Turn     model.Turn
 }
 
 // PassesParam describes Options.Passes.

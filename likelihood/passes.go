@@ -77,7 +77,7 @@ func (m *measure) pass(ctx context.Context, end int, masks [][]int, found [][]se
 		b.Time = append(b.Time, float64(m.spec.Masked(tokens))/float64(end))
 		found[i] = make([]seen, len(masked))
 	}
-	done, err := m.turn(ctx)
+	done, err := m.Turn.Take(ctx, m.d)
 	if err != nil {
 		return err
 	}
@@ -94,19 +94,6 @@ func (m *measure) pass(ctx context.Context, end int, masks [][]int, found [][]se
 		found[i], all = all[:len(found[i])], all[len(found[i]):]
 	}
 	return nil
-}
-
-// turn waits for the turn to call the model and takes its lock, until done is called.
-func (m *measure) turn(ctx context.Context) (done func(), err error) {
-	over := func() {}
-	if m.Turn != nil {
-		if over, err = m.Turn(ctx); err != nil {
-			return nil, err
-		}
-	}
-	lock := model.LockOf(m.d)
-	lock.Lock()
-	return func() { lock.Unlock(); over() }, nil
 }
 
 // visit computes what the marginals say of the tokens at rows. All tokens but the mask have their
@@ -173,7 +160,7 @@ func (m *measure) inOrder(ctx context.Context, at part) error {
 
 // step makes a pass and returns the position that the order opens, and what the pass says of it.
 func (m *measure) step(ctx context.Context, v *samplers.View) (chosen int, s seen, err error) {
-	done, err := m.turn(ctx)
+	done, err := m.Turn.Take(ctx, m.d)
 	if err != nil {
 		return 0, s, err
 	}
@@ -228,7 +215,7 @@ func (m *measure) causal(ctx context.Context) error {
 		b.Read = append(b.Read, int32(p))
 	}
 	out := make([]seen, len(b.Read))
-	done, err := m.turn(ctx)
+	done, err := m.Turn.Take(ctx, m.d)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type HeadMarginals struct {
 	stats  Stats
 	draw   Draw
 	logSum []float64
-	turns  turns
+	byHead headOrder
 }
 
 // OfHead returns m. A type that embeds *HeadMarginals has this method too, so guidance can mix the
@@ -42,7 +42,7 @@ func (m *HeadMarginals) OfHead() *HeadMarginals { return m }
 // Stats implements Marginals.
 func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
 	defer backend.Recover(&err)
-	rows = m.turns.order(rows, m.Heads)
+	rows = m.byHead.order(rows, m.Heads)
 	for i, end := 0, 0; i < len(rows); i = end {
 		part, head := m.next(rows[i:])
 		end = i + len(part)
@@ -59,17 +59,17 @@ func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
 		}
 	}
 	for _, x := range [][]float64{s.LogMoment, s.Entropy, s.P1, s.P2, s.LogSum} {
-		restore(&m.turns, x, &m.turns.floats)
+		restore(&m.byHead, x, &m.byHead.floats)
 	}
-	restore(&m.turns, s.Arg, &m.turns.tokens)
+	restore(&m.byHead, s.Arg, &m.byHead.tokens)
 	return nil
 }
 
 // Sample implements Marginals.
 func (m *HeadMarginals) Sample(rows []int32, d *Draw) (err error) {
 	defer backend.Recover(&err)
-	rows = m.turns.order(rows, m.Heads)
-	uniform := m.turns.sorted(d.Uniform)
+	rows = m.byHead.order(rows, m.Heads)
+	uniform := m.byHead.sorted(d.Uniform)
 	for i, end := 0, 0; i < len(rows); i = end {
 		part, head := m.next(rows[i:])
 		end = i + len(part)
@@ -83,20 +83,20 @@ func (m *HeadMarginals) Sample(rows []int32, d *Draw) (err error) {
 			return err
 		}
 	}
-	restore(&m.turns, d.LogP, &m.turns.floats)
-	restore(&m.turns, d.Token, &m.turns.tokens)
+	restore(&m.byHead, d.LogP, &m.byHead.floats)
+	restore(&m.byHead, d.Token, &m.byHead.tokens)
 	return nil
 }
 
 // Visit implements Marginals.
 func (m *HeadMarginals) Visit(rows []int32, visit func(i int, logits []float32)) (err error) {
 	defer backend.Recover(&err)
-	rows = m.turns.order(rows, m.Heads)
+	rows = m.byHead.order(rows, m.Heads)
 	for i, end := 0, 0; i < len(rows); i = end {
 		part, head := m.next(rows[i:])
 		end = i + len(part)
 		m.Backend.HeadVisit(m.Project(part), len(part), head, func(row int, logits []float32) {
-			visit(m.turns.at(i+row), logits)
+			visit(m.byHead.at(i+row), logits)
 		})
 	}
 	return nil

@@ -1,6 +1,9 @@
 package model
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // Shared lets several goroutines share a network with one working memory. A network embeds it.
 // Whoever makes a pass holds the lock from then until it has finished with the Marginals. A wrapper
@@ -23,6 +26,23 @@ func LockOf(d Denoiser) sync.Locker {
 		return t.Locker()
 	}
 	return free{}
+}
+
+// Turn waits until a model may be called once more, beside others who call it, and returns what is
+// called after it; nil: it may at once.
+type Turn func(context.Context) (done func(), err error)
+
+// Take waits for the turn to call d and takes its lock, until done is called.
+func (t Turn) Take(ctx context.Context, d Denoiser) (done func(), err error) {
+	over := func() {}
+	if t != nil {
+		if over, err = t(ctx); err != nil {
+			return nil, err
+		}
+	}
+	lock := LockOf(d)
+	lock.Lock()
+	return func() { lock.Unlock(); over() }, nil
 }
 
 type free struct{}

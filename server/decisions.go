@@ -10,6 +10,7 @@ import (
 
 	"unmask/decide"
 	"unmask/internal/jsonline"
+	"unmask/model"
 )
 
 // Typed decisions: POST /v1/systemone as TypeSafe's clients ask for them (typesafe-sdk 0.7.5), and
@@ -42,7 +43,7 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request, f *fields, q *de
 		f.fail(outOfRange("questions", fmt.Sprintf("%d of them", n),
 			fmt.Sprintf("1 to %d", maxQuestions)))
 	}
-	s.visit(w, r, f, q.model, invalid, func(ctx context.Context, turn decide.Turn) ([]byte, error) {
+	s.visit(w, r, f, q.model, invalid, func(ctx context.Context, turn model.Turn) ([]byte, error) {
 		list, err := decide.Ask(ctx, q.model.Model, q.state, q.questions, decide.Options{Turn: turn})
 		if err != nil {
 			return nil, err

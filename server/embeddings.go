@@ -8,8 +8,8 @@ import (
 	"math"
 	"net/http"
 
-	"unmask/decide"
 	"unmask/embed"
+	"unmask/model"
 )
 
 // maxInputs is the most texts of a request for embeddings, as OpenAI has it.
@@ -50,7 +50,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, f *fields) {
 			f.fail(refused("input", err).renamed(names))
 		}
 	}
-	s.visit(w, r, f, m, 0, func(ctx context.Context, turn decide.Turn) ([]byte, error) {
+	s.visit(w, r, f, m, 0, func(ctx context.Context, turn model.Turn) ([]byte, error) {
 		o.Turn = turn
 		e, err := m.embedder()
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"unmask"
-	"unmask/decide"
 	"unmask/generate"
 	"unmask/likelihood"
 	"unmask/model"
@@ -85,14 +84,14 @@ func (s *Server) readScoring(f *fields) (q scoring) {
 // score answers a request for log-probabilities.
 func (s *Server) score(w http.ResponseWriter, r *http.Request, f *fields) {
 	q := s.readScoring(f)
-	s.visit(w, r, f, q.model, 0, func(ctx context.Context, turn decide.Turn) ([]byte, error) {
+	s.visit(w, r, f, q.model, 0, func(ctx context.Context, turn model.Turn) ([]byte, error) {
 		q.options.Turn = turn
 		return s.scored(ctx, q)
 	})
 }
 
 // visitor makes the answer to a request by passes, each of which waits for its turn.
-type visitor func(ctx context.Context, turn decide.Turn) ([]byte, error)
+type visitor func(ctx context.Context, turn model.Turn) ([]byte, error)
 
 // visit answers a request by passes that take their turns among the model's calls. invalid, unless
 // it is 0, is the status of faults in the request.

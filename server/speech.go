@@ -17,6 +17,7 @@ import (
 	"unmask/internal/jsonline"
 	"unmask/param"
 	"unmask/sound"
+	"unmask/speech"
 )
 
 // maxSpoken is the longest text of a request, bytes: about an hour of sound.
@@ -334,7 +335,7 @@ func (a *spokenAnswer) end(f *Fault) {
 
 // usage counts as OpenAI does: characters for tokens of the text, and frames for those of sound.
 func (a *spokenAnswer) usage() map[string]int {
-	in, out := 0, a.samples*25/a.q.of.Rate()
+	in, out := 0, a.samples*speech.FrameRate/a.q.of.Rate()
 	for _, p := range a.q.of.Parts {
 		in += len([]rune(p))
 	}

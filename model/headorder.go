@@ -6,9 +6,9 @@ import (
 	"unmask/backend"
 )
 
-// turns puts the rows of a call in the order of the heads that they belong to, where a model has
-// several, and the results back. It has memory for the latest call.
-type turns struct {
+// headOrder puts the rows of a call in the order of the heads that they belong to, where a model
+// has several, and the results back. It has memory for the latest call.
+type headOrder struct {
 	heads int     // 0 or 1: the order is the caller's
 	index []int   // for each row in the new order, its place in the call
 	rows  []int32 // in the new order
@@ -18,7 +18,7 @@ type turns struct {
 }
 
 // order returns the rows by head, each head's in the order of the call.
-func (t *turns) order(rows []int32, heads []backend.Head) []int32 {
+func (t *headOrder) order(rows []int32, heads []backend.Head) []int32 {
 	if t.heads = len(heads); t.heads < 2 {
 		return rows
 	}
@@ -34,7 +34,7 @@ func (t *turns) order(rows []int32, heads []backend.Head) []int32 {
 }
 
 // at returns the place in the call of a row in the new order.
-func (t *turns) at(i int) int {
+func (t *headOrder) at(i int) int {
 	if t.heads < 2 {
 		return i
 	}
@@ -42,7 +42,7 @@ func (t *turns) at(i int) int {
 }
 
 // sorted returns numbers of a call's rows in the new order.
-func (t *turns) sorted(x []float64) []float64 {
+func (t *headOrder) sorted(x []float64) []float64 {
 	if t.heads < 2 {
 		return x
 	}
@@ -54,7 +54,7 @@ func (t *turns) sorted(x []float64) []float64 {
 }
 
 // restore puts results in the order of the call; nil stays nil.
-func restore[T any](t *turns, x []T, memory *[]T) {
+func restore[T any](t *headOrder, x []T, memory *[]T) {
 	if t.heads < 2 || x == nil {
 		return
 	}
