@@ -2,6 +2,7 @@ package encoders
 
 import (
 	"slices"
+	"strings"
 
 	"unmask/nn"
 	"unmask/weights"
@@ -195,4 +196,30 @@ func modernbert(m *Model) any {
 		n.Blocks = append(n.Blocks, modernBlock{&b.Norm1, &b.Q, &b.Out, &b.Norm2, &b.Gated, &b.mlp.Down})
 	}
 	return n
+}
+
+// plainNames returns the set with the names of norms as later checkpoints have them: the first ones
+// of BERT call a norm's weight gamma and its bias beta. Where the network was saved without its
+// head, names get the part that such files leave out, which `words` begins with.
+func plainNames(set *weights.Set, words string) (*weights.Set, error) {
+	trunk, anchor, _ := strings.Cut(words, ".")
+	prefix, bare := "", !slices.ContainsFunc(set.Names(), func(name string) bool {
+		return name == words || strings.HasSuffix(name, "."+words)
+	})
+	for _, name := range set.Names() {
+		if before, ok := strings.CutSuffix(name, anchor); ok && (before == "" || before == "encoder.") {
+			prefix = before
+		}
+	}
+	return set.View(func(name string, t *weights.Tensor) (string, *weights.Tensor, error) {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && bare {
+			name = trunk + "." + rest
+		}
+		for from, to := range map[string]string{".gamma": ".weight", ".beta": ".bias"} {
+			if short, ok := strings.CutSuffix(name, from); ok {
+				return short + to, t, nil
+			}
+		}
+		return name, t, nil
+	})
 }
