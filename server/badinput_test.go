@@ -163,8 +163,7 @@ func TestUnknownRoutes(t *testing.T) {
 		status, header, data := do(t, r)
 		refusal{path, 404, "unknown_route", "", "no such route"}.compare(t, status, header, data)
 	}
-	for path, allow := range map[string]string{"/v1/completions": "POST", "/v1/models": "GET, HEAD",
-		"/v1/jobs/x": "DELETE, GET, HEAD"} {
+	for path, allow := range map[string]string{"/v1/completions": "POST", "/v1/models": "GET, HEAD"} {
 		r, err := http.NewRequest("PUT", h.URL+path, nil)
 		require.NoError(t, err)
 		status, header, data := do(t, r)
@@ -452,31 +451,8 @@ func TestBadPictures(t *testing.T) {
 	}
 }
 
-func TestBadJobs(t *testing.T) {
+func TestBadResults(t *testing.T) {
 	_, h := serving(t, server.Options{})
-	for _, c := range []refusal{
-		{`{"kind":"completions"}`, 400, "missing", "request", "request is missing"},
-		{`{"request":{}}`, 400, "missing", "kind", "kind is missing"},
-		{`{"kind":"video","request":{}}`, 400, "out_of_range", "kind", "kind is"},
-		{`{"kind":"completions","request":{"prompt":"A","steps":0}}`, 400, "out_of_range",
-			"request.steps", "steps is 0"},
-		{`{"kind":"completions","request":{"prompt":"A","stream":true}}`, 400, "unsupported_parameter",
-			"request.stream", "stream"},
-	} {
-		c.check(t, h.URL+"/v1/jobs")
-	}
-	for _, path := range []string{"/v1/jobs/job-nothing", "/v1/jobs/job-nothing/events"} {
-		status, header, data := get(t, h.URL+path)
-		refusal{path, 404, "job_not_found", "", "no such job"}.compare(t, status, header, data)
-	}
-	_, _, data := post(t, h.URL+"/v1/jobs",
-		`{"kind":"completions","request":{"prompt":"A","max_tokens":4}}`)
-	id := read(t, data).ID
-	for _, last := range []string{"1000000000", "-1", "x", "1.5"} {
-		status, header, data := get(t, h.URL+"/v1/jobs/"+id+"/events", "Last-Event-ID", last)
-		refusal{last, 400, "out_of_range", "Last-Event-ID", "Last-Event-ID is " + last}.compare(t, status,
-			header, data)
-	}
 	for _, path := range []string{"/v1/results/x", "/v1/results/" + strings.Repeat("0", 64)} {
 		status, header, data := get(t, h.URL+path)
 		refusal{path, 404, "result_not_found", "", "no such result"}.compare(t, status, header, data)

@@ -46,13 +46,14 @@ func Neutral() map[string][]string {
 	return out
 }
 
-// Watching returns how many clients and jobs wait for calls that are not done.
+// Watching returns how many clients wait for calls that are not done.
 func (s *Server) Watching() int { return s.calls.Watching() }
 
 // Prepared returns what the first sequence of an HTTP request is prepared as, without making it.
-// kind is that of a job, or edits.
+// kind is completions, chat, infill, images or edits.
 func (s *Server) Prepared(kind string, r *http.Request) (generate.Request, error) {
-	read, body := s.readers()[kind], s.readBody
+	read, body := map[string]reader{"completions": s.completions, "chat": s.chats,
+		"infill": s.infill, "images": s.generations}[kind], s.readBody
 	if kind == "edits" {
 		read, body = s.edits, s.readForm
 	}

@@ -42,17 +42,6 @@ func TestKeys(t *testing.T) {
 		status, _, _ = get(t, h.URL+open)
 		require.Equal(t, 200, status)
 	}
-	// Another key's job is none.
-	r, err := http.NewRequest("POST", h.URL+"/v1/jobs",
-		strings.NewReader(`{"kind":"infill","request":{"parts":["A",3]}}`))
-	require.NoError(t, err)
-	_, _, data = do(t, r, "Authorization", alice, "Content-Type", "application/json")
-	job := h.URL + "/v1/jobs/" + read(t, data).ID
-	status, _, _ = get(t, job, "Authorization", alice)
-	require.Equal(t, 200, status)
-	status, header, data = get(t, job, "Authorization", bob)
-	refusal{"", 404, "job_not_found", "", "there is no such job"}.compare(t, status, header, data)
-
 	// The file is read again; one that is wrong changes nothing.
 	require.NoError(t, os.WriteFile(file, []byte("carol:carol-secret\n"), 0o600))
 	require.NoError(t, keys.Reload())

@@ -218,15 +218,14 @@ type openCells struct {
 	call   *call
 	form   pictureForm
 	native bool       // the events are the native ones and those of partial pictures
-	from   int        // steps that the client has
 	codes  [][]int32  // by choice: the codes so far
 	event  imageEvent // what all events of pictures share
 }
 
 // pictures streams pictures as their cells open: OpenAI's events or, among the native ones, those
 // of partial pictures.
-func (s *stream) pictures(made *call, form pictureForm, native bool, from int) error {
-	p := &openCells{stream: s, call: made, form: form, native: native, from: from,
+func (s *stream) pictures(made *call, form pictureForm, native bool) error {
+	p := &openCells{stream: s, call: made, form: form, native: native,
 		event: imageEvent{Created: made.Created.Unix(), Size: made.model.size(), Format: "png",
 			Quality: "auto", Ground: "opaque"}}
 	for _, m := range made.Members {
@@ -240,7 +239,7 @@ func (s *stream) pictures(made *call, form pictureForm, native bool, from int) e
 			return err
 		}
 	}
-	return s.finish(made, s.follow(made, 0, p.step), func(a *answer, f *Fault) error {
+	return s.finish(made, s.follow(made, p.step), func(a *answer, f *Fault) error {
 		if native || f != nil {
 			return s.ended(a, f)
 		}
@@ -256,9 +255,6 @@ func (p *openCells) step(n int, e engine.Event) error {
 	}
 	for _, at := range e.Closed {
 		codes[at] = p.call.model.spec.Mask
-	}
-	if n <= p.from {
-		return nil
 	}
 	if p.native {
 		if err := p.send("step", fmt.Sprint(n), encode(e.Step)); err != nil {

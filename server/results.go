@@ -19,13 +19,6 @@ func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) {
 	var found *engine.Call
 	if hexKey.MatchString(key) {
 		found = s.calls.Kept(key)
-		s.mu.Lock()
-		for _, j := range s.jobs.byID {
-			if found == nil && j.call.Key == key {
-				found = j.call.Call
-			}
-		}
-		s.mu.Unlock()
 	}
 	var a *answer
 	if found != nil {

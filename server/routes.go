@@ -38,7 +38,6 @@ func (s *Server) routes() []route {
 	post := func(h http.HandlerFunc) map[string]http.HandlerFunc {
 		return map[string]http.HandlerFunc{http.MethodPost: h}
 	}
-	events := map[string]http.HandlerFunc{http.MethodGet: s.jobEvents}
 	list := []route{
 		{pattern: "/v1/models", methods: get(s.listModels)},
 		{pattern: "/v1/models/{id}", methods: get(s.oneModel)},
@@ -69,11 +68,6 @@ func (s *Server) routes() []route {
 		{pattern: "/tokenize", methods: post(s.immediate(s.tokenizingPrompt))},
 		{pattern: "/detokenize", methods: post(s.immediate(s.detokenizingPrompt))},
 		{pattern: "/tokenizer_info", methods: get(s.tokenizerInfo)},
-		{pattern: "/v1/jobs", methods: post(s.withJSON(s.newJob))},
-		{pattern: "/v1/jobs/events", methods: events},
-		{pattern: "/v1/jobs/{id}", methods: map[string]http.HandlerFunc{http.MethodGet: s.oneJob,
-			http.MethodHead: s.oneJob, http.MethodDelete: s.deleteJob}},
-		{pattern: "/v1/jobs/{id}/events", methods: events},
 		{pattern: "/v1/results/{key}", methods: get(s.oneResult)},
 		{pattern: "/v1/results/{key}/{file}", methods: get(s.oneResult)},
 		{pattern: "/v1/samplers", methods: get(s.listSamplers)},
@@ -317,9 +311,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st s
 	pictures, ofPictures := made.form.(pictureForm)
 	switch {
 	case ofPictures:
-		err = out.pictures(made, pictures, st.form == "events", 0)
+		err = out.pictures(made, pictures, st.form == "events")
 	case st.form == "events":
-		err = out.events(made, 0)
+		err = out.events(made)
 	case made.wire != nil:
 		err = out.texts(made, st)
 	}
@@ -341,6 +335,14 @@ func (s *Server) opens() bool {
 	s.streams++
 	s.stats.streams.Inc()
 	return true
+}
+
+// tooManyStreams is the fault of a stream beyond maxStreams.
+func tooManyStreams() *Fault {
+	f := fault(http.StatusTooManyRequests, "too_many_streams", "%d streams are open, want at most %d",
+		maxStreams, maxStreams)
+	f.Retry = 1
+	return f
 }
 
 func (s *Server) closes() {

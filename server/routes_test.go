@@ -195,92 +195,26 @@ func do(t testing.TB, r *http.Request, header ...string) (int, http.Header, []by
 	return a.StatusCode, a.Header, data
 }
 
-// jobAnswer has the fields of a job that tests read.
-type jobAnswer struct {
-	ID, Key, Status string
-	Step, Steps     int
-	Result          answer
-	Error           *struct{ Code string }
-}
-
-func TestJobs(t *testing.T) {
+// What was streamed is kept under its key, which never changes.
+func TestResults(t *testing.T) {
 	_, h := serving(t, server.Options{})
-	request := `{"prompt":"Once upon","max_tokens":20,"steps":5,"seed":3}`
-	status, header, data := post(t, h.URL+"/v1/jobs", `{"kind":"completions","request":`+request+`}`)
-	require.Equal(t, 202, status, "%s", data)
-	var j jobAnswer
-	require.NoError(t, json.Unmarshal(data, &j))
-	require.Equal(t, "/v1/jobs/"+j.ID, header.Get("Location"))
-	_, _, data = get(t, h.URL+"/v1/jobs/"+j.ID+"/events")
+	const request = `{"prompt":"Once upon","max_tokens":20,"steps":5,"seed":3`
+	_, _, data := post(t, h.URL+"/v1/completions", request+`,"stream":"events"}`)
 	events := parseEvents(string(data))
 	require.Len(t, events, 1+5+1)
 	require.Equal(t, "start", events[0].name)
 	require.Equal(t, "done", events[6].name)
 	require.Equal(t, "5", events[5].id)
-	status, _, data = get(t, h.URL+"/v1/jobs/"+j.ID)
-	require.Equal(t, 200, status)
-	require.NoError(t, json.Unmarshal(data, &j))
-	require.Equal(t, "done", j.Status)
-	require.Equal(t, [2]int{5, 5}, [2]int{j.Step, j.Steps})
-
-	// From any step on, and the same bytes as the route's own, which were kept.
-	_, _, data = get(t, h.URL+"/v1/jobs/"+j.ID+"/events", "Last-Event-ID", "3")
-	again := parseEvents(string(data))
-	require.Len(t, again, 1+2+1)
-	require.Equal(t, events[4:], again[1:])
-	_, header, data = post(t, h.URL+"/v1/completions", request)
+	_, header, data := post(t, h.URL+"/v1/completions", request+"}")
 	require.Equal(t, "hit", header.Get("Unmask-Cache"))
 	require.Equal(t, events[6].data, strings.TrimSpace(string(data)))
-	status, header, data = get(t, h.URL+"/v1/results/"+j.Key)
+	key := h.URL + "/v1/results/" + read(t, data).Unmask.Key
+	status, header, data := get(t, key)
 	require.Equal(t, 200, status)
 	require.Equal(t, events[6].data, strings.TrimSpace(string(data)))
 	require.Contains(t, header.Get("Cache-Control"), "immutable")
-	status, _, _ = get(t, h.URL+"/v1/results/"+j.Key, "If-None-Match", header.Get("ETag"))
+	status, _, _ = get(t, key, "If-None-Match", header.Get("ETag"))
 	require.Equal(t, 304, status)
-
-	// Two in one stream.
-	_, _, data = post(t, h.URL+"/v1/jobs", `{"kind":"infill","request":{"parts":["A",5],"seed":1}}`)
-	var k jobAnswer
-	require.NoError(t, json.Unmarshal(data, &k))
-	_, _, data = get(t, h.URL+"/v1/jobs/events?ids="+j.ID+","+k.ID)
-	merged := parseEvents(string(data))
-	require.Len(t, merged, 2+5+5+2)
-	require.Equal(t, "5.5", lastID(merged))
-	require.Contains(t, merged[0].data, `{"job":"`+j.ID+`",`)
-
-	for range 2 {
-		r, err := http.NewRequest("DELETE", h.URL+"/v1/jobs/"+j.ID, nil)
-		require.NoError(t, err)
-		status, _, _ := do(t, r)
-		require.Equal(t, 204, status)
-	}
-	_, _, data = get(t, h.URL+"/v1/jobs/"+j.ID)
-	require.NoError(t, json.Unmarshal(data, &j))
-	require.Equal(t, "cancelled", j.Status)
-}
-
-func lastID(events []sseEvent) (id string) {
-	for _, e := range events {
-		if e.id != "" {
-			id = e.id
-		}
-	}
-	return id
-}
-
-// A job that is deleted while it runs is given up, and its place is free.
-func TestJobsAreCancelled(t *testing.T) {
-	s, h := serving(t, server.Options{})
-	_, _, data := post(t, h.URL+"/v1/jobs",
-		`{"kind":"completions","request":{"prompt":"","seed":3,"steps":256,"n":64,"priority":"batch"}}`)
-	var j jobAnswer
-	require.NoError(t, json.Unmarshal(data, &j))
-	r, err := http.NewRequest("DELETE", h.URL+"/v1/jobs/"+j.ID, nil)
-	require.NoError(t, err)
-	status, _, _ := do(t, r)
-	require.Equal(t, 204, status)
-	idle(t, s)
-	ask(t, h.URL+"/v1/completions", `{"prompt":"","seed":4,"max_tokens":8}`)
 }
 
 func TestURLs(t *testing.T) {

@@ -45,7 +45,7 @@ func queued(t testing.TB, s *server.Server, n int) {
 	}, fmt.Sprintf("%d requests wait", n))
 }
 
-// watched returns when that number of clients and jobs wait for answers.
+// watched returns when that number of clients wait for answers.
 func watched(t testing.TB, s *server.Server, n int) {
 	t.Helper()
 	eventually(t, func() bool { return s.Watching() == n }, fmt.Sprintf("%d wait for answers", n))
@@ -332,14 +332,15 @@ func TestDeadlines(t *testing.T) {
 	refusal{"", 504, "deadline", "", "the request took 0.4 seconds, want at most that; it reached step 3 of 9"}.compare(t, got.status, got.header,
 		got.data)
 	s.Pace(200)
-	status, _, data := post(t, h.URL+"/v1/jobs", `{"kind":"completions","request":
-		{"prompt":"A","max_tokens":255,"steps":255,"n":64}}`)
-	require.Equal(t, 202, status, "%s", data)
+	later(t, h.URL+"/v1/completions", `{"prompt":"A","max_tokens":255,"steps":255,"n":64}`)
+	watched(t, s, 1)
 	status, header, data := post(t, h.URL+"/v1/completions",
 		`{"prompt":"A","max_tokens":255,"steps":255,"n":64,"seed":1}`)
 	refusal{"", 429, "queue_full", "", "the work that waits takes 20890 seconds"}.compare(t, status,
 		header, data)
 	require.Equal(t, "120", header.Get("Retry-After"))
+	g.unshut()
+	s.Close() // which gives the first up
 }
 
 // Draining refuses new work, gives up what waits, and ends what has begun.

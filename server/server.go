@@ -1,5 +1,5 @@
 // Package server serves models over HTTP: OpenAI's shapes for text and pictures, streams of the
-// positions as they open, jobs and metrics.
+// positions as they open, and metrics.
 //
 // A sequence's bytes depend only on its seed, index and settings. So requests of strangers share
 // passes, equal requests are computed once, and every answer has the bytes that the command writes.
@@ -58,7 +58,6 @@ type Server struct {
 
 	mu      sync.Mutex
 	models  []*servedModel
-	jobs    jobs
 	streams int
 	visits  map[[2]string]int // requests that make passes of their own, by model and owner
 

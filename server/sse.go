@@ -125,12 +125,12 @@ func (s *stream) pause(made *call) {
 	}
 }
 
-// follow hands over the steps of a call from number from on, as they come, until the call is done.
+// follow hands over the steps of a call as they come, until the call is done.
 // The error is that of each, or the context's where the client went.
-func (s *stream) follow(made *call, from int, each func(n int, e engine.Event) error) error {
+func (s *stream) follow(made *call, each func(n int, e engine.Event) error) error {
 	ticker := time.NewTicker(s.times.beat)
 	defer ticker.Stop()
-	for {
+	for from := 0; ; {
 		events, done, changed := made.Since(from)
 		if made.Forgot() {
 			return fault(http.StatusInternalServerError, "too_many_steps",

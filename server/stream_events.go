@@ -29,16 +29,16 @@ func (c *call) start() startEvent {
 // round keeps three digits of a second.
 func round(seconds float64) float64 { return float64(int64(seconds*1000+0.5)) / 1000 }
 
-// events streams the native form from step from on: start, step, done or error. All data lines but
+// events streams the native form: start, step, done or error. All data lines but
 // the last are a trace that unmask replay shows.
-func (s *stream) events(w *call, from int) error {
+func (s *stream) events(w *call) error {
 	if err := s.send("start", "", encode(w.start())); err != nil {
 		return err
 	}
 	if err := s.flush(); err != nil {
 		return err
 	}
-	err := s.follow(w, from, func(n int, e engine.Event) error {
+	err := s.follow(w, func(n int, e engine.Event) error {
 		return s.send("step", strconv.Itoa(n), encode(e.Step))
 	})
 	return s.finish(w, err, s.ended)

@@ -75,7 +75,7 @@ func (s *stream) texts(made *call, st streaming) error {
 	for i, m := range made.Members {
 		t.settlings = append(t.settlings, newSettling(m, &made.forms[i]))
 	}
-	err := s.follow(made, 0, func(_ int, e engine.Event) error { return t.step(&e) })
+	err := s.follow(made, func(_ int, e engine.Event) error { return t.step(&e) })
 	return s.finish(made, err, func(a *answer, f *Fault) error {
 		return t.to.end(s, made, a, f, st.usage)
 	})

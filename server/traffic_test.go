@@ -23,7 +23,6 @@ import (
 type traffic struct {
 	url  string
 	draw *rand.Rand
-	jobs []string // that it made
 	keys []string // of results
 }
 
@@ -56,36 +55,24 @@ func (c *traffic) request() (method, path, body string) {
 	kind, generate := c.generating()
 	paths := map[string]string{"completions": "/v1/completions", "infill": "/v1/infill",
 		"images": "/v1/images/generations"}
-	job := "/v1/jobs/none"
-	if len(c.jobs) > 0 {
-		job = "/v1/jobs/" + c.jobs[c.draw.IntN(len(c.jobs))]
-	}
 	result := "/v1/results/" + strings.Repeat("0", 64)
 	if len(c.keys) > 0 {
 		result = "/v1/results/" + c.keys[c.draw.IntN(len(c.keys))]
 	}
-	switch c.draw.IntN(16) {
+	switch c.draw.IntN(13) {
 	case 0, 1, 2:
 		return "POST", paths[kind], generate + "}"
 	case 3, 4:
 		return "POST", paths[kind], generate + `,"stream":true}`
 	case 5, 6:
-		return "POST", "/v1/jobs", fmt.Sprintf(`{"kind":%q,"request":%s}}`, kind, generate)
-	case 7:
-		return "GET", job, ""
-	case 8:
-		return "GET", job + "/events", ""
-	case 9:
-		return "GET", "/v1/jobs/events?id=" + strings.TrimPrefix(job, "/v1/jobs/"), ""
-	case 10:
-		return "DELETE", job, ""
-	case 11:
+		return "POST", paths[kind], generate + `,"stream":"events"}`
+	case 7, 8:
 		return "GET", result + []string{"", "/0.png", "/0.gif"}[c.draw.IntN(3)], ""
-	case 12:
+	case 9:
 		return "POST", "/v1/tokenize", `{"text":"Lily had a dog"}`
-	case 13:
+	case 10:
 		return "GET", "/v1/models", ""
-	case 14:
+	case 11:
 		return "GET", []string{"/readyz", "/healthz", "/version", "/v1/samplers"}[c.draw.IntN(4)], ""
 	}
 	return "POST", paths[kind], generate
@@ -120,17 +107,14 @@ func (c *traffic) one(ctx context.Context) error {
 	if strings.HasPrefix(a.Header.Get("Content-Type"), "application/json") && !json.Valid(data) {
 		return fmt.Errorf("%s %s %s: no JSON: %s", method, path, body, data)
 	}
-	if path == "/v1/jobs" && a.StatusCode == http.StatusAccepted {
-		var j struct{ ID, Key string }
-		if err := json.Unmarshal(data, &j); err != nil {
-			return err
-		}
-		c.jobs, c.keys = append(c.jobs, j.ID), append(c.keys, j.Key)
+	var made struct{ Unmask struct{ Key string } }
+	if json.Unmarshal(data, &made) == nil && made.Unmask.Key != "" {
+		c.keys = append(c.keys, made.Unmask.Key)
 	}
 	return nil
 }
 
-// Clients that come, stream, leave, make jobs, ask for them and delete them, all at once: no answer
+// Clients that come, stream, leave and ask for what was made, all at once: no answer
 // is a fault of the server and, under the race detector, no two goroutines touch the same memory.
 // UNMASK_TRAFFIC is how long, 2s by default; the gate has half a minute.
 func TestTraffic(t *testing.T) {

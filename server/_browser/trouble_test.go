@@ -97,7 +97,7 @@ func TestCancel(t *testing.T) {
 		}
 	}
 	cancelled(1)
-	x.click("#modes [value=compare]") // two jobs
+	x.click("#modes [value=compare]") // two streams
 	cancelled(3)
 	if eval[bool](x, `return document.body.classList.contains("busy")`) {
 		t.Error("the page is still busy")

@@ -306,8 +306,8 @@ func (c *Call) setTimes(waited, ran time.Duration) {
 	c.mu.Unlock()
 }
 
-// Size is about how many bytes of memory the call holds.
-func (c *Call) Size() int64 {
+// size is about how many bytes of memory the call holds.
+func (c *Call) size() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.bytes + 4096
@@ -325,8 +325,8 @@ func (c *Call) Size() int64 {
 	return n
 }
 
-// Progress returns the step of the member that is farthest behind, and the most steps of one.
-func (c *Call) Progress() (step, steps int) {
+// progress returns the step of the member that is farthest behind, and the most steps of one.
+func (c *Call) progress() (step, steps int) {
 	at := map[int]int{}
 	c.mu.Lock()
 	for i := len(c.events) - 1; i >= 0 && len(at) < len(c.Members); i-- {
@@ -356,13 +356,6 @@ func (c *Call) Ahead() (calls int, seconds float64) {
 	}
 	calls, rows := e.before(c)
 	return calls, e.seconds(rows)
-}
-
-// Begun reports whether the call has made its first step.
-func (c *Call) Begun() bool {
-	c.engine.mu.Lock()
-	defer c.engine.mu.Unlock()
-	return !c.begun.IsZero()
 }
 
 // GivenWay sums the tokens of members at which filters gave way to a language.

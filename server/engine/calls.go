@@ -128,7 +128,7 @@ type keptCall struct {
 
 // put keeps a call, unless it alone is larger than the bound.
 func (k *kept) put(c *Call) {
-	n := c.Size()
+	n := c.size()
 	if n > k.max || k.byKey[c.Key] != nil {
 		return
 	}

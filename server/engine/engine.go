@@ -304,7 +304,7 @@ func (e *Engine) sweep() {
 	left := e.calls[:0]
 	for _, c := range e.calls {
 		if e.o.Now().After(c.Limit) {
-			step, steps := c.Progress()
+			step, steps := c.progress()
 			err := refuse(Deadline,
 				"the request took %.4g seconds, want at most that; it reached step %d of %d",
 				c.Limit.Sub(c.Created).Seconds(), step, steps)

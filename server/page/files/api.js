@@ -27,14 +27,14 @@ function askKey(wrong) {
 let asking; // one dialog for all requests that are refused at once
 
 /** send fetches a path; body is nothing, an object, or FormData. It throws a Failure. */
-export async function send(path, body, signal, method = body ? "POST" : "GET") {
+export async function send(path, body, signal) {
 	for (;;) {
 		const headers = {}, key = sessionStorage.unmaskKey, form = body instanceof FormData;
 		if (key) headers.Authorization = "Bearer " + key;
 		if (body && !form) headers["Content-Type"] = "application/json";
 		let answer;
 		try {
-			answer = await fetch(path, { signal, headers, method, keepalive: method === "DELETE", body: form || !body ? body : JSON.stringify(body) });
+			answer = await fetch(path, { signal, headers, method: body ? "POST" : "GET", body: form || !body ? body : JSON.stringify(body) });
 		} catch (e) {
 			throw e.name === "AbortError" ? e : new Failure(0, "The server cannot be reached.");
 		}
@@ -109,20 +109,5 @@ export async function follow(path, body, signal, on) {
 	for await (const [event, data, text] of events(await patient(path, body, signal, on.wait))) {
 		on[event]?.(data, text);
 		if (event === "done") return;
-	}
-}
-
-/** followJobs makes requests as jobs and follows all of them by one stream; ons are as follow's on. */
-export async function followJobs(requests, signal, ons) {
-	const ids = [];
-	let left = requests.length;
-	try {
-		for (const r of requests) ids.push((await (await patient("/v1/jobs", r, signal, ons[0].wait)).json()).id);
-		for await (const [event, { job, ...data }, text] of events(await send("/v1/jobs/events?ids=" + ids, null, signal))) {
-			ons[ids.indexOf(job)][event]?.(data, text.replace(/"job":"[^"]*",/, ""));
-			if (event === "done" && !--left) return;
-		}
-	} finally { // jobs would go on without a reader
-		for (const id of ids) send("/v1/jobs/" + id, null, null, "DELETE").catch(() => {});
 	}
 }

@@ -6,7 +6,7 @@ import { Trace } from "./trace.js";
 const waits = { loading: "The model is loading", shutting_down: "The server is shutting down", draining: "The server is shutting down" };
 
 /** heard takes in the events of a run, and shows them by a timeline or by on.step; on has start and done. */
-export const heard = (page, run, timeline, on) => ({
+const heard = (page, run, timeline, on) => ({
 	wait: (seconds, code) => page.status(`${waits[code] || "The server is busy"}. Trying again in ${seconds} s`),
 	start: (header, text) => {
 		run.trace = new Trace(header);

@@ -1,7 +1,6 @@
 // Text, and two samplers side by side.
-import { followJobs } from "./api.js";
 import { $, button, el } from "./dom.js";
-import { actions, facts, finish, heard, play, stepLabel } from "./run.js";
+import { actions, facts, finish, play, stepLabel } from "./run.js";
 import { TextView } from "./textview.js";
 import { Timeline } from "./timeline.js";
 import { differences } from "./words.js";
@@ -123,12 +122,11 @@ export class Compare {
 			timeline.extend(Math.floor(100 * Math.min(...traces.map((t) => t.done ? 1 : t.share(t.last)))), 100);
 			page.status("opening");
 		};
-		const jobs = sides.map(({ run }) => ({ kind: run.path.slice(4), request: run.body }));
-		await followJobs(jobs, page.signal, sides.map((s) => heard(page, s.run, timeline, {
+		await Promise.all(sides.map((s) => play(page, s.run, timeline, {
 			start: () => { s.title.textContent = s.run.trace.header.sampler; s.view.load(s.run.trace); both(); },
 			step: both,
 			done: () => { facts(s.list, s.run); actions(s.row, page, s.run, () => s.view.text); both(); },
-		})));
+		}))).catch((e) => { page.abort.abort(); throw e; }); // the other one would go on
 		const { ranges, words } = differences(...sides.map((s) => s.view.text));
 		sides.forEach((s, i) => s.view.differ(ranges[i]));
 		const n = ranges.map((r) => r.length);
