@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+import results
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 sys.path += [os.path.join(ROOT, "research", "trained"), os.path.join(ROOT, "internal", "parity")]
@@ -187,6 +189,7 @@ def operations(folder):
 
 
 def compare(kind, folder, a):
+    """Prints the table of a pass or an infill, and returns its rows."""
     seconds, ceilings = {name: [] for name in PLAN[kind]}, {}
     for _ in range(a.rounds):
         for name in seconds:
@@ -204,6 +207,10 @@ def compare(kind, folder, a):
     for name, rates in ceilings.items():
         share = operations(folder) / medians[name] / statistics.median(rates)
         print(f"{name}: {100 * share:.0f}% of the processor's ceiling")
+    work = operations(folder)
+    return [{"name": f"{kind}/{name}", "program": name, "seconds": s} |
+            ({"share": [work / x / rate for x, rate in zip(s, ceilings[name])]} if name in ceilings else {})
+            for name, s in seconds.items()]
 
 
 def main():
@@ -215,6 +222,7 @@ def main():
     p.add_argument("--variants", type=int, default=100)
     p.add_argument("--only", choices=PLAN, help="a pass or an infill alone")
     p.add_argument("--cache", help="a folder that keeps the weights; by default they are removed afterwards")
+    p.add_argument("--out", metavar="FILE", help="keep every round in a file of bench/results")
     p.add_argument("--one", help=argparse.SUPPRESS)
     p.add_argument("--kind", choices=PLAN, help=argparse.SUPPRESS)
     a = p.parse_args()
@@ -230,8 +238,9 @@ def main():
         write_rows(folder, a)
         if a.only != "infill":
             write_onnx(folder)
-        for kind in [a.only] if a.only else PLAN:
-            compare(kind, folder, a)
+        rows = [row for kind in ([a.only] if a.only else PLAN) for row in compare(kind, folder, a)]
+    if a.out:
+        results.write(a.out, rows, threads=a.threads, sequences=a.sequences, variants=a.variants)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ Needs Go, and 8 GB of memory and 8 GB of disk at most.
 """
 import argparse, json, os, resource, statistics, subprocess, sys, tempfile
 
+import results
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "internal", "parity"))
@@ -156,6 +158,7 @@ def last_line(command):
 
 
 def compare(name, a, folder):
+    """Prints the line of a model, and returns its rows."""
     me = [sys.executable, os.path.abspath(__file__), "--folder", folder, "--only", name]
     subprocess.run(me + ["--do", "make"], check=True, stdout=subprocess.DEVNULL)
     kind, _, _, converted = MODELS[name]
@@ -174,6 +177,7 @@ def compare(name, a, folder):
     m = {p: statistics.median(s) for p, s in seconds.items()}
     print(f"| {name}, {kind} | " + " | ".join(f"{m[p]:.3f}" for p in runs) +
           f" | {m['PyTorch'] / m['unmask']:.2f} x | {m['onnxruntime'] / m['unmask']:.2f} x |", flush=True)
+    return [{"name": f"{name}/{p}", "what": kind, "program": p, "processor_seconds": s} for p, s in seconds.items()]
 
 
 def main():
@@ -181,6 +185,7 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--calls", type=int, default=3, help="calls of a round, after one that is not counted")
     p.add_argument("--only", default=",".join(MODELS), help="some of: " + ", ".join(MODELS))
+    p.add_argument("--out", metavar="FILE", help="keep every call in a file of bench/results")
     p.add_argument("--folder", help=argparse.SUPPRESS)
     p.add_argument("--do", help=argparse.SUPPRESS)
     a = p.parse_args()
@@ -197,9 +202,12 @@ def main():
                 subprocess.run(["go", "build", "-o", out, package], cwd=ROOT, check=True)
             print("processor seconds of a call\n\n| | PyTorch | onnxruntime | unmask | unmask is faster than PyTorch | than onnxruntime |")
             print("|---|---|---|---|---|---|")
+            rows = []
             for name in a.only.split(","):
                 with tempfile.TemporaryDirectory() as folder:
-                    compare(name, a, folder)
+                    rows += compare(name, a, folder)
+        if a.out:
+            results.write(a.out, rows, threads=1)
 
 
 if __name__ == "__main__":

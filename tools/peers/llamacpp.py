@@ -1,7 +1,7 @@
 """Compares replies and passes of llama.cpp and unmask, which read files of the same shapes, in turn.
 
     python3 tools/peers/llamacpp.py --build DIR     # once: llama.cpp, a quarter of an hour of a processor
-    python3 tools/peers/llamacpp.py --llama DIR [--layers 4] [--threads 2] [--rounds 3]
+    python3 tools/peers/llamacpp.py --llama DIR [--layers 4] [--threads 2] [--rounds 3] [--out bench/results/llamacpp.json]
 
 The first command needs pip, cmake and a C++ compiler. It takes llama.cpp's source from the package
 llama-cpp-python, and builds llama-bench and llama-diffusion-cli. The second needs Go, and for all
@@ -20,7 +20,7 @@ layers the vocabulary is smaller in proportion, so that the head keeps its share
 Passes: a prompt of 256 tokens by llama-bench, and unmask's pass over 256 positions that see each other,
 which leaves hidden states; llama-bench reads logits of the last token only.
 
-A round runs each program in a process of its own; a figure is the median of the rounds.
+A round runs each program in a process of its own; a figure is the median of the rounds. --out keeps them all.
 """
 import argparse
 import glob
@@ -32,6 +32,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+
+import results
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -104,6 +106,8 @@ class Tools:
 
 
 def replies(tools, layers, rounds):
+    """Prints the tables of replies, and returns their rows."""
+    kept = []
     for title, like, every, words, program, sure in MODELS:
         n = min(layers or every, every)
         size = ["-like", like, "-layers", str(n), "-vocab", str(max(4096, words * n // every))]
@@ -134,9 +138,14 @@ def replies(tools, layers, rounds):
         for (name, assumed), (passes, rates) in rows.items():
             rate = statistics.median(rates)
             print(f"| {name} | {assumed} | {passes} | {NEW / passes:.2f} | {rate:.2f} | {rate / base:.2f} |", flush=True)
+            kept.append({"name": "/".join([title, name] + [assumed] * (assumed != "-")), "program": name, "assumed": assumed,
+                         "layers": n, "of": every, "tokens": NEW, "passes": passes, "tokens_a_second": rates})
+    return kept
 
 
 def passes(tools, kinds, rounds):
+    """Prints the times of passes, and returns their rows."""
+    kept = []
     for kind in kinds:
         file = tools.make("pass", "-layers", "2", "-arch", "llama", kind)
         theirs, ours, shares = [], [], []
@@ -147,9 +156,12 @@ def passes(tools, kinds, rounds):
             ours.append(one["seconds"])
             shares.append(one["share"])
         os.remove(file)
+        kept += [{"name": f"pass/{kind}/llama.cpp", "seconds": theirs},
+                 {"name": f"pass/{kind}/unmask", "seconds": ours, "share": shares}]
         t, o, share = (statistics.median(x) for x in (theirs, ours, shares))
         print(f"{kind}, a pass of {ROWS} rows: llama.cpp {t:.3f} s, {share * o / t:.0%} of the int8 ceiling; unmask {o:.3f} s, {share:.0%}: "
               f"{t / o:.2f} times as fast", flush=True)
+    return kept
 
 
 def main():
@@ -159,6 +171,7 @@ def main():
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--layers", type=int, default=0, help="layers of the replies' models, 0 for all")
+    p.add_argument("--out", metavar="FILE", help="keep every round in a file of bench/results")
     p.add_argument("--types", default="q4_k,q8_0", help="of the passes; empty for none")
     a = p.parse_args()
     if a.build:
@@ -167,8 +180,10 @@ def main():
         p.error("name the folder of llama.cpp's programs: --llama DIR")
     with tempfile.TemporaryDirectory() as folder:
         tools = Tools(folder, a.llama, a.threads)
-        passes(tools, [t for t in a.types.split(",") if t], a.rounds)
-        replies(tools, a.layers, a.rounds)
+        rows = passes(tools, [t for t in a.types.split(",") if t], a.rounds)
+        rows += replies(tools, a.layers, a.rounds)
+    if a.out:
+        results.write(a.out, rows, threads=a.threads, llama_cpp=SOURCE)
 
 
 if __name__ == "__main__":

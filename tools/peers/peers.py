@@ -1,7 +1,7 @@
 """Runs onnxruntime, PyTorch and unmask on the same shapes in turn and prints ratios.
 
     python3 -m venv venv && venv/bin/pip install onnxruntime onnx torch numpy
-    venv/bin/python tools/peers/peers.py [--threads 2] [--rounds 5] [--shapes lm12,vit20]
+    venv/bin/python tools/peers/peers.py [--threads 2] [--rounds 5] [--shapes lm12,vit20] [--out bench/results/peers.json]
 
 A round runs each program in a process of its own, one after the other, so that no worker of
 one spins while another is measured; a program's figure is the median of its rounds, and each
@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import graphs
+import results
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -93,6 +94,7 @@ def contenders(binary, shape, a):
 
 
 def compare(binary, shape, a):
+    """Prints the table of a shape, and returns its rows."""
     runs = contenders(binary, shape, a)
     seconds = {name: [] for name in runs}
     for _ in range(a.rounds):
@@ -107,6 +109,7 @@ def compare(binary, shape, a):
     for name, m in medians.items():
         ratios = " | ".join(f"{m / medians[n]:.2f} x" for n in ours)
         print(f"| {name} | {m:.4f} | {min(seconds[name]):.4f} | {ratios} |", flush=True)
+    return [{"name": f"{shape}/{name}", "shape": shape, "program": name, "seconds": s} for name, s in seconds.items()]
 
 
 def main():
@@ -118,6 +121,7 @@ def main():
                    help="lm12, vit20, vit20x8; 256 and 128 are convolutions; decode is VQGAN's decoder")
     p.add_argument("--peers", default=",".join(PEERS), help=f"some of: {', '.join(PEERS)}")
     p.add_argument("--unmask", help="a built unmask; by default it is built")
+    p.add_argument("--out", metavar="FILE", help="keep every round in a file of bench/results")
     p.add_argument("--one", choices=PEERS, help=argparse.SUPPRESS)
     a = p.parse_args()
     shapes = a.shapes.split(",")
@@ -135,8 +139,9 @@ def main():
         if not binary:
             binary = os.path.join(folder, "unmask")
             subprocess.run(["go", "build", "-o", binary, "./cmd/unmask"], cwd=os.path.join(HERE, "..", ".."), check=True)
-        for shape in shapes:
-            compare(binary, shape, a)
+        rows = [row for shape in shapes for row in compare(binary, shape, a)]
+    if a.out:
+        results.write(a.out, rows, threads=a.threads)
 
 
 if __name__ == "__main__":
