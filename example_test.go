@@ -23,7 +23,8 @@ func Example() {
 		panic(err)
 	}
 	said, err := m.Write(context.Background(), unmask.Request{Prompt: "Lily was a brave girl.",
-		Length: 48, Seed: 1, Overrides: unmask.Overrides{"steps": "24"}})
+		Length: 48, Seed: 1, Overrides: unmask.Recipe{Steps: 24,
+			Filter: unmask.Filter{Temperature: 0.9, TopK: 40}}.Overrides()})
 	if err != nil {
 		panic(err)
 	}

@@ -28,14 +28,19 @@ import (
 )
 
 // Grammar says what the made part of a text spells: from the first masked position to the last. At
-// most one field is set. A text that goes on to the end of the sequence may be shorter than its
-// room; then the token that ends a text follows or, if the model has none, spaces.
+// most one of Schema, Regex, Choice and Calls is set. A text that goes on to the end of the
+// sequence may be shorter than its room; then the token that ends a text follows or, if the model
+// has none, spaces.
 type Grammar struct {
 	// Schema is a JSON Schema; see docs/structured.md for what it may hold.
 	Schema json.RawMessage `json:"schema,omitempty"`
 	Regex  string          `json:"regex,omitempty"`  // in RE2's syntax, matching all of it
 	Choice []string        `json:"choice,omitempty"` // one of these texts
 	Calls  *Calls          `json:"calls,omitempty"`  // calls of functions
+
+	// Avoid are expressions as Regex has them that match nowhere in the made text, also not partly
+	// in what stands around it.
+	Avoid []string `json:"avoid,omitempty"`
 
 	// Recursion is how often a definition of Schema contains itself, 0 for as often as fits.
 	Recursion int `json:"recursion,omitempty"`
@@ -47,12 +52,44 @@ var Recursion = param.Param{Name: "recursion", Min: 0, Max: 64, Default: "0",
 
 // IsZero reports whether any text is allowed.
 func (g *Grammar) IsZero() bool {
-	return g.Schema == nil && g.Regex == "" && g.Choice == nil && g.Calls == nil && g.Recursion == 0
+	return g.Schema == nil && g.Regex == "" && g.Choice == nil && g.Calls == nil &&
+		len(g.Avoid) == 0 && g.Recursion == 0
+}
+
+// place is where a grammar's text stands.
+type place struct {
+	before, after string // what is known around it; only for Avoid
+	ends          []int32
+	open          bool // spaces and newlines may follow
 }
 
 // compile returns the automaton over bytes, the name of the field that it is from and, of choices,
-// which of them ends in each state. With open, spaces and newlines may follow choices.
-func (g *Grammar) compile(m *Model, open bool, budget *grammar.Budget) (d *grammar.DFA,
+// which of them ends in each state. Spaces and newlines may follow choices of an open place.
+func (g *Grammar) compile(m *Model, at *place, budget *grammar.Budget) (d *grammar.DFA,
+	ends []int32, name string, err error) {
+	if len(g.Avoid) == 0 {
+		return g.spelled(m, at.open, budget)
+	}
+	if g.Choice != nil {
+		return nil, nil, "avoid", param.Refuse("avoid", param.NoEffect,
+			"avoid with choice, want the choices without what they should avoid")
+	}
+	avoid, err := grammar.Avoid(g.Avoid, at.before, at.after, budget)
+	rest := *g
+	if rest.Avoid = nil; err != nil || rest.IsZero() {
+		return avoid, nil, "avoid", err
+	}
+	if d, _, name, err = rest.spelled(m, at.open, budget); err != nil {
+		return nil, nil, name, err
+	}
+	if d, err = grammar.Intersect(d, avoid, budget); err == nil && d.Empty() {
+		err = param.Refuse("avoid", param.NoEffect, "avoid leaves no text of the %s, want some", name)
+	}
+	return d, nil, "avoid", err
+}
+
+// spelled is compile without Avoid.
+func (g *Grammar) spelled(m *Model, open bool, budget *grammar.Budget) (d *grammar.DFA,
 	ends []int32, name string, err error) {
 	set := 0
 	for _, is := range []bool{g.Schema != nil, g.Regex != "", g.Choice != nil, g.Calls != nil} {
@@ -128,12 +165,35 @@ func (m *Model) language(ctx context.Context, g *Grammar, tokens, ends []int32) 
 	} else if len(ends) == 0 {
 		ends = m.TextEnds()
 	}
-	c, name, err := m.grammars.get(ctx, g, ends, last && len(ends) == 0)
+	at := &place{ends: ends, open: last && len(ends) == 0}
+	if len(g.Avoid) > 0 {
+		at.before, at.after = m.textOf(tokens[:l.From]), m.textOf(tokens[l.To:])
+	}
+	c, name, err := m.grammars.get(ctx, g, at)
 	if err == nil {
 		l.Tokens, l.Choices, l.Text = c.tokens, c.choices, c.text
 		err = l.Check(tokens, spec.Mask)
 	}
 	return l, ends, refusal(name, err)
+}
+
+// textOf returns the text of known tokens as automata read it, without special ones.
+func (m *Model) textOf(tokens []int32) string {
+	var b strings.Builder
+	for _, id := range tokens {
+		if text, ok := tokenText(m.Text, m.Spec(), id); ok {
+			b.WriteString(text)
+		}
+	}
+	return b.String()
+}
+
+// tokenText returns the text of a token, none of a special one.
+func tokenText(t tokenizers.Tokenizer, spec model.Spec, id int32) (string, bool) {
+	if id == spec.Mask || tokenizers.IsSpecial(t, id) || slices.Contains(spec.Ends, id) {
+		return "", false
+	}
+	return t.Token(id)
 }
 
 // TextEnds returns the tokens that end the model's texts, nil if its vocabulary has none.
@@ -151,10 +211,7 @@ func (m *Model) TextEnds() []int32 {
 // are not in it: what they spell is not text.
 func Vocabulary(t tokenizers.Tokenizer, spec model.Spec) *grammar.Vocabulary {
 	return grammar.NewVocabulary(spec.Outcomes, func(id int32) (string, bool) {
-		if id == spec.Mask || tokenizers.IsSpecial(t, id) || slices.Contains(spec.Ends, id) {
-			return "", false
-		}
-		return t.Token(id)
+		return tokenText(t, spec, id)
 	})
 }
 
@@ -199,13 +256,12 @@ func newGrammars(m *Model) *grammars {
 		vocabulary: sync.OnceValue(func() *grammar.Vocabulary { return Vocabulary(m.Text, m.Spec()) })}
 }
 
-// get returns a grammar's automaton, and the name of its field. With open, spaces and newlines may
-// follow.
-func (k *grammars) get(ctx context.Context, g *Grammar, ends []int32, open bool) (*compiledGrammar,
-	string, error) {
+// get returns a grammar's automaton, and the name of its field.
+func (k *grammars) get(ctx context.Context, g *Grammar, at *place) (*compiledGrammar, string,
+	error) {
 	calls, _ := json.Marshal(g.Calls) // what it cannot write is refused below
-	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %v %v", g.Schema, g.Regex, g.Choice, calls,
-		g.Recursion, ends, open))
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %v %v %q %q %q", g.Schema, g.Regex, g.Choice,
+		calls, g.Recursion, at.ends, at.open, g.Avoid, at.before, at.after))
 	if c := k.known(key); c != nil {
 		return c, c.name, nil
 	}
@@ -219,7 +275,7 @@ func (k *grammars) get(ctx context.Context, g *Grammar, ends []int32, open bool)
 		return c, c.name, nil
 	}
 	c := &compiledGrammar{key: key, owner: owner}
-	if err := k.compile(ctx, c, g, ends, open); err != nil {
+	if err := k.compile(ctx, c, g, at); err != nil {
 		return nil, c.name, err
 	}
 	k.keep(c)
@@ -239,14 +295,13 @@ func (k *grammars) known(key [sha256.Size]byte) *compiledGrammar {
 }
 
 // compile makes the automata of a grammar.
-func (k *grammars) compile(ctx context.Context, c *compiledGrammar, g *Grammar, ends []int32,
-	open bool) error {
+func (k *grammars) compile(ctx context.Context, c *compiledGrammar, g *Grammar, at *place) error {
 	budget := grammar.NewBudget(ctx, schema.DefaultLimit)
-	d, labels, name, err := g.compile(k.model, open, budget)
+	d, labels, name, err := g.compile(k.model, at, budget)
 	if c.name = name; err != nil {
 		return err
 	}
-	if open {
+	if at.open {
 		if c.text = d; name == "choice" {
 			c.text, err = grammar.Choices(g.Choice, budget)
 		} else {
@@ -257,7 +312,7 @@ func (k *grammars) compile(ctx context.Context, c *compiledGrammar, g *Grammar, 
 		}
 		c.bytes += c.text.Bytes()
 	}
-	c.tokens, err = d.Tokens(k.vocabulary(), grammar.TokenOptions{Ends: ends, Fill: ends,
+	c.tokens, err = d.Tokens(k.vocabulary(), grammar.TokenOptions{Ends: at.ends, Fill: at.ends,
 		Cut: g.Calls != nil && g.Calls.Text, Budget: budget})
 	if err != nil {
 		return err

@@ -220,13 +220,13 @@ func (r *Request) read(data []byte) error {
 }
 
 // lenient returns a field in the form that plainRequest has: a class may be a number, and the text
-// of one ban or bias stands for a list of one.
+// of one ban, bias or avoid stands for a list of one.
 func lenient(name string, raw json.RawMessage) json.RawMessage {
 	switch {
 	case len(raw) == 0:
 	case name == "class" && strings.Trim(string(raw), "-0123456789") == "":
 		return json.RawMessage(strconv.Quote(string(raw)))
-	case (name == "ban" || name == "bias") && raw[0] == '"':
+	case (name == "ban" || name == "bias" || name == "avoid") && raw[0] == '"':
 		return slices.Concat([]byte("["), raw, []byte("]"))
 	}
 	return raw

@@ -187,8 +187,13 @@ type Run struct {
 	Batch int // samples at once; 0: see generate.Options
 }
 
-// Overrides replace parameters of a model's published run; see generate.Overrides.
-type Overrides = generate.Overrides
+// Overrides replace parameters of a model's published run; see generate.Overrides. Those of a
+// [Recipe]'s fields are its method Overrides.
+type (
+	Overrides = generate.Overrides
+	Recipe    = generate.Recipe
+	Filter    = model.Filter
+)
 
 // Step is the state of a batch after a step; see generate.Step.
 type Step = generate.Step

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/binary"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -135,16 +136,16 @@ func writeVectorLines(w io.Writer, list []fasta.Record, vectors [][]float32, tok
 }
 
 func writeVectorCSV(w io.Writer, list []fasta.Record, vectors [][]float32, _ []int) error {
+	out := csv.NewWriter(w)
 	for i, r := range list {
-		line := []string{strconv.Quote(r.Name)}
+		line := []string{r.Name}
 		for _, x := range vectors[i] {
 			line = append(line, strconv.FormatFloat(float64(x), 'g', -1, 32))
 		}
-		if _, err := io.WriteString(w, strings.Join(line, ",")+"\n"); err != nil {
-			return err
-		}
+		out.Write(line) // Flush keeps its error
 	}
-	return nil
+	out.Flush()
+	return out.Error()
 }
 
 func writeVectorTensors(w io.Writer, list []fasta.Record, vectors [][]float32, tokens []int) error {

@@ -20,8 +20,8 @@ import (
 // commandGroups order the commands by what they are for.
 var commandGroups = []struct{ id, title, names string }{
 	{"make", "Generate:", "text chat image speech serve"},
-	{"models", "Models and files:", "pull list inspect convert encode decode logits score decide embed schema " +
-		"verify"},
+	{"models", "Models and files:", "pull list inspect convert encode decode logits score rank decide embed " +
+		"schema verify"},
 	{"many", "Many machines:", "worker gather hub"},
 	{"research", "Samplers and research:", "samplers schedule theory eval sweep plot reproduce tune " +
 		"replay bench"},
@@ -45,7 +45,7 @@ var flagGroups = []struct{ title, names string }{
 		"negative preset inpaint mask box fit paste outpaint init strength said text language voice " +
 		"speed seconds codes model"},
 	{"How", "seed " + strings.Join(recipeNames(), " ")},
-	{"Constraints", "schema regex choice recursion ban bias min-length end cut"},
+	{"Constraints", "schema regex choice avoid recursion ban bias min-length end cut"},
 	{"Output", "out format save-voice json sheet gif scale trace watch"},
 	{"Device", "device threads precision batch"},
 	{"Many machines", "shard hub hub-file nats log metrics lease tls-cert tls-key"},

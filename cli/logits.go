@@ -2,22 +2,29 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"unmask"
 	"unmask/cli/terminal"
+	"unmask/internal/fasta"
 	"unmask/research/export"
 )
 
 func newLogits() *cobra.Command {
 	var d deviceFlags
-	var tokens, out, with string
+	var tokens, texts, out, with string
 	cmd := &cobra.Command{
 		Use:   "logits",
-		Short: "Write a model's raw logits for given tokens",
+		Short: "Write a model's raw logits for given tokens or texts",
 		Long: `Write a model's raw logits for given tokens; for an exact model, log-probabilities.
 
-The tokens file is safetensors with tokens I64 [B,D]; the output has logits F32 [B,D,V], and
+--texts reads FASTA, or one text on each line such as SMILES (- is standard input), each of its own
+length. Of text I, counted from 0, the output has I.tokens I64 [D], with the tokens that the model has
+around a text, and I.logits F32 [D,V]; its metadata has the names of texts.
+
+The file of --tokens is safetensors with tokens I64 [B,D]; the output has logits F32 [B,D,V], and
 short_logits for short_tokens if the file has any. With partial_rows I64 [R] and partial_tokens
 I64 [1,D] in the file, the output also has partial_logits F32 [1,R,V], from a full pass over the first
 sequence of tokens and then a partial pass over those rows with partial_tokens in place; and
@@ -39,24 +46,28 @@ block I and after the last, attention.I F32 [B,heads,D,D], keys.I and values.I F
 [B,heads,D,headDim]. Networks that put a row for the class first have D+1 in place of D.
 docs/inside.md has more, and how to read them from Python.`,
 		Example: `  unmask logits --model DIR --tokens tokens.safetensors --out logits.safetensors
+  unmask logits --model esm2_8m --texts heavy.fasta --out logits.safetensors
   unmask logits --tokens tokens.safetensors --out inside.safetensors --with hidden,attention,kv`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()
-			return writeLogits(ctx, &d, tokens, out, with)
+			if (tokens == "") == (texts == "") {
+				return usage("--tokens and --texts, want one of them")
+			}
+			return writeLogits(ctx, &d, tokens, texts, out, with)
 		},
 	}
 	d.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&tokens, "tokens", "", "safetensors `FILE` with tokens I64 [B,D]")
+	cmd.Flags().StringVar(&texts, "texts", "", "`FILE` of texts, one a line, or FASTA")
 	cmd.Flags().StringVar(&out, "out", "", "safetensors `FILE` to write")
 	cmd.Flags().StringVar(&with, "with", "", "also write a `LIST` of hidden, attention and kv, with commas")
-	cmd.MarkFlagRequired("tokens")
 	cmd.MarkFlagRequired("out")
 	return cmd
 }
 
-func writeLogits(ctx context.Context, d *deviceFlags, tokens, out, with string) error {
+func writeLogits(ctx context.Context, d *deviceFlags, tokens, texts, out, with string) error {
 	var inside []export.Inside
 	if with != "" {
 		var err error
@@ -67,9 +78,40 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokens, out, with string) 
 	if err := checkFile("--out", out); err != nil {
 		return err
 	}
+	var records []fasta.Record
+	if texts != "" {
+		var err error
+		if records, err = readRecords(texts); err != nil {
+			return wrap(texts, err)
+		}
+	}
 	m, err := d.load(ctx)
 	if err != nil {
 		return err
 	}
+	if texts != "" {
+		return wrote(textLogits(ctx, m, records, out, inside), out)
+	}
 	return wrote(export.Logits(ctx, m, tokens, out, inside...), out)
+}
+
+// textLogits writes the logits of records, all of which are read before the first pass.
+func textLogits(ctx context.Context, m *unmask.Model, list []fasta.Record, out string,
+	with []export.Inside) error {
+	if m.Text == nil {
+		return usage("--texts with a %s, want a model of text", m.Info.Architecture)
+	}
+	names, texts := make([]string, len(list)), make([][]int32, len(list))
+	for i, r := range list {
+		var err error
+		names[i] = r.Name
+		if texts[i], err = m.Text.Tokens(r.Sequence); err == nil && len(texts[i]) > m.Spec().Length() {
+			err = fmt.Errorf("the text is %d tokens with those around it, want at most %d",
+				len(texts[i]), m.Spec().Length())
+		}
+		if err != nil {
+			return fmt.Errorf("text %d (%.40s): %w", i+1, r.Name, err)
+		}
+	}
+	return export.TextLogits(ctx, m, names, texts, out, with...)
 }

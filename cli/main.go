@@ -77,7 +77,7 @@ func newRoot() *cobra.Command {
 		newDecode(),
 		newConvert(),
 		newVerify(), share.Gather(), newSamplers(), newReplay(), newTheory(), newSchedule(),
-		newLogits(), newScore(), newDecide(), newEmbed(),
+		newLogits(), newScore(), newRank(), newDecide(), newEmbed(),
 		newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(),
 		newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())
 	root.AddCommand(share.Commands(build)...)

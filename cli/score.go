@@ -25,6 +25,8 @@ import (
 type scoreFlags struct {
 	deviceFlags
 	scores.Options
+	table      scoreTable
+	at         string
 	mutations  string
 	visible    bool
 	inputs     string
@@ -53,14 +55,17 @@ standard error, tokens, whether it is the best one, and the answer, tab-separate
 With FILE, FASTA or one text on each line (- is standard input), the perplexity of each sequence, every
 token given the others. By default each position is masked alone, which takes a pass for each token.
 --parts K takes K passes, each with every K-th position masked, and --visible one pass with nothing
-masked. --share masks positions at random and scores these only. With --mutations TABLE, one mutation a
-line such as A24G or A24G:S31T, the output is their log-odds log p(new) - log p(old), in nats,
+masked. --share masks positions at random and scores these only; --at 99-111 takes the positions from
+99 to 111, one pass for each, or with --parts 1 one pass with all of them masked. --matrix prints CSV
+with the probability of every letter at each scored position, --top N the N most probable. With
+--mutations TABLE, one mutation a line such as A24G or A24G:S31T, the output is their log-odds log p(new) - log p(old), in nats,
 tab-separated by sequence: masked marginals, with all positions of a mutation masked at once, or
 wild-type marginals with --visible. All is read and checked before the first pass.`,
 		Args: cobra.MaximumNArgs(1),
 		Example: `  unmask score --inputs questions.jsonl --json
   unmask score --model GSAI-ML/LLaDA-8B-Base --inputs questions.jsonl --method monte-carlo
   unmask score --model antibody-dir heavy.fasta
+  unmask score --model antibody-dir heavy.fasta --at 99-111 --matrix > cdr3.csv
   unmask score --model esm2_8m heavy.fasta --visible --mutations table.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
@@ -84,6 +89,10 @@ wild-type marginals with --visible. All is read and checked before the first pas
 	flags.Float(cmd.Flags(), &f.Share, param.Param{Name: "share", Min: 1e-6, Max: 1, Default: "0",
 		Zero: "none", Help: "mask this share of the positions at random and score these only"})
 	seedFlag(cmd.Flags(), &f.Seed, "seed of --inputs and --share")
+	atFlag(cmd.Flags(), &f.at)
+	cmd.Flags().BoolVar(&f.table.matrix, "matrix", false, "CSV of every letter's probability")
+	flags.Int(cmd.Flags(), &f.table.top, param.Param{Name: "top", Min: 1, Max: 1 << 20, Default: "0",
+		Zero: "none", Help: "CSV of this many of the most probable tokens of each position"})
 	cmd.Flags().BoolVar(&f.visible, "visible", false, "mask nothing: wild-type marginals")
 	cmd.Flags().StringVar(&f.mutations, "mutations", "", "`TABLE`, a file of mutations, one a line")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a question or a sequence")
@@ -99,7 +108,8 @@ func (f *scoreFlags) check(set *pflag.FlagSet, args []string) error {
 	case f.inputs == "" && len(args) == 0:
 		return usage("FILE is missing, want a FILE of sequences, or --inputs with prompts and answers")
 	case f.inputs != "":
-		with, others = "--inputs", []string{"parts", "share", "visible", "mutations"}
+		with = "--inputs"
+		others = []string{"parts", "share", "visible", "mutations", "at", "matrix", "top"}
 	}
 	for _, name := range others {
 		if set.Changed(name) {
@@ -112,10 +122,18 @@ func (f *scoreFlags) check(set *pflag.FlagSet, args []string) error {
 		}
 		f.Parts = -1
 	}
-	if f.mutations != "" && (f.Parts > 0 || f.Share > 0) {
-		return usage("--mutations with --parts or --share, want it without")
+	table := f.table.matrix || f.table.top > 0
+	switch {
+	case f.mutations != "" && (f.Parts > 0 || f.Share > 0 || f.at != "" || table):
+		return usage("--mutations with --parts, --share, --at, --matrix or --top, want it without")
+	case f.table.matrix && f.table.top > 0:
+		return usage("--matrix with --top, want one of them")
+	case table && f.json:
+		return usage("--json with --matrix or --top, want it without: they are CSV")
 	}
-	return nil
+	var err error
+	f.At, err = positions(f.at)
+	return err
 }
 
 // sequence is one of a file's records, ready to be scored.
@@ -144,15 +162,21 @@ func (f *scoreFlags) run(ctx context.Context, file string) error {
 	list := make([]sequence, len(records))
 	for i, r := range records {
 		list[i].Record = r
-		if err := list[i].read(m, mutations); err != nil {
+		if err := list[i].read(m, mutations, f.At); err != nil {
 			return fmt.Errorf("sequence %d (%.40s): %w", i+1, r.Name, err)
 		}
 	}
-	for i := range list {
-		score := f.perplexity
-		if f.mutations != "" {
-			score = f.odds
+	score := f.perplexity
+	switch {
+	case f.mutations != "":
+		score = f.odds
+	case f.table.matrix || f.table.top > 0:
+		if err := f.table.begin(m); err != nil {
+			return err
 		}
+		score = f.tabulate
+	}
+	for i := range list {
 		if err := score(ctx, m, &list[i], uint32(i)); err != nil {
 			return fmt.Errorf("sequence %d (%.40s): %w", i+1, list[i].Name, err)
 		}
@@ -160,9 +184,13 @@ func (f *scoreFlags) run(ctx context.Context, file string) error {
 	return nil
 }
 
-func (s *sequence) read(m *unmask.Model, mutations []string) (err error) {
+// read reads the tokens of a sequence and its mutations, and checks the positions to score.
+func (s *sequence) read(m *unmask.Model, mutations []string, at []int) (err error) {
 	if s.tokens, err = scores.Tokens(m, s.Sequence); err != nil {
 		return err
+	}
+	if n := len(s.tokens); at != nil && at[len(at)-1] >= n {
+		return fmt.Errorf("--at has %d, want 1 to %d", at[len(at)-1]+1, n)
 	}
 	for _, name := range mutations {
 		one, err := scores.Parse(m.Text, s.tokens, name)

@@ -14,6 +14,26 @@ import (
 // Recipe.Set, and alpha and gamma, which belong to the sampler.
 type Overrides map[string]string
 
+// Overrides returns the fields of r that are not zero, so that a program sets numbers and samplers
+// as such: Recipe{Steps: 32, Filter: model.Filter{Temperature: 0.7, TopK: 40}}.Overrides(). A 0
+// that is meant stays a text: a["cache"] = "0". What cannot be, such as a negative temperature, is
+// refused where the result is used.
+func (r Recipe) Overrides() Overrides {
+	a := Overrides{}
+	for i := range table {
+		if text := table[i].get(&r); text != "" {
+			a[table[i].Name] = text
+		}
+	}
+	f := r.Filter
+	for name, x := range map[string]float64{"temperature": f.Temperature, "top-p": f.TopP} {
+		if x == 1 { // no filter, which a recipe's text leaves out
+			a[name] = "1"
+		}
+	}
+	return a
+}
+
 // given are parameters of samplers that can be set beside those of a recipe.
 var given = []param.Param{samplers.AlphaParam, samplers.GammaParam}
 

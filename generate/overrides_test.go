@@ -8,6 +8,7 @@ import (
 
 	"unmask/generate"
 	"unmask/model"
+	"unmask/samplers"
 )
 
 // Set parameters are in the recipe; the others are base's, except those without effect.
@@ -34,6 +35,27 @@ func TestOverridesOver(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.want, r.String(), "%v", c.asked)
 	}
+}
+
+// The overrides of a recipe's fields set these fields, also to what is no filter.
+func TestOverridesOfRecipe(t *testing.T) {
+	base, err := generate.ParseRecipe("moment schedule=cosine steps=12 temperature=0.2 top-p=0.9 cache=1")
+	require.NoError(t, err)
+	for want, r := range map[string]generate.Recipe{
+		"sampler=moment schedule=cosine steps=32 cache=1 temperature=0.7 top-p=0.9 top-k=40": {Steps: 32,
+			Filter: model.Filter{Temperature: 0.7, TopK: 40}},
+		"sampler=random schedule=uniform steps=12 cache=1": {Schedule: samplers.Uniform,
+			Sampler: samplers.ChooseThenSample{Order: samplers.Random{}},
+			Filter:  model.Filter{Temperature: 1, TopP: 1}},
+		"sampler=moment schedule=cosine steps=12 cache=1 temperature=0.2 top-p=0.9 ban=3 bias=7=2": {
+			Filter: model.Filter{Ban: []int32{3}, Bias: map[int32]float32{7: 2}}},
+	} {
+		got, err := r.Overrides().Over(base)
+		require.NoError(t, err, want)
+		require.Equal(t, want, got.String())
+	}
+	_, err = generate.Recipe{Filter: model.Filter{Temperature: -1}}.Overrides().Over(base)
+	require.ErrorContains(t, err, "temperature is -1, want ")
 }
 
 func TestOverridesRefuses(t *testing.T) {

@@ -39,7 +39,7 @@ type settings struct {
 // textFields are the fields of requests for texts that mean what the unmask.Request's of the same
 // name mean.
 var textFields = []string{"min_length", "end", "cut", "length", "schema", "regex", "choice",
-	"recursion"}
+	"avoid", "recursion"}
 
 // readSettings reads the fields that all ways to make sequences have in common.
 func readSettings(f *fields) (s settings) {

@@ -37,5 +37,7 @@ func (c *Constraints) Register(f *pflag.FlagSet) {
 	f.StringVar(&c.schema, "schema", "", "make JSON by the JSON Schema in this `FILE`")
 	Int(f, &c.Recursion, unmask.Recursion)
 	f.StringVar(&c.Regex, "regex", "", "make text that this `EXPRESSION` matches, in RE2's syntax")
+	f.StringArrayVar(&c.Avoid, "avoid", nil, "make text in which this `EXPRESSION` matches nowhere, "+
+		"also not over the borders of holes; may be repeated")
 	f.StringSliceVar(&c.Choice, "choice", nil, "make one of these `TEXTS`, separated by commas")
 }

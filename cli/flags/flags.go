@@ -52,7 +52,7 @@ func Refusal(err error) error {
 	switch {
 	case !ok:
 		return err
-	case strings.HasPrefix(err.Error(), e.Name): // the flag's name is the first word
+	case strings.HasPrefix(err.Error(), e.Name) && !strings.Contains(e.Name, " "): // a flag's name
 		return Usage("--%v", err)
 	}
 	return Usage("%v", err)

@@ -15,13 +15,18 @@ import (
 
 // Options say which positions are masked when a token is scored.
 type Options struct {
-	// Parts is the number of passes of a sequence: pass i masks every position p with p % Parts = i.
-	// 0 masks one position at a time; -1 masks none (wild-type marginals).
+	// At are the positions that are masked and scored, from 0 and rising; nil means all.
+	At []int
+	// Parts is the number of passes of a sequence: pass i masks position i and every Parts-th after
+	// it. 0 masks one position at a time, 1 all of them at once; -1 masks none (wild-type marginals).
 	Parts int
 	// Share, if not 0, masks positions at random with this probability, in one pass; only these are
 	// scored.
 	Share float64
 	Seed  uint64
+	// See, if not nil, is called with the logits [outcomes] of each scored position, -Inf for tokens
+	// that may not be drawn, and with the logarithm of the sum of their exp.
+	See func(position int, logits []float32, logSum float64)
 }
 
 // Score is what a model thinks of one sequence. Its slices have one value for each token of the
@@ -84,8 +89,12 @@ func Of(ctx context.Context, m *unmask.Model, tokens []int32, stream uint32, o O
 		}
 		var others []int // positions of tokens that may not be drawn
 		err = marginals.Visit(rows, func(i int, logits []float32) {
-			if !s.take(hidden[i], logits[:m.Spec().Outcomes]) {
+			logits = logits[:m.Spec().Outcomes]
+			if !s.take(hidden[i], logits) {
 				others = append(others, hidden[i])
+			}
+			if o.See != nil {
+				o.See(hidden[i], logits, logSum(logits))
 			}
 		})
 		if err == nil && len(others) > 0 {
@@ -101,30 +110,29 @@ func Of(ctx context.Context, m *unmask.Model, tokens []int32, stream uint32, o O
 	return s, nil
 }
 
-// passes returns the positions that each pass scores.
+// passes returns the positions that each pass scores, of a sequence of n tokens.
 func (o Options) passes(n int, stream uint32) (list [][]int) {
-	parts := o.Parts
+	at, parts := o.At, o.Parts
+	if at == nil {
+		for p := range n {
+			at = append(at, p)
+		}
+	}
 	switch {
 	case o.Share > 0:
-		var some []int
 		r := philox.Stream{Seed: o.Seed, Sequence: stream}
-		for p := range n {
-			if r.Uniform(p, philox.Order) < o.Share {
-				some = append(some, p)
-			}
-		}
-		if some == nil {
-			return nil
-		}
-		return [][]int{some}
+		at = slices.DeleteFunc(slices.Clone(at), func(p int) bool {
+			return r.Uniform(p, philox.Order) >= o.Share
+		})
+		parts = 1
 	case parts < 0:
 		parts = 1
-	case parts == 0 || parts > n:
-		parts = n
+	case parts == 0:
+		parts = len(at)
 	}
-	list = make([][]int, parts)
-	for p := range n {
-		list[p%parts] = append(list[p%parts], p)
+	list = make([][]int, min(parts, len(at)))
+	for i, p := range at {
+		list[i%len(list)] = append(list[i%len(list)], p)
 	}
 	return list
 }

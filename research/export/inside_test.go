@@ -197,3 +197,42 @@ func TestInsideFromPython(t *testing.T) {
 		filepath.Join(dir, "inside.safetensors"), export.Hidden, export.Attention, export.KV))
 	require.Regexp(t, `^\(1, 64, \d+\) (1\.0|0\.9999|1\.0000)\d* float32\n$`, run(code[0][1]))
 }
+
+// The logits and states of texts are those of their tokens, one text after the other.
+func TestTextLogits(t *testing.T) {
+	m, err := unmask.LoadFS(os.DirFS("../../testdata/packs/bert-tiny"), "bert-tiny",
+		unmask.Options{Threads: 2})
+	require.NoError(t, err)
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "tokens.safetensors"), filepath.Join(dir, "texts.safetensors")
+	var texts [][]int32
+	for _, text := range []string{"EVQ", "DVQLLES"} {
+		ids, err := m.Text.Tokens(text)
+		require.NoError(t, err)
+		texts = append(texts, ids)
+	}
+	names := []string{"a", "b"}
+	require.NoError(t, export.TextLogits(t.Context(), m, names, texts, out, export.Hidden))
+	set, err := weights.Open(out)
+	require.NoError(t, err)
+	defer set.Close()
+	for i, ids := range texts {
+		list := []weights.Tensor{{Name: "tokens", DType: weights.I64, Shape: []int{1, len(ids)},
+			Data: longs(ids)}}
+		require.NoError(t, weights.WriteFile(in, list, nil))
+		alone := filepath.Join(dir, fmt.Sprint(i))
+		require.NoError(t, export.Logits(t.Context(), m, in, alone, export.Hidden))
+		one, err := weights.Open(alone)
+		require.NoError(t, err)
+		defer one.Close()
+		for _, name := range []string{"logits", "hidden.0", "hidden.1"} {
+			want, shape := valuesOf(t, one, name)
+			got, of := valuesOf(t, set, fmt.Sprint(i, ".", name))
+			require.Equal(t, want, got, name)
+			require.Equal(t, shape[1:], of, name)
+		}
+		x, ok := set.Get(fmt.Sprint(i, ".tokens"))
+		require.True(t, ok)
+		require.Equal(t, longs(ids), x.Data)
+	}
+}

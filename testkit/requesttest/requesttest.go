@@ -96,12 +96,14 @@ func Shown(t *rapid.T, chats bool) unmask.Request {
 	if oneOf(t, "cut", false, false, true) {
 		r.Cut, r.End = true, oneOf(t, "end", "", "13")
 	}
-	switch oneOf(t, "grammar", "", "", "", "schema", "regex", "choice", "calls") {
+	switch oneOf(t, "grammar", "", "", "", "schema", "regex", "avoid", "choice", "calls") {
 	case "schema":
 		r.Schema = json.RawMessage(`{"type":"object","properties":{"a":{"type":"boolean"}},` +
 			`"required":["a"],"additionalProperties":false}`)
 	case "regex":
 		r.Regex = "[a-z]{1,3}( [a-z\u00e9]{1,4}){1,2}"
+	case "avoid":
+		r.Avoid = []string{"e.*a", "[A-Z]"}
 	case "choice":
 		r.Choice = []string{" girl", " boy", "\U0001F642"}
 	case "calls":
