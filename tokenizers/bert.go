@@ -50,10 +50,10 @@ func bertNormalizer(clean, apart, strip, lower bool) normalizer {
 			var out strings.Builder
 			for _, r := range text {
 				switch {
-				case clean && inRanges(controls, r):
+				case clean && inRanges(unicodeTables().controls, r):
 				case clean && unicode.IsSpace(r):
 					out.WriteByte(' ')
-				case apart && inRanges(chinese, r):
+				case apart && inRanges(unicodeTables().chinese, r):
 					out.WriteString(" " + string(r) + " ")
 				default:
 					out.WriteRune(r)
@@ -62,7 +62,7 @@ func bertNormalizer(clean, apart, strip, lower bool) normalizer {
 			text = out.String()
 		}
 		if strip {
-			text = without(nonspacing)(form{decomposed: norm.NFD}.normalize(text))
+			text = without(unicodeTables().nonspacing)(form{decomposed: norm.NFD}.normalize(text))
 		}
 		if lower {
 			text = lowercase(text)
@@ -84,7 +84,7 @@ func without(ranges [][2]rune) normalizer {
 }
 
 // isSign reports whether r is punctuation for BERT.
-func isSign(r rune) bool { return inRanges(signs, r) }
+func isSign(r rune) bool { return inRanges(unicodeTables().signs, r) }
 
 // splitBERT divides text at white space, and makes each sign a word.
 func (p *preTokenizer) splitBERT() {

@@ -25,7 +25,7 @@ func (f form) normalize(text string) string {
 		return text
 	}
 	out := make([]byte, 0, len(text)+len(text)/8)
-	start := 0
+	start, inert := 0, unicodeTables().inert
 	for at, r := range text {
 		if r >= inert[0][0] && inRanges(inert, r) {
 			out = f.append(out, text[start:at])
@@ -133,7 +133,7 @@ var widePairs = sync.OnceValue(func() map[[2]rune]rune {
 	pairs := map[[2]rune]rune{}
 	for r := rune(0x10000); r < 0x20000; r++ {
 		d := []rune(norm.NFD.String(string(r)))
-		if len(d) != 2 || inRanges(inert, r) || excluded(r) {
+		if len(d) != 2 || inRanges(unicodeTables().inert, r) || excluded(r) {
 			continue
 		}
 		pairs[[2]rune(d)] = r

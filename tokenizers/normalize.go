@@ -40,7 +40,7 @@ func readNormalizer(s object) (normalizer, error) {
 	case "Lowercase":
 		return lowercase, s.only()
 	case "StripAccents":
-		return without(marks), s.only()
+		return without(unicodeTables().marks), s.only()
 	case "BertNormalizer":
 		return readBERT(s)
 	case "Precompiled":
@@ -129,7 +129,7 @@ func lowercase(text string) string {
 		case r == 'İ':
 			out.WriteString("i̇")
 		default:
-			if l, ok := lowers[r]; ok {
+			if l, ok := unicodeTables().lowers[r]; ok {
 				r = l
 			} else {
 				r = unicode.ToLower(r)

@@ -1,8 +1,8 @@
-"""Writes ../classes_table.go: the letters, numbers and word characters that Hugging Face's
+"""Writes ../classes.txt: the letters, numbers and word characters that Hugging Face's
 tokenizers 0.23.3 knows (Unicode 16), what it lower-cases, and what its normalisers drop, set apart or
 leave alone.
 
-    python3 classes.py > ../classes_table.go
+    python3 classes.py > ../classes.txt
 
 Every table is asked of the library, one code point at a time; UNICODE 15 is what golang.org/x/text
 and Go's own tables hold, so only differences are written for case and normalisation.
@@ -35,16 +35,8 @@ def ranges(points):
     return out
 
 
-def table(name, doc, points):
-    print(f"\n// {doc}\nvar {name} = [][2]rune{{")
-    line = "\t"
-    for lo, hi in ranges(points):
-        entry = f"{{{lo:#x}, {hi:#x}}}, "
-        if len(line) + len(entry) > 92:
-            print(line.rstrip())
-            line = "\t"
-        line += entry
-    print(line.rstrip() + "\n}")
+def table(name, pairs):
+    print(name, *(f"{lo:x}" if lo == hi else f"{lo:x}-{hi:x}" for lo, hi in pairs))
 
 
 letters, numbers, word = kept(r"\p{L}"), kept(r"\p{N}"), words()
@@ -78,21 +70,17 @@ controls = {c for c in POINTS if clean.normalize_str(chr(c)) == ""}
 chinese = {c for c in POINTS if apart.normalize_str(chr(c)) != chr(c)}
 cut = pre_tokenizers.Punctuation("removed")
 signs = {c for c in POINTS if len(cut.pre_tokenize_str("a" + chr(c) + "a")) == 2}
-print("package tokenizers\n\n// Written by testdata/classes.py; do not edit.")
-table("letters", r"letters is \p{L}.", letters)
-table("numbers", r"numbers is \p{N}.", numbers)
-table("numerics", "numerics are Rust's numeric characters that are not in numbers.", numeric - numbers)
-table("wordOthers", r"wordOthers is \w without letters.", word - letters)
-table("marks", "marks are what StripAccents drops.", marks)
-table("nonspacing", "nonspacing are the accents that BertNormalizer drops.", nonspacing)
-table("controls", "controls are the characters that BertNormalizer drops as not printed.", controls)
-table("chinese", "chinese are the characters that BertNormalizer puts spaces around.", chinese)
-table("signs", "signs are punctuation for BertPreTokenizer and Punctuation.", signs)
-table("inert", "inert are the runes that the library's normalisers, of Unicode 9, do not know and leave in place.", inert)
+table("letters", ranges(letters))
+table("numbers", ranges(numbers))
+table("numerics", ranges(numeric - numbers))
+table("wordOthers", ranges(word - letters))
+table("marks", ranges(marks))
+table("nonspacing", ranges(nonspacing))
+table("controls", ranges(controls))
+table("chinese", ranges(chinese))
+table("signs", ranges(signs))
+table("inert", ranges(inert))
 new = [(c, lower.normalize_str(chr(c))) for c in POINTS if c > 0x130 and lower.normalize_str(chr(c)) != chr(c)]
 old = {c for c in POINTS if chr(c).lower() != chr(c)}
 new = [(c, ord(s)) for c, s in new if c not in old and c not in since14]
-print("\n// lowers are the lower cases that Unicode 16 has and Unicode 15 has not.\nvar lowers = map[rune]rune{")
-for i in range(0, len(new), 5):
-    print("\t" + " ".join(f"{c:#x}: {s:#x}," for c, s in new[i:i + 5]))
-print("}")
+table("lowers", new)
