@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -27,11 +26,6 @@ func (r *run) attribute(v any, name text) any {
 	if d, ok := v.(*dict); ok {
 		if field, ok := d.get(name); ok {
 			return field
-		}
-	}
-	if l, ok := v.(*list); ok && l.group {
-		if i := slices.Index([]string{"grouper", "list"}, name.s); i >= 0 {
-			return l.items[i]
 		}
 	}
 	return undefined{"'" + objectName(v) + "' has no attribute '" + name.s + "', so it"}
@@ -130,17 +124,22 @@ func (r *run) slice(v any, parts [3]any) any {
 		}
 	}
 	if isText {
-		b := builder{run: r}
-		for _, one := range out {
-			b.add(one.(text))
-		}
-		t := b.text()
+		t := r.together(out)
 		t.safe = whole.safe
 		return t
 	}
 	made := r.newList(out)
 	made.tuple = l.tuple
 	return made
+}
+
+// together returns the text of a text's runes.
+func (r *run) together(runes []any) text {
+	b := builder{run: r}
+	for _, one := range runes {
+		b.add(one.(text))
+	}
+	return b.text()
 }
 
 func (r *run) index(v any) int64 {
@@ -158,10 +157,10 @@ func method(v any, name string) any {
 	var missing string
 	switch v.(type) {
 	case text:
-		of, missing = textMethods, " casefold center count encode expandtabs format_map index isalnum isalpha "+
-			"isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle "+
+		of, missing = textMethods, " capitalize casefold center count encode expandtabs format_map index isalnum "+
+			"isalpha isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle "+
 			"isupper ljust maketrans partition removeprefix removesuffix rfind rindex rjust rpartition "+
-			"splitlines swapcase translate zfill "
+			"rsplit splitlines swapcase title translate zfill "
 	case *dict:
 		of, missing = dictMethods, " clear copy fromkeys pop popitem setdefault update "
 	case *list:
@@ -187,7 +186,7 @@ func method(v any, name string) any {
 }
 
 // namedArguments are the arguments of methods that may have their names.
-var namedArguments = map[string]string{"split": " sep maxsplit ", "rsplit": " sep maxsplit "}
+var namedArguments = map[string]string{"split": " sep maxsplit "}
 
 var listMethods = map[string]func(*run, any, []any, *dict) any{
 	"index": func(r *run, v any, args []any, _ *dict) any {
@@ -280,8 +279,7 @@ var textMethods = map[string]func(*run, any, []any, *dict) any{
 	"endswith": func(r *run, v any, args []any, _ *dict) any {
 		return r.affix(args, "endswith", v.(text).s, strings.HasSuffix)
 	},
-	"split":  splitter("split", text.split, text.fields),
-	"rsplit": splitter("rsplit", text.rsplit, text.rfields),
+	"split": methodSplit,
 	"format": func(r *run, v any, args []any, named *dict) any {
 		return r.format(v.(text), args, named)
 	},
@@ -300,14 +298,6 @@ var textMethods = map[string]func(*run, any, []any, *dict) any{
 	"upper": func(r *run, v any, args []any, _ *dict) any {
 		want(args, 0, 0, "upper")
 		return r.upper(v.(text))
-	},
-	"capitalize": func(r *run, v any, args []any, _ *dict) any {
-		want(args, 0, 0, "capitalize")
-		return r.capitalize(v.(text))
-	},
-	"title": func(r *run, v any, args []any, _ *dict) any {
-		want(args, 0, 0, "title")
-		return r.capitals("title", v.(text), func(c rune) bool { return !isLetter(c) })
 	},
 	"join": func(r *run, v any, args []any, _ *dict) any {
 		want(args, 1, 1, "join")
@@ -351,31 +341,28 @@ func stripper(name string, left, right bool) func(*run, any, []any, *dict) any {
 	}
 }
 
-// splitter returns a method that divides a text by a separator, or at white space.
-func splitter(name string, split func(text, string, int) []text,
-	fields func(text, int) []text) func(*run, any, []any, *dict) any {
-	return func(r *run, v any, args []any, named *dict) any {
-		want(args, 0, 2, name)
-		r.made(len(v.(text).s))
-		if _, ok := named.get(text{s: "sep"}); ok && len(args) > 0 {
-			fail("%s is given two separators", name)
-		}
-		most := int64(-1)
-		if a, ok := option(args, 1, named, "maxsplit"); ok {
-			if most = r.index(a); most < 0 || most > maxMade {
-				most = -1
-			}
-		}
-		sep, ok := option(args, 0, named, "sep")
-		if !ok || sep == nil {
-			return r.texts(fields(v.(text), int(most)))
-		}
-		by := wantText([]any{sep}, 0, name)
-		if by.s == "" {
-			fail("empty separator")
-		}
-		return r.texts(split(v.(text), by.s, int(most)))
+// methodSplit divides a text by a separator, or at white space.
+func methodSplit(r *run, v any, args []any, named *dict) any {
+	want(args, 0, 2, "split")
+	r.made(len(v.(text).s))
+	if _, ok := named.get(text{s: "sep"}); ok && len(args) > 0 {
+		fail("split is given two separators")
 	}
+	most := int64(-1)
+	if a, ok := option(args, 1, named, "maxsplit"); ok {
+		if most = r.index(a); most < 0 || most > maxMade {
+			most = -1
+		}
+	}
+	sep, ok := option(args, 0, named, "sep")
+	if !ok || sep == nil {
+		return r.texts(v.(text).fields(int(most)))
+	}
+	by := wantText([]any{sep}, 0, "split")
+	if by.s == "" {
+		fail("empty separator")
+	}
+	return r.texts(v.(text).split(by.s, int(most)))
 }
 
 // texts returns a list of texts.

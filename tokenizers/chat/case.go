@@ -2,8 +2,6 @@ package chat
 
 import (
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/language"
@@ -36,29 +34,6 @@ func (r *run) lower(t text) text {
 	}
 	return r.recased(t, func(i int, runes []text) string { return ascii(runes[i].s, 'A', 'Z', lower) })
 }
-
-// capitals makes the first letter of each word a capital and the others small. starts reports
-// whether a word starts after a character. Titles of letters beyond ASCII are not done.
-func (r *run) capitals(name string, t text, starts func(before rune) bool) text {
-	if at := strings.IndexFunc(t.s, func(c rune) bool {
-		return c >= utf8.RuneSelf && (unicode.IsLetter(c) || unicode.IsMark(c) || unicode.IsNumber(c))
-	}); at >= 0 {
-		fail("%s of letters beyond ASCII is not done here", name)
-	}
-	return r.recased(t, func(i int, runes []text) string {
-		if i == 0 || starts([]rune(runes[i-1].s)[0]) {
-			return strings.ToUpper(runes[i].s)
-		}
-		return strings.ToLower(runes[i].s)
-	})
-}
-
-// capitalize returns Python's str.capitalize.
-func (r *run) capitalize(t text) text {
-	return r.capitals("capitalize", t, func(rune) bool { return false })
-}
-
-func isLetter(c rune) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // ascii changes s at once if it is ASCII outside from ... to, which change never changes.
 func ascii(s string, from, to byte, change func(string) string) string {

@@ -21,12 +21,7 @@ func (r *run) eval(x expr, s *scope) any {
 		l.tuple = true
 		return l
 	case mapping:
-		d := newDict()
-		for i := range x.keys {
-			d.set(r.key(r.eval(x.keys[i], s)), r.eval(x.values[i], s))
-		}
-		r.made(32 * len(d.keys))
-		return d
+		return r.mapped(x, s)
 	case unary:
 		return r.unary(x.op, r.eval(x.x, s))
 	case binary:
@@ -40,15 +35,7 @@ func (r *run) eval(x expr, s *scope) any {
 		}
 		return r.binary(x.op, r.eval(x.a, s), r.eval(x.b, s))
 	case comparison:
-		a := r.eval(x.first, s)
-		for i, op := range x.ops {
-			b := r.eval(x.rest[i], s)
-			if !r.compare(op, a, b) {
-				return false
-			}
-			a = b
-		}
-		return true
+		return r.compared(x, s)
 	case choice:
 		switch {
 		case truth(r.eval(x.test, s)):
@@ -62,14 +49,7 @@ func (r *run) eval(x expr, s *scope) any {
 	case getItem:
 		return r.item(r.eval(x.x, s), r.eval(x.key, s))
 	case slicing:
-		var parts [3]any
-		v := r.eval(x.x, s)
-		for i, p := range []expr{x.start, x.stop, x.step} {
-			if p != nil {
-				parts[i] = r.eval(p, s)
-			}
-		}
-		return r.slice(v, parts)
+		return r.sliced(x, s)
 	case calling:
 		f := r.eval(x.f, s)
 		args, named := r.arguments(x.args, s)
@@ -79,14 +59,50 @@ func (r *run) eval(x expr, s *scope) any {
 		args, named := r.arguments(x.args, s)
 		return filterNamed(x.name)(r, v, args, named)
 	case asking:
-		v := r.eval(x.x, s)
-		args, named := r.arguments(x.args, s)
-		if len(named.keys) > 0 {
-			fail("test %q takes no named arguments", x.name)
-		}
-		return testNamed(x.name)(r, v, args) != x.not
+		return r.asked(x, s)
 	}
 	panic("chat: unknown expression")
+}
+
+func (r *run) mapped(x mapping, s *scope) *dict {
+	d := newDict()
+	for i := range x.keys {
+		d.set(r.key(r.eval(x.keys[i], s)), r.eval(x.values[i], s))
+	}
+	r.made(32 * len(d.keys))
+	return d
+}
+
+func (r *run) compared(x comparison, s *scope) bool {
+	a := r.eval(x.first, s)
+	for i, op := range x.ops {
+		b := r.eval(x.rest[i], s)
+		if !r.compare(op, a, b) {
+			return false
+		}
+		a = b
+	}
+	return true
+}
+
+func (r *run) sliced(x slicing, s *scope) any {
+	var parts [3]any
+	v := r.eval(x.x, s)
+	for i, p := range []expr{x.start, x.stop, x.step} {
+		if p != nil {
+			parts[i] = r.eval(p, s)
+		}
+	}
+	return r.slice(v, parts)
+}
+
+func (r *run) asked(x asking, s *scope) bool {
+	v := r.eval(x.x, s)
+	args, named := r.arguments(x.args, s)
+	if len(named.keys) > 0 {
+		fail("test %q takes no named arguments", x.name)
+	}
+	return testNamed(x.name)(r, v, args) != x.not
 }
 
 func (r *run) evalAll(list []expr, s *scope) []any {
@@ -122,14 +138,21 @@ func (r *run) call(f any, args []any, named *dict) any {
 
 func (u undefined) fail() { fail("%s is undefined", u.what) }
 
+// defined fails for a value that is undefined.
+func defined(values ...any) {
+	for _, v := range values {
+		if u, ok := v.(undefined); ok {
+			u.fail()
+		}
+	}
+}
+
 func (r *run) unary(op string, v any) any {
 	if op == "not" {
 		return !truth(v)
 	}
 	n, f, whole, ok := number(v)
-	if u, is := v.(undefined); is {
-		u.fail()
-	}
+	defined(v)
 	switch {
 	case !ok:
 		fail("bad operand type for unary %s: %q", op, typeName(v))
@@ -150,11 +173,7 @@ func (r *run) binary(op string, a, b any) any {
 	if op == "~" {
 		return r.join(text{}, []text{r.str(a), r.str(b)})
 	}
-	for _, v := range []any{a, b} {
-		if u, ok := v.(undefined); ok {
-			u.fail()
-		}
-	}
+	defined(a, b)
 	x, fx, wx, ok := number(a)
 	y, fy, wy, ok2 := number(b)
 	if ok && ok2 {
@@ -329,11 +348,7 @@ func (r *run) compare(op string, a, b any) bool {
 	case "not in":
 		return !r.contains(b, a)
 	}
-	for _, v := range []any{a, b} {
-		if u, ok := v.(undefined); ok {
-			u.fail()
-		}
-	}
+	defined(a, b)
 	switch op {
 	case "<":
 		return r.less(a, b)

@@ -13,8 +13,8 @@ type filter func(r *run, v any, args []any, named *dict) any
 var filters map[string]filter
 
 // otherFilters are those of Jinja 3.1 that are not done; a template that reaches one is refused.
-const otherFilters = " attr batch center filesizeformat forceescape format pprint random " +
-	"round slice striptags urlencode urlize wordwrap xmlattr "
+const otherFilters = " attr batch capitalize center filesizeformat forceescape format groupby " +
+	"pprint random round slice striptags title truncate urlencode urlize wordcount wordwrap xmlattr "
 
 func init() { // after tests and filters, which some look up
 	filters = map[string]filter{
@@ -29,16 +29,10 @@ func init() { // after tests and filters, which some look up
 		"unique": filterUnique, "map": filterMap, "dictsort": filterDictsort, "sort": filterSort,
 		"default": filterDefault, "d": filterDefault, "first": filterFirst, "last": filterLast,
 		"int": filterInt, "float": filterFloat, "abs": filterAbs, "reverse": filterReverse,
-		"sum": filterSum, "min": extreme("min"), "max": extreme("max"), "groupby": filterGroupby,
-		"indent": filterIndent, "truncate": filterTruncate, "wordcount": filterWordcount,
-		"lower":      ofText(func(r *run, v any) text { return r.lower(r.str(v)) }),
-		"upper":      ofText(func(r *run, v any) text { return r.upper(r.str(v)) }),
-		"capitalize": ofText(func(r *run, v any) text { return r.capitalize(r.str(v)) }),
-		"title": ofText(func(r *run, v any) text { // other borders of words than the method's
-			return r.capitals("title", r.str(v), func(c rune) bool {
-				return isSpace(c) || strings.ContainsRune("-({[<", c)
-			})
-		}),
+		"sum": filterSum, "min": extreme("min"), "max": extreme("max"),
+		"indent": filterIndent,
+		"lower":  ofText(func(r *run, v any) text { return r.lower(r.str(v)) }),
+		"upper":  ofText(func(r *run, v any) text { return r.upper(r.str(v)) }),
 	}
 	for _, name := range []string{"select", "reject", "selectattr", "rejectattr"} {
 		filters[name] = func(r *run, v any, args []any, _ *dict) any {
@@ -303,11 +297,7 @@ func filterReverse(r *run, v any, args []any, named *dict) any {
 	items := slices.Clone(r.items(v))
 	slices.Reverse(items)
 	if _, ok := v.(text); ok {
-		b := builder{run: r}
-		for _, one := range items {
-			b.add(one.(text))
-		}
-		return b.text()
+		return r.together(items)
 	}
 	l := r.newList(items)
 	l.once = true

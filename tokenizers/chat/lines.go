@@ -3,7 +3,6 @@ package chat
 import (
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -49,44 +48,6 @@ func filterIndent(r *run, v any, args []any, named *dict) any {
 		b.add(line)
 	}
 	return b.text()
-}
-
-// filterTruncate shortens a text to a length, at a space unless killwords is set.
-func filterTruncate(r *run, v any, args []any, named *dict) any {
-	known(named, "truncate", "length", "killwords", "end", "leeway")
-	length, leeway, end := int64(255), int64(5), text{s: "..."}
-	if a, ok := option(args, 0, named, "length"); ok {
-		length = r.index(a)
-	}
-	kill, _ := option(args, 1, named, "killwords")
-	if a, ok := option(args, 2, named, "end"); ok {
-		end = wantText([]any{a}, 0, "truncate")
-	}
-	if a, ok := option(args, 3, named, "leeway"); ok && a != nil {
-		leeway = r.index(a)
-	}
-	cut := length - r.length(end)
-	switch {
-	case cut < 0:
-		fail("truncate: length is %d, want at least %d", length, r.length(end))
-	case leeway < 0:
-		fail("truncate: leeway is %d, want 0 or more", leeway)
-	case r.length(v) <= length+leeway:
-		return v
-	}
-	kept := r.slice(wantText([]any{v}, 0, "truncate"), [3]any{nil, cut, nil}).(text)
-	if at := strings.LastIndexByte(kept.s, ' '); at >= 0 && !truth(kill) {
-		kept = kept.slice(0, at)
-	}
-	return r.join(text{}, []text{kept, end})
-}
-
-func filterWordcount(r *run, v any, args []any, named *dict) any {
-	s := r.str(v).s
-	r.touch(4 * len(s))
-	return int64(len(strings.FieldsFunc(s, func(c rune) bool {
-		return c != '_' && !unicode.IsLetter(c) && !unicode.IsNumber(c)
-	})))
 }
 
 // format is Python's str.format with fields {}, {0} and {name}, and with !s and !r. What else a

@@ -63,42 +63,6 @@ func extreme(name string) filter {
 	}
 }
 
-func filterGroupby(r *run, v any, args []any, named *dict) any {
-	known(named, "groupby", "attribute", "default", "case_sensitive")
-	attribute, ok := option(args, 0, named, "attribute")
-	if !ok {
-		fail("groupby: the argument attribute is missing")
-	}
-	get := r.getter(attribute)
-	if otherwise, ok := option(args, 1, named, "default"); ok && otherwise != nil {
-		plain := get
-		get = func(v any) any {
-			v = plain(v)
-			if _, missing := v.(undefined); missing {
-				return otherwise
-			}
-			return v
-		}
-	}
-	fold := r.folded
-	if a, ok := option(args, 2, named, "case_sensitive"); ok && truth(a) {
-		fold = func(v any) any { return v }
-	}
-	var groups []any
-	var last *list
-	for _, item := range r.sorted(r.items(v), false, func(v any) any { return fold(get(v)) }).items {
-		if last == nil || !r.equal(fold(get(last.items[0])), fold(get(item))) {
-			last = &list{}
-			pair := r.newList([]any{get(item), last})
-			pair.tuple, pair.group = true, true
-			groups = append(groups, pair)
-		}
-		last.items = append(last.items, item)
-	}
-	r.made(16 * len(groups))
-	return r.newList(groups)
-}
-
 func filterDictsort(r *run, v any, args []any, named *dict) any {
 	known(named, "dictsort", "case_sensitive", "by", "reverse")
 	d, ok := v.(*dict)

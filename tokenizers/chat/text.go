@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -156,40 +155,6 @@ func (t text) split(sep string, most int) []text {
 		most--
 	}
 	return append(out, t.slice(at, len(t.s)))
-}
-
-// rsplit is split from the right.
-func (t text) rsplit(sep string, most int) []text {
-	var out []text
-	end := len(t.s)
-	for ; most != 0; most-- {
-		i := strings.LastIndex(t.s[:end], sep)
-		if i < 0 {
-			break
-		}
-		out = append(out, t.slice(i+len(sep), end))
-		end = i
-	}
-	out = append(out, t.slice(0, end))
-	slices.Reverse(out)
-	return out
-}
-
-// rfields is fields from the right.
-func (t text) rfields(most int) []text {
-	var out []text
-	skip := func(end int) int { return len(strings.TrimRightFunc(t.s[:end], isSpace)) }
-	for end := skip(len(t.s)); end > 0; most-- {
-		start := 0
-		if n := strings.LastIndexFunc(t.s[:end], isSpace); n >= 0 && most != 0 {
-			_, size := utf8.DecodeRuneInString(t.s[n:])
-			start = n + size
-		}
-		out = append(out, t.slice(start, end))
-		end = skip(start)
-	}
-	slices.Reverse(out)
-	return out
 }
 
 // fields divides t at runs of white space, at most `most` times (below 0: any number).

@@ -19,7 +19,6 @@ type list struct {
 	tuple bool
 	once  bool
 	view  string // "range(0, 3)", or the name of a dict's view such as dict_keys
-	group bool   // a pair of groupby: grouper and list
 }
 
 // dict keeps its keys in order.

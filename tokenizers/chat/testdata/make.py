@@ -47,7 +47,7 @@ TEMPLATES = r"""
 a {%- if true %} b {% endif -%} c {#- note -#} d {# note #}
   {%+ if true %}x{% endif %}
 {{- '\n' -}} {{ "a" "b" }} {{ 'x' if false }}|{{ 'x' if true else 'y' }}|{{ (1 if false else 2) + 1 }}
-{% set s %}a{{ 1 }}b{% endset %}{{ s }}{{ s | upper }}{{ 'AbC' | lower }}{{ 'aBC' | capitalize }}
+{% set s %}a{{ 1 }}b{% endset %}{{ s }}{{ s | upper }}{{ 'AbC' | lower }}
 {% for k, v in messages[2].tool_calls[0].arguments.items() %}{{ k }}={{ v }};{% endfor %}{% for k in messages[0] %}{{ k }}{% endfor %}{% for c in 'añ' %}{{ c }}-{% endfor %}
 {% for i in range(10) %}{% if i == 3 %}{% continue %}{% endif %}{% if i == 6 %}{% break %}{% endif %}{{ i }}{{ loop.cycle('a', 'b') }}{% endfor %}
 {% for i in [] %}x{% else %}none{% endfor %}{% for i in [1] if i > 1 %}x{% else %}none{% endfor %}
@@ -62,9 +62,8 @@ a {%- if true %} b {% endif -%} c {#- note -#} d {# note #}
 {{ messages[1].content | replace("{{", "[") | trim | tojson }}{{ ' x ' | trim | length }}{{ 12 | string | length }}
 {{ ['a', ['b', {}]] | tojson(indent=1) }}{{ [] | tojson(indent=2) }}{{ {} | tojson }}{{ 1.0 | tojson }}{{ none | tojson }}
 {% generation %}x{% endgeneration %}
-{{ 'straße ŉ ﬁ ǆ İ ΑΣ' | upper }}|{{ 'straße ŉ ﬁ ǆ İ' | lower }}|{{ 'ßTRASSE' | upper }}|{{ 'aBC dEF' | capitalize }}
-{{ 'ßa İI'.upper() }}{{ 'ÄÖ'.lower() }}{{ 'bX'.capitalize() }}{{ "they're b-c (d) 3e".title() }}
-{{ "they're a-b (c) [d] {e} <f> g_h o 3e" | title }}{{ messages[1].content | title }}
+{{ 'straße ŉ ﬁ ǆ İ ΑΣ' | upper }}|{{ 'straße ŉ ﬁ ǆ İ' | lower }}|{{ 'ßTRASSE' | upper }}
+{{ 'ßa İI'.upper() }}{{ 'ÄÖ'.lower() }}
 {{ '12' | int(base=10) }}{{ '8' | int(7) }}{{ '0x1F' | int }}{{ '_1' | int(5) }}{{ '1e3' | int }}{{ '-3.99' | int }}{{ '+7' | int }}{{ 'inf' | int }}{{ '.' | int }}{{ '0x1p3' | int }}{{ '007' | int }}
 {{ none | int }} {{ [] | int(4) }} {{ true | int }} {{ 2.9 | int }}{{ '1.5' | float }}{{ 'x' | float(2.5) }}{{ none | float }}{{ 3 | float }}{{ '1e400' | float }}{{ '-.5' | float }}
 {{ x | int }}
