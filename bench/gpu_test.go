@@ -137,7 +137,7 @@ func BenchmarkGPUHost(b *testing.B) {
 		b.Skip("this build has no GPU support")
 	}
 	l := fakecuda.Open(b)
-	dev, err := cuda.New(cuda.Options{Library: l.Path, CuBLASLt: "none"})
+	dev, err := cuda.New(cuda.Options{Library: l.Path})
 	require.NoError(b, err)
 	for _, p := range []backend.Precision{backend.F32, backend.BF16} {
 		b.Run(p.String(), func(b *testing.B) {

@@ -50,9 +50,6 @@ func New(o Options) (*Backend, error) {
 	b.arena = arena{v: v, live: map[devicePtr]int{}, settle: b.settle, exact: o.exact}
 	b.graphs = graphs{seen: map[uint64]bool{}, known: map[uint64]*graph{}}
 	if err = b.prepare(); err == nil {
-		err = b.openLt(o)
-	}
-	if err == nil {
 		err = b.openTrace(o)
 	}
 	if err != nil {
@@ -95,7 +92,6 @@ func (b *Backend) Close() error {
 		}
 	}
 	note(b.graphs.clear(b))
-	note(b.products.lt.close())
 	b.trace.close(b.device, note)
 	b.arguments.close(b.device, note)
 	b.staging.close(b.device, note)

@@ -144,9 +144,6 @@ func (b *Backend) send(c *command) error {
 		return d.call(cuMemcpyDtoDAsync, uintptr(p[0]), uintptr(p[1]), uintptr(p[2]), d.stream)
 	case copyBack:
 		return d.call(cuMemcpyDtoHAsync, uintptr(p[0]), uintptr(p[1]), uintptr(p[2]), d.stream)
-	case fill:
-		return d.call(cuMemsetD8Async, uintptr(p[0]), 0, uintptr(p[1]), d.stream)
-	default:
-		return c.work.enqueue(d.stream, p)
 	}
+	return d.call(cuMemsetD8Async, uintptr(p[0]), 0, uintptr(p[1]), d.stream) // fill
 }

@@ -72,7 +72,6 @@ type products struct {
 	narrow memory // rows of activations in the weights' precision
 	scale  memory // Int8: their scales
 	gated  memory // products before they are multiplied by Times
-	lt     *lt    // nil: this package's kernels compute all products
 }
 
 // workers returns a pool of all processors for work on the host.
@@ -131,15 +130,11 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 		return
 	}
 	to, from, bias := b.address(dst), b.address(x), b.address(e.Bias)
-	// The result of an activation usually goes to another product: this package's kernels write it
-	// in the form that the product reads, whereas cuBLASLt would write float32, which another
-	// kernel would have to read and round.
+	// The result of an activation usually goes to another product, so it is written in the form that
+	// the product reads.
 	narrow := m.as == backend.BF16 && e.Act != backend.Identity && !e.Add && b.copies.may(m.out)
 	if narrow {
 		b.linear(from, rows, m, m.out, bias, e.Act, false, 1).result(dst, rows, true).end()
-	} else if p := b.productLt(m, bias, e.Act, e.Add); p != nil {
-		o := b.round(from, rows, m)
-		b.beginExternal(p).pointer(to).pointer(o.data).pointer(m.data).pointer(bias).int(rows).end()
 	} else {
 		c := b.linear(from, rows, m, m.out, bias, e.Act, e.Add, 1)
 		if !e.Add {

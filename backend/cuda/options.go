@@ -14,16 +14,6 @@ type Options struct {
 	Device  int    // the driver's number of the GPU
 	Library string // path of the driver's library; empty: LibraryVariable's, or libcuda.so.1
 
-	// CuBLASLt is the path of NVIDIA's library of matrix products, cuBLAS 12 or 13. It then
-	// computes products of Linear in bfloat16 whose result is not rounded for another product; this
-	// package's kernels compute everything else. Empty means CuBLASLtVariable; if that is empty or
-	// "none", the library is not used.
-	//
-	// This package's kernels give a row the same bits in any batch. The library is asked for one
-	// algorithm per matrix that does not split the depth, and it computes either all numbers of
-	// rows of that matrix or none. Even so, NVIDIA does not promise equal bits.
-	CuBLASLt string
-
 	// Notice, if not nil, is called with a line for the user if loading the kernels takes more than
 	// a second, because the driver compiles them for a GPU without machine code in this package. It
 	// is called on another goroutine.
@@ -54,6 +44,3 @@ type Info struct {
 
 // TraceVariable is an environment variable that is used if Options.Trace is empty.
 const TraceVariable = "UNMASK_CUDA_TRACE"
-
-// CuBLASLtVariable is an environment variable that is used if Options.CuBLASLt is empty.
-const CuBLASLtVariable = "UNMASK_CUBLASLT_LIBRARY"

@@ -34,13 +34,6 @@ func register(name string) *kernel {
 // grid is the number of blocks of a launch; y and z may be 0 for 1.
 type grid struct{ x, y, z int }
 
-// external is a library's work on the stream, such as a product of cuBLASLt. It must be allowed in
-// graphs, and do the same whenever its parameters are the same.
-type external interface {
-	// enqueue does the work on a stream (a CUstream); params are the call's parameters, in order.
-	enqueue(stream uintptr, params []uint64) error
-}
-
 // operation is the kind of a command.
 type operation uint8
 
@@ -49,10 +42,9 @@ const (
 	copyWithin                  // params: to, from, bytes
 	copyBack                    // params: to (pinned), from, bytes
 	fill                        // params: to, bytes; writes zeros
-	library                     // an external's
 )
 
-// command is one entry of the list. Its only Go pointer is the external.
+// command is one entry of the list.
 type command struct {
 	op            operation
 	kernel        int32
@@ -60,7 +52,6 @@ type command struct {
 	threads       uint32
 	shared        uint32
 	first, params int32 // in list.params
-	work          external
 }
 
 // list is the commands since the last flush. Kernel calls only append to it; flush sends it to the
@@ -78,7 +69,6 @@ func (l *list) reset() {
 		end = l.commands[n-1].first + l.commands[n-1].params
 	}
 	l.params = l.params[:copy(l.params, l.params[end:])]
-	clear(l.commands) // drops references to externals
 	l.commands = l.commands[:0]
 	l.flushes++
 }
@@ -103,9 +93,6 @@ func (b *Backend) begin(k *kernel, g grid, threads, shared int) *call {
 
 // maxThreads is the largest number of threads of a block.
 const maxThreads = 1024
-
-// beginExternal starts a command of a library.
-func (b *Backend) beginExternal(w external) *call { return b.start(command{op: library, work: w}) }
 
 func (b *Backend) start(c command) *call {
 	c.first = int32(len(b.list.params))

@@ -142,8 +142,8 @@ func (t *tracer) run(b *Backend) error {
 
 // add adds a command to the table.
 func (t *tracer) add(c *command, p []uint64, seconds float64) {
-	key := traceKey{name: [...]string{copyWithin: "copy", copyBack: "copy to the host", fill: "fill",
-		library: "library"}[c.op]}
+	key := traceKey{name: [...]string{copyWithin: "copy", copyBack: "copy to the host",
+		fill: "fill"}[c.op]}
 	if c.op == launch {
 		key = traceKey{kernels[c.kernel].name, c.x, c.y, c.z, c.threads}
 	}

@@ -100,7 +100,7 @@ bits() { # the same tokens in any batch, twice, and in float32 the processor's
     local p b
     for p in f32 bf16 int8; do
         for b in 1 3 16 16; do
-            UNMASK_CUBLASLT_LIBRARY=none text $b $p cuda > "$results/.$p.$b" 2>> "$log"
+            text $b $p cuda > "$results/.$p.$b" 2>> "$log"
             [ -e "$results/$p.first" ] || mv "$results/.$p.$b" "$results/$p.first"
             [ -e "$results/.$p.$b" ] && same "$p, batch $b gives the tokens of batch 1" "$results/$p.first" "$results/.$p.$b"
         done
@@ -137,7 +137,7 @@ tiles() { # every tile at the published shapes: those in linear.go and head.go a
 traced() {
     local name=$1
     shift
-    try "trace of $name" 300 env UNMASK_CUDA_TRACE="$results/trace-$name.csv" UNMASK_CUBLASLT_LIBRARY=none "$@"
+    try "trace of $name" 300 env UNMASK_CUDA_TRACE="$results/trace-$name.csv" "$@"
     head -n 24 "$results/trace-$name.csv" 2> /dev/null | tee -a "$report"
 }
 
@@ -152,20 +152,20 @@ speed() { # kernels by themselves, then passes and runs
         traced "lm12-bf16-batch$batch" "$here/bin/bench.test" -test.run '^$' -test.bench "GPU\$/forward/lm12/bf16/batch$batch\$" -test.benchtime 5x
     done
     traced vit20-bf16-batch64 "$here/bin/bench.test" -test.run '^$' -test.bench 'GPU$/forward/vit20/bf16/batch64$' -test.benchtime 5x
-    try "passes and runs" 540 env UNMASK_CUBLASLT_LIBRARY=none "$here/bin/bench.test" -test.run '^$' -test.bench 'GPU$/(forward|hybrid32)/.*/(bf16|f32)' -test.benchtime 1s
+    try "passes and runs" 540 "$here/bin/bench.test" -test.run '^$' -test.bench 'GPU$/(forward|hybrid32)/.*/(bf16|f32)' -test.benchtime 1s
     grep -a '^Benchmark' "$results/.out" | tee -a "$report"
     cd "$here" || return
 }
 
 why() { # what the multiprocessors wait for, where there is ncu
     command -v ncu > /dev/null || { say "skip: no ncu here"; return 0; }
-    try "profile" 400 env UNMASK_CUBLASLT_LIBRARY=none ncu --clock-control none -k regex:unmask_ -c 140 --csv --page raw --section SpeedOfLight --section Occupancy --section WarpStateStats \
+    try "profile" 400 ncu --clock-control none -k regex:unmask_ -c 140 --csv --page raw --section SpeedOfLight --section Occupancy --section WarpStateStats \
         --log-file "$results/ncu.csv" bin/bench.test -test.run '^$' -test.bench 'GPU$/forward/lm12/bf16/batch16$' -test.benchtime 1x
 }
 
 peers() { # PyTorch on the same card in the same run, where there is one
     python3 -c 'import torch; assert torch.cuda.is_available()' 2>> "$log" || { say "skip: no PyTorch with a GPU here"; return 0; }
-    try "peers" 580 env UNMASK_CUBLASLT_LIBRARY=none UNMASK_BENCH=bin/bench.test python3 tools/peers/gpu.py --rounds 1 --shapes lm12x16,lm12x1
+    try "peers" 580 env UNMASK_BENCH=bin/bench.test python3 tools/peers/gpu.py --rounds 1 --shapes lm12x16,lm12x1
     cat "$results/.out" | tee -a "$report"
 }
 

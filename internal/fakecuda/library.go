@@ -60,7 +60,7 @@ func (l *Library) Set(t testing.TB, what string, value int) {
 
 // kinds are the kinds of objects that a driver makes and frees.
 var kinds = []string{"allocations", "bytes", "host allocations", "modules", "streams", "events",
-	"graphs", "executables", "contexts", "cublasLt"}
+	"graphs", "executables", "contexts"}
 
 // Live returns the number of objects of each kind that were made and not freed.
 func (l *Library) Live() map[string]int {

@@ -644,8 +644,6 @@ API int cuGraphExecDestroy(Graph* executable) {
     return success;
 }
 
-#include "cublaslt.cpp"
-
 // ---- what tests ask and say ----
 
 // fake_calls is how often a driver's function was called, or a kernel ran.
@@ -693,6 +691,5 @@ API long fake_live(const char* what) {
     if (!strcmp(what, "graphs")) return long(graphs.size());
     if (!strcmp(what, "executables")) return long(executables.size());
     if (!strcmp(what, "contexts")) return retained;
-    if (!strcmp(what, "cublasLt")) return lt_live;
     return -1;
 }
