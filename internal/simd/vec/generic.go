@@ -5,9 +5,29 @@ import "math"
 // The plain Go kernels, which are also what the assembly is tested against. Functions of
 // one variable are computed in float64.
 
-func apply(dst, x []float32, f func(float64) float64) {
-	for i, v := range x {
-		dst[i] = float32(f(float64(v)))
+// ofOne are the functions of one variable.
+var ofOne = [...]func(float64) float64{ofExp: math.Exp, ofGeluTanh: geluTanh, ofGeluErf: geluErf,
+	ofSilu: silu, ofSinSquared: sinSquared, ofRelu: relu}
+
+func apply(f function, dst, x []float32) {
+	switch f {
+	case ofAdd:
+		for i, v := range x {
+			dst[i] += v
+		}
+	case ofMultiply:
+		for i, v := range x {
+			dst[i] *= v
+		}
+	case ofMaximum:
+		for i, v := range x {
+			dst[i] = max(dst[i], v)
+		}
+	default:
+		one := ofOne[f]
+		for i, v := range x {
+			dst[i] = float32(one(float64(v)))
+		}
 	}
 }
 
@@ -162,24 +182,6 @@ func affine(dst, x, scale, shift []float32, pixels int) {
 func mulAdd(dst, x, y []float32) {
 	for i, v := range x {
 		dst[i] += float32(v * y[i])
-	}
-}
-
-func add(dst, x []float32) {
-	for i, v := range x {
-		dst[i] += v
-	}
-}
-
-func multiply(dst, x []float32) {
-	for i, v := range x {
-		dst[i] *= v
-	}
-}
-
-func maximum(dst, x []float32) {
-	for i, v := range x {
-		dst[i] = max(dst[i], v)
 	}
 }
 

@@ -15,87 +15,57 @@ const (
 	avx2   = Ops(simd.AVX2)
 )
 
-func (o Ops) exp(dst, x []float32) {
-	if len(x) == 0 {
+func (o Ops) apply(f function, dst, x []float32) {
+	if o != avx512 && o != avx2 {
+		apply(f, dst, x)
 		return
 	}
-	switch o {
-	case avx512:
-		expAVX512(&dst[0], &x[0], len(x))
-	case avx2:
-		expAVX2(&dst[0], &x[0], len(x))
-	default:
-		apply(dst, x, math.Exp)
-	}
-}
-
-func (o Ops) geluTanh(dst, x []float32) {
-	if len(x) == 0 {
+	if len(dst) == 0 {
 		return
 	}
-	switch o {
-	case avx512:
-		geluTanhAVX512(&dst[0], &x[0], len(x))
-	case avx2:
-		geluTanhAVX2(&dst[0], &x[0], len(x))
-	default:
-		apply(dst, x, geluTanh)
-	}
-}
-
-func (o Ops) geluErf(dst, x []float32) {
-	if len(x) == 0 {
+	to, from, n := &dst[0], &x[0], len(dst)
+	if o == avx512 {
+		switch f {
+		case ofExp:
+			expAVX512(to, from, n)
+		case ofGeluTanh:
+			geluTanhAVX512(to, from, n)
+		case ofGeluErf:
+			geluErfAVX512(to, from, n)
+		case ofSilu:
+			siluAVX512(to, from, n)
+		case ofSinSquared:
+			sinSquaredAVX512(to, from, n)
+		case ofRelu:
+			reluAVX512(to, from, n)
+		case ofAdd:
+			addAVX512(to, from, n)
+		case ofMultiply:
+			multiplyAVX512(to, from, n)
+		case ofMaximum:
+			maximumAVX512(to, from, n)
+		}
 		return
 	}
-	switch o {
-	case avx512:
-		geluErfAVX512(&dst[0], &x[0], len(x))
-	case avx2:
-		geluErfAVX2(&dst[0], &x[0], len(x))
-	default:
-		apply(dst, x, geluErf)
-	}
-}
-
-func (o Ops) silu(dst, x []float32) {
-	if len(x) == 0 {
-		return
-	}
-	switch o {
-	case avx512:
-		siluAVX512(&dst[0], &x[0], len(x))
-	case avx2:
-		siluAVX2(&dst[0], &x[0], len(x))
-	default:
-		apply(dst, x, silu)
-	}
-}
-
-func (o Ops) sinSquared(dst, x []float32) {
-	if len(x) == 0 {
-		return
-	}
-	switch o {
-	case avx512:
-		sinSquaredAVX512(&dst[0], &x[0], len(x))
-	case avx2:
-		sinSquaredAVX2(&dst[0], &x[0], len(x))
-	default:
-		apply(dst, x, sinSquared)
-	}
-}
-
-func (o Ops) relu(dst, x []float32) {
-	if len(x) == 0 {
-		return
-	}
-	switch o {
-	case avx512:
-		reluAVX512(&dst[0], &x[0], len(x))
-	case avx2:
-		reluAVX2(&dst[0], &x[0], len(x))
-	default:
-		apply(dst, x, relu)
+	switch f {
+	case ofExp:
+		expAVX2(to, from, n)
+	case ofGeluTanh:
+		geluTanhAVX2(to, from, n)
+	case ofGeluErf:
+		geluErfAVX2(to, from, n)
+	case ofSilu:
+		siluAVX2(to, from, n)
+	case ofSinSquared:
+		sinSquaredAVX2(to, from, n)
+	case ofRelu:
+		reluAVX2(to, from, n)
+	case ofAdd:
+		addAVX2(to, from, n)
+	case ofMultiply:
+		multiplyAVX2(to, from, n)
+	case ofMaximum:
+		maximumAVX2(to, from, n)
 	}
 }
 
@@ -257,48 +227,6 @@ func (o Ops) mulAdd(dst, x, y []float32) {
 		mulAddAVX2(&dst[0], &x[0], &y[0], len(dst))
 	default:
 		mulAdd(dst, x, y)
-	}
-}
-
-func (o Ops) multiply(dst, x []float32) {
-	if len(dst) == 0 {
-		return
-	}
-	switch o {
-	case avx512:
-		multiplyAVX512(&dst[0], &x[0], len(dst))
-	case avx2:
-		multiplyAVX2(&dst[0], &x[0], len(dst))
-	default:
-		multiply(dst, x)
-	}
-}
-
-func (o Ops) add(dst, x []float32) {
-	if len(dst) == 0 {
-		return
-	}
-	switch o {
-	case avx512:
-		addAVX512(&dst[0], &x[0], len(dst))
-	case avx2:
-		addAVX2(&dst[0], &x[0], len(dst))
-	default:
-		add(dst, x)
-	}
-}
-
-func (o Ops) maximum(dst, x []float32) {
-	if len(dst) == 0 {
-		return
-	}
-	switch o {
-	case avx512:
-		maximumAVX512(&dst[0], &x[0], len(dst))
-	case avx2:
-		maximumAVX2(&dst[0], &x[0], len(dst))
-	default:
-		maximum(dst, x)
 	}
 }
 

@@ -12,69 +12,34 @@ import (
 
 const neon = Ops(simd.NEON)
 
-func (o Ops) exp(dst, x []float32) {
-	if len(x) == 0 {
+func (o Ops) apply(f function, dst, x []float32) {
+	if o != neon {
+		apply(f, dst, x)
 		return
 	}
-	if o == neon {
-		expNEON(&dst[0], &x[0], len(x))
-	} else {
-		apply(dst, x, math.Exp)
-	}
-}
-
-func (o Ops) geluTanh(dst, x []float32) {
-	if len(x) == 0 {
+	if len(dst) == 0 {
 		return
 	}
-	if o == neon {
-		geluTanhNEON(&dst[0], &x[0], len(x))
-	} else {
-		apply(dst, x, geluTanh)
-	}
-}
-
-func (o Ops) geluErf(dst, x []float32) {
-	if len(x) == 0 {
-		return
-	}
-	if o == neon {
-		geluErfNEON(&dst[0], &x[0], len(x))
-	} else {
-		apply(dst, x, geluErf)
-	}
-}
-
-func (o Ops) silu(dst, x []float32) {
-	if len(x) == 0 {
-		return
-	}
-	if o == neon {
-		siluNEON(&dst[0], &x[0], len(x))
-	} else {
-		apply(dst, x, silu)
-	}
-}
-
-func (o Ops) sinSquared(dst, x []float32) {
-	if len(x) == 0 {
-		return
-	}
-	if o == neon {
-		sinSquaredNEON(&dst[0], &x[0], len(x))
-	} else {
-		apply(dst, x, sinSquared)
-	}
-}
-
-func (o Ops) relu(dst, x []float32) {
-	if len(x) == 0 {
-		return
-	}
-	if o == neon {
-		reluNEON(&dst[0], &x[0], len(x))
-	} else {
-		apply(dst, x, relu)
+	to, from, n := &dst[0], &x[0], len(dst)
+	switch f {
+	case ofExp:
+		expNEON(to, from, n)
+	case ofGeluTanh:
+		geluTanhNEON(to, from, n)
+	case ofGeluErf:
+		geluErfNEON(to, from, n)
+	case ofSilu:
+		siluNEON(to, from, n)
+	case ofSinSquared:
+		sinSquaredNEON(to, from, n)
+	case ofRelu:
+		reluNEON(to, from, n)
+	case ofAdd:
+		addNEON(to, from, n)
+	case ofMultiply:
+		multiplyNEON(to, from, n)
+	case ofMaximum:
+		maximumNEON(to, from, n)
 	}
 }
 
@@ -195,39 +160,6 @@ func (o Ops) mulAdd(dst, x, y []float32) {
 		mulAddNEON(&dst[0], &x[0], &y[0], len(dst))
 	} else {
 		mulAdd(dst, x, y)
-	}
-}
-
-func (o Ops) multiply(dst, x []float32) {
-	if len(dst) == 0 {
-		return
-	}
-	if o == neon {
-		multiplyNEON(&dst[0], &x[0], len(dst))
-	} else {
-		multiply(dst, x)
-	}
-}
-
-func (o Ops) add(dst, x []float32) {
-	if len(dst) == 0 {
-		return
-	}
-	if o == neon {
-		addNEON(&dst[0], &x[0], len(dst))
-	} else {
-		add(dst, x)
-	}
-}
-
-func (o Ops) maximum(dst, x []float32) {
-	if len(dst) == 0 {
-		return
-	}
-	if o == neon {
-		maximumNEON(&dst[0], &x[0], len(dst))
-	} else {
-		maximum(dst, x)
 	}
 }
 

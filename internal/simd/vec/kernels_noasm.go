@@ -2,14 +2,7 @@
 
 package vec
 
-import "math"
-
-func (o Ops) exp(dst, x []float32)                         { apply(dst, x, math.Exp) }
-func (o Ops) geluTanh(dst, x []float32)                    { apply(dst, x, geluTanh) }
-func (o Ops) geluErf(dst, x []float32)                     { apply(dst, x, geluErf) }
-func (o Ops) silu(dst, x []float32)                        { apply(dst, x, silu) }
-func (o Ops) sinSquared(dst, x []float32)                  { apply(dst, x, sinSquared) }
-func (o Ops) relu(dst, x []float32)                        { apply(dst, x, relu) }
+func (o Ops) apply(f function, dst, x []float32)           { apply(f, dst, x) }
 func (o Ops) sum(x []float32) float32                      { return sum(x) }
 func (o Ops) sumSquares(x []float32, mean float32) float32 { return sumSquares(x, mean) }
 func (o Ops) normalize(dst, x, scale, shift []float32, mean, inverse float32) {
@@ -31,9 +24,6 @@ func (o Ops) affine(dst, x, scale, shift []float32, pixels int) {
 	affine(dst, x, scale, shift, pixels)
 }
 func (o Ops) mulAdd(dst, x, y []float32)                      { mulAdd(dst, x, y) }
-func (o Ops) multiply(dst, x []float32)                       { multiply(dst, x) }
-func (o Ops) add(dst, x []float32)                            { add(dst, x) }
-func (o Ops) maximum(dst, x []float32)                        { maximum(dst, x) }
 func (o Ops) rotate(dst, x, cos, sin []float32)               { rotate(dst, x, cos, sin) }
 func (o Ops) columnSums(dst, x []float32, stride, pixels int) { columnSums(dst, x, stride, pixels) }
 func (o Ops) columnSquares(dst, x, mean []float32, stride, pixels int) {

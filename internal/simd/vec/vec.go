@@ -30,72 +30,53 @@ func (p *padded) fill(x []float32, rest float32) []float32 {
 
 func whole(n int) int { return n &^ (line - 1) }
 
-// Exp computes dst = exp(x) within 2 units in the last place. dst may be x, here and below.
-func (o Ops) Exp(dst, x []float32) {
+// function is a function of elements: of x, or of those of dst and x.
+type function int
+
+const (
+	ofExp function = iota
+	ofGeluTanh
+	ofGeluErf
+	ofSilu
+	ofSinSquared
+	ofRelu
+	ofAdd
+	ofMultiply
+	ofMaximum
+)
+
+// each computes dst = f(x), or dst = f(dst, x) from ofAdd on.
+func (o Ops) each(f function, dst, x []float32) {
+	if f >= ofAdd {
+		x = x[:len(dst)]
+	}
 	n := whole(len(x))
-	o.exp(dst[:n], x[:n])
+	o.apply(f, dst[:n], x[:n])
 	if n < len(x) {
-		var p padded
-		o.exp(p[:], p.fill(x[n:], 0))
+		var p, a padded
+		o.apply(f, p.fill(dst[n:len(x)], 0), a.fill(x[n:], 0))
 		copy(dst[n:len(x)], p[:])
 	}
 }
+
+// Exp computes dst = exp(x) within 2 units in the last place. dst may be x, here and below.
+func (o Ops) Exp(dst, x []float32) { o.each(ofExp, dst, x) }
 
 // GELUTanh computes dst = 0.5x(1+tanh(sqrt(2/pi)(x+0.044715x^3))) within 4 units in the last
 // place, as do GELUErf and SiLU.
-func (o Ops) GELUTanh(dst, x []float32) {
-	n := whole(len(x))
-	o.geluTanh(dst[:n], x[:n])
-	if n < len(x) {
-		var p padded
-		o.geluTanh(p[:], p.fill(x[n:], 0))
-		copy(dst[n:len(x)], p[:])
-	}
-}
+func (o Ops) GELUTanh(dst, x []float32) { o.each(ofGeluTanh, dst, x) }
 
 // GELUErf computes dst = 0.5x(1+erf(x/sqrt 2)).
-func (o Ops) GELUErf(dst, x []float32) {
-	n := whole(len(x))
-	o.geluErf(dst[:n], x[:n])
-	if n < len(x) {
-		var p padded
-		o.geluErf(p[:], p.fill(x[n:], 0))
-		copy(dst[n:len(x)], p[:])
-	}
-}
+func (o Ops) GELUErf(dst, x []float32) { o.each(ofGeluErf, dst, x) }
 
 // SiLU computes dst = x*sigmoid(x).
-func (o Ops) SiLU(dst, x []float32) {
-	n := whole(len(x))
-	o.silu(dst[:n], x[:n])
-	if n < len(x) {
-		var p padded
-		o.silu(p[:], p.fill(x[n:], 0))
-		copy(dst[n:len(x)], p[:])
-	}
-}
+func (o Ops) SiLU(dst, x []float32) { o.each(ofSilu, dst, x) }
 
 // SinSquared computes dst = sin(x)^2, for x up to 1e7.
-func (o Ops) SinSquared(dst, x []float32) {
-	n := whole(len(x))
-	o.sinSquared(dst[:n], x[:n])
-	if n < len(x) {
-		var p padded
-		o.sinSquared(p[:], p.fill(x[n:], 0))
-		copy(dst[n:len(x)], p[:])
-	}
-}
+func (o Ops) SinSquared(dst, x []float32) { o.each(ofSinSquared, dst, x) }
 
 // ReLU computes dst = max(x, 0); NaN stays NaN.
-func (o Ops) ReLU(dst, x []float32) {
-	n := whole(len(x))
-	o.relu(dst[:n], x[:n])
-	if n < len(x) {
-		var p padded
-		o.relu(p[:], p.fill(x[n:], 0))
-		copy(dst[n:len(x)], p[:])
-	}
-}
+func (o Ops) ReLU(dst, x []float32) { o.each(ofRelu, dst, x) }
 
 // Sum is the sum of x.
 func (o Ops) Sum(x []float32) float32 {
@@ -297,37 +278,13 @@ func (o Ops) AddScaled(dst, x []float32, scale float32) {
 }
 
 // Add computes dst += x.
-func (o Ops) Add(dst, x []float32) {
-	n := whole(len(dst))
-	o.add(dst[:n], x[:n])
-	if n < len(dst) {
-		var p, a padded
-		o.add(p.fill(dst[n:], 0), a.fill(x[n:], 0))
-		copy(dst[n:], p[:])
-	}
-}
+func (o Ops) Add(dst, x []float32) { o.each(ofAdd, dst, x) }
 
 // Multiply computes dst *= x.
-func (o Ops) Multiply(dst, x []float32) {
-	n := whole(len(dst))
-	o.multiply(dst[:n], x[:n])
-	if n < len(dst) {
-		var p, a padded
-		o.multiply(p.fill(dst[n:], 0), a.fill(x[n:], 0))
-		copy(dst[n:], p[:])
-	}
-}
+func (o Ops) Multiply(dst, x []float32) { o.each(ofMultiply, dst, x) }
 
 // Maximum computes dst = max(dst, x).
-func (o Ops) Maximum(dst, x []float32) {
-	n := whole(len(dst))
-	o.maximum(dst[:n], x[:n])
-	if n < len(dst) {
-		var p, a padded
-		o.maximum(p.fill(dst[n:], 0), a.fill(x[n:], 0))
-		copy(dst[n:], p[:])
-	}
-}
+func (o Ops) Maximum(dst, x []float32) { o.each(ofMaximum, dst, x) }
 
 // Rotate turns each pair (x[i], x[i+n/2]) by an angle, given its cosine and sine.
 func (o Ops) Rotate(dst, x, cos, sin []float32) {
