@@ -151,6 +151,27 @@ func Subtract(a, b *DFA, budget *Budget) (*DFA, error) { return product(a, b, bu
 // pairWork is the work on a pair of states, beside that on its edges.
 const pairWork = 16
 
+// overlay divides the bytes of e at those of other edges, which are in order, and calls part with
+// each piece and the other edge's state, -1 for none.
+func overlay(e Edge, other []Edge, part func(lo, hi byte, t int32)) {
+	lo := int(e.Lo)
+	for _, f := range other {
+		if int(f.Hi) < lo || f.Lo > e.Hi {
+			continue
+		}
+		if int(f.Lo) > lo {
+			part(byte(lo), f.Lo-1, -1)
+			lo = int(f.Lo)
+		}
+		hi := min(f.Hi, e.Hi)
+		part(byte(lo), hi, f.To)
+		lo = int(hi) + 1
+	}
+	if lo <= int(e.Hi) {
+		part(byte(lo), e.Hi, -1)
+	}
+}
+
 func product(a, b *DFA, budget *Budget, minus bool) (*DFA, error) {
 	if a.Empty() || b.Empty() {
 		if minus {
@@ -194,22 +215,7 @@ func product(a, b *DFA, budget *Budget, minus bool) (*DFA, error) {
 			return nil, err
 		}
 		for _, e := range a.Out(p.s) {
-			lo := int(e.Lo)
-			for _, f := range other {
-				if int(f.Hi) < lo || f.Lo > e.Hi {
-					continue
-				}
-				if int(f.Lo) > lo {
-					edge(byte(lo), f.Lo-1, pair{e.To, -1})
-					lo = int(f.Lo)
-				}
-				hi := min(f.Hi, e.Hi)
-				edge(byte(lo), hi, pair{e.To, f.To})
-				lo = int(hi) + 1
-			}
-			if lo <= int(e.Hi) {
-				edge(byte(lo), e.Hi, pair{e.To, -1})
-			}
+			overlay(e, other, func(lo, hi byte, t int32) { edge(lo, hi, pair{e.To, t}) })
 		}
 		out.first = append(out.first, int32(len(out.edges)))
 	}

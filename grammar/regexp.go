@@ -141,6 +141,32 @@ func reached(n int, from int32, edges []between) []bool {
 	return seen
 }
 
+// either adds alternatives.
+func (c *compiler) either(from int32, list []*syntax.Regexp) int32 {
+	to := c.b.State()
+	for _, one := range list {
+		in := c.b.State()
+		c.b.Empty(from, in)
+		c.b.Empty(c.add(in, one), to)
+	}
+	return to
+}
+
+// literal adds characters one after the other, in both cases where case is ignored.
+func (c *compiler) literal(from int32, re *syntax.Regexp) int32 {
+	for _, r := range re.Rune {
+		to := c.b.State()
+		c.b.Runes(from, to, r, r)
+		if re.Flags&syntax.FoldCase != 0 {
+			for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+				c.b.Runes(from, to, f, f)
+			}
+		}
+		from = to
+	}
+	return from
+}
+
 // add adds re after a state and returns its end.
 func (c *compiler) add(from int32, re *syntax.Regexp) int32 {
 	b := c.b
@@ -152,16 +178,7 @@ func (c *compiler) add(from int32, re *syntax.Regexp) int32 {
 	case syntax.OpNoMatch:
 		return b.State()
 	case syntax.OpLiteral:
-		for _, r := range re.Rune {
-			to := b.State()
-			b.Runes(from, to, r, r)
-			if re.Flags&syntax.FoldCase != 0 {
-				for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-					b.Runes(from, to, f, f)
-				}
-			}
-			from = to
-		}
+		return c.literal(from, re)
 	case syntax.OpCharClass:
 		to := b.State()
 		for i := 0; i < len(re.Rune); i += 2 {
@@ -200,13 +217,7 @@ func (c *compiler) add(from int32, re *syntax.Regexp) int32 {
 			from = c.add(from, sub)
 		}
 	case syntax.OpAlternate:
-		to := b.State()
-		for _, sub := range re.Sub {
-			in := b.State()
-			b.Empty(from, in)
-			b.Empty(c.add(in, sub), to)
-		}
-		return to
+		return c.either(from, re.Sub)
 	default:
 		c.err = refuse(re.String(), "it is about words or lines")
 	}

@@ -215,6 +215,26 @@ func olderStages(class string, config object) (object, error) {
 const qwenPattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` +
 	`| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 
+// olderSpecial returns the texts of special tokens, by their roles and as additional ones.
+func olderSpecial(config object, roles map[string]string) (map[string]bool, error) {
+	special := map[string]bool{}
+	for _, text := range roles {
+		special[text] = true
+	}
+	var more []json.RawMessage
+	if err := config.get("additional_special_tokens", &more); err != nil {
+		return nil, err
+	}
+	for _, raw := range more {
+		text, err := tokenText("additional_special_tokens", raw)
+		if err != nil {
+			return nil, err
+		}
+		special[text] = true
+	}
+	return special, nil
+}
+
 // olderAdded returns the added tokens of tokenizer_config.json (added_tokens_decoder, by id) or, if
 // it has none, of added_tokens.json (ids by text), and the tokens of the vocabulary with a role or
 // called special. Transformers ignores added_tokens.json where there is an
@@ -225,20 +245,9 @@ func olderAdded(config object, roles map[string]string, ids map[string]int64, fi
 	if err := config.get("added_tokens_decoder", &byID); err != nil {
 		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
 	}
-	special := map[string]bool{}
-	for _, text := range roles {
-		special[text] = true
-	}
-	var more []json.RawMessage
-	if err := config.get("additional_special_tokens", &more); err != nil {
+	special, err := olderSpecial(config, roles)
+	if err != nil {
 		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
-	}
-	for _, raw := range more {
-		text, err := tokenText("additional_special_tokens", raw)
-		if err != nil {
-			return nil, fmt.Errorf("tokenizer_config.json: %w", err)
-		}
-		special[text] = true
 	}
 	var list []addedToken
 	known := map[string]bool{}

@@ -38,26 +38,21 @@ var smilesTokens = regexp.MustCompile(`^(?:%\([0-9]{3}\)|\[[^\]]+]|Br?|Cl?|N|O|S
 // specialWords are spellings of tokens with a meaning, besides those in angle brackets.
 var specialWords = regexp.MustCompile(`^(\[(PAD|UNK|CLS|SEP|MASK|unused[0-9]+)]|<.+>)$`)
 
-// parseWords reads a vocab.txt. config is tokenizer_config.json; without a class in it, the class
-// is that which has the vocabulary's spellings of special tokens.
-func parseWords(data []byte, class string, config object, files fs.FS) (*vocabulary, string,
-	error) {
-	if err := jsonline.CheckUTF8(data); err != nil {
-		return nil, "", err
-	}
-	w := &wordList{ids: map[string]int32{}, special: map[string]int32{}}
-	letters, smiles := true, true
-	for line := range strings.Lines(string(data)) {
+// read adds the tokens, one a line. It reports whether all but the special ones are letters, and
+// whether they are tokens of SMILES.
+func (w *wordList) read(data string) (letters, smiles bool, err error) {
+	letters, smiles = true, true
+	for line := range strings.Lines(data) {
 		text := strings.TrimRight(line, "\r\n")
 		id := int32(len(w.tokens))
 		if text == "" {
-			return nil, "", fmt.Errorf("line %d is empty, want one token on each line", id+1)
+			return false, false, fmt.Errorf("line %d is empty, want one token on each line", id+1)
 		}
 		if first, ok := w.ids[text]; ok {
-			return nil, "", fmt.Errorf("line %d is %.40q, as line %d is already", id+1, text, first+1)
+			return false, false, fmt.Errorf("line %d is %.40q, as line %d is already", id+1, text, first+1)
 		}
 		if len(w.tokens) == MaxItems {
-			return nil, "", fmt.Errorf("there are more than %d lines", MaxItems)
+			return false, false, fmt.Errorf("there are more than %d lines", MaxItems)
 		}
 		w.tokens, w.ids[text] = append(w.tokens, text), id
 		if specialWords.MatchString(text) {
@@ -66,6 +61,21 @@ func parseWords(data []byte, class string, config object, files fs.FS) (*vocabul
 		}
 		letters = letters && utf8.RuneCountInString(text) == 1
 		smiles = smiles && smilesTokens.FindString(text) == text
+	}
+	return letters, smiles, nil
+}
+
+// parseWords reads a vocab.txt. config is tokenizer_config.json; without a class in it, the class
+// is that which has the vocabulary's spellings of special tokens.
+func parseWords(data []byte, class string, config object, files fs.FS) (*vocabulary, string,
+	error) {
+	if err := jsonline.CheckUTF8(data); err != nil {
+		return nil, "", err
+	}
+	w := &wordList{ids: map[string]int32{}, special: map[string]int32{}}
+	letters, smiles, err := w.read(string(data))
+	if err != nil {
+		return nil, "", err
 	}
 	if len(w.tokens) == len(w.special) {
 		return nil, "", errors.New("there are no tokens besides special ones")

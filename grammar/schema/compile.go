@@ -235,27 +235,21 @@ func (c *compiler) array(b *grammar.Builder, from, to int32, s *arrays) (bool, e
 		return false, &Refused{What: "contains more than once"}
 	}
 	chain := max(s.minItems, len(s.prefix), 1)
-	if most > max(chain, c.Items) {
-		most = max(chain, c.Items)
-	}
 	if most >= 0 {
+		most = min(most, max(chain, c.Items))
 		chain = most
 	}
 	if s.minItems > c.budget.States() {
 		return false, &grammar.TooLarge{Limit: c.budget.States()}
 	}
-	at := [2]int32{b.Text(from, "["), b.State()}
-	end := b.State()
+	at, end := [2]int32{b.Text(from, "["), b.State()}, b.State()
 	b.Empty(b.Text(end, "]"), to)
-	last := 0 // what s.some asks for
-	if len(s.some) > 0 {
-		last = 1
-	}
-	if s.minItems == 0 && last == 0 {
+	last := len(s.some) // 1: an item must be as s.some asks
+	valid := s.minItems == 0 && last == 0
+	if valid {
 		b.Empty(at[0], end)
 	}
 	some := [2]bool{true, false} // whether a state can be reached
-	valid := s.minItems == 0 && last == 0
 	for i := 0; i < chain || most < 0 && i == chain; i++ {
 		next, can := [2]int32{b.State(), b.State()}, [2]bool{}
 		if i == chain {
@@ -271,15 +265,12 @@ func (c *compiler) array(b *grammar.Builder, from, to int32, s *arrays) (bool, e
 				in = b.Text(in, c.comma)
 			}
 			ok, err := c.add(b, in, next[seen], e)
+			can[seen] = can[seen] || ok
+			if last == 1 && seen == 0 && err == nil {
+				can[1], err = c.add(b, in, next[1], both(e, s.some[0]))
+			}
 			if err != nil {
 				return false, err
-			}
-			can[seen] = can[seen] || ok
-			if last == 1 && seen == 0 {
-				if ok, err = c.add(b, in, next[1], both(e, s.some[0])); err != nil {
-					return false, err
-				}
-				can[1] = ok
 			}
 		}
 		if !can[0] && !can[1] {

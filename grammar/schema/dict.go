@@ -53,6 +53,26 @@ func (c *compiler) named(s *dicts, key string) (bool, error) {
 	return true, nil
 }
 
+// numbers returns the least and the most keys where they matter, 0 and -1 otherwise, for an object
+// of this many named keys, and pays for their states.
+func (c *compiler) numbers(s *dicts, named int, others bool) (least, most int, err error) {
+	least, most = s.minProps, s.maxProps
+	if least <= len(s.required) {
+		least = 0
+	}
+	if most >= named && !others {
+		most = -1
+	}
+	if least > 1 && others {
+		return 0, 0, &Refused{What: "minProperties above 1 with keys that are not named"}
+	}
+	counts := max(1, least, most)
+	if counts > c.budget.States() {
+		return 0, 0, &grammar.TooLarge{Limit: c.budget.States()}
+	}
+	return least, most, c.budget.Spend(counts * (2 + named))
+}
+
 // keys adds objects. A state is known by the keys that may follow and the number of those before,
 // up to the last number that matters. With more, there must be keys that are not named.
 func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, more bool) (bool, error) {
@@ -61,39 +81,18 @@ func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, more bool)
 	if err != nil {
 		return false, err
 	}
-	least, most := s.minProps, s.maxProps
-	if least <= len(s.required) {
-		least = 0
-	}
-	if most >= len(order) && len(others) == 0 {
-		most = -1
-	}
-	if least > 1 && len(others) > 0 {
-		return false, &Refused{What: "minProperties above 1 with keys that are not named"}
-	}
-	counts := max(1, least, most)
-	if counts > c.budget.States() {
-		return false, &grammar.TooLarge{Limit: c.budget.States()}
-	}
-	if err := c.budget.Spend(counts * (2 + len(order))); err != nil {
+	least, most, err := c.numbers(s, len(order), len(others) > 0)
+	if err != nil {
 		return false, err
 	}
-	row := func() []int32 {
-		states := make([]int32, counts+1)
-		for n := range states {
-			states[n] = b.State()
-		}
-		return states
-	}
+	counts := max(1, least, most)
+	row := func() []int32 { return states(b, counts+1) }
 	at := row()
 	b.Empty(b.Text(from, "{"), at[0])
 	for _, k := range order {
 		ok, err := c.named(s, k)
-		if err != nil {
-			return false, err
-		}
 		next := row()
-		if ok {
+		if ok && err == nil {
 			ok, err = c.enter(b, at, next, most, func(in, out int32) (bool, error) {
 				return c.add(b, b.Text(in, quote(k)+c.colon), out, s.of(k))
 			})
@@ -107,9 +106,7 @@ func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, more bool)
 			continue
 		}
 		if !s.required[k] {
-			for n, state := range at {
-				b.Empty(state, next[n])
-			}
+			join(b, at, next)
 		}
 		at = next
 	}
@@ -129,22 +126,45 @@ func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, more bool)
 	if len(others) > 0 {
 		after := row()
 		finish(after)
-		for n := range after {
-			b.Empty(after[n], at[n])
-		}
-		for _, o := range others {
-			ok, err := c.enter(b, at, after, most, func(in, out int32) (bool, error) {
-				colon := b.State()
-				b.Embed(in, colon, o.key)
-				return c.add(b, b.Text(colon, c.colon), out, o.value)
-			})
-			if err != nil {
-				return false, err
-			}
-			possible = possible || ok
+		if possible, err = c.further(b, at, after, most, others); err != nil {
+			return false, err
 		}
 	}
 	return possible || !more, nil
+}
+
+// states returns n new states.
+func states(b *grammar.Builder, n int) []int32 {
+	list := make([]int32, n)
+	for i := range list {
+		list[i] = b.State()
+	}
+	return list
+}
+
+// join makes each state of a row that of another.
+func join(b *grammar.Builder, from, to []int32) {
+	for n, state := range from {
+		b.Empty(state, to[n])
+	}
+}
+
+// further adds keys that are not named, any number of them: after each the states are again at.
+func (c *compiler) further(b *grammar.Builder, at, after []int32, most int,
+	others []further) (possible bool, err error) {
+	join(b, after, at)
+	for _, o := range others {
+		ok, err := c.enter(b, at, after, most, func(in, out int32) (bool, error) {
+			colon := b.State()
+			b.Embed(in, colon, o.key)
+			return c.add(b, b.Text(colon, c.colon), out, o.value)
+		})
+		if err != nil {
+			return false, err
+		}
+		possible = possible || ok
+	}
+	return possible, nil
 }
 
 // enter adds one more key with its value after each number of keys. The value is shared by numbers

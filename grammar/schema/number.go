@@ -140,18 +140,12 @@ func multiples(d *grammar.DFA, m *big.Rat, whole bool, budget *grammar.Budget) (
 	// Digits before and after the point as one number of `places` decimals, modulo n.
 	b := grammar.NewBuilder(budget)
 	from, to := b.State(), b.State()
-	before := make([]int32, n)
-	for r := range before {
-		before[r] = b.State()
-	}
+	before := states(b, n)
 	b.Empty(from, before[0])
 	b.Empty(b.Text(from, "-"), before[0])
 	after := make([][]int32, places+1)
 	for p := range after {
-		after[p] = make([]int32, n)
-		for r := range n {
-			after[p][r] = b.State()
-		}
+		after[p] = states(b, n)
 	}
 	scale := func(r, p int) int { // of a number that lacks p places
 		for range p {

@@ -95,15 +95,14 @@ func Points(methods []experiments.Point, steps []int, items, chunk, batch int,
 // Run answers the items of a point. It implements experiments.Runner.
 func (t *Task) Run(ctx context.Context, p experiments.Point,
 	progress func(share float64) bool) (experiments.Result, error) {
-	r := experiments.Result{Kind: t.Kind(), Point: p}
-	r.Answers = make([]experiments.Answer, p.N)
+	r := experiments.Result{Kind: t.Kind(), Point: p, Answers: make([]experiments.Answer, p.N)}
 	var made []int // indexes of the items that are generated
 	var requests []generate.Request
 	longest, done := 0, 0
 	for i := range p.N {
 		it := &t.items[p.First+i]
 		r.Answers[i] = experiments.Answer{ID: it.ID, Kind: it.Kind}
-		if it.Kind == "choice" {
+		if it.Kind == "choice" { // without a run
 			c, err := t.choose(ctx, p.First+i, p.Seed)
 			if err != nil {
 				return r, fmt.Errorf("item %s: %w", it.ID, err)
@@ -137,20 +136,9 @@ func (t *Task) Run(ctx context.Context, p experiments.Point,
 				share += float64(part.N) / float64(max(part.Steps, 1))
 				continue
 			}
-			i := made[part.Number]
-			it, a := &t.items[p.First+i], &r.Answers[i]
-			a.Text, a.Tokens = t.answer(it, requests[part.Number], part.Tokens)
-			if it.Kind != "python" {
-				right, err := it.Right(a.Text)
-				if err != nil {
-					return r, fmt.Errorf("item %s: %w", it.ID, err)
-				}
-				a.Right = truth(right)
+			if err := t.take(&r, made[part.Number], requests[part.Number], part); err != nil {
+				return r, err
 			}
-			a.Passes = part.Evaluated.Full
-			r.Passes += float64(part.Evaluated.Full)
-			r.HeadRows += float64(part.Evaluated.Head)
-			r.Partial += float64(part.Evaluated.Partial)
 			done++
 			share++
 		}
@@ -165,6 +153,24 @@ func (t *Task) Run(ctx context.Context, p experiments.Point,
 	r.Passes, r.HeadRows, r.Partial = r.Passes/n, r.HeadRows/n, r.Partial/n
 	r.Metrics = experiments.AnswerMetrics(r.Answers)
 	return r, nil
+}
+
+// take notes the answer to item i of the point and its passes in r.
+func (t *Task) take(r *experiments.Result, i int, q generate.Request, p generate.Progress) error {
+	it, a := &t.items[r.First+i], &r.Answers[i]
+	a.Text, a.Tokens = t.answer(it, q, p.Tokens)
+	if it.Kind != "python" {
+		right, err := it.Right(a.Text)
+		if err != nil {
+			return fmt.Errorf("item %s: %w", it.ID, err)
+		}
+		a.Right = truth(right)
+	}
+	a.Passes = p.Evaluated.Full
+	r.Passes += float64(p.Evaluated.Full)
+	r.HeadRows += float64(p.Evaluated.Head)
+	r.Partial += float64(p.Evaluated.Partial)
+	return nil
 }
 
 // Programs returns the answers of kind python as files, by a name of the method, the number of

@@ -132,6 +132,11 @@ func (c *converter) keys() ([]Key, error) {
 		Key{arch + ".rope.dimension_count", uint32(head)})
 	keys = append(append(keys, c.scaling(arch)...), c.diffusion(arch)...)
 	c.mixture()
+	return c.tokens(keys)
+}
+
+// tokens returns keys with those of the vocabulary and of what ends a text.
+func (c *converter) tokens(keys []Key) ([]Key, error) {
 	words, err := vocabulary(c.dir)
 	if err != nil {
 		return nil, err
@@ -391,43 +396,9 @@ var unused = []string{".rotary_emb.inv_freq", ".k_scale", ".v_scale"}
 
 // tensors returns the file's tensors: those outside blocks first, then block by block.
 func (c *converter) tensors() ([]Tensor, error) {
-	theirs := map[string]string{} // maps the authors' names to the file's
-	var names []string
-	add := func(name string) {
-		for _, end := range c.family.ends {
-			if _, ok := c.set.Get(c.family.name(name + end)); ok {
-				theirs[c.family.name(name+end)] = name + end
-				names = append(names, name+end)
-			}
-		}
-	}
-	for _, name := range []string{"token_embd", "output_norm", "output"} {
-		add(name)
-	}
-	experts := map[string][]*weights.Tensor{} // of the file's tensors of all experts
-	for n := range c.blocks {
-		for _, key := range slices.Sorted(maps.Keys(c.family.experts)) {
-			name := "blk." + strconv.Itoa(n) + "." + key + ".weight"
-			for _, one := range c.family.parts(name, c.size(c.family.sizes["expert_count"])) {
-				t, ok := c.set.Get(one)
-				if !ok {
-					return nil, fmt.Errorf("tensor %q is missing", one)
-				}
-				theirs[one] = name
-				experts[name] = append(experts[name], t)
-			}
-			names = append(names, name)
-		}
-		for _, key := range []string{"attn_norm", "attn_q", "attn_q_norm", "attn_k", "attn_k_norm",
-			"attn_v", "attn_output", "ffn_norm", "ffn_gate_inp", "ffn_gate", "ffn_up", "ffn_down"} {
-			add("blk." + strconv.Itoa(n) + "." + key)
-		}
-	}
-	for _, name := range c.set.Names() {
-		if theirs[name] == "" && !slices.ContainsFunc(unused,
-			func(end string) bool { return strings.HasSuffix(name, end) }) {
-			return nil, fmt.Errorf("tensor %q has no place in a GGUF file of this kind", name)
-		}
+	names, experts, err := c.places()
+	if err != nil {
+		return nil, err
 	}
 	var all []Tensor
 	words, _ := c.set.Get(c.family.name("token_embd.weight"))
@@ -457,6 +428,49 @@ func (c *converter) tensors() ([]Tensor, error) {
 			Write: func(w io.Writer) error { return c.write(w, t, d, c.order(name, t)) }})
 	}
 	return all, nil
+}
+
+// places returns the names of the tensors in the file's order, and of those of all experts the
+// parts. It returns an error for a tensor that has no place.
+func (c *converter) places() (names []string, experts map[string][]*weights.Tensor, err error) {
+	theirs := map[string]string{} // maps the authors' names to the file's
+	add := func(name string) {
+		for _, end := range c.family.ends {
+			if _, ok := c.set.Get(c.family.name(name + end)); ok {
+				theirs[c.family.name(name+end)] = name + end
+				names = append(names, name+end)
+			}
+		}
+	}
+	for _, name := range []string{"token_embd", "output_norm", "output"} {
+		add(name)
+	}
+	experts = map[string][]*weights.Tensor{}
+	for n := range c.blocks {
+		for _, key := range slices.Sorted(maps.Keys(c.family.experts)) {
+			name := "blk." + strconv.Itoa(n) + "." + key + ".weight"
+			for _, one := range c.family.parts(name, c.size(c.family.sizes["expert_count"])) {
+				t, ok := c.set.Get(one)
+				if !ok {
+					return nil, nil, fmt.Errorf("tensor %q is missing", one)
+				}
+				theirs[one] = name
+				experts[name] = append(experts[name], t)
+			}
+			names = append(names, name)
+		}
+		for _, key := range []string{"attn_norm", "attn_q", "attn_q_norm", "attn_k", "attn_k_norm",
+			"attn_v", "attn_output", "ffn_norm", "ffn_gate_inp", "ffn_gate", "ffn_up", "ffn_down"} {
+			add("blk." + strconv.Itoa(n) + "." + key)
+		}
+	}
+	for _, name := range c.set.Names() {
+		if theirs[name] == "" && !slices.ContainsFunc(unused,
+			func(end string) bool { return strings.HasSuffix(name, end) }) {
+			return nil, nil, fmt.Errorf("tensor %q has no place in a GGUF file of this kind", name)
+		}
+	}
+	return names, experts, nil
 }
 
 // typeOf returns the type that the recipe has for a tensor.

@@ -205,7 +205,11 @@ func (f *flattener) walk(v any, prefix string, depth int) error {
 			return fmt.Errorf("a tensor's name has %d bytes, want 4096", len(name))
 		}
 		t, ok := values[i].(*Tensor)
-		if !ok {
+		if ok {
+			if err := f.put(t, name); err != nil {
+				return err
+			}
+		} else {
 			if o, is := values[i].(*Object); is && o.isTensor() {
 				return fmt.Errorf("tensor %q is a %s, want one of floats, integers or bools", name,
 					o.Class)
@@ -220,22 +224,26 @@ func (f *flattener) walk(v any, prefix string, depth int) error {
 			if err := f.walk(values[i], name+".", depth+1); err != nil {
 				return err
 			}
-			continue
 		}
-		if !utf8.ValidString(name) {
-			return fmt.Errorf("a tensor's name is %.100q, want UTF-8", name)
-		}
-		if f.seen[name] {
-			return fmt.Errorf("tensor %q is there twice", name)
-		}
-		if len(f.tensors) == MaxTensors {
-			return fmt.Errorf("more than %d tensors", MaxTensors)
-		}
-		f.seen[name] = true
-		named := *t
-		named.Name = name
-		f.tensors = append(f.tensors, &named)
 	}
+	return nil
+}
+
+// put adds a tensor under its name.
+func (f *flattener) put(t *Tensor, name string) error {
+	if !utf8.ValidString(name) {
+		return fmt.Errorf("a tensor's name is %.100q, want UTF-8", name)
+	}
+	if f.seen[name] {
+		return fmt.Errorf("tensor %q is there twice", name)
+	}
+	if len(f.tensors) == MaxTensors {
+		return fmt.Errorf("more than %d tensors", MaxTensors)
+	}
+	f.seen[name] = true
+	named := *t
+	named.Name = name
+	f.tensors = append(f.tensors, &named)
 	return nil
 }
 
