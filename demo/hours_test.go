@@ -10,20 +10,19 @@ import (
 
 	"unmask"
 	"unmask/demo"
-	"unmask/demo/scenes"
 	"unmask/generate"
 )
 
 var (
 	hoursModel = flag.String("hours-model", "", "a folder; by default the embedded image model")
-	hoursCount = flag.Int("hours", 2, "pictures of each hour in TestDemoHours")
+	hoursCount = flag.Int("hours", 1, "pictures of each hour in TestDemoHours")
 )
 
 // Pictures of an hour have its colours, with guidance 1 and 2: 99 of 100 over all hours, and 98 of
 // each (-hours 100).
 func TestDemoHours(t *testing.T) {
 	m := weighed(t, *hoursModel, demo.Image())
-	palette, made, good := scenes.NewPalette(200, 1), 0, 0
+	colours, made, good := newPalette(200, 1), 0, 0
 	for _, hour := range m.Classes {
 		for _, guidance := range []string{"1", "2"} {
 			requests := make([]generate.Request, *hoursCount)
@@ -43,7 +42,7 @@ func TestDemoHours(t *testing.T) {
 					}
 					picture, err := m.Pictures.Image(p.Tokens)
 					require.NoError(t, err)
-					if n := palette.Strange(hour, picture); n <= 60 {
+					if n := colours.strange(hour, picture); n <= 60 {
 						right++
 					} else {
 						t.Logf("%s %d, guidance %s: %d strange pixels", hour, p.Number, guidance, n)

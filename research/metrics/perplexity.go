@@ -5,7 +5,6 @@ package metrics
 import (
 	"context"
 	"fmt"
-	"math"
 )
 
 // Judge is a language model that scores tokens, such as gpt2.Model.
@@ -42,29 +41,9 @@ func (p *Perplexity) Add(nll []float64) {
 	p.Tokens = append(p.Tokens, len(nll))
 }
 
-// BySample returns exp of the mean over samples of each sample's mean, as in SDTT's code and
-// Hayakawa et al. 2025; NaN if there is no sample.
-func (p *Perplexity) BySample() float64 {
-	var sum float64
-	for _, v := range p.Samples {
-		sum += v
-	}
-	return math.Exp(sum / float64(len(p.Samples)))
-}
-
-// ByToken returns exp of the mean over all tokens, as in MDLM's code; NaN if there is no token.
-func (p *Perplexity) ByToken() float64 {
-	var sum, n float64
-	for i, v := range p.Samples {
-		sum += v * float64(p.Tokens[i])
-		n += float64(p.Tokens[i])
-	}
-	return math.Exp(sum / n)
-}
-
 // AddIDs scores raw token ids, all positions from the second on, as in SDTT's code (Deschenaux &
-// Gulcehre 2025). The judge must have the samples' vocabulary. [Perplexity.BySample] is its
-// generative perplexity.
+// Gulcehre 2025). The judge must have the samples' vocabulary. There, perplexity is exp of
+// the mean of Samples.
 func (p *Perplexity) AddIDs(ctx context.Context, j Judge, samples [][]int32) error {
 	nll, err := j.Score(ctx, samples)
 	if err != nil {
@@ -86,7 +65,7 @@ type Retokenize struct {
 // AddTexts scores text in the judge's own tokens, as in MDLM's code (Sahoo et al. 2024,
 // compute_generative_perplexity). A text is cut into windows of the judge's context, each scored by
 // itself; in each window all tokens from the second on count, except ends of text after the first.
-// [Perplexity.ByToken] is its generative perplexity.
+// There, perplexity is exp of the mean over all tokens.
 //
 // MDLM's code also counts the first padding token, as an end of text, for texts shorter than the
 // longest of their batch; here a text's score does not depend on the others.

@@ -12,7 +12,6 @@
 package hub
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -147,25 +146,6 @@ func (c *Client) endpoint() (*url.URL, error) {
 		return nil, fmt.Errorf("endpoint is %.100q, want https://host", c.Endpoint)
 	}
 	return u, nil
-}
-
-// Pull calls [Client.Pull] with the client of the environment.
-func Pull(ctx context.Context, repo, revision string, files []string,
-	progress func(Progress)) (dir string, err error) {
-	c, err := FromEnv()
-	if err != nil {
-		return "", err
-	}
-	return c.Pull(ctx, repo, revision, files, progress)
-}
-
-// Find calls [Client.Find] with the client of the environment.
-func Find(repo, revision string) (dir string, err error) {
-	c, err := FromEnv()
-	if err != nil {
-		return "", err
-	}
-	return c.Find(repo, revision)
 }
 
 // List calls [Client.List] with the client of the environment.

@@ -127,10 +127,12 @@ func TestFunctionsUseTheEnvironment(t *testing.T) {
 		"HF_TOKEN": "hf_x", "HF_HUB_OFFLINE": ""} {
 		t.Setenv(name, value)
 	}
-	dir, err := Pull(t.Context(), repo, "", both, nil)
+	c, err := FromEnv()
+	require.NoError(t, err)
+	dir, err := c.Pull(t.Context(), repo, "", both, nil)
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(dir, cache))
-	found, err := Find(repo, commitA)
+	found, err := c.Find(repo, commitA)
 	require.NoError(t, err)
 	require.Equal(t, dir, found)
 	all, err := List()
@@ -138,9 +140,7 @@ func TestFunctionsUseTheEnvironment(t *testing.T) {
 	require.Len(t, all, 1)
 
 	t.Setenv("HF_ENDPOINT", "nonsense")
-	_, err = Pull(t.Context(), repo, "", both, nil)
-	require.ErrorContains(t, err, "HF_ENDPOINT")
-	_, err = Find(repo, "")
+	_, err = FromEnv()
 	require.ErrorContains(t, err, "HF_ENDPOINT")
 	_, err = List()
 	require.ErrorContains(t, err, "HF_ENDPOINT")

@@ -73,8 +73,7 @@ func TestLogits(t *testing.T) {
 	each(t, func(t *testing.T, p *parity.Pack, m *Model, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
 		want, wantShape := p.Floats("logits")
-		b, _ := batch(sequences(tokens, shape), make([]int, shape[0]), shape[1])
-		require.NoError(t, m.passes.Full(b))
+		require.NoError(t, m.passes.Full(batch(sequences(tokens, shape), shape[1])))
 		require.NoError(t, m.pass(context.Background(), m.passes.Next()))
 		got := make([]float32, len(want))
 		m.b.HeadVisit(m.work.X, len(tokens), m.head, func(row int, logits []float32) {
@@ -110,34 +109,6 @@ func TestScoreIsBatchInvariant(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Reading in pieces through the cache gives the scores of reading at once.
-func TestExtendInPieces(t *testing.T) {
-	each(t, func(t *testing.T, p *parity.Pack, m *Model, tolerance float64) {
-		tokens, shape := p.Ints("tokens")
-		s := sequences(tokens, shape)
-		s = [][]int32{s[0], s[len(s)-1][:shape[1]/2]}
-		whole, err := m.Score(context.Background(), s)
-		require.NoError(t, err)
-		state, err := m.NewState(2, shape[1])
-		require.NoError(t, err)
-		pieces := make([][]float64, 2)
-		for _, cut := range [][2]int{{0, 1}, {1, 1}, {7, 1}, {7, 9}, {8, shape[1] / 2},
-			{shape[1], shape[1] / 2}} {
-			part := [][]int32{s[0][state.Read[0]:cut[0]], s[1][state.Read[1]:cut[1]]}
-			nll, err := m.Extend(context.Background(), state, part)
-			require.NoError(t, err)
-			for i := range pieces {
-				pieces[i] = append(pieces[i], nll[i]...)
-			}
-		}
-		require.Equal(t, []int{shape[1], shape[1] / 2}, state.Read)
-		parity.Close(t, flat(whole), flat(pieces), tolerance)
-		_, err = m.Extend(context.Background(), state, [][]int32{{1}, {}})
-		require.Error(t, err)
-		require.Equal(t, shape[1], state.Read[0])
-	})
 }
 
 func TestDemoJudge(t *testing.T) {
@@ -186,17 +157,9 @@ func TestBadTokens(t *testing.T) {
 		_, err := m.Score(ctx, c.tokens)
 		require.EqualError(t, err, c.want)
 	}
-	_, err := m.NewState(1, 41)
-	require.EqualError(t, err, "a state of 1 sequences of 41 tokens, want 1 or more of 1 to 40")
-	s, err := m.NewState(1, 3)
-	require.NoError(t, err)
-	_, err = m.Extend(ctx, s, [][]int32{{1, 2, 3, 4}})
-	require.EqualError(t, err, "sequence 0 has 4 tokens, the state holds 3")
-	_, err = m.Extend(ctx, s, nil)
-	require.EqualError(t, err, "0 sequences, the state has 1")
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err = m.Score(cancelled, [][]int32{{1, 2}})
+	_, err := m.Score(cancelled, [][]int32{{1, 2}})
 	require.ErrorIs(t, err, context.Canceled)
 }
 

@@ -1,22 +1,26 @@
-package scenes
+package demo_test
 
-import "image"
+import (
+	"image"
 
-// shades is how many levels of each colour channel a Palette tells apart.
+	"unmask/demo/scenes"
+)
+
+// shades is how many levels of each colour channel a palette tells apart.
 const shades = 16
 
-// A Palette has the colours of drawn landscapes, by their hour.
-type Palette map[string]*[shades][shades][shades]bool
+// A palette has the colours of drawn landscapes, by their hour.
+type palette map[string]*[shades][shades][shades]bool
 
-// NewPalette returns the colours of n drawn landscapes, see ClassedScenes, and those one shade
+// newPalette returns the colours of n drawn landscapes, and those one shade
 // away.
-func NewPalette(n int, seed uint64) Palette {
-	p := Palette{}
-	for _, name := range hourNames {
-		p[name] = new([shades][shades][shades]bool)
-	}
-	list, hours := ClassedScenes(n, seed)
+func newPalette(n int, seed uint64) palette {
+	p := palette{}
+	list, hours := scenes.ClassedScenes(n, seed)
 	for i, m := range list {
+		if p[hours[i]] == nil {
+			p[hours[i]] = new([shades][shades][shades]bool)
+		}
 		colours := p[hours[i]]
 		eachShade(m.NRGBA(), func(r, g, b int) {
 			for d := -1; d <= 1; d++ {
@@ -29,9 +33,9 @@ func NewPalette(n int, seed uint64) Palette {
 	return p
 }
 
-// Strange counts the pixels of m with colours that landscapes of an hour do not have. A landscape
+// strange counts the pixels of m with colours that landscapes of an hour do not have. A landscape
 // of another hour has hundreds, one with a blot about a hundred.
-func (p Palette) Strange(hour string, m *image.NRGBA) (n int) {
+func (p palette) strange(hour string, m *image.NRGBA) (n int) {
 	colours := p[hour]
 	eachShade(m, func(r, g, b int) {
 		if colours == nil || !colours[r][g][b] {
