@@ -18,7 +18,7 @@ import (
 
 var (
 	answerModel = flag.String("answers-model", "", "a folder; by default the embedded model")
-	answerCount = flag.Int("answers", 12, "dialogues of TestDemoAnswers, of 100")
+	answerCount = flag.Int("answers", 8, "dialogues of TestDemoAnswers, of 100")
 )
 
 // weighed returns the model in a folder or, if that is "", an embedded one.

@@ -17,18 +17,15 @@ import (
 // The same holds with a NATS server that is another process, which is built from its module.
 func TestOutsideServer(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it builds a server")
+		t.Skip("it repeats most tests")
 	}
-	binary := filepath.Join(t.TempDir(), "nats-server.exe")
-	build, err := exec.Command("go", "build", "-o", binary, "github.com/nats-io/nats-server/v2").
-		CombinedOutput()
-	require.NoError(t, err, string(build))
 	address := freePort(t)
 	_, port, _ := strings.Cut(address, ":")
 	config := filepath.Join(t.TempDir(), "nats.conf")
-	require.NoError(t, os.WriteFile(config, []byte("max_payload: 9MB\n"), 0o666))
-	server := exec.Command(binary, "--config", config, "--addr", "127.0.0.1", "--port", port,
-		"--user", "lab", "--pass", "word")
+	require.NoError(t, os.WriteFile(config, []byte("max_payload: 9MB\nhost: 127.0.0.1\nport: "+port+
+		"\nauthorization: {user: lab, password: word}\n"), 0o666))
+	server := exec.Command(os.Args[0])
+	server.Env = append(os.Environ(), "FLEET_PROCESS=server", "FLEET_DIR="+config)
 	require.NoError(t, server.Start())
 	defer func() {
 		server.Process.Kill()

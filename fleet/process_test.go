@@ -15,10 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain lets the program of the tests be the process of a hub or a worker.
+// TestMain lets the program of the tests be the process of a hub, of a worker or of a NATS server.
 func TestMain(m *testing.M) {
 	switch os.Getenv("FLEET_PROCESS") {
 	case "":
@@ -41,6 +42,17 @@ func TestMain(m *testing.M) {
 				Cache: os.Getenv("FLEET_DIR") + ".cache"})
 		}
 		exit(err)
+	case "server": // as the program nats-server with a configuration
+		o, err := server.ProcessConfigFile(os.Getenv("FLEET_DIR"))
+		if err != nil {
+			exit(err)
+		}
+		s, err := server.NewServer(o)
+		if err != nil {
+			exit(err)
+		}
+		s.Start()
+		s.WaitForShutdown()
 	}
 }
 

@@ -66,12 +66,12 @@ func chooseByHost(b *Backend, x *tensor.Dense, rows int, h backend.Head,
 	return r
 }
 
-// choiceOf returns 5 groups of different sizes, one of them longer than one call of project.
-func choiceOf(first, others rank.Measure) (rows int, c *backend.Choice) {
+// choiceOf returns 5 groups of different sizes, of which the third has `long` rows.
+func choiceOf(first, others rank.Measure, long int) (rows int, c *backend.Choice) {
 	c = &backend.Choice{Seed: 1<<40 + 5, Step: 3, By: [2]rank.Measure{first, others}, Beta: 1.5,
 		Noise: 2, Power: 1.25}
 	for i, g := range []backend.Candidates{{Rows: 1, Count: 1}, {Rows: 40, First: 7, Count: 20},
-		{Rows: 1100, First: 3, Count: 12},
+		{Rows: long, First: 3, Count: 12},
 		{Rows: 5, First: 5, Count: 5}, {Rows: 64, Count: 0}} {
 		g.Row, g.Sequence, g.Draw = rows, uint32(7*i), (g.Count+1)/2
 		if first == rank.ByDraw {
@@ -103,7 +103,11 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	for i, by := range pairs {
-		rows, c := choiceOf(by[0], by[1])
+		long := 70
+		if by[0] == by[1] && by[0] != rank.ByNoise { // longer than one call of project
+			long = 1100
+		}
+		rows, c := choiceOf(by[0], by[1], long)
 		x := put(b, normal(uint64(i), rows*in), rows, in)
 		head := backend.Head{W: packed(b, normal(50, out*in), out, in, precisions[i%3]),
 			Bias: put(b, normal(51, out), out), Outcomes: classes, Scale: 1.5}
@@ -142,7 +146,7 @@ func TestChooseUndefined(t *testing.T) {
 	b, _ := openAny(t)
 	for _, by := range []rank.Measure{rank.ByOrder, rank.ByNoise, rank.ByMoment,
 		rank.ByDraw} {
-		rows, c := choiceOf(by, by)
+		rows, c := choiceOf(by, by, 1100)
 		data := normal(1, rows*in)
 		for _, row := range []int{33, 20, 1141} {
 			data[row*in] = float32(math.NaN())
@@ -181,7 +185,7 @@ func TestChooseMisuse(t *testing.T) {
 		"results for":          func(c *backend.Choice) { c.Token = nil },
 		"tokens that are draw": func(c *backend.Choice) { c.By[0] = rank.ByDraw },
 	} {
-		rows, c := choiceOf(rank.ByOrder, rank.ByNoise)
+		rows, c := choiceOf(rank.ByOrder, rank.ByNoise, 1100)
 		spoil(c)
 		func() {
 			defer func() { require.Contains(t, recover(), want) }()
