@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask/cli/share"
 	"unmask/cli/terminal"
 	"unmask/research/experiments"
 	"unmask/research/judges"
@@ -14,7 +13,6 @@ import (
 // evalImageFlags are the flags of unmask eval image.
 type evalImageFlags struct {
 	deviceFlags
-	share.Hub
 	by        judges.Measure
 	saveStats string
 	perClass  bool
@@ -32,9 +30,6 @@ func newEvalImage() *cobra.Command {
   unmask eval image samples --reference imagenet.npz --inception FILE
   unmask eval image nights-and-days --per-class`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.Hub.Check(cmd.Flags(), nil, true, ""); err != nil {
-				return err
-			}
 			return f.run(cmd.Context(), args[0])
 		},
 	}
@@ -50,7 +45,6 @@ func newEvalImage() *cobra.Command {
 	cmd.Flags().BoolVar(&f.perClass, "per-class", false,
 		"also compare each class with its own pictures of the reference; a picture's class is its "+
 			"folder's name or, outside folders, the class in its texts")
-	f.Hub.Register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics, classes")
 	return cmd
 }
@@ -67,9 +61,6 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	network, err := f.network(ctx)
 	if err != nil {
 		return err
-	}
-	if f.Hub.Enabled() {
-		o.Source = f.Hub.Features(ctx, dir, f.model, f.by.Inception, f.precision, network)
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)
 	defer cancel()

@@ -24,7 +24,7 @@ var commandGroups = []struct{ id, title, names string }{
 		"schema verify"},
 	{"many", "Many machines:", "worker gather hub"},
 	{"research", "Samplers and research:", "samplers schedule theory eval sweep plot reproduce tune " +
-		"replay bench"},
+		"bench"},
 }
 
 // groupCommands puts the commands into groups for the help of the root.

@@ -83,27 +83,30 @@ authors' evaluation.`,
   unmask image --model AMUSED_DIR --prompt "an oil painting of a lighthouse" --negative blurry`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.Flags()) },
 	}
-	f.deviceFlags.register(cmd.Flags(), "demo")
-	f.samplingFlags.register(cmd.Flags(), model.Spec{Shape: []int{1, 1}})
-	f.Images.Register(cmd.Flags())
-	n := cmd.Flags().Lookup("n")
+	f.flags(cmd.Flags())
+	return cmd
+}
+
+func (f *imageFlags) flags(s *pflag.FlagSet) {
+	f.deviceFlags.register(s, "demo")
+	f.samplingFlags.register(s, model.Spec{Shape: []int{1, 1}})
+	f.Images.Register(s)
+	n := s.Lookup("n")
 	n.DefValue, f.n = "9", 9
 	n.Usage = "how many images"
-	cmd.Flags().StringVar(&f.out, "out", "", "write the images to this `DIR`, or continue it; "+
+	s.StringVar(&f.out, "out", "", "write the images to this `DIR`, or continue it; "+
 		"a FILE.png has one image")
-	cmd.Flags().StringVar(&f.sheet, "sheet", "",
+	s.StringVar(&f.sheet, "sheet", "",
 		"contact sheet of the first 64 images, a PNG `FILE` (default "+defaultSheet+" without --out)")
-	flags.Int(cmd.Flags(), &f.scale, param.Param{Name: "scale", Min: 0, Max: 16, Default: "0",
+	flags.Int(s, &f.scale, param.Param{Name: "scale", Min: 0, Max: 16, Default: "0",
 		Help: "enlarge the contact sheet and the GIF by this factor, 0 to choose by the size of pictures"})
-	cmd.Flags().StringVar(&f.gif, "gif", "",
+	s.StringVar(&f.gif, "gif", "",
 		"write a GIF `FILE` of the first 16 images as their tokens open; masked cells are grey")
-	f.Shard.Register(cmd.Flags())
-	f.Hub.Register(cmd.Flags())
-	f.followFlags.register(cmd.Flags(), "the cells")
-	cmd.Flags().BoolVar(&f.json, "json", false,
-		"one JSON object per image and line: id, seed, ids (codes by rows), opened_at, logprobs, steps, "+
-			"seconds, evaluated, file")
-	return cmd
+	f.Shard.Register(s)
+	f.Hub.Register(s)
+	f.followFlags.register(s, "the cells")
+	s.BoolVar(&f.json, "json", false, "one JSON object per image and line: id, seed, ids (codes by "+
+		"rows), opened_at, logprobs, steps, seconds, evaluated, file")
 }
 
 func (f *imageFlags) run(ctx context.Context, set *pflag.FlagSet) error {

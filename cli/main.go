@@ -76,7 +76,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newMan(root), newText(), newChat(), newImage(), newSpeech(), newEncode(),
 		newDecode(),
 		newConvert(),
-		newVerify(), share.Gather(), newSamplers(), newReplay(), newTheory(), newSchedule(),
+		newVerify(), share.Gather(), newSamplers(), newTheory(), newSchedule(),
 		newLogits(), newScore(), newRank(), newDecide(), newEmbed(),
 		newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(),
 		newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())

@@ -17,7 +17,7 @@ type followFlags struct{ terminal.Show }
 func (f *followFlags) register(s *pflag.FlagSet, what string) {
 	s.BoolVar(&f.Watch, "watch", false, "redraw "+what+" in the terminal as they open")
 	s.StringVar(&f.Trace, "trace", "",
-		"write what opened when, and its probability, to this new `FILE` for unmask replay")
+		"write what opened when, and its probability, to this new `FILE` of JSON lines")
 }
 
 // check returns an error for --watch if the terminal cannot be drawn on, and for --trace if the

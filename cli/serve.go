@@ -104,25 +104,32 @@ func (f *serveFlags) setLog() error {
 	return nil
 }
 
-func (f *serveFlags) run(ctx context.Context) error {
+// check returns the models to serve and how they are loaded, or what is wrong with the flags.
+func (f *serveFlags) check() (models []server.Named, o unmask.Options, err error) {
 	if err := f.setLog(); err != nil {
-		return err
+		return nil, o, err
 	}
-	o, err := f.deviceFlags.options()
-	if err != nil {
-		return err
+	if o, err = f.deviceFlags.options(); err != nil {
+		return nil, o, err
 	}
 	if err := f.guard(); err != nil {
-		return err
+		return nil, o, err
 	}
-	models, err := server.ParseModels(f.models)
-	if err != nil {
-		return usage("--model: %v", err)
+	if models, err = server.ParseModels(f.models); err != nil {
+		return nil, o, usage("--model: %v", err)
 	}
 	for name := range f.as {
 		if !slices.ContainsFunc(models, func(m server.Named) bool { return m.Name == name }) {
-			return usage("--as: model is %.80q, want one of --model", name)
+			return nil, o, usage("--as: model is %.80q, want one of --model", name)
 		}
+	}
+	return models, o, nil
+}
+
+func (f *serveFlags) run(ctx context.Context) error {
+	models, o, err := f.check()
+	if err != nil {
+		return err
 	}
 	f.options.Timeout = time.Duration(f.timeout) * time.Second
 	f.options.Memory = int64(f.memory * 1e9)

@@ -23,15 +23,8 @@ func build(ctx context.Context, e share.Spec) (b fleet.Built, err error) {
 			return b, err
 		}
 		return share.Points(task, settings, e.Points), nil
-	case "features":
-		f := evalImageFlags{deviceFlags: d, by: e.Measure}
-		network, err := f.network(ctx)
-		if err != nil {
-			return b, err
-		}
-		return share.Features(network, d.precision, e.Input), nil
 	}
-	return b, fmt.Errorf("the hub's spec is %q, want image, text, points or features", e.Kind)
+	return b, fmt.Errorf("the hub's spec is %q, want image, text or points", e.Kind)
 }
 
 // job prepares a worker for images or texts.

@@ -303,7 +303,7 @@ func (s *session) expel(name, why string) {
 	}
 }
 
-// blob answers requests for pieces of files and inputs.
+// blob answers requests for pieces of files.
 func (s *session) blob(m *nats.Msg) {
 	var a blobRequest
 	_, ok := sender(s.h.e.join.ID, m.Subject, m.Reply)
@@ -323,11 +323,6 @@ func (s *session) blob(m *nats.Msg) {
 		data, size, err = cutAt(bytes.NewReader(s.plan), int64(len(s.plan)), a.Offset, length)
 	case known:
 		data, size, err = readAt(name, a.Offset, length)
-	case a.SHA256 == "" && s.r.Input != nil && a.Input >= 0 && a.Input < s.r.N:
-		var whole []byte
-		if whole, err = s.r.Input(a.Input); err == nil {
-			data, size, err = cutAt(bytes.NewReader(whole), int64(len(whole)), a.Offset, length)
-		}
 	default:
 		m.Respond(pack(piece{refusal: refusal{Rejoin: true}})) // of an earlier run
 		return

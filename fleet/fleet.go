@@ -64,18 +64,12 @@ type Run struct {
 	Trees    []Tree            // files that the Spec needs
 	Store    Store
 	Maker    Maker // this machine's
-
-	// Input, if not nil, returns the bytes that output i is made of; see Source.Input.
-	Input func(i int) ([]byte, error)
 }
 
 // Source has everything from which a worker makes its Maker.
 type Source struct {
 	Spec  []byte
 	Trees map[string]string // where each Tree is here, by its name
-
-	// Input returns the bytes that output i is made of.
-	Input func(ctx context.Context, i int) ([]byte, error)
 }
 
 // Built has everything that a worker made from a Source.
@@ -92,7 +86,6 @@ type Built struct {
 const (
 	MaxResult = 8 << 20 // bytes of a result
 	Piece     = 4 << 20 // bytes of a file at once
-	maxInput  = 64 << 20
 	maxSpec   = 64 << 20
 )
 

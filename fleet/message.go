@@ -102,10 +102,9 @@ type ack struct {
 	Give  []job `json:"give,omitempty"`  // what was wished for
 }
 
-// blobRequest is a request for a piece of a file by its SHA-256, or of an input by its index.
+// blobRequest is a request for a piece of a file by its SHA-256.
 type blobRequest struct {
-	SHA256 string `json:"sha256,omitempty"`
-	Input  int    `json:"input"`
+	SHA256 string `json:"sha256"`
 	Offset int64  `json:"offset"`
 	Length int    `json:"length"`
 }

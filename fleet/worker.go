@@ -309,7 +309,7 @@ func (w *worker) build(ctx context.Context, a joinReply) error {
 	if err := json.Unmarshal(data, &p); err != nil {
 		return fmt.Errorf("the hub's plan: %w", err)
 	}
-	s := Source{Spec: p.Spec, Trees: map[string]string{}, Input: w.input}
+	s := Source{Spec: p.Spec, Trees: map[string]string{}}
 	for _, t := range p.Trees {
 		if s.Trees[t.Name], err = w.tree(ctx, &t); err != nil {
 			return err
@@ -336,15 +336,15 @@ func (w *worker) build(ctx context.Context, a joinReply) error {
 	return nil
 }
 
-// bytes gets a whole file or input.
+// bytes gets a whole file.
 func (w *worker) bytes(ctx context.Context, a blobRequest) (all []byte, err error) {
 	for {
 		data, size, err := w.piece(ctx, a)
 		if err != nil {
 			return nil, err
 		}
-		if size > maxInput {
-			return nil, fmt.Errorf("the hub sends %d bytes, want at most %d", size, maxInput)
+		if size > maxSpec {
+			return nil, fmt.Errorf("the hub sends %d bytes, want at most %d", size, maxSpec)
 		}
 		all = append(all, data...)
 		if a.Offset += int64(len(data)); a.Offset >= size {
@@ -356,7 +356,7 @@ func (w *worker) bytes(ctx context.Context, a blobRequest) (all []byte, err erro
 	}
 }
 
-// piece gets a part of a file or an input.
+// piece gets a part of a file.
 func (w *worker) piece(ctx context.Context, a blobRequest) (data []byte, size int64, err error) {
 	a.Length = Piece
 	if err := w.killed("piece"); err != nil {
@@ -368,11 +368,6 @@ func (w *worker) piece(ctx context.Context, a blobRequest) (data []byte, size in
 		err = ErrOver
 	}
 	return data, p.Size, err
-}
-
-// input gets what an output is made of.
-func (w *worker) input(ctx context.Context, i int) ([]byte, error) {
-	return w.bytes(ctx, blobRequest{Input: i})
 }
 
 // tree finds the place of a tree, and gets what is missing of it.

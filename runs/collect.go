@@ -3,8 +3,6 @@ package runs
 import (
 	"crypto/sha256"
 	"encoding/hex"
-
-	"unmask/internal/durable"
 )
 
 // Digest returns the SHA-256 of output i, even if it still waits for its turn; ok is false if there
@@ -47,6 +45,3 @@ func hash(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
-
-// Remove removes a run's folder.
-func Remove(dir string) error { return durable.Remove(dir) }

@@ -29,8 +29,8 @@ func (c *call) start() startEvent {
 // round keeps three digits of a second.
 func round(seconds float64) float64 { return float64(int64(seconds*1000+0.5)) / 1000 }
 
-// events streams the native form: start, step, done or error. All data lines but
-// the last are a trace that unmask replay shows.
+// events streams the native form: start, step, done or error. All data lines but the last are a
+// trace.
 func (s *stream) events(w *call) error {
 	if err := s.send("start", "", encode(w.start())); err != nil {
 		return err

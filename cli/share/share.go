@@ -4,9 +4,6 @@ package share
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -97,46 +94,6 @@ func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
 	return outputs.Ended(err, c.Sort())
 }
 
-// Features returns the source of a folder's features for judges.EvalFolder. Workers that join
-// compute them. They are kept in DIR.features until all are there, and are passed on in the
-// pictures' order.
-func (h *Hub) Features(ctx context.Context, dir, model, inception, precision string,
-	network experiments.Network) func([]string, judges.Visit) error {
-	return func(files []string, visit judges.Visit) error {
-		ask := Spec{Kind: "features", Model: model, Precision: precision,
-			Measure: judges.Measure{Inception: inception}}
-		if inception != "" {
-			ask.Model = ""
-		}
-		trees, err := ask.trees()
-		if err != nil {
-			return err
-		}
-		read := func(i int) ([]byte, error) { return os.ReadFile(files[i]) }
-		b := Features(network, precision, func(_ context.Context, i int) ([]byte, error) {
-			return read(i)
-		})
-		s := maps.Clone(b.Settings)
-		s["pictures"] = judges.Names(files)
-		folder := filepath.Clean(dir) + ".features"
-		store, err := runs.OpenFolder(folder, ".f32", s)
-		if err != nil {
-			return err
-		}
-		err = h.share(ctx, hubFile(folder), "images", ask, fleet.Run{N: len(files), Trees: trees,
-			Store: store, Input: read}, b)
-		if err == nil {
-			err = judges.ReadFeatures(len(files), func(i int) ([]byte, error) {
-				return os.ReadFile(filepath.Join(folder, store.Name(i)))
-			}, visit)
-		}
-		if err = outputs.Ended(err, store.Close()); err != nil {
-			return err
-		}
-		return runs.Remove(folder)
-	}
-}
-
 // Points returns the maker that measures points of a task.
 func Points(task experiments.Task, s experiments.Settings, list []experiments.Point) fleet.Built {
 	same := map[string]string{"kind": task.Kind(), "precision": s["precision"]}
@@ -149,23 +106,6 @@ func Points(task experiments.Task, s experiments.Settings, list []experiments.Po
 			to func(fleet.Output) error) error {
 			return experiments.MakePoints(ctx, task, list, first, count, put(to))
 		})}
-}
-
-// Features returns the maker of the features of pictures.
-func Features(network experiments.Network, precision string,
-	read func(ctx context.Context, i int) ([]byte, error)) fleet.Built {
-	return fleet.Built{Settings: featureSettings(network, precision), DigestOf: runs.DigestOf,
-		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
-			to func(fleet.Output) error) error {
-			return judges.MakeFeatures(ctx, network, read, first, count, func(i int, row []byte) error {
-				return to(fleet.Output{Index: i, Data: row})
-			})
-		})}
-}
-
-func featureSettings(network experiments.Network, precision string) map[string]string {
-	return map[string]string{"features": fmt.Sprintf("%T of %d", network, network.Width()),
-		"precision": precision}
 }
 
 // hubFile returns the file beside the output in which a hub keeps its identity.

@@ -15,9 +15,9 @@ import (
 	"unmask/research/judges"
 )
 
-// Spec describes what workers make: samples of a request, the points of a plan, or features.
+// Spec describes what workers make: samples of a request, or the points of a plan.
 type Spec struct {
-	Kind      string // image, text, points or features
+	Kind      string // image, text or points
 	Request   *unmask.Request
 	Inputs    []unmask.Input // over the request, see unmask.Model.Requests
 	Model     string
@@ -29,9 +29,6 @@ type Spec struct {
 
 	Device  string `json:"-"` // the worker's own
 	Threads int    `json:"-"`
-
-	// Input returns the bytes from which output i is made.
-	Input func(ctx context.Context, i int) ([]byte, error) `json:"-"`
 }
 
 // sent is a Spec as workers get it.
@@ -147,7 +144,6 @@ func open(s fleet.Source) (e Spec, err error) {
 			return e, notSent(f.name, *f.place)
 		}
 	}
-	e.Input = s.Input
 	return e, e.checkInputs()
 }
 

@@ -35,7 +35,7 @@ func Commands(build Build) []*cobra.Command {
 		Short: "Make outputs for the hub of a run on another machine",
 		Long: `Make outputs for the hub of a run on another machine, until all outputs are there.
 
---join takes the line that unmask image, text, sweep, reproduce or eval image printed with --hub or,
+--join takes the line that unmask image, text, sweep or reproduce printed with --hub or,
 after @, a file that begins with that line, such as the hub's OUT.hub on a shared disk. Weights come
 from the hub, unless --model names a place that has them, and are kept. A worker whose first output
 differs from the hub's in any byte is refused.`,

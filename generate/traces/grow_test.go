@@ -1,8 +1,8 @@
 package traces_test
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,14 +76,38 @@ func followsResizes(t *testing.T, m *unmask.Model, o generate.Options) (moved in
 	for p, at := range opening.Steps {
 		require.True(t, at > 0 || opening.LogP[p] != opening.LogP[p], "position %d", p)
 	}
+	require.Equal(t, strings.Join(m.Text.Pieces(last), ""), endOf(t, name))
+	return moved
+}
+
+// endOf follows the lines of a trace of one sample to its end, and returns its text.
+func endOf(t *testing.T, name string) string {
 	data, err := os.ReadFile(name)
 	require.NoError(t, err)
-	var end string
-	require.NoError(t, traces.Read(bytes.NewReader(data), func(r *traces.State,
-		s *traces.Step) error {
-		end = strings.Join(r.Texts(), "")
-		return nil
-	}))
-	require.Equal(t, strings.Join(m.Text.Pieces(last), ""), end)
-	return moved
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	var h traces.Header
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &h))
+	now := make([]traces.Piece, h.Shape[0])
+	for i := range now {
+		now[i].Piece = h.Hole
+	}
+	for _, p := range h.Known {
+		now[p.Position] = p
+	}
+	for _, line := range lines[1:] {
+		var s traces.Step
+		require.NoError(t, json.Unmarshal([]byte(line), &s))
+		now = generate.Follow(now, s.Resized, traces.Piece{Piece: h.Hole})
+		for _, p := range s.Opened {
+			now[p.Position] = p
+		}
+		for _, p := range s.Closed {
+			now[p] = traces.Piece{Piece: h.Hole}
+		}
+	}
+	var end strings.Builder
+	for _, p := range now {
+		end.WriteString(p.Piece + string(p.Bytes))
+	}
+	return end.String()
 }

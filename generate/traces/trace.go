@@ -1,5 +1,4 @@
-// Package traces writes a trace of a run, which tells what opened at each step, and replays it
-// without the model.
+// Package traces writes a trace of a run, which tells what opened at each step.
 //
 // A trace is JSON lines: a header, then a line for each step of each sample. It includes the pieces
 // of text.

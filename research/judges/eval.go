@@ -108,9 +108,6 @@ type FolderOptions struct {
 	// is called with the number of pictures after the reference was read; may be nil
 	Begin func(pictures int)
 	Each  func() // is called for each picture; may be nil
-
-	// Source, if not nil, replaces the network: it passes the files' features to visit in order.
-	Source func(files []string, visit Visit) error
 }
 
 // EvalFolder measures the pictures of a folder with a network, against the reference of by. Without
@@ -147,12 +144,6 @@ func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measu
 	if o.Begin != nil {
 		o.Begin(len(files))
 	}
-	source := o.Source
-	if source == nil {
-		source = func(files []string, visit Visit) error {
-			return metrics.EachFeature(ctx, x, files, visit)
-		}
-	}
 	e, stats, err := EvalFeatures(ctx, x, r, len(files), func(i int, features []float32) error {
 		if o.Each != nil {
 			o.Each()
@@ -161,7 +152,7 @@ func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measu
 			return nil
 		}
 		return each.AddFeatures(classes[i], features)
-	}, func(visit Visit) error { return source(files, visit) })
+	}, func(visit Visit) error { return metrics.EachFeature(ctx, x, files, visit) })
 	if err == nil && each != nil {
 		e.Classes, err = each.Metrics(ctx)
 	}

@@ -1,9 +1,8 @@
 // Command serve measures the server under load, server and load in one process: how a request
 // compares with the library's call, what sharing gives, what short requests wait for beside a long
-// one, what 4 times too many requests do, and minutes of mixed load with every byte compared.
+// one, and what 4 times too many requests do.
 //
 //	go run ./tools/serve               ratios of one run
-//	go run ./tools/serve --minutes 10  mixed load
 //	go run ./tools/serve --clients 1,8,64,500,1000
 package main
 
@@ -28,7 +27,6 @@ import (
 )
 
 func main() {
-	minutes := flag.Float64("minutes", 0, "minutes of mixed load; 0 measures ratios")
 	seconds := flag.Float64("seconds", 20, "seconds of each measurement under load")
 	threads := flag.Int("threads", 0, "processor cores of the models; 0 for all")
 	clients := flag.String("clients", "", "numbers of clients at once, such as 1,8,64: what they get")
@@ -48,7 +46,7 @@ func main() {
 	case list != nil:
 		err = load(list, each, *threads)
 	default:
-		err = run(*minutes, each, *threads)
+		err = run(each, *threads)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "serve:", err)
@@ -56,10 +54,7 @@ func main() {
 	}
 }
 
-func run(minutes float64, each time.Duration, threads int) error {
-	if minutes > 0 {
-		return mixed(time.Duration(minutes*float64(time.Minute)), threads)
-	}
+func run(each time.Duration, threads int) error {
 	for _, measure := range []func(each time.Duration, threads int) error{oneClient, sharing,
 		besideLong,
 		overload, leaving, watchers} {
@@ -72,12 +67,11 @@ func run(minutes float64, each time.Duration, threads int) error {
 
 // site is a server with what asks it.
 type site struct {
-	url     string
-	server  *server.Server
-	text    *unmask.Model
-	picture *unmask.Model
-	given   int // tokens of the prompt
-	close   func()
+	url    string
+	server *server.Server
+	text   *unmask.Model
+	given  int // tokens of the prompt
+	close  func()
 }
 
 // known returns the tokens of the prompt and of masks up to a length, 0 for the model's.
@@ -86,15 +80,12 @@ func (s *site) known(length int) ([]int32, error) {
 	return q.Known, err
 }
 
-// open serves the demo models.
+// open serves the demo's model of text.
 func open(o server.Options, p backend.Precision, threads int) (*site, error) {
 	s := &site{}
 	var err error
 	load := unmask.Options{Threads: threads, Precision: p}
 	if s.text, err = unmask.LoadFS(demo.Text(), "demo", load); err != nil {
-		return nil, err
-	}
-	if s.picture, err = unmask.LoadFS(demo.Image(), "demo-image", load); err != nil {
 		return nil, err
 	}
 	known, err := s.known(0)
@@ -105,10 +96,8 @@ func open(o server.Options, p backend.Precision, threads int) (*site, error) {
 	if s.server, err = server.New(o); err != nil {
 		return nil, err
 	}
-	for name, m := range map[string]*unmask.Model{"demo": s.text, "demo-image": s.picture} {
-		if err := s.server.Add(server.Model{Name: name, Model: m, Precision: p}); err != nil {
-			return nil, err
-		}
+	if err := s.server.Add(server.Model{Name: "demo", Model: s.text, Precision: p}); err != nil {
+		return nil, err
 	}
 	listener := httptest.NewServer(s.server.Handler())
 	s.url = listener.URL

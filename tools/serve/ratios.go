@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http/httptest"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -265,6 +268,16 @@ func heap() int64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapInuse)
+}
+
+// passes returns how many passes the server has made, as Prometheus reads it.
+func (s *site) passes() float64 {
+	w := httptest.NewRecorder()
+	s.server.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	_, after, _ := strings.Cut(w.Body.String(), "\nunmask_pass_seconds_count ")
+	text, _, _ := strings.Cut(after, "\n")
+	n, _ := strconv.ParseFloat(text, 64) // 0 where it is not there
+	return n
 }
 
 // leaving counts passes that are made for clients that went.
