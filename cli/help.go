@@ -48,7 +48,7 @@ var flagGroups = []struct{ title, names string }{
 	{"Constraints", "schema regex choice avoid recursion ban bias min-length end cut"},
 	{"Output", "out format save-voice json sheet gif scale trace watch"},
 	{"Device", "device threads precision batch"},
-	{"Many machines", "shard hub hub-file nats log metrics lease tls-cert tls-key"},
+	{"Many machines", "shard hub nats log"},
 }
 
 func recipeNames() (names []string) {

@@ -26,7 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"fetch": fetch, "await": await, "unmask": func() {
+	testscript.Main(m, map[string]func(){"await": await, "unmask": func() {
 		registerHeld()
 		os.Exit(Main(os.Args[1:]))
 	}})
@@ -68,7 +68,6 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hub"))
 			e.Setenv("HF_ENDPOINT", server.URL)
 			e.Setenv("TAKEN", server.Listener.Addr().String())
-			e.Setenv("METRICS", freeAddress(t, 10000))
 			e.Setenv("HUB", freeAddress(t, 20000))
 			return nil
 		},

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,24 +30,6 @@ func eventually(what string, is func() bool) {
 	}
 	fmt.Fprintf(os.Stderr, "after %v there is no %s\n", maxWait, what)
 	os.Exit(1)
-}
-
-// fetch prints what a URL has once that matches all patterns: fetch URL PATTERN...
-func fetch() {
-	url := os.Args[1]
-	eventually(fmt.Sprintf("%s with %q", url, os.Args[2:]), func() bool {
-		r, err := http.Get(url)
-		if err != nil {
-			return false
-		}
-		defer r.Body.Close()
-		data, err := io.ReadAll(r.Body)
-		if err != nil || !matches(data, os.Args[2:]) {
-			return false
-		}
-		os.Stdout.Write(data)
-		return true
-	})
 }
 
 // await returns once there is a file that matches all patterns: await GLOB|GLOB... PATTERN... A

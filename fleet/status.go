@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"io"
 	"time"
 )
 
@@ -65,44 +64,4 @@ func (s Status) String() string {
 		}
 	}
 	return line
-}
-
-// Metrics writes the state in the text format of Prometheus.
-func (s Status) Metrics(w io.Writer) error {
-	var err error
-	put := func(name, kind, help string, value float64) {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s %g\n", name, help, name, kind, name,
-				value)
-		}
-	}
-	put("unmask_fleet_outputs", "gauge", "Outputs that are there.", float64(s.Done))
-	put("unmask_fleet_outputs_wanted", "gauge", "Outputs of the run.", float64(s.N))
-	put("unmask_fleet_rate", "gauge", "Outputs a second since the hub began.", s.Rate)
-	put("unmask_fleet_seconds_left", "gauge", "Estimate, -1 where not known.", s.Left)
-	put("unmask_fleet_copies_total", "counter", "Copies of late jobs.", float64(s.Copies))
-	put("unmask_fleet_duplicates_total", "counter", "Outputs made twice.", float64(s.Duplicates))
-	put("unmask_fleet_damaged_total", "counter", "Results damaged on the way.", float64(s.Damaged))
-	put("unmask_fleet_dropped_total", "counter", "Messages dropped.", float64(s.Dropped))
-	put("unmask_fleet_refused_total", "counter", "Hellos refused.", float64(s.Refused))
-	put("unmask_fleet_expelled_total", "counter", "Workers expelled.", float64(s.Expelled))
-	for _, m := range []struct {
-		name, help string
-		of         func(WorkerStatus) float64
-	}{{"unmask_fleet_worker_rate", "Outputs a second of a worker.",
-		func(w WorkerStatus) float64 { return w.Rate }},
-		{"unmask_fleet_worker_last_sign_seconds", "Seconds since a worker was heard.",
-			func(w WorkerStatus) float64 { return w.Seen }},
-		{"unmask_fleet_worker_outputs", "Outputs of a worker.",
-			func(w WorkerStatus) float64 { return float64(w.Made) }}} {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n", m.name, m.help, m.name)
-		}
-		for _, p := range s.Workers {
-			if err == nil {
-				_, err = fmt.Fprintf(w, "%s{worker=%q} %g\n", m.name, p.Name, m.of(p))
-			}
-		}
-	}
-	return err
 }

@@ -7,8 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
-	"net/http"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -25,7 +23,7 @@ import (
 
 // Hub lets other machines join a run.
 type Hub struct {
-	hub, nats, metrics, log string
+	hub, nats, log string
 
 	more  bool // another run follows this one
 	kept  *fleet.Hub
@@ -37,7 +35,6 @@ func (h *Hub) Register(f *pflag.FlagSet) {
 	f.StringVar(&h.hub, "hub", "",
 		"let workers join at this `ADDRESS`, such as 10.0.0.5:4333, and share the run with them")
 	f.StringVar(&h.nats, "nats", "", "as --hub, through your own NATS server at this `URL`")
-	f.StringVar(&h.metrics, "metrics", "", "serve a hub's progress for Prometheus at this `ADDRESS`")
 	f.StringVar(&h.log, "log", "text", "a hub's progress as text or json")
 }
 
@@ -69,10 +66,8 @@ func (h *Hub) Check(f *pflag.FlagSet, s *Shard, out bool, want string) error {
 	case h.log != "text" && h.log != "json":
 		return flags.Usage("--log is %s, want text or json", param.Quote(h.log))
 	case !h.Enabled():
-		for _, name := range []string{"metrics", "log"} {
-			if f.Changed(name) {
-				return flags.Usage("--%s without --hub, want it with one", name)
-			}
+		if f.Changed("log") {
+			return flags.Usage("--log without --hub, want it with one")
 		}
 		return nil
 	case s != nil && !s.Whole():
@@ -140,19 +135,6 @@ func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.R
 		terminal.Say("workers join by: unmask worker --join %q", h.kept.Line())
 	}
 	hub := h.kept
-	if h.metrics != "" {
-		l, err := net.Listen("tcp", h.metrics)
-		if err != nil {
-			return errors.Join(flags.Wrap("--metrics", err), hub.Close(false))
-		}
-		defer l.Close()
-		mux := http.NewServeMux()
-		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-			hub.Status().Metrics(w)
-		})
-		go (&http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}).Serve(l)
-	}
 	if err = hub.Run(ctx, r); err != nil || !h.more {
 		over := err == nil || errors.Is(err, context.DeadlineExceeded) // nobody begins it again
 		if closed := hub.Close(over); err == nil {

@@ -64,7 +64,7 @@ func (e *Spec) UnmarshalJSON(data []byte) error {
 type Build func(ctx context.Context, e Spec) (fleet.Built, error)
 
 // Sharing returns the names of the flags for sharing a run, which do not change its outputs.
-func Sharing() []string { return []string{"shard", "hub", "nats", "log", "metrics"} }
+func Sharing() []string { return []string{"shard", "hub", "nats", "log"} }
 
 // file is a file of a spec, by what it is for.
 type file struct {
