@@ -76,7 +76,7 @@ func (s *Server) begin(q query, owner string) (_ *call, hit bool, f *Fault) {
 }
 
 // unwatch counts one client less of a call, which is given up without any.
-func (s *Server) unwatch(c *call, why string) { s.calls.Unwatch(c.Call, why) }
+func (s *Server) unwatch(c *call) { s.calls.Unwatch(c.Call, "client") }
 
 // id returns the id of the call's answer.
 func (c *call) id() string { return c.prefix + c.Key[:12] }

@@ -211,7 +211,6 @@ type chatChoice struct {
 type chatMessage struct {
 	Role      string     `json:"role,omitempty"`
 	Content   *string    `json:"content"`
-	Refusal   *string    `json:"refusal,omitempty"`
 	ToolCalls []toolCall `json:"tool_calls,omitempty"`
 }
 

@@ -276,7 +276,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, f *fields, rea
 		fault.write(w)
 		return
 	}
-	defer s.unwatch(made, "client")
+	defer s.unwatch(made)
 	s.answer(w, r, made, st, hit)
 }
 

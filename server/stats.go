@@ -77,7 +77,7 @@ func newStats(waits func() (requests int, rows int64, seconds float64)) *stats {
 	s.registry.MustRegister(s.streams, s.models, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.watch(waits)
-	for _, why := range []string{"client", "deadline", "deleted"} {
+	for _, why := range []string{"client", "deadline"} {
 		s.cancels.WithLabelValues(why)
 	}
 	return s
