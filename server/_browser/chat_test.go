@@ -157,7 +157,8 @@ func TestConversation(t *testing.T) {
 		t.Errorf("after a reload there is %q", got)
 	}
 	x.click("#chat-new")
-	if n := messages(); n != 0 || x.text("#chats") != "New chatWho is Tom?" {
+	if n := messages(); n != 0 || x.text("#chats") != "Who is Tom?" ||
+		x.text("#chat-title") != "New chat" {
 		t.Errorf("a new chat has %d messages beside %q", n, x.text("#chats"))
 	}
 }
@@ -179,7 +180,7 @@ func TestConversationsStay(t *testing.T) {
 	if got := eval[string](x, titles); got != "Who is Lily?,Who is Tom?" {
 		t.Errorf("two windows keep %q", got)
 	}
-	x.until(`page.panels.chat.all.length === 2`)
+	x.until(`page.panels.chat.kept.all.length === 2`)
 	x.click("#chat-delete")
 	if got := eval[string](x, titles); got != "Who is Lily?" {
 		t.Errorf("one is deleted, and %q is kept", got)
@@ -189,12 +190,13 @@ func TestConversationsStay(t *testing.T) {
 		t.Errorf("it is taken back, and %q is kept", got)
 	}
 	for _, store := range []string{"{", "3", `[{"id": 3}]`, `[null]`,
-		`[{"messages": [{"role": 1}]}]`} {
+		`[{"messages": [{"role": 1}]}]`, `[{"messages": [], "system": 1}]`,
+		`[{"messages": [], "branches": {"0": {"list": [3], "at": 0}}}]`} {
 		eval[bool](x, `localStorage["unmask-chats"] = `+"`"+store+"`"+`; return true`)
 		x.do(chromedp.Navigate(s.url+"/?"+join([]int{len(store)})+"#"+fragment),
 			chromedp.WaitReady("body.ready"))
 		got := eval[string](x, `
-			return localStorage["unmask-chats-unreadable"] + page.panels.chat.all.length`)
+			return localStorage["unmask-chats-unreadable"] + page.panels.chat.kept.all.length`)
 		if got != store+"1" {
 			t.Errorf("%q in the store leaves %q", store, got)
 		}

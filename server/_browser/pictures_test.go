@@ -15,6 +15,7 @@ const (
 	aPair   = "mode=compare&seed=3&steps=24&length=70&prompt=Lily was a brave girl.&sampler=moment&other=halton"
 	anImage = "mode=image&seed=5"
 	aChat   = "mode=chat&seed=3"
+	aPage   = "mode=chat&seed=4" // with an answer in Markdown
 	aFault  = "mode=text&seed=3&steps=9999&top-p=0.9&prompt=Lily was a brave girl."
 	aForm   = "mode=text&seed=3&length=32&prompt=Lily was a&choice= girl%0A boy%0A brave little"
 )
@@ -36,6 +37,14 @@ func TestPictures(t *testing.T) {
 			case aChat:
 				say(x, "Tell me about Tom and an owl.")
 				say(x, "Who did Tom meet?")
+			case aPage:
+				eval[bool](x, `
+					page.panels.chat.chat.messages = [{ role: "user", content: "How does it sort?" }, { role: "assistant", content: %q }];
+					page.panels.chat.changed();
+					page.panels.chat.render();
+					return true`, "## Sorting\n\nA **quick** sort picks `a[0]`:\n\n1. *smaller* ones\n   - left\n"+
+					"2. larger ones\n\n```python\ndef sort(a):  # by values\n    return a if len(a) < 2 else \"...\"\n"+
+					"```\n\n> It is not stable.\n\n| case | time |\n|---|---|\n| best | n log n |\n| worst | n² |\n")
 			case aFault:
 				x.click("#run")
 				x.until(`document.querySelector(".error")`)
@@ -51,6 +60,7 @@ func TestPictures(t *testing.T) {
 	picture("text", aText, "light", 1200, 760, part(2.0/3))
 	picture("compare", aPair, "light", 1200, 860, part(0.8))
 	picture("inpaint", anImage, "dark", 1200, 860, painted)
+	picture("chat", aChat, "light", 1200, 760, part(0.6))
 	for _, width := range []int64{390, 1280, 1920} {
 		for _, scheme := range []string{"light", "dark"} {
 			height := map[int64]int64{390: 844, 1280: 900, 1920: 1080}[width]
@@ -60,6 +70,7 @@ func TestPictures(t *testing.T) {
 			picture("compare"+end, aPair, scheme, width, height, part(0.8))
 			picture("image"+end, anImage, scheme, width, height, painted)
 			picture("chat"+end, aChat, scheme, width, height, nil)
+			picture("markdown"+end, aPage, scheme, width, height, nil)
 			picture("form"+end, aForm, scheme, width, height, nil)
 			picture("fault"+end, aFault, scheme, width, height, nil)
 		}

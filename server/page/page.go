@@ -27,7 +27,7 @@ func Description() []byte { return bytes.Clone(description) }
 // Policy is the page's Content-Security-Policy: scripts, styles and requests of its own origin
 // alone, nothing inline, no frame around it.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; " +
-	"img-src 'self' data: blob:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; " +
+	"img-src 'self' data: blob:; media-src blob:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; " +
 	"form-action 'none'"
 
 // file is one file as it is sent.

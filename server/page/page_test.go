@@ -37,7 +37,7 @@ func TestSize(t *testing.T) {
 			total += len(f.content)
 		}
 	}
-	require.LessOrEqual(t, total, 100<<10, "bytes of the page's files")
+	require.LessOrEqual(t, total, 144<<10, "bytes of the page's files")
 }
 
 // Every file that another names is there, and none names another place.

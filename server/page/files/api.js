@@ -9,7 +9,7 @@ export class Failure extends Error {
 	}
 }
 
-const lost = () => new Failure(0, "The connection was lost.");
+export const lost = () => new Failure(0, "The connection was lost.");
 export const hasKey = () => !!sessionStorage.unmaskKey;
 
 function askKey(wrong) {
@@ -53,7 +53,7 @@ export const sleep = (ms, signal) => new Promise((resolve, reject) => {
 });
 
 /** patient asks again while the server is busy; wait is told the seconds left. */
-async function patient(path, body, signal, wait) {
+export async function patient(path, body, signal, wait) {
 	for (;;) {
 		try {
 			return await send(path, body, signal);

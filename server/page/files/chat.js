@@ -1,166 +1,89 @@
-// Conversations: kept in the browser, shown above the field in which the next message is written.
-import { $, button, el, save } from "./dom.js";
-import { finish, play, stepLabel, copy } from "./run.js";
-import { TextView } from "./textview.js";
+// The panel of conversations, above the field in which the next message is written.
+import { ChatList } from "./chatlist.js";
+import { Conversations, fresh, grow, turn } from "./conversations.js";
+import { AnswerView } from "./answerview.js";
+import { $, button, copier, el } from "./dom.js";
+import { markdown } from "./markdown.js";
+import { finish, play, stepLabel } from "./run.js";
 import { Timeline } from "./timeline.js";
 import { texts } from "./trace.js";
 
-const store = "unmask-chats", mostKept = 100;
 const suggestions = ["Hello!", "Tell me a story.", "What can you do?"];
-
-const newId = () => Date.now().toString(36) + Math.random().toString(36).slice(2);
-
-/** sound reports whether a thing from the store is a conversation. */
-const sound = (c) => c && typeof c.id === "string" && Array.isArray(c.messages) && c.messages.every((m) => m && typeof m.role === "string" && typeof m.content === "string");
-
-/** stored reads the conversations of all windows; what is none of ours is put aside. */
-function stored() {
-	const text = localStorage[store] || "[]";
-	try {
-		const all = JSON.parse(text);
-		for (const c of all) c.id ??= newId(); // of an earlier page
-		if (all.every(sound)) return all;
-	} catch { /* as below */ }
-	localStorage[store + "-unreadable"] = text;
-	localStorage.removeItem(store);
-	return [];
-}
-
-const fresh = () => ({ id: newId(), changed: 0, system: "", messages: [], branches: {} });
-
-// A conversation is a tree, of which one path is shown: messages. Where an answer was made again or a message was
-// edited, branches[i].list has what followed in its other versions, and at is the one that is shown.
-const tail = (c, i) => ({ messages: c.messages.slice(i), branches: Object.fromEntries(Object.entries(c.branches || {}).filter(([k]) => k > i)) });
-
-/** grow makes message i and what follows a version beside a new one. */
-function grow(c, i) {
-	c.branches ??= {};
-	const b = c.branches[i] ||= { list: [null], at: 0 };
-	b.list[b.at] = tail(c, i);
-	b.at = b.list.push(null) - 1;
-	for (const k of Object.keys(c.branches)) if (k > i) delete c.branches[k];
-}
-
-/** turn shows another version of message i. */
-function turn(c, i, by) {
-	const b = c.branches[i], to = b.at + by;
-	b.list[b.at] = tail(c, i);
-	const { messages, branches } = b.list[to];
-	for (const k of Object.keys(c.branches)) if (k > i) delete c.branches[k];
-	Object.assign(c.branches, branches);
-	c.messages = [...c.messages.slice(0, i), ...messages];
-	b.at = to;
-}
 
 export class Chat {
 	constructor(page) {
 		this.page = page;
-		this.all = stored();
+		this.kept = new Conversations(() => this.meet(), () => page.note("This browser has no room for more conversations: delete some, or save them as Markdown."));
+		this.side = new ChatList(this);
 		this.timeline = new Timeline($("chat-time"), (k, playing) => { this.view?.show(k, playing); this.scroll(); }, stepLabel(() => this.current));
-		$("chat-new").onclick = () => { this.begin(); $("prompt").focus(); };
-		$("chat-delete").onclick = () => this.delete();
-		$("chat-undo").onclick = () => {
-			const chat = this.deleted;
-			this.deleted = null;
-			this.all.unshift(chat);
-			this.open(chat);
-			this.changed();
-		};
-		$("chats").onchange = () => this.open(this.all[$("chats").selectedIndex]);
-		$("chat-markdown").onclick = () => save("unmask-chat.md", this.markdown());
 		$("system").oninput = () => { this.chat.system = $("system").value; this.changed(); };
-		addEventListener("storage", (e) => e.key === store && this.meet());
-		this.open(this.all[0]);
+		this.open(this.kept.listed[0]);
 	}
 
 	get messages() { return this.chat.messages; }
 
-	/** begin opens a conversation without a message; one is enough. */
-	begin() { this.open(this.all.find((c) => !c.messages.length && !c.system)); }
+	/** begin opens a conversation with nothing in it; one is enough. */
+	begin() { this.open(this.kept.all.find((c) => !this.kept.listed.includes(c))); }
 
 	open(chat = fresh()) {
 		if (this.page.mode === "chat") this.page.abort?.abort();
-		if (!this.all.includes(chat)) this.all.unshift(chat);
+		if (!this.kept.all.includes(chat)) this.kept.all.push(chat);
 		this.chat = chat;
 		this.asked = this.edited = null;
-		$("chat-undo").hidden = !this.deleted;
-		$("system").value = chat.system;
-		$("system-box").open = !!chat.system;
 		this.view = this.current = null;
 		$("about-chat").hidden = $("chat-time").hidden = true;
 		this.render();
 	}
 
 	delete() {
-		this.deleted = this.chat;
-		this.all = this.all.filter((c) => c !== this.chat);
-		this.open(this.all[0]);
-		this.keep();
+		this.kept.delete(this.chat);
+		this.open(this.kept.listed[0]);
+		this.kept.keep();
+		this.side.show();
 	}
 
-	/** meet takes in what other windows have kept: of two the later, and what they deleted goes. */
+	restore() {
+		this.open(this.kept.restore());
+		this.changed();
+	}
+
+	/** meet takes in what other windows have kept. */
 	meet() {
-		const kept = stored(), here = new Map(this.all.map((c) => [c.id, c]));
-		for (const c of kept) {
-			const own = here.get(c.id);
-			if (own) { if (c.changed > own.changed && !this.asked) Object.assign(own, c); } else if (c.id !== this.deleted?.id) this.all.push(c);
-		}
-		this.all = this.all.filter((c) => c === this.chat || !c.kept || kept.some((k) => k.id === c.id));
-		for (const c of kept) if (here.has(c.id)) here.get(c.id).kept = true;
-		if (this.asked) this.list();
-		else this.render();
+		const { chat, chat: { changed } } = this;
+		this.kept.meet(chat, this.asked && chat);
+		if (chat.changed !== changed && this.edited === null) this.render();
+		else this.side.show();
 	}
 
 	/** changed keeps a conversation that has changed here. */
 	changed() {
-		this.chat.changed = Date.now();
-		this.keep();
+		this.kept.keep(this.chat);
+		this.side.show();
 	}
 
-	/** keep writes what is here over what other windows have kept before. */
-	keep() {
-		const here = new Map(this.all.map((c) => [c.id, c]));
-		for (const c of stored()) {
-			const own = here.get(c.id);
-			if (!own && c.id !== this.deleted?.id) this.all.push(c);
-			else if (own && own !== this.chat && c.changed > own.changed) Object.assign(own, c);
-		}
-		try {
-			const kept = this.all.filter((c) => c.messages.length || c.system || c.draft).slice(0, mostKept);
-			for (const c of kept) c.kept = true;
-			if (kept.length) localStorage[store] = JSON.stringify(kept);
-			else localStorage.removeItem(store);
-		} catch { /* a browser without room keeps what it has */ }
-		this.list();
-	}
-
-	list() {
-		const title = (c) => c.messages[0]?.content.slice(0, 40) || "New chat";
-		$("chats").replaceChildren(...this.all.map((c) => new Option(title(c), "", false, c === this.chat)));
-		$("chat-markdown").disabled = !this.messages.length;
-	}
-
-	/** render shows all messages as text, with what can be done with each. */
+	/** render shows all messages as Markdown, with what can be done with each. */
 	render() {
-		const list = this.asked || this.messages;
-		$("talk").replaceChildren(...list.flatMap((m, i) => this.bubble(m, i)));
+		const list = this.asked || this.messages, shown = list.flatMap((m, i) => this.bubble(m, i)), left = Math.min(this.chat.left || 0, list.length - 1);
+		if (left > 0) shown.splice(left, 0, el("p", { className: "help left", textContent: "What is above is not sent any more: the model has no room for it." }));
 		if (!list.length) {
-			$("talk").append(el("p", { className: "help", textContent: "Write a message below. The model's answer opens all at once, in the sampler's order." }),
-				el("div", { className: "group" }, ...suggestions.map((text) => button(text, () => this.page.start(() => this.make(text))))));
+			shown.push(el("div", { className: "empty" }, el("p", { textContent: "Write a message. The answer opens all at once, in the sampler's order." }),
+				el("div", { className: "group" }, ...suggestions.map((text) => button(text, () => this.page.start(() => this.make(text)))))));
 		}
-		this.list();
+		$("turns").replaceChildren(...shown);
+		if (document.activeElement !== $("system")) $("system").value = this.chat.system;
+		this.side.show();
 		this.scroll(true);
 	}
 
 	bubble(m, i) {
 		if (m.role === "user") return [el("div", { className: "bubble mine" }, ...this.edited === i ? this.editor(m, i) : [el("p", { textContent: m.content }), this.acts(...this.versions(i), ["Edit", () => this.edit(i)])])];
-		const text = el("div", { className: "text" }, m.content.trim());
+		const text = el("div", { className: "text" }, ...markdown(m.content.trim()));
 		const note = m.stopped ? "stopped" : !m.content.trim() ? "The answer is empty. Ask in other words, make it again or begin a new chat." : m.of && m.shown < m.of ? `ended after ${m.shown} of ${m.of} tokens` : m.cut ? `cut off at ${m.of} tokens: a larger length has room for more` : "";
 		return [el("div", { className: "bubble" }, text, el("p", { className: "help", textContent: note }), this.answerActs(m, i))];
 	}
 
 	answerActs(m, i) {
-		const list = [...this.versions(i), ["Copy", async (b) => { await copy(m.content); b.textContent = "Copied"; setTimeout(() => { b.textContent = "Copy"; }, 1500); }]];
+		const list = [...this.versions(i), copier(() => m.content)];
 		if (i === this.messages.length - 1) list.push(["Regenerate", () => this.again()]);
 		return this.acts(...list);
 	}
@@ -174,7 +97,7 @@ export class Chat {
 			["\u203A", to(1), { disabled: b.at === b.list.length - 1, ariaLabel: "Next version" }]];
 	}
 
-	acts(...list) { return el("div", { className: "group acts" }, ...list.map(([name, act, props]) => { const b = button(name, () => act(b), props); return b; })); }
+	acts(...list) { return el("div", { className: "group acts" }, ...list.map((b) => b instanceof Element ? b : button(...b))); }
 
 	/** editor is a message as a field; what was sent stays until another answer is there. */
 	editor(m, i) {
@@ -210,6 +133,7 @@ export class Chat {
 		const fresh = at === undefined, edits = chat.messages[at]?.role === "user", from = fresh ? chat.messages.length : edits ? at : at - 1;
 		const asked = this.asked = [...chat.messages.slice(0, from), { role: "user", content: prompt }];
 		this.edited = null;
+		this.kept.deleted = []; // there is no way back after this
 		if (fresh) {
 			chat.draft = prompt; // until it has an answer
 			$("prompt").value = "";
@@ -244,11 +168,11 @@ export class Chat {
 		if (chat.system.trim()) messages.unshift({ role: "system", content: chat.system });
 		const run = this.current = { kind: "text", path: "/v1/chat/completions", body: { model: page.model, messages, ...values, ...other } };
 		if (length) run.body.max_tokens = length;
-		const text = el("div", { className: "text", role: "listbox", ariaLabel: "Answer" }), bubble = el("div", { className: "bubble" }, text);
+		const text = el("div", { className: "text", role: "group", ariaLabel: "Answer" }), bubble = el("div", { className: "bubble" }, text);
 		this.view = null;
 		this.render(); // an earlier answer is complete, however far its playback was
-		if (chat.left) $("talk").prepend(el("p", { className: "help", textContent: `The oldest ${chat.left} messages are not sent any more: the model has no room for them.` }));
-		$("talk").append(bubble);
+		$("turns").append(bubble);
+		$("about-chat").hidden = true;
 		this.timeline.reset();
 		$("chat-time").hidden = false;
 		this.scroll(true);
@@ -261,7 +185,7 @@ export class Chat {
 				start: () => {
 					const t = run.trace;
 					this.from = t.entries(0).findIndex((e) => !e);
-					this.view = new TextView(text);
+					this.view = new AnswerView(text);
 					this.view.load(t, this.from, page.info.ends);
 				},
 				done: () => {

@@ -53,3 +53,25 @@ export function save(name, part) {
 	a.click();
 	setTimeout(() => URL.revokeObjectURL(a.href), 1e4);
 }
+
+/** copy puts a text onto the clipboard. */
+export async function copy(text) {
+	try {
+		await navigator.clipboard.writeText(text);
+	} catch { // plain http from elsewhere has no clipboard
+		const area = document.body.appendChild(el("textarea", { value: text }));
+		area.select();
+		document.execCommand("copy");
+		area.remove();
+	}
+}
+
+/** copier is a button that copies what get returns. */
+export function copier(get, name = "Copy") {
+	const b = button(name, async () => {
+		await copy(get());
+		b.textContent = "Copied";
+		setTimeout(() => { b.textContent = name; }, 1500);
+	});
+	return b;
+}

@@ -5,6 +5,7 @@ import { Chat } from "./chat.js";
 import { Decide } from "./decide.js";
 import { Image } from "./image.js";
 import { Settings } from "./settings.js";
+import { Speech } from "./speech.js";
 import { Compare, Text } from "./text.js";
 
 const modes = { // button, help, and the first prompt
@@ -13,18 +14,21 @@ const modes = { // button, help, and the first prompt
 	image: ["Generate", "", ""],
 	chat: ["Send", "Enter sends, Shift and Enter begins a line.", ""],
 	decide: ["Ask", "What the question is about.", ""],
+	speech: ["Speak", "Words in brackets such as [laughter] or [sigh] are sounds.", "Good morning."],
 };
+const labels = { chat: "Message", decide: "State", speech: "Text" };
+const narrow = matchMedia("(max-width: 60rem)");
 const examples = ["Once upon a time", "Lily was a brave girl.", "Ben found a [3] in the garden.[30] They were happy."];
 
 class Page {
-	constructor(models, samplers) {
+	constructor(models, samplers, voices) {
 		this.models = models;
 		this.prompts = {};
 		this.said = "";
 		this.fresh = location.hash.length < 2;
-		this.settings = new Settings(models, samplers, () => this.remember());
+		this.settings = new Settings(models, samplers, voices, () => this.remember());
 		$("examples").append(...examples.map((text) => button(text, () => { $("prompt").value = text; $("compose").requestSubmit(); })));
-		this.panels = { text: new Text(this), compare: new Compare(this), image: new Image(this), chat: new Chat(this), decide: new Decide(this) };
+		this.panels = { text: new Text(this), compare: new Compare(this), image: new Image(this), chat: new Chat(this), decide: new Decide(this), speech: new Speech(this) };
 		$("modes").append(...Object.keys(modes).filter((m) => this.able(m).length)
 			.map((m) => button(m[0].toUpperCase() + m.slice(1), () => { history.pushState(null, "", location.href); this.show(m); }, { value: m })));
 		$("compose").onsubmit = (e) => { e.preventDefault(); this.start(() => this.panels[this.mode].make($("prompt").value)); };
@@ -40,6 +44,7 @@ class Page {
 		addEventListener("keydown", (e) => this.key(e));
 		addEventListener("hashchange", () => this.open());
 		addEventListener("scroll", () => tip(), { passive: true });
+		narrow.addEventListener("change", () => this.drawers());
 		addEventListener("pagehide", () => this.abort?.abort());
 		this.open();
 		this.announce();
@@ -50,7 +55,7 @@ class Page {
 
 	/** able returns the models that can do a mode. */
 	able(mode) {
-		return this.models.filter(({ unmask: u }) => mode === "chat" ? u.chat : mode === "decide" ? u.decides
+		return this.models.filter(({ unmask: u }) => mode === "chat" ? u.chat : mode === "decide" ? u.decides : mode === "speech" ? u.kind === "speech"
 			: !["vectors", "speech"].includes(u.kind) && (u.kind === "image") === (mode === "image"));
 	}
 
@@ -67,12 +72,12 @@ class Page {
 		this.mode = document.body.dataset.mode = mode;
 		$("intro").hidden = !this.fresh || mode !== "text";
 		$("cancel").textContent = mode === "chat" ? "Stop" : "Cancel";
-		$("about-chat").hidden = mode !== "chat" || !this.panels?.chat.current?.answer;
+		this.drawers();
 		const [run, , first] = modes[mode];
 		for (const b of $("modes").children) b.ariaPressed = b.value === mode;
 		for (const p of document.querySelectorAll("[data-panel]")) p.hidden = p.dataset.panel !== mode;
 		$("run").textContent = run;
-		document.querySelector("[for=prompt]").textContent = { chat: "Message", decide: "State" }[mode] || "Prompt";
+		document.querySelector("[for=prompt]").textContent = labels[mode] || "Prompt";
 		if (mode === "chat") this.panels?.chat.scroll(true);
 		this.settings.show(mode, this.able(mode));
 		const field = $("prompt").parentNode;
@@ -80,6 +85,12 @@ class Page {
 		const draft = mode === "chat" && this.panels?.chat.chat.draft; // a message that a reload left without an answer
 		$("prompt").value = field.hidden ? "" : draft || (this.prompts[mode] ?? first);
 		this.remember();
+	}
+
+	/** drawers makes the settings of conversations a drawer and, on a narrow screen, the list of them. */
+	drawers() {
+		$("side").popover = this.mode === "chat" ? "auto" : null;
+		$("chat-list").popover = narrow.matches ? "auto" : null;
 	}
 
 	/** open takes mode and settings from the address. */
@@ -141,7 +152,7 @@ class Page {
 	/** fieldOf is the input of a request's field, null where none is shown. */
 	fieldOf(param = "") {
 		if (this.mode === "decide") return $({ ask: "ask", questions: "options", state: "prompt", model: "set-model" }[param]);
-		const name = /^(prompt|text|parts|messages)/.test(param) ? "prompt" : param === "max_tokens" ? "set-length" : param === "sampler" || param === "model" ? { sampler: "sampler", model: "set-model" }[param] : "set-" + param.replaceAll("_", "-");
+		const name = /^(prompt|text|parts|messages|input$)/.test(param) ? "prompt" : param === "max_tokens" ? "set-length" : param === "sampler" || param === "model" ? { sampler: "sampler", model: "set-model" }[param] : "set-" + param.replaceAll("_", "-");
 		const input = param && $(name);
 		return input && !input.closest("[hidden]") ? input : null;
 	}
@@ -152,6 +163,7 @@ class Page {
 		if (input) {
 			const details = input.closest("details");
 			if (details) details.open = true;
+			input.closest("[popover]:not(:popover-open)")?.showPopover();
 			input.ariaInvalid = true;
 			input.after(el("p", { className: "error", id: input.id + "-error", textContent: this.said = e.message }));
 			input.focus();
@@ -160,6 +172,8 @@ class Page {
 		notice(e.status ? e.message : e.message + " The same seed gives the same result again.");
 		this.said = $("notice-text").textContent;
 	}
+
+	note(words) { notice(words, true); }
 
 	say(words) { this.said = words; }
 
@@ -213,7 +227,8 @@ for (const load = async (path) => (await send(path)).json(); !window.page;) {
 		const [models, samplers] = await Promise.all([load("/v1/models"), load("/v1/samplers")]);
 		if (!models.data.length) throw new Failure(0, "The models are still loading.");
 		notice();
-		window.page = new Page(models.data, samplers);
+		const { voices } = models.data.some((m) => m.unmask.kind === "speech") ? await load("/v1/audio/voices") : {};
+		window.page = new Page(models.data, samplers, voices);
 		document.body.classList.add("ready");
 	} catch (e) {
 		notice(e.message);

@@ -1,6 +1,6 @@
 // A run: its request, its trace as it comes, and what it can be taken along as.
 import { follow, hasKey } from "./api.js";
-import { $, button, el, save } from "./dom.js";
+import { $, button, copy, el, save } from "./dom.js";
 import { Trace } from "./trace.js";
 
 const waits = { loading: "The model is loading", shutting_down: "The server is shutting down", draining: "The server is shutting down" };
@@ -59,7 +59,7 @@ export function command(run) {
 	return (rest.schema ? `echo ${quote(JSON.stringify(rest.schema))} | ` : "") + out.join(" ") + (rest.schema ? " --schema /dev/stdin" : "");
 }
 
-const curl = (run) => `curl -s ${location.origin}${run.path} -H 'Content-Type: application/json'${hasKey() ? ' -H "Authorization: Bearer $UNMASK_KEY"' : ""} -d ${
+export const curl = (run) => `curl -s ${location.origin}${run.path} -H 'Content-Type: application/json'${hasKey() ? ' -H "Authorization: Bearer $UNMASK_KEY"' : ""} -d ${
 	quote(json(run.body.prompt && run.kind === "text" ? { ...run.body, echo: true } : run.body))}`;
 
 /** py writes a value as Python does. */
@@ -99,18 +99,6 @@ function linkOf(page, run) {
 	if (max_tokens) out.length = max_tokens;
 	if (tokens) out.tokens = tokens.map((t) => t ?? "_").join(".");
 	return location.href.split("#")[0] + "#" + new URLSearchParams(Object.entries(out).filter(([, v]) => v !== undefined && v !== false && v !== ""));
-}
-
-/** copy puts a text onto the clipboard. */
-export async function copy(text) {
-	try {
-		await navigator.clipboard.writeText(text);
-	} catch { // plain http from elsewhere has no clipboard
-		const area = document.body.appendChild(el("textarea", { value: text }));
-		area.select();
-		document.execCommand("copy");
-		area.remove();
-	}
 }
 
 /** actions fills a row of buttons; files are pairs of a name and what is saved. */

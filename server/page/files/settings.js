@@ -15,10 +15,17 @@ const plain = {
 };
 
 const own = [
+	{ name: "voice", help: "auto, or one of the server's folder of voices", mode: "speech", words: [], default: "auto" },
+	{ name: "instructions", label: "Voice words", help: "a voice of your own: female, low pitch, british accent", mode: "speech" },
+	{ name: "language", help: "an English name or a code such as de; empty to let the model guess", mode: "speech" },
+	{ name: "speed", kind: "number", help: "0.25 to 4", mode: "speech", default: "1" },
 	{ name: "length", label: "New tokens", kind: "whole", help: "at most; empty for all that there is room for", mode: "text" },
 	{ name: "class", help: "what the picture is of, by name or number", mode: "image" },
 	{ name: "seed", help: "empty for another one each time" },
 ];
+
+// The settings of runs that mean something for speech.
+const spoken = ["voice", "instructions", "language", "speed", "seed", "steps", "schedule", "guidance", "guidance-schedule", "temperature", "top-p", "top-k", "preset", "cache"];
 
 /** field makes a label, an input and a line of help. */
 function field({ name, label = name[0].toUpperCase() + name.slice(1).replaceAll("-", " "), help = "", words, default: usual = "" }, id = "set-" + name) {
@@ -117,17 +124,18 @@ class Form {
 }
 
 export class Settings {
-	constructor(models, { data, schedules, parameters }, changed) {
+	constructor(models, { data, schedules, parameters }, voices, changed) {
 		const form = $("settings"), seen = ["sampler", "steps", "ban", "bias"];
 		const known = parameters.map((p) => ({ ...p, help: plain[p.name] || p.help, words: p.name === "schedule" ? schedules : p.words }));
-		this.fields = [known.find((p) => p.name === "steps"), ...own, ...known.filter((p) => !seen.includes(p.name))];
+		this.fields = [...own.slice(0, 4), known.find((p) => p.name === "steps"), ...own.slice(4), ...known.filter((p) => !seen.includes(p.name))];
+		this.fields[0].words = voices?.filter((v) => v !== "auto") || [];
 		this.samplers = data;
 		this.models = models;
 		this.a = new Picker("sampler", data, "Sampler");
 		this.b = new Picker("other", data, "Second sampler");
 		const model = field({ name: "model", words: [] });
 		this.select = model.children[1];
-		const [first, rest] = [this.fields.slice(0, 4), this.fields.slice(4)].map((list) => list.map((f) => field(f)));
+		const [first, rest] = [this.fields.slice(0, 8), this.fields.slice(8)].map((list) => list.map((f) => field(f)));
 		this.form = new Form();
 		form.append(model, this.a.root, this.b.root, ...first, this.form.root, el("details", {}, el("summary", { textContent: "More settings" }), ...rest));
 		form.oninput = () => { this.describe(); changed(); };
@@ -160,20 +168,21 @@ export class Settings {
 		}
 		this.classes(names, classes);
 		for (const f of this.fields) $("set-" + f.name).parentNode.hidden = !this.applies(f);
-		this.form.root.hidden = kind === "image" || this.mode === "decide";
+		this.form.root.hidden = kind === "image" || kind === "speech" || this.mode === "decide";
 	}
 
 	/** applies reports whether a setting can have an effect on the model's runs with what else is set. */
 	applies(f) {
-		const { kind, chat, recipe = "", class_count: classes, prompt } = this.model?.unmask || {}, image = kind === "image";
+		const { kind, chat, recipe = "", class_count: classes, prompt } = this.model?.unmask || {}, image = kind === "image", guided = !!(classes || prompt || chat || kind === "speech");
 		const of = (name) => $("set-" + name).value || new RegExp(`(?:^| )${name}=(\\S+)`).exec(recipe)?.[1];
 		const name = (/^[\w-]+/.exec(this.a.text || /sampler=(\S+)/.exec(recipe)?.[1] || "") || [])[0], s = this.mode === "compare" ? null : this.samplers.find((s) => s.name === name);
 		if (this.mode === "decide") return false;
-		if (f.mode && (f.mode === "image") !== image) return false;
+		if (f.mode && f.mode !== (image || kind === "speech" ? kind : "text")) return false;
+		if (kind === "speech" && !spoken.includes(f.name)) return false;
 		switch (f.name) {
 		case "class": return !!classes;
-		case "guidance": return !!(classes || prompt || chat);
-		case "guidance-schedule": return !!(classes || prompt || chat) && !!+of("guidance");
+		case "guidance": return guided;
+		case "guidance-schedule": return guided && !!+of("guidance");
 		case "steps": return !s?.self_paced || of("reuse") === "blocks";
 		case "schedule": return !s?.self_paced;
 		case "cache": return !s || s.cache;
@@ -229,7 +238,7 @@ export class Settings {
 			if (!v) return;
 			input.value = v;
 			if (input.value !== v) missing.push(`${f.name} ${v}`);
-			if (i > 3) $("settings").querySelector("details").open = true;
+			if (i > 7) $("settings").querySelector("details").open = true;
 		});
 		this.describe();
 		return missing;

@@ -53,8 +53,7 @@ export class TextView {
 			s.className = `p ${!e ? "hole" : e.known ? "known" : "open"}${this.marked.has(s.cell) ? " marked" : ""}${s.differs ? " differs" : ""}${
 				/^\n+$/.test(now[i]) ? " break" : ""}`;
 			if (soft && e?.step === k) s.animate([{ opacity: 0.15 }, {}], 450);
-			const label = !e ? "hole" : now[i].trim() ? null : now[i].includes("\n") ? "line break" : "space";
-			if (s.ariaLabel !== label) s.ariaLabel = label;
+			if (s.role) s.ariaLabel = !e ? "hole" : now[i].trim() ? null : now[i].includes("\n") ? "line break" : "space";
 			s.style.cssText = e && !e.known ? look(e, t.steps) : "";
 		}
 		this.cut();
@@ -100,10 +99,11 @@ export class TextView {
 
 	key(e) {
 		const at = e.target.at, last = this.pieces.findLastIndex((s) => !s.hidden);
-		const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: last }[e.key];
+		let to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: this.pieces.findIndex((s) => s.checkVisibility()), End: last }[e.key];
+		while (this.pieces[to]?.checkVisibility() === false) to += to < at ? -1 : 1;
 		if (e.key === " " && this.onMark) this.mark(e.target, !this.marked.has(e.target.cell));
 		else if (to === undefined) return;
-		else this.focus = rove(this.pieces, this.focus, Math.max(this.from, Math.min(last, to)));
+		else if (to >= this.from && to <= last) this.focus = rove(this.pieces, this.focus, to);
 		used(e);
 	}
 
@@ -119,7 +119,7 @@ export class TextView {
 }
 
 /** write puts a text into a piece; colours are those of its letters alone, so that no blank at the end of a line has one. */
-function write(piece, text) {
+export function write(piece, text) {
 	const [, before, word, after] = /^(\s*)(.*?)(\s*)$/s.exec(text);
 	piece.replaceChildren(before, ...word ? [el("span", { className: "w", textContent: word })] : [], after);
 }

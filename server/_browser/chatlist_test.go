@@ -1,0 +1,142 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// keeps puts conversations of one question each into the store; the first is the last changed.
+func keeps(questions ...string) string {
+	return `localStorage["unmask-chats"] = JSON.stringify(` + "`" + strings.Join(questions, "|") + "`" + `.split("|").map((q, i) => (
+		{ id: "c" + i, changed: 1e12 - i, system: "", branches: {}, messages: [{ role: "user", content: q }, { role: "assistant", content: "Yes." }] })));`
+}
+
+// listed returns the titles at the side.
+func listed(x *tab) string {
+	return eval[string](x, `return [...document.querySelectorAll("#chats button")].map((b) => b.textContent).join("|")`)
+}
+
+// Conversations stand at the side, the last changed first. They are found by their words, renamed,
+// deleted and brought back.
+func TestConversationList(t *testing.T) {
+	x := open(t, shared, "mode=chat&seed=4&steps=4&length=20",
+		early(`if (!localStorage["unmask-chats"]) `+keeps("one", "two owls", "three", "four", "five",
+			"six", "seven", "eight")))
+	if got := listed(x); got != "one|two owls|three|four|five|six|seven|eight" {
+		t.Fatalf("the list is %s", got)
+	}
+	x.do(chromedp.SendKeys("#chat-search", "OWLS Yes"))
+	if got := listed(x); got != "two owls" {
+		t.Errorf("a search finds %s", got)
+	}
+	x.click("#chats button")
+	if got := x.text("#turns .mine p"); got != "two owls" {
+		t.Errorf("%q is opened", got)
+	}
+	eval[bool](x, `
+		document.getElementById("chat-search").value = "nix";
+		document.getElementById("chat-search").oninput();
+		return true`)
+	if got := x.text("#chat-none"); got != "No conversation has these words." {
+		t.Errorf("a search for what is nowhere says %q", got)
+	}
+	eval[bool](x, `
+		document.getElementById("chat-search").value = "";
+		document.getElementById("chat-search").oninput();
+		return true`)
+
+	name := "#chat-tools input"
+	x.click("#chat-rename")
+	x.do(chromedp.SendKeys(name, "Birds"+kb.Escape))
+	if got := x.text("#chat-title"); got != "two owls" {
+		t.Errorf("after Escape it is called %q", got)
+	}
+	x.click("#chat-rename")
+	x.do(chromedp.SendKeys(name, "Birds\r"))
+	if got := listed(x); !strings.HasPrefix(got, "Birds|one|three") ||
+		x.text("#chat-title") != "Birds" {
+		t.Errorf("after a new name the list is %s", got)
+	}
+
+	x.click("#chat-delete")
+	x.click("#chat-delete")
+	if got := listed(x); got != "three|four|five|six|seven|eight" {
+		t.Errorf("after two were deleted the list is %s", got)
+	}
+	if got := x.text("#chat-gone-name"); got != "“one” is deleted." {
+		t.Errorf("it says %q", got)
+	}
+	x.click("#chat-undo")
+	x.click("#chat-undo")
+	if got := listed(x); !strings.HasPrefix(got, "Birds|one|three") {
+		t.Errorf("after both came back the list is %s", got)
+	}
+	x.do(chromedp.Reload(), chromedp.WaitReady("body.ready"))
+	if got := listed(x); !strings.HasPrefix(got, "Birds|one|three") ||
+		x.text("#chat-title") != "Birds" {
+		t.Errorf("after a reload the list is %s, and %q is open", got, x.text("#chat-title"))
+	}
+}
+
+// What an earlier page kept, without names, is there once, and stays so.
+func TestConversationOfEarlierPage(t *testing.T) {
+	x := open(t, shared, "mode=chat&seed=4&steps=4&length=20", early(`localStorage["unmask-chats"] ||=
+		'[{"system":"","messages":[{"role":"user","content":"Who is Ben?"},{"role":"assistant","content":"Ben."}]}]'`))
+	say(x, "And Lily?")
+	x.do(chromedp.Reload(), chromedp.WaitReady("body.ready"))
+	if got := listed(x); got != "Who is Ben?" {
+		t.Errorf("the list is %s", got)
+	}
+}
+
+// A conversation that goes on in two windows at once becomes two, and none is written over.
+func TestConversationInTwoWindows(t *testing.T) {
+	x := open(t, shared, "mode=chat", early(keeps("one")))
+	got := eval[string](x, `
+		const { Conversations } = await import("/page/conversations.js");
+		const [a, b] = [0, 1].map(() => new Conversations(() => {}, () => {}));
+		for (const [c, text] of [[a, "left"], [b, "right"], [a, "left again"]]) {
+			c.all.find((c) => c.id === "c0").messages.push({ role: "user", content: text });
+			await new Promise((r) => setTimeout(r, 2));
+			c.keep(c.all.find((c) => c.id === "c0"));
+		}
+		const c = new Conversations(() => {}, () => {});
+		return c.all.map((c) => c.messages.slice(2).map((m) => m.content).join(",")).sort().join("|")`)
+	if !strings.Contains(got, "right") || !strings.Contains(got, "left,left again") {
+		t.Errorf("what was said in two windows is %s", got)
+	}
+}
+
+// On a telephone list and settings are drawers, in which axe finds nothing; an error opens the one
+// that it is in.
+func TestDrawers(t *testing.T) {
+	x := open(t, shared, "mode=chat&seed=4&steps=4&length=20", early(keeps("one", "two")),
+		chromedp.EmulateViewport(390, 844))
+	for _, drawer := range []string{"chat-list", "side"} {
+		opened := `document.querySelector("#` + drawer + `:popover-open")`
+		x.click("[popovertarget=" + drawer + "]:not(.close)")
+		x.until("%s", opened)
+		for _, v := range violations(x) {
+			t.Error(drawer, v)
+		}
+		x.press(kb.Escape)
+		x.until("!%s", opened)
+	}
+	x.click("#chat-open")
+	x.click("#chats li:last-child button")
+	if got := x.text("#chat-title"); got != "two" ||
+		eval[bool](x, `return !!document.querySelector(":popover-open")`) {
+		t.Errorf("%q is open, and so is the drawer", got)
+	}
+	eval[bool](x, `document.getElementById("set-top-p").value = 5; return true`)
+	x.do(chromedp.SendKeys("#prompt", "Hello\r"))
+	x.until(`document.querySelector("#side:popover-open .error")`)
+	x.press(kb.Escape)
+	x.click("#modes [value=text]")
+	if !eval[bool](x, `return document.querySelector("#set-model").checkVisibility()`) {
+		t.Error("the settings of texts are gone")
+	}
+}
