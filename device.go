@@ -139,7 +139,7 @@ func (o *Options) fit(src *model.Source, b backend.Backend) (backend.Precision, 
 	if _, discards := b.(interface{ Discards() }); discards || !ok { // it keeps no weights
 		return o.Precision, "", nil
 	}
-	p, note, err := fitting(weightBytes(src.Set), free, o.Precision, o.Fit)
+	p, note, err := fitting(WeightBytes(src.Set), free, o.Precision, o.Fit)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", src.Name, err)
 	}
@@ -176,9 +176,9 @@ func fitting(need func(backend.Precision) int64, free int64, as backend.Precisio
 
 func gb(bytes int64) float64 { return float64(bytes) / 1e9 }
 
-// weightBytes returns a function of the bytes that a set's weights take in a precision: vectors in
+// WeightBytes returns a function of the bytes that a set's weights take in a precision: vectors in
 // float32, and matrices in block formats as they are held.
-func weightBytes(set *weights.Set) func(backend.Precision) int64 {
+func WeightBytes(set *weights.Set) func(backend.Precision) int64 {
 	var values, rest int64 // of matrices in floats; bytes of all others
 	for _, name := range set.Names() {
 		t, _ := set.Get(name)

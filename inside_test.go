@@ -18,7 +18,7 @@ func TestFitting(t *testing.T) {
 		{Name: "b", DType: weights.Q4_K, Shape: []int{1000, 256}},
 		{Name: "c", DType: weights.F32, Shape: []int{4}, Data: make([]byte, 16)}}, nil)
 	require.NoError(t, err)
-	need := weightBytes(set)
+	need := WeightBytes(set)
 	require.EqualValues(t, 8e9+144_016, need(backend.F32))
 	require.EqualValues(t, 2e9+144_016, need(backend.Int8))
 	for _, c := range []struct {

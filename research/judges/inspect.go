@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"unmask"
+	"unmask/backend"
 	"unmask/codecs/clip"
 	"unmask/exact"
 	"unmask/internal/quant"
@@ -24,6 +25,12 @@ type Report struct {
 	model.Info
 	DTypes map[string]int `json:"dtypes"` // number of tensors of each type
 	Bytes  int            `json:"bytes"`
+
+	// Bytes of memory that the weights take, by precision; and of a model of text, about how many
+	// multiplications a pass over Positions positions is.
+	Memory          map[string]int64 `json:"memory,omitempty"`
+	Multiplications int64            `json:"multiplications,omitempty"`
+	Positions       int              `json:"positions,omitempty"`
 
 	// Of a model that generates, the run where nothing else is asked for, and others by name.
 	Recipe  string            `json:"recipe,omitempty"`
@@ -55,6 +62,16 @@ func Inspect(ctx context.Context, name, as string, progress func(hub.Progress)) 
 		}
 		r.DTypes[string(t.DType)]++
 		r.Bytes += len(t.Data)
+		if len(t.Shape) > 1 {
+			r.Multiplications += int64(t.Numel()) * int64(r.Positions)
+		}
+	}
+	if r.Sizes["experts"] > 0 { // a position uses a few of them
+		r.Multiplications = 0
+	}
+	r.Memory = map[string]int64{}
+	for _, p := range []backend.Precision{backend.F32, backend.BF16, backend.Int8} {
+		r.Memory[p.String()] = unmask.WeightBytes(set)(p)
 	}
 	for _, d := range slices.Sorted(maps.Keys(r.DTypes)) {
 		if q, ok := quant.Parse(d); ok && q != q.Held() {
@@ -80,6 +97,9 @@ func (r *Report) inspectFiles(ctx context.Context, name string, o unmask.Options
 			return nil, err
 		}
 		r.Recipe = recipe.String()
+		if m.Text != nil {
+			r.Positions = m.Spec().Usual()
+		}
 		return m.Source.Set, nil
 	}
 	judge, none := LoadText(ctx, name, Options{Backend: o.Backend})
@@ -152,6 +172,15 @@ func (r *Report) String() string {
 	default:
 		line("parameters", "%d", r.Parameters)
 		line("bytes", "%d", r.Bytes)
+	}
+	if r.Memory != nil {
+		gb := func(precision string) float64 { return float64(r.Memory[precision]) / 1e9 }
+		line("memory", "%.3g GB in f32, %.3g GB in bf16, %.3g GB in int8", gb("f32"), gb("bf16"),
+			gb("int8"))
+	}
+	if r.Multiplications > 0 {
+		line("a pass", "%.3g G multiplications for %d positions; unmask bench says how many a second",
+			float64(r.Multiplications)/1e9, r.Positions)
 	}
 	for _, size := range slices.Sorted(maps.Keys(r.Sizes)) {
 		line(size, "%d", r.Sizes[size])

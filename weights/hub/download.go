@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"unmask/internal/atomicfile"
+	"unmask/internal/memory"
 )
 
 const (
@@ -55,6 +57,9 @@ func (c *Client) fetch(ctx context.Context, repo, commit, file string,
 	}
 	defer lock.Close()
 	if info, err := os.Stat(blob); err != nil || m.size >= 0 && info.Size() != m.size {
+		if !numbered.MatchString(file) { // all shards are announced together
+			c.announce(repo, commit, file, m.size, progress)
+		}
 		d := download{c: c, url: c.fileURL(repo, commit, file), remote: m, repo: repo, file: file,
 			blob: blob, progress: progress}
 		if err := d.run(ctx); err != nil {
@@ -62,6 +67,39 @@ func (c *Client) fetch(ctx context.Context, repo, commit, file string,
 		}
 	}
 	return c.link(repo, commit, file, m.etag)
+}
+
+// announced is the least download that is announced, in bytes.
+var announced int64 = 64 << 20
+
+// numbered matches the name of a part of weights.
+var numbered = regexp.MustCompile(`-\d{5}-of-\d{5}\.`)
+
+// announce reports how much a download of weights is, and the memory that they will take.
+func (c *Client) announce(repo, commit, file string, size int64, progress func(Progress)) {
+	if progress == nil || size < announced {
+		return
+	}
+	var config struct {
+		Dtype string `json:"dtype"`
+		Torch string `json:"torch_dtype"`
+	}
+	c.read(repo, commit, path.Join(path.Dir(file), "config.json"), &config) // without, 16 bits
+	gb := float64(size) / 1e9
+	takes := fmt.Sprintf("about %.1f GB of memory", gb)
+	if path.Ext(file) != ".gguf" {
+		values := gb / 2 // in 1e9
+		if cmp.Or(config.Dtype, config.Torch) == "float32" {
+			values = gb / 4
+		}
+		takes = fmt.Sprintf("about %.1f GB of memory in f32, %.1f in bf16 and %.1f in int8 "+
+			"(--precision)", 4*values, 2*values, values)
+	}
+	if free, ok := memory.Available(); ok {
+		takes += fmt.Sprintf("; %.1f GB are free", float64(free)/1e9)
+	}
+	progress(Progress{Note: fmt.Sprintf("note: downloading %.1f GB, once, to %s: the weights take %s",
+		gb, c.Cache, takes)})
 }
 
 // download downloads one blob.

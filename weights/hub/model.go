@@ -144,9 +144,12 @@ func (c *Client) fetchModel(ctx context.Context, repo, commit string, all []stri
 		if err := fetch(name); err != nil {
 			return err
 		}
-		shards, err := c.shards(repo, commit, name)
+		shards, size, err := c.shards(repo, commit, name)
 		if err != nil {
 			return err
+		}
+		if slices.ContainsFunc(shards, func(s string) bool { return !c.has(repo, commit, s) }) {
+			c.announce(repo, commit, name, size, progress)
 		}
 		for _, shard := range shards {
 			if err := fetch(shard); err != nil {
@@ -157,33 +160,40 @@ func (c *Client) fetchModel(ctx context.Context, repo, commit string, all []stri
 	return nil
 }
 
-// shards returns the parts that an index names, in its folder; none for other files.
-func (c *Client) shards(repo, commit, name string) ([]string, error) {
+// shards returns the parts that an index names, in its folder, and the bytes of all tensors, 0 if
+// it does not say; none for other files.
+func (c *Client) shards(repo, commit, name string) (shards []string, size int64, err error) {
 	if path.Base(name) != index {
-		return nil, nil
+		return nil, 0, nil
 	}
 	var file struct {
-		Map map[string]string `json:"weight_map"`
+		Map      map[string]string `json:"weight_map"`
+		Metadata json.RawMessage   `json:"metadata"`
 	}
 	if err := c.read(repo, commit, name, &file); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var shards []string
+	var total struct {
+		Size float64 `json:"total_size"`
+	}
+	if json.Unmarshal(file.Metadata, &total) == nil {
+		size = int64(total.Size)
+	}
 	seen := map[string]bool{}
 	for _, shard := range file.Map {
 		if err := checkFile(shard); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, 0, fmt.Errorf("%s: %w", name, err)
 		}
 		if !seen[shard] {
 			seen[shard] = true
 			shards = append(shards, path.Join(path.Dir(name), shard))
 		}
 		if len(shards) > maxShards {
-			return nil, fmt.Errorf("%s: more than %d parts", name, maxShards)
+			return nil, 0, fmt.Errorf("%s: more than %d parts", name, maxShards)
 		}
 	}
 	slices.Sort(shards)
-	return shards, nil
+	return shards, size, nil
 }
 
 // parts returns the folders of a pipeline that model_index.json names: those whose value is the
@@ -264,7 +274,7 @@ func (c *Client) FindModel(repo, revision string) (dir string, err error) {
 			}
 			continue
 		}
-		shards, err := c.shards(repo, commit, name)
+		shards, _, err := c.shards(repo, commit, name)
 		if err != nil {
 			return "", err
 		}

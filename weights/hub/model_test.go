@@ -1,10 +1,12 @@
 package hub
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -269,4 +271,48 @@ func TestEnvironmentOfPython(t *testing.T) {
 	require.Equal(t, "/models/t/models/$NOT_SET/${NOT_SET}/hub", c.Cache)
 	require.True(t, c.Offline)
 	require.True(t, slices.Contains(small, "tokenizer.json"))
+}
+
+// Before weights come, the bytes of all of them and the memory that they will take are said once.
+func TestPullSaysWhatItTakes(t *testing.T) {
+	defer func(old int64) { announced = old }(announced)
+	announced = 40_000
+	const begin = "note: downloading %.1f GB, once, to CACHE: the weights take about %.1f GB of " +
+		"memory in f32, %.1f in bf16 and %.1f in int8 (--precision)"
+	const index = `{"weight_map":{"a":"m-00001-of-00002.safetensors",` +
+		`"b":"m-00002-of-00002.safetensors"}`
+	for name, c := range map[string]struct {
+		config, index string
+		want          []string
+	}{
+		"one file": {`{"torch_dtype":"bfloat16"}`, "", []string{fmt.Sprintf(begin, 0., 0., 0., 0.)}},
+		"parts": {`{}`, index + `,"metadata":{"total_size":2e9}}`,
+			[]string{fmt.Sprintf(begin, 2., 4., 2., 1.)}},
+		"parts in float32": {`{"dtype":"float32"}`, index + `,"metadata":{"total_size":2000000000}}`,
+			[]string{fmt.Sprintf(begin, 2., 2., 1., 0.5)}},
+		"parts of unknown size": {`{}`, index + `,"metadata":"none"}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t)
+			files := h.trees[commitA]
+			if files["config.json"] = c.config; c.index != "" {
+				files["m-00001-of-00002.safetensors"] = files["model.safetensors"]
+				files["m-00002-of-00002.safetensors"] = "two"
+				files["model.safetensors.index.json"] = c.index
+				delete(files, "model.safetensors")
+			}
+			client := h.client(t)
+			var notes []string
+			for range 2 { // the second time all is there
+				_, err := client.PullModel(t.Context(), repo, "", func(p Progress) {
+					if p.Note != "" {
+						note, _, _ := strings.Cut(strings.ReplaceAll(p.Note, client.Cache, "CACHE"), ";")
+						notes = append(notes, note)
+					}
+				})
+				require.NoError(t, err)
+			}
+			require.Equal(t, c.want, notes)
+		})
+	}
 }
