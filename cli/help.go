@@ -20,8 +20,8 @@ import (
 // commandGroups order the commands by what they are for.
 var commandGroups = []struct{ id, title, names string }{
 	{"make", "Generate:", "text chat image speech serve"},
-	{"models", "Models and files:", "pull list inspect convert encode decode logits score rank decide embed " +
-		"schema verify"},
+	{"models", "Models and files:", "pull list inspect convert encode decode logits score decide embed schema " +
+		"verify"},
 	{"many", "Many machines:", "worker gather hub"},
 	{"research", "Samplers and research:", "samplers schedule theory eval sweep plot reproduce tune " +
 		"bench"},

@@ -77,7 +77,7 @@ func newRoot() *cobra.Command {
 		newDecode(),
 		newConvert(),
 		newVerify(), share.Gather(), newSamplers(), newTheory(), newSchedule(),
-		newLogits(), newScore(), newRank(), newDecide(), newEmbed(),
+		newLogits(), newScore(), newDecide(), newEmbed(),
 		newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(),
 		newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())
 	root.AddCommand(share.Commands(build)...)

@@ -26,6 +26,7 @@ type scoreFlags struct {
 	deviceFlags
 	scores.Options
 	table      scoreTable
+	also       []string
 	at         string
 	mutations  string
 	visible    bool
@@ -56,16 +57,22 @@ With FILE, FASTA or one text on each line (- is standard input), the perplexity 
 token given the others. By default each position is masked alone, which takes a pass for each token.
 --parts K takes K passes, each with every K-th position masked, and --visible one pass with nothing
 masked. --share masks positions at random and scores these only; --at 99-111 takes the positions from
-99 to 111, one pass for each, or with --parts 1 one pass with all of them masked. --matrix prints CSV
-with the probability of every letter at each scored position, --top N the N most probable. With
---mutations TABLE, one mutation a line such as A24G or A24G:S31T, the output is their log-odds log p(new) - log p(old), in nats,
-tab-separated by sequence: masked marginals, with all positions of a mutation masked at once, or
-wild-type marginals with --visible. All is read and checked before the first pass.`,
+99 to 111, one pass for each, or with --parts 1 one pass with all of them masked. All is read and
+checked before the first pass.
+
+Instead of perplexities, --matrix prints CSV with the probability of every letter at each scored
+position, and --top N the N most probable. --also MODEL, which may be repeated, prints the different
+sequences as CSV by the mean of their ranks by all models: name, of the first of equal ones; copies;
+a perplexity by each model; mean_rank; sequence. With --mutations TABLE, one mutation a line such as
+A24G or A24G:S31T, the output is their log-odds log p(new) - log p(old), in nats, tab-separated by
+sequence: masked marginals, with all positions of a mutation masked at once, or wild-type marginals
+with --visible.`,
 		Args: cobra.MaximumNArgs(1),
 		Example: `  unmask score --inputs questions.jsonl --json
   unmask score --model GSAI-ML/LLaDA-8B-Base --inputs questions.jsonl --method monte-carlo
   unmask score --model antibody-dir heavy.fasta
   unmask score --model antibody-dir heavy.fasta --at 99-111 --matrix > cdr3.csv
+  unmask score --model antibody-dir library.fasta --also sapiens-dir > ranked.csv
   unmask score --model esm2_8m heavy.fasta --visible --mutations table.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
@@ -89,7 +96,8 @@ wild-type marginals with --visible. All is read and checked before the first pas
 	flags.Float(cmd.Flags(), &f.Share, param.Param{Name: "share", Min: 1e-6, Max: 1, Default: "0",
 		Zero: "none", Help: "mask this share of the positions at random and score these only"})
 	seedFlag(cmd.Flags(), &f.Seed, "seed of --inputs and --share")
-	atFlag(cmd.Flags(), &f.at)
+	cmd.Flags().StringVar(&f.at, "at", "", "score these `POSITIONS` only, from 1: 26-33,99-111")
+	cmd.Flags().StringArrayVar(&f.also, "also", nil, "rank by this `MODEL` too; may be repeated")
 	cmd.Flags().BoolVar(&f.table.matrix, "matrix", false, "CSV of every letter's probability")
 	flags.Int(cmd.Flags(), &f.table.top, param.Param{Name: "top", Min: 1, Max: 1 << 20, Default: "0",
 		Zero: "none", Help: "CSV of this many of the most probable tokens of each position"})
@@ -100,7 +108,7 @@ wild-type marginals with --visible. All is read and checked before the first pas
 }
 
 // check returns an error for flags that do not go together.
-func (f *scoreFlags) check(set *pflag.FlagSet, args []string) error {
+func (f *scoreFlags) check(set *pflag.FlagSet, args []string) (err error) {
 	with, others := "FILE", []string{"method", "passes"}
 	switch {
 	case f.inputs != "" && len(args) > 0:
@@ -109,7 +117,8 @@ func (f *scoreFlags) check(set *pflag.FlagSet, args []string) error {
 		return usage("FILE is missing, want a FILE of sequences, or --inputs with prompts and answers")
 	case f.inputs != "":
 		with = "--inputs"
-		others = []string{"parts", "share", "visible", "mutations", "at", "matrix", "top"}
+		others = []string{"parts", "share", "visible", "mutations", "at", "matrix", "top",
+			"also"}
 	}
 	for _, name := range others {
 		if set.Changed(name) {
@@ -122,16 +131,18 @@ func (f *scoreFlags) check(set *pflag.FlagSet, args []string) error {
 		}
 		f.Parts = -1
 	}
-	table := f.table.matrix || f.table.top > 0
-	switch {
-	case f.mutations != "" && (f.Parts > 0 || f.Share > 0 || f.at != "" || table):
-		return usage("--mutations with --parts, --share, --at, --matrix or --top, want it without")
-	case f.table.matrix && f.table.top > 0:
-		return usage("--matrix with --top, want one of them")
-	case table && f.json:
-		return usage("--json with --matrix or --top, want it without: they are CSV")
+	forms := 0
+	for _, is := range []bool{f.table.matrix, f.table.top > 0, f.also != nil, f.json} {
+		if is {
+			forms++
+		}
 	}
-	var err error
+	switch {
+	case f.mutations != "" && (f.Parts > 0 || f.Share > 0 || f.at != "" || forms > 0 && !f.json):
+		return usage("--mutations with --parts, --share, --at, --matrix, --top or --also, want it without")
+	case forms > 1:
+		return usage("--matrix, --top, --also and --json together, want one of them")
+	}
 	f.At, err = positions(f.at)
 	return err
 }
@@ -159,6 +170,18 @@ func (f *scoreFlags) run(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
+	if f.also != nil {
+		models := []*unmask.Model{m}
+		for _, name := range f.also {
+			d := f.deviceFlags
+			d.model = name
+			if m, err = d.load(ctx); err != nil {
+				return err
+			}
+			models = append(models, m)
+		}
+		return f.rank(ctx, records, models)
+	}
 	list := make([]sequence, len(records))
 	for i, r := range records {
 		list[i].Record = r
@@ -171,9 +194,6 @@ func (f *scoreFlags) run(ctx context.Context, file string) error {
 	case f.mutations != "":
 		score = f.odds
 	case f.table.matrix || f.table.top > 0:
-		if err := f.table.begin(m); err != nil {
-			return err
-		}
 		score = f.tabulate
 	}
 	for i := range list {

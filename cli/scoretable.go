@@ -5,124 +5,105 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"unmask"
+	"unmask/internal/fasta"
 	"unmask/likelihood/scores"
 	"unmask/param"
 )
 
-// atFlag adds --at, which positions reads.
-func atFlag(f *pflag.FlagSet, to *string) {
-	f.StringVar(to, "at", "", "score these `POSITIONS` only, from 1: 26-33,99-111")
-}
-
-// maxPosition bounds the positions of --at.
-const maxPosition = 1 << 20
-
 // positions reads a list such as 26-33,99 as positions from 0, rising; nil for no text.
 func positions(text string) (list []int, err error) {
-	if text == "" {
-		return nil, nil
-	}
+	const most = 1 << 20
 	for part := range strings.SplitSeq(text, ",") {
 		from, to, isRange := strings.Cut(part, "-")
-		first, err := strconv.Atoi(from)
-		last, err2 := first, error(nil)
-		if isRange {
-			last, err2 = strconv.Atoi(to)
+		if !isRange {
+			to = from
 		}
-		if cmp.Or(err, err2) != nil || first < 1 || last < first || last > maxPosition {
+		first, err1 := strconv.Atoi(from)
+		last, err2 := strconv.Atoi(to)
+		switch {
+		case text == "":
+			return nil, nil
+		case cmp.Or(err1, err2) != nil || first < 1 || last < first || last-first+len(list) > most:
 			return nil, usage("--at has %s, want positions from 1 such as 26-33,99", param.Quote(part))
 		}
 		for p := first; p <= last; p++ {
 			list = append(list, p-1)
-		}
-		if len(list) > maxPosition {
-			return nil, usage("--at has more than %d positions, want at most that", maxPosition)
 		}
 	}
 	slices.Sort(list)
 	return slices.Compact(list), nil
 }
 
-// scoreTable is CSV of the probabilities of tokens at the scored positions.
+// scoreTable is CSV of the probabilities of tokens at the scored positions: a column for each token
+// that may be drawn or, if top is not 0, a line for each of so many tokens.
 type scoreTable struct {
-	matrix bool // a column for each token that may be drawn
-	top    int  // or a line for each of so many tokens
-
-	columns []int32 // of a matrix; nil before the first position
+	matrix  bool
+	top     int
+	columns []int32 // of the matrix; nil before the first position
+	begun   bool
 }
 
 // maxColumns bounds a matrix: vocabularies of residues and of SMILES are smaller.
 const maxColumns = 2048
 
-// begin prints the first line of a table of a model's tokens; that of a matrix waits until it is
-// known which may be drawn.
-func (t *scoreTable) begin(m *unmask.Model) error {
+// tabulate prints the lines of a sequence.
+func (f *scoreFlags) tabulate(ctx context.Context, m *unmask.Model, s *sequence, i uint32) error {
+	o, t := f.Options, &f.table
 	if n := m.Spec().Outcomes; t.matrix && n > maxColumns {
 		return usage("--matrix of a vocabulary of %d tokens, want at most %d: --top N prints N of them",
 			n, maxColumns)
 	}
-	if t.matrix {
-		return nil
-	}
-	return printCSV([][]string{{"name", "position", "token", "rank", "candidate", "p"}})
-}
-
-// tabulate prints the lines of a sequence.
-func (f *scoreFlags) tabulate(ctx context.Context, m *unmask.Model, s *sequence, i uint32) error {
-	lines := make([][][]string, 1+len(s.tokens)) // the first line of a matrix, and of each position
+	head := []string{"name", "position", "token"}
+	lines := make([][][]string, len(s.tokens)) // of each position
 	decode := func(id int32) string { return m.Text.Decode([]int32{id}) }
-	o, t := f.Options, &f.table
 	o.See = func(p int, logits []float32, sum float64) {
+		var list []int32
+		for id, l := range logits {
+			if !math.IsInf(float64(l), -1) {
+				list = append(list, int32(id))
+			}
+		}
 		line := []string{s.Name, strconv.Itoa(p + 1), decode(s.tokens[p])}
-		probability := func(id int32) string {
-			return strconv.FormatFloat(math.Exp(float64(logits[id])-sum), 'g', 6, 64)
-		}
-		list := t.columns
-		if list == nil {
-			list = drawable(logits)
-		}
+		probability := func(id int32) string { return csvNumber(math.Exp(float64(logits[id]) - sum)) }
 		if !t.matrix {
 			slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(logits[b], logits[a]) })
 			for r, id := range list[:min(t.top, len(list))] {
-				lines[1+p] = append(lines[1+p], slices.Concat(line,
+				lines[p] = append(lines[p], slices.Concat(line,
 					[]string{strconv.Itoa(r + 1), decode(id), probability(id)}))
 			}
 			return
 		}
 		if t.columns == nil {
-			t.columns, lines[0] = list, [][]string{{"name", "position", "token"}}
-			for _, id := range list {
-				lines[0][0] = append(lines[0][0], decode(id))
-			}
+			t.columns = list
 		}
-		for _, id := range list {
+		for _, id := range t.columns {
 			line = append(line, probability(id))
 		}
-		lines[1+p] = [][]string{line}
+		lines[p] = [][]string{line}
 	}
 	if _, err := scores.Of(ctx, m, s.tokens, i, o); err != nil {
 		return err
 	}
+	if !t.matrix {
+		head = append(head, "rank", "candidate", "p")
+	}
+	for _, id := range t.columns {
+		head = append(head, decode(id))
+	}
+	if !t.begun && len(head) > 3 {
+		t.begun, lines[0] = true, slices.Insert(lines[0], 0, head)
+	}
 	return printCSV(slices.Concat(lines...))
 }
 
-// drawable returns the tokens whose logits are finite.
-func drawable(logits []float32) (list []int32) {
-	for id, l := range logits {
-		if !math.IsInf(float64(l), -1) {
-			list = append(list, int32(id))
-		}
-	}
-	return list
-}
+func csvNumber(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 
 // printCSV prints lines of comma-separated values.
 func printCSV(lines [][]string) error {
@@ -131,4 +112,59 @@ func printCSV(lines [][]string) error {
 		return err
 	}
 	return standardOutput(b.String())
+}
+
+// ranked is one of the different sequences of a file.
+type ranked struct {
+	fasta.Record
+	copies, ranks int       // ranks is the sum over models
+	tokens        [][]int32 // by each model
+	fields        []string  // its perplexity by each
+}
+
+// rank prints the different sequences of a file as CSV by the mean of their ranks by models, which
+// read all of them before the first pass.
+func (f *scoreFlags) rank(ctx context.Context, records []fasta.Record, models []*unmask.Model) error {
+	seen, list := map[string]*ranked{}, []*ranked(nil)
+	for i, r := range records {
+		q := seen[r.Sequence]
+		if q == nil {
+			q = &ranked{Record: r}
+			seen[r.Sequence], list = q, append(list, q)
+			for _, m := range models {
+				one := sequence{Record: r}
+				if err := one.read(m, nil, f.At); err != nil {
+					return fmt.Errorf("%s: sequence %d (%.40s): %w", m.Name, i+1, r.Name, err)
+				}
+				q.tokens = append(q.tokens, one.tokens)
+			}
+		}
+		q.copies++
+	}
+	head := []string{"name", "copies"}
+	for i, m := range models {
+		perplexity := map[*ranked]float64{}
+		for n, q := range list {
+			s, err := scores.Of(ctx, m, q.tokens[i], uint32(n), f.Options)
+			if err != nil {
+				return fmt.Errorf("%s: sequence %.40s: %w", m.Name, q.Name, err)
+			}
+			perplexity[q] = s.Perplexity()
+		}
+		slices.SortStableFunc(list, func(a, b *ranked) int {
+			return cmp.Compare(perplexity[a], perplexity[b])
+		})
+		for rank, q := range list {
+			q.ranks, q.fields = q.ranks+1+rank, append(q.fields, csvNumber(perplexity[q]))
+		}
+		head = append(head, "perplexity "+m.Name)
+	}
+	slices.SortStableFunc(list, func(a, b *ranked) int { return cmp.Compare(a.ranks, b.ranks) })
+	lines := [][]string{append(head, "mean_rank", "sequence")}
+	for _, q := range list {
+		mean := csvNumber(float64(q.ranks) / float64(len(models)))
+		lines = append(lines, slices.Concat([]string{q.Name, strconv.Itoa(q.copies)}, q.fields,
+			[]string{mean, q.Sequence}))
+	}
+	return printCSV(lines)
 }
