@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 
 	"unmask/backend"
 	"unmask/internal/float16"
@@ -17,43 +18,49 @@ import (
 	_ "unmask/llama"
 )
 
-// The sizes of LLaDA-8B, except for the layers, of which two are timed, and the vocabulary, because
-// the head does not run.
+// Of the published models two layers are timed, over so many positions, with so many tokens: the head
+// does not run.
 const (
-	llamaWidth  = 4096
-	llamaMLP    = 12288
-	llamaHeads  = 32
 	llamaLayers = 2
 	llamaLength = 256
 	llamaVocab  = 1024
+
+	llamaWidth   = 4096 // of LLaDA-8B
+	llamaMLP     = 12288
+	llamaWeights = 4*llamaWidth*llamaWidth + 3*llamaWidth*llamaMLP // of one of its layers
 )
 
-// llamaTypes are the weights' types by their names in measurements, and the arithmetic they count
-// as.
-var llamaTypes = []struct {
-	name string
-	as   weights.DType
-	ops  backend.Precision
-}{{"q4_k", weights.Q4_K, backend.Int8}, {"q8_0", weights.Q8_0, backend.Int8},
-	{"bf16", weights.BF16, backend.BF16}}
+// decoder is a model whose layers are timed, in one type of weights.
+type decoder struct {
+	name string // in measurements
+	arch string // of WriteGGUF
+	Sizes
+	as  weights.DType
+	ops backend.Precision // what the type counts as
+}
 
-// llama returns measurements of two of LLaDA-8B's 32 layers: a full pass over 256 positions, and a
+var decoders = []decoder{
+	{"llama8b/q4_k", "llada", LLaDA8B, weights.Q4_K, backend.Int8},
+	{"llama8b/q8_0", "llada", LLaDA8B, weights.Q8_0, backend.Int8},
+	{"llama8b/bf16", "llada", LLaDA8B, weights.BF16, backend.BF16},
+	{"llada-moe/q4_k", "llada-moe", LLaDAMoE, weights.Q4_K, backend.Int8},
+}
+
+// llama returns measurements of two layers of each decoder: a full pass over 256 positions, and a
 // pass over a block of 32 of them with the other keys and values in the cache.
 func llama() []Measurement {
 	var out []Measurement
-	for i, t := range llamaTypes {
+	for _, d := range decoders {
 		out = append(out,
-			Measurement{"forward/llama8b/" + t.name,
-				func(s *Suite) (work, error) { return s.llama(i, llamaLength) }},
-			Measurement{"block32/llama8b/" + t.name, func(s *Suite) (work, error) { return s.llama(i, 32) }})
+			Measurement{"forward/" + d.name, func(s *Suite) (work, error) { return s.llama(d, llamaLength) }},
+			Measurement{"block32/" + d.name, func(s *Suite) (work, error) { return s.llama(d, 32) }})
 	}
 	return out
 }
 
 // llama measures passes over the last rows of one sequence; the head does not run.
-func (s *Suite) llama(t, count int) (work, error) {
-	as := llamaTypes[t]
-	m, err := s.load("llama8b/"+as.name, as.ops)
+func (s *Suite) llama(d decoder, count int) (work, error) {
+	m, err := s.load(d.name, d.ops)
 	if err != nil {
 		return work{}, err
 	}
@@ -64,8 +71,9 @@ func (s *Suite) llama(t, count int) (work, error) {
 		_, err := refiner.Forward(context.Background(), b)
 		return err
 	}
-	c := cost{as: as.ops, ops: float64(count) * llamaLayers *
-		(2*llamaWeights + 4*llamaLength*llamaWidth)}
+	used, all := d.weights()
+	c := cost{as: d.ops, ops: float64(count) * llamaLayers *
+		(2*used + 4*llamaLength*float64(d.Heads*d.HeadDim))}
 	if count == llamaLength {
 		return work{run: full, cost: c}, nil
 	}
@@ -77,39 +85,48 @@ func (s *Suite) llama(t, count int) (work, error) {
 		rows[i] = int32(b.Length - count + i)
 		b.Tokens[rows[i]] = int32(i)
 	}
-	values, size := as.as.Block()
-	c.bytes = llamaLayers * llamaWeights / float64(values) * float64(size)
+	values, size := d.as.Block()
+	c.bytes = llamaLayers * all / float64(values) * float64(size)
 	return work{run: func() error {
 		_, err := refiner.Refine(context.Background(), b, rows)
 		return err
 	}, cost: c}, nil
 }
 
-// llamaWeights is the number of weights of a layer.
-const llamaWeights = 4*llamaWidth*llamaWidth + 3*llamaWidth*llamaMLP
-
 func init() {
-	for _, t := range llamaTypes {
-		sources["llama8b/"+t.name] = func() (*model.Source, error) {
-			sizes := LLaDA8B
+	for _, d := range decoders {
+		sources[d.name] = func() (*model.Source, error) {
+			sizes := d.Sizes
 			sizes.Layers, sizes.Vocab, sizes.Length = llamaLayers, llamaVocab, llamaLength
-			return Random("llada", sizes, t.as)
+			return Random(d.arch, sizes, d.as)
 		}
 	}
 }
 
-// Sizes are those of a decoder in Llama's form.
-type Sizes struct{ Layers, Width, MLP, Heads, KV, HeadDim, Vocab, Length int }
+// Sizes are those of a decoder in Llama's form. With experts, MLP is the width of one.
+type Sizes struct {
+	Layers, Width, MLP, Heads, KV, HeadDim, Vocab, Length int
+	Experts, PerToken                                     int
+}
 
-// The published sizes of LLaDA-8B and of Nemotron-Labs-Diffusion-3B.
+// The published sizes of LLaDA-8B, Dream-7B, Nemotron-Labs-Diffusion-3B and LLaDA-MoE-7B-A1B.
 var (
-	LLaDA8B    = Sizes{32, llamaWidth, llamaMLP, llamaHeads, llamaHeads, 128, 126464, 4096}
-	Nemotron3B = Sizes{26, 3072, 9216, 32, 8, 128, 131072, 262144}
+	LLaDA8B    = Sizes{32, llamaWidth, llamaMLP, 32, 32, 128, 126464, 4096, 0, 0}
+	Dream7B    = Sizes{28, 3584, 18944, 28, 4, 128, 152064, 131072, 0, 0}
+	Nemotron3B = Sizes{26, 3072, 9216, 32, 8, 128, 131072, 262144, 0, 0}
+	LLaDAMoE   = Sizes{16, 2048, 1024, 16, 16, 128, 157184, 8192, 64, 8}
 )
 
+// weights are the numbers of weights of a layer: those that a row meets, and all.
+func (s Sizes) weights() (used, all float64) {
+	own := float64(2 * s.Width * s.HeadDim * (s.Heads + s.KV))
+	one := float64(3 * s.Width * s.MLP)
+	return own + one*float64(max(s.PerToken, 1)), own + one*float64(max(s.Experts, 1))
+}
+
 // WriteGGUF writes a GGUF file with random weights: one type for matrices, another for the head and
-// the embeddings. The architecture is llada, mistral3 for Nemotron-Labs-Diffusion, or llama, which
-// decodes from left to right in other programs. A character of a text is a token.
+// the embeddings. The architecture is llada, dream, mistral3 for Nemotron-Labs-Diffusion, llada-moe,
+// or llama, which decodes from left to right in other programs. A character of a text is a token.
 func WriteGGUF(w io.Writer, arch string, s Sizes, as, head weights.DType) error {
 	mask, end := s.Vocab-1, s.Vocab-2
 	keys := []gguf.Key{{Name: "general.architecture", Value: arch},
@@ -121,6 +138,13 @@ func WriteGGUF(w io.Writer, arch string, s Sizes, as, head weights.DType) error 
 	case "llada":
 		keys = append(keys, gguf.Key{Name: "diffusion.shift_logits", Value: false},
 			gguf.Key{Name: "llada.attention.causal", Value: false})
+	case "dream":
+		keys = append(keys, gguf.Key{Name: "diffusion.shift_logits", Value: true},
+			gguf.Key{Name: "dream.attention.causal", Value: false})
+	case "llada-moe":
+		keys = append(keys, gguf.Key{Name: "diffusion.shift_logits", Value: false},
+			gguf.Key{Name: "llada-moe.attention.causal", Value: false},
+			gguf.Key{Name: "llada-moe.expert_feed_forward_length", Value: uint32(s.MLP)})
 	case "mistral3":
 		mask, end = 100, 11
 		keys = append(keys, gguf.Key{Name: "diffusion.model_type", Value: "nemotron_labs_diffusion"},
@@ -132,12 +156,17 @@ func WriteGGUF(w io.Writer, arch string, s Sizes, as, head weights.DType) error 
 		"attention.value_length": s.HeadDim} {
 		keys = append(keys, gguf.Key{Name: arch + "." + name, Value: uint32(n)})
 	}
+	if s.Experts > 0 {
+		keys = append(keys, gguf.Key{Name: arch + ".expert_count", Value: uint32(s.Experts)},
+			gguf.Key{Name: arch + ".expert_used_count", Value: uint32(s.PerToken)})
+	}
 	keys = append(keys, words(s.Vocab, mask, end)...)
 	var all []gguf.Tensor
-	add := func(name string, as weights.DType, shape ...int) {
-		all = append(all, gguf.Tensor{Name: name + ".weight", DType: as, Shape: shape,
+	put := func(name string, as weights.DType, shape ...int) {
+		all = append(all, gguf.Tensor{Name: name, DType: as, Shape: shape,
 			Write: func(w io.Writer) error { return writeRandom(w, as, shape) }})
 	}
+	add := func(name string, as weights.DType, shape ...int) { put(name+".weight", as, shape...) }
 	add("token_embd", head, s.Vocab, s.Width)
 	add("output_norm", weights.F32, s.Width)
 	add("output", head, s.Vocab, s.Width)
@@ -149,6 +178,22 @@ func WriteGGUF(w io.Writer, arch string, s Sizes, as, head weights.DType) error 
 		add(b+"attn_k", as, s.KV*s.HeadDim, s.Width)
 		add(b+"attn_v", as, s.KV*s.HeadDim, s.Width)
 		add(b+"attn_output", as, s.Width, s.Heads*s.HeadDim)
+		switch arch {
+		case "dream":
+			put(b+"attn_q.bias", weights.F32, s.Heads*s.HeadDim)
+			put(b+"attn_k.bias", weights.F32, s.KV*s.HeadDim)
+			put(b+"attn_v.bias", weights.F32, s.KV*s.HeadDim)
+		case "llada-moe":
+			add(b+"attn_q_norm", weights.F32, s.HeadDim)
+			add(b+"attn_k_norm", weights.F32, s.HeadDim)
+		}
+		if s.Experts > 0 {
+			add(b+"ffn_gate_inp", weights.F32, s.Experts, s.Width)
+			add(b+"ffn_gate_exps", as, s.Experts, s.MLP, s.Width)
+			add(b+"ffn_up_exps", as, s.Experts, s.MLP, s.Width)
+			add(b+"ffn_down_exps", as, s.Experts, s.Width, s.MLP)
+			continue
+		}
 		add(b+"ffn_gate", as, s.MLP, s.Width)
 		add(b+"ffn_up", as, s.MLP, s.Width)
 		add(b+"ffn_down", as, s.Width, s.MLP)
@@ -196,8 +241,8 @@ func writeRandom(w io.Writer, as weights.DType, shape []int) error {
 	width := shape[len(shape)-1]
 	values, size := as.Block()
 	left := size * width / values
-	if len(shape) > 1 {
-		left *= shape[0]
+	for _, n := range shape[:len(shape)-1] {
+		left *= n
 	}
 	r := rand.New(rand.NewPCG(1, uint64(left)))
 	chunk := make([]byte, chunkBlocks*size)
@@ -210,6 +255,13 @@ func writeRandom(w io.Writer, as weights.DType, shape []int) error {
 		}
 	default:
 		chunk = randomBF16(uint32(left), 65521, 0, 1.0/37)
+		if as == weights.F32 {
+			var wide []byte
+			for half := range slices.Chunk(chunk, 2) {
+				wide = append(wide, 0, 0, half[0], half[1])
+			}
+			chunk = wide
+		}
 	}
 	for left > 0 {
 		n, err := w.Write(chunk[:min(left, len(chunk))])

@@ -1,6 +1,6 @@
 // Command make8b writes a GGUF file of random weights for measurements: of LLaDA-8B's sizes or,
-// with -like, of Nemotron-Labs-Diffusion-3B's. In Q4_K the head and the embeddings are in Q6_K: 4.8
-// GB of the 8B, 2.4 GB of the 3B. With -layers it has fewer layers, a vocabulary of 1024 unless
+// with -like, of another model's. In Q4_K the head and the embeddings are in Q6_K: 4.8 GB of the
+// 8B, 2.4 GB of the 3B. With -layers it has fewer layers, a vocabulary of 1024 unless
 // -vocab says another, and one type for all matrices. -arch llama makes a model that decodes from
 // left to right in other programs.
 //
@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	like := flag.String("like", "llada-8b", "whose sizes: llada-8b or nemotron-3b")
+	like := flag.String("like", "llada-8b", "whose sizes: llada-8b, dream-7b, nemotron-3b or llada-moe")
 	arch := flag.String("arch", "", "llama, or nothing for the model's own")
 	layers := flag.Int("layers", 0, "layers, 0 for all")
 	vocab := flag.Int("vocab", 0, "tokens, 0 for all or, with fewer layers, 1024")
@@ -29,7 +29,8 @@ func main() {
 	models := map[string]struct {
 		bench.Sizes
 		arch string
-	}{"llada-8b": {bench.LLaDA8B, "llada"}, "nemotron-3b": {bench.Nemotron3B, "mistral3"}}
+	}{"llada-8b": {bench.LLaDA8B, "llada"}, "nemotron-3b": {bench.Nemotron3B, "mistral3"},
+		"llada-moe": {bench.LLaDAMoE, "llada-moe"}, "dream-7b": {bench.Dream7B, "dream"}}
 	types := map[string]weights.DType{"": weights.Q4_K, "q4_k": weights.Q4_K, "q8_0": weights.Q8_0}
 	m, known := models[*like]
 	as, typed := types[flag.Arg(1)]

@@ -7,18 +7,19 @@ The first command needs pip, cmake and a C++ compiler. It takes llama.cpp's sour
 llama-cpp-python, and builds llama-bench and llama-diffusion-cli. The second needs Go, and for all
 layers 10 GB of disk for a time and 6 GB of memory.
 
-Replies, in tokens per second without the prompt's pass, for the shapes of Nemotron-Labs-Diffusion-3B
-and LLaDA-8B in Q4_K with random weights, 128 + 64 positions:
+Replies, in tokens per second without the prompt's pass, for the shapes of four models in Q4_K with random
+weights, 128 + 64 positions, or --new:
 
 - llama.cpp left to right: llama-bench on a Llama of the same shapes, one token a pass;
-- llama.cpp diffusion: llama-diffusion-cli on LLaDA, one token a pass over all positions;
+- llama.cpp diffusion: llama-diffusion-cli, one token a pass over all positions;
 - unmask: the modes of tools/peers/modes and the loops of tools/peers/reply.
 
 Random weights are sure of nothing, so the table says what is assumed of confidence. With fewer
 layers the vocabulary is smaller in proportion, so that the head keeps its share of a pass.
 
 Passes: a prompt of 256 tokens by llama-bench, and unmask's pass over 256 positions that see each other,
-which leaves hidden states; llama-bench reads logits of the last token only.
+which leaves hidden states; llama-bench reads logits of the last token only. Of LLaDA-MoE also 32 tokens
+by llama-bench, and unmask's pass over a block of 32 that sees 224 others.
 
 A round runs each program in a process of its own; a figure is the median of the rounds. --out keeps them all.
 """
@@ -37,11 +38,13 @@ import results
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-SOURCE = "llama-cpp-python==0.3.16"
+SOURCE = "llama-cpp-python==0.3.36"
 PROGRAMS = ("llama-bench", "llama-diffusion-cli")
-PROMPT, NEW, BLOCK, ROWS = 128, 64, 32, 256
+PROMPT, BLOCK, ROWS = 128, 32, 256
 MODELS = (("Nemotron-Labs-Diffusion-3B", "nemotron-3b", 26, 131072, "modes", "0.3,0.5,0.7,0.85"),
-          ("LLaDA-8B", "llada-8b", 32, 126464, "reply", "0,0.1,0.25"))
+          ("LLaDA-8B", "llada-8b", 32, 126464, "reply", "0,0.1,0.25"),
+          ("Dream-7B", "dream-7b", 28, 152064, "reply", "0,0.1,0.25"),
+          ("LLaDA-MoE-7B-A1B", "llada-moe", 16, 157184, "reply", "0,0.1,0.25"))
 
 
 def build(folder):
@@ -73,8 +76,8 @@ def lines(*command):
 
 
 class Tools:
-    def __init__(self, folder, llama, threads):
-        self.folder, self.llama, self.threads = folder, llama, str(threads)
+    def __init__(self, folder, llama, threads, new):
+        self.folder, self.llama, self.threads, self.new = folder, llama, str(threads), new
         for name in ("cmd/unmask", "tools/make8b", "tools/peers/modes", "tools/peers/reply"):
             run("go", "build", "-C", ROOT, "-o", self.at(os.path.basename(name)), "./" + name)
 
@@ -95,20 +98,22 @@ class Tools:
     def diffusion(self, file):
         """Passes and seconds of a reply by llama.cpp's diffusion program: each block has a step for each
         position, and blocks beyond the end have one."""
-        length = PROMPT + NEW
+        length = PROMPT + self.new
         said = run(os.path.join(self.llama, "llama-diffusion-cli"), "-m", file, "-t", self.threads, "-p", "a" * PROMPT,
                    "-c", str(length), "-b", str(length), "-ub", str(length), "--diffusion-steps", str(length),
                    "--diffusion-block-length", str(BLOCK), "--temp", "0")
         found = re.search(r"total time: ([\d.]+)ms", said.stdout + said.stderr)
         if not found:
             sys.exit("llama-diffusion-cli says no time: " + (said.stdout + said.stderr)[-2000:])
-        return NEW + PROMPT // BLOCK, float(found[1]) / 1000
+        return self.new + PROMPT // BLOCK, float(found[1]) / 1000
 
 
-def replies(tools, layers, rounds):
+def replies(tools, layers, rounds, models):
     """Prints the tables of replies, and returns their rows."""
-    kept = []
+    kept, new = [], tools.new
     for title, like, every, words, program, sure in MODELS:
+        if models and like not in models:
+            continue
         n = min(layers or every, every)
         size = ["-like", like, "-layers", str(n), "-vocab", str(max(4096, words * n // every))]
         own, plain = tools.make("own", *size, "q4_k"), tools.make("llama", *size, "-arch", "llama", "q4_k")
@@ -118,48 +123,49 @@ def replies(tools, layers, rounds):
             rows.setdefault((name, assumed), (passes, []))[1].append(rate)
 
         for _ in range(rounds):
-            add("llama.cpp, left to right", "-", NEW, tools.bench(plain, 0, NEW))
+            add("llama.cpp, left to right", "-", new, tools.bench(plain, 0, new))
             if program == "reply":
                 passes, seconds = tools.diffusion(own)
-                add("llama.cpp, diffusion", "-", passes, NEW / seconds)
-            flags = ["-file", own, "-threads", tools.threads, "-new", str(NEW), "-sure", sure, "-json"]
+                add("llama.cpp, diffusion", "-", passes, new / seconds)
+            flags = ["-file", own, "-threads", tools.threads, "-new", str(new), "-sure", sure, "-json"]
             if program == "reply":
                 flags += ["-rounds", "1"]
             for one in lines(tools.at(program), *flags):
                 alone = one["mode"] in ("ar", "plain")  # confidence changes nothing
                 kind = "right drafts" if one["mode"].startswith("self") else "sure positions"
-                add("unmask, " + one["mode"], "-" if alone else f"{one['sure']:.0%} {kind}", one["passes"], NEW / one["seconds"])
+                add("unmask, " + one["mode"], "-" if alone else f"{one['sure']:.0%} {kind}", one["passes"], new / one["seconds"])
         os.remove(own)
         os.remove(plain)
         base = statistics.median(rows["llama.cpp, left to right", "-"][1])
-        print(f"\n{title}, {n} of {every} layers, Q4_K, {tools.threads} threads, {PROMPT} + {NEW} positions\n")
+        print(f"\n{title}, {n} of {every} layers, Q4_K, {tools.threads} threads, {PROMPT} + {new} positions\n")
         print("| | assumed | passes | tokens a pass | tokens a second | times llama.cpp left to right |")
         print("|---|---|---|---|---|---|")
         for (name, assumed), (passes, rates) in rows.items():
             rate = statistics.median(rates)
-            print(f"| {name} | {assumed} | {passes} | {NEW / passes:.2f} | {rate:.2f} | {rate / base:.2f} |", flush=True)
+            print(f"| {name} | {assumed} | {passes} | {new / passes:.2f} | {rate:.2f} | {rate / base:.2f} |", flush=True)
             kept.append({"name": "/".join([title, name] + [assumed] * (assumed != "-")), "program": name, "assumed": assumed,
-                         "layers": n, "of": every, "tokens": NEW, "passes": passes, "tokens_a_second": rates})
+                         "layers": n, "of": every, "tokens": new, "passes": passes, "tokens_a_second": rates})
     return kept
 
 
 def passes(tools, kinds, rounds):
     """Prints the times of passes, and returns their rows."""
     kept = []
-    for kind in kinds:
-        file = tools.make("pass", "-layers", "2", "-arch", "llama", kind)
+    for like, kind, rows in [("llada-8b", k, ROWS) for k in kinds] + [("llada-moe", "q4_k", n) for n in (ROWS, BLOCK) if kinds]:
+        arch = ["-arch", "llama"] if like == "llada-8b" else []
+        file = tools.make("pass", "-like", like, "-layers", "2", *arch, kind)
+        measured = ("forward/" if rows == ROWS else "block32/") + ("llama8b/" if arch else "llada-moe/") + kind
         theirs, ours, shares = [], [], []
         for _ in range(rounds):
-            theirs.append(ROWS / tools.bench(file, ROWS, 0))
-            one = lines(tools.at("unmask"), "bench", "--json", "--only", "forward/llama8b/" + kind, "--threads", tools.threads,
-                        "--samples", "3")[-1]
+            theirs.append(rows / tools.bench(file, rows, 0))
+            one = lines(tools.at("unmask"), "bench", "--json", "--only", measured, "--threads", tools.threads, "--samples", "3")[-1]
             ours.append(one["seconds"])
             shares.append(one["share"])
         os.remove(file)
-        kept += [{"name": f"pass/{kind}/llama.cpp", "seconds": theirs},
-                 {"name": f"pass/{kind}/unmask", "seconds": ours, "share": shares}]
+        kept += [{"name": f"{measured}/llama.cpp", "seconds": theirs},
+                 {"name": f"{measured}/unmask", "seconds": ours, "share": shares}]
         t, o, share = (statistics.median(x) for x in (theirs, ours, shares))
-        print(f"{kind}, a pass of {ROWS} rows: llama.cpp {t:.3f} s, {share * o / t:.0%} of the int8 ceiling; unmask {o:.3f} s, {share:.0%}: "
+        print(f"{measured}, a pass of {rows} rows: llama.cpp {t:.3f} s, unmask {o:.3f} s, {share:.0%} of its ceiling: "
               f"{t / o:.2f} times as fast", flush=True)
     return kept
 
@@ -172,6 +178,8 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--layers", type=int, default=0, help="layers of the replies' models, 0 for all")
     p.add_argument("--out", metavar="FILE", help="keep every round in a file of bench/results")
+    p.add_argument("--new", type=int, default=64, help="tokens of a reply")
+    p.add_argument("--models", default="", help="of the replies, such as llada-8b,llada-moe; empty for all")
     p.add_argument("--types", default="q4_k,q8_0", help="of the passes; empty for none")
     a = p.parse_args()
     if a.build:
@@ -179,9 +187,9 @@ def main():
     if not a.llama:
         p.error("name the folder of llama.cpp's programs: --llama DIR")
     with tempfile.TemporaryDirectory() as folder:
-        tools = Tools(folder, a.llama, a.threads)
+        tools = Tools(folder, a.llama, a.threads, a.new)
         rows = passes(tools, [t for t in a.types.split(",") if t], a.rounds)
-        rows += replies(tools, a.layers, a.rounds)
+        rows += replies(tools, a.layers, a.rounds, a.models)
     if a.out:
         results.write(a.out, rows, threads=a.threads, llama_cpp=SOURCE)
 
