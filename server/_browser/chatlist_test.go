@@ -110,6 +110,65 @@ func TestConversationInTwoWindows(t *testing.T) {
 	}
 }
 
+// A message that another conversation, another mode or a reload left without an answer comes back
+// to its field, once, and what is being written stays.
+func TestUnansweredMessage(t *testing.T) {
+	x := open(t, shared, "mode=chat&seed=4&steps=120&length=120&sampler=info-gain&cache=0",
+		early(`if (!localStorage["unmask-chats"]) `+keeps("one", "two")))
+	field := func() string {
+		return eval[string](x, `return document.getElementById("prompt").value.trim()`)
+	}
+	empty := func() { eval[bool](x, `document.getElementById("prompt").value = ""; return true`) }
+	ask := func() {
+		x.do(chromedp.SendKeys("#prompt", "Who is Tom?\r"))
+		x.until(`document.getElementById("status").textContent === "opening"`)
+	}
+	ask()
+	x.do(chromedp.SendKeys("#prompt", "And"))
+	x.click("#modes [value=text]")
+	x.click("#modes [value=chat]")
+	if got := field(); got != "And" {
+		t.Errorf("after another mode the field has %q", got)
+	}
+	empty()
+	x.click("#chats li:last-child button")
+	if got := field(); got != "" {
+		t.Errorf("another conversation has %q", got)
+	}
+	x.click("#chats li:first-child button")
+	if got := field(); got != "Who is Tom?" {
+		t.Errorf("back in the conversation there is %q", got)
+	}
+	empty()
+	ask()
+	x.do(chromedp.Navigate(shared+"/?again#mode=chat&seed=4&steps=4&length=20"),
+		chromedp.WaitReady("body.ready"))
+	if got := field(); got != "Who is Tom?" {
+		t.Errorf("after a reload there is %q", got)
+	}
+	x.click("#run")
+	x.until("page.panels.chat.messages.length === 4")
+	if got := eval[string](x, "return page.panels.chat.messages[2].content"); got != "Who is Tom?" {
+		t.Errorf("sent is %q", got)
+	}
+}
+
+// A conversation that has no room goes on without its oldest messages, and says so where they end.
+func TestConversationGoesOn(t *testing.T) {
+	x := open(t, shared, "mode=chat&model=demo-chat&seed=4&steps=4&length=20", early(`
+		const text = "Tom and the owl were friends. ".repeat(12);
+		localStorage["unmask-chats"] = JSON.stringify([{ id: "c", changed: 1, system: "", branches: {}, messages:
+			[0, 1, 2, 3].flatMap(() => [{ role: "user", content: text }, { role: "assistant", content: text }]) }])`))
+	say(x, "Who is Tom?")
+	left := eval[int](x, `
+		const c = page.panels.chat;
+		c.open(c.chat);
+		return [...document.querySelectorAll("#turns > *")].findIndex((e) => e.matches(".left"))`)
+	if sent := eval[int](x, "return page.panels.chat.chat.left"); left <= 0 || left != sent {
+		t.Errorf("the line is above message %d, and %d are not sent", left, sent)
+	}
+}
+
 // On a telephone list and settings are drawers, in which axe finds nothing; an error opens the one
 // that it is in.
 func TestDrawers(t *testing.T) {

@@ -15,7 +15,8 @@ const (
 	aPair   = "mode=compare&seed=3&steps=24&length=70&prompt=Lily was a brave girl.&sampler=moment&other=halton"
 	anImage = "mode=image&seed=5"
 	aChat   = "mode=chat&seed=3"
-	aPage   = "mode=chat&seed=4" // with an answer in Markdown
+	aTale   = "mode=chat&seed=3&steps=24" // one answer, that opens
+	aPage   = "mode=chat&seed=4"          // with an answer in Markdown
 	aFault  = "mode=text&seed=3&steps=9999&top-p=0.9&prompt=Lily was a brave girl."
 	aForm   = "mode=text&seed=3&length=32&prompt=Lily was a&choice= girl%0A boy%0A brave little"
 )
@@ -37,6 +38,9 @@ func TestPictures(t *testing.T) {
 			case aChat:
 				say(x, "Tell me about Tom and an owl.")
 				say(x, "Who did Tom meet?")
+			case aTale:
+				say(x, "Tell me about Tom and an owl.")
+				eval[bool](x, `document.getElementById("prompt").value = ""; return true`)
 			case aPage:
 				eval[bool](x, `
 					page.panels.chat.chat.messages = [{ role: "user", content: "How does it sort?" }, { role: "assistant", content: %q }];
@@ -60,7 +64,7 @@ func TestPictures(t *testing.T) {
 	picture("text", aText, "light", 1200, 760, part(2.0/3))
 	picture("compare", aPair, "light", 1200, 860, part(0.8))
 	picture("inpaint", anImage, "dark", 1200, 860, painted)
-	picture("chat", aChat, "light", 1200, 760, part(0.6))
+	picture("chat", aTale, "light", 1200, 620, part(0.6))
 	for _, width := range []int64{390, 1280, 1920} {
 		for _, scheme := range []string{"light", "dark"} {
 			height := map[int64]int64{390: 844, 1280: 900, 1920: 1080}[width]

@@ -32,8 +32,12 @@ export class Chat {
 		this.asked = this.edited = null;
 		this.view = this.current = null;
 		$("about-chat").hidden = $("chat-time").hidden = true;
+		if (this.page.mode === "chat" && !$("prompt").value.trim()) $("prompt").value = this.draft;
 		this.render();
 	}
+
+	/** draft is a message that was left without an answer, by a reload or by another conversation. */
+	get draft() { return !this.asked && this.chat.draft || ""; }
 
 	delete() {
 		this.kept.delete(this.chat);
@@ -129,7 +133,7 @@ export class Chat {
 		prompt = prompt.trim();
 		if (!prompt) throw this.page.wrong("prompt", "The message is empty.");
 		const { page, chat } = this;
-		if (at === undefined && chat.draft) prompt = chat.draft + "\n" + prompt; // which has no answer yet
+		if (at === undefined && this.asked && chat.draft) prompt = chat.draft + "\n" + prompt; // which has no answer yet
 		const fresh = at === undefined, edits = chat.messages[at]?.role === "user", from = fresh ? chat.messages.length : edits ? at : at - 1;
 		const asked = this.asked = [...chat.messages.slice(0, from), { role: "user", content: prompt }];
 		this.edited = null;
@@ -149,12 +153,9 @@ export class Chat {
 				this.changed();
 			});
 		} finally {
-			if (this.asked === asked) { // there is no answer: all is as before
+			if (this.asked === asked) { // there is no answer: all is as before, and the message stays a draft
 				this.asked = null;
-				if (fresh && chat.draft === prompt) {
-					delete chat.draft;
-					if (!$("prompt").value.trim()) $("prompt").value = prompt;
-				}
+				if (fresh && page.mode === "chat" && !$("prompt").value.trim()) $("prompt").value = prompt;
 				this.changed();
 				this.render();
 			}

@@ -82,8 +82,7 @@ class Page {
 		this.settings.show(mode, this.able(mode));
 		const field = $("prompt").parentNode;
 		field.hidden = mode === "image" && !this.info.prompt;
-		const draft = mode === "chat" && this.panels?.chat.chat.draft; // a message that a reload left without an answer
-		$("prompt").value = field.hidden ? "" : draft || (this.prompts[mode] ?? first);
+		$("prompt").value = field.hidden ? "" : this.prompts[mode] || mode === "chat" && this.panels?.chat.draft || (this.prompts[mode] ?? first);
 		this.remember();
 	}
 
