@@ -238,6 +238,10 @@ func (q *scoring) choice(ctx context.Context, p unmask.Request, used *usage) (co
 		return none, nil, outOfRange("answer_from", q.from, fmt.Sprintf("0 to %d, the last token of "+
 			"the prompt", len(ids)-1))
 	}
+	if spec := q.model.spec; q.more > 0 && to+len(spec.After) >= spec.Length() {
+		return none, nil, bad("context_length_exceeded", "prompt",
+			"prompt leaves no position to fill, want a shorter one or max_tokens 0")
+	}
 	e, err := likelihood.Of(ctx, q.model.Denoiser, tokens, from+first, to, q.options)
 	if err != nil {
 		return none, nil, err
@@ -269,10 +273,6 @@ func (q *scoring) tokens(p unmask.Request) (tokens []int32, from, to int, err er
 // next returns the estimate of the token after the prompt: its Best is what follows.
 func (q *scoring) next(ctx context.Context, tokens []int32, to int) (*likelihood.Estimate, error) {
 	spec := q.model.spec
-	if to+len(spec.After) >= spec.Length() {
-		return nil, bad("context_length_exceeded", "prompt",
-			"prompt leaves no position to fill, want a shorter one or max_tokens 0")
-	}
 	tokens = slices.Clone(tokens)
 	if !spec.Fixed {
 		tokens = slices.Insert(tokens, to, spec.Mask)
