@@ -25,10 +25,8 @@ type Tuning struct {
 	Limit  time.Duration // for the whole search, 0 for none; settings found by then are returned
 
 	// Begin, if not nil, is called before the first setting is measured, with the number of settings
-	// to try and about the time that all rounds take, without Limit and without stopping early.
+	// to try and about the time that all rounds take, without Limit.
 	Begin func(settings int, about time.Duration)
-
-	whole bool // measures every setting to its end; for tests
 }
 
 // Setting is a point that was tried.
@@ -105,11 +103,10 @@ func methods(kind string, cached bool) []Point {
 
 // Tune searches sampler, steps, α and cache by successive halving (Jamieson & Talwalkar 2016). It
 // times each candidate's steps and tries it, with few samples, at the most steps within the budget
-// and at half and a quarter of them; it keeps the better half with twice the samples, and so on. A
-// setting that is clearly worse after half of its samples is stopped there (see halfway). Tune
-// returns the settings of the last round, best first, and those of earlier rounds too if the search
-// was cut short. progress, which may be nil, is called before each setting; if it returns false the
-// search ends with what was found.
+// and at half and a quarter of them; it keeps the better half with twice the samples, and so on.
+// Tune returns the settings of the last round, best first, and those of earlier rounds too if the
+// search was cut short. progress, which may be nil, is called before each setting; if it returns
+// false the search ends with what was found.
 func Tune(ctx context.Context, t Task, o Tuning,
 	progress func(done, total int, p Point) bool) ([]Setting, error) {
 	deadline := time.Now().Add(o.Limit)
@@ -125,22 +122,13 @@ func Tune(ctx context.Context, t Task, o Tuning,
 	for {
 		var round []Setting
 		last := n >= o.N
-		half, stopped := halfway{Task: t, n: n}, 0
 		for i, p := range tries {
 			late := o.Limit > 0 && time.Now().After(deadline) && len(round) > 0
 			if late || progress != nil && !progress(i, len(tries), p) {
 				return frontierFirst(append(round, found...)), nil
 			}
 			p.N, p.Batch = n, min(o.Batch, n)
-			task := t
-			if !last && !o.whole {
-				task = &half
-			}
-			r, err := Run(ctx, task, p, nil)
-			if errors.Is(err, errWorse) {
-				stopped++
-				continue
-			}
+			r, err := Run(ctx, t, p, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -148,7 +136,6 @@ func Tune(ctx context.Context, t Task, o Tuning,
 				Seconds: slices.Min(r.Seconds) / float64(p.Batch)}
 			if s.Seconds <= o.Budget || p.Steps == 1 {
 				round = append(round, s)
-				half.finished(s.Quality)
 			}
 		}
 		if len(round) == 0 {
@@ -160,7 +147,7 @@ func Tune(ctx context.Context, t Task, o Tuning,
 		}
 		found = round
 		tries = tries[:0]
-		for _, s := range round[:min(max(1, (len(round)+stopped)/2), len(round))] {
+		for _, s := range round[:max(1, len(round)/2)] {
 			tries = append(tries, s.Point)
 		}
 		n = min(2*n, o.N)
