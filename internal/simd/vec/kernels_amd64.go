@@ -2,11 +2,7 @@
 
 package vec
 
-import (
-	"math"
-
-	"unmask/internal/simd"
-)
+import "unmask/internal/simd"
 
 // The choice among assembly and plain Go. Rows are whole lines here.
 
@@ -20,10 +16,7 @@ func (o Ops) apply(f function, dst, x []float32) {
 		apply(f, dst, x)
 		return
 	}
-	if len(dst) == 0 {
-		return
-	}
-	to, from, n := &dst[0], &x[0], len(dst)
+	to, from, n := at(dst), at(x), len(dst)
 	if o == avx512 {
 		switch f {
 		case ofExp:
@@ -70,136 +63,106 @@ func (o Ops) apply(f function, dst, x []float32) {
 }
 
 func (o Ops) sum(x []float32) float32 {
-	if len(x) == 0 {
-		return 0
-	}
 	switch o {
 	case avx512:
-		return sumAVX512(&x[0], len(x))
+		return sumAVX512(at(x), len(x))
 	case avx2:
-		return sumAVX2(&x[0], len(x))
+		return sumAVX2(at(x), len(x))
 	}
 	return sum(x)
 }
 
 func (o Ops) sumSquares(x []float32, mean float32) float32 {
-	if len(x) == 0 {
-		return 0
-	}
 	switch o {
 	case avx512:
-		return sumSquaresAVX512(&x[0], len(x), mean)
+		return sumSquaresAVX512(at(x), len(x), mean)
 	case avx2:
-		return sumSquaresAVX2(&x[0], len(x), mean)
+		return sumSquaresAVX2(at(x), len(x), mean)
 	}
 	return sumSquares(x, mean)
 }
 
 func (o Ops) normalize(dst, x, scale, shift []float32, mean, inverse float32) {
-	if len(x) == 0 {
-		return
-	}
 	a, as := constant(scale, &ones)
 	b, bs := constant(shift, &zeros)
 	switch o {
 	case avx512:
-		normalizeAVX512(&dst[0], &x[0], a, b, as, bs, len(x), mean, inverse)
+		normalizeAVX512(at(dst), at(x), a, b, as, bs, len(x), mean, inverse)
 	case avx2:
-		normalizeAVX2(&dst[0], &x[0], a, b, as, bs, len(x), mean, inverse)
+		normalizeAVX2(at(dst), at(x), a, b, as, bs, len(x), mean, inverse)
 	default:
 		normalize(dst, x, scale, shift, mean, inverse)
 	}
 }
 
 func (o Ops) logits(x, bias []float32, scale float32) float32 {
-	if len(x) == 0 {
-		return float32(math.Inf(-1))
-	}
 	b, step := constant(bias, &zeros)
 	switch o {
 	case avx512:
-		return logitsAVX512(&x[0], b, step, len(x), scale)
+		return logitsAVX512(at(x), b, step, len(x), scale)
 	case avx2:
-		return logitsAVX2(&x[0], b, step, len(x), scale)
+		return logitsAVX2(at(x), b, step, len(x), scale)
 	}
 	return logits(x, bias, scale)
 }
 
 func (o Ops) sumExp(x []float32, c, top float32) float32 {
-	if len(x) == 0 {
-		return 0
-	}
 	switch o {
 	case avx512:
-		return sumExpAVX512(&x[0], len(x), c, top)
+		return sumExpAVX512(at(x), len(x), c, top)
 	case avx2:
-		return sumExpAVX2(&x[0], len(x), c, top)
+		return sumExpAVX2(at(x), len(x), c, top)
 	}
 	return sumExp(x, c, top)
 }
 
 func (o Ops) sumExps(x []float32, c, top float32) (float32, float32) {
-	if len(x) == 0 {
-		return 0, 0
-	}
 	switch o {
 	case avx512:
-		return sumExpsAVX512(&x[0], len(x), c, top)
+		return sumExpsAVX512(at(x), len(x), c, top)
 	case avx2:
-		return sumExpsAVX2(&x[0], len(x), c, top)
+		return sumExpsAVX2(at(x), len(x), c, top)
 	}
 	return sumExp(x, 1, top), sumExp(x, c, top)
 }
 
 func (o Ops) sumExpDot(x []float32, top float32) (float32, float32) {
-	if len(x) == 0 {
-		return 0, 0
-	}
 	switch o {
 	case avx512:
-		return sumExpDotAVX512(&x[0], len(x), top)
+		return sumExpDotAVX512(at(x), len(x), top)
 	case avx2:
-		return sumExpDotAVX2(&x[0], len(x), top)
+		return sumExpDotAVX2(at(x), len(x), top)
 	}
 	return sumExpDot(x, top)
 }
 
 func (o Ops) leaders(x []float32, top float32) (second float32, count, first int) {
-	if len(x) == 0 {
-		return float32(math.Inf(-1)), 0, -1
-	}
 	switch o {
 	case avx512:
-		return leadersAVX512(&x[0], len(x), top)
+		return leadersAVX512(at(x), len(x), top)
 	case avx2:
-		return leadersAVX2(&x[0], len(x), top)
+		return leadersAVX2(at(x), len(x), top)
 	}
 	return leaders(x, top)
 }
 
 func (o Ops) weights(dst, x []float32, c, top float32) {
-	if len(x) == 0 {
-		return
-	}
 	switch o {
 	case avx512:
-		weightsAVX512(&dst[0], &x[0], len(x), c, top)
+		weightsAVX512(at(dst), at(x), len(x), c, top)
 	case avx2:
-		weightsAVX2(&dst[0], &x[0], len(x), c, top)
+		weightsAVX2(at(dst), at(x), len(x), c, top)
 	default:
 		weights(dst, x, c, top)
 	}
 }
 
 func (o Ops) modulate(x, scale, shift []float32) {
-	if len(x) == 0 {
-		return
-	}
 	switch o {
 	case avx512:
-		modulateAVX512(&x[0], &scale[0], &shift[0], len(x))
+		modulateAVX512(at(x), at(scale), at(shift), len(x))
 	case avx2:
-		modulateAVX2(&x[0], &scale[0], &shift[0], len(x))
+		modulateAVX2(at(x), at(scale), at(shift), len(x))
 	default:
 		modulate(x, scale, shift)
 	}
@@ -217,28 +180,22 @@ func (o Ops) affine(dst, x, scale, shift []float32, pixels int) {
 }
 
 func (o Ops) mulAdd(dst, x, y []float32) {
-	if len(dst) == 0 {
-		return
-	}
 	switch o {
 	case avx512:
-		mulAddAVX512(&dst[0], &x[0], &y[0], len(dst))
+		mulAddAVX512(at(dst), at(x), at(y), len(dst))
 	case avx2:
-		mulAddAVX2(&dst[0], &x[0], &y[0], len(dst))
+		mulAddAVX2(at(dst), at(x), at(y), len(dst))
 	default:
 		mulAdd(dst, x, y)
 	}
 }
 
 func (o Ops) rotate(dst, x, cos, sin []float32) {
-	if len(cos) == 0 {
-		return
-	}
 	switch o {
 	case avx512:
-		rotateAVX512(&dst[0], &x[0], &cos[0], &sin[0], len(cos))
+		rotateAVX512(at(dst), at(x), at(cos), at(sin), len(cos))
 	case avx2:
-		rotateAVX2(&dst[0], &x[0], &cos[0], &sin[0], len(cos))
+		rotateAVX2(at(dst), at(x), at(cos), at(sin), len(cos))
 	default:
 		rotate(dst, x, cos, sin)
 	}

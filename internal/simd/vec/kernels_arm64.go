@@ -2,11 +2,7 @@
 
 package vec
 
-import (
-	"math"
-
-	"unmask/internal/simd"
-)
+import "unmask/internal/simd"
 
 // The choice among assembly and plain Go. Rows are whole lines here.
 
@@ -17,10 +13,7 @@ func (o Ops) apply(f function, dst, x []float32) {
 		apply(f, dst, x)
 		return
 	}
-	if len(dst) == 0 {
-		return
-	}
-	to, from, n := &dst[0], &x[0], len(dst)
+	to, from, n := at(dst), at(x), len(dst)
 	switch f {
 	case ofExp:
 		expNEON(to, from, n)
@@ -44,55 +37,40 @@ func (o Ops) apply(f function, dst, x []float32) {
 }
 
 func (o Ops) sum(x []float32) float32 {
-	if len(x) == 0 {
-		return 0
-	}
 	if o == neon {
-		return sumNEON(&x[0], len(x))
+		return sumNEON(at(x), len(x))
 	}
 	return sum(x)
 }
 
 func (o Ops) sumSquares(x []float32, mean float32) float32 {
-	if len(x) == 0 {
-		return 0
-	}
 	if o == neon {
-		return sumSquaresNEON(&x[0], len(x), mean)
+		return sumSquaresNEON(at(x), len(x), mean)
 	}
 	return sumSquares(x, mean)
 }
 
 func (o Ops) normalize(dst, x, scale, shift []float32, mean, inverse float32) {
-	if len(x) == 0 {
-		return
-	}
 	a, as := constant(scale, &ones)
 	b, bs := constant(shift, &zeros)
 	if o == neon {
-		normalizeNEON(&dst[0], &x[0], a, b, as, bs, len(x), mean, inverse)
+		normalizeNEON(at(dst), at(x), a, b, as, bs, len(x), mean, inverse)
 	} else {
 		normalize(dst, x, scale, shift, mean, inverse)
 	}
 }
 
 func (o Ops) logits(x, bias []float32, scale float32) float32 {
-	if len(x) == 0 {
-		return float32(math.Inf(-1))
-	}
 	b, step := constant(bias, &zeros)
 	if o == neon {
-		return logitsNEON(&x[0], b, step, len(x), scale)
+		return logitsNEON(at(x), b, step, len(x), scale)
 	}
 	return logits(x, bias, scale)
 }
 
 func (o Ops) sumExp(x []float32, c, top float32) float32 {
-	if len(x) == 0 {
-		return 0
-	}
 	if o == neon {
-		s, _ := sumExpNEON(&x[0], len(x), c, top)
+		s, _ := sumExpNEON(at(x), len(x), c, top)
 		return s
 	}
 	return sumExp(x, c, top)
@@ -103,42 +81,30 @@ func (o Ops) sumExps(x []float32, c, top float32) (float32, float32) {
 }
 
 func (o Ops) sumExpDot(x []float32, top float32) (float32, float32) {
-	if len(x) == 0 {
-		return 0, 0
-	}
 	if o == neon {
-		return sumExpNEON(&x[0], len(x), 1, top)
+		return sumExpNEON(at(x), len(x), 1, top)
 	}
 	return sumExpDot(x, top)
 }
 
 func (o Ops) leaders(x []float32, top float32) (second float32, count, first int) {
-	if len(x) == 0 {
-		return float32(math.Inf(-1)), 0, -1
-	}
 	if o == neon {
-		return leadersNEON(&x[0], len(x), top)
+		return leadersNEON(at(x), len(x), top)
 	}
 	return leaders(x, top)
 }
 
 func (o Ops) weights(dst, x []float32, c, top float32) {
-	if len(x) == 0 {
-		return
-	}
 	if o == neon {
-		weightsNEON(&dst[0], &x[0], len(x), c, top)
+		weightsNEON(at(dst), at(x), len(x), c, top)
 	} else {
 		weights(dst, x, c, top)
 	}
 }
 
 func (o Ops) modulate(x, scale, shift []float32) {
-	if len(x) == 0 {
-		return
-	}
 	if o == neon {
-		modulateNEON(&x[0], &scale[0], &shift[0], len(x))
+		modulateNEON(at(x), at(scale), at(shift), len(x))
 	} else {
 		modulate(x, scale, shift)
 	}
@@ -153,22 +119,16 @@ func (o Ops) affine(dst, x, scale, shift []float32, pixels int) {
 }
 
 func (o Ops) mulAdd(dst, x, y []float32) {
-	if len(dst) == 0 {
-		return
-	}
 	if o == neon {
-		mulAddNEON(&dst[0], &x[0], &y[0], len(dst))
+		mulAddNEON(at(dst), at(x), at(y), len(dst))
 	} else {
 		mulAdd(dst, x, y)
 	}
 }
 
 func (o Ops) rotate(dst, x, cos, sin []float32) {
-	if len(cos) == 0 {
-		return
-	}
 	if o == neon {
-		rotateNEON(&dst[0], &x[0], &cos[0], &sin[0], len(cos))
+		rotateNEON(at(dst), at(x), at(cos), at(sin), len(cos))
 	} else {
 		rotate(dst, x, cos, sin)
 	}
