@@ -27,22 +27,14 @@ func (f *file) nemotron(set *weights.Set) Config {
 	if !slices.Contains([]string{"", "bidirectional", "autoregressive"}, paradigm) {
 		f.fail("dlm_paradigm is %q, want bidirectional or autoregressive", paradigm)
 	}
-	c := Config{
-		Hidden: f.whole("hidden_size", 0, maxSize), Layers: f.whole("num_hidden_layers", 0, maxLayers),
-		Heads: f.whole("num_attention_heads", 0, maxSize), MLP: f.whole("intermediate_size", 0, maxSize),
-		Length: f.whole("max_position_embeddings", 4096, maxLength), Theta: f.number("rope_theta", 10000),
-		Eps: float32(f.number("rms_norm_eps", 1e-5)), Tied: f.flag("tie_word_embeddings"),
-		Block: f.whole("block_size", 32, maxLength), Causal: model.NextToken,
-	}
+	c := f.sizes(set, "encoder.embed_tokens.weight", 1e-5)
+	c.Block, c.Causal = f.whole("block_size", 32, maxLength), model.NextToken
 	if paradigm == "autoregressive" {
 		c.Block = 1
 	}
 	if f.err == nil {
 		c.Rope = f.rope(c.Length, "yarn")
 	}
-	c.Rows = rows(set, "encoder.embed_tokens.weight", f.whole("vocab_size", 0, 1<<24))
-	c.Vocab = f.whole("vocab_size", c.Rows, c.Rows)
-	f.heads(&c, "num_key_value_heads")
 	return c
 }
 

@@ -116,16 +116,8 @@ func (f *file) llada2(set *weights.Set) Config {
 		f.fail("rope_scaling is %s, want null: this network computes no other",
 			short(f.values["rope_scaling"]))
 	}
-	c := Config{
-		Hidden: f.whole("hidden_size", 0, maxSize), Layers: f.whole("num_hidden_layers", 0, maxLayers),
-		Heads: f.whole("num_attention_heads", 0, maxSize), MLP: f.whole("intermediate_size", 0, maxSize),
-		Length: f.whole("max_position_embeddings", 4096, maxLength), Theta: f.number("rope_theta", 10000),
-		Eps: float32(f.number("rms_norm_eps", 1e-6)), Tied: f.flag("tie_word_embeddings"), Normed: true,
-		Joined: true,
-	}
-	c.Rows = rows(set, "model.word_embeddings.weight", f.whole("vocab_size", 0, 1<<24))
-	c.Vocab = f.whole("vocab_size", c.Rows, c.Rows)
-	f.heads(&c, "num_key_value_heads")
+	c := f.sizes(set, "model.word_embeddings.weight", 1e-6)
+	c.Normed, c.Joined = true, true
 	c.Rotary = int(float64(c.HeadDim) * f.number("partial_rotary_factor", 1))
 	e := f.mixture(&c, "moe_intermediate_size")
 	e.Groups, e.TopGroups = f.whole("n_group", 1, 1<<12), f.whole("topk_group", 1, 1<<12)

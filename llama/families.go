@@ -41,19 +41,25 @@ func (f *file) qwen(set *weights.Set) Config {
 	first := trunk + "layers.0.self_attn."
 	_, biased := set.Get(first + "q_proj.bias")
 	_, normed := set.Get(first + "q_norm.weight")
-	c := Config{
-		Hidden: f.whole("hidden_size", 0, maxSize), Layers: f.whole("num_hidden_layers", 0, maxLayers),
-		Heads: f.whole("num_attention_heads", 0, maxSize), MLP: f.whole("intermediate_size", 0, maxSize),
-		Length: f.whole("max_position_embeddings", 4096, maxLength), Theta: f.number("rope_theta", 10000),
-		Eps: float32(f.number("rms_norm_eps", 1e-6)), Tied: f.flag("tie_word_embeddings"),
-		Biased: biased, Normed: normed,
-	}
+	c := f.sizes(set, trunk+"embed_tokens.weight", 1e-6)
+	c.Biased, c.Normed = biased, normed
 	if f.kind.name == "CoDA" { // its class says true, and its program does not tie
 		_, headed := set.Get("lm_head.weight")
 		c.Tied = !headed
 	}
 	f.scaled(&c)
-	c.Rows = rows(set, trunk+"embed_tokens.weight", f.whole("vocab_size", 0, 1<<24))
+	return c
+}
+
+// sizes reads the sizes under the names of transformers. eps is that of a file without one.
+func (f *file) sizes(set *weights.Set, embedding string, eps float64) Config {
+	c := Config{
+		Hidden: f.whole("hidden_size", 0, maxSize), Layers: f.whole("num_hidden_layers", 0, maxLayers),
+		Heads: f.whole("num_attention_heads", 0, maxSize), MLP: f.whole("intermediate_size", 0, maxSize),
+		Length: f.whole("max_position_embeddings", 4096, maxLength), Theta: f.number("rope_theta", 10000),
+		Eps: float32(f.number("rms_norm_eps", eps)), Tied: f.flag("tie_word_embeddings"),
+	}
+	c.Rows = rows(set, embedding, f.whole("vocab_size", 0, 1<<24))
 	c.Vocab = f.whole("vocab_size", c.Rows, c.Rows)
 	f.heads(&c, "num_key_value_heads")
 	return c
