@@ -42,7 +42,7 @@ func made(t *testing.T, m *unmask.Model, r unmask.Request) []int32 {
 func TestUnsetIsTheModelsOwn(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	require.NoError(t, err)
-	r := unmask.Request{Seed: 2, Overrides: unmask.Overrides{"steps": "32"}}
+	r := unmask.Request{Seed: 2, Length: 96, Overrides: unmask.Overrides{"steps": "8"}}
 	own := made(t, m, r)
 	require.Equal(t, [][]int32{own}, tokens(t, m, unmask.Run{Request: r}))
 

@@ -64,7 +64,7 @@ func TestTokenizerParity(t *testing.T) {
 
 // u + 2.5(c-u).
 func TestGuidance(t *testing.T) {
-	parity.Guided(t, open, []string{"amused-256-tiny", "amused-512-tiny"}, parity.Prompts(micro),
+	parity.Guided(t, open, []string{"amused-256-tiny"}, parity.Prompts(micro),
 		func(m model.Denoiser) model.Denoiser {
 			return guide.New(m, func(model.Progress) float64 { return 1.5 })
 		})

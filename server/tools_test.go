@@ -39,7 +39,7 @@ type called struct {
 func TestToolCalls(t *testing.T) {
 	_, url := chattingBy(t, "{% if tools %}{{ tools | length }} toys. {% endif %}"+plainTemplate)
 	body := `{"messages": [{"role": "user", "content": "Where is it?"}], "max_tokens": 48, "n": 4,
-		"sampler": "moment", "steps": 16, "tools": ` + twoTools + `, "tool_choice": `
+		"sampler": "moment", "steps": 8, "tools": ` + twoTools + `, "tool_choice": `
 	prompts := map[string]int{}
 	for choice, names := range map[string]string{`"required"`: "find|wait",
 		`{"type": "function", "function": {"name": "find"}}`: "find",
