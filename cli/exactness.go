@@ -55,7 +55,7 @@ core. After an interruption the same command continues.`,
 	seedFlag(s, &f.of.Seed, "same seed, same output")
 	f.Hub.Register(s)
 	s.StringVar(&f.out, "out", "exactness.jsonl", "append results to this `FILE`")
-	s.StringVar(&f.plot, "plot", "", "write the figure to this `DIR` (SVG, PNG)")
+	s.StringVar(&f.plot, "plot", "", "write the figure to this `DIR` (SVG, PNG, PDF), or FILE.pdf")
 	s.BoolVar(&f.json, "json", false, "print one JSON object for each point, as in --out")
 	return cmd
 }

@@ -93,7 +93,7 @@ func (f *evalTasksFlags) flags(s *pflag.FlagSet) {
 	seedFlag(s, &f.seed, "same seed, same output")
 	f.Hub.Register(s)
 	s.StringVar(&f.out, "out", "tasks.jsonl", "append results, with all answers, to this `FILE`")
-	s.StringVar(&f.plots, "plot", "", "draw accuracy against tokens a pass in this `DIR` (SVG, PNG)")
+	s.StringVar(&f.plots, "plot", "", "draw accuracy against tokens a pass in this `DIR` (SVG, PNG, PDF), or FILE.pdf")
 	s.StringVar(&f.programs, "programs", "", "write the answers of kind python to this `DIR`")
 	s.BoolVar(&f.json, "json", false, "one JSON object for each sampler and number of steps")
 	s.StringVar(&f.kind, "make", "", "print tasks of this `KIND`: waiting-line, sudoku or latin-square")

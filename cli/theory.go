@@ -54,7 +54,7 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 		"check only these `CLAIMS`, such as 'theorem 1,equation 5'")
 	cmd.Flags().BoolVar(&f.json, "json", false,
 		"one JSON object a line: claim, case, measure, statistic, error, relation, bound, holds")
-	cmd.Flags().StringVar(&f.plots, "plot", "", "write the plots to this `DIR` (SVG, PNG)")
+	cmd.Flags().StringVar(&f.plots, "plot", "", "write the plots to this `DIR` (SVG, PNG, PDF), or FILE.pdf")
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -58,6 +59,7 @@ type Accuracy struct {
 	Passes    float64 `json:"full_passes"`     // full passes an answer
 	PerPass   float64 `json:"tokens_per_pass"` // 0 if nothing was generated
 	PerSecond float64 `json:"tokens_per_second"`
+	AUP       float64 `json:"aup"` // of all points of the method, see SetAUP
 
 	Kinds map[string]float64 `json:"kinds"` // accuracy of each kind
 
@@ -130,7 +132,42 @@ func Accuracies(results []Result) (list []Accuracy) {
 			a.Kinds[kind] = float64(s.right[kind]) / float64(n)
 		}
 	}
+	SetAUP(list)
 	return list
+}
+
+// SetAUP sets the accuracy under parallelism of each method (Qian et al. 2026, arXiv 2601.07568):
+// the area under its accuracy, in percent, from 0 tokens a pass to the most. Beyond its slowest
+// point, an accuracy y below the best one of the list counts as y exp(-3(1-y/best)), and points
+// that lose more than 5 percent against the slowest one are left out.
+func SetAUP(list []Accuracy) {
+	best := 0.0
+	methods := map[string][]Accuracy{}
+	for _, a := range list {
+		best = max(best, a.Accuracy)
+		methods[a.Method] = append(methods[a.Method], a)
+	}
+	areas := map[string]float64{}
+	for name, points := range methods {
+		slices.SortFunc(points, func(a, b Accuracy) int { return cmp.Compare(a.PerPass, b.PerPass) })
+		area, before, height := 0.0, 0.0, 0.0
+		for i, p := range points {
+			if p.Accuracy == 0 || p.Accuracy < points[0].Accuracy-0.05 {
+				continue
+			}
+			y := 100 * p.Accuracy * math.Exp(-3*(1-p.Accuracy/best))
+			if i == 0 {
+				area = 100 * p.Accuracy * p.PerPass
+			} else {
+				area += (p.PerPass - before) * (y + height) / 2
+			}
+			before, height = p.PerPass, y
+		}
+		areas[name] = area
+	}
+	for i := range list {
+		list[i].AUP = areas[list[i].Method]
+	}
 }
 
 // AccuracyTable returns accuracies as Markdown, with a column for each kind if there are several.
@@ -147,12 +184,12 @@ func AccuracyTable(list []Accuracy) string {
 	}
 	var b strings.Builder
 	tableHead(&b, slices.Concat([]string{"sampler", "steps", "right", "accuracy", "95 %", "passes",
-		"tokens a pass", "tokens a second"}, names))
+		"tokens a pass", "tokens a second", "AUP"}, names))
 	for _, a := range list {
 		cells := []string{"`" + a.Method + "`", fmt.Sprint(a.Steps),
 			fmt.Sprintf("%d of %d", a.Right, a.Checked), fmt.Sprintf("%.3f", a.Accuracy),
 			fmt.Sprintf("%.3f to %.3f", a.Low, a.High), fmt.Sprintf("%.4g", a.Passes),
-			fmt.Sprintf("%.3g", a.PerPass), fmt.Sprintf("%.3g", a.PerSecond)}
+			fmt.Sprintf("%.3g", a.PerPass), fmt.Sprintf("%.3g", a.PerSecond), fmt.Sprintf("%.3g", a.AUP)}
 		for _, kind := range names {
 			cell := "-"
 			if v, ok := a.Kinds[kind]; ok {
@@ -169,19 +206,25 @@ func AccuracyTable(list []Accuracy) string {
 // nothing was generated and checked.
 func AccuracyChart(list []Accuracy) Chart {
 	c := Chart{Name: "accuracy", Title: "Accuracy against tokens a pass", X: "tokens a pass",
-		Y: "accuracy, share of right answers", LogX: true}
+		Y: "accuracy, share of right answers", LogX: true, Bars: "95 % interval (Wilson)"}
+	most := 0
 	for _, a := range list {
 		if a.PerPass == 0 || a.Checked == 0 {
 			continue
 		}
-		at := slices.IndexFunc(c.Curves, func(k Curve) bool { return k.Method == a.method })
+		at := slices.IndexFunc(c.Curves, func(k Curve) bool { return k.Name == a.Method })
 		if at < 0 {
 			at = len(c.Curves)
 			c.Curves = append(c.Curves, Curve{Name: a.Method, Method: a.method})
 		}
 		k := &c.Curves[at]
-		k.X, k.Y, k.Steps = append(k.X, a.PerPass), append(k.Y, a.Accuracy), append(k.Steps, a.Steps)
-		k.Error, k.Across = append(k.Error, (a.High-a.Low)/2), append(k.Across, 0)
+		k.X, k.Y = append(k.X, a.PerPass), append(k.Y, a.Accuracy)
+		if a.Steps > 0 {
+			k.Steps = append(k.Steps, a.Steps)
+		}
+		k.Error, k.Below = append(k.Error, a.High-a.Accuracy), append(k.Below, a.Accuracy-a.Low)
+		most = max(most, a.Checked)
 	}
+	c.Of = fmt.Sprintf("%d answers", most)
 	return c
 }

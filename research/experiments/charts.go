@@ -123,7 +123,7 @@ func (t Table) charts(prefix, metric string) (charts []Chart) {
 		}
 	}
 	for _, c := range []Chart{steps, time, entropy} {
-		if len(c.Curves) > 0 {
+		if c.Of = t.of(); len(c.Curves) > 0 {
 			charts = append(charts, c)
 		}
 	}

@@ -137,7 +137,7 @@ func ExactnessChart(results []Result) Chart {
 		})
 	}
 	return Chart{Name: "exactness", Title: "How far samples of an exact model are from the truth",
-		X: "full passes a sample", Y: axes["transition_kl"].label, LogX: true, LogY: true}.
+		X: "full passes a sample", Y: axes["transition_kl"].label, LogX: true, LogY: true, Of: t.of()}.
 		draws(methods, func(m Point) (Curve, bool) {
 			c := Curve{Name: m.Name(), Method: m}
 			for _, steps := range t.steps(m) {

@@ -6,11 +6,19 @@ import "math"
 func Figures(results []Result, s Size) []Chart {
 	var charts []Chart
 	if t := (Table{Kind: "image", Results: results, N: s.Image.N}); len(t.methods()) > 0 {
-		charts = append(charts, imageFigures(t, s.Image)...)
+		charts = append(charts, t.sampled(imageFigures(t, s.Image))...)
 	}
 	if t := (Table{Kind: "text", Results: results, N: s.Text.N}); len(t.methods()) > 0 {
-		charts = append(charts, textFigures(t, Table{Kind: "text", Results: results, N: latencyN},
-			s.Text)...)
+		charts = append(charts, t.sampled(textFigures(t, Table{Kind: "text", Results: results,
+			N: latencyN}, s.Text))...)
+	}
+	return charts
+}
+
+// sampled returns charts whose captions say how many samples a point has.
+func (t Table) sampled(charts []Chart) []Chart {
+	for i := range charts {
+		charts[i].Of = t.of()
 	}
 	return charts
 }

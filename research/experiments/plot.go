@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"image/color"
 	"io"
@@ -24,15 +25,42 @@ type Chart struct {
 	X, Y   string // axes
 	LogX   bool
 	LogY   bool
-	Marks  bool // X has ticks only at the values; for steps
+	Marks  bool   // X has ticks only at the values; for steps
+	Loose  bool   // points with bars are not joined
+	Bars   string // what the bars are; "" means one standard error
+	Of     string // of what they are, such as "64 samples"; "" if unknown
 	Curves []Curve
+}
+
+// steps returns the different numbers of steps.
+func (c *Chart) steps() (all []int) {
+	for _, k := range c.Curves {
+		all = append(all, k.Steps...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// caption says what the bars are; it is empty where there are none.
+func (c *Chart) caption() string {
+	if !slices.ContainsFunc(c.Curves, func(k Curve) bool {
+		return slices.Max(slices.Concat([]float64{0}, k.Error, k.Below, k.Across)) > 0
+	}) {
+		return ""
+	}
+	text := "Bars: " + cmp.Or(c.Bars, "one standard error to each side")
+	if c.Of != "" {
+		text += ", of " + c.Of
+	}
+	return text + "."
 }
 
 // Curve is one method's points, joined.
 type Curve struct {
 	Name        string
 	Method      Point
-	X, Y, Error []float64 // Error is half of a bar's length, 0 for none
+	X, Y, Error []float64 // Error is the length of a bar upwards, 0 for none
+	Below       []float64 // lengths downwards; nil means those upwards
 	Across      []float64 // half lengths of bars along X; nil for none
 	Steps       []int     // steps of each point; nil if unknown
 }
@@ -43,18 +71,20 @@ func (c *Curve) add(steps int, x, y Measure) {
 	c.Across, c.Steps = append(c.Across, x.Error()), append(c.Steps, steps)
 }
 
-// Sizes of a chart without its legend, the legend's least width, the gap between them, and dots per
-// inch of the PNG.
+// Sizes of a chart without its legend, the legend's least width, the gap between them, the space
+// above the legend, and dots per inch of the PNG. A chart is 5.5 inches wide, as a paper's text
+// in one column is, so that its letters keep their size.
 const (
-	frameWidth, chartHeight = 5.45 * vg.Inch, 4 * vg.Inch
-	legendWidth             = 1.75 * vg.Inch
+	frameWidth, chartHeight = 3.9 * vg.Inch, 3.1 * vg.Inch
+	legendWidth             = 1.6 * vg.Inch
 	legendGap               = 6 * vg.Length(1)
-	pngDPI                  = 150
+	legendTop               = 26 * vg.Length(1)
+	pngDPI                  = 200
 )
 
 // look is the colour and marker of a sampler. Colours differ in lightness, so that they differ in
-// grey too. Curves with the same glyph have different dashes, and those with the cache a ring
-// around each marker, which tells single points apart.
+// grey too, and for readers who are blind to some colours. Curves with the same glyph have other
+// dashes, and those with the cache a ring around each marker, which tells single points apart.
 type look struct {
 	color color.NRGBA
 	glyph draw.GlyphDrawer
@@ -69,10 +99,10 @@ var looks = map[string]look{
 	"u-moment": {color.NRGBA{80, 35, 140, 255}, draw.SquareGlyph{}},     // 60
 	"hybrid":   {color.NRGBA{235, 110, 130, 255}, draw.TriangleGlyph{}}, // 150
 	fixedName:  {color.NRGBA{0, 0, 0, 255}, draw.CrossGlyph{}},          // random's name in table 2
-	"vanilla":  {color.NRGBA{120, 120, 120, 255}, draw.RingGlyph{}},
+	"vanilla":  {color.NRGBA{172, 172, 172, 255}, draw.RingGlyph{}},
 }
 
-// others are the looks of samplers that are not in the paper, by their place in the chart.
+// others are colours and markers of samplers that are not in the paper, by place in the chart.
 var others = []look{
 	{color.NRGBA{0, 90, 120, 255}, draw.RingGlyph{}},
 	{color.NRGBA{150, 100, 60, 255}, draw.SquareGlyph{}},
@@ -80,6 +110,8 @@ var others = []look{
 	{color.NRGBA{180, 60, 160, 255}, draw.CircleGlyph{}},
 	{color.NRGBA{70, 70, 70, 255}, draw.PyramidGlyph{}},
 	{color.NRGBA{140, 150, 40, 255}, draw.BoxGlyph{}},
+	{color.NRGBA{230, 120, 110, 255}, draw.PlusGlyph{}},
+	{color.NRGBA{0, 0, 0, 255}, draw.CrossGlyph{}},
 }
 
 var dashes = [][]vg.Length{
@@ -94,7 +126,10 @@ func (c *Chart) look(i int) look {
 	if l, ok := looks[c.Curves[i].Method.Sampler]; ok {
 		return l
 	}
-	return others[i%len(others)]
+	n := len(others)
+	l := others[i%n]
+	l.glyph = others[(i+i/n)%n].glyph // a colour comes back with another marker
+	return l
 }
 
 // style returns the styles of curve i: its dashes depend on the number of earlier curves with the
@@ -124,19 +159,25 @@ func (r ringed) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 	draw.RingGlyph{}.DrawGlyph(c, style, at)
 }
 
-// draw draws the chart on a canvas.
-func (c *Chart) draw(dc draw.Canvas) error {
+// drawOn draws the chart on a canvas.
+func (c *Chart) drawOn(dc draw.Canvas) error {
+	if len(c.Curves) == 0 {
+		return fmt.Errorf("plot %s: nothing to draw", c.Name)
+	}
 	p := plot.New()
 	p.Title.Text = c.Title
-	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(12), vg.Points(6)
+	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(10.5), vg.Points(6)
 	p.BackgroundColor = color.White
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{225}, color.Gray{225}
 	p.Add(grid)
 	legend := newLegend()
-	shown := false
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.Tick.Label.Font.Size = vg.Points(8.5)
+	}
+	shown, beside := false, &stepLabels{}
 	for i := range c.Curves {
-		added, err := c.add(p, &legend, i)
+		added, err := c.add(p, &legend, beside, i)
 		if err != nil {
 			return err
 		}
@@ -146,9 +187,12 @@ func (c *Chart) draw(dc draw.Canvas) error {
 		return fmt.Errorf("plot %s: no point that its axes can show", c.Name)
 	}
 	c.scale(p)
+	if !c.Marks && len(c.steps()) > 1 {
+		p.Add(beside)
+	}
 	right := dc.Max.X - dc.Min.X - frameWidth
 	c.drawAxes(p, draw.Crop(dc, vg.Points(4), -right, vg.Points(4), -vg.Points(4)))
-	legend.Draw(draw.Crop(dc, frameWidth+legendGap, 0, 0, -vg.Points(26)))
+	legend.Draw(draw.Crop(dc, frameWidth+legendGap, 0, 0, -legendTop))
 	return nil
 }
 
@@ -160,13 +204,15 @@ func newLegend() plot.Legend {
 	return legend
 }
 
-// width returns the width of the chart's picture: the legend is as wide as its longest name needs.
-func (c *Chart) width() vg.Length {
+// size returns the size of the chart's picture: the legend is as wide and high as its names need.
+func (c *Chart) size() (width, height vg.Length) {
 	legend, widest := newLegend(), vg.Length(0)
 	for _, k := range c.Curves {
 		widest = max(widest, legend.TextStyle.Width(" "+k.Name+" "))
 	}
-	return frameWidth + max(legendWidth, legendGap+legend.ThumbnailWidth+widest)
+	row := legend.TextStyle.Height("X") + legend.Padding + vg.Points(2)
+	return frameWidth + max(legendWidth, legendGap+legend.ThumbnailWidth+widest),
+		max(chartHeight, legendTop+vg.Points(24)+row*vg.Length(len(c.Curves)))
 }
 
 // drawAxes draws p with the labels of its axes beside it. Labels in p would leave an empty strip at
@@ -175,12 +221,20 @@ func (c *Chart) drawAxes(p *plot.Plot, dc draw.Canvas) {
 	dc.SetColor(p.BackgroundColor)
 	dc.Fill(dc.Rectangle.Path())
 	x, style := c.X, p.X.Label.TextStyle
-	if !c.Marks && slices.ContainsFunc(c.Curves, func(k Curve) bool { return k.Steps != nil }) {
+	if steps := c.steps(); !c.Marks && len(steps) > 1 {
 		x += "; at the points: steps"
+	} else if !c.Marks && len(steps) == 1 {
+		x += fmt.Sprintf("; %d steps", steps[0])
 	}
-	style.Font.Size = vg.Points(10)
+	style.Font.Size = vg.Points(9)
 	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
 	high := style.Height("X")
+	if caption := c.caption(); caption != "" {
+		below := style
+		below.Font.Size, below.XAlign = vg.Points(8), draw.XLeft
+		dc.FillText(below, dc.Min, caption)
+		dc.Min.Y += high + vg.Points(3)
+	}
 	inside := draw.Crop(dc, high+vg.Points(6), 0, high+vg.Points(3), 0)
 	p.Draw(inside)
 	data := p.DataCanvas(inside)
@@ -191,23 +245,26 @@ func (c *Chart) drawAxes(p *plot.Plot, dc draw.Canvas) {
 }
 
 // add draws the points of a curve that the axes can show; it returns false if there are none.
-func (c *Chart) add(p *plot.Plot, legend *plot.Legend, i int) (bool, error) {
+func (c *Chart) add(p *plot.Plot, legend *plot.Legend, beside *stepLabels, i int) (bool, error) {
 	k := c.Curves[i]
 	bars := errorBars{logX: c.LogX, logY: c.LogY}
-	labels := plotter.XYLabels{}
+	var steps []string
 	for j, x := range k.X {
 		y := k.Y[j]
 		if !drawable(x, c.LogX) || !drawable(y, c.LogY) {
 			continue
 		}
-		across := 0.0
+		across, below := 0.0, k.Error[j]
 		if k.Across != nil {
 			across = k.Across[j]
 		}
-		bars.XYs = append(bars.XYs, plotter.XY{X: x, Y: y})
-		bars.half, bars.across = append(bars.half, k.Error[j]), append(bars.across, across)
+		if k.Below != nil {
+			below = k.Below[j]
+		}
+		bars.XYs, bars.below = append(bars.XYs, plotter.XY{X: x, Y: y}), append(bars.below, below)
+		bars.above, bars.across = append(bars.above, k.Error[j]), append(bars.across, across)
 		if k.Steps != nil {
-			labels.Labels = append(labels.Labels, strconv.Itoa(k.Steps[j]))
+			steps = append(steps, strconv.Itoa(k.Steps[j]))
 		}
 	}
 	if len(bars.XYs) == 0 {
@@ -218,15 +275,14 @@ func (c *Chart) add(p *plot.Plot, legend *plot.Legend, i int) (bool, error) {
 		return false, fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
 	}
 	line.LineStyle, marks.GlyphStyle = c.style(i)
+	if c.Loose && slices.Max(bars.above) > 0 {
+		line.Width = 0
+	}
 	if err := bars.draw(p, line.Color); err != nil {
 		return false, fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
 	}
 	p.Add(line, marks)
-	if labels.XYs = bars.XYs; k.Steps != nil && !c.Marks {
-		if err := label(p, labels, line.Color); err != nil {
-			return false, fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
-		}
-	}
+	beside.curves = append(beside.curves, labelled{bars, steps, line.Color})
 	legend.Add(k.Name, line, marks)
 	return true, nil
 }
@@ -237,40 +293,92 @@ func drawable(v float64, log bool) bool {
 	return math.Abs(v) <= most && (!log || v >= 1/most)
 }
 
-// label writes the number of steps beside each point of a curve.
-func label(p *plot.Plot, steps plotter.XYLabels, c color.Color) error {
-	text, err := plotter.NewLabels(steps)
-	if err != nil {
-		return err
-	}
-	for i := range text.TextStyle {
-		text.TextStyle[i].Color, text.TextStyle[i].Font.Size = c, vg.Points(6.5)
-	}
-	text.Offset = vg.Point{X: vg.Points(3.5), Y: vg.Points(2.5)}
-	p.Add(text)
-	return nil
+// stepLabels writes the number of steps beside the points of curves, each where it covers nothing,
+// and leaves out those that would.
+type stepLabels struct{ curves []labelled }
+
+type labelled struct {
+	errorBars
+	text  []string // nil for none
+	color color.Color
 }
 
-// errorBars are bars of one standard error, cut off at 0, below which no metric goes, and above 0
-// on a logarithmic axis.
+// Plot implements plot.Plotter.
+func (l *stepLabels) Plot(dc draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&dc)
+	at := func(xy plotter.XY) vg.Point { return vg.Point{X: toX(xy.X), Y: toY(xy.Y)} }
+	var taken []vg.Rectangle // by markers and lines
+	around := func(v vg.Point, wide, high vg.Length) vg.Rectangle {
+		half := vg.Point{X: wide / 2, Y: high / 2}
+		return vg.Rectangle{Min: v.Sub(half), Max: v.Add(half)}
+	}
+	for _, k := range l.curves {
+		for i, xy := range k.XYs {
+			taken = append(taken, around(at(xy), 7, 7))
+			taken = append(taken, k.reach(i, at)...)
+			for t := 0.1; i > 0 && t < 1; t += 0.1 {
+				between := at(k.XYs[i-1]).Scale(vg.Length(1 - t)).Add(at(xy).Scale(vg.Length(t)))
+				taken = append(taken, around(between, 1, 1))
+			}
+		}
+	}
+	style := p.X.Tick.Label
+	style.Font.Size, style.XAlign, style.YAlign = vg.Points(7.5), draw.XCenter, draw.YCenter
+	for _, k := range l.curves {
+		style.Color = k.color
+		for i, text := range k.text {
+			wide, high := style.Width(text), style.Height(text)
+			for _, side := range []vg.Point{{X: 1, Y: 1}, {Y: 1}, {X: 1}, {Y: -1}, {X: -1}, {X: 1, Y: -1},
+				{X: -1, Y: 1}, {X: -1, Y: -1}} {
+				to := at(k.XYs[i]).Add(vg.Point{X: side.X * (wide/2 + 4), Y: side.Y * (high/2 + 3)})
+				box := around(to, wide, high)
+				if !dc.Contains(box.Min) || !dc.Contains(box.Max) || slices.ContainsFunc(taken,
+					func(r vg.Rectangle) bool { return overlap(r, box) }) {
+					continue
+				}
+				dc.FillText(style, to, text)
+				taken = append(taken, box)
+				break
+			}
+		}
+	}
+}
+
+// reach returns the places of a point's bars.
+func (k labelled) reach(i int, at func(plotter.XY) vg.Point) []vg.Rectangle {
+	low, high := k.YError(i)
+	left, right := k.XError(i)
+	xy := k.XYs[i]
+	return []vg.Rectangle{
+		{Min: at(plotter.XY{X: xy.X, Y: xy.Y - low}).Sub(vg.Point{X: 1}),
+			Max: at(plotter.XY{X: xy.X, Y: xy.Y + high}).Add(vg.Point{X: 1})},
+		{Min: at(plotter.XY{X: xy.X - left, Y: xy.Y}).Sub(vg.Point{Y: 1}),
+			Max: at(plotter.XY{X: xy.X + right, Y: xy.Y}).Add(vg.Point{Y: 1})}}
+}
+
+func overlap(a, b vg.Rectangle) bool {
+	return a.Min.X < b.Max.X && b.Min.X < a.Max.X && a.Min.Y < b.Max.Y && b.Min.Y < a.Max.Y
+}
+
+// errorBars are bars cut off at 0, below which no metric goes, and above 0 on a logarithmic axis.
 type errorBars struct {
 	plotter.XYs
-	half, across []float64
-	logX, logY   bool
+	above, below, across []float64
+	logX, logY           bool
 }
 
 // YError implements plotter.YErrorer.
 func (e errorBars) YError(i int) (low, high float64) {
-	return below(e.half[i], e.XYs[i].Y, e.logY), e.half[i]
+	return cut(e.below[i], e.XYs[i].Y, e.logY), e.above[i]
 }
 
 // XError implements plotter.XErrorer.
 func (e errorBars) XError(i int) (low, high float64) {
-	return below(e.across[i], e.XYs[i].X, e.logX), e.across[i]
+	return cut(e.across[i], e.XYs[i].X, e.logX), e.across[i]
 }
 
-// below returns the length of a bar below v, given its half length.
-func below(half, v float64, log bool) float64 {
+// cut returns the length of a bar below v, given what it would be.
+func cut(half, v float64, log bool) float64 {
 	switch {
 	case log:
 		return min(half, v/2)
@@ -282,7 +390,7 @@ func below(half, v float64, log bool) float64 {
 
 // draw adds the bars that are longer than 0.
 func (e errorBars) draw(p *plot.Plot, c color.Color) error {
-	if slices.Max(e.half) > 0 {
+	if slices.Max(slices.Concat(e.below, e.above)) > 0 {
 		y, err := plotter.NewYErrorBars(e)
 		if err != nil {
 			return err
@@ -372,7 +480,7 @@ func (evenly) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// decades places ticks at 1, 2 and 5 times powers of ten; if these are fewer than three, at 1, 1.5,
+// decades places ticks at 1, 2 and 5 times powers of ten; if these are fewer than four, at 1, 1.5,
 // 2, 3, 5 and 7 times them; and if these still are, evenly.
 type decades struct{}
 
@@ -397,7 +505,7 @@ func (decades) Ticks(low, high float64) []plot.Tick {
 				ticks = append(ticks, t)
 			}
 		}
-		if labels >= 3 {
+		if labels >= 4 {
 			return ticks
 		}
 	}
@@ -414,21 +522,19 @@ func logLabel(v float64) string {
 
 // SVG returns the chart as SVG.
 func (c *Chart) SVG() ([]byte, error) {
-	canvas := vgsvg.New(c.width(), chartHeight)
+	canvas := vgsvg.New(c.size())
 	return c.write(draw.New(canvas), canvas)
 }
 
 // PNG returns the chart as PNG.
 func (c *Chart) PNG() ([]byte, error) {
-	canvas := vgimg.NewWith(vgimg.UseWH(c.width(), chartHeight), vgimg.UseDPI(pngDPI))
+	width, height := c.size()
+	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(pngDPI))
 	return c.write(draw.New(canvas), vgimg.PngCanvas{Canvas: canvas})
 }
 
 func (c *Chart) write(dc draw.Canvas, w io.WriterTo) ([]byte, error) {
-	if len(c.Curves) == 0 {
-		return nil, fmt.Errorf("plot %s: nothing to draw", c.Name)
-	}
-	if err := c.draw(dc); err != nil {
+	if err := c.drawOn(dc); err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer

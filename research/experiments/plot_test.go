@@ -2,14 +2,22 @@ package experiments
 
 import (
 	"bytes"
+	"compress/zlib"
+	"fmt"
 	"image/color"
 	"image/png"
+	"io"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/recorder"
 	"pgregory.net/rapid"
 )
 
@@ -49,13 +57,13 @@ func TestFrame(t *testing.T) {
 		p := plot.New()
 		legend := plot.NewLegend()
 		for i := range c.Curves {
-			_, err := c.add(p, &legend, i)
+			_, err := c.add(p, &legend, &stepLabels{}, i)
 			require.NoError(t, err)
 		}
 		c.scale(p)
 		for _, k := range c.Curves {
 			for i := range k.X {
-				bars := errorBars{plotter.XYs{{X: k.X[i], Y: k.Y[i]}}, k.Error[i:], nil, log, log}
+				bars := errorBars{plotter.XYs{{X: k.X[i], Y: k.Y[i]}}, k.Error[i:], k.Error[i:], nil, log, log}
 				low, high := bars.YError(0)
 				require.GreaterOrEqual(t, k.Y[i]-low, 0.0)
 				require.True(t, p.X.Min < k.X[i] && k.X[i] < p.X.Max)
@@ -159,8 +167,9 @@ func TestBarsAndSteps(t *testing.T) {
 				require.Positive(t, k.Error[j], c.Name)
 				require.Equal(t, c.Name == names[0] || i == 1, k.Across[j] == 0, c.Name)
 			}
-			for _, steps := range []string{">7</text>", ">31</text>"} {
-				require.Contains(t, string(svg), steps, c.Name)
+			for _, want := range []string{">7</text>", ">31</text>",
+				"Bars: one standard error to each side, of 40 samples."} {
+				require.Contains(t, string(svg), want, c.Name)
 			}
 		}
 	}
@@ -168,4 +177,221 @@ func TestBarsAndSteps(t *testing.T) {
 	require.EqualError(t, err, `metric is "score", want one of entropy, perplexity, self_bleu`)
 	_, err = ChartsOf(nil, "")
 	require.EqualError(t, err, "no results yet")
+}
+
+// Captions say what bars are, and nothing without bars.
+func TestCaptions(t *testing.T) {
+	with := []Curve{{X: []float64{1}, Y: []float64{1}, Error: []float64{0.1}}}
+	for _, test := range []struct {
+		name  string
+		chart Chart
+		want  string
+	}{
+		{"no bars", Chart{Curves: []Curve{{Error: []float64{0}, Across: []float64{0}}}}, ""},
+		{"no points", Chart{Curves: []Curve{{}}}, ""},
+		{"unknown samples", Chart{Curves: with}, "Bars: one standard error to each side."},
+		{"along X", Chart{Of: "8 samples", Curves: []Curve{{Across: []float64{1}}}},
+			"Bars: one standard error to each side, of 8 samples."},
+		{"an interval", Chart{Bars: "95 % interval", Of: "24 answers", Curves: with},
+			"Bars: 95 % interval, of 24 answers."},
+		{"samples and seeds", Chart{Of: Table{Kind: "text", Results: []Result{
+			{Kind: "text", Point: Point{N: 8, Seed: 1}}, {Kind: "text", Point: Point{N: 4, Seed: 2}},
+			{Kind: "text", Point: Point{N: 8, Steps: 4}}, {Kind: "image", Point: Point{N: 99}}}}.of(),
+			Curves: with},
+			"Bars: one standard error to each side, of 4 to 8 samples for each of 1 to 2 seeds."},
+	} {
+		t.Run(test.name, func(t *testing.T) { require.Equal(t, test.want, test.chart.caption()) })
+	}
+}
+
+// Colours of samplers differ for readers who see all colours, and for those who lack one kind of
+// cone (Machado, Oliveira, Fernandes 2009, severity 1): by 12 or more in CIELAB.
+func TestColoursForColourBlindReaders(t *testing.T) {
+	for sight, m := range map[string][3][3]float64{
+		"all colours": {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
+		"protanopia": {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216},
+			{-0.003882, -0.048116, 1.051998}},
+		"deuteranopia": {{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413},
+			{-0.011820, 0.042940, 0.968881}},
+		"tritanopia": {{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602},
+			{0.004733, 0.691367, 0.303900}},
+	} {
+		t.Run(sight, func(t *testing.T) {
+			apart := func(a, b look) {
+				if a == b {
+					return // random under its two names
+				}
+				x, y := lab(a.color, m), lab(b.color, m)
+				far := math.Hypot(math.Hypot(x[0]-y[0], x[1]-y[1]), x[2]-y[2])
+				require.Greater(t, far, 12.0, "%v, %v", a, b)
+			}
+			for i, a := range others {
+				for _, b := range others[:i] {
+					apart(a, b)
+				}
+			}
+			for name, a := range looks {
+				for other, b := range looks {
+					if name < other {
+						apart(a, b)
+					}
+				}
+			}
+		})
+	}
+}
+
+// lab returns a colour in CIELAB (white D65), as a matrix on linear RGB makes it.
+func lab(c color.NRGBA, m [3][3]float64) [3]float64 {
+	var rgb [3]float64
+	for i, v := range []uint8{c.R, c.G, c.B} {
+		rgb[i] = float64(v) / 255
+		if rgb[i] <= 0.04045 {
+			rgb[i] /= 12.92
+		} else {
+			rgb[i] = math.Pow((rgb[i]+0.055)/1.055, 2.4)
+		}
+	}
+	times := func(m [3][3]float64, v [3]float64) (out [3]float64) {
+		for i := range m {
+			for j := range v {
+				out[i] += m[i][j] * v[j]
+			}
+		}
+		return out
+	}
+	seen := times(m, rgb)
+	for i := range seen {
+		seen[i] = min(1, max(0, seen[i]))
+	}
+	xyz := times([3][3]float64{{0.4339, 0.3762, 0.1899}, {0.2126, 0.7152, 0.0722},
+		{0.0177, 0.1095, 0.8727}}, seen)
+	for i, v := range xyz {
+		if xyz[i] = 7.787*v + 16./116; v > 0.008856 {
+			xyz[i] = math.Cbrt(v)
+		}
+	}
+	return [3]float64{116*xyz[1] - 16, 500 * (xyz[0] - xyz[1]), 200 * (xyz[1] - xyz[2])}
+}
+
+// Numbers of steps cover neither each other nor points; a crowded chart leaves some out.
+func TestStepLabels(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		apart         float64 // between the points of a curve
+		curves, least int     // labels, at least
+	}{{"few points", 4, 1, 5}, {"two curves", 3, 2, 8}, {"crowded", 0.1, 3, 1}} {
+		t.Run(test.name, func(t *testing.T) {
+			c := Chart{Name: "x", X: "x", Y: "y"}
+			for n := range test.curves {
+				k := Curve{Name: "a", Error: make([]float64, 5), Steps: []int{4, 8, 16, 32, 64}}
+				for i := range 5 {
+					k.X = append(k.X, 10+test.apart*float64(i))
+					k.Y = append(k.Y, 10+0.2*float64(n)+test.apart*float64(i%2))
+				}
+				c.Curves = append(c.Curves, k)
+			}
+			c.Curves = append(c.Curves, Curve{Name: "far", X: []float64{0, 30}, Y: []float64{0, 30},
+				Error: make([]float64, 2)})
+			width, height := c.size()
+			var canvas recorder.Canvas
+			require.NoError(t, c.drawOn(draw.NewCanvas(&canvas, width, height)))
+			var places []vg.Rectangle
+			for _, a := range canvas.Actions {
+				if text, ok := a.(*recorder.FillString); ok && text.Size == vg.Points(7.5) {
+					face := font.DefaultCache.Lookup(text.Font, text.Size)
+					places = append(places, vg.Rectangle{Min: text.Point, Max: text.Point.Add(
+						vg.Point{X: face.Width(text.String), Y: face.Extents().Ascent / 2})})
+				}
+			}
+			require.GreaterOrEqual(t, len(places), test.least)
+			require.LessOrEqual(t, len(places), 5*test.curves)
+			for i, a := range places {
+				for j, b := range places[:i] {
+					require.False(t, overlap(a, b), "labels %d and %d", i, j)
+				}
+			}
+		})
+	}
+}
+
+// A file of PDF has a page for each chart, its index points at its objects, and their streams
+// unpack to operators that save as often as they restore.
+func TestPDF(t *testing.T) {
+	chart := Chart{Name: "x", Title: "Fréchet, α", X: "steps", Y: "y", Curves: []Curve{
+		{Name: "moment α=3", X: []float64{1, 2}, Y: []float64{1, 2}, Error: []float64{0.1, 0},
+			Steps: []int{4, 8}, Method: Point{Sampler: "maskgit", Cache: 1}}}}
+	data, err := PDF([]Chart{chart, chart})
+	require.NoError(t, err)
+	text := string(data)
+	require.True(t, strings.HasPrefix(text, "%PDF-1.4\n"))
+	require.True(t, strings.HasSuffix(text, "%%EOF\n"))
+	require.Contains(t, text, "/Count 2")
+	var start, size int
+	_, tail, _ := strings.Cut(text, "startxref\n")
+	_, err = fmt.Sscanf(tail, "%d", &start)
+	require.NoError(t, err)
+	_, err = fmt.Sscanf(text[start:], "xref\n0 %d", &size)
+	require.NoError(t, err)
+	require.Equal(t, 7, size)
+	index := strings.Split(text[start:], "\n")[3:]
+	streams := 0
+	for i := 1; i < size; i++ {
+		var at int
+		_, err := fmt.Sscanf(index[i-1], "%d", &at)
+		require.NoError(t, err)
+		object := text[at:]
+		require.True(t, strings.HasPrefix(object, fmt.Sprintf("%d 0 obj\n", i)), "object %d", i)
+		_, packed, ok := strings.Cut(object, "stream\n")
+		if !ok || strings.Index(object, "endobj") < strings.Index(object, "stream\n") {
+			continue
+		}
+		r, err := zlib.NewReader(strings.NewReader(packed))
+		require.NoError(t, err)
+		ops, err := io.ReadAll(r)
+		require.NoError(t, err)
+		streams++
+		require.Equal(t, strings.Count(string(ops), "q\n"), strings.Count(string(ops), "Q\n"))
+		require.NotContains(t, string(ops), "NaN")
+		require.Contains(t, string(ops), " c\n") // letters and rings
+	}
+	require.Equal(t, 2, streams)
+	again, err := PDF([]Chart{chart, chart})
+	require.NoError(t, err)
+	require.Equal(t, data, again)
+	_, err = PDF([]Chart{{Name: "none"}})
+	require.EqualError(t, err, "plot none: nothing to draw")
+}
+
+// AUP of methods, by hand and by the authors' program (get_aup of AUP_leaderboard/aup_utils.py).
+func TestAUP(t *testing.T) {
+	point := func(method string, perPass, accuracy float64) Accuracy {
+		return Accuracy{Method: method, PerPass: perPass, Accuracy: accuracy}
+	}
+	list := []Accuracy{point("one", 2, 0.9), point("two", 4, 0.78), point("two", 1, 0.8),
+		point("lost", 3, 0.5), point("lost", 1, 0.9), point("none", 2, 0)}
+	SetAUP(list)
+	for i, want := range []float64{180, 244.4112026550245, 244.4112026550245, 90, 90, 0} {
+		require.InDelta(t, want, list[i].AUP, 1e-9, "%s", list[i].Method)
+	}
+	SetAUP(nil)
+	nothing := []Accuracy{point("none", 2, 0)}
+	SetAUP(nothing)
+	require.Zero(t, nothing[0].AUP)
+}
+
+// A table has a line for each result, and nothing where nothing is known.
+func TestCSV(t *testing.T) {
+	data, err := CSV([]Result{
+		{Kind: "text", Point: Point{Sampler: "eb(moment, budget=2)", Steps: 4, Seed: 7, N: 8, Batch: 8,
+			With: "top-p=0.9"}, Recipe: "eb steps=4", Seconds: []float64{2, 1.5}, Passes: 3.5,
+			Metrics: Metrics{"perplexity": {Value: 20, Low: 0, High: 3.92}}},
+		{Kind: "text", Point: Point{Sampler: "moment", Alpha: 3, Cache: 1, Steps: 8, N: 8, Batch: 4},
+			Metrics: Metrics{"slips": {Value: 0}}}})
+	require.NoError(t, err)
+	require.Equal(t, "kind,name,sampler,steps,alpha,cache,bits,with,seed,n,batch,length,recipe,"+
+		"full_passes,head_rows,batch_seconds,perplexity,perplexity_error,slips,slips_error\n"+
+		"text,\"eb(moment, budget=2) top-p=0.9\",\"eb(moment, budget=2)\",4,,0,,top-p=0.9,7,8,8,,"+
+		"eb steps=4,3.5,,1.5,20,1,,\n"+
+		"text,moment+cache α=3,moment,8,3,1,,,0,8,4,,,,,,,,0,\n", string(data))
 }

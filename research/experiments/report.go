@@ -94,8 +94,7 @@ func (r *Report) sections() []section {
 	for _, f := range []struct{ heading, prefix, text string }{
 		{"Figure 3: image quality against steps", "figure3", ""},
 		{"Figure 4: gain against time, with and without cache", "figure4",
-			"A time is the shortest of a batch over the repeats. Bars are the standard " +
-				"deviation of the repeats. Points with partial caching have a ring."},
+			"A time is the shortest of a batch over the repeats. Points with partial caching have a ring."},
 		{"Figure 5: temperature and entropy; perplexity against entropy", "figure5",
 			"Each curve on the right connects the numbers of steps of one sampler."},
 		{"Figure 6: perplexity of temperature sampling; time in another regime", "figure6",

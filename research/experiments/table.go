@@ -1,6 +1,8 @@
 package experiments
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -22,6 +24,36 @@ func (p Point) method() Point {
 }
 
 func (t Table) has(r Result) bool { return r.Kind == t.Kind && (t.N == 0 || r.N == t.N) }
+
+// of says how many samples a point has, such as "64 samples for each of 3 seeds".
+func (t Table) of() string {
+	type at struct {
+		method Point
+		steps  int
+	}
+	var samples []int
+	seeds := map[at]int{}
+	for _, r := range t.Results {
+		if t.has(r) {
+			samples = append(samples, r.N)
+			seeds[at{r.method(), r.Steps}]++
+		}
+	}
+	if len(samples) == 0 {
+		return ""
+	}
+	between := func(low, high int) string {
+		if low == high {
+			return fmt.Sprint(low)
+		}
+		return fmt.Sprintf("%d to %d", low, high)
+	}
+	text := between(slices.Min(samples), slices.Max(samples)) + " samples"
+	if n := slices.Sorted(maps.Values(seeds)); n[len(n)-1] > 1 {
+		text += " for each of " + between(n[0], n[len(n)-1]) + " seeds"
+	}
+	return text
+}
 
 // at returns a method's results at a number of steps, one for each seed.
 func (t Table) at(m Point, steps int) []Result {

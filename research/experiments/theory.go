@@ -11,7 +11,7 @@ import (
 // drawnClaims are the charts of those claims of package theory that have curves.
 var drawnClaims = map[string]Chart{
 	"proposition 1": {Name: "proposition1", Title: "Gumbel-top-3 of 5, each order",
-		X: "probability by the formula", Y: "measured frequency", LogX: true, LogY: true},
+		X: "probability by the formula", Y: "measured frequency", LogX: true, LogY: true, Loose: true},
 	"theorem 1": {Name: "theorem1",
 		Title: "Total variation of maskgit and moment, one round", X: "N / k²", Y: "total variation",
 		LogX: true, LogY: true},
@@ -38,6 +38,7 @@ func TheoryCharts(results []theory.Result) []Chart {
 	var charts []Chart
 	for _, claim := range theory.Claims() {
 		chart, ok := drawnClaims[claim]
+		chart.Bars = "half of a 95 % interval to each side"
 		for _, r := range results {
 			if ok && r.Claim == claim {
 				chart.addPoints(r.Points)

@@ -11,28 +11,37 @@ import (
 	"unmask/internal/atomicfile"
 )
 
-// Write writes the chart to dir, as Name.svg and Name.png. It makes the directory.
-func (c *Chart) Write(dir string) error {
-	svg, err := c.SVG()
-	if err != nil {
-		return err
+// Write writes the chart to dir, as Name.svg, Name.png and Name.pdf. It makes the directory.
+func (c *Chart) Write(dir string) (names []string, err error) {
+	files := map[string][]byte{}
+	for extension, draw := range map[string]func() ([]byte, error){".svg": c.SVG, ".png": c.PNG,
+		".pdf": func() ([]byte, error) { return PDF([]Chart{*c}) }} {
+		name := filepath.Join(dir, c.Name+extension)
+		if files[name], err = draw(); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
 	}
-	png, err := c.PNG()
-	if err != nil {
-		return err
-	}
-	name := filepath.Join(dir, c.Name)
-	return writeFiles(map[string][]byte{name + ".svg": svg, name + ".png": png})
+	slices.Sort(names)
+	return names, writeFiles(files)
 }
 
-// DrawCharts writes charts to dir and returns the names of their files.
-func DrawCharts(dir string, charts []Chart) (names []string, err error) {
+// DrawCharts writes charts to a folder, or to a file whose name ends with .pdf, a page for each. It
+// returns the names of the files.
+func DrawCharts(out string, charts []Chart) (names []string, err error) {
+	if filepath.Ext(out) == ".pdf" {
+		data, err := PDF(charts)
+		if err != nil {
+			return nil, err
+		}
+		return []string{out}, atomicfile.Put(out, data)
+	}
 	for i := range charts {
-		if err := charts[i].Write(dir); err != nil {
+		some, err := charts[i].Write(out)
+		if err != nil {
 			return names, err
 		}
-		name := filepath.Join(dir, charts[i].Name)
-		names = append(names, name+".svg", name+".png")
+		names = append(names, some...)
 	}
 	return names, nil
 }
@@ -63,7 +72,7 @@ func (r *Report) Write(dir, markdown string) (names []string, err error) {
 		if len(r.Figures[i].Curves) == 0 {
 			continue
 		}
-		if err := r.Figures[i].Write(drawn); err != nil {
+		if _, err := r.Figures[i].Write(drawn); err != nil {
 			return nil, err
 		}
 	}
