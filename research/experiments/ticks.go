@@ -1,0 +1,120 @@
+package experiments
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/plot"
+)
+
+// margin is the share of an axis left free at each end, so that markers and bars stay within the
+// frame.
+const margin = 0.04
+
+func (c *Chart) scale(p *plot.Plot) {
+	for _, one := range []struct {
+		axis *plot.Axis
+		log  bool
+	}{{&p.X, c.LogX}, {&p.Y, c.LogY}} {
+		a := one.axis
+		if a.Min == a.Max { // a single point
+			a.Min, a.Max = a.Min-0.1*math.Abs(a.Min)-1e-9, a.Max+0.1*math.Abs(a.Max)+1e-9
+		}
+		if one.log {
+			if a.Min <= 0 {
+				a.Min = a.Max / 10
+			}
+			a.Scale, a.Tick.Marker = plot.LogScale{}, decades{}
+			free := math.Pow(a.Max/a.Min, margin)
+			a.Min, a.Max = a.Min/free, a.Max*free
+			continue
+		}
+		a.Tick.Marker = evenly{}
+		free := margin * (a.Max - a.Min)
+		a.Min, a.Max = a.Min-free, a.Max+free
+	}
+	if c.Marks {
+		var ticks []plot.Tick
+		for _, k := range c.Curves {
+			for _, x := range k.X {
+				t := plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)}
+				if !slices.Contains(ticks, t) {
+					ticks = append(ticks, t)
+				}
+			}
+		}
+		p.X.Tick.Marker = plot.ConstantTicks(ticks)
+	}
+}
+
+// evenly places four to nine ticks at multiples of 1, 2 or 5 times a power of ten, with as many
+// digits as their labels need to differ.
+type evenly struct{}
+
+func (evenly) Ticks(low, high float64) []plot.Tick {
+	width := high - low
+	if !(width > 0) || math.IsInf(width, 0) {
+		return nil
+	}
+	digits := int(math.Floor(math.Log10(width / 4)))
+	step := math.Pow(10, float64(digits))
+	for _, k := range []float64{5, 2} {
+		if k*step <= width/4 {
+			step *= k
+			break
+		}
+	}
+	var ticks []plot.Tick
+	for i := math.Ceil(low/step) + 0; i*step <= high && len(ticks) < 20; i++ { // + 0: no -0
+		if i*step < low { // by rounding
+			continue
+		}
+		label := strconv.FormatFloat(i*step, 'f', max(0, -digits), 64)
+		if math.Abs(i*step) >= 1e6 || digits < -6 {
+			label = strconv.FormatFloat(i*step, 'g', 6, 64)
+		}
+		ticks = append(ticks, plot.Tick{Value: i * step, Label: label})
+	}
+	return ticks
+}
+
+// decades places ticks at powers of ten; if these are fewer than three, at 1, 2 and 5 times them;
+// then at 1, 1.5, 2, 3, 5 and 7 times them; and if these are fewer than four too, evenly.
+type decades struct{}
+
+func (decades) Ticks(low, high float64) []plot.Tick {
+	if !(low > 0) || math.IsInf(high, 0) {
+		return nil
+	}
+	for _, labelled := range [][]float64{{1}, {1, 2, 5}, {1, 1.5, 2, 3, 5, 7}} {
+		var ticks []plot.Tick
+		labels := 0
+		for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
+			for d := 1.0; d < 10; d += 0.5 {
+				v, shown := d*math.Pow(10, e), slices.Contains(labelled, d)
+				if v < low || v > high || !shown && d != math.Trunc(d) {
+					continue
+				}
+				t := plot.Tick{Value: v}
+				if shown {
+					t.Label = logLabel(v)
+					labels++
+				}
+				ticks = append(ticks, t)
+			}
+		}
+		if labels >= min(4, 2+len(labelled)) {
+			return ticks
+		}
+	}
+	return evenly{}.Ticks(low, high)
+}
+
+// logLabel writes the value of a tick with at most three digits that are not 0.
+func logLabel(v float64) string {
+	if v >= 10 && v < 1e6 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
