@@ -51,6 +51,40 @@ func TestCommandsOfModels(t *testing.T) {
 	}
 }
 
+// Every command of docs/encoders.md after the conversion runs as it is written on the files of
+// examples/, with small proteins' models in place of the antibodies'.
+func TestCommandsOfEncoders(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("there is no shell")
+	}
+	document, err := os.ReadFile("../docs/encoders.md")
+	require.NoError(t, err)
+	s := small{t, t.TempDir()}
+	require.NoError(t, os.CopyFS(s.path("here"), os.DirFS("../examples")))
+	for _, name := range []string{"antibody", "sapiens"} {
+		s.copied("esm-tiny", "here/"+name)
+		require.NoError(t, os.Remove(s.path("here/"+name+"/config.json")))
+		s.edited("esm-tiny/config.json", "here/"+name+"/config.json",
+			`"max_position_embeddings": 64`, `"max_position_embeddings": 256`)
+	}
+	n := 0
+	for _, line := range regexp.MustCompile(`(?m)^ {4}unmask .*$`).FindAllString(string(document), -1) {
+		if strings.Contains(line, "unmask convert") {
+			continue
+		}
+		c := exec.Command("sh", "-c", strings.TrimSpace(line))
+		c.Dir = s.path("here")
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, "%s\n%s", line, out)
+		n++
+	}
+	require.Greater(t, n, 8)
+	ranks, err := os.ReadFile(s.path("here/ranked.csv"))
+	require.NoError(t, err)
+	require.Contains(t, string(ranks), "trastuzumab")
+	require.NotRegexp(t, "N[^P][ST][A-Z]*WGQG", string(ranks)[strings.Index(string(ranks), "\n"):])
+}
+
 var (
 	shownCommand = regexp.MustCompile("(?m)`unmask [^`]+`|^ {4}(.*[|&] )?(go run ./cmd/)?unmask .*$")
 	quotedWord   = regexp.MustCompile(`'[^']*'|"[^"]*"`)

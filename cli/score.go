@@ -56,8 +56,8 @@ standard error, tokens, whether it is the best one, and the answer, tab-separate
 With FILE, FASTA or one text on each line (- is standard input), the perplexity of each sequence, every
 token given the others. By default each position is masked alone, which takes a pass for each token.
 --parts K takes K passes, each with every K-th position masked, and --visible one pass with nothing
-masked. --share masks positions at random and scores these only; --at 99-111 takes the positions from
-99 to 111, one pass for each, or with --parts 1 one pass with all of them masked. All is read and
+masked. --share masks positions at random and scores these only; --at 97-109 takes the positions from
+97 to 109, one pass for each, or with --parts 1 one pass with all of them masked. All is read and
 checked before the first pass.
 
 Instead of perplexities, --matrix prints CSV with the probability of every letter at each scored
@@ -71,7 +71,7 @@ with --visible.`,
 		Example: `  unmask score --inputs questions.jsonl --json
   unmask score --model GSAI-ML/LLaDA-8B-Base --inputs questions.jsonl --method monte-carlo
   unmask score --model antibody-dir heavy.fasta
-  unmask score --model antibody-dir heavy.fasta --at 99-111 --matrix > cdr3.csv
+  unmask score --model antibody-dir heavy.fasta --at 97-109 --matrix > cdr3.csv
   unmask score --model antibody-dir library.fasta --also sapiens-dir > ranked.csv
   unmask score --model esm2_8m heavy.fasta --visible --mutations table.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -96,7 +96,7 @@ with --visible.`,
 	flags.Float(cmd.Flags(), &f.Share, param.Param{Name: "share", Min: 1e-6, Max: 1, Default: "0",
 		Zero: "none", Help: "mask this share of the positions at random and score these only"})
 	seedFlag(cmd.Flags(), &f.Seed, "seed of --inputs and --share")
-	cmd.Flags().StringVar(&f.at, "at", "", "score these `POSITIONS` only, from 1: 26-33,99-111")
+	cmd.Flags().StringVar(&f.at, "at", "", "score these `POSITIONS` only, from 1: 26-33,97-109")
 	cmd.Flags().StringArrayVar(&f.also, "also", nil, "rank by this `MODEL` too; may be repeated")
 	cmd.Flags().BoolVar(&f.table.matrix, "matrix", false, "CSV of every letter's probability")
 	flags.Int(cmd.Flags(), &f.table.top, param.Param{Name: "top", Min: 1, Max: 1 << 20, Default: "0",
