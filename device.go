@@ -89,7 +89,7 @@ func (m *Model) Check(o generate.Options) (generate.Options, error) {
 	}
 	// of the free memory; the rest is for weights being packed and for other programs
 	const quarters = 3
-	each := m.SequenceBytes(o)
+	each := m.SequenceBytes(o.Request)
 	if most := free / 4 * quarters / each; int64(o.Batch) > most {
 		return o, fmt.Errorf("batch is %d, want 1 to %d: a sequence takes %.1f MB, and %.1f GB are free",
 			o.Batch, max(1, most), float64(each)/1e6, float64(free)/1e9)
@@ -109,14 +109,14 @@ func freeMemory(b backend.Backend) (bytes int64, ok bool) {
 
 // SequenceBytes estimates the memory of one sequence of a batch, in bytes: its keys and values, its
 // hidden states, which are as wide as those of a layer, and the loop's own slices.
-func (m *Model) SequenceBytes(o generate.Options) int64 {
+func (m *Model) SequenceBytes(r generate.Request) int64 {
 	const perPosition = 256 // tokens, probabilities and their indexes
-	n := int64(o.Length) * perPosition
+	n := int64(r.Length) * perPosition
 	refiner, ok := m.Denoiser.(model.Refiner)
 	if !ok {
 		return n
 	}
-	c := refiner.NewCache(1, o.Length)
+	c := refiner.NewCache(1, r.Length)
 	var layer, all int64
 	for i, k := range c.K {
 		if k == nil {
@@ -126,7 +126,7 @@ func (m *Model) SequenceBytes(o generate.Options) int64 {
 		all += int64(k.Shape().TotalSize() + c.V[i].Shape().TotalSize())
 	}
 	n += 4 * layer
-	if o.Cache > 0 || o.Reuse != generate.NoReuse {
+	if r.Cache > 0 || r.Reuse != generate.NoReuse {
 		n += 4 * all
 	}
 	return n

@@ -108,8 +108,8 @@ func ExampleGenerate_order() {
 	if err != nil {
 		panic(err)
 	}
-	run := generate.Options{Length: 32, Seed: 4, Recipe: generate.Recipe{
-		Sampler: samplers.ChooseThenSample{Order: surest{}}, Steps: 16, Cache: 1}}
+	run := generate.Options{Request: generate.Request{Length: 32, Seed: 4, Recipe: generate.Recipe{
+		Sampler: samplers.ChooseThenSample{Order: surest{}}, Steps: 16, Cache: 1}}}
 	for step, err := range generate.Run(context.Background(), m.Denoiser, run) {
 		if err != nil {
 			panic(err)

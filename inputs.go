@@ -217,11 +217,5 @@ func (q *Requests) Input(i int) int { return i % len(q.prepared) }
 
 // Options returns the options of n samples of a request that is not of a list.
 func (q *Requests) Options(n int) generate.Options {
-	r := q.prepared[0]
-	o := generate.Options{Recipe: r.Recipe, N: n, First: int(r.Index), Seed: r.Seed,
-		Length: r.Length, Tokens: r.Known, Ends: r.Ends, Language: r.Language, Condition: r.Condition}
-	if r.Adjust != nil {
-		o.Adjust = func(_, position int, logits []float32) { r.Adjust(position, logits) }
-	}
-	return o
+	return generate.Options{Request: q.prepared[0], N: n}
 }

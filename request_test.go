@@ -297,12 +297,12 @@ func TestPublishedRecipesOfText(t *testing.T) {
 		r, err := generate.ParseRecipe(m.Recipe)
 		require.NoError(t, err, name)
 		require.Equal(t, "sampler="+m.Recipe, r.String())
-		_, err = generate.Options{Recipe: r, Length: 140}.Check(m.Denoiser)
+		_, err = generate.Options{Request: generate.Request{Recipe: r, Length: 140}}.Check(m.Denoiser)
 		require.NoError(t, err)
 		for preset, recipe := range m.Presets {
 			r, err := generate.ParseRecipe(recipe)
 			require.NoError(t, err, preset)
-			_, err = generate.Options{Recipe: r, Length: 140}.Check(m.Denoiser)
+			_, err = generate.Options{Request: generate.Request{Recipe: r, Length: 140}}.Check(m.Denoiser)
 			require.NoError(t, err, preset)
 		}
 	}

@@ -210,10 +210,9 @@ func (s *Speaking) Run(ctx context.Context,
 				yield(SpeechStep{Part: i}, err)
 				return
 			}
-			o := generate.Options{Recipe: q.Recipe, First: i, Seed: q.Seed, Length: q.Length,
-				Condition: q.Condition}
 			var codes []int32
-			for step, err := range generate.Run(ctx, s.model.Denoiser, o) {
+			for step, err := range generate.Run(ctx, s.model.Denoiser,
+				generate.Options{Request: q}) {
 				if !yield(SpeechStep{step, i}, err) || err != nil {
 					return
 				}

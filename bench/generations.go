@@ -39,7 +39,8 @@ func (s *Suite) generation(name string) (work, error) {
 	if err != nil {
 		return work{}, err
 	}
-	o := generate.Options{Recipe: generate.Recipe{Steps: 32}, Length: generationLength}
+	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 32},
+		Length: generationLength}}
 	if cached {
 		o.Cache = 1
 	}

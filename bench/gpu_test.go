@@ -117,7 +117,7 @@ func BenchmarkGPU(b *testing.B) {
 					require.NoError(b, err)
 					sampler := samplers.ChooseThenSample{Order: samplers.Hybrid{}}
 					o := generate.Options{N: c.batch, Batch: c.batch,
-						Recipe: generate.Recipe{Sampler: sampler, Steps: 32, Cache: cache}}
+						Request: generate.Request{Recipe: generate.Recipe{Sampler: sampler, Steps: 32, Cache: cache}}}
 					require.NoError(b, sample(b, m, o))
 					for b.Loop() {
 						require.NoError(b, sample(b, m, o))

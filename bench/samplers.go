@@ -46,8 +46,8 @@ func (s *Suite) sampler(sampler samplers.Sampler) (work, error) {
 	}
 	r, rows := &rule{}, 0
 	run := func() (err error) {
-		rows, err = g.steps(generate.Options{Recipe: generate.Recipe{Sampler: sampler, Steps: 64}},
-			s.pool.Threads(), r)
+		of := generate.Request{Recipe: generate.Recipe{Sampler: sampler, Steps: 64}}
+		rows, err = g.steps(generate.Options{Request: of}, s.pool.Threads(), r)
 		return err
 	}
 	if err := run(); err != nil { // sets rows, too

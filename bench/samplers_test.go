@@ -34,7 +34,9 @@ func TestOwnWork(t *testing.T) {
 		require.NoError(t, err)
 		var r rule
 		began := time.Now()
-		rows, err := g.steps(generate.Options{Recipe: generate.Recipe{Sampler: s, Steps: 16}}, 1, &r)
+		rows,
+			err := g.steps(generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: s,
+			Steps: 16}}}, 1, &r)
 		require.NoError(t, err)
 		require.Positive(t, r.own, name)
 		require.Less(t, r.own, time.Since(began).Seconds(), name)

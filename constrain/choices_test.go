@@ -81,8 +81,8 @@ func TestProbabilitiesOfChoices(t *testing.T) {
 				whole += w
 			}
 		})
-		options := generate.Options{Recipe: generate.Recipe{Sampler: rule(t, "random"), Steps: 1},
-			N: 1000, Language: l}
+		options := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: rule(t,
+			"random"), Steps: 1}, Language: l}, N: 1000}
 		counts := map[string]int{}
 		for step, err := range generate.Run(context.Background(), d, options) {
 			require.NoError(t, err)

@@ -227,8 +227,9 @@ func TestOneStepDrawsFollowTheLaw(t *testing.T) {
 			return w
 		})
 		for _, sampler := range []string{"random", "maskgit", "halton"} {
-			counts := run(t, d, generate.Options{Recipe: generate.Recipe{Sampler: rule(t, sampler),
-				Steps: 1}, N: n, Language: l})
+			counts := run(t, d,
+				generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: rule(t, sampler),
+					Steps: 1}, Language: l}, N: n})
 			requireLaw(t, counts, p, n)
 		}
 	}
@@ -267,8 +268,9 @@ func TestStagesFollowTheLaw(t *testing.T) {
 		return w
 	})
 	for _, steps := range []int{1, 2} { // of independent positions, steps do not change the law
-		counts := run(t, d, generate.Options{Recipe: generate.Recipe{Sampler: rule(t, "random"),
-			Steps: steps, Cache: 1}, N: n, Language: l})
+		counts := run(t, d,
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: rule(t, "random"),
+				Steps: steps, Cache: 1}, Language: l}, N: n})
 		requireLaw(t, counts, p, n)
 	}
 }
@@ -289,8 +291,9 @@ func TestOnePositionAStepFollowsTheLaws(t *testing.T) {
 	d := exact.NewDenoiser(m)
 	l := language(t, "((aa|b)c?)*", tokens, length)
 	order := []int{}
-	o := generate.Options{Recipe: generate.Recipe{Sampler: rule(t, "halton"), Steps: length},
-		Language: l}
+	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: rule(t,
+		"halton"), Steps: length},
+		Language: l}}
 	for step, err := range generate.Run(context.Background(), d, o) {
 		require.NoError(t, err)
 		for _, opened := range step.Sequences[0].Opened {

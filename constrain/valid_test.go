@@ -171,9 +171,9 @@ func requireValid(t *rapid.T, l constrain.Language, valid *jsonschema.Schema, sc
 	text := rapid.SampledFrom(recipes).Draw(t, "recipe")
 	steps := rapid.IntRange(1, 12).Draw(t, "steps")
 	block := rapid.SampledFrom([]int{4, 8}).Draw(t, "block")
-	o := generate.Options{Length: length, Seed: rapid.Uint64().Draw(t, "seed"),
-		N: rapid.IntRange(1, 3).Draw(t, "texts"), Batch: rapid.IntRange(1, 2).Draw(t, "batch"),
-		Language: &l, Ends: []int32{bytesEnd}}
+	o := generate.Options{Request: generate.Request{Length: length, Seed: rapid.Uint64().Draw(t,
+		"seed"), Language: &l, Ends: []int32{bytesEnd}}, N: rapid.IntRange(1, 3).Draw(t, "texts"),
+		Batch: rapid.IntRange(1, 2).Draw(t, "batch")}
 	d := &uniform{length: length}
 	schedule := rapid.SampledFrom(samplers.Schedules()).Draw(t, "schedule")
 	temperature := rapid.SampledFrom([]string{"0", "0.5", "3"}).Draw(t, "temperature")

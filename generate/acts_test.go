@@ -23,8 +23,8 @@ func trial(t *testing.T, changes generate.Overrides) (string, error) {
 		return "", err
 	}
 	shown := ""
-	for step, err := range generate.Run(t.Context(), d, generate.Options{Recipe: r, N: 3, Seed: 5,
-		Length: 24}) {
+	for step, err := range generate.Run(t.Context(), d,
+		generate.Options{Request: generate.Request{Recipe: r, Seed: 5, Length: 24}, N: 3}) {
 		if err != nil {
 			return "", err
 		}

@@ -43,7 +43,7 @@ func last(t *testing.T, d model.Denoiser, o generate.Options) (q generate.Sequen
 // of the run without Ends, and less is computed.
 func TestEnds(t *testing.T) {
 	const end, at, length = 3, 6, 24
-	force := func(_, position int, logits []float32) {
+	force := func(position int, logits []float32) {
 		if position == at || position == at+9 {
 			logits[end] += 1000
 		}
@@ -63,7 +63,8 @@ func TestEnds(t *testing.T) {
 	} {
 		t.Run(c.pack+"/"+c.recipe, func(t *testing.T) {
 			d := pack(t, c.pack)
-			o := generate.Options{Recipe: recipe(t, c.recipe), Length: length, Adjust: force}
+			o := generate.Options{Request: generate.Request{Recipe: recipe(t, c.recipe), Length: length,
+				Adjust: force}}
 			all, long := last(t, d, o)
 			o.Ends = []int32{1, end}
 			q, short := last(t, d, o)
@@ -80,7 +81,8 @@ func TestEnds(t *testing.T) {
 		})
 	}
 	d := pack(t, "sdar-tiny")
-	o := generate.Options{Recipe: recipe(t, "edit(theta=0.9) reuse=blocks block-size=8"), Length: length, Adjust: force, Ends: []int32{end}}
+	o := generate.Options{Request: generate.Request{Recipe: recipe(t,
+		"edit(theta=0.9) reuse=blocks block-size=8"), Length: length, Adjust: force, Ends: []int32{end}}}
 	q, _ := last(t, d, o) // an editor finishes the block
 	o.Ends = nil
 	all, _ := last(t, d, o)
@@ -118,8 +120,8 @@ func TestBlocksAfterAnEdit(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, q.Err)
 	}
-	o := generate.Options{Recipe: r, Tokens: slices.Clone(known)}
-	copy(o.Tokens, q.Tokens[:8])
+	o := generate.Options{Request: generate.Request{Recipe: r, Known: slices.Clone(known)}}
+	copy(o.Known, q.Tokens[:8])
 	want, _ := last(t, d, o)
 	require.Equal(t, want.Tokens, q.Tokens)
 	require.Equal(t, 16, q.N)
@@ -195,7 +197,8 @@ func TestFaultsOfBlocks(t *testing.T) {
 // Samplers that look ahead see the current block and the blocks before it.
 func TestBlocksLookAhead(t *testing.T) {
 	d := pack(t, "sdar-tiny")
-	o := generate.Options{Recipe: recipe(t, "info-gain steps=2 reuse=blocks block-size=4"), Length: 12}
+	o := generate.Options{Request: generate.Request{Recipe: recipe(t,
+		"info-gain steps=2 reuse=blocks block-size=4"), Length: 12}}
 	q, steps := last(t, d, o)
 	require.Equal(t, 6, steps)
 	require.NotContains(t, q.Tokens, d.Spec().Mask)
@@ -209,7 +212,7 @@ func TestEditAtATemperature(t *testing.T) {
 		base := recipe(t, "edit(theta=0.05,edit=0.03,post=4) reuse=blocks")
 		r, err := generate.Overrides{"temperature": temperature}.Over(base)
 		require.NoError(t, err)
-		o := generate.Options{Recipe: r, Length: 40, Seed: seed}
+		o := generate.Options{Request: generate.Request{Recipe: r, Length: 40, Seed: seed}}
 		for step, err := range generate.Run(t.Context(), d, o) {
 			require.NoError(t, err)
 			q := step.Sequences[0]
@@ -241,12 +244,12 @@ func TestTheLastBlockIsWhole(t *testing.T) {
 	} {
 		t.Run(c.pack+"/"+c.recipe, func(t *testing.T) {
 			d := pack(t, c.pack)
-			o := generate.Options{Recipe: recipe(t, c.recipe),
-				Tokens: slices.Repeat([]int32{d.Spec().Mask}, 24)}
-			copy(o.Tokens, []int32{7, 21, 9})
+			o := generate.Options{Request: generate.Request{Recipe: recipe(t, c.recipe),
+				Known: slices.Repeat([]int32{d.Spec().Mask}, 24)}}
+			copy(o.Known, []int32{7, 21, 9})
 			whole, _ := last(t, d, o)
 			for n := 17; n < 24; n++ {
-				o.Tokens = o.Tokens[:n]
+				o.Known = o.Known[:n]
 				got, _ := last(t, d, o)
 				require.Equal(t, whole.Tokens[:n], got.Tokens)
 				require.NotContains(t, got.Tokens, d.Spec().Mask)
@@ -279,9 +282,9 @@ func TestAnswerBlocks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := recipe(t, "low-confidence schedule=dllm reuse=blocks")
 			r.Steps = c.steps
-			o := generate.Options{Recipe: r, N: 2,
-				Tokens: slices.Repeat([]int32{m.Spec().Mask}, len(c.want))}
-			copy(o.Tokens, c.want[:c.prompt])
+			o := generate.Options{Request: generate.Request{Recipe: r,
+				Known: slices.Repeat([]int32{m.Spec().Mask}, len(c.want))}, N: 2}
+			copy(o.Known, c.want[:c.prompt])
 			for step, err := range generate.Run(t.Context(), m, o) {
 				require.NoError(t, err)
 				if q := step.Sequences[1]; q.Done {

@@ -45,8 +45,9 @@ func TestRulesSeeAndOpenWhatTheyMay(t *testing.T) {
 		},
 	} {
 		d := newTable(4)
-		o := generate.Options{Recipe: generate.Recipe{Sampler: rule{samplers.Need{Logits: true},
-			choose}, Steps: 3}, Tokens: known}
+		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{
+			Sampler: rule{samplers.Need{Logits: true},
+				choose}, Steps: 3}, Known: known}}
 		for _, err := range generate.Run(t.Context(), d, o) {
 			require.ErrorContains(t, err, want)
 		}
@@ -64,7 +65,7 @@ func TestRulesOpenTheirBlock(t *testing.T) {
 		return samplers.Opening{Positions: []int{3}}, nil
 	}}}
 	for _, err := range generate.Run(t.Context(), newTable(4),
-		generate.Options{Recipe: generate.Recipe{Sampler: r, Steps: 2}}) {
+		generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: r, Steps: 2}}}) {
 		require.ErrorContains(t, err, "opens position 3, which may not open at this step")
 	}
 }

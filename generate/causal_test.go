@@ -120,10 +120,10 @@ func TestCausalLoops(t *testing.T) {
 				recipe, err := generate.ParseRecipe(about.recipe())
 				require.NoError(t, err)
 				d := loaded(t, p, about.Loop == "self_spec_generate" && !about.LoRA)
-				o := generate.Options{Recipe: recipe,
-					Tokens: slices.Repeat([]int32{d.Spec().Mask},
-						len(prompt)+about.New)}
-				copy(o.Tokens, prompt)
+				o := generate.Options{Request: generate.Request{Recipe: recipe,
+					Known: slices.Repeat([]int32{d.Spec().Mask},
+						len(prompt)+about.New)}}
+				copy(o.Known, prompt)
 				if about.Stop != nil {
 					o.Ends = []int32{*about.Stop}
 				}
@@ -148,7 +148,7 @@ func TestCausalLoops(t *testing.T) {
 				}
 				if about.Loop == "diffusion_generate" && about.Stop == nil { // whole blocks, then a cut
 					for n := about.New - 1; n > about.New-about.Block; n-- {
-						o.Tokens = o.Tokens[:len(prompt)+n]
+						o.Known = o.Known[:len(prompt)+n]
 						got, _ := text(t, d, about.recipe(), o)
 						require.Equal(t, want[:len(prompt)+n], got, "a reply of %d tokens", n)
 					}
@@ -171,7 +171,7 @@ func TestGrowingLoop(t *testing.T) {
 			counts, _ := p.Ints("golden_" + name + "_count")
 			recipe, err := generate.ParseRecipe(about.recipe())
 			require.NoError(t, err)
-			o := generate.Options{Recipe: recipe, Tokens: prompt, Seed: 1}
+			o := generate.Options{Request: generate.Request{Recipe: recipe, Known: prompt, Seed: 1}}
 			shown := slices.Clone(prompt)
 			expanded, deleted := 0, 0
 			for step, err := range generate.Run(context.Background(), d, o) {
@@ -242,7 +242,7 @@ func TestSelfSpeculationIsLeftToRight(t *testing.T) {
 		with, without := loaded(t, p, false), loaded(t, p, true)
 		accepted := 0
 		for i, tokens := range starts(with.Spec(), 5, texts) {
-			o := generate.Options{Tokens: tokens, Seed: uint64(i)}
+			o := generate.Options{Request: generate.Request{Known: tokens, Seed: uint64(i)}}
 			if i%4 == 3 {
 				o.Ends = []int32{20, 21, 22, 23}
 			}
@@ -292,7 +292,8 @@ func TestCausalSequencesTogether(t *testing.T) {
 		for i, recipe := range recipes {
 			require.NoError(t, members[i].Err)
 			require.True(t, members[i].Done, recipe)
-			alone, _ := text(t, d, recipe, generate.Options{Tokens: all[i], Seed: 7, First: i})
+			alone, _ := text(t, d, recipe, generate.Options{Request: generate.Request{Known: all[i],
+				Seed: 7, Index: uint32(i)}})
 			require.Equal(t, alone, members[i].Tokens, recipe)
 		}
 	}
@@ -321,7 +322,7 @@ func TestCausalRefusals(t *testing.T) {
 	} {
 		r, err := generate.ParseRecipe(c.recipe)
 		require.NoError(t, err)
-		_, err = generate.Options{Recipe: r, Length: 8}.Check(c.d)
+		_, err = generate.Options{Request: generate.Request{Recipe: r, Length: 8}}.Check(c.d)
 		require.ErrorContains(t, err, c.want, c.recipe)
 		require.NotContains(t, err.Error(), "\n")
 	}

@@ -42,8 +42,9 @@ func TestPartialCachingDrawsTheConditional(t *testing.T) {
 	for cache, steps := range map[int]int{1: 2, 3: 1} {
 		// blocks of two take at least two steps
 		for _, name := range theory.Unbiased[:len(theory.Unbiased)-1] {
-			count := counts(t, m, generate.Options{Recipe: generate.Recipe{Sampler: parse(t, name),
-				Steps: steps, Cache: cache}, Seed: 2}, n)
+			count := counts(t, m,
+				generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t, name),
+					Steps: steps, Cache: cache}, Seed: 2}}, n)
 			require.Less(t, chiSquare(count, theory.Scaled(truth, n)), 1.0, "%s with %d stages", name, cache)
 		}
 	}
@@ -77,7 +78,8 @@ func TestVanillaOpensByACoin(t *testing.T) {
 	for _, name := range []string{"vanilla", "vanilla(bits=32)"} {
 		open, token := make([]float64, steps+1), make([]float64, 2)
 		for step, err := range generate.Run(t.Context(), d,
-			generate.Options{Recipe: generate.Recipe{Sampler: parse(t, name), Steps: steps}, N: draws,
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t, name),
+				Steps: steps}}, N: draws,
 				Batch: draws}) {
 			require.NoError(t, err)
 			require.Equal(t, steps+1, step.Steps)
@@ -106,8 +108,9 @@ func TestCoinsWithManySteps(t *testing.T) {
 		"remdm(strategy=rescale,eta=0.1)", "remdm(strategy=loop)", "remdm(strategy=conf)",
 		"theta-trapezoidal", "theta-trapezoidal(theta=0.3)"} {
 		closed := 0
-		o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, name), Steps: 60}, Seed: 3,
-			Edit: func(q *generate.Sequence) error { closed += len(q.Closed); return nil }}
+		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t, name),
+			Steps: 60}, Seed: 3,
+			Edit: func(q *generate.Sequence) error { closed += len(q.Closed); return nil }}}
 		count := counts(t, m, o, n)
 		if name == "remdm(strategy=conf)" { // its sigma depends on the tokens: close, not exact
 			require.Less(t, theory.Variation(count, theory.Scaled(truth, n))/n, 0.08)
@@ -129,7 +132,8 @@ func TestTrapezoidIsOfSecondOrder(t *testing.T) {
 	masked, token := float64(n), make([]float64, 3)
 	expected := masked
 	for step, err := range generate.Run(t.Context(), d,
-		generate.Options{Recipe: generate.Recipe{Sampler: parse(t, "theta-trapezoidal"), Steps: steps}}) {
+		generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+			"theta-trapezoidal"), Steps: steps}}}) {
 		require.NoError(t, err)
 		require.Equal(t, 2*steps+1, step.Steps)
 		for _, o := range step.Sequences[0].Opened {

@@ -44,11 +44,11 @@ func TestCut(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newTable(c.length)
-			o := generate.Options{Recipe: recipe(t, c.recipe), Length: c.length}
+			o := generate.Options{Request: generate.Request{Recipe: recipe(t, c.recipe), Length: c.length}}
 			if c.known != nil {
-				o.Tokens = slices.Repeat([]int32{9}, c.length)
+				o.Known = slices.Repeat([]int32{9}, c.length)
 				for _, p := range c.known {
-					o.Tokens[p] = 1
+					o.Known[p] = 1
 				}
 			}
 			checked, err := o.Check(d)

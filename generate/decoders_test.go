@@ -134,21 +134,21 @@ func compareDecoding(t *testing.T, p *parity.Pack, m model.Denoiser, name, text 
 		recipe.Sampler = samplers.Greedy{Inside: samplers.ChooseThenSample{Order: samplers.PC{
 			Lambda: d.Decay, Clip: d.Clip, Frequency: frequency(p)}}}
 	}
-	o := generate.Options{Recipe: recipe,
-		Tokens: slices.Repeat([]int32{m.Spec().Mask}, len(prompt)+max(d.New, d.Longest))}
-	copy(o.Tokens, prompt)
+	o := generate.Options{Request: generate.Request{Recipe: recipe,
+		Known: slices.Repeat([]int32{m.Spec().Mask}, len(prompt)+max(d.New, d.Longest))}}
+	copy(o.Known, prompt)
 	if d.End != 0 {
 		o.Ends = []int32{d.End}
 	}
 	if d.EndBias != nil {
-		o.Adjust = func(_, position int, logits []float32) {
+		o.Adjust = func(position int, logits []float32) {
 			logits[d.End] += float32(d.EndBias[0] + d.EndBias[1]*float64(position))
 		}
 	}
 	var opened, closed, lengths []int32
 	var last generate.Sequence
 	drafted, checks := 0, 0
-	length, shown := len(o.Tokens), slices.Clone(o.Tokens)
+	length, shown := len(o.Known), slices.Clone(o.Known)
 	for step, err := range generate.Run(t.Context(), m, o) {
 		require.NoError(t, err)
 		last = *step.Sequences[0].Sequence
@@ -238,11 +238,12 @@ func TestDraftsKeepTheText(t *testing.T) {
 		for _, c := range cases {
 			fewer := 0
 			for i := range 6 {
-				o := generate.Options{Tokens: slices.Repeat([]int32{l.Spec().Mask}, 24)}
+				o := generate.Options{Request: generate.Request{Known: slices.Repeat([]int32{l.Spec().Mask},
+					24)}}
 				for p := range 4 {
-					o.Tokens[p] = int32(3*i + 7*p)
+					o.Known[p] = int32(3*i + 7*p)
 				}
-				o.Tokens[4+5*i/2] = 9 // something known behind masks
+				o.Known[4+5*i/2] = 9 // something known behind masks
 				var texts [2][]int32
 				var passes [2]int
 				for j, text := range c {
@@ -299,7 +300,8 @@ func TestDecoderRefusals(t *testing.T) {
 		{"a length with a cache", "daedal reuse=dkv", "reuse is dkv, want none with daedal: the length " +
 			"changes", whole, generate.Options{}},
 		{"a length before a text", "daedal", "sampler is daedal, want another one: something is known " +
-			"behind a mask", whole, generate.Options{Tokens: known, Ends: []int32{60}}},
+			"behind a mask", whole, generate.Options{Request: generate.Request{Known: known,
+			Ends: []int32{60}}}},
 		{"a penalty of no end", "confidence end-penalty=3", "end-penalty is 3, want 0 where no token ends " +
 			"the text", whole, generate.Options{}},
 	} {

@@ -25,15 +25,15 @@ func (s *sized) Forward(ctx context.Context, b *model.Batch) (model.Marginals, e
 func TestEqualSequencesShareAPass(t *testing.T) {
 	for _, name := range []string{"maskgit", "hybrid", "p2"} {
 		for _, f := range []model.Filter{{}, {Ban: []int32{2}, Temperature: 0.8}} {
-			o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, name), Steps: 4, Filter: f},
-				N: 5, Seed: 3}
+			o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+				name), Steps: 4, Filter: f}, Seed: 3}, N: 5}
 			d := &sized{table: newTable(12)}
 			all := collect(t, d, o)
 			require.Equal(t, 1, d.sizes[0], name)
 			require.Equal(t, 5, d.sizes[1], name)
 			for i := range all {
 				alone := o
-				alone.First, alone.N = i, 1
+				alone.Index, alone.N = uint32(i), 1
 				require.Equal(t, all[i], collect(t, newTable(12), alone)[0], name)
 			}
 		}

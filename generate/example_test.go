@@ -29,8 +29,8 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	o := generate.Options{Recipe: generate.Recipe{Steps: 3, Cache: 1,
-		Sampler: samplers.ChooseThenSample{Order: Surprise{Nats: 0.5}}}}
+	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 3, Cache: 1,
+		Sampler: samplers.ChooseThenSample{Order: Surprise{Nats: 0.5}}}}}
 	for step, err := range generate.Run(context.Background(), exact.NewDenoiser(m), o) {
 		if err != nil {
 			panic(err)

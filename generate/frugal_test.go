@@ -24,7 +24,8 @@ func TestHybridNeedsOneOrderWhereOneChooses(t *testing.T) {
 	} {
 		run := func(s samplers.Sampler) (tokens []int32, head int) {
 			for step, err := range generate.Run(context.Background(), newTable(16),
-				generate.Options{Recipe: generate.Recipe{Sampler: s, Steps: 8}, Seed: 3}) {
+				generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: s, Steps: 8},
+					Seed: 3}}) {
 				require.NoError(t, err, text)
 				tokens, head = step.Sequences[0].Tokens, step.Sequences[0].Evaluated.Head
 			}

@@ -106,15 +106,15 @@ func TestOutputDependsOnSeedAndSequenceAlone(t *testing.T) {
 			case "greedy":
 				name += "(random)"
 			}
-			o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, name), Steps: 6}, N: 5,
-				Seed: 3, Batch: 5}
+			o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+				name), Steps: 6}, Seed: 3}, N: 5, Batch: 5}
 			all := collect(t, newTable(4, 5), o)
 			require.Len(t, all, 5)
 			for _, batch := range []int{1, 2, 3} {
 				o.Batch = batch
 				require.Equal(t, all, collect(t, newTable(4, 5), o))
 			}
-			o.First, o.N = 3, 2
+			o.Index, o.N = 3, 2
 			require.Equal(t, all[3:], collect(t, newTable(4, 5), o))
 			o.Seed = 4
 			switch name { // nothing is drawn
@@ -136,8 +136,9 @@ func TestStepsOpenWhatTheScheduleSays(t *testing.T) {
 	} {
 		n := 0
 		for step, err := range generate.Run(context.Background(), newTable(16),
-			generate.Options{Recipe: generate.Recipe{Steps: 6, Schedule: c.schedule, Sampler: parse(t,
-				"halton")}}) {
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 6,
+				Schedule: c.schedule, Sampler: parse(t,
+					"halton")}}}) {
 			require.NoError(t, err)
 			require.Equal(t, n+1, step.N)
 			require.Len(t, step.Sequences[0].Opened, c.opened[n])
@@ -156,8 +157,9 @@ func TestEveryPositionOpensOnce(t *testing.T) {
 		open := map[int]int{}
 		closed := 0
 		for step, err := range generate.Run(t.Context(), newTable(4, 5),
-			generate.Options{Recipe: generate.Recipe{Steps: 6, Sampler: parse(t, info.Name)},
-				Tokens: start}) {
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 6, Sampler: parse(t,
+				info.Name)},
+				Known: start}}) {
 			require.NoError(t, err, info.Name)
 			for _, o := range step.Sequences[0].Opened {
 				open[o.Position]++
@@ -184,7 +186,8 @@ func TestEveryPositionOpensOnce(t *testing.T) {
 func TestPositionFirstOrdersTouchChosenRowsOnly(t *testing.T) {
 	for name, head := range map[string]int{"halton": 16, "random": 16, "temp": 16, "vanilla": 16,
 		"moment": 16 + 16 + 13 + 11 + 8 + 5} {
-		o := generate.Options{Recipe: generate.Recipe{Steps: 6, Sampler: parse(t, name)}}
+		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 6,
+			Sampler: parse(t, name)}}}
 		var last generate.Evaluated
 		for step, err := range generate.Run(context.Background(), newTable(16), o) {
 			require.NoError(t, err)
@@ -201,8 +204,9 @@ func TestPositionFirstOrdersTouchChosenRowsOnly(t *testing.T) {
 
 func TestPartialCaching(t *testing.T) {
 	d := newTable(16)
-	o := generate.Options{Recipe: generate.Recipe{Steps: 4, Cache: 1, Sampler: parse(t,
-		"halton")}, N: 2}
+	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 4, Cache: 1,
+		Sampler: parse(t,
+			"halton")}}, N: 2}
 	for step, err := range generate.Run(context.Background(), d, o) {
 		require.NoError(t, err)
 		rows := d.rows[step.N-1]
@@ -235,19 +239,21 @@ func TestPartialCaching(t *testing.T) {
 func TestKnownPositionsStay(t *testing.T) {
 	start := slices.Repeat([]int32{9}, 16)
 	start[0], start[7] = 3, 4
-	o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, "moment"), Steps: 5},
-		Tokens: start, N: 3}
+	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+		"moment"), Steps: 5},
+		Known: start}, N: 3}
 	for _, s := range collect(t, newTable(16), o) {
 		require.Equal(t, int32(3), s[0])
 		require.Equal(t, int32(4), s[7])
 	}
-	o.Tokens = make([]int32, 16)
+	o.Known = make([]int32, 16)
 	o.Steps = 0
-	require.Equal(t, o.Tokens, collect(t, newTable(16), o)[0])
+	require.Equal(t, o.Known, collect(t, newTable(16), o)[0])
 }
 
 func TestFilters(t *testing.T) {
-	o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, "random"), Steps: 4}, N: 8}
+	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+		"random"), Steps: 4}}, N: 8}
 	o.Filter = model.Filter{Ban: []int32{0, 1, 2}, Bias: map[int32]float32{3: float32(math.Inf(-1))}}
 	for _, s := range collect(t, newTable(16), o) {
 		for _, token := range s {
@@ -259,23 +265,24 @@ func TestFilters(t *testing.T) {
 	all := collect(t, newTable(16), o)
 	require.Equal(t, all[0], all[7])
 	o.Filter = model.Filter{}
-	o.Adjust = func(sequence, position int, logits []float32) {
+	o.Adjust = func(position int, logits []float32) {
 		for x := range logits {
-			if x != (sequence+position)%7 {
+			if x != (3+position)%7 {
 				logits[x] = float32(math.Inf(-1))
 			}
 		}
 	}
 	o.Steps, o.Batch = 4, 3
-	for i, s := range collect(t, newTable(16), o) {
+	for _, s := range collect(t, newTable(16), o) {
 		for p, token := range s {
-			require.Equal(t, int32((i+p)%7), token)
+			require.Equal(t, int32((3+p)%7), token)
 		}
 	}
 }
 
 func TestEdit(t *testing.T) {
-	o := generate.Options{Recipe: generate.Recipe{Steps: 4, Sampler: parse(t, "halton")}}
+	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 4,
+		Sampler: parse(t, "halton")}}}
 	o.Edit = func(q *generate.Sequence) error {
 		if q.N == 2 {
 			q.Tokens[q.Opened[0].Position] = 9
@@ -306,7 +313,8 @@ func TestCancelledRunKeepsTheFinishedStep(t *testing.T) {
 		var before []int32
 		steps := 0
 		for step, err := range generate.Run(ctx, d,
-			generate.Options{Recipe: generate.Recipe{Steps: 8, Sampler: parse(t, "halton")}}) {
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 8, Sampler: parse(t,
+				"halton")}}}) {
 			if err != nil {
 				require.ErrorIs(t, err, context.Canceled)
 				require.Equal(t, 2, step.N)
@@ -333,30 +341,37 @@ func TestBadOptions(t *testing.T) {
 		o    generate.Options
 	}{
 		{"generate: steps is 17, want 1 to 16: each opens one position at least", newTable(16),
-			generate.Options{Recipe: generate.Recipe{Steps: 17}}},
-		{"generate: steps is -1, want 1 to 1048576", newTable(16), generate.Options{Recipe: generate.Recipe{Steps: -1}}},
-		{"generate: length is 17, want 1 to 16", newTable(16), generate.Options{Length: 17}},
-		{"generate: length is 8, want 16: this model has no other", fixed, generate.Options{Length: 8}},
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 17}}}},
+		{"generate: steps is -1, want 1 to 1048576", newTable(16),
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: -1}}}},
+		{"generate: length is 17, want 1 to 16", newTable(16),
+			generate.Options{Request: generate.Request{Length: 17}}},
+		{"generate: length is 8, want 16: this model has no other", fixed,
+			generate.Options{Request: generate.Request{Length: 8}}},
 		{"generate: tokens are 2, want 3, the length", newTable(16),
-			generate.Options{Length: 3, Tokens: []int32{1, 2}}},
+			generate.Options{Request: generate.Request{Length: 3, Known: []int32{1, 2}}}},
 		{"generate: tokens are 0, want 1 to 16, or nil for none known", newTable(16),
-			generate.Options{Tokens: []int32{}}},
+			generate.Options{Request: generate.Request{Known: []int32{}}}},
 		{"generate: tokens are 0, want 1 to 16, or nil for none known", newTable(16),
-			generate.Options{Length: 3, Tokens: []int32{}}},
+			generate.Options{Request: generate.Request{Length: 3, Known: []int32{}}}},
 		{"generate: token is 7 at position 1, want 0 to 6 or the mask 9", newTable(16),
-			generate.Options{Tokens: []int32{1, 7}}},
+			generate.Options{Request: generate.Request{Known: []int32{1, 7}}}},
 		{"generate: n is -1, want 1 or more", newTable(16), generate.Options{N: -1}},
 		{"generate: temperature is -1, want 0.001 to 1000, or 0 for the most probable tokens", newTable(16),
-			generate.Options{Recipe: generate.Recipe{Filter: model.Filter{Temperature: -1}}}},
+			generate.Options{Request: generate.Request{
+				Recipe: generate.Recipe{Filter: model.Filter{Temperature: -1}}}}},
 		{"generate: top-p is 2, want 1e-09 to 1", newTable(16),
-			generate.Options{Recipe: generate.Recipe{Filter: model.Filter{TopP: 2}}}},
+			generate.Options{Request: generate.Request{
+				Recipe: generate.Recipe{Filter: model.Filter{TopP: 2}}}}},
 		{"generate: ban is 7, want tokens 0 to 6", newTable(16),
-			generate.Options{Recipe: generate.Recipe{Filter: model.Filter{Ban: []int32{7}}}}},
+			generate.Options{Request: generate.Request{
+				Recipe: generate.Recipe{Filter: model.Filter{Ban: []int32{7}}}}}},
 		{"generate: ban is all 7 tokens, want one that may be drawn", newTable(16),
-			generate.Options{Recipe: generate.Recipe{Filter: model.Filter{Ban: []int32{0, 1, 2, 3, 4, 5},
-				Bias: map[int32]float32{6: float32(math.Inf(-1))}}}}},
+			generate.Options{Request: generate.Request{
+				Recipe: generate.Recipe{Filter: model.Filter{Ban: []int32{0, 1, 2, 3, 4, 5},
+					Bias: map[int32]float32{6: float32(math.Inf(-1))}}}}}},
 		{"generate: cache is 65, want 0 to 64", newTable(16),
-			generate.Options{Recipe: generate.Recipe{Cache: 65}}},
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Cache: 65}}}},
 	} {
 		for step, err := range generate.Run(context.Background(), c.d, c.o) {
 			require.Nil(t, step)
@@ -375,8 +390,9 @@ func TestLogitsThatAreNoNumbers(t *testing.T) {
 			}
 			return finite(tokens, position, token)
 		}
-		o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, "moment"), Steps: 4,
-			Filter: filter}, First: 10, N: 2}
+		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+			"moment"), Steps: 4,
+			Filter: filter}, Index: 10}, N: 2}
 		for _, err := range generate.Run(context.Background(), d, o) {
 			require.EqualError(t, err,
 				"generate: step 1 of 4: sequence 10, position 5: a logit is NaN, want finite numbers or -Inf")
@@ -386,14 +402,16 @@ func TestLogitsThatAreNoNumbers(t *testing.T) {
 
 func TestTimeIsTheMaskedFraction(t *testing.T) {
 	d := newTable(16)
-	collect(t, d, generate.Options{Recipe: generate.Recipe{Steps: 4, Sampler: parse(t, "halton")}})
+	collect(t, d, generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 4,
+		Sampler: parse(t, "halton")}}})
 	require.Equal(t, []float64{1, 0.75, 0.5, 0.25}, d.times)
 }
 
 func TestStepsAllocateNothing(t *testing.T) {
 	for _, name := range []string{"random", "halton", "moment", "u-moment", "hybrid", "maskgit",
 		"vanilla"} {
-		o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, name)}, N: 9, Batch: 1}
+		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+			name)}}, N: 9, Batch: 1}
 		d := newTable(16)
 		run := func(steps int) float64 {
 			o.Steps = steps
@@ -425,7 +443,8 @@ func TestTheMostCertainOpenFirst(t *testing.T) {
 		"factor(f=1e-9)", "eb(budget=1e-9)", "eb(confidence)", "klass"} {
 		certain := 16
 		for step, err := range generate.Run(context.Background(), peaked(16),
-			generate.Options{Recipe: generate.Recipe{Sampler: parse(t, name), Steps: 16}}) {
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t, name),
+				Steps: 16}}}) {
 			require.NoError(t, err)
 			for _, o := range step.Sequences[0].Opened {
 				require.Less(t, 7*o.Position%16, certain, name)
@@ -440,7 +459,8 @@ func TestTheMostCertainOpenFirst(t *testing.T) {
 func TestAdaptiveSamplersOpenWhatTheyMay(t *testing.T) {
 	opened := func(name string) (sizes []int) {
 		for step, err := range generate.Run(context.Background(), peaked(16),
-			generate.Options{Recipe: generate.Recipe{Sampler: parse(t, name), Steps: 8}}) {
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t, name),
+				Steps: 8}}}) {
 			require.NoError(t, err)
 			sizes = append(sizes, len(step.Sequences[0].Opened))
 		}
@@ -478,8 +498,9 @@ func TestBlocksOpenLeftToRight(t *testing.T) {
 	start[2] = 1
 	for _, name := range []string{"semi-ar(block=4)", "semi-ar(block=4,hybrid)",
 		"semi-ar(block=4,maskgit)", "semi-ar(block=4,threshold)", "semi-ar(block=4,eb)"} {
-		o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, name), Steps: 8},
-			Tokens: start, N: 2}
+		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t, name),
+			Steps: 8},
+			Known: start}, N: 2}
 		for step, err := range generate.Run(context.Background(), newTable(16), o) {
 			require.NoError(t, err)
 			for _, s := range step.Sequences {
@@ -492,7 +513,8 @@ func TestBlocksOpenLeftToRight(t *testing.T) {
 			}
 		}
 	}
-	o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, "semi-ar(block=4)"), Steps: 3}}
+	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+		"semi-ar(block=4)"), Steps: 3}}}
 	for _, err := range generate.Run(context.Background(), newTable(16), o) {
 		require.EqualError(t, err, "generate: steps is 3, want 4 or more: one a block at least")
 	}
@@ -502,8 +524,9 @@ func TestRemaskersKeepWhatIsKnown(t *testing.T) {
 	start := slices.Repeat([]int32{9}, 16)
 	start[0], start[9] = 5, 6
 	for _, name := range []string{"p2(eta=3)", "remdm(eta=0.3)", "remdm(strategy=loop,eta=0.3)"} {
-		o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, name), Steps: 12},
-			Tokens: start, N: 3}
+		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t, name),
+			Steps: 12},
+			Known: start}, N: 3}
 		closed := 0
 		for step, err := range generate.Run(context.Background(), newTable(16), o) {
 			require.NoError(t, err)
@@ -531,7 +554,9 @@ func TestRemaskersKeepWhatIsKnown(t *testing.T) {
 
 func TestFirstHittingTellsTheTime(t *testing.T) {
 	d := newTable(16)
-	collect(t, d, generate.Options{Recipe: generate.Recipe{Sampler: parse(t, "first-hitting")}})
+	collect(t, d,
+		generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+			"first-hitting")}}})
 	require.Len(t, d.times, 16)
 	require.True(t, slices.IsSortedFunc(d.times, func(a, b float64) int {
 		if a > b {
@@ -561,8 +586,8 @@ func TestTokensAroundEveryText(t *testing.T) {
 		}
 		return tokens
 	}
-	got := made(generate.Options{Length: 12})
+	got := made(generate.Options{Request: generate.Request{Length: 12}})
 	require.Equal(t, int32(7), got[0])
 	require.NotContains(t, got, spec.Mask)
-	require.Equal(t, made(generate.Options{Tokens: spec.Blank(12)}), got)
+	require.Equal(t, made(generate.Options{Request: generate.Request{Known: spec.Blank(12)}}), got)
 }

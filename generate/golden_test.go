@@ -23,8 +23,8 @@ func TestGoldenOutputs(t *testing.T) {
 	var b strings.Builder
 	for _, info := range samplers.List() {
 		for _, model := range []*exact.Model{m, text} {
-			o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, info.Name), Steps: 6},
-				N: 2, Seed: 11}
+			o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+				info.Name), Steps: 6}, Seed: 11}, N: 2}
 			for i, tokens := range collect(t, exact.NewDenoiser(model), o) {
 				fmt.Fprintf(&b, "%s %d: %s\n", info.Name, i,
 					strings.Trim(strings.ReplaceAll(fmt.Sprint(tokens), " ", ""), "[]"))

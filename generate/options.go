@@ -10,66 +10,40 @@ import (
 	"math"
 	"strconv"
 
-	"unmask/constrain"
 	"unmask/model"
 	"unmask/param"
 	"unmask/samplers"
 )
 
-// Options say what Run generates: N sequences of a recipe. The zero value generates one sequence
-// with the default sampler of the model's kind, see Recipe.For.
+// Options say what Run generates: N sequences of a request, whose Index is the first one's. The
+// zero value generates one sequence with the default sampler of the model's kind, see Recipe.For.
 type Options struct {
-	Recipe
+	Request
+	N     int // 0 means 1
+	Batch int // sequences at once; 0 means about 4096 positions, on a GPU what fits into its memory
 
-	N, First int // generates sequences First..First+N-1 of the seed; N 0 means 1
-	Batch    int // sequences at once; 0 means about 4096 positions, on a GPU what fits into its memory
-	Seed     uint64
-
-	Length int     // positions; 0 means the model's, or that of Tokens
-	Tokens []int32 // [Length] what is known from the start, Spec.Mask elsewhere; nil: nothing
-
-	// Ends are tokens that end a text. Once everything before one of them is open the sequence is
-	// done: positions that are still masked are filled with that token without a pass. Samplers
-	// that mask or replace open tokens take all their steps.
-	Ends []int32
-
-	// Language, when not nil, is what a part of each sequence spells; see package constrain. Its end
-	// tokens must be Ends.
-	Language *constrain.Language
-
-	Condition *model.Condition // of all sequences; nil means none
-	// of each sequence, replaces Condition; nil means all have Condition
+	// Conditions, when not nil, replaces Condition; sequence is an Index.
 	Conditions func(sequence int) *model.Condition
-
-	// Edit, when not nil, is called after each step of each sequence, see Request.
-	Edit func(*Sequence) error
-
-	// Adjust, when not nil, may change the logits (outcomes only) at a position of a sequence
-	// before each draw, for example to forbid the end of the text before a minimum length. It may
-	// be called concurrently. It runs after Filter.Adjust.
-	Adjust func(sequence, position int, logits []float32)
 }
 
 // batchRows is the approximate number of positions in a batch of default size.
 const batchRows = 4096
 
 // Check fills in defaults and returns a one-line error for whatever Run refuses.
-func (o Options) Check(d model.Denoiser) (Options, error) {
+func (o Options) Check(d model.Denoiser) (_ Options, err error) {
 	o.N = cmp.Or(o.N, 1)
-	switch {
+	switch first := uint64(o.Index); {
 	case o.N < 0:
 		return o, refuse("n", param.OutOfRange, "n is %d, want 1 or more", o.N)
 	case o.Batch < 0:
 		return o, refuse("batch", param.OutOfRange, "batch is %d, want 1 or more", o.Batch)
-	case o.First < 0 || uint64(o.First)+uint64(o.N) > math.MaxUint32:
-		return o, refuse("n", param.OutOfRange, "sequences are %d to %d, want 0 to %d", o.First,
-			o.First+o.N-1, uint32(math.MaxUint32))
+	case first+uint64(o.N) > math.MaxUint32:
+		return o, refuse("n", param.OutOfRange, "sequences are %d to %d, want 0 to %d", first,
+			first+uint64(o.N)-1, uint32(math.MaxUint32))
 	}
-	r, err := o.Request(o.First).Check(d)
-	if err != nil {
+	if o.Request, err = o.Request.Check(d); err != nil {
 		return o, err
 	}
-	o.Recipe, o.Length = r.Recipe, r.Length
 	if o.Batch == 0 {
 		o.Batch = roomFor(d, o.Length, o.Cache > 0 || o.Reuse != NoReuse)
 		if o.Guidance.Scale != 0 { // every sequence is computed twice
@@ -78,19 +52,6 @@ func (o Options) Check(d model.Denoiser) (Options, error) {
 	}
 	o.Batch = min(o.Batch, o.N)
 	return o, nil
-}
-
-// Request returns the request of sequence i.
-func (o Options) Request(i int) Request {
-	r := Request{Recipe: o.Recipe, Seed: o.Seed, Index: uint32(i), Length: o.Length,
-		Known: o.Tokens, Condition: o.Condition, Ends: o.Ends, Language: o.Language, Edit: o.Edit}
-	if o.Conditions != nil {
-		r.Condition = o.Conditions(i)
-	}
-	if o.Adjust != nil {
-		r.Adjust = func(position int, logits []float32) { o.Adjust(i, position, logits) }
-	}
-	return r
 }
 
 // Identity returns what decides the bytes of a complete request's sequence, by name, besides its

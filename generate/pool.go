@@ -24,9 +24,15 @@ type Request struct {
 	// [Length] tokens known from the start, Spec.Mask elsewhere; nil: none
 	Known     []int32
 	Condition *model.Condition // nil: none
-	Ends      []int32          // tokens that end the sequence, see Options
 
-	Language *constrain.Language // what a part of the sequence spells; nil: anything
+	// Ends are tokens that end a text. Once everything before one of them is open the sequence is
+	// done: positions that are still masked are filled with that token without a pass. Samplers
+	// that mask or replace open tokens take all their steps.
+	Ends []int32
+
+	// Language, when not nil, is what a part of the sequence spells; see package constrain. Its end
+	// tokens must be Ends.
+	Language *constrain.Language
 
 	// Top is the number of tokens in each Opened.Top, 0 to MaxTop. Each opened position then costs
 	// one more row of the output head. The tokens of the sequence do not depend on it.

@@ -133,8 +133,9 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 // alone returns what Run generates for a request.
 func alone(t require.TestingT, d model.Denoiser, r generate.Request) (tokens []int32,
 	work generate.Evaluated) {
-	o := generate.Options{Recipe: r.Recipe, Seed: r.Seed, First: int(r.Index), Length: r.Length,
-		Tokens: r.Known, Condition: r.Condition, Ends: r.Ends}
+	o := generate.Options{Request: generate.Request{Recipe: r.Recipe, Seed: r.Seed, Index: r.Index,
+		Length: r.Length,
+		Known:  r.Known, Condition: r.Condition, Ends: r.Ends}}
 	for q, err := range generate.Samples(context.Background(), d, o) {
 		require.NoError(t, err)
 		require.True(t, q.Done && q.Finished)
@@ -455,8 +456,9 @@ func TestRunsAtOnce(t *testing.T) {
 	for name, d := range subjects(t, 2) {
 		t.Run(name, func(t *testing.T) {
 			run := func(i int) [][]int32 {
-				o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, poolRules[i%3]),
-					Steps: 4, Cache: i % 2}, N: 3, Batch: 2, Seed: uint64(i)}
+				o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+					poolRules[i%3]),
+					Steps: 4, Cache: i % 2}, Seed: uint64(i)}, N: 3, Batch: 2}
 				var out [][]int32
 				for q, err := range generate.Samples(context.Background(), d, o) {
 					if err != nil {
@@ -489,7 +491,7 @@ func TestSamplesOfBlocks(t *testing.T) {
 	require.NoError(t, err)
 	run := func(seed uint64) (out [][]int32) {
 		for q, err := range generate.Samples(context.Background(), l.Denoiser,
-			generate.Options{Recipe: r, Length: 12, N: 3, Batch: 2, Seed: seed}) {
+			generate.Options{Request: generate.Request{Recipe: r, Length: 12, Seed: seed}, N: 3, Batch: 2}) {
 			if err != nil {
 				panic(err)
 			}

@@ -130,18 +130,19 @@ func TestPublishedLoops(t *testing.T) {
 				counts, _ := p.Ints("golden_" + name + "_count")
 				recipe, err := generate.ParseRecipe(about.recipe())
 				require.NoError(t, err)
-				o := generate.Options{Recipe: recipe, Tokens: slices.Repeat([]int32{l.Spec().Mask}, len(want))}
-				copy(o.Tokens, prompt)
+				o := generate.Options{Request: generate.Request{Recipe: recipe,
+					Known: slices.Repeat([]int32{l.Spec().Mask}, len(want))}}
+				copy(o.Known, prompt)
 				if about.Tail != 0 { // a token that is known from the start
-					o.Tokens[len(want)-1] = about.Tail
+					o.Known[len(want)-1] = about.Tail
 				}
 				if about.Cold != 0 { // of the order; the tokens are the most probable ones anyway
 					o.Recipe.Filter.Temperature = about.Cold
 				}
 				if about.Stop != 0 { // the original cuts here what is filled with the end
 					o.Ends = []int32{about.Stop}
-					for len(o.Tokens) < len(prompt)+about.New {
-						o.Tokens = append(o.Tokens, l.Spec().Mask)
+					for len(o.Known) < len(prompt)+about.New {
+						o.Known = append(o.Known, l.Spec().Mask)
 					}
 				}
 				d := l.Denoiser

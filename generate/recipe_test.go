@@ -128,13 +128,13 @@ func TestParametersCoverTheRecipe(t *testing.T) {
 func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 	d := exact.NewDenoiser(exactModel(t, "markov:length=12,tokens=3"))
 	for want, o := range map[string]generate.Options{
-		"generate: steps is 99, want 1 to 12: each opens one position at least":                  {Recipe: generate.Recipe{Steps: 99}},
-		"generate: steps is 2, want 3 or more: one a block at least":                             {Recipe: generate.Recipe{Steps: 2, Sampler: samplers.SemiAR{Block: 4}}},
-		"generate: refresh is 4, want 0 without reuse dkv or finished":                           {Recipe: generate.Recipe{Refresh: 4}},
-		"generate: guidance is 3, want 0: this model takes no condition":                         {Recipe: generate.Recipe{Guidance: generate.Guidance{Scale: 3}}},
-		"generate: guidance-schedule is linear, want none without guidance":                      {Recipe: generate.Recipe{Guidance: generate.Guidance{Schedule: "linear"}}},
-		"samplers: moment: alpha is 1e-308, want 0.001 to 1000000":                               {Recipe: generate.Recipe{Sampler: samplers.Moment{Alpha: 1e-308}, Steps: 2}},
-		"generate: no cache with this sampler: maskgit draws tokens before it chooses positions": {Recipe: generate.Recipe{Sampler: samplers.MaskGIT{}, Cache: 1}},
+		"generate: steps is 99, want 1 to 12: each opens one position at least":                  {Request: generate.Request{Recipe: generate.Recipe{Steps: 99}}},
+		"generate: steps is 2, want 3 or more: one a block at least":                             {Request: generate.Request{Recipe: generate.Recipe{Steps: 2, Sampler: samplers.SemiAR{Block: 4}}}},
+		"generate: refresh is 4, want 0 without reuse dkv or finished":                           {Request: generate.Request{Recipe: generate.Recipe{Refresh: 4}}},
+		"generate: guidance is 3, want 0: this model takes no condition":                         {Request: generate.Request{Recipe: generate.Recipe{Guidance: generate.Guidance{Scale: 3}}}},
+		"generate: guidance-schedule is linear, want none without guidance":                      {Request: generate.Request{Recipe: generate.Recipe{Guidance: generate.Guidance{Schedule: "linear"}}}},
+		"samplers: moment: alpha is 1e-308, want 0.001 to 1000000":                               {Request: generate.Request{Recipe: generate.Recipe{Sampler: samplers.Moment{Alpha: 1e-308}, Steps: 2}}},
+		"generate: no cache with this sampler: maskgit draws tokens before it chooses positions": {Request: generate.Request{Recipe: generate.Recipe{Sampler: samplers.MaskGIT{}, Cache: 1}}},
 	} {
 		_, err := o.Check(d)
 		require.ErrorContains(t, err, want)
@@ -160,10 +160,10 @@ func TestDefaultsOfKinds(t *testing.T) {
 // Both Adjust functions run, the filter's first.
 func TestBothAdjustsRun(t *testing.T) {
 	d := exact.NewDenoiser(exactModel(t, "markov:length=4,tokens=3"))
-	o := generate.Options{Recipe: generate.Recipe{
-		Sampler: samplers.ChooseThenSample{Order: samplers.Halton{}}}}
+	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{
+		Sampler: samplers.ChooseThenSample{Order: samplers.Halton{}}}}}
 	o.Filter.Adjust = func(_ int32, logits []float32) { logits[0] = -1e9 }
-	o.Adjust = func(_, _ int, logits []float32) {
+	o.Adjust = func(_ int, logits []float32) {
 		require.Equal(t, float32(-1e9), logits[0])
 		logits[1] = -1e9
 	}

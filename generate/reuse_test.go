@@ -26,8 +26,9 @@ func TestReuseFeedsWhatItSays(t *testing.T) {
 	}
 	for _, reuse := range []generate.Reuse{generate.Prefix, generate.Dual} {
 		d := newTable(16)
-		o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, "semi-ar(block=8,halton)"),
-			Steps: 8, Reuse: reuse}}
+		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+			"semi-ar(block=8,halton)"),
+			Steps: 8, Reuse: reuse}}}
 		n := 0
 		for step, err := range generate.Run(context.Background(), d, o) {
 			require.NoError(t, err)
@@ -47,8 +48,9 @@ func TestReuseFeedsWhatItSays(t *testing.T) {
 		}
 	}
 	d := newTable(16)
-	o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, "random"), Steps: 8,
-		Reuse: generate.Delayed, Refresh: 4}}
+	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+		"random"), Steps: 8,
+		Reuse: generate.Delayed, Refresh: 4}}}
 	var opened []int
 	masked := span(0, 16)
 	for step, err := range generate.Run(context.Background(), d, o) {
@@ -81,8 +83,9 @@ func TestReuseWithExactPartialPasses(t *testing.T) {
 		{generate.Delayed, "hybrid", 1}, {generate.Delayed, "eb", 0}, {generate.Delayed, "maskgit", 0},
 		{generate.Delayed, "vanilla", 0}, {generate.Delayed, "info-gain", 0},
 	} {
-		o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, c.name), Steps: 6,
-			Cache: c.cache}, N: 5, Batch: 5}
+		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+			c.name), Steps: 6,
+			Cache: c.cache}}, N: 5, Batch: 5}
 		want := collect(t, newTable(20), o)
 		o.Reuse = c.reuse
 		for _, o.Batch = range []int{1, 3, 5} {
@@ -90,11 +93,11 @@ func TestReuseWithExactPartialPasses(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]generate.Options{
-		"generate: no dual reuse with this sampler: it has no blocks, such as those of semi-ar":        {Recipe: generate.Recipe{Reuse: generate.Dual}},
-		"generate: no dkv reuse with this sampler: it masks positions again, so no key or value stays": {Recipe: generate.Recipe{Reuse: generate.Delayed, Sampler: samplers.P2{}}},
-		"generate: refresh is -1, want 1 to 1048576, or 0 for 8":                                       {Recipe: generate.Recipe{Refresh: -1}},
-		"samplers: dreamon around a sampler that masks again, want one that does not":                  {Recipe: generate.Recipe{Sampler: samplers.DreamOn{Inside: samplers.P2{}}}},
-		"samplers: semi-ar around a sampler that masks again, want one that does not":                  {Recipe: generate.Recipe{Sampler: samplers.SemiAR{Inside: samplers.P2{}}}},
+		"generate: no dual reuse with this sampler: it has no blocks, such as those of semi-ar":        {Request: generate.Request{Recipe: generate.Recipe{Reuse: generate.Dual}}},
+		"generate: no dkv reuse with this sampler: it masks positions again, so no key or value stays": {Request: generate.Request{Recipe: generate.Recipe{Reuse: generate.Delayed, Sampler: samplers.P2{}}}},
+		"generate: refresh is -1, want 1 to 1048576, or 0 for 8":                                       {Request: generate.Request{Recipe: generate.Recipe{Refresh: -1}}},
+		"samplers: dreamon around a sampler that masks again, want one that does not":                  {Request: generate.Request{Recipe: generate.Recipe{Sampler: samplers.DreamOn{Inside: samplers.P2{}}}}},
+		"samplers: semi-ar around a sampler that masks again, want one that does not":                  {Request: generate.Request{Recipe: generate.Recipe{Sampler: samplers.SemiAR{Inside: samplers.P2{}}}}},
 	} {
 		for _, err := range generate.Run(context.Background(), newTable(20), o) {
 			require.EqualError(t, err, want)

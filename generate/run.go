@@ -39,8 +39,12 @@ func (o Options) Pool() PoolOptions {
 // Requests returns the requests of the sequences of a run that was completed by Check.
 func (o Options) Requests() iter.Seq[Request] {
 	return func(yield func(Request) bool) {
-		for i := o.First; i < o.First+o.N; i++ {
-			if !yield(o.Request(i)) {
+		for i := range o.N {
+			r := o.Request
+			if r.Index += uint32(i); o.Conditions != nil {
+				r.Condition = o.Conditions(int(r.Index))
+			}
+			if !yield(r) {
 				return
 			}
 		}

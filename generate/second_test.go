@@ -95,7 +95,8 @@ func TestSecondPassesThatAreRefused(t *testing.T) {
 		"asks for a second pass, want a Need of the first":            first,
 		"reads logits of position 0, want one of View.Masked or Open": outside,
 	} {
-		o := generate.Options{Recipe: generate.Recipe{Sampler: r, Steps: 1}, Tokens: []int32{1, 9, 9}}
+		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: r, Steps: 1},
+			Known: []int32{1, 9, 9}}}
 		seen := false
 		for _, err := range generate.Run(t.Context(), newTable(3), o) {
 			if err != nil {
@@ -140,7 +141,8 @@ func TestDPLMPassesAgain(t *testing.T) {
 		}
 		return 0
 	}
-	o := generate.Options{Recipe: generate.Recipe{Sampler: parse(t, "dplm"), Steps: 1}}
+	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
+		"dplm"), Steps: 1}}}
 	out := collect(t, d, o)
 	require.Equal(t, [][]int32{slices.Repeat([]int32{9}, 8), {9, 9, 9, 9, 9, 1, 2, 3}}, d.passes)
 	require.Equal(t, []int32{0, 0, 0, 0, 0, 1, 2, 3}, out[0])

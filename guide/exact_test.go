@@ -198,8 +198,8 @@ func TestSequencesOfTheClosedForm(t *testing.T) {
 						r.Cache = 0
 					}
 					count := make([]float64, 27)
-					o := generate.Options{Recipe: r, N: n, Batch: n, Seed: 9,
-						Condition: &model.Condition{Class: 1}}
+					o := generate.Options{Request: generate.Request{Recipe: r, Seed: 9,
+						Condition: &model.Condition{Class: 1}}, N: n, Batch: n}
 					for q, err := range generate.Samples(t.Context(), d, o) {
 						require.NoError(t, err)
 						count[9*q.Tokens[0]+3*q.Tokens[1]+q.Tokens[2]]++
@@ -217,9 +217,9 @@ func TestDevicesChooseGuided(t *testing.T) {
 	run := func(d model.Denoiser, rule string, filter model.Filter) (out [][]int32) {
 		sampler, err := samplers.Parse(rule)
 		require.NoError(t, err)
-		o := generate.Options{Recipe: generate.Recipe{Sampler: sampler, Steps: 3, Filter: filter,
-			Guidance: generate.Guidance{Scale: 2, Schedule: "linear"}},
-			N: 6, Seed: 4,
+		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: sampler,
+			Steps: 3, Filter: filter,
+			Guidance: generate.Guidance{Scale: 2, Schedule: "linear"}}, Seed: 4}, N: 6,
 			Conditions: func(i int) *model.Condition { return &model.Condition{Class: int32(i%3) - 1} }}
 		for q, err := range generate.Samples(t.Context(), d, o) {
 			require.NoError(t, err)
@@ -314,11 +314,12 @@ func TestTokensGuide(t *testing.T) {
 	sampler, err := samplers.Parse("random")
 	require.NoError(t, err)
 	r := generate.Recipe{Sampler: sampler, Steps: 2, Guidance: generate.Guidance{Scale: 1.5}}
-	_, err = generate.Options{Recipe: r}.Check(exact.NewDenoiser(m))
+	_, err = generate.Options{Request: generate.Request{Recipe: r}}.Check(exact.NewDenoiser(m))
 	require.EqualError(t, err,
 		"generate: guidance is 1.5, want 0: this model takes no condition, and no token is known")
 	s := &spy{exact.NewDenoiser(m), map[int]bool{}, nil}
-	for _, err := range generate.Samples(t.Context(), s, generate.Options{Recipe: r, Tokens: x}) {
+	for _, err := range generate.Samples(t.Context(), s,
+		generate.Options{Request: generate.Request{Recipe: r, Known: x}}) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, []int{2, 2}, s.passes)

@@ -63,9 +63,9 @@ func TestSamplersRunOnAllFamilies(t *testing.T) {
 				if _, ok := samplers.As[samplers.Uncached](s); !ok {
 					r.Cache = 1
 				}
-				o := generate.Options{Recipe: r, N: 2, Condition: condition, Seed: 5}
+				o := generate.Options{Request: generate.Request{Recipe: r, Condition: condition, Seed: 5}, N: 2}
 				together := tokensOf(t, m, o)
-				o.First, o.N = 1, 1
+				o.Index, o.N = 1, 1
 				for q, err := range generate.Samples(context.Background(), m.Denoiser, o) {
 					require.NoError(t, err, info.Name)
 					require.Equal(t, together[1], q.Tokens, info.Name)
@@ -114,7 +114,8 @@ func TestFamiliesInpaint(t *testing.T) {
 			}
 			published.Steps = 4
 			for _, r := range append(recipes, published) {
-				o := generate.Options{Recipe: r, N: 2, Condition: condition, Seed: 5, Tokens: tokens}
+				o := generate.Options{Request: generate.Request{Recipe: r, Condition: condition, Seed: 5,
+					Known: tokens}, N: 2}
 				for _, made := range tokensOf(t, m, o) {
 					for i, token := range tokens {
 						if token != m.Spec().Mask {
@@ -141,8 +142,8 @@ func TestFamiliesRefuse(t *testing.T) {
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
 			m, condition := f.load(t)
-			_, err := m.Check(generate.Options{N: 1, Condition: condition,
-				Recipe: generate.Recipe{Guidance: generate.Guidance{Scale: -2}}})
+			_, err := m.Check(generate.Options{N: 1, Request: generate.Request{Condition: condition,
+				Recipe: generate.Recipe{Guidance: generate.Guidance{Scale: -2}}}})
 			require.ErrorContains(t, err, "guidance is -2, want ")
 			if f.grid {
 				width, height, err := m.Pictures.Size()
@@ -157,7 +158,8 @@ func TestFamiliesRefuse(t *testing.T) {
 			for name, text := range m.Presets {
 				r, err := generate.ParseRecipe(text)
 				require.NoError(t, err, name)
-				_, err = m.Check(generate.Options{N: 1, Condition: condition, Recipe: r})
+				_, err = m.Check(generate.Options{N: 1, Request: generate.Request{Condition: condition,
+					Recipe: r}})
 				if err != nil { // the packs have fewer positions than the published sizes
 					require.ErrorContains(t, err, "steps is ", name)
 				}

@@ -124,7 +124,7 @@ func TestPipelines(t *testing.T) {
 				recipe(t, "hybrid cache=2 steps=4"),
 				recipe(t, "eb(margin,budget=0.5) steps=6"), recipe(t, "vanilla steps=5 guidance=1.5"),
 				recipe(t, "p2 steps=5 guidance=0.5")} {
-				o := generate.Options{Recipe: r, N: 3, Condition: condition, Seed: 5}
+				o := generate.Options{Request: generate.Request{Recipe: r, Condition: condition, Seed: 5}, N: 3}
 				together := tokensOf(t, m, o)
 				o.Batch = 1
 				require.Equal(t, together, tokensOf(t, m, o), r.String())
@@ -133,7 +133,7 @@ func TestPipelines(t *testing.T) {
 				require.Positive(t, img.Bounds().Dx())
 			}
 			if c.prompt {
-				o := generate.Options{Recipe: published}
+				o := generate.Options{Request: generate.Request{Recipe: published}}
 				_, err := m.Pictures.Image(make([]int32, m.Spec().Length()))
 				if name == "maskgen" {
 					require.ErrorContains(t, err, "the image tokenizer reads the prompt, and there is none")

@@ -22,17 +22,18 @@ func Example() {
 	m := exact.Markov(8, 3, 0.5, 1, 1)
 	d := exact.NewDenoiser(m)
 	begin := func(n int) {
-		o, err := generate.Options{Recipe: generate.Recipe{Steps: 4}, N: n, Seed: 1}.Check(d)
+		o, err := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 4},
+			Seed: 1}, N: n}.Check(d)
 		if err != nil {
 			panic(err)
 		}
-		l, err := runs.OpenLines(name, runs.NewSettings(m.String(), "f32", o.Request(0)))
+		l, err := runs.OpenLines(name, runs.NewSettings(m.String(), "f32", o.Request))
 		if err != nil {
 			panic(err)
 		}
 		defer l.Close()
 		rest := l.Rest(n)
-		if o.First, o.N = rest.First, rest.N; o.N == 0 {
+		if o.Index, o.N = uint32(rest.First), rest.N; o.N == 0 {
 			return
 		}
 		for step, err := range generate.Run(context.Background(), d, o) {

@@ -32,7 +32,7 @@ func one(t testing.TB, name string, m *unmask.Model) (url string) {
 func generated(t testing.TB, m *unmask.Model, r generate.Options, steps int) (tokens [][]int32) {
 	d, err := m.Defaults()
 	require.NoError(t, err)
-	if d.Steps = min(d.Steps, m.Spec().Masked(r.Tokens)); steps > 0 {
+	if d.Steps = min(d.Steps, m.Spec().Masked(r.Known)); steps > 0 {
 		d.Steps = steps
 	}
 	r.Recipe = d
@@ -69,7 +69,8 @@ func TestModelsWithoutATokenizer(t *testing.T) {
 
 	mask := bare.Spec().Mask
 	known := []int32{5, 900, 17, mask, mask, mask, mask, mask, mask, mask, mask}
-	want := generated(t, bare, generate.Options{Seed: 3, N: 2, Tokens: known}, 4)
+	want := generated(t, bare, generate.Options{Request: generate.Request{Seed: 3, Known: known},
+		N: 2}, 4)
 	settings := `"max_tokens":8,"seed":3,"n":2,"steps":4`
 	for _, prompt := range []string{`[5,900,17]`, `[[5,900,17]]`, `"5 900 17"`} {
 		body := `{"prompt":` + prompt + `,` + settings
@@ -89,7 +90,7 @@ func TestModelsWithoutATokenizer(t *testing.T) {
 	}
 
 	known = []int32{mask, mask, 8, mask, 9}
-	want = generated(t, bare, generate.Options{Seed: 4, Tokens: known}, 2)
+	want = generated(t, bare, generate.Options{Request: generate.Request{Seed: 4, Known: known}}, 2)
 	for _, holes := range []string{`"tokens":[null,null,8,null,9]`, `"parts":[2,"8",1,"9"]`,
 		`"text":"[2] 8 [1] 9"`} {
 		a := ask(t, url+"/v1/infill", `{"seed":4,"steps":2,`+holes+`}`)

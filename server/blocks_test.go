@@ -46,7 +46,8 @@ func TestBlockDiffusion(t *testing.T) {
 			known := knownOf(t, m, unmask.Request{Prompt: "hello world"})
 			given := slices.Index(known, m.Spec().Mask)
 			end, _ := m.Text.Token(m.Spec().Ends[0])
-			want := generated(t, m, generate.Options{Seed: 7, N: 3, First: 1, Tokens: known[:given+21]}, 0)
+			want := generated(t, m, generate.Options{Request: generate.Request{Seed: 7, Index: 1,
+				Known: known[:given+21]}, N: 3}, 0)
 			body := `{"prompt":"hello world","max_tokens":21,"seed":7,"n":3,"first":1`
 			a := ask(t, url+"/v1/completions", body+`}`)
 			events := stream(t, url+"/v1/completions", body+`,"stream":true,"user":"u","priority":"batch"}`)
@@ -78,7 +79,8 @@ func TestBlockDiffusion(t *testing.T) {
 			q, err := m.Prepare(t.Context(), r)
 			require.NoError(t, err)
 			tokens := q.Known
-			reply := generated(t, m, generate.Options{Seed: 2, Tokens: tokens, Ends: c.Stops()}, 0)[0]
+			reply := generated(t, m, generate.Options{Request: generate.Request{Seed: 2, Known: tokens,
+				Ends: c.Stops()}}, 0)[0]
 			body = `{"messages":[{"role":"user","content":"hello"}],"seed":2`
 			a = ask(t, url+"/v1/chat/completions", body+`}`)
 			require.Equal(t, m.AnswerOf(&r, &q).Shown(reply).Text, a.Choices[0].Message.Content)
@@ -96,7 +98,7 @@ func TestBareBlockDiffusion(t *testing.T) {
 	url := one(t, "sdar", m)
 	mask := m.Spec().Mask
 	known := append([]int32{3, 50, 99}, slices.Repeat([]int32{mask}, 18)...)
-	want := generated(t, m, generate.Options{Seed: 5, Tokens: known}, 2)[0]
+	want := generated(t, m, generate.Options{Request: generate.Request{Seed: 5, Known: known}}, 2)[0]
 	a := ask(t, url+"/v1/completions", `{"prompt":[3,50,99],"max_tokens":18,"seed":5,"steps":2}`)
 	require.Equal(t, asNumbers(want[3:]), a.Choices[0].Text)
 	require.Equal(t, int32(150), mask)

@@ -65,7 +65,7 @@ func drawMixed(t testing.TB, r *rand.Rand, i int) mixed {
 		fields += `,"priority":"batch"`
 	}
 	fields += `,"schedule":"uniform"`
-	x.run = generate.Options{Seed: seed, N: n, First: first}
+	x.run = generate.Options{Request: generate.Request{Seed: seed, Index: uint32(first)}, N: n}
 	switch r.IntN(8) {
 	case 0, 1:
 		length := 8 + r.IntN(20)
@@ -77,13 +77,13 @@ func drawMixed(t testing.TB, r *rand.Rand, i int) mixed {
 				given++
 			}
 		}
-		x.run.Tokens = known[:given+length]
+		x.run.Known = known[:given+length]
 		x.path, x.body = "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":%d,"echo":true,%s}`,
 			text,
 			length, fields)
 	case 2, 3, 4, 5:
 		text := fmt.Sprintf("[%d] and [7] %c", 5+r.IntN(9), 'a'+i%26)
-		x.run.Tokens, err = m.Text.Infill(text, 0)
+		x.run.Known, err = m.Text.Infill(text, 0)
 		require.NoError(t, err)
 		x.path, x.body = "/v1/infill", fmt.Sprintf(`{"text":%q,%s}`, text, fields)
 	default:

@@ -59,7 +59,7 @@ func pngOf(t testing.TB, m image.Image) []byte {
 
 // landscape is a picture of the demo.
 func landscape(t testing.TB) *image.NRGBA {
-	run := recipe(t, "demo-image", generate.Options{Seed: 9})
+	run := recipe(t, "demo-image", generate.Options{Request: generate.Request{Seed: 9}})
 	run.Steps = 4
 	codes := command(t, "demo-image", run)
 	img, err := loaded()["demo-image"].Pictures.Image(codes[0])
@@ -90,7 +90,7 @@ func TestEditsAreTheCommands(t *testing.T) {
 	m := loaded()["demo-image"]
 	tokens, err := m.Pictures.Mask(picture, black)
 	require.NoError(t, err)
-	run := recipe(t, "demo-image", generate.Options{Seed: 2, Tokens: tokens})
+	run := recipe(t, "demo-image", generate.Options{Request: generate.Request{Seed: 2, Known: tokens}})
 	run.Steps = 5
 	want := command(t, "demo-image", run)[0]
 	for name, parts := range map[string][]any{
@@ -245,7 +245,8 @@ func TestFilms(t *testing.T) {
 	film := func(start []int32) []byte {
 		f := paint.NewFilm(1, m.Spec(), start)
 		f.Scale = 3 // 64 pixels, shown as 192
-		run := recipe(t, "demo-image", generate.Options{Seed: 8, First: 1, Tokens: start})
+		run := recipe(t, "demo-image", generate.Options{Request: generate.Request{Seed: 8, Index: 1,
+			Known: start}})
 		run.Steps = 5
 		for step, err := range generate.Run(t.Context(), m.Denoiser, run) {
 			require.NoError(t, err)

@@ -205,7 +205,8 @@ func TestCompletionsAreTheCommands(t *testing.T) {
 	_, h := serving(t, server.Options{})
 	m := loaded()["demo"]
 	known := knownOf(t, m, unmask.Request{Prompt: "Once upon", Length: 40})
-	run := recipe(t, "demo", generate.Options{Seed: 7, N: 3, First: 2, Tokens: known})
+	run := recipe(t, "demo", generate.Options{Request: generate.Request{Seed: 7, Index: 2,
+		Known: known}, N: 3})
 	run.Steps = 8
 	want := command(t, "demo", run)
 	a := ask(t, h.URL+"/v1/completions", fmt.Sprintf(
@@ -252,7 +253,7 @@ func TestInfillAndPictures(t *testing.T) {
 	m := loaded()["demo"]
 	known, err := m.Text.Infill("Lily had [9] and she [3] the park", 0)
 	require.NoError(t, err)
-	run := recipe(t, "demo", generate.Options{Seed: 4, Tokens: known})
+	run := recipe(t, "demo", generate.Options{Request: generate.Request{Seed: 4, Known: known}})
 	run.Steps = 6
 	want := command(t, "demo", run)[0]
 	for _, holes := range []string{`"parts":["Lily had ",9," and she ",3," the park"]`,
@@ -263,7 +264,7 @@ func TestInfillAndPictures(t *testing.T) {
 		require.Len(t, a.Choices[0].Holes, 2)
 		require.Equal(t, 9, a.Choices[0].Holes[0].Length)
 	}
-	run = recipe(t, "demo-image", generate.Options{Seed: 3, N: 2})
+	run = recipe(t, "demo-image", generate.Options{Request: generate.Request{Seed: 3}, N: 2})
 	run.Steps = 4
 	codes := command(t, "demo-image", run)
 	a := ask(t, h.URL+"/v1/images/generations", `{"prompt":"","seed":3,"n":2,"steps":4,"codes":true}`)

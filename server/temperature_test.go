@@ -42,7 +42,7 @@ func TestTemperatureOfPublishedRuns(t *testing.T) {
 			known := append([]int32{3, 50, 99}, slices.Repeat([]int32{m.Spec().Mask}, 16)...)
 			var want []int32
 			for step, err := range generate.Run(t.Context(), m.Denoiser,
-				generate.Options{Recipe: recipe, Seed: 9, Tokens: known}) {
+				generate.Options{Request: generate.Request{Recipe: recipe, Seed: 9, Known: known}}) {
 				require.NoError(t, err)
 				want = slices.Clone(step.Sequences[0].Tokens)
 			}

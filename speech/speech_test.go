@@ -232,9 +232,10 @@ func TestRuns(t *testing.T) {
 			if !s.Counted {
 				rule.Mask = "left-out"
 			}
-			o := generate.Options{Length: frames * p.books, Condition: p.condition(t, s),
+			o := generate.Options{Request: generate.Request{Length: frames * p.books,
+				Condition: p.condition(t, s),
 				Recipe: generate.Recipe{Sampler: rule, Schedule: samplers.Shifted(s.Shift), Steps: s.Steps,
-					Guidance: generate.Guidance{Scale: s.Guidance}}}
+					Guidance: generate.Guidance{Scale: s.Guidance}}}}
 			var opened []int32
 			var got []int32
 			for step, err := range generate.Run(t.Context(), p.Model, o) {
@@ -289,9 +290,10 @@ func TestOtherSamplers(t *testing.T) {
 			if _, paced := samplers.As[samplers.SelfPaced](recipe.Sampler); paced {
 				recipe.Steps = 0
 			}
-			o := generate.Options{Recipe: recipe, N: 2, Conditions: func(i int) *model.Condition {
-				return p.condition(t, []state{p.Plain, p.Clone}[i])
-			}, Length: 7 * p.books}
+			o := generate.Options{Request: generate.Request{Recipe: recipe, Length: 7 * p.books}, N: 2,
+				Conditions: func(i int) *model.Condition {
+					return p.condition(t, []state{p.Plain, p.Clone}[i])
+				}}
 			alone := o
 			var got [2][]int32
 			for q, err := range generate.Samples(t.Context(), p.Model, o) {
@@ -299,7 +301,7 @@ func TestOtherSamplers(t *testing.T) {
 				got[q.Index] = slices.Clone(q.Tokens)
 				require.NotContains(t, q.Tokens, p.spec.Mask)
 			}
-			alone.First, alone.N = 1, 1
+			alone.Index, alone.N = 1, 1
 			for q, err := range generate.Samples(t.Context(), p.Model, alone) {
 				require.NoError(t, err)
 				require.Equal(t, got[1], slices.Clone(q.Tokens))

@@ -57,7 +57,7 @@ func TestImagesOnAScreen(t *testing.T) {
 		w := on(s)
 		w.m, w.colours = m, full
 		for step, err := range generate.Run(t.Context(), m.Denoiser,
-			generate.Options{Recipe: generate.Recipe{Steps: 3}}) {
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 3}}}) {
 			require.NoError(t, err)
 			w.took = 0
 			w.Draw(step)

@@ -119,7 +119,8 @@ func TestWatchEverySampler(t *testing.T) {
 		w := on(s)
 		w.m = m
 		for step, err := range generate.Run(t.Context(), m,
-			generate.Options{Recipe: generate.Recipe{Sampler: sampler, Steps: 8}}) {
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: sampler,
+				Steps: 8}}}) {
 			require.NoError(t, err, info.Name)
 			w.Draw(step)
 			tokens := step.Sequences[0].Tokens

@@ -23,14 +23,14 @@ func Example() {
 	defer os.RemoveAll(dir)
 	m := exact.Product(4, 2, 30, 7)
 	d, text := exact.NewDenoiser(m), exact.Symbols(m, "_")
-	o, err := generate.Options{Recipe: generate.Recipe{Steps: 2,
-		Sampler: samplers.ChooseThenSample{Order: samplers.Halton{}}}}.Check(d)
+	o, err := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 2,
+		Sampler: samplers.ChooseThenSample{Order: samplers.Halton{}}}}}.Check(d)
 	if err != nil {
 		panic(err)
 	}
 
 	name := filepath.Join(dir, "run.jsonl")
-	w, err := traces.Create(name, traces.NewHeader(d.Spec(), o.Request(0), text, m.String(), "_"),
+	w, err := traces.Create(name, traces.NewHeader(d.Spec(), o.Request, text, m.String(), "_"),
 		text)
 	if err != nil {
 		panic(err)

@@ -30,7 +30,8 @@ func TestTraceOfGrowingHoles(t *testing.T) {
 		require.NoError(t, err)
 		recipe, err := m.Defaults()
 		require.NoError(t, err)
-		moved += followsResizes(t, m, generate.Options{Recipe: recipe, Tokens: tokens, Seed: 5})
+		moved += followsResizes(t, m, generate.Options{Request: generate.Request{Recipe: recipe,
+			Known: tokens, Seed: 5}})
 	}
 	require.Positive(t, moved)
 }
@@ -47,8 +48,9 @@ func TestTraceOfTextsThatFindTheirLength(t *testing.T) {
 		"rho-eos(start=20,high=0.01,low=0.001,cut=any)"} {
 		sampler, err := samplers.Parse(name)
 		require.NoError(t, err)
-		require.Positive(t, followsResizes(t, m, generate.Options{Recipe: generate.Recipe{
-			Sampler: sampler}, Tokens: tokens, Ends: sentence[len(sentence)-1:]}))
+		require.Positive(t, followsResizes(t, m,
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{
+				Sampler: sampler}, Known: tokens, Ends: sentence[len(sentence)-1:]}}))
 	}
 }
 
@@ -57,7 +59,7 @@ func followsResizes(t *testing.T, m *unmask.Model, o generate.Options) (moved in
 	o, err := o.Check(m.Denoiser)
 	require.NoError(t, err)
 	name := filepath.Join(t.TempDir(), "t.jsonl")
-	w, err := traces.Create(name, traces.NewHeader(m.Spec(), o.Request(0), m.Text, "m", "_"), m.Text)
+	w, err := traces.Create(name, traces.NewHeader(m.Spec(), o.Request, m.Text, "m", "_"), m.Text)
 	require.NoError(t, err)
 	var openings traces.Openings
 	var last []int32

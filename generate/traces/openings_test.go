@@ -35,8 +35,8 @@ func TestOpeningsOfARun(t *testing.T) {
 			}
 			latest := map[[2]int]opened{}
 			ended := map[int]bool{}
-			o := generate.Options{Recipe: generate.Recipe{Sampler: sampler, Steps: 6}, N: 5, Batch: 3,
-				Tokens: known}
+			o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: sampler,
+				Steps: 6}, Known: known}, N: 5, Batch: 3}
 			for step, err := range generate.Run(t.Context(), d, o) {
 				require.NoError(t, err)
 				all.Add(step)

@@ -176,7 +176,8 @@ func TestExactMomentsAndReuse(t *testing.T) {
 	made := func(recipe string) (tokens [][]int32) {
 		r, err := generate.ParseRecipe(recipe)
 		require.NoError(t, err)
-		for q, err := range generate.Samples(t.Context(), d, generate.Options{Recipe: r, N: 6, Seed: 4}) {
+		for q, err := range generate.Samples(t.Context(), d,
+			generate.Options{Request: generate.Request{Recipe: r, Seed: 4}, N: 6}) {
 			require.NoError(t, err)
 			tokens = append(tokens, q.Tokens)
 		}

@@ -83,8 +83,8 @@ func (p Point) Options(s model.Spec) (generate.Options, error) {
 	if p.Length != 0 {
 		length = p.Length + s.Around()
 	}
-	return generate.Options{Recipe: r, N: p.N, Batch: p.Batch, Seed: p.Seed, Length: length,
-		First: p.First}, err
+	of := generate.Request{Recipe: r, Seed: p.Seed, Length: length, Index: uint32(p.First)}
+	return generate.Options{Request: of, N: p.N, Batch: p.Batch}, err
 }
 
 // Check returns an error for a point that cannot run on a model.

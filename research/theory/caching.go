@@ -25,8 +25,8 @@ func Caching(ctx context.Context, o Options) ([]Result, error) {
 		}
 		c := &caching{ctx: ctx, d: refiner, spec: n.Spec()}
 		count := max(2, n.Sequences)
-		run := generate.Options{Recipe: generate.Recipe{Steps: cachingSteps, Cache: 1}, N: count,
-			Batch: count, Seed: o.Seed}
+		run := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: cachingSteps,
+			Cache: 1}, Seed: o.Seed}, N: count, Batch: count}
 		cached, stale, before := make([][]float64, count), make([][]float64, count),
 			make([][]int32, count)
 		for i := range before {

@@ -104,8 +104,8 @@ func OneRound(ctx context.Context, o Options) ([]Result, error) {
 		}
 		count := make([]float64, len(c.want))
 		for step, err := range generate.Run(ctx, d,
-			generate.Options{Recipe: generate.Recipe{Sampler: sampler, Steps: 2}, N: draws,
-				Batch: 1000, Seed: o.Seed}) {
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: sampler, Steps: 2},
+				Seed: o.Seed}, N: draws, Batch: 1000}) {
 			if err != nil {
 				return nil, err
 			}

@@ -21,8 +21,9 @@ func Temperature(ctx context.Context, o Options) ([]Result, error) {
 	}
 	// The first step has alpha_1 = alpha.
 	sampler := samplers.MaskGIT{Alpha: alpha * steps / (steps - 1)}
-	run := generate.Options{Recipe: generate.Recipe{Sampler: sampler, Schedule: samplers.Uniform,
-		Steps: steps}, N: max(1, o.Draws/5), Seed: o.Seed}
+	run := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: sampler,
+		Schedule: samplers.Uniform,
+		Steps:    steps}, Seed: o.Seed}, N: max(1, o.Draws/5)}
 	run.Batch = run.N
 	count, total := make([]float64, len(p)), 0.0
 	for step, err := range generate.Run(ctx, fixedMarginals(slices.Repeat([][]float64{p}, n)), run) {

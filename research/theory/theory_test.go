@@ -61,7 +61,8 @@ func TestChecksCanFail(t *testing.T) {
 	sampler, err := samplers.Parse("temp(alpha=1)")
 	require.NoError(t, err)
 	count, err := theory.Count(t.Context(), m,
-		generate.Options{Recipe: generate.Recipe{Sampler: sampler, Steps: 4}}, 2000)
+		generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: sampler,
+			Steps: 4}}}, 2000)
 	require.NoError(t, err)
 	chi, bound = theory.ChiSquare(count, theory.Scaled(theory.Joint(m), 2000))
 	require.Greater(t, chi, bound)

@@ -45,8 +45,9 @@ func OneByOne(ctx context.Context, o Options) ([]Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		count, err := Count(ctx, m, generate.Options{Recipe: generate.Recipe{Sampler: s,
-			Steps: steps}, Seed: o.Seed}, o.Draws)
+		count, err := Count(ctx, m,
+			generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: s,
+				Steps: steps}, Seed: o.Seed}}, o.Draws)
 		if err != nil {
 			return Result{}, err
 		}

@@ -137,8 +137,7 @@ func (j *Job) Settings(precision string) (runs.Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := j.Run.Request(j.Run.First)
-	s := runs.Settings(j.Model.Identity(&j.request, &q))
+	s := runs.Settings(j.Model.Identity(&j.request, &j.Run.Request))
 	s["model"], s["precision"] = fingerprint, precision
 	if gpu := unmask.GPU(j.Model.Backend); gpu != "" {
 		s["device"] = gpu

@@ -86,7 +86,7 @@ func TestNothingToDo(t *testing.T) {
 	var c collected
 	require.NoError(t, outputs.Make(t.Context(), j, []runs.Range{{N: j.Run.N}}, &c, outputs.Hooks{}))
 	require.Len(t, c.samples, 1)
-	require.Equal(t, j.Run.Tokens, c.samples[0].Tokens)
+	require.Equal(t, j.Run.Known, c.samples[0].Tokens)
 	require.Zero(t, c.samples[0].Steps)
 }
 

@@ -98,7 +98,7 @@ func (j *Job) openPictures(o PictureOptions, list []runs.Range, each Put) (*Pict
 		p.o.Say = func(string) {}
 	}
 	if o.Film != "" {
-		p.film = paint.NewFilm(j.Run.N, j.Model.Spec(), j.Run.Tokens)
+		p.film = paint.NewFilm(j.Run.N, j.Model.Spec(), j.Run.Known)
 	}
 	switch {
 	case o.Dir != "":

@@ -80,7 +80,7 @@ func New(ctx context.Context, m *unmask.Model, o Options) *Engine {
 		}
 	}
 	if e.places == 0 {
-		each := m.SequenceBytes(generate.Options{Length: length, Recipe: generate.Recipe{Cache: 1}})
+		each := m.SequenceBytes(generate.Request{Length: length, Recipe: generate.Recipe{Cache: 1}})
 		fit := min(max(minPlaces, o.Rows/length), maxPlaces)
 		e.places = int(max(min(int64(fit), o.Memory/3*2/max(each, 1)), 1))
 	}

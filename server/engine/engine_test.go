@@ -105,7 +105,7 @@ func TestEqualCallsShareOne(t *testing.T) {
 	q, err := s.m.Prepare(t.Context(), unmask.Request{Seed: 7})
 	require.NoError(t, err)
 	for step, err := range generate.Run(t.Context(), s.m.Denoiser,
-		generate.Options{Recipe: q.Recipe, Seed: 7}) {
+		generate.Options{Request: generate.Request{Recipe: q.Recipe, Seed: 7}}) {
 		require.NoError(t, err)
 		if step.Sequences[0].Done {
 			require.Equal(t, tokens(step.Sequences[0].Tokens), answer)

@@ -40,7 +40,7 @@ func oneClient(each time.Duration, threads int) error {
 		}
 		http = append(http, t)
 		began := time.Now()
-		run := generate.Options{Recipe: d, Seed: uint64(seed), Tokens: known}
+		run := generate.Options{Request: generate.Request{Recipe: d, Seed: uint64(seed), Known: known}}
 		for step, err := range generate.Run(context.Background(), s.text.Denoiser, run) {
 			if err != nil {
 				return err

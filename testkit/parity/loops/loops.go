@@ -32,7 +32,7 @@ func Run(t *testing.T, p *parity.Pack, m model.Denoiser, conditions parity.Condi
 	o := options(t, p, conditions, c.Recipe)
 	start, _ := p.Ints(c.Start)
 	for i := range size {
-		o.First, o.N, o.Tokens = i, 1, start[i*n:(i+1)*n]
+		o.Index, o.N, o.Known = uint32(i), 1, start[i*n:(i+1)*n]
 		require.Equal(t, want[i*n:(i+1)*n], run(t, m, o))
 	}
 }
@@ -53,7 +53,7 @@ func options(t *testing.T, p *parity.Pack, conditions parity.Conditions,
 	t.Helper()
 	recipe, err := generate.ParseRecipe(text)
 	require.NoError(t, err)
-	return generate.Options{Recipe: recipe,
+	return generate.Options{Request: generate.Request{Recipe: recipe},
 		Conditions: func(i int) *model.Condition {
 			with, without := conditions(p, i)
 			both := *with
@@ -71,7 +71,7 @@ func run(t *testing.T, m model.Denoiser, o generate.Options) (all []int32) {
 		got[q.Index] = append([]int32(nil), q.Tokens...)
 	}
 	for i := range o.N {
-		all = append(all, got[o.First+i]...)
+		all = append(all, got[int(o.Index)+i]...)
 	}
 	return all
 }

@@ -109,12 +109,13 @@ func reply(m model.Denoiser, recipe string, drafts bool, share float64, tokens i
 	if err != nil {
 		return 0, 0, err
 	}
-	o := generate.Options{Recipe: r, Tokens: slices.Repeat([]int32{m.Spec().Mask}, prompt+tokens)}
+	o := generate.Options{Request: generate.Request{Recipe: r,
+		Known: slices.Repeat([]int32{m.Spec().Mask}, prompt+tokens)}}
 	for i := range prompt {
-		o.Tokens[i] = int32(200 + i*61%(vocab-200))
+		o.Known[i] = int32(200 + i*61%(vocab-200))
 	}
 	steps := 0
-	o.Adjust = func(_, position int, logits []float32) {
+	o.Adjust = func(position int, logits []float32) {
 		chance := philox.Stream{Seed: 1, Step: uint32(steps)}.Uniform(position, philox.Order)
 		switch drafting := drafts && steps%2 == 1; {
 		case drafting && chance >= share: // another token than the check's

@@ -125,12 +125,13 @@ func reply(m *model.Loaded, recipe string, answer int, sure float64) (took, erro
 	if err != nil {
 		return took{}, err
 	}
-	o := generate.Options{Recipe: r, Tokens: slices.Repeat([]int32{m.Spec().Mask}, prompt+answer)}
+	o := generate.Options{Request: generate.Request{Recipe: r,
+		Known: slices.Repeat([]int32{m.Spec().Mask}, prompt+answer)}}
 	for i := range prompt {
-		o.Tokens[i] = int32(i * 61 % (vocab - 2))
+		o.Known[i] = int32(i * 61 % (vocab - 2))
 	}
 	var out took
-	o.Adjust = func(_, position int, logits []float32) { // the chance is of position and pass
+	o.Adjust = func(position int, logits []float32) { // the chance is of position and pass
 		chance := philox.Stream{Seed: 1, Step: uint32(out.passes)}
 		if chance.Uniform(position, philox.Order) < sure {
 			logits[position] += 1000
@@ -142,7 +143,7 @@ func reply(m *model.Loaded, recipe string, answer int, sure float64) (took, erro
 			return out, err
 		}
 		e := step.Sequences[0].Evaluated
-		out.passes, out.rows = step.N, e.Full*len(o.Tokens)+e.Partial
+		out.passes, out.rows = step.N, e.Full*len(o.Known)+e.Partial
 	}
 	out.wall, out.cpu = time.Since(began).Seconds(), processor.Seconds()-before
 	return out, nil
