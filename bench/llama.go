@@ -18,8 +18,8 @@ import (
 	_ "unmask/llama"
 )
 
-// Of the published models two layers are timed, over so many positions, with so many tokens: the head
-// does not run.
+// Of the published models two layers are timed, over so many positions, with so many tokens: the
+// head does not run.
 const (
 	llamaLayers = 2
 	llamaLength = 256
@@ -52,7 +52,8 @@ func llama() []Measurement {
 	var out []Measurement
 	for _, d := range decoders {
 		out = append(out,
-			Measurement{"forward/" + d.name, func(s *Suite) (work, error) { return s.llama(d, llamaLength) }},
+			Measurement{"forward/" + d.name,
+				func(s *Suite) (work, error) { return s.llama(d, llamaLength) }},
 			Measurement{"block32/" + d.name, func(s *Suite) (work, error) { return s.llama(d, 32) }})
 	}
 	return out
@@ -125,8 +126,9 @@ func (s Sizes) weights() (used, all float64) {
 }
 
 // WriteGGUF writes a GGUF file with random weights: one type for matrices, another for the head and
-// the embeddings. The architecture is llada, dream, mistral3 for Nemotron-Labs-Diffusion, llada-moe,
-// or llama, which decodes from left to right in other programs. A character of a text is a token.
+// the embeddings. The architecture is llada, dream, mistral3 for Nemotron-Labs-Diffusion,
+// llada-moe, or llama, which decodes from left to right in other programs. A character of a text is
+// a token.
 func WriteGGUF(w io.Writer, arch string, s Sizes, as, head weights.DType) error {
 	mask, end := s.Vocab-1, s.Vocab-2
 	keys := []gguf.Key{{Name: "general.architecture", Value: arch},

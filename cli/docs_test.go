@@ -68,7 +68,8 @@ func TestCommandsOfEncoders(t *testing.T) {
 			`"max_position_embeddings": 64`, `"max_position_embeddings": 256`)
 	}
 	n := 0
-	for _, line := range regexp.MustCompile(`(?m)^ {4}unmask .*$`).FindAllString(string(document), -1) {
+	lines := regexp.MustCompile(`(?m)^ {4}unmask .*$`).FindAllString(string(document), -1)
+	for _, line := range lines {
 		if strings.Contains(line, "unmask convert") {
 			continue
 		}

@@ -124,7 +124,8 @@ type ranked struct {
 
 // rank prints the different sequences of a file as CSV by the mean of their ranks by models, which
 // read all of them before the first pass.
-func (f *scoreFlags) rank(ctx context.Context, records []fasta.Record, models []*unmask.Model) error {
+func (f *scoreFlags) rank(ctx context.Context, records []fasta.Record,
+	models []*unmask.Model) error {
 	seen, list := map[string]*ranked{}, []*ranked(nil)
 	for i, r := range records {
 		q := seen[r.Sequence]
