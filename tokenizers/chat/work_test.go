@@ -58,7 +58,7 @@ func TestNumbersOfATemplate(t *testing.T) {
 		`{{ range(100000) | map('tojson') | list | tojson | tojson | tojson | tojson | tojson | tojson }}`,
 		`{{ strftime_now('%Y' * N) }}`, `{{ (('x,' * 1000000) ~ N).split(',') | length }}`,
 	} {
-		for _, n := range []string{"1000", "1000000", "1000000000000"} {
+		for _, n := range []string{"1000000", "1000000000000"} {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			start := time.Now()
