@@ -157,7 +157,7 @@ func TestConversation(t *testing.T) {
 		t.Errorf("after a reload there is %q", got)
 	}
 	x.click("#chat-new")
-	if n := messages(); n != 0 || x.text("#chats") != "Who is Tom?" ||
+	if n := messages(); n != 0 || x.text("#chats") != "TodayWho is Tom?" ||
 		x.text("#chat-title") != "New chat" {
 		t.Errorf("a new chat has %d messages beside %q", n, x.text("#chats"))
 	}

@@ -28,6 +28,9 @@ func TestConversationList(t *testing.T) {
 	if got := listed(x); got != "one|two owls|three|four|five|six|seven|eight" {
 		t.Fatalf("the list is %s", got)
 	}
+	if got := eval[string](x, `return [...document.querySelectorAll("#chats .help")].map((h) => h.textContent).join()`); got != "Earlier" {
+		t.Errorf("conversations of 2001 are of %q", got)
+	}
 	x.do(chromedp.SendKeys("#chat-search", "OWLS Yes"))
 	if got := listed(x); got != "two owls" {
 		t.Errorf("a search finds %s", got)
@@ -150,6 +153,30 @@ func TestUnansweredMessage(t *testing.T) {
 	x.until("page.panels.chat.messages.length === 4")
 	if got := eval[string](x, "return page.panels.chat.messages[2].content"); got != "Who is Tom?" {
 		t.Errorf("sent is %q", got)
+	}
+}
+
+// What was written over a message is still in its field where no answer came; a browser without
+// room says so.
+func TestEditThatFails(t *testing.T) {
+	x := open(t, shared, "mode=chat&seed=4&steps=4&length=20", early(keeps("one")))
+	x.click("#turns .mine .acts button")
+	eval[bool](x, `document.getElementById("set-top-p").value = 5; return true`)
+	x.do(chromedp.SendKeys("#turns textarea", " and two\r"))
+	x.until(`document.querySelector(".error")`)
+	if got := eval[string](x, `return document.querySelector("#turns textarea").value.trim()`); got != "one and two" {
+		t.Errorf("the field has %q", got)
+	}
+	x.press(kb.Escape) // the drawer of the error
+	eval[bool](x, `
+		document.getElementById("set-top-p").value = "";
+		for (let n = 1 << 22; n > 4; n >>= 1) try { localStorage["fill" + n] = "x".repeat(n); } catch { }
+		document.querySelector("#turns textarea").focus();
+		return true`)
+	x.press("\r")
+	x.until(`page.panels.chat.messages.length === 2 && page.panels.chat.messages[0].content === "one and two"`)
+	if got := x.text("#notice-text"); !strings.Contains(got, "no room for more conversations") {
+		t.Errorf("a full browser says %q", got)
 	}
 }
 

@@ -101,3 +101,15 @@ func TestPlainAtLast(t *testing.T) {
 		t.Error("a complete text has its colours, want it plain")
 	}
 }
+
+// A server whose models have no panel says so.
+func TestNoPanel(t *testing.T) {
+	s, err := serve("127.0.0.1:0", "--model", "../../testdata/packs/embed-bert-tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop()
+	x := newTab(t)
+	x.do(chromedp.Navigate(s.url))
+	x.until(`/None of the served models has a panel/.test(document.getElementById("notice-text").textContent)`)
+}

@@ -55,7 +55,7 @@ export class Chat {
 	meet() {
 		const { chat, chat: { changed } } = this;
 		this.kept.meet(chat, this.asked && chat);
-		if (chat.changed !== changed && this.edited === null) this.render();
+		if (chat.changed !== changed) this.render();
 		else this.side.show();
 	}
 
@@ -105,16 +105,23 @@ export class Chat {
 
 	/** editor is a message as a field; what was sent stays until another answer is there. */
 	editor(m, i) {
-		const field = el("textarea", { value: m.content, rows: 2, ariaLabel: "Edited message" });
-		setTimeout(() => field.focus());
-		return [field, this.acts(["Send", () => this.page.start(() => this.make(field.value, { seed: this.page.seed }, i))], ["Cancel", () => { this.edited = null; this.render(); }])];
+		const field = el("textarea", { value: this.wording ?? m.content, rows: 2, ariaLabel: "Edited message", oninput: () => { this.wording = field.value; } });
+		const send = () => this.page.start(() => this.make(field.value, { seed: this.page.seed }, i)), leave = () => { this.edited = null; this.render(); };
+		field.onkeydown = (e) => {
+			if (e.isComposing || e.key !== "Escape" && (e.key !== "Enter" || e.shiftKey)) return;
+			e.preventDefault();
+			e.key === "Enter" ? send() : leave();
+		};
+		return [field, this.acts(["Send", send], ["Cancel", leave])];
 	}
 
 	edit(i) {
 		this.page.abort?.abort();
 		this.asked = null;
 		this.edited = i;
+		this.wording = undefined;
 		this.render();
+		$("turns").querySelector("textarea").focus();
 	}
 
 	/** again asks for the last answer with another seed than that of the settings. */
@@ -156,6 +163,7 @@ export class Chat {
 			if (this.asked === asked) { // there is no answer: all is as before, and the message stays a draft
 				this.asked = null;
 				if (fresh && page.mode === "chat" && !$("prompt").value.trim()) $("prompt").value = prompt;
+				if (edits) Object.assign(this, { edited: at, wording: prompt });
 				this.changed();
 				this.render();
 			}

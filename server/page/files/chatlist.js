@@ -4,6 +4,12 @@ import { $, button, el, save } from "./dom.js";
 
 const many = 8; // with fewer there is nothing to search
 
+/** age is the group of a time in the list. */
+function age(time) {
+	const days = Math.round((new Date().setHours(0, 0, 0, 0) - new Date(time).setHours(0, 0, 0, 0)) / 864e5);
+	return days < 1 ? "Today" : days < 2 ? "Yesterday" : days < 7 ? "This week" : "Earlier";
+}
+
 export class ChatList {
 	/** panel is the Chat whose conversations these are. */
 	constructor(panel) {
@@ -27,7 +33,8 @@ export class ChatList {
 		});
 		const held = $("chats").contains(document.activeElement);
 		$("chat-search").hidden = all.length < many && !words[0];
-		$("chats").replaceChildren(...found.map((c) => el("li", {}, button(titleOf(c), () => { this.panel.open(c); this.close(); }, { ariaCurrent: c === chat ? "true" : null }))));
+		let group = "";
+		$("chats").replaceChildren(...found.map((c) => el("li", {}, ...age(c.changed) === group ? [] : [el("span", { className: "help", textContent: group = age(c.changed) })], button(titleOf(c), () => { this.panel.open(c); this.close(); }, { ariaCurrent: c === chat ? "true" : null }))));
 		if (held) $("chats").querySelector("[aria-current]")?.focus();
 		$("chat-none").textContent = found.length ? "" : all.length ? "No conversation has these words." : "Conversations stay in this browser.";
 		if (!this.naming) $("chat-title").textContent = titleOf(chat);

@@ -125,7 +125,11 @@ class Page {
 		const abort = this.abort = new AbortController();
 		this.again = make;
 		if (!same) this.seed = String(crypto.getRandomValues(new Uint32Array(1))[0]);
-		const busy = (on) => { $("cancel").hidden = !document.body.classList.toggle("busy", on); };
+		const busy = (on) => {
+			const held = document.activeElement;
+			$("cancel").hidden = !document.body.classList.toggle("busy", on);
+			if ([$("run"), $("cancel")].includes(held) && !held.checkVisibility()) $(on ? "cancel" : "run").focus();
+		};
 		busy(true);
 		notice();
 		for (const e of document.querySelectorAll("[aria-invalid]")) clear(e);
@@ -225,6 +229,7 @@ for (const load = async (path) => (await send(path)).json(); !window.page;) {
 	try {
 		const [models, samplers] = await Promise.all([load("/v1/models"), load("/v1/samplers")]);
 		if (!models.data.length) throw new Failure(0, "The models are still loading.");
+		if (models.data.every(({ unmask: u }) => u.kind === "vectors" && !u.decides && !u.chat)) throw new Failure(0, "None of the served models has a panel here; the API has them.");
 		notice();
 		const { voices } = models.data.some((m) => m.unmask.kind === "speech") ? await load("/v1/audio/voices") : {};
 		window.page = new Page(models.data, samplers, voices);

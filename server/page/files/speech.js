@@ -9,8 +9,11 @@ const header = 44, most = 20; // bytes before the sound of a WAV file, and sound
 class Player {
 	constructor(rate) {
 		this.context = new AudioContext({ sampleRate: rate });
-		this.until = 0;
+		this.until = this.added = 0;
 	}
+
+	/** position is how much was heard, in seconds. */
+	get position() { return this.added - Math.max(0, this.until - this.context.currentTime); }
 
 	/** play adds samples after those that were added before. */
 	play(samples) {
@@ -21,6 +24,7 @@ class Player {
 		source.connect(this.context.destination);
 		source.start(this.until = Math.max(this.until, this.context.currentTime));
 		this.until += buffer.duration;
+		this.added += buffer.duration;
 	}
 
 	stop() { if (this.context.state !== "closed") this.context.close(); }
@@ -79,6 +83,8 @@ export class Speech {
 		const { input, seed, voice, instructions, language, speed } = run.body;
 		const url = URL.createObjectURL(new Blob([file], { type: "audio/wav" })), about = { length: `${length.toFixed(1)} s`, "made in": `${took.toFixed(1)} s`, seed, voice, words: instructions, language, speed };
 		const audio = el("audio", { controls: true, src: url, ariaLabel: "Sound", onplay: () => this.player?.stop() });
+		audio.currentTime = this.player?.position || 0;
+		if (audio.currentTime < length - .1) audio.play().catch(() => {}); // which has buttons to stop it; without a click a browser plays nothing
 		$("sounds").prepend(el("div", { className: "card" }, el("p", { className: "text", textContent: input }), audio,
 			el("dl", { className: "facts" }, ...Object.entries(about).filter(([, v]) => v).map(([k, v]) => el("div", {}, el("dt", { textContent: k }), el("dd", { textContent: v })))),
 			el("div", { className: "facts group" }, button("Download WAV", () => save(`unmask-${seed}.wav`, file)), copier(() => curl(run), "Copy curl"))));
