@@ -194,7 +194,10 @@ func Nearest(name string, known []string) []string {
 	}
 	least := max(1, len(name)/3) + 1
 	var near, begin []string
-	for _, k := range known {
+	for i, k := range known {
+		if slices.Contains(known[:i], k) {
+			continue
+		}
 		d := distance(name, k)
 		if d < least {
 			least, near = d, nil

@@ -94,6 +94,7 @@ func TestBadJSON(t *testing.T) {
 		{`{"prompt":"A","metadata":{"a":{"b":1,"b":1}}}`, 400, "duplicate_key", "b", "twice"},
 		{with(`"temprature":1`), 400, "unknown_parameter", "temprature",
 			`unknown field "temprature", did you mean temperature?`},
+		{with(`"stepz":1`), 400, "unknown_parameter", "stepz", "did you mean steps?"},
 		{with(`"Seed":1`), 400, "unknown_parameter", "Seed", "did you mean seed?"},
 		{with(`"SAMPLER":"moment"`), 400, "unknown_parameter", "SAMPLER", "did you mean sampler?"},
 		{with(`"zzzzzz":1`), 400, "unknown_parameter", "zzzzzz", `unknown field "zzzzzz"`},

@@ -237,6 +237,10 @@ func (p Plan) checkLists() error {
 		}
 	}
 	for _, name := range p.Samplers {
+		if strings.Count(name, "(") > strings.Count(name, ")") {
+			return fmt.Errorf("samplers has %s, want it in quotes: a comma divides a list in YAML",
+				param.Quote(name))
+		}
 		if _, err := samplers.Parse(name); err != nil {
 			return err
 		}
