@@ -94,16 +94,18 @@ func TestDecoders(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		recipes   []string
+		of        map[string]string // their curves
 		dialogues int
 		together  int // replies at once
-	}{{"decoders", decoders, *decoderDialogues, 1}, {"decoder-curves", curves, *curveDialogues, 16}} {
+	}{{"decoders", decoders, nil, *decoderDialogues, 1},
+		{"decoder-curves", curves, of, *curveDialogues, 16}} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.dialogues > 0 {
 				m, err := unmask.LoadFS(demo.Chat(), "demo", unmask.Options{Threads: 1})
 				require.NoError(t, err)
 				for _, recipe := range test.recipes {
 					r := decode(t, m, recipe, test.dialogues, test.together)
-					r.Curve = of[recipe]
+					r.Curve = test.of[recipe]
 					require.NoError(t, json.NewEncoder(os.Stdout).Encode(r))
 				}
 				return
@@ -115,7 +117,7 @@ func TestDecoders(t *testing.T) {
 			var recipes []string
 			for _, r := range file.Rows {
 				recipes = append(recipes, r.Name)
-				require.Equal(t, of[r.Name], r.Curve)
+				require.Equal(t, test.of[r.Name], r.Curve)
 			}
 			require.Equal(t, test.recipes, recipes)
 		})
