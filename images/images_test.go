@@ -79,7 +79,7 @@ func TestSixteenBits(t *testing.T) {
 func TestJPEG(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.jpg")
 	require.NoError(t, err)
-	require.Len(t, files, 7)
+	require.Len(t, files, 10)
 	for _, name := range files {
 		got, err := images.Read(name)
 		require.NoError(t, err)

@@ -2,6 +2,7 @@ package images
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"image"
 	"image/jpeg"
@@ -26,6 +27,8 @@ func decodeJPEG(data []byte) (*Image, error) {
 		return fromYCbCr(p), nil
 	case *image.CMYK:
 		return fromCMYK(p), nil
+	case *image.RGBA:
+		return fromRGB(p, data), nil
 	}
 	return fromImage(picture), nil
 }
@@ -46,6 +49,52 @@ func fromCMYK(p *image.CMYK) *Image {
 		}
 	}
 	return m
+}
+
+// fromRGB returns a picture that was stored as red, green and blue (Adobe's transform 0). Where
+// green and blue have fewer samples, Go has repeated them; they are interpolated like any colour.
+func fromRGB(p *image.RGBA, data []byte) *Image {
+	width, height := p.Rect.Dx(), p.Rect.Dy()
+	planes := [3][]byte{}
+	for c := range planes {
+		planes[c] = make([]byte, width*height)
+		for i := range planes[c] {
+			planes[c][i] = p.Pix[i/width*p.Stride+4*(i%width)+c]
+		}
+	}
+	across, down := sampling(data)
+	for _, plane := range planes[1:] {
+		columns, rows := (width+across-1)/across, (height+down-1)/down
+		few := make([]byte, columns*rows)
+		for i := range few {
+			few[i] = plane[i/columns*down*width+i%columns*across]
+		}
+		upsample(plane, few, width, height, across, down)
+	}
+	m := &Image{Width: width, Height: height, Pix: make([]byte, 0, 3*width*height)}
+	for i := range planes[0] {
+		m.Pix = append(m.Pix, planes[0][i], planes[1][i], planes[2][i])
+	}
+	return m
+}
+
+// sampling returns how many pixels a sample of the second component takes, across and down, by the
+// first frame header (ITU T.81, B.2.2) of a JPEG that Go has decoded.
+func sampling(jpeg []byte) (across, down int) {
+	for at := 2; at+4 <= len(jpeg) && jpeg[at] == 0xff; {
+		if jpeg[at+1] == 0xff { // filler
+			at++
+			continue
+		}
+		marker, size := jpeg[at+1], int(binary.BigEndian.Uint16(jpeg[at+2:]))
+		if marker >= 0xc0 && marker <= 0xc2 && at+15 < len(jpeg) {
+			first, second := int(jpeg[at+11]), int(jpeg[at+14])
+			across, down = (first>>4)/max(1, second>>4), (first&15)/max(1, second&15)
+			return max(1, across), max(1, down)
+		}
+		at += 2 + size
+	}
+	return 1, 1
 }
 
 // fromYCbCr converts with libjpeg's integers (jdcolor.c: 16 fraction bits, half added).
