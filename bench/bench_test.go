@@ -60,7 +60,7 @@ func TestNames(t *testing.T) {
 func TestSelect(t *testing.T) {
 	for pattern, want := range map[string]int{
 		"":                          len(All()),
-		"forward":                   12,
+		"forward":                   13,
 		"forward/lm12":              3,
 		"forward/*/int8":            3,
 		"forward/vit20*":            6,

@@ -307,7 +307,7 @@ func (m *Model) begin(b *model.Batch) error {
 	return nil
 }
 
-// pass runs the blocks over the rows of p. The last block drops the rows that nobody reads.
+// pass runs the blocks over the rows of p. The last layer drops the rows that nobody reads.
 // p.Hidden and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
 func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w := &m.work
@@ -325,7 +325,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	p.Hidden(len(m.layers), w.X)
 	if m.laya != nil {
 		m.Final.Apply(m.b, w.X, w.X, p.Len())
-		m.laya.pass(m.b, w, p, len(m.layers))
+		p = m.laya.pass(m.b, w, p, len(m.layers))
 	}
 	return w.X, p, nil
 }
@@ -360,7 +360,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	}
 	blk.qkv.Apply(b, w.QKV, in, p.Len())
 	layer.Split(b, w.Q, k, v, w.QKV, &p.Rows, p.Keys) // rotates; keys and values go to the cache
-	if read := p.Read; i == len(m.layers)-1 && read != nil {
+	if read := p.Read; i == len(m.layers)-1 && read != nil && m.laya == nil {
 		if p = p.Pick(read); p.Len() == 0 {
 			return p
 		}

@@ -147,8 +147,9 @@ func (h *layaHead) caches() []kvcache.Layer {
 		len(h.Layers))
 }
 
-// pass runs the head's layers over all rows of w.X; the first is layer number `first`.
-func (h *layaHead) pass(b backend.Backend, w *nn.Work, p *model.Pass, first int) {
+// pass runs the head's layers over all rows of w.X, the last one over those that are read, and
+// returns the rows that are left. The first layer has number `first`.
+func (h *layaHead) pass(b backend.Backend, w *nn.Work, p *model.Pass, first int) *model.Pass {
 	n, width := p.Len(), w.X.Shape()[1]
 	h.qkv, h.inner = nn.Grow(b, h.qkv, n, 3*width), nn.Grow(b, h.inner, n, 4*width)
 	h.at = h.at[:0]
@@ -161,12 +162,19 @@ func (h *layaHead) pass(b backend.Backend, w *nn.Work, p *model.Pass, first int)
 		k, v := p.KV(first + i)
 		one.Norm1.Apply(b, w.H, w.X, n)
 		one.joined.Apply(b, h.qkv, w.H, n)
-		h.layer.Apply(b, w.H, w.Q, k, v, h.qkv, &p.Rows, p.Keys)
+		h.layer.Split(b, w.Q, k, v, h.qkv, &p.Rows, p.Keys)
+		if read := p.Read; i == len(h.Layers)-1 && read != nil {
+			p = p.Pick(read)
+			w.Keep(b, read)
+			n = p.Len()
+		}
+		h.layer.Attend(b, w.H, w.Q, k, v, &p.Rows, p.Keys)
 		one.Out.Add(b, w.X, w.H, n)
 		one.Norm2.Apply(b, w.H, w.X, n)
 		one.Up.Apply(b, h.inner, w.H, n, backend.ReLU)
 		one.Down.Add(b, w.X, h.inner, n)
 	}
+	return p
 }
 
 // Forward implements model.Denoiser: it is an error.
@@ -196,6 +204,9 @@ func (l *Laya) Answers(ctx context.Context, list []LayaPrompt) (out []LayaAnswer
 		for _, m := range p.Marks {
 			rows = append(rows, int32(i*b.Length)+m)
 		}
+	}
+	if len(h.Layers) > 0 { // the last drops the others
+		b.Read = slices.Compact(slices.Sorted(slices.Values(rows)))
 	}
 	marginals, err := l.headless.Forward(ctx, b)
 	if err != nil {

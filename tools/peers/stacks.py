@@ -17,6 +17,7 @@ unmask answers over HTTP, JSON and all. A round runs each program in a process o
 median of a few calls after one that is not counted, and a program's the median of its rounds. Needs Go.
 """
 import argparse
+import importlib.machinery
 import json
 import os
 import random
@@ -120,8 +121,10 @@ def write_embed(folder):
 
 
 def omnivoice():
-    """The authors' package. It imports torchaudio, whose newest build may not fit PyTorch's."""
-    sys.modules.setdefault("torchaudio", types.ModuleType("torchaudio"))
+    """The authors' package. It and transformers want torchaudio, whose newest build may not fit PyTorch's."""
+    stub = types.ModuleType("torchaudio")
+    stub.__spec__, stub.__version__ = importlib.machinery.ModuleSpec("torchaudio", None), "0"
+    sys.modules.setdefault("torchaudio", stub)
     from omnivoice.models import omnivoice
     return omnivoice
 
@@ -195,13 +198,13 @@ def serve(name, folder, a):
                 sys.exit(process.stderr.read())
             time.sleep(0.1)
     if a.kind == "speech":
-        body = {"input": SPOKEN, "language": "en", "seconds": a.seconds, "steps": a.steps, "response_format": "wav", "model": "m"}
+        body = {"input": SPOKEN, "language": "en", "seconds": a.seconds, "steps": a.steps, "response_format": "wav"}
         return (lambda: post("/v1/audio/speech", body)), process
     if a.kind == "decide":
         body = {"state": " ".join(texts(1, 400, 400)), "questions": {"queue": {
             "type": "choice", "instructions": "Which queue should handle this?", "criteria": {"billing": None, "sales": None}}}}
         return (lambda: post("/v1/systemone", body)), process
-    body = {"input": texts(1000, 8, 24), "encoding_format": "base64", "model": "m"}
+    body = {"input": texts(1000, 8, 24), "encoding_format": "base64"}
     return (lambda: post("/v1/embeddings", body)), process
 
 
@@ -213,13 +216,14 @@ def one(name, folder, a):
     else:
         call = peer(name, folder, a)
     seconds = []
-    for _ in range(a.calls + 1):
-        began = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - began)
-    if process:
-        process.terminate()
-        process.wait()
+    try:
+        for _ in range(a.calls + 1):
+            began = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - began)
+    finally:
+        if process:
+            process.kill()
     return statistics.median(seconds[1:])
 
 
