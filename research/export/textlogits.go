@@ -23,7 +23,7 @@ func TextLogits(ctx context.Context, m *unmask.Model, names []string, texts [][]
 			m.Spec().Length())
 	}
 	var streams []weights.Stream
-	metadata, size, n := map[string]string{}, 0, 0
+	metadata, size, n := map[string]string{}, int64(0), 0
 	for i, tokens := range texts {
 		b := &model.Batch{Size: 1, Length: len(tokens), Tokens: tokens}
 		var err error
@@ -52,7 +52,7 @@ func TextLogits(ctx context.Context, m *unmask.Model, names []string, texts [][]
 		}
 		seen, err := inside(ctx, m, b, with)
 		for _, t := range seen {
-			size += len(t.Data)
+			size += int64(len(t.Data))
 			add(weights.Stream{Name: t.Name, DType: t.DType, Open: opener(bytes.NewReader(t.Data))},
 				t.Shape[1:])
 		}
