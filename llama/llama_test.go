@@ -19,7 +19,8 @@ var packs = []string{"llada-tiny", "llada-tiny-bf16", "dream-tiny", "dream-tiny-
 	"dreamon-tiny", "sdar-tiny", "fast-dllm-v2-tiny", "llada2-moe-tiny-bf16", "coda-tiny",
 	"open-dcoder-tiny", "stable-diffcoder-tiny", "llada-moe-tiny", "llada-moe-bias-tiny",
 	"sdar-moe-tiny", "rnd1-tiny",
-	"llada-small", "dream-small", "sdar-small", "dreamon"}
+	"llada-small", "dream-small", "sdar-small", "dreamon", "llada-moe", "coda", "stable-diffcoder",
+	"rnd1", "sdar-30b-a3b"}
 
 var blockPacks = []string{"sdar-tiny", "fast-dllm-v2-tiny", "llada2-moe-tiny"}
 
