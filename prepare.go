@@ -432,14 +432,18 @@ func (m *Model) setConditions(ctx context.Context, list []Request, out []generat
 // that it needs.
 func (r *Request) checkSubject(m *Model, guided bool) error {
 	spec := m.Spec()
+	none := "none: the model reads no prompts"
+	if spec.Classes > 0 {
+		none += " but has a class"
+	}
 	for _, c := range []struct {
 		name, found string
 		refused     bool
 		want        string
 	}{
 		{"class", r.Class, spec.Classes == 0, "none: the model has no classes"},
-		{"prompt", r.Prompt, m.Text == nil && !spec.Prompt, "none: the model reads no prompts"},
-		{"negative", r.Negative, !spec.Prompt, "none: the model reads no prompts"},
+		{"prompt", r.Prompt, m.Text == nil && !spec.Prompt, none},
+		{"negative", r.Negative, !spec.Prompt, none},
 		{"negative", r.Negative, !guided, "none without guidance"},
 	} {
 		if c.found != "" && c.refused {

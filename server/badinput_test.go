@@ -370,7 +370,7 @@ func TestBadInfills(t *testing.T) {
 func TestBadPictures(t *testing.T) {
 	_, h := serving(t, server.Options{})
 	for _, c := range []refusal{
-		{`{"prompt":"a house"}`, 400, "prompt_unsupported", "prompt", "the model reads no prompts, or ignore_prompt true"},
+		{`{"prompt":"a house"}`, 400, "prompt_unsupported", "prompt", "the model reads no prompts but has a class, or ignore_prompt true"},
 		{`{"prompt":"","size":"1024x1024"}`, 400, "out_of_range", "size",
 			`size is "1024x1024", want auto or 64x64`},
 		{`{"prompt":"","class":"noon"}`, 400, "out_of_range", "class", "class is"},
