@@ -47,7 +47,7 @@ func New(o Options) (*Backend, error) {
 		return nil, fmt.Errorf("cuda: %w", err)
 	}
 	b := &Backend{device: v}
-	b.arena = arena{v: v, live: map[devicePtr]int{}, settle: b.settle, exact: o.exact}
+	b.arena = arena{v: v, live: map[devicePtr]int{}, settle: b.settle, exact: o.Exact}
 	b.graphs = graphs{seen: map[uint64]bool{}, known: map[uint64]*graph{}}
 	if err = b.prepare(); err == nil {
 		err = b.openTrace(o)

@@ -121,8 +121,8 @@ func openDevice(o Options, m kernelImages) (_ *device, err error) {
 	if v.handle, v.Info, err = d.info(i); err != nil {
 		return nil, err
 	}
-	if o.multiprocessors > 0 {
-		v.Multiprocessors = o.multiprocessors
+	if o.Multiprocessors > 0 {
+		v.Multiprocessors = o.Multiprocessors
 	}
 	if v.Major < 8 {
 		return nil, fmt.Errorf("GPU %d, %s, has compute capability %d.%d, want 8.0 (Ampere) or later", i,

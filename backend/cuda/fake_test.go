@@ -22,7 +22,7 @@ func open(t testing.TB) (*Backend, *fakecuda.Library) {
 
 func openOn(t testing.TB, l *fakecuda.Library) *Backend {
 	t.Helper()
-	b, err := New(Options{Library: l.Path, exact: true})
+	b, err := New(Options{Library: l.Path, Exact: true})
 	require.NoError(t, err)
 	return b
 }
@@ -42,7 +42,7 @@ func openAny(t testing.TB) (*Backend, *fakecuda.Library) {
 // own. library is fakecuda.Driver's.
 func openAs(t testing.TB, library string, multiprocessors int) *Backend {
 	t.Helper()
-	b, err := New(Options{Library: library, exact: true, multiprocessors: multiprocessors})
+	b, err := New(Options{Library: library, Exact: true, Multiprocessors: multiprocessors})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	return b

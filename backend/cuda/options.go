@@ -24,8 +24,12 @@ type Options struct {
 	// none becomes a graph.
 	Trace string
 
-	exact           bool // see arena
-	multiprocessors int  // for choosing kernels in tests; 0 for the GPU's own
+	// Exact makes each allocation a chunk of its own, so that a memory checker finds accesses
+	// beyond it.
+	Exact bool
+
+	// Multiprocessors chooses kernels as for a GPU of this many; 0 is the GPU's own.
+	Multiprocessors int
 }
 
 // LibraryVariable is an environment variable with the path of the driver's library.

@@ -1,6 +1,6 @@
 // Package plain is the reference device: each kernel of backend.Backend as a plain loop on one
 // thread, with sums in float64 and results rounded to float32 once. It defines what each kernel
-// computes; package backendtest compares every other device with it.
+// computes; the tests of backend/backendtest compare every other device with it.
 //
 // It is exact, not fast. BF16 and Int8 products are emulated by rounding their factors.
 package plain

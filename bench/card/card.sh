@@ -79,7 +79,8 @@ alive() {
 
 kernels() { # the suite, tiles, copies, graphs, choosing, published sizes
     if [ "$card" = 1 ]; then
-        tests backend/cuda 540 -test.run 'TestDevice|TestTiles|TestLinearHeads|TestMatMul|TestPack|TestConv|TestCopies|TestChoose|TestHeadOf|TestVisit|TestArguments|TestResults|TestLarge|TestStaging|TestGoroutines|TestGraphBits|TestAny'
+        tests backend/backendtest 540 -test.run 'CUDA'
+        tests backend/cuda 540 -test.run 'TestTiles|TestLinearHeads|TestMatMul|TestPack|TestConv|TestCopies|TestChoose|TestHeadOf|TestVisit|TestArguments|TestResults|TestLarge|TestStaging|TestGoroutines|TestGraphBits|TestAny'
         tests backend/cuda 540 -test.run 'TestPublished' -test.v
     else
         tests backend/cuda 540 -test.run 'TestTiles|TestGraphBits|TestPublished'
@@ -114,8 +115,10 @@ bits() { # the same tokens in any batch, twice, and in float32 the processor's
 
 memory() { # compute-sanitizer, where there is one: allocations of these tests are exact
     command -v compute-sanitizer > /dev/null || { say "skip: no compute-sanitizer here"; return 0; }
-    (cd backend/cuda && try "memcheck" 400 compute-sanitizer --tool memcheck --error-exitcode 1 "$here/bin/backend-cuda.test" -test.run 'TestDevice/(Linear|Attention|Head|Conv)|TestTiles'
-    try "racecheck" 200 compute-sanitizer --tool racecheck --error-exitcode 1 "$here/bin/backend-cuda.test" -test.run 'TestDevice/(Linear|Attention|HeadStats|Conv|GroupNorm)$'
+    local suite=$here/bin/backend-backendtest.test
+    (cd backend/backendtest && try "memcheck" 300 compute-sanitizer --tool memcheck --error-exitcode 1 "$suite" -test.run 'TestCUDA/(Linear|Attention|Head|Conv)'
+    try "racecheck" 200 compute-sanitizer --tool racecheck --error-exitcode 1 "$suite" -test.run 'TestCUDA/(Linear|Attention|HeadStats|Conv|GroupNorm)$'
+    try "memcheck of tiles" 300 compute-sanitizer --tool memcheck --error-exitcode 1 "$here/bin/backend-cuda.test" -test.run 'TestTiles'
     echo "$passed $failed" > "$results/.count")
     read -r passed failed < "$results/.count"
 }

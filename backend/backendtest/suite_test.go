@@ -1,9 +1,5 @@
-// Package backendtest compares every kernel of a device with the reference device (package plain).
-// A new device is complete when Run passes:
-//
-//	func TestDevice(t *testing.T) {
-//		backendtest.Run(t, func() backend.Backend { return mine.New() })
-//	}
+// Package backendtest compares every kernel of each device with the reference device (package
+// plain). A new device is complete when it has a test here (devices_test.go) that passes.
 //
 // Shapes are odd on purpose: one row, one column, sizes near and beyond any tile, ragged segments.
 // Rows outside a call hold NaN before it, and must after it. Tolerances are derived from the norms
@@ -23,8 +19,8 @@ import (
 	"unmask/backend/plain"
 )
 
-// Run tests all kernels of the device that open returns. Each test opens its own.
-func Run(t *testing.T, open func() backend.Backend) {
+// testDevice tests all kernels of the device that open returns. Each test opens its own.
+func testDevice(t *testing.T, open func() backend.Backend) {
 	for _, c := range []struct {
 		name string
 		test func(*suite)

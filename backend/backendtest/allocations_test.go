@@ -11,9 +11,9 @@ import (
 	"unmask/internal/quant"
 )
 
-// Allocations checks that no kernel of a step allocates on Go's heap once it has run, for devices
-// that promise this.
-func Allocations(t *testing.T, open func() backend.Backend) {
+// testAllocations checks that no kernel of a step allocates on Go's heap once it has run, for
+// devices that promise this.
+func testAllocations(t *testing.T, open func() backend.Backend) {
 	s := &suite{T: t, dev: open(), ref: plain.New(), rand: rand.New(rand.NewPCG(1, 2))}
 	const rows, width, batch, length = 12, 64, 3, 20
 	b := s.dev
