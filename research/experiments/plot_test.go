@@ -3,11 +3,11 @@ package experiments
 import (
 	"bytes"
 	"compress/zlib"
-	"fmt"
 	"image/color"
 	"image/png"
 	"io"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -315,8 +315,8 @@ func TestStepLabels(t *testing.T) {
 	}
 }
 
-// A file of PDF has a page for each chart, its index points at its objects, and their streams
-// unpack to operators that save as often as they restore.
+// A file of PDF has a page for each chart, whose operators save as often as they restore, and no
+// texts: letters are outlines.
 func TestPDF(t *testing.T) {
 	chart := Chart{Name: "x", Title: "Fréchet, α", X: "steps", Y: "y", Curves: []Curve{
 		{Name: "moment α=3", X: []float64{1, 2}, Y: []float64{1, 2}, Error: []float64{0.1, 0},
@@ -324,38 +324,25 @@ func TestPDF(t *testing.T) {
 	data, err := PDF([]Chart{chart, chart})
 	require.NoError(t, err)
 	text := string(data)
-	require.True(t, strings.HasPrefix(text, "%PDF-1.4\n"))
-	require.True(t, strings.HasSuffix(text, "%%EOF\n"))
+	require.True(t, strings.HasPrefix(text, "%PDF-1."))
 	require.Contains(t, text, "/Count 2")
-	var start, size int
-	_, tail, _ := strings.Cut(text, "startxref\n")
-	_, err = fmt.Sscanf(tail, "%d", &start)
-	require.NoError(t, err)
-	_, err = fmt.Sscanf(text[start:], "xref\n0 %d", &size)
-	require.NoError(t, err)
-	require.Equal(t, 7, size)
-	index := strings.Split(text[start:], "\n")[3:]
-	streams := 0
-	for i := 1; i < size; i++ {
-		var at int
-		_, err := fmt.Sscanf(index[i-1], "%d", &at)
-		require.NoError(t, err)
-		object := text[at:]
-		require.True(t, strings.HasPrefix(object, fmt.Sprintf("%d 0 obj\n", i)), "object %d", i)
+	var pages []string
+	for _, object := range strings.Split(text, "endobj") {
 		_, packed, ok := strings.Cut(object, "stream\n")
-		if !ok || strings.Index(object, "endobj") < strings.Index(object, "stream\n") {
+		if !ok {
 			continue
 		}
 		r, err := zlib.NewReader(strings.NewReader(packed))
 		require.NoError(t, err)
 		ops, err := io.ReadAll(r)
 		require.NoError(t, err)
-		streams++
-		require.Equal(t, strings.Count(string(ops), "q\n"), strings.Count(string(ops), "Q\n"))
+		require.Len(t, regexp.MustCompile(`(?m)^q\b`).FindAll(ops, -1), strings.Count(string(ops), "Q\n"))
 		require.NotContains(t, string(ops), "NaN")
-		require.Contains(t, string(ops), " c\n") // letters and rings
+		require.NotContains(t, string(ops), "BT") // letters are outlines
+		require.Contains(t, string(ops), " c\n")
+		pages = append(pages, string(ops))
 	}
-	require.Equal(t, 2, streams)
+	require.Len(t, pages, 2)
 	again, err := PDF([]Chart{chart, chart})
 	require.NoError(t, err)
 	require.Equal(t, data, again)
