@@ -65,16 +65,14 @@ func TestZipFlagsAndHeaders(t *testing.T) {
 		f.name, f.data = "a/data.pkl", pkl
 		return zipOf(f, file{name: "a/data/0", data: make([]byte, 16)})
 	}
-	for _, flag := range []uint16{0x1, 0x20, 0x40} {
-		refused(t, with(file{flags: flag}), "flags 0x")
+	for _, flag := range []uint16{0x1, 0x40} {
+		refused(t, with(file{flags: flag}), "is encrypted")
 	}
 	refused(t, with(file{crc: 1}), `record "a/data.pkl" is damaged`)
-	refused(t, with(file{local: "a/data.pkL"}), `local header is of "a/data.pkL"`)
-	refused(t, with(file{localSize: 3}), "local header and directory disagree")
-	refused(t, with(file{declared: 1 << 30}), "beyond the records")
-	refused(t, with(file{declared: math.MaxUint32}), "zip64 field is missing")
-	refused(t, zipOf(file{name: "a/data.pkl", data: pkl},
-		file{name: "a/data/0", local: "a/data.pkl", at: 1}), `local header is of "a/data.pkl"`)
+	refused(t, with(file{declared: 1 << 30}), "beyond the file")
+	refused(t, with(file{declared: math.MaxUint32}), "zip: not a valid zip file")
+	refused(t, zipOf(file{name: "a/data.pkl", data: pkl}, file{name: "a/data/0", data: pkl, at: 1}),
+		`zip records "a/data.pkl" and "a/data/0" overlap`)
 
 	// A file without any CRC is read; one with only some missing is damaged.
 	none := func(files ...file) []byte {
@@ -95,21 +93,15 @@ func TestZipFlagsAndHeaders(t *testing.T) {
 	require.ErrorContains(t, err, `record "a/data/0" is damaged`)
 
 	good := checkpoint(state(goodTensor))
-	end := len(good) - sizeEnd
-	for at, want := range map[int]string{4: "several disks", 8: "several disks",
-		12: "does not end at", 16: "does not end at", 20: "no end record"} {
+	end := len(good) - 22
+	for at, want := range map[int]string{10: "zip directory: ", 20: "no end record"} {
 		bad := bytes.Clone(good)
 		bad[end+at]++
 		refused(t, bad, want)
 	}
 	many := bytes.Clone(good)
-	binary.LittleEndian.PutUint16(many[end+8:], 9)
 	binary.LittleEndian.PutUint16(many[end+10:], 9)
-	refused(t, many, "does not hold 9 entries")
-}
-
-func TestEncrypted(t *testing.T) {
-	refused(t, zipOf(file{name: "a/data.pkl", data: []byte("x"), flags: 0x1}), "it is encrypted")
+	refused(t, many, "zip directory: ")
 }
 
 func TestNames(t *testing.T) {

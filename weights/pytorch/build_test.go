@@ -16,11 +16,9 @@ type file struct {
 	name string
 	data []byte
 
-	local         string // name in the local header
 	flags, method uint16
 	crc           uint32 // added to the correct CRC in both headers
 	declared      uint32 // size in both headers
-	localSize     uint32 // size in the local header
 	at            int    // 1 + offset of another record's header
 }
 
@@ -34,27 +32,19 @@ func zipOf(files ...file) []byte {
 		if f.declared != 0 {
 			size = f.declared
 		}
-		localSize := size
-		if f.localSize != 0 {
-			localSize = f.localSize
-		}
-		local := f.name
-		if f.local != "" {
-			local = f.local
-		}
 		crc := crc32.ChecksumIEEE(f.data) + f.crc
 		header := len(b)
-		b = u32(b, sigLocal)
+		b = append(b, "PK\x03\x04"...)
 		for _, v := range []uint16{20, f.flags, f.method, 0, 0} {
 			b = u16(b, v)
 		}
-		b = u32(u32(u32(b, crc), localSize), localSize)
-		b = append(u16(u16(b, uint16(len(local))), 0), local...)
+		b = u32(u32(u32(b, crc), size), size)
+		b = append(u16(u16(b, uint16(len(f.name))), 0), f.name...)
 		b = append(b, f.data...)
 		if f.at > 0 {
 			header = f.at - 1
 		}
-		directory = u32(directory, sigCentral)
+		directory = append(directory, "PK\x01\x02"...)
 		for _, v := range []uint16{20, 20, f.flags, f.method, 0, 0} {
 			directory = u16(directory, v)
 		}
@@ -66,7 +56,7 @@ func zipOf(files ...file) []byte {
 	}
 	at := len(b)
 	b = append(b, directory...)
-	b = u32(b, sigEnd)
+	b = append(b, "PK\x05\x06"...)
 	for _, v := range []uint16{0, 0, uint16(len(files)), uint16(len(files))} {
 		b = u16(b, v)
 	}
