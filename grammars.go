@@ -172,9 +172,23 @@ func (m *Model) language(ctx context.Context, g *Grammar, tokens, ends []int32) 
 	c, name, err := m.grammars.get(ctx, g, at)
 	if err == nil {
 		l.Tokens, l.Choices, l.Text = c.tokens, c.choices, c.text
-		err = l.Check(tokens, spec.Mask)
+		err = m.check(ctx, l, tokens)
 	}
 	return l, ends, refusal(name, err)
+}
+
+// check returns an error if a language has no text with some tokens. Checks that look at many edges
+// take turns, as compiling does.
+func (m *Model) check(ctx context.Context, l *constrain.Language, tokens []int32) error {
+	if l.Work() > 1<<24 {
+		owner, _ := ctx.Value(ownerKey{}).(string)
+		back, err := compiling.Take(ctx, owner, 1)
+		if err != nil {
+			return err
+		}
+		defer back()
+	}
+	return l.Check(tokens, m.Spec().Mask)
 }
 
 // textOf returns the text of known tokens as automata read it, without special ones.

@@ -73,16 +73,23 @@ func (l *Language) Check(tokens []int32, mask int32) error {
 		return &param.Error{Name: "length", Found: fmt.Sprintf("%d tokens to fill", room),
 			Want: fmt.Sprintf("%d or more, the shortest text of the grammar", least)}
 	}
-	var c Chain
-	if c.set(l, tokens[l.From:l.To], mask, nil) {
+	if l.completes(tokens[l.From:l.To], mask) {
 		return nil
 	}
-	if c.set(l, slices.Repeat([]int32{mask}, room), mask, nil) {
+	if l.completes(slices.Repeat([]int32{mask}, room), mask) {
 		return &param.Error{Name: "known text", Found: "against the grammar",
 			Want: "one that the grammar allows"}
 	}
 	return &param.Error{Name: "length", Found: fmt.Sprintf("%d tokens to fill", room),
 		Want: "another number: no text of the grammar has just as many"}
+}
+
+// completes reports whether tokens, with mask where they are not known, belong to the language. It
+// takes memory for the states of two positions, whatever the length.
+func (l *Language) completes(tokens []int32, mask int32) bool {
+	var c Chain
+	c.begin(l, tokens, mask)
+	return c.reach(false) && slices.ContainsFunc(c.states[len(tokens)], l.Accepts)
 }
 
 // Evidence is what is known of a position's marginal: of each class of tokens, the sum and the
@@ -110,27 +117,32 @@ type Chain struct {
 	ahead    int       // the position
 }
 
-// set computes the sums, given the evidence at masked positions, nil where there is none: there,
-// all states from which a sequence can be completed count alike. It reports whether there is a
-// sequence.
-func (c *Chain) set(l *Language, tokens []int32, mask int32, evidence []*Evidence) bool {
-	n := len(tokens)
+// begin sets the language and the tokens.
+func (c *Chain) begin(l *Language, tokens []int32, mask int32) {
 	c.l, c.mask, c.tokens = l, mask, append(c.tokens[:0], tokens...)
-	c.sets, c.tops = resize(c.sets, n), resize(c.tops, n)
-	c.states, c.b = resize(c.states, n+1), resize(c.b, n+1)
+	c.states = resize(c.states, len(tokens)+1)
 	if len(c.at) != l.States() {
 		c.at = make([]int32, l.States())
 	}
 	for i := range c.at {
 		c.at[i] = -1
 	}
+}
+
+// set computes the sums, given the evidence at masked positions, nil where there is none: there,
+// all states from which a sequence can be completed count alike. It reports whether there is a
+// sequence.
+func (c *Chain) set(l *Language, tokens []int32, mask int32, evidence []*Evidence) bool {
+	n := len(tokens)
+	c.begin(l, tokens, mask)
+	c.sets, c.tops, c.b = resize(c.sets, n), resize(c.tops, n), resize(c.b, n+1)
 	for i := range n {
 		c.sets[i], c.tops[i] = c.sets[i][:0], c.tops[i][:0]
 		if evidence != nil && evidence[i] != nil && tokens[i] == mask {
 			c.weigh(i, evidence[i])
 		}
 	}
-	if !c.reach() {
+	if !c.reach(true) {
 		return false
 	}
 	c.backward()
@@ -188,11 +200,15 @@ func (c *Chain) next(i int, s int32, f func(e grammar.TokenEdge)) {
 	}
 }
 
-// reach sets states to those that can be reached and are not too far from the end.
-func (c *Chain) reach() bool {
+// reach sets states to those that can be reached and are not too far from the end; without keep,
+// those of the last position alone stay.
+func (c *Chain) reach(keep bool) bool {
 	n := len(c.tokens)
 	c.states[0] = append(c.states[0][:0], c.l.Start)
 	for i := range n {
+		if !keep && i > 0 {
+			c.states[i-1], c.states[i+1] = nil, c.states[i-1]
+		}
 		to := c.states[i+1][:0]
 		for _, s := range c.states[i] {
 			c.next(i, s, func(e grammar.TokenEdge) {

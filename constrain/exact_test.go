@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -62,6 +63,21 @@ func accepts(l *constrain.Language, text []int32) bool {
 		}
 	}
 	return l.Accepts(s)
+}
+
+// A check takes memory for states, not for states times positions.
+func TestCheckTakesLittleMemory(t *testing.T) {
+	const length = 1000
+	l := language(t, "[ab]{0,600}c[ab]{0,600}", 3, length)
+	require.Greater(t, l.States(), 1000)
+	known := slices.Repeat([]int32{3}, length)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.NoError(t, l.Check(known, 3))
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<19)) // all states: some 10 MB
+	known[0], known[length-1] = 2, 2
+	require.Error(t, l.Check(known, 3))
 }
 
 func TestMarginalsAreTheConditionalLaws(t *testing.T) {

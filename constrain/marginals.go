@@ -147,8 +147,7 @@ func (q *Sequence) Mend(tokens, given []int32) {
 
 // Fits reports whether the language has a sequence with these tokens.
 func (q *Sequence) Fits(tokens []int32) bool {
-	var c Chain
-	return c.set(q.Language, tokens[q.Language.From:q.Language.To], q.Mask, nil)
+	return q.Language.completes(tokens[q.Language.From:q.Language.To], q.Mask)
 }
 
 // Marginals are those of another Marginals given the languages of the sequences. All rows asked for

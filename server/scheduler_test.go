@@ -144,6 +144,52 @@ func TestKeysTakeTurns(t *testing.T) {
 	require.Less(t, bobs[3], 12)
 }
 
+// On a CPU, a key with many requests that would fit a pass together has no more rows than another
+// with one, whose passes would else take the time of all; nor has batch work.
+func TestManyRequestsDoNotSlowOne(t *testing.T) {
+	keys, err := server.LoadKeys(keyFile(t, "alice:alice-secret\nbob:bob-secret\n"))
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		priority string
+		most     int // of alice's sequences in bob's 16 passes
+	}{"keys": {"", 18}, "batch": {`,"priority":"batch"`, 4}} {
+		t.Run(name, func(t *testing.T) {
+			var clock stopped
+			var sent sync.WaitGroup
+			g, s, h := gatedAt(t, server.Options{Rows: 200, Keys: keys}, clock.now)
+			g.shut()
+			send := func(key, body string) {
+				r, err := http.NewRequest("POST", h.URL+"/v1/completions", strings.NewReader(body))
+				require.NoError(t, err)
+				r.Header.Set("Authorization", "Bearer "+key)
+				r.Header.Set("Content-Type", "application/json")
+				sent.Go(func() {
+					if a, err := http.DefaultClient.Do(r); err == nil {
+						a.Body.Close()
+					}
+				})
+			}
+			send("alice-secret", `{"prompt":"A","max_tokens":15,"steps":1}`)
+			g.stuck()
+			for i := range 6 {
+				send("alice-secret", fmt.Sprintf(`{"prompt":"A","max_tokens":17,"steps":17,"seed":%d%s}`, i,
+					c.priority))
+			}
+			send("bob-secret", `{"prompt":"A","max_tokens":18,"steps":16}`)
+			queued(t, s, 7)
+			g.unshut()
+			sent.Wait()
+			alices := 0
+			for _, pass := range g.seen() {
+				if slices.Contains(pass, 19) {
+					alices += len(pass) - 1
+				}
+			}
+			require.LessOrEqual(t, alices, c.most)
+		})
+	}
+}
+
 // Batch work has a tenth of the rows while other work waits, and all of them when none does.
 func TestBatchWorkHasItsShare(t *testing.T) {
 	g, s, h := gated(t, server.Options{Rows: 20})

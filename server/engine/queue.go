@@ -15,6 +15,8 @@ import (
 //     that has had the least since it last had nothing to do.
 //   - Of an owner's calls, the one with the fewest rows left goes first. Waiting counts as rows
 //     less, so a short request does not wait for a long one, nor a long one for ever.
+//   - On a CPU, where a pass takes its rows' time, an owner waits for the next pass once it has had
+//     more than another whose sequences are all in this one.
 //   - On a CPU, a call much longer than the first of a pass waits for another pass (see longer).
 //     One sequence keeps a CPU busy, so the long one would only slow the short one.
 //   - A sequence whose language is much work has a pass for itself (see heavy).
@@ -72,14 +74,17 @@ func (e *Engine) pick() []*Member {
 	}
 	p := e.newPicking()
 	if len(classes[0]) > 0 && len(classes[1]) > 0 {
-		e.queue.batch = min(e.queue.batch+batchShare*float64(e.o.Rows), float64(e.o.Rows))
 		if next := p.first(classes[1]); next != nil && e.queue.batch >= float64(next.rows) {
 			e.queue.batch -= float64(next.rows)
 			p.take(next)
 		}
 	}
-	for _, class := range classes {
-		e.fill(p, class)
+	e.fill(p, classes[0])
+	if len(classes[0]) > 0 && len(classes[1]) > 0 {
+		e.queue.batch = min(e.queue.batch+batchShare*float64(e.o.Rows-p.rows), float64(e.o.Rows))
+	}
+	if p.shares || len(p.members) == 0 || len(classes[0]) == 0 {
+		e.fill(p, classes[1])
 	}
 	return p.members
 }
@@ -95,8 +100,8 @@ func (e *Engine) order(calls []*Call, now time.Time) {
 
 // fill takes members of a class as long as they fit, owner by owner.
 func (e *Engine) fill(p *picking, class []*Call) {
-	byOwner := map[string][]*Call{}
-	var owners []string
+	byOwner, took := map[string][]*Call{}, map[string]bool{}
+	var owners, done []string // done are those whose sequences are all in this pass
 	for _, c := range class {
 		k := c.queue()
 		if byOwner[k] == nil {
@@ -112,12 +117,19 @@ func (e *Engine) fill(p *picking, class []*Call) {
 			}
 		}
 		k := owners[at]
+		behind := func(o string) bool { return e.queue.rows[o] < e.queue.rows[k] }
+		if !p.shares && slices.ContainsFunc(done, behind) {
+			return
+		}
 		if next := p.first(byOwner[k]); next != nil {
 			p.take(next)
 			e.queue.rows[k] += float64(next.rows)
+			took[k] = true
 			continue
 		}
-		owners = slices.Delete(owners, at, at+1)
+		if owners = slices.Delete(owners, at, at+1); took[k] {
+			done = append(done, k)
+		}
 	}
 }
 
