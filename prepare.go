@@ -332,6 +332,21 @@ func (m *Model) messageTokens(r *Request) (tokens, ends []int32, err error) {
 	return tokens, c.Stops(), nil
 }
 
+// LeavesOut returns a note about what a model's chat template leaves out of a conversation, "" for
+// nothing.
+func (m *Model) LeavesOut(messages []byte) string {
+	var list []struct{ Role string }
+	c, err := m.Chat()
+	if err == nil && json.Unmarshal(messages, &list) == nil && !c.System() {
+		for _, one := range list {
+			if one.Role == "system" {
+				return "the model's chat template leaves system messages out"
+			}
+		}
+	}
+	return ""
+}
+
 // withoutCalls returns messages without their calls of tools, and whether there were any.
 func withoutCalls(messages []byte) (mute []byte, calls bool) {
 	var list []map[string]json.RawMessage

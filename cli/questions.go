@@ -178,8 +178,9 @@ func (f *questionFlags) run(ctx context.Context) error {
 		return err
 	}
 	list, err := f.lines()
-	if err == nil {
-		err = f.readCalibration()
+	if err == nil && f.calibration != "" {
+		f.asking.Calibration, err = decide.ReadCalibration(f.calibration)
+		err = wrap("--calibration", err)
 	}
 	if err == nil {
 		err = checkFile("--out", f.out)
@@ -218,25 +219,6 @@ func (f *questionFlags) run(ctx context.Context) error {
 		return cmp.Or(err, printLine(string(data)))
 	}
 	return wrote(atomicfile.Put(f.out, append(data, '\n')), f.out)
-}
-
-// readCalibration reads the temperatures of --calibration.
-func (f *questionFlags) readCalibration() error {
-	if f.calibration == "" {
-		return nil
-	}
-	data, err := atomicfile.ReadSmall(f.calibration, maxScored)
-	fits := map[decide.Kind]decide.Fit{}
-	if err == nil {
-		err = json.Unmarshal(data, &fits)
-	}
-	f.asking.Temperatures = map[decide.Kind]float64{}
-	for kind, fit := range fits {
-		if f.asking.Temperatures[kind] = fit.Temperature; err == nil && !(fit.Temperature > 0) {
-			err = fmt.Errorf("temperature of %s is %v, want one above 0", kind, fit.Temperature)
-		}
-	}
-	return wrap("--calibration", err)
 }
 
 // smallMass is a share of the mask's probability at which options say little.

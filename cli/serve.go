@@ -15,6 +15,7 @@ import (
 	"unmask"
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
+	"unmask/decide"
 	"unmask/internal/buildinfo"
 	"unmask/param"
 	"unmask/server"
@@ -26,6 +27,8 @@ type serveFlags struct {
 	deviceFlags
 	models  []string
 	as      map[string]string // kinds, by the models' names
+	files   map[string]string // of calibrations, likewise
+	fits    map[string]decide.Calibration
 	listen  server.Listeners
 	options server.Options
 	keys    string
@@ -53,6 +56,8 @@ func newServe() *cobra.Command {
 		"`MODEL` to serve, or NAME=MODEL; may be repeated")
 	s.StringToStringVar(&f.as, "as", nil, "`NAME=KIND`: the kind of model to read NAME's files as, in "+
 		"place of what config.json says or leaves open; may be repeated")
+	s.StringToStringVar(&f.files, "calibration", nil, "`NAME=FILE`: the file of unmask decide --calibrate "+
+		"with the temperatures of NAME's answers to typed questions; may be repeated")
 	f.registerCompute(s)
 	s.StringVar(&f.listen.Address, "listen", "127.0.0.1:8080", "`ADDRESS` of the API and the page")
 	s.StringVar(&f.keys, "keys", "", "`FILE` of lines NAME:KEY, mode 0600, read again after SIGHUP; "+
@@ -118,9 +123,17 @@ func (f *serveFlags) check() (models []server.Named, o unmask.Options, err error
 	if models, err = server.ParseModels(f.models); err != nil {
 		return nil, o, usage("--model: %v", err)
 	}
-	for name := range f.as {
-		if !slices.ContainsFunc(models, func(m server.Named) bool { return m.Name == name }) {
-			return nil, o, usage("--as: model is %.80q, want one of --model", name)
+	for flag, names := range map[string]map[string]string{"as": f.as, "calibration": f.files} {
+		for name := range names {
+			if !slices.ContainsFunc(models, func(m server.Named) bool { return m.Name == name }) {
+				return nil, o, usage("--%s: model is %.80q, want one of --model", flag, name)
+			}
+		}
+	}
+	f.fits = map[string]decide.Calibration{}
+	for name, file := range f.files {
+		if f.fits[name], err = decide.ReadCalibration(file); err != nil {
+			return nil, o, wrap("--calibration "+name, err)
 		}
 	}
 	return models, o, nil
@@ -240,7 +253,8 @@ func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server
 		for _, note := range m.Info.Notes {
 			terminal.Say("note: %s: %s", n.Name, note)
 		}
-		if err := s.Add(server.Model{Name: n.Name, Model: m, Precision: m.Precision}); err != nil {
+		if err := s.Add(server.Model{Name: n.Name, Model: m, Precision: m.Precision,
+			Calibration: f.fits[n.Name]}); err != nil {
 			return usage("--model: %v", err)
 		}
 		if c, err := m.Chat(); err == nil {

@@ -165,5 +165,8 @@ func (f *textFlags) request(ctx context.Context, set *pflag.FlagSet) (m *unmask.
 func (f *textFlags) fill(m *unmask.Model, over generate.Overrides) (r unmask.Request, err error) {
 	r, err = f.Request(m, over)
 	r.Seed, r.Preset = f.seed, f.preset
+	if note := m.LeavesOut(r.Messages); note != "" && err == nil {
+		terminal.Say("note: %s", note)
+	}
 	return r, err
 }

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,8 +18,8 @@ import (
 
 // Options say how questions are asked. The zero value is one pass a question.
 type Options struct {
-	Temperatures map[Kind]float64 // of a calibration; 1 where there is none
-	Turn         model.Turn
+	Calibration Calibration
+	Turn        model.Turn
 }
 
 // Answer is a model's answer to a question.
@@ -30,11 +31,12 @@ type Answer struct {
 	Confidence float64
 	// of the options together among all that the model may write there, the least of its passes: a
 	// low one says that the prompt does not fit the model; 1 of a network without other outcomes
-	Mass   float64
-	Act    *float64 // of Laya's networks: the probability that acting on the answer is right
-	Tokens int      // of the prompts
-	Passes int      // sequences that went through the model
-	Notes  []string // what was cut off
+	Mass        float64
+	Act         *float64 // of Laya's networks: the probability that acting on the answer is right
+	Temperature float64  // of the calibration; 0 where there is none
+	Tokens      int      // of the prompts
+	Passes      int      // sequences that went through the model
+	Notes       []string // what was cut off
 }
 
 // Best returns the most probable option, the first of equal ones.
@@ -87,10 +89,8 @@ func Ask(ctx context.Context, m *unmask.Model, state State, list []Question, o O
 	}
 	for i := range a.out {
 		one := &a.out[i]
-		t := a.Temperatures[list[i].Kind]
-		if t == 0 {
-			t = 1
-		}
+		one.Temperature = a.Calibration[list[i].Kind].Temperature
+		t := cmp.Or(one.Temperature, 1)
 		one.P = softmax(one.LogP, t)
 		if one.Act == nil || t != 1 {
 			n := float64(len(one.P))

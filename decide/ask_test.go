@@ -88,8 +88,8 @@ func TestAsk(t *testing.T) {
 					require.InDeltaSlice(t, softmax(own, 1), a.P, 1e-9)
 				}))
 			}
-			half, err := Ask(t.Context(), m, state, list, Options{Temperatures: map[Kind]float64{
-				Choice: 2}})
+			half, err := Ask(t.Context(), m, state, list, Options{Calibration: Calibration{
+				Choice: {Temperature: 2}}})
 			require.NoError(t, err)
 			require.Equal(t, all[0].P, half[0].P)
 			require.InDeltaSlice(t, softmax(all[1].LogP, 2), half[1].P, 1e-12)

@@ -1,8 +1,12 @@
 package decide
 
 import (
+	"fmt"
 	"math"
 	"slices"
+
+	"unmask/internal/atomicfile"
+	"unmask/internal/jsonline"
 )
 
 // Labelled is an answer to a question whose right option is known.
@@ -28,6 +32,9 @@ type Fit struct {
 	After       Quality `json:"after"`
 }
 
+// Calibration has a temperature for each kind of questions, 1 for a kind that is not there.
+type Calibration map[Kind]Fit
+
 // The range of temperatures that Calibrate looks in.
 const (
 	leastTemperature = 0.05
@@ -36,8 +43,8 @@ const (
 
 // Calibrate returns for each kind of question the temperature with the least log loss. Few
 // questions fit badly: a hundred of a kind, and others to measure on, are a good beginning.
-func Calibrate(list []Labelled) map[Kind]Fit {
-	out := map[Kind]Fit{}
+func Calibrate(list []Labelled) Calibration {
+	out := Calibration{}
 	for _, kind := range Kinds {
 		var own []Labelled
 		for _, l := range list {
@@ -53,6 +60,26 @@ func Calibrate(list []Labelled) map[Kind]Fit {
 			After: Measure(own, t)}
 	}
 	return out
+}
+
+// ReadCalibration reads a file with the JSON of what Calibrate returned.
+func ReadCalibration(name string) (Calibration, error) {
+	data, err := atomicfile.ReadSmall(name, 1<<20)
+	fits := Calibration{}
+	if err == nil {
+		err = jsonline.Strict(data, &fits)
+	}
+	for kind, fit := range fits {
+		switch {
+		case err != nil:
+		case !slices.Contains(Kinds, kind):
+			err = fmt.Errorf("type is %.40q, want boolean, choice or score", kind)
+		case !(fit.Temperature >= leastTemperature && fit.Temperature <= mostTemperature):
+			err = fmt.Errorf("temperature of %s is %v, want %v to %v", kind, fit.Temperature,
+				leastTemperature, mostTemperature)
+		}
+	}
+	return fits, err
 }
 
 // coolest returns the temperature of the least log loss, which is convex in 1/temperature: thirds

@@ -227,14 +227,15 @@ func TextOf(value json.RawMessage) (text string, err error) {
 
 // Info says how an answer was made.
 type Info struct {
-	Mass   float64  `json:"mass"`
-	Passes int      `json:"passes"`
-	Act    *float64 `json:"act_probability,omitempty"`
-	Notes  []string `json:"notes,omitempty"`
+	Mass        float64  `json:"mass"`
+	Passes      int      `json:"passes"`
+	Act         *float64 `json:"act_probability,omitempty"`
+	Notes       []string `json:"notes,omitempty"`
+	Temperature float64  `json:"temperature,omitempty"` // of the calibration
 }
 
 // Info returns what an answer has beside its probabilities.
-func (a *Answer) Info() Info { return Info{a.Mass, a.Passes, a.Act, a.Notes} }
+func (a *Answer) Info() Info { return Info{a.Mass, a.Passes, a.Act, a.Notes, a.Temperature} }
 
 // JSON returns the answer to a question in the form that goes with Read.
 func (a *Answer) JSON(q *Question) map[string]any {

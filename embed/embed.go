@@ -64,6 +64,7 @@ func (e *Embedder) Prompts() []string {
 type Options struct {
 	Prompt     string // the name of one of the folder's prompts, which goes before each text
 	Dimensions int    // the first numbers of each vector; 0: all
+	Unit       bool   // vectors of length 1, whatever the folder says
 	Each       bool   // a vector for each of a text's own tokens, without pooling
 	Turn       model.Turn
 }
@@ -167,7 +168,7 @@ func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]floa
 			from, to := e.pooled(list[i], o)
 			own := states[:(to-from)*width]
 			if states, out[i] = states[len(own):], own; !o.Each {
-				out[i], err = e.vector(own, width, from, o.Dimensions)
+				out[i], err = e.vector(own, width, from, o)
 			}
 		}
 		return err
@@ -195,7 +196,7 @@ func (e *Embedder) states(ctx context.Context, b *model.Batch, o Options) (state
 }
 
 // vector pools states [n, width], the first of which is that of position `first`.
-func (e *Embedder) vector(states []float32, width, first, dimensions int) ([]float32, error) {
+func (e *Embedder) vector(states []float32, width, first int, o Options) ([]float32, error) {
 	modes, layers := []string{"mean"}, []layer(nil)
 	if e.folder != nil {
 		modes, layers = e.folder.modes, e.folder.layers
@@ -207,15 +208,17 @@ func (e *Embedder) vector(states []float32, width, first, dimensions int) ([]flo
 	for _, l := range layers {
 		v = l.apply(v)
 	}
-	if dimensions > len(v) {
-		return nil, &param.Error{Name: "dimensions", Found: fmt.Sprint(dimensions),
+	if o.Dimensions > len(v) {
+		return nil, &param.Error{Name: "dimensions", Found: fmt.Sprint(o.Dimensions),
 			Want: fmt.Sprintf("1 to %d", len(v))}
 	}
-	if dimensions > 0 {
-		v = v[:dimensions]
-		if n := len(layers); n > 0 && layers[n-1].weight == nil {
-			v = layers[n-1].apply(v)
-		}
+	n := len(layers)
+	unit := o.Unit || o.Dimensions > 0 && n > 0 && layers[n-1].weight == nil
+	if o.Dimensions > 0 {
+		v = v[:o.Dimensions]
+	}
+	if unit {
+		v = new(layer).apply(v)
 	}
 	out := make([]float32, len(v))
 	for i, x := range v {

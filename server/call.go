@@ -24,7 +24,8 @@ type query struct {
 	prompt    int                // tokens of the prompts
 	wire      wire               // the shape of texts
 	answers   func(*call) (*answer, *Fault)
-	ready     *answer // where nothing is to be made
+	ready     *answer  // where nothing is to be made
+	notes     []string // what of the request has no effect
 }
 
 // call is a query that is made, perhaps together with equal ones.
@@ -141,6 +142,7 @@ type unmaskInfo struct {
 	Codes    [][]int32 `json:"codes,omitempty"`
 	Cells    []int     `json:"cells,omitempty"` // that were made new
 	Fit      string    `json:"fit,omitempty"`
+	Notes    []string  `json:"notes,omitempty"` // what of the request has no effect
 }
 
 func (c *call) info() unmaskInfo {
@@ -151,6 +153,7 @@ func (c *call) info() unmaskInfo {
 		Recipe:    r.String(),
 		Evaluated: c.Evaluated(),
 		GivenWay:  c.GivenWay(),
+		Notes:     c.notes,
 		Queue:     seconds(waited), Seconds: seconds(ran)}
 }
 

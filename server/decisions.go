@@ -44,7 +44,8 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request, f *fields, q *de
 			fmt.Sprintf("1 to %d", maxQuestions)))
 	}
 	s.visit(w, r, f, q.model, invalid, func(ctx context.Context, turn model.Turn) ([]byte, error) {
-		list, err := decide.Ask(ctx, q.model.Model, q.state, q.questions, decide.Options{Turn: turn})
+		list, err := decide.Ask(ctx, q.model.Model, q.state, q.questions,
+			decide.Options{Turn: turn, Calibration: q.model.calibration})
 		if err != nil {
 			return nil, err
 		}
@@ -94,13 +95,6 @@ func (s *Server) systemOne(w http.ResponseWriter, r *http.Request, f *fields) {
 		return map[string]any{"model": q.model.name, "answers": answers,
 			"usage": map[string]int{"input_tokens": tokens, "output_tokens": 0}}
 	})
-}
-
-// typesafeModel is a model in the list that TypeSafe's clients read.
-type typesafeModel struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	Released    string `json:"release_date"`
 }
 
 // openAIQuestion is a question of /v1/decisions.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,7 +92,7 @@ func TestSystemOne(t *testing.T) {
 	}
 	status, _, data := get(t, h.URL+"/v1/models")
 	require.Equal(t, 200, status)
-	require.Contains(t, string(data), `"models":[{"name":"demo","description":"`)
+	require.Contains(t, string(data), `","name":"demo","release_date":"20`)
 }
 
 func TestDecisions(t *testing.T) {
@@ -249,4 +250,98 @@ func TestEmbeddings(t *testing.T) {
 	require.Equal(t, 200, status, "%s", data)
 	_, _, data = post(t, h.URL+"/v1/embeddings", `{"input":"Lily","model":"demo"}`)
 	require.Contains(t, string(data), `"model":"demo"`)
+}
+
+// Ollama's routes have the vectors of /v1/embeddings, of length 1 in the newer one.
+func TestOllamaEmbeddings(t *testing.T) {
+	_, h, _ := deciders(t, server.Options{})
+	vector := func(path, body string) (v []float64, list [][]float64) {
+		status, _, data := post(t, h.URL+path, body)
+		require.Equal(t, 200, status, "%s", data)
+		var got struct {
+			Data       []struct{ Embedding []float64 }
+			Embedding  []float64
+			Embeddings [][]float64
+		}
+		require.NoError(t, json.Unmarshal(data, &got))
+		if got.Data != nil {
+			return got.Data[0].Embedding, nil
+		}
+		return got.Embedding, got.Embeddings
+	}
+	for _, name := range []string{"embed-bert-tiny", "demo"} {
+		t.Run(name, func(t *testing.T) {
+			want, _ := vector("/v1/embeddings", `{"model":"`+name+`","input":"the dog"}`)
+			older, _ := vector("/api/embeddings", `{"model":"`+name+`","prompt":"the dog"}`)
+			require.Equal(t, want, older)
+			_, list := vector("/api/embed", `{"model":"`+name+`:latest","input":["a cat","the dog"],
+				"options":{"num_ctx":4096,"temperature":1},"keep_alive":"5m","truncate":true}`)
+			length := 0.0
+			for _, x := range want {
+				length += x * x
+			}
+			require.Len(t, list, 2)
+			for i, x := range want {
+				require.InDelta(t, x/math.Sqrt(length), list[1][i], 1e-6)
+			}
+			_, list = vector("/api/embed", `{"model":"`+name+`","input":"the dog","dimensions":2}`)
+			require.InDelta(t, 1, math.Hypot(list[0][0], list[0][1]), 1e-6)
+		})
+	}
+	long := strings.Repeat("the dog ", 600)
+	for body, want := range map[string]string{
+		`{"model":"none","input":"a"}`: "want demo or embed-bert-tiny",
+		`{}`:                           "input is missing",
+		`{"input":"` + long + `","model":"embed-bert-tiny","truncate":false}`: "tokens too long, want it " +
+			"shorter, or truncate true",
+		`{"input":"a","dimensions":99}`: "dimensions is 99, want 1 to",
+		`{"input":"a","prompt":"b"}`:    "unknown field",
+	} {
+		status, _, data := post(t, h.URL+"/api/embed", body)
+		require.GreaterOrEqual(t, status, 400)
+		require.Contains(t, string(data), `{"error":"`)
+		require.Contains(t, string(data), want)
+	}
+	status, _, data := post(t, h.URL+"/api/embeddings", `{}`)
+	require.Equal(t, 400, status)
+	require.Contains(t, string(data), "prompt is missing")
+	_, _, data = get(t, h.URL+"/api/tags")
+	require.Contains(t, string(data), `"name":"embed-bert-tiny"`)
+	require.NotContains(t, string(data), "laya")
+	_, _, data = post(t, h.URL+"/api/show", `{"model":"embed-bert-tiny"}`)
+	require.Contains(t, string(data), `"capabilities":["embedding"]`)
+}
+
+// A calibration's temperature is used and said, and the list of models has how good it was.
+func TestCalibratedDecisions(t *testing.T) {
+	fits := decide.Calibration{decide.Choice: {Temperature: 3, Questions: 8,
+		After: decide.Quality{Brier: 0.5, ECE: 0.25}}}
+	s, h := serving(t, server.Options{})
+	m, err := unmask.Load(t.Context(), "../testdata/packs/laya-tiny", unmask.Options{Threads: 1})
+	require.NoError(t, err)
+	require.NoError(t, s.Add(server.Model{Name: "laya", Model: m, Calibration: fits}))
+	q := []decide.Question{{Kind: decide.Choice, Options: []decide.Option{{Label: "a"}, {Label: "b"}}}}
+	want, err := decide.Ask(t.Context(), m, decide.State{Text: "x"}, q,
+		decide.Options{Calibration: fits})
+	require.NoError(t, err)
+	_, _, data := post(t, h.URL+"/v1/systemone", `{"state":"x","questions":{
+		"n":{"type":"noul","instructions":"y"},"q":{"type":"choice","criteria":{"a":null,"b":null}}}}`)
+	var got struct {
+		Answers map[string]struct {
+			Probabilities map[string]float64
+			Unmask        struct{ Temperature float64 }
+		}
+	}
+	require.NoError(t, json.Unmarshal(data, &got), "%s", data)
+	require.Equal(t, want[0].P[0], got.Answers["q"].Probabilities["a"])
+	require.Equal(t, 3.0, got.Answers["q"].Unmask.Temperature)
+	require.Zero(t, got.Answers["n"].Unmask.Temperature)
+	_, _, data = post(t, h.URL+"/v1/decisions", `{"input":"x","questions":[{"type":"choice",
+		"instructions":"y","choices":[{"value":"a"},{"value":"b"}]}]}`)
+	require.Contains(t, string(data), `"temperature":3`)
+	_, _, data = get(t, h.URL+"/v1/models/laya")
+	require.Contains(t, string(data), `"calibration":{"choice":{"temperature":3,"questions":8,`)
+	require.Contains(t, string(data), `"brier":0.5,"ece":0.25`)
+	require.ErrorContains(t, s.Add(server.Model{Name: "picture", Model: loaded()["demo-image"],
+		Calibration: fits}), "model picture answers no typed questions, want it without a calibration")
 }

@@ -10,6 +10,7 @@ import (
 
 	"unmask/embed"
 	"unmask/model"
+	"unmask/param"
 )
 
 // maxInputs is the most texts of a request for embeddings, as OpenAI has it.
@@ -27,45 +28,8 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, f *fields) {
 	m := s.model(f, wantsVectors)
 	packed := f.word("encoding_format", "float", "base64") == "base64"
 	o := embed.Options{Dimensions: f.maybe("dimensions", 1, 1<<20, 0), Prompt: f.text("prompt_name")}
-	var list []*embed.Text
-	tokens := 0
-	if inputs := readTexts(f, "input", m, maxInputs); f.fault == nil {
-		e, err := m.embedder()
-		for i := 0; i < len(inputs) && err == nil; i++ {
-			var one *embed.Text
-			if inputs[i].Tokens != nil {
-				one, err = e.ReadTokens(inputs[i].Tokens)
-			} else {
-				one, err = e.Read(inputs[i].Prompt, o)
-			}
-			if err != nil && len(inputs) > 1 {
-				err = fmt.Errorf("text %d: %w", i, err)
-			}
-			if list = append(list, one); err == nil {
-				tokens += len(one.Tokens)
-			}
-		}
-		if err != nil {
-			names := map[string]string{"text": "input", "prompt": "prompt_name"}
-			f.fail(refused("input", err).renamed(names))
-		}
-	}
-	s.visit(w, r, f, m, 0, func(ctx context.Context, turn model.Turn) ([]byte, error) {
-		o.Turn = turn
-		e, err := m.embedder()
-		if err != nil {
-			return nil, err
-		}
-		vectors, err := e.Embed(ctx, list, o)
-		if err != nil {
-			return nil, err
-		}
-		out := struct {
-			Object string      `json:"object"`
-			Data   []embedding `json:"data"`
-			Model  string      `json:"model"`
-			Usage  any         `json:"usage"`
-		}{"list", nil, m.name, map[string]int{"prompt_tokens": tokens, "total_tokens": tokens}}
+	s.embed(w, r, f, embedded{m, "input", false, o, func(vectors [][]float32, tokens int) any {
+		var list []embedding
 		for i, v := range vectors {
 			one := embedding{"embedding", i, v}
 			if packed {
@@ -75,8 +39,81 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, f *fields) {
 				}
 				one.Vector = base64.StdEncoding.EncodeToString(b)
 			}
-			out.Data = append(out.Data, one)
+			list = append(list, one)
 		}
-		return encode(out), nil
+		return map[string]any{"object": "list", "data": list, "model": m.name,
+			"usage": map[string]int{"prompt_tokens": tokens, "total_tokens": tokens}}
+	}})
+}
+
+// ollamaEmbed answers Ollama's POST /api/embed, whose vectors have length 1, and the older
+// /api/embeddings, whose one vector is as the model has it.
+func (s *Server) ollamaEmbed(w http.ResponseWriter, r *http.Request, f *fields) {
+	began, older := s.now(), r.URL.Path == "/api/embeddings"
+	f.latest()
+	f.value("keep_alive")
+	f.maybeInner("options", func(o *fields) { o.known = sortedKeys(o.object) }) // none is of vectors
+	e := embedded{model: s.model(f, wantsVectors), field: "prompt"}
+	e.form = func(vectors [][]float32, _ int) any { return map[string]any{"embedding": vectors[0]} }
+	if older {
+		f.needed(e.field)
+	} else {
+		e.field, e.whole = "input", f.has("truncate") && !f.flag("truncate")
+		e.o = embed.Options{Unit: true, Dimensions: f.maybe("dimensions", 1, 1<<20, 0)}
+		e.form = func(vectors [][]float32, tokens int) any {
+			return map[string]any{"model": e.model.name, "embeddings": vectors, "load_duration": 0,
+				"prompt_eval_count": tokens, "total_duration": s.now().Sub(began).Nanoseconds()}
+		}
+	}
+	s.embed(w, r, f, e)
+}
+
+// embedded is a request for vectors.
+type embedded struct {
+	model *servedModel
+	field string // of the texts
+	whole bool   // a text that would be cut is refused
+	o     embed.Options
+	form  func(vectors [][]float32, tokens int) any
+}
+
+// embed answers a request for vectors.
+func (s *Server) embed(w http.ResponseWriter, r *http.Request, f *fields, q embedded) {
+	var e *embed.Embedder
+	var list []*embed.Text
+	tokens := 0
+	if inputs := readTexts(f, q.field, q.model, maxInputs); f.fault == nil {
+		var err error
+		e, err = q.model.embedder()
+		for i := 0; i < len(inputs) && err == nil; i++ {
+			var one *embed.Text
+			if inputs[i].Tokens != nil {
+				one, err = e.ReadTokens(inputs[i].Tokens)
+			} else {
+				one, err = e.Read(inputs[i].Prompt, q.o)
+			}
+			if err == nil && q.whole && one.Cut > 0 {
+				err = &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens too long", one.Cut),
+					Want: "it shorter, or truncate true", Reason: param.TooLong}
+			}
+			if err != nil && len(inputs) > 1 {
+				err = fmt.Errorf("text %d: %w", i, err)
+			}
+			if list = append(list, one); err == nil {
+				tokens += len(one.Tokens)
+			}
+		}
+		if err != nil {
+			names := map[string]string{"text": q.field, "prompt": "prompt_name"}
+			f.fail(refused(q.field, err).renamed(names))
+		}
+	}
+	s.visit(w, r, f, q.model, 0, func(ctx context.Context, turn model.Turn) ([]byte, error) {
+		q.o.Turn = turn
+		vectors, err := e.Embed(ctx, list, q.o)
+		if err != nil {
+			return nil, err
+		}
+		return encode(q.form(vectors, tokens)), nil
 	})
 }

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"regexp"
 	"sync"
 	"time"
 
 	"unmask"
 	"unmask/backend"
+	"unmask/decide"
 	"unmask/embed"
 	"unmask/generate"
 	"unmask/model"
@@ -24,25 +26,27 @@ const contract = "unmask 1"
 
 // Model is a model that is served.
 type Model struct {
-	Name      string // that requests ask for: letters, digits, dots, dashes and underscores
-	Model     *unmask.Model
-	Precision backend.Precision // that it was loaded with
+	Name        string // that requests ask for: letters, digits, dots, dashes and underscores
+	Model       *unmask.Model
+	Precision   backend.Precision  // that it was loaded with
+	Calibration decide.Calibration // of its answers to typed questions; nil: none
 }
 
 // servedModel is a model with what the server keeps of it.
 type servedModel struct {
 	*unmask.Model
-	name      string
-	spec      model.Spec
-	device    string
-	precision string
-	chat      *chat.Model // nil where it has no template
-	chatless  error       // why
-	defaults  generate.Recipe
-	identity  string // SHA-256 of contract, weights, precision and device
-	engine    *engine.Engine
-	created   int64 // unix seconds
-	embedder  func() (*embed.Embedder, error)
+	name        string
+	spec        model.Spec
+	device      string
+	precision   string
+	chat        *chat.Model // nil where it has no template
+	chatless    error       // why
+	defaults    generate.Recipe
+	identity    string // SHA-256 of contract, weights, precision and device
+	engine      *engine.Engine
+	created     int64 // unix seconds
+	calibration decide.Calibration
+	embedder    func() (*embed.Embedder, error)
 }
 
 // servedName is a name under which a model is served.
@@ -55,13 +59,17 @@ func newServed(o Model) (*servedModel, error) {
 	}
 	m := &servedModel{Model: o.Model, name: o.Name, spec: o.Model.Spec(),
 		precision: o.Precision.String(), device: cmp.Or(unmask.GPU(o.Model.Backend), "cpu"),
-		created: time.Now().Unix()}
+		created: time.Now().Unix(), calibration: o.Calibration}
 	m.embedder = sync.OnceValues(func() (*embed.Embedder, error) { return embed.New(m.Model) })
 	if m.Text == nil && m.Pictures == nil && m.Tokenizer == nil && m.Speech == nil {
 		m.Model = numbered(o.Model)
 	}
 	if m.Text != nil {
 		m.chat, m.chatless = m.Chat()
+	}
+	if m.calibration != nil && m.rank(wantsDecisions) < 0 {
+		return nil, fmt.Errorf("model %s answers no typed questions, want it without a calibration",
+			m.name)
 	}
 	var err error
 	if m.defaults, err = m.Defaults(); err != nil {
@@ -126,6 +134,8 @@ type modelShape struct {
 	Recipe      string      `json:"recipe"`         // what runs where nothing is asked for
 	Limits      modelLimits `json:"limits"`
 	RowsASecond float64     `json:"rows_per_second,omitempty"`
+
+	Calibration decide.Calibration `json:"calibration,omitempty"`
 }
 
 type modelLimits struct {
@@ -140,7 +150,8 @@ func (m *servedModel) info() modelInfo {
 		Decides: m.rank(wantsDecisions) >= 0, Grows: m.spec.Growth != nil,
 		Prompt: m.spec.Prompt, Classes: m.Classes, ClassCount: m.spec.Classes,
 		Recipe: m.defaults.String(),
-		Limits: modelLimits{N: maxChoices, Steps: maxSteps}, RowsASecond: m.engine.RowsPerSecond()}
+		Limits: modelLimits{N: maxChoices, Steps: maxSteps}, RowsASecond: m.engine.RowsPerSecond(),
+		Calibration: m.calibration}
 	if m.Source != nil {
 		s.As = m.Source.As
 	}

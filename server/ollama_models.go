@@ -24,11 +24,12 @@ func (m *servedModel) ollama() map[string]any {
 
 func (m *servedModel) family() string { return strings.ToLower(or(m.Info.Architecture, "unmask")) }
 
-// ollamaTags answers GET /api/tags and /api/ps: the models of text, which all stay loaded.
+// ollamaTags answers GET /api/tags and /api/ps: the models of text and those that embed texts. All
+// stay loaded.
 func (s *Server) ollamaTags(w http.ResponseWriter, r *http.Request) {
 	list := []any{}
 	for _, m := range s.all() {
-		if m.Text != nil {
+		if m.rank(wantsVectors) >= 0 {
 			list = append(list, m.ollama())
 		}
 	}
@@ -40,12 +41,14 @@ func (s *Server) ollamaShow(f *fields) (any, *Fault) {
 	f.rename("name", "model") // as older clients call it
 	f.latest()
 	f.flag("verbose")
-	m := s.model(f, wantsText)
+	m := s.model(f, wantsVectors)
 	if fault := f.end(); fault != nil {
 		return nil, fault
 	}
 	can := []string{"completion"}
-	if m.spec.Block == 0 && m.spec.Causal == 0 { // what follows a hole can be given
+	if m.Text == nil {
+		can[0] = "embedding"
+	} else if m.spec.Block == 0 && m.spec.Causal == 0 { // what follows a hole can be given
 		can = append(can, "insert")
 	}
 	if m.chat != nil {

@@ -87,7 +87,8 @@ func (g *origins) share(w http.ResponseWriter, r *http.Request) bool {
 	}
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After, Unmask-Cache, ETag")
+	h.Set("Access-Control-Expose-Headers",
+		"X-Request-Id, Retry-After, Unmask-Cache, Unmask-Note, Unmask-Seed, ETag")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}

@@ -143,16 +143,30 @@ func (s *Server) readItem(o *fields, list []message) []message {
 func (s *Server) keptTurns(id string, prefixes ...string) (turns []message) {
 	for _, prefix := range prefixes {
 		key, ok := strings.CutPrefix(id, prefix)
-		if key = key[:min(len(key), 64)]; !ok || !hexKey.MatchString(key) {
-			continue
-		}
-		if made := s.calls.Kept(key); made != nil {
-			if a, _ := resultOf(made); a != nil && a.turns != nil {
-				_ = json.Unmarshal(a.turns, &turns) // it is our own
-			}
+		if a, _ := s.kept(key[:min(len(key), 64)]); ok && a != nil && a.turns != nil {
+			_ = json.Unmarshal(a.turns, &turns) // it is our own
 		}
 	}
 	return turns
+}
+
+// oneResponse answers GET /v1/responses/{id}: a response that is kept, where previous_response_id
+// finds it too.
+func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) {
+	key, ok := strings.CutPrefix(r.PathValue("id"), "resp_")
+	a, _ := s.kept(key)
+	switch asked := r.URL.Query().Get("stream"); {
+	case asked != "" && asked != "false":
+		bad("unsupported_parameter", "stream", "stream is %s, want false: a kept response comes whole",
+			cut(asked)).write(w)
+	case !ok || a == nil || a.turns == nil:
+		f := fault(http.StatusNotFound, "response_not_found", "the response is not kept: it was never "+
+			"made, was made with store false, or gave its place to others; ask again")
+		f.Param = "response_id"
+		f.write(w)
+	default:
+		writeJSON(w, a.body)
+	}
 }
 
 // responseWire is the wire of /v1/responses.

@@ -12,18 +12,22 @@ import (
 // hexKey is the key of a result.
 var hexKey = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
+// kept returns the answer with a key, nil where it is not kept, and its call.
+func (s *Server) kept(key string) (a *answer, found *engine.Call) {
+	if hexKey.MatchString(key) {
+		found = s.calls.Kept(key)
+	}
+	if found != nil {
+		a, _ = resultOf(found)
+	}
+	return a, found
+}
+
 // oneResult answers GET /v1/results/{key} and, for a picture, /v1/results/{key}/{file}: 0.png is
 // the first picture, 0.gif how it came about. What a key stands for never changes.
 func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) {
 	key, file := r.PathValue("key"), r.PathValue("file")
-	var found *engine.Call
-	if hexKey.MatchString(key) {
-		found = s.calls.Kept(key)
-	}
-	var a *answer
-	if found != nil {
-		a, _ = resultOf(found)
-	}
+	a, found := s.kept(key)
 	index := -1
 	name, extension, _ := strings.Cut(file, ".")
 	if a != nil && isWhole(name) && (extension == "png" || extension == "gif") {

@@ -47,8 +47,11 @@ func (s *Server) routes() []route {
 		{pattern: "/v1/embeddings", methods: post(s.withJSON(s.embeddings))},
 		{pattern: "/v1/chat/completions", methods: post(s.generating(s.chats))},
 		{pattern: "/v1/responses", methods: post(s.generating(s.responses))},
+		{pattern: "/v1/responses/{id}", methods: get(s.oneResponse)},
 		{pattern: "/api/chat", methods: post(s.generating(s.ollamaChat))},
 		{pattern: "/api/generate", methods: post(s.generating(s.ollamaGenerate))},
+		{pattern: "/api/embed", methods: post(s.withJSON(s.ollamaEmbed))},
+		{pattern: "/api/embeddings", methods: post(s.withJSON(s.ollamaEmbed))},
 		{pattern: "/api/tags", methods: get(s.ollamaTags)},
 		{pattern: "/api/ps", methods: get(s.ollamaTags)},
 		{pattern: "/api/show", methods: post(s.immediate(s.ollamaShow))},
@@ -277,6 +280,9 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, f *fields, rea
 		return
 	}
 	defer s.unwatch(made)
+	for _, note := range q.notes {
+		w.Header().Add("Unmask-Note", note)
+	}
 	s.answer(w, r, made, st, hit)
 }
 
@@ -442,17 +448,13 @@ func either(names []string) string {
 
 // listModels answers GET /v1/models.
 func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
-	out := struct {
-		Object string          `json:"object"`
-		Data   []modelInfo     `json:"data"`
-		Models []typesafeModel `json:"models"`
-	}{"list", []modelInfo{}, []typesafeModel{}}
+	data, models := []modelInfo{}, []map[string]string{} // models as TypeSafe's clients read them
 	for _, m := range s.all() {
-		out.Data = append(out.Data, m.info())
-		out.Models = append(out.Models, typesafeModel{m.name, m.Info.Architecture,
-			time.Unix(m.created, 0).UTC().Format(time.DateOnly)})
+		data = append(data, m.info())
+		models = append(models, map[string]string{"name": m.name, "description": m.Info.Architecture,
+			"release_date": time.Unix(m.created, 0).UTC().Format(time.DateOnly)})
 	}
-	writeJSON(w, encode(out))
+	writeJSON(w, encode(map[string]any{"object": "list", "data": data, "models": models}))
 }
 
 func (s *Server) all() []*servedModel {

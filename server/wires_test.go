@@ -411,6 +411,17 @@ func TestResponsesGoOn(t *testing.T) {
 		require.Equal(t, text(want), text(got))
 	}
 	gone, _, _ := ask(`"input":"Who?","store":false`)
+	status, _, data := get(t, url+"/"+first)
+	require.Equal(t, 200, status, "%s", data)
+	require.Contains(t, string(data), `"id":"`+first+`"`)
+	require.Contains(t, string(data), call.Call)
+	for _, none := range []string{gone, "resp_1", strings.TrimPrefix(first, "resp_")} {
+		status, header, data := get(t, url+"/"+none)
+		refusal{none, 404, "response_not_found", "response_id", "is not kept"}.compare(t, status, header,
+			data)
+	}
+	status, _, data = get(t, url+"/"+first+"?stream=true")
+	require.Equal(t, 400, status, "%s", data)
 	for _, c := range []refusal{
 		{`{"input":"And?","previous_response_id":"` + gone + `"}`, 400, "previous_response_not_found",
 			"previous_response_id", "want a response that is still kept"},
@@ -437,6 +448,41 @@ func TestResponsesGoOn(t *testing.T) {
 			"out_of_range", "input[0].arguments", "arguments in JSON"},
 	} {
 		c.check(t, url)
+	}
+}
+
+// A system message that the model's chat template leaves out is told by every API, and only that.
+func TestLeftOutSystemMessages(t *testing.T) {
+	s := speller(t)
+	talk, err := unmask.LoadFS(demo.Chat(), "demo-chat", unmask.Options{Threads: 2})
+	require.NoError(t, err)
+	require.NoError(t, s.Add(server.Model{Name: "talk", Model: talk}))
+	h := httptest.NewServer(describedHandler(t, s.Handler()))
+	defer h.Close()
+	const note = "the model's chat template leaves system messages out"
+	asked := user("Hi.")
+	told := append([]map[string]any{{"role": "system", "content": "Be brief."}}, asked...)
+	for name, api := range apis {
+		for _, c := range []struct {
+			model    string
+			messages []map[string]any
+			want     string
+		}{{"talk", told, note}, {"talk", asked, ""}, {"speller", told, ""}} {
+			t.Run(name+" "+c.model+" "+c.want, func(t *testing.T) {
+				body := api.body(map[string]any{"model": c.model, "messages": c.messages, "seed": 1,
+					"max_tokens": 4, "steps": 1})
+				for _, stream := range []bool{false, true} {
+					body["stream"] = stream
+					status, header, data := post(t, h.URL+api.path, jsonOf(body))
+					require.Equal(t, 200, status, "%s", data)
+					require.Equal(t, c.want, header.Get("Unmask-Note"))
+					if name != "messages" || !stream { // whose events have no place for it
+						require.Equal(t, c.want != "", strings.Contains(string(data), `"notes":["`+note+`"]`),
+							"%s", data)
+					}
+				}
+			})
+		}
 	}
 }
 
@@ -469,7 +515,7 @@ func TestAPIFaults(t *testing.T) {
 		{"/v1/messages", `{"thinking":{"type":"enabled","budget_tokens":9}}`, key,
 			`400 {"type":"error","error":{"message":"thinking: type is \"enabled\", want`},
 		{"/api/chat", `{}`, "", `401 {"error":"there is no key`},
-		{"/api/embeddings", `{}`, key, `404 {"error":"there is no such route"}`},
+		{"/api/pull", `{}`, key, `404 {"error":"there is no such route"}`},
 		{"/api/chat", `{"model":"none"}`, key, `404 {"error":"the model is not served for this`},
 		{"/api/chat", `{"messages":[{"role":"user"}],"options":{"mirostat":2}}`, key,
 			`400 {"error":"`},

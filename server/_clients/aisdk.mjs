@@ -37,6 +37,8 @@ let text = "";
 for await (const event of await client.responses.create({ model: "caller", input: "Tell me about Lily.", temperature: 0, stream: true }))
 	if (event.type === "response.output_text.delta") text += event.delta;
 assert(text && text === whole.output_text);
+assert.equal((await client.responses.retrieve(whole.id)).output[0].content[0].text, text);
+await assert.rejects(client.responses.retrieve("resp_none"), { status: 404, code: "response_not_found" });
 await assert.rejects(client.responses.create({ model: "none", input: "?" }), { status: 404, code: "model_not_found" });
 
 const claude = new Anthropic({ baseURL: url, apiKey: "none", maxRetries: 0 });
@@ -52,4 +54,7 @@ const answer = await ollama.chat(one);
 text = "";
 for await (const part of await ollama.chat({ ...one, stream: true })) text += part.message.content;
 assert(text && text === answer.message.content && text === said.content[0].text);
+const vectors = (await ollama.embed({ model: "vectors", input: ["the dog", "a cat"], truncate: true })).embeddings;
+assert(vectors.length === 2 && Math.abs(vectors[0].reduce((sum, x) => sum + x * x, 0) - 1) < 1e-5);
+assert.equal((await ollama.embeddings({ model: "vectors", prompt: "the dog" })).embedding.length, vectors[0].length);
 console.log("ok aisdk");

@@ -1,11 +1,11 @@
-"""Ollama's package for Python, and langchain's for it: models, conversations, texts, schemas, calls, errors."""
+"""Ollama's package for Python, and langchain's for it: models, conversations, texts, vectors, schemas, calls, errors."""
 import os
 import sys
 
 sys.path.pop(0)  # this file has the name of the package
 import ollama
 import pydantic
-from langchain_ollama import ChatOllama
+from langchain_ollama import ChatOllama, OllamaEmbeddings
 
 url = os.environ["UNMASK_URL"]
 client = ollama.Client(host=url)
@@ -30,6 +30,18 @@ assert text.response == "".join(p.response for p in client.generate("demo", "Onc
 between = client.generate("demo", "Once upon a time", suffix=" the end.", options=options)
 assert between.response and between.response != text.response, between
 assert client.generate("caller").done_reason == "load"
+
+
+assert "embedding" in client.show("vectors").capabilities and "vectors" in names, names
+embedded = client.embed("vectors", ["the dog", "a cat"], options={"num_ctx": 4096}, keep_alive="5m", truncate=True)
+assert len(embedded.embeddings) == 2 and embedded.prompt_eval_count > 4, embedded
+assert all(abs(sum(x * x for x in v) - 1) < 1e-5 for v in embedded.embeddings), embedded
+assert len(client.embed("vectors:latest", "the dog", dimensions=3).embeddings[0]) == 3
+older = client.embeddings("vectors", "the dog").embedding
+assert len(older) == len(embedded.embeddings[0]), older
+lang = OllamaEmbeddings(model="vectors", base_url=url, temperature=0.1, num_ctx=4096)
+for mine, theirs in zip(lang.embed_documents(["the dog", "a cat"]), embedded.embeddings):
+    assert max(abs(x - y) for x, y in zip(mine, theirs)) < 1e-6, mine
 
 
 class Toy(pydantic.BaseModel):

@@ -16,6 +16,8 @@ chat = client.chat.completions.create(model="caller", temperature=0, max_tokens=
 assert answer.output_text == chat.choices[0].message.content, (answer, chat)
 assert answer.usage.total_tokens == chat.usage.total_tokens, (answer.usage, chat.usage)
 
+assert client.responses.retrieve(answer.id).output_text == answer.output_text
+
 kinds, text = [], ""
 for event in client.responses.create(instructions="Be brief.", stream=True, **args):
     assert event.sequence_number == len(kinds), event
@@ -82,6 +84,13 @@ def refused(kind, code, param, **more):
     raise AssertionError(f"{more} is taken")
 
 
+unkept = client.responses.create(store=False, **{**args, "input": "Who?"})
+for gone in unkept.id, "resp_none":
+    try:
+        client.responses.retrieve(gone)
+        raise SystemExit(f"{gone} is kept")
+    except openai.NotFoundError as e:
+        assert e.code == "response_not_found" and e.param == "response_id", e
 refused(openai.BadRequestError, "unsupported_parameter", "reasoning.effort", reasoning={"effort": "high"})
 refused(openai.BadRequestError, "previous_response_not_found", "previous_response_id", previous_response_id="resp_none")
 refused(openai.BadRequestError, "out_of_range", "max_output_tokens", max_output_tokens=0)
