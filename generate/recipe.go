@@ -19,7 +19,7 @@ type Recipe struct {
 	Cache     int
 	Reuse     Reuse // keys and values of earlier steps
 	BlockSize int   // for Blocks, positions per block, a power of two; 0: the model's own
-	Refresh   int   // for Delayed and Finished: a full pass every Refresh steps
+	Refresh   int   // for Delayed, BlockDelayed and Finished: a full pass every Refresh steps
 	// masks behind the current block that passes compute, with the last; 0: all
 	Window      int
 	WindowSigma float64 // thins the window, as in DPad; 0: all of it and the last mask

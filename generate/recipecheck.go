@@ -95,9 +95,9 @@ func (r Recipe) checkReuse(d model.Denoiser) error {
 		return &param.Error{Name: "reuse", Found: fmt.Sprint(uint8(r.Reuse)),
 			Want: fmt.Sprintf("0 to %d", len(reuses)-1)}
 	}
-	if r.Refresh != 0 && r.Reuse != Delayed && r.Reuse != Finished {
+	if r.Refresh != 0 && !r.Reuse.refreshes() {
 		return &param.Error{Name: "refresh", Found: fmt.Sprint(r.Refresh),
-			Want: "0 without reuse dkv or finished", Reason: param.NoEffect}
+			Want: noRefresh, Reason: param.NoEffect}
 	}
 	if r.BlockSize != 0 && r.Reuse != Blocks && r.Reuse != Causal {
 		return &param.Error{Name: "block-size", Found: fmt.Sprint(r.BlockSize),

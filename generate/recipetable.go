@@ -63,8 +63,8 @@ var table = []row{
 	{param.Param{Name: "reuse", Kind: param.Word, Words: reuses, Default: "none",
 		Paper: "Wu et al. 2025, Fast-dLLM; Ma et al. 2025, dKV-Cache",
 		Help: "keys and values of earlier steps to use again: none, prefix or dual (with semi-ar), " +
-			"dkv, blocks for models of block diffusion, causal for Nemotron-Labs-Diffusion and WeDLM, " +
-			"or finished with multi-block"},
+			"dkv, block-dkv (dkv within the blocks of semi-ar), blocks for models of block diffusion, " +
+			"causal for Nemotron-Labs-Diffusion and WeDLM, or finished with multi-block"},
 		func(r *Recipe) string {
 			if r.Reuse == NoReuse {
 				return ""
@@ -80,8 +80,8 @@ var table = []row{
 		func(r *Recipe) *int { return &r.BlockSize }),
 	whole(param.Param{Name: "refresh", Min: 1, Max: maxSteps, Zero: strconv.Itoa(defaultRefresh),
 		Default: "0",
-		Help: "with --reuse dkv, steps from one full pass to the next, 0 for 8; with finished, 0 for " +
-			"none"},
+		Help: "with --reuse dkv, steps from one full pass to the next, 0 for 8; with block-dkv and " +
+			"finished, 0 for none"},
 		func(r *Recipe) *int { return &r.Refresh }),
 	whole(param.Param{Name: "window", Min: 1, Max: maxSteps, Zero: "all", Default: "0",
 		Paper: "Streaming-dLLM 2026, arXiv 2601.17917",

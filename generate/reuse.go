@@ -33,10 +33,15 @@ const (
 	// Finished computes what is behind finished blocks, for samplers that open several blocks at
 	// once (d3LLM, arXiv 2601.07568). With Refresh, every so many passes are full.
 	Finished
+	// BlockDelayed is Delayed within blocks: it computes the block's masked positions and those that
+	// just opened, and at a block's start the masks behind it as well. With Refresh, every so many
+	// steps are full passes.
+	BlockDelayed
 )
 
 var reuses = []string{NoReuse: "none", Prefix: "prefix", Dual: "dual", Delayed: "dkv",
-	Blocks: "blocks", Causal: "causal", Finished: "finished"}
+	Blocks: "blocks", Causal: "causal", Finished: "finished",
+	BlockDelayed: "block-dkv"}
 
 // String returns the name that ParseReuse reads.
 func (u Reuse) String() string {
@@ -46,7 +51,7 @@ func (u Reuse) String() string {
 	return reuses[u]
 }
 
-// ParseReuse reads none, prefix, dual, dkv, blocks, causal or finished.
+// ParseReuse reads none, prefix, dual, dkv, blocks, causal, finished or block-dkv.
 func ParseReuse(name string) (Reuse, error) {
 	for u, s := range reuses {
 		if s == name {
@@ -58,3 +63,9 @@ func ParseReuse(name string) (Reuse, error) {
 
 // defaultRefresh is the refresh interval in the examples of dKV-Cache-Decode.
 const defaultRefresh = 8
+
+// noRefresh is what is wanted of Refresh with other kinds.
+const noRefresh = "0 without reuse dkv, block-dkv or finished"
+
+// refreshes reports whether Refresh acts.
+func (u Reuse) refreshes() bool { return u == Delayed || u == Finished || u == BlockDelayed }

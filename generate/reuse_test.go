@@ -47,25 +47,39 @@ func TestReuseFeedsWhatItSays(t *testing.T) {
 			require.Equal(t, want, position(rows), "%s step %d", reuse, i+2)
 		}
 	}
-	d := newTable(16)
-	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
-		"random"), Steps: 8,
-		Reuse: generate.Delayed, Refresh: 4}}}
-	var opened []int
-	masked := span(0, 16)
-	for step, err := range generate.Run(context.Background(), d, o) {
-		require.NoError(t, err)
-		if step.N > 1 {
-			want := slices.Sorted(slices.Values(slices.Concat(masked, opened)))
-			if step.N == 5 {
-				want = span(0, 16)
+	for _, c := range []struct {
+		reuse            generate.Reuse
+		refresh          int
+		sampler          string
+		full, start, all int // steps of a full pass and of the second block; positions of the first
+	}{
+		{generate.Delayed, 4, "random", 5, 0, 16},
+		{generate.BlockDelayed, 0, "semi-ar(block=8,halton)", 0, 5, 8},
+		{generate.BlockDelayed, 6, "semi-ar(block=8,halton)", 7, 5, 8},
+	} {
+		d := newTable(16)
+		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{
+			Sampler: parse(t, c.sampler), Steps: 8, Reuse: c.reuse, Refresh: c.refresh}}}
+		var opened []int
+		masked := span(0, 16)
+		for step, err := range generate.Run(context.Background(), d, o) {
+			require.NoError(t, err)
+			if step.N > 1 {
+				want := slices.Concat(masked, opened)
+				if c.start > 0 && step.N < c.start { // nothing behind the first block
+					want = slices.DeleteFunc(want, func(p int) bool { return p >= c.all })
+				}
+				slices.Sort(want)
+				if step.N == c.full {
+					want = span(0, 16)
+				}
+				require.Equal(t, want, position(d.rows[step.N-2]), "%s step %d", c.reuse, step.N)
 			}
-			require.Equal(t, want, position(d.rows[step.N-2]))
-		}
-		opened = opened[:0]
-		for _, o := range step.Sequences[0].Opened {
-			opened = append(opened, o.Position)
-			masked = slices.DeleteFunc(masked, func(p int) bool { return p == o.Position })
+			opened = opened[:0]
+			for _, o := range step.Sequences[0].Opened {
+				opened = append(opened, o.Position)
+				masked = slices.DeleteFunc(masked, func(p int) bool { return p == o.Position })
+			}
 		}
 	}
 }
@@ -82,6 +96,8 @@ func TestReuseWithExactPartialPasses(t *testing.T) {
 		{generate.Dual, "semi-ar(block=5,hybrid)", 2},
 		{generate.Delayed, "hybrid", 1}, {generate.Delayed, "eb", 0}, {generate.Delayed, "maskgit", 0},
 		{generate.Delayed, "vanilla", 0}, {generate.Delayed, "info-gain", 0},
+		{generate.BlockDelayed, "semi-ar(block=5,threshold)", 0},
+		{generate.BlockDelayed, "semi-ar(block=5,hybrid)", 2},
 	} {
 		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t,
 			c.name), Steps: 6,
@@ -103,12 +119,12 @@ func TestReuseWithExactPartialPasses(t *testing.T) {
 			require.EqualError(t, err, want)
 		}
 	}
-	for _, name := range []string{"none", "prefix", "dual", "dkv"} {
+	for _, name := range []string{"none", "prefix", "dual", "dkv", "block-dkv"} {
 		u, err := generate.ParseReuse(name)
 		require.NoError(t, err)
 		require.Equal(t, name, u.String())
 	}
 	_, err := generate.ParseReuse("all")
 	require.EqualError(t, err,
-		`generate: unknown reuse "all", want one of blocks, causal, dkv, dual, finished, none, prefix`)
+		`generate: unknown reuse "all", want one of block-dkv, blocks, causal, dkv, dual, finished, none, prefix`)
 }

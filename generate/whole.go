@@ -11,7 +11,8 @@ import (
 // earlier steps. Any free position may open, or any in the current block of a samplers.Blocker.
 type wholeLoop struct {
 	*member
-	fullAt, fullFrom int // step and block of the last full pass; 0: none
+	fullAt    int // step of the last full pass; 0: none
+	blockFrom int // block of the last pass
 	// with a window, the positions of the step's pass and of the last full one
 	sees, fullSees []int32
 }
@@ -66,10 +67,10 @@ func (w *wholeLoop) stale() bool {
 	switch {
 	case w.fullAt == 0:
 		return true
-	case w.Reuse == Delayed:
-		return w.N+1-w.fullAt >= w.Refresh
+	case w.Reuse == Delayed || w.Reuse == BlockDelayed:
+		return w.Refresh > 0 && w.N+1-w.fullAt >= w.Refresh
 	}
-	return w.step.from != w.fullFrom || !slices.Equal(w.sees, w.fullSees)
+	return w.step.from != w.blockFrom || !slices.Equal(w.sees, w.fullSees)
 }
 
 // feed appends all rows, or those that the kind of reuse always computes and every position whose
@@ -91,6 +92,8 @@ func (w *wholeLoop) feeds(p int) bool {
 		return p >= first
 	case Dual:
 		return p >= first && p <= last
+	case BlockDelayed:
+		return w.Tokens[p] == w.mask && (p <= last || w.step.from != w.blockFrom)
 	}
 	return w.Tokens[p] == w.mask
 }
@@ -106,9 +109,10 @@ func (w *wholeLoop) kept() {
 		return
 	}
 	if w.stale() {
-		w.fullAt, w.fullFrom = w.N+1, w.step.from
+		w.fullAt = w.N + 1
 		w.fullSees = append(w.fullSees[:0], w.sees...)
 	}
+	w.blockFrom = w.step.from
 	w.cached = append(w.cached[:0], w.Tokens...)
 }
 

@@ -75,7 +75,7 @@ func (r Recipe) checkWindow(d model.Denoiser) error {
 		return param.Refuse("window", param.Unsupported,
 			"no window with this model: its passes compute all that a position sees")
 	}
-	if !slices.Contains([]Reuse{NoReuse, Prefix, Dual}, r.Reuse) {
+	if !slices.Contains([]Reuse{NoReuse, Prefix, Dual, BlockDelayed}, r.Reuse) {
 		return &param.Error{Name: "window", Found: fmt.Sprint(r.Window),
 			Want: "0 with reuse " + r.Reuse.String(), Reason: param.NoEffect}
 	}

@@ -42,9 +42,9 @@ SOURCE = "llama-cpp-python==0.3.36"
 PROGRAMS = ("llama-bench", "llama-diffusion-cli")
 PROMPT, BLOCK, ROWS = 128, 32, 256
 MODELS = (("Nemotron-Labs-Diffusion-3B", "nemotron-3b", 26, 131072, "modes", "0.3,0.5,0.7,0.85"),
-          ("LLaDA-8B", "llada-8b", 32, 126464, "reply", "0,0.1,0.25"),
-          ("Dream-7B", "dream-7b", 28, 152064, "reply", "0,0.1,0.25"),
-          ("LLaDA-MoE-7B-A1B", "llada-moe", 16, 157184, "reply", "0,0.1,0.25"))
+          ("LLaDA-8B", "llada-8b", 32, 126464, "reply", "0.1,0.25,0.4"),
+          ("Dream-7B", "dream-7b", 28, 152064, "reply", "0.1,0.25,0.4"),
+          ("LLaDA-MoE-7B-A1B", "llada-moe", 16, 157184, "reply", "0.1,0.25,0.4"))
 
 
 def build(folder):
@@ -108,7 +108,7 @@ class Tools:
         return self.new + PROMPT // BLOCK, float(found[1]) / 1000
 
 
-def replies(tools, layers, rounds, models):
+def replies(tools, layers, rounds, models, whole):
     """Prints the tables of replies, and returns their rows."""
     kept, new = [], tools.new
     for title, like, every, words, program, sure in MODELS:
@@ -124,12 +124,12 @@ def replies(tools, layers, rounds, models):
 
         for _ in range(rounds):
             add("llama.cpp, left to right", "-", new, tools.bench(plain, 0, new))
-            if program == "reply":
+            if program == "reply" and whole:
                 passes, seconds = tools.diffusion(own)
                 add("llama.cpp, diffusion", "-", passes, new / seconds)
             flags = ["-file", own, "-threads", tools.threads, "-new", str(new), "-sure", sure, "-json"]
             if program == "reply":
-                flags += ["-rounds", "1"]
+                flags += ["-rounds", "1", f"-plain={str(whole).lower()}"]
             for one in lines(tools.at(program), *flags):
                 alone = one["mode"] in ("ar", "plain")  # confidence changes nothing
                 kind = "right drafts" if one["mode"].startswith("self") else "sure positions"
@@ -178,6 +178,7 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--layers", type=int, default=0, help="layers of the replies' models, 0 for all")
     p.add_argument("--out", metavar="FILE", help="keep every round in a file of bench/results")
+    p.add_argument("--cached", action="store_true", help="leave out the loops whose passes are over all positions")
     p.add_argument("--new", type=int, default=64, help="tokens of a reply")
     p.add_argument("--models", default="", help="of the replies, such as llada-8b,llada-moe; empty for all")
     p.add_argument("--types", default="q4_k,q8_0", help="of the passes; empty for none")
@@ -189,7 +190,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         tools = Tools(folder, a.llama, a.threads, a.new)
         rows = passes(tools, [t for t in a.types.split(",") if t], a.rounds)
-        rows += replies(tools, a.layers, a.rounds, a.models)
+        rows += replies(tools, a.layers, a.rounds, a.models, not a.cached)
     if a.out:
         results.write(a.out, rows, threads=a.threads, llama_cpp=SOURCE)
 

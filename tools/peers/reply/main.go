@@ -1,16 +1,16 @@
 //go:build unix
 
 // Command reply times a whole answer of LLaDA-8B's shapes by the authors' plain loop, which passes
-// over everything at every step, and by Fast-dLLM's dual cache with a threshold (Wu et al., 2025),
-// in turn. It counts the passes and takes wall and processor seconds of each.
+// over everything at every step, by Fast-dLLM's dual cache with a threshold (Wu et al., 2025), and
+// with the delayed cache in blocks and a suffix window, in turn. It counts the passes and takes wall and processor seconds of each.
 //
 //	go run ./tools/peers/reply [-as q4_k] [-layers 2] [-threads 2] [-rounds 3] [-new 128] \
-//		[-sure 0,0.1,0.25] [-file FILE.gguf] [-json]
+//		[-sure 0,0.1,0.25] [-plain=false] [-file FILE.gguf] [-json]
 //
 // Weights are random: two of the 32 layers and a small vocabulary, or those of a file that
 // tools/make8b wrote. How many positions a pass opens is the model's own confidence, which random
 // weights do not have: here a pass is sure of each masked position with a probability that is
-// given, and both loops take the same time for that. Passes an answer are to be read beside those
+// given, and all loops take the same time for that. Passes an answer are to be read beside those
 // of published weights (Fast-dLLM reports 2 to 4 tokens a pass for LLaDA: about 0.1).
 package main
 
@@ -44,6 +44,8 @@ const (
 var loops = []struct{ name, recipe string }{
 	{"plain", "semi-ar(low-confidence,block=32) schedule=llada steps=%d"},
 	{"dual, threshold 0.9", "semi-ar(greedy(threshold(theta=0.9)),block=32) steps=%d reuse=dual"},
+	{"block-dkv, threshold 0.9",
+		"semi-ar(greedy(threshold(theta=0.9)),block=32) steps=%d reuse=block-dkv window=32"},
 }
 
 func main() {
@@ -53,12 +55,13 @@ func main() {
 	rounds := flag.Int("rounds", 3, "answers of each loop, of which the fastest counts")
 	answer := flag.Int("new", 128, "positions of the answer, a multiple of 32")
 	sure := flag.String("sure", "0,0.1,0.25", "shares of the masked positions that a pass is sure of")
+	plain := flag.Bool("plain", true, "time the plain loop too, once")
 	file := flag.String("file", "", "a GGUF file of LLaDA's")
 	lines := flag.Bool("json", false, "print JSON lines")
 	flag.Parse()
 	m, err := load(*file, *as, *layers, *threads)
 	if err == nil {
-		err = run(m, *rounds, *answer, *sure, *lines)
+		err = run(m, *rounds, *answer, *sure, *plain, *lines)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "reply:", err)
@@ -66,22 +69,30 @@ func main() {
 	}
 }
 
-func run(m *model.Loaded, rounds, answer int, sure string, lines bool) error {
+func run(m *model.Loaded, rounds, answer int, sure string, plain, lines bool) error {
 	if answer < 32 || answer%32 != 0 {
 		return fmt.Errorf("new is %d, want a multiple of 32", answer)
 	}
 	if !lines {
 		fmt.Printf("%d layers, %d + %d positions\n", m.Info.Sizes["blocks"], prompt, answer)
-		fmt.Println("sure   loop                  passes  rows of layers     seconds   processor seconds")
+		fmt.Println("sure   loop                     passes  rows of layers     seconds   processor seconds")
 	}
+	best := make([]took, len(loops))
 	for text := range strings.SplitSeq(sure, ",") {
 		t, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(t >= 0 && t <= 1) {
 			return fmt.Errorf("sure is %q, want numbers of 0 to 1", text)
 		}
-		best := make([]took, len(loops))
+		from := 1 // of the plain loop a pass opens one position, however sure it is
+		if plain && best[0].passes == 0 {
+			from = 0
+		}
+		clear(best[1:])
 		for range rounds {
 			for i, l := range loops {
+				if i < from {
+					continue
+				}
 				one, err := reply(m, l.recipe, answer, t)
 				if err != nil {
 					return err
@@ -93,6 +104,9 @@ func run(m *model.Loaded, rounds, answer int, sure string, lines bool) error {
 		}
 		for i, l := range loops {
 			b := best[i]
+			if i < from {
+				continue
+			}
 			if lines {
 				line := map[string]any{"sure": t, "mode": l.name, "passes": b.passes, "seconds": b.wall}
 				if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
@@ -100,15 +114,17 @@ func run(m *model.Loaded, rounds, answer int, sure string, lines bool) error {
 				}
 				continue
 			}
-			fmt.Printf("%-6s %-21s %6d %15d  %10.2f  %10.2f\n", text, l.name, b.passes, b.rows, b.wall,
+			fmt.Printf("%-6s %-24s %6d %15d  %10.2f  %10.2f\n", text, l.name, b.passes, b.rows, b.wall,
 				b.cpu)
 		}
-		if lines {
+		if lines || !plain {
 			continue
 		}
-		fmt.Printf("       plain / dual: %.1f x the passes, %.1f x the seconds, %.1f x the processor's\n",
-			float64(best[0].passes)/float64(best[1].passes), best[0].wall/best[1].wall,
-			best[0].cpu/best[1].cpu)
+		for i, b := range best[1:] {
+			fmt.Printf("       plain / %s: %.1f x the passes, %.1f x the seconds, %.1f x the processor's\n",
+				loops[i+1].name, float64(best[0].passes)/float64(b.passes), best[0].wall/b.wall,
+				best[0].cpu/b.cpu)
+		}
 	}
 	return nil
 }
