@@ -180,7 +180,7 @@ func common(t *rapid.T) unmask.Request {
 		Index: rapid.Uint32Max(1000).Draw(t, "index"), Overrides: generate.Overrides{}}
 	values := map[string][]string{"sampler": {"moment", "semi-ar(hybrid)", "x"},
 		"steps": {"3", "64"}, "top-p": {"0.5"}, "temperature": {"0", "0.7"}, "alpha": {"3"},
-		"reuse": {"dual", "dkv"}, "cache": {"0", "2"}, "schedule": {"cosine"}}
+		"reuse": {"dual", "dkv", "block-dkv"}, "cache": {"0", "2"}, "schedule": {"cosine"}}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		override(t, &r, name, values[name]...)
 	}

@@ -7,8 +7,8 @@ The first command needs pip, cmake and a C++ compiler. It takes llama.cpp's sour
 llama-cpp-python, and builds llama-bench and llama-diffusion-cli. The second needs Go, and for all
 layers 10 GB of disk for a time and 6 GB of memory.
 
-Replies, in tokens per second without the prompt's pass, for the shapes of four models in Q4_K with random
-weights, 128 + 64 positions, or --new:
+Replies, in tokens per second, the prompt's pass among the seconds, for the shapes of four models in Q4_K with
+random weights, 128 + 64 positions, or --new:
 
 - llama.cpp left to right: llama-bench on a Llama of the same shapes, one token a pass;
 - llama.cpp diffusion: llama-diffusion-cli, one token a pass over all positions;
@@ -89,11 +89,11 @@ class Tools:
         run(self.at("make8b"), *flags[:-1], file, flags[-1])
         return file
 
-    def bench(self, file, prompt, new):
-        """Tokens per second of llama.cpp: of a prompt, or from left to right."""
-        said = run(os.path.join(self.llama, "llama-bench"), "-m", file, "-t", self.threads, "-p", str(prompt), "-n", str(new),
-                   "-r", "1", "-o", "json")
-        return json.loads(said.stdout)[0]["avg_ts"]
+    def bench(self, file, prompt, new=0):
+        """Seconds of llama.cpp for a prompt and what it writes from left to right."""
+        said = run(os.path.join(self.llama, "llama-bench"), "-m", file, "-t", self.threads, "-p", "0", "-n", "0",
+                   "-pg", f"{prompt},{new}", "-r", "1", "-o", "json")
+        return json.loads(said.stdout)[0]["avg_ns"] / 1e9
 
     def diffusion(self, file):
         """Passes and seconds of a reply by llama.cpp's diffusion program: each block has a step for each
@@ -123,7 +123,7 @@ def replies(tools, layers, rounds, models, whole):
             rows.setdefault((name, assumed), (passes, []))[1].append(rate)
 
         for _ in range(rounds):
-            add("llama.cpp, left to right", "-", new, tools.bench(plain, 0, new))
+            add("llama.cpp, left to right", "-", new, new / tools.bench(plain, PROMPT, new))
             if program == "reply" and whole:
                 passes, seconds = tools.diffusion(own)
                 add("llama.cpp, diffusion", "-", passes, new / seconds)
@@ -157,7 +157,7 @@ def passes(tools, kinds, rounds):
         measured = ("forward/" if rows == ROWS else "block32/") + ("llama8b/" if arch else "llada-moe/") + kind
         theirs, ours, shares = [], [], []
         for _ in range(rounds):
-            theirs.append(rows / tools.bench(file, rows, 0))
+            theirs.append(tools.bench(file, rows))
             one = lines(tools.at("unmask"), "bench", "--json", "--only", measured, "--threads", tools.threads, "--samples", "3")[-1]
             ours.append(one["seconds"])
             shares.append(one["share"])
