@@ -61,11 +61,11 @@ func TestOverridesOfRecipe(t *testing.T) {
 func TestOverridesRefuses(t *testing.T) {
 	base := generate.Defaults(model.Spec{Shape: []int{16}})
 	for want, asked := range map[string]generate.Overrides{
-		"steps is 0, want 1 to 1048576":                          {"steps": "0"},
-		"refresh is 4, want 0 without reuse dkv, block-dkv or finished":     {"refresh": "4"},
-		"block-size is 8, want 0 without reuse blocks or causal": {"block-size": "8"},
-		"cache is 0, want 1 or more with sampler a+cache":        {"sampler": "a+cache", "cache": "0"},
-		"alpha is 3, want none: sampler halton takes no alpha":   {"sampler": "halton", "alpha": "3"},
+		"steps is 0, want 1 to 1048576":                                 {"steps": "0"},
+		"refresh is 4, want 0 without reuse dkv, block-dkv or finished": {"refresh": "4"},
+		"block-size is 8, want 0 without reuse blocks or causal":        {"block-size": "8"},
+		"cache is 0, want 1 or more with sampler a+cache":               {"sampler": "a+cache", "cache": "0"},
+		"alpha is 3, want none: sampler halton takes no alpha":          {"sampler": "halton", "alpha": "3"},
 		"alpha is 3, want none: sampler moment(alpha=2) has its own": {"sampler": "moment(alpha=2)",
 			"alpha": "3"},
 		"steps is 8, want none: sampler eb takes the steps that it needs": {"sampler": "eb",

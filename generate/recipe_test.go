@@ -130,7 +130,7 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 	for want, o := range map[string]generate.Options{
 		"generate: steps is 99, want 1 to 12: each opens one position at least":                  {Request: generate.Request{Recipe: generate.Recipe{Steps: 99}}},
 		"generate: steps is 2, want 3 or more: one a block at least":                             {Request: generate.Request{Recipe: generate.Recipe{Steps: 2, Sampler: samplers.SemiAR{Block: 4}}}},
-		"generate: refresh is 4, want 0 without reuse dkv, block-dkv or finished":                           {Request: generate.Request{Recipe: generate.Recipe{Refresh: 4}}},
+		"generate: refresh is 4, want 0 without reuse dkv, block-dkv or finished":                {Request: generate.Request{Recipe: generate.Recipe{Refresh: 4}}},
 		"generate: guidance is 3, want 0: this model takes no condition":                         {Request: generate.Request{Recipe: generate.Recipe{Guidance: generate.Guidance{Scale: 3}}}},
 		"generate: guidance-schedule is linear, want none without guidance":                      {Request: generate.Request{Recipe: generate.Recipe{Guidance: generate.Guidance{Schedule: "linear"}}}},
 		"samplers: moment: alpha is 1e-308, want 0.001 to 1000000":                               {Request: generate.Request{Recipe: generate.Recipe{Sampler: samplers.Moment{Alpha: 1e-308}, Steps: 2}}},
