@@ -12,22 +12,9 @@ import (
 
 // The demo model with a chat template is talked with, twice.
 func TestChat(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json"} {
-		data, err := os.ReadFile(filepath.Join("..", "..", "demo", "text", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	template := "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-	err := os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := serve("127.0.0.1:0", "--model", "talk="+dir)
+	dir := talker(t, "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")
+	plain := talker(t, "{% for m in messages %}{% if m.role != 'system' %}{{ m.content }}{% endif %}{% endfor %}")
+	s, err := serve("127.0.0.1:0", "--model", "talk="+dir, "--model", "plain="+plain)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +45,31 @@ func TestChat(t *testing.T) {
 	for _, v := range violations(x) {
 		t.Error(v)
 	}
+	for model, shown := range map[string]bool{"talk": true, "plain": false} {
+		choose(x, "#set-model", model)
+		if got := eval[bool](x, `return !document.getElementById("system-box").hidden`); got != shown {
+			t.Errorf("a system prompt for %s is shown: %v", model, got)
+		}
+	}
+}
+
+// talker writes a folder with the demo's text model and a chat template.
+func talker(t *testing.T, template string) string {
+	dir := t.TempDir()
+	for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json"} {
+		data, err := os.ReadFile(filepath.Join("..", "..", "demo", "text", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // A conversation with the demo: what follows an end is folded away, an answer is whole however far

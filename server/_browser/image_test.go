@@ -60,7 +60,8 @@ func choose(x *tab, selector, value string) {
 	x.Helper()
 	x.do(chromedp.SetValue(selector, value))
 	eval[bool](x, `
-		document.querySelector(%q).dispatchEvent(new Event("change", { bubbles: true }));
+		for (const type of ["input", "change"])
+			document.querySelector(%q).dispatchEvent(new Event(type, { bubbles: true }));
 		return true`, selector)
 }
 
@@ -209,8 +210,12 @@ func TestUpload(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := open(t, shared, "mode=image&seed=5&steps=4")
+	x.generate()
 	x.do(chromedp.SetUploadFiles("#file", []string{name}))
-	x.until(`page.panels.image.source`)
+	x.until(`document.querySelectorAll("#strip button").length === 2`)
+	if got := x.text("#image-facts") + x.text("#image-actions"); got != "" {
+		t.Errorf("the picture made before has left %q", got)
+	}
 	size := eval[[]int](x, `
 		const b = await createImageBitmap(page.panels.image.source.blob);
 		return [b.width, b.height]`)

@@ -227,6 +227,13 @@ func TestHoles(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
+	narrow := open(t, shared, aPair, chromedp.EmulateViewport(390, 844))
+	narrow.generate()
+	if below := eval[float64](narrow, `
+		return document.getElementById("compare-time").getBoundingClientRect().bottom - innerHeight`); below > 0 {
+		t.Errorf("the slider ends %g pixels below a telephone's screen", below)
+	}
+
 	x := open(t, shared,
 		"mode=compare&seed=5&steps=12&length=60&prompt=Once upon&sampler=moment&other=halton")
 	x.generate()

@@ -1,5 +1,5 @@
 // Requests: keys, errors, waiting, event streams.
-import { $ } from "./dom.js";
+import { $, session } from "./dom.js";
 
 /** Failure is an error of the server or, with status 0, a connection that broke. */
 export class Failure extends Error {
@@ -10,7 +10,7 @@ export class Failure extends Error {
 }
 
 export const lost = () => new Failure(0, "The connection was lost.");
-export const hasKey = () => !!sessionStorage.unmaskKey;
+export const hasKey = () => !!session.unmaskKey;
 
 function askKey(wrong) {
 	const dialog = $("key");
@@ -19,7 +19,7 @@ function askKey(wrong) {
 	dialog.showModal();
 	return new Promise((resolve) => dialog.addEventListener("close", () => {
 		const given = dialog.returnValue && $("key-value").value.trim();
-		if (given) sessionStorage.unmaskKey = given;
+		if (given) session.unmaskKey = given;
 		resolve(!!given);
 	}, { once: true }));
 }
@@ -29,7 +29,7 @@ let asking; // one dialog for all requests that are refused at once
 /** send fetches a path; body is nothing, an object, or FormData. It throws a Failure. */
 export async function send(path, body, signal) {
 	for (;;) {
-		const headers = {}, key = sessionStorage.unmaskKey, form = body instanceof FormData;
+		const headers = {}, key = session.unmaskKey, form = body instanceof FormData;
 		if (key) headers.Authorization = "Bearer " + key;
 		if (body && !form) headers["Content-Type"] = "application/json";
 		let answer;

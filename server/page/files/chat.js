@@ -17,6 +17,7 @@ export class Chat {
 		this.side = new ChatList(this);
 		this.timeline = new Timeline($("chat-time"), (k, playing) => { this.view?.show(k, playing); this.scroll(); }, stepLabel(() => this.current));
 		$("system").oninput = () => { this.chat.system = $("system").value; this.changed(); };
+		addEventListener("pagehide", () => this.chat.edit && this.kept.keep());
 		this.open(this.kept.listed[0]);
 	}
 
@@ -29,7 +30,7 @@ export class Chat {
 		if (this.page.mode === "chat") this.page.abort?.abort();
 		if (!this.kept.all.includes(chat)) this.kept.all.push(chat);
 		this.chat = chat;
-		this.asked = this.edited = null;
+		this.asked = null;
 		this.view = this.current = null;
 		$("about-chat").hidden = $("chat-time").hidden = true;
 		if (this.page.mode === "chat" && !$("prompt").value.trim()) $("prompt").value = this.draft;
@@ -80,7 +81,7 @@ export class Chat {
 	}
 
 	bubble(m, i) {
-		if (m.role === "user") return [el("div", { className: "bubble mine" }, ...this.edited === i ? this.editor(m, i) : [el("p", { textContent: m.content }), this.acts(...this.versions(i), ["Edit", () => this.edit(i)])])];
+		if (m.role === "user") return [el("div", { className: "bubble mine" }, ...this.chat.edit?.at === i ? this.editor(m, i) : [el("p", { textContent: m.content }), this.acts(...this.versions(i), ["Edit", () => this.edit(i)])])];
 		const text = el("div", { className: "text" }, ...markdown(m.content.trim()));
 		const note = m.stopped ? "stopped" : !m.content.trim() ? "The answer is empty. Ask in other words, make it again or begin a new chat." : m.of && m.shown < m.of ? `ended after ${m.shown} of ${m.of} tokens` : m.cut ? `cut off at ${m.of} tokens: a larger length has room for more` : "";
 		return [el("div", { className: "bubble" }, text, el("p", { className: "help", textContent: note }), this.answerActs(m, i))];
@@ -96,17 +97,17 @@ export class Chat {
 	versions(i) {
 		const b = this.chat.branches?.[i];
 		if (!b || this.asked) return [];
-		const to = (by) => () => { turn(this.chat, i, by); this.changed(); this.open(this.chat); };
+		const to = (by) => () => { turn(this.chat, i, by); delete this.chat.edit; this.changed(); this.open(this.chat); };
 		return [["\u2039", to(-1), { disabled: !b.at, ariaLabel: "Version before" }], [`${b.at + 1}/${b.list.length}`, null, { disabled: true }],
 			["\u203A", to(1), { disabled: b.at === b.list.length - 1, ariaLabel: "Next version" }]];
 	}
 
 	acts(...list) { return el("div", { className: "group acts" }, ...list.map((b) => b instanceof Element ? b : button(...b))); }
 
-	/** editor is a message as a field; what was sent stays until another answer is there. */
+	/** editor is a message as a field; what was sent stays until another answer is there, and what is written until it is sent. */
 	editor(m, i) {
-		const field = el("textarea", { value: this.wording ?? m.content, rows: 2, ariaLabel: "Edited message", oninput: () => { this.wording = field.value; } });
-		const send = () => this.page.start(() => this.make(field.value, { seed: this.page.seed }, i)), leave = () => { this.edited = null; this.render(); };
+		const { edit } = this.chat, field = el("textarea", { value: edit.text ?? m.content, rows: 2, ariaLabel: "Edited message", oninput: () => { edit.text = field.value; }, onchange: () => this.kept.keep() });
+		const send = () => this.page.start(() => this.make(field.value, { seed: this.page.seed }, i)), leave = () => { delete this.chat.edit; this.kept.keep(); this.render(); };
 		field.onkeydown = (e) => {
 			if (e.isComposing || e.key !== "Escape" && (e.key !== "Enter" || e.shiftKey)) return;
 			e.preventDefault();
@@ -118,8 +119,7 @@ export class Chat {
 	edit(i) {
 		this.page.abort?.abort();
 		this.asked = null;
-		this.edited = i;
-		this.wording = undefined;
+		this.chat.edit = { at: i };
 		this.render();
 		$("turns").querySelector("textarea").focus();
 	}
@@ -143,7 +143,8 @@ export class Chat {
 		if (at === undefined && this.asked && chat.draft) prompt = chat.draft + "\n" + prompt; // which has no answer yet
 		const fresh = at === undefined, edits = chat.messages[at]?.role === "user", from = fresh ? chat.messages.length : edits ? at : at - 1;
 		const asked = this.asked = [...chat.messages.slice(0, from), { role: "user", content: prompt }];
-		this.edited = null;
+		delete chat.edit;
+		if (!fresh && chat.left > from) chat.left = 0; // there may be room again
 		this.kept.deleted = []; // there is no way back after this
 		if (fresh) {
 			chat.draft = prompt; // until it has an answer
@@ -163,7 +164,7 @@ export class Chat {
 			if (this.asked === asked) { // there is no answer: all is as before, and the message stays a draft
 				this.asked = null;
 				if (fresh && page.mode === "chat" && !$("prompt").value.trim()) $("prompt").value = prompt;
-				if (edits) Object.assign(this, { edited: at, wording: prompt });
+				if (edits) chat.edit = { at, text: prompt };
 				this.changed();
 				this.render();
 			}

@@ -1,6 +1,6 @@
 // The conversations at the side, and what is done with the one that is open.
 import { titleOf } from "./conversations.js";
-import { $, button, el, save } from "./dom.js";
+import { $, button, el, lasting, save } from "./dom.js";
 
 const many = 8; // with fewer there is nothing to search
 
@@ -36,7 +36,7 @@ export class ChatList {
 		let group = "";
 		$("chats").replaceChildren(...found.map((c) => el("li", {}, ...age(c.changed) === group ? [] : [el("span", { className: "help", textContent: group = age(c.changed) })], button(titleOf(c), () => { this.panel.open(c); this.close(); }, { ariaCurrent: c === chat ? "true" : null }))));
 		if (held) $("chats").querySelector("[aria-current]")?.focus();
-		$("chat-none").textContent = found.length ? "" : all.length ? "No conversation has these words." : "Conversations stay in this browser.";
+		$("chat-none").textContent = found.length ? "" : all.length ? "No conversation has these words." : lasting ? "Conversations stay in this browser." : "This browser keeps nothing: save the conversations that you need.";
 		if (!this.naming) $("chat-title").textContent = titleOf(chat);
 		for (const id of ["chat-rename", "chat-delete"]) $(id).disabled = !all.includes(chat);
 		$("chat-markdown").disabled = !chat.messages.length;

@@ -1,5 +1,7 @@
 // Conversations as the browser keeps them, for all its windows.
 
+import { local } from "./dom.js";
+
 const store = "unmask-chats";
 
 const newId = () => Date.now().toString(36) + Math.random().toString(36).slice(2);
@@ -14,7 +16,7 @@ const sound = (c) => path(c) && typeof c.id === "string" && text(c.system) && te
 
 /** stored reads what is kept; what is no conversation is put aside. */
 function stored() {
-	const kept = localStorage[store];
+	const kept = local[store];
 	if (!kept) return [];
 	let given, all = [];
 	try {
@@ -26,9 +28,9 @@ function stored() {
 		if (all.length === given.length && !old.length) return all;
 	} catch { /* nothing of it can be read */ }
 	try {
-		if (all.length !== given?.length) localStorage[store + "-unreadable"] = kept;
-		if (all.length) localStorage[store] = JSON.stringify(all);
-		else localStorage.removeItem(store);
+		if (all.length !== given?.length) local[store + "-unreadable"] = kept;
+		if (all.length) local[store] = JSON.stringify(all);
+		else delete local[store];
 	} catch { /* a browser without room keeps what it has */ }
 	return all;
 }
@@ -115,8 +117,8 @@ export class Conversations {
 		}
 		const kept = this.listed;
 		try {
-			if (kept.length) localStorage[store] = JSON.stringify(kept);
-			else localStorage.removeItem(store);
+			if (kept.length) local[store] = JSON.stringify(kept);
+			else delete local[store];
 			this.seen = new Map(kept.map((c) => [c.id, c.changed]));
 		} catch {
 			this.full();

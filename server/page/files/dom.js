@@ -1,6 +1,15 @@
 // Elements by id, and new ones.
 export const $ = (id) => document.getElementById(id);
 
+const storage = (name) => { try { return window[name]; } catch { return {}; } };
+
+/** local and session are what the browser keeps; where it keeps nothing, they last as long as the page. */
+export const local = storage("localStorage"), session = storage("sessionStorage");
+export const lasting = local instanceof Storage;
+
+/** stays keeps a word, where there is room. */
+export function stays(name, word) { try { local[name] = word; } catch { /* it holds for now */ } }
+
 /** el makes an element with properties and children; what is no property is an attribute. */
 export function el(name, props = {}, ...children) {
 	const e = document.createElement(name);

@@ -140,6 +140,7 @@ export class Image {
 			this.finish();
 		} else {
 			this.frame(0);
+			for (const id of ["image-facts", "image-actions"]) $(id).replaceChildren(); // of another picture
 			for (const c of this.mask.cells) c.classList.remove("masked", "fresh", "heat");
 		}
 	}

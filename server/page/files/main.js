@@ -1,6 +1,6 @@
 // The page: its modes, what runs, and the link that has all settings.
 import { Failure, send, sleep } from "./api.js";
-import { $, button, el, tip } from "./dom.js";
+import { $, button, el, local, stays, tip } from "./dom.js";
 import { Chat } from "./chat.js";
 import { Decide } from "./decide.js";
 import { Image } from "./image.js";
@@ -16,6 +16,7 @@ const modes = { // button, help, and the first prompt
 	decide: ["Ask", "What the question is about.", ""],
 	speech: ["Speak", "Words in brackets such as [laughter] or [sigh] are sounds.", "Good morning."],
 };
+const shared = { compare: "text" }; // modes with the settings of another one
 const labels = { chat: "Message", decide: "State", speech: "Text" };
 const narrow = matchMedia("(max-width: 60rem)");
 const examples = ["Once upon a time", "Lily was a brave girl.", "Ben found a [3] in the garden.[30] They were happy."];
@@ -24,6 +25,7 @@ class Page {
 	constructor(models, samplers, voices) {
 		this.models = models;
 		this.prompts = {};
+		this.chosen = {}; // the settings of each mode
 		this.said = "";
 		this.fresh = location.hash.length < 2;
 		this.settings = new Settings(models, samplers, voices, () => this.remember());
@@ -48,8 +50,8 @@ class Page {
 		addEventListener("pagehide", () => this.abort?.abort());
 		this.open();
 		this.announce();
-		if (!this.fresh || localStorage.unmaskSeen || this.mode !== "text") return;
-		localStorage.unmaskSeen = 1; // a first visit shows something at once
+		if (!this.fresh || local.unmaskSeen || this.mode !== "text") return;
+		stays("unmaskSeen", 1); // a first visit shows something at once
 		this.start(() => this.panels.text.make($("prompt").value));
 	}
 
@@ -67,8 +69,15 @@ class Page {
 	/** values are the settings of a run, with a seed that the page knows. */
 	values() { return { seed: this.seed, ...this.settings.values() }; }
 
+	/** leave keeps prompt and settings of a mode for when it is shown again. */
+	leave() {
+		if (!this.mode) return;
+		this.prompts[this.mode] = $("prompt").value;
+		this.chosen[shared[this.mode] || this.mode] = this.settings.link();
+	}
+
 	show(mode) {
-		if (this.mode) this.prompts[this.mode] = $("prompt").value;
+		this.leave();
 		this.mode = document.body.dataset.mode = mode;
 		$("intro").hidden = !this.fresh || mode !== "text";
 		$("cancel").textContent = mode === "chat" ? "Stop" : "Cancel";
@@ -78,12 +87,13 @@ class Page {
 		for (const p of document.querySelectorAll("[data-panel]")) p.hidden = p.dataset.panel !== mode;
 		$("run").textContent = run;
 		document.querySelector("[for=prompt]").textContent = labels[mode] || "Prompt";
-		if (mode === "chat") this.panels?.chat.scroll(true);
 		this.settings.show(mode, this.able(mode));
+		this.settings.restore(this.chosen[shared[mode] || mode] || {});
 		const field = $("prompt").parentNode;
 		field.hidden = mode === "image" && !this.info.prompt;
 		$("prompt").value = field.hidden ? "" : this.prompts[mode] || mode === "chat" && this.panels?.chat.draft || (this.prompts[mode] ?? first);
 		this.remember();
+		if (mode === "chat") this.panels?.chat.scroll(true);
 	}
 
 	/** drawers makes the settings of conversations a drawer and, on a narrow screen, the list of them. */
@@ -97,6 +107,7 @@ class Page {
 		const hash = location.hash.slice(1), { mode, prompt, run, tokens, ...given } = Object.fromEntries(new URLSearchParams(hash));
 		if (this.mode && hash === this.written) return;
 		const able = [...$("modes").children].map((b) => b.value), wanted = able.includes(mode) ? mode : able[0];
+		this.leave();
 		this.mode = null;
 		if (mode) this.prompts[wanted] = prompt || "";
 		this.show(wanted);
@@ -216,14 +227,15 @@ function clear(input) {
 }
 
 const root = document.documentElement.dataset, systemDark = matchMedia("(prefers-color-scheme: dark)");
-if (localStorage.theme) root.theme = localStorage.theme;
+if (local.theme) root.theme = local.theme;
 $("theme").onclick = () => {
-	root.theme = localStorage.theme = (root.theme || (systemDark.matches ? "dark" : "light")) === "dark" ? "light" : "dark";
+	root.theme = (root.theme || (systemDark.matches ? "dark" : "light")) === "dark" ? "light" : "dark";
+	stays("theme", root.theme);
 };
 
 const coloured = (on) => { $("colours").ariaPressed = document.body.classList.toggle("coloured", on); };
-coloured(localStorage.unmaskColours === "1");
-$("colours").onclick = () => { localStorage.unmaskColours = document.body.classList.contains("coloured") ? 0 : 1; coloured(localStorage.unmaskColours === "1"); };
+coloured(local.unmaskColours === "1");
+$("colours").onclick = () => { coloured(!document.body.classList.contains("coloured")); stays("unmaskColours", +document.body.classList.contains("coloured")); };
 
 for (const load = async (path) => (await send(path)).json(); !window.page;) {
 	try {

@@ -40,7 +40,7 @@ class Picker {
 		const root = field({ name: id, label, words: samplers.map((s) => s.name) }, id);
 		Object.assign(this, { id, samplers, params: el("div", { className: "params" }) });
 		[this.label, this.select, this.line] = root.children;
-		this.select.onchange = () => this.fill();
+		this.select.oninput = () => this.fill(); // before the form hears of it
 		this.root = el("div", {}, root, this.params);
 		this.fill();
 	}
@@ -86,7 +86,7 @@ class Form {
 		const root = field({ name: "form", label: "Form of the text", words: [] });
 		this.select = root.children[1];
 		this.select.replaceChildren(new Option("any text", ""), ...Object.entries(forms).map(([kind, f]) => new Option(f.label, kind)));
-		this.select.onchange = () => this.fill();
+		this.select.oninput = () => this.fill();
 		this.box = el("div", { className: "params" });
 		this.root = el("div", {}, root, this.box);
 	}
@@ -145,9 +145,8 @@ export class Settings {
 
 	/** show arranges the form for a mode with the models that can do it. */
 	show(mode, models) {
-		const kept = this.select.value;
 		this.mode = mode;
-		this.select.replaceChildren(...models.map((m) => new Option(m.id, m.id, false, m.id === kept)));
+		this.select.replaceChildren(...models.map((m) => new Option(m.id)));
 		this.b.root.hidden = mode !== "compare";
 		this.a.root.hidden = mode === "decide";
 		this.a.label.textContent = mode === "compare" ? "First sampler" : "Sampler";
@@ -214,33 +213,33 @@ export class Settings {
 		return { ...out, ...this.form.values() };
 	}
 
-	/** link is all that is set, for an address; restore takes it, and returns what it cannot take. */
+	/** link is all that is set, for an address. */
 	link() {
 		const out = { model: this.select.value, sampler: this.a.text, other: this.mode === "compare" && this.b.text, ...this.form.link() };
 		for (const f of this.fields) if (!$("set-" + f.name).parentNode.hidden) out[f.name] = $("set-" + f.name).value;
 		return out;
 	}
 
+	/** restore takes all that link has; what is not there is as in the beginning. */
 	restore({ model, sampler, other, ...given }) {
 		const missing = [], able = [...this.select.options].map((o) => o.value);
 		if (able.includes(model)) this.select.value = model;
 		else if (model) missing.push(`model ${model}`);
 		for (const [picker, text] of [[this.a, sampler], [this.b, other]]) {
-			if (!text) continue;
-			picker.text = text;
-			if (!picker.select.value) missing.push(`sampler ${text}`);
+			if (text || picker === this.a) picker.text = text;
+			if (text && !picker.select.value) missing.push(`sampler ${text}`);
 		}
 		this.form.restore(given);
 		this.describe();
 		for (const name of Object.keys(given)) if (!(name in forms) && !this.fields.some((f) => f.name === name)) missing.push(`${name} ${given[name]}`);
 		this.fields.forEach((f, i) => {
-			const v = given[f.name], input = $("set-" + f.name);
-			if (!v) return;
+			const v = given[f.name] || "", input = $("set-" + f.name);
 			input.value = v;
+			if (!v) return;
 			if (input.value !== v) missing.push(`${f.name} ${v}`);
 			if (i > 7) $("settings").querySelector("details").open = true;
 		});
 		this.describe();
-		return missing;
+		return missing; // what is not taken
 	}
 }
