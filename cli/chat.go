@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,7 +47,7 @@ func newChat() *cobra.Command {
 message; a line that ends with \ goes on with the next one. Ctrl-C stops an answer, and what has settled
 of it stays in the conversation. At the prompt, Ctrl-C removes what was typed; on an empty line Ctrl-D or a
 second Ctrl-C ends the conversation. Pasted lines are one message, which Enter sends. The arrow keys go through
-earlier lines. Where the model has no room for the whole conversation its oldest turns are not sent any more.
+earlier messages, in which ↵ is the end of a line. Where the model has no room for the whole conversation its oldest turns are not sent any more.
 
 ` + chatHelp,
 		Args: cobra.MaximumNArgs(1),
@@ -85,6 +86,7 @@ const chatHelp = `  /system TEXT   another system message, none without TEXT
 // conversation is a chat in a terminal.
 type conversation struct {
 	of         *unmask.Model
+	template   *chat.Model
 	overrides  generate.Overrides
 	variables  unmask.Variables
 	maxTokens  int
@@ -119,12 +121,11 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	c := &conversation{of: m, overrides: overrides, variables: variables,
 		maxTokens: f.maxTokens,
 		seed:      f.seed, system: f.system, out: stdout, store: kvcache.NewStore(int64(f.keep * 1e9))}
-	template, err := m.Chat()
-	if err != nil {
+	if c.template, err = m.Chat(); err != nil {
 		return wrap("--model "+f.model, err)
 	}
-	if f.system != "" && !template.System() {
-		return usage("--system: the template of %s leaves system messages out", f.model)
+	if f.system != "" && !c.template.System() {
+		return usage("--system: the model's template leaves system messages out")
 	}
 	if f.watch && !terminal.Draws(os.Stderr) {
 		return usage("--watch needs a terminal on standard error")
@@ -137,10 +138,10 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		lines := bufio.NewScanner(os.Stdin)
 		lines.Buffer(nil, tokenizers.MaxText)
 		return c.talk(ctx, func() (string, error) {
-			if !lines.Scan() {
-				return "", orEOF(lines.Err())
+			if lines.Scan() {
+				return lines.Text(), nil
 			}
-			return lines.Text(), nil
+			return "", cmp.Or(lines.Err(), io.EOF)
 		})
 	}
 	c.interrupts = terminal.Interrupts(ctx)
@@ -150,13 +151,6 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	terminal.Say("%s. /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.", f.model)
 	editor := terminal.NewLineEditor("> ")
 	return c.talk(ctx, editor.Line)
-}
-
-func orEOF(err error) error {
-	if err == nil {
-		return io.EOF
-	}
-	return err
 }
 
 // talk answers lines until there are no more.
@@ -178,7 +172,7 @@ func (c *conversation) talk(ctx context.Context, read func() (string, error)) er
 		case strings.HasPrefix(command, "/"):
 			err = c.command(ctx, command, strings.TrimSpace(rest))
 		default:
-			err = c.say(ctx, message)
+			err = c.ask(ctx, c.messages, message)
 		}
 		if err != nil && ctx.Err() != nil {
 			return err
@@ -218,7 +212,7 @@ func (c *conversation) command(ctx context.Context, name, rest string) error {
 	case "/load":
 		return c.load(rest)
 	case "/system":
-		if template, err := c.of.Chat(); err == nil && rest != "" && !template.System() {
+		if rest != "" && !c.template.System() {
 			return errors.New("the model's template leaves system messages out")
 		}
 		c.system = rest
@@ -260,21 +254,21 @@ func (c *conversation) save(name string) error {
 	if name == "" {
 		return errors.New("/save has no file, want /save FILE")
 	}
-	data, err := json.MarshalIndent(c.whole(c.messages), "", " ")
-	if err == nil {
-		err = atomicfile.Put(name, append(data, '\n'))
-	}
-	return err
+	data, _ := json.MarshalIndent(c.whole(c.messages), "", " ") // of texts, which never fails
+	return atomicfile.Put(name, append(data, '\n'))
 }
 
-// load goes on with the conversation in a file.
+// load goes on with the conversation in a file; without one all stays as it is.
 func (c *conversation) load(name string) error {
-	data, err := os.ReadFile(name)
+	data, err := atomicfile.ReadSmall(name, tokenizers.MaxText)
 	if err != nil {
 		return err
 	}
 	var messages []chat.Message
-	if err := json.Unmarshal(data, &messages); err != nil {
+	if err = json.Unmarshal(data, &messages); err == nil {
+		err = c.template.Template.Check(data)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	c.system, c.left = "", 0
@@ -294,11 +288,6 @@ func (c *conversation) whole(messages []chat.Message) []chat.Message {
 	return append([]chat.Message{{Role: "system", Content: c.system}}, messages...)
 }
 
-// say answers a message.
-func (c *conversation) say(ctx context.Context, message string) error {
-	return c.ask(ctx, c.messages, message)
-}
-
 // ask answers a message after others. Without an answer the conversation stays as it is.
 func (c *conversation) ask(ctx context.Context, before []chat.Message, message string) error {
 	messages := append(slices.Clone(before), chat.Message{Role: "user", Content: message})
@@ -309,11 +298,15 @@ func (c *conversation) ask(ctx context.Context, before []chat.Message, message s
 		return err
 	}
 	c.seed++
-	answer, err := c.answer(ctx, prepared, c.of.AnswerOf(&request, &prepared))
-	if err == nil && strings.TrimSpace(answer) != "" {
-		c.messages = append(messages, chat.Message{Role: "assistant", Content: answer})
-	} else if err == nil {
+	answer, stopped, err := c.answer(ctx, prepared, c.of.AnswerOf(&request, &prepared))
+	switch {
+	case err != nil:
+	case stopped && len(messages) < len(c.messages):
+		terminal.Say("the answer before it stays")
+	case strings.TrimSpace(answer) == "":
 		terminal.Say("the answer is empty: ask in other words, or begin anew with /new")
+	default:
+		c.messages = append(messages, chat.Message{Role: "assistant", Content: answer})
 	}
 	return err
 }
@@ -323,11 +316,7 @@ func (c *conversation) prepare(ctx context.Context, r *unmask.Request, messages 
 	generate.Request, error) {
 	c.left = min(c.left, len(messages)-1)
 	for before := c.left; ; c.left += 2 {
-		data, err := json.Marshal(c.whole(messages[c.left:]))
-		if err != nil {
-			return generate.Request{}, err
-		}
-		r.Messages = data
+		r.Messages, _ = json.Marshal(c.whole(messages[c.left:])) // texts, which never fail
 		q, err := c.of.Prepare(ctx, *r)
 		var long *param.Error
 		if errors.As(err, &long) && long.Reason == param.TooLong && len(messages) > c.left+2 {
@@ -343,23 +332,21 @@ func (c *conversation) prepare(ctx context.Context, r *unmask.Request, messages 
 
 // answer generates and prints an answer or, after an interrupt, the part of it that is final.
 func (c *conversation) answer(parent context.Context, r generate.Request, of *unmask.Answer) (
-	text string, err error) {
+	text string, stopped bool, err error) {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
 	select {
 	case <-c.interrupts: // of the time between two answers
 	default:
 	}
-	done := make(chan struct{})
-	defer close(done)
 	go func() {
 		select {
 		case <-c.interrupts:
 			cancel()
-		case <-done:
+		case <-ctx.Done():
 		}
 	}()
-	progress := terminal.Later{Label: "steps"}
+	cut, progress := false, terminal.Later{Label: "steps"}
 	if c.watcher != nil {
 		c.watcher.Shows(of)
 	}
@@ -375,7 +362,8 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 			progress.Set(step.N, step.Steps)
 		}
 		if q := step.Sequences[0]; q.Done {
-			text = of.Shown(q.Tokens).Text
+			shown := of.Shown(q.Tokens)
+			text, cut = shown.Text, shown.Finish == "length"
 		} else {
 			text = of.Settled(q.Tokens)
 		}
@@ -384,17 +372,20 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 	if c.watcher != nil {
 		c.watcher.Clear()
 	}
-	if parent.Err() == nil && errors.Is(err, context.Canceled) {
+	if stopped = parent.Err() == nil && errors.Is(err, context.Canceled); stopped {
 		terminal.Say("stopped")
 		err = nil
 	}
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	shown := text
 	if c.columns != nil {
 		shown = terminal.Wrap(text, c.columns())
 	}
 	_, err = fmt.Fprintln(c.out, shown)
-	return text, err
+	if cut {
+		terminal.Say("cut off at %d tokens: --max-tokens gives an answer more room", of.To-of.From)
+	}
+	return text, stopped, err
 }

@@ -7,8 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
@@ -25,7 +28,8 @@ func TestTerminal(t *testing.T) {
 	}
 	testscript.Run(t, testscript.Params{Dir: "testdata/terminal",
 		Setup: func(e *testscript.Env) error { e.Setenv("TERM", "xterm"); return nil },
-		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"terminal": onTerminal}})
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"terminal": onTerminal,
+			"types": typing, "demo-model": demoModel}})
 }
 
 // onTerminal runs a command on a terminal of this size and writes what the screen shows at the end
@@ -35,17 +39,8 @@ func onTerminal(ts *testscript.TestScript, neg bool, args []string) {
 	if _, err := fmt.Sscan(args[0]+" "+args[1], &size.Col, &size.Row); err != nil {
 		ts.Fatalf("terminal: %v", err)
 	}
-	master, slave, err := pseudoterminal(size)
-	ts.Check(err)
+	cmd, master := starts(ts, size, args[3:])
 	defer master.Close()
-	path, err := lookPath(ts.Getenv("PATH"), args[3])
-	ts.Check(err)
-	cmd := exec.Command(path, args[4:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Dir = slave, slave, slave, ts.Getenv("WORK")
-	cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("WORK"), "TERM="+ts.Getenv("TERM"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	ts.Check(cmd.Start())
-	slave.Close()
 	s := screen.New(int(size.Col), int(size.Row))
 	if _, err := io.Copy(s, master); !errors.Is(err, syscall.EIO) { // the terminal was closed
 		ts.Check(err)
@@ -54,6 +49,78 @@ func onTerminal(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%v: %v: %s", args[3:], err, s.Text())
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(s.Text()+"\n"), 0o644))
+}
+
+// starts starts a command on a terminal of this size.
+func starts(ts *testscript.TestScript, size unix.Winsize, args []string) (*exec.Cmd, *os.File) {
+	master, slave, err := pseudoterminal(size)
+	ts.Check(err)
+	path, err := lookPath(ts.Getenv("PATH"), args[0])
+	ts.Check(err)
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Dir = slave, slave, slave, ts.Getenv("WORK")
+	cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("WORK"), "TERM="+ts.Getenv("TERM"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	ts.Check(cmd.Start())
+	ts.Check(slave.Close())
+	return cmd, master
+}
+
+// typing runs a command on a terminal of 80 columns and does what the lines of a file say, in which
+// texts are Go strings: wait until the terminal has written "TEXT" after what was waited for before,
+// type "TEXT", or make the terminal N columns wide. What was written goes to a file.
+// types LINES FILE COMMAND...
+func typing(ts *testscript.TestScript, neg bool, args []string) {
+	cmd, master := starts(ts, unix.Winsize{Col: 80, Row: 24}, args[2:])
+	defer master.Close()
+	parts := make(chan string)
+	go func() {
+		defer close(parts)
+		for p := make([]byte, 4096); ; {
+			n, err := master.Read(p)
+			if err != nil { // the terminal was closed
+				return
+			}
+			parts <- string(p[:n])
+		}
+	}()
+	all, seen := "", 0
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		what, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		text, err := strconv.Unquote(text)
+		ts.Check(err)
+		switch what {
+		case "wait":
+			late := time.After(time.Minute)
+			for !strings.Contains(all[seen:], text) {
+				select {
+				case part, ok := <-parts:
+					if all += part; !ok {
+						ts.Fatalf("%q never came after %q", text, all)
+					}
+				case <-late:
+					ts.Fatalf("%q does not come after %q", text, all)
+				}
+			}
+			seen += strings.Index(all[seen:], text) + len(text)
+		case "type":
+			_, err = master.WriteString(text)
+		case "columns":
+			columns, wrong := strconv.ParseUint(text, 10, 16)
+			err = errors.Join(wrong, unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ,
+				&unix.Winsize{Col: uint16(columns), Row: 24}))
+		default:
+			ts.Fatalf("unknown line %q", line)
+		}
+		ts.Check(err)
+	}
+	for part := range parts {
+		all += part
+	}
+	if err := cmd.Wait(); (err != nil) != neg {
+		ts.Fatalf("%v: %v: %s", args[2:], err, all)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(all), 0o644))
 }
 
 func lookPath(paths, name string) (string, error) {

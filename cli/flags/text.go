@@ -116,6 +116,9 @@ func (t *Text) Request(m *unmask.Model, over generate.Overrides) (r unmask.Reque
 	if r.Variables, err = t.chat.set.Values(); err != nil {
 		return r, err
 	}
+	if c, err := m.Chat(); t.chat.system != "" && err == nil && !c.System() {
+		return r, Usage("--system: the model's template leaves system messages out")
+	}
 	r.Messages, err = t.chat.read()
 	return r, err
 }

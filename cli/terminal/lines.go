@@ -11,22 +11,47 @@ import (
 )
 
 // LineEditor reads lines from a terminal, with the arrow keys for editing and for earlier lines.
-type LineEditor struct{ t *term.Terminal }
+type LineEditor struct {
+	t       *term.Terminal
+	keys    *keys
+	earlier earlier
+}
 
 // NewLineEditor returns an editor on standard input and standard error.
 func NewLineEditor(prompt string) *LineEditor {
 	k := &keys{in: os.Stdin}
-	e := &LineEditor{term.NewTerminal(struct {
+	e := &LineEditor{keys: k, t: term.NewTerminal(struct {
 		io.Reader
 		io.Writer
 	}{k, os.Stderr}, prompt)}
-	k.warn = func() { _, _ = io.WriteString(e.t, "Ctrl-C again, or Ctrl-D, ends\n") }
+	e.t.History = &e.earlier
+	k.fit = e.fit
+	k.warn = func() {
+		_, _ = io.WriteString(e.t, "Ctrl-C again, or Ctrl-D, ends; /save FILE keeps the conversation\n")
+	}
 	return e
 }
 
-// Line reads a line; lines that are pasted belong to the one that Enter ends. Ctrl-C removes what
-// was typed; on an empty line the second one is io.EOF, as Ctrl-D is. Between lines the terminal is
-// as it was, so that Ctrl-C is a signal while something else runs.
+// earlier are the messages that the arrow keys bring back, the last one last. It implements
+// [term.History]. Line adds them whole, with newline for each end of a line.
+type earlier []string
+
+const newline = "\u21b5"
+
+func (h *earlier) Add(string)      {}
+func (h *earlier) Len() int        { return len(*h) }
+func (h *earlier) At(i int) string { return (*h)[len(*h)-1-i] }
+
+// fit makes lines as long as the terminal is wide, which may have changed.
+func (e *LineEditor) fit() {
+	if width, height, err := term.GetSize(int(os.Stderr.Fd())); err == nil && width > 0 {
+		_ = e.t.SetSize(width, height)
+	}
+}
+
+// Line reads a message: a line, with those before it that were pasted or end with a backslash.
+// Ctrl-C removes what was typed; on an empty line the second one is io.EOF, as Ctrl-D is. Between
+// messages the terminal is as it was, so that Ctrl-C is a signal while something else runs.
 func (e *LineEditor) Line() (string, error) {
 	in := int(os.Stdin.Fd())
 	before, err := term.MakeRaw(in)
@@ -34,32 +59,39 @@ func (e *LineEditor) Line() (string, error) {
 		return "", err
 	}
 	defer func() { _ = term.Restore(in, before) }()
-	if width, height, err := term.GetSize(int(os.Stderr.Fd())); err == nil && width > 0 {
-		_ = e.t.SetSize(width, height)
-	}
+	e.fit()
 	e.t.SetBracketedPasteMode(true)
 	defer e.t.SetBracketedPasteMode(false)
-	var pasted strings.Builder
-	for {
+	for message := ""; ; {
 		line, err := e.t.ReadLine()
-		switch err {
-		case term.ErrPasteIndicator:
-			pasted.WriteString(line + "\n")
-			continue
-		case io.EOF: // leave the line of the prompt
-			_, _ = io.WriteString(os.Stderr, "\r\n")
+		if e.keys.removed {
+			message, e.keys.removed = "", false
 		}
-		return pasted.String() + line, err
+		switch {
+		case err == term.ErrPasteIndicator:
+			message += line + "\n"
+		case err != nil: // leave the line of the prompt
+			_, _ = io.WriteString(os.Stderr, "\r\n")
+			return "", err
+		case strings.HasSuffix(line, `\`):
+			message += line[:len(line)-1] + "\n"
+		default:
+			message = strings.ReplaceAll(message+line, newline, "\n") // of an earlier one
+			e.earlier = append(e.earlier, strings.ReplaceAll(message, "\n", newline))
+			return message, nil
+		}
 	}
 }
 
 // keys reads what a terminal sends and changes what x/term does not know or does otherwise.
 type keys struct {
-	in     io.Reader
-	typed  bool   // something stands in the line
-	warn   func() // says what a second Ctrl-C does
-	warned bool
-	rest   []byte
+	in      io.Reader
+	typed   bool   // something stands in the line
+	removed bool   // Ctrl-C came, so that lines before it are no part of a message
+	warn    func() // says what a second Ctrl-C does
+	fit     func() // is called after each key
+	warned  bool
+	rest    []byte
 }
 
 // Home and End as tmux, screen, rxvt and terminals in application mode send them.
@@ -71,7 +103,7 @@ func (k *keys) Read(p []byte) (int, error) {
 	if len(k.rest) == 0 {
 		sent := make([]byte, 256)
 		n, err := k.in.Read(sent)
-		if n == 0 {
+		if k.fit(); n == 0 {
 			return 0, err
 		}
 		for _, b := range []byte(otherKeys.Replace(string(sent[:n]))) {
@@ -80,12 +112,13 @@ func (k *keys) Read(p []byte) (int, error) {
 			case b == ctrlC && k.typed:
 				k.rest = append(k.rest, toEnd, removeAll)
 			case b == ctrlC && !k.warned:
-				k.warned = true
+				k.warned, k.removed = true, true
 				k.warn()
 				continue
 			default:
 				k.rest = append(k.rest, b)
 			}
+			k.removed = k.removed || b == ctrlC
 			k.typed = b != ctrlC && b != '\r'
 			k.warned = k.warned && !k.typed
 		}

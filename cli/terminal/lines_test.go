@@ -23,6 +23,7 @@ func TestKeys(t *testing.T) {
 		strings.Repeat("a", 999): strings.Repeat("a", 999),
 	} {
 		k := &keys{in: strings.NewReader(sent)}
+		k.fit = func() {}
 		k.warn = func() { k.rest = append(k.rest, '!') }
 		got, err := io.ReadAll(k)
 		require.NoError(t, err)

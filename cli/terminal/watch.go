@@ -23,6 +23,7 @@ type Watcher struct {
 	out   io.Writer
 	size  func() (width, height int)
 	lines int // lines of the last drawing
+	width int // of the terminal, when it was drawn
 
 	fresh string // how what has just opened looks
 
@@ -170,7 +171,11 @@ func (w *Watcher) Clear() {
 }
 
 // up moves to the start of the last drawing. The terminal may have printed ^C after it.
+// In a terminal of another width it stays, since terminals differ in what becomes of its lines.
 func (w *Watcher) up(b *strings.Builder) {
+	if width, _ := w.size(); width != w.width {
+		w.width, w.lines = width, 0
+	}
 	if w.lines > 0 {
 		fmt.Fprintf(b, "\r\x1b[%dA", w.lines)
 	}

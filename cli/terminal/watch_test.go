@@ -48,6 +48,22 @@ func TestFramesFollowOneAnother(t *testing.T) {
 	require.False(t, s.Wrapped)
 }
 
+// In a terminal whose width has changed the next frame begins below, and nothing above is overwritten.
+func TestFramesAfterAnotherWidth(t *testing.T) {
+	s := screen.New(24, 12)
+	fmt.Fprint(s, "> Hello!\n")
+	w := on(s)
+	w.show(frame(1, []string{strings.Repeat("_", 40)}))
+	s.Width = 40
+	w.show(frame(2, []string{strings.Repeat("a", 40)}, 0))
+	w.show(frame(3, []string{strings.Repeat("b", 40)}, 0))
+	before := "> Hello!\nsample 7, step 1 of 9\n" + strings.Repeat("_", 24) + "\n" + strings.Repeat("_", 16)
+	require.Equal(t, before+"\nsample 7, step 3 of 9\n"+strings.Repeat("b", 40), s.Text())
+	s.Width = 24
+	w.Clear()
+	require.Contains(t, s.Text(), before)
+}
+
 // What a terminal prints for a pressed key neither shifts the next frame nor stays.
 func TestFramesAfterAKey(t *testing.T) {
 	s := screen.New(24, 8)

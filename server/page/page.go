@@ -13,6 +13,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"time"
 )
 
 //go:embed files
@@ -63,27 +64,15 @@ func newFile(name string, content []byte) file {
 	_, _ = w.Write(content) // a buffer refuses nothing
 	_ = w.Close()
 	sum := sha256.Sum256(content)
-	return file{content: content, packed: packed.Bytes(), kind: kindOf(name),
+	return file{content: content, packed: packed.Bytes(), kind: kinds[path.Ext(name)],
 		tag: hex.EncodeToString(sum[:8])}
 }
 
-// kindOf returns the Content-Type of a file. The machine's own table of types is not asked: it may
-// be wrong.
-func kindOf(name string) string {
-	switch path.Ext(name) {
-	case ".js":
-		return "text/javascript; charset=utf-8"
-	case ".css":
-		return "text/css; charset=utf-8"
-	case ".html":
-		return "text/html; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml"
-	case ".json":
-		return "application/json"
-	}
-	return "application/octet-stream"
-}
+// kinds are the Content-Types of files by their endings. The machine's own table of types is not
+// asked: it may be wrong.
+var kinds = map[string]string{".js": "text/javascript; charset=utf-8",
+	".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8", ".svg": "image/svg+xml",
+	".json": "application/json"}
 
 // Has reports whether Handler has a file at a path of a URL.
 func Has(path string) bool {
@@ -121,37 +110,16 @@ func Handler() http.Handler {
 			h.Set("Content-Encoding", "gzip")
 		}
 		h.Set("ETag", `"`+tag+`"`)
-		if matches(r.Header.Get("If-None-Match"), `"`+tag+`"`) {
-			h.Del("Content-Encoding")
-			h.Del("Content-Type")
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		h.Set("Content-Length", fmt.Sprint(len(content)))
-		if r.Method == http.MethodGet {
-			_, _ = w.Write(content) // a reader that has gone needs no more
-		}
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	})
 }
 
 // accepts reports whether an Accept-Encoding header takes gzip.
 func accepts(header string) bool {
 	for part := range strings.SplitSeq(header, ",") {
-		name, quality, _ := strings.Cut(strings.TrimSpace(part), ";")
-		quality = strings.ReplaceAll(quality, " ", "")
-		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+		name, quality, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";")
+		if strings.EqualFold(name, "gzip") {
 			return strings.Trim(strings.TrimPrefix(quality, "q="), "0.") != "" || quality == ""
-		}
-	}
-	return false
-}
-
-// matches reports whether an If-None-Match header has a tag.
-func matches(header, tag string) bool {
-	for part := range strings.SplitSeq(header, ",") {
-		part = strings.TrimSpace(part)
-		if part == "*" || strings.TrimPrefix(part, "W/") == tag {
-			return true
 		}
 	}
 	return false
