@@ -53,6 +53,23 @@ func TestAgainThenStop(t *testing.T) {
 	}
 }
 
+// A conversation that goes on in another tab while its answer opens here loses neither.
+func TestTabsAtOnce(t *testing.T) {
+	x := open(t, shared, slowly, early(`if (!localStorage["unmask-chats"]) `+keeps("one")))
+	y := x.beside(shared, "mode=chat&model=demo-chat&seed=4&steps=4&length=20")
+	x.do(chromedp.SendKeys("#prompt", "Left?\r"))
+	x.until(`document.getElementById("status").textContent === "opening"`)
+	say(y, "Right?")
+	x.until(`page.panels.chat.messages.length === 4 && !document.body.classList.contains("busy")`)
+	for _, tab := range []*tab{x, y} {
+		tab.until(`page.panels.chat.kept.all.length === 2`)
+		got := eval[string](tab, `return JSON.stringify(page.panels.chat.kept.all.map((c) => c.messages.map((m) => m.content)))`)
+		if !strings.Contains(got, `"one","Yes.","Left?"`) || !strings.Contains(got, `"one","Yes.","Right?"`) {
+			t.Errorf("the conversations are %s", got)
+		}
+	}
+}
+
 // What is written over a message stays until it is sent or left: in another conversation, in
 // another mode and after a reload.
 func TestEditStays(t *testing.T) {
