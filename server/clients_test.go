@@ -157,7 +157,7 @@ func TestCurlExamples(t *testing.T) {
 	voice, err := unmask.Load(t.Context(), speechPack, unmask.Options{Threads: 2})
 	require.NoError(t, err)
 	require.NoError(t, s.Add(server.Model{Name: "voice", Model: voice}))
-	line := regexp.MustCompile(`(?m)^    (curl (?:.*\\\n)*.*)$`)
+	line := regexp.MustCompile(`(?m)^    (curl (?:'[^']*'|\\\n|[^'\n])*)$`)
 	found := 0
 	pages, err := filepath.Glob("../docs/*.md")
 	require.NoError(t, err)
