@@ -65,8 +65,8 @@ func TestZipFlagsAndHeaders(t *testing.T) {
 		f.name, f.data = "a/data.pkl", pkl
 		return zipOf(f, file{name: "a/data/0", data: make([]byte, 16)})
 	}
-	for _, flag := range []uint16{0x1, 0x40} {
-		refused(t, with(file{flags: flag}), "is encrypted")
+	for _, flag := range []uint16{0x1, 0x20, 0x40} {
+		refused(t, with(file{flags: flag}), "it is encrypted")
 	}
 	refused(t, with(file{crc: 1}), `record "a/data.pkl" is damaged`)
 	refused(t, with(file{declared: 1 << 30}), "beyond the file")

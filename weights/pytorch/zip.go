@@ -116,14 +116,14 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 
 // stored returns a record of a zip of size bytes.
 func stored(r io.ReaderAt, f *zip.File, size int64) (*record, error) {
-	const encrypted = 1 | 1<<6 | 1<<13
+	const descriptor, unicode = 1 << 3, 1 << 11 // the other flags are for encryption and patches
 	at, err := f.DataOffset()
 	stop := uint64(size) - uint64(at)
 	switch n := f.UncompressedSize64; {
 	case err != nil:
 		return nil, fmt.Errorf(": %w", err)
-	case f.Flags&encrypted != 0:
-		return nil, errors.New(" is encrypted")
+	case f.Flags&^(descriptor|unicode) != 0:
+		return nil, fmt.Errorf(" has flags 0x%x, want 0x8 and 0x800: it is encrypted", f.Flags)
 	case f.Method != zip.Store:
 		return nil, fmt.Errorf(" has compression method %d, want 0: torch.save stores records as they are",
 			f.Method)
