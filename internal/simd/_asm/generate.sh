@@ -10,6 +10,9 @@ go run ./vec -out ../vec/vec_amd64.s -pkg vec
 for part in functions rows attention fixed; do
     go run ./vec -part $part -out /dev/null -stubs ../vec/${part}_amd64.go -pkg vec
 done
+for arch in amd64 arm64 noasm; do
+    go run ./choose -arch $arch -out ../vec/kernels_$arch.go
+done
 go run ./philox -out ../../philox/fill_amd64.s -stubs ../../philox/fill_amd64.go -pkg philox
 go run ./screen -out ../screen/screen_amd64.s -stubs ../screen/screen_amd64.go -pkg screen
 go run ./ceiling -out ../../../bench/internal/ceiling/ceiling_amd64.s -stubs ../../../bench/internal/ceiling/ceiling_amd64.go -pkg ceiling

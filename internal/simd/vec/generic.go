@@ -132,6 +132,10 @@ func sumExp(x []float32, c, top float32) float32 {
 	return l.reduce()
 }
 
+func sumExps(x []float32, c, top float32) (float32, float32) {
+	return sumExp(x, 1, top), sumExp(x, c, top)
+}
+
 func sumExpDot(x []float32, top float32) (float32, float32) {
 	var s, t lanes
 	for i, v := range x {

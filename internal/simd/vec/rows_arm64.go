@@ -31,14 +31,14 @@ func sumSquaresNEON(x *float32, n int, mean float32) float32
 //go:noescape
 func logitsNEON(x, bias *float32, step, n int, scale float32) float32
 
-// sumExpNEON is
+// sumExpBothNEON is
 //
 //	for i := range n { d := c*(x[i]-top); e := exp(d); s += e; t += e*d }; return s, t
 //
 // n is a multiple of 16. Lane i%16 has its own sum; then lane i is added to i+8, i+4, i+2, i+1 in turn.
 //
 //go:noescape
-func sumExpNEON(x *float32, n int, c, top float32) (s, t float32)
+func sumExpBothNEON(x *float32, n int, c, top float32) (s, t float32)
 
 // leadersNEON is
 //

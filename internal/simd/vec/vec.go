@@ -318,7 +318,7 @@ func (o Ops) ColumnSquares(dst, x, mean []float32) {
 func (o Ops) eachColumns(dst, x, mean []float32) {
 	channels := len(dst)
 	pixels := len(x) / channels
-	for c := 0; c+line <= channels; c += line {
+	for c := 0; c+line <= channels && pixels > 0; c += line {
 		if mean == nil {
 			o.columnSums(dst[c:], x[c:], channels, pixels)
 		} else {

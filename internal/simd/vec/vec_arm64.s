@@ -518,8 +518,8 @@ loopEnd:
 	FMOVS F1, ret+40(FP)
 	RET
 
-// func sumExpNEON(x *float32, n int, c, top float32) (s, t float32)
-TEXT ·sumExpNEON(SB), NOSPLIT, $0-32
+// func sumExpBothNEON(x *float32, n int, c, top float32) (s, t float32)
+TEXT ·sumExpBothNEON(SB), NOSPLIT, $0-32
 	MOVD $constants<>(SB), R0
 	MOVD x+0(FP), R1
 	MOVD n+8(FP), R2

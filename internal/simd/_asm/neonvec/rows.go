@@ -72,7 +72,7 @@ func reductions(file *neon.File) {
 		})
 
 	const shifted = "d := c*(x[i]-top); e := exp(d)"
-	write(file, "sumExp", "(x *float32, n int, c, top float32) (s, t float32)",
+	write(file, "sumExpBoth", "(x *float32, n int, c, top float32) (s, t float32)",
 		"\tfor i := range n { "+shifted+"; s += e; t += e*d }; return s, t"+tail, func(k kernel) {
 			x, n, c, top := k.Param("x"), k.Param("n"), k.Splat("c"), k.Splat("top")
 			acc, dot := k.zeros(4), k.zeros(4)

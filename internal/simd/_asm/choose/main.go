@@ -1,0 +1,184 @@
+// Command choose writes the choice among assembly and plain Go of package internal/simd/vec: a
+// method of each kernel, for amd64, arm64 or, without -arch, for other processors.
+//
+//	go run ./choose -arch amd64 -out ../vec/kernels_amd64.go
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/format"
+	"log"
+	"os"
+	"strings"
+)
+
+// sets are the instruction sets of a processor, as their assembly is named.
+var sets = map[string][]string{"amd64": {"AVX512", "AVX2"}, "arm64": {"NEON"}}
+
+// kernel is a method of Ops or of Panel. Its plain Go twin has the name and parameters of the
+// method, its assembly the name and an instruction set.
+type kernel struct {
+	name, params string
+	results      string
+	args         string // of the assembly
+	prepare      string // what these need
+	only         string // the one instruction set with assembly; "" for all
+}
+
+// functions are those of one loop over elements, by their names in package vec.
+var functions = []string{"exp", "geluTanh", "geluErf", "silu", "sinSquared", "relu", "add",
+	"multiply", "maximum"}
+
+// ops are the methods of Ops.
+var ops = []kernel{
+	{name: "sum", params: "x []float32", results: "float32", args: "at(x), len(x)"},
+	{name: "sumSquares", params: "x []float32, mean float32", results: "float32",
+		args: "at(x), len(x), mean"},
+	{name: "normalize", params: "dst, x, scale, shift []float32, mean, inverse float32",
+		prepare: "a, as := constant(scale, &ones)\nb, bs := constant(shift, &zeros)",
+		args:    "at(dst), at(x), a, b, as, bs, len(x), mean, inverse"},
+	{name: "logits", params: "x, bias []float32, scale float32", results: "float32",
+		prepare: "b, step := constant(bias, &zeros)", args: "at(x), b, step, len(x), scale"},
+	{name: "sumExp", params: "x []float32, c, top float32", results: "float32",
+		args: "at(x), len(x), c, top"},
+	{name: "sumExps", params: "x []float32, c, top float32", results: "(float32, float32)",
+		args: "at(x), len(x), c, top"},
+	{name: "sumExpDot", params: "x []float32, top float32", results: "(float32, float32)",
+		args: "at(x), len(x), top"},
+	{name: "leaders", params: "x []float32, top float32",
+		results: "(second float32, count, first int)", args: "at(x), len(x), top"},
+	{name: "weights", params: "dst, x []float32, c, top float32",
+		args: "at(dst), at(x), len(x), c, top"},
+	{name: "modulate", params: "x, scale, shift []float32",
+		args: "at(x), at(scale), at(shift), len(x)"},
+	{name: "affine", params: "dst, x, scale, shift []float32, pixels int",
+		args: "at(dst), at(x), at(scale), at(shift), len(scale), pixels"},
+	{name: "mulAdd", params: "dst, x, y []float32", args: "at(dst), at(x), at(y), len(dst)"},
+	{name: "rotate", params: "dst, x, cos, sin []float32",
+		args: "at(dst), at(x), at(cos), at(sin), len(cos)"},
+	{name: "columnSums", params: "dst, x []float32, stride, pixels int",
+		args: "at(dst), at(x), 4*stride, pixels"},
+	{name: "columnSquares", params: "dst, x, mean []float32, stride, pixels int",
+		args: "at(dst), at(x), at(mean), 4*stride, pixels"},
+	{name: "transpose",
+		params: "dst, src []float32, scale *[8]float32, dstStride, srcStride, dstStep, srcStep, blocks int",
+		args:   "at(dst), at(src), &scale[0], 4*dstStride, 4*srcStride, 4*dstStep, 4*srcStep, blocks"},
+	{name: "pairBF16", params: "dst, x []float32, pairs, width int", only: "AVX512",
+		args: "at(dst), at(x), pairs, width/line"},
+	{name: "fixRows", params: "dst, scale, x []float32, rows, dim int, limit, unit float32",
+		args: "at(dst), at(scale), at(x), rows, dim/line, limit, unit", only: "AVX512"},
+	{name: "fixLanes", params: "dst, scale, x []float32, pairs, lanes int, limit, unit float32",
+		args: "at(dst), at(scale), at(x), pairs, 4*lanes, limit, unit", only: "AVX512"},
+	{name: "softmaxFixed", params: "s, scale, top, sum, alpha []float32, pairs, lanes int",
+		args: "at(s), at(scale), at(top), at(sum), at(alpha), pairs, 4*lanes", only: "AVX512"},
+}
+
+// panels are the methods of Panel, whose assembly has a name for each number of registers. Their
+// twins have the lanes instead of next.
+var panels = []kernel{
+	{name: "scores", params: "s, k, q []float32, keys, dim int, next uintptr",
+		args: "at(s), at(k), at(q), keys, dim, next"},
+	{name: "softmax", params: "s, top, sum, alpha []float32, keys int",
+		args: "at(s), at(top), at(sum), at(alpha), keys"},
+	{name: "values", params: "o, v, s, alpha []float32, keys, dim int, next uintptr",
+		args: "at(o), at(v), at(s), at(alpha), keys, dim, next"},
+	{name: "valuesBF16", params: "o, v, s, alpha []float32, pairs, dim int, next uintptr",
+		args: "at(o), at(v), at(s), at(alpha), pairs, dim, next", only: "AVX512"},
+	{name: "scoresFixed", params: "s, k, scale, q []float32, keys, words int, next uintptr",
+		args: "at(s), at(k), at(scale), at(q), keys, words, next", only: "AVX512"},
+}
+
+var widths = []string{1: "Narrow", 2: "Middle", 3: "Wide"}
+
+func main() {
+	arch := flag.String("arch", "", "amd64, arm64, or neither for other processors")
+	out := flag.String("out", "", "the file")
+	flag.Parse()
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "// Code generated by command: go run ./choose %s. DO NOT EDIT.\n\n",
+		strings.Join(os.Args[1:], " "))
+	if has := sets[*arch]; has != nil {
+		fmt.Fprintf(&b, "//go:build %s && !purego\n\npackage vec\n\nimport \"unmask/internal/simd\"\n", *arch)
+		for _, set := range has {
+			fmt.Fprintf(&b, "const %s = Ops(simd.%s)\n", strings.ToLower(set), set)
+		}
+	} else {
+		b.WriteString("//go:build (!amd64 && !arm64) || purego\n\npackage vec\n")
+	}
+	writeApply(&b, sets[*arch])
+	for _, k := range ops {
+		k.write(&b, sets[*arch], "o Ops", "", func(set string) []string {
+			return []string{strings.ToLower(set), k.name + set}
+		})
+	}
+	for _, k := range panels {
+		k.write(&b, sets[*arch], "p Panel", ", p.Lanes()", func(set string) (cases []string) {
+			for n := 3; n > 0; n-- {
+				if set == "AVX512" || n != 2 {
+					cases = append(cases, fmt.Sprintf("Panel{%s, %d}", strings.ToLower(set), n),
+						k.name+widths[n]+set)
+				}
+			}
+			return cases
+		})
+	}
+	text, err := format.Source(b.Bytes())
+	if err == nil {
+		err = os.WriteFile(*out, text, 0o666)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// write writes a method. cases are values of the receiver, each with the assembly to call. The twin
+// has further arguments.
+func (k kernel) write(b *bytes.Buffer, has []string, receiver, further string,
+	cases func(set string) []string) {
+	fmt.Fprintf(b, "\nfunc (%s) %s(%s) %s {\n", receiver, k.name, k.params, k.results)
+	result := ""
+	if k.results != "" {
+		result = "return "
+	}
+	var list []string
+	for _, set := range has {
+		if k.only == "" || k.only == set {
+			list = append(list, cases(set)...)
+		}
+	}
+	var names []string
+	for _, p := range strings.Split(k.params, ", ") {
+		if name, _, _ := strings.Cut(p, " "); name != "next" {
+			names = append(names, name)
+		}
+	}
+	plain := result + k.name + "(" + strings.Join(names, ", ") + further + ")\n"
+	if list == nil {
+		b.WriteString(plain + "}\n")
+		return
+	}
+	if k.prepare != "" {
+		b.WriteString(k.prepare + "\n")
+	}
+	fmt.Fprintf(b, "switch %c {\n", receiver[0])
+	for i := 0; i < len(list); i += 2 {
+		fmt.Fprintf(b, "case %s:\n%s%s(%s)\n", list[i], result, list[i+1], k.args)
+	}
+	fmt.Fprintf(b, "default:\n%s}\n}\n", plain)
+}
+
+// writeApply writes the method of the functions.
+func writeApply(b *bytes.Buffer, has []string) {
+	b.WriteString("\nfunc (o Ops) apply(f function, dst, x []float32) {\n")
+	for _, set := range has {
+		fmt.Fprintf(b, "if o == %s {\nswitch f {\n", strings.ToLower(set))
+		for _, name := range functions {
+			fmt.Fprintf(b, "case of%s%s:\n%s%s(at(dst), at(x), len(dst))\n", strings.ToUpper(name[:1]),
+				name[1:], name, set)
+		}
+		b.WriteString("}\nreturn\n}\n")
+	}
+	b.WriteString("apply(f, dst, x)\n}\n")
+}
