@@ -21,15 +21,11 @@ const (
 
 // Folder is a run's folder of numbered files, 000000.png and so on, open for one writer.
 type Folder struct {
-	fsys   FS
+	run
 	dir    string
 	ext    string
-	m      *manifest
-	ahead  *ahead
 	faults []Fault
 	faulty []int
-	unlock func() error
-	failed error
 }
 
 // Fault is an output that differs from the manifest.
@@ -67,7 +63,7 @@ func OpenFolderRange(fsys FS, dir, ext string, s Settings, p *Range) (_ *Folder,
 	case !info.IsDir():
 		return nil, fmt.Errorf("%s is a %s, want a directory", dir, atomicfile.Kind(info))
 	}
-	f := &Folder{fsys: fsys, dir: dir, ext: ext}
+	f := &Folder{run: run{fsys: fsys, name: dir}, dir: dir, ext: ext}
 	if f.unlock, err = fsys.Lock(filepath.Join(dir, lockName)); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -177,24 +173,13 @@ func (f *Folder) Pending(n int) []int {
 			list = append(list, i)
 		}
 	}
-	for i := f.m.done(); i < f.m.end(n); i++ {
-		if _, waits := f.ahead.entries[i]; !waits {
-			list = append(list, i)
-		}
-	}
-	return list
+	return append(list, f.run.Pending(n)...)
 }
 
 // Put makes output i durable, then lists it. i is the next index, or a faulty one, whose bytes must
 // match the manifest. After an error every Put fails; the folder can be opened again.
 func (f *Folder) Put(i int, seed uint64, data []byte) error {
-	if f.failed == nil {
-		f.failed = f.put(i, seed, data)
-	}
-	if f.failed == nil {
-		f.failed = f.release()
-	}
-	return f.failed
+	return f.try(func() error { return f.put(i, seed, data) }, f.release)
 }
 
 func (f *Folder) put(i int, seed uint64, data []byte) error {
@@ -203,15 +188,12 @@ func (f *Folder) put(i int, seed uint64, data []byte) error {
 	}
 	e := f.m.next(seed, data)
 	at := slices.Index(f.faulty, i)
-	switch {
-	case at >= 0:
-		if e.Index = i; e != f.m.of(i) {
-			return fmt.Errorf("%s: made again it differs from what %s lists", f.path(i), manifestName)
+	if at < 0 {
+		if err := f.isNext(i, 0); err != nil {
+			return err
 		}
-	case f.m.part != nil && i >= f.m.end(i+1):
-		return fmt.Errorf("%s: output %d, want %s", f.dir, i, f.m.part)
-	case i != e.Index:
-		return fmt.Errorf("%s: output %d after %d, want the next one", f.dir, i, e.Index-1)
+	} else if e.Index = i; e != f.m.of(i) {
+		return fmt.Errorf("%s: made again it differs from what %s lists", f.path(i), manifestName)
 	}
 	if err := f.m.unchanged(); err != nil {
 		return err

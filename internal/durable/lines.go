@@ -14,14 +14,9 @@ import (
 // Lines is a run's file with one line for each output (JSONL), open for one writer. Its manifest is
 // beside it, with the same name and ".manifest".
 type Lines struct {
-	fsys   FS
-	name   string
-	file   File
-	size   int64
-	m      *manifest
-	ahead  *ahead
-	unlock func() error
-	failed error
+	run
+	file File
+	size int64
 }
 
 const manifestSuffix = ".manifest"
@@ -41,7 +36,7 @@ func OpenLinesRange(fsys FS, name string, s Settings, p *Range) (_ *Lines, err e
 	if err != nil {
 		return nil, err
 	}
-	l := &Lines{fsys: fsys, name: name}
+	l := &Lines{run: run{fsys: fsys, name: name}}
 	if l.unlock, err = LockBeside(fsys, name); err != nil {
 		return nil, err
 	}
@@ -142,42 +137,21 @@ func (l *Lines) Done() int { return l.m.done() }
 // End returns the index after the last line of a run of n lines, within this part.
 func (l *Lines) End(n int) int { return l.m.end(n) }
 
-// Pending returns the indexes that a run of n lines still has to make, without those that wait for
-// their turn.
-func (l *Lines) Pending(n int) (list []int) {
-	for i := l.m.done(); i < l.m.end(n); i++ {
-		if _, waits := l.ahead.entries[i]; !waits {
-			list = append(list, i)
-		}
-	}
-	return list
-}
-
 // Put makes line i, without its newline, durable and lists it. i is the next index. After an error
 // every Put fails; the file can be opened again.
 func (l *Lines) Put(i int, seed uint64, line []byte) error {
-	if l.failed == nil {
-		l.failed = l.put(i, seed, line)
-	}
-	if l.failed == nil {
-		l.failed = l.release()
-	}
-	return l.failed
+	return l.try(func() error { return l.put(i, seed, line) }, l.release)
 }
 
 func (l *Lines) put(i int, seed uint64, line []byte) error {
 	if bytes.IndexByte(line, '\n') >= 0 {
 		return fmt.Errorf("%s: output %d has several lines, want one", l.name, i)
 	}
+	if err := l.isNext(i, 0); err != nil {
+		return err
+	}
 	line = append(bytes.Clone(line), '\n')
-	e := l.m.next(seed, line)
-	if l.m.part != nil && i >= l.m.end(i+1) {
-		return fmt.Errorf("%s: output %d, want %s", l.name, i, l.m.part)
-	}
-	if i != e.Index {
-		return fmt.Errorf("%s: output %d after %d, want the next one", l.name, i, e.Index-1)
-	}
-	return l.append([]Entry{e}, line)
+	return l.append([]Entry{l.m.next(seed, line)}, line)
 }
 
 // append adds the next lines, each with its newline.

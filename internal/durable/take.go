@@ -2,6 +2,7 @@ package durable
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,29 +12,15 @@ import (
 // waits in the folder .ahead. i must be neither listed nor waiting, or faulty. After an error Take
 // and Put fail; the folder can be opened again.
 func (f *Folder) Take(i int, seed uint64, data []byte) error {
-	if f.failed == nil {
-		f.failed = f.take(i, seed, data)
+	if i == f.m.done() || slices.Contains(f.faulty, i) {
+		return f.Put(i, seed, data)
 	}
-	return f.failed
-}
-
-func (f *Folder) take(i int, seed uint64, data []byte) error {
-	next := f.m.done()
-	if i == next || slices.Contains(f.faulty, i) {
-		if err := f.put(i, seed, data); err != nil {
-			return err
+	return f.try(func() error {
+		if len(data) == 0 {
+			return fmt.Errorf("%s: an empty output", f.path(i))
 		}
-		return f.release()
-	}
-	switch _, waits := f.ahead.entries[i]; {
-	case len(data) == 0:
-		return fmt.Errorf("%s: an empty output", f.path(i))
-	case i < next || waits:
-		return fmt.Errorf("%s: output %d is there already", f.dir, i)
-	case i >= f.m.end(i+1):
-		return fmt.Errorf("%s: output %d, want %s", f.dir, i, f.m.part)
-	}
-	return f.ahead.put(Entry{i, seed, digest(data)}, data)
+		return f.wait(i, seed, data)
+	})
 }
 
 // release lists the waiting outputs that are next.
@@ -66,7 +53,7 @@ func (f *Folder) Entry(i int) (Entry, bool) {
 	if slices.Contains(f.faulty, i) {
 		return Entry{}, false
 	}
-	return f.m.find(f.ahead, i)
+	return f.run.Entry(i)
 }
 
 // Adopt links files of other folders, which must not be written any more, and lists them; it copies
@@ -74,14 +61,9 @@ func (f *Folder) Entry(i int) (Entry, bool) {
 // entry is an error.
 func (f *Folder) Adopt(list []Entry, from func(e Entry) string) error {
 	for part := range slices.Chunk(list, together) {
-		if f.failed == nil {
-			f.failed = f.adopt(part, from)
-		}
-		if f.failed != nil {
-			return f.failed
-		}
+		_ = f.try(func() error { return f.adopt(part, from) })
 	}
-	return nil
+	return f.failed
 }
 
 func (f *Folder) adopt(list []Entry, from func(e Entry) string) error {
@@ -89,9 +71,8 @@ func (f *Folder) adopt(list []Entry, from func(e Entry) string) error {
 		return err
 	}
 	for k, e := range list {
-		if e.Index != f.m.done()+k {
-			return fmt.Errorf("%s: output %d after %d, want the next one", f.dir, e.Index,
-				f.m.done()+k-1)
+		if err := f.isNext(e.Index, k); err != nil {
+			return err
 		}
 		source := from(e)
 		if _, _, err := regular(f.fsys, source); err != nil {
@@ -123,30 +104,15 @@ func (f *Folder) adopt(list []Entry, from func(e Entry) string) error {
 // in a folder beside the file. i must be neither listed nor waiting. After an error Take and Put
 // fail; the file can be opened again.
 func (l *Lines) Take(i int, seed uint64, line []byte) error {
-	if l.failed == nil {
-		l.failed = l.take(i, seed, line)
+	if i == l.m.done() {
+		return l.Put(i, seed, line)
 	}
-	return l.failed
-}
-
-func (l *Lines) take(i int, seed uint64, line []byte) error {
-	next := l.m.done()
-	if i == next {
-		if err := l.put(i, seed, line); err != nil {
-			return err
+	return l.try(func() error {
+		if bytes.IndexByte(line, '\n') >= 0 {
+			return fmt.Errorf("%s: output %d has several lines, want one", l.name, i)
 		}
-		return l.release()
-	}
-	switch _, waits := l.ahead.entries[i]; {
-	case bytes.IndexByte(line, '\n') >= 0:
-		return fmt.Errorf("%s: output %d has several lines, want one", l.name, i)
-	case i < next || waits:
-		return fmt.Errorf("%s: output %d is there already", l.name, i)
-	case i >= l.m.end(i+1):
-		return fmt.Errorf("%s: output %d, want %s", l.name, i, l.m.part)
-	}
-	line = append(bytes.Clone(line), '\n')
-	return l.ahead.put(Entry{i, seed, digest(line)}, line)
+		return l.wait(i, seed, append(bytes.Clone(line), '\n'))
+	})
 }
 
 // release appends the waiting lines that are next.
@@ -176,22 +142,14 @@ func (l *Lines) release() error {
 	}
 }
 
-// Entry returns the entry of line i, listed or waiting.
-func (l *Lines) Entry(i int) (Entry, bool) { return l.m.find(l.ahead, i) }
-
 // Adopt appends lines of other files, with their newlines, as the next outputs. A line that does
 // not match its entry is an error that names the file that line returned with it.
 func (l *Lines) Adopt(list []Entry,
 	line func(e Entry) (data []byte, file string, err error)) error {
 	for part := range slices.Chunk(list, together) {
-		if l.failed == nil {
-			l.failed = l.adopt(part, line)
-		}
-		if l.failed != nil {
-			return l.failed
-		}
+		_ = l.try(func() error { return l.adopt(part, line) })
 	}
-	return nil
+	return l.failed
 }
 
 func (l *Lines) adopt(list []Entry,
@@ -200,26 +158,14 @@ func (l *Lines) adopt(list []Entry,
 	for k, e := range list {
 		data, file, err := line(e)
 		switch {
-		case err != nil:
-			return err
-		case e.Index != l.m.done()+k:
-			return fmt.Errorf("%s: output %d after %d, want the next one", l.name, e.Index,
-				l.m.done()+k-1)
+		case err != nil || l.isNext(e.Index, k) != nil:
+			return cmp.Or(err, l.isNext(e.Index, k))
 		case digest(data) != e.SHA256:
 			return fmt.Errorf("%s: the line of output %d is not what its manifest lists", file, e.Index)
 		}
 		all = append(all, data...)
 	}
 	return l.append(list, all)
-}
-
-// find returns the entry of output i, listed or waiting.
-func (m *manifest) find(a *ahead, i int) (Entry, bool) {
-	if i >= m.first && i < m.done() {
-		return m.of(i), true
-	}
-	e, ok := a.entries[i]
-	return e, ok
 }
 
 // aheadName returns the folder of waiting lines for the file base.
