@@ -2,18 +2,16 @@ package bench
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"runtime/debug"
 	"strings"
 
 	"unmask/backend"
+	"unmask/dit"
 	"unmask/internal/philox"
 	"unmask/model"
+	"unmask/vit"
 	"unmask/weights"
-
-	_ "unmask/dit" // the networks register themselves
-	_ "unmask/vit"
 )
 
 // network is the network in memory.
@@ -64,29 +62,7 @@ func lm12() (*model.Source, error) { return lm12Tensors().source("lm12", lm12Con
 const lm12Config = `{"model":{"hidden_size":768,"cond_dim":128,"length":1024,"n_blocks":12,"n_heads":12},
 	"time_conditioning":false,"vocab_size":50258,"tokenizer":{"name":"gpt2"}}`
 
-func lm12Tensors() tensors {
-	const h, cond, vocab = 768, 128, 50258
-	t := tensors{}
-	t.add("vocab_embed.embedding", vocab, h)
-	t.add("sigma_map.mlp.0.weight", cond, 256)
-	t.add("sigma_map.mlp.0.bias", cond)
-	t.add("sigma_map.mlp.2.weight", cond, cond)
-	t.add("sigma_map.mlp.2.bias", cond)
-	for i := range 12 {
-		p := fmt.Sprintf("blocks.%d.", i)
-		t.add(p+"norm1.weight", h)
-		t.add(p+"attn_qkv.weight", 3*h, h)
-		t.add(p+"attn_out.weight", h, h)
-		t.add(p+"norm2.weight", h)
-		t.linear(p+"mlp.0", 4*h, h)
-		t.linear(p+"mlp.2", h, 4*h)
-		t.linear(p+"adaLN_modulation", 6*h, cond)
-	}
-	t.add("output_layer.norm_final.weight", h)
-	t.linear("output_layer.linear", vocab, h)
-	t.linear("output_layer.adaLN_modulation", 2*h, cond)
-	return t
-}
+func lm12Tensors() tensors { return tensorsOf(dit.New(dit.Presets["small"])) }
 
 // vit20 returns the files of MAGE-B: 12 blocks of 12 heads, 8 of 16, width 768, 256 codes and the
 // class token.
@@ -95,38 +71,20 @@ func vit20() (*model.Source, error) { return vit20Tensors().source("vit20", vit2
 const vit20Config = `{"model_type":"mage","embed_dim":768,"depth":12,"num_heads":12,
 	"decoder_embed_dim":768,"decoder_depth":8,"decoder_num_heads":16,"grid":16,"codebook_size":1024}`
 
-func vit20Tensors() tensors {
-	const h, vocab, length = 768, 2025, 257
-	t := tensors{}
-	t.add("token_emb.word_embeddings.weight", vocab, h)
-	t.add("token_emb.position_embeddings.weight", length, h)
-	t.linear("token_emb.LayerNorm", h)
-	blocks := func(name string, n int) {
-		for i := range n {
-			p := fmt.Sprintf("%s.%d.", name, i)
-			t.linear(p+"norm1", h)
-			t.linear(p+"attn.qkv", 3*h, h)
-			t.linear(p+"attn.proj", h, h)
-			t.linear(p+"norm2", h)
-			t.linear(p+"mlp.fc1", 4*h, h)
-			t.linear(p+"mlp.fc2", h, 4*h)
-		}
-	}
-	blocks("blocks", 12)
-	t.linear("norm", h)
-	t.linear("decoder_embed", h, h)
-	t.add("decoder_pos_embed", 1, length, h)
-	t.add("decoder_pos_embed_learned", 1, length, h)
-	blocks("decoder_blocks", 8)
-	t.linear("decoder_norm", h)
-	t.linear("mlm_layer.fc", h, h)
-	t.linear("mlm_layer.ln", h)
-	t.add("mlm_layer.bias", 1, 1, vocab)
-	return t
-}
+func vit20Tensors() tensors { return tensorsOf(vit.New(vit.Presets["base"])) }
 
 // tensors are the tensors of a file to be written.
 type tensors []weights.Tensor
+
+// tensorsOf returns random weights of a network.
+func tensorsOf(network any) (t tensors) {
+	weights.Each(network, func(p *weights.Param, name string) {
+		if p.Shape != nil {
+			t.add(name, p.Shape...)
+		}
+	})
+	return t
+}
 
 func (t *tensors) linear(name string, shape ...int) {
 	t.add(name+".weight", shape...)

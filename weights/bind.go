@@ -97,12 +97,8 @@ func Bind(root any, set *Set, o BindOptions) error {
 	if err != nil {
 		return err
 	}
-	v := reflect.ValueOf(root)
-	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
-		panic(fmt.Sprintf("weights.Bind: root is a %T, want a pointer to a struct", root))
-	}
 	b := binder{set: set, used: map[*Tensor]bool{}}
-	b.walk(v, "")
+	Each(root, b.param)
 	b.leftover(o.Ignore)
 	if o.Report != nil {
 		*o.Report = Report{Prefix: set.prefix, Bound: b.bound, Unused: b.unused}
@@ -116,6 +112,15 @@ func Bind(root any, set *Set, o BindOptions) error {
 	return e
 }
 
+// Each calls f with the Params of root and their names, as Bind finds them.
+func Each(root any, f func(p *Param, name string)) {
+	v := reflect.ValueOf(root)
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+		panic(fmt.Sprintf("weights.Bind: root is a %T, want a pointer to a struct", root))
+	}
+	walk(v, "", f)
+}
+
 type binder struct {
 	set    *Set
 	used   map[*Tensor]bool
@@ -126,17 +131,17 @@ type binder struct {
 
 var paramType = reflect.TypeFor[Param]()
 
-func (b *binder) walk(v reflect.Value, name string) {
+func walk(v reflect.Value, name string, f func(p *Param, name string)) {
 	switch {
 	case v.Type() == paramType:
-		b.param(v.Addr().Interface().(*Param), name)
+		f(v.Addr().Interface().(*Param), name)
 	case v.Kind() == reflect.Pointer:
 		if !v.IsNil() {
-			b.walk(v.Elem(), name)
+			walk(v.Elem(), name, f)
 		}
 	case v.Kind() == reflect.Slice, v.Kind() == reflect.Array:
 		for i := range v.Len() {
-			b.walk(v.Index(i), join(name, strconv.Itoa(i)))
+			walk(v.Index(i), join(name, strconv.Itoa(i)), f)
 		}
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
@@ -149,7 +154,7 @@ func (b *binder) walk(v reflect.Value, name string) {
 				panic(fmt.Sprintf("weights.Bind: field %s.%s has a weight tag but is not exported", v.Type(),
 					field.Name))
 			}
-			b.walk(v.Field(i), join(name, tag))
+			walk(v.Field(i), join(name, tag), f)
 		}
 	default:
 		panic(fmt.Sprintf("weights.Bind: %q is a %s, want a Param, a struct, a pointer or a slice of them", name, v.Type()))
