@@ -144,66 +144,57 @@ func casesOf(file string) (f caseFile) {
 // maxCases is the largest cases.json in bytes.
 const maxCases = 1 << 20
 
-// maxConditional is the most numbers held in memory at once.
-const maxConditional = 1 << 28
-
-// writeConditional writes those of logits_cond, logits_uncond, logits_guided and
-// partial_logits_cond for which the tokens file has the inputs.
-func writeConditional(ctx context.Context, m *unmask.Model, in input, out string, b *model.Batch,
-	seen []weights.Tensor) (err error) {
-	defer backend.Recover(&err)
-	columns, err := columns(ctx, m, b)
-	if err != nil {
-		return fmt.Errorf("%s: %w", in.file, err)
-	}
-	if len(b.Tokens) > maxConditional/columns {
-		return fmt.Errorf("%s: %d positions of %d logits, want at most %d in all", in.file,
-			len(b.Tokens), columns, maxConditional)
-	}
-	var list []weights.Tensor
-	add := func(name string, d model.Denoiser, b *model.Batch) error {
-		got, err := d.Forward(ctx, b)
-		if err != nil {
-			return err
+// conditionalStreams returns those of logits_cond, logits_uncond, logits_guided and, of partial_rows,
+// those of partialConditional for which the tokens file has the inputs. Each takes one pass over the
+// whole batch.
+func conditionalStreams(ctx context.Context, m *unmask.Model, in input, b *model.Batch,
+	columns int) (list []weights.Stream, err error) {
+	add := func(name string, d model.Denoiser, b *model.Batch) {
+		rows := make([]int32, b.Size*b.Length)
+		for i := range rows {
+			rows[i] = int32(i)
 		}
-		t, err := logitsTensor(name, got, numbers(b.Size*b.Length), []int{b.Size, b.Length, columns})
-		list = append(list, t)
-		return err
+		list = append(list, passStream(ctx, name, []int{b.Size, b.Length, columns}, rows,
+			func() (model.Marginals, error) { return d.Forward(ctx, b) }))
 	}
-	if err := add("logits_cond", m.Denoiser, b); err != nil {
-		return err
-	}
+	add("logits_cond", m.Denoiser, b)
 	without := *b
 	without.Conditions = make([]*model.Condition, b.Size)
 	for i, c := range b.Conditions {
 		without.Conditions[i] = c.Without
 	}
 	if !m.Spec().Prompt || !slices.Contains(without.Conditions, nil) {
-		if err := add("logits_uncond", m.Denoiser, &without); err != nil {
-			return err
-		}
+		add("logits_uncond", m.Denoiser, &without)
 		if w := guidanceOf(in.file); w != 0 {
-			guided := guide.New(m.Denoiser, func(model.Progress) float64 { return w })
-			if err := add("logits_guided", guided, b); err != nil {
-				return err
-			}
+			add("logits_guided", guide.New(m.Denoiser, func(model.Progress) float64 { return w }), b)
 		}
 	}
 	if in.has("partial_rows") {
 		both, err := partialConditional(ctx, m, in, b, columns)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		list = append(list, both...)
 	}
-	return weights.WriteFile(out, append(list, seen...), nil)
+	return list, nil
+}
+
+// passStream returns the logits of rows after a pass, a tensor of this shape.
+func passStream(ctx context.Context, name string, shape []int, rows []int32,
+	pass func() (model.Marginals, error)) weights.Stream {
+	r := &logitsReader{ctx: ctx, columns: shape[2], rows: rows,
+		pass: func() (_ model.Marginals, err error) {
+			defer backend.Recover(&err)
+			return pass()
+		}}
+	return weights.Stream{Name: name, DType: weights.F32, Shape: shape, Open: opener(r)}
 }
 
 // partialConditional returns partial_logits_cond, of a full pass followed by a partial one at
 // partial_rows of each sequence with partial_tokens in place; and partial_exact_logits_cond, of a
 // full pass over partial_tokens.
 func partialConditional(ctx context.Context, m *unmask.Model, in input, b *model.Batch,
-	columns int) (t []weights.Tensor, err error) {
+	columns int) ([]weights.Stream, error) {
 	refiner, err := in.refiner(m.Denoiser)
 	if err != nil {
 		return nil, err
@@ -222,50 +213,25 @@ func partialConditional(ctx context.Context, m *unmask.Model, in input, b *model
 			at = append(at, int32(s*b.Length)+r)
 		}
 	}
-	p := *b
-	p.Cache = refiner.NewCache(b.Size, b.Length)
-	if _, err := refiner.Forward(ctx, &p); err != nil {
-		return t, err
-	}
-	p.Tokens = after
-	got, err := refiner.Refine(ctx, &p, at)
-	if err != nil {
-		return t, fmt.Errorf("%s: partial_tokens: %w", in.file, err)
-	}
-	values := []int{b.Size, len(rows), columns}
-	partial, err := logitsTensor("partial_logits_cond", got, at, values)
-	if err != nil {
-		return nil, err
-	}
-	p.Cache = nil
-	if got, err = m.Forward(ctx, &p); err != nil {
-		return nil, err
-	}
-	exact, err := logitsTensor("partial_exact_logits_cond", got, at, values)
-	return []weights.Tensor{partial, exact}, err
-}
-
-// logitsTensor reads the logits of rows.
-func logitsTensor(name string, m model.Marginals, rows []int32, shape []int) (t weights.Tensor,
-	err error) {
-	columns := shape[2]
-	values := make([]float32, len(rows)*columns)
-	if err := m.Visit(rows, func(i int,
-		l []float32) {
-		copy(values[i*columns:(i+1)*columns], l)
-	}); err != nil {
-		return t, err
-	}
-	return weights.Tensor{Name: name, DType: weights.F32, Shape: shape, Data: littleEndian(values)},
-		nil
-}
-
-func numbers(n int) []int32 {
-	list := make([]int32, n)
-	for i := range list {
-		list[i] = int32(i)
-	}
-	return list
+	exact := *b
+	exact.Tokens = after
+	shape := []int{b.Size, len(rows), columns}
+	return []weights.Stream{
+		passStream(ctx, "partial_logits_cond", shape, at, func() (model.Marginals, error) {
+			p := *b
+			p.Cache = refiner.NewCache(b.Size, b.Length)
+			if _, err := refiner.Forward(ctx, &p); err != nil {
+				return nil, err
+			}
+			p.Tokens = after
+			got, err := refiner.Refine(ctx, &p, at)
+			if err != nil {
+				return nil, fmt.Errorf("%s: partial_tokens: %w", in.file, err)
+			}
+			return got, nil
+		}),
+		passStream(ctx, "partial_exact_logits_cond", shape, at,
+			func() (model.Marginals, error) { return m.Forward(ctx, &exact) })}, nil
 }
 
 // littleEndian returns the bytes of values as safetensors has them.

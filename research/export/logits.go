@@ -41,10 +41,16 @@ func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string, with .
 	if err != nil {
 		return fmt.Errorf("%s: %w", tokensFile, err)
 	}
-	if conditions != nil {
-		return writeConditional(ctx, m, in, out, batch, seen)
+	n, err := columns(ctx, m, batch)
+	if err != nil {
+		return fmt.Errorf("%s: %w", tokensFile, err)
 	}
-	streams, err := logitStreams(ctx, m, whole, in, batch)
+	var streams []weights.Stream
+	if conditions != nil {
+		streams, err = conditionalStreams(ctx, m, in, batch, n)
+	} else {
+		streams, err = logitStreams(ctx, m, whole, in, batch, n)
+	}
 	if err != nil {
 		return err
 	}
@@ -59,13 +65,9 @@ func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string, with .
 }
 
 // logitStreams returns the logits of a batch without conditions, and those of the other cases that
-// the file has. whole is the model without blocks, or nil.
-func logitStreams(ctx context.Context, m, whole *unmask.Model, in input,
-	b *model.Batch) ([]weights.Stream, error) {
-	n, err := columns(ctx, m, b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", in.file, err)
-	}
+// the file has, n for each position. whole is the model without blocks, or nil.
+func logitStreams(ctx context.Context, m, whole *unmask.Model, in input, b *model.Batch,
+	n int) ([]weights.Stream, error) {
 	full := func(m *unmask.Model, tokens []int32, length int) *logitsReader {
 		return &logitsReader{ctx: ctx, m: m, tokens: tokens, length: length, columns: n}
 	}
