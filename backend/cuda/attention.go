@@ -4,7 +4,6 @@ package cuda
 
 import (
 	"math"
-	"runtime"
 
 	"gorgonia.org/tensor"
 
@@ -67,11 +66,7 @@ func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment,
 	length := k.Shape()[2]
 	if h.KVHeads() != h.Heads || r != nil && 2*backend.Width(r.Cos) != h.HeadDim {
 		b.splitGrouped(q, k, v, qkv, segs, pos, h, r)
-		runtime.KeepAlive(q)
-		runtime.KeepAlive(k)
-		runtime.KeepAlive(v)
-		runtime.KeepAlive(qkv)
-		runtime.KeepAlive(r)
+		keep(q, k, v, qkv, r)
 		return
 	}
 	// A full pass attends only to what it computes itself.
@@ -97,11 +92,7 @@ func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment,
 	} else {
 		c.end()
 	}
-	runtime.KeepAlive(q)
-	runtime.KeepAlive(k)
-	runtime.KeepAlive(v)
-	runtime.KeepAlive(qkv)
-	runtime.KeepAlive(r)
+	keep(q, k, v, qkv, r)
 }
 
 // Attention computes dst = softmax(q k^T/sqrt(headDim)) v over keys 0..Keys-1 or, if it is causal,
@@ -135,10 +126,7 @@ func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, 
 	} else {
 		c.tensor(dst).end()
 	}
-	runtime.KeepAlive(dst)
-	runtime.KeepAlive(q)
-	runtime.KeepAlive(k)
-	runtime.KeepAlive(v)
+	keep(dst, q, k, v)
 }
 
 // narrowHeads finds the bfloat16 copies of queries, keys and values, if there are all that a kernel

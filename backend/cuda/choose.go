@@ -69,8 +69,7 @@ func (b *Backend) HeadChoose(rows int, project func(first, n int) *tensor.Dense,
 			c.Undefined = int(row)
 		}
 	}
-	runtime.KeepAlive(h.W)
-	runtime.KeepAlive(h.Bias)
+	keep(h.W, h.Bias)
 }
 
 // layChoice takes memory for all candidates and, if a token is drawn at each, makes the random

@@ -5,7 +5,6 @@ package cuda
 import (
 	"fmt"
 	"math"
-	"runtime"
 
 	"gorgonia.org/tensor"
 
@@ -87,11 +86,7 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 	for first := 0; first < s.Batch; first += each {
 		b.convolve(c.part(first, min(each, s.Batch-first)))
 	}
-	runtime.KeepAlive(dst)
-	runtime.KeepAlive(x)
-	runtime.KeepAlive(m)
-	runtime.KeepAlive(in)
-	runtime.KeepAlive(e.Bias)
+	keep(dst, x, m, in, e.Bias)
 }
 
 // convolution is a call of Conv with addresses for its tensors.
@@ -204,6 +199,5 @@ func (b *Backend) Pool(dst, x *tensor.Dense, s backend.ConvShape, kind backend.P
 	b.begin(poolKernel, grid{x: s.Batch * s.OutHeight() * s.OutWidth()}, min(roundUp(s.In, 32), 256),
 		0).
 		tensor(dst).tensor(x).ints(b.images.describe(s)).int(flag(kind == backend.Max)).end()
-	runtime.KeepAlive(dst)
-	runtime.KeepAlive(x)
+	keep(dst, x)
 }

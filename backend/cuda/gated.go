@@ -3,8 +3,6 @@
 package cuda
 
 import (
-	"runtime"
-
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -31,9 +29,7 @@ func (b *Backend) RMSNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	b.begin(rmsNormKernel, grid{x: ceilDiv(rows, rowWarps)}, rowThreads, 0).
 		tensor(x).tensor(n.Scale).int(rows).int(backend.Width(x)).float(n.Eps).result(dst, rows, true).
 		end()
-	runtime.KeepAlive(dst)
-	runtime.KeepAlive(x)
-	runtime.KeepAlive(n)
+	keep(dst, x, n)
 }
 
 // NormHeads is RMSNorm of each query head, with q, and each key head, with k, in place.
@@ -48,9 +44,7 @@ func (b *Backend) NormHeads(qkv *tensor.Dense, rows int, h backend.Heads, q, k b
 		tensor(qkv).int(rows).int(h.Heads).int(h.KVHeads()).int(h.HeadDim).tensor(q.Scale).
 		tensor(k.Scale).
 		float(q.Eps).float(k.Eps).end()
-	runtime.KeepAlive(qkv)
-	runtime.KeepAlive(q)
-	runtime.KeepAlive(k)
+	keep(qkv, q, k)
 }
 
 // AddScaled computes dst[i] += scale[i]*src[from[i]].
@@ -64,8 +58,7 @@ func (b *Backend) AddScaled(dst, src *tensor.Dense, from []int32, scale []float3
 	b.begin(addScaledKernel, grid{x: ceilDiv(len(from), rowWarps)}, rowThreads, 0).
 		tensor(dst).tensor(src).ints(from).pointer(upload(b, scale)).int(len(from)).
 		int(backend.Width(dst)).end()
-	runtime.KeepAlive(dst)
-	runtime.KeepAlive(src)
+	keep(dst, src)
 }
 
 // splitGrouped is SplitHeads for any number of key heads and any number of rotated numbers. The

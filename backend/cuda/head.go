@@ -3,8 +3,6 @@
 package cuda
 
 import (
-	"runtime"
-
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -69,9 +67,7 @@ func (b *Backend) headOf(h backend.Head) head {
 
 // release keeps the tensors in the list's addresses alive until here.
 func (h *head) release(x *tensor.Dense) {
-	runtime.KeepAlive(h.w)
-	runtime.KeepAlive(h.h.Bias)
-	runtime.KeepAlive(x)
+	keep(h.w, h.h.Bias, x)
 }
 
 // parts are the reductions of the tiles of a pass, arrays [tiles, stride]; 0 for those not needed.

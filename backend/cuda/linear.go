@@ -3,8 +3,6 @@
 package cuda
 
 import (
-	"runtime"
-
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -123,10 +121,7 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 	m := w.(*matrix)
 	if e.Times != nil {
 		b.gated(dst, x, rows, m, e)
-		runtime.KeepAlive(dst)
-		runtime.KeepAlive(x)
-		runtime.KeepAlive(m)
-		runtime.KeepAlive(e)
+		keep(dst, x, m, e)
 		return
 	}
 	to, from, bias := b.address(dst), b.address(x), b.address(e.Bias)
@@ -142,10 +137,7 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 		}
 		c.pointer(to).pointer(0).end()
 	}
-	runtime.KeepAlive(dst)
-	runtime.KeepAlive(x)
-	runtime.KeepAlive(m)
-	runtime.KeepAlive(e.Bias)
+	keep(dst, x, m, e.Bias)
 }
 
 // linear begins act(x W^T + bias) * scale, which overwrites dst or is added to it; rows of dst are

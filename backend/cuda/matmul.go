@@ -4,7 +4,6 @@ package cuda
 
 import (
 	"fmt"
-	"runtime"
 
 	"gorgonia.org/tensor"
 )
@@ -36,9 +35,7 @@ func (b *Backend) MatMul(x, y, prealloc tensor.Tensor) error {
 		pointer(dst.at).pointer(left.at).pointer(right.at).int(dst.rows).int(left.columns).
 		int(dst.columns).
 		int(left.down).int(left.right).int(right.down).int(right.right).end()
-	runtime.KeepAlive(x)
-	runtime.KeepAlive(y)
-	runtime.KeepAlive(prealloc)
+	keep(x, y, prealloc)
 	return nil
 }
 

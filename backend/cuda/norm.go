@@ -3,8 +3,6 @@
 package cuda
 
 import (
-	"runtime"
-
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -31,9 +29,7 @@ func (b *Backend) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	b.begin(layerNormKernel, grid{x: ceilDiv(rows, threads/32)}, threads, 0).
 		tensor(x).tensor(n.Scale).tensor(n.Shift).int(rows).int(backend.Width(x)).float(n.Eps).
 		result(dst, rows, true).end()
-	runtime.KeepAlive(dst)
-	runtime.KeepAlive(x)
-	runtime.KeepAlive(n)
+	keep(dst, x, n)
 }
 
 // GroupNorm writes the scale and shift [batch, channels] that normalise x [batch, pixels, channels]
@@ -53,8 +49,5 @@ func (b *Backend) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channe
 	b.begin(groupNormKernel, grid{x: groups, y: batch}, 256, 0).
 		tensor(scale).tensor(shift).pointer(sums).tensor(n.Scale).tensor(n.Shift).
 		int(chunks).int(pixels).int(channels).int(groups).float(n.Eps).end()
-	runtime.KeepAlive(scale)
-	runtime.KeepAlive(shift)
-	runtime.KeepAlive(x)
-	runtime.KeepAlive(n)
+	keep(scale, shift, x, n)
 }

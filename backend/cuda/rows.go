@@ -53,8 +53,7 @@ func (b *Backend) copyRows(k *kernel, dst, src *tensor.Dense, at []int32) {
 	defer b.mu.Unlock()
 	b.begin(k, grid{x: ceilDiv(len(at), rowWarps)}, rowThreads, 0).
 		tensor(dst).tensor(src).ints(at).int(len(at)).int(backend.Width(dst)).end()
-	runtime.KeepAlive(dst)
-	runtime.KeepAlive(src)
+	keep(dst, src)
 }
 
 // Activate applies f to rows of x in place.
@@ -83,9 +82,7 @@ func (b *Backend) Modulate(x, scale, shift *tensor.Dense, segs []backend.Segment
 	n, all := contiguous(segs)
 	b.begin(modulateKernel, spread(segs), rowThreads, 0).
 		tensor(x).tensor(scale).tensor(shift).segments(segs).int(backend.Width(x)).result(x, n, all).end()
-	runtime.KeepAlive(x)
-	runtime.KeepAlive(scale)
-	runtime.KeepAlive(shift)
+	keep(x, scale, shift)
 }
 
 // GateAdd computes dst += gate[seq]*x.
@@ -99,9 +96,7 @@ func (b *Backend) GateAdd(dst, x, gate *tensor.Dense, segs []backend.Segment) {
 	defer b.mu.Unlock()
 	b.begin(gateAddKernel, spread(segs), rowThreads, 0).
 		tensor(x).tensor(gate).segments(segs).int(backend.Width(dst)).tensor(dst).end()
-	runtime.KeepAlive(dst)
-	runtime.KeepAlive(x)
-	runtime.KeepAlive(gate)
+	keep(dst, x, gate)
 }
 
 // spread returns the grid of kernels whose block (i, j) computes the rows from j*rowWarps on of

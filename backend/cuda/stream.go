@@ -108,6 +108,12 @@ func (c *call) word(v uint64) *call {
 // tensor passes the address of t's values, 0 for nil.
 func (c *call) tensor(t *tensor.Dense) *call { return c.pointer(c.b.address(t)) }
 
+// keep keeps tensors alive until here, as runtime.KeepAlive does: commands have their addresses
+// alone.
+//
+//go:noinline
+func keep(...any) {}
+
 // pointer passes an address in device memory.
 func (c *call) pointer(p devicePtr) *call {
 	c.b.copies.touch(p)

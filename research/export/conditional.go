@@ -144,9 +144,9 @@ func casesOf(file string) (f caseFile) {
 // maxCases is the largest cases.json in bytes.
 const maxCases = 1 << 20
 
-// conditionalStreams returns those of logits_cond, logits_uncond, logits_guided and, of partial_rows,
-// those of partialConditional for which the tokens file has the inputs. Each takes one pass over the
-// whole batch.
+// conditionalStreams returns those of logits_cond, logits_uncond, logits_guided and, of
+// partial_rows, those of partialConditional for which the tokens file has the inputs. Each takes
+// one pass over the whole batch.
 func conditionalStreams(ctx context.Context, m *unmask.Model, in input, b *model.Batch,
 	columns int) (list []weights.Stream, err error) {
 	add := func(name string, d model.Denoiser, b *model.Batch) {
