@@ -67,8 +67,8 @@ func starts(ts *testscript.TestScript, size unix.Winsize, args []string) (*exec.
 }
 
 // typing runs a command on a terminal of 80 columns and does what the lines of a file say, in which
-// texts are Go strings: wait until the terminal has written "TEXT" after what was waited for before,
-// type "TEXT", or make the terminal N columns wide. What was written goes to a file.
+// texts are Go strings: wait until the terminal has written a text after what was waited for
+// before, type a text, or make the terminal as many columns wide. What was written goes to a file.
 // types LINES FILE COMMAND...
 func typing(ts *testscript.TestScript, neg bool, args []string) {
 	cmd, master := starts(ts, unix.Winsize{Col: 80, Row: 24}, args[2:])

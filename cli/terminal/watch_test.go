@@ -48,7 +48,7 @@ func TestFramesFollowOneAnother(t *testing.T) {
 	require.False(t, s.Wrapped)
 }
 
-// In a terminal whose width has changed the next frame begins below, and nothing above is overwritten.
+// In a terminal whose width has changed the next frame begins below, and overwrites nothing above.
 func TestFramesAfterAnotherWidth(t *testing.T) {
 	s := screen.New(24, 12)
 	fmt.Fprint(s, "> Hello!\n")
@@ -57,7 +57,8 @@ func TestFramesAfterAnotherWidth(t *testing.T) {
 	s.Width = 40
 	w.show(frame(2, []string{strings.Repeat("a", 40)}, 0))
 	w.show(frame(3, []string{strings.Repeat("b", 40)}, 0))
-	before := "> Hello!\nsample 7, step 1 of 9\n" + strings.Repeat("_", 24) + "\n" + strings.Repeat("_", 16)
+	before := "> Hello!\nsample 7, step 1 of 9\n" + strings.Repeat("_", 24) + "\n" +
+		strings.Repeat("_", 16)
 	require.Equal(t, before+"\nsample 7, step 3 of 9\n"+strings.Repeat("b", 40), s.Text())
 	s.Width = 24
 	w.Clear()

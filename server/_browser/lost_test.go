@@ -63,8 +63,9 @@ func TestTabsAtOnce(t *testing.T) {
 	x.until(`page.panels.chat.messages.length === 4 && !document.body.classList.contains("busy")`)
 	for _, tab := range []*tab{x, y} {
 		tab.until(`page.panels.chat.kept.all.length === 2`)
-		got := eval[string](tab, `return JSON.stringify(page.panels.chat.kept.all.map((c) => c.messages.map((m) => m.content)))`)
-		if !strings.Contains(got, `"one","Yes.","Left?"`) || !strings.Contains(got, `"one","Yes.","Right?"`) {
+		got := eval[string](tab, `
+			return page.panels.chat.kept.all.map((c) => c.messages.map((m) => m.content).join()).join("|")`)
+		if !strings.Contains(got, "one,Yes.,Left?") || !strings.Contains(got, "one,Yes.,Right?") {
 			t.Errorf("the conversations are %s", got)
 		}
 	}
@@ -198,8 +199,38 @@ func TestMessageWithoutRoom(t *testing.T) {
 	eval[bool](x, `document.getElementById("prompt").value = %q; return true`, long)
 	x.click("#run")
 	x.until(`document.getElementById("prompt-error")`)
-	if got := x.text("#prompt-error"); !strings.Contains(got, "tokens, want at most") || field(x) != long {
+	got := x.text("#prompt-error")
+	if !strings.Contains(got, "tokens, want at most") || field(x) != long {
 		t.Errorf("it says %q, and %d characters stay", got, len(field(x)))
+	}
+}
+
+// An answer that is empty or cut off says so, before anything else is asked, and after a reload.
+func TestAnswerWithoutEnd(t *testing.T) {
+	x := open(t, shared, "mode=chat&model=demo-chat&seed=4&steps=4&length=12")
+	note := func() string { return x.text("#turns .bubble:last-child .help") }
+	say(x, "Tell me a story.")
+	for range 2 {
+		if got := note(); !strings.HasPrefix(got, "cut off at 12 tokens") {
+			t.Errorf("the answer says %q", got)
+		}
+		x.reload()
+	}
+	eval[bool](x, `
+		const event = (name, data) => new TextEncoder().encode("event: " + name + "\ndata: " + JSON.stringify(data) + "\n\n");
+		window.fetch = async () => new Response(new ReadableStream({ start(to) {
+			to.enqueue(event("start", { trace: 1, model: "m", sampler: "s", seed: 5, shape: [1], hole: "▯", known: [] }));
+			to.enqueue(event("step", { sample: 0, step: 1, steps: 1, done: true, opened: [{ position: 0, token: 1, piece: " " }] }));
+			to.enqueue(event("done", { choices: [{ message: { content: "" }, finish_reason: "stop" }], usage: { completion_tokens: 0 }, unmask: {} }));
+			to.close();
+		} }));
+		return true`)
+	say(x, "And then?")
+	for range 2 {
+		if got := note(); !strings.HasPrefix(got, "The answer is empty. Ask in other words") {
+			t.Errorf("an empty answer says %q", got)
+		}
+		x.reload()
 	}
 }
 
