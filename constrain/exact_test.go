@@ -80,6 +80,48 @@ func TestCheckTakesLittleMemory(t *testing.T) {
 	require.Error(t, l.Check(known, 3))
 }
 
+// What is kept between steps does not grow by steps, each of which may have a power of its own, nor
+// by sequences.
+func TestSumsAreBounded(t *testing.T) {
+	const length, tokens = 1000, 3
+	l := language(t, "[ab]{0,600}c[ab]{0,600}", tokens, length) // sums of 5 MB
+	known := slices.Repeat([]int32{tokens}, length)
+	for name, c := range map[string]struct{ sequences, steps int }{"steps": {1, 16},
+		"sequences": {16, 1}} {
+		t.Run(name, func(t *testing.T) {
+			dense := &model.Dense{Logits: make([]float32, c.sequences*length*tokens), Columns: tokens}
+			var list []*constrain.Sequence
+			sums := new(constrain.Sums)
+			for range c.sequences {
+				list = append(list, &constrain.Sequence{Language: l, Mask: tokens, Sums: sums,
+					Uniform: func(int, int) float64 { return 0.5 }})
+			}
+			m := constrain.Marginals{Of: dense, Raw: dense, Outcomes: tokens, Length: length,
+				Sequence: func(i int) *constrain.Sequence { return list[i] }}
+			before := heap()
+			for step := range c.steps {
+				for i, q := range list {
+					q.Step()
+					q.Pass(known, []int32{0})
+					d := model.Draw{Power: 1 + float64(step)/8, Uniform: []float64{0.5},
+						Token: make([]int32, 1), LogP: make([]float64, 1)}
+					require.NoError(t, m.Sample([]int32{int32(i * length)}, &d))
+				}
+			}
+			require.Less(t, heap()-before, int64(40<<20)) // 16 sums are 80 MB
+			runtime.KeepAlive(list)
+		})
+	}
+}
+
+// heap returns the bytes that are in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
 func TestMarginalsAreTheConditionalLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const tokens, length = 3, 6
