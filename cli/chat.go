@@ -385,7 +385,8 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 	}
 	_, err = fmt.Fprintln(c.out, shown)
 	if cut {
-		terminal.Say("cut off at %d tokens: --max-tokens gives an answer more room", of.To-of.From)
+		terminal.Say("cut off at %s: --max-tokens gives an answer more room",
+			terminal.Count(of.To-of.From, "token"))
 	}
 	return text, stopped, err
 }

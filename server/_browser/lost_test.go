@@ -207,30 +207,28 @@ func TestMessageWithoutRoom(t *testing.T) {
 
 // An answer that is empty or cut off says so, before anything else is asked, and after a reload.
 func TestAnswerWithoutEnd(t *testing.T) {
-	x := open(t, shared, "mode=chat&model=demo-chat&seed=4&steps=4&length=12")
-	note := func() string { return x.text("#turns .bubble:last-child .help") }
-	say(x, "Tell me a story.")
-	for range 2 {
-		if got := note(); !strings.HasPrefix(got, "cut off at 12 tokens") {
-			t.Errorf("the answer says %q", got)
+	x := open(t, shared, "mode=chat&model=demo-chat")
+	for _, c := range [][3]string{{"Once", "length", "cut off at 12 tokens: a larger length has room"},
+		{" ", "stop", "The answer is empty. Ask in other words, make it again or begin a new chat."}} {
+		eval[bool](x, `
+			const [piece, finish_reason] = [%q, %q], positions = [...Array(12).keys()];
+			const event = (name, data) => new TextEncoder().encode("event: " + name + "\ndata: " + JSON.stringify(data) + "\n\n");
+			window.fetch = async () => new Response(new ReadableStream({ start(to) {
+				to.enqueue(event("start", { trace: 1, model: "m", sampler: "s", seed: 5, shape: [12], hole: "▯", known: [] }));
+				to.enqueue(event("step", { sample: 0, step: 1, steps: 1, done: true, opened: positions.map((position) => ({ position, token: 1, piece })) }));
+				to.enqueue(event("done", { choices: [{ message: { content: piece.trim() }, finish_reason }], usage: { completion_tokens: 12 }, unmask: {} }));
+				to.close();
+			} }));
+			return true`, c[0], c[1])
+		say(x, "Tell me a story.")
+		for range 2 {
+			got := eval[string](x, `
+				return document.querySelector("#turns .bubble:last-child .help")?.textContent ?? "nothing"`)
+			if !strings.HasPrefix(got, c[2]) {
+				t.Errorf("the answer says %q, want %q", got, c[2])
+			}
+			x.reload()
 		}
-		x.reload()
-	}
-	eval[bool](x, `
-		const event = (name, data) => new TextEncoder().encode("event: " + name + "\ndata: " + JSON.stringify(data) + "\n\n");
-		window.fetch = async () => new Response(new ReadableStream({ start(to) {
-			to.enqueue(event("start", { trace: 1, model: "m", sampler: "s", seed: 5, shape: [1], hole: "▯", known: [] }));
-			to.enqueue(event("step", { sample: 0, step: 1, steps: 1, done: true, opened: [{ position: 0, token: 1, piece: " " }] }));
-			to.enqueue(event("done", { choices: [{ message: { content: "" }, finish_reason: "stop" }], usage: { completion_tokens: 0 }, unmask: {} }));
-			to.close();
-		} }));
-		return true`)
-	say(x, "And then?")
-	for range 2 {
-		if got := note(); !strings.HasPrefix(got, "The answer is empty. Ask in other words") {
-			t.Errorf("an empty answer says %q", got)
-		}
-		x.reload()
 	}
 }
 

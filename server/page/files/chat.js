@@ -83,8 +83,13 @@ export class Chat {
 	bubble(m, i) {
 		if (m.role === "user") return [el("div", { className: "bubble mine" }, ...this.chat.edit?.at === i ? this.editor(m, i) : [el("p", { textContent: m.content }), this.acts(...this.versions(i), ["Edit", () => this.edit(i)])])];
 		const text = el("div", { className: "text" }, ...markdown(m.content.trim()));
-		const note = m.stopped ? "stopped" : !m.content.trim() ? "The answer is empty. Ask in other words, make it again or begin a new chat." : m.of && m.shown < m.of ? `ended after ${m.shown} of ${m.of} tokens` : m.cut ? `cut off at ${m.of} tokens: a larger length has room for more` : "";
-		return [el("div", { className: "bubble" }, text, el("p", { className: "help", textContent: note }), this.answerActs(m, i))];
+		return [el("div", { className: "bubble" }, text, this.note(m), this.answerActs(m, i))];
+	}
+
+	/** note says what became of an answer. */
+	note(m) {
+		const textContent = m.stopped ? "stopped" : !m.content.trim() ? "The answer is empty. Ask in other words, make it again or begin a new chat." : m.of && m.shown < m.of ? `ended after ${m.shown} of ${m.of} tokens` : m.cut ? `cut off at ${m.of} tokens: a larger length has room for more` : "";
+		return el("p", { className: "help", textContent });
 	}
 
 	answerActs(m, i) {
@@ -188,7 +193,9 @@ export class Chat {
 		this.scroll(true);
 		const answer = (content, more) => {
 			done(content, { seed: run.body.seed, ...more });
-			bubble.append(this.answerActs(chat.messages.at(-1), chat.messages.length - 1));
+			const m = chat.messages.at(-1);
+			if (m.cut) bubble.append(this.note(m)); // an end is told where the rest is folded
+			bubble.append(this.answerActs(m, chat.messages.length - 1));
 		};
 		try {
 			await play(page, run, this.timeline, {
