@@ -10,8 +10,10 @@ go run ./vec -out ../vec/vec_amd64.s -pkg vec
 for part in functions rows attention fixed; do
     go run ./vec -part $part -out /dev/null -stubs ../vec/${part}_amd64.go -pkg vec
 done
-for arch in amd64 arm64 noasm; do
-    go run ./choose -arch $arch -out ../vec/kernels_$arch.go
+for pkg in vec screen; do
+    for arch in amd64 arm64 noasm; do
+        go run ./choose -pkg $pkg -arch $arch -out ../$pkg/kernels_$arch.go
+    done
 done
 go run ./philox -out ../../philox/fill_amd64.s -stubs ../../philox/fill_amd64.go -pkg philox
 go run ./screen -out ../screen/screen_amd64.s -stubs ../screen/screen_amd64.go -pkg screen
