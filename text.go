@@ -269,7 +269,7 @@ func (m *Model) readChat() (*chat.Model, error) {
 		return nil, noChat("the model has no tokenizer, want one beside its weights or in its " +
 			"GGUF file")
 	}
-	c, err := chat.ForTemplate(m.Source.Files, m.Text.Tokenizer, m.Source.Template)
+	c, err := chat.ForModel(m.Source.Files, m.Text.Tokenizer, m.Source.Template)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, noChat("the model has no chat template, want chat_template.jinja or " +
 			"tokenizer_config.json beside its weights")

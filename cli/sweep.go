@@ -105,7 +105,7 @@ func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string)
 // openJournal opens results and reports an incomplete end that a crash left.
 func openJournal(name string, s experiments.Settings,
 	p *experiments.PlanRange) (*experiments.Journal, error) {
-	j, err := experiments.OpenRange(name, s, p)
+	j, err := experiments.OpenJournal(name, s, p)
 	if err == nil {
 		sayDropped(name, j.Dropped)
 	}

@@ -435,21 +435,3 @@ func (c *Chain) best(path []step) []step {
 	}
 	return path
 }
-
-// NewChain computes the sums for tokens, with mask where they are not known, given the evidence at
-// masked positions; nil: nothing is known there.
-func NewChain(l *Language, tokens []int32, mask int32, evidence []*Evidence) (*Chain, error) {
-	c := new(Chain)
-	if !c.set(l, tokens, mask, evidence) {
-		return nil, errNone
-	}
-	return c, nil
-}
-
-// Best returns the sets that the most probable sequence reads; -1 where the token is known.
-func (c *Chain) Best() (sets []int32) {
-	for _, s := range c.best(nil) {
-		sets = append(sets, s.set)
-	}
-	return sets
-}

@@ -41,11 +41,8 @@ type header struct {
 
 // OpenJournal opens or creates a journal for appending. It refuses a file that is not a journal,
 // one damaged anywhere but in a cut last line, and one with other settings; that error names the
-// first difference.
-func OpenJournal(name string, s Settings) (*Journal, error) { return OpenRange(name, s, nil) }
-
-// OpenRange is OpenJournal for a part of a plan, nil for all of it.
-func OpenRange(name string, s Settings, p *PlanRange) (_ *Journal, err error) {
+// first difference. p is a part of a plan, nil for all of it.
+func OpenJournal(name string, s Settings, p *PlanRange) (_ *Journal, err error) {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is a %s, want a file", name, atomicfile.Kind(info))
 	}

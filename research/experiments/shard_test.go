@@ -17,7 +17,7 @@ func TestGatherIntoShard(t *testing.T) {
 	for i, first := range []int{0, half} {
 		end := []int{half, len(chainPoints)}[i]
 		name := filepath.Join(dir, []string{"a.jsonl", "b.jsonl"}[i])
-		j, err := OpenRange(name, Settings{"model": "chain"}, NewPlanRange(chainPoints, first, end))
+		j, err := OpenJournal(name, Settings{"model": "chain"}, NewPlanRange(chainPoints, first, end))
 		require.NoError(t, err)
 		require.NoError(t, Sweep(t.Context(), j, chain(), chainPoints[first:end],
 			func(Progress) bool { return true }))

@@ -30,14 +30,9 @@ type Model struct {
 
 // ForModel reads the chat template in a model's folder, chat_template.jinja or the field
 // chat_template of tokenizer_config.json, and the tokens that end an answer. t is the model's
-// tokenizer. The error is fs.ErrNotExist if the model has no template, because it was not trained
-// to chat.
-func ForModel(files fs.FS, t tokenizers.Tokenizer) (*Model, error) {
-	return ForTemplate(files, t, "")
-}
-
-// ForTemplate is ForModel with a template in place of the folder's, if it is not "".
-func ForTemplate(files fs.FS, t tokenizers.Tokenizer, template string) (*Model, error) {
+// tokenizer; template, if it is not "", takes the place of the folder's. The error is
+// fs.ErrNotExist if there is no template, because the model was not trained to chat.
+func ForModel(files fs.FS, t tokenizers.Tokenizer, template string) (*Model, error) {
 	config, err := readConfig(files, "tokenizer_config.json")
 	if err != nil {
 		return nil, err

@@ -112,7 +112,7 @@ func TestForModel(t *testing.T) {
 			"eos_token": map[string]any{"content": "<|endoftext|>"}}),
 		"generation_config.json": file(map[string]any{"eos_token_id": []int{7, 8}}),
 	}
-	m, err := ForModel(files, tok)
+	m, err := ForModel(files, tok, "")
 	require.NoError(t, err)
 	require.Len(t, m.Stops(), 4)
 	parts, err := m.Template.Render([]Message{{"user", "x"}}, Options{})
@@ -121,7 +121,7 @@ func TestForModel(t *testing.T) {
 	require.Equal(t, tokenizers.Part{Text: "user"}, parts[1])
 
 	files["chat_template.jinja"] = &fstest.MapFile{Data: []byte("own {{ messages | length }}")}
-	m, err = ForModel(files, tok)
+	m, err = ForModel(files, tok, "")
 	require.NoError(t, err)
 	parts, err = m.Template.Render([]Message{{"user", "x"}}, Options{})
 	require.NoError(t, err)
@@ -131,13 +131,13 @@ func TestForModel(t *testing.T) {
 	files["tokenizer_config.json"] = file(map[string]any{"chat_template": []any{
 		map[string]string{"name": "tool_use",
 			"template": "tools"}, map[string]string{"name": "default", "template": "plain"}}})
-	m, err = ForModel(files, tok)
+	m, err = ForModel(files, tok, "")
 	require.NoError(t, err)
 	parts, err = m.Template.Render(nil, Options{})
 	require.ErrorContains(t, err, "messages: found NoneType, want a JSON array")
 	require.Empty(t, parts)
 
-	_, err = ForModel(fstest.MapFS{}, tok)
+	_, err = ForModel(fstest.MapFS{}, tok, "")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	for config, want := range map[string]string{
 		`{"chat_template":7}`:      "chat_template is neither",
@@ -145,7 +145,7 @@ func TestForModel(t *testing.T) {
 		`{"chat_template":"{% x"}`: "chat template: line 1: ",
 	} {
 		files["tokenizer_config.json"] = &fstest.MapFile{Data: []byte(config)}
-		_, err = ForModel(files, tok)
+		_, err = ForModel(files, tok, "")
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "\n")
 	}

@@ -65,7 +65,7 @@ func TestConvertedChat(t *testing.T) {
 			for i, files := range []fs.FS{os.DirFS(dir), f.Files()} {
 				words, _, err := tokenizers.ParseFS(files)
 				require.NoError(t, err)
-				m, err := chat.ForModel(files, words)
+				m, err := chat.ForModel(files, words, "")
 				require.NoError(t, err)
 				require.NoError(t, m.Try())
 				ids[i], err = m.Encode([]chat.Message{{Role: "user", Content: "Hello"}}, chat.Options{})
