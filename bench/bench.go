@@ -13,6 +13,7 @@
 //	row1/WEIGHTS, rows8/WEIGHTS                one row, or eight, times the weights of such a layer
 //	step64/qwen3-0.6b/PRECISION                a pass over 64 positions and its head, a quarter of it
 //	decode/256                                 MAGE's VQGAN decoder, one image
+//	sound/5s                                   the decoder of OmniVoice's voice, five seconds
 //	head/{logits,...,sample}/PRECISION         the output head of LM12 at 1024 rows
 //	attention/{1024,257}, conv/{256,128}       kernels by themselves
 //	sampler/NAME                               a sampler's first two steps, hidden states given

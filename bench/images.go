@@ -17,7 +17,8 @@ func images() []Measurement {
 			Measurement{"forward/vit20x8/" + p.String(),
 				func(s *Suite) (work, error) { return s.forward("vit20", p, 8) }})
 	}
-	return append(out, Measurement{"decode/256", (*Suite).decode})
+	return append(out, Measurement{"decode/256", (*Suite).decode},
+		Measurement{"sound/5s", (*Suite).sound})
 }
 
 // MAGE's VQGAN: 256x256 pixels of 16x16 codes.

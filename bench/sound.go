@@ -1,0 +1,76 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"unmask/codecs/higgs"
+	"unmask/model"
+)
+
+// soundConfig are the strides of the Higgs Audio v2 tokenizer's decoder; a frame is 960 samples.
+const soundConfig = `{"sample_rate":24000,"acoustic_model_config":{"upsampling_ratios":[8,5,4,2,3]}}`
+
+const soundFrames = 125 // five seconds
+
+// sound runs the decoder of OmniVoice's voice at its published size.
+func (s *Suite) sound() (work, error) {
+	s.drop()
+	tensors, ops := soundTensors()
+	src, err := tensors.source("higgs", soundConfig)
+	if err != nil {
+		return work{}, err
+	}
+	codec, err := higgs.Load(src, model.Options{Backend: s.Device})
+	if err != nil {
+		return work{}, err
+	}
+	codes := make([]int32, soundFrames*codec.Books())
+	for i := range codes {
+		codes[i] = int32(37 * i % codec.Codes())
+	}
+	run := func() error {
+		return codec.Decode(context.Background(), codes, func([]float32) error { return nil })
+	}
+	return work{run: run, cost: cost{ops: ops}}, nil
+}
+
+// soundTensors returns random weights, and the operations of the matrices and convolutions. What
+// windows compute twice is not counted, nor are activations.
+func soundTensors() (tensors, float64) {
+	t, ops, rows := tensors{}, 0.0, soundFrames
+	conv := func(name string, out, in, taps int) {
+		t.add(name+".weight", out, in, taps)
+		t.add(name+".bias", out)
+		ops += 2 * float64(rows*out*in*taps)
+	}
+	snake := func(name string, channels int) { t.add(name+".alpha", 1, channels, 1) }
+	for i := range 8 {
+		name := fmt.Sprintf("quantizer.quantizers.%d.", i)
+		t.add(name+"codebook.embed", 1024, 64)
+		t.linear(name+"project_out", 1024, 64)
+		ops += 2 * float64(rows*1024*64)
+	}
+	t.linear("fc2", 256, 1024)
+	ops += 2 * float64(rows*256*1024)
+	conv("acoustic_decoder.conv1", 1024, 256, 7)
+	channels := 1024
+	for i, ratio := range []int{8, 5, 4, 2, 3} {
+		name := fmt.Sprintf("acoustic_decoder.block.%d.", i)
+		snake(name+"snake1", channels)
+		t.add(name+"conv_t1.weight", channels, channels/2, 2*ratio)
+		t.add(name+"conv_t1.bias", channels/2)
+		ops += 2 * float64(rows*channels*channels/2*2*ratio)
+		rows, channels = rows*ratio, channels/2
+		for unit := range 3 {
+			in := fmt.Sprintf("%sres_unit%d.", name, unit+1)
+			snake(in+"snake1", channels)
+			conv(in+"conv1", channels, channels, 7)
+			snake(in+"snake2", channels)
+			conv(in+"conv2", channels, channels, 1)
+		}
+	}
+	snake("acoustic_decoder.snake1", channels)
+	conv("acoustic_decoder.conv2", 1, channels, 7)
+	return t, ops
+}
