@@ -34,37 +34,28 @@ var computing = map[string]string{
 	"/infill":                `{"input_prefix":"A","input_suffix":"B","n_predict":4,"seed":%d}`,
 	"/v1/infill":             `{"text":"A [2] b","steps":1,"seed":%d}`,
 	"/v1/images/generations": `{"prompt":"","steps":1,"seed":%d}`,
-	"/v1/images/edits":       "", // in parts, see seeded
 	"/v1/audio/speech":       `{"input":"Hi.","steps":1,"seconds":0.2,"seed":%d}`,
 	"/v1/systemone": `{"model":"demo","state":"%d","questions":{"a":{"type":"noul",` +
 		`"instructions":"Good?"}}}`,
 	"/v1/decisions":   `{"model":"demo","input":"%d",` + predicate + `}`,
-	"/v1/embeddings":  `{"input":"a %d"}`,
-	"/api/embed":      `{"input":"a %d"}`,
-	"/api/embeddings": `{"prompt":"a %d"}`,
+	"/v1/embeddings":  `{"input":"the dog","user":"%d"}`,
+	"/api/embed":      `{"input":"the dog","keep_alive":"%dm"}`,
+	"/api/embeddings": `{"prompt":"the dog","keep_alive":"%dm"}`,
 }
 
-// immediate are routes that are answered without passes.
-var immediate = []string{"/v1/messages/count_tokens", "/api/show", "/v1/images/encode",
-	"/v1/images/decode", "/v1/tokenize", "/v1/detokenize", "/tokenize", "/detokenize"}
+// immediate are routes that are answered without passes, and edits, which read their picture with
+// the model before they wait.
+var immediate = []string{"/v1/images/edits", "/v1/messages/count_tokens", "/api/show",
+	"/v1/images/encode", "/v1/images/decode", "/v1/tokenize", "/v1/detokenize", "/tokenize",
+	"/detokenize"}
 
 // seeded returns a request of a route.
-func seeded(t testing.TB, ctx context.Context, url, path string, seed int) *http.Request {
-	kind, body := "application/json", io.Reader(nil)
-	if path == "/v1/images/edits" {
-		kind, body = asForm(t, seed)
-	} else {
-		body = strings.NewReader(fmt.Sprintf(computing[path], seed))
-	}
-	r, err := http.NewRequestWithContext(ctx, "POST", url+path, body)
+func seeded(ctx context.Context, t testing.TB, url, path string, seed int) *http.Request {
+	r, err := http.NewRequestWithContext(ctx, "POST", url+path,
+		strings.NewReader(fmt.Sprintf(computing[path], seed)))
 	require.NoError(t, err)
-	r.Header.Set("Content-Type", kind)
+	r.Header.Set("Content-Type", "application/json")
 	return r
-}
-
-func asForm(t testing.TB, seed int) (string, io.Reader) {
-	return form(t, "image", pngOf(t, landscape(t)), "mask", pngOf(t, landscape(t)), "steps", 1,
-		"prompt", "", "seed", seed)
 }
 
 // status returns that of a request's answer, all of which is read; 0 where there is none.
@@ -132,13 +123,13 @@ func waitsItsTurn(t *testing.T, s *server.Server, url, path string,
 	defer cancel()
 	anns, bobs := make(chan int, 4), make(chan int, 1)
 	for seed := range 4 {
-		r := seeded(t, ctx, url, path, seed)
+		r := seeded(ctx, t, url, path, seed)
 		go func() { anns <- status(r, "ann-secret") }()
 	}
 	require.Equal(t, 429, <-anns)
 	require.Equal(t, 429, <-anns)
-	r := seeded(t, t.Context(), url, path, 7)
-	go func() { bobs <- status(r, "bob-secret") }()
+	other := seeded(t.Context(), t, url, path, 7)
+	go func() { bobs <- status(other, "bob-secret") }()
 	cancel()
 	for range 2 {
 		require.Contains(t, []int{0, 429}, <-anns)
@@ -146,15 +137,13 @@ func waitsItsTurn(t *testing.T, s *server.Server, url, path string,
 	unlock()
 	require.Equal(t, 200, <-bobs)
 	eventually(t, func() bool { // the server is told later than the client that it left
-		return status(seeded(t, t.Context(), url, path, 8), "ann-secret") == 200
+		return status(seeded(t.Context(), t, url, path, 8), "ann-secret") == 200
 	}, "there is a place again")
-	if path != "/v1/images/edits" {
-		r, err := http.NewRequest("POST", url+path,
-			strings.NewReader(`{"user":"`+strings.Repeat("x", 1<<20)+`"}`))
-		require.NoError(t, err)
-		r.Header.Set("Content-Type", "application/json")
-		require.Equal(t, 413, status(r, "ann-secret"))
-	}
+	r, err := http.NewRequest("POST", url+path,
+		strings.NewReader(`{"user":"`+strings.Repeat("x", 1<<20)+`"}`))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	require.Equal(t, 413, status(r, "ann-secret"))
 	counted := metrics(t, s)
 	for _, code := range []string{"200", "429"} {
 		require.Contains(t, counted, `unmask_requests_total{code="`+code+`",route="`+path+`"}`)

@@ -37,7 +37,7 @@ func (f *fields) ollamaFields() {
 				o.fail(bad("unsupported_parameter", name, "%s is there twice, want it once", name))
 			case name == "num_predict" && string(value) == "-2": // all that there is room for
 			case name == "num_predict":
-				f.object["max_tokens"] = value
+				f.set("max_tokens", name, value)
 			default: // the chat knows which it can take
 				f.object[name] = value
 			}

@@ -519,6 +519,8 @@ func TestAPIFaults(t *testing.T) {
 		{"/api/chat", `{"model":"none"}`, key, `404 {"error":"the model is not served for this`},
 		{"/api/chat", `{"messages":[{"role":"user"}],"options":{"mirostat":2}}`, key,
 			`400 {"error":"`},
+		{"/api/chat", `{"options":{"max_tokens":3,"num_predict":3}}`, key,
+			`400 {"error":"unknown field \"max_tokens\", did you mean num_predict?"}`},
 		{"/api/show", `{"name":"none"}`, key, `404 {"error":"`},
 		{"/api/tags", `{}`, key, `405 {"error":"the method is POST, want GET or HEAD"}`},
 		{"/v1/responses", `{}`, "", `401 {"error":{"message":"there is no key`},
