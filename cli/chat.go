@@ -385,8 +385,7 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 	}
 	_, err = fmt.Fprintln(c.out, shown)
 	if cut {
-		terminal.Say("cut off at %s: --max-tokens gives an answer more room",
-			terminal.Count(of.To-of.From, "token"))
+		terminal.Say("cut off at %s: --max-tokens gives an answer more room", terminal.Count(of.To-of.From, "token"))
 	}
 	return text, stopped, err
 }
