@@ -110,3 +110,30 @@ func TestParametersAct(t *testing.T) {
 		}
 	}
 }
+
+// eager are settings by which rules open several positions a step here, so that a cache has an
+// effect.
+var eager = map[string]string{"eb": "(budget=4)", "threshold": "(theta=0.2)", "factor": "(f=9)",
+	"entropy-threshold": "(entropy=3)", "multi-block": "(entropy=3)", "frechet": "(margin=-1)"}
+
+// A parameter of a recipe changes what each rule writes, or is refused with it.
+func TestRecipesAct(t *testing.T) {
+	for _, info := range samplers.List() {
+		rule := info.Name + eager[info.Name]
+		usual, err := trial(t, generate.Overrides{"sampler": rule})
+		if err != nil {
+			require.Contains(t, elsewhere, info.Name, err)
+			continue
+		}
+		for name, value := range map[string]string{"temperature": "0.2", "top-k": "1", "top-p": "0.3",
+			"cache": "2", "ban": "0,1", "bias": "2=9", "end-penalty": "50", "guidance": "2",
+			"steps": "3", "window": "2"} {
+			t.Run(info.Name+"/"+name, func(t *testing.T) {
+				changed, err := trial(t, generate.Overrides{"sampler": rule, name: value})
+				if err == nil {
+					require.NotEqual(t, usual, changed)
+				}
+			})
+		}
+	}
+}

@@ -30,3 +30,6 @@ func (FirstHitting) Needs(int, int) Need { return Need{} }
 func (FirstHitting) Choose(v *View) (Opening, error) {
 	return Opening{Positions: v.Top(1, v.Uniform)}, nil
 }
+
+// Uncached returns why there can be no second stage.
+func (FirstHitting) Uncached() string { return "first-hitting opens one position a step" }
