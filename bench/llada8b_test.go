@@ -16,7 +16,8 @@ import (
 )
 
 // BenchmarkLLaDA8B loads the file in UNMASK_8B, such as make8b writes. It times a full pass over
-// 256 positions with the head at a block of 32, and a pass over that block alone with its head. It
+// 256 positions with the head at a block of 32, a pass over that block alone with its head, and one
+// over 128 positions with the head at all, as a reply of 128 tokens in 32 passes makes them. It
 // reports the seconds of loading, and the largest resident memory, including the file's mapped
 // pages, beside the file's size.
 func BenchmarkLLaDA8B(b *testing.B) {
@@ -34,29 +35,36 @@ func BenchmarkLLaDA8B(b *testing.B) {
 	require.NoError(b, err)
 	loaded := time.Since(began)
 
-	const length, block = 256, 32
+	const length, block, reply = 256, 32, 128
 	batch := masked(m, 1)
 	batch.Length, batch.Tokens = length, batch.Tokens[:length]
 	refiner := m.Denoiser.(model.Refiner)
 	batch.Cache = refiner.NewCache(1, length)
-	rows := make([]int32, block)
-	for i := range rows {
-		rows[i] = int32(length - block + i)
-	}
-	stats := model.Stats{P1: make([]float64, block), Arg: make([]int32, block)}
+	short := masked(m, 1)
+	short.Length, short.Tokens = reply, short.Tokens[:reply]
 	for _, pass := range []struct {
-		name string
-		run  func() (model.Marginals, error)
+		name       string
+		from, rows int // of the head
+		run        func(rows []int32) (model.Marginals, error)
 	}{
-		{"full", func() (model.Marginals, error) { return refiner.Forward(context.Background(), batch) }},
-		{"block", func() (model.Marginals,
-			error) {
+		{"full", length - block, block, func([]int32) (model.Marginals, error) {
+			return refiner.Forward(context.Background(), batch)
+		}},
+		{"block", length - block, block, func(rows []int32) (model.Marginals, error) {
 			return refiner.Refine(context.Background(), batch, rows)
+		}},
+		{"reply128", 0, reply, func([]int32) (model.Marginals, error) {
+			return refiner.Forward(context.Background(), short)
 		}},
 	} {
 		b.Run(pass.name, func(b *testing.B) {
+			rows := make([]int32, pass.rows)
+			for i := range rows {
+				rows[i] = int32(pass.from + i)
+			}
+			stats := model.Stats{P1: make([]float64, pass.rows), Arg: make([]int32, pass.rows)}
 			for b.Loop() {
-				got, err := pass.run()
+				got, err := pass.run(rows)
 				require.NoError(b, err)
 				require.NoError(b, got.Stats(rows, &stats))
 			}

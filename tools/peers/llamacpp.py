@@ -108,7 +108,7 @@ class Tools:
         return self.new + PROMPT // BLOCK, float(found[1]) / 1000
 
 
-def replies(tools, layers, rounds, models, whole):
+def replies(tools, layers, rounds, models, whole, shares):
     """Prints the tables of replies, and returns their rows."""
     kept, new = [], tools.new
     for title, like, every, words, program, sure in MODELS:
@@ -127,7 +127,7 @@ def replies(tools, layers, rounds, models, whole):
             if program == "reply" and whole:
                 passes, seconds = tools.diffusion(own)
                 add("llama.cpp, diffusion", "-", passes, new / seconds)
-            flags = ["-file", own, "-threads", tools.threads, "-new", str(new), "-sure", sure, "-json"]
+            flags = ["-file", own, "-threads", tools.threads, "-new", str(new), "-sure", shares or sure, "-json"]
             if program == "reply":
                 flags += ["-rounds", "1", f"-plain={str(whole).lower()}"]
             for one in lines(tools.at(program), *flags):
@@ -181,6 +181,7 @@ def main():
     p.add_argument("--cached", action="store_true", help="leave out the loops whose passes are over all positions")
     p.add_argument("--new", type=int, default=64, help="tokens of a reply")
     p.add_argument("--models", default="", help="of the replies, such as llada-8b,llada-moe; empty for all")
+    p.add_argument("--sure", default="", help="shares of sure positions, such as 0.1,0.25; empty for the usual ones")
     p.add_argument("--types", default="q4_k,q8_0", help="of the passes; empty for none")
     a = p.parse_args()
     if a.build:
@@ -190,7 +191,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         tools = Tools(folder, a.llama, a.threads, a.new)
         rows = passes(tools, [t for t in a.types.split(",") if t], a.rounds)
-        rows += replies(tools, a.layers, a.rounds, a.models, not a.cached)
+        rows += replies(tools, a.layers, a.rounds, a.models, not a.cached, a.sure)
     if a.out:
         results.write(a.out, rows, threads=a.threads, llama_cpp=SOURCE)
 
