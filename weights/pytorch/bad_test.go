@@ -69,10 +69,12 @@ func TestZipFlagsAndHeaders(t *testing.T) {
 		refused(t, with(file{flags: flag}), "it is encrypted")
 	}
 	refused(t, with(file{crc: 1}), `record "a/data.pkl" is damaged`)
+	refused(t, with(file{local: "a/data.pkL"}), `local header is of "a/data.pkL"`)
+	refused(t, with(file{localSize: 3}), "local header and directory disagree")
 	refused(t, with(file{declared: 1 << 30}), "beyond the file")
 	refused(t, with(file{declared: math.MaxUint32}), "zip: not a valid zip file")
 	refused(t, zipOf(file{name: "a/data.pkl", data: pkl}, file{name: "a/data/0", data: pkl, at: 1}),
-		`zip records "a/data.pkl" and "a/data/0" overlap`)
+		`local header is of "a/data.pkl"`)
 
 	// A file without any CRC is read; one with only some missing is damaged.
 	none := func(files ...file) []byte {

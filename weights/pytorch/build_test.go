@@ -2,6 +2,7 @@ package pytorch
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"hash/crc32"
 	"os"
@@ -16,9 +17,11 @@ type file struct {
 	name string
 	data []byte
 
+	local         string // name in the local header
 	flags, method uint16
 	crc           uint32 // added to the correct CRC in both headers
 	declared      uint32 // size in both headers
+	localSize     uint32 // size in the local header
 	at            int    // 1 + offset of another record's header
 }
 
@@ -38,8 +41,9 @@ func zipOf(files ...file) []byte {
 		for _, v := range []uint16{20, f.flags, f.method, 0, 0} {
 			b = u16(b, v)
 		}
-		b = u32(u32(u32(b, crc), size), size)
-		b = append(u16(u16(b, uint16(len(f.name))), 0), f.name...)
+		local, localSize := cmp.Or(f.local, f.name), cmp.Or(f.localSize, size)
+		b = u32(u32(u32(b, crc), localSize), localSize)
+		b = append(u16(u16(b, uint16(len(local))), 0), local...)
 		b = append(b, f.data...)
 		if f.at > 0 {
 			header = f.at - 1

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -133,8 +134,43 @@ func stored(r io.ReaderAt, f *zip.File, size int64) (*record, error) {
 		return nil, fmt.Errorf(": %d bytes at %d are beyond the file", n, at)
 	}
 	rec := &record{name: f.Name, r: r, data: at, size: int64(f.UncompressedSize64), crc: f.CRC32}
+	if err := rec.agree(); err != nil {
+		return nil, fmt.Errorf(": %w", err)
+	}
 	rec.check = sync.OnceValue(rec.verify)
 	return rec, nil
+}
+
+// agree returns an error if the local header, which ends where the bytes begin, is not that of the
+// directory: a reader that goes by it would see another file (APPNOTE 4.3.7).
+func (rec *record) agree() error {
+	const fixed, extra, descriptor = 30, 1024, 1 << 3 // bytes; torch.save aligns with at most 64
+	b := make([]byte, min(rec.data, int64(fixed+len(rec.name)+extra)))
+	if err := readFull(rec.r, b, rec.data-int64(len(b))); err != nil {
+		return err
+	}
+	for end := len(b); ; {
+		if end = bytes.LastIndex(b[:end], []byte("PK\x03\x04")); end < 0 {
+			return errors.New("no local header")
+		}
+		h := b[end:]
+		if len(h) >= fixed && fixed+int(le.Uint16(h[26:]))+int(le.Uint16(h[28:])) == len(h) {
+			b = h
+			break
+		}
+	}
+	if name := string(b[fixed:][:le.Uint16(b[26:])]); name != rec.name {
+		return fmt.Errorf("local header is of %q", name)
+	}
+	packed, size := le.Uint32(b[18:]), le.Uint32(b[22:])
+	if le.Uint16(b[6:])&descriptor != 0 && packed == 0 && size == 0 {
+		return nil // sizes and CRC follow the bytes
+	}
+	is := func(n uint32) bool { return int64(n) == rec.size || n == math.MaxUint32 } // or zip64
+	if !is(packed) || !is(size) || le.Uint32(b[14:]) != rec.crc {
+		return errors.New("local header and directory disagree on size or CRC")
+	}
+	return nil
 }
 
 // add records a file by its name within the archive's one folder.
