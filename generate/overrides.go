@@ -208,8 +208,7 @@ func (a Overrides) dependent(r *Recipe) error {
 	}{
 		{"block-size", r.Reuse == Blocks || r.Reuse == Causal, func() { r.BlockSize = 0 },
 			"0 without reuse blocks or causal"},
-		{"refresh", r.Reuse.refreshes(), func() { r.Refresh = 0 },
-			noRefresh},
+		{"refresh", r.Reuse.refreshes(), func() { r.Refresh = 0 }, noRefresh},
 		{"window-sigma", r.Window != 0, func() { r.WindowSigma = 0 }, "0 without a window"},
 		{"guidance-schedule", r.Guidance.Scale != 0, func() { r.Guidance.Schedule = "" },
 			"none without guidance"},
