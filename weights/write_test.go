@@ -65,6 +65,16 @@ func TestWriteRoundTrip(t *testing.T) {
 	})
 }
 
+// The metadata's "format" is no second name of a tensor that is called as its value is.
+func TestFormatIsNoName(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, Write(&b, []Tensor{{Name: "pt", DType: F32, Shape: []int{1}, Data: f32(1)}},
+		map[string]string{"format": "pt", "tied": "pt"}))
+	set, err := Parse(b.Bytes(), "memory")
+	require.NoError(t, err)
+	require.Equal(t, []string{"pt", "tied"}, set.Names())
+}
+
 func TestWriteIsReadByTheLibrary(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, Write(&b, []Tensor{

@@ -5,6 +5,7 @@ package cuda
 import (
 	"fmt"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"sync"
 	"time"
@@ -131,15 +132,21 @@ func (a *arena) collect() {
 	a.gone = a.gone[:0]
 }
 
-// collectGarbage runs the collector and waits for the cleanups of what it found.
+// collectGarbage runs the collector and waits for the cleanups of what it found. They run in
+// parallel, in no order, so that one of them has ended says nothing of the others.
 func collectGarbage() {
-	done := make(chan struct{})
-	last := new([64]byte) // collected in the next run
-	runtime.AddCleanup(last, func(done chan struct{}) { close(done) }, done)
 	runtime.GC()
-	select {
-	case <-done:
-	case <-time.After(time.Second): // other cleanups are slow
+	counts := []metrics.Sample{
+		{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"},
+	}
+	metrics.Read(counts)
+	queued := counts[0].Value.Uint64()
+	for range 10_000 { // a second: other cleanups may be slow
+		if counts[1].Value.Uint64() >= queued {
+			return
+		}
+		time.Sleep(100 * time.Microsecond)
+		metrics.Read(counts[1:])
 	}
 }
 
