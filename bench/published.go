@@ -3,9 +3,7 @@ package bench
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,8 +17,7 @@ import (
 var published = map[string]func() ([]string, tensors){
 	"lm12": func() ([]string, tensors) { return []string{lm12Config}, lm12Tensors() },
 	"mage": func() ([]string, tensors) {
-		codec, _ := vqganTensors()
-		return []string{vit20Config, vqganConfig}, append(vit20Tensors(), codec...)
+		return []string{vit20Config, vqganConfig}, append(vit20Tensors(), vqganTensors()...)
 	},
 }
 
@@ -44,14 +41,7 @@ func WritePublished(dir, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	err = atomicfile.WriteFile(filepath.Join(dir, "config.json"), func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
-	if err != nil {
+	if err := atomicfile.Put(filepath.Join(dir, "config.json"), text); err != nil {
 		return err
 	}
 	return weights.WriteFile(filepath.Join(dir, "model.safetensors"), list, nil)

@@ -61,50 +61,40 @@ type family struct {
 	name   string
 	class  string   // of the tokenizer, where its files name none
 	kinds  []string // values of model_type, and names of kinds that it does not tell
-	words  string   // name of the word embedding
 	blocks string   // names of blocks are this and a number
 	mlp    string   // name within block 0 of the MLP's first matrix
-	head   string   // name of the head's first tensor
 	unused []string
-	names  func(*Model) any
+	names  names
 	set    func(c *Config, f *file, set *weights.Set) // what distinguishes it
 }
 
 var families = []*family{
 	{name: "bert", class: "BertTokenizer", kinds: []string{"bert"},
-		words: "bert.embeddings.word_embeddings.weight", blocks: "bert.encoder.layer.",
-		mlp: "intermediate.dense.weight", names: bert, set: (*Config).bert,
-		head: "cls.predictions.transform.dense.weight",
-		unused: []string{"bert.embeddings.position_ids", "bert.pooler.*", "cls.*",
+		blocks: "bert.encoder.layer.", mlp: "intermediate.dense.weight", names: bertNames,
+		set: (*Config).bert, unused: []string{"bert.embeddings.position_ids", "bert.pooler.*", "cls.*",
 			"cls.predictions.decoder.bias"}},
 	{name: "roberta", class: "RobertaTokenizer",
 		kinds:  []string{"roberta", "xlm-roberta", "camembert"},
-		words:  "roberta.embeddings.word_embeddings.weight",
-		blocks: "roberta.encoder.layer.", mlp: "intermediate.dense.weight", names: roberta,
-		head: "lm_head.dense.weight",
-		set:  (*Config).roberta, unused: []string{"roberta.embeddings.position_ids", "roberta.pooler.*",
+		blocks: "roberta.encoder.layer.", mlp: "intermediate.dense.weight", names: robertaNames,
+		set: (*Config).roberta, unused: []string{"roberta.embeddings.position_ids", "roberta.pooler.*",
 			"lm_head.decoder.bias"}},
 	{name: "roberta-fairseq", class: "RobertaTokenizer", kinds: []string{"roberta"},
-		words:  "sentence_encoder.embed_tokens.weight",
-		blocks: "sentence_encoder.layers.", mlp: "fc1.weight", names: fairseq,
-		head: "lm_head.dense.weight",
-		set:  (*Config).roberta, unused: []string{"*.version", "*._float_tensor",
+		blocks: "sentence_encoder.layers.", mlp: "fc1.weight", names: fairseqNames,
+		set: (*Config).roberta, unused: []string{"*.version", "*._float_tensor",
 			"classification_heads.*"}},
 	{name: "albert", class: "AlbertTokenizer", kinds: []string{"albert"},
-		words:  "albert.embeddings.word_embeddings.weight",
-		blocks: "albert.encoder.albert_layer_groups.", mlp: "albert_layers.0.ffn.weight", names: albert,
-		head: "predictions.dense.weight",
-		set:  (*Config).albert, unused: []string{"albert.embeddings.position_ids", "albert.pooler.*",
+		blocks: "albert.encoder.albert_layer_groups.", mlp: "albert_layers.0.ffn.weight",
+		names: albertNames, set: (*Config).albert,
+		unused: []string{"albert.embeddings.position_ids", "albert.pooler.*",
 			"predictions.decoder.bias", "sop_classifier.*"}},
 	{name: "esm", class: "EsmTokenizer", kinds: []string{"esm", dplm},
-		words: "esm.embeddings.word_embeddings.weight", blocks: "esm.encoder.layer.",
-		mlp: "intermediate.dense.weight", names: esm, set: (*Config).esm, head: "lm_head.dense.weight",
+		blocks: "esm.encoder.layer.", mlp: "intermediate.dense.weight", names: esmNames,
+		set: (*Config).esm,
 		unused: []string{"esm.embeddings.position_ids", "esm.embeddings.position_embeddings.*",
 			"*inv_freq", "esm.contact_head.*", "esm.pooler.*", "lm_head.decoder.bias"}},
 	{name: "modernbert", kinds: []string{"modernbert", bertChat},
-		words: "model.embeddings.tok_embeddings.weight", blocks: "model.layers.",
-		mlp: "mlp.Wi.weight", names: modernbert, set: (*Config).modernbert, head: "head.dense.weight",
-		unused: []string{"*inv_freq"}},
+		blocks: "model.layers.", mlp: "mlp.Wi.weight", names: modernbertNames,
+		set: (*Config).modernbert, unused: []string{"*inv_freq"}},
 }
 
 // dplm is the kind of ESM-2's network that its authors trained for diffusion.
@@ -124,7 +114,7 @@ func familyOf(src *model.Source) (found *family, ok bool) {
 			continue
 		}
 		for _, name := range src.Set.Names() {
-			if name == f.words || strings.HasSuffix(name, "."+f.words) {
+			if words := f.names["words"]; name == words || strings.HasSuffix(name, "."+words) {
 				return f, true
 			}
 		}
@@ -155,17 +145,18 @@ const (
 // of the family's table.
 func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	c.family, _ = familyOf(src)
-	if set, err = plainNames(src.Set, c.family.words); err != nil {
+	anchor := c.family.names["words"]
+	if set, err = plainNames(src.Set, anchor); err != nil {
 		return c, nil, err
 	}
-	if set, err = set.Rebase(c.family.words); err != nil {
+	if set, err = set.Rebase(anchor); err != nil {
 		return c, nil, err
 	}
 	f := &file{}
 	if err := model.DecodeConfig(src, f); err != nil {
 		return c, nil, err
 	}
-	words, err := model.TensorShape(set, c.family.words, 2)
+	words, err := model.TensorShape(set, anchor, 2)
 	if err != nil {
 		return c, nil, err
 	}
@@ -180,7 +171,7 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	c.NormBiased, c.HeadBiased, c.DecoderBiased, c.EmbedNorm = true, true, true, true
 	c.Act, c.HeadAct = f.activation("hidden_act", f.Act, backend.GELUErf), backend.GELUErf
 	c.Eps = float32(f.positive("layer_norm_eps", f.Eps, 1e-12))
-	if _, ok := set.Get(c.family.head); !ok {
+	if _, ok := set.Get(c.family.names["dense"] + ".weight"); !ok {
 		c.Headless, f.Tied, f.DenseBias, f.OutBias = true, nil, nil, nil // these are the head's
 	}
 	c.family.set(&c, f, set)

@@ -40,11 +40,15 @@ func init() {
 // block is one transformer block. Its norms are before attention and MLP (ESM-2, ModernBERT) or
 // after the residual sums (the others). Parameters without a shape do not exist in the family.
 type block struct {
-	Norm1, Norm2 nn.LayerNorm
-	Q, K, V      nn.Linear // in ModernBERT Q holds all three
-	Out          nn.Linear
-	Up, Down     nn.Linear
-	Gated        weights.Param // [2*mlp, hidden]: ModernBERT's gate and up projection
+	Norm1 nn.LayerNorm  `weight:"norm1"`
+	Norm2 nn.LayerNorm  `weight:"norm2"`
+	Q     nn.Linear     `weight:"q"` // in ModernBERT Q holds all three
+	K     nn.Linear     `weight:"k"`
+	V     nn.Linear     `weight:"v"`
+	Out   nn.Linear     `weight:"out"`
+	Up    nn.Linear     `weight:"up"`
+	Down  nn.Linear     `weight:"down"`
+	Gated weights.Param `weight:"gated"` // [2*mlp, hidden]: ModernBERT's gate and up projection
 
 	qkv nn.Joined
 	mlp nn.GatedMLP
@@ -55,17 +59,17 @@ type block struct {
 type Model struct {
 	model.Network
 
-	Words     weights.Param // [rows, embedding]
-	Positions weights.Param // [positions, embedding]
-	Types     weights.Param // [types, embedding]
-	EmbedNorm nn.LayerNorm
-	Widen     nn.Linear // ALBERT: from the embedding's width to the network's
-	Blocks    []block
-	Final     nn.LayerNorm
-	Dense     nn.Linear // the head: dense, activation, norm, decoder
-	HeadNorm  nn.LayerNorm
-	Decoder   weights.Param // [rows, embedding]; no shape if it is Words
-	Bias      weights.Param // [rows]
+	Words     weights.Param `weight:"words"`     // [rows, embedding]
+	Positions weights.Param `weight:"positions"` // [positions, embedding]
+	Types     weights.Param `weight:"types"`     // [types, embedding]
+	EmbedNorm nn.LayerNorm  `weight:"embedNorm"`
+	Widen     nn.Linear     `weight:"widen"` // ALBERT: from the embedding's width to the network's
+	Blocks    []block       `weight:"blocks"`
+	Final     nn.LayerNorm  `weight:"final"`
+	Dense     nn.Linear     `weight:"dense"` // the head: dense, activation, norm, decoder
+	HeadNorm  nn.LayerNorm  `weight:"headNorm"`
+	Decoder   weights.Param `weight:"decoder"`     // [rows, embedding]; no shape if it is Words
+	Bias      weights.Param `weight:"decoderBias"` // [rows]
 
 	cfg       Config
 	b         backend.Backend
@@ -154,7 +158,7 @@ func newBlock(c Config, i int) block {
 			b.Norm1 = nn.LayerNorm{}
 		}
 		b.Q, b.Out = nn.NewLinearNoBias(c.Hidden, 3*c.Hidden), nn.NewLinearNoBias(c.Hidden, c.Hidden)
-		b.Gated, b.mlp.Down = matrix(2*c.MLP, c.Hidden), nn.NewLinearNoBias(c.MLP, c.Hidden)
+		b.Gated, b.Down = matrix(2*c.MLP, c.Hidden), nn.NewLinearNoBias(c.MLP, c.Hidden)
 		return b
 	}
 	square := func() nn.Linear { return nn.NewLinear(c.Hidden, c.Hidden) }
@@ -181,14 +185,14 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		ignore = append(slices.Clone(ignore), layaTensors...)
 	}
 	var report weights.Report
-	if err := weights.Bind(c.family.names(m), set, weights.BindOptions{Ignore: ignore,
+	if err := weights.Bind(m.root(), set, weights.BindOptions{Names: c.family.names, Ignore: ignore,
 		Report: &report}); err != nil {
 		return nil, err
 	}
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	named, err := plainNames(src.Set, c.family.words)
+	named, err := plainNames(src.Set, c.family.names["words"])
 	if err != nil {
 		return nil, err
 	}
@@ -225,6 +229,7 @@ func (m *Model) load(o model.Options) error {
 		blk.Out.Load(l)
 		if c.Gated {
 			blk.qkv.Load(l, &blk.Q)
+			blk.mlp.Down = blk.Down
 			blk.mlp.LoadJoined(l, &blk.Gated)
 			continue
 		}

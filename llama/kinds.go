@@ -22,7 +22,7 @@ type kind struct {
 
 	read  func(f *file, set *weights.Set) Config // nil for qwen
 	trunk string                                 // prefix of qwen's tensors; "" for model
-	names func(m *Model) any                     // nil for qwenNames
+	names map[string]string                      // of tensors, see names.go; nil for qwenNames
 
 	shifted bool // row i predicts position i+1, as in autoregressive models
 	blocks  model.Blocks
@@ -59,14 +59,14 @@ var kinds = []*kind{
 	{name: "lladamoe", types: "llada lladamoe", is: lladaMoE, read: (*file).lladaMoE,
 		mask: "<|mask|>", ends: "<|role_end|>", recipe: lladaRecipe},
 	// GSAI-ML/LLaDA-8B-Base, -Instruct, LLaDA-1.5 (Nie et al. 2025, "Large language diffusion models")
-	{name: "llada", read: (*file).llada, names: (*Model).lladaNames, mask: "<|mdm_mask|>",
+	{name: "llada", read: (*file).llada, names: lladaNames, mask: "<|mdm_mask|>",
 		recipe: lladaRecipe},
 	// inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and larger ones; 2.1 edits (thresholds 0.9: the
 	// quality mode). Their config.json has neither a mask nor a block size (modeling_llada2_moe.py)
 	{name: "llada2.1", types: "llada2_moe", repo: "LLaDA2.1", read: (*file).llada2,
-		names: (*Model).llada2Names, block: 32, sized: "block_size", mask: "<|mask|>", maskID: 156895,
+		names: llada2Names, block: 32, sized: "block_size", mask: "<|mask|>", maskID: 156895,
 		recipe: "edit reuse=blocks"},
-	{name: "llada2_moe", read: (*file).llada2, names: (*Model).llada2Names, block: 32,
+	{name: "llada2_moe", read: (*file).llada2, names: llada2Names, block: 32,
 		sized: "block_size", mask: "<|mask|>", maskID: 156895,
 		recipe: "dynamic(theta=0.95) schedule=llada steps=%d reuse=blocks"},
 	// GSAI-ML/iLLaDA-8B-*
@@ -110,7 +110,7 @@ var kinds = []*kind{
 		blocks: model.CutBlocks, maskID: 5,
 		recipe: "low-confidence schedule=llada steps=%d reuse=blocks"},
 	// nvidia/Nemotron-Labs-Diffusion-3B, -8B, -14B; tencent/WeDLM-7B-*, -8B-*
-	{name: nemotronKind, read: (*file).nemotron, names: (*Model).nemotronNames},
+	{name: nemotronKind, read: (*file).nemotron, names: nemotronNames},
 	{name: "wedlm", read: (*file).wedlm},
 }
 

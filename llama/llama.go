@@ -46,15 +46,19 @@ func init() {
 var unused = []string{"*.rotary_emb.inv_freq", "*.rotary_emb.*", "*.k_scale", "*.v_scale"}
 
 // block is one transformer block. Parameters without a shape do not exist in the model's family.
+// The names are those of Qwen2, Qwen3 and Llama; names.go has the others.
 type block struct {
-	Norm1        nn.RMSNorm
-	Q, K, V      nn.Linear // in LLaDA2 Q holds all three
-	QNorm, KNorm nn.RMSNorm
-	Out          nn.Linear
-	Norm2        nn.RMSNorm
-	MLP          nn.GatedMLP // in blocks without experts
-	Experts      *experts    // nil if the block has an MLP
-	Draft        *adapter    // of Out in passes that draft; nil: none
+	Norm1   nn.RMSNorm  `weight:"input_layernorm"`
+	Q       nn.Linear   `weight:"self_attn.q_proj"` // in LLaDA2 Q holds all three
+	K       nn.Linear   `weight:"self_attn.k_proj"`
+	V       nn.Linear   `weight:"self_attn.v_proj"`
+	QNorm   nn.RMSNorm  `weight:"self_attn.q_norm"`
+	KNorm   nn.RMSNorm  `weight:"self_attn.k_norm"`
+	Out     nn.Linear   `weight:"self_attn.o_proj"`
+	Norm2   nn.RMSNorm  `weight:"post_attention_layernorm"`
+	MLP     nn.GatedMLP `weight:"mlp"` // in blocks without experts
+	Experts *experts    `weight:"mlp"` // nil if the block has an MLP
+	Draft   *adapter    // of Out in passes that draft; nil: none
 
 	qkv nn.Joined
 }
@@ -64,10 +68,11 @@ type block struct {
 type Model struct {
 	model.Network
 
-	Embedding *nn.Embedding
-	Blocks    []block
-	Final     nn.RMSNorm
-	Head      weights.Param // [rows, hidden]; no shape if it is the embedding
+	Embedding *nn.Embedding `weight:"embed_tokens"`
+	Blocks    []block       `weight:"layers"`
+	Final     nn.RMSNorm    `weight:"norm"`
+	// [rows, hidden]; no shape if it is the embedding
+	Head weights.Param `weight:"lm_head.weight"`
 
 	cfg    Config
 	b      backend.Backend
@@ -133,8 +138,12 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := weights.Bind(m.names(), set,
-		weights.BindOptions{Ignore: ignore, Report: &report}); err != nil {
+	names := c.kind.names
+	if names == nil {
+		names = qwenNames
+	}
+	if err := weights.Bind(m, set,
+		weights.BindOptions{Names: names, Ignore: ignore, Report: &report}); err != nil {
 		return nil, err
 	}
 	wait := src.Tokenizer("")

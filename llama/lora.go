@@ -23,8 +23,10 @@ const maxAdapter = 1 << 32
 
 // adapter adds factor * B(A x) to the output of a linear layer.
 type adapter struct {
-	A, B   nn.Linear // [rank, in], [out, rank]
-	factor float32   // alpha/rank
+	A nn.Linear `weight:"self_attn.o_proj.lora_A"` // [rank, heads*headDim]
+	B nn.Linear `weight:"self_attn.o_proj.lora_B"` // [hidden, rank]
+
+	factor float32 // alpha/rank
 }
 
 func (a *adapter) load(l *nn.Loader) {
@@ -43,17 +45,6 @@ func (a *adapter) add(b backend.Backend, dst *tensor.Dense, low **tensor.Dense, 
 	a.A.Apply(b, *low, x, rows, backend.Identity)
 	a.B.Add(b, dst, *low, rows)
 }
-
-// The adapter's tensors.
-type (
-	adapterNames struct {
-		Blocks []adapterBlock `weight:"base_model.model.encoder.layers"`
-	}
-	adapterBlock struct {
-		A *weights.Param `weight:"self_attn.o_proj.lora_A.weight"` // [rank, heads*headDim]
-		B *weights.Param `weight:"self_attn.o_proj.lora_B.weight"` // [hidden, rank]
-	}
-)
 
 // bindDraft reads the adapter beside the weights, if there is one.
 func (m *Model) bindDraft(src *model.Source) error {
@@ -80,14 +71,16 @@ func (m *Model) bindDraft(src *model.Source) error {
 	if err != nil {
 		return err
 	}
-	var names adapterNames
+	var all struct {
+		Blocks []*adapter `weight:"base_model.model.encoder.layers"`
+	}
 	for i := range m.Blocks {
 		a := &adapter{A: nn.NewLinearNoBias(m.cfg.Heads*m.cfg.HeadDim, rank),
 			B: nn.NewLinearNoBias(rank, m.cfg.Hidden), factor: factor}
 		m.Blocks[i].Draft = a
-		names.Blocks = append(names.Blocks, adapterBlock{&a.A.Weight, &a.B.Weight})
+		all.Blocks = append(all.Blocks, a)
 	}
-	if err := weights.Bind(&names, set, weights.BindOptions{}); err != nil {
+	if err := weights.Bind(&all, set, weights.BindOptions{}); err != nil {
 		return fmt.Errorf("%s: %w", draftFolder, err)
 	}
 	return nil

@@ -5,14 +5,14 @@ import (
 
 	"unmask/backend"
 	"unmask/model"
+	"unmask/weights"
 )
 
 // Trunk is a Qwen3 without a head, inside the network of another package. It computes rows that
 // its owner embeds, and the owner's heads read what OfHead of its Marginals projects. Tokens of its
 // batches mean nothing.
 type Trunk struct {
-	Names trunkNames `weight:""` // for weights.Bind
-	*Model
+	*Model `weight:""` // for weights.Bind
 }
 
 // NewTrunk returns the network without weights. config.json is the network's own, and its tensors
@@ -30,7 +30,8 @@ func NewTrunk(src *model.Source, prefix string) (*Trunk, error) {
 	}
 	c.kind, c.Notes = f.kind, f.notes()
 	m := New(c)
-	return &Trunk{Names: m.trunkNames(), Model: m}, nil
+	m.Head = weights.Param{}
+	return &Trunk{m}, nil
 }
 
 // Load packs the bound weights. embed writes the input of a pass's rows to x [rows, hidden].

@@ -22,6 +22,10 @@ type BindOptions struct {
 	Anchor   string   // see [Set.Rebase]
 	Prefixes []string // see [Set.Rebase]
 
+	// Names replaces tags of the root and of what is in it, where families name the same parameters
+	// differently. "" adds nothing to a name, "-" leaves the field out.
+	Names map[string]string
+
 	// Ignore are patterns (path.Match; "*" also matches dots) of tensors that are known to be
 	// unused. They are compared with the name without the prefix and with the name in the file.
 	Ignore []string
@@ -98,7 +102,7 @@ func Bind(root any, set *Set, o BindOptions) error {
 		return err
 	}
 	b := binder{set: set, used: map[*Tensor]bool{}}
-	Each(root, b.param)
+	each(root, o.Names, b.param)
 	b.leftover(o.Ignore)
 	if o.Report != nil {
 		*o.Report = Report{Prefix: set.prefix, Bound: b.bound, Unused: b.unused}
@@ -113,12 +117,14 @@ func Bind(root any, set *Set, o BindOptions) error {
 }
 
 // Each calls f with the Params of root and their names, as Bind finds them.
-func Each(root any, f func(p *Param, name string)) {
+func Each(root any, f func(p *Param, name string)) { each(root, nil, f) }
+
+func each(root any, names map[string]string, f func(p *Param, name string)) {
 	v := reflect.ValueOf(root)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
 		panic(fmt.Sprintf("weights.Bind: root is a %T, want a pointer to a struct", root))
 	}
-	walk(v, "", f)
+	walker{names, f}.walk(v, "")
 }
 
 type binder struct {
@@ -131,17 +137,23 @@ type binder struct {
 
 var paramType = reflect.TypeFor[Param]()
 
-func walk(v reflect.Value, name string, f func(p *Param, name string)) {
+// walker visits Params under the names that tags have in a checkpoint.
+type walker struct {
+	names map[string]string
+	visit func(p *Param, name string)
+}
+
+func (w walker) walk(v reflect.Value, name string) {
 	switch {
 	case v.Type() == paramType:
-		f(v.Addr().Interface().(*Param), name)
+		w.visit(v.Addr().Interface().(*Param), name)
 	case v.Kind() == reflect.Pointer:
 		if !v.IsNil() {
-			walk(v.Elem(), name, f)
+			w.walk(v.Elem(), name)
 		}
 	case v.Kind() == reflect.Slice, v.Kind() == reflect.Array:
 		for i := range v.Len() {
-			walk(v.Index(i), join(name, strconv.Itoa(i)), f)
+			w.walk(v.Index(i), join(name, strconv.Itoa(i)))
 		}
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
@@ -154,7 +166,12 @@ func walk(v reflect.Value, name string, f func(p *Param, name string)) {
 				panic(fmt.Sprintf("weights.Bind: field %s.%s has a weight tag but is not exported", v.Type(),
 					field.Name))
 			}
-			walk(v.Field(i), join(name, tag), f)
+			if to, ok := w.names[tag]; ok {
+				tag = to
+			}
+			if tag != "-" {
+				w.walk(v.Field(i), join(name, tag))
+			}
 		}
 	default:
 		panic(fmt.Sprintf("weights.Bind: %q is a %s, want a Param, a struct, a pointer or a slice of them", name, v.Type()))

@@ -63,8 +63,8 @@ type encoder struct {
 	ConvOut picture.Conv      `weight:"conv_out"`
 }
 
-// build returns the network without weights.
-func build(c Config) *Model {
+// Network returns the network without weights.
+func Network(c Config) *Model {
 	top := c.channels(len(c.ChMult) - 1)
 	m := &Model{cfg: c, Codebook: picture.NewCodebook(c.Codes, c.ZChannels), Decoder: newDecoder(c)}
 	m.Encoder = encoder{ConvIn: picture.NewConvNoBias(c.Ch, 3, 3), Mid: newMiddle(top),
@@ -110,7 +110,7 @@ func New(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := build(c)
+	m := Network(c)
 	if err := weights.Bind(m, base,
 		weights.BindOptions{Ignore: others(src.Set, base.Prefix())}); err != nil {
 		return nil, fmt.Errorf("vqgan: %w", err)
