@@ -42,9 +42,9 @@ SOURCE = "llama-cpp-python==0.3.36"
 PROGRAMS = ("llama-bench", "llama-diffusion-cli")
 PROMPT, BLOCK, ROWS = 128, 32, 256
 MODELS = (("Nemotron-Labs-Diffusion-3B", "nemotron-3b", 26, 131072, "modes", "0.3,0.5,0.7,0.85"),
-          ("LLaDA-8B", "llada-8b", 32, 126464, "reply", "0.1,0.25,0.4"),
-          ("Dream-7B", "dream-7b", 28, 152064, "reply", "0.1,0.25,0.4"),
-          ("LLaDA-MoE-7B-A1B", "llada-moe", 16, 157184, "reply", "0.1,0.25,0.4"))
+          ("LLaDA-8B", "llada-8b", 32, 126464, "reply", "0.1,0.25,0.4,0.7"),
+          ("Dream-7B", "dream-7b", 28, 152064, "reply", "0.1,0.25,0.4,0.7"),
+          ("LLaDA-MoE-7B-A1B", "llada-moe", 16, 157184, "reply", "0.1,0.25,0.4,0.7"))
 
 
 def build(folder):

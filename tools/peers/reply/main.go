@@ -2,7 +2,7 @@
 
 // Command reply times a whole answer of LLaDA-8B's shapes by the authors' plain loop, which passes
 // over everything at every step, by Fast-dLLM's dual cache with a threshold (Wu et al., 2025), and
-// with the delayed cache in blocks and a suffix window, in turn. It counts the passes and takes
+// with the delayed cache in blocks of 32 and of 8 and a suffix window, in turn. It counts the passes and takes
 // wall and processor seconds of each.
 //
 //	go run ./tools/peers/reply [-as q4_k] [-layers 2] [-threads 2] [-rounds 3] [-new 128] \
@@ -47,6 +47,8 @@ var loops = []struct{ name, recipe string }{
 	{"dual, threshold 0.9", "semi-ar(greedy(threshold(theta=0.9)),block=32) steps=%d reuse=dual"},
 	{"block-dkv, threshold 0.9",
 		"semi-ar(greedy(threshold(theta=0.9)),block=32) steps=%d reuse=block-dkv window=32"},
+	{"block-dkv, threshold 0.9, blocks of 8",
+		"semi-ar(greedy(threshold(theta=0.9)),block=8) steps=%d reuse=block-dkv window=8"},
 }
 
 func main() {
@@ -76,7 +78,7 @@ func run(m *model.Loaded, rounds, answer int, sure string, plain, lines bool) er
 	}
 	if !lines {
 		fmt.Printf("%d layers, %d + %d positions\n", m.Info.Sizes["blocks"], prompt, answer)
-		fmt.Println("sure   loop                     passes  rows of layers     seconds   processor seconds")
+		fmt.Println("sure   loop                                  passes  rows of layers     seconds   processor seconds")
 	}
 	best := make([]took, len(loops))
 	for text := range strings.SplitSeq(sure, ",") {
@@ -115,7 +117,7 @@ func run(m *model.Loaded, rounds, answer int, sure string, plain, lines bool) er
 				}
 				continue
 			}
-			fmt.Printf("%-6s %-24s %6d %15d  %10.2f  %10.2f\n", text, l.name, b.passes, b.rows, b.wall,
+			fmt.Printf("%-6s %-37s %6d %15d  %10.2f  %10.2f\n", text, l.name, b.passes, b.rows, b.wall,
 				b.cpu)
 		}
 		if lines || !plain {
