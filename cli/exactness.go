@@ -81,7 +81,7 @@ func (f *exactnessFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	if err := experiments.Possible(task, points); err != nil {
 		return err
 	}
-	j, err := openJournal(f.out, settings, nil)
+	j, err := openJournal(f.out, settings)
 	if err != nil {
 		return err
 	}

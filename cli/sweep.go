@@ -19,7 +19,6 @@ import (
 // sweepFlags are those of unmask sweep.
 type sweepFlags struct {
 	deviceFlags
-	share.Shard
 	share.Hub
 	out string
 }
@@ -27,10 +26,9 @@ type sweepFlags struct {
 func newSweep() *cobra.Command {
 	var f sweepFlags
 	cmd := &cobra.Command{
-		Use:   "sweep PLAN.yaml",
-		Short: "Measure samplers x steps x alpha x cache x seeds; continues after an interruption",
-		Example: `  unmask sweep plan.yaml && unmask plot results.jsonl
-  unmask sweep plan.yaml --shard 0/4 --out part0.jsonl`,
+		Use:     "sweep PLAN.yaml",
+		Short:   "Measure samplers x steps x alpha x cache x seeds; continues after an interruption",
+		Example: `  unmask sweep plan.yaml && unmask plot results.jsonl`,
 		Long: `Measure every combination that a plan lists, and append each result to a file.
 
   model: demo                       # or a directory, org/name[@revision], or oracle:markov:length=16
@@ -54,15 +52,13 @@ After an interruption the same command continues.`,
 	}
 	f.registerAs(cmd.Flags())
 	f.registerCompute(cmd.Flags())
-	f.Shard.Register(cmd.Flags())
 	f.Hub.Register(cmd.Flags())
 	cmd.Flags().StringVar(&f.out, "out", "results.jsonl", "append results to this `FILE`")
 	return cmd
 }
 
 func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string) error {
-	if err := cmp.Or(f.Shard.Check(true, ""), f.Hub.Check(given, &f.Shard, true, ""),
-		checkFile("--out", f.out)); err != nil {
+	if err := cmp.Or(f.Hub.Check(given, nil, true, ""), checkFile("--out", f.out)); err != nil {
 		return err
 	}
 	if _, err := f.options(); err != nil {
@@ -83,15 +79,10 @@ func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string)
 		return err
 	}
 	points := plan.For(task).Points()
-	var part *experiments.PlanRange
-	if !f.Shard.Whole() {
-		first, end := f.Shard.Range(len(points))
-		part, points = experiments.NewPlanRange(points, first, end), points[first:end]
-	}
 	if err := experiments.Possible(task, points); err != nil {
 		return err
 	}
-	j, err := openJournal(f.out, settings, part)
+	j, err := openJournal(f.out, settings)
 	if err != nil {
 		return err
 	}
@@ -103,9 +94,8 @@ func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string)
 }
 
 // openJournal opens results and reports an incomplete end that a crash left.
-func openJournal(name string, s experiments.Settings,
-	p *experiments.PlanRange) (*experiments.Journal, error) {
-	j, err := experiments.OpenJournal(name, s, p)
+func openJournal(name string, s experiments.Settings) (*experiments.Journal, error) {
+	j, err := experiments.OpenJournal(name, s)
 	if err == nil {
 		sayDropped(name, j.Dropped)
 	}

@@ -149,7 +149,7 @@ func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name str
 	if err != nil {
 		return err
 	}
-	j, err := openJournal(f.out, settings, nil)
+	j, err := openJournal(f.out, settings)
 	if err != nil {
 		return err
 	}

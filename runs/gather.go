@@ -2,8 +2,11 @@ package runs
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"unmask/internal/atomicfile"
@@ -22,7 +25,7 @@ type source struct {
 // those of the shards if the file system supports it, so do not change them there. out may exist
 // from an interrupted Gather. It returns the number of outputs.
 func Gather(out string, shards []string) (int, error) {
-	if err := durable.CheckOutside(out, shards); err != nil {
+	if err := checkOutside(out, shards); err != nil {
 		return 0, err
 	}
 	list, err := readShards(shards)
@@ -59,9 +62,7 @@ func readShards(names []string) ([]source, error) {
 		}
 		list = append(list, s)
 	}
-	return list, durable.InOrder(list, "output", func(s source) (string, *durable.Range) {
-		return s.name, s.Range
-	})
+	return list, inOrder(list)
 }
 
 // fits returns an error for a shard of another run.
@@ -77,6 +78,61 @@ func (s source) fits(other source) error {
 	case s.Range.Of != other.Range.Of:
 		return fmt.Errorf("%s has %s, %s has %s, want shards of one run", s.name, s.Range, other.name,
 			other.Range)
+	}
+	return nil
+}
+
+// inOrder sorts shards by their first output, and returns an error unless each output is in one.
+func inOrder(list []source) error {
+	slices.SortStableFunc(list, func(a, b source) int {
+		return cmp.Or(a.Range.First-b.Range.First, a.Range.Count-b.Range.Count) // empty ones first
+	})
+	next, of := 0, list[0].Range.Of
+	for _, s := range list {
+		first := s.Range.First
+		if first < next {
+			return fmt.Errorf("%s: output %d is in another shard too, want each once", s.name, first)
+		}
+		if first > next {
+			return missing(next, first, of)
+		}
+		next += s.Range.Count
+	}
+	if next != of {
+		return missing(next, of, of)
+	}
+	return nil
+}
+
+func missing(first, end, of int) error {
+	if end-first == 1 {
+		return fmt.Errorf("output %d of %d is in no shard, want each in one", first, of)
+	}
+	return fmt.Errorf("outputs %d to %d of %d are in no shard, want each in one", first, end-1, of)
+}
+
+// checkOutside returns an error where out would be a shard or in one: it would no longer be what
+// its manifest lists.
+func checkOutside(out string, shards []string) error {
+	for _, name := range shards {
+		shard, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		at, err := filepath.Abs(out)
+		if err != nil {
+			return err
+		}
+		for { // links are followed: a folder has one identity
+			if info, err := os.Stat(at); err == nil && os.SameFile(info, shard) {
+				return fmt.Errorf("%s is in shard %s, want another place", out, name)
+			}
+			above := filepath.Dir(at)
+			if above == at {
+				break
+			}
+			at = above
+		}
 	}
 	return nil
 }

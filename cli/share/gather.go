@@ -10,7 +10,6 @@ import (
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/param"
-	"unmask/research/experiments"
 	"unmask/runs"
 )
 
@@ -50,7 +49,7 @@ func Gather() *cobra.Command {
 		Short: "Join the shards of a run to the folder or file of a single run",
 		Long: `Join the shards of a run, made on any machines by --shard 0/N to N-1/N.
 
-OUT becomes the folder, or the file of lines or results, that a single run makes, byte for byte. The
+OUT becomes the folder, or the file of lines, that a single run makes, byte for byte. The
 shards must belong to one run and have each of its outputs once, and every output must be what its
 shard's manifest lists. Otherwise the command reports the difference and the exit status is 1. Files
 of a folder are hard links to those of the shards, if possible. After an interruption the same command
@@ -64,11 +63,7 @@ continues.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			gather := runs.Gather
-			if experiments.IsJournal(args[1]) {
-				gather = experiments.Gather
-			}
-			n, err := gather(args[0], args[1:])
+			n, err := runs.Gather(args[0], args[1:])
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"unmask/internal/atomicfile"
 	"unmask/internal/durable"
 	"unmask/internal/jsonline"
 )
@@ -125,18 +126,31 @@ func (j *Journal) rewrite(results []Result) error {
 	if err := j.log.Close(); err != nil {
 		return err
 	}
-	err := writeJournal(j.name, j.settings, func(add func(Result) error) error {
-		for _, r := range results {
-			if err := add(r); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := writeJournal(j.name, j.settings, results); err != nil {
 		return err
 	}
+	var err error
 	j.log, _, err = durable.OpenLog(durable.OS{}, j.name, nil)
 	j.Results = results
 	return err
+}
+
+// writeJournal writes a journal; the file appears when it is complete.
+func writeJournal(name string, s Settings, results []Result) error {
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	w := json.NewEncoder(f)
+	w.SetEscapeHTML(true) // as json.Marshal
+	if err := w.Encode(header{s}); err != nil {
+		return err
+	}
+	for _, r := range results {
+		if err := w.Encode(r); err != nil {
+			return err
+		}
+	}
+	return f.Commit()
 }

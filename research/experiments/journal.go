@@ -35,14 +35,13 @@ type Journal struct {
 }
 
 type header struct {
-	Settings Settings   `json:"settings"`
-	Range    *PlanRange `json:"part,omitempty"` // nil: a whole plan
+	Settings Settings `json:"settings"`
 }
 
 // OpenJournal opens or creates a journal for appending. It refuses a file that is not a journal,
 // one damaged anywhere but in a cut last line, and one with other settings; that error names the
-// first difference. p is a part of a plan, nil for all of it.
-func OpenJournal(name string, s Settings, p *PlanRange) (_ *Journal, err error) {
+// first difference.
+func OpenJournal(name string, s Settings) (_ *Journal, err error) {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is a %s, want a file", name, atomicfile.Kind(info))
 	}
@@ -57,7 +56,7 @@ func OpenJournal(name string, s Settings, p *PlanRange) (_ *Journal, err error) 
 			err = fmt.Errorf("%s: %w", name, err)
 		}
 	}()
-	first, err := json.Marshal(header{s, p})
+	first, err := json.Marshal(header{s})
 	if err != nil {
 		return nil, err
 	}
@@ -75,10 +74,6 @@ func OpenJournal(name string, s Settings, p *PlanRange) (_ *Journal, err error) 
 	}
 	if err := same(have.Settings, s); err != nil {
 		return nil, err
-	}
-	if have.Range.String() != p.String() {
-		return nil, fmt.Errorf("was begun with %s, found %s: want the same, or another file", have.Range,
-			p)
 	}
 	j.Results, j.Dropped = results, len(data)-size
 	return j, j.log.Cut(int64(size))

@@ -30,7 +30,7 @@ var chainPoints = Plan{Samplers: []string{"random", "u-moment"}, Steps: []int{2,
 func TestSweepGoesOn(t *testing.T) {
 	settings := Settings{"model": "chain"}
 	run := func(name string, limit int) ([]Result, error) {
-		j, err := OpenJournal(name, settings, nil)
+		j, err := OpenJournal(name, settings)
 		require.NoError(t, err)
 		defer j.Close()
 		err = Sweep(t.Context(), j, chain(), chainPoints,
@@ -65,7 +65,7 @@ func TestSweepGoesOn(t *testing.T) {
 	for cut := 0; cut < len(whole); cut += 97 {
 		name := filepath.Join(dir, "cut")
 		require.NoError(t, os.WriteFile(name, whole[:cut], 0o644))
-		j, err := OpenJournal(name, settings, nil)
+		j, err := OpenJournal(name, settings)
 		require.NoError(t, err)
 		require.Len(t, j.Results, max(0, bytes.Count(whole[:cut], []byte("\n"))-1))
 		require.NoError(t, j.Close())
@@ -78,16 +78,16 @@ func TestSweepGoesOn(t *testing.T) {
 
 func TestJournalRefuses(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "results.jsonl")
-	j, err := OpenJournal(name, Settings{"model": "a", "threads": "2"}, nil)
+	j, err := OpenJournal(name, Settings{"model": "a", "threads": "2"})
 	require.NoError(t, err)
-	_, err = OpenJournal(name, Settings{"model": "a", "threads": "2"}, nil)
+	_, err = OpenJournal(name, Settings{"model": "a", "threads": "2"})
 	require.ErrorContains(t, err, "another process is writing it")
 	require.NoError(t, j.Close())
-	_, err = OpenJournal(name, Settings{"model": "b", "threads": "2"}, nil)
+	_, err = OpenJournal(name, Settings{"model": "b", "threads": "2"})
 	require.ErrorContains(t, err, `was begun with model "a", found "b"`)
-	_, err = OpenJournal(name, Settings{"model": "a"}, nil)
+	_, err = OpenJournal(name, Settings{"model": "a"})
 	require.ErrorContains(t, err, `was begun with threads "2", found ""`)
-	_, err = OpenJournal(filepath.Dir(name), nil, nil)
+	_, err = OpenJournal(filepath.Dir(name), nil)
 	require.ErrorContains(t, err, "is a directory, want a file")
 
 	for text, want := range map[string]string{
@@ -123,7 +123,7 @@ func TestJournalRefuses(t *testing.T) {
 		if text == "" {
 			continue // a new file
 		}
-		_, err = OpenJournal(name, Settings{}, nil)
+		_, err = OpenJournal(name, Settings{})
 		require.ErrorContains(t, err, want, text)
 		after, err := os.ReadFile(name)
 		require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestJournalDropsACutLine(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, results, 1)
 		require.Equal(t, len(end), dropped)
-		j, err := OpenJournal(name, Settings{}, nil)
+		j, err := OpenJournal(name, Settings{})
 		require.NoError(t, err)
 		require.Equal(t, len(end), j.Dropped)
 		require.NoError(t, j.Append(j.Results[0]))
@@ -179,7 +179,7 @@ func FuzzJournal(f *testing.F) {
 		for _, c := range Charts(results, "") {
 			_, _ = c.SVG()
 		}
-		if j, err := OpenJournal(name, Settings{"model": "a"}, nil); err == nil {
+		if j, err := OpenJournal(name, Settings{"model": "a"}); err == nil {
 			require.NoError(t, j.Close())
 		}
 	})
@@ -259,7 +259,7 @@ func TestCommand(t *testing.T) {
 
 // Points that cannot run are refused before any is measured.
 func TestImpossibleCells(t *testing.T) {
-	j, err := OpenJournal(filepath.Join(t.TempDir(), "results.jsonl"), Settings{"model": "chain"}, nil)
+	j, err := OpenJournal(filepath.Join(t.TempDir(), "results.jsonl"), Settings{"model": "chain"})
 	require.NoError(t, err)
 	defer j.Close()
 	points := Plan{Samplers: []string{"random"}, Steps: []int{4, 99, 100}, Alpha: []float64{6},
