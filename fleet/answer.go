@@ -7,39 +7,21 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/time/rate"
 
 	"unmask/internal/durable"
 )
 
-// bucket limits the requests to join that are answered per second.
-type bucket struct {
-	left float64
-	last time.Time
-}
-
-// A connection has these; the server bounds how many connections there are.
+// The requests to join that are answered. A connection has these; the server bounds how many
+// connections there are.
 const (
 	joinsPerSecond = 2
 	joinsAtOnce    = 20
-	maxBuckets     = 4 * maxConnections
+	maxLimiters    = 4 * maxConnections
 )
-
-func (b *bucket) take(now time.Time) bool {
-	if b.last.IsZero() {
-		b.left = joinsAtOnce
-	}
-	b.left = min(joinsAtOnce, b.left+now.Sub(b.last).Seconds()*joinsPerSecond)
-	b.last = now
-	if b.left < 1 {
-		return false
-	}
-	b.left--
-	return true
-}
 
 // admit answers a worker that wants to join.
 func (s *session) admit(m *nats.Msg) {
@@ -51,12 +33,12 @@ func (s *session) admit(m *nats.Msg) {
 		return
 	}
 	if s.joins[key] == nil {
-		if len(s.joins) > maxBuckets {
+		if len(s.joins) > maxLimiters {
 			clear(s.joins)
 		}
-		s.joins[key] = &bucket{}
+		s.joins[key] = rate.NewLimiter(joinsPerSecond, joinsAtOnce)
 	}
-	if !s.joins[key].take(s.h.o.now()) {
+	if !s.joins[key].AllowN(s.h.o.now(), 1) {
 		s.count.Refused++
 		m.Respond(pack(joinReply{refusal: refusal{Busy: true}}))
 		return

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/time/rate"
 )
 
 // HubOptions say where workers find a hub, and how it treats them. One of Listen and URL is set.
@@ -48,9 +49,8 @@ const (
 
 // Hub lets workers join, and makes runs with them.
 type Hub struct {
-	o    HubOptions
-	e    *engine
-	keys *secrets
+	o HubOptions
+	e *engine
 
 	mu   sync.Mutex
 	last *session // of the run that is made, or was
@@ -81,7 +81,7 @@ func OpenHub(o HubOptions) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Hub{o: o, e: e, keys: keys}
+	h := &Hub{o: o, e: e}
 	if err := keys.write(o.Secrets, h.Line()); err != nil {
 		e.close()
 		return nil, err
@@ -182,7 +182,7 @@ func (h *Hub) Run(ctx context.Context, r Run) error {
 // newSession makes the plan that workers get.
 func newSession(h *Hub, r Run) (*session, error) {
 	s := &session{h: h, r: r, units: map[int]*unit{}, by: map[int]string{}, peers: map[string]*peer{},
-		keys: map[string]*peer{}, joins: map[string]*bucket{}, waiting: map[*peer]*waiter{},
+		keys: map[string]*peer{}, joins: map[string]*rate.Limiter{}, waiting: map[*peer]*waiter{},
 		files: where(r.Trees),
 		woken: make(chan struct{}, 1), began: h.o.now()}
 	var err error

@@ -48,9 +48,8 @@ type joinRequest struct {
 type joinReply struct {
 	refusal
 	Run   string `json:"run"`
-	Spec  string `json:"spec"`  // the SHA-256 of the plan, which blob has
-	Size  int64  `json:"size"`  // of the plan in bytes
-	First int    `json:"first"` // the output that a worker makes to join
+	Spec  string `json:"spec"` // the SHA-256 of the plan, which blob has
+	Size  int64  `json:"size"` // of the plan in bytes
 	N     int    `json:"n"`
 	Lease int64  `json:"lease"` // in nanoseconds
 	Jobs  int    `json:"jobs"`  // to take at once

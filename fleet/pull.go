@@ -25,7 +25,7 @@ func (w *worker) pull(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer func() { // others have its jobs at once
-		w.held.clear()
+		w.held.Clear()
 		if !w.conn.IsClosed() {
 			w.conn.Publish(subject(w.id, "done."+w.key), pack(done{Job: job{Run: w.run}, Leave: true}))
 			w.conn.FlushTimeout(time.Second)
@@ -86,11 +86,10 @@ func (w *worker) next(ctx context.Context) (list []*taken, err error) {
 		if err := w.killed("fetch"); err != nil {
 			return nil, err
 		}
-		n := w.todo()
-		_, held := w.held.all()
+		_, held := w.holding()
 		var t ack
-		if _, err := w.ask(ctx, "done", pack(done{Job: job{Run: w.run}, Want: n, Held: held}), &t,
-			&t.refusal); err != nil {
+		wish := done{Job: job{Run: w.run}, Want: int(w.jobs.Load()), Held: held}
+		if _, err := w.ask(ctx, "done", pack(wish), &t, &t.refusal); err != nil {
 			return nil, err
 		}
 		if t.Rejoin { // the hub began again
@@ -99,10 +98,10 @@ func (w *worker) next(ctx context.Context) (list []*taken, err error) {
 			}
 			continue
 		}
-		w.note(t)
+		w.note(t.Jobs)
 		for _, j := range t.Give {
 			if j.Run == w.run && j.Count > 0 {
-				w.held.add(j)
+				w.held.Store(j.First, j)
 				list = append(list, &taken{job: j, left: j.Count})
 			}
 		}
@@ -173,7 +172,7 @@ func (w *worker) send(ctx context.Context, t *taken) error {
 	if err := w.killed("ack"); err != nil {
 		return err
 	}
-	w.held.drop(t.job)
+	w.held.Delete(t.First)
 	return nil
 }
 
@@ -197,7 +196,7 @@ func (w *worker) deliver(ctx context.Context, message []byte) error {
 			}
 		case t.Again:
 		default:
-			w.note(t)
+			w.note(t.Jobs)
 			return nil
 		}
 	}

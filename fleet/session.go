@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/time/rate"
 )
 
 // ownName is the name of the hub's own worker.
@@ -40,9 +41,9 @@ type session struct {
 	sent    []*unit       // at workers, oldest first
 	units   map[int]*unit // of each output that was missing
 	by      map[int]string
-	peers   map[string]*peer   // by name
-	keys    map[string]*peer   // by the key of its connection
-	joins   map[string]*bucket // by that key
+	peers   map[string]*peer         // by name
+	keys    map[string]*peer         // by the key of its connection
+	joins   map[string]*rate.Limiter // by that key
 	waiting map[*peer]*waiter
 	working int // peers that are there
 	count   Counts

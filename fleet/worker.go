@@ -64,10 +64,8 @@ type worker struct {
 	took   float64
 	lease  time.Duration
 
-	jobsMu sync.Mutex
-	jobs   int // to take at once
-
-	held held
+	jobs atomic.Int64 // to take at once
+	held sync.Map     // jobs that were taken and not handed in, by their first output
 
 	dead  atomic.Bool                             // killed by a test
 	stop  atomic.Pointer[context.CancelCauseFunc] // ends the work for a run
@@ -98,7 +96,8 @@ func Work(ctx context.Context, j Join, o WorkerOptions) error {
 	if o.Name == ownName && o.key == "" {
 		return fmt.Errorf("worker's name is %s, want another: it is that of the hub's own", ownName)
 	}
-	w := &worker{o: o, id: j.ID, jobs: 1, key: cmp.Or(o.key, random(keyBytes))}
+	w := &worker{o: o, id: j.ID, key: cmp.Or(o.key, random(keyBytes))}
+	w.note(1)
 	w.touch()
 	if err := w.connect(ctx, j); err != nil {
 		return err
@@ -263,7 +262,7 @@ func (w *worker) join(ctx context.Context, anew bool) error {
 	}
 	h.Run, h.Settings, h.Device = a.Run, w.built.Settings, cmp.Or(w.built.Device, w.o.Info.Device)
 	h.Digest, h.Seconds = w.digest, w.took
-	h.Held, _ = w.held.all()
+	h.Held, _ = w.holding()
 	a = joinReply{}
 	if _, err := w.ask(ctx, "hello", pack(h), &a, &a.refusal); err != nil {
 		return err
@@ -271,27 +270,12 @@ func (w *worker) join(ctx context.Context, anew bool) error {
 	if a.Run != w.run { // another began meanwhile
 		return ErrOver
 	}
-	w.setJobs(a.Jobs)
+	w.note(a.Jobs)
 	return nil
 }
 
-func (w *worker) setJobs(n int) {
-	w.jobsMu.Lock()
-	w.jobs = max(1, n)
-	w.jobsMu.Unlock()
-}
-
-// note keeps what the hub answers to a result or a heartbeat.
-func (w *worker) note(t ack) {
-	w.setJobs(t.Jobs)
-}
-
-// todo returns how many jobs to take at once.
-func (w *worker) todo() int {
-	w.jobsMu.Lock()
-	defer w.jobsMu.Unlock()
-	return w.jobs
-}
+// note keeps how many jobs the hub lets this worker take at once.
+func (w *worker) note(jobs int) { w.jobs.Store(int64(max(1, jobs))) }
 
 // build makes the Maker of a run and its first output.
 func (w *worker) build(ctx context.Context, a joinReply) error {
@@ -321,7 +305,7 @@ func (w *worker) build(ctx context.Context, a joinReply) error {
 	}
 	var first *Output
 	start := w.o.now()
-	if err := built.Maker.Make(ctx, a.First, 1, func(o Output) error {
+	if err := built.Maker.Make(ctx, 0, 1, func(o Output) error {
 		first = &o
 		return nil
 	}); err != nil {
@@ -418,40 +402,12 @@ func (w *worker) one(ctx context.Context) error {
 	return err
 }
 
-// held are the jobs that a worker has taken and not handed in, by their first output.
-type held struct {
-	mu   sync.Mutex
-	list map[int]job
-}
-
-func (h *held) add(j job) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.list == nil {
-		h.list = map[int]job{}
-	}
-	h.list[j.First] = j
-}
-
-func (h *held) drop(j job) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.list, j.First)
-}
-
-func (h *held) clear() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	clear(h.list)
-}
-
-// all returns the jobs that are held, and their first outputs.
-func (h *held) all() (jobs []job, firsts []int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for first, j := range h.list {
-		jobs, firsts = append(jobs, j), append(firsts, first)
-	}
+// holding returns the jobs that were taken and not handed in, and their first outputs.
+func (w *worker) holding() (jobs []job, firsts []int) {
+	w.held.Range(func(first, j any) bool {
+		jobs, firsts = append(jobs, j.(job)), append(firsts, first.(int))
+		return true
+	})
 	return jobs, firsts
 }
 
@@ -486,7 +442,7 @@ func (w *worker) heartbeat(ctx context.Context, patience time.Duration) (t ack, 
 	}
 	w.touch()
 	if t.Error == "" && !t.Rejoin && !t.Busy {
-		w.note(t)
+		w.note(t.Jobs)
 	}
 	return t, true
 }
