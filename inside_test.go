@@ -72,3 +72,11 @@ func TestKeptGrammarsAreBounded(t *testing.T) {
 	require.NotContains(t, k.bytes, "c")
 	require.Same(t, mine, k.known(mine.key))
 }
+
+// Held returns the samples of parts that are not finished yet.
+func (s *Speaking) Held() (samples int) {
+	for _, part := range s.raw {
+		samples += len(part)
+	}
+	return samples
+}

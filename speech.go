@@ -228,11 +228,3 @@ func (s *Speaking) Run(ctx context.Context,
 		}
 	}
 }
-
-// Held returns the samples of parts that are not finished yet.
-func (s *Speaking) Held() (samples int) {
-	for _, part := range s.raw {
-		samples += len(part)
-	}
-	return samples
-}

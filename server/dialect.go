@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 )
@@ -42,7 +43,7 @@ var anthropicKinds = map[int]string{http.StatusNotFound: "not_found_error",
 // anthropicFault returns {"type": "error", "error": {...}}, with OpenAI's code and param too.
 func anthropicFault(f *Fault, id string) []byte {
 	b := f.details()
-	b.Type = or(anthropicKinds[f.Status], b.Type)
+	b.Type = cmp.Or(anthropicKinds[f.Status], b.Type)
 	return encode(struct {
 		Type  string    `json:"type"`
 		Error faultBody `json:"error"`

@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"time"
 
 	"unmask/generate"
@@ -66,4 +67,16 @@ func (s *Server) Prepared(kind string, r *http.Request) (generate.Request, error
 		return generate.Request{}, fault
 	}
 	return q.sequences[0], nil
+}
+
+// Routes returns the method and the path of every public route, such as "GET /v1/models".
+func (s *Server) Routes() []string {
+	var list []string
+	for _, r := range s.routes() {
+		for method := range r.methods {
+			list = append(list, method+" "+r.pattern)
+		}
+	}
+	slices.Sort(list)
+	return list
 }

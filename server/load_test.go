@@ -49,7 +49,7 @@ func opened(b *testing.B, o server.Options, p backend.Precision) *site {
 	var err error
 	s.text, err = unmask.LoadFS(demo.Text(), "demo", unmask.Options{Precision: p})
 	require.NoError(b, err)
-	s.given = slices.Index(s.known(b, 0), s.text.Spec().Mask)
+	s.given = slices.Index(s.known(b), s.text.Spec().Mask)
 	s.server, err = server.New(o)
 	require.NoError(b, err)
 	require.NoError(b, s.server.Add(server.Model{Name: "demo", Model: s.text, Precision: p}))
@@ -65,9 +65,9 @@ func opened(b *testing.B, o server.Options, p backend.Precision) *site {
 // loadPrompt is what all texts begin with.
 const loadPrompt = "Lily was a brave girl."
 
-// known returns the tokens of the prompt and of masks up to a length, 0 for the model's.
-func (s *site) known(b *testing.B, length int) []int32 {
-	return knownOf(b, s.text, unmask.Request{Prompt: loadPrompt, Length: length})
+// known returns the tokens of the prompt and of masks up to the model's 256.
+func (s *site) known(b *testing.B) []int32 {
+	return knownOf(b, s.text, unmask.Request{Prompt: loadPrompt})
 }
 
 var loadClient = &http.Client{
@@ -136,7 +136,7 @@ func oneClient(b *testing.B) {
 	d, err := s.text.Defaults()
 	require.NoError(b, err)
 	d.Steps = 32
-	known := s.known(b, 256)
+	known := s.known(b)
 	var asked, library []float64
 	for end, seed := time.Now().Add(*loadTime), 0; time.Now().Before(end); seed++ {
 		asked = append(asked, s.timed(b, s.completion(256, 32, seed)))

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -22,7 +23,9 @@ func (m *servedModel) ollama() map[string]any {
 			"quantization_level": m.precision}}
 }
 
-func (m *servedModel) family() string { return strings.ToLower(or(m.Info.Architecture, "unmask")) }
+func (m *servedModel) family() string {
+	return strings.ToLower(cmp.Or(m.Info.Architecture, "unmask"))
+}
 
 // ollamaTags answers GET /api/tags and /api/ps: the models of text and those that embed texts. All
 // stay loaded.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -84,18 +85,6 @@ func (s *Server) routes() []route {
 			list = append(list, route{pattern: at, methods: get(s.o.Page.ServeHTTP), open: true})
 		}
 	}
-	return list
-}
-
-// Routes returns the method and the path of every public route, such as "GET /v1/models".
-func (s *Server) Routes() []string {
-	var list []string
-	for _, r := range s.routes() {
-		for method := range r.methods {
-			list = append(list, method+" "+r.pattern)
-		}
-	}
-	slices.Sort(list)
 	return list
 }
 
@@ -509,6 +498,6 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 
 // version answers GET /version.
 func (s *Server) version(w http.ResponseWriter, r *http.Request) {
-	writeJSON(w, encode(map[string]string{"version": or(s.o.Version, "unknown"),
+	writeJSON(w, encode(map[string]string{"version": cmp.Or(s.o.Version, "unknown"),
 		"contract": contract}))
 }

@@ -6,6 +6,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -50,7 +51,6 @@ type Server struct {
 	times   times
 	now     func() time.Time // of calls and passes
 	stats   *stats
-	begun   time.Time
 	ctx     context.Context // ends when all calls are given up
 	stop    context.CancelFunc
 	calls   *engine.Calls
@@ -68,21 +68,21 @@ type Server struct {
 
 // New returns a server without models. It returns an error if one of Origins is wrong.
 func New(o Options) (*Server, error) {
-	o.Queue = or(o.Queue, 64)
+	o.Queue = cmp.Or(o.Queue, 64)
 	if o.Memory == 0 {
 		o.Memory = 4 << 30
 		if free, ok := memory.Available(); ok {
 			o.Memory = min(o.Memory, free/4)
 		}
 	}
-	o.Keep = or(o.Keep, 1<<30)
-	o.Cache = or(o.Cache, 64<<20)
-	o.Timeout = or(o.Timeout, 600*time.Second)
-	o.Rows = or(o.Rows, 2048)
+	o.Keep = cmp.Or(o.Keep, 1<<30)
+	o.Cache = cmp.Or(o.Cache, 64<<20)
+	o.Timeout = cmp.Or(o.Timeout, 600*time.Second)
+	o.Rows = cmp.Or(o.Rows, 2048)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, visits: map[[2]string]int{}, begun: time.Now(), times: usualTimes,
+	s := &Server{o: o, visits: map[[2]string]int{}, times: usualTimes,
 		now: time.Now, forms: turns.New(8 * maxForm), pixels: turns.New(images.MaxPixels)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.stats = newStats(s.waits)
@@ -90,14 +90,6 @@ func New(o Options) (*Server, error) {
 	var err error
 	s.origins, err = newOrigins(o)
 	return s, err
-}
-
-func or[T comparable](x, otherwise T) T {
-	var zero T
-	if x == zero {
-		return otherwise
-	}
-	return x
 }
 
 // Add serves a model. The first of text and the first of pictures answer requests that name none.

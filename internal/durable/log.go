@@ -11,7 +11,6 @@ import (
 // Log is a file of lines after a first line that identifies it, open for one writer. Lines are
 // appended whole and synced, so that a crash damages at most the last one.
 type Log struct {
-	fsys FS
 	name string
 	file File
 	size int64
@@ -35,7 +34,7 @@ func OpenLog(fsys FS, name string, header []byte) (_ *Log, data []byte, err erro
 			return nil, nil, err
 		}
 	}
-	l := &Log{fsys: fsys, name: name}
+	l := &Log{name: name}
 	if l.file, err = fsys.OpenFile(name, os.O_RDWR); err != nil {
 		return nil, nil, err
 	}

@@ -74,12 +74,6 @@ var kinds = map[string]string{".js": "text/javascript; charset=utf-8",
 	".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8", ".svg": "image/svg+xml",
 	".json": "application/json"}
 
-// Has reports whether Handler has a file at a path of a URL.
-func Has(path string) bool {
-	_, ok := load()[path]
-	return ok
-}
-
 // Handler answers GET and HEAD for the page: the HTML at "/", its files below "/page/", and
 // "/openapi.json". Answers have an ETag of their content, and browsers ask again each time: a new
 // version shows at once.
