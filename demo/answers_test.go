@@ -12,7 +12,6 @@ import (
 
 	"unmask"
 	"unmask/demo"
-	"unmask/demo/stories"
 	"unmask/generate"
 )
 
@@ -37,7 +36,7 @@ func TestDemoAnswers(t *testing.T) {
 	list := readDialogues(t)[:*answerCount]
 	requests, answers := make([]generate.Request, len(list)), make([]*unmask.Answer, len(list))
 	for i, d := range list {
-		r := unmask.Request{Messages: d.Messages(), Seed: 1, Index: uint32(i)}
+		r := unmask.Request{Messages: d.messages(), Seed: 1, Index: uint32(i)}
 		var err error
 		requests[i], err = m.Prepare(t.Context(), r)
 		require.NoError(t, err)
@@ -55,7 +54,7 @@ func TestDemoAnswers(t *testing.T) {
 			answer := answers[p.Number].Shown(p.Tokens).Text
 			count := byKind[d.Kind]
 			count[1]++
-			if d.Right(answer) {
+			if d.right(answer) {
 				right++
 				count[0]++
 			} else {
@@ -86,7 +85,7 @@ func TestDemoFactsBySchema(t *testing.T) {
 		}
 		data, err := json.Marshal(map[string]any{"sampler": samplers[asked],
 			"schema": json.RawMessage(schema), "seed": i, "steps": 24,
-			"messages": d.Messages()})
+			"messages": d.messages()})
 		require.NoError(t, err)
 		var request unmask.Request
 		require.NoError(t, json.Unmarshal(data, &request))
@@ -97,15 +96,9 @@ func TestDemoFactsBySchema(t *testing.T) {
 			require.NoError(t, err)
 			if p := step.Sequences[0]; p.Done {
 				answer := m.AnswerOf(&request, &r).Shown(p.Tokens).Text
-				require.True(t, d.Right(answer), "%s: %q", samplers[asked], answer)
+				require.True(t, d.right(answer), "%s: %q", samplers[asked], answer)
 			}
 		}
 		asked++
 	}
-}
-
-func readDialogues(t *testing.T) []stories.Dialogue {
-	list, err := stories.ReadDialogues("stories/testdata/dialogues.jsonl")
-	require.NoError(t, err)
-	return list
 }

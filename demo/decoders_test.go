@@ -145,7 +145,7 @@ func decode(t *testing.T, m *unmask.Model, text string, dialogues, together int)
 	began := processor.Seconds()
 	for i, d := range list {
 		var err error
-		asked[i] = unmask.Request{Messages: d.Messages(), Seed: 1, Index: uint32(i), MaxTokens: 64,
+		asked[i] = unmask.Request{Messages: d.messages(), Seed: 1, Index: uint32(i), MaxTokens: 64,
 			Overrides: maps.Clone(overrides)}
 		prepared[i], err = m.Prepare(t.Context(), asked[i])
 		require.NoError(t, err, text)
@@ -159,7 +159,7 @@ func decode(t *testing.T, m *unmask.Model, text string, dialogues, together int)
 			}
 			of := m.AnswerOf(&asked[p.Index], &prepared[p.Index])
 			answer := of.Shown(p.Tokens)
-			if list[p.Index].Right(answer.Text) {
+			if list[p.Index].right(answer.Text) {
 				out.Right++
 			}
 			out.Passes += p.N

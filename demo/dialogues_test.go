@@ -1,0 +1,177 @@
+package demo_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"unmask/demo/stories"
+)
+
+// The words of demo/recipe/dialogues.py.
+const (
+	animals = "bear|bird|cat|dog|duck|fox|frog|horse|mouse|owl"
+	colours = "black|blue|brown|green|red|white|yellow"
+	objects = "ball|bell|book|cup|doll|drum|flute|hat|key|kite|ring|toy|boat|lamp|scarf|seed"
+	places  = "garden|forest|beach|river|hill|park|market|lake|barn|mill|bridge|school"
+)
+
+var (
+	hero   = regexp.MustCompile(`(girl|boy) (?:named|whose name was) (\w+)|(\w+) was an? \w+ (girl|boy)\.`)
+	trait  = regexp.MustCompile(`\b(\w+) (?:girl|boy)\b`)
+	animal = regexp.MustCompile(`\b(` + animals + `)s?\b( named)?`)
+	place  = regexp.MustCompile(`\bthe (?:old )?(` + places + `)\b`)
+	owned  = regexp.MustCompile(`\b(` + colours + `) (` + objects + `)\b`)
+)
+
+// dialogue is a line of demo/recipe/dialogues.py: the last of its turns is the right answer to the
+// others, which a user and a model say in turn.
+type dialogue struct {
+	Kind  string            `json:"kind"` // tell, ask, facts or other
+	Turns []string          `json:"turns"`
+	Facts map[string]string `json:"facts"` // of its story
+}
+
+// readDialogues returns those that demo/recipe/dialogues.py wrote.
+func readDialogues(t *testing.T) (list []dialogue) {
+	data, err := os.ReadFile("stories/testdata/dialogues.jsonl")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(data)) {
+		var d dialogue
+		require.NoError(t, json.Unmarshal([]byte(line), &d))
+		list = append(list, d)
+	}
+	require.NotEmpty(t, list)
+	return list
+}
+
+// messages returns the turns before the answer as a chat template takes them: a JSON array of
+// objects with a role and a content.
+func (d dialogue) messages() json.RawMessage {
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	var list []message
+	for i, turn := range d.Turns[:len(d.Turns)-1] {
+		list = append(list, message{[]string{"user", "assistant"}[i%2], turn})
+	}
+	data, _ := json.Marshal(list) // of texts
+	return data
+}
+
+// factsOf returns a story's facts as demo/recipe/dialogues.py does: the hero's name, the first
+// animal that is no pet with a name, the first place, and the first object with its color. What the
+// text does not have is "".
+func factsOf(text string) map[string]string {
+	facts := map[string]string{"name": "", "animal": "", "place": "", "object": "", "color": ""}
+	if m := hero.FindStringSubmatch(text); m != nil {
+		facts["name"] = m[2] + m[3]
+	}
+	for _, m := range animal.FindAllStringSubmatch(text, -1) {
+		if m[2] == "" {
+			facts["animal"] = m[1]
+			break
+		}
+	}
+	if m := place.FindStringSubmatch(text); m != nil {
+		facts["place"] = m[1]
+	}
+	if m := owned.FindStringSubmatch(text); m != nil {
+		facts["color"], facts["object"] = m[1], m[2]
+	}
+	return facts
+}
+
+// right reports whether an answer is right: JSON has the story's facts and no others, a story has
+// the facts that were asked for, any other answer is the one of the recipe.
+func (d dialogue) right(answer string) bool {
+	answer = strings.TrimSpace(answer)
+	switch d.Kind {
+	case "facts":
+		var got map[string]string
+		want := factsOf("")
+		for key := range want {
+			want[key] = d.Facts[key]
+		}
+		return json.Unmarshal([]byte(answer), &got) == nil && maps.Equal(got, want)
+	case "tell":
+		return d.told(answer)
+	}
+	return answer == d.Turns[len(d.Turns)-1]
+}
+
+func (d dialogue) told(answer string) bool {
+	m := hero.FindStringSubmatch(answer)
+	if m == nil {
+		return false
+	}
+	got := factsOf(answer)
+	got["child"] = m[1] + m[4]
+	if t := trait.FindStringSubmatch(answer); t != nil {
+		got["trait"] = t[1]
+	}
+	for key, value := range got {
+		if want := d.Facts[key]; value != want && has(d.Turns[0], want) {
+			return false
+		}
+	}
+	return true
+}
+
+// has reports whether a text has a word.
+func has(text, word string) bool {
+	return regexp.MustCompile(`\b` + regexp.QuoteMeta(word) + `\b`).MatchString(text)
+}
+
+// The recipe's own answers are right, and its facts are those that are read from a story.
+func TestAnswersOfTheRecipeAreRight(t *testing.T) {
+	for _, d := range readDialogues(t) {
+		answer := d.Turns[len(d.Turns)-1]
+		require.True(t, d.right(" "+answer+"\n"), answer)
+		require.False(t, d.right(""), answer)
+		require.False(t, d.right("Yes."), answer)
+		if d.Kind != "tell" {
+			continue
+		}
+		for key, value := range factsOf(answer) {
+			require.Equal(t, d.Facts[key], value, answer)
+		}
+		require.Zero(t, stories.Slips(answer), answer)
+	}
+}
+
+func TestWrongAnswers(t *testing.T) {
+	for _, d := range readDialogues(t) {
+		answer := d.Turns[len(d.Turns)-1]
+		switch d.Kind {
+		case "facts":
+			require.False(t, d.right(strings.Replace(answer, d.Facts["animal"], "ant", 1)), answer)
+			require.False(t, d.right(strings.Replace(answer, "{", `{"kin":"aunt",`, 1)), answer)
+			require.False(t, d.right(answer+"}"), answer)
+		case "tell":
+			if strings.Contains(d.Turns[0], d.Facts["name"]) {
+				require.False(t, d.right(strings.ReplaceAll(answer, d.Facts["name"], "Zoe")), answer)
+			}
+			if strings.Contains(d.Turns[0], d.Facts["trait"]) {
+				require.False(t, d.right(strings.ReplaceAll(answer, d.Facts["trait"], "mean")), answer)
+			}
+		}
+	}
+}
+
+func TestFactsOfOtherText(t *testing.T) {
+	for _, text := range []string{"", "\xff", "The ant has a kite."} {
+		for key, value := range factsOf(text) {
+			require.Empty(t, value, key)
+		}
+	}
+	require.Equal(t, map[string]string{"name": "Tom", "animal": "owl", "place": "mill",
+		"object": "lamp", "color": "red"}, factsOf("Tom was a shy boy. He had a dog named Spot. An owl near the old "+
+		"mill had a red lamp, a fox at the lake a blue hat."))
+}
