@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"fmt"
 
 	"unmask/model"
@@ -40,40 +41,11 @@ func (r Recipe) check(d model.Denoiser) error {
 			return err
 		}
 	}
-	if err := ParamOf("guidance").Check(r.Guidance.Scale); err != nil {
-		return err
-	}
-	if err := ParamOf("end-penalty").Check(r.EndPenalty); err != nil {
-		return err
-	}
-	if err := ParamOf("guidance-schedule").CheckWord(r.Guidance.Schedule); err != nil {
-		return err
-	}
-	if err := r.Filter.Check(d.Spec().Outcomes); err != nil {
-		return err
-	}
-	if err := r.checkReuse(d); err != nil {
-		return err
-	}
-	if err := r.checkGrowth(d); err != nil {
-		return err
-	}
-	if err := r.checkResizer(); err != nil {
-		return err
-	}
-	if err := r.checkWindow(d); err != nil {
-		return err
-	}
-	if err := r.checkDrafts(); err != nil {
-		return err
-	}
-	if err := r.checkFinished(); err != nil {
-		return err
-	}
-	if err := r.checkGuidance(); err != nil {
-		return err
-	}
-	return r.checkCache(d)
+	return cmp.Or(ParamOf("guidance").Check(r.Guidance.Scale),
+		ParamOf("end-penalty").Check(r.EndPenalty),
+		ParamOf("guidance-schedule").CheckWord(r.Guidance.Schedule),
+		r.Filter.Check(d.Spec().Outcomes), r.checkReuse(d), r.checkGrowth(d), r.checkResizer(),
+		r.checkWindow(d), r.checkDrafts(), r.checkFinished(), r.checkGuidance(), r.checkCache(d))
 }
 
 func (r Recipe) checkCache(d model.Denoiser) error {

@@ -1,9 +1,9 @@
 package experiments
 
 import (
+	"cmp"
 	"maps"
 	"slices"
-	"sort"
 
 	"unmask/research/theory"
 )
@@ -39,14 +39,13 @@ func TheoryCharts(results []theory.Result) []Chart {
 	for _, claim := range theory.Claims() {
 		chart, ok := drawnClaims[claim]
 		chart.Bars = "half of a 95 % interval to each side"
+		var points []theory.Point
 		for _, r := range results {
 			if ok && r.Claim == claim {
-				chart.addPoints(r.Points)
+				points = append(points, r.Points...)
 			}
 		}
-		for _, c := range chart.Curves {
-			sort.Stable(byX(c))
-		}
+		chart.addPoints(points)
 		if len(chart.Curves) > 0 {
 			charts = append(charts, chart)
 		}
@@ -54,32 +53,20 @@ func TheoryCharts(results []theory.Result) []Chart {
 	return charts
 }
 
-// addPoints appends points to the chart's curves of the same names.
+// addPoints appends points, by their X, to the chart's curves of the same names.
 func (c *Chart) addPoints(points []theory.Point) {
+	place := map[string]int{}
 	for _, p := range points {
-		at := slices.IndexFunc(c.Curves, func(c Curve) bool { return c.Name == p.Curve })
-		if at < 0 {
-			at = len(c.Curves)
+		if _, ok := place[p.Curve]; !ok {
+			place[p.Curve] = len(c.Curves)
 			c.Curves = append(c.Curves, Curve{Name: p.Curve})
 		}
-		curve := &c.Curves[at]
+	}
+	for _, p := range slices.SortedStableFunc(slices.Values(points), func(a, b theory.Point) int {
+		return cmp.Compare(a.X, b.X)
+	}) {
+		curve := &c.Curves[place[p.Curve]]
 		curve.X, curve.Y = append(curve.X, p.X), append(curve.Y, p.Y)
 		curve.Error = append(curve.Error, p.Error)
 	}
-}
-
-// byX sorts a curve's points.
-type byX Curve
-
-// Len implements sort.Interface.
-func (c byX) Len() int { return len(c.X) }
-
-// Less implements sort.Interface.
-func (c byX) Less(i, j int) bool { return c.X[i] < c.X[j] }
-
-// Swap implements sort.Interface.
-func (c byX) Swap(i, j int) {
-	c.X[i], c.X[j] = c.X[j], c.X[i]
-	c.Y[i], c.Y[j] = c.Y[j], c.Y[i]
-	c.Error[i], c.Error[j] = c.Error[j], c.Error[i]
 }
