@@ -26,3 +26,14 @@ func printEvaluation(e experiments.Evaluation, asJSON bool) error {
 	}
 	return standardOutput(e.String())
 }
+
+// printLines prints values as JSON, one a line.
+func printLines[T any](list []T) error {
+	lines := json.NewEncoder(stdout)
+	for _, v := range list {
+		if err := lines.Encode(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -10,9 +9,7 @@ import (
 	"unmask"
 	"unmask/cli/flags"
 	"unmask/cli/share"
-	"unmask/cli/terminal"
 	"unmask/research/experiments"
-	"unmask/runs/outputs"
 )
 
 // exactnessFlags are those of unmask eval exactness.
@@ -81,34 +78,19 @@ func (f *exactnessFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	if err := experiments.Possible(task, points); err != nil {
 		return err
 	}
-	j, err := openJournal(f.out, settings)
+	results, err := f.resultsAt(ctx, &f.Hub, f.out, task, settings, by, points)
 	if err != nil {
 		return err
 	}
-	err = f.measure(ctx, &f.Hub, f.out, j, task, settings, by, points)
-	results := j.Of(task.Kind(), points)
-	if err := outputs.Ended(err, j.Close()); err != nil {
-		return err
-	}
 	if f.plot != "" {
-		names, err := experiments.DrawCharts(f.plot,
-			[]experiments.Chart{experiments.ExactnessChart(results)})
-		if err != nil {
+		if err := drawn(f.plot, experiments.ExactnessChart(results)); err != nil {
 			return err
-		}
-		for _, name := range names {
-			terminal.Line(name)
 		}
 	}
 	if !f.json {
 		return standardOutput(experiments.ExactnessTable(results))
 	}
-	for _, r := range results {
-		if err := json.NewEncoder(stdout).Encode(r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return printLines(results)
 }
 
 // checkModel returns an error for a model without a truth to compare with.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"unmask/cli/terminal"
 	"unmask/internal/atomicfile"
 	"unmask/research/experiments"
 )
@@ -44,4 +45,13 @@ func newPlot() *cobra.Command {
 	cmd.Flags().StringVar(&metric, "metric", "",
 		"the `METRIC` to draw, such as entropy, self_bleu or score (default perplexity of text, frechet of images)")
 	return cmd
+}
+
+// drawn draws charts in a folder or a .pdf, and says the names of the files.
+func drawn(plots string, charts ...experiments.Chart) error {
+	names, err := experiments.DrawCharts(plots, charts)
+	for _, name := range names {
+		terminal.Line(name)
+	}
+	return err
 }

@@ -14,6 +14,7 @@ import (
 	"unmask/cli/terminal"
 	"unmask/research/experiments"
 	"unmask/research/judges"
+	"unmask/runs/outputs"
 )
 
 // sweepFlags are those of unmask sweep.
@@ -82,14 +83,7 @@ func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string)
 	if err := experiments.Possible(task, points); err != nil {
 		return err
 	}
-	j, err := openJournal(f.out, settings)
-	if err != nil {
-		return err
-	}
-	err = f.measure(ctx, &f.Hub, f.out, j, task, settings, by, points)
-	if closed := j.Close(); err == nil {
-		err = closed
-	}
+	_, err = f.resultsAt(ctx, &f.Hub, f.out, task, settings, by, points)
 	return wrote(err, f.out)
 }
 
@@ -107,6 +101,19 @@ func sayDropped(name string, bytes int) {
 		terminal.Say("%s: what follows its last whole line, %s, is left out", name,
 			terminal.Count(bytes, "byte"))
 	}
+}
+
+// resultsAt returns the results of points from the journal at name, into which it measures those
+// that are missing there; see measure.
+func (d *deviceFlags) resultsAt(ctx context.Context, h *share.Hub, name string,
+	task experiments.Task, s experiments.Settings, by taskFlags,
+	points []experiments.Point) ([]experiments.Result, error) {
+	j, err := openJournal(name, s)
+	if err != nil {
+		return nil, err
+	}
+	err = d.measure(ctx, h, name, j, task, s, by, points)
+	return j.Of(task.Kind(), points), outputs.Ended(err, j.Close())
 }
 
 // measure measures points into the journal at name, alone or with workers. The task was made from

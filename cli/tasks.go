@@ -18,7 +18,6 @@ import (
 	"unmask/param"
 	"unmask/research/experiments"
 	"unmask/research/tasks"
-	"unmask/runs/outputs"
 )
 
 // evalTasksFlags are those of unmask eval tasks.
@@ -149,13 +148,8 @@ func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name str
 	if err != nil {
 		return err
 	}
-	j, err := openJournal(f.out, settings)
+	results, err := f.resultsAt(ctx, &f.Hub, f.out, task, settings, f.by, points)
 	if err != nil {
-		return err
-	}
-	err = f.measure(ctx, &f.Hub, f.out, j, task, settings, f.by, points)
-	results := j.Of(task.Kind(), points)
-	if err := outputs.Ended(err, j.Close()); err != nil {
 		return err
 	}
 	return f.show(results)
@@ -179,17 +173,14 @@ func (f *evalTasksFlags) points(t *tasks.Task) ([]experiments.Point, error) {
 // show prints the accuracies and writes plots and programs.
 func (f *evalTasksFlags) show(results []experiments.Result) error {
 	list := experiments.Accuracies(results)
-	var written []string
 	if f.plots != "" {
 		chart := experiments.AccuracyChart(list)
 		if len(chart.Curves) == 0 {
 			return usage("--plot is %s, but no generated answer was checked", f.plots)
 		}
-		names, err := experiments.DrawCharts(f.plots, []experiments.Chart{chart})
-		if err != nil {
+		if err := drawn(f.plots, chart); err != nil {
 			return err
 		}
-		written = names
 	}
 	if f.programs != "" {
 		files := tasks.Programs(results)
@@ -198,19 +189,11 @@ func (f *evalTasksFlags) show(results []experiments.Result) error {
 			if err := atomicfile.Put(name, data); err != nil {
 				return err
 			}
-			written = append(written, name)
+			terminal.Line(name)
 		}
-	}
-	for _, name := range written {
-		terminal.Line(name)
 	}
 	if !f.json {
 		return standardOutput(experiments.AccuracyTable(list))
 	}
-	for _, a := range list {
-		if err := json.NewEncoder(stdout).Encode(a); err != nil {
-			return err
-		}
-	}
-	return nil
+	return printLines(list)
 }

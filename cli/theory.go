@@ -89,11 +89,7 @@ func (f *theoryFlags) run(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	if f.plots != "" {
-		names, err := experiments.DrawCharts(f.plots, experiments.TheoryCharts(results))
-		for _, name := range names {
-			terminal.Line(name)
-		}
-		if err != nil {
+		if err := drawn(f.plots, experiments.TheoryCharts(results)...); err != nil {
 			return err
 		}
 	}
