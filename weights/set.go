@@ -147,8 +147,8 @@ func (s *Set) add(data []byte, src *source, name string) ([]*Tensor, error) {
 
 // alias adds the other names of tensors: safetensors.torch.save_model writes tied tensors once, and
 // in __metadata__ from each name that it left out to the one that it kept (safetensors,
-// bindings/python/py_src/safetensors/torch.py, _remove_duplicate_names). The key "format" is none of
-// these: it says which library wrote the file ("pt").
+// bindings/python/py_src/safetensors/torch.py, _remove_duplicate_names). The key "format" is not
+// one of them: it says which library wrote the file ("pt").
 func (s *Set) alias() {
 	for _, name := range slices.Sorted(maps.Keys(s.metadata)) {
 		kept := s.tensors[s.metadata[name]]

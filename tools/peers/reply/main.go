@@ -2,8 +2,8 @@
 
 // Command reply times a whole answer of LLaDA-8B's shapes by the authors' plain loop, which passes
 // over everything at every step, by Fast-dLLM's dual cache with a threshold (Wu et al., 2025), and
-// with the delayed cache in blocks of 32 and of 8 and a suffix window, in turn. It counts the passes and takes
-// wall and processor seconds of each.
+// with the delayed cache in blocks of 32 and of 8 and a suffix window, in turn. It counts the
+// passes and takes wall and processor seconds of each.
 //
 //	go run ./tools/peers/reply [-as q4_k] [-layers 2] [-threads 2] [-rounds 3] [-new 128] \
 //		[-sure 0,0.1,0.25] [-plain=false] [-file FILE.gguf] [-json]
