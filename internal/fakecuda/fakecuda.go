@@ -87,7 +87,7 @@ func compiler() string {
 // flags: products and sums are fused only where the kernels say so, as nvcc does for them; warnings
 // about kernels are left to nvcc; only the API's symbols are exported, so that several libraries do
 // not share variables.
-var flags = []string{"-std=c++17", "-O3", "-march=native", "-fno-strict-aliasing",
+var flags = []string{"-std=c++17", "-O1", "-march=native", "-fno-strict-aliasing",
 	"-ffp-contract=off",
 	"-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
 	"-U_FORTIFY_SOURCE", "-w"}

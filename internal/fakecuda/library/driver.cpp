@@ -87,7 +87,7 @@ struct Stream {
     std::vector<Work> captured;
 };
 
-struct Allocation { char* pages; size_t mapped, bytes; };
+struct Allocation { char* pages; size_t mapped, bytes; bool open = false; };
 
 std::recursive_mutex mutex;
 int devices = 1, major = 9, minor = 0, driver_version = 13000;
@@ -115,9 +115,21 @@ std::map<std::string, std::map<long, int>> injected;
 size_t page() { static size_t n = size_t(sysconf(_SC_PAGESIZE)); return n; }
 size_t up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-// protect opens device memory to the kernels and copies of this library, or closes it to everybody.
-void protect(int how) {
-    for (auto& a : allocations) mprotect(a.second.pages, a.second.mapped, how);
+// open_at opens the allocation that holds an address, if there is one and it is closed, to kernels and copies. Each reaches for few
+// of all allocations, and opening and closing all of them would take most of the time of a test.
+bool open_at(const void* p) {
+    auto a = allocations.upper_bound(static_cast<char*>(const_cast<void*>(p)));
+    if (a == allocations.end() || p < a->second.pages || a->second.open) return false;
+    a->second.open = true;
+    return mprotect(a->second.pages, a->second.mapped, PROT_READ | PROT_WRITE) == 0;
+}
+
+// close_all closes device memory to everybody.
+void close_all() {
+    for (auto& a : allocations) {
+        if (a.second.open) mprotect(a.second.pages, a.second.mapped, PROT_NONE);
+        a.second.open = false;
+    }
 }
 
 bool inside(const void* p, size_t bytes) {
@@ -142,7 +154,10 @@ bool running = false;
 struct sigaction before_segv, before_bus;
 
 void fault(int number, siginfo_t* info, void* context) {
-    if (running && pthread_equal(runner, pthread_self())) siglongjmp(escape, 1);
+    if (running && pthread_equal(runner, pthread_self())) {
+        if (open_at(info->si_addr)) return;
+        siglongjmp(escape, 1);
+    }
     struct sigaction& old = number == SIGSEGV ? before_segv : before_bus;
     if (old.sa_flags & SA_SIGINFO) old.sa_sigaction(number, info, context);
     else if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN) old.sa_handler(number);
@@ -186,7 +201,6 @@ int finish(Stream* s) {
     if (s->queue.empty() || sticky) { s->queue.clear(); return sticky; }
     std::vector<Work> queue;
     queue.swap(s->queue);
-    protect(PROT_READ | PROT_WRITE);
     struct sigaction mine = {};
     mine.sa_sigaction = fault;
     mine.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
@@ -205,7 +219,7 @@ int finish(Stream* s) {
     running = false;
     sigaction(SIGSEGV, &before_segv, nullptr);
     sigaction(SIGBUS, &before_bus, nullptr);
-    protect(PROT_NONE);
+    close_all();
     return sticky;
 }
 
