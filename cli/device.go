@@ -51,7 +51,6 @@ func (d *deviceFlags) registerCompute(f *pflag.FlagSet) {
 
 // options checks the flags and returns the options that they set.
 func (d *deviceFlags) options() (unmask.Options, error) {
-	d.model = named(d.model)
 	p, ok := backend.ParsePrecision(d.precision)
 	if !ok {
 		return unmask.Options{}, usage("--precision is %q, want f32, bf16 or int8", d.precision)
@@ -83,14 +82,6 @@ var embedDemos = sync.OnceFunc(func() {
 // isDemo reports whether name is that of an embedded model.
 func isDemo(name string) bool {
 	return name == demoText || name == demoChat || name == demoImage
-}
-
-// named returns the one name of a model that has two.
-func named(model string) string {
-	if model == "demo/image" {
-		return demoImage
-	}
-	return model
 }
 
 // load loads the model.
