@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"unmask/cli/terminal"
 	"unmask/generate"
 	"unmask/samplers"
 )
@@ -122,22 +123,8 @@ func wrapped(text string, width int) string {
 		if fits || strings.HasPrefix(p, " ") || strings.Contains(p, "\n ") {
 			continue
 		}
-		var b strings.Builder
-		column := 0
-		for _, word := range strings.Fields(p) {
-			n := utf8.RuneCountInString(word)
-			switch {
-			case column > 0 && column+1+n > width:
-				b.WriteByte('\n')
-				column = 0
-			case column > 0:
-				b.WriteByte(' ')
-				column++
-			}
-			b.WriteString(word)
-			column += n
-		}
-		paragraphs[i] = b.String()
+		one := terminal.Wrap(strings.Join(strings.Fields(p), " "), width)
+		paragraphs[i] = strings.ReplaceAll(one, " \n", "\n")
 	}
 	return strings.Join(paragraphs, "\n\n")
 }

@@ -16,6 +16,7 @@ import (
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/internal/fasta"
+	"unmask/internal/jsonline"
 	"unmask/likelihood"
 	"unmask/likelihood/scores"
 	"unmask/param"
@@ -237,7 +238,7 @@ func (f *scoreFlags) odds(ctx context.Context, m *unmask.Model, s *sequence, _ u
 			Name     string   `json:"name"`
 			Mutation string   `json:"mutation"`
 			LogOdds  *float64 `json:"log_odds"`
-		}{s.Name, mutation.Name, finite(odds[i])})
+		}{s.Name, mutation.Name, jsonline.Finite(odds[i])})
 	}
 	return err
 }
@@ -257,7 +258,7 @@ func (f *scoreFlags) perplexity(ctx context.Context, m *unmask.Model, q *sequenc
 	}
 	logp := make([]*float64, len(s.LogP)) // null where a position is not scored, and for log 0
 	for i, l := range s.LogP {
-		logp[i] = finite(l)
+		logp[i] = jsonline.Finite(l)
 	}
 	return json.NewEncoder(stdout).Encode(struct {
 		Name       string     `json:"name"`
@@ -267,7 +268,7 @@ func (f *scoreFlags) perplexity(ctx context.Context, m *unmask.Model, q *sequenc
 		Right      int        `json:"right"`
 		Perplexity *float64   `json:"perplexity"`
 		LogP       []*float64 `json:"logp"`
-	}{q.Name, q.Sequence, len(s.Tokens), scored, right, finite(s.Perplexity()), logp})
+	}{q.Name, q.Sequence, len(s.Tokens), scored, right, jsonline.Finite(s.Perplexity()), logp})
 }
 
 // readRecords reads FASTA, or lines as texts whose names are their numbers.

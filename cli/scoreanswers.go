@@ -110,10 +110,10 @@ func (q *question) wrap(file string, answer int, err error) error {
 }
 
 func (s *scoredQuestion) add(answer string, e *likelihood.Estimate, tokens []int32) {
-	one := scoredAnswer{Answer: answer, LogProb: finite(e.LogProb), Error: finite(e.Error),
-		Tokens: len(tokens), Greedy: e.Greedy(tokens), Passes: e.Passes}
+	one := scoredAnswer{Answer: answer, LogProb: jsonline.Finite(e.LogProb),
+		Error: jsonline.Finite(e.Error), Tokens: len(tokens), Greedy: e.Greedy(tokens), Passes: e.Passes}
 	for _, l := range e.LogP {
-		one.LogP = append(one.LogP, finite(l))
+		one.LogP = append(one.LogP, jsonline.Finite(l))
 	}
 	s.Answers = append(s.Answers, one)
 	perByte := func(a scoredAnswer) float64 { return orImpossible(a.LogProb) / float64(len(a.Answer)) }
@@ -124,14 +124,6 @@ func (s *scoredQuestion) add(answer string, e *likelihood.Estimate, tokens []int
 	if perByte(one) > perByte(s.Answers[s.BestPerByte]) {
 		s.BestPerByte = last
 	}
-}
-
-// finite returns nil for what JSON has no number for.
-func finite(x float64) *float64 {
-	if math.IsInf(x, 0) || math.IsNaN(x) {
-		return nil
-	}
-	return &x
 }
 
 func orImpossible(logP *float64) float64 {

@@ -57,7 +57,7 @@ func (k *growwork) maxSteps(l layout) int {
 // model's delete token are removed, and those that became its expand token turn into two masks. The
 // given text stays, whatever its tokens.
 type growLoop struct {
-	*member
+	wholeLoop
 	*growwork
 	left   int // expansions
 	forbid [1]int32
@@ -75,10 +75,6 @@ func (g *growLoop) next() span {
 }
 
 func (g *growLoop) quota() int { return min(g.each, len(g.step.masked)) }
-
-func (g *growLoop) feed(rows []int32, _ int) []int32 { return rows }
-
-func (g *growLoop) kept() { g.step.work.Full++ }
 
 func (g *growLoop) check() error { return nil }
 

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"math"
 
 	"unmask/internal/philox"
@@ -137,7 +138,7 @@ func (p *Pool) reduce(need samplers.Need, marginals model.Marginals) error {
 func (p *Pool) drawAll(list []*member) error {
 	h := &p.head
 	n := len(h.rows)
-	h.draw = model.Draw{Power: orOne(list[0].step.need.Power), Uniform: grow(&h.uniform, n),
+	h.draw = model.Draw{Power: cmp.Or(list[0].step.need.Power, 1), Uniform: grow(&h.uniform, n),
 		Token: grow(&h.token, n), LogP: grow(&h.logP, n)}
 	for _, m := range list {
 		stream := m.stream()
@@ -200,7 +201,7 @@ func (p *Pool) reconsider(list []*member, marginals model.Marginals) error {
 	if !need.OpenDraw {
 		return nil
 	}
-	h.openDraw = model.Draw{Power: orOne(need.Power), Uniform: grow(&h.openDraw.Uniform, n),
+	h.openDraw = model.Draw{Power: cmp.Or(need.Power, 1), Uniform: grow(&h.openDraw.Uniform, n),
 		Token: grow(&h.openDraw.Token, n), LogP: grow(&h.openDraw.LogP, n)}
 	for i, d := range h.owner {
 		h.openDraw.Uniform[i] = d.m.stream().Uniform(d.index, philox.Token)
@@ -259,13 +260,6 @@ func hideMeasures(v *samplers.View) {
 	v.LogMoment, v.Entropy, v.P1, v.P2, v.Arg, v.Token, v.LogP, v.LogSum = nil, nil, nil, nil, nil,
 		nil, nil, nil
 	v.OpenLogP, v.OpenP1, v.OpenArg, v.OpenToken, v.OpenTokenLogP = nil, nil, nil, nil, nil
-}
-
-func orOne(power float64) float64 {
-	if power == 0 {
-		return 1
-	}
-	return power
 }
 
 func grow[T any](s *[]T, n int) []T {

@@ -12,13 +12,13 @@ import (
 // lengthLoop is for a samplers.Resizer: the text begins with few masks, and after each step the
 // sampler may let it grow, up to the request's length, or cut its end.
 type lengthLoop struct {
-	*member
+	wholeLoop
 	unused int // positions of the request that the text does not begin with, until the first step
 }
 
 // newLengthLoop shortens a new member to the first `start` masks.
 func newLengthLoop(m *member, start int) lengthLoop {
-	l := lengthLoop{member: m}
+	l := lengthLoop{wholeLoop: wholeLoop{member: m}}
 	if len(m.free) == 0 {
 		return l
 	}
@@ -36,10 +36,6 @@ func (l *lengthLoop) next() span {
 }
 
 func (l *lengthLoop) quota() int { return len(l.step.masked) }
-
-func (l *lengthLoop) feed(rows []int32, _ int) []int32 { return rows }
-
-func (l *lengthLoop) kept() { l.step.work.Full++ }
 
 func (l *lengthLoop) check() error { return nil }
 

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -120,7 +121,7 @@ func (m *member) time() float64 {
 }
 
 // power returns the exponent of the step's draws.
-func (m *member) power() float64 { return orOne(m.step.opening.Power) }
+func (m *member) power() float64 { return cmp.Or(m.step.opening.Power, 1) }
 
 // commit applies a computed step to the sequence, or ends the sequence if the step has a fault.
 func (m *member) commit() {

@@ -128,7 +128,7 @@ func (t *task) choose(spec model.Spec, length int, ends []int32) {
 	case grows && spec.Growth != nil:
 		k := newGrowwork(spec, grower.Growth(), t.initial)
 		t.newLoop = func(m *member) loop {
-			return remake(m.loop, growLoop{member: m, growwork: k, left: k.budget})
+			return remake(m.loop, growLoop{wholeLoop: wholeLoop{member: m}, growwork: k, left: k.budget})
 		}
 		t.steps = k.maxSteps(t.initial)
 	case t.Reuse == Finished:

@@ -8,6 +8,7 @@ import (
 
 	"unmask/constrain"
 	"unmask/generate"
+	"unmask/internal/jsonline"
 	"unmask/param"
 	"unmask/tokenizers/chat"
 )
@@ -245,7 +246,7 @@ func newChatToken(bytes string, logP *float64) chatToken {
 func (c *textChoice) chatLogs() *chatLogs {
 	out := &chatLogs{Content: []chatLog{}}
 	for _, t := range c.Tokens() {
-		one := chatLog{newChatToken(t.Bytes, known(c.logP[t.Position])), []chatToken{}}
+		one := chatLog{newChatToken(t.Bytes, jsonline.Finite(c.logP[t.Position])), []chatToken{}}
 		if c.top != nil {
 			for _, l := range c.top[t.Position] {
 				if text, ok := c.form.model.Text.Token(l.Token); ok {

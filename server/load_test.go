@@ -42,12 +42,18 @@ type site struct {
 	given  int // tokens of the prompt
 }
 
-// opened serves the model until the benchmark's end, as unmask serve does.
-func opened(b *testing.B, o server.Options, p backend.Precision) *site {
+// tuned tunes the process as unmask serve does, and returns the threads of models.
+var tuned = sync.OnceValue(func() int {
+	threads := runtime.GOMAXPROCS(0)
 	server.TuneProcess()
+	return threads
+})
+
+// opened serves the model until the benchmark's end.
+func opened(b *testing.B, o server.Options, p backend.Precision) *site {
 	s := &site{}
 	var err error
-	s.text, err = unmask.LoadFS(demo.Text(), "demo", unmask.Options{Precision: p})
+	s.text, err = unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: tuned(), Precision: p})
 	require.NoError(b, err)
 	s.given = slices.Index(s.known(b), s.text.Spec().Mask)
 	s.server, err = server.New(o)

@@ -11,6 +11,7 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/internal/jsonline"
 	"unmask/likelihood"
 	"unmask/model"
 	"unmask/param"
@@ -190,7 +191,7 @@ func (s *Server) scored(ctx context.Context, q scoring) ([]byte, error) {
 		choice.Index = i
 		c.Choices = append(c.Choices, choice)
 		info.Passes += e.Passes
-		info.Errors = append(info.Errors, known(e.Error))
+		info.Errors = append(info.Errors, jsonline.Finite(e.Error))
 	}
 	c.Usage.Total = c.Usage.Prompt + c.Usage.Completion
 	c.Unmask = info
@@ -287,7 +288,7 @@ func (q *scoring) next(ctx context.Context, tokens []int32, to int) (*likelihood
 // known returns log-probabilities, nil where JSON has no number.
 func (q *scoring) known(list []float64) (out []*float64) {
 	for _, l := range list {
-		out = append(out, known(l))
+		out = append(out, jsonline.Finite(l))
 	}
 	return out
 }

@@ -1,12 +1,12 @@
 package server
 
 import (
-	"math"
 	"slices"
 	"strings"
 
 	"unmask"
 	"unmask/generate"
+	"unmask/internal/jsonline"
 )
 
 // textForm is how a choice is answered: its text, and whether with log-probabilities.
@@ -52,7 +52,7 @@ func (c *textChoice) logProbsOf(tokens []unmask.Token) *logProbs {
 	out := &logProbs{Tokens: []string{}, LogP: []*float64{}, Offsets: []int{}}
 	for _, t := range tokens {
 		out.Tokens = append(out.Tokens, validText(t.Bytes))
-		out.LogP = append(out.LogP, known(c.logP[t.Position]))
+		out.LogP = append(out.LogP, jsonline.Finite(c.logP[t.Position]))
 		out.Offsets = append(out.Offsets, t.Offset-tokens[0].Offset)
 		if c.top != nil {
 			out.Top = append(out.Top, c.topOf(t))
@@ -71,7 +71,7 @@ func (c *textChoice) topOf(t unmask.Token) map[string]float64 {
 	if list == nil {
 		return nil
 	}
-	if own := known(c.logP[t.Position]); own != nil {
+	if own := jsonline.Finite(c.logP[t.Position]); own != nil {
 		list = append(slices.Clip(list), generate.Likely{Token: t.ID, LogP: *own})
 	}
 	out := map[string]float64{}
@@ -83,12 +83,4 @@ func (c *textChoice) topOf(t unmask.Token) map[string]float64 {
 		}
 	}
 	return out
-}
-
-// known returns a log-probability, nil where it is not known.
-func known(logP float64) *float64 {
-	if math.IsNaN(logP) || math.IsInf(logP, 0) {
-		return nil
-	}
-	return &logP
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"strings"
 )
@@ -93,4 +94,12 @@ func Missing(line []byte, keys ...string) string {
 		}
 	}
 	return ""
+}
+
+// Finite returns nil for what JSON has no number for.
+func Finite(x float64) *float64 {
+	if math.IsInf(x, 0) || math.IsNaN(x) {
+		return nil
+	}
+	return &x
 }

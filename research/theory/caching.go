@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"unmask/generate"
 	"unmask/model"
 )
@@ -46,7 +48,7 @@ func Caching(ctx context.Context, o Options) ([]Result, error) {
 				cached[i], stale[i] = append(cached[i], a...), append(stale[i], b...)
 				copy(before[i], step.Sequences[i].Tokens)
 				if len(a) > 0 {
-					with, without = append(with, sum(a)/float64(len(a))), append(without, sum(b)/float64(len(b)))
+					with, without = append(with, stat.Mean(a, nil)), append(without, stat.Mean(b, nil))
 				}
 			}
 			points = append(points, at(n.Name+", cached", step.N, with)...)

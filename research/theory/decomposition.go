@@ -6,6 +6,9 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/combin"
+
 	"unmask/exact"
 	"unmask/samplers"
 )
@@ -80,7 +83,7 @@ func firstRound(m *exact.Model, order samplers.Order, k int) []int {
 	}
 	m.Conditionals(p, x)
 	for i := range x {
-		v.Entropy = append(v.Entropy, entropy(p[i*m.Tokens():(i+1)*m.Tokens()]))
+		v.Entropy = append(v.Entropy, stat.Entropy(p[i*m.Tokens():(i+1)*m.Tokens()]))
 	}
 	chosen := slices.Clone(order.Rank(v, k))
 	slices.Sort(chosen)
@@ -115,7 +118,7 @@ func Decompose(m *exact.Model, chosen []int) Terms {
 			if known[p] == mask {
 				row := given[p*s : (p+1)*s]
 				second += math.Log(row[token])
-				t.Exploration += q * entropy(row)
+				t.Exploration += q * stat.Entropy(row)
 			} else {
 				first += math.Log(marginals[p*s+int(token)])
 			}
@@ -125,7 +128,7 @@ func Decompose(m *exact.Model, chosen []int) Terms {
 		t.Second += q * (logQ - logFirst - second)
 	}
 	for _, i := range chosen {
-		t.Exploitation += entropy(marginals[i*s : (i+1)*s])
+		t.Exploitation += stat.Entropy(marginals[i*s : (i+1)*s])
 		t.Dispersion += dispersion(m, i, chosen)
 	}
 	return t
@@ -149,7 +152,7 @@ func dispersion(m *exact.Model, i int, chosen []int) (nats float64) {
 				known = append(known, at)
 			}
 		}
-		weight := 1 / (float64(len(others)+1) * binomial(len(others), len(known)))
+		weight := 1 / (float64(len(others)+1) * float64(combin.Binomial(len(others), len(known))))
 		x := slices.Repeat([]int32{int32(s)}, n)
 		values := 1
 		for range known {
@@ -162,17 +165,9 @@ func dispersion(m *exact.Model, i int, chosen []int) (nats float64) {
 				rest /= s
 			}
 			if logP := m.Conditionals(p, x); !math.IsInf(logP, -1) {
-				nats += weight * math.Exp(logP) * entropy(p[i*s:(i+1)*s])
+				nats += weight * math.Exp(logP) * stat.Entropy(p[i*s:(i+1)*s])
 			}
 		}
 	}
 	return nats
-}
-
-func binomial(n, k int) float64 {
-	b := 1.0
-	for j := range k {
-		b = b * float64(n-j) / float64(j+1)
-	}
-	return b
 }

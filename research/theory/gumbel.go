@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"unmask/samplers"
 )
 
@@ -48,24 +50,17 @@ func GumbelTopK(_ context.Context, o Options) ([]Result, error) {
 // frequencies returns the shares of counts x and y with the same index as points; with expected
 // counts each has the 95 % interval of its count.
 func frequencies(curve string, x, y, expected []float64) (points []Point) {
-	sumX, sumY := sum(x), sum(y)
+	sumX, sumY := floats.Sum(x), floats.Sum(y)
 	for i := range x {
 		if x[i] == 0 {
 			continue
 		}
 		p := Point{Curve: curve, X: x[i] / sumX, Y: y[i] / sumY}
 		if expected != nil {
-			q := expected[i] / sum(expected)
+			q := expected[i] / floats.Sum(expected)
 			p.Error = 1.96 * math.Sqrt(q*(1-q)/sumY)
 		}
 		points = append(points, p)
 	}
 	return points
-}
-
-func sum(x []float64) (s float64) {
-	for _, v := range x {
-		s += v
-	}
-	return s
 }

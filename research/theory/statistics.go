@@ -3,6 +3,7 @@ package theory
 import (
 	"math"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"unmask/exact"
@@ -52,19 +53,13 @@ func Variation(p, q []float64) (tv float64) {
 
 // interval returns the mean of independent estimates and half of its 95 % confidence interval.
 func interval(x []float64) (mean, half float64) {
-	n := float64(len(x))
-	for _, v := range x {
-		mean += v / n
-	}
 	if len(x) < 2 {
-		return mean, 0
+		return stat.Mean(x, nil), 0
 	}
-	squares := 0.0
-	for _, v := range x {
-		squares += (v - mean) * (v - mean)
-	}
+	n := float64(len(x))
+	mean, deviation := stat.MeanStdDev(x, nil)
 	t := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975)
-	return mean, t * math.Sqrt(squares/(n-1)/n)
+	return mean, t * stat.StdErr(deviation, n)
 }
 
 // Distributions returns n distributions over s outcomes, uniform on the simplex.
@@ -93,13 +88,4 @@ func probability(m *exact.Model, i int) float64 {
 		i /= m.Tokens()
 	}
 	return math.Exp(m.LogProb(x))
-}
-
-func entropy(p []float64) (nats float64) {
-	for _, v := range p {
-		if v > 0 {
-			nats -= v * math.Log(v)
-		}
-	}
-	return nats
 }
