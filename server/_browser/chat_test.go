@@ -107,6 +107,16 @@ func TestConversation(t *testing.T) {
 		t.Errorf("roles are %v, want %v", roles, want)
 	}
 
+	// That the template leaves the system message out is said once, below the first answer.
+	notes := func() string {
+		return eval[string](x, `
+			return [...document.querySelectorAll("#turns .bubble")].map((b) => [...b.querySelectorAll(".help")]
+				.filter((h) => h.textContent === "The model's chat template leaves system messages out.").length).join()`)
+	}
+	if got := notes(); got != "0,1,0,0" {
+		t.Errorf("what is left out is said %s times", got)
+	}
+
 	// What follows the end is hidden, until the reader asks for it.
 	shown := eval[[]int](x, `
 		const c = page.panels.chat, count = () => c.view.pieces.filter((s) => !s.hidden && s.isConnected).length;
@@ -168,6 +178,9 @@ func TestConversation(t *testing.T) {
 			document.getElementById("system").value`); got != "Who is Tom?,Tell me about him.Be kind." {
 		t.Errorf("after a reload there is %q", got)
 	}
+	if got := notes(); got != "0,1,0,0" && !strings.HasPrefix(got, "0,1,0,0,") {
+		t.Errorf("after a reload it is said %s times", got)
+	}
 	x.click("#chat-new")
 	if n := messages(); n != 0 || x.text("#chats") != "TodayWho is Tom?" ||
 		x.text("#chat-title") != "New chat" {
@@ -202,7 +215,8 @@ func TestConversationsStay(t *testing.T) {
 		t.Errorf("it is taken back, and %q is kept", got)
 	}
 	for _, store := range []string{"{", "3", `[{"id": 3}]`, `[null]`,
-		`[{"messages": [{"role": 1}]}]`, `[{"messages": [], "system": 1}]`,
+		`[{"messages": [{"role": 1}]}]`, `[{"messages": [{"role": "user", "content": "a", "notes": 3}]}]`,
+		`[{"messages": [], "system": 1}]`,
 		`[{"messages": [], "branches": {"0": {"list": [3], "at": 0}}}]`} {
 		eval[bool](x, `localStorage["unmask-chats"] = `+"`"+store+"`"+`; return true`)
 		x.do(chromedp.Navigate(s.url+"/?"+join([]int{len(store)})+"#"+fragment),

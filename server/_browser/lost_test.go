@@ -102,6 +102,41 @@ func TestEditStays(t *testing.T) {
 	}
 }
 
+// An edit that is being written goes on where it was when another window changes the conversation;
+// where its message is gone, the words are in the field of the next one.
+func TestEditBesideAnotherWindow(t *testing.T) {
+	const fragment = "mode=chat&model=demo-chat&seed=4&steps=4&length=20"
+	x := open(t, shared, fragment, early(`if (!localStorage["unmask-chats"]) `+keeps("one")))
+	y := x.beside(shared, fragment)
+	edit := `document.querySelector("#turns textarea")`
+	say(x, "two")
+	y.until(`page.panels.chat.messages.length === 4`)
+	x.click("#turns .mine:nth-of-type(3) .acts button:last-child")
+	x.do(chromedp.SendKeys("#turns textarea", " and more"))
+	eval[bool](x, edit+`.setSelectionRange(3, 5); return true`)
+	say(y, "three")
+	x.until(`page.panels.chat.messages.length === 6`)
+	if got := eval[string](x, `
+		const e = `+edit+`;
+		return [e?.value, e === document.activeElement, e?.selectionStart, e?.selectionEnd].join()`); got !=
+		"two and more,true,3,5" {
+		t.Errorf("beside another window's message the edit is %q", got)
+	}
+	x.reload()
+	if got := eval[string](x, `return `+edit+`?.value ?? ""`); got != "two and more" {
+		t.Errorf("after a reload the edit is %q", got)
+	}
+	if got := eval[bool](y, `return !`+edit); !got {
+		t.Error("the other window shows the edit")
+	}
+	y.click("#turns .mine:nth-of-type(1) .acts button:last-child")
+	y.do(chromedp.SendKeys("#turns textarea", " again\r"))
+	x.until(`page.panels.chat.messages.length === 2`)
+	if got := field(x); got != "two and more" || eval[bool](x, `return !!`+edit) {
+		t.Errorf("where the message is gone the field has %q", got)
+	}
+}
+
 // Each mode has settings of its own, except that Text and Compare share them. Back and Forward go
 // through the modes, and what was written stays.
 func TestModes(t *testing.T) {

@@ -33,9 +33,12 @@ export class Chat {
 		this.asked = null;
 		this.view = this.current = null;
 		$("about-chat").hidden = $("chat-time").hidden = true;
-		if (this.page.mode === "chat" && !$("prompt").value.trim()) $("prompt").value = this.draft;
+		this.bringBack();
 		this.render();
 	}
+
+	/** bringBack puts the draft into a field that is empty. */
+	bringBack() { if (this.page.mode === "chat" && !$("prompt").value.trim()) $("prompt").value = this.draft; }
 
 	/** draft is a message that was left without an answer, by a reload or by another conversation. */
 	get draft() { return !this.asked && this.chat.draft || ""; }
@@ -54,10 +57,15 @@ export class Chat {
 
 	/** meet takes in what other windows have kept. */
 	meet() {
-		const { chat, chat: { changed } } = this;
+		const { chat, chat: { changed, edit } } = this, writing = () => $("turns").querySelector("textarea"), field = writing();
 		this.kept.meet(chat, this.asked && chat);
-		if (chat.changed !== changed) this.render();
-		else this.side.show();
+		if (chat.changed === changed) return this.side.show();
+		const held = field && field === document.activeElement;
+		this.render();
+		if (edit && !chat.edit) this.bringBack();
+		if (!held || !writing()) return;
+		writing().focus();
+		writing().setSelectionRange(field.selectionStart, field.selectionEnd);
 	}
 
 	/** changed keeps a conversation that has changed here. */
@@ -83,13 +91,19 @@ export class Chat {
 	bubble(m, i) {
 		if (m.role === "user") return [el("div", { className: "bubble mine" }, ...this.chat.edit?.at === i ? this.editor(m, i) : [el("p", { textContent: m.content }), this.acts(...this.versions(i), ["Edit", () => this.edit(i)])])];
 		const text = el("div", { className: "text" }, ...markdown(m.content.trim()));
-		return [el("div", { className: "bubble" }, text, this.note(m), this.answerActs(m, i))];
+		return [el("div", { className: "bubble" }, text, this.note(m), ...this.without(m, i), this.answerActs(m, i))];
 	}
 
 	/** note says what became of an answer. */
 	note(m) {
 		const textContent = m.stopped ? "stopped" : !m.content.trim() ? "The answer is empty. Ask in other words, make it again or begin a new chat." : m.of && m.shown < m.of ? `ended after ${m.shown} of ${m.of} tokens` : m.cut ? `cut off at ${m.of} tokens: a larger length has room for more` : "";
 		return el("p", { className: "help", textContent });
+	}
+
+	/** without says what of the conversation had no effect on an answer; what is said above is not said again. */
+	without({ notes = [] }, i) {
+		const above = this.messages.slice(0, i).flatMap((m) => m.notes || []);
+		return notes.filter((n) => !above.includes(n)).map((n) => el("p", { className: "help", textContent: n.slice(0, 1).toUpperCase() + n.slice(1) + "." }));
 	}
 
 	answerActs(m, i) {
@@ -195,7 +209,7 @@ export class Chat {
 			done(content, { seed: run.body.seed, ...more });
 			const m = chat.messages.at(-1);
 			if (m.cut) bubble.append(this.note(m)); // an end is told where the rest is folded
-			bubble.append(this.answerActs(m, chat.messages.length - 1));
+			bubble.append(...this.without(m, chat.messages.length - 1), this.answerActs(m, chat.messages.length - 1));
 		};
 		try {
 			await play(page, run, this.timeline, {
@@ -206,8 +220,8 @@ export class Chat {
 					this.view.load(t, this.from, page.info.ends);
 				},
 				done: () => {
-					const [{ message, finish_reason }] = run.answer.choices, content = message.content || "";
-					answer(content, { shown: run.answer.usage.completion_tokens, of: run.trace.length - this.from, cut: finish_reason === "length" });
+					const { choices: [{ message, finish_reason }], unmask: { notes } } = run.answer, content = message.content || "";
+					answer(content, { shown: run.answer.usage.completion_tokens, of: run.trace.length - this.from, cut: finish_reason === "length", notes });
 					if (!content.trim()) this.render();
 					$("about-chat").hidden = false;
 					finish("chat", page, run, () => content);

@@ -9,7 +9,8 @@ export const fresh = () => ({ id: newId(), changed: 0, system: "", messages: [],
 
 const object = (v) => !!v && typeof v === "object";
 const text = (v) => v === undefined || typeof v === "string";
-const path = (p) => object(p) && Array.isArray(p.messages) && p.messages.every((m) => object(m) && typeof m.role === "string" && typeof m.content === "string")
+const texts = (v) => v === undefined || Array.isArray(v) && v.every((t) => typeof t === "string");
+const path = (p) => object(p) && Array.isArray(p.messages) && p.messages.every((m) => object(m) && typeof m.role === "string" && typeof m.content === "string" && texts(m.notes))
 	&& (p.branches === undefined || object(p.branches) && Object.values(p.branches).every((b) => object(b) && Array.isArray(b.list) && b.at in b.list && b.list.every((v) => v === null || path(v))));
 /** sound reports whether a thing from the store is a conversation. */
 const sound = (c) => path(c) && typeof c.id === "string" && text(c.system) && text(c.title) && text(c.draft);
@@ -100,10 +101,14 @@ export class Conversations {
 		this.all = this.all.filter((c) => c === open || ids.has(c.id) || !this.seen.has(c.id));
 	}
 
-	/** take puts what a window has kept into the conversation here. */
+	/** take puts what a window has kept into the conversation here. What is being written here stays: an edit, or a draft where its message is gone. */
 	take(own, c) {
+		const { edit } = own;
 		for (const k of Object.keys(own)) if (!(k in c)) delete own[k];
 		Object.assign(own, c);
+		delete own.edit; // that of another window
+		if (own.messages[edit?.at]?.role === "user") own.edit = edit;
+		else if (edit?.text) own.draft = [own.draft, edit.text].filter(Boolean).join("\n");
 	}
 
 	/** keep writes what is here over what other windows have kept before. A conversation that went on in two windows becomes two. */
