@@ -44,23 +44,27 @@ func violations(x *tab) []string {
 
 func TestAxe(t *testing.T) {
 	for _, scheme := range []string{"light", "dark"} {
-		for _, width := range []int64{1280, 320} {
+		for _, width := range []int64{1280, 390} {
 			for mode, fragment := range map[string]string{"text": settings,
 				"compare": "mode=compare&seed=5&steps=6&length=30&prompt=Once upon&sampler=moment",
 				"image":   "mode=image&seed=5",
 				"chat":    "mode=chat&seed=5&prompt=Tell me about Tom and an owl.",
+				"decide":  "mode=decide&prompt=It is hot.",
 				"form":    "mode=text&seed=5&length=24&regex= (brave|kind)\\."} {
 				t.Run(fmt.Sprintf("%s/%s/%d", mode, scheme, width), func(t *testing.T) {
 					x := open(t, shared, fragment, media(map[string]string{"prefers-color-scheme": scheme}),
 						chromedp.EmulateViewport(width, 900))
-					eval[bool](x, `document.querySelector("details").open = true; return true`)
+					eval[bool](x, `
+						document.querySelector("details").open = true;
+						document.getElementById("ask").value = "Is it hot?";
+						return true`)
 					x.generate()
 					for _, v := range violations(x) {
 						t.Error(v)
 					}
 					eval[bool](x, `
 						const t = page.panels[page.mode].timeline;
-						t.set(Math.ceil(t.max / 2));
+						t.set?.(Math.ceil(t.max / 2));
 						document.getElementById("notice-text").textContent = "The connection was lost.";
 						document.getElementById("notice").hidden = false;
 						document.getElementById("text").querySelector(".open")?.click();
@@ -68,6 +72,7 @@ func TestAxe(t *testing.T) {
 					for _, v := range violations(x) {
 						t.Error("halfway: ", v)
 					}
+					x.do(chromedp.EmulateViewport(320, 900))
 					if wide := eval[int](x, "return document.documentElement.scrollWidth - innerWidth"); wide > 0 {
 						t.Errorf("the page is %d pixels too wide", wide)
 					}

@@ -18,6 +18,7 @@ const (
 	aTale   = "mode=chat&seed=3&steps=24" // one answer, that opens
 	aPage   = "mode=chat&seed=4"          // with an answer in Markdown
 	aFault  = "mode=text&seed=3&steps=9999&top-p=0.9&prompt=Lily was a brave girl."
+	aChoice = "mode=decide&prompt=The kite is red and the sky is blue."
 	aForm   = "mode=text&seed=3&length=32&prompt=Lily was a&choice= girl%0A boy%0A brave little"
 )
 
@@ -49,6 +50,10 @@ func TestPictures(t *testing.T) {
 					return true`, "## Sorting\n\nA **quick** sort picks `a[0]`:\n\n1. *smaller* ones\n   - left\n"+
 					"2. larger ones\n\n```python\ndef sort(a):  # by values\n    return a if len(a) < 2 else \"...\"\n"+
 					"```\n\n> It is not stable.\n\n| case | time |\n|---|---|\n| best | n log n |\n| worst | n² |\n")
+			case aChoice:
+				x.do(chromedp.SendKeys("#ask", "Which colour has the kite?"),
+					chromedp.SendKeys("#options", "red\nblue\ngreen: like grass"))
+				x.generate()
 			case aFault:
 				x.click("#run")
 				x.until(`document.querySelector(".error")`)
@@ -75,6 +80,7 @@ func TestPictures(t *testing.T) {
 			picture("image"+end, anImage, scheme, width, height, painted)
 			picture("chat"+end, aChat, scheme, width, height, nil)
 			picture("markdown"+end, aPage, scheme, width, height, nil)
+			picture("decide"+end, aChoice, scheme, width, height, nil)
 			picture("form"+end, aForm, scheme, width, height, nil)
 			picture("fault"+end, aFault, scheme, width, height, nil)
 		}
