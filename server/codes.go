@@ -12,17 +12,11 @@ import (
 
 // encoding answers POST /v1/images/encode: the codes of a PNG, as the body or as the part image.
 func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
-	f := &fields{files: map[string][][]byte{}, free: func() {}}
-	var fault *Fault
+	read := s.readForm
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "image/png") {
-		var data []byte
-		if fault = checkContent(r, "image/png"); fault == nil {
-			data, fault = s.readAll(w, r, maxForm)
-		}
-		f.files["image"] = [][]byte{data}
-	} else {
-		f, fault = s.readForm(w, r)
+		read = s.readPicture
 	}
+	f, fault := read(w, r)
 	if fault != nil {
 		fault.write(w)
 		return
@@ -46,6 +40,18 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	fault.write(w)
+}
+
+// readPicture reads a body that is a PNG, as the file image.
+func (s *Server) readPicture(w http.ResponseWriter, r *http.Request) (*fields, *Fault) {
+	return s.inTurn(r, s.forms, maxForm, func() (*fields, *Fault) {
+		fault := checkContent(r, "image/png")
+		if fault != nil {
+			return nil, fault
+		}
+		data, fault := s.readAll(w, r, maxForm)
+		return &fields{files: map[string][][]byte{"image": {data}}}, fault
+	})
 }
 
 // encodes returns the codes of a picture.

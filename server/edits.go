@@ -116,6 +116,7 @@ func (s *Server) edits(r *http.Request, f *fields) (q query, st streaming) {
 	image, back := s.readImage(r, f, form.Fit)
 	defer back()
 	set.request.Image = image
+	f.files = nil
 	f.free()
 	q.sequences = set.prepare(r.Context(), f, m, nil, maskEmpty(), set.request)
 	set.request.Image = nil // its codes are known

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -47,6 +48,22 @@ func Neutral() map[string][]string {
 	return out
 }
 
+// Reading returns whether there is memory for no more of the bytes of JSON, or of forms, that are
+// read.
+func (s *Server) Reading(forms bool) bool {
+	among := s.bodies
+	if forms {
+		among = s.forms
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	back, err := among.Take(ctx, "", 1<<20)
+	if err == nil {
+		back()
+	}
+	return err != nil
+}
+
 // Watching returns how many clients wait for calls that are not done.
 func (s *Server) Watching() int { return s.calls.Watching() }
 
@@ -62,6 +79,7 @@ func (s *Server) Prepared(kind string, r *http.Request) (generate.Request, error
 	if fault != nil {
 		return generate.Request{}, fault
 	}
+	defer f.free()
 	q, _ := read(r, f)
 	if fault := f.end(); fault != nil {
 		return generate.Request{}, fault

@@ -17,7 +17,7 @@ import (
 type fields struct {
 	object map[string]json.RawMessage
 	files  map[string][][]byte // of a form of parts, in memory
-	free   func()              // is called when files are not needed any more
+	free   func()              // is called when the request's body is not needed any more
 	known  []string            // names that were read
 	fault  *Fault
 }

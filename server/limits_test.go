@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -149,5 +150,51 @@ func TestLongHeaders(t *testing.T) {
 		require.NoError(t, err)
 		status, _, _ := do(t, r, "Authorization", "Bearer "+strings.Repeat("x", size))
 		require.Equal(t, want, status)
+	}
+}
+
+// Bodies are read as long as there is memory for them: one more waits, and small ones do not. All
+// is given back.
+func TestBodiesTakeTurns(t *testing.T) {
+	for name, c := range map[string]struct {
+		path, kind string
+		bytes      int // of a body
+		most       int // that are read at once
+		status     int // of the last one
+	}{
+		"JSON":      {"/v1/completions", "application/json", 1 << 20, 64, 400},
+		"a picture": {"/v1/images/encode", "image/png", 24 << 20, 8, 415},
+		"a form":    {"/v1/images/edits", "multipart/form-data; boundary=b", 24 << 20, 8, 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, h := serving(t, server.Options{})
+			var clients []net.Conn
+			send := func() net.Conn {
+				conn, err := net.Dial("tcp", h.Listener.Addr().String())
+				require.NoError(t, err)
+				t.Cleanup(func() { conn.Close() })
+				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\n"+
+					"Content-Length: %d\r\n\r\n{", c.path, c.kind, c.bytes)
+				require.NoError(t, err)
+				return conn
+			}
+			for range c.most {
+				clients = append(clients, send())
+			}
+			full := func() bool { return s.Reading(c.kind != "application/json") }
+			eventually(t, full, "as many as may be are read")
+			last := send()
+			go func() { _, _ = io.Copy(last, strings.NewReader(strings.Repeat("x", c.bytes-1))) }()
+			status, _, data := post(t, h.URL+"/v1/completions", with(`"steps":1`))
+			require.Equal(t, 200, status, "%s", data)
+			require.True(t, full())
+			for _, one := range clients {
+				require.NoError(t, one.Close())
+			}
+			a, err := http.ReadResponse(bufio.NewReader(last), nil)
+			require.NoError(t, err)
+			require.Equal(t, c.status, a.StatusCode)
+			eventually(t, func() bool { return !full() }, "all is given back")
+		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"unmask/internal/jsonline"
@@ -26,23 +25,9 @@ const (
 var fileParts = []string{"image", "image[]", "mask"}
 
 // readForm reads multipart/form-data: fields as those of a JSON object, and files. Nothing of it
-// goes to the disk. Memory for all forms is bounded, so that a form may wait for others until their
-// fields are freed.
+// goes to the disk.
 func (s *Server) readForm(w http.ResponseWriter, r *http.Request) (f *fields, fault *Fault) {
-	bytes := r.ContentLength
-	if bytes < 0 || bytes > maxForm {
-		bytes = maxForm
-	}
-	back, err := s.forms.Take(r.Context(), keyName(r), bytes)
-	if err != nil {
-		return nil, bad("invalid_body", "", "the request was cancelled")
-	}
-	if f, fault = s.readParts(w, r); fault != nil {
-		back()
-		return nil, fault
-	}
-	f.free = sync.OnceFunc(func() { f.files = nil; back() })
-	return f, nil
+	return s.inTurn(r, s.forms, maxForm, func() (*fields, *Fault) { return s.readParts(w, r) })
 }
 
 // readParts reads the parts of a form.
@@ -58,7 +43,7 @@ func (s *Server) readParts(w http.ResponseWriter, r *http.Request) (*fields, *Fa
 	parts := multipart.NewReader(http.MaxBytesReader(w, r.Body, maxForm), parameters["boundary"])
 	f := &fields{object: map[string]json.RawMessage{}, known: slices.Clone(fileParts),
 		files: map[string][][]byte{}}
-	texts := map[string][]string{}
+	texts, room := map[string][]string{}, maxBody // bytes that are left for texts
 	for n := 0; ; n++ {
 		part, err := parts.NextRawPart()
 		if errors.Is(err, io.EOF) && n > 0 {
@@ -83,6 +68,9 @@ func (s *Server) readParts(w http.ResponseWriter, r *http.Request) (*fields, *Fa
 		} else {
 			name = strings.TrimSuffix(name, "[]")
 			texts[name] = append(texts[name], string(data))
+			if room -= len(data); room < 0 {
+				return nil, s.bodyFault(&http.MaxBytesError{}, maxBody)
+			}
 		}
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})

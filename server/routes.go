@@ -10,10 +10,12 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"unmask/decide"
 	"unmask/internal/jsonline"
+	"unmask/internal/turns"
 	"unmask/model"
 	"unmask/param"
 )
@@ -156,18 +158,48 @@ func (s *Server) unknownRoute(asked string) *Fault {
 
 // readBody reads a JSON object.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*fields, *Fault) {
-	if f := checkContent(r, jsonType); f != nil {
-		return nil, f
+	return s.inTurn(r, s.bodies, maxBody, func() (*fields, *Fault) {
+		if f := checkContent(r, jsonType); f != nil {
+			return nil, f
+		}
+		body, f := s.readAll(w, r, maxBody)
+		if f != nil {
+			return nil, f
+		}
+		object, err := jsonline.Object(body)
+		if err != nil {
+			return nil, notJSON(err)
+		}
+		return &fields{object: object}, nil
+	})
+}
+
+// smallBody is the size of bodies that are read without a turn.
+const smallBody = 64 << 10
+
+// inTurn reads a body of at most some bytes when there is memory for it among others. The memory
+// is taken until the fields are freed.
+func (s *Server) inTurn(r *http.Request, among *turns.Turns, most int64,
+	read func() (*fields, *Fault)) (*fields, *Fault) {
+	back := func() {}
+	bytes := r.ContentLength
+	if bytes < 0 || bytes > most {
+		bytes = most
 	}
-	body, f := s.readAll(w, r, maxBody)
-	if f != nil {
-		return nil, f
+	if bytes > smallBody {
+		taken, err := among.Take(r.Context(), keyName(r), bytes)
+		if err != nil {
+			return nil, bad("invalid_body", "", "the request was cancelled")
+		}
+		back = sync.OnceFunc(taken)
 	}
-	object, err := jsonline.Object(body)
-	if err != nil {
-		return nil, notJSON(err)
+	f, fault := read()
+	if fault != nil {
+		back()
+		return nil, fault
 	}
-	return &fields{object: object}, nil
+	f.free = back
+	return f, nil
 }
 
 // checkContent refuses a body of another type, or one that is packed.
@@ -229,6 +261,7 @@ func (s *Server) withJSON(
 			fault.write(w)
 			return
 		}
+		defer f.free()
 		h(w, r, f)
 	}
 }
@@ -255,6 +288,7 @@ func (s *Server) generating(read reader) http.HandlerFunc {
 // generate answers a request for sequences.
 func (s *Server) generate(w http.ResponseWriter, r *http.Request, f *fields, read reader) {
 	q, st := read(r, f)
+	f.free()
 	if fault := f.end(); fault != nil {
 		fault.write(w)
 		return

@@ -99,6 +99,7 @@ type visitor func(ctx context.Context, turn model.Turn) ([]byte, error)
 func (s *Server) visit(w http.ResponseWriter, r *http.Request, f *fields, m *servedModel,
 	invalid int, answer visitor) {
 	fault := f.end()
+	f.free()
 	if fault == nil {
 		if !s.starts() {
 			shuttingDown().write(w)

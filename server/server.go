@@ -62,7 +62,8 @@ type Server struct {
 	visits  map[[2]string]int // requests that make passes of their own, by model and owner
 
 	filmMu sync.Mutex   // one GIF is drawn at a time
-	forms  *turns.Turns // bytes of forms that are being read
+	bodies *turns.Turns // bytes of JSON that is being read
+	forms  *turns.Turns // of forms and pictures
 	pixels *turns.Turns // of pictures that are unfolded
 }
 
@@ -83,7 +84,8 @@ func New(o Options) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, visits: map[[2]string]int{}, times: usualTimes,
-		now: time.Now, forms: turns.New(8 * maxForm), pixels: turns.New(images.MaxPixels)}
+		now: time.Now, bodies: turns.New(64 * maxBody), forms: turns.New(8 * maxForm),
+		pixels: turns.New(images.MaxPixels)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.stats = newStats(s.waits)
 	s.calls = engine.NewCalls(o.Cache, s.stats)

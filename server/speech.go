@@ -40,6 +40,7 @@ type speaking struct {
 // speaks answers POST /v1/audio/speech. A text in several parts is always streamed.
 func (s *Server) speaks(w http.ResponseWriter, r *http.Request, f *fields) {
 	q := s.readSpeech(f)
+	f.free()
 	if fault := f.end(); fault != nil {
 		fault.write(w)
 		return
