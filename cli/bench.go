@@ -29,7 +29,7 @@ chooses the instruction set.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := bench.Select(o.Only); err != nil {
-				return usage("--only: %v", err)
+				return usage("%v", wrap("--only", err))
 			}
 			ctx, cancel := terminal.UntilStopped(cmd.Context())
 			defer cancel()

@@ -65,7 +65,7 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	var as *metrics.Retokenize
 	if f.mdlm {
 		if as, err = judge.Retokenize(); err != nil {
-			return usage("--mdlm: %v", err)
+			return usage("%v", wrap("--mdlm", err))
 		}
 	}
 	ctx, cancel := terminal.UntilStopped(ctx)
@@ -86,7 +86,7 @@ func (f *evalTextFlags) load(ctx context.Context, o judges.Options) (*judges.Jud
 	defer cancel()
 	judge, err := judges.LoadText(ctx, judgeName(f.name, ""), o)
 	if errors.Is(err, unmask.ErrName) {
-		return nil, usage("--judge: %v", errors.Unwrap(err))
+		return nil, usage("%v", wrap("--judge", errors.Unwrap(err)))
 	}
 	return judge, err
 }

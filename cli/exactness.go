@@ -101,7 +101,7 @@ func (f *exactnessFlags) checkModel() error {
 	m, err := unmask.ParseExact(f.model)
 	switch {
 	case err != nil:
-		return usage("--model: %v", err)
+		return usage("%v", wrap("--model", err))
 	case m.Pairs() == nil || m.Length() < 2:
 		return usage("--model is %s, want oracle:letters:length=N with N above 1", f.model)
 	}

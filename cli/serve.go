@@ -121,7 +121,7 @@ func (f *serveFlags) check() (models []server.Named, o unmask.Options, err error
 		return nil, o, err
 	}
 	if models, err = server.ParseModels(f.models); err != nil {
-		return nil, o, usage("--model: %v", err)
+		return nil, o, usage("%v", wrap("--model", err))
 	}
 	for flag, names := range map[string]map[string]string{"as": f.as, "calibration": f.files} {
 		for name := range names {
@@ -156,7 +156,7 @@ func (f *serveFlags) run(ctx context.Context) error {
 	}
 	s, err := server.New(f.options)
 	if err != nil {
-		return usage("--allow-origin: %v", err)
+		return usage("%v", wrap("--allow-origin", err))
 	}
 	server.TuneProcess()
 	terminal.Patient(ctx)
@@ -213,7 +213,7 @@ func (f *serveFlags) guard() (err error) {
 		}
 	case !f.noKeys:
 		if err := server.CheckAddress(f.listen.Address); err != nil {
-			return usage("--listen: %v", err)
+			return usage("%v", wrap("--listen", err))
 		}
 	}
 	return nil
@@ -255,7 +255,7 @@ func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server
 		}
 		if err := s.Add(server.Model{Name: n.Name, Model: m, Precision: m.Precision,
 			Calibration: f.fits[n.Name]}); err != nil {
-			return usage("--model: %v", err)
+			return usage("%v", wrap("--model", err))
 		}
 		if c, err := m.Chat(); err == nil {
 			if err := c.Try(); err != nil {

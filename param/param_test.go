@@ -1,6 +1,7 @@
 package param_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -72,4 +73,21 @@ func TestNearest(t *testing.T) {
 	}
 	require.EqualError(t, param.Unknown("sampler", "momnt", []string{"moment", "eb"}),
 		`unknown sampler "momnt" (did you mean moment?), want one of eb, moment`)
+}
+
+// The name of a parameter stands once in front of an error, and no package's stands after it.
+func TestAboutNamesOnce(t *testing.T) {
+	for name, c := range map[string][3]string{
+		"package":  {"sampler", "samplers: unknown sampler", "sampler: unknown sampler"},
+		"other":    {"reuse", "generate: unknown reuse", "reuse: unknown reuse"},
+		"own name": {"voice", "voice: a damaged file", "voice: a damaged file"},
+		"neither":  {"steps", "no number", "steps: no number"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cause := errors.New(c[1])
+			err := param.About(c[0], cause)
+			require.EqualError(t, err, c[2])
+			require.ErrorIs(t, err, cause)
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 )
 
@@ -92,8 +93,14 @@ type named struct {
 	err  error
 }
 
-// Error returns the sentence.
-func (n named) Error() string { return n.name + ": " + n.err.Error() }
+// Error returns the sentence, without names of packages and without the parameter's name twice.
+func (n named) Error() string {
+	text := n.err.Error()
+	for _, prefix := range []string{"samplers: ", "generate: ", n.name + ": "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return n.name + ": " + text
+}
 
 // Unwrap returns the cause.
 func (n named) Unwrap() error { return n.err }

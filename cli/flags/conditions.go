@@ -105,7 +105,7 @@ func (f *Images) Refusal(err error) error {
 	case listed:
 		err = in.Err
 	case ok && refused.Name == "prompt" && f.prompts != "":
-		return Usage("--prompts: %v", refused.Cause())
+		return Usage("%v", Wrap("--prompts", refused.Cause()))
 	}
 	return Refusal(f.Picture.refusal(err))
 }

@@ -58,12 +58,18 @@ func Refusal(err error) error {
 	return Usage("%v", err)
 }
 
-// Wrap prefixes an error with the name of a flag or stream. It returns nil for nil.
+// Wrap prefixes an error with the name of a flag or stream, unless the error begins with that
+// name. It returns nil for nil.
 func Wrap(what string, err error) error {
-	if err != nil {
-		err = fmt.Errorf("%s: %w", what, err)
+	if err == nil {
+		return nil
 	}
-	return err
+	name, isFlag := strings.CutPrefix(what, "--")
+	if rest, ok := strings.CutPrefix(err.Error(), name); isFlag && ok && rest != "" &&
+		strings.Contains(" :", rest[:1]) {
+		return fmt.Errorf("--%w", err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // Open opens a file for reading as a stream; - is standard input.

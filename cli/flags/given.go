@@ -70,7 +70,7 @@ func (f *Picture) Check(s *pflag.FlagSet) (err error) {
 		}
 	case f.outpaint != "":
 		if _, err = paint.ParseMargins(f.outpaint); err != nil {
-			return Usage("--outpaint: %v", err)
+			return Usage("%v", Wrap("--outpaint", err))
 		}
 	}
 	if err := images.CheckFit(f.fit); err != nil {

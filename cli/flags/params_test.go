@@ -1,9 +1,12 @@
 package flags_test
 
 import (
+	"errors"
 	"fmt"
+	"testing"
 
 	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
 
 	"unmask/cli/flags"
 	"unmask/param"
@@ -27,4 +30,22 @@ func ExampleInt() {
 	// command --heat=0.5
 	// --steps is 0, want 1 to 4096
 	// --steps is "many", want a whole number, 1 to 4096
+}
+
+// The name of a flag stands once in front of an error.
+func TestWrapNamesOnce(t *testing.T) {
+	for name, c := range map[string][3]string{
+		"a parameter": {"--voice", "voice: codes are [2 3]", "--voice: codes are [2 3]"},
+		"a sentence":  {"--model", "model name is twice", "--model name is twice"},
+		"another":     {"--out", "outputs are there", "--out: outputs are there"},
+		"a stream":    {"standard output", "standard output is full", "standard output: standard output is full"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cause := errors.New(c[1])
+			err := flags.Wrap(c[0], cause)
+			require.EqualError(t, err, c[2])
+			require.ErrorIs(t, err, cause)
+		})
+	}
+	require.NoError(t, flags.Wrap("--out", nil))
 }

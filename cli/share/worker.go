@@ -69,7 +69,7 @@ func (f *workerFlags) run(ctx context.Context) error {
 	if _, file := errors.AsType[*fs.PathError](err); file {
 		return flags.Wrap("--join", err)
 	} else if err != nil {
-		return flags.Usage("--join: %v", err)
+		return flags.Usage("%v", flags.Wrap("--join", err))
 	}
 	if f.patience <= 0 {
 		return flags.Usage("--patience is %s, want a time above 0", f.patience)

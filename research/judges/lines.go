@@ -152,7 +152,7 @@ func ReadSamples(in io.Reader, most int) (data [][]int32, err error) {
 
 func parseTextLine(line []byte) (l textLine, err error) {
 	if len(bytes.TrimSpace(line)) == 0 {
-		return l, errors.New("is empty, want a JSON object with id, ids and text")
+		return l, errors.New("empty, want a JSON object with id, ids and text")
 	}
 	if err := json.Unmarshal(line, &l); err != nil {
 		if _, ok := errors.AsType[*json.SyntaxError](err); !ok {

@@ -47,7 +47,7 @@ func TestLinesThatAreNoSamples(t *testing.T) {
 	require.Equal(t, []int{2, 1}, []int{n, short})
 	for text, want := range map[string]string{
 		good + good:                   "line 2: sample 0 of seed 1 is on line 1 already, want each once",
-		good + "\n":                   "line 2: is empty, want a JSON object",
+		good + "\n":                   "line 2: empty, want a JSON object",
 		good + `{"id":1`:              "line 2: unexpected end of JSON input",
 		`{"ids":[0,1]}`:               "line 1: id is missing",
 		`{"id":3,"text":"a"}`:         "line 1: ids is missing",

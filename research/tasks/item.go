@@ -64,7 +64,7 @@ func (it Item) MarshalJSON() ([]byte, error) {
 func (it *Item) UnmarshalJSON(data []byte) error {
 	all, own := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	if err := json.Unmarshal(data, &all); err != nil {
-		return errors.New("is no JSON object, want one")
+		return errors.New("no JSON object, want one")
 	}
 	for _, name := range fields {
 		if value, ok := all[name]; ok {

@@ -61,7 +61,7 @@ func TestRight(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	for line, want := range map[string]string{
 		``:                                  "there are 0 lines, want at least 1",
-		`[]`:                                "line 1: is no JSON object, want one",
+		`[]`:                                "line 1: no JSON object, want one",
 		`{"kind": "riddle", "prompt": "p"}`: `line 1: kind is "riddle", want number, `,
 		`{"kind": "exact", "answer": "a"}`:  "line 1: prompt is missing, want ",
 		`{"kind": "number", "prompt": "p", "answer": "x"}`:       `line 1: answer is "x", want a number`,
