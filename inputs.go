@@ -98,8 +98,8 @@ func ReadInputs(r io.Reader) (list []Input, err error) {
 		}
 		in := InputOf(Request{Prompt: text})
 		if objects {
-			if in, err = parseInput(line); err != nil {
-				return nil, fmt.Errorf("line %d: %w", n, err)
+			if in, err = parseInput(line, n); err != nil {
+				return nil, err
 			}
 		}
 		if list = append(list, in); len(list) > maxInputs {
@@ -122,14 +122,17 @@ func ReadInputs(r io.Reader) (list []Input, err error) {
 // objectStart matches the first line of a file of JSON objects, also of a damaged one.
 var objectStart = regexp.MustCompile(`^\{\s*["}]`)
 
-// parseInput reads one JSON object.
-func parseInput(line []byte) (Input, error) {
+// parseInput reads one JSON object, of line n.
+func parseInput(line []byte, n int) (Input, error) {
 	var r Request
 	if err := jsonline.Strict(line, &r); err != nil {
-		return nil, fmt.Errorf("is %s, want an object with prompt, infill, class or seed: %w",
-			param.Quote(string(line)), err)
+		return nil, fmt.Errorf("line %d is %s, want an object with prompt, infill, class or seed: %w",
+			n, param.Quote(string(line)), err)
 	}
-	return Input(slices.Clone(line)), r.checkGiven(true)
+	if err := r.checkGiven(true); err != nil {
+		return nil, fmt.Errorf("line %d: %w", n, err)
+	}
+	return Input(slices.Clone(line)), nil
 }
 
 // InputError is the error of one of several requests.
@@ -179,6 +182,15 @@ func (m *Model) Requests(ctx context.Context, base Request, inputs []Input) (*Re
 		q.Longest, q.Guided = max(q.Longest, r.Length), q.Guided || r.Guidance.Scale != 0
 	}
 	return q, err
+}
+
+// LeavesOut returns a note about what the model's chat template leaves out, "" for nothing.
+func (q *Requests) LeavesOut() string {
+	var list [][]byte
+	for _, r := range q.requests {
+		list = append(list, r.Messages)
+	}
+	return q.model.LeavesOut(list...)
 }
 
 // Request returns the request that sample i was prepared from.

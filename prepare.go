@@ -332,19 +332,26 @@ func (m *Model) messageTokens(r *Request) (tokens, ends []int32, err error) {
 	return tokens, c.Stops(), nil
 }
 
-// LeavesOut returns a note about what a model's chat template leaves out of a conversation, "" for
-// nothing.
-func (m *Model) LeavesOut(messages []byte) string {
-	var list []struct{ Role string }
-	c, err := m.Chat()
-	if err == nil && json.Unmarshal(messages, &list) == nil && !c.System() {
-		for _, one := range list {
-			if one.Role == "system" {
-				return "the model's chat template leaves system messages out"
-			}
+// LeavesOut returns a note about what a model's chat template leaves out of conversations, of
+// which some may be nil; "" for nothing.
+func (m *Model) LeavesOut(conversations ...[]byte) string {
+	type message struct{ Role string }
+	n := 0
+	for _, messages := range conversations {
+		var list []message
+		if json.Unmarshal(messages, &list) == nil && slices.Contains(list, message{"system"}) {
+			n++
 		}
 	}
-	return ""
+	c, err := m.Chat()
+	if n == 0 || err != nil || c.System() {
+		return ""
+	}
+	note := "the model's chat template leaves system messages out"
+	if len(conversations) > 1 {
+		note += fmt.Sprintf(" (of %d of %d inputs)", n, len(conversations))
+	}
+	return note
 }
 
 // withoutCalls returns messages without their calls of tools, and whether there were any.

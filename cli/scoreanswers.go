@@ -61,7 +61,9 @@ func (f *scoreFlags) answers(ctx context.Context) error {
 		return err
 	}
 	total, list := 0, make([][]tokenized, len(questions))
+	conversations := make([][]byte, len(questions))
 	for i, q := range questions {
+		conversations[i] = q.Messages
 		for j := range q.Answers {
 			a, passes, err := f.tokenize(m, q, j)
 			if err != nil {
@@ -70,6 +72,7 @@ func (f *scoreFlags) answers(ctx context.Context) error {
 			total, list[i] = total+passes, append(list[i], a)
 		}
 	}
+	sayNote(m.LeavesOut(conversations...))
 	progress := terminal.NewProgress("passes", int64(total))
 	defer progress.Close()
 	for i, q := range questions {

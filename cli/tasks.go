@@ -148,6 +148,7 @@ func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name str
 	if err != nil {
 		return err
 	}
+	sayNote(task.(*tasks.Task).LeavesOut())
 	results, err := f.resultsAt(ctx, &f.Hub, f.out, task, settings, f.by, points)
 	if err != nil {
 		return err

@@ -125,6 +125,7 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 	if err != nil {
 		return f.Refusal(err)
 	}
+	sayNote(j.Requests.LeavesOut())
 	var s runs.Settings
 	if strings.HasSuffix(f.out, ".jsonl") { // the only output that they are for
 		if s, err = j.Settings(f.precision); err != nil {
@@ -165,8 +166,12 @@ func (f *textFlags) request(ctx context.Context, set *pflag.FlagSet) (m *unmask.
 func (f *textFlags) fill(m *unmask.Model, over generate.Overrides) (r unmask.Request, err error) {
 	r, err = f.Request(m, over)
 	r.Seed, r.Preset = f.seed, f.preset
-	if note := m.LeavesOut(r.Messages); note != "" && err == nil {
+	return r, err
+}
+
+// sayNote says a note, unless it is "".
+func sayNote(note string) {
+	if note != "" {
 		terminal.Say("note: %s", note)
 	}
-	return r, err
 }

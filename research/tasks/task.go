@@ -56,6 +56,17 @@ func Digest(items []Item, base unmask.Request) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// LeavesOut returns a note about what the model's chat template leaves out of the items, "" for
+// nothing.
+func (t *Task) LeavesOut() string {
+	var list [][]byte
+	for _, it := range t.items {
+		r, _, _ := it.Input.Over(t.base)
+		list = append(list, r.Messages)
+	}
+	return t.model.LeavesOut(list...)
+}
+
 // Default returns the sampler and the steps of the model's published run.
 func (t *Task) Default() (method experiments.Point, steps int, err error) {
 	r, err := t.model.Defaults()
