@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	"unmask/cli/flags"
 	"unmask/cli/share"
 	"unmask/cli/terminal"
+	"unmask/internal/processor"
 	"unmask/research/experiments"
 )
 
@@ -158,7 +158,7 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	}
 	report := experiments.NewReport(results, size)
 	report.Settings = settings
-	report.Machine = fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, f.ran)
+	report.Machine = fmt.Sprintf("%s, %s", processor.Name(), f.ran)
 	return f.write(report, given)
 }
 

@@ -8,6 +8,7 @@ import (
 	"unmask/backend/cpu"
 	"unmask/backend/cuda"
 	"unmask/internal/buildinfo"
+	"unmask/internal/processor"
 	"unmask/internal/simd"
 )
 
@@ -21,6 +22,7 @@ func newVersion() *cobra.Command {
 				return err
 			}
 			fmt.Fprintln(stdout, buildinfo.Version())
+			fmt.Fprintf(stdout, "processor: %s\n", processor.Name())
 			fmt.Fprintf(stdout, "device: %s\n", cpu.New(cpu.Options{}).Name())
 			showGPUs()
 			fmt.Fprintf(stdout, "instruction sets:")

@@ -1,3 +1,32 @@
-// Package processor reports the processor time of this process, which says more than a clock on a
-// machine that others use.
+// Package processor names the processor, and reports the processor time of this process, which says
+// more than a clock on a machine that others use.
 package processor
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"unmask/internal/simd"
+)
+
+// Name returns what the system calls the processor, its cores and the instruction set that kernels
+// use, such as "AMD EPYC, 2 cores, avx2". Linux and Windows know a name; others give the
+// architecture's.
+func Name() string {
+	name := os.Getenv("PROCESSOR_IDENTIFIER") // of Windows
+	list, _ := os.ReadFile("/proc/cpuinfo")   // of Linux
+	if _, rest, ok := strings.Cut(string(list), "model name"); ok {
+		line, _, _ := strings.Cut(rest, "\n")
+		name = strings.Trim(line, ": \t")
+	}
+	if name == "" {
+		name = runtime.GOARCH
+	}
+	level, err := simd.Select("")
+	if err != nil {
+		return fmt.Sprintf("%s, %d cores", name, runtime.NumCPU())
+	}
+	return fmt.Sprintf("%s, %d cores, %v", name, runtime.NumCPU(), level)
+}

@@ -16,3 +16,7 @@ func TestSecondsGrowWithWork(t *testing.T) {
 	}
 	require.Positive(t, x)
 }
+
+func TestNameHasCoresAndKernels(t *testing.T) {
+	require.Regexp(t, `^\S.*, \d+ cores, \S+$`, Name())
+}

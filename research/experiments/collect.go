@@ -68,7 +68,7 @@ func (c *Collected) Sort() error {
 	return c.journal.rewrite(sorted)
 }
 
-// Digest returns a hash of the result of point i without its times; ok is false if there is none.
+// Digest returns a hash of the result of point i without times and machine; ok is false if there is none.
 func (c *Collected) Digest(i int) (digest string, ok bool) {
 	r, ok := c.journal.Find(c.kind, c.points[i])
 	if !ok {
@@ -80,7 +80,7 @@ func (c *Collected) Digest(i int) (digest string, ok bool) {
 // DigestOf returns the Digest of a result as JSON.
 func (c *Collected) DigestOf(data []byte) string { return DigestOf(data) }
 
-// DigestOf returns a hash of a JSON result without its times.
+// DigestOf returns a hash of a JSON result without its times and its machine.
 func DigestOf(data []byte) string {
 	var r Result
 	if jsonline.Strict(data, &r) != nil {
@@ -90,7 +90,7 @@ func DigestOf(data []byte) string {
 }
 
 func digestOf(r Result) string {
-	r.Seconds = nil
+	r.Seconds, r.Machine = nil, ""
 	data, err := json.Marshal(r)
 	if err != nil { // a metric is NaN
 		return "none"

@@ -3,6 +3,7 @@ package experiments
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -107,5 +108,22 @@ func TestPointLength(t *testing.T) {
 		o, err := p.Options(model.Spec{Shape: []int{positions}, Before: []int32{0}, After: []int32{0}})
 		require.NoError(t, err)
 		require.Equal(t, want, o.Length)
+	}
+}
+
+// Results that differ in their times and their machine are the same.
+func TestDigestHasNoMachine(t *testing.T) {
+	const here = `{"kind":"text","sampler":"random","steps":2,"seed":0,"n":4,"batch":4,` +
+		`"machine":"one","metrics":{},"batch_seconds":[1]}`
+	for name, c := range map[string]struct {
+		from, to string
+		same     bool
+	}{"machine": {`"one"`, `"other"`, true}, "times": {`[1]`, `[2,3]`, true},
+		"steps": {`"steps":2`, `"steps":3`, false}} {
+		t.Run(name, func(t *testing.T) {
+			there := strings.Replace(here, c.from, c.to, 1)
+			require.NotEqual(t, "none", DigestOf([]byte(there)))
+			require.Equal(t, c.same, DigestOf([]byte(here)) == DigestOf([]byte(there)))
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"unmask/generate"
 	"unmask/internal/buildinfo"
+	"unmask/internal/processor"
 	"unmask/model"
 	"unmask/samplers"
 )
@@ -119,6 +120,7 @@ type Result struct {
 	Point
 	Recipe  string    `json:"recipe,omitempty"`  // all of it, as it ran
 	Program string    `json:"program,omitempty"` // buildinfo.Version
+	Machine string    `json:"machine,omitempty"` // processor.Name
 	Metrics Metrics   `json:"metrics"`
 	Seconds []float64 `json:"batch_seconds"` // of generation, each full batch
 
@@ -139,16 +141,25 @@ type Runner interface {
 // Run generates the point's samples and judges them. progress, which may be nil, is called after
 // each step with the finished fraction of the point; if it returns false Run stops with ErrStopped.
 func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool) (Result, error) {
+	r := Result{Kind: t.Kind(), Point: p}
+	var err error
 	if own, ok := t.(Runner); ok {
-		return own.Run(ctx, p, progress)
+		r, err = own.Run(ctx, p, progress)
+	} else {
+		err = r.run(ctx, t, progress)
 	}
-	r := Result{Kind: t.Kind(), Point: p, Program: buildinfo.Version()}
-	o, err := p.Options(t.Model().Spec())
+	r.Program, r.Machine = buildinfo.Version(), processor.Name()
+	return r, err
+}
+
+// run measures the result's point.
+func (r *Result) run(ctx context.Context, t Task, progress func(share float64) bool) error {
+	o, err := r.Options(t.Model().Spec())
 	if err != nil {
-		return r, err
+		return err
 	}
 	if o, err = o.Check(t.Model()); err != nil {
-		return r, err
+		return err
 	}
 	r.Recipe = o.Recipe.String()
 	scorer := t.Scorer(o.N)
@@ -156,12 +167,12 @@ func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool
 	done, seconds := 0, 0.0
 	for step, err := range generate.Run(ctx, t.Model(), o) {
 		if err != nil {
-			return r, err
+			return err
 		}
 		seconds += step.Seconds
 		if progress != nil && !progress((float64(done)+float64(step.N)/float64(max(step.Steps,
 			1)))/float64(batches)) {
-			return r, ErrStopped
+			return ErrStopped
 		}
 		if !step.Done {
 			continue
@@ -174,7 +185,7 @@ func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool
 			r.HeadRows += float64(q.Evaluated.Head)
 		}
 		if err := scorer.Add(ctx, tokens); err != nil {
-			return r, err
+			return err
 		}
 		if len(tokens) == o.Batch {
 			r.Seconds = append(r.Seconds, seconds)
@@ -183,5 +194,5 @@ func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool
 	}
 	r.Passes, r.HeadRows = r.Passes/float64(o.N), r.HeadRows/float64(o.N)
 	r.Metrics, err = scorer.Metrics(ctx)
-	return r, err
+	return err
 }
