@@ -68,7 +68,8 @@ func (c *Collected) Sort() error {
 	return c.journal.rewrite(sorted)
 }
 
-// Digest returns a hash of the result of point i without times and machine; ok is false if there is none.
+// Digest returns a hash of the result of point i without times and machine; ok is false if there is
+// none.
 func (c *Collected) Digest(i int) (digest string, ok bool) {
 	r, ok := c.journal.Find(c.kind, c.points[i])
 	if !ok {
