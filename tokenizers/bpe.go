@@ -15,6 +15,7 @@ type merge struct{ rank, id int32 }
 type bpe struct {
 	bytes  [256]int32     // id of each byte's token, -1 if the vocabulary has none
 	last   *[256]int32    // the same for the last byte of a word; nil: bytes
+	suffix string         // of tokens that end a word, "" for none
 	runes  map[rune]int32 // id of each rune's token; nil where words are bytes
 	merges map[pair]merge
 

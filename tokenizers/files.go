@@ -123,8 +123,11 @@ func parseOlder(vocab []byte, class string, config object, files fs.FS) (*vocabu
 		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
 	}
 	file["added_tokens"] = encode(list)
-	file["model"] = encode(map[string]any{"type": "BPE", "vocab": json.RawMessage(vocab),
-		"merges": merges})
+	model := map[string]any{"type": "BPE", "vocab": json.RawMessage(vocab), "merges": merges}
+	if class == "CLIPTokenizer" {
+		model["end_of_word_suffix"] = "</w>"
+	}
+	file["model"] = encode(model)
 	return build(file)
 }
 
@@ -204,10 +207,17 @@ func olderStages(class string, config object) (object, error) {
 				"behavior": "Isolated"},
 			level(false),
 		}})
+	case "CLIPTokenizer":
+		file["normalizer"] = encode(map[string]any{"type": "Sequence", "normalizers": []any{
+			map[string]any{"type": "NFC"}, map[string]any{"type": "Lowercase"}}})
+		file["pre_tokenizer"] = encode(map[string]any{"type": "Sequence", "pretokenizers": []any{
+			map[string]any{"type": "Split", "pattern": map[string]any{"Regex": clipPattern},
+				"behavior": "Removed", "invert": true},
+			level(false),
+		}})
 	default:
-		return nil, fmt.Errorf("tokenizer_class is %.60q, want GPT2Tokenizer, Qwen2Tokenizer or "+
-			"DreamTokenizer "+
-			"where there is no tokenizer.json", class)
+		return nil, fmt.Errorf("tokenizer_class is %.60q, want CLIPTokenizer, GPT2Tokenizer, "+
+			"Qwen2Tokenizer or DreamTokenizer where there is no tokenizer.json", class)
 	}
 	return file, nil
 }

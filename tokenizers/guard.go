@@ -47,6 +47,9 @@ func (v *vocabulary) guard(ids []int32) *vocabulary {
 func (b *bpe) clone() subwords {
 	out := *b
 	out.merges, out.runes, out.whole = maps.Clone(b.merges), maps.Clone(b.runes), maps.Clone(b.whole)
+	if b.last != nil {
+		out.last = new(*b.last)
+	}
 	return &out
 }
 
@@ -59,6 +62,9 @@ func (b *bpe) bar(ids map[int32]bool) {
 	for i := range b.bytes {
 		if ids[b.bytes[i]] {
 			b.bytes[i] = -1
+		}
+		if b.last != nil && ids[b.last[i]] {
+			b.last[i] = -1
 		}
 		if ids[b.fallback[i]] {
 			b.fallback[i] = -1

@@ -42,10 +42,10 @@ func readModel(model object) (subwords, map[string]int64, error) {
 // readBPE reads the settings of a BPE model, but not its vocabulary and merges.
 func readBPE(model object) (*bpe, error) {
 	b := newBPE()
-	var prefix, suffix, unknown string
+	var prefix, unknown string
 	var dropout float64
 	if err := model.read(map[string]any{
-		"continuing_subword_prefix": &prefix, "end_of_word_suffix": &suffix,
+		"continuing_subword_prefix": &prefix, "end_of_word_suffix": &b.suffix,
 		"dropout":   &dropout,
 		"unk_token": &unknown, "fuse_unk": &b.fuse, "byte_fallback": &b.falls, "ignore_merges": &b.ignore,
 	}, "vocab", "merges"); err != nil {
@@ -55,8 +55,6 @@ func readBPE(model object) (*bpe, error) {
 	switch {
 	case prefix != "":
 		return nil, fmt.Errorf("continuing_subword_prefix: %.40q, want null", prefix)
-	case suffix != "":
-		return nil, fmt.Errorf("end_of_word_suffix: %.40q, want null", suffix)
 	case dropout != 0:
 		return nil, fmt.Errorf("dropout: %g, want null", dropout)
 	}
@@ -100,6 +98,9 @@ func (b *bpe) setVocab(vocab map[string]int64, bytes bool) error {
 	if !bytes {
 		b.runes = make(map[rune]int32)
 	}
+	if err := b.setLast(vocab, bytes); err != nil {
+		return err
+	}
 	for text, id := range vocab {
 		word := text
 		if bytes {
@@ -116,6 +117,25 @@ func (b *bpe) setVocab(vocab map[string]int64, bytes bool) error {
 		if b.ignore && (!bytes || spelledInBytes(text)) {
 			b.whole[word] = int32(id)
 		}
+	}
+	return nil
+}
+
+// setLast records the tokens from which the last byte of a word starts.
+func (b *bpe) setLast(vocab map[string]int64, bytes bool) error {
+	if b.suffix == "" {
+		return nil
+	}
+	b.last = new([256]int32)
+	found := false
+	for c, letter := range standIn {
+		id, ok := vocab[string(letter)+b.suffix]
+		if b.last[c] = -1; ok {
+			b.last[c], found = int32(id), true
+		}
+	}
+	if !bytes || !found {
+		return fmt.Errorf("end_of_word_suffix: %.40q, want null where no token is a byte with it", b.suffix)
 	}
 	return nil
 }

@@ -68,10 +68,14 @@ func readPattern(raw json.RawMessage) (none pattern, err error) {
 		return *found, nil
 	}
 	return none, fmt.Errorf("pattern.Regex is %.100q, want the pattern of GPT-2, Llama 3, Qwen, "+
-		"Ling or Tekken, or one class alone", expression)
+		"Ling, Tekken or CLIP, or one class alone", expression)
 }
 
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+
+// clipPattern is that of CLIP (Radford et al. 2021; openai/CLIP, simple_tokenizer.py) without its
+// special tokens, as transformers writes it.
+const clipPattern = `'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+`
 
 // compile returns a known pattern by its text, nil for any other. Possessive repetition does not
 // change their matches, nor does \s*[\r\n] in place of \s*[\r\n]+, because no white space after the
@@ -80,6 +84,8 @@ func compile(expression string) *pattern {
 	switch expression {
 	case gpt2Pattern, `'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`:
 		return covers(gpt2Words)
+	case clipPattern:
+		return &pattern{find: clipWords}
 	case `\p{L}+`:
 		return new(runs(ofClass(letter), 0))
 	case `\p{L}`:

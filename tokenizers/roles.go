@@ -17,8 +17,10 @@ var Roles = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_to
 // classRoles are the tokens that a tokenizer_class has for roles that its files leave out
 // (transformers 5.24, __init__ of the class).
 var classRoles = map[string]map[string]string{
-	"GPT2Tokenizer":    {"bos_token": EndOfText, "eos_token": EndOfText, "unk_token": EndOfText},
-	"Qwen2Tokenizer":   {"eos_token": EndOfText, "pad_token": EndOfText, "unk_token": EndOfText},
+	"GPT2Tokenizer":  {"bos_token": EndOfText, "eos_token": EndOfText, "unk_token": EndOfText},
+	"Qwen2Tokenizer": {"eos_token": EndOfText, "pad_token": EndOfText, "unk_token": EndOfText},
+	"CLIPTokenizer": {"bos_token": "<|startoftext|>", "eos_token": EndOfText, "pad_token": EndOfText,
+		"unk_token": EndOfText},
 	"RobertaTokenizer": fairseqRoles,
 	"BertTokenizer": {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]",
 		"cls_token": "[CLS]", "mask_token": "[MASK]"},

@@ -14,12 +14,8 @@ type words func(text string) int // bytes of the first match in text, which is n
 //	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 func gpt2Words(text string) int {
 	table := classes()
-	if text[0] == '\'' {
-		for _, ending := range [...]string{"s", "t", "re", "ve", "m", "ll", "d"} {
-			if strings.HasPrefix(text[1:], ending) {
-				return 1 + len(ending)
-			}
-		}
+	if n := ending(text); n > 0 {
+		return n
 	}
 	start := 0 // one space may precede a run of any other class
 	if text[0] == ' ' {
@@ -30,6 +26,35 @@ func gpt2Words(text string) int {
 		return start + size + runOf(table, text[start+size:], c)
 	}
 	return spaces(table, text)
+}
+
+// ending returns the length of 's|'t|'re|'ve|'m|'ll|'d at the start of text, or 0.
+func ending(text string) int {
+	if text[0] == '\'' {
+		for _, ending := range [...]string{"s", "t", "re", "ve", "m", "ll", "d"} {
+			if strings.HasPrefix(text[1:], ending) {
+				return 1 + len(ending)
+			}
+		}
+	}
+	return 0
+}
+
+// clipWords finds CLIP's pattern, which leaves white space out.
+func clipWords(text string) (start, end int) {
+	table := classes()
+	start = runOf(table, text, space)
+	if start == len(text) {
+		return -1, -1
+	}
+	if n := ending(text[start:]); n > 0 {
+		return start, start + n
+	}
+	first, size := decode(text[start:])
+	if c := classOf(first); c != number {
+		size += runOf(table, text[start+size:], c)
+	}
+	return start, start + size
 }
 
 // chatWords returns the pattern of cl100k and its descendants: Llama 3 (3 digits), Qwen and Ling (1
