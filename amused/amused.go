@@ -29,29 +29,29 @@ import (
 type Model struct {
 	model.Shared
 	TextProj  nn.Linear     `weight:"encoder_proj"` // [hidden, text width]
-	TextNorm  rms           `weight:"encoder_proj_layer_norm"`
+	TextNorm  nn.RMSNorm    `weight:"encoder_proj_layer_norm"`
 	Words     weights.Param `weight:"embed.embeddings.weight"` // [vocab, in]
-	EmbedNorm rms           `weight:"embed.layer_norm"`
+	EmbedNorm nn.RMSNorm    `weight:"embed.layer_norm"`
 	EmbedConv weights.Param `weight:"embed.conv.weight"` // [width, in, 1, 1]
 	Cond1     nn.Linear     `weight:"cond_embed.linear_1"`
 	Cond2     nn.Linear     `weight:"cond_embed.linear_2"`
 
-	HalveNorm rms           `weight:"down_block.downsample.norm"`
+	HalveNorm nn.RMSNorm    `weight:"down_block.downsample.norm"`
 	HalveConv weights.Param `weight:"down_block.downsample.conv.weight"` // [width, width, 2, 2]
 	Down      stage         `weight:"down_block"`
-	ToNorm    rms           `weight:"project_to_hidden_norm"`
+	ToNorm    nn.RMSNorm    `weight:"project_to_hidden_norm"`
 	To        nn.Linear     `weight:"project_to_hidden"`
 	Layers    []layer       `weight:"transformer_layers"`
-	FromNorm  rms           `weight:"project_from_hidden_norm"`
+	FromNorm  nn.RMSNorm    `weight:"project_from_hidden_norm"`
 	From      nn.Linear     `weight:"project_from_hidden"`
 	Up        stage         `weight:"up_block"`
 
-	DoubleNorm rms `weight:"up_block.upsample.norm"`
+	DoubleNorm nn.RMSNorm `weight:"up_block.upsample.norm"`
 	// [width, width, 2, 2], transposed
 	DoubleConv weights.Param `weight:"up_block.upsample.conv.weight"`
 
 	HeadConv weights.Param `weight:"mlm_layer.conv1.weight"` // [in, width, 1, 1]
-	HeadNorm rms           `weight:"mlm_layer.layer_norm"`
+	HeadNorm nn.RMSNorm    `weight:"mlm_layer.layer_norm"`
 	Head     weights.Param `weight:"mlm_layer.conv2.weight"` // [codes, in, 1, 1]
 
 	cfg           Config
@@ -59,7 +59,7 @@ type Model struct {
 	words         *tensor.Dense // [vocab, in]
 	embed, head   nn.Linear
 	halve, double backend.Matrix // [width, 4*width], [4*width, width]
-	cond1, cond2  []float32
+	cond1, cond2  nn.Host
 	self, inner   attention.Layer // over the cells, and in the stages
 	table         adaln.Table
 	w             workspace
@@ -70,15 +70,15 @@ type Model struct {
 // New returns the network without weights.
 func New(c Config) *Model {
 	m := &Model{
-		TextProj: nn.NewLinearNoBias(c.TextWidth, c.Hidden), TextNorm: newRMS(c.Hidden),
+		TextProj: nn.NewLinearNoBias(c.TextWidth, c.Hidden), TextNorm: nn.NewRMSNorm(c.Hidden, eps),
 		Words:     weights.Param{Shape: []int{c.Vocab, c.In}},
-		EmbedNorm: newRMS(c.In), EmbedConv: weights.Param{Shape: []int{c.Width, c.In, 1, 1}},
+		EmbedNorm: nn.NewRMSNorm(c.In, eps), EmbedConv: weights.Param{Shape: []int{c.Width, c.In, 1, 1}},
 		Cond1: nn.NewLinearNoBias(c.TextWidth+numbers*c.Frequencies, c.Hidden),
 		Cond2: nn.NewLinearNoBias(c.Hidden, c.Hidden),
 		Down:  newStage(c), Up: newStage(c),
-		ToNorm: newRMS(c.Width), To: nn.NewLinearNoBias(c.Width, c.Hidden),
-		FromNorm: newRMS(c.Hidden), From: nn.NewLinearNoBias(c.Hidden, c.Width),
-		HeadConv: weights.Param{Shape: []int{c.In, c.Width, 1, 1}}, HeadNorm: newRMS(c.In),
+		ToNorm: nn.NewRMSNorm(c.Width, eps), To: nn.NewLinearNoBias(c.Width, c.Hidden),
+		FromNorm: nn.NewRMSNorm(c.Hidden, eps), From: nn.NewLinearNoBias(c.Hidden, c.Width),
+		HeadConv: weights.Param{Shape: []int{c.In, c.Width, 1, 1}}, HeadNorm: nn.NewRMSNorm(c.In, eps),
 		Head:  weights.Param{Shape: []int{c.Codes, c.In, 1, 1}},
 		cfg:   c,
 		self:  attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads},
@@ -86,8 +86,8 @@ func New(c Config) *Model {
 	}
 	if c.Halved {
 		square := weights.Param{Shape: []int{c.Width, c.Width, 2, 2}}
-		m.HalveNorm, m.HalveConv, m.DoubleNorm, m.DoubleConv = newRMS(c.Width), square, newRMS(c.Width),
-			square
+		m.HalveNorm, m.HalveConv = nn.NewRMSNorm(c.Width, eps), square
+		m.DoubleNorm, m.DoubleConv = nn.NewRMSNorm(c.Width, eps), square
 	}
 	for range c.Depth {
 		m.Layers = append(m.Layers, newLayer(c))
@@ -107,10 +107,10 @@ func (m *Model) load(o model.Options) error {
 	m.head.Load(l)
 	m.To.Load(l)
 	m.From.Load(l)
-	for _, n := range []*rms{&m.TextNorm, &m.EmbedNorm, &m.ToNorm, &m.FromNorm, &m.HeadNorm} {
-		n.load(l)
+	for _, n := range []*nn.RMSNorm{&m.TextNorm, &m.EmbedNorm, &m.ToNorm, &m.FromNorm, &m.HeadNorm} {
+		n.Load(l)
 	}
-	m.cond1, m.cond2 = l.Floats(&m.Cond1.Weight), l.Floats(&m.Cond2.Weight)
+	m.cond1, m.cond2 = l.Host(&m.Cond1), l.Host(&m.Cond2)
 	if c.Halved {
 		m.loadHalving(l)
 	}
@@ -136,8 +136,8 @@ func (m *Model) load(o model.Options) error {
 // row, the upper ones first.
 func (m *Model) loadHalving(l *nn.Loader) {
 	n := m.cfg.Width
-	m.HalveNorm.load(l)
-	m.DoubleNorm.load(l)
+	m.HalveNorm.Load(l)
+	m.DoubleNorm.Load(l)
 	w := l.Floats(&m.HalveConv) // [out, in, tap]
 	m.halve = l.Backend.Pack(n, 4*n, l.Precision, func(i int, dst []float32) {
 		for j := range dst {
@@ -279,27 +279,7 @@ func (m *Model) vector(p *model.Prompt) []float32 {
 		}
 		x = append(x, e...)
 	}
-	return product(m.cond2, silu(product(m.cond1, x)))
-}
-
-// product returns W x for W [out, len(x)].
-func product(w, x []float32) []float32 {
-	y := make([]float32, len(w)/len(x))
-	for i := range y {
-		sum := 0.0
-		for j, v := range w[i*len(x) : (i+1)*len(x)] {
-			sum += float64(v) * float64(x[j])
-		}
-		y[i] = float32(sum)
-	}
-	return y
-}
-
-func silu(x []float32) []float32 {
-	for i, v := range x {
-		x[i] = float32(float64(v) / (1 + math.Exp(-float64(v))))
-	}
-	return x
+	return m.cond2.Apply(nn.SiLU(m.cond1.Apply(x)))
 }
 
 // project returns the head's input [rows, In].
@@ -309,6 +289,6 @@ func (m *Model) project(rows []int32) *tensor.Dense {
 	w.headIn = nn.Grow(m.b, w.headIn, n, m.cfg.In)
 	m.b.Gather(w.last, w.hidden, rows)
 	m.head.Apply(m.b, w.headIn, w.last, n, backend.Identity)
-	m.HeadNorm.apply(m.b, w.headIn, w.headIn, n)
+	m.HeadNorm.Apply(m.b, w.headIn, w.headIn, n)
 	return w.headIn
 }

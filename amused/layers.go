@@ -11,23 +11,6 @@ import (
 
 const eps = 1e-6
 
-// rms is an RMS norm with a weight.
-type rms struct {
-	Weight weights.Param `weight:"weight"` // [width]
-
-	norm backend.Norm
-}
-
-func newRMS(width int) rms { return rms{Weight: weights.Param{Shape: []int{width}}} }
-
-func (n *rms) load(l *nn.Loader) {
-	n.norm = backend.Norm{Scale: l.Vector(l.Floats(&n.Weight)), Eps: eps}
-}
-
-func (n *rms) apply(b backend.Backend, dst, x *tensor.Dense, rows int) {
-	b.RMSNorm(dst, x, rows, n.norm)
-}
-
 // attentionTo is multi-head attention without biases.
 type attentionTo struct {
 	Query nn.Linear `weight:"to_q"`
@@ -51,7 +34,7 @@ func (a *attentionTo) load(l *nn.Loader) {
 // norm, an MLP with a response norm, and then a modulation of the result.
 type resBlock struct {
 	Depthwise weights.Param `weight:"depthwise.weight"` // [width, 1, 3, 3]
-	Norm      rms           `weight:"norm"`
+	Norm      nn.RMSNorm    `weight:"norm"`
 	Up        nn.Linear     `weight:"channelwise_linear_1"`
 	Gamma     weights.Param `weight:"channelwise_norm.gamma"` // [1, 1, 1, 4*width]
 	Beta      weights.Param `weight:"channelwise_norm.beta"`
@@ -65,13 +48,13 @@ type resBlock struct {
 
 func newResBlock(width, cond int) resBlock {
 	four := func() weights.Param { return weights.Param{Shape: []int{1, 1, 1, 4 * width}} }
-	return resBlock{Depthwise: weights.Param{Shape: []int{width, 1, 3, 3}}, Norm: newRMS(width),
-		Up: nn.NewLinearNoBias(width, 4*width), Gamma: four(), Beta: four(),
+	return resBlock{Depthwise: weights.Param{Shape: []int{width, 1, 3, 3}},
+		Norm: nn.NewRMSNorm(width, eps), Up: nn.NewLinearNoBias(width, 4*width), Gamma: four(), Beta: four(),
 		Down: nn.NewLinearNoBias(4*width, width), Mod: adaln.NewNoBias(cond, width, 2)}
 }
 
 func (r *resBlock) load(l *nn.Loader) {
-	r.Norm.load(l)
+	r.Norm.Load(l)
 	r.Up.Load(l)
 	r.Down.Load(l)
 	r.Mod.Load(l)
@@ -92,9 +75,9 @@ func (r *resBlock) load(l *nn.Loader) {
 // textBlock is two attentions, both over the text.
 type textBlock struct {
 	Mapper nn.Linear   `weight:"kv_mapper"` // [width, hidden]
-	Norm1  rms         `weight:"norm1"`
+	Norm1  nn.RMSNorm  `weight:"norm1"`
 	Attn1  attentionTo `weight:"attn1"`
-	Norm2  rms         `weight:"norm2"`
+	Norm2  nn.RMSNorm  `weight:"norm2"`
 	Attn2  attentionTo `weight:"attn2"`
 }
 
@@ -112,7 +95,7 @@ func newStage(c Config) stage {
 		if c.Mapped {
 			s.Text[i].Mapper, from = nn.NewLinearNoBias(c.Hidden, c.Width), c.Width
 		}
-		s.Text[i].Norm1, s.Text[i].Norm2 = newRMS(c.Width), newRMS(c.Width)
+		s.Text[i].Norm1, s.Text[i].Norm2 = nn.NewRMSNorm(c.Width, eps), nn.NewRMSNorm(c.Width, eps)
 		s.Text[i].Attn1, s.Text[i].Attn2 = newAttention(c.Width, from), newAttention(c.Width, from)
 	}
 	return s
@@ -125,9 +108,9 @@ func (s *stage) load(l *nn.Loader) {
 		if t.Mapper.Weight.Shape != nil {
 			t.Mapper.Load(l)
 		}
-		t.Norm1.load(l)
+		t.Norm1.Load(l)
 		t.Attn1.load(l)
-		t.Norm2.load(l)
+		t.Norm2.Load(l)
 		t.Attn2.load(l)
 	}
 }
@@ -135,10 +118,10 @@ func (s *stage) load(l *nn.Loader) {
 // layer is a transformer layer: attention over the cells, attention over the text and a gated MLP,
 // each after a modulated norm.
 type layer struct {
-	Norm1 rms           `weight:"norm1.norm"`
+	Norm1 nn.RMSNorm    `weight:"norm1.norm"`
 	Mod1  adaln.Layer   `weight:"norm1.linear"` // scale, shift
 	Self  attentionTo   `weight:"attn1"`
-	Norm2 rms           `weight:"norm2.norm"`
+	Norm2 nn.RMSNorm    `weight:"norm2.norm"`
 	Mod2  adaln.Layer   `weight:"norm2.linear"`
 	Text  attentionTo   `weight:"attn2"`
 	Norm3 nn.LayerNorm  `weight:"norm3.norm"` // unlike the others, it subtracts the mean
@@ -152,16 +135,17 @@ type layer struct {
 
 func newLayer(c Config) layer {
 	mod := func() adaln.Layer { return adaln.NewNoBias(c.Hidden, c.Hidden, 2) }
-	return layer{Norm1: newRMS(c.Hidden), Mod1: mod(), Self: newAttention(c.Hidden, c.Hidden),
-		Norm2: newRMS(c.Hidden), Mod2: mod(), Text: newAttention(c.Hidden, c.Hidden),
+	return layer{
+		Norm1: nn.NewRMSNorm(c.Hidden, eps), Mod1: mod(), Self: newAttention(c.Hidden, c.Hidden),
+		Norm2: nn.NewRMSNorm(c.Hidden, eps), Mod2: mod(), Text: newAttention(c.Hidden, c.Hidden),
 		Norm3: nn.NewLayerNormNoBias(c.Hidden, eps), Mod3: mod(),
 		Up:   weights.Param{Shape: []int{2 * c.Inner, c.Hidden}},
 		Down: nn.NewLinearNoBias(c.Inner, c.Hidden)}
 }
 
 func (k *layer) load(l *nn.Loader) {
-	k.Norm1.load(l)
-	k.Norm2.load(l)
+	k.Norm1.Load(l)
+	k.Norm2.Load(l)
 	k.Norm3.Load(l)
 	for _, m := range []*adaln.Layer{&k.Mod1, &k.Mod2, &k.Mod3} {
 		m.Load(l)

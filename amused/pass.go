@@ -170,7 +170,7 @@ func (m *Model) pass(ctx context.Context, b *model.Batch) error {
 	if err := m.stage(ctx, &m.Down, 0, func(t *text) []textHeads { return t.down }); err != nil {
 		return err
 	}
-	m.ToNorm.apply(m.b, w.h, w.x, n)
+	m.ToNorm.Apply(m.b, w.h, w.x, n)
 	m.To.Apply(m.b, w.hx, w.h, n, backend.Identity)
 	for i := range m.Layers {
 		if err := ctx.Err(); err != nil {
@@ -178,7 +178,7 @@ func (m *Model) pass(ctx context.Context, b *model.Batch) error {
 		}
 		m.layer(i, b)
 	}
-	m.FromNorm.apply(m.b, w.hh, w.hx, n)
+	m.FromNorm.Apply(m.b, w.hh, w.hx, n)
 	m.From.Apply(m.b, w.x, w.hh, n, backend.Identity)
 	if err := m.stage(ctx, &m.Up, m.cfg.Res, func(t *text) []textHeads { return t.up }); err != nil {
 		return err
@@ -213,14 +213,14 @@ func (m *Model) embedCells(b *model.Batch) {
 	}
 	n := len(rows)
 	k.Gather(w.codes, m.words, rows)
-	m.EmbedNorm.apply(k, w.codes, w.codes, n)
+	m.EmbedNorm.Apply(k, w.codes, w.codes, n)
 	if !c.Halved {
 		m.embed.Apply(k, w.x, w.codes, n, backend.Identity)
 		return
 	}
 	wide := reshaped(w.fours, c.Width) // four codes of a cell are one row of w.fours
 	m.embed.Apply(k, wide, w.codes, n, backend.Identity)
-	m.HalveNorm.apply(k, wide, wide, n)
+	m.HalveNorm.Apply(k, wide, wide, n)
 	k.Linear(w.x, w.fours, n/4, m.halve, backend.Epilogue{})
 }
 
@@ -232,7 +232,7 @@ func (m *Model) leave(b *model.Batch) {
 		k.Scatter(w.hidden, w.x, rows)
 		return
 	}
-	m.DoubleNorm.apply(k, w.h, w.x, n)
+	m.DoubleNorm.Apply(k, w.h, w.x, n)
 	k.Linear(w.fours, w.h, n, m.double, backend.Epilogue{})
 	k.Scatter(w.hidden, reshaped(w.fours, c.Width), rows)
 }
@@ -255,13 +255,13 @@ func (m *Model) layer(i int, batch *model.Batch) {
 	} else {
 		keys, values = w.scratch.K[0], w.scratch.V[0]
 	}
-	k.Norm1.apply(b, w.hh, w.hx, n)
+	k.Norm1.Apply(b, w.hh, w.hx, n)
 	b.Modulate(w.hh, k.Mod1.Of(0), k.Mod1.Of(1), w.mods)
 	k.qkv.Apply(b, w.qkv, w.hh, n)
 	m.self.Apply(b, w.hh, w.hq, keys, values, w.qkv, &w.rows, m.cfg.grid()*m.cfg.grid())
 	k.Self.Out.Add(b, w.hx, w.hh, n)
 
-	k.Norm2.apply(b, w.hh, w.hx, n)
+	k.Norm2.Apply(b, w.hh, w.hx, n)
 	b.Modulate(w.hh, k.Mod2.Of(0), k.Mod2.Of(1), w.mods)
 	m.attend(&k.Text, m.self, w.hx, w.hh, w.hq, w.hh, func(t *text) textHeads { return t.layers[i] })
 
@@ -282,14 +282,14 @@ func (m *Model) stage(ctx context.Context, s *stage, first int,
 		}
 		r, t := &s.Res[i], &s.Text[i]
 		m.depthwise(r, first+i)
-		r.Norm.apply(b, w.h, w.h, n)
+		r.Norm.Apply(b, w.h, w.h, n)
 		r.Up.Apply(b, w.inner, w.h, n, backend.GELUErf)
 		m.respond(r, first+i)
 		r.Down.Add(b, w.x, w.inner, n)
 		b.Modulate(w.x, r.Mod.Of(0), r.Mod.Of(1), w.mods)
-		t.Norm1.apply(b, w.h, w.x, n)
+		t.Norm1.Apply(b, w.h, w.x, n)
 		m.attend(&t.Attn1, m.inner, w.x, w.h, w.t, w.h, func(t *text) textHeads { return of(t)[2*i] })
-		t.Norm2.apply(b, w.h, w.x, n)
+		t.Norm2.Apply(b, w.h, w.x, n)
 		m.attend(&t.Attn2, m.inner, w.x, w.h, w.t, w.h, func(t *text) textHeads { return of(t)[2*i+1] })
 	}
 	return nil

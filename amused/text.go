@@ -32,7 +32,7 @@ func (m *Model) makeText(p *model.Prompt) *text {
 	states, t := b.New(n, c.TextWidth), b.New(n, c.Hidden)
 	b.Write(states, 0, p.States)
 	m.TextProj.Apply(b, t, states, n, backend.Identity)
-	m.TextNorm.apply(b, t, t, n)
+	m.TextNorm.Apply(b, t, t, n)
 	out := &text{rows: n}
 	for i := range m.Layers {
 		out.layers = append(out.layers, m.headsOf(&m.Layers[i].Text, m.self, t, n))

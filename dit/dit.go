@@ -9,7 +9,6 @@ package dit
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"gorgonia.org/tensor"
@@ -168,8 +167,9 @@ func (m *Model) load(o model.Options) error {
 	}
 	mod := m.FinalMod.load(l, c)
 	m.Final.LoadModulated(l, mod[1], mod[0])
-	m.layer = attention.Layer{Heads: m.cfg.Heads, HeadDim: m.cfg.Hidden / m.cfg.Heads,
-		Rotary: m.rotary(), BF16: o.Precision != backend.F32}
+	dim := m.cfg.Hidden / m.cfg.Heads
+	m.layer = attention.Layer{Heads: m.cfg.Heads, HeadDim: dim, BF16: o.Precision != backend.F32,
+		Rotary: nn.NewRotary(m.b, nn.Frequencies(10000, dim/2), 1, m.cfg.Length)}
 	var before []int32
 	if m.cfg.Begin != nil {
 		before = []int32{*m.cfg.Begin}
@@ -190,23 +190,6 @@ func (m *Model) load(o model.Options) error {
 		Begin:   m.begin, Pass: m.pass, Finish: m.finish,
 	}
 	return l.Err()
-}
-
-// rotary returns cosines and sines of the angles, computed in float32 as in the published model.
-func (m *Model) rotary() *backend.Rotary {
-	half := m.cfg.Hidden / m.cfg.Heads / 2
-	cos, sin := make([]float32, m.cfg.Length*half), make([]float32, m.cfg.Length*half)
-	for j := range half {
-		freq := 1 / float32(math.Pow(10000, float64(float32(2*j)/float32(2*half))))
-		for p := range m.cfg.Length {
-			angle := float64(float32(p) * freq)
-			cos[p*half+j], sin[p*half+j] = float32(math.Cos(angle)), float32(math.Sin(angle))
-		}
-	}
-	r := &backend.Rotary{Cos: m.b.New(m.cfg.Length, half), Sin: m.b.New(m.cfg.Length, half)}
-	m.b.Write(r.Cos, 0, cos)
-	m.b.Write(r.Sin, 0, sin)
-	return r
 }
 
 // pass runs the blocks over the rows of p. The last block drops the rows that nobody reads.

@@ -7,7 +7,6 @@ import (
 
 	"unmask/model"
 	"unmask/nn"
-	"unmask/weights"
 )
 
 // frequencies is the width of the timestep's sinusoidal embedding: cosines, then sines.
@@ -16,45 +15,20 @@ const frequencies = 256
 // noiseEps is the constant of MDLM's log-linear schedule: sigma(t) = -log(1-(1-eps)t).
 const noiseEps = 1e-3
 
-// dense is a small layer [out, in] that runs on the host.
-type dense struct {
-	Weight weights.Param `weight:"weight"`
-	Bias   weights.Param `weight:"bias"`
-
-	w, b []float32
-}
-
-func newDense(in, out int) dense {
-	return dense{Weight: weights.Param{Shape: []int{out, in}}, Bias: weights.Param{Shape: []int{out}}}
-}
-
-func (d *dense) load(l *nn.Loader) { d.w, d.b = l.Floats(&d.Weight), l.Floats(&d.Bias) }
-
-func (d *dense) apply(x []float32) []float32 {
-	y := make([]float32, len(d.b))
-	for i := range y {
-		sum := float64(d.b[i])
-		for j, v := range d.w[i*len(x) : (i+1)*len(x)] {
-			sum += float64(v) * float64(x[j])
-		}
-		y[i] = float32(sum)
-	}
-	return y
-}
-
 // timestep computes the conditioning vector from a noise level.
 type timestep struct {
-	In  dense `weight:"0"` // [cond, 256]
-	Out dense `weight:"2"` // [cond, cond]
+	In  nn.Linear `weight:"0"` // [cond, 256]
+	Out nn.Linear `weight:"2"` // [cond, cond]
+
+	in, out nn.Host
 }
 
 func newTimestep(cond int) timestep {
-	return timestep{In: newDense(frequencies, cond), Out: newDense(cond, cond)}
+	return timestep{In: nn.NewLinear(frequencies, cond), Out: nn.NewLinear(cond, cond)}
 }
 
 func (t *timestep) load(l *nn.Loader) {
-	t.In.load(l)
-	t.Out.load(l)
+	t.in, t.out = l.Host(&t.In), l.Host(&t.Out)
 }
 
 // embed returns silu(mlp(sinusoid(sigma))) [cond].
@@ -65,36 +39,30 @@ func (t *timestep) embed(sigma float64) []float32 {
 		angle := float64(float32(sigma) * freq)
 		e[i], e[frequencies/2+i] = float32(math.Cos(angle)), float32(math.Sin(angle))
 	}
-	return silu(t.Out.apply(silu(t.In.apply(e))))
-}
-
-func silu(x []float32) []float32 {
-	for i, v := range x {
-		x[i] = float32(float64(v) / (1 + math.Exp(-float64(v))))
-	}
-	return x
+	return nn.SiLU(t.out.Apply(nn.SiLU(t.in.Apply(e))))
 }
 
 // modulation is an adaLN layer: from the conditioning vector to chunks of [hidden].
 type modulation struct {
-	Layer  dense `weight:""`
+	Layer nn.Linear `weight:""`
+
+	host   nn.Host
 	chunks int
 }
 
 func newModulation(cond, hidden, chunks int) modulation {
-	return modulation{Layer: newDense(cond, chunks*hidden), chunks: chunks}
+	return modulation{Layer: nn.NewLinear(cond, chunks*hidden), chunks: chunks}
 }
 
 // load reads the layer. With a constant c it returns the chunks and keeps nothing; without it the
 // chunks are nil.
 func (m *modulation) load(l *nn.Loader, c []float32) [][]float32 {
-	m.Layer.load(l)
+	host := l.Host(&m.Layer)
 	if c == nil {
+		m.host = host
 		return make([][]float32, m.chunks)
 	}
-	chunks := m.split(m.Layer.apply(c))
-	m.Layer.w, m.Layer.b = nil, nil
-	return chunks
+	return m.split(host.Apply(c))
 }
 
 func (m *modulation) split(y []float32) [][]float32 {
@@ -151,7 +119,7 @@ func (m *Model) newChunks(mod *modulation, batch int) []*tensor.Dense {
 }
 
 func (m *Model) write(dst []*tensor.Dense, mod *modulation, seq int, c []float32) {
-	for i, chunk := range mod.split(mod.Layer.apply(c)) {
+	for i, chunk := range mod.split(mod.host.Apply(c)) {
 		m.b.Write(dst[i], seq, chunk)
 	}
 }

@@ -1,8 +1,6 @@
 package encoders
 
 import (
-	"math"
-
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -101,23 +99,11 @@ func (e *embedding) scales(p *model.Pass) []float32 {
 	return e.scale
 }
 
-// rotary returns cosines and sines of the angles with a base, in float32 as the published models
-// compute them, or nil for a network with learned positions.
+// rotary returns cosines and sines of the angles with a base, or nil for a network with learned
+// positions.
 func (c *Config) rotary(b backend.Backend, theta float64) *backend.Rotary {
 	if c.Positions > 0 {
 		return nil
 	}
-	half := c.Hidden / c.Heads / 2
-	cos, sin := make([]float32, c.Length*half), make([]float32, c.Length*half)
-	for j := range half {
-		freq := 1 / float32(math.Pow(theta, float64(float32(2*j)/float32(2*half))))
-		for p := range c.Length {
-			angle := float64(float32(p) * freq)
-			cos[p*half+j], sin[p*half+j] = float32(math.Cos(angle)), float32(math.Sin(angle))
-		}
-	}
-	r := &backend.Rotary{Cos: b.New(c.Length, half), Sin: b.New(c.Length, half)}
-	b.Write(r.Cos, 0, cos)
-	b.Write(r.Sin, 0, sin)
-	return r
+	return nn.NewRotary(b, nn.Frequencies(theta, c.Hidden/c.Heads/2), 1, c.Length)
 }

@@ -26,18 +26,16 @@ const eps = 1e-5
 // block is one transformer block: RMS norms modulated by the class, no biases, SwiGLU.
 type block struct {
 	// shift, scale and gate of attention, then those of the MLP
-	Mod   adaln.Layer   `weight:"mlp.1"`
-	Norm1 weights.Param `weight:"ln1.weight"` // [hidden]
-	Query nn.Linear     `weight:"attn.wq"`    // [heads*headDim, hidden], 510 of 512 in the small model
-	Key   nn.Linear     `weight:"attn.wk"`
-	Value nn.Linear     `weight:"attn.wv"`
-	Out   nn.Linear     `weight:"attn.wo"`
-	Norm2 weights.Param `weight:"ln2.weight"`
-	Gate  nn.Linear     `weight:"ff.w1"`
-	Up    nn.Linear     `weight:"ff.w3"`
-	Down  nn.Linear     `weight:"ff.w2"`
-
-	norm1, norm2 backend.Norm
+	Mod   adaln.Layer `weight:"mlp.1"`
+	Norm1 nn.RMSNorm  `weight:"ln1"`
+	Query nn.Linear   `weight:"attn.wq"` // [heads*headDim, hidden], 510 of 512 in the small model
+	Key   nn.Linear   `weight:"attn.wk"`
+	Value nn.Linear   `weight:"attn.wv"`
+	Out   nn.Linear   `weight:"attn.wo"`
+	Norm2 nn.RMSNorm  `weight:"ln2"`
+	Gate  nn.Linear   `weight:"ff.w1"`
+	Up    nn.Linear   `weight:"ff.w3"`
+	Down  nn.Linear   `weight:"ff.w2"`
 }
 
 // Parts of a block's modulation, which the authors call beta, gamma and alpha.
@@ -111,7 +109,8 @@ func New(c Config) *Model {
 		m.Register = weights.Param{Shape: []int{c.Registers, c.Hidden}}
 	}
 	for i := range m.Blocks {
-		m.Blocks[i] = block{Mod: adaln.New(c.Hidden, c.Hidden, parts), Norm1: vector(), Norm2: vector(),
+		m.Blocks[i] = block{Mod: adaln.New(c.Hidden, c.Hidden, parts),
+			Norm1: nn.NewRMSNorm(c.Hidden, eps), Norm2: nn.NewRMSNorm(c.Hidden, eps),
 			Query: nn.NewLinearNoBias(c.Hidden, width), Key: nn.NewLinearNoBias(c.Hidden, width),
 			Value: nn.NewLinearNoBias(c.Hidden, width), Out: nn.NewLinearNoBias(width, c.Hidden),
 			Gate: nn.NewLinearNoBias(c.Hidden, c.Inner), Up: nn.NewLinearNoBias(c.Hidden, c.Inner),
@@ -135,8 +134,8 @@ func (m *Model) load(o model.Options) error {
 	m.table = adaln.Table{Backend: b, Cond: c.Hidden, Layers: []*adaln.Layer{&m.FinalMod}}
 	for i := range m.Blocks {
 		k := &m.Blocks[i]
-		k.norm1 = backend.Norm{Scale: l.Vector(l.Floats(&k.Norm1)), Eps: eps}
-		k.norm2 = backend.Norm{Scale: l.Vector(l.Floats(&k.Norm2)), Eps: eps}
+		k.Norm1.Load(l)
+		k.Norm2.Load(l)
 		k.Mod.Load(l)
 		m.table.Layers = append(m.table.Layers, &k.Mod)
 		for _, p := range []*nn.Linear{&k.Query, &k.Key, &k.Value, &k.Out, &k.Gate, &k.Up, &k.Down} {
@@ -232,7 +231,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	w, b, k := &m.w, m.b, &m.Blocks[i]
 	keys, values := p.KV(i)
 
-	b.RMSNorm(w.h, w.x, p.Len(), k.norm1)
+	k.Norm1.Apply(b, w.h, w.x, p.Len())
 	b.Modulate(w.h, k.Mod.Of(scale1), k.Mod.Of(shift1), w.mods)
 	k.Query.Apply(b, w.q.T, w.h, p.Len(), backend.Identity)
 	k.Key.Apply(b, w.k.T, w.h, p.Len(), backend.Identity)
@@ -255,7 +254,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	k.Out.Apply(b, w.t, w.o.T, n, backend.Identity)
 	b.GateAdd(w.x, w.t, k.Mod.Of(gate1), w.mods)
 
-	b.RMSNorm(w.h, w.x, n, k.norm2)
+	k.Norm2.Apply(b, w.h, w.x, n)
 	b.Modulate(w.h, k.Mod.Of(scale2), k.Mod.Of(shift2), w.mods)
 	k.Up.Apply(b, w.up, w.h, n, backend.Identity)
 	k.Gate.Gated(b, w.gate, w.h, w.up, n, backend.SiLU)

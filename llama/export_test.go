@@ -1,6 +1,10 @@
 package llama
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"unmask/nn"
+)
 
 // Scaled are the rotary tables that a config.json describes.
 type Scaled struct {
@@ -26,7 +30,7 @@ func ScaledOf(config []byte) (Scaled, error) {
 // Turn returns the cosines and sines at a position, [pairs].
 func (s Scaled) Turn(pos int) (cos, sin []float32) {
 	cos, sin = make([]float32, len(s.Freq)), make([]float32, len(s.Freq))
-	turn(cos, sin, s.Freq, s.Scale, pos)
+	nn.Turn(cos, sin, s.Freq, s.Scale, pos)
 	return cos, sin
 }
 

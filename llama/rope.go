@@ -1,12 +1,14 @@
 package llama
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 
 	"unmask/backend"
+	"unmask/nn"
 )
 
 // Rope says how rotary frequencies are scaled, as transformers' modeling_rope_utils.py reads it
@@ -90,9 +92,7 @@ func (f *file) yarn(r *Rope) {
 
 // join keeps the first error of an object within config.json.
 func (f *file) join(s *file) {
-	if f.err == nil {
-		f.err = s.err
-	}
+	f.err = cmp.Or(f.err, s.err)
 }
 
 // frequencies returns the angle per position of each pair of numbers, float32 as the published
@@ -167,25 +167,8 @@ func (r *Rope) queryScale(pos int) float32 {
 	return 1 + float32(r.QueryBeta)*float32(math.Log(float64(1+pos/r.Length)))
 }
 
-// rotary returns cosines and sines for positions 0..length-1. Angles, cosines and sines are
-// computed in float32, as in the published models.
+// rotary returns cosines and sines for positions 0..length-1.
 func (c *Config) rotary(b backend.Backend, length int) *backend.Rotary {
 	freq, scale := c.frequencies()
-	half := len(freq)
-	cos, sin := make([]float32, length*half), make([]float32, length*half)
-	for p := range length {
-		turn(cos[p*half:][:half], sin[p*half:][:half], freq, scale, p)
-	}
-	r := &backend.Rotary{Cos: b.New(length, half), Sin: b.New(length, half)}
-	b.Write(r.Cos, 0, cos)
-	b.Write(r.Sin, 0, sin)
-	return r
-}
-
-// turn computes the cosines and sines of a position, [pairs] each.
-func turn(cos, sin, freq []float32, scale float32, pos int) {
-	for j, f := range freq {
-		angle := float64(float32(pos) * f)
-		cos[j], sin[j] = float32(math.Cos(angle))*scale, float32(math.Sin(angle))*scale
-	}
+	return nn.NewRotary(b, freq, scale, length)
 }

@@ -81,8 +81,7 @@ type Model struct {
 	layer    attention.Layer
 	words    *tensor.Dense // [ids, hidden]
 	position *tensor.Dense // [tokens, hidden]
-	condW    []float32     // [hidden, pooled+sinusoids]
-	condB    []float32
+	cond     nn.Host
 	table    adaln.Table
 	w        workspace
 	prompter clip.Prompter
@@ -157,7 +156,7 @@ func (m *Model) load(o model.Options) error {
 	m.words = l.Table(words)
 	m.position = l.Table(&m.Position)
 	m.TextProj.Load(l)
-	m.condW, m.condB = l.Floats(&m.CondProj.Weight), l.Floats(&m.CondProj.Bias)
+	m.cond = l.Host(&m.CondProj)
 	m.table = adaln.Table{Backend: b, Cond: c.Hidden, Layers: []*adaln.Layer{&m.FinalMod}}
 	m.FinalMod.Load(l)
 	for i := range m.Blocks {
@@ -225,15 +224,7 @@ func (m *Model) vector(p *model.Prompt) []float32 {
 		angle := float64(float32(score*100) * freq)
 		x[c.TextWidth+i], x[c.TextWidth+half+i] = float32(math.Sin(angle)), float32(math.Cos(angle))
 	}
-	y := make([]float32, c.Hidden)
-	for i := range y {
-		sum := float64(m.condB[i])
-		for j, v := range m.condW[i*len(x) : (i+1)*len(x)] {
-			sum += float64(v) * float64(x[j])
-		}
-		y[i] = float32(sum)
-	}
-	return y
+	return m.cond.Apply(x)
 }
 
 // rowsOf returns the prompt's input rows of the text stream, [text rows, hidden].

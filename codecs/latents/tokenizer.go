@@ -251,7 +251,8 @@ func Load(src *model.Source, o model.Options) (_ *Tokenizer, err error) {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
 	m := newTokenizer(z)
-	if err := weights.Bind(m, src.Set, weights.BindOptions{Ignore: unused}); err != nil {
+	if err := weights.Bind(m, src.Set,
+		weights.BindOptions{Names: vqgan.MuseNames, Ignore: unused}); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
 	m.b = o.Backend

@@ -69,46 +69,23 @@ func (d *decoder) apply(v *picture.Canvas, latent *tensor.Dense) {
 	v.Step(&d.ConvOut, &d.NormOut)
 }
 
-// Decoder is the decoder alone, with the tensor names of open-muse, which TiTok's files use
-// (`mid.0`, `up.1.upsample_conv`). One call at a time.
+// Decoder is the decoder alone. One call at a time.
 type Decoder struct {
-	ConvIn  picture.Conv      `weight:"conv_in"`
-	Mid     []*resBlock       `weight:"mid"`
-	Up      []museLevel       `weight:"up"`
-	NormOut picture.GroupNorm `weight:"norm_out"`
-	ConvOut picture.Conv      `weight:"conv_out"`
+	Net decoder `weight:""`
 
 	cfg    Config
-	d      decoder
 	canvas *picture.Canvas
 }
 
-type museLevel struct {
-	Blocks   []*resBlock      `weight:"block"`
-	Upsample picture.Doubling `weight:"upsample_conv"`
-}
+// MuseNames are the names of open-muse for a Decoder, which TiTok's files use
+// (weights.BindOptions.Names).
+var MuseNames = map[string]string{"block_1": "0", "block_2": "1", "upsample.conv": "upsample_conv"}
 
 // NewDecoder returns the network without weights. c.Codes is ignored.
-func NewDecoder(c Config) *Decoder {
-	d := newDecoder(c)
-	m := &Decoder{ConvIn: d.ConvIn, Mid: []*resBlock{d.Mid.Block1, d.Mid.Block2}, NormOut: d.NormOut,
-		ConvOut: d.ConvOut,
-		cfg:     c}
-	for _, up := range d.Up {
-		m.Up = append(m.Up, museLevel{up.Blocks, up.Upsample})
-	}
-	return m
-}
+func NewDecoder(c Config) *Decoder { return &Decoder{Net: newDecoder(c), cfg: c} }
 
 // Load packs the bound weights.
-func (m *Decoder) Load(l *nn.Loader) {
-	m.d = decoder{ConvIn: m.ConvIn, Mid: middle{m.Mid[0], m.Mid[1]}, NormOut: m.NormOut,
-		ConvOut: m.ConvOut}
-	for _, up := range m.Up {
-		m.d.Up = append(m.d.Up, &upLevel{up.Blocks, up.Upsample})
-	}
-	m.d.load(l)
-}
+func (m *Decoder) Load(l *nn.Loader) { m.Net.load(l) }
 
 // Side returns the number of pixels along a side of the image.
 func (m *Decoder) Side() int { return m.cfg.Side() }
@@ -120,7 +97,7 @@ func (m *Decoder) Draw(b backend.Backend, pixels []float32, latent *tensor.Dense
 		m.canvas = picture.NewCanvas(b, m.cfg.largest())
 	}
 	m.canvas.Height, m.canvas.Width = m.cfg.Grid, m.cfg.Grid
-	m.d.apply(m.canvas, latent)
+	m.Net.apply(m.canvas, latent)
 	return m.canvas.Read(pixels)
 }
 
