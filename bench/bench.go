@@ -25,6 +25,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -136,9 +137,7 @@ const (
 
 // Measure takes the median of `samples` calls, 0 for 5, each after a short run of its ceiling.
 func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result, error) {
-	if samples == 0 {
-		samples = defaultSamples
-	}
+	samples = cmp.Or(samples, defaultSamples)
 	w, err := m.prepare(s)
 	if err != nil {
 		return Result{}, err

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"runtime"
 	"time"
 
@@ -24,9 +25,7 @@ type Suite struct {
 // NewSuite returns a suite on this number of threads, 0 for all cores. It panics where cpu.New
 // does.
 func NewSuite(threads int) *Suite {
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
+	threads = cmp.Or(threads, runtime.GOMAXPROCS(0))
 	level, err := simd.Select("")
 	if err != nil {
 		panic("bench: " + err.Error())

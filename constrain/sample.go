@@ -10,10 +10,7 @@ import (
 // Sample draws tokens at rows from the law of their sequences, those of one sequence together. LogP
 // is the logarithm of the marginal given the language.
 func (m *Marginals) Sample(rows []int32, d *model.Draw) error {
-	power := d.Power
-	if power == 0 {
-		power = 1
-	}
+	power := cmp.Or(d.Power, 1)
 	sets, uniform := make([]int32, len(rows)), make([]float64, len(rows))
 	byRow := make(map[int32]int, len(rows))
 	for i, r := range rows {

@@ -118,9 +118,7 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	s, key := f.sizes, "type"
 	if f.Model != nil {
 		s, key = *f.Model, "model.type"
-		if s.Vocab == nil {
-			s.Vocab = f.Vocab
-		}
+		s.Vocab = cmp.Or(s.Vocab, f.Vocab)
 	}
 	switch { // the same tensors, but numbers of another meaning
 	case f.Graph != nil:
@@ -163,10 +161,7 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 		return c, "", nil, sizes.Err
 	}
 	c.TimeConditioned, c.Begin, c.Pad = f.TimeConditioned, f.Begin, f.Pad
-	tokenizer = f.Tokenizer.Name
-	if tokenizer == "" {
-		tokenizer = "gpt2"
-	}
+	tokenizer = cmp.Or(f.Tokenizer.Name, "gpt2")
 	if f.MaskIndex != nil && *f.MaskIndex != c.Vocab-1 {
 		return c, "", nil, fmt.Errorf("config.json: mask_index is %d, want %d, the embedding's last row",
 			*f.MaskIndex, c.Vocab-1)

@@ -319,10 +319,7 @@ func (c *Config) esm(f *file, set *weights.Set) {
 	same(f, "is_folding_model", f.Folding, false)
 	c.Pre, c.EmbedNorm = true, false
 	c.Act, c.HeadAct = backend.GELUErf, backend.GELUErf // whatever hidden_act is
-	all := f.Rope
-	if all == nil {
-		all = &ropes{}
-	}
+	all := cmp.Or(f.Rope, &ropes{})
 	c.Theta = f.theta(&all.rope, "rope_theta", f.Theta, 10000)
 	c.Length = f.whole("max_position_embeddings", f.Positions, 1026, 1, maxLength)
 	c.Dropout = value(f.Dropout, false)
@@ -342,10 +339,7 @@ func (c *Config) modernbert(f *file, set *weights.Set) {
 	same(f, "mlp_bias", f.MLPBias, false)
 	c.tied(f, set, "decoder.weight")
 	c.Length = f.whole("max_position_embeddings", f.Positions, 8192, 1, maxLength)
-	all := f.Rope
-	if all == nil {
-		all = &ropes{}
-	}
+	all := cmp.Or(f.Rope, &ropes{})
 	if all.Theta != nil {
 		f.fail("rope_parameters has a rope_theta of its own, want one of full_attention and one of " +
 			"sliding_attention")

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -10,9 +11,7 @@ import (
 
 // Tokens returns the automaton of the spellings of d's texts in a vocabulary, in all their ways.
 func (d *DFA) Tokens(v *Vocabulary, o TokenOptions) (*Tokens, error) {
-	if o.Bytes == 0 {
-		o.Bytes = defaultBytes
-	}
+	o.Bytes = cmp.Or(o.Bytes, defaultBytes)
 	if d.Empty() {
 		return nil, &param.Error{Name: "grammar", Found: "empty", Want: "one with a text at least"}
 	}

@@ -172,9 +172,7 @@ func (f *file) ends(rows int) []int32 {
 			ends = append(ends, id)
 		}
 	}
-	if f.err == nil {
-		f.err = more.err
-	}
+	f.err = cmp.Or(f.err, more.err)
 	return ends
 }
 

@@ -1,6 +1,7 @@
 package maskgen
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -67,25 +68,16 @@ func readConfig(src *model.Source) (c Config, err error) {
 	z := &weights.Sizes{Set: src.Set}
 	c = Config{Heads: f.Model.MaskGen.Heads, Score: f.Model.MaskGen.Score,
 		TextRows: f.Model.Tokenizer.Rows, TiedName: wordsName}
-	if c.Heads == 0 {
-		c.Heads = 16 // as in both published ones
-	}
-	if c.Score == 0 {
-		c.Score = 6.5 // the authors' default
-	}
-	if c.TextRows == 0 {
-		c.TextRows = 77
-	}
+	c.Heads = cmp.Or(c.Heads, 16)  // as in both published ones
+	c.Score = cmp.Or(c.Score, 6.5) // the authors' default
+	c.TextRows = cmp.Or(c.TextRows, 77)
 	switch {
 	case !z.Has(wordsName):
 		c.TiedName = headName
 	case z.Has("lm_head.bias"):
 		c.TiedName = ""
 	}
-	name := c.TiedName
-	if name == "" {
-		name = wordsName
-	}
+	name := cmp.Or(c.TiedName, wordsName)
 	c.IDs, c.Hidden, c.Tokens = z.Dim(name, 2, 0), z.Dim(name, 2, 1), z.Dim("pos_embed", 3, 1)
 	c.Codes = c.IDs - others
 	if c.TiedName == "" {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -123,10 +124,7 @@ func ReduceRow(logits []float32, s *Stats, i int) error {
 // which the cumulative sum of p^Power exceeds Uniform[i] times the total.
 func DrawRow(logits []float32, w *Draw, i int) error {
 	top, _, arg := largest(logits)
-	power := w.Power
-	if power == 0 {
-		power = 1
-	}
+	power := cmp.Or(w.Power, 1)
 	sum, whole := 0.0, 0.0
 	for _, l := range logits {
 		sum += math.Exp(float64(l) - top)

@@ -4,6 +4,7 @@
 package nn
 
 import (
+	"cmp"
 	"sync"
 
 	"gorgonia.org/tensor"
@@ -36,9 +37,7 @@ func (l *Loader) Note(err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err == nil {
-		l.err = err
-	}
+	l.err = cmp.Or(l.err, err)
 }
 
 // Floats returns the parameter's values, or nil if the network does not have it.

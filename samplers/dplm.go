@@ -48,9 +48,7 @@ func (DPLM) Remasks() {}
 
 // Plan takes all steps; there may be more than positions.
 func (DPLM) Plan(steps, free int) (int, error) {
-	if steps == 0 {
-		steps = free
-	}
+	steps = cmp.Or(steps, free)
 	return steps, nil
 }
 

@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -27,14 +28,7 @@ var hybridRule = Rule[Hybrid]{
 }
 
 func (h Hybrid) orders() (explore, exploit Order) {
-	explore, exploit = h.Explore, h.Exploit
-	if explore == nil {
-		explore = Halton{}
-	}
-	if exploit == nil {
-		exploit = UMoment{}
-	}
-	return explore, exploit
+	return cmp.Or[Order](h.Explore, Halton{}), cmp.Or[Order](h.Exploit, UMoment{})
 }
 
 // Needs what both orders need.

@@ -128,10 +128,7 @@ func (r RhoEOS) resize(density float64) int {
 		return 0
 	}
 	tenths := max(1, math.Ceil((gap+1e-12)/0.1))
-	times := map[string]float64{"const": 1, "linear": tenths}[r.Growth]
-	if times == 0 {
-		times = math.Pow(2, tenths-1)
-	}
+	times := cmp.Or(map[string]float64{"const": 1, "linear": tenths}[r.Growth], math.Pow(2, tenths-1))
 	return sign * cmp.Or(r.Unit, 8) * int(min(times, 8))
 }
 

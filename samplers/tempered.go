@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"reflect"
 
 	"unmask/param"
@@ -33,9 +34,7 @@ func atTemperature(rule any, temperature float64) (any, float64, error) {
 	if _, ok := As[Tempered](rule); ok && e != nil {
 		return e.atTemperature(rule, temperature)
 	}
-	if temperature == 0 {
-		temperature = 1 // the draws are greedy, the marginals stay
-	}
+	temperature = cmp.Or(temperature, 1) // the draws are greedy, the marginals stay
 	return rule, temperature, nil
 }
 

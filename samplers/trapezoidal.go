@@ -33,9 +33,7 @@ var trapezoidalRule = Rule[ThetaTrapezoidal]{
 
 // Plan takes two steps of the loop for each step asked for, and one at the end.
 func (ThetaTrapezoidal) Plan(steps, free int) (int, error) {
-	if steps == 0 {
-		steps = (free + 1) / 2
-	}
+	steps = cmp.Or(steps, (free+1)/2)
 	return 2*steps + 1, nil
 }
 

@@ -1,6 +1,7 @@
 package samplers
 
 import (
+	"cmp"
 	"math"
 
 	"unmask/internal/philox"
@@ -39,9 +40,7 @@ const vanillaEnd = 1e-5
 // Plan adds the final step, which takes the most probable tokens. There may be more steps than
 // positions.
 func (Vanilla) Plan(steps, free int) (int, error) {
-	if steps == 0 {
-		steps = free
-	}
+	steps = cmp.Or(steps, free)
 	return steps + 1, nil
 }
 
@@ -82,9 +81,7 @@ func (a Vanilla) Tempered(temperature float64) (any, float64, error) {
 	if a.Bits == 32 {
 		return never0(a, "vanilla(bits=32)", temperature)
 	}
-	if temperature == 0 {
-		temperature = 1
-	}
+	temperature = cmp.Or(temperature, 1)
 	return a, temperature, nil
 }
 

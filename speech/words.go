@@ -1,6 +1,7 @@
 package speech
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,10 +71,7 @@ func VoiceWords(description, text string) (string, error) {
 	}
 	var words []string
 	for _, pair := range found {
-		word := pair[han]
-		if word == "" {
-			word = pair[1-han]
-		}
+		word := cmp.Or(pair[han], pair[1-han])
 		words = append(words, word)
 	}
 	if hasHan(strings.Join(words, "")) {

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"sync"
@@ -87,9 +88,7 @@ func (b *Backend) Close() error {
 	}
 	var first error
 	note := func(err error) {
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	note(b.graphs.clear(b))
 	b.trace.close(b.device, note)

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"unsafe"
@@ -186,9 +187,7 @@ func (v *device) close() error {
 	}
 	var first error
 	note := func(err error) {
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	if err := v.enter(); err != nil {
 		note(err)

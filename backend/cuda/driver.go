@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -105,9 +106,7 @@ type driver struct {
 
 // libraries are the paths of the driver's library.
 func libraries(path string) []string {
-	if path == "" {
-		path = os.Getenv(LibraryVariable)
-	}
+	path = cmp.Or(path, os.Getenv(LibraryVariable))
 	if path != "" {
 		return []string{path}
 	}
@@ -148,9 +147,7 @@ func loadDriver(path string) (*driver, error) {
 			path = name
 			break
 		}
-		if failure == nil {
-			failure = err
-		}
+		failure = cmp.Or(failure, err)
 	}
 	if library == 0 {
 		return nil, fmt.Errorf("no NVIDIA driver: %w", failure)
@@ -203,9 +200,7 @@ func (d *driver) failure(f function, code int, detail string) *backend.DeviceErr
 	if name == "" {
 		name = "unknown error"
 	}
-	if detail == "" {
-		detail = text
-	}
+	detail = cmp.Or(detail, text)
 	if broken(code) {
 		detail += brokenAdvice
 	}

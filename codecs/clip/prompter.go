@@ -1,6 +1,7 @@
 package clip
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -85,10 +86,7 @@ func (p *Prompter) open() (err error) {
 		return err
 	}
 	if c := p.text.cfg; c.Hidden != p.Width || c.Pooled != p.Width || p.Rows != 0 && c.Rows != p.Rows {
-		rows := p.Rows
-		if rows == 0 {
-			rows = c.Rows
-		}
+		rows := cmp.Or(p.Rows, c.Rows)
 		return fmt.Errorf("%s: the text encoder makes %d x %d and a vector of %d, want %d x %d and %d: "+
 			"another CLIP", src.Name,
 			c.Rows, c.Hidden, c.Pooled, rows, p.Width, p.Width)

@@ -7,6 +7,7 @@
 package clip
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -100,12 +101,8 @@ func readConfig(src *model.Source) (c Config, err error) {
 	at := ""
 	if f.Text != nil {
 		at, f.file = "text_config", *f.Text
-		if f.Heads == 0 {
-			f.Heads = 12 // the default of Hugging Face's class, as in ViT-L/14
-		}
-		if f.Act == "" {
-			f.Act = "quick_gelu"
-		}
+		f.Heads = cmp.Or(f.Heads, 12) // the default of Hugging Face's class, as in ViT-L/14
+		f.Act = cmp.Or(f.Act, "quick_gelu")
 	}
 	if err := src.CheckKeys(settings, model.Settings{At: at, Known: settings.Known,
 		Only: map[string]any{"layer_norm_eps": eps}}); err != nil {

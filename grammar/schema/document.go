@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -149,9 +150,7 @@ func (d *document) enter(e *expr, o *object, base *resource) *resource {
 		anchors[2], uri.Fragment, uri.RawFragment = uri.Fragment, "", ""
 		if name := uri.String(); name != base.uri.String() {
 			base = &resource{uri, len(name), e.at, o, map[string]*expr{}}
-			if d.resources[name] == nil {
-				d.resources[name] = base
-			}
+			d.resources[name] = cmp.Or(d.resources[name], base)
 		}
 	}
 	for _, name := range anchors {

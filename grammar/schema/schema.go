@@ -45,10 +45,7 @@ func Compile(data []byte, o Options) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no JSON: %w", err)
 	}
-	budget := o.Budget
-	if budget == nil {
-		budget = grammar.NewBudget(context.Background(), 0)
-	}
+	budget := cmp.Or(o.Budget, grammar.NewBudget(context.Background(), 0))
 	budget = budget.Within(cmp.Or(o.Limit, DefaultLimit))
 	d, err := newDocument(root, budget)
 	if err != nil {

@@ -3,6 +3,7 @@ package jsonline
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,9 +26,7 @@ func Plain(err error) error {
 			field = strings.TrimPrefix(strings.TrimPrefix(field, part), ".")
 		}
 	}
-	if field == "" {
-		field = "the value"
-	}
+	field = cmp.Or(field, "the value")
 	return fmt.Errorf("%s is %s, want %s", field, found(wrong.Value), want(wrong.Type))
 }
 

@@ -363,9 +363,7 @@ type keys struct {
 }
 
 func (k *keys) note(err error) {
-	if k.err == nil {
-		k.err = err
-	}
+	k.err = cmp.Or(k.err, err)
 }
 
 func (k *keys) int(name string) int {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,9 +35,7 @@ func (c Cached) String() string {
 // Find returns the directory of a cached snapshot without using the network. "" as revision means
 // [DefaultRevision]. The error is [ErrNotCached] if it is not there.
 func (c *Client) Find(repo, revision string) (dir string, err error) {
-	if revision == "" {
-		revision = DefaultRevision
-	}
+	revision = cmp.Or(revision, DefaultRevision)
 	if err := cmp.Or(checkRepo(repo), checkRevision(revision)); err != nil {
 		return "", err
 	}
@@ -92,14 +89,7 @@ func (c *Client) writeRef(repo, revision, commit string) error {
 	if old, err := c.readRef(repo, revision); err == nil && old == commit {
 		return nil
 	}
-	name := c.ref(repo, revision)
-	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-		return err
-	}
-	return atomicfile.WriteFile(name, func(w io.Writer) error {
-		_, err := io.WriteString(w, commit)
-		return err
-	})
+	return atomicfile.Put(c.ref(repo, revision), []byte(commit))
 }
 
 // link makes a snapshot's file a relative link to a blob, so that a cache can be moved. Where links

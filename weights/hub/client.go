@@ -12,6 +12,7 @@
 package hub
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -45,19 +46,10 @@ const DefaultEndpoint = "https://huggingface.co"
 // HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH, HF_HUB_DISABLE_IMPLICIT_TOKEN, HF_HUB_OFFLINE
 // and TRANSFORMERS_OFFLINE.
 func FromEnv() (*Client, error) {
-	home := env("HF_HOME")
-	if home == "" {
-		base := env("XDG_CACHE_HOME")
-		if base == "" {
-			base = "~/.cache"
-		}
-		home = filepath.Join(base, "huggingface")
-	}
-	cache := env("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
-	if cache == "" {
-		cache = filepath.Join(home, "hub")
-	}
-	cache, err := expand(cache)
+	base := cmp.Or(env("XDG_CACHE_HOME"), "~/.cache")
+	home := cmp.Or(env("HF_HOME"), filepath.Join(base, "huggingface"))
+	cache, err := expand(cmp.Or(env("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"),
+		filepath.Join(home, "hub")))
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +73,7 @@ func token(home string) (string, error) {
 	}
 	from, text := "HF_TOKEN", env("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 	if text == "" {
-		from = env("HF_TOKEN_PATH")
-		if from == "" {
-			from = filepath.Join(home, "token")
-		}
+		from = cmp.Or(env("HF_TOKEN_PATH"), filepath.Join(home, "token"))
 		file, err := expand(from)
 		if err != nil {
 			return "", err

@@ -74,10 +74,7 @@ func (c *Client) PullModel(ctx context.Context, repo, revision string,
 // checkModel returns the reason why a repository with these files is not a readable model.
 func checkModel(repo string, all []string) error {
 	has := func(ending string) int {
-		return slices.IndexFunc(all, func(name string) bool {
-			return strings.HasSuffix(name,
-				ending)
-		})
+		return slices.IndexFunc(all, func(name string) bool { return strings.HasSuffix(name, ending) })
 	}
 	switch at := has(".gguf"); {
 	case slices.Contains(all, pipeline), slices.Contains(all, laya) && weightsOf(all, "") != "":

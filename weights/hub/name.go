@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"path"
@@ -24,10 +25,7 @@ func Parse(s string) (repo, revision string, err error) {
 	if !found {
 		revision = DefaultRevision
 	}
-	if err := checkRepo(repo); err != nil {
-		return "", "", err
-	}
-	if err := checkRevision(revision); err != nil {
+	if err := cmp.Or(checkRepo(repo), checkRevision(revision)); err != nil {
 		return "", "", err
 	}
 	return repo, revision, nil
@@ -67,8 +65,7 @@ func checkFile(name string) error {
 	for _, part := range strings.Split(name, "/") {
 		bad = bad || part == "" || part == "." || part == ".." || len(part) > 255 ||
 			strings.ContainsFunc(part, func(r rune) bool {
-				return r < ' ' || r == 0x7f ||
-					strings.ContainsRune(`\:"<>|`, r)
+				return r < ' ' || r == 0x7f || strings.ContainsRune(`\:"<>|`, r)
 			})
 	}
 	if bad {

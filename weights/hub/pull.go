@@ -32,9 +32,7 @@ type Progress struct {
 // checked before it gets its name.
 func (c *Client) Pull(ctx context.Context, repo, revision string, files []string,
 	progress func(Progress)) (dir string, err error) {
-	if revision == "" {
-		revision = DefaultRevision
-	}
+	revision = cmp.Or(revision, DefaultRevision)
 	if err := cmp.Or(checkRepo(repo), checkRevision(revision)); err != nil {
 		return "", err
 	}
@@ -138,8 +136,7 @@ func (c *Client) offline(repo, revision string, files []string) (dir string, err
 	}
 	for _, file := range files {
 		if !slices.ContainsFunc(have, func(name string) bool {
-			return name == file ||
-				match(file, name)
+			return name == file || match(file, name)
 		}) {
 			return "", fmt.Errorf("%s@%s: file %q: %w (%s)", repo, revision, file, ErrNotCached,
 				c.Cache)

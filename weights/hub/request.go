@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -49,10 +50,7 @@ func (c *Client) do(ctx context.Context, method, address string,
 	if err != nil {
 		return nil, permanent{err}
 	}
-	base := c.Transport
-	if base == nil {
-		base = http.DefaultTransport
-	}
+	base := cmp.Or(c.Transport, http.DefaultTransport)
 	client := http.Client{
 		Transport: tokenTransport{base, endpoint, c.Token},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
@@ -146,33 +144,15 @@ func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err e
 	}
 }
 
-func (c *Client) retries() int {
-	if c.Retries == 0 {
-		return 5
-	}
-	return max(c.Retries, 0)
-}
-
-func (c *Client) backoff() time.Duration {
-	if c.Backoff == 0 {
-		return time.Second / 2
-	}
-	return c.Backoff
-}
-
-func (c *Client) idle() time.Duration {
-	if c.Idle == 0 {
-		return 30 * time.Second
-	}
-	return c.Idle
-}
+func (c *Client) retries() int           { return max(cmp.Or(c.Retries, 5), 0) }
+func (c *Client) backoff() time.Duration { return cmp.Or(c.Backoff, time.Second/2) }
+func (c *Client) idle() time.Duration    { return cmp.Or(c.Idle, 30*time.Second) }
 
 // watch cancels the context if alive was not called for the idle time.
 func (c *Client) watch(ctx context.Context) (watched context.Context, alive, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(c.idle(), func() {
-		cancel(fmt.Errorf("the server was silent for %v",
-			c.idle()))
+		cancel(fmt.Errorf("the server was silent for %v", c.idle()))
 	})
 	return watched, func() { timer.Reset(c.idle()) }, func() { timer.Stop(); cancel(nil) }
 }
@@ -215,10 +195,8 @@ func (c *Client) stat(ctx context.Context, repo, revision, file string) (m remot
 
 func parseRemote(resp *http.Response) (remote, error) {
 	h := resp.Header
-	m := remote{commit: h.Get("X-Repo-Commit"), etag: h.Get("X-Linked-Etag"), size: -1}
-	if m.etag == "" {
-		m.etag = h.Get("ETag")
-	}
+	m := remote{commit: h.Get("X-Repo-Commit"), size: -1}
+	m.etag = cmp.Or(h.Get("X-Linked-Etag"), h.Get("ETag"))
 	m.etag = strings.Trim(strings.TrimPrefix(m.etag, "W/"), `"`)
 	if !commitID.MatchString(m.commit) {
 		return m, permanent{fmt.Errorf("X-Repo-Commit is %.50q, want a commit of 40 hex digits",

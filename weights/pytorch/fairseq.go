@@ -54,12 +54,12 @@ func fairseqVocabulary(src string, rows int) (map[string][]byte, error) {
 	words := []string{"<s>", "<pad>", "</s>", "<unk>"}
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimRight(line, "\r\n")
-		word, _, ok := cutLast(line)
-		if !ok || word == "" {
+		end := strings.LastIndexByte(line, ' ')
+		if end < 1 {
 			return nil, fmt.Errorf("%s: line %d is %.40q, want a word and its count", name,
 				len(words)-3, line)
 		}
-		words = append(words, word)
+		words = append(words, line[:end])
 	}
 	words = append(words, "<mask>")
 	if len(words) != rows {
@@ -67,13 +67,4 @@ func fairseqVocabulary(src string, rows int) (map[string][]byte, error) {
 			name, len(words)-5, rows-5, rows)
 	}
 	return map[string][]byte{"vocab.txt": []byte(strings.Join(words, "\n") + "\n")}, nil
-}
-
-// cutLast divides a line at its last space.
-func cutLast(line string) (before, after string, ok bool) {
-	i := strings.LastIndexByte(line, ' ')
-	if i < 0 {
-		return "", "", false
-	}
-	return line[:i], line[i+1:], true
 }

@@ -180,16 +180,9 @@ func (c *Checkpoint) write(ctx context.Context, dir string, o Options, config []
 		return err
 	}
 	for name, data := range beside {
-		if err := writeWhole(filepath.Join(dir, name), data); err != nil {
+		if err := atomicfile.Put(filepath.Join(dir, name), data); err != nil {
 			return err
 		}
 	}
-	return writeWhole(filepath.Join(dir, configFile), config)
-}
-
-func writeWhole(name string, data []byte) error {
-	return atomicfile.WriteFile(name, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return atomicfile.Put(filepath.Join(dir, configFile), config)
 }

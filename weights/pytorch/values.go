@@ -1,6 +1,7 @@
 package pytorch
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -201,9 +202,7 @@ func setItems(v any, pairs []any) error {
 	}
 	d, ok := v.(*dict)
 	if o, isObject := v.(*Object); isObject {
-		if o.items == nil {
-			o.items = newDict()
-		}
+		o.items = cmp.Or(o.items, newDict())
 		d, ok = o.items, true
 	}
 	if !ok {
@@ -219,9 +218,7 @@ func setItems(v any, pairs []any) error {
 func appendItems(v any, items []any) error {
 	l, ok := v.(*list)
 	if o, isObject := v.(*Object); isObject {
-		if o.list == nil {
-			o.list = &list{}
-		}
+		o.list = cmp.Or(o.list, &list{})
 		l, ok = o.list, true
 	}
 	if !ok {
