@@ -38,7 +38,6 @@ type attentionScratch struct {
 	top, sum, alpha []float32 // [lanes] of each panel
 	scores          []float32 // [maxKeys, lanes] of a panel
 
-	// Rounded factors, two to a word: queries and a block of keys as integers with a scale each,
 	// Rounded factors, two in each word: queries and a block of keys as integers with a scale each,
 	// values as bfloat16.
 	// [dim/2, lanes] of each panel, [maxKeys, dim/2], [maxKeys/2, dim]

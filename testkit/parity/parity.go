@@ -108,18 +108,6 @@ func Close(t testing.TB, want, got []float32, tolerance float64) {
 		worst, tolerance*most, at, got[at], want[at])
 }
 
-// CloseRMS requires that the root mean square of got-want is at most tolerance times that of want.
-func CloseRMS(t testing.TB, want, got []float32, tolerance float64) {
-	t.Helper()
-	require.Len(t, got, len(want))
-	var apart, size float64
-	for i, w := range want {
-		d := float64(got[i]) - float64(w)
-		apart, size = apart+d*d, size+float64(w)*float64(w)
-	}
-	require.LessOrEqual(t, math.Sqrt(apart/size), tolerance)
-}
-
 // Logits returns the logits of rows, all columns, as the network computed them.
 func Logits(t testing.TB, m model.Marginals, rows []int32, columns int) []float32 {
 	t.Helper()
