@@ -101,15 +101,9 @@ func (m *Model) load(o model.Options) error {
 	m.self.BF16, m.inner.BF16 = o.Precision != backend.F32, o.Precision != backend.F32
 	l := &nn.Loader{Backend: b, Precision: o.Precision}
 	m.words = l.Table(&m.Words)
-	m.TextProj.Load(l)
 	m.embed, m.head = flat(m.EmbedConv), flat(m.HeadConv)
-	m.embed.Load(l)
-	m.head.Load(l)
-	m.To.Load(l)
-	m.From.Load(l)
-	for _, n := range []*nn.RMSNorm{&m.TextNorm, &m.EmbedNorm, &m.ToNorm, &m.FromNorm, &m.HeadNorm} {
-		n.Load(l)
-	}
+	l.Load(&m.TextProj, &m.TextNorm, &m.EmbedNorm, &m.embed, &m.ToNorm, &m.To, &m.FromNorm, &m.From,
+		&m.head, &m.HeadNorm)
 	m.cond1, m.cond2 = l.Host(&m.Cond1), l.Host(&m.Cond2)
 	if c.Halved {
 		m.loadHalving(l)
@@ -136,8 +130,7 @@ func (m *Model) load(o model.Options) error {
 // row, the upper ones first.
 func (m *Model) loadHalving(l *nn.Loader) {
 	n := m.cfg.Width
-	m.HalveNorm.Load(l)
-	m.DoubleNorm.Load(l)
+	l.Load(&m.HalveNorm, &m.DoubleNorm)
 	w := l.Floats(&m.HalveConv) // [out, in, tap]
 	m.halve = l.Backend.Pack(n, 4*n, l.Precision, func(i int, dst []float32) {
 		for j := range dst {

@@ -3,7 +3,6 @@ package amused
 import (
 	"gorgonia.org/tensor"
 
-	"unmask/backend"
 	"unmask/nn"
 	"unmask/nn/adaln"
 	"unmask/weights"
@@ -24,11 +23,8 @@ func newAttention(width, from int) attentionTo {
 		Value: nn.NewLinearNoBias(from, width), Out: nn.NewLinearNoBias(width, width)}
 }
 
-func (a *attentionTo) load(l *nn.Loader) {
-	for _, p := range []*nn.Linear{&a.Query, &a.Key, &a.Value, &a.Out} {
-		p.Load(l)
-	}
-}
+// Load packs the four layers.
+func (a *attentionTo) Load(l *nn.Loader) { l.Load(&a.Query, &a.Key, &a.Value, &a.Out) }
 
 // resBlock is a ConvNeXt block (Woo et al. 2023, "ConvNeXt V2"): a depthwise 3x3 convolution, a
 // norm, an MLP with a response norm, and then a modulation of the result.
@@ -49,15 +45,13 @@ type resBlock struct {
 func newResBlock(width, cond int) resBlock {
 	four := func() weights.Param { return weights.Param{Shape: []int{1, 1, 1, 4 * width}} }
 	return resBlock{Depthwise: weights.Param{Shape: []int{width, 1, 3, 3}},
-		Norm: nn.NewRMSNorm(width, eps), Up: nn.NewLinearNoBias(width, 4*width), Gamma: four(), Beta: four(),
+		Norm: nn.NewRMSNorm(width, eps), Up: nn.NewLinearNoBias(width, 4*width),
+		Gamma: four(), Beta: four(),
 		Down: nn.NewLinearNoBias(4*width, width), Mod: adaln.NewNoBias(cond, width, 2)}
 }
 
 func (r *resBlock) load(l *nn.Loader) {
-	r.Norm.Load(l)
-	r.Up.Load(l)
-	r.Down.Load(l)
-	r.Mod.Load(l)
+	l.Load(&r.Norm, &r.Up, &r.Down, &r.Mod)
 	width, w := r.Depthwise.Shape[0], l.Floats(&r.Depthwise)
 	taps := make([]float32, len(w))
 	for c := range width {
@@ -105,13 +99,7 @@ func (s *stage) load(l *nn.Loader) {
 	for i := range s.Res {
 		s.Res[i].load(l)
 		t := &s.Text[i]
-		if t.Mapper.Weight.Shape != nil {
-			t.Mapper.Load(l)
-		}
-		t.Norm1.Load(l)
-		t.Attn1.load(l)
-		t.Norm2.Load(l)
-		t.Attn2.load(l)
+		l.Load(&t.Mapper, &t.Norm1, &t.Attn1, &t.Norm2, &t.Attn2)
 	}
 }
 
@@ -129,8 +117,8 @@ type layer struct {
 	Up    weights.Param `weight:"ff.net.0.proj.weight"` // [2*inner, hidden]: values, then gates
 	Down  nn.Linear     `weight:"ff.net.2"`
 
-	qkv         nn.Joined
-	value, gate backend.Matrix // [inner, hidden]
+	qkv nn.Joined
+	mlp nn.GatedMLP
 }
 
 func newLayer(c Config) layer {
@@ -144,24 +132,11 @@ func newLayer(c Config) layer {
 }
 
 func (k *layer) load(l *nn.Loader) {
-	k.Norm1.Load(l)
-	k.Norm2.Load(l)
-	k.Norm3.Load(l)
-	for _, m := range []*adaln.Layer{&k.Mod1, &k.Mod2, &k.Mod3} {
-		m.Load(l)
-	}
+	l.Load(&k.Norm1, &k.Mod1, &k.Norm2, &k.Mod2, &k.Norm3, &k.Mod3, &k.Self.Out, &k.Text)
 	k.qkv.Load(l, &k.Self.Query, &k.Self.Key, &k.Self.Value)
-	k.Self.Out.Load(l)
-	k.Text.load(l)
-	inner, hidden := k.Up.Shape[0]/2, k.Up.Shape[1]
-	half := func(first int) backend.Matrix {
-		return l.Backend.Pack(inner, hidden, l.Precision, func(i int, dst []float32) {
-			l.Note(k.Up.ReadFloat32s(dst, (first+i)*hidden))
-		})
-	}
-	k.value, k.gate = half(0), half(inner)
-	l.Release(&k.Up)
-	k.Down.Load(l)
+	k.mlp.Down = k.Down
+	k.mlp.LoadJoined(l, &k.Up)
+	k.mlp.Gate, k.mlp.Up = k.mlp.Up, k.mlp.Gate // the values are the first half
 }
 
 // flat returns a 1x1 convolution [out, in, 1, 1] as a Linear.

@@ -23,7 +23,7 @@ type workspace struct {
 	fours        *tensor.Dense
 	hx, hh, hq   *tensor.Dense // [cells, hidden], for the transformer
 	qkv          *tensor.Dense // [cells, 3*hidden]
-	up, gate     *tensor.Dense // [cells, inner]
+	up           *tensor.Dense // [cells, inner]
 	scale, shift *tensor.Dense // [sequences, 4*width]
 	share        *tensor.Dense // [sequences, 4*width]: the response norm's factors
 	hidden       *tensor.Dense // [batch*codes, width]: the result of the latest passes
@@ -72,7 +72,6 @@ func (m *Model) prepare(sequences, cells int) {
 	}
 	grow(&w.qkv, cells, 3*c.Hidden)
 	grow(&w.up, cells, c.Inner)
-	grow(&w.gate, cells, c.Inner)
 	for _, t := range []**tensor.Dense{&w.scale, &w.shift, &w.share} {
 		grow(t, sequences, 4*c.Width)
 	}
@@ -267,9 +266,8 @@ func (m *Model) layer(i int, batch *model.Batch) {
 
 	k.Norm3.Apply(b, w.hh, w.hx, n)
 	b.Modulate(w.hh, k.Mod3.Of(0), k.Mod3.Of(1), w.mods)
-	b.Linear(w.up, w.hh, n, k.value, backend.Epilogue{})
-	b.Linear(w.gate, w.hh, n, k.gate, backend.Epilogue{Act: backend.GELUErf, Times: w.up})
-	k.Down.Add(b, w.hx, w.gate, n)
+	k.mlp.Inner(b, w.up, w.hh, n, backend.GELUErf)
+	k.mlp.Down.Add(b, w.hx, w.up, n)
 }
 
 // stage runs a convolutional stage over w.x. first is the number of blocks before it.

@@ -34,12 +34,7 @@ func (e *embedding) load(m *Model, l *nn.Loader) {
 		e.position = l.Backend.New(c.Positions-c.Offset, c.Embed)
 		l.Backend.Write(e.position, 0, position)
 	}
-	if c.EmbedNorm {
-		m.EmbedNorm.Load(l)
-	}
-	if c.Widened {
-		m.Widen.Load(l)
-	}
+	l.Load(&m.EmbedNorm, &m.Widen)
 }
 
 // embed writes the embeddings of p's rows to work.X.

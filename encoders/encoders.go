@@ -224,9 +224,7 @@ func (m *Model) load(o model.Options) error {
 	m.embedding.load(m, l)
 	for i := range m.Blocks {
 		blk := &m.Blocks[i]
-		blk.Norm1.Load(l)
-		blk.Norm2.Load(l)
-		blk.Out.Load(l)
+		l.Load(&blk.Norm1, &blk.Norm2, &blk.Out)
 		if c.Gated {
 			blk.qkv.Load(l, &blk.Q)
 			blk.mlp.Down = blk.Down
@@ -234,8 +232,7 @@ func (m *Model) load(o model.Options) error {
 			continue
 		}
 		blk.qkv.Load(l, &blk.Q, &blk.K, &blk.V)
-		blk.Up.Load(l)
-		blk.Down.Load(l)
+		l.Load(&blk.Up, &blk.Down)
 	}
 	m.Final.Load(l)
 	caches := slices.Repeat([]kvcache.Layer{{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}}, c.Layers)
@@ -273,8 +270,7 @@ func (m *Model) loadHead(l *nn.Loader) (head, raw backend.Head) {
 	if c.Headless {
 		return head, raw
 	}
-	m.Dense.Load(l)
-	m.HeadNorm.Load(l)
+	l.Load(&m.Dense, &m.HeadNorm)
 	decoder := &m.Decoder
 	if c.Tied {
 		decoder = &m.Words

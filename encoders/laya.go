@@ -129,16 +129,9 @@ func (h *layaHead) load(l *nn.Loader) {
 	for i := range h.Layers {
 		one := &h.Layers[i]
 		one.joined.Load(l, &nn.Linear{Weight: one.In, Bias: one.Bias})
-		one.Norm1.Load(l)
-		one.Norm2.Load(l)
-		for _, n := range []*nn.Linear{&one.Out, &one.Up, &one.Down} {
-			n.Load(l)
-		}
+		l.Load(&one.Out, &one.Norm1, &one.Up, &one.Down, &one.Norm2)
 	}
-	h.Norm.Load(l)
-	for _, n := range []*nn.Linear{&h.Inner, &h.Score, &h.ActIn, &h.Act} {
-		n.Load(l)
-	}
+	l.Load(&h.Norm, &h.Inner, &h.Score, &h.ActIn, &h.Act)
 }
 
 // caches are the shapes of the layers' keys and values.

@@ -134,13 +134,8 @@ func (m *Model) load(o model.Options) error {
 	m.table = adaln.Table{Backend: b, Cond: c.Hidden, Layers: []*adaln.Layer{&m.FinalMod}}
 	for i := range m.Blocks {
 		k := &m.Blocks[i]
-		k.Norm1.Load(l)
-		k.Norm2.Load(l)
-		k.Mod.Load(l)
+		l.Load(&k.Mod, &k.Norm1, &k.Query, &k.Key, &k.Value, &k.Out, &k.Norm2, &k.Gate, &k.Up, &k.Down)
 		m.table.Layers = append(m.table.Layers, &k.Mod)
-		for _, p := range []*nn.Linear{&k.Query, &k.Key, &k.Value, &k.Out, &k.Gate, &k.Up, &k.Down} {
-			p.Load(l)
-		}
 	}
 	m.final = backend.Norm{Scale: l.Vector(l.Floats(&m.Final)), Eps: eps}
 	m.finalB = b.New(1, c.Hidden)

@@ -211,19 +211,15 @@ func (m *Model) loadTrunk(o model.Options) *nn.Loader {
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	for i := range m.Blocks {
 		blk := &m.Blocks[i]
-		blk.Norm1.Load(l)
+		l.Load(&blk.Norm1, &blk.QNorm, &blk.KNorm, &blk.Out, &blk.Norm2)
 		if c.Joined {
 			blk.qkv.Load(l, &blk.Q)
 		} else {
 			blk.qkv.Load(l, &blk.Q, &blk.K, &blk.V)
 		}
-		blk.QNorm.Load(l)
-		blk.KNorm.Load(l)
-		blk.Out.Load(l)
 		if blk.Draft != nil {
 			blk.Draft.load(l)
 		}
-		blk.Norm2.Load(l)
 		if blk.Experts != nil {
 			blk.Experts.load(l)
 		} else {

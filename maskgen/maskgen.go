@@ -155,22 +155,15 @@ func (m *Model) load(o model.Options) error {
 	}
 	m.words = l.Table(words)
 	m.position = l.Table(&m.Position)
-	m.TextProj.Load(l)
 	m.cond = l.Host(&m.CondProj)
 	m.table = adaln.Table{Backend: b, Cond: c.Hidden, Layers: []*adaln.Layer{&m.FinalMod}}
-	m.FinalMod.Load(l)
+	l.Load(&m.TextProj, &m.FinalMod)
 	for i := range m.Blocks {
 		k := &m.Blocks[i]
-		k.Mod.Load(l)
-		k.TextMod.Load(l)
+		l.Load(&k.Mod, &k.Out, &k.Up, &k.Down, &k.TextMod, &k.TextOut, &k.TextUp, &k.TextDown)
 		m.table.Layers = append(m.table.Layers, &k.Mod, &k.TextMod)
 		k.qkv.Load(l, &k.Query, &k.Key, &k.Value)
 		k.textQKV.Load(l, &k.TextQuery, &k.TextKey, &k.TextValue)
-		for _, p := range []*nn.Linear{&k.Out, &k.Up, &k.Down, &k.TextOut, &k.TextUp, &k.TextDown} {
-			if p.Weight.Shape != nil {
-				p.Load(l)
-			}
-		}
 	}
 	m.Network = model.Network{
 		Passes: model.Passes{Backend: b, Extra: c.TextRows, // the text's rows stand before the image's

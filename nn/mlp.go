@@ -20,11 +20,7 @@ func NewGatedMLP(width, inner int) GatedMLP {
 }
 
 // Load packs the three layers.
-func (n *GatedMLP) Load(l *Loader) {
-	n.Gate.Load(l)
-	n.Up.Load(l)
-	n.Down.Load(l)
-}
+func (n *GatedMLP) Load(l *Loader) { l.Load(&n.Gate, &n.Up, &n.Down) }
 
 // Inner computes dst[:rows] = f(gate(x)) * up(x), [rows, inner].
 func (n *GatedMLP) Inner(b backend.Backend, dst, x *tensor.Dense, rows int, f backend.Activation) {

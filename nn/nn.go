@@ -40,6 +40,13 @@ func (l *Loader) Note(err error) {
 	l.err = cmp.Or(l.err, err)
 }
 
+// Load packs layers on the backend.
+func (l *Loader) Load(layers ...interface{ Load(l *Loader) }) {
+	for _, n := range layers {
+		n.Load(l)
+	}
+}
+
 // Floats returns the parameter's values, or nil if the network does not have it.
 func (l *Loader) Floats(p *weights.Param) []float32 {
 	if p.Shape == nil {
@@ -124,8 +131,12 @@ func NewLinearNoBias(in, out int) Linear {
 	return Linear{Weight: weights.Param{Shape: []int{out, in}}}
 }
 
-// Load packs the layer.
-func (n *Linear) Load(l *Loader) { n.LoadGated(l, nil) }
+// Load packs the layer, if the network has it.
+func (n *Linear) Load(l *Loader) {
+	if n.Weight.Shape != nil {
+		n.LoadGated(l, nil)
+	}
+}
 
 // LoadGated packs the layer with each output multiplied by gate [out]: a constant gate costs
 // nothing if it is folded into the weights. Nil means 1.

@@ -69,11 +69,7 @@ func (n *bert) load(l *nn.Loader) *nn.Linear {
 	for i := range n.Layers {
 		k := &n.Layers[i]
 		k.qkv.Load(l, &k.Query, &k.Key, &k.Value)
-		k.Out.Load(l)
-		k.OutNorm.Load(l)
-		k.Up.Load(l)
-		k.Down.Load(l)
-		k.DownNorm.Load(l)
+		l.Load(&k.Out, &k.OutNorm, &k.Up, &k.Down, &k.DownNorm)
 	}
 	return &n.Head
 }

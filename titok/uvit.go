@@ -71,22 +71,17 @@ func newUvit(c Config) *uvit {
 func (n *uvit) load(l *nn.Loader) *nn.Linear {
 	n.b = l.Backend
 	n.words, n.position = l.Table(&n.Words), l.Table(&n.Position)
-	n.Norm.Load(l)
-	n.Mid.load(l)
+	l.Load(&n.Norm, &n.Mid)
 	for i := range n.In {
-		n.In[i].load(l)
-		n.Out[i].load(l)
+		l.Load(&n.In[i], &n.Out[i])
 	}
 	n.skips = make([]*tensor.Dense, len(n.In))
 	return &n.Head
 }
 
-func (k *uvitBlock) load(l *nn.Loader) {
-	k.Norm1.Load(l)
-	k.Norm2.Load(l)
-	for _, p := range []*nn.Linear{&k.QKV, &k.Proj, &k.FC1, &k.FC2} {
-		p.Load(l)
-	}
+// Load packs the layers, those of the stream and of the skip apart.
+func (k *uvitBlock) Load(l *nn.Loader) {
+	l.Load(&k.Norm1, &k.QKV, &k.Proj, &k.Norm2, &k.FC1, &k.FC2)
 	if k.Skip.Weight.Shape == nil {
 		return
 	}

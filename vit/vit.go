@@ -147,20 +147,11 @@ func (m *Model) load(o model.Options) error {
 	m.enc.BF16, m.dec.BF16 = o.Precision != backend.F32, o.Precision != backend.F32
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.word, m.position, m.decPos = l.Table(&m.Word), l.Table(&m.Position), l.Table(&m.DecoderPosition)
-	for _, n := range []*nn.LayerNorm{&m.EmbedNorm, &m.Norm, &m.DecoderNorm, &m.HeadNorm} {
-		n.Load(l)
-	}
-	m.DecoderEmbed.Load(l)
-	m.FC.Load(l)
+	l.Load(&m.EmbedNorm, &m.Norm, &m.DecoderEmbed, &m.DecoderNorm, &m.FC, &m.HeadNorm)
 	for _, blocks := range [][]block{m.Encoder, m.Decoder} {
 		for i := range blocks {
 			blk := &blocks[i]
-			blk.Norm1.Load(l)
-			blk.QKV.Load(l)
-			blk.Proj.Load(l)
-			blk.Norm2.Load(l)
-			blk.FC1.Load(l)
-			blk.FC2.Load(l)
+			l.Load(&blk.Norm1, &blk.QKV, &blk.Proj, &blk.Norm2, &blk.FC1, &blk.FC2)
 		}
 	}
 	bias := l.Floats(&m.HeadBias)

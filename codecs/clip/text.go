@@ -179,8 +179,7 @@ func (t *Text) load(o model.Options) error {
 	t.attention.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	t.position = l.Table(&t.Position)
-	t.Final.Load(l)
-	t.Project.Load(l)
+	l.Load(&t.Final, &t.Project)
 	var up []float32
 	factor := float32(1)
 	if !t.cfg.PlainGELU {
@@ -188,9 +187,7 @@ func (t *Text) load(o model.Options) error {
 	}
 	for i := range t.Layers {
 		k := &t.Layers[i]
-		k.Norm1.Load(l)
-		k.Norm2.Load(l)
-		k.Out.Load(l)
+		l.Load(&k.Norm1, &k.Norm2, &k.Out)
 		k.Up.LoadGated(l, up)
 		k.pack(l, t.cfg, factor)
 	}

@@ -59,17 +59,11 @@ func newVit(width, inner, depth, heads int) vit {
 // load packs the weights; the transformer always runs over n rows.
 func (t *vit) load(l *nn.Loader, n int) {
 	t.layer.BF16 = l.Precision != backend.F32
-	t.Pre.Load(l)
-	t.Post.Load(l)
+	l.Load(&t.Pre, &t.Post)
 	for i := range t.Blocks {
 		b := &t.Blocks[i]
 		b.qkv = nn.Linear{Weight: b.In, Bias: b.InBias}
-		b.qkv.Load(l)
-		b.OutProj.Load(l)
-		b.Up.Load(l)
-		b.Down.Load(l)
-		b.Norm1.Load(l)
-		b.Norm2.Load(l)
+		l.Load(&b.Norm1, &b.qkv, &b.OutProj, &b.Norm2, &b.Up, &b.Down)
 	}
 	t.rows.Full(0, 1, n)
 }

@@ -13,10 +13,9 @@ import (
 func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 	d, z, b := &m.Decoder, &m.sizes, m.b
 	n := 1 + z.DecCells + z.Tokens + z.TextRows
-	d.Embed.Load(l)
-	d.Vit.load(l, n)
 	d.out = matrix(d.Out, d.OutBias)
-	d.out.Load(l)
+	l.Load(&d.Embed, &d.Text, &d.out)
+	d.Vit.load(l, n)
 	base := append(l.Floats(&d.Position), l.Floats(&d.Latent)...)
 	addTo(base, l.Floats(&d.Class))
 	mask := l.Floats(&d.Mask)
@@ -25,7 +24,6 @@ func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 	}
 	if z.TextRows > 0 {
 		base = append(base, l.Floats(&d.TextPosition)...)
-		d.Text.Load(l)
 	}
 	d.base = b.New(n, z.DecWidth)
 	b.Write(d.base, 0, base)
@@ -34,14 +32,13 @@ func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 		return
 	}
 	d.mix = matrix(d.Mix, d.MixBias)
-	d.mix.Load(l)
+	l.Load(&d.mix, m.Drawer)
 	codes, channels := l.Floats(&m.Mixture), z.VQGAN.ZChannels
 	d.toLatent = b.Pack(channels, z.PixelCodes, l.Precision, func(i int, dst []float32) {
 		for c := range dst {
 			dst[c] = codes[c*channels+i]
 		}
 	})
-	m.Drawer.Load(l)
 }
 
 func (m *Tokenizer) prepareDecoder() {

@@ -13,10 +13,9 @@ func (m *Tokenizer) loadEncoder(l *nn.Loader) {
 	e, z := &m.Encoder, &m.sizes
 	cells := e.Position.Shape[0] - 1
 	n := 1 + cells + z.Tokens
-	e.Patches.Load(l)
-	e.Vit.load(l, n)
 	e.out = matrix(e.Out, e.OutBias)
-	e.out.Load(l)
+	l.Load(&e.Patches, &e.out)
+	e.Vit.load(l, n)
 	base := append(l.Floats(&e.Position), l.Floats(&e.Latent)...)
 	addTo(base, l.Floats(&e.Class))
 	addTo(base[(1+cells)*z.EncWidth:], l.Floats(&m.Latents))

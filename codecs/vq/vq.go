@@ -58,9 +58,7 @@ type side struct {
 }
 
 func (s *side) load(l *nn.Loader) {
-	s.in.Load(l)
-	s.out.Load(l)
-	s.norm.Load(l)
+	l.Load(s.in, s.norm, s.out)
 	for _, st := range append([]stage{s.mid}, s.stages...) {
 		for _, r := range st.res {
 			r.load(l)
@@ -129,10 +127,7 @@ type resBlock struct {
 }
 
 func (r *resBlock) load(l *nn.Loader) {
-	r.Norm1.Load(l)
-	r.Conv1.Load(l)
-	r.Norm2.Load(l)
-	r.Conv2.Load(l)
+	l.Load(&r.Norm1, &r.Conv1, &r.Norm2, &r.Conv2)
 	if r.shortcut != nil {
 		r.shortcut.Load(l)
 	}

@@ -35,11 +35,9 @@ func (c Config) blocks(in, out int) (list []*resBlock) {
 	return list
 }
 
-func (r *resBlock) load(l *nn.Loader) {
-	r.Norm1.Load(l)
-	r.Conv1.Load(l)
-	r.Norm2.Load(l)
-	r.Conv2.Load(l)
+// Load packs the layers.
+func (r *resBlock) Load(l *nn.Loader) {
+	l.Load(&r.Norm1, &r.Conv1, &r.Norm2, &r.Conv2)
 	if r.Shortcut.Exists() {
 		// Next to the identity's ones a coarse precision would lose the shortcut's own weights.
 		r.Shortcut.Pack(l, backend.F32, 1)
@@ -66,9 +64,4 @@ type middle struct {
 
 func newMiddle(channels int) middle {
 	return middle{newResBlock(channels, channels), newResBlock(channels, channels)}
-}
-
-func (m *middle) load(l *nn.Loader) {
-	m.Block1.load(l)
-	m.Block2.load(l)
 }

@@ -38,14 +38,12 @@ func newDecoder(c Config) decoder {
 	return d
 }
 
-func (d *decoder) load(l *nn.Loader) {
-	d.ConvIn.Load(l)
-	d.ConvOut.Load(l)
-	d.NormOut.Load(l)
-	d.Mid.load(l)
+// Load packs the layers.
+func (d *decoder) Load(l *nn.Loader) {
+	l.Load(&d.ConvIn, d.Mid.Block1, d.Mid.Block2, &d.NormOut, &d.ConvOut)
 	for i, up := range d.Up {
 		for _, r := range up.Blocks {
-			r.load(l)
+			r.Load(l)
 		}
 		if i > 0 {
 			up.Upsample.Load(l)
@@ -85,7 +83,7 @@ var MuseNames = map[string]string{"block_1": "0", "block_2": "1", "upsample.conv
 func NewDecoder(c Config) *Decoder { return &Decoder{Net: newDecoder(c), cfg: c} }
 
 // Load packs the bound weights.
-func (m *Decoder) Load(l *nn.Loader) { m.Net.load(l) }
+func (m *Decoder) Load(l *nn.Loader) { m.Net.Load(l) }
 
 // Side returns the number of pixels along a side of the image.
 func (m *Decoder) Side() int { return m.cfg.Side() }

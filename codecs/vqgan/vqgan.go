@@ -118,7 +118,7 @@ func New(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.b = o.Backend
 	m.Codebook.Load(l)
-	m.Halves = l.LaterHalves(src.Name, src.Set, m.Encoder.load, m.Decoder.load)
+	m.Halves = l.LaterHalves(src.Name, src.Set, m.Encoder.Load, m.Decoder.Load)
 	if err := l.Err(); err != nil {
 		return nil, err
 	}
@@ -136,14 +136,12 @@ func others(set *weights.Set, prefix string) (list []string) {
 	return list
 }
 
-func (e *encoder) load(l *nn.Loader) {
-	e.ConvIn.Load(l)
-	e.ConvOut.Load(l)
-	e.NormOut.Load(l)
-	e.Mid.load(l)
+// Load packs the layers.
+func (e *encoder) Load(l *nn.Loader) {
+	l.Load(&e.ConvIn, e.Mid.Block1, e.Mid.Block2, &e.NormOut, &e.ConvOut)
 	for _, down := range e.Down {
 		for _, r := range down.Blocks {
-			r.load(l)
+			r.Load(l)
 		}
 	}
 }

@@ -30,8 +30,7 @@ func NewAttention(channels int) *Attention {
 
 // Load packs the layer, queries, keys and values as one matrix.
 func (a *Attention) Load(l *nn.Loader) {
-	a.Norm.Load(l)
-	a.Out.Load(l)
+	l.Load(&a.Norm, &a.Out)
 	n := a.Q.Weight.Shape[0]
 	var w, bias []float32
 	for _, c := range []*Conv{&a.Q, &a.K, &a.V} {
