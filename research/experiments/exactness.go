@@ -3,6 +3,7 @@ package experiments
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -236,12 +237,12 @@ func (t Table) cell(m Point, steps int, name string) string {
 	return fmt.Sprintf("%.3f ± %.3f", v.Value, half)
 }
 
-func tableHead(b *strings.Builder, cells []string) {
+func tableHead(b io.Writer, cells []string) {
 	tableRow(b, cells)
 	fmt.Fprintf(b, "%s|\n", strings.Repeat("|---", len(cells)))
 }
 
-func tableRow(b *strings.Builder, cells []string) {
+func tableRow(b io.Writer, cells []string) {
 	fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 }
 

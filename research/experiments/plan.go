@@ -100,14 +100,10 @@ func ParsePlan(data []byte) (Plan, error) {
 	return p.check()
 }
 
-// planNames are the fields of a plan that are not parameters of a recipe.
-var planNames = []string{"model", "kind", "judge", "inception", "reference", "samplers", "steps",
-	"alpha", "cache", "seeds", "n", "batch", "length"}
-
 // checkNames returns an error for a field that is neither a plan's nor a recipe's, or whose value
 // is of another type. A file that is no YAML is left to the decoder.
 func checkNames(data []byte) error {
-	names := planNames
+	names := slices.Collect(maps.Keys(valueKinds))
 	for _, q := range generate.Params() {
 		if q.Name != "sampler" && !slices.Contains(names, q.Name) {
 			names = append(names, q.Name)

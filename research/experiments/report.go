@@ -251,10 +251,9 @@ func (r *Report) Markdown(figures string) []byte {
 			fmt.Fprintf(&b, "![%s](%s%s.svg)\n\n", c.Title, figures, c.Name)
 		}
 		if s.Table != nil {
-			fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(s.Table.Head, " | "),
-				strings.Repeat("---|", len(s.Table.Head)))
+			tableHead(&b, s.Table.Head)
 			for _, row := range s.Table.Rows {
-				fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+				tableRow(&b, row)
 			}
 			b.WriteByte('\n')
 		}
