@@ -16,6 +16,9 @@ func TestDecide(t *testing.T) {
 	if got := x.text("#ask-error"); got != "The question is missing." {
 		t.Errorf("the field says %q", got)
 	}
+	if got := eval[string](x, "return page.model"); got != "demo-chat" { // as without a model over HTTP
+		t.Errorf("the question goes to %q", got)
+	}
 	x.do(chromedp.SendKeys("#ask", "Which?"))
 	x.click("#run")
 	x.until(`document.querySelectorAll("#bars meter").length === 2`)

@@ -15,8 +15,8 @@ const (
 	aPair   = "mode=compare&seed=3&steps=24&length=70&prompt=Lily was a brave girl.&sampler=moment&other=halton"
 	anImage = "mode=image&seed=5"
 	aChat   = "mode=chat&seed=3"
-	aTale   = "mode=chat&seed=3&steps=24" // one answer, that opens
-	aPage   = "mode=chat&seed=4"          // with an answer in Markdown
+	aTale   = "mode=chat&seed=3&steps=24&length=160" // one answer, that opens
+	aPage   = "mode=chat&seed=4"                     // with an answer in Markdown
 	aFault  = "mode=text&seed=3&steps=9999&top-p=0.9&prompt=Lily was a brave girl."
 	aChoice = "mode=decide&prompt=The kite is red and the sky is blue."
 	aForm   = "mode=text&seed=3&length=32&prompt=Lily was a&choice= girl%0A boy%0A brave little"

@@ -18,6 +18,7 @@ const modes = { // button, help, and the first prompt
 };
 const shared = { compare: "text" }; // modes with the settings of another one
 const labels = { chat: "Message", decide: "State", speech: "Text" };
+const rank = (u) => u.kind === "vectors" ? 2 : u.chat ? 1 : 0; // for questions
 const narrow = matchMedia("(max-width: 60rem)");
 const examples = ["Once upon a time", "Lily was a brave girl.", "Ben found a [3] in the garden.[30] They were happy."];
 
@@ -55,10 +56,11 @@ class Page {
 		this.start(() => this.panels.text.make($("prompt").value));
 	}
 
-	/** able returns the models that can do a mode. */
+	/** able returns the models that can do a mode; of those that answer questions, the one that the server would ask is first. */
 	able(mode) {
 		return this.models.filter(({ unmask: u }) => mode === "chat" ? u.chat : mode === "decide" ? u.decides : mode === "speech" ? u.kind === "speech"
-			: !["vectors", "speech"].includes(u.kind) && (u.kind === "image") === (mode === "image"));
+			: !["vectors", "speech"].includes(u.kind) && (u.kind === "image") === (mode === "image"))
+			.sort(({ unmask: a }, { unmask: b }) => mode === "decide" ? rank(b) - rank(a) : 0);
 	}
 
 	get model() { return this.settings.model.id; }
