@@ -37,8 +37,8 @@ type gate struct {
 	passes [][]int // lengths of the sequences of each pass
 }
 
-func newGate() *gate {
-	g := &gate{Refiner: loaded()["demo"].Denoiser.(model.Refiner), open: true}
+func newGate(of model.Denoiser) *gate {
+	g := &gate{Refiner: of.(model.Refiner), open: true}
 	g.let = sync.NewCond(&g.mu)
 	return g
 }
@@ -131,8 +131,8 @@ func (c *stopped) add(d time.Duration) { c.passed.Add(int64(d)) }
 // gatedAt is gated with a clock for the server's works and passes.
 func gatedAt(t testing.TB, o server.Options, now func() time.Time) (*gate, *server.Server,
 	*httptest.Server) {
-	g := newGate()
 	text := loaded()["demo"]
+	g := newGate(text.Denoiser)
 	m := unmask.NewModel(&model.Loaded{Denoiser: g, Kind: model.KindText,
 		Tokenizer: text.Text.Tokenizer},
 		text.Backend, nil)

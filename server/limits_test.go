@@ -2,12 +2,17 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"image"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -197,4 +202,77 @@ func TestBodiesTakeTurns(t *testing.T) {
 			eventually(t, func() bool { return !full() }, "all is given back")
 		})
 	}
+}
+
+// What waits in the queue keeps nothing of its body, and takes none of the memory for bodies.
+func TestWhatWaitsKeepsNoBody(t *testing.T) {
+	const clients, long = 24, 1000000
+	for name, c := range map[string]struct{ model, path string }{
+		"JSON": {"demo", "/v1/completions"}, "a form": {"demo-image", "/v1/images/edits"}} {
+		t.Run(name, func(t *testing.T) {
+			short := heldBy(t, clients, 1, c.model, c.path)
+			require.Less(t, heldBy(t, clients, long, c.model, c.path)-short, int64(clients*long/2))
+		})
+	}
+}
+
+// heldBy returns the bytes that a server holds while clients wait, each of which has sent a field
+// of a size that has no effect.
+func heldBy(t *testing.T, clients, size int, of, path string) int64 {
+	m := *loaded()[of]
+	g := newGate(m.Denoiser)
+	m.Denoiser = g
+	s, err := server.New(server.Options{})
+	require.NoError(t, err)
+	require.NoError(t, s.Add(server.Model{Name: of, Model: &m}))
+	h := httptest.NewServer(s.Handler())
+	g.shut()
+	file := pngOf(t, landscape(t))
+	mask := pngOf(t, image.NewNRGBA(image.Rect(0, 0, 64, 64))) // all is made new
+	heap := func() int64 {
+		var stats runtime.MemStats
+		for range 3 { // pools of buffers forget one time later
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapAlloc)
+	}
+	before := heap()
+	var sent sync.WaitGroup
+	for seed := range clients {
+		head, tail, kind := fmt.Sprintf(`{"prompt":"A","max_tokens":9,"seed":%d,"user":"`, seed),
+			`"}`, "application/json"
+		if of == "demo-image" {
+			var body *bytes.Buffer
+			kind, body = form(t, "user", "|", "seed", seed, "image", file, "mask", mask)
+			head, tail, _ = strings.Cut(body.String(), "|")
+		}
+		r, err := http.NewRequest("POST", h.URL+path, io.MultiReader(strings.NewReader(head),
+			io.LimitReader(xs{}, int64(size)), strings.NewReader(tail)))
+		require.NoError(t, err)
+		r.ContentLength = int64(len(head) + size + len(tail))
+		r.Header.Set("Content-Type", kind)
+		sent.Go(func() {
+			if a, err := http.DefaultClient.Do(r); err == nil {
+				a.Body.Close()
+			}
+		})
+	}
+	watched(t, s, clients)
+	held := heap() - before
+	g.unshut()
+	sent.Wait()
+	h.Close()
+	s.Close()
+	return held
+}
+
+// xs is an endless text.
+type xs struct{}
+
+func (xs) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
 }
