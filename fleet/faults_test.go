@@ -101,21 +101,22 @@ func killedAt(t testing.TB, who string, k int64) int64 {
 // The hub, a worker, or both end at operation k, for every k of a small run. They begin again, and
 // the folder is that of a single run.
 func TestKilledAtEveryOperation(t *testing.T) {
+	var lanes sync.WaitGroup // they mostly wait
 	for _, who := range []string{"hub", "worker", "both"} {
-		var most atomic.Int64
-		most.Store(killedAt(t, who, -1))
-		t.Logf("%s: %d operations", who, most.Load())
-		var next atomic.Int64
-		var lanes sync.WaitGroup
-		for range 12 { // they mostly wait
-			lanes.Go(func() {
-				for k := next.Add(1) - 1; k < most.Load(); k = next.Add(1) - 1 {
-					killedAt(t, who, k)
-				}
-			})
-		}
-		lanes.Wait()
+		lanes.Go(func() {
+			most := killedAt(t, who, -1)
+			t.Logf("%s: %d operations", who, most)
+			var next atomic.Int64
+			for range 8 {
+				lanes.Go(func() {
+					for k := next.Add(1) - 1; k < most; k = next.Add(1) - 1 {
+						killedAt(t, who, k)
+					}
+				})
+			}
+		})
 	}
+	lanes.Wait()
 }
 
 // failing is a store whose disk is full at operation k.
@@ -249,6 +250,7 @@ func (p *proxy) set(cut bool) {
 
 // A worker that is cut off again and again comes back, and what it made is not lost.
 func TestCutOff(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := newTrial(t, 60)
 	const least = 8 // outputs of the worker, which the hub leaves to it
 	var hub atomic.Pointer[Hub]

@@ -186,6 +186,7 @@ func TestPermissions(t *testing.T) {
 // A worker that takes jobs, makes none of them and says that it is endlessly fast costs the run
 // those jobs, which others make again.
 func TestHoarder(t *testing.T) {
+	t.Parallel() // it mostly waits
 	last := during(t, 60, func(t *testing.T, b *trial, j Join) {
 		s := newStranger(t, j, "evil")
 		var a ack

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,10 +28,10 @@ func TestOutsideServer(t *testing.T) {
 	server := exec.Command(os.Args[0])
 	server.Env = append(os.Environ(), "FLEET_PROCESS=server", "FLEET_DIR="+config)
 	require.NoError(t, server.Start())
-	defer func() {
+	t.Cleanup(func() {
 		server.Process.Kill()
 		server.Wait()
-	}()
+	})
 	url := "nats://lab:word@" + address
 	for wait := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		conn, err := nats.Connect(url)
@@ -41,7 +42,7 @@ func TestOutsideServer(t *testing.T) {
 		require.Less(t, time.Since(wait), 5*time.Minute, "%v", err)
 	}
 	outside = url
-	defer func() { outside = "" }()
+	t.Cleanup(func() { outside = "" })
 	for name, test := range map[string]func(*testing.T){"run": TestRun,
 		"two machines differ": TestTwoMachinesDiffer, "queue": TestFullQueue,
 		"disk": TestDiskFull, "refused": TestRefusedWorkers, "second hub": TestSecondHub,
@@ -52,8 +53,11 @@ func TestOutsideServer(t *testing.T) {
 		t.Run(name, test)
 	}
 	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
+		var lanes sync.WaitGroup
 		for k := int64(0); k < 40; k += 3 {
-			killedAt(t, "both", k)
+			lanes.Go(func() { killedAt(t, "both", k) })
 		}
+		lanes.Wait()
 	})
 }

@@ -84,13 +84,12 @@ func compiler() string {
 	return ""
 }
 
-// flags: products and sums are fused only where the kernels say so, as nvcc does for them; warnings
-// about kernels are left to nvcc; only the API's symbols are exported, so that several libraries do
-// not share variables.
-var flags = []string{"-std=c++17", "-O1", "-march=native", "-fno-strict-aliasing",
-	"-ffp-contract=off",
-	"-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
-	"-U_FORTIFY_SOURCE", "-w"}
+// flags: kernels are nearly as fast as with -O3, and compiled in half the time; products and sums
+// are fused only where the kernels say so, as nvcc does for them; warnings about kernels are left
+// to nvcc; only the API's symbols are exported, so that several libraries do not share variables.
+var flags = []string{"-std=c++17", "-O1", "-fpeel-loops", "-ftree-slp-vectorize", "-march=native",
+	"-fno-strict-aliasing", "-ffp-contract=off", "-fPIC", "-shared", "-pthread",
+	"-fvisibility=hidden", "-fvisibility-inlines-hidden", "-U_FORTIFY_SOURCE", "-w"}
 
 // sources returns the root of the module, above the working directory, which is a test's package.
 // It is "" if there is none.

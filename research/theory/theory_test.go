@@ -21,8 +21,8 @@ func TestClaims(t *testing.T) {
 	image, err := unmask.LoadFS(demo.Image(), "demo", unmask.Options{})
 	require.NoError(t, err)
 	o := theory.Options{Draws: 2000, Most: 1024, Networks: []theory.Network{
-		{Name: "text", Denoiser: text.Denoiser, Sequences: 6},
-		{Name: "images", Denoiser: image.Denoiser, Sequences: 24}}}
+		{Name: "text", Denoiser: text.Denoiser, Sequences: 3},
+		{Name: "images", Denoiser: image.Denoiser, Sequences: 6}}}
 	claims, curves := map[string]int{}, map[string]bool{}
 	for r, err := range theory.Run(t.Context(), o) {
 		require.NoError(t, err)
