@@ -175,7 +175,7 @@ func (m *Model) pass(ctx context.Context, b *model.Batch) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m.layer(i, b)
+		m.layer(i)
 	}
 	m.FromNorm.Apply(m.b, w.hh, w.hx, n)
 	m.From.Apply(m.b, w.x, w.hh, n, backend.Identity)
@@ -246,7 +246,7 @@ func reshaped(t *tensor.Dense, width int) *tensor.Dense {
 }
 
 // layer is one transformer layer over w.hx.
-func (m *Model) layer(i int, batch *model.Batch) {
+func (m *Model) layer(i int) {
 	w, b, k, n := &m.w, m.b, &m.Layers[i], m.w.rows.Len()
 	var keys, values *tensor.Dense
 	if w.cache != nil {

@@ -26,7 +26,7 @@ func (c *compiler) number(s *numbers) (*grammar.DFA, error) {
 	d, err := c.interval(s)
 	for _, m := range s.multiples {
 		if err == nil {
-			d, err = multiples(d, m, s.whole, c.budget)
+			d, err = multiples(d, m, c.budget)
 		}
 	}
 	if err == nil {
@@ -122,8 +122,7 @@ const maxMultiple = 2000
 
 // multiples returns the numbers of d that are multiples of m: of a whole m, or with as many places
 // as a power of ten has.
-func multiples(d *grammar.DFA, m *big.Rat, whole bool, budget *grammar.Budget) (*grammar.DFA,
-	error) {
+func multiples(d *grammar.DFA, m *big.Rat, budget *grammar.Budget) (*grammar.DFA, error) {
 	refused := &Refused{What: "multipleOf " + digits(m)}
 	places := 0
 	scaled := new(big.Rat).Set(m)
