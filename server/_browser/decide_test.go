@@ -16,7 +16,8 @@ func TestDecide(t *testing.T) {
 	if got := x.text("#ask-error"); got != "The question is missing." {
 		t.Errorf("the field says %q", got)
 	}
-	if got := eval[string](x, "return page.model"); got != "demo-chat" { // as without a model over HTTP
+	// Over HTTP the question goes to the same model if none is named.
+	if got := eval[string](x, "return page.model"); got != "demo-chat" {
 		t.Errorf("the question goes to %q", got)
 	}
 	x.do(chromedp.SendKeys("#ask", "Which?"))
