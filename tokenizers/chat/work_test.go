@@ -12,7 +12,7 @@ import (
 // A step of a template does little work, whatever it is given: with a text of 1 MB each of these
 // loops soon ends with the limit of steps, where the whole loop takes minutes.
 func TestStepsCountWork(t *testing.T) {
-	const size = 1 << 17
+	const size = 1 << 20
 	messages := []Message{{"user", strings.Repeat("x", size)},
 		{"user", strings.Repeat("x", size-1) + "y"}}
 	for _, expression := range []string{
