@@ -130,6 +130,7 @@ def omnivoice():
 
 
 def write_speech(folder):
+    module = omnivoice()  # before transformers, which looks for torchaudio
     import torch
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from transformers import DacFeatureExtractor, HiggsAudioV2TokenizerConfig, HiggsAudioV2TokenizerModel, Qwen3Config
@@ -140,13 +141,16 @@ def write_speech(folder):
     t.add_special_tokens([AddedToken(n, normalized=False, special=True) for n in names])
     trunk = Qwen3Config(hidden_size=1024, num_hidden_layers=28, num_attention_heads=16, num_key_value_heads=8, head_dim=128,
                         intermediate_size=3072, vocab_size=151676, tie_word_embeddings=True)
-    module = omnivoice()
     module.OmniVoice(module.OmniVoiceConfig(llm_config=trunk)).save_pretrained(folder)
     t.save(os.path.join(folder, "tokenizer.json"))
     with open(os.path.join(folder, "tokenizer_config.json"), "w") as f:
         json.dump({"tokenizer_class": "PreTrainedTokenizerFast"}, f)
     codec = os.path.join(folder, "audio_tokenizer")
-    HiggsAudioV2TokenizerModel(HiggsAudioV2TokenizerConfig()).save_pretrained(codec)
+    ratios = [8, 5, 4, 2, 3]  # 25 frames a second
+    acoustic = {"model_type": "dac", "encoder_hidden_size": 64, "hidden_size": 256, "decoder_hidden_size": 1024,
+                "downsampling_ratios": ratios, "upsampling_ratios": ratios}
+    config = HiggsAudioV2TokenizerConfig(acoustic_model_config=acoustic, target_bandwidths=[0.5, 1, 1.5, 2])
+    HiggsAudioV2TokenizerModel(config).save_pretrained(codec)
     DacFeatureExtractor(sampling_rate=24000).save_pretrained(codec)
 
 
@@ -199,6 +203,8 @@ def serve(name, folder, a):
             time.sleep(0.1)
     if a.kind == "speech":
         body = {"input": SPOKEN, "language": "en", "seconds": a.seconds, "steps": a.steps, "response_format": "wav"}
+        if name.count(" ") > 1:
+            body["sampler"] = name.split()[2]
         return (lambda: post("/v1/audio/speech", body)), process
     if a.kind == "decide":
         body = {"state": " ".join(texts(1, 400, 400)), "questions": {"queue": {
@@ -235,7 +241,7 @@ def main():
     p.add_argument("--calls", type=int, default=3, help="calls of a round")
     p.add_argument("--seconds", type=float, default=5, help="of sound")
     p.add_argument("--steps", type=int, default=16, help="of speech")
-    p.add_argument("--only", help="programs, such as 'PyTorch f32,unmask int8'")
+    p.add_argument("--only", help="programs, such as 'PyTorch f32,unmask int8'; of speech with a sampler too: 'unmask int8 halton'")
     p.add_argument("--out", metavar="FILE", help="keep every round in a file of bench/results")
     p.add_argument("--cache", help="a folder that keeps the models; by default they are removed afterwards")
     p.add_argument("--one", help=argparse.SUPPRESS)
