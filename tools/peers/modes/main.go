@@ -102,7 +102,7 @@ func run(m *model.Loaded, tokens int, sure string, lines bool) error {
 	return nil
 }
 
-// reply makes one reply. The prompt's pass is not timed.
+// reply makes one reply, and times it with the prompt's pass.
 func reply(m model.Denoiser, recipe string, drafts bool, share float64, tokens int) (passes int,
 	seconds float64, err error) {
 	r, err := generate.ParseRecipe(recipe)
@@ -124,14 +124,12 @@ func reply(m model.Denoiser, recipe string, drafts bool, share float64, tokens i
 			logits[1000+position] += 1000
 		}
 	}
-	var began time.Time
+	began := time.Now()
 	for step, err := range generate.Run(context.Background(), m, o) {
 		if err != nil {
 			return 0, 0, err
 		}
-		if steps = step.N; steps == 1 {
-			began = time.Now()
-		}
+		steps = step.N
 	}
 	return steps, time.Since(began).Seconds(), nil
 }
