@@ -257,9 +257,9 @@ func TestBrokenWeights(t *testing.T) {
 func TestNotesOnTokenizers(t *testing.T) {
 	vocab := &fstest.MapFile{Data: []byte(`{"a": 0, "b": 1}`)}
 	for want, files := range map[string]fstest.MapFS{
-		"there is no tokenizer.json beside config.json":    {},
-		"tokenizer.json: model.vocab: no tokens":           {"tokenizer.json": {Data: []byte("{}")}},
-		"merges.txt: open merges.txt: file does not exist": {"vocab.json": vocab},
+		"there is no tokenizer.json beside config.json": {},
+		"tokenizer.json: model.vocab: no tokens":        {"tokenizer.json": {Data: []byte("{}")}},
+		"there is no merges.txt beside it":              {"vocab.json": vocab},
 		`merges.txt: line 1 is "a", want two tokens`: {"vocab.json": vocab,
 			"merges.txt": {Data: []byte("a")}},
 		`merges[0] "a" "b": "ab" has 2 bytes`: {"vocab.json": vocab, "merges.txt": {Data: []byte("a b")}},

@@ -205,7 +205,7 @@ func TestBadPipelines(t *testing.T) {
 
 	gen = maskgenFolder(t)
 	require.NoError(t, os.Remove(filepath.Join(gen, "tokenizer", "merges.txt")))
-	require.ErrorContains(t, prompt(gen), "the tokenizer: vocab.json: merges.txt: ")
+	require.ErrorContains(t, prompt(gen), "the tokenizer: vocab.json: there is no merges.txt beside it")
 	m, err := load(maskgenFolder(t))
 	require.NoError(t, err)
 	_, err = m.PromptConditions(context.Background(), []string{string(make([]byte, 9000))}, "")

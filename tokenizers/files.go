@@ -103,8 +103,10 @@ func parseOlder(vocab []byte, class string, config object, files fs.FS) (*vocabu
 		return nil, err
 	}
 	merges, err := readMergesFile(files)
-	if err != nil {
-		return nil, fmt.Errorf("merges.txt: %v", err) // a vocabulary needs merges
+	if errors.Is(err, fs.ErrNotExist) { // a vocabulary needs merges
+		return nil, errors.New("there is no merges.txt beside it")
+	} else if err != nil {
+		return nil, fmt.Errorf("merges.txt: %w", err)
 	}
 	roles, err := readRoles(files, config, class)
 	if err != nil {
