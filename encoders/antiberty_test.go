@@ -46,8 +46,8 @@ func TestAntiBERTy(t *testing.T) {
 	file.add("bert.embeddings.position_ids", "LongStorage", 8, []int{1, 64}, make([]byte, 8*64))
 	file.zeros("bert.pooler.dense.weight", width, width)
 	file.zeros("bert.pooler.dense.bias", width)
-	if words, ok := set.Get("cls.predictions.decoder.weight"); !ok {
-		words, _ = set.Get("bert.embeddings.word_embeddings.weight")
+	if _, ok := set.Get("cls.predictions.decoder.weight"); !ok {
+		words, _ := set.Get("bert.embeddings.word_embeddings.weight")
 		file.add("cls.predictions.decoder.weight", "FloatStorage", 4, words.Shape, words.Data)
 	}
 	if bias, ok := set.Get("cls.predictions.bias"); ok {
