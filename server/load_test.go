@@ -51,9 +51,10 @@ var tuned = sync.OnceValue(func() int {
 
 // opened serves the model until the benchmark's end.
 func opened(b *testing.B, o server.Options, p backend.Precision) *site {
-	s := &site{}
+	s, threads := &site{}, tuned()
+	runtime.GOMAXPROCS(threads + 1) // testing sets it anew for each benchmark
 	var err error
-	s.text, err = unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: tuned(), Precision: p})
+	s.text, err = unmask.LoadFS(demo.Text(), "demo", unmask.Options{Threads: threads, Precision: p})
 	require.NoError(b, err)
 	s.given = slices.Index(s.known(b), s.text.Spec().Mask)
 	s.server, err = server.New(o)

@@ -1,6 +1,5 @@
 // Package stories counts how often a small story of demo/recipe/stories.py contradicts itself and
-// its slips. That measures a model without a judge that could be
-// misled.
+// its slips. That measures a model without a judge that could be misled.
 package stories
 
 import (
