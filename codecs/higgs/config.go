@@ -2,7 +2,7 @@ package higgs
 
 import (
 	"fmt"
-	"math"
+	"slices"
 
 	"unmask/model"
 	"unmask/nn"
@@ -52,19 +52,23 @@ func newCodec(src *model.Source) (*Codec, error) {
 		c.Quantizers[i] = quantizer{Embed: weights.Param{Shape: []int{codes, width}},
 			Out: nn.NewLinear(width, wide)}
 	}
-	reach := float64(side)
 	for i, r := range ratios {
 		if r < 1 || r > maxRatio || c.frame*r > maxFrame {
 			return nil, fmt.Errorf("config.json: upsampling_ratios has %d, want 1 to %d, and at most %d "+
 				"together", r, maxRatio, maxFrame)
 		}
-		reach += 1 / float64(c.frame)
 		c.frame *= r
-		reach += float64(side*(dilations[0]+dilations[1]+dilations[2])) / float64(c.frame)
 		c.Blocks[i] = newBlock(channels, r)
 		channels /= 2
 	}
-	c.margin = int(math.Ceil(reach + float64(side)/float64(c.frame)))
+	reach := side
+	for i := range slices.Backward(c.Blocks) {
+		b := &c.Blocks[i]
+		reach += side * (dilations[0] + dilations[1] + dilations[2])
+		reach = (reach+b.ratio-1)/b.ratio + 1
+		b.reach = reach
+	}
+	c.margin = reach + side
 	c.Snake, c.Out = newSnake(channels), newConv(1, channels, taps)
 	return c, nil
 }

@@ -20,8 +20,17 @@ const (
 
 // sound is where the sound is in workspace.x.
 type sound struct {
-	first, n int // rows
-	all      int // with those before and after, which have no meaning
+	first, n      int // rows
+	all           int // with those before and after, which have no meaning
+	before, after int // of the n: rows outside the window that is wanted
+}
+
+// within returns the sound of the window and at most reach rows on each side.
+func (s sound) within(reach int) sound {
+	before, after := max(0, s.before-reach), max(0, s.after-reach)
+	s.first, s.n = s.first+before, s.n-before-after
+	s.before, s.after = s.before-before, s.after-after
+	return s
 }
 
 // prepare makes room for a window of frames.
@@ -49,9 +58,10 @@ func (c *Codec) prepare(frames int) {
 	w.sound = make([]float32, frames*c.frame)
 }
 
-// draw leaves the sound of codes [frames, books] in workspace.y.
-func (c *Codec) draw(codes []int32, frames int) {
-	w, b := &c.w, c.b
+// draw leaves the sound of codes [frames, books] in workspace.y, without that of so many frames
+// before and after the window, and returns where it begins.
+func (c *Codec) draw(codes []int32, before, after int) int {
+	w, b, frames := &c.w, c.b, len(codes)/c.Books()
 	for i := range c.Quantizers {
 		q := &c.Quantizers[i]
 		w.from = w.from[:0]
@@ -69,11 +79,13 @@ func (c *Codec) draw(codes []int32, frames int) {
 	w.from = append(w.from, w.from[:side]...)
 	b.Gather(w.padded, w.latent, w.from)
 	c.convolve(&c.In, w.x, w.padded, len(w.from), false)
-	s := sound{0, frames, frames}
+	s := sound{0, frames, frames, before, after}
 	for i := range c.Blocks {
 		s = c.lengthen(&c.Blocks[i], s)
 	}
+	s = s.within(side)
 	c.convolve(&c.Out, w.y, c.spread(s, 1, &c.Snake), s.n+2*side, false)
+	return s.before
 }
 
 // padding returns a list of n equal indexes, in the memory of from.
@@ -125,11 +137,13 @@ func perPhase(n, dilation int) int { return (n + dilation - 1) / dilation }
 // lengthen applies a block to the sound and returns where its result is.
 func (c *Codec) lengthen(k *block, s sound) sound {
 	w := &c.w
+	s = s.within(k.reach)
 	w.from = append(counted(w.padding(1, -1), s.first, s.n), -1)
 	c.b.Snake(w.h, w.x, w.from, k.Snake.alpha)
 	c.convolve(&k.Up, w.y, w.h, s.n+2, false)
 	w.x, w.y = w.y, w.x
-	s = sound{(k.ratio + 1) / 2, s.n * k.ratio, (s.n + 1) * k.ratio}
+	s = sound{(k.ratio + 1) / 2, s.n * k.ratio, (s.n + 1) * k.ratio, s.before * k.ratio,
+		s.after * k.ratio}
 	for i, u := range k.units() {
 		c.residual(u, s, dilations[i])
 	}

@@ -64,6 +64,7 @@ type block struct {
 	Unit3 unit  `weight:"res_unit3"`
 
 	ratio int
+	reach int // rows of its input on each side on which what follows a row depends
 }
 
 // Codec decodes codes to sound, in working memory that does not grow with the length of the sound.
@@ -253,9 +254,10 @@ func (c *Codec) Decode(ctx context.Context, codes []int32, emit func(sound []flo
 		}
 		end := min(at+c.window, frames)
 		from, to := max(0, at-c.margin), min(frames, end+c.margin)
-		c.draw(codes[from*books:to*books], to-from)
-		c.b.Read(c.w.sound[:(to-from)*c.frame], c.w.y, 0)
-		sound := c.w.sound[(at-from)*c.frame : (end-from)*c.frame]
+		first := c.draw(codes[from*books:to*books], at-from, to-end)
+		sound := c.w.sound[:first+(end-at)*c.frame]
+		c.b.Read(sound, c.w.y, 0)
+		sound = sound[first:]
 		for i, x := range sound {
 			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
 				return fmt.Errorf("sample %d is %v, want a finite one", at*c.frame+i, x)
