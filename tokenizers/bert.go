@@ -45,15 +45,16 @@ func setBERT(file, config object) error {
 // around Chinese characters (apart), decomposes letters and drops their accents (strip), and makes
 // letters lower case.
 func bertNormalizer(clean, apart, strip, lower bool) normalizer {
+	controls, chinese := tables()["controls"], tables()["chinese"]
 	return func(text string) string {
 		if clean || apart {
 			var out strings.Builder
 			for _, r := range text {
 				switch {
-				case clean && inRanges(unicodeTables().controls, r):
+				case clean && inRanges(controls, r):
 				case clean && unicode.IsSpace(r):
 					out.WriteByte(' ')
-				case apart && inRanges(unicodeTables().chinese, r):
+				case apart && inRanges(chinese, r):
 					out.WriteString(" " + string(r) + " ")
 				default:
 					out.WriteRune(r)
@@ -62,7 +63,7 @@ func bertNormalizer(clean, apart, strip, lower bool) normalizer {
 			text = out.String()
 		}
 		if strip {
-			text = without(unicodeTables().nonspacing)(form{decomposed: norm.NFD}.normalize(text))
+			text = without(tables()["nonspacing"])(form{decomposed: norm.NFD}.normalize(text))
 		}
 		if lower {
 			text = lowercase(text)
@@ -84,10 +85,10 @@ func without(ranges [][2]rune) normalizer {
 }
 
 // isSign reports whether r is punctuation for BERT.
-func isSign(r rune) bool { return inRanges(unicodeTables().signs, r) }
+func isSign(r rune) bool { return inRanges(tables()["signs"], r) }
 
 // splitBERT divides text at white space, and makes each sign a word.
 func (p *preTokenizer) splitBERT() {
-	p.split(runs(ofClass(space), 1), false, behaviours["Removed"])
+	p.split(runs(unicode.IsSpace, 1), false, behaviours["Removed"])
 	p.split(runs(isSign, 1), false, behaviours["Isolated"])
 }

@@ -5,52 +5,34 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode"
 	"unicode/utf8"
 )
 
-// class is a class of characters in the patterns of pre-tokenizers. The tables are of Unicode 16,
-// as in the patterns of Hugging Face's library; Go's are of Unicode 15.
-type class uint8
-
-const (
-	other  class = iota
-	letter       // \p{L}
-	number       // \p{N}
-	space        // \s
-)
-
-const wordBit = 1 << 7 // \w
-
-// tables are ranges of code points, both ends included, as classes.txt has them by these names.
-type tables struct {
-	letters    [][2]rune     // \p{L}
-	numbers    [][2]rune     // \p{N}
-	numerics   [][2]rune     // Rust's numeric characters that are not in numbers
-	wordOthers [][2]rune     // \w without letters
-	marks      [][2]rune     // what StripAccents drops
-	nonspacing [][2]rune     // the accents that BertNormalizer drops
-	controls   [][2]rune     // what BertNormalizer drops as not printed
-	chinese    [][2]rune     // what BertNormalizer puts spaces around
-	signs      [][2]rune     // punctuation for BertPreTokenizer and Punctuation
-	inert      [][2]rune     // what the library's normalisers, of Unicode 9, leave in place
-	lowers     map[rune]rune // lower cases that Unicode 16 has and Unicode 15 has not
-}
-
-// classFile is written by testdata/classes.py: a line for each table, its name and its ranges in
-// hexadecimal. A range of lowers is a character and its lower case.
+// classFile is written by testdata/classes.py and testdata/cased.py: a line for each table, its
+// name and its ranges in hexadecimal. The tables are of Unicode 16, as in the patterns of Hugging
+// Face's library; Go's are of Unicode 15.
+//
+//	letters     \p{L}
+//	numbers     \p{N}
+//	numerics    Rust's numeric characters that are not in numbers
+//	wordOthers  \w without letters
+//	marks       what StripAccents drops
+//	nonspacing  the accents that BertNormalizer drops
+//	controls    what BertNormalizer drops as not printed
+//	chinese     what BertNormalizer puts spaces around
+//	signs       punctuation for BertPreTokenizer and Punctuation
+//	inert       what the library's normalisers, of Unicode 9, leave in place
+//	lowers      characters and their lower cases that Unicode 16 has and Unicode 15 has not
+//	upper       what \p{Lu} has since Unicode 16
+//	lower       what \p{Ll} has since Unicode 16
+//	caseless    what \p{Lm}, \p{Lo} and \p{M} together have since Unicode 16
 //
 //go:embed classes.txt
 var classFile string
 
-// unicodeTables returns the tables; classFile is read once.
-var unicodeTables = sync.OnceValue(func() *tables {
-	t := &tables{lowers: map[rune]rune{}}
-	var lowers [][2]rune
-	of := map[string]*[][2]rune{"letters": &t.letters, "numbers": &t.numbers,
-		"numerics": &t.numerics, "wordOthers": &t.wordOthers, "marks": &t.marks,
-		"nonspacing": &t.nonspacing, "controls": &t.controls, "chinese": &t.chinese,
-		"signs": &t.signs, "inert": &t.inert, "lowers": &lowers}
+// tables holds the tables of classFile by name: sorted ranges, both ends included.
+var tables = sync.OnceValue(func() map[string][][2]rune {
+	all := map[string][][2]rune{}
 	for line := range strings.Lines(classFile) {
 		fields := strings.Fields(line)
 		for _, field := range fields[1:] {
@@ -63,47 +45,29 @@ var unicodeTables = sync.OnceValue(func() *tables {
 			if err != nil || err2 != nil {
 				panic("tokenizers: classes.txt has " + field) // cannot happen: the file is embedded
 			}
-			*of[fields[0]] = append(*of[fields[0]], [2]rune{rune(lo), rune(hi)})
+			all[fields[0]] = append(all[fields[0]], [2]rune{rune(lo), rune(hi)})
 		}
 	}
-	for _, pair := range lowers {
-		t.lowers[pair[0]] = pair[1]
-	}
-	return t
+	return all
 })
 
-// classes holds class and wordBit of every code point: 1.1 MB, computed once.
-var classes = sync.OnceValue(func() []uint8 {
-	t := make([]uint8, utf8.MaxRune+1)
-	fill := func(ranges [][2]rune, bits uint8) {
-		for _, r := range ranges {
-			for c := r[0]; c <= r[1]; c++ {
-				t[c] |= bits
-			}
-		}
+// lowers are the lower cases that Unicode 16 has and Unicode 15 has not.
+var lowers = sync.OnceValue(func() map[rune]rune {
+	m := map[rune]rune{}
+	for _, pair := range tables()["lowers"] {
+		m[pair[0]] = pair[1]
 	}
-	fill(unicodeTables().letters, uint8(letter)|wordBit)
-	fill(unicodeTables().numbers, uint8(number))
-	fill(unicodeTables().wordOthers, wordBit)
-	for _, r := range unicode.White_Space.R16 {
-		for c := r.Lo; c <= r.Hi; c += r.Stride {
-			t[c] |= uint8(space)
-		}
-	}
-	return t
+	return m
 })
-
-func classOf(r rune) class { return class(classes()[r] &^ wordBit) }
 
 // isWord reports whether r is a word character, \w of Unicode.
-func isWord(r rune) bool { return classes()[r]&wordBit != 0 }
+func isWord(r rune) bool {
+	return inRanges(tables()["letters"], r) || inRanges(tables()["wordOthers"], r)
+}
 
 // isNumeric reports whether r is a number in the tables of the Digits pre-tokenizer.
 func isNumeric(r rune) bool {
-	if classOf(r) == number {
-		return true
-	}
-	return inRanges(unicodeTables().numerics, r)
+	return inRanges(tables()["numbers"], r) || inRanges(tables()["numerics"], r)
 }
 
 // inRanges searches sorted ranges.
@@ -121,4 +85,12 @@ func inRanges(ranges [][2]rune, r rune) bool {
 		}
 	}
 	return false
+}
+
+// decode is utf8.DecodeRuneInString with a short way for ASCII.
+func decode(text string) (rune, int) {
+	if len(text) > 0 && text[0] < utf8.RuneSelf {
+		return rune(text[0]), 1
+	}
+	return utf8.DecodeRuneInString(text)
 }

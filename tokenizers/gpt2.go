@@ -22,7 +22,7 @@ var gpt2 = sync.OnceValue(func() Tokenizer {
 	b := newBPE()
 	v := &vocabulary{model: b, bytes: true}
 	v.cut.bytes = true
-	v.cut.isolate(gpt2Words)
+	v.cut.split(compile(gpt2Pattern), false, behaviours["Isolated"])
 	var memory scratch
 	for id := range int32(gpt2Merged) {
 		token, err := c.Decode([]uint{uint(id)})

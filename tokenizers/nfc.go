@@ -3,7 +3,6 @@ package tokenizers
 import (
 	"cmp"
 	"slices"
-	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -25,7 +24,7 @@ func (f form) normalize(text string) string {
 		return text
 	}
 	out := make([]byte, 0, len(text)+len(text)/8)
-	start, inert := 0, unicodeTables().inert
+	start, inert := 0, tables()["inert"]
 	for at, r := range text {
 		if r >= inert[0][0] && inRanges(inert, r) {
 			out = f.append(out, text[start:at])
@@ -37,12 +36,10 @@ func (f form) normalize(text string) string {
 }
 
 // append adds the normal form of text, which has no inert rune. Most text is normalised by x/text,
-// which composes wrongly above U+FFFF (U+20041 U+0301 becomes U+00C1, because its pairs are keyed
-// by 16 bits) and inserts U+034F into more than 30 marks in a row. Such text is normalised here.
+// which inserts U+034F into more than 30 marks in a row. Such text is normalised here.
 func (f form) append(out []byte, text string) []byte {
-	wide, marks, most := false, 0, 0
+	marks, most := 0, 0
 	for _, r := range text {
-		wide = wide || r > 0xffff
 		if r < 0x300 || norm.NFD.PropertiesString(string(r)).CCC() == 0 {
 			marks = -1
 		}
@@ -50,7 +47,7 @@ func (f form) append(out []byte, text string) []byte {
 		most = max(most, marks)
 	}
 	switch {
-	case !wide && most < 8: // runes decompose to at most 3 marks
+	case most < 8: // runes decompose to at most 3 marks
 		whole := f.decomposed
 		if f.compose {
 			whole-- // NFC after NFD, NFKC after NFKD
@@ -119,28 +116,7 @@ func composed(runes []rune) []rune {
 
 // pairOf returns the composition of a and b.
 func pairOf(a, b rune) (rune, bool) {
-	if a > 0xffff || b > 0xffff {
-		r, ok := widePairs()[[2]rune{a, b}]
-		return r, ok
-	}
 	text := norm.NFC.String(string([]rune{a, b}))
 	r, size := utf8.DecodeRuneInString(text)
 	return r, size == len(text)
 }
-
-// widePairs are the compositions above U+FFFF, derived from the decompositions of all runes.
-var widePairs = sync.OnceValue(func() map[[2]rune]rune {
-	pairs := map[[2]rune]rune{}
-	for r := rune(0x10000); r < 0x20000; r++ {
-		d := []rune(norm.NFD.String(string(r)))
-		if len(d) != 2 || inRanges(unicodeTables().inert, r) || excluded(r) {
-			continue
-		}
-		pairs[[2]rune(d)] = r
-	}
-	return pairs
-})
-
-// excluded reports whether r, above U+FFFF, is never the result of a composition: the musical
-// symbols in CompositionExclusions.txt.
-func excluded(r rune) bool { return r >= 0x1d15e && r <= 0x1d1c0 }

@@ -40,7 +40,7 @@ func readNormalizer(s object) (normalizer, error) {
 	case "Lowercase":
 		return lowercase, s.only()
 	case "StripAccents":
-		return without(unicodeTables().marks), s.only()
+		return without(tables()["marks"]), s.only()
 	case "BertNormalizer":
 		return readBERT(s)
 	case "Precompiled":
@@ -96,7 +96,7 @@ func readReplace(s object) (normalizer, error) {
 	return func(text string) string {
 		start, end := -1, 0
 		if text != "" {
-			start, end = p.find(text)
+			start, end = p(text)
 		}
 		if start < 0 {
 			return text
@@ -108,7 +108,7 @@ func readReplace(s object) (normalizer, error) {
 			if text = text[end:]; text == "" {
 				break
 			}
-			start, end = p.find(text)
+			start, end = p(text)
 		}
 		out.WriteString(text)
 		return out.String()
@@ -129,7 +129,7 @@ func lowercase(text string) string {
 		case r == 'İ':
 			out.WriteString("i̇")
 		default:
-			if l, ok := unicodeTables().lowers[r]; ok {
+			if l, ok := lowers()[r]; ok {
 				r = l
 			} else {
 				r = unicode.ToLower(r)

@@ -3,32 +3,29 @@ package tokenizers
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
 )
 
-// pattern matches the text that a stage splits or replaces.
-type pattern struct {
-	find  func(text string) (start, end int) // the first match, never empty; start -1: none
-	whole words                              // the same, if matches are adjacent to each other
-}
-
-// covers returns a pattern whose matches leave nothing between them.
-func covers(w words) *pattern {
-	return &pattern{func(text string) (int, int) { return 0, w(text) }, w}
-}
+// pattern returns where the first match in a text starts and ends, which is never empty; start is
+// -1 if there is none.
+type pattern func(text string) (start, end int)
 
 // literal finds a text as it is.
 func literal(find string) pattern {
-	return pattern{find: func(text string) (int, int) {
+	return func(text string) (int, int) {
 		at := strings.Index(text, find)
 		return at, at + len(find)
-	}}
+	}
 }
 
 // runs finds up to `most` runes in a class, as the regular expression [in]{1,most}; 0 means no
 // limit.
 func runs(in func(rune) bool, most int) pattern {
-	return pattern{find: func(text string) (int, int) {
+	return func(text string) (int, int) {
 		start := strings.IndexFunc(text, in)
 		if start < 0 {
 			return -1, -1
@@ -42,33 +39,33 @@ func runs(in func(rune) bool, most int) pattern {
 			end, count = end+size, count+1
 		}
 		return start, end
-	}}
+	}
 }
 
 // readPattern reads {"String": text} or {"Regex": expression}.
-func readPattern(raw json.RawMessage) (none pattern, err error) {
+func readPattern(raw json.RawMessage) (pattern, error) {
 	var p object
 	if err := json.Unmarshal(raw, &p); err != nil {
-		return none, describe("pattern", err)
+		return nil, describe("pattern", err)
 	}
 	var text, expression string
 	if err := p.get("String", &text); err != nil {
-		return none, fmt.Errorf("pattern.%w", err)
+		return nil, fmt.Errorf("pattern.%w", err)
 	}
 	if err := p.get("Regex", &expression); err != nil {
-		return none, fmt.Errorf("pattern.%w", err)
+		return nil, fmt.Errorf("pattern.%w", err)
 	}
 	switch {
 	case len(p) == 1 && text != "":
 		return literal(text), nil
 	case len(p) != 1 || expression == "":
-		return none, fmt.Errorf(`pattern is %.60s, want {"String": text} or {"Regex": text}`, raw)
+		return nil, fmt.Errorf(`pattern is %.60s, want {"String": text} or {"Regex": text}`, raw)
 	}
 	if found := compile(expression); found != nil {
-		return *found, nil
+		return found, nil
 	}
-	return none, fmt.Errorf("pattern.Regex is %.100q, want the pattern of GPT-2, Llama 3, Qwen, "+
-		"Ling, Tekken or CLIP, or one class alone", expression)
+	return nil, fmt.Errorf(`pattern.Regex is %.100q, want one of small letters, spaces, \p{L}, \p{N}, \s, `+
+		`\w and classes of them, with \s+(?!\S)|\s+ at its end at most`, expression)
 }
 
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
@@ -77,89 +74,87 @@ const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]
 // special tokens, as transformers writes it.
 const clipPattern = `'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+`
 
-// compile returns a known pattern by its text, nil for any other. Possessive repetition does not
-// change their matches, nor does \s*[\r\n] in place of \s*[\r\n]+, because no white space after the
-// last line end contains another.
-func compile(expression string) *pattern {
-	switch expression {
-	case gpt2Pattern, `'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`:
-		return covers(gpt2Words)
-	case clipPattern:
-		return &pattern{find: clipWords}
-	case `\p{L}+`:
-		return new(runs(ofClass(letter), 0))
-	case `\p{L}`:
-		return new(runs(ofClass(letter), 1))
-	case ` {2,}`:
-		return &pattern{find: func(text string) (int, int) {
-			start := strings.Index(text, "  ")
-			if start < 0 {
-				return -1, -1
-			}
-			return start, len(text) - len(strings.TrimLeft(text[start:], " "))
-		}}
-	case `\s+`:
-		return new(runs(ofClass(space), 0))
-	case `\s`:
-		return new(runs(ofClass(space), 1))
-	}
-	if n, ok := digitRun(expression); ok {
-		return new(runs(ofClass(number), n))
-	}
-	if rest, ok := strings.CutPrefix(expression, tekkenWords); ok {
-		run, ok := strings.CutSuffix(rest, tekkenRest)
-		if n, known := digitRun(run); ok && known && n > 0 {
-			return covers(tekken(n))
+// lastBlanks ends the patterns of most models: white space, of which the last character is left to
+// the word after it.
+const lastBlanks = `|\s+(?!\S)|\s+`
+
+// upperOrBoth and lowerOrBoth are letters by case in the patterns of Tekken and o200k; what has no
+// case is in both.
+const (
+	upperOrBoth = `\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}`
+	lowerOrBoth = `\p{Ll}\p{Lm}\p{Lo}\p{M}`
+)
+
+// greedy are parts of patterns where possessive repetition, which Go's regexp does not have,
+// matches as the usual one does, because what follows is not what they repeat.
+var greedy = strings.NewReplacer(`[^\r\n\p{L}\p{N}]?+\p{L}`, `[^\r\n\p{L}\p{N}]?\p{L}`,
+	` ?[^\s\p{L}\p{N}]++[\r\n]*`, ` ?[^\s\p{L}\p{N}]+[\r\n]*`)
+
+// readable matches the expressions that mean the same to Go's regexp, once newer has rewritten
+// them, as to Oniguruma, which the library uses: of some characters and classes, and with case
+// ignored only in English endings.
+var readable = regexp.MustCompile(`^(?:` + strings.Join([]string{
+	`[ '/a-z0-9|()]`, `\\[rntsw/]`, `\\p\{[LN]\}`, `[*+?]`, `\{[0-9]+(?:,[0-9]*)?\}`, `\(\?:`,
+	`\(\?i:['sdmtrevl|()?:\[\]]+\)`, `\[\^?(?:\\[rntsw/]|\\p\{[LN]\}|[ '/a-z0-9]|` +
+		regexp.QuoteMeta(upperOrBoth) + `|` + regexp.QuoteMeta(lowerOrBoth) + `)+\]`}, `|`) + `)+$`)
+
+// classNames finds classes, and the names of classes outside of them.
+var classNames = regexp.MustCompile(`\[[^\]]*\]|\\p\{[LN]\}|\\[sw]`)
+
+// newer replaces the names of classes by those with the characters of Unicode 16.
+var newer = sync.OnceValue(func() *strings.Replacer {
+	ranges := func(name string) string {
+		var b strings.Builder
+		for _, r := range tables()[name] {
+			fmt.Fprintf(&b, `\x{%x}-\x{%x}`, r[0], r[1])
 		}
+		return b.String()
+	}
+	letters, caseless := ranges("letters"), ranges("caseless")
+	return strings.NewReplacer(`\p{L}`, letters, `\p{N}`, ranges("numbers"), `\s`, `\pZ\t-\r\x{85}`,
+		`\w`, letters+ranges("wordOthers"), upperOrBoth, upperOrBoth+ranges("upper")+caseless,
+		lowerOrBoth, lowerOrBoth+ranges("lower")+caseless)
+})
+
+// compile returns the pattern of a regular expression, nil for one that Go's regexp does not read
+// as Oniguruma does, or that matches an empty text.
+func compile(expression string) pattern {
+	text, ends := strings.CutSuffix(greedy.Replace(expression), lastBlanks)
+	if !readable.MatchString(text) {
 		return nil
 	}
-	text := strings.NewReplacer("?+", "?", "++", "+").Replace(expression)
-	after, ok := "", false
-	for _, start := range [...]string{
-		`(?i:'s|'t|'re|'ve|'m|'ll|'d)|`, `'(?i:[sdmt]|ll|ve|re)|`, `(?i:'(?:[sdmt]|ll|ve|re))|`,
-	} {
-		if after, ok = strings.CutPrefix(text, start); ok {
-			break
+	re, err := regexp.Compile(classNames.ReplaceAllStringFunc(text, func(class string) string {
+		if class[0] != '[' {
+			class = "[" + class + "]"
 		}
-	}
-	if !ok {
+		return newer().Replace(class)
+	}))
+	if err != nil || re.MatchString("") {
 		return nil
 	}
-	if after, ok = strings.CutPrefix(after, `[^\r\n\p{L}\p{N}]?\p{L}+|`); !ok {
-		return nil
+	return func(text string) (start, end int) {
+		start, end = -1, -1
+		if at := re.FindStringIndex(text); at != nil {
+			start, end = at[0], at[1]
+		}
+		if start == 0 || !ends {
+			return start, end
+		}
+		if blank := strings.IndexFunc(text, unicode.IsSpace); blank >= 0 && (start < 0 || blank < start) {
+			return blank, blank + blanks(text[blank:])
+		}
+		return start, end
 	}
-	run, after, ok := strings.Cut(after, "|")
-	digits, known := digitRun(run)
-	if !ok || !known || digits == 0 {
-		return nil
-	}
-	switch after {
-	case ` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`, ` ` +
-		`?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+`:
-		return covers(chatWords(digits))
-	}
-	return nil
 }
 
-// digitRun reads \p{N}, \p{N}+, \p{N}{n} with n 1, and \p{N}{1,n} with n up to 9, and returns the
-// most digits of a match, 0 for no limit.
-func digitRun(expression string) (most int, ok bool) {
-	rest, ok := strings.CutPrefix(expression, `\p{N}`)
-	switch {
-	case !ok:
-		return 0, false
-	case rest == "", rest == "{1}":
-		return 1, true
-	case rest == "+":
-		return 0, true
-	case len(rest) == 5 && strings.HasPrefix(rest, "{1,") && rest[4] == '}' && rest[3] >= '1' &&
-		rest[3] <= '9':
-		return int(rest[3] - '0'), true
+// blanks returns the length of \s+(?!\S)|\s+ at the start of text, which is white space.
+func blanks(text string) int {
+	n := len(text) - len(strings.TrimLeftFunc(text, unicode.IsSpace))
+	if _, last := utf8.DecodeLastRuneInString(text[:n]); n < len(text) && last < n {
+		return n - last
 	}
-	return 0, false
+	return n
 }
-
-func ofClass(c class) func(rune) bool { return func(r rune) bool { return classOf(r) == c } }
 
 // span is a range of text: a match, or the text between matches.
 type span struct {
@@ -171,7 +166,7 @@ type span struct {
 func spans(text string, p pattern) []span {
 	var out []span
 	for at := 0; at < len(text); {
-		start, end := p.find(text[at:])
+		start, end := p(text[at:])
 		if start < 0 {
 			return append(out, span{at, len(text), false})
 		}

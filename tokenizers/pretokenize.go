@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -62,10 +63,10 @@ func (p *preTokenizer) read(s object) error {
 		p.split(runs(isNumeric, most), false, behaviours["Isolated"])
 		return nil
 	case "WhitespaceSplit":
-		p.split(runs(ofClass(space), 1), false, behaviours["Removed"])
+		p.split(runs(unicode.IsSpace, 1), false, behaviours["Removed"])
 		return s.only()
 	case "Whitespace":
-		p.split(pattern{find: wordsAndSigns}, true, behaviours["Removed"])
+		p.split(compile(`\w+|[^\w\s]+`), true, behaviours["Removed"])
 		return s.only()
 	case "BertPreTokenizer":
 		p.splitBERT()
@@ -97,7 +98,7 @@ func (p *preTokenizer) readByteLevel(s object) error {
 		})
 	}
 	if regex {
-		p.isolate(gpt2Words)
+		p.split(compile(gpt2Pattern), false, behaviours["Isolated"])
 	}
 	p.bytes = true
 	return nil
@@ -140,26 +141,8 @@ func (p *preTokenizer) readSplit(s object) error {
 	if err != nil {
 		return err
 	}
-	if behaviour == "Isolated" && find.whole != nil {
-		p.isolate(find.whole)
-		return nil
-	}
 	p.split(find, invert, keep)
 	return nil
-}
-
-// isolate adds a stage that makes every match of w a word.
-func (p *preTokenizer) isolate(w words) {
-	p.stages = append(p.stages, func(in piece, next func(piece) error) error {
-		for at := 0; at < len(in.text); {
-			n := w(in.text[at:])
-			if err := next(piece{in.text[at : at+n], in.first && at == 0}); err != nil {
-				return err
-			}
-			at += n
-		}
-		return nil
-	})
 }
 
 // split adds a stage that splits at a pattern.
@@ -220,19 +203,4 @@ func metaspace(s object) (scheme, mark string, split bool, err error) {
 			scheme)
 	}
 	return
-}
-
-// wordsAndSigns returns \w+|[^\w\s]+.
-func wordsAndSigns(text string) (int, int) {
-	sign := func(r rune) bool { return !isWord(r) && classOf(r) != space }
-	start := strings.IndexFunc(text, func(r rune) bool { return classOf(r) != space })
-	if start < 0 {
-		return -1, -1
-	}
-	in := isWord
-	if r, _ := decode(text[start:]); !isWord(r) {
-		in = sign
-	}
-	_, end := runs(in, 0).find(text[start:])
-	return start, start + end
 }

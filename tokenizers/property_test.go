@@ -58,11 +58,12 @@ func TestWordsCoverText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.OneOf(rapid.RuneFrom([]rune(" \n\t'sdlvetr1.\u00a0\u0085é")),
 			rapid.Rune())).Draw(t, "text")
-		for _, w := range []words{gpt2Words, chatWords(1), chatWords(3)} {
+		for _, expression := range []string{gpt2Pattern, qwenPattern, tekkenPattern} {
+			find := compile(expression)
 			for rest := text; rest != ""; {
-				n := w(rest)
-				require.True(t, 0 < n && n <= len(rest))
-				rest = rest[n:]
+				start, end := find(rest)
+				require.True(t, 0 == start && start < end && end <= len(rest))
+				rest = rest[end:]
 			}
 		}
 	})
