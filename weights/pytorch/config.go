@@ -6,37 +6,9 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
+
+	"unmask/weights"
 )
-
-// shapes reads sizes from a state dict's tensors.
-type shapes struct {
-	prefix string
-	of     map[string][]int
-	err    error
-}
-
-// dim returns a dimension of a tensor, or records that it is missing.
-func (s *shapes) dim(name string, i int) int {
-	shape, ok := s.of[s.prefix+name]
-	if (!ok || i >= len(shape)) && s.err == nil {
-		s.err = fmt.Errorf("tensor %q has shape %v, want at least %d dimensions",
-			s.prefix+name, shape, i+1)
-	}
-	if !ok || i >= len(shape) {
-		return 0
-	}
-	return shape[i]
-}
-
-// count returns how many consecutive tensors name0suffix, name1suffix, ... there are.
-func (s *shapes) count(name, suffix string) int {
-	n := 0
-	for s.of[s.prefix+name+strconv.Itoa(n)+suffix] != nil {
-		n++
-	}
-	return n
-}
 
 // Tensors by which networks are recognised.
 const (
@@ -45,188 +17,172 @@ const (
 	// of Halton-MaskGIT, and of LlamaGen's image tokenizer
 	haltonAnchor   = "last_norm.norm_final.weight"
 	llamagenAnchor = "encoder.conv_blocks.0.res.0.conv1.weight"
+	fairseqAnchor  = "sentence_encoder.embed_tokens.weight"
 )
 
-var anchors = []string{mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor, fairseqAnchor}
+// configs derive config.json, which the networks' authors do not publish or have in another form,
+// from a network's tensors, whose names are without the prefix, and the settings saved with them.
+var configs = map[string]func(s *weights.Sizes, args object, o Options) object{
+	mageAnchor: mageConfig, sdttAnchor: sdttConfig, haltonAnchor: haltonConfig,
+	llamagenAnchor: llamagenConfig, fairseqAnchor: fairseqConfig,
+}
+
+type object = map[string]any
 
 // errUnknown is the error of a checkpoint of no known network.
 var errUnknown = errors.New("the tensors are of no known network")
 
 // config derives config.json from the tensors and settings.
-func (c *Checkpoint) config(o Options) (any, error) {
-	s := &shapes{of: map[string][]int{}}
-	anchor := ""
+func (c *Checkpoint) config(o Options) (object, error) {
+	var list []*weights.Tensor
 	for _, t := range c.tensors {
-		// torch.compile puts _orig_mod into names; loading removes it.
-		name := strings.ReplaceAll(t.Name, "_orig_mod.", "")
-		s.of[name] = append(make([]int, 0, 4), t.Shape...)
-		for _, a := range anchors {
-			p, ok := strings.CutSuffix(name, a)
-			if !ok || p != "" && !strings.HasSuffix(p, ".") {
-				continue
-			}
-			if anchor != "" {
-				return nil, fmt.Errorf("tensors %q and %q: the checkpoint holds two networks, "+
-					"want one", s.prefix+anchor, name)
-			}
-			s.prefix, anchor = p, a
-		}
+		list = append(list, &weights.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape})
 	}
-	var config any
-	var err error
-	switch anchor {
-	case mageAnchor:
-		config, err = mageConfig(s, c.Args(), o)
-	case sdttAnchor:
-		config, err = sdttConfig(s, c.Args(), o)
-	case haltonAnchor:
-		config, err = haltonConfig(s, o)
-	case llamagenAnchor:
-		config, err = llamagenConfig(s, o), nil
-	case fairseqAnchor:
-		config, err = fairseqConfig(s, c.Args(), o)
-	default:
+	all, err := weights.NewSet(list, nil)
+	if err != nil {
+		return nil, err
+	}
+	anchor, s := "", &weights.Sizes{}
+	for a := range configs {
+		set, err := all.Rebase(a)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := set.Get(a); !ok {
+			continue
+		}
+		if anchor != "" {
+			return nil, fmt.Errorf("tensors %q and %q: the checkpoint holds two networks, want one",
+				min(a, anchor), max(a, anchor))
+		}
+		anchor, s.Set = a, set
+	}
+	if anchor == "" {
 		return nil, fmt.Errorf("%w, want one named %q (MAGE), %q (SDTT, MDLM), %q (Halton-MaskGIT), "+
 			"%q (LlamaGen's tokenizer) or %q (fairseq's RoBERTa), or a config.json beside it", errUnknown,
 			mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor, fairseqAnchor)
 	}
-	if err = cmp.Or(s.err, err); err != nil {
-		return nil, err
+	config := configs[anchor](s, c.Args(), o)
+	return config, s.Err
+}
+
+// checkHeads returns heads, and fails where they are unknown or do not divide the width.
+func checkHeads(s *weights.Sizes, what string, width, heads int) int {
+	switch {
+	case heads < 1:
+		s.Fail("the checkpoint does not say how many heads the %s of width %d has: give them", what, width)
+	case width%heads != 0:
+		s.Fail("%d heads do not divide the %s's width %d", heads, what, width)
 	}
-	return config, nil
-}
-
-// mageFile is the config.json of a MAGE model; its authors do not publish one.
-type mageFile struct {
-	ModelType       string    `json:"model_type"`
-	EmbedDim        int       `json:"embed_dim"`
-	Depth           int       `json:"depth"`
-	Heads           int       `json:"num_heads"`
-	DecoderEmbedDim int       `json:"decoder_embed_dim"`
-	DecoderDepth    int       `json:"decoder_depth"`
-	DecoderHeads    int       `json:"decoder_num_heads"`
-	Grid            int       `json:"grid"`
-	Codebook        int       `json:"codebook_size"`
-	VQGAN           vqganFile `json:"vqgan"`
-}
-
-type vqganFile struct {
-	Ch        int   `json:"ch"`
-	ChMult    []int `json:"ch_mult"`
-	ResBlocks int   `json:"num_res_blocks"`
-	ZChannels int   `json:"z_channels"`
-	EmbedDim  int   `json:"embed_dim"`
-	Codes     int   `json:"n_embed"`
-	OutCh     int   `json:"out_ch"`
+	return heads
 }
 
 // mageHeads are the encoder's and decoder's heads of the published models, by the name in the
 // checkpoint's args and by width (MAGE's models_mage.py).
 var mageHeads = map[string][2]int{
-	"mage_vit_base_patch16": {12, 16}, "mage_vit_large_patch16": {16, 16}, "768": {12,
-		16}, "1024": {16, 16},
+	"mage_vit_base_patch16": {12, 16}, "mage_vit_large_patch16": {16, 16},
+	"768": {12, 16}, "1024": {16, 16},
 }
 
-func mageConfig(s *shapes, args map[string]any, o Options) (any, error) {
-	positions := s.dim("token_emb.position_embeddings.weight", 0)
+func mageConfig(s *weights.Sizes, args object, o Options) object {
+	positions := s.Dim("token_emb.position_embeddings.weight", 2, 0)
 	grid := int(math.Round(math.Sqrt(float64(positions - 1))))
-	if s.err == nil && (grid < 1 || grid*grid != positions-1) {
-		return nil, fmt.Errorf("%d positions are no square and a class token", positions)
+	if grid < 1 || grid*grid != positions-1 {
+		s.Fail("%d positions are no square and a class token", positions)
 	}
-	f := mageFile{ModelType: "mage", Grid: grid,
-		EmbedDim: s.dim(mageAnchor, 1), Depth: s.count("blocks.", ".norm1.weight"),
-		DecoderEmbedDim: s.dim("decoder_embed.weight", 0), DecoderDepth: s.count("decoder_blocks.",
-			".norm1.weight"),
-		Codebook: s.dim("vqgan.quantize.embedding.weight", 0)}
+	width, inner := s.Dim(mageAnchor, 2, 1), s.Dim("decoder_embed.weight", 2, 0)
 	name, _ := args["model"].(string)
 	known, ok := mageHeads[name]
 	if !ok {
-		known = mageHeads[strconv.Itoa(f.EmbedDim)]
+		known = mageHeads[strconv.Itoa(width)]
 	}
-	f.Heads, f.DecoderHeads = cmp.Or(o.Heads, known[0]), cmp.Or(o.DecoderHeads, known[1])
-	f.VQGAN = vqganFile{Ch: s.dim("vqgan.encoder.conv_in.weight", 0),
-		ResBlocks: s.count("vqgan.encoder.down.0.block.", ".conv1.weight"),
-		ZChannels: s.dim("vqgan.decoder.conv_in.weight",
-			1), EmbedDim: s.dim("vqgan.quantize.embedding.weight", 1),
-		Codes: f.Codebook, OutCh: s.dim("vqgan.decoder.conv_out.weight", 0)}
-	for i := range s.count("vqgan.encoder.down.", ".block.0.conv1.weight") {
-		f.VQGAN.ChMult = append(f.VQGAN.ChMult,
-			s.dim(fmt.Sprintf("vqgan.encoder.down.%d.block.0.conv1.weight", i), 0)/max(1,
-				f.VQGAN.Ch))
+	codes := s.Dim("vqgan.quantize.embedding.weight", 2, 0)
+	channels := s.Dim("vqgan.encoder.conv_in.weight", 4, 0)
+	var factors []int
+	for i := range s.Count("vqgan.encoder.down.", ".block.0.conv1.weight") {
+		level := s.Dim(fmt.Sprintf("vqgan.encoder.down.%d.block.0.conv1.weight", i), 4, 0)
+		factors = append(factors, level/channels)
 	}
-	if s.err != nil {
-		return nil, s.err
-	}
-	if err := checkHeads("encoder", f.EmbedDim, f.Heads); err != nil {
-		return nil, err
-	}
-	return f, checkHeads("decoder", f.DecoderEmbedDim, f.DecoderHeads)
+	return object{"model_type": "mage", "grid": grid, "codebook_size": codes,
+		"embed_dim": width, "depth": s.Count("blocks.", ".norm1.weight"),
+		"num_heads":         checkHeads(s, "encoder", width, cmp.Or(o.Heads, known[0])),
+		"decoder_embed_dim": inner, "decoder_depth": s.Count("decoder_blocks.", ".norm1.weight"),
+		"decoder_num_heads": checkHeads(s, "decoder", inner, cmp.Or(o.DecoderHeads, known[1])),
+		"vqgan": object{"ch": channels, "ch_mult": factors, "n_embed": codes,
+			"num_res_blocks": s.Count("vqgan.encoder.down.0.block.", ".conv1.weight"),
+			"z_channels":     s.Dim("vqgan.decoder.conv_in.weight", 4, 1),
+			"embed_dim":      s.Dim("vqgan.quantize.embedding.weight", 2, 1),
+			"out_ch":         s.Dim("vqgan.decoder.conv_out.weight", 4, 0)}}
 }
 
-// checkHeads returns an error for heads that are unknown or do not divide the width.
-func checkHeads(what string, width, heads int) error {
-	if heads < 1 {
-		return fmt.Errorf("the checkpoint does not say how many heads the %s of width %d has: "+
-			"give them", what, width)
-	}
-	if width%heads != 0 {
-		return fmt.Errorf("%d heads do not divide the %s's width %d", heads, what, width)
-	}
-	return nil
-}
-
-// sdttFile is the config.json of the published SDTT students.
-type sdttFile struct {
-	Model struct {
-		Type   string `json:"type"`
-		Hidden int    `json:"hidden_size"`
-		Cond   int    `json:"cond_dim"`
-		Length int    `json:"length"`
-		Blocks int    `json:"n_blocks"`
-		Heads  int    `json:"n_heads"`
-	} `json:"model"`
-	TimeConditioning bool `json:"time_conditioning"`
-	Tokenizer        struct {
-		Name string `json:"name"`
-	} `json:"tokenizer"`
-	Vocab int `json:"vocab_size"`
-}
-
-func sdttConfig(s *shapes, args map[string]any, o Options) (any, error) {
-	if inner, ok := args["config"].(map[string]any); ok {
+// sdttConfig returns the form of the published SDTT students.
+func sdttConfig(s *weights.Sizes, args object, o Options) object {
+	if inner, ok := args["config"].(object); ok {
 		args = inner // the constructor's arguments, as saved by Lightning for MDLM and SDTT
 	}
-	saved, _ := args["model"].(map[string]any)
+	saved, _ := args["model"].(object)
 	number := func(key string) int {
 		n, _ := saved[key].(int64)
 		return int(n)
 	}
-	var f sdttFile
-	f.Model.Type = "ddit-orig"
-	f.Model.Hidden, f.Vocab = s.dim(sdttAnchor, 1), s.dim(sdttAnchor, 0)
-	f.Model.Cond, f.Model.Blocks = s.dim("sigma_map.mlp.0.weight", 0), s.count("blocks.",
-		".norm1.weight")
-	f.Model.Length = cmp.Or(number("length"), 1024)
-	f.TimeConditioning, _ = args["time_conditioning"].(bool)
-	f.Tokenizer.Name = "gpt2"
-	if t, ok := args["tokenizer"].(map[string]any); ok {
+	width, blocks := s.Dim(sdttAnchor, 2, 1), s.Count("blocks.", ".norm1.weight")
+	if blocks == 0 {
+		s.Fail("the checkpoint has no blocks")
+	}
+	tokenizer := "gpt2"
+	if t, ok := args["tokenizer"].(object); ok {
 		if name, ok := t["name"].(string); ok {
-			f.Tokenizer.Name = name
+			tokenizer = name
 		}
 	}
-	if s.err != nil {
-		return nil, s.err
-	}
-	if f.Model.Blocks == 0 {
-		return nil, errors.New("the checkpoint has no blocks")
-	}
 	heads := cmp.Or(o.Heads, number("n_heads"))
-	if freq := s.of[s.prefix+"rotary_emb.inv_freq"]; heads == 0 && len(freq) == 1 && freq[0] > 0 {
-		heads = f.Model.Hidden / (2 * freq[0]) // half as many frequencies as numbers of a head
+	if heads == 0 && s.Has("rotary_emb.inv_freq") {
+		heads = width / (2 * s.Dim("rotary_emb.inv_freq", 1, 0)) // half as many frequencies as numbers of a head
 	}
-	if heads == 0 && f.Model.Hidden%64 == 0 {
-		heads = f.Model.Hidden / 64 // as in every published size
+	if heads == 0 && width%64 == 0 {
+		heads = width / 64 // as in every published size
 	}
-	f.Model.Heads = heads
-	return f, checkHeads("network", f.Model.Hidden, heads)
+	conditioned, _ := args["time_conditioning"].(bool)
+	return object{"time_conditioning": conditioned, "tokenizer": object{"name": tokenizer},
+		"vocab_size": s.Dim(sdttAnchor, 2, 0),
+		"model": object{"type": "ddit-orig", "hidden_size": width, "n_blocks": blocks,
+			"cond_dim": s.Dim("sigma_map.mlp.0.weight", 2, 0), "length": cmp.Or(number("length"), 1024),
+			"n_heads": checkHeads(s, "network", width, heads)}}
+}
+
+// haltonHeads are the heads of the published models by width (Halton-MaskGIT,
+// Network/transformer.py and Trainer/cls_trainer.py).
+var haltonHeads = map[int]int{384: 6, 512: 6, 768: 12, 1024: 16}
+
+// haltonConfig has what the tensors of Halton-MaskGIT do not show when they are read.
+func haltonConfig(s *weights.Sizes, _ object, o Options) object {
+	width, inner := s.Dim("tok_emb.weight", 2, 1), s.Dim("transformer.layers.0.attn.wq.weight", 2, 0)
+	return object{"model_type": "halton-maskgit",
+		"num_attention_heads": checkHeads(s, "attention", inner, cmp.Or(o.Heads, haltonHeads[width]))}
+}
+
+// llamagenConfig: both published networks make 256x256 pixels, vq_ds16_c2i.pt of 16x16 codes and
+// vq_ds8_c2i.pt, which has one level less, of 32x32.
+func llamagenConfig(s *weights.Sizes, _ object, o Options) object {
+	grid := 16 // codes along a side
+	if s.Count("encoder.conv_blocks.", ".res.0.conv1.weight") == 4 {
+		grid = 32
+	}
+	return object{"model_type": "llamagen-vq", "grid": cmp.Or(o.Grid, grid)}
+}
+
+// fairseqConfig has transformers' words for a RoBERTa of fairseq.
+func fairseqConfig(s *weights.Sizes, args object, o Options) object {
+	act, width := "gelu", s.Dim(fairseqAnchor, 2, 1)
+	if saved, ok := args["activation_fn"].(string); ok {
+		act = saved
+	}
+	heads, _ := args["encoder_attention_heads"].(int64)
+	return object{"model_type": "roberta", "hidden_size": width, "hidden_act": act,
+		"num_hidden_layers":       s.Count("sentence_encoder.layers.", ".fc1.weight"),
+		"num_attention_heads":     checkHeads(s, "encoder", width, cmp.Or(o.Heads, int(heads))),
+		"intermediate_size":       s.Dim("sentence_encoder.layers.0.fc1.weight", 2, 0),
+		"layer_norm_eps":          1e-5,
+		"max_position_embeddings": s.Dim("sentence_encoder.embed_positions.weight", 2, 0),
+		"vocab_size":              s.Dim(fairseqAnchor, 2, 0), "pad_token_id": 1}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"unmask/weights"
 )
@@ -71,7 +72,7 @@ func (c *Checkpoint) convert(ctx context.Context, src, dir string, o Options) er
 // those that are beside it.
 func (c *Checkpoint) described(src string, o Options) (config []byte, beside map[string][]byte,
 	err error) {
-	v, err := c.config(o)
+	derived, err := c.config(o)
 	if errors.Is(err, errUnknown) {
 		folder := filepath.Dir(src)
 		if config, missing := readJSON(filepath.Join(folder, configFile)); missing == nil {
@@ -82,12 +83,12 @@ func (c *Checkpoint) described(src string, o Options) (config []byte, beside map
 	if err != nil {
 		return nil, nil, err
 	}
-	if f, ok := v.(fairseqFile); ok {
-		if beside, err = fairseqVocabulary(src, f.Vocab); err != nil {
+	if derived["model_type"] == "roberta" {
+		if beside, err = fairseqVocabulary(src, derived["vocab_size"].(int)); err != nil {
 			return nil, nil, err
 		}
 	}
-	config, err = json.MarshalIndent(v, "", " ")
+	config, err = json.MarshalIndent(derived, "", " ")
 	return append(config, '\n'), beside, err
 }
 
@@ -123,4 +124,18 @@ func (c cancelled) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return c.ReadCloser.Read(p)
+}
+
+// tied reports whether a tensor is a copy of another, which networks read under that one's name.
+func (c *Checkpoint) tied(t *Tensor) bool {
+	head, tied := strings.CutSuffix(t.Name, "head.weight")
+	if !tied {
+		return false
+	}
+	for _, other := range c.tensors {
+		if other.Name == head+"tok_emb.weight" {
+			return other.storage.rec == t.storage.rec && other.offset == t.offset
+		}
+	}
+	return false
 }

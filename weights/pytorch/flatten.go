@@ -9,69 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-// checkNesting returns an error for containers that are too deep or contain themselves. Objects may
-// contain themselves: an OmegaConf node refers to its parent.
-func checkNesting(root any) error {
-	const open, done = 1, 2
-	state := map[any]int{}
-	pending := []any{root}
-	var walk func(v any, depth int) error
-	walk = func(v any, depth int) error {
-		var parts [][]any
-		switch v := v.(type) {
-		case *list:
-			parts = [][]any{v.items}
-		case *tuple:
-			parts = [][]any{v.items}
-		case *dict:
-			parts = [][]any{v.keys, v.values}
-		case *Object:
-			if state[v] == 0 {
-				state[v] = done
-				if v.args != nil {
-					pending = append(pending, v.args)
-				}
-				if v.items != nil {
-					pending = append(pending, v.items)
-				}
-				if v.list != nil {
-					pending = append(pending, v.list)
-				}
-				pending = append(pending, v.state)
-			}
-			return nil
-		default:
-			return nil
-		}
-		switch {
-		case state[v] == open:
-			return fmt.Errorf("%s contains itself", kindOf(v))
-		case state[v] == done:
-			return nil
-		case depth > MaxDepth:
-			return fmt.Errorf("nested deeper than %d", MaxDepth)
-		}
-		state[v] = open
-		for _, part := range parts {
-			for _, item := range part {
-				if err := walk(item, depth+1); err != nil {
-					return err
-				}
-			}
-		}
-		state[v] = done
-		return nil
-	}
-	for len(pending) > 0 {
-		v := pending[len(pending)-1]
-		pending = pending[:len(pending)-1]
-		if err := walk(v, 1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // entries returns the dictionary that v is, or that an object subclasses.
 func entries(v any) *dict {
 	switch v := v.(type) {

@@ -57,21 +57,14 @@ func (f *legacy) none(any) (any, error) {
 // storage returns the storage of a persistent id ("storage", class, key, location, numel, view).
 // All ids of one key share it; place finds its bytes.
 func (f *legacy) storage(id any) (any, error) {
-	t, ok := id.(*tuple)
-	if !ok || len(t.items) != 6 || t.items[0] != any("storage") {
-		return nil, fmt.Errorf("a persistent id is %s, want a storage's tuple of six", kindOf(id))
-	}
-	if t.items[5] != nil {
+	class, key, numel, err := readID(id, 6)
+	switch {
+	case err != nil:
+		return nil, err
+	case id.(*tuple).items[5] != nil:
 		return nil, errors.New("a storage is a view of another: load and save it again in PyTorch")
-	}
-	class, _ := t.items[1].(global)
-	key, ok := t.items[2].(string)
-	if !ok {
-		return nil, fmt.Errorf("a storage's key is %s, want a string", kindOf(t.items[2]))
-	}
-	numel, ok := t.items[4].(int64)
-	if !ok || numel < 0 || numel > 1<<56 {
-		return nil, fmt.Errorf("storage %q has %v elements, want 0 and more", key, t.items[4])
+	case numel < 0:
+		return nil, fmt.Errorf("storage %q has no number of elements, want 0 and more", key)
 	}
 	kind, ok := storageKinds[class]
 	if !ok {

@@ -5,31 +5,83 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/big"
+	"slices"
 )
 
-// The opcodes of protocols 2 to 5 that occur in data (CPython, Lib/pickletools.py). Opcodes that
-// only code needs (INST, OBJ, EXT, PERSID) and the text forms of protocol 0 are refused.
-const (
-	opMark, opStop, opPop, opPopMark, opDup                          = '(', '.', '0', '1', '2'
-	opBinInt, opBinInt1, opBinInt2, opLong1, opLong4                 = 'J', 'K', 'M', 0x8a, 0x8b
-	opNone, opTrue, opFalse, opBinFloat                              = 'N', 0x88, 0x89, 'G'
-	opShortString, opString                                          = 'U', 'T'
-	opUnicode, opShortUnicode, opUnicode8                            = 'X', 0x8c, 0x8d
-	opBytes, opShortBytes, opBytes8, opByteArray8                    = 'B', 'C', 0x8e, 0x96
-	opEmptyTuple, opTuple1, opTuple2, opTuple3, opTuple              = ')', 0x85, 0x86, 0x87, 't'
-	opEmptyList, opAppend, opAppends, opList                         = ']', 'a', 'e', 'l'
-	opEmptyDict, opDict, opSetItem, opSetItems                       = '}', 'd', 's', 'u'
-	opEmptySet, opAddItems, opFrozenSet                              = 0x8f, 0x90, 0x91
-	opGlobal, opStackGlobal, opReduce, opNewObj, opNewObjEx, opBuild = 'c', 0x93, 'R', 0x81, 0x92, 'b'
-	opBinPersID, opProto, opFrame                                    = 'Q', 0x80, 0x95
-	opBinGet, opLongBinGet, opBinPut, opLongBinPut, opMemoize        = 'h', 'j', 'q', 'r', 0x94
-)
+// opcodes are those of protocols 2 to 5 that occur in data, with CPython's names
+// (Lib/pickletools.py). Opcodes that only code needs (INST, OBJ, EXT, PERSID) and the text forms of
+// protocol 0 are refused. STOP is read by unpickle.
+var opcodes = map[byte]func(m *machine){
+	'(':  func(m *machine) { m.push(mark{}) }, // MARK
+	'0':  (*machine).drop,                     // POP
+	'1':  func(m *machine) { m.sinceMark() },  // POP_MARK
+	'2':  func(m *machine) { m.push(m.top()) },
+	0x80: (*machine).protocol,
+	0x95: (*machine).frame,
+	'Q':  func(m *machine) { m.made(m.find(m.pop())) }, // BINPERSID
+
+	'h': func(m *machine) { m.recall(m.uint(1)) }, // BINGET
+	'j': func(m *machine) { m.recall(m.uint(4)) },
+	'q': func(m *machine) { m.remember(m.uint(1)) }, // BINPUT
+	'r': func(m *machine) { m.remember(m.uint(4)) },
+	0x94: func(m *machine) { // MEMOIZE
+		m.remember(uint64(len(m.memo)))
+	},
+
+	'N':  func(m *machine) { m.push(nil) },
+	0x88: func(m *machine) { m.push(true) },
+	0x89: func(m *machine) { m.push(false) },
+	'K':  func(m *machine) { m.push(int64(m.uint(1))) }, // BININT1
+	'M':  func(m *machine) { m.push(int64(m.uint(2))) },
+	'J':  func(m *machine) { m.push(int64(int32(m.uint(4)))) },
+	0x8a: func(m *machine) { m.push(long(m.sized(1))) }, // LONG1
+	0x8b: func(m *machine) { m.push(long(m.sized(4))) },
+	'G':  (*machine).float,
+	'U':  func(m *machine) { m.push(string(m.sized(1))) }, // SHORT_BINSTRING
+	'T':  func(m *machine) { m.push(string(m.sized(4))) },
+	0x8c: func(m *machine) { m.push(string(m.sized(1))) }, // SHORT_BINUNICODE; surrogates may be in it
+	'X':  func(m *machine) { m.push(string(m.sized(4))) },
+	0x8d: func(m *machine) { m.push(string(m.sized(8))) },
+	'C':  func(m *machine) { m.push(m.sized(1)) }, // SHORT_BINBYTES
+	'B':  func(m *machine) { m.push(m.sized(4)) },
+	0x8e: func(m *machine) { m.push(m.sized(8)) },
+	0x96: func(m *machine) { m.push(m.sized(8)) }, // BYTEARRAY8
+
+	')':  func(m *machine) { m.push(&tuple{}) },
+	0x85: func(m *machine) { m.push(&tuple{m.popped(1)}) }, // TUPLE1
+	0x86: func(m *machine) { m.push(&tuple{m.popped(2)}) },
+	0x87: func(m *machine) { m.push(&tuple{m.popped(3)}) },
+	't':  func(m *machine) { m.push(&tuple{m.sinceMark()}) },
+	']':  func(m *machine) { m.push(&list{}) },
+	'l':  func(m *machine) { m.push(&list{m.sinceMark()}) },
+	'a':  func(m *machine) { items := m.popped(1); m.note(appendItems(m.top(), items)) }, // APPEND
+	'e':  func(m *machine) { items := m.sinceMark(); m.note(appendItems(m.top(), items)) },
+	'}':  func(m *machine) { m.push(newDict()) },
+	'd': func(m *machine) { // DICT
+		d := newDict()
+		m.made(d, setItems(d, m.sinceMark()))
+	},
+	's':  func(m *machine) { items := m.popped(2); m.note(setItems(m.top(), items)) }, // SETITEM
+	'u':  func(m *machine) { items := m.sinceMark(); m.note(setItems(m.top(), items)) },
+	0x8f: func(m *machine) { m.push(&Object{Class: "builtins.set"}) },                      // EMPTY_SET
+	0x90: func(m *machine) { items := m.sinceMark(); m.note(appendItems(m.top(), items)) }, // ADDITEMS
+	0x91: func(m *machine) { // FROZENSET
+		m.push(&Object{Class: "builtins.frozenset", list: &list{m.sinceMark()}})
+	},
+
+	'c':  func(m *machine) { m.made(nameGlobal(m.line(), m.line())) }, // GLOBAL
+	0x93: (*machine).stackGlobal,
+	'R':  func(m *machine) { v := m.popped(2); m.made(call(v[0], v[1])) },          // REDUCE
+	0x81: func(m *machine) { v := m.popped(2); m.made(instance(v[0], v[1])) },      // NEWOBJ
+	0x92: (*machine).newObjEx,                                                      // with keywords
+	'b':  func(m *machine) { v := m.popped(2); m.made(v[0], restore(v[0], v[1])) }, // BUILD
+}
 
 // mark is where a variable number of operands begins.
 type mark struct{}
 
-// machine runs a pickle. Its memory is limited by MaxValues and by the pickle's size.
+// machine runs a pickle. Its memory is limited by MaxValues and by the pickle's size. It keeps the
+// first error; what its methods return after one is not used.
 type machine struct {
 	in     []byte
 	pos    int
@@ -37,6 +89,7 @@ type machine struct {
 	memo   map[uint32]any
 	values int
 	find   func(id any) (any, error) // resolves persistent ids: storages
+	err    error
 }
 
 // unpickle returns the value of the pickle that program begins with, and its length. find resolves
@@ -45,394 +98,199 @@ func unpickle(program []byte, find func(id any) (any, error)) (v any, n int, err
 	m := &machine{in: program, memo: map[uint32]any{}, find: find}
 	for {
 		at := m.pos
-		op, err := m.byte()
-		if err == nil && op == opStop {
-			var v any
-			if v, err = m.pop(); err == nil {
+		switch op := byte(m.uint(1)); {
+		case m.err != nil:
+		case op == '.': // STOP
+			if v := m.pop(); m.err == nil {
 				return v, m.pos, nil
 			}
+		case opcodes[op] == nil:
+			m.fail("opcode 0x%02x is not allowed: checkpoints are data of protocols 2 to 5", op)
+		default:
+			opcodes[op](m)
 		}
-		if err == nil {
-			err = m.step(op)
+		if m.err != nil {
+			return nil, 0, fmt.Errorf("byte %d: %w", at, m.err)
 		}
-		if err != nil {
-			return nil, 0, fmt.Errorf("byte %d: %w", at, err)
-		}
+	}
+}
+
+func (m *machine) note(err error) {
+	if m.err == nil {
+		m.err = err
+	}
+}
+
+func (m *machine) fail(format string, args ...any) { m.note(fmt.Errorf(format, args...)) }
+
+// made pushes v, unless there was an error.
+func (m *machine) made(v any, err error) {
+	m.note(err)
+	m.push(v)
+}
+
+func (m *machine) push(v any) {
+	m.count()
+	m.stack = append(m.stack, v)
+}
+
+// count counts a value that is kept.
+func (m *machine) count() {
+	if m.values++; m.values > MaxValues {
+		m.fail("more than %d values", MaxValues)
 	}
 }
 
 var errUnderflow = errors.New("the stack is empty")
 
-func (m *machine) push(v any) error {
-	if m.values++; m.values > MaxValues {
-		return fmt.Errorf("more than %d values", MaxValues)
+// popped removes the n top values, which must not be marks.
+func (m *machine) popped(n int) []any {
+	from := len(m.stack) - n
+	if from < 0 {
+		m.note(errUnderflow)
+		return make([]any, n)
 	}
+	items := slices.Clone(m.stack[from:])
+	if slices.Contains(items, any(mark{})) {
+		m.fail("a mark stands where a value is wanted")
+	}
+	m.stack = m.stack[:from]
+	return items
+}
+
+func (m *machine) pop() any { return m.popped(1)[0] }
+
+// top returns the top value.
+func (m *machine) top() any {
+	v := m.pop()
 	m.stack = append(m.stack, v)
-	return nil
+	return v
 }
 
-// pop removes the top value, which must not be a mark.
-func (m *machine) pop() (any, error) {
-	v, err := m.top()
-	if err == nil {
-		m.stack = m.stack[:len(m.stack)-1]
-	}
-	return v, err
-}
-
-func (m *machine) top() (any, error) {
+// drop removes the top value or mark.
+func (m *machine) drop() {
 	if len(m.stack) == 0 {
-		return nil, errUnderflow
+		m.note(errUnderflow)
+		return
 	}
-	v := m.stack[len(m.stack)-1]
-	if _, ok := v.(mark); ok {
-		return nil, errors.New("a mark stands where a value is wanted")
-	}
-	return v, nil
-}
-
-// pop2 removes the two top values and returns the lower one first.
-func (m *machine) pop2() (a, b any, err error) {
-	if b, err = m.pop(); err == nil {
-		a, err = m.pop()
-	}
-	return a, b, err
+	m.stack = m.stack[:len(m.stack)-1]
 }
 
 // sinceMark removes the last mark and returns what was pushed after it.
-func (m *machine) sinceMark() ([]any, error) {
+func (m *machine) sinceMark() []any {
 	for i := len(m.stack) - 1; i >= 0; i-- {
-		if _, ok := m.stack[i].(mark); ok {
-			items := append([]any(nil), m.stack[i+1:]...)
+		if m.stack[i] == any(mark{}) {
+			items := slices.Clone(m.stack[i+1:])
 			m.stack = m.stack[:i]
-			return items, nil
+			return items
 		}
 	}
-	return nil, errors.New("there is no mark on the stack")
-}
-
-func (m *machine) byte() (byte, error) {
-	b, err := m.take(1)
-	if err != nil {
-		return 0, err
-	}
-	return b[0], nil
+	m.fail("there is no mark on the stack")
+	return nil
 }
 
 // take returns the next n bytes of the pickle itself, so a wrong length allocates nothing.
-func (m *machine) take(n uint64) ([]byte, error) {
+func (m *machine) take(n uint64) []byte {
 	if n > uint64(len(m.in)-m.pos) {
-		return nil, fmt.Errorf("%d bytes are wanted, the pickle has %d more", n, len(m.in)-m.pos)
+		m.fail("%d bytes are wanted, the pickle has %d more", n, len(m.in)-m.pos)
+		return nil
 	}
 	b := m.in[m.pos : m.pos+int(n)]
 	m.pos += int(n)
-	return b, nil
+	return b
 }
 
 // uint reads a little-endian number of n bytes.
-func (m *machine) uint(n uint64) (uint64, error) {
-	b, err := m.take(n)
-	var v uint64
-	for i := len(b) - 1; i >= 0; i-- {
-		v = v<<8 | uint64(b[i])
+func (m *machine) uint(n uint64) (v uint64) {
+	for i, b := range m.take(n) {
+		v |= uint64(b) << (8 * i)
 	}
-	return v, err
+	return v
 }
 
 // sized reads a length of n bytes, then that many bytes.
-func (m *machine) sized(n uint64) ([]byte, error) {
-	size, err := m.uint(n)
-	if err != nil {
-		return nil, err
-	}
-	return m.take(size)
-}
+func (m *machine) sized(n uint64) []byte { return m.take(m.uint(n)) }
 
-func (m *machine) line() (string, error) {
+func (m *machine) line() string {
 	i := bytes.IndexByte(m.in[m.pos:], '\n')
 	if i < 0 {
-		return "", errors.New("a name has no end")
+		m.fail("a name has no end")
+		return ""
 	}
-	b, err := m.take(uint64(i + 1))
-	return string(b[:i]), err
+	return string(m.take(uint64(i + 1))[:i])
 }
 
-// step runs one opcode.
-func (m *machine) step(op byte) error {
-	switch op {
-	case opMark:
-		return m.push(mark{})
-	case opPop:
-		if len(m.stack) == 0 {
-			return errUnderflow
-		}
-		m.stack = m.stack[:len(m.stack)-1]
-		return nil
-	case opPopMark:
-		_, err := m.sinceMark()
-		return err
-	case opDup:
-		v, err := m.top()
-		return m.pushed(v, err)
-	case opProto:
-		v, err := m.byte()
-		if err == nil && (v < 2 || v > 5) {
-			err = fmt.Errorf("protocol %d, want 2 to 5", v)
-		}
-		return err
-	case opFrame:
-		n, err := m.uint(8)
-		if err == nil && n > uint64(len(m.in)-m.pos) {
-			err = fmt.Errorf("a frame of %d bytes, the pickle has %d more", n, len(m.in)-m.pos)
-		}
-		return err
-	case opBinPersID:
-		id, err := m.pop()
-		if err != nil {
-			return err
-		}
-		v, err := m.find(id)
-		return m.pushed(v, err)
-	case opBinGet, opLongBinGet, opBinPut, opLongBinPut, opMemoize:
-		return m.remember(op)
-	case opGlobal, opStackGlobal, opReduce, opNewObj, opNewObjEx, opBuild:
-		return m.object(op)
+// protocol reads PROTO.
+func (m *machine) protocol() {
+	if v := m.uint(1); v < 2 || v > 5 {
+		m.fail("protocol %d, want 2 to 5", v)
 	}
-	if v, ok, err := m.scalar(op); ok || err != nil {
-		return m.pushed(v, err)
-	}
-	return m.container(op)
 }
 
-// pushed pushes v, unless there was an error.
-func (m *machine) pushed(v any, err error) error {
-	if err != nil {
-		return err
+// frame reads FRAME.
+func (m *machine) frame() {
+	if n := m.uint(8); n > uint64(len(m.in)-m.pos) {
+		m.fail("a frame of %d bytes, the pickle has %d more", n, len(m.in)-m.pos)
 	}
-	return m.push(v)
 }
 
-// scalar reads opcodes that push one immutable value.
-func (m *machine) scalar(op byte) (v any, ok bool, err error) {
-	switch op {
-	case opNone:
-		return nil, true, nil
-	case opTrue, opFalse:
-		return op == opTrue, true, nil
-	case opBinInt1:
-		n, err := m.uint(1)
-		return int64(n), true, err
-	case opBinInt2:
-		n, err := m.uint(2)
-		return int64(n), true, err
-	case opBinInt:
-		n, err := m.uint(4)
-		return int64(int32(n)), true, err
-	case opLong1, opLong4:
-		b, err := m.sized(map[byte]uint64{opLong1: 1, opLong4: 4}[op])
-		if err == nil && len(b) > 1024 {
-			err = fmt.Errorf("a number of %d bytes, want 1024", len(b))
-		}
-		return long(b), true, err
-	case opBinFloat:
-		b, err := m.take(8)
-		if err != nil {
-			return nil, true, err
-		}
-		var n uint64
-		for _, c := range b {
-			n = n<<8 | uint64(c)
-		}
-		return math.Float64frombits(n), true, nil
-	case opUnicode, opShortUnicode, opUnicode8:
-		b, err := m.sized(map[byte]uint64{opShortUnicode: 1, opUnicode: 4, opUnicode8: 8}[op])
-		return string(b), true, err // a path in the settings may have surrogates
-	case opShortString, opString:
-		b, err := m.sized(map[byte]uint64{opShortString: 1, opString: 4}[op])
-		return string(b), true, err
-	case opShortBytes, opBytes, opBytes8, opByteArray8:
-		b, err := m.sized(map[byte]uint64{opShortBytes: 1, opBytes: 4, opBytes8: 8,
-			opByteArray8: 8}[op])
-		return b, true, err
+// float reads BINFLOAT, which is big-endian.
+func (m *machine) float() {
+	var n uint64
+	for _, c := range m.take(8) {
+		n = n<<8 | uint64(c)
 	}
-	return nil, false, nil
+	m.push(math.Float64frombits(n))
 }
 
-// long returns a little-endian two's complement number: an int64, or text if it is larger.
+// long returns a little-endian two's complement number: an int64, or an object for a larger one.
 func long(b []byte) any {
-	if len(b) <= 8 {
-		var v int64
-		for i := len(b) - 1; i >= 0; i-- {
-			v = v<<8 | int64(b[i])
-		}
-		if n := 64 - 8*len(b); n < 64 {
-			v = v << n >> n
-		}
-		return v
+	if len(b) > 8 {
+		return &Object{Class: "builtins.int"}
 	}
-	be := make([]byte, len(b))
-	for i, c := range b {
-		be[len(b)-1-i] = c
+	var v int64
+	for i := len(b) - 1; i >= 0; i-- {
+		v = v<<8 | int64(b[i])
 	}
-	v := new(big.Int).SetBytes(be)
-	if be[0]&0x80 != 0 {
-		v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+	if n := 64 - 8*len(b); n < 64 {
+		v = v << n >> n
 	}
-	return v.String()
+	return v
 }
 
-// container reads opcodes that build tuples, lists, dictionaries and sets.
-func (m *machine) container(op byte) error {
-	switch op {
-	case opEmptyTuple:
-		return m.push(&tuple{})
-	case opTuple1, opTuple2, opTuple3:
-		items := make([]any, int(op)-opTuple1+1)
-		for i := len(items) - 1; i >= 0; i-- {
-			var err error
-			if items[i], err = m.pop(); err != nil {
-				return err
-			}
-		}
-		return m.push(&tuple{items})
-	case opEmptyList:
-		return m.push(&list{})
-	case opEmptyDict:
-		return m.push(newDict())
-	case opEmptySet:
-		return m.push(&Object{Class: "builtins.set"})
-	case opAppend:
-		v, err := m.pop()
-		if err != nil {
-			return err
-		}
-		return m.onTop(appendItems, []any{v})
-	case opSetItem:
-		k, v, err := m.pop2()
-		if err != nil {
-			return err
-		}
-		return m.onTop(setItems, []any{k, v})
-	case opTuple, opList, opDict, opFrozenSet, opAppends, opAddItems, opSetItems:
-	default:
-		return fmt.Errorf("opcode 0x%02x is not allowed: checkpoints are data of protocols 2 to 5",
-			op)
+// stackGlobal reads STACK_GLOBAL.
+func (m *machine) stackGlobal() {
+	v := m.popped(2)
+	module, ok1 := v[0].(string)
+	name, ok2 := v[1].(string)
+	if !ok1 || !ok2 {
+		m.fail("a name of %s and %s, want strings", kindOf(v[0]), kindOf(v[1]))
+		return
 	}
-	items, err := m.sinceMark()
-	if err != nil {
-		return err
-	}
-	switch op {
-	case opTuple:
-		return m.push(&tuple{items})
-	case opList:
-		return m.push(&list{items})
-	case opFrozenSet:
-		return m.push(&Object{Class: "builtins.frozenset", list: &list{items}})
-	case opDict:
-		d := newDict()
-		return m.pushed(d, setItems(d, items))
-	case opSetItems:
-		return m.onTop(setItems, items)
-	}
-	return m.onTop(appendItems, items)
+	m.made(nameGlobal(module, name))
 }
 
-// onTop applies items to the value below them.
-func (m *machine) onTop(f func(any, []any) error, items []any) error {
-	v, err := m.top()
-	if err != nil {
-		return err
+// newObjEx reads NEWOBJ_EX, whose keywords are kept as the object's state.
+func (m *machine) newObjEx() {
+	v := m.popped(3)
+	made, err := instance(v[0], v[1])
+	if o, ok := made.(*Object); ok {
+		o.state = v[2]
 	}
-	return f(v, items)
+	m.made(made, err)
 }
 
-// object reads opcodes that name and build objects.
-func (m *machine) object(op byte) error {
-	switch op {
-	case opGlobal:
-		module, err := m.line()
-		if err != nil {
-			return err
-		}
-		name, err := m.line()
-		if err != nil {
-			return err
-		}
-		g, err := nameGlobal(module, name)
-		return m.pushed(g, err)
-	case opStackGlobal:
-		a, b, err := m.pop2()
-		if err != nil {
-			return err
-		}
-		module, ok1 := a.(string)
-		name, ok2 := b.(string)
-		if !ok1 || !ok2 {
-			return fmt.Errorf("a name of %s and %s, want strings", kindOf(a), kindOf(b))
-		}
-		g, err := nameGlobal(module, name)
-		return m.pushed(g, err)
-	case opNewObjEx:
-		kwargs, err := m.pop()
-		if err != nil {
-			return err
-		}
-		class, args, err := m.pop2()
-		if err != nil {
-			return err
-		}
-		v, err := instance(class, args)
-		if o, ok := v.(*Object); ok {
-			o.state = kwargs
-		}
-		return m.pushed(v, err)
-	}
-	a, b, err := m.pop2()
-	if err != nil {
-		return err
-	}
-	var v any
-	switch op {
-	case opReduce:
-		v, err = call(a, b)
-	case opNewObj:
-		v, err = instance(a, b)
-	default:
-		v, err = a, restore(a, b)
-	}
-	return m.pushed(v, err)
+// remember writes the top value to the memo.
+func (m *machine) remember(key uint64) {
+	m.count()
+	m.memo[uint32(key)] = m.top()
 }
 
-// remember writes and reads the memo.
-func (m *machine) remember(op byte) error {
-	var key uint64
-	var err error
-	switch op {
-	case opMemoize:
-		key = uint64(len(m.memo))
-	case opBinGet, opBinPut:
-		key, err = m.uint(1)
-	default:
-		key, err = m.uint(4)
+// recall pushes a value of the memo.
+func (m *machine) recall(key uint64) {
+	v, ok := m.memo[uint32(key)]
+	if !ok {
+		m.fail("memo %d was never written", key)
 	}
-	if err != nil {
-		return err
-	}
-	if op == opBinGet || op == opLongBinGet {
-		v, ok := m.memo[uint32(key)]
-		if !ok {
-			return fmt.Errorf("memo %d was never written", key)
-		}
-		return m.push(v)
-	}
-	v, err := m.top()
-	if err != nil {
-		return err
-	}
-	if m.values++; m.values > MaxValues {
-		return fmt.Errorf("more than %d values", MaxValues)
-	}
-	m.memo[uint32(key)] = v
-	return nil
+	m.push(v)
 }

@@ -83,9 +83,6 @@ func read(r io.ReaderAt, size int64) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNesting(root); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
 	f, err := flatten(root)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -133,7 +130,7 @@ var legacyMagic = []byte{0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0
 
 // framed returns a pickle from its first opcode on; protocols 4 and 5 begin with a frame's length.
 func framed(pickle []byte) []byte {
-	if pickle[0] == opFrame && len(pickle) > 9 {
+	if pickle[0] == 0x95 && len(pickle) > 9 {
 		return pickle[9:]
 	}
 	return pickle

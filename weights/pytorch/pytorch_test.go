@@ -91,8 +91,7 @@ func TestViewsOfOneStorage(t *testing.T) {
 	}
 }
 
-// Everything that PyTorch 2 can save is read: negated views, expanding and overlapping ones,
-// objects of other packages and of Python itself, classes within classes and tensors of other types
+// What PyTorch 2 can save is read, but for negated views: expanding and overlapping ones, objects of other packages and of Python itself, classes within classes and tensors of other types
 // beside the model, an optimizer's state, and files without CRCs.
 func TestModern(t *testing.T) {
 	for name, want := range expectedIn(t, "modern.json") {
@@ -112,6 +111,8 @@ func TestModern(t *testing.T) {
 		}
 		require.NoError(t, c.Close())
 	}
+	_, err := Open("testdata/signs.pth")
+	require.ErrorContains(t, err, "a negated view")
 }
 
 // The objects of argparse (Namespace), Lightning and OmegaConf are kept as data.

@@ -1,6 +1,7 @@
 package pytorch
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,10 +17,9 @@ type Tensor struct {
 	DType weights.DType
 	Shape []int
 
-	storage  *storage
-	offset   int   // elements
-	stride   []int // elements
-	negative bool  // the elements are the storage's, negated
+	storage *storage
+	offset  int   // elements
+	stride  []int // elements
 }
 
 // storageKind is the element type of a storage. An untyped storage counts bytes.
@@ -53,37 +53,51 @@ var dtypes = map[global]storageKind{
 	"torch.float8_e8m0fnu": {"F8_E8M0", 1},
 }
 
-// storage finds the record of a persistent id ("storage", class, key, location, numel).
-func (a *archive) storage(id any) (any, error) {
+// readID reads a persistent id ("storage", class, key, location, numel) of n parts. numel is -1 if
+// it is no size.
+func readID(id any, n int) (class global, key string, numel int64, err error) {
 	t, ok := id.(*tuple)
-	if !ok || len(t.items) != 5 || t.items[0] != any("storage") {
-		return nil, fmt.Errorf("a persistent id is %s, want a storage's tuple of five", kindOf(id))
+	if !ok || len(t.items) != n || t.items[0] != any("storage") {
+		return "", "", 0, fmt.Errorf("a persistent id is %s, want a storage's tuple of %d", kindOf(id), n)
 	}
-	class, _ := t.items[1].(global)
+	class, _ = t.items[1].(global)
+	if key, ok = t.items[2].(string); !ok {
+		return "", "", 0, fmt.Errorf("a storage's key is %s, want a string", kindOf(t.items[2]))
+	}
+	if numel, ok = t.items[4].(int64); !ok || numel < 0 || numel > 1<<56 {
+		numel = -1
+	}
+	return class, key, numel, nil
+}
+
+// storage finds the record of a persistent id.
+func (a *archive) storage(id any) (any, error) {
+	class, key, numel, err := readID(id, 5)
+	if err != nil {
+		return nil, err
+	}
 	kind, ok := storageKinds[class]
-	if !ok { // it is an error if the model has a tensor of it
-		return &Object{Class: string(class)}, nil
-	}
-	key, ok := t.items[2].(string)
-	if !ok {
-		return nil, fmt.Errorf("a storage's key is %s, want a string", kindOf(t.items[2]))
-	}
-	numel, ok := t.items[4].(int64)
 	rec := a.records["data/"+key]
 	switch {
+	case !ok: // it is an error if the model has a tensor of it
+		return &Object{Class: string(class)}, nil
 	case rec == nil:
 		return nil, fmt.Errorf("storage %q has no record %s/data/%s", key, a.root, key)
-	case !ok || numel < 0 || numel > rec.size/int64(kind.size):
-		return nil, fmt.Errorf("storage %q has %v elements of %d bytes, its record %d bytes", key,
-			t.items[4], kind.size, rec.size)
+	case numel < 0 || numel > rec.size/int64(kind.size):
+		return nil, fmt.Errorf("storage %q has %d elements of %d bytes, its record %d bytes", key, numel,
+			kind.size, rec.size)
 	}
 	return &storage{kind: kind, numel: int(numel), rec: rec}, nil
 }
 
-// rebuildTensor makes a view from (storage, offset, shape, stride, ...), the arguments of
-// torch._utils._rebuild_tensor and its later forms.
+// rebuild returns the function that makes a view from (storage, offset, shape, stride, ...), the
+// arguments of torch._utils._rebuild_tensor and its later forms, which have `least` of them.
 //
 // A tensor with unsupported elements, such as complex ones, is an Object of their type.
+func rebuild(least int) func(args *tuple) (any, error) {
+	return func(args *tuple) (any, error) { return rebuildTensor(args, least) }
+}
+
 func rebuildTensor(args *tuple, least int) (any, error) {
 	if len(args.items) < least || len(args.items) > 8 {
 		return nil, fmt.Errorf("%d arguments, want %d to 8", len(args.items), least)
@@ -127,31 +141,19 @@ func rebuildTensor(args *tuple, least int) (any, error) {
 		return nil, fmt.Errorf("view of shape %v, stride %v, offset %d is beyond its storage of "+
 			"%d elements", shape, stride, offset, s.numel)
 	}
-	x := &Tensor{DType: s.kind.dtype, Shape: shape, storage: s, offset: int(offset), stride: stride}
-	if least > 4 && len(args.items) > least {
-		if x.negative, err = negative(args.items[least], s.kind.dtype); err != nil {
-			return nil, err
+	if least > 4 && len(args.items) > least { // conj, beside neg, is of complex elements
+		if meta := entries(args.items[least]); meta != nil {
+			if neg, _ := meta.get("neg"); neg == any(true) {
+				return nil, errors.New("a negated view: load it in PyTorch and save what resolve_neg returns")
+			}
 		}
 	}
-	return x, nil
+	return &Tensor{DType: s.kind.dtype, Shape: shape, storage: s, offset: int(offset),
+		stride: stride}, nil
 }
 
 // tensorOfClass begins the class of an Object that stands for a tensor.
 const tensorOfClass = "tensor of "
-
-// negative reads the metadata of a tensor: neg means that its elements are negated when read. conj,
-// for complex ones, has no effect here.
-func negative(v any, d weights.DType) (bool, error) {
-	meta := entries(v)
-	if meta == nil {
-		return false, nil
-	}
-	neg, _ := meta.get("neg")
-	if neg == any(true) && d == weights.BOOL {
-		return false, errors.New("a bool tensor is negated")
-	}
-	return neg == any(true), nil
-}
 
 // ints reads a tuple of numbers that are at least 0.
 func ints(what string, v any) ([]int, error) {
@@ -217,121 +219,41 @@ func (t *Tensor) contiguous() bool {
 // record's CRC, once for all its views. A contiguous view is streamed; for any other the bytes that
 // it spans are read whole and its elements gathered.
 func (t *Tensor) Open() (io.ReadCloser, error) {
-	rec, size := t.storage.rec, t.storage.kind.size
+	rec, size, n := t.storage.rec, t.storage.kind.size, t.Numel()
 	if err := rec.check(); err != nil {
 		return nil, err
 	}
-	r, err := t.elements(rec, size)
-	if err == nil && t.negative {
-		r = &negated{r: r, dtype: t.DType, size: size}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return io.NopCloser(r), nil
-}
-
-// elements reads the elements in the order of the storage.
-func (t *Tensor) elements(rec *record, size int) (io.Reader, error) {
-	n := t.Numel()
 	at := rec.data + int64(t.offset)*int64(size)
 	if n == 0 || t.contiguous() {
-		return io.NewSectionReader(rec.r, at, int64(n)*int64(size)), nil
+		return io.NopCloser(io.NewSectionReader(rec.r, at, int64(n)*int64(size))), nil
 	}
 	_, last, _ := extent(t.Shape, t.stride, 0)
 	span := (int64(last) + 1) * int64(size)
-	if span > MaxGather {
-		return nil, fmt.Errorf("view of stride %v spans %d bytes, want %d", t.stride, span,
-			MaxGather)
+	if most := max(span, int64(n)*int64(size)); most > MaxGather {
+		return nil, fmt.Errorf("view of shape %v, stride %v takes %d bytes, want %d", t.Shape, t.stride,
+			most, MaxGather)
 	}
 	b := make([]byte, span)
 	if err := readFull(rec.r, b, at); err != nil {
 		return nil, fmt.Errorf("record %q: %w", rec.name, err)
 	}
-	return &gather{t: t, span: b, left: n, index: make([]int, len(t.Shape))}, nil
+	return io.NopCloser(bytes.NewReader(t.gather(b, n, size))), nil
 }
 
-// gather reads the elements of a strided view in order.
-type gather struct {
-	t     *Tensor
-	span  []byte
-	left  int
-	index []int
-	at    int // element of span at index
-	rest  []byte
-}
-
-func (g *gather) Read(p []byte) (int, error) {
-	size, n := g.t.storage.kind.size, 0
-	for n < len(p) {
-		if len(g.rest) == 0 {
-			if g.left == 0 {
+// gather returns the n elements of a strided view in order, given the bytes that it spans.
+func (t *Tensor) gather(span []byte, n, size int) []byte {
+	out := make([]byte, 0, n*size)
+	index := make([]int, len(t.Shape))
+	for at := 0; len(out) < cap(out); {
+		out = append(out, span[at*size:(at+1)*size]...)
+		for i := len(index) - 1; i >= 0; i-- {
+			at += t.stride[i]
+			if index[i]++; index[i] < t.Shape[i] {
 				break
 			}
-			g.rest = g.span[g.at*size : (g.at+1)*size]
-			g.next()
+			at -= index[i] * t.stride[i]
+			index[i] = 0
 		}
-		k := copy(p[n:], g.rest)
-		n, g.rest = n+k, g.rest[k:]
 	}
-	if n == 0 && len(p) > 0 {
-		return 0, io.EOF
-	}
-	return n, nil
-}
-
-func (g *gather) next() {
-	g.left--
-	for i := len(g.index) - 1; i >= 0; i-- {
-		g.at += g.t.stride[i]
-		if g.index[i]++; g.index[i] < g.t.Shape[i] {
-			return
-		}
-		g.at -= g.index[i] * g.t.stride[i]
-		g.index[i] = 0
-	}
-}
-
-// negated reads elements with their signs flipped.
-type negated struct {
-	r     io.Reader
-	dtype weights.DType
-	size  int
-	rest  []byte // negated but not yet read
-	buf   [1 << 12]byte
-}
-
-func (g *negated) Read(p []byte) (int, error) {
-	if len(g.rest) == 0 {
-		n, err := io.ReadAtLeast(g.r, g.buf[:], g.size)
-		for more := n % g.size; err == nil && more != 0; more = n % g.size {
-			var k int
-			k, err = io.ReadFull(g.r, g.buf[n:n+g.size-more])
-			n += k
-		}
-		if err != nil {
-			return 0, err
-		}
-		for at := 0; at < n; at += g.size {
-			negate(g.buf[at:at+g.size], g.dtype.IsFloat())
-		}
-		g.rest = g.buf[:n]
-	}
-	n := copy(p, g.rest)
-	g.rest = g.rest[n:]
-	return n, nil
-}
-
-// negate flips the sign of a little-endian element; for integers it takes the two's complement.
-func negate(b []byte, float bool) {
-	if float {
-		b[len(b)-1] ^= 0x80
-		return
-	}
-	carry := uint16(1)
-	for i := range b {
-		carry += uint16(^b[i])
-		b[i] = byte(carry)
-		carry >>= 8
-	}
+	return out
 }

@@ -58,23 +58,11 @@ func (d *dict) get(key string) (any, bool) {
 // built are the names that this package handles when a pickle would call them; it builds their
 // results itself.
 var built = map[global]func(args *tuple) (any, error){
-	"collections.OrderedDict": func(*tuple) (any, error) {
-		return newDict(),
-			nil
-	},
-	"torch.Size": sizeOf,
-	"torch._utils._rebuild_tensor": func(t *tuple) (any,
-		error) {
-		return rebuildTensor(t, 4)
-	},
-	"torch._utils._rebuild_tensor_v2": func(t *tuple) (any,
-		error) {
-		return rebuildTensor(t, 6)
-	},
-	"torch._utils._rebuild_tensor_v3": func(t *tuple) (any,
-		error) {
-		return rebuildTensor(t, 7)
-	},
+	"collections.OrderedDict":                    func(*tuple) (any, error) { return newDict(), nil },
+	"torch.Size":                                 sizeOf,
+	"torch._utils._rebuild_tensor":               rebuild(4),
+	"torch._utils._rebuild_tensor_v2":            rebuild(6),
+	"torch._utils._rebuild_tensor_v3":            rebuild(7),
 	"torch._utils._rebuild_parameter":            parameter,
 	"torch._utils._rebuild_parameter_with_state": parameter,
 }
