@@ -209,7 +209,8 @@ func record(t *testing.T, m *unmask.Model, run unmask.Run) (all []opened, logP [
 type odds struct{}
 
 func init() {
-	samplers.Register(samplers.Rule[odds]{Name: "odds", Line: "odd positions first", Paper: "a test"})
+	samplers.Register(samplers.Rule{Of: odds{}, Name: "odds", Line: "odd positions first",
+		Paper: "a test"})
 }
 
 var oddsOrders sync.Map // length -> []int32

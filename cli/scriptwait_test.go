@@ -84,7 +84,8 @@ func registerHeld() {
 		holdSteps.Store(int64(n))
 		holdFile = file
 	}
-	samplers.Register(samplers.Rule[held]{Name: "held", Line: "random, when it may", Paper: "a test"})
+	samplers.Register(samplers.Rule{Of: held{}, Name: "held", Line: "random, when it may",
+		Paper: "a test"})
 }
 
 // Needs implements samplers.Order.

@@ -186,10 +186,10 @@ func (a Overrides) sampler(r *Recipe, base Recipe) (err error) {
 				Reason: param.NoEffect}
 		}
 	}
-	if u, ok := samplers.As[samplers.Uncached](r.Sampler); ok && r.Cache > 0 {
+	if why := samplers.Uncached(r.Sampler); why != "" && r.Cache > 0 {
 		if once || cacheOverridden {
 			return &param.Error{Name: "cache", Found: r.Get("cache"),
-				Want: "0 with sampler " + name + ": " + u.Uncached(), Reason: param.NoEffect}
+				Want: "0 with sampler " + name + ": " + why, Reason: param.NoEffect}
 		}
 		r.Cache = 0
 	}

@@ -45,7 +45,7 @@ type Guidance struct {
 // sections 5.2 and 5.3).
 func Defaults(spec model.Spec) Recipe {
 	r := Recipe{Cache: 1}.For(spec)
-	if _, ok := samplers.As[samplers.Uncached](r.Sampler); ok {
+	if samplers.Uncached(r.Sampler) != "" {
 		r.Cache = 0
 	}
 	return r

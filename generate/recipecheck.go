@@ -52,8 +52,8 @@ func (r Recipe) checkCache(d model.Denoiser) error {
 	if r.Cache == 0 {
 		return nil
 	}
-	if u, ok := samplers.As[samplers.Uncached](r.Sampler); ok {
-		return param.Refuse("cache", param.NoEffect, "no cache with this sampler: %s", u.Uncached())
+	if why := samplers.Uncached(r.Sampler); why != "" {
+		return param.Refuse("cache", param.NoEffect, "no cache with this sampler: %s", why)
 	}
 	if _, ok := d.(model.Refiner); !ok {
 		return param.Refuse("cache", param.Unsupported,

@@ -65,7 +65,7 @@ func TestSamplersRunOnAllFamilies(t *testing.T) {
 				s, err := samplers.Parse(info.Name)
 				require.NoError(t, err)
 				r := generate.Recipe{Sampler: s, Steps: 3, Guidance: generate.Guidance{Scale: 1}}
-				if _, ok := samplers.As[samplers.Uncached](s); !ok {
+				if samplers.Uncached(s) == "" {
 					r.Cache = 1
 				}
 				o := generate.Options{Request: generate.Request{Recipe: r, Condition: condition, Seed: 5,

@@ -1,33 +1,16 @@
 package samplers
 
-import (
-	"cmp"
-	"unmask/param"
-)
+import "cmp"
 
 // AMUSEd is the loop of aMUSEd (Patil et al. 2024; diffusers, schedulers/scheduling_amused.py):
 // MaskGIT's with a temperature that falls from Noise in the first step to 0 in the last.
 type AMUSEd struct {
-	Noise  float64 // Gumbel temperature of the choice in the first step; 0 means 2
-	Tokens string  // "drawn", or "likeliest" for tokens and choice without noise; "" means drawn
+	Noise  float64 `param:"noise 1e-6..1e6 =2" help:"Gumbel temperature of the choice in the first step"`
+	Tokens string  `param:"tokens drawn|likeliest" help:"drawn, or likeliest for no noise at all"`
 }
 
 // likeliest is the value of Tokens that means no noise.
 const likeliest = "likeliest"
-
-var tokensParam = param.Param{Name: "tokens", Words: []string{"drawn", likeliest}, Default: "drawn",
-	Help: "drawn, or likeliest for no noise at all"}
-
-var amusedRule = Rule[AMUSEd]{
-	Name: "amused", Line: "maskgit whose temperature reaches 0 in the last step",
-	Paper: "Patil et al. 2024, aMUSEd",
-	Params: []Param[AMUSEd]{
-		Number(func(a *AMUSEd) *float64 { return &a.Noise },
-			param.Param{Name: "noise", Min: 1e-6, Max: 1e6, Default: "2",
-				Help: "Gumbel temperature of the choice in the first step"}),
-		Word(func(a *AMUSEd) *string { return &a.Tokens }, tokensParam),
-	},
-}
 
 // Needs a token at every masked position.
 func (a AMUSEd) Needs(int, int) Need {
@@ -53,9 +36,6 @@ func (a AMUSEd) Choose(v *View) (Opening, error) {
 	v.drawn(&o)
 	return o, nil
 }
-
-// Uncached returns why there can be no second stage.
-func (AMUSEd) Uncached() string { return "amused draws tokens before it chooses positions" }
 
 // linear opens L - max(1, floor(L*(1-n/N))) positions, aMUSEd's schedule for inpainting.
 type linear struct{}

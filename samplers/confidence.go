@@ -1,28 +1,13 @@
 package samplers
 
-import "unmask/param"
-
 // Confidence opens the positions with the largest max_x p_i(x) first (Zheng et al. 2023, "A
 // reparameterized discrete diffusion model for text generation"; LLaDA's low-confidence remasking).
 //
 // With a Temperature, k positions are drawn without replacement from softmax(score/temperature), by
 // Gumbel-top-k. This holds for every order with a Temperature.
 type Confidence struct {
-	Temperature float64 // of the order; 0 means none: the largest first
+	Temperature float64 `param:"temperature 1e-6..1e6 0=none" help:"of the draw of positions; 0 takes the best"`
 }
-
-var confidenceRule = Rule[Confidence]{
-	Name:  "confidence",
-	Line:  "the most probable token first",
-	Paper: "Zheng et al. 2023, Reparameterized Discrete Diffusion",
-	Params: []Param[Confidence]{Number(func(c *Confidence) *float64 { return &c.Temperature },
-		orderTemperature)},
-}
-
-// orderTemperature is the parameter of the orders by confidence, margin and entropy.
-var orderTemperature = param.Param{Name: "temperature", Min: 1e-6, Max: 1e6, Zero: "none",
-	Default: "0",
-	Help:    "of the order: positions are drawn from softmax(score/temperature); 0 takes the best"}
 
 // Needs the largest probability.
 func (Confidence) Needs(int, int) Need { return Need{Top: true} }

@@ -3,8 +3,6 @@ package samplers
 import (
 	"cmp"
 	"math"
-
-	"unmask/param"
 )
 
 // Credit opens what is probable enough once tokens that were the most probable ones in earlier
@@ -14,31 +12,11 @@ import (
 // their probabilities are read from these. Only tokens that were the most probable ones once have
 // credit, so there is a short list for each position.
 type Credit struct {
-	Theta float64 // 0 means 0.8
-	Alpha float64 // 0 means 0.7
-	Gamma float64 // 0 means 0.2
-	Beta  float64 // 0 means 0.8
+	Theta float64 `param:"theta 1e-9..1 =0.8" help:"probability that is enough, with credit"`
+	Alpha float64 `param:"weight 1e-9..1e3 =0.7" help:"factor of log(1+credit), which is added to logits"`
+	Gamma float64 `param:"power 1e-9..1e3 =0.2" help:"a pass gives a credit of p to this power"`
+	Beta  float64 `param:"decay 1e-9..1 =0.8" help:"factor of all credit from pass to pass"`
 	ownPace
-}
-
-var creditRule = Rule[Credit]{
-	Name:  "credit",
-	Line:  "all that are confident enough, with credit for earlier passes",
-	Paper: "Wang et al. 2025, CreditDecoding",
-	Params: []Param[Credit]{
-		Number(func(c *Credit) *float64 { return &c.Theta },
-			param.Param{Name: "theta", Min: 1e-9, Max: 1, Default: "0.8",
-				Help: "probability that is enough, with credit"}),
-		Number(func(c *Credit) *float64 { return &c.Alpha },
-			param.Param{Name: "weight", Min: 1e-9, Max: 1e3, Default: "0.7",
-				Help: "factor of log(1+credit), which is added to logits"}),
-		Number(func(c *Credit) *float64 { return &c.Gamma },
-			param.Param{Name: "power", Min: 1e-9, Max: 1e3, Default: "0.2",
-				Help: "a pass gives a credit of p to this power"}),
-		Number(func(c *Credit) *float64 { return &c.Beta },
-			param.Param{Name: "decay", Min: 1e-9, Max: 1, Default: "0.8",
-				Help: "factor of all credit from pass to pass"}),
-	},
 }
 
 // credited is the credit of a token at a position.
@@ -108,6 +86,3 @@ func (c Credit) fused(list []credited, logits []float32, logSum float64) (token 
 func (c Credit) Tempered(temperature float64) (any, float64, error) {
 	return only0(c, "credit", temperature)
 }
-
-// Uncached returns why there can be no second stage.
-func (Credit) Uncached() string { return "credit has the tokens before a second stage could" }

@@ -3,8 +3,6 @@ package samplers
 import (
 	"cmp"
 	"slices"
-
-	"unmask/param"
 )
 
 // Daedal finds the length of a text (Li et al. 2025, "Beyond fixed: training-free variable-length
@@ -18,52 +16,16 @@ import (
 // which it is the most probable one, with 0 for those that are missing. The text never becomes
 // longer than the request, and a run without an end token keeps the request's length.
 type Daedal struct {
-	Begin  int     // 0 means 64
-	Enough float64 // 0 means 0.5
-	Full   float64 // 0 means 0.9
-	High   float64 // 0 means 0.9
-	Low    float64 // 0 means 0.1
-	Grow   int     // 0 means 8
-	Block  int     // 0 means 32
-	Check  int     // 0 means 32
+	Begin  int     `param:"start 1..1048576 =64" help:"masks that the text begins with"`
+	Enough float64 `param:"enough 1e-9..1 =0.5" help:"confidence in the end at which the text begins to open"`
+	Full   float64 `param:"full 1e-9..1 =0.9" help:"confidence in the end from which the text grows no more"`
+	High   float64 `param:"high 1e-9..1 =0.9" help:"probability above which a token opens"`
+	Low    float64 `param:"low 1e-9..1 =0.1" help:"probability below which a mask becomes several"`
+	Grow   int     `param:"grow 1..1024 =8" help:"masks by which the text grows at once"`
+	Block  int     `param:"block 1..1048576 =32" help:"positions of the window that opens"`
+	Check  int     `param:"check 1..1048576 =32" help:"positions by which the confidence in the end is measured"`
 	ownPace
 }
-
-var daedalRule = Rule[Daedal]{
-	Name:  "daedal",
-	Line:  "a text that finds its length: it grows until its end is in sight, and where it is unsure",
-	Paper: "Li et al. 2025, DAEDAL",
-	Params: []Param[Daedal]{
-		Whole(func(d *Daedal) *int { return &d.Begin }, beginMasks),
-		Number(func(d *Daedal) *float64 { return &d.Enough },
-			param.Param{Name: "enough", Min: 1e-9, Max: 1, Default: "0.5",
-				Help: "confidence in the end at which the text begins to open"}),
-		Number(func(d *Daedal) *float64 { return &d.Full },
-			param.Param{Name: "full", Min: 1e-9, Max: 1, Default: "0.9",
-				Help: "confidence in the end from which the text grows no more"}),
-		Number(func(d *Daedal) *float64 { return &d.High },
-			param.Param{Name: "high", Min: 1e-9, Max: 1, Default: "0.9",
-				Help: "probability above which a token opens"}),
-		Number(func(d *Daedal) *float64 { return &d.Low },
-			param.Param{Name: "low", Min: 1e-9, Max: 1, Default: "0.1",
-				Help: "probability below which a mask becomes several"}),
-		Whole(func(d *Daedal) *int { return &d.Grow },
-			param.Param{Name: "grow", Min: 1, Max: 1 << 10, Default: "8",
-				Help: "masks by which the text grows at once"}),
-		Whole(func(d *Daedal) *int { return &d.Block }, slidingWindow),
-		Whole(func(d *Daedal) *int { return &d.Check }, endCheck),
-	},
-}
-
-// Parameters of rules that find a text's length.
-var (
-	beginMasks = param.Param{Name: "start", Min: 1, Max: 1 << 20, Default: "64",
-		Help: "masks that the text begins with"}
-	slidingWindow = param.Param{Name: "block", Min: 1, Max: 1 << 20, Default: "32",
-		Help: "positions of the window that opens"}
-	endCheck = param.Param{Name: "check", Min: 1, Max: 1 << 20, Default: "32",
-		Help: "positions by which the confidence in the end is measured"}
-)
 
 // lengthState is the state of a text that finds its length.
 type lengthState struct {
@@ -185,6 +147,3 @@ func (v *View) endConfidence(check int) float64 {
 func (d Daedal) Tempered(temperature float64) (any, float64, error) {
 	return only0(d, "daedal", temperature)
 }
-
-// Uncached returns why there can be no second stage.
-func (Daedal) Uncached() string { return "daedal changes the length after each step" }

@@ -28,14 +28,13 @@ func Describe() ([]Description, error) {
 			return nil, err
 		}
 		d := Description{Name: info.Name, Line: info.Line, Paper: info.Paper, Parameters: info.Params,
-			Inside: info.Inside, Cache: true}
+			Inside: info.Inside}
 		if d.Parameters == nil {
 			d.Parameters = []param.Param{}
 		}
 		_, d.SelfPaced = As[SelfPaced](s)
-		if u, ok := As[Uncached](s); ok {
-			d.Cache, d.Uncached = false, u.Uncached()
-		}
+		d.Uncached = Uncached(s)
+		d.Cache = d.Uncached == ""
 		out = append(out, d)
 	}
 	return out, nil

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"unmask/param"
 )
 
 // DPLM is the sampler of the protein models DPLM (Wang et al. 2024, "Diffusion language models are
@@ -21,26 +19,9 @@ import (
 // more, with scores, from the nucleus of a second pass. Known positions stay as they are in it; the
 // authors' program has its predictions there too.
 type DPLM struct {
-	Noise    float64 // factor of the Gumbel noise; 0 means 1
-	Resample float64 // share of one token from which it is drawn again; 0 means 0.25, 1 never
-	TopP     float64 // probability of the nucleus; 0 means 0.95
-}
-
-var dplmRule = Rule[DPLM]{
-	Name:  "dplm",
-	Line:  "noised argmax everywhere; the least sure are masked again",
-	Paper: "Wang et al. 2024, DPLM",
-	Params: []Param[DPLM]{
-		Number(func(d *DPLM) *float64 { return &d.Noise },
-			param.Param{Name: "noise", Min: 1e-6, Max: 100, Default: "1",
-				Help: "factor of the Gumbel noise"}),
-		Number(func(d *DPLM) *float64 { return &d.Resample },
-			param.Param{Name: "resample", Min: 0.01, Max: 1, Default: "0.25",
-				Help: "share of one token from which it is drawn again; 1 never"}),
-		Number(func(d *DPLM) *float64 { return &d.TopP },
-			param.Param{Name: "top-p", Min: 1e-6, Max: 1, Default: "0.95",
-				Help: "probability from which tokens are drawn again"}),
-	},
+	Noise    float64 `param:"noise 1e-6..100 =1" help:"factor of the Gumbel noise"`
+	Resample float64 `param:"resample 0.01..1 =0.25" help:"share of one token from which it is drawn again; 1 never"`
+	TopP     float64 `param:"top-p 1e-6..1 =0.95" help:"probability from which tokens are drawn again"`
 }
 
 // Remasks marks that DPLM closes positions.
@@ -204,6 +185,3 @@ func ranking(n int, score func(i int) float64) []int {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(score(a), score(b)) })
 	return order
 }
-
-// Uncached returns why there can be no second stage.
-func (DPLM) Uncached() string { return "dplm draws tokens before it chooses positions" }

@@ -3,8 +3,6 @@ package samplers
 import (
 	"cmp"
 	"fmt"
-
-	"unmask/param"
 )
 
 // Draft makes the text that the rule inside makes with one position a pass, in fewer passes (Wu et
@@ -16,19 +14,9 @@ import (
 //
 // A pass has the rows of all drafts, so this pays where small batches cost little.
 type Draft struct {
-	Inside Sampler // takes the most probable tokens; nil means Greedy{}
-	Drafts int     // 0 means 4
+	Inside Sampler `inside:"greedy"`
+	Drafts int     `param:"drafts 1..64 =4" help:"drafts of a pass"`
 	ownPace
-}
-
-var draftRule = Rule[Draft]{
-	Name:  "draft",
-	Line:  "one position a pass, several passes at once: the same text, fewer passes",
-	Paper: "Wu et al. 2025, FreeDave",
-	Params: []Param[Draft]{Whole(func(d *Draft) *int { return &d.Drafts },
-		param.Param{Name: "drafts", Min: 1, Max: MaxDraft, Default: "4",
-			Help: "drafts of a pass"})},
-	Inside: []Inside[Draft]{SamplerInside(func(d *Draft) *Sampler { return &d.Inside }, Greedy{})},
 }
 
 // Proposer is a Sampler whose choices are checked in one pass for several steps.
@@ -63,9 +51,3 @@ func (d Draft) Check() error {
 	}
 	return nil
 }
-
-// Uncached returns why there can be no second stage.
-func (Draft) Uncached() string { return "draft checks every token" }
-
-// Unwrap returns the sampler inside.
-func (d Draft) Unwrap() []any { return []any{d.inside()} }

@@ -1,29 +1,16 @@
 package samplers
 
-import (
-	"cmp"
-
-	"unmask/param"
-)
+import "cmp"
 
 // EB is entropy-bounded unmasking (Ben-Hamu et al. 2025, "Accelerated sampling from masked
 // diffusion models via entropy bounded unmasking"). It opens the largest prefix of an order for
 // which sum(H) - max(H) is within a budget, and at least one position. That sum bounds the error of
 // drawing the prefix in one step. The number of steps is a result.
 type EB struct {
-	Order  Order   // by the error proxy, smallest first; nil means Entropy{}
-	Budget float64 // gamma in the paper, nats; 0 means 0.1
+	// by the error proxy, smallest first
+	Order  Order   `inside:"entropy"`
+	Budget float64 `param:"budget 1e-12..1e6 =0.1" help:"entropy that a step may open beyond its largest, nats"`
 	ownPace
-}
-
-var ebRule = Rule[EB]{
-	Name:  "eb",
-	Line:  "as many as an entropy budget allows, by any order",
-	Paper: "Ben-Hamu et al. 2025, Entropy Bounded Unmasking",
-	Params: []Param[EB]{Number(func(e *EB) *float64 { return &e.Budget },
-		param.Param{Name: "budget", Min: 1e-12, Max: 1e6, Default: "0.1",
-			Help: "entropy that a step may open beyond its largest, nats"})},
-	Inside: []Inside[EB]{OrderInside(func(e *EB) *Order { return &e.Order }, Entropy{})},
 }
 
 func (e EB) order() Order {
@@ -50,6 +37,3 @@ func (e EB) Choose(v *View) (Opening, error) {
 	}
 	return Opening{Positions: ranked[:n]}, nil
 }
-
-// Unwrap returns the order.
-func (e EB) Unwrap() []any { return []any{e.order()} }

@@ -3,8 +3,6 @@ package samplers
 import (
 	"cmp"
 	"math"
-
-	"unmask/param"
 )
 
 // Edit is LLaDA2.1's sampler (Bie et al. 2026, "LLaDA2.1"; the loop as in dLLM). Every step opens
@@ -15,26 +13,12 @@ import (
 // masked and at open positions, and their own probabilities count (BlockRefinementScheduler of
 // diffusers).
 type Edit struct {
-	Theta       float64 // 0 means 0.9
-	Edit        float64 // 0 means 0.9; the authors' speed mode has 0 to 0.5
-	Post        int     // 0 means 16
-	Temperature float64 // of the tokens; 0: the most probable
+	Theta float64 `param:"theta 1e-9..1 =0.9" help:"probability above which a token is kept"`
+	// the authors' speed mode has 0 to 0.5
+	Edit        float64 `param:"edit 1e-9..1 =0.9" help:"probability above which an open token is replaced"`
+	Post        int     `param:"post 1..1024 =16" help:"steps of a block after its last mask, at most"`
+	Temperature float64 `param:"temperature 1e-3..1e3 0=none" help:"of the tokens; 0 takes the most probable ones"`
 	ownPace
-}
-
-var editRule = Rule[Edit]{
-	Name: "edit", Line: "all that are confident enough, and changes of what was opened",
-	Paper: "Bie et al. 2026, LLaDA2.1",
-	Params: []Param[Edit]{
-		Number(func(e *Edit) *float64 { return &e.Theta }, confidentEnough),
-		Number(func(e *Edit) *float64 { return &e.Edit },
-			param.Param{Name: "edit", Min: 1e-9, Max: 1, Default: "0.9",
-				Help: "probability above which another token takes an open one's place"}),
-		Whole(func(e *Edit) *int { return &e.Post },
-			param.Param{Name: "post", Min: 1, Max: 1 << 10, Default: "16",
-				Help: "steps of a block after its last mask, at most"}),
-		Number(func(e *Edit) *float64 { return &e.Temperature }, tokenTemperature),
-	},
 }
 
 // Edits returns the most steps that a block can take after its last mask.
@@ -71,6 +55,3 @@ func (e Edit) Tempered(temperature float64) (any, float64, error) {
 	marginals, err := drawTempered(&e.Temperature, temperature, "edit")
 	return e, marginals, err
 }
-
-// Uncached returns why there can be no second stage.
-func (Edit) Uncached() string { return "edit has the tokens before a second stage could" }

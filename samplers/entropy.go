@@ -4,15 +4,7 @@ package samplers
 // modeling transformer for video compression"; Dream's "entropy"). Two public programs have the
 // opposite sign and open the least certain positions first.
 type Entropy struct {
-	Temperature float64 // of the order; 0 means none
-}
-
-var entropyRule = Rule[Entropy]{
-	Name:  "entropy",
-	Line:  "the lowest entropy first",
-	Paper: "Xiang et al. 2022, MIMT",
-	Params: []Param[Entropy]{Number(func(e *Entropy) *float64 { return &e.Temperature },
-		orderTemperature)},
+	Temperature float64 `param:"temperature 1e-6..1e6 0=none" help:"of the draw of positions; 0 takes the best"`
 }
 
 // Needs the entropy.

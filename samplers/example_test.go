@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"math"
 
-	"unmask/param"
 	"unmask/samplers"
 )
 
 // Middle is a user's own order: positions near the middle open first.
 type Middle struct {
-	Spread float64 // of the noise, in positions; 0 means 1
+	Spread float64 `param:"spread 0.001..1000 =1" help:"of the noise, positions"`
 }
 
 func (Middle) Needs(step, steps int) samplers.Need { return samplers.Need{} }
@@ -24,16 +23,8 @@ func (m Middle) Rank(v *samplers.View, k int) []int {
 }
 
 func init() {
-	samplers.Register(samplers.Rule[Middle]{
-		Name:  "middle",
-		Line:  "the middle first",
-		Paper: "an example",
-		Params: []samplers.Param[Middle]{
-			samplers.Number(func(m *Middle) *float64 { return &m.Spread },
-				param.Param{Name: "spread", Min: 0.001, Max: 1000, Default: "1",
-					Help: "of the noise, positions"}),
-		},
-	})
+	samplers.Register(samplers.Rule{Of: Middle{}, Name: "middle", Line: "the middle first",
+		Paper: "an example"})
 }
 
 // A registered rule combines with all others, and its parameters are checked.

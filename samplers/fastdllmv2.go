@@ -1,40 +1,19 @@
 package samplers
 
-import (
-	"cmp"
-
-	"unmask/param"
-)
+import "cmp"
 
 // FastDLLMv2 is the sampler of Fast-dLLM v2 (Wu et al. 2025, "Fast-dLLM v2: efficient
 // block-diffusion LLM"). It opens a block's first position alone, because its token depends only on
 // the blocks before, as in an autoregressive model. Then, one small block after the other, it opens
 // all tokens that are more probable than Theta, at least the most probable one.
 type FastDLLMv2 struct {
-	Theta       float64 // 0 means 0.9
-	Small       int     // positions of a small block; 0 means 8
-	Block       int     // positions of a block; 0 means 32
-	Cache       int     // 1: the authors' sub-block cache, see Part; 0: none
-	Temperature float64 // of the tokens; 0 means the most probable ones
+	Theta float64 `param:"theta 1e-9..1 =0.9" help:"probability above which a token is kept"`
+	Small int     `param:"small 1..1048576 =8" help:"positions of a small block"`
+	Block int     `param:"block 1..1048576 =32" help:"positions of a block, counted from the start of the sequence"`
+	// the authors' sub-block cache, see Part
+	Cache       int     `param:"cache 0..1 =0" help:"1: with --reuse blocks, passes over a small block alone"`
+	Temperature float64 `param:"temperature 1e-3..1e3 0=none" help:"of the tokens; 0 takes the most probable ones"`
 	ownPace
-}
-
-var fastDLLMv2Rule = Rule[FastDLLMv2]{
-	Name: "fast-dllm-v2", Line: "a block's first position, then small blocks by confidence",
-	Paper: "Wu et al. 2025, Fast-dLLM v2",
-	Params: []Param[FastDLLMv2]{
-		Number(func(f *FastDLLMv2) *float64 { return &f.Theta }, confidentEnough),
-		Whole(func(f *FastDLLMv2) *int { return &f.Small },
-			param.Param{Name: "small", Min: 1, Max: 1 << 20, Default: "8",
-				Help: "positions of a small block"}),
-		Whole(func(f *FastDLLMv2) *int { return &f.Block },
-			param.Param{Name: "block", Min: 1, Max: 1 << 20, Default: "32",
-				Help: "positions of a block, counted from the start of the sequence"}),
-		Whole(func(f *FastDLLMv2) *int { return &f.Cache },
-			param.Param{Name: "cache", Min: 0, Max: 1, Default: "0",
-				Help: "1: with --reuse blocks, passes over a small block alone, an approximation"}),
-		Number(func(f *FastDLLMv2) *float64 { return &f.Temperature }, tokenTemperature),
-	},
 }
 
 // Needs a token at every masked position.
@@ -78,9 +57,4 @@ func (f FastDLLMv2) Part(first int) (from, to int, alone bool) {
 func (f FastDLLMv2) Tempered(temperature float64) (any, float64, error) {
 	marginals, err := drawTempered(&f.Temperature, temperature, "fast-dllm-v2")
 	return f, marginals, err
-}
-
-// Uncached returns why there can be no second stage.
-func (FastDLLMv2) Uncached() string {
-	return "fast-dllm-v2 draws tokens before it chooses positions"
 }

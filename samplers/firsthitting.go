@@ -8,12 +8,6 @@ import "math"
 // exact process, and every pass opens a position.
 type FirstHitting struct{ ownPace }
 
-var firstHittingRule = Rule[FirstHitting]{
-	Name:  "first-hitting",
-	Line:  "one at a time, at its exact time",
-	Paper: "Zheng et al. 2024, Secretly Time-Agnostic Masked Models",
-}
-
 // Time returns the time at which the step's position opens.
 func (FirstHitting) Time(v *View) float64 {
 	log := 0.0
@@ -30,6 +24,3 @@ func (FirstHitting) Needs(int, int) Need { return Need{} }
 func (FirstHitting) Choose(v *View) (Opening, error) {
 	return Opening{Positions: v.Top(1, v.Uniform)}, nil
 }
-
-// Uncached returns why there can be no second stage.
-func (FirstHitting) Uncached() string { return "first-hitting opens one position a step" }

@@ -1,10 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-
-	"unmask/param"
-)
+import "cmp"
 
 // Frechet opens the most positions, by falling confidence c_1 >= c_2 >= ..., for which Frechet's
 // bounds certify that their most probable tokens together are the joint distribution's mode: L_n -
@@ -13,17 +9,9 @@ import (
 // and equation 5). At least one opens. The difference falls with n, so the first failure ends the
 // search. Where all confidences are equal it is Factor with f = 1 - Margin.
 type Frechet struct {
-	Margin float64 // 0 means 0.02; below 0 more open than is certified
+	// below 0 more open than is certified
+	Margin float64 `param:"margin -1e3..1 =0.02" help:"how much more probable than any others their tokens must be"`
 	ownPace
-}
-
-var frechetRule = Rule[Frechet]{
-	Name:  "frechet",
-	Line:  "as many as their confidences certify to be the likeliest together",
-	Paper: "Fast-dLLM++ 2026, arXiv 2606.02955",
-	Params: []Param[Frechet]{Number(func(f *Frechet) *float64 { return &f.Margin },
-		param.Param{Name: "margin", Min: -1e3, Max: 1, Default: "0.02",
-			Help: "how much more probable than any others their tokens must be"})},
 }
 
 // Needs the largest probability.

@@ -11,16 +11,7 @@ import (
 // Greedy opens the positions that a sampler chooses with their most probable tokens: decoding at
 // temperature 0, the usual setting of LLaDA, Dream, Fast-dLLM and others.
 type Greedy struct {
-	Inside Sampler // nil means the order Confidence
-}
-
-var greedyRule = Rule[Greedy]{
-	Name: "greedy", Line: "any sampler's positions, the most probable tokens",
-	Paper: "Nie et al. 2025, LLaDA, at temperature 0",
-	Inside: []Inside[Greedy]{
-		SamplerInside(func(g *Greedy) *Sampler { return &g.Inside },
-			ChooseThenSample{Order: Confidence{}}),
-	},
+	Inside Sampler `inside:"confidence"`
 }
 
 func (g Greedy) inside() Sampler {
@@ -63,9 +54,3 @@ func (g Greedy) Check() error {
 func (g Greedy) Tempered(temperature float64) (any, float64, error) {
 	return only0(g, "greedy", temperature)
 }
-
-// Uncached returns why there can be no second stage.
-func (Greedy) Uncached() string { return "greedy has the tokens before a second stage could" }
-
-// Unwrap returns the sampler inside.
-func (g Greedy) Unwrap() []any { return []any{g.inside()} }

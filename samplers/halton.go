@@ -12,12 +12,6 @@ import (
 // they depend little on each other.
 type Halton struct{}
 
-var haltonRule = Rule[Halton]{
-	Name:  "halton",
-	Line:  "a fixed order that spreads over text or image",
-	Paper: "Besnier et al. 2025, Halton Scheduler",
-}
-
 // Needs nothing: positions are chosen first.
 func (Halton) Needs(int, int) Need { return Need{} }
 

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"unmask/backend/rank"
-	"unmask/param"
 )
 
 // HaltonMaskGIT is the sampler of Halton-MaskGIT (Besnier et al. 2025, Sampler/halton_sampler.py).
@@ -15,28 +14,10 @@ import (
 //
 // The authors' program reads an option sched_pow but never uses it, so it is left out.
 type HaltonMaskGIT struct {
-	First, Last float64 // exponents of the first and of the last step; 0 means 1
-	Warm        int     // number of first steps whose exponent is halved
-	Roll        string  // "on" or "off"; "" means on
-}
-
-var haltonMaskGITRule = Rule[HaltonMaskGIT]{
-	Name: "halton-maskgit", Line: "halton's order, turned for each image; tokens from p^gamma",
-	Paper: "Besnier et al. 2025, Halton Scheduler",
-	Params: []Param[HaltonMaskGIT]{
-		Number(func(h *HaltonMaskGIT) *float64 { return &h.First },
-			param.Param{Name: "first", Min: 1e-3, Max: 1e3, Default: "1",
-				Help: "gamma of the first step"}),
-		Number(func(h *HaltonMaskGIT) *float64 { return &h.Last },
-			param.Param{Name: "last", Min: 1e-3, Max: 1e3, Default: "1",
-				Help: "gamma of the last step"}),
-		Whole(func(h *HaltonMaskGIT) *int { return &h.Warm },
-			param.Param{Name: "warm", Min: 0, Max: 1 << 20, Default: "0",
-				Help: "steps at the beginning whose gamma is halved"}),
-		Word(func(h *HaltonMaskGIT) *string { return &h.Roll },
-			param.Param{Name: "roll", Words: []string{"on", "off"}, Default: "on",
-				Help: "turn the order by a random number of places for each sequence: on or off"}),
-	},
+	First float64 `param:"first 1e-3..1e3 =1" help:"gamma of the first step"`
+	Last  float64 `param:"last 1e-3..1e3 =1" help:"gamma of the last step"`
+	Warm  int     `param:"warm 0..1048576 =0" help:"steps at the beginning whose gamma is halved"`
+	Roll  string  `param:"roll on|off" help:"turn the order by a random number of places"`
 }
 
 // Needs nothing: positions are chosen first.

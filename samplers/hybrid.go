@@ -13,18 +13,8 @@ import (
 // from another (Hayakawa et al. 2025, section 4.2 and appendix "Hybrid algorithm"). It begins with
 // exploration and moves to exploitation.
 type Hybrid struct {
-	Explore Order // nil means Halton{}
-	Exploit Order // nil means UMoment{}
-}
-
-var hybridRule = Rule[Hybrid]{
-	Name:  "hybrid",
-	Line:  "halton first, u-moment more and more; or two orders of your own",
-	Paper: hayakawa,
-	Inside: []Inside[Hybrid]{
-		OrderInside(func(h *Hybrid) *Order { return &h.Explore }, Halton{}),
-		OrderInside(func(h *Hybrid) *Order { return &h.Exploit }, UMoment{}),
-	},
+	Explore Order `inside:"halton"`
+	Exploit Order `inside:"u-moment"`
 }
 
 func (h Hybrid) orders() (explore, exploit Order) {
@@ -101,6 +91,3 @@ func (h Hybrid) Check() error {
 	}
 	return nil
 }
-
-// Unwrap returns both orders.
-func (h Hybrid) Unwrap() []any { a, b := h.orders(); return []any{a, b} }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"unmask/param"
 )
 
 // InfoGain looks ahead (the Information-Gain Sampler of github.com/yks23/Information-Gain-Sampler,
@@ -18,21 +16,8 @@ import (
 // The authors' shortcut, opening all positions with a confidence above 0.9 without looking ahead,
 // is the rule Threshold and not part of this one.
 type InfoGain struct {
-	Sets        int     // candidates; 0 means 8
-	Temperature float64 // of the choice of positions; 0 means 0.1
-}
-
-var infoGainRule = Rule[InfoGain]{
-	Name:  "info-gain",
-	Line:  "the set that leaves the least uncertain, by looking ahead",
-	Paper: "github.com/yks23/Information-Gain-Sampler, 2026",
-	Params: []Param[InfoGain]{
-		Whole(func(g *InfoGain) *int { return &g.Sets },
-			param.Param{Name: "sets", Min: 1, Max: 256, Default: "8", Help: "candidates of a step"}),
-		Number(func(g *InfoGain) *float64 { return &g.Temperature },
-			param.Param{Name: "temperature", Min: 1e-6, Max: 1e6, Default: "0.1",
-				Help: "of the positions of a candidate"}),
-	},
+	Sets        int     `param:"sets 1..256 =8" help:"candidates of a step"`
+	Temperature float64 `param:"temperature 1e-6..1e6 =0.1" help:"of the positions of a candidate"`
 }
 
 // Candidates returns the most sets in one call of View.Ahead.
@@ -81,6 +66,3 @@ func (g InfoGain) Choose(v *View) (Opening, error) {
 	}
 	return sets[at], nil
 }
-
-// Uncached returns why there is no second stage.
-func (InfoGain) Uncached() string { return "info-gain draws tokens before it chooses positions" }

@@ -3,8 +3,6 @@ package samplers
 import (
 	"cmp"
 	"math"
-
-	"unmask/param"
 )
 
 // KLASS opens all positions whose marginal is confident and no longer changes: the last two
@@ -16,25 +14,11 @@ import (
 // of positions x vocabulary. The KL of the merged distributions is a lower bound of the full KL,
 // and close to it at confidences above 0.9.
 type KLASS struct {
-	Kappa      float64 // nats; 0 means 0.01
-	Confidence float64 // 0 means 0.9
+	Kappa      float64 `param:"kappa 1e-9..1e6 =0.01" help:"KL below which a marginal is stable, nats"`
+	Confidence float64 `param:"confidence 1e-9..1 =0.9" help:"largest probability above which it is confident"`
 }
 
 const klassHistory = 2
-
-var klassRule = Rule[KLASS]{
-	Name:  "klass",
-	Line:  "what is confident and has stopped moving",
-	Paper: "Kim et al. 2025, KLASS",
-	Params: []Param[KLASS]{
-		Number(func(k *KLASS) *float64 { return &k.Kappa },
-			param.Param{Name: "kappa", Min: 1e-9, Max: 1e6, Default: "0.01",
-				Help: "KL below which a marginal is stable, nats"}),
-		Number(func(k *KLASS) *float64 { return &k.Confidence },
-			param.Param{Name: "confidence", Min: 1e-9, Max: 1, Default: "0.9",
-				Help: "largest probability above which it is confident"}),
-	},
-}
 
 // klassState is the state of a sequence.
 type klassState struct {

@@ -1,30 +1,14 @@
 package samplers
 
-import (
-	"math"
-
-	"unmask/param"
-)
+import "math"
 
 // LowConfidence is LLaDA's sampler (Nie et al. 2025, "Large language diffusion models", algorithm
 // "low-confidence remasking"; generate.py of the authors): it draws a token for every masked
 // position and keeps the most probable ones. Tokens are drawn with the temperature but ranked by
 // their probability without it.
 type LowConfidence struct {
-	Temperature float64 // of the tokens; 0 means the most probable ones
+	Temperature float64 `param:"temperature 1e-3..1e3 0=none" help:"of the tokens; 0 takes the most probable ones"`
 }
-
-var lowConfidenceRule = Rule[LowConfidence]{
-	Name: "low-confidence", Line: "a token everywhere, the most probable stay",
-	Paper: "Nie et al. 2025, LLaDA",
-	Params: []Param[LowConfidence]{Number(func(l *LowConfidence) *float64 { return &l.Temperature },
-		tokenTemperature)},
-}
-
-// tokenTemperature is the parameter of rules that draw tokens and rank positions by them.
-var tokenTemperature = param.Param{Name: "temperature", Min: 1e-3, Max: 1e3, Zero: "none",
-	Default: "0",
-	Help:    "of the tokens; 0 takes the most probable ones"}
 
 // Needs a token at every masked position.
 func (l LowConfidence) Needs(int, int) Need { return needTokens(l.Temperature) }
@@ -43,11 +27,6 @@ func (l LowConfidence) Tempered(temperature float64) (any, float64, error) {
 	}
 	l.Temperature = temperature
 	return l, 1, nil
-}
-
-// Uncached returns why there can be no second stage.
-func (LowConfidence) Uncached() string {
-	return "low-confidence draws tokens before it chooses positions"
 }
 
 // needTokens returns what the method candidates needs.

@@ -3,15 +3,7 @@ package samplers
 // Margin opens the positions with the largest difference between the two largest probabilities
 // first (Kim et al. 2025, "Train for the worst, plan for the best", top-k probability margin).
 type Margin struct {
-	Temperature float64 // of the order; 0 means none
-}
-
-var marginRule = Rule[Margin]{
-	Name:  "margin",
-	Line:  "the widest gap between the two most probable first",
-	Paper: "Kim et al. 2025, Train for the Worst, Plan for the Best",
-	Params: []Param[Margin]{Number(func(m *Margin) *float64 { return &m.Temperature },
-		orderTemperature)},
+	Temperature float64 `param:"temperature 1e-6..1e6 0=none" help:"of the draw of positions; 0 takes the best"`
 }
 
 // Needs the two largest probabilities.

@@ -11,14 +11,7 @@ import (
 // Because it draws before it chooses, the tokens that it keeps follow p^beta with beta =
 // 1+1/alpha_n if many positions are masked (equation 3).
 type MaskGIT struct {
-	Alpha float64 // Gumbel temperature; 0 means DefaultAlpha
-}
-
-var maskgitRule = Rule[MaskGIT]{
-	Name:   "maskgit",
-	Line:   "draws everywhere, keeps the most confident",
-	Paper:  "Chang et al. 2022, MaskGIT",
-	Params: []Param[MaskGIT]{Number(func(m *MaskGIT) *float64 { return &m.Alpha }, AlphaParam)},
+	Alpha float64 `param:"alpha 1e-3..1e6 =6" help:"Gumbel temperature"`
 }
 
 // Needs a token at every masked position.
@@ -39,6 +32,3 @@ func (m MaskGIT) Ranking(step, steps int, _ []int) (Ranking, bool) {
 	r.Noise, r.Power = AlphaAt(cmp.Or(m.Alpha, DefaultAlpha), step, steps), 1
 	return r, true
 }
-
-// Uncached returns why there can be no second stage.
-func (MaskGIT) Uncached() string { return "maskgit draws tokens before it chooses positions" }

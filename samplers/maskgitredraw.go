@@ -1,28 +1,14 @@
 package samplers
 
-import (
-	"cmp"
-	"unmask/param"
-)
+import "cmp"
 
 // MaskGITRedraw is the confidence sampler of Halton-MaskGIT (Besnier et al. 2025,
 // Sampler/confidence_sampler.py): MaskGIT's choice with a temperature that falls from Noise in the
 // first step to 0 in the last, and a new draw of every open token in each step, for which its
 // network was trained. Its schedule is late-arccos, its guidance schedule ramp.
 type MaskGITRedraw struct {
-	Noise  float64 // Gumbel temperature of the choice in the first step; 0 means 4.5
-	Tokens string  // "drawn", or "likeliest" for tokens and choice without noise; "" means drawn
-}
-
-var maskgitRedrawRule = Rule[MaskGITRedraw]{
-	Name: "maskgit-redraw", Line: "maskgit that draws open tokens anew in each step",
-	Paper: "Besnier et al. 2025, Halton Scheduler",
-	Params: []Param[MaskGITRedraw]{
-		Number(func(m *MaskGITRedraw) *float64 { return &m.Noise },
-			param.Param{Name: "noise", Min: 1e-6, Max: 1e6, Default: "4.5",
-				Help: "Gumbel temperature of the choice in the first step"}),
-		Word(func(m *MaskGITRedraw) *string { return &m.Tokens }, tokensParam),
-	},
+	Noise  float64 `param:"noise 1e-6..1e6 =4.5" help:"Gumbel temperature of the choice in the first step"`
+	Tokens string  `param:"tokens drawn|likeliest" help:"drawn, or likeliest for no noise at all"`
 }
 
 // Remasks marks that MaskGITRedraw changes open positions.
@@ -45,11 +31,6 @@ func (m MaskGITRedraw) Choose(v *View) (Opening, error) {
 	}
 	o.Replace, o.Replacement = v.Open, append(v.Tokens32(len(anew))[:0], anew...)
 	return o, err
-}
-
-// Uncached returns why there can be no second stage.
-func (MaskGITRedraw) Uncached() string {
-	return "maskgit-redraw draws tokens before it chooses positions"
 }
 
 // lateArccos is max(n, int(L*(1-acos((n-1)/(N-1))/(pi/2)))): its first step opens one position, and

@@ -13,18 +13,8 @@ import (
 //
 // In the last step beta is 1, so all moments are equal and the order is uniform.
 type UMoment struct {
-	Alpha float64 // Gumbel temperature; 0 means DefaultAlpha
+	Alpha float64 `param:"alpha 1e-3..1e6 =6" help:"Gumbel temperature"`
 }
-
-var uMomentRule = Rule[UMoment]{
-	Name:   "u-moment",
-	Line:   "moment order, tokens from p",
-	Paper:  hayakawa,
-	Params: []Param[UMoment]{Number(func(m *UMoment) *float64 { return &m.Alpha }, AlphaParam)},
-}
-
-// hayakawa is the paper whose samplers this package began with.
-const hayakawa = "Hayakawa et al. 2025, Demystifying MaskGIT Sampler and Beyond"
 
 // Needs the moment, except in the last step.
 func (m UMoment) Needs(step, steps int) Need {
@@ -56,14 +46,7 @@ func (m UMoment) Ranking(step, steps int, _ []int) (Ranking, bool) {
 // implicit in MaskGIT (Hayakawa et al. 2025, algorithm "Moment sampler"). It chooses positions
 // first, and approaches MaskGIT when far more positions are masked than open (theorem 1).
 type Moment struct {
-	Alpha float64 // Gumbel temperature; 0 means DefaultAlpha
-}
-
-var momentRule = Rule[Moment]{
-	Name:   "moment",
-	Line:   "maskgit's equal that chooses first: moment order, tokens from p^beta",
-	Paper:  hayakawa,
-	Params: []Param[Moment]{Number(func(m *Moment) *float64 { return &m.Alpha }, AlphaParam)},
+	Alpha float64 `param:"alpha 1e-3..1e6 =6" help:"Gumbel temperature"`
 }
 
 // Ordering returns the order.

@@ -1,10 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-
-	"unmask/param"
-)
+import "cmp"
 
 // MultiBlock opens several blocks at once (d3LLM, arXiv 2601.07568, generate_multi_block of the
 // authors' program, which has models trained for it). A block starts when a share Add of the one
@@ -15,37 +11,13 @@ import (
 // With By dream, as in the program for Dream, the entropy must be below the bound and the least of
 // all does not count. Where an end token opens, all behind it becomes that token.
 type MultiBlock struct {
-	Entropy  float64 // nats; 0 means 0.5
-	Add      float64 // 0 means 0.1
-	Activate float64 // 0 means 0.95
-	Block    int     // positions of a block; 0 means 32
-	By       string  // "llada" or "dream"; "" means llada
-	Delay    int     // with reuse finished, passes that a finished block waits; 0 means 1
+	Entropy  float64 `param:"entropy 1e-9..1e3 =0.5" help:"entropy that is low enough, nats"`
+	Add      float64 `param:"add 1e-9..1 =0.1" help:"open share of a block from which the next one starts"`
+	Activate float64 `param:"activate 1e-9..1 =0.95" help:"open share from which the next block must open something"`
+	Block    int     `param:"block 1..1048576 =32" help:"positions of a block"`
+	By       string  `param:"by llada|dream" help:"the authors' program that it follows"`
+	Delay    int     `param:"delay 1..1024 =1" help:"with reuse finished, passes that a finished block waits"`
 	ownPace
-}
-
-var multiBlockRule = Rule[MultiBlock]{
-	Name:  "multi-block",
-	Line:  "all whose entropy is low enough, in several blocks at once",
-	Paper: "d3LLM 2026, arXiv 2601.07568",
-	Params: []Param[MultiBlock]{
-		Number(func(m *MultiBlock) *float64 { return &m.Entropy }, entropyEnough),
-		Number(func(m *MultiBlock) *float64 { return &m.Add },
-			param.Param{Name: "add", Min: 1e-9, Max: 1, Default: "0.1",
-				Help: "open share of a block from which the next one starts"}),
-		Number(func(m *MultiBlock) *float64 { return &m.Activate },
-			param.Param{Name: "activate", Min: 1e-9, Max: 1, Default: "0.95",
-				Help: "open share of a block from which the next one must open something"}),
-		Whole(func(m *MultiBlock) *int { return &m.Block },
-			param.Param{Name: "block", Min: 1, Max: 1 << 20, Default: "32",
-				Help: "positions of a block"}),
-		Word(func(m *MultiBlock) *string { return &m.By },
-			param.Param{Name: "by", Words: []string{"llada", "dream"}, Default: "llada",
-				Help: "the authors' program that it follows"}),
-		Whole(func(m *MultiBlock) *int { return &m.Delay },
-			param.Param{Name: "delay", Min: 1, Max: 1 << 10, Default: "1",
-				Help: "with reuse finished, passes that a finished block waits"}),
-	},
 }
 
 // Pipelined is a Sampler that opens several blocks at once, the first of which begins with the

@@ -14,25 +14,9 @@ import (
 // As published, the mask is a class of the probabilities that positions are ranked by, though it is
 // never drawn.
 type OmniVoice struct {
-	Noise   float64 // position temperature; 0 means 5
-	Penalty float64 // for each codebook before a position's, nats; 0 means 5
-	Mask    string  // "counted", or "left-out" of probabilities; "" means counted
-}
-
-var omniVoiceRule = Rule[OmniVoice]{
-	Name: "omnivoice", Line: "the most probable tokens, earlier codebooks first, with noise",
-	Paper: "Zhu et al. 2026, OmniVoice",
-	Params: []Param[OmniVoice]{
-		Number(func(o *OmniVoice) *float64 { return &o.Noise },
-			param.Param{Name: "noise", Min: 1e-6, Max: 1e6, Default: "5",
-				Help: "temperature of the choice of positions"}),
-		Number(func(o *OmniVoice) *float64 { return &o.Penalty },
-			param.Param{Name: "penalty", Min: 1e-9, Max: 1e6, Default: "5",
-				Help: "taken from a position's score for each codebook before its own, nats"}),
-		Word(func(o *OmniVoice) *string { return &o.Mask },
-			param.Param{Name: "mask", Words: []string{"counted", leftOut}, Default: "counted",
-				Help: "whether the mask is a class of the probabilities of a score"}),
-	},
+	Noise   float64 `param:"noise 1e-6..1e6 =5" help:"temperature of the choice of positions"`
+	Penalty float64 `param:"penalty 1e-9..1e6 =5" help:"taken from a score for each codebook before, nats"`
+	Mask    string  `param:"mask counted|left-out" help:"whether the mask is a class of the probabilities of a score"`
 }
 
 const leftOut = "left-out"
@@ -91,18 +75,9 @@ func (v *View) book(position int) int {
 // by probabilities: it lowers these for each codebook before a position's. Orders by position alone
 // do not change.
 type Codebooks struct {
-	Inside  Sampler // nil means Moment
-	Penalty float64 // nats; 0 means 1: OmniVoice's 5 at a temperature of 5
-}
-
-var codebooksRule = Rule[Codebooks]{
-	Name: "codebooks", Line: "any sampler, earlier codebooks first",
-	Paper: "Zhu et al. 2026, OmniVoice, around any sampler",
-	Params: []Param[Codebooks]{Number(func(c *Codebooks) *float64 { return &c.Penalty },
-		param.Param{Name: "penalty", Min: 1e-9, Max: 1e6, Default: "1",
-			Help: "taken from log-probabilities for each codebook before a position's, nats"})},
-	Inside: []Inside[Codebooks]{SamplerInside(func(c *Codebooks) *Sampler { return &c.Inside },
-		Moment{})},
+	Inside Sampler `inside:"moment"`
+	// the default is OmniVoice's 5 at a temperature of 5
+	Penalty float64 `param:"penalty 1e-9..1e6 =1" help:"taken from log p for each codebook before, nats"`
 }
 
 func (c Codebooks) inside() Sampler {
@@ -140,9 +115,6 @@ func (c Codebooks) Choose(v *View) (Opening, error) {
 	}
 	return o, err
 }
-
-// Unwrap returns the sampler inside.
-func (c Codebooks) Unwrap() []any { return []any{c.inside()} }
 
 // Shifted is the schedule of OmniVoice with another shift than its own: with t_n = s u/(1+(s-1)u),
 // u = n/N, step n opens ceil(D(t_(n+1)-t_n)) positions while there are any, so that late steps may

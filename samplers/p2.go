@@ -3,8 +3,6 @@ package samplers
 import (
 	"cmp"
 	"math"
-
-	"unmask/param"
 )
 
 // P2 is path planning with the model as its own planner (Peng et al. 2025, "Path planning for
@@ -12,27 +10,10 @@ import (
 // drawn token and open ones by eta times log p of their token. The lowest are left masked or are
 // masked again. The schedule gives the number that stays masked.
 type P2 struct {
-	Tau float64 // temperature of the draw; 0 means 1
-	Eta float64 // weight of open positions: above 1 masks them again more often; 0 means 1
-	// By is what ranks positions: "tokens", or "likeliest" for the most probable token at each,
-	// masked or open (Open-dCoder's generate); "" means tokens
-	By string
-}
-
-var p2Rule = Rule[P2]{
-	Name:  "p2",
-	Line:  "the least likely tokens are masked again",
-	Paper: "Peng et al. 2025, Path Planning",
-	Params: []Param[P2]{
-		Number(func(p *P2) *float64 { return &p.Tau },
-			param.Param{Name: "tau", Min: 1e-3, Max: 1e3, Default: "1", Help: "temperature of the draw"}),
-		Number(func(p *P2) *float64 { return &p.Eta },
-			param.Param{Name: "eta", Min: 1e-9, Max: 1e6, Default: "1",
-				Help: "weight of open positions; above 1 masks them again more often"}),
-		Word(func(p *P2) *string { return &p.By },
-			param.Param{Name: "by", Words: []string{"tokens", likeliest}, Default: "tokens",
-				Help: "rank positions by their tokens, or by the likeliest token at each"}),
-	},
+	Tau float64 `param:"tau 1e-3..1e3 =1" help:"temperature of the draw"`
+	Eta float64 `param:"eta 1e-9..1e6 =1" help:"weight of open positions; above 1 masks them again more often"`
+	// likeliest is the most probable token at each, masked or open (Open-dCoder's generate)
+	By string `param:"by tokens|likeliest" help:"rank positions by their tokens, or by the likeliest token at each"`
 }
 
 // Remasks marks that P2 closes positions.
@@ -82,6 +63,3 @@ func (p P2) Choose(v *View) (Opening, error) {
 	}
 	return o, nil
 }
-
-// Uncached returns why there can be no second stage.
-func (P2) Uncached() string { return "p2 draws tokens before it chooses positions" }

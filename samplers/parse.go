@@ -173,7 +173,7 @@ func find(name string) (*entry, error) {
 	}
 	var names []string
 	for _, e := range registry {
-		names = append(names, e.name)
+		names = append(names, e.Name)
 	}
 	return nil, param.Unknown("sampler", name, names)
 }
@@ -182,21 +182,21 @@ func find(name string) (*entry, error) {
 // the node, the innermost first.
 func (n *node) build(outer []*setting, asOrder bool) (any, error) {
 	e := n.entry
-	p, gamma := e.pointer(nil), 0.0
+	v, gamma := e.open(nil), 0.0
 	for _, f := range e.params {
-		if err := n.set(f, f.at(p), outer); err != nil {
+		if err := n.set(f.Param, f.at(v), outer); err != nil {
 			return nil, err
 		}
 	}
 	if e.order && !asOrder {
-		if err := n.set(gammaField, &gamma, outer); err != nil {
+		if err := n.set(GammaParam, &gamma, outer); err != nil {
 			return nil, err
 		}
 	}
-	if err := n.fill(p, outer); err != nil {
+	if err := n.fill(v, outer); err != nil {
 		return nil, err
 	}
-	rule := e.value(p)
+	rule := v.Interface()
 	switch order := rule.(type) {
 	case Order:
 		if !asOrder {
@@ -208,7 +208,7 @@ func (n *node) build(outer []*setting, asOrder bool) (any, error) {
 		}
 	default:
 		if asOrder {
-			return nil, fmt.Errorf("%s is a sampler that is more than an order, want an order", e.name)
+			return nil, fmt.Errorf("%s is a sampler that is more than an order, want an order", e.Name)
 		}
 	}
 	for _, s := range n.settings {
@@ -219,51 +219,60 @@ func (n *node) build(outer []*setting, asOrder bool) (any, error) {
 	return rule, nil
 }
 
-// set sets a field from the node's own settings, or else from those around it.
-func (n *node) set(f field, at any, outer []*setting) error {
-	set := false
+// mustBuild returns the rule of a text in a tag.
+func mustBuild(text string, asOrder bool) any {
+	n, err := (&parser{rest: text}).whole()
+	if err == nil {
+		var rule any
+		if rule, err = n.build(nil, asOrder); err == nil {
+			return rule
+		}
+	}
+	panic(fmt.Sprintf("samplers: %q in a tag: %v", text, err))
+}
+
+// set sets a field from the settings around the node that replace others, or else from the node's
+// own, or else from those around it.
+func (n *node) set(p param.Param, at any, outer []*setting) error {
+	var from *setting
 	for _, s := range outer {
-		if s.instead && s.key == f.Name {
-			set, s.used = true, true
-			if err := f.set(at, s.value); err != nil {
-				return fmt.Errorf("%s: %w", n.entry.name, err)
-			}
+		if s.instead && s.key == p.Name {
+			from = s
 		}
 	}
-	replaced := set
+	replaced := from != nil
 	for _, s := range n.settings {
-		if s.key == f.Name && replaced {
+		switch {
+		case s.key != p.Name:
+		case replaced:
 			s.used = true
-			continue
-		}
-		if s.key == f.Name {
-			if set {
-				return fmt.Errorf("%s: %s is given twice, want it once", n.entry.name, f.Name)
-			}
-			set, s.used = true, true
-			if err := f.set(at, s.value); err != nil {
-				return fmt.Errorf("%s: %w", n.entry.name, err)
-			}
+		case from != nil:
+			return fmt.Errorf("%s: %s is given twice, want it once", n.entry.Name, p.Name)
+		default:
+			from = s
 		}
 	}
-	for i := 0; i < len(outer) && !set; i++ {
-		if s := outer[i]; s.key == f.Name {
-			set, s.used = true, true
-			if err := f.set(at, s.value); err != nil {
-				return fmt.Errorf("%s: %w", n.entry.name, err)
-			}
+	for i := 0; i < len(outer) && from == nil; i++ {
+		if outer[i].key == p.Name {
+			from = outer[i]
 		}
+	}
+	if from == nil {
+		return nil
+	}
+	from.used = true
+	if err := set(p, at, from.value); err != nil {
+		return fmt.Errorf("%s: %w", n.entry.Name, err)
 	}
 	return nil
 }
 
 // fill builds the rules inside. If they are the defaults the fields stay nil.
-func (n *node) fill(p any, outer []*setting) error {
-	e := n.entry
-	inner := n.inner
+func (n *node) fill(v reflect.Value, outer []*setting) error {
+	e, inner := n.entry, n.inner
 	if len(inner) == 0 {
 		for _, in := range e.inside {
-			d, err := (&parser{rest: Text(in.def)}).whole()
+			d, err := (&parser{rest: in.text}).whole()
 			if err != nil {
 				return err
 			}
@@ -271,7 +280,7 @@ func (n *node) fill(p any, outer []*setting) error {
 		}
 	}
 	if len(inner) != len(e.inside) {
-		return fmt.Errorf("%s takes %s or none, found %d", e.name, e.goesAround(), len(inner))
+		return fmt.Errorf("%s takes %s or none, found %d", e.Name, e.goesAround(), len(inner))
 	}
 	scope := outer
 	for _, s := range n.settings {
@@ -280,29 +289,15 @@ func (n *node) fill(p any, outer []*setting) error {
 		}
 	}
 	for i, in := range e.inside {
-		switch at := in.at(p).(type) {
-		case *Order:
-			rule, err := inner[i].build(scope, true)
-			if err != nil {
-				return fmt.Errorf("%s: %w", e.name, err)
-			}
-			*at = rule.(Order)
-		case *Sampler:
-			rule, err := inner[i].build(scope, false)
-			if err != nil {
-				return fmt.Errorf("%s: %w", e.name, err)
-			}
-			*at = rule.(Sampler)
+		rule, err := inner[i].build(scope, in.order)
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.Name, err)
 		}
+		v.Field(in.index).Set(reflect.ValueOf(rule))
 	}
-	if len(e.insideText(p)) == 0 {
+	if len(e.insideText(v)) == 0 {
 		for _, in := range e.inside {
-			switch at := in.at(p).(type) {
-			case *Order:
-				*at = nil
-			case *Sampler:
-				*at = nil
-			}
+			v.Field(in.index).SetZero()
 		}
 	}
 	return nil
@@ -323,9 +318,9 @@ func (n *node) stranger(key string, asOrder bool) error {
 		collect(in.entry, false)
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("%s has no parameter %s, want none", n.entry.name, param.Quote(key))
+		return fmt.Errorf("%s has no parameter %s, want none", n.entry.Name, param.Quote(key))
 	}
-	return fmt.Errorf("%s has no parameter %s, want %s", n.entry.name, param.Quote(key),
+	return fmt.Errorf("%s has no parameter %s, want %s", n.entry.Name, param.Quote(key),
 		param.Either(names))
 }
 

@@ -3,8 +3,6 @@ package samplers
 import (
 	"cmp"
 	"math"
-
-	"unmask/param"
 )
 
 // PC opens positions by exp(-Lambda*i) * min(-p*log f, Clip), the largest first: i is the position,
@@ -12,25 +10,11 @@ import (
 // positions open first, and common tokens late (Huang et al. 2025, "PC-Sampler", arXiv 2508.13021;
 // pc_sampler_function of the authors' program, which has 0 to 1 for Lambda by the task).
 type PC struct {
-	Lambda float64 // 0 means 0.25
-	Clip   float64 // 0 means 10
+	Lambda float64 `param:"lambda 1e-9..1e3 =0.25" help:"how much later positions lose, for each place"`
+	Clip   float64 `param:"clip 1e-9..1e3 =10" help:"the largest score before the place counts"`
 	// Frequency has the share f of each token in a corpus. nil, and so all rules that are read from
 	// a text, has the same for all tokens.
 	Frequency []float64
-}
-
-var pcRule = Rule[PC]{
-	Name:  "pc",
-	Line:  "early positions first, the more so the surer",
-	Paper: "Huang et al. 2025, PC-Sampler",
-	Params: []Param[PC]{
-		Number(func(p *PC) *float64 { return &p.Lambda },
-			param.Param{Name: "lambda", Min: 1e-9, Max: 1e3, Default: "0.25",
-				Help: "how much later positions lose, for each place"}),
-		Number(func(p *PC) *float64 { return &p.Clip },
-			param.Param{Name: "clip", Min: 1e-9, Max: 1e3, Default: "10",
-				Help: "the largest score before the place counts"}),
-	},
 }
 
 // Needs the most probable token.

@@ -6,8 +6,6 @@ import "unmask/backend/rank"
 // "Fixed" in the appendix on numerical precision).
 type Random struct{}
 
-var randomRule = Rule[Random]{Name: "random", Line: "uniformly random positions", Paper: hayakawa}
-
 // Needs nothing: positions are chosen first.
 func (Random) Needs(int, int) Need { return Need{} }
 

@@ -3,60 +3,34 @@ package samplers
 import (
 	"fmt"
 	"reflect"
+	"strconv"
+	"strings"
+	"sync"
 
 	"unmask/param"
 )
 
-// Rule describes a Sampler or an Order of type T; Parse, Text, Check and List need nothing else. T
-// is a struct whose zero value has the defaults; its fields are the parameters and the rules inside
-// it, and nothing else.
-type Rule[T any] struct {
-	Name   string // such as "moment"
-	Line   string // what it does
-	Paper  string // its source
-	Params []Param[T]
-	Inside []Inside[T] // the rules that it wraps; a text gives all or none of them
-}
+// Rule describes a Sampler or an Order; Parse, Text, Check and List need nothing else.
+type Rule struct {
+	// Of is the rule, a struct whose zero value has the defaults. Tags of its fields describe
+	// parameters, with name, range, default and a line of help, and the rules that it wraps, with the
+	// default one:
+	//
+	//	Theta  float64 `param:"theta 1e-9..1 =0.9" help:"probability that is enough"`
+	//	Block  int     `param:"block 1..64 0=all" help:"positions of a block"`
+	//	Tokens string  `param:"tokens drawn|likeliest" help:"drawn, or without noise"`
+	//	Inside Sampler `inside:"confidence"`
+	//
+	// 0 or "" in a field means the default, which is the first of several words; 0=all gives 0 the
+	// meaning "all". A text gives all or none of the rules that another wraps.
+	Of any
 
-// Param is a parameter of a rule: its description and its field. 0 or "" in the field means the
-// default.
-type Param[T any] struct {
-	param.Param
-	field func(*T) any // *float64, *int or *string
-}
-
-// Number returns a parameter stored in a float64.
-func Number[T any](field func(*T) *float64, p param.Param) Param[T] {
-	p.Kind = param.Number
-	return Param[T]{p, func(t *T) any { return field(t) }}
-}
-
-// Whole returns a parameter stored in an int.
-func Whole[T any](field func(*T) *int, p param.Param) Param[T] {
-	p.Kind = param.Whole
-	return Param[T]{p, func(t *T) any { return field(t) }}
-}
-
-// Word returns a parameter stored in a string, one of p.Words.
-func Word[T any](field func(*T) *string, p param.Param) Param[T] {
-	p.Kind = param.Word
-	return Param[T]{p, func(t *T) any { return field(t) }}
-}
-
-// Inside is a rule wrapped by another, stored in a field; nil means the default.
-type Inside[T any] struct {
-	field func(*T) any // *Order or *Sampler
-	rule  any          // the default
-}
-
-// OrderInside returns an order stored in a field.
-func OrderInside[T any](field func(*T) *Order, def Order) Inside[T] {
-	return Inside[T]{func(t *T) any { return field(t) }, def}
-}
-
-// SamplerInside returns a sampler stored in a field.
-func SamplerInside[T any](field func(*T) *Sampler, def Sampler) Inside[T] {
-	return Inside[T]{func(t *T) any { return field(t) }, def}
+	Name  string // such as "moment"
+	Line  string // what it does
+	Paper string // its source
+	// why its steps cannot have intermediate stages of partial caching, in words that follow the
+	// name; "": they can
+	Uncached string
 }
 
 // Info describes a registered rule.
@@ -71,24 +45,27 @@ type Info struct {
 	Foreign bool // registered by another package than this one
 }
 
-// entry is a Rule without its type parameter. Its functions take a pointer to a T.
+// entry is a registered Rule.
 type entry struct {
-	name, line, paper string
-	params            []field
-	inside            []inside
-	order             bool            // an Order, not a Sampler
-	pointer           func(t any) any // returns a pointer to a copy of a T; for nil, to a zero T
-	value             func(p any) any // returns the T behind a pointer
+	Rule
+	kind   reflect.Type
+	order  bool // an Order, not a Sampler
+	params []field
+	inside []inside
 }
 
+// field is a parameter in a field of a rule.
 type field struct {
 	param.Param
-	at func(p any) any
+	index int
 }
 
+// inside is a rule wrapped by another, in a field.
 type inside struct {
-	at  func(p any) any
-	def any
+	index    int
+	order    bool       // an Order, not a Sampler
+	text     string     // of the default
+	fallback func() any // the default
 }
 
 var (
@@ -98,101 +75,120 @@ var (
 )
 
 // Register makes a rule known by its name to Parse, and so to flags, sweeps and lists. Call it from
-// an init function. It panics if the name or type is already registered, or if T is neither a
-// Sampler nor an Order.
-func Register[T any](r Rule[T]) {
-	e := &entry{
-		name: r.Name, line: r.Line, paper: r.Paper,
-		pointer: func(t any) any {
-			p := new(T)
-			if t != nil {
-				*p = t.(T)
-			}
-			return p
-		},
-		value: func(p any) any { return *p.(*T) },
+// an init function. It panics if the name or type is already registered, if the type is neither a
+// Sampler nor an Order, or if a tag cannot be read.
+func Register(r Rule) {
+	e := &entry{Rule: r, kind: reflect.TypeOf(r.Of)}
+	_, e.order = r.Of.(Order)
+	if _, sampler := r.Of.(Sampler); !sampler && !e.order {
+		panic(fmt.Sprintf("samplers: Register of %s: %T is neither a Sampler nor an Order", r.Name, r.Of))
 	}
-	for _, p := range r.Params {
-		e.params = append(e.params, field{p.Param, func(t any) any { return p.field(t.(*T)) }})
+	if e.kind.Kind() != reflect.Struct || byName[r.Name] != nil || byType[e.kind] != nil {
+		panic(fmt.Sprintf("samplers: Register of %s: the name or %T is registered, or that is no struct",
+			r.Name, r.Of))
 	}
-	for _, in := range r.Inside {
-		e.inside = append(e.inside, inside{func(t any) any { return in.field(t.(*T)) }, in.rule})
-	}
-	var zero T
-	_, e.order = any(zero).(Order)
-	if _, sampler := any(zero).(Sampler); !sampler && !e.order {
-		panic(fmt.Sprintf("samplers: Register of %s: %T is neither a Sampler nor an Order", r.Name, zero))
-	}
-	kind := reflect.TypeFor[T]()
-	if byName[r.Name] != nil || byType[kind] != nil {
-		panic(fmt.Sprintf("samplers: Register of %s: the name or %T is registered", r.Name, zero))
+	for i := range e.kind.NumField() {
+		f := e.kind.Field(i)
+		if tag, ok := f.Tag.Lookup("param"); ok {
+			e.params = append(e.params, field{readTag(r.Name, f, tag), i})
+		}
+		if text, ok := f.Tag.Lookup("inside"); ok {
+			in := inside{index: i, order: f.Type == reflect.TypeFor[Order](), text: text}
+			in.fallback = sync.OnceValue(func() any { return mustBuild(text, in.order) })
+			e.inside = append(e.inside, in)
+		}
 	}
 	registry = append(registry, e)
-	byName[r.Name], byType[kind] = e, e
+	byName[r.Name], byType[e.kind] = e, e
 }
 
-func init() { // the paper's first
-	Register(randomRule)
-	Register(vanillaRule)
-	Register(maskgitRule)
-	Register(momentRule)
-	Register(uMomentRule)
-	Register(tempRule)
-	Register(haltonRule)
-	Register(hybridRule)
-	Register(confidenceRule)
-	Register(marginRule)
-	Register(entropyRule)
-	Register(ebRule)
-	Register(firstHittingRule)
-	Register(thresholdRule)
-	Register(factorRule)
-	Register(entropyThresholdRule)
-	Register(multiBlockRule)
-	Register(frechetRule)
-	Register(creditRule)
-	Register(pcRule)
-	Register(semiARRule)
-	Register(greedyRule)
-	Register(lowConfidenceRule)
-	Register(dynamicRule)
-	Register(fastDLLMv2Rule)
-	Register(selfSpeculationRule)
-	Register(draftRule)
-	Register(s2d2Rule)
-	Register(wedlmRule)
-	Register(dreamonRule)
-	Register(daedalRule)
-	Register(rhoEOSRule)
-	Register(editRule)
-	Register(klassRule)
-	Register(infoGainRule)
-	Register(winoRule)
-	Register(p2Rule)
-	Register(dplmRule)
-	Register(remdmRule)
-	Register(trapezoidalRule)
-	Register(titokRule)
-	Register(amusedRule)
-	Register(haltonMaskGITRule)
-	Register(maskgitRedrawRule)
-	Register(omniVoiceRule)
-	Register(codebooksRule)
+// readTag returns the parameter in a field of a rule.
+func readTag(rule string, f reflect.StructField, tag string) param.Param {
+	tag, zero, _ := strings.Cut(tag, " 0=")
+	tag, otherwise, _ := strings.Cut(tag, " =")
+	name, values, _ := strings.Cut(tag, " ")
+	p := param.Param{Name: name, Zero: zero, Default: otherwise, Help: f.Tag.Get("help")}
+	if zero != "" {
+		p.Default = "0"
+	}
+	low, high, ranged := strings.Cut(values, "..")
+	var failed error
+	if !ranged {
+		p.Words = strings.Split(values, "|")
+	} else if p.Min, failed = strconv.ParseFloat(low, 64); failed == nil {
+		p.Max, failed = strconv.ParseFloat(high, 64)
+	}
+	switch kind := f.Type.Kind(); {
+	case kind == reflect.Float64 && ranged:
+	case kind == reflect.Int:
+		p.Kind = param.Whole
+	case kind == reflect.String && !ranged:
+		p.Kind, p.Default = param.Word, p.Words[0]
+	default:
+		failed = fmt.Errorf("the field is a %s", f.Type)
+	}
+	if failed != nil {
+		panic(fmt.Sprintf("samplers: Register of %s: parameter %s: %v", rule, name, failed))
+	}
+	return p
+}
+
+// open returns a copy of a rule whose fields can be set, of nil that with the defaults.
+func (e *entry) open(rule any) reflect.Value {
+	v := reflect.New(e.kind).Elem()
+	if rule != nil {
+		v.Set(reflect.ValueOf(rule))
+	}
+	return v
+}
+
+// at returns a pointer to the parameter's field: a *float64, *int or *string.
+func (f field) at(v reflect.Value) any { return v.Field(f.index).Addr().Interface() }
+
+// of returns the rule in a field, or the default one.
+func (in inside) of(v reflect.Value) any {
+	if rule := v.Field(in.index).Interface(); rule != nil {
+		return rule
+	}
+	return in.fallback()
+}
+
+// wrapped returns the rules inside a rule.
+func wrapped(rule any) (list []any) {
+	if w, ok := rule.(Wrapper); ok {
+		return w.Unwrap()
+	}
+	if e := byType[reflect.TypeOf(rule)]; e != nil {
+		for _, in := range e.inside {
+			list = append(list, in.of(reflect.ValueOf(rule)))
+		}
+	}
+	return list
+}
+
+// Uncached returns why the steps of a rule cannot have intermediate stages of partial caching, such
+// as "maskgit draws tokens before it chooses positions", or "" if they can.
+func Uncached(rule any) string {
+	if e := byType[reflect.TypeOf(rule)]; e != nil && e.Uncached != "" {
+		return e.Name + " " + e.Uncached
+	}
+	for _, inner := range wrapped(rule) {
+		if why := Uncached(inner); why != "" {
+			return why
+		}
+	}
+	return ""
 }
 
 // List describes all registered rules, the paper's first.
 func List() []Info {
 	var out []Info
 	for _, e := range registry {
-		out = append(out, e.info())
+		out = append(out, Info{Name: e.Name, Line: e.Line, Paper: e.Paper, Params: e.takes(true),
+			Inside: e.goesAround(), Order: e.order,
+			Foreign: e.kind.PkgPath() != reflect.TypeFor[Random]().PkgPath()})
 	}
 	return out
-}
-
-func (e *entry) info() Info {
-	return Info{Name: e.name, Line: e.line, Paper: e.paper, Params: e.takes(true),
-		Inside: e.goesAround(), Order: e.order,
-		Foreign: reflect.TypeOf(e.value(e.pointer(nil))).PkgPath() != reflect.TypeFor[Random]().PkgPath()}
 }
 
 // takes returns the parameters that a text may give to a rule: its own, those of its default rules
@@ -211,15 +207,8 @@ func (e *entry) takes(sampler bool) []param.Param {
 		add(f.Param)
 	}
 	for _, in := range e.inside {
-		rule := in.def
-		c, composed := rule.(ChooseThenSample)
-		if composed {
-			rule = c.Order
-		}
-		if of := byType[reflect.TypeOf(rule)]; of != nil {
-			for _, p := range of.takes(composed) {
-				add(p)
-			}
+		for _, p := range byName[in.text].takes(!in.order) {
+			add(p)
 		}
 	}
 	if e.order && sampler {
@@ -233,18 +222,16 @@ func (e *entry) goesAround() string {
 	if len(e.inside) == 0 {
 		return ""
 	}
-	what := "sampler"
-	if _, order := e.inside[0].at(e.pointer(nil)).(*Order); order {
-		what = "order"
+	one, what := "a ", "sampler"
+	if e.inside[0].order {
+		one, what = "an ", "order"
 	}
-	switch len(e.inside) {
+	switch n := len(e.inside); n {
 	case 1:
-		if what == "order" {
-			return "an " + what
-		}
-		return "a " + what
+		return one + what
 	case 2:
 		return "two " + what + "s"
+	default:
+		return fmt.Sprintf("%d %ss", n, what)
 	}
-	return fmt.Sprintf("%d %ss", len(e.inside), what)
 }

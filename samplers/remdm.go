@@ -3,8 +3,6 @@ package samplers
 import (
 	"cmp"
 	"math"
-
-	"unmask/param"
 )
 
 // ReMDM masks open positions again, with a probability sigma per step, during vanilla sampling
@@ -12,8 +10,8 @@ import (
 // equation 5 and section 4, constants of the authors' code). With alpha = 1-t, a masked position
 // opens with probability (alpha_s - (1-sigma)*alpha_t)/(1-alpha_t).
 type ReMDM struct {
-	Strategy string  // cap, rescale, conf or loop; "" means cap
-	Eta      float64 // strength of cap, rescale and loop; 0 means the authors' 0.008, 0.015, 0.02
+	Strategy string  `param:"strategy cap|rescale|conf|loop" help:"how the chance of masking again follows the step"`
+	Eta      float64 `param:"eta 1e-9..1" help:"strength of cap, rescale and loop; without, 0.008, 0.015 and 0.02"`
 }
 
 // In the strategy loop, alpha stays at loopAlpha between the times loopOn and loopOff.
@@ -24,20 +22,6 @@ func (r ReMDM) strategy() string {
 		return "cap"
 	}
 	return r.Strategy
-}
-
-var remdmRule = Rule[ReMDM]{
-	Name:  "remdm",
-	Line:  "vanilla that masks again by chance",
-	Paper: "Wang et al. 2025, Remasking Discrete Diffusion",
-	Params: []Param[ReMDM]{
-		Word(func(r *ReMDM) *string { return &r.Strategy },
-			param.Param{Name: "strategy", Words: []string{"cap", "rescale", "conf", "loop"}, Default: "cap",
-				Help: "how the chance of masking again follows the step"}),
-		Number(func(r *ReMDM) *float64 { return &r.Eta },
-			param.Param{Name: "eta", Min: 1e-9, Max: 1,
-				Help: "strength of cap, rescale and loop; without, 0.008, 0.015 and 0.02"}),
-	},
 }
 
 // Remasks marks that ReMDM closes positions.
@@ -107,6 +91,3 @@ func loop(t, s, eta float64) (alphaT, alphaS, sigma float64) {
 	}
 	return loopAlpha, loopAlpha, eta
 }
-
-// Uncached returns why there can be no second stage.
-func (ReMDM) Uncached() string { return "remdm tosses a coin at each position alone" }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"unmask/param"
 )
 
 // RhoEOS finds the length of a text while it opens (rho-EOS, arXiv 2601.22527; LLaDA_rho_EOS.py of
@@ -14,59 +12,21 @@ import (
 // begun tenth that it is away (Growth exp). After Adjusts passes, or once the request's length was
 // reached, the length stays. A run without an end token keeps the request's length.
 type RhoEOS struct {
-	Begin int     // 0 means 64
-	Sure  float64 // 0 means 0.9
-	Low   float64 // 0 means 0.4
-	High  float64 // 0 means 0.6
-	Unit  int     // 0 means 8
-	// Growth is by what Unit is multiplied: exp, linear or const; "" means exp
-	Growth  string
-	Adjusts int // 0 means 64
-	Block   int // 0 means 32
-	// Density is "confidence", Daedal's confidence in the end, as the authors' program has it, or
-	// "count", the share of masks whose most probable token is the end, as the paper has it; ""
-	// means confidence
-	Density string
-	Check   int // 0 means 32
-	// Cut is what may be cut off: "unused", masks and end tokens, or "any", as in the authors'
-	// program, which may take back what a stream has shown; "" means unused
-	Cut string
+	Begin   int     `param:"start 1..1048576 =64" help:"masks that the text begins with"`
+	Sure    float64 `param:"sure 1e-9..1 =0.9" help:"probability above which a token opens"`
+	Low     float64 `param:"low 1e-9..1 =0.4" help:"density of the end below which the text grows"`
+	High    float64 `param:"high 1e-9..1 =0.6" help:"density of the end above which it shrinks"`
+	Unit    int     `param:"unit 1..1024 =8" help:"positions by which it grows or shrinks at least"`
+	Growth  string  `param:"growth exp|linear|const" help:"how the change depends on how far the density is away"`
+	Adjusts int     `param:"adjusts 1..1048576 =64" help:"passes after which the length stays"`
+	Block   int     `param:"block 1..1048576 =32" help:"positions of the window that opens"`
+	// Daedal's confidence in the end, as the authors' program has it, or the share of masks whose most
+	// probable token is the end
+	Density string `param:"density confidence|count" help:"the program's confidence in the end, or the paper's count"`
+	Check   int    `param:"check 1..1048576 =32" help:"positions by which the confidence in the end is measured"`
+	// any is the authors' program, which may take back what a stream has shown
+	Cut string `param:"cut unused|any" help:"what may be cut off: masks and end tokens, or the text too"`
 	ownPace
-}
-
-var rhoEOSRule = Rule[RhoEOS]{
-	Name:  "rho-eos",
-	Line:  "a text that finds its length, longer or shorter with each pass",
-	Paper: "rho-EOS 2026, arXiv 2601.22527",
-	Params: []Param[RhoEOS]{
-		Whole(func(r *RhoEOS) *int { return &r.Begin }, beginMasks),
-		Number(func(r *RhoEOS) *float64 { return &r.Sure },
-			param.Param{Name: "sure", Min: 1e-9, Max: 1, Default: "0.9",
-				Help: "probability above which a token opens"}),
-		Number(func(r *RhoEOS) *float64 { return &r.Low },
-			param.Param{Name: "low", Min: 1e-9, Max: 1, Default: "0.4",
-				Help: "density of the end below which the text grows"}),
-		Number(func(r *RhoEOS) *float64 { return &r.High },
-			param.Param{Name: "high", Min: 1e-9, Max: 1, Default: "0.6",
-				Help: "density of the end above which it shrinks"}),
-		Whole(func(r *RhoEOS) *int { return &r.Unit },
-			param.Param{Name: "unit", Min: 1, Max: 1 << 10, Default: "8",
-				Help: "positions by which it grows or shrinks at least"}),
-		Word(func(r *RhoEOS) *string { return &r.Growth },
-			param.Param{Name: "growth", Words: []string{"exp", "linear", "const"}, Default: "exp",
-				Help: "how the change depends on how far the density is away"}),
-		Whole(func(r *RhoEOS) *int { return &r.Adjusts },
-			param.Param{Name: "adjusts", Min: 1, Max: 1 << 20, Default: "64",
-				Help: "passes after which the length stays"}),
-		Whole(func(r *RhoEOS) *int { return &r.Block }, slidingWindow),
-		Word(func(r *RhoEOS) *string { return &r.Density },
-			param.Param{Name: "density", Words: []string{"confidence", "count"}, Default: "confidence",
-				Help: "of the end: the program's confidence, or the paper's share of masks"}),
-		Whole(func(r *RhoEOS) *int { return &r.Check }, endCheck),
-		Word(func(r *RhoEOS) *string { return &r.Cut },
-			param.Param{Name: "cut", Words: []string{"unused", "any"}, Default: "unused",
-				Help: "what may be cut off: masks and end tokens, or the text too"}),
-	},
 }
 
 // NewState returns a state before the first pass.
@@ -151,6 +111,3 @@ func (v *View) unused(o Opening, first int) int {
 func (r RhoEOS) Tempered(temperature float64) (any, float64, error) {
 	return only0(r, "rho-eos", temperature)
 }
-
-// Uncached returns why there can be no second stage.
-func (RhoEOS) Uncached() string { return "rho-eos changes the length after each step" }

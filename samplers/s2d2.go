@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"unmask/param"
 )
 
 // S2D2 decodes block diffusion with fewer doubts (S2D2, arXiv 2603.25702, block_diffusion_generate
@@ -20,23 +18,9 @@ import (
 // whole. Without a check, all opens that is more probable than Theta, at least the best. So it is
 // where nothing can check: without reuse blocks, or where predictions are shifted.
 type S2D2 struct {
-	Theta float64 // 0 means 0.85
-	Cost  float64 // 0 means 1
+	Theta float64 `param:"theta 1e-9..1 =0.85" help:"probability above which a token opens without a check"`
+	Cost  float64 `param:"cost 1e-9..1e3 =1" help:"right tokens that a check must promise; near 0 all is checked"`
 	ownPace
-}
-
-var s2d2Rule = Rule[S2D2]{
-	Name:  "s2d2",
-	Line:  "drafts a block and checks its beginning left to right, with reuse blocks",
-	Paper: "S2D2 2026, arXiv 2603.25702",
-	Params: []Param[S2D2]{
-		Number(func(s *S2D2) *float64 { return &s.Theta },
-			param.Param{Name: "theta", Min: 1e-9, Max: 1, Default: "0.85",
-				Help: "probability above which a token opens without a check"}),
-		Number(func(s *S2D2) *float64 { return &s.Cost },
-			param.Param{Name: "cost", Min: 1e-9, Max: 1e3, Default: "1",
-				Help: "right tokens that a check must promise; near 0 all is checked"}),
-	},
 }
 
 // ChecksRuns implements RunChecker.
@@ -91,6 +75,3 @@ func checked(v *View, s *Second) (o Opening, err error) {
 func (s S2D2) Tempered(temperature float64) (any, float64, error) {
 	return only0(s, "s2d2", temperature)
 }
-
-// Uncached returns why there can be no second stage.
-func (S2D2) Uncached() string { return "s2d2 has the tokens before a second stage could" }

@@ -13,7 +13,7 @@
 //  1. Write a file with an Order (random.go is the shortest, confidence.go has a parameter): Needs
 //     and Rank, most often one call of View.Top. Where an order is not enough, write a Sampler
 //     (threshold.go).
-//  2. Register its Rule, with Name, Line and Paper, in registry.go.
+//  2. Add its row, with name, line and paper, to rules (list.go).
 //  3. Freeze its output: go test ./generate -run Golden -update. Only lines of the new rule may
 //     appear in generate/testdata/golden.txt.
 //  4. Test what the paper says of it, say in docs/samplers.md when to use it, and count it in the
@@ -218,17 +218,12 @@ type (
 	Lookahead interface {
 		Candidates() int
 	}
-	// Uncached is a rule whose steps cannot have intermediate stages of partial caching. Uncached
-	// returns the reason in a few words. A rule with this method is never cached.
-	Uncached interface {
-		Uncached() string
-	}
 	// Checker returns a one-line error for values that are within each parameter's range but do not
 	// go together.
 	Checker interface {
 		Check() error
 	}
-	// Wrapper is a rule that wraps others.
+	// Wrapper is a rule that wraps others without a tag for them.
 	Wrapper interface {
 		Unwrap() []any
 	}
@@ -248,11 +243,9 @@ func As[T any](rule any) (T, bool) {
 	if t, ok := rule.(T); ok {
 		return t, true
 	}
-	if w, ok := rule.(Wrapper); ok {
-		for _, inner := range w.Unwrap() {
-			if t, ok := As[T](inner); ok {
-				return t, true
-			}
+	for _, inner := range wrapped(rule) {
+		if t, ok := As[T](inner); ok {
+			return t, true
 		}
 	}
 	var none T
@@ -270,11 +263,9 @@ func Check(rule any) error {
 			return err
 		}
 	}
-	if w, ok := rule.(Wrapper); ok {
-		for _, inner := range w.Unwrap() {
-			if err := Check(inner); err != nil {
-				return err
-			}
+	for _, inner := range wrapped(rule) {
+		if err := Check(inner); err != nil {
+			return err
 		}
 	}
 	return nil

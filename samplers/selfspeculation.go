@@ -1,10 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-
-	"unmask/param"
-)
+import "cmp"
 
 // SelfSpeculation makes the text of left-to-right decoding in fewer passes: one network drafts a
 // block of tokens at once, in a pass in which they see each other as masks, and a causal pass
@@ -13,27 +9,10 @@ import (
 // needs reuse causal on a model that predicts the next token there; elsewhere it opens the
 // schedule's number of positions from left to right.
 type SelfSpeculation struct {
-	Block       int     // positions of a draft, with the known one before it; 0 means 8
-	Theta       float64 // a draft takes several passes, each for tokens above this; 0: one pass
-	From        int     // the first draft's size, which grows to Block and shrinks again; 0: Block
-	Temperature float64 // of the tokens; 0 means the most probable ones
-}
-
-var selfSpeculationRule = Rule[SelfSpeculation]{
-	Name: "self-speculation", Line: "drafts a block and checks it: left-to-right text, fewer passes",
-	Paper: "NVIDIA 2026, Nemotron-Labs-Diffusion",
-	Params: []Param[SelfSpeculation]{
-		Whole(func(s *SelfSpeculation) *int { return &s.Block },
-			param.Param{Name: "block", Min: 1, Max: MaxDraft, Default: "8",
-				Help: "positions of a draft, with the known one before it"}),
-		Number(func(s *SelfSpeculation) *float64 { return &s.Theta },
-			param.Param{Name: "theta", Min: 1e-9, Max: 1, Zero: "one pass", Default: "0",
-				Help: "a draft takes several passes, each for tokens this probable; 0 for one pass"}),
-		Whole(func(s *SelfSpeculation) *int { return &s.From },
-			param.Param{Name: "from", Min: 1, Max: MaxDraft, Zero: "block", Default: "0",
-				Help: "first size of a draft, doubled when all of it was right, halved when half was not"}),
-		Number(func(s *SelfSpeculation) *float64 { return &s.Temperature }, tokenTemperature),
-	},
+	Block       int     `param:"block 1..64 =8" help:"positions of a draft, with the known one before it"`
+	Theta       float64 `param:"theta 1e-9..1 0=one pass" help:"passes of a draft go on for tokens this probable"`
+	From        int     `param:"from 1..64 0=block" help:"first size of a draft, which doubles or halves by what was right"`
+	Temperature float64 `param:"temperature 1e-3..1e3 0=none" help:"of the tokens; 0 takes the most probable ones"`
 }
 
 // MaxDraft is the largest block of a draft and the largest window of WeDLM.
@@ -69,6 +48,3 @@ func (s SelfSpeculation) Tempered(temperature float64) (any, float64, error) {
 	s.Temperature = temperature
 	return s, 1, err
 }
-
-// Uncached returns why there can be no second stage.
-func (SelfSpeculation) Uncached() string { return "self-speculation checks every token" }

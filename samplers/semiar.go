@@ -3,8 +3,6 @@ package samplers
 import (
 	"cmp"
 	"fmt"
-
-	"unmask/param"
 )
 
 // SemiAR opens block after block, left to right, with any sampler inside a block; each block has
@@ -13,23 +11,10 @@ import (
 // position or, where something known follows a masked one, from the start of the sequence, and the
 // last may be shorter (dLLM, core/samplers/mdlm.py, sample and infill).
 type SemiAR struct {
-	Inside Sampler // nil means the order Confidence
-	Block  int     // positions of a block; 0 means 32
-	Even   int     // 1: blocks are of equal size, at most Block, and known positions are in none
-}
-
-var semiARRule = Rule[SemiAR]{
-	Name:  "semi-ar",
-	Line:  "blocks left to right, any sampler in a block",
-	Paper: "Nie et al. 2025, LLaDA",
-	Params: []Param[SemiAR]{Whole(func(s *SemiAR) *int { return &s.Block },
-		param.Param{Name: "block", Min: 1, Max: 1 << 20, Default: "32", Help: "positions of a block"}),
-		Whole(func(s *SemiAR) *int { return &s.Even }, param.Param{Name: "even", Max: 1, Default: "0",
-			Help: "1 makes blocks of equal size, as runs before 0.2 did"})},
-	Inside: []Inside[SemiAR]{
-		SamplerInside(func(s *SemiAR) *Sampler { return &s.Inside },
-			ChooseThenSample{Order: Confidence{}}),
-	},
+	Inside Sampler `inside:"confidence"`
+	Block  int     `param:"block 1..1048576 =32" help:"positions of a block"`
+	// known positions are then in no block
+	Even int `param:"even 0..1 =0" help:"1 makes blocks of equal size, as runs before 0.2 did"`
 }
 
 func (s SemiAR) inside() Sampler {
@@ -69,6 +54,3 @@ func (s SemiAR) Check() error {
 	}
 	return nil
 }
-
-// Unwrap returns the sampler inside.
-func (s SemiAR) Unwrap() []any { return []any{s.inside()} }

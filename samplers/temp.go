@@ -5,14 +5,7 @@ import "cmp"
 // Temp chooses positions uniformly at random and draws their tokens from p^beta_n, the temperature
 // implicit in MaskGIT, without MaskGIT's choice (Hayakawa et al. 2025, section 5: "Temp").
 type Temp struct {
-	Alpha float64 // beta_n is 1+1/alpha_n; 0 means DefaultAlpha
-}
-
-var tempRule = Rule[Temp]{
-	Name:   "temp",
-	Line:   "random positions, tokens from p^beta",
-	Paper:  hayakawa,
-	Params: []Param[Temp]{Number(func(t *Temp) *float64 { return &t.Alpha }, AlphaParam)},
+	Alpha float64 `param:"alpha 1e-3..1e6 =6" help:"Gumbel temperature"`
 }
 
 // Ordering returns the order.

@@ -31,31 +31,21 @@ func atTemperature(rule any, temperature float64) (any, float64, error) {
 		return t.Tempered(temperature)
 	}
 	e := byType[reflect.TypeOf(rule)]
-	if _, ok := As[Tempered](rule); ok && e != nil {
-		return e.atTemperature(rule, temperature)
+	if _, ok := As[Tempered](rule); !ok || e == nil {
+		return rule, cmp.Or(temperature, 1), nil // at 0 the draws are greedy, the marginals stay
 	}
-	temperature = cmp.Or(temperature, 1) // the draws are greedy, the marginals stay
-	return rule, temperature, nil
-}
-
-// atTemperature changes the rules inside a rule.
-func (e *entry) atTemperature(rule any, temperature float64) (any, float64, error) {
-	p, marginals := e.pointer(rule), 1.0
+	v, marginals := e.open(rule), 1.0
 	for _, in := range e.inside {
-		at := reflect.ValueOf(in.at(p)).Elem()
-		inner := at.Interface()
-		if inner == nil {
-			inner = in.def
-		}
+		inner := in.of(v)
 		changed, m, err := atTemperature(inner, temperature)
 		if err != nil {
 			return nil, 0, err
 		}
 		if marginals = m; !reflect.DeepEqual(changed, inner) {
-			at.Set(reflect.ValueOf(changed))
+			v.Field(in.index).Set(reflect.ValueOf(changed))
 		}
 	}
-	return e.value(p), marginals, nil
+	return v.Interface(), marginals, nil
 }
 
 // MostProbable reports whether a sampler takes the most probable tokens whatever else is drawn, as

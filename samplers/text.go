@@ -20,35 +20,29 @@ func Text(rule any) string {
 	if e == nil {
 		return fmt.Sprintf("%T", rule)
 	}
-	p := e.pointer(rule)
-	parts := e.insideText(p)
+	v := e.open(rule)
+	parts := e.insideText(v)
 	for _, f := range e.params {
-		if value, set := f.text(f.at(p)); set {
+		if value, set := textOf(f.Param, f.at(v)); set {
 			parts = append(parts, f.Name+"="+value)
 		}
 	}
-	if value, set := gammaField.text(&gamma); set {
+	if value, set := textOf(GammaParam, &gamma); set {
 		parts = append(parts, "gamma="+value)
 	}
 	if len(parts) == 0 {
-		return e.name
+		return e.Name
 	}
-	return e.name + "(" + strings.Join(parts, ",") + ")"
+	return e.Name + "(" + strings.Join(parts, ",") + ")"
 }
 
 // insideText returns the texts of the rules inside, none if all are the defaults.
-func (e *entry) insideText(p any) []string {
+func (e *entry) insideText(v reflect.Value) []string {
 	var out []string
 	own := false
 	for _, in := range e.inside {
-		def, text := Text(in.def), ""
-		switch at := in.at(p).(type) {
-		case *Order:
-			text = textOr(*at, def)
-		case *Sampler:
-			text = textOr(*at, def)
-		}
-		own = own || text != def
+		text := Text(in.of(v))
+		own = own || text != in.text
 		out = append(out, text)
 	}
 	if !own {
@@ -57,79 +51,60 @@ func (e *entry) insideText(p any) []string {
 	return out
 }
 
-// textOr returns the text of a rule, or def if it is nil.
-func textOr(rule any, def string) string {
-	if rule == nil {
-		return def
-	}
-	return Text(rule)
-}
-
-// text returns a field's value as text, false if it is the default.
-func (f field) text(at any) (string, bool) {
+// textOf returns a parameter's value as text, false if it is the default.
+func textOf(p param.Param, at any) (string, bool) {
 	var text string
 	switch at := at.(type) {
 	case *float64:
-		if *at == 0 {
-			return "", false
-		}
 		text = param.Format(*at)
 	case *int:
-		if *at == 0 {
-			return "", false
-		}
 		text = fmt.Sprint(*at)
 	case *string:
 		text = *at
 	}
-	return text, text != "" && text != f.Default
+	return text, text != "" && text != "0" && text != p.Default
 }
 
 // set sets a field from text. A default value is stored as 0 or "".
-func (f field) set(at any, text string) (err error) {
+func set(p param.Param, at any, text string) (err error) {
 	switch at := at.(type) {
 	case *float64:
-		*at, err = f.Float(text)
-		if err == nil && param.Format(*at) == f.Default {
+		*at, err = p.Float(text)
+		if err == nil && param.Format(*at) == p.Default {
 			*at = 0
 		}
 	case *int:
-		*at, err = f.Int(text)
-		if err == nil && fmt.Sprint(*at) == f.Default {
+		*at, err = p.Int(text)
+		if err == nil && fmt.Sprint(*at) == p.Default {
 			*at = 0
 		}
 	case *string:
-		*at, err = f.Word(text)
-		if *at == f.Default {
+		*at, err = p.Word(text)
+		if *at == p.Default {
 			*at = ""
 		}
 	}
 	return err
 }
 
-// check returns an error for a field out of range.
-func (f field) check(at any) error {
-	switch at := at.(type) {
-	case *float64:
-		return f.Check(*at)
-	case *int:
-		return f.CheckInt(*at)
-	case *string:
-		return f.CheckWord(*at)
-	}
-	return nil
-}
-
 // checkFields returns an error for the first field of a registered rule that is out of range.
-func checkFields(rule any) error {
+func checkFields(rule any) (err error) {
 	e := byType[reflect.TypeOf(rule)]
 	if e == nil {
 		return nil
 	}
-	p := e.pointer(rule)
+	v := e.open(rule)
 	for _, f := range e.params {
-		if err := f.check(f.at(p)); err != nil {
-			return fmt.Errorf("samplers: %s: %w", e.name, err)
+		switch at := f.at(v).(type) {
+		case *float64:
+			err = f.Check(*at)
+		case *int:
+			err = f.CheckInt(*at)
+		case *string:
+			err = f.CheckWord(*at)
+		}
+		if err != nil {
+			return fmt.Errorf("samplers: %s: %w", e.Name, err)
 		}
 	}
 	return nil

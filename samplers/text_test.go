@@ -110,9 +110,9 @@ func TestTextIsTheMeaning(t *testing.T) {
 
 // Gap is a rule of another module: it opens positions that are far from each other.
 type Gap struct {
-	Width int     // 0 means 2
-	Noise float64 // 0 means 1
-	Among samplers.Order
+	Width int            `param:"width 1..64 =2" help:"positions"`
+	Noise float64        `param:"noise 0.5..2 =1" help:"scale"`
+	Among samplers.Order `inside:"random"`
 }
 
 func (g Gap) Needs(step, steps int) samplers.Need { return samplers.Need{} }
@@ -123,20 +123,7 @@ func (g Gap) Rank(v *samplers.View, k int) []int {
 }
 
 func init() {
-	samplers.Register(samplers.Rule[Gap]{
-		Name:  "gap",
-		Line:  "positions far apart",
-		Paper: "a test",
-		Params: []samplers.Param[Gap]{
-			samplers.Whole(func(g *Gap) *int { return &g.Width },
-				param.Param{Name: "width", Min: 1, Max: 64, Default: "2", Help: "positions"}),
-			samplers.Number(func(g *Gap) *float64 { return &g.Noise },
-				param.Param{Name: "noise", Min: 0.5, Max: 2, Default: "1", Help: "scale"}),
-		},
-		Inside: []samplers.Inside[Gap]{samplers.OrderInside(func(g *Gap) *samplers.Order {
-			return &g.Among
-		}, samplers.Random{})},
-	})
+	samplers.Register(samplers.Rule{Of: Gap{}, Name: "gap", Line: "positions far apart", Paper: "a test"})
 }
 
 func TestRegisteredRuleIsParsed(t *testing.T) {
@@ -152,8 +139,8 @@ func TestRegisteredRuleIsParsed(t *testing.T) {
 		"samplers: gap: noise is 3, want 0.5 to 2")
 	_, err = samplers.Parse("gpa")
 	require.ErrorContains(t, err, `unknown sampler "gpa" (did you mean gap?), want one of`)
-	require.Panics(t, func() { samplers.Register(samplers.Rule[Gap]{Name: "gap2"}) })
-	require.Panics(t, func() { samplers.Register(samplers.Rule[int]{Name: "number"}) })
+	require.Panics(t, func() { samplers.Register(samplers.Rule{Of: Gap{}, Name: "gap2"}) })
+	require.Panics(t, func() { samplers.Register(samplers.Rule{Of: 1, Name: "number"}) })
 }
 
 // A long text gives a short error.

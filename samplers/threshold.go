@@ -1,10 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-
-	"unmask/param"
-)
+import "cmp"
 
 // Threshold opens all positions with a confidence of at least Theta, and always the most confident
 // one (Wu et al. 2025, "Fast-dLLM", confidence-aware parallel decoding).
@@ -13,21 +9,9 @@ import (
 // sees: Theta*(1 - Relax*(1-r)) (Streaming-dLLM, arXiv 2601.17917, context_aware_threshold of the
 // authors' program, whose scripts have 0.3 to 0.6).
 type Threshold struct {
-	Theta float64 // 0 means 0.9
-	Relax float64 // 0: the threshold stays
+	Theta float64 `param:"theta 1e-9..1 =0.9" help:"largest probability that is enough"`
+	Relax float64 `param:"relax 1e-9..1 0=none" help:"share of theta that is dropped as the block fills"`
 	ownPace
-}
-
-var thresholdRule = Rule[Threshold]{
-	Name:  "threshold",
-	Line:  "all that are confident enough",
-	Paper: "Wu et al. 2025, Fast-dLLM",
-	Params: []Param[Threshold]{Number(func(t *Threshold) *float64 { return &t.Theta },
-		param.Param{Name: "theta", Min: 1e-9, Max: 1, Default: "0.9",
-			Help: "largest probability that is enough"}),
-		Number(func(t *Threshold) *float64 { return &t.Relax },
-			param.Param{Name: "relax", Min: 1e-9, Max: 1, Zero: "none", Default: "0",
-				Help: "share of theta that is dropped as the block fills"})},
 }
 
 // Needs the largest probability.
@@ -46,17 +30,8 @@ func (t Threshold) Choose(v *View) (Opening, error) {
 // Factor goes through positions by falling confidence and opens rank r = 1, 2, ... while its
 // confidence is at least 1 - f/(r+1), and always the first (Wu et al. 2025, factor-based decoding).
 type Factor struct {
-	F float64 // 0 means 1
+	F float64 `param:"f 1e-9..1e6 =1" help:"rank r opens at a probability of at least 1 - f/(r+1)"`
 	ownPace
-}
-
-var factorRule = Rule[Factor]{
-	Name:  "factor",
-	Line:  "as many as their confidence together allows",
-	Paper: "Wu et al. 2025, Fast-dLLM",
-	Params: []Param[Factor]{Number(func(f *Factor) *float64 { return &f.F },
-		param.Param{Name: "f", Min: 1e-9, Max: 1e6, Default: "1",
-			Help: "rank r opens at a probability of at least 1 - f/(r+1)"})},
 }
 
 // Needs the largest probability.

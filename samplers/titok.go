@@ -3,8 +3,6 @@ package samplers
 import (
 	"cmp"
 	"math"
-
-	"unmask/param"
 )
 
 // TiTok is the loop of TiTok and MaskGen (Yu et al. 2024, 1d-tokenizer, modeling/maskgit.py). It
@@ -15,23 +13,10 @@ import (
 // The confidence is the logit, not the probability. Among equal ones the authors' program leaves
 // all masked; this rule keeps the schedule's number.
 type TiTok struct {
-	Noise  float64 // randomize_temperature of the authors; 0 means 2
-	Anneal string  // "on" or "off"; "" means on
-	Tokens string  // "drawn", or "likeliest" for tokens and choice without noise; "" means drawn
-}
-
-var titokRule = Rule[TiTok]{
-	Name: "titok", Line: "draws everywhere by noisy logits, keeps the largest logits",
-	Paper: "Yu et al. 2024, TiTok; Kim et al. 2025, MaskGen",
-	Params: []Param[TiTok]{
-		Number(func(t *TiTok) *float64 { return &t.Noise },
-			param.Param{Name: "noise", Min: 1e-6, Max: 1e6, Default: "2",
-				Help: "Gumbel noise on the logits at first, falling to 0"}),
-		Word(func(t *TiTok) *string { return &t.Anneal },
-			param.Param{Name: "anneal", Words: []string{"on", "off"}, Default: "on",
-				Help: "divide logits by 0.5 to 1.3, less and less: on or off"}),
-		Word(func(t *TiTok) *string { return &t.Tokens }, tokensParam),
-	},
+	// randomize_temperature of the authors
+	Noise  float64 `param:"noise 1e-6..1e6 =2" help:"Gumbel noise on the logits at first, falling to 0"`
+	Anneal string  `param:"anneal on|off" help:"divide logits by 0.5 to 1.3, less and less: on or off"`
+	Tokens string  `param:"tokens drawn|likeliest" help:"drawn, or likeliest for no noise at all"`
 }
 
 // temperatures returns those of the noise and of the logits.
@@ -71,9 +56,6 @@ func (t TiTok) Choose(v *View) (Opening, error) {
 	}
 	return o, nil
 }
-
-// Uncached returns why there can be no second stage.
-func (TiTok) Uncached() string { return "titok draws tokens before it chooses positions" }
 
 // likeliest sets an opening's tokens to the most probable ones.
 func (v *View) likeliest(o *Opening) {

@@ -3,8 +3,6 @@ package samplers
 import (
 	"cmp"
 	"math"
-
-	"unmask/param"
 )
 
 // ThetaTrapezoidal is a solver of second order with two evaluations a step (Ren et al. 2025,
@@ -19,16 +17,7 @@ import (
 // in the end are drawn from p. Of mu_t the 64 most probable outcomes are remembered; the others are
 // assumed to keep their relative shares.
 type ThetaTrapezoidal struct {
-	Theta float64 // 0 means 0.5
-}
-
-var trapezoidalRule = Rule[ThetaTrapezoidal]{
-	Name:  "theta-trapezoidal",
-	Line:  "coins of second order, two evaluations a step",
-	Paper: "Ren et al. 2025, Fast Solvers for Discrete Diffusion",
-	Params: []Param[ThetaTrapezoidal]{Number(func(s *ThetaTrapezoidal) *float64 { return &s.Theta },
-		param.Param{Name: "theta", Min: 0.01, Max: 0.99, Default: "0.5",
-			Help: "part of a step before the point in between"})},
+	Theta float64 `param:"theta 0.01..0.99 =0.5" help:"part of a step before the point in between"`
 }
 
 // Plan takes two steps of the loop for each step asked for, and one at the end.
@@ -141,11 +130,6 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 		}
 	}
 	return o, nil
-}
-
-// Uncached returns why there can be no second stage.
-func (ThetaTrapezoidal) Uncached() string {
-	return "theta-trapezoidal has an evaluation of its own between its steps"
 }
 
 // Tempered refuses temperature 0: both leaps draw tokens from rates.

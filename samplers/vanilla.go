@@ -6,7 +6,6 @@ import (
 
 	"unmask/internal/philox"
 	"unmask/internal/race"
-	"unmask/param"
 )
 
 // Vanilla opens each masked position independently with probability (t-s)/t, as published with MDLM
@@ -23,16 +22,7 @@ import (
 // decides whether it opens, and the head runs only at the positions that open. The 1e-10 of the
 // published expression in float64 changes these probabilities by less than 1e-8.
 type Vanilla struct {
-	Bits int // 32 or 64; 0 means 64
-}
-
-var vanillaRule = Rule[Vanilla]{
-	Name:  "vanilla",
-	Line:  "each position opens by its own coin",
-	Paper: "Sahoo et al. 2024, MDLM; Deschenaux and Gulcehre 2024, SDTT",
-	Params: []Param[Vanilla]{Whole(func(a *Vanilla) *int { return &a.Bits },
-		param.Param{Name: "bits", Words: []string{"32", "64"}, Default: "64",
-			Help: "of the arithmetic: 32 as published, or 64"})},
+	Bits int `param:"bits 32|64 =64" help:"of the arithmetic: 32 as published, or 64"`
 }
 
 const vanillaEnd = 1e-5
@@ -83,11 +73,6 @@ func (a Vanilla) Tempered(temperature float64) (any, float64, error) {
 	}
 	temperature = cmp.Or(temperature, 1)
 	return a, temperature, nil
-}
-
-// Uncached returns why there can be no second stage.
-func (Vanilla) Uncached() string {
-	return "vanilla decides at each position alone, so a step's positions have no order"
 }
 
 // argmax opens all masked positions with their most probable tokens.

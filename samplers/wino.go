@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"unmask/param"
 )
 
 // WINO opens many tokens and masks doubtful ones again (Hong et al. 2025, "Wide-in, narrow-out",
@@ -18,29 +16,11 @@ import (
 // Where passes have no shadows, a second pass judges instead, which is another rule: what was open
 // before is masked in it, and what opens now is in place.
 type WINO struct {
-	Wide        float64 // 0 means 0.6
-	Narrow      float64 // 0 means 0.9
-	Block       int     // positions of a block; 0 means 128
-	Temperature float64 // of the tokens; 0 means the most probable ones
+	Wide        float64 `param:"wide 1e-9..1 =0.6" help:"probability above which a token opens"`
+	Narrow      float64 `param:"narrow 1e-9..1 =0.9" help:"probability below which an open token is masked again"`
+	Block       int     `param:"block 1..1048576 =128" help:"positions of a block"`
+	Temperature float64 `param:"temperature 1e-3..1e3 0=none" help:"of the tokens; 0 takes the most probable ones"`
 	ownPace
-}
-
-var winoRule = Rule[WINO]{
-	Name:  "wino",
-	Line:  "all that are likely, and doubtful ones are masked again, in blocks",
-	Paper: "Hong et al. 2025, WINO",
-	Params: []Param[WINO]{
-		Number(func(w *WINO) *float64 { return &w.Wide },
-			param.Param{Name: "wide", Min: 1e-9, Max: 1, Default: "0.6",
-				Help: "probability above which a token opens"}),
-		Number(func(w *WINO) *float64 { return &w.Narrow },
-			param.Param{Name: "narrow", Min: 1e-9, Max: 1, Default: "0.9",
-				Help: "probability below which an open token is masked again"}),
-		Whole(func(w *WINO) *int { return &w.Block },
-			param.Param{Name: "block", Min: 1, Max: 1 << 20, Default: "128",
-				Help: "positions of a block"}),
-		Number(func(w *WINO) *float64 { return &w.Temperature }, tokenTemperature),
-	},
 }
 
 // winoFirst stands for the number that the pass before a block's first one opened.
@@ -137,6 +117,3 @@ func (w WINO) Tempered(temperature float64) (any, float64, error) {
 	w.Temperature = temperature
 	return w, 1, err
 }
-
-// Uncached returns why there can be no second stage.
-func (WINO) Uncached() string { return "wino draws tokens before it chooses positions" }

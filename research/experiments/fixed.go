@@ -5,7 +5,6 @@ import (
 
 	"unmask/internal/philox"
 	"unmask/internal/race"
-	"unmask/param"
 	"unmask/samplers"
 )
 
@@ -17,18 +16,13 @@ const fixedName = "fixed"
 // outcomes of p / (1e-10 - log(u + 1e-10)) with u uniform in float32, 24 bits. It is "Fixed" in
 // table 2. In 64 bits it equals samplers.Random.
 type Fixed struct {
-	Bits int // 32 or 64; 0 means 64
+	Bits int `param:"bits 32|64 =64" help:"of the arithmetic: 32 as published, or 64"`
 }
 
 func init() {
-	samplers.Register(samplers.Rule[Fixed]{
-		Name:  fixedName,
+	samplers.Register(samplers.Rule{Of: Fixed{}, Name: fixedName,
 		Line:  "random, with tokens drawn as vanilla draws them",
-		Paper: "Hayakawa et al. 2025, table 2",
-		Params: []samplers.Param[Fixed]{samplers.Whole(func(f *Fixed) *int { return &f.Bits },
-			param.Param{Name: "bits", Words: []string{"32", "64"}, Default: "64",
-				Help: "of the arithmetic: 32 as published, or 64"})},
-	})
+		Paper: "Hayakawa et al. 2025, table 2"})
 }
 
 // Needs the logits in 32 bits, nothing in 64.

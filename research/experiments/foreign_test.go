@@ -5,12 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/param"
 	"unmask/samplers"
 )
 
 // warm is a rule of another package, with a Gumbel temperature.
-type warm struct{ Alpha float64 }
+type warm struct {
+	Alpha float64 `param:"alpha 0.001..100 =6" help:"of the noise"`
+}
 
 func (warm) Needs(int, int) samplers.Need { return samplers.Need{} }
 
@@ -19,10 +20,8 @@ func (w warm) Rank(v *samplers.View, k int) []int {
 }
 
 func init() {
-	samplers.Register(samplers.Rule[warm]{Name: "warm", Line: "the first first, with noise",
-		Paper: "a test",
-		Params: []samplers.Param[warm]{samplers.Number(func(w *warm) *float64 { return &w.Alpha },
-			param.Param{Name: "alpha", Min: 0.001, Max: 100, Default: "6", Help: "of the noise"})}})
+	samplers.Register(samplers.Rule{Of: warm{}, Name: "warm", Line: "the first first, with noise",
+		Paper: "a test"})
 }
 
 // Rules that another package registered are tuned and swept like the others.

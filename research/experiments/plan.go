@@ -322,10 +322,7 @@ func uncached(name string) string {
 	if err != nil {
 		return ""
 	}
-	if u, ok := samplers.As[samplers.Uncached](s); ok {
-		return u.Uncached()
-	}
-	return ""
+	return samplers.Uncached(s)
 }
 
 // empty returns the error of a plan in which no combination can run.

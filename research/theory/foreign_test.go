@@ -14,7 +14,8 @@ import (
 type last struct{}
 
 func init() {
-	samplers.Register(samplers.Rule[last]{Name: "last", Line: "the last first", Paper: "a test"})
+	samplers.Register(samplers.Rule{Of: last{}, Name: "last", Line: "the last first",
+		Paper: "a test"})
 }
 
 func (last) Needs(int, int) samplers.Need { return samplers.Need{} }

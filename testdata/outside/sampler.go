@@ -1,20 +1,15 @@
 package main
 
-import (
-	"unmask/param"
-	"unmask/samplers"
-)
+import "unmask/samplers"
 
 // Alternate opens every Stride-th position first, then the others, each in random order.
-type Alternate struct{ Stride int } // 0 means 2
+type Alternate struct {
+	Stride int `param:"stride 1..64 =2" help:"distance of the first positions"`
+}
 
 func init() {
-	samplers.Register(samplers.Rule[Alternate]{
-		Name: "alternate", Line: "every other position first", Paper: "an example",
-		Params: []samplers.Param[Alternate]{samplers.Whole(func(a *Alternate) *int { return &a.Stride },
-			param.Param{Name: "stride", Min: 1, Max: 64, Default: "2",
-				Help: "distance of the first positions"})},
-	})
+	samplers.Register(samplers.Rule{Of: Alternate{}, Name: "alternate",
+		Line: "every other position first", Paper: "an example"})
 }
 
 // Needs nothing of the marginals.
