@@ -123,7 +123,8 @@ func (g Gap) Rank(v *samplers.View, k int) []int {
 }
 
 func init() {
-	samplers.Register(samplers.Rule{Of: Gap{}, Name: "gap", Line: "positions far apart", Paper: "a test"})
+	samplers.Register(samplers.Rule{Of: Gap{}, Name: "gap", Line: "positions far apart",
+		Paper: "a test"})
 }
 
 func TestRegisteredRuleIsParsed(t *testing.T) {
