@@ -39,7 +39,7 @@ func TestBadInput(t *testing.T) {
 	codes, pixels := make([]int32, 12), make([]float32, 3*16*16)
 	codes[2] = 60
 	require.ErrorContains(t, m.Decode(pixels, codes), "code 60 at position 2, want 0 to 59")
-	require.ErrorContains(t, m.Decode(pixels[1:], codes), "want 12, 0 and 768 an image")
+	require.ErrorContains(t, m.Decode(pixels[1:], codes), "want 12 codes and 768 values an image")
 	_, err = m.Image(codes[1:])
 	require.EqualError(t, err, "11 codes, want 12")
 	pixels[4] = float32(math.NaN())

@@ -1,8 +1,6 @@
 package latents
 
 import (
-	"context"
-
 	"gorgonia.org/tensor"
 
 	"unmask/attention"
@@ -80,13 +78,10 @@ func (t *vit) prepare(b backend.Backend) *tensor.Dense {
 }
 
 // run applies the first norm and the blocks to the stream.
-func (t *vit) run(ctx context.Context, b backend.Backend) error {
+func (t *vit) run(b backend.Backend) {
 	w, n := &t.work, t.rows.Len()
 	t.Pre.Apply(b, w.X, w.X, n)
 	for i := range t.Blocks {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		k := &t.Blocks[i]
 		k.Norm1.Apply(b, w.H, w.X, n)
 		k.qkv.Apply(b, w.QKV, w.H, n, backend.Identity)
@@ -96,5 +91,4 @@ func (t *vit) run(ctx context.Context, b backend.Backend) error {
 		k.Up.Apply(b, w.Inner, w.H, n, backend.GELUErf)
 		k.Down.Add(b, w.X, w.Inner, n)
 	}
-	return nil
 }

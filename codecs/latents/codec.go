@@ -1,14 +1,11 @@
 package latents
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"image"
 
-	"unmask/backend"
 	"unmask/model"
-	"unmask/nn/picture"
 )
 
 func init() {
@@ -42,75 +39,42 @@ func Open(src *model.Source, tokens, codes int, o model.Options) (*Tokenizer, er
 	return m, nil
 }
 
-// Shape implements model.Codec: the number of codes, which have no place in the picture.
-func (m *Tokenizer) Shape() []int { return []int{m.sizes.Tokens} }
-
-// Codes implements model.Codec.
-func (m *Tokenizer) Codes() int { return m.sizes.Codes }
-
-// Size implements model.Codec.
-func (m *Tokenizer) Size() (width, height int) { return m.sizes.Side, m.sizes.Side }
-
 var errText = errors.New("the image tokenizer reads the prompt, and there is none")
 
-// text returns the decoder's input from a prompt, for n images.
-func (m *Tokenizer) text(p *model.Prompt, n int) ([]float32, error) {
-	z := &m.sizes
-	switch {
+// read sets the decoder's text to a prompt's.
+func (m *Tokenizer) read(p *model.Prompt) error {
+	switch z := &m.sizes; {
 	case z.TextRows == 0:
-		return nil, nil
+		m.text = nil
 	case p == nil:
-		return nil, errText
-	case p.Rows != z.TextRows || p.Width != z.TextWidth || p.Final == nil:
-		return nil, fmt.Errorf("the prompt is %d x %d, want %d x %d with its last states", p.Rows,
-			p.Width, z.TextRows, z.TextWidth)
+		return errText
+	case p.Rows != z.TextRows || p.Width != z.TextWidth || len(p.Final) != p.Rows*p.Width:
+		return fmt.Errorf("the prompt is %d x %d, want %d x %d with its last states", p.Rows, p.Width,
+			z.TextRows, z.TextWidth)
+	default:
+		m.text = p.Final
 	}
-	text := make([]float32, 0, n*len(p.Final))
-	for range n {
-		text = append(text, p.Final...)
-	}
-	return text, nil
+	return nil
 }
 
 // Decode implements model.Codec.
-func (m *Tokenizer) Decode(dst []float32, codes []int32) error {
-	return m.DecodeOf(dst, codes, nil)
-}
+func (m *Tokenizer) Decode(dst []float32, codes []int32) error { return m.DecodeOf(dst, codes, nil) }
 
 // DecodeOf implements model.PromptCodec.
 func (m *Tokenizer) DecodeOf(dst []float32, codes []int32, p *model.Prompt) error {
-	text, err := m.text(p, len(codes)/m.sizes.Tokens)
-	if err != nil {
+	if err := m.read(p); err != nil {
 		return err
 	}
-	return m.DecodeText(context.Background(), dst, codes, text)
+	return m.Codec.Decode(dst, codes)
 }
 
 // Image implements model.Codec.
 func (m *Tokenizer) Image(codes []int32) (*image.NRGBA, error) { return m.ImageOf(codes, nil) }
 
-// ImageOf implements model.PromptCodec. A byte is clip(255x, 0, 255), truncated.
-func (m *Tokenizer) ImageOf(codes []int32, p *model.Prompt) (_ *image.NRGBA, err error) {
-	defer backend.Recover(&err)
-	if len(codes) != m.sizes.Tokens {
-		return nil, fmt.Errorf("%d codes, want %d", len(codes), m.sizes.Tokens)
-	}
-	text, err := m.text(p, 1)
-	if err != nil {
+// ImageOf implements model.PromptCodec.
+func (m *Tokenizer) ImageOf(codes []int32, p *model.Prompt) (*image.NRGBA, error) {
+	if err := m.read(p); err != nil {
 		return nil, err
 	}
-	if err := m.decode(context.Background(), codes, text); err != nil {
-		return nil, err
-	}
-	return picture.Image(m.pixels, m.sizes.Side, m.sizes.Side, 0), nil
-}
-
-// EncodeImage implements model.Encoder.
-func (m *Tokenizer) EncodeImage(img image.Image) (_ []int32, err error) {
-	defer backend.Recover(&err)
-	if err := picture.FromImage(m.pixels, img, m.sizes.Side, m.sizes.Side); err != nil {
-		return nil, err
-	}
-	codes := make([]int32, m.sizes.Tokens)
-	return codes, m.encode(context.Background(), codes)
+	return m.Codec.Image(codes)
 }

@@ -1,8 +1,6 @@
 package latents
 
 import (
-	"context"
-	"fmt"
 	"math"
 
 	"unmask/backend"
@@ -54,24 +52,14 @@ func (m *Tokenizer) prepareDecoder() {
 	if z.PixelCodes > 0 {
 		d.logits, d.latent = b.New(z.DecCells, z.PixelCodes), b.New(z.DecCells, z.VQGAN.ZChannels)
 	} else {
-		d.image, d.drawn = b.New(1, len(m.pixels)), b.New(1, len(m.pixels))
+		d.image, d.drawn = b.New(1, len(m.Pixels)), b.New(1, len(m.Pixels))
 	}
 	d.host = make([]float32, z.DecCells*max(d.Out.Shape[0], z.PixelCodes))
 }
 
-// decode writes the image of codes [Tokens] to m.pixels. text is [TextRows, TextWidth], the
-// prompt's states after the text encoder's last norm.
-func (m *Tokenizer) decode(ctx context.Context, codes []int32, text []float32) error {
+// decode is Codec.Draw.
+func (m *Tokenizer) decode(codes []int32) error {
 	d, z, b := &m.Decoder, &m.sizes, m.b
-	if err := m.Codebook.Check(codes); err != nil {
-		return err
-	}
-	if len(text) != z.TextRows*z.TextWidth {
-		return fmt.Errorf("the text has %d values, want %d x %d", len(text), z.TextRows, z.TextWidth)
-	}
-	if err := m.LoadDecoder(); err != nil {
-		return err
-	}
 	m.prepareDecoder()
 	x := d.Vit.prepare(b)
 	b.Gather(x, d.base, count(0, d.Vit.rows.Len()))
@@ -81,15 +69,13 @@ func (m *Tokenizer) decode(ctx context.Context, codes []int32, text []float32) e
 	b.AddRows(d.rows, d.base, latents)
 	b.Scatter(x, d.rows, latents)
 	if z.TextRows > 0 {
-		b.Write(d.text, 0, text)
+		b.Write(d.text, 0, m.text)
 		d.Text.Apply(b, d.rows, d.text, z.TextRows, backend.Identity)
 		words := count(1+z.DecCells+z.Tokens, z.TextRows)
 		b.AddRows(d.rows, d.base, words)
 		b.Scatter(x, d.rows, words)
 	}
-	if err := d.Vit.run(ctx, b); err != nil {
-		return err
-	}
+	d.Vit.run(b)
 	b.Gather(d.cells, x, count(1, z.DecCells))
 	d.Vit.Post.Apply(b, d.cells, d.cells, z.DecCells)
 	d.out.Apply(b, d.inner, d.cells, z.DecCells, backend.Identity)
@@ -111,7 +97,7 @@ func (m *Tokenizer) decode(ctx context.Context, codes []int32, text []float32) e
 	}
 	b.Write(d.logits, 0, p)
 	b.Linear(d.latent, d.logits, z.DecCells, d.toLatent, backend.Epilogue{})
-	return m.Drawer.Draw(b, m.pixels, d.latent)
+	return m.Drawer.Draw(b, m.Pixels, d.latent)
 }
 
 // softmax replaces logits by their probabilities.
@@ -131,48 +117,25 @@ func softmax(x []float32) {
 	}
 }
 
-// patches writes the smoothed image of the cells' patches to m.pixels. The values of a cell are
+// patches writes the smoothed image of the cells' patches to m.Pixels. The values of a cell are
 // [patch, patch, 3].
 func (m *Tokenizer) patches() error {
 	d, z, b := &m.Decoder, &m.sizes, m.b
 	p := z.DecPatch
-	grid, h := z.Side/p, d.host[:len(m.pixels)]
+	grid, h := z.Side/p, d.host[:len(m.Pixels)]
 	b.Read(h, d.inner, 0)
 	for cell := range z.DecCells {
 		for y := range p {
 			row := (cell/grid*p+y)*z.Side + cell%grid*p
-			copy(m.pixels[3*row:][:3*p], h[(cell*p+y)*p*3:])
+			copy(m.Pixels[3*row:][:3*p], h[(cell*p+y)*p*3:])
 		}
 	}
-	b.Write(d.image, 0, m.pixels)
+	b.Write(d.image, 0, m.Pixels)
 	w, bias := d.Smooth.Matrix()
 	b.Conv(d.drawn, d.image,
 		backend.ConvShape{Batch: 1, Height: z.Side, Width: z.Side, In: 3, Out: 3, KH: 3, KW: 3, PadH: 1,
 			PadW: 1},
 		w, backend.ConvInput{}, backend.Epilogue{Bias: bias})
-	b.Read(m.pixels, d.drawn, 0)
-	return picture.Drawn(m.pixels)
-}
-
-// DecodeText writes the images [B, 3, Side, Side] of codes [B, Tokens] to dst, with colours 0 to 1
-// or a little outside where the network overshoots. text is [B, TextRows, TextWidth], nil if the
-// tokenizer reads none.
-func (m *Tokenizer) DecodeText(ctx context.Context, dst []float32, codes []int32,
-	text []float32) (err error) {
-	defer backend.Recover(&err)
-	z, plane := &m.sizes, m.sizes.Side*m.sizes.Side
-	n := len(codes) / z.Tokens
-	if len(codes)%z.Tokens != 0 || len(dst) != n*3*plane || len(text) != n*z.TextRows*z.TextWidth {
-		return fmt.Errorf("%d codes, %d text values and room for %d values, want %d, %d and %d an image",
-			len(codes), len(text), len(dst),
-			z.Tokens, z.TextRows*z.TextWidth, 3*plane)
-	}
-	each := z.TextRows * z.TextWidth
-	for i := range n {
-		if err := m.decode(ctx, codes[i*z.Tokens:(i+1)*z.Tokens], text[i*each:(i+1)*each]); err != nil {
-			return fmt.Errorf("image %d: %w", i, err)
-		}
-		picture.Planes(dst[3*i*plane:3*(i+1)*plane], m.pixels)
-	}
-	return nil
+	b.Read(m.Pixels, d.drawn, 0)
+	return picture.Drawn(m.Pixels)
 }

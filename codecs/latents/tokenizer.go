@@ -37,9 +37,8 @@ type Sizes struct {
 }
 
 // Tokenizer turns images into latent tokens and back. The decoder of TA-TiTok also reads the text.
-// It works on one image at a time; one call at a time.
 type Tokenizer struct {
-	nn.Halves
+	picture.Codec
 
 	Latents  weights.Param    `weight:"latent_tokens"` // [tokens, encoder width]
 	Encoder  encoder          `weight:"encoder"`
@@ -48,9 +47,9 @@ type Tokenizer struct {
 	Mixture  weights.Param    `weight:"pixel_quantize.embedding.weight"` // [pixel codes, channels]
 	Drawer   *vqgan.Decoder   `weight:"pixel_decoder"`
 
-	sizes  Sizes
-	b      backend.Backend
-	pixels []float32 // [Side, Side, 3]
+	sizes Sizes
+	b     backend.Backend
+	text  []float32 // [TextRows, TextWidth] the prompt's states after the text encoder's last norm
 }
 
 type encoder struct {
@@ -258,8 +257,9 @@ func Load(src *model.Source, o model.Options) (_ *Tokenizer, err error) {
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.Codebook.Load(l)
-	m.Halves = l.LaterHalves(src.Name, src.Set, m.loadEncoder, m.loadDecoder)
-	m.pixels = make([]float32, 3*z.Side*z.Side)
+	m.Codec = picture.Codec{Grid: []int{z.Tokens}, Width: z.Side, Height: z.Side, Book: &m.Codebook,
+		Draw: m.decode, Read: m.encode,
+		Halves: l.LaterHalves(src.Name, src.Set, m.loadEncoder, m.loadDecoder)}
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}

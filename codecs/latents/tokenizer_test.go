@@ -1,7 +1,6 @@
 package latents_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,8 +10,6 @@ import (
 	"unmask/model"
 	"unmask/testkit/parity"
 )
-
-var ctx = context.Background()
 
 func TestTokenizerParity(t *testing.T) {
 	for _, pack := range []string{"titok-tokenizer-tiny", "tatitok-tiny", "titok-b64-tokenizer",
@@ -31,12 +28,16 @@ func TestTokenizerParity(t *testing.T) {
 
 				codes, _ := p.Ints("codes")
 				want, _ := p.Floats("images")
-				var text []float32
-				if m.Sizes().TextRows > 0 {
-					text, _ = p.Floats("text_last")
+				got, z := make([]float32, len(want)), m.Sizes()
+				for i := range len(codes) / z.Tokens {
+					prompt := &model.Prompt{Rows: z.TextRows, Width: z.TextWidth}
+					if n := z.TextRows * z.TextWidth; n > 0 {
+						text, _ := p.Floats("text_last")
+						prompt.Final = text[i*n:][:n]
+					}
+					n := 3 * z.Side * z.Side
+					require.NoError(t, m.DecodeOf(got[i*n:][:n], codes[i*z.Tokens:][:z.Tokens], prompt))
 				}
-				got := make([]float32, len(want))
-				require.NoError(t, m.DecodeText(ctx, got, codes, text))
 				parity.Close(t, want, got, d.Tolerance)
 
 				pixels, _ := p.Floats("pixels")

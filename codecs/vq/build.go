@@ -2,14 +2,30 @@ package vq
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"unmask/nn/picture"
 	"unmask/weights"
 )
 
-// builder makes networks without weights, with the shapes of their tensors.
-type builder struct{ weights.Sizes }
+// builder makes a network without weights, with the shapes of its tensors.
+type builder struct {
+	weights.Sizes
+	names map[string]string // of tensors in the file by tags, see weights.BindOptions
+}
+
+// name returns the name in the file of what tags lead to.
+func (b *builder) name(tags ...string) string {
+	for i, tag := range tags {
+		if own, ok := b.names[tag]; ok {
+			tags[i] = own
+		}
+	}
+	return strings.Join(tags, ".")
+}
 
 // shape returns the shape of a tensor, which must have `dims` dimensions.
 func (b *builder) shape(name string, dims int) []int {
@@ -39,97 +55,122 @@ func (b *builder) conv(name string) picture.Conv {
 	return picture.NewConv(s[0], s[1], s[2])
 }
 
-// res returns a residual block.
-func (b *builder) res(name, shortcut string) *resBlock {
-	s := b.shape(name+".conv1.weight", 4)
-	in, out := b.channels(name+".conv1.weight", s[1]), b.channels(name+".conv1.weight", s[0])
+func (b *builder) res(name string) *resBlock {
+	name += ".conv1.weight"
+	s := b.shape(name, 4)
+	in, out := b.channels(name, s[1]), b.channels(name, s[0])
 	r := &resBlock{Norm1: picture.NewGroupNorm(in), Conv1: picture.NewConv(out, in, 3),
 		Norm2: picture.NewGroupNorm(out), Conv2: picture.NewConv(out, out, 3)}
 	if in != out {
-		c := picture.NewConv(out, in, 1)
-		if shortcut == "nin_shortcut" {
-			r.NinShortcut, r.shortcut = c, &r.NinShortcut
-		} else {
-			r.ConvShortcut, r.shortcut = c, &r.ConvShortcut
-		}
+		r.Shortcut = picture.NewConv(out, in, 1)
 	}
 	return r
 }
 
-// chain notes an error if consecutive blocks do not fit each other.
-func (b *builder) chain(s *side) {
-	list := slices.Clone(s.stages)
-	if s.midBefore {
-		list = slices.Insert(list, 0, s.mid)
-	} else {
-		list = append(list, s.mid)
-	}
-	now := s.in.Weight.Shape[0]
-	for _, st := range list {
-		for i, r := range st.res {
-			if b.Err == nil && r.Conv1.Weight.Shape[1] != now {
-				b.Err = fmt.Errorf("a block takes %d channels after one of %d, want the same",
-					r.Conv1.Weight.Shape[1], now)
-			}
-			now = r.Conv1.Weight.Shape[0]
-			if b.Err == nil && i < len(st.attn) && st.attn[i].Q.Weight.Shape[0] != now {
-				b.Err = fmt.Errorf("an attention has %d channels after a block of %d, want the same",
-					st.attn[i].Q.Weight.Shape[0], now)
-			}
-		}
-		if st.up != nil {
-			*st.up = picture.NewDoubling(now)
-		}
-		if st.down != nil {
-			*st.down = picture.NewHalving(now)
-		}
-	}
-	*s.norm = picture.NewGroupNorm(now)
-	if b.Err == nil && s.out.Weight.Shape[1] != now {
-		b.Err = fmt.Errorf("the last convolution takes %d channels after a block of %d, want the same",
-			s.out.Weight.Shape[1], now)
-	}
+func (b *builder) attention(name string) *picture.Attention {
+	return picture.NewAttention(b.channels(name, b.shape(name+".q.weight", 4)[0]))
 }
 
-// ends makes the layers between the two sides, and notes an error if these do not fit.
-func (b *builder) ends(m *Model) {
+func (b *builder) level(name string) *level {
+	l := &level{}
+	for i := range b.Count(b.name(name, "resnets")+".", ".conv1.weight") {
+		l.Res = append(l.Res, b.res(b.name(name, "resnets", strconv.Itoa(i))))
+	}
+	for i := range b.Count(b.name(name, "attentions")+".", ".q.weight") {
+		l.Attn = append(l.Attn, b.attention(b.name(name, "attentions", strconv.Itoa(i))))
+	}
+	if b.Has(b.name(name, "downsamplers.0.conv", "weight")) {
+		l.Down = new(picture.Halving)
+	}
+	if b.Has(b.name(name, "upsamplers.0.conv", "weight")) {
+		l.Up = new(picture.Doubling)
+	}
+	return l
+}
+
+// side returns the encoder or the decoder, whose layers between fit each other.
+func (b *builder) side(name, blocks string) (s side) {
+	s.In, s.Out = b.conv(name+".conv_in"), b.conv(name+".conv_out")
+	s.Before = b.res(b.name(name, "mid_block.resnets.0"))
+	s.After = b.res(b.name(name, "mid_block.resnets.1"))
+	if b.names != nil { // LlamaGen's
+		s.Attn = b.attention(b.name(name, "mid_block.attentions.0"))
+	}
+	var levels []*level
+	for i := range b.Count(b.name(name, blocks)+".", b.name("", "resnets", "0.conv1.weight")) {
+		levels = append(levels, b.level(b.name(name, blocks, strconv.Itoa(i))))
+	}
+	if blocks == "down_blocks" {
+		s.Down = levels
+	} else {
+		s.Up = levels
+	}
+	b.chain(&s)
+	return s
+}
+
+// chain notes an error if consecutive blocks do not fit each other.
+func (b *builder) chain(s *side) {
+	now := s.In.Weight.Shape[0]
+	fits := func(what string, channels int) {
+		if b.Err == nil && channels != now {
+			b.Err = fmt.Errorf("%s %d channels after a layer of %d, want the same", what, channels, now)
+		}
+	}
+	for _, l := range s.levels() {
+		for i, r := range l.Res {
+			fits("a block takes", r.Conv1.Weight.Shape[1])
+			now = r.Conv1.Weight.Shape[0]
+			if i < len(l.Attn) {
+				fits("an attention has", l.Attn[i].Q.Weight.Shape[0])
+			}
+		}
+		if l.Up != nil {
+			*l.Up = picture.NewDoubling(now)
+		}
+		if l.Down != nil {
+			*l.Down = picture.NewHalving(now)
+		}
+	}
+	s.Norm = picture.NewGroupNorm(now)
+	fits("the last convolution takes", s.Out.Weight.Shape[1])
+}
+
+// model returns the network, and notes an error if its sides do not fit each other.
+func (b *builder) model() *Model {
+	m := &Model{Encoder: b.side("encoder", "down_blocks"), Decoder: b.side("decoder", "up_blocks")}
 	s := b.shape("quantize.embedding.weight", 2)
 	m.Codebook = picture.NewCodebook(s[0], s[1])
 	m.QuantConv, m.PostConv = b.conv("quant_conv"), b.conv("post_quant_conv")
-	down, up := 0, 0
-	for _, st := range m.encoder.stages {
-		if st.down != nil {
-			down++
+	m.scale = 1
+	halvings := 1
+	for _, l := range m.Decoder.Up {
+		if l.Up != nil {
+			m.scale *= 2
 		}
 	}
-	for _, st := range m.decoder.stages {
-		if st.up != nil {
-			up++
+	for _, l := range m.Encoder.Down {
+		if l.Down != nil {
+			halvings *= 2
 		}
 	}
 	if b.Err != nil {
-		return
+		return m
 	}
-	z := m.encoder.out.Weight.Shape[0]
 	want := map[string][2]int{
-		"encoder.conv_in's input":   {m.encoder.in.Weight.Shape[1], 3},
-		"decoder.conv_out's output": {m.decoder.out.Weight.Shape[0], 3},
-		"quant_conv's input":        {m.QuantConv.Weight.Shape[1], z},
+		"encoder.conv_in's input":   {m.Encoder.In.Weight.Shape[1], 3},
+		"decoder.conv_out's output": {m.Decoder.Out.Weight.Shape[0], 3},
+		"quant_conv's input":        {m.QuantConv.Weight.Shape[1], m.Encoder.Out.Weight.Shape[0]},
 		"quant_conv's output":       {m.QuantConv.Weight.Shape[0], s[1]},
 		"post_quant_conv's input":   {m.PostConv.Weight.Shape[1], s[1]},
-		"decoder.conv_in's input":   {m.decoder.in.Weight.Shape[1], m.PostConv.Weight.Shape[0]},
-		"the decoder's doublings":   {up, down},
+		"decoder.conv_in's input":   {m.Decoder.In.Weight.Shape[1], m.PostConv.Weight.Shape[0]},
+		"the decoder's scale":       {m.scale, halvings},
 	}
-	for _, name := range slices.Sorted(func(yield func(string) bool) {
-		for name := range want {
-			if !yield(name) {
-				return
-			}
-		}
-	}) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if v := want[name]; v[0] != v[1] {
 			b.Err = fmt.Errorf("%s: %d, want %d", name, v[0], v[1])
-			return
+			return m
 		}
 	}
+	return m
 }

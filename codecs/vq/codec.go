@@ -13,7 +13,7 @@ import (
 func init() {
 	model.RegisterCodec(model.CodecFormat{
 		Name:  "llamagen-vq",
-		Match: func(src *model.Source) bool { return src.Has("encoder.conv_blocks.0.res.0.conv1.weight") },
+		Match: isLlamaGen,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			grid, err := gridOf(src, llamagenSettings)
 			if err != nil {
@@ -41,6 +41,10 @@ func init() {
 			return load(src, grid, grid, o)
 		},
 	})
+}
+
+func isLlamaGen(src *model.Source) bool {
+	return src.Has("encoder.conv_blocks.0.res.0.conv1.weight")
 }
 
 // llamagenSettings are the arguments of LlamaGen's VQModel, which publishes no config.json.

@@ -1,15 +1,18 @@
 // Package vq has the convolutional image tokenizers in the common form of latent diffusion (Esser
-// et al., 2021, "Taming transformers for high-resolution image synthesis"): LlamaGen's, used by
-// Halton-MaskGIT, and the VQModel of diffusers, used by aMUSEd.
+// et al., 2021, "Taming transformers for high-resolution image synthesis"), which are one network:
+//
+//   - LlamaGen's, used by Halton-MaskGIT (Sun et al. 2024, "Autoregressive model beats diffusion:
+//     Llama for scalable image generation", tokenizer/tokenizer_image/vq_model.py), vq_ds16_c2i.pt
+//     and vq_ds8_c2i.pt: codes of unit length, attention at the smallest size, colours -1 to 1;
+//   - the VQModel of diffusers, used by aMUSEd (models/autoencoders/vq_model.py): no attention, plain
+//     distances between codes, colours 0 to 1.
 //
 // Sizes are read from the tensors, except the grid of codes, which the caller gives, because the
 // networks are convolutional.
 package vq
 
 import (
-	"context"
 	"fmt"
-	"image"
 
 	"gorgonia.org/tensor"
 
@@ -20,128 +23,126 @@ import (
 	"unmask/weights"
 )
 
-// Model turns images into codes and back, one image at a time, in buffers that have the size of
-// their largest activation. One call at a time.
+// Model turns images into codes and back, in buffers that have the size of their largest
+// activation.
 type Model struct {
-	nn.Halves
+	picture.Codec
 
+	Encoder   side             `weight:"encoder"`
+	Decoder   side             `weight:"decoder"`
 	Codebook  picture.Codebook `weight:"quantize.embedding"`
 	QuantConv picture.Conv     `weight:"quant_conv"`
 	PostConv  picture.Conv     `weight:"post_quant_conv"`
 
-	encoder, decoder  *side
 	signed            bool // colours are -1 to 1 inside the network
-	width, height     int  // codes of an image
 	scale             int  // pixels of a code along a side
 	b                 backend.Backend
 	canvas            *picture.Canvas
 	latent, projected *tensor.Dense // [codes, code width], [codes, latent channels]
-	pixels            []float32     // [height, width, 3]
 }
 
-// stage is one level of a side: residual blocks, each followed by an attention if the level has
-// any, and then a step to half or double size.
-type stage struct {
-	res  []*resBlock
-	attn []*picture.Attention
-	down *picture.Halving
-	up   *picture.Doubling
-}
-
-// side is the encoder or the decoder.
+// side is the encoder or the decoder, with the names of diffusers.
 type side struct {
-	in, out   *picture.Conv
-	norm      *picture.GroupNorm
-	stages    []stage
-	mid       stage // its attention is between its two blocks
-	midBefore bool  // the middle comes first, as in the decoder
+	In     picture.Conv       `weight:"conv_in"`
+	Down   []*level           `weight:"down_blocks"` // the encoder's
+	Up     []*level           `weight:"up_blocks"`   // the decoder's, from the smallest size on
+	Before *resBlock          `weight:"mid_block.resnets.0"`
+	Attn   *picture.Attention `weight:"mid_block.attentions.0"` // nil: none
+	After  *resBlock          `weight:"mid_block.resnets.1"`
+	Norm   picture.GroupNorm  `weight:"conv_norm_out"`
+	Out    picture.Conv       `weight:"conv_out"`
 }
 
-func (s *side) load(l *nn.Loader) {
-	l.Load(s.in, s.norm, s.out)
-	for _, st := range append([]stage{s.mid}, s.stages...) {
-		for _, r := range st.res {
-			r.load(l)
+// level is residual blocks, each followed by an attention if the level has any, and then a step to
+// half or double size.
+type level struct {
+	Res  []*resBlock          `weight:"resnets"`
+	Attn []*picture.Attention `weight:"attentions"`
+	Down *picture.Halving     `weight:"downsamplers.0.conv"`
+	Up   *picture.Doubling    `weight:"upsamplers.0.conv"`
+}
+
+// llamagenNames are the names of LlamaGen's tensors (weights.BindOptions.Names).
+var llamagenNames = map[string]string{"down_blocks": "conv_blocks", "up_blocks": "conv_blocks",
+	"resnets": "res", "attentions": "attn", "downsamplers.0.conv": "downsample.conv",
+	"upsamplers.0.conv": "upsample.conv", "mid_block.resnets.0": "mid.0",
+	"mid_block.attentions.0": "mid.1", "mid_block.resnets.1": "mid.2",
+	"conv_norm_out": "norm_out", "conv_shortcut": "nin_shortcut"}
+
+// levels returns all levels in the order of computation, that at the smallest size between the
+// encoder's and the decoder's.
+func (s *side) levels() []*level {
+	mid := &level{Res: []*resBlock{s.Before, s.After}}
+	if s.Attn != nil {
+		mid.Attn = []*picture.Attention{s.Attn}
+	}
+	return append(append(s.Down[:len(s.Down):len(s.Down)], mid), s.Up...)
+}
+
+// Load packs the layers.
+func (s *side) Load(l *nn.Loader) {
+	l.Load(&s.In, &s.Norm, &s.Out)
+	for _, one := range s.levels() {
+		for _, r := range one.Res {
+			l.Load(r)
 		}
-		for _, a := range st.attn {
-			a.Load(l)
+		for _, a := range one.Attn {
+			l.Load(a)
 		}
-		if st.down != nil {
-			st.down.Load(l)
+		if one.Down != nil {
+			l.Load(one.Down)
 		}
-		if st.up != nil {
-			st.up.Load(l)
+		if one.Up != nil {
+			l.Load(one.Up)
 		}
 	}
 }
 
-// middle applies the blocks at the smallest size.
-func (s *side) middle(v *picture.Canvas) {
-	for i, r := range s.mid.res {
-		if i > 0 && i <= len(s.mid.attn) {
-			v.Attend(s.mid.attn[i-1])
-		}
-		r.apply(v)
-	}
-}
-
-// apply runs the side over the canvas, except its last convolution.
-func (s *side) apply(ctx context.Context, v *picture.Canvas) error {
-	if s.midBefore {
-		s.middle(v)
-	}
-	for _, st := range s.stages {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		for i, r := range st.res {
+// apply runs the side over the canvas, except its first and last convolutions.
+func (s *side) apply(v *picture.Canvas) {
+	for _, l := range s.levels() {
+		for i, r := range l.Res {
 			r.apply(v)
-			if i < len(st.attn) {
-				v.Attend(st.attn[i])
+			if i < len(l.Attn) {
+				v.Attend(l.Attn[i])
 			}
 		}
-		if st.down != nil {
-			v.Halve(st.down)
+		if l.Down != nil {
+			v.Halve(l.Down)
 		}
-		if st.up != nil {
-			v.Double(st.up)
+		if l.Up != nil {
+			v.Double(l.Up)
 		}
 	}
-	if !s.midBefore {
-		s.middle(v)
-	}
-	return nil
 }
 
 // resBlock is norm, swish, 3x3, norm, swish, 3x3, added to the input or, if the number of channels
 // changes, to a 1x1 convolution of it.
 type resBlock struct {
-	Norm1        picture.GroupNorm `weight:"norm1"`
-	Conv1        picture.Conv      `weight:"conv1"`
-	Norm2        picture.GroupNorm `weight:"norm2"`
-	Conv2        picture.Conv      `weight:"conv2"`
-	NinShortcut  picture.Conv      `weight:"nin_shortcut"`  // in LlamaGen
-	ConvShortcut picture.Conv      `weight:"conv_shortcut"` // in diffusers
-
-	shortcut *picture.Conv // one of the two above; nil if the number of channels stays
+	Norm1    picture.GroupNorm `weight:"norm1"`
+	Conv1    picture.Conv      `weight:"conv1"`
+	Norm2    picture.GroupNorm `weight:"norm2"`
+	Conv2    picture.Conv      `weight:"conv2"`
+	Shortcut picture.Conv      `weight:"conv_shortcut"`
 }
 
-func (r *resBlock) load(l *nn.Loader) {
+// Load packs the layers.
+func (r *resBlock) Load(l *nn.Loader) {
 	l.Load(&r.Norm1, &r.Conv1, &r.Norm2, &r.Conv2)
-	if r.shortcut != nil {
-		r.shortcut.Load(l)
+	if r.Shortcut.Exists() {
+		r.Shortcut.Load(l)
 	}
 }
 
 // apply replaces the canvas by the block's output.
 func (r *resBlock) apply(v *picture.Canvas) {
 	v.Run(v.H, v.X, &r.Conv1, v.Normed(v.X, &r.Norm1), backend.Epilogue{})
-	if r.shortcut == nil {
+	if !r.Shortcut.Exists() {
 		v.Run(v.X, v.H, &r.Conv2, v.Normed(v.H, &r.Norm2), backend.Epilogue{Add: true})
 		return
 	}
 	y := v.Third()
-	v.Run(y, v.X, r.shortcut, backend.ConvInput{}, backend.Epilogue{})
+	v.Run(y, v.X, &r.Shortcut, backend.ConvInput{}, backend.Epilogue{})
 	v.Run(y, v.H, &r.Conv2, v.Normed(v.H, &r.Norm2), backend.Epilogue{Add: true})
 	v.SwapThird()
 }
@@ -160,33 +161,32 @@ func Load(src *model.Source, width, height int, o model.Options) (_ *Model, err 
 
 // load is Load without the model's name in errors.
 func load(src *model.Source, width, height int, o model.Options) (*Model, error) {
-	b := &builder{weights.Sizes{Set: src.Set}}
-	var m *Model
-	var root any
-	if b.Has("encoder.conv_blocks.0.res.0.conv1.weight") {
-		m, root = b.llamagen()
-	} else {
-		m, root = b.diffusers()
+	b := &builder{Sizes: weights.Sizes{Set: src.Set}}
+	own := isLlamaGen(src)
+	if own {
+		b.names = llamagenNames
 	}
+	m := b.model()
+	m.signed, m.Codebook.Unit = own, own
 	if b.Err != nil {
 		return nil, b.Err
 	}
-	if err := m.setGrid(width, height); err != nil {
-		return nil, err
+	if most := maxPixels / m.scale; width < 1 || height < 1 || max(width, height) > most {
+		return nil, fmt.Errorf("the grid is %d x %d codes, want 1 to %d along a side", width, height,
+			most)
 	}
-	if err := weights.Bind(root, src.Set, weights.BindOptions{Ignore: unused}); err != nil {
+	if err := weights.Bind(m, src.Set,
+		weights.BindOptions{Names: b.names, Ignore: unused}); err != nil {
 		return nil, err
 	}
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.Codebook.Load(l)
-	m.Halves = l.LaterHalves(src.Name, src.Set, func(l *nn.Loader) {
-		m.QuantConv.Load(l)
-		m.encoder.load(l)
-	}, func(l *nn.Loader) {
-		m.PostConv.Load(l)
-		m.decoder.load(l)
-	})
+	m.Codec = picture.Codec{Grid: []int{height, width}, Width: m.scale * width,
+		Height: m.scale * height, Book: &m.Codebook, Offset: 0.5, Draw: m.decode, Read: m.encode,
+		Halves: l.LaterHalves(src.Name, src.Set,
+			func(l *nn.Loader) { l.Load(&m.QuantConv, &m.Encoder) },
+			func(l *nn.Loader) { l.Load(&m.PostConv, &m.Decoder) })}
 	return m, l.Err()
 }
 
@@ -195,176 +195,61 @@ var unused = []string{"quantize.codebook_used"}
 
 const maxPixels = 1 << 13 // along a side
 
-func (m *Model) setGrid(width, height int) error {
-	m.scale = 1
-	for _, st := range m.decoder.stages {
-		if st.up != nil {
-			m.scale *= 2
-		}
-	}
-	if width < 1 || height < 1 || max(width, height) > maxPixels/m.scale {
-		return fmt.Errorf("the grid is %d x %d codes, want 1 to %d along a side", width, height,
-			maxPixels/m.scale)
-	}
-	m.width, m.height = width, height
-	return nil
-}
-
-// Shape returns the shape of an image's codes, [height, width].
-func (m *Model) Shape() []int { return []int{m.height, m.width} }
-
-// Codes returns the number of codes.
-func (m *Model) Codes() int { return m.Codebook.Codes() }
-
-// Size returns an image's width and height in pixels.
-func (m *Model) Size() (width, height int) { return m.scale * m.width, m.scale * m.height }
-
 // prepare allocates the buffers.
 func (m *Model) prepare() {
 	if m.canvas == nil {
-		w, h := m.Size()
-		m.pixels = make([]float32, 3*w*h)
-		m.canvas = picture.NewCanvasFor(m.b,
-			func(v *picture.Canvas) { _ = m.draw(context.Background(), v) },
-			func(v *picture.Canvas) { _ = m.read(context.Background(), v) })
-		m.latent = m.b.New(m.width*m.height, m.Codebook.Width())
-		m.projected = m.b.New(m.width*m.height, m.PostConv.Weight.Shape[0])
+		m.canvas = picture.NewCanvasFor(m.b, m.draw, m.read)
+		n := m.Grid[0] * m.Grid[1]
+		m.latent = m.b.New(n, m.Codebook.Width())
+		m.projected = m.b.New(n, m.PostConv.Weight.Shape[0])
 	}
 }
 
 // draw computes the image of m.latent.
-func (m *Model) draw(ctx context.Context, v *picture.Canvas) error {
-	v.Begin(m.height, m.width)
+func (m *Model) draw(v *picture.Canvas) {
+	v.Begin(m.Grid[0], m.Grid[1])
 	v.Run(m.projected, m.latent, &m.PostConv, backend.ConvInput{}, backend.Epilogue{})
-	v.Run(v.X, m.projected, m.decoder.in, backend.ConvInput{}, backend.Epilogue{})
-	if err := m.decoder.apply(ctx, v); err != nil {
-		return err
-	}
-	v.Step(m.decoder.out, m.decoder.norm)
-	return nil
+	v.Run(v.X, m.projected, &m.Decoder.In, backend.ConvInput{}, backend.Epilogue{})
+	m.Decoder.apply(v)
+	v.Step(&m.Decoder.Out, &m.Decoder.Norm)
 }
 
-// read computes the latents of the image in m.pixels.
-func (m *Model) read(ctx context.Context, v *picture.Canvas) error {
-	w, h := m.Size()
-	v.Begin(h, w)
-	v.Write(m.pixels)
-	v.Step(m.encoder.in, nil)
-	if err := m.encoder.apply(ctx, v); err != nil {
-		return err
-	}
-	v.Step(m.encoder.out, m.encoder.norm)
+// read computes the latents of the image in m.Pixels.
+func (m *Model) read(v *picture.Canvas) {
+	v.Begin(m.Height, m.Width)
+	v.Write(m.Pixels)
+	v.Step(&m.Encoder.In, nil)
+	m.Encoder.apply(v)
+	v.Step(&m.Encoder.Out, &m.Encoder.Norm)
 	v.Run(m.latent, v.X, &m.QuantConv, backend.ConvInput{}, backend.Epilogue{})
-	return nil
 }
 
-// decode writes the image of codes to m.pixels, with colours 0 to 1 or a little outside where the
-// network overshoots.
-func (m *Model) decode(ctx context.Context, codes []int32) error {
-	if err := m.Codebook.Check(codes); err != nil {
-		return err
-	}
-	if err := m.LoadDecoder(); err != nil {
-		return err
-	}
+// decode is Codec.Draw.
+func (m *Model) decode(codes []int32) error {
 	m.prepare()
 	m.b.Gather(m.latent, m.Codebook.Table(), codes)
-	if err := m.draw(ctx, m.canvas); err != nil {
-		return err
-	}
-	if err := m.canvas.Read(m.pixels); err != nil {
+	m.draw(m.canvas)
+	if err := m.canvas.Read(m.Pixels); err != nil {
 		return err
 	}
 	if m.signed {
-		for i, x := range m.pixels {
-			m.pixels[i] = (x + 1) / 2
+		for i, x := range m.Pixels {
+			m.Pixels[i] = (x + 1) / 2
 		}
 	}
 	return nil
 }
 
-// encode computes the codes of the image in m.pixels, which it overwrites.
-func (m *Model) encode(ctx context.Context, codes []int32) error {
-	if err := m.LoadEncoder(); err != nil {
-		return err
-	}
+// encode is Codec.Read.
+func (m *Model) encode() ([]float32, error) {
 	m.prepare()
 	if m.signed {
-		for i, x := range m.pixels {
-			m.pixels[i] = 2*x - 1
+		for i, x := range m.Pixels {
+			m.Pixels[i] = 2*x - 1
 		}
 	}
-	if err := m.read(ctx, m.canvas); err != nil {
-		return err
-	}
-	z := make([]float32, len(codes)*m.Codebook.Width())
+	m.read(m.canvas)
+	z := make([]float32, m.Grid[0]*m.Grid[1]*m.Codebook.Width())
 	m.b.Read(z, m.latent, 0)
-	m.Codebook.NearestAll(codes, z)
-	return nil
-}
-
-// Decode writes the images [B, 3, height, width] of codes [B, codes] to dst. Colours are 0 to 1, or
-// a little outside where the network overshoots.
-func (m *Model) Decode(dst []float32, codes []int32) (err error) {
-	defer backend.Recover(&err)
-	w, h := m.Size()
-	cells, plane := m.width*m.height, w*h
-	if len(codes)%cells != 0 || len(dst) != len(codes)/cells*3*plane {
-		return fmt.Errorf("%d codes and room for %d values, want %d codes and %d values an image",
-			len(codes), len(dst), cells, 3*plane)
-	}
-	for i := range len(codes) / cells {
-		if err := m.decode(context.Background(), codes[i*cells:(i+1)*cells]); err != nil {
-			return fmt.Errorf("image %d: %w", i, err)
-		}
-		picture.Planes(dst[i*3*plane:(i+1)*3*plane], m.pixels)
-	}
-	return nil
-}
-
-// Image returns the image of codes. A byte is 255 times the colour, rounded.
-func (m *Model) Image(codes []int32) (_ *image.NRGBA, err error) {
-	defer backend.Recover(&err)
-	if len(codes) != m.width*m.height {
-		return nil, fmt.Errorf("%d codes, want %d", len(codes), m.width*m.height)
-	}
-	if err := m.decode(context.Background(), codes); err != nil {
-		return nil, err
-	}
-	w, h := m.Size()
-	return picture.Image(m.pixels, w, h, 0.5), nil
-}
-
-// Encode writes the codes [B, codes] of images [B, 3, height, width], colours in 0..1, to dst.
-func (m *Model) Encode(dst []int32, images []float32) (err error) {
-	defer backend.Recover(&err)
-	w, h := m.Size()
-	cells, plane := m.width*m.height, w*h
-	if len(images)%(3*plane) != 0 || len(dst) != len(images)/(3*plane)*cells {
-		return fmt.Errorf("%d values and room for %d codes, want %d values and %d codes an image",
-			len(images), len(dst), 3*plane, cells)
-	}
-	m.prepare()
-	for i := range len(images) / (3 * plane) {
-		picture.Pixels(m.pixels, images[i*3*plane:(i+1)*3*plane])
-		if err := picture.Finite(m.pixels); err != nil {
-			return fmt.Errorf("image %d: %w", i, err)
-		}
-		if err := m.encode(context.Background(), dst[i*cells:(i+1)*cells]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// EncodeImage returns the codes of an image of the model's size. Alpha is ignored.
-func (m *Model) EncodeImage(img image.Image) (_ []int32, err error) {
-	defer backend.Recover(&err)
-	w, h := m.Size()
-	m.prepare()
-	if err := picture.FromImage(m.pixels, img, w, h); err != nil {
-		return nil, err
-	}
-	codes := make([]int32, m.width*m.height)
-	return codes, m.encode(context.Background(), codes)
+	return z, nil
 }

@@ -27,7 +27,7 @@ func (m *Model) CheckSize(p *images.Image) error {
 func (m *Model) Features(ctx context.Context, list []*images.Image,
 	visit func(i int, features, logits []float32) error) (err error) {
 	defer backend.Recover(&err)
-	side, channels := m.cfg.Side(), m.cfg.ZChannels
+	channels := m.cfg.ZChannels
 	features := make([]float32, 2*channels)
 	for i, p := range list {
 		if err := ctx.Err(); err != nil {
@@ -36,11 +36,11 @@ func (m *Model) Features(ctx context.Context, list []*images.Image,
 		if err := m.CheckSize(p); err != nil {
 			return fmt.Errorf("image %d: %w", i, err)
 		}
-		m.prepare(side)
+		pixels := m.Room()
 		for j, v := range p.Pix {
-			m.pixels[j] = float32(v) / 255
+			pixels[j] = float32(v) / 255
 		}
-		z, err := m.latents()
+		z, err := m.Latents()
 		if err != nil {
 			return err
 		}

@@ -33,12 +33,10 @@ func init() {
 	})
 }
 
-// Model turns images into codes and back. It works on one image at a time in two buffers, each as
-// large as the largest activation (33.5 MB for 256x256 pixels of 128 channels); the first call
-// allocates them. So memory does not grow with the batch, and an image's bytes do not depend on it.
-// One call at a time.
+// Model turns images into codes and back in two buffers, each as large as the largest activation
+// (33.5 MB for 256x256 pixels of 128 channels); the first call allocates them.
 type Model struct {
-	nn.Halves
+	picture.Codec
 
 	Encoder  encoder          `weight:"encoder"`
 	Decoder  decoder          `weight:"decoder"`
@@ -48,7 +46,6 @@ type Model struct {
 	b      backend.Backend
 	canvas *picture.Canvas
 	latent *tensor.Dense // [Grid*Grid, ZChannels]
-	pixels []float32     // [Side, Side, 3]
 }
 
 type level struct {
@@ -118,11 +115,10 @@ func New(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.b = o.Backend
 	m.Codebook.Load(l)
-	m.Halves = l.LaterHalves(src.Name, src.Set, m.Encoder.Load, m.Decoder.Load)
-	if err := l.Err(); err != nil {
-		return nil, err
-	}
-	return m, nil
+	m.Codec = picture.Codec{Grid: []int{c.Grid, c.Grid}, Width: c.Side(), Height: c.Side(),
+		Book: &m.Codebook, Draw: m.decode, Read: m.encode,
+		Halves: l.LaterHalves(src.Name, src.Set, m.Encoder.Load, m.Decoder.Load)}
+	return m, l.Err()
 }
 
 // others returns patterns of the tensors outside the prefix: the rest of a MAGE model.
@@ -152,45 +148,25 @@ func (m *Model) Config() Config { return m.cfg }
 // prepare allocates the buffers and sets the canvas to an image of side x side pixels.
 func (m *Model) prepare(side int) *picture.Canvas {
 	if m.canvas == nil {
-		c := m.cfg
-		m.canvas = picture.NewCanvas(m.b, c.largest())
-		m.latent = m.b.New(c.Grid*c.Grid, c.ZChannels)
-		m.pixels = make([]float32, c.Side()*c.Side()*3)
+		m.canvas = picture.NewCanvas(m.b, m.cfg.largest())
+		m.latent = m.b.New(m.cfg.Grid*m.cfg.Grid, m.cfg.ZChannels)
 	}
 	m.canvas.Height, m.canvas.Width = side, side
 	return m.canvas
 }
 
-// decode writes the image of Grid*Grid codes to m.pixels, NHWC.
+// decode is Codec.Draw.
 func (m *Model) decode(codes []int32) error {
-	if err := m.Codebook.Check(codes); err != nil {
-		return err
-	}
-	if err := m.LoadDecoder(); err != nil {
-		return err
-	}
 	v := m.prepare(m.cfg.Grid)
 	m.b.Gather(m.latent, m.Codebook.Table(), codes)
 	m.Decoder.apply(v, m.latent)
-	return v.Read(m.pixels)
+	return v.Read(m.Pixels)
 }
 
-// encode computes the codes of the image in m.pixels, NHWC.
-func (m *Model) encode(codes []int32) error {
-	z, err := m.latents()
-	if err == nil {
-		m.Codebook.NearestAll(codes, z)
-	}
-	return err
-}
-
-// latents returns the encoder's output [Grid*Grid, ZChannels] for the image in m.pixels.
-func (m *Model) latents() ([]float32, error) {
-	if err := m.LoadEncoder(); err != nil {
-		return nil, err
-	}
+// encode is Codec.Read.
+func (m *Model) encode() ([]float32, error) {
 	v, e := m.prepare(m.cfg.Side()), &m.Encoder
-	m.b.Write(v.X, 0, m.pixels)
+	m.b.Write(v.X, 0, m.Pixels)
 	v.Step(&e.ConvIn, nil)
 	for i, l := range e.Down {
 		for _, r := range l.Blocks {

@@ -111,7 +111,7 @@ func TestBadInput(t *testing.T) {
 	require.ErrorContains(t, err, "16x17 pixels, want 16x16")
 	zero := float32(0)
 	pixels[3] = zero / zero
-	require.ErrorContains(t, m.Encode(codes, pixels), "a colour is NaN")
+	require.ErrorContains(t, m.Encode(codes, pixels), "a colour of pixel 3 is NaN")
 }
 
 func TestConfig(t *testing.T) {

@@ -1,0 +1,142 @@
+package picture
+
+import (
+	"fmt"
+	"image"
+
+	"unmask/backend"
+	"unmask/nn"
+)
+
+// Codec is what image tokenizers have around their two networks. It turns pictures into codes and
+// back one at a time, so memory does not grow with a batch and a picture's bytes do not depend on
+// it. A tokenizer embeds it and is then a model.PixelEncoder and a model.LateCodec. One call at a
+// time.
+type Codec struct {
+	nn.Halves
+
+	Grid          []int // shape of a picture's codes
+	Width, Height int   // of a picture, pixels
+	Book          *Codebook
+	Offset        float32 // of a byte before it is rounded down, see Image
+
+	// [Height, Width, 3] the picture at hand, colours 0 to 1 or, once drawn, a little outside where
+	// the network overshoots; nil before the first call
+	Pixels []float32
+	// Draw sets Pixels to the picture of codes.
+	Draw func(codes []int32) error
+	// Read returns the latents [codes, width of the book] of Pixels, which it may change.
+	Read func() ([]float32, error)
+}
+
+// Shape implements model.Codec.
+func (c *Codec) Shape() []int { return c.Grid }
+
+// Codes implements model.Codec.
+func (c *Codec) Codes() int { return c.Book.Codes() }
+
+// Size implements model.Codec.
+func (c *Codec) Size() (width, height int) { return c.Width, c.Height }
+
+// positions returns the number of a picture's codes.
+func (c *Codec) positions() int {
+	n := 1
+	for _, d := range c.Grid {
+		n *= d
+	}
+	return n
+}
+
+// Room allocates Pixels.
+func (c *Codec) Room() []float32 {
+	if c.Pixels == nil {
+		c.Pixels = make([]float32, 3*c.Width*c.Height)
+	}
+	return c.Pixels
+}
+
+// Latents loads the encoder and returns the latents of Pixels.
+func (c *Codec) Latents() ([]float32, error) {
+	if err := c.LoadEncoder(); err != nil {
+		return nil, err
+	}
+	return c.Read()
+}
+
+func (c *Codec) encode(codes []int32) error {
+	z, err := c.Latents()
+	if err == nil {
+		c.Book.NearestAll(codes, z)
+	}
+	return err
+}
+
+func (c *Codec) decode(codes []int32) error {
+	if err := c.Book.Check(codes); err != nil {
+		return err
+	}
+	if err := c.LoadDecoder(); err != nil {
+		return err
+	}
+	c.Room()
+	return c.Draw(codes)
+}
+
+// Image implements model.Codec.
+func (c *Codec) Image(codes []int32) (_ *image.NRGBA, err error) {
+	defer backend.Recover(&err)
+	if n := c.positions(); len(codes) != n {
+		return nil, fmt.Errorf("%d codes, want %d", len(codes), n)
+	}
+	if err := c.decode(codes); err != nil {
+		return nil, err
+	}
+	return Image(c.Pixels, c.Width, c.Height, c.Offset), nil
+}
+
+// EncodeImage implements model.Encoder. Alpha is ignored.
+func (c *Codec) EncodeImage(picture image.Image) (_ []int32, err error) {
+	defer backend.Recover(&err)
+	if err := FromImage(c.Room(), picture, c.Width, c.Height); err != nil {
+		return nil, err
+	}
+	codes := make([]int32, c.positions())
+	return codes, c.encode(codes)
+}
+
+// Decode implements model.Codec.
+func (c *Codec) Decode(dst []float32, codes []int32) (err error) {
+	defer backend.Recover(&err)
+	n, values := c.positions(), 3*c.Width*c.Height
+	if len(codes)%n != 0 || len(dst) != len(codes)/n*values {
+		return fmt.Errorf("%d codes and room for %d values, want %d codes and %d values an image",
+			len(codes), len(dst), n, values)
+	}
+	for i := range len(codes) / n {
+		if err := c.decode(codes[i*n : (i+1)*n]); err != nil {
+			return fmt.Errorf("image %d: %w", i, err)
+		}
+		Planes(dst[i*values:(i+1)*values], c.Pixels)
+	}
+	return nil
+}
+
+// Encode implements model.PixelEncoder.
+func (c *Codec) Encode(dst []int32, pictures []float32) (err error) {
+	defer backend.Recover(&err)
+	n, values := c.positions(), 3*c.Width*c.Height
+	if len(pictures)%values != 0 || len(dst) != len(pictures)/values*n {
+		return fmt.Errorf("%d values and room for %d codes, want %d values and %d codes an image",
+			len(pictures), len(dst), values, n)
+	}
+	for i := range len(pictures) / values {
+		Pixels(c.Room(), pictures[i*values:(i+1)*values])
+		if err := Finite(c.Pixels); err != nil {
+			return fmt.Errorf("image %d: %w", i, err)
+		}
+		if err := c.encode(dst[i*n : (i+1)*n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
