@@ -63,9 +63,14 @@ func Labels(ctx context.Context, d model.Denoiser, list []Row, turn model.Turn) 
 			return nil, err
 		}
 	}
-	err := model.Groups(d.Spec(), masked, func(group []int) error {
-		return pass(ctx, d, list, model.Pick(of, group), turn, out)
-	})
+	var err error
+	if n := shared(d, list, of); n > 0 {
+		err = rest(ctx, d, list, of, n, turn, out)
+	} else {
+		err = model.Groups(d.Spec(), masked, func(group []int) error {
+			return pass(ctx, d, list, model.Pick(of, group), turn, out)
+		})
+	}
 	for i := range out {
 		if err == nil && !(out[i].Mass() > 0) {
 			err = fmt.Errorf("row %d: no label is possible", i)
@@ -126,21 +131,87 @@ func pass(ctx context.Context, d model.Denoiser, list []Row, group []int, turn m
 	for i, at := range group {
 		b.Read = append(b.Read, int32(i*b.Length+list[at].At))
 	}
+	return read(ctx, d, turn, b, nil, list, group, out)
+}
+
+// read computes a batch, or some of its rows, and reads the labels of a group of the list.
+func read(ctx context.Context, d model.Denoiser, turn model.Turn, b *model.Batch, rows []int32,
+	list []Row, group []int, out []Found) error {
 	done, err := turn.Take(ctx, d)
 	if err != nil {
 		return err
 	}
 	defer done()
-	marginals, err := d.Forward(ctx, b)
-	if err != nil {
+	var marginals model.Marginals
+	if rows == nil {
+		marginals, err = d.Forward(ctx, b)
+	} else {
+		marginals, err = d.(model.Refiner).Refine(ctx, b, rows)
+	}
+	if err != nil || len(group) == 0 {
 		return err
 	}
+	spec := d.Spec()
 	return marginals.Visit(b.Read, func(i int, logits []float32) {
 		sum := logSum(logits[:spec.Outcomes], spec.Mask)
 		for j, label := range list[group[i]].Labels {
 			out[group[i]].LogP[j] = float64(logits[label[0]]) - sum
 		}
 	})
+}
+
+// passRows is about the number of rows that a pass over few of them costs beside its own.
+const passRows = 32
+
+// shared returns how many positions rows begin with that need no pass for each: equal ones in
+// blocks before those of the masks, which no later block changes; 0 if too few to be worth it.
+func shared(d model.Denoiser, list []Row, of []int) (n int) {
+	_, refines := d.(model.Refiner)
+	spec := d.Spec()
+	if !refines || spec.Block == 0 || spec.Causal != model.NotCausal || len(of) < 2 {
+		return 0
+	}
+	first := list[of[0]].Tokens
+	n = len(first)
+	for _, at := range of {
+		for i, x := range list[at].Tokens[:list[at].At] {
+			if i >= n || x != first[i] {
+				n = min(n, i)
+				break
+			}
+		}
+		n = min(n, list[at].At)
+	}
+	n = n / spec.Block * spec.Block
+	if n*(len(of)-1) < passRows*len(of) {
+		return 0
+	}
+	return n
+}
+
+// rest computes rows that begin with the same n tokens: these once, then what follows them in each.
+func rest(ctx context.Context, d model.Denoiser, list []Row, of []int, n int, turn model.Turn,
+	out []Found) error {
+	longest := 0
+	for _, at := range of {
+		longest = max(longest, len(list[at].Tokens))
+	}
+	cache := d.(model.Refiner).NewCache(1, longest)
+	some := func(tokens []int32, from, mask int, group []int) error {
+		b := model.Ragged(d.Spec(), [][]int32{tokens})
+		b.Cache, b.Lasts, b.Read = cache, true, []int32{int32(mask)}
+		var rows []int32
+		for row := from; row < len(tokens); row++ {
+			rows = append(rows, int32(row))
+		}
+		return read(ctx, d, turn, b, rows, list, group, out)
+	}
+	err := some(list[of[0]].Tokens[:n], 0, n-1, nil)
+	for i := 0; i < len(of) && err == nil; i++ {
+		row := &list[of[i]]
+		err = some(row.Tokens, n, row.At, of[i:i+1])
+	}
+	return err
 }
 
 // logSum returns the logarithm of the sum of exp of all logits but the mask's.

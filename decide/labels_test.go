@@ -1,13 +1,16 @@
 package decide
 
 import (
+	"context"
 	"math"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"unmask"
 	"unmask/exact"
+	"unmask/model"
 )
 
 // truth returns the probability of each label at `at`, given the tokens that are known, by a sum
@@ -115,6 +118,61 @@ func TestExactOrders(t *testing.T) {
 	require.Equal(t, len(row.Labels)-1, asked)
 	require.InDeltaSlice(t, want, softmax(logP, 1), 1e-9)
 	require.InDelta(t, 0, slices.Max(logP), 0)
+}
+
+// refining counts the rows of a network's passes.
+type refining struct {
+	model.Refiner
+	rows int
+}
+
+func (r *refining) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+	r.rows += b.Size * b.Length
+	return r.Refiner.Forward(ctx, b)
+}
+
+func (r *refining) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals,
+	error) {
+	r.rows += len(rows)
+	return r.Refiner.Refine(ctx, b, rows)
+}
+
+// Where no later block changes what is before it, a beginning that rows share is computed once, and
+// every bit of their answers is that of each alone.
+func TestSharedBeginning(t *testing.T) {
+	for _, name := range []string{"llada2-moe-tiny", "sdar-tiny", "fast-dllm-v2-tiny", "dream-tiny"} {
+		t.Run(name, func(t *testing.T) {
+			m, err := unmask.Load(t.Context(), "../testdata/packs/"+name, unmask.Options{Threads: 1})
+			require.NoError(t, err)
+			spec, own := m.Spec(), 5
+			begin := min(100, spec.Length()-2*own) / max(1, spec.Block) * max(1, spec.Block)
+			var rows []Row
+			sum := 0
+			for i := range own {
+				r := Row{At: begin + i, Labels: [][]int32{{1}, {2}, {7}}}
+				for j := range begin + i + own {
+					x := int32(3 + j%5)
+					if j >= begin {
+						x = int32(1 + i)
+					}
+					r.Tokens = append(r.Tokens, x)
+				}
+				r.Tokens[r.At] = spec.Mask
+				rows, sum = append(rows, r), sum+len(r.Tokens)
+			}
+			d := &refining{Refiner: m.Denoiser.(model.Refiner)}
+			found, err := Labels(t.Context(), d, rows, nil)
+			require.NoError(t, err)
+			if spec.Block > 0 {
+				require.Equal(t, sum-begin*(own-1), d.rows)
+			}
+			for i := range rows {
+				alone, err := Labels(t.Context(), m.Denoiser, rows[i:i+1], nil)
+				require.NoError(t, err)
+				require.Equal(t, alone[0], found[i])
+			}
+		})
+	}
 }
 
 func TestRefusedLabels(t *testing.T) {
