@@ -1,9 +1,5 @@
 package grammar
 
-import (
-	"slices"
-)
-
 // DFA is a deterministic automaton over bytes. Every state lies on a way from the start to an
 // accepting state; a byte without an edge is refused. The empty language has no states.
 type DFA struct {
@@ -56,89 +52,6 @@ func (d *DFA) Match(text string) bool {
 		}
 	}
 	return d.accept[s]
-}
-
-// Minimal returns the smallest automaton of the same language: Hopcroft's idea (1971, "An n log n
-// algorithm for minimizing states in a finite automaton") with states in the place of letters. A
-// class splits where its states' edges lead to different classes, its largest part keeps its name,
-// and only the predecessors of states with new names are looked at again.
-func (d *DFA) Minimal() *DFA {
-	d = d.trim()
-	if d.Empty() {
-		return d
-	}
-	m := newMinimizer(d)
-	m.refine()
-	return m.result()
-}
-
-// trim removes states that no way from the start to the end visits.
-func (d *DFA) trim() *DFA {
-	n := len(d.accept)
-	if n == 0 {
-		return &DFA{first: []int32{0}}
-	}
-	begin, from := d.predecessors()
-	useful := make([]bool, n)
-	var queue []int32
-	for s, a := range d.accept {
-		if a {
-			useful[s] = true
-			queue = append(queue, int32(s))
-		}
-	}
-	for ; len(queue) > 0; queue = queue[1:] {
-		t := queue[0]
-		for _, s := range from[begin[t]:begin[t+1]] {
-			if !useful[s] {
-				useful[s] = true
-				queue = append(queue, s)
-			}
-		}
-	}
-	if !useful[d.start] {
-		return &DFA{first: []int32{0}}
-	}
-	name := slices.Repeat([]int32{-1}, n)
-	order := []int32{d.start}
-	name[d.start] = 0
-	out := &DFA{first: []int32{0}}
-	for i := 0; i < len(order); i++ {
-		s := order[i]
-		for _, e := range d.Out(s) {
-			if !useful[e.To] {
-				continue
-			}
-			if name[e.To] < 0 {
-				name[e.To] = int32(len(order))
-				order = append(order, e.To)
-			}
-			out.edges = append(out.edges, Edge{e.Lo, e.Hi, name[e.To]})
-		}
-		out.first = append(out.first, int32(len(out.edges)))
-		out.accept = append(out.accept, d.accept[s])
-	}
-	return out
-}
-
-// predecessors returns, for each state t, the states with an edge to it: from[begin[t]:begin[t+1]].
-func (d *DFA) predecessors() (begin, from []int32) {
-	n := len(d.accept)
-	begin = make([]int32, n+2)
-	for _, e := range d.edges {
-		begin[e.To+2]++
-	}
-	for t := range n {
-		begin[t+2] += begin[t+1]
-	}
-	from = make([]int32, len(d.edges))
-	for s := range n {
-		for _, e := range d.Out(int32(s)) {
-			from[begin[e.To+1]] = int32(s)
-			begin[e.To+1]++
-		}
-	}
-	return begin[:n+1], from
 }
 
 // Intersect returns the texts of both languages, Subtract those of a that are not in b. The result

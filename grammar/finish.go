@@ -26,10 +26,18 @@ func (m *composition) result() (*Tokens, error) {
 		}
 	}
 	t := &Tokens{Class: m.class, Classes: int(m.classes), Sets: m.sets, end: -1, first: []int32{0}}
-	far, edges := distances(accept, m.out)
+	far := distances(accept, predecessors(len(accept), func(s int32, edge func(to int32)) {
+		for _, e := range m.out[s] {
+			edge(e.To)
+		}
+	}))
 	if far[m.d.start] < 0 {
 		return nil, &param.Error{Name: "grammar", Found: "one whose texts this vocabulary cannot spell",
 			Want: "another grammar or model"}
+	}
+	edges := 0
+	for _, list := range m.out {
+		edges += len(list)
 	}
 	t.edges = make([]TokenEdge, 0, edges)
 	name := slices.Repeat([]int32{-1}, len(accept))
@@ -95,45 +103,4 @@ func (m *composition) special(tokens []int32) (classes []int32) {
 	}
 	slices.Sort(classes)
 	return classes
-}
-
-// distances returns the number of edges from each state to an accepting one, -1 for none, and how
-// many edges there are.
-func distances(accept []bool, out [][]TokenEdge) (far []int32, edges int) {
-	n := len(accept)
-	begin := make([]int32, n+2) // of the states before each one
-	for _, list := range out {
-		edges += len(list)
-		for _, e := range list {
-			begin[e.To+2]++
-		}
-	}
-	for s := range n {
-		begin[s+2] += begin[s+1]
-	}
-	before := make([]int32, edges)
-	for s, list := range out {
-		for _, e := range list {
-			before[begin[e.To+1]] = int32(s)
-			begin[e.To+1]++
-		}
-	}
-	far = slices.Repeat([]int32{-1}, n)
-	var queue []int32
-	for s, a := range accept {
-		if a {
-			far[s] = 0
-			queue = append(queue, int32(s))
-		}
-	}
-	for ; len(queue) > 0; queue = queue[1:] {
-		t := queue[0]
-		for _, s := range before[begin[t]:begin[t+1]] {
-			if far[s] < 0 {
-				far[s] = far[t] + 1
-				queue = append(queue, s)
-			}
-		}
-	}
-	return far, edges
 }

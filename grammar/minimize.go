@@ -1,210 +1,215 @@
 package grammar
 
 import (
-	"cmp"
+	"encoding/binary"
 	"slices"
 )
 
-// minimizer is a partition of a DFA's states that is refined until it is stable. A class is a range
-// of order, and those of its states that must be looked at again come first in it.
-type minimizer struct {
-	d           *DFA
-	begin, from []int32 // predecessors
-	order, at   []int32 // at[order[i]] = i
-	class       []int32
-	ranges      []classRange
-	queue       []int32 // classes with states to look at
-	keys        []keyed
-	seed        uint64
-}
-
-type classRange struct{ lo, dirty, hi int32 } // order[lo:dirty] must be looked at
-
-type keyed struct {
-	key   uint64
-	state int32
-}
-
-func newMinimizer(d *DFA) *minimizer {
-	n := d.States()
-	m := &minimizer{d: d, order: make([]int32, n), at: make([]int32, n), class: make([]int32, n)}
-	m.begin, m.from = d.predecessors()
+// predecessors returns, as a function, the states with an edge to each of n states. out calls its
+// function for the states to which a state's edges lead.
+func predecessors(n int, out func(s int32, edge func(to int32))) func(t int32) []int32 {
+	begin := make([]int32, n+2)
 	for s := range int32(n) {
-		m.order[s], m.at[s] = s, s
+		out(s, func(t int32) { begin[t+2]++ })
 	}
-	m.ranges = []classRange{{0, int32(n), int32(n)}}
-	m.queue = []int32{0}
-	return m
+	for t := range n {
+		begin[t+2] += begin[t+1]
+	}
+	from := make([]int32, begin[n+1])
+	for s := range int32(n) {
+		out(s, func(t int32) {
+			from[begin[t+1]] = s
+			begin[t+1]++
+		})
+	}
+	return func(t int32) []int32 { return from[begin[t]:begin[t+1]] }
 }
 
-func (m *minimizer) refine() {
+// distances returns the number of edges from each state to an accepting one, -1 for none. before
+// returns the states with an edge to a state.
+func distances(accept []bool, before func(t int32) []int32) []int32 {
+	far := slices.Repeat([]int32{-1}, len(accept))
+	var queue []int32
+	for s, a := range accept {
+		if a {
+			far[s] = 0
+			queue = append(queue, int32(s))
+		}
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, s := range before(queue[0]) {
+			if far[s] < 0 {
+				far[s] = far[queue[0]] + 1
+				queue = append(queue, s)
+			}
+		}
+	}
+	return far
+}
+
+// minimizer is a partition of a DFA's states that is refined until it is stable: Hopcroft's idea
+// (1971, "An n log n algorithm for minimizing states in a finite automaton") with states in the
+// place of letters. A class splits where its states' edges lead to different classes; one part
+// keeps its name, and only the predecessors of states with new names are looked at again.
+type minimizer struct {
+	d       *DFA
+	before  func(t int32) []int32
+	far     []int32   // [states] edges to the end, -1 for none: such a state is as none
+	class   []int32   // [states]
+	size    []int     // [classes]
+	known   []string  // [classes] key of the states that need not be looked at
+	changed [][]int32 // [classes] states that must be looked at
+	marked  []bool    // [states] whether it is one of those
+	queue   []int32   // classes with such states
+	edges   []Edge    // of a state at hand
+	bytes   []byte    // its key
+}
+
+// Minimal returns the smallest automaton of the same language.
+func (d *DFA) Minimal() *DFA {
+	n := d.States()
+	m := &minimizer{d: d, class: make([]int32, n), marked: slices.Repeat([]bool{true}, n)}
+	m.before = predecessors(n, func(s int32, edge func(to int32)) {
+		for _, e := range d.Out(s) {
+			edge(e.To)
+		}
+	})
+	m.far = distances(d.accept, m.before)
+	if n == 0 || m.far[d.start] < 0 {
+		return &DFA{first: []int32{0}}
+	}
+	var all []int32
+	for s, far := range m.far {
+		if far >= 0 {
+			all = append(all, int32(s))
+		}
+	}
+	m.size, m.known, m.changed, m.queue = []int{len(all)}, []string{""}, [][]int32{all}, []int32{0}
 	for len(m.queue) > 0 {
 		c := m.queue[len(m.queue)-1]
 		m.queue = m.queue[:len(m.queue)-1]
 		m.split(c)
 	}
+	return m.result()
 }
 
-// run returns the first interval of bytes that edges read into one class, and the edges after it.
-func (m *minimizer) run(edges []Edge) (lo, hi byte, class int32, rest []Edge) {
-	lo, hi, class = edges[0].Lo, edges[0].Hi, m.class[edges[0].To]
-	for edges = edges[1:]; len(edges) > 0 && int(edges[0].Lo) == int(hi)+1 &&
-		m.class[edges[0].To] == class; edges = edges[1:] {
-		hi = edges[0].Hi
-	}
-	return lo, hi, class, edges
-}
-
-// key returns a hash of what distinguishes a state: whether it accepts, and the classes to which
-// its edges lead.
-func (m *minimizer) key(s int32) uint64 {
-	h := m.seed
-	if m.d.accept[s] {
-		h++
-	}
-	for edges := m.d.Out(s); len(edges) > 0; {
-		lo, hi, class, rest := m.run(edges)
-		h = (h ^ uint64(lo) ^ uint64(hi)<<8 ^ uint64(class)<<16) * 0x9e3779b97f4a7c15
-		h ^= h >> 29
-		edges = rest
-	}
-	return h
-}
-
-// same reports whether two states are not distinguished.
-func (m *minimizer) same(s, t int32) bool {
-	a, b := m.d.Out(s), m.d.Out(t)
-	for len(a) > 0 && len(b) > 0 {
-		loA, hiA, classA, restA := m.run(a)
-		loB, hiB, classB, restB := m.run(b)
-		if loA != loB || hiA != hiB || classA != classB {
-			return false
-		}
-		a, b = restA, restB
-	}
-	return len(a) == len(b) && m.d.accept[s] == m.d.accept[t]
-}
-
-// group sorts the states of a class that must be looked at so that equal ones follow each other,
-// and those that equal the rest of the class come last. It returns where each group ends, and
-// whether the last one equals the rest.
-func (m *minimizer) group(r classRange) (ends []int32, stays bool) {
-	for ; ; m.seed++ { // until no two different states have the same key
-		m.keys = m.keys[:0]
-		for _, s := range m.order[r.lo:r.dirty] {
-			m.keys = append(m.keys, keyed{m.key(s), s})
-		}
-		rest := uint64(0)
-		if r.dirty < r.hi {
-			rest = m.key(m.order[r.dirty])
-		}
-		slices.SortFunc(m.keys, func(a, b keyed) int { return cmp.Compare(a.key-rest-1, b.key-rest-1) })
-		exact := true
-		ends = ends[:0]
-		for i, k := range m.keys {
-			if i > 0 && k.key == m.keys[i-1].key {
-				exact = exact && m.same(k.state, m.keys[i-1].state)
-				ends = ends[:len(ends)-1]
-			}
-			ends = append(ends, r.lo+int32(i)+1)
-		}
-		last := m.keys[len(m.keys)-1]
-		if stays = r.dirty < r.hi && last.key == rest; stays {
-			exact = exact && m.same(last.state, m.order[r.dirty])
-		}
-		if exact {
-			return ends, stays
-		}
-	}
-}
-
-// split divides a class. Its largest part keeps its name or, if not all of it must be looked at,
-// the part that need not.
-func (m *minimizer) split(c int32) {
-	r := m.ranges[c]
-	ends, stays := m.group(r)
-	for i, k := range m.keys {
-		m.order[r.lo+int32(i)], m.at[k.state] = k.state, r.lo+int32(i)
-	}
-	stay := -1 // the group that keeps the name
-	keeps := classRange{r.dirty, r.dirty, r.hi}
-	switch {
-	case stays:
-		stay = len(ends) - 1
-	case r.dirty == r.hi:
-		keeps = classRange{}
-		for g, end := range ends {
-			if begin := r.begin(ends, g); end-begin > keeps.hi-keeps.lo {
-				stay, keeps = g, classRange{begin, begin, end}
-			}
-		}
-	}
-	if stays {
-		keeps.lo = r.begin(ends, stay)
-		keeps.dirty = keeps.lo
-	}
-	m.ranges[c] = keeps
-	for g, end := range ends {
-		if g == stay {
+// merged returns the edges of a state, which lead to classes; those to one class are joined where
+// their bytes follow each other. It is overwritten by the next.
+func (m *minimizer) merged(s int32) []Edge {
+	out := m.edges[:0]
+	for _, e := range m.d.Out(s) {
+		if m.far[e.To] < 0 {
 			continue
 		}
-		begin := r.begin(ends, g)
-		for _, s := range m.order[begin:end] {
-			m.class[s] = int32(len(m.ranges))
+		e.To = m.class[e.To]
+		if n := len(out); n > 0 && out[n-1].To == e.To && int(out[n-1].Hi)+1 == int(e.Lo) {
+			out[n-1].Hi = e.Hi
+		} else {
+			out = append(out, e)
 		}
-		m.ranges = append(m.ranges, classRange{begin, begin, end})
 	}
-	for g, end := range ends {
-		if g != stay {
-			m.touch(r.begin(ends, g), end)
+	m.edges = out
+	return out
+}
+
+// key returns what distinguishes a state: whether it accepts, and the classes to which its edges
+// lead. It is overwritten by the next.
+func (m *minimizer) key(s int32) []byte {
+	m.bytes = append(m.bytes[:0], 0)
+	if m.d.accept[s] {
+		m.bytes[0] = 1
+	}
+	for _, e := range m.merged(s) {
+		m.bytes = binary.LittleEndian.AppendUint32(append(m.bytes, e.Lo, e.Hi), uint32(e.To))
+	}
+	return m.bytes
+}
+
+// split divides a class by the keys of its states. Those that need not be looked at keep its name,
+// with all like them; without any, the largest part does.
+func (m *minimizer) split(c int32) {
+	if m.size[c] == 1 {
+		m.marked[m.changed[c][0]] = false
+		m.changed[c] = m.changed[c][:0]
+		return
+	}
+	var groups [][]int32
+	var keys []string
+	index, largest := map[string]int{}, 0
+	for _, s := range m.changed[c] {
+		m.marked[s] = false
+		key := m.key(s)
+		g, ok := index[string(key)]
+		if !ok {
+			g = len(groups)
+			keys, groups = append(keys, string(key)), append(groups, nil)
+			index[keys[g]] = g
+		}
+		if groups[g] = append(groups[g], s); len(groups[g]) > len(groups[largest]) {
+			largest = g
+		}
+	}
+	if len(m.changed[c]) == m.size[c] {
+		m.known[c] = keys[largest]
+	}
+	m.changed[c] = m.changed[c][:0]
+	first := len(m.size)
+	for g, group := range groups {
+		if keys[g] == m.known[c] {
+			continue
+		}
+		for _, s := range group {
+			m.class[s] = int32(len(m.size))
+		}
+		m.size[c] -= len(group)
+		m.size, m.known = append(m.size, len(group)), append(m.known, keys[g])
+		m.changed = append(m.changed, nil)
+	}
+	for _, group := range groups {
+		if int(m.class[group[0]]) < first {
+			continue
+		}
+		for _, t := range group {
+			m.touch(t)
 		}
 	}
 }
 
-// begin returns where a group begins.
-func (r classRange) begin(ends []int32, g int) int32 {
-	if g == 0 {
-		return r.lo
-	}
-	return ends[g-1]
-}
-
-// touch marks the predecessors of the states in a range of order. It copies them, as marking moves
-// states.
-func (m *minimizer) touch(begin, end int32) {
-	for _, t := range slices.Clone(m.order[begin:end]) {
-		for _, s := range m.from[m.begin[t]:m.begin[t+1]] {
-			r := &m.ranges[m.class[s]]
-			if i := m.at[s]; i >= r.dirty {
-				if r.dirty == r.lo {
-					m.queue = append(m.queue, m.class[s])
-				}
-				other := m.order[r.dirty]
-				m.order[r.dirty], m.order[i] = s, other
-				m.at[s], m.at[other] = r.dirty, i
-				r.dirty++
-			}
+// touch marks the predecessors of a state.
+func (m *minimizer) touch(t int32) {
+	for _, s := range m.before(t) {
+		if m.marked[s] || m.far[s] < 0 {
+			continue
 		}
+		m.marked[s] = true
+		c := m.class[s]
+		if len(m.changed[c]) == 0 {
+			m.queue = append(m.queue, c)
+		}
+		m.changed[c] = append(m.changed[c], s)
 	}
 }
 
 // result returns the automaton of the classes, its states in the order of a walk from the start.
 func (m *minimizer) result() *DFA {
 	d := m.d
+	some := make([]int32, len(m.size)) // a state of each class
+	for s, c := range m.class {
+		if m.far[s] >= 0 {
+			some[c] = int32(s)
+		}
+	}
 	out := &DFA{first: []int32{0}}
-	name := slices.Repeat([]int32{-1}, len(m.ranges))
+	name := slices.Repeat([]int32{-1}, len(m.size))
 	order := []int32{d.start}
 	name[m.class[d.start]] = 0
 	for i := 0; i < len(order); i++ {
-		for edges := d.Out(order[i]); len(edges) > 0; {
-			to := edges[0].To
-			lo, hi, c, rest := m.run(edges)
-			if name[c] < 0 {
-				name[c] = int32(len(order))
-				order = append(order, to)
+		for _, e := range m.merged(order[i]) {
+			if name[e.To] < 0 {
+				name[e.To] = int32(len(order))
+				order = append(order, some[e.To])
 			}
-			out.edges = append(out.edges, Edge{lo, hi, name[c]})
-			edges = rest
+			out.edges = append(out.edges, Edge{e.Lo, e.Hi, name[e.To]})
 		}
 		out.first = append(out.first, int32(len(out.edges)))
 		out.accept = append(out.accept, d.accept[order[i]])

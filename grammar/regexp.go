@@ -108,37 +108,28 @@ func (c *compiler) anchor(from, to int32) {
 	last := reached(n, to, back)
 	both := reached(n, from, slices.Concat(empty, c.begins, c.ends))
 	for _, e := range c.begins {
-		if first[e.from] {
+		if first[e.from] >= 0 {
 			c.b.Empty(from, e.to)
 		}
 	}
 	for _, e := range c.ends {
-		if last[e.to] {
+		if last[e.to] >= 0 {
 			c.b.Empty(e.from, to)
 		}
 	}
-	if both[to] {
+	if both[to] >= 0 {
 		c.b.Empty(from, to)
 	}
 }
 
-// reached returns which of n states edges lead to from one.
-func reached(n int, from int32, edges []between) []bool {
-	next := make([][]int32, n)
+// reached returns how many of the edges lead to each of n states from one, -1 for none.
+func reached(n int, from int32, edges []between) []int32 {
+	next, start := make([][]int32, n), make([]bool, n)
 	for _, e := range edges {
 		next[e.from] = append(next[e.from], e.to)
 	}
-	seen := make([]bool, n)
-	seen[from] = true
-	for queue := []int32{from}; len(queue) > 0; queue = queue[1:] {
-		for _, t := range next[queue[0]] {
-			if !seen[t] {
-				seen[t] = true
-				queue = append(queue, t)
-			}
-		}
-	}
-	return seen
+	start[from] = true
+	return distances(start, func(s int32) []int32 { return next[s] })
 }
 
 // either adds alternatives.
