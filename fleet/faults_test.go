@@ -101,6 +101,7 @@ func killedAt(t testing.TB, who string, k int64) int64 {
 // The hub, a worker, or both end at operation k, for every k of a small run. They begin again, and
 // the folder is that of a single run.
 func TestKilledAtEveryOperation(t *testing.T) {
+	t.Parallel()
 	var lanes sync.WaitGroup // they mostly wait
 	for _, who := range []string{"hub", "worker", "both"} {
 		lanes.Go(func() {
@@ -150,6 +151,7 @@ func TestDiskFull(t *testing.T) {
 
 // A worker that is much slower than the others does not hold the run up: the others copy its jobs.
 func TestSlowWorker(t *testing.T) {
+	t.Parallel()
 	b := newTrial(t, 30)
 	has := make(chan bool) // is closed when the slow worker has a job
 	quick := MakerFunc(func(ctx context.Context, from, count int, put func(Output) error) error {
@@ -298,6 +300,7 @@ func through(t testing.TB, j Join) (*proxy, Join) {
 
 // A result that arrives with a bit flipped is asked for again.
 func TestFlippedOnTheWay(t *testing.T) {
+	t.Parallel()
 	b := newTrial(t, 12)
 	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
 		if first > 0 { // the worker makes all
@@ -332,6 +335,7 @@ func TestFlippedOnTheWay(t *testing.T) {
 
 // A second hub on the same folder is refused.
 func TestSecondHub(t *testing.T) {
+	t.Parallel()
 	b := newTrial(t, 4)
 	err := b.hub(t.Context(), func(Join) {
 		other := newTrial(t, 4)
@@ -344,6 +348,7 @@ func TestSecondHub(t *testing.T) {
 
 // A queue that holds few jobs is filled as it empties.
 func TestFullQueue(t *testing.T) {
+	t.Parallel()
 	b := newTrial(t, 40)
 	b.o.Queue = 1
 	b.same(b.with(b.worker("a", time.Millisecond), b.worker("b", time.Millisecond)))
@@ -351,6 +356,7 @@ func TestFullQueue(t *testing.T) {
 
 // Workers that cannot make the hub's bytes are refused in one line that names both sides.
 func TestRefusedWorkers(t *testing.T) {
+	t.Parallel()
 	b := newTrial(t, 20)
 	turn := make(chan bool) // the hub's own machine waits for them
 	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
@@ -416,6 +422,7 @@ func TestRefusedWorkers(t *testing.T) {
 
 // Beyond loopback a worker knows the hub by its certificate, whatever the dates.
 func TestCertificate(t *testing.T) {
+	t.Parallel()
 	if outside != "" {
 		t.Skip("the outside server has its own")
 	}
@@ -423,7 +430,8 @@ func TestCertificate(t *testing.T) {
 	_, port, err := net.SplitHostPort(b.o.Listen)
 	require.NoError(t, err)
 	b.o.Listen = "0.0.0.0:" + port
-	b.maker = exact(5 * time.Millisecond)
+	var refused atomic.Bool
+	b.maker = b.when(func(h *Hub) bool { return refused.Load() && joined(h) > 0 }, exact(0))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var wrong, right error
@@ -434,6 +442,7 @@ func TestCertificate(t *testing.T) {
 			other := j
 			other.Cert = digest(nil)
 			wrong = Work(ctx, other, b.worker("wrong", 0))
+			refused.Store(true)
 		})
 		wait.Go(func() { right = Work(ctx, j, b.worker("right", time.Millisecond)) })
 	}))

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,9 +172,37 @@ func (b *trial) worker(name string, pause time.Duration) WorkerOptions {
 		Patience: 20 * time.Second, Info: here(), Build: built(exact(pause))}
 }
 
-// with runs the hub and workers, and returns their errors, the hub's first.
+// when is a maker of the hub that begins the outputs after the first once ready reports true of it,
+// so that workers have some to do however late they come.
+func (b *trial) when(ready func(h *Hub) bool, m Maker) Maker {
+	var hub atomic.Pointer[Hub]
+	opened := b.opened
+	b.opened = func(h *Hub) {
+		hub.Store(h)
+		opened(h)
+	}
+	return MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+		for first > 0 && !ready(hub.Load()) {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+		return m.Make(ctx, first, count, put)
+	})
+}
+
+// joined returns how many workers have joined, without the hub's own.
+func joined(h *Hub) int { return max(0, len(h.Status().Workers)-1) }
+
+// with runs the hub and workers, and returns their errors, the hub's first. The hub's own worker
+// waits until the others have joined or ended.
 func (b *trial) with(workers ...WorkerOptions) (errs []error) {
 	b.t.Helper()
+	maker, opened, ended := b.maker, b.opened, atomic.Int64{}
+	b.maker = b.when(func(h *Hub) bool { return joined(h)+int(ended.Load()) >= len(workers) }, maker)
+	defer func() { b.maker, b.opened = maker, opened }()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Minute)
 	defer cancel()
 	errs = make([]error, len(workers)+1)
@@ -187,6 +216,7 @@ func (b *trial) with(workers ...WorkerOptions) (errs []error) {
 			case <-ctx.Done():
 				errs[k+1] = ctx.Err()
 			}
+			ended.Add(1)
 		})
 	}
 	errs[0] = b.hub(ctx, func(j Join) {
@@ -226,6 +256,7 @@ func (b *trial) same(errs []error) {
 }
 
 func TestRun(t *testing.T) {
+	t.Parallel()
 	b := newTrial(t, 40)
 	var last Status
 	b.o.Watch = func(s Status) { last = s }

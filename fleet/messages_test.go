@@ -128,6 +128,7 @@ func during(t *testing.T, n int, do func(t *testing.T, b *trial, j Join)) Status
 // Where two machines make different bytes of an output, the run stops with an error that names the
 // output, both machines and both hashes.
 func TestTwoMachinesDiffer(t *testing.T) {
+	t.Parallel()
 	b := newTrial(t, 40)
 	b.o.Unit = 8
 	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
@@ -157,6 +158,7 @@ func TestTwoMachinesDiffer(t *testing.T) {
 
 // Results that come twice and in another order change nothing.
 func TestDuplicatesAndReordered(t *testing.T) {
+	t.Parallel()
 	last := during(t, 40, func(t *testing.T, b *trial, j Join) {
 		s := newStranger(t, j, "stranger")
 		defer s.conn.Close()
@@ -175,6 +177,7 @@ func TestDuplicatesAndReordered(t *testing.T) {
 
 // What is no result, or not what it says, is dropped and counted, and its sender expelled.
 func TestBadResults(t *testing.T) {
+	t.Parallel()
 	for name, message := range map[string]func(s *stranger) []byte{
 		"result has output 20, want 10 to 10": func(s *stranger) []byte {
 			return s.result(10, 1, Output{20, seed, madeOf(20)})

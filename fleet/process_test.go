@@ -5,6 +5,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,6 +24,7 @@ import (
 func TestMain(m *testing.M) {
 	switch os.Getenv("FLEET_PROCESS") {
 	case "":
+		_ = flag.Set("test.parallel", "8") // tests mostly wait
 		os.Exit(m.Run())
 	case "hub":
 		dir := os.Getenv("FLEET_DIR")
@@ -88,6 +90,7 @@ func until(t testing.TB, what string, ok func() bool) {
 
 // A worker, the hub, and both are killed with the signal that nothing can catch. They begin again.
 func TestKilledProcesses(t *testing.T) {
+	t.Parallel()
 	b := newTrial(t, processOutputs)
 	kill := func(c *exec.Cmd) { c.Process.Kill(); c.Wait() }
 	lines := func(n int) func() bool { // outputs that the manifest lists
@@ -127,28 +130,38 @@ func TestKilledProcesses(t *testing.T) {
 // A worker whose process is stopped for many leases loses its jobs to others. It goes on where it
 // was, and what it hands in late changes nothing.
 func TestStoppedWorker(t *testing.T) {
-	b := newTrial(t, 120)
+	t.Parallel()
+	b := newTrial(t, 200)
 	b.o.Lease = 100 * time.Millisecond // five of a minute's are five minutes
 	var pause atomic.Int64             // of the hub's own machine
 	pause.Store(int64(20 * time.Millisecond))
-	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+	begun := false // whether the worker has made some
+	b.maker = b.when(func(h *Hub) bool {
+		begun = begun || madeBy(h, "a") > 10
+		return begun
+	}, MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
 		return exact(time.Duration(pause.Load())).Make(ctx, first, count, put)
-	})
+	}))
+	opened := b.opened
 	var last atomic.Pointer[Hub]
-	b.opened = func(h *Hub) { last.Store(h) }
+	b.opened = func(h *Hub) { last.Store(h); opened(h) }
 	made := func() int { return madeBy(last.Load(), "a") }
 	ended, joins := make(chan error, 1), make(chan Join, 1)
 	go func() { ended <- b.hub(t.Context(), func(j Join) { joins <- j }) }()
 	a := b.process("worker", "a", (<-joins).String())
 	until(t, "the worker makes some", func() bool { return made() > 10 })
 	require.NoError(t, a.Process.Signal(syscall.SIGSTOP))
-	begin, before, done := time.Now(), made(), last.Load().Status().Done
-	until(t, "others go on", func() bool {
-		return time.Since(begin) > 8*b.o.Lease && last.Load().Status().Done > done+10
-	})
-	require.LessOrEqual(t, made(), before+4) // what was on its way
+	begin, done := time.Now(), last.Load().Status().Done
+	lost := func(leases time.Duration, least int) func() bool {
+		return func() bool {
+			return time.Since(begin) > leases*b.o.Lease && last.Load().Status().Done > done+least
+		}
+	}
+	until(t, "what was on its way is there", lost(4, 5))
+	before := made()
+	until(t, "others go on", lost(8, 10))
+	require.Equal(t, before, made())
 	pause.Store(int64(time.Second))
-	before = made()
 	require.NoError(t, a.Process.Signal(syscall.SIGCONT))
 	until(t, "the worker goes on", func() bool { return made() > before+10 })
 	pause.Store(0)
@@ -159,6 +172,7 @@ func TestStoppedWorker(t *testing.T) {
 
 // Clocks that are years off change nothing: neither leases, nor certificates, nor who is late.
 func TestClocks(t *testing.T) {
+	t.Parallel()
 	off := func(years int) clock {
 		return func() time.Time { return time.Now().Add(time.Duration(years) * 365 * 24 * time.Hour) }
 	}
@@ -168,10 +182,11 @@ func TestClocks(t *testing.T) {
 			b.o.Listen = "0.0.0.0" + b.o.Listen[len("127.0.0.1"):]
 		}
 		b.o.now = off(years[0])
-		b.maker = exact(10 * time.Millisecond)
+		c := &counter{at: 20}
+		b.maker = b.when(func(h *Hub) bool { return joined(h) > 1 || c.dead.Load() },
+			exact(10*time.Millisecond))
 		one, two := b.worker("one", time.Millisecond), b.worker("two", time.Millisecond)
 		one.now, two.now = off(years[1]), off(years[2])
-		c := &counter{at: 20}
 		two.fault = c.fault // its jobs go to others
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		joins, ended := make(chan Join, 2), make(chan error, 2)
