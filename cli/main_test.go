@@ -63,6 +63,8 @@ func TestScripts(t *testing.T) {
 			"picture": checkPicture, "samedir": sameDirectory, "killed": killed,
 			"checkpoint": writeCheckpoint},
 		Setup: func(e *testscript.Env) error {
+			e.Setenv("GOMAXPROCS", "1") // scripts run side by side; what is computed is the same
+			e.Setenv("GOGC", "400")
 			e.Setenv("PACKS", filepath.Join(root, "testdata", "packs"))
 			e.Setenv("PTH", filepath.Join(root, "weights", "pytorch", "testdata"))
 			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hub"))

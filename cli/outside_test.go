@@ -46,7 +46,8 @@ func TestOutside(t *testing.T) {
 		require.NoError(t, c.Run(), "%s %v: %s", name, args, &errs)
 		return out.String()
 	}
-	run("go", "build", "-mod=mod", "-buildvcs=false", "-o", "outside", ".")
+	run("go", "build", "-mod=mod", "-buildvcs=false", "-ldflags=-s -w", "-o",
+		"outside", ".")
 
 	writeGlance(t, filepath.Join(dir, "glance"))
 	outside := filepath.Join(dir, "outside")

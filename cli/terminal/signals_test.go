@@ -98,18 +98,30 @@ func ends(t *testing.T, how string, signals ...syscall.Signal) int {
 // waiting until the run has cleared up.
 func TestSignalsEndWhatHangs(t *testing.T) {
 	const term, hup, interrupt = syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT
-	require.Equal(t, 143, ends(t, "steps", term))
-	require.Equal(t, 130, ends(t, "steps", interrupt))
-	require.Equal(t, 7, ends(t, "cancel", term))
-	require.Equal(t, 143, ends(t, "nothing", term))
-	require.Equal(t, 8, ends(t, "patient", term))
-	require.Equal(t, 143, ends(t, "patient, hangs", term, term))
-	require.Equal(t, 7, ends(t, "cancel", interrupt, interrupt))
-	require.Equal(t, 143, ends(t, "slow", term, term))
-	require.Equal(t, 130, ends(t, "slow", interrupt, interrupt))
-	require.Equal(t, 130, ends(t, "slow, clears up", interrupt, interrupt, interrupt))
-	if !signal.Ignored(hup) { // nohup makes the process ignore it
-		require.Equal(t, 129, ends(t, "nothing", hup))
+	for _, c := range []struct {
+		how     string
+		signals []syscall.Signal
+		status  int
+	}{
+		{"steps", []syscall.Signal{term}, 143},
+		{"steps", []syscall.Signal{interrupt}, 130},
+		{"cancel", []syscall.Signal{term}, 7},
+		{"nothing", []syscall.Signal{term}, 143},
+		{"nothing", []syscall.Signal{hup}, 129},
+		{"patient", []syscall.Signal{term}, 8},
+		{"patient, hangs", []syscall.Signal{term, term}, 143},
+		{"cancel", []syscall.Signal{interrupt, interrupt}, 7},
+		{"slow", []syscall.Signal{term, term}, 143},
+		{"slow", []syscall.Signal{interrupt, interrupt}, 130},
+		{"slow, clears up", []syscall.Signal{interrupt, interrupt, interrupt}, 130},
+	} {
+		t.Run(fmt.Sprint(c.how, c.signals), func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			if c.signals[0] == hup && signal.Ignored(hup) {
+				t.Skip("nohup makes the process ignore it")
+			}
+			require.Equal(t, c.status, ends(t, c.how, c.signals...))
+		})
 	}
 }
 
