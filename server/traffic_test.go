@@ -116,7 +116,7 @@ func (c *traffic) one(ctx context.Context) error {
 
 // Clients that come, stream, leave and ask for what was made, all at once: no answer
 // is a fault of the server and, under the race detector, no two goroutines touch the same memory.
-// UNMASK_TRAFFIC is how long, 2s by default; the gate has half a minute.
+// UNMASK_TRAFFIC is how long, 2s by default; the gate gives it 20s.
 func TestTraffic(t *testing.T) {
 	last := 2 * time.Second
 	if text := os.Getenv("UNMASK_TRAFFIC"); text != "" {
