@@ -17,7 +17,7 @@ import (
 
 var (
 	answerModel = flag.String("answers-model", "", "a folder; by default the embedded model")
-	answerCount = flag.Int("answers", 4, "dialogues of TestDemoAnswers, of 100")
+	answerCount = flag.Int("answers", 3, "dialogues of TestDemoAnswers, of 100")
 )
 
 // weighed returns the model in a folder or, if that is "", an embedded one.
@@ -84,7 +84,7 @@ func TestDemoFactsBySchema(t *testing.T) {
 			continue
 		}
 		data, err := json.Marshal(map[string]any{"sampler": samplers[asked],
-			"schema": json.RawMessage(schema), "seed": i, "steps": 24,
+			"schema": json.RawMessage(schema), "seed": i, "steps": 16,
 			"messages": d.messages()})
 		require.NoError(t, err)
 		var request unmask.Request

@@ -23,8 +23,12 @@ var (
 func TestDemoHours(t *testing.T) {
 	m := weighed(t, *hoursModel, demo.Image())
 	colours, made, good := newPalette(200, 1), 0, 0
-	for _, hour := range m.Classes {
-		for _, guidance := range []string{"1", "2"} {
+	for i, hour := range m.Classes {
+		guidances := []string{"1", "2"}
+		if *hoursCount == 1 { // in turn
+			guidances = guidances[i%2:][:1]
+		}
+		for _, guidance := range guidances {
 			requests := make([]generate.Request, *hoursCount)
 			for i := range requests {
 				var err error

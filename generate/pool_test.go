@@ -158,7 +158,7 @@ func checks(t *testing.T, few string) {
 // and go.
 func TestASequenceInAPoolIsItsOwnRun(t *testing.T) {
 	one := subjects(t, 1)
-	checks(t, "30")
+	checks(t, "20")
 	for _, threads := range []int{1, 3} {
 		for name, d := range subjects(t, threads) {
 			t.Run(fmt.Sprint(name, threads), func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // The most probable tokens of each opened position are those of its own pass, and asking for them
 // changes nothing else.
 func TestTop(t *testing.T) {
-	checks(t, "30")
+	checks(t, "20")
 	for name, d := range subjects(t, 2) {
 		t.Run(name, func(t *testing.T) {
 			outcomes, drawn := d.Spec().Outcomes, 0

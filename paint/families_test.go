@@ -57,7 +57,7 @@ func TestSamplersRunOnAllFamilies(t *testing.T) {
 			require.Implements(t, (*model.Refiner)(nil), m.Denoiser)
 			spec := m.Spec()
 			known := spec.Blank(spec.Length()) // but for a part, as some rules open one position a step
-			for i := 32; i < len(known); i++ {
+			for i := 16; i < len(known); i++ {
 				known[i] = int32(i % 7)
 			}
 			partial := 0 // rules that made partial passes; some open one position a step

@@ -51,7 +51,7 @@ func TestUsageCountsWhatIsShown(t *testing.T) {
 	stories, err := unmask.LoadFS(demo.Text(), "stories", unmask.Options{})
 	require.NoError(t, err)
 	require.NoError(t, s.Add(server.Model{Name: "stories", Model: stories}))
-	story := ask(t, h.URL+"/v1/completions", `{"model":"stories","prompt":"Lily had","seed":1}`)
+	story := ask(t, h.URL+"/v1/completions", `{"model":"stories","prompt":"Lily had","seed":1,"steps":24}`)
 	pieces, err = stories.Text.Encode("Lily had" + story.Choices[0].Text)
 	require.NoError(t, err)
 	require.Less(t, len(pieces), 200)

@@ -238,17 +238,20 @@ func heldBy(t *testing.T, clients, size int, of, path string) int64 {
 		return int64(stats.HeapAlloc)
 	}
 	before := heap()
+	ctx, leave := context.WithCancel(t.Context())
 	var sent sync.WaitGroup
 	for seed := range clients {
-		head, tail, kind := fmt.Sprintf(`{"prompt":"A","max_tokens":9,"seed":%d,"user":"`, seed),
-			`"}`, "application/json"
+		head, tail, kind := fmt.Sprintf(`{"prompt":"A","max_tokens":9,"steps":1,"seed":%d,"user":"`,
+			seed), `"}`, "application/json"
 		if of == "demo-image" {
 			var body *bytes.Buffer
-			kind, body = form(t, "user", "|", "seed", seed, "image", file, "mask", mask)
+			kind, body = form(t, "user", "|", "steps", 1, "seed", seed, "image", file, "mask",
+				mask)
 			head, tail, _ = strings.Cut(body.String(), "|")
 		}
-		r, err := http.NewRequest("POST", h.URL+path, io.MultiReader(strings.NewReader(head),
-			io.LimitReader(xs{}, int64(size)), strings.NewReader(tail)))
+		r, err := http.NewRequestWithContext(ctx, "POST", h.URL+path,
+			io.MultiReader(strings.NewReader(head), io.LimitReader(xs{}, int64(size)),
+				strings.NewReader(tail)))
 		require.NoError(t, err)
 		r.ContentLength = int64(len(head) + size + len(tail))
 		r.Header.Set("Content-Type", kind)
@@ -260,8 +263,10 @@ func heldBy(t *testing.T, clients, size int, of, path string) int64 {
 	}
 	watched(t, s, clients)
 	held := heap() - before
-	g.unshut()
+	leave()
 	sent.Wait()
+	watched(t, s, 0)
+	g.unshut()
 	h.Close()
 	s.Close()
 	return held

@@ -28,7 +28,7 @@ func TestLinearHeads(t *testing.T) {
 			one            bool // whether one kernel does both
 		}{
 			{4, 32, true, true, true}, {2, 64, true, false, true}, {2, 64, false, true, true},
-			{8, 48, false, false, true}, {8, 48, true, false, false},
+			{4, 48, false, false, true}, {4, 48, true, false, false},
 		} {
 			t.Run(fmt.Sprintf("%d/%+v", i, c), func(t *testing.T) {
 				b, _ := openAny(t)

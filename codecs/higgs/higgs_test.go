@@ -59,7 +59,7 @@ func TestSound(t *testing.T) {
 // A sound has the same bytes in windows of any length, and memory does not grow with it.
 func TestWindows(t *testing.T) {
 	_, c := open(t, model.Options{Backend: cpu.New(cpu.Options{})})
-	codes := make([]int32, 8*150)
+	codes := make([]int32, 8*60)
 	for i := range codes {
 		codes[i] = int32(i*i+i/7) % 64
 	}
@@ -68,7 +68,7 @@ func TestWindows(t *testing.T) {
 	c.w, c.window = workspace{}, 9
 	require.Equal(t, whole, decoded(t, c, codes))
 	room := c.w.x.DataSize()
-	decoded(t, c, slices.Repeat(codes, 3))
+	decoded(t, c, slices.Repeat(codes, 2))
 	require.Equal(t, room, c.w.x.DataSize())
 	require.LessOrEqual(t, c.w.frames, 9+2*c.margin)
 }
