@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
+	"slices"
+	"strconv"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -18,10 +21,13 @@ import (
 // mu.npy, float64 or float32 [width], and sigma.npy [width, width]. Other arrays are ignored.
 
 // MaxWidth is the largest feature width in a statistics file. Inception's is 2048.
-const MaxWidth = 8192
+const MaxWidth = 4096
 
-// maxInflation is a little more than deflate's largest compression ratio, 1032.
-const maxInflation = 1100
+// magic begins an .npy file.
+const magic = "\x93NUMPY"
+
+// maxArray is the largest .npy file in bytes: a header, and a matrix.
+const maxArray = 1<<16 + 8*MaxWidth*MaxWidth
 
 // WriteStats writes a Gaussian as an .npz archive that numpy reads. Equal Gaussians give equal
 // bytes.
@@ -34,10 +40,11 @@ func WriteStats(w io.Writer, g Gaussian) error {
 	for _, a := range []struct {
 		name, shape string
 		rows        int
-		at          func(i, j int) float64
+		row         func(dst []float64, i int)
 	}{
-		{"mu.npy", fmt.Sprintf("(%d,)", width), 1, func(_, j int) float64 { return g.Mean[j] }},
-		{"sigma.npy", fmt.Sprintf("(%d, %d)", width, width), width, g.Covariance.At},
+		{"mu.npy", fmt.Sprintf("(%d,)", width), 1, func(dst []float64, _ int) { copy(dst, g.Mean) }},
+		{"sigma.npy", fmt.Sprintf("(%d, %d)", width, width), width,
+			func(dst []float64, i int) { mat.Row(dst, i, g.Covariance) }},
 	} {
 		f, err := z.CreateHeader(&zip.FileHeader{Name: a.name, Method: zip.Store})
 		if err != nil {
@@ -46,17 +53,25 @@ func WriteStats(w io.Writer, g Gaussian) error {
 		if _, err := f.Write(arrayHeader(a.shape)); err != nil {
 			return err
 		}
-		row := make([]byte, 8*width)
+		row := make([]float64, width)
 		for i := range a.rows {
-			for j := range width {
-				binary.LittleEndian.PutUint64(row[8*j:], math.Float64bits(a.at(i, j)))
-			}
-			if _, err := f.Write(row); err != nil {
+			a.row(row, i)
+			if err := binary.Write(f, binary.LittleEndian, row); err != nil {
 				return err
 			}
 		}
 	}
 	return z.Close()
+}
+
+// arrayHeader returns a header in version 1.0 of numpy's format: magic, version, length, and a
+// Python dictionary padded so that the data starts at a multiple of 64.
+func arrayHeader(shape string) []byte {
+	dict := fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': %s, }", shape)
+	padding := -(len(magic) + 4 + len(dict) + 1) & 63
+	h := binary.LittleEndian.AppendUint16([]byte(magic+"\x01\x00"), uint16(len(dict)+padding+1))
+	h = append(append(h, dict...), bytes.Repeat([]byte{' '}, padding)...)
+	return append(h, '\n')
 }
 
 // SaveStats writes a file, whole or not at all.
@@ -83,29 +98,25 @@ func LoadStats(name string) (Gaussian, error) {
 	return g, nil
 }
 
-// ReadStats reads an .npz archive of `size` bytes. It allocates no more memory than the archive can
-// really fill.
+// ReadStats reads an .npz archive of `size` bytes. It allocates no more memory than the archive
+// fills.
 func ReadStats(r io.ReaderAt, size int64) (Gaussian, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
 		return Gaussian{}, fmt.Errorf("not an .npz archive: %w", err)
 	}
-	mean, shape, err := readArray(z, size, "mu", 1)
+	mean, width, err := readArray(z, "mu.npy", 1)
 	if err != nil {
 		return Gaussian{}, err
 	}
-	sigma, sigmaShape, err := readArray(z, size, "sigma", 2)
+	sigma, side, err := readArray(z, "sigma.npy", 2)
 	if err != nil {
 		return Gaussian{}, err
 	}
-	width := shape[0]
-	if sigmaShape[0] != width || sigmaShape[1] != width {
-		return Gaussian{}, fmt.Errorf("sigma has shape %v, want [%d %d], mu's", sigmaShape, width, width)
+	if side != width {
+		return Gaussian{}, fmt.Errorf("sigma has %d rows, want %d as mu", side, width)
 	}
-	var most float64
-	for _, v := range sigma {
-		most = max(most, math.Abs(v))
-	}
+	most := slices.Max(sigma)
 	c := mat.NewSymDense(width, nil)
 	for i := range width {
 		for j := i; j < width; j++ {
@@ -115,104 +126,89 @@ func ReadStats(r io.ReaderAt, size int64) (Gaussian, error) {
 			}
 			c.SetSym(i, j, a/2+b/2)
 		}
-		if c.At(i, i) < 0 {
-			return Gaussian{}, fmt.Errorf("sigma has %v at [%d, %d], want variances from 0", c.At(i, i), i,
-				i)
+		if v := c.At(i, i); v < 0 {
+			return Gaussian{}, fmt.Errorf("sigma has %v at [%d, %d], want variances from 0", v, i, i)
 		}
 	}
 	return Gaussian{Mean: mean, Covariance: c}, nil
 }
 
-// readArray reads one array of the archive and converts float32 to float64.
-func readArray(z *zip.Reader, size int64, name string, dims int) (values []float64, shape []int,
-	err error) {
-	var entry *zip.File
+// readArray reads an array of the archive: a vector, or a square matrix.
+func readArray(z *zip.Reader, name string, dims int) (values []float64, width int, err error) {
+	var entry *zip.File // the last one of the name, as numpy takes it
 	for _, f := range z.File {
-		if f.Name != name+".npy" {
-			continue
+		if f.Name == name {
+			entry = f
 		}
-		if entry != nil {
-			return nil, nil, fmt.Errorf("%s.npy is there twice", name)
-		}
-		entry = f
 	}
 	if entry == nil {
-		return nil, nil, fmt.Errorf("%s.npy is missing, want mu.npy and sigma.npy", name)
-	}
-	if values, shape, err = readEntry(entry, size, dims); err != nil {
-		return nil, nil, fmt.Errorf("%s.npy: %w", name, err)
-	}
-	return values, shape, nil
-}
-
-func readEntry(entry *zip.File, size int64, dims int) (values []float64, shape []int, err error) {
-	if entry.Flags&1 != 0 {
-		return nil, nil, errors.New("encrypted")
-	}
-	if entry.UncompressedSize64/maxInflation > uint64(size) {
-		return nil, nil, fmt.Errorf("%d bytes cannot be in an archive of %d", entry.UncompressedSize64,
-			size)
+		return nil, 0, fmt.Errorf("%s is missing, want mu.npy and sigma.npy", name)
 	}
 	f, err := entry.Open()
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, fmt.Errorf("%s: %w", name, err)
 	}
 	defer f.Close()
-	a, err := readArrayHeader(f)
+	data, err := io.ReadAll(io.LimitReader(f, maxArray))
+	if err == nil {
+		values, width, err = parseArray(data, dims)
+	}
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, fmt.Errorf("%s: %w", name, err)
 	}
-	if len(a.shape) != dims {
-		return nil, nil, fmt.Errorf("shape is %v, want %d dimensions", a.shape, dims)
-	}
-	n := 1
-	for _, d := range a.shape {
-		if d < 1 || d > MaxWidth {
-			return nil, nil, fmt.Errorf("shape is %v, want 1 to %d", a.shape, MaxWidth)
-		}
-		n *= d
-	}
-	if want := uint64(a.headerSize) + uint64(n*a.size); entry.UncompressedSize64 != want {
-		return nil, nil, fmt.Errorf("%d bytes, shape %v of %s takes %d", entry.UncompressedSize64,
-			a.shape, a.descr, want)
-	}
-	values = make([]float64, n)
-	row := make([]byte, a.shape[dims-1]*a.size)
-	for i := 0; i < n; i += a.shape[dims-1] {
-		if _, err := io.ReadFull(f, row); err != nil {
-			return nil, nil, err
-		}
-		for j := range a.shape[dims-1] {
-			var v float64
-			if a.size == 8 {
-				v = math.Float64frombits(binary.LittleEndian.Uint64(row[8*j:]))
-			} else {
-				v = float64(math.Float32frombits(binary.LittleEndian.Uint32(row[4*j:])))
-			}
-			if v-v != 0 {
-				return nil, nil, fmt.Errorf("element %d is %v, want a finite number", i+j, v)
-			}
-			values[i+j] = v
-		}
-	}
-	if _, err := io.Copy(io.Discard, f); err != nil { // read to the end, where the checksum is
-		return nil, nil, err
-	}
-	return values, a.shape, nil
+	return values, width, nil
 }
 
-const magic = "\x93NUMPY"
+// The entries of a header's dictionary that are read, in any order. The memory order is not: a
+// vector and a symmetric matrix have none.
+var (
+	descrEntry = regexp.MustCompile(`'descr': '<f([48])'`)
+	shapeEntry = regexp.MustCompile(`'shape': \((\d+),(?: (\d+))?\)`)
+)
 
-// arrayHeader returns a header in version 1.0 of numpy's format: magic, version, length, and a
-// Python dictionary padded so that the data starts at a multiple of 64.
-func arrayHeader(shape string) []byte {
-	dict := fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': %s, }", shape)
-	before := len(magic) + 4
-	padding := -(before + len(dict) + 1) & 63
-	h := bytes.NewBufferString(magic + "\x01\x00")
-	binary.Write(h, binary.LittleEndian, uint16(len(dict)+padding+1))
-	h.WriteString(dict)
-	h.Write(bytes.Repeat([]byte{' '}, padding))
-	h.WriteByte('\n')
-	return h.Bytes()
+// parseArray reads numpy's format (numpy.lib.format, versions 1.0 to 3.0).
+func parseArray(data []byte, dims int) (values []float64, width int, err error) {
+	if len(data) < 12 || string(data[:6]) != magic {
+		return nil, 0, errors.New("not numpy's format")
+	}
+	start, n := 12, int(binary.LittleEndian.Uint32(data[8:]))
+	switch v := data[6]; {
+	case v < 1 || v > 3:
+		return nil, 0, fmt.Errorf("version %d of numpy's format, want 1 to 3", v)
+	case v == 1:
+		start, n = 10, int(binary.LittleEndian.Uint16(data[8:]))
+	}
+	if n < 0 || n > len(data)-start {
+		return nil, 0, fmt.Errorf("a header of %d bytes, want at most %d", n, len(data)-start)
+	}
+	header, body := data[start:start+n], data[start+n:]
+	descr, shape := descrEntry.FindSubmatch(header), shapeEntry.FindSubmatch(header)
+	if descr == nil || shape == nil || (dims == 2) != (len(shape[2]) > 0) {
+		return nil, 0, fmt.Errorf("header is %.200q, want <f8 or <f4 and a shape of %d dimensions", header,
+			dims)
+	}
+	count := 1
+	for _, text := range shape[1 : 1+dims] {
+		width, err = strconv.Atoi(string(text))
+		if err != nil || width < 1 || width > MaxWidth || dims == 2 && string(text) != string(shape[1]) {
+			return nil, 0, fmt.Errorf("%s, want 1 to %d, and as many rows as columns", shape[0], MaxWidth)
+		}
+		count *= width
+	}
+	size := int(descr[1][0] - '0')
+	if len(body) != count*size {
+		return nil, 0, fmt.Errorf("%d bytes, %s of <f%d takes %d", len(body), shape[0], size, count*size)
+	}
+	values = make([]float64, count)
+	for i := range values {
+		if size == 8 {
+			values[i] = math.Float64frombits(binary.LittleEndian.Uint64(body[8*i:]))
+		} else {
+			values[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(body[4*i:])))
+		}
+		if v := values[i]; v-v != 0 {
+			return nil, 0, fmt.Errorf("element %d is %v, want a finite number", i, v)
+		}
+	}
+	return values, width, nil
 }
