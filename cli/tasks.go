@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -30,16 +29,13 @@ type evalTasksFlags struct {
 	seed                 uint64
 	out, plots, programs string
 	json                 bool
-
-	kind    string // of what is made
-	n, size int
 }
 
 func newEvalTasks() *cobra.Command {
 	var f evalTasksFlags
 	cmd := &cobra.Command{
 		Use:   "tasks FILE.jsonl|-",
-		Short: "Measure answers: word problems, choices, JSON, puzzles; or make such tasks",
+		Short: "Measure answers: word problems, choices, JSON, puzzles",
 		Long: `Measure answers to questions whose right answer is known, for each sampler and number of steps.
 
 A line of the file is a request (prompt, messages or infill, and other fields of a line of --prompts)
@@ -54,24 +50,11 @@ with its kind and answer:
   {"kind": "python", "prompt": "..."}                                 written to --programs, not run
 
 The table has right answers with a 95 % interval of Wilson, full passes an answer, tokens a pass and
-a second. After an interruption the same command continues. --make prints tasks by a seed. See
-docs/tasks.md.`,
-		Example: `  unmask eval tasks --make waiting-line -n 60 > line.jsonl
-  unmask eval tasks line.jsonl --model DIR --sampler confidence,p2 --steps 8,16,32 --max-tokens 32
+a second. After an interruption the same command continues. See docs/tasks.md.`,
+		Example: `  unmask eval tasks waiting-line.jsonl --model DIR --sampler confidence,p2 --steps 8,16,32 --max-tokens 32
   unmask eval tasks gsm8k.jsonl --model DIR --steps 256 --max-tokens 256 --json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if f.kind == "" && len(args) != 1 {
-				return usage("%s, want a FILE.jsonl, or --make", terminal.Count(len(args), "argument"))
-			}
-			if f.kind != "" && len(args) > 0 {
-				return usage("argument is %q with --make, want none", args[0])
-			}
-			return nil
-		},
+		Args: exactly(1, "a FILE.jsonl"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.kind != "" {
-				return f.make()
-			}
 			return f.run(cmd.Context(), cmd.Flags(), args[0])
 		},
 	}
@@ -95,36 +78,11 @@ func (f *evalTasksFlags) flags(s *pflag.FlagSet) {
 	s.StringVar(&f.plots, "plot", "", "draw accuracy against tokens a pass in this `DIR` (SVG, PNG, PDF), or FILE.pdf")
 	s.StringVar(&f.programs, "programs", "", "write the answers of kind python to this `DIR`")
 	s.BoolVar(&f.json, "json", false, "one JSON object for each sampler and number of steps")
-	s.StringVar(&f.kind, "make", "", "print tasks of this `KIND`: waiting-line, sudoku or latin-square")
-	flags.Count(s, &f.n, "n", param.Param{Name: "n", Min: 1, Max: 1 << 20, Default: "100",
-		Help: "with --make: how many tasks"})
-	flags.Int(s, &f.size, tasks.SizeParam)
-}
-
-// make prints tasks.
-func (f *evalTasksFlags) make() error {
-	items, err := tasks.Make(f.kind, f.size, f.n, f.seed)
-	if err != nil {
-		return usage("--%v", err)
-	}
-	line := json.NewEncoder(stdout)
-	line.SetEscapeHTML(false)
-	for _, it := range items {
-		if err := line.Encode(it); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name string) error {
 	if err := f.Hub.Check(given, nil, true, ""); err != nil {
 		return err
-	}
-	for _, only := range []string{"n", "size"} {
-		if given.Changed(only) {
-			return usage("--%s without --make, want it with one", only)
-		}
 	}
 	if err := checkFile("--out", f.out); err != nil {
 		return err

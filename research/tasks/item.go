@@ -1,5 +1,5 @@
 // Package tasks measures answers: of word problems, choices, JSON, puzzles and lines of people, by
-// sampler and number of steps. It also makes puzzles and lines.
+// sampler and number of steps.
 package tasks
 
 import (
