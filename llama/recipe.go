@@ -25,7 +25,7 @@ func (c *Config) published() string {
 func (c *Config) leftToRight() bool { return c.Causal == model.NextToken && c.Block == 1 }
 
 // nemotronMode is the mode of Nemotron-Labs-Diffusion that runs by default: on a CPU the fastest,
-// at the rates that its authors report (tools/peers/modes; docs/models.md has the figures).
+// at the rates that its authors report (tools/peers/replies; docs/models.md has the figures).
 const nemotronMode = "self-speculation"
 
 // presets returns the runs of models with several, by name; "" is the default.

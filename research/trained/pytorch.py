@@ -13,7 +13,7 @@ import sys
 import torch
 
 import trained
-sys.path.insert(0, os.path.join(trained.HERE, "..", "..", "internal", "parity"))
+sys.path.insert(0, os.path.join(trained.HERE, "..", "..", "testkit", "parity"))
 import trained_encoders  # noqa: E402
 
 FILES = {"antiberty": "heavy.fasta", "sapiens-h": "heavy.fasta", "sapiens-l": "light.fasta", "rxnmapper": "reactions.txt"}

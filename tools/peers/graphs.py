@@ -154,7 +154,7 @@ def torch_decode(name):
     import os
     import sys
     import torch
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "internal", "parity"))
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "testkit", "parity"))
     import reference
     from make_packs import vqgan_weights
     weights = vqgan_weights(torch.Generator().manual_seed(1), 128, (1, 1, 2, 2, 4), 256, 1024)

@@ -16,7 +16,7 @@ import results
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
-sys.path.insert(0, os.path.join(ROOT, "internal", "parity"))
+sys.path.insert(0, os.path.join(ROOT, "testkit", "parity"))
 
 CLASS, NO_CLASS = 1, 1000
 # name: what is timed, tokens of an image, the mask, where the files are

@@ -12,7 +12,7 @@ random weights, 128 + 64 positions, or --new:
 
 - llama.cpp left to right: llama-bench on a Llama of the same shapes, one token a pass;
 - llama.cpp diffusion: llama-diffusion-cli, one token a pass over all positions;
-- unmask: the modes of tools/peers/modes and the loops of tools/peers/reply.
+- unmask: the loops of tools/peers/replies.
 
 Random weights are sure of nothing, so the table says what is assumed of confidence. With fewer
 layers the vocabulary is smaller in proportion, so that the head keeps its share of a pass.
@@ -41,10 +41,10 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 SOURCE = "llama-cpp-python==0.3.36"
 PROGRAMS = ("llama-bench", "llama-diffusion-cli")
 PROMPT, BLOCK, ROWS = 128, 32, 256
-MODELS = (("Nemotron-Labs-Diffusion-3B", "nemotron-3b", 26, 131072, "modes", "0.3,0.5,0.7,0.85"),
-          ("LLaDA-8B", "llada-8b", 32, 126464, "reply", "0.1,0.25,0.4,0.7"),
-          ("Dream-7B", "dream-7b", 28, 152064, "reply", "0.1,0.25,0.4,0.7"),
-          ("LLaDA-MoE-7B-A1B", "llada-moe", 16, 157184, "reply", "0.1,0.25,0.4,0.7"))
+MODELS = (("Nemotron-Labs-Diffusion-3B", "nemotron-3b", 26, 131072, "nemotron-3b", "0.3,0.5,0.7,0.85"),
+          ("LLaDA-8B", "llada-8b", 32, 126464, "llada-8b", "0.1,0.25,0.4,0.7"),
+          ("Dream-7B", "dream-7b", 28, 152064, "llada-8b", "0.1,0.25,0.4,0.7"),
+          ("LLaDA-MoE-7B-A1B", "llada-moe", 16, 157184, "llada-8b", "0.1,0.25,0.4,0.7"))
 
 
 def build(folder):
@@ -78,7 +78,7 @@ def lines(*command):
 class Tools:
     def __init__(self, folder, llama, threads, new):
         self.folder, self.llama, self.threads, self.new = folder, llama, str(threads), new
-        for name in ("cmd/unmask", "tools/make8b", "tools/peers/modes", "tools/peers/reply"):
+        for name in ("cmd/unmask", "tools/make8b", "tools/peers/replies"):
             run("go", "build", "-C", ROOT, "-o", self.at(os.path.basename(name)), "./" + name)
 
     def at(self, name):
@@ -111,7 +111,7 @@ class Tools:
 def replies(tools, layers, rounds, models, whole, shares):
     """Prints the tables of replies, and returns their rows."""
     kept, new = [], tools.new
-    for title, like, every, words, program, sure in MODELS:
+    for title, like, every, words, loops, sure in MODELS:
         if models and like not in models:
             continue
         n = min(layers or every, every)
@@ -124,13 +124,12 @@ def replies(tools, layers, rounds, models, whole, shares):
 
         for _ in range(rounds):
             add("llama.cpp, left to right", "-", new, new / tools.bench(plain, PROMPT, new))
-            if program == "reply" and whole:
+            if loops == "llada-8b" and whole:
                 passes, seconds = tools.diffusion(own)
                 add("llama.cpp, diffusion", "-", passes, new / seconds)
-            flags = ["-file", own, "-threads", tools.threads, "-new", str(new), "-sure", shares or sure, "-json"]
-            if program == "reply":
-                flags += ["-rounds", "1", f"-plain={str(whole).lower()}"]
-            for one in lines(tools.at(program), *flags):
+            flags = ["-file", own, "-like", loops, "-threads", tools.threads, "-new", str(new), "-sure", shares or sure, "-json",
+                     f"-plain={str(whole).lower()}"]
+            for one in lines(tools.at("replies"), *flags):
                 alone = one["mode"] in ("ar", "plain")  # confidence changes nothing
                 kind = "right drafts" if one["mode"].startswith("self") else "sure positions"
                 add("unmask, " + one["mode"], "-" if alone else f"{one['sure']:.0%} {kind}", one["passes"], new / one["seconds"])
