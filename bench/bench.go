@@ -17,7 +17,7 @@
 //	head/{logits,...,sample}/PRECISION         the output head of LM12 at 1024 rows
 //	attention/{1024,257}, conv/{256,128}       kernels by themselves
 //	sampler/NAME                               a sampler's first two steps, hidden states given
-//	generate/lm12/SAMPLER                      LM12 in 32 steps, beside the same with all computed
+//	generate/lm12/SAMPLER                      LM12 in 32 steps
 //	generate/{text,image}                      the demo models from masks to the end
 //
 // PRECISION is f32, bf16 or int8, and WEIGHTS that or q8_0, q4_0, q4_k, q5_k or q6_k. Weights are
@@ -34,7 +34,6 @@ import (
 
 	"unmask/backend"
 	"unmask/backend/cpu"
-	"unmask/internal/processor"
 )
 
 // Options choose what is measured and how. The zero value is everything on all cores.
@@ -59,10 +58,6 @@ type Result struct {
 	// their share of whole steps, with the passes that Seconds leaves out.
 	Own      float64 `json:"own,omitempty"`
 	OwnShare float64 `json:"own_share,omitempty"`
-
-	// Ratio, for a generation, is its processor time divided by that of its twin, which also
-	// computes what nobody reads: medians of alternating calls.
-	Ratio float64 `json:"ratio,omitempty"`
 }
 
 // Heading is the first line of a table of results.
@@ -74,9 +69,6 @@ func (r Result) String() string {
 		r.Unit, r.Limit)
 	if r.OwnShare > 0 {
 		line += fmt.Sprintf(", own work %.6f s, %.2f%% of a step", r.Own, 100*r.OwnShare)
-	}
-	if r.Ratio > 0 {
-		line += fmt.Sprintf(", %.3f of the processor time with all computed", r.Ratio)
 	}
 	return line
 }
@@ -91,7 +83,6 @@ type Measurement struct {
 type work struct {
 	run  func() error
 	cost cost
-	twin func() error // the same result computed in another way, for Result.Ratio; nil for none
 }
 
 // cost is arithmetic, counted as multiplications and additions of weights and attention, and the
@@ -106,7 +97,7 @@ type cost struct {
 // All lists the measurements in the order in which they run. Those of one network are together,
 // because only one network at a time is in memory.
 func All() []Measurement {
-	return slices.Concat(ceilings(), language(), llama(), rows(), qwenSteps(), images(), kernels(),
+	return slices.Concat(ceilings(), language(), layers(), rows(), qwenSteps(), images(), kernels(),
 		demos())
 }
 
@@ -152,7 +143,7 @@ func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result
 	} else if took < shortest.Seconds() {
 		repeat = int(shortest.Seconds()/max(took, 1e-7)) + 1
 	}
-	var seconds, ops, bytes, own, spent, twins []float64
+	var seconds, ops, bytes, own []float64
 	for range samples {
 		if err := ctx.Err(); err != nil {
 			return Result{}, err
@@ -161,18 +152,9 @@ func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result
 		if w.cost.bytes > 0 {
 			bytes = append(bytes, s.readRate())
 		}
-		before := processor.Seconds()
 		took, err := s.time(w.run, repeat)
 		if err != nil {
 			return Result{}, err
-		}
-		spent = append(spent, processor.Seconds()-before)
-		if w.twin != nil {
-			before = processor.Seconds()
-			if _, err := s.time(w.twin, repeat); err != nil {
-				return Result{}, err
-			}
-			twins = append(twins, processor.Seconds()-before)
 		}
 		seconds = append(seconds, took/float64(repeat))
 		if w.cost.rule != nil {
@@ -183,9 +165,6 @@ func (s *Suite) Measure(ctx context.Context, m Measurement, samples int) (Result
 	if w.cost.rule != nil {
 		r.Own = median(own)
 		r.OwnShare = r.Own / (r.Seconds + w.cost.rule.passes)
-	}
-	if other := median(twins); other > 0 {
-		r.Ratio = median(spent) / other
 	}
 	return r, nil
 }

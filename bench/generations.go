@@ -6,13 +6,10 @@ import (
 
 	"unmask/backend"
 	"unmask/generate"
-	"unmask/model"
 	"unmask/samplers"
 )
 
-// generations returns whole sequences of LM12 in 32 steps. Each alternates with a twin that also
-// computes what nobody reads: all rows of the last block, and everything that a sampler could need
-// in any step.
+// generations returns whole sequences of LM12 in 32 steps.
 func generations() []Measurement {
 	var out []Measurement
 	// halton reads the rows that it opens, maskgit and moment all that are masked
@@ -39,15 +36,14 @@ func (s *Suite) generation(name string) (work, error) {
 	if err != nil {
 		return work{}, err
 	}
-	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 32},
-		Length: generationLength}}
+	o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: sampler,
+		Steps: 32}, Length: generationLength}}
 	if cached {
 		o.Cache = 1
 	}
 	var c cost
-	generation := func(d model.Denoiser, sampler samplers.Sampler) error {
-		o.Sampler = sampler
-		for step, err := range generate.Run(context.Background(), d, o) {
+	run := func() error {
+		for step, err := range generate.Run(context.Background(), m.Denoiser, o) {
 			if err != nil {
 				return err
 			}
@@ -57,28 +53,6 @@ func (s *Suite) generation(name string) (work, error) {
 		}
 		return nil
 	}
-	run := func() error { return generation(m.Denoiser, sampler) }
 	err = run()
-	return work{run: run, cost: c, twin: func() error {
-		return generation(everyRow{m.Denoiser.(model.Refiner)}, wasteful{sampler})
-	}}, err
-}
-
-// wasteful hides that a sampler is samplers.Frugal.
-type wasteful struct{ samplers.Sampler }
-
-// everyRow computes all rows of a pass to their end, also those that nobody reads.
-type everyRow struct{ model.Refiner }
-
-func (d everyRow) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
-	c := *b
-	c.Read = nil
-	return d.Refiner.Forward(ctx, &c)
-}
-
-func (d everyRow) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals,
-	error) {
-	c := *b
-	c.Read = nil
-	return d.Refiner.Refine(ctx, &c, rows)
+	return work{run: run, cost: c}, err
 }

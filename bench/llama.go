@@ -14,8 +14,6 @@ import (
 	"unmask/model"
 	"unmask/weights"
 	"unmask/weights/gguf"
-
-	_ "unmask/llama"
 )
 
 // Of the published models two layers are timed, over so many positions, with so many tokens: the
@@ -46,9 +44,9 @@ var decoders = []decoder{
 	{"llada-moe/q4_k", "llada-moe", LLaDAMoE, weights.Q4_K, backend.Int8},
 }
 
-// llama returns measurements of two layers of each decoder: a full pass over 256 positions, and a
+// layers returns measurements of two layers of each decoder: a full pass over 256 positions, and a
 // pass over a block of 32 of them with the other keys and values in the cache.
-func llama() []Measurement {
+func layers() []Measurement {
 	var out []Measurement
 	for _, d := range decoders {
 		out = append(out,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"unmask/backend"
+	"unmask/llama"
 	"unmask/model"
 )
 
@@ -64,23 +65,10 @@ func (s *Suite) step(p backend.Precision) (work, error) {
 
 // qwen returns the files of the model.
 func qwen() (*model.Source, error) {
-	t := tensors{}
-	t.add("model.embed_tokens.weight", qwenVocab, qwenHidden)
-	for i := range qwenBlocks {
-		p := fmt.Sprintf("model.layers.%d.", i)
-		t.add(p+"input_layernorm.weight", qwenHidden)
-		t.add(p+"self_attn.q_proj.weight", qwenHeads*qwenHead, qwenHidden)
-		t.add(p+"self_attn.k_proj.weight", qwenKV*qwenHead, qwenHidden)
-		t.add(p+"self_attn.v_proj.weight", qwenKV*qwenHead, qwenHidden)
-		t.add(p+"self_attn.q_norm.weight", qwenHead)
-		t.add(p+"self_attn.k_norm.weight", qwenHead)
-		t.add(p+"self_attn.o_proj.weight", qwenHidden, qwenHeads*qwenHead)
-		t.add(p+"post_attention_layernorm.weight", qwenHidden)
-		t.add(p+"mlp.gate_proj.weight", qwenMLP, qwenHidden)
-		t.add(p+"mlp.up_proj.weight", qwenMLP, qwenHidden)
-		t.add(p+"mlp.down_proj.weight", qwenHidden, qwenMLP)
-	}
-	t.add("model.norm.weight", qwenHidden)
+	t := tensorsOf(&struct {
+		Model *llama.Model `weight:"model"`
+	}{llama.New(llama.Config{Layers: qwenBlocks, Hidden: qwenHidden, MLP: qwenMLP, Heads: qwenHeads,
+		KV: qwenKV, HeadDim: qwenHead, Rows: qwenVocab, Normed: true, Tied: true})})
 	return t.source("qwen3-0.6b", fmt.Sprintf(`{"model_type":"a2d-qwen3","hidden_size":%d,
 		"num_hidden_layers":%d,"num_attention_heads":%d,"num_key_value_heads":%d,"head_dim":%d,
 		"intermediate_size":%d,"vocab_size":%d,"max_position_embeddings":%d,"rms_norm_eps":1e-6,
