@@ -50,29 +50,44 @@ const textBatch = 32
 // maxTextLine is the longest line in bytes.
 const maxTextLine = 16 << 20
 
+// eachLine visits the lines of unmask text --json, numbered from 1. Its errors name a line.
+func eachLine(in io.Reader, visit func(n int, l textLine) error) (n int, err error) {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxTextLine)
+	for lines.Scan() {
+		n++
+		l, err := parseTextLine(lines.Bytes())
+		if err == nil {
+			err = visit(n, l)
+		}
+		if err != nil {
+			return n, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return n, fmt.Errorf("line %d: more than %d bytes", n+1, maxTextLine)
+	} else if err != nil {
+		return n, err
+	}
+	return n, nil
+}
+
 // ScoreLines judges the lines of unmask text --json, a few at a time. It returns their number and
 // how many of them are too short to judge, because a first token has no score. With s.Retokenize it
 // scores text, otherwise ids. each, which may be nil, is called with the text of every sample and
 // the number judged before.
 func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 	each func(text string, judged int)) (n, short int, err error) {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxTextLine)
 	type sample struct {
 		seed uint64
 		id   int
 	}
 	seen := map[sample]int{} // line number of each sample
 	waiting := textJudge{scorer: s}
-	for lines.Scan() {
-		n++
-		l, err := parseTextLine(lines.Bytes())
-		if err != nil {
-			return n, short, fmt.Errorf("line %d: %w", n, err)
-		}
+	n, err = eachLine(in, func(n int, l textLine) error {
 		if line := seen[sample{l.Seed, *l.ID}]; line > 0 {
-			return n, short, fmt.Errorf("line %d: sample %d of seed %d is on line %d already, want each once",
-				n, *l.ID, l.Seed, line)
+			return fmt.Errorf("sample %d of seed %d is on line %d already, want each once", *l.ID, l.Seed,
+				line)
 		}
 		seen[sample{l.Seed, *l.ID}] = n
 		if each != nil {
@@ -80,18 +95,17 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 		}
 		if len(l.IDs) < 2 {
 			short++
-			continue
+			return nil
 		}
 		if err := waiting.add(ctx, l); err != nil {
-			return n, short, fmt.Errorf("lines up to %d: %w", n, err)
+			return fmt.Errorf("or one of the %d before it: %w", textBatch-1, err)
 		}
+		return nil
+	})
+	if err == nil {
+		err = waiting.flush(ctx)
 	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return n, short, fmt.Errorf("line %d: more than %d bytes", n+1, maxTextLine)
-	} else if err != nil {
-		return n, short, err
-	}
-	return n, short, waiting.flush(ctx)
+	return n, short, err
 }
 
 // textJudge collects samples and judges textBatch of them at a time.
@@ -129,25 +143,17 @@ func (j *textJudge) flush(ctx context.Context) (err error) {
 // ReadSamples returns the ids in the lines of unmask text --json, of at most `most` samples with 2
 // tokens or more.
 func ReadSamples(in io.Reader, most int) (data [][]int32, err error) {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxTextLine)
-	for lines.Scan() {
-		if len(data) == most {
-			return nil, fmt.Errorf("more than %d samples", most)
-		}
-		l, err := parseTextLine(lines.Bytes())
-		if err == nil && len(l.IDs) < 2 {
-			err = fmt.Errorf("ids has %d tokens, want at least 2", len(l.IDs))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", len(data)+1, err)
+	_, err = eachLine(in, func(n int, l textLine) error {
+		switch {
+		case n > most:
+			return fmt.Errorf("there are more samples, want at most %d", most)
+		case len(l.IDs) < 2:
+			return fmt.Errorf("ids has %d tokens, want at least 2", len(l.IDs))
 		}
 		data = append(data, l.IDs)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("line %d: %w", len(data)+1, err)
-	}
-	return data, nil
+		return nil
+	})
+	return data, err
 }
 
 func parseTextLine(line []byte) (l textLine, err error) {

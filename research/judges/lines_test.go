@@ -64,5 +64,5 @@ func TestLinesThatAreNoSamples(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [][]int32{{0, 1, 2}}, data)
 	_, err = judges.ReadSamples(strings.NewReader(good+good), 1)
-	require.ErrorContains(t, err, "more than 1 samples")
+	require.ErrorContains(t, err, "line 2: there are more samples, want at most 1")
 }

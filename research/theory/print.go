@@ -7,27 +7,6 @@ import (
 	"io"
 )
 
-// Record is a Result as JSON.
-type Record struct {
-	Claim     string  `json:"claim"`
-	Case      string  `json:"case"`
-	Measure   string  `json:"measure"` // description of the statistic
-	Statistic float64 `json:"statistic"`
-	Error     float64 `json:"error"`    // half of the 95 % interval, 0 if exact or a count
-	Relation  string  `json:"relation"` // of the statistic to the bound: <= or >=
-	Bound     float64 `json:"bound"`
-	Holds     bool    `json:"holds"`
-}
-
-// Record returns the result for JSON.
-func (r Result) Record() Record {
-	out := Record{r.Claim, r.Case, r.Measure, r.Statistic, r.Error, "<=", r.Bound, r.Holds}
-	if r.Above {
-		out.Relation = ">="
-	}
-	return out
-}
-
 // String returns the result as a table row.
 func (r Result) String() string {
 	holds := "holds"
@@ -38,7 +17,7 @@ func (r Result) String() string {
 	if r.Error > 0 {
 		value += fmt.Sprintf(" ± %.2g", r.Error)
 	}
-	return fmt.Sprintf("%-21s %-20s %s %-9.4g %-6s %s: %s", r.Claim, value, r.Record().Relation,
+	return fmt.Sprintf("%-21s %-20s %s %-9.4g %-6s %s: %s", r.Claim, value, r.Relation,
 		r.Bound, holds, r.Case, r.Measure)
 }
 
@@ -57,7 +36,7 @@ func Write(ctx context.Context, w io.Writer, o Options, asJSON bool) (all []Resu
 			failed++
 		}
 		if asJSON {
-			err = line.Encode(r.Record())
+			err = line.Encode(r)
 		} else {
 			_, err = fmt.Fprintln(w, r)
 		}

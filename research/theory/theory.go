@@ -18,17 +18,17 @@ import (
 	"unmask/samplers"
 )
 
-// Result is one check of a claim: Statistic is at most Bound or, with Above, at least.
+// Result is one check of a claim: Statistic has its Relation to Bound.
 type Result struct {
-	Claim     string  // "proposition 1"
-	Case      string  // description of the run
-	Measure   string  // description of Statistic
-	Statistic float64 //
-	Error     float64 // half of the 95 % confidence interval of a Monte Carlo estimate, 0 if exact
-	Bound     float64
-	Above     bool
-	Holds     bool
-	Points    []Point
+	Claim     string  `json:"claim"`     // "proposition 1"
+	Case      string  `json:"case"`      // description of the run
+	Measure   string  `json:"measure"`   // description of Statistic
+	Statistic float64 `json:"statistic"` //
+	Error     float64 `json:"error"`     // half of the 95 % interval of a Monte Carlo estimate, 0 if exact
+	Relation  string  `json:"relation"`  // <= or >=
+	Bound     float64 `json:"bound"`
+	Holds     bool    `json:"holds"`
+	Points    []Point `json:"-"`
 }
 
 // Point is a point of a curve that illustrates a claim. Proposition 1: measured frequency against
@@ -44,13 +44,13 @@ type Point struct {
 // below decides a result whose statistic must not exceed its bound, by the upper end of its
 // interval.
 func (r Result) below() Result {
-	r.Holds = r.Statistic+r.Error <= r.Bound
+	r.Relation, r.Holds = "<=", r.Statistic+r.Error <= r.Bound
 	return r
 }
 
 // above decides a result whose statistic must reach its bound.
 func (r Result) above() Result {
-	r.Above, r.Holds = true, r.Statistic-r.Error >= r.Bound
+	r.Relation, r.Holds = ">=", r.Statistic-r.Error >= r.Bound
 	return r
 }
 
