@@ -14,9 +14,9 @@ import (
 	"unmask/weights"
 )
 
-// BenchmarkConversation times ten turns of a conversation, each a message of 64 tokens and an answer
-// of 16 decoded from left to right, by two layers of Nemotron-Labs-Diffusion-3B's shapes in Q4_K:
-// without and with the keys and values of earlier turns, which give the same tokens.
+// BenchmarkConversation times ten turns of a conversation, each a message of 64 tokens and an
+// answer of 16 decoded from left to right, by two layers of Nemotron-Labs-Diffusion-3B's shapes in
+// Q4_K: without and with the keys and values of earlier turns, which give the same tokens.
 func BenchmarkConversation(b *testing.B) {
 	const turns, vocab = 10, 4096
 	sizes := Nemotron3B
@@ -55,7 +55,8 @@ func answered(b *testing.B, m model.Denoiser, store *kvcache.Store, said []int32
 	require.NoError(b, err)
 	of := generate.Request{Recipe: r,
 		Known: append(slices.Clone(said), slices.Repeat([]int32{m.Spec().Mask}, 16)...)}
-	pool, err := generate.NewPool(m, generate.PoolOptions{Size: 1, Length: len(of.Known), Store: store})
+	pool, err := generate.NewPool(m,
+		generate.PoolOptions{Size: 1, Length: len(of.Known), Store: store})
 	require.NoError(b, err)
 	q, err := pool.Add(of)
 	require.NoError(b, err)

@@ -98,12 +98,14 @@ func badStats(t testing.TB) map[string][]byte {
 	flipped := stored.Bytes()
 	flipped[bytes.IndexByte(flipped, '\n')+1] ^= 1 // the first byte of mu
 	return map[string][]byte{
-		"not an .npz archive":                        []byte("nonsense"),
-		"sigma.npy is missing":                       archive(t, "mu.npy", mu),
-		"mu.npy is missing":                          archive(t, "sigma.npy", sigma),
-		"mu.npy: not numpy's format":                 with([]byte("text"), sigma),
-		"mu.npy: version 9 of numpy's format":        with([]byte("\x93NUMPY\x09\x00\x00\x00\x00\x00"), sigma),
-		"mu.npy: a header of 65535 bytes":            with([]byte("\x93NUMPY\x01\x00\xff\xff    "), sigma),
+		"not an .npz archive":        []byte("nonsense"),
+		"sigma.npy is missing":       archive(t, "mu.npy", mu),
+		"mu.npy is missing":          archive(t, "sigma.npy", sigma),
+		"mu.npy: not numpy's format": with([]byte("text"), sigma),
+		"mu.npy: version 9 of numpy's format": with([]byte(
+			"\x93NUMPY\x09\x00\x00\x00\x00\x00"), sigma),
+		"mu.npy: a header of 65535 bytes": with([]byte(
+			"\x93NUMPY\x01\x00\xff\xff    "), sigma),
 		"mu.npy: header is \"{'descr': \", want <f8": header("{'descr': "),
 		"mu.npy: header is \"{'descr': '|O'": header("{'descr': '|O', 'fortran_order': "+
 			"False, 'shape': (2,)}", 1, 2),

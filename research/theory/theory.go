@@ -24,7 +24,7 @@ type Result struct {
 	Case      string  `json:"case"`      // description of the run
 	Measure   string  `json:"measure"`   // description of Statistic
 	Statistic float64 `json:"statistic"` //
-	Error     float64 `json:"error"`     // half of the 95 % interval of a Monte Carlo estimate, 0 if exact
+	Error     float64 `json:"error"`     // half of a 95 % interval, 0 if exact or a count
 	Relation  string  `json:"relation"`  // <= or >=
 	Bound     float64 `json:"bound"`
 	Holds     bool    `json:"holds"`

@@ -1,17 +1,17 @@
 //go:build unix
 
-// Command replies times a reply of LLaDA-8B's shapes, or of Nemotron-Labs-Diffusion-3B's, by each of
-// the loops that decode it, in turn. It shows which is fastest on this machine for an assumed share
-// of sure positions, or of right drafts.
+// Command replies times a reply of LLaDA-8B's shapes, or of Nemotron-Labs-Diffusion-3B's, by each
+// of the loops that decode it, in turn. It shows which is fastest on this machine for an assumed
+// share of sure positions, or of right drafts.
 //
 //	go run ./tools/peers/replies [-like nemotron-3b] [-layers 2] [-threads 2] [-new 128] \
 //		[-sure 0.1,0.25] [-rounds 3] [-plain=false] [-file FILE.gguf] [-json]
 //
-// Weights are random Q4_K: two of the model's layers and a small vocabulary, or those of a file that
-// tools/make8b wrote. Random weights are sure of nothing, so that is given: a masked position is
-// sure, and a drafted token right, with this probability. For the 8B the authors of
-// Nemotron-Labs-Diffusion report 6.82 tokens for each draft of 31, which is 0.85 of right drafts, and
-// 2.6 to 3 tokens a pass of diffusion, which is 0.3 of sure positions; Fast-dLLM reports 2 to 4
+// Weights are random Q4_K: two of the model's layers and a small vocabulary, or those of a file
+// that tools/make8b wrote. Random weights are sure of nothing, so that is given: a masked position
+// is sure, and a drafted token right, with this probability. For the 8B the authors of
+// Nemotron-Labs-Diffusion report 6.82 tokens for each draft of 31, which is 0.85 of right drafts,
+// and 2.6 to 3 tokens a pass of diffusion, which is 0.3 of sure positions; Fast-dLLM reports 2 to 4
 // tokens a pass for LLaDA, which is about 0.1. tools/peers/llamacpp.py times llama.cpp too.
 package main
 
@@ -119,7 +119,8 @@ func (o *options) run() error {
 	}
 	if !o.lines {
 		fmt.Printf("%d layers, %d + %d positions\n", m.Info.Sizes["blocks"], prompt, o.tokens)
-		fmt.Println("sure  loop                                   passes  tokens a pass   seconds  processor's  tokens a second")
+		fmt.Printf("%-5s %-38s %6s  %13s  %8s  %11s  %15s\n", "sure", "loop", "passes",
+			"tokens a pass", "seconds", "processor's", "tokens a second")
 	}
 	first := true
 	for text := range strings.SplitSeq(o.sure, ",") {
