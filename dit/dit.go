@@ -8,7 +8,6 @@ package dit
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"gorgonia.org/tensor"
@@ -18,6 +17,7 @@ import (
 	"unmask/kvcache"
 	"unmask/model"
 	"unmask/nn"
+	"unmask/nn/adaln"
 	"unmask/tokenizers"
 	"unmask/weights"
 )
@@ -47,7 +47,7 @@ type block struct {
 	Down  nn.Linear    `weight:"mlp.2"`
 	// six vectors [hidden] by index: 0, 1, 2 are shift, scale and gate of attention; 3, 4, 5 those of
 	// the MLP
-	Mod modulation `weight:"adaLN_modulation"`
+	Mod adaln.Layer `weight:"adaLN_modulation"`
 }
 
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
@@ -59,7 +59,7 @@ type Model struct {
 	Sigma     timestep      `weight:"sigma_map.mlp"`
 	Blocks    []block       `weight:"blocks"`
 	Final     nn.LayerNorm  `weight:"output_layer.norm_final"`
-	FinalMod  modulation    `weight:"output_layer.adaLN_modulation"` // shift, scale
+	FinalMod  adaln.Layer   `weight:"output_layer.adaLN_modulation"` // shift, scale
 	Head      struct {
 		Weight weights.Param `weight:"weight"` // [vocab, hidden]
 		Bias   weights.Param `weight:"bias"`   // [vocab]
@@ -70,7 +70,12 @@ type Model struct {
 	table *tensor.Dense // [vocab, hidden]
 	layer attention.Layer
 	work  nn.Work
-	mods  *modulations // of the latest batch; nil without time conditioning
+
+	// with time conditioning:
+	mods  adaln.Table
+	times []any // of the batch
+	slots []int32
+	segs  []backend.Segment // rows of the pass, by slot
 }
 
 // New returns the network without weights.
@@ -80,7 +85,7 @@ func New(c Config) *Model {
 		Sigma:     newTimestep(c.Cond),
 		Blocks:    make([]block, c.Blocks),
 		Final:     nn.NewLayerNormNoBias(c.Hidden, eps),
-		FinalMod:  newModulation(c.Cond, c.Hidden, 2),
+		FinalMod:  adaln.New(c.Cond, c.Hidden, 2),
 		cfg:       c,
 	}
 	for i := range m.Blocks {
@@ -91,7 +96,7 @@ func New(c Config) *Model {
 			Norm2: nn.NewLayerNormNoBias(c.Hidden, eps),
 			Up:    nn.NewLinear(c.Hidden, c.MLP),
 			Down:  nn.NewLinear(c.MLP, c.Hidden),
-			Mod:   newModulation(c.Cond, c.Hidden, 6),
+			Mod:   adaln.New(c.Cond, c.Hidden, 6),
 		}
 	}
 	m.Head.Weight = weights.Param{Shape: []int{c.Vocab, c.Hidden}}
@@ -151,13 +156,18 @@ func (m *Model) load(o model.Options) error {
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.table = l.Table(&m.Embedding)
 	m.Sigma.load(l)
-	var c []float32
-	if !m.cfg.TimeConditioned {
-		c = m.Sigma.embed(0)
+	m.mods = adaln.Table{Backend: m.b, Cond: m.cfg.Cond}
+	modulation := func(mod *adaln.Layer) [][]float32 {
+		if !m.cfg.TimeConditioned {
+			return mod.Constant(l, nn.SiLU(m.Sigma.embed(0)))
+		}
+		mod.Load(l)
+		m.mods.Layers = append(m.mods.Layers, mod)
+		return make([][]float32, 6) // nothing to fold
 	}
 	for i := range m.Blocks {
 		blk := &m.Blocks[i]
-		mod := blk.Mod.load(l, c) // nil elements with time conditioning
+		mod := modulation(&blk.Mod)
 		blk.Norm1.LoadModulated(l, mod[1], mod[0])
 		blk.QKV.Load(l)
 		blk.Out.LoadGated(l, mod[2])
@@ -165,7 +175,7 @@ func (m *Model) load(o model.Options) error {
 		blk.Up.Load(l)
 		blk.Down.LoadGated(l, mod[5])
 	}
-	mod := m.FinalMod.load(l, c)
+	mod := modulation(&m.FinalMod)
 	m.Final.LoadModulated(l, mod[1], mod[0])
 	dim := m.cfg.Hidden / m.cfg.Heads
 	m.layer = attention.Layer{Heads: m.cfg.Heads, HeadDim: dim, BF16: o.Precision != backend.F32,
@@ -198,32 +208,33 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	w := &m.work
 	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
 	m.b.Gather(w.X, m.table, p.Tokens)
+	m.modulated(p)
 	for i := range m.Blocks {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
 		p.Hidden(i, w.X)
-		if p = m.block(i, p, m.mods); p.Len() == 0 {
+		if p = m.block(i, p); p.Len() == 0 {
 			return w.X, p, nil
 		}
 	}
 	p.Hidden(len(m.Blocks), w.X)
-	if m.mods != nil { // the final modulation depends on the sequence, which the head does not know
+	if m.cfg.TimeConditioned { // the head does not know the sequence
 		m.Final.Apply(m.b, w.X, w.X, p.Len())
-		m.b.Modulate(w.X, m.mods.of(m.cfg.Blocks, 1), m.mods.of(m.cfg.Blocks, 0), p.Sequences)
+		m.b.Modulate(w.X, m.FinalMod.Of(1), m.FinalMod.Of(0), m.segs)
 	}
 	return w.X, p, nil
 }
 
 // block computes one transformer block over the rows of w.X and returns the rows that are left.
-// With mods it applies the modulation; otherwise norms and projections include it.
-func (m *Model) block(i int, p *model.Pass, mods *modulations) *model.Pass {
+// Without time conditioning norms and projections include the modulation.
+func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	w, b, blk := &m.work, m.b, &m.Blocks[i]
 	k, v := p.KV(i)
 
 	blk.Norm1.Apply(b, w.H, w.X, p.Len())
-	if mods != nil {
-		b.Modulate(w.H, mods.of(i, 1), mods.of(i, 0), p.Sequences)
+	if m.cfg.TimeConditioned {
+		b.Modulate(w.H, blk.Mod.Of(1), blk.Mod.Of(0), m.segs)
 	}
 	blk.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
 	m.layer.Split(b, w.Q, k, v, w.QKV, &p.Rows, p.Keys) // rotates; keys and values go to the cache
@@ -232,29 +243,36 @@ func (m *Model) block(i int, p *model.Pass, mods *modulations) *model.Pass {
 			return p
 		}
 		w.Keep(b, read)
+		m.modulated(p)
 	}
 	m.layer.Attend(b, w.H, w.Q, k, v, &p.Rows, p.Keys)
 	p.Attended(i, w.Q, &m.layer)
-	m.residual(&blk.Out, w.H, p, mods, i, 2)
+	m.residual(&blk.Out, w.H, p, &blk.Mod, 2)
 
 	blk.Norm2.Apply(b, w.H, w.X, p.Len())
-	if mods != nil {
-		b.Modulate(w.H, mods.of(i, 4), mods.of(i, 3), p.Sequences)
+	if m.cfg.TimeConditioned {
+		b.Modulate(w.H, blk.Mod.Of(4), blk.Mod.Of(3), m.segs)
 	}
 	blk.Up.Apply(b, w.Inner, w.H, p.Len(), backend.GELUTanh)
-	m.residual(&blk.Down, w.Inner, p, mods, i, 5)
+	m.residual(&blk.Down, w.Inner, p, &blk.Mod, 5)
 	return p
 }
 
-// residual adds a branch's projection, times its gate (the modulation with that index), to w.X.
-func (m *Model) residual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mods *modulations, i,
-	gate int) {
-	if mods == nil {
+// modulated finds the modulations of a pass's rows.
+func (m *Model) modulated(p *model.Pass) {
+	if m.cfg.TimeConditioned {
+		m.segs = adaln.Segments(m.segs, p.Sequences, m.slots)
+	}
+}
+
+// residual adds a branch's projection, times its gate (a part of the modulation), to w.X.
+func (m *Model) residual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mod *adaln.Layer, gate int) {
+	if !m.cfg.TimeConditioned {
 		l.Add(m.b, m.work.X, x, p.Len())
 		return
 	}
 	l.Apply(m.b, m.work.Q, x, p.Len(), backend.Identity)
-	m.b.GateAdd(m.work.X, m.work.Q, mods.of(i, gate), p.Sequences)
+	m.b.GateAdd(m.work.X, m.work.Q, mod.Of(gate), m.segs)
 }
 
 // finish applies the final norm, unless the passes did.
@@ -263,16 +281,4 @@ func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
 		m.Final.Apply(m.b, x, x, n)
 	}
 	return x
-}
-
-// begin computes the modulations of a batch.
-func (m *Model) begin(b *model.Batch) error {
-	if !m.cfg.TimeConditioned {
-		return nil
-	}
-	if len(b.Time) != b.Size {
-		return fmt.Errorf("the model is time-conditioned: %d times for %d sequences", len(b.Time), b.Size)
-	}
-	m.modulate(b)
-	return nil
 }

@@ -1,9 +1,8 @@
 package dit
 
 import (
+	"fmt"
 	"math"
-
-	"gorgonia.org/tensor"
 
 	"unmask/model"
 	"unmask/nn"
@@ -31,7 +30,7 @@ func (t *timestep) load(l *nn.Loader) {
 	t.in, t.out = l.Host(&t.In), l.Host(&t.Out)
 }
 
-// embed returns silu(mlp(sinusoid(sigma))) [cond].
+// embed returns mlp(sinusoid(sigma)) [cond], before its activation.
 func (t *timestep) embed(sigma float64) []float32 {
 	e := make([]float32, frequencies)
 	for i := range frequencies / 2 {
@@ -39,87 +38,23 @@ func (t *timestep) embed(sigma float64) []float32 {
 		angle := float64(float32(sigma) * freq)
 		e[i], e[frequencies/2+i] = float32(math.Cos(angle)), float32(math.Sin(angle))
 	}
-	return nn.SiLU(t.out.Apply(nn.SiLU(t.in.Apply(e))))
+	return t.out.Apply(nn.SiLU(t.in.Apply(e)))
 }
 
-// modulation is an adaLN layer: from the conditioning vector to chunks of [hidden].
-type modulation struct {
-	Layer nn.Linear `weight:""`
-
-	host   nn.Host
-	chunks int
-}
-
-func newModulation(cond, hidden, chunks int) modulation {
-	return modulation{Layer: nn.NewLinear(cond, chunks*hidden), chunks: chunks}
-}
-
-// load reads the layer. With a constant c it returns the chunks and keeps nothing; without it the
-// chunks are nil.
-func (m *modulation) load(l *nn.Loader, c []float32) [][]float32 {
-	host := l.Host(&m.Layer)
-	if c == nil {
-		m.host = host
-		return make([][]float32, m.chunks)
+// begin finds the modulations of a batch's times.
+func (m *Model) begin(b *model.Batch) (err error) {
+	if !m.cfg.TimeConditioned {
+		return nil
 	}
-	return m.split(host.Apply(c))
-}
-
-func (m *modulation) split(y []float32) [][]float32 {
-	n := len(y) / m.chunks
-	chunks := make([][]float32, m.chunks)
-	for i := range chunks {
-		chunks[i] = y[i*n : (i+1)*n]
+	if len(b.Time) != b.Size {
+		return fmt.Errorf("the model is time-conditioned: %d times for %d sequences", len(b.Time), b.Size)
 	}
-	return chunks
-}
-
-// modulations are the chunks of all blocks for a batch, [batch, hidden] each; those of the output
-// layer come last.
-type modulations struct {
-	time   []float64 // the times they were computed for
-	blocks [][]*tensor.Dense
-}
-
-func (m *modulations) of(block, chunk int) *tensor.Dense { return m.blocks[block][chunk] }
-
-// modulate sets m.mods to the modulations of a batch's times. It computes those that changed.
-func (m *Model) modulate(b *model.Batch) {
-	s := m.mods
-	if s == nil || len(s.time) < b.Size {
-		s = &modulations{time: make([]float64, b.Size)}
-		for i := range s.time {
-			s.time[i] = math.NaN()
-		}
-		for i := range m.Blocks {
-			s.blocks = append(s.blocks, m.newChunks(&m.Blocks[i].Mod, b.Size))
-		}
-		s.blocks = append(s.blocks, m.newChunks(&m.FinalMod, b.Size))
-		m.mods = s
+	m.times = m.times[:0]
+	for _, t := range b.Time {
+		m.times = append(m.times, t)
 	}
-	for seq, t := range b.Time {
-		if s.time[seq] == t {
-			continue
-		}
-		s.time[seq] = t
-		c := m.Sigma.embed(-math.Log1p(-(1 - noiseEps) * t))
-		for i := range m.Blocks {
-			m.write(s.blocks[i], &m.Blocks[i].Mod, seq, c)
-		}
-		m.write(s.blocks[len(m.Blocks)], &m.FinalMod, seq, c)
-	}
-}
-
-func (m *Model) newChunks(mod *modulation, batch int) []*tensor.Dense {
-	chunks := make([]*tensor.Dense, mod.chunks)
-	for i := range chunks {
-		chunks[i] = m.b.New(batch, m.cfg.Hidden)
-	}
-	return chunks
-}
-
-func (m *Model) write(dst []*tensor.Dense, mod *modulation, seq int, c []float32) {
-	for i, chunk := range mod.split(mod.host.Apply(c)) {
-		m.b.Write(dst[i], seq, chunk)
-	}
+	m.slots, err = m.mods.Slots(m.slots, m.times, func(i int) ([]float32, error) {
+		return m.Sigma.embed(-math.Log1p(-(1 - noiseEps) * b.Time[i])), nil
+	})
+	return err
 }

@@ -4,6 +4,8 @@
 package adaln
 
 import (
+	"slices"
+
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -52,6 +54,13 @@ func (m *Layer) Load(l *nn.Loader) {
 	l.Release(&m.Weight)
 }
 
+// Constant returns the parts [width] for one conditioning vector, after its activation, instead of
+// packing the layer.
+func (m *Layer) Constant(l *nn.Loader, y []float32) [][]float32 {
+	all := l.Host(&nn.Linear{Weight: m.Weight, Bias: m.Bias}).Apply(y)
+	return slices.Collect(slices.Chunk(all, m.width()))
+}
+
 // Of returns part i for all conditions in use, [slots, width]: one row for each slot.
 func (m *Layer) Of(i int) *tensor.Dense { return m.tables[i] }
 
@@ -62,9 +71,6 @@ type Table struct {
 	Backend backend.Backend
 	Cond    int      // width of the conditioning vector
 	Layers  []*Layer // layers with the same conditioning vector
-
-	// Made, when not nil, is called with the slots that were just computed.
-	Made func(slots []int32)
 
 	slots map[any]int32
 	size  int // slots of the tables
@@ -158,9 +164,6 @@ func (t *Table) make(slots []int32) {
 			b.Linear(tmp, t.y, n, l.products[i], backend.Epilogue{Bias: l.biases[i]})
 			b.Scatter(l.tables[i], tmp, slots)
 		}
-	}
-	if t.Made != nil {
-		t.Made(slots)
 	}
 }
 
