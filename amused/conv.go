@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"unmask/backend"
+	"unmask/nn"
 )
 
 // depthwise sets w.h to the 3x3 convolution of each channel of w.x, with zero padding, as a sum of
@@ -23,7 +24,7 @@ func (m *Model) depthwise(r *resBlock, block int) {
 		}
 		b.Gather(w.around, reshaped(w.cache.States[2*block], c.Width), from)
 	} else {
-		b.Gather(w.around, w.x, numbered(n)) // all cells in order
+		b.Gather(w.around, w.x, nn.Count(0, n)) // all cells in order
 	}
 	from, segs := make([]int32, n), []backend.Segment{{Rows: n}}
 	for i := range from {

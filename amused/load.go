@@ -105,7 +105,6 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	m.prompter = clip.Prompter{Source: src, Options: o, Width: c.TextWidth, Pad: -1}
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Recipe: run,
 		Presets: map[string]string{"inpaint": inpainting}, Info: model.Info{
-			Architecture: "amused",
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "layers": c.Depth, "mlp": c.Inner,
 				"width":  c.Width,
 				"blocks": c.Res, "grid": c.Side, "codes": c.Codes, "mask": c.Vocab - 1},

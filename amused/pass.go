@@ -133,7 +133,7 @@ func (m *Model) gathered() {
 func (m *Model) full(ctx context.Context, b *model.Batch, first, n int) error {
 	w := &m.w
 	w.begins(b, false)
-	all := numbered(m.cfg.grid() * m.cfg.grid())
+	all := nn.Count(0, m.cfg.grid()*m.cfg.grid())
 	for i := range n {
 		m.add(b, first+i, all)
 	}

@@ -6,6 +6,7 @@ import (
 	"unmask/attention"
 	"unmask/backend"
 	"unmask/model"
+	"unmask/nn"
 )
 
 // text holds what all passes need of a prompt: keys and values of every attention over it, [1,
@@ -38,7 +39,7 @@ func (m *Model) makeText(p *model.Prompt) *text {
 		out.layers = append(out.layers, m.headsOf(&m.Layers[i].Text, m.self, t, n))
 	}
 	swished, mapped := b.New(n, c.Hidden), b.New(n, c.Width)
-	b.Gather(swished, t, numbered(n))
+	b.Gather(swished, t, nn.Count(0, n))
 	b.Activate(swished, n, backend.SiLU)
 	for _, s := range []struct {
 		of *stage
@@ -81,13 +82,4 @@ func (m *Model) attend(a *attentionTo, l attention.Layer, dst, x, q, o *tensor.D
 			backend.Heads{Heads: l.Heads, HeadDim: l.HeadDim, Keys: g.text.rows, BF16: l.BF16})
 	}
 	a.Out.Add(b, dst, o, n)
-}
-
-// numbered returns 0..n-1.
-func numbered(n int) []int32 {
-	list := make([]int32, n)
-	for i := range list {
-		list[i] = int32(i)
-	}
-	return list
 }

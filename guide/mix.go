@@ -23,7 +23,6 @@ type mixed struct {
 	zero        *tensor.Dense // [sequences, width]
 	from, at    []int32       // rows of the other pass, and their indexes in the mixture
 	segs        []backend.Segment
-	all         []int32
 	row         []float32 // [width]
 }
 
@@ -60,10 +59,7 @@ func (m *mixed) project(rows []int32) *tensor.Dense {
 		m.c, m.u = nil, nil
 	}
 	m.c, m.u = nn.Grow(b, m.c, n, width), nn.Grow(b, m.u, n, width)
-	for i := len(m.all); i < n; i++ {
-		m.all = append(m.all, int32(i))
-	}
-	b.Gather(m.c, m.inner.Project(rows), m.all[:n])
+	b.Gather(m.c, m.inner.Project(rows), nn.Count(0, n))
 	m.from, m.at, m.segs = m.from[:0], m.at[:0], m.segs[:0]
 	for i, r := range rows {
 		seq := r / m.length
@@ -136,21 +132,13 @@ func renamed(err error, rows []int32, length int32) error {
 	return err
 }
 
-func count(n int) []int32 {
-	rows := make([]int32, n)
-	for i := range rows {
-		rows[i] = int32(i)
-	}
-	return rows
-}
-
 // Stats implements model.Marginals.
 func (s *sparse) Stats(rows []int32, o *model.Stats) error {
 	d, err := s.logits(rows)
 	if err != nil {
 		return err
 	}
-	return renamed(d.Stats(count(len(rows)), o), rows, s.length)
+	return renamed(d.Stats(nn.Count(0, len(rows)), o), rows, s.length)
 }
 
 // Sample implements model.Marginals.
@@ -159,7 +147,7 @@ func (s *sparse) Sample(rows []int32, o *model.Draw) error {
 	if err != nil {
 		return err
 	}
-	return renamed(d.Sample(count(len(rows)), o), rows, s.length)
+	return renamed(d.Sample(nn.Count(0, len(rows)), o), rows, s.length)
 }
 
 // Visit implements model.Marginals.
@@ -168,5 +156,5 @@ func (s *sparse) Visit(rows []int32, visit func(i int, logits []float32)) error 
 	if err != nil {
 		return err
 	}
-	return d.Visit(count(len(rows)), visit)
+	return d.Visit(nn.Count(0, len(rows)), visit)
 }

@@ -104,7 +104,6 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: classes, Recipe: recipe,
 		Presets: map[string]string{"fid": c.evaluation(), "confidence": confidence}, Info: model.Info{
-			Architecture: "halton-maskgit",
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner,
 				"grid":  c.Side,
 				"codes": c.Codes, "classes": c.Classes, "mask": c.Codes},

@@ -155,11 +155,10 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}
 	loaded := &model.Loaded{Denoiser: m.denoiser(), Kind: model.KindText, Recipe: c.Recipe,
 		Presets: c.named(), Info: model.Info{
-			Architecture: "llama",
-			Sizes:        c.sizes(),
-			Parameters:   model.Parameters(report.Bound, set),
-			Unused:       report.Unused,
-			Notes:        c.Notes,
+			Sizes:      c.sizes(),
+			Parameters: model.Parameters(report.Bound, set),
+			Unused:     report.Unused,
+			Notes:      c.Notes,
 		}}
 	loaded.Variables = variables(src)
 	if t, from, err := wait(); err == nil {

@@ -131,7 +131,6 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	m.prompter = clip.Prompter{Source: src, Options: o, Width: c.TextWidth, Rows: c.TextRows, Pad: 0}
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Recipe: recipe,
 		Presets: map[string]string{"fid": recipe}, Info: model.Info{
-			Architecture: "maskgen",
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner,
 				"length": c.Tokens,
 				"codes":  c.Codes, "text rows": c.TextRows, "mask": c.Codes},

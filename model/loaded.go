@@ -53,7 +53,7 @@ type Loaded struct {
 
 // Info describes a loaded network.
 type Info struct {
-	Architecture string         `json:"architecture"`
+	Architecture string         `json:"architecture"` // "" from a Format means its name
 	Sizes        map[string]int `json:"sizes"`
 	Parameters   int            `json:"parameters"`
 	Tokenizer    string         `json:"tokenizer,omitempty"` // where it comes from, in words

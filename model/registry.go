@@ -144,6 +144,7 @@ func Load(src *Source, o Options) (_ *Loaded, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", src.Name, f.Name, err)
 	}
+	m.Info.Architecture = cmp.Or(m.Info.Architecture, f.Name)
 	m.Info.Notes = append(m.Info.Notes, src.Notes...)
 	if as != "" {
 		m.Info.Notes = append(m.Info.Notes, fmt.Sprintf("read as %s, as asked for; model_type is %q", as,

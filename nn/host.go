@@ -31,3 +31,12 @@ func SiLU(x []float32) []float32 {
 	}
 	return x
 }
+
+// Count returns n indexes of rows, from first on.
+func Count(first, n int) []int32 {
+	rows := make([]int32, n)
+	for i := range rows {
+		rows[i] = int32(first + i)
+	}
+	return rows
+}

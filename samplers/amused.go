@@ -36,16 +36,3 @@ func (a AMUSEd) Choose(v *View) (Opening, error) {
 	v.drawn(&o)
 	return o, nil
 }
-
-// linear opens L - max(1, floor(L*(1-n/N))) positions, aMUSEd's schedule for inpainting.
-type linear struct{}
-
-func (linear) String() string { return "linear" }
-
-func (linear) At(at float64, steps, length int) int {
-	masked := int(float64(length) * (1 - at/float64(steps)))
-	if at < float64(steps) {
-		masked = max(masked, 1)
-	}
-	return length - masked
-}

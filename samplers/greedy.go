@@ -3,7 +3,6 @@ package samplers
 import (
 	"cmp"
 	"fmt"
-	"math"
 
 	"unmask/param"
 )
@@ -26,15 +25,10 @@ func (g Greedy) Needs(step, steps int) Need {
 // Choose returns the choice of the sampler inside with the most probable tokens.
 func (g Greedy) Choose(v *View) (Opening, error) {
 	o, err := g.inside().Choose(v)
-	if err != nil {
-		return o, err
+	if err == nil {
+		v.likeliest(&o)
 	}
-	o.Tokens, o.LogP = v.Tokens32(len(o.Positions)), v.Floats(len(o.Positions))
-	for j, p := range o.Positions {
-		i := v.Index(p)
-		o.Tokens[j], o.LogP[j] = v.Arg[i], math.Log(v.P1[i])
-	}
-	return o, nil
+	return o, err
 }
 
 // Check returns an error if the sampler inside draws tokens itself, or has an exponent of draws.

@@ -4,34 +4,22 @@ import "math"
 
 // LLaDA opens length/steps positions per step, and one more in the first length%steps steps (Nie et
 // al. 2025, get_num_transfer_tokens of the authors' generate.py).
-var LLaDA Schedule = llada{}
-
-type llada struct{}
-
-func (llada) String() string { return "llada" }
-
-func (llada) At(at float64, steps, length int) int {
+var LLaDA Schedule = &formula{"llada", func(at float64, steps, length int) int {
 	n := int(at)
 	return n*(length/steps) + min(n, length%steps)
-}
+}}
 
 // DLLM opens round(masked/left) positions in a step, where `left` steps are left, halves to even
 // (dLLM, core/samplers/utils.py get_num_transfer_tokens with LinearAlphaScheduler: the share
 // 1-s/t of the masked positions, with times in float32).
-var DLLM Schedule = dllm{}
-
-type dllm struct{}
-
-func (dllm) String() string { return "dllm" }
-
-func (dllm) At(at float64, steps, length int) int {
+var DLLM Schedule = &formula{"dllm", func(at float64, steps, length int) int {
 	masked := length
 	for left := steps; left > max(steps-int(at), 0); left-- {
 		kept := masksLeft(left-1, steps) / masksLeft(left, steps)
 		masked -= min(int(math.RoundToEven(float64(masked)*(1-float64(kept)))), masked)
 	}
 	return length - masked
-}
+}}
 
 // masksLeft returns the share of masks at the time of step `left` from the end, 1-(1-t).
 func masksLeft(left, steps int) float32 {
@@ -41,30 +29,15 @@ func masksLeft(left, steps int) float32 {
 
 // Floor leaves floor(D*(N-n)/N) positions masked after step n, in float32: RND1's number
 // (generation_utils.py of the authors) and Open-dCoder's for p2.
-var Floor Schedule = floor{}
-
-type floor struct{}
-
-func (floor) String() string { return "floor" }
-
-func (floor) At(at float64, steps, length int) int {
+var Floor Schedule = &formula{"floor", func(at float64, steps, length int) int {
 	share := float32((float64(steps) - at) / float64(steps))
 	return length - int(float32(length)*share)
-}
+}}
 
 // Dream opens int(masked*(1-s/t)) positions in a step from time t to s and all the rest in the last
 // step; times run from 1 to 0.001 in equal parts, in float32. Many steps open none (Ye et al. 2025,
 // "Dream 7B: diffusion large language models", diffusion_generate).
-var Dream Schedule = dream{}
-
-type dream struct{}
-
-func (dream) String() string { return "dream" }
-
-// Idle makes Dream an Idler.
-func (dream) Idle() {}
-
-func (dream) At(at float64, steps, length int) int {
+var Dream Schedule = &idle{formula{"dream", func(at float64, steps, length int) int {
 	masked := length
 	for i := range min(int(at), steps) {
 		if i == steps-1 {
@@ -74,7 +47,7 @@ func (dream) At(at float64, steps, length int) int {
 		masked -= int(float32(masked) * float32(1-s/t))
 	}
 	return length - masked
-}
+}}}
 
 // dreamTime returns torch.linspace(1, 0.001, steps+1)[i], which is computed from the nearer end.
 func dreamTime(i, steps int) float32 {

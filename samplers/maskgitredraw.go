@@ -32,13 +32,3 @@ func (m MaskGITRedraw) Choose(v *View) (Opening, error) {
 	o.Replace, o.Replacement = v.Open, append(v.Tokens32(len(anew))[:0], anew...)
 	return o, err
 }
-
-// lateArccos is max(n, int(L*(1-acos((n-1)/(N-1))/(pi/2)))): its first step opens one position, and
-// its last step ends where arccos ends.
-type lateArccos struct{}
-
-func (lateArccos) String() string { return "late-arccos" }
-
-func (lateArccos) At(at float64, steps, length int) int {
-	return max(arccos{}.At(max(at-1, 0), max(steps-1, 1), length), int(at))
-}

@@ -43,69 +43,78 @@ type Idler interface {
 	Idle()
 }
 
+// formula is a schedule with a name. It is used by pointer, so that schedules can be compared.
+type formula struct {
+	name string
+	at   func(at float64, steps, length int) int
+}
+
+func (f *formula) String() string { return f.name }
+
+func (f *formula) At(at float64, steps, length int) int { return f.at(at, steps, length) }
+
+// idle is a formula that is an Idler.
+type idle struct{ formula }
+
+// Idle implements Idler.
+func (*idle) Idle() {}
+
 // The published schedules, with D = length, n = at and N = steps.
 var (
 	// Uniform is round(D*n/N) (Hayakawa et al. 2025, appendix "Sampling schedule"). Halves are
 	// rounded to even, as in Python, NumPy and PyTorch.
-	Uniform Schedule = uniform{}
+	Uniform Schedule = &formula{"uniform", func(at float64, steps, length int) int {
+		return int(math.RoundToEven(float64(length) * at / float64(steps)))
+	}}
 
 	// Cosine is round(D*(1-cos(pi/2*n/N))), which opens few positions first. The paper prints D
 	// inside the cosine and the ramp reversed; this is the schedule of MaskGIT (Chang et al. 2022,
 	// section 3.3) and MAGE, which the paper adopts.
-	Cosine Schedule = cosine{}
+	Cosine Schedule = &formula{"cosine", func(at float64, steps, length int) int {
+		return int(math.RoundToEven(float64(length) * (1 - math.Cos(math.Pi/2*at/float64(steps)))))
+	}}
 
 	// Arccos is max(n, int(D*(1-acos(n/N)/(pi/2)))), of Halton-MaskGIT (Besnier et al. 2025).
-	Arccos Schedule = arccos{}
+	Arccos Schedule = &formula{"arccos", func(at float64, steps, length int) int {
+		// float32, as the authors compute: 16 of 32 steps open 191 of 576, not a third
+		share := 1 - float32(math.Acos(float64(float32(min(at/float64(steps), 1)))))/float32(math.Pi/2)
+		return max(int(at), int(share*float32(length)))
+	}}
 
 	// MAGE is Cosine with the number of masked positions rounded down, and at least one of them
 	// before the last step (Li et al. 2023, gen_img_uncond.py of the authors).
-	MAGE Schedule = mage{}
+	MAGE Schedule = &formula{"mage", func(at float64, steps, length int) int {
+		masked := float64(length) * math.Cos(math.Pi/2*at/float64(steps))
+		return length - keptMasks(masked, at < float64(steps))
+	}}
 
 	// ForTiTok is D-max(1, floor(D*acos(n/N)/(pi/2))) before the last step (Yu et al. 2024,
 	// 1d-tokenizer, modeling/maskgit.py).
-	ForTiTok Schedule = titok{}
+	ForTiTok Schedule = &formula{"titok", func(at float64, steps, length int) int {
+		masked := float64(length) * (math.Acos(min(at/float64(steps), 1)) / (math.Pi / 2))
+		return length - keptMasks(masked, at < float64(steps))
+	}}
 
 	// Linear is D-max(1, floor(D*(1-n/N))) before the last step, aMUSEd's for inpainting (diffusers,
 	// schedulers/scheduling_amused.py).
-	Linear Schedule = linear{}
+	Linear Schedule = &formula{"linear", func(at float64, steps, length int) int {
+		masked := float64(length) * (1 - at/float64(steps))
+		return length - keptMasks(masked, at < float64(steps))
+	}}
 
 	// LateArccos is max(n, int(D*(1-acos((n-1)/(N-1))/(pi/2)))), of Halton-MaskGIT's confidence
 	// sampler (Besnier et al. 2025).
-	LateArccos Schedule = lateArccos{}
+	LateArccos Schedule = &formula{"late-arccos", func(at float64, steps, length int) int {
+		return max(Arccos.At(max(at-1, 0), max(steps-1, 1), length), int(at))
+	}}
 )
 
-type (
-	uniform struct{}
-	cosine  struct{}
-	arccos  struct{}
-	mage    struct{}
-)
-
-func (uniform) String() string { return "uniform" }
-func (cosine) String() string  { return "cosine" }
-func (arccos) String() string  { return "arccos" }
-func (mage) String() string    { return "mage" }
-
-func (uniform) At(at float64, steps, length int) int {
-	return int(math.RoundToEven(float64(length) * at / float64(steps)))
-}
-
-func (cosine) At(at float64, steps, length int) int {
-	return int(math.RoundToEven(float64(length) * (1 - math.Cos(math.Pi/2*at/float64(steps)))))
-}
-
-func (arccos) At(at float64, steps, length int) int {
-	// float32, as the authors compute: 16 of 32 steps open 191 of 576, not a third
-	share := 1 - float32(math.Acos(float64(float32(min(at/float64(steps), 1)))))/float32(math.Pi/2)
-	return max(int(at), int(share*float32(length)))
-}
-
-func (mage) At(at float64, steps, length int) int {
-	masked := int(float64(length) * math.Cos(math.Pi/2*at/float64(steps)))
-	if at < float64(steps) {
-		masked = max(masked, 1)
+// keptMasks rounds a number of masks down, before the last step to at least 1.
+func keptMasks(masked float64, before bool) int {
+	if before {
+		return max(int(masked), 1)
 	}
-	return length - masked
+	return int(masked)
 }
 
 // times is a schedule given by times, from 1 to 0.

@@ -65,16 +65,3 @@ func (v *View) likeliest(o *Opening) {
 		o.Tokens[j], o.LogP[j] = v.Arg[i], math.Log(v.P1[i])
 	}
 }
-
-// titok is L - max(1, floor(L*acos(n/N)/(pi/2))) (1d-tokenizer, modeling/maskgit.py).
-type titok struct{}
-
-func (titok) String() string { return "titok" }
-
-func (titok) At(at float64, steps, length int) int {
-	masked := int(float64(length) * (math.Acos(min(at/float64(steps), 1)) / (math.Pi / 2)))
-	if at < float64(steps) {
-		masked = max(masked, 1)
-	}
-	return length - masked
-}

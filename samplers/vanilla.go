@@ -77,10 +77,8 @@ func (a Vanilla) Tempered(temperature float64) (any, float64, error) {
 
 // argmax opens all masked positions with their most probable tokens.
 func (v *View) argmax() Opening {
-	o := Opening{Positions: v.Masked, Tokens: v.Arg, LogP: v.Floats(len(v.Masked))}
-	for i, p := range v.P1 {
-		o.LogP[i] = math.Log(p)
-	}
+	o := Opening{Positions: v.Masked}
+	v.likeliest(&o)
 	return o
 }
 

@@ -85,7 +85,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	m.codec = codecOf(src, m.books, m.codes, o)
 	sizes, more := m.Trunk.Sizes()
 	return &model.Loaded{Denoiser: m, Kind: model.KindSpeech, Recipe: Recipe,
-		Presets: map[string]string{"fast": fastRecipe}, Info: model.Info{Architecture: "omnivoice",
+		Presets: map[string]string{"fast": fastRecipe}, Info: model.Info{
 			Sizes: m.describe(sizes), Parameters: model.Parameters(report.Bound, src.Set),
 			Unused: report.Unused, Notes: append(notes, more...), Tokenizer: from}}, nil
 }

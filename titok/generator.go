@@ -67,12 +67,12 @@ type network interface {
 type Model struct {
 	model.Network
 
-	cfg       Config
-	net       network
-	b         backend.Backend
-	layer     attention.Layer
-	work      nn.Work
-	ids, rows []int32
+	cfg   Config
+	net   network
+	b     backend.Backend
+	layer attention.Layer
+	work  nn.Work
+	ids   []int32
 }
 
 // New returns the network without weights, and the struct to bind them to.
@@ -151,14 +151,6 @@ func (m *Model) classToken(c *model.Condition) int32 {
 		return int32(m.cfg.Codes + 1 + m.cfg.Classes)
 	}
 	return int32(m.cfg.Codes+1) + c.Class
-}
-
-// all returns 0..n-1.
-func (m *Model) all(n int) []int32 {
-	for i := len(m.rows); i < n; i++ {
-		m.rows = append(m.rows, int32(i))
-	}
-	return m.rows[:n]
 }
 
 // readConfig reads a generator's sizes off its tensors; config.json has the heads.
@@ -243,7 +235,6 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: classes, Recipe: published,
 		Presets: map[string]string{"fid": published}, Info: model.Info{
-			Architecture: "titok",
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.layers(), "mlp": c.Inner,
 				"length": c.Tokens,
 				"codes":  c.Codes, "classes": c.Classes, "mask": c.Codes},

@@ -118,7 +118,7 @@ func (n *uvit) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 		k.FC2.Add(b, w.X, w.Inner, p.Len())
 		return ctx.Err()
 	}
-	all := m.all(rows)
+	all := nn.Count(0, rows)
 	for i := range n.In {
 		if err := block(&n.In[i]); err != nil {
 			return nil, err

@@ -131,7 +131,6 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: c.ClassNames, Info: model.Info{
-		Architecture: "mage",
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "depth": c.Depth,
 			"decoder hidden": c.DecHidden,
 			"decoder heads":  c.DecHeads, "decoder depth": c.DecDepth, "grid": c.Grid, "codes": c.Codebook,

@@ -242,11 +242,7 @@ func (t *Text) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, er
 			return nil, err
 		}
 		if i == len(t.Layers)-1 {
-			at := make([]int32, rows)
-			for i := range at {
-				at[i] = int32(i)
-			}
-			b.Gather(t.before, w.X, at)
+			b.Gather(t.before, w.X, nn.Count(0, rows))
 		}
 		t.apply(&t.Layers[i], rows)
 	}

@@ -62,21 +62,21 @@ func (m *Tokenizer) decode(codes []int32) error {
 	d, z, b := &m.Decoder, &m.sizes, m.b
 	m.prepareDecoder()
 	x := d.Vit.prepare(b)
-	b.Gather(x, d.base, count(0, d.Vit.rows.Len()))
+	b.Gather(x, d.base, nn.Count(0, d.Vit.rows.Len()))
 	b.Gather(d.codes, m.Codebook.Table(), codes)
 	d.Embed.Apply(b, d.rows, d.codes, z.Tokens, backend.Identity)
-	latents := count(1+z.DecCells, z.Tokens)
+	latents := nn.Count(1+z.DecCells, z.Tokens)
 	b.AddRows(d.rows, d.base, latents)
 	b.Scatter(x, d.rows, latents)
 	if z.TextRows > 0 {
 		b.Write(d.text, 0, m.text)
 		d.Text.Apply(b, d.rows, d.text, z.TextRows, backend.Identity)
-		words := count(1+z.DecCells+z.Tokens, z.TextRows)
+		words := nn.Count(1+z.DecCells+z.Tokens, z.TextRows)
 		b.AddRows(d.rows, d.base, words)
 		b.Scatter(x, d.rows, words)
 	}
 	d.Vit.run(b)
-	b.Gather(d.cells, x, count(1, z.DecCells))
+	b.Gather(d.cells, x, nn.Count(1, z.DecCells))
 	d.Vit.Post.Apply(b, d.cells, d.cells, z.DecCells)
 	d.out.Apply(b, d.inner, d.cells, z.DecCells, backend.Identity)
 	if z.PixelCodes == 0 {

@@ -33,12 +33,12 @@ func (m *Tokenizer) encode() ([]float32, error) {
 	x := e.Vit.prepare(b)
 	b.Write(e.image, 0, m.Pixels)
 	e.Patches.Patches(b, e.patches, e.image, z.Side, z.Side)
-	image := count(1, cells)
+	image := nn.Count(1, cells)
 	b.AddRows(e.patches, e.base, image)
-	b.Gather(x, e.base, count(0, 1+cells+z.Tokens))
+	b.Gather(x, e.base, nn.Count(0, 1+cells+z.Tokens))
 	b.Scatter(x, e.patches, image)
 	e.Vit.run(b)
-	b.Gather(e.rows, x, count(1+cells, z.Tokens))
+	b.Gather(e.rows, x, nn.Count(1+cells, z.Tokens))
 	e.Vit.Post.Apply(b, e.rows, e.rows, z.Tokens)
 	if z.Legacy { // [tokens, width] is read as [width, tokens]
 		b.Read(e.host, e.rows, 0)
@@ -53,13 +53,4 @@ func (m *Tokenizer) encode() ([]float32, error) {
 	latent := make([]float32, z.Tokens*z.CodeWidth)
 	b.Read(latent, e.latent, 0)
 	return latent, nil
-}
-
-// count returns n numbers from first on.
-func count(first, n int) []int32 {
-	rows := make([]int32, n)
-	for i := range rows {
-		rows[i] = int32(first + i)
-	}
-	return rows
 }
