@@ -23,12 +23,9 @@ semi-ar(hybrid), eb(margin), hybrid(random,u-moment). With +cache at the end a s
 intermediate stage of partial caching (not for those marked with *).`,
 		Example: "  unmask samplers moment eb     ranges, defaults and meaning of their parameters",
 		RunE: func(cmd *cobra.Command, names []string) error {
-			list, err := samplers.Describe()
-			if err != nil {
-				return err
-			}
+			list := samplers.List()
 			for _, name := range names {
-				if !slices.ContainsFunc(list, func(d samplers.Description) bool { return d.Name == name }) {
+				if !slices.ContainsFunc(list, func(d samplers.Info) bool { return d.Name == name }) {
 					_, err := samplers.Parse(name)
 					return usage("%v", cmp.Or(err, fmt.Errorf("%q, want a name alone", name)))
 				}

@@ -20,8 +20,6 @@ var AlphaParam = param.Param{Name: "alpha", Min: 1e-3, Max: 1e6, Default: "6",
 var GammaParam = param.Param{Name: "gamma", Min: 1e-3, Max: 1e6, Default: "1",
 	Help: "draw tokens from p^gamma, for orders: random, u-moment, halton, hybrid"}
 
-var gammaField = field{Param: GammaParam}
-
 // ChooseThenSample chooses positions by an Order and then draws their tokens from p^gamma
 // (Hayakawa et al. 2025, section 3 and algorithm "General choose-then-sample"). With gamma = 1
 // and one position a step it is unbiased (proposition 2).

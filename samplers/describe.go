@@ -2,52 +2,95 @@ package samplers
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 
 	"unmask/param"
 )
 
-// Description describes a registered rule as JSON, for programs that offer it to users.
-type Description struct {
-	Name       string        `json:"name"`
-	Line       string        `json:"line"`
-	Paper      string        `json:"paper"`
-	Parameters []param.Param `json:"parameters"`
-	Inside     string        `json:"inside,omitempty"` // what may stand in parentheses
-	Cache      bool          `json:"cache"`            // whether it may have intermediate stages
-	Uncached   string        `json:"uncached,omitempty"`
-	SelfPaced  bool          `json:"self_paced"` // it takes no steps and no schedule
+// Info describes a registered rule, as JSON for programs that offer it to users.
+type Info struct {
+	Name  string `json:"name"`
+	Line  string `json:"line"`
+	Paper string `json:"paper"`
+	// as Parse takes them in parentheses, those of rules inside last
+	Params []param.Param `json:"parameters"`
+	// what may stand in parentheses, such as "an order"; "" means nothing
+	Inside    string `json:"inside,omitempty"`
+	Cache     bool   `json:"cache"`              // whether it may have intermediate stages
+	Uncached  string `json:"uncached,omitempty"` // why not
+	SelfPaced bool   `json:"self_paced"`         // it takes no steps and no schedule
+
+	Order   bool `json:"-"` // an Order; Parse makes it a sampler as a ChooseThenSample
+	Foreign bool `json:"-"` // registered by another package than this one
 }
 
-// Describe describes all registered rules, the paper's first.
-func Describe() ([]Description, error) {
-	var out []Description
-	for _, info := range List() {
-		s, err := Parse(info.Name)
-		if err != nil {
-			return nil, err
-		}
-		d := Description{Name: info.Name, Line: info.Line, Paper: info.Paper, Parameters: info.Params,
-			Inside: info.Inside}
-		if d.Parameters == nil {
-			d.Parameters = []param.Param{}
-		}
-		_, d.SelfPaced = As[SelfPaced](s)
-		d.Uncached = Uncached(s)
+// List describes all registered rules, the paper's first.
+func List() (out []Info) {
+	for _, e := range registry {
+		d := Info{Name: e.Name, Line: e.Line, Paper: e.Paper, Params: e.takes(true),
+			Inside: e.goesAround(), Uncached: Uncached(e.Of), Order: e.order,
+			Foreign: e.kind.PkgPath() != reflect.TypeFor[Random]().PkgPath()}
 		d.Cache = d.Uncached == ""
+		_, d.SelfPaced = As[SelfPaced](e.Of)
 		out = append(out, d)
 	}
-	return out, nil
+	return out
+}
+
+// takes returns the parameters that a text may give to a rule: its own, those of its default rules
+// inside and, if it is an order used as a sampler, gamma.
+func (e *entry) takes(sampler bool) []param.Param {
+	out := []param.Param{}
+	add := func(p param.Param) {
+		for _, q := range out {
+			if p.Name == q.Name {
+				return
+			}
+		}
+		out = append(out, p)
+	}
+	for _, f := range e.params {
+		add(f.Param)
+	}
+	for _, in := range e.inside {
+		for _, p := range byName[in.text].takes(!in.order) {
+			add(p)
+		}
+	}
+	if e.order && sampler {
+		add(GammaParam)
+	}
+	return out
+}
+
+// goesAround returns a description of what may stand inside a rule.
+func (e *entry) goesAround() string {
+	if len(e.inside) == 0 {
+		return ""
+	}
+	one, what := "a ", "sampler"
+	if e.inside[0].order {
+		one, what = "an ", "order"
+	}
+	switch n := len(e.inside); n {
+	case 1:
+		return one + what
+	case 2:
+		return "two " + what + "s"
+	default:
+		return fmt.Sprintf("%d %ss", n, what)
+	}
 }
 
 // Text returns all of the description in lines: each parameter with its range, default and meaning.
-func (d Description) Text() string {
+func (d Info) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n  %s\n  %s\n", d.Name, d.Line, d.Paper)
 	if d.Inside != "" {
 		fmt.Fprintf(&b, "  in parentheses: %s\n", d.Inside)
 	}
-	for _, p := range d.Parameters {
+	for _, p := range d.Params {
 		fmt.Fprintf(&b, "  %-12s %s", p.Name, p.Want())
 		if p.Default != "" {
 			fmt.Fprintf(&b, ", default %s", p.Default)
@@ -62,7 +105,7 @@ func (d Description) Text() string {
 
 // String returns one line for a list: the name, with * if the rule can have no intermediate stages,
 // what it does, its parameters and its paper.
-func (d Description) String() string {
+func (d Info) String() string {
 	name, line := d.Name, d.Line
 	if !d.Cache {
 		name += "*"
@@ -71,7 +114,7 @@ func (d Description) String() string {
 	if d.Inside != "" {
 		inside = append(inside, d.Inside)
 	}
-	for _, p := range d.Parameters {
+	for _, p := range d.Params {
 		inside = append(inside, p.Name)
 	}
 	if len(inside) > 0 {

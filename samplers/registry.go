@@ -33,18 +33,6 @@ type Rule struct {
 	Uncached string
 }
 
-// Info describes a registered rule.
-type Info struct {
-	Name, Line, Paper string
-	// as Parse takes them in parentheses, those of rules inside last
-	Params []param.Param
-	// what may stand in parentheses, such as "an order"; "" means nothing
-	Inside string
-
-	Order   bool // an Order; Parse makes it a sampler as a ChooseThenSample
-	Foreign bool // registered by another package than this one
-}
-
 // entry is a registered Rule.
 type entry struct {
 	Rule
@@ -178,60 +166,4 @@ func Uncached(rule any) string {
 		}
 	}
 	return ""
-}
-
-// List describes all registered rules, the paper's first.
-func List() []Info {
-	var out []Info
-	for _, e := range registry {
-		out = append(out, Info{Name: e.Name, Line: e.Line, Paper: e.Paper, Params: e.takes(true),
-			Inside: e.goesAround(), Order: e.order,
-			Foreign: e.kind.PkgPath() != reflect.TypeFor[Random]().PkgPath()})
-	}
-	return out
-}
-
-// takes returns the parameters that a text may give to a rule: its own, those of its default rules
-// inside and, if it is an order used as a sampler, gamma.
-func (e *entry) takes(sampler bool) []param.Param {
-	var out []param.Param
-	add := func(p param.Param) {
-		for _, q := range out {
-			if p.Name == q.Name {
-				return
-			}
-		}
-		out = append(out, p)
-	}
-	for _, f := range e.params {
-		add(f.Param)
-	}
-	for _, in := range e.inside {
-		for _, p := range byName[in.text].takes(!in.order) {
-			add(p)
-		}
-	}
-	if e.order && sampler {
-		add(GammaParam)
-	}
-	return out
-}
-
-// goesAround returns a description of what may stand inside a rule.
-func (e *entry) goesAround() string {
-	if len(e.inside) == 0 {
-		return ""
-	}
-	one, what := "a ", "sampler"
-	if e.inside[0].order {
-		one, what = "an ", "order"
-	}
-	switch n := len(e.inside); n {
-	case 1:
-		return one + what
-	case 2:
-		return "two " + what + "s"
-	default:
-		return fmt.Sprintf("%d %ss", n, what)
-	}
 }

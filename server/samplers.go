@@ -10,20 +10,15 @@ import (
 
 // samplerList is the answer of GET /v1/samplers.
 type samplerList struct {
-	Object     string                 `json:"object"`
-	Data       []samplers.Description `json:"data"`
-	Schedules  []string               `json:"schedules"`
-	Parameters []param.Param          `json:"parameters"` // of all requests, with underscores in names
+	Object     string          `json:"object"`
+	Data       []samplers.Info `json:"data"`
+	Schedules  []string        `json:"schedules"`
+	Parameters []param.Param   `json:"parameters"` // of all requests, with underscores in names
 }
 
 // listSamplers answers GET /v1/samplers.
 func (s *Server) listSamplers(w http.ResponseWriter, r *http.Request) {
-	list, err := samplers.Describe()
-	if err != nil {
-		fault(http.StatusInternalServerError, "internal", "the samplers cannot be listed").write(w)
-		return
-	}
-	out := samplerList{Object: "list", Data: list, Parameters: generate.Params()}
+	out := samplerList{Object: "list", Data: samplers.List(), Parameters: generate.Params()}
 	for _, schedule := range samplers.Schedules() {
 		out.Schedules = append(out.Schedules, schedule.String())
 	}
