@@ -5,20 +5,16 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
-	"sort"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/nlpodyssey/safetensors"
-
+	"unmask/internal/jsonline"
 	"unmask/internal/sniff"
 )
 
@@ -60,52 +56,43 @@ func parseSafetensors(data []byte, src *source) ([]*Tensor, map[string]string, e
 	if err = cmp.Or(err, headerErr); err != nil {
 		return nil, nil, err
 	}
-	foreign, err := checkHeader(header)
+	infos, metadata, err := readHeader(header)
 	if err != nil {
-		return nil, nil, err
-	}
-	var meta safetensors.Metadata
-	if err := meta.UnmarshalJSON(header); err != nil {
 		return nil, nil, fmt.Errorf("header: %w", err)
 	}
-	tensors, err := layOut(meta.Tensors(), foreign, data[8+length:])
+	tensors, err := layOut(infos, data[8+length:])
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, t := range tensors {
 		t.src = src
 	}
-	return tensors, meta.Metadata(), nil
+	return tensors, metadata, nil
+}
+
+// info is the entry of a tensor.
+type info struct {
+	name       string
+	dtype      DType
+	shape      []int
+	begin, end uint64 // in the buffer
 }
 
 // layOut checks shapes, types and offsets against each other and the real buffer, and divides the
 // buffer into tensors.
-func layOut(infos map[string]*safetensors.TensorInfo, foreign map[string]DType,
-	buffer []byte) ([]*Tensor, error) {
-	names := make([]string, 0, len(infos))
-	for name := range infos {
-		names = append(names, name)
-	}
-	sort.Slice(names, func(i, j int) bool {
-		a, b := infos[names[i]].DataOffsets, infos[names[j]].DataOffsets
-		if c := slices.Compare(a[:], b[:]); c != 0 {
-			return c < 0
-		}
-		return names[i] < names[j]
+func layOut(infos []info, buffer []byte) ([]*Tensor, error) {
+	slices.SortFunc(infos, func(a, b info) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end),
+			strings.Compare(a.name, b.name))
 	})
-	tensors := make([]*Tensor, 0, len(names))
+	tensors := make([]*Tensor, 0, len(infos))
 	at := uint64(0)
-	for _, name := range names {
-		info := infos[name]
-		dtype := DType(info.DType.String())
-		if d, ok := foreign[name]; ok {
-			dtype = d
-		}
-		t, err := cutTensor(info, dtype, at, buffer)
+	for _, one := range infos {
+		t, err := one.cut(at, buffer)
 		if err != nil {
-			return nil, fmt.Errorf("tensor %q: %w", name, err)
+			return nil, fmt.Errorf("tensor %q: %w", one.name, err)
 		}
-		t.Name, at = name, info.DataOffsets[1]
+		at = one.end
 		tensors = append(tensors, t)
 	}
 	if at != uint64(len(buffer)) {
@@ -115,251 +102,134 @@ func layOut(infos map[string]*safetensors.TensorInfo, foreign map[string]DType,
 	return tensors, nil
 }
 
-// cutTensor returns the tensor that begins at byte `at` of the buffer.
-func cutTensor(info *safetensors.TensorInfo, dtype DType, at uint64,
-	buffer []byte) (*Tensor, error) {
-	begin, end := info.DataOffsets[0], info.DataOffsets[1]
+// cut returns the tensor, which begins at byte `at` of the buffer.
+func (t info) cut(at uint64, buffer []byte) (*Tensor, error) {
 	switch {
-	case end < begin:
-		return nil, fmt.Errorf("data_offsets [%d,%d] are reversed", begin, end)
-	case end > uint64(len(buffer)):
-		return nil, fmt.Errorf("data_offsets [%d,%d], the file has %d bytes of data", begin, end,
+	case t.end < t.begin:
+		return nil, fmt.Errorf("data_offsets [%d,%d] are reversed", t.begin, t.end)
+	case t.end > uint64(len(buffer)):
+		return nil, fmt.Errorf("data_offsets [%d,%d], the file has %d bytes of data", t.begin, t.end,
 			len(buffer))
-	case begin < at:
-		return nil, fmt.Errorf("data_offsets [%d,%d] overlap the tensor before, which ends at %d", begin,
-			end, at)
-	case begin > at:
-		return nil, fmt.Errorf("data_offsets [%d,%d] leave a hole after byte %d", begin, end, at)
+	case t.begin < at:
+		return nil, fmt.Errorf("data_offsets [%d,%d] overlap the tensor before, which ends at %d", t.begin,
+			t.end, at)
+	case t.begin > at:
+		return nil, fmt.Errorf("data_offsets [%d,%d] leave a hole after byte %d", t.begin, t.end, at)
 	}
-	shape := make([]int, len(info.Shape))
-	for i, d := range info.Shape {
+	n, ok := numel(t.shape)
+	if !ok {
+		return nil, fmt.Errorf("shape %v has more than %d elements", t.shape, math.MaxInt)
+	}
+	if bits := t.dtype.Bits(); bits > 0 &&
+		(n > math.MaxInt/bits || n*bits%8 != 0 || uint64(n*bits/8) != t.end-t.begin) {
+		return nil, fmt.Errorf("data_offsets [%d,%d] span %d bytes, not shape %v of %s", t.begin, t.end,
+			t.end-t.begin, t.shape, t.dtype)
+	}
+	return &Tensor{Name: t.name, DType: t.dtype, Shape: t.shape, Data: buffer[t.begin:t.end:t.end]}, nil
+}
+
+var dtypeName = regexp.MustCompile(`^"[A-Z][A-Z0-9_]{0,31}"$`)
+
+// readHeader reads the JSON of a header strictly: each name once, no other keys, numbers in plain
+// spelling. A type may be one that this package does not know.
+func readHeader(header []byte) (infos []info, metadata map[string]string, err error) {
+	if err := (jsonline.Limits{Depth: 3, Items: MaxTensors + 1}).Check(header); err != nil {
+		return nil, nil, err
+	}
+	var entries map[string]json.RawMessage
+	if err := json.Unmarshal(header, &entries); err != nil {
+		return nil, nil, jsonline.Plain(err)
+	}
+	if metadata, err = readMetadata(entries[metadataKey]); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", metadataKey, err)
+	}
+	delete(entries, metadataKey)
+	if len(entries) > MaxTensors {
+		return nil, nil, fmt.Errorf("more than %d tensors", MaxTensors)
+	}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if err := checkName(name); err != nil {
+			return nil, nil, err
+		}
+		one, err := readInfo(name, entries[name])
+		if err != nil {
+			return nil, nil, fmt.Errorf("tensor %q: %w", name, err)
+		}
+		infos = append(infos, one)
+	}
+	return infos, metadata, nil
+}
+
+// readMetadata reads the object of texts that is no tensor; without one there are none.
+func readMetadata(text json.RawMessage) (map[string]string, error) {
+	var found map[string]*string
+	if len(text) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, jsonline.Plain(err)
+	}
+	metadata := map[string]string{}
+	for key, v := range found {
+		if v == nil {
+			return nil, fmt.Errorf("%.40q is null, want a string", key)
+		}
+		metadata[key] = *v
+	}
+	return metadata, nil
+}
+
+// readInfo reads the entry of a tensor.
+func readInfo(name string, text json.RawMessage) (info, error) {
+	t := info{name: name, shape: []int{}}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return t, jsonline.Plain(err)
+	}
+	dtype, shape, offsets := fields["dtype"], fields["shape"], fields["data_offsets"]
+	if len(fields) != 3 || dtype == nil || shape == nil || offsets == nil {
+		return t, fmt.Errorf("keys are %.80q, want dtype, shape and data_offsets",
+			slices.Sorted(maps.Keys(fields)))
+	}
+	if !dtypeName.Match(dtype) {
+		return t, fmt.Errorf("dtype is %.40s, want a type's name", dtype)
+	}
+	t.dtype = DType(dtype[1 : len(dtype)-1])
+	dims, err := naturals("shape", shape)
+	if err != nil {
+		return t, err
+	}
+	if len(dims) > MaxRank {
+		return t, fmt.Errorf("shape has %d numbers, want %d", len(dims), MaxRank)
+	}
+	for _, d := range dims {
 		if d > math.MaxInt {
-			return nil, fmt.Errorf("shape %d is too large, a dimension is at most %d", info.Shape,
-				math.MaxInt)
+			return t, fmt.Errorf("shape has dimension %d, want at most %d", d, math.MaxInt)
 		}
-		shape[i] = int(d)
+		t.shape = append(t.shape, int(d))
 	}
-	n, ok := numel(shape)
-	if !ok {
-		return nil, fmt.Errorf("shape %v has more than %d elements", shape, math.MaxInt)
+	at, err := naturals("data_offsets", offsets)
+	if err == nil && len(at) != 2 {
+		err = fmt.Errorf("data_offsets has %d numbers, want 2", len(at))
 	}
-	if bits := dtype.Bits(); bits > 0 &&
-		(n > math.MaxInt/bits || n*bits%8 != 0 || uint64(n*bits/8) != end-begin) {
-		return nil, fmt.Errorf("data_offsets [%d,%d] span %d bytes, not shape %v of %s", begin, end,
-			end-begin, shape, dtype)
-	}
-	return &Tensor{DType: dtype, Shape: shape, Data: buffer[begin:end:end]}, nil
-}
-
-// library reports whether github.com/nlpodyssey/safetensors knows a type; for any other type it
-// refuses the whole file.
-func library(d DType) bool {
-	_, err := safetensors.ParseDType(string(d))
-	return err == nil
-}
-
-// null matches what follows a key whose value is null, as the library reads missing metadata.
-var null = regexp.MustCompile(`^[ \t\r\n]*:[ \t\r\n]*null\b`)
-
-var dtypeName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,31}$`)
-
-// checkHeader refuses what the library would accept: duplicate names, invalid UTF-8, bytes after
-// the JSON, unusual spellings of a key or an integer, more entries than the limits. It returns the
-// types that the library does not know by tensor name, and overwrites them in header with U8.
-func checkHeader(header []byte) (foreign map[string]DType, err error) {
-	if !utf8.Valid(header) {
-		return nil, fmt.Errorf("header is not UTF-8")
-	}
-	if header[0] != '{' {
-		return nil, fmt.Errorf("header begins with %q, want '{'", header[0])
-	}
-	c := &checker{dec: json.NewDecoder(bytes.NewReader(header)), header: header,
-		foreign: map[string]DType{}}
-	c.dec.UseNumber()
-	if err := c.top(); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = fmt.Errorf("the JSON ends early")
-		}
-		return nil, fmt.Errorf("header: %w", err)
-	}
-	if rest := bytes.TrimLeft(header[c.dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
-		return nil, fmt.Errorf("header: %d bytes after the JSON, want spaces", len(rest))
-	}
-	return c.foreign, nil
-}
-
-// checker walks the tokens of a header. Anything but a flat object of tensors and one object of
-// strings is refused at its first token, so no limit on depth is needed.
-type checker struct {
-	dec     *json.Decoder
-	header  []byte
-	foreign map[string]DType
-}
-
-// object calls field for every key up to the closing brace.
-func (c *checker) object(limit int, field func(key string) error) error {
-	if err := c.delim('{'); err != nil {
-		return err
-	}
-	seen := map[string]bool{}
-	for c.dec.More() {
-		tok, err := c.dec.Token()
-		if err != nil {
-			return err
-		}
-		key, ok := tok.(string)
-		if !ok {
-			return fmt.Errorf("found %s, want a key", show(tok))
-		}
-		if seen[key] {
-			return fmt.Errorf("duplicate key %q", key)
-		}
-		seen[key] = true
-		if len(seen) > limit {
-			return fmt.Errorf("more than %d entries", limit)
-		}
-		if err := field(key); err != nil {
-			return err
-		}
-	}
-	_, err := c.dec.Token()
-	return err
-}
-
-func (c *checker) delim(want json.Delim) error {
-	tok, err := c.dec.Token()
 	if err != nil {
-		return err
+		return t, err
 	}
-	if tok != want {
-		return fmt.Errorf("found %s, want %q", show(tok), want.String())
-	}
-	return nil
+	t.begin, t.end = at[0], at[1]
+	return t, nil
 }
 
-func (c *checker) top() error {
-	tensors := 0
-	return c.object(MaxTensors+1, func(key string) error {
-		if key == metadataKey {
-			if rest := c.header[c.dec.InputOffset():]; null.Match(rest) {
-				_, err := c.dec.Token()
-				return err
-			}
-			return within(metadataKey, c.object(MaxTensors, func(k string) error {
-				_, err := c.str()
-				return within(strconv.Quote(k), err)
-			}))
-		}
-		if tensors++; tensors > MaxTensors {
-			return fmt.Errorf("more than %d tensors", MaxTensors)
-		}
-		if err := checkName(key); err != nil {
-			return err
-		}
-		if err := c.tensor(key); err != nil {
-			return fmt.Errorf("tensor %q: %w", key, err)
-		}
-		return nil
-	})
-}
-
-// within adds to an error where it arose.
-func within(what string, err error) error {
-	if err == nil {
-		return nil
+// naturals reads a list of whole numbers from 0.
+func naturals(what string, text json.RawMessage) (list []uint64, err error) {
+	var found []*uint64
+	if text[0] != '[' || json.Unmarshal(text, &found) != nil || slices.Contains(found, nil) {
+		return nil, fmt.Errorf("%s is %.40s, want a list of integers 0 to %d", what, text,
+			uint64(math.MaxUint64))
 	}
-	return fmt.Errorf("%s: %w", what, err)
-}
-
-func (c *checker) tensor(name string) error {
-	fields := 0
-	err := c.object(3, func(key string) error {
-		fields++
-		switch key {
-		case "dtype":
-			return within(key, c.dtype(name))
-		case "shape":
-			_, err := c.integers(MaxRank)
-			return within(key, err)
-		case "data_offsets":
-			n, err := c.integers(2)
-			if err == nil && n != 2 {
-				err = fmt.Errorf("%d numbers, want 2", n)
-			}
-			return within(key, err)
-		}
-		return fmt.Errorf("key %q, want dtype, shape, data_offsets", key)
-	})
-	if err == nil && fields != 3 {
-		err = fmt.Errorf("%d keys, want dtype, shape, data_offsets", fields)
+	for _, n := range found {
+		list = append(list, *n)
 	}
-	return err
-}
-
-func (c *checker) dtype(name string) error {
-	s, err := c.str()
-	if err != nil {
-		return err
-	}
-	if library(DType(s)) {
-		return nil
-	}
-	end := int(c.dec.InputOffset())
-	quoted := `"` + s + `"`
-	if !dtypeName.MatchString(s) || !bytes.HasSuffix(c.header[:end], []byte(quoted)) {
-		return fmt.Errorf("%.40q is not a type's name", s)
-	}
-	c.foreign[name] = DType(s)
-	copy(c.header[end-len(quoted):end], fmt.Sprintf("%-*s", len(quoted), `"U8"`))
-	return nil
-}
-
-func (c *checker) str() (string, error) {
-	tok, err := c.dec.Token()
-	if err != nil {
-		return "", err
-	}
-	s, ok := tok.(string)
-	if !ok {
-		return "", fmt.Errorf("found %s, want a string", show(tok))
-	}
-	return s, nil
-}
-
-// integers reads an array of at most `limit` natural numbers in plain spelling.
-func (c *checker) integers(limit int) (n int, err error) {
-	if err := c.delim('['); err != nil {
-		return 0, err
-	}
-	for c.dec.More() {
-		tok, err := c.dec.Token()
-		if err != nil {
-			return 0, err
-		}
-		number, ok := tok.(json.Number)
-		if ok {
-			_, err = strconv.ParseUint(number.String(), 10, 64)
-		}
-		if !ok || err != nil {
-			return 0, fmt.Errorf("found %s, want integers 0 to %d", show(tok), uint64(math.MaxUint64))
-		}
-		if n++; n > limit {
-			return 0, fmt.Errorf("more than %d numbers", limit)
-		}
-	}
-	_, err = c.dec.Token()
-	return n, err
-}
-
-// show returns a token, shortened, for an error.
-func show(tok json.Token) string {
-	if tok == nil {
-		return "null"
-	}
-	if s, ok := tok.(string); ok {
-		return fmt.Sprintf("%.40q", s)
-	}
-	return fmt.Sprintf("%.40s", fmt.Sprint(tok))
+	return list, nil
 }
 
 // checkName refuses names that no checkpoint has and that would be harmful when printed or used in
