@@ -38,32 +38,25 @@ var others = map[uint32]string{9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS
 // of data.
 func (f *File) parse(data []byte) ([]*weights.Tensor, map[string]string, error) {
 	r := &reader{rest: data[:min(len(data), MaxHeader)]}
-	magic, err := r.take(4, "the magic")
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := sniff.Instead(data); err != nil {
+	magic := r.take(4, "the magic")
+	if err := cmp.Or(r.err, sniff.Instead(data)); err != nil {
 		return nil, nil, err
 	}
 	if !bytes.Equal(magic, []byte("GGUF")) {
 		return nil, nil, fmt.Errorf("the first bytes are %q, want \"GGUF\"", magic)
 	}
-	if f.Version, err = r.u32("the version"); err != nil {
-		return nil, nil, err
+	if f.Version = r.u32("the version"); f.Version != 2 && f.Version != 3 {
+		r.fail("the version is %d, want 2 or 3", f.Version)
 	}
-	if f.Version != 2 && f.Version != 3 {
-		return nil, nil, fmt.Errorf("the version is %d, want 2 or 3", f.Version)
+	tensors := r.count("tensors", MaxTensors, 8+4+8+4+8)
+	keys := r.count("keys", MaxKeys, 8+4+1)
+	f.meta = make(map[string]value, keys)
+	for i := 0; i < keys && r.err == nil; i++ {
+		f.readKey(r, fmt.Sprintf("key %d of %d", i+1, keys))
 	}
-	tensors, err := r.count("tensors", MaxTensors, 8+4+8+4+8)
-	if err != nil {
-		return nil, nil, err
-	}
-	keys, err := r.count("keys", MaxKeys, 8+4+1)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := f.readKeys(r, keys); err != nil {
-		return nil, nil, err
+	slices.Sort(f.keys)
+	if r.err != nil {
+		return nil, nil, r.err
 	}
 	align, err := f.alignment()
 	if err != nil {
@@ -71,43 +64,34 @@ func (f *File) parse(data []byte) ([]*weights.Tensor, map[string]string, error) 
 	}
 	infos := make([]info, tensors)
 	for i := range infos {
-		if err := infos[i].read(r); err != nil {
-			return nil, nil, fmt.Errorf("tensor %d of %d: %w", i+1, tensors, err)
+		infos[i].read(r)
+		if r.err != nil {
+			return nil, nil, fmt.Errorf("tensor %d of %d: %w", i+1, tensors, r.err)
 		}
 	}
 	head := min(len(data), MaxHeader) - len(r.rest)
-	begin := (head + align - 1) / align * align
-	if begin > len(data) {
-		begin = len(data)
-	}
+	begin := min((head+align-1)/align*align, len(data))
 	all, err := layOut(infos, data[begin:], align)
 	return all, nil, err
 }
 
-// readKeys reads n keys.
-func (f *File) readKeys(r *reader, n int) error {
-	f.meta = make(map[string]value, n)
-	for i := range n {
-		key, err := r.text("a key's name", MaxName)
-		if err != nil {
-			return fmt.Errorf("key %d of %d: %w", i+1, n, err)
-		}
-		if !utf8.Valid(key) || len(key) == 0 {
-			return fmt.Errorf("key %d of %d: the name is %.40q, want UTF-8 text", i+1, n, key)
-		}
-		name := string(key)
-		if f.Has(name) {
-			return fmt.Errorf("key %.80q is there twice", name)
-		}
-		v, err := r.value()
-		if err != nil {
-			return fmt.Errorf("key %.80q: %w", name, err)
-		}
-		f.meta[name] = v
+// readKey reads a key with its value.
+func (f *File) readKey(r *reader, which string) {
+	name := string(r.text("a key's name", MaxName))
+	switch {
+	case r.err != nil:
+		r.err = fmt.Errorf("%s: %w", which, r.err)
+	case !utf8.ValidString(name) || name == "":
+		r.fail("%s: the name is %.40q, want UTF-8 text", which, name)
+	case f.Has(name):
+		r.fail("key %.80q is there twice", name)
+	default:
+		f.meta[name] = r.value()
 		f.keys = append(f.keys, name)
+		if r.err != nil {
+			r.err = fmt.Errorf("key %.80q: %w", name, r.err)
+		}
 	}
-	slices.Sort(f.keys)
-	return nil
 }
 
 func (f *File) alignment() (int, error) {
@@ -131,62 +115,50 @@ type info struct {
 	bytes  uint64
 }
 
-func (t *info) read(r *reader) error {
-	name, err := r.text("the name", MaxName)
-	if err != nil {
-		return err
+func (t *info) read(r *reader) {
+	t.name = string(r.text("the name", MaxName))
+	if r.err != nil {
+		return
 	}
-	t.name = string(name)
-	if err := t.readRest(r); err != nil {
-		return fmt.Errorf("%.80q: %w", t.name, err)
+	if t.readRest(r); r.err != nil {
+		r.err = fmt.Errorf("%.80q: %w", t.name, r.err)
 	}
-	return nil
 }
 
-func (t *info) readRest(r *reader) error {
-	dims, err := r.u32("the number of dimensions")
-	if err != nil {
-		return err
-	}
+func (t *info) readRest(r *reader) {
+	dims := r.u32("the number of dimensions")
 	if dims < 1 || dims > maxDims {
-		return fmt.Errorf("dimensions are %d, want 1 to %d", dims, maxDims)
+		r.fail("dimensions are %d, want 1 to %d", dims, maxDims)
+		return
 	}
 	t.shape = make([]int, dims)
 	n := uint64(1)
 	for i := range t.shape {
-		d, err := r.u64("a dimension")
-		if err != nil {
-			return err
-		}
+		d := r.u64("a dimension")
 		hi, lo := bits.Mul64(n, d)
 		if d == 0 || hi != 0 || lo > math.MaxInt/8 {
-			return fmt.Errorf("dimension %d is %d after %d elements, want 1 to %d in all", i+1, d, n,
-				math.MaxInt/8)
+			r.fail("dimension %d is %d after %d elements, want 1 to %d in all", i+1, d, n, math.MaxInt/8)
+			return
 		}
 		n = lo
 		t.shape[len(t.shape)-1-i] = int(d)
 	}
-	number, err := r.u32("the type")
-	if err != nil {
-		return err
-	}
+	number := r.u32("the type")
 	dtype, ok := types[number]
 	if !ok {
-		name := cmp.Or(others[number], strconv.Itoa(int(number)))
-		return fmt.Errorf("type is %s, want %s", name, known)
+		r.fail("type is %s, want %s", cmp.Or(others[number], strconv.Itoa(int(number))), known)
+		return
 	}
 	t.dtype = dtype
 	values, size := dtype.Block()
 	if width := t.shape[len(t.shape)-1]; width%values != 0 {
-		return fmt.Errorf("rows have %d values, want a multiple of %d for %s", width, values, dtype)
+		r.fail("rows have %d values, want a multiple of %d for %s", width, values, dtype)
 	}
 	hi, lo := bits.Mul64(n/uint64(values), uint64(size))
 	if hi != 0 || lo > math.MaxInt64 {
-		return fmt.Errorf("shape %v of %s has more than %d bytes", t.shape, dtype, int64(math.MaxInt64))
+		r.fail("shape %v of %s has more than %d bytes", t.shape, dtype, int64(math.MaxInt64))
 	}
-	t.bytes = lo
-	t.offset, err = r.u64("the offset")
-	return err
+	t.bytes, t.offset = lo, r.u64("the offset")
 }
 
 // layOut divides data into tensors, which must not overlap.
@@ -221,109 +193,106 @@ func layOut(infos []info, data []byte, align int) ([]*weights.Tensor, error) {
 	return all, nil
 }
 
-// reader reads a header from its front.
-type reader struct{ rest []byte }
+// reader reads a header from its front. It keeps the first error; what its methods return after one
+// is not used.
+type reader struct {
+	rest []byte
+	err  error
+}
 
-func (r *reader) take(n uint64, what string) ([]byte, error) {
+func (r *reader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (r *reader) take(n uint64, what string) []byte {
 	if n > uint64(len(r.rest)) {
-		return nil, fmt.Errorf("%s has %d bytes, the header has %d more", what, n, len(r.rest))
+		r.fail("%s has %d bytes, the header has %d more", what, n, len(r.rest))
+	}
+	if r.err != nil {
+		return nil
 	}
 	b := r.rest[:n]
 	r.rest = r.rest[n:]
-	return b, nil
+	return b
 }
 
-func (r *reader) u32(what string) (uint32, error) {
-	b, err := r.take(4, what)
-	if err != nil {
-		return 0, err
+func (r *reader) u32(what string) uint32 {
+	if b := r.take(4, what); b != nil {
+		return binary.LittleEndian.Uint32(b)
 	}
-	return binary.LittleEndian.Uint32(b), nil
+	return 0
 }
 
-func (r *reader) u64(what string) (uint64, error) {
-	b, err := r.take(8, what)
-	if err != nil {
-		return 0, err
+func (r *reader) u64(what string) uint64 {
+	if b := r.take(8, what); b != nil {
+		return binary.LittleEndian.Uint64(b)
 	}
-	return binary.LittleEndian.Uint64(b), nil
+	return 0
 }
 
-// count reads a number of entries, each of which takes at least `each` bytes.
-func (r *reader) count(what string, most, each int) (int, error) {
-	n, err := r.u64("the number of " + what)
-	if err != nil {
-		return 0, err
-	}
+// count reads a number of entries, each of which takes at least `each` bytes; it is 0 after an
+// error.
+func (r *reader) count(what string, most, each int) int {
+	n := r.u64("the number of " + what)
 	if n > uint64(most) {
-		return 0, fmt.Errorf("%s are %d, want %d at most", what, n, most)
+		r.fail("%s are %d, want %d at most", what, n, most)
 	}
-	if n > uint64(len(r.rest)/each) {
-		return 0, fmt.Errorf("%s are %d, the header has room for %d", what, n, len(r.rest)/each)
+	if room := len(r.rest) / each; n > uint64(room) {
+		r.fail("%s are %d, the header has room for %d", what, n, room)
 	}
-	return int(n), nil
+	if r.err != nil {
+		return 0
+	}
+	return int(n)
 }
 
-func (r *reader) text(what string, most uint64) ([]byte, error) {
-	n, err := r.u64(what)
-	if err != nil {
-		return nil, err
-	}
+func (r *reader) text(what string, most uint64) []byte {
+	n := r.u64(what)
 	if n > most {
-		return nil, fmt.Errorf("%s has %d bytes, want %d at most", what, n, most)
+		r.fail("%s has %d bytes, want %d at most", what, n, most)
 	}
 	return r.take(n, what)
 }
 
 // value reads a type and a value of that type.
-func (r *reader) value() (value, error) {
-	number, err := r.u32("the type")
-	if err != nil {
-		return value{}, err
-	}
-	k := kind(number)
-	switch {
+func (r *reader) value() value {
+	switch k := kind(r.u32("the type")); {
 	case !k.known():
-		return value{}, fmt.Errorf("type is %d, want 0 to %d", number, len(kinds)-1)
+		r.fail("type is %d, want 0 to %d", k, len(kinds)-1)
+		return value{}
 	case k == array:
 		return r.array()
+	default:
+		return value{kind: k, raw: bytes.Clone(r.element(k))}
 	}
-	raw, err := r.element(k)
-	return value{kind: k, raw: bytes.Clone(raw)}, err
 }
 
 // element reads and checks a value that is not an array.
-func (r *reader) element(k kind) ([]byte, error) {
+func (r *reader) element(k kind) []byte {
 	if k == text {
-		b, err := r.text("the text", MaxHeader)
-		return b, err
+		return r.text("the text", MaxHeader)
 	}
-	b, err := r.take(uint64(kinds[k].size), "the value")
-	if err == nil && k == boolean && b[0] > 1 {
-		err = fmt.Errorf("a boolean is %d, want 0 or 1", b[0])
+	b := r.take(uint64(kinds[k].size), "the value")
+	if k == boolean && b != nil && b[0] > 1 {
+		r.fail("a boolean is %d, want 0 or 1", b[0])
 	}
-	return b, err
+	return b
 }
 
-func (r *reader) array() (value, error) {
-	number, err := r.u32("the elements' type")
-	if err != nil {
-		return value{}, err
-	}
-	of := kind(number)
+func (r *reader) array() value {
+	of := kind(r.u32("the elements' type"))
 	if !of.known() || of == array {
-		return value{}, fmt.Errorf("elements have type %d, want 0 to %d and no arrays", number,
-			len(kinds)-1)
+		r.fail("elements have type %d, want 0 to %d and no arrays", of, len(kinds)-1)
+		return value{}
 	}
-	n, err := r.count("elements", MaxHeader, kinds[of].size)
-	if err != nil {
-		return value{}, err
-	}
+	n := r.count("elements", MaxHeader, kinds[of].size)
 	all := r.rest
-	for i := range n {
-		if _, err := r.element(of); err != nil {
-			return value{}, fmt.Errorf("element %d: %w", i, err)
+	for i := 0; i < n && r.err == nil; i++ {
+		if r.element(of); r.err != nil {
+			r.err = fmt.Errorf("element %d: %w", i, r.err)
 		}
 	}
-	return value{kind: array, of: of, n: n, raw: bytes.Clone(all[:len(all)-len(r.rest)])}, nil
+	return value{kind: array, of: of, n: n, raw: bytes.Clone(all[:len(all)-len(r.rest)])}
 }

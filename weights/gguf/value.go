@@ -86,6 +86,7 @@ func integer(k kind, raw []byte) (int, bool) {
 // small returns an error for an array that would take much memory once it is read.
 func (v value) small(key string) error {
 	switch {
+	case v.kind != array:
 	case v.n > MaxItems:
 		return fmt.Errorf("key %s is an array of %d, want at most %d", key, v.n, MaxItems)
 	case len(v.raw) > MaxItemBytes:
@@ -100,80 +101,66 @@ func (f *File) Has(key string) bool {
 	return ok
 }
 
-// get returns a key's value; a missing key is an error.
-func (f *File) get(key string) (value, error) {
-	v, ok := f.meta[key]
-	if !ok {
-		return value{}, fmt.Errorf("key %s is absent", key)
+// get returns a key's value if ok says that it is what is wanted; a missing key is an error.
+func (f *File) get(key, want string, ok func(v value) bool) (value, error) {
+	v, there := f.meta[key]
+	switch {
+	case !there:
+		return v, fmt.Errorf("key %s is absent", key)
+	case !ok(v):
+		return v, fmt.Errorf("key %s is %s, want %s", key, v.what(), want)
 	}
-	return v, nil
+	return v, v.small(key)
 }
 
 // Int returns an integer. A missing key, another type, and a value beyond int are errors.
-func (f *File) Int(key string) (int, error) {
-	v, err := f.get(key)
-	if err != nil {
-		return 0, err
-	}
-	n, ok := integer(v.kind, v.raw)
-	if !ok {
-		return 0, fmt.Errorf("key %s is %s, want an integer", key, v.what())
-	}
-	return n, nil
+func (f *File) Int(key string) (n int, err error) {
+	_, err = f.get(key, "an integer", func(v value) (ok bool) {
+		n, ok = integer(v.kind, v.raw)
+		return ok
+	})
+	return n, err
 }
 
 // Float returns a floating-point number or an integer.
-func (f *File) Float(key string) (float64, error) {
-	v, err := f.get(key)
-	if err != nil {
-		return 0, err
-	}
-	switch v.kind {
-	case f32:
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(v.raw))), nil
-	case f64:
-		return math.Float64frombits(binary.LittleEndian.Uint64(v.raw)), nil
-	}
-	if n, ok := integer(v.kind, v.raw); ok {
-		return float64(n), nil
-	}
-	return 0, fmt.Errorf("key %s is %s, want a number", key, v.what())
+func (f *File) Float(key string) (x float64, err error) {
+	_, err = f.get(key, "a number", func(v value) bool {
+		switch v.kind {
+		case f32:
+			x = float64(math.Float32frombits(binary.LittleEndian.Uint32(v.raw)))
+			return true
+		case f64:
+			x = math.Float64frombits(binary.LittleEndian.Uint64(v.raw))
+			return true
+		}
+		n, ok := integer(v.kind, v.raw)
+		x = float64(n)
+		return ok
+	})
+	return x, err
 }
 
 // Bool returns a boolean.
 func (f *File) Bool(key string) (bool, error) {
-	v, err := f.get(key)
-	if err != nil {
-		return false, err
-	}
-	if v.kind != boolean {
-		return false, fmt.Errorf("key %s is %s, want a boolean", key, v.what())
-	}
-	return v.raw[0] == 1, nil
+	v, err := f.get(key, "a boolean", func(v value) bool { return v.kind == boolean })
+	return err == nil && v.raw[0] == 1, err
 }
 
 // Text returns a text.
 func (f *File) Text(key string) (string, error) {
-	v, err := f.get(key)
+	v, err := f.get(key, "a text", func(v value) bool { return v.kind == text })
 	if err != nil {
 		return "", err
-	}
-	if v.kind != text {
-		return "", fmt.Errorf("key %s is %s, want a text", key, v.what())
 	}
 	return string(v.raw), nil
 }
 
 // Texts returns an array of texts.
 func (f *File) Texts(key string) ([]string, error) {
-	v, err := f.get(key)
+	v, err := f.get(key, "an array of texts", func(v value) bool {
+		return v.kind == array && v.of == text
+	})
 	if err != nil {
-		return nil, err
-	}
-	if v.kind != array || v.of != text {
-		return nil, fmt.Errorf("key %s is %s, want an array of texts", key, v.what())
-	}
-	if err := v.small(key); err != nil {
 		return nil, err
 	}
 	all := make([]string, v.n)
@@ -186,15 +173,10 @@ func (f *File) Texts(key string) ([]string, error) {
 
 // Ints returns an array of integers.
 func (f *File) Ints(key string) ([]int, error) {
-	v, err := f.get(key)
+	v, err := f.get(key, "an array of integers", func(v value) bool {
+		return v.kind == array && v.of != text && v.of != f32 && v.of != f64 && v.of != boolean
+	})
 	if err != nil {
-		return nil, err
-	}
-	wrong := fmt.Errorf("key %s is %s, want an array of integers", key, v.what())
-	if v.kind != array {
-		return nil, wrong
-	}
-	if err := v.small(key); err != nil {
 		return nil, err
 	}
 	size := kinds[v.of].size
@@ -202,7 +184,7 @@ func (f *File) Ints(key string) ([]int, error) {
 	for i := range all {
 		var ok bool
 		if all[i], ok = integer(v.of, v.raw[i*size:]); !ok {
-			return nil, wrong
+			return nil, fmt.Errorf("key %s: element %d is beyond an integer", key, i)
 		}
 	}
 	return all, nil
