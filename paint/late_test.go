@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend"
-	"unmask/backend/plain"
+	"unmask/backend/cpu"
 	"unmask/model"
 	"unmask/testkit/parity"
 	"unmask/weights"
@@ -58,7 +58,7 @@ var codecs = []struct {
 func TestHalvesAreLoadedWhenTheyAreUsed(t *testing.T) {
 	for _, c := range codecs {
 		t.Run(c.name, func(t *testing.T) {
-			b := &packCounter{Backend: plain.New()}
+			b := &packCounter{Backend: cpu.New(cpu.Options{Threads: 1})}
 			codec, err := model.LoadCodec(c.open(t).Source, model.Options{Backend: b})
 			require.NoError(t, err)
 			require.Zero(t, b.n.Load())
@@ -96,7 +96,7 @@ func TestHalvesAreLoadedWhenTheyAreUsed(t *testing.T) {
 func TestEncodersErrors(t *testing.T) {
 	for _, c := range codecs {
 		t.Run(c.name, func(t *testing.T) {
-			o := model.Options{Backend: plain.New()}
+			o := model.Options{Backend: cpu.New(cpu.Options{Threads: 1})}
 			load := func(change func(*weights.Tensor) *weights.Tensor) (model.Codec, *model.Source,
 				error) {
 				src := *c.open(t).Source
@@ -164,7 +164,7 @@ func TestEncodersFileMayGoButNotChange(t *testing.T) {
 			src, err := model.Open(dir)
 			require.NoError(t, err)
 			defer src.Set.Close()
-			codec, err := model.LoadCodec(src, model.Options{Backend: plain.New()})
+			codec, err := model.LoadCodec(src, model.Options{Backend: cpu.New(cpu.Options{Threads: 1})})
 			require.NoError(t, err)
 			files, err := filepath.Glob(filepath.Join(dir, "vqvae", "*.safetensors"))
 			require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestDecodersErrors(t *testing.T) {
 		}
 		return v
 	})
-	o := model.Options{Backend: plain.New()}
+	o := model.Options{Backend: cpu.New(cpu.Options{Threads: 1})}
 	m, err := model.Load(&src, o)
 	require.NoError(t, err)
 	_, err = m.Codec()

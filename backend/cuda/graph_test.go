@@ -113,11 +113,11 @@ func TestSteadyState(t *testing.T) {
 	var m0, m1 runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m0)
-	for range 10_000 {
+	for range 4000 {
 		run()
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&m1)
 	require.Equal(t, before, l.Live())
-	require.Less(t, int64(m1.HeapAlloc)-int64(m0.HeapAlloc), int64(256<<10))
+	require.Less(t, int64(m1.HeapAlloc)-int64(m0.HeapAlloc), int64(128<<10))
 }

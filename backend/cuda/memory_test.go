@@ -15,14 +15,14 @@ import (
 
 func TestOutOfMemory(t *testing.T) {
 	b, l := open(t)
-	l.Set(t, "memory", 1<<30)
-	kept := b.New(1<<20, 100)
-	err := failing(func() { b.New(1<<20, 200) })
+	l.Set(t, "memory", 1<<28)
+	kept := b.New(1<<18, 100)
+	err := failing(func() { b.New(1<<18, 200) })
 	require.EqualError(t, err,
-		"cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (2): 0.8 GB wanted, 0.7 GB of 1.1 GB free; a smaller "+
+		"cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (2): 0.2 GB wanted, 0.2 GB of 0.3 GB free; a smaller "+
 			"--batch needs less")
 	require.Equal(t, float32(0), read(b, kept)[5], "what was there is still there")
-	b.New(1<<20, 150)
+	b.New(1<<18, 150)
 }
 
 // TestCollected: memory of unreferenced tensors is reused before the device runs out of memory.
@@ -30,13 +30,13 @@ func TestCollected(t *testing.T) {
 	l := fakecuda.Open(t)
 	b, err := New(Options{Library: l.Path})
 	require.NoError(t, err)
-	l.Set(t, "memory", 1<<30)
+	l.Set(t, "memory", 1<<28)
 	for range 20 {
-		x := b.New(1<<20, 100)
+		x := b.New(1<<18, 100)
 		b.Write(x, 0, []float32{1})
 		runtime.KeepAlive(x)
 	}
-	require.LessOrEqual(t, l.Live()["bytes"], 1<<30)
+	require.LessOrEqual(t, l.Live()["bytes"], 1<<28)
 }
 
 // TestSettled: memory is returned to the driver only after the list has run, even if memory runs

@@ -35,15 +35,20 @@ var Devices = []Device{
 // on an emulated GPU.
 func (d Device) Slow() bool { return d.Name == "plain" || d.Name == "cuda" && !fakecuda.OnGPU() }
 
-// openCUDA opens the first GPU or, without one, an emulated one.
+var gpu backend.Backend // that openCUDA opened
+
+// openCUDA opens the first GPU or, without one, an emulated one, once for all tests of a package.
 func openCUDA(t testing.TB) backend.Backend {
 	t.Helper()
 	if !cuda.Included {
 		t.Skip("this build has no GPU support")
 	}
-	b, err := cuda.New(cuda.Options{Library: fakecuda.Driver(t)})
-	require.NoError(t, err)
-	return b
+	if gpu == nil {
+		b, err := cuda.New(cuda.Options{Library: fakecuda.Driver(t)})
+		require.NoError(t, err)
+		gpu = b
+	}
+	return gpu
 }
 
 // Each loads every pack on every device and runs f as a subtest.
