@@ -20,11 +20,11 @@ TEXT ·aboveNEON(SB), NOSPLIT, $0-32
 loop:
 	FLDPQ (R2), (F2, F3)
 	FLDPQ 32(R2), (F4, F5)
-	ADD $64, R2, R2
 	WORD $0x6ea0e442 // fcmgt v2.4s, v2.4s, v0.4s
 	WORD $0x6ea0e463 // fcmgt v3.4s, v3.4s, v0.4s
 	WORD $0x6ea0e484 // fcmgt v4.4s, v4.4s, v0.4s
 	WORD $0x6ea0e4a5 // fcmgt v5.4s, v5.4s, v0.4s
+	ADD $64, R2, R2
 	WORD $0x0e612842 // xtn v2.4h, v2.4s
 	WORD $0x4e612862 // xtn2 v2.8h, v3.4s
 	WORD $0x0e612883 // xtn v3.4h, v4.4s
@@ -60,44 +60,44 @@ TEXT ·raceNEON(SB), NOSPLIT, $0-40
 	LSR $4, R4, R4
 	CBZ R4, loopEnd
 loop:
-	FLDPQ (R2), (F5, F6)
-	FLDPQ 32(R2), (F7, F8)
+	FLDPQ (R3), (F5, F6)
+	FLDPQ 32(R3), (F7, F8)
+	VUSHR $8, V5.S4, V5.S4
+	VSUB V5.S4, V1.S4, V5.S4
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	VSUB V2.S4, V5.S4, V5.S4
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
+	WORD $0x4e20d4a5 // fadd v5.4s, v5.4s, v0.4s
+	FLDPQ (R2), (F9, F10)
+	FLDPQ 32(R2), (F11, F12)
+	WORD $0x6ea5e525 // fcmgt v5.4s, v9.4s, v5.4s
+	VUSHR $8, V6.S4, V6.S4
+	VSUB V6.S4, V1.S4, V6.S4
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	VSUB V2.S4, V6.S4, V6.S4
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x6e23dcc6 // fmul v6.4s, v6.4s, v3.4s
+	WORD $0x4e20d4c6 // fadd v6.4s, v6.4s, v0.4s
+	WORD $0x6ea6e546 // fcmgt v6.4s, v10.4s, v6.4s
+	VUSHR $8, V7.S4, V7.S4
+	VSUB V7.S4, V1.S4, V7.S4
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	VSUB V2.S4, V7.S4, V7.S4
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x6e23dce7 // fmul v7.4s, v7.4s, v3.4s
+	WORD $0x4e20d4e7 // fadd v7.4s, v7.4s, v0.4s
+	WORD $0x6ea7e567 // fcmgt v7.4s, v11.4s, v7.4s
+	VUSHR $8, V8.S4, V8.S4
+	VSUB V8.S4, V1.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VSUB V2.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e23dd08 // fmul v8.4s, v8.4s, v3.4s
+	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
+	WORD $0x6ea8e588 // fcmgt v8.4s, v12.4s, v8.4s
 	ADD $64, R2, R2
-	FLDPQ (R3), (F9, F10)
-	FLDPQ 32(R3), (F11, F12)
 	ADD $64, R3, R3
-	VUSHR $8, V9.S4, V9.S4
-	VSUB V9.S4, V1.S4, V9.S4
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	VSUB V2.S4, V9.S4, V9.S4
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x6e23dd29 // fmul v9.4s, v9.4s, v3.4s
-	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
-	VUSHR $8, V10.S4, V10.S4
-	VSUB V10.S4, V1.S4, V10.S4
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	VSUB V2.S4, V10.S4, V10.S4
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x6e23dd4a // fmul v10.4s, v10.4s, v3.4s
-	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
-	VUSHR $8, V11.S4, V11.S4
-	VSUB V11.S4, V1.S4, V11.S4
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	VSUB V2.S4, V11.S4, V11.S4
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	WORD $0x6e23dd6b // fmul v11.4s, v11.4s, v3.4s
-	WORD $0x4e20d56b // fadd v11.4s, v11.4s, v0.4s
-	VUSHR $8, V12.S4, V12.S4
-	VSUB V12.S4, V1.S4, V12.S4
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	VSUB V2.S4, V12.S4, V12.S4
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	WORD $0x6e23dd8c // fmul v12.4s, v12.4s, v3.4s
-	WORD $0x4e20d58c // fadd v12.4s, v12.4s, v0.4s
-	WORD $0x6ea9e4a5 // fcmgt v5.4s, v5.4s, v9.4s
-	WORD $0x6eaae4c6 // fcmgt v6.4s, v6.4s, v10.4s
-	WORD $0x6eabe4e7 // fcmgt v7.4s, v7.4s, v11.4s
-	WORD $0x6eace508 // fcmgt v8.4s, v8.4s, v12.4s
 	WORD $0x0e6128a5 // xtn v5.4h, v5.4s
 	WORD $0x4e6128c5 // xtn2 v5.8h, v6.4s
 	WORD $0x0e6128e6 // xtn v6.4h, v7.4s

@@ -20,10 +20,9 @@ loop:
 	WORD $0x4ea0f420 // fmin v0.4s, v1.4s, v0.4s
 	FMOVQ 32(R0), F1
 	FMOVQ 48(R0), F2
-	VFMLA V2.S4, V0.S4, V1.S4
-	FMOVQ 32(R0), F2
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	VMOV V0.B16, V0.B16
+	VMOV V1.B16, V3.B16
+	VFMLA V2.S4, V0.S4, V3.S4
+	WORD $0x4ea1d461 // fsub v1.4s, v3.4s, v1.4s
 	FMOVQ 64(R0), F2
 	VFMLS V2.S4, V1.S4, V0.S4
 	FMOVQ 80(R0), F2
@@ -37,11 +36,10 @@ loop:
 	VFMLA V0.S4, V2.S4, V3.S4
 	FMOVQ 160(R0), F2
 	VFMLA V0.S4, V3.S4, V2.S4
-	VMOV V0.B16, V3.B16
-	WORD $0x6e20dc00 // fmul v0.4s, v0.4s, v0.4s
-	VFMLA V2.S4, V0.S4, V3.S4
-	FMOVQ 176(R0), F0
-	WORD $0x4e20d460 // fadd v0.4s, v3.4s, v0.4s
+	WORD $0x6e20dc03 // fmul v3.4s, v0.4s, v0.4s
+	VFMLA V2.S4, V3.S4, V0.S4
+	FMOVQ 176(R0), F2
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
 	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
 	WORD $0x4f3f0422 // sshr v2.4s, v1.4s, #1
 	FMOVQ 192(R0), F3
@@ -103,10 +101,9 @@ loop:
 	WORD $0x6ea0f8c3 // fneg v3.4s, v6.4s
 	FMOVQ 32(R0), F4
 	FMOVQ 48(R0), F5
-	VFMLA V5.S4, V2.S4, V4.S4
-	FMOVQ 32(R0), F5
-	WORD $0x4ea5d484 // fsub v4.4s, v4.4s, v5.4s
-	VMOV V2.B16, V2.B16
+	VMOV V4.B16, V6.B16
+	VFMLA V5.S4, V2.S4, V6.S4
+	WORD $0x4ea4d4c4 // fsub v4.4s, v6.4s, v4.4s
 	FMOVQ 64(R0), F5
 	VFMLS V5.S4, V4.S4, V2.S4
 	FMOVQ 80(R0), F5
@@ -121,11 +118,10 @@ loop:
 	VFMLA V2.S4, V3.S4, V5.S4
 	FMOVQ 160(R0), F3
 	VFMLA V2.S4, V5.S4, V3.S4
-	VMOV V2.B16, V5.B16
-	WORD $0x6e22dc42 // fmul v2.4s, v2.4s, v2.4s
-	VFMLA V3.S4, V2.S4, V5.S4
-	FMOVQ 176(R0), F2
-	WORD $0x4e22d4a2 // fadd v2.4s, v5.4s, v2.4s
+	WORD $0x6e22dc45 // fmul v5.4s, v2.4s, v2.4s
+	VFMLA V3.S4, V5.S4, V2.S4
+	FMOVQ 176(R0), F3
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
 	WORD $0x4e21a883 // fcvtns v3.4s, v4.4s
 	WORD $0x4f3f0464 // sshr v4.4s, v3.4s, #1
 	FMOVQ 192(R0), F5
@@ -139,13 +135,13 @@ loop:
 	WORD $0x6e23dc84 // fmul v4.4s, v4.4s, v3.4s
 	FMOVQ 176(R0), F6
 	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4ea0a806 // cmlt v6.4s, v0.4s, #0
 	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	VBSL V0.B16, V1.B16, V6.B16
-	WORD $0x6e24fcc1 // fdiv v1.4s, v6.4s, v4.4s
-	WORD $0x4ea0a800 // cmlt v0.4s, v0.4s, #0
+	WORD $0x4ea0a802 // cmlt v2.4s, v0.4s, #0
+	VBSL V0.B16, V1.B16, V2.B16
+	WORD $0x6e24fc41 // fdiv v1.4s, v2.4s, v4.4s
 	WORD $0x6e25dc22 // fmul v2.4s, v1.4s, v5.4s
 	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x4ea0a800 // cmlt v0.4s, v0.4s, #0
 	VBSL V1.B16, V2.B16, V0.B16
 	FMOVQ.P F0, 16(R1)
 	SUBS $1, R3, R3
@@ -169,37 +165,35 @@ loop:
 	WORD $0x4ea0f823 // fabs v3.4s, v1.4s
 	WORD $0x4ea3f442 // fmin v2.4s, v2.4s, v3.4s
 	WORD $0x6e22dc43 // fmul v3.4s, v2.4s, v2.4s
-	FMOVQ 336(R0), F4
-	WORD $0x6e24dc65 // fmul v5.4s, v3.4s, v4.4s
-	WORD $0x6ea0f863 // fneg v3.4s, v3.4s
-	VFMLA V2.S4, V2.S4, V3.S4
-	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
-	FMOVQ 32(R0), F4
+	WORD $0x6ea0f864 // fneg v4.4s, v3.4s
+	VFMLA V2.S4, V2.S4, V4.S4
+	FMOVQ 336(R0), F5
+	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s
+	WORD $0x6e25dc84 // fmul v4.4s, v4.4s, v5.4s
+	FMOVQ 32(R0), F5
 	FMOVQ 48(R0), F6
-	VFMLA V6.S4, V5.S4, V4.S4
-	FMOVQ 32(R0), F6
-	WORD $0x4ea6d484 // fsub v4.4s, v4.4s, v6.4s
-	VMOV V5.B16, V5.B16
+	VMOV V5.B16, V7.B16
+	VFMLA V6.S4, V3.S4, V7.S4
+	WORD $0x4ea5d4e5 // fsub v5.4s, v7.4s, v5.4s
 	FMOVQ 64(R0), F6
-	VFMLS V6.S4, V4.S4, V5.S4
+	VFMLS V6.S4, V5.S4, V3.S4
 	FMOVQ 80(R0), F6
-	VFMLS V6.S4, V4.S4, V5.S4
-	WORD $0x4e23d4a3 // fadd v3.4s, v5.4s, v3.4s
-	FMOVQ 96(R0), F5
+	VFMLS V6.S4, V5.S4, V3.S4
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	FMOVQ 96(R0), F4
 	FMOVQ 112(R0), F6
-	VFMLA V3.S4, V5.S4, V6.S4
-	FMOVQ 128(R0), F5
-	VFMLA V3.S4, V6.S4, V5.S4
+	VFMLA V3.S4, V4.S4, V6.S4
+	FMOVQ 128(R0), F4
+	VFMLA V3.S4, V6.S4, V4.S4
 	FMOVQ 144(R0), F6
-	VFMLA V3.S4, V5.S4, V6.S4
-	FMOVQ 160(R0), F5
-	VFMLA V3.S4, V6.S4, V5.S4
-	VMOV V3.B16, V6.B16
-	WORD $0x6e23dc63 // fmul v3.4s, v3.4s, v3.4s
-	VFMLA V5.S4, V3.S4, V6.S4
-	FMOVQ 176(R0), F3
-	WORD $0x4e23d4c3 // fadd v3.4s, v6.4s, v3.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	VFMLA V3.S4, V4.S4, V6.S4
+	FMOVQ 160(R0), F4
+	VFMLA V3.S4, V6.S4, V4.S4
+	WORD $0x6e23dc66 // fmul v6.4s, v3.4s, v3.4s
+	VFMLA V4.S4, V6.S4, V3.S4
+	FMOVQ 176(R0), F4
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x4e21a8a4 // fcvtns v4.4s, v5.4s
 	WORD $0x4f3f0485 // sshr v5.4s, v4.4s, #1
 	FMOVQ 192(R0), F6
 	VADD V6.S4, V5.S4, V6.S4
@@ -209,9 +203,10 @@ loop:
 	VADD V5.S4, V4.S4, V4.S4
 	VSHL $23, V4.S4, V4.S4
 	FMOVQ 352(R0), F5
-	WORD $0x4ea5d447 // fsub v7.4s, v2.4s, v5.4s
-	WORD $0x4e25d445 // fadd v5.4s, v2.4s, v5.4s
-	WORD $0x6e25fce5 // fdiv v5.4s, v7.4s, v5.4s
+	WORD $0x4ea5d445 // fsub v5.4s, v2.4s, v5.4s
+	FMOVQ 352(R0), F7
+	WORD $0x4e27d447 // fadd v7.4s, v2.4s, v7.4s
+	WORD $0x6e27fca5 // fdiv v5.4s, v5.4s, v7.4s
 	FMOVQ 368(R0), F7
 	FMOVQ 384(R0), F8
 	VFMLA V5.S4, V7.S4, V8.S4
@@ -240,14 +235,14 @@ loop:
 	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
 	WORD $0x6e26dc21 // fmul v1.4s, v1.4s, v6.4s
 	WORD $0x6e24dc21 // fmul v1.4s, v1.4s, v4.4s
-	VMOV V0.B16, V3.B16
-	FMOVQ 320(R0), F5
-	WORD $0x4ea0f4a5 // fmin v5.4s, v5.4s, v0.4s
 	WORD $0x6e26dc42 // fmul v2.4s, v2.4s, v6.4s
 	WORD $0x6e24dc42 // fmul v2.4s, v2.4s, v4.4s
-	VFMLS V2.S4, V5.S4, V3.S4
+	FMOVQ 320(R0), F3
+	WORD $0x4ea0f463 // fmin v3.4s, v3.4s, v0.4s
+	VMOV V0.B16, V4.B16
+	VFMLS V2.S4, V3.S4, V4.S4
 	WORD $0x4ea0a800 // cmlt v0.4s, v0.4s, #0
-	VBSL V3.B16, V1.B16, V0.B16
+	VBSL V4.B16, V1.B16, V0.B16
 	FMOVQ.P F0, 16(R1)
 	SUBS $1, R3, R3
 	BNE loop
@@ -272,10 +267,9 @@ loop:
 	WORD $0x6ea0f842 // fneg v2.4s, v2.4s
 	FMOVQ 32(R0), F3
 	FMOVQ 48(R0), F4
-	VFMLA V4.S4, V2.S4, V3.S4
-	FMOVQ 32(R0), F4
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	VMOV V2.B16, V2.B16
+	VMOV V3.B16, V5.B16
+	VFMLA V4.S4, V2.S4, V5.S4
+	WORD $0x4ea3d4a3 // fsub v3.4s, v5.4s, v3.4s
 	FMOVQ 64(R0), F4
 	VFMLS V4.S4, V3.S4, V2.S4
 	FMOVQ 80(R0), F4
@@ -289,11 +283,10 @@ loop:
 	VFMLA V2.S4, V4.S4, V5.S4
 	FMOVQ 160(R0), F4
 	VFMLA V2.S4, V5.S4, V4.S4
-	VMOV V2.B16, V5.B16
-	WORD $0x6e22dc42 // fmul v2.4s, v2.4s, v2.4s
-	VFMLA V4.S4, V2.S4, V5.S4
-	FMOVQ 176(R0), F2
-	WORD $0x4e22d4a2 // fadd v2.4s, v5.4s, v2.4s
+	WORD $0x6e22dc45 // fmul v5.4s, v2.4s, v2.4s
+	VFMLA V4.S4, V5.S4, V2.S4
+	FMOVQ 176(R0), F4
+	WORD $0x4e24d442 // fadd v2.4s, v2.4s, v4.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
 	WORD $0x4f3f0464 // sshr v4.4s, v3.4s, #1
 	FMOVQ 192(R0), F5
@@ -307,13 +300,13 @@ loop:
 	WORD $0x6e23dc84 // fmul v4.4s, v4.4s, v3.4s
 	FMOVQ 176(R0), F6
 	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4ea0a806 // cmlt v6.4s, v0.4s, #0
 	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	VBSL V0.B16, V1.B16, V6.B16
-	WORD $0x6e24fcc1 // fdiv v1.4s, v6.4s, v4.4s
-	WORD $0x4ea0a800 // cmlt v0.4s, v0.4s, #0
+	WORD $0x4ea0a802 // cmlt v2.4s, v0.4s, #0
+	VBSL V0.B16, V1.B16, V2.B16
+	WORD $0x6e24fc41 // fdiv v1.4s, v2.4s, v4.4s
 	WORD $0x6e25dc22 // fmul v2.4s, v1.4s, v5.4s
 	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x4ea0a800 // cmlt v0.4s, v0.4s, #0
 	VBSL V1.B16, V2.B16, V0.B16
 	FMOVQ.P F0, 16(R1)
 	SUBS $1, R3, R3
@@ -351,10 +344,9 @@ loop:
 	FMOVQ.P 16(R2), F0
 	FMOVQ 32(R0), F1
 	FMOVQ 576(R0), F2
-	VFMLA V2.S4, V0.S4, V1.S4
-	FMOVQ 32(R0), F2
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	VMOV V0.B16, V0.B16
+	VMOV V1.B16, V3.B16
+	VFMLA V2.S4, V0.S4, V3.S4
+	WORD $0x4ea1d461 // fsub v1.4s, v3.4s, v1.4s
 	FMOVQ 592(R0), F2
 	VFMLS V2.S4, V1.S4, V0.S4
 	FMOVQ 608(R0), F2
@@ -464,22 +456,22 @@ loopEnd:
 TEXT ·logitsNEON(SB), NOSPLIT, $0-44
 	MOVD $constants<>(SB), R0
 	MOVD x+0(FP), R1
-	MOVD bias+8(FP), R2
-	MOVD step+16(FP), R3
-	MOVD n+24(FP), R4
+	MOVD n+24(FP), R2
+	MOVD bias+8(FP), R3
+	MOVD step+16(FP), R4
 	FMOVS scale+32(FP), F0
 	VDUP V0.S[0], V0.S4
 	FMOVQ 800(R0), F1
 	FMOVQ 800(R0), F2
 	FMOVQ 800(R0), F3
 	FMOVQ 800(R0), F4
-	LSR $4, R4, R4
-	CBZ R4, loopEnd
+	LSR $4, R2, R2
+	CBZ R2, loopEnd
 loop:
 	FLDPQ (R1), (F5, F6)
 	FLDPQ 32(R1), (F7, F8)
-	FLDPQ (R2), (F9, F10)
-	FLDPQ 32(R2), (F11, F12)
+	FLDPQ (R3), (F9, F10)
+	FLDPQ 32(R3), (F11, F12)
 	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
 	WORD $0x6e20dca5 // fmul v5.4s, v5.4s, v0.4s
 	WORD $0x6ea5e429 // fcmgt v9.4s, v1.4s, v5.4s
@@ -496,11 +488,11 @@ loop:
 	WORD $0x6e20dd08 // fmul v8.4s, v8.4s, v0.4s
 	WORD $0x6ea8e489 // fcmgt v9.4s, v4.4s, v8.4s
 	VBIF V9.B16, V8.B16, V4.B16
+	ADD R4, R3, R3
 	FSTPQ (F5, F6), (R1)
 	FSTPQ (F7, F8), 32(R1)
-	ADD R3, R2, R2
 	ADD $64, R1, R1
-	SUBS $1, R4, R4
+	SUBS $1, R2, R2
 	BNE loop
 loopEnd:
 	WORD $0x6ea3e420 // fcmgt v0.4s, v1.4s, v3.4s
@@ -538,161 +530,155 @@ TEXT ·sumExpBothNEON(SB), NOSPLIT, $0-32
 	LSR $4, R2, R2
 	CBZ R2, loopEnd
 loop:
-	FMOVQ (R1), F10
-	FMOVQ 16(R0), F11
+	FLDPQ (R1), (F10, F11)
+	FLDPQ 32(R1), (F12, F13)
 	WORD $0x4ea1d54a // fsub v10.4s, v10.4s, v1.4s
 	WORD $0x6e20dd4a // fmul v10.4s, v10.4s, v0.4s
-	WORD $0x4e2af56a // fmax v10.4s, v11.4s, v10.4s
-	FMOVQ 32(R0), F11
-	FMOVQ 48(R0), F12
-	VFMLA V12.S4, V10.S4, V11.S4
-	FMOVQ 32(R0), F12
-	WORD $0x4eacd56b // fsub v11.4s, v11.4s, v12.4s
-	VMOV V10.B16, V12.B16
-	FMOVQ 64(R0), F13
-	VFMLS V13.S4, V11.S4, V12.S4
-	FMOVQ 80(R0), F13
-	VFMLS V13.S4, V11.S4, V12.S4
-	FMOVQ 96(R0), F13
-	FMOVQ 112(R0), F14
-	VFMLA V12.S4, V13.S4, V14.S4
-	FMOVQ 128(R0), F13
-	VFMLA V12.S4, V14.S4, V13.S4
-	FMOVQ 144(R0), F14
-	VFMLA V12.S4, V13.S4, V14.S4
-	FMOVQ 160(R0), F13
-	VFMLA V12.S4, V14.S4, V13.S4
-	VMOV V12.B16, V14.B16
-	WORD $0x6e2cdd8c // fmul v12.4s, v12.4s, v12.4s
-	VFMLA V13.S4, V12.S4, V14.S4
-	FMOVQ 176(R0), F12
-	WORD $0x4e2cd5cc // fadd v12.4s, v14.4s, v12.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4f3f056d // sshr v13.4s, v11.4s, #1
-	FMOVQ 192(R0), F14
-	VADD V14.S4, V13.S4, V14.S4
+	FMOVQ 16(R0), F14
+	WORD $0x4e2af5ca // fmax v10.4s, v14.4s, v10.4s
+	FMOVQ 32(R0), F14
+	FMOVQ 48(R0), F15
+	VMOV V14.B16, V16.B16
+	VFMLA V15.S4, V10.S4, V16.S4
+	WORD $0x4eaed60e // fsub v14.4s, v16.4s, v14.4s
+	FMOVQ 64(R0), F15
+	VMOV V10.B16, V16.B16
+	VFMLS V15.S4, V14.S4, V16.S4
+	FMOVQ 80(R0), F15
+	VFMLS V15.S4, V14.S4, V16.S4
+	FMOVQ 96(R0), F15
+	FMOVQ 112(R0), F17
+	VFMLA V16.S4, V15.S4, V17.S4
+	FMOVQ 128(R0), F15
+	VFMLA V16.S4, V17.S4, V15.S4
+	FMOVQ 144(R0), F17
+	VFMLA V16.S4, V15.S4, V17.S4
+	FMOVQ 160(R0), F15
+	VFMLA V16.S4, V17.S4, V15.S4
+	WORD $0x6e30de11 // fmul v17.4s, v16.4s, v16.4s
+	VFMLA V15.S4, V17.S4, V16.S4
+	FMOVQ 176(R0), F15
+	WORD $0x4e2fd60f // fadd v15.4s, v16.4s, v15.4s
+	WORD $0x4e21a9ce // fcvtns v14.4s, v14.4s
+	WORD $0x4f3f05d0 // sshr v16.4s, v14.4s, #1
+	FMOVQ 192(R0), F17
+	VADD V17.S4, V16.S4, V17.S4
+	VSHL $23, V17.S4, V17.S4
+	VSUB V16.S4, V14.S4, V14.S4
+	FMOVQ 192(R0), F16
+	VADD V16.S4, V14.S4, V14.S4
 	VSHL $23, V14.S4, V14.S4
-	VSUB V13.S4, V11.S4, V11.S4
-	FMOVQ 192(R0), F13
-	VADD V13.S4, V11.S4, V11.S4
-	VSHL $23, V11.S4, V11.S4
-	WORD $0x6e2edd8c // fmul v12.4s, v12.4s, v14.4s
-	WORD $0x6e2bdd8b // fmul v11.4s, v12.4s, v11.4s
-	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
-	VFMLA V11.S4, V10.S4, V6.S4
-	FMOVQ 16(R1), F10
-	FMOVQ 16(R0), F11
-	WORD $0x4ea1d54a // fsub v10.4s, v10.4s, v1.4s
+	WORD $0x6e31ddef // fmul v15.4s, v15.4s, v17.4s
+	WORD $0x6e2eddee // fmul v14.4s, v15.4s, v14.4s
+	WORD $0x4e2ed442 // fadd v2.4s, v2.4s, v14.4s
+	VFMLA V14.S4, V10.S4, V6.S4
+	WORD $0x4ea1d56a // fsub v10.4s, v11.4s, v1.4s
 	WORD $0x6e20dd4a // fmul v10.4s, v10.4s, v0.4s
+	FMOVQ 16(R0), F11
 	WORD $0x4e2af56a // fmax v10.4s, v11.4s, v10.4s
 	FMOVQ 32(R0), F11
-	FMOVQ 48(R0), F12
-	VFMLA V12.S4, V10.S4, V11.S4
-	FMOVQ 32(R0), F12
-	WORD $0x4eacd56b // fsub v11.4s, v11.4s, v12.4s
-	VMOV V10.B16, V12.B16
-	FMOVQ 64(R0), F13
-	VFMLS V13.S4, V11.S4, V12.S4
-	FMOVQ 80(R0), F13
-	VFMLS V13.S4, V11.S4, V12.S4
-	FMOVQ 96(R0), F13
-	FMOVQ 112(R0), F14
-	VFMLA V12.S4, V13.S4, V14.S4
-	FMOVQ 128(R0), F13
-	VFMLA V12.S4, V14.S4, V13.S4
-	FMOVQ 144(R0), F14
-	VFMLA V12.S4, V13.S4, V14.S4
-	FMOVQ 160(R0), F13
-	VFMLA V12.S4, V14.S4, V13.S4
-	VMOV V12.B16, V14.B16
-	WORD $0x6e2cdd8c // fmul v12.4s, v12.4s, v12.4s
-	VFMLA V13.S4, V12.S4, V14.S4
-	FMOVQ 176(R0), F12
-	WORD $0x4e2cd5cc // fadd v12.4s, v14.4s, v12.4s
+	FMOVQ 48(R0), F14
+	VMOV V11.B16, V15.B16
+	VFMLA V14.S4, V10.S4, V15.S4
+	WORD $0x4eabd5eb // fsub v11.4s, v15.4s, v11.4s
+	FMOVQ 64(R0), F14
+	VMOV V10.B16, V15.B16
+	VFMLS V14.S4, V11.S4, V15.S4
+	FMOVQ 80(R0), F14
+	VFMLS V14.S4, V11.S4, V15.S4
+	FMOVQ 96(R0), F14
+	FMOVQ 112(R0), F16
+	VFMLA V15.S4, V14.S4, V16.S4
+	FMOVQ 128(R0), F14
+	VFMLA V15.S4, V16.S4, V14.S4
+	FMOVQ 144(R0), F16
+	VFMLA V15.S4, V14.S4, V16.S4
+	FMOVQ 160(R0), F14
+	VFMLA V15.S4, V16.S4, V14.S4
+	WORD $0x6e2fddf0 // fmul v16.4s, v15.4s, v15.4s
+	VFMLA V14.S4, V16.S4, V15.S4
+	FMOVQ 176(R0), F14
+	WORD $0x4e2ed5ee // fadd v14.4s, v15.4s, v14.4s
 	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4f3f056d // sshr v13.4s, v11.4s, #1
-	FMOVQ 192(R0), F14
-	VADD V14.S4, V13.S4, V14.S4
-	VSHL $23, V14.S4, V14.S4
-	VSUB V13.S4, V11.S4, V11.S4
-	FMOVQ 192(R0), F13
-	VADD V13.S4, V11.S4, V11.S4
+	WORD $0x4f3f056f // sshr v15.4s, v11.4s, #1
+	FMOVQ 192(R0), F16
+	VADD V16.S4, V15.S4, V16.S4
+	VSHL $23, V16.S4, V16.S4
+	VSUB V15.S4, V11.S4, V11.S4
+	FMOVQ 192(R0), F15
+	VADD V15.S4, V11.S4, V11.S4
 	VSHL $23, V11.S4, V11.S4
-	WORD $0x6e2edd8c // fmul v12.4s, v12.4s, v14.4s
-	WORD $0x6e2bdd8b // fmul v11.4s, v12.4s, v11.4s
+	WORD $0x6e30ddce // fmul v14.4s, v14.4s, v16.4s
+	WORD $0x6e2bddcb // fmul v11.4s, v14.4s, v11.4s
 	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
 	VFMLA V11.S4, V10.S4, V7.S4
-	FMOVQ 32(R1), F10
-	FMOVQ 16(R0), F11
-	WORD $0x4ea1d54a // fsub v10.4s, v10.4s, v1.4s
+	WORD $0x4ea1d58a // fsub v10.4s, v12.4s, v1.4s
 	WORD $0x6e20dd4a // fmul v10.4s, v10.4s, v0.4s
+	FMOVQ 16(R0), F11
 	WORD $0x4e2af56a // fmax v10.4s, v11.4s, v10.4s
 	FMOVQ 32(R0), F11
 	FMOVQ 48(R0), F12
-	VFMLA V12.S4, V10.S4, V11.S4
-	FMOVQ 32(R0), F12
-	WORD $0x4eacd56b // fsub v11.4s, v11.4s, v12.4s
-	VMOV V10.B16, V12.B16
-	FMOVQ 64(R0), F13
-	VFMLS V13.S4, V11.S4, V12.S4
-	FMOVQ 80(R0), F13
-	VFMLS V13.S4, V11.S4, V12.S4
-	FMOVQ 96(R0), F13
-	FMOVQ 112(R0), F14
-	VFMLA V12.S4, V13.S4, V14.S4
-	FMOVQ 128(R0), F13
-	VFMLA V12.S4, V14.S4, V13.S4
-	FMOVQ 144(R0), F14
-	VFMLA V12.S4, V13.S4, V14.S4
-	FMOVQ 160(R0), F13
-	VFMLA V12.S4, V14.S4, V13.S4
-	VMOV V12.B16, V14.B16
-	WORD $0x6e2cdd8c // fmul v12.4s, v12.4s, v12.4s
-	VFMLA V13.S4, V12.S4, V14.S4
+	VMOV V11.B16, V14.B16
+	VFMLA V12.S4, V10.S4, V14.S4
+	WORD $0x4eabd5cb // fsub v11.4s, v14.4s, v11.4s
+	FMOVQ 64(R0), F12
+	VMOV V10.B16, V14.B16
+	VFMLS V12.S4, V11.S4, V14.S4
+	FMOVQ 80(R0), F12
+	VFMLS V12.S4, V11.S4, V14.S4
+	FMOVQ 96(R0), F12
+	FMOVQ 112(R0), F15
+	VFMLA V14.S4, V12.S4, V15.S4
+	FMOVQ 128(R0), F12
+	VFMLA V14.S4, V15.S4, V12.S4
+	FMOVQ 144(R0), F15
+	VFMLA V14.S4, V12.S4, V15.S4
+	FMOVQ 160(R0), F12
+	VFMLA V14.S4, V15.S4, V12.S4
+	WORD $0x6e2eddcf // fmul v15.4s, v14.4s, v14.4s
+	VFMLA V12.S4, V15.S4, V14.S4
 	FMOVQ 176(R0), F12
 	WORD $0x4e2cd5cc // fadd v12.4s, v14.4s, v12.4s
 	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x4f3f056d // sshr v13.4s, v11.4s, #1
+	WORD $0x4f3f056e // sshr v14.4s, v11.4s, #1
+	FMOVQ 192(R0), F15
+	VADD V15.S4, V14.S4, V15.S4
+	VSHL $23, V15.S4, V15.S4
+	VSUB V14.S4, V11.S4, V11.S4
 	FMOVQ 192(R0), F14
-	VADD V14.S4, V13.S4, V14.S4
-	VSHL $23, V14.S4, V14.S4
-	VSUB V13.S4, V11.S4, V11.S4
-	FMOVQ 192(R0), F13
-	VADD V13.S4, V11.S4, V11.S4
+	VADD V14.S4, V11.S4, V11.S4
 	VSHL $23, V11.S4, V11.S4
-	WORD $0x6e2edd8c // fmul v12.4s, v12.4s, v14.4s
+	WORD $0x6e2fdd8c // fmul v12.4s, v12.4s, v15.4s
 	WORD $0x6e2bdd8b // fmul v11.4s, v12.4s, v11.4s
 	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
 	VFMLA V11.S4, V10.S4, V8.S4
-	FMOVQ 48(R1), F10
-	FMOVQ 16(R0), F11
-	WORD $0x4ea1d54a // fsub v10.4s, v10.4s, v1.4s
+	WORD $0x4ea1d5aa // fsub v10.4s, v13.4s, v1.4s
 	WORD $0x6e20dd4a // fmul v10.4s, v10.4s, v0.4s
+	FMOVQ 16(R0), F11
 	WORD $0x4e2af56a // fmax v10.4s, v11.4s, v10.4s
 	FMOVQ 32(R0), F11
 	FMOVQ 48(R0), F12
-	VFMLA V12.S4, V10.S4, V11.S4
-	FMOVQ 32(R0), F12
-	WORD $0x4eacd56b // fsub v11.4s, v11.4s, v12.4s
-	VMOV V10.B16, V12.B16
-	FMOVQ 64(R0), F13
-	VFMLS V13.S4, V11.S4, V12.S4
-	FMOVQ 80(R0), F13
-	VFMLS V13.S4, V11.S4, V12.S4
-	FMOVQ 96(R0), F13
+	VMOV V11.B16, V13.B16
+	VFMLA V12.S4, V10.S4, V13.S4
+	WORD $0x4eabd5ab // fsub v11.4s, v13.4s, v11.4s
+	FMOVQ 64(R0), F12
+	VMOV V10.B16, V13.B16
+	VFMLS V12.S4, V11.S4, V13.S4
+	FMOVQ 80(R0), F12
+	VFMLS V12.S4, V11.S4, V13.S4
+	FMOVQ 96(R0), F12
 	FMOVQ 112(R0), F14
-	VFMLA V12.S4, V13.S4, V14.S4
-	FMOVQ 128(R0), F13
-	VFMLA V12.S4, V14.S4, V13.S4
-	FMOVQ 144(R0), F14
-	VFMLA V12.S4, V13.S4, V14.S4
-	FMOVQ 160(R0), F13
-	VFMLA V12.S4, V14.S4, V13.S4
-	VMOV V12.B16, V14.B16
-	WORD $0x6e2cdd8c // fmul v12.4s, v12.4s, v12.4s
 	VFMLA V13.S4, V12.S4, V14.S4
+	FMOVQ 128(R0), F12
+	VFMLA V13.S4, V14.S4, V12.S4
+	FMOVQ 144(R0), F14
+	VFMLA V13.S4, V12.S4, V14.S4
+	FMOVQ 160(R0), F12
+	VFMLA V13.S4, V14.S4, V12.S4
+	WORD $0x6e2dddae // fmul v14.4s, v13.4s, v13.4s
+	VFMLA V12.S4, V14.S4, V13.S4
 	FMOVQ 176(R0), F12
-	WORD $0x4e2cd5cc // fadd v12.4s, v14.4s, v12.4s
+	WORD $0x4e2cd5ac // fadd v12.4s, v13.4s, v12.4s
 	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
 	WORD $0x4f3f056d // sshr v13.4s, v11.4s, #1
 	FMOVQ 192(R0), F14
@@ -821,16 +807,15 @@ TEXT ·weightsNEON(SB), NOSPLIT, $0-32
 	CBZ R3, loopEnd
 loop:
 	FMOVQ.P 16(R2), F2
-	FMOVQ 16(R0), F3
 	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
 	WORD $0x6e20dc42 // fmul v2.4s, v2.4s, v0.4s
+	FMOVQ 16(R0), F3
 	WORD $0x4e22f462 // fmax v2.4s, v3.4s, v2.4s
 	FMOVQ 32(R0), F3
 	FMOVQ 48(R0), F4
-	VFMLA V4.S4, V2.S4, V3.S4
-	FMOVQ 32(R0), F4
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	VMOV V2.B16, V2.B16
+	VMOV V3.B16, V5.B16
+	VFMLA V4.S4, V2.S4, V5.S4
+	WORD $0x4ea3d4a3 // fsub v3.4s, v5.4s, v3.4s
 	FMOVQ 64(R0), F4
 	VFMLS V4.S4, V3.S4, V2.S4
 	FMOVQ 80(R0), F4
@@ -844,11 +829,10 @@ loop:
 	VFMLA V2.S4, V4.S4, V5.S4
 	FMOVQ 160(R0), F4
 	VFMLA V2.S4, V5.S4, V4.S4
-	VMOV V2.B16, V5.B16
-	WORD $0x6e22dc42 // fmul v2.4s, v2.4s, v2.4s
-	VFMLA V4.S4, V2.S4, V5.S4
-	FMOVQ 176(R0), F2
-	WORD $0x4e22d4a2 // fadd v2.4s, v5.4s, v2.4s
+	WORD $0x6e22dc45 // fmul v5.4s, v2.4s, v2.4s
+	VFMLA V4.S4, V5.S4, V2.S4
+	FMOVQ 176(R0), F4
+	WORD $0x4e24d442 // fadd v2.4s, v2.4s, v4.4s
 	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
 	WORD $0x4f3f0464 // sshr v4.4s, v3.4s, #1
 	FMOVQ 192(R0), F5
@@ -871,26 +855,26 @@ TEXT ·normalizeNEON(SB), NOSPLIT, $0-64
 	MOVD $constants<>(SB), R0
 	MOVD dst+0(FP), R1
 	MOVD x+8(FP), R2
-	MOVD scale+16(FP), R3
-	MOVD shift+24(FP), R4
-	MOVD scaleStep+32(FP), R5
-	MOVD shiftStep+40(FP), R6
-	MOVD n+48(FP), R7
+	MOVD n+48(FP), R3
+	MOVD scale+16(FP), R4
+	MOVD shift+24(FP), R5
+	MOVD scaleStep+32(FP), R6
+	MOVD shiftStep+40(FP), R7
 	FMOVS mean+56(FP), F0
 	VDUP V0.S[0], V0.S4
 	FMOVS inverse+60(FP), F1
 	VDUP V1.S[0], V1.S4
-	LSR $4, R7, R7
-	CBZ R7, loopEnd
+	LSR $4, R3, R3
+	CBZ R3, loopEnd
 loop:
 	FLDPQ (R2), (F2, F3)
 	FLDPQ 32(R2), (F4, F5)
-	FLDPQ (R3), (F6, F7)
-	FLDPQ 32(R3), (F8, F9)
-	FLDPQ (R4), (F10, F11)
-	FLDPQ 32(R4), (F12, F13)
 	WORD $0x4ea0d442 // fsub v2.4s, v2.4s, v0.4s
 	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
+	FLDPQ (R4), (F6, F7)
+	FLDPQ 32(R4), (F8, F9)
+	FLDPQ (R5), (F10, F11)
+	FLDPQ 32(R5), (F12, F13)
 	VFMLA V6.S4, V2.S4, V10.S4
 	WORD $0x4ea0d462 // fsub v2.4s, v3.4s, v0.4s
 	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
@@ -901,13 +885,13 @@ loop:
 	WORD $0x4ea0d4a2 // fsub v2.4s, v5.4s, v0.4s
 	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
 	VFMLA V9.S4, V2.S4, V13.S4
+	ADD R6, R4, R4
+	ADD R7, R5, R5
 	FSTPQ (F10, F11), (R1)
 	FSTPQ (F12, F13), 32(R1)
-	ADD R5, R3, R3
-	ADD R6, R4, R4
 	ADD $64, R1, R1
 	ADD $64, R2, R2
-	SUBS $1, R7, R7
+	SUBS $1, R3, R3
 	BNE loop
 loopEnd:
 	RET
@@ -923,20 +907,20 @@ TEXT ·modulateNEON(SB), NOSPLIT, $0-32
 	LSR $4, R4, R4
 	CBZ R4, loopEnd
 loop:
-	FLDPQ (R1), (F1, F2)
-	FLDPQ 32(R1), (F3, F4)
-	FLDPQ (R2), (F5, F6)
-	FLDPQ 32(R2), (F7, F8)
+	FLDPQ (R2), (F1, F2)
+	FLDPQ 32(R2), (F3, F4)
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FLDPQ (R1), (F5, F6)
+	FLDPQ 32(R1), (F7, F8)
 	FLDPQ (R3), (F9, F10)
 	FLDPQ 32(R3), (F11, F12)
-	WORD $0x4e20d4a5 // fadd v5.4s, v5.4s, v0.4s
-	VFMLA V1.S4, V5.S4, V9.S4
-	WORD $0x4e20d4c1 // fadd v1.4s, v6.4s, v0.4s
-	VFMLA V2.S4, V1.S4, V10.S4
-	WORD $0x4e20d4e1 // fadd v1.4s, v7.4s, v0.4s
-	VFMLA V3.S4, V1.S4, V11.S4
-	WORD $0x4e20d501 // fadd v1.4s, v8.4s, v0.4s
-	VFMLA V4.S4, V1.S4, V12.S4
+	VFMLA V5.S4, V1.S4, V9.S4
+	WORD $0x4e20d441 // fadd v1.4s, v2.4s, v0.4s
+	VFMLA V6.S4, V1.S4, V10.S4
+	WORD $0x4e20d461 // fadd v1.4s, v3.4s, v0.4s
+	VFMLA V7.S4, V1.S4, V11.S4
+	WORD $0x4e20d481 // fadd v1.4s, v4.4s, v0.4s
+	VFMLA V8.S4, V1.S4, V12.S4
 	FSTPQ (F9, F10), (R1)
 	FSTPQ (F11, F12), 32(R1)
 	ADD $64, R1, R1
@@ -957,33 +941,33 @@ TEXT ·affineNEON(SB), NOSPLIT, $0-48
 	MOVD n+32(FP), R5
 	MOVD pixels+40(FP), R6
 pixel:
-	MOVD R3, R7
-	MOVD R4, R8
-	MOVD R5, R9
-	LSR $4, R9, R9
-	CBZ R9, loopEnd
+	MOVD R3, R8
+	MOVD R4, R9
+	MOVD R5, R7
+	LSR $4, R7, R7
+	CBZ R7, loopEnd
 loop:
 	FLDPQ (R2), (F0, F1)
 	FLDPQ 32(R2), (F2, F3)
-	FLDPQ (R7), (F4, F5)
-	FLDPQ 32(R7), (F6, F7)
-	FLDPQ (R8), (F8, F9)
-	FLDPQ 32(R8), (F10, F11)
+	FLDPQ (R8), (F4, F5)
+	FLDPQ 32(R8), (F6, F7)
 	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FLDPQ (R9), (F4, F8)
+	FLDPQ 32(R9), (F9, F10)
+	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
 	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	WORD $0x4e28d421 // fadd v1.4s, v1.4s, v8.4s
 	WORD $0x6e26dc42 // fmul v2.4s, v2.4s, v6.4s
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
 	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
 	FSTPQ (F0, F1), (R1)
 	FSTPQ (F2, F3), 32(R1)
-	ADD $64, R1, R1
 	ADD $64, R2, R2
-	ADD $64, R7, R7
+	ADD $64, R1, R1
 	ADD $64, R8, R8
-	SUBS $1, R9, R9
+	ADD $64, R9, R9
+	SUBS $1, R7, R7
 	BNE loop
 loopEnd:
 	SUBS $1, R6, R6
@@ -1000,18 +984,18 @@ TEXT ·mulAddNEON(SB), NOSPLIT, $0-32
 	LSR $4, R4, R4
 	CBZ R4, loopEnd
 loop:
-	FLDPQ (R1), (F0, F1)
-	FLDPQ 32(R1), (F2, F3)
+	FLDPQ (R3), (F0, F1)
+	FLDPQ 32(R3), (F2, F3)
 	FLDPQ (R2), (F4, F5)
 	FLDPQ 32(R2), (F6, F7)
-	FLDPQ (R3), (F8, F9)
-	FLDPQ 32(R3), (F10, F11)
-	VFMLA V8.S4, V4.S4, V0.S4
-	VFMLA V9.S4, V5.S4, V1.S4
-	VFMLA V10.S4, V6.S4, V2.S4
-	VFMLA V11.S4, V7.S4, V3.S4
-	FSTPQ (F0, F1), (R1)
-	FSTPQ (F2, F3), 32(R1)
+	FLDPQ (R1), (F8, F9)
+	FLDPQ 32(R1), (F10, F11)
+	VFMLA V4.S4, V0.S4, V8.S4
+	VFMLA V5.S4, V1.S4, V9.S4
+	VFMLA V6.S4, V2.S4, V10.S4
+	VFMLA V7.S4, V3.S4, V11.S4
+	FSTPQ (F8, F9), (R1)
+	FSTPQ (F10, F11), 32(R1)
 	ADD $64, R1, R1
 	ADD $64, R2, R2
 	ADD $64, R3, R3
@@ -1059,14 +1043,10 @@ loop:
 	FLDPQ 32(R1), (F2, F3)
 	FLDPQ (R2), (F4, F5)
 	FLDPQ 32(R2), (F6, F7)
-	WORD $0x6ea4e408 // fcmgt v8.4s, v0.4s, v4.4s
-	VBIF V8.B16, V4.B16, V0.B16
-	WORD $0x6ea5e424 // fcmgt v4.4s, v1.4s, v5.4s
-	VBIF V4.B16, V5.B16, V1.B16
-	WORD $0x6ea6e444 // fcmgt v4.4s, v2.4s, v6.4s
-	VBIF V4.B16, V6.B16, V2.B16
-	WORD $0x6ea7e464 // fcmgt v4.4s, v3.4s, v7.4s
-	VBIF V4.B16, V7.B16, V3.B16
+	WORD $0x4e24f400 // fmax v0.4s, v0.4s, v4.4s
+	WORD $0x4e25f421 // fmax v1.4s, v1.4s, v5.4s
+	WORD $0x4e26f442 // fmax v2.4s, v2.4s, v6.4s
+	WORD $0x4e27f463 // fmax v3.4s, v3.4s, v7.4s
 	FSTPQ (F0, F1), (R1)
 	FSTPQ (F2, F3), 32(R1)
 	ADD $64, R1, R1
@@ -1122,9 +1102,9 @@ loop:
 	WORD $0x6e23dc24 // fmul v4.4s, v1.4s, v3.4s
 	WORD $0x6ea0f884 // fneg v4.4s, v4.4s
 	VFMLA V2.S4, V0.S4, V4.S4
+	FMOVQ.P F4, 16(R1)
 	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
 	VFMLA V3.S4, V0.S4, V1.S4
-	FMOVQ.P F4, 16(R1)
 	FMOVQ.P F1, 16(R6)
 	SUBS $1, R5, R5
 	BNE loop
@@ -1163,16 +1143,16 @@ TEXT ·columnSquaresNEON(SB), NOSPLIT, $0-40
 	MOVD $constants<>(SB), R0
 	MOVD dst+0(FP), R1
 	MOVD x+8(FP), R2
-	MOVD mean+16(FP), R3
-	MOVD stride+24(FP), R4
-	MOVD pixels+32(FP), R5
+	MOVD stride+24(FP), R3
+	MOVD pixels+32(FP), R4
+	MOVD mean+16(FP), R5
 	VMOVI $0, V0.B16
 	VMOVI $0, V1.B16
 	VMOVI $0, V2.B16
 	VMOVI $0, V3.B16
-	FLDPQ (R3), (F4, F5)
-	FLDPQ 32(R3), (F6, F7)
-	CBZ R5, loopEnd
+	FLDPQ (R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	CBZ R4, loopEnd
 loop:
 	FLDPQ (R2), (F8, F9)
 	FLDPQ 32(R2), (F10, F11)
@@ -1184,8 +1164,8 @@ loop:
 	VFMLA V8.S4, V8.S4, V2.S4
 	WORD $0x4ea7d568 // fsub v8.4s, v11.4s, v7.4s
 	VFMLA V8.S4, V8.S4, V3.S4
-	ADD R4, R2, R2
-	SUBS $1, R5, R5
+	ADD R3, R2, R2
+	SUBS $1, R4, R4
 	BNE loop
 loopEnd:
 	FSTPQ (F0, F1), (R1)

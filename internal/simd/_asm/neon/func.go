@@ -3,12 +3,14 @@ package neon
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 )
 
 // Func is a function being written.
 type Func struct {
 	file    *File
+	head    string
 	offsets map[string]int // of parameters and results
 	results []string
 	lines   []line
@@ -25,6 +27,11 @@ type V int
 type R int
 
 func (r R) String() string { return fmt.Sprintf("R%d", int(r)) }
+
+// Asm makes registers and places avo's operands, so that kernels can be written for both.
+func (v V) Asm() string   { return fmt.Sprintf("V%d", int(v)) }
+func (r R) Asm() string   { return r.String() }
+func (m Mem) Asm() string { return m.String() }
 
 // Mem is a place in memory. With Post the base moves on by Off afterwards, and the place is where
 // it was.
@@ -53,6 +60,7 @@ type line struct {
 	text  func(n []int) string // given the numbers of v
 	v     []V
 	defs  int    // how many of v, the first, are written
+	copy  bool   // of the second of v to the first
 	label string // that begins here
 	to    string // the label that it branches to
 }
@@ -61,11 +69,21 @@ func (f *Func) add(text func(n []int) string, defs int, v ...V) {
 	f.lines = append(f.lines, line{text: text, v: v, defs: defs})
 }
 
-// do adds an instruction of no vector registers.
-func (f *Func) do(format string, args ...any) {
+// vector adds an instruction that writes the first `defs` of v. "{0}" in it is the number of the
+// first of them, "{1}" that of the second.
+func (f *Func) vector(defs int, v []V, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	f.add(func([]int) string { return text }, 0)
+	f.add(func(n []int) string {
+		s := text
+		for i, n := range n {
+			s = strings.ReplaceAll(s, fmt.Sprintf("{%d}", i), strconv.Itoa(n))
+		}
+		return s
+	}, defs, v...)
 }
+
+// do adds an instruction of no vector registers.
+func (f *Func) do(format string, args ...any) { f.vector(0, nil, format, args...) }
 
 // V is a new vector register.
 func (f *Func) V() V {
@@ -119,8 +137,8 @@ func (f *Func) Bytes(name string) R {
 // Splat has a float32 parameter in each lane.
 func (f *Func) Splat(name string) V {
 	v, at := f.V(), f.offset(name)
-	f.add(func(n []int) string { return fmt.Sprintf("FMOVS %s+%d(FP), F%d", name, at, n[0]) }, 1, v)
-	f.add(func(n []int) string { return fmt.Sprintf("VDUP V%d.S[0], V%d.S4", n[0], n[0]) }, 1, v)
+	f.vector(1, []V{v}, "FMOVS %s+%d(FP), F{0}", name, at)
+	f.vector(1, []V{v}, "VDUP V{0}.S[0], V{0}.S4")
 	return v
 }
 
@@ -159,11 +177,10 @@ func (f *Func) K(x float64) V { return f.Bits(math.Float32bits(float32(x))) }
 // Return ends the function; lane 0 of each v is a result.
 func (f *Func) Return(v ...V) {
 	for i, name := range f.results {
-		at := f.offset(name)
-		f.add(func(n []int) string { return fmt.Sprintf("FMOVS F%d, %s+%d(FP)", n[0], name, at) }, 0,
-			v[i])
+		f.vector(0, []V{v[i]}, "FMOVS F{0}, %s+%d(FP)", name, f.offset(name))
 	}
 	f.do("RET")
+	f.file.asm.WriteString(f.head + f.text())
 }
 
 // Results ends the function, whose results are lane 0 of v and then r.
@@ -187,7 +204,7 @@ func (f *Func) Branch(condition, to string) {
 
 // BranchUnlessEqual jumps where lanes 0 of a and b differ, or one is NaN.
 func (f *Func) BranchUnlessEqual(a, b V, to string) {
-	f.add(func(n []int) string { return fmt.Sprintf("FCMPS F%d, F%d", n[0], n[1]) }, 0, a, b)
+	f.vector(0, []V{a, b}, "FCMPS F{0}, F{1}")
 	f.Branch("NE", to)
 }
 
@@ -261,16 +278,11 @@ func (f *Func) Load(m Mem) V {
 }
 
 // LoadTo is v = m.
-func (f *Func) LoadTo(m Mem, v V) {
-	f.add(func(n []int) string { return fmt.Sprintf("FMOVQ%s %v, F%d", m.suffix(), m, n[0]) }, 1, v)
-}
+func (f *Func) LoadTo(m Mem, v V) { f.vector(1, []V{v}, "FMOVQ%s %v, F{0}", m.suffix(), m) }
 
 // LoadPair is a, b = m, m+16.
 func (f *Func) LoadPair(m Mem, a, b V) {
-	f.add(func(n []int) string {
-		return fmt.Sprintf("FLDPQ%s %v, (F%d, F%d)", m.suffix(), m, n[0],
-			n[1])
-	}, 2, a, b)
+	f.vector(2, []V{a, b}, "FLDPQ%s %v, (F{0}, F{1})", m.suffix(), m)
 }
 
 // LoadAll fills v from m on.
@@ -287,42 +299,31 @@ func (f *Func) LoadAll(m Mem, v []V) {
 // LoadScalar loads a float32 into lane 0.
 func (f *Func) LoadScalar(m Mem) V {
 	v := f.V()
-	f.add(func(n []int) string { return fmt.Sprintf("FMOVS%s %v, F%d", m.suffix(), m, n[0]) }, 1, v)
+	f.LoadScalarTo(m, v)
 	return v
 }
 
 // LoadScalarTo is LoadScalar into v.
-func (f *Func) LoadScalarTo(m Mem, v V) {
-	f.add(func(n []int) string { return fmt.Sprintf("FMOVS%s %v, F%d", m.suffix(), m, n[0]) }, 1, v)
-}
+func (f *Func) LoadScalarTo(m Mem, v V) { f.vector(1, []V{v}, "FMOVS%s %v, F{0}", m.suffix(), m) }
 
 // StoreHalf is m = the first 8 bytes of v.
-func (f *Func) StoreHalf(v V, m Mem) {
-	f.add(func(n []int) string { return fmt.Sprintf("FMOVD%s F%d, %v", m.suffix(), n[0], m) }, 0, v)
-}
+func (f *Func) StoreHalf(v V, m Mem) { f.vector(0, []V{v}, "FMOVD%s F{0}, %v", m.suffix(), m) }
 
 // LoadHalf loads 8 bytes into the first half of v.
-func (f *Func) LoadHalf(m Mem, v V) {
-	f.add(func(n []int) string { return fmt.Sprintf("FMOVD%s %v, F%d", m.suffix(), m, n[0]) }, 1, v)
-}
+func (f *Func) LoadHalf(m Mem, v V) { f.vector(1, []V{v}, "FMOVD%s %v, F{0}", m.suffix(), m) }
 
 // Store is m = v.
-func (f *Func) Store(v V, m Mem) {
-	f.add(func(n []int) string { return fmt.Sprintf("FMOVQ%s F%d, %v", m.suffix(), n[0], m) }, 0, v)
-}
+func (f *Func) Store(v V, m Mem) { f.vector(0, []V{v}, "FMOVQ%s F{0}, %v", m.suffix(), m) }
 
 // StoreShort is m = the first 16 bits of v.
 func (f *Func) StoreShort(v V, m Mem) {
-	f.add(func(n []int) string { return fmt.Sprintf("VMOV V%d.H[0], R25", n[0]) }, 0, v)
+	f.vector(0, []V{v}, "VMOV V{0}.H[0], R25")
 	f.do("MOVH%s R25, %v", m.suffix(), m)
 }
 
 // StorePair is m, m+16 = a, b.
 func (f *Func) StorePair(a, b V, m Mem) {
-	f.add(func(n []int) string {
-		return fmt.Sprintf("FSTPQ%s (F%d, F%d), %v", m.suffix(), n[0], n[1],
-			m)
-	}, 0, a, b)
+	f.vector(0, []V{a, b}, "FSTPQ%s (F{0}, F{1}), %v", m.suffix(), m)
 }
 
 // StoreAll writes v from m on.
@@ -348,6 +349,9 @@ func (f *Func) text() string {
 		n := make([]int, len(l.v))
 		for i, v := range l.v {
 			n[i] = registers[v]
+		}
+		if l.copy && n[0] == n[1] {
+			continue
 		}
 		fmt.Fprintf(&b, "\t%s\n", l.text(n))
 	}

@@ -1,141 +1,90 @@
 package neon
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
-// word adds an instruction that Go's assembler lacks. d is written, the others are read.
-func (f *Func) word(encode func(n []int) (word uint32, text string), d V, others ...V) V {
-	f.add(func(n []int) string {
-		w, text := encode(n)
-		return fmt.Sprintf("WORD $%#08x // %s", w, text)
-	}, 1, append([]V{d}, others...)...)
+// encode adds an instruction that Go's assembler lacks, as a word: its bits without registers, and
+// what it is, for a comment (Arm Architecture Reference Manual, DDI 0487, C7). d is written, the
+// others are read.
+func (f *Func) encode(bits uint32, text string, d V, others ...V) V {
+	f.vector(1, append([]V{d}, others...), "%s", text)
+	comment := f.lines[len(f.lines)-1].text
+	f.lines[len(f.lines)-1].text = func(n []int) string {
+		w := bits
+		for i, shift := range []int{0, 5, 16}[:len(n)] {
+			w |= uint32(n[i] << shift)
+		}
+		return fmt.Sprintf("WORD $%#08x // %s", w, comment(n))
+	}
 	return d
 }
 
-// op is an instruction's name, its bits without registers, and the arrangements of its
-// destination and its sources (Arm Architecture Reference Manual, DDI 0487, C7).
-type op struct {
-	name    string
-	bits    uint32
-	to, src string
-}
-
-var (
-	fadd   = op{"fadd", 0x4e20d400, "4s", "4s"}
-	fsub   = op{"fsub", 0x4ea0d400, "4s", "4s"}
-	fmul   = op{"fmul", 0x6e20dc00, "4s", "4s"}
-	fdiv   = op{"fdiv", 0x6e20fc00, "4s", "4s"}
-	fmax   = op{"fmax", 0x4e20f400, "4s", "4s"}
-	fmin   = op{"fmin", 0x4ea0f400, "4s", "4s"}
-	fcmgt  = op{"fcmgt", 0x6ea0e400, "4s", "4s"}
-	fcmeq  = op{"fcmeq", 0x4e20e400, "4s", "4s"}
-	bic    = op{"bic", 0x4e601c00, "16b", "16b"}
-	smull  = op{"smull", 0x0e20c000, "8h", "8b"}
-	smull2 = op{"smull2", 0x4e20c000, "8h", "16b"}
-	smlal  = op{"smlal", 0x0e208000, "8h", "8b"}
-	smlal2 = op{"smlal2", 0x4e208000, "8h", "16b"}
-
-	fabs   = op{"fabs", 0x4ea0f800, "4s", "4s"}
-	fneg   = op{"fneg", 0x6ea0f800, "4s", "4s"}
-	fcvtns = op{"fcvtns", 0x4e21a800, "4s", "4s"}
-	scvtf  = op{"scvtf", 0x4e21d800, "4s", "4s"}
-	xtn4h  = op{"xtn", 0x0e612800, "4h", "4s"}
-	xtn8h  = op{"xtn2", 0x4e612800, "8h", "4s"}
-	xtn8b  = op{"xtn", 0x0e212800, "8b", "8h"}
-	xtn16b = op{"xtn2", 0x4e212800, "16b", "8h"}
-	umull  = op{"umull", 0x2ea0c000, "2d", "2s"}
-	umull2 = op{"umull2", 0x6ea0c000, "2d", "4s"}
-	sadalp = op{"sadalp", 0x4e606800, "4s", "8h"}
-	sxtl8h = op{"sxtl", 0x0f08a400, "8h", "8b"}
-	sxtl4s = op{"sxtl", 0x0f10a400, "4s", "4h"}
-	sxtl2  = op{"sxtl2", 0x4f10a400, "4s", "8h"}
-
-	fcmltZero = op{"fcmlt", 0x4ea0e800, "4s", "4s"}
-	cmltZero  = op{"cmlt", 0x4ea0a800, "4s", "4s"}
-
-	fmlaElement = op{"fmla", 0x4f801000, "4s", "4s"}
-	sdotElement = op{"sdot", 0x4f80e000, "4s", "16b"}
-)
-
-// three is an instruction of a destination and two sources.
-func (o op) three(n []int) (uint32, string) {
-	return o.bits | uint32(n[2]<<16|n[1]<<5|n[0]),
-		fmt.Sprintf("%s v%d.%s, v%d.%s, v%d.%s", o.name, n[0], o.to, n[1], o.src, n[2], o.src)
-}
-
-// two is one of a single source.
-func (o op) two(n []int) (uint32, string) {
-	return o.bits | uint32(n[1]<<5|n[0]),
-		fmt.Sprintf("%s v%d.%s, v%d.%s", o.name, n[0], o.to, n[1], o.src)
-}
-
-// zero compares with 0.
-func (o op) zero(n []int) (uint32, string) {
-	w, text := o.two(n)
-	if o.name[0] == 'f' {
-		return w, text + ", #0.0"
+// word is encode for a name and the arrangement of all registers, or that of the destination and
+// that of the sources, such as "4s" or "8h 8b".
+func (f *Func) word(bits uint32, name, arrangement string, d V, others ...V) V {
+	to, from, different := strings.Cut(arrangement, " ")
+	if !different {
+		from = to
 	}
-	return w, text + ", #0"
+	text := name + " v{0}." + to
+	for i := range others {
+		text += fmt.Sprintf(", v{%d}.%s", i+1, from)
+	}
+	return f.encode(bits, text, d, others...)
 }
 
-// element takes a word of its second source.
-func (o op) element(index int, lane string) func(n []int) (uint32, string) {
-	return func(n []int) (uint32, string) {
-		w, _ := o.three(n)
-		w |= uint32(index&1<<21 | index>>1<<11)
-		return w, fmt.Sprintf("%s v%d.%s, v%d.%s, v%d.%s[%d]", o.name, n[0], o.to, n[1], o.src, n[2],
-			lane, index)
+// long is word for instructions whose destination's numbers are twice as long as those of the
+// sources' first half or, with high, of their second half.
+func (f *Func) long(high bool, bits uint32, name, to, low, all string, d V, others ...V) V {
+	if high {
+		return f.word(bits|1<<30, name+"2", to+" "+all, d, others...)
 	}
-}
-
-func sshr(shift int) func(n []int) (uint32, string) {
-	return func(n []int) (uint32, string) {
-		return 0x4f000400 | uint32((64-shift)<<16|n[1]<<5|n[0]),
-			fmt.Sprintf("sshr v%d.4s, v%d.4s, #%d", n[0], n[1], shift)
-	}
+	return f.word(bits, name, to+" "+low, d, others...)
 }
 
 // native adds an instruction that Go's assembler has: its sources, then the destination.
 func (f *Func) native(name, arrangement string, d V, sources ...V) V {
-	f.add(func(n []int) string {
-		text := name
-		for i := len(n) - 1; i > 0; i-- {
-			text += fmt.Sprintf(" V%d.%s,", n[i], arrangement)
-		}
-		return fmt.Sprintf("%s V%d.%s", text, n[0], arrangement)
-	}, 1, append([]V{d}, sources...)...)
+	for i := len(sources); i > 0; i-- {
+		name += fmt.Sprintf(" V{%d}.%s,", i, arrangement)
+	}
+	f.vector(1, append([]V{d}, sources...), "%s V{0}.%s", name, arrangement)
 	return d
 }
 
 // The methods below return a new register unless they name the one they change.
 
-func (f *Func) FAdd(a, b V) V { return f.word(fadd.three, f.V(), a, b) }
-func (f *Func) FSub(a, b V) V { return f.word(fsub.three, f.V(), a, b) }
-func (f *Func) FMul(a, b V) V { return f.word(fmul.three, f.V(), a, b) }
-func (f *Func) FDiv(a, b V) V { return f.word(fdiv.three, f.V(), a, b) }
+func (f *Func) FAdd(a, b V) V { return f.word(0x4e20d400, "fadd", "4s", f.V(), a, b) }
+func (f *Func) FSub(a, b V) V { return f.word(0x4ea0d400, "fsub", "4s", f.V(), a, b) }
+func (f *Func) FMul(a, b V) V { return f.ProductTo(f.V(), a, b) }
+func (f *Func) FDiv(a, b V) V { return f.word(0x6e20fc00, "fdiv", "4s", f.V(), a, b) }
 
 // FMax and FMin are NaN where a or b is.
-func (f *Func) FMax(a, b V) V { return f.word(fmax.three, f.V(), a, b) }
-func (f *Func) FMin(a, b V) V { return f.word(fmin.three, f.V(), a, b) }
+func (f *Func) FMax(a, b V) V { return f.word(0x4e20f400, "fmax", "4s", f.V(), a, b) }
+func (f *Func) FMin(a, b V) V { return f.word(0x4ea0f400, "fmin", "4s", f.V(), a, b) }
 
-func (f *Func) FAbs(a V) V { return f.word(fabs.two, f.V(), a) }
-func (f *Func) FNeg(a V) V { return f.word(fneg.two, f.V(), a) }
+func (f *Func) FAbs(a V) V { return f.word(0x4ea0f800, "fabs", "4s", f.V(), a) }
+func (f *Func) FNeg(a V) V { return f.word(0x6ea0f800, "fneg", "4s", f.V(), a) }
 
 // Greater has ones where a > b, Equal where a == b, FNegative where a < 0, and Negative where the
 // sign is set.
-func (f *Func) Greater(a, b V) V { return f.word(fcmgt.three, f.V(), a, b) }
-func (f *Func) Equal(a, b V) V   { return f.word(fcmeq.three, f.V(), a, b) }
-func (f *Func) FNegative(a V) V  { return f.word(fcmltZero.zero, f.V(), a) }
-func (f *Func) Negative(a V) V   { return f.word(cmltZero.zero, f.V(), a) }
+func (f *Func) Greater(a, b V) V { return f.word(0x6ea0e400, "fcmgt", "4s", f.V(), a, b) }
+func (f *Func) Equal(a, b V) V   { return f.word(0x4e20e400, "fcmeq", "4s", f.V(), a, b) }
+func (f *Func) FNegative(a V) V {
+	return f.encode(0x4ea0e800, "fcmlt v{0}.4s, v{1}.4s, #0.0", f.V(), a)
+}
+func (f *Func) Negative(a V) V { return f.encode(0x4ea0a800, "cmlt v{0}.4s, v{1}.4s, #0", f.V(), a) }
 
 // Select is a where mask has ones, else b. It overwrites mask.
 func (f *Func) Select(mask, a, b V) V { return f.native("VBSL", "B16", mask, a, b) }
 
 // AddTo is sum += a, MulTo is product *= a.
-func (f *Func) AddTo(sum, a V)     { f.word(fadd.three, sum, sum, a) }
-func (f *Func) MulTo(product, a V) { f.word(fmul.three, product, product, a) }
+func (f *Func) AddTo(sum, a V)     { f.word(0x4e20d400, "fadd", "4s", sum, sum, a) }
+func (f *Func) MulTo(product, a V) { f.ProductTo(product, product, a) }
 
 // MaxTo is top = top > a ? top : a, what amd64 has. MaxNaNTo is NaN where one of both is.
-func (f *Func) MaxNaNTo(top, a V) { f.word(fmax.three, top, top, a) }
+func (f *Func) MaxNaNTo(top, a V) { f.word(0x4e20f400, "fmax", "4s", top, top, a) }
 func (f *Func) MaxTo(top, a V)    { f.Insert(top, a, f.Greater(top, a)) }
 
 // Insert puts a into d where mask has zeros.
@@ -147,59 +96,68 @@ func (f *Func) FMLS(sum, a, b V) V { return f.native("VFMLS", "S4", sum, a, b) }
 
 // FMLAElement is sum += a*b[i], SDotElement sum += the products of four bytes of a each with those
 // of b's word i.
-func (f *Func) FMLAElement(sum, a, b V, i int) { f.word(fmlaElement.element(i, "s"), sum, a, b) }
-func (f *Func) SDotElement(sum, a, b V, i int) { f.word(sdotElement.element(i, "4b"), sum, a, b) }
+func (f *Func) FMLAElement(sum, a, b V, i int) {
+	f.encode(0x4f801000|element(i), fmt.Sprintf("fmla v{0}.4s, v{1}.4s, v{2}.s[%d]", i), sum, a, b)
+}
+func (f *Func) SDotElement(sum, a, b V, i int) {
+	f.encode(0x4f80e000|element(i), fmt.Sprintf("sdot v{0}.4s, v{1}.16b, v{2}.4b[%d]", i), sum, a, b)
+}
+func element(i int) uint32 { return uint32(i&1<<21 | i>>1<<11) }
 
 // UMull has the products of the first two words, or with high of the last, in 64 bits.
 func (f *Func) UMull(high bool, a, b V) V {
-	return f.word(pick(high, umull2, umull).three, f.V(), a, b)
+	return f.long(high, 0x2ea0c000, "umull", "2d", "2s", "4s", f.V(), a, b)
 }
 
 // SMull has the products of the first eight bytes, or with high of the last, in int16; SMlal adds
 // them. SAdalp adds pairs of int16 to int32.
 func (f *Func) SMull(high bool, a, b V) V {
-	return f.word(pick(high, smull2, smull).three, f.V(), a, b)
+	return f.long(high, 0x0e20c000, "smull", "8h", "8b", "16b", f.V(), a, b)
 }
 func (f *Func) SMlal(high bool, sum, a, b V) {
-	f.word(pick(high, smlal2, smlal).three, sum, a, b)
+	f.long(high, 0x0e208000, "smlal", "8h", "8b", "16b", sum, a, b)
 }
-func (f *Func) SAdalp(sum, a V) { f.word(sadalp.two, sum, a) }
-
-func pick(high bool, a, b op) op {
-	if high {
-		return a
-	}
-	return b
-}
+func (f *Func) SAdalp(sum, a V) { f.word(0x4e606800, "sadalp", "4s 8h", sum, a) }
 
 // Round is the nearest int32, ties to even; NaN gives 0. Float turns int32 into float32.
-func (f *Func) Round(a V) V { return f.word(fcvtns.two, f.V(), a) }
-func (f *Func) Float(a V) V { return f.word(scvtf.two, f.V(), a) }
+func (f *Func) Round(a V) V { return f.word(0x4e21a800, "fcvtns", "4s", f.V(), a) }
+func (f *Func) Float(a V) V { return f.word(0x4e21d800, "scvtf", "4s", f.V(), a) }
 
 // FloatTo turns the int32 of v into float32, and ProductTo is d = a*b.
-func (f *Func) FloatTo(v V)         { f.word(scvtf.two, v, v) }
-func (f *Func) ProductTo(d, a, b V) { f.word(fmul.three, d, a, b) }
+func (f *Func) FloatTo(v V)           { f.word(0x4e21d800, "scvtf", "4s", v, v) }
+func (f *Func) ProductTo(d, a, b V) V { return f.word(0x6e20dc00, "fmul", "4s", d, a, b) }
 
 // Widen has the first eight bytes of a as int32, with their signs.
 func (f *Func) Widen(a V) (low, high V) {
-	h := f.word(sxtl8h.two, f.V(), a)
-	return f.word(sxtl4s.two, f.V(), h), f.word(sxtl2.two, f.V(), h)
+	h := f.word(0x0f08a400, "sxtl", "8h 8b", f.V(), a)
+	return f.long(false, 0x0f10a400, "sxtl", "4s", "4h", "8h", f.V(), h),
+		f.long(true, 0x0f10a400, "sxtl", "4s", "4h", "8h", f.V(), h)
 }
 
 // Narrow has the low halves of a's words and then of b's, NarrowBytes the low bytes of their
 // halves.
-func (f *Func) Narrow(a, b V) V      { return f.word(xtn8h.two, f.word(xtn4h.two, f.V(), a), b) }
-func (f *Func) NarrowBytes(a, b V) V { return f.word(xtn16b.two, f.word(xtn8b.two, f.V(), a), b) }
+func (f *Func) Narrow(a, b V) V {
+	return f.word(0x4e612800, "xtn2", "8h 4s", f.word(0x0e612800, "xtn", "4h 4s", f.V(), a), b)
+}
+func (f *Func) NarrowBytes(a, b V) V {
+	return f.word(0x4e212800, "xtn2", "16b 8h", f.word(0x0e212800, "xtn", "8b 8h", f.V(), a), b)
+}
 
 func (f *Func) And(a, b V) V      { return f.native("VAND", "B16", f.V(), a, b) }
 func (f *Func) Or(a, b V) V       { return f.native("VORR", "B16", f.V(), a, b) }
-func (f *Func) AndNot(a, b V) V   { return f.word(bic.three, f.V(), a, b) }
-func (f *Func) Copy(a V) V        { return f.native("VMOV", "B16", f.V(), a) }
+func (f *Func) AndNot(a, b V) V   { return f.word(0x4e601c00, "bic", "16b", f.V(), a, b) }
 func (f *Func) IAdd(a, b V) V     { return f.native("VADD", "S4", f.V(), a, b) }
 func (f *Func) IAddTo(sum, a V)   { f.native("VADD", "S4", sum, sum, a) }
 func (f *Func) ISub(a, b V) V     { return f.native("VSUB", "S4", f.V(), a, b) }
 func (f *Func) UMaxTo(top, a V)   { f.native("VUMAX", "S4", top, top, a) }
 func (f *Func) PairSums(a, b V) V { return f.native("VADDP", "S4", f.V(), a, b) }
+
+// Copy is a in a register that may change: its own where it is not used any more.
+func (f *Func) Copy(a V) V {
+	d := f.native("VMOV", "B16", f.V(), a)
+	f.lines[len(f.lines)-1].copy = true
+	return d
+}
 
 // Zip1 and Zip2 take turns in the first and in the second half of a and b, by words or pairs.
 func (f *Func) Zip1(a, b V) V      { return f.native("VZIP1", "S4", f.V(), a, b) }
@@ -208,15 +166,14 @@ func (f *Func) ZipPairs1(a, b V) V { return f.native("VZIP1", "D2", f.V(), a, b)
 func (f *Func) ZipPairs2(a, b V) V { return f.native("VZIP2", "D2", f.V(), a, b) }
 
 // Zero is d = 0.
-func (f *Func) Zero(d V) {
-	f.add(func(n []int) string { return fmt.Sprintf("VMOVI $0, V%d.B16", n[0]) }, 1, d)
-}
+func (f *Func) Zero(d V) { f.vector(1, []V{d}, "VMOVI $0, V{0}.B16") }
 
 // Left and Right shift unsigned words, SRight signed ones.
 func (f *Func) Left(a V, by int) V  { return f.shift("VSHL", f.V(), a, by) }
 func (f *Func) Right(a V, by int) V { return f.shift("VUSHR", f.V(), a, by) }
 func (f *Func) SRight(a V, by int) V {
-	return f.word(sshr(by), f.V(), a)
+	return f.encode(0x4f000400|uint32((64-by)<<16), fmt.Sprintf("sshr v{0}.4s, v{1}.4s, #%d", by),
+		f.V(), a)
 }
 
 // LeftTo is d = a<<by.
@@ -226,8 +183,7 @@ func (f *Func) LeftTo(d, a V, by int) { f.shift("VSHL", d, a, by) }
 func (f *Func) AndTo(d, a, b V) { f.native("VAND", "B16", d, a, b) }
 
 func (f *Func) shift(name string, d, a V, by int) V {
-	f.add(func(n []int) string { return fmt.Sprintf("%s $%d, V%d.S4, V%d.S4", name, by, n[1], n[0]) },
-		1, d, a)
+	f.vector(1, []V{d, a}, "%s $%d, V{1}.S4, V{0}.S4", name, by)
 	return d
 }
 
@@ -240,8 +196,7 @@ func (f *Func) Broadcast(a V, i int) V {
 
 // BroadcastTo puts word i of a into each lane of d.
 func (f *Func) BroadcastTo(d, a V, i int) {
-	f.add(func(n []int) string { return fmt.Sprintf("VDUP V%d.S[%d], V%d.S4", n[1], i, n[0]) }, 1, d,
-		a)
+	f.vector(1, []V{d, a}, "VDUP V{1}.S[%d], V{0}.S4", i)
 }
 
 // Unzip1 and Unzip2 put the even and the odd words of a and then b into d, and Xor a^b.
@@ -253,22 +208,15 @@ func (f *Func) Xor(d, a, b V) V    { return f.native("VEOR", "B16", d, a, b) }
 func (f *Func) PairByteSums(a V) V { return f.native("VADDP", "B16", f.V(), a, a) }
 
 // SetLane puts r into word i of d.
-func (f *Func) SetLane(d V, i int, r R) {
-	f.add(func(n []int) string { return fmt.Sprintf("VMOV %v, V%d.S[%d]", r, n[0], i) }, 1, d)
-}
+func (f *Func) SetLane(d V, i int, r R) { f.vector(1, []V{d}, "VMOV %v, V{0}.S[%d]", r, i) }
 
 // Low is r = the first half of a.
-func (f *Func) Low(a V, r R) {
-	f.add(func(n []int) string { return fmt.Sprintf("VMOV V%d.D[0], %v", n[0], r) }, 0, a)
-}
+func (f *Func) Low(a V, r R) { f.vector(0, []V{a}, "VMOV V{0}.D[0], %v", r) }
 
 // HighHalf has the upper half of a in its lower one.
 func (f *Func) HighHalf(a V) V {
 	d := f.V()
-	f.add(func(n []int) string {
-		return fmt.Sprintf("VEXT $8, V%d.B16, V%d.B16, V%d.B16", n[1], n[1],
-			n[0])
-	}, 1, d, a)
+	f.vector(1, []V{d, a}, "VEXT $8, V{1}.B16, V{1}.B16, V{0}.B16")
 	return d
 }
 

@@ -64,22 +64,27 @@ func TestWords(t *testing.T) {
 func everyWord(r *rand.Rand) string {
 	f := &Func{}
 	v := func() V { return V(r.IntN(32)) }
-	for _, o := range []op{fadd, fsub, fmul, fdiv, fmax, fmin, fcmgt, fcmeq, bic, smull, smull2, smlal,
-		smlal2, umull, umull2} {
-		f.word(o.three, v(), v(), v())
+	for _, two := range []func(*Func, V, V) V{(*Func).FAdd, (*Func).FSub, (*Func).FMul, (*Func).FDiv,
+		(*Func).FMax, (*Func).FMin, (*Func).Greater, (*Func).Equal, (*Func).AndNot, (*Func).Narrow,
+		(*Func).NarrowBytes} {
+		two(f, v(), v())
 	}
-	for _, o := range []op{fabs, fneg, fcvtns, scvtf, xtn4h, xtn8h, xtn8b, xtn16b, sadalp, sxtl8h,
-		sxtl4s, sxtl2} {
-		f.word(o.two, v(), v())
+	for _, one := range []func(*Func, V) V{(*Func).FAbs, (*Func).FNeg, (*Func).Round, (*Func).Float,
+		(*Func).FNegative, (*Func).Negative} {
+		one(f, v())
 	}
-	for _, o := range []op{fcmltZero, cmltZero} {
-		f.word(o.zero, v(), v())
+	f.Widen(v())
+	for _, high := range []bool{false, true} {
+		f.SMull(high, v(), v())
+		f.SMlal(high, v(), v(), v())
+		f.UMull(high, v(), v())
 	}
+	f.SAdalp(v(), v())
 	for i := range 4 {
 		f.FMLAElement(v(), v(), v(), i)
 		f.SDotElement(v(), v(), v(), i)
 	}
-	f.word(sshr(1+r.IntN(32)), v(), v())
+	f.SRight(v(), 1+r.IntN(32))
 	return f.text()
 }
 

@@ -13,11 +13,17 @@ type life struct {
 }
 
 // allocate chooses machine registers by a linear scan (Poletto and Sarkar 1999): lives in order of
-// their beginning, each in the lowest register that is free.
+// their beginning, each in the lowest register that is free, or a copy in its source's if that is.
 func (f *Func) allocate() map[V]int {
 	registers := map[V]int{}
 	for v := range V(32) {
 		registers[v] = int(v)
+	}
+	sources := map[V]V{}
+	for _, l := range f.lines {
+		if l.copy {
+			sources[l.v[0]] = l.v[1]
+		}
 	}
 	var active []life
 	for _, l := range f.lives() {
@@ -32,6 +38,9 @@ func (f *Func) allocate() map[V]int {
 		free := slices.Index(used[:], false)
 		if free < 0 {
 			panic("neon: no vector register is left")
+		}
+		if a, ok := sources[l.v]; ok && a >= 32 && !used[registers[a]] {
+			free = registers[a]
 		}
 		registers[l.v] = free
 		active = append(active, l)

@@ -1,4 +1,4 @@
-package main
+package neongemm
 
 import "unmask/internal/simd/_asm/neon"
 

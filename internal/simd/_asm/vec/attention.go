@@ -1,333 +1,72 @@
-package main
+package vec
 
 import (
 	"fmt"
 
-	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/reg"
-
-	"unmask/internal/simd/_asm/avx"
 )
 
-// panel is the layout of queries in attention: each lane of `columns` registers holds one query.
-// tile is the number of keys, or of value columns, that are accumulated at a time. words is the
-// kind of factors that are multiplied.
-type panel struct {
-	width
-	name          string
-	columns, tile int
-	words         words
-}
-
-// words are the factors of a product: one float32, or two numbers of half its size.
-type words int
+// Attention is a product for scores, a softmax, and a product with values, on panels that have a
+// query in each lane.
 
 const (
-	float32s words = iota
-	bfloat16s
-	integers
+	scoresSignature = "(s, k, q *float32, keys, dim int, next uintptr)"
+	valuesSignature = "(o, v, s, alpha *float32, keys, dim int, next uintptr)"
 )
 
-// panels returns the panels of a width. In the widest, 24 of 32 registers accumulate with AVX-512,
-// and 12 of 16 with AVX2. The narrower ones are for the last queries of a segment.
-func (w width) panels() []panel {
-	if w.lanes == 16 {
-		return []panel{{w, "Wide", 3, 8, float32s}, {w, "Middle", 2, 8, float32s},
-			{w, "Narrow", 1, 8, float32s}}
-	}
-	return []panel{{w, "Wide", 3, 4, float32s}, {w, "Narrow", 1, 8, float32s}}
-}
-
-// The registers of a product: accumulators, a line of the panel, and broadcast words in turn.
-
-func (p panel) acc(i, j int) int { return i*p.columns + j }
-func (p panel) line(j int) int   { return p.tile*p.columns + j }
-func (p panel) word(i int) int {
-	first, all := (p.tile+1)*p.columns, 16*p.lanes/8
-	return first + i%(all-first)
-}
-
-func (p panel) v(i int) reg.VecPhysical {
-	if p.lanes == 16 {
-		return avx.Z[i]
-	}
-	return avx.Y[i]
-}
-
-// step is the bytes of one line of a panel.
-func (p panel) step() int { return p.columns * p.bytes() }
-
-func (p panel) column(base reg.Register, j int) Mem { return Mem{Base: base, Disp: j * p.bytes()} }
-
-// strided returns the addresses base + i*stride for i < n <= 8.
-func strided(base, stride reg.Register, n int) []Mem {
-	at := []Mem{{Base: base}, {Base: base, Index: stride, Scale: 1},
-		{Base: base, Index: stride, Scale: 2}}
-	if n > 3 {
-		three := GP64()
-		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, three)
-		at = append(at, Mem{Base: base, Index: three, Scale: 1}, Mem{Base: base, Index: stride, Scale: 4})
-		if n > 5 {
-			five, seven := GP64(), GP64()
-			LEAQ(Mem{Base: stride, Index: stride, Scale: 4}, five)
-			LEAQ(Mem{Base: three, Index: stride, Scale: 4}, seven)
-			at = append(at, Mem{Base: base, Index: five, Scale: 1}, Mem{Base: base, Index: three, Scale: 2},
-				Mem{Base: base, Index: seven, Scale: 1})
-		}
-	}
-	return at[:n]
-}
-
 // fetches describes the prefetching that a product does: the next keys and values come from memory
-// while the present ones are multiplied.
-func (p panel) fetches() string {
-	return fmt.Sprintf("Meanwhile %d*keys*dim bytes from next on are fetched into the caches.",
-		p.ahead())
+// while the present ones are multiplied. ahead is the bytes for each word.
+func fetches(ahead int) string {
+	return fmt.Sprintf("Meanwhile %d*keys*dim bytes from next on are fetched into the caches.", ahead)
 }
 
-// ahead returns the number of bytes to prefetch for each word of keys or values: 4 for each value
-// in a word, because the next ones are float32.
-func (p panel) ahead() int {
-	if p.words == float32s {
-		return 4
-	}
-	return 8
+// scoresDoc describes the products of a block of keys with a panel of queries.
+func scoresDoc(lanes, ahead int) string {
+	return fmt.Sprintf("for i := range keys {\n\tfor j := range %[1]d {\n\t\ts[i][j] = 0\n\t\tfor d := "+
+		"range dim { s[i][j] += k[i][d]*q[d][j] }\n\t}\n}\n\n"+
+		"s is [keys, %[1]d], k [keys, dim], q [dim, %[1]d]. ", lanes) + fetches(ahead)
 }
 
-// accumulate adds, for one term of the sum, the products of words broadcast from memory and a
-// line of the panel, and fetches what is needed soon.
-func (p panel) accumulate(words []Mem, line, next reg.Register) {
-	if p.words == float32s {
-		PREFETCHT0(Mem{Base: next})
-	} else { // read once, and rounded
-		PREFETCHT1(Mem{Base: next})
-	}
-	ADDQ(U8(p.ahead()*len(words)), next)
-	for j := range p.columns {
-		VMOVUPS(p.column(line, j), p.v(p.line(j)))
-	}
-	for i, m := range words {
-		VBROADCASTSS(m, p.v(p.word(i)))
-		for j := range p.columns {
-			switch p.words {
-			case float32s:
-				VFMADD231PS(p.v(p.line(j)), p.v(p.word(i)), p.v(p.acc(i, j)))
-			case bfloat16s:
-				avx.DotBF16(p.acc(i, j), p.line(j), p.word(i))
-			case integers:
-				VPDPWSSD(p.v(p.line(j)), p.v(p.word(i)), p.v(p.acc(i, j)))
-			}
-		}
-	}
+// valuesDoc describes the product of a block of values with the weights of a panel of queries.
+func valuesDoc(lanes, ahead int, term string) string {
+	return fmt.Sprintf("for d := range dim {\n\tfor j := range %[1]d {\n\t\to[d][j] *= alpha[j]\n\t\tfor i "+
+		":= range keys { o[d][j] += "+term+" }\n\t}\n}\n\n"+
+		"o is [dim, %[1]d], v [keys, dim], s [keys, %[1]d]. ", lanes) + fetches(ahead)
 }
 
-// each visits the accumulators of a tile.
-func (p panel) each(tile int, f func(i, j int, acc reg.VecPhysical)) {
-	for i := range tile {
-		for j := range p.columns {
-			f(i, j, p.v(p.acc(i, j)))
-		}
-	}
-}
-
-// scores generates the products of a block of keys with a panel of queries.
-func (p panel) scores() {
-	lanes := p.columns * p.lanes
-	if p.words == integers {
-		p.text("scoresFixed"+p.name, "(s, k, scale, q *float32, keys, words int, next uintptr)",
-			fmt.Sprintf(
-				"for i := range keys {\n\tfor j := range %d {\n\t\tsum := int32(0)\n\t\tfor w := range words { "+
-					"sum += k[i][w].lo*q[w][j].lo + k[i][w].hi*q[w][j].hi }\n\t\ts[i][j] = "+
-					"float32(sum)*scale[i]\n\t}\n}\n\n"+
-					"s is [keys, %d], k [keys, words], q [words, %d]; lo and hi are int16. "+p.fetches(), lanes,
-				lanes, lanes))
-	} else {
-		p.text("scores"+p.name, "(s, k, q *float32, keys, dim int, next uintptr)", fmt.Sprintf(
-			"for i := range keys {\n\tfor j := range %d {\n\t\ts[i][j] = 0\n\t\tfor d := range dim { "+
-				"s[i][j] += k[i][d]*q[d][j] }\n\t}\n}\n\n"+
-				"s is [keys, %d], k [keys, dim], q [dim, %d]. "+p.fetches(), lanes, lanes, lanes))
-	}
-	s, k, q, keys, next := pointer("s"), pointer("k"), pointer("q"), pointer("keys"), pointer("next")
-	var dim, scale reg.Register
-	if p.words == integers {
-		dim, scale = pointer("words"), pointer("scale")
-	} else {
-		dim = pointer("dim")
-	}
-	stride := GP64()
-	MOVQ(dim, stride)
-	SHLQ(U8(2), stride)
-	all := strided(k, stride, p.tile)
-	for _, tile := range []int{p.tile, 1} {
-		l := func(s string) string { return fmt.Sprintf("%s%d", s, tile) }
-		Label(l("tile"))
-		CMPQ(keys, U32(tile))
-		JLT(LabelRef(l("end")))
-		p.each(tile, func(_, _ int, a reg.VecPhysical) { p.xor(a, a, a) })
-		line, n := GP64(), GP64()
-		MOVQ(q, line)
-		MOVQ(dim, n)
-		Label(l("term"))
-		p.accumulate(all[:tile], line, next)
-		ADDQ(U8(4), k)
-		ADDQ(U32(p.step()), line)
-		DECQ(n)
-		JNZ(LabelRef(l("term")))
-		p.each(tile, func(i, j int, a reg.VecPhysical) {
-			if p.words == integers {
-				VCVTDQ2PS(a, a)
-				VMULPS_BCST(Mem{Base: scale, Disp: 4 * i}, a, a)
-			}
-			VMOVUPS(a, Mem{Base: s, Disp: i*p.step() + j*p.bytes()})
-		})
-		if p.words == integers {
-			ADDQ(U8(4*tile), scale)
-		}
-		ADDQ(U32(tile*p.step()), s)
-		// k is at the second key of the tile
-		if tile > 1 {
-			LEAQ(all[tile-1], k)
-		}
-		SUBQ(U32(tile), keys)
-		JMP(LabelRef(l("tile")))
-		Label(l("end"))
-	}
-	ret()
-}
-
-// values generates the product of a block of values with the weights of a panel of queries.
-func (p panel) values() {
-	lanes := p.columns * p.lanes
-	name, term := "values", "v[i][d]*s[i][j]"
-	if p.words == bfloat16s {
-		name, term = "valuesBF16", "v[i][d].lo*s[i][j].lo + v[i][d].hi*s[i][j].hi"
-	}
-	p.text(name+p.name, "(o, v, s, alpha *float32, keys, dim int, next uintptr)", fmt.Sprintf(
-		"for d := range dim {\n\tfor j := range %d {\n\t\to[d][j] *= alpha[j]\n\t\tfor i := range keys "+
-			"{ o[d][j] += "+term+" }\n\t}\n}\n\n"+
-			"o is [dim, %d], v [keys, dim], s [keys, %d]. "+p.fetches(), lanes, lanes, lanes))
-	o, v, s := pointer("o"), pointer("v"), pointer("s")
-	alpha, keys, dim, next := pointer("alpha"), pointer("keys"), pointer("dim"), pointer("next")
-	stride, left := GP64(), GP64()
-	MOVQ(dim, stride)
-	SHLQ(U8(2), stride)
-	MOVQ(dim, left)
-	for _, tile := range []int{p.tile, 1} {
-		l := func(s string) string { return fmt.Sprintf("%s%d", s, tile) }
-		Label(l("tile"))
-		CMPQ(left, U32(tile))
-		JLT(LabelRef(l("end")))
-		for j := range p.columns {
-			VMOVUPS(p.column(alpha, j), p.v(p.line(j)))
-		}
-		p.each(tile, func(i, j int, a reg.VecPhysical) {
-			VMULPS(Mem{Base: o, Disp: i*p.step() + j*p.bytes()}, p.v(p.line(j)), a)
-		})
-		row, line, n := GP64(), GP64(), GP64()
-		MOVQ(v, row)
-		MOVQ(s, line)
-		MOVQ(keys, n)
-		var words []Mem
-		for i := range tile {
-			words = append(words, Mem{Base: row, Disp: 4 * i})
-		}
-		Label(l("term"))
-		p.accumulate(words, line, next)
-		ADDQ(stride, row)
-		ADDQ(U32(p.step()), line)
-		DECQ(n)
-		JNZ(LabelRef(l("term")))
-		p.each(tile, func(i, j int,
-			a reg.VecPhysical) {
-			VMOVUPS(a, Mem{Base: o, Disp: i*p.step() + j*p.bytes()})
-		})
-		ADDQ(U32(tile*p.step()), o)
-		ADDQ(U8(4*tile), v)
-		SUBQ(U32(tile), left)
-		JMP(LabelRef(l("tile")))
-		Label(l("end"))
-	}
-	ret()
-}
-
-// softmax generates the step of the online softmax.
-func (p panel) softmax() {
-	lanes := p.columns * p.lanes
-	p.text("softmax"+p.name, "(s, top, sum, alpha *float32, keys int)", fmt.Sprintf(
-		"for j := range %d {\n\tm := top[j]\n\tfor i := range keys { m = max(m, s[i][j]) }\n\talpha[j], "+
-			"top[j] = exp2(top[j]-m), m\n\tsum[j] *= alpha[j]\n"+
-			"\tfor i := range keys { s[i][j] = exp2(s[i][j]-m); sum[j] += s[i][j] }\n}\n\ns is [keys, %d]. "+
-			"exp2 is 0 below 2^-127.", lanes, lanes))
-	s, top, sum, alpha := pointer("s"), pointer("top"), pointer("sum"), pointer("alpha")
-	keys := pointer("keys")
-	var m []reg.VecVirtual
-	for j := range p.columns {
-		m = append(m, p.load(p.column(top, j)))
-	}
-	line, n := GP64(), GP64()
-	MOVQ(s, line)
-	MOVQ(keys, n)
-	Label("max")
-	for j := range m {
-		VMAXPS(p.column(line, j), m[j], m[j])
-	}
-	ADDQ(U32(p.step()), line)
-	DECQ(n)
-	JNZ(LabelRef("max"))
-	for j := range m {
-		a := p.newExp2(exp2Coefficients).of(p.sub(p.load(p.column(top, j)), m[j]))
-		VMOVUPS(m[j], p.column(top, j))
-		VMOVUPS(a, p.column(alpha, j))
-		VMULPS(p.column(sum, j), a, a)
-		VMOVUPS(a, p.column(sum, j))
-	}
-	e := p.newExp2(exp2Coefficients)
-	for j := range m { // one column at a time leaves registers for the constants
-		label := fmt.Sprintf("exp%d", j)
-		MOVQ(s, line)
-		MOVQ(keys, n)
-		total := p.load(p.column(sum, j))
-		Label(label)
-		w := e.of(p.sub(p.load(p.column(line, j)), m[j]))
-		VMOVUPS(w, p.column(line, j))
-		VADDPS(w, total, total)
-		ADDQ(U32(p.step()), line)
-		DECQ(n)
-		JNZ(LabelRef(label))
-		VMOVUPS(total, p.column(sum, j))
-	}
-	ret()
+// softmaxDoc describes the step of the online softmax.
+func softmaxDoc(lanes, shape string) string {
+	return "for j := range " + lanes + " {\n\tm := top[j]\n\tfor i := range keys { m = max(m, s[i][j]) " +
+		"}\n\talpha[j], top[j] = exp2(top[j]-m), m\n\tsum[j] *= alpha[j]\n\tfor i := range keys { s[i][j] = " +
+		"exp2(s[i][j]-m); sum[j] += s[i][j] }\n}\n\n" + shape + " exp2 is 0 below 2^-127."
 }
 
 // exp2 has the constants of 2^z in registers.
 type exp2 struct {
-	width
-	least, magic reg.VecVirtual
-	c            []reg.VecVirtual
+	kernels
+	least, magic Op
+	c            []Op
 }
 
-func (w width) newExp2(coefficients []float64) exp2 {
-	e := exp2{width: w, least: w.k(-127), magic: w.k(3<<22 + 127)}
+func (k kernels) newExp2(coefficients []float64) exp2 {
+	e := exp2{kernels: k, least: k.k(-127), magic: k.k(3<<22 + 127)}
 	for _, c := range coefficients {
-		e.c = append(e.c, w.k(c))
+		e.c = append(e.c, k.k(c))
 	}
 	return e
 }
 
 // of is 2^z for z <= 0: 2^n from the low bits of z + 1.5*2^23 + 127, times a polynomial on
 // [-1/2, 1/2]. At -127 and below it is 0.
-func (e exp2) of(z reg.VecVirtual) reg.VecVirtual {
+func (e exp2) of(z Op) Op {
 	z = e.max(e.least, z)
 	t := e.add(z, e.magic)
 	f := e.sub(z, e.sub(t, e.magic))
 	p := e.fma(e.c[0], f, e.c[1])
 	for _, c := range e.c[2:] {
-		VFMADD213PS(c, f, p)
+		p = e.next(p, f, c)
 	}
-	VPSLLD(U8(23), t, t)
-	VMULPS(t, p, p)
-	return p
+	return e.power(t, p)
 }
 
 // exp2Coefficients interpolate exp2 at Chebyshev points, relative error 2e-7.

@@ -1,4 +1,4 @@
-package main
+package vec
 
 import (
 	"math"
@@ -29,7 +29,7 @@ const leastFixed = 1e-30
 
 // round has x*scale, to nearest even, in the low 16 bits of each lane: the sum with 1.5*2^23 has no
 // fraction.
-func (w width) round(x Mem, scale reg.VecVirtual) reg.VecVirtual {
+func (w width) round(x Mem, scale Op) Op {
 	r := w.k(3 << 22)
 	VFMADD231PS(x, scale, r)
 	return r
@@ -139,9 +139,9 @@ func (w width) fixLanes() {
 	}
 	DECQ(n)
 	JNZ(LabelRef("max"))
-	m = w.max(w.k(leastFixed), m) // NaN stays
-	VMOVUPS(w.mul(m, unit), Mem{Base: scales})
-	inverse := w.div(limit, m)
+	top := w.max(w.k(leastFixed), m) // NaN stays
+	VMOVUPS(w.mul(top, unit), Mem{Base: scales})
+	inverse := w.div(limit, top)
 	order := w.load(lowHalves("turns", true))
 	Label("pair")
 	both := w.round(Mem{Base: x}, inverse)
@@ -182,11 +182,11 @@ func (w width) softmaxFixed() {
 	JNZ(LabelRef("max"))
 	unit, before := w.load(Mem{Base: scale}), w.load(Mem{Base: top})
 	m = w.max(w.mul(w.max(m, odd), unit), before)
-	a := w.newExp2(exp2Coefficients).of(w.sub(before, m))
+	a := kernels{w}.newExp2(exp2Coefficients).of(w.sub(before, m))
 	VMOVUPS(m, Mem{Base: top})
 	VMOVUPS(a, Mem{Base: alpha})
 	total := w.mul(a, Mem{Base: sum})
-	e := w.newExp2(roughCoefficients)
+	e := kernels{w}.newExp2(roughCoefficients)
 	order := w.load(interleave())
 	MOVQ(s, line)
 	Label("exp")

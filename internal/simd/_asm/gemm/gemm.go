@@ -1,35 +1,14 @@
-// Command gemm writes the matrix product kernels of package internal/simd/gemm for amd64, and
-// declarations of the functions by part:
-//
-//	go run ./gemm -out ../gemm/gemm_amd64.s -pkg gemm
-//	go run ./gemm -part blocks -out /dev/null -stubs ../gemm/blocks_amd64.go -pkg gemm
+// Package gemm describes the matrix product kernels of package internal/simd/gemm for amd64.
 //
 // All kernels share one layout, described in that package. Four words (16 bytes) of A a row
 // are a line, and a loop trip takes one line of every row.
-package main
+package gemm
 
-import (
-	"flag"
-
-	. "github.com/mmcloughlin/avo/build"
-)
-
-// parts are the kernels by the file that declares them.
-var parts = []struct {
-	name     string
-	generate func()
-}{{"products", products}, {"blocks", blockProducts}, {"pack", packing}}
-
-func main() {
-	part := flag.String("part", "", "one part alone")
-	flag.Parse()
-	ConstraintExpr("amd64,!purego")
-	for _, p := range parts {
-		if *part == "" || *part == p.name {
-			p.generate()
-		}
-	}
-	Generate()
+// AMD64 writes all.
+func AMD64() {
+	products()
+	blockProducts()
+	packing()
 }
 
 func products() {

@@ -1,20 +1,12 @@
-// Command neonphilox writes the assembly of package internal/philox for arm64:
-//
-//	go run ./neonphilox -out ../../philox/fill_arm64.s -stubs ../../philox/fill_arm64.go -pkg philox
-package main
+package philox
 
 import "unmask/internal/simd/_asm/neon"
 
 // groups of four blocks, one a lane, are computed side by side, which hides latency.
 const groups = 2
 
-func main() {
-	neon.Main(func(file *neon.File) {
-		file.Func("fillNEON", "(words, s *uint32, counter uint32, n int)",
-			"is\n\n\tfor i := range n { words[4*i:4*i+4] = the block of s with counter + i<<8 }\n\nn is a "+
-				"multiple of 8.", fill)
-	})
-}
+// ARM64 writes the assembly for NEON.
+func ARM64(file *neon.File) { file.Func("fillNEON", signature, doc(4*groups), fill) }
 
 func fill(f *neon.Func) {
 	words, s, counter, n := f.Param("words"), f.Param("s"), f.Word("counter"), f.Param("n")

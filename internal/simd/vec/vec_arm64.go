@@ -4,6 +4,60 @@
 
 package vec
 
+// expNEON is
+//
+//	for i := range n { dst[i] = exp(x[i]) }
+//
+// n is a multiple of 16.
+//
+//go:noescape
+func expNEON(dst, x *float32, n int)
+
+// geluTanhNEON is
+//
+//	for i := range n { dst[i] = x[i] * sigmoid(1.5957691*(x[i]+0.044715*x[i]*x[i]*x[i])) }
+//
+// n is a multiple of 16.
+//
+//go:noescape
+func geluTanhNEON(dst, x *float32, n int)
+
+// geluErfNEON is
+//
+//	for i := range n { dst[i] = x[i] * 0.5*erfc(-x[i]/sqrt2) }
+//
+// n is a multiple of 16.
+//
+//go:noescape
+func geluErfNEON(dst, x *float32, n int)
+
+// siluNEON is
+//
+//	for i := range n { dst[i] = x[i] / (1+exp(-x[i])) }
+//
+// n is a multiple of 16.
+//
+//go:noescape
+func siluNEON(dst, x *float32, n int)
+
+// reluNEON is
+//
+//	for i := range n { dst[i] = max(x[i], 0) }
+//
+// n is a multiple of 16.
+//
+//go:noescape
+func reluNEON(dst, x *float32, n int)
+
+// sinSquaredNEON is
+//
+//	for i := range n { dst[i] = sin(x[i]) * sin(x[i]) }
+//
+// n is a multiple of 16.
+//
+//go:noescape
+func sinSquaredNEON(dst, x *float32, n int)
+
 // sumNEON is
 //
 //	for i := range n { s += x[i] }; return s
@@ -55,9 +109,9 @@ func leadersNEON(x *float32, n int, top float32) (second float32, count, first i
 
 // weightsNEON is
 //
-//	for i := range n { d := c*(x[i]-top); e := exp(d); dst[i] = e }
+//	for i := range n { d := x[i]-top; e := exp(c*d); dst[i] = e }
 //
-// n is a multiple of 4.
+// n is a multiple of 16.
 //
 //go:noescape
 func weightsNEON(dst, x *float32, n int, c, top float32)
@@ -132,7 +186,7 @@ func multiplyNEON(dst, x *float32, n int)
 //		dst[i], dst[i+half] = a*cos[i]-b*sin[i], a*sin[i]+b*cos[i]
 //	}
 //
-// half is a multiple of 4.
+// half is a multiple of the width.
 //
 //go:noescape
 func rotateNEON(dst, x, cos, sin *float32, half int)
@@ -154,3 +208,86 @@ func columnSumsNEON(dst, x *float32, stride, pixels int)
 //
 //go:noescape
 func columnSquaresNEON(dst, x, mean *float32, stride, pixels int)
+
+// scoresWideNEON is
+//
+//	for i := range keys {
+//		for j := range 24 {
+//			s[i][j] = 0
+//			for d := range dim { s[i][j] += k[i][d]*q[d][j] }
+//		}
+//	}
+//
+// s is [keys, 24], k [keys, dim], q [dim, 24]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
+//
+//go:noescape
+func scoresWideNEON(s, k, q *float32, keys, dim int, next uintptr)
+
+// valuesWideNEON is
+//
+//	for d := range dim {
+//		for j := range 24 {
+//			o[d][j] *= alpha[j]
+//			for i := range keys { o[d][j] += v[i][d]*s[i][j] }
+//		}
+//	}
+//
+// o is [dim, 24], v [keys, dim], s [keys, 24]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
+//
+//go:noescape
+func valuesWideNEON(o, v, s, alpha *float32, keys, dim int, next uintptr)
+
+// scoresNarrowNEON is
+//
+//	for i := range keys {
+//		for j := range 8 {
+//			s[i][j] = 0
+//			for d := range dim { s[i][j] += k[i][d]*q[d][j] }
+//		}
+//	}
+//
+// s is [keys, 8], k [keys, dim], q [dim, 8]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
+//
+//go:noescape
+func scoresNarrowNEON(s, k, q *float32, keys, dim int, next uintptr)
+
+// valuesNarrowNEON is
+//
+//	for d := range dim {
+//		for j := range 8 {
+//			o[d][j] *= alpha[j]
+//			for i := range keys { o[d][j] += v[i][d]*s[i][j] }
+//		}
+//	}
+//
+// o is [dim, 8], v [keys, dim], s [keys, 8]. Meanwhile 4*keys*dim bytes from next on are fetched into the caches.
+//
+//go:noescape
+func valuesNarrowNEON(o, v, s, alpha *float32, keys, dim int, next uintptr)
+
+// softmaxNEON is
+//
+//	for j := range lanes {
+//		m := top[j]
+//		for i := range keys { m = max(m, s[i][j]) }
+//		alpha[j], top[j] = exp2(top[j]-m), m
+//		sum[j] *= alpha[j]
+//		for i := range keys { s[i][j] = exp2(s[i][j]-m); sum[j] += s[i][j] }
+//	}
+//
+// s is [keys, lanes], lanes a multiple of 8. exp2 is 0 below 2^-127.
+//
+//go:noescape
+func softmaxNEON(s, top, sum, alpha *float32, keys, lanes int)
+
+// transposeNEON is
+//
+//	for range blocks {
+//		for i := range 8 { for j := range 8 { dst[j][i] = src[i][j]*scale[j] } }
+//		dst, src = dst+dstStep, src+srcStep
+//	}
+//
+// Rows are strides apart; strides and steps are in bytes.
+//
+//go:noescape
+func transposeNEON(dst, src, scale *float32, dstStride, srcStride, dstStep, srcStep, blocks int)

@@ -1,9 +1,6 @@
-// Command ceiling writes the loops of package bench/internal/ceiling: nothing but the
+// Package ceiling describes the loops of package bench/internal/ceiling: nothing but the
 // instruction that a kernel lives on, with as many independent sums as hide its latency.
-//
-//	go run ./ceiling -out ../../../bench/internal/ceiling/ceiling_amd64.s \
-//		-stubs ../../../bench/internal/ceiling/ceiling_amd64.go -pkg ceiling
-package main
+package ceiling
 
 import (
 	. "github.com/mmcloughlin/avo/build"
@@ -13,8 +10,8 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-func main() {
-	ConstraintExpr("amd64,!purego")
+// AMD64 writes those for AVX2 and AVX-512.
+func AMD64() {
 	loop("fmaYMM", "12 VFMADD231PS on 8 float32 each", avx.Y[:12], avx.Y[12:14],
 		func(i int, acc, x, y reg.VecPhysical) {
 			VFMADD231PS(x, y, acc)
@@ -41,7 +38,6 @@ func main() {
 		VPMADDWD(x, y, avx.Y[6+i])
 	})
 	read()
-	Generate()
 }
 
 // loop repeats one step for each accumulator; the factors are 0.5 in float32 and in bfloat16.

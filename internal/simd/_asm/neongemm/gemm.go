@@ -1,31 +1,13 @@
-// Command neongemm writes the matrix product kernels of package internal/simd/gemm for arm64, and
-// declarations of the functions by part:
-//
-//	go run ./neongemm -out ../gemm/gemm_arm64.s -pkg gemm
-//	go run ./neongemm -part blocks -stubs ../gemm/blocks_arm64.go -pkg gemm
-package main
+// Package neongemm describes the matrix product kernels of package internal/simd/gemm for arm64.
+package neongemm
 
-import (
-	"flag"
+import "unmask/internal/simd/_asm/neon"
 
-	"unmask/internal/simd/_asm/neon"
-)
-
-// parts are the kernels by the file that declares them.
-var parts = []struct {
-	name     string
-	generate func(*neon.File)
-}{{"products", products}, {"blocks", blockProducts}, {"pack", packing}}
-
-func main() {
-	part := flag.String("part", "", "one part alone")
-	neon.Main(func(f *neon.File) {
-		for _, p := range parts {
-			if *part == "" || *part == p.name {
-				p.generate(f)
-			}
-		}
-	})
+// ARM64 writes all.
+func ARM64(f *neon.File) {
+	products(f)
+	blockProducts(f)
+	packing(f)
 }
 
 func products(f *neon.File) {

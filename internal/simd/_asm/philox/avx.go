@@ -1,10 +1,9 @@
-// Command philox writes the assembly of package internal/philox:
-//
-//	go run ./philox -out ../../philox/fill_amd64.s -stubs ../../philox/fill_amd64.go -pkg philox
-package main
+// Package philox describes the assembly of package internal/philox.
+package philox
 
 import (
-	"strconv"
+	"fmt"
+	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
@@ -14,11 +13,18 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-func main() {
-	ConstraintExpr("amd64,!purego")
+// AMD64 writes it for AVX2 and AVX-512.
+func AMD64() {
 	width{"AVX2", 4, 2, lanes("order4", 0, 2, 1, 3)}.fill()
 	width{"AVX512", 8, 4, lanes("order8", 0, 4, 1, 5, 2, 6, 3, 7)}.fill()
-	Generate()
+}
+
+const signature = "(words, s *uint32, counter uint32, n int)"
+
+// doc describes a function that makes a multiple of n blocks.
+func doc(n int) string {
+	return fmt.Sprintf("is\n\n\tfor i := range n { words[4*i:4*i+4] = the block of s with counter + i<<8 "+
+		"}\n\nn is a multiple of %d.", n)
 }
 
 // width is one instruction set's vector registers. A block is a lane of 64 bits, its four words in
@@ -44,10 +50,8 @@ type block [4]reg.VecVirtual
 
 func (w width) fill() {
 	blocks := w.lanes * w.groups
-	TEXT("fill"+w.suffix, NOSPLIT, "func(words, s *uint32, counter uint32, n int)")
-	Doc("fill"+w.suffix+" is", "",
-		"\tfor i := range n { words[4*i:4*i+4] = the block of s with counter + i<<8 }", "",
-		"n is a multiple of "+strconv.Itoa(blocks)+".")
+	TEXT("fill"+w.suffix, NOSPLIT, "func"+signature)
+	Doc(strings.Split("fill"+w.suffix+" "+doc(blocks), "\n")...)
 	Pragma("noescape")
 	words, s := Load(Param("words"), GP64()), Load(Param("s"), GP64())
 	at, n := w.everywhere(Load(Param("counter"), GP32())), Load(Param("n"), GP64())

@@ -4,6 +4,114 @@
 
 package gemm
 
+// mulF32_6x16 is, for i of 6 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
+//
+// and fetches 64 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulF32_6x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+
+// mulF32_4x16 is, for i of 4 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
+//
+// and fetches 64 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulF32_4x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+
+// mulF32_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
+//
+// and fetches 64 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulF32_2x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+
+// mulF32_1x16 is, for i of 1 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }
+//
+// and fetches 64 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulF32_1x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+
+// mulBF16Wide_6x16 is, for i of 6 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
+//
+// and fetches 32 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulBF16Wide_6x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+
+// mulBF16Wide_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
+//
+// and fetches 32 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulBF16Wide_2x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+
+// mulBF16Wide_1x16 is, for i of 1 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, c[i][j])) }
+//
+// and fetches 32 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulBF16Wide_1x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+
+// mulInt8Dot_6x16 is, for i of 6 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 4*lines { for t := range 4 { c[i][j] += int32(int8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
+//
+// and fetches 64 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulInt8Dot_6x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+
+// mulInt8Dot_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 4*lines { for t := range 4 { c[i][j] += int32(int8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
+//
+// and fetches 64 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulInt8Dot_2x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+
+// mulInt8Dot_1x16 is, for i of 1 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 4*lines { for t := range 4 { c[i][j] += int32(int8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
+//
+// and fetches 64 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulInt8Dot_1x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+
+// mulInt8Pairs_2x16 is, for i of 2 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 4*lines { for t := range 4 { c[i][j] += int32(int8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
+//
+// and fetches 64 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulInt8Pairs_2x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+
+// mulInt8Pairs_1x16 is, for i of 1 rows and j of 16 columns, with c = from first:
+//
+//	for k := range 4*lines { for t := range 4 { c[i][j] += int32(int8(a[i][k][t])) * int32(int8(b[k][j][t])) } }
+//
+// and fetches 64 bytes a line from next on into the caches.
+//
+//go:noescape
+func mulInt8Pairs_1x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)
+
 // mulBlocksDot_6x16 is, for each panel and for i of 6 rows and j of 16 columns, with p = 0 first:
 //
 //	for r := range records {
@@ -158,3 +266,44 @@ func unpackSix(dst, src, high *float32, width, half, blocks, stride int)
 //
 //go:noescape
 func expandScales(dst, d, levels *float32, columns, rows, stride int)
+
+// packF32 copies 8n values, 4 to a line: for i := range 8*n { dst[i/4*stride][i%4] = x[i] }.
+//
+//go:noescape
+func packF32(dst, x *float32, stride, n int, inverse float32)
+
+// packBF16Wide rounds 8n values to bfloat16 and keeps float32, 4 to a line: for i := range 8*n { dst[i/4*stride][i%4] = bfloat16(x[i]) }.
+//
+//go:noescape
+func packBF16Wide(dst, x *float32, stride, n int, inverse float32)
+
+// packInt8Signed rounds 16n values to bytes, 16 to a line: for i := range 16*n { dst[i/16*stride][i%16] = uint8(round(x[i]*inverse)) }.
+//
+//go:noescape
+func packInt8Signed(dst, x *float32, stride, n int, inverse float32)
+
+// absMax is for i := range 8*n { m = max(m, abs(x[i])) }: NaN where one of x is.
+//
+//go:noescape
+func absMax(x *float32, n int) float32
+
+// turnWords is for d := range 8*n { for c := range 8 { dst[d*ldd+c] = x[c*ldx+d] } }.
+//
+//go:noescape
+func turnWords(dst, x *float32, ldd, ldx, n int)
+
+// storeRows is, for i of rows and j of 16*cols columns:
+//
+//	y := tile[i][j] + bias[j]
+//	if add { y += dst[i][j] }
+//	dst[i][j] = y
+//
+//go:noescape
+func storeRows(dst, tile, bias *float32, ldd, ldt, rows, cols, add int)
+
+// scaleRows is, for i of rows and j of 16*cols columns, where tile and offset hold int32:
+//
+//	tile[i][j] = float32(tile[i][j]-offset[j]) * row[i] * col[j]
+//
+//go:noescape
+func scaleRows(tile, row, col, offset *float32, ldt, rows, cols int)

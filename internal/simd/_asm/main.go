@@ -1,0 +1,58 @@
+// Command _asm writes the assembly of a package for an architecture, and the declarations of its
+// functions:
+//
+//	go run . vec amd64
+package main
+
+import (
+	"flag"
+	"log"
+
+	"github.com/mmcloughlin/avo/build"
+
+	"unmask/internal/simd/_asm/ceiling"
+	"unmask/internal/simd/_asm/gemm"
+	"unmask/internal/simd/_asm/neon"
+	"unmask/internal/simd/_asm/neongemm"
+	"unmask/internal/simd/_asm/philox"
+	"unmask/internal/simd/_asm/vec"
+)
+
+// packages are the packages with assembly. files is what the names of theirs begin with.
+var packages = map[string]struct {
+	files string
+	amd64 func()
+	arm64 func(*neon.File)
+}{
+	"vec":     {"../vec/vec", vec.AMD64, vec.ARM64},
+	"screen":  {"../screen/screen", vec.ScreenAMD64, vec.ScreenARM64},
+	"gemm":    {"../gemm/gemm", gemm.AMD64, neongemm.ARM64},
+	"philox":  {"../../philox/fill", philox.AMD64, philox.ARM64},
+	"ceiling": {"../../../bench/internal/ceiling/ceiling", ceiling.AMD64, ceiling.ARM64},
+}
+
+func main() {
+	flag.Parse()
+	name, arch := flag.Arg(0), flag.Arg(1)
+	p, ok := packages[name]
+	out, stubs := p.files+"_"+arch+".s", p.files+"_"+arch+".go"
+	var err error
+	switch {
+	case !ok:
+		log.Fatalf("package is %q", name)
+	case arch == "arm64":
+		err = neon.Write(out, stubs, name, p.arm64)
+	default:
+		for option, value := range map[string]string{"out": out, "stubs": stubs, "pkg": name} {
+			if err == nil {
+				err = flag.Set(option, value)
+			}
+		}
+		build.ConstraintExpr("amd64,!purego")
+		p.amd64()
+		build.Generate()
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
