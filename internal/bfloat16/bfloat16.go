@@ -14,3 +14,9 @@ func Round(x float32) uint16 {
 
 // Float32 returns the value of h.
 func Float32(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
+
+// Halves returns the two values of a word.
+func Halves(word float32) (low, high float32) {
+	u := math.Float32bits(word)
+	return math.Float32frombits(u << 16), math.Float32frombits(u &^ 0xffff)
+}

@@ -34,7 +34,7 @@ type Blocks struct {
 	Rows    int     // of a panel of A
 	Columns int     // of a panel of B
 	Cache   int     // as Kernel's
-	Tile    *Kernel // of float32, with panels of the same sizes: its Store finishes tiles
+	Tile    *Kernel // of float32 and the same sizes, only to finish tiles: its Store
 
 	heights  []blockHeight
 	flip     bool // B's bytes are unsigned: Q8_0's are shifted by 128
@@ -74,6 +74,14 @@ const (
 
 // BlocksFor returns the kernel for a block format.
 func BlocksFor(level simd.Level, t quant.Type) *Blocks { return blocksFor(level, t) }
+
+// tiled sets the sizes of k, whose kernels it has, and how its tiles are stored.
+func (k *Blocks) tiled(columns, cache int,
+	store func(dst, tile, bias *float32, ldd, ldt, rows, cols, add int)) *Blocks {
+	k.Rows, k.Columns, k.Cache = k.heights[0].rows, columns, cache
+	k.Tile = &Kernel{Format: F32, Rows: k.Rows, Columns: columns, Cache: cache, store: store}
+	return k
+}
 
 // words is how many words a record has along the depth, records how many there are in 32 values.
 func (k *Blocks) words() int   { return k.Type.Run() / 4 }

@@ -10,13 +10,12 @@ import (
 // genericBlocks is the plain Go twin of every kernel of a block format: the same results from the
 // same packed memory. flip is the kernel's.
 func genericBlocks(t quant.Type, columns int, flip bool) *Blocks {
-	k := &Blocks{Type: t, Rows: 4, Columns: columns, Cache: 1 << 16, flip: flip, largest: largestGo,
-		quantise: quantiseGo, unpack: unpackGo(t), expand: expandGo,
-		Tile: &Kernel{Format: F32, Rows: 4, Columns: columns, Cache: 1 << 16, store: storeGo}}
+	k := &Blocks{Type: t, flip: flip, largest: largestGo, quantise: quantiseGo, unpack: unpackGo(t),
+		expand: expandGo}
 	for _, rows := range []int{4, 2, 1} {
 		k.heights = append(k.heights, blockHeight{rows, multiplyBlocksGo(rows, columns, flip), 1, false})
 	}
-	return k
+	return k.tiled(columns, 1<<16, storeGo)
 }
 
 // multiplyBlocksGo returns the kernel of a row count. unsigned says that B's bytes have no sign.

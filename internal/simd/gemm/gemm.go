@@ -47,8 +47,7 @@ type Kernel struct {
 
 	heights []height // the panels' heights, the largest first
 	windows windows  // nil where there is none
-	pack    func(dst, x *float32, stride, n int, inverse float32)
-	step    int // values of x that pack takes a time
+	pack    packer
 	largest func(x *float32, n int) float32
 	turn    func(dst, x *float32, ldd, ldx, n int)
 	store   func(dst, tile, bias *float32, ldd, ldt, rows, cols, add int)
@@ -64,22 +63,30 @@ type height struct {
 	run  multiply
 }
 
+// packer packs n steps of a row of x, as many values each as its format has, and multiplies them by
+// inverse in the int8 formats.
+type packer = func(dst, x *float32, stride, n int, inverse float32)
+
 // windows computes the tallest panel's product from rows that are not packed; see the loop in the
 // generated code.
 type windows = func(a, b, c *float32, lda, ldc, lines, runs, pitch int)
 
-// reading sets the function that reads windows.
-func (k *Kernel) reading(w windows) *Kernel {
-	k.windows = w
-	return k
+// formats has the number of words of B for a line of A, of values in a word of B, and of those that
+// pack, the packer in plain Go, takes a step.
+var formats = [...]struct {
+	words, values, step int
+	pack                packer
+}{
+	F32:        {4, 1, 8, packF32Go},
+	BF16:       {4, 2, 16, packBF16Go},
+	BF16Wide:   {2, 2, 8, packBF16WideGo},
+	Int8:       {4, 4, 16, packInt8Go},
+	Int8Wide:   {2, 4, 8, packInt8WideGo},
+	Int8Signed: {4, 4, 16, packInt8SignedGo},
 }
 
-// depths has the number of words of B for a line of A, and of values in a word of B.
-var depths = [...]struct{ words, values int }{F32: {4, 1}, BF16: {4, 2}, BF16Wide: {2, 2},
-	Int8: {4, 4}, Int8Wide: {2, 4}, Int8Signed: {4, 4}}
-
 // Values returns the number of values along the depth in a line.
-func (k *Kernel) Values() int { return depths[k.Format].words * depths[k.Format].values }
+func (k *Kernel) Values() int { return formats[k.Format].words * formats[k.Format].values }
 
 // Lines returns the number of lines that a depth takes.
 func (k *Kernel) Lines(depth int) int { return (depth + k.Values() - 1) / k.Values() }
@@ -89,7 +96,7 @@ func (k *Kernel) SizeA(rows, depth int) int { return 4 * rows * k.Lines(depth) }
 
 // SizeB returns the number of words that one panel of B takes.
 func (k *Kernel) SizeB(depth int) int {
-	return depths[k.Format].words * k.Columns * k.Lines(depth)
+	return formats[k.Format].words * k.Columns * k.Lines(depth)
 }
 
 // Offset returns the number that is added to each byte of A in the format Int8: a column's sums are
@@ -129,8 +136,8 @@ func (k *Kernel) Mul(c []float32, ldc int, a, b []float32, rows, lines int, acc 
 		return
 	}
 	_, _, _ = c[(rows-1)*ldc+k.Columns-1], a[4*rows*lines-1],
-		b[depths[k.Format].words*k.Columns*lines-1]
-	word := depths[k.Format].words * k.Columns
+		b[formats[k.Format].words*k.Columns*lines-1]
+	word := formats[k.Format].words * k.Columns
 	for from := 0; from < lines; from += depthStep {
 		n := min(depthStep, lines-from)
 		part := uintptr(4 * word * n)
@@ -173,34 +180,26 @@ func (k *Kernel) panel(rows int) height {
 // none. dst may be tile.
 func (k *Kernel) Store(dst []float32, ldd int, tile []float32, ldt int, bias []float32, rows,
 	columns int, add bool) {
-	whole := columns / 16
-	if whole > 0 && rows > 0 {
-		_, _ = dst[(rows-1)*ldd+columns-1], tile[(rows-1)*ldt+columns-1]
-		if bias == nil {
-			bias = zeros[:]
-		}
-		flag := 0
-		if add {
-			flag = 1
-		}
-		if len(bias) < 16*whole { // zeros is as wide as a panel; wider tiles pass a bias
-			panic("gemm: Store: bias is shorter than the columns")
-		}
+	if rows == 0 || columns == 0 {
+		return
+	}
+	_, _ = dst[(rows-1)*ldd+columns-1], tile[(rows-1)*ldt+columns-1]
+	if bias == nil {
+		bias = zeros[:]
+	}
+	if len(bias) < columns { // zeros is as wide as a panel; wider tiles pass a bias
+		panic("gemm: Store: bias is shorter than the columns")
+	}
+	flag := 0
+	if add {
+		flag = 1
+	}
+	whole := columns / 16 * 16
+	if whole > 0 {
 		k.store(&dst[0], &tile[0], &bias[0], ldd, ldt, rows, whole, flag)
 	}
-	for i := range rows {
-		for j := 16 * whole; j < columns; j++ {
-			y := tile[i*ldt+j]
-			if bias != nil {
-				y += bias[j]
-			} else {
-				y += 0 // as the kernel does: -0 becomes 0
-			}
-			if add {
-				y += dst[i*ldd+j]
-			}
-			dst[i*ldd+j] = y
-		}
+	if whole < columns {
+		storeGo(&dst[whole], &tile[whole], &bias[whole], ldd, ldt, rows, columns-whole, flag)
 	}
 }
 
@@ -214,7 +213,7 @@ func (k *Kernel) Scale(tile []float32, ldt int, row, col, offset []float32, rows
 		return
 	}
 	_, _, _, _ = tile[(rows-1)*ldt+k.Columns-1], row[rows-1], col[k.Columns-1], offset[k.Columns-1]
-	k.scale(&tile[0], &row[0], &col[0], &offset[0], ldt, rows, k.Columns/16)
+	k.scale(&tile[0], &row[0], &col[0], &offset[0], ldt, rows, k.Columns)
 }
 
 // infinite is +Inf.

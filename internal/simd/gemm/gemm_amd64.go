@@ -339,7 +339,8 @@ func windows_6x16(a *float32, b *float32, c *float32, lda int, ldc int, lines in
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
 //	if mins != nil { // not with levels that have signs
@@ -364,7 +365,8 @@ func mulBlocksHalves_1x48(a *float32, b *float32, mins *float32, c *float32, sca
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
 //	if mins != nil { // not with levels that have signs
@@ -389,7 +391,8 @@ func mulBlocksHalves_2x48(a *float32, b *float32, mins *float32, c *float32, sca
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
 //	if mins != nil { // not with levels that have signs
@@ -414,7 +417,8 @@ func mulBlocksHalves_4x48(a *float32, b *float32, mins *float32, c *float32, sca
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
 //	if mins != nil { // not with levels that have signs
@@ -432,7 +436,8 @@ func mulBlocksDot_1x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
 //	if mins != nil { // not with levels that have signs
@@ -450,7 +455,8 @@ func mulBlocksDot_2x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
 //	if mins != nil { // not with levels that have signs
@@ -468,7 +474,8 @@ func mulBlocksDot_6x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
 //	if mins != nil { // not with levels that have signs
@@ -482,8 +489,7 @@ func mulBlocksDot_6x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //go:noescape
 func mulBlocksSigned_1x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksFour_1x16 is mulBlocksLow_4x16 for 1 rows, levels as they are packed, and scales
-// apart:
+// mulBlocksFour_1x16 is mulBlocksLow_4x16 for 1 rows, levels as they are packed, and scales apart:
 //
 //	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
 //
@@ -496,7 +502,8 @@ func mulBlocksFour_1x16(a *float32, b *float32, mins *float32, c *float32, scale
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
 //	if mins != nil { // not with levels that have signs
@@ -510,8 +517,7 @@ func mulBlocksFour_1x16(a *float32, b *float32, mins *float32, c *float32, scale
 //go:noescape
 func mulBlocksSigned_2x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksFour_2x16 is mulBlocksLow_4x16 for 2 rows, levels as they are packed, and scales
-// apart:
+// mulBlocksFour_2x16 is mulBlocksLow_4x16 for 2 rows, levels as they are packed, and scales apart:
 //
 //	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
 //
@@ -524,7 +530,8 @@ func mulBlocksFour_2x16(a *float32, b *float32, mins *float32, c *float32, scale
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
 //	if mins != nil { // not with levels that have signs
@@ -542,7 +549,8 @@ func mulBlocksLow_2x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
 //	if mins != nil { // not with levels that have signs
@@ -556,8 +564,7 @@ func mulBlocksLow_2x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //go:noescape
 func mulBlocksSigned_4x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksFour_4x16 is mulBlocksLow_4x16 for 4 rows, levels as they are packed, and scales
-// apart:
+// mulBlocksFour_4x16 is mulBlocksLow_4x16 for 4 rows, levels as they are packed, and scales apart:
 //
 //	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
 //
@@ -570,7 +577,8 @@ func mulBlocksFour_4x16(a *float32, b *float32, mins *float32, c *float32, scale
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
 //	if mins != nil { // not with levels that have signs
@@ -584,8 +592,7 @@ func mulBlocksFour_4x16(a *float32, b *float32, mins *float32, c *float32, scale
 //go:noescape
 func mulBlocksLow_4x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksFive_1x16 is mulBlocksLow_4x16 for 1 rows, levels as they are packed, and scales
-// apart:
+// mulBlocksFive_1x16 is mulBlocksLow_4x16 for 1 rows, levels as they are packed, and scales apart:
 //
 //	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15 | planes[r][1*w/8][j][t] >> (1*w%8) & 1 << 4
 //
@@ -594,8 +601,7 @@ func mulBlocksLow_4x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //go:noescape
 func mulBlocksFive_1x16(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksSix_1x16 is mulBlocksLow_4x16 for 1 rows, levels as they are packed, and scales
-// apart:
+// mulBlocksSix_1x16 is mulBlocksLow_4x16 for 1 rows, levels as they are packed, and scales apart:
 //
 //	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15 | planes[r][2*w/8][j][t] >> (2*w%8) & 3 << 4
 //
@@ -697,18 +703,24 @@ func absMax(x *float32, n int) float32
 //go:noescape
 func turnWords(dst *float32, x *float32, ldd int, ldx int, n int)
 
-// storeRows is, for i of rows and j of 16*cols columns:
+// storeRows is
 //
-//	y := tile[i][j] + bias[j]
-//	if add { y += dst[i][j] }
-//	dst[i][j] = y
+//	for i := range rows { for j := range cols {
+//		y := tile[i][j] + bias[j]
+//		if add { y += dst[i][j] }
+//		dst[i][j] = y
+//	} }
+//
+// cols is a multiple of 16.
 //
 //go:noescape
 func storeRows(dst *float32, tile *float32, bias *float32, ldd int, ldt int, rows int, cols int, add int)
 
-// scaleRows is, for i of rows and j of 16*cols columns, where tile and offset hold int32:
+// scaleRows is
 //
-//	tile[i][j] = float32(tile[i][j]-offset[j]) * row[i] * col[j]
+//	for i := range rows { for j := range cols { tile[i][j] = float32(tile[i][j]-offset[j]) * row[i] * col[j] } }
+//
+// tile and offset hold int32; cols is a multiple of 16.
 //
 //go:noescape
 func scaleRows(tile *float32, row *float32, col *float32, offset *float32, ldt int, rows int, cols int)

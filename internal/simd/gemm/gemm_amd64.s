@@ -8047,40 +8047,37 @@ loop:
 // func storeRows(dst *float32, tile *float32, bias *float32, ldd int, ldt int, rows int, cols int, add int)
 // Requires: AVX
 TEXT ·storeRows(SB), NOSPLIT, $0-64
-	MOVQ dst+0(FP), DI
-	MOVQ tile+8(FP), SI
+	MOVQ dst+0(FP), AX
+	MOVQ tile+8(FP), CX
 	MOVQ bias+16(FP), DX
-	MOVQ ldd+24(FP), R8
-	MOVQ ldt+32(FP), R9
-	MOVQ rows+40(FP), CX
-	MOVQ cols+48(FP), R10
-	MOVQ add+56(FP), R11
-	SHLQ $0x02, R8
-	SHLQ $0x02, R9
-	SHLQ $0x06, R10
+	MOVQ ldd+24(FP), BX
+	MOVQ ldt+32(FP), SI
+	MOVQ rows+40(FP), DI
+	MOVQ cols+48(FP), R8
+	MOVQ add+56(FP), R9
 
 row:
-	XORQ AX, AX
+	XORQ R10, R10
 
 column:
-	VMOVUPS (SI)(AX*1), Y0
-	VADDPS  (DX)(AX*1), Y0, Y0
-	VMOVUPS 32(SI)(AX*1), Y1
-	VADDPS  32(DX)(AX*1), Y1, Y1
-	TESTQ   R11, R11
+	VMOVUPS (CX)(R10*4), Y0
+	VADDPS  (DX)(R10*4), Y0, Y0
+	VMOVUPS 32(CX)(R10*4), Y1
+	VADDPS  32(DX)(R10*4), Y1, Y1
+	TESTQ   R9, R9
 	JZ      write
-	VADDPS  (DI)(AX*1), Y0, Y0
-	VADDPS  32(DI)(AX*1), Y1, Y1
+	VADDPS  (AX)(R10*4), Y0, Y0
+	VADDPS  32(AX)(R10*4), Y1, Y1
 
 write:
-	VMOVUPS Y0, (DI)(AX*1)
-	VMOVUPS Y1, 32(DI)(AX*1)
-	ADDQ    $0x40, AX
-	CMPQ    AX, R10
+	VMOVUPS Y0, (AX)(R10*4)
+	VMOVUPS Y1, 32(AX)(R10*4)
+	ADDQ    $0x10, R10
+	CMPQ    R10, R8
 	JNE     column
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	DECQ    CX
+	LEAQ    (AX)(BX*4), AX
+	LEAQ    (CX)(SI*4), CX
+	DECQ    DI
 	JNZ     row
 	VZEROUPPER
 	RET
@@ -8088,39 +8085,37 @@ write:
 // func scaleRows(tile *float32, row *float32, col *float32, offset *float32, ldt int, rows int, cols int)
 // Requires: AVX, AVX2
 TEXT ·scaleRows(SB), NOSPLIT, $0-56
-	MOVQ tile+0(FP), DI
-	MOVQ row+8(FP), SI
+	MOVQ tile+0(FP), AX
+	MOVQ row+8(FP), CX
 	MOVQ col+16(FP), DX
-	MOVQ offset+24(FP), R11
-	MOVQ ldt+32(FP), R8
-	MOVQ rows+40(FP), CX
-	MOVQ cols+48(FP), R10
-	SHLQ $0x02, R8
-	SHLQ $0x06, R10
+	MOVQ offset+24(FP), BX
+	MOVQ ldt+32(FP), SI
+	MOVQ rows+40(FP), DI
+	MOVQ cols+48(FP), R8
 
 row:
-	VBROADCASTSS (SI), Y7
-	XORQ         AX, AX
+	VBROADCASTSS (CX), Y0
+	ADDQ         $0x04, CX
+	XORQ         R9, R9
 
 column:
-	VMOVUPS   (DI)(AX*1), Y0
-	VPSUBD    (R11)(AX*1), Y0, Y0
-	VCVTDQ2PS Y0, Y0
-	VMULPS    Y7, Y0, Y0
-	VMULPS    (DX)(AX*1), Y0, Y0
-	VMOVUPS   Y0, (DI)(AX*1)
-	VMOVUPS   32(DI)(AX*1), Y1
-	VPSUBD    32(R11)(AX*1), Y1, Y1
+	VMOVUPS   (AX)(R9*4), Y1
+	VPSUBD    (BX)(R9*4), Y1, Y1
 	VCVTDQ2PS Y1, Y1
-	VMULPS    Y7, Y1, Y1
-	VMULPS    32(DX)(AX*1), Y1, Y1
-	VMOVUPS   Y1, 32(DI)(AX*1)
-	ADDQ      $0x40, AX
-	CMPQ      AX, R10
+	VMULPS    Y0, Y1, Y1
+	VMULPS    (DX)(R9*4), Y1, Y1
+	VMOVUPS   Y1, (AX)(R9*4)
+	VMOVUPS   32(AX)(R9*4), Y1
+	VPSUBD    32(BX)(R9*4), Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMULPS    32(DX)(R9*4), Y1, Y1
+	VMOVUPS   Y1, 32(AX)(R9*4)
+	ADDQ      $0x10, R9
+	CMPQ      R9, R8
 	JNE       column
-	ADDQ      $0x04, SI
-	ADDQ      R8, DI
-	DECQ      CX
+	LEAQ      (AX)(SI*4), AX
+	DECQ      DI
 	JNZ       row
 	VZEROUPPER
 	RET

@@ -116,16 +116,17 @@ func mulInt8Pairs_1x16(a, b, from, c *float32, ldf, ldc, lines int, next uintptr
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
-//	if mins != nil {
+//	if mins != nil { // not with levels that have signs
 //		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
 //		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksDot_6x16(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, step int)
@@ -134,16 +135,17 @@ func mulBlocksDot_6x16(a, b, mins, c, p *float32, ldc, panels, skip, records, wo
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
-//	if mins != nil {
+//	if mins != nil { // not with levels that have signs
 //		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
 //		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksDot_2x16(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, step int)
@@ -152,16 +154,17 @@ func mulBlocksDot_2x16(a, b, mins, c, p *float32, ldc, panels, skip, records, wo
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
-//	if mins != nil {
+//	if mins != nil { // not with levels that have signs
 //		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
 //		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksDot_1x16(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, step int)
@@ -170,16 +173,17 @@ func mulBlocksDot_1x16(a, b, mins, c, p *float32, ldc, panels, skip, records, wo
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
-//	if mins != nil {
+//	if mins != nil { // not with levels that have signs
 //		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
 //		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksPairs_2x16(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, step int)
@@ -188,16 +192,17 @@ func mulBlocksPairs_2x16(a, b, mins, c, p *float32, ldc, panels, skip, records, 
 //
 //	for r := range records {
 //		sum := a[r].begin[i]
-//		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
+//		for w := range words { for t := range 4 {
+//			sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
-//	if mins != nil {
+//	if mins != nil { // not with levels that have signs
 //		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
 //		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
-// and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.
+// and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
 //
 //go:noescape
 func mulBlocksPairs_1x16(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, step int)
@@ -292,18 +297,24 @@ func absMax(x *float32, n int) float32
 //go:noescape
 func turnWords(dst, x *float32, ldd, ldx, n int)
 
-// storeRows is, for i of rows and j of 16*cols columns:
+// storeRows is
 //
-//	y := tile[i][j] + bias[j]
-//	if add { y += dst[i][j] }
-//	dst[i][j] = y
+//	for i := range rows { for j := range cols {
+//		y := tile[i][j] + bias[j]
+//		if add { y += dst[i][j] }
+//		dst[i][j] = y
+//	} }
+//
+// cols is a multiple of 16.
 //
 //go:noescape
 func storeRows(dst, tile, bias *float32, ldd, ldt, rows, cols, add int)
 
-// scaleRows is, for i of rows and j of 16*cols columns, where tile and offset hold int32:
+// scaleRows is
 //
-//	tile[i][j] = float32(tile[i][j]-offset[j]) * row[i] * col[j]
+//	for i := range rows { for j := range cols { tile[i][j] = float32(tile[i][j]-offset[j]) * row[i] * col[j] } }
+//
+// tile and offset hold int32; cols is a multiple of 16.
 //
 //go:noescape
 func scaleRows(tile, row, col, offset *float32, ldt, rows, cols int)

@@ -2817,100 +2817,99 @@ loop:
 
 // func storeRows(dst, tile, bias *float32, ldd, ldt, rows, cols, add int)
 TEXT ·storeRows(SB), NOSPLIT, $0-64
-	MOVD dst+0(FP), R0
-	MOVD tile+8(FP), R1
-	MOVD bias+16(FP), R2
-	MOVD ldd+24(FP), R3
-	LSL $2, R3, R3
-	MOVD ldt+32(FP), R4
-	LSL $2, R4, R4
-	MOVD rows+40(FP), R5
-	MOVD cols+48(FP), R6
-	MOVD add+56(FP), R7
+	MOVD $constants<>(SB), R0
+	MOVD dst+0(FP), R1
+	MOVD tile+8(FP), R2
+	MOVD bias+16(FP), R3
+	MOVD ldd+24(FP), R4
+	MOVD ldt+32(FP), R5
+	MOVD rows+40(FP), R6
+	MOVD cols+48(FP), R7
+	MOVD add+56(FP), R8
 row:
-	MOVD R0, R8
-	MOVD R1, R9
-	MOVD R2, R10
-	MOVD R6, R11
+	MOVD R1, R10
+	MOVD R2, R11
+	MOVD R3, R12
+	MOVD R7, R9
 column:
-	FLDPQ (R9), (F0, F1)
-	FLDPQ 32(R9), (F2, F3)
+	FLDPQ (R11), (F0, F1)
+	FLDPQ 32(R11), (F2, F3)
+	FLDPQ (R12), (F4, F5)
+	FLDPQ 32(R12), (F6, F7)
+	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
+	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
+	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
+	CBZ R8, write
 	FLDPQ (R10), (F4, F5)
 	FLDPQ 32(R10), (F6, F7)
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
 	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
 	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
 	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
-	CBZ R7, write
-	FLDPQ (R8), (F4, F5)
-	FLDPQ 32(R8), (F6, F7)
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
 write:
-	FSTPQ (F0, F1), (R8)
-	FSTPQ (F2, F3), 32(R8)
-	ADD $64, R8, R8
-	ADD $64, R9, R9
+	FSTPQ (F0, F1), (R10)
+	FSTPQ (F2, F3), 32(R10)
 	ADD $64, R10, R10
-	SUBS $1, R11, R11
+	ADD $64, R11, R11
+	ADD $64, R12, R12
+	SUBS $16, R9, R9
 	BNE column
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	SUBS $1, R5, R5
+	ADD R4<<2, R1, R1
+	ADD R5<<2, R2, R2
+	SUBS $1, R6, R6
 	BNE row
 	RET
 
 // func scaleRows(tile, row, col, offset *float32, ldt, rows, cols int)
 TEXT ·scaleRows(SB), NOSPLIT, $0-56
-	MOVD tile+0(FP), R0
-	MOVD row+8(FP), R1
-	MOVD col+16(FP), R2
-	MOVD offset+24(FP), R3
-	MOVD ldt+32(FP), R4
-	LSL $2, R4, R4
-	MOVD rows+40(FP), R5
-	MOVD cols+48(FP), R6
+	MOVD $constants<>(SB), R0
+	MOVD tile+0(FP), R1
+	MOVD row+8(FP), R2
+	MOVD col+16(FP), R3
+	MOVD offset+24(FP), R4
+	MOVD ldt+32(FP), R5
+	MOVD rows+40(FP), R6
+	MOVD cols+48(FP), R7
 row:
-	MOVD R0, R7
-	MOVD R2, R8
-	MOVD R3, R9
-	MOVD R6, R10
-	FMOVS.P 4(R1), F0
+	MOVD R1, R9
+	MOVD R3, R10
+	MOVD R4, R11
+	MOVD R7, R8
+	FMOVS.P 4(R2), F0
 	VDUP V0.S[0], V0.S4
 column:
-	FLDPQ (R7), (F1, F2)
-	FLDPQ 32(R7), (F3, F4)
-	FLDPQ (R8), (F5, F6)
-	FLDPQ 32(R8), (F7, F8)
-	FLDPQ (R9), (F9, F10)
-	FLDPQ 32(R9), (F11, F12)
-	VSUB V9.S4, V1.S4, V1.S4
+	FLDPQ (R9), (F1, F2)
+	FLDPQ 32(R9), (F3, F4)
+	FLDPQ (R11), (F5, F6)
+	FLDPQ 32(R11), (F7, F8)
+	VSUB V5.S4, V1.S4, V1.S4
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e20dc21 // fmul v1.4s, v1.4s, v0.4s
+	FLDPQ (R10), (F5, F9)
+	FLDPQ 32(R10), (F10, F11)
 	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
-	VSUB V10.S4, V2.S4, V2.S4
+	VSUB V6.S4, V2.S4, V2.S4
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x6e20dc42 // fmul v2.4s, v2.4s, v0.4s
-	WORD $0x6e26dc42 // fmul v2.4s, v2.4s, v6.4s
-	VSUB V11.S4, V3.S4, V3.S4
+	WORD $0x6e29dc42 // fmul v2.4s, v2.4s, v9.4s
+	VSUB V7.S4, V3.S4, V3.S4
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x6e20dc63 // fmul v3.4s, v3.4s, v0.4s
-	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s
-	VSUB V12.S4, V4.S4, V4.S4
+	WORD $0x6e2adc63 // fmul v3.4s, v3.4s, v10.4s
+	VSUB V8.S4, V4.S4, V4.S4
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x6e20dc84 // fmul v4.4s, v4.4s, v0.4s
-	WORD $0x6e28dc84 // fmul v4.4s, v4.4s, v8.4s
-	FSTPQ (F1, F2), (R7)
-	FSTPQ (F3, F4), 32(R7)
-	ADD $64, R7, R7
-	ADD $64, R8, R8
+	WORD $0x6e2bdc84 // fmul v4.4s, v4.4s, v11.4s
+	FSTPQ (F1, F2), (R9)
+	FSTPQ (F3, F4), 32(R9)
 	ADD $64, R9, R9
-	SUBS $1, R10, R10
+	ADD $64, R10, R10
+	ADD $64, R11, R11
+	SUBS $16, R8, R8
 	BNE column
-	ADD R4, R0, R0
-	SUBS $1, R5, R5
+	ADD R5<<2, R1, R1
+	SUBS $1, R6, R6
 	BNE row
 	RET
 

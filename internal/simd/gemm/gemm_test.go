@@ -243,7 +243,7 @@ func TestScale(t *testing.T) {
 		tile, offset := ints(rows*ldt), ints(k.Columns)
 		row, col := random(r, rows), random(r, k.Columns)
 		want := slices.Clone(tile)
-		scaleGo(&want[0], &row[0], &col[0], &offset[0], ldt, rows, k.Columns/16)
+		scaleGo(&want[0], &row[0], &col[0], &offset[0], ldt, rows, k.Columns)
 		k.Scale(tile, ldt, row, col, offset, rows)
 		for i := range want {
 			require.Equal(t, math.Float32bits(want[i]), math.Float32bits(tile[i]), "word %d", i)
@@ -405,7 +405,7 @@ func TestForWastesLittle(t *testing.T) {
 func BenchmarkMul(b *testing.B) {
 	for _, format := range []Format{F32, BF16, Int8} {
 		k := For(simd.Available()[0], format, 0)
-		depth := 256 * depths[k.Format].values
+		depth := 256 * formats[k.Format].values
 		o := pack(k, rand.New(rand.NewPCG(1, 1)), 4*k.Rows, depth)
 		c := make([]float32, 4*k.Rows*k.Columns)
 		b.Run(fmt.Sprintf("%d/%dx%d", k.Format, k.Rows, k.Columns), func(b *testing.B) {

@@ -10,35 +10,20 @@ import (
 // generic is the plain Go twin of every kernel of a format: the same results from the same
 // packed memory.
 func generic(f Format) *Kernel {
-	k := &Kernel{Format: f, Rows: 4, Columns: 16, Cache: 1 << 16, step: 16,
+	k := &Kernel{Format: f, Rows: 4, Columns: 16, Cache: 1 << 16, pack: formats[f].pack,
 		largest: largestGo, turn: turnGo, store: storeGo, scale: scaleGo}
-	k.withHeights(func(rows int) multiply { return multiplyGo(f, rows, 16) }, 4, 2, 1)
-	switch f {
-	case F32:
-		k.pack, k.step, k.windows = packF32Go, 8, windowsGo(k.Rows, k.Columns)
-	case BF16:
-		k.pack = packBF16Go
-	case BF16Wide:
-		k.pack, k.step = packBF16WideGo, 8
-	case Int8:
-		k.pack = packInt8Go
-	case Int8Wide:
-		k.pack, k.step = packInt8WideGo, 8
-	case Int8Signed:
-		k.pack = packInt8SignedGo
+	for _, rows := range []int{4, 2, 1} {
+		k.heights = append(k.heights, height{rows, multiplyGo(f, rows, 16)})
+	}
+	if f == F32 {
+		k.windows = windowsGo(k.Rows, k.Columns)
 	}
 	return k
 }
 
-func (k *Kernel) withHeights(run func(rows int) multiply, rows ...int) {
-	for _, r := range rows {
-		k.heights = append(k.heights, height{r, run(r)})
-	}
-}
-
 // multiplyGo returns the kernel of a row count.
 func multiplyGo(f Format, rows, columns int) multiply {
-	words := depths[f].words
+	words := formats[f].words
 	return func(a, b, from, c *float32, ldf, ldc, lines int, _ uintptr) {
 		as := unsafe.Slice(a, 4*rows*lines)
 		bs := unsafe.Slice(b, words*columns*lines)
@@ -80,14 +65,14 @@ func addWord(f Format, c, line []float32, w int, b []float32) {
 			c[j] = fma(line[w], v, c[j])
 		}
 	case BF16:
-		lo, hi := halves(line[w])
+		lo, hi := bfloat16.Halves(line[w])
 		for j, v := range b {
-			l, h := halves(v)
+			l, h := bfloat16.Halves(v)
 			c[j] = dot2(lo, hi, l, h, c[j])
 		}
 	case BF16Wide:
 		for j, v := range b {
-			l, h := halves(v)
+			l, h := bfloat16.Halves(v)
 			c[j] = fma(line[2*w+1], h, fma(line[2*w], l, c[j]))
 		}
 	case Int8:
@@ -115,12 +100,6 @@ func addInts(c, b float32, a func(t int) int32) float32 {
 		sum += a(t) * int32(int8(bits>>(8*t)))
 	}
 	return math.Float32frombits(uint32(sum))
-}
-
-// halves are the two bfloat16 of a word.
-func halves(w float32) (lo, hi float32) {
-	u := math.Float32bits(w)
-	return math.Float32frombits(u << 16), math.Float32frombits(u &^ 0xffff)
 }
 
 // dot2 is VDPBF16PS: the product of the second values and then that of the first is added to c,
@@ -231,10 +210,10 @@ func turnGo(dst, x *float32, ldd, ldx, n int) {
 }
 
 func storeGo(dst, tile, bias *float32, ldd, ldt, rows, cols, add int) {
-	b := unsafe.Slice(bias, 16*cols)
+	b := unsafe.Slice(bias, cols)
 	for i := range rows {
-		y := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(dst), 4*i*ldd)), 16*cols)
-		t := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(tile), 4*i*ldt)), 16*cols)
+		y := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(dst), 4*i*ldd)), cols)
+		t := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(tile), 4*i*ldt)), cols)
 		for j := range y {
 			v := t[j] + b[j]
 			if add != 0 {
@@ -246,9 +225,9 @@ func storeGo(dst, tile, bias *float32, ldd, ldt, rows, cols, add int) {
 }
 
 func scaleGo(tile, row, col, offset *float32, ldt, rows, cols int) {
-	c, o := unsafe.Slice(col, 16*cols), unsafe.Slice(offset, 16*cols)
+	c, o := unsafe.Slice(col, cols), unsafe.Slice(offset, cols)
 	for i, scale := range unsafe.Slice(row, rows) {
-		t := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(tile), 4*i*ldt)), 16*cols)
+		t := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(tile), 4*i*ldt)), cols)
 		for j := range t {
 			sum := int32(math.Float32bits(t[j])) - int32(math.Float32bits(o[j]))
 			t[j] = float32(sum) * scale * c[j]

@@ -60,18 +60,19 @@ func levels(top float32) (scale, inverse float32) {
 // PackRun packs the lines of one row from x; the last is filled up with zeros. Lines are stride
 // words apart. inverse is a result of Levels; formats without levels ignore it.
 func (k *Kernel) PackRun(dst []float32, stride int, x []float32, inverse float32) {
-	perLine := k.Values()
-	whole := len(x) / k.step
+	step := formats[k.Format].step
+	whole := len(x) / step
+	at := whole * step / k.Values() * stride // of the lines that are left
 	if whole > 0 {
-		_ = dst[(whole*k.step/perLine-1)*stride+3]
+		_ = dst[at-stride+3]
 		k.pack(&dst[0], &x[0], stride, whole, inverse)
 	}
-	if rest := x[whole*k.step:]; len(rest) > 0 {
-		k.packRest(dst[whole*k.step/perLine*stride:], stride, rest, inverse)
+	if rest := x[whole*step:]; len(rest) > 0 {
+		k.packRest(dst[at:], stride, rest, inverse)
 	}
 }
 
-// packRest packs fewer than step values, in plain Go.
+// packRest packs fewer than step values, in plain Go. Calls through a table would allocate.
 func (k *Kernel) packRest(dst []float32, stride int, x []float32, inverse float32) {
 	var padded, lines [16]float32
 	copy(padded[:], x)
@@ -124,7 +125,7 @@ func (k *Kernel) PackColumns(dst []float32, at int, x []float32, ldx, depth int)
 	sum [16]int32) {
 	words := depth
 	if k.Format != F32 {
-		words = (depth + depths[k.Format].values - 1) / depths[k.Format].values
+		words = (depth + formats[k.Format].values - 1) / formats[k.Format].values
 		for c := range scale {
 			column := x[c*ldx:][:depth]
 			if k.Quantised() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/internal/bfloat16"
 	"unmask/internal/simd"
 )
 
@@ -216,8 +217,8 @@ func TestFixed(t *testing.T) {
 					near(t, "sum", float64(sum[j]), float64(sums[j]), 1e-3)
 					near(t, "alpha", float64(alpha[j]), float64(alphas[j]), 1e-5)
 					for i := range keys / 2 {
-						a, b := halves(s[i*n+j])
-						c, d := halves(want[i*n+j])
+						a, b := bfloat16.Halves(s[i*n+j])
+						c, d := bfloat16.Halves(want[i*n+j])
 						near(t, "weight", float64(a), float64(c), 8e-3*float64(c)+1e-37)
 						near(t, "weight", float64(b), float64(d), 8e-3*float64(d)+1e-37)
 					}

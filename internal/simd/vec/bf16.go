@@ -8,12 +8,6 @@ import (
 
 // The plain Go twins of attention's kernels in bfloat16.
 
-// halves are the two bfloat16 of a word.
-func halves(word float32) (low, high float32) {
-	u := math.Float32bits(word)
-	return math.Float32frombits(u << 16), math.Float32frombits(u &^ 0xffff)
-}
-
 func word(low, high float32) float32 {
 	return math.Float32frombits(uint32(bfloat16.Round(low)) | uint32(bfloat16.Round(high))<<16)
 }
@@ -40,9 +34,9 @@ func valuesBF16(o, v, s, alpha []float32, pairs, dim, lanes int) {
 
 // dotBF16 adds the products of both halves of a word and of each of a row.
 func dotBF16(acc []float32, word float32, row []float32) {
-	a, b := halves(word)
+	a, b := bfloat16.Halves(word)
 	for j := range acc {
-		x, y := halves(row[j])
+		x, y := bfloat16.Halves(row[j])
 		acc[j] += float32(a*x) + float32(b*y)
 	}
 }

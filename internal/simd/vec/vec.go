@@ -112,6 +112,11 @@ func (o Ops) LayerNorm(dst, x, scale, shift []float32, eps float32) {
 	mean := o.Sum(x) / width
 	variance := o.SumSquares(x, mean) / width
 	inverse := float32(1 / math.Sqrt(float64(variance)+float64(eps)))
+	o.normalized(dst, x, scale, shift, mean, inverse)
+}
+
+// normalized computes dst = (x-mean)*inverse*scale + shift.
+func (o Ops) normalized(dst, x, scale, shift []float32, mean, inverse float32) {
 	n := whole(len(x))
 	o.normalize(dst[:n], x[:n], scale, shift, mean, inverse)
 	if n < len(x) {
@@ -131,16 +136,7 @@ func (o Ops) LayerNorm(dst, x, scale, shift []float32, eps float32) {
 func (o Ops) RMSNorm(dst, x, scale []float32, eps float32) {
 	mean := float64(o.SumSquares(x, 0) / float32(len(x)))
 	inverse := float32(1 / math.Sqrt(mean+float64(eps)))
-	n := whole(len(x))
-	o.normalize(dst[:n], x[:n], scale, nil, 0, inverse)
-	if n < len(x) {
-		var p, a padded
-		if scale != nil {
-			scale = a.fill(scale[n:], 0)
-		}
-		o.normalize(p[:], p.fill(x[n:], 0), scale, nil, 0, inverse)
-		copy(dst[n:len(x)], p[:])
-	}
+	o.normalized(dst, x, scale, nil, 0, inverse)
 }
 
 // Logits computes x = (x+bias)*scale in place, nil bias 0, and returns the maximum. It may miss

@@ -719,11 +719,16 @@ func valuesBF16MiddleAVX512(o *float32, v *float32, s *float32, alpha *float32, 
 //go:noescape
 func valuesBF16NarrowAVX512(o *float32, v *float32, s *float32, alpha *float32, keys int, dim int, next uintptr)
 
-// pairWords is for i := range pairs { for j := range 16*width { dst[i][j].lo, dst[i][j].hi = bfloat16(x[2*i][j]), bfloat16(x[2*i+1][j]) } }.
+// pairBF16AVX512 is
+//
+//	for i := range pairs { for j := range 16*width {
+//		dst[i][j].lo, dst[i][j].hi = bfloat16(x[2*i][j]), bfloat16(x[2*i+1][j])
+//	} }
+//
 // Rows of both are 16*width long. dst may be x.
 //
 //go:noescape
-func pairWords(dst *float32, x *float32, pairs int, width int)
+func pairBF16AVX512(dst *float32, x *float32, pairs int, width int)
 
 // scoresFixedWideAVX512 is
 //

@@ -1743,23 +1743,29 @@ TEXT ·affineAVX2(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), SI
 	MOVQ pixels+40(FP), DI
 
-pixel:
+row:
 	XORQ R8, R8
 
-channel:
+column:
 	VMOVUPS (CX)(R8*4), Y0
 	VMOVUPS (DX)(R8*4), Y1
 	VMULPS  Y1, Y0, Y0
 	VMOVUPS (BX)(R8*4), Y1
 	VADDPS  Y1, Y0, Y0
 	VMOVUPS Y0, (AX)(R8*4)
-	ADDQ    $0x08, R8
+	VMOVUPS 32(CX)(R8*4), Y0
+	VMOVUPS 32(DX)(R8*4), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS 32(BX)(R8*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 32(AX)(R8*4)
+	ADDQ    $0x10, R8
 	CMPQ    R8, SI
-	JNE     channel
+	JNE     column
 	LEAQ    (CX)(SI*4), CX
 	LEAQ    (AX)(SI*4), AX
 	DECQ    DI
-	JNZ     pixel
+	JNZ     row
 	VZEROUPPER
 	RET
 
@@ -2456,10 +2462,10 @@ TEXT ·affineAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), SI
 	MOVQ pixels+40(FP), DI
 
-pixel:
+row:
 	XORQ R8, R8
 
-channel:
+column:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z1
 	VMULPS  Z1, Z0, Z0
@@ -2468,11 +2474,11 @@ channel:
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $0x10, R8
 	CMPQ    R8, SI
-	JNE     channel
+	JNE     column
 	LEAQ    (CX)(SI*4), CX
 	LEAQ    (AX)(SI*4), AX
 	DECQ    DI
-	JNZ     pixel
+	JNZ     row
 	VZEROUPPER
 	RET
 
@@ -5021,9 +5027,9 @@ end1:
 	VZEROUPPER
 	RET
 
-// func pairWords(dst *float32, x *float32, pairs int, width int)
+// func pairBF16AVX512(dst *float32, x *float32, pairs int, width int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·pairWords(SB), NOSPLIT, $0-32
+TEXT ·pairBF16AVX512(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    x+8(FP), CX
 	MOVQ    pairs+16(FP), DX

@@ -940,20 +940,20 @@ TEXT ·affineNEON(SB), NOSPLIT, $0-48
 	MOVD shift+24(FP), R4
 	MOVD n+32(FP), R5
 	MOVD pixels+40(FP), R6
-pixel:
-	MOVD R3, R8
-	MOVD R4, R9
+row:
+	MOVD R2, R8
+	MOVD R1, R9
+	MOVD R3, R10
+	MOVD R4, R11
 	MOVD R5, R7
-	LSR $4, R7, R7
-	CBZ R7, loopEnd
-loop:
-	FLDPQ (R2), (F0, F1)
-	FLDPQ 32(R2), (F2, F3)
-	FLDPQ (R8), (F4, F5)
-	FLDPQ 32(R8), (F6, F7)
+column:
+	FLDPQ (R8), (F0, F1)
+	FLDPQ 32(R8), (F2, F3)
+	FLDPQ (R10), (F4, F5)
+	FLDPQ 32(R10), (F6, F7)
 	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
-	FLDPQ (R9), (F4, F8)
-	FLDPQ 32(R9), (F9, F10)
+	FLDPQ (R11), (F4, F8)
+	FLDPQ 32(R11), (F9, F10)
 	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
 	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
 	WORD $0x4e28d421 // fadd v1.4s, v1.4s, v8.4s
@@ -961,17 +961,18 @@ loop:
 	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
 	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s
 	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
-	FSTPQ (F0, F1), (R1)
-	FSTPQ (F2, F3), 32(R1)
-	ADD $64, R2, R2
-	ADD $64, R1, R1
+	FSTPQ (F0, F1), (R9)
+	FSTPQ (F2, F3), 32(R9)
 	ADD $64, R8, R8
 	ADD $64, R9, R9
-	SUBS $1, R7, R7
-	BNE loop
-loopEnd:
+	ADD $64, R10, R10
+	ADD $64, R11, R11
+	SUBS $16, R7, R7
+	BNE column
+	ADD R5<<2, R2, R2
+	ADD R5<<2, R1, R1
 	SUBS $1, R6, R6
-	BNE pixel
+	BNE row
 	RET
 
 // func mulAddNEON(dst, x, y *float32, n int)

@@ -86,3 +86,15 @@ func raw(directive string, op operand.Op, registers ...operand.Op) {
 	}
 	build.Instruction(i)
 }
+
+// Again decrements n and jumps to the label unless it is 0.
+func Again(n operand.Op, label string) {
+	build.DECQ(n)
+	build.JNZ(operand.LabelRef(label))
+}
+
+// Return ends a function.
+func Return() {
+	build.VZEROUPPER()
+	build.RET()
+}

@@ -63,10 +63,8 @@ func loop(name, doc string, accs, factors []reg.VecPhysical,
 	for i, acc := range accs {
 		step(i, acc, factors[0], factors[1])
 	}
-	DECQ(n)
-	JNZ(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
+	avx.Again(n, "loop")
+	avx.Return()
 }
 
 // read passes over memory with 256-bit loads, which are as wide as memory is fast.
@@ -83,8 +81,6 @@ func read() {
 		}
 	}
 	ADDQ(U32(256), x)
-	DECQ(n)
-	JNZ(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
+	avx.Again(n, "loop")
+	avx.Return()
 }

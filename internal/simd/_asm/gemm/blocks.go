@@ -102,8 +102,7 @@ func signedBlocks(rows int) blocks {
 func (k blocks) emit() {
 	columns := k.vecs * k.bytes() / 4
 	name := fmt.Sprintf("mulBlocks%s_%dx%d", k.name, k.rows, columns)
-	startBlocks(name, "p")
-	k.doc(name, columns)
+	start(name, BlocksSignature("p"), Blocks(k.rows, columns, k.level, k.fetches()))
 	a := Load(Param("a"), reg.RSI)
 	c := Load(Param("c"), reg.RDX)
 	ldc := Load(Param("ldc"), reg.R8)
@@ -141,8 +140,7 @@ func (k blocks) emit() {
 	k.words(k, a, b)
 	ADDQ(Imm(uint64(4*k.rows*k.step)), a)
 	ADDQ(U32(uint32(4*columns*k.step)), b)
-	DECQ(reg.R13)
-	JNZ(LabelRef("word"))
+	avx.Again(reg.R13, "word")
 	if k.mins() {
 		TESTQ(high, high)
 		JNZ(LabelRef("low"))
@@ -150,8 +148,7 @@ func (k blocks) emit() {
 	k.finish(b, p)
 	ADDQ(Imm(uint64(4*k.rows)), a)
 	ADDQ(U32(uint32(4*columns)), b)
-	DECQ(records)
-	JNZ(LabelRef("record"))
+	avx.Again(records, "record")
 	if k.mins() {
 		k.addMins(b, mins, high, records, words, begin)
 	}
@@ -163,21 +160,12 @@ func (k blocks) emit() {
 	nextPanel(a)
 }
 
-// startBlocks begins a kernel. last is the parameter that differs.
-func startBlocks(name, last string) {
-	TEXT(name, NOSPLIT, fmt.Sprintf("func(a, b, mins, c, %s *float32, ldc, panels, skip, records, "+
-		"words int, next uintptr, step int)", last))
-	Pragma("noescape")
-}
-
 // nextPanel moves a from the end of a panel's group on to the next panel, and returns after the
 // last.
 func nextPanel(a reg.Register) {
 	ADDQ(argument("skip"), a)
-	DECQ(argument("panels"))
-	JNZ(LabelRef("panel"))
-	VZEROUPPER()
-	RET()
+	avx.Again(argument("panels"), "panel")
+	avx.Return()
 }
 
 // fetches is how many lines are fetched a word. One row passes a group once, so 48 columns of it
@@ -187,25 +175,6 @@ func (k blocks) fetches() int {
 		return 3
 	}
 	return 1
-}
-
-// doc writes what the kernel computes.
-func (k blocks) doc(name string, columns int) {
-	Doc(fmt.Sprintf("%s is, for each panel and for i of %d rows and j of %d columns, with p = 0 first:",
-		name, k.rows, columns), "",
-		"\tfor r := range records {",
-		"\t\tsum := a[r].begin[i]",
-		fmt.Sprintf("\t\tfor w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * "+
-			"int32(%s(b[r][w][j][t])) } }", k.level),
-		"\t\tp[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])",
-		"\t}",
-		"\tif mins != nil { // not with levels that have signs",
-		"\t\tsum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each",
-		"\t\tp[i][j] = fma(float32(sum), mins.scale[j], p[i][j])",
-		"\t}",
-		"\tc[i][j] = fma(p[i][j], a.scale[i], c[i][j])", "",
-		fmt.Sprintf("and fetches %d lines a word from next on, step apart. A panel is skip bytes behind "+
-			"another's end.", k.fetches()))
 }
 
 // clear sets p to 0.
@@ -338,7 +307,6 @@ func (k blocks) addParts(a, c, ldc, p reg.Register) {
 	ADDQ(Imm(4), a)
 	ADDQ(ldc, c)
 	ADDQ(Imm(uint64(k.vecs*k.bytes())), p)
-	DECQ(reg.R13)
-	JNZ(LabelRef("row"))
+	avx.Again(reg.R13, "row")
 	SUBQ(U32(uint32(k.rows*k.vecs*k.bytes())), p)
 }

@@ -1,8 +1,6 @@
 package gemm
 
 import (
-	"fmt"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -12,10 +10,7 @@ import (
 
 // quantiseRuns rounds rows to levels.
 func quantiseRuns() {
-	TEXT("quantiseRuns", NOSPLIT, "func(dst, sums, x, inverse *float32, n int)")
-	Pragma("noescape")
-	Doc("quantiseRuns is, for 32n values, where dst holds int8 and sums int32, from 0:", "",
-		"\tfor i := range 32*n { dst[i] = int8(round(x[i]*inverse[i/32])); sums[i/16] += dst[i] }")
+	start("quantiseRuns", "(dst, sums, x, inverse *float32, n int)", QuantiseRuns)
 	dst := Load(Param("dst"), reg.RDI)
 	sums := Load(Param("sums"), reg.RDX)
 	x := Load(Param("x"), reg.RSI)
@@ -49,10 +44,8 @@ func quantiseRuns() {
 	ADDQ(Imm(8), sums)
 	ADDQ(U32(128), x)
 	ADDQ(Imm(4), inverse)
-	DECQ(n)
-	JNZ(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
+	avx.Again(n, "loop")
+	avx.Return()
 }
 
 // unpack writes the function that makes bytes of levels of 4 bits and none, one or two more.
@@ -61,15 +54,7 @@ func unpack(name string, bits int, wide bool) {
 	if wide {
 		v, size, name = avx.Z[:], 64, name+"Wide"
 	}
-	TEXT(name, NOSPLIT, "func(dst, src, high *float32, width, half, blocks, stride int)")
-	Pragma("noescape")
-	loop := "v[w][i] = src[w%4][i] >> (w/4*4) & 15"
-	if bits > 0 {
-		loop += fmt.Sprintf(" | high[%d*w/8][i] >> (%d*w%%8) & %d << 4", bits, bits, 1<<bits-1)
-	}
-	Doc(name+" makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words "+
-		"0 to 3 go", "to dst and 4 to 7 half bytes after:", "",
-		"\tfor w := range 8 { for i := range width { "+loop+" } }")
+	start(name, UnpackSignature, Unpack(bits))
 	src := Load(Param("src"), reg.RSI)
 	dst := Load(Param("dst"), reg.RDI)
 	high := Load(Param("high"), reg.RDX)
@@ -136,10 +121,8 @@ func unpack(name string, bits int, wide bool) {
 	if bits > 1 {
 		ADDQ(width, high)
 	}
-	DECQ(blocks)
-	JNZ(LabelRef("block"))
-	VZEROUPPER()
-	RET()
+	avx.Again(blocks, "block")
+	avx.Return()
 }
 
 // and is dst = x & y in registers of either width.
@@ -179,10 +162,7 @@ func expandScales(wide bool) {
 	if wide {
 		name, v, lanes = "expandScalesWide", avx.Z[:], 16
 	}
-	TEXT(name, NOSPLIT, "func(dst, d, levels *float32, columns, rows, stride int)")
-	Pragma("noescape")
-	Doc(name+" is, for j of columns and i of rows, which are stride bytes apart:", "",
-		"\tdst[i][j] = d[j] * float32(int8(levels[i][j]))")
+	start(name, ExpandSignature, ExpandScales)
 	dst := Load(Param("dst"), reg.RDI)
 	d := Load(Param("d"), reg.RDX)
 	levels := Load(Param("levels"), reg.RSI)
@@ -201,8 +181,6 @@ func expandScales(wide bool) {
 	JNE(LabelRef("columns"))
 	ADDQ(stride, dst)
 	ADDQ(columns, levels)
-	DECQ(rows)
-	JNZ(LabelRef("row"))
-	VZEROUPPER()
-	RET()
+	avx.Again(rows, "row")
+	avx.Return()
 }

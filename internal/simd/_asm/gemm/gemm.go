@@ -4,6 +4,8 @@
 // are a line, and a loop trip takes one line of every row.
 package gemm
 
+import "unmask/internal/simd/_asm/vec"
+
 // AMD64 writes all.
 func AMD64() {
 	products()
@@ -72,6 +74,5 @@ func packing() {
 	packInt8Wide()
 	absMax()
 	turn()
-	store()
-	scale()
+	vec.TilesAMD64()
 }

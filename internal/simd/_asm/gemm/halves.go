@@ -42,10 +42,8 @@ func (k halves) multiply(m Mem, b func(j int) reg.VecPhysical) {
 // emit writes the kernel of one row count.
 func (k halves) emit() {
 	name := fmt.Sprintf("mulBlocksHalves_%dx48", k.rows)
-	startBlocks(name, "scales")
-	Doc(fmt.Sprintf("%s is mulBlocksDot_%dx48 for records of 8 words, of 4 bits, and scales apart:", name,
-		k.rows), "",
-		"\tb'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15")
+	start(name, BlocksSignature("scales"), fmt.Sprintf("is mulBlocksDot_%dx48 for records of 8 words, "+
+		"of 4 bits, and scales apart:\n\n\t%s", k.rows, Levels(0)))
 	a, b, mins, c := Load(Param("a"), reg.RSI), reg.RDI, reg.RAX, Load(Param("c"), reg.RDX)
 	ldc := Load(Param("ldc"), reg.R8)
 	next := Load(Param("next"), reg.R10)
@@ -83,15 +81,13 @@ func (k halves) emit() {
 	k.multiply(Mem{Base: a, Disp: 16 * k.rows}, k.high)
 	ADDQ(Imm(uint64(4*k.rows)), a)
 	ADDQ(U32(halvesLine), b)
-	DECQ(left)
-	JNZ(LabelRef("word"))
+	avx.Again(left, "word")
 	ADDQ(Imm(uint64(16*k.rows)), a)
 	Label("finish")
 	k.finish(scales, nil)
 	ADDQ(Imm(uint64(4*k.rows)), a)
 	ADDQ(U32(halvesLine), scales)
-	DECQ(records)
-	JNZ(LabelRef("record"))
+	avx.Again(records, "record")
 	TESTQ(mins, mins)
 	JZ(LabelRef("end"))
 	k.multiplyMins(a, b, mins, begin, left, fetch)
@@ -129,8 +125,6 @@ func (k halves) multiplyMins(a, b, mins, round, left reg.Register, fetch func())
 	k.multiply(Mem{Base: a}, k.low)
 	ADDQ(Imm(uint64(4*k.rows)), a)
 	ADDQ(U32(halvesLine), b)
-	DECQ(left)
-	JNZ(LabelRef("sum"))
-	DECQ(round)
-	JNZ(LabelRef("sums"))
+	avx.Again(left, "sum")
+	avx.Again(round, "sums")
 }

@@ -15,18 +15,11 @@ import (
 type format struct{ name, loop string }
 
 var (
-	f32 = format{"F32", "for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }"}
-
+	f32  = format{"F32", F32Loop}
 	bf16 = format{"BF16", "for k := range 4*lines { c[i][j] += a[i][k].hi*b[k][j].hi + " +
 		"a[i][k].lo*b[k][j].lo }"}
-
-	bf16Wide = format{"BF16Wide",
-		"for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, " +
-			"c[i][j])) }"}
-
-	int8 = format{"Int8", "for k := range 4*lines { for t := range 4 { c[i][j] += " +
-		"int32(uint8(a[i][k][t])) * int32(int8(b[k][j][t])) } }"}
-
+	bf16Wide = format{"BF16Wide", BF16WideLoop}
+	int8     = format{"Int8", Int8Loop("uint8")} // A unsigned, B signed
 	int8Wide = format{"Int8Wide",
 		"for k := range 2*lines { for t := range 4 { c[i][j] += int32(int16(a[i][2*k+t%2][t/2])) * " +
 			"int32(int8(b[k][j][t])) } }"}
@@ -76,13 +69,9 @@ func (k kernel) top() int {
 
 // emit writes the kernel of one row count.
 func (k kernel) emit() {
-	name := fmt.Sprintf("mul%s_%dx%d", k.name, k.rows, k.vecs*k.bytes()/4)
-	TEXT(name, NOSPLIT, "func(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)")
-	Pragma("noescape")
-	Doc(fmt.Sprintf("%s is, for i of %d rows and j of %d columns, with c = from first:", name, k.rows,
-		k.vecs*k.bytes()/4),
-		"", "\t"+k.loop, "", fmt.Sprintf("and fetches %d bytes a line from next on into the caches.",
-			k.ahead()))
+	columns := k.vecs * k.bytes() / 4
+	start(fmt.Sprintf("mul%s_%dx%d", k.name, k.rows, columns), Signature,
+		Product(k.rows, columns, k.loop, k.ahead()))
 	a := Load(Param("a"), reg.RSI)
 	b := Load(Param("b"), reg.RDI)
 	from := Load(Param("from"), reg.R11)
@@ -107,13 +96,11 @@ func (k kernel) emit() {
 	ADDQ(Imm(uint64(k.rows*16)), a)
 	ADDQ(U32(k.line()), b)
 	ADDQ(U32(k.ahead()), next)
-	DECQ(n)
-	JNZ(LabelRef("loop"))
+	avx.Again(n, "loop")
 	c, ldc := Load(Param("c"), reg.R11), Load(Param("ldc"), reg.R8)
 	SHLQ(Imm(2), ldc)
 	k.rowsOf(c, ldc, func(i, j int, m Mem) { VMOVUPS(k.acc(i, j), m) })
-	VZEROUPPER()
-	RET()
+	avx.Return()
 }
 
 // groups returns the number of words of B that a line of A is multiplied by.
@@ -185,7 +172,7 @@ func (k kernel) step(x reg.VecPhysical, i, j int) {
 	switch k.format {
 	case bf16:
 		avx.DotBF16(i*k.vecs+j, k.top()-k.vecs+j, k.rows*k.vecs+i%(k.top()-k.vecs-k.rows*k.vecs))
-	case int8: // A unsigned, B signed
+	case int8:
 		if k.wide {
 			VPDPBUSD(k.b(j), x, k.acc(i, j))
 		} else { // of AVX-VNNI; x is free(i)

@@ -23,12 +23,11 @@ const levelsLine = 64 // bytes of a word of 16 columns
 // Constants, a word of A, and products that are not yet added.
 var levelsMask, levelsOnes, levelsX, levelsT = reg.Y15, reg.Y14, reg.Y13, reg.Y12
 
-// start writes what all kernels begin with.
-func (k levels) start(doc ...string) (a, mins, c reg.Register) {
-	name := fmt.Sprintf("mulBlocks%s_%dx16", k.name, k.rows)
-	startBlocks(name, "scales")
-	Doc(append([]string{fmt.Sprintf("%s is mulBlocksLow_4x16 for %d rows, levels as they are packed, and scales",
-		name, k.rows), "apart:", ""}, doc...)...)
+// start writes what all kernels begin with. fetched says how many lines they fetch.
+func (k levels) start(fetched string) (a, mins, c reg.Register) {
+	start(fmt.Sprintf("mulBlocks%s_%dx16", k.name, k.rows), BlocksSignature("scales"),
+		fmt.Sprintf("is mulBlocksLow_4x16 for %d rows, levels as they are packed, and scales apart:"+
+			"\n\n\t%s\n\nIt fetches %s.", k.rows, Levels(k.bits), fetched))
 	constant(levelsMask, 0x0f0f0f0f)
 	VPCMPEQW(levelsOnes, levelsOnes, levelsOnes)
 	VPSRLW(Imm(15), levelsOnes, levelsOnes)
@@ -58,8 +57,7 @@ func addTo(sum, y reg.VecPhysical) {
 
 // emitTile writes the kernel of rows of levels without planes. Results of a group are on the stack.
 func (k levels) emitTile() {
-	a, mins, c := k.start("\tb'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15", "",
-		"It fetches 5 lines a record.")
+	a, mins, c := k.start("5 lines a record")
 	ldc, b, scales, records := Load(Param("ldc"), reg.R8), reg.RDI, reg.R9, reg.RCX
 	left, tile, scale := reg.R13, reg.R14, reg.R11
 	LEAQ(AllocLocal(64*k.rows+32).Offset(31), tile)
@@ -97,8 +95,7 @@ func (k levels) emitTile() {
 	}
 	ADDQ(Imm(uint64(4*k.rows)), a)
 	ADDQ(Imm(levelsLine), b)
-	DECQ(left)
-	JNZ(LabelRef("word"))
+	avx.Again(left, "word")
 	fetchAhead()
 	for j := range 2 {
 		VMOVUPS(Mem{Base: scales, Disp: 32 * j}, low[j])
@@ -115,8 +112,7 @@ func (k levels) emitTile() {
 	})
 	ADDQ(Imm(uint64(20*k.rows)), a)
 	ADDQ(Imm(levelsLine), scales)
-	DECQ(records)
-	JNZ(LabelRef("record"))
+	avx.Again(records, "record")
 	MOVQ(U32(uint32(k.rows)), left)
 	MOVQ(a, scale) // of a row: behind the sums if there are any
 	TESTQ(mins, mins)
@@ -140,8 +136,7 @@ func (k levels) emitTile() {
 	}
 	ADDQ(Imm(64), tile)
 	ADDQ(ldc, c)
-	DECQ(left)
-	JNZ(LabelRef("row"))
+	avx.Again(left, "row")
 	SUBQ(U32(uint32(64*k.rows)), tile)
 	MOVQ(scale, a)
 	nextPanel(a)
@@ -176,9 +171,7 @@ func (k levels) addMins(a reg.Register, m Mem, p reg.VecPhysical) {
 // emitRow writes the kernel of one row of levels with planes. It takes half of the columns after
 // the other.
 func (k levels) emitRow() {
-	begin, mins, c := k.start(fmt.Sprintf("\tb'[r][w][j][t] = b[r][w%%4][j][t] >> (w/4*4) & 15 | "+
-		"planes[r][%d*w/8][j][t] >> (%d*w%%8) & %d << 4", k.bits, k.bits, 1<<k.bits-1), "",
-		"It fetches 8 lines for 32 values.")
+	begin, mins, c := k.start("8 lines for 32 values")
 	b, scales := Load(Param("b"), reg.RCX), Load(Param("scales"), reg.R14)
 	a, at, scale := reg.R8, reg.R9, reg.R11
 	left, halves, planes, word := reg.R12, reg.R13, reg.RAX, reg.RDI
@@ -223,8 +216,7 @@ func (k levels) emitRow() {
 	}
 	ADDQ(Imm(4), a)
 	ADDQ(U32(levelsLine), at)
-	DECQ(word)
-	JNZ(LabelRef("word"))
+	avx.Again(word, "word")
 	for i, s := range sums {
 		VPMADDWD(levelsOnes, s[0], s[0])
 		VPMADDWD(levelsOnes, s[1], s[1])
@@ -248,8 +240,6 @@ func (k levels) emitRow() {
 	for _, r := range []reg.Register{b, scales, mins, c} {
 		ADDQ(Imm(32), r)
 	}
-	DECQ(halves)
-	JNZ(LabelRef("half"))
-	VZEROUPPER()
-	RET()
+	avx.Again(halves, "half")
+	avx.Return()
 }

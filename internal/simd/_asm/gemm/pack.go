@@ -8,14 +8,10 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-const packSignature = "func(dst, x *float32, stride, n int, inverse float32)"
-
 // packLoop emits a loop that reads a vector of x and writes its lines, stride words apart.
 func packLoop(name, doc string, bytes int, setup func(),
 	body func(x Mem, dst, stride reg.Register)) {
-	TEXT(name, NOSPLIT, packSignature)
-	Pragma("noescape")
-	Doc(doc)
+	start(name, PackSignature, doc)
 	dst := Load(Param("dst"), reg.RDI)
 	x := Load(Param("x"), reg.RSI)
 	stride := Load(Param("stride"), reg.R8)
@@ -25,25 +21,21 @@ func packLoop(name, doc string, bytes int, setup func(),
 	Label("loop")
 	body(Mem{Base: x}, dst, stride)
 	ADDQ(Imm(uint64(bytes)), x)
-	DECQ(n)
-	JNZ(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
+	avx.Again(n, "loop")
+	avx.Return()
 }
 
 func packF32() {
-	packLoop("packF32", "packF32 copies 8n values, 4 to a line: for i := range 8*n { "+
-		"dst[i/4*stride][i%4] = x[i] }.", 32,
-		func() {}, func(x Mem, dst, stride reg.Register) {
-			VMOVUPS(x, reg.Y0)
-			VMOVUPS(reg.X0, Mem{Base: dst})
-			VEXTRACTF128(Imm(1), reg.Y0, Mem{Base: dst, Index: stride, Scale: 1})
-			LEAQ(Mem{Base: dst, Index: stride, Scale: 2}, dst)
-		})
+	packLoop("packF32", PackF32, 32, func() {}, func(x Mem, dst, stride reg.Register) {
+		VMOVUPS(x, reg.Y0)
+		VMOVUPS(reg.X0, Mem{Base: dst})
+		VEXTRACTF128(Imm(1), reg.Y0, Mem{Base: dst, Index: stride, Scale: 1})
+		LEAQ(Mem{Base: dst, Index: stride, Scale: 2}, dst)
+	})
 }
 
 func packBF16() {
-	packLoop("packBF16", "packBF16 rounds 16n values to bfloat16, 8 to a line: for i := range 16*n { "+
+	packLoop("packBF16", "rounds 16n values to bfloat16, 8 to a line: for i := range 16*n { "+
 		"dst[i/8*stride][i%8] = bfloat16(x[i]) }.", 64,
 		func() {}, func(x Mem, dst, stride reg.Register) {
 			VMOVUPS(x, reg.Z0)
@@ -57,9 +49,7 @@ func packBF16() {
 }
 
 func packBF16Wide() {
-	packLoop("packBF16Wide",
-		"packBF16Wide rounds 8n values to bfloat16 and keeps float32, 4 to a line: for i := range 8*n { "+
-			"dst[i/4*stride][i%4] = bfloat16(x[i]) }.", 32,
+	packLoop("packBF16Wide", PackBF16Wide, 32,
 		func() {
 			constant(reg.Y7, 0x7fff)
 			constant(reg.Y6, 1)
@@ -85,7 +75,7 @@ func packBF16Wide() {
 }
 
 func packInt8() {
-	packLoop("packInt8", "packInt8 rounds 16n values to bytes, 16 to a line: for i := range 16*n { "+
+	packLoop("packInt8", "rounds 16n values to bytes, 16 to a line: for i := range 16*n { "+
 		"dst[i/16*stride][i%16] = uint8(128 + round(x[i]*inverse)) }.", 64,
 		func() {
 			inverse := Load(Param("inverse"), reg.X7)
@@ -103,7 +93,7 @@ func packInt8() {
 }
 
 func packInt8Short() {
-	packLoop("packInt8Short", "packInt8Short is packInt8 for AVX2.", 64,
+	packLoop("packInt8Short", "is packInt8 for AVX2.", 64,
 		func() {
 			inverse := Load(Param("inverse"), reg.X7)
 			VBROADCASTSS(inverse, reg.Y7)
@@ -129,7 +119,7 @@ func packInt8Short() {
 
 func packInt8Wide() {
 	packLoop("packInt8Wide",
-		"packInt8Wide rounds 8n values to int16, 8 to a line, of each four in the order 0, 2, 1, 3: for "+
+		"rounds 8n values to int16, 8 to a line, of each four in the order 0, 2, 1, 3: for "+
 			"i := range 8*n { dst[i/8*stride][i/4%2*4+i%2*2+i/2%2] = int16(round(x[i]*inverse)) }.", 32,
 		func() {
 			inverse := Load(Param("inverse"), reg.X7)
@@ -156,9 +146,7 @@ func constant(y reg.VecPhysical, word uint32) {
 }
 
 func absMax() {
-	TEXT("absMax", NOSPLIT, "func(x *float32, n int) float32")
-	Pragma("noescape")
-	Doc("absMax is for i := range 8*n { m = max(m, abs(x[i])) }: NaN where one of x is.")
+	start("absMax", "(x *float32, n int) float32", AbsMax)
 	x := Load(Param("x"), reg.RSI)
 	n := Load(Param("n"), reg.RCX)
 	constant(reg.Y7, 0x7fffffff)
@@ -167,8 +155,7 @@ func absMax() {
 	VPAND(Mem{Base: x}, reg.Y7, reg.Y1)
 	VPMAXUD(reg.Y1, reg.Y0, reg.Y0) // the bits order as the values do, and NaN is above Inf
 	ADDQ(Imm(32), x)
-	DECQ(n)
-	JNZ(LabelRef("loop"))
+	avx.Again(n, "loop")
 	VEXTRACTF128(Imm(1), reg.Y0, reg.X1)
 	VPMAXUD(reg.X1, reg.X0, reg.X0)
 	VPERMILPS(Imm(0x4e), reg.X0, reg.X1)
@@ -176,14 +163,11 @@ func absMax() {
 	VPERMILPS(Imm(0xb1), reg.X0, reg.X1)
 	VPMAXUD(reg.X1, reg.X0, reg.X0)
 	Store(reg.X0, ReturnIndex(0))
-	VZEROUPPER()
-	RET()
+	avx.Return()
 }
 
 func turn() {
-	TEXT("turnWords", NOSPLIT, "func(dst, x *float32, ldd, ldx, n int)")
-	Pragma("noescape")
-	Doc("turnWords is for d := range 8*n { for c := range 8 { dst[d*ldd+c] = x[c*ldx+d] } }.")
+	start("turnWords", "(dst, x *float32, ldd, ldx, n int)", TurnWords)
 	dst := Load(Param("dst"), reg.RDI)
 	x := Load(Param("x"), reg.RSI)
 	ldd := Load(Param("ldd"), reg.R8)
@@ -220,8 +204,6 @@ func turn() {
 		ADDQ(ldd, dst)
 	}
 	ADDQ(Imm(32), x)
-	DECQ(n)
-	JNZ(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
+	avx.Again(n, "loop")
+	avx.Return()
 }

@@ -6,6 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"unmask/internal/simd/_asm/avx"
 )
 
 // windows writes the kernel whose rows of A stand in memory as they are, lda apart: the windows of
@@ -13,12 +15,10 @@ import (
 func (k kernel) windows() {
 	columns := k.vecs * k.bytes() / 4
 	name := fmt.Sprintf("windows_%dx%d", k.rows, columns)
-	TEXT(name, NOSPLIT, "func(a, b, c *float32, lda, ldc, lines, runs, pitch int)")
-	Pragma("noescape")
-	Doc(fmt.Sprintf("%s is, for i of %d rows and j of %d columns, with c = 0 first:", name, k.rows,
-		columns), "",
-		"\tfor r := range runs { for k := range 4*lines {",
-		"\t\tc[i][j] = fma(a[r*pitch+i*lda+k], b[4*lines*r+k][j], c[i][j]) } }")
+	start(name, "(a, b, c *float32, lda, ldc, lines, runs, pitch int)", fmt.Sprintf(
+		"is, for i of %d rows and j of %d columns, with c = 0 first:\n\n"+
+			"\tfor r := range runs { for k := range 4*lines {\n"+
+			"\t\tc[i][j] = fma(a[r*pitch+i*lda+k], b[4*lines*r+k][j], c[i][j]) } }", k.rows, columns))
 	a := Load(Param("a"), reg.RSI)
 	b := Load(Param("b"), reg.RDI)
 	lda := Load(Param("lda"), reg.R8)
@@ -89,20 +89,17 @@ func (k kernel) windows() {
 		ADDQ(Imm(4*words), far)
 	}
 	ADDQ(U32(uint32(words*k.vecs*k.bytes())), b)
-	DECQ(n)
-	JNZ(LabelRef("words"))
+	avx.Again(n, "words")
 	ADDQ(skip, a)
 	if k.rows > 6 {
 		ADDQ(skip, far)
 	}
-	DECQ(runs)
-	JNZ(LabelRef("run"))
+	avx.Again(runs, "run")
 	c := Load(Param("c"), reg.RDX)
 	ldc := Load(Param("ldc"), reg.R8)
 	SHLQ(Imm(2), ldc)
 	k.rowsOf(c, ldc, func(i, j int, m Mem) { VMOVUPS(k.acc(i, j), m) })
-	VZEROUPPER()
-	RET()
+	avx.Return()
 }
 
 // ahead is the distance, in bytes, at which B is prefetched into the nearest cache.

@@ -219,8 +219,7 @@ func (f *Func) Repeat(r R, name string, body func()) {
 	f.IfZero(r, name+"End")
 	f.Label(name)
 	body()
-	f.do("SUBS $1, %v, %v", r, r)
-	f.Branch("NE", name)
+	f.Again(r, 1, name)
 	f.Label(name + "End")
 }
 
@@ -263,6 +262,12 @@ func (f *Func) Advance(r R, n int) { f.do("ADD $%d, %v, %v", n, r, r) }
 
 // Decrease is r -= n, for a comparison of r with 0.
 func (f *Func) Decrease(r R, n int) { f.do("SUBS $%d, %v, %v", n, r, r) }
+
+// Again is r -= n, and jumps to the label unless it is 0.
+func (f *Func) Again(r R, n int, label string) {
+	f.Decrease(r, n)
+	f.Branch("NE", label)
+}
 
 // Compare compares r with n.
 func (f *Func) Compare(r R, n int) { f.do("CMP $%d, %v", n, r) }

@@ -74,7 +74,9 @@ func (f *Func) Equal(a, b V) V   { return f.word(0x4e20e400, "fcmeq", "4s", f.V(
 func (f *Func) FNegative(a V) V {
 	return f.encode(0x4ea0e800, "fcmlt v{0}.4s, v{1}.4s, #0.0", f.V(), a)
 }
-func (f *Func) Negative(a V) V { return f.encode(0x4ea0a800, "cmlt v{0}.4s, v{1}.4s, #0", f.V(), a) }
+func (f *Func) Negative(a V) V {
+	return f.encode(0x4ea0a800, "cmlt v{0}.4s, v{1}.4s, #0", f.V(), a)
+}
 
 // Select is a where mask has ones, else b. It overwrites mask.
 func (f *Func) Select(mask, a, b V) V { return f.native("VBSL", "B16", mask, a, b) }

@@ -3,6 +3,7 @@ package neongemm
 import (
 	"fmt"
 
+	"unmask/internal/simd/_asm/gemm"
 	"unmask/internal/simd/_asm/neon"
 )
 
@@ -24,22 +25,7 @@ func writeBlocks(file *neon.File, rows int, dot bool) {
 	if !dot {
 		name, step = fmt.Sprintf("mulBlocksPairs_%dx16", rows), 2
 	}
-	doc := fmt.Sprintf(`is, for each panel and for i of %d rows and j of 16 columns, with p = 0 first:
-
-	for r := range records {
-		sum := a[r].begin[i]
-		for w := range words { for t := range 4 { sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
-		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
-	}
-	if mins != nil {
-		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
-		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
-	}
-	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
-
-and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behind another's end.`, rows)
-	file.Func(name, "(a, b, mins, c, p *float32, ldc, panels, skip, records, words int, next uintptr, "+
-		"step int)", doc, func(f *neon.Func) {
+	file.Func(name, gemm.BlocksSignature("p"), gemm.Blocks(rows, 16, "int8", 1), func(f *neon.Func) {
 		k := newBlocks(f, rows, dot)
 		a, allB, allMins, c, p, ldc, panels, skip, allRecords, allWords, next, ahead := f.Param("a"),
 			f.Param("b"), f.Param("mins"), f.Param("c"), f.Param("p"), f.Bytes("ldc"), f.Param("panels"),
@@ -76,8 +62,7 @@ and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behi
 		}
 		f.Advance(a, 4*rows*step)
 		f.Advance(b, 64*step)
-		f.Decrease(left, step)
-		f.Branch("NE", "word")
+		f.Again(left, step, "word")
 		f.IfZero(high, "finish")
 		f.Set(0, high)
 		for _, row := range k.sums {
@@ -93,8 +78,7 @@ and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behi
 		k.finish(a, part)
 		f.Advance(a, 4*rows)
 		f.Advance(b, 64)
-		f.Decrease(records, 1)
-		f.Branch("NE", "record")
+		f.Again(records, 1, "record")
 		f.IfZero(mins, "end")
 		f.Move(mins, b)
 		f.Set(0, mins)
@@ -117,12 +101,10 @@ and fetches 64 bytes a word from next on, step apart. A panel is skip bytes behi
 		f.Advance(a, 4)
 		f.Advance(p, 64)
 		f.Add(ldc, c)
-		f.Decrease(left, 1)
-		f.Branch("NE", "row")
+		f.Again(left, 1, "row")
 		f.Advance(p, -64*rows)
 		f.Add(skip, a)
-		f.Decrease(panels, 1)
-		f.Branch("NE", "panel")
+		f.Again(panels, 1, "panel")
 		f.Return()
 	})
 }
@@ -224,9 +206,7 @@ func (k *blocks) finish(a neon.R, part func(i, j int) neon.Mem) {
 
 // quantiseRuns rounds rows to levels.
 func quantiseRuns(file *neon.File) {
-	file.Func("quantiseRuns", "(dst, sums, x, inverse *float32, n int)", `is, for 32n values, where dst holds int8 and sums int32, from 0:
-
-	for i := range 32*n { dst[i] = int8(round(x[i]*inverse[i/32])); sums[i/16] += dst[i] }`, func(f *neon.Func) {
+	file.Func("quantiseRuns", "(dst, sums, x, inverse *float32, n int)", gemm.QuantiseRuns, func(f *neon.Func) {
 		dst, sums, x, inverse, n := f.Param("dst"), f.Param("sums"), f.Param("x"), f.Param("inverse"),
 			f.Param("n")
 		f.Constants()
@@ -252,22 +232,14 @@ func quantiseRuns(file *neon.File) {
 		f.Advance(dst, 32)
 		f.Advance(sums, 8)
 		f.Advance(x, 128)
-		f.Decrease(n, 1)
-		f.Branch("NE", "loop")
+		f.Again(n, 1, "loop")
 		f.Return()
 	})
 }
 
 // unpack writes the function that makes bytes of levels of 4 bits and none, one or two more.
 func unpack(file *neon.File, name string, bits int) {
-	loop := "v[w][i] = src[w%4][i] >> (w/4*4) & 15"
-	if bits > 0 {
-		loop += fmt.Sprintf(" | high[%d*w/8][i] >> (%d*w%%8) & %d << 4", bits, bits, 1<<bits-1)
-	}
-	file.Func(name, "(dst, src, high *float32, width, half, blocks, stride int)", `makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go
-to dst and 4 to 7 half bytes after:
-
-	for w := range 8 { for i := range width { `+loop+` } }`, func(f *neon.Func) {
+	file.Func(name, gemm.UnpackSignature, gemm.Unpack(bits), func(f *neon.Func) {
 		dst, src, high := f.Param("dst"), f.Param("src"), f.Param("high")
 		width, half, blocks, stride := f.Param("width"), f.Param("half"), f.Param("blocks"),
 			f.Param("stride")
@@ -307,8 +279,7 @@ to dst and 4 to 7 half bytes after:
 		if bits > 0 {
 			f.Advance(high, 16)
 		}
-		f.Decrease(left, 16)
-		f.Branch("NE", "columns")
+		f.Again(left, 16, "columns")
 		for range 3 {
 			f.Add(width, src)
 		}
@@ -316,8 +287,7 @@ to dst and 4 to 7 half bytes after:
 		if bits > 1 {
 			f.Add(width, high)
 		}
-		f.Decrease(blocks, 1)
-		f.Branch("NE", "block")
+		f.Again(blocks, 1, "block")
 		f.Return()
 	})
 }
@@ -335,9 +305,7 @@ func moved(f *neon.Func, v neon.V, by int) neon.V {
 
 // expandScales makes float32 of scales that are small integers.
 func expandScales(file *neon.File) {
-	file.Func("expandScales", "(dst, d, levels *float32, columns, rows, stride int)", `is, for j of columns and i of rows, which are stride bytes apart:
-
-	dst[i][j] = d[j] * float32(int8(levels[i][j]))`, func(f *neon.Func) {
+	file.Func("expandScales", gemm.ExpandSignature, gemm.ExpandScales, func(f *neon.Func) {
 		dst, d, levels := f.Param("dst"), f.Param("d"), f.Param("levels")
 		columns, rows, stride := f.Param("columns"), f.Param("rows"), f.Param("stride")
 		left, to, by := f.R(), f.R(), f.R()
@@ -356,11 +324,9 @@ func expandScales(file *neon.File) {
 		f.Advance(levels, 8)
 		f.Advance(by, 32)
 		f.Advance(to, 32)
-		f.Decrease(left, 8)
-		f.Branch("NE", "columns")
+		f.Again(left, 8, "columns")
 		f.Add(stride, dst)
-		f.Decrease(rows, 1)
-		f.Branch("NE", "row")
+		f.Again(rows, 1, "row")
 		f.Return()
 	})
 }

@@ -1,7 +1,10 @@
 // Package neongemm describes the matrix product kernels of package internal/simd/gemm for arm64.
 package neongemm
 
-import "unmask/internal/simd/_asm/neon"
+import (
+	"unmask/internal/simd/_asm/neon"
+	"unmask/internal/simd/_asm/vec"
+)
 
 // ARM64 writes all.
 func ARM64(f *neon.File) {
@@ -48,6 +51,5 @@ func packing(f *neon.File) {
 	packInt8Signed(f)
 	absMax(f)
 	turn(f)
-	store(f)
-	scale(f)
+	vec.TilesARM64(f)
 }

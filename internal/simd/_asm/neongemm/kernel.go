@@ -3,13 +3,11 @@ package neongemm
 import (
 	"fmt"
 
+	"unmask/internal/simd/_asm/gemm"
 	"unmask/internal/simd/_asm/neon"
 )
 
-const (
-	signature = "(a, b, from, c *float32, ldf, ldc, lines int, next uintptr)"
-	vecs      = 4 // of 4 columns each
-)
+const vecs = 4 // of 4 columns each
 
 // kernel is a product with a tile of up to 6 rows and 16 columns. Of the 32 registers, 24
 // accumulate, 6 hold half a line of each row of A (an instruction multiplies by one word of it),
@@ -21,7 +19,7 @@ type kernel struct {
 	step func(t *tile, m neon.Mem, j, word int)
 }
 
-var f32 = kernel{"F32", "for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j], c[i][j]) }", 2,
+var f32 = kernel{"F32", gemm.F32Loop, 2,
 	func(t *tile, m neon.Mem, j, word int) {
 		t.pair(m, j)
 		for i := range t.rows {
@@ -29,9 +27,7 @@ var f32 = kernel{"F32", "for k := range 4*lines { c[i][j] = fma(a[i][k], b[k][j]
 		}
 	}}
 
-var bf16Wide = kernel{"BF16Wide",
-	"for k := range 2*lines { c[i][j] = fma(a[i][2*k+1], b[k][j].hi, fma(a[i][2*k], b[k][j].lo, " +
-		"c[i][j])) }", 1,
+var bf16Wide = kernel{"BF16Wide", gemm.BF16WideLoop, 1,
 	func(t *tile, m neon.Mem, j, word int) {
 		for half := range 2 { // a word is loaded twice, because one register is left
 			b := t.b(2*j + half)
@@ -47,9 +43,7 @@ var bf16Wide = kernel{"BF16Wide",
 		}
 	}}
 
-var int8Dot = kernel{"Int8Dot",
-	"for k := range 4*lines { for t := range 4 { c[i][j] += int32(int8(a[i][k][t])) * " +
-		"int32(int8(b[k][j][t])) } }", 2,
+var int8Dot = kernel{"Int8Dot", gemm.Int8Loop("int8"), 2,
 	func(t *tile, m neon.Mem, j, word int) {
 		t.pair(m, j)
 		for i := range t.rows {
@@ -93,15 +87,10 @@ func (t *tile) row(i int) []neon.V {
 	return v
 }
 
-// doc describes the kernel of a loop, which takes words of B for half a line of A.
-func doc(rows, words int, loop string) string {
-	return fmt.Sprintf("is, for i of %d rows and j of 16 columns, with c = from first:"+
-		"\n\n\t%s\n\nand fetches %d bytes a line from next on into the caches.", rows, loop, 32*words)
-}
-
 // emit writes the kernel of one row count.
 func (k kernel) emit(file *neon.File, rows int) {
-	file.Func(fmt.Sprintf("mul%s_%dx16", k.name, rows), signature, doc(rows, k.words, k.loop),
+	file.Func(fmt.Sprintf("mul%s_%dx16", k.name, rows), gemm.Signature,
+		gemm.Product(rows, 16, k.loop, 32*k.words),
 		func(f *neon.Func) {
 			t := &tile{Func: f, rows: rows, last: 32}
 			a, b, from, c := f.Param("a"), f.Param("b"), f.Param("from"), f.Param("c")
@@ -125,8 +114,7 @@ func (k kernel) emit(file *neon.File, rows int) {
 				}
 			}
 			f.Advance(b, 64*k.words)
-			f.Decrease(n, 1)
-			f.Branch("NE", "loop")
+			f.Again(n, 1, "loop")
 			for i := range rows {
 				f.StoreAll(t.row(i), neon.Mem{Base: c})
 				f.Add(ldc, c)
@@ -161,8 +149,8 @@ func fetch(f *neon.Func, next neon.R, words int) {
 // two still fits, because levels are at most 127. Pairs of these sums are added in int32, so an
 // accumulator has two lanes for each of its two columns.
 func int8Pairs(file *neon.File, rows int) {
-	file.Func(fmt.Sprintf("mulInt8Pairs_%dx16", rows), signature,
-		doc(rows, int8Dot.words, int8Dot.loop), func(f *neon.Func) {
+	file.Func(fmt.Sprintf("mulInt8Pairs_%dx16", rows), gemm.Signature,
+		gemm.Product(rows, 16, int8Dot.loop, 32*int8Dot.words), func(f *neon.Func) {
 			a, b, from, c := f.Param("a"), f.Param("b"), f.Param("from"), f.Param("c")
 			ldf, ldc, n, next := f.Bytes("ldf"), f.Bytes("ldc"), f.Param("lines"), f.Param("next")
 			sums := make([][]neon.V, rows)
@@ -192,8 +180,7 @@ func int8Pairs(file *neon.File, rows int) {
 				}
 			}
 			f.Advance(b, 128)
-			f.Decrease(n, 1)
-			f.Branch("NE", "loop")
+			f.Again(n, 1, "loop")
 			for i := range rows {
 				for j := range vecs {
 					v, m := f.PairSums(sums[i][2*j], sums[i][2*j+1]), neon.Mem{Base: c, Off: 16 * j}

@@ -1,24 +1,16 @@
 package neongemm
 
 import (
-	"fmt"
-
+	"unmask/internal/simd/_asm/gemm"
 	"unmask/internal/simd/_asm/neon"
 )
 
 // levels writes the kernel of one row that takes levels as they are packed, two of 4 bits in each
 // byte and in planes behind them one or two bits more. It takes 4 of the 16 columns at a time.
 func levels(file *neon.File, name string, bits int) {
-	loop := "b[r][w%4][j][t] >> (w/4*4) & 15"
-	if bits > 0 {
-		loop += fmt.Sprintf(" | planes[r][%d*w/8][j][t] >> (%d*w%%8) & %d << 4", bits, bits, 1<<bits-1)
-	}
-	file.Func("mulBlocks"+name+"_1x16", "(a, b, mins, c, scales *float32, ldc, panels, skip, "+
-		"records, words int, next uintptr, step int)", `is mulBlocksDot_1x16 for a panel, for 32 values as they are packed, and with scales apart:
-
-	b'[r][w][j][t] = `+loop+`
-
-It fetches 8 times for 32 values.`, func(f *neon.Func) {
+	doc := "is mulBlocksDot_1x16 for a panel, for 32 values as they are packed, and with scales apart:" +
+		"\n\n\t" + gemm.Levels(bits) + "\n\nIt fetches 8 times for 32 values."
+	file.Func("mulBlocks"+name+"_1x16", gemm.BlocksSignature("scales"), doc, func(f *neon.Func) {
 		begin, b, mins, c, scales, step := f.Param("a"), f.Param("b"), f.Param("mins"), f.Param("c"),
 			f.Param("scales"), f.Param("step")
 		next, records := f.Param("next"), f.Param("records")
@@ -80,8 +72,7 @@ It fetches 8 times for 32 values.`, func(f *neon.Func) {
 		if bits > 0 {
 			f.Advance(planes, 64*bits)
 		}
-		f.Decrease(left, apart)
-		f.Branch("NE", "record")
+		f.Again(left, apart, "record")
 		if bits < 2 {
 			f.IfZero(mins, "scale")
 			levelsMins(f, a, mins, p, sum[0])
@@ -96,8 +87,7 @@ It fetches 8 times for 32 values.`, func(f *neon.Func) {
 		for _, r := range []neon.R{b, scales, c} {
 			f.Advance(r, 16)
 		}
-		f.Decrease(quarters, 1)
-		f.Branch("NE", "quarter")
+		f.Again(quarters, 1, "quarter")
 		f.Return()
 	})
 }

@@ -1,13 +1,14 @@
 package neongemm
 
-import "unmask/internal/simd/_asm/neon"
-
-const packSignature = "(dst, x *float32, stride, n int, inverse float32)"
+import (
+	"unmask/internal/simd/_asm/gemm"
+	"unmask/internal/simd/_asm/neon"
+)
 
 // packLoop writes a loop that reads vectors of x and writes their lines, stride words apart.
 func packLoop(file *neon.File, name, doc string, vectors int,
 	body func(f *neon.Func) func(x []neon.V) (lines []neon.V)) {
-	file.Func(name, packSignature, doc, func(f *neon.Func) {
+	file.Func(name, gemm.PackSignature, doc, func(f *neon.Func) {
 		dst, x, stride, n := f.Param("dst"), f.Param("x"), f.Bytes("stride"), f.Param("n")
 		f.Constants()
 		pack := body(f)
@@ -19,24 +20,20 @@ func packLoop(file *neon.File, name, doc string, vectors int,
 			f.Store(v, neon.Mem{Base: dst})
 			f.Add(stride, dst)
 		}
-		f.Decrease(n, 1)
-		f.Branch("NE", "loop")
+		f.Again(n, 1, "loop")
 		f.Return()
 	})
 }
 
 func packF32(file *neon.File) {
-	packLoop(file, "packF32",
-		"copies 8n values, 4 to a line: for i := range 8*n { dst[i/4*stride][i%4] = x[i] }.", 2,
+	packLoop(file, "packF32", gemm.PackF32, 2,
 		func(f *neon.Func) func([]neon.V) []neon.V {
 			return func(x []neon.V) []neon.V { return x }
 		})
 }
 
 func packBF16Wide(file *neon.File) {
-	packLoop(file, "packBF16Wide",
-		"rounds 8n values to bfloat16 and keeps float32, 4 to a line: for i := range 8*n { "+
-			"dst[i/4*stride][i%4] = bfloat16(x[i]) }.", 2,
+	packLoop(file, "packBF16Wide", gemm.PackBF16Wide, 2,
 		func(f *neon.Func) func([]neon.V) []neon.V {
 			half, one, high, quiet := f.Bits(0x7fff), f.Bits(1), f.Bits(0xffff0000), f.Bits(0x400000)
 			return func(x []neon.V) (lines []neon.V) {
@@ -69,8 +66,8 @@ func packInt8Signed(file *neon.File) {
 }
 
 func absMax(file *neon.File) {
-	file.Func("absMax", "(x *float32, n int) float32",
-		"is for i := range 8*n { m = max(m, abs(x[i])) }: NaN where one of x is.", func(f *neon.Func) {
+	file.Func("absMax", "(x *float32, n int) float32", gemm.AbsMax,
+		func(f *neon.Func) {
 			x, n := f.Param("x"), f.Param("n")
 			top := f.Vs(2)
 			f.Zero(top[0])
@@ -82,8 +79,7 @@ func absMax(file *neon.File) {
 			for i := range v { // the bits order as the values do, and NaN is above Inf
 				f.UMaxTo(top[i], f.FAbs(v[i]))
 			}
-			f.Decrease(n, 1)
-			f.Branch("NE", "loop")
+			f.Again(n, 1, "loop")
 			f.UMaxTo(top[0], top[1])
 			f.UMaxTo(top[0], f.HighHalf(top[0]))
 			f.UMaxTo(top[0], f.Broadcast(top[0], 1))
@@ -92,8 +88,8 @@ func absMax(file *neon.File) {
 }
 
 func turn(file *neon.File) {
-	file.Func("turnWords", "(dst, x *float32, ldd, ldx, n int)",
-		"is for d := range 8*n { for c := range 8 { dst[d*ldd+c] = x[c*ldx+d] } }.", func(f *neon.Func) {
+	file.Func("turnWords", "(dst, x *float32, ldd, ldx, n int)", gemm.TurnWords,
+		func(f *neon.Func) {
 			dst, x, ldd, ldx, n := f.Param("dst"), f.Param("x"), f.Bytes("ldd"), f.Bytes("ldx"), f.Param("n")
 			f.Shift(n, 1) // blocks of 4 words
 			at := f.R()
@@ -110,8 +106,7 @@ func turn(file *neon.File) {
 				f.Add(ldd, dst)
 			}
 			f.Advance(x, 16)
-			f.Decrease(n, 1)
-			f.Branch("NE", "loop")
+			f.Again(n, 1, "loop")
 			f.Return()
 		})
 }

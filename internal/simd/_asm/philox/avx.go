@@ -93,8 +93,7 @@ func (w width) fill() {
 	SUBQ(U32(blocks), n)
 	JNZ(LabelRef("turn"))
 	Label("done")
-	VZEROUPPER()
-	RET()
+	avx.Return()
 }
 
 func (w width) reg() reg.VecVirtual { return avx.Register(8 * w.lanes) }

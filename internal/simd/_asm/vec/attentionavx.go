@@ -119,8 +119,23 @@ func (p panel) accumulate(words []Mem, line, next reg.Register) {
 	}
 }
 
-// tiles visits the accumulators of a tile.
-func (p panel) tiles(tile int, f func(i, j int, acc reg.VecPhysical)) {
+// tiles runs body for tiles of n, as many as fit, and then for single ones.
+func (p panel) tiles(n reg.Register, body func(tile int, label func(string) string)) {
+	for _, tile := range []int{p.tile, 1} {
+		l := func(s string) string { return fmt.Sprintf("%s%d", s, tile) }
+		Label(l("tile"))
+		CMPQ(n, U32(tile))
+		JLT(LabelRef(l("end")))
+		body(tile, l)
+		SUBQ(U32(tile), n)
+		JMP(LabelRef(l("tile")))
+		Label(l("end"))
+	}
+	ret()
+}
+
+// accumulators visits those of a tile.
+func (p panel) accumulators(tile int, f func(i, j int, acc reg.VecPhysical)) {
 	for i := range tile {
 		for j := range p.columns {
 			f(i, j, p.v(p.acc(i, j)))
@@ -152,12 +167,8 @@ func (p panel) scores() {
 	MOVQ(dim, stride)
 	SHLQ(U8(2), stride)
 	all := strided(k, stride, p.tile)
-	for _, tile := range []int{p.tile, 1} {
-		l := func(s string) string { return fmt.Sprintf("%s%d", s, tile) }
-		Label(l("tile"))
-		CMPQ(keys, U32(tile))
-		JLT(LabelRef(l("end")))
-		p.tiles(tile, func(_, _ int, a reg.VecPhysical) { p.xor(a, a, a) })
+	p.tiles(keys, func(tile int, l func(string) string) {
+		p.accumulators(tile, func(_, _ int, a reg.VecPhysical) { p.xor(a, a, a) })
 		line, n := GP64(), GP64()
 		MOVQ(q, line)
 		MOVQ(dim, n)
@@ -165,9 +176,8 @@ func (p panel) scores() {
 		p.accumulate(all[:tile], line, next)
 		ADDQ(U8(4), k)
 		ADDQ(U32(p.step()), line)
-		DECQ(n)
-		JNZ(LabelRef(l("term")))
-		p.tiles(tile, func(i, j int, a reg.VecPhysical) {
+		avx.Again(n, l("term"))
+		p.accumulators(tile, func(i, j int, a reg.VecPhysical) {
 			if p.words == integers {
 				VCVTDQ2PS(a, a)
 				VMULPS_BCST(Mem{Base: scale, Disp: 4 * i}, a, a)
@@ -182,11 +192,7 @@ func (p panel) scores() {
 		if tile > 1 {
 			LEAQ(all[tile-1], k)
 		}
-		SUBQ(U32(tile), keys)
-		JMP(LabelRef(l("tile")))
-		Label(l("end"))
-	}
-	ret()
+	})
 }
 
 // values generates the product of a block of values with the weights of a panel of queries.
@@ -203,15 +209,11 @@ func (p panel) values() {
 	MOVQ(dim, stride)
 	SHLQ(U8(2), stride)
 	MOVQ(dim, left)
-	for _, tile := range []int{p.tile, 1} {
-		l := func(s string) string { return fmt.Sprintf("%s%d", s, tile) }
-		Label(l("tile"))
-		CMPQ(left, U32(tile))
-		JLT(LabelRef(l("end")))
+	p.tiles(left, func(tile int, l func(string) string) {
 		for j := range p.columns {
 			VMOVUPS(p.column(alpha, j), p.v(p.line(j)))
 		}
-		p.tiles(tile, func(i, j int, a reg.VecPhysical) {
+		p.accumulators(tile, func(i, j int, a reg.VecPhysical) {
 			VMULPS(Mem{Base: o, Disp: i*p.step() + j*p.bytes()}, p.v(p.line(j)), a)
 		})
 		row, line, n := GP64(), GP64(), GP64()
@@ -226,18 +228,13 @@ func (p panel) values() {
 		p.accumulate(words, line, next)
 		ADDQ(stride, row)
 		ADDQ(U32(p.step()), line)
-		DECQ(n)
-		JNZ(LabelRef(l("term")))
-		p.tiles(tile, func(i, j int, a reg.VecPhysical) {
+		avx.Again(n, l("term"))
+		p.accumulators(tile, func(i, j int, a reg.VecPhysical) {
 			VMOVUPS(a, Mem{Base: o, Disp: i*p.step() + j*p.bytes()})
 		})
 		ADDQ(U32(tile*p.step()), o)
 		ADDQ(U8(4*tile), v)
-		SUBQ(U32(tile), left)
-		JMP(LabelRef(l("tile")))
-		Label(l("end"))
-	}
-	ret()
+	})
 }
 
 // softmax generates the step of the online softmax.
@@ -259,8 +256,7 @@ func (p panel) softmax() {
 		VMAXPS(p.column(line, j), m[j], m[j])
 	}
 	ADDQ(U32(p.step()), line)
-	DECQ(n)
-	JNZ(LabelRef("max"))
+	avx.Again(n, "max")
 	for j := range m {
 		a := kernels{p.width}.newExp2(exp2Coefficients).of(p.sub(p.load(p.column(top, j)), m[j]))
 		VMOVUPS(m[j], p.column(top, j))
@@ -279,8 +275,7 @@ func (p panel) softmax() {
 		VMOVUPS(w, p.column(line, j))
 		VADDPS(w, total, total)
 		ADDQ(U32(p.step()), line)
-		DECQ(n)
-		JNZ(LabelRef(label))
+		avx.Again(n, label)
 		VMOVUPS(total, p.column(sum, j))
 	}
 	ret()

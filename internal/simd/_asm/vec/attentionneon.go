@@ -65,8 +65,7 @@ func (p armPanel) scores() {
 			}
 		}
 		p.Advance(line, p.step())
-		p.Decrease(n, 1)
-		p.Branch("NE", l("term"))
+		p.Again(n, 1, l("term"))
 		for i, row := range acc {
 			p.StoreAll(row, neon.Mem{Base: s, Off: i * p.step()})
 		}
@@ -130,8 +129,7 @@ func (p armPanel) values() {
 		}
 		p.Add(stride, row)
 		p.Advance(line, p.step())
-		p.Decrease(n, 1)
-		p.Branch("NE", l("term"))
+		p.Again(n, 1, l("term"))
 		for i, r := range acc {
 			p.StoreAll(r, neon.Mem{Base: o, Off: i * p.step()})
 		}
@@ -162,8 +160,7 @@ func (a *arm) softmax() {
 	}
 	end := func(label string) {
 		a.Add(stride, line)
-		a.Decrease(n, 1)
-		a.Branch("NE", label)
+		a.Again(n, 1, label)
 	}
 	a.Each(lanes, 8, func() {
 		m := pair(top)

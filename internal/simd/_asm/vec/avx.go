@@ -78,8 +78,8 @@ func constant(u uint32) Mem {
 // kept are the constants that the function at hand has in registers.
 var kept map[uint32]Op
 
-// keep is for AVX-512. In memory constants would cost a load each time, of two cache lines where the
-// linker puts them across.
+// keep is for AVX-512. In memory constants would cost a load each time, of two cache lines where
+// the linker puts them across.
 func (w width) keep(constants ...float64) {
 	for _, f := range constants {
 		if u := math.Float32bits(float32(f)); w.lanes == 16 && kept[u] == nil {
@@ -299,8 +299,7 @@ func ret(results ...Op) {
 		}
 		VMOVSS(r, m.Addr)
 	}
-	VZEROUPPER()
-	RET()
+	avx.Return()
 }
 
 // loop runs body n/2^shift times and advances each pointer by step bytes.
@@ -316,8 +315,7 @@ func loop(n Op, shift, step int, pointers []Op, body func()) {
 	for _, p := range pointers {
 		ADDQ(U8(step), p)
 	}
-	DECQ(n)
-	JNZ(LabelRef("loop"))
+	avx.Again(n, "loop")
 	Label("done")
 }
 
@@ -357,18 +355,38 @@ func (w width) beyond(n Op) func(pointer Op) Op {
 	return func(p Op) Op { return Mem{Base: p.(reg.Register), Index: offset, Scale: 4} }
 }
 
-func (w width) pixels(pixels, n Op, moving, _ []Op, body func(at func(Op) Op)) {
-	Label("pixel")
+func (w width) rows(rows, n Op, places, strides []Op, begin func(), column func(line lineFunc)) {
+	Label("row")
+	begin()
 	at := GP64()
 	XORQ(at, at)
-	Label("channel")
-	body(func(p Op) Op { return Mem{Base: p.(reg.Register), Index: at, Scale: 4} })
-	ADDQ(U8(w.lanes), at)
+	Label("column")
+	column(func(body func(i int, at func(Op) Op)) {
+		for i := range w.perLine() {
+			body(i, func(p Op) Op {
+				return Mem{Base: p.(reg.Register), Index: at, Scale: 4, Disp: i * w.bytes()}
+			})
+		}
+	})
+	ADDQ(U8(16), at)
 	CMPQ(at, n)
-	JNE(LabelRef("channel"))
-	for _, p := range moving {
-		LEAQ(Mem{Base: p.(reg.Register), Index: n.(reg.Register), Scale: 4}, p)
+	JNE(LabelRef("column"))
+	for i, stride := range strides {
+		LEAQ(Mem{Base: places[i].(reg.Register), Index: stride.(reg.Register), Scale: 4}, places[i])
 	}
-	DECQ(pixels)
-	JNZ(LabelRef("pixel"))
+	avx.Again(rows, "row")
+}
+
+func (w width) when(flag Op, name string, body func()) {
+	TESTQ(flag, flag)
+	JZ(LabelRef(name))
+	body()
+	Label(name)
+}
+
+func (w width) spreadNext(pointer Op) Op {
+	r := w.reg()
+	VBROADCASTSS(Mem{Base: pointer.(reg.Register)}, r)
+	ADDQ(U8(4), pointer)
+	return r
 }

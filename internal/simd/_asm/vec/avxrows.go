@@ -6,6 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"unmask/internal/simd/_asm/avx"
 )
 
 // leaders: what equals the maximum is rare, so it is counted
@@ -50,8 +52,7 @@ func (w width) leaders() {
 	VMOVSS(w.top([]Op{second, second}), result.Addr)
 	Store(count, Return("count"))
 	Store(first, Return("first"))
-	VZEROUPPER()
-	RET()
+	avx.Return()
 
 	Label("equal")
 	many, place := GP32(), GP32()

@@ -17,11 +17,10 @@ func bf16() {
 		p.values()
 	}
 
-	TEXT("pairWords", NOSPLIT, "func(dst, x *float32, pairs, width int)")
-	Pragma("noescape")
-	Doc("pairWords is for i := range pairs { for j := range 16*width { dst[i][j].lo, dst[i][j].hi = "+
-		"bfloat16(x[2*i][j]), bfloat16(x[2*i+1][j]) } }.",
-		"Rows of both are 16*width long. dst may be x.")
+	w.text("pairBF16", "(dst, x *float32, pairs, width int)",
+		"for i := range pairs { for j := range 16*width {\n\tdst[i][j].lo, dst[i][j].hi = "+
+			"bfloat16(x[2*i][j]), bfloat16(x[2*i+1][j])\n} }\n\n"+
+			"Rows of both are 16*width long. dst may be x.")
 	dst, x := pointer("dst"), pointer("x")
 	pairs, width := pointer("pairs"), pointer("width")
 	VMOVUPS(interleave(), reg.Z3)
@@ -38,13 +37,10 @@ func bf16() {
 	VMOVUPS(reg.Z2, Mem{Base: dst})
 	ADDQ(U8(64), x)
 	ADDQ(U8(64), dst)
-	DECQ(column)
-	JNZ(LabelRef("column"))
+	avx.Again(column, "column")
 	ADDQ(stride, x)
-	DECQ(pairs)
-	JNZ(LabelRef("pair"))
-	VZEROUPPER()
-	RET()
+	avx.Again(pairs, "pair")
+	avx.Return()
 }
 
 // interleave is the order of VPERMW that makes words of the two halves of a register.

@@ -72,8 +72,7 @@ func (w width) fixRows() {
 	w.and(Mem{Base: at}, bits, a)
 	VPMAXUD(a, m, m)
 	ADDQ(U8(64), at)
-	DECQ(n)
-	JNZ(LabelRef("max"))
+	avx.Again(n, "max")
 	y, lane := YMM(), XMM()
 	VEXTRACTI64X4(U8(1), m, y)
 	VPMAXUD(m.AsY(), y, y)
@@ -109,8 +108,7 @@ func (w width) fixRows() {
 	ADDQ(U8(64), x)
 	ADDQ(U8(32), dst)
 	Label("next")
-	DECQ(rows)
-	JNZ(LabelRef("row"))
+	avx.Again(rows, "row")
 	ret()
 }
 
@@ -137,8 +135,7 @@ func (w width) fixLanes() {
 		VPMAXUD(a, m, m)
 		ADDQ(stride, at)
 	}
-	DECQ(n)
-	JNZ(LabelRef("max"))
+	avx.Again(n, "max")
 	top := w.max(w.k(leastFixed), m) // NaN stays
 	VMOVUPS(w.mul(top, unit), Mem{Base: scales})
 	inverse := w.div(limit, top)
@@ -149,8 +146,7 @@ func (w width) fixLanes() {
 	VMOVUPS(both, Mem{Base: dst})
 	ADDQ(stride, dst)
 	LEAQ(Mem{Base: x, Index: stride, Scale: 2}, x)
-	DECQ(pairs)
-	JNZ(LabelRef("pair"))
+	avx.Again(pairs, "pair")
 	ret()
 }
 
@@ -178,8 +174,7 @@ func (w width) softmaxFixed() {
 	VMAXPS(Mem{Base: line}, m, m)
 	VMAXPS(Mem{Base: line, Index: stride, Scale: 1}, odd, odd)
 	LEAQ(Mem{Base: line, Index: stride, Scale: 2}, line)
-	DECQ(n)
-	JNZ(LabelRef("max"))
+	avx.Again(n, "max")
 	unit, before := w.load(Mem{Base: scale}), w.load(Mem{Base: top})
 	m = w.max(w.mul(w.max(m, odd), unit), before)
 	a := kernels{w}.newExp2(exp2Coefficients).of(w.sub(before, m))
@@ -200,8 +195,7 @@ func (w width) softmaxFixed() {
 	VMOVUPS(reg.Z31, Mem{Base: s})
 	LEAQ(Mem{Base: line, Index: stride, Scale: 2}, line)
 	ADDQ(stride, s)
-	DECQ(pairs)
-	JNZ(LabelRef("exp"))
+	avx.Again(pairs, "exp")
 	VMOVUPS(total, Mem{Base: sum})
 	ret()
 }

@@ -1,8 +1,8 @@
 // Package vec describes the kernels of packages internal/simd/vec and internal/simd/screen.
 //
 // Most of them are written once, for a machine, and generated for AVX2, AVX-512 and NEON with the
-// same operations in the same order a lane, so that results have the same bits. A sum over a row has
-// 16 virtual lanes, a line, which is one, two or four registers.
+// same operations in the same order a lane, so that results have the same bits. A sum over a row
+// has 16 virtual lanes, a line, which is one, two or four registers.
 package vec
 
 import (
@@ -28,9 +28,13 @@ type machine interface {
 	each(n Op, pointers []Op, body func(at func(Op) Op))         // register of n numbers
 	// each for bodies so short that the loop's own instructions matter
 	stream(n Op, pointers []Op, body func(at func(Op) Op))
-	pixels(pixels, n Op, moving, fixed []Op, body func(func(Op) Op)) // register of n numbers each
-	beyond(n Op) func(pointer Op) Op                                 // n numbers after a pointer
-	advance(bytes, pointer Op)                                       // in place
+	// rows runs begin for each of rows of n numbers, a multiple of 16, and column for each of their
+	// lines. places are those of a row; a stride in numbers moves on each of the first of them.
+	rows(rows, n Op, places, strides []Op, begin func(), column func(line lineFunc))
+	when(flag Op, name string, body func()) // if flag is not 0
+	spreadNext(pointer Op) Op               // a number in each lane; moves the pointer on
+	beyond(n Op) func(pointer Op) Op        // n numbers after a pointer
+	advance(bytes, pointer Op)              // in place
 	load(place Op) Op
 	store(x, place Op)
 
@@ -44,7 +48,7 @@ type machine interface {
 	sub(a, b Op) Op
 	mul(a, b Op) Op
 	div(a, b Op) Op
-	max(a, b Op) Op // b where that is NaN
+	max(a, b Op) Op // NaN where b is
 	min(a, b Op) Op
 	fma(a, b, c Op) Op  // a*b+c, rounded once; b or c may be of m
 	fnma(a, b, c Op) Op // c-a*b
@@ -77,6 +81,9 @@ type machine interface {
 	greater(set, n Op, pointers []Op, compare func(at func(Op) Op) (a, b Op))
 }
 
+// lineFunc runs body for each register of a line.
+type lineFunc = func(body func(i int, at func(Op) Op))
+
 // kernels are those of a machine.
 type kernels struct{ machine }
 
@@ -92,7 +99,7 @@ func AMD64() {
 		kernels{w}.functions()
 	}
 	for _, w := range widths {
-		kernels{w}.rows()
+		kernels{w}.overRows()
 	}
 	for _, w := range widths {
 		for _, p := range w.panels() {
@@ -108,10 +115,10 @@ func AMD64() {
 
 // ARM64 writes those for NEON.
 func ARM64(f *neon.File) {
-	a := &arm{file: f}
+	a := &arm{file: f, suffix: "NEON"}
 	k := kernels{a}
 	k.functions()
-	k.rows()
+	k.overRows()
 	for _, p := range []armPanel{{a, "Wide", 6, 4}, {a, "Narrow", 2, 8}} {
 		p.scores()
 		p.values()

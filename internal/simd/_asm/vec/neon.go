@@ -10,7 +10,8 @@ import (
 
 // arm is NEON. A line is read whole where it is first needed and written whole at its end.
 type arm struct {
-	file *neon.File
+	file   *neon.File
+	suffix string
 	*neon.Func
 	read    map[Op][]neon.V // of the line at hand, by pointer
 	written []neon.V
@@ -24,7 +25,7 @@ type part struct {
 }
 
 func (a *arm) text(name, signature, doc string) {
-	a.Func = a.file.Start(name+"NEON", signature, describe(doc))
+	a.Func = a.file.Start(name+a.suffix, signature, describe(doc))
 	a.Constants()
 }
 
@@ -71,23 +72,39 @@ func (a *arm) stream(n Op, pointers []Op, body func(at func(Op) Op)) {
 	a.lines(n, pointers, func(_ int, at func(Op) Op) { body(at) })
 }
 
-func (a *arm) pixels(pixels, n Op, moving, fixed []Op, body func(at func(Op) Op)) {
-	copies, left := map[Op]Op{}, a.R()
-	for _, p := range moving {
-		copies[p] = p
+func (a *arm) rows(rows, n Op, places, strides []Op, begin func(), column func(line lineFunc)) {
+	at, left := map[Op]Op{}, a.R()
+	for _, p := range places {
+		at[p] = a.R()
 	}
-	for _, p := range fixed {
-		copies[p] = a.R()
-		moving = append(moving, copies[p])
-	}
-	a.Label("pixel")
-	for _, p := range fixed {
-		a.Move(p.(neon.R), copies[p].(neon.R))
+	a.Label("row")
+	for _, p := range places {
+		a.Move(p.(neon.R), at[p].(neon.R))
 	}
 	a.Move(n.(neon.R), left)
-	a.stream(left, moving, func(at func(Op) Op) { body(func(p Op) Op { return at(copies[p]) }) })
-	a.Decrease(pixels.(neon.R), 1)
-	a.Branch("NE", "pixel")
+	begin()
+	a.Label("column")
+	column(func(body func(i int, at func(Op) Op)) {
+		a.line(func(i int, of func(Op) Op) { body(i, func(p Op) Op { return of(at[p]) }) })
+	})
+	for _, p := range places {
+		a.Advance(at[p].(neon.R), 64)
+	}
+	a.Again(left, 16, "column")
+	for i, stride := range strides {
+		a.AddShifted(stride.(neon.R), 2, places[i].(neon.R), places[i].(neon.R))
+	}
+	a.Again(rows.(neon.R), 1, "row")
+}
+
+func (a *arm) when(flag Op, name string, body func()) {
+	a.IfZero(flag.(neon.R), name)
+	body()
+	a.Label(name)
+}
+
+func (a *arm) spreadNext(pointer Op) Op {
+	return a.Broadcast(a.LoadScalar(neon.Mem{Base: pointer.(neon.R), Off: 4, Post: true}), 0)
 }
 
 func (a *arm) beyond(n Op) func(pointer Op) Op {

@@ -6,8 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// rows writes sums, maxima and products over a row.
-func (k kernels) rows() {
+// overRows writes sums, maxima and products over a row.
+func (k kernels) overRows() {
 	k.sums()
 	k.logits()
 	if k.perLine() < 4 {
@@ -189,8 +189,10 @@ func (k kernels) affine() {
 	dst, x := k.pointer("dst"), k.pointer("x")
 	scale, shift, n := k.pointer("scale"), k.pointer("shift"), k.pointer("n")
 	pixels := k.pointer("pixels")
-	k.pixels(pixels, n, []Op{x, dst}, []Op{scale, shift}, func(at func(Op) Op) {
-		k.store(k.add(k.mul(k.load(at(x)), k.load(at(scale))), k.load(at(shift))), at(dst))
+	k.rows(pixels, n, []Op{x, dst, scale, shift}, []Op{n, n}, func() {}, func(line lineFunc) {
+		line(func(_ int, at func(Op) Op) {
+			k.store(k.add(k.mul(k.load(at(x)), k.load(at(scale))), k.load(at(shift))), at(dst))
+		})
 	})
 	k.ret()
 }

@@ -16,7 +16,7 @@ func ScreenAMD64() {
 }
 
 // ScreenARM64 writes those for NEON.
-func ScreenARM64(f *neon.File) { kernels{&arm{file: f}}.screens() }
+func ScreenARM64(f *neon.File) { kernels{&arm{file: f, suffix: "NEON"}}.screens() }
 
 // screens writes comparisons with one number, and with a number for each element.
 func (k kernels) screens() {
