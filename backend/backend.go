@@ -258,16 +258,21 @@ const (
 )
 
 // OutHeight returns the height of the result; Up doubles the input first (nearest).
-func (s ConvShape) OutHeight() int { return out(s.Height, s.KH, s.PadH, s.Stride, s.Up) }
+func (s ConvShape) OutHeight() int {
+	return (s.Factor()*s.Height+2*s.PadH-s.KH)/max(s.Stride, 1) + 1
+}
 
 // OutWidth returns the width of the result.
-func (s ConvShape) OutWidth() int { return out(s.Width, s.KW, s.PadW, s.Stride, s.Up) }
+func (s ConvShape) OutWidth() int {
+	return (s.Factor()*s.Width+2*s.PadW-s.KW)/max(s.Stride, 1) + 1
+}
 
-func out(n, k, pad, stride int, up bool) int {
-	if up {
-		n *= 2
+// Factor returns what the input is enlarged by first, 1 or 2.
+func (s ConvShape) Factor() int {
+	if s.Up {
+		return 2
 	}
-	return (n+2*pad-k)/max(stride, 1) + 1
+	return 1
 }
 
 // ParsePrecision reads f32, bf16 or int8.

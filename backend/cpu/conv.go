@@ -61,7 +61,7 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 	c.read(x, s, in)
 	c.height, c.width, c.stride = s.OutHeight(), s.OutWidth(), max(s.Stride, 1)
 	c.across, c.above, c.left = c.width, s.PadH, s.PadW
-	c.pitch = (c.up()*s.Width + 2*s.PadW) * s.In
+	c.pitch = (c.s.Factor()*s.Width + 2*s.PadW) * s.In
 	if c.plain() {
 		c.direct = rowSource{c.x, s.In, s.In}
 		p.run(&c.direct, s.Batch*c.height*c.width, m)
@@ -119,13 +119,6 @@ func (c *conv) plain() bool {
 	s := &c.s
 	return s.KH == 1 && (s.KW == 1 || s.Batch*s.Height == 1) && c.stride == 1 && s.PadH == 0 &&
 		s.PadW == 0 && !s.Up && c.scale == nil && !c.silu
-}
-
-func (c *conv) up() int {
-	if c.s.Up {
-		return 2
-	}
-	return 1
 }
 
 func (c *conv) run(p *product, m *matrix) {
@@ -198,7 +191,7 @@ func (c *conv) put(tile []float32, above, first, count, wide, j int) {
 
 // prepare writes row y of the enlarged image with its margins; rows outside the image are zero.
 func (c *conv) prepare(dst []float32, image, y int) {
-	s, up := &c.s, c.up()
+	s, up := &c.s, c.s.Factor()
 	if y < 0 || y >= up*s.Height {
 		clear(dst)
 		return

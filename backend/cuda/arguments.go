@@ -24,9 +24,8 @@ type arguments struct {
 // bank holds the arguments of a list.
 type bank struct {
 	parts []part
-	part  int     // the part being filled
-	read  uintptr // a CUevent that comes when they were copied to the device
-	busy  bool    // the event may not have come yet
+	part  int   // the part being filled
+	read  fence // after they were copied to the device
 }
 
 // part is a piece of the arguments. Its address never changes, so graphs may contain it.
@@ -68,7 +67,7 @@ func (b *Backend) argument(x []byte) devicePtr {
 // room returns a part with room for `bytes` bytes.
 func (b *Backend) room(bytes int) *part {
 	k := &b.arguments.banks[b.arguments.bank]
-	if k.busy {
+	if k.read.busy {
 		b.await(k)
 	}
 	for ; k.part < len(k.parts); k.part++ {
@@ -92,13 +91,12 @@ func (b *Backend) room(bytes int) *part {
 func (b *Backend) await(k *bank) {
 	must(b.enter())
 	defer b.leave()
-	must(b.device.call(cuEventSynchronize, k.read))
-	k.busy = false
+	must(k.read.wait(b.device))
 }
 
 // sendArguments copies the list's arguments to the device, before the commands.
 func (b *Backend) sendArguments() error {
-	k := &b.arguments.banks[b.arguments.bank]
+	k, sent := &b.arguments.banks[b.arguments.bank], false
 	for i := range k.parts {
 		p := &k.parts[i]
 		if p.used == 0 {
@@ -108,12 +106,12 @@ func (b *Backend) sendArguments() error {
 			uintptr(p.used), b.stream); err != nil {
 			return err
 		}
-		k.busy = true
+		sent = true
 	}
-	if !k.busy {
+	if !sent {
 		return nil
 	}
-	return b.device.call(cuEventRecord, k.read, b.stream)
+	return k.read.set(b.device)
 }
 
 // next starts the arguments of the next list.
@@ -132,18 +130,8 @@ func (a *arguments) next() {
 func (a *arguments) done() {
 	a.bank = 0
 	for i := range a.banks {
-		a.banks[i].busy = false
+		a.banks[i].read.busy = false
 	}
-}
-
-// open creates the events of the banks.
-func (a *arguments) open(v *device) (err error) {
-	for i := range a.banks {
-		if a.banks[i].read, err = v.newEvent(disableTiming); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // close frees the pinned memory and the events and passes on each error.
@@ -152,8 +140,6 @@ func (a *arguments) close(v *device, note func(error)) {
 		for _, p := range k.parts {
 			note(v.unpin(p.host))
 		}
-		if k.read != 0 {
-			note(v.call(cuEventDestroy, k.read))
-		}
+		k.read.close(v, note)
 	}
 }

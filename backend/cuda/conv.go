@@ -53,14 +53,10 @@ const windowBytes = 64 << 20
 
 // describe describes a convolution to the kernels, in the layout of their Windows.
 func (m *images) describe(s backend.ConvShape) []int32 {
-	up := 1
-	if s.Up {
-		up = 2
-	}
 	stride, offset := backend.ConvTarget(s)
 	for i, v := range [...]int{s.Batch, s.Height, s.Width, s.In, s.Out, s.OutHeight(), s.OutWidth(),
 		s.KH, s.KW,
-		max(s.Stride, 1), s.PadH, s.PadW, up, stride, offset} {
+		max(s.Stride, 1), s.PadH, s.PadW, s.Factor(), stride, offset} {
 		m.shape[i] = int32(v)
 	}
 	return m.shape[:]
@@ -100,10 +96,7 @@ type convolution struct {
 
 // most returns the number of images whose numbers and pixels the kernels can count.
 func (c *convolution) most() int {
-	image := c.Height * c.Width * c.In
-	if c.Up {
-		image *= 4
-	}
+	image := c.Factor() * c.Height * c.Factor() * c.Width * c.In
 	if image >= convNumbers {
 		panic(fmt.Sprintf("Conv: an image has %d numbers, want less than %d", image, convNumbers))
 	}
@@ -169,12 +162,9 @@ func (b *Backend) convInput(c convolution, round bool) devicePtr {
 	if c.scale == 0 && !c.silu && !c.Up && !round {
 		return c.x
 	}
-	as, up, each := backend.F32, 1, 1 // each: numbers per thread
+	as, up, each := backend.F32, c.Factor(), 1 // each: numbers per thread
 	if round {
 		as = backend.BF16
-	}
-	if c.Up {
-		up = 2
 	}
 	if c.In%4 == 0 {
 		each = 4

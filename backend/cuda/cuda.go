@@ -51,7 +51,7 @@ func New(o Options) (*Backend, error) {
 	b.arena = arena{v: v, live: map[devicePtr]int{}, settle: b.settle, exact: o.Exact}
 	b.graphs = graphs{seen: map[uint64]bool{}, known: map[uint64]*graph{}}
 	if err = b.prepare(); err == nil {
-		err = b.openTrace(o)
+		err = b.openTrace()
 	}
 	if err != nil {
 		b.Close()
@@ -60,18 +60,12 @@ func New(o Options) (*Backend, error) {
 	return b, nil
 }
 
-// prepare makes what every backend needs: memory for results, and events.
+// prepare makes memory for results.
 func (b *Backend) prepare() (err error) {
 	if err := b.enter(); err != nil {
 		return err
 	}
 	defer b.leave()
-	if err := b.arguments.open(b.device); err != nil {
-		return err
-	}
-	if err := b.staging.open(b.device); err != nil {
-		return err
-	}
 	b.results.memory, err = b.pin(outBytes)
 	return err
 }

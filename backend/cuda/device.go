@@ -40,10 +40,8 @@ const defaultShared = 48 << 10
 // Attributes of a device (enum CUdevice_attribute).
 const (
 	attributeMultiprocessors = 16
-	attributeCache           = 38
 	attributeMajor           = 75
 	attributeMinor           = 76
-	attributeSharedMemory    = 97 // largest for a kernel that requests it
 )
 
 // Devices lists the GPUs.
@@ -91,8 +89,7 @@ func (d *driver) info(i int) (handle uintptr, info Info, err error) {
 		attribute uintptr
 		to        *int
 	}{{attributeMajor, &info.Major}, {attributeMinor, &info.Minor},
-		{attributeMultiprocessors, &info.Multiprocessors},
-		{attributeSharedMemory, &info.SharedMemory}, {attributeCache, &info.Cache}} {
+		{attributeMultiprocessors, &info.Multiprocessors}} {
 		if err = d.call(cuDeviceGetAttribute, uintptr(unsafe.Pointer(&r.options[0])), a.attribute,
 			handle); err != nil {
 			return 0, info, err

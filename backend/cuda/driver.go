@@ -16,81 +16,60 @@ import (
 	"unmask/backend"
 )
 
-// function is a function of the driver's library (CUDA Driver API reference).
+// function is a function of the driver's library (CUDA Driver API reference), by its symbol's place
+// in symbols.
 type function int
 
-const (
-	cuInit function = iota
-	cuDriverGetVersion
-	cuGetErrorName
-	cuGetErrorString
-	cuDeviceGetCount
-	cuDeviceGet
-	cuDeviceGetName
-	cuDeviceGetAttribute
-	cuDeviceTotalMem
-	cuDevicePrimaryCtxRetain
-	cuDevicePrimaryCtxRelease
-	cuCtxSetCurrent
-	cuModuleLoadDataEx
-	cuModuleUnload
-	cuModuleGetFunction
-	cuFuncSetAttribute
-	cuMemGetInfo
-	cuMemAlloc
-	cuMemFree
-	cuMemAllocHost
-	cuMemFreeHost
-	cuMemcpyHtoDAsync
-	cuMemcpyDtoHAsync
-	cuMemcpyDtoDAsync
-	cuMemsetD8Async
-	cuStreamCreate
-	cuStreamDestroy
-	cuStreamSynchronize
-	cuStreamBeginCapture
-	cuStreamEndCapture
-	cuEventCreate
-	cuEventRecord
-	cuEventSynchronize
-	cuEventDestroy
-	cuEventElapsedTime
-	cuLaunchKernel
-	cuGraphInstantiate
-	cuGraphLaunch
-	cuGraphDestroy
-	cuGraphExecDestroy
-	functionCount
-)
+var symbols []string
 
-// functionNames are the symbols. Those with a version have other arguments than the original
-// function of the name.
-var functionNames = [functionCount]string{
-	cuInit: "cuInit", cuDriverGetVersion: "cuDriverGetVersion",
-	cuGetErrorName: "cuGetErrorName", cuGetErrorString: "cuGetErrorString",
-	cuDeviceGetCount: "cuDeviceGetCount", cuDeviceGet: "cuDeviceGet",
-	cuDeviceGetName:      "cuDeviceGetName",
-	cuDeviceGetAttribute: "cuDeviceGetAttribute", cuDeviceTotalMem: "cuDeviceTotalMem_v2",
-	cuDevicePrimaryCtxRetain:  "cuDevicePrimaryCtxRetain",
-	cuDevicePrimaryCtxRelease: "cuDevicePrimaryCtxRelease_v2",
-	cuCtxSetCurrent:           "cuCtxSetCurrent",
-	cuModuleLoadDataEx:        "cuModuleLoadDataEx", cuModuleUnload: "cuModuleUnload",
-	cuModuleGetFunction: "cuModuleGetFunction",
-	cuFuncSetAttribute:  "cuFuncSetAttribute",
-	cuMemGetInfo:        "cuMemGetInfo_v2", cuMemAlloc: "cuMemAlloc_v2", cuMemFree: "cuMemFree_v2",
-	cuMemAllocHost: "cuMemAllocHost_v2", cuMemFreeHost: "cuMemFreeHost",
-	cuMemcpyHtoDAsync: "cuMemcpyHtoDAsync_v2", cuMemcpyDtoHAsync: "cuMemcpyDtoHAsync_v2",
-	cuMemcpyDtoDAsync: "cuMemcpyDtoDAsync_v2", cuMemsetD8Async: "cuMemsetD8Async",
-	cuStreamCreate: "cuStreamCreate", cuStreamDestroy: "cuStreamDestroy_v2",
-	cuStreamSynchronize:  "cuStreamSynchronize",
-	cuStreamBeginCapture: "cuStreamBeginCapture_v2", cuStreamEndCapture: "cuStreamEndCapture",
-	cuEventCreate: "cuEventCreate", cuEventRecord: "cuEventRecord",
-	cuEventSynchronize: "cuEventSynchronize",
-	cuEventDestroy:     "cuEventDestroy_v2", cuEventElapsedTime: "cuEventElapsedTime",
-	cuLaunchKernel:     "cuLaunchKernel",
-	cuGraphInstantiate: "cuGraphInstantiateWithFlags", cuGraphLaunch: "cuGraphLaunch",
-	cuGraphDestroy: "cuGraphDestroy", cuGraphExecDestroy: "cuGraphExecDestroy",
+func symbol(name string) function {
+	symbols = append(symbols, name)
+	return function(len(symbols) - 1)
 }
+
+// Symbols with a version have other arguments than the original function of the name.
+var (
+	cuInit                    = symbol("cuInit")
+	cuDriverGetVersion        = symbol("cuDriverGetVersion")
+	cuGetErrorName            = symbol("cuGetErrorName")
+	cuGetErrorString          = symbol("cuGetErrorString")
+	cuDeviceGetCount          = symbol("cuDeviceGetCount")
+	cuDeviceGet               = symbol("cuDeviceGet")
+	cuDeviceGetName           = symbol("cuDeviceGetName")
+	cuDeviceGetAttribute      = symbol("cuDeviceGetAttribute")
+	cuDeviceTotalMem          = symbol("cuDeviceTotalMem_v2")
+	cuDevicePrimaryCtxRetain  = symbol("cuDevicePrimaryCtxRetain")
+	cuDevicePrimaryCtxRelease = symbol("cuDevicePrimaryCtxRelease_v2")
+	cuCtxSetCurrent           = symbol("cuCtxSetCurrent")
+	cuModuleLoadDataEx        = symbol("cuModuleLoadDataEx")
+	cuModuleUnload            = symbol("cuModuleUnload")
+	cuModuleGetFunction       = symbol("cuModuleGetFunction")
+	cuFuncSetAttribute        = symbol("cuFuncSetAttribute")
+	cuMemGetInfo              = symbol("cuMemGetInfo_v2")
+	cuMemAlloc                = symbol("cuMemAlloc_v2")
+	cuMemFree                 = symbol("cuMemFree_v2")
+	cuMemAllocHost            = symbol("cuMemAllocHost_v2")
+	cuMemFreeHost             = symbol("cuMemFreeHost")
+	cuMemcpyHtoDAsync         = symbol("cuMemcpyHtoDAsync_v2")
+	cuMemcpyDtoHAsync         = symbol("cuMemcpyDtoHAsync_v2")
+	cuMemcpyDtoDAsync         = symbol("cuMemcpyDtoDAsync_v2")
+	cuMemsetD8Async           = symbol("cuMemsetD8Async")
+	cuStreamCreate            = symbol("cuStreamCreate")
+	cuStreamDestroy           = symbol("cuStreamDestroy_v2")
+	cuStreamSynchronize       = symbol("cuStreamSynchronize")
+	cuStreamBeginCapture      = symbol("cuStreamBeginCapture_v2")
+	cuStreamEndCapture        = symbol("cuStreamEndCapture")
+	cuEventCreate             = symbol("cuEventCreate")
+	cuEventRecord             = symbol("cuEventRecord")
+	cuEventSynchronize        = symbol("cuEventSynchronize")
+	cuEventDestroy            = symbol("cuEventDestroy_v2")
+	cuEventElapsedTime        = symbol("cuEventElapsedTime")
+	cuLaunchKernel            = symbol("cuLaunchKernel")
+	cuGraphInstantiate        = symbol("cuGraphInstantiateWithFlags")
+	cuGraphLaunch             = symbol("cuGraphLaunch")
+	cuGraphDestroy            = symbol("cuGraphDestroy")
+	cuGraphExecDestroy        = symbol("cuGraphExecDestroy")
+)
 
 // The result codes that this package distinguishes (enum CUresult).
 const (
@@ -101,7 +80,7 @@ const (
 // driver is the opened library.
 type driver struct {
 	path      string
-	functions [functionCount]uintptr
+	functions []uintptr
 }
 
 // libraries are the paths of the driver's library.
@@ -153,13 +132,13 @@ func loadDriver(path string) (*driver, error) {
 		return nil, fmt.Errorf("no NVIDIA driver: %w", failure)
 	}
 	d := &driver{path: path}
-	for f, name := range functionNames {
+	for _, name := range symbols {
 		p, err := purego.Dlsym(library, name)
 		if err != nil {
 			return nil, fmt.Errorf("%s has no %s: the driver is too old, want 520 (CUDA 11.8) or later",
 				path, name)
 		}
-		d.functions[f] = p
+		d.functions = append(d.functions, p)
 	}
 	return d, nil
 }
@@ -204,7 +183,7 @@ func (d *driver) failure(f function, code int, detail string) *backend.DeviceErr
 	if broken(code) {
 		detail += brokenAdvice
 	}
-	return &backend.DeviceError{Call: functionNames[f], Code: code, Name: name, Detail: detail}
+	return &backend.DeviceError{Call: symbols[f], Code: code, Name: name, Detail: detail}
 }
 
 // in adds the subject of a failed call.

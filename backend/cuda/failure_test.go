@@ -15,8 +15,8 @@ import (
 // TestFailedStep: whichever call of a step fails, the step returns an error that names it, and the
 // next step works.
 func TestFailedStep(t *testing.T) {
-	for _, name := range []string{"cuCtxSetCurrent", "cuMemcpyHtoDAsync_v2", "cuEventRecord",
-		"cuLaunchKernel", "cuMemcpyDtoDAsync_v2",
+	for _, name := range []string{"cuCtxSetCurrent", "cuMemcpyHtoDAsync_v2", "cuEventCreate",
+		"cuEventRecord", "cuLaunchKernel", "cuMemcpyDtoDAsync_v2",
 		"cuMemcpyDtoHAsync_v2", "cuStreamSynchronize"} {
 		t.Run(name, func(t *testing.T) {
 			b, l := open(t)

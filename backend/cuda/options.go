@@ -19,11 +19,6 @@ type Options struct {
 	// is called on another goroutine.
 	Notice func(line string)
 
-	// Trace is a file for a table of all kernels' times and their shares of the GPU's measured
-	// ceilings. Empty means TraceVariable. Steps are much slower then: each list is waited for, and
-	// none becomes a graph.
-	Trace string
-
 	// Exact makes each allocation a chunk of its own, so that a memory checker finds accesses
 	// beyond it.
 	Exact bool
@@ -41,10 +36,10 @@ type Info struct {
 	Model           string // such as NVIDIA H200
 	Major, Minor    int    // compute capability
 	Multiprocessors int
-	SharedMemory    int // bytes, the most that a block can have
-	Cache           int // bytes of L2 cache
 	Memory          int // bytes
 }
 
-// TraceVariable is an environment variable that is used if Options.Trace is empty.
+// TraceVariable is an environment variable with the name of a file for a table of all kernels'
+// times and their shares of the GPU's measured ceilings. Steps are much slower then: each list is
+// waited for, and none becomes a graph.
 const TraceVariable = "UNMASK_CUDA_TRACE"

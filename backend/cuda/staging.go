@@ -17,18 +17,7 @@ type staging struct {
 
 type stagingPiece struct {
 	memory pinned
-	read   uintptr // a CUevent that comes when the device has read it
-	busy   bool    // the event may not have come yet
-}
-
-// open creates the events. The memory is allocated when it is first needed.
-func (s *staging) open(v *device) (err error) {
-	for i := range s.pieces {
-		if s.pieces[i].read, err = v.newEvent(disableTiming); err != nil {
-			return err
-		}
-	}
-	return nil
+	read   fence // after the device has read it
 }
 
 // send enqueues copies of src to device memory. src may change after it returns. The context must
@@ -43,19 +32,15 @@ func (s *staging) send(v *device, p devicePtr, src []byte) error {
 				return err
 			}
 		}
-		if k.busy {
-			if err := v.call(cuEventSynchronize, k.read); err != nil {
-				return err
-			}
-			k.busy = false
+		if err := k.read.wait(v); err != nil {
+			return err
 		}
 		n := copy(k.memory, src)
 		if err := v.call(cuMemcpyHtoDAsync, uintptr(p), uintptr(unsafe.Pointer(&k.memory[0])), uintptr(n),
 			v.stream); err != nil {
 			return err
 		}
-		k.busy = true
-		if err := v.call(cuEventRecord, k.read, v.stream); err != nil {
+		if err := k.read.set(v); err != nil {
 			return err
 		}
 		p += devicePtr(n)
@@ -67,7 +52,7 @@ func (s *staging) send(v *device, p devicePtr, src []byte) error {
 // done records that the host has waited for the device.
 func (s *staging) done() {
 	for i := range s.pieces {
-		s.pieces[i].busy = false
+		s.pieces[i].read.busy = false
 	}
 }
 
@@ -77,14 +62,41 @@ func (s *staging) close(v *device, note func(error)) {
 		if k.memory != nil {
 			note(v.unpin(k.memory))
 		}
-		if k.read != 0 {
-			note(v.call(cuEventDestroy, k.read))
-		}
+		k.read.close(v, note)
 	}
 }
 
-// disableTiming creates events that are only waited for (CU_EVENT_DISABLE_TIMING).
-const disableTiming = 2
+// fence is a place in the stream that the host can wait for: a CUevent, created when first set.
+type fence struct {
+	event uintptr
+	busy  bool // the stream may not have come to it yet
+}
+
+// set moves the fence behind all that was enqueued.
+func (f *fence) set(v *device) (err error) {
+	const disableTiming = 2 // an event that is only waited for (CU_EVENT_DISABLE_TIMING)
+	if f.event == 0 {
+		if f.event, err = v.newEvent(disableTiming); err != nil {
+			return err
+		}
+	}
+	f.busy = true
+	return v.call(cuEventRecord, f.event, v.stream)
+}
+
+func (f *fence) wait(v *device) error {
+	if !f.busy {
+		return nil
+	}
+	f.busy = false
+	return v.call(cuEventSynchronize, f.event)
+}
+
+func (f *fence) close(v *device, note func(error)) {
+	if f.event != 0 {
+		note(v.call(cuEventDestroy, f.event))
+	}
+}
 
 // newEvent creates a CUevent.
 func (v *device) newEvent(flags uintptr) (uintptr, error) {

@@ -39,10 +39,9 @@ type traceRow struct {
 	as         backend.Precision
 }
 
-// openTrace starts a trace if the options or the environment name a file. It first measures the
-// ceilings.
-func (b *Backend) openTrace(o Options) error {
-	path := cmp.Or(o.Trace, os.Getenv(TraceVariable))
+// openTrace starts a trace if the environment names a file. It first measures the ceilings.
+func (b *Backend) openTrace() error {
+	path := os.Getenv(TraceVariable)
 	if path == "" {
 		return nil
 	}

@@ -61,12 +61,14 @@ func TestTrace(t *testing.T) {
 // TestTraceCloses: a trace frees everything, and a file that cannot be written is an error.
 func TestTraceCloses(t *testing.T) {
 	l := fakecuda.Open(t)
-	b, err := New(Options{Library: l.Path, Trace: filepath.Join(t.TempDir(), "trace.csv")})
+	t.Setenv(TraceVariable, filepath.Join(t.TempDir(), "trace.csv"))
+	b, err := New(Options{Library: l.Path})
 	require.NoError(t, err)
 	read(b, b.New(3))
 	require.NoError(t, b.Close())
 	require.Empty(t, l.Live())
-	_, err = New(Options{Library: l.Path, Trace: "/nowhere/trace.csv"})
+	t.Setenv(TraceVariable, "/nowhere/trace.csv")
+	_, err = New(Options{Library: l.Path})
 	require.ErrorContains(t, err, "cuda: trace: open /nowhere/trace.csv: no such file or directory")
 	require.Empty(t, l.Live())
 }

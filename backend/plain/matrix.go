@@ -6,6 +6,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
+	"unmask/internal/bfloat16"
 )
 
 // matrix holds weights as float32, rounded to values of its precision.
@@ -40,7 +41,7 @@ func round(x []float32, as backend.Precision) {
 		roundGroups(x)
 	case backend.BF16:
 		for i, v := range x {
-			x[i] = bfloat16(v)
+			x[i] = bfloat16.Float32(bfloat16.Round(v))
 		}
 	case backend.Int8:
 		var top float32
@@ -57,16 +58,6 @@ func round(x []float32, as backend.Precision) {
 	default:
 		panic(unknown("Pack", as))
 	}
-}
-
-// bfloat16 rounds to the nearest bfloat16, ties to even; NaN stays NaN.
-func bfloat16(x float32) float32 {
-	if x != x {
-		return x
-	}
-	u := math.Float32bits(x)
-	u += 0x7fff + u>>16&1
-	return math.Float32frombits(u &^ 0xffff)
 }
 
 // product returns x W^T for one row x, which is rounded to W's precision first.
