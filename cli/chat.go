@@ -102,12 +102,9 @@ type conversation struct {
 }
 
 func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
-	overrides, err := flags.Recipe(cmd.Flags())
-	if err == nil {
-		err = overrides.Check()
-	}
+	overrides, err := f.overrides(cmd.Flags())
 	if err != nil {
-		return mistake(err)
+		return err
 	}
 	variables, err := f.set.Values()
 	if err != nil {

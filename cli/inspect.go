@@ -32,9 +32,9 @@ func newInspect() *cobra.Command {
 
 func inspect(ctx context.Context, name, as string, asJSON bool) error {
 	debug.SetGCPercent(20) // the files of a tokenizer make more garbage than all headers take
-	r, err := terminal.Read(ctx, func(ctx context.Context) (*judges.Report, error) {
-		return judges.Inspect(ctx, name, as, terminal.Download())
-	})
+	ctx, cancel := terminal.UntilStopped(ctx)
+	defer cancel()
+	r, err := judges.Inspect(ctx, name, as, terminal.Download())
 	if err != nil {
 		return modelError(err)
 	}

@@ -73,10 +73,10 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newMan(root), newText(), newChat(), newImage(), newSpeech(), newEncode(),
+	root.AddCommand(newText(), newChat(), newImage(), newSpeech(), newEncode(),
 		newDecode(),
 		newConvert(),
-		newVerify(), share.Gather(), newSamplers(), newTheory(), newSchedule(),
+		newVerify(), share.Gather(), newSamplers(), newTheory(),
 		newLogits(), newScore(), newDecide(), newEmbed(),
 		newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(),
 		newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/spf13/pflag"
 
 	"unmask/cli/flags"
@@ -45,20 +42,14 @@ func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 // overrides returns the parameters that flags override; it returns an error for values that are
 // wrong for every model.
 func (s *samplingFlags) overrides(f *pflag.FlagSet) (generate.Overrides, error) {
-	over, err := flags.Recipe(f)
-	if err == nil {
-		err = over.Check()
-	}
-	return over, mistake(err)
+	over := flags.Recipe(f)
+	return over, mistake(over.Check())
 }
 
-// mistake returns an error of flags as a usage error, unless it is in a file that a flag names.
+// mistake returns an error of flags as a usage error.
 func mistake(err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.Is(err, flags.ErrFile):
-		return fmt.Errorf("--%w", err)
 	}
 	return usage("--%v", err)
 }

@@ -1,5 +1,3 @@
-//go:build !nofleet
-
 package fleet
 
 import (

@@ -1,5 +1,3 @@
-//go:build !nofleet
-
 package fleet
 
 import (
@@ -154,7 +152,7 @@ func TestSlowWorker(t *testing.T) {
 	t.Parallel()
 	b := newTrial(t, 30)
 	has := make(chan bool) // is closed when the slow worker has a job
-	quick := MakerFunc(func(ctx context.Context, from, count int, put func(Output) error) error {
+	quick := Maker(func(ctx context.Context, from, count int, put Put) error {
 		if from >= 10 {
 			select {
 			case <-has:
@@ -162,7 +160,7 @@ func TestSlowWorker(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		return exact(10*time.Millisecond).Make(ctx, from, count, put)
+		return exact(10*time.Millisecond)(ctx, from, count, put)
 	})
 	b.maker = quick
 	var last Status
@@ -170,15 +168,15 @@ func TestSlowWorker(t *testing.T) {
 	slow, other := b.worker("slow", 0), b.worker("b", 0)
 	other.Build = built(quick)
 	calls := 0
-	slow.Build = built(MakerFunc(func(ctx context.Context, from, count int,
-		put func(Output) error) error {
+	slow.Build = built(Maker(func(ctx context.Context, from, count int,
+		put Put) error {
 		if calls++; calls == 1 { // to join
-			return exact(0).Make(ctx, from, count, put)
+			return exact(0)(ctx, from, count, put)
 		}
 		if calls == 2 {
 			close(has)
 		}
-		return exact(time.Hour).Make(ctx, from, count, put)
+		return exact(time.Hour)(ctx, from, count, put)
 	}))
 	b.same(b.with(slow, other))
 	require.Positive(t, last.Copies)
@@ -257,11 +255,11 @@ func TestCutOff(t *testing.T) {
 	const least = 8 // outputs of the worker, which the hub leaves to it
 	var hub atomic.Pointer[Hub]
 	b.opened = func(h *Hub) { hub.Store(h) }
-	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+	b.maker = Maker(func(ctx context.Context, first, count int, put Put) error {
 		for first > 20 && ctx.Err() == nil && madeBy(hub.Load(), "a") < least {
 			time.Sleep(10 * time.Millisecond)
 		}
-		return exact(30*time.Millisecond).Make(ctx, first, count, put)
+		return exact(30*time.Millisecond)(ctx, first, count, put)
 	})
 	var p *proxy
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -302,12 +300,12 @@ func through(t testing.TB, j Join) (*proxy, Join) {
 func TestFlippedOnTheWay(t *testing.T) {
 	t.Parallel()
 	b := newTrial(t, 12)
-	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+	b.maker = Maker(func(ctx context.Context, first, count int, put Put) error {
 		if first > 0 { // the worker makes all
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		return exact(0).Make(ctx, first, count, put)
+		return exact(0)(ctx, first, count, put)
 	})
 	var last Status
 	b.o.Watch = func(s Status) { last = s }
@@ -359,7 +357,7 @@ func TestRefusedWorkers(t *testing.T) {
 	t.Parallel()
 	b := newTrial(t, 20)
 	turn := make(chan bool) // the hub's own machine waits for them
-	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+	b.maker = Maker(func(ctx context.Context, first, count int, put Put) error {
 		if first > 0 {
 			select {
 			case <-turn:
@@ -367,7 +365,7 @@ func TestRefusedWorkers(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		return exact(0).Make(ctx, first, count, put)
+		return exact(0)(ctx, first, count, put)
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -396,8 +394,8 @@ func TestRefusedWorkers(t *testing.T) {
 			}},
 		{"purego", "on generic (test/test, test), the hub as", func(o *WorkerOptions, _ *Join) {
 			o.Build = func(context.Context, Source) (Built, error) {
-				return Built{MakerFunc(func(_ context.Context, first, _ int, put func(Output) error) error {
-					return put(Output{first, seed, []byte("other")})
+				return Built{Maker(func(_ context.Context, first, _ int, put Put) error {
+					return put(first, seed, []byte("other"))
 				}), settings, "generic", digest}, nil
 			}
 		}},

@@ -18,6 +18,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"time"
 )
 
@@ -28,18 +29,23 @@ type Output struct {
 	Data  []byte
 }
 
-// Maker makes outputs of a run. The same index must give the same bytes on every machine.
-type Maker interface {
-	// Make makes the outputs first to first+count-1 and hands each to put, in any order.
-	Make(ctx context.Context, first, count int, put func(Output) error) error
-}
+// Put takes an output of a run.
+type Put = func(i int, seed uint64, data []byte) error
 
-// MakerFunc is a function as a Maker.
-type MakerFunc func(ctx context.Context, first, count int, put func(Output) error) error
+// Maker makes the outputs first to first+count-1 of a run and hands each to put, in any order. The
+// same index must give the same bytes on every machine.
+type Maker func(ctx context.Context, first, count int, put Put) error
 
-// Make calls f.
-func (f MakerFunc) Make(ctx context.Context, first, count int, put func(Output) error) error {
-	return f(ctx, first, count, put)
+// first makes output 0, and returns the seconds that it took.
+func (m Maker) first(ctx context.Context, now clock) (o *Output, seconds float64, err error) {
+	start := now()
+	if err = m(ctx, 0, 1, func(i int, seed uint64, data []byte) error {
+		o = &Output{i, seed, data}
+		return nil
+	}); err == nil && (o == nil || o.Index != 0) {
+		err = errors.New("the maker made no output 0")
+	}
+	return o, now.since(start).Seconds(), err
 }
 
 // Store keeps the outputs of a run, such as runs.Folder. One goroutine calls it at a time.

@@ -1,5 +1,3 @@
-//go:build !nofleet
-
 package fleet
 
 import (
@@ -33,14 +31,14 @@ func madeOf(i int) []byte {
 
 // exact makes madeOf, slowly.
 func exact(pause time.Duration) Maker {
-	return MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+	return Maker(func(ctx context.Context, first, count int, put Put) error {
 		for i := first; i < first+count; i++ {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
 			case <-time.After(pause):
 			}
-			if err := put(Output{i, seed, madeOf(i)}); err != nil {
+			if err := put(i, seed, madeOf(i)); err != nil {
 				return err
 			}
 		}
@@ -181,7 +179,7 @@ func (b *trial) when(ready func(h *Hub) bool, m Maker) Maker {
 		hub.Store(h)
 		opened(h)
 	}
-	return MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+	return func(ctx context.Context, first, count int, put Put) error {
 		for first > 0 && !ready(hub.Load()) {
 			select {
 			case <-ctx.Done():
@@ -189,8 +187,8 @@ func (b *trial) when(ready func(h *Hub) bool, m Maker) Maker {
 			case <-time.After(5 * time.Millisecond):
 			}
 		}
-		return m.Make(ctx, first, count, put)
-	})
+		return m(ctx, first, count, put)
+	}
 }
 
 // joined returns how many workers have joined, without the hub's own.

@@ -1,5 +1,3 @@
-//go:build !nofleet
-
 package fleet
 
 import (
@@ -205,18 +203,10 @@ func newSession(h *Hub, r Run) (*session, error) {
 // begin makes the run's first output on this machine, which those of workers are compared with, and
 // cuts what is missing into units.
 func (s *session) begin(ctx context.Context, pending []int) error {
-	start := s.h.o.now()
-	var first *Output
-	if err := s.r.Maker.Make(ctx, 0, 1, func(o Output) error {
-		first = &o
-		return nil
-	}); err != nil {
+	first, seconds, err := s.r.Maker.first(ctx, s.h.o.now)
+	if err != nil {
 		return err
 	}
-	if first == nil || first.Index != 0 {
-		return errors.New("the maker made no output 0")
-	}
-	seconds := s.h.o.now.since(start).Seconds()
 	s.first = s.r.Store.DigestOf(first.Data)
 	if have, ok := s.r.Store.Digest(0); ok && have != s.first {
 		return fmt.Errorf("output 0 is there with hash %.12s, made now it has %.12s: this program, its "+

@@ -1,5 +1,3 @@
-//go:build !nofleet
-
 package fleet
 
 import (
@@ -101,7 +99,7 @@ func during(t *testing.T, n int, do func(t *testing.T, b *trial, j Join)) Status
 	t.Helper()
 	b := newTrial(t, n)
 	turn := make(chan bool) // the hub's own worker waits for the stranger
-	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+	b.maker = Maker(func(ctx context.Context, first, count int, put Put) error {
 		if first > 0 {
 			select {
 			case <-turn:
@@ -109,7 +107,7 @@ func during(t *testing.T, n int, do func(t *testing.T, b *trial, j Join)) Status
 				return ctx.Err()
 			}
 		}
-		return exact(0).Make(ctx, first, count, put)
+		return exact(0)(ctx, first, count, put)
 	})
 	b.o.Unit = 8
 	var last Status
@@ -131,12 +129,12 @@ func TestTwoMachinesDiffer(t *testing.T) {
 	t.Parallel()
 	b := newTrial(t, 40)
 	b.o.Unit = 8
-	b.maker = MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+	b.maker = Maker(func(ctx context.Context, first, count int, put Put) error {
 		if first > 0 {
 			<-ctx.Done() // the hub's own worker only holds its job
 			return ctx.Err()
 		}
-		return exact(0).Make(ctx, first, count, put)
+		return exact(0)(ctx, first, count, put)
 	})
 	joins, ended := make(chan Join, 1), make(chan error, 1)
 	go func() { ended <- b.hub(t.Context(), func(j Join) { joins <- j }) }()

@@ -1,4 +1,4 @@
-//go:build !nofleet && unix
+//go:build unix
 
 package fleet
 

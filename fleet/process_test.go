@@ -1,4 +1,4 @@
-//go:build !nofleet && unix
+//go:build unix
 
 package fleet
 
@@ -139,9 +139,9 @@ func TestStoppedWorker(t *testing.T) {
 	b.maker = b.when(func(h *Hub) bool {
 		begun = begun || madeBy(h, "a") > 10
 		return begun
-	}, MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
-		return exact(time.Duration(pause.Load())).Make(ctx, first, count, put)
-	}))
+	}, func(ctx context.Context, first, count int, put Put) error {
+		return exact(time.Duration(pause.Load()))(ctx, first, count, put)
+	})
 	opened := b.opened
 	var last atomic.Pointer[Hub]
 	b.opened = func(h *Hub) { last.Store(h); opened(h) }
@@ -213,7 +213,7 @@ func TestManyWorkers(t *testing.T) {
 	b := newTrial(t, 40)
 	b.o.Lease = time.Minute
 	all := make(chan bool) // is closed when all have joined
-	make := MakerFunc(func(ctx context.Context, first, count int, put func(Output) error) error {
+	make := Maker(func(ctx context.Context, first, count int, put Put) error {
 		if first > 0 {
 			select {
 			case <-all:
@@ -221,7 +221,7 @@ func TestManyWorkers(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		return exact(0).Make(ctx, first, count, put)
+		return exact(0)(ctx, first, count, put)
 	})
 	b.maker = make
 	b.opened = func(h *Hub) {

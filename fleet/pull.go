@@ -1,5 +1,3 @@
-//go:build !nofleet
-
 package fleet
 
 import (
@@ -120,15 +118,15 @@ func (w *worker) make(ctx context.Context, list []*taken, results chan<- *taken)
 	last := list[len(list)-1]
 	first, end := list[0].First, last.First+last.Count
 	began := w.o.now()
-	err := w.built.Maker.Make(ctx, first, end-first, func(o Output) error {
-		if o.Index < first || o.Index >= end {
-			return fmt.Errorf("the maker made output %d, want %d to %d", o.Index, first, end-1)
+	err := w.built.Maker(ctx, first, end-first, func(i int, seed uint64, data []byte) error {
+		if i < first || i >= end {
+			return fmt.Errorf("the maker made output %d, want %d to %d", i, first, end-1)
 		}
-		if len(o.Data) > MaxResult {
-			return fmt.Errorf("output %d is %d bytes, want at most %d", o.Index, len(o.Data), MaxResult)
+		if len(data) > MaxResult {
+			return fmt.Errorf("output %d is %d bytes, want at most %d", i, len(data), MaxResult)
 		}
-		t := list[slices.IndexFunc(list, func(t *taken) bool { return o.Index < t.First+t.Count })]
-		t.made = append(t.made, o)
+		t := list[slices.IndexFunc(list, func(t *taken) bool { return i < t.First+t.Count })]
+		t.made = append(t.made, Output{i, seed, data})
 		if t.left--; t.left > 0 {
 			return nil
 		}

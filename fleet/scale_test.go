@@ -1,4 +1,4 @@
-//go:build !nofleet && linux
+//go:build linux
 
 package fleet
 
@@ -64,13 +64,13 @@ func BenchmarkHub(b *testing.B) {
 				defer cancel()
 				ended := make(chan error, 1)
 				go func() {
-					ended <- h.Run(ctx, Run{N: n + 1, Settings: settings, Store: store, Maker: MakerFunc(
-						func(ctx context.Context, first, _ int, put func(Output) error) error {
+					ended <- h.Run(ctx, Run{N: n + 1, Settings: settings, Store: store, Maker: Maker(
+						func(ctx context.Context, first, _ int, put Put) error {
 							if first > 0 { // the hub's own worker leaves all to others
 								<-ctx.Done()
 								return ctx.Err()
 							}
-							return put(Output{0, seed, data})
+							return put(0, seed, data)
 						})})
 				}()
 				var next, failed atomic.Int64

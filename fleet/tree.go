@@ -124,6 +124,7 @@ func (t *Tree) check() error {
 	}
 	for _, f := range t.Files {
 		if t.Dir && (!fs.ValidPath(f.Path) || f.Path == "." || strings.Contains(f.Path, "\\")) ||
+			!t.Dir && f.Path != "" ||
 			!isHex(f.SHA256, sha256.Size) || f.Size < 0 {
 			return fmt.Errorf("tree %q has a file %q", t.Name, f.Path)
 		}
@@ -131,24 +132,21 @@ func (t *Tree) check() error {
 	return nil
 }
 
+// path returns where a file is of a tree at place.
+func (t *Tree) path(place string, f File) string {
+	return filepath.Join(place, filepath.FromSlash(f.Path))
+}
+
 // in reports whether place has the tree, byte for byte.
 func (t *Tree) in(place string) bool {
 	for _, f := range t.Files {
-		name := place
-		if t.Dir {
-			name = filepath.Join(place, filepath.FromSlash(f.Path))
-		}
-		info, err := os.Stat(name)
+		info, err := os.Stat(t.path(place, f))
 		if err != nil || info.Size() != f.Size {
 			return false
 		}
 	}
 	for _, f := range t.Files {
-		name := place
-		if t.Dir {
-			name = filepath.Join(place, filepath.FromSlash(f.Path))
-		}
-		if found, err := hashFile(name); err != nil || found.SHA256 != f.SHA256 {
+		if found, err := hashFile(t.path(place, f)); err != nil || found.SHA256 != f.SHA256 {
 			return false
 		}
 	}
@@ -185,10 +183,7 @@ func (c cache) place(t *Tree, own []string, fetch func(f File, to string) error)
 				return "", err
 			}
 		}
-		to := place
-		if t.Dir {
-			to = filepath.Join(place, filepath.FromSlash(f.Path))
-		}
+		to := t.path(place, f)
 		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
 			return "", err
 		}
@@ -280,11 +275,7 @@ func where(trees []Tree) map[string]string {
 	list := map[string]string{}
 	for _, t := range trees {
 		for _, f := range t.Files {
-			name := t.place
-			if t.Dir {
-				name = filepath.Join(name, filepath.FromSlash(f.Path))
-			}
-			list[f.SHA256] = name
+			list[f.SHA256] = t.path(t.place, f)
 		}
 	}
 	return list

@@ -1,5 +1,3 @@
-//go:build !nofleet
-
 package fleet
 
 import (
@@ -303,18 +301,11 @@ func (w *worker) build(ctx context.Context, a joinReply) error {
 	if err != nil {
 		return err
 	}
-	var first *Output
-	start := w.o.now()
-	if err := built.Maker.Make(ctx, 0, 1, func(o Output) error {
-		first = &o
-		return nil
-	}); err != nil {
+	first, seconds, err := built.Maker.first(ctx, w.o.now)
+	if err != nil {
 		return err
 	}
-	if first == nil {
-		return errors.New("the maker made no first output")
-	}
-	w.built, w.took, w.lease = built, w.o.now.since(start).Seconds(), time.Duration(a.Lease)
+	w.built, w.took, w.lease = built, seconds, time.Duration(a.Lease)
 	w.digest, w.run = built.DigestOf(first.Data), a.Run
 	w.at.Store(&a.Run)
 	return nil

@@ -11,7 +11,6 @@ import (
 	"unmask/generate"
 	"unmask/model"
 	"unmask/research/theory"
-	"unmask/samplers"
 )
 
 // counts generates n sequences and counts them by index.
@@ -152,36 +151,4 @@ func TestTrapezoidIsOfSecondOrder(t *testing.T) {
 	}
 	require.Zero(t, masked)
 	require.Less(t, chiSquare(token, theory.Scaled([]float64{0.6, 0.3, 0.1}, n)), 1.0)
-}
-
-// A schedule optimised on an exact model loses less than equal steps do.
-func TestProfileOptimisesASchedule(t *testing.T) {
-	m := exactModel(t, "hmm:length=48,tokens=4,hidden=3,stay=0.9")
-	var data [][]int32
-	for i := range uint32(40) {
-		data = append(data, m.Sample(1, i))
-	}
-	profile, err := generate.Profile(t.Context(), exact.NewDenoiser(m), data, 2)
-	require.NoError(t, err)
-	all, _ := profile(1)
-	few, _ := profile(0.05)
-	require.Greater(t, few, all+0.05, "the more is known, the better")
-	value := func(times []float64) (sum float64) {
-		before := 1.0
-		for _, at := range times {
-			p, err := profile(before)
-			require.NoError(t, err)
-			sum += (before - at) * p
-			before = at
-		}
-		return sum
-	}
-	times, err := samplers.JYS(4, profile)
-	require.NoError(t, err)
-	require.Greater(t, value(times), value([]float64{0.75, 0.5, 0.25, 0}))
-	_, err = generate.Profile(t.Context(), exact.NewDenoiser(m), nil, 2)
-	require.EqualError(t, err, "generate: a profile of no data, want one sequence at least")
-	_, err = generate.Profile(t.Context(), exact.NewDenoiser(m), [][]int32{{1, 4}}, 2)
-	require.EqualError(t, err,
-		"generate: sequence 0 of the data has masks or unknown tokens, want 0 to 3")
 }

@@ -135,7 +135,7 @@ func (t row) described() param.Param {
 		for _, s := range samplers.Schedules() {
 			p.Help += s.String() + ", "
 		}
-		p.Help += "or a .json of unmask schedule"
+		p.Help += "or times(0.9,0.5,0), the masked share after each step"
 	}
 	return p
 }

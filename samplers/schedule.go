@@ -120,7 +120,7 @@ func keptMasks(masked float64, before bool) int {
 // times is a schedule given by times, from 1 to 0.
 type times []float64
 
-// Times makes a schedule from times, such as those of JYS: a fraction 1-t_n is open after step n.
+// Times makes a schedule from times: a fraction 1-t_n is open after step n.
 // For other step counts, and between steps, times are interpolated linearly.
 func Times(list []float64) (Schedule, error) {
 	before := 1.0

@@ -11,15 +11,14 @@ import (
 )
 
 // encoding answers POST /v1/images/encode: the codes of a PNG, as the body or as the part image.
-func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
+func (s *Server) encoding(w http.ResponseWriter, r *http.Request) *Fault {
 	read := s.readForm
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "image/png") {
 		read = s.readPicture
 	}
 	f, fault := read(w, r)
 	if fault != nil {
-		fault.write(w)
-		return
+		return fault
 	}
 	defer f.free()
 	m := s.model(f, wantsPictures)
@@ -27,19 +26,20 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) {
 	if f.fault == nil && data == nil {
 		f.fail(missing("image", "a PNG"))
 	}
-	if fault = f.end(); fault == nil {
-		var codes []int32
-		if codes, fault = s.encodes(r, m, data, fit); fault == nil {
-			writeJSON(w, encode(struct {
-				Object string  `json:"object"`
-				Model  string  `json:"model"`
-				Shape  []int   `json:"shape"`
-				Codes  []int32 `json:"codes"`
-			}{"codes", m.name, m.spec.Shape, codes}))
-			return
-		}
+	if fault = f.end(); fault != nil {
+		return fault
 	}
-	fault.write(w)
+	codes, fault := s.encodes(r, m, data, fit)
+	if fault != nil {
+		return fault
+	}
+	writeJSON(w, encode(struct {
+		Object string  `json:"object"`
+		Model  string  `json:"model"`
+		Shape  []int   `json:"shape"`
+		Codes  []int32 `json:"codes"`
+	}{"codes", m.name, m.spec.Shape, codes}))
+	return nil
 }
 
 // readPicture reads a body that is a PNG, as the file image.
@@ -78,7 +78,7 @@ func (s *Server) encodes(r *http.Request, m *servedModel, data []byte, fit strin
 }
 
 // decoding answers POST /v1/images/decode: the PNG of codes, null for unknown ones.
-func (s *Server) decoding(w http.ResponseWriter, r *http.Request, f *fields) {
+func (s *Server) decoding(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
 	m := s.model(f, wantsPictures)
 	codes := f.ids("codes", m)
 	var condition *model.Condition
@@ -96,15 +96,14 @@ func (s *Server) decoding(w http.ResponseWriter, r *http.Request, f *fields) {
 		}
 	}
 	if fault := f.end(); fault != nil {
-		fault.write(w)
-		return
+		return fault
 	}
 	data, err := m.picture(codes, condition)
 	if err != nil {
-		bad("out_of_range", "codes", "%s", oneLine(err)).write(w)
-		return
+		return bad("out_of_range", "codes", "%s", oneLine(err))
 	}
 	writePicture(w, "image/png", data)
+	return nil
 }
 
 // writePicture sends a picture of a type.

@@ -37,13 +37,13 @@ func (q *deciding) ask(f *fields, name string, one decide.Question, err error) {
 }
 
 // decide answers a request by its questions' answers.
-func (s *Server) decide(w http.ResponseWriter, r *http.Request, f *fields, q *deciding, invalid int,
-	form func(list []decide.Answer, tokens int) any) {
+func (s *Server) decide(w http.ResponseWriter, r *http.Request, f *fields, q *deciding,
+	form func(list []decide.Answer, tokens int) any) *Fault {
 	if n := len(q.questions); f.fault == nil && (n < 1 || n > maxQuestions) {
 		f.fail(outOfRange("questions", fmt.Sprintf("%d of them", n),
 			fmt.Sprintf("1 to %d", maxQuestions)))
 	}
-	s.visit(w, r, f, q.model, invalid, func(ctx context.Context, turn model.Turn) ([]byte, error) {
+	return s.visit(w, r, f, q.model, func(ctx context.Context, turn model.Turn) ([]byte, error) {
 		list, err := decide.Ask(ctx, q.model.Model, q.state, q.questions,
 			decide.Options{Turn: turn, Calibration: q.model.calibration})
 		if err != nil {
@@ -59,7 +59,7 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request, f *fields, q *de
 
 // systemOne answers POST /v1/systemone. It takes any name of a model, as its clients have one that
 // is nobody else's.
-func (s *Server) systemOne(w http.ResponseWriter, r *http.Request, f *fields) {
+func (s *Server) systemOne(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
 	w.Header().Set("X-Typesafe-Request-Id", note(r).id)
 	if name := f.text("model"); !slices.ContainsFunc(s.all(), func(m *servedModel) bool {
 		return m.name == name
@@ -87,7 +87,7 @@ func (s *Server) systemOne(w http.ResponseWriter, r *http.Request, f *fields) {
 		one, err := decide.Read(list[name])
 		q.ask(f, cut(name), one, err)
 	}
-	s.decide(w, r, f, &q, http.StatusUnprocessableEntity, func(list []decide.Answer, tokens int) any {
+	fault := s.decide(w, r, f, &q, func(list []decide.Answer, tokens int) any {
 		answers := map[string]any{}
 		for i := range list {
 			answers[names[i]] = list[i].JSON(&q.questions[i])
@@ -95,6 +95,10 @@ func (s *Server) systemOne(w http.ResponseWriter, r *http.Request, f *fields) {
 		return map[string]any{"model": q.model.name, "answers": answers,
 			"usage": map[string]int{"input_tokens": tokens, "output_tokens": 0}}
 	})
+	if fault != nil && fault.Status == http.StatusBadRequest {
+		fault.Status = http.StatusUnprocessableEntity
+	}
+	return fault
 }
 
 // openAIQuestion is a question of /v1/decisions.
@@ -143,7 +147,7 @@ func (o *openAIQuestion) read() (q decide.Question, err error) {
 }
 
 // decisions answers POST /v1/decisions.
-func (s *Server) decisions(w http.ResponseWriter, r *http.Request, f *fields) {
+func (s *Server) decisions(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
 	q := deciding{model: s.model(f, wantsDecisions)}
 	f.value("prompt_cache_options")
 	var err error
@@ -162,7 +166,7 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request, f *fields) {
 		one, err := asked[i].read()
 		q.ask(f, fmt.Sprint(i), one, err)
 	}
-	s.decide(w, r, f, &q, 0, func(list []decide.Answer, tokens int) any {
+	return s.decide(w, r, f, &q, func(list []decide.Answer, tokens int) any {
 		var answers []any
 		for i := range list {
 			answers = append(answers, asked[i].answer(&q.questions[i], &list[i]))

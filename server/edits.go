@@ -90,14 +90,13 @@ func (f *fields) one(name string) []byte {
 }
 
 // editing answers POST /v1/images/edits.
-func (s *Server) editing(w http.ResponseWriter, r *http.Request) {
+func (s *Server) editing(w http.ResponseWriter, r *http.Request) *Fault {
 	f, fault := s.readForm(w, r)
 	if fault != nil {
-		fault.write(w)
-		return
+		return fault
 	}
 	defer f.free()
-	s.generate(w, r, f, s.edits)
+	return s.generate(w, r, f, s.edits)
 }
 
 // edits reads POST /v1/images/edits.

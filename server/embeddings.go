@@ -24,11 +24,11 @@ type embedding struct {
 }
 
 // embeddings answers POST /v1/embeddings.
-func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, f *fields) {
+func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
 	m := s.model(f, wantsVectors)
 	packed := f.word("encoding_format", "float", "base64") == "base64"
 	o := embed.Options{Dimensions: f.maybe("dimensions", 1, 1<<20, 0), Prompt: f.text("prompt_name")}
-	s.embed(w, r, f, embedded{m, "input", false, o, func(vectors [][]float32, tokens int) any {
+	return s.embed(w, r, f, embedded{m, "input", false, o, func(vectors [][]float32, tokens int) any {
 		var list []embedding
 		for i, v := range vectors {
 			one := embedding{"embedding", i, v}
@@ -48,7 +48,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, f *fields) {
 
 // ollamaEmbed answers Ollama's POST /api/embed, whose vectors have length 1, and the older
 // /api/embeddings, whose one vector is as the model has it.
-func (s *Server) ollamaEmbed(w http.ResponseWriter, r *http.Request, f *fields) {
+func (s *Server) ollamaEmbed(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
 	began, older := s.now(), r.URL.Path == "/api/embeddings"
 	f.latest()
 	f.value("keep_alive")
@@ -65,7 +65,7 @@ func (s *Server) ollamaEmbed(w http.ResponseWriter, r *http.Request, f *fields) 
 				"prompt_eval_count": tokens, "total_duration": s.now().Sub(began).Nanoseconds()}
 		}
 	}
-	s.embed(w, r, f, e)
+	return s.embed(w, r, f, e)
 }
 
 // embedded is a request for vectors.
@@ -78,7 +78,7 @@ type embedded struct {
 }
 
 // embed answers a request for vectors.
-func (s *Server) embed(w http.ResponseWriter, r *http.Request, f *fields, q embedded) {
+func (s *Server) embed(w http.ResponseWriter, r *http.Request, f *fields, q embedded) *Fault {
 	var e *embed.Embedder
 	var list []*embed.Text
 	tokens := 0
@@ -108,7 +108,7 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request, f *fields, q embe
 			f.fail(refused(q.field, err).renamed(names))
 		}
 	}
-	s.visit(w, r, f, q.model, 0, func(ctx context.Context, turn model.Turn) ([]byte, error) {
+	return s.visit(w, r, f, q.model, func(ctx context.Context, turn model.Turn) ([]byte, error) {
 		q.o.Turn = turn
 		vectors, err := e.Embed(ctx, list, q.o)
 		if err != nil {

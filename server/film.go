@@ -12,7 +12,7 @@ import (
 
 // film sends the GIF of a finished picture, that of unmask image -n 1 --gif. One is drawn at a
 // time: its frames are up to 64 pictures.
-func (s *Server) film(w http.ResponseWriter, m *engine.Member) {
+func (s *Server) film(w http.ResponseWriter, m *engine.Member) *Fault {
 	s.filmMu.Lock()
 	defer s.filmMu.Unlock()
 	of := m.Model()
@@ -35,9 +35,9 @@ func (s *Server) film(w http.ResponseWriter, m *engine.Member) {
 	}
 	data, err := f.Encode(of.Pictures, func(int) *model.Condition { return m.Request.Condition })
 	if err != nil {
-		fault(http.StatusInternalServerError, "answer_failed", "the film failed: %s",
-			oneLine(err)).write(w)
-		return
+		return fault(http.StatusInternalServerError, "answer_failed", "the film failed: %s",
+			oneLine(err))
 	}
 	writePicture(w, "image/gif", data)
+	return nil
 }

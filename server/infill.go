@@ -107,18 +107,6 @@ func readParts(f *fields, parts []json.RawMessage, m *servedModel) (tokens []int
 	return tokens
 }
 
-// infilling is the answer of /v1/infill.
-type infilling struct {
-	ID          string         `json:"id"`
-	Object      string         `json:"object"`
-	Created     int64          `json:"created"`
-	Model       string         `json:"model"`
-	Fingerprint string         `json:"system_fingerprint"`
-	Choices     []infillChoice `json:"choices"`
-	Usage       usage          `json:"usage"`
-	Unmask      unmaskInfo     `json:"unmask"`
-}
-
 type infillChoice struct {
 	Index  int     `json:"index"`
 	Text   string  `json:"text"`
@@ -138,8 +126,8 @@ type hole struct {
 
 // infillAnswer makes the answer of finished sequences.
 func infillAnswer(made *call, form *textForm, used usage) (*answer, *Fault) {
-	a := infilling{ID: made.id(), Object: "infill", Created: made.Created.Unix(),
-		Model: made.model.name, Fingerprint: made.model.fingerprint(), Usage: used, Unmask: made.info()}
+	a := newChoices[infillChoice](made, "infill")
+	a.Usage, a.Unmask = &used, made.info()
 	for i, m := range made.Members {
 		t := form.choice(m.Tokens, m.LogP, nil)
 		pieces, tokens := t.Pieces(), t.Tokens()

@@ -29,14 +29,14 @@ func (m *servedModel) family() string {
 
 // ollamaTags answers GET /api/tags and /api/ps: the models of text and those that embed texts. All
 // stay loaded.
-func (s *Server) ollamaTags(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ollamaTags(*http.Request) (any, *Fault) {
 	list := []any{}
 	for _, m := range s.all() {
 		if m.rank(wantsVectors) >= 0 {
 			list = append(list, m.ollama())
 		}
 	}
-	writeJSON(w, encode(map[string]any{"models": list}))
+	return map[string]any{"models": list}, nil
 }
 
 // ollamaShow answers POST /api/show.
@@ -70,6 +70,6 @@ func (s *Server) ollamaShow(f *fields) (any, *Fault) {
 }
 
 // ollamaVersioned answers GET /api/version.
-func (s *Server) ollamaVersioned(w http.ResponseWriter, r *http.Request) {
-	writeJSON(w, encode(map[string]string{"version": ollamaVersion}))
+func ollamaVersioned(*http.Request) (any, *Fault) {
+	return map[string]string{"version": ollamaVersion}, nil
 }

@@ -152,21 +152,21 @@ func (s *Server) keptTurns(id string, prefixes ...string) (turns []message) {
 
 // oneResponse answers GET /v1/responses/{id}: a response that is kept, where previous_response_id
 // finds it too.
-func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) {
+func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) *Fault {
 	key, ok := strings.CutPrefix(r.PathValue("id"), "resp_")
 	a, _ := s.kept(key)
 	switch asked := r.URL.Query().Get("stream"); {
 	case asked != "" && asked != "false":
-		bad("unsupported_parameter", "stream", "stream is %s, want false: a kept response comes whole",
-			cut(asked)).write(w)
+		return bad("unsupported_parameter", "stream",
+			"stream is %s, want false: a kept response comes whole", cut(asked))
 	case !ok || a == nil || a.turns == nil:
 		f := fault(http.StatusNotFound, "response_not_found", "the response is not kept: it was never "+
 			"made, was made with store false, or gave its place to others; ask again")
 		f.Param = "response_id"
-		f.write(w)
-	default:
-		writeJSON(w, a.body)
+		return f
 	}
+	writeJSON(w, a.body)
+	return nil
 }
 
 // responseWire is the wire of /v1/responses.

@@ -25,7 +25,7 @@ func (s *Server) kept(key string) (a *answer, found *engine.Call) {
 
 // oneResult answers GET /v1/results/{key} and, for a picture, /v1/results/{key}/{file}: 0.png is
 // the first picture, 0.gif how it came about. What a key stands for never changes.
-func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) {
+func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) *Fault {
 	key, file := r.PathValue("key"), r.PathValue("file")
 	a, found := s.kept(key)
 	index := -1
@@ -36,9 +36,8 @@ func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if a == nil || file != "" && index < 0 || extension == "gif" && found.Forgot() {
-		fault(http.StatusNotFound, "result_not_found",
-			"there is no such result: it was never made, or not kept; ask again").write(w)
-		return
+		return fault(http.StatusNotFound, "result_not_found",
+			"there is no such result: it was never made, or not kept; ask again")
 	}
 	tag := `"` + key + `"`
 	if file != "" {
@@ -50,12 +49,13 @@ func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) {
 	case matchesTag(r.Header.Get("If-None-Match"), tag):
 		w.WriteHeader(http.StatusNotModified)
 	case extension == "gif":
-		s.film(w, found.Members[index])
+		return s.film(w, found.Members[index])
 	case file != "":
 		writePicture(w, "image/png", a.images[index])
 	default:
 		writeJSON(w, a.body)
 	}
+	return nil
 }
 
 // matchesTag reports whether If-None-Match has a tag.

@@ -26,24 +26,25 @@ const (
 	jsonType = "application/json"
 )
 
+// handler answers a request, or returns why not before anything was sent.
+type handler func(w http.ResponseWriter, r *http.Request) *Fault
+
 // route is a path with what its methods do.
 type route struct {
 	pattern string
-	methods map[string]http.HandlerFunc
+	methods map[string]handler
 	open    bool // without a key
 }
 
 // routes returns all routes of the public listener.
 func (s *Server) routes() []route {
-	get := func(h http.HandlerFunc) map[string]http.HandlerFunc {
-		return map[string]http.HandlerFunc{http.MethodGet: h, http.MethodHead: h}
+	get := func(h handler) map[string]handler {
+		return map[string]handler{http.MethodGet: h, http.MethodHead: h}
 	}
-	post := func(h http.HandlerFunc) map[string]http.HandlerFunc {
-		return map[string]http.HandlerFunc{http.MethodPost: h}
-	}
+	post := func(h handler) map[string]handler { return map[string]handler{http.MethodPost: h} }
 	list := []route{
-		{pattern: "/v1/models", methods: get(s.listModels)},
-		{pattern: "/v1/models/{id}", methods: get(s.oneModel)},
+		{pattern: "/v1/models", methods: get(value(s.listModels))},
+		{pattern: "/v1/models/{id}", methods: get(value(s.oneModel))},
 		{pattern: "/v1/completions", methods: post(s.withJSON(s.completing))},
 		{pattern: "/v1/systemone", methods: post(s.withJSON(s.systemOne))},
 		{pattern: "/v1/decisions", methods: post(s.withJSON(s.decisions))},
@@ -55,10 +56,10 @@ func (s *Server) routes() []route {
 		{pattern: "/api/generate", methods: post(s.generating(s.ollamaGenerate))},
 		{pattern: "/api/embed", methods: post(s.withJSON(s.ollamaEmbed))},
 		{pattern: "/api/embeddings", methods: post(s.withJSON(s.ollamaEmbed))},
-		{pattern: "/api/tags", methods: get(s.ollamaTags)},
-		{pattern: "/api/ps", methods: get(s.ollamaTags)},
+		{pattern: "/api/tags", methods: get(value(s.ollamaTags))},
+		{pattern: "/api/ps", methods: get(value(s.ollamaTags))},
 		{pattern: "/api/show", methods: post(s.immediate(s.ollamaShow))},
-		{pattern: "/api/version", methods: get(s.ollamaVersioned)},
+		{pattern: "/api/version", methods: get(value(ollamaVersioned))},
 		{pattern: "/v1/messages", methods: post(s.generating(s.messagesRoute))},
 		{pattern: "/v1/messages/count_tokens", methods: post(s.generating(s.countTokens))},
 		{pattern: "/infill", methods: post(s.generating(s.editor))},
@@ -68,23 +69,27 @@ func (s *Server) routes() []route {
 		{pattern: "/v1/images/encode", methods: post(s.encoding)},
 		{pattern: "/v1/images/decode", methods: post(s.withJSON(s.decoding))},
 		{pattern: "/v1/audio/speech", methods: post(s.withJSON(s.speaks))},
-		{pattern: "/v1/audio/voices", methods: get(s.listVoices)},
+		{pattern: "/v1/audio/voices", methods: get(value(s.listVoices))},
 		{pattern: "/v1/tokenize", methods: post(s.immediate(s.tokenizing))},
 		{pattern: "/v1/detokenize", methods: post(s.immediate(s.detokenizing))},
 		{pattern: "/tokenize", methods: post(s.immediate(s.tokenizingPrompt))},
 		{pattern: "/detokenize", methods: post(s.immediate(s.detokenizingPrompt))},
-		{pattern: "/tokenizer_info", methods: get(s.tokenizerInfo)},
+		{pattern: "/tokenizer_info", methods: get(value(s.tokenizerInfo))},
 		{pattern: "/v1/results/{key}", methods: get(s.oneResult)},
 		{pattern: "/v1/results/{key}/{file}", methods: get(s.oneResult)},
-		{pattern: "/v1/samplers", methods: get(s.listSamplers)},
-		{pattern: "/healthz", methods: get(s.health), open: true},
+		{pattern: "/v1/samplers", methods: get(value(listSamplers))},
+		{pattern: "/healthz", methods: get(value(health)), open: true},
 		{pattern: "/readyz", methods: get(s.ready), open: true},
 		{pattern: "/health", methods: get(s.ready), open: true}, // as vLLM and llama.cpp have it
-		{pattern: "/version", methods: get(s.version)},
+		{pattern: "/version", methods: get(value(s.version))},
 	}
 	if s.o.Page != nil {
+		page := get(func(w http.ResponseWriter, r *http.Request) *Fault {
+			s.o.Page.ServeHTTP(w, r)
+			return nil
+		})
 		for _, at := range []string{"/{$}", "/page/", "/openapi.json"} {
-			list = append(list, route{pattern: at, methods: get(s.o.Page.ServeHTTP), open: true})
+			list = append(list, route{pattern: at, methods: page, open: true})
 		}
 	}
 	return list
@@ -117,24 +122,27 @@ func (s *Server) handle(at route) http.Handler {
 		allowed = append(allowed, m)
 	}
 	slices.Sort(allowed)
+	refuse := func(r *http.Request) *Fault {
+		if at.methods == nil {
+			return s.unknownRoute(r.URL.Path)
+		}
+		f := fault(http.StatusMethodNotAllowed, "method_not_allowed", "the method is %s, want %s",
+			cut(r.Method), param.Either(allowed))
+		f.header = [2]string{"Allow", strings.Join(allowed, ", ")}
+		return f
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		note(r).route = at.pattern
+		var f *Fault
 		if !at.open {
-			if f := s.authorize(r); f != nil {
-				f.write(w)
-				return
-			}
+			f = s.authorize(r)
 		}
-		h := at.methods[r.Method]
-		switch {
-		case h != nil:
-			h(w, r)
-		case at.methods == nil:
-			s.unknownRoute(r.URL.Path).write(w)
-		default:
-			f := fault(http.StatusMethodNotAllowed, "method_not_allowed", "the method is %s, want %s",
-				cut(r.Method), param.Either(allowed))
-			f.header = [2]string{"Allow", strings.Join(allowed, ", ")}
+		if h := at.methods[r.Method]; f == nil && h != nil {
+			f = h(w, r)
+		} else if f == nil {
+			f = refuse(r)
+		}
+		if f != nil {
 			f.write(w)
 		}
 	})
@@ -231,7 +239,7 @@ func (s *Server) readAll(w http.ResponseWriter, r *http.Request, most int64) ([]
 func (s *Server) bodyFault(err error, most int64) *Fault {
 	var f *Fault
 	switch {
-	case isTooLarge(err):
+	case errors.As(err, new(*http.MaxBytesError)):
 		f = fault(http.StatusRequestEntityTooLarge, "body_too_large",
 			"the body has more than %d bytes, want at most that", most)
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -244,95 +252,91 @@ func (s *Server) bodyFault(err error, most int64) *Fault {
 	return f
 }
 
-func isTooLarge(err error) bool {
-	_, ok := errors.AsType[*http.MaxBytesError](err)
-	return ok
-}
-
 // reader reads a request of a route from its fields.
 type reader func(r *http.Request, f *fields) (query, streaming)
 
 // withJSON handles requests whose body is a JSON object.
 func (s *Server) withJSON(
-	h func(w http.ResponseWriter, r *http.Request, f *fields)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+	h func(w http.ResponseWriter, r *http.Request, f *fields) *Fault) handler {
+	return func(w http.ResponseWriter, r *http.Request) *Fault {
 		f, fault := s.readBody(w, r)
 		if fault != nil {
-			fault.write(w)
-			return
+			return fault
 		}
 		defer f.free()
-		h(w, r, f)
+		return h(w, r, f)
 	}
 }
 
-// immediate handles those that are answered at once, by a JSON value.
-func (s *Server) immediate(answer func(f *fields) (any, *Fault)) http.HandlerFunc {
-	return s.withJSON(func(w http.ResponseWriter, r *http.Request, f *fields) {
-		value, fault := answer(f)
-		if fault != nil {
-			fault.write(w)
-			return
+// value handles requests without a body that are answered by a JSON value.
+func value(answer func(r *http.Request) (any, *Fault)) handler {
+	return func(w http.ResponseWriter, r *http.Request) *Fault {
+		value, fault := answer(r)
+		if fault == nil {
+			writeJSON(w, encode(value))
 		}
-		writeJSON(w, encode(value))
+		return fault
+	}
+}
+
+// immediate handles requests with a body that are answered at once, by a JSON value.
+func (s *Server) immediate(answer func(f *fields) (any, *Fault)) handler {
+	return s.withJSON(func(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
+		return value(func(*http.Request) (any, *Fault) { return answer(f) })(w, r)
 	})
 }
 
 // generating handles those for sequences.
-func (s *Server) generating(read reader) http.HandlerFunc {
-	return s.withJSON(func(w http.ResponseWriter, r *http.Request, f *fields) {
-		s.generate(w, r, f, read)
+func (s *Server) generating(read reader) handler {
+	return s.withJSON(func(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
+		return s.generate(w, r, f, read)
 	})
 }
 
 // generate answers a request for sequences.
-func (s *Server) generate(w http.ResponseWriter, r *http.Request, f *fields, read reader) {
+func (s *Server) generate(w http.ResponseWriter, r *http.Request, f *fields, read reader) *Fault {
 	q, st := read(r, f)
 	f.free()
 	if fault := f.end(); fault != nil {
-		fault.write(w)
-		return
+		return fault
 	}
 	if q.ready != nil {
 		writeJSON(w, q.ready.body)
-		return
+		return nil
 	}
 	made, hit, fault := s.begin(q, keyName(r))
 	if fault != nil {
-		fault.write(w)
-		return
+		return fault
 	}
 	defer s.unwatch(made)
 	for _, note := range q.notes {
 		w.Header().Add("Unmask-Note", note)
 	}
-	s.answer(w, r, made, st, hit)
+	return s.answer(w, r, made, st, hit)
 }
 
 // answer sends the answer of a call, or streams it.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st streaming,
-	hit bool) {
+	hit bool) *Fault {
 	n := note(r)
 	n.rows, n.call = made.Rows, made
 	if st.form == "" {
 		if err := made.Wait(r.Context()); err != nil {
 			n.gone = true
-			return
+			return nil
 		}
 		result, fault := made.result()
 		if fault != nil {
-			fault.write(w)
-			return
+			return fault
 		}
 		if hit {
 			w.Header().Set("Unmask-Cache", "hit")
 		}
 		writeJSON(w, result.body)
-		return
+		return nil
 	}
-	if !s.opens() {
-		tooManyStreams().write(w)
-		return
+	if fault := s.opens(); fault != nil {
+		return fault
 	}
 	defer s.closes()
 	out := s.newStream(w, r, hit)
@@ -346,32 +350,26 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st s
 	case made.wire != nil:
 		err = out.texts(made, st)
 	}
-	if err != nil {
-		n.gone = true
-	}
+	n.gone = err != nil
+	return nil
 }
 
 // maxStreams is the largest number of open streams.
 const maxStreams = 256
 
-// opens counts one more stream; it returns false if there are too many.
-func (s *Server) opens() bool {
+// opens counts one more stream, or returns why there are too many.
+func (s *Server) opens() *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.streams >= maxStreams {
-		return false
+		f := fault(http.StatusTooManyRequests, "too_many_streams",
+			"%d streams are open, want at most %d", maxStreams, maxStreams)
+		f.Retry = 1
+		return f
 	}
 	s.streams++
 	s.stats.streams.Inc()
-	return true
-}
-
-// tooManyStreams is the fault of a stream beyond maxStreams.
-func tooManyStreams() *Fault {
-	f := fault(http.StatusTooManyRequests, "too_many_streams", "%d streams are open, want at most %d",
-		maxStreams, maxStreams)
-	f.Retry = 1
-	return f
+	return nil
 }
 
 func (s *Server) closes() {
@@ -470,14 +468,14 @@ func either(names []string) string {
 }
 
 // listModels answers GET /v1/models.
-func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
+func (s *Server) listModels(*http.Request) (any, *Fault) {
 	data, models := []modelInfo{}, []map[string]string{} // models as TypeSafe's clients read them
 	for _, m := range s.all() {
 		data = append(data, m.info())
 		models = append(models, map[string]string{"name": m.name, "description": m.Info.Architecture,
 			"release_date": time.Unix(m.created, 0).UTC().Format(time.DateOnly)})
 	}
-	writeJSON(w, encode(map[string]any{"object": "list", "data": data, "models": models}))
+	return map[string]any{"object": "list", "data": data, "models": models}, nil
 }
 
 func (s *Server) all() []*servedModel {
@@ -487,28 +485,23 @@ func (s *Server) all() []*servedModel {
 }
 
 // oneModel answers GET /v1/models/{id}.
-func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
+func (s *Server) oneModel(r *http.Request) (any, *Fault) {
 	var names []string
 	for _, m := range s.all() {
 		if m.name == r.PathValue("id") {
-			writeJSON(w, encode(m.info()))
-			return
+			return m.info(), nil
 		}
 		names = append(names, m.name)
 	}
-	f := fault(http.StatusNotFound, "model_not_found", "the model is not served, want %s",
-		either(names))
-	f.Param = "model"
-	f.write(w)
+	return nil, &Fault{Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
+		Message: "the model is not served, want " + either(names)}
 }
 
 // health answers GET /healthz.
-func (s *Server) health(w http.ResponseWriter, r *http.Request) {
-	writeJSON(w, []byte(`{"status":"ok"}`))
-}
+func health(*http.Request) (any, *Fault) { return map[string]string{"status": "ok"}, nil }
 
 // ready answers GET /readyz.
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) *Fault {
 	status := "ok"
 	switch {
 	case s.calls.Draining():
@@ -528,10 +521,10 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	writeJSON(w, encode(map[string]string{"status": status}))
+	return nil
 }
 
 // version answers GET /version.
-func (s *Server) version(w http.ResponseWriter, r *http.Request) {
-	writeJSON(w, encode(map[string]string{"version": cmp.Or(s.o.Version, "unknown"),
-		"contract": contract}))
+func (s *Server) version(*http.Request) (any, *Fault) {
+	return map[string]string{"version": cmp.Or(s.o.Version, "unknown"), "contract": contract}, nil
 }

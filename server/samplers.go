@@ -17,10 +17,10 @@ type samplerList struct {
 }
 
 // listSamplers answers GET /v1/samplers.
-func (s *Server) listSamplers(w http.ResponseWriter, r *http.Request) {
+func listSamplers(*http.Request) (any, *Fault) {
 	out := samplerList{Object: "list", Data: samplers.List(), Parameters: generate.Params()}
 	for _, schedule := range samplers.Schedules() {
 		out.Schedules = append(out.Schedules, schedule.String())
 	}
-	writeJSON(w, encode(out))
+	return out, nil
 }

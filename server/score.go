@@ -43,12 +43,11 @@ func scores(f *fields) bool {
 }
 
 // completing answers POST /v1/completions.
-func (s *Server) completing(w http.ResponseWriter, r *http.Request, f *fields) {
+func (s *Server) completing(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
 	if scores(f) {
-		s.score(w, r, f)
-	} else {
-		s.generate(w, r, f, s.completions)
+		return s.score(w, r, f)
 	}
+	return s.generate(w, r, f, s.completions)
 }
 
 // readScoring reads the fields of a request for log-probabilities.
@@ -83,9 +82,9 @@ func (s *Server) readScoring(f *fields) (q scoring) {
 }
 
 // score answers a request for log-probabilities.
-func (s *Server) score(w http.ResponseWriter, r *http.Request, f *fields) {
+func (s *Server) score(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
 	q := s.readScoring(f)
-	s.visit(w, r, f, q.model, 0, func(ctx context.Context, turn model.Turn) ([]byte, error) {
+	return s.visit(w, r, f, q.model, func(ctx context.Context, turn model.Turn) ([]byte, error) {
 		q.options.Turn = turn
 		return s.scored(ctx, q)
 	})
@@ -94,38 +93,31 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request, f *fields) {
 // visitor makes the answer to a request by passes, each of which waits for its turn.
 type visitor func(ctx context.Context, turn model.Turn) ([]byte, error)
 
-// visit answers a request by passes that take their turns among the model's calls. invalid, unless
-// it is 0, is the status of faults in the request.
+// visit answers a request by passes that take their turns among the model's calls.
 func (s *Server) visit(w http.ResponseWriter, r *http.Request, f *fields, m *servedModel,
-	invalid int, answer visitor) {
+	answer visitor) *Fault {
 	fault := f.end()
-	f.free()
-	if fault == nil {
-		if !s.starts() {
-			shuttingDown().write(w)
-			return
-		}
-		defer s.group.Done()
-		ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeout)
-		defer cancel()
-		defer context.AfterFunc(s.ctx, cancel)()
-		var body []byte
-		if body, fault = s.visited(ctx, m, keyName(r), answer); fault == nil {
-			writeJSON(w, body)
-			return
-		}
-		switch {
-		case r.Context().Err() != nil:
-			note(r).gone = true
-			return
-		case s.ctx.Err() != nil:
-			fault = shuttingDown()
-		}
+	if f.free(); fault != nil {
+		return fault
 	}
-	if invalid != 0 && fault.Status == http.StatusBadRequest {
-		fault.Status = invalid
+	if !s.starts() {
+		return shuttingDown()
 	}
-	fault.write(w)
+	defer s.group.Done()
+	ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeout)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	body, fault := s.visited(ctx, m, keyName(r), answer)
+	switch {
+	case fault == nil:
+		writeJSON(w, body)
+	case r.Context().Err() != nil:
+		note(r).gone = true
+		return nil
+	case s.ctx.Err() != nil:
+		return shuttingDown()
+	}
+	return fault
 }
 
 // visited returns the answer to an owner's request.

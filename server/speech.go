@@ -38,12 +38,11 @@ type speaking struct {
 }
 
 // speaks answers POST /v1/audio/speech. A text in several parts is always streamed.
-func (s *Server) speaks(w http.ResponseWriter, r *http.Request, f *fields) {
+func (s *Server) speaks(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
 	q := s.readSpeech(f)
 	f.free()
 	if fault := f.end(); fault != nil {
-		fault.write(w)
-		return
+		return fault
 	}
 	speak := func() (fault *Fault) {
 		var err error
@@ -59,13 +58,11 @@ func (s *Server) speaks(w http.ResponseWriter, r *http.Request, f *fields) {
 		fault = speak()
 	}
 	if fault != nil {
-		fault.write(w)
-		return
+		return fault
 	}
 	if q.stream != "" {
-		if !s.opens() {
-			tooManyStreams().write(w)
-			return
+		if fault := s.opens(); fault != nil {
+			return fault
 		}
 		defer s.closes()
 	}
@@ -74,7 +71,7 @@ func (s *Server) speaks(w http.ResponseWriter, r *http.Request, f *fields) {
 	if q.stream == "sse" {
 		out.events = s.newStream(w, r, false)
 	}
-	out.end(s.speak(r, q, out))
+	return out.end(s.speak(r, q, out))
 }
 
 // readSpeech reads the fields of a request.
@@ -151,9 +148,9 @@ func (s *Server) voices() (names []string, files map[string]string) {
 }
 
 // listVoices answers GET /v1/audio/voices.
-func (s *Server) listVoices(w http.ResponseWriter, r *http.Request) {
+func (s *Server) listVoices(*http.Request) (any, *Fault) {
 	names, _ := s.voices()
-	writeJSON(w, encode(map[string][]string{"voices": names}))
+	return map[string][]string{"voices": names}, nil
 }
 
 // readVoice reads the voice that a request names.
@@ -300,8 +297,8 @@ func (a *spokenAnswer) fault(err error) *Fault {
 	return fault(http.StatusInternalServerError, "decode_failed", "%s", oneLine(err))
 }
 
-// end sends what is left, or the fault.
-func (a *spokenAnswer) end(f *Fault) {
+// end sends what is left. It returns the fault where nothing was sent.
+func (a *spokenAnswer) end(f *Fault) *Fault {
 	if f == nil && a.out == nil { // silence is a sound without samples
 		if err := a.put(nil); err != nil {
 			f = a.fault(err)
@@ -321,7 +318,7 @@ func (a *spokenAnswer) end(f *Fault) {
 	case f != nil && a.begun: // what was sent must not pass for all
 		panic(http.ErrAbortHandler)
 	case f != nil:
-		f.write(a.w)
+		return f
 	case a.q.stream == "":
 		a.header()
 		writePicture(a.w, sound.MediaType(a.q.format), a.bytes.Bytes())
@@ -332,6 +329,7 @@ func (a *spokenAnswer) end(f *Fault) {
 			_ = a.events.flush()
 		}
 	}
+	return nil
 }
 
 // usage counts as OpenAI does: characters for tokens of the text, and frames for those of sound.

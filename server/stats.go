@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"unmask/generate"
 )
@@ -15,11 +16,11 @@ type stats struct {
 
 	requests    *prometheus.CounterVec   // route, code
 	requestTime *prometheus.HistogramVec // route
-	queueTime   prometheus.Histogram
-	firstTime   prometheus.Histogram
-	passTime    prometheus.Histogram
-	passRows    prometheus.Histogram
-	passSizes   prometheus.Histogram
+	queueTime   prometheus.Observer
+	firstTime   prometheus.Observer
+	passTime    prometheus.Observer
+	passRows    prometheus.Observer
+	passSizes   prometheus.Observer
 	rows        *prometheus.CounterVec // kind
 	tokens      prometheus.Counter
 	cancels     *prometheus.CounterVec // why
@@ -32,71 +33,57 @@ type stats struct {
 // newStats returns what is counted, in a registry of its own. waits returns what waits now.
 func newStats(waits func() (requests int, rows int64, seconds float64)) *stats {
 	s := &stats{registry: prometheus.NewRegistry()}
+	s.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	in := promauto.With(s.registry)
 	seconds := prometheus.ExponentialBuckets(0.001, 2, 20) // 1 ms to 524 s
 	rows := prometheus.ExponentialBuckets(1, 2, 14)        // to 8192
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "unmask_" + name, Help: help})
-		s.registry.MustRegister(c)
-		return c
-	}
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "unmask_" + name, Help: help}, labels)
-		s.registry.MustRegister(c)
-		return c
+		return in.NewCounterVec(prometheus.CounterOpts{Name: "unmask_" + name, Help: help}, labels)
 	}
-	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "unmask_" + name, Help: help,
-			Buckets: buckets})
-		s.registry.MustRegister(h)
-		return h
+	histograms := func(name, help string, buckets []float64,
+		labels ...string) *prometheus.HistogramVec {
+		return in.NewHistogramVec(prometheus.HistogramOpts{Name: "unmask_" + name, Help: help,
+			Buckets: buckets}, labels)
+	}
+	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return in.NewGaugeVec(prometheus.GaugeOpts{Name: "unmask_" + name, Help: help}, labels)
 	}
 	s.requests = counters("requests_total", "Requests answered.", "route", "code")
-	s.requestTime = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "unmask_request_seconds", Help: "From a request's arrival to its answer's end.",
-		Buckets: seconds}, []string{"route"})
-	s.registry.MustRegister(s.requestTime)
-	s.queueTime = histogram("queue_seconds", "From a request's arrival to its first step.", seconds)
-	s.firstTime = histogram("first_step_seconds",
-		"From a request's arrival to the end of its first step.",
-		seconds)
-	s.passTime = histogram("pass_seconds", "One pass, or one step of all that took part.", seconds)
-	s.passRows = histogram("pass_rows", "Rows of one pass.", rows)
-	s.passSizes = histogram("pass_sequences", "Sequences of one pass.", rows[:8])
-	s.rows = counters("rows_total",
-		"Rows computed for finished sequences: full passes, rows of partial "+
-			"passes, rows of the output head.", "kind")
-	s.tokens = counter("tokens_opened_total", "Positions opened.")
+	s.requestTime = histograms("request_seconds", "From a request's arrival to its answer's end.",
+		seconds, "route")
+	s.queueTime = histograms("queue_seconds", "From a request's arrival to its first step.",
+		seconds).WithLabelValues()
+	s.firstTime = histograms("first_step_seconds",
+		"From a request's arrival to the end of its first step.", seconds).WithLabelValues()
+	s.passTime = histograms("pass_seconds", "One pass, or one step of all that took part.",
+		seconds).WithLabelValues()
+	s.passRows = histograms("pass_rows", "Rows of one pass.", rows).WithLabelValues()
+	s.passSizes = histograms("pass_sequences", "Sequences of one pass.", rows[:8]).WithLabelValues()
+	s.rows = counters("rows_total", "Rows computed for finished sequences: full passes, rows of "+
+		"partial passes, rows of the output head.", "kind")
+	s.tokens = counters("tokens_opened_total", "Positions opened.").WithLabelValues()
 	s.cancels = counters("cancelled_total", "Requests given up.", "why")
-	s.hits = counter("cache_hits_total", "Answers that were there already.")
-	s.repeats = counter("repeated_passes_total", "Passes made again for one sequence alone.")
-	s.streams = prometheus.NewGauge(prometheus.GaugeOpts{Name: "unmask_streams",
-		Help: "Streams that are open."})
-	s.models = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "unmask_model_info",
-		Help: "1 for each model that is served."}, []string{"model", "precision", "device",
-		"fingerprint"})
-	s.registry.MustRegister(s.streams, s.models, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	s.watch(waits)
+	s.hits = counters("cache_hits_total", "Answers that were there already.").WithLabelValues()
+	s.repeats = counters("repeated_passes_total",
+		"Passes made again for one sequence alone.").WithLabelValues()
+	s.streams = gauges("streams", "Streams that are open.").WithLabelValues()
+	s.models = gauges("model_info", "1 for each model that is served.", "model", "precision",
+		"device", "fingerprint")
+	in.NewGaugeFunc(prometheus.GaugeOpts{Name: "unmask_queue_requests",
+		Help: "Requests that wait for their first step."}, func() float64 {
+		n, _, _ := waits()
+		return float64(n)
+	})
+	in.NewGaugeFunc(prometheus.GaugeOpts{Name: "unmask_queue_rows",
+		Help: "Rows of all steps that are still to be made, at most."}, func() float64 {
+		_, n, _ := waits()
+		return float64(n)
+	})
 	for _, why := range []string{"client", "deadline"} {
 		s.cancels.WithLabelValues(why)
 	}
 	return s
-}
-
-// watch registers the gauges of what waits.
-func (s *stats) watch(waits func() (requests int, rows int64, seconds float64)) {
-	gauge := func(name, help string, value func() float64) {
-		s.registry.MustRegister(prometheus.NewGaugeFunc(
-			prometheus.GaugeOpts{Name: "unmask_" + name, Help: help}, value))
-	}
-	gauge("queue_requests", "Requests that wait for their first step.", func() float64 {
-		n, _, _ := waits()
-		return float64(n)
-	})
-	gauge("queue_rows", "Rows of all steps that are still to be made, at most.", func() float64 {
-		_, n, _ := waits()
-		return float64(n)
-	})
 }
 
 func (s *stats) served(m *servedModel) {

@@ -80,12 +80,11 @@ func (s *Server) detokenizingPrompt(f *fields) (any, *Fault) {
 	return map[string]string{"prompt": m.Text.Decode(tokens)}, nil
 }
 
-func (s *Server) tokenizerInfo(w http.ResponseWriter, r *http.Request) {
+func (s *Server) tokenizerInfo(*http.Request) (any, *Fault) {
 	f := &fields{}
 	m := s.model(f, wantsText)
 	if fault := f.end(); fault != nil {
-		fault.write(w)
-		return
+		return nil, fault
 	}
 	out := struct {
 		Class string  `json:"tokenizer_class"`
@@ -104,7 +103,7 @@ func (s *Server) tokenizerInfo(w http.ResponseWriter, r *http.Request) {
 			*text = &name
 		}
 	}
-	writeJSON(w, encode(out))
+	return out, nil
 }
 
 // ids reads a list of token ids that must be there, in which null is the mask. m is nil where the

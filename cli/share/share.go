@@ -15,29 +15,16 @@ import (
 	"unmask/runs/outputs"
 )
 
-// put adapts the function that takes outputs.
-func put(to func(fleet.Output) error) func(int, uint64, []byte) error {
-	return func(i int, seed uint64, data []byte) error {
-		return to(fleet.Output{Index: i, Seed: seed, Data: data})
-	}
-}
-
 // Pictures returns the maker of a job's pictures, which has the settings s.
 func Pictures(s runs.Settings, j *outputs.Job) fleet.Built {
 	return fleet.Built{Settings: s, Device: j.Model.Backend.Name(), DigestOf: runs.DigestOf,
-		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
-			to func(fleet.Output) error) error {
-			return j.MakePictures(ctx, first, count, put(to))
-		})}
+		Maker: j.MakePictures}
 }
 
 // Texts returns the maker of a job's texts, which has the settings s.
 func Texts(s runs.Settings, j *outputs.Job) fleet.Built {
 	return fleet.Built{Settings: s, Device: j.Model.Backend.Name(), DigestOf: runs.DigestOfLine,
-		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
-			to func(fleet.Output) error) error {
-			return j.MakeTexts(ctx, first, count, put(to))
-		})}
+		Maker: j.MakeTexts}
 }
 
 // Pictures makes n images in the folder dir with all workers that join. e has what they are made
@@ -102,10 +89,9 @@ func Points(task experiments.Task, s experiments.Settings, list []experiments.Po
 		same[name] = s[name][strings.LastIndexByte(s[name], ' ')+1:]
 	}
 	return fleet.Built{Settings: same, Device: s["device"], DigestOf: experiments.DigestOf,
-		Maker: fleet.MakerFunc(func(ctx context.Context, first, count int,
-			to func(fleet.Output) error) error {
-			return experiments.MakePoints(ctx, task, list, first, count, put(to))
-		})}
+		Maker: func(ctx context.Context, first, count int, put outputs.Put) error {
+			return experiments.MakePoints(ctx, task, list, first, count, put)
+		}}
 }
 
 // hubFile returns the file beside the output in which a hub keeps its identity.

@@ -178,30 +178,3 @@ func UntilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
 	}()
 	return ctx, cancel
 }
-
-// Read runs f, which reads files. After the first signal f has half a second to return; then Read
-// returns without it, because what reads tables of tokens does not look at its context.
-func Read[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := UntilStopped(ctx)
-	defer cancel()
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		value, err := f(ctx)
-		done <- result{value, err}
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-	}
-	select {
-	case <-done:
-	case <-time.After(usual.clearUp):
-	}
-	var none T
-	return none, ctx.Err()
-}

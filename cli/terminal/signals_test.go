@@ -124,25 +124,3 @@ func TestSignalsEndWhatHangs(t *testing.T) {
 		})
 	}
 }
-
-// A signal ends Read though what reads takes no notice of it.
-func TestReadEnds(t *testing.T) {
-	n, err := Read(t.Context(), func(context.Context) (int, error) { return 7, nil })
-	require.NoError(t, err)
-	require.Equal(t, 7, n)
-
-	stop := &Stop{came: make(chan struct{})}
-	ctx := context.WithValue(t.Context(), stopKey{}, stop)
-	reads, forever := make(chan struct{}), make(chan struct{})
-	defer close(forever)
-	go func() {
-		<-reads
-		close(stop.came)
-	}()
-	_, err = Read(ctx, func(context.Context) (int, error) {
-		close(reads)
-		<-forever
-		return 7, nil
-	})
-	require.ErrorIs(t, err, context.Canceled)
-}

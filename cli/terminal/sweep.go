@@ -1,18 +1,11 @@
 package terminal
 
-import (
-	"time"
+import "unmask/research/experiments"
 
-	"unmask/research/experiments"
-)
-
-// Sweep is a Progress in thousandths of the work; without a bar it prints a line for each point.
-// One goroutine at a time may use one.
+// Sweep is a Progress of the points that the journal lacks. One goroutine at a time may use one.
 type Sweep struct {
 	*Progress
-	index int
-	start time.Time
-	last  time.Time
+	left  int
 	first float64 // fraction done at the start
 }
 
@@ -25,7 +18,7 @@ func NewSweep(j *experiments.Journal, kind string, points []experiments.Point) *
 		}
 	}
 	Say("%s: %s, %d of them left", kind, Count(len(points), "point"), left)
-	return &Sweep{Progress: NewProgress(kind, 1000), index: -1, start: time.Now(), first: -1}
+	return &Sweep{NewProgress(kind, int64(left)), left, -1}
 }
 
 // Show updates to a sweep's progress.
@@ -34,18 +27,5 @@ func (s *Sweep) Show(p experiments.Progress) {
 	if s.first < 0 {
 		s.first = share
 	}
-	if s.bar != nil {
-		s.Set(int64(1000 * share))
-		return
-	}
-	if time.Since(s.last) < Every || p.Index == s.index {
-		return
-	}
-	s.last, s.index = time.Now(), p.Index
-	left := ""
-	if share > s.first {
-		left = ", " + time.Duration(float64(time.Since(s.start))*(1-share)/(share-s.first)).
-			Round(time.Second).String() + " left"
-	}
-	Say("%s: point %d of %d (%s), %.0f %%%s", p.Kind, p.Index+1, p.Points, p.Point, 100*share, left)
+	s.Set(int64(float64(s.left) * (share - s.first) / max(1-s.first, 1e-9)))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"time"
 )
 
 // Number is the release that the source is of, or comes after; CHANGELOG.md has what is in it.
@@ -22,16 +21,4 @@ func Version() string {
 		}
 	}
 	return fmt.Sprintf("unmask %s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// Date returns when the source was committed, and 1970 where that is not known.
-func Date() time.Time {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if t, err := time.Parse(time.RFC3339, s.Value); s.Key == "vcs.time" && err == nil {
-				return t
-			}
-		}
-	}
-	return time.Unix(0, 0).UTC()
 }

@@ -140,22 +140,6 @@ func (j *textJudge) flush(ctx context.Context) (err error) {
 	return err
 }
 
-// ReadSamples returns the ids in the lines of unmask text --json, of at most `most` samples with 2
-// tokens or more.
-func ReadSamples(in io.Reader, most int) (data [][]int32, err error) {
-	_, err = eachLine(in, func(n int, l textLine) error {
-		switch {
-		case n > most:
-			return fmt.Errorf("there are more samples, want at most %d", most)
-		case len(l.IDs) < 2:
-			return fmt.Errorf("ids has %d tokens, want at least 2", len(l.IDs))
-		}
-		data = append(data, l.IDs)
-		return nil
-	})
-	return data, err
-}
-
 func parseTextLine(line []byte) (l textLine, err error) {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return l, errors.New("empty, want a JSON object with id, ids and text")

@@ -60,9 +60,4 @@ func TestLinesThatAreNoSamples(t *testing.T) {
 		_, _, err := score(text)
 		require.ErrorContains(t, err, want, text)
 	}
-	data, err := judges.ReadSamples(strings.NewReader(good), 1)
-	require.NoError(t, err)
-	require.Equal(t, [][]int32{{0, 1, 2}}, data)
-	_, err = judges.ReadSamples(strings.NewReader(good+good), 1)
-	require.ErrorContains(t, err, "line 2: there are more samples, want at most 1")
 }

@@ -155,7 +155,7 @@ func (j *Job) Settings(precision string) (runs.Settings, error) {
 }
 
 // Put receives an output of a job: its index, its seed, and its file or its line.
-type Put func(i int, seed uint64, data []byte) error
+type Put = func(i int, seed uint64, data []byte) error
 
 // MakeTexts makes texts first to first+count-1 and passes each one's line to put: byte for byte
 // those in a file of lines of the run.
