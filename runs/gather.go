@@ -164,8 +164,13 @@ func gatherFolder(out string, list []source) (err error) {
 	if faults := f.Faults(); len(faults) > 0 {
 		return fmt.Errorf("%s: %s", out, faults[0])
 	}
-	return f.Adopt(all[f.Done():], func(e durable.Entry) string {
-		return filepath.Join(in[e.Index], f.Name(e.Index))
+	return f.Adopt(all[f.Done():], func(e durable.Entry) ([]byte, string, error) {
+		name := filepath.Join(in[e.Index], f.Name(e.Index))
+		if err := atomicfile.Check(name); err != nil {
+			return nil, name, err
+		}
+		data, err := atomicfile.ReadFile(name)
+		return data, name, err
 	})
 }
 

@@ -38,7 +38,7 @@ func TestGatherRefusesLinks(t *testing.T) {
 	require.NoError(t, os.Symlink(elsewhere, picture))
 	out := filepath.Join(dir, "out")
 	_, err := runs.Gather(out, names)
-	require.ErrorContains(t, err, "000002.png is a link, want a regular file")
+	require.ErrorContains(t, err, "000002.png is a link, want a file")
 	require.NoError(t, os.Remove(picture))
 	require.NoError(t, os.Rename(elsewhere, picture))
 	n, err := runs.Gather(out, names)

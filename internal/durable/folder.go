@@ -17,6 +17,7 @@ import (
 const (
 	manifestName = "manifest.jsonl"
 	lockName     = ".lock"
+	aheadFolder  = ".ahead" // of outputs that wait for their turn
 )
 
 // Folder is a run's folder of numbered files, 000000.png and so on, open for one writer.
@@ -37,8 +38,8 @@ type Fault struct {
 func (f Fault) String() string { return f.Name + ": " + f.Problem }
 
 // OpenFolder creates, opens or continues the run in dir, whose files end in ext (".png"). It
-// returns a [*SettingsError] for a run with other settings, and an error for a folder that is not a
-// run's or that another process is writing.
+// returns an error for a run with other settings, and for a folder that is not a run's or that
+// another process is writing.
 //
 // It checks sizes only: a listed file that is missing or empty is in Faults and Pending. Verify
 // reads everything.
@@ -64,6 +65,7 @@ func OpenFolderRange(fsys FS, dir, ext string, s Settings, p *Range) (_ *Folder,
 		return nil, fmt.Errorf("%s is a %s, want a directory", dir, atomicfile.Kind(info))
 	}
 	f := &Folder{run: run{fsys: fsys, name: dir}, dir: dir, ext: ext}
+	f.check, f.place, f.links = f.notEmpty, f.placeFiles, true
 	if f.unlock, err = fsys.Lock(filepath.Join(dir, lockName)); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -176,36 +178,67 @@ func (f *Folder) Pending(n int) []int {
 	return append(list, f.run.Pending(n)...)
 }
 
-// Put makes output i durable, then lists it. i is the next index, or a faulty one, whose bytes must
-// match the manifest. After an error every Put fails; the folder can be opened again.
+// Put is that of a run, or writes a faulty output again, whose bytes must match the manifest.
 func (f *Folder) Put(i int, seed uint64, data []byte) error {
-	return f.try(func() error { return f.put(i, seed, data) }, f.release)
-}
-
-func (f *Folder) put(i int, seed uint64, data []byte) error {
-	if len(data) == 0 {
-		return fmt.Errorf("%s: an empty output", f.path(i))
-	}
-	e := f.m.next(seed, data)
 	at := slices.Index(f.faulty, i)
 	if at < 0 {
-		if err := f.isNext(i, 0); err != nil {
+		return f.run.Put(i, seed, data)
+	}
+	return f.try(func() error {
+		if f.m.of(i) != (Entry{i, seed, digest(data)}) {
+			return fmt.Errorf("%s: made again it differs from what %s lists", f.path(i), manifestName)
+		}
+		if err := cmp.Or(f.m.unchanged(), writeFile(f.fsys, f.dir, f.Name(i), data)); err != nil {
 			return err
 		}
-	} else if e.Index = i; e != f.m.of(i) {
-		return fmt.Errorf("%s: made again it differs from what %s lists", f.path(i), manifestName)
-	}
-	if err := f.m.unchanged(); err != nil {
-		return err
-	}
-	if err := writeFile(f.fsys, f.dir, f.Name(i), data); err != nil {
-		return err
-	}
-	if at >= 0 {
 		f.faulty = slices.Delete(f.faulty, at, at+1)
 		return nil
+	})
+}
+
+// Take is that of a run; i may also be faulty.
+func (f *Folder) Take(i int, seed uint64, data []byte) error {
+	if slices.Contains(f.faulty, i) {
+		return f.Put(i, seed, data)
 	}
-	return f.m.append(e)
+	return f.run.Take(i, seed, data)
+}
+
+// Entry returns the entry of output i, listed or waiting, unless it is faulty.
+func (f *Folder) Entry(i int) (Entry, bool) {
+	if slices.Contains(f.faulty, i) {
+		return Entry{}, false
+	}
+	return f.run.Entry(i)
+}
+
+func (f *Folder) notEmpty(i int, data []byte) ([]byte, error) {
+	if len(data) == 0 {
+		return nil, fmt.Errorf("%s: an empty output", f.path(i))
+	}
+	return data, nil
+}
+
+// placeFiles writes files, or gives those that are there another name; where links are not
+// possible, it copies them.
+func (f *Folder) placeFiles(list []Entry, data [][]byte, files []string) (err error) {
+	for k, e := range list {
+		var one []byte
+		if files == nil {
+			one = data[k]
+		} else if f.fsys.Link(files[k], f.path(e.Index)) == nil {
+			continue
+		} else if one, err = readFile(f.fsys, files[k]); err != nil {
+			return err
+		}
+		if err := writeFile(f.fsys, f.dir, f.Name(e.Index), one); err != nil {
+			return err
+		}
+	}
+	if files == nil { // writeFile has made the names durable
+		return nil
+	}
+	return f.fsys.SyncDir(f.dir)
 }
 
 // Close releases the folder for other processes.

@@ -37,6 +37,7 @@ func OpenLinesRange(fsys FS, name string, s Settings, p *Range) (_ *Lines, err e
 		return nil, err
 	}
 	l := &Lines{run: run{fsys: fsys, name: name}}
+	l.check, l.place = l.whole, l.placeLines
 	if l.unlock, err = LockBeside(fsys, name); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func OpenLinesRange(fsys FS, name string, s Settings, p *Range) (_ *Lines, err e
 		l.m.Close()
 		return nil, err
 	}
-	if l.ahead, err = aheadOf(fsys, name, l.m.done()); err == nil {
+	if l.ahead, err = openAhead(fsys, dir, "."+base+".ahead", "", l.m.done()); err == nil {
 		err = l.release()
 	}
 	if err != nil {
@@ -137,32 +138,24 @@ func (l *Lines) Done() int { return l.m.done() }
 // End returns the index after the last line of a run of n lines, within this part.
 func (l *Lines) End(n int) int { return l.m.end(n) }
 
-// Put makes line i, without its newline, durable and lists it. i is the next index. After an error
-// every Put fails; the file can be opened again.
-func (l *Lines) Put(i int, seed uint64, line []byte) error {
-	return l.try(func() error { return l.put(i, seed, line) }, l.release)
-}
-
-func (l *Lines) put(i int, seed uint64, line []byte) error {
+// whole returns a line with its newline.
+func (l *Lines) whole(i int, line []byte) ([]byte, error) {
 	if bytes.IndexByte(line, '\n') >= 0 {
-		return fmt.Errorf("%s: output %d has several lines, want one", l.name, i)
+		return nil, fmt.Errorf("%s: output %d has several lines, want one", l.name, i)
 	}
-	if err := l.isNext(i, 0); err != nil {
-		return err
-	}
-	line = append(bytes.Clone(line), '\n')
-	return l.append([]Entry{l.m.next(seed, line)}, line)
+	return append(bytes.Clone(line), '\n'), nil
 }
 
-// append adds the next lines, each with its newline.
-func (l *Lines) append(list []Entry, lines []byte) error {
-	if err := l.m.unchanged(); err != nil {
-		return err
+// placeLines appends lines.
+func (l *Lines) placeLines(_ []Entry, data [][]byte, files []string) error {
+	for _, name := range files {
+		line, err := readFile(l.fsys, name)
+		if err != nil {
+			return err
+		}
+		data = append(data, line)
 	}
-	if err := appendSynced(l.file, &l.size, lines); err != nil {
-		return err
-	}
-	return l.m.append(list...)
+	return appendSynced(l.file, &l.size, bytes.Join(data, nil))
 }
 
 // Close releases the file for other processes.

@@ -49,17 +49,6 @@ type header struct {
 
 const version = 1
 
-// SettingsError lists the differences between a run and the one that it would continue.
-type SettingsError struct {
-	Name        string
-	Differences []string
-}
-
-func (e *SettingsError) Error() string {
-	return fmt.Sprintf("%s was begun with other settings: %s", e.Name,
-		strings.Join(e.Differences, "; "))
-}
-
 // Differing returns the names of the settings that s and t do not share, sorted.
 func (s Settings) Differing(t Settings) (names []string) {
 	for name, value := range s {
@@ -92,18 +81,19 @@ func Differences(there, now Settings) (list []string) {
 	return list
 }
 
-// contents is a parsed manifest.
-type contents struct {
-	settings Settings
-	part     *Range
-	entries  []Entry
+// Contents is the content of a run's manifest.
+type Contents struct {
+	Folder   bool // a folder of files, not a file of lines
+	Settings Settings
+	Range    *Range // nil for a whole run
+	Entries  []Entry
 	size     int // of the whole lines
 	torn     int // bytes after them
 }
 
 // parseManifest parses a manifest. Every whole line must have exactly the bytes that this package
 // writes.
-func parseManifest(data []byte) (*contents, error) {
+func parseManifest(data []byte) (*Contents, error) {
 	lines, size := WholeLines(data)
 	if len(lines) == 0 {
 		return nil, errors.New("it has no header")
@@ -112,9 +102,9 @@ func parseManifest(data []byte) (*contents, error) {
 	if !exactly(lines[0], &h) || h.Version != version {
 		return nil, errors.New("line 1 is not a manifest's header")
 	}
-	c := &contents{settings: h.Settings, part: h.Range, size: size, torn: len(data) - size}
-	if c.part != nil && !c.part.valid() {
-		return nil, fmt.Errorf("line 1 has a part of %s", c.part)
+	c := &Contents{Settings: h.Settings, Range: h.Range, size: size, torn: len(data) - size}
+	if c.Range != nil && !c.Range.valid() {
+		return nil, fmt.Errorf("line 1 has a part of %s", c.Range)
 	}
 	for k, line := range lines[1:] {
 		var e Entry
@@ -122,10 +112,10 @@ func parseManifest(data []byte) (*contents, error) {
 		if !exactly(line, &e) || e.Index != i || len(e.SHA256) != 2*sha256.Size {
 			return nil, fmt.Errorf("line %d is not the entry of output %d", k+2, i)
 		}
-		if c.part != nil && i >= c.part.First+c.part.Count {
-			return nil, fmt.Errorf("line %d is the entry of output %d, want %s", k+2, i, c.part)
+		if c.Range != nil && i >= c.Range.First+c.Range.Count {
+			return nil, fmt.Errorf("line %d is the entry of output %d, want %s", k+2, i, c.Range)
 		}
-		c.entries = append(c.entries, e)
+		c.Entries = append(c.Entries, e)
 	}
 	return c, nil
 }
@@ -135,11 +125,11 @@ func (p *Range) valid() bool {
 }
 
 // first returns the index of the first entry.
-func (c *contents) first() int {
-	if c.part == nil {
+func (c *Contents) first() int {
+	if c.Range == nil {
 		return 0
 	}
-	return c.part.First
+	return c.Range.First
 }
 
 // exactly decodes line into v, if v would be written like this.
@@ -183,17 +173,17 @@ func openManifest(fsys FS, dir, base string, s Settings, p *Range) (_ *manifest,
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	d := Differences(c.settings, s)
-	if c.part.String() != p.String() {
-		d = append(d, fmt.Sprintf("it is %s there, %s now", c.part, p))
+	d := Differences(c.Settings, s)
+	if c.Range.String() != p.String() {
+		d = append(d, fmt.Sprintf("it is %s there, %s now", c.Range, p))
 	}
 	if len(d) > 0 {
-		return nil, &SettingsError{name, d}
+		return nil, fmt.Errorf("%s was begun with other settings: %s", name, strings.Join(d, "; "))
 	}
 	if err := l.Cut(int64(c.size)); err != nil {
 		return nil, err
 	}
-	return &manifest{Log: l, part: c.part, first: c.first(), entries: c.entries}, nil
+	return &manifest{Log: l, part: c.Range, first: c.first(), entries: c.Entries}, nil
 }
 
 // end returns the index after the last output of a run of n outputs, within this part.
