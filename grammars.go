@@ -1,7 +1,6 @@
 package unmask
 
 import (
-	"container/list"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -20,6 +19,7 @@ import (
 	"unmask/constrain"
 	"unmask/grammar"
 	"unmask/grammar/schema"
+	"unmask/internal/lru"
 	"unmask/internal/turns"
 	"unmask/model"
 	"unmask/param"
@@ -249,15 +249,10 @@ type grammars struct {
 	model      *Model
 	vocabulary func() *grammar.Vocabulary // once
 
-	mutex sync.Mutex
-	bytes map[string]int // by owner
-	used  list.List      // of *compiledGrammar, the latest first
-	byKey map[[sha256.Size]byte]*list.Element
+	kept *lru.Cache[[sha256.Size]byte, *compiledGrammar]
 }
 
 type compiledGrammar struct {
-	key     [sha256.Size]byte
-	owner   string
 	name    string
 	bytes   int
 	tokens  *grammar.Tokens
@@ -266,7 +261,7 @@ type compiledGrammar struct {
 }
 
 func newGrammars(m *Model) *grammars {
-	return &grammars{model: m, bytes: map[string]int{}, byKey: map[[sha256.Size]byte]*list.Element{},
+	return &grammars{model: m, kept: lru.New[[sha256.Size]byte, *compiledGrammar](maxGrammars),
 		vocabulary: sync.OnceValue(func() *grammar.Vocabulary { return Vocabulary(m.Text, m.Spec()) })}
 }
 
@@ -276,7 +271,7 @@ func (k *grammars) get(ctx context.Context, g *Grammar, at *place) (*compiledGra
 	calls, _ := json.Marshal(g.Calls) // what it cannot write is refused below
 	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %v %v %q %q %q", g.Schema, g.Regex, g.Choice,
 		calls, g.Recursion, at.ends, at.open, g.Avoid, at.before, at.after))
-	if c := k.known(key); c != nil {
+	if c, ok := k.kept.Get(key); ok {
 		return c, c.name, nil
 	}
 	owner, _ := ctx.Value(ownerKey{}).(string)
@@ -285,27 +280,15 @@ func (k *grammars) get(ctx context.Context, g *Grammar, at *place) (*compiledGra
 		return nil, "", err
 	}
 	defer back()
-	if c := k.known(key); c != nil { // another goroutine may have made it
+	if c, ok := k.kept.Get(key); ok { // another goroutine may have made it
 		return c, c.name, nil
 	}
-	c := &compiledGrammar{key: key, owner: owner}
+	c := &compiledGrammar{}
 	if err := k.compile(ctx, c, g, at); err != nil {
 		return nil, c.name, err
 	}
-	k.keep(c)
+	k.kept.Put(key, c, owner, int64(c.bytes))
 	return c, c.name, nil
-}
-
-// known returns the grammar of a key, nil if it is not kept.
-func (k *grammars) known(key [sha256.Size]byte) *compiledGrammar {
-	k.mutex.Lock()
-	defer k.mutex.Unlock()
-	e := k.byKey[key]
-	if e == nil {
-		return nil
-	}
-	k.used.MoveToFront(e)
-	return e.Value.(*compiledGrammar)
 }
 
 // compile makes the automata of a grammar.
@@ -337,37 +320,6 @@ func (k *grammars) compile(ctx context.Context, c *compiledGrammar, g *Grammar, 
 		c.bytes += c.choices.Bytes()
 	}
 	return nil
-}
-
-// keep keeps a grammar. While all take too much memory, the owner of the most loses the one that
-// was not used for the longest.
-func (k *grammars) keep(c *compiledGrammar) {
-	k.mutex.Lock()
-	defer k.mutex.Unlock()
-	if k.byKey[c.key] != nil { // another goroutine may have made it
-		return
-	}
-	k.byKey[c.key] = k.used.PushFront(c)
-	k.bytes[c.owner] += c.bytes
-	all, most := 0, c.owner
-	for owner, n := range k.bytes {
-		if all += n; n > k.bytes[most] {
-			most = owner
-		}
-	}
-	for e := k.used.Back(); all > maxGrammars && e != nil; {
-		old := e.Value.(*compiledGrammar)
-		before := e.Prev()
-		if old.owner == most {
-			k.used.Remove(e)
-			delete(k.byKey, old.key)
-			all -= old.bytes
-			if k.bytes[most] -= old.bytes; k.bytes[most] == 0 {
-				delete(k.bytes, most)
-			}
-		}
-		e = before
-	}
 }
 
 // Constraints restrict the tokens that a run may draw, in text. TOKENS are ids such as "3,17" or,

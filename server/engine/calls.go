@@ -1,8 +1,9 @@
 package engine
 
 import (
-	"container/list"
 	"sync"
+
+	"unmask/internal/lru"
 )
 
 // Calls are those of all engines of a server. Equal calls at the same time share one, as
@@ -15,12 +16,12 @@ type Calls struct {
 	mu       sync.Mutex
 	drained  bool
 	inflight map[string]*Call // by key
-	kept     kept
+	kept     *lru.Cache[string, *Call]
 }
 
 // NewCalls returns no calls. Of finished ones about max bytes are kept.
 func NewCalls(max int64, stats Stats) *Calls {
-	return &Calls{stats: stats, inflight: map[string]*Call{}, kept: kept{max: max}}
+	return &Calls{stats: stats, inflight: map[string]*Call{}, kept: lru.New[string, *Call](max)}
 }
 
 // Begin returns the call to wait for: one with the same key that runs or is done, which is a hit,
@@ -32,7 +33,7 @@ func (s *Calls) Begin(c *Call) (_ *Call, hit bool, err error) {
 	if s.drained {
 		return nil, false, shuttingDown()
 	}
-	if old := s.kept.get(c.Key); old != nil && old.watch() {
+	if old, ok := s.kept.Get(c.Key); ok && old.watch() {
 		s.stats.Hit()
 		return old, true, nil
 	}
@@ -74,16 +75,15 @@ func (s *Calls) finish(c *Call) {
 			delete(s.inflight, c.Key)
 		}
 		if c.end(a, err) && err == nil {
-			s.kept.put(c)
+			s.kept.Put(c.Key, c, "", c.size())
 		}
 	})
 }
 
 // Kept returns the finished call of a key, nil if it was not kept.
 func (s *Calls) Kept(key string) *Call {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kept.get(key)
+	c, _ := s.kept.Get(key)
+	return c
 }
 
 // Watching returns how many clients wait for calls that are not done.
@@ -112,45 +112,3 @@ func (s *Calls) Draining() bool {
 
 // Wait returns when no answer is being made.
 func (s *Calls) Wait() { s.group.Wait() }
-
-// kept are finished calls, the latest used first, up to a number of bytes.
-type kept struct {
-	max   int64
-	bytes int64
-	order list.List // of *keptCall
-	byKey map[string]*list.Element
-}
-
-type keptCall struct {
-	*Call
-	bytes int64
-}
-
-// put keeps a call, unless it alone is larger than the bound.
-func (k *kept) put(c *Call) {
-	n := c.size()
-	if n > k.max || k.byKey[c.Key] != nil {
-		return
-	}
-	if k.byKey == nil {
-		k.byKey = map[string]*list.Element{}
-	}
-	k.byKey[c.Key] = k.order.PushFront(&keptCall{c, n})
-	k.bytes += n
-	for k.bytes > k.max {
-		last := k.order.Back()
-		old := k.order.Remove(last).(*keptCall)
-		delete(k.byKey, old.Key)
-		k.bytes -= old.bytes
-	}
-}
-
-// get returns the call of a key, nil for none.
-func (k *kept) get(key string) *Call {
-	at := k.byKey[key]
-	if at == nil {
-		return nil
-	}
-	k.order.MoveToFront(at)
-	return at.Value.(*keptCall).Call
-}
