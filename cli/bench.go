@@ -8,7 +8,6 @@ import (
 
 	"unmask/bench"
 	"unmask/cli/flags"
-	"unmask/cli/terminal"
 	"unmask/param"
 )
 
@@ -31,14 +30,12 @@ chooses the instruction set.`,
 			if _, err := bench.Select(o.Only); err != nil {
 				return usage("%v", wrap("--only", err))
 			}
-			ctx, cancel := terminal.UntilStopped(cmd.Context())
-			defer cancel()
 			if asJSON {
 				line := json.NewEncoder(stdout)
-				return bench.Run(ctx, o, func(r bench.Result) { line.Encode(r) })
+				return bench.Run(cmd.Context(), o, func(r bench.Result) { line.Encode(r) })
 			}
 			fmt.Fprintln(stdout, bench.Heading)
-			return bench.Run(ctx, o, func(r bench.Result) { fmt.Fprintln(stdout, r) })
+			return bench.Run(cmd.Context(), o, func(r bench.Result) { fmt.Fprintln(stdout, r) })
 		},
 	}
 	cmd.Flags().StringVar(&o.Only, "only", "",

@@ -130,8 +130,6 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		c.watcher = terminal.NewWatcher(m, os.Stderr)
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !terminal.Draws(os.Stderr) {
-		ctx, cancel := terminal.UntilStopped(ctx)
-		defer cancel()
 		lines := bufio.NewScanner(os.Stdin)
 		lines.Buffer(nil, tokenizers.MaxText)
 		return c.talk(ctx, func() (string, error) {

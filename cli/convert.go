@@ -42,8 +42,6 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 		Example: `  unmask convert mage-vitb-1600.pth mage-b
   unmask convert LLaDA-8B-Instruct llada.gguf --quantize q4_k_m`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := terminal.UntilStopped(cmd.Context())
-			defer cancel()
 			if quantize != "" || gguf.IsFile(args[1]) {
 				types := strings.Join(gguf.Recipes(), " or ")
 				switch {
@@ -52,10 +50,10 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 				case !slices.Contains(gguf.Recipes(), quantize):
 					return usage("--quantize is %q, want %s", quantize, types)
 				}
-				return toGGUF(ctx, args[0], args[1], quantize, o.Overwrite)
+				return toGGUF(cmd.Context(), args[0], args[1], quantize, o.Overwrite)
 			}
 			o.Say = terminal.Say
-			return convert(ctx, args[0], args[1], o)
+			return convert(cmd.Context(), args[0], args[1], o)
 		},
 	}
 	flags.Int(cmd.Flags(), &o.Heads,

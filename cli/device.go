@@ -90,8 +90,6 @@ func (d *deviceFlags) load(ctx context.Context) (*unmask.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
 	m, err := unmask.Load(ctx, d.model, o)
 	if err != nil {
 		return nil, modelError(err)
@@ -157,8 +155,6 @@ func (d *deviceFlags) loadCodec(ctx context.Context) (model.Codec, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
 	p, err := unmask.LoadPictures(ctx, d.model, o)
 	if err != nil {
 		return nil, modelError(err)

@@ -47,9 +47,7 @@ or with --each one tensor [tokens,W] a text, named by its number from 0.`,
 		Example: `  unmask embed --model sentence-transformers/all-MiniLM-L6-v2 texts.txt --out vectors.safetensors
   unmask embed --model esm2_8m heavy.fasta --each --out residues.safetensors`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := terminal.UntilStopped(cmd.Context())
-			defer cancel()
-			return f.run(ctx, args[0])
+			return f.run(cmd.Context(), args[0])
 		},
 	}
 	f.register(cmd.Flags(), "demo")

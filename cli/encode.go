@@ -43,8 +43,6 @@ The output is safetensors with codes I64 [B,D], the cells of the grid row by row
 }
 
 func (f *encodeFlags) run(ctx context.Context, args []string) error {
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
 	if err := images.CheckFit(f.fit); err != nil {
 		return usage("--%v", err)
 	}
@@ -73,16 +71,14 @@ a .png for one picture.`,
 		Args:    noArgs,
 		Example: `  unmask decode --codes codes.safetensors --out pictures`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := terminal.UntilStopped(cmd.Context())
-			defer cancel()
 			if err := wrap("--out", export.CheckPictures(out)); err != nil {
 				return err
 			}
-			c, err := d.loadCodec(ctx)
+			c, err := d.loadCodec(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return wrote(export.Pictures(ctx, c, codes, out), out)
+			return wrote(export.Pictures(cmd.Context(), c, codes, out), out)
 		},
 	}
 	d.register(cmd.Flags(), "demo")

@@ -57,8 +57,6 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
 	reference := &terminal.Later{Label: "reference"}
 	defer reference.Close()
 	f.by.Progress = reference.Set

@@ -68,8 +68,6 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 			return usage("%v", wrap("--mdlm", err))
 		}
 	}
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
 	p := terminal.NewProgress("samples", -1)
 	e, err := judges.EvalText(ctx, judge, as, f.stories, in,
 		func(judged int) { p.Set(int64(judged)) })
@@ -82,8 +80,6 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 
 // load loads the judge.
 func (f *evalTextFlags) load(ctx context.Context, o judges.Options) (*judges.Judge, error) {
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
 	judge, err := judges.LoadText(ctx, judgeName(f.name, ""), o)
 	if errors.Is(err, unmask.ErrName) {
 		return nil, usage("%v", wrap("--judge", errors.Unwrap(err)))

@@ -173,9 +173,7 @@ func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
 		return nil, e, err
 	}
 	r.Seed = f.seed
-	until, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
-	if j, err = outputs.Prepare(until, m, r, inputs, f.n, f.batch); err != nil {
+	if j, err = outputs.Prepare(ctx, m, r, inputs, f.n, f.batch); err != nil {
 		return nil, e, f.Refusal(err)
 	}
 	for i := range max(1, len(inputs)) {

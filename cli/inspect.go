@@ -32,8 +32,6 @@ func newInspect() *cobra.Command {
 
 func inspect(ctx context.Context, name, as string, asJSON bool) error {
 	debug.SetGCPercent(20) // the files of a tokenizer make more garbage than all headers take
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
 	r, err := judges.Inspect(ctx, name, as, terminal.Download())
 	if err != nil {
 		return modelError(err)

@@ -51,8 +51,6 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 			"only the demo has its own")
 	}
 	t.Judge, t.Stories = judgeName(t.Judge, d.model), d.model == demoText
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
 	p := &terminal.Later{Label: "reference"}
 	defer p.Close()
 	t.Progress = p.Set

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"unmask"
-	"unmask/cli/terminal"
 	"unmask/internal/fasta"
 	"unmask/research/export"
 )
@@ -39,12 +38,10 @@ docs/inside.md has more, and how to read them from Python.`,
   unmask logits --tokens tokens.safetensors --out inside.safetensors --with hidden,attention,kv`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := terminal.UntilStopped(cmd.Context())
-			defer cancel()
 			if (tokens == "") == (texts == "") {
 				return usage("--tokens and --texts, want one of them")
 			}
-			return writeLogits(ctx, &d, tokens, texts, out, with)
+			return writeLogits(cmd.Context(), &d, tokens, texts, out, with)
 		},
 	}
 	d.register(cmd.Flags(), "demo")

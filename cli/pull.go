@@ -29,10 +29,8 @@ HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
 			if _, _, _, err := hub.ParseModel(args[0]); err != nil {
 				return usage("%v", err)
 			}
-			ctx, cancel := terminal.UntilStopped(cmd.Context())
-			defer cancel()
 			for _, name := range append(args, unmask.Companions(args[0])...) {
-				dir, err := hub.PullModel(ctx, name, terminal.Download())
+				dir, err := hub.PullModel(cmd.Context(), name, terminal.Download())
 				if err != nil {
 					return err
 				}

@@ -53,9 +53,7 @@ error and accuracy before and after to --out, for --calibration.`,
   unmask decide --model DIR --inputs mails.jsonl
   unmask decide --model DIR --calibrate known.jsonl --out calibration.json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := terminal.UntilStopped(cmd.Context())
-			defer cancel()
-			return f.run(ctx)
+			return f.run(cmd.Context())
 		},
 	}
 	f.register(cmd.Flags(), "demo")

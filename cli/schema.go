@@ -12,7 +12,6 @@ import (
 
 	"unmask"
 	"unmask/cli/flags"
-	"unmask/cli/terminal"
 	"unmask/grammar"
 	"unmask/grammar/schema"
 	"unmask/internal/atomicfile"
@@ -50,8 +49,6 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 		Args:    exactly(1, "the FILE of a JSON Schema"),
 		Example: `  unmask schema order.json --instances orders.jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := terminal.UntilStopped(cmd.Context())
-			defer cancel()
 			data, err := atomicfile.ReadSmall(args[0], flags.MaxSchema)
 			if err != nil {
 				return err
@@ -60,7 +57,7 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			m, err := d.load(ctx)
+			m, err := d.load(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -71,7 +68,7 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 			if err := r.print(asJSON); err != nil || instances == "" {
 				return err
 			}
-			return tryInstances(ctx, s, instances)
+			return tryInstances(cmd.Context(), s, instances)
 		},
 	}
 	d.register(cmd.Flags(), "demo")

@@ -14,7 +14,6 @@ import (
 
 	"unmask"
 	"unmask/cli/flags"
-	"unmask/cli/terminal"
 	"unmask/internal/fasta"
 	"unmask/internal/jsonline"
 	"unmask/likelihood"
@@ -76,15 +75,13 @@ with --visible.`,
   unmask score --model antibody-dir library.fasta --also sapiens-dir > ranked.csv
   unmask score --model esm2_8m heavy.fasta --visible --mutations table.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := terminal.UntilStopped(cmd.Context())
-			defer cancel()
 			if err := f.check(cmd.Flags(), args); err != nil {
 				return err
 			}
 			if f.inputs != "" {
-				return f.answers(ctx)
+				return f.answers(cmd.Context())
 			}
-			return f.run(ctx, args[0])
+			return f.run(cmd.Context(), args[0])
 		},
 	}
 	f.register(cmd.Flags(), "demo")

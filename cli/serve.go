@@ -78,7 +78,6 @@ func newServe() *cobra.Command {
 		Help: "GB of keys and values per model, 0 for a quarter of the machine's memory, at most 4"})
 	keepFlag(s, &f.keep, "requests, per model")
 	s.StringVar(&f.listen.Metrics, "metrics", "", "`ADDRESS` of /metrics, for Prometheus")
-	s.StringVar(&f.listen.Debug, "debug", "", "`ADDRESS` of /debug/pprof")
 	s.DurationVar(&f.listen.Drain, "drain", 30*time.Second,
 		"time to finish running requests after SIGTERM")
 	s.StringVar(&f.options.Voices, "voices", "", "`DIR` of voice files for /v1/audio/speech: .pt of "+
@@ -160,14 +159,14 @@ func (f *serveFlags) run(ctx context.Context) error {
 	}
 	server.TuneProcess()
 	terminal.Patient(ctx)
-	stopped, cancel := terminal.UntilStopped(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go f.reload(stopped, terminal.Hangups(ctx))
+	go f.reload(ctx, terminal.Hangups(ctx))
 	loaded := make(chan error, 1)
-	err = s.Run(stopped, ctx, f.listen, func(url string) {
+	err = s.Run(ctx, terminal.Late(ctx), f.listen, func(url string) {
 		terminal.Say("%s", f.greeting(url, models))
 		go func() {
-			err := f.load(stopped, s, models, o)
+			err := f.load(ctx, s, models, o)
 			if err == nil {
 				terminal.Say("ready")
 			}

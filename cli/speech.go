@@ -120,8 +120,6 @@ func (f *speechFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 	if r.Words, r.Voice, err = f.readVoice(m, f.voice); err != nil {
 		return err
 	}
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
 	if f.codes != "" {
 		return f.write(func(w *soundFile) error { return f.decode(ctx, m, w) })
 	}

@@ -132,7 +132,7 @@ func (d *deviceFlags) measure(ctx context.Context, h *share.Hub, name string,
 func sweep(ctx context.Context, j *experiments.Journal, task experiments.Task,
 	points []experiments.Point) error {
 	bar := terminal.NewSweep(j, task.Kind(), points)
-	err := experiments.Sweep(ctx, j, task, points, func(p experiments.Progress) bool {
+	err := experiments.Sweep(terminal.Late(ctx), j, task, points, func(p experiments.Progress) bool {
 		bar.Show(p)
 		return !terminal.Stopped(ctx)
 	})

@@ -11,7 +11,6 @@ import (
 
 	"unmask"
 	"unmask/cli/flags"
-	"unmask/cli/terminal"
 	"unmask/demo"
 	"unmask/param"
 	"unmask/research/experiments"
@@ -82,8 +81,6 @@ func (f *theoryFlags) run(ctx context.Context, w io.Writer) error {
 	}
 	f.o.Networks = []theory.Network{{Name: "demo of text", Denoiser: text.Denoiser, Sequences: 6},
 		{Name: "demo of images", Denoiser: image.Denoiser, Sequences: 40}}
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
 	results, failed, err := theory.Write(ctx, w, f.o, f.json)
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func (f *tuneFlags) run(ctx context.Context) error {
 		return err
 	}
 	var p *terminal.Progress
-	all, err := experiments.Tune(ctx, task,
+	all, err := experiments.Tune(terminal.Late(ctx), task,
 		experiments.Tuning{Budget: f.budget.Seconds(), N: f.n, Batch: min(f.batch, f.n), Length: f.size,
 			Seed: f.seed, Limit: f.limit, Begin: f.sayPlan},
 		func(done, total int, _ experiments.Point) bool {

@@ -42,11 +42,8 @@ var ErrOver = errors.New("the run is over")
 // errLast ends a worker when no run comes any more.
 var errLast = errors.New("no run is left")
 
-// Refused is the error of a worker that the hub does not want.
-type Refused struct{ Why string }
-
-// Error returns what the hub said.
-func (r *Refused) Error() string { return "the hub refuses this worker: " + r.Why }
+// refused is the error of a worker that the hub does not want.
+func refused(why string) error { return errors.New("the hub refuses this worker: " + why) }
 
 // Worker makes outputs for a hub.
 type worker struct {
@@ -168,9 +165,9 @@ func (w *worker) connect(ctx context.Context, j Join) error {
 		}
 		switch {
 		case errors.Is(err, nats.ErrAuthorization):
-			return &Refused{"the token is not the hub's"}
+			return refused("the token is not the hub's")
 		case errors.Is(err, errCertificate):
-			return &Refused{errCertificate.Error()}
+			return refused(errCertificate.Error())
 		}
 		if err := w.wait(ctx, 200*time.Millisecond, err); err != nil {
 			return err
@@ -218,7 +215,7 @@ func (w *worker) ask(ctx context.Context, name string, message []byte, answer an
 				return nil, err
 			}
 			if no.Error != "" {
-				return nil, &Refused{no.Error}
+				return nil, refused(no.Error)
 			}
 			if !no.Busy {
 				return data, nil

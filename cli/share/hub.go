@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -15,6 +14,7 @@ import (
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/fleet"
+	"unmask/internal/buildinfo"
 	"unmask/param"
 	"unmask/runs/outputs"
 )
@@ -85,24 +85,9 @@ func (h *Hub) Check(f *pflag.FlagSet, s *Shard, out bool, want string) error {
 	return nil
 }
 
-// program returns a name of this build.
-func program() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unmask"
-	}
-	name := info.Main.Path + " " + info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			name += " " + s.Value
-		}
-	}
-	return name
-}
-
 // machine describes this machine.
 func machine(device string) fleet.Info {
-	return fleet.Info{Build: program(), Go: runtime.Version(),
+	return fleet.Info{Build: buildinfo.Version(), Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, Device: device}
 }
 
@@ -114,12 +99,13 @@ func processor(threads int) string { return cpu.New(cpu.Options{Threads: threads
 func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.Run,
 	b fleet.Built) error {
 	var err error
+	if r.Trees, err = e.trees(); err != nil {
+		return err
+	}
 	if r.Spec, err = json.Marshal(e); err != nil {
 		return err
 	}
 	r.Maker, r.Settings = b.Maker, b.Settings
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
 	p := terminal.NewProgress(what, int64(r.N))
 	defer p.Close()
 	h.watch = h.show(p)

@@ -31,30 +31,22 @@ func Texts(s runs.Settings, j *outputs.Job) fleet.Built {
 // of.
 func (h *Hub) Pictures(ctx context.Context, e Spec, dir string, n int, b fleet.Built) error {
 	e.Kind = "image"
-	trees, err := e.trees()
-	if err != nil {
-		return err
-	}
 	folder, err := runs.OpenFolder(filepath.Clean(dir), ".png", b.Settings)
 	if err != nil {
 		return flags.Wrap("--out", err)
 	}
-	err = h.share(ctx, hubFile(dir), "images", e, fleet.Run{N: n, Trees: trees, Store: folder}, b)
+	err = h.share(ctx, hubFile(dir), "images", e, fleet.Run{N: n, Store: folder}, b)
 	return outputs.Ended(err, folder.Close())
 }
 
 // Texts makes n texts in the file name with all workers that join. e has what they are made of.
 func (h *Hub) Texts(ctx context.Context, e Spec, name string, n int, b fleet.Built) error {
 	e.Kind = "text"
-	trees, err := e.trees()
-	if err != nil {
-		return err
-	}
 	lines, err := runs.OpenLines(name, b.Settings)
 	if err != nil {
 		return flags.Wrap("--out", err)
 	}
-	err = h.share(ctx, hubFile(name), "samples", e, fleet.Run{N: n, Trees: trees, Store: lines}, b)
+	err = h.share(ctx, hubFile(name), "samples", e, fleet.Run{N: n, Store: lines}, b)
 	return outputs.Ended(err, lines.Close())
 }
 
@@ -71,12 +63,8 @@ func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
 	}
 	e := Spec{Kind: "points", Model: model, As: as, Precision: s["precision"], Task: task.Kind(),
 		Measure: by, Points: list}
-	trees, err := e.trees()
-	if err != nil {
-		return err
-	}
 	c := experiments.Collect(j, task.Kind(), list)
-	err = h.share(ctx, hubFile(name), "points", e, fleet.Run{N: len(list), Trees: trees, Store: c},
+	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{N: len(list), Store: c},
 		Points(task, s, list))
 	return outputs.Ended(err, c.Sort())
 }

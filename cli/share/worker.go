@@ -82,8 +82,6 @@ func (f *workerFlags) run(ctx context.Context) error {
 	if err := flags.CheckDevice(f.device); err != nil {
 		return err
 	}
-	ctx, cancel := terminal.UntilStopped(ctx)
-	defer cancel()
 	return fleet.Work(ctx, j, fleet.WorkerOptions{Name: f.name, Cache: f.cache, Own: f.own,
 		Patience: f.patience, Info: machine(processor(f.threads)),
 		Say: terminal.Line, Build: func(ctx context.Context, s fleet.Source) (fleet.Built, error) {

@@ -29,6 +29,7 @@ func (s Show) Make(ctx context.Context, j *outputs.Job, list []runs.Range, out o
 	if err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}
+	ctx = Late(ctx)
 	p, draw := countSamples(j, list)
 	if s.Watch {
 		w := NewWatcher(j.Model, os.Stderr)
@@ -86,9 +87,7 @@ func countSamples(j *outputs.Job, list []runs.Range) (*Progress, func(*generate.
 func Enlarge(ctx context.Context, out *outputs.Pictures) error {
 	p := NewProgress("images", int64(outputs.Count(out.Rest())))
 	defer p.Close()
-	until, cancel := UntilStopped(ctx)
-	defer cancel()
-	err := out.Enlarge(until, func() { p.Add(1) })
+	err := out.Enlarge(ctx, func() { p.Add(1) })
 	if Stopped(ctx) {
 		return outputs.ErrStopped
 	}

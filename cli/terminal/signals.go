@@ -15,7 +15,8 @@ type stopKey struct{}
 
 // Stop is the first signal that asked a run to end.
 type Stop struct {
-	came    chan struct{} // closed when the signal came
+	came    context.Context // ends when the signal came
+	late    context.Context // of a run that ends by itself, see Late
 	signal  atomic.Int32
 	patient atomic.Bool
 	// receives SIGHUP, which then does not stop the run; nil: it stops
@@ -40,26 +41,29 @@ type patience struct {
 // Together less than 10 seconds, after which docker kills a container that it stops.
 var usual = patience{step: 8 * time.Second, clearUp: 500 * time.Millisecond}
 
-// WithSignals returns a context for a run. After the first SIGINT, SIGTERM or SIGHUP Stopped
-// returns true, and the run ends after its step, with what it has written. The second signal, or 8
-// seconds after SIGTERM and SIGHUP, cancels the context. Half a second later, or at the third
-// signal, the process removes its unfinished files and exits. A SIGHUP that was ignored when the
-// process began, as under nohup, stays ignored. A closed pipe becomes an error of the write.
+// WithSignals returns a context for a command, which the first SIGINT, SIGTERM or SIGHUP cancels. A
+// run of steps has Late's context in its place: it ends after its step, when Stopped returns true,
+// with what it has written. The second signal, or 8 seconds after SIGTERM and SIGHUP, cancels that
+// too. Half a second later, or at the third signal, the process removes its unfinished files and
+// exits. A SIGHUP that was ignored when the process began, as under nohup, stays ignored. A closed
+// pipe becomes an error of the write.
 func WithSignals(ctx context.Context) (context.Context, *Stop, func()) {
 	return usual.withSignals(ctx)
 }
 
 func (p patience) withSignals(ctx context.Context) (context.Context, *Stop, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := &Stop{came: make(chan struct{})}
+	stop := &Stop{}
+	late, cancel := context.WithCancel(context.WithValue(ctx, stopKey{}, stop))
+	came, first := context.WithCancel(late)
+	stop.came, stop.late = came, late
 	c := make(chan os.Signal, 3)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(c, syscall.SIGHUP)
 	}
 	signal.Ignore(syscall.SIGPIPE)
-	go p.watch(c, stop, cancel)
-	return context.WithValue(ctx, stopKey{}, stop), stop, func() {
+	go p.watch(c, stop, first, cancel)
+	return came, stop, func() {
 		signal.Stop(c)
 		close(c)
 		cancel()
@@ -68,7 +72,7 @@ func (p patience) withSignals(ctx context.Context) (context.Context, *Stop, func
 
 // watch waits for the first signal, then for the second or the end of the step's time, which cancel
 // the run, and then ends the process. It returns when c is closed.
-func (p patience) watch(c <-chan os.Signal, stop *Stop, cancel func()) {
+func (p patience) watch(c <-chan os.Signal, stop *Stop, begin, cancel func()) {
 	first, ok := stop.next(c)
 	if !ok {
 		return
@@ -76,7 +80,7 @@ func (p patience) watch(c <-chan os.Signal, stop *Stop, cancel func()) {
 	if n, ok := first.(syscall.Signal); ok {
 		stop.signal.Store(int32(n))
 	}
-	close(stop.came)
+	begin()
 	var late <-chan time.Time // nil, so never, for SIGINT: the user may press the key again
 	if first != os.Interrupt {
 		late = time.After(p.step)
@@ -147,34 +151,17 @@ func Hangups(ctx context.Context) <-chan struct{} {
 	return c
 }
 
-// stopChannel returns a channel that is closed after the first signal.
-func stopChannel(ctx context.Context) <-chan struct{} {
-	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
-		return stop.came
-	}
-	return nil
-}
-
 // Stopped reports whether the first signal has come.
 func Stopped(ctx context.Context) bool {
-	select {
-	case <-stopChannel(ctx):
-		return true
-	default:
-		return false
-	}
+	stop, ok := ctx.Value(stopKey{}).(*Stop)
+	return ok && stop.came.Err() != nil
 }
 
-// UntilStopped returns a context for work without steps, such as a download: the first signal
-// cancels it.
-func UntilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		select {
-		case <-stopChannel(ctx):
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+// Late returns the context of a run that ends by itself once Stopped, of a command with this one:
+// the second signal cancels it.
+func Late(ctx context.Context) context.Context {
+	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
+		return stop.late
+	}
+	return ctx
 }

@@ -45,7 +45,8 @@ func hangs(how string) {
 		Patient(ctx)
 	}
 	fmt.Println("ready")
-	<-stopChannel(ctx)
+	<-ctx.Done()
+	ctx = Late(ctx)
 	fmt.Println("stopped")
 	switch how {
 	case "steps":
