@@ -24,13 +24,7 @@ func (s *Server) film(w http.ResponseWriter, m *engine.Member) *Fault {
 	}
 	now := generate.Sequence{Tokens: slices.Clone(start)}
 	for _, e := range m.Events() {
-		for _, o := range e.Opened {
-			now.Tokens[o.Position] = o.Token
-		}
-		for _, p := range e.Closed {
-			now.Tokens[p] = mask
-		}
-		now.Done = e.Done
+		now.Tokens, now.Done = e.Apply(now.Tokens, mask), e.Done
 		f.Add(&now)
 	}
 	data, err := f.Encode(of.Pictures, func(int) *model.Condition { return m.Request.Condition })

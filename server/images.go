@@ -217,17 +217,22 @@ type openCells struct {
 	*stream
 	call   *call
 	form   pictureForm
-	native bool       // the events are the native ones and those of partial pictures
-	codes  [][]int32  // by choice: the codes so far
-	event  imageEvent // what all events of pictures share
+	native bool      // the events are the native ones and those of partial pictures
+	codes  [][]int32 // by choice: the codes so far
 }
 
-// pictures streams pictures as their cells open: OpenAI's events or, among the native ones, those
-// of partial pictures.
-func (s *stream) pictures(made *call, form pictureForm, native bool) error {
-	p := &openCells{stream: s, call: made, form: form, native: native,
-		event: imageEvent{Created: made.Created.Unix(), Size: made.model.size(), Format: "png",
-			Quality: "auto", Ground: "opaque"}}
+// event returns what all events of a call's pictures share.
+func (p *openCells) event(kind string, data []byte) imageEvent {
+	return imageEvent{Type: p.form.event + kind, Base64: base64.StdEncoding.EncodeToString(data),
+		Created: p.call.Created.Unix(), Size: p.call.model.size(), Format: "png", Quality: "auto",
+		Ground: "opaque"}
+}
+
+// cells streams pictures as their cells open: OpenAI's events or, among the native ones, those of
+// partial pictures. The native form, also of texts, is start, step, done or error; all its data
+// lines but the last are a trace.
+func (s *stream) cells(made *call, form pictureForm, native bool) error {
+	p := &openCells{stream: s, call: made, form: form, native: native}
 	for _, m := range made.Members {
 		p.codes = append(p.codes, slices.Clone(m.Start()))
 	}
@@ -240,22 +245,20 @@ func (s *stream) pictures(made *call, form pictureForm, native bool) error {
 		}
 	}
 	return s.finish(made, s.follow(made, p.step), func(a *answer, f *Fault) error {
-		if native || f != nil {
-			return s.ended(a, f)
+		switch {
+		case f != nil:
+			return s.send("error", "", f.JSON())
+		case native:
+			return s.send("done", "", a.body)
 		}
-		return s.completed(made, form, p.event, a)
+		return p.completed(a)
 	})
 }
 
 // step follows step n of all and sends its events.
 func (p *openCells) step(n int, e engine.Event) error {
-	codes := p.codes[e.Choice]
-	for _, o := range e.Opened {
-		codes[o.Position] = o.Token
-	}
-	for _, at := range e.Closed {
-		codes[at] = p.call.model.spec.Mask
-	}
+	codes := e.Apply(p.codes[e.Choice], p.call.model.spec.Mask)
+	p.codes[e.Choice] = codes
 	if p.native {
 		if err := p.send("step", fmt.Sprint(n), encode(e.Step)); err != nil {
 			return err
@@ -269,26 +272,23 @@ func (p *openCells) step(n int, e engine.Event) error {
 	if err != nil {
 		return fault(http.StatusInternalServerError, "decode_failed", "%s", oneLine(err))
 	}
-	partial := p.event
-	partial.Type, partial.Partial = p.form.event+".partial_image", &number
-	partial.Base64 = base64.StdEncoding.EncodeToString(data)
+	partial := p.event(".partial_image", data)
+	partial.Partial = &number
 	partial.Unmask = imageStep{Choice: e.Choice, Step: e.Step.Step, Steps: e.Steps,
 		Open: len(codes) - p.call.model.spec.Masked(codes), Of: len(codes)}
 	return p.send(partial.Type, "", encode(partial))
 }
 
 // completed sends OpenAI's last event of each picture.
-func (s *stream) completed(made *call, form pictureForm, event imageEvent, a *answer) error {
+func (p *openCells) completed(a *answer) error {
 	parts := a.parts.(pictures)
-	for i := range a.images {
-		last := event
-		last.Type = form.event + ".completed"
-		last.Base64 = base64.StdEncoding.EncodeToString(a.images[i])
+	for i, data := range a.images {
+		last := p.event(".completed", data)
 		last.Usage, last.Unmask = &parts.Usage, struct {
 			Choice int `json:"choice"`
 			unmaskInfo
 		}{i, parts.Unmask}
-		if err := s.send(last.Type, "", encode(last)); err != nil {
+		if err := p.send(last.Type, "", encode(last)); err != nil {
 			return err
 		}
 	}

@@ -86,8 +86,7 @@ func TestTakenAddresses(t *testing.T) {
 	defer taken.Close()
 	address := taken.Addr().String()
 	for flag, l := range map[string]server.Listeners{"listen": {Address: address},
-		"metrics": {Address: "127.0.0.1:0", Metrics: address},
-		"debug":   {Address: "127.0.0.1:0", Debug: address}} {
+		"metrics": {Address: "127.0.0.1:0", Metrics: address}} {
 		s, err := server.New(server.Options{})
 		require.NoError(t, err)
 		err = s.Run(t.Context(), context.Background(), l, func(string) { t.Error("it listens") })

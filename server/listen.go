@@ -9,7 +9,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"net/netip"
 	"time"
 
@@ -23,7 +22,6 @@ type Listeners struct {
 	Address   string        // of the public routes, such as 127.0.0.1:8080
 	Cert, Key string        // files for TLS; "" for none
 	Metrics   string        // address of /metrics; "" for none
-	Debug     string        // address of /debug/pprof; "" for none
 	Drain     time.Duration // for what has begun, after the end of ctx
 }
 
@@ -107,8 +105,7 @@ func (s *Server) open(l Listeners) (servers []*http.Server, listeners []net.List
 	for i, at := range []struct {
 		flag, address string
 		handler       http.Handler
-	}{{"listen", l.Address, s.Handler()}, {"metrics", l.Metrics, s.Metrics()},
-		{"debug", l.Debug, debugHandler()}} {
+	}{{"listen", l.Address, s.Handler()}, {"metrics", l.Metrics, s.Metrics()}} {
 		if at.address == "" && i > 0 {
 			continue
 		}
@@ -154,15 +151,5 @@ func listenError(flag, address string, err error) error {
 func (s *Server) Metrics() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.stats.registry, promhttp.HandlerOpts{}))
-	return mux
-}
-
-func debugHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
 }

@@ -341,13 +341,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st s
 	defer s.closes()
 	out := s.newStream(w, r, hit)
 	var err error
-	pictures, ofPictures := made.form.(pictureForm)
-	switch {
-	case ofPictures:
-		err = out.pictures(made, pictures, st.form == "events")
-	case st.form == "events":
-		err = out.events(made)
-	case made.wire != nil:
+	if cells, ofPictures := made.form.(pictureForm); ofPictures || st.form == "events" {
+		err = out.cells(made, cells, st.form == "events")
+	} else if made.wire != nil {
 		err = out.texts(made, st)
 	}
 	n.gone = err != nil

@@ -36,15 +36,9 @@ func newSettling(m *engine.Member, form *textForm) *settling {
 
 // take applies a step.
 func (s *settling) take(e *engine.Event) {
+	s.tokens = e.Apply(s.tokens, s.form.model.spec.Mask)
 	if len(e.Resized) > 0 {
-		s.tokens = generate.Follow(s.tokens, e.Resized, s.form.model.spec.Mask)
 		s.logP = generate.Follow(slices.Clone(s.logP), e.Resized, math.NaN())
-	}
-	for _, o := range e.Opened {
-		s.tokens[o.Position] = o.Token
-	}
-	for _, p := range e.Closed {
-		s.tokens[p] = s.form.model.spec.Mask
 	}
 }
 

@@ -3,28 +3,35 @@ package server
 import (
 	"net/http"
 
+	"unmask"
 	"unmask/tokenizers"
 )
 
 // tokenizing answers POST /v1/tokenize.
 func (s *Server) tokenizing(f *fields) (any, *Fault) {
-	m, text := s.model(f, wantsText), f.needed("text")
-	if fault := f.end(); fault != nil {
+	m, tokens, fault := s.tokens(f, "text", (*unmask.Text).Tokens)
+	if fault != nil {
 		return nil, fault
 	}
-	tokens, err := m.Text.Tokens(text)
-	if err != nil {
-		return nil, bad("out_of_range", "text", "text: %s", oneLine(err))
-	}
-	out := struct {
+	return struct {
 		Model  string   `json:"model"`
 		Tokens []int32  `json:"tokens"`
 		Pieces []string `json:"pieces"`
-	}{m.name, tokens, m.Text.Pieces(tokens)}
-	if tokens == nil {
-		out.Tokens, out.Pieces = []int32{}, []string{}
+	}{m.name, tokens, append([]string{}, m.Text.Pieces(tokens)...)}, nil
+}
+
+// tokens returns the tokens of a text in a field that must be there.
+func (s *Server) tokens(f *fields, name string, encode func(t *unmask.Text, text string) ([]int32,
+	error)) (*servedModel, []int32, *Fault) {
+	m, text := s.model(f, wantsText), f.needed(name)
+	if fault := f.end(); fault != nil {
+		return nil, nil, fault
 	}
-	return out, nil
+	tokens, err := encode(m.Text, text)
+	if err != nil {
+		return nil, nil, bad("out_of_range", name, "%s: %s", name, oneLine(err))
+	}
+	return m, append([]int32{}, tokens...), nil
 }
 
 // detokenizing answers POST /v1/detokenize. null is a hole.
@@ -34,35 +41,27 @@ func (s *Server) detokenizing(f *fields) (any, *Fault) {
 	if fault := f.end(); fault != nil {
 		return nil, fault
 	}
-	pieces := m.Text.Pieces(tokens)
-	if pieces == nil {
-		pieces = []string{}
-	}
 	return struct {
 		Model  string   `json:"model"`
 		Text   string   `json:"text"`
 		Pieces []string `json:"pieces"`
-	}{m.name, m.Text.Decode(tokens), pieces}, nil
+	}{m.name, m.Text.Decode(tokens), append([]string{}, m.Text.Pieces(tokens)...)}, nil
 }
 
 // tokenizingPrompt, detokenizingPrompt and tokenizerInfo answer as vLLM does, for evaluation
 // harnesses that tokenize by the server: POST /tokenize, POST /detokenize and GET /tokenizer_info.
 func (s *Server) tokenizingPrompt(f *fields) (any, *Fault) {
-	m, text := s.model(f, wantsText), f.needed("prompt")
 	plain := f.has("add_special_tokens") && !f.flag("add_special_tokens")
-	if fault := f.end(); fault != nil {
+	m, tokens, fault := s.tokens(f, "prompt", func(t *unmask.Text, text string) ([]int32, error) {
+		if id, ok := t.Special(text); ok { // as clients ask for the end token
+			return []int32{id}, nil
+		} else if plain {
+			return t.Encode(text)
+		}
+		return t.Tokens(text)
+	})
+	if fault != nil {
 		return nil, fault
-	}
-	tokens, err := []int32{}, error(nil)
-	if id, ok := m.Text.Special(text); ok { // as clients ask for the end token
-		tokens = append(tokens, id)
-	} else if plain {
-		tokens, err = m.Text.Encode(text)
-	} else {
-		tokens, err = m.Text.Tokens(text)
-	}
-	if err != nil {
-		return nil, bad("out_of_range", "prompt", "prompt: %s", oneLine(err))
 	}
 	return struct {
 		Tokens []int32 `json:"tokens"`

@@ -42,6 +42,18 @@ type Step struct {
 	Done    bool              `json:"done,omitempty"`
 }
 
+// Apply returns the tokens of a sequence after the step, given those before it. It may change them.
+func (s *Step) Apply(tokens []int32, mask int32) []int32 {
+	tokens = generate.Follow(tokens, s.Resized, mask)
+	for _, o := range s.Opened {
+		tokens[o.Position] = o.Token
+	}
+	for _, p := range s.Closed {
+		tokens[p] = mask
+	}
+	return tokens
+}
+
 // Piece is an open position.
 type Piece struct {
 	Position int    `json:"position"`
