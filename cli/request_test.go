@@ -147,7 +147,7 @@ func TestStatusesHaveNoWords(t *testing.T) {
 	require.NoError(t, os.WriteFile("given.png", picture.Bytes(), 0o666))
 	for name, text := range map[string]string{"seed.jsonl": `{"prompt": "day", "seed": 5}`,
 		"both.jsonl": `{"prompt": "a", "infill": "b[1]"}`, "long.jsonl": `{"infill": "b[999]"}`,
-		"noon.txt": "noon", "bad.json": `{"times": [2]}`} {
+		"noon.txt": "noon"} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
 	}
 	run := func(line string) (status int) {
@@ -170,7 +170,7 @@ func TestStatusesHaveNoWords(t *testing.T) {
 		"text --ban 99999": 2, "text --bias 3": 2, "text --min-length 999 --end 3": 2,
 		"text --preset none": 2, "text --reuse dual --sampler moment": 2,
 		"text --messages none": 1, "text --prompts both.jsonl": 1, "text --prompts long.jsonl": 1,
-		"text --prompts none": 1, "text --schedule bad.json": 1,
+		"text --prompts none": 1, "text --schedule none": 2,
 		"text --shard 3/2 --out x.jsonl": 2, "text --regex (": 2, "text --precision f99": 2,
 		"image --class noon": 2, "image --class day --class noon": 2, "image --prompt a": 2,
 		"image --negative b": 2, "image --guidance -1": 2, "image --preset fid": 2,
