@@ -240,7 +240,7 @@ func (s *session) accept(p *peer, m *nats.Msg, d *done, data []byte) {
 // take puts an output into the store, or compares it with what is there: where two machines make
 // different bytes of one output, the run stops. It reports false where the process ended.
 func (s *session) take(p *peer, o Output) bool {
-	made := s.r.Store.DigestOf(o.Data)
+	made := s.r.DigestOf(o.Data)
 	if have, ok := s.r.Store.Digest(o.Index); ok {
 		if made == have {
 			s.count.Duplicates++
@@ -254,7 +254,7 @@ func (s *session) take(p *peer, o Output) bool {
 	if s.fault("take") {
 		return false
 	}
-	if err := s.r.Store.Take(o.Index, o.Seed, bytes.Clone(o.Data)); err != nil {
+	if err := s.r.Store.Put(o.Index, o.Seed, bytes.Clone(o.Data)); err != nil {
 		s.failed = err
 		return true
 	}

@@ -124,11 +124,11 @@ type failing struct {
 	left *int
 }
 
-func (f failing) Take(i int, seed uint64, data []byte) error {
+func (f failing) Put(i int, seed uint64, data []byte) error {
 	if *f.left--; *f.left < 0 {
 		return syscall.ENOSPC
 	}
-	return f.Store.Take(i, seed, data)
+	return f.Store.Put(i, seed, data)
 }
 
 // A full disk ends the run with an error, and the same command goes on.

@@ -52,24 +52,20 @@ func (m Maker) first(ctx context.Context, now clock) (o *Output, seconds float64
 type Store interface {
 	// Pending returns the indexes that a run of n outputs still has to make.
 	Pending(n int) []int
-	// Take makes a pending output durable, in any order. After an error the store is not used any
-	// more.
-	Take(i int, seed uint64, data []byte) error
+	// Put takes a pending output, in any order. After an error the store is not used any more.
+	Put(i int, seed uint64, data []byte) error
 	// Digest returns a hash of output i, ok is false where it is pending. Equal outputs have equal
 	// digests; what may differ, such as a time, is not in it.
 	Digest(i int) (digest string, ok bool)
-	// DigestOf returns the Digest of an output of these bytes.
-	DigestOf(data []byte) string
 }
 
 // Run describes what is made.
 type Run struct {
-	N        int               // outputs
-	Settings map[string]string // what the bytes depend on; a worker's own must be the same
-	Spec     []byte            // from which a worker makes its Maker
-	Trees    []Tree            // files that the Spec needs
-	Store    Store
-	Maker    Maker // this machine's
+	Built        // this machine's; a worker's own must have the same Settings
+	N     int    // outputs
+	Spec  []byte // from which a worker makes its own
+	Trees []Tree // files that the Spec needs
+	Store Store
 }
 
 // Source has everything from which a worker makes its Maker.
@@ -78,13 +74,13 @@ type Source struct {
 	Trees map[string]string // where each Tree is here, by its name
 }
 
-// Built has everything that a worker made from a Source.
+// Built is what a machine makes outputs with.
 type Built struct {
 	Maker    Maker
 	Settings map[string]string // what its bytes depend on
 	Device   string            // what computes, for messages; "" is that of the worker's Info
 
-	// DigestOf is the DigestOf of the hub's Store.
+	// DigestOf returns the Store's Digest of an output of these bytes.
 	DigestOf func(data []byte) string
 }
 

@@ -148,7 +148,8 @@ func (b *trial) hub(ctx context.Context, joined func(Join)) error {
 	if joined != nil {
 		joined(j)
 	}
-	r := Run{N: b.n, Settings: settings, Spec: []byte("spec"), Store: b.store(f), Maker: b.maker}
+	r := Run{Built: Built{Maker: b.maker, Settings: settings, DigestOf: digest}, N: b.n,
+		Spec: []byte("spec"), Store: b.store(f)}
 	b.tell(&r)
 	err = h.Run(ctx, r)
 	if closed := h.Close(err == nil); err == nil {

@@ -207,19 +207,16 @@ func (s *session) begin(ctx context.Context, pending []int) error {
 	if err != nil {
 		return err
 	}
-	s.first = s.r.Store.DigestOf(first.Data)
+	s.first = s.r.DigestOf(first.Data)
 	if have, ok := s.r.Store.Digest(0); ok && have != s.first {
 		return fmt.Errorf("output 0 is there with hash %.12s, made now it has %.12s: this program, its "+
 			"Go or its device is another than the one that began the run, want the same", have, s.first)
 	} else if !ok {
-		if err := s.r.Store.Take(0, first.Seed, first.Data); err != nil {
+		if err := s.r.Store.Put(0, first.Seed, first.Data); err != nil {
 			return err
 		}
 		s.by[0] = ownName
 		pending = pending[1:]
-		if again := s.r.Store.Pending(s.r.N); len(again) != len(pending) { // those that waited for it
-			pending = again
-		}
 	}
 	s.done = s.r.N - len(pending)
 	s.already = s.done

@@ -205,7 +205,9 @@ func (s *session) work(ctx context.Context) error {
 	o := WorkerOptions{Name: ownName, Info: s.h.o.Info, options: s.h.e.options(), key: s.h.e.own,
 		now: s.h.o.now,
 		Build: func(context.Context, Source) (Built, error) {
-			return Built{s.r.Maker, s.r.Settings, s.h.o.Info.Device, s.r.Store.DigestOf}, nil
+			b := s.r.Built
+			b.Device = s.h.o.Info.Device
+			return b, nil
 		}}
 	err := Work(ctx, s.h.e.join, o)
 	if ctx.Err() != nil {

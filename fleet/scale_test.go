@@ -30,9 +30,8 @@ func (n nothing) Pending(of int) (list []int) {
 	}
 	return list
 }
-func (n nothing) Take(i int, _ uint64, data []byte) error { n[i] = digest(data); return nil }
-func (n nothing) Digest(i int) (string, bool)             { d, ok := n[i]; return d, ok }
-func (n nothing) DigestOf(data []byte) string             { return digest(data) }
+func (n nothing) Put(i int, _ uint64, data []byte) error { n[i] = digest(data); return nil }
+func (n nothing) Digest(i int) (string, bool)            { d, ok := n[i]; return d, ok }
 
 func processTime() time.Duration {
 	var u syscall.Rusage
@@ -64,14 +63,15 @@ func BenchmarkHub(b *testing.B) {
 				defer cancel()
 				ended := make(chan error, 1)
 				go func() {
-					ended <- h.Run(ctx, Run{N: n + 1, Settings: settings, Store: store, Maker: Maker(
-						func(ctx context.Context, first, _ int, put Put) error {
-							if first > 0 { // the hub's own worker leaves all to others
-								<-ctx.Done()
-								return ctx.Err()
-							}
-							return put(0, seed, data)
-						})})
+					made := func(ctx context.Context, first, _ int, put Put) error {
+						if first > 0 { // the hub's own worker leaves all to others
+							<-ctx.Done()
+							return ctx.Err()
+						}
+						return put(0, seed, data)
+					}
+					ended <- h.Run(ctx, Run{Built: Built{Maker: made, Settings: settings,
+						DigestOf: digest}, N: n + 1, Store: store})
 				}()
 				var next, failed atomic.Int64
 				next.Store(1)

@@ -157,8 +157,8 @@ func (s *session) forget() {
 	}
 }
 
-// window is the largest number of units at workers: 4 jobs a worker, which limits what waits in
-// .ahead.
+// window is the largest number of units at workers: 4 jobs a worker, which limits what waits
+// for earlier outputs.
 func (s *session) window() int {
 	n := 4
 	for _, p := range s.peers {

@@ -31,8 +31,8 @@ func NewSettings(identity, precision string, r generate.Request) Settings {
 }
 
 // Folder is a run's folder of numbered files, 000000.png and so on, open for one writer. Its
-// methods Done, Faults, Name, Pending, Put and Close are those of durable.Folder. Put takes an
-// index, in the order of Pending. One goroutine at a time may use one.
+// methods Done, Faults, Name, Pending, Put and Close are those of durable.Folder. Put takes what is
+// Pending, in any order. One goroutine at a time may use one.
 type Folder struct{ *durable.Folder }
 
 // OpenFolder opens, begins or continues the run in dir, whose files end in ext (".png").
@@ -68,17 +68,10 @@ func (f *Folder) Rest(n int, also []int) []Range {
 	return list
 }
 
-// Lines is a run's file with one line for each output (JSONL), open for one writer. One goroutine
-// at a time may use one.
-type Lines struct {
-	lines *durable.Lines
-	early map[int]entry // lines that came before their turn
-}
-
-type entry struct {
-	seed uint64
-	line []byte
-}
+// Lines is a run's file with one line for each output (JSONL), open for one writer. Its methods Done,
+// Pending, Put and Close are those of durable.Lines. Put takes a line without its newline, in any
+// order; it is written once all before it are. One goroutine at a time may use one.
+type Lines struct{ *durable.Lines }
 
 // OpenLines opens, begins or continues the run in the file name.
 func OpenLines(name string, s Settings) (*Lines, error) {
@@ -86,39 +79,14 @@ func OpenLines(name string, s Settings) (*Lines, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lines{l, map[int]entry{}}, nil
+	return &Lines{l}, nil
 }
-
-// Done returns the index of the next line: the number of lines, plus those before this shard.
-func (l *Lines) Done() int { return l.lines.Done() }
 
 // Rest returns the missing lines of a run of n; its N is 0 if none is missing.
 func (l *Lines) Rest(n int) Range {
 	first := l.Done()
-	return Range{first, max(0, l.lines.End(n)-first)}
+	return Range{first, max(0, l.End(n)-first)}
 }
-
-// Put takes line i, without its newline, in any order. The line is written once all before it are.
-func (l *Lines) Put(i int, seed uint64, line []byte) error {
-	if i < l.Done() { // it waited beside the file
-		return nil
-	}
-	l.early[i] = entry{seed, line}
-	for {
-		next := l.Done()
-		e, ok := l.early[next]
-		if !ok {
-			return nil
-		}
-		delete(l.early, next)
-		if err := l.lines.Put(next, e.seed, e.line); err != nil {
-			return err
-		}
-	}
-}
-
-// Close releases the file for other processes. Lines that still wait for their turn are lost.
-func (l *Lines) Close() error { return l.lines.Close() }
 
 // Verify compares every output of a run, in the folder or the file of lines at name, with the
 // manifest. It changes nothing.

@@ -144,5 +144,5 @@ func OpenLinesShard(name string, s Settings, shard Shard, n int) (*Lines, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Lines{l, map[int]entry{}}, nil
+	return &Lines{l}, nil
 }

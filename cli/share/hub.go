@@ -96,8 +96,7 @@ func processor(threads int) string { return cpu.New(cpu.Options{Threads: threads
 
 // share makes a run with all workers that join. what names its outputs, in the plural; secrets is
 // the file in which the hub keeps its identity.
-func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.Run,
-	b fleet.Built) error {
+func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.Run) error {
 	var err error
 	if r.Trees, err = e.trees(); err != nil {
 		return err
@@ -105,13 +104,12 @@ func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.R
 	if r.Spec, err = json.Marshal(e); err != nil {
 		return err
 	}
-	r.Maker, r.Settings = b.Maker, b.Settings
 	p := terminal.NewProgress(what, int64(r.N))
 	defer p.Close()
 	h.watch = h.show(p)
 	if h.kept == nil {
 		h.kept, err = fleet.OpenHub(fleet.HubOptions{Listen: h.hub, URL: h.nats, Secrets: secrets,
-			Info: machine(cmp.Or(b.Device, processor(0))), Say: terminal.Line,
+			Info: machine(cmp.Or(r.Device, processor(0))), Say: terminal.Line,
 			Watch: func(s fleet.Status) { h.watch(s) }})
 		if err != nil {
 			return err

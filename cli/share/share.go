@@ -35,7 +35,7 @@ func (h *Hub) Pictures(ctx context.Context, e Spec, dir string, n int, b fleet.B
 	if err != nil {
 		return flags.Wrap("--out", err)
 	}
-	err = h.share(ctx, hubFile(dir), "images", e, fleet.Run{N: n, Store: folder}, b)
+	err = h.share(ctx, hubFile(dir), "images", e, fleet.Run{Built: b, N: n, Store: folder})
 	return outputs.Ended(err, folder.Close())
 }
 
@@ -46,7 +46,7 @@ func (h *Hub) Texts(ctx context.Context, e Spec, name string, n int, b fleet.Bui
 	if err != nil {
 		return flags.Wrap("--out", err)
 	}
-	err = h.share(ctx, hubFile(name), "samples", e, fleet.Run{N: n, Store: lines}, b)
+	err = h.share(ctx, hubFile(name), "samples", e, fleet.Run{Built: b, N: n, Store: lines})
 	return outputs.Ended(err, lines.Close())
 }
 
@@ -64,8 +64,8 @@ func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
 	e := Spec{Kind: "points", Model: model, As: as, Precision: s["precision"], Task: task.Kind(),
 		Measure: by, Points: list}
 	c := experiments.Collect(j, task.Kind(), list)
-	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{N: len(list), Store: c},
-		Points(task, s, list))
+	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{Built: Points(task, s, list),
+		N: len(list), Store: c})
 	return outputs.Ended(err, c.Sort())
 }
 

@@ -17,7 +17,6 @@ import (
 const (
 	manifestName = "manifest.jsonl"
 	lockName     = ".lock"
-	aheadFolder  = ".ahead" // of outputs that wait for their turn
 )
 
 // Folder is a run's folder of numbered files, 000000.png and so on, open for one writer.
@@ -26,7 +25,7 @@ type Folder struct {
 	dir    string
 	ext    string
 	faults []Fault
-	faulty []int
+	linked bool // a file has a new name that may not be durable
 }
 
 // Fault is an output that differs from the manifest.
@@ -64,8 +63,8 @@ func OpenFolderRange(fsys FS, dir, ext string, s Settings, p *Range) (_ *Folder,
 	case !info.IsDir():
 		return nil, fmt.Errorf("%s is a %s, want a directory", dir, atomicfile.Kind(info))
 	}
-	f := &Folder{run: run{fsys: fsys, name: dir}, dir: dir, ext: ext}
-	f.check, f.place, f.links = f.notEmpty, f.placeFiles, true
+	f := &Folder{run: run{fsys: fsys, name: dir, waiting: map[int]waiting{}}, dir: dir, ext: ext}
+	f.check, f.keep, f.place = f.notEmpty, f.file, f.placeFiles
 	if f.unlock, err = fsys.Lock(filepath.Join(dir, lockName)); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -79,8 +78,7 @@ func OpenFolderRange(fsys FS, dir, ext string, s Settings, p *Range) (_ *Folder,
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, func(n string) bool {
-		return n == lockName || n == aheadFolder ||
-			strings.HasPrefix(n, ".") && strings.HasSuffix(n, ".tmp")
+		return n == lockName || strings.HasPrefix(n, ".") && strings.HasSuffix(n, ".tmp")
 	})
 	if len(names) > 0 && !slices.Contains(names, manifestName) {
 		return nil, fmt.Errorf("%s has files (%s) but no %s, want an empty folder or one of a run", dir,
@@ -89,36 +87,24 @@ func OpenFolderRange(fsys FS, dir, ext string, s Settings, p *Range) (_ *Folder,
 	if f.m, err = openManifest(fsys, dir, manifestName, s, p); err != nil {
 		return nil, err
 	}
-	if f.ahead, err = openAhead(fsys, dir, aheadFolder, ext, f.m.done()); err == nil {
-		if err = f.clean(); err == nil {
-			err = f.release()
-		}
-	}
-	if err != nil {
+	if err = f.clean(); err != nil {
 		f.m.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
-// clean removes what a crash left of the outputs after the last listed one, and checks the listed
-// ones.
+// clean checks the listed outputs, and removes what a crash left of others.
 func (f *Folder) clean() error {
-	next := f.m.done()
-	for i := f.m.first; i < next+together; i++ {
-		info, exists, err := regular(f.fsys, f.path(i))
+	for _, e := range f.m.entries {
+		info, exists, err := regular(f.fsys, f.path(e.Index))
 		switch {
 		case err != nil:
 			return err
-		case i >= next && exists:
-			if err := f.fsys.Remove(f.path(i)); err != nil {
-				return err
-			}
-		case i >= next:
 		case !exists:
-			f.fault(i, "is missing")
+			f.fault(e.Index, "is missing")
 		case info.Size() == 0:
-			f.fault(i, "is empty")
+			f.fault(e.Index, "is empty")
 		}
 	}
 	names, err := f.fsys.ReadDir(f.dir)
@@ -126,9 +112,11 @@ func (f *Folder) clean() error {
 		return err
 	}
 	for _, n := range names {
-		inner, ok := strings.CutSuffix(strings.TrimPrefix(n, "."), ".tmp")
-		if _, ours := f.index(inner); !ok || !ours || n != temporary(inner) {
-			continue
+		if i, ours := outputIndex(n, f.ext); !ours || i < f.m.done() {
+			inner := strings.TrimSuffix(strings.TrimPrefix(n, "."), ".tmp")
+			if _, ours := outputIndex(inner, f.ext); !ours || n != temporary(inner) {
+				continue
+			}
 		}
 		if err := f.fsys.Remove(filepath.Join(f.dir, n)); err != nil {
 			return err
@@ -147,9 +135,7 @@ func (f *Folder) Name(i int) string { return fmt.Sprintf("%06d%s", i, f.ext) }
 
 func (f *Folder) path(i int) string { return filepath.Join(f.dir, f.Name(i)) }
 
-// index returns the number of an output's file name.
-func (f *Folder) index(name string) (int, bool) { return outputIndex(name, f.ext) }
-
+// outputIndex returns the number of an output whose file has this name.
 func outputIndex(name, ext string) (int, bool) {
 	number, ok := strings.CutSuffix(name, ext)
 	i, err := strconv.Atoi(number)
@@ -165,53 +151,6 @@ func (f *Folder) First() int { return f.m.first }
 // Faults returns listed files that were missing or empty when the folder was opened.
 func (f *Folder) Faults() []Fault { return f.faults }
 
-// Pending returns the indexes that a run of n outputs still has to make, in the order for Put.
-// Outputs that wait in .ahead are left out: Put lists them when their turn comes, and must not be
-// called for them.
-func (f *Folder) Pending(n int) []int {
-	var list []int
-	for _, i := range f.faulty {
-		if i < n {
-			list = append(list, i)
-		}
-	}
-	return append(list, f.run.Pending(n)...)
-}
-
-// Put is that of a run, or writes a faulty output again, whose bytes must match the manifest.
-func (f *Folder) Put(i int, seed uint64, data []byte) error {
-	at := slices.Index(f.faulty, i)
-	if at < 0 {
-		return f.run.Put(i, seed, data)
-	}
-	return f.try(func() error {
-		if f.m.of(i) != (Entry{i, seed, digest(data)}) {
-			return fmt.Errorf("%s: made again it differs from what %s lists", f.path(i), manifestName)
-		}
-		if err := cmp.Or(f.m.unchanged(), writeFile(f.fsys, f.dir, f.Name(i), data)); err != nil {
-			return err
-		}
-		f.faulty = slices.Delete(f.faulty, at, at+1)
-		return nil
-	})
-}
-
-// Take is that of a run; i may also be faulty.
-func (f *Folder) Take(i int, seed uint64, data []byte) error {
-	if slices.Contains(f.faulty, i) {
-		return f.Put(i, seed, data)
-	}
-	return f.run.Take(i, seed, data)
-}
-
-// Entry returns the entry of output i, listed or waiting, unless it is faulty.
-func (f *Folder) Entry(i int) (Entry, bool) {
-	if slices.Contains(f.faulty, i) {
-		return Entry{}, false
-	}
-	return f.run.Entry(i)
-}
-
 func (f *Folder) notEmpty(i int, data []byte) ([]byte, error) {
 	if len(data) == 0 {
 		return nil, fmt.Errorf("%s: an empty output", f.path(i))
@@ -219,27 +158,32 @@ func (f *Folder) notEmpty(i int, data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// placeFiles writes files, or gives those that are there another name; where links are not
-// possible, it copies them.
-func (f *Folder) placeFiles(list []Entry, data [][]byte, files []string) (err error) {
-	for k, e := range list {
-		var one []byte
-		if files == nil {
-			one = data[k]
-		} else if f.fsys.Link(files[k], f.path(e.Index)) == nil {
-			continue
-		} else if one, err = readFile(f.fsys, files[k]); err != nil {
-			return err
-		}
-		if err := writeFile(f.fsys, f.dir, f.Name(e.Index), one); err != nil {
-			return err
-		}
+// file makes an output's file, or gives the one that has it another name; where links are not
+// possible, it copies it.
+func (f *Folder) file(i int, data []byte, name string) ([]byte, error) {
+	if name != "" && f.fsys.Link(name, f.path(i)) == nil {
+		f.linked = true
+		return nil, nil
 	}
-	if files == nil { // writeFile has made the names durable
+	return nil, writeFile(f.fsys, f.dir, f.Name(i), data)
+}
+
+// placeFiles makes the names of files durable, which writeFile does itself.
+func (f *Folder) placeFiles([][]byte) error {
+	if !f.linked {
 		return nil
 	}
+	f.linked = false
 	return f.fsys.SyncDir(f.dir)
 }
 
-// Close releases the folder for other processes.
-func (f *Folder) Close() error { return cmp.Or(f.ahead.close(), f.m.Close(), f.unlock()) }
+// Close releases the folder for other processes. It removes the files that still wait, but after an
+// error, when the manifest may list them, that is left to the next opening.
+func (f *Folder) Close() (err error) {
+	for i := range f.waiting {
+		if f.failed == nil {
+			err = cmp.Or(err, f.fsys.Remove(f.path(i)))
+		}
+	}
+	return cmp.Or(err, f.m.Close(), f.unlock())
+}

@@ -178,3 +178,13 @@ func LockBeside(fsys FS, name string) (unlock func() error, err error) {
 	}
 	return unlock, nil
 }
+
+// readFile reads a file.
+func readFile(fsys FS, name string) ([]byte, error) {
+	f, err := fsys.OpenFile(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(f)
+	return data, cmp.Or(err, f.Close())
+}

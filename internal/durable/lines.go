@@ -36,8 +36,9 @@ func OpenLinesRange(fsys FS, name string, s Settings, p *Range) (_ *Lines, err e
 	if err != nil {
 		return nil, err
 	}
-	l := &Lines{run: run{fsys: fsys, name: name}}
+	l := &Lines{run: run{fsys: fsys, name: name, waiting: map[int]waiting{}}}
 	l.check, l.place = l.whole, l.placeLines
+	l.keep = func(_ int, line []byte, _ string) ([]byte, error) { return line, nil }
 	if l.unlock, err = LockBeside(fsys, name); err != nil {
 		return nil, err
 	}
@@ -58,14 +59,6 @@ func OpenLinesRange(fsys FS, name string, s Settings, p *Range) (_ *Lines, err e
 		return nil, err
 	}
 	if err = l.open(exists); err != nil {
-		l.m.Close()
-		return nil, err
-	}
-	if l.ahead, err = openAhead(fsys, dir, "."+base+".ahead", "", l.m.done()); err == nil {
-		err = l.release()
-	}
-	if err != nil {
-		l.file.Close()
 		l.m.Close()
 		return nil, err
 	}
@@ -147,18 +140,9 @@ func (l *Lines) whole(i int, line []byte) ([]byte, error) {
 }
 
 // placeLines appends lines.
-func (l *Lines) placeLines(_ []Entry, data [][]byte, files []string) error {
-	for _, name := range files {
-		line, err := readFile(l.fsys, name)
-		if err != nil {
-			return err
-		}
-		data = append(data, line)
-	}
-	return appendSynced(l.file, &l.size, bytes.Join(data, nil))
+func (l *Lines) placeLines(lines [][]byte) error {
+	return appendSynced(l.file, &l.size, bytes.Join(lines, nil))
 }
 
-// Close releases the file for other processes.
-func (l *Lines) Close() error {
-	return cmp.Or(l.ahead.close(), l.file.Close(), l.m.Close(), l.unlock())
-}
+// Close releases the file for other processes. Lines that still wait are lost.
+func (l *Lines) Close() error { return cmp.Or(l.file.Close(), l.m.Close(), l.unlock()) }

@@ -200,11 +200,6 @@ func (m *manifest) done() int { return m.first + len(m.entries) }
 // of returns the entry of output i, which must be listed.
 func (m *manifest) of(i int) Entry { return m.entries[i-m.first] }
 
-// next returns the entry for data at the next index.
-func (m *manifest) next(seed uint64, data []byte) Entry {
-	return Entry{m.done(), seed, digest(data)}
-}
-
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

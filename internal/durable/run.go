@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 )
@@ -13,14 +12,25 @@ type run struct {
 	name string
 	// returns an output's bytes as they are kept, or why they are none
 	check func(i int, data []byte) ([]byte, error)
-	// makes the next outputs durable, whose bytes are in data or, where that is nil, in files
-	place  func(list []Entry, data [][]byte, files []string) error
-	links  bool // to files, which Adopt then does
-	m      *manifest
-	ahead  *ahead
-	unlock func() error
-	failed error
+	// makes what it can of an output durable: of these bytes, which file has too unless it is "". It
+	// returns what is left for place.
+	keep    func(i int, data []byte, file string) ([]byte, error)
+	place   func(kept [][]byte) error // makes the next outputs durable
+	m       *manifest
+	faulty  []int           // listed outputs that are missing
+	waiting map[int]waiting // outputs that are to be listed after others
+	unlock  func() error
+	failed  error
 }
+
+// waiting is an output that waits for its turn, and what keep left of it.
+type waiting struct {
+	entry Entry
+	kept  []byte
+}
+
+// together is the number of outputs that Adopt lists with one sync of the manifest.
+const together = 64
 
 // try does one step after the other, unless one fails or has failed before.
 func (r *run) try(steps ...func() error) error {
@@ -35,99 +45,93 @@ func (r *run) try(steps ...func() error) error {
 // Pending returns the indexes that a run of n outputs still has to make, without those that wait
 // for their turn.
 func (r *run) Pending(n int) (list []int) {
+	for _, i := range r.faulty {
+		if i < n {
+			list = append(list, i)
+		}
+	}
 	for i := r.m.done(); i < r.m.end(n); i++ {
-		if _, waits := r.ahead.entries[i]; !waits {
+		if _, waits := r.waiting[i]; !waits {
 			list = append(list, i)
 		}
 	}
 	return list
 }
 
-// Entry returns the entry of output i, listed or waiting.
+// Entry returns the entry of output i, listed or waiting, unless it is faulty.
 func (r *run) Entry(i int) (Entry, bool) {
 	if i >= r.m.first && i < r.m.done() {
-		return r.m.of(i), true
+		return r.m.of(i), !slices.Contains(r.faulty, i)
 	}
-	e, ok := r.ahead.entries[i]
-	return e, ok
+	w, ok := r.waiting[i]
+	return w.entry, ok
 }
 
-// isNext returns an error unless output i follows the listed ones and k more.
-func (r *run) isNext(i, k int) error {
-	switch next := r.m.done() + k; {
-	case r.m.part != nil && i >= r.m.end(i+1):
-		return fmt.Errorf("%s: output %d, want %s", r.name, i, r.m.part)
-	case i != next:
-		return fmt.Errorf("%s: output %d after %d, want the next one", r.name, i, next-1)
-	}
-	return nil
+// Digest returns the SHA-256 of output i; ok is false if there is none.
+func (r *run) Digest(i int) (digest string, ok bool) {
+	e, ok := r.Entry(i)
+	return e.SHA256, ok
 }
 
-// add makes the next outputs durable, then lists them.
-func (r *run) add(list []Entry, data [][]byte, files []string) error {
-	if err := r.m.unchanged(); err != nil {
-		return err
-	}
-	if err := r.place(list, data, files); err != nil {
-		return err
-	}
-	return r.m.append(list...)
-}
-
-// Put makes output i durable, then lists it. i is the next index. Of a line the newline is left
-// out. After an error every Put fails; the run can be opened again.
+// Put takes output i, one of Pending, in any order: it makes it durable and lists it once all before
+// it are. Of a line the newline is left out. What waits when a run is closed or killed is made
+// again. After an error every Put fails; the run can be opened again.
 func (r *run) Put(i int, seed uint64, data []byte) error {
 	return r.try(func() error {
 		data, err := r.check(i, data)
-		if err = cmp.Or(err, r.isNext(i, 0)); err != nil {
+		if err != nil {
 			return err
 		}
-		return r.add([]Entry{r.m.next(seed, data)}, [][]byte{data}, nil)
-	}, r.release)
-}
-
-// Take makes output i durable even if earlier ones are missing: the next one is listed, a later one
-// waits in a folder. i must be neither listed nor waiting. After an error Take and Put fail; the
-// run can be opened again.
-func (r *run) Take(i int, seed uint64, data []byte) error {
-	if i == r.m.done() {
-		return r.Put(i, seed, data)
-	}
-	return r.try(func() error {
-		data, err := r.check(i, data)
-		switch _, waits := r.ahead.entries[i]; {
-		case err != nil:
-			return err
-		case i < r.m.done() || waits:
+		e := Entry{i, seed, digest(data)}
+		fault := slices.Index(r.faulty, i)
+		if fault >= 0 && r.m.of(i) != e {
+			return fmt.Errorf("%s: made again, output %d is not what the manifest lists", r.name, i)
+		}
+		if _, there := r.Entry(i); there {
 			return fmt.Errorf("%s: output %d is there already", r.name, i)
-		case i >= r.m.end(i+1):
+		}
+		if i < r.m.first || i >= r.m.end(i+1) {
 			return fmt.Errorf("%s: output %d, want %s", r.name, i, r.m.part)
 		}
-		return r.ahead.put(Entry{i, seed, digest(data)}, data)
-	})
+		if err := r.m.unchanged(); err != nil {
+			return err
+		}
+		if data, err = r.keep(i, data, ""); err != nil {
+			return err
+		}
+		if fault >= 0 {
+			r.faulty = slices.Delete(r.faulty, fault, fault+1)
+			return nil
+		}
+		r.waiting[i] = waiting{e, data}
+		return nil
+	}, r.release)
 }
 
 // release lists the waiting outputs that are next.
 func (r *run) release() error {
-	for {
-		list := r.ahead.run(r.m.done())
-		if len(list) == 0 {
-			return nil
+	var list []Entry
+	var kept [][]byte
+	for i := r.m.done(); ; i++ {
+		w, ok := r.waiting[i]
+		if !ok {
+			break
 		}
-		var files []string
-		for _, e := range list {
-			files = append(files, r.ahead.path(e))
-		}
-		if err := r.add(list, nil, files); err != nil {
-			return err
-		}
-		for k, e := range list {
-			if err := r.fsys.Remove(files[k]); err != nil {
-				return err
-			}
-			delete(r.ahead.entries, e.Index)
-		}
+		list, kept = append(list, w.entry), append(kept, w.kept)
 	}
+	if len(list) == 0 {
+		return nil
+	}
+	if err := r.place(kept); err != nil {
+		return err
+	}
+	if err := r.m.append(list...); err != nil {
+		return err
+	}
+	for _, e := range list {
+		delete(r.waiting, e.Index)
+	}
+	return nil
 }
 
 // Adopt lists outputs of other runs, which must not be written any more; list begins at the next
@@ -135,25 +139,22 @@ func (r *run) release() error {
 // that does not match its entry is an error.
 func (r *run) Adopt(list []Entry, from func(e Entry) (data []byte, file string, err error)) error {
 	for part := range slices.Chunk(list, together) {
-		_ = r.try(func() error {
-			var data [][]byte
-			var files []string
-			for k, e := range part {
-				one, file, err := from(e)
-				if err = cmp.Or(err, r.isNext(e.Index, k)); err != nil {
+		_ = r.try(r.m.unchanged, func() error {
+			for _, e := range part {
+				data, file, err := from(e)
+				if err == nil && digest(data) != e.SHA256 {
+					err = fmt.Errorf("%s: output %d is not what its manifest lists", file, e.Index)
+				}
+				if err == nil {
+					data, err = r.keep(e.Index, data, file)
+				}
+				if err != nil {
 					return err
 				}
-				if digest(one) != e.SHA256 {
-					return fmt.Errorf("%s: output %d is not what its manifest lists", file, e.Index)
-				}
-				if r.links {
-					files = append(files, file)
-				} else {
-					data = append(data, one)
-				}
+				r.waiting[e.Index] = waiting{e, data}
 			}
-			return r.add(part, data, files)
-		})
+			return nil
+		}, r.release)
 	}
 	return r.failed
 }

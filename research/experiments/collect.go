@@ -36,8 +36,8 @@ func (c *Collected) Pending(n int) (list []int) {
 	return list
 }
 
-// Take appends the result of point i, as JSON.
-func (c *Collected) Take(i int, _ uint64, data []byte) error {
+// Put appends the result of point i, as JSON.
+func (c *Collected) Put(i int, _ uint64, data []byte) error {
 	var r Result
 	err := jsonline.Strict(data, &r)
 	if err == nil {
@@ -77,9 +77,6 @@ func (c *Collected) Digest(i int) (digest string, ok bool) {
 	}
 	return digestOf(r), true
 }
-
-// DigestOf returns the Digest of a result as JSON.
-func (c *Collected) DigestOf(data []byte) string { return DigestOf(data) }
 
 // DigestOf returns a hash of a JSON result without its times and its machine.
 func DigestOf(data []byte) string {
