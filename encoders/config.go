@@ -65,7 +65,7 @@ type family struct {
 	mlp    string   // name within block 0 of the MLP's first matrix
 	unused []string
 	names  names
-	set    func(c *Config, f *file, set *weights.Set) // what distinguishes it
+	set    func(c *Config, f *model.Values, set *weights.Set) // what distinguishes it
 }
 
 var families = []*family{
@@ -152,9 +152,9 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	if set, err = set.Rebase(anchor); err != nil {
 		return c, nil, err
 	}
-	f := &file{}
-	if err := model.DecodeConfig(src, f); err != nil {
-		return c, nil, err
+	f := src.Values()
+	if f.Err != nil {
+		return c, nil, f.Err
 	}
 	words, err := model.TensorShape(set, anchor, 2)
 	if err != nil {
@@ -167,19 +167,22 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	c.Rows, c.Embed, c.MLP, c.Hidden = words[0], words[1], mlp[0], mlp[1]
 	c.Layers, c.Inner = set.Count(c.family.blocks), 1
 	c.Groups = c.Layers
-	c.Heads = f.whole("num_attention_heads", f.Heads, 0, 1, maxSize)
+	c.Heads = f.Whole("num_attention_heads", 0, 1, maxSize)
 	c.NormBiased, c.HeadBiased, c.DecoderBiased, c.EmbedNorm = true, true, true, true
-	c.Act, c.HeadAct = f.activation("hidden_act", f.Act, backend.GELUErf), backend.GELUErf
-	c.Eps = float32(f.positive("layer_norm_eps", f.Eps, 1e-12))
+	c.Act, c.HeadAct = activation(f, "hidden_act"), backend.GELUErf
+	c.Eps = float32(f.Number("layer_norm_eps", 1e-12))
 	if _, ok := set.Get(c.family.names["dense"] + ".weight"); !ok {
-		c.Headless, f.Tied, f.DenseBias, f.OutBias = true, nil, nil, nil // these are the head's
+		c.Headless = true
+		for _, key := range []string{"tie_word_embeddings", "classifier_bias", "decoder_bias"} {
+			delete(f.Keys, key) // the head's
+		}
 	}
 	c.family.set(&c, f, set)
 	c.compare(f)
-	if err := cmp.Or(f.err, c.consistent()); err != nil {
+	if err := cmp.Or(f.Err, c.consistent()); err != nil {
 		return c, nil, err
 	}
-	if unknown := src.Unknown(append(model.Keys(f), ignored...)...); unknown != "" {
+	if unknown := src.Unknown(append(f.Seen, ignored...)...); unknown != "" {
 		c.Notes = append(c.Notes, unknown)
 	}
 	c.Chat = c.isChat(src)
@@ -188,26 +191,22 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 }
 
 // compare notes where config.json has another size than the tensors.
-func (c *Config) compare(f *file) {
-	sizes := model.ConfigSizes{}
-	layers := c.Layers / c.Inner
-	sizes.Decide("hidden_size", f.Hidden, &c.Hidden, maxSize)
-	sizes.Decide("num_hidden_layers", f.Layers, &layers, maxLayers)
-	sizes.Decide("vocab_size", f.Vocab, &c.Rows, maxSize)
-	if c.Widened {
-		sizes.Decide("embedding_size", f.Embed, &c.Embed, maxSize)
+func (c *Config) compare(f *model.Values) {
+	sizes, layers := model.ConfigSizes{}, c.Layers/c.Inner
+	decide := func(has bool, key string, size *int, most int) {
+		if have := f.Int(key); has {
+			sizes.Decide(key, have, size, most)
+		}
 	}
-	if c.Types > 0 {
-		sizes.Decide("type_vocab_size", f.Types, &c.Types, maxSize)
-	}
-	if !c.Gated {
-		sizes.Decide("intermediate_size", f.MLP, &c.MLP, maxSize)
-	}
-	if c.Positions > 0 {
-		sizes.Decide("max_position_embeddings", f.Positions, &c.Positions, maxLength)
-	}
+	decide(true, "hidden_size", &c.Hidden, maxSize)
+	decide(true, "num_hidden_layers", &layers, maxLayers)
+	decide(true, "vocab_size", &c.Rows, maxSize)
+	decide(c.Widened, "embedding_size", &c.Embed, maxSize)
+	decide(c.Types > 0, "type_vocab_size", &c.Types, maxSize)
+	decide(!c.Gated, "intermediate_size", &c.MLP, maxSize)
+	decide(c.Positions > 0, "max_position_embeddings", &c.Positions, maxLength)
 	c.Notes = sizes.Notes
-	f.err = cmp.Or(f.err, sizes.Err)
+	f.Err = cmp.Or(f.Err, sizes.Err)
 }
 
 func (c *Config) consistent() error {
@@ -229,37 +228,37 @@ func (c *Config) consistent() error {
 }
 
 // learned reads the tables of positions and types; the first position is in row offset.
-func (c *Config) learned(f *file, set *weights.Set, positions, types string, offset int) {
+func (c *Config) learned(f *model.Values, set *weights.Set, positions, types string, offset int) {
 	if t, ok := set.Get(positions); ok && len(t.Shape) == 2 {
 		c.Positions = t.Shape[0]
 	} else {
-		f.fail("tensor %q with 2 dimensions is missing", positions)
+		f.Fail("tensor %q with 2 dimensions is missing", positions)
 	}
 	if t, ok := set.Get(types); ok && len(t.Shape) == 2 {
 		c.Types = t.Shape[0]
 	}
 	c.Offset, c.Length = offset, c.Positions-offset
-	same(f, "position_embedding_type", f.Position, "absolute")
+	f.Only(map[string]any{"position_embedding_type": "absolute"})
 }
 
-func (c *Config) tied(f *file, set *weights.Set, decoder string) {
+func (c *Config) tied(f *model.Values, set *weights.Set, decoder string) {
 	_, own := set.Get(decoder)
 	if c.Tied = !own; c.Tied {
-		same(f, "tie_word_embeddings", f.Tied, true)
+		f.Only(map[string]any{"tie_word_embeddings": true})
 	}
 }
 
 // biased reports whether a tensor of a bias is there, as a key of config.json says.
-func biased(f *file, set *weights.Set, name string, p *bool, tensor string) bool {
+func biased(f *model.Values, set *weights.Set, key, tensor string) bool {
 	_, ok := set.Get(tensor)
-	if p != nil && *p != ok {
-		f.fail("%s is %v, want %v, as the tensors have", name, *p, ok)
+	if said := f.Flag(key, ok); said != ok {
+		f.Fail("%s is %v, want %v, as the tensors have", key, said, ok)
 	}
 	return ok
 }
 
 // bert reads that of google-bert/bert-*, of antiberty and their relatives.
-func (c *Config) bert(f *file, set *weights.Set) {
+func (c *Config) bert(f *model.Values, set *weights.Set) {
 	const e = "bert.embeddings."
 	c.learned(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", 0)
 	c.tied(f, set, "cls.predictions.decoder.weight")
@@ -268,15 +267,15 @@ func (c *Config) bert(f *file, set *weights.Set) {
 
 // roberta reads that of FacebookAI/roberta-*, and what convert writes for a checkpoint of fairseq
 // such as sapiens. Positions begin after the padding's id.
-func (c *Config) roberta(f *file, set *weights.Set) {
-	pad := f.whole("pad_token_id", f.Pad, 1, 0, 1<<20)
+func (c *Config) roberta(f *model.Values, set *weights.Set) {
+	pad := f.Whole("pad_token_id", 1, 0, 1<<20)
 	if c.family.name == "roberta" {
 		const e = "roberta.embeddings."
 		c.learned(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", pad+1)
 		c.tied(f, set, "lm_head.decoder.weight")
 		return
 	}
-	if f.Eps == nil {
+	if !f.Has("layer_norm_eps") {
 		c.Eps = 1e-5
 	}
 	c.learned(f, set, "sentence_encoder.embed_positions.weight", "", pad+1)
@@ -285,80 +284,85 @@ func (c *Config) roberta(f *file, set *weights.Set) {
 }
 
 // albert reads that of albert/albert-*-v* and of rxnmapper.
-func (c *Config) albert(f *file, set *weights.Set) {
+func (c *Config) albert(f *model.Values, set *weights.Set) {
 	const e = "albert.embeddings."
 	c.learned(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", 0)
 	c.Groups = set.Count(c.family.blocks)
 	c.Inner = set.Count(c.family.blocks + "0.albert_layers.")
-	c.Layers = c.Inner * f.whole("num_hidden_layers", f.Layers, 12, 1, maxLayers)
+	c.Layers = c.Inner * f.Whole("num_hidden_layers", 12, 1, maxLayers)
 	c.Widened, c.HeadAct = true, c.Act
-	if f.Act == nil {
+	if !f.Has("hidden_act") {
 		c.Act, c.HeadAct = backend.GELUTanh, backend.GELUTanh
 	}
 	c.tied(f, set, "predictions.decoder.weight")
-	c.check(f, "num_hidden_groups", f.Groups, c.Groups)
-	c.check(f, "inner_group_num", f.Inner, c.Inner)
+	check(f, "num_hidden_groups", c.Groups)
+	check(f, "inner_group_num", c.Inner)
 }
 
 // check requires a size of config.json to be that of the tensors.
-func (c *Config) check(f *file, name string, have *int, want int) {
-	if have != nil && *have != want {
-		f.fail("%s is %d, want %d, as the tensors have", name, *have, want)
+func check(f *model.Values, key string, want int) {
+	if have := f.Int(key); have != nil && *have != want {
+		f.Fail("%s is %d, want %d, as the tensors have", key, *have, want)
 	}
 }
 
 // esm reads that of facebook/esm2_* and airkingbd/dplm_*.
-func (c *Config) esm(f *file, set *weights.Set) {
-	if rotary := value(f.Position, "absolute"); rotary != "rotary" {
-		f.fail("position_embedding_type is %.40q, want rotary: this network computes no other", rotary)
+func (c *Config) esm(f *model.Values, set *weights.Set) {
+	if kind := f.Text("position_embedding_type"); kind != "rotary" {
+		f.Fail("position_embedding_type is %.40q, want rotary: this network computes no other",
+			cmp.Or(kind, "absolute"))
 	}
-	if value(f.Vocab, 0) == dplm2Vocab {
-		f.fail("vocab_size is %d: it is DPLM-2, which has tokens of structure beside residues", dplm2Vocab)
+	if n := f.Int("vocab_size"); n != nil && *n == dplm2Vocab {
+		f.Fail("vocab_size is %d: it is DPLM-2, which has tokens of structure beside residues", dplm2Vocab)
 	}
-	same(f, "emb_layer_norm_before", f.NormBefore, false)
-	same(f, "is_folding_model", f.Folding, false)
+	f.Only(map[string]any{"emb_layer_norm_before": false, "is_folding_model": false})
 	c.Pre, c.EmbedNorm = true, false
 	c.Act, c.HeadAct = backend.GELUErf, backend.GELUErf // whatever hidden_act is
-	all := cmp.Or(f.Rope, &ropes{})
-	c.Theta = f.theta(&all.rope, "rope_theta", f.Theta, 10000)
-	c.Length = f.whole("max_position_embeddings", f.Positions, 1026, 1, maxLength)
-	c.Dropout = value(f.Dropout, false)
+	c.Theta = theta(f, f.Object("rope_parameters"), "rope_theta", 10000)
+	c.Length = f.Whole("max_position_embeddings", 1026, 1, maxLength)
+	c.Dropout = f.Flag("token_dropout", false)
 	c.tied(f, set, "lm_head.decoder.weight")
 }
 
 // modernbert reads that of answerdotai/ModernBERT-* and dllm-hub/ModernBERT-*-chat-*.
-func (c *Config) modernbert(f *file, set *weights.Set) {
+func (c *Config) modernbert(f *model.Values, set *weights.Set) {
 	c.Pre, c.Gated, c.MLP = true, true, c.MLP/2
-	c.Act = f.activation("hidden_activation", f.Activation, backend.GELUErf)
-	c.HeadAct = f.activation("classifier_activation", f.HeadAct, backend.GELUErf)
-	c.Eps = float32(f.positive("norm_eps", f.NormEps, 1e-5))
-	c.NormBiased = biased(f, set, "norm_bias", f.NormBias, "model.final_norm.bias")
-	c.HeadBiased = biased(f, set, "classifier_bias", f.DenseBias, "head.dense.bias")
-	c.DecoderBiased = biased(f, set, "decoder_bias", f.OutBias, "decoder.bias")
-	same(f, "attention_bias", f.AttnBias, false)
-	same(f, "mlp_bias", f.MLPBias, false)
+	c.Act = activation(f, "hidden_activation")
+	c.HeadAct = activation(f, "classifier_activation")
+	c.Eps = float32(f.Number("norm_eps", 1e-5))
+	c.NormBiased = biased(f, set, "norm_bias", "model.final_norm.bias")
+	c.HeadBiased = biased(f, set, "classifier_bias", "head.dense.bias")
+	c.DecoderBiased = biased(f, set, "decoder_bias", "decoder.bias")
+	f.Only(map[string]any{"attention_bias": false, "mlp_bias": false})
 	c.tied(f, set, "decoder.weight")
-	c.Length = f.whole("max_position_embeddings", f.Positions, 8192, 1, maxLength)
-	all := cmp.Or(f.Rope, &ropes{})
-	if all.Theta != nil {
-		f.fail("rope_parameters has a rope_theta of its own, want one of full_attention and one of " +
+	c.Length = f.Whole("max_position_embeddings", 8192, 1, maxLength)
+	all := f.Object("rope_parameters")
+	if all.Has("rope_theta") {
+		all.Fail("rope_parameters has a rope_theta of its own, want one of full_attention and one of " +
 			"sliding_attention")
 	}
-	full, local := cmp.Or(all.Full, &all.rope), cmp.Or(all.Local, &all.rope)
-	c.Theta = f.theta(full, "global_rope_theta", f.GlobalTheta, 160000)
-	c.LocalTheta = f.theta(local, "local_rope_theta", f.LocalTheta, 10000)
-	c.Window = f.whole("local_attention", f.Local, 128, 2, maxLength) / 2
-	every := f.whole("global_attn_every_n_layers", f.Every, 3, 1, maxLayers)
-	if n := len(f.LayerTypes); n > 0 && n != c.Layers {
-		f.fail("layer_types has %d layers, want %d, as the tensors have", n, c.Layers)
+	of := func(layers string) *model.Values {
+		if own := all.Object(layers); all.Has(layers) {
+			return own
+		}
+		return all
+	}
+	c.Theta = theta(f, of("full_attention"), "global_rope_theta", 160000)
+	c.LocalTheta = theta(f, of("sliding_attention"), "local_rope_theta", 10000)
+	c.Window = f.Whole("local_attention", 128, 2, maxLength) / 2
+	every := f.Whole("global_attn_every_n_layers", 3, 1, maxLayers)
+	var types []string
+	f.Read("layer_types", &types, "a list of texts")
+	if n := len(types); n > 0 && n != c.Layers {
+		f.Fail("layer_types has %d layers, want %d, as the tensors have", n, c.Layers)
 		return
 	}
 	for i := range c.Layers {
 		c.Local = append(c.Local, every > 0 && i%every != 0)
 	}
-	for i, kind := range f.LayerTypes {
+	for i, kind := range types {
 		if c.Local[i] = kind == "sliding_attention"; kind != "full_attention" && !c.Local[i] {
-			f.fail("layer_types has %.40q, want full_attention or sliding_attention", kind)
+			f.Fail("layer_types has %.40q, want full_attention or sliding_attention", kind)
 		}
 	}
 }

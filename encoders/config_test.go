@@ -74,7 +74,7 @@ func TestUnknownConfigurations(t *testing.T) {
 		{"bert-tiny", "model_type", "roberta", `tensor "roberta.`},
 		{"bert-tiny", "is_decoder", true, "is_decoder is true, want false"},
 		{"bert-tiny", "add_cross_attention", true, "add_cross_attention is true, want false"},
-		{"bert-tiny", "position_embedding_type", "relative_key", "want absolute"},
+		{"bert-tiny", "position_embedding_type", "relative_key", `want "absolute"`},
 		{"bert-tiny", "hidden_act", "gelu_10", "hidden_act is \"gelu_10\", want gelu, "},
 		{"esm-tiny", "position_embedding_type", nil, `position_embedding_type is "absolute", want rotary`},
 		{"esm-tiny", "emb_layer_norm_before", true, "emb_layer_norm_before is true, want false"},
@@ -83,7 +83,7 @@ func TestUnknownConfigurations(t *testing.T) {
 		{"esm-tiny", "model_type", "esmc", "ESM-C is not read"},
 		{"esm-tiny", "model_type", "esm3", "ESM3 is not read"},
 		{"esm-tiny", "rope_parameters", object{"rope_type": "linear", "factor": 2},
-			"rope_type is linear, want default"},
+			`rope_type is "linear", want "default"`},
 		{"modernbert-tiny", "attention_bias", true, "attention_bias is true, want false"},
 		{"modernbert-tiny", "mlp_bias", true, "mlp_bias is true, want false"},
 		{"modernbert-tiny", "classifier_bias", true, "classifier_bias is true, want false"},
@@ -93,8 +93,8 @@ func TestUnknownConfigurations(t *testing.T) {
 			"rope_parameters has a rope_theta of its own"},
 		{"modernbert-tiny", "rope_parameters",
 			object{"full_attention": object{"rope_type": "yarn", "factor": 4}},
-			"rope_type is yarn, want default"},
-		{"modernbert-tiny", "rope_scaling", object{"type": "linear", "factor": 2}, "type is linear"},
+			`rope_type is "yarn", want "default"`},
+		{"modernbert-tiny", "rope_scaling", object{"type": "linear", "factor": 2}, `type is "linear"`},
 	} {
 		t.Run(c.pack+"/"+c.key, func(t *testing.T) {
 			_, err := loadWith(t, c.pack, object{c.key: c.value})

@@ -24,7 +24,7 @@ type tokens struct {
 var notResidues = []string{"X", ".", "-"}
 
 // readTokens reads the tokenizer, finds the mask's id and the special tokens.
-func readTokens(src *model.Source, f *file, c *Config) (k tokens, err error) {
+func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err error) {
 	t, from, err := parse(src, c.family.class)
 	if errors.Is(err, fs.ErrNotExist) {
 		k.t = tokenizers.Numbers(c.Rows)
@@ -47,8 +47,8 @@ func readTokens(src *model.Source, f *file, c *Config) (k tokens, err error) {
 	if err := k.mask(f, c); err != nil {
 		return k, err
 	}
-	if c.Chat && f.Pad != nil { // the tokenizer has no other end
-		k.ends = []int32{int32(*f.Pad)}
+	if pad := f.Int("pad_token_id"); c.Chat && pad != nil { // the tokenizer has no other end
+		k.ends = []int32{int32(*pad)}
 	}
 	for id := range int32(c.Rows) {
 		if slices.Contains(k.ends, id) {
@@ -86,40 +86,45 @@ func parse(src *model.Source, class string) (tokenizers.Tokenizer, string, error
 }
 
 // mask sets the mask's id: config.json's or else the vocabulary's.
-func (k *tokens) mask(f *file, c *Config) error {
+func (k *tokens) mask(f *model.Values, c *Config) error {
+	mask := f.Int("mask_token_id")
 	for _, name := range []string{"[MASK]", "<mask>"} {
-		if id, ok := k.t.Special(name); ok && f.Mask == nil {
-			f.Mask = &id
+		if id, ok := k.t.Special(name); ok && mask == nil {
+			own := int(id)
+			mask = &own
 		}
 	}
 	switch {
-	case f.Mask == nil && c.Headless:
+	case f.Err != nil:
+		return f.Err
+	case mask == nil && c.Headless:
 		c.Mask = -1
 		return nil
-	case f.Mask == nil:
+	case mask == nil:
 		return fmt.Errorf("mask_token_id is missing, and the vocabulary has neither [MASK] nor <mask>")
-	case *f.Mask < 0 || int(*f.Mask) >= c.Rows:
-		return fmt.Errorf("config.json: mask_token_id is %d, want 0 to %d", *f.Mask, c.Rows-1)
+	case *mask < 0 || *mask >= c.Rows:
+		return fmt.Errorf("config.json: mask_token_id is %d, want 0 to %d", *mask, c.Rows-1)
 	}
-	c.Mask = *f.Mask
+	c.Mask = int32(*mask)
 	return nil
 }
 
 // numbered is for models without a tokenizer: config.json has the ids.
-func (k *tokens) numbered(f *file, c *Config) error {
+func (k *tokens) numbered(f *model.Values, c *Config) error {
 	if err := k.mask(f, c); err != nil {
 		return err
 	}
 	k.forbidden = []int32{c.Mask}
-	if f.First == nil || f.Last == nil {
-		return nil
+	first, last := f.Int("cls_token_id"), f.Int("sep_token_id")
+	if first == nil || last == nil {
+		return f.Err
 	}
-	for _, id := range []int32{*f.First, *f.Last} {
-		if id < 0 || int(id) >= c.Rows {
+	for _, id := range []int{*first, *last} {
+		if id < 0 || id >= c.Rows {
 			return fmt.Errorf("config.json: special token is %d, want 0 to %d", id, c.Rows-1)
 		}
-		k.forbidden = append(k.forbidden, id)
+		k.forbidden = append(k.forbidden, int32(id))
 	}
-	k.before, k.after = []int32{*f.First}, []int32{*f.Last}
+	k.before, k.after = []int32{int32(*first)}, []int32{int32(*last)}
 	return nil
 }

@@ -1,7 +1,7 @@
 package halton
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"math"
 
@@ -44,15 +44,13 @@ const anchor = "last_norm.norm_final.weight"
 // embedding.
 var unused = []string{"head.weight"}
 
+const maxHeads = 1 << 12
+
 func readConfig(src *model.Source, set *weights.Set) (c Config, err error) {
-	var f struct {
-		Type  string `json:"model_type"`
-		Heads int    `json:"num_attention_heads"`
-	}
-	if err := model.DecodeConfig(src, &f); err != nil {
-		return c, err
-	}
-	if err := src.CheckKeys(model.Settings{Known: "num_attention_heads"}); err != nil {
+	f := src.Values()
+	heads := f.Whole("num_attention_heads", 0, 1, maxHeads)
+	err = cmp.Or(f.Err, src.CheckKeys(model.Settings{Known: "num_attention_heads"}))
+	if err != nil {
 		return c, err
 	}
 	z := &weights.Sizes{Set: set}
@@ -68,16 +66,16 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, err error) {
 	switch {
 	case z.Err != nil:
 		return c, z.Err
-	case f.Heads < 1 || width%f.Heads != 0:
+	case width%heads != 0:
 		return c, fmt.Errorf("config.json: num_attention_heads is %d, want a divisor of the width %d",
-			f.Heads, width)
+			heads, width)
 	case c.Side*c.Side != c.Positions:
 		return c, fmt.Errorf("tensor \"pos_emb.weight\" has %d rows, want a square", c.Positions)
 	case c.Codes < 1 || c.Classes < 1:
 		return c, fmt.Errorf("there are %d codes and %d classes, want 1 at least beside the mask and no "+
 			"class", c.Codes, c.Classes)
 	}
-	c.Heads, c.HeadDim = f.Heads, width/f.Heads
+	c.Heads, c.HeadDim = heads, width/heads
 	return c, nil
 }
 
@@ -98,11 +96,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	var classes []string
-	if c.Classes == len(imagenet.Names()) {
-		classes = imagenet.Names()
-	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: classes, Recipe: recipe,
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: imagenet.Classes(c.Classes), Recipe: recipe,
 		Presets: map[string]string{"fid": c.evaluation(), "confidence": confidence}, Info: model.Info{
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner,
 				"grid":  c.Side,
@@ -134,11 +128,7 @@ func (c Config) evaluation() string {
 }
 
 func matches(src *model.Source) bool {
-	var f struct {
-		Type string `json:"model_type"`
-	}
-	return json.Unmarshal(src.Config, &f) == nil && f.Type == "halton-maskgit" ||
-		src.Has(anchor) && src.Has("cls_emb.weight")
+	return src.Facts().Type == "halton-maskgit" || src.Has(anchor) && src.Has("cls_emb.weight")
 }
 
 func init() {

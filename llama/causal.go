@@ -17,22 +17,22 @@ const nemotronKind = "nemotron_labs_diffusion"
 // nemotron reads nvidia/Nemotron-Labs-Diffusion-3B, -8B and -14B and their -Base: a Llama with YaRN
 // and queries that grow with the position, as Ministral 3 has them.
 func (f *file) nemotron(set *weights.Set) Config {
-	f.only(map[string]any{"hidden_act": "silu", "attention_bias": false, "mlp_bias": false,
+	f.Only(map[string]any{"hidden_act": "silu", "attention_bias": false, "mlp_bias": false,
 		"attention_dropout": 0.0})
-	if f.has("sliding_window") {
-		f.fail("sliding_window is %s, want null: this network sees all positions",
-			short(f.values["sliding_window"]))
+	if f.Has("sliding_window") {
+		f.Fail("sliding_window is %s, want null: this network sees all positions",
+			f.Shown("sliding_window"))
 	}
-	paradigm := f.text("dlm_paradigm")
+	paradigm := f.Text("dlm_paradigm")
 	if !slices.Contains([]string{"", "bidirectional", "autoregressive"}, paradigm) {
-		f.fail("dlm_paradigm is %q, want bidirectional or autoregressive", paradigm)
+		f.Fail("dlm_paradigm is %q, want bidirectional or autoregressive", paradigm)
 	}
 	c := f.sizes(set, "encoder.embed_tokens.weight", 1e-5)
-	c.Block, c.Causal = f.whole("block_size", 32, maxLength), model.NextToken
+	c.Block, c.Causal = f.Whole("block_size", 32, 1, maxLength), model.NextToken
 	if paradigm == "autoregressive" {
 		c.Block = 1
 	}
-	if f.err == nil {
+	if f.Err == nil {
 		c.Rope = f.rope(c.Length, "yarn")
 	}
 	return c
@@ -43,22 +43,17 @@ const wedlmMask = "151665"
 
 // wedlm reads tencent/WeDLM-7B-* (Qwen2.5) and -8B-* (Qwen3).
 func (f *file) wedlm(set *weights.Set) Config {
-	if f.has("rope_scaling") {
-		f.fail("rope_scaling is %s, want null: this network computes no other",
-			short(f.values["rope_scaling"]))
-	}
-	if !f.has("mask_token_id") {
-		f.values["mask_token_id"] = []byte(wedlmMask)
+	f.Only(map[string]any{"rope_scaling": nil})
+	if !f.Has("mask_token_id") {
+		f.Keys["mask_token_id"] = []byte(wedlmMask)
 	}
 	c := f.qwen(set)
-	biased, normed := true, false
-	f.read("attention_bias", &biased, "true or false")
-	f.read("qk_norm", &normed, "true or false")
+	biased, normed := f.Flag("attention_bias", true), f.Flag("qk_norm", false)
 	if c.Biased != biased {
-		f.fail("attention_bias is %v, want %v, as the tensors have it", biased, c.Biased)
+		f.Fail("attention_bias is %v, want %v, as the tensors have it", biased, c.Biased)
 	}
 	if c.Normed != normed {
-		f.fail("qk_norm is %v, want %v, as the tensors have it", normed, c.Normed)
+		f.Fail("qk_norm is %v, want %v, as the tensors have it", normed, c.Normed)
 	}
 	c.Block, c.Causal = 0, model.MasksLast
 	return c
@@ -67,7 +62,7 @@ func (f *file) wedlm(set *weights.Set) Config {
 // growth returns the tokens of DreamOn (Dream-org/DreamOn-v0-7B), which is Dream with two more
 // outcomes at a mask, or nil. The end token deletes.
 func (f *file) growth(c Config) *model.Growth {
-	if f.err != nil || f.text("model_type") != "Dream" || c.Block != 0 || len(c.EOS) == 0 {
+	if f.Err != nil || f.Text("model_type") != "Dream" || c.Block != 0 || len(c.EOS) == 0 {
 		return nil
 	}
 	if list := f.ids("expand_token_id", c.Vocab); len(list) > 0 {

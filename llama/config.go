@@ -3,9 +3,6 @@ package llama
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"strconv"
 
@@ -56,106 +53,31 @@ const (
 	maxLength = 1 << 20
 )
 
-// file is a config.json whose values are read by key. It keeps the first error.
+// file is a config.json whose values are read by key.
 type file struct {
-	src    *model.Source
-	facts  model.Facts
-	kind   *kind
-	path   string                     // of the file, for errors; "": config.json
-	values map[string]json.RawMessage // generation_config.json's too, where config.json has none
-	more   map[string]json.RawMessage // generation_config.json's
-	seen   []string                   // keys that were asked for
-	err    error
-}
+	model.Values // generation_config.json's too, where config.json has none
 
-func (f *file) fail(format string, args ...any) {
-	if f.err == nil {
-		f.err = fmt.Errorf(cmp.Or(f.path, "config.json")+": "+format, args...)
-	}
-}
-
-// has reports whether a key is present with a value other than null.
-func (f *file) has(key string) bool {
-	f.seen = append(f.seen, key)
-	v, ok := f.values[key]
-	return ok && string(v) != "null"
-}
-
-// read decodes a key's value and reports whether it is present.
-func (f *file) read(key string, v any, want string) bool {
-	if !f.has(key) {
-		return false
-	}
-	if json.Unmarshal(f.values[key], v) != nil {
-		f.fail("%s is %s, want %s", key, short(f.values[key]), want)
-		return false
-	}
-	return true
-}
-
-func short(v json.RawMessage) string {
-	const most = 40
-	if len(v) > most {
-		return string(v[:most]) + "..."
-	}
-	return string(v)
-}
-
-// whole reads an integer from 1 to most; a missing one is `otherwise`, where 0 makes it an error.
-func (f *file) whole(key string, otherwise, most int) int {
-	n := otherwise
-	if !f.read(key, &n, "a whole number") && n == 0 {
-		f.fail("%s is missing, want 1 to %d", key, most)
-	} else if n < 1 || n > most {
-		f.fail("%s is %d, want 1 to %d", key, n, most)
-	}
-	return n
-}
-
-// number reads a number above 0; a missing one is `otherwise`.
-func (f *file) number(key string, otherwise float64) float64 {
-	x := otherwise
-	f.read(key, &x, "a number")
-	if !(x > 0) || x > math.MaxFloat32 {
-		f.fail("%s is %v, want a finite number above 0", key, x)
-	}
-	return x
-}
-
-func (f *file) text(key string) (s string) {
-	f.read(key, &s, "text")
-	return s
-}
-
-func (f *file) flag(key string) (b bool) {
-	f.read(key, &b, "true or false")
-	return b
-}
-
-// only returns an error for values that this package does not support. Missing keys have the
-// supported values.
-func (f *file) only(values map[string]any) {
-	f.seen = slices.AppendSeq(f.seen, maps.Keys(values))
-	if err := model.Only(f.values, "", values); err != nil {
-		f.fail("%w", err)
-	}
+	src   *model.Source
+	facts model.Facts
+	kind  *kind
+	more  map[string]json.RawMessage // generation_config.json's
 }
 
 // ids reads an id or a list of ids.
 func (f *file) ids(key string, rows int) []int32 {
 	var list []int32
-	if !f.has(key) {
+	if !f.Has(key) {
 		return nil
 	}
 	var one int32
-	if json.Unmarshal(f.values[key], &one) == nil {
+	if json.Unmarshal(f.Keys[key], &one) == nil {
 		list = []int32{one}
 	} else {
-		f.read(key, &list, "an id or a list of ids")
+		f.Read(key, &list, "an id or a list of ids")
 	}
 	for _, id := range list {
 		if id < 0 || int(id) >= rows {
-			f.fail("%s is %d, want 0 to %d", key, id, rows-1)
+			f.Fail("%s is %d, want 0 to %d", key, id, rows-1)
 		}
 	}
 	return list
@@ -165,29 +87,29 @@ func (f *file) ids(key string, rows int) []int32 {
 // generation_config.json adds.
 func (f *file) ends(rows int) []int32 {
 	const key = "eos_token_id"
-	more := &file{path: "generation_config.json", values: f.more}
+	more := &file{Values: model.Values{Path: "generation_config.json", Keys: f.more}}
 	ends := f.ids(key, rows)
 	for _, id := range more.ids(key, rows) {
 		if !slices.Contains(ends, id) {
 			ends = append(ends, id)
 		}
 	}
-	f.err = cmp.Or(f.err, more.err)
+	f.Err = cmp.Or(f.Err, more.Err)
 	return ends
 }
 
 // open decodes config.json and adds generation_config.json.
 func open(src *model.Source) *file {
-	f := &file{src: src, facts: src.Facts(), values: map[string]json.RawMessage{}}
-	if f.err = model.DecodeConfig(src, &f.values); f.err != nil {
+	f := &file{src: src, facts: src.Facts(), Values: *src.Values()}
+	if f.Err != nil {
 		return f
 	}
 	if src.Files != nil {
 		data, err := model.ReadFile(src.Files, "generation_config.json", 1<<20)
 		if err == nil && json.Unmarshal(data, &f.more) == nil {
 			for key, v := range f.more {
-				if !f.has(key) {
-					f.values[key] = v
+				if !f.Has(key) {
+					f.Keys[key] = v
 				}
 			}
 		}
@@ -200,10 +122,10 @@ func open(src *model.Source) *file {
 // rope_theta and others.
 func (f *file) spread() {
 	var rope map[string]json.RawMessage
-	if f.read("rope_parameters", &rope, "an object") {
+	if f.Read("rope_parameters", &rope, "an object") {
 		for key, v := range rope {
-			if !f.has(key) {
-				f.values[key] = v
+			if !f.Has(key) {
+				f.Keys[key] = v
 			}
 		}
 	}
@@ -220,11 +142,11 @@ func rows(set *weights.Set, name string, otherwise int) int {
 // readConfig reads the sizes for the model's family.
 func readConfig(src *model.Source) (c Config, err error) {
 	f := open(src)
-	if f.err != nil {
-		return c, f.err
+	if f.Err != nil {
+		return c, f.Err
 	}
-	if f.recognise(); f.err != nil {
-		return c, f.err
+	if f.recognise(); f.Err != nil {
+		return c, f.Err
 	}
 	k := f.kind
 	read := k.read
@@ -240,7 +162,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 	c.kind, c.Blocks = k, k.blocks
 	c.Shift = c.Shift || k.shifted
 	if k.sized != "" {
-		c.Block = f.whole(k.sized, k.block, maxLength)
+		c.Block = f.Whole(k.sized, k.block, 1, maxLength)
 	} else if k.block > 0 {
 		c.Block = k.block
 	}
@@ -258,7 +180,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 	c.Recipe = c.published()
 	f.consistent(c)
 	c.Notes = f.notes()
-	return c, f.err
+	return c, f.Err
 }
 
 // token returns the id of a token of the vocabulary by its spelling.
@@ -316,7 +238,7 @@ func (f *file) mask(c Config) int32 {
 	if id := f.kind.maskID; id > 0 && int(id) < c.Vocab {
 		return id
 	}
-	f.fail("mask_token_id is missing, want 0 to %d", c.Vocab-1)
+	f.Fail("mask_token_id is missing, want 0 to %d", c.Vocab-1)
 	return 0
 }
 
@@ -341,16 +263,16 @@ func (f *file) named(key string) string {
 
 func (f *file) consistent(c Config) {
 	switch {
-	case f.err != nil:
+	case f.Err != nil:
 	case c.Heads%c.KV != 0:
-		f.fail("%d key heads for %d query heads, want a divisor", c.KV, c.Heads)
+		f.Fail("%d key heads for %d query heads, want a divisor", c.KV, c.Heads)
 	case c.HeadDim%2 != 0:
-		f.fail("heads have %d numbers, want an even number", c.HeadDim)
+		f.Fail("heads have %d numbers, want an even number", c.HeadDim)
 	case c.Rotary < 2 || c.Rotary > c.HeadDim || c.Rotary%2 != 0:
-		f.fail("%d of the %d numbers of a head turn, want an even number of them", c.Rotary, c.HeadDim)
+		f.Fail("%d of the %d numbers of a head turn, want an even number of them", c.Rotary, c.HeadDim)
 	case c.Block&(c.Block-1) != 0:
-		f.fail("blocks have %d positions, want a power of two", c.Block)
+		f.Fail("blocks have %d positions, want a power of two", c.Block)
 	case c.Vocab > c.Rows:
-		f.fail("vocab_size is %d, want at most the %d rows of the embedding", c.Vocab, c.Rows)
+		f.Fail("vocab_size is %d, want at most the %d rows of the embedding", c.Vocab, c.Rows)
 	}
 }

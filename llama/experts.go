@@ -38,16 +38,16 @@ type Experts struct {
 // mixture reads the keys that all mixtures of experts have.
 func (f *file) mixture(c *Config, width string) *Experts {
 	experts := "num_experts"
-	if local := "num_local_experts"; f.has(local) && !f.has(experts) { // as transformers 5 writes it
+	if local := "num_local_experts"; f.Has(local) && !f.Has(experts) { // as transformers 5 writes it
 		experts = local
 	}
 	e := &Experts{
-		Count: f.whole(experts, 0, 1<<12), PerToken: f.whole("num_experts_per_tok", 0, 1<<8),
-		Groups: 1, TopGroups: 1, MLP: f.whole(width, 0, maxSize), Scale: 1,
+		Count: f.Whole(experts, 0, 1, 1<<12), PerToken: f.Whole("num_experts_per_tok", 0, 1, 1<<8),
+		Groups: 1, TopGroups: 1, MLP: f.Whole(width, 0, 1, maxSize), Scale: 1,
 		Dense: make([]bool, max(c.Layers, 0)),
 	}
-	if f.err == nil && e.PerToken > e.Count {
-		f.fail("num_experts_per_tok is %d, want 1 to %d, the number of experts", e.PerToken, e.Count)
+	if f.Err == nil && e.PerToken > e.Count {
+		f.Fail("num_experts_per_tok is %d, want 1 to %d, the number of experts", e.PerToken, e.Count)
 	}
 	c.MoE = e
 	return e
@@ -56,17 +56,17 @@ func (f *file) mixture(c *Config, width string) *Experts {
 // qwenMoE reads the config.json of models made from Qwen3-MoE.
 func (f *file) qwenMoE(set *weights.Set) Config {
 	for _, key := range []string{"rope_scaling", "sliding_window"} { // RND1 has false for null
-		if string(f.values[key]) == "false" {
-			delete(f.values, key)
+		if string(f.Keys[key]) == "false" {
+			delete(f.Keys, key)
 		}
 	}
-	f.only(map[string]any{"is_causal": false})
+	f.Only(map[string]any{"is_causal": false})
 	c := f.qwen(set)
 	e := f.mixture(&c, "moe_intermediate_size")
-	e.Softmax, e.Sum = true, f.flag("norm_topk_prob")
-	step := f.whole("decoder_sparse_step", 1, maxLayers)
+	e.Softmax, e.Sum = true, f.Flag("norm_topk_prob", false)
+	step := f.Whole("decoder_sparse_step", 1, 1, maxLayers)
 	var dense []int
-	f.read("mlp_only_layers", &dense, "a list of layers")
+	f.Read("mlp_only_layers", &dense, "a list of layers")
 	for i := range e.Dense {
 		e.Dense[i] = slices.Contains(dense, i) || (i+1)%step != 0
 	}
@@ -77,27 +77,23 @@ func (f *file) qwenMoE(set *weights.Set) Config {
 // the weights of experts sum to 1, whatever norm_topk_prob says, and reads neither
 // routed_scaling_factor nor the groups.
 func (f *file) lladaMoE(set *weights.Set) Config {
-	f.only(map[string]any{"qk_layernorm": true, "attention_bias": false,
-		"moe_router_score_function": "softmax"})
-	for _, key := range []string{"clip_qkv", "shared_expert_intermediate_size", "rope_scaling"} {
-		if f.has(key) {
-			f.fail("%s is %s, want null: this network computes no other", key, short(f.values[key]))
-		}
-	}
-	f.values["intermediate_size"] = f.values["dense_intermediate_size"]
+	f.Only(map[string]any{"qk_layernorm": true, "attention_bias": false,
+		"moe_router_score_function": "softmax", "clip_qkv": nil,
+		"shared_expert_intermediate_size": nil, "rope_scaling": nil})
+	f.Keys["intermediate_size"] = f.Keys["dense_intermediate_size"]
 	var layers []int
-	f.read("moe_layer_freq", &layers, "a list of 0 and 1")
-	if !slices.Contains(layers, 0) && !f.has("dense_intermediate_size") {
-		f.values["intermediate_size"] = f.values["expert_intermediate_size"] // no layer has it
+	f.Read("moe_layer_freq", &layers, "a list of 0 and 1")
+	if !slices.Contains(layers, 0) && !f.Has("dense_intermediate_size") {
+		f.Keys["intermediate_size"] = f.Keys["expert_intermediate_size"] // no layer has it
 	}
 	c := f.qwen(set)
 	e := f.mixture(&c, "expert_intermediate_size")
 	e.Softmax, e.Kept = true, true
-	if f.flag("moe_router_enable_expert_bias") {
+	if f.Flag("moe_router_enable_expert_bias", false) {
 		e.Bias = "expert_bias"
 	}
-	if f.err == nil && len(layers) > 0 && len(layers) != c.Layers {
-		f.fail("moe_layer_freq has %d layers, want %d", len(layers), c.Layers)
+	if f.Err == nil && len(layers) > 0 && len(layers) != c.Layers {
+		f.Fail("moe_layer_freq has %d layers, want %d", len(layers), c.Layers)
 	}
 	for i := range min(len(layers), len(e.Dense)) {
 		e.Dense[i] = layers[i] == 0
@@ -108,33 +104,30 @@ func (f *file) lladaMoE(set *weights.Set) Config {
 // llada2 reads the config.json of inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and larger ones
 // (modeling_llada2_moe.py).
 func (f *file) llada2(set *weights.Set) Config {
-	f.only(map[string]any{"hidden_act": "silu", "use_qk_norm": true, "use_bias": false,
+	f.Only(map[string]any{"hidden_act": "silu", "use_qk_norm": true, "use_bias": false,
 		"use_qkv_bias": false, "norm_head": false, "norm_softmax": false, "norm_topk_prob": true,
 		"score_function": "sigmoid", "moe_router_enable_expert_bias": true, "use_rmsnorm": true,
-		"use_sliding_window": false, "using_split_qkv_in_self_attention": false})
-	if f.has("rope_scaling") {
-		f.fail("rope_scaling is %s, want null: this network computes no other",
-			short(f.values["rope_scaling"]))
-	}
+		"use_sliding_window": false, "using_split_qkv_in_self_attention": false,
+		"rope_scaling": nil})
 	c := f.sizes(set, "model.word_embeddings.weight", 1e-6)
 	c.Normed, c.Joined = true, true
-	c.Rotary = int(float64(c.HeadDim) * f.number("partial_rotary_factor", 1))
+	c.Rotary = int(float64(c.HeadDim) * f.Number("partial_rotary_factor", 1))
 	e := f.mixture(&c, "moe_intermediate_size")
-	e.Groups, e.TopGroups = f.whole("n_group", 1, 1<<12), f.whole("topk_group", 1, 1<<12)
-	e.Sum, e.Scale, e.Bias = true, f.number("routed_scaling_factor", 1), "gate.expert_bias"
+	e.Groups, e.TopGroups = f.Whole("n_group", 1, 1, 1<<12), f.Whole("topk_group", 1, 1, 1<<12)
+	e.Sum, e.Scale, e.Bias = true, f.Number("routed_scaling_factor", 1), "gate.expert_bias"
 	dense := 0
-	f.read("num_shared_experts", &e.Shared, "a whole number")
-	f.read("first_k_dense_replace", &dense, "a whole number")
+	f.Read("num_shared_experts", &e.Shared, "a whole number")
+	f.Read("first_k_dense_replace", &dense, "a whole number")
 	switch {
-	case f.err != nil:
+	case f.Err != nil:
 	case e.Shared < 0 || e.Shared > 1<<8:
-		f.fail("num_shared_experts is %d, want 0 to %d", e.Shared, 1<<8)
+		f.Fail("num_shared_experts is %d, want 0 to %d", e.Shared, 1<<8)
 	case dense < 0 || dense > c.Layers:
-		f.fail("first_k_dense_replace is %d, want 0 to %d", dense, c.Layers)
+		f.Fail("first_k_dense_replace is %d, want 0 to %d", dense, c.Layers)
 	case e.Count%e.Groups != 0 || e.Count/e.Groups < 2:
-		f.fail("n_group is %d, want a divisor of %d experts that leaves two a group", e.Groups, e.Count)
+		f.Fail("n_group is %d, want a divisor of %d experts that leaves two a group", e.Groups, e.Count)
 	case e.TopGroups > e.Groups || e.PerToken > e.TopGroups*(e.Count/e.Groups):
-		f.fail("%d experts a token of %d of %d groups, want no more than these have", e.PerToken,
+		f.Fail("%d experts a token of %d of %d groups, want no more than these have", e.PerToken,
 			e.TopGroups, e.Groups)
 	}
 	for i := range min(max(dense, 0), len(e.Dense)) {

@@ -16,15 +16,15 @@ type Scaled struct {
 // ScaledOf reads the keys of rotary embeddings in a config.json.
 func ScaledOf(config []byte) (Scaled, error) {
 	f := &file{kind: &kind{}}
-	if err := json.Unmarshal(config, &f.values); err != nil {
+	if err := json.Unmarshal(config, &f.Keys); err != nil {
 		return Scaled{}, err
 	}
 	f.spread()
-	c := Config{Rotary: f.whole("head_dim", 0, maxSize), Theta: f.number("rope_theta", 0),
-		Length: f.whole("max_position_embeddings", 0, maxLength)}
+	c := Config{Rotary: f.Whole("head_dim", 0, 1, maxSize), Theta: f.Number("rope_theta", 0),
+		Length: f.Whole("max_position_embeddings", 0, 1, maxLength)}
 	f.scaled(&c)
 	freq, scale := c.frequencies()
-	return Scaled{freq, scale, c}, f.err
+	return Scaled{freq, scale, c}, f.Err
 }
 
 // Turn returns the cosines and sines at a position, [pairs].

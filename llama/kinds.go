@@ -72,7 +72,7 @@ var kinds = []*kind{
 	// GSAI-ML/iLLaDA-8B-*
 	{name: "illada", mask: "<[MASK]>", recipe: lladaRecipe},
 	// Dream-org/DreamReasoner-8B
-	{name: "dream-reasoner", types: "Dream", is: func(f *file) bool { return f.has("block_size") },
+	{name: "dream-reasoner", types: "Dream", is: func(f *file) bool { return f.Has("block_size") },
 		sized: "block_size", mask: "<|mask|>", recipe: blockRecipe},
 	// Dream-org/Dream-v0-*-7B, Dream-Coder-v0-Instruct-7B, DreamOn-v0-7B, apple/DiffuCoder-7B-*
 	{name: "Dream", shifted: true, mask: "<|mask|>", recipe: dreamRecipe},
@@ -80,7 +80,7 @@ var kinds = []*kind{
 	{name: "a2d-bd3lm", types: a2d, repo: "-bd3lm", sized: "block_size", block: 32,
 		blocks: model.AnswerBlocks, mask: "<|mask|>",
 		recipe: dllmBlocksRecipe},
-	{name: "a2d-blocks", types: a2d, is: func(f *file) bool { return f.has("block_size") },
+	{name: "a2d-blocks", types: a2d, is: func(f *file) bool { return f.Has("block_size") },
 		sized: "block_size", blocks: model.AnswerBlocks, mask: "<|mask|>", recipe: dllmBlocksRecipe},
 	{name: "a2d-qwen3", types: a2d, mask: "<|mask|>", recipe: dllmRecipe},
 	// Gen-Verse/TraDo-4B-Instruct, -8B-Instruct, -8B-Thinking: SDAR's class and network
@@ -159,10 +159,10 @@ func (f *file) recognise() {
 	}
 	switch {
 	case kind == "":
-		f.fail("model_type is missing, want %s; a model that is like one of these can be read as that "+
+		f.Fail("model_type is missing, want %s; a model that is like one of these can be read as that "+
 			"(--as)", strings.Join(kindNames(), ", "))
 	default:
-		f.fail("model_type is %.60q: it is %s", kind, model.LeftToRight)
+		f.Fail("model_type is %.60q: it is %s", kind, model.LeftToRight)
 	}
 }
 
@@ -177,7 +177,7 @@ func (f *file) notes() (notes []string) {
 				f.kind.name, k.name))
 		}
 	}
-	if unknown := f.src.Unknown(append(f.seen, ignored...)...); unknown != "" {
+	if unknown := f.src.Unknown(append(f.Seen, ignored...)...); unknown != "" {
 		notes = append(notes, unknown)
 	}
 	return notes
@@ -200,7 +200,7 @@ func stableDiffCoder(f *file) bool {
 
 // lladaMoE reports whether a folder is of LLaDA-MoE, which has dense LLaDA's model_type.
 func lladaMoE(f *file) bool {
-	return f.facts.Of("LLaDAMoE") || f.facts.Type == "lladamoe" || f.has("expert_intermediate_size")
+	return f.facts.Of("LLaDAMoE") || f.facts.Type == "lladamoe" || f.Has("expert_intermediate_size")
 }
 
 // spells reports whether the tokenizer's files have a special token of this spelling.

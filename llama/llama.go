@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"strings"
 
 	"gorgonia.org/tensor"
 
@@ -160,7 +161,10 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 			Unused:     report.Unused,
 			Notes:      c.Notes,
 		}}
-	loaded.Variables = variables(src)
+	if strings.HasPrefix(src.Facts().Type, "a2d-qwen") {
+		// dLLM's tokenizer of its Qwens, where a caller does not say (dllm/utils/models.py)
+		loaded.Variables = map[string]any{"enable_thinking": false}
+	}
 	if t, from, err := wait(); err == nil {
 		loaded.Tokenizer, loaded.Info.Tokenizer = t, from
 	} else {

@@ -93,18 +93,18 @@ func adapterConfig(files fs.FS) (rank int, factor float32, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	f := &file{path: draftFolder + "/adapter_config.json"}
-	if err := json.Unmarshal(data, &f.values); err != nil {
-		return 0, 0, fmt.Errorf("%s: %w", f.path, err)
+	f := &model.Values{Path: draftFolder + "/adapter_config.json"}
+	if err := json.Unmarshal(data, &f.Keys); err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	f.only(map[string]any{"use_rslora": false, "use_dora": false, "bias": "none",
+	f.Only(map[string]any{"use_rslora": false, "use_dora": false, "bias": "none",
 		"fan_in_fan_out": false, "peft_type": "LORA"})
 	var targets []string
-	f.read("target_modules", &targets, "a list")
-	if f.err == nil && (len(targets) != 1 || targets[0] != "o_proj") {
-		f.fail("target_modules is %s, want [\"o_proj\"]", short(f.values["target_modules"]))
+	f.Read("target_modules", &targets, "a list")
+	if f.Err == nil && (len(targets) != 1 || targets[0] != "o_proj") {
+		f.Fail("target_modules is %s, want [\"o_proj\"]", f.Shown("target_modules"))
 	}
-	rank = f.whole("r", 0, maxSize)
-	factor = float32(f.number("lora_alpha", 0) / float64(max(rank, 1)))
-	return rank, factor, f.err
+	rank = f.Whole("r", 0, 1, maxSize)
+	factor = float32(f.Number("lora_alpha", 0) / float64(max(rank, 1)))
+	return rank, factor, f.Err
 }

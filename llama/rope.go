@@ -1,13 +1,12 @@
 package llama
 
 import (
-	"cmp"
-	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 
 	"unmask/backend"
+	"unmask/model"
 	"unmask/nn"
 )
 
@@ -30,45 +29,40 @@ var ropeTypes = []string{"linear", "llama3", "yarn"}
 
 // rope reads rope_parameters or, in older files, rope_scaling. length is max_position_embeddings.
 func (f *file) rope(length int, types ...string) (r Rope) {
-	values := map[string]json.RawMessage{}
-	if !f.read("rope_parameters", &values, "an object") {
-		f.read("rope_scaling", &values, "an object")
+	s := f.Object("rope_parameters")
+	if !f.Has("rope_parameters") {
+		s = f.Object("rope_scaling")
 	}
-	s := &file{values: values}
-	r.Type = s.text("rope_type")
+	r.Type = s.Text("rope_type")
 	if r.Type == "" {
-		r.Type = s.text("type")
+		r.Type = s.Text("type")
 	}
 	if r.Type == "" || r.Type == "default" {
-		f.join(s)
 		return Rope{}
 	}
 	if !slices.Contains(types, r.Type) {
-		f.fail("rope_type is %q, want default or %s: this network computes no other", r.Type,
+		f.Fail("rope_type is %q, want default or %s: this network computes no other", r.Type,
 			strings.Join(types, ", "))
 		return Rope{}
 	}
-	r.Length = s.whole("original_max_position_embeddings", length, maxLength)
-	switch r.Factor = s.number("factor", 0); r.Type {
+	r.Length = s.Whole("original_max_position_embeddings", length, 1, maxLength)
+	switch r.Factor = s.Number("factor", 0); r.Type {
 	case "llama3":
-		r.LowFreq, r.HighFreq = s.number("low_freq_factor", 1), s.number("high_freq_factor", 4)
-		if s.err == nil && r.HighFreq <= r.LowFreq {
-			s.fail("high_freq_factor is %v, want more than low_freq_factor, %v", r.HighFreq, r.LowFreq)
+		r.LowFreq, r.HighFreq = s.Number("low_freq_factor", 1), s.Number("high_freq_factor", 4)
+		if f.Err == nil && r.HighFreq <= r.LowFreq {
+			s.Fail("high_freq_factor is %v, want more than low_freq_factor, %v", r.HighFreq, r.LowFreq)
 		}
 	case "yarn":
-		s.yarn(&r)
+		r.yarn(s)
 	}
-	f.join(s)
 	return r
 }
 
 // yarn reads the keys of YaRN (Peng et al. 2023, "YaRN: efficient context window extension of large
 // language models").
-func (f *file) yarn(r *Rope) {
-	r.BetaFast, r.BetaSlow = f.number("beta_fast", 32), f.number("beta_slow", 1)
-	truncate := true
-	f.read("truncate", &truncate, "true or false")
-	r.Exact = !truncate
+func (r *Rope) yarn(f *model.Values) {
+	r.BetaFast, r.BetaSlow = f.Number("beta_fast", 32), f.Number("beta_slow", 1)
+	r.Exact = !f.Flag("truncate", true)
 	spread := func(m float64) float64 {
 		if r.Factor <= 1 {
 			return 1
@@ -77,22 +71,17 @@ func (f *file) yarn(r *Rope) {
 	}
 	r.Attention = spread(1)
 	var some, all float64
-	f.read("mscale", &some, "a number")
-	f.read("mscale_all_dim", &all, "a number")
+	f.Read("mscale", &some, "a number")
+	f.Read("mscale_all_dim", &all, "a number")
 	if some != 0 && all != 0 {
 		r.Attention = spread(some) / spread(all)
 	}
-	if f.has("attention_factor") {
-		r.Attention = f.number("attention_factor", 0)
+	if f.Has("attention_factor") {
+		r.Attention = f.Number("attention_factor", 0)
 	}
-	if f.has("llama_4_scaling_beta") {
-		r.QueryBeta = f.number("llama_4_scaling_beta", 0)
+	if f.Has("llama_4_scaling_beta") {
+		r.QueryBeta = f.Number("llama_4_scaling_beta", 0)
 	}
-}
-
-// join keeps the first error of an object within config.json.
-func (f *file) join(s *file) {
-	f.err = cmp.Or(f.err, s.err)
 }
 
 // frequencies returns the angle per position of each pair of numbers, float32 as the published

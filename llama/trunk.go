@@ -21,12 +21,12 @@ func NewTrunk(src *model.Source, prefix string) (*Trunk, error) {
 	f := open(src)
 	f.kind = &kind{name: "qwen3", trunk: prefix}
 	var c Config
-	if f.err == nil {
+	if f.Err == nil {
 		c = f.qwen(src.Set)
 		f.consistent(c)
 	}
-	if f.err != nil {
-		return nil, f.err
+	if f.Err != nil {
+		return nil, f.Err
 	}
 	c.kind, c.Notes = f.kind, f.notes()
 	m := New(c)

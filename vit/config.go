@@ -1,6 +1,7 @@
 package vit
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -35,46 +36,20 @@ const (
 	maxSize      = 1 << 20
 )
 
-// file is config.json as written by `unmask convert`; MAGE itself publishes none.
-type file struct {
-	EmbedDim        int `json:"embed_dim"`
-	Depth           int `json:"depth"`
-	Heads           int `json:"num_heads"`
-	DecoderEmbedDim int `json:"decoder_embed_dim"`
-	DecoderDepth    int `json:"decoder_depth"`
-	DecoderHeads    int `json:"decoder_num_heads"`
-	Grid            int `json:"grid"`
-	Codebook        int `json:"codebook_size"`
-
-	ClassNames []string `json:"class_names"` // not in MAGE's files: names of the first classes
-}
-
+// readConfig reads config.json as written by `unmask convert`; MAGE itself publishes none. Names of
+// the first classes are not in MAGE's files.
 func readConfig(src *model.Source, set *weights.Set) (Config, error) {
-	var f file
-	if err := model.DecodeConfig(src, &f); err != nil {
-		return Config{}, err
+	f := src.Values()
+	size := func(key string) int { return f.Whole(key, 0, 1, maxSize) }
+	c := Config{Hidden: size("embed_dim"), Depth: size("depth"), Heads: size("num_heads"),
+		DecHidden: size("decoder_embed_dim"), DecDepth: size("decoder_depth"),
+		DecHeads: size("decoder_num_heads"), Grid: size("grid"), Codebook: size("codebook_size")}
+	c.Vocab = c.Codebook + extraClasses
+	f.Read("class_names", &c.ClassNames, "a list of names")
+	known := strings.Join(append(f.Seen, "vqgan"), " ")
+	if err := cmp.Or(f.Err, src.CheckKeys(model.Settings{Known: known})); err != nil {
+		return c, err
 	}
-	known := strings.Join(append(model.Keys(f), "vqgan"), " ")
-	if err := src.CheckKeys(model.Settings{Known: known}); err != nil {
-		return Config{}, err
-	}
-	for _, s := range []struct {
-		name  string
-		value int
-	}{
-		{"embed_dim", f.EmbedDim}, {"depth", f.Depth}, {"num_heads", f.Heads},
-		{"decoder_embed_dim", f.DecoderEmbedDim},
-		{"decoder_depth", f.DecoderDepth}, {"decoder_num_heads", f.DecoderHeads}, {"grid", f.Grid},
-		{"codebook_size", f.Codebook},
-	} {
-		if s.value < 1 || s.value > maxSize {
-			return Config{}, fmt.Errorf("config.json: %s is %d, want 1 to %d", s.name, s.value, maxSize)
-		}
-	}
-	c := Config{Hidden: f.EmbedDim, Depth: f.Depth, Heads: f.Heads, DecHidden: f.DecoderEmbedDim,
-		DecDepth: f.DecoderDepth,
-		DecHeads: f.DecoderHeads, Grid: f.Grid, Codebook: f.Codebook, Vocab: f.Codebook + extraClasses,
-		ClassNames: f.ClassNames}
 	// The token for no class is among those of the classes.
 	if n := len(c.ClassNames); n > classToken {
 		return c, fmt.Errorf("config.json: class_names has %d names, want 0 to %d", n, classToken)

@@ -2,7 +2,6 @@ package vq
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 
 	"unmask/backend"
@@ -23,13 +22,8 @@ func init() {
 		},
 	})
 	model.RegisterCodec(model.CodecFormat{
-		Name: "diffusers-vq",
-		Match: func(src *model.Source) bool {
-			var f struct {
-				Class string `json:"_class_name"`
-			}
-			return json.Unmarshal(src.Config, &f) == nil && f.Class == "VQModel"
-		},
+		Name:  "diffusers-vq",
+		Match: func(src *model.Source) bool { return src.Values().Text("_class_name") == "VQModel" },
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			grid, err := gridOf(src, diffusersSettings)
 			if err != nil {

@@ -1,7 +1,6 @@
 package vqgan
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -57,12 +56,7 @@ func ReadConfig(src *model.Source) (Config, error) {
 }
 
 // named reports whether config.json has the sizes of this codec.
-func named(src *model.Source) bool {
-	var f struct {
-		VQGAN json.RawMessage `json:"vqgan"`
-	}
-	return json.Unmarshal(src.Config, &f) == nil && f.VQGAN != nil
-}
+func named(src *model.Source) bool { return src.Values().Has("vqgan") }
 
 // Side returns the width and height of an image in pixels.
 func (c Config) Side() int { return c.Grid << (len(c.ChMult) - 1) }

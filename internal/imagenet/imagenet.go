@@ -20,3 +20,11 @@ var Names = sync.OnceValue(func() []string {
 	}
 	return list
 })
+
+// Classes returns Names for a network of n classes, or nil if these are others.
+func Classes(n int) []string {
+	if n == len(Names()) {
+		return Names()
+	}
+	return nil
+}
