@@ -81,8 +81,3 @@ func (c Credit) fused(list []credited, logits []float32, logSum float64) (token 
 	}
 	return token, math.Exp(best) / sum
 }
-
-// Tempered refuses every temperature but 0.
-func (c Credit) Tempered(temperature float64) (any, float64, error) {
-	return only0(c, "credit", temperature)
-}

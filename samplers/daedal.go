@@ -142,8 +142,3 @@ func (v *View) endConfidence(check int) float64 {
 	}
 	return sum / float64(check)
 }
-
-// Tempered refuses every temperature but 0.
-func (d Daedal) Tempered(temperature float64) (any, float64, error) {
-	return only0(d, "daedal", temperature)
-}

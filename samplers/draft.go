@@ -28,19 +28,15 @@ type Proposer interface {
 // Proposals implements Proposer.
 func (d Draft) Proposals() int { return cmp.Or(d.Drafts, 4) }
 
-func (d Draft) inside() Sampler {
-	return cmp.Or[Sampler](d.Inside, Greedy{})
-}
-
 // Needs what the sampler inside needs.
-func (d Draft) Needs(step, steps int) Need { return d.inside().Needs(step, steps) }
+func (d Draft) Needs(step, steps int) Need { return inner(d).Needs(step, steps) }
 
 // Choose returns the choice of the sampler inside.
-func (d Draft) Choose(v *View) (Opening, error) { return d.inside().Choose(v) }
+func (d Draft) Choose(v *View) (Opening, error) { return inner(d).Choose(v) }
 
 // Check returns an error for a sampler inside whose steps a draft cannot foresee.
 func (d Draft) Check() error {
-	in := d.inside()
+	in := inner(d)
 	_, planner := As[Planner](in)
 	_, remasks := As[Remasker](in)
 	_, keeps := As[Stateful](in)

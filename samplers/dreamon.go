@@ -29,24 +29,20 @@ func (d DreamOn) Growth() DreamOn {
 
 // Check returns an error for a sampler inside that masks open positions again.
 func (d DreamOn) Check() error {
-	if _, ok := As[Remasker](d.inside()); ok {
+	if _, ok := As[Remasker](inner(d)); ok {
 		return fmt.Errorf("samplers: dreamon around a sampler that masks again, want one that does not")
 	}
 	return nil
 }
 
-func (d DreamOn) inside() Sampler {
-	return cmp.Or[Sampler](d.Inside, ChooseThenSample{Order: Entropy{}})
-}
-
 // Needs what the sampler inside needs.
-func (d DreamOn) Needs(step, steps int) Need { return d.inside().Needs(step, steps) }
+func (d DreamOn) Needs(step, steps int) Need { return inner(d).Needs(step, steps) }
 
 // Choose opens Each positions.
 func (d DreamOn) Choose(v *View) (Opening, error) {
 	quota := v.Quota
 	v.Quota = min(d.Growth().Each, len(v.Masked))
-	o, err := d.inside().Choose(v)
+	o, err := inner(d).Choose(v)
 	v.Quota = quota
 	return o, err
 }

@@ -1,7 +1,6 @@
 package samplers
 
 import (
-	"cmp"
 	"fmt"
 
 	"unmask/param"
@@ -13,18 +12,14 @@ type Greedy struct {
 	Inside Sampler `inside:"confidence"`
 }
 
-func (g Greedy) inside() Sampler {
-	return cmp.Or[Sampler](g.Inside, ChooseThenSample{Order: Confidence{}})
-}
-
 // Needs what the sampler inside needs, and the most probable token.
 func (g Greedy) Needs(step, steps int) Need {
-	return g.inside().Needs(step, steps).With(Need{Top: true})
+	return inner(g).Needs(step, steps).With(Need{Top: true})
 }
 
 // Choose returns the choice of the sampler inside with the most probable tokens.
 func (g Greedy) Choose(v *View) (Opening, error) {
-	o, err := g.inside().Choose(v)
+	o, err := inner(g).Choose(v)
 	if err == nil {
 		v.likeliest(&o)
 	}
@@ -33,18 +28,13 @@ func (g Greedy) Choose(v *View) (Opening, error) {
 
 // Check returns an error if the sampler inside draws tokens itself, or has an exponent of draws.
 func (g Greedy) Check() error {
-	if c, ok := g.inside().(ChooseThenSample); ok && c.Gamma != 0 {
+	if c, ok := inner(g).(ChooseThenSample); ok && c.Gamma != 0 {
 		return &param.Error{Name: "gamma", Found: param.Format(c.Gamma),
 			Want: "none: greedy takes the most probable tokens", Reason: param.NoEffect}
 	}
-	if _, dplm := As[DPLM](g.inside()); dplm || g.inside().Needs(1, 2).Draw {
+	if _, dplm := As[DPLM](inner(g)); dplm || inner(g).Needs(1, 2).Draw {
 		return fmt.Errorf("samplers: greedy around a sampler that draws tokens itself, want one that " +
 			"chooses positions")
 	}
 	return nil
-}
-
-// Tempered refuses every temperature but 0.
-func (g Greedy) Tempered(temperature float64) (any, float64, error) {
-	return only0(g, "greedy", temperature)
 }

@@ -80,15 +80,11 @@ type Codebooks struct {
 	Penalty float64 `param:"penalty 1e-9..1e6 =1" help:"taken from log p for each codebook before, nats"`
 }
 
-func (c Codebooks) inside() Sampler {
-	return cmp.Or[Sampler](c.Inside, Moment{})
-}
-
 // Needs what the sampler inside needs.
-func (c Codebooks) Needs(step, steps int) Need { return c.inside().Needs(step, steps) }
+func (c Codebooks) Needs(step, steps int) Need { return inner(c).Needs(step, steps) }
 
 // NeedsFor implements Frugal.
-func (c Codebooks) NeedsFor(step, steps, k int) Need { return NeedsFor(c.inside(), step, steps, k) }
+func (c Codebooks) NeedsFor(step, steps, k int) Need { return NeedsFor(inner(c), step, steps, k) }
 
 // Choose returns the choice of the sampler inside by lowered measures.
 func (c Codebooks) Choose(v *View) (Opening, error) {
@@ -109,7 +105,7 @@ func (c Codebooks) Choose(v *View) (Opening, error) {
 	lowered.LogMoment, lowered.LogP = lower(v.LogMoment, less), lower(v.LogP, less)
 	lowered.P1, lowered.P2 = lower(v.P1, times), lower(v.P2, times)
 	lowered.Entropy = lower(v.Entropy, func(x, by float64) float64 { return x + by })
-	o, err := c.inside().Choose(&lowered)
+	o, err := inner(c).Choose(&lowered)
 	for j := range o.LogP {
 		o.LogP[j] += penalty * float64(v.book(o.Positions[j]))
 	}

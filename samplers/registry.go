@@ -30,7 +30,8 @@ type Rule struct {
 	Paper string // its source
 	// why its steps cannot have intermediate stages of partial caching, in words that follow the
 	// name; "": they can
-	Uncached string
+	Uncached     string
+	MostProbable bool // it takes the most probable tokens at any temperature
 }
 
 // entry is a registered Rule.
@@ -153,6 +154,9 @@ func wrapped(rule any) (list []any) {
 	}
 	return list
 }
+
+// inner returns the sampler inside a rule.
+func inner(rule any) Sampler { return wrapped(rule)[0].(Sampler) }
 
 // Uncached returns why the steps of a rule cannot have intermediate stages of partial caching, such
 // as "maskgit draws tokens before it chooses positions", or "" if they can.

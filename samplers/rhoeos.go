@@ -106,8 +106,3 @@ func (v *View) unused(o Opening, first int) int {
 	}
 	return len(v.Tokens) - first
 }
-
-// Tempered refuses every temperature but 0.
-func (r RhoEOS) Tempered(temperature float64) (any, float64, error) {
-	return only0(r, "rho-eos", temperature)
-}

@@ -70,8 +70,3 @@ func checked(v *View, s *Second) (o Opening, err error) {
 	}
 	return Opening{Positions: s.Run[:n], Tokens: token[:n], LogP: logP[:n]}, err
 }
-
-// Tempered refuses every temperature but 0.
-func (s S2D2) Tempered(temperature float64) (any, float64, error) {
-	return only0(s, "s2d2", temperature)
-}

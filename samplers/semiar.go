@@ -17,10 +17,6 @@ type SemiAR struct {
 	Even int `param:"even 0..1 =0" help:"1 makes blocks of equal size, as runs before 0.2 did"`
 }
 
-func (s SemiAR) inside() Sampler {
-	return cmp.Or[Sampler](s.Inside, ChooseThenSample{Order: Confidence{}})
-}
-
 // Blocks implements Blocker.
 func (s SemiAR) Blocks(free int) (n, size int) {
 	size = cmp.Or(s.Block, 32)
@@ -32,24 +28,24 @@ func (s SemiAR) Blocks(free int) (n, size int) {
 }
 
 // Needs what the sampler inside needs.
-func (s SemiAR) Needs(step, steps int) Need { return s.inside().Needs(step, steps) }
+func (s SemiAR) Needs(step, steps int) Need { return inner(s).Needs(step, steps) }
 
 // NeedsFor implements Frugal.
-func (s SemiAR) NeedsFor(step, steps, k int) Need { return NeedsFor(s.inside(), step, steps, k) }
+func (s SemiAR) NeedsFor(step, steps, k int) Need { return NeedsFor(inner(s), step, steps, k) }
 
 // Choose returns the choice of the sampler inside.
-func (s SemiAR) Choose(v *View) (Opening, error) { return s.inside().Choose(v) }
+func (s SemiAR) Choose(v *View) (Opening, error) { return inner(s).Choose(v) }
 
 // Check returns an error for a sampler inside that cannot run in blocks.
 func (s SemiAR) Check() error {
-	if _, ok := As[Clock](s.inside()); ok {
+	if _, ok := As[Clock](inner(s)); ok {
 		return fmt.Errorf("samplers: semi-ar around a sampler with a clock of its own, want one that " +
 			"goes by positions")
 	}
-	if _, ok := As[Blocker](s.inside()); ok {
+	if _, ok := As[Blocker](inner(s)); ok {
 		return fmt.Errorf("samplers: semi-ar inside semi-ar, want one")
 	}
-	if _, ok := As[Remasker](s.inside()); ok {
+	if _, ok := As[Remasker](inner(s)); ok {
 		return fmt.Errorf("samplers: semi-ar around a sampler that masks again, want one that does not")
 	}
 	return nil

@@ -3,13 +3,14 @@ package samplers
 import (
 	"cmp"
 	"reflect"
+	"slices"
 
 	"unmask/param"
 )
 
 // Tempered is a rule for which the temperature of a run is more than an exponent of the model's
-// marginals: it takes the most probable tokens, or draws tokens itself. A temperature means to it
-// what it means in its authors' program.
+// marginals, because it draws tokens itself: a temperature means to it what it means in its
+// authors' program. See also Rule.MostProbable.
 type Tempered interface {
 	// Tempered returns the rule at a temperature, 0 for the most probable tokens, and the temperature
 	// of the marginals that it then reads, 1 for the model's own. An error is a *param.Error.
@@ -17,7 +18,7 @@ type Tempered interface {
 }
 
 // AtTemperature returns a sampler as a run with a temperature has it, and the temperature of the
-// marginals that it reads. A sampler without a Tempered rule stays as it is.
+// marginals that it reads. Other samplers stay as they are.
 func AtTemperature(s Sampler, temperature float64) (Sampler, float64, error) {
 	rule, marginals, err := atTemperature(s, temperature)
 	if err != nil {
@@ -31,8 +32,14 @@ func atTemperature(rule any, temperature float64) (any, float64, error) {
 		return t.Tempered(temperature)
 	}
 	e := byType[reflect.TypeOf(rule)]
-	if _, ok := As[Tempered](rule); !ok || e == nil {
+	switch {
+	case e == nil || !tempered(rule):
 		return rule, cmp.Or(temperature, 1), nil // at 0 the draws are greedy, the marginals stay
+	case e.MostProbable && temperature == 0:
+		return rule, 1, nil
+	case e.MostProbable:
+		return nil, 0, refuseTemperature(temperature,
+			"0: sampler "+e.Name+" takes the most probable tokens")
 	}
 	v, marginals := e.open(rule), 1.0
 	for _, in := range e.inside {
@@ -48,10 +55,20 @@ func atTemperature(rule any, temperature float64) (any, float64, error) {
 	return v.Interface(), marginals, nil
 }
 
+// tempered reports whether the temperature of a run is more to a rule, or to one that it wraps, than
+// an exponent of the marginals.
+func tempered(rule any) bool {
+	if _, ok := rule.(Tempered); ok {
+		return true
+	}
+	e := byType[reflect.TypeOf(rule)]
+	return e != nil && e.MostProbable || slices.ContainsFunc(wrapped(rule), tempered)
+}
+
 // MostProbable reports whether a sampler takes the most probable tokens whatever else is drawn, as
 // at temperature 0.
 func MostProbable(s Sampler) bool {
-	if _, ok := As[Tempered](s); !ok {
+	if !tempered(s) {
 		return false
 	}
 	at0, _, err := AtTemperature(s, 0)
@@ -68,14 +85,6 @@ func never0(rule any, name string, temperature float64) (any, float64, error) {
 		return rule, temperature, nil
 	}
 	return nil, 0, refuseTemperature(0, "more than 0: sampler "+name+" draws tokens itself")
-}
-
-// only0 is the Tempered of rules that take the most probable tokens at any temperature.
-func only0(rule any, name string, temperature float64) (any, float64, error) {
-	if temperature == 0 {
-		return rule, 1, nil
-	}
-	return nil, 0, refuseTemperature(temperature, "0: sampler "+name+" takes the most probable tokens")
 }
 
 // own returns an error if a rule already has another temperature of its tokens.
