@@ -277,6 +277,6 @@ func (g *Guided) mixed(m model.Marginals, b *model.Batch) (model.Marginals, erro
 		g.mix.of(g, h.OfHead(), b.Length)
 		return &g.mix.marginals, nil
 	}
-	g.dense = sparse{g: g, of: m, length: int32(b.Length), outcomes: g.spec.Outcomes}
+	g.dense = sparse{g: g, network: m, length: int32(b.Length), outcomes: g.spec.Outcomes}
 	return &g.dense, nil
 }

@@ -87,7 +87,7 @@ func (m *mixed) project(rows []int32) *tensor.Dense {
 // sparse mixes the logits, row by row, of models without an output head, such as exact ones.
 type sparse struct {
 	g        *Guided
-	of       model.Marginals
+	network  model.Marginals
 	length   int32
 	outcomes int
 }
@@ -104,7 +104,7 @@ func (s *sparse) logits(rows []int32) (*model.Dense, error) {
 		}
 	}
 	all := make([][]float32, len(asked))
-	err := s.of.Visit(asked, func(i int, l []float32) { all[i] = append([]float32(nil), l...) })
+	err := s.network.Visit(asked, func(i int, l []float32) { all[i] = append([]float32(nil), l...) })
 	if err != nil {
 		return nil, err
 	}
@@ -124,37 +124,30 @@ func (s *sparse) logits(rows []int32) (*model.Dense, error) {
 	return d, nil
 }
 
-// renamed returns an error with the row that the caller asked for.
-func renamed(err error, rows []int32, length int32) error {
-	if e, ok := err.(*model.RowError); ok {
-		return &model.RowError{Row: rows[e.Row], Length: int(length), Err: e.Err}
+// of calls do with the mixed logits of rows and their indexes. Its errors name the rows of the
+// caller.
+func (s *sparse) of(rows []int32, do func(d *model.Dense, all []int32) error) error {
+	d, err := s.logits(rows)
+	if err == nil {
+		err = do(d, nn.Count(0, len(rows)))
+	}
+	if e, ok := err.(*model.RowError); ok && d != nil {
+		return &model.RowError{Row: rows[e.Row], Length: int(s.length), Err: e.Err}
 	}
 	return err
 }
 
 // Stats implements model.Marginals.
 func (s *sparse) Stats(rows []int32, o *model.Stats) error {
-	d, err := s.logits(rows)
-	if err != nil {
-		return err
-	}
-	return renamed(d.Stats(nn.Count(0, len(rows)), o), rows, s.length)
+	return s.of(rows, func(d *model.Dense, all []int32) error { return d.Stats(all, o) })
 }
 
 // Sample implements model.Marginals.
 func (s *sparse) Sample(rows []int32, o *model.Draw) error {
-	d, err := s.logits(rows)
-	if err != nil {
-		return err
-	}
-	return renamed(d.Sample(nn.Count(0, len(rows)), o), rows, s.length)
+	return s.of(rows, func(d *model.Dense, all []int32) error { return d.Sample(all, o) })
 }
 
 // Visit implements model.Marginals.
 func (s *sparse) Visit(rows []int32, visit func(i int, logits []float32)) error {
-	d, err := s.logits(rows)
-	if err != nil {
-		return err
-	}
-	return d.Visit(nn.Count(0, len(rows)), visit)
+	return s.of(rows, func(d *model.Dense, all []int32) error { return d.Visit(all, visit) })
 }
