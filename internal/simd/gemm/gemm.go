@@ -49,7 +49,7 @@ type Kernel struct {
 	windows windows  // nil where there is none
 	pack    packer
 	largest func(x *float32, n int) float32
-	turn    func(dst, x *float32, ldd, ldx, n int)
+	turn    func(dst, x *float32, ldd, ldx, n int) // nil in plain Go
 	store   func(dst, tile, bias *float32, ldd, ldt, rows, cols, add int)
 	scale   func(tile, row, col, offset *float32, ldt, rows, cols int)
 }

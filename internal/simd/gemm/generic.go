@@ -11,12 +11,9 @@ import (
 // packed memory.
 func generic(f Format) *Kernel {
 	k := &Kernel{Format: f, Rows: 4, Columns: 16, Cache: 1 << 16, pack: formats[f].pack,
-		largest: largestGo, turn: turnGo, store: storeGo, scale: scaleGo}
+		largest: largestGo, store: storeGo, scale: scaleGo}
 	for _, rows := range []int{4, 2, 1} {
 		k.heights = append(k.heights, height{rows, multiplyGo(f, rows, 16)})
-	}
-	if f == F32 {
-		k.windows = windowsGo(k.Rows, k.Columns)
 	}
 	return k
 }
@@ -33,24 +30,6 @@ func multiplyGo(f Format, rows, columns int) multiply {
 			for w := range words * lines {
 				line := as[(w/words*rows+i)*4:][:4]
 				addWord(f, row, line, w%words, bs[w*columns:][:columns])
-			}
-		}
-	}
-}
-
-// windowsGo returns the function of a kernel that reads windows.
-func windowsGo(rows, columns int) windows {
-	return func(a, b, c *float32, lda, ldc, lines, runs, pitch int) {
-		for i := range rows {
-			row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(c), 4*i*ldc)), columns)
-			clear(row)
-			for r := range runs {
-				line := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(a), 4*(r*pitch+i*lda))), 4*lines)
-				part := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(b), 16*lines*r*columns)),
-					4*lines*columns)
-				for w := range line {
-					addWord(F32, row, line, w, part[w*columns:][:columns])
-				}
 			}
 		}
 	}
@@ -199,14 +178,6 @@ func largestGo(x *float32, n int) (m float32) {
 		m = max(m, float32(math.Abs(float64(v))))
 	}
 	return m
-}
-
-func turnGo(dst, x *float32, ldd, ldx, n int) {
-	for c := range 8 {
-		for d, v := range unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(x), 4*c*ldx)), 8*n) {
-			*(*float32)(unsafe.Add(unsafe.Pointer(dst), 4*(d*ldd+c))) = v
-		}
-	}
 }
 
 func storeGo(dst, tile, bias *float32, ldd, ldt, rows, cols, add int) {

@@ -138,7 +138,10 @@ func (k *Kernel) PackColumns(dst []float32, at int, x []float32, ldx, depth int)
 		}
 	}
 	_, _ = x[15*ldx+words-1], dst[(words-1)*k.Columns+at+15]
-	whole := words / 8
+	whole := 0
+	if k.turn != nil {
+		whole = words / 8
+	}
 	if whole > 0 {
 		k.turn(&dst[at], &x[0], k.Columns, ldx, whole)
 		k.turn(&dst[at+8], &x[8*ldx], k.Columns, ldx, whole)

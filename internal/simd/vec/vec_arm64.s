@@ -1044,10 +1044,14 @@ loop:
 	FLDPQ 32(R1), (F2, F3)
 	FLDPQ (R2), (F4, F5)
 	FLDPQ 32(R2), (F6, F7)
-	WORD $0x4e24f400 // fmax v0.4s, v0.4s, v4.4s
-	WORD $0x4e25f421 // fmax v1.4s, v1.4s, v5.4s
-	WORD $0x4e26f442 // fmax v2.4s, v2.4s, v6.4s
-	WORD $0x4e27f463 // fmax v3.4s, v3.4s, v7.4s
+	WORD $0x6ea4e408 // fcmgt v8.4s, v0.4s, v4.4s
+	VBIF V8.B16, V4.B16, V0.B16
+	WORD $0x6ea5e424 // fcmgt v4.4s, v1.4s, v5.4s
+	VBIF V4.B16, V5.B16, V1.B16
+	WORD $0x6ea6e444 // fcmgt v4.4s, v2.4s, v6.4s
+	VBIF V4.B16, V6.B16, V2.B16
+	WORD $0x6ea7e464 // fcmgt v4.4s, v3.4s, v7.4s
+	VBIF V4.B16, V7.B16, V3.B16
 	FSTPQ (F0, F1), (R1)
 	FSTPQ (F2, F3), 32(R1)
 	ADD $64, R1, R1

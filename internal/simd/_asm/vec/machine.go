@@ -60,7 +60,7 @@ type machine interface {
 	negative(x, a, b Op) Op // a where x is negative, else b
 
 	addTo(sum, x Op)    // sum += x
-	maxTo(top, x Op)    // top = max(top, x)
+	maxTo(top, x Op)    // top = top > x ? top : x
 	fmaTo(sum, a, b Op) // sum += a*b
 	sum(line []Op) Op   // of lane i and i+8, then i+4, i+2, i+1; lane 0 is the result
 	top(line []Op) Op

@@ -211,7 +211,7 @@ func (k kernels) elementwise() {
 		op        func(a, b Op) Op
 	}{
 		{"add", "dst[i] += x[i]", k.add},
-		{"maximum", "dst[i] = max(dst[i], x[i])", k.max},
+		{"maximum", "dst[i] = max(dst[i], x[i])", func(a, b Op) Op { k.maxTo(a, b); return a }},
 		{"multiply", "dst[i] *= x[i]", k.mul},
 	} {
 		k.text(f.name, "(dst, x *float32, n int)",
