@@ -15,7 +15,7 @@ import (
 	"unmask/model"
 )
 
-// BenchmarkLLaDA8B loads the file in UNMASK_8B, such as make8b writes. It times a full pass over
+// BenchmarkLLaDA8B loads the file in UNMASK_8B, such as makemodel writes. It times a full pass over
 // 256 positions with the head at a block of 32, a pass over that block alone with its head, and one
 // over 128 positions with the head at all, as a reply of 128 tokens in 32 passes makes them. It
 // reports the seconds of loading, and the largest resident memory, including the file's mapped
@@ -23,7 +23,7 @@ import (
 func BenchmarkLLaDA8B(b *testing.B) {
 	name := os.Getenv("UNMASK_8B")
 	if name == "" {
-		b.Skip("UNMASK_8B names no file; go run ./tools/make8b writes one")
+		b.Skip("UNMASK_8B names no file; go run ./tools/makemodel writes one")
 	}
 	info, err := os.Stat(name)
 	require.NoError(b, err)

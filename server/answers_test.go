@@ -19,7 +19,6 @@ import (
 	"unmask/research/tasks"
 	"unmask/runs/outputs"
 	"unmask/server"
-	"unmask/testkit/requesttest"
 )
 
 // Every way to a text shows the same of the same tokens: the command's lines, an answer, a joined
@@ -38,7 +37,7 @@ func TestWaysShowTheSame(t *testing.T) {
 			m.Name = name
 			_, err := m.Chat()
 			draw := rapid.Custom(func(t *rapid.T) unmask.Request {
-				return requesttest.Shown(t, err == nil && rapid.Bool().Draw(t, "chats"))
+				return drawShown(t, err == nil && rapid.Bool().Draw(t, "chats"))
 			})
 			made := 0
 			for i := range 14 {
@@ -49,6 +48,61 @@ func TestWaysShowTheSame(t *testing.T) {
 			require.Greater(t, made, 5)
 		})
 	}
+}
+
+// drawShown draws a request for a short text whose end is found in many ways: stop texts over the
+// borders of tokens, end tokens, grammars and calls; samplers that edit and that close positions
+// are among its samplers. chats says that it answers a message. Some are refused.
+func drawShown(t *rapid.T, chats bool) unmask.Request {
+	r := unmask.Request{Seed: rapid.Uint64Range(1, 1<<40).Draw(t, "seed"),
+		MaxTokens: rapid.IntRange(4, 24).Draw(t, "max tokens"), Overrides: generate.Overrides{}}
+	r.Overrides["sampler"] = oneOf(t, "sampler", "moment", "hybrid", "p2", "remdm", "semi-ar(random)",
+		"eb(margin)", "confidence", "dynamic", "edit(theta=0.05,edit=0.01,post=4)",
+		"greedy(edit(theta=0.05,edit=0.01,post=4))", "semi-ar(low-confidence,block=4)",
+		"credit", "wino(wide=0.1,block=8)", "multi-block(block=4)", "daedal(start=4,grow=3,low=0.4)",
+		"semi-ar(draft,block=4)", "semi-ar(entropy-threshold,block=4)")
+	r.Overrides["steps"] = oneOf(t, "steps", "3", "4", "8")
+	if strings.HasPrefix(r.Overrides["sampler"], "semi-ar") {
+		if oneOf(t, "window", append([]string{"3"}, make([]string, 9)...)...) != "" {
+			r.Overrides["window"] = "3"
+		}
+	}
+	if chats {
+		r.Messages = json.RawMessage(`[{"role":"user","content":"Tell me about Tom."}]`)
+	} else {
+		r.Prompt = oneOf(t, "prompt", "", "Once upon", "ok \u00e9 \U0001F642")
+		r.Suffix = oneOf(t, "suffix", "", "", "", " the end.")
+	}
+	r.Stop = oneOf(t, "stop", nil, nil, []string{"e"}, []string{"th", "an"}, []string{" Th", "\u00e9"},
+		[]string{"ll", "o", "\n"}, []string{"\U0001F642"})
+	if oneOf(t, "cut", false, false, true) {
+		r.Cut, r.End = true, oneOf(t, "end", "", "13")
+	}
+	switch oneOf(t, "grammar", "", "", "", "schema", "regex", "avoid", "choice", "calls") {
+	case "schema":
+		r.Schema = json.RawMessage(`{"type":"object","properties":{"a":{"type":"boolean"}},` +
+			`"required":["a"],"additionalProperties":false}`)
+	case "regex":
+		r.Regex = "[a-z]{1,3}( [a-z\u00e9]{1,4}){1,2}"
+	case "avoid":
+		r.Avoid = []string{"e.*a", "[A-Z]"}
+	case "choice":
+		r.Choice = []string{" girl", " boy", "\U0001F642"}
+	case "calls":
+		if chats {
+			const parameters = `{"enum":[{},{"toy":"ball"}]}`
+			r.Tools = json.RawMessage(`[{"type":"function","function":{"name":"find","parameters":` +
+				parameters + `}}]`)
+			r.Calls = &unmask.Calls{Functions: []unmask.Function{{Name: "find",
+				Parameters: json.RawMessage(parameters)}}}
+			r.MaxTokens = 40
+		}
+	}
+	return r
+}
+
+func oneOf[T any](t *rapid.T, name string, values ...T) T {
+	return rapid.SampledFrom(values).Draw(t, name)
 }
 
 // sameShown compares what all ways show of a request, and reports whether it was not refused.

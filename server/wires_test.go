@@ -19,7 +19,6 @@ import (
 	"unmask"
 	"unmask/demo"
 	"unmask/server"
-	"unmask/testkit/requesttest"
 )
 
 // told is what an API says of an answer: its text, its calls as NAME ARGUMENTS, why it ended, and
@@ -327,7 +326,7 @@ func TestAPIsShowTheSame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m.Name = name
 			require.NoError(t, s.Add(server.Model{Name: name, Model: m}))
-			draw := rapid.Custom(func(t *rapid.T) unmask.Request { return requesttest.Shown(t, true) })
+			draw := rapid.Custom(func(t *rapid.T) unmask.Request { return drawShown(t, true) })
 			seen := map[string]int{}
 			for i := range 24 {
 				r := draw.Example(i)

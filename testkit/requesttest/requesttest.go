@@ -70,51 +70,6 @@ func Chat(t *rapid.T) unmask.Request {
 	return r
 }
 
-// Shown draws a request for a short text whose end is found in many ways: stop texts over the
-// borders of tokens, end tokens, grammars and calls; samplers that edit and that close positions
-// are among its samplers. chats says that it answers a message. Some are refused.
-func Shown(t *rapid.T, chats bool) unmask.Request {
-	r := unmask.Request{Seed: rapid.Uint64Range(1, 1<<40).Draw(t, "seed"),
-		MaxTokens: rapid.IntRange(4, 24).Draw(t, "max tokens"), Overrides: generate.Overrides{}}
-	r.Overrides["sampler"] = oneOf(t, "sampler", "moment", "hybrid", "p2", "remdm", "semi-ar(random)",
-		"eb(margin)", "confidence", "dynamic", "edit(theta=0.05,edit=0.01,post=4)",
-		"greedy(edit(theta=0.05,edit=0.01,post=4))", "semi-ar(low-confidence,block=4)",
-		"credit", "wino(wide=0.1,block=8)", "multi-block(block=4)", "daedal(start=4,grow=3,low=0.4)",
-		"semi-ar(draft,block=4)", "semi-ar(entropy-threshold,block=4)")
-	r.Overrides["steps"] = oneOf(t, "steps", "3", "4", "8")
-	if strings.HasPrefix(r.Overrides["sampler"], "semi-ar") {
-		override(t, &r, "window", "3")
-	}
-	if chats {
-		r.Messages = json.RawMessage(conversations[0])
-	} else {
-		r.Prompt = oneOf(t, "prompt", "", "Once upon", "ok \u00e9 \U0001F642")
-		r.Suffix = oneOf(t, "suffix", "", "", "", " the end.")
-	}
-	r.Stop = oneOf(t, "stop", nil, nil, []string{"e"}, []string{"th", "an"}, []string{" Th", "\u00e9"},
-		[]string{"ll", "o", "\n"}, []string{"\U0001F642"})
-	if oneOf(t, "cut", false, false, true) {
-		r.Cut, r.End = true, oneOf(t, "end", "", "13")
-	}
-	switch oneOf(t, "grammar", "", "", "", "schema", "regex", "avoid", "choice", "calls") {
-	case "schema":
-		r.Schema = json.RawMessage(`{"type":"object","properties":{"a":{"type":"boolean"}},` +
-			`"required":["a"],"additionalProperties":false}`)
-	case "regex":
-		r.Regex = "[a-z]{1,3}( [a-z\u00e9]{1,4}){1,2}"
-	case "avoid":
-		r.Avoid = []string{"e.*a", "[A-Z]"}
-	case "choice":
-		r.Choice = []string{" girl", " boy", "\U0001F642"}
-	case "calls":
-		if chats {
-			r.Tools, r.Calls = callsOf(false)
-			r.MaxTokens = 40
-		}
-	}
-	return r
-}
-
 // callsOf returns a function as a template has it, and calls of it.
 func callsOf(several bool) (tools json.RawMessage, calls *unmask.Calls) {
 	const parameters = `{"enum":[{},{"toy":"ball"}]}`

@@ -1,22 +1,71 @@
-// Command makemodel writes a model of a published size with random weights, for measurements:
-// lm12, SDTT's small student (0.34 GB), or mage, MAGE-B with its VQGAN (0.4 GB).
+// Command makemodel writes a model of a published size with random weights, for measurements: a
+// GGUF file of LLaDA-8B's sizes or, with -like, of another model's, or the folder of SDTT's small
+// student (lm12, 0.34 GB) or of MAGE-B with its VQGAN (mage, 0.4 GB). In Q4_K the head and the
+// embeddings are in Q6_K: 4.8 GB of the 8B, 2.4 GB of the 3B. With -layers it has fewer layers, a
+// vocabulary of 1024 unless -vocab says another, and one type for all matrices. -arch llama makes a
+// model that decodes from left to right in other programs.
 //
-//	go run ./tools/makemodel lm12 DIR
+//	go run ./tools/makemodel [-like nemotron-3b] [-arch llama] [-layers 2] [-vocab 4096] \
+//		OUT.gguf [q4_k or q8_0]
+//	go run ./tools/makemodel -like lm12 DIR
 package main
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 
 	"unmask/bench"
+	"unmask/internal/atomicfile"
+	"unmask/weights"
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: makemodel lm12|mage DIR")
+	like := flag.String("like", "llada-8b",
+		"whose sizes: llada-8b, dream-7b, nemotron-3b, llada-moe, lm12 or mage")
+	arch := flag.String("arch", "", "llama, or nothing for the model's own")
+	layers := flag.Int("layers", 0, "layers, 0 for all")
+	vocab := flag.Int("vocab", 0, "tokens, 0 for all or, with fewer layers, 1024")
+	flag.Parse()
+	if (*like == "lm12" || *like == "mage") && flag.NArg() == 1 {
+		end(bench.WritePublished(flag.Arg(0), *like))
+		return
+	}
+	models := map[string]struct {
+		bench.Sizes
+		arch string
+	}{"llada-8b": {bench.LLaDA8B, "llada"}, "nemotron-3b": {bench.Nemotron3B, "mistral3"},
+		"llada-moe": {bench.LLaDAMoE, "llada-moe"}, "dream-7b": {bench.Dream7B, "dream"}}
+	types := map[string]weights.DType{"": weights.Q4_K, "q4_k": weights.Q4_K, "q8_0": weights.Q8_0}
+	m, known := models[*like]
+	as, typed := types[flag.Arg(1)]
+	all := m.Layers
+	if !known || !typed || flag.NArg() < 1 || flag.NArg() > 2 || *layers < 0 || *layers > all ||
+		*vocab < 0 || *vocab > m.Vocab || *arch != "" && *arch != "llama" {
+		flag.Usage()
+		fmt.Fprintln(os.Stderr, "then OUT.gguf, and q4_k or q8_0; or DIR of lm12 or mage")
 		os.Exit(2)
 	}
-	if err := bench.WritePublished(os.Args[2], os.Args[1]); err != nil {
+	head := as
+	m.Length = 4096
+	if m.Layers = cmp.Or(*layers, all); m.Layers < all {
+		m.Vocab = cmp.Or(*vocab, 1024)
+	} else {
+		m.Vocab = cmp.Or(*vocab, m.Vocab)
+		if as == weights.Q4_K {
+			head = weights.Q6_K
+		}
+	}
+	end(atomicfile.WriteFile(flag.Arg(0), func(w io.Writer) error {
+		return bench.WriteGGUF(w, cmp.Or(*arch, m.arch), m.Sizes, as, head)
+	}))
+}
+
+// end exits with an error, if there is one.
+func end(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "makemodel:", err)
 		os.Exit(1)
 	}

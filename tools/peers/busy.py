@@ -90,7 +90,7 @@ def main():
             go("build", "-o", binary, "./cmd/unmask")
         kinds = [a.only] if a.only else list(MODELS)
         for kind in kinds:
-            go("run", "./tools/makemodel", MODELS[kind][0], os.path.join(folder, kind))
+            go("run", "./tools/makemodel", "-like", MODELS[kind][0], os.path.join(folder, kind))
         beside = [multiprocessing.Process(target=count, daemon=True) for _ in range(a.busy)]
         for one in beside:
             one.start()

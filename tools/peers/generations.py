@@ -132,7 +132,7 @@ def main():
         if not a.unmask:
             go("build", "-o", binary, "./cmd/unmask")
         if a.only != "image":
-            go("run", "./tools/makemodel", "lm12", os.path.join(folder, "lm12"))
+            go("run", "./tools/makemodel", "-like", "lm12", os.path.join(folder, "lm12"))
             text = ["text", "--model", os.path.join(folder, "lm12"), "--sampler"]
             table(f"SDTT's size, 1024 tokens, {a.steps} steps, {a.threads} threads", {
                 "PyTorch, SDTT's loop, 64 bit": peer("float64"),
@@ -140,7 +140,7 @@ def main():
                 "unmask vanilla": unmask_loop(binary, [*text, "vanilla"], a.steps, a.threads),
                 "unmask hybrid": unmask_loop(binary, [*text, "hybrid"], a.steps, a.threads)})
         if a.only != "text":
-            go("run", "./tools/makemodel", "mage", os.path.join(folder, "mage"))
+            go("run", "./tools/makemodel", "-like", "mage", os.path.join(folder, "mage"))
             image = ["image", "--model", os.path.join(folder, "mage"), "-n", "1", "--schedule", "mage",
                      "--sheet", os.path.join(folder, "sheet.png"), "--sampler"]
             table(f"MAGE-B's size, 256 codes, {a.image_steps} steps, {a.threads} threads", {

@@ -78,7 +78,7 @@ def lines(*command):
 class Tools:
     def __init__(self, folder, llama, threads, new):
         self.folder, self.llama, self.threads, self.new = folder, llama, str(threads), new
-        for name in ("cmd/unmask", "tools/make8b", "tools/peers/replies"):
+        for name in ("cmd/unmask", "tools/makemodel", "tools/peers/replies"):
             run("go", "build", "-C", ROOT, "-o", self.at(os.path.basename(name)), "./" + name)
 
     def at(self, name):
@@ -86,7 +86,7 @@ class Tools:
 
     def make(self, name, *flags):
         file = self.at(name + ".gguf")
-        run(self.at("make8b"), *flags[:-1], file, flags[-1])
+        run(self.at("makemodel"), *flags[:-1], file, flags[-1])
         return file
 
     def bench(self, file, prompt, new=0):
