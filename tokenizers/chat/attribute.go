@@ -164,7 +164,7 @@ func method(v any, name string) any {
 	case *dict:
 		of, missing = dictMethods, " clear copy fromkeys pop popitem setdefault update "
 	case *list:
-		of, missing = listMethods, " append clear copy extend insert pop remove reverse sort "
+		missing = " append clear copy count extend index insert pop remove reverse sort "
 	case int64, bool, float64:
 		missing = " as_integer_ratio bit_count bit_length conjugate denominator from_bytes fromhex hex " +
 			"imag is_integer numerator real to_bytes "
@@ -187,29 +187,6 @@ func method(v any, name string) any {
 
 // namedArguments are the arguments of methods that may have their names.
 var namedArguments = map[string]string{"split": " sep maxsplit "}
-
-var listMethods = map[string]func(*run, any, []any, *dict) any{
-	"index": func(r *run, v any, args []any, _ *dict) any {
-		want(args, 1, 1, "index")
-		for i, one := range v.(*list).items {
-			if r.equal(one, args[0]) {
-				return int64(i)
-			}
-		}
-		fail("%s is not in list", r.repr(args[0]).s)
-		return nil
-	},
-	"count": func(r *run, v any, args []any, _ *dict) any {
-		want(args, 1, 1, "count")
-		n := int64(0)
-		for _, one := range v.(*list).items {
-			if r.equal(one, args[0]) {
-				n++
-			}
-		}
-		return n
-	},
-}
 
 var dictMethods = map[string]func(*run, any, []any, *dict) any{
 	"get": func(r *run, v any, args []any, named *dict) any {

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,13 +12,13 @@ type filter func(r *run, v any, args []any, named *dict) any
 var filters map[string]filter
 
 // otherFilters are those of Jinja 3.1 that are not done; a template that reaches one is refused.
-const otherFilters = " attr batch capitalize center filesizeformat forceescape format groupby " +
-	"pprint random round slice striptags title truncate urlencode urlize wordcount wordwrap xmlattr "
+const otherFilters = " abs attr batch capitalize center e escape filesizeformat forceescape format groupby " +
+	"pprint random round slice striptags sum title truncate urlencode urlize wordcount wordwrap xmlattr "
 
 func init() { // after tests and filters, which some look up
 	filters = map[string]filter{
 		"length": filterLength, "count": filterLength, "tojson": filterJSON, "trim": filterTrim,
-		"string": ofText((*run).str), "escape": ofText((*run).markup), "e": ofText((*run).markup),
+		"string": ofText((*run).str),
 		"safe": ofText(func(r *run, v any) text {
 			t := r.str(v)
 			t.safe = true
@@ -28,8 +27,8 @@ func init() { // after tests and filters, which some look up
 		"items": filterItems, "join": filterJoin, "list": filterList, "replace": filterReplace,
 		"unique": filterUnique, "map": filterMap, "dictsort": filterDictsort, "sort": filterSort,
 		"default": filterDefault, "d": filterDefault, "first": filterFirst, "last": filterLast,
-		"int": filterInt, "float": filterFloat, "abs": filterAbs, "reverse": filterReverse,
-		"sum": filterSum, "min": extreme("min"), "max": extreme("max"),
+		"int": filterInt, "float": filterFloat, "reverse": filterReverse,
+		"min": extreme("min"), "max": extreme("max"),
 		"indent": filterIndent,
 		"lower":  ofText(func(r *run, v any) text { return r.lower(r.str(v)) }),
 		"upper":  ofText(func(r *run, v any) text { return r.upper(r.str(v)) }),
@@ -282,17 +281,6 @@ func filterLast(r *run, v any, args []any, named *dict) any {
 	return undefined{"the last item of an empty sequence"}
 }
 
-func filterAbs(r *run, v any, args []any, named *dict) any {
-	if n, f, whole, ok := number(v); ok && (!whole || n != math.MinInt64) {
-		if whole {
-			return max(n, -n)
-		}
-		return math.Abs(f)
-	}
-	fail("bad operand type for abs(): %q", typeName(v))
-	return nil
-}
-
 func filterReverse(r *run, v any, args []any, named *dict) any {
 	items := slices.Clone(r.items(v))
 	slices.Reverse(items)
@@ -302,17 +290,4 @@ func filterReverse(r *run, v any, args []any, named *dict) any {
 	l := r.newList(items)
 	l.once = true
 	return l
-}
-
-func filterSum(r *run, v any, args []any, named *dict) any {
-	known(named, "sum", "attribute", "start")
-	get := r.attributeOf(args, 0, named)
-	sum := any(int64(0))
-	if a, ok := option(args, 1, named, "start"); ok {
-		sum = a
-	}
-	for _, item := range r.items(v) {
-		sum = r.binary("+", sum, get(item))
-	}
-	return sum
 }

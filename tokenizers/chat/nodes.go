@@ -83,10 +83,9 @@ type (
 		caller   bool   // and the body of a call block
 		body     []stmt
 	}
-	block struct { // call or filter: x is what is written
-		call *define // of a call block, an argument of the call x
-		body []stmt  // of a filter block, the variable bodyName
-		x    expr
+	block struct { // of a call: call is an argument of x, which is written
+		call define
+		x    calling
 	}
 	refused struct{ name string } // a statement that is not done
 	jump    struct{ name string } // break or continue

@@ -116,7 +116,7 @@ func (r *run) statement(one stmt, s *scope, out *builder) string {
 	case define:
 		s.names[one.name] = r.macro(one, s)
 	case block:
-		return r.block(one, s, out)
+		r.block(one, s, out)
 	case refused:
 		fail("statement %s is not done here", one.name)
 	case jump:
@@ -125,23 +125,12 @@ func (r *run) statement(one stmt, s *scope, out *builder) string {
 	return ""
 }
 
-// block runs a call or filter block.
-func (r *run) block(one block, s *scope, out *builder) string {
-	if one.call != nil {
-		x := one.x.(calling)
-		f := r.eval(x.f, s)
-		args, named := r.arguments(x.args, s)
-		named.set(text{s: "caller"}, r.macro(*one.call, s))
-		out.add(r.str(r.call(f, args, named)))
-		return ""
-	}
-	inner, b := s.inner(), builder{run: r}
-	if jumped := r.exec(one.body, s.inner(), &b); jumped != "" {
-		return jumped
-	}
-	inner.names[bodyName] = b.text()
-	out.add(r.str(r.eval(one.x, inner)))
-	return ""
+// block runs a call block.
+func (r *run) block(one block, s *scope, out *builder) {
+	f := r.eval(one.x.f, s)
+	args, named := r.arguments(one.x.args, s)
+	named.set(text{s: "caller"}, r.macro(one.call, s))
+	out.add(r.str(r.call(f, args, named)))
 }
 
 func (r *run) assign(target expr, value any, s *scope) {
@@ -184,11 +173,10 @@ func (r *run) loop(l loop, s *scope, out *builder) string {
 	if len(items) == 0 {
 		return r.exec(l.none, s.inner(), out)
 	}
-	changed := any(undefined{})
 	for i, item := range items {
 		r.step(1)
 		inner := s.inner()
-		inner.names["loop"] = &turn{items, i, &changed}
+		inner.names["loop"] = &turn{items, i}
 		r.assign(l.target, item, inner)
 		if r.exec(l.body, inner, out) == broke {
 			return ""
@@ -199,9 +187,8 @@ func (r *run) loop(l loop, s *scope, out *builder) string {
 
 // turn is the variable loop in the iteration of items[i].
 type turn struct {
-	items   []any
-	i       int
-	changed *any // last value that loop.changed was given
+	items []any
+	i     int
 }
 
 func (t *turn) field(name string) any {
@@ -237,14 +224,7 @@ func (t *turn) field(name string) any {
 			return args[t.i%len(args)]
 		}}
 	case "changed":
-		return &function{name, func(r *run, args []any, named *dict) any {
-			value := any(&list{items: args, tuple: true})
-			if r.equal(*t.changed, value) {
-				return false
-			}
-			*t.changed = value
-			return true
-		}}
+		fail("loop.changed is not done here")
 	case "depth": // loops that are not recursive
 		return int64(1)
 	case "depth0":
