@@ -51,11 +51,11 @@ func Decode(data []byte) (*Image, error) {
 	return fromImage(picture), nil
 }
 
-const jpegMagic = "\xff\xd8\xff"
+const jpegMagic, pngMagic = "\xff\xd8\xff", "\x89PNG\r\n\x1a\n"
 
 // decodePNG decodes a PNG within the limits; its error names the format of other data.
 func decodePNG(data []byte) (image.Image, error) {
-	if !bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")) {
+	if !bytes.HasPrefix(data, []byte(pngMagic)) {
 		for _, s := range signatures {
 			if bytes.HasPrefix(data, []byte(s.magic)) {
 				return nil, fmt.Errorf("a %s image, want PNG or JPEG", s.format)
@@ -138,19 +138,18 @@ func ReadPicture(name string) (image.Image, error) {
 		return nil, err
 	}
 	var picture image.Image
-	held := 1
 	if bytes.HasPrefix(data, []byte(jpegMagic)) {
 		var m *Image
 		if m, err = decodeJPEG(data); err == nil {
-			picture, held = m.NRGBA(), orientation(data)
+			picture = m.NRGBA()
 		}
-	} else if picture, err = decodePNG(data); err == nil {
-		held = pngOrientation(data)
+	} else {
+		picture, err = decodePNG(data)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return upright(picture, held), nil
+	return upright(picture, orientation(data)), nil
 }
 
 func readFile(name string) ([]byte, error) {

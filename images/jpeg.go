@@ -2,7 +2,6 @@ package images
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"image"
 	"image/jpeg"
@@ -81,18 +80,12 @@ func fromRGB(p *image.RGBA, data []byte) *Image {
 // sampling returns how many pixels a sample of the second component takes, across and down, by the
 // first frame header (ITU T.81, B.2.2) of a JPEG that Go has decoded.
 func sampling(jpeg []byte) (across, down int) {
-	for at := 2; at+4 <= len(jpeg) && jpeg[at] == 0xff; {
-		if jpeg[at+1] == 0xff { // filler
-			at++
-			continue
-		}
-		marker, size := jpeg[at+1], int(binary.BigEndian.Uint16(jpeg[at+2:]))
-		if marker >= 0xc0 && marker <= 0xc2 && at+15 < len(jpeg) {
-			first, second := int(jpeg[at+11]), int(jpeg[at+14])
+	for marker, body := range segments(jpeg) {
+		if marker >= 0xc0 && marker <= 0xc2 && len(body) > 11 {
+			first, second := int(body[7]), int(body[10])
 			across, down = (first>>4)/max(1, second>>4), (first&15)/max(1, second&15)
 			return max(1, across), max(1, down)
 		}
-		at += 2 + size
 	}
 	return 1, 1
 }

@@ -5,39 +5,60 @@ import (
 	"encoding/binary"
 	"image"
 	"image/draw"
+	"iter"
+	"slices"
 )
 
-// orientation returns how a JPEG is to be shown, 1 to 8: tag 0x0112 of its EXIF data (EXIF 2.32,
-// section 4.6.4). It is 1, as it stands, where the data is missing or damaged.
-func orientation(jpeg []byte) int {
-	for at := 2; at+4 <= len(jpeg) && jpeg[at] == 0xff; {
-		marker, size := jpeg[at+1], int(binary.BigEndian.Uint16(jpeg[at+2:]))
-		if marker == 0xda || size < 2 || at+2+size > len(jpeg) { // the picture begins
-			return 1
+// orientation returns how a picture is to be shown, 1 to 8: tag 0x0112 of its EXIF data (EXIF 2.32,
+// section 4.6.4). It is 1, as it stands, where the data is missing or damaged. A PNG has the data in
+// a chunk eXIf, which may stand before or after the picture (third edition, section 11.3.4.6).
+func orientation(data []byte) int {
+	for marker, body := range segments(data) {
+		if tiff, ok := bytes.CutPrefix(body, []byte(exif)); ok && marker == 0xe1 {
+			return tiffOrientation(tiff)
 		}
-		segment := jpeg[at+4 : at+2+size]
-		if marker == 0xe1 && len(segment) > len(exif) && string(segment[:len(exif)]) == exif {
-			return tiffOrientation(segment[len(exif):])
+	}
+	for kind, body := range chunks(data) {
+		if kind == "eXIf" {
+			return tiffOrientation(bytes.TrimPrefix(body, []byte(exif)))
 		}
-		at += 2 + size
 	}
 	return 1
 }
 
-// pngOrientation is orientation of a PNG, whose chunk eXIf has the data (PNG, third edition,
-// section 11.3.4.6). It may stand before or after the picture.
-func pngOrientation(png []byte) int {
-	for at := 8; at+12 <= len(png); {
-		size := int64(binary.BigEndian.Uint32(png[at:]))
-		if size > int64(len(png)-at-12) {
-			return 1
+// segments returns the markers of a JPEG and what they hold, up to the picture or to damage (ITU
+// T.81, B.1.1.4); none of other data.
+func segments(data []byte) iter.Seq2[byte, []byte] {
+	return func(yield func(marker byte, body []byte) bool) {
+		if !bytes.HasPrefix(data, []byte(jpegMagic)) {
+			return
 		}
-		if string(png[at+4:at+8]) == "eXIf" {
-			return tiffOrientation(bytes.TrimPrefix(png[at+8:at+8+int(size)], []byte(exif)))
+		for at := 2; at+4 <= len(data) && data[at] == 0xff; {
+			marker, size := data[at+1], int(binary.BigEndian.Uint16(data[at+2:]))
+			if marker == 0xff { // filler
+				at++
+				continue
+			}
+			if marker == 0xda || size < 2 || at+2+size > len(data) || !yield(marker, data[at+4:at+2+size]) {
+				return
+			}
+			at += 2 + size
 		}
-		at += 12 + int(size)
 	}
-	return 1
+}
+
+// chunks returns the kinds of a PNG's chunks and what they hold, up to damage; none of other data.
+func chunks(data []byte) iter.Seq2[string, []byte] {
+	return func(yield func(kind string, body []byte) bool) {
+		rest, ok := bytes.CutPrefix(data, []byte(pngMagic))
+		for ok && len(rest) >= 12 {
+			n := uint64(binary.BigEndian.Uint32(rest))
+			if n > uint64(len(rest)-12) || !yield(string(rest[4:8]), rest[8:8+n]) {
+				return
+			}
+			rest = rest[12+n:]
+		}
+	}
 }
 
 // exif is what EXIF data begins with in a JPEG, and in the PNG of some programs.
@@ -76,31 +97,26 @@ func upright(picture image.Image, orientation int) image.Image {
 	w, h := picture.Bounds().Dx(), picture.Bounds().Dy()
 	m := image.NewNRGBA(image.Rect(0, 0, w, h))
 	draw.Draw(m, m.Rect, picture, picture.Bounds().Min, draw.Src)
-	size := image.Rect(0, 0, w, h)
-	if orientation > 4 { // the sides change places
-		size = image.Rect(0, 0, h, w)
+	out := image.NewNRGBA(m.Rect)
+	turned := orientation > 4 // the sides change places
+	if turned {
+		out = image.NewNRGBA(image.Rect(0, 0, h, w))
 	}
-	out := image.NewNRGBA(size)
-	for y := range size.Dy() {
-		for x := range size.Dx() {
-			var fx, fy int // where the pixel comes from
-			switch orientation {
-			case 2:
-				fx, fy = w-1-x, y
-			case 3:
-				fx, fy = w-1-x, h-1-y
-			case 4:
-				fx, fy = x, h-1-y
-			case 5:
-				fx, fy = y, x
-			case 6:
-				fx, fy = y, h-1-x
-			case 7:
-				fx, fy = w-1-y, h-1-x
-			case 8:
-				fx, fy = w-1-y, x
+	right := slices.Contains([]int{2, 3, 7, 8}, orientation) // columns come from the right
+	bottom := slices.Contains([]int{3, 4, 6, 7}, orientation)
+	for y := range h {
+		for x := range w {
+			toX, toY := x, y
+			if right {
+				toX = w - 1 - x
 			}
-			out.SetNRGBA(x, y, m.NRGBAAt(fx, fy))
+			if bottom {
+				toY = h - 1 - y
+			}
+			if turned {
+				toX, toY = toY, toX
+			}
+			out.SetNRGBA(toX, toY, m.NRGBAAt(x, y))
 		}
 	}
 	return out

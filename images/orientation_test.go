@@ -111,7 +111,7 @@ func TestOrientation(t *testing.T) {
 				require.Equal(t, shown.At(i%w, i/w), color.NRGBAModel.Convert(p.At(i%w, i/w)), held)
 			}
 			for cut := range len(drawn) {
-				require.LessOrEqual(t, 1, pngOrientation(drawn[:cut]))
+				require.LessOrEqual(t, 1, orientation(drawn[:cut]))
 			}
 			as, err := Read(name)
 			require.NoError(t, err)
