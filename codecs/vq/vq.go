@@ -198,7 +198,7 @@ const maxPixels = 1 << 13 // along a side
 // prepare allocates the buffers.
 func (m *Model) prepare() {
 	if m.canvas == nil {
-		m.canvas = picture.NewCanvasFor(m.b, m.draw, m.read)
+		m.canvas = picture.NewCanvas(m.b, m.draw, m.read)
 		n := m.Grid[0] * m.Grid[1]
 		m.latent = m.b.New(n, m.Codebook.Width())
 		m.projected = m.b.New(n, m.PostConv.Weight.Shape[0])

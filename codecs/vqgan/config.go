@@ -64,19 +64,6 @@ func (c Config) Side() int { return c.Grid << (len(c.ChMult) - 1) }
 // channels returns the channels of a level.
 func (c Config) channels(level int) int { return c.Ch * c.ChMult[level] }
 
-// largest returns the number of values of the network's largest activation.
-func (c Config) largest() int {
-	most := c.Grid * c.Grid * c.ZChannels
-	for i := range c.ChMult {
-		s := c.Side() >> i
-		most = max(most, s*s*max(3, c.channels(i)))
-		if i > 0 {
-			most = max(most, 4*s*s*c.channels(i)) // upsampled, before the number of channels falls
-		}
-	}
-	return most
-}
-
 func (c Config) check() error {
 	for _, s := range []struct {
 		name  string

@@ -91,11 +91,14 @@ func (m *Decoder) Side() int { return m.cfg.Side() }
 // Draw writes the image of the latent [Grid*Grid, ZChannels] to pixels [Side, Side, 3], colours 0
 // to 1, or a little outside where the network overshoots.
 func (m *Decoder) Draw(b backend.Backend, pixels []float32, latent *tensor.Dense) error {
-	if m.canvas == nil {
-		m.canvas = picture.NewCanvas(b, m.cfg.largest())
+	draw := func(v *picture.Canvas) {
+		v.Begin(m.cfg.Grid, m.cfg.Grid)
+		m.Net.apply(v, latent)
 	}
-	m.canvas.Height, m.canvas.Width = m.cfg.Grid, m.cfg.Grid
-	m.Net.apply(m.canvas, latent)
+	if m.canvas == nil {
+		m.canvas = picture.NewCanvas(b, draw)
+	}
+	draw(m.canvas)
 	return m.canvas.Read(pixels)
 }
 

@@ -33,8 +33,8 @@ func init() {
 	})
 }
 
-// Model turns images into codes and back in two buffers, each as large as the largest activation
-// (33.5 MB for 256x256 pixels of 128 channels); the first call allocates them.
+// Model turns images into codes and back in two buffers that have the size of their largest
+// activation (33.5 MB for 256x256 pixels of 128 channels); the first call allocates them.
 type Model struct {
 	picture.Codec
 
@@ -145,28 +145,25 @@ func (e *encoder) Load(l *nn.Loader) {
 // Config returns the network's sizes.
 func (m *Model) Config() Config { return m.cfg }
 
-// prepare allocates the buffers and sets the canvas to an image of side x side pixels.
-func (m *Model) prepare(side int) *picture.Canvas {
+// prepare allocates the buffers.
+func (m *Model) prepare() {
 	if m.canvas == nil {
-		m.canvas = picture.NewCanvas(m.b, m.cfg.largest())
+		m.canvas = picture.NewCanvas(m.b, m.draw, m.read)
 		m.latent = m.b.New(m.cfg.Grid*m.cfg.Grid, m.cfg.ZChannels)
 	}
-	m.canvas.Height, m.canvas.Width = side, side
-	return m.canvas
 }
 
-// decode is Codec.Draw.
-func (m *Model) decode(codes []int32) error {
-	v := m.prepare(m.cfg.Grid)
-	m.b.Gather(m.latent, m.Codebook.Table(), codes)
+// draw computes the image of m.latent.
+func (m *Model) draw(v *picture.Canvas) {
+	v.Begin(m.cfg.Grid, m.cfg.Grid)
 	m.Decoder.apply(v, m.latent)
-	return v.Read(m.Pixels)
 }
 
-// encode is Codec.Read.
-func (m *Model) encode() ([]float32, error) {
-	v, e := m.prepare(m.cfg.Side()), &m.Encoder
-	m.b.Write(v.X, 0, m.Pixels)
+// read computes the latents of the image in m.Pixels.
+func (m *Model) read(v *picture.Canvas) {
+	e := &m.Encoder
+	v.Begin(m.cfg.Side(), m.cfg.Side())
+	v.Write(m.Pixels)
 	v.Step(&e.ConvIn, nil)
 	for i, l := range e.Down {
 		for _, r := range l.Blocks {
@@ -179,6 +176,20 @@ func (m *Model) encode() ([]float32, error) {
 	e.Mid.Block1.apply(v)
 	e.Mid.Block2.apply(v)
 	v.Run(m.latent, v.X, &e.ConvOut, v.Normed(v.X, &e.NormOut), backend.Epilogue{})
+}
+
+// decode is Codec.Draw.
+func (m *Model) decode(codes []int32) error {
+	m.prepare()
+	m.b.Gather(m.latent, m.Codebook.Table(), codes)
+	m.draw(m.canvas)
+	return m.canvas.Read(m.Pixels)
+}
+
+// encode is Codec.Read.
+func (m *Model) encode() ([]float32, error) {
+	m.prepare()
+	m.read(m.canvas)
 	z := make([]float32, m.cfg.Grid*m.cfg.Grid*m.cfg.ZChannels)
 	m.b.Read(z, m.latent, 0)
 	return z, nil

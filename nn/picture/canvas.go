@@ -27,14 +27,9 @@ type Canvas struct {
 // affine is a group norm's map for one image.
 type affine struct{ scale, shift *tensor.Dense } // [1, channels]
 
-// NewCanvas allocates two buffers of `most` values, for networks without a third one.
-func NewCanvas(b backend.Backend, most int) *Canvas {
-	return &Canvas{Backend: b, X: b.New(1, most), H: b.New(1, most), maps: map[int]*affine{}}
-}
-
-// NewCanvasFor allocates each buffer in the size that it needs in some runs. A run applies the
+// NewCanvas allocates each buffer in the size that it needs in some runs. A run applies the
 // layers of an image to a canvas, after Begin; here they compute nothing.
-func NewCanvasFor(b backend.Backend, runs ...func(v *Canvas)) *Canvas {
+func NewCanvas(b backend.Backend, runs ...func(v *Canvas)) *Canvas {
 	var most [3]int
 	for _, run := range runs {
 		v := &Canvas{Backend: b, sizes: map[*tensor.Dense]int{}}
@@ -55,8 +50,7 @@ func NewCanvasFor(b backend.Backend, runs ...func(v *Canvas)) *Canvas {
 	return v
 }
 
-// Begin sets the size of an image in pixels or codes and restores the order of the buffers of
-// NewCanvasFor.
+// Begin sets the size of an image in pixels or codes and restores the order of the buffers.
 func (v *Canvas) Begin(height, width int) {
 	v.X, v.H, v.third = v.made[0], v.made[1], v.made[2]
 	v.Height, v.Width = height, width
@@ -78,7 +72,7 @@ func (v *Canvas) Write(pixels []float32) {
 	}
 }
 
-// Third returns a third buffer, which only canvases of NewCanvasFor have.
+// Third returns the third buffer.
 func (v *Canvas) Third() *tensor.Dense { return v.third }
 
 // Normed returns the norm of x followed by swish; it is applied when x is read.

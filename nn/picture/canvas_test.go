@@ -13,7 +13,7 @@ import (
 // the largest image anywhere.
 func TestCanvasForRuns(t *testing.T) {
 	wide, narrow, up := NewConv(64, 3, 3), NewConv(32, 64, 1), NewDoubling(64)
-	v := NewCanvasFor(plain.New(), func(v *Canvas) {
+	v := NewCanvas(plain.New(), func(v *Canvas) {
 		v.Begin(4, 2)
 		v.Write(make([]float32, 4*2*3))                                         // X
 		v.Step(&wide, nil)                                                      // H, which becomes X
