@@ -49,9 +49,3 @@ func (e Edit) Choose(v *View) (Opening, error) {
 	}
 	return o, nil
 }
-
-// Tempered draws from the tempered marginals and compares their probabilities with Theta and Edit.
-func (e Edit) Tempered(temperature float64) (any, float64, error) {
-	marginals, err := drawTempered(&e.Temperature, temperature, "edit")
-	return e, marginals, err
-}

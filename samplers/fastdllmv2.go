@@ -51,10 +51,3 @@ func (f FastDLLMv2) Part(first int) (from, to int, alone bool) {
 	}
 	return from + at/small*small, from + min(at/small*small+small, block), f.Cache > 0
 }
-
-// Tempered draws from the tempered marginals and ranks by them too, as the authors' programs do:
-// there the logits are divided by the temperature before anything else.
-func (f FastDLLMv2) Tempered(temperature float64) (any, float64, error) {
-	marginals, err := drawTempered(&f.Temperature, temperature, "fast-dllm-v2")
-	return f, marginals, err
-}

@@ -19,16 +19,6 @@ func (l LowConfidence) Choose(v *View) (Opening, error) {
 	return c.open(v.Top(v.Quota, c.score)), nil
 }
 
-// Tempered draws the tokens at the temperature and ranks them by the model's own p (generate.py of
-// LLaDA: Gumbel noise on the logits, confidence without it).
-func (l LowConfidence) Tempered(temperature float64) (any, float64, error) {
-	if err := own(l.Temperature, temperature, "low-confidence"); err != nil {
-		return nil, 0, err
-	}
-	l.Temperature = temperature
-	return l, 1, nil
-}
-
 // needTokens returns what the method candidates needs.
 func needTokens(temperature float64) Need {
 	if temperature == 0 {

@@ -30,8 +30,8 @@ type Rule struct {
 	Paper string // its source
 	// why its steps cannot have intermediate stages of partial caching, in words that follow the
 	// name; "": they can
-	Uncached     string
-	MostProbable bool // it takes the most probable tokens at any temperature
+	Uncached string
+	Tokens   Drawing // what the temperature of a run is to it
 }
 
 // entry is a registered Rule.

@@ -18,10 +18,3 @@ func (d Dynamic) Choose(v *View) (Opening, error) {
 	c := v.candidates(d.Temperature)
 	return c.open(c.above(cmp.Or(d.Theta, 0.9), v.Quota)), nil
 }
-
-// Tempered draws from the tempered marginals and ranks by them too, as the authors' programs do:
-// there the logits are divided by the temperature before anything else.
-func (d Dynamic) Tempered(temperature float64) (any, float64, error) {
-	marginals, err := drawTempered(&d.Temperature, temperature, "dynamic")
-	return d, marginals, err
-}

@@ -40,11 +40,3 @@ func (s SelfSpeculation) Needs(int, int) Need { return needTokens(s.Temperature)
 func (s SelfSpeculation) Choose(v *View) (Opening, error) {
 	return v.candidates(s.Temperature).open(v.Masked[:v.Quota]), nil
 }
-
-// Tempered implements Tempered: the temperature shapes the tokens, as in low-confidence, and those
-// of the draft too.
-func (s SelfSpeculation) Tempered(temperature float64) (any, float64, error) {
-	err := own(s.Temperature, temperature, "self-speculation")
-	s.Temperature = temperature
-	return s, 1, err
-}

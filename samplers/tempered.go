@@ -8,9 +8,24 @@ import (
 	"unmask/param"
 )
 
-// Tempered is a rule for which the temperature of a run is more than an exponent of the model's
-// marginals, because it draws tokens itself: a temperature means to it what it means in its
-// authors' program. See also Rule.MostProbable.
+// Drawing says what the temperature of a run is to a rule: what it is in its authors' program.
+type Drawing uint8
+
+// The kinds of drawing.
+const (
+	// ByRun means that tokens are drawn from the marginals at the temperature.
+	ByRun Drawing = iota
+	// TakesBest is for a rule that takes the most probable tokens at any temperature.
+	TakesBest
+	// RanksByModel is for a rule with a field Temperature, at which it draws tokens. It ranks them by
+	// the model's own p (generate.py of LLaDA: Gumbel noise on the logits, confidence without it).
+	RanksByModel
+	// RanksTempered is for one that draws from the tempered marginals and ranks by them too, as where
+	// the logits are divided by the temperature before anything else.
+	RanksTempered
+)
+
+// Tempered is a rule to which a temperature is something else than a Drawing says.
 type Tempered interface {
 	// Tempered returns the rule at a temperature, 0 for the most probable tokens, and the temperature
 	// of the marginals that it then reads, 1 for the model's own. An error is a *param.Error.
@@ -32,16 +47,14 @@ func atTemperature(rule any, temperature float64) (any, float64, error) {
 		return t.Tempered(temperature)
 	}
 	e := byType[reflect.TypeOf(rule)]
-	switch {
-	case e == nil || !tempered(rule):
+	if e == nil || !tempered(rule) {
 		return rule, cmp.Or(temperature, 1), nil // at 0 the draws are greedy, the marginals stay
-	case e.MostProbable && temperature == 0:
-		return rule, 1, nil
-	case e.MostProbable:
-		return nil, 0, refuseTemperature(temperature,
-			"0: sampler "+e.Name+" takes the most probable tokens")
 	}
 	v, marginals := e.open(rule), 1.0
+	if e.Tokens != ByRun {
+		marginals, err := e.temper(v, temperature)
+		return v.Interface(), marginals, err
+	}
 	for _, in := range e.inside {
 		inner := in.of(v)
 		changed, m, err := atTemperature(inner, temperature)
@@ -55,6 +68,27 @@ func atTemperature(rule any, temperature float64) (any, float64, error) {
 	return v.Interface(), marginals, nil
 }
 
+// temper sets the temperature of a rule's own tokens and returns that of the marginals that it then
+// reads.
+func (e *entry) temper(v reflect.Value, temperature float64) (marginals float64, err error) {
+	if e.Tokens == TakesBest {
+		if temperature != 0 {
+			err = refuseTemperature(temperature,
+				"0: sampler "+e.Name+" takes the most probable tokens")
+		}
+		return 1, err
+	}
+	own, set, marginals := v.FieldByName("Temperature"), temperature, 1.0
+	if e.Tokens == RanksTempered && temperature != 0 {
+		set, marginals = 1, temperature
+	}
+	if has := own.Float(); has != 0 && has != temperature && has != set {
+		err = refuseTemperature(temperature, "none: sampler "+e.Name+" has its own")
+	}
+	own.SetFloat(set)
+	return marginals, err
+}
+
 // tempered reports whether the temperature of a run is more to a rule, or to one that it wraps, than
 // an exponent of the marginals.
 func tempered(rule any) bool {
@@ -62,7 +96,7 @@ func tempered(rule any) bool {
 		return true
 	}
 	e := byType[reflect.TypeOf(rule)]
-	return e != nil && e.MostProbable || slices.ContainsFunc(wrapped(rule), tempered)
+	return e != nil && e.Tokens != ByRun || slices.ContainsFunc(wrapped(rule), tempered)
 }
 
 // MostProbable reports whether a sampler takes the most probable tokens whatever else is drawn, as
@@ -85,27 +119,6 @@ func never0(rule any, name string, temperature float64) (any, float64, error) {
 		return rule, temperature, nil
 	}
 	return nil, 0, refuseTemperature(0, "more than 0: sampler "+name+" draws tokens itself")
-}
-
-// own returns an error if a rule already has another temperature of its tokens.
-func own(has, asked float64, name string) error {
-	if has == 0 || has == asked {
-		return nil
-	}
-	return refuseTemperature(asked, "none: sampler "+name+" has its own")
-}
-
-// drawTempered sets the temperature of a rule that draws tokens from tempered marginals. has is 0
-// for the most probable tokens or, after an earlier call, 1.
-func drawTempered(has *float64, temperature float64, name string) (marginals float64, err error) {
-	if temperature == 0 {
-		return 1, own(*has, 0, name)
-	}
-	if *has != 1 {
-		err = own(*has, temperature, name)
-	}
-	*has = 1
-	return temperature, err
 }
 
 func refuseTemperature(found float64, want string) error {

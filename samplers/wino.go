@@ -110,10 +110,3 @@ func logSumExp(logits []float32) float64 {
 	}
 	return top + math.Log(sum)
 }
-
-// Tempered implements Tempered: the temperature shapes the tokens, as in low-confidence.
-func (w WINO) Tempered(temperature float64) (any, float64, error) {
-	err := own(w.Temperature, temperature, "wino")
-	w.Temperature = temperature
-	return w, 1, err
-}
