@@ -14,8 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-
-	"github.com/gofrs/flock"
+	"time"
 )
 
 // WriteFile replaces name by the output of write, whole or not at all; see File.
@@ -53,13 +52,12 @@ func Put(name string, data []byte) error {
 
 // File is a file being written. It is written to a hidden file beside its name, and appears under
 // its name when Commit returns; until then, and after an error, the old file stays. A process that
-// is killed leaves the hidden file; the next Create of the same name removes it. One goroutine at a
-// time.
+// is killed leaves the hidden file; a later Create of the same name removes it, once nobody has
+// written to it for a day. One goroutine at a time.
 type File struct {
 	name string
 	tmp  string // "" after Commit or Discard
 	file *os.File
-	lock *flock.Flock // distinguishes the hidden file of a running process from a leftover
 	w    *bufio.Writer
 }
 
@@ -73,38 +71,16 @@ func createMode(name string, mode fs.FileMode) (*File, error) {
 	}
 	dir, base := filepath.Split(name)
 	removeLeftovers(filepath.Clean(dir), base)
-	for range 10 {
-		f, err := create(name, filepath.Join(dir, "."+base+"."+rand.Text()[:8]+tmpSuffix), mode)
-		if f != nil || err != nil {
-			return f, err
-		}
-	}
-	return nil, fmt.Errorf("%s: another process removes files that are being written", name)
-}
-
-const tmpSuffix = ".tmp"
-
-// create returns nil if another process removed the new file as a leftover before it was locked.
-func create(name, tmp string, mode fs.FileMode) (*File, error) {
+	tmp := filepath.Join(dir, "."+base+"."+rand.Text()[:8]+tmpSuffix)
 	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, Shown(name, err)
 	}
-	f := &File{name: name, tmp: tmp, file: file, lock: flock.New(tmp),
-		w: bufio.NewWriterSize(file, 1<<16)}
 	hidden.set(tmp, true)
-	if locked, err := f.lock.TryLock(); err == nil && locked {
-		here, err := file.Stat()
-		there, missing := os.Lstat(tmp)
-		if err == nil && missing == nil && os.SameFile(here, there) {
-			return f, nil
-		}
-	} else if err != nil { // the filesystem has no locks
-		return f, nil
-	}
-	f.Discard()
-	return nil, nil
+	return &File{name: name, tmp: tmp, file: file, w: bufio.NewWriterSize(file, 1<<16)}, nil
 }
+
+const tmpSuffix = ".tmp"
 
 // Check returns an error if something other than a regular file is at name.
 func Check(name string) error {
@@ -229,7 +205,7 @@ func Kind(info fs.FileInfo) string {
 	return "special file"
 }
 
-// removeLeftovers removes hidden files of base that killed processes left: nobody locks them.
+// removeLeftovers removes hidden files of base that killed processes left, a day after.
 func removeLeftovers(dir, base string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -241,15 +217,9 @@ func removeLeftovers(dir, base string) {
 		if !ok || !tmp || len(random) != 8 || !e.Type().IsRegular() {
 			continue
 		}
-		name := filepath.Join(dir, e.Name())
-		l := flock.New(name)
-		if locked, err := l.TryLock(); err == nil && locked {
-			if runtime.GOOS == "windows" { // an open file cannot be removed there
-				l.Close()
-			}
-			os.Remove(name)
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			os.Remove(filepath.Join(dir, e.Name()))
 		}
-		l.Close()
 	}
 }
 
@@ -282,30 +252,15 @@ func (f *File) commit(name string) error {
 		return fs.ErrClosed
 	}
 	defer f.Discard()
-	if err := cmp.Or(f.w.Flush(), f.file.Sync()); err != nil {
+	if err := cmp.Or(f.w.Flush(), f.file.Sync(), f.file.Close()); err != nil {
 		return err
-	}
-	if runtime.GOOS == "windows" { // an open file cannot be renamed there
-		if err := errors.Join(f.file.Close(), f.lock.Close()); err != nil {
-			return err
-		}
 	}
 	if err := os.Rename(f.tmp, name); err != nil {
 		return err
 	}
 	hidden.set(f.tmp, false)
 	f.tmp = ""
-	if err := errors.Join(f.close(), f.lock.Close()); err != nil {
-		return err
-	}
 	return SyncDir(filepath.Dir(name))
-}
-
-func (f *File) close() error {
-	if err := f.file.Close(); !errors.Is(err, fs.ErrClosed) {
-		return err
-	}
-	return nil
 }
 
 // Discard removes a file that was not committed; otherwise it does nothing.
@@ -313,9 +268,8 @@ func (f *File) Discard() {
 	if f == nil || f.tmp == "" {
 		return
 	}
-	f.close()
+	f.file.Close()
 	os.Remove(f.tmp)
-	f.lock.Close()
 	hidden.set(f.tmp, false)
 	f.tmp = ""
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -64,13 +65,16 @@ func TestFileAppearsWholeOrNotAtAll(t *testing.T) {
 	require.ErrorContains(t, Check(dir), "is a directory, want a file")
 }
 
-// Leftovers of killed processes are removed by the next file of the name; files that a running
-// process is writing stay, and so do those of other names.
+// Leftovers of killed processes are removed by a file of the name a day later; files that are being
+// written stay, and so do those of other names.
 func TestLeftoversGoAway(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f.txt")
 	for _, left := range []string{".f.txt.ABCDEFGH.tmp", ".other.ABCDEFGH.tmp", ".f.txt.mine.tmp"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, left), nil, 0o644))
+		left = filepath.Join(dir, left)
+		require.NoError(t, os.WriteFile(left, nil, 0o644))
+		before := time.Now().Add(-25 * time.Hour)
+		require.NoError(t, os.Chtimes(left, before, before))
 	}
 	alive, err := Create(name)
 	require.NoError(t, err)

@@ -93,9 +93,6 @@ func (r *run) Put(i int, seed uint64, data []byte) error {
 		if i < r.m.first || i >= r.m.end(i+1) {
 			return fmt.Errorf("%s: output %d, want %s", r.name, i, r.m.part)
 		}
-		if err := r.m.unchanged(); err != nil {
-			return err
-		}
 		if data, err = r.keep(i, data, ""); err != nil {
 			return err
 		}
@@ -122,6 +119,9 @@ func (r *run) release() error {
 	if len(list) == 0 {
 		return nil
 	}
+	if err := r.m.unchanged(); err != nil {
+		return err
+	}
 	if err := r.place(kept); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (r *run) release() error {
 // that does not match its entry is an error.
 func (r *run) Adopt(list []Entry, from func(e Entry) (data []byte, file string, err error)) error {
 	for part := range slices.Chunk(list, together) {
-		_ = r.try(r.m.unchanged, func() error {
+		_ = r.try(func() error {
 			for _, e := range part {
 				data, file, err := from(e)
 				if err == nil && digest(data) != e.SHA256 {
