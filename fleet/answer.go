@@ -70,7 +70,6 @@ func (s *session) admit(m *nats.Msg) {
 			}
 		}
 		p.seen, p.device = s.h.o.now(), w.Device
-		s.adopt(p, w.Held)
 		answer.Jobs = s.share(p)
 	}
 	m.Respond(pack(answer))

@@ -126,24 +126,6 @@ func (s *session) release(p *peer, held []int) {
 	}
 }
 
-// adopt hands to a worker the jobs that it has from this hub before it began again.
-func (s *session) adopt(p *peer, held []job) {
-	room := 2*s.share(p) + 2 - s.heldBy(p)
-	var left []*unit
-	for _, u := range s.todo {
-		if room > 0 && slices.ContainsFunc(held, func(j job) bool {
-			return j.First <= u.first && u.first-j.First < j.Count
-		}) {
-			s.hand(u, p)
-			s.sent = append(s.sent, u)
-			room--
-			continue
-		}
-		left = append(left, u)
-	}
-	s.todo = left
-}
-
 // asked reports whether a worker was asked for an output: it had its unit.
 func (s *session) asked(p *peer, i int) bool {
 	u := s.units[i]

@@ -41,7 +41,6 @@ type joinRequest struct {
 	Device   string            `json:"device,omitempty"`
 	Digest   string            `json:"digest,omitempty"` // of the first output
 	Seconds  float64           `json:"seconds,omitempty"`
-	Held     []job             `json:"held,omitempty"` // from the hub before it began again
 }
 
 // joinReply answers a joinRequest.

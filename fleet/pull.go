@@ -84,9 +84,8 @@ func (w *worker) next(ctx context.Context) (list []*taken, err error) {
 		if err := w.killed("fetch"); err != nil {
 			return nil, err
 		}
-		_, held := w.holding()
 		var t ack
-		wish := done{Job: job{Run: w.run}, Want: int(w.jobs.Load()), Held: held}
+		wish := done{Job: job{Run: w.run}, Want: int(w.jobs.Load()), Held: w.holding()}
 		if _, err := w.ask(ctx, "done", pack(wish), &t, &t.refusal); err != nil {
 			return nil, err
 		}
@@ -99,7 +98,7 @@ func (w *worker) next(ctx context.Context) (list []*taken, err error) {
 		w.note(t.Jobs)
 		for _, j := range t.Give {
 			if j.Run == w.run && j.Count > 0 {
-				w.held.Store(j.First, j)
+				w.held.Store(j.First, nil)
 				list = append(list, &taken{job: j, left: j.Count})
 			}
 		}

@@ -60,7 +60,7 @@ type worker struct {
 	lease  time.Duration
 
 	jobs atomic.Int64 // to take at once
-	held sync.Map     // jobs that were taken and not handed in, by their first output
+	held sync.Map     // first outputs of the jobs that were taken and not handed in
 
 	dead  atomic.Bool                             // killed by a test
 	stop  atomic.Pointer[context.CancelCauseFunc] // ends the work for a run
@@ -257,7 +257,6 @@ func (w *worker) join(ctx context.Context, anew bool) error {
 	}
 	h.Run, h.Settings, h.Device = a.Run, w.built.Settings, cmp.Or(w.built.Device, w.o.Info.Device)
 	h.Digest, h.Seconds = w.digest, w.took
-	h.Held, _ = w.holding()
 	a = joinReply{}
 	if _, err := w.ask(ctx, "hello", pack(h), &a, &a.refusal); err != nil {
 		return err
@@ -390,13 +389,13 @@ func (w *worker) one(ctx context.Context) error {
 	return err
 }
 
-// holding returns the jobs that were taken and not handed in, and their first outputs.
-func (w *worker) holding() (jobs []job, firsts []int) {
-	w.held.Range(func(first, j any) bool {
-		jobs, firsts = append(jobs, j.(job)), append(firsts, first.(int))
+// holding returns the first outputs of the jobs that were taken and not handed in.
+func (w *worker) holding() (firsts []int) {
+	w.held.Range(func(first, _ any) bool {
+		firsts = append(firsts, first.(int))
 		return true
 	})
-	return jobs, firsts
+	return firsts
 }
 
 // renew shows the hub that this worker lives, which keeps its jobs.

@@ -68,9 +68,9 @@ func (f *Folder) Rest(n int, also []int) []Range {
 	return list
 }
 
-// Lines is a run's file with one line for each output (JSONL), open for one writer. Its methods Done,
-// Pending, Put and Close are those of durable.Lines. Put takes a line without its newline, in any
-// order; it is written once all before it are. One goroutine at a time may use one.
+// Lines is a run's file with one line for each output (JSONL), open for one writer. Its methods
+// Done, Pending, Put and Close are those of durable.Lines. Put takes a line without its newline, in
+// any order; it is written once all before it are. One goroutine at a time may use one.
 type Lines struct{ *durable.Lines }
 
 // OpenLines opens, begins or continues the run in the file name.

@@ -73,9 +73,9 @@ func (r *run) Digest(i int) (digest string, ok bool) {
 	return e.SHA256, ok
 }
 
-// Put takes output i, one of Pending, in any order: it makes it durable and lists it once all before
-// it are. Of a line the newline is left out. What waits when a run is closed or killed is made
-// again. After an error every Put fails; the run can be opened again.
+// Put takes output i, one of Pending, in any order: it makes it durable and lists it once all
+// before it are. Of a line the newline is left out. What waits when a run is closed or killed is
+// made again. After an error every Put fails; the run can be opened again.
 func (r *run) Put(i int, seed uint64, data []byte) error {
 	return r.try(func() error {
 		data, err := r.check(i, data)
