@@ -8,8 +8,9 @@
 //	forward/{lm12,vit20,vit20x8}/PRECISION     whole passes of the published sizes
 //	partial32/lm12/PRECISION                   a partial pass of 32 of 1024 rows
 //	forward/llama8b/{q4_k,q8_0,bf16}           two of LLaDA-8B's 32 layers, 256 positions
-//	block32/llama8b/{q4_k,q8_0,bf16}           the same for 32 of them
-//	{forward,block32}/llada-moe/q4_k           the same of LLaDA-MoE-7B-A1B
+//	window160/llama8b/{q4_k,q8_0,bf16}         the same, 160 positions
+//	block32/llama8b/{q4_k,q8_0,bf16}           the same for 32 of the 256
+//	{forward,window160,block32}/llada-moe/q4_k the same of LLaDA-MoE-7B-A1B
 //	row1/WEIGHTS, rows8/WEIGHTS                one row, or eight, times the weights of such a layer
 //	step64/qwen3-0.6b/PRECISION                a pass over 64 positions and its head, a quarter of it
 //	decode/256                                 MAGE's VQGAN decoder, one image

@@ -21,6 +21,7 @@ import (
 const (
 	llamaLayers = 2
 	llamaLength = 256
+	llamaWindow = 160 // a prompt of 128 and the block after it, as decoders with a suffix window see it
 	llamaVocab  = 1024
 
 	llamaWidth   = 4096 // of LLaDA-8B
@@ -44,27 +45,31 @@ var decoders = []decoder{
 	{"llada-moe/q4_k", "llada-moe", LLaDAMoE, weights.Q4_K, backend.Int8},
 }
 
-// layers returns measurements of two layers of each decoder: a full pass over 256 positions, and a
-// pass over a block of 32 of them with the other keys and values in the cache.
+// layers returns measurements of two layers of each decoder: full passes over 256 and 160 positions,
+// and one over a block of 32 of 256 with the other keys and values in the cache.
 func layers() []Measurement {
 	var out []Measurement
 	for _, d := range decoders {
 		out = append(out,
 			Measurement{"forward/" + d.name,
-				func(s *Suite) (work, error) { return s.llama(d, llamaLength) }},
-			Measurement{"block32/" + d.name, func(s *Suite) (work, error) { return s.llama(d, 32) }})
+				func(s *Suite) (work, error) { return s.llama(d, llamaLength, llamaLength) }},
+			Measurement{"window160/" + d.name,
+				func(s *Suite) (work, error) { return s.llama(d, llamaWindow, llamaWindow) }},
+			Measurement{"block32/" + d.name,
+				func(s *Suite) (work, error) { return s.llama(d, llamaLength, 32) }})
 	}
 	return out
 }
 
-// llama measures passes over the last rows of one sequence; the head does not run.
-func (s *Suite) llama(d decoder, count int) (work, error) {
+// llama measures passes over the last rows of one sequence of a length; the head does not run.
+func (s *Suite) llama(d decoder, length, count int) (work, error) {
 	m, err := s.load(d.name, d.ops)
 	if err != nil {
 		return work{}, err
 	}
 	refiner := m.Denoiser.(model.Refiner)
 	b := masked(m, 1)
+	b.Length, b.Tokens = length, b.Tokens[:length]
 	b.Cache = refiner.NewCache(1, b.Length)
 	full := func() error {
 		_, err := refiner.Forward(context.Background(), b)
@@ -72,8 +77,8 @@ func (s *Suite) llama(d decoder, count int) (work, error) {
 	}
 	used, all := d.weights()
 	c := cost{as: d.ops, ops: float64(count) * llamaLayers *
-		(2*used + 4*llamaLength*float64(d.Heads*d.HeadDim))}
-	if count == llamaLength {
+		(2*used + 4*float64(length*d.Heads*d.HeadDim))}
+	if count == length {
 		return work{run: full, cost: c}, nil
 	}
 	if err := full(); err != nil {

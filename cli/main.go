@@ -76,7 +76,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newText(), newChat(), newImage(), newSpeech(), newEncode(),
 		newDecode(),
 		newConvert(),
-		newVerify(), share.Gather(), newSamplers(), newTheory(),
+		newVerify(), share.Gather(), newSamplers(), newTheory(), newSchedule(),
 		newLogits(), newScore(), newDecide(), newEmbed(),
 		newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(),
 		newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())
