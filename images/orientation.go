@@ -10,18 +10,24 @@ import (
 )
 
 // orientation returns how a picture is to be shown, 1 to 8: tag 0x0112 of its EXIF data (EXIF 2.32,
-// section 4.6.4). It is 1, as it stands, where the data is missing or damaged. A PNG has the data in
-// a chunk eXIf, which may stand before or after the picture (third edition, section 11.3.4.6).
+// section 4.6.4). It is 1, as it stands, where the data is missing or damaged. A PNG has the data
+// in a chunk eXIf, which may stand before or after the picture (third edition, section 11.3.4.6).
 func orientation(data []byte) int {
 	for marker, body := range segments(data) {
 		if tiff, ok := bytes.CutPrefix(body, []byte(exif)); ok && marker == 0xe1 {
 			return tiffOrientation(tiff)
 		}
 	}
-	for kind, body := range chunks(data) {
-		if kind == "eXIf" {
-			return tiffOrientation(bytes.TrimPrefix(body, []byte(exif)))
+	rest, ok := bytes.CutPrefix(data, []byte(pngMagic))
+	for ok && len(rest) >= 12 { // chunks
+		n := uint64(binary.BigEndian.Uint32(rest))
+		if n > uint64(len(rest)-12) {
+			break
 		}
+		if string(rest[4:8]) == "eXIf" {
+			return tiffOrientation(bytes.TrimPrefix(rest[8:8+n], []byte(exif)))
+		}
+		rest = rest[12+n:]
 	}
 	return 1
 }
@@ -43,20 +49,6 @@ func segments(data []byte) iter.Seq2[byte, []byte] {
 				return
 			}
 			at += 2 + size
-		}
-	}
-}
-
-// chunks returns the kinds of a PNG's chunks and what they hold, up to damage; none of other data.
-func chunks(data []byte) iter.Seq2[string, []byte] {
-	return func(yield func(kind string, body []byte) bool) {
-		rest, ok := bytes.CutPrefix(data, []byte(pngMagic))
-		for ok && len(rest) >= 12 {
-			n := uint64(binary.BigEndian.Uint32(rest))
-			if n > uint64(len(rest)-12) || !yield(string(rest[4:8]), rest[8:8+n]) {
-				return
-			}
-			rest = rest[12+n:]
 		}
 	}
 }

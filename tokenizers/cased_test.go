@@ -10,8 +10,8 @@ import (
 )
 
 // tekkenPattern is that of Mistral's Tekken and of Nemotron's tokenizers.
-const tekkenPattern = `[^\r\n\p{L}\p{N}]?[` + upperOrBoth + `]*[` + lowerOrBoth + `]+|[^\r\n\p{L}\p{N}]?[` +
-	upperOrBoth + `]+[` + lowerOrBoth + `]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+const tekkenPattern = `[^\r\n\p{L}\p{N}]?[` + upperOrBoth + `]*[` + lowerOrBoth + `]+|` +
+	`[^\r\n\p{L}\p{N}]?[` + upperOrBoth + `]+[` + lowerOrBoth + `]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 
 // Words equal those of Hugging Face's tokenizers 0.23.3 for random texts with letters of all cases,
 // marks, digits, signs and white space.

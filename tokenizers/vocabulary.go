@@ -2,6 +2,7 @@ package tokenizers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"unmask/internal/jsonline"
@@ -75,21 +76,17 @@ func (v *vocabulary) setAdded(list []added) error {
 		}
 	}
 	// The library looks for special tokens before others with the same normalised spelling.
-	v.raw, v.normalized = newFinder(raw, v.spelling), newFinder(specialFirst(normalized),
-		v.spelling)
-	return nil
-}
-
-func specialFirst(list []added) []added {
-	var special, plain []added
-	for _, a := range list {
-		if a.special {
-			special = append(special, a)
-		} else {
-			plain = append(plain, a)
+	slices.SortStableFunc(normalized, func(a, b added) int {
+		switch {
+		case a.special == b.special:
+			return 0
+		case a.special:
+			return -1
 		}
-	}
-	return append(special, plain...)
+		return 1
+	})
+	v.raw, v.normalized = newFinder(raw, v.spelling), newFinder(normalized, v.spelling)
+	return nil
 }
 
 func (v *vocabulary) Encode(text string) ([]int32, error) { return v.encode(text, nil) }

@@ -125,7 +125,8 @@ func (t info) cut(at uint64, buffer []byte) (*Tensor, error) {
 		return nil, fmt.Errorf("data_offsets [%d,%d] span %d bytes, not shape %v of %s", t.begin, t.end,
 			t.end-t.begin, t.shape, t.dtype)
 	}
-	return &Tensor{Name: t.name, DType: t.dtype, Shape: t.shape, Data: buffer[t.begin:t.end:t.end]}, nil
+	return &Tensor{Name: t.name, DType: t.dtype, Shape: t.shape,
+		Data: buffer[t.begin:t.end:t.end]}, nil
 }
 
 var dtypeName = regexp.MustCompile(`^"[A-Z][A-Z0-9_]{0,31}"$`)

@@ -186,7 +186,9 @@ func (r *run) binary(op string, a, b any) any {
 	case text:
 		if right, is := b.(text); is && op == "+" {
 			if left.safe || right.safe {
-				fail("adding to a text that is safe for HTML is not done here")
+				sum := r.join(text{}, []text{r.markup(left), r.markup(right)})
+				sum.safe = true
+				return sum
 			}
 			return r.join(text{}, []text{left, right})
 		}

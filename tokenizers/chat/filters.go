@@ -12,13 +12,13 @@ type filter func(r *run, v any, args []any, named *dict) any
 var filters map[string]filter
 
 // otherFilters are those of Jinja 3.1 that are not done; a template that reaches one is refused.
-const otherFilters = " abs attr batch capitalize center e escape filesizeformat forceescape format groupby " +
+const otherFilters = " abs attr batch capitalize center filesizeformat forceescape format groupby " +
 	"pprint random round slice striptags sum title truncate urlencode urlize wordcount wordwrap xmlattr "
 
 func init() { // after tests and filters, which some look up
 	filters = map[string]filter{
 		"length": filterLength, "count": filterLength, "tojson": filterJSON, "trim": filterTrim,
-		"string": ofText((*run).str),
+		"string": ofText((*run).str), "escape": ofText((*run).markup), "e": ofText((*run).markup),
 		"safe": ofText(func(r *run, v any) text {
 			t := r.str(v)
 			t.safe = true

@@ -83,9 +83,10 @@ type (
 		caller   bool   // and the body of a call block
 		body     []stmt
 	}
-	block struct { // of a call: call is an argument of x, which is written
-		call define
-		x    calling
+	block struct { // call or filter: x is what is written
+		call *define // of a call block, an argument of the call x
+		body []stmt  // of a filter block, the variable bodyName
+		x    expr
 	}
 	refused struct{ name string } // a statement that is not done
 	jump    struct{ name string } // break or continue

@@ -102,15 +102,19 @@ func (p *parser) statement(word string, line int) []stmt {
 		return []stmt{p.macro()}
 	case "call":
 		return []stmt{p.call()}
+	case "filter":
+		b := block{x: p.filters(p.filter(variable{bodyName}))}
+		b.body = p.inside("endfilter")
+		return []stmt{b}
 	case "raw":
 		fail("line %d: statement raw is not done here", line)
 	case "include", "import", "from", "extends", "print",
-		"block", "autoescape", "with", "filter":
+		"block", "autoescape", "with":
 		for p.peek().kind != finish && p.peek().kind != eof {
 			p.next()
 		}
 		p.want(finish, "%}")
-		if slices.Contains([]string{"block", "autoescape", "with", "filter"}, word) {
+		if word == "block" || word == "autoescape" || word == "with" {
 			p.body("end" + word)
 			p.skip(name, p.peek().text)
 			p.want(finish, "%}")
@@ -125,7 +129,7 @@ func (p *parser) statement(word string, line int) []stmt {
 	case "generation": // marks what a model is trained to write
 		return p.inside("endgeneration")
 	}
-	fail("line %d: statement %.40q is not known, want if, for, set, macro, call, "+
+	fail("line %d: statement %.40q is not known, want if, for, set, macro, call, filter, "+
 		"break or continue", line, word)
 	return nil
 }
@@ -138,6 +142,9 @@ func (p *parser) inside(end string) []stmt {
 	return body
 }
 
+// bodyName is the variable of a filter block's body, which no template can name.
+const bodyName = "the body"
+
 func (p *parser) call() stmt {
 	m := define{name: "caller"}
 	if p.is(operator, "(") {
@@ -149,7 +156,7 @@ func (p *parser) call() stmt {
 		fail("line %d: call is not followed by a call of a macro", line)
 	}
 	m.body = p.inside("endcall")
-	return block{m, x}
+	return block{call: &m, x: x}
 }
 
 func (p *parser) branch() stmt {

@@ -116,7 +116,7 @@ func (r *run) statement(one stmt, s *scope, out *builder) string {
 	case define:
 		s.names[one.name] = r.macro(one, s)
 	case block:
-		r.block(one, s, out)
+		return r.block(one, s, out)
 	case refused:
 		fail("statement %s is not done here", one.name)
 	case jump:
@@ -125,12 +125,23 @@ func (r *run) statement(one stmt, s *scope, out *builder) string {
 	return ""
 }
 
-// block runs a call block.
-func (r *run) block(one block, s *scope, out *builder) {
-	f := r.eval(one.x.f, s)
-	args, named := r.arguments(one.x.args, s)
-	named.set(text{s: "caller"}, r.macro(one.call, s))
-	out.add(r.str(r.call(f, args, named)))
+// block runs a call or filter block.
+func (r *run) block(one block, s *scope, out *builder) string {
+	if one.call != nil {
+		x := one.x.(calling)
+		f := r.eval(x.f, s)
+		args, named := r.arguments(x.args, s)
+		named.set(text{s: "caller"}, r.macro(*one.call, s))
+		out.add(r.str(r.call(f, args, named)))
+		return ""
+	}
+	inner, b := s.inner(), builder{run: r}
+	if jumped := r.exec(one.body, s.inner(), &b); jumped != "" {
+		return jumped
+	}
+	inner.names[bodyName] = b.text()
+	out.add(r.str(r.eval(one.x, inner)))
+	return ""
 }
 
 func (r *run) assign(target expr, value any, s *scope) {

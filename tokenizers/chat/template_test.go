@@ -130,8 +130,9 @@ func TestUserTextStaysText(t *testing.T) {
 			`%}{% endfor %}{{ ns.s.strip() | tojson(indent=2) }}`,
 		`{{ '<|{}|>{0!r}'.replace('{0!r}', '') .format(messages[0].content) }}{{ messages[1].content | ` +
 			`indent('<|i|>', true) }}`,
-		`{% macro f() %}<|{{ caller() }}|>{% endmacro %}{% call f() %}{{ messages[0].content }}` +
-			`{% endcall %}{{ messages[0].content | safe }}` +
+		`{% macro f() %}<|{{ caller() }}|>{% endmacro %}{% call f() %}{{ messages[0].content | e }}` +
+			`{% endcall %}{% filter replace('<', messages[1].content) %}<{{ messages[0].content }}` +
+			`{% endfilter %}{{ messages[0].content | safe + '<' }}` +
 			`{{ messages | max(attribute='content') }}` +
 			`{{ ('<' ~ messages[0].content).split('<', 1) | join('<|x|>') }}`,
 	} {

@@ -13,7 +13,7 @@ import (
 type text struct {
 	s    string
 	user []span // byte ranges from the conversation, ordered and disjoint
-	safe bool   // for HTML: + would escape what is added to it
+	safe bool   // for HTML: + escapes what is added to it
 }
 
 type span struct{ start, end int }
@@ -110,6 +110,24 @@ func (b *builder) mark(start, end int) {
 }
 
 func (b *builder) text() text { return text{s: b.s.String(), user: b.user} }
+
+// markup returns v as a text that is safe for HTML (markupsafe, escape).
+func (r *run) markup(v any) text {
+	t := r.str(v)
+	r.touch(len(t.s))
+	if !t.safe && strings.ContainsAny(t.s, escapedInHTML) {
+		t = r.recased(t, func(i int, runes []text) string {
+			if n := strings.Index(escapedInHTML, runes[i].s); n >= 0 {
+				return []string{"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"}[n]
+			}
+			return runes[i].s
+		})
+	}
+	t.safe = true
+	return t
+}
+
+const escapedInHTML = `&<>'"`
 
 // join puts sep between texts.
 func (r *run) join(sep text, texts []text) text {

@@ -137,7 +137,7 @@ func sdttConfig(s *weights.Sizes, args object, o Options) object {
 	}
 	heads := cmp.Or(o.Heads, number("n_heads"))
 	if heads == 0 && s.Has("rotary_emb.inv_freq") {
-		heads = width / (2 * s.Dim("rotary_emb.inv_freq", 1, 0)) // half as many frequencies as numbers of a head
+		heads = width / (2 * s.Dim("rotary_emb.inv_freq", 1, 0)) // a frequency for two numbers of a head
 	}
 	if heads == 0 && width%64 == 0 {
 		heads = width / 64 // as in every published size

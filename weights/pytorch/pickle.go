@@ -63,8 +63,11 @@ var opcodes = map[byte]func(m *machine){
 	},
 	's':  func(m *machine) { items := m.popped(2); m.note(setItems(m.top(), items)) }, // SETITEM
 	'u':  func(m *machine) { items := m.sinceMark(); m.note(setItems(m.top(), items)) },
-	0x8f: func(m *machine) { m.push(&Object{Class: "builtins.set"}) },                      // EMPTY_SET
-	0x90: func(m *machine) { items := m.sinceMark(); m.note(appendItems(m.top(), items)) }, // ADDITEMS
+	0x8f: func(m *machine) { m.push(&Object{Class: "builtins.set"}) },
+	0x90: func(m *machine) { // ADDITEMS
+		items := m.sinceMark()
+		m.note(appendItems(m.top(), items))
+	},
 	0x91: func(m *machine) { // FROZENSET
 		m.push(&Object{Class: "builtins.frozenset", list: &list{m.sinceMark()}})
 	},

@@ -91,8 +91,9 @@ func TestViewsOfOneStorage(t *testing.T) {
 	}
 }
 
-// What PyTorch 2 can save is read, but for negated views: expanding and overlapping ones, objects of other packages and of Python itself, classes within classes and tensors of other types
-// beside the model, an optimizer's state, and files without CRCs.
+// What PyTorch 2 can save is read, but for negated views: expanding and overlapping ones, objects
+// of other packages and of Python itself, classes within classes and tensors of other types beside
+// the model, an optimizer's state, and files without CRCs.
 func TestModern(t *testing.T) {
 	for name, want := range expectedIn(t, "modern.json") {
 		c, err := Open(filepath.Join("testdata", name))
