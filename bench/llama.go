@@ -21,7 +21,7 @@ import (
 const (
 	llamaLayers = 2
 	llamaLength = 256
-	llamaWindow = 160 // a prompt of 128 and the block after it, as decoders with a suffix window see it
+	llamaWindow = 160 // a prompt of 128 and a block, as decoders with a suffix window see them
 	llamaVocab  = 1024
 
 	llamaWidth   = 4096 // of LLaDA-8B
@@ -45,8 +45,8 @@ var decoders = []decoder{
 	{"llada-moe/q4_k", "llada-moe", LLaDAMoE, weights.Q4_K, backend.Int8},
 }
 
-// layers returns measurements of two layers of each decoder: full passes over 256 and 160 positions,
-// and one over a block of 32 of 256 with the other keys and values in the cache.
+// layers returns measurements of two layers of each decoder: full passes over 256 and 160
+// positions, and one over a block of 32 of 256 with the other keys and values in the cache.
 func layers() []Measurement {
 	var out []Measurement
 	for _, d := range decoders {
