@@ -96,7 +96,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: imagenet.Classes(c.Classes), Recipe: recipe,
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage,
+		Classes: imagenet.Classes(c.Classes), Recipe: recipe,
 		Presets: map[string]string{"fid": c.evaluation(), "confidence": confidence}, Info: model.Info{
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner,
 				"grid":  c.Side,

@@ -54,10 +54,13 @@ func (f *file) qwen(set *weights.Set) Config {
 // sizes reads the sizes under the names of transformers. eps is that of a file without one.
 func (f *file) sizes(set *weights.Set, embedding string, eps float64) Config {
 	c := Config{
-		Hidden: f.Whole("hidden_size", 0, 1, maxSize), Layers: f.Whole("num_hidden_layers", 0, 1, maxLayers),
-		Heads: f.Whole("num_attention_heads", 0, 1, maxSize), MLP: f.Whole("intermediate_size", 0, 1, maxSize),
-		Length: f.Whole("max_position_embeddings", 4096, 1, maxLength), Theta: f.Number("rope_theta", 10000),
-		Eps: float32(f.Number("rms_norm_eps", eps)), Tied: f.Flag("tie_word_embeddings", false),
+		Hidden: f.Whole("hidden_size", 0, 1, maxSize),
+		Layers: f.Whole("num_hidden_layers", 0, 1, maxLayers),
+		Heads:  f.Whole("num_attention_heads", 0, 1, maxSize),
+		MLP:    f.Whole("intermediate_size", 0, 1, maxSize),
+		Length: f.Whole("max_position_embeddings", 4096, 1, maxLength),
+		Theta:  f.Number("rope_theta", 10000),
+		Eps:    float32(f.Number("rms_norm_eps", eps)), Tied: f.Flag("tie_word_embeddings", false),
 	}
 	c.Rows = rows(set, embedding, f.Whole("vocab_size", 0, 1, 1<<24))
 	c.Vocab = f.Whole("vocab_size", c.Rows, 1, c.Rows)

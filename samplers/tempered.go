@@ -89,8 +89,8 @@ func (e *entry) temper(v reflect.Value, temperature float64) (marginals float64,
 	return marginals, err
 }
 
-// tempered reports whether the temperature of a run is more to a rule, or to one that it wraps, than
-// an exponent of the marginals.
+// tempered reports whether the temperature of a run is more to a rule, or to one that it wraps,
+// than an exponent of the marginals.
 func tempered(rule any) bool {
 	if _, ok := rule.(Tempered); ok {
 		return true

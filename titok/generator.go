@@ -229,7 +229,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
-	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: imagenet.Classes(c.Classes), Recipe: published,
+	return &model.Loaded{Denoiser: m, Kind: model.KindImage,
+		Classes: imagenet.Classes(c.Classes), Recipe: published,
 		Presets: map[string]string{"fid": published}, Info: model.Info{
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.layers(), "mlp": c.Inner,
 				"length": c.Tokens,

@@ -58,7 +58,9 @@ func (m *Tokenizer) read(p *model.Prompt) error {
 }
 
 // Decode implements model.Codec.
-func (m *Tokenizer) Decode(dst []float32, codes []int32) error { return m.DecodeOf(dst, codes, nil) }
+func (m *Tokenizer) Decode(dst []float32, codes []int32) error {
+	return m.DecodeOf(dst, codes, nil)
+}
 
 // DecodeOf implements model.PromptCodec.
 func (m *Tokenizer) DecodeOf(dst []float32, codes []int32, p *model.Prompt) error {

@@ -4,8 +4,8 @@
 //   - LlamaGen's, used by Halton-MaskGIT (Sun et al. 2024, "Autoregressive model beats diffusion:
 //     Llama for scalable image generation", tokenizer/tokenizer_image/vq_model.py), vq_ds16_c2i.pt
 //     and vq_ds8_c2i.pt: codes of unit length, attention at the smallest size, colours -1 to 1;
-//   - the VQModel of diffusers, used by aMUSEd (models/autoencoders/vq_model.py): no attention, plain
-//     distances between codes, colours 0 to 1.
+//   - the VQModel of diffusers, used by aMUSEd (models/autoencoders/vq_model.py): no attention,
+//     plain distances between codes, colours 0 to 1.
 //
 // Sizes are read from the tensors, except the grid of codes, which the caller gives, because the
 // networks are convolutional.
