@@ -8,8 +8,8 @@
 //		[-sure 0.1,0.25] [-rounds 3] [-plain=false] [-file FILE.gguf] [-json]
 //
 // Weights are random Q4_K: two of the model's layers and a small vocabulary, or those of a file
-// that tools/makemodel wrote. Random weights are sure of nothing, so that is given: a masked position
-// is sure, and a drafted token right, with this probability. For the 8B the authors of
+// that tools/makemodel wrote. Random weights are sure of nothing, so that is given: a masked
+// position is sure, and a drafted token right, with this probability. For the 8B the authors of
 // Nemotron-Labs-Diffusion report 6.82 tokens for each draft of 31, which is 0.85 of right drafts,
 // and 2.6 to 3 tokens a pass of diffusion, which is 0.3 of sure positions; Fast-dLLM reports 2 to 4
 // tokens a pass for LLaDA, which is about 0.1. tools/peers/llamacpp.py times llama.cpp too.
