@@ -192,6 +192,7 @@ func TestHoarder(t *testing.T) {
 		var a ack
 		got := map[int]bool{}
 		var held []int
+		began := time.Now()
 		for range 20 {
 			s.ask("done", pack(done{Job: job{Run: s.run}, Want: 1 << 30, Held: held,
 				Seconds: 1e-300}), &a)
@@ -203,7 +204,8 @@ func TestHoarder(t *testing.T) {
 			}
 			a = ack{}
 		}
-		require.Less(t, len(got), 5, fmt.Sprint(got))
+		leases := 1 + int(time.Since(began)/b.o.Lease) // after each of them jobs are lost, and others given
+		require.Less(t, len(got), 5*leases, fmt.Sprint(got))
 		require.NotEmpty(t, got)
 	})
 	require.Zero(t, last.Expelled)
