@@ -204,7 +204,7 @@ func TestHoarder(t *testing.T) {
 			}
 			a = ack{}
 		}
-		leases := 1 + int(time.Since(began)/b.o.Lease) // after each of them jobs are lost, and others given
+		leases := 1 + int(time.Since(began)/b.o.Lease) // after each, jobs are lost, others given
 		require.Less(t, len(got), 5*leases, fmt.Sprint(got))
 		require.NotEmpty(t, got)
 	})
