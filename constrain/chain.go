@@ -181,9 +181,9 @@ func (c *Chain) weigh(i int, e *Evidence) {
 	}
 }
 
-// weight returns the probability of a set at a position.
+// weight returns the probability of a set at a position, 1 for a token that is known.
 func (c *Chain) weight(i int, set int32) float64 {
-	if len(c.sets[i]) == 0 {
+	if set < 0 || len(c.sets[i]) == 0 {
 		return 1
 	}
 	return c.sets[i][set]
@@ -198,6 +198,20 @@ func (c *Chain) next(i int, s int32, f func(e grammar.TokenEdge)) {
 	} else if t := c.l.Next(s, c.tokens[i]); t >= 0 {
 		f(grammar.TokenEdge{Set: -1, To: t})
 	}
+}
+
+// edges calls f for each edge at a position by which the end can be reached, with the indices of
+// the states before and after it.
+func (c *Chain) edges(i int, f func(e grammar.TokenEdge, from int, to int32)) {
+	c.index(i + 1)
+	for k, s := range c.states[i] {
+		c.next(i, s, func(e grammar.TokenEdge) {
+			if j := c.at[e.To]; j >= 0 {
+				f(e, k, j)
+			}
+		})
+	}
+	c.clear(i + 1)
 }
 
 // reach sets states to those that can be reached and are not too far from the end; without keep,
@@ -300,25 +314,12 @@ func (c *Chain) seek(position int) {
 	}
 	for ; c.ahead < position; c.ahead++ {
 		i := c.ahead
-		c.index(i + 1)
 		f := append(c.spare[:0], make([]float64, len(c.states[i+1]))...)
 		largest := 0.0
-		for k, s := range c.states[i] {
-			from := c.f[k]
-			c.next(i, s, func(e grammar.TokenEdge) {
-				j := c.at[e.To]
-				if j < 0 {
-					return
-				}
-				if e.Set >= 0 {
-					f[j] += from * c.weight(i, e.Set)
-				} else {
-					f[j] += from
-				}
-				largest = max(largest, f[j])
-			})
-		}
-		c.clear(i + 1)
+		c.edges(i, func(e grammar.TokenEdge, from int, to int32) {
+			f[to] += c.f[from] * c.weight(i, e.Set)
+			largest = max(largest, f[to])
+		})
 		c.f, c.spare = scaled(f, largest), c.f
 	}
 }
@@ -368,11 +369,7 @@ func (c *Chain) draw(path []step, uniform func(i int) float64) []step {
 		whole := 0.0
 		c.next(i, s, func(e grammar.TokenEdge) {
 			if j := c.at[e.To]; j >= 0 {
-				w := c.b[i+1][j]
-				if e.Set >= 0 {
-					w *= c.weight(i, e.Set)
-				}
-				w = max(w, least*least)
+				w := max(c.b[i+1][j]*c.weight(i, e.Set), least*least)
 				weights, edges = append(weights, w), append(edges, e)
 				whole += w
 			}

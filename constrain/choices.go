@@ -48,24 +48,13 @@ func (c *Chain) choices() []Choice {
 	for i := range n { // texts that end before position i, where a token says so
 		part, whole := make([]float64, len(out)), 0.0
 		c.seek(i)
-		c.index(i + 1)
-		for k, s := range c.states[i] {
-			c.next(i, s, func(e grammar.TokenEdge) {
-				j := c.at[e.To]
-				if j < 0 {
-					return
-				}
-				p := c.f[k] * c.b[i+1][j]
-				if e.Set >= 0 {
-					p *= c.weight(i, e.Set)
-				}
-				whole += p
-				if e.To == end && s != end {
-					part[a.Ends[s]] += p
-				}
-			})
-		}
-		c.clear(i + 1)
+		c.edges(i, func(e grammar.TokenEdge, from int, to int32) {
+			p := c.f[from] * c.b[i+1][to] * c.weight(i, e.Set)
+			whole += p
+			if s := c.states[i][from]; e.To == end && s != end {
+				part[a.Ends[s]] += p
+			}
+		})
 		for k, p := range part {
 			out[k].Probability += p / whole
 		}

@@ -272,17 +272,19 @@ func (c *converter) kind() (arch string, err error) {
 		kind, nemotron.kind, wedlm.kind)
 }
 
+// refuse notes a key of config.json of which a file of llama.cpp cannot say its value.
+func (c *converter) refuse(name, want string) {
+	if c.err == nil {
+		c.err = fmt.Errorf("config.json: %s is %.60s, want %s in a GGUF file", name, c.config[name], want)
+	}
+}
+
 // scaling returns the keys of the scaling of rotary frequencies. What a file of llama.cpp cannot
 // say is an error.
 func (c *converter) scaling(arch string) []Key {
 	kind := cmp.Or(c.text("rope_type"), c.text("type"))
 	if kind == "" || kind == "default" {
 		return nil
-	}
-	refuse := func(name, want string) {
-		if c.err == nil {
-			c.err = fmt.Errorf("config.json: %s is %.40s, want %s in a GGUF file", name, c.config[name], want)
-		}
 	}
 	if kind != "linear" && kind != "yarn" {
 		if c.err == nil {
@@ -297,13 +299,13 @@ func (c *converter) scaling(arch string) []Key {
 		return keys
 	}
 	if c.has("attention_factor") {
-		refuse("attention_factor", "null")
+		c.refuse("attention_factor", "null")
 	}
 	if c.has("truncate") && string(c.config["truncate"]) != "true" {
-		refuse("truncate", "true")
+		c.refuse("truncate", "true")
 	}
 	if c.number("mscale") != 1 && c.number("mscale_all_dim") != 0 {
-		refuse("mscale", "1")
+		c.refuse("mscale", "1")
 	}
 	if c.has("original_max_position_embeddings") {
 		keys = append(keys, Key{arch + "." + ropeScaling + "original_context_length",
@@ -348,32 +350,27 @@ func (c *converter) mixture() {
 	if c.family.experts == nil || c.err != nil {
 		return
 	}
-	refuse := func(name, want string) {
-		if c.err == nil {
-			c.err = fmt.Errorf("config.json: %s is %.60s, want %s in a GGUF file", name, c.config[name], want)
-		}
-	}
 	if n := c.size(c.family.sizes["expert_count"]); n > maxExperts {
-		refuse(c.family.sizes["expert_count"], fmt.Sprintf("1 to %d", maxExperts))
+		c.refuse(c.family.sizes["expert_count"], fmt.Sprintf("1 to %d", maxExperts))
 	}
 	var layers []float64
 	_ = json.Unmarshal(c.config["moe_layer_freq"], &layers)
 	if slices.Contains(layers, 0) {
-		refuse("moe_layer_freq", "1 in every layer")
+		c.refuse("moe_layer_freq", "1 in every layer")
 	}
 	var dense []float64
 	_ = json.Unmarshal(c.config["mlp_only_layers"], &dense)
 	if len(dense) > 0 {
-		refuse("mlp_only_layers", "none")
+		c.refuse("mlp_only_layers", "none")
 	}
 	if c.has("decoder_sparse_step") && c.number("decoder_sparse_step") != 1 {
-		refuse("decoder_sparse_step", "1")
+		c.refuse("decoder_sparse_step", "1")
 	}
 	if string(c.config["moe_router_enable_expert_bias"]) == "true" {
-		refuse("moe_router_enable_expert_bias", "false")
+		c.refuse("moe_router_enable_expert_bias", "false")
 	}
 	if c.family.kind == rnd1.kind && string(c.config["norm_topk_prob"]) != "true" {
-		refuse("norm_topk_prob", "true")
+		c.refuse("norm_topk_prob", "true")
 	}
 	if c.has("mask_token_id") {
 		return
