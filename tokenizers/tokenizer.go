@@ -5,7 +5,7 @@
 // works on bytes, so a rune may be spread over several tokens. [Tokenizer.Token] returns the bytes
 // of one id; [Tokenizer.Decode] and [Tokenizer.Pieces] put runes together.
 //
-// Splitting and merging are our own because the libraries at hand lose text.
+// Merging, and what splits for it, are our own because the libraries at hand lose text.
 // github.com/gomlx/go-huggingface v0.4.0 (hftokenizer) splits for a ByteLevel pre-tokenizer
 // at spaces alone, where the format wants GPT-2's pattern: newlines, digits and punctuation
 // get other ids than the checkpoint was trained on. It also drops what it cannot encode,
