@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"unmask"
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/images"
@@ -13,23 +14,24 @@ import (
 
 type encodeFlags struct {
 	deviceFlags
-	out, fit string
+	out, fit, pixels, texts string
 }
 
 func newEncode() *cobra.Command {
 	f := &encodeFlags{}
 	cmd := &cobra.Command{
 		Use:   "encode IMAGE...",
-		Short: "Encode images as codes",
+		Short: "Encode images as codes, or texts as encoder states",
 		Long: `Encode PNG or JPEG images as codes. They have the model's size, or any size with --fit.
 
-The output is safetensors with codes I64 [B,D], the cells of the grid row by row.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("no arguments, want IMAGE files")
-			}
-			return nil
-		},
+The output is safetensors with codes I64 [B,D], the cells of the grid row by row. With --pixels the
+images are a tensor, and the output has pixel_codes instead of codes. Colours are in 0..1, or in the
+range that cases.json beside the file gives.
+
+With --texts a text encoder reads ids. The model is CLIP, or one that draws from prompts. The output
+has text_before_last F32 [B,T,W] (the states before the last layer), text_last and text_pooled of ids
+or text_ids, null_before_last and so on of null_ids, and prompt_ids of the prompts in cases.json.`,
+		Args:    func(_ *cobra.Command, args []string) error { return f.check(args) },
 		Example: `  unmask encode --model mage-b one.png two.png --out codes.safetensors`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args)
@@ -37,9 +39,25 @@ The output is safetensors with codes I64 [B,D], the cells of the grid row by row
 	}
 	f.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&f.out, "out", "", "safetensors `FILE` to write")
+	cmd.Flags().StringVar(&f.pixels, "pixels", "",
+		"safetensors `FILE` with pixels F32 [B,3,H,W]")
+	cmd.Flags().StringVar(&f.texts, "texts", "",
+		"safetensors `FILE` with ids, text_ids or null_ids I64 [B,T]")
 	flags.Fit(cmd.Flags(), &f.fit)
 	cmd.MarkFlagRequired("out")
 	return cmd
+}
+
+func (f *encodeFlags) check(args []string) error {
+	switch {
+	case f.pixels != "" && len(args) > 0:
+		return usage("--pixels and IMAGE files, want one of the two")
+	case f.texts != "" && (len(args) > 0 || f.pixels != ""):
+		return usage("--texts and images, want one of the two")
+	case len(args) == 0 && f.pixels == "" && f.texts == "":
+		return usage("no arguments, want IMAGE files")
+	}
+	return nil
 }
 
 func (f *encodeFlags) run(ctx context.Context, args []string) error {
@@ -49,9 +67,15 @@ func (f *encodeFlags) run(ctx context.Context, args []string) error {
 	if err := checkFile("--out", f.out); err != nil {
 		return err
 	}
+	if f.texts != "" {
+		return wrote(f.encodeTexts(ctx, f.texts, f.out), f.out)
+	}
 	c, err := f.loadCodec(ctx)
 	if err != nil {
 		return err
+	}
+	if f.pixels != "" {
+		return wrote(export.PixelCodes(c, f.pixels, f.out), f.out)
 	}
 	p := terminal.NewProgress("images", int64(len(args)))
 	defer p.Close()
@@ -66,10 +90,13 @@ func newDecode() *cobra.Command {
 		Short: "Decode codes to images",
 		Long: `Decode codes to images.
 
-The codes file is safetensors with codes I64 [B,D]. --out is a directory for 000000.png and so on, or
-a .png for one picture.`,
-		Args:    noArgs,
-		Example: `  unmask decode --codes codes.safetensors --out pictures`,
+The codes file is safetensors with codes I64 [B,D]. --out is a directory for 000000.png and so on, a
+.png for one picture, or a .safetensors for images F32 [B,3,H,W]: red, green and blue in 0..1, or in
+the range that cases.json beside the file gives, except where the network overshoots. A decoder that
+also reads the prompt needs text_last F32 [B,T,W], the text encoder's last states.`,
+		Args: noArgs,
+		Example: `  unmask decode --codes codes.safetensors --out pictures
+  unmask decode --model mage-b --codes codes.safetensors --out images.safetensors`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := wrap("--out", export.CheckPictures(out)); err != nil {
 				return err
@@ -83,8 +110,21 @@ a .png for one picture.`,
 	}
 	d.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&codes, "codes", "", "safetensors `FILE` with codes I64 [B,D]")
-	cmd.Flags().StringVar(&out, "out", "", "`DIR` or .png to write")
+	cmd.Flags().StringVar(&out, "out", "", "`DIR`, .png or .safetensors to write")
 	cmd.MarkFlagRequired("codes")
 	cmd.MarkFlagRequired("out")
 	return cmd
+}
+
+// encodeTexts writes the text encoder's states of texts.
+func (d *deviceFlags) encodeTexts(ctx context.Context, file, out string) error {
+	o, err := d.options()
+	if err != nil {
+		return err
+	}
+	e, err := unmask.LoadTextEncoder(ctx, d.model, o)
+	if err != nil {
+		return modelError(err)
+	}
+	return export.Texts(ctx, e, file, out)
 }

@@ -15,6 +15,7 @@ type evalImageFlags struct {
 	deviceFlags
 	by        judges.Measure
 	saveStats string
+	perClass  bool
 	json      bool
 }
 
@@ -26,7 +27,8 @@ func newEvalImage() *cobra.Command {
 		Args:  exactly(1, "a DIR of PNG or JPEG files"),
 		Example: `  unmask eval image samples --reference imagenet-val --inception pt_inception-2015-12-05-6726825d.pth
   unmask eval image imagenet-val --inception FILE --save-stats imagenet.npz
-  unmask eval image samples --reference imagenet.npz --inception FILE`,
+  unmask eval image samples --reference imagenet.npz --inception FILE
+  unmask eval image nights-and-days --per-class`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args[0])
 		},
@@ -40,7 +42,10 @@ func newEvalImage() *cobra.Command {
 			"features of --model's VQGAN")
 	cmd.Flags().StringVar(&f.saveStats, "save-stats", "",
 		"write mu and sigma of DIR's features to this `FILE`.npz")
-	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics")
+	cmd.Flags().BoolVar(&f.perClass, "per-class", false,
+		"also compare each class with its own pictures of the reference; a picture's class is its "+
+			"folder's name or, outside folders, the class in its texts")
+	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object: samples, metrics, classes")
 	return cmd
 }
 
@@ -49,7 +54,7 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 		return usage("%v", err)
 	}
 	o := judges.FolderOptions{Reference: f.by.Reference != "" || f.saveStats == "",
-		Stats: f.saveStats}
+		PerClass: f.perClass, Stats: f.saveStats}
 	if o.Reference && f.by.Reference == "" && (f.by.Inception != "" || !isDemo(f.model)) {
 		return usage("--reference is missing, want a DIR of images or an .npz, or --save-stats")
 	}

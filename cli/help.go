@@ -24,7 +24,7 @@ var commandGroups = []struct{ id, title, names string }{
 	{"models", "Models and files:", "pull list inspect convert encode decode logits score decide embed schema " +
 		"verify"},
 	{"many", "Many machines:", "worker gather hub"},
-	{"research", "Samplers and research:", "samplers theory eval sweep plot reproduce tune " +
+	{"research", "Samplers and research:", "samplers schedule theory eval sweep plot reproduce tune " +
 		"bench"},
 }
 

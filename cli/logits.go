@@ -23,11 +23,22 @@ func newLogits() *cobra.Command {
 length. Of text I, counted from 0, the output has I.tokens I64 [D], with the tokens that the model has
 around a text, and I.logits F32 [D,V]; its metadata has the names of texts.
 
-The file of --tokens is safetensors with tokens I64 [B,D]; the output has logits F32 [B,D,V]. For a
-model of classes the file may have labels I64 [B].
+The file of --tokens is safetensors with tokens I64 [B,D]; the output has logits F32 [B,D,V], and
+short_logits for short_tokens if the file has any. With partial_rows I64 [R] and partial_tokens
+I64 [1,D] in the file, the output also has partial_logits F32 [1,R,V], from a full pass over the first
+sequence of tokens and then a partial pass over those rows with partial_tokens in place; and
+partial_exact_logits, from a full pass instead.
+
+For conditional models the file has labels I64 [B] (classes), or text_before_last F32 [B,T,W] and
+text_pooled F32 [B,W] (prompts) with null_before_last and null_pooled for the empty prompt and micro
+F32 [B,N] for further numbers. The output then has logits_cond, logits_uncond and, with the guidance of
+cases.json beside the file, logits_guided; for partial_rows and partial_tokens I64 [B,D] it has
+partial_logits_cond and partial_exact_logits_cond.
 
 Logits are the network's own. If they predict the next position, shifted_logits has them by the
-position that they predict.
+position that they predict, and partial_positions I64 [P] are the positions of the partial pass: the
+output has partial_shifted_logits F32 [1,P,V]. Models of block diffusion attend by blocks of block
+I64 [1] positions if the file has it; bidirectional_logits are then without blocks.
 
 --with adds what the network computes inside, for each block I from 0: hidden.I F32 [B,D,width] before
 block I and after the last, attention.I F32 [B,heads,D,D], keys.I and values.I F32

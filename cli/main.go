@@ -73,9 +73,8 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newText(), newChat(), newImage(), newSpeech(), newEncode(),
-		newDecode(),
-		newConvert(),
+	root.AddCommand(newMan(root), newText(), newChat(), newImage(), newSpeech(), newEncode(),
+		newDecode(), newConvert(),
 		newVerify(), share.Gather(), newSamplers(), newTheory(), newSchedule(),
 		newLogits(), newScore(), newDecide(), newEmbed(),
 		newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(),

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"unicode/utf8"
 )
 
 // Label returns a PNG with texts, given as pairs of keyword and text, in iTXt chunks after its
@@ -23,4 +24,52 @@ func Label(data []byte, texts [][2]string) []byte {
 	}
 	out.Write(data[header:])
 	return out.Bytes()
+}
+
+// maxLabels is the most bytes of texts that Labels returns.
+const maxLabels = 1 << 20
+
+// Labels returns the texts of a PNG by keyword: those that Label wrote, and tEXt chunks before the
+// image data. It is empty for other files, and stops at a damaged chunk.
+func Labels(data []byte) map[string]string {
+	const signature = 8
+	list := map[string]string{}
+	if len(data) < signature {
+		return list
+	}
+	for rest, total := data[signature:], 0; len(rest) >= 12; {
+		n, kind := uint64(binary.BigEndian.Uint32(rest)), string(rest[4:8])
+		if kind == "IDAT" || n > uint64(len(rest)-12) {
+			break
+		}
+		body := rest[8 : 8+n]
+		rest = rest[12+n:]
+		key, text, ok := bytes.Cut(body, []byte{0})
+		switch {
+		case !ok || kind != "iTXt" && kind != "tEXt":
+			continue
+		case kind == "iTXt": // two bytes of compression, then a language and a translation
+			if len(text) < 2 || text[0] != 0 {
+				continue
+			}
+			_, text, _ = bytes.Cut(text[2:], []byte{0})
+			_, text, ok = bytes.Cut(text, []byte{0})
+		}
+		if total += len(body); total > maxLabels {
+			break
+		}
+		if ok && utf8.Valid(text) {
+			list[string(key)] = string(text)
+		}
+	}
+	return list
+}
+
+// ReadLabels returns the texts of the PNG file at name.
+func ReadLabels(name string) (map[string]string, error) {
+	data, err := readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return Labels(data), nil
 }

@@ -12,6 +12,14 @@ type Evaluation struct {
 	Samples int
 	LeftOut int // samples too short to measure
 	Metrics Metrics
+	Classes []ClassMetrics // each class of pictures alone; nil unless asked for
+}
+
+// ClassMetrics are the metrics of one class of pictures.
+type ClassMetrics struct {
+	Class   string
+	Samples int
+	Metrics Metrics
 }
 
 // metricLines describe the metrics, in the order in which they are shown.
@@ -32,19 +40,29 @@ var metricLines = []struct{ name, line string }{
 	{"recall", "share of the reference among the samples"},
 }
 
-// MarshalJSON returns an object: samples, left_out if there are any, and metrics by name, each with
-// its value and, where they are known, error and deviation.
+// MarshalJSON returns an object: samples, left_out and classes if there are any, and metrics by
+// name, each with its value and, where they are known, error and deviation.
 func (e Evaluation) MarshalJSON() ([]byte, error) {
 	type value struct {
 		Value     float64 `json:"value"`
 		Error     float64 `json:"error,omitempty"`
 		Deviation float64 `json:"deviation,omitempty"`
 	}
+	type class struct {
+		Class   string `json:"class"`
+		Samples int    `json:"samples"`
+		Frechet value  `json:"frechet"`
+	}
 	out := struct {
 		Samples int              `json:"samples"`
 		LeftOut int              `json:"left_out,omitempty"`
 		Metrics map[string]value `json:"metrics"`
-	}{e.Samples, e.LeftOut, map[string]value{}}
+		Classes []class          `json:"classes,omitempty"`
+	}{e.Samples, e.LeftOut, map[string]value{}, nil}
+	for _, c := range e.Classes {
+		m := c.Metrics["frechet"]
+		out.Classes = append(out.Classes, class{c.Class, c.Samples, value{m.Value, m.Error(), 0}})
+	}
 	for name, m := range e.Metrics {
 		out.Metrics[name] = value{m.Value, m.Error(), m.Deviation}
 	}
@@ -56,6 +74,9 @@ func (e Evaluation) String() string {
 	width := 11 // of the names
 	for name := range e.Metrics {
 		width = max(width, len(name))
+	}
+	for _, c := range e.Classes {
+		width = max(width, len(c.Class))
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-*s %d\n", width, "samples", e.Samples)
@@ -75,6 +96,10 @@ func (e Evaluation) String() string {
 			number += fmt.Sprintf(" (dev. %.2g)", m.Deviation)
 		}
 		fmt.Fprintf(&b, "%-*s %-18s %s\n", width, l.name, number, l.line)
+	}
+	for _, c := range e.Classes {
+		fmt.Fprintf(&b, "%-*s %-18.4g Frechet distance of its %d to the reference's\n", width, c.Class,
+			c.Metrics["frechet"].Value, c.Samples)
 	}
 	return b.String()
 }

@@ -366,3 +366,19 @@ func TestAUP(t *testing.T) {
 	SetAUP(nothing)
 	require.Zero(t, nothing[0].AUP)
 }
+
+// A table has a line for each result, and nothing where nothing is known.
+func TestCSV(t *testing.T) {
+	data, err := CSV([]Result{
+		{Kind: "text", Point: Point{Sampler: "eb(moment, budget=2)", Steps: 4, Seed: 7, N: 8, Batch: 8,
+			With: "top-p=0.9"}, Recipe: "eb steps=4", Seconds: []float64{2, 1.5}, Passes: 3.5,
+			Metrics: Metrics{"perplexity": {Value: 20, Low: 0, High: 3.92}}},
+		{Kind: "text", Point: Point{Sampler: "moment", Alpha: 3, Cache: 1, Steps: 8, N: 8, Batch: 4},
+			Metrics: Metrics{"slips": {Value: 0}}}})
+	require.NoError(t, err)
+	require.Equal(t, "kind,name,sampler,steps,alpha,cache,bits,with,seed,n,batch,length,recipe,"+
+		"full_passes,head_rows,batch_seconds,perplexity,perplexity_error,slips,slips_error\n"+
+		"text,\"eb(moment, budget=2) top-p=0.9\",\"eb(moment, budget=2)\",4,,0,,top-p=0.9,7,8,8,,"+
+		"eb steps=4,3.5,,1.5,20,1,,\n"+
+		"text,moment+cache α=3,moment,8,3,1,,,0,8,4,,,,,,,,0,\n", string(data))
+}

@@ -50,17 +50,18 @@ func (in input) ints(name string, dims int) ([]int32, []int, error) {
 	return short, t.Shape, nil
 }
 
-// labels reads the class of each of size sequences.
-func (in input) labels(size int) (list []*model.Condition, err error) {
-	labels, _, err := in.ints("labels", 1)
-	if err == nil && len(labels) != size {
-		err = fmt.Errorf("%s: labels has %d numbers, want %d as there are sequences", in.file,
-			len(labels), size)
+// floats reads a tensor of numbers with `dims` dimensions and returns its values and shape.
+func (in input) floats(name string, dims int) ([]float32, []int, error) {
+	t, ok := in.Get(name)
+	if !ok {
+		return nil, nil, fmt.Errorf("%s: tensor %q is missing", in.file, name)
 	}
-	for _, l := range labels {
-		list = append(list, &model.Condition{Class: l})
+	if !t.DType.IsFloat() || len(t.Shape) != dims {
+		return nil, nil, fmt.Errorf("%s: tensor %q is %s %v, want numbers with %d dimensions", in.file,
+			name, t.DType, t.Shape, dims)
 	}
-	return list, err
+	v := make([]float32, t.Numel())
+	return v, t.Shape, t.Float32s(v)
 }
 
 // sequences reads tokens I64 [B,D] of a model with this Spec.
@@ -85,4 +86,39 @@ func (in input) checkTokens(name string, tokens []int32, length int, spec model.
 		}
 	}
 	return nil
+}
+
+// rows reads positions below length, each at most once.
+func (in input) rows(name string, length int) ([]int32, error) {
+	rows, _, err := in.ints(name, 1)
+	if err != nil {
+		return nil, err
+	}
+	seen := make([]bool, length)
+	for i, row := range rows {
+		if row < 0 || int(row) >= length || seen[row] {
+			return nil, fmt.Errorf("%s: %s, element %d is %d, want 0 to %d, each once", in.file, name, i,
+				row, length-1)
+		}
+		seen[row] = true
+	}
+	return rows, nil
+}
+
+// after reads partial_tokens I64 [size,length]: the tokens of a partial pass.
+func (in input) after(size, length int) ([]int32, error) {
+	tokens, shape, err := in.ints("partial_tokens", 2)
+	if err == nil && (shape[0] != size || shape[1] != length) {
+		err = fmt.Errorf("%s: partial_tokens has shape %v, want [%d %d]", in.file, shape, size, length)
+	}
+	return tokens, err
+}
+
+// refiner returns the model's partial passes.
+func (in input) refiner(d model.Denoiser) (model.Refiner, error) {
+	r, ok := d.(model.Refiner)
+	if !ok {
+		return nil, fmt.Errorf("%s: partial_rows, but the model has no partial passes", in.file)
+	}
+	return r, nil
 }

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -53,13 +52,12 @@ func ParseInside(text string) (list []Inside, err error) {
 // maxInside is the most memory, in bytes, for these tensors.
 const maxInside = 4 << 30
 
-// inside returns what a network computes for each sequence of a batch, one sequence per pass, and
-// the bytes of memory that it takes.
+// inside returns what a network computes for each sequence of a batch, one sequence per pass.
 func inside(ctx context.Context, m *unmask.Model, b *model.Batch,
-	with []Inside) (list []weights.Stream, size int64, err error) {
+	with []Inside) (_ []weights.Tensor, err error) {
 	defer backend.Recover(&err)
 	if len(with) == 0 {
-		return nil, 0, nil
+		return nil, nil
 	}
 	o := &observer{b: m.Backend, batch: b.Size, tensors: map[string]*observed{}}
 	for _, in := range with {
@@ -67,25 +65,32 @@ func inside(ctx context.Context, m *unmask.Model, b *model.Batch,
 			o.kv || in == KV
 	}
 	for i := range b.Size {
-		one := sequence(m, b, i)
-		one.Observer, o.sequence = o, i
+		one := &model.Batch{Size: 1, Length: b.Length, Tokens: b.Tokens[i*b.Length:][:b.Length],
+			Observer: o}
+		one.Time = maskedShare(one.Tokens, m)
+		if b.Conditions != nil {
+			one.Conditions = b.Conditions[i : i+1]
+		}
+		o.sequence = i
 		if _, err := m.Denoiser.Forward(ctx, one); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		if o.err != nil {
-			return nil, 0, o.err
+			return nil, o.err
 		}
 		if len(o.tensors) == 0 {
-			return nil, 0, fmt.Errorf("the model is a %s, want one that shows what it computes inside: "+
-				"sdtt, llama, mage, titok or halton-maskgit", m.Info.Architecture)
+			return nil, fmt.Errorf("the model is a %s, want one that shows what it computes inside: sdtt, "+
+				"llama, mage, titok or halton-maskgit", m.Info.Architecture)
 		}
 	}
+	var list []weights.Tensor
 	for _, name := range o.names {
 		t := o.tensors[name]
-		list = append(list, weights.Stream{Name: name, DType: weights.F32, Shape: t.shape,
-			Open: opener(bytes.NewReader(bytesOf(t.values)))})
+		list = append(list, weights.Tensor{Name: name, DType: weights.F32, Shape: t.shape,
+			Data: littleEndian(t.values)})
+		t.values = nil
 	}
-	return list, o.bytes, nil
+	return list, nil
 }
 
 // observer is a model.Observer that copies what it is shown, one sequence after the other.

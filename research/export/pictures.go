@@ -1,18 +1,13 @@
 package export
 
 import (
-	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
-	"image/png"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"unmask/images"
-	"unmask/internal/atomicfile"
 	"unmask/model"
 	"unmask/weights"
 )
@@ -26,7 +21,7 @@ func Codes(ctx context.Context, c model.Codec, files []string, fit, out string,
 	if !ok {
 		return errors.New("the model makes pictures of codes but no codes of pictures")
 	}
-	var all []int32
+	var data []byte
 	for _, name := range files {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -35,14 +30,58 @@ func Codes(ctx context.Context, c model.Codec, files []string, fit, out string,
 		if err != nil {
 			return err
 		}
-		all = append(all, codes...)
+		for _, c := range codes {
+			data = binary.LittleEndian.AppendUint64(data, uint64(c))
+		}
 		if done != nil {
 			done()
 		}
 	}
 	return weights.WriteFile(out,
 		[]weights.Tensor{{Name: "codes", DType: weights.I64, Shape: []int{len(files), codesOf(e)},
-			Data: longs(all)}}, nil)
+			Data: data}}, nil)
+}
+
+// PixelCodes encodes the pictures in a safetensors file, pixels F32 [B,3,H,W], and writes
+// pixel_codes I64 [B,D] to another. Colours are 0 to 1, or in the range of cases.json beside the
+// file.
+func PixelCodes(c model.Codec, file, out string) error {
+	e, ok := c.(model.PixelEncoder)
+	if !ok {
+		return errors.New("the model makes no codes of pictures in a tensor")
+	}
+	in, err := openInput(file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	pixels, shape, err := in.floats("pixels", 4)
+	if err != nil {
+		return err
+	}
+	if width, height := e.Size(); shape[0] < 1 || shape[1] != 3 || shape[2] != height ||
+		shape[3] != width {
+		return fmt.Errorf("%s: pixels has shape %v, want [B 3 %d %d] with at least one image", file,
+			shape, height, width)
+	}
+	least, most, err := rangeOf(file)
+	if err != nil {
+		return err
+	}
+	for i, x := range pixels {
+		pixels[i] = (x - least) / (most - least)
+	}
+	codes := make([]int32, shape[0]*codesOf(e))
+	if err := e.Encode(codes, pixels); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	var data []byte
+	for _, c := range codes {
+		data = binary.LittleEndian.AppendUint64(data, uint64(c))
+	}
+	return weights.WriteFile(out,
+		[]weights.Tensor{{Name: "pixel_codes", DType: weights.I64, Shape: []int{shape[0], codesOf(e)},
+			Data: data}}, nil)
 }
 
 // encodeFile returns the codes of a PNG or JPEG file, fitted to the model's size.
@@ -63,74 +102,21 @@ func encodeFile(e model.Encoder, name, fit string) ([]int32, error) {
 	return codes, nil
 }
 
+// rangeOf returns the values that mean colours 0 and 1 in a file, from cases.json beside it.
+func rangeOf(file string) (least, most float32, err error) {
+	list := casesOf(file).Range
+	if list == nil {
+		return 0, 1, nil
+	}
+	if len(list) != 2 || !(list[0] < list[1]) || list[0] < -maxColour || list[1] > maxColour {
+		return 0, 0, fmt.Errorf("%s: range of cases.json is %v, want two numbers, the smaller first, of "+
+			"-%d to %d", file, list, maxColour, maxColour)
+	}
+	return float32(list[0]), float32(list[1]), nil
+}
+
+// maxColour is the largest value in a range of colours.
+const maxColour = 255
+
 // codesOf returns the number of codes of a picture.
 func codesOf(c model.Codec) int { return model.Spec{Shape: c.Shape()}.Length() }
-
-// isPNG reports whether a name is that of one picture.
-func isPNG(name string) bool { return strings.EqualFold(filepath.Ext(name), ".png") }
-
-// CheckPictures returns an error if Pictures cannot write to a name.
-func CheckPictures(out string) error {
-	if isPNG(out) {
-		return atomicfile.Check(out) // its directory is made
-	}
-	if ext := filepath.Ext(out); ext != "" {
-		return fmt.Errorf("%s ends in %s, want a directory, or a name that ends in .png", out, ext)
-	}
-	if info, err := os.Stat(out); err == nil && !info.IsDir() {
-		return fmt.Errorf("%s is a %s, want a directory, or a name that ends in .png", out,
-			atomicfile.Kind(info))
-	}
-	return nil
-}
-
-// Pictures decodes the codes I64 [B,D] in a safetensors file and writes the pictures to out. A name
-// that ends in .png is for one picture; any other name is a directory for 000000.png and so on.
-func Pictures(ctx context.Context, c model.Codec, codesFile, out string) error {
-	if err := CheckPictures(out); err != nil {
-		return err
-	}
-	in, err := openInput(codesFile)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	codes, shape, err := in.ints("codes", 2)
-	if err != nil {
-		return err
-	}
-	n := codesOf(c)
-	switch {
-	case shape[0] < 1 || shape[1] != n:
-		return fmt.Errorf("%s: codes has shape %v, want [B %d] with at least one image", codesFile,
-			shape, n)
-	case isPNG(out) && shape[0] != 1:
-		return fmt.Errorf("%s has %d pictures, want 1 for %s, or a directory", codesFile, shape[0], out)
-	}
-	for i, code := range codes {
-		if code < 0 || int(code) >= c.Codes() {
-			return fmt.Errorf("%s: codes, element %d is %d, want 0 to %d", codesFile, i, code, c.Codes()-1)
-		}
-	}
-	for i := range shape[0] {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		picture, err := c.Image(codes[i*n:][:n])
-		if err != nil {
-			return err
-		}
-		var data bytes.Buffer
-		if err := png.Encode(&data, picture); err != nil {
-			return err
-		}
-		name := out
-		if !isPNG(out) {
-			name = filepath.Join(out, fmt.Sprintf("%06d.png", i))
-		}
-		if err := atomicfile.Put(name, data.Bytes()); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -13,17 +13,17 @@ import (
 )
 
 // TextLogits writes the raw logits of texts of any lengths, given as tokens with those that stand
-// around them. Of text i, counted from 0, there are i.tokens I64 [D] and, as in Logits but without
-// the dimension B, i.logits F32 [D,V] and others, such as i.hidden.0 of `with`. The metadata has
-// the names of texts.
+// around them. Of text i, counted from 0, there are i.tokens I64 [D] and i.logits F32 [D,V]; of
+// networks whose logits predict the next position i.shifted_logits too, as in Logits; and tensors
+// of `with` such as i.hidden.0, without the dimension B. The metadata has the names of texts.
 func TextLogits(ctx context.Context, m *unmask.Model, names []string, texts [][]int32, out string,
 	with ...Inside) error {
 	if m.Spec().Fixed {
 		return fmt.Errorf("the model has sequences of %d positions only, want tokens of that many",
 			m.Spec().Length())
 	}
-	var all []weights.Stream
-	metadata, total, n := map[string]string{}, int64(0), 0
+	var streams []weights.Stream
+	metadata, size, n := map[string]string{}, int64(0), 0
 	for i, tokens := range texts {
 		b := &model.Batch{Size: 1, Length: len(tokens), Tokens: tokens}
 		var err error
@@ -33,30 +33,37 @@ func TextLogits(ctx context.Context, m *unmask.Model, names []string, texts [][]
 		if err != nil {
 			return err
 		}
-		list, size, err := streams(ctx, m, b, n, with)
-		if total += size; err == nil && total > maxInside {
+		number := strconv.Itoa(i)
+		add := func(s weights.Stream, shape []int) {
+			s.Name, s.Shape = number+"."+s.Name, shape
+			streams = append(streams, s)
+		}
+		var ids []byte
+		for _, t := range tokens {
+			ids = binary.LittleEndian.AppendUint64(ids, uint64(t))
+		}
+		add(weights.Stream{Name: "tokens", DType: weights.I64, Open: opener(bytes.NewReader(ids))},
+			[]int{len(tokens)})
+		r := logitsReader{ctx: ctx, m: m, tokens: tokens, length: len(tokens), columns: n}
+		shifted := r
+		add(r.stream("logits"), []int{len(tokens), n})
+		if shifted.shifted = true; m.Spec().Shifted {
+			add(shifted.stream("shifted_logits"), []int{len(tokens), n})
+		}
+		seen, err := inside(ctx, m, b, with)
+		for _, t := range seen {
+			size += int64(len(t.Data))
+			add(weights.Stream{Name: t.Name, DType: t.DType, Open: opener(bytes.NewReader(t.Data))},
+				t.Shape[1:])
+		}
+		if err == nil && size > maxInside {
 			err = fmt.Errorf("--with has more than %.1f GB, want at most that: give fewer texts",
 				float64(maxInside)/1e9)
 		}
 		if err != nil {
 			return fmt.Errorf("text %d (%.40s): %w", i+1, names[i], err)
 		}
-		number := strconv.Itoa(i)
-		all = append(all, weights.Stream{Name: number + ".tokens", DType: weights.I64,
-			Shape: []int{len(tokens)}, Open: opener(bytes.NewReader(longs(tokens)))})
-		for _, s := range list {
-			s.Name, s.Shape = number+"."+s.Name, s.Shape[1:]
-			all = append(all, s)
-		}
 		metadata[number] = names[i]
 	}
-	return weights.WriteFileStreams(out, all, metadata)
-}
-
-// longs returns the bytes of tokens as I64.
-func longs(tokens []int32) (data []byte) {
-	for _, t := range tokens {
-		data = binary.LittleEndian.AppendUint64(data, uint64(t))
-	}
-	return data
+	return weights.WriteFileStreams(out, streams, metadata)
 }

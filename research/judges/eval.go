@@ -71,9 +71,38 @@ func (j *Judge) knows(line []byte) error {
 	return nil
 }
 
+// Visit receives the features and logits of picture i; logits are nil if the network has none.
+type Visit = func(i int, features, logits []float32) error
+
+// EvalFeatures measures n pictures, whose features source passes to visit in order, against a
+// reference; with r nil it only computes the statistics of their features, which it also returns.
+// each, which may be nil, is called with the features of each picture.
+func EvalFeatures(ctx context.Context, x experiments.Network, r *experiments.Reference, n int,
+	each func(i int, features []float32) error, source func(visit Visit) error) (
+	e experiments.Evaluation, stats metrics.Gaussian, err error) {
+	e.Samples = n
+	scorer := experiments.NewImageScorer(x, r, n)
+	err = source(func(i int, features, logits []float32) error {
+		if each != nil {
+			if err := each(i, features); err != nil {
+				return err
+			}
+		}
+		return scorer.AddFeatures(features, logits)
+	})
+	if err != nil {
+		return e, stats, err
+	}
+	if stats, err = scorer.Gaussian(); err == nil && r != nil {
+		e.Metrics, err = scorer.Metrics(ctx)
+	}
+	return e, stats, err
+}
+
 // FolderOptions are the options of EvalFolder.
 type FolderOptions struct {
 	Reference bool   // compare with the reference; otherwise only Stats is written
+	PerClass  bool   // also measure each class, see ByClass
 	Stats     string // .npz file for mean and covariance of the features, "" for none
 
 	// is called with the number of pictures after the reference was read; may be nil
@@ -89,37 +118,48 @@ func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measu
 	if err != nil {
 		return e, err
 	}
+	var r *experiments.Reference
+	var classes []string
+	var each *ByClass
+	if o.PerClass {
+		if classes, err = Classes(dir, files); err != nil {
+			return e, err
+		}
+	}
 	if err := checkPictures(ctx, x, dir, files); err != nil {
 		return e, err
 	}
-	var r *experiments.Reference
-	if o.Reference {
-		if r, err = LoadReference(ctx, by, x); err != nil {
-			return e, err
+	switch {
+	case !o.Reference:
+	case !o.PerClass:
+		r, err = LoadReference(ctx, by, x)
+	default:
+		if each, err = LoadByClass(ctx, by, x, classes); err == nil {
+			r = each.All()
 		}
+	}
+	if err != nil {
+		return e, err
 	}
 	if o.Begin != nil {
 		o.Begin(len(files))
 	}
-	e.Samples = len(files)
-	scorer := experiments.NewImageScorer(x, r, len(files))
-	err = metrics.EachFeature(ctx, x, files, func(_ int, features, logits []float32) error {
+	e, stats, err := EvalFeatures(ctx, x, r, len(files), func(i int, features []float32) error {
 		if o.Each != nil {
 			o.Each()
 		}
-		return scorer.AddFeatures(features, logits)
-	})
-	if err == nil && r != nil {
-		e.Metrics, err = scorer.Metrics(ctx)
+		if each == nil {
+			return nil
+		}
+		return each.AddFeatures(classes[i], features)
+	}, func(visit Visit) error { return metrics.EachFeature(ctx, x, files, visit) })
+	if err == nil && each != nil {
+		e.Classes, err = each.Metrics(ctx)
 	}
 	if err != nil {
 		return e, fmt.Errorf("%s: %w", dir, err)
 	}
-	if o.Stats == "" {
-		return e, nil
-	}
-	stats, err := scorer.Gaussian()
-	if err == nil {
+	if o.Stats != "" {
 		err = metrics.SaveStats(o.Stats, stats)
 	}
 	return e, err

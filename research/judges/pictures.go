@@ -3,10 +3,13 @@ package judges
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 
 	"unmask/images"
+	"unmask/param"
 	"unmask/research/experiments"
 )
 
@@ -51,6 +54,22 @@ func checkPicture(x experiments.Network, name string) error {
 	if s, ok := x.(sized); ok {
 		if err := s.CheckSize(p); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// checkClasses returns an error for a class of fewer than 2 pictures; classes has that of each
+// picture.
+func checkClasses(classes []string) error {
+	counts := map[string]int{}
+	for _, name := range classes {
+		counts[name]++
+	}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if counts[name] < 2 {
+			return fmt.Errorf("class %s: pictures is %d, want at least 2", param.Quote(name),
+				counts[name])
 		}
 	}
 	return nil

@@ -49,6 +49,17 @@ func folder(t *testing.T, n, width int) string {
 	return dir
 }
 
+// classed writes pictures into folders of their classes and returns the folder of these.
+func classed(t *testing.T, names ...string) string {
+	dir := folder(t, len(names), 8)
+	for _, name := range names {
+		to := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o700))
+		require.NoError(t, os.Rename(filepath.Join(dir, filepath.Base(to)), to))
+	}
+	return dir
+}
+
 // Pictures that cannot be measured are refused before the network computes any, of either folder.
 func TestFolderIsCheckedFirst(t *testing.T) {
 	good, damaged, wide := folder(t, 6, 8), folder(t, 6, 8), folder(t, 2, 9)
@@ -58,19 +69,27 @@ func TestFolderIsCheckedFirst(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(damaged, name), data[:len(data)-20], 0o600))
 	}
 	lone := folder(t, 1, 8)
+	hours := classed(t, "day/0.png", "day/1.png", "night/2.png", "night/3.png")
+	one := classed(t, "day/0.png", "day/1.png", "night/2.png")
+	other := classed(t, "day/0.png", "day/1.png", "noon/2.png")
 	cut := filepath.Join(damaged, "4.png") + ": a damaged PNG: png: invalid format: unexpected EOF"
 	for _, c := range []struct {
-		dir, reference, want string
+		dir, reference string
+		perClass       bool
+		want           string
 	}{
-		{damaged, good, cut},
-		{good, damaged, cut},
-		{wide, good, filepath.Join(wide, "0.png") + ": invalid argument"},
-		{lone, good, lone + ": pictures is 1, want at least 2"},
-		{good, lone, lone + ": pictures is 1, want at least 2"},
+		{damaged, good, false, cut},
+		{good, damaged, false, cut},
+		{wide, good, false, filepath.Join(wide, "0.png") + ": invalid argument"},
+		{lone, good, false, lone + ": pictures is 1, want at least 2"},
+		{good, lone, false, lone + ": pictures is 1, want at least 2"},
+		{one, hours, true, `class "night": pictures is 1, want at least 2`},
+		{hours, one, true, one + `: class "night": pictures is 1, want at least 2`},
+		{other, hours, true, `unknown class "noon", want one of day, night`},
 	} {
 		x := &counting{}
 		_, err := judges.EvalFolder(t.Context(), c.dir, x, judges.Measure{Reference: c.reference},
-			judges.FolderOptions{Reference: true})
+			judges.FolderOptions{Reference: true, PerClass: c.perClass})
 		require.EqualError(t, err, c.want)
 		require.Zero(t, x.n, c.want)
 	}

@@ -1,0 +1,111 @@
+package export
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"unmask"
+	"unmask/model"
+	"unmask/weights"
+)
+
+// textGroups are the names of ids in the input, and the prefixes of their states in the output.
+var textGroups = []struct{ ids, states string }{{"ids", "text"}, {"text_ids", "text"},
+	{"null_ids", "null"}}
+
+// Texts writes what a text encoder computes for the ids in a safetensors file to another. For ids
+// or text_ids I64 [B,T] these are text_before_last F32 [B,T,W], the states before the last layer;
+// text_last F32 [B,T,W], those after it and the last norm; and text_pooled F32 [B,P]. For null_ids
+// they are null_before_last and so on. If cases.json beside the file has prompts, prompt_ids I64
+// [N,T] are their ids.
+func Texts(ctx context.Context, e *unmask.TextEncoder, file, out string) error {
+	in, err := openInput(file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	var list []weights.Tensor
+	for _, g := range textGroups {
+		if !in.has(g.ids) {
+			continue
+		}
+		ids, shape, err := in.ints(g.ids, 2)
+		if err != nil {
+			return err
+		}
+		var texts [][]int32
+		for part := range slices.Chunk(ids, max(shape[1], 1)) {
+			texts = append(texts, part)
+		}
+		made, err := encodeTexts(ctx, e, texts)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", file, g.ids, err)
+		}
+		list = append(list, stateTensors(g.states, made, e)...)
+	}
+	if prompts := casesOf(file).Prompts; len(prompts) > 0 {
+		ids, err := promptIDs(e, prompts)
+		if err != nil {
+			return fmt.Errorf("%s: prompts of cases.json: %w", file, err)
+		}
+		list = append(list, ids)
+	}
+	if len(list) == 0 {
+		return fmt.Errorf("%s: there are neither ids, text_ids, null_ids nor prompts, want one of them",
+			file)
+	}
+	return weights.WriteFile(out, list, nil)
+}
+
+// encodeTexts encodes texts a few at a time.
+func encodeTexts(ctx context.Context, e *unmask.TextEncoder,
+	texts [][]int32) (made []*model.Prompt, err error) {
+	const most = 16
+	for part := range slices.Chunk(texts, most) {
+		some, err := e.Encode(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, some...)
+	}
+	return made, nil
+}
+
+// stateTensors returns the states of prompts as named tensors.
+func stateTensors(name string, prompts []*model.Prompt, e *unmask.TextEncoder) []weights.Tensor {
+	c, n := e.Config(), len(prompts)
+	var before, last, pooled []float32
+	for _, p := range prompts {
+		before, last = append(before, p.States...), append(last, p.Final...)
+		pooled = append(pooled, p.Pooled...)
+	}
+	tensor := func(part string, values []float32, shape ...int) weights.Tensor {
+		return weights.Tensor{Name: name + part, DType: weights.F32, Shape: shape,
+			Data: littleEndian(values)}
+	}
+	return []weights.Tensor{tensor("_before_last", before, n, c.Rows, c.Hidden),
+		tensor("_last", last, n, c.Rows, c.Hidden), tensor("_pooled", pooled, n, c.Pooled)}
+}
+
+// promptIDs returns the ids of prompts, padded as their tokenizer does.
+func promptIDs(e *unmask.TextEncoder, prompts []string) (t weights.Tensor, err error) {
+	tokenizer, err := e.Tokenizer()
+	if err != nil {
+		return t, err
+	}
+	rows := e.Config().Rows
+	var data []byte
+	for _, prompt := range prompts {
+		ids, _, err := tokenizer.Encode(prompt, rows, tokenizer.Pad())
+		if err != nil {
+			return t, err
+		}
+		for _, id := range ids {
+			data = binary.LittleEndian.AppendUint64(data, uint64(id))
+		}
+	}
+	return weights.Tensor{Name: "prompt_ids", DType: weights.I64, Shape: []int{len(prompts), rows},
+		Data: data}, nil
+}

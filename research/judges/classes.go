@@ -1,0 +1,166 @@
+package judges
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"unmask/demo/scenes"
+	"unmask/images"
+	"unmask/param"
+	"unmask/research/experiments"
+	"unmask/research/metrics"
+)
+
+// Classes returns the class of each picture below dir: the name of its folder in dir or, for a
+// picture in dir itself, the class in its text chunks, which unmask image writes.
+func Classes(dir string, files []string) ([]string, error) {
+	list := make([]string, len(files))
+	for i, name := range files {
+		below, err := filepath.Rel(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		if folder, _, ok := strings.Cut(filepath.ToSlash(below), "/"); ok {
+			list[i] = folder
+			continue
+		}
+		texts, err := images.ReadLabels(name)
+		if err != nil {
+			return nil, err
+		}
+		if list[i] = texts["class"]; list[i] == "" {
+			return nil, fmt.Errorf("%s: there is no class, want one in its texts or as its folder", name)
+		}
+	}
+	return list, nil
+}
+
+// ByClass compares pictures with the references of their classes, and with a reference of all.
+type ByClass struct {
+	network    experiments.Network
+	all        *experiments.Reference
+	references map[string]*experiments.Reference
+	scorers    map[string]*experiments.ImageScorer
+	counts     map[string]int
+}
+
+// maxMoments is the most numbers, of 8 bytes, in the statistics of all classes.
+const maxMoments = 1 << 28
+
+// LoadByClass returns the references of by: of a directory's files by their Classes or, if
+// by.Reference is "", of drawn landscapes by their hour. It prepares for pictures of the classes in
+// want, of which each must be in the reference and have 2 pictures at least.
+func LoadByClass(ctx context.Context, by Measure, x experiments.Network, want []string) (*ByClass,
+	error) {
+	c := &ByClass{network: x, references: map[string]*experiments.Reference{},
+		scorers: map[string]*experiments.ImageScorer{}, counts: map[string]int{}}
+	if by.Reference == "" {
+		n := by.Scenes
+		if n == 0 {
+			n = landscapes
+		}
+		list, classes := scenes.ClassedScenes(n, 1)
+		return c, c.gather(classes, want, func(visit func(i int, f []float32) error) error {
+			return x.Features(ctx, list, func(i int, f, _ []float32) error { return visit(i, f) })
+		})
+	}
+	if info, err := os.Stat(by.Reference); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("%s: one file has no classes, want a directory", by.Reference)
+	}
+	files, err := images.List(by.Reference)
+	if err != nil {
+		return nil, err
+	}
+	classes, err := Classes(by.Reference, files)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkClasses(classes); err != nil {
+		return nil, fmt.Errorf("%s: %w", by.Reference, err)
+	}
+	if err := checkPictures(ctx, x, by.Reference, files); err != nil {
+		return nil, err
+	}
+	return c, c.gather(classes, want, func(visit func(i int, f []float32) error) error {
+		return metrics.EachFeature(ctx, x, files, func(i int, f, _ []float32) error {
+			if by.Progress != nil {
+				by.Progress(i+1, len(files))
+			}
+			return visit(i, f)
+		})
+	})
+}
+
+// gather builds the references from pictures and their classes, and the scorers of want.
+func (c *ByClass) gather(classes, want []string,
+	each func(visit func(i int, f []float32) error) error) (err error) {
+	width, kinds := c.network.Width(), slices.Compact(slices.Sorted(slices.Values(classes)))
+	if most := maxMoments / (width * width); len(kinds) > most {
+		return fmt.Errorf("the reference has %d classes, want 1 to %d with %d features", len(kinds), most,
+			width)
+	}
+	for _, name := range want {
+		if !slices.Contains(kinds, name) {
+			return param.Unknown("class", name, kinds)
+		}
+		c.counts[name]++
+	}
+	if err := checkClasses(want); err != nil {
+		return err
+	}
+	moments := map[string]*metrics.Moments{}
+	for _, name := range kinds {
+		moments[name] = metrics.NewMoments(width)
+	}
+	c.all, err = experiments.NewReference(width, func(add func([]float32) error) error {
+		return each(func(i int, f []float32) error {
+			if err := moments[classes[i]].Add(f); err != nil {
+				return err
+			}
+			return add(f)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for name, m := range moments {
+		g, err := m.Gaussian()
+		if err != nil {
+			return fmt.Errorf("class %s of the reference: %w", param.Quote(name), err)
+		}
+		c.references[name] = &experiments.Reference{Gaussian: g}
+	}
+	for name := range c.counts {
+		c.scorers[name] = experiments.NewImageScorer(c.network, c.references[name], 0)
+	}
+	return nil
+}
+
+// All returns the reference of all classes together.
+func (c *ByClass) All() *experiments.Reference { return c.all }
+
+// AddFeatures adds a picture of a class that LoadByClass was told to want.
+func (c *ByClass) AddFeatures(class string, features []float32) error {
+	return c.scorers[class].AddFeatures(features, nil)
+}
+
+// Metrics returns the metrics of all expected classes, by name.
+func (c *ByClass) Metrics(ctx context.Context) (list []experiments.ClassMetrics,
+	err error) {
+	for _, name := range slices.Sorted(maps.Keys(c.scorers)) {
+		m, err := c.scorers[name].Metrics(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("class %s: %w", param.Quote(name), err)
+		}
+		list = append(list, experiments.ClassMetrics{Class: name,
+			Samples: c.counts[name], Metrics: m})
+	}
+	return list, nil
+}
