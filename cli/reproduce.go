@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,8 +41,9 @@ func newReproduce() *cobra.Command {
 		Long: `Repeat the experiments of Hayakawa et al. 2025 and write a report.
 
 Without flags the embedded models are measured, in under 20 minutes on two cores. The report is
-report.md, the plots are figures/*.svg and *.png, the verdicts verdicts.json, and every measured point
-a line of results-text.jsonl and results-image.jsonl. After an interruption the same command continues. --redraw writes the report
+report.md and report.html (one page with its plots inside), the plots are figures/*.svg and *.png,
+the verdicts verdicts.json, and every measured point a line of results-text.jsonl and
+results-image.jsonl. After an interruption the same command continues. --redraw writes the report
 again from these results alone: it measures nothing and loads no model.
 
 --decide 2h goes on with further seeds of what undecided claims depend on, the claim that needs the
@@ -199,11 +201,11 @@ func (f *reproduceFlags) write(report experiments.Report, given *pflag.FlagSet) 
 	report.Demo = f.model == "demo"
 	report.Command = flags.Line("unmask reproduce", given,
 		append(share.Sharing(), "out", "markdown", "redraw")...)
-	name, err := report.Write(f.out, f.markdown)
+	names, err := report.Write(f.out, f.markdown)
 	if err != nil {
 		return err
 	}
-	terminal.Say("report: %s", name)
+	terminal.Say("report: %s", strings.Join(names, ", "))
 	return standardOutput(report.Summary())
 }
 

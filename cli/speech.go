@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -34,7 +35,7 @@ type speechFlags struct {
 	language, voice         string
 	codes, save, preset     string
 	speed, seconds          float64
-	json                    bool
+	json, watch             bool
 }
 
 // omniVoice is the model that speaks where none is named.
@@ -92,6 +93,7 @@ part by part, and each part is written when it is done; the first is a sentence.
 		"write the codes of the first part to this `FILE`.safetensors, a voice for --voice")
 	s.BoolVar(&f.json, "json", false, "one JSON object per part and line: part, text, seed, frames, "+
 		"steps, seconds")
+	s.BoolVar(&f.watch, "watch", false, "redraw the frames in the terminal as their codes open")
 	cmd.MarkFlagRequired("out")
 	return cmd
 }
@@ -152,6 +154,8 @@ func (f *speechFlags) check(set *pflag.FlagSet) error {
 		return usage("--json with --out -, want a file for one of the two")
 	case f.out == "-" && term.IsTerminal(int(os.Stdout.Fd())):
 		return usage("--out - on a terminal, want a pipe or a file")
+	case f.watch && !terminal.Draws(os.Stderr):
+		return usage("--watch needs a terminal on standard error")
 	case f.save != "" && !strings.HasSuffix(f.save, ".safetensors"):
 		return usage("--save-voice is %s, want a name that ends in .safetensors", param.Quote(f.save))
 	}
@@ -278,7 +282,11 @@ func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *unmask.Spea
 			return flags.Refusal(err)
 		}
 		q := step.Sequences[0]
-		p.Set(step.Part*q.Steps+q.N, len(s.Parts)*q.Steps)
+		if f.watch {
+			drawFrames(q.Tokens, m.Spec().Mask, books, step.Part, len(s.Parts))
+		} else {
+			p.Set(step.Part*q.Steps+q.N, len(s.Parts)*q.Steps)
+		}
 		line.Seconds += step.Seconds
 		if !q.Done {
 			continue
@@ -300,4 +308,25 @@ func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *unmask.Spea
 	long := float64(w.samples) / float64(w.rate)
 	terminal.Say("%.1f s of sound in %.1f s", long, time.Since(began).Seconds())
 	return nil
+}
+
+// drawFrames redraws a line on standard error: how many codes each first frame has.
+func drawFrames(codes []int32, mask int32, books, part, parts int) {
+	const most = 64
+	levels := []rune(" ▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for i := 0; i < len(codes) && i < most*books; i += books {
+		open := 0
+		for _, code := range codes[i : i+books] {
+			if code != mask {
+				open++
+			}
+		}
+		b.WriteRune(levels[open*(len(levels)-1)/books])
+	}
+	end := ""
+	if !slices.Contains(codes, mask) {
+		end = "\n"
+	}
+	fmt.Fprintf(os.Stderr, "\r%d of %d |%s|%s", part+1, parts, b.String(), end)
 }

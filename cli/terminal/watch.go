@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/mattn/go-runewidth"
@@ -25,12 +26,17 @@ type Watcher struct {
 	width int // of the terminal, when it was drawn
 
 	fresh string // how what has just opened looks
+
+	// Of pictures.
+	colours colours
+	drawn   time.Time     // of the last drawing
+	took    time.Duration // to draw it
 }
 
 // NewWatcher returns a watcher that draws on a terminal; m may be nil if pictures come from
 // elsewhere.
 func NewWatcher(m *unmask.Model, terminal *os.File) *Watcher {
-	return &Watcher{m: m, out: terminal, fresh: fresh(os.Getenv),
+	return &Watcher{m: m, out: terminal, colours: coloursOf(os.Getenv), fresh: fresh(os.Getenv),
 		size: func() (int, int) {
 			width, height, err := term.GetSize(int(terminal.Fd()))
 			if err != nil || width < 10 || height < 3 {
@@ -70,6 +76,9 @@ const (
 
 // Draw shows the first sequence after a step.
 func (w *Watcher) Draw(step *generate.Step) {
+	if w.drawImage(step) {
+		return
+	}
 	s := step.Sequences[0]
 	fresh := map[int]bool{}
 	for _, o := range s.Opened {

@@ -148,12 +148,3 @@ func TestWatchEverySampler(t *testing.T) {
 		require.Empty(t, s.Text())
 	}
 }
-
-// Without colours what has just opened is bold alone.
-func TestFreshWithoutColour(t *testing.T) {
-	with := func(value string) string {
-		return fresh(func(name string) string { return map[string]string{"NO_COLOR": value}[name] })
-	}
-	require.Equal(t, "\x1b[1;32m", with(""))
-	require.Equal(t, "\x1b[1m", with("1"))
-}

@@ -125,6 +125,11 @@ func TestReport(t *testing.T) {
 		"](figures/figure5-tradeoff.svg)", "| Vanilla | 32 bit |", "a machine", "- text model: demo"} {
 		require.Contains(t, markdown, want)
 	}
+	html, err := r.HTML()
+	require.NoError(t, err)
+	require.Equal(t, strings.Count(markdown, "]("),
+		strings.Count(string(html), "data:image/svg&#43;xml;base64,"))
+	require.NotContains(t, string(html), "http") // the page loads nothing
 	verdicts, err := json.Marshal(r.Verdicts)
 	require.NoError(t, err)
 	for _, key := range []string{`"claim"`, `"figure"`, `"numbers"`, `"holds"`} {

@@ -2,7 +2,9 @@ package experiments
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
+	"html/template"
 	"maps"
 	"slices"
 	"strings"
@@ -259,4 +261,37 @@ func (r *Report) Markdown(figures string) []byte {
 		}
 	}
 	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
+}
+
+var page = template.Must(template.New("report").Funcs(template.FuncMap{"svg": embed,
+	"plain": func(s string) string {
+		return strings.NewReplacer("`", "", "*", "").Replace(s)
+	}}).Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Reproduction</title>
+<style>
+body { font: 16px/1.5 Georgia, serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff }
+h2 { margin-top: 2.5rem } img { max-width: 100% }
+table { border-collapse: collapse; font-size: .85rem } td, th { border-bottom: 1px solid #ccc; padding: .3rem .6rem; text-align: left; vertical-align: top }
+</style></head><body>
+{{range .}}<h2>{{.Heading}}</h2>
+{{range .Text}}<p>{{plain .}}</p>
+{{end}}{{range .Charts}}<p><img alt="{{.Title}}" src="{{svg .}}"></p>
+{{end}}{{with .Table}}<table><tr>{{range .Head}}<th>{{.}}</th>{{end}}</tr>
+{{range .Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>
+{{end}}</table>
+{{end}}{{end}}</body></html>
+`))
+
+// embed returns a chart as a data URL.
+func embed(c Chart) (template.URL, error) {
+	svg, err := c.SVG()
+	return template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg)), err
+}
+
+// HTML returns the report as one page that loads nothing.
+func (r *Report) HTML() ([]byte, error) {
+	var b bytes.Buffer
+	err := page.Execute(&b, r.sections())
+	return b.Bytes(), err
 }

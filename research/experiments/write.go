@@ -56,12 +56,16 @@ func writeFiles(files map[string][]byte) error {
 	return nil
 }
 
-// Write writes the report to dir: verdicts.json and figures/. The Markdown goes to the file
-// markdown, "" for dir/report.md; Write returns its name.
-func (r *Report) Write(dir, markdown string) (name string, err error) {
+// Write writes the report to dir: report.html, verdicts.json, and figures/. The Markdown goes to
+// the file markdown, "" for dir/report.md. It returns the names of the Markdown and HTML files.
+func (r *Report) Write(dir, markdown string) (names []string, err error) {
 	verdicts, err := json.MarshalIndent(r.Verdicts, "", " ")
 	if err != nil {
-		return "", err
+		return nil, err
+	}
+	html, err := r.HTML()
+	if err != nil {
+		return nil, err
 	}
 	drawn := filepath.Join(dir, "figures")
 	for i := range r.Figures {
@@ -69,21 +73,22 @@ func (r *Report) Write(dir, markdown string) (name string, err error) {
 			continue
 		}
 		if _, err := r.Figures[i].Write(drawn); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	figures := "figures/"
+	page, figures := filepath.Join(dir, "report.html"), "figures/"
 	if markdown == "" {
 		markdown = filepath.Join(dir, "report.md")
 	} else {
 		from, err := filepath.Rel(filepath.Dir(markdown), drawn)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		figures = filepath.ToSlash(from) + "/"
 	}
-	return markdown, writeFiles(map[string][]byte{
-		filepath.Join(dir, "verdicts.json"): append(verdicts, '\n'), markdown: r.Markdown(figures)})
+	return []string{markdown, page}, writeFiles(map[string][]byte{
+		filepath.Join(dir, "verdicts.json"): append(verdicts, '\n'), page: html,
+		markdown: r.Markdown(figures)})
 }
 
 // Summary returns one line for each verdict.
