@@ -98,6 +98,7 @@ func builds() map[string]build.Context {
 		"windows/amd64": func(c *build.Context) { c.GOOS = "windows" },
 		"darwin/arm64":  func(c *build.Context) { c.GOOS, c.GOARCH = "darwin", "arm64" },
 		"purego":        func(c *build.Context) { c.BuildTags = []string{"purego"} },
+		"nofleet":       func(c *build.Context) { c.BuildTags = []string{"nofleet"} },
 		"nocuda":        func(c *build.Context) { c.BuildTags = []string{"nocuda"} },
 		"cgo":           func(c *build.Context) { c.CgoEnabled = true },
 	} {

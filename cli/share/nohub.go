@@ -1,0 +1,38 @@
+//go:build nofleet
+
+package share
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"unmask/fleet"
+)
+
+// Hub has no flags: this build has no NATS.
+type Hub struct{}
+
+// Register does nothing.
+func (*Hub) Register(*pflag.FlagSet) {}
+
+// Enabled reports false.
+func (*Hub) Enabled() bool { return false }
+
+// Check does nothing.
+func (*Hub) Check(*pflag.FlagSet, *Shard, bool, string) error { return nil }
+
+func (*Hub) share(context.Context, string, string, Spec, fleet.Run, fleet.Built) error {
+	return errors.New("this build has no NATS: it was made with the tag nofleet")
+}
+
+// Follow does nothing.
+func (*Hub) Follow(bool) {}
+
+// End does nothing.
+func (*Hub) End() error { return nil }
+
+// Commands returns none.
+func Commands(Build) []*cobra.Command { return nil }
