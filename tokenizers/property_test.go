@@ -62,7 +62,7 @@ func TestWordsCoverText(t *testing.T) {
 			find := compile(expression)
 			for rest := text; rest != ""; {
 				start, end := find(rest)
-				require.True(t, 0 == start && start < end && end <= len(rest))
+				require.True(t, start == 0 && start < end && end <= len(rest))
 				rest = rest[end:]
 			}
 		}

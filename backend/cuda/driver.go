@@ -30,7 +30,6 @@ func symbol(name string) function {
 // Symbols with a version have other arguments than the original function of the name.
 var (
 	cuInit                    = symbol("cuInit")
-	cuDriverGetVersion        = symbol("cuDriverGetVersion")
 	cuGetErrorName            = symbol("cuGetErrorName")
 	cuGetErrorString          = symbol("cuGetErrorString")
 	cuDeviceGetCount          = symbol("cuDeviceGetCount")
