@@ -123,27 +123,37 @@ func compile(expression string) pattern {
 	if !readable.MatchString(text) {
 		return nil
 	}
-	re, err := regexp.Compile(classNames.ReplaceAllStringFunc(text, func(class string) string {
+	expression = classNames.ReplaceAllStringFunc(text, func(class string) string {
 		if class[0] != '[' {
 			class = "[" + class + "]"
 		}
 		return newer().Replace(class)
-	}))
+	})
+	re, err := regexp.Compile(expression)
 	if err != nil || re.MatchString("") {
 		return nil
 	}
+	first, err := automata(expression)
+	if err != nil {
+		return nil
+	}
 	return func(text string) (start, end int) {
-		start, end = -1, -1
-		if at := re.FindStringIndex(text); at != nil {
-			start, end = at[0], at[1]
+		if end = first(text); end > 0 {
+			return 0, end
 		}
-		if start == 0 || !ends {
-			return start, end
+		blank := -1
+		if ends {
+			blank = strings.IndexFunc(text, unicode.IsSpace)
 		}
-		if blank := strings.IndexFunc(text, unicode.IsSpace); blank >= 0 && (start < 0 || blank < start) {
-			return blank, blank + blanks(text[blank:])
+		if blank != 0 {
+			if at := re.FindStringIndex(text); at != nil && (blank < 0 || at[0] <= blank) {
+				return at[0], at[1]
+			}
 		}
-		return start, end
+		if blank < 0 {
+			return -1, -1
+		}
+		return blank, blank + blanks(text[blank:])
 	}
 }
 

@@ -2,6 +2,7 @@ package tokenizers
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -150,4 +151,23 @@ func FuzzParse(f *testing.F) {
 			require.Equal(t, text, tok.Decode(ids))
 		}
 	})
+}
+
+// An automaton finds what Go's regexp finds at the start of a text, also where loops are empty.
+func TestAutomata(t *testing.T) {
+	for _, expression := range []string{`'s|'t| ?[a-c]+| ?[0-9]{1,3}|[^\sa-c0-9]+[\r\n]*|\s+`,
+		`(?:a*)*b?|(?:a|b*)+c`,
+		`a|ab|abc`, `(?:ab?)*c|a`, `(?i:'s|'ll)|\w+`, `[^a]?b|.a`, `é+|[é-ü]{2,3}a`} {
+		find, err := automata(expression)
+		require.NoError(t, err)
+		want := regexp.MustCompile(`^(?:` + expression + `)`)
+		rapid.Check(t, func(t *rapid.T) {
+			text := rapid.StringOf(rapid.SampledFrom([]rune("aabbcc019'sSlL \r\néü\x80"))).Draw(t, "text")
+			length := -1
+			if at := want.FindStringIndex(text); at != nil {
+				length = at[1]
+			}
+			require.Equal(t, length, find(text), "%s: %q", expression, text)
+		})
+	}
 }
