@@ -18,8 +18,9 @@ type added struct {
 
 // finder finds added tokens: the leftmost, and of these the longest. The zero value finds none.
 type finder struct {
-	list  []added
-	nodes []node // a trie of their bytes; the first is its root
+	list   []added
+	nodes  []node    // a trie of their bytes; the first is its root
+	firsts [256]bool // their first bytes
 }
 
 type node struct {
@@ -34,7 +35,8 @@ func newFinder(list []added, spelling func(added) string) *finder {
 	}
 	for i, a := range list {
 		at := int32(0)
-		for _, b := range []byte(spelling(a)) {
+		for j, b := range []byte(spelling(a)) {
+			f.firsts[b] = f.firsts[b] || j == 0
 			n := &f.nodes[at]
 			if n.next == nil {
 				n.next = map[byte]int32{}
@@ -79,7 +81,7 @@ func (f *finder) cut(text string, special func(start, end int) bool,
 	between func(start, end int) error, token func(id int32)) error {
 	done, spaces := 0, 0 // spaces: the end of the white space that was scanned last
 	for at := 0; f != nil && at < len(text); {
-		if f.nodes[0].next[text[at]] == 0 {
+		if !f.firsts[text[at]] {
 			at++
 			continue
 		}

@@ -174,7 +174,7 @@ type span struct {
 
 // spans divides text into matches of p and the text between them.
 func spans(text string, p pattern) []span {
-	var out []span
+	out := make([]span, 0, len(text)/4+1)
 	for at := 0; at < len(text); {
 		start, end := p(text[at:])
 		if start < 0 {
