@@ -12,7 +12,7 @@ type automaton struct {
 	prog  *syntax.Prog
 	first *state
 	known map[string]*state // by their threads
-	made  int               // transitions
+	made  int               // transitions, and threads of states
 	seen  []int             // the turn in which follow was last at a place
 	turn  int
 }
@@ -26,8 +26,9 @@ type state struct {
 	others  map[rune]*state
 }
 
-// mostMade bounds the memory of an automaton: with more transitions it begins anew.
-const mostMade = 1 << 16
+// mostMade bounds the memory of an automaton, 1 KB for each: with more it keeps no states, and
+// begins anew with the next text.
+const mostMade = 1 << 14
 
 // automata returns a function that finds an expression at the start of a text: the length of the
 // match, -1 for none. Go's regexp has the same, at a twentieth of the speed. It is for any number
@@ -93,8 +94,10 @@ func (a *automaton) step(from *state, r rune) *state {
 			a.follow(to, inst.Out)
 		}
 	}
+	if a.made += 1 + len(to.threads); a.made >= mostMade {
+		return to
+	}
 	to = a.same(to)
-	a.made++
 	if r < utf8.RuneSelf {
 		from.ascii[r] = to
 	} else {

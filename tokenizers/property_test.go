@@ -171,3 +171,18 @@ func TestAutomata(t *testing.T) {
 		})
 	}
 }
+
+// An automaton with very many states keeps few of them, and finds the same.
+func TestAutomataKeepLittle(t *testing.T) {
+	prog := `(?:[ab]*a[ab]{14}|b)+c`
+	find, err := automata(prog)
+	require.NoError(t, err)
+	want := regexp.MustCompile(`^` + prog)
+	var text strings.Builder
+	for i := range 1 << 15 {
+		text.WriteByte("ab"[i*i*7/11%2])
+	}
+	for _, end := range []string{"c", "d"} {
+		require.Equal(t, want.MatchString(text.String()+end), find(text.String()+end) >= 0)
+	}
+}
