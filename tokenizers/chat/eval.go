@@ -9,100 +9,7 @@ import (
 func (r *run) eval(x expr, s *scope) any {
 	r.enter()
 	defer r.leave()
-	switch x := x.(type) {
-	case constant:
-		return x.value
-	case variable:
-		return s.get(x.name)
-	case listing:
-		return r.newList(r.evalAll(x.items, s))
-	case tupling:
-		l := r.newList(r.evalAll(x.items, s))
-		l.tuple = true
-		return l
-	case mapping:
-		return r.mapped(x, s)
-	case unary:
-		return r.unary(x.op, r.eval(x.x, s))
-	case binary:
-		switch x.op {
-		case "and", "or":
-			a := r.eval(x.a, s)
-			if truth(a) == (x.op == "or") {
-				return a
-			}
-			return r.eval(x.b, s)
-		}
-		return r.binary(x.op, r.eval(x.a, s), r.eval(x.b, s))
-	case comparison:
-		return r.compared(x, s)
-	case choice:
-		switch {
-		case truth(r.eval(x.test, s)):
-			return r.eval(x.yes, s)
-		case x.no == nil:
-			return undefined{"the inline if-expression without else"}
-		}
-		return r.eval(x.no, s)
-	case getAttr:
-		return r.attribute(r.eval(x.x, s), text{s: x.name})
-	case getItem:
-		return r.item(r.eval(x.x, s), r.eval(x.key, s))
-	case slicing:
-		return r.sliced(x, s)
-	case calling:
-		f := r.eval(x.f, s)
-		args, named := r.arguments(x.args, s)
-		return r.call(f, args, named)
-	case filtering:
-		v := r.eval(x.x, s)
-		args, named := r.arguments(x.args, s)
-		return filterNamed(x.name)(r, v, args, named)
-	case asking:
-		return r.asked(x, s)
-	}
-	panic("chat: unknown expression")
-}
-
-func (r *run) mapped(x mapping, s *scope) *dict {
-	d := newDict()
-	for i := range x.keys {
-		d.set(r.key(r.eval(x.keys[i], s)), r.eval(x.values[i], s))
-	}
-	r.made(32 * len(d.keys))
-	return d
-}
-
-func (r *run) compared(x comparison, s *scope) bool {
-	a := r.eval(x.first, s)
-	for i, op := range x.ops {
-		b := r.eval(x.rest[i], s)
-		if !r.compare(op, a, b) {
-			return false
-		}
-		a = b
-	}
-	return true
-}
-
-func (r *run) sliced(x slicing, s *scope) any {
-	var parts [3]any
-	v := r.eval(x.x, s)
-	for i, p := range []expr{x.start, x.stop, x.step} {
-		if p != nil {
-			parts[i] = r.eval(p, s)
-		}
-	}
-	return r.slice(v, parts)
-}
-
-func (r *run) asked(x asking, s *scope) bool {
-	v := r.eval(x.x, s)
-	args, named := r.arguments(x.args, s)
-	if len(named.keys) > 0 {
-		fail("test %q takes no named arguments", x.name)
-	}
-	return testNamed(x.name)(r, v, args) != x.not
+	return x.value(r, s)
 }
 
 func (r *run) evalAll(list []expr, s *scope) []any {
@@ -111,18 +18,6 @@ func (r *run) evalAll(list []expr, s *scope) []any {
 		out[i] = r.eval(x, s)
 	}
 	return out
-}
-
-func (r *run) arguments(a arguments, s *scope) ([]any, *dict) {
-	named := newDict()
-	args := r.evalAll(a.list, s)
-	for i, name := range a.names {
-		if _, ok := named.at[name]; ok {
-			fail("keyword argument %q is given twice", name)
-		}
-		named.set(text{s: name}, r.eval(a.named[i], s))
-	}
-	return args, named
 }
 
 func (r *run) call(f any, args []any, named *dict) any {

@@ -6,20 +6,37 @@ import (
 	"strings"
 )
 
+// constant is the expression of a value.
+func constant(v any) expr { return compute(func(*run, *scope) any { return v }) }
+
+// variable is the expression of a name.
+func variable(name string) expr {
+	return compute(func(_ *run, s *scope) any { return s.get(name) })
+}
+
+// listing is the expression of a list or a tuple.
+func listing(items []expr, tuple bool) expr {
+	return compute(func(r *run, s *scope) any {
+		l := r.newList(r.evalAll(items, s))
+		l.tuple = tuple
+		return l
+	})
+}
+
 // tuple reads an expression, or several separated by commas as a tuple.
 func (p *parser) tuple(conditional bool) expr {
 	first := p.expression(conditional)
 	if !p.is(operator, ",") {
 		return first
 	}
-	all := tupling{[]expr{first}}
+	all := []expr{first}
 	for p.skip(operator, ",") {
 		if t := p.peek(); t.kind == finish || t.kind == eof || p.is(operator, ")") {
 			break
 		}
-		all.items = append(all.items, p.expression(conditional))
+		all = append(all, p.expression(conditional))
 	}
-	return all
+	return listing(all, true)
 }
 
 // expression reads an expression, with an inline if where `conditional` is set.
@@ -27,27 +44,34 @@ func (p *parser) expression(conditional bool) expr {
 	defer p.deeper()()
 	x := p.or()
 	for conditional && p.skip(name, "if") {
-		c := choice{test: p.or(), yes: x}
+		test, yes, no := p.or(), x, constant(undefined{"the inline if-expression without else"})
 		if p.skip(name, "else") {
-			c.no = p.expression(true)
+			no = p.expression(true)
 		}
-		x = c
+		x = compute(func(r *run, s *scope) any {
+			if truth(r.eval(test, s)) {
+				return r.eval(yes, s)
+			}
+			return r.eval(no, s)
+		})
 	}
 	return x
 }
 
-func (p *parser) or() expr {
-	x := p.and()
-	for n := 0; p.skip(name, "or"); n++ {
-		x = p.chained(n, binary{"or", x, p.and()})
-	}
-	return x
-}
+func (p *parser) or() expr  { return p.logical("or", p.and) }
+func (p *parser) and() expr { return p.logical("and", p.not) }
 
-func (p *parser) and() expr {
-	x := p.not()
-	for n := 0; p.skip(name, "and"); n++ {
-		x = p.chained(n, binary{"and", x, p.not()})
+// logical reads a chain of or, or of and, whose value is the first that decides it or the last.
+func (p *parser) logical(word string, part func() expr) expr {
+	x := part()
+	for n := 0; p.skip(name, word); n++ {
+		a, b := x, part()
+		x = p.chained(n, compute(func(r *run, s *scope) any {
+			if v := r.eval(a, s); truth(v) == (word == "or") {
+				return v
+			}
+			return r.eval(b, s)
+		}))
 	}
 	return x
 }
@@ -63,37 +87,53 @@ func (p *parser) chained(n int, x expr) expr {
 func (p *parser) not() expr {
 	if p.skip(name, "not") {
 		defer p.deeper()()
-		return unary{"not", p.not()}
+		return signed("not", p.not())
 	}
 	return p.compare()
 }
 
+// signed is the expression of an operator before another one.
+func signed(op string, x expr) expr {
+	return compute(func(r *run, s *scope) any { return r.unary(op, r.eval(x, s)) })
+}
+
+// compare reads a op1 b op2 c ...
 func (p *parser) compare() expr {
-	x := p.sum()
-	var c comparison
-	for {
-		op := ""
-		t := p.peek()
-		switch {
-		case t.kind == operator && slices.Contains([]string{"==", "!=", "<", "<=", ">", ">="},
-			t.text):
-			op = p.next().text
-		case p.skip(name, "in"):
-			op = "in"
-		case p.is(name, "not") && p.tokens[1].kind == name && p.tokens[1].text == "in":
-			p.next()
-			p.next()
-			op = "not in"
-		default:
-			if len(c.ops) == 0 {
-				return x
-			}
-			return c
-		}
-		c.first = x
-		c.ops = append(c.ops, op)
-		c.rest = append(c.rest, p.sum())
+	first := p.sum()
+	var ops []string
+	var rest []expr
+	for op := p.comparison(); op != ""; op = p.comparison() {
+		ops, rest = append(ops, op), append(rest, p.sum())
 	}
+	if ops == nil {
+		return first
+	}
+	return compute(func(r *run, s *scope) any {
+		a := r.eval(first, s)
+		for i, op := range ops {
+			b := r.eval(rest[i], s)
+			if !r.compare(op, a, b) {
+				return false
+			}
+			a = b
+		}
+		return true
+	})
+}
+
+// comparison reads an operator that compares, "" if there is none.
+func (p *parser) comparison() string {
+	t := p.peek()
+	switch {
+	case t.kind == operator && slices.Contains([]string{"==", "!=", "<", "<=", ">", ">="}, t.text),
+		p.is(name, "in"):
+		return p.next().text
+	case p.is(name, "not") && p.tokens[1].kind == name && p.tokens[1].text == "in":
+		p.next()
+		p.next()
+		return "not in"
+	}
+	return ""
 }
 
 func (p *parser) sum() expr { return p.chain(p.concat, "+", "-") }
@@ -105,7 +145,10 @@ func (p *parser) power() expr { return p.chain(func() expr { return p.unary(true
 func (p *parser) chain(part func() expr, ops ...string) expr {
 	x := part()
 	for n := 0; p.peek().kind == operator && slices.Contains(ops, p.peek().text); n++ {
-		x = p.chained(n, binary{p.next().text, x, part()})
+		op, a, b := p.next().text, x, part()
+		x = p.chained(n, compute(func(r *run, s *scope) any {
+			return r.binary(op, r.eval(a, s), r.eval(b, s))
+		}))
 	}
 	return x
 }
@@ -114,7 +157,7 @@ func (p *parser) unary(filters bool) expr {
 	defer p.deeper()()
 	var x expr
 	if p.is(operator, "-") || p.is(operator, "+") {
-		x = unary{p.next().text, p.unary(false)}
+		x = signed(p.next().text, p.unary(false))
 	} else {
 		x = p.primary()
 	}
@@ -131,43 +174,43 @@ func (p *parser) primary() expr {
 	case name:
 		switch t.text {
 		case "true", "True":
-			return constant{true}
+			return constant(true)
 		case "false", "False":
-			return constant{false}
+			return constant(false)
 		case "none", "None":
-			return constant{nil}
+			return constant(nil)
 		}
-		return variable{t.text}
+		return variable(t.text)
 	case quoted:
 		var s strings.Builder
 		s.WriteString(t.text)
 		for p.peek().kind == quoted {
 			s.WriteString(p.next().text)
 		}
-		return constant{text{s: s.String()}}
+		return constant(text{s: s.String()})
 	case integer:
 		v, err := strconv.ParseInt(t.text, 0, 64) // with 0x, 0o and 0b
 		if err != nil {
 			fail("line %d: %.40s is not a whole number of 64 bits", t.line, t.text)
 		}
-		return constant{v}
+		return constant(v)
 	case float:
 		v, err := strconv.ParseFloat(t.text, 64)
 		if err != nil {
 			fail("line %d: %.40s is too large", t.line, t.text)
 		}
-		return constant{v}
+		return constant(v)
 	case operator:
 		switch t.text {
 		case "(":
 			if p.skip(operator, ")") {
-				return tupling{}
+				return listing(nil, true)
 			}
 			x := p.tuple(true)
 			p.want(operator, ")")
 			return x
 		case "[":
-			return listing{p.items("]")}
+			return listing(p.items("]"), false)
 		case "{":
 			return p.mapping()
 		}
@@ -191,19 +234,26 @@ func (p *parser) items(end string) []expr {
 }
 
 func (p *parser) mapping() expr {
-	var m mapping
+	var keys, values []expr
 	for !p.skip(operator, "}") {
-		if len(m.keys) > 0 {
+		if len(keys) > 0 {
 			p.want(operator, ",")
 			if p.skip(operator, "}") {
 				break
 			}
 		}
-		m.keys = append(m.keys, p.expression(true))
+		keys = append(keys, p.expression(true))
 		p.want(operator, ":")
-		m.values = append(m.values, p.expression(true))
+		values = append(values, p.expression(true))
 	}
-	return m
+	return compute(func(r *run, s *scope) any {
+		d := newDict()
+		for i := range keys {
+			d.set(r.key(r.eval(keys[i], s)), r.eval(values[i], s))
+		}
+		r.made(32 * len(d.keys))
+		return d
+	})
 }
 
 func (p *parser) postfix(x expr) expr {
@@ -214,10 +264,11 @@ func (p *parser) postfix(x expr) expr {
 			t := p.next()
 			switch t.kind {
 			case name:
-				x = getAttr{x, t.text}
+				of, field := x, text{s: t.text}
+				x = compute(func(r *run, s *scope) any { return r.attribute(r.eval(of, s), field) })
 			case integer:
 				v, _ := strconv.ParseInt(t.text, 10, 64)
-				x = getItem{x, constant{v}}
+				x = element(x, constant(v))
 			default:
 				fail("line %d: found %.40q, want a name", t.line, t.text)
 			}
@@ -256,9 +307,23 @@ func (p *parser) subscript(x expr) expr {
 		if parts[0] == nil {
 			fail("line %d: [] without a key", p.peek().line)
 		}
-		return getItem{x, parts[0]}
+		return element(x, parts[0])
 	}
-	return slicing{x, parts[0], parts[1], parts[2]}
+	return compute(func(r *run, s *scope) any {
+		v := r.eval(x, s)
+		var bounds [3]any
+		for i, part := range parts {
+			if part != nil {
+				bounds[i] = r.eval(part, s)
+			}
+		}
+		return r.slice(v, bounds)
+	})
+}
+
+// element is the expression x[key].
+func element(x, key expr) expr {
+	return compute(func(r *run, s *scope) any { return r.item(r.eval(x, s), r.eval(key, s)) })
 }
 
 func (p *parser) arguments() arguments {
@@ -302,11 +367,15 @@ func (p *parser) filters(x expr) expr {
 
 // filter reads the name and the arguments of a filter.
 func (p *parser) filter(x expr) expr {
-	f := filtering{x: x, name: p.dotted()}
+	name, args := p.dotted(), arguments{}
 	if p.skip(operator, "(") {
-		f.args = p.arguments()
+		args = p.arguments()
 	}
-	return f
+	return compute(func(r *run, s *scope) any {
+		v := r.eval(x, s)
+		list, named := args.values(r, s)
+		return filterNamed(name)(r, v, list, named)
+	})
 }
 
 func (p *parser) dotted() string {
@@ -318,19 +387,25 @@ func (p *parser) dotted() string {
 }
 
 func (p *parser) test(x expr) expr {
-	t := asking{x: x, not: p.skip(name, "not")}
-	t.name = p.dotted()
-	next := p.peek()
+	not := p.skip(name, "not")
+	test, args, next := p.dotted(), arguments{}, p.peek()
 	switch {
 	case p.skip(operator, "("):
-		t.args = p.arguments()
-	case next.kind == quoted, next.kind == integer, next.kind == float, p.is(operator,
-		"["), p.is(operator, "{"),
+		args = p.arguments()
+	case next.kind == quoted, next.kind == integer, next.kind == float, p.is(operator, "["),
+		p.is(operator, "{"),
 		next.kind == name && !slices.Contains([]string{"else", "or", "and"}, next.text):
 		if p.is(name, "is") {
 			fail("line %d: tests in a row, want one", next.line)
 		}
-		t.args.list = []expr{p.postfix(p.primary())}
+		args.list = []expr{p.postfix(p.primary())}
 	}
-	return t
+	return compute(func(r *run, s *scope) any {
+		v := r.eval(x, s)
+		list, named := args.values(r, s)
+		if len(named.keys) > 0 {
+			fail("test %q takes no named arguments", test)
+		}
+		return testNamed(test)(r, v, list) != not
+	})
 }

@@ -1,50 +1,34 @@
 package chat
 
-// expr is an expression of a template; run.eval computes its value.
-type expr any
+// expr is an expression of a template, which the parser makes; run.eval computes its value.
+type expr interface{ value(r *run, s *scope) any }
 
-type (
-	constant struct{ value any }
-	variable struct{ name string }
-	listing  struct{ items []expr } // a list
-	tupling  struct{ items []expr }
-	mapping  struct{ keys, values []expr }
-	unary    struct {
-		op string // - + not
-		x  expr
+// compute is an expression given by its function.
+type compute func(r *run, s *scope) any
+
+func (c compute) value(r *run, s *scope) any { return c(r, s) }
+
+// stmt runs a statement of a template, which writes to out, and returns the jump that ended it,
+// break or continue, "" if none did.
+type stmt func(r *run, s *scope, out *builder) (jump string)
+
+// calling is the call of a function, which call blocks hand their body to.
+type calling struct {
+	f    expr
+	args arguments
+}
+
+func (c calling) value(r *run, s *scope) any { return c.do(r, s, nil) }
+
+// do makes the call, with the function caller as an argument if there is one.
+func (c calling) do(r *run, s *scope, caller *function) any {
+	f := r.eval(c.f, s)
+	args, named := c.args.values(r, s)
+	if caller != nil {
+		named.set(text{s: "caller"}, caller)
 	}
-	binary struct {
-		op   string // + - * / // % ** ~ and or
-		a, b expr
-	}
-	comparison struct { // a op1 b op2 c ...
-		first expr
-		ops   []string
-		rest  []expr
-	}
-	choice  struct{ test, yes, no expr } // no may be nil
-	getAttr struct {
-		x    expr
-		name string
-	}
-	getItem struct{ x, key expr }
-	slicing struct{ x, start, stop, step expr } // each of the three may be nil
-	calling struct {
-		f    expr
-		args arguments
-	}
-	filtering struct {
-		x    expr
-		name string
-		args arguments
-	}
-	asking struct {
-		x    expr
-		name string
-		args arguments
-		not  bool
-	}
-)
+	return r.call(f, args, named)
+}
 
 // arguments are the arguments of a call.
 type arguments struct {
@@ -53,41 +37,25 @@ type arguments struct {
 	named []expr
 }
 
-// stmt is a statement of a template; run.exec runs it.
-type stmt any
+func (a arguments) values(r *run, s *scope) ([]any, *dict) {
+	named := newDict()
+	args := r.evalAll(a.list, s)
+	for i, name := range a.names {
+		if _, ok := named.at[name]; ok {
+			fail("keyword argument %q is given twice", name)
+		}
+		named.set(text{s: name}, r.eval(a.named[i], s))
+	}
+	return args, named
+}
 
-type (
-	output struct{ x expr }
-	raw    struct{ s string }
-	branch struct {
-		tests  []expr
-		bodies [][]stmt // one more than tests if there is an else
-	}
-	loop struct {
-		target     expr // variable or tupling of them
-		over, test expr // test may be nil
-		body, none []stmt
-		recursive  bool
-	}
-	assign struct {
-		target expr // variable, tupling, or getAttr of a namespace
-		value  expr
-		body   []stmt // body of a block set, whose value is nil
-	}
-	define struct {
-		name     string
-		params   []string
-		defaults []expr // for the last parameters
-		varargs  bool   // the body reads further arguments
-		kwargs   bool   // and further named ones
-		caller   bool   // and the body of a call block
-		body     []stmt
-	}
-	block struct { // call or filter: x is what is written
-		call *define // of a call block, an argument of the call x
-		body []stmt  // of a filter block, the variable bodyName
-		x    expr
-	}
-	refused struct{ name string } // a statement that is not done
-	jump    struct{ name string } // break or continue
-)
+// define is the definition of a macro, or of the body of a call block.
+type define struct {
+	name     string
+	params   []string
+	defaults []expr // for the last parameters
+	varargs  bool   // the body reads further arguments
+	kwargs   bool   // and further named ones
+	caller   bool   // and the body of a call block
+	body     []stmt
+}

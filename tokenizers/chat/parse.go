@@ -76,10 +76,17 @@ func (p *parser) body(ends ...string) ([]stmt, string) {
 			}
 			return list, ""
 		case t.kind == data:
-			list = append(list, raw{t.text})
+			list = append(list, func(_ *run, _ *scope, out *builder) string {
+				out.put(t.text, false)
+				return ""
+			})
 		case t.text == "}}":
-			list = append(list, output{p.tuple(true)})
+			x := p.tuple(true)
 			p.want(finish, "}}")
+			list = append(list, func(r *run, s *scope, out *builder) string {
+				out.add(r.str(r.eval(x, s)))
+				return ""
+			})
 		default:
 			word := p.wantName()
 			if slices.Contains(ends, word) {
@@ -103,9 +110,7 @@ func (p *parser) statement(word string, line int) []stmt {
 	case "call":
 		return []stmt{p.call()}
 	case "filter":
-		b := block{x: p.filters(p.filter(variable{bodyName}))}
-		b.body = p.inside("endfilter")
-		return []stmt{b}
+		return []stmt{p.filtered()}
 	case "raw":
 		fail("line %d: statement raw is not done here", line)
 	case "include", "import", "from", "extends", "print",
@@ -119,13 +124,16 @@ func (p *parser) statement(word string, line int) []stmt {
 			p.skip(name, p.peek().text)
 			p.want(finish, "%}")
 		}
-		return []stmt{refused{word}}
+		return []stmt{func(*run, *scope, *builder) string {
+			fail("statement %s is not done here", word)
+			return ""
+		}}
 	case "break", "continue":
 		if p.loops == 0 {
 			fail("line %d: %s is outside a loop", line, word)
 		}
 		p.want(finish, "%}")
-		return []stmt{jump{word}}
+		return []stmt{func(*run, *scope, *builder) string { return word }}
 	case "generation": // marks what a model is trained to write
 		return p.inside("endgeneration")
 	}
@@ -145,6 +153,20 @@ func (p *parser) inside(end string) []stmt {
 // bodyName is the variable of a filter block's body, which no template can name.
 const bodyName = "the body"
 
+func (p *parser) filtered() stmt {
+	x := p.filters(p.filter(variable(bodyName)))
+	body := p.inside("endfilter")
+	return func(r *run, s *scope, out *builder) string {
+		inner := s.inner()
+		written, jump := r.written(body, s)
+		inner.names[bodyName] = written
+		if jump == "" {
+			out.add(r.str(r.eval(x, inner)))
+		}
+		return jump
+	}
+}
+
 func (p *parser) call() stmt {
 	m := define{name: "caller"}
 	if p.is(operator, "(") {
@@ -156,15 +178,18 @@ func (p *parser) call() stmt {
 		fail("line %d: call is not followed by a call of a macro", line)
 	}
 	m.body = p.inside("endcall")
-	return block{call: &m, x: x}
+	return func(r *run, s *scope, out *builder) string {
+		out.add(r.str(x.do(r, s, r.macro(m, s))))
+		return ""
+	}
 }
 
 func (p *parser) branch() stmt {
-	var b branch
-	word := "if"
-	for {
+	var tests []expr
+	var bodies [][]stmt // one more than tests if there is an else
+	for word := "if"; word != "endif"; {
 		if word != "else" {
-			b.tests = append(b.tests, p.tuple(false))
+			tests = append(tests, p.tuple(false))
 		}
 		p.want(finish, "%}")
 		ends := []string{"elif", "else", "endif"}
@@ -173,73 +198,119 @@ func (p *parser) branch() stmt {
 		}
 		var body []stmt
 		body, word = p.body(ends...)
-		b.bodies = append(b.bodies, body)
-		if word == "endif" {
-			p.want(finish, "%}")
-			return b
+		bodies = append(bodies, body)
+	}
+	p.want(finish, "%}")
+	return func(r *run, s *scope, out *builder) string {
+		for i, body := range bodies {
+			if i == len(tests) || truth(r.eval(tests[i], s)) {
+				return r.exec(body, s, out)
+			}
 		}
+		return ""
 	}
 }
 
 func (p *parser) loop() stmt {
-	var l loop
-	l.target = p.targets()
+	to := p.targets()
 	p.want(name, "in")
-	l.over = p.tuple(false)
+	over := p.tuple(false)
+	var test expr
 	if p.skip(name, "if") {
-		l.test = p.expression(true)
+		test = p.expression(true)
 	}
-	l.recursive = p.skip(name, "recursive")
+	recursive := p.skip(name, "recursive")
 	p.want(finish, "%}")
 	p.loops++
-	var word string
-	l.body, word = p.body("else", "endfor")
+	body, word := p.body("else", "endfor")
 	p.loops--
+	var none []stmt
 	if word == "else" {
 		p.want(finish, "%}")
-		l.none, _ = p.body("endfor")
+		none, _ = p.body("endfor")
 	}
 	p.want(finish, "%}")
-	return l
+	return func(r *run, s *scope, out *builder) string {
+		if recursive {
+			fail("a recursive loop is not done here")
+		}
+		items := r.items(r.eval(over, s))
+		if test != nil {
+			items = r.kept(items, to, test, s)
+		}
+		if len(items) == 0 {
+			return r.exec(none, s.inner(), out)
+		}
+		for i, item := range items {
+			r.step(1)
+			inner := s.inner()
+			inner.names["loop"] = &turn{items, i}
+			r.assign(to, item, inner)
+			if r.exec(body, inner, out) == "break" {
+				break
+			}
+		}
+		return ""
+	}
+}
+
+// target is the name that a loop or set assigns, or several for the items of a sequence.
+type target struct {
+	names    []string
+	sequence bool
 }
 
 // targets reads the names that a loop or set assigns.
-func (p *parser) targets() expr {
+func (p *parser) targets() target {
 	if p.skip(operator, "(") {
 		t := p.targets()
 		p.want(operator, ")")
 		return t
 	}
-	first := variable{p.wantName()}
-	if !p.is(operator, ",") {
-		return first
-	}
-	all := tupling{[]expr{first}}
+	t := target{names: []string{p.wantName()}}
 	for p.skip(operator, ",") {
+		t.sequence = true
 		if p.peek().kind != name || p.is(name, "in") {
 			break
 		}
-		all.items = append(all.items, variable{p.wantName()})
+		t.names = append(t.names, p.wantName())
 	}
-	return all
+	return t
 }
 
 func (p *parser) set() stmt {
-	var a assign
-	a.target = p.targets()
-	if v, ok := a.target.(variable); ok && p.skip(operator, ".") {
-		a.target = getAttr{v, p.wantName()}
+	to, field := p.targets(), ""
+	if !to.sequence && p.skip(operator, ".") {
+		field = p.wantName()
 	}
+	var x expr
+	var body []stmt // whose text is the value, if x is nil
 	if p.skip(operator, "=") {
-		a.value = p.tuple(true)
+		x = p.tuple(true)
 		p.want(finish, "%}")
-		return a
-	}
-	if p.is(operator, "|") {
+	} else if p.is(operator, "|") {
 		fail("line %d: set with filters is not done here", p.peek().line)
+	} else {
+		body = p.inside("endset")
 	}
-	a.body = p.inside("endset")
-	return a
+	return func(r *run, s *scope, _ *builder) (jump string) {
+		var value any
+		if x != nil {
+			value = r.eval(x, s)
+		} else if value, jump = r.written(body, s); jump != "" {
+			return jump
+		}
+		if field == "" {
+			r.assign(to, value, s)
+			return ""
+		}
+		ns, ok := s.get(to.names[0]).(*namespace)
+		if !ok {
+			fail("cannot assign attribute on non-namespace object")
+		}
+		ns.fields.set(text{s: field}, value)
+		return ""
+	}
 }
 
 func (p *parser) macro() stmt {
@@ -255,7 +326,10 @@ func (p *parser) macro() stmt {
 		m.caller = m.caller || t.kind == name && t.text == "caller"
 	}
 	p.loops = loops
-	return m
+	return func(r *run, s *scope, _ *builder) string {
+		s.names[m.name] = r.macro(m, s)
+		return ""
+	}
 }
 
 // signature reads the parameters of a macro in parentheses.

@@ -65,135 +65,50 @@ func (s *scope) get(name string) any {
 	return undefined{"'" + name + "'"}
 }
 
-// jumps are the ways in which exec can end besides the end of its statements.
-const (
-	broke     = "break"
-	continued = "continue"
-)
-
 // exec runs statements and returns the jump that ended them, "" if none did.
 func (r *run) exec(list []stmt, s *scope, out *builder) string {
 	for _, one := range list {
 		r.enter()
-		jumped := r.statement(one, s, out)
+		jump := one(r, s, out)
 		r.leave()
-		if jumped != "" {
-			return jumped
+		if jump != "" {
+			return jump
 		}
 	}
 	return ""
 }
 
-func (r *run) statement(one stmt, s *scope, out *builder) string {
-	switch one := one.(type) {
-	case raw:
-		out.put(one.s, false)
-	case output:
-		out.add(r.str(r.eval(one.x, s)))
-	case branch:
-		for i, test := range one.tests {
-			if truth(r.eval(test, s)) {
-				return r.exec(one.bodies[i], s, out)
-			}
-		}
-		if len(one.bodies) > len(one.tests) {
-			return r.exec(one.bodies[len(one.tests)], s, out)
-		}
-	case loop:
-		return r.loop(one, s, out)
-	case assign:
-		value := any(nil)
-		if one.value != nil {
-			value = r.eval(one.value, s)
-		} else {
-			b := builder{run: r}
-			if jumped := r.exec(one.body, s.inner(), &b); jumped != "" {
-				return jumped
-			}
-			value = b.text()
-		}
-		r.assign(one.target, value, s)
-	case define:
-		s.names[one.name] = r.macro(one, s)
-	case block:
-		return r.block(one, s, out)
-	case refused:
-		fail("statement %s is not done here", one.name)
-	case jump:
-		return one.name
-	}
-	return ""
+// written returns what statements write in a scope of their own, and the jump that ended them.
+func (r *run) written(list []stmt, s *scope) (t text, jump string) {
+	b := builder{run: r}
+	jump = r.exec(list, s.inner(), &b)
+	return b.text(), jump
 }
 
-// block runs a call or filter block.
-func (r *run) block(one block, s *scope, out *builder) string {
-	if one.call != nil {
-		x := one.x.(calling)
-		f := r.eval(x.f, s)
-		args, named := r.arguments(x.args, s)
-		named.set(text{s: "caller"}, r.macro(*one.call, s))
-		out.add(r.str(r.call(f, args, named)))
-		return ""
+func (r *run) assign(to target, value any, s *scope) {
+	if !to.sequence {
+		s.names[to.names[0]] = value
+		return
 	}
-	inner, b := s.inner(), builder{run: r}
-	if jumped := r.exec(one.body, s.inner(), &b); jumped != "" {
-		return jumped
+	items := r.items(value)
+	if len(items) != len(to.names) {
+		fail("found %d values to unpack, want %d", len(items), len(to.names))
 	}
-	inner.names[bodyName] = b.text()
-	out.add(r.str(r.eval(one.x, inner)))
-	return ""
-}
-
-func (r *run) assign(target expr, value any, s *scope) {
-	switch t := target.(type) {
-	case variable:
-		s.names[t.name] = value
-	case getAttr:
-		ns, ok := r.eval(t.x, s).(*namespace)
-		if !ok {
-			fail("cannot assign attribute on non-namespace object")
-		}
-		ns.fields.set(text{s: t.name}, value)
-	case tupling:
-		items := r.items(value)
-		if len(items) != len(t.items) {
-			fail("found %d values to unpack, want %d", len(items), len(t.items))
-		}
-		for i, one := range t.items {
-			r.assign(one, items[i], s)
-		}
+	for i, name := range to.names {
+		s.names[name] = items[i]
 	}
 }
 
-func (r *run) loop(l loop, s *scope, out *builder) string {
-	if l.recursive {
-		fail("a recursive loop is not done here")
-	}
-	items := r.items(r.eval(l.over, s))
-	if l.test != nil {
-		var kept []any
-		for _, item := range items {
-			inner := s.inner()
-			r.assign(l.target, item, inner)
-			if truth(r.eval(l.test, inner)) {
-				kept = append(kept, item)
-			}
-		}
-		items = kept
-	}
-	if len(items) == 0 {
-		return r.exec(l.none, s.inner(), out)
-	}
-	for i, item := range items {
-		r.step(1)
+// kept returns the items of a loop for which its test is true.
+func (r *run) kept(items []any, to target, test expr, s *scope) (kept []any) {
+	for _, item := range items {
 		inner := s.inner()
-		inner.names["loop"] = &turn{items, i}
-		r.assign(l.target, item, inner)
-		if r.exec(l.body, inner, out) == broke {
-			return ""
+		r.assign(to, item, inner)
+		if truth(r.eval(test, inner)) {
+			kept = append(kept, item)
 		}
 	}
-	return ""
+	return kept
 }
 
 // turn is the variable loop in the iteration of items[i].
