@@ -21,7 +21,8 @@ func Avoid(expressions []string, before, after string, budget *Budget) (*DFA, er
 		switch re, err := parse(e); {
 		case err != nil:
 			return nil, refused(err.Error())
-		case anchored(re):
+		case find(re, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText,
+			syntax.OpWordBoundary, syntax.OpNoWordBoundary) != nil:
 			return nil, refused("it is about words, lines or ends")
 		}
 	}
@@ -48,12 +49,6 @@ func Avoid(expressions []string, before, after string, budget *Budget) (*DFA, er
 		err = refused("it leaves no text")
 	}
 	return out, err
-}
-
-// anchored reports whether an expression is about a place in a text.
-func anchored(re *syntax.Regexp) bool {
-	return re.Op >= syntax.OpBeginLine && re.Op <= syntax.OpNoWordBoundary ||
-		slices.ContainsFunc(re.Sub, anchored)
 }
 
 // hit returns the automaton of the texts w such that a text of d lies in before + w + after, but

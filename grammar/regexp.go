@@ -55,70 +55,134 @@ func refuse(expression, what string) error {
 
 // compile returns the automaton of the texts that re matches, as a whole or, in a search, anywhere.
 func compile(re *syntax.Regexp, search bool, budget *Budget) (*DFA, error) {
+	if part := find(re, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpWordBoundary,
+		syntax.OpNoWordBoundary); part != nil {
+		return nil, refuse(part.String(), "it is about words or lines")
+	}
+	re = sparse(re)
+	if search {
+		any := &syntax.Regexp{Op: syntax.OpStar, Sub: []*syntax.Regexp{{Op: syntax.OpAnyChar}}}
+		re = &syntax.Regexp{Op: syntax.OpConcat, Sub: []*syntax.Regexp{any, re, any}}
+	}
+	if size(re) > spare*budget.States() {
+		return nil, tooLarge(budget.States())
+	}
+	prog, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		return nil, err
+	}
 	b := NewBuilder(budget)
-	from, to := b.State(), b.State()
-	c := &compiler{b: b}
-	in := b.State()
-	b.Empty(from, in)
-	if search {
-		b.AnyRune(in, in)
+	from, to, base := b.State(), b.State(), b.State()
+	for range prog.Inst[1:] {
+		b.State()
 	}
-	end := c.add(in, re)
-	if search {
-		after := b.State()
-		b.Empty(end, after)
-		b.AnyRune(after, after)
-		end = after
+	b.Empty(from, base+int32(prog.Start))
+	var begins, ends []between
+	for i := range prog.Inst {
+		inst := &prog.Inst[i]
+		edge := between{base + int32(i), base + int32(inst.Out)}
+		switch inst.Op {
+		case syntax.InstAlt, syntax.InstAltMatch:
+			b.Empty(edge.from, edge.to)
+			b.Empty(edge.from, base+int32(inst.Arg))
+		case syntax.InstCapture, syntax.InstNop:
+			b.Empty(edge.from, edge.to)
+		case syntax.InstEmptyWidth:
+			if syntax.EmptyOp(inst.Arg) == syntax.EmptyBeginText {
+				begins = append(begins, edge)
+			} else {
+				ends = append(ends, edge)
+			}
+		case syntax.InstMatch:
+			b.Empty(edge.from, to)
+		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+			list := characters(inst)
+			for k := 0; k < len(list); k += 2 {
+				b.Runes(edge.from, edge.to, list[k], list[k+1])
+			}
+		}
 	}
-	b.Empty(end, to)
-	if c.err != nil {
-		return nil, c.err
-	}
-	if !b.full && len(c.begins)+len(c.ends) > 0 {
-		c.anchor(from, to)
+	if !b.full && len(begins)+len(ends) > 0 {
+		b.anchor(from, to, begins, ends)
 	}
 	return b.DFA(from, to)
 }
 
-// compiler adds regular expressions to a builder. Anchors are edges that read nothing and are
-// taken at the beginning or at the end of a text alone; they are kept apart until all are known.
-type compiler struct {
-	b            *Builder
-	begins, ends []between
-	err          error
+// find returns the first part of an expression with one of some operators, nil if none has.
+func find(re *syntax.Regexp, ops ...syntax.Op) *syntax.Regexp {
+	if slices.Contains(ops, re.Op) {
+		return re
+	}
+	for _, sub := range re.Sub {
+		if part := find(sub, ops...); part != nil {
+			return part
+		}
+	}
+	return nil
+}
+
+// size returns about how many instructions an expression has, or a number above 1<<30.
+func size(re *syntax.Regexp) int {
+	n := 1
+	if re.Op == syntax.OpLiteral {
+		n = len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		n = min(n+size(sub), 1<<30)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return n
+}
+
+// characters returns the first and the last character of each range that an instruction reads.
+func characters(inst *syntax.Inst) []rune {
+	if len(inst.Rune) != 1 {
+		return inst.Rune
+	}
+	r := inst.Rune[0]
+	list := []rune{r, r}
+	if syntax.Flags(inst.Arg)&syntax.FoldCase != 0 {
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			list = append(list, f, f)
+		}
+	}
+	return list
 }
 
 type between struct{ from, to int32 }
 
-// anchor turns anchors into edges. No edge leads to from, and none leads away from to, so what can
-// be reached from the one with anchors of the beginning is reached at the beginning, and likewise
-// at the end. In the empty text both hold.
-func (c *compiler) anchor(from, to int32) {
+// anchor turns anchors of the beginning and of the end of a text, which are edges that read
+// nothing, into others. No edge leads to from, and none leads away from to, so what can be reached
+// from the one with anchors of the beginning is reached at the beginning, and likewise at the end.
+// In the empty text both hold.
+func (b *Builder) anchor(from, to int32, begins, ends []between) {
 	var empty, back []between
-	for s := range c.b.states {
-		for k := c.b.states[s].empty; k > 0; k = c.b.empty[k-1].next {
-			empty = append(empty, between{int32(s), c.b.empty[k-1].to})
+	for s := range b.states {
+		for k := b.states[s].empty; k > 0; k = b.empty[k-1].next {
+			empty = append(empty, between{int32(s), b.empty[k-1].to})
 		}
 	}
-	for _, e := range slices.Concat(empty, c.ends) {
+	for _, e := range slices.Concat(empty, ends) {
 		back = append(back, between{e.to, e.from})
 	}
-	n := len(c.b.states)
-	first := reached(n, from, slices.Concat(empty, c.begins))
+	n := len(b.states)
+	first := reached(n, from, slices.Concat(empty, begins))
 	last := reached(n, to, back)
-	both := reached(n, from, slices.Concat(empty, c.begins, c.ends))
-	for _, e := range c.begins {
+	both := reached(n, from, slices.Concat(empty, begins, ends))
+	for _, e := range begins {
 		if first[e.from] >= 0 {
-			c.b.Empty(from, e.to)
+			b.Empty(from, e.to)
 		}
 	}
-	for _, e := range c.ends {
+	for _, e := range ends {
 		if last[e.to] >= 0 {
-			c.b.Empty(e.from, to)
+			b.Empty(e.from, to)
 		}
 	}
 	if both[to] >= 0 {
-		c.b.Empty(from, to)
+		b.Empty(from, to)
 	}
 }
 
@@ -132,123 +196,24 @@ func reached(n int, from int32, edges []between) []int32 {
 	return distances(start, func(s int32) []int32 { return next[s] })
 }
 
-// either adds alternatives.
-func (c *compiler) either(from int32, list []*syntax.Regexp) int32 {
-	to := c.b.State()
-	for _, one := range list {
-		in := c.b.State()
-		c.b.Empty(from, in)
-		c.b.Empty(c.add(in, one), to)
+// sparse returns an expression of the same texts in which what is repeated is not empty: what may
+// be counts as what is not, up to as often, so that a state does not lead to all copies at once.
+func sparse(re *syntax.Regexp) *syntax.Regexp {
+	out := *re
+	out.Sub = nil
+	for _, sub := range re.Sub {
+		out.Sub = append(out.Sub, sparse(sub))
 	}
-	return to
-}
-
-// literal adds characters one after the other, in both cases where case is ignored.
-func (c *compiler) literal(from int32, re *syntax.Regexp) int32 {
-	for _, r := range re.Rune {
-		to := c.b.State()
-		c.b.Runes(from, to, r, r)
-		if re.Flags&syntax.FoldCase != 0 {
-			for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-				c.b.Runes(from, to, f, f)
-			}
-		}
-		from = to
+	if re.Op != syntax.OpRepeat || re.Max == 0 {
+		return &out
 	}
-	return from
-}
-
-// add adds re after a state and returns its end.
-func (c *compiler) add(from int32, re *syntax.Regexp) int32 {
-	b := c.b
-	if c.err != nil || b.full {
-		return from
-	}
-	switch re.Op {
-	case syntax.OpEmptyMatch:
-	case syntax.OpNoMatch:
-		return b.State()
-	case syntax.OpLiteral:
-		return c.literal(from, re)
-	case syntax.OpCharClass:
-		to := b.State()
-		for i := 0; i < len(re.Rune); i += 2 {
-			b.Runes(from, to, re.Rune[i], re.Rune[i+1])
-		}
-		return to
-	case syntax.OpAnyChar:
-		to := b.State()
-		b.AnyRune(from, to)
-		return to
-	case syntax.OpAnyCharNotNL:
-		to := b.State()
-		b.Runes(from, to, 0, '\n'-1)
-		b.Runes(from, to, '\n'+1, unicode.MaxRune)
-		return to
-	case syntax.OpBeginText, syntax.OpEndText:
-		to := b.State()
-		if re.Op == syntax.OpBeginText {
-			c.begins = append(c.begins, between{from, to})
-		} else {
-			c.ends = append(c.ends, between{from, to})
-		}
-		return to
-	case syntax.OpCapture:
-		return c.add(from, re.Sub[0])
-	case syntax.OpStar:
-		return c.repeat(from, re.Sub[0], 0, -1)
-	case syntax.OpPlus:
-		return c.repeat(from, re.Sub[0], 1, -1)
-	case syntax.OpQuest:
-		return c.repeat(from, re.Sub[0], 0, 1)
-	case syntax.OpRepeat:
-		return c.repeat(from, re.Sub[0], re.Min, re.Max)
-	case syntax.OpConcat:
-		for _, sub := range re.Sub {
-			from = c.add(from, sub)
-		}
-	case syntax.OpAlternate:
-		return c.either(from, re.Sub)
-	default:
-		c.err = refuse(re.String(), "it is about words or lines")
-	}
-	return from
-}
-
-// repeat adds re least to most times, -1 for any number. What may be empty counts as what is not,
-// up to as often, so that a state does not lead to all copies at once.
-func (c *compiler) repeat(from int32, re *syntax.Regexp, least, most int) int32 {
-	b := c.b
-	if rest, empty := nonempty(re); empty {
-		re, least = rest, 0
-		if re.Op == syntax.OpPlus && most != 0 {
-			re, most = re.Sub[0], -1
+	if rest, empty := nonempty(out.Sub[0]); empty {
+		out.Min = 0
+		if out.Sub[0] = rest; rest.Op == syntax.OpPlus {
+			out.Sub[0], out.Max = rest.Sub[0], -1
 		}
 	}
-	for range least {
-		if b.full {
-			return from
-		}
-		next := b.State()
-		b.Empty(from, next)
-		from = c.add(next, re)
-	}
-	to := b.State()
-	b.Empty(from, to)
-	if most < 0 {
-		in := b.State()
-		b.Empty(from, in)
-		out := c.add(in, re)
-		b.Empty(out, in)
-		b.Empty(out, to)
-	}
-	for n := least; n < most && !b.full; n++ {
-		in := b.State()
-		b.Empty(from, in)
-		from = c.add(in, re)
-		b.Empty(from, to)
-	}
-	return to
+	return &out
 }
 
 // nonempty returns what re matches but for the empty text, if it is easy to see that it matches
