@@ -85,8 +85,9 @@ func quoteAll(names []string) string {
 // Bind assigns the tensors of set to the Params of root, a pointer to a struct.
 //
 // It walks the exported fields with a tag `weight:"name"`. Names of nested structs, and of pointers
-// to them, are joined with dots; elements of a slice or an array add their index; an empty name
-// adds nothing. Nil pointers are skipped. One tensor may serve several Params (a tied head).
+// to them, are joined with dots; elements of a slice or an array add their index, those of a map of
+// pointers their key; an empty name adds nothing. Nil pointers are skipped. One tensor may serve
+// several Params (a tied head).
 //
 // The error is a [*BindError] with everything that is wrong, unless the names themselves cannot be
 // resolved. Bind panics if it cannot walk the root or a tag, because that is a mistake in the
@@ -154,6 +155,10 @@ func (w walker) walk(v reflect.Value, name string) {
 	case v.Kind() == reflect.Slice, v.Kind() == reflect.Array:
 		for i := range v.Len() {
 			w.walk(v.Index(i), join(name, strconv.Itoa(i)))
+		}
+	case v.Kind() == reflect.Map:
+		for at := v.MapRange(); at.Next(); {
+			w.walk(at.Value(), join(name, at.Key().String()))
 		}
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {

@@ -27,26 +27,29 @@ type conv struct {
 
 const normEps = 1e-3
 
-func newConv(out, in, height, width int) conv {
+// newConv returns a layer's convolution with these numbers of channels.
+func newConv(out, in int, l layer) *conv {
 	n := func() weights.Param { return weights.Param{Shape: []int{out}} }
-	return conv{Weight: weights.Param{Shape: []int{out, in, height, width}}, Gamma: n(), Beta: n(),
-		Mean: n(), Var: n(), stride: 1}
+	c := &conv{Weight: weights.Param{Shape: []int{out, in, l.height, l.width}}, Gamma: n(), Beta: n(),
+		Mean: n(), Var: n(), stride: max(l.stride, 1)}
+	if !l.bare {
+		c.padH, c.padW = l.height/2, l.width/2
+	}
+	return c
 }
-
-func (c conv) pad(height, width int) conv { c.padH, c.padW = height, width; return c }
-func (c conv) by(stride int) conv         { c.stride = stride; return c }
 
 func (c *conv) out() int { return c.Weight.Shape[0] }
 
 // load packs the weights [out, height*width*in].
-func (c *conv) load(l *nn.Loader) error {
+func (c *conv) load(l *nn.Loader) {
 	gamma, beta, mean, variance := l.Floats(&c.Gamma), l.Floats(&c.Beta), l.Floats(&c.Mean),
 		l.Floats(&c.Var)
 	out, in, taps := c.Weight.Shape[0], c.Weight.Shape[1], c.Weight.Shape[2]*c.Weight.Shape[3]
 	bias := make([]float32, out)
 	for i, v := range variance {
 		if v < 0 {
-			return fmt.Errorf("tensor %q: element %d is %v, want variances from 0", c.Var.Name, i, v)
+			l.Note(fmt.Errorf("tensor %q: element %d is %v, want variances from 0", c.Var.Name, i, v))
+			return
 		}
 		scale := float64(gamma[i]) / math.Sqrt(float64(v)+normEps)
 		gamma[i], bias[i] = float32(scale), float32(float64(beta[i])-float64(mean[i])*scale)
@@ -60,7 +63,6 @@ func (c *conv) load(l *nn.Loader) error {
 		}
 	})
 	c.bias = l.Vector(bias)
-	return nil
 }
 
 // frame is an activation [batch, height, width, channels].
@@ -90,73 +92,3 @@ func pool3(b backend.Backend, dst *tensor.Dense, x frame, batch, step, pad, stri
 	b.Pool(dst, x.data, s, kind)
 	return frame{dst, s.OutHeight(), s.OutWidth(), stride}
 }
-
-// stem replaces x by its convolution.
-func (w *workspace) stem(b backend.Backend, c *conv) {
-	w.swap(c.apply(b, w.spare[0], w.x, w.batch, c.out(), 0))
-}
-
-// shrink replaces x by the maximum of its windows at stride 2.
-func (w *workspace) shrink(b backend.Backend) {
-	w.swap(pool3(b, w.spare[0], w.x, w.batch, 2, 0, w.x.channels, 0, backend.Max))
-}
-
-// swap makes y, the first spare tensor, the activation.
-func (w *workspace) swap(y frame) {
-	w.spare[0] = w.x.data
-	w.x = y
-}
-
-// join is the output of a block, to which its branches write side by side.
-type join struct {
-	w        *workspace
-	channels int
-	offset   int
-	y        frame
-}
-
-func (w *workspace) join(channels int) *join { return &join{w: w, channels: channels} }
-
-// inner runs layers of a branch and returns their output in one of the spare tensors.
-func (j *join) inner(b backend.Backend, x frame, layers []*conv) frame {
-	for _, c := range layers {
-		to := j.w.spare[1]
-		if x.data == to {
-			to = j.w.spare[2]
-		}
-		x = c.apply(b, to, x, j.w.batch, c.out(), 0)
-	}
-	return x
-}
-
-func (j *join) put(b backend.Backend, x frame, c *conv) {
-	j.y = c.apply(b, j.w.spare[0], x, j.w.batch, j.channels, j.offset)
-	j.offset += c.out()
-}
-
-// branch is a chain of layers.
-func (j *join) branch(b backend.Backend, layers ...*conv) {
-	last := len(layers) - 1
-	j.put(b, j.inner(b, j.w.x, layers[:last]), layers[last])
-}
-
-// fork is a chain of layers whose output two others read.
-func (j *join) fork(b backend.Backend, left, right *conv, layers ...*conv) {
-	x := j.inner(b, j.w.x, layers)
-	j.put(b, x, left)
-	j.put(b, x, right)
-}
-
-// pooled is a pool that keeps the size, and a layer.
-func (j *join) pooled(b backend.Backend, kind backend.PoolKind, c *conv) {
-	j.put(b, pool3(b, j.w.spare[1], j.w.x, j.w.batch, 1, 1, j.w.x.channels, 0, kind), c)
-}
-
-// shrunk is the maximum of windows at stride 2.
-func (j *join) shrunk(b backend.Backend) {
-	j.y = pool3(b, j.w.spare[0], j.w.x, j.w.batch, 2, 0, j.channels, j.offset, backend.Max)
-	j.offset += j.w.x.channels
-}
-
-// done makes the block's output the activation.
-func (j *join) done() { j.w.swap(j.y) }

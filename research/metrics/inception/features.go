@@ -53,7 +53,7 @@ func (w *workspace) prepare(m *Model, n int) {
 	if w.room < n {
 		// The output of the second convolutions is the largest activation, except in a thin
 		// network, where the input may be.
-		size := n * max(side*side*3, 147*147*m.C2b.out(), 149*149*m.C1a.out())
+		size := n * max(side*side*3, 147*147*64/m.thin, 149*149*32/m.thin)
 		w.x.data = m.b.New(size, 1)
 		for i := range w.spare {
 			w.spare[i] = m.b.New(size, 1)

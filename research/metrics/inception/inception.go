@@ -27,132 +27,158 @@ const (
 // unused are tensors that inference does not need; the paper's scores leave out the bias.
 var unused = []string{"*.num_batches_tracked", "fc.bias"}
 
-type blockA struct {
-	B1     conv `weight:"branch1x1"`
-	B5a    conv `weight:"branch5x5_1"`
-	B5b    conv `weight:"branch5x5_2"`
-	B3a    conv `weight:"branch3x3dbl_1"`
-	B3b    conv `weight:"branch3x3dbl_2"`
-	B3c    conv `weight:"branch3x3dbl_3"`
-	Pooled conv `weight:"branch_pool"`
+// layer is a convolution as published: its name in its block, its channels, and its windows.
+type layer struct {
+	name               string
+	out, height, width int
+	stride             int  // 0 means 1
+	bare               bool // has no padding, as all of stride 2; the others keep the size
 }
 
-type blockB struct {
-	B3  conv `weight:"branch3x3"`
-	B3a conv `weight:"branch3x3dbl_1"`
-	B3b conv `weight:"branch3x3dbl_2"`
-	B3c conv `weight:"branch3x3dbl_3"`
+// pooling is what a branch does first.
+type pooling int
+
+const (
+	unpooled pooling = iota
+	mean             // of windows, keeping the size
+	most             // their maximum, keeping the size
+	shrink           // the maximum at stride 2
+)
+
+// branch is a part of a block: a pool or none, and a chain of layers. With fork the last two layers
+// read the same and write side by side.
+type branch struct {
+	pool   pooling
+	fork   bool
+	layers []layer
+	convs  []*conv // of the layers
 }
 
-type blockC struct {
-	B1     conv `weight:"branch1x1"`
-	B7a    conv `weight:"branch7x7_1"`
-	B7b    conv `weight:"branch7x7_2"`
-	B7c    conv `weight:"branch7x7_3"`
-	D7a    conv `weight:"branch7x7dbl_1"`
-	D7b    conv `weight:"branch7x7dbl_2"`
-	D7c    conv `weight:"branch7x7dbl_3"`
-	D7d    conv `weight:"branch7x7dbl_4"`
-	D7e    conv `weight:"branch7x7dbl_5"`
-	Pooled conv `weight:"branch_pool"`
+// block is branches that read the same and write side by side.
+type block struct {
+	name     string
+	branches []branch
+	channels int // that they write together
 }
 
-type blockD struct {
-	B3a conv `weight:"branch3x3_1"`
-	B3b conv `weight:"branch3x3_2"`
-	B7a conv `weight:"branch7x7x3_1"`
-	B7b conv `weight:"branch7x7x3_2"`
-	B7c conv `weight:"branch7x7x3_3"`
-	B7d conv `weight:"branch7x7x3_4"`
+// chain returns a branch of layers.
+func chain(layers ...layer) branch { return branch{layers: layers} }
+
+func one(name string, out int) layer  { return layer{name: name, out: out, height: 1, width: 1} }
+func wide(name string, out int) layer { return layer{name: name, out: out, height: 1, width: 7} }
+func tall(name string, out int) layer { return layer{name: name, out: out, height: 7, width: 1} }
+
+// square is a layer with windows of side x side.
+func square(name string, out, side int) layer {
+	return layer{name: name, out: out, height: side, width: side}
 }
 
-type blockE struct {
-	B1     conv `weight:"branch1x1"`
-	B3     conv `weight:"branch3x3_1"`
-	B3w    conv `weight:"branch3x3_2a"`
-	B3h    conv `weight:"branch3x3_2b"`
-	D3a    conv `weight:"branch3x3dbl_1"`
-	D3b    conv `weight:"branch3x3dbl_2"`
-	D3w    conv `weight:"branch3x3dbl_3a"`
-	D3h    conv `weight:"branch3x3dbl_3b"`
-	Pooled conv `weight:"branch_pool"`
+// halving is a layer with windows of 3x3 at stride 2.
+func halving(name string, out int) layer {
+	return layer{name: name, out: out, height: 3, width: 3, stride: 2, bare: true}
+}
+
+func blockA(name string, pooled int) block {
+	return block{name: name, branches: []branch{
+		chain(one("branch1x1", 64)),
+		chain(one("branch5x5_1", 48), square("branch5x5_2", 64, 5)),
+		chain(one("branch3x3dbl_1", 64), square("branch3x3dbl_2", 96, 3),
+			square("branch3x3dbl_3", 96, 3)),
+		{pool: mean, layers: []layer{one("branch_pool", pooled)}}}}
+}
+
+func blockC(name string, mid int) block {
+	return block{name: name, branches: []branch{
+		chain(one("branch1x1", 192)),
+		chain(one("branch7x7_1", mid), wide("branch7x7_2", mid), tall("branch7x7_3", 192)),
+		chain(one("branch7x7dbl_1", mid), tall("branch7x7dbl_2", mid), wide("branch7x7dbl_3", mid),
+			tall("branch7x7dbl_4", mid), wide("branch7x7dbl_5", 192)),
+		{pool: mean, layers: []layer{one("branch_pool", 192)}}}}
+}
+
+func blockE(name string, pool pooling) block {
+	return block{name: name, branches: []branch{
+		chain(one("branch1x1", 320)),
+		{fork: true, layers: []layer{one("branch3x3_1", 384),
+			{name: "branch3x3_2a", out: 384, height: 1, width: 3},
+			{name: "branch3x3_2b", out: 384, height: 3, width: 1}}},
+		{fork: true, layers: []layer{one("branch3x3dbl_1", 448), square("branch3x3dbl_2", 384, 3),
+			{name: "branch3x3dbl_3a", out: 384, height: 1, width: 3},
+			{name: "branch3x3dbl_3b", out: 384, height: 3, width: 1}}},
+		{pool: pool, layers: []layer{one("branch_pool", 192)}}}}
+}
+
+// published returns the network's blocks.
+func published() []block {
+	return []block{
+		{branches: []branch{chain(halving("Conv2d_1a_3x3", 32),
+			layer{name: "Conv2d_2a_3x3", out: 32, height: 3, width: 3, bare: true},
+			square("Conv2d_2b_3x3", 64, 3))}},
+		{branches: []branch{{pool: shrink}}},
+		{branches: []branch{chain(one("Conv2d_3b_1x1", 80),
+			layer{name: "Conv2d_4a_3x3", out: 192, height: 3, width: 3, bare: true})}},
+		{branches: []branch{{pool: shrink}}},
+		blockA("Mixed_5b.", 32), blockA("Mixed_5c.", 64), blockA("Mixed_5d.", 64),
+		{name: "Mixed_6a.", branches: []branch{chain(halving("branch3x3", 384)),
+			chain(one("branch3x3dbl_1", 64), square("branch3x3dbl_2", 96, 3),
+				halving("branch3x3dbl_3", 96)),
+			{pool: shrink}}},
+		blockC("Mixed_6b.", 128), blockC("Mixed_6c.", 160), blockC("Mixed_6d.", 160),
+		blockC("Mixed_6e.", 192),
+		{name: "Mixed_7a.", branches: []branch{
+			chain(one("branch3x3_1", 192), halving("branch3x3_2", 320)),
+			chain(one("branch7x7x3_1", 192), wide("branch7x7x3_2", 192), tall("branch7x7x3_3", 192),
+				halving("branch7x7x3_4", 192)),
+			{pool: shrink}}},
+		blockE("Mixed_7b.", mean), blockE("Mixed_7c.", most),
+	}
 }
 
 // Model is the network on a backend. It owns its working memory: one call at a time.
 type Model struct {
-	C1a conv      `weight:"Conv2d_1a_3x3"`
-	C2a conv      `weight:"Conv2d_2a_3x3"`
-	C2b conv      `weight:"Conv2d_2b_3x3"`
-	C3b conv      `weight:"Conv2d_3b_1x1"`
-	C4a conv      `weight:"Conv2d_4a_3x3"`
-	M5b blockA    `weight:"Mixed_5b"`
-	M5c blockA    `weight:"Mixed_5c"`
-	M5d blockA    `weight:"Mixed_5d"`
-	M6a blockB    `weight:"Mixed_6a"`
-	M6b blockC    `weight:"Mixed_6b"`
-	M6c blockC    `weight:"Mixed_6c"`
-	M6d blockC    `weight:"Mixed_6d"`
-	M6e blockC    `weight:"Mixed_6e"`
-	M7a blockD    `weight:"Mixed_7a"`
-	M7b blockE    `weight:"Mixed_7b"`
-	M7c blockE    `weight:"Mixed_7c"`
-	FC  nn.Linear `weight:"fc"`
+	Convs map[string]*conv `weight:""`
+	FC    nn.Linear        `weight:"fc"`
 
-	thin int
-	b    backend.Backend
-	work workspace
+	blocks []block
+	thin   int
+	b      backend.Backend
+	work   workspace
 }
 
 // New returns the network without weights. thin, 1 as published, divides all widths except the
 // input's 3 and the classes: 1, 2, 4, 8 or 16.
 func New(thin int) *Model {
-	n := func(c int) int { return c / thin }
-	a := func(in, pooled int) blockA {
-		return blockA{
-			B1:  newConv(n(64), n(in), 1, 1),
-			B5a: newConv(n(48), n(in), 1, 1), B5b: newConv(n(64), n(48), 5, 5).pad(2, 2),
-			B3a: newConv(n(64), n(in), 1, 1), B3b: newConv(n(96), n(64), 3, 3).pad(1, 1),
-			B3c:    newConv(n(96), n(96), 3, 3).pad(1, 1),
-			Pooled: newConv(n(pooled), n(in), 1, 1),
+	m := &Model{Convs: map[string]*conv{}, blocks: published(), thin: thin,
+		FC: nn.NewLinearNoBias(features/thin, Classes)}
+	read := 3 // channels
+	for i := range m.blocks {
+		k := &m.blocks[i]
+		for j := range k.branches {
+			r, in := &k.branches[j], read
+			for n, l := range r.layers {
+				c := newConv(l.out/thin, in, l)
+				m.Convs[k.name+l.name], r.convs = c, append(r.convs, c)
+				if n < r.inner() {
+					in = c.out()
+				} else {
+					k.channels += c.out()
+				}
+			}
+			if r.pool == shrink {
+				k.channels += read
+			}
 		}
-	}
-	wide := func(out, in int) conv { return newConv(n(out), n(in), 1, 7).pad(0, 3) }
-	tall := func(out, in int) conv { return newConv(n(out), n(in), 7, 1).pad(3, 0) }
-	c := func(mid int) blockC {
-		return blockC{
-			B1:  newConv(n(192), n(768), 1, 1),
-			B7a: newConv(n(mid), n(768), 1, 1), B7b: wide(mid, mid), B7c: tall(192, mid),
-			D7a: newConv(n(mid), n(768), 1, 1), D7b: tall(mid, mid), D7c: wide(mid, mid),
-			D7d: tall(mid, mid), D7e: wide(192, mid),
-			Pooled: newConv(n(192), n(768), 1, 1),
-		}
-	}
-	e := func(in int) blockE {
-		return blockE{
-			B1: newConv(n(320), n(in), 1, 1),
-			B3: newConv(n(384), n(in), 1, 1), B3w: newConv(n(384), n(384), 1, 3).pad(0, 1),
-			B3h: newConv(n(384), n(384), 3, 1).pad(1, 0),
-			D3a: newConv(n(448), n(in), 1, 1), D3b: newConv(n(384), n(448), 3, 3).pad(1, 1),
-			D3w: newConv(n(384), n(384), 1, 3).pad(0, 1), D3h: newConv(n(384), n(384), 3, 1).pad(1, 0),
-			Pooled: newConv(n(192), n(in), 1, 1),
-		}
-	}
-	m := &Model{
-		C1a: newConv(n(32), 3, 3, 3).by(2), C2a: newConv(n(32), n(32), 3, 3),
-		C2b: newConv(n(64), n(32), 3, 3).pad(1, 1),
-		C3b: newConv(n(80), n(64), 1, 1), C4a: newConv(n(192), n(80), 3, 3),
-		M5b: a(192, 32), M5c: a(256, 64), M5d: a(288, 64),
-		M6a: blockB{B3: newConv(n(384), n(288), 3, 3).by(2), B3a: newConv(n(64), n(288), 1, 1),
-			B3b: newConv(n(96), n(64), 3, 3).pad(1, 1), B3c: newConv(n(96), n(96), 3, 3).by(2)},
-		M6b: c(128), M6c: c(160), M6d: c(160), M6e: c(192),
-		M7a: blockD{B3a: newConv(n(192), n(768), 1, 1), B3b: newConv(n(320), n(192), 3, 3).by(2),
-			B7a: newConv(n(192), n(768), 1, 1), B7b: wide(192, 192), B7c: tall(192, 192),
-			B7d: newConv(n(192), n(192), 3, 3).by(2)},
-		M7b: e(1280), M7c: e(2048),
-		FC:   nn.NewLinearNoBias(n(features), Classes),
-		thin: thin,
+		read = k.channels
 	}
 	return m
+}
+
+// inner returns the number of layers whose outputs only other layers of the branch read.
+func (r *branch) inner() int {
+	if r.fork {
+		return len(r.layers) - 2
+	}
+	return len(r.layers) - 1
 }
 
 // Load loads the network from the tensors of its published file. It does not keep set.
@@ -174,116 +200,64 @@ func Load(set *weights.Set, o model.Options) (_ *Model, err error) {
 	}
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
-	var failed error
-	m.each(func(c *conv) {
-		if err := c.load(l); err != nil && failed == nil {
-			failed = err
+	for _, k := range m.blocks {
+		for _, r := range k.branches {
+			for _, c := range r.convs {
+				c.load(l)
+			}
 		}
-	})
+	}
 	m.FC.Load(l)
-	if failed != nil {
-		return nil, failed
-	}
 	return m, l.Err()
-}
-
-// each visits all convolutions.
-func (m *Model) each(visit func(*conv)) {
-	list := []*conv{&m.C1a, &m.C2a, &m.C2b, &m.C3b, &m.C4a}
-	for _, k := range []*blockA{&m.M5b, &m.M5c, &m.M5d} {
-		list = append(list, &k.B1, &k.B5a, &k.B5b, &k.B3a, &k.B3b, &k.B3c, &k.Pooled)
-	}
-	list = append(list, &m.M6a.B3, &m.M6a.B3a, &m.M6a.B3b, &m.M6a.B3c)
-	for _, k := range []*blockC{&m.M6b, &m.M6c, &m.M6d, &m.M6e} {
-		list = append(list, &k.B1, &k.B7a, &k.B7b, &k.B7c, &k.D7a, &k.D7b, &k.D7c, &k.D7d, &k.D7e,
-			&k.Pooled)
-	}
-	list = append(list, &m.M7a.B3a, &m.M7a.B3b, &m.M7a.B7a, &m.M7a.B7b, &m.M7a.B7c, &m.M7a.B7d)
-	for _, k := range []*blockE{&m.M7b, &m.M7c} {
-		list = append(list, &k.B1, &k.B3, &k.B3w, &k.B3h, &k.D3a, &k.D3b, &k.D3w, &k.D3h, &k.Pooled)
-	}
-	for _, c := range list {
-		visit(c)
-	}
 }
 
 // Width returns the number of features, 2048 as published.
 func (m *Model) Width() int { return features / m.thin }
 
-// pass runs the network over the images in m.work.x and leaves features and logits there. The
-// branches of a block read x and write side by side into y; then the two are swapped.
+// pass runs the network over the images in m.work.x and leaves features and logits there.
 func (m *Model) pass() {
 	w := &m.work
-	w.stem(m.b, &m.C1a)
-	w.stem(m.b, &m.C2a)
-	w.stem(m.b, &m.C2b)
-	w.shrink(m.b)
-	w.stem(m.b, &m.C3b)
-	w.stem(m.b, &m.C4a)
-	w.shrink(m.b)
-	m.a(&m.M5b)
-	m.a(&m.M5c)
-	m.a(&m.M5d)
-	m.down(&m.M6a)
-	m.c(&m.M6b)
-	m.c(&m.M6c)
-	m.c(&m.M6d)
-	m.c(&m.M6e)
-	m.d(&m.M7a)
-	m.e(&m.M7b, backend.Mean)
-	m.e(&m.M7c, backend.Max)
+	for i := range m.blocks {
+		w.block(m.b, &m.blocks[i])
+	}
 	m.b.Pool(w.features, w.x.data,
 		backend.ConvShape{Batch: w.batch, Height: w.x.height, Width: w.x.width,
 			In: w.x.channels, Out: w.x.channels, KH: w.x.height, KW: w.x.width}, backend.Mean)
 	m.FC.Apply(m.b, w.logits, w.features, w.batch, backend.Identity)
 }
 
-func (m *Model) a(k *blockA) {
-	j := m.work.join(k.B1.out() + k.B5b.out() + k.B3c.out() + k.Pooled.out())
-	j.branch(m.b, &k.B1)
-	j.branch(m.b, &k.B5a, &k.B5b)
-	j.branch(m.b, &k.B3a, &k.B3b, &k.B3c)
-	j.pooled(m.b, backend.Mean, &k.Pooled)
-	j.done()
+// block replaces x by the output of a block, whose branches write side by side into the first spare
+// tensor; the others are used between the layers of a branch.
+func (w *workspace) block(b backend.Backend, k *block) {
+	var y frame
+	offset := 0
+	for _, r := range k.branches {
+		x := w.x
+		switch r.pool {
+		case mean, most:
+			kind := map[pooling]backend.PoolKind{mean: backend.Mean, most: backend.Max}[r.pool]
+			x = pool3(b, w.spare[1], x, w.batch, 1, 1, x.channels, 0, kind)
+		case shrink:
+			y = pool3(b, w.spare[0], x, w.batch, 2, 0, k.channels, offset, backend.Max)
+			offset += x.channels
+		}
+		for i, c := range r.convs {
+			if i >= r.inner() {
+				y = c.apply(b, w.spare[0], x, w.batch, k.channels, offset)
+				offset += c.out()
+				continue
+			}
+			to := w.spare[1]
+			if x.data == to {
+				to = w.spare[2]
+			}
+			x = c.apply(b, to, x, w.batch, c.out(), 0)
+		}
+	}
+	w.spare[0], w.x = w.x.data, y
 }
 
-func (m *Model) down(k *blockB) {
-	j := m.work.join(k.B3.out() + k.B3c.out() + m.work.x.channels)
-	j.branch(m.b, &k.B3)
-	j.branch(m.b, &k.B3a, &k.B3b, &k.B3c)
-	j.shrunk(m.b)
-	j.done()
-}
-
-func (m *Model) c(k *blockC) {
-	j := m.work.join(k.B1.out() + k.B7c.out() + k.D7e.out() + k.Pooled.out())
-	j.branch(m.b, &k.B1)
-	j.branch(m.b, &k.B7a, &k.B7b, &k.B7c)
-	j.branch(m.b, &k.D7a, &k.D7b, &k.D7c, &k.D7d, &k.D7e)
-	j.pooled(m.b, backend.Mean, &k.Pooled)
-	j.done()
-}
-
-func (m *Model) d(k *blockD) {
-	j := m.work.join(k.B3b.out() + k.B7d.out() + m.work.x.channels)
-	j.branch(m.b, &k.B3a, &k.B3b)
-	j.branch(m.b, &k.B7a, &k.B7b, &k.B7c, &k.B7d)
-	j.shrunk(m.b)
-	j.done()
-}
-
-func (m *Model) e(k *blockE, pool backend.PoolKind) {
-	j := m.work.join(k.B1.out() + k.B3w.out() + k.B3h.out() + k.D3w.out() + k.D3h.out() +
-		k.Pooled.out())
-	j.branch(m.b, &k.B1)
-	j.fork(m.b, &k.B3w, &k.B3h, &k.B3)
-	j.fork(m.b, &k.D3w, &k.D3h, &k.D3a, &k.D3b)
-	j.pooled(m.b, pool, &k.Pooled)
-	j.done()
-}
-
-// workspace is the memory of a pass: four activations. x and y are a block's input and output; the
-// others are used between the layers of a branch.
+// workspace is the memory of a pass: four activations, of which x is a block's input.
 type workspace struct {
 	batch, room      int
 	x                frame

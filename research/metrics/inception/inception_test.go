@@ -96,10 +96,12 @@ func TestConvFoldsTheNorm(t *testing.T) {
 	weight := value("conv.weight", out, in, 1, 3)
 	gamma, beta := value("bn.weight", out), value("bn.bias", out)
 	mean, variance := value("bn.running_mean", out), value("bn.running_var", out)
-	c := newConv(out, in, 1, 3).pad(0, 1)
-	bind(t, &c, tensors)
+	c := newConv(out, in, layer{height: 1, width: 3})
+	bind(t, c, tensors)
 	b := plain.New()
-	require.NoError(t, c.load(&nn.Loader{Backend: b}))
+	l := &nn.Loader{Backend: b}
+	c.load(l)
+	require.NoError(t, l.Err())
 
 	x := b.New(1, h, w, in)
 	input := make([]float32, h*w*in)
