@@ -3,9 +3,11 @@ package bench
 import (
 	"context"
 	"io/fs"
+	"iter"
 
 	"unmask"
 	"unmask/demo"
+	"unmask/generate"
 )
 
 // demos generate one sequence of the embedded models with the command's defaults.
@@ -22,20 +24,29 @@ func (s *Suite) generate(files fs.FS) (work, error) {
 	if err != nil {
 		return work{}, err
 	}
-	var c cost
+	rows := m.Spec().Length()
+	if m.Info.Sizes["grid"] > 0 {
+		rows++
+	}
+	return whole(m.Info.Sizes, rows, func() iter.Seq2[*generate.Step, error] {
+		return unmask.Generate(context.Background(), m, unmask.Run{})
+	})
+}
+
+// whole returns runs of one sequence with so many rows; all take the same passes.
+func whole(sizes map[string]int, rows int,
+	generated func() iter.Seq2[*generate.Step, error]) (work, error) {
+	var done generate.Evaluated
 	run := func() error {
-		for step, err := range unmask.Generate(context.Background(), m, unmask.Run{}) {
+		for step, err := range generated() {
 			if err != nil {
 				return err
 			}
-			done, rows := step.Sequences[0].Evaluated, m.Spec().Length()
-			if m.Info.Sizes["grid"] > 0 {
-				rows++
-			}
-			c.ops = passOps(m.Info.Sizes, done.Full*rows+done.Partial) + headOps(m.Info.Sizes, done.Head)
+			done = step.Sequences[0].Evaluated
 		}
 		return nil
 	}
-	err = run()
-	return work{run: run, cost: c}, err
+	err := run()
+	ops := passOps(sizes, done.Full*rows+done.Partial) + headOps(sizes, done.Head)
+	return work{run: run, cost: cost{ops: ops}}, err
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"iter"
 	"strings"
 
 	"unmask/backend"
@@ -41,18 +42,7 @@ func (s *Suite) generation(name string) (work, error) {
 	if cached {
 		o.Cache = 1
 	}
-	var c cost
-	run := func() error {
-		for step, err := range generate.Run(context.Background(), m.Denoiser, o) {
-			if err != nil {
-				return err
-			}
-			done := step.Sequences[0].Evaluated
-			rows := done.Full*generationLength + done.Partial
-			c = cost{ops: passOps(m.Info.Sizes, rows) + headOps(m.Info.Sizes, done.Head), as: backend.F32}
-		}
-		return nil
-	}
-	err = run()
-	return work{run: run, cost: c}, err
+	return whole(m.Info.Sizes, generationLength, func() iter.Seq2[*generate.Step, error] {
+		return generate.Run(context.Background(), m.Denoiser, o)
+	})
 }

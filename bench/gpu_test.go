@@ -40,7 +40,7 @@ func TestGPUAtPublishedSizes(t *testing.T) {
 	}{{"lm12", 40, backend.F32, 1e-4}, {"lm12", 40, backend.BF16, 5e-2},
 		{"vit20", 256, backend.F32, 1e-4}} {
 		t.Run(c.network+"/"+c.as.String(), func(t *testing.T) {
-			src, err := sources[c.network]()
+			src, err := source(c.network)
 			require.NoError(t, err)
 			want := bothPasses(t, src, model.Options{Backend: cpu.New(cpu.Options{}), Precision: c.as},
 				c.length)

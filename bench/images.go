@@ -23,14 +23,10 @@ func images() []Measurement {
 // At a doubled image's windows, 4 of 9 pixels count, because the others are equal to these.
 const decodeOps = 159_702_319_104
 
-// MAGE's VQGAN: 256x256 pixels of 16x16 codes.
-const vqganConfig = `{"grid":16,"vqgan":{"ch":128,"ch_mult":[1,1,2,2,4],"num_res_blocks":2,"z_channels":256,
-	"embed_dim":256,"n_embed":1024,"out_ch":3}}`
-
 // decode runs the VQGAN's decoder at its published size for one image.
 func (s *Suite) decode() (work, error) {
 	s.drop()
-	src, err := vqganTensors().source("vqgan", vqganConfig)
+	src, err := source("vqgan")
 	if err != nil {
 		return work{}, err
 	}
@@ -47,12 +43,4 @@ func (s *Suite) decode() (work, error) {
 	}
 	pixels := make([]float32, 3*256*256)
 	return work{run: func() error { return m.Decode(pixels, codes) }, cost: cost{ops: decodeOps}}, nil
-}
-
-// vqganTensors returns random weights.
-func vqganTensors() tensors {
-	return tensorsOf(&struct {
-		Codec *vqgan.Model `weight:"vqgan"`
-	}{vqgan.Network(vqgan.Config{Grid: 16, Ch: 128, ChMult: []int{1, 1, 2, 2, 4}, ResBlocks: 2,
-		ZChannels: 256, EmbedDim: 256, Codes: 1024, OutCh: 3})})
 }

@@ -7,6 +7,7 @@ import (
 
 	"unmask/backend"
 	"unmask/model"
+	"unmask/nn"
 )
 
 // language returns the measurements of LM12: full and partial passes in each precision, then the
@@ -29,24 +30,26 @@ func (s *Suite) forward(name string, p backend.Precision, batch int) (work, erro
 	if err != nil {
 		return work{}, err
 	}
-	b := masked(m, batch)
-	rows := make([]int32, len(b.Tokens))
-	for i := range rows {
-		rows[i] = int32(i)
-	}
-	stats := model.Stats{LogSum: make([]float64, len(rows))}
-	sizes := m.Info.Sizes
-	passed := len(rows)
-	if sizes["grid"] > 0 {
+	rows := batch * m.Spec().Length()
+	passed := rows
+	if m.Info.Sizes["grid"] > 0 {
 		passed += batch // the class tokens
 	}
-	return work{run: func() error {
+	return work{run: full(m, batch, model.Stats{LogSum: make([]float64, rows)}),
+		cost: cost{ops: passOps(m.Info.Sizes, passed) + headOps(m.Info.Sizes, rows), as: p}}, nil
+}
+
+// full returns a full pass with every position masked, and the head's statistics at each.
+func full(m *model.Loaded, batch int, stats model.Stats) func() error {
+	b := masked(m, batch)
+	rows := nn.Count(0, len(b.Tokens))
+	return func() error {
 		got, err := m.Forward(context.Background(), b)
 		if err != nil {
 			return err
 		}
 		return got.Stats(rows, &stats)
-	}, cost: cost{ops: passOps(sizes, passed) + headOps(sizes, len(rows)), as: p}}, nil
+	}
 }
 
 func masked(m *model.Loaded, batch int) *model.Batch {

@@ -97,14 +97,11 @@ func (s *Suite) llama(d decoder, length, count int) (work, error) {
 	}, cost: c}, nil
 }
 
-func init() {
-	for _, d := range decoders {
-		sources[d.name] = func() (*model.Source, error) {
-			sizes := d.Sizes
-			sizes.Layers, sizes.Vocab, sizes.Length = llamaLayers, llamaVocab, llamaLength
-			return Random(d.arch, sizes, d.as)
-		}
-	}
+// source returns the model's files.
+func (d decoder) source() (*model.Source, error) {
+	sizes := d.Sizes
+	sizes.Layers, sizes.Vocab, sizes.Length = llamaLayers, llamaVocab, llamaLength
+	return Random(d.arch, sizes, d.as)
 }
 
 // Sizes are those of a decoder in Llama's form. With experts, MLP is the width of one.
@@ -133,77 +130,82 @@ func (s Sizes) weights() (used, all float64) {
 // llada-moe, or llama, which decodes from left to right in other programs. A character of a text is
 // a token.
 func WriteGGUF(w io.Writer, arch string, s Sizes, as, head weights.DType) error {
+	return gguf.Write(w, s.keys(arch), s.tensors(arch, as, head))
+}
+
+// keys returns what a file of an architecture says of the model.
+func (s Sizes) keys(arch string) []gguf.Key {
 	mask, end := s.Vocab-1, s.Vocab-2
-	keys := []gguf.Key{{Name: "general.architecture", Value: arch},
-		{Name: arch + ".vocab_size", Value: uint32(s.Vocab)},
-		{Name: arch + ".rope.dimension_count", Value: uint32(s.HeadDim)},
-		{Name: arch + ".rope.freq_base", Value: float32(5e5)},
-		{Name: arch + ".attention.layer_norm_rms_epsilon", Value: float32(1e-5)}}
-	switch arch {
-	case "llada":
-		keys = append(keys, gguf.Key{Name: "diffusion.shift_logits", Value: false},
-			gguf.Key{Name: "llada.attention.causal", Value: false})
-	case "dream":
-		keys = append(keys, gguf.Key{Name: "diffusion.shift_logits", Value: true},
-			gguf.Key{Name: "dream.attention.causal", Value: false})
-	case "llada-moe":
-		keys = append(keys, gguf.Key{Name: "diffusion.shift_logits", Value: false},
-			gguf.Key{Name: "llada-moe.attention.causal", Value: false},
-			gguf.Key{Name: "llada-moe.expert_feed_forward_length", Value: uint32(s.MLP)})
-	case "mistral3":
-		mask, end = 100, 11
-		keys = append(keys, gguf.Key{Name: "diffusion.model_type", Value: "nemotron_labs_diffusion"},
-			gguf.Key{Name: "diffusion.block_size", Value: uint32(32)})
-	}
-	for name, n := range map[string]int{"block_count": s.Layers, "context_length": s.Length,
-		"embedding_length": s.Width, "feed_forward_length": s.MLP, "attention.head_count": s.Heads,
-		"attention.head_count_kv": s.KV, "attention.key_length": s.HeadDim,
-		"attention.value_length": s.HeadDim} {
-		keys = append(keys, gguf.Key{Name: arch + "." + name, Value: uint32(n)})
+	own := map[string]any{"rope.freq_base": float32(5e5),
+		"attention.layer_norm_rms_epsilon": float32(1e-5)}
+	for name, n := range map[string]int{"vocab_size": s.Vocab, "rope.dimension_count": s.HeadDim,
+		"block_count": s.Layers, "context_length": s.Length, "embedding_length": s.Width,
+		"feed_forward_length": s.MLP, "attention.head_count": s.Heads, "attention.head_count_kv": s.KV,
+		"attention.key_length": s.HeadDim, "attention.value_length": s.HeadDim} {
+		own[name] = uint32(n)
 	}
 	if s.Experts > 0 {
-		keys = append(keys, gguf.Key{Name: arch + ".expert_count", Value: uint32(s.Experts)},
-			gguf.Key{Name: arch + ".expert_used_count", Value: uint32(s.PerToken)})
+		own["expert_count"], own["expert_used_count"] = uint32(s.Experts), uint32(s.PerToken)
 	}
-	keys = append(keys, words(s.Vocab, mask, end)...)
-	var all []gguf.Tensor
-	put := func(name string, as weights.DType, shape ...int) {
+	all := map[string]any{"general.architecture": arch}
+	switch arch {
+	case "llada", "dream", "llada-moe":
+		own["attention.causal"], all["diffusion.shift_logits"] = false, arch == "dream"
+		if arch == "llada-moe" {
+			own["expert_feed_forward_length"] = uint32(s.MLP)
+		}
+	case "mistral3":
+		mask, end = 100, 11
+		all["diffusion.model_type"] = "nemotron_labs_diffusion"
+		all["diffusion.block_size"] = uint32(32)
+	}
+	for name, value := range own {
+		all[arch+"."+name] = value
+	}
+	keys := words(s.Vocab, mask, end)
+	for name, value := range all {
+		keys = append(keys, gguf.Key{Name: name, Value: value})
+	}
+	return keys
+}
+
+// tensors returns the tensors of a file, which are random.
+func (s Sizes) tensors(arch string, as, head weights.DType) (all []gguf.Tensor) {
+	add := func(name string, as weights.DType, shape ...int) {
 		all = append(all, gguf.Tensor{Name: name, DType: as, Shape: shape,
 			Write: func(w io.Writer) error { return writeRandom(w, as, shape) }})
 	}
-	add := func(name string, as weights.DType, shape ...int) { put(name+".weight", as, shape...) }
-	add("token_embd", head, s.Vocab, s.Width)
-	add("output_norm", weights.F32, s.Width)
-	add("output", head, s.Vocab, s.Width)
+	add("token_embd.weight", head, s.Vocab, s.Width)
+	add("output_norm.weight", weights.F32, s.Width)
+	add("output.weight", head, s.Vocab, s.Width)
+	queries, keys := s.Heads*s.HeadDim, s.KV*s.HeadDim
 	for i := range s.Layers {
 		b := fmt.Sprintf("blk.%d.", i)
-		add(b+"attn_norm", weights.F32, s.Width)
-		add(b+"ffn_norm", weights.F32, s.Width)
-		add(b+"attn_q", as, s.Heads*s.HeadDim, s.Width)
-		add(b+"attn_k", as, s.KV*s.HeadDim, s.Width)
-		add(b+"attn_v", as, s.KV*s.HeadDim, s.Width)
-		add(b+"attn_output", as, s.Width, s.Heads*s.HeadDim)
+		add(b+"attn_norm.weight", weights.F32, s.Width)
+		add(b+"ffn_norm.weight", weights.F32, s.Width)
+		add(b+"attn_q.weight", as, queries, s.Width)
+		add(b+"attn_k.weight", as, keys, s.Width)
+		add(b+"attn_v.weight", as, keys, s.Width)
+		add(b+"attn_output.weight", as, s.Width, queries)
 		switch arch {
 		case "dream":
-			put(b+"attn_q.bias", weights.F32, s.Heads*s.HeadDim)
-			put(b+"attn_k.bias", weights.F32, s.KV*s.HeadDim)
-			put(b+"attn_v.bias", weights.F32, s.KV*s.HeadDim)
+			add(b+"attn_q.bias", weights.F32, queries)
+			add(b+"attn_k.bias", weights.F32, keys)
+			add(b+"attn_v.bias", weights.F32, keys)
 		case "llada-moe":
-			add(b+"attn_q_norm", weights.F32, s.HeadDim)
-			add(b+"attn_k_norm", weights.F32, s.HeadDim)
+			add(b+"attn_q_norm.weight", weights.F32, s.HeadDim)
+			add(b+"attn_k_norm.weight", weights.F32, s.HeadDim)
 		}
+		each, of := "", []int(nil) // matrices of experts are one tensor
 		if s.Experts > 0 {
-			add(b+"ffn_gate_inp", weights.F32, s.Experts, s.Width)
-			add(b+"ffn_gate_exps", as, s.Experts, s.MLP, s.Width)
-			add(b+"ffn_up_exps", as, s.Experts, s.MLP, s.Width)
-			add(b+"ffn_down_exps", as, s.Experts, s.Width, s.MLP)
-			continue
+			add(b+"ffn_gate_inp.weight", weights.F32, s.Experts, s.Width)
+			each, of = "_exps", []int{s.Experts}
 		}
-		add(b+"ffn_gate", as, s.MLP, s.Width)
-		add(b+"ffn_up", as, s.MLP, s.Width)
-		add(b+"ffn_down", as, s.Width, s.MLP)
+		add(b+"ffn_gate"+each+".weight", as, append(of, s.MLP, s.Width)...)
+		add(b+"ffn_up"+each+".weight", as, append(of, s.MLP, s.Width)...)
+		add(b+"ffn_down"+each+".weight", as, append(of, s.Width, s.MLP)...)
 	}
-	return gguf.Write(w, keys, all)
+	return all
 }
 
 // words returns the keys of a vocabulary, which other programs need: printable characters of ASCII,

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"unmask/backend"
+	"unmask/codecs/vqgan"
 	"unmask/dit"
 	"unmask/internal/philox"
 	"unmask/model"
@@ -22,8 +23,42 @@ type network struct {
 	source    *model.Source // its weights before packing, kept for the next precision
 }
 
-// sources are the networks' files, by name: published sizes, random weights in bfloat16.
-var sources = map[string]func() (*model.Source, error){"lm12": lm12, "vit20": vit20}
+// published are networks of published sizes, by name: config.json, and the network whose weights
+// are random in bfloat16.
+var published = map[string]struct {
+	config  string
+	network func() any
+}{
+	// SDTT's small student: 12 blocks of 768, length 1024, 50258 tokens
+	"lm12": {`{"model":{"hidden_size":768,"cond_dim":128,"length":1024,"n_blocks":12,"n_heads":12},
+	"time_conditioning":false,"vocab_size":50258,"tokenizer":{"name":"gpt2"}}`,
+		func() any { return dit.New(dit.Presets["small"]) }},
+	// MAGE-B: 12 blocks of 12 heads, 8 of 16, width 768, 256 codes and the class token
+	"vit20": {`{"model_type":"mage","embed_dim":768,"depth":12,"num_heads":12,
+	"decoder_embed_dim":768,"decoder_depth":8,"decoder_num_heads":16,"grid":16,"codebook_size":1024}`,
+		func() any { return vit.New(vit.Presets["base"]) }},
+	// MAGE's VQGAN: 256x256 pixels of 16x16 codes
+	"vqgan": {`{"grid":16,"vqgan":{"ch":128,"ch_mult":[1,1,2,2,4],"num_res_blocks":2,"z_channels":256,
+	"embed_dim":256,"n_embed":1024,"out_ch":3}}`,
+		func() any {
+			return &struct {
+				Codec *vqgan.Model `weight:"vqgan"`
+			}{vqgan.Network(vqgan.Config{Grid: 16, Ch: 128, ChMult: []int{1, 1, 2, 2, 4}, ResBlocks: 2,
+				ZChannels: 256, EmbedDim: 256, Codes: 1024, OutCh: 3})}
+		}},
+	"qwen3-0.6b": {qwenConfig, qwen},
+}
+
+// source returns the files of a network.
+func source(name string) (*model.Source, error) {
+	for _, d := range decoders {
+		if d.name == name {
+			return d.source()
+		}
+	}
+	of := published[name]
+	return tensorsOf(of.network()).source(name, of.config)
+}
 
 // load returns a network packed in a precision.
 func (s *Suite) load(name string, p backend.Precision) (*model.Loaded, error) {
@@ -35,7 +70,7 @@ func (s *Suite) load(name string, p backend.Precision) (*model.Loaded, error) {
 	if n.name != name {
 		n.source = nil
 		debug.FreeOSMemory()
-		src, err := sources[name]()
+		src, err := source(name)
 		if err != nil {
 			return nil, err
 		}
@@ -55,23 +90,6 @@ func (s *Suite) drop() {
 	s.network = network{}
 	debug.FreeOSMemory()
 }
-
-// lm12 returns the files of SDTT's small student: 12 blocks of 768, length 1024, 50258 tokens.
-func lm12() (*model.Source, error) { return lm12Tensors().source("lm12", lm12Config) }
-
-const lm12Config = `{"model":{"hidden_size":768,"cond_dim":128,"length":1024,"n_blocks":12,"n_heads":12},
-	"time_conditioning":false,"vocab_size":50258,"tokenizer":{"name":"gpt2"}}`
-
-func lm12Tensors() tensors { return tensorsOf(dit.New(dit.Presets["small"])) }
-
-// vit20 returns the files of MAGE-B: 12 blocks of 12 heads, 8 of 16, width 768, 256 codes and the
-// class token.
-func vit20() (*model.Source, error) { return vit20Tensors().source("vit20", vit20Config) }
-
-const vit20Config = `{"model_type":"mage","embed_dim":768,"depth":12,"num_heads":12,
-	"decoder_embed_dim":768,"decoder_depth":8,"decoder_num_heads":16,"grid":16,"codebook_size":1024}`
-
-func vit20Tensors() tensors { return tensorsOf(vit.New(vit.Presets["base"])) }
 
 // tensors are the tensors of a file to be written.
 type tensors []weights.Tensor

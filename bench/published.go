@@ -12,30 +12,25 @@ import (
 	"unmask/weights"
 )
 
-// published are models of published sizes with random weights, by name: config.json in parts, and
-// tensors.
-var published = map[string]func() ([]string, tensors){
-	"lm12": func() ([]string, tensors) { return []string{lm12Config}, lm12Tensors() },
-	"mage": func() ([]string, tensors) {
-		return []string{vit20Config, vqganConfig}, append(vit20Tensors(), vqganTensors()...)
-	},
-}
+// models are those that WritePublished writes, each of networks of published sizes.
+var models = map[string][]string{"lm12": {"lm12"}, "mage": {"vit20", "vqgan"}}
 
 // WritePublished writes a model's folder, config.json and model.safetensors in bfloat16: lm12 is
 // SDTT's small student, mage is MAGE-B with its VQGAN. The weights are random, so it is only of use
 // for measurements.
 func WritePublished(dir, name string) error {
-	of, ok := published[name]
+	parts, ok := models[name]
 	if !ok {
 		return fmt.Errorf("model is %q, want %s", name,
-			strings.Join(slices.Sorted(maps.Keys(published)), " or "))
+			strings.Join(slices.Sorted(maps.Keys(models)), " or "))
 	}
-	parts, list := of()
-	config := map[string]any{}
+	config, list := map[string]any{}, tensors{}
 	for _, part := range parts {
-		if err := json.Unmarshal([]byte(part), &config); err != nil {
+		of := published[part]
+		if err := json.Unmarshal([]byte(of.config), &config); err != nil {
 			return err
 		}
+		list = append(list, tensorsOf(of.network())...)
 	}
 	text, err := json.Marshal(config)
 	if err != nil {

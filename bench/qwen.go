@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 
 	"unmask/backend"
@@ -25,8 +24,6 @@ const (
 // qwenWeights is the number of weights in the products of a block.
 const qwenWeights = 2*qwenHidden*qwenHead*(qwenHeads+qwenKV) + 3*qwenHidden*qwenMLP
 
-func init() { sources["qwen3-0.6b"] = qwen }
-
 // qwenSteps returns a step of a small chat model in each precision, which shows the ratio of their
 // speeds on this processor.
 func qwenSteps() []Measurement {
@@ -45,33 +42,23 @@ func (s *Suite) step(p backend.Precision) (work, error) {
 	if err != nil {
 		return work{}, err
 	}
-	b := masked(m, 1)
-	rows := make([]int32, qwenRows)
-	for i := range rows {
-		rows[i] = int32(i)
-	}
 	stats := model.Stats{P1: make([]float64, qwenRows), P2: make([]float64, qwenRows),
 		Arg: make([]int32, qwenRows)}
 	ops := float64(qwenRows) * (qwenBlocks*(2*qwenWeights+4*qwenRows*qwenHeads*qwenHead) +
 		2*qwenHidden*qwenVocab)
-	return work{run: func() error {
-		got, err := m.Forward(context.Background(), b)
-		if err != nil {
-			return err
-		}
-		return got.Stats(rows, &stats)
-	}, cost: cost{ops: ops, as: p}}, nil
+	return work{run: full(m, 1, stats), cost: cost{ops: ops, as: p}}, nil
 }
 
-// qwen returns the files of the model.
-func qwen() (*model.Source, error) {
-	t := tensorsOf(&struct {
+// qwen returns the model without weights.
+func qwen() any {
+	return &struct {
 		Model *llama.Model `weight:"model"`
 	}{llama.New(llama.Config{Layers: qwenBlocks, Hidden: qwenHidden, MLP: qwenMLP, Heads: qwenHeads,
-		KV: qwenKV, HeadDim: qwenHead, Rows: qwenVocab, Normed: true, Tied: true})})
-	return t.source("qwen3-0.6b", fmt.Sprintf(`{"model_type":"a2d-qwen3","hidden_size":%d,
-		"num_hidden_layers":%d,"num_attention_heads":%d,"num_key_value_heads":%d,"head_dim":%d,
-		"intermediate_size":%d,"vocab_size":%d,"max_position_embeddings":%d,"rms_norm_eps":1e-6,
-		"rope_theta":1e6,"tie_word_embeddings":true,"mask_token_id":%d,"eos_token_id":%d}`, qwenHidden,
-		qwenBlocks, qwenHeads, qwenKV, qwenHead, qwenMLP, qwenVocab, qwenRows, qwenVocab-1, qwenVocab-2))
+		KV: qwenKV, HeadDim: qwenHead, Rows: qwenVocab, Normed: true, Tied: true})}
 }
+
+var qwenConfig = fmt.Sprintf(`{"model_type":"a2d-qwen3","hidden_size":%d,
+	"num_hidden_layers":%d,"num_attention_heads":%d,"num_key_value_heads":%d,"head_dim":%d,
+	"intermediate_size":%d,"vocab_size":%d,"max_position_embeddings":%d,"rms_norm_eps":1e-6,
+	"rope_theta":1e6,"tie_word_embeddings":true,"mask_token_id":%d,"eos_token_id":%d}`, qwenHidden,
+	qwenBlocks, qwenHeads, qwenKV, qwenHead, qwenMLP, qwenVocab, qwenRows, qwenVocab-1, qwenVocab-2)

@@ -42,13 +42,8 @@ const (
 )
 
 func (s *Suite) loop(p backend.Precision) ceiling.Loop {
-	switch p {
-	case backend.BF16:
-		return ceiling.BFloat16(s.level)
-	case backend.Int8:
-		return ceiling.Int8(s.level)
-	}
-	return ceiling.Float32(s.level)
+	return map[backend.Precision]func(simd.Level) ceiling.Loop{backend.F32: ceiling.Float32,
+		backend.BF16: ceiling.BFloat16, backend.Int8: ceiling.Int8}[p](s.level)
 }
 
 // opsRate returns the operations per second of all threads, measured in a short burst. A share
