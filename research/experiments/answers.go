@@ -22,27 +22,30 @@ type Answer struct {
 // AnswerMetrics returns accuracy, the share of right answers among those that were checked, and
 // answer_tokens, the mean length of those that were generated.
 func AnswerMetrics(answers []Answer) Metrics {
-	var right, checked, tokens, made float64
+	var right, tokens []float64
 	for _, a := range answers {
 		if a.Right != nil {
-			checked++
-		}
-		if a.Right != nil && *a.Right {
-			right++
+			right = append(right, float64(one(*a.Right)))
 		}
 		if a.Tokens > 0 {
-			made++
-			tokens += float64(a.Tokens)
+			tokens = append(tokens, float64(a.Tokens))
 		}
 	}
 	m := Metrics{}
-	if checked > 0 {
-		m["accuracy"] = Measure{Value: right / checked}
-	}
-	if made > 0 {
-		m["answer_tokens"] = Measure{Value: tokens / made}
+	for name, values := range map[string][]float64{"accuracy": right, "answer_tokens": tokens} {
+		if len(values) > 0 {
+			m[name] = Measure{Value: mean(values)}
+		}
 	}
 	return m
+}
+
+// one returns 1 for true and 0 for false.
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // Accuracy is how well a method at a number of steps answered tasks.
@@ -96,13 +99,11 @@ func Accuracies(results []Result) (list []Accuracy) {
 		a, s := &list[at], &sums[at]
 		for _, answer := range r.Answers {
 			a.Answers++
-			if answer.Right != nil {
+			if right := answer.Right; right != nil {
 				a.Checked++
 				s.of[answer.Kind]++
-			}
-			if answer.Right != nil && *answer.Right {
-				a.Right++
-				s.right[answer.Kind]++
+				a.Right += one(*right)
+				s.right[answer.Kind] += one(*right)
 			}
 			a.Passes += float64(answer.Passes)
 			if answer.Tokens > 0 {

@@ -101,26 +101,16 @@ func (t Table) charts(prefix, metric string) (charts []Chart) {
 	}
 	label, log := axis(metric)
 	diverse, _ := axis("entropy")
+	methods := t.methods()
 	steps := Chart{Name: prefix + about + "-steps", Title: capital(title) + " against steps",
-		X: "steps", Y: label, LogX: true, LogY: log, Marks: true}
+		X: "steps", Y: label, LogX: true, LogY: log, Marks: true}.
+		draws(t, methods, nil, metric, stepsOf)
 	time := Chart{Name: prefix + about + "-time", Title: capital(title) + " against time",
-		X: "seconds a batch", Y: label, LogX: true, LogY: log}
+		X: "seconds a batch", Y: label, LogX: true, LogY: log}.draws(t, methods, nil, metric, t.time)
 	entropy := Chart{Name: prefix + metric + "-entropy", Title: capital(metric) + " against entropy",
 		X: diverse, Y: label, LogY: log}
-	for _, m := range t.methods() {
-		all := t.steps(m)
-		if c, ok := t.curve(m, all, metric); ok {
-			steps.Curves = append(steps.Curves, c)
-		}
-		if c, ok := t.timed(m, all, metric); ok {
-			time.Curves = append(time.Curves, c)
-		}
-		if metric == "entropy" {
-			continue
-		}
-		if c, ok := t.against(m, all, "entropy", metric); ok {
-			entropy.Curves = append(entropy.Curves, c)
-		}
+	if metric != "entropy" {
+		entropy = entropy.draws(t, methods, nil, metric, t.other("entropy"))
 	}
 	for _, c := range []Chart{steps, time, entropy} {
 		if c.Of = t.of(); len(c.Curves) > 0 {

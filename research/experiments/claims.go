@@ -52,6 +52,13 @@ func verdict(v Verdict, claimed, against bool, from ...Measure) Verdict {
 	return v
 }
 
+// below completes v, which holds if the mean of measures is below 0.
+func (v Verdict) below(name string, all []Measure) Verdict {
+	mean := average(all...)
+	v.Numbers = append(v.Numbers, number(name, mean))
+	return verdict(v, mean.Below(0), mean.Above(0), mean)
+}
+
 // maxTimes is the largest factor on the number of samples that the search for Times tries.
 const maxTimes = 1 << 14
 
@@ -75,7 +82,7 @@ func verdicts(results []Result, s Size, more float64) (out []Verdict) {
 	for _, k := range []struct {
 		kind   string
 		grid   Grid
-		claims func(t Table, g Grid) []func() Verdict
+		claims func(t Table, g Grid, judge func(Verdict))
 	}{{"image", s.Image, imageClaims}, {"text", s.Text, textClaims}} {
 		var needs []cell
 		t := Table{Kind: k.kind, Results: results, N: k.grid.N, More: more}
@@ -87,35 +94,23 @@ func verdicts(results []Result, s Size, more float64) (out []Verdict) {
 				needs = append(needs, c)
 			}
 		}
-		for _, claim := range k.claims(t, k.grid) {
-			needs = nil
-			v := claim()
-			v.kind, v.needs = k.kind, needs
+		k.claims(t, k.grid, func(v Verdict) {
+			v.kind, v.needs, needs = k.kind, needs, nil
 			v.Numbers = slices.DeleteFunc(v.Numbers,
 				func(n Number) bool { return math.IsNaN(n.Value) || math.IsInf(n.Value, 0) })
 			out = append(out, v)
-		}
+		})
 	}
 	return out
 }
 
-func imageClaims(t Table, g Grid) []func() Verdict {
-	return []func() Verdict{
-		func() Verdict { return t.follows(g, "moment", "Moment follows MaskGIT", "3", "frechet") },
-		func() Verdict {
-			return t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT", "3",
-				"frechet")
-		},
-		func() Verdict { return t.degrades(g) },
-		func() Verdict {
-			return t.cachePerStep(g, "frechet", "partial caching gains per step, images", "4",
-				momentPairs(g))
-		},
-		func() Verdict {
-			return t.cachePerSecond(g, "frechet", "partial caching gains per second, images", "4",
-				momentPairs(g))
-		},
-	}
+func imageClaims(t Table, g Grid, judge func(Verdict)) {
+	judge(t.follows(g, "moment", "Moment follows MaskGIT", "3", "frechet"))
+	judge(t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT", "3", "frechet"))
+	judge(t.degrades(g))
+	judge(t.cachePerStep(g, "frechet", "partial caching gains per step, images", "4", momentPairs(g)))
+	judge(t.cachePerSecond(g, "frechet", "partial caching gains per second, images", "4",
+		momentPairs(g)))
 }
 
 // degrades compares maskgit at the most steps with few.
@@ -146,40 +141,30 @@ func (t Table) degrades(g Grid) Verdict {
 	return verdict(v, all.Above(0), all.Below(0), all)
 }
 
-func textClaims(t Table, g Grid) []func() Verdict {
+func textClaims(t Table, g Grid, judge func(Verdict)) {
+	_, stories := Table{Kind: t.Kind, Results: t.Results, N: t.N}.metric(Point{Sampler: "random"},
+		g.Steps[0], "contradictions")
 	random, hybrid := Point{Sampler: "random"}, Point{Sampler: "hybrid", Alpha: g.Choice}
 	pairs := []Point{random, hybrid}
-	perStep := func(metric, claim, figure string) func() Verdict {
-		return func() Verdict { return t.cachePerStep(g, metric, claim, figure, pairs) }
+	judge(t.cachePerStep(g, "perplexity", "partial caching gains per step, text", "4", pairs))
+	judge(t.cachePerSecond(g, "perplexity", "partial caching gains per second, text", "4", pairs))
+	judge(t.speedup(g))
+	judge(t.follows(g, "moment", "Moment follows MaskGIT, in entropy", "5", "entropy"))
+	judge(t.entropyCost(g))
+	judge(t.crossing(g))
+	judge(t.throughout(g))
+	judge(t.follows(g, "moment", "Moment follows MaskGIT, in perplexity", "6", "perplexity"))
+	judge(t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT, in perplexity",
+		"6", "perplexity"))
+	judge(t.bits(g, "vanilla", "32-bit arithmetic biases Vanilla"))
+	judge(t.bits(g, fixedName, "32-bit arithmetic does not bias Fixed"))
+	if stories {
+		judge(t.cachePerStep(g, "contradictions", "partial caching gains per step, in contradictions",
+			"stories", pairs))
+		judge(t.fewer(g, hybrid, random, "Hybrid contradicts itself less than Random"))
+		judge(t.follows(g, "moment", "Moment follows MaskGIT, in contradictions", "stories",
+			"contradictions"))
 	}
-	follows := func(sampler, claim, figure, metric string) func() Verdict {
-		return func() Verdict { return t.follows(g, sampler, claim, figure, metric) }
-	}
-	out := []func() Verdict{
-		perStep("perplexity", "partial caching gains per step, text", "4"),
-		func() Verdict {
-			return t.cachePerSecond(g, "perplexity", "partial caching gains per second, text", "4", pairs)
-		},
-		func() Verdict { return t.speedup(g) },
-		follows("moment", "Moment follows MaskGIT, in entropy", "5", "entropy"),
-		func() Verdict { return t.entropyCost(g) },
-		func() Verdict { return t.crossing(g) },
-		func() Verdict { return t.throughout(g) },
-		follows("moment", "Moment follows MaskGIT, in perplexity", "6", "perplexity"),
-		follows("temp", "temperature sampling alone explains most of MaskGIT, in perplexity", "6",
-			"perplexity"),
-		func() Verdict { return t.bits(g, "vanilla", "32-bit arithmetic biases Vanilla") },
-		func() Verdict { return t.bits(g, fixedName, "32-bit arithmetic does not bias Fixed") },
-	}
-	if _, ok := t.metric(random, g.Steps[0], "contradictions"); ok {
-		out = append(out,
-			perStep("contradictions", "partial caching gains per step, in contradictions", "stories"),
-			func() Verdict {
-				return t.fewer(g, hybrid, random, "Hybrid contradicts itself less than Random")
-			},
-			follows("moment", "Moment follows MaskGIT, in contradictions", "stories", "contradictions"))
-	}
-	return out
 }
 
 // must returns a metric, NaN if it was not measured.
@@ -196,14 +181,13 @@ func difference(v []float64) float64 { return v[0] - v[1] }
 // scaled returns the function in which a metric is compared and its name: the logarithm of
 // perplexity; entropy and distances, which may be near 0, unchanged.
 func scaled(metric string) (f func(float64) float64, name string) {
-	same := func(v float64) float64 { return v }
 	switch metric {
 	case "perplexity":
 		return math.Log, "log perplexity"
 	case "frechet":
-		return same, "the Fréchet distance"
+		return unchanged, "the Fréchet distance"
 	}
-	return same, metric
+	return unchanged, metric
 }
 
 // follows measures how far a sampler goes from random (0) to maskgit (1), over all α and steps: 1 -
@@ -269,9 +253,7 @@ func (t Table) cachePerStep(g Grid, metric, claim, figure string, pairs []Point)
 		v.Numbers = append(v.Numbers, number("change of "+name+", "+m.Name(), average(all...)))
 		every = append(every, all...)
 	}
-	mean := average(every...)
-	v.Numbers = append(v.Numbers, number("change, mean", mean))
-	return verdict(v, mean.Below(0), mean.Above(0), mean)
+	return v.below("change, mean", every)
 }
 
 func logRatio(v []float64) float64 { return math.Log(v[0]) - math.Log(v[1]) }
@@ -308,7 +290,5 @@ func (t Table) cachePerSecond(g Grid, metric, claim, figure string, pairs []Poin
 	if len(every) == 0 {
 		return v
 	}
-	mean := average(every...)
-	v.Numbers = append(v.Numbers, number("change at equal time, mean", mean))
-	return verdict(v, mean.Below(0), mean.Above(0), mean)
+	return v.below("change at equal time, mean", every)
 }

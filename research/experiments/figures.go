@@ -34,10 +34,11 @@ func temperatureMethods(g Grid) []Point {
 	return append(out, Point{Sampler: "random"})
 }
 
-// draws adds the curves of methods that have results.
-func (c Chart) draws(methods []Point, curve func(m Point) (Curve, bool)) Chart {
+// draws adds the curves of methods that have results: of a metric at numbers of steps, against x.
+func (c Chart) draws(t Table, methods []Point, steps []int, metric string,
+	x func(m Point, steps int) Measure) Chart {
 	for _, m := range methods {
-		if k, ok := curve(m); ok {
+		if k := t.curve(m, steps, metric, x); len(k.X) > 0 {
 			c.Curves = append(c.Curves, k)
 		}
 	}
@@ -47,23 +48,19 @@ func (c Chart) draws(methods []Point, curve func(m Point) (Curve, bool)) Chart {
 func imageFigures(t Table, g Grid) []Chart {
 	methods := append(temperatureMethods(g), Point{Sampler: "halton"})
 	var charts []Chart
-	for _, axis := range []struct{ name, metric, label string }{
-		{"figure3", "frechet", axes["frechet"].label},
-		{"figure3-score", "score", axes["score"].label},
-	} {
-		c := Chart{Name: axis.name, Title: "Figure 3: image quality against steps", X: "steps",
-			Y: axis.label, LogX: true, Marks: true}
-		if c = c.draws(methods, func(m Point) (Curve,
-			bool) {
-			return t.curve(m, g.Steps, axis.metric)
-		}); len(c.Curves) > 0 {
+	for _, one := range []struct{ name, metric string }{{"figure3", "frechet"},
+		{"figure3-score", "score"}} {
+		c := Chart{Name: one.name, Title: "Figure 3: image quality against steps", X: "steps",
+			Y: axes[one.metric].label, LogX: true, Marks: true}.
+			draws(t, methods, g.Steps, one.metric, stepsOf)
+		if len(c.Curves) > 0 {
 			charts = append(charts, c)
 		}
 	}
 	c := Chart{Name: "figure4-image", Title: "Figure 4, left: images, quality against time",
 		X: "seconds a batch", Y: "Fréchet distance, best α (lower is better)", LogX: true}
 	for _, cache := range []int{0, 1} {
-		if k, ok := t.bestAlpha(g, cache); ok {
+		if k := t.bestAlpha(g, cache); len(k.X) > 0 {
 			c.Curves = append(c.Curves, k)
 		}
 	}
@@ -71,7 +68,7 @@ func imageFigures(t Table, g Grid) []Chart {
 }
 
 // bestAlpha returns moment's curve with the best α, of least distance, at each number of steps.
-func (t Table) bestAlpha(g Grid, cache int) (Curve, bool) {
+func (t Table) bestAlpha(g Grid, cache int) Curve {
 	best := Curve{Name: "moment", Method: Point{Sampler: "moment", Cache: cache}}
 	if cache > 0 {
 		best.Name += "+cache"
@@ -88,36 +85,30 @@ func (t Table) bestAlpha(g Grid, cache int) (Curve, bool) {
 			best.add(n, Measure{Value: seconds}, y)
 		}
 	}
-	return best, len(best.X) > 0
+	return best
 }
 
 func textFigures(t, single Table, g Grid) []Chart {
 	perplexity := axes["perplexity"].label
 	contradictions := Chart{Name: "stories", Title: "Contradictions against steps", X: "steps",
 		Y: axes["contradictions"].label, LogX: true, Marks: true}.
-		draws(storyMethods(g),
-			func(m Point) (Curve, bool) { return t.curve(m, g.Steps, "contradictions") })
+		draws(t, storyMethods(g), g.Steps, "contradictions", stepsOf)
 	charts := []Chart{
 		Chart{Name: "figure4-text", Title: "Figure 4, right: text, quality against time",
 			X: "seconds a batch", Y: perplexity, LogX: true, LogY: true}.
-			draws(g.proposed(), func(m Point) (Curve, bool) { return t.timed(m, g.Steps, "perplexity") }),
+			draws(t, g.proposed(), g.Steps, "perplexity", t.time),
 		Chart{Name: "figure5-entropy", Title: "Figure 5, left: entropy against steps", X: "steps",
 			Y: axes["entropy"].label, LogX: true, Marks: true}.
-			draws(temperatureMethods(g),
-				func(m Point) (Curve, bool) { return t.curve(m, g.Steps, "entropy") }),
+			draws(t, temperatureMethods(g), g.Steps, "entropy", stepsOf),
 		Chart{Name: "figure5-tradeoff", Title: "Figure 5, right: perplexity against entropy",
 			X: axes["entropy"].label, Y: perplexity, LogY: true}.
-			draws(g.unbiased(), func(m Point) (Curve,
-				bool) {
-				return t.against(m, g.Steps, "entropy", "perplexity")
-			}),
+			draws(t, g.unbiased(), g.Steps, "perplexity", t.other("entropy")),
 		Chart{Name: "figure6-perplexity", Title: "Figure 6, left: perplexity against steps", X: "steps",
 			Y: perplexity, LogX: true, LogY: true, Marks: true}.
-			draws(temperatureMethods(g),
-				func(m Point) (Curve, bool) { return t.curve(m, g.Steps, "perplexity") }),
+			draws(t, temperatureMethods(g), g.Steps, "perplexity", stepsOf),
 		Chart{Name: "figure6-latency", Title: "Figure 6, right: quality against time, a batch of one",
 			X: "seconds a sample", Y: perplexity, LogX: true, LogY: true}.
-			draws(g.proposed(), func(m Point) (Curve, bool) { return t.latency(single, m, g.Steps) }),
+			draws(t, g.proposed(), g.Steps, "perplexity", single.time),
 	}
 	if len(contradictions.Curves) > 0 {
 		charts = append(charts, contradictions)
@@ -133,16 +124,4 @@ func storyMethods(g Grid) []Point {
 		methods = append(methods, Point{Sampler: name, Alpha: g.Alphas[len(g.Alphas)/2]})
 	}
 	return methods
-}
-
-// latency returns the perplexity of all samples against the time of samples made one at a time.
-func (t Table) latency(single Table, m Point, steps []int) (Curve, bool) {
-	c := Curve{Name: m.Name(), Method: m}
-	for _, n := range steps {
-		v, ok := t.metric(m, n, "perplexity")
-		if s := single.seconds(m, n); ok && !math.IsNaN(s) {
-			c.add(n, Measure{Value: s}, v)
-		}
-	}
-	return c, len(c.X) > 0
 }

@@ -134,6 +134,15 @@ func (t *tally) add(value, weight float64) {
 	t.n++
 }
 
+func unchanged(mean float64) float64 { return mean }
+
+// add adds f of a mean, unless it is of no samples.
+func (m Metrics) add(name string, t *tally, f func(mean float64) float64) {
+	if v, ok := t.measure(f); ok {
+		m[name] = v
+	}
+}
+
 // measure returns f of the mean; ok is false without samples. The error is unknown with few samples
 // or if one part has all the weight.
 func (t *tally) measure(f func(mean float64) float64) (m Measure, ok bool) {

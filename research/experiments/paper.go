@@ -76,36 +76,35 @@ var (
 	freeSamplers        = []string{"random", "halton"}
 )
 
-// TextPoints returns the points of figures 5 and 6, of the right of figure 4, and of table 2.
-func (g Grid) TextPoints() []Point {
-	var points []Point
-	add := func(steps []int, repeats int, p Point) {
-		p.N, p.Batch, p.Length = g.N, g.Batch, g.Length
-		for _, p.Steps = range steps {
-			for seed := range repeats {
-				p.Seed = uint64(seed)
-				if !slices.Contains(points, p) {
-					points = append(points, p)
-				}
+// with adds a method at numbers of steps and with seeds, each point once.
+func (g Grid) with(points []Point, steps []int, repeats int, p Point) []Point {
+	p.N, p.Batch, p.Length = g.N, g.Batch, g.Length
+	for _, p.Steps = range steps {
+		for seed := range repeats {
+			if p.Seed = uint64(seed); !slices.Contains(points, p) {
+				points = append(points, p)
 			}
 		}
 	}
+	return points
+}
+
+// TextPoints returns the points of figures 5 and 6, of the right of figure 4, and of table 2.
+func (g Grid) TextPoints() (points []Point) {
 	for _, p := range g.unbiased() {
-		add(g.Steps, g.Repeats, p)
+		points = g.with(points, g.Steps, g.Repeats, p)
 	}
 	for _, name := range temperatureSamplers {
 		for _, alpha := range g.Alphas {
-			add(g.Steps, 1, Point{Sampler: name, Alpha: alpha})
+			points = g.with(points, g.Steps, 1, Point{Sampler: name, Alpha: alpha})
 		}
 	}
 	for _, p := range tableSamplers {
-		add(g.Table, g.Repeats, p)
+		points = g.with(points, g.Table, g.Repeats, p)
 	}
+	g.N, g.Batch = latencyN, 1
 	for _, p := range g.proposed() {
-		p.N, p.Batch, p.Length = latencyN, 1, g.Length
-		for _, p.Steps = range g.Steps {
-			points = append(points, p)
-		}
+		points = g.with(points, g.Steps, 1, p)
 	}
 	return points
 }
@@ -132,25 +131,15 @@ func (g Grid) unbiased() []Point {
 }
 
 // ImagePoints returns the points of figure 3 and of the left of figure 4.
-func (g Grid) ImagePoints() []Point {
-	var points []Point
-	add := func(repeats int, p Point) {
-		p.N, p.Batch = g.N, g.Batch
-		for _, p.Steps = range g.Steps {
-			for seed := range repeats {
-				p.Seed = uint64(seed)
-				points = append(points, p)
-			}
-		}
-	}
+func (g Grid) ImagePoints() (points []Point) {
 	for _, name := range freeSamplers {
-		add(1, Point{Sampler: name})
+		points = g.with(points, g.Steps, 1, Point{Sampler: name})
 	}
 	for _, alpha := range g.Alphas {
-		add(1, Point{Sampler: "maskgit", Alpha: alpha})
-		add(1, Point{Sampler: "temp", Alpha: alpha})
-		add(g.Repeats, Point{Sampler: "moment", Alpha: alpha})
-		add(g.Repeats, Point{Sampler: "moment", Alpha: alpha, Cache: 1})
+		points = g.with(points, g.Steps, 1, Point{Sampler: "maskgit", Alpha: alpha})
+		points = g.with(points, g.Steps, 1, Point{Sampler: "temp", Alpha: alpha})
+		points = g.with(points, g.Steps, g.Repeats, Point{Sampler: "moment", Alpha: alpha})
+		points = g.with(points, g.Steps, g.Repeats, Point{Sampler: "moment", Alpha: alpha, Cache: 1})
 	}
 	return points
 }

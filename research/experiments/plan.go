@@ -84,14 +84,16 @@ func ParsePlan(data []byte) (Plan, error) {
 	if len(data) > maxPlan {
 		return p, fmt.Errorf("plan has more than %d bytes, want at most that", maxPlan)
 	}
-	if err := checkNames(data); err != nil {
-		return p, err
-	}
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
-	if err := d.Decode(&p); err == io.EOF {
+	d, doc := yaml.NewDecoder(bytes.NewReader(data)), &yaml.Node{}
+	if err := d.Decode(doc); err == io.EOF {
 		return p, errors.New("plan is empty, want samplers, steps and n at least")
 	} else if err != nil {
+		return p, plain(err)
+	}
+	if err := checkNames(doc); err != nil {
+		return p, err
+	}
+	if err := doc.Decode(&p); err != nil {
 		return p, plain(err)
 	}
 	if err := d.Decode(new(any)); err != io.EOF {
@@ -101,17 +103,15 @@ func ParsePlan(data []byte) (Plan, error) {
 }
 
 // checkNames returns an error for a field that is neither a plan's nor a recipe's, or whose value
-// is of another type. A file that is no YAML is left to the decoder.
-func checkNames(data []byte) error {
+// is of another type.
+func checkNames(doc *yaml.Node) error {
 	names := slices.Collect(maps.Keys(valueKinds))
 	for _, q := range generate.Params() {
 		if q.Name != "sampler" && !slices.Contains(names, q.Name) {
 			names = append(names, q.Name)
 		}
 	}
-	var doc yaml.Node
-	if yaml.Unmarshal(data, &doc) != nil || len(doc.Content) == 0 ||
-		doc.Content[0].ShortTag() == "!!null" {
+	if len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null" {
 		return nil
 	}
 	if top := doc.Content[0]; top.Kind != yaml.MappingNode {

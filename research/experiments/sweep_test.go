@@ -77,7 +77,7 @@ func TestSweepGoesOn(t *testing.T) {
 }
 
 func TestJournalRefuses(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "results.jsonl")
+	name := filepath.Join(t.TempDir(), "results-text.jsonl")
 	j, err := OpenJournal(name, Settings{"model": "a", "threads": "2"})
 	require.NoError(t, err)
 	_, err = OpenJournal(name, Settings{"model": "a", "threads": "2"})
@@ -116,9 +116,9 @@ func TestJournalRefuses(t *testing.T) {
 		_, _, _, err := ReadJournal(name)
 		require.ErrorContains(t, err, want, text)
 		if strings.Contains(text, "\n") {
-			require.ErrorContains(t, CheckJournal(name), want, text)
+			require.ErrorContains(t, CheckJournals(filepath.Dir(name), "text"), want, text)
 		} else {
-			require.NoError(t, CheckJournal(name), text)
+			require.NoError(t, CheckJournals(filepath.Dir(name), "text"), text)
 		}
 		if text == "" {
 			continue // a new file

@@ -121,38 +121,26 @@ func (t Table) steps(m Point) []int {
 	return out
 }
 
-// curve returns a metric of a method against its steps.
-func (t Table) curve(m Point, steps []int, name string) (Curve, bool) {
+// curve returns a metric of a method at numbers of steps, nil for all that it has, against x there.
+// What is NaN is no point.
+func (t Table) curve(m Point, steps []int, name string, x func(m Point, steps int) Measure) Curve {
 	c := Curve{Name: m.Name(), Method: m}
+	if steps == nil {
+		steps = t.steps(m)
+	}
 	for _, n := range steps {
-		if v, ok := t.metric(m, n, name); ok && !math.IsNaN(v.Value) {
-			c.add(n, Measure{Value: float64(n)}, v)
+		if at, v := x(m, n), t.must(m, n, name); !math.IsNaN(at.Value + v.Value) {
+			c.add(n, at, v)
 		}
 	}
-	return c, len(c.X) > 0
+	return c
 }
 
-// timed returns a metric of a method against the seconds of a batch.
-func (t Table) timed(m Point, steps []int, name string) (Curve, bool) {
-	c := Curve{Name: m.Name(), Method: m}
-	for _, n := range steps {
-		v, ok := t.metric(m, n, name)
-		if s := t.seconds(m, n); ok && !math.IsNaN(s) {
-			c.add(n, Measure{Value: s}, v)
-		}
-	}
-	return c, len(c.X) > 0
-}
+// stepsOf, time and other are what a metric is drawn against.
+func stepsOf(_ Point, steps int) Measure { return Measure{Value: float64(steps)} }
 
-// against returns one metric of a method against another, joined in the order of steps.
-func (t Table) against(m Point, steps []int, x, y string) (Curve, bool) {
-	c := Curve{Name: m.Name(), Method: m}
-	for _, n := range steps {
-		a, ok := t.metric(m, n, x)
-		b, too := t.metric(m, n, y)
-		if ok && too {
-			c.add(n, a, b)
-		}
-	}
-	return c, len(c.X) > 0
+func (t Table) time(m Point, steps int) Measure { return Measure{Value: t.seconds(m, steps)} }
+
+func (t Table) other(metric string) func(m Point, steps int) Measure {
+	return func(m Point, steps int) Measure { return t.must(m, steps, metric) }
 }

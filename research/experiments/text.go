@@ -32,7 +32,7 @@ func (Text) Kind() string { return "text" }
 func (t Text) Model() model.Denoiser { return t.Denoiser }
 
 // Scorer judges raw ids, as SDTT's code does.
-func (t Text) Scorer(int) Scorer { return &storyScorer{TextScorer{Judge: t.Judge}, t.Decode} }
+func (t Text) Scorer(int) Scorer { return &TextScorer{Judge: t.Judge, Decode: t.Decode} }
 
 // diverse is the most samples that distinct2 and self_bleu use, because their memory grows with the
 // samples.
@@ -47,32 +47,20 @@ const diverse = 1000
 type TextScorer struct {
 	Judge      metrics.Judge
 	Retokenize *metrics.Retokenize
+	Decode     func(ids []int32) string // of stories; nil: Add counts no contradictions
 
 	nll, entropy, contradictions, slips tally
 	first                               [][]int32
 	transitions                         *transitions // nil unless the judge knows the truth
 }
 
-// storyScorer is a TextScorer that counts contradictions too, where it can decode.
-type storyScorer struct {
-	TextScorer
-	decode func(ids []int32) string
-}
-
-// Add counts samples by their ids.
-func (s *storyScorer) Add(ctx context.Context, ids [][]int32) error {
-	if s.decode != nil {
-		for _, t := range ids {
-			s.AddStory(s.decode(t))
-		}
-	}
-	return s.TextScorer.Add(ctx, ids)
-}
-
 // Add counts samples by their ids.
 func (s *TextScorer) Add(ctx context.Context, ids [][]int32) error {
 	if s.Retokenize != nil {
 		return errors.New("a scorer of text was given ids")
+	}
+	for i := 0; i < len(ids) && s.Decode != nil; i++ {
+		s.AddStory(s.Decode(ids[i]))
 	}
 	ids = s.shown(ids)
 	var p metrics.Perplexity
@@ -142,20 +130,14 @@ func (s *TextScorer) Metrics(context.Context) (Metrics, error) {
 	if s.entropy.n == 0 {
 		return nil, errors.New("no samples")
 	}
-	if v, ok := s.nll.measure(math.Exp); ok {
-		m["perplexity"] = v
-	}
-	m["entropy"], _ = s.entropy.measure(func(h float64) float64 { return h })
+	m.add("perplexity", &s.nll, math.Exp)
+	m.add("entropy", &s.entropy, unchanged)
 	m["distinct2"] = Measure{Value: metrics.DistinctN(s.first, 2)}
-	if v, ok := s.contradictions.measure(func(share float64) float64 { return share }); ok {
-		m["contradictions"] = v
-	}
-	if v, ok := s.slips.measure(func(mean float64) float64 { return mean }); ok {
-		m["slips"] = v
-	}
+	m.add("contradictions", &s.contradictions, unchanged)
+	m.add("slips", &s.slips, unchanged)
 	if s.transitions != nil {
 		s.transitions.measures(m)
-		m["nll"], _ = s.nll.measure(func(nats float64) float64 { return nats })
+		m.add("nll", &s.nll, unchanged)
 		m["duplicates"] = Measure{Value: metrics.Duplicates(s.first)}
 	}
 	if bleu := metrics.SelfBLEU(s.first, 4); bleu == bleu {

@@ -154,9 +154,7 @@ func (t Table) fewer(g Grid, a, b Point, claim string) Verdict {
 			n), m))
 		all = append(all, m)
 	}
-	mean := average(all...)
-	v.Numbers = append(v.Numbers, number("mean", mean))
-	return verdict(v, mean.Below(0), mean.Above(0), mean)
+	return v.below("mean", all)
 }
 
 // bits compares arithmetic in 32 bits with 64, at the most steps of table 2.
@@ -176,8 +174,7 @@ func (t Table) bits(g Grid, sampler, claim string) Verdict {
 	if sampler == fixedName {
 		v.Rule = "at the most steps, neither log perplexity nor entropy in 32 bit differs from 64 bit " +
 			"beyond chance"
-		v = verdict(v, !differs, differs, quality, entropy)
-		return v
+		return verdict(v, !differs, differs, quality, entropy)
 	}
 	v.Rule = "at the most steps, 32 bit lowers both log perplexity and entropy beyond chance"
 	return verdict(v, quality.Below(0) && entropy.Below(0), quality.Above(0) || entropy.Above(0),
