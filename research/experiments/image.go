@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image"
 
-	"unmask/demo/scenes"
 	"unmask/generate"
 	"unmask/images"
 	"unmask/model"
@@ -76,13 +75,6 @@ func NewReference(width int, each func(add func(features []float32) error) error
 	}
 	r.Gaussian, err = m.Gaussian()
 	return r, err
-}
-
-// SceneReference returns the reference of n drawn landscapes.
-func SceneReference(ctx context.Context, x Network, n int) (*Reference, error) {
-	return NewReference(x.Width(), func(add func([]float32) error) error {
-		return x.Features(ctx, scenes.Scenes(n, 1), func(_ int, f, _ []float32) error { return add(f) })
-	})
 }
 
 // ImageScorer judges images by: frechet, the Frechet distance to the reference; precision and

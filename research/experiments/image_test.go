@@ -40,7 +40,10 @@ func (c colours) Features(_ context.Context, list []*images.Image,
 // negatives. Uniform logits score 1.
 func TestImageScorer(t *testing.T) {
 	x := colours{classes: 5}
-	r, err := SceneReference(t.Context(), x, 60)
+	r, err := NewReference(x.Width(), func(add func([]float32) error) error {
+		return x.Features(t.Context(), scenes.Scenes(60, 1),
+			func(_ int, f, _ []float32) error { return add(f) })
+	})
 	require.NoError(t, err)
 	score := func(list []*images.Image) Metrics {
 		s := NewImageScorer(x, r, len(list))

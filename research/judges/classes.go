@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"unmask/demo/scenes"
 	"unmask/images"
 	"unmask/param"
 	"unmask/research/experiments"
@@ -42,11 +41,10 @@ func Classes(dir string, files []string) ([]string, error) {
 
 // ByClass compares pictures with the references of their classes, and with a reference of all.
 type ByClass struct {
-	network    experiments.Network
-	all        *experiments.Reference
-	references map[string]*experiments.Reference
-	scorers    map[string]*experiments.ImageScorer
-	counts     map[string]int
+	network experiments.Network
+	All     *experiments.Reference // of all classes together
+	scorers map[string]*experiments.ImageScorer
+	counts  map[string]int
 }
 
 // maxMoments is the most numbers, of 8 bytes, in the statistics of all classes.
@@ -57,50 +55,23 @@ const maxMoments = 1 << 28
 // want, of which each must be in the reference and have 2 pictures at least.
 func LoadByClass(ctx context.Context, by Measure, x experiments.Network, want []string) (*ByClass,
 	error) {
-	c := &ByClass{network: x, references: map[string]*experiments.Reference{},
-		scorers: map[string]*experiments.ImageScorer{}, counts: map[string]int{}}
-	if by.Reference == "" {
-		n := by.Scenes
-		if n == 0 {
-			n = landscapes
-		}
-		list, classes := scenes.ClassedScenes(n, 1)
-		return c, c.gather(classes, want, func(visit func(i int, f []float32) error) error {
-			return x.Features(ctx, list, func(i int, f, _ []float32) error { return visit(i, f) })
-		})
-	}
-	if info, err := os.Stat(by.Reference); err != nil {
+	if info, err := os.Stat(by.Reference); by.Reference != "" && err != nil {
 		return nil, err
-	} else if !info.IsDir() {
+	} else if by.Reference != "" && !info.IsDir() {
 		return nil, fmt.Errorf("%s: one file has no classes, want a directory", by.Reference)
 	}
-	files, err := images.List(by.Reference)
+	c := &ByClass{network: x, scorers: map[string]*experiments.ImageScorer{},
+		counts: map[string]int{}}
+	classes, each, err := by.pictures(ctx, x, true)
 	if err != nil {
 		return nil, err
 	}
-	classes, err := Classes(by.Reference, files)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkClasses(classes); err != nil {
-		return nil, fmt.Errorf("%s: %w", by.Reference, err)
-	}
-	if err := checkPictures(ctx, x, by.Reference, files); err != nil {
-		return nil, err
-	}
-	return c, c.gather(classes, want, func(visit func(i int, f []float32) error) error {
-		return metrics.EachFeature(ctx, x, files, func(i int, f, _ []float32) error {
-			if by.Progress != nil {
-				by.Progress(i+1, len(files))
-			}
-			return visit(i, f)
-		})
-	})
+	return c, c.gather(classes, want, each)
 }
 
 // gather builds the references from pictures and their classes, and the scorers of want.
 func (c *ByClass) gather(classes, want []string,
-	each func(visit func(i int, f []float32) error) error) (err error) {
+	each func(visit visit) error) (err error) {
 	width, kinds := c.network.Width(), slices.Compact(slices.Sorted(slices.Values(classes)))
 	if most := maxMoments / (width * width); len(kinds) > most {
 		return fmt.Errorf("the reference has %d classes, want 1 to %d with %d features", len(kinds), most,
@@ -119,7 +90,7 @@ func (c *ByClass) gather(classes, want []string,
 	for _, name := range kinds {
 		moments[name] = metrics.NewMoments(width)
 	}
-	c.all, err = experiments.NewReference(width, func(add func([]float32) error) error {
+	c.All, err = experiments.NewReference(width, func(add func([]float32) error) error {
 		return each(func(i int, f []float32) error {
 			if err := moments[classes[i]].Add(f); err != nil {
 				return err
@@ -135,16 +106,13 @@ func (c *ByClass) gather(classes, want []string,
 		if err != nil {
 			return fmt.Errorf("class %s of the reference: %w", param.Quote(name), err)
 		}
-		c.references[name] = &experiments.Reference{Gaussian: g}
-	}
-	for name := range c.counts {
-		c.scorers[name] = experiments.NewImageScorer(c.network, c.references[name], 0)
+		if c.counts[name] > 0 {
+			c.scorers[name] = experiments.NewImageScorer(c.network,
+				&experiments.Reference{Gaussian: g}, 0)
+		}
 	}
 	return nil
 }
-
-// All returns the reference of all classes together.
-func (c *ByClass) All() *experiments.Reference { return c.all }
 
 // AddFeatures adds a picture of a class that LoadByClass was told to want.
 func (c *ByClass) AddFeatures(class string, features []float32) error {

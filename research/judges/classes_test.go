@@ -62,7 +62,7 @@ func TestByClass(t *testing.T) {
 	whole := map[string]*experiments.ImageScorer{} // each class against the reference of all
 	err = metrics.EachFeature(ctx, x, files, func(i int, f, _ []float32) error {
 		if whole[classes[i]] == nil {
-			whole[classes[i]] = experiments.NewImageScorer(x, c.All(), 0)
+			whole[classes[i]] = experiments.NewImageScorer(x, c.All, 0)
 		}
 		require.NoError(t, whole[classes[i]].AddFeatures(f, nil))
 		return c.AddFeatures(classes[i], f)

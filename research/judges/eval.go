@@ -71,34 +71,6 @@ func (j *Judge) knows(line []byte) error {
 	return nil
 }
 
-// Visit receives the features and logits of picture i; logits are nil if the network has none.
-type Visit = func(i int, features, logits []float32) error
-
-// EvalFeatures measures n pictures, whose features source passes to visit in order, against a
-// reference; with r nil it only computes the statistics of their features, which it also returns.
-// each, which may be nil, is called with the features of each picture.
-func EvalFeatures(ctx context.Context, x experiments.Network, r *experiments.Reference, n int,
-	each func(i int, features []float32) error, source func(visit Visit) error) (
-	e experiments.Evaluation, stats metrics.Gaussian, err error) {
-	e.Samples = n
-	scorer := experiments.NewImageScorer(x, r, n)
-	err = source(func(i int, features, logits []float32) error {
-		if each != nil {
-			if err := each(i, features); err != nil {
-				return err
-			}
-		}
-		return scorer.AddFeatures(features, logits)
-	})
-	if err != nil {
-		return e, stats, err
-	}
-	if stats, err = scorer.Gaussian(); err == nil && r != nil {
-		e.Metrics, err = scorer.Metrics(ctx)
-	}
-	return e, stats, err
-}
-
 // FolderOptions are the options of EvalFolder.
 type FolderOptions struct {
 	Reference bool   // compare with the reference; otherwise only Stats is written
@@ -135,7 +107,7 @@ func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measu
 		r, err = LoadReference(ctx, by, x)
 	default:
 		if each, err = LoadByClass(ctx, by, x, classes); err == nil {
-			r = each.All()
+			r = each.All
 		}
 	}
 	if err != nil {
@@ -144,15 +116,26 @@ func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measu
 	if o.Begin != nil {
 		o.Begin(len(files))
 	}
-	e, stats, err := EvalFeatures(ctx, x, r, len(files), func(i int, features []float32) error {
+	e.Samples = len(files)
+	scorer := experiments.NewImageScorer(x, r, len(files))
+	err = metrics.EachFeature(ctx, x, files, func(i int, features, logits []float32) error {
 		if o.Each != nil {
 			o.Each()
 		}
-		if each == nil {
-			return nil
+		if each != nil {
+			if err := each.AddFeatures(classes[i], features); err != nil {
+				return err
+			}
 		}
-		return each.AddFeatures(classes[i], features)
-	}, func(visit Visit) error { return metrics.EachFeature(ctx, x, files, visit) })
+		return scorer.AddFeatures(features, logits)
+	})
+	var stats metrics.Gaussian
+	if err == nil {
+		stats, err = scorer.Gaussian()
+	}
+	if err == nil && r != nil {
+		e.Metrics, err = scorer.Metrics(ctx)
+	}
 	if err == nil && each != nil {
 		e.Classes, err = each.Metrics(ctx)
 	}

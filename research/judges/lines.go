@@ -83,7 +83,19 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 		id   int
 	}
 	seen := map[sample]int{} // line number of each sample
-	waiting := textJudge{scorer: s}
+	var ids [][]int32        // that wait
+	var texts []string
+	judged := 0
+	flush := func() (err error) {
+		if s.Retokenize != nil {
+			err = s.AddTexts(ctx, ids, texts)
+		} else {
+			err = s.Add(ctx, ids)
+		}
+		judged += len(ids)
+		ids, texts = ids[:0], texts[:0]
+		return err
+	}
 	n, err = eachLine(in, func(n int, l textLine) error {
 		if line := seen[sample{l.Seed, *l.ID}]; line > 0 {
 			return fmt.Errorf("sample %d of seed %d is on line %d already, want each once", *l.ID, l.Seed,
@@ -91,53 +103,24 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 		}
 		seen[sample{l.Seed, *l.ID}] = n
 		if each != nil {
-			each(l.Text, waiting.judged)
+			each(l.Text, judged)
 		}
 		if len(l.IDs) < 2 {
 			short++
 			return nil
 		}
-		if err := waiting.add(ctx, l); err != nil {
+		if ids, texts = append(ids, l.IDs), append(texts, l.Text); len(ids) < textBatch {
+			return nil
+		}
+		if err := flush(); err != nil {
 			return fmt.Errorf("or one of the %d before it: %w", textBatch-1, err)
 		}
 		return nil
 	})
-	if err == nil {
-		err = waiting.flush(ctx)
+	if err == nil && len(ids) > 0 {
+		err = flush()
 	}
 	return n, short, err
-}
-
-// textJudge collects samples and judges textBatch of them at a time.
-type textJudge struct {
-	scorer *experiments.TextScorer
-	ids    [][]int32
-	texts  []string
-	judged int
-}
-
-// add takes a sample, and judges all that wait once they are textBatch.
-func (j *textJudge) add(ctx context.Context, l textLine) error {
-	j.ids, j.texts = append(j.ids, l.IDs), append(j.texts, l.Text)
-	if len(j.ids) < textBatch {
-		return nil
-	}
-	return j.flush(ctx)
-}
-
-// flush judges the samples that wait.
-func (j *textJudge) flush(ctx context.Context) (err error) {
-	if len(j.ids) == 0 {
-		return nil
-	}
-	if j.scorer.Retokenize != nil {
-		err = j.scorer.AddTexts(ctx, j.ids, j.texts)
-	} else {
-		err = j.scorer.Add(ctx, j.ids)
-	}
-	j.judged += len(j.ids)
-	j.ids, j.texts = j.ids[:0], j.texts[:0]
-	return err
 }
 
 func parseTextLine(line []byte) (l textLine, err error) {

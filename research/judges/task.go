@@ -1,11 +1,13 @@
 package judges
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 
 	"unmask"
+	"unmask/demo/scenes"
 	"unmask/images"
 	"unmask/model"
 	"unmask/research/experiments"
@@ -109,18 +111,9 @@ func Features(c model.Codec) (experiments.Network, error) {
 func LoadReference(ctx context.Context, by Measure, x experiments.Network) (*experiments.Reference,
 	error) {
 	name := by.Reference
-	if name == "" {
-		n := by.Scenes
-		if n == 0 {
-			n = landscapes
-		}
-		return experiments.SceneReference(ctx, x, n)
-	}
-	info, err := os.Stat(name)
-	if err != nil {
+	if info, err := os.Stat(name); name != "" && err != nil {
 		return nil, err
-	}
-	if !info.IsDir() {
+	} else if name != "" && !info.IsDir() {
 		g, err := metrics.LoadStats(name)
 		if err == nil && len(g.Mean) != x.Width() {
 			return nil, fmt.Errorf("%s: statistics of %d features, want %d as the network has", name,
@@ -128,19 +121,45 @@ func LoadReference(ctx context.Context, by Measure, x experiments.Network) (*exp
 		}
 		return &experiments.Reference{Gaussian: g}, err
 	}
-	files, err := images.List(name)
+	_, each, err := by.pictures(ctx, x, false)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPictures(ctx, x, name, files); err != nil {
-		return nil, err
-	}
 	return experiments.NewReference(x.Width(), func(add func([]float32) error) error {
+		return each(func(_ int, f []float32) error { return add(f) })
+	})
+}
+
+// visit receives the features of picture i.
+type visit = func(i int, features []float32) error
+
+// pictures returns the pictures of the reference, which are a directory's files or drawn landscapes:
+// their classes if they are classed, and what computes their features.
+func (by Measure) pictures(ctx context.Context, x experiments.Network, classed bool) (
+	classes []string, each func(visit visit) error, err error) {
+	if by.Reference == "" {
+		list, hours := scenes.ClassedScenes(cmp.Or(by.Scenes, landscapes), 1)
+		return hours, func(visit visit) error {
+			return x.Features(ctx, list, func(i int, f, _ []float32) error { return visit(i, f) })
+		}, nil
+	}
+	files, err := images.List(by.Reference)
+	if err == nil && classed {
+		if classes, err = Classes(by.Reference, files); err == nil {
+			if err = checkClasses(classes); err != nil {
+				err = fmt.Errorf("%s: %w", by.Reference, err)
+			}
+		}
+	}
+	if err == nil {
+		err = checkPictures(ctx, x, by.Reference, files)
+	}
+	return classes, func(visit visit) error {
 		return metrics.EachFeature(ctx, x, files, func(i int, f, _ []float32) error {
 			if by.Progress != nil {
 				by.Progress(i+1, len(files))
 			}
-			return add(f)
+			return visit(i, f)
 		})
-	})
+	}, err
 }
