@@ -1,51 +1,43 @@
 package export
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
 	"unmask"
-	"unmask/backend"
 	"unmask/model"
 	"unmask/weights"
 )
 
-// partialStreams returns the logits of a full pass over the first sequence of a batch followed by a
-// partial pass, and those of the full pass that it approximates.
-func partialStreams(ctx context.Context, m *unmask.Model, in input, b *model.Batch,
-	columns int) ([]weights.Stream, error) {
-	rows, fed, after, err := partialCase(m, in, b.Length)
+// partial returns the logits of a full pass over the first sequence of a batch followed by a partial
+// pass, and those of the full pass that it approximates.
+func (e *exporter) partial(b *model.Batch) ([]weights.Stream, error) {
+	rows, fed, after, err := partialCase(e.m, e.in, b.Length)
 	if err != nil {
 		return nil, err
 	}
-	refiner, err := in.refiner(m.Denoiser)
+	refiner, err := e.in.refiner(e.m.Denoiser)
 	if err != nil {
 		return nil, err
 	}
-	batch := func(tokens []int32) *model.Batch {
-		return &model.Batch{Size: 1, Length: b.Length, Tokens: tokens, Time: maskedShare(tokens, m)}
-	}
-	partial := func() (_ model.Marginals, err error) {
-		defer backend.Recover(&err)
-		first := batch(b.Tokens[:b.Length])
+	partial := func() (model.Marginals, error) {
+		first := alone(e.m, b.Tokens[:b.Length])
 		first.Cache = refiner.NewCache(1, b.Length)
-		if _, err := refiner.Forward(ctx, first); err != nil {
+		if _, err := refiner.Forward(e.ctx, first); err != nil {
 			return nil, err
 		}
 		first.Tokens = after
-		return refiner.Refine(ctx, first, fed)
+		return refiner.Refine(e.ctx, first, fed)
 	}
-	exact := func() (model.Marginals, error) { return m.Forward(ctx, batch(after)) }
-	reader := func(rows []int32, pass func() (model.Marginals, error)) *logitsReader {
-		return &logitsReader{ctx: ctx, m: m, length: b.Length, columns: columns, rows: rows, pass: pass}
+	exact := func() (model.Marginals, error) { return e.m.Forward(e.ctx, alone(e.m, after)) }
+	stream := func(name string, rows []int32, run func() (model.Marginals, error)) weights.Stream {
+		return e.stream(name, []int{1, len(rows)}, 0, pass{rows, run})
 	}
-	streams := []weights.Stream{reader(rows, partial).stream("partial_logits"),
-		reader(rows, exact).stream("partial_exact_logits")}
+	streams := []weights.Stream{stream("partial_logits", rows, partial),
+		stream("partial_exact_logits", rows, exact)}
 	if len(fed) > 0 && &fed[0] != &rows[0] {
-		r := reader(fed, partial)
-		r.shifted = true
-		streams = append(streams, r.stream("partial_shifted_logits"))
+		streams = append(streams, e.stream("partial_shifted_logits", []int{1, len(fed)}, b.Length,
+			pass{fed, partial}))
 	}
 	return streams, nil
 }

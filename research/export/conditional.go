@@ -1,18 +1,15 @@
 package export
 
 import (
-	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
 
-	"unmask"
-	"unmask/backend"
 	"unmask/guide"
 	"unmask/model"
+	"unmask/nn"
 	"unmask/weights"
 
 	"unmask/internal/atomicfile"
@@ -144,33 +141,29 @@ func casesOf(file string) (f caseFile) {
 // maxCases is the largest cases.json in bytes.
 const maxCases = 1 << 20
 
-// conditionalStreams returns those of logits_cond, logits_uncond, logits_guided and, of
-// partial_rows, those of partialConditional for which the tokens file has the inputs. Each takes
-// one pass over the whole batch.
-func conditionalStreams(ctx context.Context, m *unmask.Model, in input, b *model.Batch,
-	columns int) (list []weights.Stream, err error) {
+// conditional returns the streams of logits_cond, logits_uncond, logits_guided and, of partial_rows,
+// those of partialConditional for which the tokens file has the inputs. Each takes one pass over the
+// whole batch.
+func (e *exporter) conditional(b *model.Batch) (list []weights.Stream, err error) {
 	add := func(name string, d model.Denoiser, b *model.Batch) {
-		rows := make([]int32, b.Size*b.Length)
-		for i := range rows {
-			rows[i] = int32(i)
-		}
-		list = append(list, passStream(ctx, name, []int{b.Size, b.Length, columns}, rows,
-			func() (model.Marginals, error) { return d.Forward(ctx, b) }))
+		list = append(list, e.stream(name, []int{b.Size, b.Length}, 0, pass{
+			nn.Count(0, b.Size*b.Length),
+			func() (model.Marginals, error) { return d.Forward(e.ctx, b) }}))
 	}
-	add("logits_cond", m.Denoiser, b)
+	add("logits_cond", e.m.Denoiser, b)
 	without := *b
 	without.Conditions = make([]*model.Condition, b.Size)
 	for i, c := range b.Conditions {
 		without.Conditions[i] = c.Without
 	}
-	if !m.Spec().Prompt || !slices.Contains(without.Conditions, nil) {
-		add("logits_uncond", m.Denoiser, &without)
-		if w := guidanceOf(in.file); w != 0 {
-			add("logits_guided", guide.New(m.Denoiser, func(model.Progress) float64 { return w }), b)
+	if !e.m.Spec().Prompt || !slices.Contains(without.Conditions, nil) {
+		add("logits_uncond", e.m.Denoiser, &without)
+		if w := guidanceOf(e.in.file); w != 0 {
+			add("logits_guided", guide.New(e.m.Denoiser, func(model.Progress) float64 { return w }), b)
 		}
 	}
-	if in.has("partial_rows") {
-		both, err := partialConditional(ctx, m, in, b, columns)
+	if e.in.has("partial_rows") {
+		both, err := e.partialConditional(b)
 		if err != nil {
 			return nil, err
 		}
@@ -179,31 +172,19 @@ func conditionalStreams(ctx context.Context, m *unmask.Model, in input, b *model
 	return list, nil
 }
 
-// passStream returns the logits of rows after a pass, a tensor of this shape.
-func passStream(ctx context.Context, name string, shape []int, rows []int32,
-	pass func() (model.Marginals, error)) weights.Stream {
-	r := &logitsReader{ctx: ctx, columns: shape[2], rows: rows,
-		pass: func() (_ model.Marginals, err error) {
-			defer backend.Recover(&err)
-			return pass()
-		}}
-	return weights.Stream{Name: name, DType: weights.F32, Shape: shape, Open: opener(r)}
-}
-
 // partialConditional returns partial_logits_cond, of a full pass followed by a partial one at
 // partial_rows of each sequence with partial_tokens in place; and partial_exact_logits_cond, of a
 // full pass over partial_tokens.
-func partialConditional(ctx context.Context, m *unmask.Model, in input, b *model.Batch,
-	columns int) ([]weights.Stream, error) {
-	refiner, err := in.refiner(m.Denoiser)
+func (e *exporter) partialConditional(b *model.Batch) ([]weights.Stream, error) {
+	refiner, err := e.in.refiner(e.m.Denoiser)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := in.rows("partial_rows", b.Length)
+	rows, err := e.in.rows("partial_rows", b.Length)
 	if err != nil {
 		return nil, err
 	}
-	after, err := in.after(b.Size, b.Length)
+	after, err := e.in.after(b.Size, b.Length)
 	if err != nil {
 		return nil, err
 	}
@@ -215,30 +196,21 @@ func partialConditional(ctx context.Context, m *unmask.Model, in input, b *model
 	}
 	exact := *b
 	exact.Tokens = after
-	shape := []int{b.Size, len(rows), columns}
-	return []weights.Stream{
-		passStream(ctx, "partial_logits_cond", shape, at, func() (model.Marginals, error) {
-			p := *b
-			p.Cache = refiner.NewCache(b.Size, b.Length)
-			if _, err := refiner.Forward(ctx, &p); err != nil {
-				return nil, err
-			}
-			p.Tokens = after
-			got, err := refiner.Refine(ctx, &p, at)
-			if err != nil {
-				return nil, fmt.Errorf("%s: partial_tokens: %w", in.file, err)
-			}
-			return got, nil
-		}),
-		passStream(ctx, "partial_exact_logits_cond", shape, at,
-			func() (model.Marginals, error) { return m.Forward(ctx, &exact) })}, nil
-}
-
-// littleEndian returns the bytes of values as safetensors has them.
-func littleEndian(values []float32) []byte {
-	data := make([]byte, 0, 4*len(values))
-	for _, v := range values {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+	partial := func() (model.Marginals, error) {
+		p := *b
+		p.Cache = refiner.NewCache(b.Size, b.Length)
+		if _, err := refiner.Forward(e.ctx, &p); err != nil {
+			return nil, err
+		}
+		p.Tokens = after
+		got, err := refiner.Refine(e.ctx, &p, at)
+		if err != nil {
+			return nil, fmt.Errorf("%s: partial_tokens: %w", e.in.file, err)
+		}
+		return got, nil
 	}
-	return data
+	shape := []int{b.Size, len(rows)}
+	return []weights.Stream{e.stream("partial_logits_cond", shape, 0, pass{at, partial}),
+		e.stream("partial_exact_logits_cond", slices.Clone(shape), 0, pass{at,
+			func() (model.Marginals, error) { return e.m.Forward(e.ctx, &exact) }})}, nil
 }

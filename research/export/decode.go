@@ -3,12 +3,10 @@ package export
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"image"
 	"image/png"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,14 +62,14 @@ func Pictures(ctx context.Context, v model.Codec, codesFile, out string) error {
 		return err
 	}
 	err = weights.WriteFileStreams(out, []weights.Stream{{Name: "images", DType: weights.F32,
-		Shape: []int{r.pictures, 3, height, width}, Open: opener(r)}}, nil)
+		Shape: []int{r.pictures, 3, height, width}, Open: opener(&parts{next: r.pixels})}}, nil)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return err
 }
 
-// decodedReader reads the bytes of the decoded images, one image at a time.
+// decodedReader returns the pictures of codes, one at a time.
 type decodedReader struct {
 	ctx      context.Context
 	v        model.Codec
@@ -83,8 +81,6 @@ type decodedReader struct {
 	width    int
 	least    float32 // value written for colour 0
 	most     float32 // value written for colour 1
-	bytes    []byte
-	left     bytes.Reader
 }
 
 // readCodes reads and checks the codes of a file.
@@ -125,27 +121,22 @@ func readCodes(ctx context.Context, v model.Codec, codesFile string) (*decodedRe
 	return r, nil
 }
 
-// Read implements io.Reader.
-func (r *decodedReader) Read(p []byte) (int, error) {
-	if r.left.Len() == 0 {
-		if len(r.codes) == 0 {
-			return 0, io.EOF
-		}
-		if err := r.ctx.Err(); err != nil {
-			return 0, err
-		}
-		codes, prompt := r.next()
-		if err := r.decode(codes, prompt); err != nil {
-			return 0, err
-		}
-		r.bytes = r.bytes[:0]
-		for _, x := range r.colours {
-			x = r.least + x*(r.most-r.least)
-			r.bytes = binary.LittleEndian.AppendUint32(r.bytes, math.Float32bits(x))
-		}
-		r.left.Reset(r.bytes)
+// pixels returns the colours of the next picture.
+func (r *decodedReader) pixels() ([]float32, error) {
+	if len(r.codes) == 0 {
+		return nil, io.EOF
 	}
-	return r.left.Read(p)
+	if err := r.ctx.Err(); err != nil {
+		return nil, err
+	}
+	codes, prompt := r.next()
+	if err := r.decode(codes, prompt); err != nil {
+		return nil, err
+	}
+	for i, x := range r.colours {
+		r.colours[i] = r.least + x*(r.most-r.least)
+	}
+	return r.colours, nil
 }
 
 // next returns the next picture's codes and, for codecs that need it, its prompt.

@@ -26,15 +26,25 @@ func (in input) has(name string) bool {
 	return ok
 }
 
-// ints reads an integer tensor with `dims` dimensions and returns its values and shape.
-func (in input) ints(name string, dims int) ([]int32, []int, error) {
+// tensor returns a tensor with `dims` dimensions of a type, which want names.
+func (in input) tensor(name string, dims int, want string, is func(weights.DType) bool) (
+	*weights.Tensor, error) {
 	t, ok := in.Get(name)
 	if !ok {
-		return nil, nil, fmt.Errorf("%s: tensor %q is missing", in.file, name)
+		return nil, fmt.Errorf("%s: tensor %q is missing", in.file, name)
 	}
-	if t.DType != weights.I64 || len(t.Shape) != dims {
-		return nil, nil, fmt.Errorf("%s: tensor %q is %s %v, want I64 with %d dimensions", in.file, name,
-			t.DType, t.Shape, dims)
+	if !is(t.DType) || len(t.Shape) != dims {
+		return nil, fmt.Errorf("%s: tensor %q is %s %v, want %s with %d dimensions", in.file, name,
+			t.DType, t.Shape, want, dims)
+	}
+	return t, nil
+}
+
+// ints reads an integer tensor with `dims` dimensions and returns its values and shape.
+func (in input) ints(name string, dims int) ([]int32, []int, error) {
+	t, err := in.tensor(name, dims, "I64", func(d weights.DType) bool { return d == weights.I64 })
+	if err != nil {
+		return nil, nil, err
 	}
 	long, err := t.Int64s()
 	if err != nil {
@@ -52,13 +62,9 @@ func (in input) ints(name string, dims int) ([]int32, []int, error) {
 
 // floats reads a tensor of numbers with `dims` dimensions and returns its values and shape.
 func (in input) floats(name string, dims int) ([]float32, []int, error) {
-	t, ok := in.Get(name)
-	if !ok {
-		return nil, nil, fmt.Errorf("%s: tensor %q is missing", in.file, name)
-	}
-	if !t.DType.IsFloat() || len(t.Shape) != dims {
-		return nil, nil, fmt.Errorf("%s: tensor %q is %s %v, want numbers with %d dimensions", in.file,
-			name, t.DType, t.Shape, dims)
+	t, err := in.tensor(name, dims, "numbers", weights.DType.IsFloat)
+	if err != nil {
+		return nil, nil, err
 	}
 	v := make([]float32, t.Numel())
 	return v, t.Shape, t.Float32s(v)

@@ -65,9 +65,8 @@ func inside(ctx context.Context, m *unmask.Model, b *model.Batch,
 			o.kv || in == KV
 	}
 	for i := range b.Size {
-		one := &model.Batch{Size: 1, Length: b.Length, Tokens: b.Tokens[i*b.Length:][:b.Length],
-			Observer: o}
-		one.Time = maskedShare(one.Tokens, m)
+		one := alone(m, b.Tokens[i*b.Length:][:b.Length])
+		one.Observer = o
 		if b.Conditions != nil {
 			one.Conditions = b.Conditions[i : i+1]
 		}
@@ -87,8 +86,7 @@ func inside(ctx context.Context, m *unmask.Model, b *model.Batch,
 	for _, name := range o.names {
 		t := o.tensors[name]
 		list = append(list, weights.Tensor{Name: name, DType: weights.F32, Shape: t.shape,
-			Data: littleEndian(t.values)})
-		t.values = nil
+			Data: bytesOf(t.values)})
 	}
 	return list, nil
 }

@@ -8,10 +8,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"unsafe"
 
 	"unmask"
+	"unmask/backend"
 	"unmask/model"
+	"unmask/nn"
 	"unmask/weights"
 )
 
@@ -45,18 +48,18 @@ func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string, with .
 	if err != nil {
 		return fmt.Errorf("%s: %w", tokensFile, err)
 	}
+	e := &exporter{ctx, m, in, n}
 	var streams []weights.Stream
 	if conditions != nil {
-		streams, err = conditionalStreams(ctx, m, in, batch, n)
+		streams, err = e.conditional(batch)
 	} else {
-		streams, err = logitStreams(ctx, m, whole, in, batch, n)
+		streams, err = e.plain(whole, batch)
 	}
 	if err != nil {
 		return err
 	}
 	for _, t := range seen {
-		streams = append(streams, weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape,
-			Open: opener(bytes.NewReader(t.Data))})
+		streams = append(streams, streamOf(t))
 	}
 	if err := weights.WriteFileStreams(out, streams, nil); err != nil {
 		return cmp.Or(ctx.Err(), err)
@@ -64,37 +67,44 @@ func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string, with .
 	return nil
 }
 
-// logitStreams returns the logits of a batch without conditions, and those of the other cases that
-// the file has, n for each position. whole is the model without blocks, or nil.
-func logitStreams(ctx context.Context, m, whole *unmask.Model, in input, b *model.Batch,
-	n int) ([]weights.Stream, error) {
-	full := func(m *unmask.Model, tokens []int32, length int) *logitsReader {
-		return &logitsReader{ctx: ctx, m: m, tokens: tokens, length: length, columns: n}
-	}
-	streams := []weights.Stream{full(m, b.Tokens, b.Length).stream("logits")}
-	if m.Spec().Shifted {
-		r := full(m, b.Tokens, b.Length)
-		r.shifted = true
-		streams = append(streams, r.stream("shifted_logits"))
+// exporter makes the streams of the cases in a file, of logits [columns] for each position.
+type exporter struct {
+	ctx     context.Context
+	m       *unmask.Model
+	in      input
+	columns int
+}
+
+// plain returns the logits of a batch without conditions, and those of the other cases that the file
+// has. whole is the model without blocks, or nil.
+func (e *exporter) plain(whole *unmask.Model, b *model.Batch) ([]weights.Stream, error) {
+	streams := []weights.Stream{e.full("logits", e.m, b.Tokens, b.Length, 0)}
+	if e.m.Spec().Shifted {
+		streams = append(streams, e.full("shifted_logits", e.m, b.Tokens, b.Length, b.Length))
 	}
 	if whole != nil {
-		streams = append(streams, full(whole, b.Tokens, b.Length).stream("bidirectional_logits"))
+		streams = append(streams, e.full("bidirectional_logits", whole, b.Tokens, b.Length, 0))
 	}
-	if in.has("short_tokens") {
-		short, shape, err := in.sequences("short_tokens", m.Spec())
+	if e.in.has("short_tokens") {
+		short, shape, err := e.in.sequences("short_tokens", e.m.Spec())
 		if err != nil {
 			return nil, err
 		}
-		streams = append(streams, full(m, short, shape[1]).stream("short_logits"))
+		streams = append(streams, e.full("short_logits", e.m, short, shape[1], 0))
 	}
-	if in.has("partial_rows") {
-		partial, err := partialStreams(ctx, m, in, b, n)
+	if e.in.has("partial_rows") {
+		partial, err := e.partial(b)
 		if err != nil {
 			return nil, err
 		}
 		streams = append(streams, partial...)
 	}
 	return streams, nil
+}
+
+func streamOf(t weights.Tensor) weights.Stream {
+	return weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape,
+		Open: opener(bytes.NewReader(t.Data))}
 }
 
 func opener(r io.Reader) func() (io.ReadCloser, error) {
@@ -119,106 +129,106 @@ func columns(ctx context.Context, m *unmask.Model, b *model.Batch) (n int, err e
 // chunkRows is the number of rows of logits in memory at once.
 const chunkRows = 64
 
-// logitsReader reads the bytes of the logits of sequences of tokens, one pass for each sequence.
-type logitsReader struct {
-	ctx     context.Context
-	m       *unmask.Model
-	tokens  []int32 // [sequences, length]
-	length  int
-	columns int
-
-	shifted bool                            // rows are those of the position that they predict
-	pass    func() (model.Marginals, error) // replaces a full pass over each sequence
-	rows    []int32                         // of that pass
-	current model.Marginals
-	chunk   []float32
-	left    []byte
+// pass computes marginals, of which rows are written.
+type pass struct {
+	rows []int32
+	run  func() (model.Marginals, error)
 }
 
-// stream returns the tensor whose bytes r reads: [sequences, length, columns], or
-// [1, rows, columns] of one pass.
-func (r *logitsReader) stream(name string) weights.Stream {
-	shape := []int{len(r.tokens) / r.length, r.length, r.columns}
-	if r.pass != nil {
-		shape = []int{1, len(r.rows), r.columns}
+// full returns the logits of sequences of tokens, a pass for each.
+func (e *exporter) full(name string, m *unmask.Model, tokens []int32, length,
+	shift int) weights.Stream {
+	var passes []pass
+	for one := range slices.Chunk(tokens, length) {
+		passes = append(passes, pass{nn.Count(0, length),
+			func() (model.Marginals, error) { return m.Forward(e.ctx, alone(m, one)) }})
 	}
-	return weights.Stream{Name: name, DType: weights.F32, Shape: shape, Open: opener(r)}
+	return e.stream(name, []int{len(passes), length}, shift, passes...)
 }
 
-func (r *logitsReader) Read(p []byte) (int, error) {
+// stream returns the logits of passes as a tensor [shape, columns]. With shift, which is the length
+// of sequences, rows are those of the positions that they predict.
+func (e *exporter) stream(name string, shape []int, shift int, passes ...pass) weights.Stream {
+	r := &logitsReader{columns: e.columns, shift: shift,
+		passes: slices.DeleteFunc(passes, func(p pass) bool { return len(p.rows) == 0 })}
+	return weights.Stream{Name: name, DType: weights.F32, Shape: append(shape, e.columns),
+		Open: opener(&parts{next: r.next})}
+}
+
+// logitsReader returns the logits of passes, a few rows at a time.
+type logitsReader struct {
+	passes  []pass // still to be read
+	columns int
+	shift   int             // see stream
+	current model.Marginals // of the first pass; nil before it
+	chunk   []float32
+}
+
+// next computes the next rows.
+func (r *logitsReader) next() (_ []float32, err error) {
+	defer backend.Recover(&err)
+	if len(r.passes) == 0 {
+		return nil, io.EOF
+	}
+	p := &r.passes[0]
+	if r.current == nil {
+		if r.current, err = p.run(); err != nil {
+			return nil, err
+		}
+	}
+	if r.chunk == nil {
+		r.chunk = make([]float32, chunkRows*r.columns)
+	}
+	rows := p.rows[:min(chunkRows, len(p.rows))]
+	from := rows
+	if r.shift > 0 {
+		from = before(rows, r.shift)
+	}
+	if err := raw(r.current).Visit(from, func(i int, logits []float32) {
+		copy(r.chunk[i*r.columns:], logits)
+	}); err != nil {
+		return nil, err
+	}
+	for i, row := range rows {
+		for x, l := range r.chunk[i*r.columns:][:r.columns] {
+			if l-l != 0 { // true for NaN and infinities
+				return nil, fmt.Errorf("position %d: the logit of token %d is %v, want finite ones", row, x, l)
+			}
+		}
+	}
+	if p.rows = p.rows[len(rows):]; len(p.rows) == 0 {
+		r.passes, r.current = r.passes[1:], nil
+	}
+	return r.chunk[:len(rows)*r.columns], nil
+}
+
+// parts is an io.Reader of the bytes of numbers, which next returns part by part.
+type parts struct {
+	next func() ([]float32, error)
+	left []byte
+}
+
+// Read implements io.Reader.
+func (r *parts) Read(p []byte) (int, error) {
 	if len(r.left) == 0 {
-		if err := r.next(); err != nil {
+		part, err := r.next()
+		if err != nil {
 			return 0, err
 		}
+		r.left = bytesOf(part)
 	}
 	n := copy(p, r.left)
 	r.left = r.left[n:]
 	return n, nil
 }
 
-// next computes the next rows.
-func (r *logitsReader) next() error {
-	if len(r.rows) == 0 {
-		if r.pass != nil || len(r.tokens) == 0 {
-			return io.EOF
-		}
-		for i := range r.length {
-			r.rows = append(r.rows, int32(i))
-		}
-		r.current = nil
-	}
-	if r.current == nil {
-		var err error
-		if r.pass != nil {
-			r.current, err = r.pass()
-		} else {
-			r.current, err = r.m.Forward(r.ctx,
-				&model.Batch{Size: 1, Length: r.length, Tokens: r.tokens[:r.length],
-					Time: maskedShare(r.tokens[:r.length], r.m)})
-			r.tokens = r.tokens[r.length:]
-		}
-		if err != nil {
-			return err
-		}
-	}
-	n := min(chunkRows, len(r.rows))
-	if r.chunk == nil {
-		r.chunk = make([]float32, chunkRows*r.columns)
-	}
-	rows := r.rows[:n]
-	if r.shifted {
-		rows = before(rows, r.length)
-	}
-	err := raw(r.current).Visit(rows, func(i int, logits []float32) {
-		copy(r.chunk[i*r.columns:], logits)
-	})
-	if err != nil {
-		return err
-	}
-	for i, row := range r.rows[:n] {
-		for x, l := range r.chunk[i*r.columns:][:r.columns] {
-			if l-l != 0 { // true for NaN and infinities
-				return fmt.Errorf("position %d: the logit of token %d is %v, want finite ones", row, x, l)
-			}
-		}
-	}
-	r.rows = r.rows[n:]
-	part := r.chunk[:n*r.columns]
-	r.left = unsafe.Slice((*byte)(unsafe.Pointer(&part[0])), 4*len(part)) // little-endian, as the file
-	return nil
+// bytesOf returns the bytes of values, little-endian as in the file.
+func bytesOf(values []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
 }
 
-// maskedShare returns the fraction of masked positions, for models that need the time.
-func maskedShare(tokens []int32, m *unmask.Model) []float64 {
-	return []float64{float64(masked(tokens, m.Spec().Mask)) / float64(len(tokens))}
-}
-
-// masked returns the number of masked positions.
-func masked(tokens []int32, mask int32) (n int) {
-	for _, t := range tokens {
-		if t == mask {
-			n++
-		}
-	}
-	return n
+// alone returns a batch of one sequence, with the time of models that need it: the share of masks.
+func alone(m *unmask.Model, tokens []int32) *model.Batch {
+	return &model.Batch{Size: 1, Length: len(tokens), Tokens: tokens,
+		Time: []float64{float64(m.Spec().Masked(tokens)) / float64(len(tokens))}}
 }

@@ -21,7 +21,7 @@ func Codes(ctx context.Context, c model.Codec, files []string, fit, out string,
 	if !ok {
 		return errors.New("the model makes pictures of codes but no codes of pictures")
 	}
-	var data []byte
+	var all []int32
 	for _, name := range files {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -30,16 +30,13 @@ func Codes(ctx context.Context, c model.Codec, files []string, fit, out string,
 		if err != nil {
 			return err
 		}
-		for _, c := range codes {
-			data = binary.LittleEndian.AppendUint64(data, uint64(c))
-		}
+		all = append(all, codes...)
 		if done != nil {
 			done()
 		}
 	}
 	return weights.WriteFile(out,
-		[]weights.Tensor{{Name: "codes", DType: weights.I64, Shape: []int{len(files), codesOf(e)},
-			Data: data}}, nil)
+		[]weights.Tensor{integers("codes", all, len(files), codesOf(e))}, nil)
 }
 
 // PixelCodes encodes the pictures in a safetensors file, pixels F32 [B,3,H,W], and writes
@@ -75,13 +72,17 @@ func PixelCodes(c model.Codec, file, out string) error {
 	if err := e.Encode(codes, pixels); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	var data []byte
-	for _, c := range codes {
-		data = binary.LittleEndian.AppendUint64(data, uint64(c))
-	}
 	return weights.WriteFile(out,
-		[]weights.Tensor{{Name: "pixel_codes", DType: weights.I64, Shape: []int{shape[0], codesOf(e)},
-			Data: data}}, nil)
+		[]weights.Tensor{integers("pixel_codes", codes, shape[0], codesOf(e))}, nil)
+}
+
+// integers returns a tensor I64.
+func integers(name string, values []int32, shape ...int) weights.Tensor {
+	data := make([]byte, 0, 8*len(values))
+	for _, v := range values {
+		data = binary.LittleEndian.AppendUint64(data, uint64(v))
+	}
+	return weights.Tensor{Name: name, DType: weights.I64, Shape: shape, Data: data}
 }
 
 // encodeFile returns the codes of a PNG or JPEG file, fitted to the model's size.

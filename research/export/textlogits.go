@@ -1,9 +1,7 @@
 package export
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"strconv"
 
@@ -38,23 +36,17 @@ func TextLogits(ctx context.Context, m *unmask.Model, names []string, texts [][]
 			s.Name, s.Shape = number+"."+s.Name, shape
 			streams = append(streams, s)
 		}
-		var ids []byte
-		for _, t := range tokens {
-			ids = binary.LittleEndian.AppendUint64(ids, uint64(t))
-		}
-		add(weights.Stream{Name: "tokens", DType: weights.I64, Open: opener(bytes.NewReader(ids))},
-			[]int{len(tokens)})
-		r := logitsReader{ctx: ctx, m: m, tokens: tokens, length: len(tokens), columns: n}
-		shifted := r
-		add(r.stream("logits"), []int{len(tokens), n})
-		if shifted.shifted = true; m.Spec().Shifted {
-			add(shifted.stream("shifted_logits"), []int{len(tokens), n})
+		ids := integers("tokens", tokens, len(tokens))
+		add(streamOf(ids), ids.Shape)
+		e := &exporter{ctx: ctx, m: m, columns: n}
+		add(e.full("logits", m, tokens, len(tokens), 0), []int{len(tokens), n})
+		if m.Spec().Shifted {
+			add(e.full("shifted_logits", m, tokens, len(tokens), len(tokens)), []int{len(tokens), n})
 		}
 		seen, err := inside(ctx, m, b, with)
 		for _, t := range seen {
 			size += int64(len(t.Data))
-			add(weights.Stream{Name: t.Name, DType: t.DType, Open: opener(bytes.NewReader(t.Data))},
-				t.Shape[1:])
+			add(streamOf(t), t.Shape[1:])
 		}
 		if err == nil && size > maxInside {
 			err = fmt.Errorf("--with has more than %.1f GB, want at most that: give fewer texts",

@@ -2,7 +2,6 @@ package export
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -83,7 +82,7 @@ func stateTensors(name string, prompts []*model.Prompt, e *unmask.TextEncoder) [
 	}
 	tensor := func(part string, values []float32, shape ...int) weights.Tensor {
 		return weights.Tensor{Name: name + part, DType: weights.F32, Shape: shape,
-			Data: littleEndian(values)}
+			Data: bytesOf(values)}
 	}
 	return []weights.Tensor{tensor("_before_last", before, n, c.Rows, c.Hidden),
 		tensor("_last", last, n, c.Rows, c.Hidden), tensor("_pooled", pooled, n, c.Pooled)}
@@ -96,16 +95,13 @@ func promptIDs(e *unmask.TextEncoder, prompts []string) (t weights.Tensor, err e
 		return t, err
 	}
 	rows := e.Config().Rows
-	var data []byte
+	var all []int32
 	for _, prompt := range prompts {
 		ids, _, err := tokenizer.Encode(prompt, rows, tokenizer.Pad())
 		if err != nil {
 			return t, err
 		}
-		for _, id := range ids {
-			data = binary.LittleEndian.AppendUint64(data, uint64(id))
-		}
+		all = append(all, ids...)
 	}
-	return weights.Tensor{Name: "prompt_ids", DType: weights.I64, Shape: []int{len(prompts), rows},
-		Data: data}, nil
+	return integers("prompt_ids", all, len(prompts), rows), nil
 }
