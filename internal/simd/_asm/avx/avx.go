@@ -43,36 +43,40 @@ func Splat(param string, bytes int) reg.VecVirtual {
 func Pointer(name string) reg.Register { return build.Load(build.Param(name), build.GP64()) }
 
 // DotBF16 is VDPBF16PS zmm_m, zmm_v, zmm_d: EVEX.512.F3.0F38.W0 52 /r.
-func DotBF16(d, v, m int) { emit(d, v, m, 2, 0x52) }
+func DotBF16(d, v, m reg.VecPhysical) { emit(d, v, m, 2, 0x52) }
 
 // RoundBF16 is VCVTNEPS2BF16 zmm_m, ymm_d: EVEX.512.F3.0F38.W0 72 /r.
-func RoundBF16(d, m int) { emit(d, 0, m, 2, 0x72) }
+func RoundBF16(d, m reg.VecPhysical) { emit(d, reg.Z0, m, 2, 0x72) }
 
 // RoundBothBF16 is VCVTNE2PS2BF16 zmm_m, zmm_v, zmm_d, zmm_v's in the upper half:
 // EVEX.512.F2.0F38.W0 72 /r.
-func RoundBothBF16(d, v, m int) { emit(d, v, m, 3, 0x72) }
+func RoundBothBF16(d, v, m reg.VecPhysical) { emit(d, v, m, 3, 0x72) }
 
 // DotVEX is VPDPBUSD ymm_m, ymm_v, ymm_d of AVX-VNNI, for which the assembler has the encoding of
 // AVX-512 alone: VEX.256.66.0F38.W0 50 /r. ymm_v's bytes are unsigned.
-func DotVEX(d, v, m int) {
+func DotVEX(d, v, m reg.VecPhysical) {
 	p0 := 2 | not(d, 8)<<7 | 1<<6 | not(m, 8)<<5
-	p1 := 1<<2 | 1 | (^v&15)<<3
-	raw("LONG", operand.U32(0xc4|p0<<8|p1<<16|0x50<<24), Y[d], Y[v], Y[m])
-	raw("BYTE", operand.U8(0xC0|(d&7)<<3|m&7))
+	p1 := 1<<2 | 1 | (^uint32(v.PhysicalIndex())&15)<<3
+	raw("LONG", operand.U32(0xc4|p0<<8|p1<<16|0x50<<24), d, v, m)
+	raw("BYTE", operand.U8(modrm(d, m)))
 }
 
 // emit is a register-only 512-bit instruction of the map 0F38 with W0 and prefix pp.
-func emit(d, v, m, pp, opcode int) {
+func emit(d, v, m reg.VecPhysical, pp, opcode uint32) {
 	p0 := 2 | not(d, 8)<<7 | not(m, 16)<<6 | not(m, 8)<<5 | not(d, 16)<<4
-	p1 := 4 | pp | (^v&15)<<3
+	p1 := 4 | pp | (^uint32(v.PhysicalIndex())&15)<<3
 	p2 := 0x40 | not(v, 16)<<3
-	modrm := 0xC0 | (d&7)<<3 | m&7
-	raw("LONG", operand.U32(0x62|p0<<8|p1<<16|p2<<24), Z[d], Z[v], Z[m])
-	raw("WORD", operand.U16(opcode|modrm<<8))
+	raw("LONG", operand.U32(0x62|p0<<8|p1<<16|p2<<24), d, v, m)
+	raw("WORD", operand.U16(opcode|modrm(d, m)<<8))
 }
 
-func not(x, bit int) int {
-	if x&bit == 0 {
+// modrm are the last three bits of both numbers, not is 1 where a number lacks a bit.
+func modrm(d, m reg.VecPhysical) uint32 {
+	return 0xC0 | uint32(d.PhysicalIndex()&7<<3|m.PhysicalIndex()&7)
+}
+
+func not(r reg.VecPhysical, bit reg.Index) uint32 {
+	if r.PhysicalIndex()&bit == 0 {
 		return 1
 	}
 	return 0
@@ -85,6 +89,22 @@ func raw(directive string, op operand.Op, registers ...operand.Op) {
 		i.Outputs = registers[:1]
 	}
 	build.Instruction(i)
+}
+
+// Zero is r = 0.
+func Zero(r reg.VecPhysical) {
+	if r.Size() == 64 {
+		build.VPXORD(r, r, r)
+	} else {
+		build.VXORPS(r, r, r)
+	}
+}
+
+// Constant fills r with a word.
+func Constant(r reg.VecPhysical, word uint32) {
+	build.MOVL(operand.U32(word), reg.EAX)
+	build.VMOVD(reg.EAX, r.AsX())
+	build.VPBROADCASTD(r.AsX(), r)
 }
 
 // Again decrements n and jumps to the label unless it is 0.

@@ -12,37 +12,26 @@ import (
 
 // AMD64 writes those for AVX2 and AVX-512.
 func AMD64() {
-	loop("fmaYMM", "12 VFMADD231PS on 8 float32 each", avx.Y[:12], avx.Y[12:14],
-		func(i int, acc, x, y reg.VecPhysical) {
-			VFMADD231PS(x, y, acc)
-		})
-	loop("fmaZMM", "24 VFMADD231PS on 16 float32 each", avx.Z[:24], avx.Z[24:26],
-		func(i int, acc, x, y reg.VecPhysical) {
-			VFMADD231PS(x, y, acc)
-		})
+	fma := func(acc, x, y reg.VecPhysical) { VFMADD231PS(x, y, acc) }
+	loop("fmaYMM", "12 VFMADD231PS on 8 float32 each", avx.Y[:12], avx.Y[12:14], fma)
+	loop("fmaZMM", "24 VFMADD231PS on 16 float32 each", avx.Z[:24], avx.Z[24:26], fma)
 	loop("dotBF16", "24 VDPBF16PS on 32 bfloat16 each", avx.Z[:24], avx.Z[24:26],
-		func(i int, _, _, _ reg.VecPhysical) {
-			avx.DotBF16(i, 25, 24)
-		})
+		func(acc, x, y reg.VecPhysical) { avx.DotBF16(acc, y, x) })
 	loop("dotInt8", "24 VPDPBUSD on 64 bytes each", avx.Z[:24], avx.Z[24:26],
-		func(i int, acc, x, y reg.VecPhysical) {
-			VPDPBUSD(x, y, acc)
-		})
+		func(acc, x, y reg.VecPhysical) { VPDPBUSD(x, y, acc) })
 	loop("dotShort", "12 VPDPBUSD of AVX-VNNI on 32 bytes each", avx.Y[:12], avx.Y[12:14],
-		func(i int, _, _, _ reg.VecPhysical) {
-			avx.DotVEX(i, 13, 12)
-		})
+		func(acc, x, y reg.VecPhysical) { avx.DotVEX(acc, y, x) })
 	loop("maddInt16", "6 VPMADDWD on 16 int16 each and the VPADDD that keep the sums of the round "+
-		"before", avx.Y[:6], avx.Y[12:14], func(i int, acc, x, y reg.VecPhysical) {
-		VPADDD(avx.Y[6+i], acc, acc)
-		VPMADDWD(x, y, avx.Y[6+i])
+		"before", avx.Y[:6], avx.Y[12:14], func(acc, x, y reg.VecPhysical) {
+		before := avx.Y[6+acc.PhysicalIndex()]
+		VPADDD(before, acc, acc)
+		VPMADDWD(x, y, before)
 	})
 	read()
 }
 
 // loop repeats one step for each accumulator; the factors are 0.5 in float32 and in bfloat16.
-func loop(name, doc string, accs, factors []reg.VecPhysical,
-	step func(i int, acc, x, y reg.VecPhysical)) {
+func loop(name, doc string, accs, factors []reg.VecPhysical, step func(acc, x, y reg.VecPhysical)) {
 	TEXT(name, NOSPLIT, "func(n int)")
 	Pragma("noescape")
 	Doc(name + " does n times: " + doc + ".")
@@ -53,15 +42,11 @@ func loop(name, doc string, accs, factors []reg.VecPhysical,
 		VPBROADCASTD(x.AsX(), x)
 	}
 	for _, x := range accs {
-		if x.Size() == 64 {
-			VPXORD(x, x, x)
-		} else {
-			VXORPS(x, x, x)
-		}
+		avx.Zero(x)
 	}
 	Label("loop")
-	for i, acc := range accs {
-		step(i, acc, factors[0], factors[1])
+	for _, acc := range accs {
+		step(acc, factors[0], factors[1])
 	}
 	avx.Again(n, "loop")
 	avx.Return()

@@ -31,30 +31,28 @@ func ARM64(file *neon.File) {
 // loopOf repeats a step of several sums; the factors are 0.5 in float32.
 func loopOf(file *neon.File, name, doc string, sums int,
 	step func(f *neon.Func, sums []neon.V, x, y neon.V)) {
-	file.Func(name, "(n int)", "does n times: "+doc+".", func(f *neon.Func) {
-		n := f.Param("n")
-		f.Constants()
-		x, y, v := f.K(0.5), f.K(0.5), f.Vs(sums)
-		for _, s := range v {
-			f.Zero(s)
-		}
-		f.Repeat(n, "loop", func() { step(f, v, x, y) })
-		f.Return()
-	})
+	f := file.Start(name, "(n int)", "does n times: "+doc+".")
+	n := f.Param("n")
+	f.Constants()
+	x, y, v := f.K(0.5), f.K(0.5), f.Vs(sums)
+	for _, s := range v {
+		f.Zero(s)
+	}
+	f.Repeat(n, "loop", func() { step(f, v, x, y) })
+	f.Return()
 }
 
 // readMemory passes over memory.
 func readMemory(file *neon.File) {
-	file.Func("readNEON", "(x *float32, n int)",
-		"loads n times 256 bytes, one after the other, from x on.", func(f *neon.Func) {
-			x, n := f.Param("x"), f.Param("n")
-			f.Repeat(n, "loop", func() {
-				for at := 0; at < 256; at += 64 {
-					f.Prefetch(neon.Mem{Base: x, Off: at + 3072})
-					f.LoadAll(neon.Mem{Base: x, Off: at}, f.Vs(4))
-				}
-				f.Advance(x, 256)
-			})
-			f.Return()
-		})
+	f := file.Start("readNEON", "(x *float32, n int)",
+		"loads n times 256 bytes, one after the other, from x on.")
+	x, n := f.Param("x"), f.Param("n")
+	f.Repeat(n, "loop", func() {
+		for at := 0; at < 256; at += 64 {
+			f.Prefetch(neon.Mem{Base: x, Off: at + 3072})
+			f.LoadAll(neon.Mem{Base: x, Off: at}, f.Vs(4))
+		}
+		f.Advance(x, 256)
+	})
+	f.Return()
 }

@@ -30,16 +30,16 @@ func dotBlocks(rows, vecs int, wide bool) blocks {
 				VMOVUPS(Mem{Base: b, Disp: j * k.bytes()}, k.b(j))
 			}
 			for i := range k.rows {
-				x := k.rows*k.vecs + i%(k.top()-k.vecs-k.rows*k.vecs)
+				x := k.free(i)
 				if k.wide { // behind the results
-					x = 2*k.rows*k.vecs + i%4
+					x = k.v(2*k.rows*k.vecs + i%4)
 				}
-				VPBROADCASTD(Mem{Base: a, Disp: 4 * i}, k.v(x))
+				VPBROADCASTD(Mem{Base: a, Disp: 4 * i}, x)
 				for j := range k.vecs {
 					if k.wide {
-						VPDPBUSD(k.v(x), k.b(j), k.acc(i, j))
+						VPDPBUSD(x, k.b(j), k.acc(i, j))
 					} else {
-						avx.DotVEX(i*k.vecs+j, k.top()-k.vecs+j, x)
+						avx.DotVEX(k.acc(i, j), k.b(j), x)
 					}
 				}
 			}
@@ -49,7 +49,7 @@ func dotBlocks(rows, vecs int, wide bool) blocks {
 // ones is 1 in every 16 bits: VPMADDWD by it adds pairs.
 var ones = reg.Y15
 
-func setOnes() { constant(ones, 0x00010001) }
+func setOnes() { avx.Constant(ones, 0x00010001) }
 
 // lowBlocks multiplies levels of up to 6 bits: four products of 63 and 127 at most fit 16 bits, so
 // words are taken two at a time.
@@ -179,32 +179,26 @@ func (k blocks) fetches() int {
 
 // clear sets p to 0.
 func (k blocks) clear(p reg.GPPhysical) {
-	if !k.wide {
-		VXORPS(reg.Y0, reg.Y0, reg.Y0)
+	if k.wide {
+		k.each(func(i, j int) { avx.Zero(k.result(i, j)) })
+		return
 	}
-	for i := range k.rows {
-		for j := range k.vecs {
-			if k.wide {
-				VPXORD(k.result(i, j), k.result(i, j), k.result(i, j))
-			} else {
-				VMOVUPS(reg.Y0, k.part(p, i, j))
-			}
-		}
-	}
+	avx.Zero(reg.Y0)
+	k.each(func(i, j int) { VMOVUPS(reg.Y0, k.part(p, i, j)) })
 }
 
 // begin sets the sums of a record to those that A has for it.
 func (k blocks) begin(a, begin reg.Register) {
-	for i := range k.rows {
-		VPBROADCASTD(Mem{Base: a, Index: begin, Scale: 1, Disp: 4 * i}, k.acc(i, 0))
-		for j := 1; j < k.vecs; j++ {
-			if k.wide {
-				VMOVDQA64(k.acc(i, 0), k.acc(i, j))
-			} else {
-				VMOVDQA(k.acc(i, 0), k.acc(i, j))
-			}
+	k.each(func(i, j int) {
+		switch {
+		case j == 0:
+			VPBROADCASTD(Mem{Base: a, Index: begin, Scale: 1, Disp: 4 * i}, k.acc(i, 0))
+		case k.wide:
+			VMOVDQA64(k.acc(i, 0), k.acc(i, j))
+		default:
+			VMOVDQA(k.acc(i, 0), k.acc(i, j))
 		}
-	}
+	})
 }
 
 // addMins writes the part after a panel's last record: mins, if there are any, are one record more.
@@ -222,11 +216,7 @@ func (k blocks) addMins(b, mins, high, records, words, begin reg.Register) {
 	JMP(LabelRef("record"))
 	Label("low")
 	DECQ(high)
-	for i := range k.rows {
-		for j := range k.vecs {
-			VPSLLD(Imm(6), k.acc(i, j), k.acc(i, j))
-		}
-	}
+	k.each(func(i, j int) { VPSLLD(Imm(6), k.acc(i, j), k.acc(i, j)) })
 	SUBQ(U32(uint32(2*k.vecs*k.bytes())), b)
 	MOVQ(words, reg.R13)
 	JMP(LabelRef("word"))
@@ -249,7 +239,7 @@ func argument(name string) Mem {
 func (k blocks) result(i, j int) reg.VecPhysical { return k.v((k.rows+i)*k.vecs + j) }
 
 // part is an element of p in memory.
-func (k blocks) part(p reg.Register, i, j int) Mem {
+func (k kernel) part(p reg.Register, i, j int) Mem {
 	return Mem{Base: p, Disp: (i*k.vecs + j) * k.bytes()}
 }
 
@@ -267,17 +257,15 @@ func (k blocks) finish(b, p reg.Register) {
 	for j := range k.vecs {
 		VMOVUPS(Mem{Base: b, Disp: j * k.bytes()}, scale(j))
 	}
-	for i := range k.rows {
-		for j := range k.vecs {
-			VCVTDQ2PS(k.acc(i, j), k.acc(i, j))
-			if k.wide {
-				VFMADD231PS(k.acc(i, j), scale(j), k.result(i, j))
-				continue
-			}
-			VFMADD213PS(k.part(p, i, j), scale(j), k.acc(i, j))
-			VMOVUPS(k.acc(i, j), k.part(p, i, j))
+	k.each(func(i, j int) {
+		VCVTDQ2PS(k.acc(i, j), k.acc(i, j))
+		if k.wide {
+			VFMADD231PS(k.acc(i, j), scale(j), k.result(i, j))
+			return
 		}
-	}
+		VFMADD213PS(k.part(p, i, j), scale(j), k.acc(i, j))
+		VMOVUPS(k.acc(i, j), k.part(p, i, j))
+	})
 }
 
 // add adds p, which is in registers, times the rows' scales to c. It moves a and c behind them.

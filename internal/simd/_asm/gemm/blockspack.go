@@ -20,8 +20,8 @@ func quantiseRuns() {
 	MOVQ(U64(0x0703060205010400), reg.RAX)
 	VMOVQ(reg.RAX, reg.X15)
 	VPMOVZXBD(reg.X15, order)
-	constant(one, 0x01010101)
-	constant(reg.Y13, 0x00010001)
+	avx.Constant(one, 0x01010101)
+	avx.Constant(reg.Y13, 0x00010001)
 	Label("loop")
 	VBROADCASTSS(Mem{Base: inverse}, reg.Y12)
 	for i := range 4 {
@@ -62,25 +62,14 @@ func unpack(name string, bits int, wide bool) {
 	half := Load(Param("half"), reg.R9)
 	blocks := Load(Param("blocks"), reg.RCX)
 	stride := Load(Param("stride"), reg.R10)
-	low, mask := v[15], v[14]
-	constant(low, 0x0f0f0f0f)
-	constant(mask, []uint32{0, 0x10101010, 0x30303030}[bits])
+	avx.Constant(v[15], 0x0f0f0f0f)
+	avx.Constant(v[14], (1<<bits-1)*0x10101010)
 	src2, dst2, other, other2 := reg.R11, reg.R12, reg.R13, reg.RBX
 	LEAQ(Mem{Base: src, Index: width, Scale: 2}, src2)
 	LEAQ(Mem{Base: dst, Index: width, Scale: 2}, dst2)
 	LEAQ(Mem{Base: dst, Index: half, Scale: 1}, other)
 	LEAQ(Mem{Base: other, Index: width, Scale: 2}, other2)
-	SUBQ(width, stride)                               // what is left when a block's columns are done
-	at := func(base, base2 reg.Register, p int) Mem { // word p of four
-		m := Mem{Base: base}
-		if p >= 2 {
-			m.Base = base2
-		}
-		if p%2 == 1 {
-			m.Index, m.Scale = width, 1
-		}
-		return m
-	}
+	SUBQ(width, stride) // what is left when a block's columns are done
 	pointers := []reg.Register{dst, dst2, other, other2}
 	Label("block")
 	MOVQ(width, reg.RAX)
@@ -92,17 +81,13 @@ func unpack(name string, bits int, wide bool) {
 		VMOVUPS(Mem{Base: high, Index: width, Scale: 1}, v[13])
 	}
 	for p := range 4 {
-		x, y := v[2*(p%2)], v[2*(p%2)+1]
-		VMOVUPS(at(src, src2, p), y)
-		and(y, low, x)
-		VPSRLW(Imm(4), y, y)
-		and(y, low, y)
-		if bits > 0 {
-			addBits(v, bits, p, x, mask, v[4+2*(p%2)])
-			addBits(v, bits, p+4, y, mask, v[5+2*(p%2)])
+		at := func(two ...reg.Register) Mem { // word p of four
+			if p%2 == 0 {
+				return Mem{Base: two[p/2]}
+			}
+			return Mem{Base: two[p/2], Index: width, Scale: 1}
 		}
-		VMOVUPS(x, at(dst, dst2, p))
-		VMOVUPS(y, at(other, other2, p))
+		unpackWord(v, bits, p, at(src, src2), at(dst, dst2), at(other, other2))
 	}
 	for _, r := range append([]reg.Register{src, src2}, pointers...) {
 		ADDQ(U32(uint32(size)), r)
@@ -125,6 +110,22 @@ func unpack(name string, bits int, wide bool) {
 	avx.Return()
 }
 
+// unpackWord makes words p and p+4 of the bytes at m. Registers 15 and 14 mask the low bits and the
+// high ones.
+func unpackWord(v []reg.VecPhysical, bits, p int, m, low, high Mem) {
+	x, y := v[2*(p%2)], v[2*(p%2)+1]
+	VMOVUPS(m, y)
+	and(y, v[15], x)
+	VPSRLW(Imm(4), y, y)
+	and(y, v[15], y)
+	if bits > 0 {
+		addBits(v, bits, p, x, v[4+2*(p%2)])
+		addBits(v, bits, p+4, y, v[5+2*(p%2)])
+	}
+	VMOVUPS(x, low)
+	VMOVUPS(y, high)
+}
+
 // and is dst = x & y in registers of either width.
 func and(x, y, dst reg.VecPhysical) {
 	if dst.Size() == 64 {
@@ -135,7 +136,7 @@ func and(x, y, dst reg.VecPhysical) {
 }
 
 // addBits puts the high bits of word w, of one or two planes in registers 12 and 13, above x's 4.
-func addBits(v []reg.VecPhysical, bits, w int, x, mask, t reg.VecPhysical) {
+func addBits(v []reg.VecPhysical, bits, w int, x, t reg.VecPhysical) {
 	plane, by := v[12], 4-bits*(w*bits%8/bits)
 	if bits*w >= 8 {
 		plane = v[13]
@@ -149,10 +150,10 @@ func addBits(v []reg.VecPhysical, bits, w int, x, mask, t reg.VecPhysical) {
 		plane = t
 	}
 	if t.Size() == 64 {
-		VPTERNLOGD(U8(0xf8), plane, mask, x) // x | plane&mask
+		VPTERNLOGD(U8(0xf8), plane, v[14], x) // x | plane&mask
 		return
 	}
-	VPAND(plane, mask, t)
+	VPAND(plane, v[14], t)
 	VPOR(t, x, x)
 }
 

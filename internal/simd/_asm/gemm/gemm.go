@@ -49,13 +49,13 @@ func blockProducts() {
 	}
 	for _, rows := range []int{1, 2, 4} {
 		signedBlocks(rows).emit()
-		levels{"Four", rows, 0}.emitTile()
+		levelsOf("Four", rows, 0).emitTile()
 		if rows > 1 {
 			lowBlocks(rows).emit()
 		}
 	}
-	levels{"Five", 1, 1}.emitRow()
-	levels{"Six", 1, 2}.emitRow()
+	levelsOf("Five", 1, 1).emitRow()
+	levelsOf("Six", 1, 2).emitRow()
 	quantiseRuns()
 	unpack("unpackLow", 0, false)
 	unpack("unpackFive", 1, false)
@@ -66,12 +66,9 @@ func blockProducts() {
 }
 
 func packing() {
-	packF32()
-	packBF16()
-	packBF16Wide()
-	packInt8()
-	packInt8Short()
-	packInt8Wide()
+	for _, p := range packs {
+		p.emit()
+	}
 	absMax()
 	turn()
 	vec.TilesAMD64()

@@ -51,7 +51,7 @@ func (k halves) emit() {
 	records, begin, scales, left := reg.RCX, reg.R12, reg.R14, reg.R13
 	SHLQ(Imm(2), ldc)
 	mask := avx.Z[halvesMask]
-	constant(mask, 0x0f0f0f0f)
+	avx.Constant(mask, 0x0f0f0f0f)
 	fetch := func() {
 		for range k.fetches() {
 			PREFETCHT0(Mem{Base: next})
@@ -103,20 +103,12 @@ func (k halves) emit() {
 // multiplyMins sets the sums to the products of A's sums and mins: those of A's high bytes, shifted
 // by 6 bits, and those of its low bytes. round counts the two, left the words of each.
 func (k halves) multiplyMins(a, b, mins, round, left reg.Register, fetch func()) {
-	for i := range k.rows {
-		for j := range k.vecs {
-			VPXORD(k.acc(i, j), k.acc(i, j), k.acc(i, j))
-		}
-	}
+	k.each(func(i, j int) { avx.Zero(k.acc(i, j)) })
 	MOVQ(U32(2), round) // for high bytes and low ones
 	Label("sums")
 	MOVQ(mins, b)
 	MOVQ(U32(2), left)
-	for i := range k.rows {
-		for j := range k.vecs {
-			VPSLLD(Imm(6), k.acc(i, j), k.acc(i, j))
-		}
-	}
+	k.each(func(i, j int) { VPSLLD(Imm(6), k.acc(i, j), k.acc(i, j)) })
 	Label("sum")
 	fetch()
 	for j := range k.vecs {

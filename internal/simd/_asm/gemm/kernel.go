@@ -80,10 +80,7 @@ func (k kernel) emit() {
 	next := Load(Param("next"), reg.R10)
 	SHLQ(Imm(2), ldf)
 	if k.format == bf16Wide {
-		MOVL(U32(0xffff0000), reg.EAX)
-		mask := k.v(k.top())
-		VMOVD(reg.EAX, mask.AsX())
-		VPBROADCASTD(mask.AsX(), mask)
+		avx.Constant(k.v(k.top()), 0xffff0000)
 	}
 	k.rowsOf(from, ldf, func(i, j int, m Mem) { VMOVUPS(m, k.acc(i, j)) })
 	Label("loop")
@@ -115,6 +112,15 @@ func (k kernel) groups() int {
 // several panels of A pass the same B, each fetches a part of the next.
 func (k kernel) line() int  { return k.groups() * k.vecs * k.bytes() }
 func (k kernel) ahead() int { return k.line() / 4 }
+
+// each visits the elements of a tile.
+func (k kernel) each(f func(i, j int)) {
+	for i := range k.rows {
+		for j := range k.vecs {
+			f(i, j)
+		}
+	}
+}
 
 // rowsOf visits the vectors of C, and moves c on to its last row.
 func (k kernel) rowsOf(c, ldc reg.Register, f func(i, j int, m Mem)) {
@@ -171,12 +177,12 @@ func (k kernel) load(m Mem, b reg.VecPhysical, part int) {
 func (k kernel) step(x reg.VecPhysical, i, j int) {
 	switch k.format {
 	case bf16:
-		avx.DotBF16(i*k.vecs+j, k.top()-k.vecs+j, k.rows*k.vecs+i%(k.top()-k.vecs-k.rows*k.vecs))
+		avx.DotBF16(k.acc(i, j), k.b(j), x)
 	case int8:
 		if k.wide {
 			VPDPBUSD(k.b(j), x, k.acc(i, j))
-		} else { // of AVX-VNNI; x is free(i)
-			avx.DotVEX(i*k.vecs+j, k.rows*k.vecs+i%(k.top()-k.vecs-k.rows*k.vecs), k.top()-k.vecs+j)
+		} else { // of AVX-VNNI
+			avx.DotVEX(k.acc(i, j), x, k.b(j))
 		}
 	case int8Wide:
 		t := k.free(1 + i + j)

@@ -14,8 +14,13 @@ import (
 // in planes behind them, one or two bits more. Products of 4 bits and 127 are added in 16 bits for
 // all of a record, and so are those of the planes, which count 16 times as much.
 type levels struct {
-	name       string
-	rows, bits int // bits in planes
+	kernel
+	name string
+	bits int // in planes
+}
+
+func levelsOf(name string, rows, bits int) levels {
+	return levels{kernel{rows: rows, vecs: 2}, name, bits}
 }
 
 const levelsLine = 64 // bytes of a word of 16 columns
@@ -28,7 +33,7 @@ func (k levels) start(fetched string) (a, mins, c reg.Register) {
 	start(fmt.Sprintf("mulBlocks%s_%dx16", k.name, k.rows), BlocksSignature("scales"),
 		fmt.Sprintf("is mulBlocksLow_4x16 for %d rows, levels as they are packed, and scales apart:"+
 			"\n\n\t%s\n\nIt fetches %s.", k.rows, Levels(k.bits), fetched))
-	constant(levelsMask, 0x0f0f0f0f)
+	avx.Constant(levelsMask, 0x0f0f0f0f)
 	VPCMPEQW(levelsOnes, levelsOnes, levelsOnes)
 	VPSRLW(Imm(15), levelsOnes, levelsOnes)
 	Load(Param("next"), reg.R10)
@@ -59,68 +64,79 @@ func addTo(sum, y reg.VecPhysical) {
 func (k levels) emitTile() {
 	a, mins, c := k.start("5 lines a record")
 	ldc, b, scales, records := Load(Param("ldc"), reg.R8), reg.RDI, reg.R9, reg.RCX
-	left, tile, scale := reg.R13, reg.R14, reg.R11
+	left, tile := reg.R13, reg.R14
 	LEAQ(AllocLocal(64*k.rows+32).Offset(31), tile)
 	ANDQ(I32(-32), tile)
 	SHLQ(Imm(2), ldc)
-	acc := func(i, j int) reg.VecPhysical { return avx.Y[2*i+j] }
-	part := func(i, j int) Mem { return Mem{Base: tile, Disp: 64*i + 32*j} }
-	each := func(f func(i, j int)) {
-		for i := range k.rows {
-			f(i, 0)
-			f(i, 1)
-		}
-	}
-	low, high := avx.Y[8:10], avx.Y[10:12]
 	Label("panel")
 	Load(Param("b"), b)
 	Load(Param("scales"), scales)
 	Load(Param("records"), records)
 	VPXOR(reg.Y0, reg.Y0, reg.Y0)
-	each(func(i, j int) { VMOVDQU(reg.Y0, part(i, j)) })
+	k.each(func(i, j int) { VMOVDQU(reg.Y0, k.part(tile, i, j)) })
 	Label("record")
-	each(func(i, j int) { VPXOR(acc(i, j), acc(i, j), acc(i, j)) })
+	k.each(func(i, j int) { VPXOR(k.acc(i, j), k.acc(i, j), k.acc(i, j)) })
 	MOVQ(U32(4), left)
 	Label("word")
+	k.tileWord(a, b)
+	ADDQ(Imm(uint64(4*k.rows)), a)
+	ADDQ(Imm(levelsLine), b)
+	avx.Again(left, "word")
+	k.tileRecord(a, scales, tile)
+	ADDQ(Imm(uint64(20*k.rows)), a)
+	ADDQ(Imm(levelsLine), scales)
+	avx.Again(records, "record")
+	k.addTile(a, mins, c, ldc, tile, left)
+	nextPanel(a)
+}
+
+// tileWord multiplies a word of both halves.
+func (k levels) tileWord(a, b reg.Register) {
 	fetchAhead()
+	low, high := avx.Y[8:10], avx.Y[10:12]
 	for j := range 2 {
 		split(Mem{Base: b, Disp: 32 * j}, low[j], high[j])
 	}
 	for half, y := range [][]reg.VecPhysical{low, high} {
 		for i := range k.rows {
 			VPBROADCASTD(Mem{Base: a, Disp: 4 * (4*half*k.rows + i)}, levelsX)
-			addTo(acc(i, 0), y[0])
-			addTo(acc(i, 1), y[1])
+			addTo(k.acc(i, 0), y[0])
+			addTo(k.acc(i, 1), y[1])
 		}
 	}
-	ADDQ(Imm(uint64(4*k.rows)), a)
-	ADDQ(Imm(levelsLine), b)
-	avx.Again(left, "word")
+}
+
+// tileRecord adds a record's sums to the tile.
+func (k levels) tileRecord(a, scales, tile reg.Register) {
 	fetchAhead()
+	scale := avx.Y[8:10]
 	for j := range 2 {
-		VMOVUPS(Mem{Base: scales, Disp: 32 * j}, low[j])
+		VMOVUPS(Mem{Base: scales, Disp: 32 * j}, scale[j])
 	}
-	each(func(i, j int) {
+	k.each(func(i, j int) {
+		acc := k.acc(i, j)
 		if j == 0 {
 			VPBROADCASTD(Mem{Base: a, Disp: 4 * (4*k.rows + i)}, levelsX)
 		}
-		VPMADDWD(levelsOnes, acc(i, j), acc(i, j))
-		VPADDD(levelsX, acc(i, j), acc(i, j))
-		VCVTDQ2PS(acc(i, j), acc(i, j))
-		VFMADD213PS(part(i, j), low[j], acc(i, j))
-		VMOVUPS(acc(i, j), part(i, j))
+		VPMADDWD(levelsOnes, acc, acc)
+		VPADDD(levelsX, acc, acc)
+		VCVTDQ2PS(acc, acc)
+		VFMADD213PS(k.part(tile, i, j), scale[j], acc)
+		VMOVUPS(acc, k.part(tile, i, j))
 	})
-	ADDQ(Imm(uint64(20*k.rows)), a)
-	ADDQ(Imm(levelsLine), scales)
-	avx.Again(records, "record")
+}
+
+// addTile adds the tile to c, and moves a behind the panel's scales.
+func (k levels) addTile(a, mins, c, ldc, tile, left reg.Register) {
+	scale := reg.R11 // of a row: behind the sums if there are any
 	MOVQ(U32(uint32(k.rows)), left)
-	MOVQ(a, scale) // of a row: behind the sums if there are any
+	MOVQ(a, scale)
 	TESTQ(mins, mins)
 	JZ(LabelRef("row"))
 	ADDQ(Imm(uint64(20*k.rows)), scale)
 	Label("row")
 	for j := range 2 {
-		VMOVUPS(part(0, j), avx.Y[j])
+		VMOVUPS(k.part(tile, 0, j), avx.Y[j])
 	}
 	TESTQ(mins, mins)
 	JZ(LabelRef("scale"))
@@ -139,7 +155,6 @@ func (k levels) emitTile() {
 	avx.Again(left, "row")
 	SUBQ(U32(uint32(64*k.rows)), tile)
 	MOVQ(scale, a)
-	nextPanel(a)
 }
 
 // scaled adds p times a row's scale to c.
@@ -175,14 +190,8 @@ func (k levels) emitRow() {
 	b, scales := Load(Param("b"), reg.RCX), Load(Param("scales"), reg.R14)
 	a, at, scale := reg.R8, reg.R9, reg.R11
 	left, halves, planes, word := reg.R12, reg.R13, reg.RAX, reg.RDI
-	mask, bit, p := reg.Y11, reg.Y10, reg.Y0
-	constant(mask, []uint32{0, 0x01010101, 0x03030303}[k.bits])
-	// each 16 values or all 32 have a scale, and sums of low bits and of planes
-	second, start, sums := 16, 16, [][]reg.VecPhysical{avx.Y[1:3]}
-	if k.bits == 2 {
-		second, start, sums = 20, 0, [][]reg.VecPhysical{avx.Y[1:3], avx.Y[3:5]}
-	}
-	low, high := avx.Y[6:8], avx.Y[8:10]
+	p, high := reg.Y0, avx.Y[8:10]
+	avx.Constant(rowMask, (1<<k.bits-1)*0x01010101)
 	MOVQ(U32(2), halves)
 	Label("half")
 	MOVQ(begin, a)
@@ -190,9 +199,9 @@ func (k levels) emitRow() {
 	MOVQ(scales, scale)
 	Load(Param("records"), left)
 	LEAQ(Mem{Base: b, Disp: 32 * levelsLine}, planes)
-	VXORPS(p, p, p)
+	avx.Zero(p)
 	Label("record")
-	for _, s := range sums {
+	for _, s := range k.rowSums() {
 		VPXOR(s[0], s[0], s[0])
 		VPXOR(s[1], s[1], s[1])
 	}
@@ -204,33 +213,16 @@ func (k levels) emitRow() {
 	}
 	MOVQ(U32(4), word)
 	Label("word")
-	fetchAhead()
-	split(Mem{Base: at}, low[0], low[1])
-	for half := range 2 {
-		s := sums[half%len(sums)]
-		VPBROADCASTD(Mem{Base: a, Disp: second * half}, levelsX)
-		addTo(s[0], low[half])
-		VPAND(high[half], mask, bit)
-		addTo(s[1], bit)
-		VPSRLW(Imm(uint64(k.bits)), high[half], high[half])
-	}
+	k.rowWord(a, at, high)
 	ADDQ(Imm(4), a)
 	ADDQ(U32(levelsLine), at)
 	avx.Again(word, "word")
-	for i, s := range sums {
-		VPMADDWD(levelsOnes, s[0], s[0])
-		VPMADDWD(levelsOnes, s[1], s[1])
-		VPSLLD(Imm(4), s[1], s[1])
-		VPADDD(s[1], s[0], s[0])
-		VPBROADCASTD(Mem{Base: a, Disp: start + second*i}, levelsX)
-		VPADDD(levelsX, s[0], s[0])
-		VCVTDQ2PS(s[0], s[0])
-		VFMADD231PS(Mem{Base: scale, Disp: levelsLine * i}, s[0], p)
+	k.rowRecord(a, scale, p)
+	ADDQ(Imm(uint64(16+4*k.bits)), a)
+	for _, r := range []reg.Register{scale, planes} {
+		ADDQ(U32(uint32(levelsLine*k.bits)), r)
 	}
-	ADDQ(Imm(uint64(16+4*len(sums))), a)
-	ADDQ(U32(uint32(levelsLine*len(sums))), scale)
-	ADDQ(U32(uint32(levelsLine*k.bits)), planes)
-	SUBQ(U32(uint32(len(sums))), left)
+	SUBQ(U32(uint32(k.bits)), left)
 	JNZ(LabelRef("record"))
 	if k.bits == 1 { // Q5_K, which has mins
 		k.addMins(a, Mem{Base: mins}, p)
@@ -242,4 +234,53 @@ func (k levels) emitRow() {
 	}
 	avx.Again(halves, "half")
 	avx.Return()
+}
+
+// rowMask is of the bits that planes have for a level.
+var rowMask = reg.Y11
+
+// rowSums are those of low bits and of planes: each 16 values or, with one bit in planes, all 32
+// have a scale.
+func (k levels) rowSums() [][]reg.VecPhysical {
+	return [][]reg.VecPhysical{avx.Y[1:3], avx.Y[3:5]}[:k.bits]
+}
+
+// second is where the words of the high halves are in a record of A, start where its sums begin
+// behind the words that are done.
+func (k levels) second() (second, start int) {
+	if k.bits == 2 {
+		return 20, 0
+	}
+	return 16, 16
+}
+
+// rowWord multiplies a word of both halves, whose planes are in high.
+func (k levels) rowWord(a, at reg.Register, high []reg.VecPhysical) {
+	fetchAhead()
+	low, bit := avx.Y[6:8], reg.Y10
+	split(Mem{Base: at}, low[0], low[1])
+	second, _ := k.second()
+	for half := range 2 {
+		s := k.rowSums()[half%k.bits]
+		VPBROADCASTD(Mem{Base: a, Disp: second * half}, levelsX)
+		addTo(s[0], low[half])
+		VPAND(high[half], rowMask, bit)
+		addTo(s[1], bit)
+		VPSRLW(Imm(uint64(k.bits)), high[half], high[half])
+	}
+}
+
+// rowRecord adds a record's sums to p.
+func (k levels) rowRecord(a, scale reg.Register, p reg.VecPhysical) {
+	second, start := k.second()
+	for i, s := range k.rowSums() {
+		VPMADDWD(levelsOnes, s[0], s[0])
+		VPMADDWD(levelsOnes, s[1], s[1])
+		VPSLLD(Imm(4), s[1], s[1])
+		VPADDD(s[1], s[0], s[0])
+		VPBROADCASTD(Mem{Base: a, Disp: start + second*i}, levelsX)
+		VPADDD(levelsX, s[0], s[0])
+		VCVTDQ2PS(s[0], s[0])
+		VFMADD231PS(Mem{Base: scale, Disp: levelsLine * i}, s[0], p)
+	}
 }

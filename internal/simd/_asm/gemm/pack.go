@@ -8,124 +8,84 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-// packLoop emits a loop that reads a vector of x and writes its lines, stride words apart.
-func packLoop(name, doc string, bytes int, setup func(),
-	body func(x Mem, dst, stride reg.Register)) {
-	start(name, PackSignature, doc)
-	dst := Load(Param("dst"), reg.RDI)
-	x := Load(Param("x"), reg.RSI)
-	stride := Load(Param("stride"), reg.R8)
-	n := Load(Param("n"), reg.RCX)
-	SHLQ(Imm(2), stride)
-	setup()
-	Label("loop")
-	body(Mem{Base: x}, dst, stride)
-	ADDQ(Imm(uint64(bytes)), x)
-	avx.Again(n, "loop")
-	avx.Return()
+// pack is a loop that reads a vector of x and writes its lines, stride words apart.
+type pack struct {
+	name, doc string
+	bytes     int
+	setup     func()
+	body      func(x Mem)
 }
 
-func packF32() {
-	packLoop("packF32", PackF32, 32, func() {}, func(x Mem, dst, stride reg.Register) {
+var packDst, packStride = reg.RDI, reg.R8
+
+var packs = []pack{
+	{"packF32", PackF32, 32, func() {}, func(x Mem) {
 		VMOVUPS(x, reg.Y0)
-		VMOVUPS(reg.X0, Mem{Base: dst})
-		VEXTRACTF128(Imm(1), reg.Y0, Mem{Base: dst, Index: stride, Scale: 1})
-		LEAQ(Mem{Base: dst, Index: stride, Scale: 2}, dst)
-	})
-}
-
-func packBF16() {
-	packLoop("packBF16", "rounds 16n values to bfloat16, 8 to a line: for i := range 16*n { "+
-		"dst[i/8*stride][i%8] = bfloat16(x[i]) }.", 64,
-		func() {}, func(x Mem, dst, stride reg.Register) {
-			VMOVUPS(x, reg.Z0)
-			avx.RoundBF16(1, 0)
-			VMOVUPS(reg.X1, Mem{Base: dst})
-			ADDQ(stride, dst)
-			VEXTRACTF128(Imm(1), reg.Y1, reg.X1)
-			VMOVUPS(reg.X1, Mem{Base: dst})
-			ADDQ(stride, dst)
-		})
-}
-
-func packBF16Wide() {
-	packLoop("packBF16Wide", PackBF16Wide, 32,
+		VMOVUPS(reg.X0, Mem{Base: packDst})
+		VEXTRACTF128(Imm(1), reg.Y0, Mem{Base: packDst, Index: packStride, Scale: 1})
+		LEAQ(Mem{Base: packDst, Index: packStride, Scale: 2}, packDst)
+	}},
+	{"packBF16", "rounds 16n values to bfloat16, 8 to a line: for i := range 16*n { " +
+		"dst[i/8*stride][i%8] = bfloat16(x[i]) }.", 64, func() {}, func(x Mem) {
+		VMOVUPS(x, reg.Z0)
+		avx.RoundBF16(reg.Z1, reg.Z0)
+		storeLines()
+	}},
+	{"packBF16Wide", PackBF16Wide, 32, func() {
+		avx.Constant(reg.Y7, 0x7fff)
+		avx.Constant(reg.Y6, 1)
+		avx.Constant(reg.Y5, 0xffff0000)
+	}, func(x Mem) {
+		VMOVUPS(x, reg.Y0)
+		VPSRLD(Imm(16), reg.Y0, reg.Y1)
+		VPAND(reg.Y6, reg.Y1, reg.Y1)
+		VPADDD(reg.Y7, reg.Y1, reg.Y1)
+		VPADDD(reg.Y0, reg.Y1, reg.Y1)
+		VCMPPS(Imm(3), reg.Y0, reg.Y0, reg.Y2) // NaN stays as it is
+		VBLENDVPS(reg.Y2, reg.Y0, reg.Y1, reg.Y1)
+		VPAND(reg.Y5, reg.Y1, reg.Y1)
+		VPSRLD(Imm(31), reg.Y2, reg.Y2) // and one of low bits alone stays a NaN
+		VPSLLD(Imm(22), reg.Y2, reg.Y2)
+		VORPS(reg.Y2, reg.Y1, reg.Y1)
+		storeLines()
+	}},
+	{"packInt8", "rounds 16n values to bytes, 16 to a line: for i := range 16*n { " +
+		"dst[i/16*stride][i%16] = uint8(128 + round(x[i]*inverse)) }.", 64, func() {
+		VBROADCASTSS(Load(Param("inverse"), reg.X7), reg.Z7)
+		MOVL(U32(128), reg.EAX)
+		VPBROADCASTD(reg.EAX, reg.Z6)
+	}, func(x Mem) {
+		VMULPS(x, reg.Z7, reg.Z0)
+		VCVTPS2DQ(reg.Z0, reg.Z0)
+		VPADDD(reg.Z6, reg.Z0, reg.Z0)
+		VPMOVDB(reg.Z0, reg.X0)
+		storeLine(reg.X0)
+	}},
+	{"packInt8Short", "is packInt8 for AVX2.", 64, func() {
+		VBROADCASTSS(Load(Param("inverse"), reg.X7), reg.Y7)
+		avx.Constant(reg.Y6, 128)
+		avx.Constant(reg.Y5, 0xff)
+		MOVL(U32(0x05010400), reg.EAX) // which words of a register make a line
+		VMOVD(reg.EAX, reg.X4)
+		VPMOVZXBD(reg.X4, reg.Y4)
+	}, func(x Mem) {
+		for i, y := range []reg.VecPhysical{reg.Y0, reg.Y1} {
+			VMULPS(x.Offset(32*i), reg.Y7, y)
+			VCVTPS2DQ(y, y)
+			VPADDD(reg.Y6, y, y)
+			VPAND(reg.Y5, y, y)
+		}
+		VPACKUSDW(reg.Y1, reg.Y0, reg.Y0)
+		VPACKUSWB(reg.Y0, reg.Y0, reg.Y0)
+		VPERMD(reg.Y0, reg.Y4, reg.Y0)
+		storeLine(reg.X0)
+	}},
+	{"packInt8Wide", "rounds 8n values to int16, 8 to a line, of each four in the order 0, 2, 1, 3: " +
+		"for i := range 8*n { dst[i/8*stride][i/4%2*4+i%2*2+i/2%2] = int16(round(x[i]*inverse)) }.", 32,
 		func() {
-			constant(reg.Y7, 0x7fff)
-			constant(reg.Y6, 1)
-			constant(reg.Y5, 0xffff0000)
-		}, func(x Mem, dst, stride reg.Register) {
-			VMOVUPS(x, reg.Y0)
-			VPSRLD(Imm(16), reg.Y0, reg.Y1)
-			VPAND(reg.Y6, reg.Y1, reg.Y1)
-			VPADDD(reg.Y7, reg.Y1, reg.Y1)
-			VPADDD(reg.Y0, reg.Y1, reg.Y1)
-			VCMPPS(Imm(3), reg.Y0, reg.Y0, reg.Y2) // NaN stays as it is
-			VBLENDVPS(reg.Y2, reg.Y0, reg.Y1, reg.Y1)
-			VPAND(reg.Y5, reg.Y1, reg.Y1)
-			VPSRLD(Imm(31), reg.Y2, reg.Y2) // and one of low bits alone stays a NaN
-			VPSLLD(Imm(22), reg.Y2, reg.Y2)
-			VORPS(reg.Y2, reg.Y1, reg.Y1)
-			VMOVUPS(reg.X1, Mem{Base: dst})
-			ADDQ(stride, dst)
-			VEXTRACTF128(Imm(1), reg.Y1, reg.X1)
-			VMOVUPS(reg.X1, Mem{Base: dst})
-			ADDQ(stride, dst)
-		})
-}
-
-func packInt8() {
-	packLoop("packInt8", "rounds 16n values to bytes, 16 to a line: for i := range 16*n { "+
-		"dst[i/16*stride][i%16] = uint8(128 + round(x[i]*inverse)) }.", 64,
-		func() {
-			inverse := Load(Param("inverse"), reg.X7)
-			VBROADCASTSS(inverse, reg.Z7)
-			MOVL(U32(128), reg.EAX)
-			VPBROADCASTD(reg.EAX, reg.Z6)
-		}, func(x Mem, dst, stride reg.Register) {
-			VMULPS(x, reg.Z7, reg.Z0)
-			VCVTPS2DQ(reg.Z0, reg.Z0)
-			VPADDD(reg.Z6, reg.Z0, reg.Z0)
-			VPMOVDB(reg.Z0, reg.X0)
-			VMOVUPS(reg.X0, Mem{Base: dst})
-			ADDQ(stride, dst)
-		})
-}
-
-func packInt8Short() {
-	packLoop("packInt8Short", "is packInt8 for AVX2.", 64,
-		func() {
-			inverse := Load(Param("inverse"), reg.X7)
-			VBROADCASTSS(inverse, reg.Y7)
-			constant(reg.Y6, 128)
-			constant(reg.Y5, 0xff)
-			MOVL(U32(0x05010400), reg.EAX) // which words of a register make a line
-			VMOVD(reg.EAX, reg.X4)
-			VPMOVZXBD(reg.X4, reg.Y4)
-		}, func(x Mem, dst, stride reg.Register) {
-			for i, y := range []reg.VecPhysical{reg.Y0, reg.Y1} {
-				VMULPS(Mem{Base: x.Base, Disp: 32 * i}, reg.Y7, y)
-				VCVTPS2DQ(y, y)
-				VPADDD(reg.Y6, y, y)
-				VPAND(reg.Y5, y, y)
-			}
-			VPACKUSDW(reg.Y1, reg.Y0, reg.Y0)
-			VPACKUSWB(reg.Y0, reg.Y0, reg.Y0)
-			VPERMD(reg.Y0, reg.Y4, reg.Y0)
-			VMOVUPS(reg.X0, Mem{Base: dst})
-			ADDQ(stride, dst)
-		})
-}
-
-func packInt8Wide() {
-	packLoop("packInt8Wide",
-		"rounds 8n values to int16, 8 to a line, of each four in the order 0, 2, 1, 3: for "+
-			"i := range 8*n { dst[i/8*stride][i/4%2*4+i%2*2+i/2%2] = int16(round(x[i]*inverse)) }.", 32,
-		func() {
-			inverse := Load(Param("inverse"), reg.X7)
-			VBROADCASTSS(inverse, reg.Y7)
-			constant(reg.Y6, 0xffff)
-		}, func(x Mem, dst, stride reg.Register) {
+			VBROADCASTSS(Load(Param("inverse"), reg.X7), reg.Y7)
+			avx.Constant(reg.Y6, 0xffff)
+		}, func(x Mem) {
 			VMULPS(x, reg.Y7, reg.Y0)
 			VCVTPS2DQ(reg.Y0, reg.Y0)
 			VPSRLDQ(Imm(8), reg.Y0, reg.Y1)
@@ -133,23 +93,42 @@ func packInt8Wide() {
 			VPAND(reg.Y6, reg.Y0, reg.Y0)
 			VPOR(reg.Y1, reg.Y0, reg.Y0)
 			VPERMQ(Imm(0x08), reg.Y0, reg.Y0)
-			VMOVUPS(reg.X0, Mem{Base: dst})
-			ADDQ(stride, dst)
-		})
+			storeLine(reg.X0)
+		}},
 }
 
-// constant fills y with a word.
-func constant(y reg.VecPhysical, word uint32) {
-	MOVL(U32(word), reg.EAX)
-	VMOVD(reg.EAX, y.AsX())
-	VPBROADCASTD(y.AsX(), y)
+func (p pack) emit() {
+	start(p.name, PackSignature, p.doc)
+	Load(Param("dst"), packDst)
+	x := Load(Param("x"), reg.RSI)
+	Load(Param("stride"), packStride)
+	n := Load(Param("n"), reg.RCX)
+	SHLQ(Imm(2), packStride)
+	p.setup()
+	Label("loop")
+	p.body(Mem{Base: x})
+	ADDQ(Imm(uint64(p.bytes)), x)
+	avx.Again(n, "loop")
+	avx.Return()
+}
+
+// storeLines writes the two lines of Y1, storeLine one.
+func storeLines() {
+	storeLine(reg.X1)
+	VEXTRACTF128(Imm(1), reg.Y1, reg.X1)
+	storeLine(reg.X1)
+}
+
+func storeLine(x reg.VecPhysical) {
+	VMOVUPS(x, Mem{Base: packDst})
+	ADDQ(packStride, packDst)
 }
 
 func absMax() {
 	start("absMax", "(x *float32, n int) float32", AbsMax)
 	x := Load(Param("x"), reg.RSI)
 	n := Load(Param("n"), reg.RCX)
-	constant(reg.Y7, 0x7fffffff)
+	avx.Constant(reg.Y7, 0x7fffffff)
 	VXORPS(reg.Y0, reg.Y0, reg.Y0)
 	Label("loop")
 	VPAND(Mem{Base: x}, reg.Y7, reg.Y1)

@@ -30,69 +30,34 @@ func (k kernel) windows() {
 	MOVQ(lines, reg.RAX)
 	SHLQ(Imm(4), reg.RAX)
 	SUBQ(reg.RAX, skip)
-	three, five, far := reg.R9, reg.R12, reg.R11
+	three, five := reg.R9, reg.R12
 	LEAQ(Mem{Base: lda, Index: lda, Scale: 2}, three)
 	LEAQ(Mem{Base: lda, Index: lda, Scale: 4}, five)
+	sixths := []reg.Register{a} // every sixth row
 	if k.rows > 6 {
-		LEAQ(Mem{Base: a, Index: three, Scale: 2}, far)
+		sixths = append(sixths, reg.R11)
+		LEAQ(Mem{Base: a, Index: three, Scale: 2}, reg.R11)
 	}
 	at := func(i int) Mem {
-		m := Mem{Base: a}
-		if i >= 6 {
-			m.Base = far
-		}
-		switch i % 6 {
-		case 1, 2, 4:
-			m.Index, m.Scale = lda, uint8(i%6)
-		case 3:
-			m.Index, m.Scale = three, 1
-		case 5:
-			m.Index, m.Scale = five, 1
-		}
+		m := []Mem{{}, {Index: lda, Scale: 1}, {Index: lda, Scale: 2}, {Index: three, Scale: 1},
+			{Index: lda, Scale: 4}, {Index: five, Scale: 1}}[i%6]
+		m.Base = sixths[i/6]
 		return m
 	}
-	for i := range k.rows {
-		for j := range k.vecs {
-			if k.wide {
-				VPXORD(k.acc(i, j), k.acc(i, j), k.acc(i, j))
-			} else {
-				VXORPS(k.acc(i, j), k.acc(i, j), k.acc(i, j))
-			}
-		}
-	}
+	k.each(func(i, j int) { avx.Zero(k.acc(i, j)) })
 	n := reg.RCX
 	Label("run")
 	MOVQ(lines, n)
 	ADDQ(lines, n)
 	Label("words")
-	const words = 2 // of a trip
-	for g := range words {
-		for j := range k.vecs {
-			m := Mem{Base: b, Disp: (g*k.vecs + j) * k.bytes()}
-			VMOVUPS(m, k.b(j))
-			if m.Disp%64 == 0 {
-				m.Disp += ahead
-				PREFETCHT0(m)
-			}
-		}
-		for i := range k.rows {
-			x, m := k.free(i), at(i)
-			m.Disp = 4 * g
-			VBROADCASTSS(m, x)
-			for j := range k.vecs {
-				k.step(x, i, j)
-			}
-		}
+	k.windowWords(b, at)
+	for _, r := range sixths {
+		ADDQ(Imm(4*windowWords), r)
 	}
-	ADDQ(Imm(4*words), a)
-	if k.rows > 6 {
-		ADDQ(Imm(4*words), far)
-	}
-	ADDQ(U32(uint32(words*k.vecs*k.bytes())), b)
+	ADDQ(U32(uint32(windowWords*k.vecs*k.bytes())), b)
 	avx.Again(n, "words")
-	ADDQ(skip, a)
-	if k.rows > 6 {
-		ADDQ(skip, far)
+	for _, r := range sixths {
+		ADDQ(skip, r)
 	}
 	avx.Again(runs, "run")
 	c := Load(Param("c"), reg.RDX)
@@ -100,6 +65,29 @@ func (k kernel) windows() {
 	SHLQ(Imm(2), ldc)
 	k.rowsOf(c, ldc, func(i, j int, m Mem) { VMOVUPS(k.acc(i, j), m) })
 	avx.Return()
+}
+
+// windowWords are the words of a trip.
+const windowWords = 2
+
+// windowWords multiplies a trip's words of the rows at addresses.
+func (k kernel) windowWords(b reg.Register, at func(i int) Mem) {
+	for g := range windowWords {
+		for j := range k.vecs {
+			m := Mem{Base: b, Disp: (g*k.vecs + j) * k.bytes()}
+			VMOVUPS(m, k.b(j))
+			if m.Disp%64 == 0 {
+				PREFETCHT0(m.Offset(ahead))
+			}
+		}
+		for i := range k.rows {
+			x := k.free(i)
+			VBROADCASTSS(at(i).Offset(4*g), x)
+			for j := range k.vecs {
+				k.step(x, i, j)
+			}
+		}
+	}
 }
 
 // ahead is the distance, in bytes, at which B is prefetched into the nearest cache.

@@ -201,6 +201,12 @@ func (f *Func) BroadcastTo(d, a V, i int) {
 	f.vector(1, []V{d, a}, "VDUP V{1}.S[%d], V{0}.S4", i)
 }
 
+// SpreadTo puts the float32 at m into each lane of d.
+func (f *Func) SpreadTo(d V, m Mem) {
+	f.LoadScalarTo(m, d)
+	f.BroadcastTo(d, d, 0)
+}
+
 // Unzip1 and Unzip2 put the even and the odd words of a and then b into d, and Xor a^b.
 func (f *Func) Unzip1(d, a, b V) V { return f.native("VUZP1", "S4", d, a, b) }
 func (f *Func) Unzip2(d, a, b V) V { return f.native("VUZP2", "S4", d, a, b) }

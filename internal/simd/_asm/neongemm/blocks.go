@@ -25,88 +25,72 @@ func writeBlocks(file *neon.File, rows int, dot bool) {
 	if !dot {
 		name, step = fmt.Sprintf("mulBlocksPairs_%dx16", rows), 2
 	}
-	file.Func(name, gemm.BlocksSignature("p"), gemm.Blocks(rows, 16, "int8", 1), func(f *neon.Func) {
-		k := newBlocks(f, rows, dot)
-		a, allB, allMins, c, p, ldc, panels, skip, allRecords, allWords, next, ahead := f.Param("a"),
-			f.Param("b"), f.Param("mins"), f.Param("c"), f.Param("p"), f.Bytes("ldc"), f.Param("panels"),
-			f.Param("skip"), f.Param("records"), f.Param("words"), f.Param("next"), f.Param("step")
-		b, mins, records, words, begin, left, high, at := f.R(), f.R(), f.R(), f.R(), f.R(), f.R(), f.R(),
-			f.R()
-		part := func(i, j int) neon.Mem { return neon.Mem{Base: p, Off: 64*i + 16*j} }
-		f.Label("panel")
-		f.Move(allB, b)
-		f.Move(allMins, mins)
-		f.Move(allRecords, records)
-		f.Move(allWords, words)
-		f.Set(0, high) // whether the words are of the sums' high bytes
-		f.Set(4*rows, begin)
-		f.Multiply(words, begin) // from a record's words to where its sums begin
-		zero := k.t[0]
-		f.Zero(zero)
-		for i := range rows {
-			f.StoreAll([]neon.V{zero, zero, zero, zero}, part(i, 0))
+	f := file.Start(name, gemm.BlocksSignature("p"), gemm.Blocks(rows, 16, "int8", 1))
+	k := newBlocks(f, rows, dot)
+	a, allB, allMins, c, p, ldc, panels, skip, allRecords, allWords, next, ahead := f.Param("a"),
+		f.Param("b"), f.Param("mins"), f.Param("c"), f.Param("p"), f.Bytes("ldc"), f.Param("panels"),
+		f.Param("skip"), f.Param("records"), f.Param("words"), f.Param("next"), f.Param("step")
+	b, mins, records, words, begin, left, high, at := f.R(), f.R(), f.R(), f.R(), f.R(), f.R(), f.R(),
+		f.R()
+	f.Label("panel")
+	f.Move(allB, b)
+	f.Move(allMins, mins)
+	f.Move(allRecords, records)
+	f.Move(allWords, words)
+	f.Set(0, high) // whether the words are of the sums' high bytes
+	f.Set(4*rows, begin)
+	f.Multiply(words, begin) // from a record's words to where its sums begin
+	zero := k.t[0]
+	f.Zero(zero)
+	for i := range rows {
+		f.StoreAll([]neon.V{zero, zero, zero, zero}, neon.Mem{Base: p, Off: 64 * i})
+	}
+	f.Label("record")
+	f.Sum(a, begin, at)
+	k.begin(at)
+	f.Move(words, left)
+	f.Label("word")
+	for range step {
+		f.Prefetch(neon.Mem{Base: next})
+		f.Add(ahead, next)
+	}
+	if dot {
+		k.word(a, b)
+	} else {
+		k.twoWords(a, b)
+	}
+	f.Advance(a, 4*rows*step)
+	f.Advance(b, 64*step)
+	f.Again(left, step, "word")
+	f.IfZero(high, "finish")
+	f.Set(0, high)
+	for _, row := range k.sums {
+		for _, v := range row {
+			f.LeftTo(v, v, 6)
 		}
-		f.Label("record")
-		f.Sum(a, begin, at)
-		k.begin(at)
-		f.Move(words, left)
-		f.Label("word")
-		for range step {
-			f.Prefetch(neon.Mem{Base: next})
-			f.Add(ahead, next)
-		}
-		if dot {
-			k.word(a, b)
-		} else {
-			k.twoWords(a, b)
-		}
-		f.Advance(a, 4*rows*step)
-		f.Advance(b, 64*step)
-		f.Again(left, step, "word")
-		f.IfZero(high, "finish")
-		f.Set(0, high)
-		for _, row := range k.sums {
-			for _, v := range row {
-				f.LeftTo(v, v, 6)
-			}
-		}
-		f.Advance(b, -128)
-		f.Move(words, left)
-		f.Branch("", "word")
-		f.Label("finish")
-		f.LoadAll(neon.Mem{Base: b}, k.b)
-		k.finish(a, part)
-		f.Advance(a, 4*rows)
-		f.Advance(b, 64)
-		f.Again(records, 1, "record")
-		f.IfZero(mins, "end")
-		f.Move(mins, b)
-		f.Set(0, mins)
-		f.Set(1, records)
-		f.Set(1, high)
-		f.Set(2, words)
-		f.Set(4*4*rows, begin)
-		f.Branch("", "record")
-		f.Label("end")
-		f.Set(rows, left)
-		f.Label("row")
-		f.LoadScalarTo(neon.Mem{Base: a}, k.x[0])
-		f.BroadcastTo(k.x[0], k.x[0], 0)
-		f.LoadAll(part(0, 0), k.b)
-		for j := range vecs {
-			m := neon.Mem{Base: c, Off: 16 * j}
-			f.LoadTo(m, k.t[j%2])
-			f.Store(f.FMLA(k.t[j%2], k.b[j], k.x[0]), m)
-		}
-		f.Advance(a, 4)
-		f.Advance(p, 64)
-		f.Add(ldc, c)
-		f.Again(left, 1, "row")
-		f.Advance(p, -64*rows)
-		f.Add(skip, a)
-		f.Again(panels, 1, "panel")
-		f.Return()
-	})
+	}
+	f.Advance(b, -128)
+	f.Move(words, left)
+	f.Branch("", "word")
+	f.Label("finish")
+	f.LoadAll(neon.Mem{Base: b}, k.b)
+	k.finish(a, p)
+	f.Advance(a, 4*rows)
+	f.Advance(b, 64)
+	f.Again(records, 1, "record")
+	f.IfZero(mins, "end")
+	f.Move(mins, b)
+	f.Set(0, mins)
+	f.Set(1, records)
+	f.Set(1, high)
+	f.Set(2, words)
+	f.Set(4*4*rows, begin)
+	f.Branch("", "record")
+	f.Label("end")
+	k.add(a, c, ldc, p, left)
+	f.Add(skip, a)
+	f.Again(panels, 1, "panel")
+	f.Return()
 }
 
 // newBlocks chooses registers: with SDOT sums are in V0 to V23, 4 of a row.
@@ -168,8 +152,7 @@ func (k *blocks) word(a, b neon.R) {
 // the rows' levels are at most 127. Pairs of these sums are added in int32.
 func (k *blocks) twoWords(a, b neon.R) {
 	for i, x := range k.x {
-		k.LoadScalarTo(neon.Mem{Base: a, Off: 4 * i}, x) // of word i/rows
-		k.BroadcastTo(x, x, 0)
+		k.SpreadTo(x, neon.Mem{Base: a, Off: 4 * i}) // of word i/rows
 	}
 	for j := range vecs {
 		k.LoadTo(neon.Mem{Base: b, Off: 16 * j}, k.b[0])
@@ -184,149 +167,164 @@ func (k *blocks) twoWords(a, b neon.R) {
 	}
 }
 
-// finish adds a record's sums times the scales in b to p. a is behind the words.
-func (k *blocks) finish(a neon.R, part func(i, j int) neon.Mem) {
+// finish adds a record's sums times the scales in b to the results at p. a is behind the words.
+func (k *blocks) finish(a, p neon.R) {
 	for i, row := range k.sums {
 		if !k.dot {
-			k.LoadScalarTo(neon.Mem{Base: a, Off: 4 * i}, k.x[0])
-			k.BroadcastTo(k.x[0], k.x[0], 0)
+			k.SpreadTo(k.x[0], neon.Mem{Base: a, Off: 4 * i})
 		}
 		for j := range vecs {
-			p, sum := k.t[j%2], row[j]
+			m, sum := neon.Mem{Base: p, Off: 64*i + 16*j}, row[j]
 			if !k.dot {
 				sum = k.PairSums(row[2*j], row[2*j+1])
 				k.IAddTo(sum, k.x[0])
 			}
-			k.LoadTo(part(i, j), p)
+			k.LoadTo(m, k.t[j%2])
 			k.FloatTo(sum)
-			k.Store(k.FMLA(p, sum, k.b[j]), part(i, j))
+			k.Store(k.FMLA(k.t[j%2], sum, k.b[j]), m)
 		}
 	}
+}
+
+// add adds the results at p, times the rows' scales at a, to c.
+func (k *blocks) add(a, c, ldc, p, left neon.R) {
+	k.Set(k.rows, left)
+	k.Label("row")
+	k.SpreadTo(k.x[0], neon.Mem{Base: a})
+	k.LoadAll(neon.Mem{Base: p}, k.b)
+	for j := range vecs {
+		m := neon.Mem{Base: c, Off: 16 * j}
+		k.LoadTo(m, k.t[j%2])
+		k.Store(k.FMLA(k.t[j%2], k.b[j], k.x[0]), m)
+	}
+	k.Advance(a, 4)
+	k.Advance(p, 64)
+	k.Add(ldc, c)
+	k.Again(left, 1, "row")
+	k.Advance(p, -64*k.rows)
 }
 
 // quantiseRuns rounds rows to levels.
 func quantiseRuns(file *neon.File) {
-	file.Func("quantiseRuns", "(dst, sums, x, inverse *float32, n int)", gemm.QuantiseRuns, func(f *neon.Func) {
-		dst, sums, x, inverse, n := f.Param("dst"), f.Param("sums"), f.Param("x"), f.Param("inverse"),
-			f.Param("n")
-		f.Constants()
-		ones := f.Bits(0x01010101)
-		f.Label("loop")
-		by := f.Broadcast(f.LoadScalar(neon.Mem{Base: inverse, Off: 4, Post: true}), 0)
-		var total [2]neon.V
-		for half := range total {
-			var r [4]neon.V
-			for i := range r {
-				r[i] = f.Round(f.FMul(f.Load(neon.Mem{Base: x, Off: 64*half + 16*i}), by))
-			}
-			q := f.NarrowBytes(f.Narrow(r[0], r[1]), f.Narrow(r[2], r[3]))
-			f.Store(q, neon.Mem{Base: dst, Off: 16 * half})
-			total[half] = f.V()
-			f.Zero(total[half])
-			for _, high := range []bool{false, true} {
-				f.SAdalp(total[half], f.SMull(high, q, ones))
-			}
+	f := file.Start("quantiseRuns", "(dst, sums, x, inverse *float32, n int)", gemm.QuantiseRuns)
+	dst, sums, x, inverse, n := f.Param("dst"), f.Param("sums"), f.Param("x"), f.Param("inverse"),
+		f.Param("n")
+	f.Constants()
+	ones := f.Bits(0x01010101)
+	f.Label("loop")
+	by := f.Broadcast(f.LoadScalar(neon.Mem{Base: inverse, Off: 4, Post: true}), 0)
+	var total [2]neon.V
+	for half := range total {
+		var r [4]neon.V
+		for i := range r {
+			r[i] = f.Round(f.FMul(f.Load(neon.Mem{Base: x, Off: 64*half + 16*i}), by))
 		}
-		both := f.PairSums(total[0], total[1])
-		f.StoreHalf(f.PairSums(both, both), neon.Mem{Base: sums})
-		f.Advance(dst, 32)
-		f.Advance(sums, 8)
-		f.Advance(x, 128)
-		f.Again(n, 1, "loop")
-		f.Return()
-	})
+		q := f.NarrowBytes(f.Narrow(r[0], r[1]), f.Narrow(r[2], r[3]))
+		f.Store(q, neon.Mem{Base: dst, Off: 16 * half})
+		total[half] = f.V()
+		f.Zero(total[half])
+		for _, high := range []bool{false, true} {
+			f.SAdalp(total[half], f.SMull(high, q, ones))
+		}
+	}
+	both := f.PairSums(total[0], total[1])
+	f.StoreHalf(f.PairSums(both, both), neon.Mem{Base: sums})
+	f.Advance(dst, 32)
+	f.Advance(sums, 8)
+	f.Advance(x, 128)
+	f.Again(n, 1, "loop")
+	f.Return()
 }
 
 // unpack writes the function that makes bytes of levels of 4 bits and none, one or two more.
 func unpack(file *neon.File, name string, bits int) {
-	file.Func(name, gemm.UnpackSignature, gemm.Unpack(bits), func(f *neon.Func) {
-		dst, src, high := f.Param("dst"), f.Param("src"), f.Param("high")
-		width, half, blocks, stride := f.Param("width"), f.Param("half"), f.Param("blocks"),
-			f.Param("stride")
-		f.Constants()
-		low, mask := f.Bits(0x0f0f0f0f), f.Bits([]uint32{0, 0x10101010, 0x30303030}[bits])
-		left, from, to, other := f.R(), f.R(), f.R(), f.R()
-		f.Difference(stride, width, stride) // what is left when a block's columns are done
-		f.Label("block")
-		f.Move(width, left)
-		f.Label("columns")
-		var planes []neon.V
-		if bits > 0 {
-			planes = append(planes, f.Load(neon.Mem{Base: high}))
+	f := file.Start(name, gemm.UnpackSignature, gemm.Unpack(bits))
+	dst, src, high := f.Param("dst"), f.Param("src"), f.Param("high")
+	width, half, blocks, stride := f.Param("width"), f.Param("half"), f.Param("blocks"),
+		f.Param("stride")
+	f.Constants()
+	low, mask := f.Bits(0x0f0f0f0f), f.Bits((1<<bits-1)*0x10101010)
+	left, from, to, other := f.R(), f.R(), f.R(), f.R()
+	f.Difference(stride, width, stride) // what is left when a block's columns are done
+	f.Label("block")
+	f.Move(width, left)
+	f.Label("columns")
+	var planes []neon.V
+	if bits > 0 {
+		planes = append(planes, f.Load(neon.Mem{Base: high}))
+	}
+	if bits > 1 {
+		f.Sum(high, width, from)
+		planes = append(planes, f.Load(neon.Mem{Base: from}))
+	}
+	f.Move(src, from)
+	f.Move(dst, to)
+	f.Sum(dst, half, other)
+	for p := range 4 {
+		x := f.Load(neon.Mem{Base: from})
+		words := [2]neon.V{f.And(x, low), f.And(f.Right(x, 4), low)}
+		for i, r := range []neon.R{to, other} {
+			f.Store(addBits(f, words[i], planes, p+4*i, mask), neon.Mem{Base: r})
+			f.Add(width, r)
 		}
-		if bits > 1 {
-			f.Sum(high, width, from)
-			planes = append(planes, f.Load(neon.Mem{Base: from}))
-		}
-		f.Move(src, from)
-		f.Move(dst, to)
-		f.Sum(dst, half, other)
-		for p := range 4 {
-			x := f.Load(neon.Mem{Base: from})
-			words := [2]neon.V{f.And(x, low), f.And(f.Right(x, 4), low)}
-			for i, r := range []neon.R{to, other} {
-				v, w := words[i], p+4*i
-				if bits > 0 {
-					v = f.Or(v, f.And(moved(f, planes[bits*w/8], 4-bits*w%8), mask))
-				}
-				f.Store(v, neon.Mem{Base: r})
-				f.Add(width, r)
-			}
-			f.Add(width, from)
-		}
-		f.Advance(src, 16)
-		f.Advance(dst, 16)
-		if bits > 0 {
-			f.Advance(high, 16)
-		}
-		f.Again(left, 16, "columns")
-		for range 3 {
-			f.Add(width, src)
-		}
-		f.Add(stride, dst)
-		if bits > 1 {
-			f.Add(width, high)
-		}
-		f.Again(blocks, 1, "block")
-		f.Return()
-	})
+		f.Add(width, from)
+	}
+	f.Advance(src, 16)
+	f.Advance(dst, 16)
+	if bits > 0 {
+		f.Advance(high, 16)
+	}
+	f.Again(left, 16, "columns")
+	for range 3 {
+		f.Add(width, src)
+	}
+	f.Add(stride, dst)
+	if bits > 1 {
+		f.Add(width, high)
+	}
+	f.Again(blocks, 1, "block")
+	f.Return()
 }
 
-// moved shifts to the left, or by less than 0 to the right.
-func moved(f *neon.Func, v neon.V, by int) neon.V {
+// addBits is v with the bits that planes have for word w above its 4.
+func addBits(f *neon.Func, v neon.V, planes []neon.V, w int, mask neon.V) neon.V {
+	if planes == nil {
+		return v
+	}
+	bits := len(planes)
+	high, by := planes[bits*w/8], 4-bits*w%8
 	switch {
 	case by > 0:
-		return f.Left(v, by)
+		high = f.Left(high, by)
 	case by < 0:
-		return f.Right(v, -by)
+		high = f.Right(high, -by)
 	}
-	return v
+	return f.Or(v, f.And(high, mask))
 }
 
 // expandScales makes float32 of scales that are small integers.
 func expandScales(file *neon.File) {
-	file.Func("expandScales", gemm.ExpandSignature, gemm.ExpandScales, func(f *neon.Func) {
-		dst, d, levels := f.Param("dst"), f.Param("d"), f.Param("levels")
-		columns, rows, stride := f.Param("columns"), f.Param("rows"), f.Param("stride")
-		left, to, by := f.R(), f.R(), f.R()
-		f.Label("row")
-		f.Move(columns, left)
-		f.Move(dst, to)
-		f.Move(d, by)
-		f.Label("columns")
-		q := f.V()
-		f.LoadHalf(neon.Mem{Base: levels}, q)
-		low, high := f.Widen(q)
-		scale := f.Vs(2)
-		f.LoadAll(neon.Mem{Base: by}, scale)
-		f.StoreAll([]neon.V{f.FMul(f.Float(low), scale[0]), f.FMul(f.Float(high), scale[1])},
-			neon.Mem{Base: to})
-		f.Advance(levels, 8)
-		f.Advance(by, 32)
-		f.Advance(to, 32)
-		f.Again(left, 8, "columns")
-		f.Add(stride, dst)
-		f.Again(rows, 1, "row")
-		f.Return()
-	})
+	f := file.Start("expandScales", gemm.ExpandSignature, gemm.ExpandScales)
+	dst, d, levels := f.Param("dst"), f.Param("d"), f.Param("levels")
+	columns, rows, stride := f.Param("columns"), f.Param("rows"), f.Param("stride")
+	left, to, by := f.R(), f.R(), f.R()
+	f.Label("row")
+	f.Move(columns, left)
+	f.Move(dst, to)
+	f.Move(d, by)
+	f.Label("columns")
+	q := f.V()
+	f.LoadHalf(neon.Mem{Base: levels}, q)
+	low, high := f.Widen(q)
+	scale := f.Vs(2)
+	f.LoadAll(neon.Mem{Base: by}, scale)
+	f.StoreAll([]neon.V{f.FMul(f.Float(low), scale[0]), f.FMul(f.Float(high), scale[1])},
+		neon.Mem{Base: to})
+	f.Advance(levels, 8)
+	f.Advance(by, 32)
+	f.Advance(to, 32)
+	f.Again(left, 8, "columns")
+	f.Add(stride, dst)
+	f.Again(rows, 1, "row")
+	f.Return()
 }

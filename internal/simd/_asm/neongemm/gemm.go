@@ -36,7 +36,7 @@ func blockProducts(f *neon.File) {
 		writeBlocks(f, rows, false)
 	}
 	for bits, name := range []string{"Four", "Five", "Six"} {
-		levels(f, name, bits)
+		writeLevels(f, name, bits)
 	}
 	quantiseRuns(f)
 	unpack(f, "unpackLow", 0)

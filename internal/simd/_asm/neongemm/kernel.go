@@ -89,38 +89,36 @@ func (t *tile) row(i int) []neon.V {
 
 // emit writes the kernel of one row count.
 func (k kernel) emit(file *neon.File, rows int) {
-	file.Func(fmt.Sprintf("mul%s_%dx16", k.name, rows), gemm.Signature,
-		gemm.Product(rows, 16, k.loop, 32*k.words),
-		func(f *neon.Func) {
-			t := &tile{Func: f, rows: rows, last: 32}
-			a, b, from, c := f.Param("a"), f.Param("b"), f.Param("from"), f.Param("c")
-			ldf, ldc, n, next := f.Bytes("ldf"), f.Bytes("ldc"), f.Param("lines"), f.Param("next")
-			if k.words == 1 {
-				t.last, t.mask = 31, 31
-				f.Constants()
-				f.BitsTo(0xffff0000, t.mask)
-			}
-			load := halves(f, a, n, rows)
-			for i := range rows {
-				f.LoadAll(neon.Mem{Base: from}, t.row(i))
-				f.Add(ldf, from)
-			}
-			f.Label("loop")
-			load(t.a)
-			fetch(f, next, k.words)
-			for word := range k.words {
-				for j := range vecs {
-					k.step(t, neon.Mem{Base: b, Off: 64*word + 16*j}, j, word)
-				}
-			}
-			f.Advance(b, 64*k.words)
-			f.Again(n, 1, "loop")
-			for i := range rows {
-				f.StoreAll(t.row(i), neon.Mem{Base: c})
-				f.Add(ldc, c)
-			}
-			f.Return()
-		})
+	f := file.Start(fmt.Sprintf("mul%s_%dx16", k.name, rows), gemm.Signature,
+		gemm.Product(rows, 16, k.loop, 32*k.words))
+	t := &tile{Func: f, rows: rows, last: 32}
+	a, b, from, c := f.Param("a"), f.Param("b"), f.Param("from"), f.Param("c")
+	ldf, ldc, n, next := f.Bytes("ldf"), f.Bytes("ldc"), f.Param("lines"), f.Param("next")
+	if k.words == 1 {
+		t.last, t.mask = 31, 31
+		f.Constants()
+		f.BitsTo(0xffff0000, t.mask)
+	}
+	load := halves(f, a, n, rows)
+	for i := range rows {
+		f.LoadAll(neon.Mem{Base: from}, t.row(i))
+		f.Add(ldf, from)
+	}
+	f.Label("loop")
+	load(t.a)
+	fetch(f, next, k.words)
+	for word := range k.words {
+		for j := range vecs {
+			k.step(t, neon.Mem{Base: b, Off: 64*word + 16*j}, j, word)
+		}
+	}
+	f.Advance(b, 64*k.words)
+	f.Again(n, 1, "loop")
+	for i := range rows {
+		f.StoreAll(t.row(i), neon.Mem{Base: c})
+		f.Add(ldc, c)
+	}
+	f.Return()
 }
 
 // halves makes n count halves of lines. What it returns loads the next half of each row's line into
@@ -149,47 +147,46 @@ func fetch(f *neon.Func, next neon.R, words int) {
 // two still fits, because levels are at most 127. Pairs of these sums are added in int32, so an
 // accumulator has two lanes for each of its two columns.
 func int8Pairs(file *neon.File, rows int) {
-	file.Func(fmt.Sprintf("mulInt8Pairs_%dx16", rows), gemm.Signature,
-		gemm.Product(rows, 16, int8Dot.loop, 32*int8Dot.words), func(f *neon.Func) {
-			a, b, from, c := f.Param("a"), f.Param("b"), f.Param("from"), f.Param("c")
-			ldf, ldc, n, next := f.Bytes("ldf"), f.Bytes("ldc"), f.Param("lines"), f.Param("next")
-			sums := make([][]neon.V, rows)
-			for i := range sums {
-				sums[i] = f.Vs(2 * vecs)
-				for _, v := range sums[i] {
-					f.Zero(v)
-				}
+	f := file.Start(fmt.Sprintf("mulInt8Pairs_%dx16", rows), gemm.Signature,
+		gemm.Product(rows, 16, int8Dot.loop, 32*int8Dot.words))
+	a, b, from, c := f.Param("a"), f.Param("b"), f.Param("from"), f.Param("c")
+	ldf, ldc, n, next := f.Bytes("ldf"), f.Bytes("ldc"), f.Param("lines"), f.Param("next")
+	sums := make([][]neon.V, rows)
+	for i := range sums {
+		sums[i] = f.Vs(2 * vecs)
+		for _, v := range sums[i] {
+			f.Zero(v)
+		}
+	}
+	half := f.Vs(rows)
+	load := halves(f, a, n, rows)
+	f.Label("loop")
+	load(func(i int) neon.V { return half[i] })
+	fetch(f, next, int8Dot.words)
+	var words [][2]neon.V // of each row, in every lane
+	for _, h := range half {
+		words = append(words, [2]neon.V{f.Broadcast(h, 0), f.Broadcast(h, 1)})
+	}
+	for j := range vecs {
+		b0, b1 := f.Load(neon.Mem{Base: b, Off: 16 * j}), f.Load(neon.Mem{Base: b, Off: 64 + 16*j})
+		for i, w := range words {
+			for half, high := range []bool{false, true} {
+				p := f.SMull(high, b0, w[0])
+				f.SMlal(high, p, b1, w[1])
+				f.SAdalp(sums[i][2*j+half], p)
 			}
-			half := f.Vs(rows)
-			load := halves(f, a, n, rows)
-			f.Label("loop")
-			load(func(i int) neon.V { return half[i] })
-			fetch(f, next, int8Dot.words)
-			var words [][2]neon.V // of each row, in every lane
-			for _, h := range half {
-				words = append(words, [2]neon.V{f.Broadcast(h, 0), f.Broadcast(h, 1)})
-			}
-			for j := range vecs {
-				b0, b1 := f.Load(neon.Mem{Base: b, Off: 16 * j}), f.Load(neon.Mem{Base: b, Off: 64 + 16*j})
-				for i, w := range words {
-					for half, high := range []bool{false, true} {
-						p := f.SMull(high, b0, w[0])
-						f.SMlal(high, p, b1, w[1])
-						f.SAdalp(sums[i][2*j+half], p)
-					}
-				}
-			}
-			f.Advance(b, 128)
-			f.Again(n, 1, "loop")
-			for i := range rows {
-				for j := range vecs {
-					v, m := f.PairSums(sums[i][2*j], sums[i][2*j+1]), neon.Mem{Base: c, Off: 16 * j}
-					f.IAddTo(v, f.Load(neon.Mem{Base: from, Off: 16 * j}))
-					f.Store(v, m)
-				}
-				f.Add(ldf, from)
-				f.Add(ldc, c)
-			}
-			f.Return()
-		})
+		}
+	}
+	f.Advance(b, 128)
+	f.Again(n, 1, "loop")
+	for i := range rows {
+		for j := range vecs {
+			v, m := f.PairSums(sums[i][2*j], sums[i][2*j+1]), neon.Mem{Base: c, Off: 16 * j}
+			f.IAddTo(v, f.Load(neon.Mem{Base: from, Off: 16 * j}))
+			f.Store(v, m)
+		}
+		f.Add(ldf, from)
+		f.Add(ldc, c)
+	}
+	f.Return()
 }

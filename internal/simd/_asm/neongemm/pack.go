@@ -8,21 +8,20 @@ import (
 // packLoop writes a loop that reads vectors of x and writes their lines, stride words apart.
 func packLoop(file *neon.File, name, doc string, vectors int,
 	body func(f *neon.Func) func(x []neon.V) (lines []neon.V)) {
-	file.Func(name, gemm.PackSignature, doc, func(f *neon.Func) {
-		dst, x, stride, n := f.Param("dst"), f.Param("x"), f.Bytes("stride"), f.Param("n")
-		f.Constants()
-		pack := body(f)
-		f.Label("loop")
-		in := f.Vs(vectors)
-		f.LoadAll(neon.Mem{Base: x}, in)
-		f.Advance(x, 16*vectors)
-		for _, v := range pack(in) {
-			f.Store(v, neon.Mem{Base: dst})
-			f.Add(stride, dst)
-		}
-		f.Again(n, 1, "loop")
-		f.Return()
-	})
+	f := file.Start(name, gemm.PackSignature, doc)
+	dst, x, stride, n := f.Param("dst"), f.Param("x"), f.Bytes("stride"), f.Param("n")
+	f.Constants()
+	pack := body(f)
+	f.Label("loop")
+	in := f.Vs(vectors)
+	f.LoadAll(neon.Mem{Base: x}, in)
+	f.Advance(x, 16*vectors)
+	for _, v := range pack(in) {
+		f.Store(v, neon.Mem{Base: dst})
+		f.Add(stride, dst)
+	}
+	f.Again(n, 1, "loop")
+	f.Return()
 }
 
 func packF32(file *neon.File) {
@@ -66,47 +65,43 @@ func packInt8Signed(file *neon.File) {
 }
 
 func absMax(file *neon.File) {
-	file.Func("absMax", "(x *float32, n int) float32", gemm.AbsMax,
-		func(f *neon.Func) {
-			x, n := f.Param("x"), f.Param("n")
-			top := f.Vs(2)
-			f.Zero(top[0])
-			f.Zero(top[1])
-			f.Label("loop")
-			v := f.Vs(2)
-			f.LoadAll(neon.Mem{Base: x}, v)
-			f.Advance(x, 32)
-			for i := range v { // the bits order as the values do, and NaN is above Inf
-				f.UMaxTo(top[i], f.FAbs(v[i]))
-			}
-			f.Again(n, 1, "loop")
-			f.UMaxTo(top[0], top[1])
-			f.UMaxTo(top[0], f.HighHalf(top[0]))
-			f.UMaxTo(top[0], f.Broadcast(top[0], 1))
-			f.Return(top[0])
-		})
+	f := file.Start("absMax", "(x *float32, n int) float32", gemm.AbsMax)
+	x, n := f.Param("x"), f.Param("n")
+	top := f.Vs(2)
+	f.Zero(top[0])
+	f.Zero(top[1])
+	f.Label("loop")
+	v := f.Vs(2)
+	f.LoadAll(neon.Mem{Base: x}, v)
+	f.Advance(x, 32)
+	for i := range v { // the bits order as the values do, and NaN is above Inf
+		f.UMaxTo(top[i], f.FAbs(v[i]))
+	}
+	f.Again(n, 1, "loop")
+	f.UMaxTo(top[0], top[1])
+	f.UMaxTo(top[0], f.HighHalf(top[0]))
+	f.UMaxTo(top[0], f.Broadcast(top[0], 1))
+	f.Return(top[0])
 }
 
 func turn(file *neon.File) {
-	file.Func("turnWords", "(dst, x *float32, ldd, ldx, n int)", gemm.TurnWords,
-		func(f *neon.Func) {
-			dst, x, ldd, ldx, n := f.Param("dst"), f.Param("x"), f.Bytes("ldd"), f.Bytes("ldx"), f.Param("n")
-			f.Shift(n, 1) // blocks of 4 words
-			at := f.R()
-			f.Label("loop")
-			f.Move(x, at)
-			var rows [8]neon.V
-			for i := range rows {
-				rows[i] = f.Load(neon.Mem{Base: at})
-				f.Add(ldx, at)
-			}
-			low, high := f.Turn([4]neon.V(rows[:4])), f.Turn([4]neon.V(rows[4:]))
-			for i := range low {
-				f.StoreAll([]neon.V{low[i], high[i]}, neon.Mem{Base: dst})
-				f.Add(ldd, dst)
-			}
-			f.Advance(x, 16)
-			f.Again(n, 1, "loop")
-			f.Return()
-		})
+	f := file.Start("turnWords", "(dst, x *float32, ldd, ldx, n int)", gemm.TurnWords)
+	dst, x, ldd, ldx, n := f.Param("dst"), f.Param("x"), f.Bytes("ldd"), f.Bytes("ldx"), f.Param("n")
+	f.Shift(n, 1) // blocks of 4 words
+	at := f.R()
+	f.Label("loop")
+	f.Move(x, at)
+	var rows [8]neon.V
+	for i := range rows {
+		rows[i] = f.Load(neon.Mem{Base: at})
+		f.Add(ldx, at)
+	}
+	low, high := f.Turn([4]neon.V(rows[:4])), f.Turn([4]neon.V(rows[4:]))
+	for i := range low {
+		f.StoreAll([]neon.V{low[i], high[i]}, neon.Mem{Base: dst})
+		f.Add(ldd, dst)
+	}
+	f.Advance(x, 16)
+	f.Again(n, 1, "loop")
+	f.Return()
 }

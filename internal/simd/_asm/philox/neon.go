@@ -6,9 +6,8 @@ import "unmask/internal/simd/_asm/neon"
 const groups = 2
 
 // ARM64 writes the assembly for NEON.
-func ARM64(file *neon.File) { file.Func("fillNEON", signature, doc(4*groups), fill) }
-
-func fill(f *neon.Func) {
+func ARM64(file *neon.File) {
+	f := file.Start("fillNEON", signature, doc(4*groups))
 	words, s, counter, n := f.Param("words"), f.Param("s"), f.Word("counter"), f.Param("n")
 	f.Constants()
 	keys, rounds, at := f.R(), f.R(), f.V()

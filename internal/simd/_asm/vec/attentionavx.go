@@ -42,11 +42,11 @@ func (w width) panels() []panel {
 
 // The registers of a product: accumulators, a line of the panel, and broadcast words in turn.
 
-func (p panel) acc(i, j int) int { return i*p.columns + j }
-func (p panel) line(j int) int   { return p.tile*p.columns + j }
-func (p panel) word(i int) int {
+func (p panel) acc(i, j int) reg.VecPhysical { return p.v(i*p.columns + j) }
+func (p panel) line(j int) reg.VecPhysical   { return p.v(p.tile*p.columns + j) }
+func (p panel) word(i int) reg.VecPhysical {
 	first, all := (p.tile+1)*p.columns, 16*p.lanes/8
-	return first + i%(all-first)
+	return p.v(first + i%(all-first))
 }
 
 func (p panel) v(i int) reg.VecPhysical {
@@ -102,18 +102,18 @@ func (p panel) accumulate(words []Mem, line, next reg.Register) {
 	}
 	ADDQ(U8(p.ahead()*len(words)), next)
 	for j := range p.columns {
-		VMOVUPS(p.column(line, j), p.v(p.line(j)))
+		VMOVUPS(p.column(line, j), p.line(j))
 	}
 	for i, m := range words {
-		VBROADCASTSS(m, p.v(p.word(i)))
+		VBROADCASTSS(m, p.word(i))
 		for j := range p.columns {
 			switch p.words {
 			case float32s:
-				VFMADD231PS(p.v(p.line(j)), p.v(p.word(i)), p.v(p.acc(i, j)))
+				VFMADD231PS(p.line(j), p.word(i), p.acc(i, j))
 			case bfloat16s:
 				avx.DotBF16(p.acc(i, j), p.line(j), p.word(i))
 			case integers:
-				VPDPWSSD(p.v(p.line(j)), p.v(p.word(i)), p.v(p.acc(i, j)))
+				VPDPWSSD(p.line(j), p.word(i), p.acc(i, j))
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (p panel) tiles(n reg.Register, body func(tile int, label func(string) stri
 func (p panel) accumulators(tile int, f func(i, j int, acc reg.VecPhysical)) {
 	for i := range tile {
 		for j := range p.columns {
-			f(i, j, p.v(p.acc(i, j)))
+			f(i, j, p.acc(i, j))
 		}
 	}
 }
@@ -211,10 +211,10 @@ func (p panel) values() {
 	MOVQ(dim, left)
 	p.tiles(left, func(tile int, l func(string) string) {
 		for j := range p.columns {
-			VMOVUPS(p.column(alpha, j), p.v(p.line(j)))
+			VMOVUPS(p.column(alpha, j), p.line(j))
 		}
 		p.accumulators(tile, func(i, j int, a reg.VecPhysical) {
-			VMULPS(Mem{Base: o, Disp: i*p.step() + j*p.bytes()}, p.v(p.line(j)), a)
+			VMULPS(Mem{Base: o, Disp: i*p.step() + j*p.bytes()}, p.line(j), a)
 		})
 		row, line, n := GP64(), GP64(), GP64()
 		MOVQ(v, row)

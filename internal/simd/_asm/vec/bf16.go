@@ -32,7 +32,7 @@ func bf16() {
 	Label("column")
 	VMOVUPS(Mem{Base: x}, reg.Z0)
 	VMOVUPS(Mem{Base: x, Index: stride, Scale: 1}, reg.Z1)
-	avx.RoundBothBF16(2, 1, 0)
+	avx.RoundBothBF16(reg.Z2, reg.Z1, reg.Z0)
 	VPERMW(reg.Z2, reg.Z3, reg.Z2)
 	VMOVUPS(reg.Z2, Mem{Base: dst})
 	ADDQ(U8(64), x)

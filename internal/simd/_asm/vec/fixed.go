@@ -73,16 +73,7 @@ func (w width) fixRows() {
 	VPMAXUD(a, m, m)
 	ADDQ(U8(64), at)
 	avx.Again(n, "max")
-	y, lane := YMM(), XMM()
-	VEXTRACTI64X4(U8(1), m, y)
-	VPMAXUD(m.AsY(), y, y)
-	VEXTRACTI128(U8(1), y, lane)
-	VPMAXUD(y.AsX(), lane, lane)
-	half := XMM()
-	VPSHUFD(U8(0x4e), lane, half)
-	VPMAXUD(half, lane, lane)
-	VPSHUFD(U8(0xb1), lane, half)
-	VPMAXUD(half, lane, lane)
+	lane := topBits(m)
 	VMAXSS(lane, least, lane) // NaN stays
 	scale, quotient := XMM(), XMM()
 	VMULSS(unit, lane, scale)
@@ -110,6 +101,21 @@ func (w width) fixRows() {
 	Label("next")
 	avx.Again(rows, "row")
 	ret()
+}
+
+// topBits is the largest of a register's words.
+func topBits(m reg.VecVirtual) reg.VecVirtual {
+	y, lane := YMM(), XMM()
+	VEXTRACTI64X4(U8(1), m, y)
+	VPMAXUD(m.AsY(), y, y)
+	VEXTRACTI128(U8(1), y, lane)
+	VPMAXUD(y.AsX(), lane, lane)
+	half := XMM()
+	for _, order := range []uint8{0x4e, 0xb1} {
+		VPSHUFD(U8(order), lane, half)
+		VPMAXUD(half, lane, lane)
+	}
+	return lane
 }
 
 // fixLanes generates the integers of queries.
@@ -190,7 +196,7 @@ func (w width) softmaxFixed() {
 	VADDPS(w.add(a, b), total, total)
 	VMOVAPS(a, reg.Z29)
 	VMOVAPS(b, reg.Z30)
-	avx.RoundBothBF16(31, 30, 29)
+	avx.RoundBothBF16(reg.Z31, reg.Z30, reg.Z29)
 	VPERMW(reg.Z31, order, reg.Z31)
 	VMOVUPS(reg.Z31, Mem{Base: s})
 	LEAQ(Mem{Base: line, Index: stride, Scale: 2}, line)
