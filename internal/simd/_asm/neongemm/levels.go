@@ -5,8 +5,8 @@ import (
 	"unmask/internal/simd/_asm/neon"
 )
 
-// levels is a kernel of one row that takes levels as they are packed, two of 4 bits in each byte and
-// in planes behind them one or two bits more. It takes 4 of the 16 columns at a time.
+// levels is a kernel of one row that takes levels as they are packed, two of 4 bits in each byte
+// and in planes behind them one or two bits more. It takes 4 of the 16 columns at a time.
 type levels struct {
 	*neon.Func
 	bits      int // in planes
