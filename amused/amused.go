@@ -225,7 +225,7 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 }
 
 // begin checks the batch and finds the modulations, keys and values of its prompts.
-func (m *Model) begin(b *model.Batch) (err error) {
+func (m *Model) begin(b *model.Batch) error {
 	if err := b.Check(m.Spec()); err != nil {
 		return err
 	}
@@ -241,16 +241,12 @@ func (m *Model) begin(b *model.Batch) (err error) {
 				"want a width of %d, as many, and %d",
 				i, p.Rows, p.Width, len(p.Pooled), len(p.Numbers), c.TextWidth, numbers)
 		}
-		t, err := m.textOf(p)
-		if err != nil {
-			return err
-		}
-		w.keys, w.texts = append(w.keys, p), append(w.texts, t)
+		w.keys, w.texts = append(w.keys, p), append(w.texts, m.textOf(p))
 	}
-	w.slots, err = m.table.Slots(w.slots, w.keys, func(i int) ([]float32, error) {
-		return m.vector(w.keys[i].(*model.Prompt)), nil
+	w.slots = m.table.Slots(w.slots, w.keys, func(i int) []float32 {
+		return m.vector(w.keys[i].(*model.Prompt))
 	})
-	return err
+	return nil
 }
 
 // vector returns the conditioning vector: an MLP of the pooled text and of the numbers as sinusoids

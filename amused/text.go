@@ -20,12 +20,8 @@ type text struct {
 type textHeads struct{ k, v *tensor.Dense }
 
 // textOf returns a prompt's keys and values, computed once.
-func (m *Model) textOf(p *model.Prompt) (*text, error) {
-	made, err := p.Derive(m, func() (any, error) { return m.makeText(p), nil })
-	if err != nil {
-		return nil, err
-	}
-	return made.(*text), nil
+func (m *Model) textOf(p *model.Prompt) *text {
+	return p.Derive(m, func() any { return m.makeText(p) }).(*text)
 }
 
 func (m *Model) makeText(p *model.Prompt) *text {

@@ -42,7 +42,7 @@ func (t *timestep) embed(sigma float64) []float32 {
 }
 
 // begin finds the modulations of a batch's times.
-func (m *Model) begin(b *model.Batch) (err error) {
+func (m *Model) begin(b *model.Batch) error {
 	if !m.cfg.TimeConditioned {
 		return nil
 	}
@@ -53,8 +53,8 @@ func (m *Model) begin(b *model.Batch) (err error) {
 	for _, t := range b.Time {
 		m.times = append(m.times, t)
 	}
-	m.slots, err = m.mods.Slots(m.slots, m.times, func(i int) ([]float32, error) {
-		return m.Sigma.embed(-math.Log1p(-(1 - noiseEps) * b.Time[i])), nil
+	m.slots = m.mods.Slots(m.slots, m.times, func(i int) []float32 {
+		return m.Sigma.embed(-math.Log1p(-(1 - noiseEps) * b.Time[i]))
 	})
-	return err
+	return nil
 }

@@ -155,7 +155,7 @@ func (m *Model) load(o model.Options) error {
 }
 
 // begin computes the modulations of a batch's classes.
-func (m *Model) begin(b *model.Batch) (err error) {
+func (m *Model) begin(b *model.Batch) error {
 	w, c := &m.w, &m.cfg
 	w.keys = w.keys[:0]
 	for i := range b.Size {
@@ -165,10 +165,10 @@ func (m *Model) begin(b *model.Batch) (err error) {
 		}
 		w.keys = append(w.keys, class)
 	}
-	w.slots, err = m.table.Slots(w.slots, w.keys, func(i int) ([]float32, error) {
-		return m.classes[w.keys[i].(int)*c.Hidden:][:c.Hidden], nil
+	w.slots = m.table.Slots(w.slots, w.keys, func(i int) []float32 {
+		return m.classes[w.keys[i].(int)*c.Hidden:][:c.Hidden]
 	})
-	return err
+	return nil
 }
 
 func (m *Model) prepare(rows int) {

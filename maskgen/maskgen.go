@@ -183,7 +183,7 @@ func (m *Model) Prompts(ctx context.Context, texts []string) ([]*model.Prompt, e
 }
 
 // begin finds the modulations of a batch's prompts.
-func (m *Model) begin(b *model.Batch) (err error) {
+func (m *Model) begin(b *model.Batch) error {
 	w, c := &m.w, &m.cfg
 	w.keys = w.keys[:0]
 	for i := range b.Size {
@@ -196,10 +196,10 @@ func (m *Model) begin(b *model.Batch) (err error) {
 		}
 		w.keys = append(w.keys, p)
 	}
-	w.slots, err = m.table.Slots(w.slots, w.keys, func(i int) ([]float32, error) {
-		return m.vector(w.keys[i].(*model.Prompt)), nil
+	w.slots = m.table.Slots(w.slots, w.keys, func(i int) []float32 {
+		return m.vector(w.keys[i].(*model.Prompt))
 	})
-	return err
+	return nil
 }
 
 // vector returns the conditioning vector: a projection of the pooled text and of 100 times the
@@ -221,27 +221,20 @@ func (m *Model) vector(p *model.Prompt) []float32 {
 }
 
 // rowsOf returns the prompt's input rows of the text stream, [text rows, hidden].
-func (m *Model) rowsOf(p *model.Prompt) (*tensor.Dense, error) {
-	made, err := p.Derive(m, func() (any, error) {
+func (m *Model) rowsOf(p *model.Prompt) *tensor.Dense {
+	return p.Derive(m, func() any {
 		c := &m.cfg
 		states, rows := m.b.New(c.TextRows, c.TextWidth), m.b.New(c.TextRows, c.Hidden)
 		m.b.Write(states, 0, p.States)
 		m.TextProj.Apply(m.b, rows, states, c.TextRows, backend.Identity)
-		return rows, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return made.(*tensor.Dense), nil
+		return rows
+	}).(*tensor.Dense)
 }
 
 // pass runs the network over a pass's rows and returns the head's input.
 func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w, b, c := &m.w, m.b, &m.cfg
-	image, read, err := m.split(p)
-	if err != nil {
-		return nil, nil, err
-	}
+	image, read := m.split(p)
 	w.image.Prepare(b, image.Len(), c.Hidden, c.Inner)
 	w.pos = w.pos[:0]
 	for _, pos := range image.Pos {
@@ -268,12 +261,11 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 
 // split separates the rows of a full pass, in which each sequence's text comes first, and fills the
 // text stream. read are the image's rows that are read, nil for all.
-func (m *Model) split(p *model.Pass) (image *model.Pass, read []int32,
-	err error) {
+func (m *Model) split(p *model.Pass) (image *model.Pass, read []int32) {
 	w, rows := &m.w, m.cfg.TextRows
 	w.textRows.Reset()
 	if !p.Full {
-		return p, p.Read, nil
+		return p, p.Read
 	}
 	w.imageAt, w.textAt, w.read = w.imageAt[:0], w.textAt[:0], append(w.read[:0], 0)[:0]
 	reads := p.Read
@@ -291,22 +283,18 @@ func (m *Model) split(p *model.Pass) (image *model.Pass, read []int32,
 	w.text.Prepare(m.b, len(w.textAt), m.cfg.Hidden, m.cfg.Inner)
 	w.textMods = w.textMods[:0]
 	for i, s := range p.Sequences {
-		text, err := m.rowsOf(p.Condition(i).Prompt)
-		if err != nil {
-			return nil, nil, err
-		}
 		w.ids = w.ids[:0]
 		for r := range rows {
 			w.ids = append(w.ids, int32(i*rows+r))
 		}
-		m.b.Scatter(w.text.X, text, w.ids)
+		m.b.Scatter(w.text.X, m.rowsOf(p.Condition(i).Prompt), w.ids)
 		w.textMods = append(w.textMods,
 			backend.Segment{Seq: int(w.slots[s.Seq]), Row: i * rows, Rows: rows})
 	}
 	if p.Read != nil {
 		read = w.read
 	}
-	return p.Pick(w.imageAt), read, nil
+	return p.Pick(w.imageAt), read
 }
 
 // block computes one block over the image's rows and, in a full pass, over the text's. It returns

@@ -53,29 +53,22 @@ type Batch struct {
 // Progress is the step that a sequence is at: N, counted from 1, of Of.
 type Progress struct{ N, Of int }
 
-// Used returns the number of positions of a sequence that are in use.
-func (b *Batch) Used(sequence int) int {
-	if b.Lengths == nil {
-		return b.Length
+// elementOr returns an element of a list, or a value where the list is nil.
+func elementOr[T any](list []T, i int, otherwise T) T {
+	if list == nil {
+		return otherwise
 	}
-	return b.Lengths[sequence]
+	return list[i]
 }
+
+// Used returns the number of positions of a sequence that are in use.
+func (b *Batch) Used(sequence int) int { return elementOr(b.Lengths, sequence, b.Length) }
 
 // kept returns the positions of a sequence that the network sees, nil for all.
-func (b *Batch) kept(sequence int) []int32 {
-	if b.Kept == nil {
-		return nil
-	}
-	return b.Kept[sequence]
-}
+func (b *Batch) kept(sequence int) []int32 { return elementOr(b.Kept, sequence, nil) }
 
 // shadows returns the positions that a sequence has a second row of.
-func (b *Batch) shadows(sequence int) []int32 {
-	if b.Shadows == nil {
-		return nil
-	}
-	return b.Shadows[sequence]
-}
+func (b *Batch) shadows(sequence int) []int32 { return elementOr(b.Shadows, sequence, nil) }
 
 // keys returns the number of keys of a sequence that its own rows can see.
 func (b *Batch) keys(sequence int) int {
@@ -98,20 +91,10 @@ func (b *Batch) slot(sequence, pos int) int {
 }
 
 // Place returns the index of a sequence in Cache.
-func (b *Batch) Place(sequence int) int {
-	if b.Places == nil {
-		return sequence
-	}
-	return b.Places[sequence]
-}
+func (b *Batch) Place(sequence int) int { return elementOr(b.Places, sequence, sequence) }
 
 // Condition returns the condition of a sequence, nil for none.
-func (b *Batch) Condition(sequence int) *Condition {
-	if b.Conditions == nil {
-		return nil
-	}
-	return b.Conditions[sequence]
-}
+func (b *Batch) Condition(sequence int) *Condition { return elementOr(b.Conditions, sequence, nil) }
 
 // Check returns a one-line error for a batch that no model with this Spec can compute. Networks
 // call it first. It does not check Read and the rows of a partial pass, which the loop makes.

@@ -79,15 +79,7 @@ func LoadCodec(src *Source, o Options) (Codec, error) {
 // InspectCodec describes the codec of a model's files. It loads the codec, which checks every
 // weight.
 func InspectCodec(src *Source, o Options) (Info, error) {
-	parameters := 0
-	for _, name := range src.Set.Names() {
-		t, _ := src.Set.Get(name)
-		n := 1
-		for _, size := range t.Shape {
-			n *= size
-		}
-		parameters += n
-	}
+	parameters := Parameters(src.Set.Names(), src.Set)
 	c, err := LoadCodec(src, o)
 	if err != nil {
 		return Info{}, err
@@ -98,13 +90,9 @@ func InspectCodec(src *Source, o Options) (Info, error) {
 		}
 	}
 	width, height := c.Size()
-	positions := 1
-	for _, n := range c.Shape() {
-		positions *= n
-	}
 	return Info{Architecture: codecFormat(src).Name + ", a codec of pictures", Parameters: parameters,
-		Sizes: map[string]int{"codes": c.Codes(), "positions": positions, "width": width,
-			"height": height}, Notes: src.Notes}, nil
+		Sizes: map[string]int{"codes": c.Codes(), "positions": Spec{Shape: c.Shape()}.Length(),
+			"width": width, "height": height}, Notes: src.Notes}, nil
 }
 
 func codecFormat(src *Source) *CodecFormat {

@@ -51,21 +51,18 @@ type Prompt struct {
 // Derive returns the result of make, which is called once for each key: for example a network's
 // keys and values of the text, with the network as key. Results live as long as the prompt. Derive
 // may be called concurrently.
-func (p *Prompt) Derive(key any, make func() (any, error)) (any, error) {
+func (p *Prompt) Derive(key any, make func() any) any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if v, ok := p.derived[key]; ok {
-		return v, nil
+	v, ok := p.derived[key]
+	if !ok {
+		v = make()
+		if p.derived == nil {
+			p.derived = map[any]any{}
+		}
+		p.derived[key] = v
 	}
-	v, err := make()
-	if err != nil {
-		return nil, err
-	}
-	if p.derived == nil {
-		p.derived = map[any]any{}
-	}
-	p.derived[key] = v
-	return v, nil
+	return v
 }
 
 // Prompter is a Denoiser that reads prompts with a text encoder of its own.
@@ -79,10 +76,7 @@ type Prompter interface {
 // one is needed.
 func (s Spec) CheckCondition(c *Condition) error {
 	if c == nil {
-		if s.Prompt {
-			return fmt.Errorf("there is no prompt, want one: this model draws from a text")
-		}
-		return nil
+		c = &Condition{Class: NoClass}
 	}
 	switch {
 	case s.Classes == 0 && c.Class > 0:

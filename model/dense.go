@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -197,10 +198,7 @@ func (s *scratchRows) get(n int) *scratchRow {
 	if r == nil {
 		r = new(scratchRow)
 	}
-	if cap(r.x) < n {
-		r.x = make([]float32, n)
-	}
-	r.x = r.x[:n]
+	r.x = slices.Grow(r.x[:0], n)[:n]
 	return r
 }
 

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -50,13 +51,8 @@ var (
 
 // Check returns an error for the first parameter out of range, given the number of outcomes.
 func (f *Filter) Check(tokens int) error {
-	if err := TemperatureParam.Check(f.Temperature); err != nil {
-		return err
-	}
-	if err := TopKParam.CheckInt(f.TopK); err != nil {
-		return err
-	}
-	if err := TopPParam.Check(f.TopP); err != nil {
+	if err := cmp.Or(TemperatureParam.Check(f.Temperature), TopKParam.CheckInt(f.TopK),
+		TopPParam.Check(f.TopP)); err != nil {
 		return err
 	}
 	for _, t := range f.Ban {
@@ -177,15 +173,8 @@ func (f *Filtered) apply(row int32, logits []float32) error {
 	sorted := f.rows.get(len(logits))
 	defer f.rows.put(sorted)
 	copy(sorted.x, logits)
-	slices.SortFunc(sorted.x, func(a, b float32) int {
-		switch {
-		case a > b:
-			return -1
-		case a < b:
-			return 1
-		}
-		return 0
-	})
+	slices.Sort(sorted.x)
+	slices.Reverse(sorted.x)
 	keep := sorted.x
 	if o.TopK > 0 {
 		keep = keep[:min(o.TopK, len(keep))]

@@ -16,23 +16,33 @@ import (
 // where that decides how they are read; it does not depend on where the files are. It reads all of
 // them.
 func (s *Source) Fingerprint() (string, error) {
-	sum, err := s.fingerprint()
-	if err == nil && s.As != "" {
+	hash := sha256.New()
+	if err := s.writeAll(hash); err != nil {
+		return "", fmt.Errorf("%s: %w", s.Name, err)
+	}
+	sum := hex.EncodeToString(hash.Sum(nil)[:8])
+	if s.As != "" {
 		both := sha256.Sum256([]byte(sum + " " + s.As))
 		sum = hex.EncodeToString(both[:8])
 	}
-	return sum, err
+	return sum, nil
 }
 
-func (s *Source) fingerprint() (string, error) {
+// writeAll writes a GGUF file, which has configuration, weights and tokenizer, or the files of a
+// directory.
+func (s *Source) writeAll(to io.Writer) error {
 	if s.gguf != "" {
-		return s.fingerprintGGUF()
+		in, err := atomicfile.Open(s.gguf)
+		if err == nil {
+			defer in.Close()
+			_, err = io.Copy(to, in)
+		}
+		return atomicfile.Cause(err)
 	}
 	entries, err := fs.ReadDir(s.Files, ".")
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", s.Name, atomicfile.Cause(err))
+		return atomicfile.Cause(err)
 	}
-	hash := sha256.New()
 	for _, e := range entries { // in the order of their names
 		if e.IsDir() || !slices.Contains([]string{".json", ".safetensors", ".pth", ".pt"},
 			path.Ext(e.Name())) {
@@ -40,28 +50,14 @@ func (s *Source) fingerprint() (string, error) {
 		}
 		in, err := s.Files.Open(e.Name())
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", s.Name, err)
+			return err
 		}
-		fmt.Fprintf(hash, "%s\n", e.Name())
-		_, err = io.Copy(hash, in)
+		fmt.Fprintf(to, "%s\n", e.Name())
+		_, err = io.Copy(to, in)
 		in.Close()
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", s.Name, err)
+			return err
 		}
 	}
-	return hex.EncodeToString(hash.Sum(nil)[:8]), nil
-}
-
-// fingerprintGGUF is Fingerprint for a GGUF file, which has configuration, weights and tokenizer.
-func (s *Source) fingerprintGGUF() (string, error) {
-	in, err := atomicfile.Open(s.gguf)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", s.Name, atomicfile.Cause(err))
-	}
-	defer in.Close()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, in); err != nil {
-		return "", fmt.Errorf("%s: %w", s.Name, atomicfile.Cause(err))
-	}
-	return hex.EncodeToString(hash.Sum(nil)[:8]), nil
+	return nil
 }

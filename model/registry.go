@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"unmask/backend"
@@ -170,12 +171,8 @@ func DecodeConfig(src *Source, v any) error {
 
 // Has reports whether the name of any tensor ends in suffix.
 func (s *Source) Has(suffix string) bool {
-	for _, name := range s.Set.Names() {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Set.Names(),
+		func(name string) bool { return strings.HasSuffix(name, suffix) })
 }
 
 // Parameters returns the number of elements of the named tensors.

@@ -43,8 +43,10 @@ func openPipeline(dir string) (src *Source, ok bool, err error) {
 func (s *Source) Sub(folder, what string) (*Source, error) {
 	if info, err := fs.Stat(s.Files, folder); err != nil || !info.IsDir() {
 		if s.Elsewhere != nil {
-			if dir, err := s.Elsewhere(folder); err != nil || dir != "" {
-				return openAt(dir, err)
+			if dir, err := s.Elsewhere(folder); err != nil {
+				return nil, err
+			} else if dir != "" {
+				return Open(dir)
 			}
 		}
 		return nil, fmt.Errorf("there is no folder %s, want %s there", folder, what)
@@ -57,12 +59,4 @@ func (s *Source) Sub(folder, what string) (*Source, error) {
 		return nil, err
 	}
 	return OpenFS(files, filepath.Join(s.Name, folder))
-}
-
-// openAt opens dir unless err is set.
-func openAt(dir string, err error) (*Source, error) {
-	if err != nil {
-		return nil, err
-	}
-	return Open(dir)
 }

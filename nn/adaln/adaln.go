@@ -85,59 +85,37 @@ const fewest = 64
 // Slots writes the slots of conditions to dst. Conditions with equal keys are the same. vector
 // returns the conditioning vector [Cond] of condition i, before its activation (swish); it is
 // called for new conditions only.
-func (t *Table) Slots(dst []int32, keys []any, vector func(i int) ([]float32, error)) ([]int32,
-	error) {
+func (t *Table) Slots(dst []int32, keys []any, vector func(i int) []float32) []int32 {
 	if len(keys) > t.size {
 		t.grow(len(keys))
 	}
-	fresh, isNew := t.fresh(keys)
-	if int(t.free)+fresh > t.size {
+	fresh := map[any]bool{}
+	for _, key := range keys {
+		if _, ok := t.slots[key]; !ok {
+			fresh[key] = true
+		}
+	}
+	if int(t.free)+len(fresh) > t.size {
 		clear(t.slots)
 		t.free = 0
-		_, isNew = t.fresh(keys)
 	}
 	var made []int32
-	first := t.free
+	dst = dst[:0]
 	for i, key := range keys {
-		if !isNew[i] {
-			continue
+		slot, ok := t.slots[key]
+		if !ok {
+			slot = t.free
+			t.Backend.Write(t.y, len(made), vector(i))
+			t.slots[key] = slot
+			made = append(made, slot)
+			t.free++
 		}
-		y, err := vector(i)
-		if err != nil {
-			t.free = first
-			for k, s := range t.slots {
-				if s >= first {
-					delete(t.slots, k)
-				}
-			}
-			return nil, err
-		}
-		t.Backend.Write(t.y, len(made), y)
-		t.slots[key] = t.free
-		made = append(made, t.free)
-		t.free++
+		dst = append(dst, slot)
 	}
 	if len(made) > 0 {
 		t.make(made)
 	}
-	dst = dst[:0]
-	for _, key := range keys {
-		dst = append(dst, t.slots[key])
-	}
-	return dst, nil
-}
-
-// fresh counts and marks the first use of each key that has no slot.
-func (t *Table) fresh(keys []any) (n int, isNew []bool) {
-	isNew = make([]bool, len(keys))
-	seen := map[any]bool{}
-	for i, key := range keys {
-		if _, ok := t.slots[key]; !ok && !seen[key] {
-			seen[key], isNew[i] = true, true
-			n++
-		}
-	}
-	return n, isNew
+	return dst
 }
 
 func (t *Table) grow(n int) {
