@@ -76,7 +76,7 @@ func (p Param) Float(text string) (float64, error) {
 		return 0, p.unread(text, "a number, ", err)
 	}
 	if !p.allows(x) {
-		return 0, p.refuse(Format(x), "")
+		return 0, p.refuse(Format(x))
 	}
 	return x, nil
 }
@@ -92,7 +92,7 @@ func (p Param) Int(text string) (int, error) {
 		return 0, p.unread(text, whole, err)
 	}
 	if !p.allows(float64(n)) || int64(int(n)) != n {
-		return 0, p.refuse(strconv.FormatInt(n, 10), "")
+		return 0, p.refuse(strconv.FormatInt(n, 10))
 	}
 	return int(n), nil
 }
@@ -100,7 +100,7 @@ func (p Param) Int(text string) (int, error) {
 // Word reads one of Words.
 func (p Param) Word(text string) (string, error) {
 	if !slices.Contains(p.Words, text) {
-		return "", p.refuse(Quote(text), "")
+		return "", p.refuse(Quote(text))
 	}
 	return text, nil
 }
@@ -110,7 +110,7 @@ func (p Param) Check(x float64) error {
 	if x == 0 || p.allows(x) {
 		return nil
 	}
-	return p.refuse(Format(x), "")
+	return p.refuse(Format(x))
 }
 
 // CheckInt is Check for a whole number.
@@ -118,7 +118,7 @@ func (p Param) CheckInt(n int) error {
 	if n == 0 || p.allows(float64(n)) {
 		return nil
 	}
-	return p.refuse(strconv.Itoa(n), "")
+	return p.refuse(strconv.Itoa(n))
 }
 
 // CheckWord returns an error for a word that is not one of Words. "" stands for the default and
@@ -139,8 +139,8 @@ func (p Param) allows(x float64) bool {
 	return x >= p.Min && x <= p.Max || x == 0 && p.Zero != ""
 }
 
-func (p Param) refuse(found, kind string) error {
-	return &Error{Name: p.Name, Found: found, Want: kind + p.Want()}
+func (p Param) refuse(found string) error {
+	return &Error{Name: p.Name, Found: found, Want: p.Want()}
 }
 
 // unread is the error of a text that is no number of this kind, or one beyond all.

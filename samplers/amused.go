@@ -23,9 +23,8 @@ func (a AMUSEd) Needs(int, int) Need {
 // Choose keeps the number of tokens that the schedule opens.
 func (a AMUSEd) Choose(v *View) (Opening, error) {
 	if a.Tokens == likeliest {
-		o := Opening{Positions: v.Top(v.Quota, func(i int) float64 { return v.P1[i] })}
-		v.likeliest(&o)
-		return o, nil
+		c := v.candidates(0)
+		return c.open(v.Top(v.Quota, c.score)), nil
 	}
 	noise := cmp.Or(a.Noise, 2)
 	if v.Steps > 1 {

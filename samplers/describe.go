@@ -3,6 +3,7 @@ package samplers
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"unmask/param"
@@ -43,12 +44,9 @@ func List() (out []Info) {
 func (e *entry) takes(sampler bool) []param.Param {
 	out := []param.Param{}
 	add := func(p param.Param) {
-		for _, q := range out {
-			if p.Name == q.Name {
-				return
-			}
+		if !slices.ContainsFunc(out, func(q param.Param) bool { return q.Name == p.Name }) {
+			out = append(out, p)
 		}
-		out = append(out, p)
 	}
 	for _, f := range e.params {
 		add(f.Param)

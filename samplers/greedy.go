@@ -21,7 +21,8 @@ func (g Greedy) Needs(step, steps int) Need {
 func (g Greedy) Choose(v *View) (Opening, error) {
 	o, err := inner(g).Choose(v)
 	if err == nil {
-		v.likeliest(&o)
+		best := v.candidates(0).open(o.Positions)
+		o.Tokens, o.LogP = best.Tokens, best.LogP
 	}
 	return o, err
 }

@@ -41,7 +41,7 @@ func Parse(text string, given ...Given) (Sampler, error) {
 		return nil, fmt.Errorf("samplers: text is %d bytes, want at most %d", len(text), maxText)
 	}
 	p := parser{rest: text}
-	n, err := p.node(p.word(), 0)
+	n, err := p.whole()
 	if err == nil && p.space() != "" {
 		err = fmt.Errorf("found %s after the end", param.Quote(p.rest))
 	}
@@ -69,8 +69,7 @@ func Takes(text, key string) bool { return takes(text, Given{key: key}) }
 func Has(text, key string) bool { return takes(text, Given{key: key, instead: true}) }
 
 func takes(text string, g Given) bool {
-	p := parser{rest: text}
-	n, err := p.node(p.word(), 0)
+	n, err := (&parser{rest: text}).whole()
 	if err != nil {
 		return false
 	}

@@ -17,13 +17,6 @@ type ReMDM struct {
 // In the strategy loop, alpha stays at loopAlpha between the times loopOn and loopOff.
 const loopOn, loopOff, loopAlpha = 0.55, 0.05, 0.9
 
-func (r ReMDM) strategy() string {
-	if r.Strategy == "" {
-		return "cap"
-	}
-	return r.Strategy
-}
-
 // Remasks marks that ReMDM closes positions.
 func (ReMDM) Remasks() {}
 
@@ -40,7 +33,7 @@ func (ReMDM) Needs(step, steps int) Need { return Need{Top: step >= steps} }
 // Choose opens and closes any number of positions.
 func (r ReMDM) Choose(v *View) (Opening, error) {
 	if v.Step >= v.Steps {
-		return v.argmax(), nil
+		return v.candidates(0).open(v.Masked), nil
 	}
 	t, s := evenTime(v.Step, v.Steps), evenTime(v.Step+1, v.Steps)
 	alphaT, alphaS := 1-t, 1-s
@@ -49,8 +42,8 @@ func (r ReMDM) Choose(v *View) (Opening, error) {
 		most = min(1, (1-alphaS)/alphaT)
 	}
 	sigma := 0.0 // with conf there is one for each open position
-	switch r.strategy() {
-	case "cap":
+	switch r.Strategy {
+	case "", "cap":
 		sigma = min(cmp.Or(r.Eta, 0.008), most)
 	case "rescale":
 		sigma = cmp.Or(r.Eta, 0.015) * most
@@ -70,7 +63,7 @@ func (r ReMDM) Choose(v *View) (Opening, error) {
 	}
 	for _, p := range v.Open {
 		close := sigma
-		if r.strategy() == "conf" {
+		if r.Strategy == "conf" {
 			close = most * math.Exp(-math.Exp(v.Past[p])) / norm
 		}
 		if v.Rand.Uniform(p, ForClose) < close {

@@ -53,14 +53,9 @@ func (e *entry) insideText(v reflect.Value) []string {
 
 // textOf returns a parameter's value as text, false if it is the default.
 func textOf(p param.Param, at any) (string, bool) {
-	var text string
-	switch at := at.(type) {
-	case *float64:
-		text = param.Format(*at)
-	case *int:
-		text = fmt.Sprint(*at)
-	case *string:
-		text = *at
+	text := fmt.Sprint(reflect.ValueOf(at).Elem())
+	if x, ok := at.(*float64); ok {
+		text = param.Format(*x)
 	}
 	return text, text != "" && text != "0" && text != p.Default
 }
@@ -70,19 +65,13 @@ func set(p param.Param, at any, text string) (err error) {
 	switch at := at.(type) {
 	case *float64:
 		*at, err = p.Float(text)
-		if err == nil && param.Format(*at) == p.Default {
-			*at = 0
-		}
 	case *int:
 		*at, err = p.Int(text)
-		if err == nil && fmt.Sprint(*at) == p.Default {
-			*at = 0
-		}
 	case *string:
 		*at, err = p.Word(text)
-		if *at == p.Default {
-			*at = ""
-		}
+	}
+	if _, own := textOf(p, at); !own {
+		reflect.ValueOf(at).Elem().SetZero()
 	}
 	return err
 }

@@ -44,24 +44,13 @@ func (t TiTok) Needs(step, steps int) Need {
 // Choose keeps the schedule's number of tokens.
 func (t TiTok) Choose(v *View) (Opening, error) {
 	noise, logits := t.temperatures(v.Step, v.Steps)
-	score := func(i int) float64 { return (v.LogP[i]+v.LogSum[i])/logits + noise*v.Gumbel(i) }
 	if noise == 0 {
-		score = func(i int) float64 { return math.Log(v.P1[i]) + v.LogSum[i] }
+		largest := v.Top(v.Quota, func(i int) float64 { return math.Log(v.P1[i]) + v.LogSum[i] })
+		return v.candidates(0).open(largest), nil
 	}
-	o := Opening{Positions: v.Top(v.Quota, score)}
-	if noise == 0 {
-		v.likeliest(&o)
-	} else {
-		v.drawn(&o)
-	}
+	o := Opening{Positions: v.Top(v.Quota, func(i int) float64 {
+		return (v.LogP[i]+v.LogSum[i])/logits + noise*v.Gumbel(i)
+	})}
+	v.drawn(&o)
 	return o, nil
-}
-
-// likeliest sets an opening's tokens to the most probable ones.
-func (v *View) likeliest(o *Opening) {
-	o.Tokens, o.LogP = v.Tokens32(len(o.Positions)), v.Floats(len(o.Positions))
-	for j, p := range o.Positions {
-		i := v.Index(p)
-		o.Tokens[j], o.LogP[j] = v.Arg[i], math.Log(v.P1[i])
-	}
 }

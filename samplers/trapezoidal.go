@@ -3,6 +3,8 @@ package samplers
 import (
 	"cmp"
 	"math"
+
+	"unmask/internal/race"
 )
 
 // ThetaTrapezoidal is a solver of second order with two evaluations a step (Ren et al. 2025,
@@ -27,10 +29,7 @@ func (ThetaTrapezoidal) Plan(steps, free int) (int, error) {
 }
 
 // NewState returns an empty state.
-func (ThetaTrapezoidal) NewState(length int) any {
-	o := make([]outline, length)
-	return &o
-}
+func (ThetaTrapezoidal) NewState(length int) any { return make([]outline, length) }
 
 // times returns the start, the intermediate point and the end of the whole step.
 func (s ThetaTrapezoidal) times(step, steps int) (t, between, end float64) {
@@ -61,7 +60,7 @@ func (s ThetaTrapezoidal) Choose(v *View) (Opening, error) {
 	if v.Step >= v.Steps {
 		return Opening{Positions: v.Masked}, nil
 	}
-	before := *v.State.(*[]outline)
+	before := v.State.([]outline)
 	t, between, end := s.times(v.Step, v.Steps)
 	if v.Step%2 == 0 {
 		return s.second(v, before, t, between, end)
@@ -88,7 +87,7 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 	n := len(v.Masked)
 	token, logP := v.Tokens32(n), v.Floats(n)
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
-		token[i] = -1
+		token[i] = race.None
 		position := v.Masked[i]
 		b := &before[position]
 		p := func(x int32) float64 { return math.Exp(float64(logits[x]) - v.LogSum[i]) }
@@ -122,14 +121,7 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 	if err != nil {
 		return Opening{}, err
 	}
-	o := Opening{Positions: v.Ints(n)[:0], Tokens: v.Tokens32(n)[:0], LogP: v.Floats(n)[:0]}
-	for i, x := range token {
-		if x >= 0 {
-			o.Positions, o.Tokens, o.LogP = append(o.Positions, v.Masked[i]), append(o.Tokens,
-				x), append(o.LogP, logP[i])
-		}
-	}
-	return o, nil
+	return v.won(token, logP), nil
 }
 
 // Tempered refuses temperature 0: both leaps draw tokens from rates.

@@ -51,7 +51,7 @@ func (a Vanilla) Needs(step, steps int) Need {
 // Choose opens any number of positions, perhaps none.
 func (a Vanilla) Choose(v *View) (Opening, error) {
 	if v.Step >= v.Steps {
-		return v.argmax(), nil
+		return v.candidates(0).open(v.Masked), nil
 	}
 	t, s := evenTime(v.Step, v.Steps), evenTime(v.Step+1, v.Steps)
 	if a.Bits == 32 {
@@ -75,13 +75,6 @@ func (a Vanilla) Tempered(temperature float64) (any, float64, error) {
 	return a, temperature, nil
 }
 
-// argmax opens all masked positions with their most probable tokens.
-func (v *View) argmax() Opening {
-	o := Opening{Positions: v.Masked}
-	v.likeliest(&o)
-	return o
-}
-
 // published runs the race of MDLM and SDTT in float32: at each masked position the outcomes against
 // the mask.
 func published(v *View, t, s float32) (Opening, error) {
@@ -99,12 +92,18 @@ func published(v *View, t, s float32) (Opening, error) {
 	if err != nil {
 		return Opening{}, err
 	}
+	return v.won(winner, logP), nil
+}
+
+// won opens the masked positions with a token other than race.None.
+func (v *View) won(token []int32, logP []float64) Opening {
+	n := len(token)
 	o := Opening{Positions: v.Ints(n)[:0], Tokens: v.Tokens32(n)[:0], LogP: v.Floats(n)[:0]}
-	for i, token := range winner {
-		if token != race.None {
+	for i, x := range token {
+		if x != race.None {
 			o.Positions = append(o.Positions, v.Masked[i])
-			o.Tokens, o.LogP = append(o.Tokens, token), append(o.LogP, logP[i])
+			o.Tokens, o.LogP = append(o.Tokens, x), append(o.LogP, logP[i])
 		}
 	}
-	return o, nil
+	return o
 }
