@@ -164,7 +164,18 @@ func (p *product) panelRange(i int) (from, to int) {
 
 // finish computes and stores the tile of rows first.. and panel j.
 func (p *product) finish(w *worker, a operand, first, rows, j int) {
+	p.fetch(first, rows, j)
 	p.put(p.tile(w, a, rows, j), first, rows, j)
+}
+
+// fetch asks for what put will need when the tile of rows first.. and panel j is computed.
+func (p *product) fetch(first, rows, j int) {
+	k := p.w.k
+	at, columns := first*p.stride+j*k.Columns, min(k.Columns, p.w.out-j*k.Columns)
+	if p.times != nil {
+		k.Fetch(p.times[at:], p.stride, rows, columns)
+	}
+	k.Fetch(p.dst[at:], p.stride, rows, columns)
 }
 
 // tile computes the tile [rows, k.Columns] of an operand's first rows and panel j.
@@ -178,7 +189,7 @@ func (p *product) tile(w *worker, a operand, rows, j int) []float32 {
 // put stores the tile [rows, k.Columns] of rows first.. and panel j, after bias and activation.
 func (p *product) put(tile []float32, first, rows, j int) {
 	k := p.w.k
-	n := k.Columns
+	n, at := k.Columns, first*p.stride+j*k.Columns
 	columns, bias := min(n, p.w.out-j*n), p.bias
 	if bias != nil {
 		bias = bias[j*n:][:columns]
@@ -191,9 +202,7 @@ func (p *product) put(tile []float32, first, rows, j int) {
 		functions[p.act](p.b.ops, tile, tile)
 	}
 	if p.times != nil {
-		for i := range rows {
-			p.b.ops.Multiply(tile[i*n:][:columns], p.times[(first+i)*p.stride+j*n:])
-		}
+		k.Times(tile, n, p.times[at:], p.stride, rows, columns)
 	}
-	k.Store(p.dst[first*p.stride+j*n:], p.stride, tile, n, bias, rows, columns, p.add)
+	k.Store(p.dst[at:], p.stride, tile, n, bias, rows, columns, p.add)
 }

@@ -76,10 +76,9 @@ const (
 func BlocksFor(level simd.Level, t quant.Type) *Blocks { return blocksFor(level, t) }
 
 // tiled sets the sizes of k, whose kernels it has, and how its tiles are stored.
-func (k *Blocks) tiled(columns, cache int,
-	store func(dst, tile, bias *float32, ldd, ldt, rows, cols, add int)) *Blocks {
+func (k *Blocks) tiled(columns, cache int, f finish) *Blocks {
 	k.Rows, k.Columns, k.Cache = k.heights[0].rows, columns, cache
-	k.Tile = &Kernel{Format: F32, Rows: k.Rows, Columns: columns, Cache: cache, store: store}
+	k.Tile = &Kernel{Format: F32, Rows: k.Rows, Columns: columns, Cache: cache, finish: f}
 	return k
 }
 

@@ -15,7 +15,7 @@ func genericBlocks(t quant.Type, columns int, flip bool) *Blocks {
 	for _, rows := range []int{4, 2, 1} {
 		k.heights = append(k.heights, blockHeight{rows, multiplyBlocksGo(rows, columns, flip), 1, false})
 	}
-	return k.tiled(columns, 1<<16, storeGo)
+	return k.tiled(columns, 1<<16, finishGo)
 }
 
 // multiplyBlocksGo returns the kernel of a row count. unsigned says that B's bytes have no sign.

@@ -50,8 +50,15 @@ type Kernel struct {
 	pack    packer
 	largest func(x *float32, n int) float32
 	turn    func(dst, x *float32, ldd, ldx, n int) // nil in plain Go
-	store   func(dst, tile, bias *float32, ldd, ldt, rows, cols, add int)
 	scale   func(tile, row, col, offset *float32, ldt, rows, cols int)
+	finish
+}
+
+// finish is what finishes tiles of all formats.
+type finish struct {
+	fetch func(x *float32, ldx, rows, cols int) // nil in plain Go
+	times func(tile, x *float32, ldt, ldx, rows, cols int)
+	store func(dst, tile, bias *float32, ldd, ldt, rows, cols, add int)
 }
 
 // multiply computes a panel of A times a panel of B, added to a tile; see the loops in the
@@ -174,6 +181,31 @@ func (k *Kernel) panel(rows int) height {
 		}
 	}
 	panic("gemm: no rows")
+}
+
+// Fetch asks for the cache lines of rows ldx apart, which Times or Store will need: each row is in
+// another place of memory, so that they would be waited for one after the other.
+func (k *Kernel) Fetch(x []float32, ldx, rows, columns int) {
+	if rows == 0 || columns == 0 || k.fetch == nil {
+		return
+	}
+	_ = x[(rows-1)*ldx+columns-1]
+	k.fetch(&x[0], ldx, rows, (columns+15)/16*16)
+}
+
+// Times multiplies a tile by rows and columns: tile *= x.
+func (k *Kernel) Times(tile []float32, ldt int, x []float32, ldx, rows, columns int) {
+	if rows == 0 || columns == 0 {
+		return
+	}
+	_, _ = tile[(rows-1)*ldt+columns-1], x[(rows-1)*ldx+columns-1]
+	whole := columns / 16 * 16
+	if whole > 0 {
+		k.times(&tile[0], &x[0], ldt, ldx, rows, whole)
+	}
+	if whole < columns {
+		timesGo(&tile[whole], &x[whole], ldt, ldx, rows, columns-whole)
+	}
 }
 
 // Store finishes a tile: dst = tile + bias by rows and columns, or dst += with add. A nil bias is

@@ -703,6 +703,24 @@ func absMax(x *float32, n int) float32
 //go:noescape
 func turnWords(dst *float32, x *float32, ldd int, ldx int, n int)
 
+// fetchRows is
+//
+//	for i := range rows { for j := 0; j < cols; j += 16 { fetch(x[i][j]) } }
+//
+// A fetch asks for a cache line and waits for nothing.
+//
+//go:noescape
+func fetchRows(x *float32, ldx int, rows int, cols int)
+
+// timesRows is
+//
+//	for i := range rows { for j := range cols { tile[i][j] *= x[i][j] } }
+//
+// cols is a multiple of 16.
+//
+//go:noescape
+func timesRows(tile *float32, x *float32, ldt int, ldx int, rows int, cols int)
+
 // storeRows is
 //
 //	for i := range rows { for j := range cols {

@@ -8044,6 +8044,58 @@ loop:
 	VZEROUPPER
 	RET
 
+// func fetchRows(x *float32, ldx int, rows int, cols int)
+// Requires: AVX, MMX+
+TEXT ·fetchRows(SB), NOSPLIT, $0-32
+	MOVQ x+0(FP), AX
+	MOVQ ldx+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ cols+24(FP), BX
+
+row:
+	XORQ SI, SI
+
+column:
+	PREFETCHT0 (AX)(SI*4)
+	ADDQ       $0x10, SI
+	CMPQ       SI, BX
+	JNE        column
+	LEAQ       (AX)(CX*4), AX
+	DECQ       DX
+	JNZ        row
+	VZEROUPPER
+	RET
+
+// func timesRows(tile *float32, x *float32, ldt int, ldx int, rows int, cols int)
+// Requires: AVX
+TEXT ·timesRows(SB), NOSPLIT, $0-48
+	MOVQ tile+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ ldt+16(FP), DX
+	MOVQ ldx+24(FP), BX
+	MOVQ rows+32(FP), SI
+	MOVQ cols+40(FP), DI
+
+row:
+	XORQ R8, R8
+
+column:
+	VMOVUPS (AX)(R8*4), Y0
+	VMULPS  (CX)(R8*4), Y0, Y0
+	VMOVUPS Y0, (AX)(R8*4)
+	VMOVUPS 32(AX)(R8*4), Y0
+	VMULPS  32(CX)(R8*4), Y0, Y0
+	VMOVUPS Y0, 32(AX)(R8*4)
+	ADDQ    $0x10, R8
+	CMPQ    R8, DI
+	JNE     column
+	LEAQ    (AX)(DX*4), AX
+	LEAQ    (CX)(BX*4), CX
+	DECQ    SI
+	JNZ     row
+	VZEROUPPER
+	RET
+
 // func storeRows(dst *float32, tile *float32, bias *float32, ldd int, ldt int, rows int, cols int, add int)
 // Requires: AVX
 TEXT ·storeRows(SB), NOSPLIT, $0-64

@@ -297,6 +297,24 @@ func absMax(x *float32, n int) float32
 //go:noescape
 func turnWords(dst, x *float32, ldd, ldx, n int)
 
+// fetchRows is
+//
+//	for i := range rows { for j := 0; j < cols; j += 16 { fetch(x[i][j]) } }
+//
+// A fetch asks for a cache line and waits for nothing.
+//
+//go:noescape
+func fetchRows(x *float32, ldx, rows, cols int)
+
+// timesRows is
+//
+//	for i := range rows { for j := range cols { tile[i][j] *= x[i][j] } }
+//
+// cols is a multiple of 16.
+//
+//go:noescape
+func timesRows(tile, x *float32, ldt, ldx, rows, cols int)
+
 // storeRows is
 //
 //	for i := range rows { for j := range cols {

@@ -2815,6 +2815,60 @@ loop:
 	BNE loop
 	RET
 
+// func fetchRows(x *float32, ldx, rows, cols int)
+TEXT ·fetchRows(SB), NOSPLIT, $0-32
+	MOVD $constants<>(SB), R0
+	MOVD x+0(FP), R1
+	MOVD ldx+8(FP), R2
+	MOVD rows+16(FP), R3
+	MOVD cols+24(FP), R4
+row:
+	MOVD R1, R6
+	MOVD R4, R5
+column:
+	PRFM (R6), PLDL1KEEP
+	ADD $64, R6, R6
+	SUBS $16, R5, R5
+	BNE column
+	ADD R2<<2, R1, R1
+	SUBS $1, R3, R3
+	BNE row
+	RET
+
+// func timesRows(tile, x *float32, ldt, ldx, rows, cols int)
+TEXT ·timesRows(SB), NOSPLIT, $0-48
+	MOVD $constants<>(SB), R0
+	MOVD tile+0(FP), R1
+	MOVD x+8(FP), R2
+	MOVD ldt+16(FP), R3
+	MOVD ldx+24(FP), R4
+	MOVD rows+32(FP), R5
+	MOVD cols+40(FP), R6
+row:
+	MOVD R1, R8
+	MOVD R2, R9
+	MOVD R6, R7
+column:
+	FLDPQ (R8), (F0, F1)
+	FLDPQ 32(R8), (F2, F3)
+	FLDPQ (R9), (F4, F5)
+	FLDPQ 32(R9), (F6, F7)
+	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
+	WORD $0x6e26dc42 // fmul v2.4s, v2.4s, v6.4s
+	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s
+	FSTPQ (F0, F1), (R8)
+	FSTPQ (F2, F3), 32(R8)
+	ADD $64, R8, R8
+	ADD $64, R9, R9
+	SUBS $16, R7, R7
+	BNE column
+	ADD R3<<2, R1, R1
+	ADD R4<<2, R2, R2
+	SUBS $1, R5, R5
+	BNE row
+	RET
+
 // func storeRows(dst, tile, bias *float32, ldd, ldt, rows, cols, add int)
 TEXT ·storeRows(SB), NOSPLIT, $0-64
 	MOVD $constants<>(SB), R0

@@ -332,6 +332,25 @@ func TestStore(t *testing.T) {
 	})
 }
 
+func TestTimes(t *testing.T) {
+	each(t, func(t *testing.T, k *Kernel) {
+		r := rand.New(rand.NewPCG(13, 14))
+		for columns := range k.Columns + 1 {
+			const rows, ldx = 3, 53
+			tile, x := random(r, rows*k.Columns), random(r, rows*ldx)
+			want := append([]float32(nil), tile...)
+			for i := range rows {
+				for j := range columns {
+					want[i*k.Columns+j] *= x[i*ldx+j]
+				}
+			}
+			k.Fetch(x, ldx, rows, columns)
+			k.Times(tile, k.Columns, x, ldx, rows, columns)
+			require.Equal(t, want, tile)
+		}
+	})
+}
+
 func TestPackB(t *testing.T) {
 	each(t, func(t *testing.T, k *Kernel) {
 		if k.Format != F32 {

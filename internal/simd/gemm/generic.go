@@ -11,7 +11,7 @@ import (
 // packed memory.
 func generic(f Format) *Kernel {
 	k := &Kernel{Format: f, Rows: 4, Columns: 16, Cache: 1 << 16, pack: formats[f].pack,
-		largest: largestGo, store: storeGo, scale: scaleGo}
+		largest: largestGo, finish: finishGo, scale: scaleGo}
 	for _, rows := range []int{4, 2, 1} {
 		k.heights = append(k.heights, height{rows, multiplyGo(f, rows, 16)})
 	}
@@ -178,6 +178,18 @@ func largestGo(x *float32, n int) (m float32) {
 		m = max(m, float32(math.Abs(float64(v))))
 	}
 	return m
+}
+
+var finishGo = finish{times: timesGo, store: storeGo}
+
+func timesGo(tile, x *float32, ldt, ldx, rows, cols int) {
+	for i := range rows {
+		t := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(tile), 4*i*ldt)), cols)
+		y := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(x), 4*i*ldx)), cols)
+		for j := range t {
+			t[j] *= y[j]
+		}
+	}
 }
 
 func storeGo(dst, tile, bias *float32, ldd, ldt, rows, cols, add int) {

@@ -106,5 +106,5 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 	default:
 		k.heights = slices.Concat(pairsLow, oneRow[t])
 	}
-	return k.tiled(columns, cache, storeRows)
+	return k.tiled(columns, cache, assembled)
 }

@@ -65,5 +65,5 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 	case level.Dot:
 		k.heights = slices.Concat(blocksDot[:2], oneRow[t])
 	}
-	return k.tiled(16, 1<<16, storeRows)
+	return k.tiled(16, 1<<16, assembled)
 }

@@ -56,6 +56,7 @@ func (w width) load(m Op) Op {
 }
 
 func (w width) store(x, m Op) { VMOVUPS(x, m) }
+func (w width) fetch(m Op)    { PREFETCHT0(m) }
 
 func (w width) advance(bytes, pointer Op) { ADDQ(bytes, pointer) }
 

@@ -37,6 +37,7 @@ type machine interface {
 	advance(bytes, pointer Op)              // in place
 	load(place Op) Op
 	store(x, place Op)
+	fetch(place Op) // asks for a cache line that will be read or written
 
 	keep(constants ...float64) // in registers for the rest of the function, if there are enough
 	k(x float64) Op            // a constant in a register that may be changed

@@ -138,6 +138,11 @@ func (a *arm) store(x, place Op) {
 	a.written, a.to = append(a.written, x.(neon.V)), place.(part).R
 }
 
+func (a *arm) fetch(place Op) {
+	p := place.(part)
+	a.Prefetch(neon.Mem{Base: p.R, Off: 16 * p.i})
+}
+
 // v is a vector, loaded if it is a place.
 func (a *arm) v(x Op) neon.V {
 	if v, ok := x.(neon.V); ok {

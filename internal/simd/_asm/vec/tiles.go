@@ -13,6 +13,31 @@ func TilesAMD64() { kernels{width{lanes: 8}}.tiles() }
 func TilesARM64(f *neon.File) { kernels{&arm{file: f}}.tiles() }
 
 func (k kernels) tiles() {
+	k.text("fetchRows", "(x *float32, ldx, rows, cols int)",
+		"for i := range rows { for j := 0; j < cols; j += 16 { fetch(x[i][j]) } }\n\nA fetch asks for a "+
+			"cache line and waits for nothing.")
+	x, ldx := k.pointer("x"), k.pointer("ldx")
+	rows, cols := k.pointer("rows"), k.pointer("cols")
+	k.rows(rows, cols, []Op{x}, []Op{ldx}, func() {}, func(line lineFunc) {
+		line(func(i int, at func(Op) Op) {
+			if i == 0 {
+				k.fetch(at(x))
+			}
+		})
+	})
+	k.ret()
+
+	k.text("timesRows", "(tile, x *float32, ldt, ldx, rows, cols int)",
+		"for i := range rows { for j := range cols { tile[i][j] *= x[i][j] } }\n\ncols is a multiple of "+
+			"16.")
+	tile, x := k.pointer("tile"), k.pointer("x")
+	ldt, ldx := k.pointer("ldt"), k.pointer("ldx")
+	rows, cols = k.pointer("rows"), k.pointer("cols")
+	k.rows(rows, cols, []Op{tile, x}, []Op{ldt, ldx}, func() {}, func(line lineFunc) {
+		line(func(_ int, at func(Op) Op) { k.store(k.mul(k.load(at(tile)), at(x)), at(tile)) })
+	})
+	k.ret()
+
 	k.text("storeRows", "(dst, tile, bias *float32, ldd, ldt, rows, cols, add int)",
 		"for i := range rows { for j := range cols {\n\ty := tile[i][j] + bias[j]\n\tif add { y += "+
 			"dst[i][j] }\n\tdst[i][j] = y\n} }\n\ncols is a multiple of 16.")
