@@ -28,12 +28,17 @@ const (
 	newProgress = 1 << 20 // bytes from which an attempt counts as progress
 )
 
-// fetch downloads one file of a commit, unless it is there.
+// fetch downloads one file of a commit, unless it is there. Errors name the file.
 func (c *Client) fetch(ctx context.Context, repo, commit, file string,
-	progress func(Progress)) error {
+	progress func(Progress)) (err error) {
 	if c.has(repo, commit, file) {
 		return nil
 	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", file, err)
+		}
+	}()
 	within, ask, stop := c.asking(ctx, false)
 	m, err := ask.stat(within, repo, commit, file)
 	stop()

@@ -109,12 +109,7 @@ func weightsOf(all []string, folder string) string {
 // fetchModel fetches the files of a commit that belong to a model.
 func (c *Client) fetchModel(ctx context.Context, repo, commit string, all []string,
 	progress func(Progress)) error {
-	fetch := func(name string) error {
-		if err := c.fetch(ctx, repo, commit, name, progress); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		return nil
-	}
+	fetch := func(name string) error { return c.fetch(ctx, repo, commit, name, progress) }
 	folders := []string{codec, ""} // the model is there when its own weights are
 	if slices.Contains(all, pipeline) {
 		if err := fetch(pipeline); err != nil {
@@ -248,8 +243,7 @@ func (c *Client) FindModel(repo, revision string) (dir string, err error) {
 	}
 	commit := filepath.Base(dir)
 	missing := func(name string) (string, error) {
-		return "", fmt.Errorf("%s@%s: file %q: %w (%s)", repo, cmp.Or(revision, DefaultRevision),
-			name, ErrNotCached, c.Cache)
+		return "", c.missing(repo, cmp.Or(revision, DefaultRevision), name)
 	}
 	folders := []string{""}
 	if slices.Contains(all, pipeline) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -72,14 +71,6 @@ func checkFile(name string) error {
 		return fmt.Errorf("file is %.100q, want a relative path inside the repository", name)
 	}
 	return nil
-}
-
-func isPattern(name string) bool { return strings.ContainsAny(name, `*?[`) }
-
-// match reports whether a pattern, known to be well-formed, matches a file.
-func match(pattern, file string) bool {
-	ok, _ := path.Match(pattern, file)
-	return ok
 }
 
 // folder returns a repository's directory in the cache.

@@ -5,8 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
-	"slices"
+	"path/filepath"
 	"time"
 )
 
@@ -20,48 +19,43 @@ type Progress struct {
 }
 
 // Pull downloads files of a repository's revision to the cache, unless they are there, and returns
-// the directory of the snapshot. "" as revision means [DefaultRevision], no files means all. A file
-// may be a pattern (path.Match) that must match at least one file. progress, if not nil, is called
-// by the calling goroutine.
+// the directory of the snapshot. "" as revision means [DefaultRevision]. progress, if not nil, is
+// called by the calling goroutine.
 //
-// The network is not used if the client is offline, or if the revision is a commit and every file
-// is named and cached. If the revision is cached, one short request is made, and the cache is used
-// unless the answer has the revision's commit, or says that there is no such revision or file: also
-// if the network fails or access is refused. All files come from the commit of the revision when
-// Pull began. An interrupted download is resumed, also by a later Pull. Every file's hash is
-// checked before it gets its name.
+// The network is not used if the client is offline, or if the revision is a commit and every file is
+// cached. If the revision is cached, one short request is made, and the cache is used unless the
+// answer has the revision's commit, or says that there is no such revision or file: also if the
+// network fails or access is refused. All files come from the commit of the revision when Pull
+// began. An interrupted download is resumed, also by a later Pull. Every file's hash is checked
+// before it gets its name.
 func (c *Client) Pull(ctx context.Context, repo, revision string, files []string,
 	progress func(Progress)) (dir string, err error) {
 	revision = cmp.Or(revision, DefaultRevision)
 	if err := cmp.Or(checkRepo(repo), checkRevision(revision)); err != nil {
 		return "", err
 	}
-	patterns := len(files) == 0
 	for _, file := range files {
 		if err := checkFile(file); err != nil {
 			return "", err
 		}
-		if _, err := path.Match(file, ""); err != nil {
-			return "", fmt.Errorf("file %q: %w", file, err)
-		}
-		patterns = patterns || isPattern(file)
 	}
-	cached := func() (string, error) { return c.offline(repo, revision, files) }
-	if commitID.MatchString(revision) && !patterns && !c.Offline {
+	cached := func() (string, error) { return c.findFiles(repo, revision, files) }
+	if commitID.MatchString(revision) && !c.Offline {
 		if dir, err := cached(); err == nil {
 			return dir, nil
 		}
 	}
-	var wanted []string
 	return c.pull(ctx, repo, revision, cached, progress,
 		func(ctx context.Context, ask *Client) (string, error) {
-			commit, list, err := ask.resolve(ctx, repo, revision, files, patterns)
-			wanted = list
-			return commit, err
+			m, err := ask.stat(ctx, repo, revision, files[0])
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", files[0], err)
+			}
+			return m.commit, nil
 		}, func(commit string) error {
-			for _, file := range wanted {
+			for _, file := range files {
 				if err := c.fetch(ctx, repo, commit, file, progress); err != nil {
-					return fmt.Errorf("%s: %w", file, err)
+					return err
 				}
 			}
 			return nil
@@ -125,53 +119,20 @@ func (c *Client) asking(ctx context.Context, cached bool) (context.Context, *Cli
 // long, because theirs answers whenever the machine lets it.
 var shortly = 3 * time.Second
 
-// offline returns the snapshot if something cached matches every file or pattern.
-func (c *Client) offline(repo, revision string, files []string) (dir string, err error) {
+// findFiles returns the snapshot if the files are cached.
+func (c *Client) findFiles(repo, revision string, files []string) (dir string, err error) {
 	if dir, err = c.Find(repo, revision); err != nil {
 		return "", err
 	}
-	have, _, err := contents(dir)
-	if err != nil {
-		return "", err
-	}
 	for _, file := range files {
-		if !slices.ContainsFunc(have, func(name string) bool {
-			return name == file || match(file, name)
-		}) {
-			return "", fmt.Errorf("%s@%s: file %q: %w (%s)", repo, revision, file, ErrNotCached,
-				c.Cache)
+		if !c.has(repo, filepath.Base(dir), file) {
+			return "", c.missing(repo, revision, file)
 		}
 	}
 	return dir, nil
 }
 
-// resolve returns the commit of a revision and the files to fetch.
-func (c *Client) resolve(ctx context.Context, repo, revision string, files []string,
-	patterns bool) (commit string, wanted []string, err error) {
-	if !patterns {
-		m, err := c.stat(ctx, repo, revision, files[0])
-		if err != nil {
-			return "", nil, fmt.Errorf("%s: %w", files[0], err)
-		}
-		return m.commit, files, nil
-	}
-	commit, all, err := c.listing(ctx, repo, revision)
-	if err != nil || len(files) == 0 {
-		return commit, all, err
-	}
-	for _, file := range files {
-		found := false
-		for _, name := range all {
-			if name == file || match(file, name) {
-				found = true
-				wanted = append(wanted, name)
-			}
-		}
-		if !found {
-			return "", nil, answered{fmt.Errorf("no file %q in the repository: see %s/%s/tree/%s",
-				file, c.Endpoint, repo, escapePath(revision))}
-		}
-	}
-	slices.Sort(wanted)
-	return commit, slices.Compact(wanted), nil
+// missing is the error of a file that is not cached.
+func (c *Client) missing(repo, revision, file string) error {
+	return fmt.Errorf("%s@%s: file %q: %w (%s)", repo, revision, file, ErrNotCached, c.Cache)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,9 +28,10 @@ func TestPullLayout(t *testing.T) {
 	h := newHub(t)
 	c := h.client(t)
 	var last Progress
-	dir, err := c.Pull(t.Context(), repo, "feature/x", nil, func(p Progress) { last = p })
-	require.NoError(t, err)
 	files := h.trees[commitA]
+	dir, err := c.Pull(t.Context(), repo, "feature/x", slices.Sorted(maps.Keys(files)),
+		func(p Progress) { last = p })
+	require.NoError(t, err)
 	require.Equal(t, filepath.Join(c.Cache, "models--org--some-model", "snapshots", commitA), dir)
 	for file, data := range files {
 		require.Equal(t, data, read(t, filepath.Join(dir, file)))
@@ -62,7 +64,7 @@ func TestPullLayout(t *testing.T) {
 	require.Equal(t, commitA, read(t, c.ref(repo, "feature/x")))
 	require.FileExists(t, filepath.Join(c.Cache, ".locks", "models--org--some-model",
 		tag("config.json")+".lock"))
-	require.Equal(t, 1, h.count("/revision/feature%2Fx Bearer hf_secret"))
+	require.Equal(t, 1, h.count("/resolve/feature%2Fx/.gitattributes Bearer hf_secret"))
 
 	found, err := c.Find(repo, "feature/x")
 	require.NoError(t, err)
@@ -110,25 +112,13 @@ func TestPullOffline(t *testing.T) {
 	require.NoError(t, err)
 	c.Offline = true
 	before := len(h.seen)
-	again, err := c.Pull(t.Context(), repo, "", []string{"*.safetensors"}, nil)
+	again, err := c.Pull(t.Context(), repo, "", both[1:], nil)
 	require.NoError(t, err)
 	require.Equal(t, dir, again)
 	_, err = c.Pull(t.Context(), repo, "", []string{"tokenizer.json"}, nil)
 	require.ErrorIs(t, err, ErrNotCached)
 	require.ErrorContains(t, err, `org/some-model@main: file "tokenizer.json": not in the cache`)
 	require.Len(t, h.seen, before)
-}
-
-func TestPullPatterns(t *testing.T) {
-	h := newHub(t)
-	c := h.client(t)
-	dir, err := c.Pull(t.Context(), repo, "", []string{"*.json", "*.safetensors"}, nil)
-	require.NoError(t, err)
-	files, _, err := contents(dir)
-	require.NoError(t, err)
-	require.Equal(t, both, files)
-	_, err = c.Pull(t.Context(), repo, "", []string{"*.gguf"}, nil)
-	require.ErrorContains(t, err, `no file "*.gguf" in the repository: see `+h.URL)
 }
 
 // A sharded model opens directly from the cache, through its links.
@@ -144,7 +134,7 @@ func TestPulledModelOpens(t *testing.T) {
 		files[name+".safetensors"] = shard.String()
 	}
 	files["model.safetensors.index.json"] = `{"weight_map":{"a":"a.safetensors","b":"b.safetensors"}}`
-	dir, err := h.client(t).Pull(t.Context(), repo, "", []string{"*.json", "*.safetensors"}, nil)
+	dir, err := h.client(t).PullModel(t.Context(), repo, "", nil)
 	require.NoError(t, err)
 	set, err := weights.Open(dir)
 	require.NoError(t, err)
@@ -393,11 +383,11 @@ func TestRedirects(t *testing.T) {
 	defer secure.Close()
 	c := plain.client(t)
 	c.Endpoint, c.Transport = secure.URL, secure.Client().Transport
-	_, err = c.Pull(t.Context(), repo, "", nil, nil)
+	_, err = c.PullModel(t.Context(), repo, "", nil)
 	require.ErrorContains(t, err, "without encryption")
 	c.Transport = nil
 	before := connections.Load()
-	_, err = c.Pull(t.Context(), repo, "", nil, nil)
+	_, err = c.PullModel(t.Context(), repo, "", nil)
 	require.ErrorContains(t, err, "certificate")
 	require.Equal(t, before+1, connections.Load(), "a refused certificate is not tried again")
 }
@@ -432,7 +422,7 @@ func TestRefusals(t *testing.T) {
 		require.ErrorContains(t, err, "org/some-model@main: config.json: "+c.want)
 		require.NotContains(t, err.Error(), "\n")
 		require.Len(t, h.seen, 1, "no second attempt")
-		_, err = client.Pull(t.Context(), repo, "", nil, nil)
+		_, err = client.PullModel(t.Context(), repo, "", nil)
 		require.Error(t, err)
 		require.Len(t, h.seen, 2)
 	}
@@ -523,7 +513,7 @@ func TestListingIsNotTrusted(t *testing.T) {
 			w.Write([]byte(body))
 			return true
 		}
-		_, err := h.client(t).Pull(t.Context(), repo, "", nil, nil)
+		_, err := h.client(t).PullModel(t.Context(), repo, "", nil)
 		require.ErrorContains(t, err, want)
 	}
 }

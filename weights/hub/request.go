@@ -174,22 +174,33 @@ type remote struct {
 
 var etagForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// stat requests a file's commit, hash and size.
-func (c *Client) stat(ctx context.Context, repo, revision, file string) (m remote, err error) {
-	err = c.retry(ctx, func() (bool, error) {
+// ask requests an address about a revision or, if it is not "", a file of it, and hands the answer
+// to read.
+func (c *Client) ask(ctx context.Context, method, address, repo, revision, file string,
+	read func(resp *http.Response) error) error {
+	return c.retry(ctx, func() (bool, error) {
 		ctx, _, stop := c.watch(ctx)
 		defer stop()
-		resp, err := c.do(ctx, http.MethodHead, c.fileURL(repo, revision, file), nil)
+		resp, err := c.do(ctx, method, address, nil)
 		if err != nil {
 			return false, silence(ctx, err)
 		}
-		resp.Body.Close()
-		if resp.StatusCode/100 != 2 && resp.StatusCode/100 != 3 {
+		defer resp.Body.Close()
+		// the metadata of a file may come with a redirect
+		if kind := resp.StatusCode / 100; kind != 2 && (kind != 3 || method != http.MethodHead) {
 			return false, c.refusal(resp, repo, revision, file)
 		}
-		m, err = parseRemote(resp)
-		return false, err
+		return false, silence(ctx, read(resp))
 	})
+}
+
+// stat requests a file's commit, hash and size.
+func (c *Client) stat(ctx context.Context, repo, revision, file string) (m remote, err error) {
+	err = c.ask(ctx, http.MethodHead, c.fileURL(repo, revision, file), repo, revision, file,
+		func(resp *http.Response) (err error) {
+			m, err = parseRemote(resp)
+			return err
+		})
 	return m, err
 }
 
@@ -228,31 +239,19 @@ func (c *Client) listing(ctx context.Context, repo, revision string) (commit str
 			Name string `json:"rfilename"`
 		} `json:"siblings"`
 	}
-	err = c.retry(ctx, func() (bool, error) {
-		ctx, _, stop := c.watch(ctx)
-		defer stop()
-		resp, err := c.do(ctx, http.MethodGet,
-			c.Endpoint+"/api/models/"+repo+"/revision/"+url.PathEscape(revision), nil)
-		if err != nil {
-			return false, silence(ctx, err)
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return false, c.refusal(resp, repo, revision, "")
-		}
+	address := c.Endpoint + "/api/models/" + repo + "/revision/" + url.PathEscape(revision)
+	err = c.ask(ctx, http.MethodGet, address, repo, revision, "", func(resp *http.Response) error {
 		data, err := io.ReadAll(io.LimitReader(resp.Body, maxListing+1))
-		if err != nil {
-			return false, silence(ctx, err)
+		switch {
+		case err != nil:
+			return err
+		case len(data) > maxListing:
+			return permanent{fmt.Errorf("the list of files has more than %d bytes", maxListing)}
+		case json.Unmarshal(data, &answer) != nil:
+			return permanent{fmt.Errorf("list of files is %.60q, want JSON with the commit and the files",
+				data)}
 		}
-		if len(data) > maxListing {
-			return false, permanent{fmt.Errorf("the list of files has more than %d bytes",
-				maxListing)}
-		}
-		if err := json.Unmarshal(data, &answer); err != nil {
-			return false, permanent{fmt.Errorf("list of files is %.60q, want JSON with the commit "+
-				"and the files", data)}
-		}
-		return false, nil
+		return nil
 	})
 	if err != nil {
 		return "", nil, err
