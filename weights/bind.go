@@ -226,8 +226,8 @@ func (b *binder) leftover(ignore []string) {
 			b.err.Unexpected = append(b.err.Unexpected, t.Name)
 		}
 	}
-	for _, short := range b.set.names {
-		sortOut(b.set.tensors[short], short)
+	for short, t := range b.set.tensors {
+		sortOut(t, short)
 	}
 	for _, t := range b.set.outside {
 		sortOut(t, dropCompiled(t.Name))

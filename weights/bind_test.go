@@ -1,7 +1,6 @@
 package weights
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -46,9 +45,7 @@ func model(shapes map[string][]int) *Set {
 	for name, shape := range shapes {
 		n, _ := numel(shape)
 		s.tensors[name] = &Tensor{Name: name, DType: F32, Shape: shape, Data: make([]byte, 4*n)}
-		s.names = append(s.names, name)
 	}
-	slices.Sort(s.names)
 	return s
 }
 

@@ -61,13 +61,7 @@ func parseSafetensors(data []byte, src *source) ([]*Tensor, map[string]string, e
 		return nil, nil, fmt.Errorf("header: %w", err)
 	}
 	tensors, err := layOut(infos, data[8+length:])
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, t := range tensors {
-		t.src = src
-	}
-	return tensors, metadata, nil
+	return tensors, metadata, err
 }
 
 // info is the entry of a tensor.

@@ -2,8 +2,8 @@ package weights
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -18,35 +18,28 @@ import (
 // Tensors keep the file's name in Tensor.Name. Tensors outside the prefix are not in Names or Get;
 // Bind reports them.
 func (s *Set) Rebase(anchor string, prefixes ...string) (*Set, error) {
-	canonical := make(map[string]*Tensor, len(s.names))
-	names := make([]string, 0, len(s.names))
-	for _, name := range s.names {
+	canonical := make(map[string]*Tensor, len(s.tensors))
+	for _, name := range s.Names() {
 		c := dropCompiled(name)
 		if t := canonical[c]; t != nil {
 			return nil, fmt.Errorf("tensors %q and %q are both %q", t.Name, s.tensors[name].Name, c)
 		}
 		canonical[c] = s.tensors[name]
-		names = append(names, c)
 	}
-	sort.Strings(names)
+	names := slices.Sorted(maps.Keys(canonical))
 	prefix, err := findPrefix(names, anchor, prefixes)
 	if err != nil {
 		return nil, err
 	}
-	r := &Set{tensors: map[string]*Tensor{}, metadata: s.metadata, sources: s.sources,
-		prefix:  s.prefix + prefix,
-		outside: slices.Clone(s.outside)}
+	r := s.like()
+	r.prefix += prefix
 	for _, name := range names {
-		t := canonical[name]
-		short, ok := strings.CutPrefix(name, prefix)
-		if !ok || short == "" {
-			r.outside = append(r.outside, t)
-			continue
+		if short, ok := strings.CutPrefix(name, prefix); ok && short != "" {
+			r.tensors[short] = canonical[name]
+		} else {
+			r.outside = append(r.outside, canonical[name])
 		}
-		r.tensors[short] = t
-		r.names = append(r.names, short)
 	}
-	sort.Strings(r.names)
 	return r, nil
 }
 

@@ -319,7 +319,7 @@ func TestOpen(t *testing.T) {
 		require.Equal(t, []string{"a"}, set.Names())
 		a, ok := set.Get("a")
 		require.True(t, ok)
-		require.NoError(t, set.Release(a))
+		require.NoError(t, a.Release())
 		require.NoError(t, set.ReleaseAll())
 		require.NoError(t, a.Float32s(make([]float32, 1)))
 		require.NoError(t, set.Close())

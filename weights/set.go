@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -20,7 +19,6 @@ import (
 // them.
 type Set struct {
 	tensors  map[string]*Tensor
-	names    []string // sorted
 	outside  []*Tensor
 	prefix   string
 	metadata map[string]string
@@ -128,20 +126,12 @@ func (s *Set) addFile(name string) ([]*Tensor, error) {
 // add parses one file and adds its tensors. A name may be in one file only.
 func (s *Set) add(data []byte, src *source, name string) ([]*Tensor, error) {
 	tensors, metadata, err := parseSafetensors(data, src)
+	if err == nil {
+		err = s.join(tensors, metadata, src, "in another shard too")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	for _, t := range tensors {
-		if s.tensors[t.Name] != nil {
-			return nil, fmt.Errorf("%s: tensor %q is in another shard too", name, t.Name)
-		}
-		s.tensors[t.Name] = t
-		s.names = append(s.names, t.Name)
-	}
-	for k, v := range metadata {
-		s.metadata[k] = v
-	}
-	sort.Strings(s.names)
 	return tensors, nil
 }
 
@@ -154,26 +144,24 @@ func (s *Set) alias() {
 		kept := s.tensors[s.metadata[name]]
 		if name != "format" && kept != nil && s.tensors[name] == nil && checkName(name) == nil {
 			s.tensors[name] = kept
-			s.names = append(s.names, name)
 		}
 	}
-	sort.Strings(s.names)
 }
 
 // Names returns the tensors' names, sorted.
-func (s *Set) Names() []string { return slices.Clone(s.names) }
+func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.tensors)) }
 
 // Count returns one more than the largest number that follows prefix in a name, as in
 // "blocks.11.norm1.weight": the number of blocks of a network. Numbers that are too large to be
 // followed by a tensor each are ignored.
 func (s *Set) Count(prefix string) (n int) {
-	for _, name := range s.names {
+	for name := range s.tensors {
 		rest, ok := strings.CutPrefix(name, prefix)
 		if !ok {
 			continue
 		}
 		index, _, _ := strings.Cut(rest, ".")
-		if i, err := strconv.Atoi(index); err == nil && i >= n && i < len(s.names) {
+		if i, err := strconv.Atoi(index); err == nil && i >= n && i < len(s.tensors) {
 			n = i + 1
 		}
 	}
@@ -189,10 +177,7 @@ func (s *Set) Get(name string) (*Tensor, bool) {
 // Metadata returns the strings of the files' __metadata__.
 func (s *Set) Metadata() map[string]string { return s.metadata }
 
-// Release calls the tensor's Release.
-func (s *Set) Release(t *Tensor) error { return t.Release() }
-
-// ReleaseAll is Release for every tensor.
+// ReleaseAll calls Release of every tensor.
 func (s *Set) ReleaseAll() error {
 	for _, src := range s.sources {
 		if src.closed.Load() {

@@ -1,14 +1,16 @@
 package weights
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 )
 
 // NewSet returns a set of tensors in memory by their names.
 func NewSet(tensors []*Tensor, metadata map[string]string) (*Set, error) {
 	s := newSet()
-	return s, s.join(tensors, metadata, nil)
+	return s, s.join(tensors, metadata, nil, "there twice")
 }
 
 // OpenAs maps the file at name and hands its bytes to parse, which returns tensors whose Data are
@@ -26,11 +28,8 @@ func OpenAs(name string, parse func(data []byte) ([]*Tensor, map[string]string, 
 	var metadata map[string]string
 	var failed error
 	err = src.guard(func() { tensors, metadata, failed = parse(src.data) })
-	if err == nil {
-		err = failed
-	}
-	if err == nil {
-		err = s.join(tensors, metadata, src)
+	if err = cmp.Or(err, failed); err == nil {
+		err = s.join(tensors, metadata, src, "there twice")
 	}
 	if err != nil {
 		s.Close()
@@ -39,38 +38,39 @@ func OpenAs(name string, parse func(data []byte) ([]*Tensor, map[string]string, 
 	return s, nil
 }
 
-// join adds tensors of a source.
-func (s *Set) join(tensors []*Tensor, metadata map[string]string, src *source) error {
+// join adds tensors of a source. twice says where a name was seen before.
+func (s *Set) join(tensors []*Tensor, metadata map[string]string, src *source, twice string) error {
 	for _, t := range tensors {
 		if err := checkName(t.Name); err != nil {
 			return err
 		}
 		if s.tensors[t.Name] != nil {
-			return fmt.Errorf("tensor %q is there twice", t.Name)
+			return fmt.Errorf("tensor %q is %s", t.Name, twice)
 		}
 		t.src = src
 		s.tensors[t.Name] = t
-		s.names = append(s.names, t.Name)
 	}
-	for k, v := range metadata {
-		s.metadata[k] = v
-	}
-	sort.Strings(s.names)
+	maps.Copy(s.metadata, metadata)
 	return nil
+}
+
+// like returns a set of the same files without tensors.
+func (s *Set) like() *Set {
+	return &Set{tensors: map[string]*Tensor{}, metadata: s.metadata, sources: s.sources,
+		prefix: s.prefix, outside: slices.Clone(s.outside)}
 }
 
 // View returns a set of the same files in which see gives each tensor's name and the tensor itself,
 // or a view of it. Errors name the tensors as see does.
 func (s *Set) View(see func(name string, t *Tensor) (string, *Tensor, error)) (*Set, error) {
-	v := &Set{tensors: map[string]*Tensor{}, metadata: s.metadata, sources: s.sources,
-		prefix: s.prefix, outside: s.outside}
-	for _, old := range s.names {
+	v := s.like()
+	for _, old := range s.Names() {
 		name, t, err := see(old, s.tensors[old])
 		if err != nil {
 			return nil, err
 		}
-		if v.tensors[name] != nil {
-			return nil, fmt.Errorf("tensors %q and %q are both %q", v.tensors[name].Name, t.Name, name)
+		if first := v.tensors[name]; first != nil {
+			return nil, fmt.Errorf("tensors %q and %q are both %q", first.Name, t.Name, name)
 		}
 		if old != name {
 			named := *t
@@ -78,47 +78,43 @@ func (s *Set) View(see func(name string, t *Tensor) (string, *Tensor, error)) (*
 			t = &named
 		}
 		v.tensors[name] = t
-		v.names = append(v.names, name)
 	}
-	sort.Strings(v.names)
 	return v, nil
 }
 
 // Parts returns a set of the same files in which a tensor for which names returns names is cut by
 // rows into as many equal parts, each [rows, width], where width is the last dimension.
 func (s *Set) Parts(names func(name string, t *Tensor) []string) (*Set, error) {
-	v := &Set{tensors: map[string]*Tensor{}, metadata: s.metadata, sources: s.sources,
-		prefix: s.prefix, outside: s.outside}
-	add := func(name string, t *Tensor) error {
-		if v.tensors[name] != nil {
-			return fmt.Errorf("tensor %q is there twice", name)
-		}
-		v.tensors[name] = t
-		v.names = append(v.names, name)
-		return nil
-	}
-	for _, old := range s.names {
+	v := s.like()
+	for _, old := range s.Names() {
 		t := s.tensors[old]
 		into := names(old, t)
-		if len(into) == 0 {
-			if err := add(old, t); err != nil {
-				return nil, err
-			}
-			continue
-		}
 		for i, name := range into {
 			part, err := t.part(i, len(into))
-			if err == nil {
-				part.Name = name
-				err = add(name, part)
-			}
 			if err != nil {
 				return nil, err
 			}
+			part.Name = name
+			if err := v.put(name, part); err != nil {
+				return nil, err
+			}
+		}
+		if len(into) == 0 {
+			if err := v.put(old, t); err != nil {
+				return nil, err
+			}
 		}
 	}
-	sort.Strings(v.names)
 	return v, nil
+}
+
+// put adds a tensor under a name.
+func (s *Set) put(name string, t *Tensor) error {
+	if s.tensors[name] != nil {
+		return fmt.Errorf("tensor %q is there twice", name)
+	}
+	s.tensors[name] = t
+	return nil
 }
 
 // part returns the i-th of n equal parts of a tensor's rows.
