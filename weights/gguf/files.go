@@ -1,14 +1,12 @@
 package gguf
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
+	"testing/fstest"
 	"unicode/utf8"
 )
 
@@ -250,21 +248,5 @@ func (f files) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, f.failed(err)
 	}
-	return &file{Reader: bytes.NewReader(data), name: name, size: int64(len(data))}, nil
+	return fstest.MapFS{name: {Data: data, Mode: 0o444}}.Open(name)
 }
-
-// file is an open file of it and its description.
-type file struct {
-	io.Reader
-	name string
-	size int64
-}
-
-func (f *file) Stat() (fs.FileInfo, error) { return f, nil }
-func (f *file) Close() error               { return nil }
-func (f *file) Name() string               { return f.name }
-func (f *file) Size() int64                { return f.size }
-func (f *file) Mode() fs.FileMode          { return 0o444 }
-func (f *file) ModTime() time.Time         { return time.Time{} }
-func (f *file) IsDir() bool                { return false }
-func (f *file) Sys() any                   { return nil }

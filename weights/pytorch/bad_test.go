@@ -331,6 +331,6 @@ func drain(t *testing.T, data []byte) {
 		}
 		n, err := io.Copy(io.Discard, r)
 		require.NoError(t, err)
-		require.Equal(t, int64(x.Numel()*x.storage.kind.size), n)
+		require.Equal(t, int64(x.Numel()*width(x.storage.dtype)), n)
 	}
 }

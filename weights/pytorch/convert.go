@@ -99,7 +99,7 @@ func (c *Checkpoint) streams(ctx context.Context, put func(weights.Stream)) erro
 		if c.tied(t) {
 			continue
 		}
-		total += int64(t.Numel()) * int64(t.storage.kind.size)
+		total += int64(t.Numel()) * int64(width(t.DType))
 		if total < 0 || total > maxShared*c.size+maxExpanded {
 			return fmt.Errorf("the tensors have more than %d times the file's %d bytes, and %d more",
 				maxShared, c.size, maxExpanded)

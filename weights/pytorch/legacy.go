@@ -66,20 +66,19 @@ func (f *legacy) storage(id any) (any, error) {
 	case numel < 0:
 		return nil, fmt.Errorf("storage %q has no number of elements, want 0 and more", key)
 	}
-	kind, ok := storageKinds[class]
+	dtype, ok := storageTypes[class]
 	if !ok {
 		return nil, fmt.Errorf("storage %q is a %q, want one of floats, integers or bools", key,
 			class)
 	}
 	if s := f.storages[key]; s != nil {
-		if s.kind != kind || s.numel != int(numel) {
+		if s.dtype != dtype || s.numel != int(numel) {
 			return nil, fmt.Errorf("storage %q is there with two types or sizes", key)
 		}
 		return s, nil
 	}
-	s := &storage{kind: kind, numel: int(numel), rec: &record{name: key, r: f.r, unchecked: true,
-		size:  numel * int64(kind.size),
-		check: func() error { return nil }}}
+	s := &storage{dtype: dtype, numel: int(numel), rec: &record{name: key, r: f.r, unchecked: true,
+		size: numel * int64(width(dtype)), check: func() error { return nil }}}
 	f.storages[key] = s
 	return s, nil
 }

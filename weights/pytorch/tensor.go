@@ -22,36 +22,32 @@ type Tensor struct {
 	stride  []int // elements
 }
 
-// storageKind is the element type of a storage. An untyped storage counts bytes.
-type storageKind struct {
-	dtype weights.DType
-	size  int
-}
+// untyped is the element type of a storage that counts bytes.
+const untyped weights.DType = ""
 
-// storageKinds are the possible classes of a storage.
-var storageKinds = map[global]storageKind{
-	"torch.FloatStorage": {weights.F32, 4}, "torch.DoubleStorage": {weights.F64, 8},
-	"torch.HalfStorage": {weights.F16, 2}, "torch.BFloat16Storage": {weights.BF16, 2},
-	"torch.LongStorage": {weights.I64, 8}, "torch.IntStorage": {weights.I32, 4},
-	"torch.ShortStorage": {weights.I16, 2}, "torch.CharStorage": {weights.I8, 1},
-	"torch.ByteStorage": {weights.U8, 1}, "torch.BoolStorage": {weights.BOOL, 1},
-	"torch.storage.UntypedStorage": {"", 1},
+// storageTypes are the element types of the possible classes of a storage.
+var storageTypes = map[global]weights.DType{
+	"torch.FloatStorage": weights.F32, "torch.DoubleStorage": weights.F64,
+	"torch.HalfStorage": weights.F16, "torch.BFloat16Storage": weights.BF16,
+	"torch.LongStorage": weights.I64, "torch.IntStorage": weights.I32,
+	"torch.ShortStorage": weights.I16, "torch.CharStorage": weights.I8,
+	"torch.ByteStorage": weights.U8, "torch.BoolStorage": weights.BOOL,
+	"torch.storage.UntypedStorage": untyped,
 }
 
 // dtypes are the element types by their names in _rebuild_tensor_v3.
-var dtypes = map[global]storageKind{
-	"torch.float64": {weights.F64, 8}, "torch.float32": {weights.F32, 4},
-	"torch.float16": {weights.F16, 2}, "torch.bfloat16": {weights.BF16, 2},
-	"torch.int64": {weights.I64, 8}, "torch.int32": {weights.I32, 4},
-	"torch.int16": {weights.I16, 2}, "torch.int8": {weights.I8, 1},
-	"torch.uint64": {weights.U64, 8}, "torch.uint32": {weights.U32, 4},
-	"torch.uint16": {weights.U16, 2}, "torch.uint8": {weights.U8, 1},
-	"torch.bool": {weights.BOOL, 1},
-
-	"torch.float8_e4m3fn": {"F8_E4M3", 1}, "torch.float8_e5m2": {"F8_E5M2", 1},
-	"torch.float8_e4m3fnuz": {"F8_E4M3FNUZ", 1}, "torch.float8_e5m2fnuz": {"F8_E5M2FNUZ", 1},
-	"torch.float8_e8m0fnu": {"F8_E8M0", 1},
+var dtypes = map[global]weights.DType{
+	"torch.float64": weights.F64, "torch.float32": weights.F32, "torch.float16": weights.F16,
+	"torch.bfloat16": weights.BF16, "torch.int64": weights.I64, "torch.int32": weights.I32,
+	"torch.int16": weights.I16, "torch.int8": weights.I8, "torch.uint64": weights.U64,
+	"torch.uint32": weights.U32, "torch.uint16": weights.U16, "torch.uint8": weights.U8,
+	"torch.bool": weights.BOOL, "torch.float8_e4m3fn": "F8_E4M3", "torch.float8_e5m2": "F8_E5M2",
+	"torch.float8_e4m3fnuz": "F8_E4M3FNUZ", "torch.float8_e5m2fnuz": "F8_E5M2FNUZ",
+	"torch.float8_e8m0fnu": "F8_E8M0",
 }
+
+// width returns the bytes of an element.
+func width(d weights.DType) int { return max(d.Bits()/8, 1) }
 
 // readID reads a persistent id ("storage", class, key, location, numel) of n parts. numel is -1 if
 // it is no size.
@@ -76,18 +72,18 @@ func (a *archive) storage(id any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind, ok := storageKinds[class]
+	dtype, ok := storageTypes[class]
 	rec := a.records["data/"+key]
 	switch {
 	case !ok: // it is an error if the model has a tensor of it
 		return &Object{Class: string(class)}, nil
 	case rec == nil:
 		return nil, fmt.Errorf("storage %q has no record %s/data/%s", key, a.root, key)
-	case numel < 0 || numel > rec.size/int64(kind.size):
+	case numel < 0 || numel > rec.size/int64(width(dtype)):
 		return nil, fmt.Errorf("storage %q has %d elements of %d bytes, its record %d bytes", key, numel,
-			kind.size, rec.size)
+			width(dtype), rec.size)
 	}
-	return &storage{kind: kind, numel: int(numel), rec: rec}, nil
+	return &storage{dtype: dtype, numel: int(numel), rec: rec}, nil
 }
 
 // rebuild returns the function that makes a view from (storage, offset, shape, stride, ...), the
@@ -111,13 +107,13 @@ func rebuildTensor(args *tuple, least int) (any, error) {
 	}
 	if least == 7 {
 		class, _ := args.items[6].(global)
-		kind, ok := dtypes[class]
+		dtype, ok := dtypes[class]
 		if !ok {
 			return &Object{Class: tensorOfClass + string(class)}, nil
 		}
-		s = &storage{kind: kind, numel: s.numel * s.kind.size / kind.size, rec: s.rec}
+		s = &storage{dtype: dtype, numel: s.numel * width(s.dtype) / width(dtype), rec: s.rec}
 	}
-	if s.kind.dtype == "" {
+	if s.dtype == untyped {
 		return nil, errors.New("an untyped storage has no element type")
 	}
 	offset, ok := args.items[1].(int64)
@@ -148,7 +144,7 @@ func rebuildTensor(args *tuple, least int) (any, error) {
 			}
 		}
 	}
-	return &Tensor{DType: s.kind.dtype, Shape: shape, storage: s, offset: int(offset),
+	return &Tensor{DType: s.dtype, Shape: shape, storage: s, offset: int(offset),
 		stride: stride}, nil
 }
 
@@ -219,7 +215,7 @@ func (t *Tensor) contiguous() bool {
 // record's CRC, once for all its views. A contiguous view is streamed; for any other the bytes that
 // it spans are read whole and its elements gathered.
 func (t *Tensor) Open() (io.ReadCloser, error) {
-	rec, size, n := t.storage.rec, t.storage.kind.size, t.Numel()
+	rec, size, n := t.storage.rec, width(t.DType), t.Numel()
 	if err := rec.check(); err != nil {
 		return nil, err
 	}

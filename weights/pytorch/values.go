@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"unmask/weights"
 )
 
 // Object is an instance of an unknown class. It is only data: no code of its class exists here.
@@ -26,7 +28,7 @@ type (
 	}
 	global  string // a name, "module.name"; it is never resolved
 	storage struct {
-		kind  storageKind
+		dtype weights.DType
 		numel int
 		rec   *record
 	}
@@ -117,57 +119,52 @@ func nameGlobal(module, name string) (global, error) {
 // call handles REDUCE. Nothing is called: results that are not built here are kept as data, for
 // example an Enum's value or a Decimal beside the weights.
 func call(callee, args any) (any, error) {
-	g, ok := named(callee)
-	if !ok {
-		return nil, fmt.Errorf("a call of %s, want a name", kindOf(callee))
+	g, t, err := applied("a call", "name", callee, args)
+	if err != nil {
+		return nil, err
 	}
-	t, ok := args.(*tuple)
-	if !ok {
-		return nil, fmt.Errorf("a call of %q with %s, want a tuple", g, kindOf(args))
+	build := built[g]
+	if g == "torch._tensor._rebuild_from_type_v2" {
+		build = typed
 	}
-	if _, ok := callee.(*Object); ok {
+	if _, isObject := callee.(*Object); isObject || build == nil {
 		return &Object{Class: string(g), args: t}, nil
 	}
-	build, ok := built[g]
-	if g == "torch._tensor._rebuild_from_type_v2" {
-		build, ok = typed, true
+	v, err := build(t)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", g, err)
 	}
-	if ok {
-		v, err := build(t)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", g, err)
-		}
-		return v, nil
-	}
-	return &Object{Class: string(g), args: t}, nil
-}
-
-// named returns the name of what a pickle calls, or of the call that returned it: protocols before
-// 4 write a class within a class as getattr(outer, "inner").
-func named(v any) (global, bool) {
-	switch v := v.(type) {
-	case global:
-		return v, true
-	case *Object:
-		return global(v.Class), true
-	}
-	return "", false
+	return v, nil
 }
 
 // instance handles NEWOBJ: an empty object of a class.
 func instance(class, args any) (any, error) {
-	g, ok := named(class)
-	if !ok {
-		return nil, fmt.Errorf("an instance of %s, want a class", kindOf(class))
-	}
-	t, ok := args.(*tuple)
-	if !ok {
-		return nil, fmt.Errorf("an instance of %q with %s, want a tuple", g, kindOf(args))
+	g, t, err := applied("an instance", "class", class, args)
+	if err != nil {
+		return nil, err
 	}
 	if _, ok := class.(global); ok && built[g] != nil {
 		return call(class, args)
 	}
 	return &Object{Class: string(g), args: t}, nil
+}
+
+// applied returns the name of what a pickle calls, or of the call that returned it, and the
+// arguments: protocols before 4 write a class within a class as getattr(outer, "inner").
+func applied(what, want string, callee, args any) (g global, t *tuple, err error) {
+	switch v := callee.(type) {
+	case global:
+		g = v
+	case *Object:
+		g = global(v.Class)
+	default:
+		return "", nil, fmt.Errorf("%s of %s, want a %s", what, kindOf(callee), want)
+	}
+	t, ok := args.(*tuple)
+	if !ok {
+		return "", nil, fmt.Errorf("%s of %q with %s, want a tuple", what, g, kindOf(args))
+	}
+	return g, t, nil
 }
 
 // restore implements BUILD: it hands an object its state. A dictionary's extra attributes (a state
