@@ -83,7 +83,8 @@ func filterJSON(r *run, v any, args []any, named *dict) any {
 	if a, ok := option(args, 0, named, "ensure_ascii"); ok {
 		ascii = truth(a)
 	}
-	w := jsonWriter{run: r, b: builder{run: r}, ascii: ascii, item: text{s: ", "}, key: text{s: ": "}}
+	w := writer{run: r, b: builder{run: r}, json: true, ascii: ascii, item: text{s: ", "},
+		key: text{s: ": "}}
 	if a, ok := option(args, 1, named, "indent"); ok && a != nil {
 		t, is := a.(text)
 		if !is {

@@ -100,6 +100,17 @@ func (r *run) reversed(args []any, i int, named *dict) bool {
 	return ok && truth(a)
 }
 
+// order compares two values as slices.SortFunc wants it.
+func (r *run) order(a, b any) int {
+	switch {
+	case r.less(a, b):
+		return -1
+	case r.less(b, a):
+		return 1
+	}
+	return 0
+}
+
 // sorted returns a list of items in the order of their keys.
 func (r *run) sorted(items []any, backwards bool, key func(any) any) *list {
 	type keyed struct{ item, key any }
@@ -112,13 +123,7 @@ func (r *run) sorted(items []any, backwards bool, key func(any) any) *list {
 		if backwards {
 			x, y = y, x
 		}
-		switch {
-		case r.less(x, y):
-			return -1
-		case r.less(y, x):
-			return 1
-		}
-		return 0
+		return r.order(x, y)
 	})
 	out := make([]any, len(all))
 	for i, one := range all {

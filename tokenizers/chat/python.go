@@ -25,67 +25,133 @@ func (r *run) str(v any) text {
 
 // repr returns Python's repr(v).
 func (r *run) repr(v any) text {
-	b := builder{run: r}
-	r.writeRepr(&b, v)
-	return b.text()
+	w := writer{run: r, b: builder{run: r}, item: text{s: ", "}, key: text{s: ": "}}
+	w.write(v, 0)
+	return w.b.text()
 }
 
-func (r *run) writeRepr(b *builder, v any) {
-	defer r.deeper()()
+// writer writes values as Python's repr or, with json, as its json.dumps.
+type writer struct {
+	run         *run
+	b           builder
+	json        bool
+	ascii, sort bool
+	indent      *text // of each level; nil for one line
+	item, key   text  // separators
+}
+
+func (w *writer) write(v any, level int) {
+	defer w.run.deeper()()
+	word := func(repr, json string) {
+		if w.json {
+			repr = json
+		}
+		w.b.put(repr, false)
+	}
 	switch v := v.(type) {
 	case nil:
-		b.put("None", false)
+		word("None", "null")
 	case bool:
-		b.put(map[bool]string{true: "True", false: "False"}[v], false)
+		word(map[bool]string{true: "True", false: "False"}[v], strconv.FormatBool(v))
 	case int64:
-		b.put(strconv.FormatInt(v, 10), false)
+		w.b.put(strconv.FormatInt(v, 10), false)
 	case float64:
-		b.put(pythonFloat(v), false)
+		word(pythonFloat(v, "inf", "nan"), pythonFloat(v, "Infinity", "NaN"))
 	case text:
-		r.writeQuoted(b, v)
+		if w.json {
+			w.run.writeJSONText(&w.b, v, w.ascii)
+		} else {
+			w.run.writeQuoted(&w.b, v)
+		}
 	case *list:
-		open, end := "[", "]"
-		switch {
-		case v.once:
-			fail("a generator is not written here")
-		case strings.HasPrefix(v.view, "range"):
-			b.put(v.view, false)
-			return
-		case v.view != "":
-			open, end = v.view+"([", "])"
-		case v.tuple && len(v.items) == 1:
-			open, end = "(", ",)"
-		case v.tuple:
-			open, end = "(", ")"
-		}
-		b.put(open, false)
-		for i, item := range v.items {
-			if i > 0 {
-				b.put(", ", false)
-			}
-			r.writeRepr(b, item)
-		}
-		b.put(end, false)
+		w.list(v, level)
 	case *dict:
-		b.put("{", false)
-		for i, k := range v.keys {
-			if i > 0 {
-				b.put(", ", false)
-			}
-			r.writeRepr(b, k)
-			b.put(": ", false)
-			r.writeRepr(b, v.values[i])
-		}
-		b.put("}", false)
+		w.dict(v, level)
+	default:
+		w.other(v, level)
+	}
+}
+
+// other writes values that JSON does not have.
+func (w *writer) other(v any, level int) {
+	if w.json {
+		fail("Object of type %s is not JSON serializable", typeName(v))
+	}
+	switch v := v.(type) {
 	case *namespace:
-		b.put("<Namespace ", false)
-		r.writeRepr(b, v.fields)
-		b.put(">", false)
+		w.b.put("<Namespace ", false)
+		w.write(v.fields, level)
+		w.b.put(">", false)
 	case undefined:
-		b.put("Undefined", false)
+		w.b.put("Undefined", false)
 	default:
 		fail("a %s is not written here", typeName(v))
 	}
+}
+
+func (w *writer) list(l *list, level int) {
+	open, end := "[", "]"
+	switch {
+	case w.json && (l.once || l.view != ""):
+		w.other(l, level)
+	case w.json:
+	case l.once:
+		fail("a generator is not written here")
+	case strings.HasPrefix(l.view, "range"):
+		w.b.put(l.view, false)
+		return
+	case l.view != "":
+		open, end = l.view+"([", "])"
+	case l.tuple && len(l.items) == 1:
+		open, end = "(", ",)"
+	case l.tuple:
+		open, end = "(", ")"
+	}
+	w.between(open, end, len(l.items), level, func(i int) { w.write(l.items[i], level+1) })
+}
+
+func (w *writer) dict(d *dict, level int) {
+	order := make([]int, len(d.keys))
+	for i := range order {
+		order[i] = i
+	}
+	if w.sort {
+		slices.SortStableFunc(order, func(a, b int) int { return w.run.order(d.keys[a], d.keys[b]) })
+	}
+	w.between("{", "}", len(order), level, func(n int) {
+		key := d.keys[order[n]]
+		if w.json {
+			w.run.writeJSONText(&w.b, w.run.jsonKey(key), w.ascii)
+		} else {
+			w.write(key, level+1)
+		}
+		w.b.add(w.key)
+		w.write(d.values[order[n]], level+1)
+	})
+}
+
+// between writes n items with what separates them, indented where that is wanted.
+func (w *writer) between(open, end string, n, level int, item func(i int)) {
+	line := func(level int) {
+		if w.indent != nil {
+			w.b.put("\n", false)
+			for range level {
+				w.b.add(*w.indent)
+			}
+		}
+	}
+	w.b.put(open, false)
+	for i := range n {
+		if i > 0 {
+			w.b.add(w.item)
+		}
+		line(level + 1)
+		item(i)
+	}
+	if n > 0 {
+		line(level)
+	}
+	w.b.put(end, false)
 }
 
 // writeQuoted writes Python's repr of a text: in single quotes unless it has these and no double
@@ -130,14 +196,14 @@ func quoteHex(c rune) string {
 }
 
 // pythonFloat returns v as Python's repr does: the fewest digits that read back the same.
-func pythonFloat(v float64) string {
+func pythonFloat(v float64, infinity, nan string) string {
 	switch {
 	case math.IsInf(v, 1):
-		return "inf"
+		return infinity
 	case math.IsInf(v, -1):
-		return "-inf"
+		return "-" + infinity
 	case math.IsNaN(v):
-		return "nan"
+		return nan
 	}
 	if a := math.Abs(v); a != 0 && (a < 1e-4 || a >= 1e16) {
 		return strconv.FormatFloat(v, 'e', -1, 64)
@@ -147,91 +213,6 @@ func pythonFloat(v float64) string {
 		s += ".0"
 	}
 	return s
-}
-
-// jsonWriter writes values as Python's json.dumps.
-type jsonWriter struct {
-	run       *run
-	b         builder
-	ascii     bool
-	sort      bool
-	indent    *text // of each level; nil for one line
-	item, key text  // separators
-}
-
-// separate begins an item, or ends the last one.
-func (w *jsonWriter) separate(first bool, level int) {
-	if !first {
-		w.b.add(w.item)
-	}
-	if w.indent != nil {
-		w.b.put("\n", false)
-		for range level {
-			w.b.add(*w.indent)
-		}
-	}
-}
-
-func (w *jsonWriter) write(v any, level int) {
-	defer w.run.deeper()()
-	switch v := v.(type) {
-	case nil:
-		w.b.put("null", false)
-	case bool:
-		w.b.put(strconv.FormatBool(v), false)
-	case int64:
-		w.run.writeRepr(&w.b, v)
-	case float64:
-		w.b.put(jsonFloat(v), false)
-	case text:
-		w.run.writeJSONText(&w.b, v, w.ascii)
-	case *list:
-		if v.once || v.view != "" {
-			fail("Object of type %s is not JSON serializable", typeName(v))
-		}
-		w.b.put("[", false)
-		for i, item := range v.items {
-			w.separate(i == 0, level+1)
-			w.write(item, level+1)
-		}
-		if len(v.items) > 0 && w.indent != nil {
-			w.separate(true, level)
-		}
-		w.b.put("]", false)
-	case *dict:
-		w.dict(v, level)
-	default:
-		fail("Object of type %s is not JSON serializable", typeName(v))
-	}
-}
-
-func (w *jsonWriter) dict(d *dict, level int) {
-	order := make([]int, len(d.keys))
-	for i := range order {
-		order[i] = i
-	}
-	if w.sort {
-		slices.SortStableFunc(order, func(a, b int) int {
-			switch {
-			case w.run.less(d.keys[a], d.keys[b]):
-				return -1
-			case w.run.less(d.keys[b], d.keys[a]):
-				return 1
-			}
-			return 0
-		})
-	}
-	w.b.put("{", false)
-	for n, i := range order {
-		w.separate(n == 0, level+1)
-		w.run.writeJSONText(&w.b, w.run.jsonKey(d.keys[i]), w.ascii)
-		w.b.add(w.key)
-		w.write(d.values[i], level+1)
-	}
-	if len(d.keys) > 0 && w.indent != nil {
-		w.separate(true, level)
-	}
-	w.b.put("}", false)
 }
 
 func (r *run) jsonKey(k any) text {
@@ -244,18 +225,6 @@ func (r *run) jsonKey(k any) text {
 		return text{s: strconv.FormatBool(k)}
 	}
 	return r.repr(k)
-}
-
-func jsonFloat(v float64) string {
-	switch {
-	case math.IsInf(v, 1):
-		return "Infinity"
-	case math.IsInf(v, -1):
-		return "-Infinity"
-	case math.IsNaN(v):
-		return "NaN"
-	}
-	return pythonFloat(v)
 }
 
 func (r *run) writeJSONText(b *builder, t text, ascii bool) {
