@@ -16,60 +16,30 @@ type added struct {
 	normalized     bool // found in normalised text; its spelling is normalised too
 }
 
-// finder finds added tokens: the leftmost, and of these the longest. The zero value finds none.
+// finder finds added tokens: the leftmost, and of these the longest. A nil one finds none.
 type finder struct {
 	list   []added
-	nodes  []node    // a trie of their bytes; the first is its root
+	sorted spellings // their numbers in the list
 	firsts [256]bool // their first bytes
 }
 
-type node struct {
-	next  map[byte]int32
-	token int32 // index in list plus one, 0 for none
-}
-
-func newFinder(list []added, spelling func(added) string) *finder {
-	f := &finder{list: list, nodes: []node{{}}}
+func newFinder(list []added, text func(added) string) *finder {
 	if len(list) == 0 {
 		return nil
 	}
+	f := &finder{list: list}
 	for i, a := range list {
-		at := int32(0)
-		for j, b := range []byte(spelling(a)) {
-			f.firsts[b] = f.firsts[b] || j == 0
-			n := &f.nodes[at]
-			if n.next == nil {
-				n.next = map[byte]int32{}
-			}
-			to, ok := n.next[b]
-			if !ok {
-				to = int32(len(f.nodes))
-				n.next[b] = to
-				f.nodes = append(f.nodes, node{})
-			}
-			at = to
-		}
-		if f.nodes[at].token == 0 { // among spellings that normalise to the same, the first counts
-			f.nodes[at].token = int32(i) + 1
-		}
+		one := spelling{text: text(a), id: int32(i)}
+		f.sorted = append(f.sorted, one)
+		f.firsts[one.text[0]] = true
 	}
+	f.sorted = f.sorted.sort()
 	return f
 }
 
 // longest returns the token at the start of text and its length in bytes.
-func (f *finder) longest(text string) (*added, int) {
-	var found *added
-	size, at := 0, int32(0)
-	for i := 0; i < len(text); i++ {
-		to, ok := f.nodes[at].next[text[i]]
-		if !ok {
-			break
-		}
-		at = to
-		if t := f.nodes[at].token; t > 0 {
-			found, size = &f.list[t-1], i+1
-		}
-	}
+func (f *finder) longest(text string) (found *added, size int) {
+	f.sorted.prefixes(text, func(p spelling) { found, size = &f.list[p.id], len(p.text) })
 	return found, size
 }
 

@@ -3,6 +3,7 @@ package tokenizers
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -184,22 +185,8 @@ func fallbackByte(text string) (byte, bool) {
 	if len(text) != 6 || text[:3] != "<0x" || text[5] != '>' {
 		return 0, false
 	}
-	hi, ok := hexDigit(text[3])
-	lo, ok2 := hexDigit(text[4])
-	if text[3] == '+' {
-		hi, ok = 0, true
-	}
-	return hi<<4 | lo, ok && ok2
-}
-
-func hexDigit(c byte) (byte, bool) {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0', true
-	case 'a' <= c|0x20 && c|0x20 <= 'f':
-		return c | 0x20 - 'a' + 10, true
-	}
-	return 0, false
+	b, err := strconv.ParseUint(strings.TrimPrefix(text[3:5], "+"), 16, 8)
+	return byte(b), err == nil
 }
 
 // wholeRunes gives each part the runes that begin in its bytes, and U+FFFD for bytes that form none

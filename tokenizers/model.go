@@ -78,20 +78,7 @@ func (b *bpe) setVocab(vocab map[string]int64, bytes bool) error {
 		}
 		b.unknown = int32(id)
 	}
-	find := func(text string) int32 {
-		if id, ok := vocab[text]; ok {
-			return int32(id)
-		}
-		return -1
-	}
-	var fallback [256]int32
-	for c := range fallback {
-		fallback[c] = -1
-		if b.falls {
-			fallback[c] = find(fmt.Sprintf("<0x%02X>", c))
-		}
-	}
-	b.fallback = fallback
+	b.fallback = byteTokens(vocab, b.falls)
 	if b.ignore {
 		b.whole = make(map[string]int32, len(vocab))
 	}
@@ -119,6 +106,18 @@ func (b *bpe) setVocab(vocab map[string]int64, bytes bool) error {
 		}
 	}
 	return nil
+}
+
+// byteTokens returns the id of <0x00> ... <0xFF>, to which characters without a token fall back if
+// falls is set; -1 for none.
+func byteTokens(vocab map[string]int64, falls bool) (ids [256]int32) {
+	for c := range ids {
+		ids[c] = -1
+		if id, ok := vocab[fmt.Sprintf("<0x%02X>", c)]; ok && falls {
+			ids[c] = int32(id)
+		}
+	}
+	return ids
 }
 
 // setLast records the tokens from which the last byte of a word starts.

@@ -46,38 +46,44 @@ func readNormalizer(s object) (normalizer, error) {
 	case "Precompiled":
 		return readPrecompiled(s)
 	case "Strip":
-		left, right := true, true
-		if err := s.read(map[string]any{"strip_left": &left, "strip_right": &right}); err != nil {
-			return nil, err
-		}
-		return func(text string) string {
-			if left {
-				text = strings.TrimLeftFunc(text, unicode.IsSpace)
-			}
-			if right {
-				text = strings.TrimRightFunc(text, unicode.IsSpace)
-			}
-			return text
-		}, nil
+		return readTrim(s)
 	case "Prepend":
-		var put string
-		if err := s.read(map[string]any{"prepend": &put}); err != nil {
-			return nil, err
-		}
-		if len(put) > maxContent {
-			return nil, fmt.Errorf("prepend is %d bytes, want at most %d", len(put), maxContent)
-		}
-		return func(text string) string {
-			if text == "" {
-				return ""
-			}
-			return put + text
-		}, nil
+		return readPrepend(s)
 	case "Replace":
 		return readReplace(s)
 	}
 	return nil, fmt.Errorf("type is %.40q, want NFC, NFD, NFKC, NFKD, Lowercase, Strip, "+
 		"StripAccents, Prepend, Replace, BertNormalizer, Precompiled or Sequence", kind)
+}
+
+// readTrim reads a normalizer that takes white space from the ends of a text.
+func readTrim(s object) (normalizer, error) {
+	left, right := true, true
+	err := s.read(map[string]any{"strip_left": &left, "strip_right": &right})
+	return func(text string) string {
+		if left {
+			text = strings.TrimLeftFunc(text, unicode.IsSpace)
+		}
+		if right {
+			text = strings.TrimRightFunc(text, unicode.IsSpace)
+		}
+		return text
+	}, err
+}
+
+// readPrepend reads a normalizer that puts a text before another that is not empty.
+func readPrepend(s object) (normalizer, error) {
+	var put string
+	err := s.read(map[string]any{"prepend": &put})
+	if err == nil && len(put) > maxContent {
+		err = fmt.Errorf("prepend is %d bytes, want at most %d", len(put), maxContent)
+	}
+	return func(text string) string {
+		if text == "" {
+			return ""
+		}
+		return put + text
+	}, err
 }
 
 // readReplace reads a normalizer or decoder that replaces a pattern by a text.

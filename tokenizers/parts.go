@@ -1,5 +1,7 @@
 package tokenizers
 
+import "sort"
+
 // Part is a stretch of a text. The spelling of a special token becomes its id only in parts that
 // are Special; user input belongs in other parts.
 type Part struct {
@@ -33,16 +35,8 @@ type stretch struct{ start, end int }
 // allows reports whether text[start:end] lies in one of the allowed ranges, which are ordered and
 // disjoint.
 func allows(allowed []stretch, start, end int) bool {
-	lo, hi := 0, len(allowed)
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if allowed[mid].end < end {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo < len(allowed) && allowed[lo].start <= start && end <= allowed[lo].end
+	at := sort.Search(len(allowed), func(i int) bool { return allowed[i].end >= end })
+	return at < len(allowed) && allowed[at].start <= start
 }
 
 // IsSpecial reports whether id is a special token of t, such as an end of text.

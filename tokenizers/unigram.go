@@ -14,16 +14,26 @@ import (
 // "Subword regularization"; tokenizers, models/unigram). A character that has no token is an error
 // unless it has tokens for its bytes, never the unknown token.
 type unigram struct {
-	pieces   []unigramPiece // sorted by text
-	falls    bool           // characters without a token become the tokens of their bytes
-	fallback [256]int32     // -1 if the vocabulary has none
-	unknown  float64        // score of a character without a token
+	pieces   spellings
+	falls    bool       // characters without a token become the tokens of their bytes
+	fallback [256]int32 // -1 if the vocabulary has none
+	unknown  float64    // score of a character without a token
 }
 
-type unigramPiece struct {
+// spelling is the text of a token with its id, and its log-probability where there are any.
+type spelling struct {
 	text  string
 	id    int32
 	score float64
+}
+
+// spellings are sorted by their texts, which differ.
+type spellings []spelling
+
+// sort sorts spellings; among those of one text the first stays.
+func (s spellings) sort() spellings {
+	slices.SortStableFunc(s, func(a, b spelling) int { return strings.Compare(a.text, b.text) })
+	return slices.CompactFunc(s, func(a, b spelling) bool { return a.text == b.text })
 }
 
 // unknownPenalty is how much less probable than all tokens an unknown character is (tokenizers,
@@ -46,7 +56,7 @@ func readUnigram(model object) (*unigram, map[string]int64, error) {
 	lowest := math.Inf(1)
 	for i, raw := range entries {
 		var entry []json.RawMessage
-		p := unigramPiece{id: int32(i)}
+		p := spelling{id: int32(i)}
 		if json.Unmarshal(raw, &entry) != nil || len(entry) != 2 ||
 			json.Unmarshal(entry[0], &p.text) != nil || json.Unmarshal(entry[1], &p.score) != nil {
 			return nil, nil, fmt.Errorf("vocab[%d]: %.40s, want a token and its score", i, raw)
@@ -71,13 +81,7 @@ func (u *unigram) learn(_ object, vocab map[string]int64, bytes bool) error {
 	if bytes {
 		return fmt.Errorf("pre_tokenizer.type is \"ByteLevel\" with a Unigram model, want another")
 	}
-	slices.SortFunc(u.pieces, func(a, b unigramPiece) int { return strings.Compare(a.text, b.text) })
-	for c := range u.fallback {
-		u.fallback[c] = -1
-		if id, ok := vocab[fmt.Sprintf("<0x%02X>", c)]; ok && u.falls {
-			u.fallback[c] = int32(id)
-		}
-	}
+	u.pieces, u.fallback = u.pieces.sort(), byteTokens(vocab, u.falls)
 	return nil
 }
 
@@ -102,7 +106,7 @@ func (u *unigram) append(ids []int32, word string, _ *scratch) ([]int32, error) 
 				*b = reached{at, id, best[at].score + score}
 			}
 		}
-		u.prefixes(word[at:], func(p unigramPiece) {
+		u.pieces.prefixes(word[at:], func(p spelling) {
 			offer(at+len(p.text), p.id, p.score)
 			whole = whole || len(p.text) == size
 		})
@@ -130,9 +134,9 @@ func (u *unigram) append(ids []int32, word string, _ *scratch) ([]int32, error) 
 	return ids, nil
 }
 
-// prefixes calls f for every token that text begins with, the shortest first.
-func (u *unigram) prefixes(text string, f func(unigramPiece)) {
-	pieces := u.pieces
+// prefixes calls f for every spelling that text begins with, the shortest first.
+func (s spellings) prefixes(text string, f func(spelling)) {
+	pieces := s
 	for i := range len(text) {
 		c := text[i]
 		low := sort.Search(len(pieces), func(k int) bool { return pieces[k].text[i] >= c })
@@ -149,7 +153,7 @@ func (u *unigram) prefixes(text string, f func(unigramPiece)) {
 }
 
 func (u *unigram) bar(ids map[int32]bool) {
-	u.pieces = slices.DeleteFunc(u.pieces, func(p unigramPiece) bool { return ids[p.id] })
+	u.pieces = slices.DeleteFunc(u.pieces, func(p spelling) bool { return ids[p.id] })
 	for i, id := range u.fallback {
 		if ids[id] {
 			u.fallback[i] = -1

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -153,7 +154,7 @@ func (r *run) index(v any) int64 {
 // method returns v's method of this name, nil if it has none. Python's methods that are not
 // supported are errors, so that nobody takes them for missing keys.
 func method(v any, name string) any {
-	var of map[string]func(*run, any, []any, *dict) any
+	var of map[string]methodOf
 	var missing string
 	switch v.(type) {
 	case text:
@@ -169,14 +170,15 @@ func method(v any, name string) any {
 		missing = " as_integer_ratio bit_count bit_length conjugate denominator from_bytes fromhex hex " +
 			"imag is_integer numerator real to_bytes "
 	}
-	if f := of[name]; f != nil {
+	if m, ok := of[name]; ok {
 		return &function{name, func(r *run, args []any, named *dict) any {
 			for _, k := range named.keys {
 				if !strings.Contains(namedArguments[name], " "+k.(text).s+" ") && name != "format" {
 					fail("%s takes no keyword argument %q", name, k.(text).s)
 				}
 			}
-			return f(r, v, args, named)
+			want(args, m.least, m.most, name)
+			return m.call(r, v, args, named)
 		}}
 	}
 	if strings.Contains(missing, " "+name+" ") {
@@ -188,9 +190,19 @@ func method(v any, name string) any {
 // namedArguments are the arguments of methods that may have their names.
 var namedArguments = map[string]string{"split": " sep maxsplit "}
 
-var dictMethods = map[string]func(*run, any, []any, *dict) any{
-	"get": func(r *run, v any, args []any, named *dict) any {
-		want(args, 1, 2, "get")
+// methodOf is a method, with how many arguments it has.
+type methodOf struct {
+	least, most int
+	call        func(r *run, v any, args []any, named *dict) any
+}
+
+// bare is a method that has no arguments.
+func bare[T any](f func(*run, T) any) methodOf {
+	return methodOf{call: func(r *run, v any, _ []any, _ *dict) any { return f(r, v.(T)) }}
+}
+
+var dictMethods = map[string]methodOf{
+	"get": {1, 2, func(r *run, v any, args []any, _ *dict) any {
 		if field, ok := v.(*dict).get(r.key(args[0])); ok {
 			return field
 		}
@@ -198,19 +210,10 @@ var dictMethods = map[string]func(*run, any, []any, *dict) any{
 			return args[1]
 		}
 		return nil
-	},
-	"items": func(r *run, v any, args []any, _ *dict) any {
-		want(args, 0, 0, "items")
-		return viewed(r.pairs(v.(*dict)), "dict_items")
-	},
-	"keys": func(r *run, v any, args []any, _ *dict) any {
-		want(args, 0, 0, "keys")
-		return viewed(r.newList(v.(*dict).keys), "dict_keys")
-	},
-	"values": func(r *run, v any, args []any, _ *dict) any {
-		want(args, 0, 0, "values")
-		return viewed(r.newList(v.(*dict).values), "dict_values")
-	},
+	}},
+	"items":  bare(func(r *run, d *dict) any { return viewed(r.pairs(d), "dict_items") }),
+	"keys":   bare(func(r *run, d *dict) any { return viewed(r.newList(d.keys), "dict_keys") }),
+	"values": bare(func(r *run, d *dict) any { return viewed(r.newList(d.values), "dict_values") }),
 }
 
 // viewed returns l as a view of a dict, or a range, by which name it is written.
@@ -246,46 +249,33 @@ func wantText(args []any, i int, name string) text {
 	return t
 }
 
-var textMethods = map[string]func(*run, any, []any, *dict) any{
-	"strip":  stripper("strip", true, true),
-	"lstrip": stripper("lstrip", true, false),
-	"rstrip": stripper("rstrip", false, true),
-	"startswith": func(r *run, v any, args []any, _ *dict) any {
-		return r.affix(args, "startswith", v.(text).s, strings.HasPrefix)
-	},
-	"endswith": func(r *run, v any, args []any, _ *dict) any {
-		return r.affix(args, "endswith", v.(text).s, strings.HasSuffix)
-	},
-	"split": methodSplit,
-	"format": func(r *run, v any, args []any, named *dict) any {
+var textMethods = map[string]methodOf{
+	"strip":      stripper("strip", true, true),
+	"lstrip":     stripper("lstrip", true, false),
+	"rstrip":     stripper("rstrip", false, true),
+	"startswith": affix("startswith", strings.HasPrefix),
+	"endswith":   affix("endswith", strings.HasSuffix),
+	"split":      {0, 2, methodSplit},
+	"format": {0, math.MaxInt, func(r *run, v any, args []any, named *dict) any {
 		return r.format(v.(text), args, named)
-	},
-	"replace": func(r *run, v any, args []any, _ *dict) any {
-		want(args, 2, 3, "replace")
+	}},
+	"replace": {2, 3, func(r *run, v any, args []any, _ *dict) any {
 		most := int64(-1)
 		if len(args) == 3 {
 			most = r.index(args[2])
 		}
 		return r.replace(v.(text), wantText(args, 0, "replace"), wantText(args, 1, "replace"), most)
-	},
-	"lower": func(r *run, v any, args []any, _ *dict) any {
-		want(args, 0, 0, "lower")
-		return r.lower(v.(text))
-	},
-	"upper": func(r *run, v any, args []any, _ *dict) any {
-		want(args, 0, 0, "upper")
-		return r.upper(v.(text))
-	},
-	"join": func(r *run, v any, args []any, _ *dict) any {
-		want(args, 1, 1, "join")
+	}},
+	"lower": bare(func(r *run, t text) any { return r.lower(t) }),
+	"upper": bare(func(r *run, t text) any { return r.upper(t) }),
+	"join": {1, 1, func(r *run, v any, args []any, _ *dict) any {
 		var parts []text
 		for _, item := range r.items(args[0]) {
 			parts = append(parts, wantText([]any{item}, 0, "join"))
 		}
 		return r.join(v.(text), parts)
-	},
-	"find": func(r *run, v any, args []any, _ *dict) any {
-		want(args, 1, 1, "find")
+	}},
+	"find": {1, 1, func(r *run, v any, args []any, _ *dict) any {
 		s := v.(text).s
 		r.touch(2 * len(s))
 		at := strings.Index(s, wantText(args, 0, "find").s)
@@ -293,7 +283,7 @@ var textMethods = map[string]func(*run, any, []any, *dict) any{
 			at = utf8.RuneCountInString(s[:at])
 		}
 		return int64(at)
-	},
+	}},
 }
 
 // set returns whether a rune is one of chars.
@@ -306,21 +296,19 @@ func (r *run) set(chars string) func(rune) bool {
 	return func(c rune) bool { return in[c] }
 }
 
-func stripper(name string, left, right bool) func(*run, any, []any, *dict) any {
-	return func(r *run, v any, args []any, _ *dict) any {
-		want(args, 0, 1, name)
+func stripper(name string, left, right bool) methodOf {
+	return methodOf{0, 1, func(r *run, v any, args []any, _ *dict) any {
 		in := isSpace
 		if len(args) == 1 && args[0] != nil {
 			in = r.set(wantText(args, 0, name).s)
 		}
 		r.made(len(v.(text).s))
 		return v.(text).strip(in, left, right)
-	}
+	}}
 }
 
 // methodSplit divides a text by a separator, or at white space.
 func methodSplit(r *run, v any, args []any, named *dict) any {
-	want(args, 0, 2, "split")
 	r.made(len(v.(text).s))
 	if _, ok := named.get(text{s: "sep"}); ok && len(args) > 0 {
 		fail("split is given two separators")
@@ -351,19 +339,21 @@ func (r *run) texts(parts []text) *list {
 	return r.newList(items)
 }
 
-// affix reports whether s has a prefix or suffix, or any of a tuple of them.
-func (r *run) affix(args []any, name, s string, has func(string, string) bool) any {
-	want(args, 1, 1, name)
-	r.touch(len(s))
-	if l, ok := args[0].(*list); ok && l.tuple {
-		for i := range l.items {
-			if r.touch(len(s)); has(s, wantText(l.items, i, name).s) {
+// affix reports whether a text has a prefix or suffix, or any of a tuple of them.
+func affix(name string, has func(string, string) bool) methodOf {
+	return methodOf{1, 1, func(r *run, v any, args []any, _ *dict) any {
+		s, affixes := v.(text).s, args
+		if l, ok := args[0].(*list); ok && l.tuple {
+			r.touch(len(s))
+			affixes = l.items
+		}
+		for i := range affixes {
+			if r.touch(len(s)); has(s, wantText(affixes, i, name).s) {
 				return true
 			}
 		}
 		return false
-	}
-	return has(s, wantText(args, 0, name).s)
+	}}
 }
 
 // replace replaces old by with, at most `most` times (below 0: any number). An empty old is found

@@ -41,17 +41,11 @@ var tests = map[string]test{
 		}
 		return false
 	},
-	"odd": func(r *run, v any, _ []any) bool {
-		return r.equal(r.binary("%", v, int64(2)),
-			int64(1))
-	},
-	"even": func(r *run, v any, _ []any) bool {
-		return r.equal(r.binary("%", v, int64(2)),
-			int64(0))
-	},
+	"odd":  func(r *run, v any, _ []any) bool { return r.leaves(v, int64(2), 1) },
+	"even": func(r *run, v any, _ []any) bool { return r.leaves(v, int64(2), 0) },
 	"divisibleby": func(r *run, v any, args []any) bool {
 		want(args, 1, 1, "divisibleby")
-		return r.equal(r.binary("%", v, args[0]), int64(0))
+		return r.leaves(v, args[0], 0)
 	},
 	"in": func(r *run, v any, args []any) bool {
 		want(args, 1, 1, "in")
@@ -66,6 +60,9 @@ var tests = map[string]test{
 		return v == args[0]
 	},
 }
+
+// leaves reports whether v divided by n leaves a rest.
+func (r *run) leaves(v, n any, rest int64) bool { return r.equal(r.binary("%", v, n), rest) }
 
 // testNamed returns a test; all of Jinja 3.1 are known.
 func testNamed(name string) test {
