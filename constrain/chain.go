@@ -11,6 +11,7 @@ package constrain
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -391,44 +392,38 @@ func (c *Chain) draw(path []step, uniform func(i int) float64) []step {
 
 // best appends the path of the most probable sequence.
 func (c *Chain) best(path []step) []step {
+	type hop struct{ set, to int32 }
 	n := len(c.tokens)
 	after := make([]float64, len(c.states[n])) // the best from each state of the position after
-	through := make([][]int32, n)              // by which edge, in the order of next
+	through := make([][]hop, n)                // the edge to it
 	for i := n - 1; i >= 0; i-- {
-		c.index(i + 1)
 		logs := c.logTops(i)
-		here := make([]float64, len(c.states[i]))
-		through[i] = make([]int32, len(c.states[i]))
-		for k, s := range c.states[i] {
-			first, number := true, int32(-1)
-			c.next(i, s, func(e grammar.TokenEdge) {
-				number++
-				j := c.at[e.To]
-				if j < 0 {
-					return
-				}
-				v := after[j]
-				if e.Set >= 0 && logs != nil {
-					v += logs[e.Set]
-				}
-				if first || v > here[k] {
-					here[k], through[i][k], first = v, number, false
-				}
-			})
-		}
-		c.clear(i + 1)
-		after = here
-	}
-	k := int32(0)
-	for i := range n {
-		c.index(i + 1)
-		number := through[i][k]
-		c.next(i, c.states[i][k], func(e grammar.TokenEdge) {
-			if number--; number == -1 {
-				path, k = append(path, step{set: e.Set}), c.at[e.To]
+		here := slices.Repeat([]float64{math.Inf(-1)}, len(c.states[i]))
+		through[i] = make([]hop, len(c.states[i]))
+		c.edges(i, func(e grammar.TokenEdge, from int, to int32) {
+			v := after[to]
+			if e.Set >= 0 && logs != nil {
+				v += logs[e.Set]
+			}
+			if v > here[from] {
+				here[from], through[i][from] = v, hop{e.Set, to}
 			}
 		})
-		c.clear(i + 1)
+		after = here
+	}
+	at := int32(0)
+	for i := range n {
+		path, at = append(path, step{set: through[i][at].set}), through[i][at].to
 	}
 	return path
+}
+
+// logTops returns the logarithms of the largest probabilities of sets, nil where they are not
+// known.
+func (c *Chain) logTops(i int) (logs []float64) {
+	logs = slices.Grow(logs, len(c.tops[i]))
+	for _, x := range c.tops[i] {
+		logs = append(logs, math.Log(x))
+	}
+	return logs
 }

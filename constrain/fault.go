@@ -2,7 +2,6 @@ package constrain
 
 import (
 	"errors"
-	"math"
 	"sync"
 
 	"unmask/model"
@@ -34,17 +33,4 @@ func (f *rowFault) err() error {
 		return nil
 	}
 	return &model.RowError{Row: f.row, Err: f.of}
-}
-
-// logTops returns the logarithms of the largest probabilities of sets, nil where they are not
-// known.
-func (c *Chain) logTops(i int) []float64 {
-	if len(c.tops[i]) == 0 {
-		return nil
-	}
-	logs := make([]float64, len(c.tops[i]))
-	for k, x := range c.tops[i] {
-		logs[k] = math.Log(x)
-	}
-	return logs
 }

@@ -1,9 +1,5 @@
 package grammar
 
-import (
-	"slices"
-)
-
 // Choices returns the automaton of a list of texts.
 func Choices(texts []string, budget *Budget) (*DFA, error) {
 	b := NewBuilder(budget)
@@ -44,12 +40,11 @@ func Labelled(texts []string, spaced bool, budget *Budget) (d *DFA, ends []int32
 // labelled returns an automaton without the marks of Labelled, and what they say of its states.
 func (d *DFA) labelled() (out *DFA, ends []int32) {
 	out = &DFA{first: []int32{0}}
-	name := slices.Repeat([]int32{-1}, d.States())
-	name[d.start] = 0
-	order := []int32{d.start}
-	for i := 0; i < len(order); i++ {
+	kept := newNumbering(d.States())
+	kept.of(d.start)
+	for i := 0; i < len(kept.order); i++ {
 		end := int32(-1)
-		for _, e := range d.Out(order[i]) {
+		for _, e := range d.Out(kept.order[i]) {
 			if e.Lo == endMark {
 				end = 0
 				for s := e.To; !d.accept[s]; s = d.Out(s)[0].To {
@@ -57,11 +52,7 @@ func (d *DFA) labelled() (out *DFA, ends []int32) {
 				}
 				continue
 			}
-			if name[e.To] < 0 {
-				name[e.To] = int32(len(order))
-				order = append(order, e.To)
-			}
-			out.edges = append(out.edges, Edge{e.Lo, e.Hi, name[e.To]})
+			out.edges = append(out.edges, Edge{e.Lo, e.Hi, kept.of(e.To)})
 		}
 		out.first = append(out.first, int32(len(out.edges)))
 		out.accept = append(out.accept, end >= 0)

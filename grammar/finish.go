@@ -9,23 +9,7 @@ import (
 // result returns the automaton of the states that tokens reach and from which tokens lead to the
 // end.
 func (m *composition) result() (*Tokens, error) {
-	n := int32(m.d.States())
-	accept, end := slices.Clone(m.d.accept), int32(-1)
-	if len(m.o.Ends) > 0 {
-		end = n
-		for s := range accept {
-			if accept[s] {
-				m.out[s] = append(m.out[s], TokenEdge{m.set(m.special(m.o.Ends)), end})
-			}
-			accept[s] = accept[s] && m.o.Cut
-		}
-		accept = append(accept, true)
-		m.out = append(m.out, []TokenEdge{{m.set(m.special(m.o.Fill)), end}})
-		if len(m.o.Fill) == 0 {
-			m.out[end] = nil
-		}
-	}
-	t := &Tokens{Class: m.class, Classes: int(m.classes), Sets: m.sets, end: -1, first: []int32{0}}
+	accept, end := m.end()
 	far := distances(accept, predecessors(len(accept), func(s int32, edge func(to int32)) {
 		for _, e := range m.out[s] {
 			edge(e.To)
@@ -39,21 +23,16 @@ func (m *composition) result() (*Tokens, error) {
 	for _, list := range m.out {
 		edges += len(list)
 	}
-	t.edges = make([]TokenEdge, 0, edges)
-	name := slices.Repeat([]int32{-1}, len(accept))
-	name[m.d.start] = 0
-	order := []int32{m.d.start}
-	for i := 0; i < len(order); i++ {
-		s := order[i]
+	t := &Tokens{Class: m.class, Classes: int(m.classes), end: -1, first: []int32{0},
+		edges: make([]TokenEdge, 0, edges)}
+	states, sets := newNumbering(len(accept)), newNumbering(len(m.sets))
+	states.of(m.d.start)
+	for i := 0; i < len(states.order); i++ {
+		s := states.order[i]
 		for _, e := range m.out[s] {
-			if far[e.To] < 0 {
-				continue
+			if far[e.To] >= 0 {
+				t.edges = append(t.edges, TokenEdge{sets.of(e.Set), states.of(e.To)})
 			}
-			if name[e.To] < 0 {
-				name[e.To] = int32(len(order))
-				order = append(order, e.To)
-			}
-			t.edges = append(t.edges, TokenEdge{e.Set, name[e.To]})
 		}
 		t.first = append(t.first, int32(len(t.edges)))
 		t.accept = append(t.accept, accept[s])
@@ -63,28 +42,37 @@ func (m *composition) result() (*Tokens, error) {
 		}
 		t.Origin = append(t.Origin, s)
 	}
-	if end >= 0 {
-		t.end = name[end]
+	for _, set := range sets.order {
+		t.Sets = append(t.Sets, m.sets[set])
 	}
-	t.prune()
+	if end >= 0 {
+		t.end = states.numbers[end]
+	}
 	if t.Bytes() > m.o.Bytes {
 		return nil, m.tooLarge()
 	}
 	return t, nil
 }
 
-// prune keeps the sets that an edge has.
-func (t *Tokens) prune() {
-	name := slices.Repeat([]int32{-1}, len(t.Sets))
-	var sets [][]int32
-	for i, e := range t.edges {
-		if name[e.Set] < 0 {
-			name[e.Set] = int32(len(sets))
-			sets = append(sets, t.Sets[e.Set])
-		}
-		t.edges[i].Set = name[e.Set]
+// end adds the state after tokens that end texts, -1 without any, and returns where a text may end.
+func (m *composition) end() (accept []bool, end int32) {
+	accept = slices.Clone(m.d.accept)
+	if len(m.o.Ends) == 0 {
+		return accept, -1
 	}
-	t.Sets = sets
+	end = int32(len(accept))
+	for s := range accept {
+		if accept[s] {
+			m.out[s] = append(m.out[s], TokenEdge{m.set(m.special(m.o.Ends)), end})
+		}
+		accept[s] = accept[s] && m.o.Cut
+	}
+	var after []TokenEdge
+	if len(m.o.Fill) > 0 {
+		after = []TokenEdge{{m.set(m.special(m.o.Fill)), end}}
+	}
+	m.out = append(m.out, after)
+	return append(accept, true), end
 }
 
 // special returns the classes of tokens that end a text, which are alone in theirs.

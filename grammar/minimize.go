@@ -200,19 +200,32 @@ func (m *minimizer) result() *DFA {
 		}
 	}
 	out := &DFA{first: []int32{0}}
-	name := slices.Repeat([]int32{-1}, len(m.size))
-	order := []int32{d.start}
-	name[m.class[d.start]] = 0
-	for i := 0; i < len(order); i++ {
-		for _, e := range m.merged(order[i]) {
-			if name[e.To] < 0 {
-				name[e.To] = int32(len(order))
-				order = append(order, some[e.To])
-			}
-			out.edges = append(out.edges, Edge{e.Lo, e.Hi, name[e.To]})
+	kept := newNumbering(len(m.size))
+	kept.of(m.class[d.start])
+	for i := 0; i < len(kept.order); i++ {
+		s := some[kept.order[i]]
+		for _, e := range m.merged(s) {
+			out.edges = append(out.edges, Edge{e.Lo, e.Hi, kept.of(e.To)})
 		}
 		out.first = append(out.first, int32(len(out.edges)))
-		out.accept = append(out.accept, d.accept[order[i]])
+		out.accept = append(out.accept, d.accept[s])
 	}
 	return out
+}
+
+// numbering gives what is reached consecutive numbers.
+type numbering struct {
+	numbers []int32 // -1: not reached
+	order   []int32
+}
+
+func newNumbering(n int) *numbering { return &numbering{numbers: slices.Repeat([]int32{-1}, n)} }
+
+// of returns the number of s.
+func (n *numbering) of(s int32) int32 {
+	if n.numbers[s] < 0 {
+		n.numbers[s] = int32(len(n.order))
+		n.order = append(n.order, s)
+	}
+	return n.numbers[s]
 }
