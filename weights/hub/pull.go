@@ -22,10 +22,10 @@ type Progress struct {
 // the directory of the snapshot. "" as revision means [DefaultRevision]. progress, if not nil, is
 // called by the calling goroutine.
 //
-// The network is not used if the client is offline, or if the revision is a commit and every file is
-// cached. If the revision is cached, one short request is made, and the cache is used unless the
-// answer has the revision's commit, or says that there is no such revision or file: also if the
-// network fails or access is refused. All files come from the commit of the revision when Pull
+// The network is not used if the client is offline, or if the revision is a commit and every file
+// is cached. If the revision is cached, one short request is made, and the cache is used unless
+// the answer has the revision's commit, or says that there is no such revision or file: also if
+// the network fails or access is refused. All files come from the commit of the revision when Pull
 // began. An interrupted download is resumed, also by a later Pull. Every file's hash is checked
 // before it gets its name.
 func (c *Client) Pull(ctx context.Context, repo, revision string, files []string,
