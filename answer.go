@@ -80,9 +80,7 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 	if g, ok := samplers.As[samplers.Grower](q.Sampler); ok && spec.Growth != nil {
 		a.most = g.Growth().New
 	}
-	_, closes := samplers.As[samplers.Remasker](q.Sampler)
-	_, edits := samplers.As[samplers.Editor](q.Sampler)
-	a.revises = closes || edits
+	a.revises = samplers.Is[samplers.Remasker](q.Sampler) || samplers.Is[samplers.Editor](q.Sampler)
 	return a
 }
 

@@ -173,7 +173,7 @@ func (t *Text) oneToken(texts []string) bool {
 // the first one computes of a choice.
 func atOnce(r generate.Recipe) generate.Recipe {
 	r.Steps, r.Cache = 1, 0
-	if _, plans := samplers.As[samplers.Planner](r.Sampler); plans { // it opens as many as it likes
+	if samplers.Is[samplers.Planner](r.Sampler) { // it opens as many as it likes
 		probable := samplers.MostProbable(r.Sampler)
 		r.Sampler = samplers.ChooseThenSample{Order: samplers.Random{}}
 		if probable {

@@ -119,10 +119,8 @@ func (s *session) refuse(key string, w *joinRequest) string {
 	case w.Go != here.Go:
 		return fmt.Sprintf("%s was built with %s, the hub with %s: want the same, other versions may "+
 			"write other bytes", who, w.Go, here.Go)
-	case w.Run == "":
-		return ""
 	case w.Run != s.key:
-		return "" // of an earlier run: it is told this one
+		return "" // it asks what the run is, or knows an earlier one: it is told this one
 	}
 	if d := differences(w.Settings, s.r.Settings); d != "" {
 		return fmt.Sprintf("%s has %s", who, d)
@@ -202,7 +200,7 @@ func (s *session) accept(p *peer, m *nats.Msg, d *done, data []byte) {
 	switch {
 	case err != nil:
 		s.count.Dropped++
-		s.expel(p.name, "sent what it was not asked for: "+err.Error())
+		s.expel(p, "sent what it was not asked for: "+err.Error())
 		m.Respond(pack(ack{refusal: refusal{Error: p.expelled}}))
 		return
 	case damaged:
@@ -228,14 +226,9 @@ func (s *session) accept(p *peer, m *nats.Msg, d *done, data []byte) {
 		rate := float64(d.Job.Count) / max(d.Seconds, 1e-3)
 		p.rate += 0.3 * (rate - p.rate)
 	}
-	if s.fault("answer") {
-		return
+	if !s.fault("answer") {
+		m.Respond(pack(ack{Jobs: s.share(p)}))
 	}
-	if p.expelled != "" {
-		m.Respond(pack(ack{refusal: refusal{Error: "expelled: it " + p.expelled}}))
-		return
-	}
-	m.Respond(pack(ack{Jobs: s.share(p)}))
 }
 
 // take puts an output into the store, or compares it with what is there: where two machines make
@@ -268,20 +261,13 @@ func (s *session) take(p *peer, o Output) bool {
 }
 
 // expel refuses all that comes from a worker.
-func (s *session) expel(name, why string) {
-	p := s.peers[name]
-	if p == nil {
-		p = &peer{name: name}
-		s.peers[name] = p
+func (s *session) expel(p *peer, why string) {
+	p.expelled = why
+	s.count.Expelled++
+	if p.name == ownName && s.failed == nil {
+		s.failed = fmt.Errorf("this machine's own worker is expelled: it %s", why)
 	}
-	if p.expelled == "" {
-		p.expelled = why
-		s.count.Expelled++
-		if name == ownName && s.failed == nil {
-			s.failed = fmt.Errorf("this machine's own worker is expelled: it %s", why)
-		}
-		s.h.o.Say(fmt.Sprintf("worker %s is expelled: it %s", name, why))
-	}
+	s.h.o.Say(fmt.Sprintf("worker %s is expelled: it %s", p.name, why))
 }
 
 // blob answers requests for pieces of files.

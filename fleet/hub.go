@@ -220,9 +220,7 @@ func (s *session) begin(ctx context.Context, pending []int) error {
 		s.by[0] = ownName
 		pending = pending[1:]
 	}
-	s.done = s.r.N - len(pending)
-	s.already = s.done
-	s.missing = len(pending)
+	s.already, s.missing = s.r.N-len(pending), len(pending)
 	size := s.h.o.Unit
 	if size == 0 { // a few seconds, and enough of them to go round
 		size = int(max(1, min(2/max(seconds, 1e-6), float64(s.r.N)/256)))

@@ -26,9 +26,6 @@ type waiter struct {
 	since time.Time
 }
 
-// maxWait is how long a worker waits for the answer to a wish.
-const maxWait = time.Second
-
 // cut makes units of at most size outputs.
 func (s *session) cut(pending []int, size int) {
 	slices.Sort(pending)
@@ -55,7 +52,7 @@ func (s *session) serve(p *peer, m *nats.Msg, d *done) {
 func (s *session) answer(p *peer) {
 	w := s.waiting[p]
 	t := ack{Jobs: s.share(p), Give: s.give(p, w.wants)}
-	waited := s.h.o.now.since(w.since) > min(maxWait, s.h.o.Lease/4)
+	waited := s.h.o.now.since(w.since) > s.patience()
 	if len(t.Give) > 0 || waited {
 		delete(s.waiting, p)
 		w.m.Respond(pack(t))

@@ -83,9 +83,6 @@ func (w *worker) next(ctx context.Context) (list []*taken, err error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := w.killed("fetch"); err != nil {
-			return nil, err
-		}
 		var t ack
 		wish := done{Job: job{Run: w.run}, Want: int(w.jobs.Load()), Held: w.holding()}
 		if _, err := w.ask(ctx, "done", pack(wish), &t, &t.refusal); err != nil {
@@ -178,14 +175,8 @@ func (w *worker) send(ctx context.Context, t *taken) error {
 // deliver sends a result until the hub has it.
 func (w *worker) deliver(ctx context.Context, message []byte) error {
 	for {
-		if err := w.killed("send"); err != nil {
-			return err
-		}
 		var t ack
 		if _, err := w.ask(ctx, "done", message, &t, &t.refusal); err != nil {
-			return err
-		}
-		if err := w.killed("sent"); err != nil {
 			return err
 		}
 		switch {

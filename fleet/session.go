@@ -34,9 +34,8 @@ type session struct {
 	mu      sync.Mutex // of all below
 	dead    bool
 	failed  error
-	done    int // outputs in the store
-	already int // of them before this hub began
-	missing int
+	already int           // outputs that were in the store before this hub began
+	missing int           // outputs
 	todo    []*unit       // that nobody makes
 	sent    []*unit       // at workers, oldest first
 	units   map[int]*unit // of each output that was missing
@@ -187,7 +186,8 @@ func (s *session) share(p *peer) int {
 	return max(1, n)
 }
 
-// patience is the time after which an idle worker gets a copy of a job that another worker has.
+// patience is the time after which an idle worker gets an answer to its wish, and a copy of a job
+// that another worker has.
 func (s *session) patience() time.Duration { return min(time.Second, s.h.o.Lease/4) }
 
 // here reports whether a worker is one of the run, and has said something in the last two leases.
@@ -198,12 +198,8 @@ func (s *session) here(p *peer) bool {
 // finished counts an output that is in the store.
 func (s *session) finished(i int, by string) {
 	s.by[i] = by
-	u := s.units[i]
-	s.done++
 	s.missing--
-	if u == nil {
-		return
-	}
+	u := s.units[i]
 	if u.left--; u.left == 0 {
 		s.wake()
 	}

@@ -74,8 +74,8 @@ func (s Status) String() string {
 func (s *session) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{Done: s.done, N: s.r.N, Left: -1, Counts: s.count}
-	if made := s.done - s.already; made > 0 {
+	st := Status{Done: s.r.N - s.missing, N: s.r.N, Left: -1, Counts: s.count}
+	if made := st.Done - s.already; made > 0 {
 		st.Rate = float64(made) / s.h.o.now.since(s.began).Seconds()
 		st.Left = float64(s.missing) / st.Rate
 	}

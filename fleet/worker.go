@@ -103,18 +103,7 @@ func Work(ctx context.Context, j Join, o WorkerOptions) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if _, err := w.conn.Subscribe(subject(j.ID, "over"), func(m *nats.Msg) {
-		var o over
-		if _, err := unpack(m.Data, &o); err != nil {
-			return
-		}
-		w.touch()
-		if o.Last {
-			cancel(errLast)
-		} else if at := w.at.Load(); at != nil && *at == o.Run {
-			if stop := w.stop.Load(); stop != nil {
-				(*stop)(ErrOver)
-			}
-		}
+		w.heed(m, cancel)
 	}); err != nil {
 		return err
 	}
@@ -130,6 +119,27 @@ func Work(ctx context.Context, j Join, o WorkerOptions) error {
 		case err != nil:
 			return err
 		}
+	}
+}
+
+// heed takes the message that a run is over, or that no run follows, which calls last.
+func (w *worker) heed(m *nats.Msg, last context.CancelCauseFunc) {
+	var o over
+	if _, err := unpack(m.Data, &o); err != nil {
+		return
+	}
+	w.touch()
+	if o.Last {
+		last(errLast)
+	} else if at := w.at.Load(); at != nil && *at == o.Run {
+		w.end(ErrOver)
+	}
+}
+
+// end ends the work for a run.
+func (w *worker) end(why error) {
+	if stop := w.stop.Load(); stop != nil {
+		(*stop)(why)
 	}
 }
 
@@ -207,6 +217,9 @@ func (w *worker) ask(ctx context.Context, name string, message []byte, answer an
 	no *refusal) ([]byte, error) {
 	pause := 50 * time.Millisecond
 	for {
+		if err := w.killed(name); err != nil {
+			return nil, err
+		}
 		once, cancel := context.WithTimeout(ctx, max(2*time.Second, w.lease/4))
 		m, err := w.conn.RequestWithContext(once, subject(w.id, name+"."+w.key), message)
 		cancel()
@@ -220,7 +233,7 @@ func (w *worker) ask(ctx context.Context, name string, message []byte, answer an
 				return nil, refused(no.Error)
 			}
 			if !no.Busy {
-				return data, nil
+				return data, w.killed("answered")
 			}
 			err = errors.New("the hub is busy")
 			*no = refusal{}
@@ -243,9 +256,6 @@ func (w *worker) join(ctx context.Context, anew bool) error {
 	h := joinRequest{Protocol: protocol, Worker: w.o.Name, Build: w.o.Info.Build, Go: w.o.Info.Go,
 		Platform: w.o.Info.Platform}
 	var a joinReply
-	if err := w.killed("hello"); err != nil {
-		return err
-	}
 	if _, err := w.ask(ctx, "hello", pack(h), &a, &a.refusal); err != nil {
 		return err
 	}
@@ -332,9 +342,6 @@ func (w *worker) bytes(ctx context.Context, a blobRequest) (all []byte, err erro
 // piece gets a part of a file.
 func (w *worker) piece(ctx context.Context, a blobRequest) (data []byte, size int64, err error) {
 	a.Length = Piece
-	if err := w.killed("piece"); err != nil {
-		return nil, 0, err
-	}
 	var p piece
 	data, err = w.ask(ctx, "blob", pack(a), &p, &p.refusal)
 	if err == nil && p.Rejoin {
@@ -367,9 +374,7 @@ func (w *worker) tree(ctx context.Context, t *Tree) (string, error) {
 func (w *worker) killed(op string) error {
 	if w.o.fault(op) {
 		w.dead.Store(true)
-		if stop := w.stop.Load(); stop != nil {
-			(*stop)(errKilled)
-		}
+		w.end(errKilled)
 		w.conn.Close()
 		return errKilled
 	}

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -42,7 +43,7 @@ type blockwork struct {
 func (p *Pool) newBlockwork(spec model.Spec, r Recipe, l layout, ends []int32) (*blockwork, error) {
 	k := &blockwork{post: -1, blockSize: spec.Block, lie: spec.Blocks,
 		blockEnds: append(slices.Clone(spec.Ends), ends...)}
-	if k.blockSteps = min(r.Steps, k.blockSize); r.plansItself() {
+	if k.blockSteps = min(r.Steps, k.blockSize); samplers.Is[samplers.Planner](r.Sampler) {
 		k.blockSteps = k.blockSize
 	}
 	if e, ok := samplers.As[samplers.Editor](r.Sampler); ok {
@@ -60,12 +61,6 @@ func (p *Pool) newBlockwork(spec model.Spec, r Recipe, l layout, ends []int32) (
 
 // start returns the first position of the block of p, below 0 if that is short.
 func (k *blockwork) start(p int) int { return (p+k.offset)/k.blockSize*k.blockSize - k.offset }
-
-// plansItself reports whether the sampler decides how many positions a step opens.
-func (r Recipe) plansItself() bool {
-	_, ok := samplers.As[samplers.Planner](r.Sampler)
-	return ok
-}
 
 // maxSteps returns the most steps that a sequence can take.
 func (k *blockwork) maxSteps(length int) int {
@@ -240,35 +235,24 @@ func (b *blockLoop) check() error {
 
 // checkBlocks returns an error for a recipe that cannot run block by block.
 func (r Recipe) checkBlocks(d model.Denoiser) error {
-	if r.Cache > 0 {
-		return param.Refuse("cache", param.NoEffect,
-			"cache is %d with reuse blocks, want 0", r.Cache)
-	}
-	if _, ok := samplers.As[samplers.Blocker](r.Sampler); ok {
-		return param.Refuse("reuse", param.NoEffect,
-			"no blocks reuse with this sampler: it has blocks of its own")
-	}
-	if _, ok := samplers.As[samplers.Clock](r.Sampler); ok {
-		return param.Refuse("reuse", param.NoEffect,
-			"no blocks reuse with this sampler: it has a clock of its own")
-	}
 	size := d.Spec().Block
-	if r.BlockSize != 0 && r.BlockSize != size {
-		if _, ok := d.(model.Blockwise); !ok {
-			return param.Refuse("block-size", param.Unsupported,
-				"block-size is %d, want 0: this model has no blocks of another size", r.BlockSize)
-		}
-		if r.BlockSize&(r.BlockSize-1) != 0 {
-			return param.Refuse("block-size", param.OutOfRange,
-				"block-size is %d, want a power of two", r.BlockSize)
-		}
-		size = r.BlockSize
+	other := r.BlockSize != 0 && r.BlockSize != size
+	_, blockwise := d.(model.Blockwise)
+	const what = "blocks reuse"
+	if r.Cache > 0 {
+		return param.Refuse("cache", param.NoEffect, "cache is %d with reuse blocks, want 0", r.Cache)
 	}
-	if size == 0 {
-		return param.Refuse("reuse", param.Unsupported,
-			"no blocks reuse with this model: its positions see all others")
-	}
-	return nil
+	return cmp.Or(
+		without(!samplers.Is[samplers.Blocker](r.Sampler), "reuse", param.NoEffect, what,
+			"sampler: it has blocks of its own"),
+		without(!samplers.Is[samplers.Clock](r.Sampler), "reuse", param.NoEffect, what,
+			"sampler: it has a clock of its own"),
+		r.unless(!other || blockwise, "block-size",
+			"0: this model has no blocks of another size", param.Unsupported),
+		r.unless(!other || r.BlockSize&(r.BlockSize-1) == 0, "block-size", "a power of two",
+			param.OutOfRange),
+		without(other || size > 0, "reuse", param.Unsupported, what,
+			"model: its positions see all others"))
 }
 
 // network is the model that a member uses. A pool has one for each block size.

@@ -212,47 +212,30 @@ func (c *causalLoop) advance() {
 func (r Recipe) checkCausal(d model.Denoiser) error {
 	kind := d.Spec().Causal
 	if _, ok := d.(model.Feeder); !ok || kind == model.NotCausal {
-		return &param.Error{Name: "reuse", Found: Causal.String(),
-			Want:   "another one: this model's positions see those after them",
-			Reason: param.Unsupported}
+		return r.unless(false, "reuse", "another one: this model's positions see those after them",
+			param.Unsupported)
 	}
-	_, speculates := samplers.As[samplers.Speculator](r.Sampler)
+	next, speculates := kind == model.NextToken, samplers.Is[samplers.Speculator](r.Sampler)
 	block, windowed := r.causalBlock(d.Spec())
-	refused := func(want string) error {
-		return &param.Error{Name: "sampler", Found: samplers.Text(r.Sampler),
-			Want: want + " with reuse causal", Reason: param.NoEffect}
+	sampler := func(ok bool, want string) error {
+		return r.unless(ok, "sampler", want+" with reuse causal", param.NoEffect)
 	}
-	switch {
-	case kind == model.NextToken && d.Spec().Block == 1 && (speculates || r.BlockSize != 1):
-		return refused("one for left-to-right decoding, with block-size 1, as the model was trained,")
-	case kind == model.NextToken && !speculates && block > samplers.MaxDraft:
+	err := sampler(!next || d.Spec().Block != 1 || !speculates && r.BlockSize == 1,
+		"one for left-to-right decoding, with block-size 1, as the model was trained,")
+	if err == nil && next && !speculates && block > samplers.MaxDraft {
 		return &param.Error{Name: "block-size", Found: fmt.Sprint(block),
 			Want: fmt.Sprintf("1 to %d with reuse causal", samplers.MaxDraft)}
-	case r.Cache > 0:
-		return &param.Error{Name: "cache", Found: fmt.Sprint(r.Cache), Want: "0 with reuse causal",
-			Reason: param.NoEffect}
-	case r.Guidance.Scale != 0:
-		return &param.Error{Name: "guidance", Found: param.Format(r.Guidance.Scale),
-			Want: "0 with reuse causal", Reason: param.NoEffect}
-	case speculates && kind != model.NextToken:
-		return refused("one that does not draft: this model predicts no next token,")
-	case windowed && kind != model.MasksLast:
-		return refused("one without a window: this model does not feed masks last,")
-	case (speculates || windowed) && r.BlockSize != 0:
-		return &param.Error{Name: "block-size", Found: fmt.Sprint(r.BlockSize),
-			Want: "0: the sampler has its own block", Reason: param.NoEffect}
 	}
-	if _, ok := samplers.As[samplers.Blocker](r.Sampler); ok {
-		return refused("one without blocks")
-	}
-	if _, ok := samplers.As[samplers.Clock](r.Sampler); ok {
-		return refused("one without a clock")
-	}
-	if _, ok := samplers.As[samplers.Editor](r.Sampler); ok {
-		return refused("one that does not edit")
-	}
-	if _, ok := samplers.As[samplers.Lookahead](r.Sampler); ok {
-		return refused("one that does not look ahead")
-	}
-	return nil
+	return cmp.Or(err,
+		r.unless(r.Cache == 0, "cache", "0 with reuse causal", param.NoEffect),
+		r.unless(r.Guidance.Scale == 0, "guidance", "0 with reuse causal", param.NoEffect),
+		sampler(!speculates || next, "one that does not draft: this model predicts no next token,"),
+		sampler(!windowed || kind == model.MasksLast,
+			"one without a window: this model does not feed masks last,"),
+		r.unless(!speculates && !windowed || r.BlockSize == 0, "block-size",
+			"0: the sampler has its own block", param.NoEffect),
+		sampler(!samplers.Is[samplers.Blocker](r.Sampler), "one without blocks"),
+		sampler(!samplers.Is[samplers.Clock](r.Sampler), "one without a clock"),
+		sampler(!samplers.Is[samplers.Editor](r.Sampler), "one that does not edit"),
+		sampler(!samplers.Is[samplers.Lookahead](r.Sampler), "one that does not look ahead"))
 }

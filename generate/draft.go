@@ -1,11 +1,6 @@
 package generate
 
-import (
-	"slices"
-
-	"unmask/param"
-	"unmask/samplers"
-)
+import "slices"
 
 // draftLoop is for a samplers.Proposer. A step's pass is over drafts, each a member of its own that
 // only this loop knows: what the drafts' samplers choose says which of them are right.
@@ -92,15 +87,3 @@ func (l *draftLoop) collect() {
 func (l *draftLoop) check() error { return nil }
 
 func (l *draftLoop) advance() { l.after = append(l.after[:0], l.Tokens...) }
-
-// checkDrafts returns an error for a recipe whose drafts cannot be checked.
-func (r Recipe) checkDrafts() error {
-	if _, ok := samplers.As[samplers.Proposer](r.Sampler); !ok || r.Reuse == NoReuse && r.Window == 0 {
-		return nil
-	}
-	if r.Window > 0 {
-		return param.Refuse("window", param.NoEffect, "no window with this sampler: it drafts")
-	}
-	return param.Refuse("reuse", param.NoEffect, "no %s reuse with this sampler: it drafts, and "+
-		"drafts have no keys and values of their own", r.Reuse)
-}

@@ -1,12 +1,6 @@
 package generate
 
-import (
-	"fmt"
-	"slices"
-
-	"unmask/param"
-	"unmask/samplers"
-)
+import "slices"
 
 // finishedLoop keeps the keys and values of the prompt and of finished blocks for a
 // samplers.Pipelined (d3LLM, the delayed cache of the authors' program). A finished block waits
@@ -83,19 +77,3 @@ func (f *finishedLoop) kept() {
 }
 
 func (f *finishedLoop) advance() { f.upto = f.to }
-
-// checkFinished returns an error for a recipe whose sampler opens several blocks at once, where
-// that and the reuse do not go together.
-func (r Recipe) checkFinished() error {
-	_, pipelined := samplers.As[samplers.Pipelined](r.Sampler)
-	switch {
-	case r.Reuse == Finished && !pipelined:
-		return param.Refuse("reuse", param.NoEffect, "no finished reuse with this sampler: it does not "+
-			"open several blocks at once, as multi-block does")
-	case pipelined && (r.Reuse == Blocks || r.Reuse == Causal):
-		return &param.Error{Name: "reuse", Found: r.Reuse.String(),
-			Want:   fmt.Sprintf("none, dkv or finished with %s", samplers.Text(r.Sampler)),
-			Reason: param.NoEffect}
-	}
-	return nil
-}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"unmask/model"
-	"unmask/param"
 	"unmask/samplers"
 )
 
@@ -108,14 +107,4 @@ func (g *growLoop) removals() map[int]bool {
 		}
 	}
 	return removed
-}
-
-// checkGrowth returns an error for a sampler under which holes grow in another loop.
-func (r Recipe) checkGrowth(d model.Denoiser) error {
-	if _, ok := samplers.As[samplers.Grower](r.Sampler); !ok || d.Spec().Growth == nil ||
-		r.Reuse == NoReuse {
-		return nil
-	}
-	return &param.Error{Name: "reuse", Found: r.Reuse.String(),
-		Want: "none with " + samplers.Text(r.Sampler) + ": positions move", Reason: param.NoEffect}
 }

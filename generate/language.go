@@ -34,13 +34,12 @@ func (t *task) speak(l *constrain.Language, spec model.Spec) error {
 
 // CheckGrammar returns an error if a run of the recipe cannot follow a language.
 func (r *Recipe) CheckGrammar(spec model.Spec) error {
-	_, grows := samplers.As[samplers.Grower](r.Sampler)
-	_, resizes := samplers.As[samplers.Resizer](r.Sampler)
-	_, drafts := samplers.As[samplers.Proposer](r.Sampler)
-	if _, runs := samplers.As[samplers.RunChecker](r.Sampler); runs {
+	drafts := samplers.Is[samplers.Proposer](r.Sampler)
+	if samplers.Is[samplers.RunChecker](r.Sampler) {
 		drafts = r.Reuse == Blocks
 	}
-	if r.Reuse == Causal || drafts || resizes || grows && spec.Growth != nil || r.Window > 0 {
+	if r.Reuse == Causal || drafts || samplers.Is[samplers.Resizer](r.Sampler) ||
+		samplers.Is[samplers.Grower](r.Sampler) && spec.Growth != nil || r.Window > 0 {
 		return &param.Error{Name: "grammar", Found: "given", Reason: param.Unsupported,
 			Want: "none with reuse causal, a window or a sampler that drafts or changes the length"}
 	}

@@ -101,18 +101,9 @@ func (m *member) resize(list []Resize) {
 	m.left = m.masked()
 }
 
-// checkResizer returns an error for a sampler that changes the length in a run that cannot.
-func (r Recipe) checkResizer() error {
-	if _, ok := samplers.As[samplers.Resizer](r.Sampler); !ok || r.Reuse == NoReuse {
-		return nil
-	}
-	return &param.Error{Name: "reuse", Found: r.Reuse.String(),
-		Want: "none with " + samplers.Text(r.Sampler) + ": the length changes", Reason: param.NoEffect}
-}
-
 // resizes returns an error for a request whose length cannot change, although it should.
 func (r *Request) resizes(spec model.Spec) error {
-	if _, ok := samplers.As[samplers.Resizer](r.Sampler); !ok || len(r.Ends) == 0 {
+	if !samplers.Is[samplers.Resizer](r.Sampler) || len(r.Ends) == 0 {
 		return nil
 	}
 	refused := func(why string) error {

@@ -198,34 +198,28 @@ func (a Overrides) sampler(r *Recipe, base Recipe) (err error) {
 
 // dependent removes parameters of base that act only together with another one, and refuses such
 // parameters in a.
-func (a Overrides) dependent(r *Recipe) error {
-	_, paced := samplers.As[samplers.SelfPaced](r.Sampler)
-	for _, d := range []struct {
-		name string
-		acts bool
-		drop func()
-		want string
-	}{
-		{"block-size", r.Reuse == Blocks || r.Reuse == Causal, func() { r.BlockSize = 0 },
-			"0 without reuse blocks or causal"},
-		{"refresh", r.Reuse.refreshes(), func() { r.Refresh = 0 }, noRefresh},
-		{"window-sigma", r.Window != 0, func() { r.WindowSigma = 0 }, "0 without a window"},
-		{"guidance-schedule", r.Guidance.Scale != 0, func() { r.Guidance.Schedule = "" },
-			"none without guidance"},
-		{"steps", !paced || r.Reuse == Blocks, func() {},
-			"none: sampler " + r.Get("sampler") + " takes the steps that it needs"},
-		{"schedule", samplers.Scheduled(r.Sampler) || r.Reuse == Blocks, func() {},
-			"none: sampler " + r.Get("sampler") + " decides how many open"},
-	} {
-		if d.acts {
-			continue
+func (a Overrides) dependent(r *Recipe) (err error) {
+	refused := func(name, want string) error {
+		text, overridden := a[name]
+		if !overridden || r.Get(name) == "" {
+			return nil
 		}
-		text, overridden := a[d.name]
-		if value := r.Get(d.name); overridden && value != "" {
-			return &param.Error{Name: d.name, Found: text, Want: d.want,
-				Reason: param.NoEffect}
-		}
-		d.drop()
+		return &param.Error{Name: name, Found: text, Want: want, Reason: param.NoEffect}
 	}
-	return nil
+	for _, p := range r.idle() {
+		if err := refused(p.name, p.want); err != nil {
+			return err
+		}
+		_ = r.Set(p.name, ParamOf(p.name).Default) // which stands for none
+	}
+	if r.Reuse == Blocks {
+		return nil
+	}
+	if samplers.Is[samplers.SelfPaced](r.Sampler) {
+		err = refused("steps", "none: sampler "+r.Get("sampler")+" takes the steps that it needs")
+	}
+	if err == nil && !samplers.Scheduled(r.Sampler) {
+		err = refused("schedule", "none: sampler "+r.Get("sampler")+" decides how many open")
+	}
+	return err
 }

@@ -35,89 +35,132 @@ func (r Recipe) Fit(d model.Denoiser, free int) (Recipe, error) {
 func (r Recipe) check(d model.Denoiser) error {
 	for _, c := range []struct {
 		name  string
-		value int
-	}{{"steps", r.Steps}, {"cache", r.Cache}, {"refresh", r.Refresh}} {
-		if err := ParamOf(c.name).CheckInt(c.value); err != nil {
+		value float64
+	}{{"steps", float64(r.Steps)}, {"cache", float64(r.Cache)}, {"refresh", float64(r.Refresh)},
+		{"guidance", r.Guidance.Scale}, {"end-penalty", r.EndPenalty}, {"window", float64(r.Window)},
+		{"window-sigma", r.WindowSigma}} {
+		if err := ParamOf(c.name).Check(c.value); err != nil {
 			return err
 		}
 	}
-	return cmp.Or(ParamOf("guidance").Check(r.Guidance.Scale),
-		ParamOf("end-penalty").Check(r.EndPenalty),
-		ParamOf("guidance-schedule").CheckWord(r.Guidance.Schedule),
-		r.Filter.Check(d.Spec().Outcomes), r.checkReuse(d), r.checkGrowth(d), r.checkResizer(),
-		r.checkWindow(d), r.checkDrafts(), r.checkFinished(), r.checkGuidance(), r.checkCache(d))
-}
-
-func (r Recipe) checkCache(d model.Denoiser) error {
-	if r.Cache == 0 {
-		return nil
-	}
-	if why := samplers.Uncached(r.Sampler); why != "" {
-		return param.Refuse("cache", param.NoEffect, "no cache with this sampler: %s", why)
-	}
-	if _, ok := d.(model.Refiner); !ok {
-		return param.Refuse("cache", param.Unsupported,
-			"no cache with this model: it has no partial passes")
-	}
-	return nil
-}
-
-func (r Recipe) checkReuse(d model.Denoiser) error {
 	if int(r.Reuse) >= len(reuses) {
 		return &param.Error{Name: "reuse", Found: fmt.Sprint(uint8(r.Reuse)),
 			Want: fmt.Sprintf("0 to %d", len(reuses)-1)}
 	}
-	if r.Refresh != 0 && !r.Reuse.refreshes() {
-		return &param.Error{Name: "refresh", Found: fmt.Sprint(r.Refresh),
-			Want: noRefresh, Reason: param.NoEffect}
+	for _, p := range r.idle() {
+		if err := r.unless(r.Get(p.name) == "", p.name, p.want, param.NoEffect); err != nil {
+			return err
+		}
 	}
-	if r.BlockSize != 0 && r.Reuse != Blocks && r.Reuse != Causal {
-		return &param.Error{Name: "block-size", Found: fmt.Sprint(r.BlockSize),
-			Want: "0 without reuse blocks or causal", Reason: param.NoEffect}
+	return cmp.Or(ParamOf("guidance-schedule").CheckWord(r.Guidance.Schedule),
+		r.Filter.Check(d.Spec().Outcomes), r.checkReuse(d), r.checkLength(d), r.checkWindow(d),
+		r.checkSteps(), r.checkCache(d))
+}
+
+// unless returns nil if ok, and otherwise refuses what the recipe has for a parameter.
+func (r Recipe) unless(ok bool, name, want string, reason param.Reason) error {
+	if ok {
+		return nil
 	}
+	return &param.Error{Name: name, Found: r.Get(name), Want: want, Reason: reason}
+}
+
+// without returns nil if ok, and otherwise refuses what a parameter asks for: "no WHAT with WHY".
+func without(ok bool, name string, reason param.Reason, what, why string) error {
+	if ok {
+		return nil
+	}
+	return param.Refuse(name, reason, "no %s with this %s", what, why)
+}
+
+// dependent is a parameter that acts only together with others.
+type dependent struct{ name, want string }
+
+// idle returns the parameters that have no effect because r lacks what they act with.
+func (r *Recipe) idle() (list []dependent) {
+	for _, p := range []struct {
+		acts bool
+		dependent
+	}{
+		{r.Reuse == Blocks || r.Reuse == Causal, dependent{"block-size",
+			"0 without reuse blocks or causal"}},
+		{r.Reuse == Delayed || r.Reuse == Finished || r.Reuse == BlockDelayed, dependent{"refresh",
+			"0 without reuse dkv, block-dkv or finished"}},
+		{r.Window != 0, dependent{"window-sigma", "0 without a window"}},
+		{r.Guidance.Scale != 0, dependent{"guidance-schedule", "none without guidance"}},
+	} {
+		if !p.acts {
+			list = append(list, p.dependent)
+		}
+	}
+	return list
+}
+
+func (r Recipe) checkCache(d model.Denoiser) error {
+	_, refines := d.(model.Refiner)
+	why := samplers.Uncached(r.Sampler)
+	return cmp.Or(
+		without(r.Cache == 0 || why == "", "cache", param.NoEffect, "cache", "sampler: "+why),
+		without(r.Cache == 0 || refines, "cache", param.Unsupported, "cache",
+			"model: it has no partial passes"))
+}
+
+func (r Recipe) checkReuse(d model.Denoiser) error {
 	if r.Reuse == NoReuse {
 		return nil
 	}
-	if _, ok := d.(model.Refiner); !ok && r.Reuse != Causal {
-		return param.Refuse("reuse", param.Unsupported,
-			"no %s reuse with this model: it has no partial passes", r.Reuse)
-	}
-	_, remasks := samplers.As[samplers.Remasker](r.Sampler)
-	if _, judges := samplers.As[samplers.Judge](r.Sampler); remasks || judges {
-		return param.Refuse("reuse", param.NoEffect, "no %s reuse with this sampler: it masks "+
-			"positions again, so no key or value stays", r.Reuse)
-	}
-	if r.Reuse == Blocks {
+	_, refines := d.(model.Refiner)
+	remasks := samplers.Is[samplers.Remasker](r.Sampler) || samplers.Is[samplers.Judge](r.Sampler)
+	what := r.Reuse.String() + " reuse"
+	err := cmp.Or(
+		without(refines || r.Reuse == Causal, "reuse", param.Unsupported, what,
+			"model: it has no partial passes"),
+		without(!remasks, "reuse", param.NoEffect, what,
+			"sampler: it masks positions again, so no key or value stays"))
+	switch {
+	case err != nil:
+		return err
+	case r.Reuse == Blocks:
 		return r.checkBlocks(d)
-	}
-	if r.Reuse == Causal {
+	case r.Reuse == Causal:
 		return r.checkCausal(d)
 	}
-	if _, ok := samplers.As[samplers.Blocker](r.Sampler); !ok && r.Reuse != Delayed &&
-		r.Reuse != Finished {
-		return param.Refuse("reuse", param.NoEffect, "no %s reuse with this sampler: it has no "+
-			"blocks, such as those of semi-ar", r.Reuse)
-	}
-	return nil
+	return without(samplers.Is[samplers.Blocker](r.Sampler) || r.Reuse == Delayed ||
+		r.Reuse == Finished, "reuse", param.NoEffect, what,
+		"sampler: it has no blocks, such as those of semi-ar")
 }
 
-func (r Recipe) checkGuidance() error {
-	if g := r.Guidance; g.Scale == 0 && g.Schedule != "" {
-		return &param.Error{Name: "guidance-schedule", Found: g.Schedule, Want: "none without guidance",
-			Reason: param.NoEffect}
-	}
-	return nil
+// checkLength returns an error for a sampler that changes a sequence's length in a run that cannot.
+func (r Recipe) checkLength(d model.Denoiser) error {
+	grows := samplers.Is[samplers.Grower](r.Sampler) && d.Spec().Growth != nil
+	none := "none with " + samplers.Text(r.Sampler)
+	return cmp.Or(
+		r.unless(!grows || r.Reuse == NoReuse, "reuse", none+": positions move", param.NoEffect),
+		r.unless(!samplers.Is[samplers.Resizer](r.Sampler) || r.Reuse == NoReuse, "reuse",
+			none+": the length changes", param.NoEffect))
+}
+
+// checkSteps returns an error for a sampler that drafts, or that opens several blocks at once, where
+// that and other parameters do not go together.
+func (r Recipe) checkSteps() error {
+	drafts := samplers.Is[samplers.Proposer](r.Sampler)
+	pipelined := samplers.Is[samplers.Pipelined](r.Sampler)
+	return cmp.Or(
+		without(!drafts || r.Window == 0, "window", param.NoEffect, "window", "sampler: it drafts"),
+		without(!drafts || r.Reuse == NoReuse, "reuse", param.NoEffect, r.Reuse.String()+" reuse",
+			"sampler: it drafts, and drafts have no keys and values of their own"),
+		without(r.Reuse != Finished || pipelined, "reuse", param.NoEffect, "finished reuse",
+			"sampler: it does not open several blocks at once, as multi-block does"),
+		r.unless(!pipelined || r.Reuse != Blocks && r.Reuse != Causal, "reuse",
+			"none, dkv or finished with "+samplers.Text(r.Sampler), param.NoEffect))
 }
 
 // guides returns an error if there is guidance but no condition. A model that takes no condition is
 // guided by the tokens known from the start (Nie et al. 2025, LLaDA, generate.py).
 func (r Recipe) guides(spec model.Spec, tokens []int32) error {
-	if r.Guidance.Scale == 0 || spec.Conditional() ||
-		len(known(tokens, spec.Mask)) > spec.Around() {
-		return nil
-	}
-	return &param.Error{Name: "guidance", Found: param.Format(r.Guidance.Scale),
-		Want: "0: this model takes no condition, and no token is known", Reason: param.Unsupported}
+	return r.unless(r.Guidance.Scale == 0 || spec.Conditional() ||
+		len(known(tokens, spec.Mask)) > spec.Around(), "guidance",
+		"0: this model takes no condition, and no token is known", param.Unsupported)
 }
 
 // fewer returns the default steps for `free` masked positions: at most one for each position, at
@@ -130,11 +173,10 @@ func (r Recipe) fewer(free int) int {
 // useful returns the most steps that can open a position each, of `free` masked ones, and whether
 // more than that do nothing.
 func (r Recipe) useful(free int) (most int, bounded bool) {
-	_, plans := samplers.As[samplers.Planner](r.Sampler)
-	_, remasks := samplers.As[samplers.Remasker](r.Sampler)
 	_, idles := r.Schedule.(samplers.Idler)
 	_, most = r.blocks(free)
-	return most, free > 0 && !plans && !remasks && !idles && r.Reuse != Blocks && r.Reuse != Causal
+	return most, free > 0 && !samplers.Is[samplers.Planner](r.Sampler) &&
+		!samplers.Is[samplers.Remasker](r.Sampler) && !idles && r.Reuse != Blocks && r.Reuse != Causal
 }
 
 // Bound returns the most steps that a recipe from Fit takes for `free` masked positions.

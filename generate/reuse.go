@@ -63,9 +63,3 @@ func ParseReuse(name string) (Reuse, error) {
 
 // defaultRefresh is the refresh interval in the examples of dKV-Cache-Decode.
 const defaultRefresh = 8
-
-// noRefresh is what is wanted of Refresh with other kinds.
-const noRefresh = "0 without reuse dkv, block-dkv or finished"
-
-// refreshes reports whether Refresh acts.
-func (u Reuse) refreshes() bool { return u == Delayed || u == Finished || u == BlockDelayed }

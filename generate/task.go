@@ -78,14 +78,14 @@ func (p *Pool) newTask(r Recipe, seed uint64, length int, tokens, ends []int32) 
 			return nil, err
 		}
 	}
-	t.adapts = r.plansItself()
-	_, t.remasks = samplers.As[samplers.Remasker](r.Sampler)
-	_, t.ahead = samplers.As[samplers.Lookahead](r.Sampler)
+	t.adapts = samplers.Is[samplers.Planner](r.Sampler)
+	t.remasks = samplers.Is[samplers.Remasker](r.Sampler)
+	t.ahead = samplers.Is[samplers.Lookahead](r.Sampler)
 	t.clock, _ = samplers.As[samplers.Clock](r.Sampler)
 	t.stateful, _ = samplers.As[samplers.Stateful](r.Sampler)
 	t.pipelined, _ = samplers.As[samplers.Pipelined](r.Sampler)
-	_, t.early = samplers.As[samplers.EarlyEnder](r.Sampler)
-	_, t.runs = samplers.As[samplers.RunChecker](r.Sampler)
+	t.early = samplers.Is[samplers.EarlyEnder](r.Sampler)
+	t.runs = samplers.Is[samplers.RunChecker](r.Sampler)
 	t.judge, _ = samplers.As[samplers.Judge](r.Sampler)
 	t.revises = t.remasks || t.judge != nil
 	t.endTokens = slices.Clone(ends)

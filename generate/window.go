@@ -1,7 +1,7 @@
 package generate
 
 import (
-	"fmt"
+	"cmp"
 	"math"
 	"slices"
 
@@ -58,38 +58,19 @@ func (w *wholeLoop) keep(end int) {
 
 // checkWindow returns an error for a recipe that cannot leave positions out.
 func (r Recipe) checkWindow(d model.Denoiser) error {
-	for name, value := range map[string]float64{"window": float64(r.Window),
-		"window-sigma": r.WindowSigma} {
-		if err := ParamOf(name).Check(value); err != nil {
-			return err
-		}
-	}
 	if r.Window == 0 {
-		if r.WindowSigma != 0 {
-			return &param.Error{Name: "window-sigma", Found: param.Format(r.WindowSigma),
-				Want: "0 without a window", Reason: param.NoEffect}
-		}
 		return nil
 	}
-	if spec := d.Spec(); !spec.Sparse || spec.Block > 0 {
-		return param.Refuse("window", param.Unsupported,
-			"no window with this model: its passes compute all that a position sees")
+	spec := d.Spec()
+	sampler := func(ok bool, why string) error {
+		return without(ok, "window", param.NoEffect, "window", "sampler: it "+why)
 	}
-	if !slices.Contains([]Reuse{NoReuse, Prefix, Dual, BlockDelayed}, r.Reuse) {
-		return &param.Error{Name: "window", Found: fmt.Sprint(r.Window),
-			Want: "0 with reuse " + r.Reuse.String(), Reason: param.NoEffect}
-	}
-	refuse := func(why string) error {
-		return param.Refuse("window", param.NoEffect, "no window with this sampler: it %s", why)
-	}
-	if _, ok := samplers.As[samplers.Blocker](r.Sampler); !ok {
-		return refuse("has no blocks, such as those of semi-ar")
-	}
-	if _, ok := samplers.As[samplers.Lookahead](r.Sampler); ok {
-		return refuse("looks ahead")
-	}
-	if _, ok := samplers.As[samplers.Judge](r.Sampler); ok {
-		return refuse("masks positions again")
-	}
-	return nil
+	return cmp.Or(
+		without(spec.Sparse && spec.Block == 0, "window", param.Unsupported, "window",
+			"model: its passes compute all that a position sees"),
+		r.unless(slices.Contains([]Reuse{NoReuse, Prefix, Dual, BlockDelayed}, r.Reuse), "window",
+			"0 with reuse "+r.Reuse.String(), param.NoEffect),
+		sampler(samplers.Is[samplers.Blocker](r.Sampler), "has no blocks, such as those of semi-ar"),
+		sampler(!samplers.Is[samplers.Lookahead](r.Sampler), "looks ahead"),
+		sampler(!samplers.Is[samplers.Judge](r.Sampler), "masks positions again"))
 }

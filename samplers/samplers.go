@@ -252,6 +252,12 @@ func As[T any](rule any) (T, bool) {
 	return none, false
 }
 
+// Is reports whether rule, or a rule that it wraps, is a T.
+func Is[T any](rule any) bool {
+	_, ok := As[T](rule)
+	return ok
+}
+
 // Check returns an error for the first parameter out of range in a rule and the rules that it
 // wraps.
 func Check(rule any) error {

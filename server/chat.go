@@ -243,22 +243,6 @@ func newChatToken(bytes string, logP *float64) chatToken {
 	return t
 }
 
-func (c *textChoice) chatLogs() *chatLogs {
-	out := &chatLogs{Content: []chatLog{}}
-	for _, t := range c.Tokens() {
-		one := chatLog{newChatToken(t.Bytes, jsonline.Finite(c.logP[t.Position])), []chatToken{}}
-		if c.top != nil {
-			for _, l := range c.top[t.Position] {
-				if text, ok := c.form.model.Text.Token(l.Token); ok {
-					one.Top = append(one.Top, newChatToken(text, &l.LogP))
-				}
-			}
-		}
-		out.Content = append(out.Content, one)
-	}
-	return out
-}
-
 // chatWire is the wire of /v1/chat/completions.
 var chatWire = &openAIWire[chatChoice]{"chat.completion", "chat.completion.chunk", chatOf}
 
@@ -270,9 +254,9 @@ func chatOf(p *saying) chatChoice {
 	if p.begins {
 		m.Role = "assistant"
 	}
-	c := chatChoice{Index: p.index, LogProbs: p.logs(), Choices: p.likely}
-	if p.finish != "" {
-		c.Finish = &p.finish
+	c := chatChoice{Index: p.index, LogProbs: p.logs()}
+	if p.shown != nil {
+		c.Finish, c.Choices = &p.finish, p.of.Choices
 	}
 	if c.Message = m; p.part {
 		c.Message, c.Delta = nil, m
@@ -285,5 +269,17 @@ func (p *saying) logs() *chatLogs {
 	if p.shown == nil || !p.form.LogProbs {
 		return nil
 	}
-	return p.shown.chatLogs()
+	out := &chatLogs{Content: []chatLog{}}
+	for _, t := range p.shown.Tokens() {
+		one := chatLog{newChatToken(t.Bytes, jsonline.Finite(p.of.LogP[t.Position])), []chatToken{}}
+		if p.of.Top != nil {
+			for _, l := range p.of.Top[t.Position] {
+				if text, ok := p.form.model.Text.Token(l.Token); ok {
+					one.Top = append(one.Top, newChatToken(text, &l.LogP))
+				}
+			}
+		}
+		out.Content = append(out.Content, one)
+	}
+	return out
 }

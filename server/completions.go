@@ -255,12 +255,12 @@ var completionWire = &openAIWire[completionChoice]{"text_completion", "text_comp
 	completionOf}
 
 func completionOf(p *saying) completionChoice {
-	c := completionChoice{Index: p.index, Text: p.text, Choices: p.likely}
-	if p.finish != "" {
-		c.Finish = &p.finish
-	}
-	if p.form.LogProbs && p.shown != nil {
-		c.LogProbs = p.shown.logProbs()
+	c := completionChoice{Index: p.index, Text: p.text}
+	if p.shown != nil {
+		c.Finish, c.Choices = &p.finish, p.of.Choices
+		if p.form.LogProbs {
+			c.LogProbs = p.form.logProbs(p.of, p.shown.Tokens())
+		}
 	}
 	return c
 }

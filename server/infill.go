@@ -129,7 +129,7 @@ func infillAnswer(made *call, form *textForm, used usage) (*answer, *Fault) {
 	a := newChoices[infillChoice](made, "infill")
 	a.Usage, a.Unmask = &used, made.info()
 	for i, m := range made.Members {
-		t := form.choice(m.Tokens, m.LogP, nil)
+		t := form.Shown(m.Tokens)
 		pieces, tokens := t.Pieces(), t.Tokens()
 		c := infillChoice{Index: i, Text: t.Text, Tokens: m.Tokens, Holes: []hole{},
 			Choices: m.Choices}
@@ -144,7 +144,7 @@ func infillAnswer(made *call, form *textForm, used usage) (*answer, *Fault) {
 			h := hole{Start: from, Length: at - from,
 				Text: strings.Join(pieces[min(from, len(pieces)):min(at, len(pieces))], "")}
 			if form.LogProbs {
-				h.LogProbs = t.logProbsOf(tokens[min(from, len(tokens)):min(at, len(tokens))])
+				h.LogProbs = form.logProbs(m, tokens[min(from, len(tokens)):min(at, len(tokens))])
 			}
 			c.Holes = append(c.Holes, h)
 		}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"math"
 	"slices"
 
 	"unmask/generate"
@@ -19,31 +18,13 @@ type stepInfo struct {
 	Resized []generate.Resize `json:"resized,omitempty"`
 }
 
-// settling follows one sequence and returns the text that can no longer change.
+// settling follows one sequence, of which text settles.
 type settling struct {
-	form   *textForm
 	tokens []int32
-	logP   []float64
-	top    [][]generate.Likely // set when all is open
-	sent   int                 // bytes
+	sent   int // bytes
 	calls  callStream
 	begun  bool // a piece was sent
 }
-
-func newSettling(m *engine.Member, form *textForm) *settling {
-	return &settling{form: form, tokens: slices.Clone(m.Start()), logP: m.Followed}
-}
-
-// take applies a step.
-func (s *settling) take(e *engine.Event) {
-	s.tokens = e.Apply(s.tokens, s.form.model.spec.Mask)
-	if len(e.Resized) > 0 {
-		s.logP = generate.Follow(slices.Clone(s.logP), e.Resized, math.NaN())
-	}
-}
-
-// choice returns the answer so far, with holes.
-func (s *settling) choice() textChoice { return s.form.choice(s.tokens, s.logP, s.top) }
 
 // delta returns what has settled of a text since the last call, "" for nothing.
 func (s *settling) delta(settled string) string {
@@ -66,8 +47,8 @@ type textStream struct {
 func (s *stream) texts(made *call, st streaming) error {
 	t := &textStream{stream: s, call: made, to: made.wire.writer(), form: st,
 		open: len(made.Members)}
-	for i, m := range made.Members {
-		t.settlings = append(t.settlings, newSettling(m, &made.forms[i]))
+	for _, m := range made.Members {
+		t.settlings = append(t.settlings, &settling{tokens: slices.Clone(m.Start())})
 	}
 	err := s.follow(made, func(_ int, e engine.Event) error { return t.step(&e) })
 	return s.finish(made, err, func(a *answer, f *Fault) error {
@@ -78,22 +59,20 @@ func (s *stream) texts(made *call, st streaming) error {
 // step sends what is new after a step, if there is anything to say.
 func (t *textStream) step(e *engine.Event) error {
 	q := t.settlings[e.Choice]
-	q.take(e)
-	p := saying{index: e.Choice, form: q.form, part: true}
+	q.tokens = e.Apply(q.tokens, t.call.model.spec.Mask)
+	p := saying{index: e.Choice, form: &t.call.forms[e.Choice], part: true}
 	var step *stepInfo
 	if t.form.steps {
 		step = &stepInfo{Step: e.Step.Step, Steps: e.Steps, Opened: e.Opened,
 			Closed: append([]int{}, e.Closed...), Resized: e.Resized}
 	}
-	if e.Done { // positions after the text's end have no event
-		m := t.call.Members[e.Choice]
-		q.tokens, q.logP, q.top = m.Tokens, m.LogP, m.Top
+	switch {
+	case e.Done:
 		return t.last(p, step)
-	}
-	if t.form.form == "diffusing" {
-		p.text = q.choice().Text
-	} else {
-		p.text = q.delta(q.form.Settled(q.tokens))
+	case t.form.form == "diffusing":
+		p.text = p.form.Shown(q.tokens).Text
+	default:
+		p.text = q.delta(p.form.Settled(q.tokens))
 	}
 	return t.say(p, step, nil)
 }
@@ -101,12 +80,10 @@ func (t *textStream) step(e *engine.Event) error {
 // last sends the last of a choice, p with the rest of the text. The last choice waits for the
 // answer, whose making it tells.
 func (t *textStream) last(p saying, step *stepInfo) error {
-	q := t.settlings[p.index]
-	whole := q.choice()
-	if p.text = q.delta(whole.Text); t.form.form == "diffusing" {
-		p.text = whole.Text
+	p.finished(t.call.Members[p.index])
+	if t.form.form != "diffusing" {
+		p.text = t.settlings[p.index].delta(p.text)
 	}
-	p.finish, p.shown, p.likely = whole.Finish, &whole, t.call.Members[p.index].Choices
 	if t.open--; t.open > 0 {
 		return t.say(p, step, nil)
 	}

@@ -7,6 +7,7 @@ import (
 	"unmask"
 	"unmask/generate"
 	"unmask/internal/jsonline"
+	"unmask/server/engine"
 )
 
 // textForm is how a choice is answered: its text, and whether with log-probabilities.
@@ -23,19 +24,6 @@ func (m *servedModel) textForm(r *unmask.Request, q *generate.Request, logs bool
 	return f
 }
 
-// textChoice is one answer.
-type textChoice struct {
-	*unmask.Shown
-	logP []float64
-	top  [][]generate.Likely // nil: not asked for
-	form *textForm
-}
-
-// choice returns the answer of a sequence, masked positions shown as holes.
-func (f *textForm) choice(tokens []int32, logP []float64, top [][]generate.Likely) textChoice {
-	return textChoice{f.Shown(tokens), logP, top, f}
-}
-
 // logProbs is OpenAI's list of the log-probabilities of tokens when they opened.
 type logProbs struct {
 	Tokens []string   `json:"tokens"`
@@ -45,17 +33,15 @@ type logProbs struct {
 	Offsets []int                `json:"text_offset"`
 }
 
-func (c *textChoice) logProbs() *logProbs { return c.logProbsOf(c.Tokens()) }
-
-// logProbsOf returns the log-probabilities of some of the text's tokens.
-func (c *textChoice) logProbsOf(tokens []unmask.Token) *logProbs {
+// logProbs returns the log-probabilities of tokens of a finished sequence's text.
+func (f *textForm) logProbs(m *engine.Member, tokens []unmask.Token) *logProbs {
 	out := &logProbs{Tokens: []string{}, LogP: []*float64{}, Offsets: []int{}}
 	for _, t := range tokens {
 		out.Tokens = append(out.Tokens, validText(t.Bytes))
-		out.LogP = append(out.LogP, jsonline.Finite(c.logP[t.Position]))
+		out.LogP = append(out.LogP, jsonline.Finite(m.LogP[t.Position]))
 		out.Offsets = append(out.Offsets, t.Offset-tokens[0].Offset)
-		if c.top != nil {
-			out.Top = append(out.Top, c.topOf(t))
+		if m.Top != nil {
+			out.Top = append(out.Top, f.topOf(m, t))
 		}
 	}
 	return out
@@ -66,17 +52,17 @@ func validText(bytes string) string { return strings.ToValidUTF8(bytes, "\ufffd"
 
 // topOf returns the most probable tokens at a token's position by text, and the token, nil where
 // they are not known. Of tokens with one text it has the most probable one.
-func (c *textChoice) topOf(t unmask.Token) map[string]float64 {
-	list := c.top[t.Position]
+func (f *textForm) topOf(m *engine.Member, t unmask.Token) map[string]float64 {
+	list := m.Top[t.Position]
 	if list == nil {
 		return nil
 	}
-	if own := jsonline.Finite(c.logP[t.Position]); own != nil {
+	if own := jsonline.Finite(m.LogP[t.Position]); own != nil {
 		list = append(slices.Clip(list), generate.Likely{Token: t.ID, LogP: *own})
 	}
 	out := map[string]float64{}
 	for _, l := range list {
-		text, ok := c.form.model.Text.Token(l.Token)
+		text, ok := f.model.Text.Token(l.Token)
 		text = validText(text)
 		if _, has := out[text]; ok && !has {
 			out[text] = l.LogP

@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"slices"
 
-	"unmask/constrain"
+	"unmask"
 	"unmask/param"
+	"unmask/server/engine"
 	"unmask/tokenizers/chat"
 )
 
@@ -16,10 +17,16 @@ type saying struct {
 	part   bool // it is a piece of a stream
 	begins bool // it is the first of the choice
 	text   string
-	calls  []toolCall         // in a stream, each with its name and id in its first part alone
-	finish string             // OpenAI's finish_reason; "" but in a choice's last piece
-	shown  *textChoice        // the whole of it, in its last piece
-	likely []constrain.Choice // of guided_choice, in its last piece
+	calls  []toolCall     // in a stream, each with its name and id in its first part alone
+	finish string         // OpenAI's finish_reason; "" but in a choice's last piece
+	shown  *unmask.Shown  // the whole of it, in its last piece
+	of     *engine.Member // and what it was made from
+}
+
+// finished sets all that a finished sequence says.
+func (p *saying) finished(m *engine.Member) {
+	p.shown, p.of = p.form.Shown(m.Tokens), m
+	p.text, p.finish = p.shown.Text, p.shown.Finish
 }
 
 // wire is the shape in which a client's API has the texts that it asked for.
@@ -45,10 +52,9 @@ func textAnswer(made *call) (*answer, *Fault) {
 	used := usage{Prompt: made.prompt}
 	var all []saying
 	for i, m := range made.Members {
-		t := made.forms[i].choice(m.Tokens, m.LogP, m.Top)
-		used.Completion += t.Count()
-		p := saying{index: i, form: &made.forms[i], begins: true, text: t.Text, finish: t.Finish,
-			shown: &t, likely: m.Choices}
+		p := saying{index: i, form: &made.forms[i], begins: true}
+		p.finished(m)
+		used.Completion += p.shown.Count()
 		p.divide(made)
 		all = append(all, p)
 	}

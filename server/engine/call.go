@@ -76,7 +76,6 @@ type Member struct {
 	// The result.
 	Tokens    []int32             // when it is done
 	LogP      []float64           // of each position that opened; NaN where it is not known
-	Followed  []float64           // LogP until holes grow, which streams follow
 	Top       [][]generate.Likely // of each position that opened; nil if not asked for
 	Free      []bool              // positions that were to be filled
 	N         int                 // steps taken
@@ -139,7 +138,6 @@ func newMember(c *Call, choice int, q generate.Request) (*Member, error) {
 		m.longest = spec.Length()
 	}
 	m.LogP = slices.Repeat([]float64{math.NaN()}, length)
-	m.Followed = m.LogP
 	if q.Top > 0 {
 		m.Top = make([][]generate.Likely, length)
 	}

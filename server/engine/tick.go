@@ -153,10 +153,8 @@ func (e *Engine) recordStep(m *Member, q *generate.Sequence) {
 		return
 	}
 	c := m.call
-	if len(q.Resized) > 0 { // streams read the slice meanwhile
-		m.LogP = generate.Follow(slices.Clone(m.LogP), q.Resized, math.NaN())
-		m.Free = generate.Follow(m.Free, q.Resized, true)
-	}
+	m.LogP = generate.Follow(m.LogP, q.Resized, math.NaN())
+	m.Free = generate.Follow(m.Free, q.Resized, true)
 	for _, o := range q.Opened {
 		m.LogP[o.Position] = o.LogP
 	}
