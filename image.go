@@ -1,6 +1,7 @@
 package unmask
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"image"
@@ -39,17 +40,26 @@ type ImageInput struct {
 	Strength float64 `json:"strength,omitempty"`
 }
 
-// LoadPictures loads the codec alone of the model at name, as Load takes it.
-func LoadPictures(ctx context.Context, name string, o Options) (*paint.Pictures, error) {
+// part opens the files of the model at name and the device, to load a part of it.
+func (o *Options) part(ctx context.Context, name string) (*model.Source, model.Options, error) {
 	src, err := Open(ctx, name, o.Progress)
 	if err != nil {
-		return nil, err
+		return nil, model.Options{}, err
 	}
 	b, err := o.open()
 	if err != nil {
+		src.Set.Close()
+	}
+	return src, model.Options{Backend: b, Precision: o.Precision}, err
+}
+
+// LoadPictures loads the codec alone of the model at name, as Load takes it.
+func LoadPictures(ctx context.Context, name string, o Options) (*paint.Pictures, error) {
+	src, with, err := o.part(ctx, name)
+	if err != nil {
 		return nil, err
 	}
-	c, err := model.LoadCodec(src, model.Options{Backend: b, Precision: o.Precision})
+	c, err := model.LoadCodec(src, with)
 	if err != nil {
 		return nil, err
 	}
@@ -127,21 +137,12 @@ func (m *Model) imageTokens(in *ImageInput, done map[*ImageInput][]int32) ([]int
 // check returns an error for fields that exclude each other.
 func (in *ImageInput) check() error {
 	part := in.Mask != nil || in.MaskFile != "" || in.Box != ""
-	for _, c := range []struct {
-		name, found string
-		with        bool
-		want        string
-	}{
-		{"outpaint", param.Quote(in.Outpaint), in.Outpaint != "" && (part || in.Strength != 0),
-			"none with mask, box or strength"},
-		{"strength", param.Format(in.Strength), in.Strength != 0 && (part || in.Paste),
-			"0 with mask, box or paste"},
-	} {
-		if c.with {
-			return &param.Error{Name: c.name, Found: c.found, Want: c.want, Reason: param.NoEffect}
-		}
-	}
-	return param.About("fit", images.CheckFit(in.Fit))
+	return cmp.Or(
+		param.Unless(in.Outpaint == "" || !part && in.Strength == 0, "outpaint",
+			param.Quote(in.Outpaint), "none with mask, box or strength", param.NoEffect),
+		param.Unless(in.Strength == 0 || !part && !in.Paste, "strength", param.Format(in.Strength),
+			"0 with mask, box or paste", param.NoEffect),
+		param.About("fit", images.CheckFit(in.Fit)))
 }
 
 // redrawn returns the last steps of a request that begins with a picture to be drawn again.
@@ -228,16 +229,11 @@ type TextEncoder struct {
 
 // LoadTextEncoder loads the text encoder alone of the model at name, as Load takes it.
 func LoadTextEncoder(ctx context.Context, name string, o Options) (*TextEncoder, error) {
-	src, err := Open(ctx, name, o.Progress)
+	src, with, err := o.part(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	b, err := o.open()
-	if err != nil {
-		src.Set.Close()
-		return nil, err
-	}
-	text, tokenizer, err := clip.Open(src, model.Options{Backend: b, Precision: o.Precision})
+	text, tokenizer, err := clip.Open(src, with)
 	if err != nil {
 		src.Set.Close()
 		return nil, nameError(name + ": " + err.Error())

@@ -1,6 +1,7 @@
 package unmask
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -196,34 +197,22 @@ func (r *Request) checkGiven(text bool) error {
 // check returns an error for fields that exclude each other, and for those that the model has no
 // use for.
 func (r *Request) check(m *Model) error {
-	if err := r.checkGiven(m.Text != nil); err != nil {
-		return err
+	noText := func(name, found string) error {
+		return param.Unless(m.Text != nil || found == "", name, param.Quote(found),
+			"none: the model makes no text", param.Unsupported)
 	}
-	if m.Text == nil {
-		for _, c := range []struct{ name, found string }{{"infill", r.Infill}, {"suffix", r.Suffix},
-			{"messages", string(r.Messages)}, {"tools", string(r.Tools)},
-			{"stop", strings.Join(r.Stop, "")}} {
-			if c.found != "" {
-				return &param.Error{Name: c.name, Found: param.Quote(c.found),
-					Want: "none: the model makes no text", Reason: param.Unsupported}
-			}
-		}
-	}
-	if r.Tools != nil && r.Messages == nil {
-		return &param.Error{Name: "tools", Found: "a list", Want: "none without messages",
-			Reason: param.NoEffect}
-	}
+	err := cmp.Or(r.checkGiven(m.Text != nil), noText("infill", r.Infill), noText("suffix", r.Suffix),
+		noText("messages", string(r.Messages)), noText("tools", string(r.Tools)),
+		noText("stop", strings.Join(r.Stop, "")),
+		param.Unless(r.Tools == nil || r.Messages != nil, "tools", "a list", "none without messages",
+			param.NoEffect),
+		param.Unless(r.End == "" || r.MinLength != 0 || r.Cut, "end", param.Quote(r.End),
+			"it with min-length or cut", param.NoEffect))
 	for _, stop := range r.Stop {
-		if stop == "" || !utf8.ValidString(stop) {
-			return &param.Error{Name: "stop", Found: param.Quote(stop),
-				Want: "texts in UTF-8 that are not empty"}
-		}
+		err = cmp.Or(err, param.Unless(stop != "" && utf8.ValidString(stop), "stop",
+			param.Quote(stop), "texts in UTF-8 that are not empty", param.OutOfRange))
 	}
-	if r.End != "" && r.MinLength == 0 && !r.Cut {
-		return &param.Error{Name: "end", Found: param.Quote(r.End), Want: "it with min-length or cut",
-			Reason: param.NoEffect}
-	}
-	return nil
+	return err
 }
 
 // recipe returns the recipe that r overrides: its preset or, for a picture to inpaint, the model's
@@ -458,20 +447,12 @@ func (r *Request) checkSubject(m *Model, guided bool) error {
 	if spec.Classes > 0 {
 		none += " but has a class"
 	}
-	for _, c := range []struct {
-		name, found string
-		refused     bool
-		want        string
-	}{
-		{"class", r.Class, spec.Classes == 0, "none: the model has no classes"},
-		{"prompt", r.Prompt, m.Text == nil && !spec.Prompt, none},
-		{"negative", r.Negative, !spec.Prompt, none},
-		{"negative", r.Negative, !guided, "none without guidance"},
-	} {
-		if c.found != "" && c.refused {
-			return &param.Error{Name: c.name, Found: param.Quote(c.found), Want: c.want,
-				Reason: param.Unsupported}
-		}
+	refused := func(taken bool, name, found, want string) error {
+		return param.Unless(taken || found == "", name, param.Quote(found), want, param.Unsupported)
 	}
-	return nil
+	return cmp.Or(
+		refused(spec.Classes > 0, "class", r.Class, "none: the model has no classes"),
+		refused(m.Text != nil || spec.Prompt, "prompt", r.Prompt, none),
+		refused(spec.Prompt, "negative", r.Negative, none),
+		refused(guided, "negative", r.Negative, "none without guidance"))
 }

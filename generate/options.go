@@ -21,9 +21,6 @@ type Options struct {
 	Request
 	N     int // 0 means 1
 	Batch int // sequences at once; 0 means about 4096 positions, on a GPU what fits into its memory
-
-	// Conditions, when not nil, replaces Condition; sequence is an Index.
-	Conditions func(sequence int) *model.Condition
 }
 
 // batchRows is the approximate number of positions in a batch of default size.

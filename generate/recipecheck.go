@@ -59,10 +59,7 @@ func (r Recipe) check(d model.Denoiser) error {
 
 // unless returns nil if ok, and otherwise refuses what the recipe has for a parameter.
 func (r Recipe) unless(ok bool, name, want string, reason param.Reason) error {
-	if ok {
-		return nil
-	}
-	return &param.Error{Name: name, Found: r.Get(name), Want: want, Reason: reason}
+	return param.Unless(ok, name, r.Get(name), want, reason)
 }
 
 // without returns nil if ok, and otherwise refuses what a parameter asks for: "no WHAT with WHY".

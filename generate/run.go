@@ -20,7 +20,15 @@ func Run(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, erro
 			yield(nil, err)
 			return
 		}
-		for step, err := range Each(ctx, d, o.Pool(), o.Requests()) {
+		requests := func(yield func(Request) bool) {
+			r := o.Request
+			for i := 0; i < o.N && yield(r); i++ {
+				r.Index++
+			}
+		}
+		pool := PoolOptions{Size: o.Batch, Length: o.Length, Guided: o.Guidance.Scale != 0,
+			Together: true}
+		for step, err := range Each(ctx, d, pool, requests) {
 			if failed, ok := errors.AsType[*RequestError](err); ok {
 				err = failed.Err
 			}
@@ -31,43 +39,17 @@ func Run(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, erro
 	}
 }
 
-// Pool returns the options of the pool that Run takes; o was completed by Check.
-func (o Options) Pool() PoolOptions {
-	return PoolOptions{Size: o.Batch, Length: o.Length, Guided: o.Guidance.Scale != 0, Together: true}
-}
-
-// Requests returns the requests of the sequences of a run that was completed by Check.
-func (o Options) Requests() iter.Seq[Request] {
-	return func(yield func(Request) bool) {
-		for i := range o.N {
-			r := o.Request
-			if r.Index += uint32(i); o.Conditions != nil {
-				r.Condition = o.Conditions(int(r.Index))
-			}
-			if !yield(r) {
-				return
-			}
-		}
-	}
-}
-
-// Sample is a finished sequence of a run. It is valid until the next iteration.
-type Sample struct {
-	Sequence
-	Seconds float64 // time of its batch's steps until it was finished
-}
-
-// Samples runs like Run but yields only finished sequences, in the order in which they finish. An
-// error ends it.
-func Samples(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[Sample, error] {
-	return func(yield func(Sample, error) bool) {
+// Samples runs like Run but yields only finished sequences, in the order in which they finish, each
+// valid until the next. An error ends it.
+func Samples(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[Sequence, error] {
+	return func(yield func(Sequence, error) bool) {
 		for step, err := range Run(ctx, d, o) {
 			if err != nil {
-				yield(Sample{}, err)
+				yield(Sequence{}, err)
 				return
 			}
 			for _, q := range step.Sequences {
-				if q.Finished && !yield(Sample{*q.Sequence, q.Seconds}, nil) {
+				if q.Finished && !yield(*q.Sequence, nil) {
 					return
 				}
 			}

@@ -217,13 +217,20 @@ func TestDevicesChooseGuided(t *testing.T) {
 	run := func(d model.Denoiser, rule string, filter model.Filter) (out [][]int32) {
 		sampler, err := samplers.Parse(rule)
 		require.NoError(t, err)
-		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: sampler,
-			Steps: 3, Filter: filter,
-			Guidance: generate.Guidance{Scale: 2, Schedule: "linear"}}, Seed: 4}, N: 6,
-			Conditions: func(i int) *model.Condition { return &model.Condition{Class: int32(i%3) - 1} }}
-		for q, err := range generate.Samples(t.Context(), d, o) {
+		requests := make([]generate.Request, 6)
+		for i := range requests {
+			requests[i] = generate.Request{Recipe: generate.Recipe{Sampler: sampler, Steps: 3, Filter: filter,
+				Guidance: generate.Guidance{Scale: 2, Schedule: "linear"}}, Seed: 4, Index: uint32(i),
+				Condition: &model.Condition{Class: int32(i%3) - 1}}
+		}
+		for step, err := range generate.Each(t.Context(), d, generate.PoolOptions{Guided: true},
+			slices.Values(requests)) {
 			require.NoError(t, err)
-			out = append(out, slices.Clone(q.Tokens))
+			for _, q := range step.Sequences {
+				if q.Finished {
+					out = append(out, slices.Clone(q.Tokens))
+				}
+			}
 		}
 		return out
 	}

@@ -63,25 +63,23 @@ func decodePNG(data []byte) (image.Image, error) {
 		}
 		return nil, errors.New("not an image, want PNG or JPEG")
 	}
-	config, err := png.DecodeConfig(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("a damaged PNG: %w", err)
-	}
-	if err := checkSize(config); err != nil {
-		return nil, err
-	}
-	picture, err := png.Decode(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("a damaged PNG: %w", err)
-	}
-	return picture, nil
+	return decode(data, "PNG", png.DecodeConfig, png.Decode)
 }
 
-func checkSize(c image.Config) error {
-	if c.Width < 1 || c.Height < 1 || c.Width > MaxPixels/c.Height {
-		return fmt.Errorf("%d x %d pixels, want 1 to %d in all", c.Width, c.Height, MaxPixels)
+// decode decodes a picture of a format, unless its header says that it is too large.
+func decode(data []byte, format string, header func(io.Reader) (image.Config, error),
+	whole func(io.Reader) (image.Image, error)) (picture image.Image, err error) {
+	c, err := header(bytes.NewReader(data))
+	if err == nil && (c.Width < 1 || c.Height < 1 || c.Width > MaxPixels/c.Height) {
+		return nil, fmt.Errorf("%d x %d pixels, want 1 to %d in all", c.Width, c.Height, MaxPixels)
 	}
-	return nil
+	if err == nil {
+		picture, err = whole(bytes.NewReader(data))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a damaged %s: %w", format, err)
+	}
+	return picture, nil
 }
 
 // cut converts grey of 16 bits, with or without a transparent level, as Pillow does: values above

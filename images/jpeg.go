@@ -1,8 +1,6 @@
 package images
 
 import (
-	"bytes"
-	"fmt"
 	"image"
 	"image/jpeg"
 )
@@ -10,16 +8,9 @@ import (
 // decodeJPEG reads a JPEG as libjpeg does, which torch-fidelity uses: colour with fewer samples
 // than grey is interpolated, unlike in Go's own conversion.
 func decodeJPEG(data []byte) (*Image, error) {
-	config, err := jpeg.DecodeConfig(bytes.NewReader(data))
+	picture, err := decode(data, "JPEG", jpeg.DecodeConfig, jpeg.Decode)
 	if err != nil {
-		return nil, fmt.Errorf("a damaged JPEG: %w", err)
-	}
-	if err := checkSize(config); err != nil {
 		return nil, err
-	}
-	picture, err := jpeg.Decode(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("a damaged JPEG: %w", err)
 	}
 	switch p := picture.(type) {
 	case *image.YCbCr:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"iter"
 	"unicode/utf8"
 )
 
@@ -26,26 +27,31 @@ func Label(data []byte, texts [][2]string) []byte {
 	return out.Bytes()
 }
 
+// chunks returns the kinds of a PNG's chunks and what they hold, up to damage; none of other data.
+func chunks(data []byte) iter.Seq2[string, []byte] {
+	return func(yield func(kind string, body []byte) bool) {
+		for rest, ok := bytes.CutPrefix(data, []byte(pngMagic)); ok && len(rest) >= 12; {
+			n := uint64(binary.BigEndian.Uint32(rest))
+			if n > uint64(len(rest)-12) || !yield(string(rest[4:8]), rest[8:8+n]) {
+				return
+			}
+			rest = rest[12+n:]
+		}
+	}
+}
+
 // maxLabels is the most bytes of texts that Labels returns.
 const maxLabels = 1 << 20
 
 // Labels returns the texts of a PNG by keyword: those that Label wrote, and tEXt chunks before the
 // image data. It is empty for other files, and stops at a damaged chunk.
 func Labels(data []byte) map[string]string {
-	const signature = 8
-	list := map[string]string{}
-	if len(data) < signature {
-		return list
-	}
-	for rest, total := data[signature:], 0; len(rest) >= 12; {
-		n, kind := uint64(binary.BigEndian.Uint32(rest)), string(rest[4:8])
-		if kind == "IDAT" || n > uint64(len(rest)-12) {
-			break
-		}
-		body := rest[8 : 8+n]
-		rest = rest[12+n:]
+	list, total := map[string]string{}, 0
+	for kind, body := range chunks(data) {
 		key, text, ok := bytes.Cut(body, []byte{0})
 		switch {
+		case kind == "IDAT":
+			return list
 		case !ok || kind != "iTXt" && kind != "tEXt":
 			continue
 		case kind == "iTXt": // two bytes of compression, then a language and a translation

@@ -18,16 +18,10 @@ func orientation(data []byte) int {
 			return tiffOrientation(tiff)
 		}
 	}
-	rest, ok := bytes.CutPrefix(data, []byte(pngMagic))
-	for ok && len(rest) >= 12 { // chunks
-		n := uint64(binary.BigEndian.Uint32(rest))
-		if n > uint64(len(rest)-12) {
-			break
+	for kind, body := range chunks(data) {
+		if kind == "eXIf" {
+			return tiffOrientation(bytes.TrimPrefix(body, []byte(exif)))
 		}
-		if string(rest[4:8]) == "eXIf" {
-			return tiffOrientation(bytes.TrimPrefix(rest[8:8+n], []byte(exif)))
-		}
-		rest = rest[12+n:]
 	}
 	return 1
 }

@@ -109,3 +109,11 @@ func (n named) Unwrap() error { return n.err }
 func Refuse(name string, reason Reason, format string, args ...any) error {
 	return &Error{Name: name, Reason: reason, Err: fmt.Errorf(format, args...)}
 }
+
+// Unless returns nil if ok, and otherwise the Error for a refused value.
+func Unless(ok bool, name, found, want string, reason Reason) error {
+	if ok {
+		return nil
+	}
+	return &Error{Name: name, Found: found, Want: want, Reason: reason}
+}

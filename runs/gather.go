@@ -148,7 +148,7 @@ func entries(list []source) (all []durable.Entry, in []string) {
 }
 
 func gatherFolder(out string, list []source) (err error) {
-	f, err := durable.OpenFolder(durable.OS{}, out, ".png", list[0].Settings)
+	f, err := durable.OpenFolder(durable.OS{}, out, ".png", list[0].Settings, nil)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func gatherFolder(out string, list []source) (err error) {
 }
 
 func gatherLines(out string, list []source) (err error) {
-	l, err := durable.OpenLines(durable.OS{}, out, list[0].Settings)
+	l, err := durable.OpenLines(durable.OS{}, out, list[0].Settings, nil)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ type Folder struct{ *durable.Folder }
 
 // OpenFolder opens, begins or continues the run in dir, whose files end in ext (".png").
 func OpenFolder(dir, ext string, s Settings) (*Folder, error) {
-	f, err := durable.OpenFolder(durable.OS{}, dir, ext, s)
+	f, err := durable.OpenFolder(durable.OS{}, dir, ext, s, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ type Lines struct{ *durable.Lines }
 
 // OpenLines opens, begins or continues the run in the file name.
 func OpenLines(name string, s Settings) (*Lines, error) {
-	l, err := durable.OpenLines(durable.OS{}, name, s)
+	l, err := durable.OpenLines(durable.OS{}, name, s, nil)
 	if err != nil {
 		return nil, err
 	}

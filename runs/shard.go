@@ -120,7 +120,7 @@ func OpenFolderShard(dir, ext string, s Settings, shard Shard, n int) (*Folder, 
 	if err := shard.makePlace(dir); err != nil {
 		return nil, err
 	}
-	f, err := durable.OpenFolderRange(durable.OS{}, dir, ext, s, shard.part(n))
+	f, err := durable.OpenFolder(durable.OS{}, dir, ext, s, shard.part(n))
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func OpenLinesShard(name string, s Settings, shard Shard, n int) (*Lines, error)
 	if err := shard.makePlace(name); err != nil {
 		return nil, err
 	}
-	l, err := durable.OpenLinesRange(durable.OS{}, name, s, shard.part(n))
+	l, err := durable.OpenLines(durable.OS{}, name, s, shard.part(n))
 	if err != nil {
 		return nil, err
 	}

@@ -87,8 +87,11 @@ func (c *call) recipe() generate.Recipe { return c.sequences[0].Recipe }
 
 // header returns the header of the call's trace.
 func (c *call) header() traces.Header {
-	return traces.NewHeader(c.model.spec, c.sequences[0], c.model.tokenizer(), c.model.name,
-		unmask.Hole)
+	var t tokenizers.Tokenizer
+	if c.model.Text != nil {
+		t = c.model.Text
+	}
+	return traces.NewHeader(c.model.spec, c.sequences[0], t, c.model.name, unmask.Hole)
 }
 
 // result returns the answer or the fault of a call that is done.
@@ -114,14 +117,6 @@ func (q *query) key() string {
 	}
 	sum := sha256.Sum256(encode(parts))
 	return hex.EncodeToString(sum[:])
-}
-
-// tokenizer is the model's, nil where it makes no text.
-func (m *servedModel) tokenizer() tokenizers.Tokenizer {
-	if m.Text == nil {
-		return nil
-	}
-	return m.Text
 }
 
 // unmaskInfo describes in an answer how it was made.

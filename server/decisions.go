@@ -73,16 +73,13 @@ func (s *Server) systemOne(w http.ResponseWriter, r *http.Request, f *fields) *F
 	} else if q.state, err = decide.ReadState(raw); err != nil {
 		f.fail(refused("state", err))
 	}
-	names, list := []string(nil), map[string]json.RawMessage{}
+	list := map[string]json.RawMessage{}
 	if raw := f.value("questions"); raw == nil {
 		f.fail(missing("questions", "an object of questions"))
 	} else if json.Unmarshal(raw, &list) != nil {
 		f.wrongType("questions", raw, "an object of questions")
 	}
-	for name := range list {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := sortedKeys(list)
 	for _, name := range names {
 		one, err := decide.Read(list[name])
 		q.ask(f, cut(name), one, err)

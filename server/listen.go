@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -39,10 +40,8 @@ func CheckAddress(address string) error {
 		"everybody in", address)
 }
 
-// Bounds of connections.
-const (
-	maxHeader = 64 << 10
-)
+// maxHeader bounds the header of a request, in bytes.
+const maxHeader = 64 << 10
 
 // Run listens until ctx ends, then drains and closes the server. ready is called with the address
 // once requests are answered. When hard ends, draining ends too.
@@ -121,7 +120,7 @@ func (s *Server) open(l Listeners) (servers []*http.Server, listeners []net.List
 	return servers, listeners, nil
 }
 
-// abandonAll gives up the calls that are left after a drain.
+// abandonAll gives up all calls.
 func (s *Server) abandonAll() {
 	for _, e := range s.engines() {
 		e.Abandon()
@@ -131,13 +130,8 @@ func (s *Server) abandonAll() {
 func (s *Server) newHTTP(h http.Handler) *http.Server {
 	return &http.Server{Handler: h, MaxHeaderBytes: maxHeader - 4096, // it allows 4 KiB more
 		ReadHeaderTimeout: s.times.header, IdleTimeout: s.times.idle,
-		ErrorLog: log.New(discard{}, "", 0)}
+		ErrorLog: log.New(io.Discard, "", 0)}
 }
-
-type discard struct{}
-
-// Write implements io.Writer.
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 func listenError(flag, address string, err error) error {
 	var op *net.OpError

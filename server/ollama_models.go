@@ -68,8 +68,3 @@ func (s *Server) ollamaShow(f *fields) (any, *Fault) {
 		m.family() + ".context_length": m.spec.Length()}
 	return out, nil
 }
-
-// ollamaVersioned answers GET /api/version.
-func ollamaVersioned(*http.Request) (any, *Fault) {
-	return map[string]string{"version": ollamaVersion}, nil
-}

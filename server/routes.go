@@ -18,6 +18,7 @@ import (
 	"unmask/internal/turns"
 	"unmask/model"
 	"unmask/param"
+	"unmask/server/engine"
 )
 
 // Bounds of a request.
@@ -59,7 +60,7 @@ func (s *Server) routes() []route {
 		{pattern: "/api/tags", methods: get(value(s.ollamaTags))},
 		{pattern: "/api/ps", methods: get(value(s.ollamaTags))},
 		{pattern: "/api/show", methods: post(s.immediate(s.ollamaShow))},
-		{pattern: "/api/version", methods: get(value(ollamaVersioned))},
+		{pattern: "/api/version", methods: get(always("version", ollamaVersion))},
 		{pattern: "/v1/messages", methods: post(s.generating(s.messagesRoute))},
 		{pattern: "/v1/messages/count_tokens", methods: post(s.generating(s.countTokens))},
 		{pattern: "/infill", methods: post(s.generating(s.editor))},
@@ -78,7 +79,7 @@ func (s *Server) routes() []route {
 		{pattern: "/v1/results/{key}", methods: get(s.oneResult)},
 		{pattern: "/v1/results/{key}/{file}", methods: get(s.oneResult)},
 		{pattern: "/v1/samplers", methods: get(value(listSamplers))},
-		{pattern: "/healthz", methods: get(value(health)), open: true},
+		{pattern: "/healthz", methods: get(always("status", "ok")), open: true},
 		{pattern: "/readyz", methods: get(s.ready), open: true},
 		{pattern: "/health", methods: get(s.ready), open: true}, // as vLLM and llama.cpp have it
 		{pattern: "/version", methods: get(value(s.version))},
@@ -117,11 +118,7 @@ func (s *Server) Handler() http.Handler {
 
 // handle answers the methods of a route.
 func (s *Server) handle(at route) http.Handler {
-	var allowed []string
-	for m := range at.methods {
-		allowed = append(allowed, m)
-	}
-	slices.Sort(allowed)
+	allowed := sortedKeys(at.methods)
 	refuse := func(r *http.Request) *Fault {
 		if at.methods == nil {
 			return s.unknownRoute(r.URL.Path)
@@ -279,6 +276,11 @@ func value(answer func(r *http.Request) (any, *Fault)) handler {
 	}
 }
 
+// always handles requests whose answer is an object of one text.
+func always(name, text string) handler {
+	return value(func(*http.Request) (any, *Fault) { return map[string]string{name: text}, nil })
+}
+
 // immediate handles requests with a body that are answered at once, by a JSON value.
 func (s *Server) immediate(answer func(f *fields) (any, *Fault)) handler {
 	return s.withJSON(func(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
@@ -355,23 +357,19 @@ const maxStreams = 256
 
 // opens counts one more stream, or returns why there are too many.
 func (s *Server) opens() *Fault {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.streams >= maxStreams {
+	s.stats.streams.Inc()
+	if s.streams.Add(1) > maxStreams {
+		s.closes()
 		f := fault(http.StatusTooManyRequests, "too_many_streams",
 			"%d streams are open, want at most %d", maxStreams, maxStreams)
 		f.Retry = 1
 		return f
 	}
-	s.streams++
-	s.stats.streams.Inc()
 	return nil
 }
 
 func (s *Server) closes() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.streams--
+	s.streams.Add(-1)
 	s.stats.streams.Dec()
 }
 
@@ -493,9 +491,6 @@ func (s *Server) oneModel(r *http.Request) (any, *Fault) {
 		Message: "the model is not served, want " + either(names)}
 }
 
-// health answers GET /healthz.
-func health(*http.Request) (any, *Fault) { return map[string]string{"status": "ok"}, nil }
-
 // ready answers GET /readyz.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) *Fault {
 	status := "ok"
@@ -504,12 +499,10 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) *Fault {
 		status = "draining"
 	case s.loading():
 		status = "loading"
-	default:
-		for _, e := range s.engines() {
-			if e.Stalled(s.times.stall) {
-				status = "stalled"
-			}
-		}
+	case slices.ContainsFunc(s.engines(), func(e *engine.Engine) bool {
+		return e.Stalled(s.times.stall)
+	}):
+		status = "stalled"
 	}
 	if status != "ok" {
 		w.Header().Set("Content-Type", jsonType)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"unmask"
 	"unmask/generate"
@@ -90,62 +89,61 @@ func (s *Server) score(w http.ResponseWriter, r *http.Request, f *fields) *Fault
 	})
 }
 
-// visitor makes the answer to a request by passes, each of which waits for its turn.
-type visitor func(ctx context.Context, turn model.Turn) ([]byte, error)
-
-// visit answers a request by passes that take their turns among the model's calls.
+// visit answers a request by passes that take their turns among the model's calls; turn waits for
+// one.
 func (s *Server) visit(w http.ResponseWriter, r *http.Request, f *fields, m *servedModel,
-	answer visitor) *Fault {
+	answer func(ctx context.Context, turn model.Turn) ([]byte, error)) *Fault {
 	fault := f.end()
 	if f.free(); fault != nil {
 		return fault
 	}
-	if !s.starts() {
-		return shuttingDown()
+	owner, began := keyName(r), s.now()
+	leave, fault := s.enter(m, owner)
+	if fault != nil {
+		return fault
 	}
-	defer s.group.Done()
+	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeout)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	body, fault := s.visited(ctx, m, keyName(r), answer)
+	body, err := answer(ctx, func(ctx context.Context) (func(), error) {
+		return m.engine.Visit(ctx, owner, began)
+	})
 	switch {
-	case fault == nil:
+	case err == nil:
 		writeJSON(w, body)
+		return nil
 	case r.Context().Err() != nil:
 		note(r).gone = true
 		return nil
 	case s.ctx.Err() != nil:
 		return shuttingDown()
 	}
-	return fault
+	return s.visitFault(ctx, err)
 }
 
-// visited returns the answer to an owner's request.
-func (s *Server) visited(ctx context.Context, m *servedModel, owner string, answer visitor) ([]byte,
-	*Fault) {
-	defer s.countVisit(m, owner, -1)
-	if n := s.countVisit(m, owner, 1) - 1; n > s.o.Queue {
-		return nil, notScored(engine.QueueFull, 1, "%d requests wait, want at most %d", n-1, s.o.Queue)
-	}
-	began := s.now()
-	body, err := answer(ctx, func(ctx context.Context) (func(), error) {
-		return m.engine.Visit(ctx, owner, began)
-	})
-	if err != nil {
-		return nil, s.visitFault(ctx, err)
-	}
-	return body, nil
-}
-
-// starts counts one more of what runs, unless the server is closed.
-func (s *Server) starts() bool {
+// enter counts one more of an owner's requests that make passes of their own, and returns what ends
+// it, or why it cannot begin.
+func (s *Server) enter(m *servedModel, owner string) (leave func(), f *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	key := [2]string{m.name, owner}
 	if s.ctx.Err() != nil {
-		return false
+		return nil, shuttingDown()
 	}
+	if n := s.visits[key]; n > s.o.Queue {
+		return nil, notScored(engine.QueueFull, 1, "%d requests wait, want at most %d", n-1, s.o.Queue)
+	}
+	s.visits[key]++
 	s.group.Add(1)
-	return true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.visits[key]--; s.visits[key] == 0 {
+			delete(s.visits, key)
+		}
+		s.group.Done()
+	}, nil
 }
 
 func shuttingDown() *Fault {
@@ -155,19 +153,6 @@ func shuttingDown() *Fault {
 // notScored returns the fault of a request that got no turn or did not end.
 func notScored(kind engine.Kind, retry int, format string, args ...any) *Fault {
 	return failed(&engine.Error{Kind: kind, Message: fmt.Sprintf(format, args...), Retry: retry})
-}
-
-// countVisit counts a request by visits of an owner more, or less, and returns how many there are.
-func (s *Server) countVisit(m *servedModel, owner string, more int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := [2]string{m.name, owner}
-	s.visits[key] += more
-	n := s.visits[key]
-	if n == 0 {
-		delete(s.visits, key)
-	}
-	return n
 }
 
 // scored returns the answer to a request.
@@ -315,5 +300,5 @@ func (q *scoring) form(ids []int32, logP []*float64, best []int32,
 // text returns a token's text.
 func (q *scoring) text(id int32) string {
 	text, _ := q.model.Text.Token(id)
-	return strings.ToValidUTF8(text, string(utf8.RuneError))
+	return validText(text)
 }

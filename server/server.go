@@ -11,7 +11,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"unmask/images"
@@ -55,11 +57,11 @@ type Server struct {
 	stop    context.CancelFunc
 	calls   *engine.Calls
 	group   sync.WaitGroup // engines
+	streams atomic.Int64   // that are open
 
-	mu      sync.Mutex
-	models  []*servedModel
-	streams int
-	visits  map[[2]string]int // requests that make passes of their own, by model and owner
+	mu     sync.Mutex
+	models []*servedModel
+	visits map[[2]string]int // requests that make passes of their own, by model and owner
 
 	filmMu sync.Mutex   // one GIF is drawn at a time
 	bodies *turns.Turns // bytes of JSON that is being read
@@ -157,11 +159,7 @@ func (s *Server) Drain(ctx context.Context) {
 		e.Drain()
 	}
 	for {
-		idle := true
-		for _, e := range s.engines() {
-			idle = idle && e.Idle()
-		}
-		if idle {
+		if !slices.ContainsFunc(s.engines(), (*engine.Engine).Busy) {
 			return
 		}
 		select {
@@ -175,9 +173,7 @@ func (s *Server) Drain(ctx context.Context) {
 // Close gives up all calls and waits until nothing runs any more.
 func (s *Server) Close() {
 	s.calls.Drain()
-	for _, e := range s.engines() {
-		e.Abandon()
-	}
+	s.abandonAll()
 	s.mu.Lock() // nothing is added to the group after it
 	s.stop()
 	s.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"unmask"
 	"unmask/generate"
@@ -67,9 +66,12 @@ func (s *Server) speaks(w http.ResponseWriter, r *http.Request, f *fields) *Faul
 		defer s.closes()
 	}
 	w.Header().Set("Unmask-Seed", strconv.FormatUint(q.request.Seed, 10))
-	out := &spokenAnswer{q: q, w: w, rc: http.NewResponseController(w)}
-	if q.stream == "sse" {
-		out.events = s.newStream(w, r, false)
+	out := &spokenAnswer{q: q, w: w}
+	if q.stream != "" {
+		out.stream = s.newStream(w, r, false)
+	}
+	if q.stream == "audio" {
+		out.stream.kind = sound.MediaType(q.format)
 	}
 	return out.end(s.speak(r, q, out))
 }
@@ -224,10 +226,13 @@ type spokenForm struct {
 }
 
 // put sends a part of the sound, or keeps it for the whole.
-func (a *spokenAnswer) put(x []float32) error {
-	var err error
+func (a *spokenAnswer) put(x []float32) (err error) {
 	if a.out == nil {
-		if a.out, err = sound.NewWriter(&a.bytes, a.q.format, a.q.of.Rate(), a.length(x)); err != nil {
+		length := len(x) // of the sound, which x is all of
+		if a.stream != nil {
+			length = -1
+		}
+		if a.out, err = sound.NewWriter(&a.bytes, a.q.format, a.q.of.Rate(), length); err != nil {
 			return err
 		}
 	}
@@ -242,54 +247,29 @@ func (a *spokenAnswer) put(x []float32) error {
 type spokenAnswer struct {
 	q       speaking
 	w       http.ResponseWriter
-	rc      *http.ResponseController
-	events  *stream // nil: the body is the sound
+	stream  *stream // nil: the sound is sent as a whole
 	out     sound.Writer
 	bytes   bytes.Buffer // not sent yet
 	samples int
-	begun   bool
 	gone    error // of the connection
-}
-
-// length returns the samples of the sound if x is all of it.
-func (a *spokenAnswer) length(x []float32) int {
-	if a.q.stream == "" {
-		return len(x)
-	}
-	return -1
 }
 
 // flush sends the bytes of a stream.
 func (a *spokenAnswer) flush() error {
-	if a.q.stream == "" || a.bytes.Len() == 0 {
+	if a.stream == nil || a.bytes.Len() == 0 {
 		return nil
 	}
 	defer a.bytes.Reset()
-	if a.events != nil {
-		a.gone = a.events.send("", "", encode(map[string]string{"type": "speech.audio.delta",
+	if a.q.stream == "sse" {
+		a.gone = a.stream.send("", "", encode(map[string]string{"type": "speech.audio.delta",
 			"audio": base64.StdEncoding.EncodeToString(a.bytes.Bytes())}))
-		if a.gone == nil {
-			a.gone = a.events.flush()
-		}
-		return a.gone
+	} else {
+		a.gone = a.stream.write(a.bytes.String())
 	}
-	a.header()
-	_ = a.rc.SetWriteDeadline(time.Now().Add(usualTimes.write))
-	if _, a.gone = a.w.Write(a.bytes.Bytes()); a.gone == nil {
-		a.gone = a.rc.Flush()
+	if a.gone == nil {
+		a.gone = a.stream.flush()
 	}
 	return a.gone
-}
-
-func (a *spokenAnswer) header() {
-	if a.begun {
-		return
-	}
-	a.begun = true
-	h := a.w.Header()
-	h.Set("Content-Type", sound.MediaType(a.q.format))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no")
 }
 
 // fault returns that of an error of the sound.
@@ -309,24 +289,24 @@ func (a *spokenAnswer) end(f *Fault) *Fault {
 			f = a.fault(err)
 		}
 	}
+	sse := a.q.stream == "sse"
 	switch {
 	case a.gone != nil:
-	case f != nil && a.events != nil && a.events.begun:
-		if a.events.send("error", "", f.JSON()) == nil {
-			_ = a.events.flush()
-		}
-	case f != nil && a.begun: // what was sent must not pass for all
-		panic(http.ErrAbortHandler)
-	case f != nil:
+	case f != nil && (a.stream == nil || !a.stream.begun):
 		return f
-	case a.q.stream == "":
-		a.header()
+	case f != nil && sse:
+		if a.stream.send("error", "", f.JSON()) == nil {
+			_ = a.stream.flush()
+		}
+	case f != nil: // what was sent must not pass for all
+		panic(http.ErrAbortHandler)
+	case a.stream == nil:
 		writePicture(a.w, sound.MediaType(a.q.format), a.bytes.Bytes())
 	default:
-		if a.flush() == nil && a.events != nil {
-			_ = a.events.send("", "", encode(map[string]any{"type": "speech.audio.done",
+		if a.flush() == nil && sse {
+			_ = a.stream.send("", "", encode(map[string]any{"type": "speech.audio.done",
 				"usage": a.usage()}))
-			_ = a.events.flush()
+			_ = a.stream.flush()
 		}
 	}
 	return nil

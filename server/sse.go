@@ -32,13 +32,14 @@ type stream struct {
 	fresh bool // something is to be flushed
 	hit   bool
 	times times
-
-	dialect *dialect
+	kind  string // Content-Type
+	beat  string // what is sent while nothing else comes
 }
 
 func (s *Server) newStream(w http.ResponseWriter, r *http.Request, hit bool) *stream {
+	d := dialectOf(r)
 	return &stream{w: w, rc: http.NewResponseController(w), ctx: r.Context(), hit: hit,
-		times: s.times, dialect: dialectOf(r)}
+		times: s.times, kind: d.stream, beat: d.beat}
 }
 
 // begin sends the header.
@@ -48,7 +49,7 @@ func (s *stream) begin() {
 	}
 	s.begun = true
 	h := s.w.Header()
-	h.Set("Content-Type", s.dialect.stream)
+	h.Set("Content-Type", s.kind)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	if s.hit {
@@ -155,7 +156,7 @@ func (s *stream) follow(made *call, each func(n int, e engine.Event) error) erro
 			return s.ctx.Err()
 		case <-changed:
 		case <-ticker.C:
-			if err := s.write(s.dialect.beat); err != nil {
+			if err := s.write(s.beat); err != nil {
 				return err
 			}
 			if err := s.flush(); err != nil {

@@ -290,22 +290,27 @@ func TestOtherSamplers(t *testing.T) {
 			if _, paced := samplers.As[samplers.SelfPaced](recipe.Sampler); paced {
 				recipe.Steps = 0
 			}
-			o := generate.Options{Request: generate.Request{Recipe: recipe, Length: 7 * p.books}, N: 2,
-				Conditions: func(i int) *model.Condition {
-					return p.condition(t, []state{p.Plain, p.Clone}[i])
-				}}
-			alone := o
-			var got [2][]int32
-			for q, err := range generate.Samples(t.Context(), p.Model, o) {
-				require.NoError(t, err)
-				got[q.Index] = slices.Clone(q.Tokens)
-				require.NotContains(t, q.Tokens, p.spec.Mask)
+			var both []generate.Request
+			for i, s := range []state{p.Plain, p.Clone} {
+				both = append(both, generate.Request{Recipe: recipe, Length: 7 * p.books, Index: uint32(i),
+					Condition: p.condition(t, s)})
 			}
-			alone.Index, alone.N = 1, 1
-			for q, err := range generate.Samples(t.Context(), p.Model, alone) {
-				require.NoError(t, err)
-				require.Equal(t, got[1], slices.Clone(q.Tokens))
+			run := func(requests ...generate.Request) (last []int32) {
+				o := generate.PoolOptions{Length: 7 * p.books, Guided: true}
+				for step, err := range generate.Each(t.Context(), p.Model, o, slices.Values(requests)) {
+					require.NoError(t, err)
+					for _, q := range step.Sequences {
+						if q.Finished {
+							require.NotContains(t, q.Tokens, p.spec.Mask)
+						}
+						if q.Index == 1 {
+							last = slices.Clone(q.Tokens)
+						}
+					}
+				}
+				return last
 			}
+			require.Equal(t, run(both...), run(both[1]))
 		})
 	}
 }

@@ -33,7 +33,7 @@ var kept int
 // Each run makes the outputs that are missing.
 var runs = map[string]func(fsys FS, name string, n int) error{
 	"folder": func(fsys FS, name string, n int) (err error) {
-		f, err := OpenFolder(fsys, name, ".png", settings)
+		f, err := OpenFolder(fsys, name, ".png", settings, nil)
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ var runs = map[string]func(fsys FS, name string, n int) error{
 		return nil
 	},
 	"lines": func(fsys FS, name string, n int) (err error) {
-		l, err := OpenLines(fsys, name, settings)
+		l, err := OpenLines(fsys, name, settings, nil)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func scattered(pending []int) (list []int) {
 // those in runs.
 var orders = map[string]func(fsys FS, name string, n int) error{
 	"folder, out of order": func(fsys FS, name string, n int) (err error) {
-		f, err := OpenFolder(fsys, name, ".png", settings)
+		f, err := OpenFolder(fsys, name, ".png", settings, nil)
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ var orders = map[string]func(fsys FS, name string, n int) error{
 		return nil
 	},
 	"lines, out of order": func(fsys FS, name string, n int) (err error) {
-		l, err := OpenLines(fsys, name, settings)
+		l, err := OpenLines(fsys, name, settings, nil)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ var orders = map[string]func(fsys FS, name string, n int) error{
 				m.durable[from] = m.names[from]
 			}
 		}
-		f, err := OpenFolder(fsys, name, ".png", settings)
+		f, err := OpenFolder(fsys, name, ".png", settings, nil)
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func TestOtherOrder(t *testing.T) {
 // What waits is there until the run is closed, and then it is made again.
 func TestWaiting(t *testing.T) {
 	m := newMemory()
-	f, err := OpenFolder(m, "out", ".png", settings)
+	f, err := OpenFolder(m, "out", ".png", settings, nil)
 	require.NoError(t, err)
 	require.NoError(t, f.Put(0, 7, output(0)))
 	before := m.contents()
@@ -158,7 +158,7 @@ func TestWaiting(t *testing.T) {
 	require.False(t, ok)
 	require.NoError(t, f.Close())
 	require.Equal(t, before, m.contents())
-	f, err = OpenFolder(m, "out", ".png", settings)
+	f, err = OpenFolder(m, "out", ".png", settings, nil)
 	require.NoError(t, err)
 	require.NoError(t, f.Put(3, 7, output(3)))
 	require.ErrorContains(t, f.Put(3, 7, output(3)), "output 3 is there already")
@@ -167,17 +167,17 @@ func TestWaiting(t *testing.T) {
 func TestParts(t *testing.T) {
 	m := newMemory()
 	part := &Range{First: 5, Count: 3, Of: 10}
-	f, err := OpenFolderRange(m, "out", ".png", settings, part)
+	f, err := OpenFolder(m, "out", ".png", settings, part)
 	require.NoError(t, err)
 	require.Equal(t, []int{5, 6, 7}, f.Pending(10))
 	require.NoError(t, f.Put(5, 7, output(5)))
 	require.NoError(t, f.Put(7, 7, output(7)))
 	require.NoError(t, f.Close())
 	for _, other := range []*Range{nil, {First: 5, Count: 4, Of: 10}} {
-		_, err = OpenFolderRange(m, "out", ".png", settings, other)
+		_, err = OpenFolder(m, "out", ".png", settings, other)
 		require.ErrorContains(t, err, "it is outputs 5 to 7 of 10 there, ")
 	}
-	f, err = OpenFolderRange(m, "out", ".png", settings, part)
+	f, err = OpenFolder(m, "out", ".png", settings, part)
 	require.NoError(t, err)
 	require.Equal(t, []int{6, 7}, f.Pending(10))
 	require.NoError(t, f.Put(6, 7, output(6)))
@@ -194,7 +194,7 @@ func TestParts(t *testing.T) {
 	_, err = Verify(m, "out", ".png")
 	require.ErrorContains(t, err, "line 1 has a part of")
 
-	l, err := OpenLinesRange(m, "lines", settings, part)
+	l, err := OpenLines(m, "lines", settings, part)
 	require.NoError(t, err)
 	require.NoError(t, l.Put(5, 7, output(5)))
 	require.NoError(t, l.Put(7, 7, output(7)))
@@ -349,12 +349,12 @@ func TestTwoWriters(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "out")
 		var second error
 		if kind == "folder" {
-			f, err := OpenFolder(OS{}, name, ".png", settings)
+			f, err := OpenFolder(OS{}, name, ".png", settings, nil)
 			require.NoError(t, err)
 			second = run(OS{}, name, 1)
 			require.NoError(t, f.Close())
 		} else {
-			l, err := OpenLines(OS{}, name, settings)
+			l, err := OpenLines(OS{}, name, settings, nil)
 			require.NoError(t, err)
 			second = run(OS{}, name, 1)
 			require.NoError(t, l.Close())
@@ -365,10 +365,10 @@ func TestTwoWriters(t *testing.T) {
 
 	// Where locks do nothing, the later process notices that the manifest has grown.
 	m := newMemory()
-	first, err := OpenFolder(m, "out", ".png", settings)
+	first, err := OpenFolder(m, "out", ".png", settings, nil)
 	require.NoError(t, err)
 	m.locks = map[string]bool{}
-	other, err := OpenFolder(m, "out", ".png", settings)
+	other, err := OpenFolder(m, "out", ".png", settings, nil)
 	require.NoError(t, err)
 	require.NoError(t, other.Put(0, 7, output(0)))
 	require.ErrorContains(t, first.Put(0, 7, output(0)), "another process is writing it")
@@ -386,8 +386,8 @@ func TestOtherSettings(t *testing.T) {
 		require.NoError(t, run(m, "out", 3))
 		before := m.contents()
 		now := Settings{"model": "decaf", "seed": "7", "sampler": "halton"}
-		_, folder := OpenFolder(m, "out", ".png", now)
-		_, lines := OpenLines(m, "out", now)
+		_, folder := OpenFolder(m, "out", ".png", now, nil)
+		_, lines := OpenLines(m, "out", now, nil)
 		err := folder
 		if !m.dirs["out"] {
 			err = lines
@@ -417,7 +417,7 @@ func TestDamagedOutputs(t *testing.T) {
 	require.Equal(t, settings, r.Settings)
 	require.Equal(t, before, m.contents()) // nothing was repaired
 
-	f, err := OpenFolder(m, "out", ".png", settings)
+	f, err := OpenFolder(m, "out", ".png", settings, nil)
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 4, 6}, f.Pending(7))
 	require.Equal(t, []Fault{{"000001.png", "is empty"}, {"000004.png", "is missing"}}, f.Faults())
@@ -444,7 +444,7 @@ func TestDamagedOutputs(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, r.Faults, 1)
 		require.Contains(t, r.Faults[0].String(), what)
-		_, err = OpenLines(m, "out", settings)
+		_, err = OpenLines(m, "out", settings, nil)
 		if strings.HasPrefix(spoilt, good) {
 			require.NoError(t, err) // outputs without a line are made again
 			require.Equal(t, good, string(m.names["out"].data))
@@ -519,11 +519,11 @@ func TestNotARun(t *testing.T) {
 
 func TestMisuse(t *testing.T) {
 	m := newMemory()
-	f, err := OpenFolder(m, "out", ".png", settings)
+	f, err := OpenFolder(m, "out", ".png", settings, nil)
 	require.NoError(t, err)
 	require.ErrorContains(t, f.Put(-1, 7, output(1)), "output -1, want a whole run")
 	require.ErrorContains(t, f.Put(0, 7, output(0)), "output -1") // it keeps failing
-	l, err := OpenLines(m, "lines", settings)
+	l, err := OpenLines(m, "lines", settings, nil)
 	require.NoError(t, err)
 	require.ErrorContains(t, l.Put(0, 7, []byte("a\nb")), "has several lines")
 	require.True(t, errors.Is(l.failed, l.Put(0, 7, []byte("a"))))

@@ -36,19 +36,13 @@ type Fault struct {
 
 func (f Fault) String() string { return f.Name + ": " + f.Problem }
 
-// OpenFolder creates, opens or continues the run in dir, whose files end in ext (".png"). It
-// returns an error for a run with other settings, and for a folder that is not a run's or that
-// another process is writing.
+// OpenFolder creates, opens or continues the run in dir, whose files end in ext (".png"), or part p
+// of one, whose first output has the number p.First; nil is all of it. It returns an error for a run
+// with other settings, and for a folder that is not a run's or that another process is writing.
 //
 // It checks sizes only: a listed file that is missing or empty is in Faults and Pending. Verify
 // reads everything.
-func OpenFolder(fsys FS, dir, ext string, s Settings) (*Folder, error) {
-	return OpenFolderRange(fsys, dir, ext, s, nil)
-}
-
-// OpenFolderRange is OpenFolder for part p of a run, nil for all of it. The first output has the
-// number p.First.
-func OpenFolderRange(fsys FS, dir, ext string, s Settings, p *Range) (_ *Folder, err error) {
+func OpenFolder(fsys FS, dir, ext string, s Settings, p *Range) (_ *Folder, err error) {
 	info, err := fsys.Lstat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -96,7 +90,7 @@ func OpenFolderRange(fsys FS, dir, ext string, s Settings, p *Range) (_ *Folder,
 
 // clean checks the listed outputs, and removes what a crash left of others.
 func (f *Folder) clean() error {
-	for _, e := range f.m.entries {
+	for _, e := range f.m.Entries {
 		info, exists, err := regular(f.fsys, f.path(e.Index))
 		switch {
 		case err != nil:
@@ -143,10 +137,10 @@ func outputIndex(name, ext string) (int, bool) {
 }
 
 // Done returns the number of outputs that the manifest lists.
-func (f *Folder) Done() int { return len(f.m.entries) }
+func (f *Folder) Done() int { return len(f.m.Entries) }
 
 // First returns the index of the first output: 0, except for a part.
-func (f *Folder) First() int { return f.m.first }
+func (f *Folder) First() int { return f.m.first() }
 
 // Faults returns listed files that were missing or empty when the folder was opened.
 func (f *Folder) Faults() []Fault { return f.faults }

@@ -21,16 +21,10 @@ type Lines struct {
 
 const manifestSuffix = ".manifest"
 
-// OpenLines creates, opens or continues the run in the file name: it cuts off what follows the last
-// listed line. Listed lines are read and must match the manifest. Other errors are those of
-// [OpenFolder].
-func OpenLines(fsys FS, name string, s Settings) (*Lines, error) {
-	return OpenLinesRange(fsys, name, s, nil)
-}
-
-// OpenLinesRange is OpenLines for part p of a run, nil for all of it. Its first line is output
-// p.First.
-func OpenLinesRange(fsys FS, name string, s Settings, p *Range) (_ *Lines, err error) {
+// OpenLines creates, opens or continues the run in the file name, or part p of one, whose first line
+// is output p.First; nil is all of it. It cuts off what follows the last listed line. Listed lines
+// are read and must match the manifest. Other errors are those of [OpenFolder].
+func OpenLines(fsys FS, name string, s Settings, p *Range) (_ *Lines, err error) {
 	dir, base := filepath.Dir(name), filepath.Base(name)
 	info, exists, err := regular(fsys, name)
 	if err != nil {
@@ -67,7 +61,7 @@ func OpenLinesRange(fsys FS, name string, s Settings, p *Range) (_ *Lines, err e
 
 func (l *Lines) open(exists bool) (err error) {
 	flag := os.O_RDWR
-	if len(l.m.entries) == 0 {
+	if len(l.m.Entries) == 0 {
 		flag |= os.O_CREATE
 	}
 	if l.file, err = l.fsys.OpenFile(l.name, flag); err != nil {
@@ -83,7 +77,7 @@ func (l *Lines) open(exists bool) (err error) {
 			return err
 		}
 	}
-	size, faults, err := checkLines(l.file, l.m.entries)
+	size, faults, err := checkLines(l.file, l.m.Entries)
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ func parseManifest(data []byte) (*Contents, error) {
 		if !exactly(line, &e) || e.Index != i || len(e.SHA256) != 2*sha256.Size {
 			return nil, fmt.Errorf("line %d is not the entry of output %d", k+2, i)
 		}
-		if c.Range != nil && i >= c.Range.First+c.Range.Count {
+		if i >= c.end(i+1) {
 			return nil, fmt.Errorf("line %d is the entry of output %d, want %s", k+2, i, c.Range)
 		}
 		c.Entries = append(c.Entries, e)
@@ -144,9 +144,7 @@ func exactly(line []byte, v any) bool {
 // manifest is a manifest open for appending.
 type manifest struct {
 	*Log
-	part    *Range
-	first   int // index of entries[0]
-	entries []Entry
+	*Contents
 }
 
 // openManifest opens or creates the manifest `base` in dir, whose lock the caller holds. It cuts
@@ -183,22 +181,22 @@ func openManifest(fsys FS, dir, base string, s Settings, p *Range) (_ *manifest,
 	if err := l.Cut(int64(c.size)); err != nil {
 		return nil, err
 	}
-	return &manifest{Log: l, part: c.Range, first: c.first(), entries: c.Entries}, nil
+	return &manifest{l, c}, nil
 }
 
 // end returns the index after the last output of a run of n outputs, within this part.
-func (m *manifest) end(n int) int {
-	if m.part != nil {
-		return min(n, m.part.First+m.part.Count)
+func (c *Contents) end(n int) int {
+	if c.Range != nil {
+		return min(n, c.Range.First+c.Range.Count)
 	}
 	return n
 }
 
 // done returns the index of the next entry.
-func (m *manifest) done() int { return m.first + len(m.entries) }
+func (c *Contents) done() int { return c.first() + len(c.Entries) }
 
 // of returns the entry of output i, which must be listed.
-func (m *manifest) of(i int) Entry { return m.entries[i-m.first] }
+func (c *Contents) of(i int) Entry { return c.Entries[i-c.first()] }
 
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
@@ -221,6 +219,6 @@ func (m *manifest) append(list ...Entry) error {
 	if err := m.Append(lines); err != nil {
 		return err
 	}
-	m.entries = append(m.entries, list...)
+	m.Entries = append(m.Entries, list...)
 	return nil
 }

@@ -60,7 +60,7 @@ func (r *run) Pending(n int) (list []int) {
 
 // Entry returns the entry of output i, listed or waiting, unless it is faulty.
 func (r *run) Entry(i int) (Entry, bool) {
-	if i >= r.m.first && i < r.m.done() {
+	if i >= r.m.first() && i < r.m.done() {
 		return r.m.of(i), !slices.Contains(r.faulty, i)
 	}
 	w, ok := r.waiting[i]
@@ -90,8 +90,8 @@ func (r *run) Put(i int, seed uint64, data []byte) error {
 		if _, there := r.Entry(i); there {
 			return fmt.Errorf("%s: output %d is there already", r.name, i)
 		}
-		if i < r.m.first || i >= r.m.end(i+1) {
-			return fmt.Errorf("%s: output %d, want %s", r.name, i, r.m.part)
+		if i < r.m.first() || i >= r.m.end(i+1) {
+			return fmt.Errorf("%s: output %d, want %s", r.name, i, r.m.Range)
 		}
 		if data, err = r.keep(i, data, ""); err != nil {
 			return err

@@ -92,7 +92,7 @@ func (r *Report) folder(fsys FS, dir, ext string) error {
 	}
 	names, err := fsys.ReadDir(dir)
 	for _, n := range names {
-		if i, ok := outputIndex(n, ext); ok && (i < r.first() || i >= r.first()+len(r.Entries)) {
+		if i, ok := outputIndex(n, ext); ok && (i < r.first() || i >= r.done()) {
 			r.fault(n, "is not in the manifest")
 		}
 	}

@@ -237,11 +237,11 @@ func (e *Engine) Stalled(after time.Duration) bool {
 	return len(e.calls) > 0 && e.o.Now().Sub(e.passed) > after
 }
 
-// Idle reports whether there is no call.
-func (e *Engine) Idle() bool {
+// Busy reports whether there is a call.
+func (e *Engine) Busy() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.calls) == 0
+	return len(e.calls) > 0
 }
 
 // Drain lets no further call begin, and gives up those that have not begun.
