@@ -85,7 +85,7 @@ func (s *Speaking) read() (err error) {
 	text := strings.TrimSpace(strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ").Replace(r.Text))
 	switch {
 	case !utf8.ValidString(text):
-		return &param.Error{Name: "text", Found: param.Quote(cutText(text)), Want: "UTF-8"}
+		return &param.Error{Name: "text", Found: param.Quote(text[:min(len(text), 40)]), Want: "UTF-8"}
 	case speech.Clean(text, "") == "":
 		return &param.Error{Name: "text", Found: param.Quote(text), Want: "something to say"}
 	case len(text) > MaxSpoken:
@@ -123,9 +123,6 @@ func (s *Speaking) read() (err error) {
 	s.Parts = speech.Cut(text, s.pace)
 	return nil
 }
-
-// cutText returns the beginning of a text for an error.
-func cutText(text string) string { return text[:min(len(text), 40)] }
 
 // Rate returns the samples of a second.
 func (s *Speaking) Rate() int { return s.finish.Rate }

@@ -17,8 +17,8 @@ package fleet
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -96,7 +96,4 @@ type clock func() time.Time
 
 func (c clock) since(t time.Time) time.Duration { return c().Sub(t) }
 
-func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
+func digest(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }

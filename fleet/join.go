@@ -125,11 +125,10 @@ func isHex(text string, n int) bool {
 
 // certificate returns the key pair and the certificate's hash.
 func (s *secrets) certificate() (pair tls.Certificate, hash string, err error) {
-	if pair, err = tls.X509KeyPair(s.cert, s.cert); err != nil {
-		return pair, "", err
+	if pair, err = tls.X509KeyPair(s.cert, s.cert); err == nil {
+		hash = digest(pair.Certificate[0])
 	}
-	sum := sha256.Sum256(pair.Certificate[0])
-	return pair, hex.EncodeToString(sum[:]), nil
+	return pair, hash, err
 }
 
 // Join is a line that a hub prints, by which workers join.
@@ -213,10 +212,8 @@ func ParseJoin(text string) (Join, error) {
 func pinned(hash string, now clock) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, Time: now,
 		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
-			if len(raw) > 0 {
-				if sum := sha256.Sum256(raw[0]); hex.EncodeToString(sum[:]) == hash {
-					return nil
-				}
+			if len(raw) > 0 && digest(raw[0]) == hash {
+				return nil
 			}
 			return errCertificate
 		}}

@@ -173,10 +173,7 @@ func (b *blockLoop) feed(rows []int32, base int) []int32 {
 		}
 	}
 	b.whole = b.alone || b.Tokens[b.from] != b.mask
-	for p := first; p < to; p++ {
-		rows = append(rows, int32(base+p))
-	}
-	return rows
+	return b.appendRows(rows, base, first, to)
 }
 
 func (b *blockLoop) kept() {

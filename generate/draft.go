@@ -52,8 +52,7 @@ func (l *draftLoop) children() []*member {
 func (l *draftLoop) collect() {
 	s := &l.step
 	for _, d := range l.drafts {
-		s.work.Full += d.step.work.Full
-		s.work.Head += d.step.work.Head
+		s.work.Add(d.step.work)
 		if d.step.fault != nil && s.fault == nil {
 			s.fault = d.step.fault
 		}

@@ -68,11 +68,7 @@ func (f *finishedLoop) feed(rows []int32, base int) []int32 {
 }
 
 func (f *finishedLoop) kept() {
-	if f.step.fed == len(f.Tokens) {
-		f.step.work.Full++
-	} else {
-		f.step.work.Partial += f.step.fed
-	}
+	f.worked()
 	f.cached = append(f.cached[:0], f.Tokens...)
 }
 

@@ -63,10 +63,8 @@ type growLoop struct {
 }
 
 func (g *growLoop) next() span {
-	n := len(g.Tokens)
-	s := span{network: g.task.network, n: g.N + 1, of: g.steps, size: len(g.free), to: len(g.free),
-		end: n, seen: n}
-	if n >= g.longest || g.left == 0 {
+	s := g.all()
+	if len(g.Tokens) >= g.longest || g.left == 0 {
 		g.forbid[0] = g.Expand
 		s.forbid = g.forbid[:]
 	}

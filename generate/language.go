@@ -46,9 +46,6 @@ func (r *Recipe) CheckGrammar(spec model.Spec) error {
 	return nil
 }
 
-// constrained returns a sequence of the latest pass, whose member has a language.
-func (p *Pool) constrained(index int) *constrain.Sequence { return p.pass.owners[index].speech }
-
 // sameMarginals reports whether one call can compute for both members.
 func (m *member) sameMarginals(o *member) bool {
 	return m.Greedy == o.Greedy && m.filtered() == o.filtered() &&
@@ -91,17 +88,21 @@ func (p *Pool) readsLanguage(b *model.Batch, m *member) {
 func (p *Pool) listen() {
 	b := p.pass.of
 	for i, m := range p.pass.owners {
-		if m.speech == nil {
-			continue
+		if m.speech != nil {
+			m.speech.Pass(b.Tokens[i*b.Length:i*b.Length+len(m.Tokens)], p.fresh(i))
 		}
-		var fresh []int32
-		for _, row := range b.Read {
-			if int(row)/b.Length == i {
-				fresh = append(fresh, row%int32(b.Length))
-			}
-		}
-		m.speech.Pass(b.Tokens[i*b.Length:i*b.Length+len(m.Tokens)], fresh)
 	}
+}
+
+// fresh returns the positions that the latest pass computes of a sequence in it.
+func (p *Pool) fresh(index int) (positions []int32) {
+	b := p.pass.of
+	for _, row := range b.Read {
+		if int(row)/b.Length == index {
+			positions = append(positions, row%int32(b.Length))
+		}
+	}
+	return positions
 }
 
 // reconcile makes tokens that a sampler chose by itself belong to the member's language: what does
@@ -151,13 +152,7 @@ func (p *Pool) reconcile(m *member) error {
 // drawAgain draws the tokens of a sampler's positions, by index in its opening, given the others.
 func (p *Pool) drawAgain(m *member, tokens []int32, again []int) error {
 	b, o := p.pass.of, &m.step.opening
-	var fresh []int32
-	for _, row := range b.Read {
-		if int(row)/b.Length == m.step.row {
-			fresh = append(fresh, row%int32(b.Length))
-		}
-	}
-	m.speech.Pass(tokens, fresh)
+	m.speech.Pass(tokens, p.fresh(m.step.row))
 	n := len(again)
 	d := model.Draw{Power: 1, Uniform: make([]float64, n), Token: make([]int32, n),
 		LogP: make([]float64, n)}

@@ -29,11 +29,7 @@ func newLengthLoop(m *member, start int) lengthLoop {
 	return l
 }
 
-func (l *lengthLoop) next() span {
-	n := len(l.Tokens)
-	return span{network: l.task.network, n: l.N + 1, of: l.steps, size: len(l.free), to: len(l.free),
-		end: n, seen: n}
-}
+func (l *lengthLoop) next() span { return l.all() }
 
 func (l *lengthLoop) quota() int { return len(l.step.masked) }
 

@@ -162,11 +162,7 @@ func (m *member) commit() {
 		m.past[p] = 0
 	}
 	m.left += len(m.Closed) - len(m.Opened)
-	m.Evaluated.Full += s.work.Full
-	m.Evaluated.Partial += s.work.Partial
-	m.Evaluated.Head += s.work.Head
-	m.Evaluated.Drafted += s.work.Drafted
-	m.Evaluated.Accepted += s.work.Accepted
+	m.Evaluated.Add(s.work)
 	if len(m.free) > 0 {
 		m.N++
 		m.loop.advance()

@@ -128,7 +128,8 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 	p.o, p.places = o, make([]*member, o.Size)
 	p.view = samplers.View{Mask: p.spec.Mask, Outcomes: p.spec.Outcomes, Visit: p.visit}
 	p.filtered = model.Filtered{Outcomes: p.spec.Outcomes, Filters: p.filterOf, Adjust: p.adjust}
-	p.language = constrain.Marginals{Outcomes: p.spec.Outcomes, Sequence: p.constrained}
+	p.language = constrain.Marginals{Outcomes: p.spec.Outcomes,
+		Sequence: func(index int) *constrain.Sequence { return p.pass.owners[index].speech }}
 	p.head.seen = make([]int, p.room())
 	return p, nil
 }
@@ -190,15 +191,12 @@ func (r Request) Check(d model.Denoiser) (Request, error) {
 	if err := cmp.Or(r.guides(spec, r.Known), r.resizes(spec)); err != nil {
 		return r, fmt.Errorf("generate: %w", err)
 	}
-	if r.Top < 0 || r.Top > MaxTop {
-		return r, &param.Error{Name: "top", Found: strconv.Itoa(r.Top),
-			Want: fmt.Sprint("0 to ", MaxTop)}
-	}
-	if r.EndPenalty != 0 && len(r.Ends) == 0 {
-		return r, &param.Error{Name: "end-penalty", Found: param.Format(r.EndPenalty),
-			Want: "0 where no token ends the text", Reason: param.NoEffect}
-	}
-	return r, checkEnds(r.Ends, spec)
+	return r, cmp.Or(
+		param.Unless(r.Top >= 0 && r.Top <= MaxTop, "top", strconv.Itoa(r.Top),
+			fmt.Sprint("0 to ", MaxTop), param.OutOfRange),
+		r.unless(r.EndPenalty == 0 || len(r.Ends) > 0, "end-penalty",
+			"0 where no token ends the text", param.NoEffect),
+		checkEnds(r.Ends, spec))
 }
 
 // Add adds a sequence, which takes part from the next step on until it is removed. It returns an

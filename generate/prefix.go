@@ -27,19 +27,11 @@ func (m *member) prefixBlock() int {
 // the first mask are left to be computed: the first pass is made in any case, and some loops take
 // another step if it has only one.
 func (p *Pool) recall(m *member) {
-	if known := m.free0() - 2; p.sharesPrefix(m) && known > 0 {
-		m.prefix = p.o.Store.Find(m.start[:known], m.prefixBlock())
+	if p.sharesPrefix(m) && m.free[0] > 2 {
+		m.prefix = p.o.Store.Find(m.start[:m.free[0]-2], m.prefixBlock())
 		m.cached = append(m.cached, m.start[:m.prefix.Length]...)
 		m.Evaluated.Recalled = m.prefix.Length
 	}
-}
-
-// free0 returns the first position that may open, 0 if there is none.
-func (m *member) free0() int {
-	if len(m.free) == 0 {
-		return 0
-	}
-	return m.free[0]
 }
 
 // restore copies what recall found to the member's place in the cache.

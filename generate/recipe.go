@@ -98,9 +98,6 @@ func (r Recipe) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Equal reports whether two recipes mean the same run, ignoring Filter.Adjust.
-func (r Recipe) Equal(s Recipe) bool { return r.String() == s.String() }
-
 // maxRecipe is the longest text of a recipe in bytes.
 const maxRecipe = 1 << 21
 

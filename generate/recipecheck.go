@@ -191,13 +191,10 @@ func (r Recipe) Bound(free int) (steps int, err error) {
 		return steps, err
 	}
 	n, _ := r.blocks(free)
-	switch most, bounded := r.useful(free); {
-	case bounded && r.Steps > most:
-		return 0, &param.Error{Name: "steps", Found: fmt.Sprint(r.Steps),
-			Want: fmt.Sprintf("1 to %d: each opens one position at least", most)}
-	case r.Steps < n:
-		return 0, &param.Error{Name: "steps", Found: fmt.Sprint(r.Steps),
-			Want: fmt.Sprintf("%d or more: one a block at least", n)}
-	}
-	return r.Steps, nil
+	most, bounded := r.useful(free)
+	return r.Steps, cmp.Or(
+		r.unless(!bounded || r.Steps <= most, "steps",
+			fmt.Sprintf("1 to %d: each opens one position at least", most), param.OutOfRange),
+		r.unless(r.Steps >= n, "steps", fmt.Sprintf("%d or more: one a block at least", n),
+			param.OutOfRange))
 }

@@ -213,17 +213,12 @@ func temperature() row {
 		return of.get(r)
 	}
 	t.set = func(r *Recipe, p param.Param, text string) error {
+		x, _ := p.Float(text)
 		err := of.set(r, p, text)
-		r.Greedy = err == nil && r.Filter.Temperature == 0 && !isDefault(p, text)
+		r.Greedy = err == nil && x == 0
 		return err
 	}
 	return t
-}
-
-// isDefault reports whether a text is a number's default.
-func isDefault(p param.Param, text string) bool {
-	x, err := p.Float(text)
-	return err == nil && param.Format(x) == p.Default
 }
 
 // cached is the suffix of a sampler's text that means one intermediate stage.

@@ -5,7 +5,6 @@ import (
 
 	"unmask/internal/philox"
 	"unmask/model"
-	"unmask/samplers"
 )
 
 // specwork holds what a task with a samplers.Speculator needs.
@@ -185,13 +184,6 @@ func (l *specLoop) advance() {
 	case took <= max(1, size/2):
 		l.window = max(l.from, l.window/2)
 	}
-}
-
-// newSpecwork returns the specwork of a recipe whose sampler drafts.
-func newSpecwork(s samplers.Speculator) *specwork {
-	k := new(specwork)
-	k.from, k.block, k.theta, k.temperature = s.Drafts()
-	return k
 }
 
 // maxSteps returns the most steps for a number of masks.

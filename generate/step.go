@@ -71,3 +71,10 @@ type Evaluated struct {
 	// positions at the beginning whose keys and values came from PoolOptions.Store
 	Recalled int `json:"recalled,omitempty"`
 }
+
+// Add counts other work too.
+func (e *Evaluated) Add(o Evaluated) {
+	e.Full, e.Partial, e.Head = e.Full+o.Full, e.Partial+o.Partial, e.Head+o.Head
+	e.Drafted, e.Accepted = e.Drafted+o.Drafted, e.Accepted+o.Accepted
+	e.Recalled += o.Recalled
+}

@@ -112,7 +112,8 @@ func (t *task) choose(spec model.Spec, length int, ends []int32) {
 			t.steps = k.maxSteps(length)
 		}
 	case t.Reuse == Causal && speculates:
-		k := newSpecwork(speculator)
+		k := new(specwork)
+		k.from, k.block, k.theta, k.temperature = speculator.Drafts()
 		t.newLoop = func(m *member) loop {
 			return remake(m.loop, specLoop{member: m, specwork: k, window: k.from})
 		}

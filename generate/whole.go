@@ -49,6 +49,13 @@ func (w *wholeLoop) next() span {
 	return s
 }
 
+// all returns the span of a full pass after which any position may open.
+func (m *member) all() span {
+	n := len(m.Tokens)
+	return span{network: m.task.network, n: m.N + 1, of: m.steps, size: len(m.free), to: len(m.free),
+		end: n, seen: n}
+}
+
 func (w *wholeLoop) quota() int {
 	s, masked := &w.step, len(w.step.masked)
 	if s.n >= s.of {
@@ -98,13 +105,18 @@ func (w *wholeLoop) feeds(p int) bool {
 	return w.Tokens[p] == w.mask
 }
 
-func (w *wholeLoop) kept() {
+// worked counts the step's pass.
+func (w *wholeLoop) worked() {
 	if n := len(w.Tokens); w.step.fed >= n {
 		w.step.work.Full++
 		w.step.work.Partial += w.step.fed - n // shadows
 	} else {
 		w.step.work.Partial += w.step.fed
 	}
+}
+
+func (w *wholeLoop) kept() {
+	w.worked()
 	if w.Reuse == NoReuse {
 		return
 	}

@@ -2,7 +2,7 @@ package server
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"time"
 
 	"unmask"
@@ -115,8 +115,7 @@ func (q *query) key() string {
 		}
 		parts = append(parts, one.Index)
 	}
-	sum := sha256.Sum256(encode(parts))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(encode(parts)))
 }
 
 // unmaskInfo describes in an answer how it was made.

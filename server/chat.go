@@ -53,35 +53,7 @@ func (s *Server) converse(r *http.Request, f *fields, t talk) (q query, st strea
 		f.fail(bad("no_chat_template", "model", "%s, use /v1/completions", oneLine(m.chatless)))
 		return q, st
 	}
-	set := readSettings(f)
-	st = readStream(f)
-	logs := f.flag("logprobs")
-	if set.top = f.maybe("top_logprobs", 0, generate.MaxTop, 0); set.top > 0 && !logs {
-		f.fail(outOfRange("top_logprobs", set.top, "0, or logprobs true"))
-	}
-	textOnly(f, &set, m)
-	set.request.Tools = set.tools(f, m)
-	if raw := f.value("chat_template_kwargs"); raw != nil {
-		if err := json.Unmarshal(raw, &set.request.Variables); err != nil {
-			f.wrongType("chat_template_kwargs", raw,
-				"an object of true, false, texts, whole numbers or null")
-		}
-	}
-	if st.form == "diffusing" && set.request.Calls != nil {
-		f.fail(bad("unsupported_parameter", "diffusing",
-			"diffusing is true with tools, want it left out"))
-	}
-	if t.wire != chatWire {
-		if set.n != 1 {
-			f.fail(outOfRange("n", set.n, "1"))
-		}
-		if st.form == "diffusing" || st.steps {
-			f.fail(bad("unsupported_parameter", "stream", "stream has steps, want settled text alone"))
-		}
-	}
-	set.readLength(f)
-	checkResults(f, t.messages)
-	set.request.Messages = encode(t.messages)
+	set, st, logs := t.read(f, m)
 	q.sequences = set.prepare(r.Context(), f, m, chatNames, nil, set.request)
 	if f.fault != nil {
 		return q, st
@@ -101,6 +73,35 @@ func (s *Server) converse(r *http.Request, f *fields, t talk) (q query, st strea
 	return q, st
 }
 
+// read reads the fields, and whether log-probabilities are asked for.
+func (t *talk) read(f *fields, m *servedModel) (set settings, st streaming, logs bool) {
+	set, st = readSettings(f), readStream(f)
+	logs = f.flag("logprobs")
+	if set.top = f.maybe("top_logprobs", 0, generate.MaxTop, 0); set.top > 0 && !logs {
+		f.fail(outOfRange("top_logprobs", set.top, "0, or logprobs true"))
+	}
+	textOnly(f, &set, m)
+	set.request.Tools = set.tools(f, m)
+	if raw := f.value("chat_template_kwargs"); raw != nil {
+		if err := json.Unmarshal(raw, &set.request.Variables); err != nil {
+			f.wrongType("chat_template_kwargs", raw,
+				"an object of true, false, texts, whole numbers or null")
+		}
+	}
+	f.refuse(st.form == "diffusing" && set.request.Calls != nil,
+		bad("unsupported_parameter", "diffusing",
+			"diffusing is true with tools, want it left out"))
+	if t.wire != chatWire {
+		f.refuse(set.n != 1, outOfRange("n", set.n, "1"))
+		f.refuse(st.form == "diffusing" || st.steps,
+			bad("unsupported_parameter", "stream", "stream has steps, want settled text alone"))
+	}
+	set.readLength(f)
+	checkResults(f, t.messages)
+	set.request.Messages = encode(t.messages)
+	return set, st, logs
+}
+
 // checkResults refuses the result of a call that no assistant made before it.
 func checkResults(f *fields, messages []message) {
 	ids := map[string]bool{"": true}
@@ -108,10 +109,8 @@ func checkResults(f *fields, messages []message) {
 		for _, call := range m.Calls {
 			ids[call.ID] = true
 		}
-		if !ids[m.CallID] {
-			f.fail(bad("out_of_range", "messages",
-				"messages has a result of the call %s, want the call before it", param.Quote(m.CallID)))
-		}
+		f.refuse(!ids[m.CallID], bad("out_of_range", "messages",
+			"messages has a result of the call %s, want the call before it", param.Quote(m.CallID)))
 	}
 }
 
@@ -139,9 +138,8 @@ func (o *fields) role(roles ...string) string {
 	if role == "developer" { // OpenAI's newer name
 		role = "system"
 	}
-	if o.fault == nil && !slices.Contains(roles, role) {
-		o.fail(outOfRange("role", param.Quote(role), param.Either(roles)))
-	}
+	o.refuse(!slices.Contains(roles, role),
+		outOfRange("role", param.Quote(role), param.Either(roles)))
 	return role
 }
 
@@ -173,9 +171,7 @@ var partFields = []string{"annotations", "logprobs", "cache_control", "citations
 // readContent reads a text, or a list of parts of some types that are texts.
 func readContent(o *fields, name string, kinds ...string) string {
 	raw := o.value(name)
-	if o.fault == nil && raw == nil {
-		o.fail(missing(name, "a text"))
-	}
+	o.refuse(raw == nil, missing(name, "a text"))
 	if o.fault != nil {
 		return ""
 	}

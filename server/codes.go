@@ -23,9 +23,7 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) *Fault {
 	defer f.free()
 	m := s.model(f, wantsPictures)
 	fit, data := f.text("fit"), f.one("image")
-	if f.fault == nil && data == nil {
-		f.fail(missing("image", "a PNG"))
-	}
+	f.refuse(data == nil, missing("image", "a PNG"))
 	if fault = f.end(); fault != nil {
 		return fault
 	}

@@ -54,13 +54,11 @@ const (
 // readStops reads stop.
 func (s *settings) readStops(f *fields) {
 	stops := f.texts("stop")
-	if len(stops) > maxStops {
-		f.fail(bad("out_of_range", "stop", "stop has %d texts, want at most %d", len(stops), maxStops))
-	}
+	f.refuse(len(stops) > maxStops,
+		bad("out_of_range", "stop", "stop has %d texts, want at most %d", len(stops), maxStops))
 	for i, stop := range stops {
-		if len(stop) < 1 || len(stop) > maxStop {
-			f.fail(bad("out_of_range", "stop", "stop %d is %d bytes, want 1 to %d", i, len(stop), maxStop))
-		}
+		f.refuse(len(stop) < 1 || len(stop) > maxStop,
+			bad("out_of_range", "stop", "stop %d is %d bytes, want 1 to %d", i, len(stop), maxStop))
 	}
 	s.request.Stop = stops
 }

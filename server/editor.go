@@ -34,9 +34,7 @@ func (s *Server) editor(r *http.Request, f *fields) (q query, st streaming) {
 		delete(f.object, name)
 	}
 	set := readSettings(f)
-	if f.flag("stream") {
-		f.fail(bad("unsupported_parameter", "stream", "stream is true, want false"))
-	}
+	f.refuse(f.flag("stream"), bad("unsupported_parameter", "stream", "stream is true, want false"))
 	before := f.text("input_prefix") + f.text("prompt")
 	after, most := f.text("input_suffix"), f.whole("n_predict", 0, maxSteps, editorLength)
 	textOnly(f, &set, m)

@@ -80,9 +80,7 @@ func readPNG(name string, data []byte) (image.Image, *Fault) {
 // one returns the only file of a name, nil where there is none.
 func (f *fields) one(name string) []byte {
 	files := f.files[name]
-	if len(files) > 1 {
-		f.fail(outOfRange(name, fmt.Sprintf("%d files", len(files)), "one"))
-	}
+	f.refuse(len(files) > 1, outOfRange(name, fmt.Sprintf("%d files", len(files)), "one"))
 	if len(files) != 1 {
 		return nil
 	}
@@ -109,9 +107,8 @@ func (s *Server) edits(r *http.Request, f *fields) (q query, st streaming) {
 	form, st := readPicture(r, f, m)
 	readSubject(f, m, &set.request)
 	form.Fit = f.text("fit")
-	if form.Fit != "" && !slices.Contains(images.Fits, form.Fit) {
-		f.fail(outOfRange("fit", fmt.Sprintf("%.40q", form.Fit), "cover or contain"))
-	}
+	f.refuse(form.Fit != "" && !slices.Contains(images.Fits, form.Fit),
+		outOfRange("fit", fmt.Sprintf("%.40q", form.Fit), "cover or contain"))
 	image, back := s.readImage(r, f, form.Fit)
 	defer back()
 	set.request.Image = image
@@ -139,9 +136,7 @@ func (s *Server) readImage(r *http.Request, f *fields, fit string) (_ *unmask.Im
 	back = func() {}
 	in := &unmask.ImageInput{Fit: fit}
 	given, mask := f.one("image"), f.one("mask")
-	if f.fault == nil && given == nil {
-		f.fail(missing("image", "a PNG"))
-	}
+	f.refuse(given == nil, missing("image", "a PNG"))
 	if f.fault != nil {
 		return nil, back
 	}

@@ -28,6 +28,13 @@ func (f *fields) fail(fault *Fault) {
 	}
 }
 
+// refuse fails with a fault where bad is true.
+func (f *fields) refuse(bad bool, fault *Fault) {
+	if bad {
+		f.fail(fault)
+	}
+}
+
 // raw returns a field's JSON, nil where it is absent.
 func (f *fields) raw(name string) json.RawMessage {
 	f.known = append(f.known, name)
@@ -83,9 +90,7 @@ func (f *fields) textOf(name string, raw []byte) (text string) {
 
 // needed reads a text that must be there.
 func (f *fields) needed(name string) string {
-	if !f.has(name) {
-		f.fail(missing(name, "a text"))
-	}
+	f.refuse(!f.has(name), missing(name, "a text"))
 	return f.text(name)
 }
 
@@ -192,9 +197,7 @@ func (f *fields) word(name string, words ...string) string {
 		return words[0]
 	}
 	text := f.textOf(name, raw)
-	if f.fault == nil && !slices.Contains(words, text) {
-		f.fail(outOfRange(name, param.Quote(text), param.Either(words)))
-	}
+	f.refuse(!slices.Contains(words, text), outOfRange(name, param.Quote(text), param.Either(words)))
 	return text
 }
 
@@ -249,9 +252,8 @@ func (f *fields) each(name string, most int, read func(o *fields)) {
 		return
 	}
 	list := f.list(name, raw)
-	if len(list) > most {
-		f.fail(bad("out_of_range", name, "%s is a list of %d, want at most %d", name, len(list), most))
-	}
+	f.refuse(len(list) > most,
+		bad("out_of_range", name, "%s is a list of %d, want at most %d", name, len(list), most))
 	for i, one := range list {
 		if f.fault != nil {
 			return

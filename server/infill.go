@@ -27,10 +27,9 @@ func (s *Server) infill(r *http.Request, f *fields) (q query, st streaming) {
 	logs := f.has("logprobs")
 	f.maybe("logprobs", 0, 1, 0)
 	set.readHoles(f, m)
-	if st.form == "openai" || st.form == "diffusing" {
-		f.fail(bad("unsupported_parameter", "stream", `stream is true, want "events" or false: holes `+
+	f.refuse(st.form == "openai" || st.form == "diffusing",
+		bad("unsupported_parameter", "stream", `stream is true, want "events" or false: holes `+
 			"may be anywhere"))
-	}
 	q.sequences = set.prepare(r.Context(), f, m, holeNames,
 		bad("no_hole", "parts", "there is no hole, want one at least"), set.request)
 	if f.fault != nil {
@@ -54,9 +53,8 @@ func (s *settings) readHoles(f *fields, m *servedModel) {
 			given++
 		}
 	}
-	if f.fault == nil && given != 1 {
-		f.fail(bad("missing", "parts", "parts, text and tokens: %d of them are given, want one", given))
-	}
+	f.refuse(given != 1,
+		bad("missing", "parts", "parts, text and tokens: %d of them are given, want one", given))
 	switch {
 	case f.fault != nil:
 	case text != nil:
@@ -69,9 +67,8 @@ func (s *settings) readHoles(f *fields, m *servedModel) {
 	default:
 		s.request.Tokens = readIDs(f, "tokens", f.list("tokens", ids), m, true)
 	}
-	if f.fault == nil && !slices.Contains(s.request.Tokens, m.spec.Mask) {
-		f.fail(bad("no_hole", "parts", "there is no hole, want one at least"))
-	}
+	f.refuse(!slices.Contains(s.request.Tokens, m.spec.Mask),
+		bad("no_hole", "parts", "there is no hole, want one at least"))
 }
 
 // readParts reads texts and numbers of masked positions.

@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"strings"
@@ -47,14 +46,14 @@ const maxKeys = 1 << 20
 func (k *Keys) Reload() error {
 	info, err := os.Stat(k.file)
 	if err != nil {
-		return pathless(err)
+		return atomicfile.Cause(err)
 	}
 	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
 		return fmt.Errorf("mode is %04o, want 0600: others may read it", mode.Perm())
 	}
 	text, err := atomicfile.ReadSmall(k.file, maxKeys)
 	if err != nil {
-		return pathless(err)
+		return atomicfile.Cause(err)
 	}
 	var list []key
 	for i, line := range strings.Split(string(text), "\n") {
@@ -78,13 +77,6 @@ func (k *Keys) Reload() error {
 	}
 	k.list.Store(&list)
 	return nil
-}
-
-func pathless(err error) error {
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err
-	}
-	return err
 }
 
 // find returns the name of a key, in the same time for every key.

@@ -134,8 +134,7 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 }
 
 func listenError(flag, address string, err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
 	}
 	return fmt.Errorf("--%s %s: %w", flag, address, err)

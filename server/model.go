@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"regexp"
 	"sync"
@@ -79,8 +78,8 @@ func newServed(o Model) (*servedModel, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(encode([]string{contract, weights, m.precision, m.device}))
-	m.identity = hex.EncodeToString(sum[:])
+	m.identity = fmt.Sprintf("%x",
+		sha256.Sum256(encode([]string{contract, weights, m.precision, m.device})))
 	return m, nil
 }
 

@@ -93,9 +93,8 @@ func (s *Server) readItems(f *fields, w *responseWire) (list []message) {
 	default:
 		f.each("input", maxMessages, func(o *fields) { list = s.readItem(o, list) })
 	}
-	if len(list) == 0 {
-		f.fail(bad("out_of_range", "input", "input has 0 items, want 1 to %d", maxMessages))
-	}
+	f.refuse(len(list) == 0,
+		bad("out_of_range", "input", "input has 0 items, want 1 to %d", maxMessages))
 	w.turns = list
 	if text := f.text("instructions"); text != "" {
 		return append([]message{said("system", text)}, list...)

@@ -70,10 +70,9 @@ func (s *Server) readScoring(f *fields) (q scoring) {
 	f.neutral("stop", "[]")
 	f.neutrals()
 	q.prompts = readPrompts(f, q.model)
-	if f.fault == nil && len(q.prompts) > maxChoices {
-		f.fail(outOfRange("prompt", fmt.Sprintf("a list of %d", len(q.prompts)),
+	f.refuse(len(q.prompts) > maxChoices,
+		outOfRange("prompt", fmt.Sprintf("a list of %d", len(q.prompts)),
 			fmt.Sprintf("1 to %d prompts", maxChoices)))
-	}
 	if err := q.options.Check(); f.fault == nil && err != nil {
 		f.fail(refused("method", err))
 	}

@@ -82,17 +82,14 @@ func (s *Server) readSpeech(f *fields) (q speaking) {
 		return q
 	}
 	q.set = readSettings(f)
-	if q.set.n != 1 {
-		f.fail(outOfRange("n", q.set.n, "1"))
-	}
+	f.refuse(q.set.n != 1, outOfRange("n", q.set.n, "1"))
 	if !q.set.seeded {
 		q.set.request.Seed = rand.Uint64N(maxDrawn)
 	}
 	input := f.needed("input")
-	if len(input) > maxSpoken {
-		f.fail(bad("context_length_exceeded", "input", "input is %d bytes, want at most %d", len(input),
+	f.refuse(len(input) > maxSpoken,
+		bad("context_length_exceeded", "input", "input is %d bytes, want at most %d", len(input),
 			maxSpoken))
-	}
 	q.request = unmask.SpeechRequest{Text: input, Language: f.text("language"),
 		Words: f.text("instructions"), Speed: f.float("speed", unmask.SpeedParam),
 		Seconds: f.float("seconds", unmask.SecondsParam), Seed: q.set.request.Seed,

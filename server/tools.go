@@ -24,10 +24,9 @@ func (s *settings) tools(f *fields, m *servedModel) (given json.RawMessage) {
 	choice := string(f.value("tool_choice"))
 	if len(list) == 0 {
 		f.neutral("parallel_tool_calls", "false", "true")
-		if choice != "" && choice != `"none"` && choice != `"auto"` {
-			f.fail(bad("unsupported_parameter", "tool_choice",
+		f.refuse(choice != "" && choice != `"none"` && choice != `"auto"`,
+			bad("unsupported_parameter", "tool_choice",
 				"tool_choice is %s without tools, want tools", cut(choice)))
-		}
 		return nil
 	}
 	calls := &unmask.Calls{Functions: list,
@@ -197,9 +196,8 @@ func readCalls(o *fields) (calls []messageCall) {
 		o.wrongType("tool_calls", raw, "a list of calls of functions")
 	}
 	for _, one := range given {
-		if one.Type != "" && one.Type != "function" {
-			o.fail(outOfRange("tool_calls", param.Quote(one.Type), "calls of type function"))
-		}
+		o.refuse(one.Type != "" && one.Type != "function",
+			outOfRange("tool_calls", param.Quote(one.Type), "calls of type function"))
 		arguments := string(one.Function.Arguments)
 		_ = json.Unmarshal(one.Function.Arguments, &arguments) // where they are a text
 		calls = append(calls, o.call("tool_calls", one.ID, one.Function.Name, arguments))

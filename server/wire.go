@@ -174,10 +174,9 @@ func (t *blocks) send(name string, data map[string]any) {
 
 // set sets a field of the chat that the client's API has by another name, from.
 func (f *fields) set(name, from string, value any) {
-	if f.has(name) {
-		f.fail(bad("unknown_parameter", name, "unknown field %s, did you mean %s?", param.Quote(name),
+	f.refuse(f.has(name),
+		bad("unknown_parameter", name, "unknown field %s, did you mean %s?", param.Quote(name),
 			from))
-	}
 	f.object[name] = encode(value)
 }
 

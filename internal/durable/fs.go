@@ -42,24 +42,13 @@ type File interface {
 	io.Reader
 	io.WriterAt
 	io.Closer
-	Size() (int64, error)
+	Stat() (fs.FileInfo, error)
 	Truncate(size int64) error
 	Sync() error
 }
 
 // OS is the system's filesystem.
 type OS struct{}
-
-type osFile struct{ *os.File }
-
-// Size returns the current size of the file.
-func (f osFile) Size() (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
-}
 
 // Mkdir makes a directory.
 func (OS) Mkdir(name string) error { return os.Mkdir(name, 0o777) }
@@ -70,7 +59,7 @@ func (OS) OpenFile(name string, flag int) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f}, nil
+	return f, nil
 }
 
 // Rename replaces to.
@@ -130,14 +119,10 @@ func writeFile(fsys FS, dir, name string, data []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(data, 0)
-	if err == nil {
+	if _, err = f.WriteAt(data, 0); err == nil {
 		err = f.Sync()
 	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
+	if err = cmp.Or(err, f.Close()); err == nil {
 		err = fsys.Rename(tmp, filepath.Join(dir, name))
 	}
 	if err != nil {

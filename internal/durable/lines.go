@@ -84,11 +84,11 @@ func (l *Lines) open(exists bool) (err error) {
 	if len(faults) > 0 {
 		return fmt.Errorf("%s: %s", l.name, faults[0])
 	}
-	now, err := l.file.Size()
+	now, err := l.file.Stat()
 	if err != nil {
 		return err
 	}
-	if l.size = size; now != size {
+	if l.size = size; now.Size() != size {
 		if err := l.file.Truncate(size); err != nil {
 			return err
 		}

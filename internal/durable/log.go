@@ -77,13 +77,13 @@ func (l *Log) Cut(size int64) error {
 // unchanged returns an error if the file does not have the size that this run left. It detects a
 // second writer where locks do nothing, as on some network filesystems.
 func (l *Log) unchanged() error {
-	size, err := l.file.Size()
+	now, err := l.file.Stat()
 	if err != nil {
 		return err
 	}
-	if size != l.size {
+	if now.Size() != l.size {
 		return fmt.Errorf("%s has %d bytes, this run left %d: another process is writing it", l.name,
-			size, l.size)
+			now.Size(), l.size)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package durable
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -198,10 +197,7 @@ func (c *Contents) done() int { return c.first() + len(c.Entries) }
 // of returns the entry of output i, which must be listed.
 func (c *Contents) of(i int) Entry { return c.Entries[i-c.first()] }
 
-func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
+func digest(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
 // append appends entries whose outputs are durable.
 func (m *manifest) append(list ...Entry) error {

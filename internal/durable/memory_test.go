@@ -251,9 +251,9 @@ func (f *memoryFile) WriteAt(p []byte, at int64) (int, error) {
 	return len(p), err
 }
 
-func (f *memoryFile) Size() (int64, error) {
+func (f *memoryFile) Stat() (fs.FileInfo, error) {
 	_, err := f.m.turn()
-	return int64(len(f.n.data)), err
+	return info{"", int64(len(f.n.data)), 0}, err
 }
 
 func (f *memoryFile) Truncate(size int64) error {

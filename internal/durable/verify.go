@@ -125,10 +125,11 @@ func (r *Report) lines(fsys FS, name string) error {
 		return err
 	}
 	size, faults, err := checkLines(f, r.Entries)
-	now, sizeErr := f.Size()
-	if r.Faults = append(r.Faults, faults...); now > size && len(faults) == 0 {
+	if now, failed := f.Stat(); failed != nil {
+		err = cmp.Or(err, failed)
+	} else if r.Faults = append(r.Faults, faults...); now.Size() > size && len(faults) == 0 {
 		r.fault(filepath.Base(name),
-			fmt.Sprintf("%d bytes after its last line are not in the manifest", now-size))
+			fmt.Sprintf("%d bytes after its last line are not in the manifest", now.Size()-size))
 	}
-	return cmp.Or(err, sizeErr, f.Close())
+	return cmp.Or(err, f.Close())
 }

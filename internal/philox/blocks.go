@@ -55,28 +55,11 @@ func (s *shared) fill(words [][4]uint32, counter uint32) {
 		p1 := m1 * uint64(s.x2^counter)
 		p0 := m0 * uint64(uint32(p1>>32)^s.y0)
 		c0, c1, c2, c3 := s.z0^uint32(p1), s.z1, uint32(p0>>32)^s.z2, uint32(p0)
-		p0, p1 = m0*uint64(c0), m1*uint64(c2)
-		c0, c1, c2, c3 = uint32(p1>>32)^c1^keys[0][0], uint32(p1), uint32(p0>>32)^c3^keys[0][1],
-			uint32(p0)
-		p0, p1 = m0*uint64(c0), m1*uint64(c2)
-		c0, c1, c2, c3 = uint32(p1>>32)^c1^keys[1][0], uint32(p1), uint32(p0>>32)^c3^keys[1][1],
-			uint32(p0)
-		p0, p1 = m0*uint64(c0), m1*uint64(c2)
-		c0, c1, c2, c3 = uint32(p1>>32)^c1^keys[2][0], uint32(p1), uint32(p0>>32)^c3^keys[2][1],
-			uint32(p0)
-		p0, p1 = m0*uint64(c0), m1*uint64(c2)
-		c0, c1, c2, c3 = uint32(p1>>32)^c1^keys[3][0], uint32(p1), uint32(p0>>32)^c3^keys[3][1],
-			uint32(p0)
-		p0, p1 = m0*uint64(c0), m1*uint64(c2)
-		c0, c1, c2, c3 = uint32(p1>>32)^c1^keys[4][0], uint32(p1), uint32(p0>>32)^c3^keys[4][1],
-			uint32(p0)
-		p0, p1 = m0*uint64(c0), m1*uint64(c2)
-		c0, c1, c2, c3 = uint32(p1>>32)^c1^keys[5][0], uint32(p1), uint32(p0>>32)^c3^keys[5][1],
-			uint32(p0)
-		p0, p1 = m0*uint64(c0), m1*uint64(c2)
-		w := &words[i]
-		w[0], w[1] = uint32(p1>>32)^c1^keys[6][0], uint32(p1)
-		w[2], w[3] = uint32(p0>>32)^c3^keys[6][1], uint32(p0)
+		for _, k := range keys {
+			p0, p1 = m0*uint64(c0), m1*uint64(c2)
+			c0, c1, c2, c3 = uint32(p1>>32)^c1^k[0], uint32(p1), uint32(p0>>32)^c3^k[1], uint32(p0)
+		}
+		words[i] = [4]uint32{c0, c1, c2, c3}
 		counter += 1 << 8
 	}
 }

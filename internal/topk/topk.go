@@ -2,6 +2,7 @@
 package topk
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -30,13 +31,7 @@ func insert(index []int32, x []float32, k int, least float32) []int32 {
 				continue
 			}
 			at, _ := slices.BinarySearchFunc(index, v, func(a int32, v float32) int {
-				switch b := x[a]; {
-				case v < b:
-					return -1
-				case v > b:
-					return 1
-				}
-				return 0
+				return cmp.Compare(v, x[a])
 			})
 			index = slices.Insert(index[:min(len(index), k-1)], at, int32(first+i))
 			if len(index) == k {

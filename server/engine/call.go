@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"unmask"
@@ -20,7 +21,8 @@ type Call struct {
 	Members []*Member // by choice
 	Rows    int64     // of all steps of all members, at most
 
-	engine *Engine
+	engine   *Engine
+	watchers atomic.Int64
 
 	// Of the engine, under its lock.
 	begun   time.Time // zero: it waits for its first step
@@ -39,7 +41,6 @@ type Call struct {
 	answer   Answer
 	err      error
 	done     bool
-	watchers int
 	waited   time.Duration
 	ran      time.Duration
 }
@@ -266,29 +267,15 @@ func (c *Call) Result() (Answer, error) {
 
 // watch counts one watcher more. It returns false if the call was given up.
 func (c *Call) watch() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.done && c.err != nil {
-		return false
+	_, err := c.Result()
+	if err == nil {
+		c.watchers.Add(1)
 	}
-	c.watchers++
-	return true
-}
-
-// unwatch counts one watcher less and returns how many are left.
-func (c *Call) unwatch() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.watchers--
-	return c.watchers
+	return err == nil
 }
 
 // Watching returns how many watch the call.
-func (c *Call) Watching() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.watchers
-}
+func (c *Call) Watching() int { return int(c.watchers.Load()) }
 
 // Times returns how long the call waited and ran, 0 before it is done.
 func (c *Call) Times() (waited, ran time.Duration) {
@@ -367,12 +354,7 @@ func (c *Call) GivenWay() (n int) {
 // Evaluated sums the passes and rows of the members of a call that is done.
 func (c *Call) Evaluated() (e generate.Evaluated) {
 	for _, m := range c.Members {
-		e.Full += m.Evaluated.Full
-		e.Partial += m.Evaluated.Partial
-		e.Head += m.Evaluated.Head
-		e.Drafted += m.Evaluated.Drafted
-		e.Accepted += m.Evaluated.Accepted
-		e.Recalled += m.Evaluated.Recalled
+		e.Add(m.Evaluated)
 	}
 	return e
 }

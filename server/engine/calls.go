@@ -53,7 +53,7 @@ func (s *Calls) Begin(c *Call) (_ *Call, hit bool, err error) {
 func (s *Calls) Unwatch(c *Call, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.unwatch() > 0 {
+	if c.watchers.Add(-1) > 0 {
 		return
 	}
 	if s.inflight[c.Key] == c {
