@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -186,7 +188,10 @@ func newSession(h *Hub, r Run) (*session, error) {
 		files: where(r.Trees),
 		woken: make(chan struct{}, 1), began: h.o.now()}
 	var err error
-	if s.plan, err = json.Marshal(plan{r.Spec, sortTrees(r.Trees)}); err != nil {
+	trees := slices.SortedFunc(slices.Values(r.Trees), func(a, b Tree) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	if s.plan, err = json.Marshal(plan{r.Spec, trees}); err != nil {
 		return nil, err
 	}
 	if len(s.plan) > maxSpec {

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"unmask/internal/atomicfile"
@@ -305,11 +304,4 @@ func cutAt(r io.ReaderAt, size, offset int64, length int) ([]byte, int64, error)
 		err = nil
 	}
 	return data[:n], size, err
-}
-
-// sortTrees puts trees in the order of their names.
-func sortTrees(list []Tree) []Tree {
-	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b Tree) int { return strings.Compare(a.Name, b.Name) })
-	return list
 }

@@ -70,7 +70,7 @@ func (p *Pool) choose(m *member) {
 	p.head.show(&p.view, m)
 	o, err := m.Sampler.Choose(&p.view)
 	if err == nil && o.Second != nil && m.step.need == (samplers.Need{}) {
-		err = errNoFirst
+		err = errors.New("the sampler asks for a second pass, want a Need of the first")
 	}
 	switch m.step.opening = o; {
 	case err != nil:

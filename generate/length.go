@@ -81,11 +81,7 @@ func (m *member) resize(list []Resize) {
 	m.Tokens = Follow(slices.Clone(m.Tokens), list, m.mask)
 	m.past = Follow(slices.Clone(m.past), list, 0)
 	m.layout = layout{shape: []int{len(m.Tokens)}, start: Follow(slices.Clone(m.start), list, m.mask)}
-	for p, t := range m.start {
-		if t == m.mask {
-			m.free = append(m.free, p)
-		}
-	}
+	m.free = maskedIn(m.start, m.mask)
 	opened := m.Opened[:0]
 	for _, o := range m.Opened {
 		if p := slices.Index(from, o.Position); p >= 0 {

@@ -248,13 +248,11 @@ func (p *Pool) plain(m *member) model.Marginals {
 	return p.pass.marginals
 }
 
-func (p *Pool) filterOf(row int32) *model.Filter {
-	return &p.pass.owners[int(row)/p.pass.of.Length].Filter
-}
+// owner returns the member of a row of the latest pass.
+func (p *Pool) owner(row int32) *member { return p.pass.owners[int(row)/p.pass.of.Length] }
 
 func (p *Pool) adjust(row int32, logits []float32) {
-	length := p.pass.of.Length
-	m := p.pass.owners[int(row)/length]
+	m := p.owner(row)
 	for _, t := range m.step.forbid {
 		logits[t] -= 1e9
 	}
@@ -264,7 +262,7 @@ func (p *Pool) adjust(row int32, logits []float32) {
 		}
 	}
 	if m.task.adjust != nil {
-		at := int(row) % length
+		at := int(row) % p.pass.of.Length
 		if i := at - m.step.shadowAt; i >= 0 && i < len(m.step.shadows) {
 			at = int(m.step.shadows[i])
 		}

@@ -127,7 +127,8 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 	}
 	p.o, p.places = o, make([]*member, o.Size)
 	p.view = samplers.View{Mask: p.spec.Mask, Outcomes: p.spec.Outcomes, Visit: p.visit}
-	p.filtered = model.Filtered{Outcomes: p.spec.Outcomes, Filters: p.filterOf, Adjust: p.adjust}
+	p.filtered = model.Filtered{Outcomes: p.spec.Outcomes, Adjust: p.adjust,
+		Filters: func(row int32) *model.Filter { return &p.owner(row).Filter }}
 	p.language = constrain.Marginals{Outcomes: p.spec.Outcomes,
 		Sequence: func(index int) *constrain.Sequence { return p.pass.owners[index].speech }}
 	p.head.seen = make([]int, p.room())
@@ -429,7 +430,9 @@ func (p *Pool) computeGroup(group []*member) error {
 		if err := p.forward(group); err != nil {
 			return err
 		}
-		first, second := divide(p.decide(group))
+		first, second := separate(p.decide(group), func(m *member) bool {
+			return m.step.opening.Second != nil
+		})
 		if err := p.draw(first); err != nil || len(second) == 0 {
 			return err
 		}

@@ -137,8 +137,8 @@ func (r Recipe) checkLength(d model.Denoiser) error {
 			none+": the length changes", param.NoEffect))
 }
 
-// checkSteps returns an error for a sampler that drafts, or that opens several blocks at once, where
-// that and other parameters do not go together.
+// checkSteps returns an error for a sampler that drafts or opens several blocks at once, where that
+// and other parameters do not go together.
 func (r Recipe) checkSteps() error {
 	drafts := samplers.Is[samplers.Proposer](r.Sampler)
 	pipelined := samplers.Is[samplers.Pipelined](r.Sampler)

@@ -5,17 +5,6 @@ import (
 	"slices"
 )
 
-var (
-	errNoFirst = errors.New("the sampler asks for a second pass, want a Need of the first")
-	errThird   = errors.New("the sampler asks for a third pass, want two at most")
-)
-
-// divide returns the members of a group whose samplers have chosen, and those that ask for a second
-// pass.
-func divide(group []*member) (first, second []*member) {
-	return separate(group, func(m *member) bool { return m.step.opening.Second != nil })
-}
-
 // separate returns the members of a group for which is is false, and the others.
 func separate(group []*member, is func(*member) bool) (no, yes []*member) {
 	if !slices.ContainsFunc(group, is) {
@@ -150,7 +139,7 @@ func (p *Pool) chooseAgain(m *member) {
 	hideMeasures(&p.view)
 	o, err := m.step.opening.Second.Choose(&p.view)
 	if err == nil && o.Second != nil {
-		err = errThird
+		err = errors.New("the sampler asks for a third pass, want two at most")
 	}
 	if m.step.opening = o; err != nil {
 		p.blame(m, err)

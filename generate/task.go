@@ -167,12 +167,18 @@ func newLayout(spec model.Spec, length int, tokens []int32, beyond int) layout {
 		l.start = spec.Blank(length)
 	}
 	l.start = append(l.start, slices.Repeat([]int32{spec.Mask}, beyond)...)
-	for p, token := range l.start {
-		if token == spec.Mask {
-			l.free = append(l.free, p)
+	l.free = maskedIn(l.start, spec.Mask)
+	return l
+}
+
+// maskedIn returns the positions of tokens that are masked.
+func maskedIn(tokens []int32, mask int32) (positions []int) {
+	for p, t := range tokens {
+		if t == mask {
+			positions = append(positions, p)
 		}
 	}
-	return l
+	return positions
 }
 
 // guide sets the guidance scale, and the condition that it needs on an unconditional model.

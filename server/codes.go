@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"unmask"
 	"unmask/model"
@@ -100,17 +99,6 @@ func (s *Server) decoding(w http.ResponseWriter, r *http.Request, f *fields) *Fa
 	if err != nil {
 		return bad("out_of_range", "codes", "%s", oneLine(err))
 	}
-	writePicture(w, "image/png", data)
+	writeBody(w, "image/png", data)
 	return nil
-}
-
-// writePicture sends a picture of a type.
-func writePicture(w http.ResponseWriter, kind string, data []byte) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(usualTimes.write))
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
-	if w.Header().Get("Cache-Control") == "" {
-		w.Header().Set("Cache-Control", "no-store")
-	}
-	_, _ = w.Write(data)
 }

@@ -32,6 +32,6 @@ func (s *Server) film(w http.ResponseWriter, m *engine.Member) *Fault {
 		return fault(http.StatusInternalServerError, "answer_failed", "the film failed: %s",
 			oneLine(err))
 	}
-	writePicture(w, "image/gif", data)
+	writeBody(w, "image/gif", data)
 	return nil
 }

@@ -51,7 +51,7 @@ func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) *Fault {
 	case extension == "gif":
 		return s.film(w, found.Members[index])
 	case file != "":
-		writePicture(w, "image/png", a.images[index])
+		writeBody(w, "image/png", a.images[index])
 	default:
 		writeJSON(w, a.body)
 	}

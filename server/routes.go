@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -374,13 +375,19 @@ func (s *Server) closes() {
 }
 
 func writeJSON(w http.ResponseWriter, body []byte) {
+	writeBody(w, jsonType, append(slices.Clip(body), '\n'))
+}
+
+// writeBody sends a body of a type.
+func writeBody(w http.ResponseWriter, kind string, body []byte) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(usualTimes.write +
 		time.Duration(len(body))*time.Microsecond))
-	w.Header().Set("Content-Type", jsonType)
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	if w.Header().Get("Cache-Control") == "" {
 		w.Header().Set("Cache-Control", "no-store")
 	}
-	_, _ = w.Write(append(slices.Clip(body), '\n'))
+	_, _ = w.Write(body)
 }
 
 // wants is the kind of model that a route needs.
@@ -416,12 +423,10 @@ func (m *servedModel) rank(kind wants) int {
 
 // model returns the model that a request names, or the first of its kind.
 func (s *Server) model(f *fields, kind wants) *servedModel {
-	name := f.text("model")
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	name, all := f.text("model"), s.all()
 	var names []string
 	var first *servedModel
-	for _, m := range s.models {
+	for _, m := range all {
 		if m.rank(kind) < 0 {
 			continue
 		}
@@ -438,7 +443,7 @@ func (s *Server) model(f *fields, kind wants) *servedModel {
 	if f.fault != nil {
 		return nil
 	}
-	loading := len(s.models) < max(s.o.Expect, 1)
+	loading := len(all) < max(s.o.Expect, 1)
 	better := loading && kind == wantsChat && first != nil && first.chat == nil // may come
 	if first != nil && !better && !f.has("model") {
 		return first

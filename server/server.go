@@ -125,11 +125,8 @@ func (s *Server) Add(o Model) error {
 const maxQueued = 600
 
 // engines returns the engines of all models.
-func (s *Server) engines() []*engine.Engine {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var list []*engine.Engine
-	for _, m := range s.models {
+func (s *Server) engines() (list []*engine.Engine) {
+	for _, m := range s.all() {
 		list = append(list, m.engine)
 	}
 	return list
@@ -145,11 +142,7 @@ func (s *Server) waits() (requests int, rows int64, seconds float64) {
 }
 
 // loading reports whether models are still to be added.
-func (s *Server) loading() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.models) < max(s.o.Expect, 1)
-}
+func (s *Server) loading() bool { return len(s.all()) < max(s.o.Expect, 1) }
 
 // Drain refuses new calls, gives up what waits, and returns when what has begun is done, or when
 // ctx ends.

@@ -298,7 +298,7 @@ func (a *spokenAnswer) end(f *Fault) *Fault {
 	case f != nil: // what was sent must not pass for all
 		panic(http.ErrAbortHandler)
 	case a.stream == nil:
-		writePicture(a.w, sound.MediaType(a.q.format), a.bytes.Bytes())
+		writeBody(a.w, sound.MediaType(a.q.format), a.bytes.Bytes())
 	default:
 		if a.flush() == nil && sse {
 			_ = a.stream.send("", "", encode(map[string]any{"type": "speech.audio.done",

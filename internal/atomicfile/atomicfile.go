@@ -98,12 +98,7 @@ func Check(name string) error {
 
 // CheckPlace is Check of a file whose directory must be there already. Create needs it; a command
 // calls CheckPlace before its work.
-func CheckPlace(name string) error {
-	if err := Check(name); err != nil {
-		return err
-	}
-	return checkParent(name)
-}
+func CheckPlace(name string) error { return cmp.Or(Check(name), checkParent(name)) }
 
 // CheckFolder returns an error if name cannot become a directory: something else has that name, or
 // the directory around it is missing.

@@ -37,8 +37,8 @@ type Fault struct {
 func (f Fault) String() string { return f.Name + ": " + f.Problem }
 
 // OpenFolder creates, opens or continues the run in dir, whose files end in ext (".png"), or part p
-// of one, whose first output has the number p.First; nil is all of it. It returns an error for a run
-// with other settings, and for a folder that is not a run's or that another process is writing.
+// of one, whose first output has the number p.First; nil is all of it. It returns an error for a
+// run with other settings, and for a folder that is not a run's or that another process is writing.
 //
 // It checks sizes only: a listed file that is missing or empty is in Faults and Pending. Verify
 // reads everything.

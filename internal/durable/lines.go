@@ -21,9 +21,9 @@ type Lines struct {
 
 const manifestSuffix = ".manifest"
 
-// OpenLines creates, opens or continues the run in the file name, or part p of one, whose first line
-// is output p.First; nil is all of it. It cuts off what follows the last listed line. Listed lines
-// are read and must match the manifest. Other errors are those of [OpenFolder].
+// OpenLines creates, opens or continues the run in the file name, or part p of one, whose first
+// line is output p.First; nil is all of it. It cuts off what follows the last listed line. Listed
+// lines are read and must match the manifest. Other errors are those of [OpenFolder].
 func OpenLines(fsys FS, name string, s Settings, p *Range) (_ *Lines, err error) {
 	dir, base := filepath.Dir(name), filepath.Base(name)
 	info, exists, err := regular(fsys, name)

@@ -310,24 +310,14 @@ func (c *Call) size() int64 {
 	return n
 }
 
-// progress returns the step of the member that is farthest behind, and the most steps of one.
+// progress returns the step of the member that is farthest behind, and the most steps of one. Only
+// the engine's Run calls it.
 func (c *Call) progress() (step, steps int) {
-	at := map[int]int{}
-	c.mu.Lock()
-	for i := len(c.events) - 1; i >= 0 && len(at) < len(c.Members); i-- {
-		if e := &c.events[i]; at[e.Choice] == 0 {
-			at[e.Choice] = e.Step.Step
-		}
+	step = c.Members[0].N
+	for _, m := range c.Members {
+		step, steps = min(step, m.N), max(steps, m.Steps)
 	}
-	c.mu.Unlock()
-	step = -1
-	for i, m := range c.Members {
-		steps = max(steps, m.Steps)
-		if step < 0 || at[i] < step {
-			step = at[i]
-		}
-	}
-	return max(step, 0), steps
+	return step, steps
 }
 
 // Ahead returns how many calls take their steps before this one, and for how many seconds. A call
