@@ -111,17 +111,10 @@ func isThere(name string) (bool, error) {
 	case strings.HasPrefix(name, ".") || filepath.IsAbs(name) ||
 		strings.Count(name, "/") != 1 && !strings.ContainsAny(name, "@:"):
 		return false, absentError{nameError(fmt.Sprintf("model %s: there is no such directory, and it is "+
-			"none of org/name[@revision]%s", name, orEmbedded()))}
+			"none of %s", name,
+			strings.Join(append([]string{"org/name[@revision]"}, Embedded()...), ", ")))}
 	}
 	return false, nil
-}
-
-// orEmbedded lists the embedded models for an error.
-func orEmbedded() string {
-	if len(embedded) == 0 {
-		return ""
-	}
-	return ", " + strings.Join(Embedded(), ", ")
 }
 
 // ParseExact returns the exact model of a name such as oracle:markov:length=16,tokens=4.

@@ -78,11 +78,8 @@ const maxSecrets = 1 << 20
 
 // openSecrets reads the file name or, where it is not there, makes it. "" is none.
 func openSecrets(name string) (*secrets, error) {
-	if name == "" {
-		return newSecrets()
-	}
 	data, err := atomicfile.ReadSmall(name, maxSecrets)
-	if errors.Is(err, fs.ErrNotExist) {
+	if name == "" || errors.Is(err, fs.ErrNotExist) {
 		return newSecrets()
 	}
 	if err != nil {

@@ -288,15 +288,23 @@ func (w *worker) build(ctx context.Context, a joinReply) error {
 	if a.Size < 0 || a.Size > maxSpec {
 		return fmt.Errorf("the hub's plan is %d bytes, want at most %d", a.Size, maxSpec)
 	}
-	data, err := w.bytes(ctx, blobRequest{SHA256: a.Spec})
-	if err != nil {
-		return err
+	var data []byte
+	for int64(len(data)) < a.Size {
+		part, err := w.piece(ctx, blobRequest{SHA256: a.Spec, Offset: int64(len(data))})
+		if err != nil {
+			return err
+		}
+		if len(part) == 0 {
+			return errors.New("the hub sends an empty piece")
+		}
+		data = append(data, part...)
 	}
-	var p plan
 	if digest(data) != a.Spec {
 		return errors.New("the hub's plan is not what it says")
 	}
-	if err := json.Unmarshal(data, &p); err != nil {
+	var p plan
+	err := json.Unmarshal(data, &p)
+	if err != nil {
 		return fmt.Errorf("the hub's plan: %w", err)
 	}
 	s := Source{Spec: p.Spec, Trees: map[string]string{}}
@@ -319,35 +327,15 @@ func (w *worker) build(ctx context.Context, a joinReply) error {
 	return nil
 }
 
-// bytes gets a whole file.
-func (w *worker) bytes(ctx context.Context, a blobRequest) (all []byte, err error) {
-	for {
-		data, size, err := w.piece(ctx, a)
-		if err != nil {
-			return nil, err
-		}
-		if size > maxSpec {
-			return nil, fmt.Errorf("the hub sends %d bytes, want at most %d", size, maxSpec)
-		}
-		all = append(all, data...)
-		if a.Offset += int64(len(data)); a.Offset >= size {
-			return all, nil
-		}
-		if len(data) == 0 {
-			return nil, errors.New("the hub sends an empty piece")
-		}
-	}
-}
-
 // piece gets a part of a file.
-func (w *worker) piece(ctx context.Context, a blobRequest) (data []byte, size int64, err error) {
+func (w *worker) piece(ctx context.Context, a blobRequest) (data []byte, err error) {
 	a.Length = Piece
 	var p piece
 	data, err = w.ask(ctx, "blob", pack(a), &p, &p.refusal)
 	if err == nil && p.Rejoin {
 		err = ErrOver
 	}
-	return data, p.Size, err
+	return data, err
 }
 
 // tree finds the place of a tree, and gets what is missing of it.
@@ -364,8 +352,7 @@ func (w *worker) tree(ctx context.Context, t *Tree) (string, error) {
 		w.o.Say(fmt.Sprintf("fetching %s of %s, %.1f MB", filepath.Base(cmp.Or(f.Path, t.Base)), t.Name,
 			float64(f.Size)/1e6))
 		return fetched(f, to, func(offset int64) ([]byte, error) {
-			data, _, err := w.piece(ctx, blobRequest{SHA256: f.SHA256, Offset: offset})
-			return data, err
+			return w.piece(ctx, blobRequest{SHA256: f.SHA256, Offset: offset})
 		})
 	})
 }

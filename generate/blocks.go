@@ -137,14 +137,7 @@ func (b *blockLoop) stale() int {
 }
 
 // quota counts over a whole block of WholeBlocks even if some of it was known from the start.
-func (b *blockLoop) quota() int {
-	s, masked := &b.step, len(b.step.masked)
-	if s.n >= s.of {
-		return masked
-	}
-	open := func(n int) int { return samplers.Open(b.Schedule, float64(n), s.of, s.size) }
-	return min(open(s.n)-open(s.n-1), masked)
-}
+func (b *blockLoop) quota() int { return min(b.planned(), len(b.step.masked)) }
 
 // part returns the part of the current block whose positions the sampler opens, and whether a pass
 // may compute it alone.

@@ -159,17 +159,21 @@ func (c *causalLoop) next() span {
 	return s
 }
 
-func (c *causalLoop) quota() int {
-	s, masked := &c.step, len(c.step.masked)
+func (c *causalLoop) quota() int { return min(max(c.planned(), 1), len(c.step.masked)) }
+
+// planned returns how many positions the schedule opens in step n of the span, all in the last.
+func (m *member) planned() int {
+	s := &m.step
 	if s.n >= s.of {
-		return masked
+		return len(s.masked)
 	}
-	open := func(n int) int { return samplers.Open(c.Schedule, float64(n), s.of, s.size) }
-	return min(max(open(s.n)-open(s.n-1), 1), masked)
+	open := func(n int) int { return samplers.Open(m.Schedule, float64(n), s.of, s.size) }
+	return open(s.n) - open(s.n-1)
 }
 
-func (c *causalLoop) feed(rows []int32, base int) []int32 {
-	return c.appendRows(rows, base, len(c.cached), c.step.seen)
+// feed appends the rows behind those whose keys and values are kept.
+func (m *member) feed(rows []int32, base int) []int32 {
+	return m.appendRows(rows, base, len(m.cached), m.step.seen)
 }
 
 func (m *member) appendRows(rows []int32, base, from, to int) []int32 {
@@ -188,10 +192,8 @@ func (c *causalLoop) kept() {
 	}
 }
 
-func (c *causalLoop) check() error { return c.checkCausal() }
-
-// checkCausal returns an error for a choice that takes back what is final.
-func (m *member) checkCausal() error {
+// check returns an error for a choice that takes back what is final.
+func (m *member) check() error {
 	if o := &m.step.opening; len(o.Close) > 0 || len(o.Replace) > 0 {
 		return fmt.Errorf("the sampler takes tokens back, want one that does not: their keys and " +
 			"values stay")

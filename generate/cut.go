@@ -8,15 +8,20 @@ type block struct {
 	steps int // steps made when it is done; without meaning if the sampler plans itself
 }
 
-// blocks returns the number of blocks in which the sampler opens `free` positions in a row, and the
-// most steps that can each open one: equal shares for blocks of which the last may be shorter.
-func (r Recipe) blocks(free int) (n, most int) {
-	b, ok := samplers.As[samplers.Blocker](r.Sampler)
-	if !ok {
-		return 1, free
+// parts returns the number of blocks in which the sampler opens `free` positions in a row, and the
+// size of each; 0: equal shares.
+func (r Recipe) parts(free int) (n, size int) {
+	n = 1
+	if b, ok := samplers.As[samplers.Blocker](r.Sampler); ok {
+		n, size = b.Blocks(free)
 	}
-	n, size := b.Blocks(free)
-	n = max(1, min(n, free))
+	return max(1, min(n, free)), size
+}
+
+// blocks returns the number of the sampler's blocks, and the most steps that can each open one of
+// `free` positions: equal shares for blocks of which the last may be shorter.
+func (r Recipe) blocks(free int) (n, most int) {
+	n, size := r.parts(free)
 	if size == 0 {
 		return n, free
 	}
@@ -28,11 +33,9 @@ func (r Recipe) blocks(free int) (n, most int) {
 // the start of the sequence. Each has ceil(steps/windows) steps, but no more than it has positions
 // if every step opens one.
 func (t *task) setBlocks() {
-	free, size, n := t.initial.free, 0, 1
-	if b, ok := samplers.As[samplers.Blocker](t.Sampler); ok {
-		n, size = b.Blocks(len(free))
-	}
-	if n = max(1, min(n, len(free))); size == 0 || len(free) == 0 {
+	free := t.initial.free
+	n, size := t.parts(len(free))
+	if size == 0 || len(free) == 0 {
 		for i := range n {
 			t.blocks = append(t.blocks, block{(i + 1) * len(free) / n, (i + 1) * t.steps / n})
 		}

@@ -19,8 +19,9 @@ import (
 //
 // To add a kind of loop:
 //
-//  1. Write a file with a type that has the six methods. What depends on the recipe alone is
-//     computed once and kept in the task (see blockwork); the loop holds what changes.
+//  1. Write a file with a type that has the six methods; feed and check may be those of member, for
+//     what is computed causally. What depends on the recipe alone is computed once and kept in the
+//     task (see blockwork); the loop holds what changes.
 //  2. Choose it in Pool.newTask, which also sets a bound on its steps. A recipe that it cannot run
 //     is refused in Recipe.check.
 //

@@ -103,12 +103,6 @@ func (m *member) stream() philox.Stream {
 	return philox.Stream{Seed: m.seed, Sequence: uint32(m.Index), Step: step}
 }
 
-// limit leaves out positions from `end` on, which do not open in the step.
-func (s *stepState) limit(end int) {
-	n, _ := slices.BinarySearch(s.masked, end)
-	s.masked = s.masked[:n]
-}
-
 // penaltyEps is the last time of Dream's steps, and what keeps a penalty at the first finite.
 const penaltyEps = 1e-3
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"unmask/backend"
@@ -358,7 +359,8 @@ func (p *Pool) compute(ctx context.Context) (err error) {
 		}
 		if m.pipelined != nil {
 			p.setView(m)
-			m.step.limit(m.pipelined.Reach(&p.view))
+			n, _ := slices.BinarySearch(m.step.masked, m.pipelined.Reach(&p.view))
+			m.step.masked = m.step.masked[:n] // those behind do not open in the step
 		}
 		if d, ok := m.loop.(*draftLoop); ok {
 			p.busy = append(p.busy, d.children()...)

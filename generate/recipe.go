@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -60,25 +61,18 @@ const (
 // For fills in the defaults for a model's kind: images have a Shape of two dimensions, text of one.
 // Cache and Filter stay as they are.
 func (r Recipe) For(spec model.Spec) Recipe {
-	image := len(spec.Shape) == 2
+	usual := Recipe{Sampler: samplers.ChooseThenSample{Order: samplers.Hybrid{}},
+		Schedule: samplers.Uniform, Steps: textSteps}
+	if len(spec.Shape) == 2 {
+		usual = Recipe{Sampler: samplers.Moment{}, Schedule: samplers.Cosine, Steps: imageSteps}
+	}
 	if r.Sampler == nil {
-		r.Sampler = samplers.ChooseThenSample{Order: samplers.Hybrid{}}
-		if image {
-			r.Sampler = samplers.Moment{}
-		}
+		r.Sampler = usual.Sampler
 	}
 	if r.Schedule == nil {
-		r.Schedule = samplers.Uniform
-		if image {
-			r.Schedule = samplers.Cosine
-		}
+		r.Schedule = usual.Schedule
 	}
-	if r.Steps == 0 {
-		r.Steps = textSteps
-		if image {
-			r.Steps = imageSteps
-		}
-	}
+	r.Steps = cmp.Or(r.Steps, usual.Steps)
 	if r.Reuse == Delayed && r.Refresh == 0 {
 		r.Refresh = defaultRefresh
 	}

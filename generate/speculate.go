@@ -72,11 +72,6 @@ func (l *specLoop) begin(at int) {
 
 func (l *specLoop) quota() int { return len(l.step.masked) }
 
-func (l *specLoop) feed(rows []int32, base int) []int32 {
-	from := len(l.cached)
-	return l.appendRows(rows, base, from, l.step.seen)
-}
-
 // overlay puts the draft into the tokens of a pass.
 func (l *specLoop) overlay(tokens []int32) {
 	if len(l.draft) > 0 {
@@ -141,8 +136,6 @@ func (l *specLoop) kept() {
 		l.cached = append(l.cached[:0], l.Tokens[:l.step.seen]...)
 	}
 }
-
-func (l *specLoop) check() error { return l.checkCausal() }
 
 // accept keeps, of the tokens that a checking step drew, those up to and including the first that
 // differs from its draft.

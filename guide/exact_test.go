@@ -220,8 +220,8 @@ func TestDevicesChooseGuided(t *testing.T) {
 		requests := make([]generate.Request, 6)
 		for i := range requests {
 			requests[i] = generate.Request{Recipe: generate.Recipe{Sampler: sampler, Steps: 3,
-				Filter: filter, Guidance: generate.Guidance{Scale: 2, Schedule: "linear"}}, Seed: 4, Index: uint32(i),
-				Condition: &model.Condition{Class: int32(i%3) - 1}}
+				Filter: filter, Guidance: generate.Guidance{Scale: 2, Schedule: "linear"}}, Seed: 4,
+				Index: uint32(i), Condition: &model.Condition{Class: int32(i%3) - 1}}
 		}
 		for step, err := range generate.Each(t.Context(), d, generate.PoolOptions{Guided: true},
 			slices.Values(requests)) {

@@ -104,18 +104,12 @@ func clip(v int) byte { return byte(min(max(v, 0), 255)) }
 // upsampled returns a colour channel [height, width] with a sample for each pixel.
 func upsampled(p *image.YCbCr, plane []byte) []byte {
 	width, height := p.Rect.Dx(), p.Rect.Dy()
-	across, down := 1, 1
-	switch p.SubsampleRatio {
-	case image.YCbCrSubsampleRatio422:
-		across = 2
-	case image.YCbCrSubsampleRatio420:
-		across, down = 2, 2
-	case image.YCbCrSubsampleRatio440:
-		down = 2
-	case image.YCbCrSubsampleRatio411:
-		across = 4
-	case image.YCbCrSubsampleRatio410:
-		across, down = 4, 2
+	across, down := 1, 1 // pixels of a sample
+	for first := p.COffset(0, 0); p.COffset(across, 0) == first; {
+		across++
+	}
+	for first := p.COffset(0, 0); p.COffset(0, down) == first; {
+		down++
 	}
 	columns, rows := (width+across-1)/across, (height+down-1)/down
 	few, out := make([]byte, 0, columns*rows), make([]byte, width*height)

@@ -63,11 +63,6 @@ func (s *settings) readStops(f *fields) {
 	s.request.Stop = stops
 }
 
-// readPrompts reads the field prompt.
-func readPrompts(f *fields, m *servedModel) []unmask.Request {
-	return readTexts(f, "prompt", m, maxPrompts)
-}
-
 // readTexts reads a text, ids, or a list of either, at most some of them.
 func readTexts(f *fields, name string, m *servedModel, most int) (texts []unmask.Request) {
 	raw := f.value(name)
@@ -178,7 +173,7 @@ func (s *Server) completions(r *http.Request, f *fields) (q query, st streaming)
 	noTools(f)
 	f.into(&set.request, "suffix")
 	set.readLength(f)
-	prompts := readPrompts(f, m)
+	prompts := readTexts(f, "prompt", m, maxPrompts)
 	if f.fault == nil && len(prompts)*set.n > maxChoices {
 		f.fail(outOfRange("n", set.n, fmt.Sprintf("1 to %d with %d prompts", maxChoices/len(prompts),
 			len(prompts))))

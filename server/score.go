@@ -69,7 +69,7 @@ func (s *Server) readScoring(f *fields) (q scoring) {
 	f.neutral("stream", "false")
 	f.neutral("stop", "[]")
 	f.neutrals()
-	q.prompts = readPrompts(f, q.model)
+	q.prompts = readTexts(f, "prompt", q.model, maxPrompts)
 	f.refuse(len(q.prompts) > maxChoices,
 		outOfRange("prompt", fmt.Sprintf("a list of %d", len(q.prompts)),
 			fmt.Sprintf("1 to %d prompts", maxChoices)))

@@ -114,15 +114,12 @@ func (s *Server) Add(o Model) error {
 	}
 	m.engine = engine.New(s.ctx, m.Model, engine.Options{Rows: s.o.Rows, Memory: s.o.Memory,
 		Store: kvcache.NewStore(s.o.Keep),
-		Queue: s.o.Queue, Seconds: maxQueued, Calls: s.calls, Now: s.now})
+		Queue: s.o.Queue, Calls: s.calls, Now: s.now})
 	s.stats.served(m)
 	s.models = append(s.models, m)
 	s.group.Go(m.engine.Run)
 	return nil
 }
-
-// maxQueued is the largest amount of waiting work, in seconds.
-const maxQueued = 600
 
 // engines returns the engines of all models.
 func (s *Server) engines() (list []*engine.Engine) {

@@ -126,12 +126,6 @@ type functionCall struct {
 	Arguments string `json:"arguments"` // JSON
 }
 
-// newToolCall returns the call number k of a choice, without arguments.
-func newToolCall(made *call, choice, k int, name string) toolCall {
-	return toolCall{ID: fmt.Sprintf("call_%s_%d_%d", made.Key[:12], choice, k), Type: "function",
-		Function: functionCall{Name: name}}
-}
-
 // divide divides a finished text into what precedes its calls and the calls.
 func (p *saying) divide(made *call) {
 	(&callStream{}).take(made, p)
@@ -156,7 +150,8 @@ func (s *callStream) take(made *call, p *saying) {
 	for k, one := range calls {
 		part := toolCall{}
 		if k == len(s.arguments) {
-			part = newToolCall(made, p.index, k, one.Name)
+			part = toolCall{ID: fmt.Sprintf("call_%s_%d_%d", made.Key[:12], p.index, k), Type: "function",
+				Function: functionCall{Name: one.Name}}
 			s.arguments = append(s.arguments, 0)
 		} else if len(one.Arguments) == s.arguments[k] {
 			continue

@@ -31,29 +31,23 @@ func (o *Openings) Add(step *generate.Step) {
 		o.of = map[int]*Opening{}
 	}
 	for _, q := range step.Sequences {
-		o.add(q)
-	}
-}
-
-func (o *Openings) add(q generate.Progress) {
-	a := o.of[q.Number]
-	if a == nil || q.N <= 1 {
-		a = &Opening{Steps: make([]int, q.Before), LogP: make(LogProbs, q.Before)}
-		for p := range a.LogP {
-			a.LogP[p] = math.NaN()
+		a := o.of[q.Number]
+		if a == nil || q.N <= 1 {
+			a = &Opening{Steps: make([]int, q.Before),
+				LogP: slices.Repeat(LogProbs{math.NaN()}, q.Before)}
+			o.of[q.Number] = a
 		}
-		o.of[q.Number] = a
-	}
-	if q.Done && !q.Finished { // it took no part in the step
-		return
-	}
-	a.Steps = generate.Follow(a.Steps, q.Resized, 0)
-	a.LogP = generate.Follow(a.LogP, q.Resized, math.NaN())
-	for _, opened := range slices.Concat(q.Opened, q.Replaced) {
-		a.Steps[opened.Position], a.LogP[opened.Position] = q.N, opened.LogP
-	}
-	for _, p := range q.Closed {
-		a.Steps[p], a.LogP[p] = 0, math.NaN()
+		if q.Done && !q.Finished { // it took no part in the step
+			continue
+		}
+		a.Steps = generate.Follow(a.Steps, q.Resized, 0)
+		a.LogP = generate.Follow(a.LogP, q.Resized, math.NaN())
+		for _, opened := range slices.Concat(q.Opened, q.Replaced) {
+			a.Steps[opened.Position], a.LogP[opened.Position] = q.N, opened.LogP
+		}
+		for _, p := range q.Closed {
+			a.Steps[p], a.LogP[p] = 0, math.NaN()
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,9 +66,7 @@ func Build(t testing.TB) string {
 	if root == "" {
 		t.Skip("the kernels' sources are not here")
 	}
-	built, err := compile(compiler, root)
-	require.NoError(t, err)
-	data, err := os.ReadFile(built)
+	data, err := os.ReadFile(compile(t, compiler, root))
 	require.NoError(t, err)
 	own := filepath.Join(t.TempDir(), "libcuda.so.1") // a copy is loaded separately
 	require.NoError(t, os.WriteFile(own, data, 0o755))
@@ -109,54 +108,44 @@ func sources() string {
 	return ""
 }
 
-// compile compiles the library, unless that was done for the same sources.
-func compile(compiler, root string) (string, error) {
-	here := filepath.Join(root, "internal", "fakecuda")
+// compile compiles the library, unless that was done for the same sources, and returns its path.
+func compile(t testing.TB, compiler, root string) string {
+	t.Helper()
+	here := filepath.Join(root, "internal", "fakecuda", "library")
 	kernels := filepath.Join(root, "backend", "cuda", "kernels")
-	main := filepath.Join(here, "library", "driver.cpp")
 	sum := sha256.New()
 	fmt.Fprintln(sum, compiler, flags, processor())
-	var parts []string
 	for _, pattern := range []string{filepath.Join(kernels, "*.cu"), filepath.Join(kernels, "*.cuh"),
-		filepath.Join(kernels, "*.h"),
-		filepath.Join(here, "library", "*.cpp")} {
+		filepath.Join(kernels, "*.h"), filepath.Join(here, "*.cpp")} {
 		names, err := filepath.Glob(pattern)
-		if err != nil {
-			return "", err
+		require.NoError(t, err)
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			require.NoError(t, err)
+			fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(name), len(data), data)
 		}
-		parts = append(parts, names...)
-	}
-	for _, name := range parts {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(name), len(data), data)
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		dir = os.TempDir()
 	}
 	dir = filepath.Join(dir, "unmask-fakecuda")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
+	require.NoError(t, os.MkdirAll(dir, 0o755))
 	// tests of other packages may compile the same library
 	lock := flock.New(filepath.Join(dir, "lock"))
-	if err := lock.Lock(); err != nil {
-		return "", err
-	}
+	require.NoError(t, lock.Lock())
 	defer lock.Close()
 	target := filepath.Join(dir, hex.EncodeToString(sum.Sum(nil)[:12])+".so")
 	if _, err := os.Stat(target); err == nil {
-		return target, nil
+		return target
 	}
 	prune(dir)
-	args := append(append([]string{}, flags...), "-I", kernels, "-o", target+".part", main)
-	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s %v: %w\n%s", compiler, args, err, out)
-	}
-	return target, os.Rename(target+".part", target)
+	args := append(slices.Clone(flags), "-I", kernels, "-o", target+".part",
+		filepath.Join(here, "driver.cpp"))
+	out, err := exec.Command(compiler, args...).CombinedOutput()
+	require.NoError(t, err, "%s %v: %s", compiler, args, out)
+	require.NoError(t, os.Rename(target+".part", target))
+	return target
 }
 
 // processor returns the processor as seen by the compiler for -march=native, because several

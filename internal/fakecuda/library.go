@@ -20,10 +20,15 @@ const (
 type Library struct {
 	Path string
 
-	calls, live func(what string) int
-	forget      func()
-	inject      func(function string, nth, code int)
-	set         func(what string, value int) int
+	// Calls returns how often a function of the driver was called, or a kernel ran, since Forget.
+	Calls func(name string) int
+	// Forget sets all counts to zero and cancels planned failures.
+	Forget func()
+	// Fail makes the nth call from now of a function fail once, with a code.
+	Fail func(function string, nth, code int)
+
+	live func(what string) int
+	set  func(what string, value int) int
 }
 
 // Open builds a library of the test's own and opens it.
@@ -32,22 +37,13 @@ func Open(t testing.TB) *Library {
 	l := &Library{Path: Build(t)}
 	handle, err := purego.Dlopen(l.Path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	require.NoError(t, err)
-	purego.RegisterLibFunc(&l.calls, handle, "fake_calls")
+	purego.RegisterLibFunc(&l.Calls, handle, "fake_calls")
 	purego.RegisterLibFunc(&l.live, handle, "fake_live")
-	purego.RegisterLibFunc(&l.forget, handle, "fake_forget_calls")
-	purego.RegisterLibFunc(&l.inject, handle, "fake_inject")
+	purego.RegisterLibFunc(&l.Forget, handle, "fake_forget_calls")
+	purego.RegisterLibFunc(&l.Fail, handle, "fake_inject")
 	purego.RegisterLibFunc(&l.set, handle, "fake_set")
 	return l
 }
-
-// Calls returns how often a function of the driver was called, or a kernel ran, since Forget.
-func (l *Library) Calls(name string) int { return l.calls(name) }
-
-// Forget sets all counts to zero and cancels planned failures.
-func (l *Library) Forget() { l.forget() }
-
-// Fail makes the nth call from now of a function fail once, with a code.
-func (l *Library) Fail(function string, nth, code int) { l.inject(function, nth, code) }
 
 // Set changes the emulated machine: devices, memory (bytes), driver (version), major and minor
 // (compute capability), the milliseconds that PTX takes to compile ("compile"), the launches after

@@ -44,14 +44,16 @@ type Engine struct {
 
 // Options bound an engine.
 type Options struct {
-	Rows    int              // of a tick
-	Memory  int64            // bytes of keys and values
-	Store   *kvcache.Store   // of the model, for calls that begin as earlier ones; nil: none
-	Queue   int              // calls of an owner that wait for their first step
-	Seconds float64          // that the calls of an owner may take together
-	Calls   *Calls           // those of this engine are among them
-	Now     func() time.Time // of calls and passes
+	Rows   int              // of a tick
+	Memory int64            // bytes of keys and values
+	Store  *kvcache.Store   // of the model, for calls that begin as earlier ones; nil: none
+	Queue  int              // calls of an owner that wait for their first step
+	Calls  *Calls           // those of this engine are among them
+	Now    func() time.Time // of calls and passes
 }
+
+// maxQueued is how many seconds the calls of an owner may take together.
+const maxQueued = 600
 
 // Stats counts what engines do. Its methods may be called concurrently.
 type Stats interface {
@@ -158,9 +160,9 @@ func (e *Engine) admit(c *Call) error {
 	if waiting >= e.o.Queue {
 		return e.busy(QueueFull, total, "%d requests wait, want at most %d", waiting, e.o.Queue)
 	}
-	if wait := e.seconds(total); wait > e.o.Seconds {
-		return e.busy(QueueFull, total, "the work that waits takes %.0f seconds, want at most %.0f",
-			wait, e.o.Seconds)
+	if wait := e.seconds(total); wait > maxQueued {
+		return e.busy(QueueFull, total, "the work that waits takes %.0f seconds, want at most %d",
+			wait, maxQueued)
 	}
 	_, ahead := e.before(c)
 	if wait := e.seconds(ahead); e.o.Now().Add(time.Duration(wait * float64(time.Second))).After(

@@ -58,7 +58,7 @@ func newSetup(t *testing.T, queue int) *setup {
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
 	s.engine = engine.New(ctx, m, engine.Options{Rows: 64, Memory: 1 << 20, Queue: queue,
-		Seconds: 600, Calls: s.calls, Now: func() time.Time { return s.now }})
+		Calls: s.calls, Now: func() time.Time { return s.now }})
 	return s
 }
 

@@ -3,6 +3,7 @@ package loops
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,11 +30,11 @@ func Run(t *testing.T, p *parity.Pack, m model.Denoiser, conditions parity.Condi
 		Tokens(t, p, m, conditions, want, size, c.Recipe)
 		return
 	}
-	o := options(t, p, conditions, c.Recipe)
+	list := requests(t, p, conditions, size, c.Recipe)
 	start, _ := p.Ints(c.Start)
-	for i := range size {
-		o.Index, o.N, o.Known = uint32(i), 1, start[i*n:(i+1)*n]
-		require.Equal(t, want[i*n:(i+1)*n], run(t, m, o))
+	for i := range list {
+		list[i].Known = start[i*n : (i+1)*n]
+		require.Equal(t, want[i*n:(i+1)*n], run(t, m, list[i:i+1]))
 	}
 }
 
@@ -42,36 +43,34 @@ func Run(t *testing.T, p *parity.Pack, m model.Denoiser, conditions parity.Condi
 func Tokens(t *testing.T, p *parity.Pack, m model.Denoiser, conditions parity.Conditions,
 	want []int32, size int, recipe string) {
 	t.Helper()
-	o := options(t, p, conditions, recipe)
-	o.N = size
-	require.Equal(t, want, run(t, m, o))
+	require.Equal(t, want, run(t, m, requests(t, p, conditions, size, recipe)))
 }
 
-// options are of a run with a recipe.
-func options(t *testing.T, p *parity.Pack, conditions parity.Conditions,
-	text string) generate.Options {
+// requests are those of a run with a recipe.
+func requests(t *testing.T, p *parity.Pack, conditions parity.Conditions, size int,
+	text string) (list []generate.Request) {
 	t.Helper()
 	recipe, err := generate.ParseRecipe(text)
 	require.NoError(t, err)
-	return generate.Options{Request: generate.Request{Recipe: recipe},
-		Conditions: func(i int) *model.Condition {
-			with, without := conditions(p, i)
-			both := *with
-			both.Without = without
-			return &both
-		}}
+	for i := range size {
+		with, without := conditions(p, i)
+		both := *with
+		both.Without = without
+		list = append(list, generate.Request{Recipe: recipe, Index: uint32(i), Condition: &both})
+	}
+	return list
 }
 
 // run returns the tokens of all sequences, one after the other.
-func run(t *testing.T, m model.Denoiser, o generate.Options) (all []int32) {
+func run(t *testing.T, m model.Denoiser, list []generate.Request) []int32 {
 	t.Helper()
-	got := map[int][]int32{}
-	for q, err := range generate.Samples(context.Background(), m, o) {
+	o := generate.PoolOptions{Guided: true, Together: true}
+	got := make([][]int32, len(list))
+	for step, err := range generate.Each(context.Background(), m, o, slices.Values(list)) {
 		require.NoError(t, err)
-		got[q.Index] = append([]int32(nil), q.Tokens...)
+		for _, q := range step.Sequences {
+			got[q.Number] = slices.Clone(q.Tokens)
+		}
 	}
-	for i := range o.N {
-		all = append(all, got[int(o.Index)+i]...)
-	}
-	return all
+	return slices.Concat(got...)
 }
