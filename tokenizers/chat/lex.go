@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -164,79 +163,57 @@ func (l *lexer) tag(end string) {
 				return
 			}
 		}
-		switch c := rest[0]; {
-		case c >= utf8.RuneSelf || c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z':
-			n := strings.IndexFunc(rest, func(r rune) bool {
-				return r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r)
-			})
-			if n == 0 {
-				c, _ := utf8.DecodeRuneInString(rest)
-				fail("line %d: %q is not known here", l.line(), c)
-			}
-			l.word(name, rest, n)
-		case '0' <= c && c <= '9':
-			l.number(rest)
-		case c == '\'' || c == '"':
-			l.quoted(rest)
-		default:
-			op := rest[:1]
-			if len(rest) > 1 && strings.Contains("// ** == != >= <= ", rest[:2]+" ") {
-				op = rest[:2]
-			}
-			if !strings.Contains("+-/*%~[](){}><=.:|,// ** == != >= <=", op) {
-				fail("line %d: %q is not known here", l.line(), op)
-			}
-			switch op {
-			case "(", "[", "{":
-				open++
-			case ")", "]", "}":
-				open--
-			}
-			l.word(operator, rest, len(op))
+		switch t := l.next(rest); {
+		case t.kind != operator:
+		case strings.Contains("([{", t.text):
+			open++
+		case strings.Contains(")]}", t.text):
+			open--
 		}
 	}
 }
 
-// word adds the first n bytes of rest, or all if n is below 0.
-func (l *lexer) word(k kind, rest string, n int) {
-	if n < 0 {
-		n = len(rest)
-	}
-	l.put(k, rest[:n])
-	l.at += n
+// forms are the tokens of Jinja's lexer within a tag: 007 and 1__0 are two numbers, which no rule
+// puts together.
+var forms = []struct {
+	kind kind
+	form *regexp.Regexp
+}{
+	{float, regexp.MustCompile(
+		`^([0-9]+_)*[0-9]+((\.([0-9]+_)*[0-9]+)?[eE][+-]?([0-9]+_)*[0-9]+|\.([0-9]+_)*[0-9]+)`)},
+	{integer, regexp.MustCompile(`^(0[bB](_?[01])+|0[oO](_?[0-7])+|0[xX](_?[0-9a-fA-F])+|` +
+		`[1-9](_?[0-9])*|0(_?0)*)`)},
+	{name, regexp.MustCompile(`^[\pL\pN\pM_]+`)},
+	{quoted, regexp.MustCompile(`^(?s:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")`)},
+	{operator, regexp.MustCompile(`^(?://|\*\*|[=!><]=|[-+/*%~[\](){}><=.:|,!])`)},
 }
 
-// The numbers of Jinja's lexer: 007 and 1__0 are two numbers, which no rule puts together.
-var (
-	wholeLiteral = regexp.MustCompile(`^(0[bB](_?[01])+|0[oO](_?[0-7])+|0[xX](_?[0-9a-fA-F])+|` +
-		`[1-9](_?[0-9])*|0(_?0)*)`)
-	realLiteral = regexp.MustCompile(
-		`^([0-9]+_)*[0-9]+((\.([0-9]+_)*[0-9]+)?[eE][+-]?([0-9]+_)*[0-9]+|\.([0-9]+_)*[0-9]+)`)
-)
-
-func (l *lexer) number(rest string) {
-	k, found := float, realLiteral.FindString(rest)
-	if found == "" {
-		k, found = integer, wholeLiteral.FindString(rest)
-	}
-	l.put(k, strings.ReplaceAll(found, "_", ""))
-	l.at += len(found)
-}
-
-// quoted reads a string with Python's escapes.
-func (l *lexer) quoted(rest string) {
-	n := 1
-	for n < len(rest) && rest[n] != rest[0] {
-		if rest[n] == '\\' {
-			n++
+// next adds the token that rest begins with.
+func (l *lexer) next(rest string) token {
+	for _, f := range forms {
+		found := f.form.FindString(rest)
+		if found == "" {
+			continue
 		}
-		n++
+		value := found
+		switch f.kind {
+		case float, integer:
+			value = strings.ReplaceAll(found, "_", "")
+		case quoted:
+			value = l.unescape(found[1 : len(found)-1])
+		}
+		l.put(f.kind, value)
+		l.at += len(found)
+		return l.tokens[len(l.tokens)-1]
 	}
-	if n >= len(rest) {
-		fail("line %d: string is not closed, want %c", l.line(), rest[0])
+	switch c, _ := utf8.DecodeRuneInString(rest); {
+	case c == '\'' || c == '"':
+		fail("line %d: string is not closed, want %c", l.line(), c)
+	case c >= utf8.RuneSelf:
+		fail("line %d: %q is not known here", l.line(), c)
 	}
-	l.put(quoted, l.unescape(rest[1:n]))
-	l.at += n + 1
+	fail("line %d: %q is not known here", l.line(), rest[:1])
+	return token{}
 }
 
 func (l *lexer) unescape(s string) string {

@@ -214,24 +214,19 @@ func (r *run) macro(m define, s *scope) *function {
 
 // globals returns the functions that every template has.
 func globals() map[string]any {
-	all := map[string]any{
-		"range": &function{"range", callRange},
-		"namespace": &function{"namespace", func(r *run, args []any,
-			named *dict) any {
-			return &namespace{r.dict(args, named)}
-		}},
-		"dict": &function{"dict", func(r *run, args []any,
-			named *dict) any {
-			return r.dict(args, named)
-		}},
-		"raise_exception": &function{"raise_exception", func(r *run, args []any, named *dict) any {
+	all := map[string]any{}
+	for name, call := range map[string]func(r *run, args []any, named *dict) any{
+		"range":     callRange,
+		"namespace": func(r *run, args []any, named *dict) any { return &namespace{r.dict(args, named)} },
+		"dict":      func(r *run, args []any, named *dict) any { return r.dict(args, named) },
+		"raise_exception": func(r *run, args []any, _ *dict) any {
 			if len(args) != 1 {
 				fail("raise_exception takes one message")
 			}
 			fail("%s", r.str(args[0]).s)
 			return nil
-		}},
-		"strftime_now": &function{"strftime_now", func(r *run, args []any, named *dict) any {
+		},
+		"strftime_now": func(r *run, args []any, _ *dict) any {
 			if len(args) != 1 {
 				fail("strftime_now takes one format")
 			}
@@ -240,7 +235,9 @@ func globals() map[string]any {
 				fail("strftime_now takes a text, found %s", typeName(args[0]))
 			}
 			return r.strftime(format)
-		}},
+		},
+	} {
+		all[name] = &function{name, call}
 	}
 	for _, name := range []string{"cycler", "joiner", "lipsum"} {
 		all[name] = &function{name, func(*run, []any, *dict) any {

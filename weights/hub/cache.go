@@ -170,48 +170,38 @@ func (c *Client) List() ([]Cached, error) {
 
 // refs returns a repository's branches and tags by commit.
 func (c *Client) refs(repo string) (map[string][]string, error) {
-	root := filepath.Join(c.Cache, folder(repo), "refs")
 	refs := map[string][]string{}
-	err := walk(root, func(name string) error {
+	err := walk(filepath.Join(c.Cache, folder(repo), "refs"), func(_ fs.FS, name string) {
 		// Other files, temporary ones for example, are ignored.
 		if commit, err := c.readRef(repo, name); err == nil && checkRevision(name) == nil {
 			refs[commit] = append(refs[commit], name)
 		}
-		return nil
 	})
 	return refs, err
 }
 
 // contents returns the complete files below dir and their size.
 func contents(dir string) (files []string, size int64, err error) {
-	err = walk(dir, func(name string) error {
-		if info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name))); err == nil &&
-			info.Mode().IsRegular() {
+	err = walk(dir, func(root fs.FS, name string) {
+		if info, err := fs.Stat(root, name); err == nil && info.Mode().IsRegular() {
 			files = append(files, name)
 			size += info.Size()
 		}
-		return nil
 	})
 	return files, size, err
 }
 
-// walk calls f for everything below root that is not a directory, in lexical order, with its
-// relative name with slashes. A missing root is empty.
-func walk(root string, f func(name string) error) error {
-	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			return err
-		}
-		if d.IsDir() {
+// walk calls f for everything below root that is not a directory, in lexical order. A missing root
+// is empty.
+func walk(root string, f func(root fs.FS, name string)) error {
+	dir := os.DirFS(root)
+	return fs.WalkDir(dir, ".", func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		name, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
+		if err == nil && !d.IsDir() {
+			f(dir, name)
 		}
-		return f(filepath.ToSlash(name))
+		return err
 	})
 }

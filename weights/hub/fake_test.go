@@ -3,6 +3,7 @@ package hub
 import (
 	"crypto/sha256"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -173,12 +174,11 @@ func read(t *testing.T, name string) string {
 
 // tree returns what is below dir, relative, links with their targets.
 func tree(t *testing.T, dir string) (names []string) {
-	require.NoError(t, walk(dir, func(name string) error {
+	require.NoError(t, walk(dir, func(_ fs.FS, name string) {
 		if target, err := os.Readlink(dir + "/" + name); err == nil {
 			name += " -> " + target
 		}
 		names = append(names, name)
-		return nil
 	}))
 	return names
 }
