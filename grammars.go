@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"unmask/constrain"
@@ -171,7 +170,7 @@ func (m *Model) language(ctx context.Context, g *Grammar, tokens, ends []int32) 
 	}
 	c, name, err := m.grammars.get(ctx, g, at)
 	if err == nil {
-		l.Tokens, l.Choices, l.Text = c.tokens, c.choices, c.text
+		l.Tokens, l.Choices, l.Text = c.Tokens, c.Choices, c.Text
 		err = m.check(ctx, l, tokens)
 	}
 	return l, ends, refusal(name, err)
@@ -252,17 +251,10 @@ type grammars struct {
 	kept *lru.Cache[[sha256.Size]byte, *compiledGrammar]
 }
 
+// compiledGrammar is the language of a grammar, without positions, and the name of its field.
 type compiledGrammar struct {
-	name    string
-	bytes   int
-	tokens  *grammar.Tokens
-	choices *constrain.Choices // of choices
-	text    *grammar.DFA       // see constrain.Language
-}
-
-func newGrammars(m *Model) *grammars {
-	return &grammars{model: m, kept: lru.New[[sha256.Size]byte, *compiledGrammar](maxGrammars),
-		vocabulary: sync.OnceValue(func() *grammar.Vocabulary { return Vocabulary(m.Text, m.Spec()) })}
+	constrain.Language
+	name string
 }
 
 // get returns a grammar's automaton, and the name of its field.
@@ -287,7 +279,7 @@ func (k *grammars) get(ctx context.Context, g *Grammar, at *place) (*compiledGra
 	if err := k.compile(ctx, c, g, at); err != nil {
 		return nil, c.name, err
 	}
-	k.kept.Put(key, c, owner, int64(c.bytes))
+	k.kept.Put(key, c, owner, int64(c.Bytes()))
 	return c, c.name, nil
 }
 
@@ -299,27 +291,21 @@ func (k *grammars) compile(ctx context.Context, c *compiledGrammar, g *Grammar, 
 		return err
 	}
 	if at.open {
-		if c.text = d; name == "choice" {
-			c.text, err = grammar.Choices(g.Choice, budget)
+		if c.Text = d; name == "choice" {
+			c.Text, err = grammar.Choices(g.Choice, budget)
 		} else {
 			d = d.Spaced()
 		}
 		if err != nil {
 			return err
 		}
-		c.bytes += c.text.Bytes()
 	}
-	c.tokens, err = d.Tokens(k.vocabulary(), grammar.TokenOptions{Ends: at.ends, Fill: at.ends,
+	c.Tokens, err = d.Tokens(k.vocabulary(), grammar.TokenOptions{Ends: at.ends, Fill: at.ends,
 		Cut: g.Calls != nil && g.Calls.Text, Budget: budget})
-	if err != nil {
-		return err
+	if err == nil && labels != nil {
+		c.Choices = constrain.NewChoices(g.Choice, c.Tokens, labels)
 	}
-	c.bytes += c.tokens.Bytes()
-	if labels != nil {
-		c.choices = constrain.NewChoices(g.Choice, c.tokens, labels)
-		c.bytes += c.choices.Bytes()
-	}
-	return nil
+	return err
 }
 
 // Constraints restrict the tokens that a run may draw, in text. TOKENS are ids such as "3,17" or,

@@ -226,8 +226,3 @@ func (q *Requests) At(i int) generate.Request {
 
 // Input returns the index of sample i's input in the list.
 func (q *Requests) Input(i int) int { return i % len(q.prepared) }
-
-// Options returns the options of n samples of a request that is not of a list.
-func (q *Requests) Options(n int) generate.Options {
-	return generate.Options{Request: q.prepared[0], N: n}
-}

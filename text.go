@@ -197,7 +197,10 @@ func (m *Model) WithAnswer(r Request, text string, ids []int32) (tokens []int32,
 	case r.Messages != nil:
 		known, _, err = m.messageTokens(&r)
 	case r.Tokens == nil:
-		r.Prompt, text = untrail(r.Prompt, text)
+		// Blanks at its end are part of the answer's first token, as in the harnesses of LLaDA, Dream
+		// and dLLM.
+		at := len(strings.TrimRightFunc(r.Prompt, unicode.IsSpace))
+		r.Prompt, text = r.Prompt[:at], r.Prompt[at:]+text
 		known, err = t.begin(r.Prompt, r.Special, false)
 		last = t.last
 		err = param.About("prompt", err)
@@ -230,13 +233,6 @@ func (m *Model) WithAnswer(r Request, text string, ids []int32) (tokens []int32,
 		from += len(t.spec.Before)
 	}
 	return tokens, from, from + len(ids), nil
-}
-
-// untrail moves the blanks at a prompt's end to its answer, as the harnesses of LLaDA, Dream and
-// dLLM do: they are part of the answer's first token.
-func untrail(prompt, answer string) (string, string) {
-	at := len(strings.TrimRightFunc(prompt, unicode.IsSpace))
-	return prompt[:at], prompt[at:] + answer
 }
 
 // after returns the tokens of a text that follows a request's prompt, whose tokens are known.

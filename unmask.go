@@ -14,6 +14,7 @@ package unmask
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -29,7 +30,9 @@ import (
 	_ "unmask/dit"
 	_ "unmask/encoders"
 	"unmask/generate"
+	"unmask/grammar"
 	_ "unmask/halton"
+	"unmask/internal/lru"
 	_ "unmask/llama"
 	_ "unmask/maskgen"
 	"unmask/model"
@@ -112,7 +115,9 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 	if src != nil {
 		m.Name = src.Name
 	}
-	m.chat, m.grammars = sync.OnceValues(m.readChat), newGrammars(m)
+	m.chat = sync.OnceValues(m.readChat)
+	m.grammars = &grammars{model: m, kept: lru.New[[sha256.Size]byte, *compiledGrammar](maxGrammars),
+		vocabulary: sync.OnceValue(func() *grammar.Vocabulary { return Vocabulary(m.Text, m.Spec()) })}
 	return m
 }
 
@@ -203,14 +208,12 @@ type Step = generate.Step
 // what it yields is one goroutine's.
 func Generate(ctx context.Context, m *Model, r Run) iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
-		q, err := m.Requests(ctx, r.Request, nil)
-		if err != nil {
-			yield(nil, err)
-			return
+		q, err := m.Prepare(ctx, r.Request)
+		o := generate.Options{Request: q, N: r.N, Batch: r.Batch}
+		if err == nil {
+			o, err = m.Check(o)
 		}
-		o := q.Options(r.N)
-		o.Batch = r.Batch
-		if o, err = m.Check(o); err != nil {
+		if err != nil {
 			yield(nil, err)
 			return
 		}

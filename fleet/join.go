@@ -218,12 +218,6 @@ func pinned(hash string, now clock) *tls.Config {
 
 var errCertificate = errors.New("the hub's certificate is not the one of the join line")
 
-// loopback reports whether a host is this machine alone.
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // reachable returns the address under which others find a listener: where it listens everywhere,
 // the first address of this machine that is not its own.
 func reachable(host string) string {

@@ -82,7 +82,7 @@ func (e *engine) listen(listen string, s *secrets, now clock) error {
 		MaxPayload: MaxResult + overhead, MaxPending: 256 << 20, AuthTimeout: 5, TLSTimeout: 5,
 		WriteDeadline: 30 * time.Second, CustomClientAuthentication: e}
 	e.join.Token = s.token
-	if !loopback(host) {
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		pair, hash, err := s.certificate()
 		if err != nil {
 			return err
@@ -110,7 +110,8 @@ func (e *engine) listen(listen string, s *secrets, now clock) error {
 }
 
 // Check admits a connection that knows the token, or the hub's own password. The user name of a
-// worker is a key that it drew: it may speak in that key's name alone, and hears nothing else.
+// worker is a key that it drew. Under this key alone it may ask to join, for jobs and files, and
+// hand in results, and it hears answers to itself and the end of the run.
 func (e *engine) Check(c server.ClientAuthentication) bool {
 	o := c.GetOpts()
 	same := func(secret string) bool {
@@ -121,22 +122,16 @@ func (e *engine) Check(c server.ClientAuthentication) bool {
 		c.RegisterUser(&server.User{Username: hubUser})
 		return true
 	case isHex(o.Username, keyBytes) && same(e.join.Token):
-		c.RegisterUser(&server.User{Username: o.Username,
-			Permissions: permissions(e.join.ID, o.Username)})
+		id, key := e.join.ID, o.Username
+		c.RegisterUser(&server.User{Username: key, Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: []string{subject(id, "hello."+key),
+				subject(id, "done."+key), subject(id, "blob."+key)}},
+			Subscribe: &server.SubjectPermission{Allow: []string{inbox(id, key) + ".>",
+				subject(id, "over")}},
+		}})
 		return true
 	}
 	return false
-}
-
-// permissions allow a worker to ask to join, for jobs and files, and to hand in results, each under
-// its own key, and to hear answers to itself and the end of the run.
-func permissions(id, key string) *server.Permissions {
-	return &server.Permissions{
-		Publish: &server.SubjectPermission{Allow: []string{subject(id, "hello."+key),
-			subject(id, "done."+key), subject(id, "blob."+key)}},
-		Subscribe: &server.SubjectPermission{Allow: []string{inbox(id, key) + ".>",
-			subject(id, "over")}},
-	}
 }
 
 // connection returns the options of hub and workers: they reconnect for ever, as either may

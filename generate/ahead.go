@@ -30,8 +30,8 @@ func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, mask
 		}
 		b.Time = append(b.Time, float64(m.left-len(c.Positions))/float64(length))
 		b.Steps = append(b.Steps, model.Progress{N: m.N + 1, Of: m.steps})
-		if m.condition != nil {
-			b.Conditions = append(b.Conditions, m.condition)
+		if m.Condition != nil {
+			b.Conditions = append(b.Conditions, m.Condition)
 		}
 	}
 	m.step.work.Full += len(candidates)

@@ -17,7 +17,7 @@ type choice struct {
 // Before the first pass the host chooses, with the same result.
 func (p *Pool) rank(m *member) bool {
 	m.step.device = false
-	if n := len(m.step.masked); p.chooses && !m.step.causal && !m.filtered() && m.speech == nil &&
+	if n := len(m.step.masked); p.pass.chooser != nil && !m.step.causal && !m.filtered() && m.speech == nil &&
 		!m.Greedy && n > 0 && n <= backend.ChoiceGroup {
 		m.step.ranking, m.step.device = samplers.RankingOf(m.Sampler, m.step.n, m.step.of, m.shape)
 		m.step.ranking = m.step.ranking.For(m.step.quota)
@@ -28,7 +28,7 @@ func (p *Pool) rank(m *member) bool {
 // sameRanking reports whether a device can choose for both members in one call.
 func (m *member) sameRanking(o *member) bool {
 	a, b := m.step.ranking, o.step.ranking
-	return m.seed == o.seed && m.N == o.N && m.step.need.Draw == o.step.need.Draw &&
+	return m.Seed == o.Seed && m.N == o.N && m.step.need.Draw == o.step.need.Draw &&
 		a.By == b.By && a.Share == b.Share && a.Beta == b.Beta && a.Noise == b.Noise &&
 		a.Power == b.Power &&
 		len(a.Order) == len(b.Order) && (len(a.Order) == 0 || &a.Order[0] == &b.Order[0] ||
@@ -41,7 +41,7 @@ func (p *Pool) chooseOnDevice(list []*member) error {
 	h, c, first, length := &p.head, &p.choice, list[0], p.pass.of.Length
 	k, need := first.step.ranking, first.step.need
 	h.rows, c.Position, c.Groups = h.rows[:0], c.Position[:0], c.Groups[:0]
-	c.Seed, c.Step, c.By, c.Beta, c.Noise, c.Power = first.seed, uint32(first.N+1), k.By, k.Beta,
+	c.Seed, c.Step, c.By, c.Beta, c.Noise, c.Power = first.Seed, uint32(first.N+1), k.By, k.Beta,
 		k.Noise, k.Power
 	c.order = grow(&c.order, len(k.Order))
 	for i, at := range k.Order {

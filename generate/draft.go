@@ -29,7 +29,7 @@ func (l *draftLoop) children() []*member {
 	l.drafts = l.drafts[:max(n, 1)]
 	for i, d := range l.drafts {
 		opened := l.proposed[:min(i+1, n)]
-		*d = member{task: m.task, layout: m.layout, condition: m.condition, place: nowhere,
+		*d = member{task: m.task, layout: m.layout, place: nowhere,
 			past: m.past, left: m.left - len(opened), loop: remake(d.loop, wholeLoop{member: d}),
 			Tokens: append(d.Tokens[:0], m.Tokens...), Sequence: Sequence{Index: m.Index, N: m.N,
 				Steps: m.Steps}, step: d.step.empty()}

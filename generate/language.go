@@ -12,8 +12,9 @@ import (
 	"unmask/samplers"
 )
 
-// speak gives a task a language. It returns an error if no sequence can belong to it.
-func (t *task) speak(l *constrain.Language, spec model.Spec) error {
+// checkLanguage returns an error if no sequence can belong to the task's language.
+func (t *task) checkLanguage(spec model.Spec) error {
+	l := t.Language
 	if l == nil {
 		return nil
 	}
@@ -28,7 +29,6 @@ func (t *task) speak(l *constrain.Language, spec model.Spec) error {
 	if err := t.CheckGrammar(spec); err != nil {
 		return err
 	}
-	t.language = l
 	return l.Check(t.initial.start, spec.Mask)
 }
 
@@ -54,10 +54,10 @@ func (m *member) sameMarginals(o *member) bool {
 
 // newSpeech returns what a member keeps of its language, nil without one.
 func (m *member) newSpeech(sums *constrain.Sums) *constrain.Sequence {
-	if m.language == nil {
+	if m.Language == nil {
 		return nil
 	}
-	return &constrain.Sequence{Language: m.language, Mask: m.mask, Sums: sums,
+	return &constrain.Sequence{Language: m.Language, Mask: m.mask, Sums: sums,
 		Uniform: func(position, draw int) float64 {
 			words := m.stream().Words(position, philox.Unseen, draw)
 			return (float64(words[0]) + 0.5) / (1 << 32)
@@ -69,7 +69,7 @@ func (p *Pool) readsLanguage(b *model.Batch, m *member) {
 	base := int32(m.step.row * b.Length)
 	add := func(row int32) {
 		at := int(row - base)
-		if at >= m.language.From && at < m.language.To && m.Tokens[at] == m.mask {
+		if at >= m.Language.From && at < m.Language.To && m.Tokens[at] == m.mask {
 			b.Read = append(b.Read, row)
 		}
 	}
@@ -177,13 +177,13 @@ func (p *Pool) drawAgain(m *member, tokens []int32, again []int) error {
 // positions it is not.
 func (m *member) endsAt(position int, ends []int32) bool {
 	return slices.Contains(ends, m.Tokens[position]) &&
-		(m.language == nil || position >= m.language.From)
+		(m.Language == nil || position >= m.Language.From)
 }
 
 // mustEnd reports whether the member's language has nothing but the end at a position. Everything
 // before it is open.
 func (m *member) mustEnd(position int) bool {
-	l := m.language
+	l := m.Language
 	if l == nil || l.End() < 0 || position < l.From || position >= l.To {
 		return false
 	}

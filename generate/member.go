@@ -17,12 +17,11 @@ type member struct {
 	*task
 	Sequence
 	// the tokens that passes work on: Sequence.Tokens and, for some loops, positions after its end
-	Tokens    []int32
-	layout    // the task's, unless the loop changes the sequence's length
-	loop      loop
-	condition *model.Condition
-	place     int  // index of its keys and values in the cache, or nowhere
-	waits     bool // it does not take part in the step
+	Tokens []int32
+	layout // the task's, unless the loop changes the sequence's length
+	loop   loop
+	place  int  // index of its keys and values in the cache, or nowhere
+	waits  bool // it does not take part in the step
 
 	left   int                 // number of masked free positions
 	past   []float64           // [length] what the sampler remembers of each position
@@ -100,7 +99,7 @@ func (m *member) stream() philox.Stream {
 	if m.step.fixed {
 		step = 0
 	}
-	return philox.Stream{Seed: m.seed, Sequence: uint32(m.Index), Step: step}
+	return philox.Stream{Seed: m.Seed, Sequence: uint32(m.Index), Step: step}
 }
 
 // penaltyEps is the last time of Dream's steps, and what keeps a penalty at the first finite.

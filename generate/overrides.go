@@ -119,7 +119,7 @@ func (a Overrides) Fit(base Recipe, d model.Denoiser, free int) (Recipe, error) 
 func (a Overrides) read(r *Recipe, base Recipe) error {
 	for _, name := range slices.Sorted(maps.Keys(a)) {
 		if !slices.ContainsFunc(given, func(p param.Param) bool { return p.Name == name }) &&
-			!slices.ContainsFunc(table, func(t row) bool { return t.Name == name }) {
+			rowOf(name) == nil {
 			return new(Recipe).Set(name, "") // its error lists similar names
 		}
 	}

@@ -107,13 +107,13 @@ func (p *Pool) distinct(group []*member) {
 // shares reports whether a member's pass is that of its tokens alone.
 func (m *member) shares() bool {
 	return !m.caches() && !m.step.causal && m.step.kept == nil && m.step.shadows == nil &&
-		m.speech == nil && m.scale == nil && m.task.adjust == nil && m.Filter.Adjust == nil &&
+		m.speech == nil && m.scale == nil && m.Adjust == nil && m.Filter.Adjust == nil &&
 		len(m.step.forbid) == 0 && m.step.penalty == 0
 }
 
 // equal reports whether two members that share have equal passes and marginals.
 func (p *Pool) equal(a, b *member) bool {
-	return slices.Equal(a.Tokens, b.Tokens) && a.condition == b.condition && p.time(a) == p.time(b) &&
+	return slices.Equal(a.Tokens, b.Tokens) && a.Condition == b.Condition && p.time(a) == p.time(b) &&
 		a.Filter.Equal(&b.Filter)
 }
 
@@ -137,7 +137,7 @@ func (p *Pool) fillBatch(b *model.Batch, group []*member) {
 		n := len(m.Tokens) + len(m.step.shadows)
 		kept, shadows = kept || m.step.kept != nil, shadows || m.step.shadows != nil
 		ragged = ragged || n != len(group[0].Tokens)+len(group[0].step.shadows)
-		conditions = conditions || m.condition != nil
+		conditions = conditions || m.Condition != nil
 		b.Length = max(b.Length, n)
 	}
 	b.Tokens, b.Time, b.Read, b.Steps = b.Tokens[:0], b.Time[:0], b.Read[:0], b.Steps[:0]
@@ -155,7 +155,7 @@ func (p *Pool) fillBatch(b *model.Batch, group []*member) {
 			ragged, used = true, m.step.seen
 		}
 		b.Lengths = append(b.Lengths, used)
-		b.Conditions = append(b.Conditions, m.condition)
+		b.Conditions = append(b.Conditions, m.Condition)
 		b.Places = append(b.Places, m.place)
 		b.Kept, b.Shadows = append(b.Kept, m.step.kept), append(b.Shadows, m.step.shadows)
 	}
@@ -228,7 +228,6 @@ func (p *Pool) setMarginals(b *model.Batch, marginals model.Marginals) {
 		!p.pass.chooser.Chooses() {
 		p.pass.chooser = nil
 	}
-	p.chooses = p.pass.chooser != nil
 }
 
 // marginals returns the marginals of the latest pass with the member's filters.
@@ -257,15 +256,15 @@ func (p *Pool) adjust(row int32, logits []float32) {
 		logits[t] -= 1e9
 	}
 	if m.step.penalty != 0 {
-		for _, t := range m.endTokens {
+		for _, t := range m.Ends {
 			logits[t] += float32(m.step.penalty)
 		}
 	}
-	if m.task.adjust != nil {
+	if m.Adjust != nil {
 		at := int(row) % p.pass.of.Length
 		if i := at - m.step.shadowAt; i >= 0 && i < len(m.step.shadows) {
 			at = int(m.step.shadows[i])
 		}
-		m.task.adjust(at, logits)
+		m.Adjust(at, logits)
 	}
 }

@@ -82,7 +82,6 @@ type Pool struct {
 	places   []*member // [Size] the member whose keys and values are at each place; nil: none
 	out      []*Sequence
 	feeder   model.Feeder // d, or nil if it is none
-	chooses  bool         // the device of the latest pass can choose
 	view     samplers.View
 	visited  *member // the member that the view shows
 	busy     []*member
@@ -211,25 +210,21 @@ func (p *Pool) Add(r Request) (*Sequence, error) {
 	if r.Length > p.o.Length {
 		return nil, fmt.Errorf("generate: length is %d, want 1 to %d in this pool", r.Length, p.o.Length)
 	}
-	t, err := p.newTask(r.Recipe, r.Seed, r.Length, r.Known, r.Ends)
+	t, err := p.newTask(r)
+	if err == nil {
+		err = t.checkLanguage(p.spec)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
-	t.top, t.edit, t.adjust = r.Top, r.Edit, r.Adjust
-	if err := t.speak(r.Language, p.spec); err != nil {
-		return nil, fmt.Errorf("generate: %w", err)
-	}
-	return p.join(t, int(r.Index), r.Condition)
+	return p.join(t)
 }
 
-// join adds sequence index of a task.
-func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err error) {
+// join adds the sequence of a task.
+func (p *Pool) join(t *task) (_ *Sequence, err error) {
 	defer backend.Recover(&err)
-	if c == nil && t.scale != nil {
-		c = t.given
-	}
-	if err := p.spec.CheckCondition(c); err != nil {
-		return nil, fmt.Errorf("generate: sequence %d: %w", index, err)
+	if err := p.spec.CheckCondition(t.Condition); err != nil {
+		return nil, fmt.Errorf("generate: sequence %d: %w", t.Index, err)
 	}
 	if t.scale != nil && !p.o.Guided {
 		return nil, fmt.Errorf("generate: guidance is %s, want 0 in this pool",
@@ -249,15 +244,15 @@ func (p *Pool) join(t *task, index int, c *model.Condition) (_ *Sequence, err er
 	}
 	l := t.initial
 	*m = member{
-		task: t, layout: l, condition: c, place: nowhere,
+		task: t, layout: l, place: nowhere,
 		past: grow(&m.past, len(l.start)), again: t.remasks,
 		cached: m.cached[:0], loop: m.loop, step: m.step.empty(),
 		Tokens: append(m.Tokens[:0], l.start...),
-		Sequence: Sequence{Index: index, Opened: m.Opened[:0],
+		Sequence: Sequence{Index: int(t.Index), Opened: m.Opened[:0],
 			Closed: m.Closed[:0], Replaced: m.Replaced[:0], Resized: m.Resized[:0],
 			Steps: t.steps, member: m},
 	}
-	m.Sequence.Tokens = m.Tokens[:t.shown:t.shown]
+	m.Sequence.Tokens = m.Tokens[:t.Length:t.Length]
 	m.left = m.masked()
 	clear(m.past)
 	m.speech = m.newSpeech(&p.sums)
@@ -307,10 +302,10 @@ func (p *Pool) Step(ctx context.Context, only ...*Sequence) ([]*Sequence, error)
 // apply applies the computed step to the sequences and calls their Edit.
 func (p *Pool) apply() {
 	for _, q := range p.commit() {
-		if q.Err != nil || q.member.edit == nil {
+		if q.Err != nil || q.member.Edit == nil {
 			continue
 		}
-		err := q.member.edit(q)
+		err := q.member.Edit(q)
 		if err == nil {
 			err = q.member.edited(p.spec)
 		}

@@ -12,7 +12,7 @@ import (
 // sharesPrefix reports whether the member's keys and values depend on its tokens alone.
 func (p *Pool) sharesPrefix(m *member) bool {
 	return p.o.Store != nil && (m.Reuse == Causal || m.Reuse == Blocks && m.work.offset == 0) &&
-		m.scale == nil && m.condition == nil && len(m.free) > 0
+		m.scale == nil && m.Condition == nil && len(m.free) > 0
 }
 
 // prefixBlock returns the positions of a block, whose keys and values depend on all of it.

@@ -140,23 +140,32 @@ func (t row) described() param.Param {
 	return p
 }
 
-// ParamOf returns the Param of a recipe's parameter. It panics if the name is unknown.
-func ParamOf(name string) param.Param {
-	for _, t := range table {
-		if t.Name == name {
-			return t.described()
+// rowOf returns the row of a parameter, nil for an unknown name.
+func rowOf(name string) *row {
+	for i := range table {
+		if table[i].Name == name {
+			return &table[i]
 		}
 	}
-	panic("generate: ParamOf " + name + ": a recipe has no such parameter")
+	return nil
+}
+
+// ParamOf returns the Param of a recipe's parameter. It panics if the name is unknown.
+func ParamOf(name string) param.Param {
+	t := rowOf(name)
+	if t == nil {
+		panic("generate: ParamOf " + name + ": a recipe has no such parameter")
+	}
+	return t.described()
 }
 
 // Set sets a parameter from its text.
 func (r *Recipe) Set(name, text string) error {
+	if t := rowOf(name); t != nil {
+		return t.set(r, t.Param, text)
+	}
 	var names []string
 	for _, t := range table {
-		if t.Name == name {
-			return t.set(r, t.Param, text)
-		}
 		names = append(names, t.Name)
 	}
 	return param.Unknown("parameter", name, names)
@@ -164,10 +173,8 @@ func (r *Recipe) Set(name, text string) error {
 
 // Get returns a parameter's text as Set reads it, "" if it is zero or the name is unknown.
 func (r Recipe) Get(name string) string {
-	for _, t := range table {
-		if t.Name == name {
-			return t.get(&r)
-		}
+	if t := rowOf(name); t != nil {
+		return t.get(&r)
 	}
 	return ""
 }

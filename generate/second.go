@@ -118,7 +118,7 @@ func (p *Pool) overlay(m *member, tokens []int32) {
 // keepTop keeps the most probable tokens of the first pass at the positions that are not masked in
 // the second.
 func (p *Pool) keepTop(m *member) {
-	if m.task.top == 0 {
+	if m.Top == 0 {
 		return
 	}
 	var positions []int

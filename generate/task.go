@@ -3,7 +3,6 @@ package generate
 import (
 	"slices"
 
-	"unmask/constrain"
 	"unmask/guide"
 	"unmask/model"
 	"unmask/samplers"
@@ -11,30 +10,20 @@ import (
 
 // task is what a pool makes of a request. It never changes.
 type task struct {
-	Recipe
-	seed    uint64
+	Request
 	mask    int32
 	initial layout
-	shown   int // length of the sequence
 	network *network
 	// returns the loop of a member, perhaps in the memory of its last one
 	newLoop func(*member) loop
 	steps   int        // the most that a sequence takes
 	blocks  []block    // of the sampler, if it has its own; otherwise one
 	work    *blockwork // nil without Reuse Blocks
-	// the request's end tokens, and those that end the sequence once everything before them is open
-	endTokens, ends []int32
-	near            []bool // with a window, the kept distances behind a block
-	last            bool   // and whether the last position is kept
+	ends    []int32    // tokens that end the sequence once everything before them is open
+	near    []bool     // with a window, the kept distances behind a block
+	last    bool       // and whether the last position is kept
 
-	// nil: no more than the filter's
-	adjust func(position int, logits []float32)
-	edit   func(*Sequence) error
-	top    int // tokens in each Opened.Top
-	// nil: any tokens
-	language *constrain.Language
-	scale    guide.Scale      // nil without guidance
-	given    *model.Condition // the known positions, as condition of a model that takes no other
+	scale guide.Scale // nil without guidance
 
 	// What the sampler can do.
 	adapts    bool // it decides how many positions a step opens
@@ -57,8 +46,8 @@ type layout struct {
 	free  []int   // positions masked at the start, ascending
 }
 
-// newTask builds the task of a recipe that Fit returned.
-func (p *Pool) newTask(r Recipe, seed uint64, length int, tokens, ends []int32) (*task, error) {
+// newTask builds the task of a request that Check returned.
+func (p *Pool) newTask(r Request) (*task, error) {
 	size := r.BlockSize
 	if r.Reuse == Causal {
 		size = 0
@@ -68,13 +57,13 @@ func (p *Pool) newTask(r Recipe, seed uint64, length int, tokens, ends []int32) 
 		return nil, err
 	}
 	spec := of.spec
-	t := &task{Recipe: r, seed: seed, mask: spec.Mask, network: of, shown: length,
-		initial: newLayout(spec, length, tokens, r.beyond(spec, length))}
+	t := &task{Request: r, mask: spec.Mask, network: of,
+		initial: newLayout(spec, r.Length, r.Known, r.beyond(spec, r.Length))}
 	if t.steps, err = r.Bound(len(t.initial.free)); err != nil {
 		return nil, err
 	}
 	if r.Reuse == Blocks {
-		if t.work, err = p.newBlockwork(spec, r, t.initial, ends); err != nil {
+		if t.work, err = p.newBlockwork(spec, r.Recipe, t.initial, r.Ends); err != nil {
 			return nil, err
 		}
 	}
@@ -88,16 +77,16 @@ func (p *Pool) newTask(r Recipe, seed uint64, length int, tokens, ends []int32) 
 	t.runs = samplers.Is[samplers.RunChecker](r.Sampler)
 	t.judge, _ = samplers.As[samplers.Judge](r.Sampler)
 	t.revises = t.remasks || t.judge != nil
-	t.endTokens = slices.Clone(ends)
-	t.choose(spec, length, ends)
+	t.Ends = slices.Clone(r.Ends)
+	t.choose(spec)
 	if !t.revises {
-		t.ends = t.endTokens
+		t.ends = t.Ends
 	}
 	return t, t.guide(spec)
 }
 
 // choose sets the kind of loop and the steps that it takes at most.
-func (t *task) choose(spec model.Spec, length int, ends []int32) {
+func (t *task) choose(spec model.Spec) {
 	free := len(t.initial.free)
 	grower, grows := samplers.As[samplers.Grower](t.Sampler)
 	resizer, resizes := samplers.As[samplers.Resizer](t.Sampler)
@@ -109,7 +98,7 @@ func (t *task) choose(spec model.Spec, length int, ends []int32) {
 		t.newLoop = func(m *member) loop { return remake(m.loop, blockLoop{member: m, blockwork: k}) }
 		t.revises = k.post >= 0
 		if t.steps > 0 {
-			t.steps = k.maxSteps(length)
+			t.steps = k.maxSteps(t.Length)
 		}
 	case t.Reuse == Causal && speculates:
 		k := new(specwork)
@@ -122,7 +111,7 @@ func (t *task) choose(spec model.Spec, length int, ends []int32) {
 		k := newCausalwork(spec, t.Recipe, t.initial)
 		t.newLoop = func(m *member) loop { return remake(m.loop, causalLoop{member: m, causalwork: k}) }
 		t.steps = min(t.steps, 1) * (1 + 2*free)
-	case resizes && len(ends) > 0:
+	case resizes && len(t.Ends) > 0:
 		t.newLoop = func(m *member) loop { return remake(m.loop, newLengthLoop(m, resizer.Start())) }
 		t.steps = min(t.steps, 1) * (2*free + 128)
 		t.revises = true
@@ -189,8 +178,8 @@ func (t *task) guide(spec model.Spec) (err error) {
 	if t.scale, err = guide.Schedule(t.Guidance.Schedule, t.Guidance.Scale); err != nil {
 		return err
 	}
-	if !spec.Conditional() {
-		t.given = &model.Condition{Class: model.NoClass, Given: known(t.initial.start, spec.Mask)}
+	if !spec.Conditional() && t.Condition == nil {
+		t.Condition = &model.Condition{Class: model.NoClass, Given: known(t.initial.start, spec.Mask)}
 	}
 	return nil
 }
@@ -206,7 +195,7 @@ func known(tokens []int32, mask int32) (positions []int32) {
 }
 
 // filtered reports whether the logits of the task's rows differ from the model's.
-func (t *task) filtered() bool { return !t.Filter.None() || t.adjust != nil }
+func (t *task) filtered() bool { return !t.Filter.None() || t.Adjust != nil }
 
 // caches reports whether the task keeps keys and values between passes.
 func (t *task) caches() bool { return t.Cache > 0 || t.Reuse != NoReuse }

@@ -17,7 +17,7 @@ type Likely struct {
 // top sets Opened.Top of the drawn positions from..to of a member's opening, if its request asks
 // for it. The latest pass is the one that they were drawn from, except where keepTop was earlier.
 func (p *Pool) top(m *member, from, to int) {
-	if m.task.top == 0 || from >= to || m.step.fault != nil {
+	if m.Top == 0 || from >= to || m.step.fault != nil {
 		return
 	}
 	positions := m.step.opening.Positions[from:to]
@@ -42,7 +42,7 @@ func (p *Pool) likely(m *member, positions []int) [][]Likely {
 	m.step.work.Head += len(rows)
 	out := make([][]Likely, len(rows))
 	err := p.marginals(m).Visit(rows, func(i int, logits []float32) {
-		out[i] = mostLikely(logits[:p.spec.Outcomes], m.task.top)
+		out[i] = mostLikely(logits[:p.spec.Outcomes], m.Top)
 	})
 	if err != nil {
 		p.blame(m, err)

@@ -74,8 +74,5 @@ func Labels(data []byte) map[string]string {
 // ReadLabels returns the texts of the PNG file at name.
 func ReadLabels(name string) (map[string]string, error) {
 	data, err := readFile(name)
-	if err != nil {
-		return nil, err
-	}
-	return Labels(data), nil
+	return Labels(data), err
 }

@@ -52,7 +52,7 @@ func (a *answer) Bytes() int64 {
 }
 
 // begin returns the call that answers a query, a new one or one that equal queries share, and
-// whether its answer is there already. The caller must call unwatch.
+// whether its answer is there already. The caller must call Unwatch.
 func (s *Server) begin(q query, owner string) (_ *call, hit bool, f *Fault) {
 	now := s.now()
 	c := &call{query: q}
@@ -76,14 +76,8 @@ func (s *Server) begin(q query, owner string) (_ *call, hit bool, f *Fault) {
 	return &call{shared, q}, hit, nil
 }
 
-// unwatch counts one client less of a call, which is given up without any.
-func (s *Server) unwatch(c *call) { s.calls.Unwatch(c.Call, "client") }
-
 // id returns the id of the call's answer.
 func (c *call) id() string { return c.prefix + c.Key[:12] }
-
-// recipe returns that of the first sequence.
-func (c *call) recipe() generate.Recipe { return c.sequences[0].Recipe }
 
 // header returns the header of the call's trace.
 func (c *call) header() traces.Header {
@@ -140,7 +134,8 @@ type unmaskInfo struct {
 }
 
 func (c *call) info() unmaskInfo {
-	first, r := c.sequences[0], c.recipe()
+	first := c.sequences[0]
+	r := first.Recipe
 	waited, ran := c.Times()
 	return unmaskInfo{Seed: first.Seed, First: int(first.Index), Key: c.Key,
 		Sampler: r.Get("sampler"), Schedule: r.Get("schedule"), Steps: r.Steps, Cache: r.Cache,

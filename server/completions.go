@@ -106,6 +106,10 @@ func readIDs(f *fields, name string, list []json.RawMessage, m *servedModel, hol
 		f.fail(tooLong(name, len(list), most))
 		return nil
 	}
+	want := fmt.Sprintf("0 to %d", m.spec.Outcomes-1)
+	if int(m.spec.Mask) < m.spec.Outcomes {
+		want += fmt.Sprintf(", but not the mask %d", m.spec.Mask)
+	}
 	for i, one := range list {
 		if holes && string(one) == "null" {
 			ids = append(ids, m.spec.Mask)
@@ -118,21 +122,13 @@ func readIDs(f *fields, name string, list []json.RawMessage, m *servedModel, hol
 		}
 		var id int32
 		if json.Unmarshal(one, &id) != nil || id < 0 || int(id) >= m.spec.Outcomes || id == m.spec.Mask {
-			f.fail(bad("unknown_token", name, "%s has token %s at index %d, want 0 to %d%s", name,
-				cut(string(one)), i, m.spec.Outcomes-1, m.exceptMask()))
+			f.fail(bad("unknown_token", name, "%s has token %s at index %d, want %s", name,
+				cut(string(one)), i, want))
 			return nil
 		}
 		ids = append(ids, id)
 	}
 	return ids
-}
-
-// exceptMask tells of a mask that is one of the tokens.
-func (m *servedModel) exceptMask() string {
-	if int(m.spec.Mask) < m.spec.Outcomes {
-		return fmt.Sprintf(", but not the mask %d", m.spec.Mask)
-	}
-	return ""
 }
 
 func tooLong(name string, tokens, most int) *Fault {

@@ -114,7 +114,9 @@ func (s *Server) edits(r *http.Request, f *fields) (q query, st streaming) {
 	set.request.Image = image
 	f.files = nil
 	f.free()
-	q.sequences = set.prepare(r.Context(), f, m, nil, maskEmpty(), set.request)
+	q.sequences = set.prepare(r.Context(), f, m, nil, bad("mask_empty", "mask", "nothing is to be "+
+		"made new, want a mask that is transparent there, or white where it has no transparency, or an "+
+		"image that is transparent there"), set.request)
 	set.request.Image = nil // its codes are known
 	if f.fault != nil {
 		return q, st
@@ -156,10 +158,4 @@ func (s *Server) readImage(r *http.Request, f *fields, fit string) (_ *unmask.Im
 		f.fail(fault)
 	}
 	return in, unfolded
-}
-
-// maskEmpty is the fault of an edit that makes nothing new.
-func maskEmpty() *Fault {
-	return bad("mask_empty", "mask", "nothing is to be made new, want a mask that is transparent "+
-		"there, or white where it has no transparency, or an image that is transparent there")
 }

@@ -159,12 +159,6 @@ func refused(name string, err error) *Fault {
 var jsonCodes = map[jsonline.Kind]string{jsonline.Syntax: "invalid_json",
 	jsonline.NotUTF8: "invalid_utf8", jsonline.TooDeep: "too_deep", jsonline.Twice: "duplicate_key"}
 
-// notJSON returns the fault for a body that jsonline refuses.
-func notJSON(err error) *Fault {
-	e, _ := errors.AsType[*jsonline.Error](err)
-	return bad(jsonCodes[e.Kind], e.Name, "%s", e.Message)
-}
-
 // failures are the status and the code of calls without an answer.
 var failures = map[engine.Kind]struct {
 	status int
@@ -215,4 +209,54 @@ func encode(v any) []byte {
 		panic(fmt.Sprintf("server: JSON of %T: %v", v, err))
 	}
 	return []byte(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// dialect is what all answers to clients of one API have in common.
+type dialect struct {
+	fault  func(f *Fault, id string) []byte // the body of an error; id is the request's
+	stream string                           // the content type of streams
+	beat   string                           // what a stream sends while nothing else comes
+}
+
+var (
+	openAI = &dialect{func(f *Fault, _ string) []byte { return f.JSON() },
+		"text/event-stream; charset=utf-8", ": still here\n\n"}
+	anthropic = &dialect{anthropicFault, openAI.stream, "event: ping\ndata: {\"type\":\"ping\"}\n\n"}
+	ollama    = &dialect{ollamaFault, "application/x-ndjson",
+		`{"message":{"role":"assistant","content":""},"response":"","done":false}` + "\n"}
+)
+
+// dialectOf returns the dialect in which a request is answered, also where its route is not there.
+func dialectOf(r *http.Request) *dialect {
+	path := r.URL.Path
+	switch {
+	case strings.HasPrefix(path, "/api/"):
+		return ollama
+	case path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/") ||
+		r.Header.Get("Anthropic-Version") != "":
+		return anthropic
+	}
+	return openAI
+}
+
+// anthropicKinds are Anthropic's types of errors by status; others are OpenAI's.
+var anthropicKinds = map[int]string{http.StatusNotFound: "not_found_error",
+	http.StatusRequestEntityTooLarge: "request_too_large",
+	http.StatusServiceUnavailable:    "overloaded_error", http.StatusGatewayTimeout: "timeout_error",
+	http.StatusInternalServerError: "api_error"}
+
+// anthropicFault returns {"type": "error", "error": {...}}, with OpenAI's code and param too.
+func anthropicFault(f *Fault, id string) []byte {
+	b := f.details()
+	b.Type = cmp.Or(anthropicKinds[f.Status], b.Type)
+	return encode(struct {
+		Type  string    `json:"type"`
+		Error faultBody `json:"error"`
+		ID    string    `json:"request_id"`
+	}{"error", b, id})
+}
+
+// ollamaFault returns {"error": "..."}.
+func ollamaFault(f *Fault, _ string) []byte {
+	return encode(map[string]string{"error": f.Message})
 }

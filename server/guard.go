@@ -99,7 +99,7 @@ func (s *Server) logged(r *http.Request, n *noted, w *counting, began time.Time,
 	}
 	if n.call != nil {
 		waited, ran := n.call.Times()
-		args = append(args, "rows", n.rows, "steps", n.call.recipe().Steps, "queue_ms",
+		args = append(args, "rows", n.rows, "steps", n.call.sequences[0].Steps, "queue_ms",
 			waited.Milliseconds(), "run_ms", ran.Milliseconds())
 	}
 	if t := r.Header.Get("Traceparent"); traceparent.MatchString(t) {

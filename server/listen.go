@@ -11,6 +11,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -113,9 +116,16 @@ func (s *Server) open(l Listeners) (servers []*http.Server, listeners []net.List
 			for _, other := range listeners {
 				other.Close()
 			}
-			return nil, nil, listenError(at.flag, at.address, err)
+			if op, ok := errors.AsType[*net.OpError](err); ok {
+				err = op.Err
+			}
+			return nil, nil, fmt.Errorf("--%s %s: %w", at.flag, at.address, err)
 		}
-		servers, listeners = append(servers, s.newHTTP(at.handler)), append(listeners, one)
+		listeners = append(listeners, one)
+		servers = append(servers, &http.Server{Handler: at.handler,
+			MaxHeaderBytes:    maxHeader - 4096, // it allows 4 KiB more
+			ReadHeaderTimeout: s.times.header, IdleTimeout: s.times.idle,
+			ErrorLog: log.New(io.Discard, "", 0)})
 	}
 	return servers, listeners, nil
 }
@@ -127,22 +137,22 @@ func (s *Server) abandonAll() {
 	}
 }
 
-func (s *Server) newHTTP(h http.Handler) *http.Server {
-	return &http.Server{Handler: h, MaxHeaderBytes: maxHeader - 4096, // it allows 4 KiB more
-		ReadHeaderTimeout: s.times.header, IdleTimeout: s.times.idle,
-		ErrorLog: log.New(io.Discard, "", 0)}
-}
-
-func listenError(flag, address string, err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		err = op.Err
-	}
-	return fmt.Errorf("--%s %s: %w", flag, address, err)
-}
-
 // Metrics returns the handler of /metrics, for a listener of its own.
 func (s *Server) Metrics() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.stats.registry, promhttp.HandlerOpts{}))
 	return mux
+}
+
+// TuneProcess sets the Go runtime for a process that serves, where its environment does not. Go
+// gets one processor more than computes: for sockets, which would otherwise wait for a pass. So a
+// backend opened later wants its threads said. Garbage is collected at 25 % (GOGC), because
+// weights, keys and values are large and stay.
+func TuneProcess() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(25)
+	}
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"mime"
-	"mime/multipart"
 	"net/http"
 	"slices"
 	"strings"
@@ -35,12 +33,12 @@ func (s *Server) readParts(w http.ResponseWriter, r *http.Request) (*fields, *Fa
 	if f := checkContent(r, "multipart/form-data"); f != nil {
 		return nil, f
 	}
-	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || parameters["boundary"] == "" {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	parts, err := r.MultipartReader()
+	if err != nil {
 		return nil, bad("invalid_multipart", "", "the content type has no boundary, want one")
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.times.body))
-	parts := multipart.NewReader(http.MaxBytesReader(w, r.Body, maxForm), parameters["boundary"])
 	f := &fields{object: map[string]json.RawMessage{}, known: slices.Clone(fileParts),
 		files: map[string][][]byte{}}
 	texts, room := map[string][]string{}, maxBody // bytes that are left for texts

@@ -174,7 +174,8 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*fields, *Fau
 		}
 		object, err := jsonline.Object(body)
 		if err != nil {
-			return nil, notJSON(err)
+			e, _ := errors.AsType[*jsonline.Error](err)
+			return nil, bad(jsonCodes[e.Kind], e.Name, "%s", e.Message)
 		}
 		return &fields{object: object}, nil
 	})
@@ -311,7 +312,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, f *fields, rea
 	if fault != nil {
 		return fault
 	}
-	defer s.unwatch(made)
+	defer s.calls.Unwatch(made.Call)
 	for _, note := range q.notes {
 		w.Header().Add("Unmask-Note", note)
 	}

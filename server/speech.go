@@ -201,7 +201,7 @@ func (s *Server) spokenPart(r *http.Request, q speaking, i int, text string,
 	if refusal != nil {
 		return nil, refusal
 	}
-	defer s.unwatch(made)
+	defer s.calls.Unwatch(made.Call)
 	n := note(r)
 	n.rows, n.call = n.rows+made.Rows, made
 	if err := made.Wait(r.Context()); err != nil {

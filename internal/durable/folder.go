@@ -22,7 +22,6 @@ const (
 // Folder is a run's folder of numbered files, 000000.png and so on, open for one writer.
 type Folder struct {
 	run
-	dir    string
 	ext    string
 	faults []Fault
 	linked bool // a file has a new name that may not be durable
@@ -57,7 +56,7 @@ func OpenFolder(fsys FS, dir, ext string, s Settings, p *Range) (_ *Folder, err 
 	case !info.IsDir():
 		return nil, fmt.Errorf("%s is a %s, want a directory", dir, atomicfile.Kind(info))
 	}
-	f := &Folder{run: run{fsys: fsys, name: dir, waiting: map[int]waiting{}}, dir: dir, ext: ext}
+	f := &Folder{run: run{fsys: fsys, name: dir, waiting: map[int]waiting{}}, ext: ext}
 	f.check, f.keep, f.place = f.notEmpty, f.file, f.placeFiles
 	if f.unlock, err = fsys.Lock(filepath.Join(dir, lockName)); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
@@ -101,7 +100,7 @@ func (f *Folder) clean() error {
 			f.fault(e.Index, "is empty")
 		}
 	}
-	names, err := f.fsys.ReadDir(f.dir)
+	names, err := f.fsys.ReadDir(f.name)
 	if err != nil {
 		return err
 	}
@@ -112,7 +111,7 @@ func (f *Folder) clean() error {
 				continue
 			}
 		}
-		if err := f.fsys.Remove(filepath.Join(f.dir, n)); err != nil {
+		if err := f.fsys.Remove(filepath.Join(f.name, n)); err != nil {
 			return err
 		}
 	}
@@ -127,7 +126,7 @@ func (f *Folder) fault(i int, problem string) {
 // Name returns the file name of output i.
 func (f *Folder) Name(i int) string { return fmt.Sprintf("%06d%s", i, f.ext) }
 
-func (f *Folder) path(i int) string { return filepath.Join(f.dir, f.Name(i)) }
+func (f *Folder) path(i int) string { return filepath.Join(f.name, f.Name(i)) }
 
 // outputIndex returns the number of an output whose file has this name.
 func outputIndex(name, ext string) (int, bool) {
@@ -159,7 +158,7 @@ func (f *Folder) file(i int, data []byte, name string) ([]byte, error) {
 		f.linked = true
 		return nil, nil
 	}
-	return nil, writeFile(f.fsys, f.dir, f.Name(i), data)
+	return nil, writeFile(f.fsys, f.name, f.Name(i), data)
 }
 
 // placeFiles makes the names of files durable, which writeFile does itself.
@@ -168,7 +167,7 @@ func (f *Folder) placeFiles([][]byte) error {
 		return nil
 	}
 	f.linked = false
-	return f.fsys.SyncDir(f.dir)
+	return f.fsys.SyncDir(f.name)
 }
 
 // Close releases the folder for other processes. It removes the files that still wait, but after an

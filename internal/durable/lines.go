@@ -15,8 +15,7 @@ import (
 // beside it, with the same name and ".manifest".
 type Lines struct {
 	run
-	file File
-	size int64
+	log Log
 }
 
 const manifestSuffix = ".manifest"
@@ -64,12 +63,13 @@ func (l *Lines) open(exists bool) (err error) {
 	if len(l.m.Entries) == 0 {
 		flag |= os.O_CREATE
 	}
-	if l.file, err = l.fsys.OpenFile(l.name, flag); err != nil {
+	file, err := l.fsys.OpenFile(l.name, flag)
+	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			l.file.Close()
+			file.Close()
 		}
 	}()
 	if !exists {
@@ -77,24 +77,19 @@ func (l *Lines) open(exists bool) (err error) {
 			return err
 		}
 	}
-	size, faults, err := checkLines(l.file, l.m.Entries)
+	size, faults, err := checkLines(file, l.m.Entries)
 	if err != nil {
 		return err
 	}
 	if len(faults) > 0 {
 		return fmt.Errorf("%s: %s", l.name, faults[0])
 	}
-	now, err := l.file.Stat()
+	now, err := file.Stat()
 	if err != nil {
 		return err
 	}
-	if l.size = size; now.Size() != size {
-		if err := l.file.Truncate(size); err != nil {
-			return err
-		}
-		return l.file.Sync()
-	}
-	return nil
+	l.log = Log{l.name, file, now.Size()}
+	return l.log.Cut(size)
 }
 
 // checkLines compares lines with the listed ones. size is where the listed lines end.
@@ -135,8 +130,8 @@ func (l *Lines) whole(i int, line []byte) ([]byte, error) {
 
 // placeLines appends lines.
 func (l *Lines) placeLines(lines [][]byte) error {
-	return appendSynced(l.file, &l.size, bytes.Join(lines, nil))
+	return appendSynced(l.log.file, &l.log.size, bytes.Join(lines, nil))
 }
 
 // Close releases the file for other processes. Lines that still wait are lost.
-func (l *Lines) Close() error { return cmp.Or(l.file.Close(), l.m.Close(), l.unlock()) }
+func (l *Lines) Close() error { return cmp.Or(l.log.Close(), l.m.Close(), l.unlock()) }

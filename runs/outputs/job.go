@@ -43,7 +43,7 @@ func Prepare(ctx context.Context, m *unmask.Model, r unmask.Request, inputs []un
 			return nil, err
 		}
 	}
-	j.Run = q.Options(n)
+	j.Run = generate.Options{Request: q.At(0), N: n}
 	j.Run.Batch = batch
 	j.Run, err = m.Check(j.Run)
 	return j, err

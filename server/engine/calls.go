@@ -49,8 +49,8 @@ func (s *Calls) Begin(c *Call) (_ *Call, hit bool, err error) {
 	return c, false, nil
 }
 
-// Unwatch counts one watcher less. A call without watchers is given up, and counted under why.
-func (s *Calls) Unwatch(c *Call, why string) {
+// Unwatch counts one watcher less. A call without watchers is given up.
+func (s *Calls) Unwatch(c *Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.watchers.Add(-1) > 0 {
@@ -60,7 +60,7 @@ func (s *Calls) Unwatch(c *Call, why string) {
 		delete(s.inflight, c.Key)
 	}
 	if c.end(nil, refuse(Cancelled, "the request was cancelled")) {
-		s.stats.Cancelled(why)
+		s.stats.Cancelled("client")
 		c.engine.wake()
 	}
 }

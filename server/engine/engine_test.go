@@ -127,7 +127,7 @@ func TestCallsAreRefused(t *testing.T) {
 	_, _, err := s.calls.Begin(s.call(2, time.Hour))
 	s.refused(engine.QueueFull, err)
 
-	s.calls.Unwatch(calls[0], "client")
+	s.calls.Unwatch(calls[0])
 	_, err = calls[0].Result()
 	s.refused(engine.Cancelled, err)
 	require.Equal(t, []string{"client"}, s.stats.cancelled)
