@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"sync"
 
 	"unmask/grammar"
 	"unmask/model"
@@ -265,42 +264,56 @@ func (m *Marginals) place(row int32) (index, at int, inside bool) {
 
 // Visit passes the marginals given the languages, as logits.
 func (m *Marginals) Visit(rows []int32, visit func(i int, logits []float32)) error {
-	var again []int
-	var mutex sync.Mutex
 	coefficients, err := m.coefficients(rows)
 	if err != nil {
 		return err
 	}
-	err = m.Of.Visit(rows, func(i int, logits []float32) {
-		logits = logits[:m.Outcomes]
-		if coefficients[i] != nil && !m.scale(rows[i], coefficients[i], logits) {
-			mutex.Lock()
-			again = append(again, i)
-			mutex.Unlock()
-			return
+	all := make([]int, len(rows))
+	for i := range all {
+		all[i] = i
+	}
+	_, err = m.visitUntil(rows, all, func(i int, logits []float32, last bool) bool {
+		if coefficients[i] != nil && !m.scale(rows[i], coefficients[i], logits) && !last {
+			return false
 		}
 		visit(i, logits)
+		return true
 	})
-	if err != nil || len(again) == 0 {
-		return err
-	}
-	// The filters left nothing that the language allows: they give way.
-	slices.Sort(again)
-	raw := make([]int32, len(again))
-	for k, i := range again {
-		raw[k] = rows[i]
-	}
-	return m.Raw.Visit(raw, func(k int, logits []float32) {
-		logits = logits[:m.Outcomes]
-		i := again[k]
-		if !m.scale(rows[i], coefficients[i], logits) {
-			for v := range logits {
-				logits[v] = 0
+	return err
+}
+
+// visitUntil passes the filtered logits of some rows to take and, for those for which it returns
+// false, the logits before the filters, and at last equal ones: where the filters left nothing that
+// the language allows, they give way. It returns the rows where they did.
+func (m *Marginals) visitUntil(rows []int32, of []int,
+	take func(i int, logits []float32, last bool) bool) (gaveWay []int, err error) {
+	for n, marginals := range []model.Marginals{m.Of, m.Raw, m.Raw} {
+		list, taken := make([]int32, len(of)), make([]bool, len(of))
+		for k, i := range of {
+			list[k] = rows[i]
+		}
+		last := n == 2
+		err := marginals.Visit(list, func(k int, logits []float32) {
+			logits = logits[:m.Outcomes]
+			if last {
+				clear(logits)
 			}
-			m.scale(rows[i], coefficients[i], logits)
+			taken[k] = take(of[k], logits, last)
+		})
+		var rest []int
+		for k, i := range of {
+			if !taken[k] {
+				rest = append(rest, i)
+			}
 		}
-		visit(i, logits)
-	})
+		if n == 0 {
+			gaveWay = rest
+		}
+		if of = rest; err != nil || len(of) == 0 {
+			return gaveWay, err
+		}
+	}
+	return gaveWay, nil
 }
 
 // coefficients returns the coefficients of rows' classes, nil for a row outside of its language.
@@ -410,36 +423,17 @@ func (m *Marginals) choose(rows, sets, out []int32, pick func(i int, logits []fl
 			of = append(of, i)
 		}
 	}
-	attempt := func(marginals model.Marginals, equal bool) error {
-		list := make([]int32, len(of))
-		for k, i := range of {
-			list[k] = rows[i]
+	gaveWay, err := m.visitUntil(rows, of, func(i int, logits []float32, _ bool) bool {
+		l := m.Sequence(int(rows[i]) / m.Length).Language
+		member := make([]bool, l.Classes)
+		for _, c := range l.Sets[sets[i]] {
+			member[c] = true
 		}
-		err := marginals.Visit(list, func(k int, logits []float32) {
-			i := of[k]
-			l := m.Sequence(int(rows[i]) / m.Length).Language
-			logits = logits[:m.Outcomes]
-			if equal {
-				clear(logits)
-			}
-			member := make([]bool, l.Classes)
-			for _, c := range l.Sets[sets[i]] {
-				member[c] = true
-			}
-			out[i] = pick(i, logits, func(v int) bool { return l.Class[v] >= 0 && member[l.Class[v]] })
-		})
-		of = slices.DeleteFunc(of, func(i int) bool { return out[i] >= 0 })
-		return err
-	}
-	err := attempt(m.Of, false)
-	for _, i := range of {
+		out[i] = pick(i, logits, func(v int) bool { return l.Class[v] >= 0 && member[l.Class[v]] })
+		return out[i] >= 0
+	})
+	for _, i := range gaveWay {
 		m.Sequence(int(rows[i])/m.Length).GivenWay++
-	}
-	if err == nil && len(of) > 0 {
-		err = attempt(m.Raw, false)
-	}
-	if err == nil && len(of) > 0 {
-		err = attempt(m.Raw, true)
 	}
 	return err
 }

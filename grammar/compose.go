@@ -2,7 +2,6 @@ package grammar
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -314,7 +313,7 @@ func (m *composition) addEdges(g *group) error {
 		classesOf[r.vector] = append(classesOf[r.vector], r.class)
 	}
 	slices.Sort(used)
-	local := map[uint64]union{} // sets by a hash of their vectors
+	local := map[string]int32{} // sets by their vectors
 	moves := g.moves(used)
 	for j, s := range g.states {
 		m.targets = m.targets[:0]
@@ -335,26 +334,20 @@ func (m *composition) addEdges(g *group) error {
 		m.out[s] = make([]TokenEdge, 0, len(m.targets)+1)
 		for i, t := range m.targets {
 			m.position[t] = -1
-			hash := uint64(len(m.lists[i]))
-			for _, v := range m.lists[i] {
-				hash = mix(hash ^ uint64(v))
-			}
-			known, ok := local[hash]
-			for ok && !slices.Equal(known.vectors, m.lists[i]) {
-				hash++
-				known, ok = local[hash]
-			}
+			m.key = appendIDs(m.key[:0], m.lists[i])
+			set, ok := local[string(m.key)]
 			if !ok {
 				var classes []int32
 				for _, v := range m.lists[i] {
 					classes = append(classes, classesOf[v]...)
 				}
 				slices.Sort(classes)
-				known = union{slices.Clone(m.lists[i]), m.set(classes)}
-				local[hash] = known
+				vectors := string(m.key)
+				set = m.set(classes)
+				local[vectors] = set
 				m.bytes += 4*len(m.lists[i]) + 64
 			}
-			m.out[s] = append(m.out[s], TokenEdge{known.set, t})
+			m.out[s] = append(m.out[s], TokenEdge{set, t})
 			m.bytes += 8
 		}
 		if err := m.check(); err != nil {
@@ -363,12 +356,6 @@ func (m *composition) addEdges(g *group) error {
 	}
 	*g = group{}
 	return nil
-}
-
-// union is the set of the classes of some vectors.
-type union struct {
-	vectors []int32
-	set     int32
 }
 
 // mix scrambles the bits of a hash.
@@ -403,10 +390,7 @@ func (g *group) moves(vectors []int32) [][]move {
 
 // set returns the number of a set of classes.
 func (m *composition) set(classes []int32) int32 {
-	m.key = m.key[:0]
-	for _, c := range classes {
-		m.key = binary.LittleEndian.AppendUint32(m.key, uint32(c))
-	}
+	m.key = appendIDs(m.key[:0], classes)
 	if id, ok := m.setIDs[string(m.key)]; ok {
 		return id
 	}

@@ -119,16 +119,21 @@ func (d *subsets) id(set []int32) int32 {
 		}
 		return *id
 	}
-	d.key = d.key[:0]
-	for _, s := range set {
-		d.key = binary.LittleEndian.AppendUint32(d.key, uint32(s))
-	}
+	d.key = appendIDs(d.key[:0], set)
 	if id, ok := d.ids[string(d.key)]; ok {
 		return id
 	}
 	id := keep()
 	d.ids[string(d.key)] = id
 	return id
+}
+
+// appendIDs appends numbers to the key by which a list of them is found.
+func appendIDs(key []byte, ids []int32) []byte {
+	for _, id := range ids {
+		key = binary.LittleEndian.AppendUint32(key, uint32(id))
+	}
+	return key
 }
 
 // step appends the edges of a set of states.

@@ -19,19 +19,13 @@ func (d *document) combined(e *expr, o *object, depth int) ([]*expr, error) {
 		}
 		list = append(list, x)
 	}
-	if v, ok := o.get("not"); ok {
-		list = append(list, other(d.sub(step(e.at, "not"), v)))
+	if x := d.part(e, o, "not"); x != nil {
+		list = append(list, other(x))
 	}
-	if v, ok := o.get("if"); ok {
-		then, otherwise := anything, anything
-		if w, ok := o.get("then"); ok {
-			then = d.sub(step(e.at, "then"), w)
-		}
-		if w, ok := o.get("else"); ok {
-			otherwise = d.sub(step(e.at, "else"), w)
-		}
+	if x := d.part(e, o, "if"); x != nil {
+		then := cmp.Or(d.part(e, o, "then"), anything)
+		otherwise := cmp.Or(d.part(e, o, "else"), anything)
 		if then != anything || otherwise != anything {
-			x := d.sub(step(e.at, "if"), v)
 			list = append(list, anyOf(both(x, then), both(other(x), otherwise)))
 		}
 	}
@@ -47,6 +41,16 @@ func (d *document) combined(e *expr, o *object, depth int) ([]*expr, error) {
 	return list, nil
 }
 
+// part returns the schema that a keyword of a schema holds, nil without the keyword.
+func (d *document) part(e *expr, o *object, keyword string) *expr {
+	v, ok := o.get(keyword)
+	if !ok {
+		return nil
+	}
+	return d.sub(step(e.at, keyword), v)
+}
+
+// list returns the list of schemas that a keyword of a schema holds, nil without one.
 func (d *document) list(e *expr, o *object, keyword string) (out []*expr) {
 	values, ok := o.values[keyword].([]any)
 	if !ok {
@@ -65,12 +69,8 @@ func (d *document) dependency(e *expr, keyword, key string, v any) *expr {
 	switch v := v.(type) {
 	case []any:
 		s := every(dict)
-		s.props, s.required = map[string]*expr{}, map[string]bool{key: true}
-		for _, k := range v {
-			if name, ok := k.(string); ok {
-				s.required[name] = true
-			}
-		}
+		s.props, s.required = map[string]*expr{}, namesIn(v)
+		s.required[key] = true
 		then = &expr{listed: []*shape{s}}
 	default:
 		has := every(dict)

@@ -214,6 +214,18 @@ func (c *compiler) scalar(b *grammar.Builder, from, to int32, s *shape) (bool, e
 	return !d.Empty(), nil
 }
 
+// cached returns the automaton of a number or a text, which is made when it is first needed.
+func (c *compiler) cached(key string, make func() (*grammar.DFA, error)) (*grammar.DFA, error) {
+	if d := c.strings[key]; d != nil {
+		return d, nil
+	}
+	d, err := make()
+	if err == nil {
+		c.strings[key] = d
+	}
+	return d, err
+}
+
 // inside returns how often a recursive definition is around the current schema.
 func (c *compiler) inside(e *expr) (n int) {
 	for _, f := range c.depth {

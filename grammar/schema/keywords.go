@@ -1,10 +1,10 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/big"
-	"strconv"
 
 	"unmask/grammar"
 )
@@ -124,23 +124,18 @@ func (r *reader) arrays(s *shape) {
 	s.minItems, s.maxItems = r.count("minItems", 0), r.count("maxItems", -1)
 	rest := "items"
 	for _, k := range []string{"prefixItems", "items"} {
-		if list, ok := r.o.values[k].([]any); ok {
-			for i, v := range list {
-				s.prefix = append(s.prefix, r.d.sub(step(step(r.e.at, k), strconv.Itoa(i)), v))
-			}
-			if k == "items" {
-				rest = "additionalItems"
-				if r.d.draft == 2020 {
-					r.fail("items, which is no schema,")
-				}
+		list := r.d.list(r.e, r.o, k)
+		s.prefix = append(s.prefix, list...)
+		if list != nil && k == "items" {
+			rest = "additionalItems"
+			if r.d.draft == 2020 {
+				r.fail("items, which is no schema,")
 			}
 		}
 	}
-	if v, ok := r.o.get(rest); ok {
-		s.items = r.d.sub(step(r.e.at, rest), v)
-	}
-	if v, ok := r.o.get("contains"); ok {
-		s.some = append(s.some, r.d.sub(step(r.e.at, "contains"), v))
+	s.items = cmp.Or(r.d.part(r.e, r.o, rest), s.items)
+	if x := r.d.part(r.e, r.o, "contains"); x != nil {
+		s.some = append(s.some, x)
 	}
 	if r.o.values["uniqueItems"] == true {
 		s.distinct, s.distinctReadsFrom = true, r.e.at
@@ -149,24 +144,16 @@ func (r *reader) arrays(s *shape) {
 
 func (r *reader) dicts(s *shape) {
 	s.minProps, s.maxProps = r.count("minProperties", 0), r.count("maxProperties", -1)
-	s.props, s.required = map[string]*expr{}, map[string]bool{}
+	s.props = map[string]*expr{}
 	if props, ok := r.o.values["properties"].(*object); ok {
 		for _, k := range props.keys {
 			s.keys = append(s.keys, k)
 			s.props[k] = r.d.sub(step(step(r.e.at, "properties"), k), props.values[k])
 		}
 	}
-	if list, ok := r.o.values["required"].([]any); ok {
-		for _, k := range list {
-			if name, ok := k.(string); ok {
-				s.required[name] = true
-			}
-		}
-	}
-	one := rule{rest: anything}
-	if v, ok := r.o.get("additionalProperties"); ok {
-		one.rest = r.d.sub(step(r.e.at, "additionalProperties"), v)
-	}
+	list, _ := r.o.values["required"].([]any)
+	s.required = namesIn(list)
+	one := rule{rest: cmp.Or(r.d.part(r.e, r.o, "additionalProperties"), anything)}
 	if patterns, ok := r.o.values["patternProperties"].(*object); ok {
 		for _, p := range patterns.keys {
 			m := r.search(p)
@@ -185,7 +172,18 @@ func (r *reader) dicts(s *shape) {
 	if one.rest != anything || len(one.patterns) > 0 {
 		s.rules = []rule{one}
 	}
-	if v, ok := r.o.get("propertyNames"); ok {
-		s.names = []*expr{r.d.sub(step(r.e.at, "propertyNames"), v)}
+	if x := r.d.part(r.e, r.o, "propertyNames"); x != nil {
+		s.names = []*expr{x}
 	}
+}
+
+// namesIn returns the set of the texts in a list.
+func namesIn(list []any) map[string]bool {
+	set := map[string]bool{}
+	for _, k := range list {
+		if name, ok := k.(string); ok {
+			set[name] = true
+		}
+	}
+	return set
 }

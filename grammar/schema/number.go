@@ -20,19 +20,15 @@ const (
 func (c *compiler) number(s *numbers) (*grammar.DFA, error) {
 	key := fmt.Sprint("number", s.low, s.high, s.lowOpen, s.highOpen, s.whole, s.broken,
 		s.multiples, s.values)
-	if d := c.strings[key]; d != nil {
-		return d, nil
-	}
-	d, err := c.interval(s)
-	for _, m := range s.multiples {
-		if err == nil {
-			d, err = multiples(d, m, c.budget)
+	return c.cached(key, func() (*grammar.DFA, error) {
+		d, err := c.interval(s)
+		for _, m := range s.multiples {
+			if err == nil {
+				d, err = multiples(d, m, c.budget)
+			}
 		}
-	}
-	if err == nil {
-		c.strings[key] = d
-	}
-	return d, err
+		return d, err
+	})
 }
 
 func (c *compiler) interval(s *numbers) (*grammar.DFA, error) {

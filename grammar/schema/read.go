@@ -26,10 +26,7 @@ func (d *document) read(e *expr, depth int) ([]*shape, error) {
 		if err != nil {
 			return nil, err
 		}
-		if list, err = e.meet(list, rest, depth); err != nil {
-			return nil, err
-		}
-		return list, nil
+		return e.meet(list, rest, depth)
 	}
 	return d.keywords(e, o, depth)
 }

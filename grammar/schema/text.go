@@ -15,39 +15,32 @@ import (
 func (c *compiler) texts(s *texts) (*grammar.DFA, error) {
 	key := fmt.Sprint(s.minLength, c.most(s), min(c.Exact, s.maxLength), s.match, s.not)
 	key = fmt.Sprintf("%s%q%v%q", key, s.in, s.in == nil, s.out)
-	if d := c.strings[key]; d != nil {
-		return d, nil
-	}
-	if s.in != nil {
-		err := c.list(key, s.in)
-		return c.strings[key], err
-	}
-	d, err := c.content(s)
-	if err == nil {
-		d, err = escaped(d, c.budget)
-	}
-	if len(s.out) > 0 && err == nil {
-		if err = c.list(key, s.out); err == nil {
-			d, err = grammar.Subtract(d, c.strings[key], c.budget)
+	return c.cached(key, func() (*grammar.DFA, error) {
+		if s.in != nil {
+			return c.list(s.in)
 		}
-	}
-	if err == nil {
-		c.strings[key] = d
-	}
-	return d, err
+		d, err := c.content(s)
+		if err == nil {
+			d, err = escaped(d, c.budget)
+		}
+		if err != nil || len(s.out) == 0 {
+			return d, err
+		}
+		out, err := c.list(s.out)
+		if err != nil {
+			return nil, err
+		}
+		return grammar.Subtract(d, out, c.budget)
+	})
 }
 
-// list sets the automaton of a key to that of a list of texts as JSON strings.
-func (c *compiler) list(key string, list []string) error {
+// list returns the automaton of a list of texts as JSON strings.
+func (c *compiler) list(list []string) (*grammar.DFA, error) {
 	list = slices.Clone(list)
 	for i, t := range list {
 		list[i] = quote(t)
 	}
-	d, err := grammar.Choices(list, c.budget)
-	if err == nil {
-		c.strings[key] = d
-	}
-	return err
+	return grammar.Choices(list, c.budget)
 }
 
 // most returns the most characters that texts have within the bounds, -1 for any number.

@@ -359,28 +359,16 @@ func affix(name string, has func(string, string) bool) methodOf {
 // replace replaces old by with, at most `most` times (below 0: any number). An empty old is found
 // before each rune and at the end.
 func (r *run) replace(t, old, with text, most int64) text {
+	if old.s != "" {
+		return r.join(with, t.split(old.s, int(min(most, maxMade))))
+	}
 	b := builder{run: r}
-	if old.s == "" {
-		for _, one := range append(r.runes(t), text{}) {
-			if most != 0 {
-				b.add(with)
-				most--
-			}
-			b.add(one)
+	for _, one := range append(r.runes(t), text{}) {
+		if most != 0 {
+			b.add(with)
+			most--
 		}
-		return b.text()
+		b.add(one)
 	}
-	at := 0
-	for most != 0 {
-		i := strings.Index(t.s[at:], old.s)
-		if i < 0 {
-			break
-		}
-		b.add(t.slice(at, at+i))
-		b.add(with)
-		at += i + len(old.s)
-		most--
-	}
-	b.add(t.slice(at, len(t.s)))
 	return b.text()
 }

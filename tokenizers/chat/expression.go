@@ -219,33 +219,31 @@ func (p *parser) primary() expr {
 	return nil
 }
 
-func (p *parser) items(end string) []expr {
-	var list []expr
-	for !p.skip(operator, end) {
-		if len(list) > 0 {
+// listed reads items with commas between them, and one more where wanted, up to end.
+func (p *parser) listed(end string, item func()) {
+	for first := true; !p.skip(operator, end); first = false {
+		if !first {
 			p.want(operator, ",")
 			if p.skip(operator, end) {
 				break
 			}
 		}
-		list = append(list, p.expression(true))
+		item()
 	}
+}
+
+func (p *parser) items(end string) (list []expr) {
+	p.listed(end, func() { list = append(list, p.expression(true)) })
 	return list
 }
 
 func (p *parser) mapping() expr {
 	var keys, values []expr
-	for !p.skip(operator, "}") {
-		if len(keys) > 0 {
-			p.want(operator, ",")
-			if p.skip(operator, "}") {
-				break
-			}
-		}
+	p.listed("}", func() {
 		keys = append(keys, p.expression(true))
 		p.want(operator, ":")
 		values = append(values, p.expression(true))
-	}
+	})
 	return compute(func(r *run, s *scope) any {
 		d := newDict()
 		for i := range keys {
@@ -326,26 +324,19 @@ func element(x, key expr) expr {
 	return compute(func(r *run, s *scope) any { return r.item(r.eval(x, s), r.eval(key, s)) })
 }
 
-func (p *parser) arguments() arguments {
-	var a arguments
-	for first := true; !p.skip(operator, ")"); first = false {
-		if !first {
-			p.want(operator, ",")
-			if p.skip(operator, ")") {
-				break
-			}
-		}
-		if p.peek().kind == name && p.tokens[1].kind == operator && p.tokens[1].text == "=" {
+func (p *parser) arguments() (a arguments) {
+	p.listed(")", func() {
+		switch {
+		case p.peek().kind == name && p.tokens[1].kind == operator && p.tokens[1].text == "=":
 			a.names = append(a.names, p.next().text)
 			p.next()
 			a.named = append(a.named, p.expression(true))
-			continue
-		}
-		if len(a.named) > 0 {
+		case len(a.named) > 0:
 			fail("line %d: argument without a name after one with", p.peek().line)
+		default:
+			a.list = append(a.list, p.expression(true))
 		}
-		a.list = append(a.list, p.expression(true))
-	}
+	})
 	return a
 }
 

@@ -44,10 +44,10 @@ func Convert(ctx context.Context, dir, file, recipe string) error {
 	defer set.Close()
 	c := &converter{set: set, dir: dir, recipe: recipe, pool: parallel.New(0), ctx: ctx}
 	keys, err := c.keys()
-	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+	var tensors []Tensor
+	if err == nil {
+		tensors, err = c.tensors()
 	}
-	tensors, err := c.tensors()
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}

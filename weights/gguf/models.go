@@ -64,11 +64,21 @@ var llada = family{
 	ends: []string{".weight"},
 }
 
-// qwenSizes are the names of sizes in the config.json of Qwen2, Qwen3 and Llama.
-var qwenSizes = map[string]string{"embedding_length": "hidden_size",
-	"block_count": "num_hidden_layers", "attention.head_count": "num_attention_heads",
-	"attention.head_count_kv": "num_key_value_heads", "feed_forward_length": "intermediate_size",
-	"context_length": "max_position_embeddings"}
+// blockSizes and qwenSizes are the names of sizes in the config.json of Qwen2, Qwen3 and Llama, the
+// first ones without the width of dense layers.
+var (
+	blockSizes = map[string]string{"embedding_length": "hidden_size",
+		"block_count": "num_hidden_layers", "attention.head_count": "num_attention_heads",
+		"attention.head_count_kv": "num_key_value_heads", "context_length": "max_position_embeddings"}
+	qwenSizes = also(blockSizes, map[string]string{"feed_forward_length": "intermediate_size"})
+)
+
+// also returns names with more of them.
+func also(names, more map[string]string) map[string]string {
+	all := maps.Clone(names)
+	maps.Copy(all, more)
+	return all
+}
 
 // qwenNames returns the names of tensors in checkpoints of Qwen2, Qwen3 and Llama; those outside
 // the blocks are given.
@@ -164,23 +174,17 @@ const (
 	maxExperts  = 1 << 12 // of a block
 )
 
-// withExperts returns the names of qwen with the router's.
-func withExperts(names map[string]string) map[string]string {
-	all := maps.Clone(names)
-	all["ffn_gate_inp"] = "mlp.gate"
-	return all
-}
+// routedNames are those of qwen with the router's.
+var routedNames = also(dream.names, map[string]string{"ffn_gate_inp": "mlp.gate"})
 
 // lladaMoE is LLaDA-MoE-7B-A1B (modeling_lladamoe.py). Its files have no feed_forward_length.
 var lladaMoE = family{
 	kind: "lladamoe",
-	sizes: map[string]string{"embedding_length": "hidden_size", "block_count": "num_hidden_layers",
-		"attention.head_count": "num_attention_heads", "attention.head_count_kv": "num_key_value_heads",
-		"context_length": "max_position_embeddings", "expert_count": "num_experts",
-		"expert_used_count": "num_experts_per_tok", expertWidth: "expert_intermediate_size"},
+	sizes: also(blockSizes, map[string]string{"expert_count": "num_experts",
+		"expert_used_count": "num_experts_per_tok", expertWidth: "expert_intermediate_size"}),
 	config:  func(k *keys) map[string]any { return k.qwen(lladaMoEMask, 156892) },
 	blocks:  dream.blocks,
-	names:   withExperts(dream.names),
+	names:   routedNames,
 	experts: expertNames,
 	ends:    []string{".weight"},
 }
@@ -190,18 +194,15 @@ const lladaMoEMask = 156895
 // rnd1 is RND1-Base-0910, a Qwen3-MoE whose experts' weights sum to 1.
 var rnd1 = family{
 	kind: "rnd1",
-	sizes: map[string]string{"embedding_length": "hidden_size", "block_count": "num_hidden_layers",
-		"attention.head_count": "num_attention_heads", "attention.head_count_kv": "num_key_value_heads",
-		"context_length": "max_position_embeddings", "feed_forward_length": "intermediate_size",
-		"expert_count": "num_experts", "expert_used_count": "num_experts_per_tok",
-		expertWidth: "moe_intermediate_size"},
+	sizes: also(qwenSizes, map[string]string{"expert_count": "num_experts",
+		"expert_used_count": "num_experts_per_tok", expertWidth: "moe_intermediate_size"}),
 	config: func(k *keys) map[string]any {
 		values := k.qwen(151669, 151645)
 		values["norm_topk_prob"] = true
 		return values
 	},
 	blocks:  dream.blocks,
-	names:   withExperts(dream.names),
+	names:   routedNames,
 	experts: expertNames,
 	ends:    []string{".weight"},
 }
