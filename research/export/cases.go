@@ -9,8 +9,8 @@ import (
 	"unmask/weights"
 )
 
-// partial returns the logits of a full pass over the first sequence of a batch followed by a partial
-// pass, and those of the full pass that it approximates.
+// partial returns the logits of a full pass over the first sequence of a batch followed by a
+// partial pass, and those of the full pass that it approximates.
 func (e *exporter) partial(b *model.Batch) ([]weights.Stream, error) {
 	rows, fed, after, err := partialCase(e.m, e.in, b.Length)
 	if err != nil {

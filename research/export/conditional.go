@@ -141,9 +141,9 @@ func casesOf(file string) (f caseFile) {
 // maxCases is the largest cases.json in bytes.
 const maxCases = 1 << 20
 
-// conditional returns the streams of logits_cond, logits_uncond, logits_guided and, of partial_rows,
-// those of partialConditional for which the tokens file has the inputs. Each takes one pass over the
-// whole batch.
+// conditional returns the streams of logits_cond, logits_uncond, logits_guided and, of
+// partial_rows, those of partialConditional for which the tokens file has the inputs. Each takes
+// one pass over the whole batch.
 func (e *exporter) conditional(b *model.Batch) (list []weights.Stream, err error) {
 	add := func(name string, d model.Denoiser, b *model.Batch) {
 		list = append(list, e.stream(name, []int{b.Size, b.Length}, 0, pass{

@@ -75,8 +75,8 @@ type exporter struct {
 	columns int
 }
 
-// plain returns the logits of a batch without conditions, and those of the other cases that the file
-// has. whole is the model without blocks, or nil.
+// plain returns the logits of a batch without conditions, and those of the other cases that the
+// file has. whole is the model without blocks, or nil.
 func (e *exporter) plain(whole *unmask.Model, b *model.Batch) ([]weights.Stream, error) {
 	streams := []weights.Stream{e.full("logits", e.m, b.Tokens, b.Length, 0)}
 	if e.m.Spec().Shifted {

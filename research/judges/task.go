@@ -133,8 +133,8 @@ func LoadReference(ctx context.Context, by Measure, x experiments.Network) (*exp
 // visit receives the features of picture i.
 type visit = func(i int, features []float32) error
 
-// pictures returns the pictures of the reference, which are a directory's files or drawn landscapes:
-// their classes if they are classed, and what computes their features.
+// pictures returns the pictures of the reference, which are a directory's files or drawn
+// landscapes: their classes if they are classed, and what computes their features.
 func (by Measure) pictures(ctx context.Context, x experiments.Network, classed bool) (
 	classes []string, each func(visit visit) error, err error) {
 	if by.Reference == "" {

@@ -102,11 +102,7 @@ func (c *caching) distances(before []int32, opened []generate.Opened) (cached, s
 	b := &model.Batch{Size: 1, Length: len(before), Tokens: slices.Clone(before),
 		Cache: c.d.NewCache(1, len(before))}
 	b.Time = []float64{c.masked(b.Tokens)}
-	full, err := c.d.Forward(c.ctx, b)
-	if err != nil {
-		return nil, nil, err
-	}
-	without, err := c.rows(full, second)
+	without, err := c.rows(second, func() (model.Marginals, error) { return c.d.Forward(c.ctx, b) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,43 +111,31 @@ func (c *caching) distances(before []int32, opened []generate.Opened) (cached, s
 			b.Tokens[o.Position] = o.Token
 		}
 	}
-	partial, err := c.d.Refine(c.ctx, b, step)
-	if err != nil {
-		return nil, nil, err
-	}
-	with, err := c.rows(partial, second)
+	with, err := c.rows(second, func() (model.Marginals, error) { return c.d.Refine(c.ctx, b, step) })
 	if err != nil {
 		return nil, nil, err
 	}
 	b.Cache, b.Time[0] = nil, c.masked(b.Tokens)
-	if full, err = c.d.Forward(c.ctx, b); err != nil {
-		return nil, nil, err
-	}
-	exact, err := c.rows(full, second)
-	if err != nil {
-		return nil, nil, err
-	}
-	for i := range second {
+	exact, err := c.rows(second, func() (model.Marginals, error) { return c.d.Forward(c.ctx, b) })
+	for i := range exact {
 		cached = append(cached, Variation(with[i], exact[i]))
 		stale = append(stale, Variation(without[i], exact[i]))
 	}
-	return cached, stale, nil
+	return cached, stale, err
 }
 
 func (c *caching) masked(tokens []int32) float64 {
-	n := 0
-	for _, t := range tokens {
-		if t == c.spec.Mask {
-			n++
-		}
-	}
-	return float64(n) / float64(len(tokens))
+	return float64(c.spec.Masked(tokens)) / float64(len(tokens))
 }
 
-// rows returns the marginals at rows.
-func (c *caching) rows(m model.Marginals, rows []int32) ([][]float64, error) {
+// rows returns the marginals of a pass at rows.
+func (c *caching) rows(rows []int32, pass func() (model.Marginals, error)) ([][]float64, error) {
+	m, err := pass()
+	if err != nil {
+		return nil, err
+	}
 	out := make([][]float64, len(rows))
-	err := m.Visit(rows, func(i int, logits []float32) {
+	err = m.Visit(rows, func(i int, logits []float32) {
 		logits = logits[:c.spec.Outcomes]
 		p, most, sum := make([]float64, len(logits)), slices.Max(logits), 0.0
 		for x, l := range logits {

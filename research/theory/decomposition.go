@@ -98,11 +98,8 @@ func Decompose(m *exact.Model, chosen []int) Terms {
 	marginals, given := make([]float64, n*s), make([]float64, n*s)
 	m.Conditionals(marginals, empty)
 	var t Terms
-	x, known := make([]int32, n), slices.Clone(empty)
-	for i := range sequences(m) {
-		for at, rest := n-1, i; at >= 0; at, rest = at-1, rest/s {
-			x[at] = int32(rest % s)
-		}
+	known := slices.Clone(empty)
+	for _, x := range all(m) {
 		logQ := m.LogProb(x)
 		q := math.Exp(logQ)
 		if q == 0 {

@@ -39,11 +39,10 @@ func GumbelTopK(_ context.Context, o Options) ([]Result, error) {
 		}
 		want[i] = p * float64(draws)
 	}
-	chi, bound := ChiSquare(count, want)
-	r := Result{Claim: "proposition 1", Case: "Gumbel-top-3 of 5, ordered",
-		Measure: "chi-square against the formula", Statistic: chi, Bound: bound}
-	r.Points = frequencies("measured", want, count, want)
-	r.Points = append(r.Points, frequencies("formula", want, want, nil)...)
+	r := counted("proposition 1", "Gumbel-top-3 of 5, ordered", "chi-square against the formula",
+		count, want)
+	r.Points = append(frequencies("measured", want, count, want),
+		frequencies("formula", want, want, nil)...)
 	return []Result{r.below()}, nil
 }
 

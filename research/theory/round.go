@@ -7,6 +7,7 @@ import (
 
 	"unmask/generate"
 	"unmask/model"
+	"unmask/samplers"
 )
 
 // Round returns the exact distributions of one round's positions and tokens, of MaskGIT and of the
@@ -98,7 +99,7 @@ func OneRound(ctx context.Context, o Options) ([]Result, error) {
 		want []float64
 	}{{"maskgit", maskgit}, {"moment", moment}} {
 		// The first of two steps has alpha_1 = alpha/2.
-		sampler, err := parse(fmt.Sprintf("%s(alpha=%v)", c.name, 2*alpha))
+		sampler, err := samplers.Parse(fmt.Sprintf("%s(alpha=%v)", c.name, 2*alpha))
 		if err != nil {
 			return nil, err
 		}
@@ -120,10 +121,9 @@ func OneRound(ctx context.Context, o Options) ([]Result, error) {
 				count[at]++
 			}
 		}
-		chi, bound := ChiSquare(count, Scaled(c.want, float64(draws)))
-		r := Result{Claim: "theorem 1", Case: c.name + ", one round, N=4 k=2 S=3",
-			Measure: "chi-square against its exact distribution", Statistic: chi, Bound: bound}
-		out = append(out, r.below())
+		out = append(out, counted("theorem 1", c.name+", one round, N=4 k=2 S=3",
+			"chi-square against its exact distribution", count,
+			Scaled(c.want, float64(draws))).below())
 	}
 	return out, nil
 }

@@ -6,7 +6,6 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"unmask/exact"
 	"unmask/internal/philox"
 )
 
@@ -33,6 +32,12 @@ func ChiSquare(count, expected []float64) (chi, bound float64) {
 }
 
 const chiConfidence = 1 - 1e-5
+
+// counted is a check of counts against expected ones by chi-square.
+func counted(claim, name, measure string, count, expected []float64) Result {
+	chi, bound := ChiSquare(count, expected)
+	return Result{Claim: claim, Case: name, Measure: measure, Statistic: chi, Bound: bound}
+}
 
 // Scaled returns p times n.
 func Scaled(p []float64, n float64) []float64 {
@@ -78,14 +83,4 @@ func Distributions(n, s int, seed uint64) [][]float64 {
 		}
 	}
 	return p
-}
-
-// probability returns the probability of a sequence by its index.
-func probability(m *exact.Model, i int) float64 {
-	x := make([]int32, m.Length())
-	for at := len(x) - 1; at >= 0; at-- {
-		x[at] = int32(i % m.Tokens())
-		i /= m.Tokens()
-	}
-	return math.Exp(m.LogProb(x))
 }

@@ -38,14 +38,10 @@ func Temperature(ctx context.Context, o Options) ([]Result, error) {
 		}
 		break
 	}
-	const name = "maskgit, first of 64 steps, N=512 k=8 alpha=3"
-	chi, bound := ChiSquare(count, Scaled(tempered, total/norm))
-	r := Result{Claim: "implicit temperature", Case: name, Measure: "chi-square against p^beta",
-		Statistic: chi, Bound: bound}
+	const claim, name = "implicit temperature", "maskgit, first of 64 steps, N=512 k=8 alpha=3"
+	r := counted(claim, name, "chi-square against p^beta", count, Scaled(tempered, total/norm))
 	r.Points = slices.Concat(frequencies("committed", p, count, tempered),
 		frequencies("p^beta", p, tempered, nil), frequencies("p", p, p, nil))
-	out := []Result{r.below()}
-	chi, bound = ChiSquare(count, Scaled(p, total))
-	return append(out, Result{Claim: "implicit temperature", Case: name,
-		Measure: "chi-square against p", Statistic: chi, Bound: bound}.above()), nil
+	return []Result{r.below(),
+		counted(claim, name, "chi-square against p", count, Scaled(p, total)).above()}, nil
 }

@@ -7,15 +7,16 @@
 package theory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"unmask/exact"
 	"unmask/generate"
 	"unmask/model"
-	"unmask/samplers"
 )
 
 // Result is one check of a claim: Statistic has its Relation to Bound.
@@ -74,11 +75,6 @@ type Network struct {
 	Sequences int // number of sequences, at least 2
 }
 
-const (
-	defaultDraws = 4000
-	defaultMost  = 16384
-)
-
 var checks = []struct {
 	claim string
 	check func(context.Context, Options) ([]Result, error)
@@ -102,12 +98,7 @@ func Claims() []string {
 
 // Run makes all checks in the paper's order. It ends after an error, which has no result with it.
 func Run(ctx context.Context, o Options) iter.Seq2[Result, error] {
-	if o.Draws == 0 {
-		o.Draws = defaultDraws
-	}
-	if o.Most == 0 {
-		o.Most = defaultMost
-	}
+	o.Draws, o.Most = cmp.Or(o.Draws, 4000), cmp.Or(o.Most, 16384)
 	return func(yield func(Result, error) bool) {
 		for _, c := range checks {
 			if len(o.Only) > 0 && !slices.Contains(o.Only, c.claim) {
@@ -130,9 +121,6 @@ func Run(ctx context.Context, o Options) iter.Seq2[Result, error] {
 	}
 }
 
-// parse returns the sampler of a text.
-func parse(name string) (samplers.Sampler, error) { return samplers.Parse(name) }
-
 // Count generates n sequences of a small model and returns counts by index; in an index the first
 // token is the most significant digit.
 func Count(ctx context.Context, m *exact.Model, o generate.Options, n int) ([]float64, error) {
@@ -150,10 +138,25 @@ func Count(ctx context.Context, m *exact.Model, o generate.Options, n int) ([]fl
 // Joint returns the distribution of a small model over all sequences, by index.
 func Joint(m *exact.Model) []float64 {
 	p := make([]float64, sequences(m))
-	for i := range p {
-		p[i] = probability(m, i)
+	for i, x := range all(m) {
+		p[i] = math.Exp(m.LogProb(x))
 	}
 	return p
+}
+
+// all visits a small model's sequences by index. Each is valid until the next one.
+func all(m *exact.Model) iter.Seq2[int, []int32] {
+	return func(yield func(int, []int32) bool) {
+		x := make([]int32, m.Length())
+		for i := range sequences(m) {
+			for at, rest := len(x)-1, i; at >= 0; at, rest = at-1, rest/m.Tokens() {
+				x[at] = int32(rest % m.Tokens())
+			}
+			if !yield(i, x) {
+				return
+			}
+		}
+	}
 }
 
 func index(x []int32, tokens int) (i int) {

@@ -41,7 +41,7 @@ func OneByOne(ctx context.Context, o Options) ([]Result, error) {
 	m := exact.Markov(4, 3, 0.5, 2, 1)
 	truth := Joint(m)
 	check := func(name string, steps int, want []float64, measure string) (Result, error) {
-		s, err := parse(name)
+		s, err := samplers.Parse(name)
 		if err != nil {
 			return Result{}, err
 		}
@@ -51,9 +51,8 @@ func OneByOne(ctx context.Context, o Options) ([]Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		chi, bound := ChiSquare(count, Scaled(want, float64(o.Draws)))
-		return Result{Claim: "proposition 2", Case: name + ", one position a step", Measure: measure,
-			Statistic: chi, Bound: bound}, nil
+		return counted("proposition 2", name+", one position a step", measure, count,
+			Scaled(want, float64(o.Draws))), nil
 	}
 	const joint = "chi-square against the joint"
 	var out []Result
