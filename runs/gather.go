@@ -33,10 +33,26 @@ func Gather(out string, shards []string) (int, error) {
 		return 0, err
 	}
 	n := list[0].Range.Of
-	if list[0].Folder {
-		return n, gatherFolder(out, list)
+	all, in := entries(list)
+	to, read, err := open(out, list[0], in)
+	if err != nil {
+		return n, err
 	}
-	return n, gatherLines(out, list)
+	if done := to.Done(); done > len(all) {
+		err = fmt.Errorf("%s has %d outputs, the shards have %d", out, done, len(all))
+	} else if folder, ok := to.(*durable.Folder); ok && len(folder.Faults()) > 0 {
+		err = fmt.Errorf("%s: %s", out, folder.Faults()[0])
+	} else {
+		err = to.Adopt(all[done:], read)
+	}
+	return n, cmp.Or(err, to.Close())
+}
+
+// adopter is a folder or a file of lines that takes outputs of others.
+type adopter interface {
+	Done() int
+	Adopt(list []durable.Entry, read func(durable.Entry) ([]byte, string, error)) error
+	Close() error
 }
 
 // readShards reads the manifests, checks that they belong together, and sorts them.
@@ -147,51 +163,25 @@ func entries(list []source) (all []durable.Entry, in []string) {
 	return all, in
 }
 
-func gatherFolder(out string, list []source) (err error) {
-	f, err := durable.OpenFolder(durable.OS{}, out, ".png", list[0].Settings, nil)
-	if err != nil {
-		return err
+// open opens the run that shards become, and returns what reads an output of theirs: its bytes, and
+// the file that has them. in has the shard of each output.
+func open(out string, of source, in []string) (adopter,
+	func(durable.Entry) ([]byte, string, error), error) {
+	if of.Folder {
+		f, err := durable.OpenFolder(durable.OS{}, out, ".png", of.Settings, nil)
+		return f, func(e durable.Entry) ([]byte, string, error) {
+			name := filepath.Join(in[e.Index], f.Name(e.Index))
+			if err := atomicfile.Check(name); err != nil {
+				return nil, name, err
+			}
+			data, err := atomicfile.ReadFile(name)
+			return data, name, err
+		}, err
 	}
-	defer func() {
-		if closed := f.Close(); err == nil {
-			err = closed
-		}
-	}()
-	all, in := entries(list)
-	if f.Done() > len(all) {
-		return fmt.Errorf("%s has %d outputs, the shards have %d", out, f.Done(), len(all))
-	}
-	if faults := f.Faults(); len(faults) > 0 {
-		return fmt.Errorf("%s: %s", out, faults[0])
-	}
-	return f.Adopt(all[f.Done():], func(e durable.Entry) ([]byte, string, error) {
-		name := filepath.Join(in[e.Index], f.Name(e.Index))
-		if err := atomicfile.Check(name); err != nil {
-			return nil, name, err
-		}
-		data, err := atomicfile.ReadFile(name)
-		return data, name, err
-	})
-}
-
-func gatherLines(out string, list []source) (err error) {
-	l, err := durable.OpenLines(durable.OS{}, out, list[0].Settings, nil)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closed := l.Close(); err == nil {
-			err = closed
-		}
-	}()
-	all, in := entries(list)
-	done := l.Done()
-	if done > len(all) {
-		return fmt.Errorf("%s has %d outputs, the shards have %d", out, done, len(all))
-	}
+	l, err := durable.OpenLines(durable.OS{}, out, of.Settings, nil)
 	var file string
 	var rest []byte
-	return l.Adopt(all[done:], func(e durable.Entry) ([]byte, string, error) {
+	return l, func(e durable.Entry) ([]byte, string, error) {
 		name := in[e.Index]
 		if name != file {
 			data, err := atomicfile.ReadFile(name)
@@ -209,5 +199,5 @@ func gatherLines(out string, list []source) (err error) {
 		}
 		rest = after
 		return append(bytes.Clone(line), '\n'), name, nil
-	})
+	}, err
 }

@@ -37,11 +37,7 @@ type Folder struct{ *durable.Folder }
 
 // OpenFolder opens, begins or continues the run in dir, whose files end in ext (".png").
 func OpenFolder(dir, ext string, s Settings) (*Folder, error) {
-	f, err := durable.OpenFolder(durable.OS{}, dir, ext, s, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &Folder{f}, nil
+	return OpenFolderShard(dir, ext, s, Shard{}, 0)
 }
 
 // Range is the outputs First to First+N-1 of a run.
@@ -75,11 +71,7 @@ type Lines struct{ *durable.Lines }
 
 // OpenLines opens, begins or continues the run in the file name.
 func OpenLines(name string, s Settings) (*Lines, error) {
-	l, err := durable.OpenLines(durable.OS{}, name, s, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &Lines{l}, nil
+	return OpenLinesShard(name, s, Shard{}, 0)
 }
 
 // Rest returns the missing lines of a run of n; its N is 0 if none is missing.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/model"
 	"unmask/weights"
 	"unmask/weights/pytorch"
 )
@@ -16,15 +15,9 @@ import (
 // OpenConverted is Open for a pack whose weights are a PyTorch checkpoint, which it converts first.
 func OpenConverted(t testing.TB, name, file string, o pytorch.Options) *Pack {
 	t.Helper()
-	dir := filepath.Join(folder(t, name), name)
-	to := t.TempDir()
-	require.NoError(t, pytorch.Convert(context.Background(), filepath.Join(dir, file), to, o))
-	src, err := model.Open(to)
-	require.NoError(t, err)
-	cases, err := weights.Open(filepath.Join(dir, "cases.safetensors"))
-	require.NoError(t, err)
-	t.Cleanup(func() { src.Set.Close(); cases.Close() })
-	return &Pack{Source: src, t: t, cases: cases}
+	p, to := OpenCases(t, name), t.TempDir()
+	require.NoError(t, pytorch.Convert(context.Background(), p.Dir(file), to, o))
+	return p.load(to)
 }
 
 // folder returns the folder of a pack; it skips the test if there is none.
@@ -59,9 +52,5 @@ func (p *Pack) Dir(name string) string { return filepath.Join(p.dir, name) }
 func OpenIn(t testing.TB, name, of string) *Pack {
 	t.Helper()
 	p := OpenCases(t, name)
-	src, err := model.Open(p.Dir(of))
-	require.NoError(t, err)
-	t.Cleanup(func() { src.Set.Close() })
-	p.Source = src
-	return p
+	return p.load(p.Dir(of))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/model"
+	"unmask/nn"
 	"unmask/weights"
 )
 
@@ -27,13 +28,18 @@ type Pack struct {
 // the test is skipped.
 func Open(t testing.TB, name string) *Pack {
 	t.Helper()
-	dir := folder(t, name)
-	src, err := model.Open(filepath.Join(dir, name))
-	require.NoError(t, err)
-	cases, err := weights.Open(filepath.Join(dir, name, "cases.safetensors"))
-	require.NoError(t, err)
-	t.Cleanup(func() { src.Set.Close(); cases.Close() })
-	return &Pack{Source: src, t: t, cases: cases, dir: filepath.Join(dir, name)}
+	p := OpenCases(t, name)
+	return p.load(p.dir)
+}
+
+// load reads the model in a folder.
+func (p *Pack) load(dir string) *Pack {
+	p.t.Helper()
+	src, err := model.Open(dir)
+	require.NoError(p.t, err)
+	p.t.Cleanup(func() { src.Set.Close() })
+	p.Source = src
+	return p
 }
 
 // root returns the root of the module, above the working directory, which is a test's package.
@@ -122,10 +128,4 @@ func Logits(t testing.TB, m model.Marginals, rows []int32, columns int) []float3
 }
 
 // Count returns 0..n-1.
-func Count(n int) []int32 {
-	rows := make([]int32, n)
-	for i := range rows {
-		rows[i] = int32(i)
-	}
-	return rows
-}
+func Count(n int) []int32 { return nn.Count(0, n) }

@@ -52,20 +52,13 @@ func PartialPass(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
 // and partial passes, on every device. refined are the positions of each sequence that a partial
 // pass recomputes.
 func BatchInvariance(t *testing.T, pack string, refined []int) {
-	p := Open(t, pack)
-	tokens, shape := p.Ints("tokens")
-	_, wantShape := p.Floats("logits")
-	n, columns := shape[1], wantShape[2]
-	for _, d := range Devices {
-		t.Run(d.Name+"/"+d.Precision.String(), func(t *testing.T) {
-			l, err := model.Load(p.Source, model.Options{Backend: d.New(t), Precision: d.Precision})
-			require.NoError(t, err)
-			m := l.Denoiser.(model.Refiner)
-			batch := passes(t, m, tokens, shape[0], refined, columns)
-			for s, want := range batch {
-				alone := passes(t, m, tokens[s*n:(s+1)*n], 1, refined, columns)
-				require.Equal(t, want, alone[0], "%s %s, sequence %d", d.Name, d.Precision, s)
-			}
-		})
-	}
+	Each(t, []string{pack}, func(t *testing.T, p *Pack, m model.Refiner, _ float64) {
+		tokens, shape := p.Ints("tokens")
+		_, wantShape := p.Floats("logits")
+		n, columns := shape[1], wantShape[2]
+		for s, want := range passes(t, m, tokens, shape[0], refined, columns) {
+			alone := passes(t, m, tokens[s*n:(s+1)*n], 1, refined, columns)
+			require.Equal(t, want, alone[0], "sequence %d", s)
+		}
+	})
 }

@@ -15,31 +15,26 @@ import (
 // shorter sequences: in full passes and in partial ones over the refined positions, on every
 // device.
 func ReadRows(t *testing.T, pack string, refined []int) {
-	p := Open(t, pack)
-	tokens, shape := p.Ints("tokens")
-	_, wantShape := p.Floats("logits")
 	slices.Sort(refined)
-	for _, d := range Devices {
-		t.Run(d.Name+"/"+d.Precision.String(), func(t *testing.T) {
-			l, err := model.Load(p.Source, model.Options{Backend: d.New(t), Precision: d.Precision})
-			require.NoError(t, err)
-			r := newReading(l, tokens, shape[1], wantShape[2], refined)
-			all, part := r.batch(), r.batch()
-			r.fullPass(t, all, part)
-			for _, b := range []*model.Batch{all, part} {
-				for _, row := range r.refined {
-					b.Tokens[row] = 7
-				}
+	Each(t, []string{pack}, func(t *testing.T, p *Pack, m model.Refiner, _ float64) {
+		tokens, shape := p.Ints("tokens")
+		_, wantShape := p.Floats("logits")
+		r := newReading(m, tokens, shape[1], wantShape[2], refined)
+		all, part := r.batch(), r.batch()
+		r.fullPass(t, all, part)
+		for _, b := range []*model.Batch{all, part} {
+			for _, row := range r.refined {
+				b.Tokens[row] = 7
 			}
-			want := r.pass(t, all, r.refined, r.refined)
-			last := len(r.refined) - 1
-			got := r.pass(t, part, r.refined, r.refined[last:])
-			require.Equal(t, want[last*r.columns:], got, "a partial pass")
-			for s := range r.lengths {
-				r.alone(t, s, want)
-			}
-		})
-	}
+		}
+		want := r.pass(t, all, r.refined, r.refined)
+		last := len(r.refined) - 1
+		got := r.pass(t, part, r.refined, r.refined[last:])
+		require.Equal(t, want[last*r.columns:], got, "a partial pass")
+		for s := range r.lengths {
+			r.alone(t, s, want)
+		}
+	})
 }
 
 // reading is the three sequences of one test of ReadRows.
@@ -52,10 +47,9 @@ type reading struct {
 	refined []int32 // rows of the partial pass: of the first and the last sequence
 }
 
-func newReading(l *model.Loaded, tokens []int32, n, columns int, refined []int) *reading {
-	r := &reading{m: l.Denoiser.(model.Refiner), tokens: tokens[:3*n], n: n, columns: columns,
-		lengths: []int{n, n, n}}
-	if l.Spec().Ragged {
+func newReading(m model.Refiner, tokens []int32, n, columns int, refined []int) *reading {
+	r := &reading{m: m, tokens: tokens[:3*n], n: n, columns: columns, lengths: []int{n, n, n}}
+	if m.Spec().Ragged {
 		r.lengths = []int{n, n / 2, n - 3}
 	}
 	for _, s := range []int{0, 2} {
