@@ -110,7 +110,7 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	f.ofChats()
+	f.demoIs(demoChat)
 	m, err := f.loadText(ctx)
 	if err != nil {
 		return err

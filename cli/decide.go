@@ -52,22 +52,5 @@ func (f *reproduceFlags) further(ctx context.Context, m *measured, points []expe
 	if f.Hub.Enabled() {
 		return f.measured(ctx, m, points)
 	}
-	late, cancel := context.WithDeadline(terminal.Late(ctx), until)
-	defer cancel()
-	bar := terminal.NewSweep(m.journal, m.kind, points)
-	over := false
-	err := experiments.Sweep(late, m.journal, m.task, points, func(p experiments.Progress) bool {
-		bar.Show(p)
-		over = !time.Now().Before(until)
-		return !over && !terminal.Stopped(ctx)
-	})
-	bar.Close()
-	switch {
-	case errors.Is(err, experiments.ErrStopped) && over:
-		return context.DeadlineExceeded
-	case errors.Is(err, experiments.ErrStopped):
-		terminal.Say("interrupted: the same command goes on")
-		return errInterrupted
-	}
-	return err
+	return sweep(ctx, m.journal, m.task, points, until)
 }

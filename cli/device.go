@@ -120,23 +120,16 @@ func (d *deviceFlags) loadText(ctx context.Context) (*unmask.Model, error) {
 	return m, err
 }
 
-// ofChats makes --model demo mean demo-chat.
-func (d *deviceFlags) ofChats() {
+// demoIs makes --model demo mean another embedded model.
+func (d *deviceFlags) demoIs(name string) {
 	if d.model == demoText {
-		d.model = demoChat
-	}
-}
-
-// ofImages makes --model demo mean demo-image.
-func (d *deviceFlags) ofImages() {
-	if d.model == demoText {
-		d.model = demoImage
+		d.model = name
 	}
 }
 
 // loadImages is load for a model of images, and loads its codec.
 func (d *deviceFlags) loadImages(ctx context.Context) (*unmask.Model, error) {
-	d.ofImages()
+	d.demoIs(demoImage)
 	m, err := d.load(ctx)
 	if err != nil {
 		return nil, err
@@ -150,7 +143,7 @@ func (d *deviceFlags) loadImages(ctx context.Context) (*unmask.Model, error) {
 
 // loadCodec loads only a model's codec.
 func (d *deviceFlags) loadCodec(ctx context.Context) (model.Codec, error) {
-	d.ofImages()
+	d.demoIs(demoImage)
 	o, err := d.options()
 	if err != nil {
 		return nil, err

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 
 	"github.com/spf13/cobra"
-
-	"unmask/research/experiments"
 )
 
 func newEval() *cobra.Command {
@@ -17,14 +15,6 @@ func newEval() *cobra.Command {
 	}
 	cmd.AddCommand(newEvalText(), newEvalImage(), newEvalExactness(), newEvalTasks())
 	return cmd
-}
-
-// printEvaluation prints the measured metrics.
-func printEvaluation(e experiments.Evaluation, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(stdout).Encode(e)
-	}
-	return standardOutput(e.String())
 }
 
 // printLines prints values as JSON, one a line.

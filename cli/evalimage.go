@@ -62,16 +62,14 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	reference := &terminal.Later{Label: "reference"}
+	reference := terminal.Later{Label: "reference"}
 	defer reference.Close()
 	f.by.Progress = reference.Set
 	var p *terminal.Progress
 	o.Begin = func(n int) { reference.Close(); p = terminal.NewProgress("images", int64(n)) }
 	o.Each = func() { p.Add(1) }
 	e, err := judges.EvalFolder(ctx, dir, network, f.by, o)
-	if p != nil {
-		p.Close()
-	}
+	p.Close()
 	if err != nil {
 		return err
 	}
@@ -87,7 +85,7 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 			"it with that of as many alone, or measure %d", terminal.Count(e.Samples, "image"),
 			network.Width(), few)
 	}
-	return printEvaluation(e, f.json)
+	return show(e, f.json)
 }
 
 // network returns Inception-v3 or, without --inception, the codec of --model.

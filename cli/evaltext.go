@@ -75,7 +75,7 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return printEvaluation(e, f.json)
+	return show(e, f.json)
 }
 
 // load loads the judge.

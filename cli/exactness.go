@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -58,13 +59,8 @@ core. After an interruption the same command continues.`,
 }
 
 func (f *exactnessFlags) run(ctx context.Context, given *pflag.FlagSet) error {
-	if err := f.Hub.Check(given, nil, true, ""); err != nil {
-		return err
-	}
-	if err := checkFile("--out", f.out); err != nil {
-		return err
-	}
-	if err := f.checkModel(); err != nil {
+	if err := cmp.Or(f.Hub.Check(given, nil, true, ""), checkFile("--out", f.out),
+		f.checkModel()); err != nil {
 		return err
 	}
 	by := taskFlags{}

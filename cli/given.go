@@ -22,6 +22,16 @@ func checkGiven(cmd *cobra.Command, args []string) error {
 	return refuseMissing(cmd)
 }
 
+// howMany returns how many of some flags are given.
+func howMany(given ...bool) (n int) {
+	for _, is := range given {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
 // refuseMissing returns an error for the first flag that MarkFlagRequired requires and that is
 // missing. Cobra looks for them too, later, but its error is words alone.
 func refuseMissing(cmd *cobra.Command) (err error) {

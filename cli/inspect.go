@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -36,8 +35,5 @@ func inspect(ctx context.Context, name, as string, asJSON bool) error {
 	if err != nil {
 		return modelError(err)
 	}
-	if asJSON {
-		return json.NewEncoder(stdout).Encode(r)
-	}
-	return standardOutput(r.String())
+	return show(r, asJSON)
 }

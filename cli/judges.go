@@ -32,7 +32,7 @@ func (t *taskFlags) register(s *pflag.FlagSet) {
 func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (experiments.Task,
 	experiments.Settings, error) {
 	if name := d.model; kind == "image" {
-		d.ofImages()
+		d.demoIs(demoImage)
 		defer func() { d.model = name }()
 	}
 	m, err := d.load(ctx)

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 
@@ -47,6 +49,14 @@ func (s *standard) Write(p []byte) (int, error) {
 func standardOutput(text string) error {
 	_, err := io.WriteString(stdout, text)
 	return err
+}
+
+// show prints a value as an object of JSON or as its text.
+func show(v fmt.Stringer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(stdout).Encode(v)
+	}
+	return standardOutput(v.String())
 }
 
 // wrote prints the names of the files that a command has written, unless err is set, and returns

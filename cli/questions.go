@@ -72,10 +72,7 @@ error and accuracy before and after to --out, for --calibration.`,
 
 // check returns an error for flags that do not go together.
 func (f *questionFlags) check() error {
-	sources := 0
-	for _, given := range []string{f.question, f.inputs, f.calibrate} {
-		sources += min(len(given), 1)
-	}
+	sources := howMany(f.question != "", f.inputs != "", f.calibrate != "")
 	switch {
 	case sources != 1:
 		return usage("%d of --question, --inputs and --calibrate, want one of them", sources)

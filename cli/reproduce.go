@@ -158,10 +158,7 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 			return err
 		}
 	}
-	report := experiments.NewReport(results, size)
-	report.Settings = settings
-	report.Machine = fmt.Sprintf("%s, %s", processor.Name(), f.ran)
-	return f.write(report, given)
+	return f.write(results, settings, fmt.Sprintf("%s, %s", processor.Name(), f.ran), size, given)
 }
 
 // redrawn writes the report of the results that are there.
@@ -191,14 +188,14 @@ func (f *reproduceFlags) redrawn(given *pflag.FlagSet, size experiments.Size) er
 	if len(results) == 0 {
 		return fmt.Errorf("%s has no results, want those of unmask reproduce", f.out)
 	}
-	report := experiments.NewReport(results, size)
-	report.Settings = settings
-	return f.write(report, given)
+	return f.write(results, settings, "", size, given)
 }
 
 // write writes the report.
-func (f *reproduceFlags) write(report experiments.Report, given *pflag.FlagSet) error {
-	report.Demo = f.model == "demo"
+func (f *reproduceFlags) write(results []experiments.Result, settings experiments.Settings,
+	machine string, size experiments.Size, given *pflag.FlagSet) error {
+	report := experiments.NewReport(results, size)
+	report.Settings, report.Machine, report.Demo = settings, machine, f.model == "demo"
 	report.Command = flags.Line("unmask reproduce", given,
 		append(share.Sharing(), "out", "markdown", "redraw")...)
 	names, err := report.Write(f.out, f.markdown)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 
@@ -65,7 +64,7 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			if err := r.print(asJSON); err != nil || instances == "" {
+			if err := show(&r, asJSON); err != nil || instances == "" {
 				return err
 			}
 			return tryInstances(cmd.Context(), s, instances)
@@ -91,11 +90,9 @@ func reportSchema(s *schema.Schema, m *unmask.Model) (r schemaReport, err error)
 		Shortest: int(t.Shortest[t.Start]), Bounds: s.Bounds}, nil
 }
 
-func (r *schemaReport) print(asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(stdout).Encode(r)
-	}
-	return standardOutput(fmt.Sprintf(`states: %d over bytes, %d over tokens
+// String describes the report in lines.
+func (r *schemaReport) String() string {
+	return fmt.Sprintf(`states: %d over bytes, %d over tokens
 classes of tokens: %d
 memory: %.1f MiB
 shortest text: %d tokens
@@ -104,7 +101,7 @@ a text with a maxLength has at most %d characters, %d of them counted one by one
 a list with a maxItems has at most %d items
 `, r.States, r.Tokens, r.Classes, float64(r.Bytes)/(1<<20), r.Shortest, r.Bounds.Free,
 		r.Bounds.Arrays, r.Bounds.Recursion, r.Bounds.Text, r.Bounds.Exact,
-		r.Bounds.Items))
+		r.Bounds.Items)
 }
 
 // tryInstances prints for each line of a file whether the schema's automaton accepts it.

@@ -84,25 +84,29 @@ with --visible.`,
 			return f.run(cmd.Context(), args[0])
 		},
 	}
-	f.register(cmd.Flags(), "demo")
-	cmd.Flags().StringVar(&f.inputs, "inputs", "", "`FILE`.jsonl of prompts and answers")
-	cmd.Flags().StringVar(&f.likelihood.Method, "method", "",
-		"how --inputs are measured, see above; without, by the kind of model")
-	flags.Int(cmd.Flags(), &f.likelihood.Passes, likelihood.PassesParam)
-	flags.Int(cmd.Flags(), &f.Parts, param.Param{Name: "parts", Min: 1, Max: 1 << 20, Default: "0",
-		Zero: "one a token", Help: "passes of a sequence, 0 for one for each token"})
-	flags.Float(cmd.Flags(), &f.Share, param.Param{Name: "share", Min: 1e-6, Max: 1, Default: "0",
-		Zero: "none", Help: "mask this share of the positions at random and score these only"})
-	seedFlag(cmd.Flags(), &f.Seed, "seed of --inputs and --share")
-	cmd.Flags().StringVar(&f.at, "at", "", "score these `POSITIONS` only, from 1: 26-33,97-109")
-	cmd.Flags().StringArrayVar(&f.also, "also", nil, "rank by this `MODEL` too; may be repeated")
-	cmd.Flags().BoolVar(&f.table.matrix, "matrix", false, "CSV of every letter's probability")
-	flags.Int(cmd.Flags(), &f.table.top, param.Param{Name: "top", Min: 1, Max: 1 << 20, Default: "0",
-		Zero: "none", Help: "CSV of this many of the most probable tokens of each position"})
-	cmd.Flags().BoolVar(&f.visible, "visible", false, "mask nothing: wild-type marginals")
-	cmd.Flags().StringVar(&f.mutations, "mutations", "", "`TABLE`, a file of mutations, one a line")
-	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object a question or a sequence")
+	f.flags(cmd.Flags())
 	return cmd
+}
+
+func (f *scoreFlags) flags(s *pflag.FlagSet) {
+	f.register(s, "demo")
+	s.StringVar(&f.inputs, "inputs", "", "`FILE`.jsonl of prompts and answers")
+	s.StringVar(&f.likelihood.Method, "method", "",
+		"how --inputs are measured, see above; without, by the kind of model")
+	flags.Int(s, &f.likelihood.Passes, likelihood.PassesParam)
+	flags.Int(s, &f.Parts, param.Param{Name: "parts", Min: 1, Max: 1 << 20, Default: "0",
+		Zero: "one a token", Help: "passes of a sequence, 0 for one for each token"})
+	flags.Float(s, &f.Share, param.Param{Name: "share", Min: 1e-6, Max: 1, Default: "0",
+		Zero: "none", Help: "mask this share of the positions at random and score these only"})
+	seedFlag(s, &f.Seed, "seed of --inputs and --share")
+	s.StringVar(&f.at, "at", "", "score these `POSITIONS` only, from 1: 26-33,97-109")
+	s.StringArrayVar(&f.also, "also", nil, "rank by this `MODEL` too; may be repeated")
+	s.BoolVar(&f.table.matrix, "matrix", false, "CSV of every letter's probability")
+	flags.Int(s, &f.table.top, param.Param{Name: "top", Min: 1, Max: 1 << 20, Default: "0",
+		Zero: "none", Help: "CSV of this many of the most probable tokens of each position"})
+	s.BoolVar(&f.visible, "visible", false, "mask nothing: wild-type marginals")
+	s.StringVar(&f.mutations, "mutations", "", "`TABLE`, a file of mutations, one a line")
+	s.BoolVar(&f.json, "json", false, "one JSON object a question or a sequence")
 }
 
 // check returns an error for flags that do not go together.
@@ -129,12 +133,7 @@ func (f *scoreFlags) check(set *pflag.FlagSet, args []string) (err error) {
 		}
 		f.Parts = -1
 	}
-	forms := 0
-	for _, is := range []bool{f.table.matrix, f.table.top > 0, f.also != nil, f.json} {
-		if is {
-			forms++
-		}
-	}
+	forms := howMany(f.table.matrix, f.table.top > 0, f.also != nil, f.json)
 	switch {
 	case f.mutations != "" && (f.Parts > 0 || f.Share > 0 || f.at != "" || forms > 0 && !f.json):
 		return usage("--mutations with --parts, --share, --at, --matrix, --top or --also, want it without")

@@ -139,12 +139,7 @@ func (f *speechFlags) check(set *pflag.FlagSet) error {
 	} else if f.format == "" {
 		f.format = "wav"
 	}
-	given := 0
-	for _, flag := range []string{f.said, f.text, f.codes} {
-		if flag != "" {
-			given++
-		}
-	}
+	given := howMany(f.said != "", f.text != "", f.codes != "")
 	switch {
 	case !slices.Contains(sound.Formats, f.format):
 		return usage("--format is %s, want %s", param.Quote(f.format), param.Either(sound.Formats))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -122,22 +123,33 @@ func (d *deviceFlags) measure(ctx context.Context, h *share.Hub, name string,
 	j *experiments.Journal, task experiments.Task, s experiments.Settings, by taskFlags,
 	points []experiments.Point) error {
 	if !h.Enabled() {
-		return sweep(ctx, j, task, points)
+		return sweep(ctx, j, task, points, time.Time{})
 	}
 	by.Judge = judgeName(by.Judge, d.model)
 	return h.Points(ctx, name, j, task, s, d.model, d.as, by.Measure, points)
 }
 
-// sweep measures points and shows progress on standard error, until a signal.
+// sweep measures points and shows progress on standard error, until a signal or a time, which may be
+// zero; after it the error is context.DeadlineExceeded.
 func sweep(ctx context.Context, j *experiments.Journal, task experiments.Task,
-	points []experiments.Point) error {
+	points []experiments.Point, until time.Time) error {
+	late, over := terminal.Late(ctx), false
+	if !until.IsZero() {
+		var cancel context.CancelFunc
+		late, cancel = context.WithDeadline(late, until)
+		defer cancel()
+	}
 	bar := terminal.NewSweep(j, task.Kind(), points)
-	err := experiments.Sweep(terminal.Late(ctx), j, task, points, func(p experiments.Progress) bool {
+	err := experiments.Sweep(late, j, task, points, func(p experiments.Progress) bool {
 		bar.Show(p)
-		return !terminal.Stopped(ctx)
+		over = !until.IsZero() && !time.Now().Before(until)
+		return !over && !terminal.Stopped(ctx)
 	})
 	bar.Close()
-	if errors.Is(err, experiments.ErrStopped) {
+	switch {
+	case errors.Is(err, experiments.ErrStopped) && over:
+		return context.DeadlineExceeded
+	case errors.Is(err, experiments.ErrStopped):
 		terminal.Say("interrupted: the same command goes on")
 		return errInterrupted
 	}

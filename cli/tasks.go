@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -81,10 +82,7 @@ func (f *evalTasksFlags) flags(s *pflag.FlagSet) {
 }
 
 func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name string) error {
-	if err := f.Hub.Check(given, nil, true, ""); err != nil {
-		return err
-	}
-	if err := checkFile("--out", f.out); err != nil {
+	if err := cmp.Or(f.Hub.Check(given, nil, true, ""), checkFile("--out", f.out)); err != nil {
 		return err
 	}
 	if filepath.Clean(name) == filepath.Clean(f.out) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"unmask"
 	"unmask/cli/flags"
@@ -117,7 +116,18 @@ func (f *textFlags) called(s outputs.Sample) string {
 
 // runTo makes the samples.
 func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.Texts) error {
-	m, r, err := f.request(ctx, cmd.Flags())
+	over, err := f.overrides(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("chat") || cmd.Flags().Changed("messages") {
+		f.demoIs(demoChat)
+	}
+	m, err := f.loadText(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := f.fill(m, over)
 	if err != nil {
 		return err
 	}
@@ -144,22 +154,6 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 		return nil
 	}
 	return f.make(ctx, &f.deviceFlags, j, rest, out, outputs.Hooks{})
-}
-
-// request loads the model and returns the request of the flags.
-func (f *textFlags) request(ctx context.Context, set *pflag.FlagSet) (m *unmask.Model,
-	r unmask.Request, err error) {
-	over, err := f.overrides(set)
-	if err != nil {
-		return m, r, err
-	}
-	if set.Changed("chat") || set.Changed("messages") {
-		f.ofChats()
-	}
-	if m, err = f.loadText(ctx); err == nil {
-		r, err = f.fill(m, over)
-	}
-	return m, r, err
 }
 
 // fill returns the request of the flags.

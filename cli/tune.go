@@ -83,9 +83,7 @@ func (f *tuneFlags) run(ctx context.Context) error {
 			p.Set(int64(done))
 			return !terminal.Stopped(ctx)
 		})
-	if p != nil {
-		p.Close()
-	}
+	p.Close()
 	if err != nil {
 		return err
 	}

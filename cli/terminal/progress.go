@@ -113,9 +113,9 @@ func leftOf(done, total int64, took time.Duration) string {
 	return ", " + left.Round(time.Second).String() + " left"
 }
 
-// Close removes the bar.
+// Close removes the bar; nil has none.
 func (p *Progress) Close() {
-	if p.bar != nil {
+	if p != nil && p.bar != nil {
 		p.bar.Finish()
 	}
 }
@@ -137,11 +137,7 @@ func (l *Later) Set(done, total int) {
 }
 
 // Close removes the bar.
-func (l *Later) Close() {
-	if l.p != nil {
-		l.p.Close()
-	}
-}
+func (l *Later) Close() { l.p.Close() }
 
 // Download shows the bytes of each file of a download.
 func Download() func(hub.Progress) {
@@ -153,9 +149,7 @@ func Download() func(hub.Progress) {
 			return
 		}
 		if p == nil || h.File != file {
-			if p != nil {
-				p.Close()
-			}
+			p.Close()
 			file = h.File
 			p = NewProgress(file, h.Total, progressbar.OptionShowBytes(true))
 		}
