@@ -41,10 +41,7 @@ const (
 	burst     = 20 * time.Millisecond
 )
 
-func (s *Suite) loop(p backend.Precision) ceiling.Loop {
-	return map[backend.Precision]func(simd.Level) ceiling.Loop{backend.F32: ceiling.Float32,
-		backend.BF16: ceiling.BFloat16, backend.Int8: ceiling.Int8}[p](s.level)
-}
+func (s *Suite) loop(p backend.Precision) ceiling.Loop { return ceiling.Of(s.level, p) }
 
 // opsRate returns the operations per second of all threads, measured in a short burst. A share
 // refers to a ceiling measured just before, so that a slow moment of the machine slows both.

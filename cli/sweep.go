@@ -129,8 +129,8 @@ func (d *deviceFlags) measure(ctx context.Context, h *share.Hub, name string,
 	return h.Points(ctx, name, j, task, s, d.model, d.as, by.Measure, points)
 }
 
-// sweep measures points and shows progress on standard error, until a signal or a time, which may be
-// zero; after it the error is context.DeadlineExceeded.
+// sweep measures points and shows progress on standard error, until a signal or a time, which may
+// be zero; after it the error is context.DeadlineExceeded.
 func sweep(ctx context.Context, j *experiments.Journal, task experiments.Task,
 	points []experiments.Point, until time.Time) error {
 	late, over := terminal.Late(ctx), false

@@ -102,8 +102,8 @@ const splits = 10
 func (s *ImageScorer) AddFeatures(features, logits []float32) (err error) {
 	if logits != nil && s.n >= splits {
 		if s.score == nil {
-			if s.score, err = metrics.NewInceptionScore(s.n, len(logits),
-				metrics.ScoreOptions{Splits: splits}); err != nil {
+			if s.score, err = metrics.NewInceptionScore(len(logits), splits,
+				metrics.Permutation(2020, s.n)); err != nil {
 				return err
 			}
 		}

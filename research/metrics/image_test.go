@@ -114,12 +114,19 @@ func TestFrechetOfThePack(t *testing.T) {
 	require.InEpsilon(t, want[0], got, 1e-5)
 }
 
+// count returns 0..n-1.
+func count(n int) (list []int) {
+	for i := range n {
+		list = append(list, i)
+	}
+	return list
+}
+
 func TestInceptionScoreOfThePack(t *testing.T) {
 	p := parity.Open(t, "inception-thin")
 	logits, shape := p.Floats("logits_unbiased")
 	want, _ := p.Floats("inception_score_2_splits_unshuffled")
-	s, err := metrics.NewInceptionScore(shape[0], shape[1],
-		metrics.ScoreOptions{Splits: 2, Unshuffle: true})
+	s, err := metrics.NewInceptionScore(shape[1], 2, count(shape[0]))
 	require.NoError(t, err)
 	for row := range slices.Chunk(logits, shape[1]) {
 		require.NoError(t, s.Add(row))
@@ -133,10 +140,9 @@ func TestInceptionScoreOfThePack(t *testing.T) {
 // Uniform predictions score 1; certain ones, evenly spread over C classes, score C.
 func TestInceptionScore(t *testing.T) {
 	const classes, n = 8, 240
-	uniform, err := metrics.NewInceptionScore(n, classes, metrics.ScoreOptions{})
+	uniform, err := metrics.NewInceptionScore(classes, 10, metrics.Permutation(2020, n))
 	require.NoError(t, err)
-	certain, err := metrics.NewInceptionScore(n, classes,
-		metrics.ScoreOptions{Splits: 3, Unshuffle: true})
+	certain, err := metrics.NewInceptionScore(classes, 3, count(n))
 	require.NoError(t, err)
 	_, _, err = certain.Value()
 	require.EqualError(t, err, "0 images of the 240 that were announced")
@@ -157,9 +163,9 @@ func TestInceptionScore(t *testing.T) {
 	require.EqualError(t, certain.Add(make([]float32, classes)),
 		"more than the 240 images that were announced")
 
-	_, err = metrics.NewInceptionScore(9, classes, metrics.ScoreOptions{})
+	_, err = metrics.NewInceptionScore(classes, 10, count(9))
 	require.ErrorContains(t, err, "9 images in 10 splits")
-	one, err := metrics.NewInceptionScore(1, classes, metrics.ScoreOptions{Splits: 1})
+	one, err := metrics.NewInceptionScore(classes, 1, count(1))
 	require.NoError(t, err)
 	require.EqualError(t, one.Add(make([]float32, 3)), "image 0 has 3 logits, the others 8")
 	require.ErrorContains(t, one.Add(slices.Repeat([]float32{float32(math.Inf(1))}, classes)),
@@ -186,7 +192,7 @@ func TestPermutationIsNumpys(t *testing.T) {
 // The shuffle decides the splits: here each image has its own class, which tells the split.
 func TestInceptionScoreShuffles(t *testing.T) {
 	const n = 10
-	s, err := metrics.NewInceptionScore(n, 2, metrics.ScoreOptions{Splits: 5})
+	s, err := metrics.NewInceptionScore(2, 5, metrics.Permutation(2020, n))
 	require.NoError(t, err)
 	for i := range n {
 		row := []float32{0, 0}
@@ -223,14 +229,14 @@ func TestPrecisionRecall(t *testing.T) {
 		require.NoError(t, err, c.name)
 		require.Equal(t, metrics.PrecisionRecall{Precision: c.precision, Recall: c.recall}, got, c.name)
 	}
-	_, err := metrics.NewPrecisionRecall(ctx, line(0, 3), line(0, 9), 0)
+	_, err := metrics.NewPrecisionRecall(ctx, line(0, 3), line(0, 9), 3)
 	require.EqualError(t, err,
 		"3 real and 9 generated features with 3 neighbours, want more features than neighbours")
-	_, err = metrics.NewPrecisionRecall(ctx, line(0, 9), append(line(0, 9), []float32{1}), 0)
+	_, err = metrics.NewPrecisionRecall(ctx, line(0, 9), append(line(0, 9), []float32{1}), 3)
 	require.EqualError(t, err, "feature 9 has 1 values, the others 2")
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err = metrics.NewPrecisionRecall(cancelled, line(0, 9), line(0, 9), 0)
+	_, err = metrics.NewPrecisionRecall(cancelled, line(0, 9), line(0, 9), 3)
 	require.ErrorIs(t, err, context.Canceled)
 }
 

@@ -34,14 +34,6 @@ func Permutation(seed uint32, n int) []int {
 	return p
 }
 
-// ScoreOptions are the options of the Inception Score. The zero value is torch-fidelity's: 10
-// splits, shuffled with seed 2020.
-type ScoreOptions struct {
-	Splits    int    // 0: 10
-	Seed      uint32 // of the shuffle, 0: 2020
-	Unshuffle bool   // splits are consecutive images
-}
-
 // InceptionScore computes exp E_x KL(p(y|x) || p(y)) (Salimans et al. 2016) over a stream of a
 // known number of images. Memory does not grow with the stream except for two bytes per image,
 // because the mean KL is mean_x sum_y p log p - sum_y q log q, where q is the mean of p. One
@@ -56,31 +48,19 @@ type InceptionScore struct {
 	p       []float64
 }
 
-// NewInceptionScore returns an empty score, for n images.
-func NewInceptionScore(n, classes int, o ScoreOptions) (*InceptionScore, error) {
-	if o.Splits == 0 {
-		o.Splits = 10
-	}
-	if o.Seed == 0 {
-		o.Seed = 2020
-	}
-	if o.Splits < 1 || o.Splits > math.MaxUint16 || n < o.Splits {
+// NewInceptionScore returns an empty score for n images in splits of equal sizes: order has the
+// images of each, one after the other, such as Permutation(2020, n), which is torch-fidelity's.
+func NewInceptionScore(classes, splits int, order []int) (*InceptionScore, error) {
+	n := len(order)
+	if splits < 1 || splits > math.MaxUint16 || n < splits {
 		return nil, fmt.Errorf("%d images in %d splits, want an image or more in each of 1 to %d", n,
-			o.Splits, math.MaxUint16)
+			splits, math.MaxUint16)
 	}
-	s := &InceptionScore{split: make([]uint16, n), classes: classes, count: make([]int, o.Splits),
-		sum: make([][]float64, o.Splits), plogp: make([]float64, o.Splits), p: make([]float64, classes)}
-	var order []int
-	if !o.Unshuffle {
-		order = Permutation(o.Seed, n)
-	}
-	for k := range o.Splits {
+	s := &InceptionScore{split: make([]uint16, n), classes: classes, count: make([]int, splits),
+		sum: make([][]float64, splits), plogp: make([]float64, splits), p: make([]float64, classes)}
+	for k := range splits {
 		s.sum[k] = make([]float64, classes)
-		for i := k * n / o.Splits; i < (k+1)*n/o.Splits; i++ {
-			at := i
-			if order != nil {
-				at = order[i]
-			}
+		for _, at := range order[k*n/splits : (k+1)*n/splits] {
 			s.split[at] = uint16(k)
 		}
 	}

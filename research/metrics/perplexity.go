@@ -59,52 +59,38 @@ func (p *Perplexity) AddIDs(ctx context.Context, j Judge, samples [][]int32) err
 type Retokenize struct {
 	Tokenizer Tokenizer
 	EOS       int32 // token that ends a text, 50256 for GPT-2
-	MaxTokens int   // longest text in tokens; the rest is cut off; 0: the judge's context
 }
 
 // AddTexts scores text in the judge's own tokens, as in MDLM's code (Sahoo et al. 2024,
-// compute_generative_perplexity). A text is cut into windows of the judge's context, each scored by
-// itself; in each window all tokens from the second on count, except ends of text after the first.
-// There, perplexity is exp of the mean over all tokens.
+// compute_generative_perplexity). What is longer than the judge's context is cut off; all tokens
+// from the second on count, except ends of text after the first. There, perplexity is exp of the
+// mean over all tokens.
 //
 // MDLM's code also counts the first padding token, as an end of text, for texts shorter than the
 // longest of their batch; here a text's score does not depend on the others.
 func (p *Perplexity) AddTexts(ctx context.Context, j Judge, texts []string, o Retokenize) error {
-	limit := o.MaxTokens
-	if limit == 0 {
-		limit = j.Context()
-	}
-	var windows [][]int32
-	var of []int // text of each window
+	all := make([][]int32, len(texts))
 	for i, text := range texts {
 		ids, err := o.Tokenizer.EncodeSpecial(text)
 		if err != nil {
 			return fmt.Errorf("text %d: %w", i, err)
 		}
-		ids = ids[:min(len(ids), limit)]
-		for len(ids) > 0 {
-			n := min(len(ids), j.Context())
-			windows, of = append(windows, ids[:n]), append(of, i)
-			ids = ids[n:]
-		}
+		all[i] = ids[:min(len(ids), j.Context())]
 	}
-	nll, err := j.Score(ctx, windows)
+	nll, err := j.Score(ctx, all)
 	if err != nil {
 		return err
 	}
-	counted := make([][]float64, len(texts))
-	for w, ids := range windows {
+	for i, ids := range all {
 		ended := false
+		var counted []float64
 		for k, id := range ids {
-			counts := k > 0 && (id != o.EOS || !ended)
-			ended = ended || id == o.EOS
-			if counts {
-				counted[of[w]] = append(counted[of[w]], nll[w][k-1])
+			if k > 0 && (id != o.EOS || !ended) {
+				counted = append(counted, nll[i][k-1])
 			}
+			ended = ended || id == o.EOS
 		}
-	}
-	for _, c := range counted {
-		p.Add(c)
+		p.Add(counted)
 	}
 	return nil
 }

@@ -18,13 +18,10 @@ type PrecisionRecall struct {
 
 // NewPrecisionRecall compares features [n][width] of real and generated samples. A sample is among
 // a set if its distance from some member is at most that member's distance from its k-th nearest
-// neighbour in the set; k is 3 in the paper, and 0 means 3. Distances are Euclidean, exact up to
+// neighbour in the set; k is 3 in the paper. Distances are Euclidean, exact up to
 // float64's rounding. Time grows with the product of the numbers of samples, memory does not.
 func NewPrecisionRecall(ctx context.Context, real, generated [][]float32, k int) (PrecisionRecall,
 	error) {
-	if k == 0 {
-		k = 3
-	}
 	if k < 1 || len(real) <= k || len(generated) <= k {
 		return PrecisionRecall{},
 			fmt.Errorf("%d real and %d generated features with %d neighbours, want more features than "+

@@ -65,30 +65,26 @@ func TestPerplexityOfIDs(t *testing.T) {
 func TestPerplexityOfTexts(t *testing.T) {
 	for _, c := range []struct {
 		text    string
-		limit   int
 		counted []float64
-		windows [][]int32
+		scored  [][]int32
 	}{
-		{"abc", 0, []float64{0.2, 0.3}, [][]int32{{1, 2, 3}}},
-		{"ab.", 0, []float64{0.2, 0}, [][]int32{{1, 2, 0}}}, // the first end of text counts
+		{"abc", []float64{0.2, 0.3}, [][]int32{{1, 2, 3}}},
+		{"ab.", []float64{0.2, 0}, [][]int32{{1, 2, 0}}}, // the first end of text counts
 		// the second does not, what follows does
-		{"a..d", 0, []float64{0, 0.4}, [][]int32{{1, 0, 0, 4}}},
-		{".b.d", 0, []float64{0.2, 0.4}, [][]int32{{0, 2, 0, 4}}}, // the first of all has no prediction
-		{"abcde", 0, []float64{0.2, 0.3, 0.4}, [][]int32{{1, 2, 3, 4}}},
-		// each window has its first
-		{"ab.dea.", 9, []float64{0.2, 0, 0.4, 0.1, 0}, [][]int32{{1, 2, 0, 4}, {5, 1, 0}}},
-		{"abc", 2, []float64{0.2}, [][]int32{{1, 2}}},
-		{"a", 0, nil, [][]int32{{1}}},
-		{"", 0, nil, nil},
+		{"a..d", []float64{0, 0.4}, [][]int32{{1, 0, 0, 4}}},
+		{".b.d", []float64{0.2, 0.4}, [][]int32{{0, 2, 0, 4}}},       // the first has no prediction
+		{"abcde", []float64{0.2, 0.3, 0.4}, [][]int32{{1, 2, 3, 4}}}, // e is cut off
+		{"a", nil, [][]int32{{1}}},
+		{"", nil, [][]int32{nil}},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			var p, want metrics.Perplexity
 			want.Add(c.counted)
 			j := &judge{}
-			o := metrics.Retokenize{Tokenizer: letters{}, EOS: 0, MaxTokens: c.limit}
+			o := metrics.Retokenize{Tokenizer: letters{}, EOS: 0}
 			require.NoError(t, p.AddTexts(context.Background(), j, []string{c.text}, o))
 			require.Equal(t, want, p)
-			require.Equal(t, c.windows, j.seen)
+			require.Equal(t, c.scored, j.seen)
 		})
 	}
 	var p metrics.Perplexity

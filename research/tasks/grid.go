@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"math"
 	"strings"
 
 	"unmask/param"
@@ -21,7 +22,7 @@ func readGrid(text string, boxes bool) (grid, error) {
 		Want: "2 to 9 rows of as many digits or dots", Reason: param.WrongType}
 	if boxes {
 		refused.Want = "4 or 9 rows of as many digits or dots"
-		g.box = boxOf(g.size)
+		g.box = int(math.Sqrt(float64(g.size)))
 	}
 	if g.size < 2 || g.size > 9 || boxes && g.box*g.box != g.size {
 		return g, refused
@@ -73,13 +74,4 @@ func (g grid) solvedBy(text string) bool {
 		}
 	}
 	return true
-}
-
-// boxOf returns the side of the boxes of a square: the least whose square is the size or more.
-func boxOf(size int) int {
-	box := 1
-	for box*box < size {
-		box++
-	}
-	return box
 }

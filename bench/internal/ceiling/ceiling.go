@@ -2,7 +2,10 @@
 // products are made of, or reading memory. No kernel can be faster than they are.
 package ceiling
 
-import "unmask/internal/simd"
+import (
+	"unmask/backend"
+	"unmask/internal/simd"
+)
 
 // Loop repeats an instruction. Its name says which.
 type Loop struct {
@@ -11,16 +14,12 @@ type Loop struct {
 	Run  func(n int) // n rounds on one thread
 }
 
-// Float32, BFloat16 and Int8 are the loops of the instruction with which package gemm's kernels
-// for this level multiply: in a format that the processor cannot multiply, that is the one
-// they unpack it for.
-func Float32(l simd.Level) Loop { return float32Loop(l) }
-
-// BFloat16: see Float32.
-func BFloat16(l simd.Level) Loop { return bfloat16Loop(l) }
-
-// Int8: see Float32.
-func Int8(l simd.Level) Loop { return int8Loop(l) }
+// Of returns the loop of the instruction with which package gemm's kernels for a level multiply in
+// a precision: in a format that the processor cannot multiply, the one they unpack it for.
+func Of(l simd.Level, p backend.Precision) Loop {
+	f32, bf16, int8s := loops(l)
+	return map[backend.Precision]Loop{backend.F32: f32, backend.BF16: bf16, backend.Int8: int8s}[p]
+}
 
 // sink keeps the compiler from leaving out loops.
 var sink [8]float32

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/backend"
 	"unmask/bench/internal/ceiling"
 	"unmask/internal/processor"
 	"unmask/internal/simd"
@@ -23,11 +24,11 @@ func TestLoops(t *testing.T) {
 		return l.Ops * float64(n) / took
 	}
 	for _, level := range simd.Available() {
-		for _, l := range []ceiling.Loop{ceiling.Float32(level), ceiling.BFloat16(level),
-			ceiling.Int8(level)} {
+		for _, l := range []ceiling.Loop{ceiling.Of(level, backend.F32),
+			ceiling.Of(level, backend.BF16), ceiling.Of(level, backend.Int8)} {
 			plain, got := 0.0, 0.0
 			for n := 0; n < 5 || n < 50 && got <= plain/2; n++ {
-				plain = max(plain, rate(ceiling.Float32(simd.Level{}), 100_000))
+				plain = max(plain, rate(ceiling.Of(simd.Level{}, backend.F32), 100_000))
 				got = max(got, rate(l, 100_000))
 			}
 			t.Logf("%-22v %-20s %7.1f GFLOP/s", level, l.Name, got/1e9)

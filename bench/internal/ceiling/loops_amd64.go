@@ -4,33 +4,26 @@ package ceiling
 
 import "unmask/internal/simd"
 
-func float32Loop(l simd.Level) Loop {
+func loops(l simd.Level) (f32, bf16, int8s Loop) {
+	f32, int8s = plain, plain
 	switch l.ISA {
 	case simd.AVX512:
-		return Loop{"VFMADD231PS zmm", 24 * 16 * 2, fmaZMM}
+		f32 = Loop{"VFMADD231PS zmm", 24 * 16 * 2, fmaZMM}
 	case simd.AVX2:
-		return Loop{"VFMADD231PS ymm", 12 * 8 * 2, fmaYMM}
+		f32 = Loop{"VFMADD231PS ymm", 12 * 8 * 2, fmaYMM}
 	}
-	return plain
-}
-
-func bfloat16Loop(l simd.Level) Loop {
-	if l.ISA == simd.AVX512 && l.BF16 {
-		return Loop{"VDPBF16PS zmm", 24 * 32 * 2, dotBF16}
+	if bf16 = f32; l.ISA == simd.AVX512 && l.BF16 {
+		bf16 = Loop{"VDPBF16PS zmm", 24 * 32 * 2, dotBF16}
 	}
-	return float32Loop(l)
-}
-
-func int8Loop(l simd.Level) Loop {
 	switch {
 	case l.ISA == simd.AVX512 && l.VNNI:
-		return Loop{"VPDPBUSD zmm", 24 * 64 * 2, dotInt8}
+		int8s = Loop{"VPDPBUSD zmm", 24 * 64 * 2, dotInt8}
 	case l.ISA == simd.AVX2 && l.VNNI:
-		return Loop{"VPDPBUSD ymm", 12 * 32 * 2, dotShort}
+		int8s = Loop{"VPDPBUSD ymm", 12 * 32 * 2, dotShort}
 	case l.ISA != simd.Generic:
-		return Loop{"VPMADDWD+VPADDD ymm", 6 * 16 * 2, maddInt16}
+		int8s = Loop{"VPMADDWD+VPADDD ymm", 6 * 16 * 2, maddInt16}
 	}
-	return plain
+	return f32, bf16, int8s
 }
 
 func read(l simd.Level, x []float32) {

@@ -4,23 +4,16 @@ package ceiling
 
 import "unmask/internal/simd"
 
-func float32Loop(l simd.Level) Loop {
+func loops(l simd.Level) (f32, bf16, int8s Loop) {
+	f32, int8s = plain, plain
 	if l.ISA == simd.NEON {
-		return Loop{"FMLA v.4s", 24 * 4 * 2, fmaNEON}
+		f32 = Loop{"FMLA v.4s", 24 * 4 * 2, fmaNEON}
+		int8s = Loop{"SMULL+SMLAL+SADALP", 16 * 16 * 2, pairsNEON}
 	}
-	return plain
-}
-
-func bfloat16Loop(l simd.Level) Loop { return float32Loop(l) }
-
-func int8Loop(l simd.Level) Loop {
-	switch {
-	case l.Dot:
-		return Loop{"SDOT v.4s", 24 * 16 * 2, dotNEON}
-	case l.ISA == simd.NEON:
-		return Loop{"SMULL+SMLAL+SADALP", 16 * 16 * 2, pairsNEON}
+	if l.Dot {
+		int8s = Loop{"SDOT v.4s", 24 * 16 * 2, dotNEON}
 	}
-	return plain
+	return f32, f32, int8s
 }
 
 func read(l simd.Level, x []float32) {

@@ -4,10 +4,6 @@ package ceiling
 
 import "unmask/internal/simd"
 
-func float32Loop(simd.Level) Loop { return plain }
-
-func bfloat16Loop(simd.Level) Loop { return plain }
-
-func int8Loop(simd.Level) Loop { return plain }
+func loops(simd.Level) (f32, bf16, int8s Loop) { return plain, plain, plain }
 
 func read(_ simd.Level, x []float32) { readPlain(x) }
