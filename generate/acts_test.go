@@ -137,3 +137,30 @@ func TestRecipesAct(t *testing.T) {
 		}
 	}
 }
+
+// What a run's line says of its recipe is taken beside another recipe, and makes the same run.
+func TestBeside(t *testing.T) {
+	own, err := generate.ParseRecipe("hybrid schedule=cosine steps=8 cache=1 top-p=0.9 guidance=2")
+	require.NoError(t, err)
+	for _, info := range samplers.List() {
+		t.Run(info.Name, func(t *testing.T) {
+			ran, err := generate.ParseRecipe(info.Name + " schedule=uniform steps=4 top-k=3")
+			require.NoError(t, err)
+			a := generate.Overrides{}
+			for _, pair := range ran.Beside(own) {
+				name, value, _ := strings.Cut(pair, "=")
+				a[name] = value
+			}
+			if samplers.MostProbable(ran.Sampler) {
+				delete(a, "top-p")
+				delete(a, "top-k")
+			}
+			again, err := a.Over(own)
+			require.NoError(t, err)
+			require.Equal(t, ran.Acting().Get("steps"), a["steps"])
+			require.Equal(t, ran.Acting().Get("schedule"), a["schedule"])
+			require.Equal(t, ran.Sampler, again.Sampler)
+			require.Equal(t, []any{0, 0.0}, []any{again.Cache, again.Guidance.Scale})
+		})
+	}
+}

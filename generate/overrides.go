@@ -196,6 +196,21 @@ func (a Overrides) sampler(r *Recipe, base Recipe) (err error) {
 	return nil
 }
 
+// Acting returns the recipe without the steps and the schedule that its sampler ignores, which
+// Overrides refuse.
+func (r Recipe) Acting() Recipe {
+	if r.Reuse == Blocks {
+		return r
+	}
+	if samplers.Is[samplers.SelfPaced](r.Sampler) {
+		r.Steps = 0
+	}
+	if !samplers.Scheduled(r.Sampler) {
+		r.Schedule = nil
+	}
+	return r
+}
+
 // dependent removes parameters of base that act only together with another one, and refuses such
 // parameters in a.
 func (a Overrides) dependent(r *Recipe) (err error) {
@@ -212,13 +227,11 @@ func (a Overrides) dependent(r *Recipe) (err error) {
 		}
 		_ = r.Set(p.name, ParamOf(p.name).Default) // which stands for none
 	}
-	if r.Reuse == Blocks {
-		return nil
-	}
-	if samplers.Is[samplers.SelfPaced](r.Sampler) {
+	acting := r.Acting()
+	if acting.Steps != r.Steps {
 		err = refused("steps", "none: sampler "+r.Get("sampler")+" takes the steps that it needs")
 	}
-	if err == nil && !samplers.Scheduled(r.Sampler) {
+	if err == nil && acting.Schedule == nil {
 		err = refused("schedule", "none: sampler "+r.Get("sampler")+" decides how many open")
 	}
 	return err

@@ -92,6 +92,22 @@ func (r Recipe) String() string {
 	return strings.Join(parts, " ")
 }
 
+// Beside returns the NAME=VALUE pairs that make r, complete for a model, of the model's own recipe:
+// those of String without what has no effect, and the neutral values of what only own has.
+func (r Recipe) Beside(own Recipe) (pairs []string) {
+	r = r.Acting()
+	for i := range table {
+		p, text := table[i].Param, table[i].get(&r)
+		if text == "" && table[i].get(&own) != "" && p.Name != "steps" && p.Name != "schedule" {
+			text = p.Default
+		}
+		if text != "" {
+			pairs = append(pairs, p.Name+"="+text)
+		}
+	}
+	return pairs
+}
+
 // maxRecipe is the longest text of a recipe in bytes.
 const maxRecipe = 1 << 21
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"unmask/internal/jsonline"
+	"unmask/internal/sniff"
 )
 
 // Files are the names that [ParseFS] reads: tokenizer.json or, without it, vocab.txt or vocab.json
@@ -93,7 +94,7 @@ func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 	if err == nil && int64(len(data)) > most {
 		err = fmt.Errorf("is over %d bytes", most)
 	}
-	return data, err
+	return data, cmp.Or(err, sniff.Instead(data))
 }
 
 // parseOlder reads vocab.json, merges.txt and tokenizer_config.json like those of Hugging Face's

@@ -221,6 +221,7 @@ func TestOlderFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "tokenizer.json", name)
 	delete(files, "tokenizer.json")
+	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 7\n"
 	for _, c := range []struct{ name, data, want string }{
 		{"merges.txt", "#version\na b c\n", `merges.txt: line 2 is "a b c\n", want two tokens`},
 		{"tokenizer_config.json", `{"tokenizer_class":"BertTokenizer"}`,
@@ -231,6 +232,10 @@ func TestOlderFiles(t *testing.T) {
 		{"added_tokens.json", `{"x":"y"}`, "added_tokens.json: x: found string"},
 		{"vocab.json", `{"a":`, "vocab.json: byte"},
 		{"merges.txt", "\xff", "merges.txt: byte 0 is 0xff"},
+		{"merges.txt", pointer, "merges.txt: a Git LFS pointer to a file of 7 bytes"},
+		{"vocab.json", pointer, "vocab.json: a Git LFS pointer to a file of 7 bytes"},
+		{"vocab.txt", pointer, "vocab.txt: a Git LFS pointer to a file of 7 bytes"},
+		{"tokenizer.json", "<!DOCTYPE html>", "tokenizer.json: a web page"},
 	} {
 		kept := files[c.name]
 		files[c.name] = &fstest.MapFile{Data: []byte(c.data)}

@@ -31,8 +31,8 @@ type Image struct {
 	Own       generate.Recipe // the model's
 }
 
-// Schedule returns the schedule of the model's own recipe.
-func (t Image) Schedule() string { return t.Own.Get("schedule") }
+// Usual returns the model's own recipe.
+func (t Image) Usual() generate.Recipe { return t.Own }
 
 // Kind returns image.
 func (Image) Kind() string { return "image" }

@@ -190,7 +190,7 @@ func (p Plan) withDefaults() Plan {
 
 // For returns the plan with the schedule of a task's model, if it has none of its own.
 func (p Plan) For(t Task) Plan {
-	if own := t.Schedule(); own != "" && len(p.With["schedule"]) == 0 {
+	if own := t.Usual().Get("schedule"); own != "" && len(p.With["schedule"]) == 0 {
 		p.With = maps.Clone(p.With)
 		if p.With == nil {
 			p.With = map[string][]string{}
@@ -278,9 +278,13 @@ func (p Plan) cells() []Point {
 	points = vary(points, p.Cache, func(q *Point, cache int) { q.Cache = cache })
 	points = vary(points, p.Steps, func(q *Point, steps int) { q.Steps = steps })
 	points = vary(points, p.with(), func(q *Point, with generate.Recipe) {
-		if s, err := samplers.Parse(q.Sampler); err == nil && !samplers.Scheduled(s) {
-			with.Schedule = nil
+		with.Sampler, _ = samplers.Parse(q.Sampler) // check has read it
+		with.Steps = q.Steps
+		with = with.Acting()
+		if with.Steps == 0 {
+			q.Steps = p.Steps[0]
 		}
+		with.Sampler, with.Steps = nil, 0
 		q.With = with.String()
 	})
 	return vary(points, p.Seeds, func(q *Point, seed uint64) { q.Seed = seed })

@@ -112,6 +112,15 @@ func FuzzParsePlan(f *testing.F) {
 	})
 }
 
+// A sampler that takes the steps it needs is measured once, unless blocks give it steps.
+func TestPlanOfOwnSteps(t *testing.T) {
+	for reuse, want := range map[string]int{"none": 3, "blocks": 4} {
+		p := Plan{Samplers: []string{"random", "eb(margin)"}, Steps: []int{4, 8}, Alpha: []float64{6},
+			Cache: []int{0}, Seeds: []uint64{0}, With: map[string][]string{"reuse": {reuse}}}
+		require.Len(t, p.Points(), want, reuse)
+	}
+}
+
 // A plan without a schedule has that of the model's recipe, except where no schedule has an effect.
 func TestPlanTakesTheModelsSchedule(t *testing.T) {
 	plan := Plan{Samplers: []string{"random", "vanilla", "first-hitting"}, Steps: []int{4}, N: 2}

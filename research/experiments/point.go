@@ -6,6 +6,7 @@ package experiments
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"unmask/generate"
 	"unmask/internal/buildinfo"
@@ -104,8 +105,8 @@ func (p Point) Check(d model.Denoiser) error {
 type Task interface {
 	Kind() string // text or image
 	Model() model.Denoiser
-	Schedule() string    // of the model's own recipe
-	Scorer(n int) Scorer // returns an empty scorer for n samples
+	Usual() generate.Recipe // the model's own
+	Scorer(n int) Scorer    // returns an empty scorer for n samples
 }
 
 // Scorer judges a stream of samples in memory that does not grow with their number.
@@ -161,7 +162,7 @@ func (r *Result) run(ctx context.Context, t Task, progress func(share float64) b
 	if o, err = o.Check(t.Model()); err != nil {
 		return err
 	}
-	r.Recipe = o.Recipe.String()
+	r.Recipe = strings.Join(o.Recipe.Beside(t.Usual()), " ")
 	scorer := t.Scorer(o.N)
 	batches := (o.N + o.Batch - 1) / o.Batch
 	done, seconds := 0, 0.0

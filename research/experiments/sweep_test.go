@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/exact"
+	"unmask/generate"
 	"unmask/model"
 )
 
@@ -216,7 +217,7 @@ func TestTune(t *testing.T) {
 	}
 	best := front[len(front)-1]
 	require.Equal(t, all[0].Quality, best.Quality)
-	command, err := best.Command("text", "demo", chain().Denoiser.Spec())
+	command, err := best.Command("text", "demo", chain().Denoiser.Spec(), generate.Recipe{})
 	require.NoError(t, err)
 	require.Contains(t, command, "unmask text --model demo --sampler ")
 	_, err = Tune(t.Context(), chain(), Tuning{Budget: 1e-12, N: 16, Batch: 4}, nil)
@@ -246,15 +247,22 @@ func TestCommand(t *testing.T) {
 	s := Setting{Point: Point{Sampler: "hybrid", Alpha: 3, Steps: 8, Seed: 7, Batch: 4, Length: 16,
 		With: "top-p=0.9 ban=1,2 bias=3=1,4=-2"}}
 	spec := chain().Denoiser.Spec()
-	command, err := s.Command("text", "it's here", spec)
+	command, err := s.Command("text", "it's here", spec, generate.Defaults(spec))
 	require.NoError(t, err)
 	require.Equal(t, `unmask text --model 'it'\''s here' --sampler 'hybrid(halton,u-moment(alpha=3))' --schedule uniform --steps 8 --cache 0`+
 		` --top-p 0.9 --ban 1,2 --bias 3=1 --bias 4=-2 --seed 7 --batch 4 --length 16`, command)
 	s.Point = Point{Sampler: "moment", Cache: 1, Steps: 2, Batch: 1}
-	command, err = s.Command("image", "demo", model.Spec{Shape: []int{8, 8}})
+	command, err = s.Command("image", "demo", model.Spec{Shape: []int{8, 8}}, generate.Recipe{})
 	require.NoError(t, err)
 	require.Equal(t, "unmask image --model demo --sampler moment --schedule cosine --steps 2 "+
 		"--cache 1 --seed 0 --batch 1", command)
+	own, err := generate.ParseRecipe("entropy temperature=0.2 top-p=0.95 cache=1")
+	require.NoError(t, err)
+	s.Point = Point{Sampler: "vanilla", Steps: 2, Batch: 1}
+	command, err = s.Command("text", "dream", spec, own)
+	require.NoError(t, err)
+	require.Equal(t, "unmask text --model dream --sampler vanilla --steps 2 --cache 0 --temperature 1 "+
+		"--top-p 1 --seed 0 --batch 1", command)
 }
 
 // Points that cannot run are refused before any is measured.

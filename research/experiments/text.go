@@ -22,8 +22,8 @@ type Text struct {
 	Own      generate.Recipe // the model's
 }
 
-// Schedule returns the schedule of the model's own recipe.
-func (t Text) Schedule() string { return t.Own.Get("schedule") }
+// Usual returns the model's own recipe.
+func (t Text) Usual() generate.Recipe { return t.Own }
 
 // Kind returns text.
 func (Text) Kind() string { return "text" }

@@ -172,7 +172,7 @@ func firstTries(ctx context.Context, t Task, o Tuning) (tries []Point, seconds f
 	length := cmp.Or(o.Length, spec.Usual()-spec.Around())
 	_, cached := t.Model().(model.Refiner)
 	schedules := []string{"uniform", "cosine"}
-	if own := t.Schedule(); own != "" && !slices.Contains(schedules, own) {
+	if own := t.Usual().Get("schedule"); own != "" && !slices.Contains(schedules, own) {
 		schedules = append(schedules, own)
 	}
 	for _, c := range candidates(t.Kind(), cached, schedules) {
@@ -250,32 +250,21 @@ func Frontier(all []Setting) []Setting {
 }
 
 // Command returns a POSIX shell command that generates with the setting on the model with this
-// name, from the same seed.
-func (s Setting) Command(kind, name string, spec model.Spec) (string, error) {
+// name and this recipe of its own, from the same seed.
+func (s Setting) Command(kind, name string, spec model.Spec, own generate.Recipe) (string, error) {
 	r, err := s.Point.Recipe()
 	if err != nil {
 		return "", err
 	}
-	r = r.For(spec)
-	defaults := generate.Defaults(spec)
 	args := []string{"unmask", kind, "--model", shell(name)}
-	_, paced := samplers.As[samplers.SelfPaced](r.Sampler)
-	for _, p := range generate.Params() {
-		text := r.Get(p.Name)
-		if paced && (p.Name == "steps" || p.Name == "schedule") {
-			continue
-		}
-		if text == "" && defaults.Get(p.Name) != "" {
-			text = "0" // the command's default is another
-		}
+	for _, pair := range r.For(spec).Beside(own) {
+		name, text, _ := strings.Cut(pair, "=")
 		values := []string{text}
-		if p.Name == "bias" { // its flag takes one value at a time
+		if name == "bias" { // its flag takes one value at a time
 			values = strings.Split(text, ",")
 		}
 		for _, value := range values {
-			if value != "" {
-				args = append(args, "--"+p.Name, shell(value))
-			}
+			args = append(args, "--"+name, shell(value))
 		}
 	}
 	args = append(args, "--seed", fmt.Sprint(s.Point.Seed), "--batch", fmt.Sprint(s.Point.Batch))

@@ -79,8 +79,8 @@ func (t *Task) Default() (method experiments.Point, steps int, err error) {
 // Kind returns text.
 func (*Task) Kind() string { return "text" }
 
-// Schedule returns "": items have their own recipe.
-func (*Task) Schedule() string { return "" }
+// Usual returns no recipe: items have their own.
+func (*Task) Usual() (r generate.Recipe) { return r }
 
 // Model returns the denoiser.
 func (t *Task) Model() model.Denoiser { return t.model.Denoiser }

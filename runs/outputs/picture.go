@@ -241,7 +241,7 @@ func (p *Pictures) file(s Sample, picture image.Image) error {
 	if r := p.j.Requests.Request(s.Index); p.j.Model.Spec().Prompt || r.Class != "" {
 		file = images.Label(file, [][2]string{{"class", r.Class}, {"prompt", r.Prompt},
 			{"negative prompt", r.Negative}, {"seed", fmt.Sprint(s.Seed)},
-			{"index", fmt.Sprint(s.Index)}, {"recipe", p.j.Requests.At(s.Index).Recipe.String()}})
+			{"index", fmt.Sprint(s.Index)}, {"recipe", p.j.Requests.At(s.Index).Recipe.Acting().String()}})
 	}
 	if p.each != nil {
 		return p.each(s.Index, s.Seed, file)
