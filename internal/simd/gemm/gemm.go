@@ -150,7 +150,10 @@ func (k *Kernel) Mul(c []float32, ldc int, a, b []float32, rows, lines int, acc 
 		part := uintptr(4 * word * n)
 		next := uintptr(unsafe.Pointer(&b[word*from])) + part
 		for row, i := 0, uintptr(0); row < rows; i++ {
-			h := k.panel(rows - row)
+			h := &k.heights[0]
+			if rows-row < h.rows {
+				h = k.panel(rows - row)
+			}
 			start, ldf := &zeros[0], 0
 			if acc || from > 0 {
 				start, ldf = &c[row*ldc], ldc
@@ -174,9 +177,9 @@ func (k *Kernel) Windows(c, a, b []float32, lda, run, runs, pitch int) {
 }
 
 // panel is the tallest panel of at most rows rows.
-func (k *Kernel) panel(rows int) height {
-	for _, h := range k.heights {
-		if h.rows <= rows {
+func (k *Kernel) panel(rows int) *height {
+	for i := range k.heights {
+		if h := &k.heights[i]; h.rows <= rows {
 			return h
 		}
 	}
