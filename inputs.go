@@ -108,11 +108,11 @@ func ReadInputs(r io.Reader) (list []Input, err error) {
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("line %d has more than %d bytes", n+1, maxInputLine)
+		return nil, fmt.Errorf("line %d has more than %d bytes, want at most that", n+1, maxInputLine)
 	case err != nil:
 		return nil, err
 	case limited.N <= 0:
-		return nil, fmt.Errorf("there are more than %d bytes", maxInputBytes)
+		return nil, fmt.Errorf("there are more than %d bytes, want at most that", maxInputBytes)
 	case len(list) == 0:
 		return nil, fmt.Errorf("there are 0 lines, want at least 1")
 	}

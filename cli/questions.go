@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -164,8 +163,8 @@ func readWhole(name string) (string, error) {
 		return "", err
 	}
 	defer r.Close()
-	data, err := io.ReadAll(io.LimitReader(r, maxScored))
-	return strings.TrimSpace(string(data)), err
+	text, err := readAll(r)
+	return strings.TrimSpace(text), err
 }
 
 func (f *questionFlags) run(ctx context.Context) error {

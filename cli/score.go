@@ -305,12 +305,18 @@ func openInput(name string) (io.ReadCloser, error) {
 // maxScored is the largest file of lines in bytes.
 const maxScored = 64 << 20
 
-func nonEmpty(r io.Reader) (list []string, err error) {
+// readAll returns all of a file of at most maxScored bytes.
+func readAll(r io.Reader) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxScored+1))
 	if err == nil && len(data) > maxScored {
-		err = fmt.Errorf("there are more than %d bytes", maxScored)
+		err = fmt.Errorf("there are more than %d bytes, want at most that", maxScored)
 	}
-	for line := range strings.Lines(strings.TrimPrefix(string(data), "\ufeff")) {
+	return string(data), err
+}
+
+func nonEmpty(r io.Reader) (list []string, err error) {
+	text, err := readAll(r)
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		if line = strings.TrimSpace(line); line != "" {
 			list = append(list, line)
 		}

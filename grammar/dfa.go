@@ -54,6 +54,30 @@ func (d *DFA) Match(text string) bool {
 	return d.accept[s]
 }
 
+// Few returns the texts of the language, and whether they are at most so many, none of them above
+// 1000 bytes.
+func (d *DFA) Few(most int) (texts []string, ok bool) {
+	var follow func(s int32, text []byte) bool
+	follow = func(s int32, text []byte) bool {
+		if d.accept[s] {
+			texts = append(texts, string(text))
+		}
+		if len(texts) > most || len(text) > 1000 {
+			return false
+		}
+		for _, e := range d.Out(s) {
+			for c := int(e.Lo); c <= int(e.Hi); c++ {
+				if !follow(e.To, append(text, byte(c))) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	ok = d.Empty() || follow(d.start, nil)
+	return texts, ok
+}
+
 // Intersect returns the texts of both languages, Subtract those of a that are not in b. The result
 // has at most as many states as the budget allows.
 func Intersect(a, b *DFA, budget *Budget) (*DFA, error) { return product(a, b, budget, false) }

@@ -52,7 +52,7 @@ func (w *wordList) read(data string) (letters, smiles bool, err error) {
 			return false, false, fmt.Errorf("line %d is %.40q, as line %d is already", id+1, text, first+1)
 		}
 		if len(w.tokens) == MaxItems {
-			return false, false, fmt.Errorf("there are more than %d lines", MaxItems)
+			return false, false, fmt.Errorf("there are more than %d lines, want at most that", MaxItems)
 		}
 		w.tokens, w.ids[text] = append(w.tokens, text), id
 		if specialWords.MatchString(text) {

@@ -1,24 +1,35 @@
 package schema
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 
 	"unmask/grammar"
 )
 
-// dict adds objects. Of lists of keys beyond which some key must be, one alternative is made for
-// each key that may be it.
+// dict adds objects. Where the keys that are not named are few, each comes at most once, like those
+// that are. Of lists of keys beyond which some key must be, one alternative is made for each key
+// that may be it.
 func (c *compiler) dict(b *grammar.Builder, from, to int32, s *dicts) (possible bool, err error) {
+	others, err := c.others(s)
+	if err != nil {
+		return false, err
+	}
+	few, ok := fewKeys(others)
+	if ok {
+		others = nil
+	}
+	order := append(s.order(), few...)
 	if len(s.beyond) == 0 {
-		return c.keys(b, from, to, s, false)
+		return c.keys(b, from, to, s, order, others, false)
 	}
 	if len(s.beyond) > 1 {
 		return false, &Refused{What: "not of additionalProperties more than once"}
 	}
 	alternative := func(one *dicts, more bool) error {
 		in, out := b.State(), b.State()
-		ok, err := c.keys(b, in, out, one, more)
+		ok, err := c.keys(b, in, out, one, order, others, more)
 		if ok && err == nil {
 			b.Empty(from, in)
 			b.Empty(out, to)
@@ -26,7 +37,7 @@ func (c *compiler) dict(b *grammar.Builder, from, to int32, s *dicts) (possible 
 		}
 		return err
 	}
-	for _, k := range s.keys {
+	for _, k := range slices.Concat(s.keys, few) {
 		if !slices.Contains(s.beyond[0], k) {
 			one := *s
 			one.beyond, one.required = nil, maps.Clone(s.required)
@@ -73,14 +84,11 @@ func (c *compiler) numbers(s *dicts, named int, others bool) (least, most int, e
 	return least, most, c.budget.Spend(counts * (2 + named))
 }
 
-// keys adds objects. A state is known by the keys that may follow and the number of those before,
-// up to the last number that matters. With more, there must be keys that are not named.
-func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, more bool) (bool, error) {
-	order := s.order()
-	others, err := c.others(s)
-	if err != nil {
-		return false, err
-	}
+// keys adds objects with keys in an order and then others. A state is known by the keys that may
+// follow and the number of those before, up to the last number that matters. With more, there must
+// be others.
+func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, order []string,
+	others []further, more bool) (bool, error) {
 	least, most, err := c.numbers(s, len(order), len(others) > 0)
 	if err != nil {
 		return false, err
@@ -252,6 +260,28 @@ func (c *compiler) others(s *dicts) (list []further, err error) {
 		}
 	}
 	return list, nil
+}
+
+// maxFew is the most keys of an object without names of which each has a place of its own.
+const maxFew = 32
+
+// fewKeys returns the keys of some sets in order, and whether there are at most maxFew.
+func fewKeys(list []further) (keys []string, ok bool) {
+	for _, f := range list {
+		quoted, ok := f.key.Few(maxFew - len(keys))
+		if !ok {
+			return nil, false
+		}
+		for _, q := range quoted {
+			var key string
+			if json.Unmarshal([]byte(q), &key) != nil {
+				return nil, false
+			}
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, true
 }
 
 // furtherKeys returns the keys that t and propertyNames allow, as JSON.

@@ -85,7 +85,14 @@ func TestLongListsCompile(t *testing.T) {
 		"numbers that a bound reduces": {`{"enum": [` + list(6000, `%d`) + `], "minimum": 5999}`, "5999",
 			"5998"},
 		"numbers that are not listed": {`{"type": "integer", "not": {"enum": [3, 1, 2]}}`, "4", "2"},
-		"questions":                   {`{"type": "string", "pattern": "^(a?){1000}$"}`, `"aaa"`, `"ab"`},
+		"few keys by their names": {`{"propertyNames": {"enum": ["b", "a"]}, "minProperties": 2}`,
+			`{"a": 1, "b": {}}`, `{"a": 1, "a": 2}`},
+		"few keys by patterns": {`{"patternProperties": {"^b$": {"type": "integer"}, "^a$": {}}, ` +
+			`"additionalProperties": false}`, `{"a": "x", "b": 2}`, `{"b": 4, "b": 4731}`},
+		"a key beyond others": {`{"patternProperties": {"^[ab]$": {}}, "additionalProperties": false, ` +
+			`"not": {"properties": {"a": {}}, "additionalProperties": false}}`, `{"a": 1, "b": 2}`,
+			`{"a": 1}`},
+		"questions": {`{"type": "string", "pattern": "^(a?){1000}$"}`, `"aaa"`, `"ab"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := schema.Compile([]byte(c.schema), schema.Options{})

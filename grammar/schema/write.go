@@ -8,7 +8,7 @@ import (
 )
 
 // Write returns a JSON value as the engine would write it: the keys of an object in the order of
-// the alternative that it satisfies or, if it satisfies none, of the first.
+// the alternative that it satisfies or, if it satisfies none, of the first, and others sorted.
 func (s *Schema) Write(data []byte) (string, error) {
 	v, err := parse(data)
 	if err != nil {
@@ -84,7 +84,7 @@ func (w *writer) value(e *expr, v any) {
 				put(k)
 			}
 		}
-		for _, k := range v.keys {
+		for _, k := range slices.Sorted(slices.Values(v.keys)) {
 			if !done[k] {
 				put(k)
 			}

@@ -79,7 +79,7 @@ func Read(r io.Reader) (list []Record, err error) {
 				return nil, err
 			}
 			if list = append(list, Record{Name: strings.TrimSpace(name)}); len(list) > maxRecords {
-				return nil, fmt.Errorf("there are more than %d sequences", maxRecords)
+				return nil, fmt.Errorf("there are more than %d sequences, want at most that", maxRecords)
 			}
 		case len(list) == 0:
 			return nil, fmt.Errorf("line %d is %.40q, want > and a name first", n, line)
@@ -93,7 +93,7 @@ func Read(r io.Reader) (list []Record, err error) {
 	case err != nil:
 		return nil, err
 	case limited.N <= 0:
-		return nil, fmt.Errorf("there are more than %d bytes", maxBytes)
+		return nil, fmt.Errorf("there are more than %d bytes, want at most that", maxBytes)
 	case len(list) == 0:
 		return nil, errors.New("there are 0 sequences, want at least 1")
 	}
