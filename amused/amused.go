@@ -101,7 +101,8 @@ func (m *Model) load(o model.Options) error {
 	m.self.BF16, m.inner.BF16 = o.Precision != backend.F32, o.Precision != backend.F32
 	l := &nn.Loader{Backend: b, Precision: o.Precision}
 	m.words = l.Table(&m.Words)
-	m.embed, m.head = flat(m.EmbedConv), flat(m.HeadConv)
+	m.embed = nn.Flat(m.EmbedConv, weights.Param{})
+	m.head = nn.Flat(m.HeadConv, weights.Param{})
 	l.Load(&m.TextProj, &m.TextNorm, &m.EmbedNorm, &m.embed, &m.ToNorm, &m.To, &m.FromNorm, &m.From,
 		&m.head, &m.HeadNorm)
 	m.cond1, m.cond2 = l.Host(&m.Cond1), l.Host(&m.Cond2)

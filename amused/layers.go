@@ -54,11 +54,7 @@ func (r *resBlock) load(l *nn.Loader) {
 	l.Load(&r.Norm, &r.Up, &r.Down, &r.Mod)
 	width, w := r.Depthwise.Shape[0], l.Floats(&r.Depthwise)
 	taps := make([]float32, len(w))
-	for c := range width {
-		for t := range 9 {
-			taps[t*width+c] = w[c*9+t]
-		}
-	}
+	nn.TapsFirst(taps, w, width, 9)
 	r.taps = l.Backend.New(9, width)
 	l.Backend.Write(r.taps, 0, taps)
 	r.gamma = l.Floats(&r.Gamma)
@@ -137,10 +133,4 @@ func (k *layer) load(l *nn.Loader) {
 	k.mlp.Down = k.Down
 	k.mlp.LoadJoined(l, &k.Up)
 	k.mlp.Gate, k.mlp.Up = k.mlp.Up, k.mlp.Gate // the values are the first half
-}
-
-// flat returns a 1x1 convolution [out, in, 1, 1] as a Linear.
-func flat(weight weights.Param) nn.Linear {
-	weight.Shape = weight.Shape[:2]
-	return nn.Linear{Weight: weight}
 }

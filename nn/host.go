@@ -1,6 +1,9 @@
 package nn
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Host is a small linear layer that runs on the host, with sums in float64.
 type Host struct{ w, b []float32 }
@@ -30,6 +33,36 @@ func SiLU(x []float32) []float32 {
 		x[i] = float32(float64(v) / (1 + math.Exp(-float64(v))))
 	}
 	return x
+}
+
+// Softmax replaces each row of x, `width` logits, by the probabilities of scale times these.
+func Softmax(x []float32, width int, scale float64) {
+	for row := range slices.Chunk(x, width) {
+		top, sum := slices.Max(row), 0.0
+		for i, v := range row {
+			p := math.Exp(float64(v-top) * scale)
+			row[i], sum = float32(p), sum+p
+		}
+		for i, p := range row {
+			row[i] = float32(float64(p) / sum)
+		}
+	}
+}
+
+// AddTo adds b to the front of a, which is at least as long.
+func AddTo(a, b []float32) {
+	for i, v := range b {
+		a[i] += v
+	}
+}
+
+// TapsFirst turns the weights [in, taps] of a convolution's output to [taps, in].
+func TapsFirst(dst, w []float32, in, taps int) {
+	for j := range in {
+		for t := range taps {
+			dst[t*in+j] = w[j*taps+t]
+		}
+	}
 }
 
 // Count returns n indexes of rows, from first on.

@@ -131,6 +131,12 @@ func NewLinearNoBias(in, out int) Linear {
 	return Linear{Weight: weights.Param{Shape: []int{out, in}}}
 }
 
+// Flat returns a 1x1 convolution [out, in, 1, 1] as a Linear; bias may be absent.
+func Flat(weight, bias weights.Param) Linear {
+	weight.Shape = weight.Shape[:2]
+	return Linear{Weight: weight, Bias: bias}
+}
+
 // Load packs the layer, if the network has it.
 func (n *Linear) Load(l *Loader) {
 	if n.Weight.Shape != nil {

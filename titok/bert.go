@@ -61,7 +61,7 @@ func (n *bert) load(l *nn.Loader) *nn.Linear {
 	n.words = l.Table(&n.Words)
 	position, kind := l.Floats(&n.Position), l.Floats(&n.Type)
 	for i := range n.Position.Shape[0] {
-		addTo(position[i*n.Position.Shape[1]:], kind[:n.Position.Shape[1]])
+		nn.AddTo(position[i*n.Position.Shape[1]:], kind[:n.Position.Shape[1]])
 	}
 	n.position = l.Backend.New(n.Position.Shape...)
 	l.Backend.Write(n.position, 0, position)
@@ -99,10 +99,3 @@ func (n *bert) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 }
 
 func (n *bert) finish(x *tensor.Dense, _ int) *tensor.Dense { return x }
-
-// addTo adds b to a, of the same length at least.
-func addTo(a, b []float32) {
-	for i, v := range b {
-		a[i] += v
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"gorgonia.org/tensor"
@@ -200,11 +201,7 @@ func (v *conv) load(l *nn.Loader) {
 	v.out, v.in, v.taps = v.Weight.Shape[0], v.Weight.Shape[1], v.Weight.Shape[2]
 	w := l.Floats(&v.Weight)
 	v.w = l.Backend.Pack(v.out, v.taps*v.in, l.Precision, func(i int, dst []float32) {
-		for j := range v.in {
-			for t := range v.taps {
-				dst[t*v.in+j] = w[(i*v.in+j)*v.taps+t]
-			}
-		}
+		nn.TapsFirst(dst, w[i*v.in*v.taps:], v.in, v.taps)
 	})
 	v.b = l.Vector(l.Floats(&v.Bias))
 }
@@ -222,11 +219,7 @@ func (v *conv) loadTransposed(l *nn.Loader, r int) {
 			dst[j], dst[in+j] = taps[r+i/out], taps[i/out]
 		}
 	})
-	var all []float32
-	for range r {
-		all = append(all, bias...)
-	}
-	v.b = l.Vector(all)
+	v.b = l.Vector(slices.Repeat(bias, r))
 }
 
 // Decode computes the sound of codes [frames, books] and calls emit with its parts, one after the

@@ -50,10 +50,3 @@ func divides(s *weights.Sizes, name string, heads, width int) {
 		s.Fail("config.json: %s is %d, want a divisor of the width %d", name, heads, width)
 	}
 }
-
-// addTo adds b to the front of a, which is at least as long.
-func addTo(a, b []float32) {
-	for i, v := range b {
-		a[i] += v
-	}
-}

@@ -11,14 +11,14 @@ import (
 func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 	d, z, b := &m.Decoder, &m.sizes, m.b
 	n := 1 + z.DecCells + z.Tokens + z.TextRows
-	d.out = matrix(d.Out, d.OutBias)
+	d.out = nn.Flat(d.Out, d.OutBias)
 	l.Load(&d.Embed, &d.Text, &d.out)
 	d.Vit.load(l, n)
 	base := append(l.Floats(&d.Position), l.Floats(&d.Latent)...)
-	addTo(base, l.Floats(&d.Class))
+	nn.AddTo(base, l.Floats(&d.Class))
 	mask := l.Floats(&d.Mask)
 	for i := range z.DecCells {
-		addTo(base[(1+i)*z.DecWidth:], mask)
+		nn.AddTo(base[(1+i)*z.DecWidth:], mask)
 	}
 	if z.TextRows > 0 {
 		base = append(base, l.Floats(&d.TextPosition)...)
@@ -29,7 +29,7 @@ func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 		d.Smooth.Load(l)
 		return
 	}
-	d.mix = matrix(d.Mix, d.MixBias)
+	d.mix = nn.Flat(d.Mix, d.MixBias)
 	l.Load(&d.mix, m.Drawer)
 	codes, channels := l.Floats(&m.Mixture), z.VQGAN.ZChannels
 	d.toLatent = b.Pack(channels, z.PixelCodes, l.Precision, func(i int, dst []float32) {
@@ -92,29 +92,10 @@ func (m *Tokenizer) decode(codes []int32) error {
 	d.mix.Apply(b, d.logits, d.inner, z.DecCells, backend.Identity)
 	p := d.host[:z.DecCells*z.PixelCodes]
 	b.Read(p, d.logits, 0)
-	for i := range z.DecCells {
-		softmax(p[i*z.PixelCodes : (i+1)*z.PixelCodes])
-	}
+	nn.Softmax(p, z.PixelCodes, 1)
 	b.Write(d.logits, 0, p)
 	b.Linear(d.latent, d.logits, z.DecCells, d.toLatent, backend.Epilogue{})
 	return m.Drawer.Draw(b, m.Pixels, d.latent)
-}
-
-// softmax replaces logits by their probabilities.
-func softmax(x []float32) {
-	top := x[0]
-	for _, v := range x {
-		top = max(top, v)
-	}
-	sum := 0.0
-	for i, v := range x {
-		p := math.Exp(float64(v - top))
-		sum += p
-		x[i] = float32(p)
-	}
-	for i, p := range x {
-		x[i] = float32(float64(p) / sum)
-	}
 }
 
 // patches writes the smoothed image of the cells' patches to m.Pixels. The values of a cell are

@@ -9,12 +9,12 @@ func (m *Tokenizer) loadEncoder(l *nn.Loader) {
 	e, z := &m.Encoder, &m.sizes
 	cells := e.Position.Shape[0] - 1
 	n := 1 + cells + z.Tokens
-	e.out = matrix(e.Out, e.OutBias)
+	e.out = nn.Flat(e.Out, e.OutBias)
 	l.Load(&e.Patches, &e.out)
 	e.Vit.load(l, n)
 	base := append(l.Floats(&e.Position), l.Floats(&e.Latent)...)
-	addTo(base, l.Floats(&e.Class))
-	addTo(base[(1+cells)*z.EncWidth:], l.Floats(&m.Latents))
+	nn.AddTo(base, l.Floats(&e.Class))
+	nn.AddTo(base[(1+cells)*z.EncWidth:], l.Floats(&m.Latents))
 	e.base = m.b.New(n, z.EncWidth)
 	m.b.Write(e.base, 0, base)
 }

@@ -271,9 +271,3 @@ var unused = []string{"quantize.embed_prob", "quantize.codebook_used", "*.num_ba
 
 // Sizes returns the network's sizes.
 func (m *Tokenizer) Sizes() Sizes { return m.sizes }
-
-// matrix returns a 1x1 convolution [out, in, 1, 1] as a Linear.
-func matrix(weight, bias weights.Param) nn.Linear {
-	weight.Shape = weight.Shape[:2]
-	return nn.Linear{Weight: weight, Bias: bias}
-}

@@ -34,11 +34,9 @@ type Model struct {
 	QuantConv picture.Conv     `weight:"quant_conv"`
 	PostConv  picture.Conv     `weight:"post_quant_conv"`
 
-	signed            bool // colours are -1 to 1 inside the network
-	scale             int  // pixels of a code along a side
-	b                 backend.Backend
-	canvas            *picture.Canvas
-	latent, projected *tensor.Dense // [codes, code width], [codes, latent channels]
+	scale     int // pixels of a code along a side
+	b         backend.Backend
+	projected *tensor.Dense // [codes, latent channels]
 }
 
 // side is the encoder or the decoder, with the names of diffusers.
@@ -167,7 +165,7 @@ func load(src *model.Source, width, height int, o model.Options) (*Model, error)
 		b.names = llamagenNames
 	}
 	m := b.model()
-	m.signed, m.Codebook.Unit = own, own
+	m.Codebook.Unit = own
 	if b.Err != nil {
 		return nil, b.Err
 	}
@@ -183,10 +181,11 @@ func load(src *model.Source, width, height int, o model.Options) (*Model, error)
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.Codebook.Load(l)
 	m.Codec = picture.Codec{Grid: []int{height, width}, Width: m.scale * width,
-		Height: m.scale * height, Book: &m.Codebook, Offset: 0.5, Draw: m.decode, Read: m.encode,
+		Height: m.scale * height, Book: &m.Codebook, Offset: 0.5,
 		Halves: l.LaterHalves(src.Name, src.Set,
 			func(l *nn.Loader) { l.Load(&m.QuantConv, &m.Encoder) },
 			func(l *nn.Loader) { l.Load(&m.PostConv, &m.Decoder) })}
+	m.OnCanvas(m.b, own, m.draw, m.read)
 	return m, l.Err()
 }
 
@@ -195,61 +194,22 @@ var unused = []string{"quantize.codebook_used"}
 
 const maxPixels = 1 << 13 // along a side
 
-// prepare allocates the buffers.
-func (m *Model) prepare() {
-	if m.canvas == nil {
-		m.canvas = picture.NewCanvas(m.b, m.draw, m.read)
-		n := m.Grid[0] * m.Grid[1]
-		m.latent = m.b.New(n, m.Codebook.Width())
-		m.projected = m.b.New(n, m.PostConv.Weight.Shape[0])
-	}
-}
-
-// draw computes the image of m.latent.
-func (m *Model) draw(v *picture.Canvas) {
+// draw computes the image of latents.
+func (m *Model) draw(v *picture.Canvas, latent *tensor.Dense) {
+	m.projected = nn.Grow(m.b, m.projected, m.Grid[0]*m.Grid[1], m.PostConv.Weight.Shape[0])
 	v.Begin(m.Grid[0], m.Grid[1])
-	v.Run(m.projected, m.latent, &m.PostConv, backend.ConvInput{}, backend.Epilogue{})
+	v.Run(m.projected, latent, &m.PostConv, backend.ConvInput{}, backend.Epilogue{})
 	v.Run(v.X, m.projected, &m.Decoder.In, backend.ConvInput{}, backend.Epilogue{})
 	m.Decoder.apply(v)
 	v.Step(&m.Decoder.Out, &m.Decoder.Norm)
 }
 
 // read computes the latents of the image in m.Pixels.
-func (m *Model) read(v *picture.Canvas) {
+func (m *Model) read(v *picture.Canvas, latent *tensor.Dense) {
 	v.Begin(m.Height, m.Width)
 	v.Write(m.Pixels)
 	v.Step(&m.Encoder.In, nil)
 	m.Encoder.apply(v)
 	v.Step(&m.Encoder.Out, &m.Encoder.Norm)
-	v.Run(m.latent, v.X, &m.QuantConv, backend.ConvInput{}, backend.Epilogue{})
-}
-
-// decode is Codec.Draw.
-func (m *Model) decode(codes []int32) error {
-	m.prepare()
-	m.b.Gather(m.latent, m.Codebook.Table(), codes)
-	m.draw(m.canvas)
-	if err := m.canvas.Read(m.Pixels); err != nil {
-		return err
-	}
-	if m.signed {
-		for i, x := range m.Pixels {
-			m.Pixels[i] = (x + 1) / 2
-		}
-	}
-	return nil
-}
-
-// encode is Codec.Read.
-func (m *Model) encode() ([]float32, error) {
-	m.prepare()
-	if m.signed {
-		for i, x := range m.Pixels {
-			m.Pixels[i] = 2*x - 1
-		}
-	}
-	m.read(m.canvas)
-	z := make([]float32, m.Grid[0]*m.Grid[1]*m.Codebook.Width())
-	m.b.Read(z, m.latent, 0)
-	return z, nil
+	v.Run(latent, v.X, &m.QuantConv, backend.ConvInput{}, backend.Epilogue{})
 }

@@ -56,12 +56,3 @@ func (r *resBlock) apply(v *picture.Canvas) {
 	v.Run(v.X, v.H, &r.Conv2, in, backend.Epilogue{})
 	v.Step(&r.Shortcut, nil)
 }
-
-type middle struct {
-	Block1 *resBlock `weight:"block_1"`
-	Block2 *resBlock `weight:"block_2"`
-}
-
-func newMiddle(channels int) middle {
-	return middle{newResBlock(channels, channels), newResBlock(channels, channels)}
-}

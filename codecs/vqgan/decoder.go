@@ -15,7 +15,8 @@ type upLevel struct {
 
 type decoder struct {
 	ConvIn  picture.Conv      `weight:"conv_in"`
-	Mid     middle            `weight:"mid"`
+	Block1  *resBlock         `weight:"mid.block_1"`
+	Block2  *resBlock         `weight:"mid.block_2"`
 	Up      []*upLevel        `weight:"up"`
 	NormOut picture.GroupNorm `weight:"norm_out"`
 	ConvOut picture.Conv      `weight:"conv_out"`
@@ -23,7 +24,8 @@ type decoder struct {
 
 func newDecoder(c Config) decoder {
 	top := c.channels(len(c.ChMult) - 1)
-	d := decoder{ConvIn: picture.NewConv(top, c.ZChannels, 3), Mid: newMiddle(top),
+	d := decoder{ConvIn: picture.NewConv(top, c.ZChannels, 3),
+		Block1: newResBlock(top, top), Block2: newResBlock(top, top),
 		Up:      make([]*upLevel, len(c.ChMult)),
 		NormOut: picture.NewGroupNorm(c.channels(0)), ConvOut: picture.NewConv(3, c.channels(0), 3)}
 	in := top
@@ -40,7 +42,7 @@ func newDecoder(c Config) decoder {
 
 // Load packs the layers.
 func (d *decoder) Load(l *nn.Loader) {
-	l.Load(&d.ConvIn, d.Mid.Block1, d.Mid.Block2, &d.NormOut, &d.ConvOut)
+	l.Load(&d.ConvIn, d.Block1, d.Block2, &d.NormOut, &d.ConvOut)
 	for i, up := range d.Up {
 		for _, r := range up.Blocks {
 			r.Load(l)
@@ -54,8 +56,8 @@ func (d *decoder) Load(l *nn.Loader) {
 // apply draws the image of the latent [cells, ZChannels] on a canvas set to the grid's size.
 func (d *decoder) apply(v *picture.Canvas, latent *tensor.Dense) {
 	v.Run(v.X, latent, &d.ConvIn, backend.ConvInput{}, backend.Epilogue{})
-	d.Mid.Block1.apply(v)
-	d.Mid.Block2.apply(v)
+	d.Block1.apply(v)
+	d.Block2.apply(v)
 	for i := len(d.Up) - 1; i >= 0; i-- {
 		for _, r := range d.Up[i].Blocks {
 			r.apply(v)
@@ -77,7 +79,8 @@ type Decoder struct {
 
 // MuseNames are the names of open-muse for a Decoder, which TiTok's files use
 // (weights.BindOptions.Names).
-var MuseNames = map[string]string{"block_1": "0", "block_2": "1", "upsample.conv": "upsample_conv"}
+var MuseNames = map[string]string{"mid.block_1": "mid.0", "mid.block_2": "mid.1",
+	"upsample.conv": "upsample_conv"}
 
 // NewDecoder returns the network without weights. c.Codes is ignored.
 func NewDecoder(c Config) *Decoder { return &Decoder{Net: newDecoder(c), cfg: c} }

@@ -42,10 +42,7 @@ type Model struct {
 	Decoder  decoder          `weight:"decoder"`
 	Codebook picture.Codebook `weight:"quantize.embedding"`
 
-	cfg    Config
-	b      backend.Backend
-	canvas *picture.Canvas
-	latent *tensor.Dense // [Grid*Grid, ZChannels]
+	cfg Config
 }
 
 type level struct {
@@ -55,7 +52,8 @@ type level struct {
 type encoder struct {
 	ConvIn  picture.Conv      `weight:"conv_in"`
 	Down    []*level          `weight:"down"`
-	Mid     middle            `weight:"mid"`
+	Block1  *resBlock         `weight:"mid.block_1"`
+	Block2  *resBlock         `weight:"mid.block_2"`
 	NormOut picture.GroupNorm `weight:"norm_out"`
 	ConvOut picture.Conv      `weight:"conv_out"`
 }
@@ -64,7 +62,8 @@ type encoder struct {
 func Network(c Config) *Model {
 	top := c.channels(len(c.ChMult) - 1)
 	m := &Model{cfg: c, Codebook: picture.NewCodebook(c.Codes, c.ZChannels), Decoder: newDecoder(c)}
-	m.Encoder = encoder{ConvIn: picture.NewConvNoBias(c.Ch, 3, 3), Mid: newMiddle(top),
+	m.Encoder = encoder{ConvIn: picture.NewConvNoBias(c.Ch, 3, 3),
+		Block1: newResBlock(top, top), Block2: newResBlock(top, top),
 		NormOut: picture.NewGroupNorm(top), ConvOut: picture.NewConv(c.ZChannels, top, 1)}
 	in := c.Ch
 	for i := range c.ChMult {
@@ -113,11 +112,11 @@ func New(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 		return nil, fmt.Errorf("vqgan: %w", err)
 	}
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
-	m.b = o.Backend
 	m.Codebook.Load(l)
 	m.Codec = picture.Codec{Grid: []int{c.Grid, c.Grid}, Width: c.Side(), Height: c.Side(),
-		Book: &m.Codebook, Draw: m.decode, Read: m.encode,
+		Book:   &m.Codebook,
 		Halves: l.LaterHalves(src.Name, src.Set, m.Encoder.Load, m.Decoder.Load)}
+	m.OnCanvas(o.Backend, false, m.draw, m.read)
 	return m, l.Err()
 }
 
@@ -134,7 +133,7 @@ func others(set *weights.Set, prefix string) (list []string) {
 
 // Load packs the layers.
 func (e *encoder) Load(l *nn.Loader) {
-	l.Load(&e.ConvIn, e.Mid.Block1, e.Mid.Block2, &e.NormOut, &e.ConvOut)
+	l.Load(&e.ConvIn, e.Block1, e.Block2, &e.NormOut, &e.ConvOut)
 	for _, down := range e.Down {
 		for _, r := range down.Blocks {
 			r.Load(l)
@@ -145,22 +144,14 @@ func (e *encoder) Load(l *nn.Loader) {
 // Config returns the network's sizes.
 func (m *Model) Config() Config { return m.cfg }
 
-// prepare allocates the buffers.
-func (m *Model) prepare() {
-	if m.canvas == nil {
-		m.canvas = picture.NewCanvas(m.b, m.draw, m.read)
-		m.latent = m.b.New(m.cfg.Grid*m.cfg.Grid, m.cfg.ZChannels)
-	}
-}
-
-// draw computes the image of m.latent.
-func (m *Model) draw(v *picture.Canvas) {
+// draw computes the image of latents.
+func (m *Model) draw(v *picture.Canvas, latent *tensor.Dense) {
 	v.Begin(m.cfg.Grid, m.cfg.Grid)
-	m.Decoder.apply(v, m.latent)
+	m.Decoder.apply(v, latent)
 }
 
 // read computes the latents of the image in m.Pixels.
-func (m *Model) read(v *picture.Canvas) {
+func (m *Model) read(v *picture.Canvas, latent *tensor.Dense) {
 	e := &m.Encoder
 	v.Begin(m.cfg.Side(), m.cfg.Side())
 	v.Write(m.Pixels)
@@ -173,24 +164,7 @@ func (m *Model) read(v *picture.Canvas) {
 			v.Mean(m.cfg.channels(i))
 		}
 	}
-	e.Mid.Block1.apply(v)
-	e.Mid.Block2.apply(v)
-	v.Run(m.latent, v.X, &e.ConvOut, v.Normed(v.X, &e.NormOut), backend.Epilogue{})
-}
-
-// decode is Codec.Draw.
-func (m *Model) decode(codes []int32) error {
-	m.prepare()
-	m.b.Gather(m.latent, m.Codebook.Table(), codes)
-	m.draw(m.canvas)
-	return m.canvas.Read(m.Pixels)
-}
-
-// encode is Codec.Read.
-func (m *Model) encode() ([]float32, error) {
-	m.prepare()
-	m.read(m.canvas)
-	z := make([]float32, m.cfg.Grid*m.cfg.Grid*m.cfg.ZChannels)
-	m.b.Read(z, m.latent, 0)
-	return z, nil
+	e.Block1.apply(v)
+	e.Block2.apply(v)
+	v.Run(latent, v.X, &e.ConvOut, v.Normed(v.X, &e.NormOut), backend.Epilogue{})
 }

@@ -2,7 +2,6 @@ package picture
 
 import (
 	"math"
-	"slices"
 
 	"gorgonia.org/tensor"
 
@@ -67,11 +66,7 @@ func (v *Canvas) Attend(a *Attention) {
 	}
 	h := backend.Heads{Heads: 1, HeadDim: c, Keys: n}
 	segs := []backend.Segment{{Rows: n}}
-	pos := make([]int32, n)
-	for i := range pos {
-		pos[i] = int32(i)
-	}
-	b.SplitHeads(w.q, w.k, w.v, w.qkv, segs, pos, h, nil)
+	b.SplitHeads(w.q, w.k, w.v, w.qkv, segs, nn.Count(0, n), h, nil)
 	b.Attention(w.o, w.q, w.k, w.v, segs, h)
 	v.Run(v.X, w.o, &a.Out, backend.ConvInput{}, backend.Epilogue{Add: true})
 }
@@ -96,19 +91,7 @@ func (w *attentionBuffers) products(b backend.Backend, n, c int) {
 	b.Linear(scores, w.q, n, keys, backend.Epilogue{})
 	p := make([]float32, n*n)
 	b.Read(p, scores, 0)
-	scale := 1 / math.Sqrt(float64(c))
-	for i := range n {
-		row := p[i*n : (i+1)*n]
-		top := slices.Max(row)
-		sum := 0.0
-		for j, x := range row {
-			e := math.Exp(float64(x-top) * scale)
-			row[j], sum = float32(e), sum+e
-		}
-		for j, e := range row {
-			row[j] = float32(float64(e) / sum)
-		}
-	}
+	nn.Softmax(p, n, 1/math.Sqrt(float64(c)))
 	b.Write(scores, 0, p)
 	b.Linear(w.o, scores, n, values, backend.Epilogue{})
 }

@@ -127,13 +127,19 @@ func (v *Canvas) SwapThird() { v.X, v.third = v.third, v.X }
 func (v *Canvas) Double(c *Doubling) {
 	s, e := v.shape(&c.Conv), backend.Epilogue{Bias: c.b}
 	s.Up = true
-	d, folds := v.Backend.(backend.Doubler)
-	switch {
-	case v.measures(v.H, s.OutHeight()*s.OutWidth()*s.Out):
-	case folds:
-		d.ConvDoubled(v.H, v.X, s, &c.folded, backend.ConvInput{}, e)
-	default:
-		v.Backend.Conv(v.H, v.X, s, c.w, backend.ConvInput{}, e)
+	v.resize(s, func() {
+		if d, ok := v.Backend.(backend.Doubler); ok {
+			d.ConvDoubled(v.H, v.X, s, &c.folded, backend.ConvInput{}, e)
+		} else {
+			v.Backend.Conv(v.H, v.X, s, c.w, backend.ConvInput{}, e)
+		}
+	})
+}
+
+// resize replaces the image by what compute writes to H.
+func (v *Canvas) resize(s backend.ConvShape, compute func()) {
+	if !v.measures(v.H, s.OutHeight()*s.OutWidth()*s.Out) {
+		compute()
 	}
 	v.Swap()
 	v.Height, v.Width = s.OutHeight(), s.OutWidth()
@@ -144,22 +150,16 @@ func (v *Canvas) Halve(c *Halving) {
 	n := c.Weight.Shape[0]
 	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: n, Out: n, KH: 4, KW: 4,
 		Stride: 2, PadH: 1, PadW: 1}
-	if !v.measures(v.H, s.OutHeight()*s.OutWidth()*n) {
+	v.resize(s, func() {
 		v.Backend.Conv(v.H, v.X, s, c.w, backend.ConvInput{}, backend.Epilogue{Bias: c.b})
-	}
-	v.Swap()
-	v.Height, v.Width = s.OutHeight(), s.OutWidth()
+	})
 }
 
 // Mean averages blocks of 2x2 pixels.
 func (v *Canvas) Mean(channels int) {
 	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: channels, Out: channels,
 		KH: 2, KW: 2, Stride: 2}
-	if !v.measures(v.H, s.OutHeight()*s.OutWidth()*channels) {
-		v.Backend.Pool(v.H, v.X, s, backend.Mean)
-	}
-	v.Swap()
-	v.Height, v.Width = s.OutHeight(), s.OutWidth()
+	v.resize(s, func() { v.Backend.Pool(v.H, v.X, s, backend.Mean) })
 }
 
 // Read copies the image to pixels [height, width, 3]. It returns an error that names the pixel of

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"image"
 
+	"gorgonia.org/tensor"
+
 	"unmask/backend"
 	"unmask/nn"
 )
@@ -27,6 +29,45 @@ type Codec struct {
 	Draw func(codes []int32) error
 	// Read returns the latents [codes, width of the book] of Pixels, which it may change.
 	Read func() ([]float32, error)
+}
+
+// OnCanvas sets Draw and Read to networks that run on one canvas, between a picture, of colours -1
+// to 1 if signed, and its latents [codes, width of the book]. Buffers are allocated by the first
+// call.
+func (c *Codec) OnCanvas(b backend.Backend, signed bool, draw,
+	read func(v *Canvas, latent *tensor.Dense)) {
+	var v *Canvas
+	var latent *tensor.Dense
+	prepare := func() {
+		if v == nil {
+			latent = b.New(c.positions(), c.Book.Width())
+			v = NewCanvas(b, func(v *Canvas) { draw(v, latent) }, func(v *Canvas) { read(v, latent) })
+		}
+	}
+	c.Draw = func(codes []int32) error {
+		prepare()
+		b.Gather(latent, c.Book.Table(), codes)
+		draw(v, latent)
+		err := v.Read(c.Pixels)
+		if signed && err == nil {
+			for i, x := range c.Pixels {
+				c.Pixels[i] = (x + 1) / 2
+			}
+		}
+		return err
+	}
+	c.Read = func() ([]float32, error) {
+		prepare()
+		if signed {
+			for i, x := range c.Pixels {
+				c.Pixels[i] = 2*x - 1
+			}
+		}
+		read(v, latent)
+		z := make([]float32, c.positions()*c.Book.Width())
+		b.Read(z, latent, 0)
+		return z, nil
+	}
 }
 
 // Shape implements model.Codec.

@@ -40,30 +40,9 @@ func (c *Conv) Pack(l *nn.Loader, as backend.Precision, diagonal float32) {
 	out, in, taps := c.Weight.Shape[0], c.Weight.Shape[1], c.Weight.Shape[2]*c.Weight.Shape[3]
 	w := l.Floats(&c.Weight)
 	c.w = l.Backend.Pack(out, taps*in, as, func(i int, dst []float32) {
-		for j := range in {
-			for t := range taps {
-				dst[t*in+j] = w[(i*in+j)*taps+t]
-			}
-		}
+		nn.TapsFirst(dst, w[i*in*taps:], in, taps)
 		if diagonal != 0 {
 			dst[i] += diagonal
-		}
-	})
-	c.b = l.Vector(l.Floats(&c.Bias))
-}
-
-// packHalving packs a 3x3 convolution as one with 4x4 windows whose first row and column are zero.
-// With padding 1 and stride 2 it equals the 3x3 convolution of stride 2 that pads only below and on
-// the right.
-func (c *Conv) packHalving(l *nn.Loader) {
-	out, in := c.Weight.Shape[0], c.Weight.Shape[1]
-	w := l.Floats(&c.Weight)
-	c.w = l.Backend.Pack(out, 16*in, l.Precision, func(i int, dst []float32) {
-		clear(dst)
-		for j := range in {
-			for t := range 9 {
-				dst[((t/3+1)*4+t%3+1)*in+j] = w[(i*in+j)*9+t]
-			}
 		}
 	})
 	c.b = l.Vector(l.Floats(&c.Bias))
@@ -91,8 +70,21 @@ type Halving struct {
 // NewHalving returns the layer for images with `channels` channels.
 func NewHalving(channels int) Halving { return Halving{NewConv(channels, channels, 3)} }
 
-// Load packs the layer.
-func (c *Halving) Load(l *nn.Loader) { c.packHalving(l) }
+// Load packs the layer as a convolution with 4x4 windows whose first row and column are zero. With
+// padding 1 and stride 2 it equals the 3x3 one of stride 2 that pads only below and on the right.
+func (c *Halving) Load(l *nn.Loader) {
+	out, in := c.Weight.Shape[0], c.Weight.Shape[1]
+	w := l.Floats(&c.Weight)
+	c.w = l.Backend.Pack(out, 16*in, l.Precision, func(i int, dst []float32) {
+		clear(dst)
+		for j := range in {
+			for t := range 9 {
+				dst[((t/3+1)*4+t%3+1)*in+j] = w[(i*in+j)*9+t]
+			}
+		}
+	})
+	c.b = l.Vector(l.Floats(&c.Bias))
+}
 
 // Doubling is a 3x3 convolution of the image after every pixel is repeated twice in both
 // directions.
@@ -118,11 +110,7 @@ func (c *Doubling) Load(l *nn.Loader) {
 	for phase := range c.folded {
 		c.folded[phase] = l.Backend.Pack(out, 4*in, l.Precision, func(i int, dst []float32) {
 			row := make([]float32, 9*in)
-			for j := range in {
-				for t := range 9 {
-					row[t*in+j] = w[(i*in+j)*9+t]
-				}
-			}
+			nn.TapsFirst(row, w[i*in*9:], in, 9)
 			backend.FoldDoubled(dst, row, in, phase)
 		})
 	}
