@@ -224,6 +224,10 @@ func CheckAttention(dst, q, k, v *tensor.Dense, segs []Segment, h Heads) {
 // CheckHead checks x, rows and the head.
 func CheckHead(kernel string, x *tensor.Dense, rows int, h Head) {
 	checkRows(kernel, "x", x, rows, h.W.In())
+	checkOutcomes(kernel, h)
+}
+
+func checkOutcomes(kernel string, h Head) {
 	checkVector(kernel, "Bias", h.Bias, h.W.Out())
 	if h.Outcomes < 1 || h.Outcomes > h.W.Out() {
 		misuse(kernel, "%d outcomes of [%d, %d] weights", h.Outcomes, h.W.Out(), h.W.In())

@@ -73,10 +73,7 @@ func (c *Choice) Uses(m rank.Measure) bool {
 // CheckChoice checks the arguments of HeadChoose.
 func CheckChoice(rows int, h Head, c *Choice) {
 	const kernel = "HeadChoose"
-	if h.Outcomes < 1 || h.Outcomes > h.W.Out() {
-		misuse(kernel, "%d outcomes of [%d, %d] weights", h.Outcomes, h.W.Out(), h.W.In())
-	}
-	checkVector(kernel, "Bias", h.Bias, h.W.Out())
+	checkOutcomes(kernel, h)
 	checkExponent(kernel, "Beta", c.Beta)
 	checkExponent(kernel, "Noise", c.Noise)
 	checkExponent(kernel, "Power", c.Power)

@@ -29,6 +29,7 @@ type Options struct {
 // It may be called concurrently; one call at a time uses the threads.
 type Backend struct {
 	tensor.StdEng
+	backend.HostCopies
 	vectors
 
 	level   simd.Level
@@ -97,16 +98,4 @@ func (b *Backend) Name() string { return fmt.Sprintf("cpu %v x%d", b.level, b.po
 func (b *Backend) New(shape ...int) *tensor.Dense {
 	data := b.slabs.tensor(tensor.Shape(shape).TotalSize())
 	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(data), tensor.WithEngine(b))
-}
-
-// Write copies src to row `row` and after of dst.
-func (b *Backend) Write(dst *tensor.Dense, row int, src []float32) {
-	backend.CheckCopy("Write", dst, row, len(src))
-	copy(dst.Float32s()[row*backend.Width(dst):], src)
-}
-
-// Read copies row `row` and after of src to dst.
-func (b *Backend) Read(dst []float32, src *tensor.Dense, row int) {
-	backend.CheckCopy("Read", src, row, len(dst))
-	copy(dst, src.Float32s()[row*backend.Width(src):])
 }

@@ -21,9 +21,7 @@ func (v *vectors) Activate(x *tensor.Dense, rows int, f backend.Activation) {
 	if f == backend.Identity {
 		return
 	}
-	j := v.takeRows()
-	j.x, j.width, j.kernel, j.function = data(x), backend.Width(x), activate, functions[f]
-	v.run(j, rows)
+	v.run(rows, rowCall{kernel: activate, x: data(x), width: backend.Width(x), function: functions[f]})
 }
 
 func activate(j *rowJob, row, _ int) {
@@ -35,9 +33,8 @@ func activate(j *rowJob, row, _ int) {
 func (v *vectors) Modulate(x, scale, shift *tensor.Dense, segs []backend.Segment) {
 	backend.CheckSegmentRows("Modulate", x, scale, segs)
 	backend.CheckSegmentRows("Modulate", x, shift, segs)
-	j := v.takeRows()
-	j.x, j.a, j.b, j.width, j.kernel = data(x), data(scale), data(shift), backend.Width(x), modulate
-	v.runSegments(j, segs)
+	v.runSegments(segs, rowCall{kernel: modulate, x: data(x), a: data(scale), b: data(shift),
+		width: backend.Width(x)})
 }
 
 func modulate(j *rowJob, row, seq int) {
@@ -48,9 +45,8 @@ func modulate(j *rowJob, row, seq int) {
 func (v *vectors) GateAdd(dst, x, gate *tensor.Dense, segs []backend.Segment) {
 	backend.CheckSegmentRows("GateAdd", dst, gate, segs)
 	backend.CheckSegmentRows("GateAdd", x, gate, segs)
-	j := v.takeRows()
-	j.dst, j.x, j.a, j.width, j.kernel = data(dst), data(x), data(gate), backend.Width(x), gateAdd
-	v.runSegments(j, segs)
+	v.runSegments(segs, rowCall{kernel: gateAdd, dst: data(dst), x: data(x), a: data(gate),
+		width: backend.Width(x)})
 }
 
 func gateAdd(j *rowJob, row, seq int) {
@@ -60,9 +56,8 @@ func gateAdd(j *rowJob, row, seq int) {
 // Gather computes dst[i] = src[from[i]].
 func (v *vectors) Gather(dst, src *tensor.Dense, from []int32) {
 	backend.CheckRows("Gather", dst, src, from)
-	j := v.takeRows()
-	j.dst, j.x, j.from, j.width, j.kernel = data(dst), data(src), from, backend.Width(src), gather
-	v.run(j, len(from))
+	v.run(len(from), rowCall{kernel: gather, dst: data(dst), x: data(src), from: from,
+		width: backend.Width(src)})
 }
 
 func gather(j *rowJob, row, _ int) { copy(j.row(j.dst, row), j.row(j.x, int(j.from[row]))) }
@@ -70,9 +65,8 @@ func gather(j *rowJob, row, _ int) { copy(j.row(j.dst, row), j.row(j.x, int(j.fr
 // AddRows computes dst[i] += src[from[i]].
 func (v *vectors) AddRows(dst, src *tensor.Dense, from []int32) {
 	backend.CheckRows("AddRows", dst, src, from)
-	j := v.takeRows()
-	j.dst, j.x, j.from, j.width, j.kernel = data(dst), data(src), from, backend.Width(src), addRow
-	v.run(j, len(from))
+	v.run(len(from), rowCall{kernel: addRow, dst: data(dst), x: data(src), from: from,
+		width: backend.Width(src)})
 }
 
 func addRow(j *rowJob, row, _ int) { j.ops.Add(j.row(j.dst, row), j.row(j.x, int(j.from[row]))) }
@@ -80,21 +74,10 @@ func addRow(j *rowJob, row, _ int) { j.ops.Add(j.row(j.dst, row), j.row(j.x, int
 // AddScaled computes dst[i] += scale[i]*src[from[i]].
 func (v *vectors) AddScaled(dst, src *tensor.Dense, from []int32, scale []float32) {
 	backend.CheckScaled(dst, src, from, scale)
-	j := v.takeRows()
-	j.dst, j.x, j.a, j.from, j.width, j.kernel = data(dst), data(src), scale, from, backend.Width(src),
-		addScaled
-	v.run(j, len(from))
+	v.run(len(from), rowCall{kernel: addScaled, dst: data(dst), x: data(src), a: scale, from: from,
+		width: backend.Width(src)})
 }
 
 func addScaled(j *rowJob, row, _ int) {
 	j.ops.AddScaled(j.row(j.dst, row), j.row(j.x, int(j.from[row])), j.a[row])
-}
-
-// Scatter computes dst[to[i]] = src[i] in order: of equal targets the last is kept.
-func (v *vectors) Scatter(dst, src *tensor.Dense, to []int32) {
-	backend.CheckRows("Scatter", src, dst, to)
-	y, x, width := data(dst), data(src), backend.Width(src)
-	for i, r := range to {
-		copy(y[int(r)*width:][:width], x[i*width:])
-	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"gorgonia.org/tensor"
 
+	"unmask/backend"
 	"unmask/internal/simd/gemm"
 )
 
@@ -66,8 +67,7 @@ func (e *engine) run(b *Backend, dst, left, right strided) {
 	e.w.memory = storage{data: e.packed.get(e.w.panels() * e.w.sizePanel())}
 	e.right, e.left.strided = right, left
 	b.pool.For(e.w.panels(), e.columns)
-	b.product.dst, b.product.stride, b.product.bias, b.product.act, b.product.add = dst.data, dst.down,
-		nil, 0, false
+	b.product.target(dst.data, dst.down, backend.Epilogue{})
 	b.product.run(&e.left, left.rows, &e.w)
 	e.right, e.left.strided = strided{}, strided{}
 }

@@ -7,30 +7,37 @@ import (
 	"unmask/internal/simd/vec"
 )
 
-// rowJob is a kernel that treats each row, or each row of segments, independently.
-type rowJob struct {
-	ops          vec.Ops
+// rowCall is a call of a kernel that treats each row, or each row of segments, independently.
+type rowCall struct {
 	kernel       func(j *rowJob, row, seq int)
 	dst, x, a, b []float32
-	width, rows  int
-	grain        int // rows of an item
+	width        int
 	eps          float32
 	from         []int32
 	function     func(o vec.Ops, dst, x []float32)
-	blocks       blocks
-	each, some   func(worker, i int)
 }
 
-func (v *vectors) takeRows() *rowJob {
-	return v.rows.take(func(j *rowJob) {
+// rowJob is a rowCall on all threads.
+type rowJob struct {
+	rowCall
+	ops         vec.Ops
+	rows, grain int // of all, of an item
+	blocks      blocks
+	each, some  func(worker, i int)
+}
+
+func (v *vectors) takeRows(c rowCall) *rowJob {
+	j := v.rows.take(func(j *rowJob) {
 		j.ops = v.ops
 		j.each, j.some = j.eachRow, j.eachOfBlock
 	})
+	j.rowCall = c
+	return j
 }
 
 // putRows returns a job after it has dropped the call's tensors.
 func (v *vectors) putRows(j *rowJob) {
-	j.dst, j.x, j.a, j.b, j.from, j.blocks.segs = nil, nil, nil, nil, nil, nil
+	j.rowCall, j.blocks.segs = rowCall{}, nil
 	v.rows.put(j)
 }
 
@@ -63,18 +70,20 @@ func (j *rowJob) eachOfBlock(_, i int) {
 }
 
 // run calls the kernel for rows 0..rows-1.
-func (v *vectors) run(j *rowJob, rows int) {
+func (v *vectors) run(rows int, c rowCall) {
+	j := v.takeRows(c)
 	j.rows, j.grain = rows, v.rowsPerItem(rows, j.width)
 	v.pool.For((rows+j.grain-1)/j.grain, j.each)
 	v.putRows(j)
 }
 
 // runSegments calls the kernel for the rows of segments.
-func (v *vectors) runSegments(j *rowJob, segs []backend.Segment) {
+func (v *vectors) runSegments(segs []backend.Segment, c rowCall) {
 	rows := 0
 	for _, s := range segs {
 		rows += s.Rows
 	}
+	j := v.takeRows(c)
 	v.pool.For(j.blocks.cut(segs, v.rowsPerItem(rows, j.width)), j.some)
 	v.putRows(j)
 }
@@ -92,20 +101,15 @@ func data(t *tensor.Dense) []float32 {
 // LayerNorm computes dst = (x-mean)/sqrt(var+eps)*scale+shift by rows, in two passes.
 func (v *vectors) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	backend.CheckLayerNorm(dst, x, rows, n)
-	j := v.takeRows()
-	j.dst, j.x, j.a, j.b, j.width, j.eps = data(dst), data(x), data(n.Scale), data(n.Shift),
-		backend.Width(x), n.Eps
-	j.kernel = layerNorm
-	v.run(j, rows)
+	v.run(rows, rowCall{kernel: layerNorm, dst: data(dst), x: data(x), a: data(n.Scale),
+		b: data(n.Shift), width: backend.Width(x), eps: n.Eps})
 }
 
 // RMSNorm computes dst = x/sqrt(mean(x^2)+eps)*scale by rows.
 func (v *vectors) RMSNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	backend.CheckRMSNorm(dst, x, rows, n)
-	j := v.takeRows()
-	j.dst, j.x, j.a, j.width, j.eps = data(dst), data(x), data(n.Scale), backend.Width(x), n.Eps
-	j.kernel = rmsNorm
-	v.run(j, rows)
+	v.run(rows, rowCall{kernel: rmsNorm, dst: data(dst), x: data(x), a: data(n.Scale),
+		width: backend.Width(x), eps: n.Eps})
 }
 
 func rmsNorm(j *rowJob, row, _ int) {

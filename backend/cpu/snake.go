@@ -13,10 +13,8 @@ func (v *vectors) Snake(dst, x *tensor.Dense, from []int32, alpha *tensor.Dense)
 		return
 	}
 	n := alpha.DataSize() / 2
-	j := v.takeRows()
-	j.dst, j.x, j.a, j.b = data(dst), data(x), data(alpha)[:n], data(alpha)[n:]
-	j.from, j.width, j.kernel = from, n, snake
-	v.run(j, len(from))
+	v.run(len(from), rowCall{kernel: snake, dst: data(dst), x: data(x), a: data(alpha)[:n],
+		b: data(alpha)[n:], from: from, width: n})
 }
 
 func snake(j *rowJob, row, _ int) {

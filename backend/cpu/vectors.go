@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+	"sort"
 	"sync"
 
 	"unmask/backend"
@@ -56,13 +58,8 @@ func (f *free[T]) put(j *T) {
 	f.jobs = append(f.jobs, j)
 }
 
-// grown returns x with length n. It keeps x's values; new ones are undefined.
-func grown[T any](x []T, n int) []T {
-	if n > cap(x) {
-		return append(x[:cap(x)], make([]T, n-cap(x))...)
-	}
-	return x[:n]
-}
+// grown returns n undefined values, in x's memory if they fit.
+func grown[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }
 
 // blocks divides segments into blocks of a few rows, the items of a parallel call.
 type blocks struct {
@@ -84,15 +81,8 @@ func (b *blocks) cut(segs []backend.Segment, size int) int {
 
 // at returns block i: rows from..to-1 of a segment.
 func (b *blocks) at(i int) (s backend.Segment, from, to int) {
-	low, high := 0, len(b.first) // first[low] <= i < first[high]
-	for high-low > 1 {
-		if mid := (low + high) / 2; b.first[mid] <= i {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	s = b.segs[low]
-	from = (i - b.first[low]) * b.size
+	at := sort.Search(len(b.first), func(k int) bool { return b.first[k] > i }) - 1
+	s = b.segs[at]
+	from = (i - b.first[at]) * b.size
 	return s, from, min(from+b.size, s.Rows)
 }

@@ -16,6 +16,7 @@ import (
 // Device is the reference device. gorgonia programs run on its default engine.
 type Device struct {
 	tensor.StdEng
+	backend.HostCopies
 }
 
 // New returns a reference device.
@@ -27,18 +28,6 @@ func (d *Device) Name() string { return "plain" }
 // New returns a zeroed float32 tensor.
 func (d *Device) New(shape ...int) *tensor.Dense {
 	return tensor.New(tensor.WithShape(shape...), tensor.Of(tensor.Float32), tensor.WithEngine(d))
-}
-
-// Write copies src to dst from row `row` on.
-func (d *Device) Write(dst *tensor.Dense, row int, src []float32) {
-	backend.CheckCopy("Write", dst, row, len(src))
-	copy(dst.Float32s()[row*backend.Width(dst):], src)
-}
-
-// Read copies src from row `row` on to dst.
-func (d *Device) Read(dst []float32, src *tensor.Dense, row int) {
-	backend.CheckCopy("Read", src, row, len(dst))
-	copy(dst, src.Float32s()[row*backend.Width(src):])
 }
 
 // Gather computes dst[i] = src[from[i]].
@@ -68,14 +57,6 @@ func (d *Device) AddScaled(dst, src *tensor.Dense, from []int32, scale []float32
 		for j := range y {
 			y[j] = float32(float64(y[j]) + float64(scale[i])*float64(x[j]))
 		}
-	}
-}
-
-// Scatter computes dst[to[i]] = src[i].
-func (d *Device) Scatter(dst, src *tensor.Dense, to []int32) {
-	backend.CheckRows("Scatter", src, dst, to)
-	for i, r := range to {
-		copy(row(dst, int(r)), row(src, i))
 	}
 }
 
