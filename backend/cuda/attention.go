@@ -79,12 +79,7 @@ func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment,
 	whole := c != nil
 	if !whole {
 		c = b.begin(splitHeadsKernel, spread(segs), rowThreads, 0).
-			tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.HeadDim).int(length)
-		if r != nil {
-			c.tensor(r.Cos).tensor(r.Sin)
-		} else {
-			c.pointer(0).pointer(0)
-		}
+			tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.HeadDim).int(length).rotary(r)
 	}
 	c.copied(q, n, narrow).copied(k, n*h.Heads, narrow).copied(v, n*h.Heads, narrow)
 	if whole {
@@ -93,6 +88,14 @@ func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment,
 		c.end()
 	}
 	keep(q, k, v, qkv, r)
+}
+
+// rotary passes cosines and sines, 0 for none.
+func (c *call) rotary(r *backend.Rotary) *call {
+	if r == nil {
+		r = &backend.Rotary{}
+	}
+	return c.tensor(r.Cos).tensor(r.Sin)
 }
 
 // Attention computes dst = softmax(q k^T/sqrt(headDim)) v over keys 0..Keys-1 or, if it is causal,

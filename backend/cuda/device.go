@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"runtime"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // device is a GPU's primary context with the loaded kernels and one stream.
@@ -80,7 +82,7 @@ func (d *driver) info(i int) (handle uintptr, info Info, err error) {
 	if err = d.call(cuDeviceGetName, uintptr(unsafe.Pointer(&r.log)), 256, handle); err != nil {
 		return 0, info, err
 	}
-	info.Model = goString(&r.log[0])
+	info.Model = unix.ByteSliceToString(r.log[:])
 	if err = d.call(cuDeviceTotalMem, uintptr(unsafe.Pointer(&r.b)), handle); err != nil {
 		return 0, info, err
 	}

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+	"golang.org/x/sys/unix"
 
 	"unmask/backend"
 )
@@ -197,7 +198,7 @@ func in(err error, what string) error {
 func (d *driver) text(f function, code int) string {
 	p := onHeap[*byte]()
 	d.code(f, uintptr(code), uintptr(unsafe.Pointer(p)))
-	return goString(*p)
+	return unix.BytePtrToString(*p)
 }
 
 // onHeap returns a T whose address does not change, unlike that of a variable on a goroutine's
@@ -210,15 +211,3 @@ func onHeap[T any]() *T { return new(T) }
 //
 //go:noinline
 func cString(s string) []byte { return append([]byte(s), 0) }
-
-// goString copies a C string.
-func goString(p *byte) string {
-	if p == nil {
-		return ""
-	}
-	n := 0
-	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
-		n++
-	}
-	return string(unsafe.Slice(p, n))
-}

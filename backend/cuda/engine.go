@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"gorgonia.org/tensor"
@@ -72,13 +73,9 @@ func (b *Backend) Memset(m tensor.Memory, value interface{}) (err error) {
 	if !ok || m.MemSize()%4 != 0 {
 		return fmt.Errorf("cuda: Memset: %T in %d bytes, want float32", value, m.MemSize())
 	}
-	x := make([]float32, m.MemSize()/4)
-	for i := range x {
-		x[i] = v
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.store(devicePtr(m.Uintptr()), bytesOf(x))
+	b.store(devicePtr(m.Uintptr()), bytesOf(slices.Repeat([]float32{v}, int(m.MemSize()/4))))
 	return nil
 }
 

@@ -65,15 +65,13 @@ func (b *Backend) AddScaled(dst, src *tensor.Dense, from []int32, scale []float3
 // caller holds b.mu.
 func (b *Backend) splitGrouped(q, k, v, qkv *tensor.Dense, segs []backend.Segment, pos []int32,
 	h backend.Heads, r *backend.Rotary) {
-	c := b.begin(splitGroupedKernel, spread(segs), rowThreads, 0).
-		tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.KVHeads()).int(h.HeadDim).
-		int(k.Shape()[2])
+	half := 0
 	if r != nil {
-		c.tensor(r.Cos).tensor(r.Sin).int(backend.Width(r.Cos))
-	} else {
-		c.pointer(0).pointer(0).int(0)
+		half = backend.Width(r.Cos)
 	}
-	c.tensor(q).tensor(k).tensor(v).end()
+	b.begin(splitGroupedKernel, spread(segs), rowThreads, 0).
+		tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.KVHeads()).int(h.HeadDim).
+		int(k.Shape()[2]).rotary(r).int(half).tensor(q).tensor(k).tensor(v).end()
 }
 
 // gated computes dst = act(x W^T + bias) * times, or adds it. The product goes to separate memory

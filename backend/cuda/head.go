@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"slices"
+
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -113,14 +115,8 @@ func (b *Backend) layout(h *head, rows int, want wanted) (p parts) {
 func (b *Backend) reduce(h *head, x operand, rows int, want wanted) parts {
 	p := b.layout(h, rows, want)
 	t := b.best(headTiles[h.w.as], rows, h.w)
-	c := p.pass(b.begin(t.kernel, grid{x: t.blocks(rows, h.h.Outcomes)}, t.threads, t.shared)).
-		pointer(x.data).pointer(h.w.data).pointer(h.bias)
-	if h.w.as == backend.F32 {
-		c.int(rows).int(h.w.in).int(h.w.stride / 4)
-	} else {
-		c.pointer(x.scale).pointer(h.w.channels()).int(rows).int(h.w.stride)
-	}
-	c.int(h.h.Outcomes).float(h.scale).float(float32(want.power)).end()
+	p.pass(b.begin(t.kernel, grid{x: t.blocks(rows, h.h.Outcomes)}, t.threads, t.shared)).
+		product(x, rows, h.w, h.bias).int(h.h.Outcomes).float(h.scale).float(float32(want.power)).end()
 	return p
 }
 
@@ -147,40 +143,31 @@ func (b *Backend) HeadStats(x *tensor.Dense, rows int, head backend.Head, s *bac
 	h := b.headOf(head)
 	at := b.scratch(&b.heads.stats, 8*6*rows)
 	var r statistics
-	ask := func(to *devicePtr, dst []float64) {
-		if dst != nil {
-			*to = at
+	results := [...]struct {
+		dst []float64
+		at  *devicePtr
+	}{{s.LogMoment, &r.logMoment}, {s.Entropy, &r.entropy}, {s.P1, &r.p1}, {s.P2, &r.p2},
+		{s.LogSum, &r.logSum}}
+	for _, a := range results {
+		if a.dst != nil {
+			*a.at = at
 			at += devicePtr(8 * rows)
 		}
 	}
-	ask(&r.logMoment, s.LogMoment)
-	ask(&r.entropy, s.Entropy)
-	ask(&r.p1, s.P1)
-	ask(&r.p2, s.P2)
-	ask(&r.logSum, s.LogSum)
 	if s.Arg != nil {
 		r.arg = at
 	}
 	b.stats(&h, b.address(x), rows, s.Beta, r)
-	b.fetchStats(s, r, rows)
-	b.sync()
-	h.release(x)
-}
-
-// fetchStats requests the results that are needed.
-func (b *Backend) fetchStats(s *backend.HeadStats, r statistics, rows int) {
-	for _, a := range [...]struct {
-		dst []float64
-		p   devicePtr
-	}{{s.LogMoment, r.logMoment}, {s.Entropy, r.entropy}, {s.P1, r.p1}, {s.P2, r.p2},
-		{s.LogSum, r.logSum}} {
+	for _, a := range results {
 		if a.dst != nil {
-			fetch(b, a.dst[:rows], a.p)
+			fetch(b, a.dst[:rows], *a.at)
 		}
 	}
 	if s.Arg != nil {
 		fetch(b, s.Arg[:rows], r.arg)
 	}
+	b.sync()
+	h.release(x)
 }
 
 // stats enqueues the reductions of all rows.
@@ -281,9 +268,7 @@ func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head,
 	}
 	v.f, v.width = f, h.w.out
 	group := min(max(1, visitSize/(4*v.width)), rows)
-	if cap(b.heads.visited) < group*v.width {
-		b.heads.visited = make([]float32, group*v.width)
-	}
+	b.heads.visited = slices.Grow(b.heads.visited[:0], group*v.width)[:group*v.width]
 	device := b.scratch(&b.heads.logits, 4*group*v.width)
 	for v.first = 0; v.first < rows; v.first += group {
 		n := min(group, rows-v.first)

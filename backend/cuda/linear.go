@@ -151,14 +151,17 @@ func (b *Backend) linear(x devicePtr, rows int, m *matrix, pitch int, bias devic
 // tile is linear with a given tile and activations in the form that it reads.
 func (b *Backend) tile(t *tile, o operand, rows int, m *matrix, pitch int, bias devicePtr,
 	act backend.Activation, add bool, scale float32) *call {
-	c := b.begin(t.kernel, grid{x: t.blocks(rows, m.out)}, t.threads, t.shared).
-		pointer(o.data).pointer(m.data).pointer(bias)
+	return b.begin(t.kernel, grid{x: t.blocks(rows, m.out)}, t.threads, t.shared).
+		product(o, rows, m, bias).int(m.out).int(pitch).int(int(act)).int(flag(add)).float(scale)
+}
+
+// product passes the factors of a product, the bias and the depth.
+func (c *call) product(o operand, rows int, m *matrix, bias devicePtr) *call {
+	c.pointer(o.data).pointer(m.data).pointer(bias)
 	if m.as == backend.F32 {
-		c.int(rows).int(m.in).int(m.stride / 4)
-	} else {
-		c.pointer(o.scale).pointer(m.channels()).int(rows).int(m.stride)
+		return c.int(rows).int(m.in).int(m.stride / 4)
 	}
-	return c.int(m.out).int(pitch).int(int(act)).int(flag(add)).float(scale)
+	return c.pointer(o.scale).pointer(m.channels()).int(rows).int(m.stride)
 }
 
 // channels returns the scales of the channels, 0 if there are none.

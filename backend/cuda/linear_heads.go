@@ -59,11 +59,7 @@ func (b *Backend) linearHeads(qkv *tensor.Dense, n, length int, h backend.Heads,
 	b.call.kernel = int32(k.index)
 	l.commands[last] = command{}
 	l.commands = l.commands[:last]
-	b.call.int(h.Heads).int(h.HeadDim).int(length)
-	if r != nil {
-		return b.call.tensor(r.Cos).tensor(r.Sin)
-	}
-	return b.call.pointer(0).pointer(0)
+	return b.call.int(h.Heads).int(h.HeadDim).int(length).rotary(r)
 }
 
 // endLinearHeads appends the command of linearHeads to the list. Its product [rows, width] has not

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // The kernels, compiled by kernels/build.sh and compressed by gzip: as PTX, which the driver
@@ -95,7 +97,7 @@ func (v *device) loadImage(compressed []byte, what string) error {
 		return nil
 	}
 	err = in(v.failure(cuModuleLoadDataEx, code, loadingAdvice[code]), "kernels as "+what)
-	if line, _, _ := strings.Cut(goString(&r.log[0]), "\n"); line != "" {
+	if line, _, _ := strings.Cut(unix.ByteSliceToString(r.log[:]), "\n"); line != "" {
 		return fmt.Errorf("%w: %s", err, line)
 	}
 	return err
