@@ -231,7 +231,7 @@ func (m *Model) begin(b *model.Batch) error {
 		return err
 	}
 	w, c := &m.w, &m.cfg
-	w.hidden = nn.Grow(m.b, w.hidden, b.Size*b.Length, c.Width)
+	w.hidden = backend.Grow(m.b, w.hidden, b.Size*b.Length, c.Width)
 	w.keys = w.keys[:0]
 	w.texts = w.texts[:0]
 	for i := range b.Size {
@@ -275,8 +275,8 @@ func (m *Model) vector(p *model.Prompt) []float32 {
 // project returns the head's input [rows, In].
 func (m *Model) project(rows []int32) *tensor.Dense {
 	w, n := &m.w, len(rows)
-	w.last = nn.Grow(m.b, w.last, n, m.cfg.Width)
-	w.headIn = nn.Grow(m.b, w.headIn, n, m.cfg.In)
+	w.last = backend.Grow(m.b, w.last, n, m.cfg.Width)
+	w.headIn = backend.Grow(m.b, w.headIn, n, m.cfg.In)
 	m.b.Gather(w.last, w.hidden, rows)
 	m.head.Apply(m.b, w.headIn, w.last, n, backend.Identity)
 	m.HeadNorm.Apply(m.b, w.headIn, w.headIn, n)

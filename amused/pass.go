@@ -55,7 +55,7 @@ type textGroup struct {
 // prepare makes room for groups of `sequences` sequences and `cells` cells.
 func (m *Model) prepare(sequences, cells int) {
 	w, c, b := &m.w, &m.cfg, m.b
-	grow := func(t **tensor.Dense, rows, width int) { *t = nn.Grow(b, *t, rows, width) }
+	grow := func(t **tensor.Dense, rows, width int) { *t = backend.Grow(b, *t, rows, width) }
 	for _, t := range []**tensor.Dense{&w.x, &w.h, &w.t} {
 		grow(t, cells, c.Width)
 	}

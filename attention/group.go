@@ -14,19 +14,6 @@ func (r *Rows) Full(first, n, length int) {
 	}
 }
 
-// Some sets r to the given rows, sequence*length + position, grouped by ascending sequence.
-func (r *Rows) Some(rows []int32, length int) {
-	r.Reset()
-	for i, row := range rows {
-		seq := int(row) / length
-		if n := len(r.Segs); n == 0 || r.Segs[n-1].Seq != seq {
-			r.Segs = append(r.Segs, backend.Segment{Seq: seq, Row: i})
-		}
-		r.Segs[len(r.Segs)-1].Rows++
-		r.Pos = append(r.Pos, row%int32(length))
-	}
-}
-
 // Group splits rows, sequence*length + position in ascending order of sequences, after about `most`
 // of them. The rows of a sequence stay together, because they see each other's new keys and values.
 func Group(rows []int32, length, most int) (group, rest []int32) {

@@ -1,6 +1,8 @@
 package attention
 
 import (
+	"slices"
+
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
@@ -69,7 +71,7 @@ func (a Layer) attendShadow(b backend.Backend, dst, q, k, v *tensor.Dense, rows 
 // put writes the key and the value of a row of the latest Split to a slot.
 func (a Layer) put(b backend.Backend, k, v *tensor.Dense, h *shadows, seq, row, slot int,
 	rotary *backend.Rotary) {
-	h.spare = grow(b, h.spare, row+1, a.Heads*a.HeadDim)
+	h.spare = backend.Grow(b, h.spare, row+1, a.Heads*a.HeadDim)
 	for len(h.pos) <= row {
 		h.pos = append(h.pos, 0)
 	}
@@ -86,14 +88,7 @@ func (h *shadows) lend(b backend.Backend, rotary *backend.Rotary, turn, n int) *
 	if h.lent == nil {
 		h.lent = new(backend.Rotary)
 	}
-	same := make([]int32, n)
-	for i := range same {
-		same[i] = int32(turn)
-	}
 	h.of, h.turn = rotary, turn
-	half := backend.Width(rotary.Cos)
-	h.lent.Cos, h.lent.Sin = grow(b, h.lent.Cos, n, half), grow(b, h.lent.Sin, n, half)
-	b.Gather(h.lent.Cos, rotary.Cos, same)
-	b.Gather(h.lent.Sin, rotary.Sin, same)
+	turnTo(b, h.lent, rotary, slices.Repeat([]int32{int32(turn)}, n))
 	return h.lent
 }

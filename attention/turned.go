@@ -3,8 +3,6 @@ package attention
 import (
 	"slices"
 
-	"gorgonia.org/tensor"
-
 	"unmask/backend"
 )
 
@@ -32,17 +30,15 @@ func (r *Rows) tables(b backend.Backend, rotary *backend.Rotary) []*backend.Rota
 		for i, at := range pos {
 			t.places[at] = r.Turns[s.Row+i]
 		}
-		one, half := t.tables[i], backend.Width(rotary.Cos)
-		one.Cos, one.Sin = grow(b, one.Cos, n, half), grow(b, one.Sin, n, half)
-		b.Gather(one.Cos, rotary.Cos, t.places)
-		b.Gather(one.Sin, rotary.Sin, t.places)
+		turnTo(b, t.tables[i], rotary, t.places)
 	}
 	return t.tables[:len(r.Segs)]
 }
 
-func grow(b backend.Backend, t *tensor.Dense, rows, width int) *tensor.Dense {
-	if t == nil || t.Shape()[0] < rows {
-		return b.New(rows, width)
-	}
-	return t
+// turnTo sets a table to the rotations of positions, one at each place.
+func turnTo(b backend.Backend, table, rotary *backend.Rotary, positions []int32) {
+	n, half := len(positions), backend.Width(rotary.Cos)
+	table.Cos, table.Sin = backend.Grow(b, table.Cos, n, half), backend.Grow(b, table.Sin, n, half)
+	b.Gather(table.Cos, rotary.Cos, positions)
+	b.Gather(table.Sin, rotary.Sin, positions)
 }

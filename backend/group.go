@@ -1,5 +1,7 @@
 package backend
 
+import "gorgonia.org/tensor"
+
 // Grouped is a Backend that says how many rows of activations it needs at once for arithmetic alone
 // to limit it.
 type Grouped interface {
@@ -40,4 +42,12 @@ type Roomy interface {
 // HeadLimited is a Backend whose Attention supports heads only up to a certain width.
 type HeadLimited interface {
 	MaxHeadDim() int
+}
+
+// Grow returns t, or a new tensor when it has fewer than `rows` rows.
+func Grow(b Backend, t *tensor.Dense, rows, width int) *tensor.Dense {
+	if t == nil || t.Shape()[0] < rows {
+		return b.New(rows, width)
+	}
+	return t
 }

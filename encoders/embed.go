@@ -42,7 +42,7 @@ func (m *Model) embed(p *model.Pass) {
 	e, c, d, n := &m.embedding, &m.cfg, m.b, p.Len()
 	x := m.work.X
 	if c.Widened {
-		m.narrow = nn.Grow(d, m.narrow, n, c.Embed)
+		m.narrow = backend.Grow(d, m.narrow, n, c.Embed)
 		x = m.narrow
 	}
 	d.Gather(x, e.words, p.Tokens)

@@ -341,7 +341,7 @@ func (m *Model) last(x *tensor.Dense, n int) *tensor.Dense {
 
 // finish returns the decoder's input [n, embedding] for n hidden states.
 func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
-	m.head = nn.Grow(m.b, m.head, n, m.cfg.Embed)
+	m.head = backend.Grow(m.b, m.head, n, m.cfg.Embed)
 	x = m.last(x, n)
 	m.Dense.Apply(m.b, m.head, x, n, m.cfg.HeadAct)
 	m.HeadNorm.Apply(m.b, m.head, m.head, n)

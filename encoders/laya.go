@@ -144,7 +144,7 @@ func (h *layaHead) caches() []kvcache.Layer {
 // returns the rows that are left. The first layer has number `first`.
 func (h *layaHead) pass(b backend.Backend, w *nn.Work, p *model.Pass, first int) *model.Pass {
 	n, width := p.Len(), w.X.Shape()[1]
-	h.qkv, h.inner = nn.Grow(b, h.qkv, n, 3*width), nn.Grow(b, h.inner, n, 4*width)
+	h.qkv, h.inner = backend.Grow(b, h.qkv, n, 3*width), backend.Grow(b, h.inner, n, 4*width)
 	h.at = h.at[:0]
 	for _, s := range p.Sequences {
 		h.at = append(h.at, slices.Repeat(h.kinds[s.Seq:s.Seq+1], s.Rows)...)

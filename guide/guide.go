@@ -7,6 +7,7 @@
 package guide
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -15,6 +16,7 @@ import (
 
 	"unmask/kvcache"
 	"unmask/model"
+	"unmask/param"
 )
 
 // Scale returns the scale w of a step.
@@ -22,6 +24,21 @@ type Scale func(p model.Progress) float64
 
 // Schedules are the names that ParseSchedule reads.
 var Schedules = []string{"constant", "linear", "ramp", "cosine", "power-cosine"}
+
+// schedules are the scales of a step, given that of the authors.
+var schedules = map[string]func(s float64, p model.Progress) float64{
+	"constant": func(s float64, _ model.Progress) float64 { return s },
+	"linear":   func(s float64, p model.Progress) float64 { return s * before(p) },
+	"ramp": func(s float64, p model.Progress) float64 {
+		return s * float64(p.N-1) / float64(max(p.Of-1, 1))
+	},
+	"cosine": func(s float64, p model.Progress) float64 {
+		return (s-1)*(1-math.Cos(math.Pi*float64(p.N)/float64(max(p.Of, 1))))/2 + 1
+	},
+	"power-cosine": func(s float64, p model.Progress) float64 {
+		return (s - 1) * (1 - math.Cos(math.Pi*math.Pow(before(p), 3))) / 2
+	},
+}
 
 // Schedule returns the published schedule with a name, "" for constant, and the scale s that its
 // authors give. With n the step, from 1, and N the number of steps, w is
@@ -34,26 +51,11 @@ var Schedules = []string{"constant", "linear", "ramp", "cosine", "power-cosine"}
 //
 // Authors who write u + s(c-u), as aMUSEd's do, have a constant w of s-1.
 func Schedule(name string, s float64) (Scale, error) {
-	switch name {
-	case "", "constant":
-		return func(model.Progress) float64 { return s }, nil
-	case "linear":
-		return func(p model.Progress) float64 { return s * before(p) }, nil
-	case "ramp":
-		return func(p model.Progress) float64 {
-			return s * float64(p.N-1) / float64(max(p.Of-1, 1))
-		}, nil
-	case "cosine":
-		return func(p model.Progress) float64 {
-			return (s-1)*(1-math.Cos(math.Pi*float64(p.N)/float64(max(p.Of, 1))))/2 + 1
-		}, nil
-	case "power-cosine":
-		return func(p model.Progress) float64 {
-			return (s - 1) * (1 - math.Cos(math.Pi*math.Pow(before(p), 3))) / 2
-		}, nil
+	w := schedules[cmp.Or(name, "constant")]
+	if w == nil {
+		return nil, fmt.Errorf("guidance schedule is %.40q, want %s", name, param.Either(Schedules))
 	}
-	return nil, fmt.Errorf("guidance schedule is %.40q, want constant, linear, ramp, cosine "+
-		"or power-cosine", name)
+	return func(p model.Progress) float64 { return w(s, p) }, nil
 }
 
 // before returns the fraction of steps before this one.

@@ -58,7 +58,7 @@ func (m *mixed) project(rows []int32) *tensor.Dense {
 	if m.c == nil || m.c.Shape()[1] != width {
 		m.c, m.u = nil, nil
 	}
-	m.c, m.u = nn.Grow(b, m.c, n, width), nn.Grow(b, m.u, n, width)
+	m.c, m.u = backend.Grow(b, m.c, n, width), backend.Grow(b, m.u, n, width)
 	b.Gather(m.c, m.inner.Project(rows), nn.Count(0, n))
 	m.from, m.at, m.segs = m.from[:0], m.at[:0], m.segs[:0]
 	for i, r := range rows {

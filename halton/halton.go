@@ -173,9 +173,9 @@ func (m *Model) begin(b *model.Batch) error {
 
 func (m *Model) prepare(rows int) {
 	w, c, b := &m.w, &m.cfg, m.b
-	w.x, w.h, w.t = nn.Grow(b, w.x, rows, c.Hidden), nn.Grow(b, w.h, rows, c.Hidden),
-		nn.Grow(b, w.t, rows, c.Hidden)
-	w.gate, w.up = nn.Grow(b, w.gate, rows, c.Inner), nn.Grow(b, w.up, rows, c.Inner)
+	w.x, w.h, w.t = backend.Grow(b, w.x, rows, c.Hidden), backend.Grow(b, w.h, rows, c.Hidden),
+		backend.Grow(b, w.t, rows, c.Hidden)
+	w.gate, w.up = backend.Grow(b, w.gate, rows, c.Inner), backend.Grow(b, w.up, rows, c.Inner)
 	for _, f := range []*attention.Buffer{&w.q, &w.k, &w.v, &w.o} {
 		f.Grow(b, rows, c.Heads, c.HeadDim)
 	}

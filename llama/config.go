@@ -107,11 +107,7 @@ func open(src *model.Source) *file {
 	if src.Files != nil {
 		data, err := model.ReadFile(src.Files, "generation_config.json", 1<<20)
 		if err == nil && json.Unmarshal(data, &f.more) == nil {
-			for key, v := range f.more {
-				if !f.Has(key) {
-					f.Keys[key] = v
-				}
-			}
+			f.add(f.more)
 		}
 	}
 	f.spread()
@@ -123,10 +119,15 @@ func open(src *model.Source) *file {
 func (f *file) spread() {
 	var rope map[string]json.RawMessage
 	if f.Read("rope_parameters", &rope, "an object") {
-		for key, v := range rope {
-			if !f.Has(key) {
-				f.Keys[key] = v
-			}
+		f.add(rope)
+	}
+}
+
+// add adds the keys that config.json does not have.
+func (f *file) add(more map[string]json.RawMessage) {
+	for key, v := range more {
+		if !f.Has(key) {
+			f.Keys[key] = v
 		}
 	}
 }

@@ -157,11 +157,10 @@ func (f *file) recognise() {
 			return
 		}
 	}
-	switch {
-	case kind == "":
+	if kind == "" {
 		f.Fail("model_type is missing, want %s; a model that is like one of these can be read as that "+
 			"(--as)", strings.Join(kindNames(), ", "))
-	default:
+	} else {
 		f.Fail("model_type is %.60q: it is %s", kind, model.LeftToRight)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"gorgonia.org/tensor"
 
@@ -30,18 +31,14 @@ type adapter struct {
 }
 
 func (a *adapter) load(l *nn.Loader) {
-	gate := make([]float32, a.B.Weight.Shape[0])
-	for i := range gate {
-		gate[i] = a.factor
-	}
 	a.A.Load(l)
-	a.B.LoadGated(l, gate)
+	a.B.LoadGated(l, slices.Repeat([]float32{a.factor}, a.B.Weight.Shape[0]))
 }
 
 // add computes dst[:rows] += factor * B(A x[:rows]); low is scratch memory.
 func (a *adapter) add(b backend.Backend, dst *tensor.Dense, low **tensor.Dense, x *tensor.Dense,
 	rows int) {
-	*low = nn.Grow(b, *low, rows, a.A.Weight.Shape[0])
+	*low = backend.Grow(b, *low, rows, a.A.Weight.Shape[0])
 	a.A.Apply(b, *low, x, rows, backend.Identity)
 	a.B.Add(b, dst, *low, rows)
 }

@@ -9,7 +9,6 @@ import (
 	"gorgonia.org/tensor"
 
 	"unmask/backend"
-	"unmask/nn"
 )
 
 // Network is a Refiner built from a function that computes one pass: it cuts batches into passes,
@@ -153,7 +152,7 @@ func (n *Network) compute(ctx context.Context, b *Batch, cut func(*Batch) error)
 	if err := cut(b); err != nil {
 		return nil, err
 	}
-	w.hidden = nn.Grow(n.Backend, w.hidden, b.Size*(n.Extra+b.Length), n.Width)
+	w.hidden = backend.Grow(n.Backend, w.hidden, b.Size*(n.Extra+b.Length), n.Width)
 	for p := n.Next(); p != nil; p = n.Next() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -202,7 +201,7 @@ func (n *Network) project(rows []int32, shifted bool,
 		}
 		rows = w.rows
 	}
-	w.finished = nn.Grow(n.Backend, w.finished, len(rows), n.Width)
+	w.finished = backend.Grow(n.Backend, w.finished, len(rows), n.Width)
 	n.Backend.Gather(w.finished, w.hidden, rows)
 	if finish == nil {
 		return w.finished

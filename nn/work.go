@@ -36,11 +36,3 @@ func (w *Work) Keep(b backend.Backend, rows []int32) {
 	b.Gather(w.H, w.Q, rows)
 	w.Q, w.H = w.H, w.Q
 }
-
-// Grow returns t, or a new tensor when it has fewer than `rows` rows.
-func Grow(b backend.Backend, t *tensor.Dense, rows, width int) *tensor.Dense {
-	if t == nil || t.Shape()[0] < rows {
-		return b.New(rows, width)
-	}
-	return t
-}

@@ -67,12 +67,11 @@ func Volume(x []float32, rms float64) float32 {
 // Finish returns what is written of a sound: its silences are cut, its volume is set, see Volume,
 // and it fades in and out between two gaps. Of silence nothing is left.
 func Finish(x []float32, rate int, rms float64) []float32 {
-	x = usual.Cut(x, rate)
-	if len(x) == 0 {
-		return x
-	}
 	s := Stream{Rate: rate, RMS: rms}
-	return append(s.finish(x), s.End()...)
+	if x = s.Part(x); len(x) > 0 {
+		x = append(x, s.End()...)
+	}
+	return x
 }
 
 // Stream finishes the parts of a sound as they come. The first sets the volume of all.
@@ -89,11 +88,6 @@ func (s *Stream) Part(x []float32) []float32 {
 	if x = usual.Cut(x, s.Rate); len(x) == 0 {
 		return nil
 	}
-	return s.finish(x)
-}
-
-// finish is Part without silences.
-func (s *Stream) finish(x []float32) []float32 {
 	if s.volume == 0 {
 		s.volume = Volume(x, s.RMS)
 	}

@@ -5,7 +5,10 @@
 // for OmniVoice.
 package sound
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // quietest is the root mean square, cut to a whole number, up to which a window is silent: -50 dB.
 const quietest = 103
@@ -109,7 +112,7 @@ func (s Silences) Cut(sound []float32, rate int) []float32 {
 		for i := range keep {
 			keep[i].from, keep[i].to = keep[i].from-s.Middle, keep[i].to+s.Middle
 			if i > 0 && keep[i].from < keep[i-1].to {
-				middle := floorHalf(keep[i-1].to + keep[i].from)
+				middle := (keep[i-1].to + keep[i].from) >> 1 // rounded down
 				keep[i-1].to, keep[i].from = middle, middle
 			}
 		}
@@ -125,9 +128,7 @@ func (s Silences) Cut(sound []float32, rate int) []float32 {
 			t += 10
 		}
 		out := c.piece(max(0, min(t, total)-kept), total)
-		for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-			out[i], out[j] = out[j], out[i]
-		}
+		slices.Reverse(out)
 		c = newClip(out, rate)
 	}
 	out := make([]float32, len(c.x))
@@ -136,6 +137,3 @@ func (s Silences) Cut(sound []float32, rate int) []float32 {
 	}
 	return out
 }
-
-// floorHalf returns half of n, rounded down.
-func floorHalf(n int) int { return n >> 1 }

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"sync"
 
-	"unmask/codecs/higgs"
 	"unmask/llama"
 	"unmask/model"
 	"unmask/weights"
@@ -84,19 +82,11 @@ func newModel(src *model.Source) (*Model, []string, error) {
 	return m, notes, nil
 }
 
-// codecOf returns what loads the sound codec, once.
-func codecOf(src *model.Source, books, codes int, o model.Options) func() (*higgs.Codec, error) {
-	return sync.OnceValues(func() (*higgs.Codec, error) {
-		return higgs.Open(src, folder, books, codes, o)
-	})
-}
-
 // describe adds sizes of this network to those of its trunk.
 func (m *Model) describe(sizes map[string]int) map[string]int {
 	out := maps.Clone(sizes)
-	for _, name := range []string{"mask", "length"} {
-		delete(out, name)
-	}
+	delete(out, "mask")
+	delete(out, "length")
 	out["codebooks"], out["codes"], out["frames"] = m.books, m.codes, MaxFrames
 	return out
 }

@@ -1,6 +1,7 @@
 package speech
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -60,21 +61,15 @@ func (m *Model) Tokens(s Said) (ids []int32, err error) {
 			ids = append(ids, part...)
 		}
 	}
-	or := func(text string) string {
-		if text == "" {
-			return none
-		}
-		return text
-	}
 	before := ""
 	if s.Voice != nil {
 		before = s.Voice.Text
 		ids = append(ids, m.control[denoise])
 	}
 	ids = append(ids, m.control[langStart])
-	put(or(s.Language))
+	put(cmp.Or(s.Language, none))
 	ids = append(ids, m.control[langEnd], m.control[instructStart])
-	put(or(s.Words))
+	put(cmp.Or(s.Words, none))
 	ids = append(ids, m.control[instructEnd], m.control[textStart])
 	put(pieces(Clean(s.Text, before))...)
 	return append(ids, m.control[textEnd]), err

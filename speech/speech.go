@@ -82,7 +82,9 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.setTokenizer(t); err != nil {
 		return nil, err
 	}
-	m.codec = codecOf(src, m.books, m.codes, o)
+	m.codec = sync.OnceValues(func() (*higgs.Codec, error) {
+		return higgs.Open(src, folder, m.books, m.codes, o)
+	})
 	sizes, more := m.Trunk.Sizes()
 	return &model.Loaded{Denoiser: m, Kind: model.KindSpeech, Recipe: Recipe,
 		Presets: map[string]string{"fast": fastRecipe}, Info: model.Info{

@@ -97,7 +97,7 @@ func (k *uvitBlock) Load(l *nn.Loader) {
 
 func (n *uvit) prepare(b backend.Backend, rows int) {
 	for i := range n.skips {
-		n.skips[i] = nn.Grow(b, n.skips[i], rows, n.Words.Shape[1])
+		n.skips[i] = backend.Grow(b, n.skips[i], rows, n.Words.Shape[1])
 	}
 }
 

@@ -263,7 +263,7 @@ func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *
 // finish returns the head's input [n, hidden] for n rows of the decoder's output.
 func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
 	w := &m.work
-	w.head = nn.Grow(m.b, w.head, n, m.cfg.Hidden)
+	w.head = backend.Grow(m.b, w.head, n, m.cfg.Hidden)
 	m.DecoderNorm.Apply(m.b, x, x, n)
 	m.FC.Apply(m.b, w.head, x, n, backend.GELUErf)
 	m.HeadNorm.Apply(m.b, w.head, w.head, n)

@@ -26,7 +26,7 @@ func (w *workspace) prepare(b backend.Backend, c Config, rows int) {
 		return
 	}
 	for _, t := range []**tensor.Dense{&w.dec.X, &w.dec.H, &w.dec.Q} {
-		*t = nn.Grow(b, *t, rows, c.DecHidden)
+		*t = backend.Grow(b, *t, rows, c.DecHidden)
 	}
 	w.dec.QKV, w.dec.Inner = w.enc.QKV, w.enc.Inner // the decoder begins after the encoder ends
 }

@@ -225,8 +225,8 @@ func (t *Text) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, er
 	}
 	rows := n * c.Rows
 	t.work.Prepare(b, rows, c.Hidden, c.Inner)
-	t.before = nn.Grow(b, t.before, rows, c.Hidden)
-	t.ends, t.pooled = nn.Grow(b, t.ends, n, c.Hidden), nn.Grow(b, t.pooled, n, c.Pooled)
+	t.before = backend.Grow(b, t.before, rows, c.Hidden)
+	t.ends, t.pooled = backend.Grow(b, t.ends, n, c.Hidden), backend.Grow(b, t.pooled, n, c.Pooled)
 	if t.k == nil || t.k.Shape()[0] < n {
 		t.k, t.v = b.New(n, c.Heads, c.Rows, t.attention.HeadDim),
 			b.New(n, c.Heads, c.Rows, t.attention.HeadDim)

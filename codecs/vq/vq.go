@@ -196,7 +196,7 @@ const maxPixels = 1 << 13 // along a side
 
 // draw computes the image of latents.
 func (m *Model) draw(v *picture.Canvas, latent *tensor.Dense) {
-	m.projected = nn.Grow(m.b, m.projected, m.Grid[0]*m.Grid[1], m.PostConv.Weight.Shape[0])
+	m.projected = backend.Grow(m.b, m.projected, m.Grid[0]*m.Grid[1], m.PostConv.Weight.Shape[0])
 	v.Begin(m.Grid[0], m.Grid[1])
 	v.Run(m.projected, latent, &m.PostConv, backend.ConvInput{}, backend.Epilogue{})
 	v.Run(v.X, m.projected, &m.Decoder.In, backend.ConvInput{}, backend.Epilogue{})

@@ -99,7 +99,7 @@ func (m *Model) score(hidden *tensor.Dense, s *scoring) error {
 	for first := 0; first < len(s.rows); first += model.HeadRows {
 		last := min(first+model.HeadRows, len(s.rows))
 		n := last - first
-		w.x, w.target = nn.Grow(m.b, w.x, n, width), nn.Grow(m.b, w.target, n, width)
+		w.x, w.target = backend.Grow(m.b, w.x, n, width), backend.Grow(m.b, w.target, n, width)
 		w.logSum = slices.Grow(w.logSum[:0], n)[:n]
 		w.xs, w.ts = slices.Grow(w.xs[:0], n*width)[:n*width], slices.Grow(w.ts[:0], n*width)[:n*width]
 		m.b.Gather(w.x, hidden, s.rows[first:last])
