@@ -140,7 +140,7 @@ func decodeBytes(tokens []spelled) []spelled {
 	all := slices.Concat(tokens...)
 	for i := range all {
 		if !all[i].fixed {
-			all[i].text = unspell(all[i].text)
+			all[i].text, _ = unspell(all[i].text)
 		}
 	}
 	return []spelled{wholeRunes(all)}

@@ -77,18 +77,18 @@ var alphabet = func() map[rune]byte {
 	return m
 }()
 
-// unspell returns the bytes of text, which is spelled in the byte alphabet, or text itself if any
-// of its runes is not in the alphabet.
-func unspell(text string) string {
+// unspell returns the bytes of text, which is spelled in the byte alphabet, or text itself and false
+// if any of its runes is not in the alphabet.
+func unspell(text string) (string, bool) {
 	raw := make([]byte, 0, len(text))
 	for _, r := range text {
 		c, ok := alphabet[r]
 		if !ok {
-			return text
+			return text, false
 		}
 		raw = append(raw, c)
 	}
-	return string(raw)
+	return string(raw), true
 }
 
 // standIn is the rune for each byte.

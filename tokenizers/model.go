@@ -89,9 +89,9 @@ func (b *bpe) setVocab(vocab map[string]int64, bytes bool) error {
 		return err
 	}
 	for text, id := range vocab {
-		word := text
+		word, spelled := text, true
 		if bytes {
-			word = unspell(text)
+			word, spelled = unspell(text)
 		}
 		runes := []rune(text)
 		if len(runes) == 1 {
@@ -101,7 +101,7 @@ func (b *bpe) setVocab(vocab map[string]int64, bytes bool) error {
 				b.bytes[c] = int32(id)
 			}
 		}
-		if b.ignore && (!bytes || spelledInBytes(text)) {
+		if b.ignore && spelled {
 			b.whole[word] = int32(id)
 		}
 	}
@@ -137,13 +137,4 @@ func (b *bpe) setLast(vocab map[string]int64, bytes bool) error {
 		return fmt.Errorf("end_of_word_suffix: %.40q, want null where no token is a byte with it", b.suffix)
 	}
 	return nil
-}
-
-func spelledInBytes(text string) bool {
-	for _, r := range text {
-		if _, ok := alphabet[r]; !ok {
-			return false
-		}
-	}
-	return true
 }

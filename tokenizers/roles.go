@@ -162,32 +162,31 @@ func (v *vocabulary) setRoles(roles map[string]string) error {
 
 // setAround stores what a class puts around a text where no tokenizer.json says it.
 func (v *vocabulary) setAround(class string, config object) error {
-	f := &v.about
-	put := func(list *[]int32, role string) {
-		if id, ok := f.roles[role]; ok {
-			*list = append(*list, id)
-		}
-	}
-	f.around = around{}
+	first, last := "", "" // roles
 	switch class {
 	case "BertTokenizer", "RobertaTokenizer", "AlbertTokenizer":
-		put(&f.before, "cls_token")
-		put(&f.after, "sep_token")
+		first, last = "cls_token", "sep_token"
 	case "EsmTokenizer":
-		put(&f.before, "cls_token")
-		put(&f.after, "eos_token")
+		first, last = "cls_token", "eos_token"
 	default:
-		first, last := false, false
-		if err := cmp.Or(config.get("add_bos_token", &first),
-			config.get("add_eos_token", &last)); err != nil {
+		bos, eos := false, false
+		if err := cmp.Or(config.get("add_bos_token", &bos),
+			config.get("add_eos_token", &eos)); err != nil {
 			return fmt.Errorf("tokenizer_config.json: %w", err)
 		}
-		if first {
-			put(&f.before, "bos_token")
+		if bos {
+			first = "bos_token"
 		}
-		if last {
-			put(&f.after, "eos_token")
+		if eos {
+			last = "eos_token"
 		}
+	}
+	v.about.around = around{}
+	if id, ok := v.about.roles[first]; ok {
+		v.about.before = []int32{id}
+	}
+	if id, ok := v.about.roles[last]; ok {
+		v.about.after = []int32{id}
 	}
 	return nil
 }

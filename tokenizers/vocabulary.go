@@ -2,7 +2,6 @@ package tokenizers
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"unmask/internal/jsonline"
@@ -40,7 +39,7 @@ func (v *vocabulary) setTokens(spelled []string, extra []added) {
 	}
 	if v.bytes {
 		for id, text := range spelled {
-			v.tokens[id] = unspell(text)
+			v.tokens[id], _ = unspell(text)
 		}
 	}
 }
@@ -58,7 +57,7 @@ func (v *vocabulary) spelling(a added) string {
 func (v *vocabulary) setAdded(list []added) error {
 	v.listed, v.added = list, make(map[string]added, len(list))
 	v.marked = map[int32]bool{}
-	var raw, normalized []added
+	var raw, special, others []added
 	for i, a := range list {
 		v.added[a.text] = a
 		if a.special {
@@ -68,24 +67,17 @@ func (v *vocabulary) setAdded(list []added) error {
 		case v.spelling(a) == "":
 			return fmt.Errorf("added_tokens[%d] %.40q: nothing is left of it once normalised", i,
 				a.text)
+		case a.normalized && a.special:
+			special = append(special, a)
+			v.apart = v.apart || v.normalize != nil
 		case a.normalized:
-			normalized = append(normalized, a)
-			v.apart = v.apart || a.special && v.normalize != nil
+			others = append(others, a)
 		default:
 			raw = append(raw, a)
 		}
 	}
 	// The library looks for special tokens before others with the same normalised spelling.
-	slices.SortStableFunc(normalized, func(a, b added) int {
-		switch {
-		case a.special == b.special:
-			return 0
-		case a.special:
-			return -1
-		}
-		return 1
-	})
-	v.raw, v.normalized = newFinder(raw, v.spelling), newFinder(normalized, v.spelling)
+	v.raw, v.normalized = newFinder(raw, v.spelling), newFinder(append(special, others...), v.spelling)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package weights
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -40,13 +41,8 @@ func WriteFile(name string, tensors []Tensor, metadata map[string]string) error 
 func WriteStreams(w io.Writer, tensors []Stream, metadata map[string]string) error {
 	tensors = slices.Clone(tensors)
 	slices.SortStableFunc(tensors, func(a, b Stream) int {
-		if d := b.DType.Bits() - a.DType.Bits(); d != 0 {
-			return d
-		}
-		if c := strings.Compare(string(a.DType), string(b.DType)); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(b.DType.Bits()-a.DType.Bits(), cmp.Compare(a.DType, b.DType),
+			strings.Compare(a.Name, b.Name))
 	})
 	header, sizes, err := encodeHeader(tensors, metadata)
 	if err != nil {

@@ -79,13 +79,7 @@ func (d *document) dependency(e *expr, keyword, key string, v any) *expr {
 	}
 	without := every(dict)
 	without.keys, without.props = []string{key}, map[string]*expr{key: nothing}
-	list := []*shape{without}
-	for k := range kinds {
-		if k != dict {
-			list = append(list, every(k))
-		}
-	}
-	return anyOf(&expr{listed: list}, then)
+	return anyOf(&expr{listed: append(allBut(dict), without)}, then)
 }
 
 // anyOf returns the schema of what any of several schemas allows.

@@ -11,14 +11,24 @@ import (
 // compiler makes automata of schemas within bounds, or measures them.
 type compiler struct {
 	Bounds
-	budget       *grammar.Budget
-	comma, colon string
-	strings      map[string]*grammar.DFA // of numbers and texts, whatever the bounds
-	memo         map[use]*grammar.DFA
-	used         map[use]bool
-	measured     map[use]measured // nil: automata are made
-	depth        []*expr          // recursive definitions around the current one
-	nested       int
+	separators
+	budget   *grammar.Budget
+	strings  map[string]*grammar.DFA // of numbers and texts, whatever the bounds
+	memo     map[use]*grammar.DFA
+	used     map[use]bool
+	measured map[use]measured // nil: automata are made
+	depth    []*expr          // recursive definitions around the current one
+	nested   int
+}
+
+// separators are what is written after an item and after a key.
+type separators struct{ comma, colon string }
+
+func written(compact bool) separators {
+	if compact {
+		return separators{",", ":"}
+	}
+	return separators{", ", ": "}
 }
 
 // use is a schema inside of recursive definitions.
@@ -34,11 +44,8 @@ type measured struct {
 }
 
 func newCompiler(budget *grammar.Budget, compact bool) *compiler {
-	c := &compiler{budget: budget, comma: ", ", colon: ": ", strings: map[string]*grammar.DFA{}}
-	if compact {
-		c.comma, c.colon = ",", ":"
-	}
-	return c
+	return &compiler{budget: budget, separators: written(compact),
+		strings: map[string]*grammar.DFA{}}
 }
 
 // within sets the bounds. Without measuring, automata are made.

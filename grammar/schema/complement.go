@@ -9,12 +9,7 @@ import (
 
 // complement returns the shapes of all values that are not in s.
 func complement(s *shape) ([]*shape, error) {
-	var list []*shape
-	for k := range kinds {
-		if k != s.kind {
-			list = append(list, every(k))
-		}
-	}
+	list := allBut(s.kind)
 	add := func(change func(*shape)) {
 		o := every(s.kind)
 		change(o)

@@ -10,7 +10,7 @@ import (
 // alone. There is a state for each way in which they can be inside each other.
 type free struct {
 	depth, arrays int
-	comma, colon  string
+	separators
 }
 
 // freeValues are the automata of free values, the same for all schemas.
@@ -24,7 +24,7 @@ func (c *compiler) any() (*grammar.DFA, error) {
 	freeValues.Lock()
 	defer freeValues.Unlock()
 	depth := max(c.Free, c.Whole-c.nested)
-	return free{depth, min(depth, c.Arrays), c.comma, c.colon}.values()
+	return free{depth, min(depth, c.Arrays), c.separators}.values()
 }
 
 // values returns the automaton. The caller holds the lock.
@@ -43,7 +43,7 @@ func (f free) values() (*grammar.DFA, error) {
 	b.Empty(b.Text(from, "[]"), to)
 	b.Empty(b.Text(from, "{}"), to)
 	if f.depth > 0 && f.arrays > 0 {
-		inner, err := free{f.depth - 1, f.arrays - 1, f.comma, f.colon}.values()
+		inner, err := free{f.depth - 1, f.arrays - 1, f.separators}.values()
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +53,7 @@ func (f free) values() (*grammar.DFA, error) {
 		b.Empty(b.Text(out, "]"), to)
 	}
 	if f.depth > 0 {
-		inner, err := free{f.depth - 1, min(f.arrays, f.depth-1), f.comma, f.colon}.values()
+		inner, err := free{f.depth - 1, min(f.arrays, f.depth-1), f.separators}.values()
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"encoding/json"
+	"maps"
 	"math/big"
 	"slices"
 
@@ -93,9 +94,14 @@ func every(k kind) *shape {
 }
 
 // all returns the shapes of all values.
-func all() (list []*shape) {
+func all() []*shape { return allBut(kinds) }
+
+// allBut returns the shapes of all values that are not of a kind.
+func allBut(kind kind) (list []*shape) {
 	for k := range kinds {
-		list = append(list, every(k))
+		if k != kind {
+			list = append(list, every(k))
+		}
 	}
 	return list
 }
@@ -307,12 +313,8 @@ func (a dicts) and(b dicts) (dicts, bool) {
 			s.props[k] = both(a.of(k), b.of(k))
 		}
 	}
-	for k := range a.required {
-		s.required[k] = true
-	}
-	for k := range b.required {
-		s.required[k] = true
-	}
+	maps.Copy(s.required, a.required)
+	maps.Copy(s.required, b.required)
 	return s, s.maxProps < 0 || s.minProps <= s.maxProps && len(s.required) <= s.maxProps
 }
 
@@ -344,10 +346,7 @@ func (r rule) of(key string) *expr {
 
 // closed reports whether no keys but those named are allowed.
 func (a dicts) closed() bool {
-	for _, r := range a.rules {
-		if r.rest == nothing && len(r.patterns) == 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.rules, func(r rule) bool {
+		return r.rest == nothing && len(r.patterns) == 0
+	})
 }

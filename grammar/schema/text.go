@@ -193,22 +193,11 @@ func escaped(d *grammar.DFA, budget *grammar.Budget) (*grammar.DFA, error) {
 
 // has reports whether a text is one of those described.
 func (a *texts) has(t string) bool {
-	n := len([]rune(t))
-	if n < a.minLength || a.maxLength >= 0 && n > a.maxLength ||
-		a.in != nil && !slices.Contains(a.in, t) || slices.Contains(a.out, t) {
-		return false
-	}
-	for _, m := range a.match {
-		if !m.Match(t) {
-			return false
-		}
-	}
-	for _, m := range a.not {
-		if m.Match(t) {
-			return false
-		}
-	}
-	return true
+	n, matches := len([]rune(t)), func(m *grammar.DFA) bool { return m.Match(t) }
+	return n >= a.minLength && (a.maxLength < 0 || n <= a.maxLength) &&
+		(a.in == nil || slices.Contains(a.in, t)) && !slices.Contains(a.out, t) &&
+		!slices.ContainsFunc(a.match, func(m *grammar.DFA) bool { return !matches(m) }) &&
+		!slices.ContainsFunc(a.not, matches)
 }
 
 // formats are the formats that are checked, as regular expressions of whole texts; but for regex,

@@ -14,19 +14,16 @@ func (s *Schema) Write(data []byte) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("instance is not JSON: %w", err)
 	}
-	w := &writer{comma: ", ", colon: ": "}
+	w := &writer{separators: written(s.compact)}
 	w.early = s.root.doc != nil && (s.root.doc.draft == 3 || s.root.doc.draft == 4)
-	if s.compact {
-		w.comma, w.colon = ",", ":"
-	}
 	w.value(s.root, v)
 	return w.out.String(), nil
 }
 
 type writer struct {
-	out          strings.Builder
-	comma, colon string
-	early        bool // draft 3 or 4: a number with a point or an exponent is no integer
+	separators
+	out   strings.Builder
+	early bool // draft 3 or 4: a number with a point or an exponent is no integer
 }
 
 // whole reports whether a number is valid as an integer alone.
@@ -116,12 +113,7 @@ func choose(e *expr, k kind, v any) *shape {
 
 func (e *expr) valid(v any) bool {
 	list, _ := e.union()
-	for _, s := range list {
-		if s.valid(v) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(s *shape) bool { return s.valid(v) })
 }
 
 // valid reports whether a value belongs to a shape.

@@ -227,19 +227,14 @@ func (l *lexer) unescape(s string) string {
 			continue
 		}
 		i++
-		digits := 0
+		digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[i]]
 		switch c := s[i]; c {
 		case '\n':
 		case '\\', '\'', '"':
 			out.WriteByte(c)
 		case 'a', 'b', 'f', 'n', 'r', 't', 'v':
 			out.WriteByte("\a\bcde\fghijklm\nopq\rs\tu\v"[c-'a'])
-		case 'x':
-			digits = 2
-		case 'u':
-			digits = 4
-		case 'U':
-			digits = 8
+		case 'x', 'u', 'U':
 		default:
 			if '0' <= c && c <= '7' || c == 'N' {
 				fail("line %d: escape \\%c is not read here", l.line(), c)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -169,15 +170,11 @@ func (r *run) writeQuoted(b *builder, t text) {
 }
 
 func quoteRune(c rune, quote string) string {
-	switch {
+	switch at := strings.IndexRune("\n\r\t", c); {
 	case string(c) == quote, c == '\\':
 		return `\` + string(c)
-	case c == '\n':
-		return `\n`
-	case c == '\r':
-		return `\r`
-	case c == '\t':
-		return `\t`
+	case at >= 0:
+		return `\` + "nrt"[at:at+1]
 	case unicode.IsPrint(c):
 		return string(c)
 	}
@@ -255,27 +252,14 @@ func (r *run) writeJSONText(b *builder, t text, ascii bool) {
 }
 
 func jsonEscape(c rune) string {
-	switch c {
-	case '\n':
-		return `\n`
-	case '\r':
-		return `\r`
-	case '\t':
-		return `\t`
-	case '\b':
-		return `\b`
-	case '\f':
-		return `\f`
-	}
-	hex := func(c rune) string {
-		return `\u` + strings.Repeat("0", 4-len(strconv.FormatInt(int64(c), 16))) +
-			strconv.FormatInt(int64(c), 16)
+	if at := strings.IndexRune("\n\r\t\b\f", c); at >= 0 {
+		return `\` + "nrtbf"[at:at+1]
 	}
 	if c > 0xffff {
-		c -= 0x10000
-		return hex(0xd800+c>>10) + hex(0xdc00+c&0x3ff)
+		high, low := utf16.EncodeRune(c)
+		return jsonEscape(high) + jsonEscape(low)
 	}
-	return hex(c)
+	return fmt.Sprintf(`\u%04x`, c)
 }
 
 // fromJSON reads a value of the conversation; all its texts, also keys, count as user input.

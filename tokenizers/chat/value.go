@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -332,12 +333,7 @@ func (r *run) contains(v, item any) bool {
 		}
 		return false
 	}
-	for _, one := range r.items(v) {
-		if r.equal(one, item) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.items(v), func(one any) bool { return r.equal(one, item) })
 }
 
 // key counts the work of looking up a key.

@@ -164,13 +164,7 @@ func (t *info) readRest(r *reader) {
 // layOut divides data into tensors, which must not overlap.
 func layOut(infos []info, data []byte, align int) ([]*weights.Tensor, error) {
 	slices.SortStableFunc(infos, func(a, b info) int {
-		switch {
-		case a.offset < b.offset:
-			return -1
-		case a.offset > b.offset:
-			return 1
-		}
-		return strings.Compare(a.name, b.name)
+		return cmp.Or(cmp.Compare(a.offset, b.offset), strings.Compare(a.name, b.name))
 	})
 	all := make([]*weights.Tensor, len(infos))
 	end := uint64(0)
