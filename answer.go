@@ -29,7 +29,6 @@ type Answer struct {
 	prompt   int // where the prompt's text begins, or its tokens
 	length   int // of the sequence at the start
 	most     int // positions that the model may make of a hole; 0: it does not decide
-	mask     int32
 	text     *Text
 	language *constrain.Language // nil: any text
 	revises  bool                // open tokens may change
@@ -39,13 +38,13 @@ type Answer struct {
 // the whole sequence or, of a conversation, what is filled in.
 func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 	spec := m.Spec()
-	a := &Answer{Ends: q.Ends, Stops: r.Stop, length: q.Length, mask: spec.Mask, text: m.Text,
+	a := &Answer{Ends: q.Ends, Stops: r.Stop, length: q.Length, text: m.Text,
 		language: q.Language}
 	a.To = a.length
 	if q.Known != nil {
 		a.length = len(q.Known)
-		a.From, a.To = slices.Index(q.Known, a.mask), a.length
-		for a.To > 0 && q.Known[a.To-1] != a.mask {
+		a.From, a.To = slices.Index(q.Known, a.text.spec.Mask), a.length
+		for a.To > 0 && q.Known[a.To-1] != a.text.spec.Mask {
 			a.To--
 		}
 		if a.From < 0 { // nothing is filled in
@@ -187,7 +186,7 @@ func (a *Answer) Settled(tokens []int32) string {
 		return ""
 	}
 	at, to := a.From, a.To+len(tokens)-a.length
-	for at < to && tokens[at] != a.mask && !slices.Contains(a.Ends, tokens[at]) {
+	for at < to && tokens[at] != a.text.spec.Mask && !slices.Contains(a.Ends, tokens[at]) {
 		at++
 	}
 	pieces := a.text.Pieces(tokens[a.base:a.wholeRunes(tokens, at)])

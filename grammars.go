@@ -90,14 +90,10 @@ func (g *Grammar) compile(m *Model, at *place, budget *grammar.Budget) (d *gramm
 // spelled is compile without Avoid.
 func (g *Grammar) spelled(m *Model, open bool, budget *grammar.Budget) (d *grammar.DFA,
 	ends []int32, name string, err error) {
-	set := 0
-	for _, is := range []bool{g.Schema != nil, g.Regex != "", g.Choice != nil, g.Calls != nil} {
-		if is {
-			set++
-		}
-	}
+	set := slices.DeleteFunc([]bool{g.Schema != nil, g.Regex != "", g.Choice != nil, g.Calls != nil},
+		func(is bool) bool { return !is })
 	switch {
-	case set > 1:
+	case len(set) > 1:
 		return nil, nil, "schema", param.Refuse("schema", param.NoEffect,
 			"schema, regex, choice and calls together, want one of them")
 	case g.Recursion != 0 && g.Schema == nil:
@@ -162,13 +158,16 @@ func (m *Model) language(ctx context.Context, g *Grammar, tokens, ends []int32) 
 	if !last {
 		ends = nil // the text goes on
 	} else if len(ends) == 0 {
-		ends = m.TextEnds()
+		ends = spec.Ends
+		if id, ok := m.Text.eos(); ok && len(ends) == 0 {
+			ends = []int32{id}
+		}
 	}
 	at := &place{ends: ends, open: last && len(ends) == 0}
 	if len(g.Avoid) > 0 {
 		at.before, at.after = m.textOf(tokens[:l.From]), m.textOf(tokens[l.To:])
 	}
-	c, name, err := m.grammars.get(ctx, g, at)
+	c, name, err := m.compiled(ctx, g, at)
 	if err == nil {
 		l.Tokens, l.Choices, l.Text = c.Tokens, c.Choices, c.Text
 		err = m.check(ctx, l, tokens)
@@ -209,17 +208,6 @@ func tokenText(t tokenizers.Tokenizer, spec model.Spec, id int32) (string, bool)
 	return t.Token(id)
 }
 
-// TextEnds returns the tokens that end the model's texts, nil if its vocabulary has none.
-func (m *Model) TextEnds() []int32 {
-	if list := m.Spec().Ends; len(list) > 0 {
-		return list
-	}
-	if end, ok := m.Text.eos(); ok {
-		return []int32{end}
-	}
-	return nil
-}
-
 // Vocabulary returns the trie of a tokenizer's tokens for a model of some outcomes. Special tokens
 // are not in it: what they spell is not text.
 func Vocabulary(t tokenizers.Tokenizer, spec model.Spec) *grammar.Vocabulary {
@@ -243,13 +231,8 @@ var compiling = turns.New(int64(max(1, runtime.GOMAXPROCS(0)-1)))
 // maxGrammars is how much memory the automata take that a model keeps, in bytes.
 const maxGrammars = 128 << 20
 
-// grammars keeps a model's automata, those used last.
-type grammars struct {
-	model      *Model
-	vocabulary func() *grammar.Vocabulary // once
-
-	kept *lru.Cache[[sha256.Size]byte, *compiledGrammar]
-}
+// grammars are a model's automata by a hash of what they are of, those used last.
+type grammars = lru.Cache[[sha256.Size]byte, *compiledGrammar]
 
 // compiledGrammar is the language of a grammar, without positions, and the name of its field.
 type compiledGrammar struct {
@@ -257,13 +240,13 @@ type compiledGrammar struct {
 	name string
 }
 
-// get returns a grammar's automaton, and the name of its field.
-func (k *grammars) get(ctx context.Context, g *Grammar, at *place) (*compiledGrammar, string,
+// compiled returns a grammar's automaton, and the name of its field.
+func (m *Model) compiled(ctx context.Context, g *Grammar, at *place) (*compiledGrammar, string,
 	error) {
 	calls, _ := json.Marshal(g.Calls) // what it cannot write is refused below
 	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %v %v %q %q %q", g.Schema, g.Regex, g.Choice,
 		calls, g.Recursion, at.ends, at.open, g.Avoid, at.before, at.after))
-	if c, ok := k.kept.Get(key); ok {
+	if c, ok := m.grammars.Get(key); ok {
 		return c, c.name, nil
 	}
 	owner, _ := ctx.Value(ownerKey{}).(string)
@@ -272,21 +255,21 @@ func (k *grammars) get(ctx context.Context, g *Grammar, at *place) (*compiledGra
 		return nil, "", err
 	}
 	defer back()
-	if c, ok := k.kept.Get(key); ok { // another goroutine may have made it
+	if c, ok := m.grammars.Get(key); ok { // another goroutine may have made it
 		return c, c.name, nil
 	}
 	c := &compiledGrammar{}
-	if err := k.compile(ctx, c, g, at); err != nil {
+	if err := m.compile(ctx, c, g, at); err != nil {
 		return nil, c.name, err
 	}
-	k.kept.Put(key, c, owner, int64(c.Bytes()))
+	m.grammars.Put(key, c, owner, int64(c.Bytes()))
 	return c, c.name, nil
 }
 
 // compile makes the automata of a grammar.
-func (k *grammars) compile(ctx context.Context, c *compiledGrammar, g *Grammar, at *place) error {
+func (m *Model) compile(ctx context.Context, c *compiledGrammar, g *Grammar, at *place) error {
 	budget := grammar.NewBudget(ctx, schema.DefaultLimit)
-	d, labels, name, err := g.compile(k.model, at, budget)
+	d, labels, name, err := g.compile(m, at, budget)
 	if c.name = name; err != nil {
 		return err
 	}
@@ -300,7 +283,7 @@ func (k *grammars) compile(ctx context.Context, c *compiledGrammar, g *Grammar, 
 			return err
 		}
 	}
-	c.Tokens, err = d.Tokens(k.vocabulary(), grammar.TokenOptions{Ends: at.ends, Fill: at.ends,
+	c.Tokens, err = d.Tokens(m.vocabulary(), grammar.TokenOptions{Ends: at.ends, Fill: at.ends,
 		Cut: g.Calls != nil && g.Calls.Text, Budget: budget})
 	if err == nil && labels != nil {
 		c.Choices = constrain.NewChoices(g.Choice, c.Tokens, labels)

@@ -102,11 +102,9 @@ func (r *Request) given(text bool) (names []string) {
 // goesOn reports whether something follows the positions to fill.
 func (r *Request) goesOn() bool { return r.Suffix != "" || r.SuffixTokens != nil }
 
-// Overridable returns the parameters that a request's Overrides may have. Bans and biases are
-// Constraints, in text.
-func Overridable() []param.Param { return slices.Clone(overridable()) }
-
-var overridable = sync.OnceValue(func() (list []param.Param) {
+// Overridable returns the parameters that a request's Overrides may have; the slice is shared and
+// must not be changed. Bans and biases are Constraints, in text.
+var Overridable = sync.OnceValue(func() (list []param.Param) {
 	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
 		if p.Name != "ban" && p.Name != "bias" {
 			list = append(list, p)
@@ -117,7 +115,7 @@ var overridable = sync.OnceValue(func() (list []param.Param) {
 
 // override returns the parameter that a JSON field of a request sets in its Overrides.
 func override(field string) (p param.Param, ok bool) {
-	list := overridable()
+	list := Overridable()
 	at := slices.IndexFunc(list, func(p param.Param) bool { return FieldName(p.Name) == field })
 	if at < 0 {
 		return p, false

@@ -1,6 +1,7 @@
 package unmask
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -92,12 +93,7 @@ func (s *Speaking) read() (err error) {
 		return &param.Error{Name: "text", Found: fmt.Sprintf("%d bytes", len(text)),
 			Want: fmt.Sprint("at most ", MaxSpoken), Reason: param.TooLong}
 	}
-	if r.Speed != 0 {
-		if err := SpeedParam.Check(r.Speed); err != nil {
-			return err
-		}
-	}
-	if err := SecondsParam.Check(r.Seconds); err != nil {
+	if err := cmp.Or(SpeedParam.Check(r.Speed), SecondsParam.Check(r.Seconds)); err != nil {
 		return err
 	}
 	if s.said.Language, err = speech.FindLanguage(r.Language); err != nil {

@@ -85,6 +85,8 @@ type Model struct {
 	vars     map[string]any              // of the chat template, as its authors set them
 	chat     func() (*chat.Model, error) // once
 	grammars *grammars
+
+	vocabulary func() *grammar.Vocabulary // once
 }
 
 // Kind returns what the model's sequences stand for.
@@ -116,8 +118,8 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 		m.Name = src.Name
 	}
 	m.chat = sync.OnceValues(m.readChat)
-	m.grammars = &grammars{model: m, kept: lru.New[[sha256.Size]byte, *compiledGrammar](maxGrammars),
-		vocabulary: sync.OnceValue(func() *grammar.Vocabulary { return Vocabulary(m.Text, m.Spec()) })}
+	m.grammars = lru.New[[sha256.Size]byte, *compiledGrammar](maxGrammars)
+	m.vocabulary = sync.OnceValue(func() *grammar.Vocabulary { return Vocabulary(m.Text, m.Spec()) })
 	return m
 }
 

@@ -46,13 +46,8 @@ const (
 func Calibrate(list []Labelled) Calibration {
 	out := Calibration{}
 	for _, kind := range Kinds {
-		var own []Labelled
-		for _, l := range list {
-			if l.Kind == kind {
-				own = append(own, l)
-			}
-		}
-		if own == nil {
+		own := slices.DeleteFunc(slices.Clone(list), func(l Labelled) bool { return l.Kind != kind })
+		if len(own) == 0 {
 			continue
 		}
 		t := coolest(own)

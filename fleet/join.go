@@ -120,14 +120,6 @@ func isHex(text string, n int) bool {
 	return err == nil && len(b) == n && strings.ToLower(text) == text
 }
 
-// certificate returns the key pair and the certificate's hash.
-func (s *secrets) certificate() (pair tls.Certificate, hash string, err error) {
-	if pair, err = tls.X509KeyPair(s.cert, s.cert); err == nil {
-		hash = digest(pair.Certificate[0])
-	}
-	return pair, hash, err
-}
-
 // Join is a line that a hub prints, by which workers join.
 type Join struct {
 	ID    string // of the fleet

@@ -84,7 +84,11 @@ func (w *worker) next(ctx context.Context) (list []*taken, err error) {
 			return nil, err
 		}
 		var t ack
-		wish := done{Job: job{Run: w.run}, Want: int(w.jobs.Load()), Held: w.holding()}
+		wish := done{Job: job{Run: w.run}, Want: int(w.jobs.Load())}
+		w.held.Range(func(first, _ any) bool {
+			wish.Held = append(wish.Held, first.(int))
+			return true
+		})
 		if _, err := w.ask(ctx, "done", pack(wish), &t, &t.refusal); err != nil {
 			return nil, err
 		}

@@ -83,13 +83,13 @@ func (e *engine) listen(listen string, s *secrets, now clock) error {
 		WriteDeadline: 30 * time.Second, CustomClientAuthentication: e}
 	e.join.Token = s.token
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		pair, hash, err := s.certificate()
+		pair, err := tls.X509KeyPair(s.cert, s.cert)
 		if err != nil {
 			return err
 		}
 		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair},
 			MinVersion: tls.VersionTLS13, Time: now}
-		e.join.Cert = hash
+		e.join.Cert = digest(pair.Certificate[0])
 	}
 	// The server would end the process where its port is taken.
 	probe, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(max(port, 0))))

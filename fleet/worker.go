@@ -383,15 +383,6 @@ func (w *worker) one(ctx context.Context) error {
 	return err
 }
 
-// holding returns the first outputs of the jobs that were taken and not handed in.
-func (w *worker) holding() (firsts []int) {
-	w.held.Range(func(first, _ any) bool {
-		firsts = append(firsts, first.(int))
-		return true
-	})
-	return firsts
-}
-
 // renew shows the hub that this worker lives, which keeps its jobs.
 func (w *worker) renew(ctx context.Context) {
 	every := max(w.lease/6, 20*time.Millisecond)

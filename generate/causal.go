@@ -26,24 +26,6 @@ import (
 // pass of a NextToken model draws depend on their position and not on the number of the step, so
 // that speculation gives the same text at any temperature.
 
-// causalwork holds what a task with Reuse Causal needs.
-type causalwork struct {
-	kind   model.Causal
-	block  int // positions of a block or of a window
-	window bool
-	origin int // the first mask of the sequence
-}
-
-// newCausalwork returns the causalwork of a recipe with Reuse Causal.
-func newCausalwork(spec model.Spec, r Recipe, l layout) *causalwork {
-	k := &causalwork{kind: spec.Causal, origin: len(l.start)}
-	if len(l.free) > 0 {
-		k.origin = l.free[0]
-	}
-	k.block, k.window = r.causalBlock(spec)
-	return k
-}
-
 // causalBlock returns the positions of a block, or of the sampler's window.
 func (r Recipe) causalBlock(spec model.Spec) (block int, window bool) {
 	if w, ok := samplers.As[samplers.Windowed](r.Sampler); ok {
@@ -80,7 +62,10 @@ func (r Recipe) beyond(spec model.Spec, length int) int {
 // causalLoop opens block after block.
 type causalLoop struct {
 	*member
-	*causalwork
+	kind     model.Causal
+	block    int // positions of a block or of a window
+	window   bool
+	origin   int // the first mask of the sequence
 	from, to int // positions of the current block; to is 0 before the first
 	masks    int // of the block when its passes began
 	n        int // passes made over the block since then

@@ -17,8 +17,8 @@ type choice struct {
 // Before the first pass the host chooses, with the same result.
 func (p *Pool) rank(m *member) bool {
 	m.step.device = false
-	if n := len(m.step.masked); p.pass.chooser != nil && !m.step.causal && !m.filtered() && m.speech == nil &&
-		!m.Greedy && n > 0 && n <= backend.ChoiceGroup {
+	if n := len(m.step.masked); p.pass.chooser != nil && !m.step.causal && !m.filtered() &&
+		m.speech == nil && !m.Greedy && n > 0 && n <= backend.ChoiceGroup {
 		m.step.ranking, m.step.device = samplers.RankingOf(m.Sampler, m.step.n, m.step.of, m.shape)
 		m.step.ranking = m.step.ranking.For(m.step.quota)
 	}

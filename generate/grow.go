@@ -25,41 +25,28 @@ func Follow[T any](values []T, resizes []Resize, fresh T) []T {
 	return values
 }
 
-// growwork holds what a task needs whose holes grow (samplers.DreamOn).
-type growwork struct {
-	model.Growth
-	each    int
-	spill   bool
-	longest int // positions
-	budget  int // of expansions
-}
-
-// newGrowwork returns the growwork of a recipe whose sampler lets holes grow.
-func newGrowwork(spec model.Spec, d samplers.DreamOn, l layout) *growwork {
-	k := &growwork{Growth: *spec.Growth, each: d.Each, spill: d.Spill == 1, budget: d.Budget}
-	k.longest = min(len(l.start)-len(l.free)+d.New, spec.Length())
-	if k.budget == 0 && len(l.free) > 0 {
-		k.budget = 2 * max(k.longest-l.free[0], 0)
-	}
-	return k
-}
-
-// maxSteps returns the most steps that a sequence takes.
-func (k *growwork) maxSteps(l layout) int {
-	if len(l.free) == 0 {
-		return 0
-	}
-	return 2*max(k.longest-l.free[0], len(l.free)) + 2*k.budget
-}
-
 // growLoop opens a few positions of the whole sequence at a time. Then positions that became the
 // model's delete token are removed, and those that became its expand token turn into two masks. The
 // given text stays, whatever its tokens.
 type growLoop struct {
 	wholeLoop
-	*growwork
-	left   int // expansions
-	forbid [1]int32
+	model.Growth
+	each    int
+	spill   bool
+	longest int // positions
+	left    int // expansions
+	forbid  [1]int32
+}
+
+// newGrowLoop returns the loop of a recipe whose sampler lets holes grow (samplers.DreamOn),
+// without its member.
+func newGrowLoop(spec model.Spec, d samplers.DreamOn, l layout) growLoop {
+	g := growLoop{Growth: *spec.Growth, each: d.Each, spill: d.Spill == 1, left: d.Budget}
+	g.longest = min(len(l.start)-len(l.free)+d.New, spec.Length())
+	if g.left == 0 && len(l.free) > 0 {
+		g.left = 2 * max(g.longest-l.free[0], 0)
+	}
+	return g
 }
 
 func (g *growLoop) next() span {

@@ -267,18 +267,20 @@ func (p *Pool) join(t *task) (_ *Sequence, err error) {
 
 // Remove takes a sequence out of the pool, finished or not. q must not be used afterwards.
 func (p *Pool) Remove(q *Sequence) {
-	for i, m := range p.members {
-		if m == q.member {
-			p.members = append(p.members[:i], p.members[i+1:]...)
-			p.leave(m)
-			if m.speech != nil {
-				m.speech.Close()
-				m.speech = nil
-			}
-			p.spare = append(p.spare, m)
-			return
-		}
+	m := q.member
+	i := slices.Index(p.members, m)
+	if i < 0 {
+		return
 	}
+	p.members = slices.Delete(p.members, i, i+1)
+	if m.place != nowhere {
+		p.places[m.place], m.place = nil, nowhere
+	}
+	if m.speech != nil {
+		m.speech.Close()
+		m.speech = nil
+	}
+	p.spare = append(p.spare, m)
 }
 
 // Len returns the number of sequences in the pool.

@@ -40,7 +40,15 @@ var table = []row{
 				return ""
 			}
 			return samplers.Text(r.Sampler)
-		}, setSampler},
+		},
+		func(r *Recipe, _ param.Param, text string) (err error) {
+			name, once := strings.CutSuffix(text, cached)
+			if once {
+				r.Cache = max(r.Cache, 1)
+			}
+			r.Sampler, err = samplers.Parse(name)
+			return err
+		}},
 	{param.Param{Name: "schedule", Kind: param.Text, Default: "uniform for text, cosine for images",
 		Help: "how many positions are open after each step: "}, // all registered schedules follow
 		func(r *Recipe) string {
@@ -230,15 +238,6 @@ func temperature() row {
 
 // cached is the suffix of a sampler's text that means one intermediate stage.
 const cached = "+cache"
-
-func setSampler(r *Recipe, _ param.Param, text string) (err error) {
-	name, once := strings.CutSuffix(text, cached)
-	if once {
-		r.Cache = max(r.Cache, 1)
-	}
-	r.Sampler, err = samplers.Parse(name)
-	return err
-}
 
 func banText(r *Recipe) string {
 	var out []string

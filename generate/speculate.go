@@ -7,12 +7,6 @@ import (
 	"unmask/model"
 )
 
-// specwork holds what a task with a samplers.Speculator needs.
-type specwork struct {
-	from, block        int // sizes of a draft
-	theta, temperature float64
-}
-
 // specLoop decodes left to right and lets the network draft (Nemotron-Labs-Diffusion, linear
 // self-speculation). A step is one pass:
 //
@@ -24,7 +18,9 @@ type specwork struct {
 // Drafted tokens are never in the sequence before they were checked.
 type specLoop struct {
 	*member
-	*specwork
+	from, block        int // sizes of a draft
+	theta, temperature float64
+
 	window int     // size of the next draft
 	at     int     // position of the draft's first token, which is final
 	draft  []int32 // the draft, with masks; empty: none
@@ -180,9 +176,9 @@ func (l *specLoop) advance() {
 }
 
 // maxSteps returns the most steps for a number of masks.
-func (k *specwork) maxSteps(free int) int {
-	if k.theta == 0 {
+func (l *specLoop) maxSteps(free int) int {
+	if l.theta == 0 {
 		return 1 + 2*free
 	}
-	return 1 + (k.block+1)*free
+	return 1 + (l.block+1)*free
 }

@@ -101,26 +101,40 @@ func (t *task) choose(spec model.Spec) {
 			t.steps = k.maxSteps(t.Length)
 		}
 	case t.Reuse == Causal && speculates:
-		k := new(specwork)
-		k.from, k.block, k.theta, k.temperature = speculator.Drafts()
+		var l specLoop
+		l.from, l.block, l.theta, l.temperature = speculator.Drafts()
+		l.window = l.from
 		t.newLoop = func(m *member) loop {
-			return remake(m.loop, specLoop{member: m, specwork: k, window: k.from})
+			own := l
+			own.member = m
+			return remake(m.loop, own)
 		}
-		t.steps = min(t.steps, 1) * k.maxSteps(free)
+		t.steps = min(t.steps, 1) * l.maxSteps(free)
 	case t.Reuse == Causal:
-		k := newCausalwork(spec, t.Recipe, t.initial)
-		t.newLoop = func(m *member) loop { return remake(m.loop, causalLoop{member: m, causalwork: k}) }
+		l := causalLoop{kind: spec.Causal, origin: slices.Index(t.initial.start, spec.Mask)}
+		if l.block, l.window = t.causalBlock(spec); l.origin < 0 {
+			l.origin = len(t.initial.start)
+		}
+		t.newLoop = func(m *member) loop {
+			own := l
+			own.member = m
+			return remake(m.loop, own)
+		}
 		t.steps = min(t.steps, 1) * (1 + 2*free)
 	case resizes && len(t.Ends) > 0:
 		t.newLoop = func(m *member) loop { return remake(m.loop, newLengthLoop(m, resizer.Start())) }
 		t.steps = min(t.steps, 1) * (2*free + 128)
 		t.revises = true
 	case grows && spec.Growth != nil:
-		k := newGrowwork(spec, grower.Growth(), t.initial)
+		l := newGrowLoop(spec, grower.Growth(), t.initial)
 		t.newLoop = func(m *member) loop {
-			return remake(m.loop, growLoop{wholeLoop: wholeLoop{member: m}, growwork: k, left: k.budget})
+			own := l
+			own.member = m
+			return remake(m.loop, own)
 		}
-		t.steps = k.maxSteps(t.initial)
+		if free > 0 {
+			t.steps = 2*max(l.longest-t.initial.free[0], free) + 2*l.left
+		}
 	case t.Reuse == Finished:
 		t.newLoop = func(m *member) loop {
 			f := finishedLoop{wholeLoop: wholeLoop{member: m}}

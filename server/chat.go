@@ -82,12 +82,8 @@ func (t *talk) read(f *fields, m *servedModel) (set settings, st streaming, logs
 	}
 	textOnly(f, &set, m)
 	set.request.Tools = set.tools(f, m)
-	if raw := f.value("chat_template_kwargs"); raw != nil {
-		if err := json.Unmarshal(raw, &set.request.Variables); err != nil {
-			f.wrongType("chat_template_kwargs", raw,
-				"an object of true, false, texts, whole numbers or null")
-		}
-	}
+	f.decode("chat_template_kwargs", &set.request.Variables,
+		"an object of true, false, texts, whole numbers or null")
 	f.refuse(st.form == "diffusing" && set.request.Calls != nil,
 		bad("unsupported_parameter", "diffusing",
 			"diffusing is true with tools, want it left out"))

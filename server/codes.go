@@ -99,6 +99,6 @@ func (s *Server) decoding(w http.ResponseWriter, r *http.Request, f *fields) *Fa
 	if err != nil {
 		return bad("out_of_range", "codes", "%s", oneLine(err))
 	}
-	writeBody(w, "image/png", data)
+	writeBody(w, http.StatusOK, "image/png", data)
 	return nil
 }

@@ -74,11 +74,8 @@ func (s *Server) systemOne(w http.ResponseWriter, r *http.Request, f *fields) *F
 		f.fail(refused("state", err))
 	}
 	list := map[string]json.RawMessage{}
-	if raw := f.value("questions"); raw == nil {
-		f.fail(missing("questions", "an object of questions"))
-	} else if json.Unmarshal(raw, &list) != nil {
-		f.wrongType("questions", raw, "an object of questions")
-	}
+	f.refuse(!f.has("questions"), missing("questions", "an object of questions"))
+	f.decode("questions", &list, "an object of questions")
 	names := sortedKeys(list)
 	for _, name := range names {
 		one, err := decide.Read(list[name])

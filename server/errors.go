@@ -78,14 +78,11 @@ func (f *Fault) write(w http.ResponseWriter) {
 	if f.closes {
 		h.Set("Connection", "close")
 	}
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
 	spoken := openAI
 	if c, ok := w.(*counting); ok {
 		spoken = c.dialect
 	}
-	w.WriteHeader(f.Status)
-	_, _ = w.Write(append(spoken.fault(f, h.Get("X-Request-Id")), '\n'))
+	writeBody(w, f.Status, jsonType, append(spoken.fault(f, h.Get("X-Request-Id")), '\n'))
 }
 
 // bad returns a fault of a request's field.

@@ -55,6 +55,17 @@ func (f *fields) value(name string) json.RawMessage {
 // has reports whether a field is there and not null.
 func (f *fields) has(name string) bool { return f.value(name) != nil }
 
+// decode reads a field of any kind, and reports whether it is there and right. want says what it
+// should be.
+func (f *fields) decode(name string, to any, want string) bool {
+	raw := f.value(name)
+	if raw != nil && json.Unmarshal(raw, to) != nil {
+		f.wrongType(name, raw, want)
+		return false
+	}
+	return raw != nil
+}
+
 func (f *fields) wrongType(name string, raw []byte, want string) {
 	found := jsonline.KindOf(raw)
 	if found == "a number" {
@@ -96,9 +107,7 @@ func (f *fields) needed(name string) string {
 
 // flag reads true or false.
 func (f *fields) flag(name string) (on bool) {
-	if raw := f.value(name); raw != nil && json.Unmarshal(raw, &on) != nil {
-		f.wrongType(name, raw, "true or false")
-	}
+	f.decode(name, &on, "true or false")
 	return on
 }
 
@@ -183,9 +192,6 @@ func (f *fields) texts(name string) []string {
 	var out []string
 	for _, one := range f.list(name, raw) {
 		out = append(out, f.textOf(name, one))
-		if f.fault != nil {
-			return nil
-		}
 	}
 	return out
 }

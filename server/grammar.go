@@ -34,9 +34,7 @@ func (s *settings) grammar(f *fields) {
 			g.set("guided_"+kind, kind, raw)
 		}
 	}
-	if raw := f.value("structured_outputs"); raw != nil {
-		g.structuredOutputs(raw)
-	}
+	g.structuredOutputs()
 	s.form = g.named
 }
 
@@ -72,12 +70,10 @@ func (g *spelling) set(field, kind string, raw json.RawMessage) {
 const anyObject = `{"type":"object"}`
 
 // structuredOutputs reads vLLM's structured_outputs.
-func (g *spelling) structuredOutputs(raw json.RawMessage) {
+func (g *spelling) structuredOutputs() {
 	const name = "structured_outputs"
 	var object map[string]json.RawMessage
-	if json.Unmarshal(raw, &object) != nil {
-		g.wrongType(name, raw, "an object")
-	}
+	g.decode(name, &object, "an object")
 	for _, kind := range sortedKeys(object) {
 		value := object[kind]
 		switch {

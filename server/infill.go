@@ -47,14 +47,11 @@ func (s *Server) infill(r *http.Request, f *fields) (q query, st streaming) {
 // readHoles reads what is known and where the holes are.
 func (s *settings) readHoles(f *fields, m *servedModel) {
 	parts, text, ids := f.value("parts"), f.value("text"), f.value("tokens")
-	given := 0
-	for _, raw := range [][]byte{parts, text, ids} {
-		if raw != nil {
-			given++
-		}
-	}
-	f.refuse(given != 1,
-		bad("missing", "parts", "parts, text and tokens: %d of them are given, want one", given))
+	given := slices.DeleteFunc([]json.RawMessage{parts, text, ids}, func(raw json.RawMessage) bool {
+		return raw == nil
+	})
+	f.refuse(len(given) != 1,
+		bad("missing", "parts", "parts, text and tokens: %d of them are given, want one", len(given)))
 	switch {
 	case f.fault != nil:
 	case text != nil:

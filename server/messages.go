@@ -31,8 +31,13 @@ func (s *Server) messagesRoute(r *http.Request, f *fields) (query, streaming) {
 	f.flatTools("custom", "input_schema", "cache_control", "defer_loading", "allowed_callers",
 		"eager_input_streaming", "input_examples")
 	f.maybeInner("tool_choice", func(o *fields) { f.object["tool_choice"] = encode(f.anyChoice(o)) })
+	var list []message
+	if f.has("system") {
+		list = append(list, said("system", readContent(f, "system", "text")))
+	}
+	f.messages(func(o *fields) { list = append(list, readTurn(o)...) })
 	return s.converse(r, f, talk{"messages", "msg_", map[string]string{"stop": "stop_sequences",
-		"response_format": "output_config.format"}, w, readTurns(f)})
+		"response_format": "output_config.format"}, w, noPrefill(f, list)})
 }
 
 // countTokens reads POST /v1/messages/count_tokens.
@@ -55,15 +60,6 @@ func (f *fields) anyChoice(o *fields) any {
 	default:
 		return kind
 	}
-}
-
-// readTurns reads system and messages.
-func readTurns(f *fields) (list []message) {
-	if f.has("system") {
-		list = append(list, said("system", readContent(f, "system", "text")))
-	}
-	f.messages(func(o *fields) { list = append(list, readTurn(o)...) })
-	return noPrefill(f, list)
 }
 
 // noPrefill refuses a conversation whose last message an answer would have to go on with.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"path"
 	"regexp"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"unmask/embed"
 	"unmask/generate"
 	"unmask/model"
+	"unmask/param"
+	"unmask/samplers"
 	"unmask/server/engine"
 	"unmask/tokenizers"
 	"unmask/tokenizers/chat"
@@ -212,4 +215,21 @@ func checkServed(name string) error {
 
 func twice(name string) error {
 	return fmt.Errorf("model name %s is there twice, want other names: NAME=DIR", name)
+}
+
+// samplerList is the answer of GET /v1/samplers.
+type samplerList struct {
+	Object     string          `json:"object"`
+	Data       []samplers.Info `json:"data"`
+	Schedules  []string        `json:"schedules"`
+	Parameters []param.Param   `json:"parameters"` // of all requests, with underscores in names
+}
+
+// listSamplers answers GET /v1/samplers.
+func listSamplers(*http.Request) (any, *Fault) {
+	out := samplerList{Object: "list", Data: samplers.List(), Parameters: generate.Params()}
+	for _, schedule := range samplers.Schedules() {
+		out.Schedules = append(out.Schedules, schedule.String())
+	}
+	return out, nil
 }

@@ -74,13 +74,8 @@ func (f *fields) into(r *unmask.Request, names ...string) {
 
 // readBias reads logit_bias.
 func (s *settings) readBias(f *fields, m *servedModel) {
-	raw := f.value("logit_bias")
-	if raw == nil {
-		return
-	}
 	var biases map[string]json.RawMessage
-	if json.Unmarshal(raw, &biases) != nil {
-		f.wrongType("logit_bias", raw, "an object of token ids")
+	if !f.decode("logit_bias", &biases, "an object of token ids") {
 		return
 	}
 	if len(biases) > maxBiases {

@@ -55,7 +55,7 @@ func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) *Fault {
 	case extension == "gif":
 		return s.film(w, found.Members[index])
 	case file != "":
-		writeBody(w, "image/png", a.images[index])
+		writeBody(w, http.StatusOK, "image/png", a.images[index])
 	default:
 		writeJSON(w, a.body)
 	}
@@ -94,6 +94,6 @@ func (s *Server) film(w http.ResponseWriter, m *engine.Member) *Fault {
 		return fault(http.StatusInternalServerError, "answer_failed", "the film failed: %s",
 			oneLine(err))
 	}
-	writeBody(w, "image/gif", data)
+	writeBody(w, http.StatusOK, "image/gif", data)
 	return nil
 }

@@ -316,12 +316,14 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, f *fields, rea
 	for _, note := range q.notes {
 		w.Header().Add("Unmask-Note", note)
 	}
-	return s.answer(w, r, made, st, hit)
+	if hit {
+		w.Header().Set("Unmask-Cache", "hit")
+	}
+	return s.answer(w, r, made, st)
 }
 
 // answer sends the answer of a call, or streams it.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st streaming,
-	hit bool) *Fault {
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st streaming) *Fault {
 	n := note(r)
 	n.rows, n.call = made.Rows, made
 	if st.form == "" {
@@ -333,9 +335,6 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st s
 		if fault != nil {
 			return fault
 		}
-		if hit {
-			w.Header().Set("Unmask-Cache", "hit")
-		}
 		writeJSON(w, result.body)
 		return nil
 	}
@@ -343,7 +342,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st s
 		return fault
 	}
 	defer s.closes()
-	out := s.newStream(w, r, hit)
+	out := s.newStream(w, r)
 	var err error
 	if cells, ofPictures := made.form.(pictureForm); ofPictures || st.form == "events" {
 		err = out.cells(made, cells, st.form == "events")
@@ -376,11 +375,11 @@ func (s *Server) closes() {
 }
 
 func writeJSON(w http.ResponseWriter, body []byte) {
-	writeBody(w, jsonType, append(slices.Clip(body), '\n'))
+	writeBody(w, http.StatusOK, jsonType, append(slices.Clip(body), '\n'))
 }
 
 // writeBody sends a body of a type.
-func writeBody(w http.ResponseWriter, kind string, body []byte) {
+func writeBody(w http.ResponseWriter, status int, kind string, body []byte) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(usualTimes.write +
 		time.Duration(len(body))*time.Microsecond))
 	w.Header().Set("Content-Type", kind)
@@ -388,6 +387,7 @@ func writeBody(w http.ResponseWriter, kind string, body []byte) {
 	if w.Header().Get("Cache-Control") == "" {
 		w.Header().Set("Cache-Control", "no-store")
 	}
+	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
 
@@ -499,7 +499,7 @@ func (s *Server) oneModel(r *http.Request) (any, *Fault) {
 
 // ready answers GET /readyz.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) *Fault {
-	status := "ok"
+	code, status := http.StatusServiceUnavailable, "ok"
 	switch {
 	case s.calls.Draining():
 		status = "draining"
@@ -510,12 +510,12 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) *Fault {
 	}):
 		status = "stalled"
 	}
-	if status != "ok" {
-		w.Header().Set("Content-Type", jsonType)
+	if status == "ok" {
+		code = http.StatusOK
+	} else {
 		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	writeJSON(w, encode(map[string]string{"status": status}))
+	writeBody(w, code, jsonType, append(encode(map[string]string{"status": status}), '\n'))
 	return nil
 }
 

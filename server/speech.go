@@ -68,7 +68,7 @@ func (s *Server) speaks(w http.ResponseWriter, r *http.Request, f *fields) *Faul
 	w.Header().Set("Unmask-Seed", strconv.FormatUint(q.request.Seed, 10))
 	out := &spokenAnswer{q: q, w: w}
 	if q.stream != "" {
-		out.stream = s.newStream(w, r, false)
+		out.stream = s.newStream(w, r)
 	}
 	if q.stream == "audio" {
 		out.stream.kind = sound.MediaType(q.format)
@@ -298,7 +298,7 @@ func (a *spokenAnswer) end(f *Fault) *Fault {
 	case f != nil: // what was sent must not pass for all
 		panic(http.ErrAbortHandler)
 	case a.stream == nil:
-		writeBody(a.w, sound.MediaType(a.q.format), a.bytes.Bytes())
+		writeBody(a.w, http.StatusOK, sound.MediaType(a.q.format), a.bytes.Bytes())
 	default:
 		if a.flush() == nil && sse {
 			_ = a.stream.send("", "", encode(map[string]any{"type": "speech.audio.done",

@@ -30,15 +30,14 @@ type stream struct {
 	ctx   context.Context
 	begun bool
 	fresh bool // something is to be flushed
-	hit   bool
 	times times
 	kind  string // Content-Type
 	beat  string // what is sent while nothing else comes
 }
 
-func (s *Server) newStream(w http.ResponseWriter, r *http.Request, hit bool) *stream {
+func (s *Server) newStream(w http.ResponseWriter, r *http.Request) *stream {
 	d := dialectOf(r)
-	return &stream{w: w, rc: http.NewResponseController(w), ctx: r.Context(), hit: hit,
+	return &stream{w: w, rc: http.NewResponseController(w), ctx: r.Context(),
 		times: s.times, kind: d.stream, beat: d.beat}
 }
 
@@ -52,9 +51,6 @@ func (s *stream) begin() {
 	h.Set("Content-Type", s.kind)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
-	if s.hit {
-		h.Set("Unmask-Cache", "hit")
-	}
 	s.w.WriteHeader(http.StatusOK)
 }
 

@@ -187,9 +187,7 @@ func readCalls(o *fields) (calls []messageCall) {
 			Arguments json.RawMessage
 		}
 	}
-	if raw := o.value("tool_calls"); raw != nil && json.Unmarshal(raw, &given) != nil {
-		o.wrongType("tool_calls", raw, "a list of calls of functions")
-	}
+	o.decode("tool_calls", &given, "a list of calls of functions")
 	for _, one := range given {
 		o.refuse(one.Type != "" && one.Type != "function",
 			outOfRange("tool_calls", param.Quote(one.Type), "calls of type function"))

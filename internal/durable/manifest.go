@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -50,13 +51,11 @@ const version = 1
 
 // Differing returns the names of the settings that s and t do not share, sorted.
 func (s Settings) Differing(t Settings) (names []string) {
-	for name, value := range s {
-		if other, ok := t[name]; !ok || other != value {
-			names = append(names, name)
-		}
-	}
-	for name := range t {
-		if _, ok := s[name]; !ok {
+	both := Settings{}
+	maps.Copy(both, s)
+	maps.Copy(both, t)
+	for name := range both {
+		if s.Show(name) != t.Show(name) {
 			names = append(names, name)
 		}
 	}
