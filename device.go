@@ -66,11 +66,10 @@ func GPU(b backend.Backend) string {
 	if b == nil {
 		return ""
 	}
-	kind, _, found := strings.Cut(b.Name(), ":")
-	if !found {
-		return ""
+	if kind, _, found := strings.Cut(b.Name(), ":"); found {
+		return kind
 	}
-	return kind
+	return ""
 }
 
 // smallBatch is the largest batch whose memory is not checked.

@@ -105,10 +105,7 @@ func (r *Request) resizes(spec model.Spec) error {
 	if spec.Fixed {
 		return refused("this model's sequences have one length")
 	}
-	known := r.Known
-	if known == nil {
-		known = spec.Blank(r.Length)
-	}
+	known := r.Start(spec)
 	if first := slices.Index(known, spec.Mask); first >= 0 &&
 		slices.ContainsFunc(known[first:], func(t int32) bool { return t != spec.Mask }) {
 		return refused("something is known behind a mask")

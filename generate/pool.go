@@ -181,12 +181,8 @@ func (r Request) Check(d model.Denoiser) (Request, error) {
 	if err := r.checkTokens(spec); err != nil {
 		return r, err
 	}
-	known := r.Known
-	if known == nil {
-		known = spec.Blank(r.Length)
-	}
 	var err error
-	if r.Recipe, err = r.Recipe.Fit(d, spec.Masked(known)); err != nil {
+	if r.Recipe, err = r.Recipe.Fit(d, spec.Masked(r.Start(spec))); err != nil {
 		return r, err
 	}
 	if err := cmp.Or(r.guides(spec, r.Known), r.resizes(spec)); err != nil {
@@ -198,6 +194,14 @@ func (r Request) Check(d model.Denoiser) (Request, error) {
 		r.unless(r.EndPenalty == 0 || len(r.Ends) > 0, "end-penalty",
 			"0 where no token ends the text", param.NoEffect),
 		checkEnds(r.Ends, spec))
+}
+
+// Start returns the tokens [Length] before the first step.
+func (r *Request) Start(spec model.Spec) []int32 {
+	if r.Known != nil {
+		return r.Known
+	}
+	return spec.Blank(r.Length)
 }
 
 // Add adds a sequence, which takes part from the next step on until it is removed. It returns an

@@ -58,7 +58,7 @@ func (p *Pool) newTask(r Request) (*task, error) {
 	}
 	spec := of.spec
 	t := &task{Request: r, mask: spec.Mask, network: of,
-		initial: newLayout(spec, r.Length, r.Known, r.beyond(spec, r.Length))}
+		initial: newLayout(spec, r.Start(spec), r.beyond(spec, r.Length))}
 	if t.steps, err = r.Bound(len(t.initial.free)); err != nil {
 		return nil, err
 	}
@@ -158,18 +158,15 @@ func (t *task) choose(spec model.Spec) {
 }
 
 // newLayout returns the layout of a sequence, with some masked positions beyond its end.
-func newLayout(spec model.Spec, length int, tokens []int32, beyond int) layout {
-	l := layout{shape: spec.Shape, start: slices.Clone(tokens)}
-	if length != spec.Length() {
+func newLayout(spec model.Spec, tokens []int32, beyond int) layout {
+	l := layout{shape: spec.Shape}
+	if length := len(tokens); length != spec.Length() {
 		l.shape = []int{length}
 		if n := len(spec.Shape); n == 2 && length%spec.Shape[1] == 0 { // fewer rows
 			l.shape = []int{length / spec.Shape[1], spec.Shape[1]}
 		}
 	}
-	if tokens == nil {
-		l.start = spec.Blank(length)
-	}
-	l.start = append(l.start, slices.Repeat([]int32{spec.Mask}, beyond)...)
+	l.start = slices.Concat(tokens, slices.Repeat([]int32{spec.Mask}, beyond))
 	l.free = maskedIn(l.start, spec.Mask)
 	return l
 }

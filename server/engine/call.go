@@ -151,12 +151,7 @@ func newMember(c *Call, choice int, q generate.Request) (*Member, error) {
 func (m *Member) Model() *unmask.Model { return m.call.engine.model }
 
 // Start returns the member's tokens before its first step.
-func (m *Member) Start() []int32 {
-	if m.Request.Known != nil {
-		return m.Request.Known
-	}
-	return m.call.engine.spec.Blank(m.Request.Length)
-}
+func (m *Member) Start() []int32 { return m.Request.Start(m.call.engine.spec) }
 
 // Events returns the steps of the member, if the call has kept them.
 func (m *Member) Events() (list []Event) {
