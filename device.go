@@ -17,6 +17,9 @@ import (
 	"unmask/weights"
 )
 
+// MaxThreads is the most threads of a CPU's device.
+const MaxThreads = 1024
+
 // OpenDevice opens a device by name: cpu; cuda, the first GPU; cuda:N, GPU N in the driver's count;
 // or auto, the first usable GPU and otherwise the CPU. threads is for the CPU, 0 for all cores.
 func OpenDevice(name string, threads int) (backend.Backend, error) {
@@ -24,8 +27,9 @@ func OpenDevice(name string, threads int) (backend.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	if threads < 0 {
-		return nil, &param.Error{Name: "threads", Found: strconv.Itoa(threads), Want: "0 or more"}
+	if threads < 0 || threads > MaxThreads {
+		return nil, &param.Error{Name: "threads", Found: strconv.Itoa(threads),
+			Want: fmt.Sprintf("0 to %d", MaxThreads)}
 	}
 	if name != "cpu" {
 		b, err := cuda.New(cuda.Options{Device: index, Notice: func(line string) { slog.Info(line) }})

@@ -255,7 +255,8 @@ func TestLoadRefuses(t *testing.T) {
 	_, err := unmask.Load(t.Context(), "./none", unmask.Options{})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorIs(t, err, unmask.ErrName)
-	for want, o := range map[string]unmask.Options{"threads is -5, want 0 or more": {Threads: -5},
+	for want, o := range map[string]unmask.Options{"threads is -5, want 0 to 1024": {Threads: -5},
+		"threads is 1073741824, want 0 to 1024":                      {Threads: 1 << 30},
 		"precision is 99, want F32, BF16 or Int8 of package backend": {Precision: 99}} {
 		_, err := unmask.LoadFS(demo.Text(), "demo", o)
 		require.EqualError(t, err, want)

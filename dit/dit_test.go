@@ -32,14 +32,19 @@ func TestPartialPass(t *testing.T) {
 }
 
 func TestRowsOutside(t *testing.T) {
-	parity.Each(t, packs[:1], func(t *testing.T, p *parity.Pack, m model.Refiner, _ float64) {
+	parity.Each(t, packs[:1], func(t *testing.T, _ *parity.Pack, m model.Refiner, _ float64) {
+		_, err := m.Forward(t.Context(), parity.Batch(make([]int32, 12), []int{2, 6}))
+		require.NoError(t, err)
 		b := parity.Batch(make([]int32, 10), []int{2, 5})
 		b.Cache = m.NewCache(2, 5)
-		_, err := m.Forward(t.Context(), b)
+		p, err := m.Forward(t.Context(), b)
 		require.NoError(t, err)
-		for _, rows := range [][]int32{{-1}, {3, 10}} {
+		for want, rows := range map[string][]int32{"is -1, want 0 to 9": {-1}, "is 10, want 0 to 9": {3, 10}} {
 			_, err := m.Refine(t.Context(), b, rows)
-			require.ErrorContains(t, err, "of a partial pass is", "%v", rows)
+			require.ErrorContains(t, err, "of a partial pass "+want)
+			require.EqualError(t, p.Stats(rows, &model.Stats{}), "row "+want)
+			require.EqualError(t, p.Sample(rows, &model.Draw{}), "row "+want)
+			require.EqualError(t, p.Visit(rows, func(int, []float32) { t.Fail() }), "row "+want)
 		}
 	})
 }

@@ -30,7 +30,7 @@ type mixed struct {
 func (m *mixed) of(g *Guided, inner *model.HeadMarginals, length int) {
 	m.g, m.inner, m.length = g, inner, int32(length)
 	m.marginals.Backend, m.marginals.Head, m.marginals.Length = inner.Backend, inner.Head, length
-	m.marginals.Heads = inner.Heads
+	m.marginals.Heads, m.marginals.Rows = inner.Heads, len(g.w)*length
 	if m.marginals.Project == nil {
 		m.marginals.Project = m.project
 	}

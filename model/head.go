@@ -2,6 +2,7 @@ package model
 
 import (
 	"errors"
+	"fmt"
 	"math"
 
 	"gorgonia.org/tensor"
@@ -20,6 +21,7 @@ type HeadMarginals struct {
 	Backend backend.Backend
 	Head    backend.Head
 	Length  int // of a sequence, for errors
+	Rows    int // of the latest pass; 0: not counted
 
 	// Heads, if there are any, are used in turn instead of Head, by the position of a row: those of
 	// several codebooks. All have the same size.
@@ -42,7 +44,9 @@ func (m *HeadMarginals) OfHead() *HeadMarginals { return m }
 // Stats implements Marginals.
 func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
 	defer backend.Recover(&err)
-	rows = m.byHead.order(rows, m.Heads)
+	if rows, err = m.order(rows); err != nil {
+		return err
+	}
 	for i, end := 0, 0; i < len(rows); i = end {
 		part, head := m.next(rows[i:])
 		end = i + len(part)
@@ -65,10 +69,22 @@ func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
 	return nil
 }
 
+// order returns the rows by head, or an error for one that the latest pass has not.
+func (m *HeadMarginals) order(rows []int32) ([]int32, error) {
+	for _, r := range rows {
+		if r < 0 || m.Rows > 0 && int(r) >= m.Rows {
+			return nil, fmt.Errorf("row is %d, want 0 to %d", r, m.Rows-1)
+		}
+	}
+	return m.byHead.order(rows, m.Heads), nil
+}
+
 // Sample implements Marginals.
 func (m *HeadMarginals) Sample(rows []int32, d *Draw) (err error) {
 	defer backend.Recover(&err)
-	rows = m.byHead.order(rows, m.Heads)
+	if rows, err = m.order(rows); err != nil {
+		return err
+	}
 	uniform := m.byHead.sorted(d.Uniform)
 	for i, end := 0, 0; i < len(rows); i = end {
 		part, head := m.next(rows[i:])
@@ -91,7 +107,9 @@ func (m *HeadMarginals) Sample(rows []int32, d *Draw) (err error) {
 // Visit implements Marginals.
 func (m *HeadMarginals) Visit(rows []int32, visit func(i int, logits []float32)) (err error) {
 	defer backend.Recover(&err)
-	rows = m.byHead.order(rows, m.Heads)
+	if rows, err = m.order(rows); err != nil {
+		return err
+	}
 	for i, end := 0, 0; i < len(rows); i = end {
 		part, head := m.next(rows[i:])
 		end = i + len(part)

@@ -165,11 +165,11 @@ func (n *Network) compute(ctx context.Context, b *Batch, cut func(*Batch) error)
 			n.Backend.Scatter(w.hidden, hidden, left.At)
 		}
 	}
-	return n.results(b.Length), nil
+	return n.results(b), nil
 }
 
-// results returns the marginals of the latest passes, over sequences of a length.
-func (n *Network) results(length int) *networkMarginals {
+// results returns the marginals of the latest passes, over a batch.
+func (n *Network) results(b *Batch) *networkMarginals {
 	m := &n.marginals
 	if m.Project == nil {
 		raw := n.Head
@@ -182,7 +182,8 @@ func (n *Network) results(length int) *networkMarginals {
 			Project: func(rows []int32) *tensor.Dense { return n.project(rows, false, n.Finish) }}
 		m.of = n
 	}
-	m.Length, m.raw.Length = length, length
+	m.Length, m.raw.Length = b.Length, b.Length
+	m.Rows, m.raw.Rows = b.Size*b.Length, b.Size*b.Length
 	return m
 }
 

@@ -10,12 +10,10 @@ import (
 	"unmask/param"
 )
 
-const maxThreads = 1024
-
 // Threads adds --threads.
 func Threads(f *pflag.FlagSet, to *int, help string) {
-	Int(f, to, param.Param{Name: "threads", Min: 1, Max: maxThreads,
-		Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), maxThreads)), Help: help})
+	Int(f, to, param.Param{Name: "threads", Min: 1, Max: unmask.MaxThreads,
+		Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), unmask.MaxThreads)), Help: help})
 }
 
 // Device adds --device.
