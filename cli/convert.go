@@ -53,7 +53,7 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 				return toGGUF(cmd.Context(), args[0], args[1], quantize, o.Overwrite)
 			}
 			o.Say = terminal.Say
-			return convert(cmd.Context(), args[0], args[1], o)
+			return wrote(pytorch.Convert(cmd.Context(), args[0], args[1], o), args[1])
 		},
 	}
 	flags.Int(cmd.Flags(), &o.Heads,
@@ -67,20 +67,10 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 	return cmd
 }
 
-func convert(ctx context.Context, file, dir string, o pytorch.Options) error {
-	if err := pytorch.Convert(ctx, file, dir, o); err != nil {
-		return err
-	}
-	return printLine(dir)
-}
-
 // toGGUF writes the model in dir as a GGUF file.
 func toGGUF(ctx context.Context, dir, file, quantize string, overwrite bool) error {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) && !overwrite {
 		return fmt.Errorf("%s is there already, want a new file, or --overwrite", file)
 	}
-	if err := gguf.Convert(ctx, dir, file, quantize); err != nil {
-		return err
-	}
-	return printLine(file)
+	return wrote(gguf.Convert(ctx, dir, file, quantize), file)
 }

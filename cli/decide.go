@@ -12,7 +12,7 @@ import (
 
 // decideAll measures further seeds for undecided claims, the claim that needs the least time first,
 // until all are decided, none can be, or the time of --decide is over.
-func (f *reproduceFlags) decideAll(ctx context.Context, all []*measured,
+func (f *reproduceFlags) decideAll(ctx context.Context, all []*measuring,
 	size experiments.Size) error {
 	until := time.Now().Add(f.decide)
 	short, cancel := context.WithDeadline(ctx, until)
@@ -35,8 +35,8 @@ func (f *reproduceFlags) decideAll(ctx context.Context, all []*measured,
 		terminal.Say("undecided: %s: %s, about %s of generation, %s left", next.Claim,
 			terminal.Count(len(next.Points), "point"),
 			time.Duration(next.Cost*float64(time.Second)).Round(time.Second), left.Round(time.Second))
-		at := slices.IndexFunc(all, func(m *measured) bool { return m.kind == next.Kind })
-		err := f.further(short, all[at], next.Points, until)
+		at := slices.IndexFunc(all, func(m *measuring) bool { return m.task.Kind() == next.Kind })
+		err := all[at].measure(short, next.Points, until)
 		if errors.Is(err, context.DeadlineExceeded) {
 			continue // the loop says so
 		}
@@ -44,13 +44,4 @@ func (f *reproduceFlags) decideAll(ctx context.Context, all []*measured,
 			return err
 		}
 	}
-}
-
-// further measures points until a time; after it the error is context.DeadlineExceeded.
-func (f *reproduceFlags) further(ctx context.Context, m *measured, points []experiments.Point,
-	until time.Time) error {
-	if f.Hub.Enabled() {
-		return f.measured(ctx, m, points)
-	}
-	return sweep(ctx, m.journal, m.task, points, until)
 }

@@ -58,8 +58,10 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 		return err
 	}
 	defer in.Close()
-	judge, err := f.load(ctx, o)
-	if err != nil {
+	judge, err := judges.LoadText(ctx, judgeName(f.name, ""), o)
+	if errors.Is(err, unmask.ErrName) {
+		return usage("%v", wrap("--judge", errors.Unwrap(err)))
+	} else if err != nil {
 		return err
 	}
 	var as *metrics.Retokenize
@@ -76,13 +78,4 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return show(e, f.json)
-}
-
-// load loads the judge.
-func (f *evalTextFlags) load(ctx context.Context, o judges.Options) (*judges.Judge, error) {
-	judge, err := judges.LoadText(ctx, judgeName(f.name, ""), o)
-	if errors.Is(err, unmask.ErrName) {
-		return nil, usage("%v", wrap("--judge", errors.Unwrap(err)))
-	}
-	return judge, err
 }

@@ -65,16 +65,16 @@ func (f *exactnessFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	}
 	by := taskFlags{}
 	by.Judge = f.model
-	task, settings, err := f.task(ctx, "text", by)
+	m, err := f.measuring(ctx, "text", by, &f.Hub)
 	if err != nil {
 		return err
 	}
 	f.of.Samplers, f.of.Steps = f.methods, f.steps
 	points := f.of.Points()
-	if err := experiments.Possible(task, points); err != nil {
+	if err := experiments.Possible(m.task, points); err != nil {
 		return err
 	}
-	results, err := f.resultsAt(ctx, &f.Hub, f.out, task, settings, by, points)
+	results, err := m.resultsAt(ctx, f.out, points)
 	if err != nil {
 		return err
 	}

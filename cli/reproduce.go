@@ -128,7 +128,7 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 		return f.redrawn(given, size)
 	}
 	var results []experiments.Result
-	var all []*measured
+	var all []*measuring
 	settings := experiments.Settings{}
 	defer func() {
 		for _, m := range all {
@@ -142,10 +142,10 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 			return err
 		}
 		all = append(all, m)
-		if err := f.measured(ctx, m, size.Points(m.kind)); err != nil {
+		if err := m.measure(ctx, size.Points(m.task.Kind()), time.Time{}); err != nil {
 			return err
 		}
-		maps.Copy(settings, m.settings.Of(m.kind))
+		maps.Copy(settings, m.settings.Of(m.task.Kind()))
 	}
 	if f.decide > 0 {
 		if err := f.decideAll(ctx, all, size); err != nil {
@@ -206,40 +206,23 @@ func (f *reproduceFlags) write(results []experiments.Result, settings experiment
 	return standardOutput(report.Summary())
 }
 
-// measured is a kind of model with the results of its points.
-type measured struct {
-	kind, name string // name of the journal's file
-	task       experiments.Task
-	settings   experiments.Settings
-	journal    *experiments.Journal
-}
-
 // open loads the model of a kind, and its journal.
-func (f *reproduceFlags) open(ctx context.Context, kind string) (*measured, error) {
-	task, settings, err := f.task(ctx, kind, f.taskFlags)
-	if err != nil {
-		return nil, err
+func (f *reproduceFlags) open(ctx context.Context, kind string) (*measuring, error) {
+	m, err := f.measuring(ctx, kind, f.taskFlags, &f.Hub)
+	if err == nil {
+		err = os.MkdirAll(f.out, 0o777)
 	}
-	m := &measured{kind: task.Kind(), task: task, settings: settings,
-		name: experiments.JournalName(f.out, task.Kind())}
-	if err := os.MkdirAll(f.out, 0o777); err != nil {
-		return nil, err
+	if err == nil {
+		err = m.open(experiments.JournalName(f.out, m.task.Kind()))
 	}
-	m.journal, err = openJournal(m.name, settings)
 	return m, err
 }
 
-// measured measures points of a kind of model.
-func (f *reproduceFlags) measured(ctx context.Context, m *measured,
-	points []experiments.Point) error {
-	return f.deviceFlags.measure(ctx, &f.Hub, m.name, m.journal, m.task, m.settings, f.taskFlags,
-		points)
-}
-
 // results returns the results that the report is of.
-func (f *reproduceFlags) results(m *measured, size experiments.Size) []experiments.Result {
+func (f *reproduceFlags) results(m *measuring, size experiments.Size) []experiments.Result {
+	kind := m.task.Kind()
 	if f.decide > 0 {
-		return size.Decided(m.kind, m.journal.Results)
+		return size.Decided(kind, m.journal.Results)
 	}
-	return m.journal.Of(m.kind, size.Points(m.kind))
+	return m.journal.Of(kind, size.Points(kind))
 }

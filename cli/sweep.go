@@ -73,28 +73,19 @@ func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string)
 	f.model = plan.Model
 	by := taskFlags{judges.Measure{Judge: plan.Judge, Inception: plan.Inception,
 		Reference: plan.Reference}}
-	task, settings, err := f.task(ctx, plan.Kind, by)
+	m, err := f.measuring(ctx, plan.Kind, by, &f.Hub)
 	if errors.Is(err, flags.ErrUsage) { // a mistake in the plan, not on the command line
 		err = fmt.Errorf("%s: %v", name, err)
 	}
 	if err != nil {
 		return err
 	}
-	points := plan.For(task).Points()
-	if err := experiments.Possible(task, points); err != nil {
+	points := plan.For(m.task).Points()
+	if err := experiments.Possible(m.task, points); err != nil {
 		return err
 	}
-	_, err = f.resultsAt(ctx, &f.Hub, f.out, task, settings, by, points)
+	_, err = m.resultsAt(ctx, f.out, points)
 	return wrote(err, f.out)
-}
-
-// openJournal opens results and reports an incomplete end that a crash left.
-func openJournal(name string, s experiments.Settings) (*experiments.Journal, error) {
-	j, err := experiments.OpenJournal(name, s)
-	if err == nil {
-		sayDropped(name, j.Dropped)
-	}
-	return j, err
 }
 
 func sayDropped(name string, bytes int) {
@@ -104,44 +95,68 @@ func sayDropped(name string, bytes int) {
 	}
 }
 
+// measuring is a task with the journal of its results.
+type measuring struct {
+	d        *deviceFlags
+	hub      *share.Hub
+	by       taskFlags // of which the task is made
+	task     experiments.Task
+	settings experiments.Settings
+	name     string // of the journal's file
+	journal  *experiments.Journal
+}
+
+// measuring loads the model of a kind and the judge of its samples, see task.
+func (d *deviceFlags) measuring(ctx context.Context, kind string, by taskFlags,
+	h *share.Hub) (*measuring, error) {
+	task, settings, err := d.task(ctx, kind, by)
+	return &measuring{d: d, hub: h, by: by, task: task, settings: settings}, err
+}
+
+// open opens the journal at name and reports an incomplete end that a crash left.
+func (m *measuring) open(name string) (err error) {
+	m.name = name
+	if m.journal, err = experiments.OpenJournal(name, m.settings); err == nil {
+		sayDropped(name, m.journal.Dropped)
+	}
+	return err
+}
+
 // resultsAt returns the results of points from the journal at name, into which it measures those
-// that are missing there; see measure.
-func (d *deviceFlags) resultsAt(ctx context.Context, h *share.Hub, name string,
-	task experiments.Task, s experiments.Settings, by taskFlags,
+// that are missing there.
+func (m *measuring) resultsAt(ctx context.Context, name string,
 	points []experiments.Point) ([]experiments.Result, error) {
-	j, err := openJournal(name, s)
-	if err != nil {
+	if err := m.open(name); err != nil {
 		return nil, err
 	}
-	err = d.measure(ctx, h, name, j, task, s, by, points)
-	return j.Of(task.Kind(), points), outputs.Ended(err, j.Close())
+	err := m.measure(ctx, points, time.Time{})
+	return m.journal.Of(m.task.Kind(), points), outputs.Ended(err, m.journal.Close())
 }
 
-// measure measures points into the journal at name, alone or with workers. The task was made from
-// by.
-func (d *deviceFlags) measure(ctx context.Context, h *share.Hub, name string,
-	j *experiments.Journal, task experiments.Task, s experiments.Settings, by taskFlags,
-	points []experiments.Point) error {
-	if !h.Enabled() {
-		return sweep(ctx, j, task, points, time.Time{})
+// measure measures points into the journal: with workers, or alone until a signal or a time, which
+// may be zero and after which the error is context.DeadlineExceeded. Progress is on standard error.
+func (m *measuring) measure(ctx context.Context, points []experiments.Point,
+	until time.Time) error {
+	kind := m.task.Kind()
+	if m.hub.Enabled() {
+		by := m.by.Measure
+		by.Judge = judgeName(by.Judge, m.d.model)
+		return m.hub.Points(ctx, m.name, m.journal, m.task, m.settings, m.d.model, m.d.as, by, points)
 	}
-	by.Judge = judgeName(by.Judge, d.model)
-	return h.Points(ctx, name, j, task, s, d.model, d.as, by.Measure, points)
-}
-
-// sweep measures points and shows progress on standard error, until a signal or a time, which may
-// be zero; after it the error is context.DeadlineExceeded.
-func sweep(ctx context.Context, j *experiments.Journal, task experiments.Task,
-	points []experiments.Point, until time.Time) error {
 	late, over := terminal.Late(ctx), false
 	if !until.IsZero() {
 		var cancel context.CancelFunc
 		late, cancel = context.WithDeadline(late, until)
 		defer cancel()
 	}
-	bar := terminal.NewSweep(j, task.Kind(), points)
-	err := experiments.Sweep(late, j, task, points, func(p experiments.Progress) bool {
-		bar.Show(p)
+	left := len(points) - len(m.journal.Of(kind, points))
+	terminal.Say("%s: %s, %d of them left", kind, terminal.Count(len(points), "point"), left)
+	bar, first := terminal.NewProgress(kind, int64(left)), -1.0 // the share that was there
+	err := experiments.Sweep(late, m.journal, m.task, points, func(share float64) bool {
+		if first < 0 {
+			first = share
+		}
+		bar.Set(int64(float64(left) * (share - first) / max(1-first, 1e-9)))
 		over = !until.IsZero() && !time.Now().Before(until)
 		return !over && !terminal.Stopped(ctx)
 	})

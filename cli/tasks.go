@@ -96,16 +96,17 @@ func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name str
 	if f.by.Tasks, err = tasks.Read(in); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	task, settings, err := f.task(ctx, "text", f.by)
+	m, err := f.measuring(ctx, "text", f.by, &f.Hub)
 	if err != nil {
 		return err
 	}
-	points, err := f.points(task.(*tasks.Task))
+	task := m.task.(*tasks.Task)
+	points, err := f.points(task)
 	if err != nil {
 		return err
 	}
-	sayNote(task.(*tasks.Task).LeavesOut())
-	results, err := f.resultsAt(ctx, &f.Hub, f.out, task, settings, f.by, points)
+	sayNote(task.LeavesOut())
+	results, err := m.resultsAt(ctx, f.out, points)
 	if err != nil {
 		return err
 	}

@@ -18,26 +18,22 @@ func Int(f *pflag.FlagSet, to *int, p param.Param) { Count(f, to, "", p) }
 // Count is Int with a one-letter name, such as n for -n; "" for none.
 func Count(f *pflag.FlagSet, to *int, letter string, p param.Param) {
 	p.Kind = param.Whole
+	number(f, to, letter, p, p.Int)
+}
+
+// Float adds a flag of a number. *to gets the default, p.Default, at once.
+func Float(f *pflag.FlagSet, to *float64, p param.Param) { number(f, to, "", p, p.Float) }
+
+func number[T any](f *pflag.FlagSet, to *T, letter string, p param.Param,
+	read func(text string) (T, error)) {
 	set := func(text string) (err error) {
-		*to, err = p.Int(text)
+		*to, err = read(text)
 		return err
 	}
 	if err := set(p.Default); err != nil {
 		panic(err)
 	}
 	f.VarP(&value{p, p.Default, set}, p.Name, letter, p.Help)
-}
-
-// Float adds a flag of a number. *to gets the default, p.Default, at once.
-func Float(f *pflag.FlagSet, to *float64, p param.Param) {
-	set := func(text string) (err error) {
-		*to, err = p.Float(text)
-		return err
-	}
-	if err := set(p.Default); err != nil {
-		panic(err)
-	}
-	Value(f, p, set)
 }
 
 // Seed adds a flag of a 64-bit number, 0 by default.

@@ -72,10 +72,7 @@ func (c *Collected) Sort() error {
 // none.
 func (c *Collected) Digest(i int) (digest string, ok bool) {
 	r, ok := c.journal.Find(c.kind, c.points[i])
-	if !ok {
-		return "", false
-	}
-	return digestOf(r), true
+	return digestOf(r), ok
 }
 
 // DigestOf returns a hash of a JSON result without its times and its machine.

@@ -5,35 +5,23 @@ import (
 	"fmt"
 )
 
-// Progress is the state of a sweep.
-type Progress struct {
-	Kind        string
-	Point       Point   // the point being measured
-	Index       int     // its index, from 0
-	Points      int     // number of points
-	Done, Total float64 // in steps of a sequence, with those of earlier runs
-}
-
 // Sweep measures the points that the journal lacks, in order, and appends each result at once.
-// progress, which may be nil, is called after each step; if it returns false the sweep ends with
-// ErrStopped, and the same call later continues it. If a point cannot run on the model Sweep
-// returns an error before it measures any.
+// progress, which may be nil, is called after each step with the finished share of the work, that of
+// earlier runs too; if it returns false the sweep ends with ErrStopped, and the same call later
+// continues it. If a point cannot run on the model Sweep returns an error before it measures any.
 func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
-	progress func(Progress) bool) error {
-	at := Progress{Kind: t.Kind(), Points: len(points)}
+	progress func(share float64) bool) error {
 	if err := Possible(t, points); err != nil {
 		return err
 	}
+	done, total := 0.0, 0.0 // in steps of a sequence
 	for _, p := range points {
-		at.Total += work(p)
+		total += work(p)
 	}
-	for i, p := range points {
-		at.Index, at.Point = i, p
+	for _, p := range points {
 		if _, ok := j.Find(t.Kind(), p); !ok {
-			before := at.Done
 			r, err := Run(ctx, t, p, func(share float64) bool {
-				at.Done = before + share*work(p)
-				return progress == nil || progress(at)
+				return progress == nil || progress((done+share*work(p))/total)
 			})
 			if err == ErrStopped {
 				return err
@@ -43,9 +31,8 @@ func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 			if err := j.Append(r); err != nil {
 				return err
 			}
-			at.Done = before
 		}
-		at.Done += work(p)
+		done += work(p)
 	}
 	return nil
 }

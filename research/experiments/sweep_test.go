@@ -35,7 +35,7 @@ func TestSweepGoesOn(t *testing.T) {
 		require.NoError(t, err)
 		defer j.Close()
 		err = Sweep(t.Context(), j, chain(), chainPoints,
-			func(Progress) bool { limit--; return limit >= 0 })
+			func(float64) bool { limit--; return limit >= 0 })
 		results := append([]Result(nil), j.Results...)
 		for i := range results {
 			require.Len(t, results[i].Seconds, 2)

@@ -42,7 +42,11 @@ func Prompt(m *unmask.Model, name string, length int) ([]int32, error) {
 		return nil, fmt.Errorf("tensor %q has %d sequences, want 1", tensor, t.Shape[0])
 	}
 	spec := m.Spec()
-	known, err := Tokens(set, file, tensor, spec)
+	in := input{set, file}
+	known, _, err := in.ints(tensor, len(t.Shape))
+	if err == nil {
+		err = in.checkTokens(tensor, known, max(len(known), 1), spec)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func inceptionFile(name string) (string, error) {
 		return "", err
 	}
 	for _, e := range entries {
-		if weightsFile(e.Name()) {
+		if slices.Contains([]string{".pth", ".pt", ".safetensors"}, filepath.Ext(e.Name())) {
 			found = append(found, e.Name())
 		}
 	}
@@ -90,9 +90,4 @@ func weightsOf(file string) (*weights.Set, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return weights.Parse(data.Bytes(), file)
-}
-
-func weightsFile(name string) bool {
-	return slices.ContainsFunc([]string{".pth", ".pt", ".safetensors"},
-		func(ext string) bool { return strings.HasSuffix(name, ext) })
 }

@@ -51,25 +51,23 @@ const textBatch = 32
 const maxTextLine = 16 << 20
 
 // eachLine visits the lines of unmask text --json, numbered from 1. Its errors name a line.
-func eachLine(in io.Reader, visit func(n int, l textLine) error) (n int, err error) {
+func eachLine(in io.Reader, visit func(n int, l textLine) error) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxTextLine)
-	for lines.Scan() {
-		n++
+	n := 1
+	for ; lines.Scan(); n++ {
 		l, err := parseTextLine(lines.Bytes())
 		if err == nil {
 			err = visit(n, l)
 		}
 		if err != nil {
-			return n, fmt.Errorf("line %d: %w", n, err)
+			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return n, fmt.Errorf("line %d: more than %d bytes", n+1, maxTextLine)
-	} else if err != nil {
-		return n, err
+	if err := lines.Err(); !errors.Is(err, bufio.ErrTooLong) {
+		return err
 	}
-	return n, nil
+	return fmt.Errorf("line %d: more than %d bytes", n, maxTextLine)
 }
 
 // ScoreLines judges the lines of unmask text --json, a few at a time. It returns their number and
@@ -96,7 +94,8 @@ func ScoreLines(ctx context.Context, s *experiments.TextScorer, in io.Reader,
 		ids, texts = ids[:0], texts[:0]
 		return err
 	}
-	n, err = eachLine(in, func(n int, l textLine) error {
+	err = eachLine(in, func(line int, l textLine) error {
+		n = line
 		if line := seen[sample{l.Seed, *l.ID}]; line > 0 {
 			return fmt.Errorf("sample %d of seed %d is on line %d already, want each once", *l.ID, l.Seed,
 				line)

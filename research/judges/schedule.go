@@ -22,7 +22,7 @@ const maxScheduleData = 4096
 func FindSchedule(ctx context.Context, m *unmask.Model, samples io.Reader, steps int,
 	seed uint64) (samplers.Schedule, error) {
 	var data [][]int32
-	_, err := eachLine(samples, func(n int, l textLine) error {
+	err := eachLine(samples, func(n int, l textLine) error {
 		switch {
 		case n > maxScheduleData:
 			return fmt.Errorf("there are more samples, want at most %d", maxScheduleData)

@@ -114,14 +114,9 @@ func (t *Task) Run(ctx context.Context, p experiments.Point,
 		it := &t.items[p.First+i]
 		r.Answers[i] = experiments.Answer{ID: it.ID, Kind: it.Kind}
 		if it.Kind == "choice" { // without a run
-			c, err := t.choose(ctx, p.First+i, p.Seed)
-			if err != nil {
+			if err := t.takeChoice(ctx, &r, i); err != nil {
 				return r, fmt.Errorf("item %s: %w", it.ID, err)
 			}
-			right, _ := it.rightChoice()
-			r.Answers[i].Text, r.Answers[i].Right = it.Choices[c.index], truth(c.index == right)
-			r.Answers[i].Passes = c.passes
-			r.Passes += float64(c.passes)
 			if done++; progress != nil && !progress(float64(done)/float64(p.N)) {
 				return r, experiments.ErrStopped
 			}
@@ -181,6 +176,19 @@ func (t *Task) take(r *experiments.Result, i int, q generate.Request, p generate
 	r.Passes += float64(p.Evaluated.Full)
 	r.HeadRows += float64(p.Evaluated.Head)
 	r.Partial += float64(p.Evaluated.Partial)
+	return nil
+}
+
+// takeChoice notes the choice of item i of the point and its passes in r.
+func (t *Task) takeChoice(ctx context.Context, r *experiments.Result, i int) error {
+	it, a := &t.items[r.First+i], &r.Answers[i]
+	c, err := t.choose(ctx, r.First+i, r.Seed)
+	if err != nil {
+		return err
+	}
+	right, _ := it.rightChoice()
+	a.Text, a.Right, a.Passes = it.Choices[c.index], truth(c.index == right), c.passes
+	r.Passes += float64(c.passes)
 	return nil
 }
 
