@@ -18,34 +18,23 @@ type setting struct {
 var kinds = []struct {
 	name     string
 	settings []setting
-	build    func(v []float64) (*Model, error)
+	build    func(v []float64) *Model
 }{
 	{"product", []setting{length(32), tokens(8), sharp, seed},
-		func(v []float64) (*Model, error) {
-			return Product(int(v[0]), int(v[1]), v[2], uint64(v[3])),
-				nil
-		}},
+		func(v []float64) *Model { return Product(int(v[0]), int(v[1]), v[2], uint64(v[3])) }},
 	{"markov", []setting{length(32), tokens(8), stay, sharp, seed},
-		func(v []float64) (*Model, error) {
-			return Markov(int(v[0]), int(v[1]), v[2], v[3], uint64(v[4])),
-				nil
-		}},
+		func(v []float64) *Model { return Markov(int(v[0]), int(v[1]), v[2], v[3], uint64(v[4])) }},
 	{"letters", []setting{length(128)},
-		func(v []float64) (*Model, error) { return Letters(int(v[0])), nil }},
+		func(v []float64) *Model { return Letters(int(v[0])) }},
 	{"hmm", []setting{length(32), tokens(8), {key: "hidden", value: 4, lo: 1, hi: 64, whole: true},
 		stay, sharp, seed},
-		func(v []float64) (*Model, error) {
-			return HMM(int(v[0]), int(v[1]), int(v[2]), v[3], v[4], uint64(v[5])), nil
+		func(v []float64) *Model {
+			return HMM(int(v[0]), int(v[1]), int(v[2]), v[3], v[4], uint64(v[5]))
 		}},
 	{"ising", []setting{{key: "height", value: 4, lo: 1, hi: maxHeight, whole: true},
 		{key: "width", value: 8, lo: 1, hi: MaxLength, whole: true},
 		{key: "coupling", value: 0.4, lo: -5, hi: 5}, {key: "field", value: 0, lo: -5, hi: 5}},
-		func(v []float64) (*Model, error) {
-			if n := int(v[0]) * int(v[1]); n > MaxLength {
-				return nil, fmt.Errorf("%d positions, want at most %d", n, MaxLength)
-			}
-			return Ising(int(v[0]), int(v[1]), v[2], v[3]), nil
-		}},
+		func(v []float64) *Model { return Ising(int(v[0]), int(v[1]), v[2], v[3]) }},
 }
 
 var (
@@ -71,10 +60,11 @@ func Parse(text string) (*Model, error) {
 		if k.name == name {
 			values, err := read(k.settings, rest)
 			if err == nil {
-				var m *Model
-				if m, err = k.build(values); err == nil {
+				m := k.build(values)
+				if m.Length() <= MaxLength {
 					return m, nil
 				}
+				err = fmt.Errorf("%d positions, want at most %d", m.Length(), MaxLength)
 			}
 			return nil, fmt.Errorf("oracle: %q: %w", text, err)
 		}

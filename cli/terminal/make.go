@@ -37,7 +37,7 @@ func (s Show) Make(ctx context.Context, j *outputs.Job, list []runs.Range, out o
 			w.shows = j.Requests.Answer(0)
 		}
 		defer w.Clear()
-		out, draw = before{out, func([]outputs.Sample) { w.Clear() }}, w.Draw
+		out, draw = cleared{out, w}, w.Draw
 	}
 	more := h.Step
 	h.Step = func(step *generate.Step) error {
@@ -50,7 +50,11 @@ func (s Show) Make(ctx context.Context, j *outputs.Job, list []runs.Range, out o
 		return trace.Step(step)
 	}
 	h.Stop = func() bool { return Stopped(ctx) }
-	ran := p.stopped(outputs.Make(ctx, j, list, out, h))
+	ran := outputs.Make(ctx, j, list, out, h)
+	p.Close()
+	if errors.Is(ran, outputs.ErrStopped) {
+		Line(ran.Error())
+	}
 	if err := trace.Close(ran); err != nil && (ran == nil || errors.Is(ran, outputs.ErrStopped)) {
 		return fmt.Errorf("trace: %w", err)
 	}
@@ -94,23 +98,14 @@ func Enlarge(ctx context.Context, out *outputs.Pictures) error {
 	return err
 }
 
-// stopped removes the bar and reports a run that a signal ended.
-func (p *Progress) stopped(ran error) error {
-	p.Close()
-	if errors.Is(ran, outputs.ErrStopped) {
-		Line(ran.Error())
-	}
-	return ran
-}
-
-// before is an Output that calls a function before samples are put.
-type before struct {
+// cleared is an Output that removes a watcher's drawing before samples are put.
+type cleared struct {
 	outputs.Output
-	do func([]outputs.Sample)
+	w *Watcher
 }
 
 // Put implements outputs.Output.
-func (b before) Put(samples []outputs.Sample) error {
-	b.do(samples)
-	return b.Output.Put(samples)
+func (c cleared) Put(samples []outputs.Sample) error {
+	c.w.Clear()
+	return c.Output.Put(samples)
 }

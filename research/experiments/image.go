@@ -144,23 +144,18 @@ func (s *ImageScorer) Metrics(ctx context.Context) (Metrics, error) {
 	m["frechet"] = frechet
 	if real := s.reference.Features; len(real) > neighbours && len(s.features) > neighbours {
 		n := min(len(real), len(s.features))
-		pr, err := metrics.NewPrecisionRecall(ctx, real[:n], s.features[:n], neighbours)
+		precision, recall, err := metrics.PrecisionRecall(ctx, real[:n], s.features[:n], neighbours)
 		if err != nil {
 			return nil, err
 		}
-		m["precision"], m["recall"] = Measure{Value: pr.Precision}, Measure{Value: pr.Recall}
+		m["precision"], m["recall"] = Measure{Value: precision}, Measure{Value: recall}
 	}
-	return m, s.addScore(m)
-}
-
-// addScore adds the Inception Score, if the network has logits.
-func (s *ImageScorer) addScore(m Metrics) error {
-	if s.score == nil {
-		return nil
+	if s.score != nil { // the network has logits
+		var score Measure
+		score.Value, score.Deviation, err = s.score.Value()
+		m["score"] = score
 	}
-	v, deviation, err := s.score.Value()
-	m["score"] = Measure{Value: v, Deviation: deviation}
-	return err
+	return m, err
 }
 
 // without returns the Frechet distance without each of the Groups parts of the images.

@@ -3,6 +3,7 @@ package experiments
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -71,7 +72,11 @@ func TestImageScorer(t *testing.T) {
 
 // The Inception Score comes with its deviation over the splits, in JSON and in the table.
 func TestInceptionScoreHasItsDeviation(t *testing.T) {
-	s := NewImageScorer(colours{classes: 3}, nil, 20)
+	reference, err := NewReference(3, func(add func([]float32) error) error {
+		return errors.Join(add(make([]float32, 3)), add(make([]float32, 3)))
+	})
+	require.NoError(t, err)
+	s := NewImageScorer(colours{classes: 3}, reference, 20)
 	for i := range 20 {
 		logits := make([]float32, 3)
 		logits[i%3] = float32(i)
@@ -80,8 +85,9 @@ func TestInceptionScoreHasItsDeviation(t *testing.T) {
 	value, deviation, err := s.score.Value()
 	require.NoError(t, err)
 	require.Positive(t, deviation)
-	e := Evaluation{Samples: 20, Metrics: Metrics{}}
-	require.NoError(t, s.addScore(e.Metrics))
+	all, err := s.Metrics(t.Context())
+	require.NoError(t, err)
+	e := Evaluation{Samples: 20, Metrics: Metrics{"score": all["score"]}}
 	data, err := json.Marshal(e)
 	require.NoError(t, err)
 	require.JSONEq(t, fmt.Sprintf(`{"samples":20,"metrics":{"score":{"value":%v,"deviation":%v}}}`,

@@ -225,30 +225,30 @@ func TestPrecisionRecall(t *testing.T) {
 		{"a mode is missing", slices.Concat(line(0, 10), line(100, 110)), line(0, 10), 1, 0.5},
 		{"one too many", line(0, 10), slices.Concat(line(0, 10), line(100, 110)), 0.5, 1},
 	} {
-		got, err := metrics.NewPrecisionRecall(ctx, c.real, c.generated, 3)
+		precision, recall, err := metrics.PrecisionRecall(ctx, c.real, c.generated, 3)
 		require.NoError(t, err, c.name)
-		require.Equal(t, metrics.PrecisionRecall{Precision: c.precision, Recall: c.recall}, got, c.name)
+		require.Equal(t, []float64{c.precision, c.recall}, []float64{precision, recall}, c.name)
 	}
-	_, err := metrics.NewPrecisionRecall(ctx, line(0, 3), line(0, 9), 3)
+	_, _, err := metrics.PrecisionRecall(ctx, line(0, 3), line(0, 9), 3)
 	require.EqualError(t, err,
 		"3 real and 9 generated features with 3 neighbours, want more features than neighbours")
-	_, err = metrics.NewPrecisionRecall(ctx, line(0, 9), append(line(0, 9), []float32{1}), 3)
+	_, _, err = metrics.PrecisionRecall(ctx, line(0, 9), append(line(0, 9), []float32{1}), 3)
 	require.EqualError(t, err, "feature 9 has 1 values, the others 2")
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err = metrics.NewPrecisionRecall(cancelled, line(0, 9), line(0, 9), 3)
+	_, _, err = metrics.PrecisionRecall(cancelled, line(0, 9), line(0, 9), 3)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
 // Compared with the definition, on sets larger than a tile.
 func TestPrecisionRecallByDefinition(t *testing.T) {
 	real, generated := normal(5, 300, 4, 0), normal(6, 270, 4, 0.7)
-	got, err := metrics.NewPrecisionRecall(context.Background(), real, generated, 2)
+	precision, recall, err := metrics.PrecisionRecall(context.Background(), real, generated, 2)
 	require.NoError(t, err)
-	require.InDelta(t, among(real, generated, 2), got.Precision, 1e-12)
-	require.InDelta(t, among(generated, real, 2), got.Recall, 1e-12)
-	require.True(t, got.Precision > 0.2 && got.Precision < 1 && got.Recall > 0.2 && got.Recall < 1,
-		"a case that tells: %v", got)
+	require.InDelta(t, among(real, generated, 2), precision, 1e-12)
+	require.InDelta(t, among(generated, real, 2), recall, 1e-12)
+	require.True(t, precision > 0.2 && precision < 1 && recall > 0.2 && recall < 1,
+		"a case that tells: %v and %v", precision, recall)
 }
 
 func among(set, samples [][]float32, k int) float64 {

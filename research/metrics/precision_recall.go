@@ -9,54 +9,45 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// PrecisionRecall are the share of generated samples among the real ones, and of real ones among
+// PrecisionRecall returns the share of generated samples among the real ones, and of real ones among
 // the generated ones (Kynkaanniemi et al., "Improved precision and recall metric for assessing
-// generative models", 2019).
-type PrecisionRecall struct {
-	Precision, Recall float64
-}
-
-// NewPrecisionRecall compares features [n][width] of real and generated samples. A sample is among
-// a set if its distance from some member is at most that member's distance from its k-th nearest
-// neighbour in the set; k is 3 in the paper. Distances are Euclidean, exact up to
-// float64's rounding. Time grows with the product of the numbers of samples, memory does not.
-func NewPrecisionRecall(ctx context.Context, real, generated [][]float32, k int) (PrecisionRecall,
-	error) {
+// generative models", 2019), by their features [n][width]. A sample is among a set if its distance
+// from some member is at most that member's distance from its k-th nearest neighbour in the set; k
+// is 3 in the paper. Distances are Euclidean, exact up to float64's rounding. Time grows with the
+// product of the numbers of samples, memory does not.
+func PrecisionRecall(ctx context.Context, real, generated [][]float32, k int) (precision,
+	recall float64, err error) {
 	if k < 1 || len(real) <= k || len(generated) <= k {
-		return PrecisionRecall{},
-			fmt.Errorf("%d real and %d generated features with %d neighbours, want more features than "+
-				"neighbours",
-				len(real), len(generated), k)
+		return 0, 0, fmt.Errorf("%d real and %d generated features with %d neighbours, want more "+
+			"features than neighbours", len(real), len(generated), k)
 	}
 	width := len(real[0])
 	for _, set := range [][][]float32{real, generated} {
 		for i, f := range set {
 			if len(f) != width {
-				return PrecisionRecall{},
-					fmt.Errorf("feature %d has %d values, the others %d", i, len(f), width)
+				return 0, 0, fmt.Errorf("feature %d has %d values, the others %d", i, len(f), width)
 			}
 			for j, v := range f {
 				if v-v != 0 {
-					return PrecisionRecall{},
-						fmt.Errorf("value %d of feature %d is %v, want a finite number", j, i, v)
+					return 0, 0, fmt.Errorf("value %d of feature %d is %v, want a finite number", j, i, v)
 				}
 			}
 		}
 	}
 	near, err := radii(ctx, real, k)
 	if err != nil {
-		return PrecisionRecall{}, err
+		return 0, 0, err
 	}
 	far, err := radii(ctx, generated, k)
 	if err != nil {
-		return PrecisionRecall{}, err
+		return 0, 0, err
 	}
 	precise, recalled := make([]bool, len(generated)), make([]bool, len(real))
 	err = eachDistance(ctx, real, generated, func(i, j int, d float64) {
 		precise[j] = precise[j] || d <= near[i]
 		recalled[i] = recalled[i] || d <= far[j]
 	})
-	return PrecisionRecall{Precision: share(precise), Recall: share(recalled)}, err
+	return share(precise), share(recalled), err
 }
 
 // radii returns, for each member of a set, the squared distance from its k-th nearest neighbour in
