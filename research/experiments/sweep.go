@@ -6,8 +6,8 @@ import (
 )
 
 // Sweep measures the points that the journal lacks, in order, and appends each result at once.
-// progress, which may be nil, is called after each step with the finished share of the work, that of
-// earlier runs too; if it returns false the sweep ends with ErrStopped, and the same call later
+// progress, which may be nil, is called after each step with the finished share of the work, that
+// of earlier runs too; if it returns false the sweep ends with ErrStopped, and the same call later
 // continues it. If a point cannot run on the model Sweep returns an error before it measures any.
 func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 	progress func(share float64) bool) error {

@@ -9,12 +9,12 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// PrecisionRecall returns the share of generated samples among the real ones, and of real ones among
-// the generated ones (Kynkaanniemi et al., "Improved precision and recall metric for assessing
-// generative models", 2019), by their features [n][width]. A sample is among a set if its distance
-// from some member is at most that member's distance from its k-th nearest neighbour in the set; k
-// is 3 in the paper. Distances are Euclidean, exact up to float64's rounding. Time grows with the
-// product of the numbers of samples, memory does not.
+// PrecisionRecall returns the share of generated samples among the real ones, and of real ones
+// among the generated ones (Kynkaanniemi et al., "Improved precision and recall metric for
+// assessing generative models", 2019), by their features [n][width]. A sample is among a set if its
+// distance from some member is at most that member's distance from its k-th nearest neighbour in
+// the set; k is 3 in the paper. Distances are Euclidean, exact up to float64's rounding. Time grows
+// with the product of the numbers of samples, memory does not.
 func PrecisionRecall(ctx context.Context, real, generated [][]float32, k int) (precision,
 	recall float64, err error) {
 	if k < 1 || len(real) <= k || len(generated) <= k {
