@@ -86,9 +86,3 @@ func without(ranges [][2]rune) normalizer {
 
 // isSign reports whether r is punctuation for BERT.
 func isSign(r rune) bool { return inRanges(tables()["signs"], r) }
-
-// splitBERT divides text at white space, and makes each sign a word.
-func (p *preTokenizer) splitBERT() {
-	p.split(runs(unicode.IsSpace, 1), false, behaviours["Removed"])
-	p.split(runs(isSign, 1), false, behaviours["Isolated"])
-}

@@ -69,7 +69,8 @@ func (p *preTokenizer) read(s object) error {
 		p.split(compile(`\w+|[^\w\s]+`), true, behaviours["Removed"])
 		return s.only()
 	case "BertPreTokenizer":
-		p.splitBERT()
+		p.split(runs(unicode.IsSpace, 1), false, behaviours["Removed"])
+		p.split(runs(isSign, 1), false, behaviours["Isolated"])
 		return s.only()
 	case "Punctuation":
 		return p.readPunctuation(s)

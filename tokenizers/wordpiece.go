@@ -51,14 +51,10 @@ func (w *wordPieces) divide(word string) (pieces []string) {
 	return pieces
 }
 
-func (w *wordPieces) unknown(word string) error {
-	return fmt.Errorf("word %.40q is not in the vocabulary", word)
-}
-
 func (w *wordPieces) append(ids []int32, word string, _ *scratch) ([]int32, error) {
 	pieces := w.divide(word)
 	if pieces == nil {
-		return ids, w.unknown(word)
+		return ids, fmt.Errorf("word %.40q is not in the vocabulary", word)
 	}
 	for _, p := range pieces {
 		ids = append(ids, w.ids[p])

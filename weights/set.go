@@ -25,16 +25,15 @@ type Set struct {
 	sources  []*source
 }
 
-// Names in a model's directory, as huggingface_hub writes them.
 const (
 	fileName  = "model.safetensors"
 	indexName = "model.safetensors.index.json"
-
-	// the names of diffusers, and of its float16 variants
-	diffusersName     = "diffusion_pytorch_model.safetensors"
-	halfName          = "model.fp16.safetensors"
-	halfDiffusersName = "diffusion_pytorch_model.fp16.safetensors"
 )
+
+// ModelFiles are the files that have a model's weights or name their parts, of huggingface_hub and
+// of diffusers with its float16 variants, in the order in which Open takes them.
+var ModelFiles = []string{fileName, indexName, "diffusion_pytorch_model.safetensors",
+	"model.fp16.safetensors", "diffusion_pytorch_model.fp16.safetensors"}
 
 // Open maps the model at name: a safetensors file, its index.json, or a directory. In a directory
 // it looks for model.safetensors, for model.safetensors.index.json with its shards, and for
@@ -51,7 +50,12 @@ func Open(name string) (*Set, error) {
 	}
 	s := newSet()
 	err = s.load(atomicfile.DirFS(dir), file, dir, func(file string) ([]*Tensor, error) {
-		return s.addFile(filepath.Join(dir, file))
+		src, err := openSource(filepath.Join(dir, file))
+		if err != nil {
+			return nil, err
+		}
+		s.sources = append(s.sources, src)
+		return s.add(src.data, src, src.path)
 	})
 	if err != nil {
 		s.Close()
@@ -105,22 +109,12 @@ func newSet() *Set {
 
 // modelFile returns the file with the weights in a model's directory.
 func modelFile(dir fs.FS) (string, error) {
-	for _, name := range []string{fileName, indexName, diffusersName, halfName, halfDiffusersName} {
+	for _, name := range ModelFiles {
 		if _, err := fs.Stat(dir, name); err == nil {
 			return name, nil
 		}
 	}
 	return "", fmt.Errorf("neither %s nor %s is there", fileName, indexName)
-}
-
-// addFile maps a file and adds its tensors.
-func (s *Set) addFile(name string) ([]*Tensor, error) {
-	src, err := openSource(name)
-	if err != nil {
-		return nil, err
-	}
-	s.sources = append(s.sources, src)
-	return s.add(src.data, src, name)
 }
 
 // add parses one file and adds its tensors. A name may be in one file only.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -59,12 +60,7 @@ func (s *Set) load(dir fs.FS, file, at string, add func(string) ([]*Tensor, erro
 
 // shardsOf returns the files of a weight map, each once, sorted.
 func shardsOf(where map[string]string) []string {
-	var shards []string
-	for _, shard := range where {
-		shards = append(shards, shard)
-	}
-	slices.Sort(shards)
-	return slices.Compact(shards)
+	return slices.Compact(slices.Sorted(maps.Values(where)))
 }
 
 // parseIndex returns the shard of every tensor.

@@ -5,23 +5,21 @@ import (
 	"strings"
 )
 
-// folded is the key by which sorting and unique compare values: texts in lower case.
-func (r *run) folded(v any) any {
-	if t, ok := v.(text); ok {
-		return text{s: r.lower(t).s}
-	}
-	return v
-}
-
 // keyed returns the function that gives what a filter compares of an item: the item or an
 // attribute of it, texts in lower case unless case_sensitive is true. The numbers are those of the
 // filter's arguments.
 func (r *run) keyed(args []any, sensitive, attribute int, named *dict) func(any) any {
-	fold, get := r.folded, r.attributeOf(args, attribute, named)
+	get := r.attributeOf(args, attribute, named)
 	if a, ok := option(args, sensitive, named, "case_sensitive"); ok && truth(a) {
-		fold = func(v any) any { return v }
+		return get
 	}
-	return func(v any) any { return fold(get(v)) }
+	return func(v any) any {
+		v = get(v)
+		if t, ok := v.(text); ok {
+			return text{s: r.lower(t).s}
+		}
+		return v
+	}
 }
 
 // attributeOf returns the function that reads a filter's argument attribute of an item.

@@ -274,11 +274,17 @@ func fromJSON(data []byte) (v any, err error) {
 	return v, nil
 }
 
-func readJSON(d *json.Decoder, depth int) any {
+// nextJSON reads the next token.
+func nextJSON(d *json.Decoder) json.Token {
 	t, err := d.Token()
 	if err != nil {
 		fail("byte %d: %v", d.InputOffset(), err)
 	}
+	return t
+}
+
+func readJSON(d *json.Decoder, depth int) any {
+	t := nextJSON(d)
 	if depth > maxDepth {
 		fail("byte %d: nested deeper than %d", d.InputOffset(), maxDepth)
 	}
@@ -289,18 +295,15 @@ func readJSON(d *json.Decoder, depth int) any {
 			for d.More() {
 				l.items = append(l.items, readJSON(d, depth+1))
 			}
-			closeJSON(d)
+			nextJSON(d)
 			return l
 		}
 		o := newDict()
 		for d.More() {
-			key, err := d.Token()
-			if err != nil {
-				fail("byte %d: %v", d.InputOffset(), err)
-			}
-			o.set(said(key.(string)), readJSON(d, depth+1))
+			key := nextJSON(d).(string)
+			o.set(said(key), readJSON(d, depth+1))
 		}
-		closeJSON(d)
+		nextJSON(d)
 		return o
 	case string:
 		return said(t)
@@ -318,12 +321,6 @@ func readJSON(d *json.Decoder, depth int) any {
 		return f
 	}
 	return t // nil or bool
-}
-
-func closeJSON(d *json.Decoder) {
-	if _, err := d.Token(); err != nil {
-		fail("byte %d: %v", d.InputOffset(), err)
-	}
 }
 
 // recovered turns a failure into an error; other panics continue.

@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"unmask/weights"
 )
 
 // small are the files of a model beside its weights, those that are there: configurations, the
@@ -29,17 +32,11 @@ var small = []string{
 	"linear_spec_lora/adapter_config.json", "linear_spec_lora/adapter_model.safetensors",
 }
 
-// single are the files that have a model's weights, or name their parts, in the order in which
-// weights.Open takes them.
-var single = []string{"model.safetensors", index, "diffusion_pytorch_model.safetensors",
-	"model.fp16.safetensors", "diffusion_pytorch_model.fp16.safetensors"}
-
 const (
-	index     = "model.safetensors.index.json" // names the parts of the weights
-	pipeline  = "model_index.json"             // names the folders of a pipeline's parts
-	codec     = "audio_tokenizer"              // folder of OmniVoice's sound codec
-	laya      = "rl_agent_config.json"         // in the place of config.json
-	maxIndex  = 64 << 20                       // bytes
+	pipeline  = "model_index.json"     // names the folders of a pipeline's parts
+	codec     = "audio_tokenizer"      // folder of OmniVoice's sound codec
+	laya      = "rl_agent_config.json" // in the place of config.json
+	maxIndex  = 64 << 20               // bytes
 	maxShards = 4096
 )
 
@@ -98,7 +95,7 @@ func checkModel(repo string, all []string) error {
 // weightsOf returns the file in folder that has the weights or names their parts, "" if there is
 // none.
 func weightsOf(all []string, folder string) string {
-	for _, name := range single {
+	for _, name := range weights.ModelFiles {
 		if name = path.Join(folder, name); slices.Contains(all, name) {
 			return name
 		}
@@ -155,7 +152,7 @@ func (c *Client) fetchModel(ctx context.Context, repo, commit string, all []stri
 // shards returns the parts that an index names, in its folder, and the bytes of all tensors, 0 if
 // it does not say; none for other files.
 func (c *Client) shards(repo, commit, name string) (shards []string, size int64, err error) {
-	if path.Base(name) != index {
+	if !strings.HasSuffix(name, ".index.json") {
 		return nil, 0, nil
 	}
 	var file struct {
@@ -171,20 +168,14 @@ func (c *Client) shards(repo, commit, name string) (shards []string, size int64,
 	if json.Unmarshal(file.Metadata, &total) == nil {
 		size = int64(total.Size)
 	}
-	seen := map[string]bool{}
-	for _, shard := range file.Map {
+	for _, shard := range slices.Compact(slices.Sorted(maps.Values(file.Map))) {
 		if err := checkFile(shard); err != nil {
 			return nil, 0, fmt.Errorf("%s: %w", name, err)
 		}
-		if !seen[shard] {
-			seen[shard] = true
-			shards = append(shards, path.Join(path.Dir(name), shard))
-		}
-		if len(shards) > maxShards {
+		if shards = append(shards, path.Join(path.Dir(name), shard)); len(shards) > maxShards {
 			return nil, 0, fmt.Errorf("%s: more than %d parts", name, maxShards)
 		}
 	}
-	slices.Sort(shards)
 	return shards, size, nil
 }
 
@@ -261,7 +252,7 @@ func (c *Client) FindModel(repo, revision string) (dir string, err error) {
 			// A pipeline's tokenizer and scheduler have no weights.
 			if folder == "" || !slices.ContainsFunc(all,
 				func(name string) bool { return strings.HasPrefix(name, folder+"/") }) {
-				return missing(path.Join(folder, single[0]))
+				return missing(path.Join(folder, weights.ModelFiles[0]))
 			}
 			continue
 		}

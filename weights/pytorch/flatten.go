@@ -271,10 +271,9 @@ func plain(v any, depth int, budget *int) (any, bool) {
 	switch v := v.(type) {
 	case nil, bool, int64, float64, string:
 		return v, true
-	case *list:
-		return all(v.items)
-	case *tuple:
-		return all(v.items)
+	case *list, *tuple:
+		_, items, _ := parts(v)
+		return all(items)
 	case *dict:
 		m := map[string]any{}
 		for i, k := range v.keys {
