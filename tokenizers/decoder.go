@@ -42,14 +42,7 @@ func readDecoder(s object) (decoder, error) {
 	case "":
 		return decodeSpaced, nil
 	case "Sequence":
-		return readSequence(s, "decoders", readDecoder, func(all []decoder) decoder {
-			return func(tokens []spelled) []spelled {
-				for _, d := range all {
-					tokens = d(tokens)
-				}
-				return tokens
-			}
-		})
+		return readSequence(s, "decoders", readDecoder, inOrder)
 	case "ByteLevel": // its settings are for the other uses of ByteLevel
 		return decodeBytes, s.only("add_prefix_space", "trim_offsets", "use_regex")
 	case "ByteFallback":

@@ -87,6 +87,16 @@ func (o object) stage(name string) (object, error) {
 	return s, err
 }
 
+// inOrder returns the stage that applies all in their order.
+func inOrder[T any, F ~func(T) T](all []F) F {
+	return func(x T) T {
+		for _, f := range all {
+			x = f(x)
+		}
+		return x
+	}
+}
+
 // readSequence reads a stage of stages: read reads each entry of field. An error names the entry.
 func readSequence[T any](s object, field string, read func(object) (T, error), join func([]T) T) (T,
 	error) {

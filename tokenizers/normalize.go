@@ -23,14 +23,7 @@ func readNormalizer(s object) (normalizer, error) {
 	}
 	switch kind {
 	case "Sequence":
-		return readSequence(s, "normalizers", readNormalizer, func(all []normalizer) normalizer {
-			return func(text string) string {
-				for _, n := range all {
-					text = n(text)
-				}
-				return text
-			}
-		})
+		return readSequence(s, "normalizers", readNormalizer, inOrder)
 	case "NFC", "NFD", "NFKC", "NFKD":
 		f := form{decomposed: norm.NFD, compose: strings.HasSuffix(kind, "C")}
 		if strings.HasPrefix(kind, "NFK") {

@@ -26,7 +26,7 @@ type expr struct {
 	recursive bool      // the definition refers to itself
 
 	known  [pruned + 1]result // by how far what is empty was left out
-	hollow verdict
+	hollow bool               // no value is valid
 
 	with    map[*expr]*expr // what both returned for it and another
 	without *expr           // what other returned
@@ -43,10 +43,7 @@ func (e *expr) spend(n int) error {
 	return e.doc.budget.Spend(n)
 }
 
-type (
-	state   uint8
-	verdict uint8
-)
+type state uint8
 
 const (
 	fresh state = iota
@@ -54,15 +51,9 @@ const (
 	done
 )
 
-const (
-	unknown verdict = iota
-	hollow          // no value is valid
-	solid
-)
-
 var (
-	anything = &expr{hollow: solid}
-	nothing  = &expr{hollow: hollow}
+	anything = &expr{}
+	nothing  = &expr{hollow: true}
 )
 
 func init() {
@@ -251,8 +242,8 @@ func (e *expr) meet(a, b []*shape, depth int) ([]*shape, error) {
 
 // empty reports whether it is easy to see, to some depth, that no value is valid.
 func (e *expr) empty(depth int) bool {
-	if e.hollow != unknown || depth == 0 {
-		return e.hollow == hollow
+	if e.hollow || e == anything || depth == 0 {
+		return e.hollow
 	}
 	list, err := e.to(depth - 1)
 	if err == nil {
@@ -266,7 +257,7 @@ func (e *expr) empty(depth int) bool {
 			return false
 		}
 	}
-	e.hollow = hollow
+	e.hollow = true
 	return true
 }
 

@@ -65,7 +65,7 @@ func (d *document) keywords(e *expr, o *object, depth int) ([]*shape, error) {
 // own returns the shapes that a schema's own keywords describe: all but those that hold schemas of
 // the same value.
 func (d *document) own(e *expr, o *object, depth int) ([]*shape, error) {
-	types, err := readTypes(o)
+	types, whole, err := readTypes(o)
 	if err != nil {
 		return nil, e.refuse(err.Error())
 	}
@@ -76,13 +76,11 @@ func (d *document) own(e *expr, o *object, depth int) ([]*shape, error) {
 	var own []*shape
 	r := &reader{d: d, e: e, o: o}
 	for k := range kinds {
-		s := every(k)
-		switch {
-		case types != nil && types[k] == no:
+		if types != nil && !types[k] {
 			continue
-		case types != nil && types[k] == integers:
-			s.whole = true
 		}
+		s := every(k)
+		s.whole = whole && k == number
 		possible := r.shape(s)
 		if r.err != nil {
 			return nil, r.err
@@ -118,28 +116,21 @@ func joinLists(list []*shape) []*shape {
 	return out
 }
 
-type allowed uint8
-
-const (
-	no allowed = iota
-	yes
-	integers
-)
-
 var typeNames = map[string]kind{"null": null, "boolean": boolean, "number": number,
 	"integer": number, "string": text, "array": array, "object": dict}
 
-// readTypes returns what a schema's type allows, nil without one.
-func readTypes(o *object) (*[kinds]allowed, error) {
+// readTypes returns the kinds that a schema's type allows, nil without one, and whether numbers must
+// be whole.
+func readTypes(o *object) (types *[kinds]bool, whole bool, err error) {
 	v, ok := o.get("type")
 	if !ok {
-		return nil, nil
+		return nil, false, nil
 	}
 	names, ok := v.([]any)
 	if !ok {
 		names = []any{v}
 	}
-	var out [kinds]allowed
+	types = new([kinds]bool)
 	if o.values["nullable"] == true {
 		names = append(slices.Clone(names), "null")
 	}
@@ -148,16 +139,14 @@ func readTypes(o *object) (*[kinds]allowed, error) {
 		k, ok := typeNames[name]
 		switch {
 		case name == "any": // draft 3
-			return nil, nil
+			return nil, false, nil
 		case !ok:
-			return nil, fmt.Errorf("type %.60q", name)
-		case name != "integer":
-			out[k] = yes
-		case out[k] == no:
-			out[k] = integers
+			return nil, false, fmt.Errorf("type %.60q", name)
 		}
+		whole = name == "integer" && !types[number] || whole && name != "number"
+		types[k] = true
 	}
-	return &out, nil
+	return types, whole, nil
 }
 
 // listedValues returns the shapes of enum and const, and whether the schema has either.

@@ -131,12 +131,7 @@ func (f *File) around(tokens []string) (any, error) {
 
 // role returns the id of the token that has a role.
 func (f *File) role(name string, tokens []string) (int, error) {
-	key := "tokenizer.ggml." + name + "_token_id"
-	id, err := f.Int(key)
-	if err == nil && (id < 0 || id >= len(tokens)) {
-		err = fmt.Errorf("key %s is %d, want 0 to %d", key, id, len(tokens)-1)
-	}
-	return id, err
+	return f.within("tokenizer.ggml."+name+"_token_id", 0, len(tokens)-1)
 }
 
 // entries returns the ids of the model's tokens by spelling, and the entries of added tokens.
@@ -216,10 +211,7 @@ func (f *File) ends() ([]int, error) {
 		if !f.Has(key) {
 			continue
 		}
-		id, err := f.Int(key)
-		if err == nil && (id < 0 || id > 1<<30) {
-			err = fmt.Errorf("key %s is %d, want 0 to %d", key, id, 1<<30)
-		}
+		id, err := f.within(key, 0, 1<<30)
 		if err != nil {
 			return nil, err
 		}

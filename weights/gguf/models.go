@@ -368,10 +368,7 @@ func (k *keys) note(err error) {
 }
 
 func (k *keys) int(name string) int {
-	n, err := k.Int(k.arch + "." + name)
-	if err == nil && (n < 1 || n > 1<<30) {
-		err = fmt.Errorf("key %s.%s is %d, want 1 to %d", k.arch, name, n, 1<<30)
-	}
+	n, err := k.within(k.arch+"."+name, 1, 1<<30)
 	k.note(err)
 	return n
 }
@@ -396,10 +393,7 @@ func (k *keys) sizes(m family) map[string]any {
 
 // whole returns an integer of 0 and more.
 func (k *keys) whole(key string) int {
-	n, err := k.Int(key)
-	if err == nil && (n < 0 || n > 1<<30) {
-		err = fmt.Errorf("key %s is %d, want 0 to %d", key, n, 1<<30)
-	}
+	n, err := k.within(key, 0, 1<<30)
 	k.note(err)
 	return n
 }

@@ -122,6 +122,15 @@ func (f *File) Int(key string) (n int, err error) {
 	return n, err
 }
 
+// within returns an integer of least to most.
+func (f *File) within(key string, least, most int) (int, error) {
+	n, err := f.Int(key)
+	if err == nil && (n < least || n > most) {
+		err = fmt.Errorf("key %s is %d, want %d to %d", key, n, least, most)
+	}
+	return n, err
+}
+
 // Float returns a floating-point number or an integer.
 func (f *File) Float(key string) (x float64, err error) {
 	_, err = f.get(key, "a number", func(v value) bool {

@@ -270,7 +270,7 @@ func (c *Client) FindModel(repo, revision string) (dir string, err error) {
 }
 
 // ParseModel splits "org/name", "org/name@revision" or "org/name@revision:file.gguf". file is ""
-// for a model of several files.
+// for a model of several files. The default revision is [DefaultRevision].
 func ParseModel(s string) (repo, revision, file string, err error) {
 	whole := s
 	s, file, named := strings.Cut(s, ":")
@@ -283,8 +283,14 @@ func ParseModel(s string) (repo, revision, file string, err error) {
 				file)
 		}
 	}
-	repo, revision, err = Parse(s)
-	return repo, revision, file, err
+	repo, revision, found := strings.Cut(s, "@")
+	if !found {
+		revision = DefaultRevision
+	}
+	if err := cmp.Or(checkRepo(repo), checkRevision(revision)); err != nil {
+		return "", "", "", err
+	}
+	return repo, revision, file, nil
 }
 
 // PullModel calls [Client.PullModel] with the client of the environment, of a name that

@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"cmp"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -17,18 +16,6 @@ var (
 	refPart  = regexp.MustCompile(`^[A-Za-z0-9_+=%][A-Za-z0-9_.+=%@,-]*$`)
 	commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
-
-// Parse splits "org/name" or "org/name@revision". The default revision is [DefaultRevision].
-func Parse(s string) (repo, revision string, err error) {
-	repo, revision, found := strings.Cut(s, "@")
-	if !found {
-		revision = DefaultRevision
-	}
-	if err := cmp.Or(checkRepo(repo), checkRevision(revision)); err != nil {
-		return "", "", err
-	}
-	return repo, revision, nil
-}
 
 // checkRepo follows huggingface_hub's rules for names (validate_repo_id).
 func checkRepo(repo string) error {

@@ -16,7 +16,7 @@ func TestParse(t *testing.T) {
 		"openai-community/gpt2-xl@refs/pr/1":      {"openai-community/gpt2-xl", "refs/pr/1"},
 		"a/b@v1.0":                                {"a/b", "v1.0"},
 	} {
-		repo, revision, err := Parse(in)
+		repo, revision, _, err := ParseModel(in)
 		require.NoError(t, err)
 		require.Equal(t, want, [2]string{repo, revision})
 	}
@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 		"a/b@x.", "a/b@a b", "a/b@x\x00", "a/b@x?y#z",
 		`a/b@x\y`, "a/b@x:y", "a/b@@{u}", "a/" + strings.Repeat("b", 100), "a/b@" +
 			strings.Repeat("b", 201), "http://x/y"} {
-		_, _, err := Parse(in)
+		_, _, _, err := ParseModel(in)
 		require.Error(t, err, in)
 		require.NotContains(t, err.Error(), "\n")
 	}
@@ -59,7 +59,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("a/b@refs/pr/1")
 	f.Add("../..@../../x")
 	f.Fuzz(func(t *testing.T, s string) {
-		repo, revision, err := Parse(s)
+		repo, revision, _, err := ParseModel(s)
 		if err != nil {
 			return
 		}

@@ -92,8 +92,8 @@ func (c *Checkpoint) described(src string, o Options) (config []byte, beside map
 	return append(config, '\n'), beside, err
 }
 
-// streams passes every tensor to be written to put, within the limits.
-func (c *Checkpoint) streams(ctx context.Context, put func(weights.Stream)) error {
+// streams returns the tensors to be written, within the limits.
+func (c *Checkpoint) streams(ctx context.Context) (list []weights.Stream, err error) {
 	var total int64
 	for _, t := range c.tensors {
 		if c.tied(t) {
@@ -101,16 +101,16 @@ func (c *Checkpoint) streams(ctx context.Context, put func(weights.Stream)) erro
 		}
 		total += int64(t.Numel()) * int64(width(t.DType))
 		if total < 0 || total > maxShared*c.size+maxExpanded {
-			return fmt.Errorf("the tensors have more than %d times the file's %d bytes, and %d more",
+			return nil, fmt.Errorf("the tensors have more than %d times the file's %d bytes, and %d more",
 				maxShared, c.size, maxExpanded)
 		}
-		put(weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape,
+		list = append(list, weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape,
 			Open: func() (io.ReadCloser, error) {
 				r, err := t.Open()
 				return cancelled{ctx, r}, err
 			}})
 	}
-	return nil
+	return list, nil
 }
 
 // cancelled is a reader that ends when its context does.

@@ -153,8 +153,8 @@ func readCompanions(dir string) (map[string][]byte, error) {
 // write writes the model to dir: the tensors, the files beside them, and config.json last.
 func (c *Checkpoint) write(ctx context.Context, dir string, o Options, config []byte,
 	beside map[string][]byte) error {
-	var streams []weights.Stream
-	if err := c.streams(ctx, func(s weights.Stream) { streams = append(streams, s) }); err != nil {
+	streams, err := c.streams(ctx)
+	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
