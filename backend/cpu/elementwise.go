@@ -21,63 +21,53 @@ func (v *vectors) Activate(x *tensor.Dense, rows int, f backend.Activation) {
 	if f == backend.Identity {
 		return
 	}
-	v.run(rows, rowCall{kernel: activate, x: data(x), width: backend.Width(x), function: functions[f]})
-}
-
-func activate(j *rowJob, row, _ int) {
-	x := j.row(j.x, row)
-	j.function(j.ops, x, x)
+	v.run(rows, rowCall{x: data(x), width: backend.Width(x), function: functions[f],
+		kernel: func(j *rowJob, row, _ int) {
+			j.function(j.ops, j.row(j.x, row), j.row(j.x, row))
+		}})
 }
 
 // Modulate computes x = x*(1+scale[seq]) + shift[seq].
 func (v *vectors) Modulate(x, scale, shift *tensor.Dense, segs []backend.Segment) {
 	backend.CheckSegmentRows("Modulate", x, scale, segs)
 	backend.CheckSegmentRows("Modulate", x, shift, segs)
-	v.runSegments(segs, rowCall{kernel: modulate, x: data(x), a: data(scale), b: data(shift),
-		width: backend.Width(x)})
-}
-
-func modulate(j *rowJob, row, seq int) {
-	j.ops.Modulate(j.row(j.x, row), j.row(j.a, seq), j.row(j.b, seq))
+	v.runSegments(segs, rowCall{x: data(x), a: data(scale), b: data(shift), width: backend.Width(x),
+		kernel: func(j *rowJob, row, seq int) {
+			j.ops.Modulate(j.row(j.x, row), j.row(j.a, seq), j.row(j.b, seq))
+		}})
 }
 
 // GateAdd computes dst += gate[seq]*x.
 func (v *vectors) GateAdd(dst, x, gate *tensor.Dense, segs []backend.Segment) {
 	backend.CheckSegmentRows("GateAdd", dst, gate, segs)
 	backend.CheckSegmentRows("GateAdd", x, gate, segs)
-	v.runSegments(segs, rowCall{kernel: gateAdd, dst: data(dst), x: data(x), a: data(gate),
-		width: backend.Width(x)})
-}
-
-func gateAdd(j *rowJob, row, seq int) {
-	j.ops.MulAdd(j.row(j.dst, row), j.row(j.x, row), j.row(j.a, seq))
+	v.runSegments(segs, rowCall{dst: data(dst), x: data(x), a: data(gate), width: backend.Width(x),
+		kernel: func(j *rowJob, row, seq int) {
+			j.ops.MulAdd(j.row(j.dst, row), j.row(j.x, row), j.row(j.a, seq))
+		}})
 }
 
 // Gather computes dst[i] = src[from[i]].
 func (v *vectors) Gather(dst, src *tensor.Dense, from []int32) {
 	backend.CheckRows("Gather", dst, src, from)
-	v.run(len(from), rowCall{kernel: gather, dst: data(dst), x: data(src), from: from,
-		width: backend.Width(src)})
+	v.run(len(from), rowCall{dst: data(dst), x: data(src), from: from, width: backend.Width(src),
+		kernel: func(j *rowJob, row, _ int) { copy(j.row(j.dst, row), j.row(j.x, int(j.from[row]))) }})
 }
-
-func gather(j *rowJob, row, _ int) { copy(j.row(j.dst, row), j.row(j.x, int(j.from[row]))) }
 
 // AddRows computes dst[i] += src[from[i]].
 func (v *vectors) AddRows(dst, src *tensor.Dense, from []int32) {
 	backend.CheckRows("AddRows", dst, src, from)
-	v.run(len(from), rowCall{kernel: addRow, dst: data(dst), x: data(src), from: from,
-		width: backend.Width(src)})
+	v.run(len(from), rowCall{dst: data(dst), x: data(src), from: from, width: backend.Width(src),
+		kernel: func(j *rowJob, row, _ int) {
+			j.ops.Add(j.row(j.dst, row), j.row(j.x, int(j.from[row])))
+		}})
 }
-
-func addRow(j *rowJob, row, _ int) { j.ops.Add(j.row(j.dst, row), j.row(j.x, int(j.from[row]))) }
 
 // AddScaled computes dst[i] += scale[i]*src[from[i]].
 func (v *vectors) AddScaled(dst, src *tensor.Dense, from []int32, scale []float32) {
 	backend.CheckScaled(dst, src, from, scale)
-	v.run(len(from), rowCall{kernel: addScaled, dst: data(dst), x: data(src), a: scale, from: from,
-		width: backend.Width(src)})
-}
-
-func addScaled(j *rowJob, row, _ int) {
-	j.ops.AddScaled(j.row(j.dst, row), j.row(j.x, int(j.from[row])), j.a[row])
+	v.run(len(from), rowCall{dst: data(dst), x: data(src), a: scale, from: from,
+		width: backend.Width(src), kernel: func(j *rowJob, row, _ int) {
+			j.ops.AddScaled(j.row(j.dst, row), j.row(j.x, int(j.from[row])), j.a[row])
+		}})
 }

@@ -101,21 +101,17 @@ func data(t *tensor.Dense) []float32 {
 // LayerNorm computes dst = (x-mean)/sqrt(var+eps)*scale+shift by rows, in two passes.
 func (v *vectors) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	backend.CheckLayerNorm(dst, x, rows, n)
-	v.run(rows, rowCall{kernel: layerNorm, dst: data(dst), x: data(x), a: data(n.Scale),
-		b: data(n.Shift), width: backend.Width(x), eps: n.Eps})
+	v.run(rows, rowCall{dst: data(dst), x: data(x), a: data(n.Scale), b: data(n.Shift), eps: n.Eps,
+		width: backend.Width(x), kernel: func(j *rowJob, row, _ int) {
+			j.ops.LayerNorm(j.row(j.dst, row), j.row(j.x, row), j.a, j.b, j.eps)
+		}})
 }
 
 // RMSNorm computes dst = x/sqrt(mean(x^2)+eps)*scale by rows.
 func (v *vectors) RMSNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	backend.CheckRMSNorm(dst, x, rows, n)
-	v.run(rows, rowCall{kernel: rmsNorm, dst: data(dst), x: data(x), a: data(n.Scale),
-		width: backend.Width(x), eps: n.Eps})
-}
-
-func rmsNorm(j *rowJob, row, _ int) {
-	j.ops.RMSNorm(j.row(j.dst, row), j.row(j.x, row), j.a, j.eps)
-}
-
-func layerNorm(j *rowJob, row, _ int) {
-	j.ops.LayerNorm(j.row(j.dst, row), j.row(j.x, row), j.a, j.b, j.eps)
+	v.run(rows, rowCall{dst: data(dst), x: data(x), a: data(n.Scale), eps: n.Eps,
+		width: backend.Width(x), kernel: func(j *rowJob, row, _ int) {
+			j.ops.RMSNorm(j.row(j.dst, row), j.row(j.x, row), j.a, j.eps)
+		}})
 }

@@ -141,26 +141,23 @@ func (b *Backend) HeadStats(x *tensor.Dense, rows int, head backend.Head, s *bac
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h := b.headOf(head)
-	at := b.scratch(&b.heads.stats, 8*6*rows)
-	var r statistics
-	results := [...]struct {
-		dst []float64
-		at  *devicePtr
-	}{{s.LogMoment, &r.logMoment}, {s.Entropy, &r.entropy}, {s.P1, &r.p1}, {s.P2, &r.p2},
-		{s.LogSum, &r.logSum}}
-	for _, a := range results {
-		if a.dst != nil {
-			*a.at = at
-			at += devicePtr(8 * rows)
+	next := b.scratch(&b.heads.stats, 8*6*rows)
+	results := [...][]float64{s.LogMoment, s.Entropy, s.P1, s.P2, s.LogSum}
+	var at [len(results)]devicePtr // 0 for those not needed
+	for i, dst := range results {
+		if dst != nil {
+			at[i] = next
+			next += devicePtr(8 * rows)
 		}
 	}
+	r := statistics{logMoment: at[0], entropy: at[1], p1: at[2], p2: at[3], logSum: at[4]}
 	if s.Arg != nil {
-		r.arg = at
+		r.arg = next
 	}
 	b.stats(&h, b.address(x), rows, s.Beta, r)
-	for _, a := range results {
-		if a.dst != nil {
-			fetch(b, a.dst[:rows], *a.at)
+	for i, dst := range results {
+		if dst != nil {
+			fetch(b, dst[:rows], at[i])
 		}
 	}
 	if s.Arg != nil {
