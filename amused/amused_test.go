@@ -46,7 +46,7 @@ func TestTokenizerParity(t *testing.T) {
 				if shape[1] == 256 {
 					grid = 16
 				}
-				m, err := vq.Load(p.Source, grid, grid, model.Options{Backend: d.New(t)})
+				m, err := vq.Load(p.Source, grid, model.Options{Backend: d.New(t)})
 				require.NoError(t, err)
 				want, _ := p.Floats("images")
 				got := make([]float32, len(want))

@@ -120,48 +120,16 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 		s, key = *f.Model, "model.type"
 		s.Vocab = cmp.Or(s.Vocab, f.Vocab)
 	}
-	switch { // the same tensors, but numbers of another meaning
-	case f.Graph != nil:
-		return c, "", nil, fmt.Errorf("config.json: graph is there, want none: it is SEDD, whose network " +
-			"computes ratios of probabilities")
-	case !slices.Contains(parametrizations, f.Parametrization.name):
-		return c, "", nil, fmt.Errorf("config.json: parameterization is %q, want subs",
-			f.Parametrization.name)
-	case !slices.Contains(types, s.Type):
-		return c, "", nil, fmt.Errorf("config.json: %s is %q, want one of %s", key, s.Type,
-			strings.Join(types[1:], ", "))
-	case f.TimeConditioned && f.Noise.name != "" && f.Noise.name != "loglinear":
-		return c, "", nil, fmt.Errorf("config.json: noise is %q, want loglinear with time_conditioning",
-			f.Noise.name)
-	case f.Backbone != "" && f.Backbone != "dit":
-		return c, "", nil, fmt.Errorf("config.json: backbone is %q, want dit", f.Backbone)
-	}
-	if err := src.CheckKeys(keys...); err != nil {
+	if err := cmp.Or(f.computed(key, s.Type), src.CheckKeys(keys...)); err != nil {
 		return c, "", nil, err
 	}
 	if c, err = fromTensors(set); err != nil {
 		return c, "", nil, err
 	}
-	var sizes model.ConfigSizes
-	sizes.Decide("hidden_size", cmp.Or(s.HiddenSize, s.HiddenDim), &c.Hidden, maxSize)
-	sizes.Decide("n_heads", s.Heads, &c.Heads, maxSize)
-	// wrong whatever the tensors say
-	if own := (Config{Hidden: c.Hidden}); sizes.Err == nil && s.Heads != nil {
-		if given := cmp.Or(s.HiddenSize, s.HiddenDim); given != nil {
-			own.Hidden = *given
-		}
-		own.Heads = *s.Heads
-		sizes.Err = own.checkHeads()
-	}
-	sizes.Decide("n_blocks", s.Blocks, &c.Blocks, maxSize)
-	sizes.Decide("cond_dim", s.Cond, &c.Cond, maxSize)
-	sizes.Decide("length", cmp.Or(s.Length, s.ModelLength), &c.Length, maxLength)
-	sizes.Decide("vocab_size", s.Vocab, &c.Vocab, maxSize)
-	if sizes.Err != nil {
-		return c, "", nil, sizes.Err
+	if notes, err = s.decide(&c); err != nil {
+		return c, "", nil, err
 	}
 	c.TimeConditioned, c.Begin, c.Pad = f.TimeConditioned, f.Begin, f.Pad
-	tokenizer = cmp.Or(f.Tokenizer.Name, "gpt2")
 	if f.MaskIndex != nil && *f.MaskIndex != c.Vocab-1 {
 		return c, "", nil, fmt.Errorf("config.json: mask_index is %d, want %d, the embedding's last row",
 			*f.MaskIndex, c.Vocab-1)
@@ -172,7 +140,43 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 				[]string{"bos_token_id", "pad_token_id"}[i], *id, c.Vocab-2)
 		}
 	}
-	return c, tokenizer, sizes.Notes, c.check()
+	return c, cmp.Or(f.Tokenizer.Name, "gpt2"), notes, c.check()
+}
+
+// computed returns an error for networks with the same tensors, but with numbers of another
+// meaning. kind is the value of key.
+func (f *file) computed(key, kind string) error {
+	switch {
+	case f.Graph != nil:
+		return fmt.Errorf("config.json: graph is there, want none: it is SEDD, whose network computes " +
+			"ratios of probabilities")
+	case !slices.Contains(parametrizations, f.Parametrization.name):
+		return fmt.Errorf("config.json: parameterization is %q, want subs", f.Parametrization.name)
+	case !slices.Contains(types, kind):
+		return fmt.Errorf("config.json: %s is %q, want one of %s", key, kind,
+			strings.Join(types[1:], ", "))
+	case f.TimeConditioned && f.Noise.name != "" && f.Noise.name != "loglinear":
+		return fmt.Errorf("config.json: noise is %q, want loglinear with time_conditioning", f.Noise.name)
+	case f.Backbone != "" && f.Backbone != "dit":
+		return fmt.Errorf("config.json: backbone is %q, want dit", f.Backbone)
+	}
+	return nil
+}
+
+// decide fills in the sizes that the tensors do not have, and notes where they have others.
+func (s *sizes) decide(c *Config) (notes []string, err error) {
+	var d model.ConfigSizes
+	hidden := cmp.Or(s.HiddenSize, s.HiddenDim)
+	d.Decide("hidden_size", hidden, &c.Hidden, maxSize)
+	d.Decide("n_heads", s.Heads, &c.Heads, maxSize)
+	if d.Err == nil && s.Heads != nil { // wrong whatever the tensors say
+		d.Err = Config{Hidden: *cmp.Or(hidden, &c.Hidden), Heads: *s.Heads}.checkHeads()
+	}
+	d.Decide("n_blocks", s.Blocks, &c.Blocks, maxSize)
+	d.Decide("cond_dim", s.Cond, &c.Cond, maxSize)
+	d.Decide("length", cmp.Or(s.Length, s.ModelLength), &c.Length, maxLength)
+	d.Decide("vocab_size", s.Vocab, &c.Vocab, maxSize)
+	return d.Notes, d.Err
 }
 
 func (c Config) check() error {

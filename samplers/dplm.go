@@ -36,11 +36,6 @@ func (DPLM) Plan(steps, free int) (int, error) {
 // Needs logits of masked and open positions.
 func (DPLM) Needs(int, int) Need { return Need{Logits: true} }
 
-// hidden returns the number of n positions that are masked after a step.
-func (DPLM) hidden(n, step, steps int) int {
-	return int(float64(n) * (1 - float64(step)/float64(steps)))
-}
-
 // dplmDraw is what is drawn at one position.
 type dplmDraw struct {
 	token int32   // with the largest noised logit
@@ -152,7 +147,8 @@ func (d DPLM) frequent(draws []dplmDraw) (again []int) {
 
 // opening masks the positions with the lowest scores and opens the others.
 func (d DPLM) opening(v *View, positions []int, draws []dplmDraw) Opening {
-	masked := dplmLowest(draws, d.hidden(len(draws), v.Step, v.Steps))
+	hidden := int(float64(len(draws)) * (1 - float64(v.Step)/float64(v.Steps)))
+	masked := dplmLowest(draws, hidden)
 	o := Opening{Positions: v.Ints(len(v.Masked))[:0], Tokens: v.Tokens32(len(v.Masked))[:0],
 		LogP: v.Floats(len(v.Masked))[:0], Close: v.Ints(len(v.Open))[:0]}
 	for i, p := range positions {

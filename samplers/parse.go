@@ -54,7 +54,9 @@ func Parse(text string, given ...Given) (Sampler, error) {
 		rule, err = n.build(outer, false)
 	}
 	if err == nil {
-		err = trimmed(Check(rule))
+		if err = Check(rule); err != nil { // which has this package's name at the front
+			err = errors.New(strings.TrimPrefix(err.Error(), "samplers: "))
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("samplers: %s: %w", param.Quote(text), err)
@@ -77,14 +79,6 @@ func takes(text string, g Given) bool {
 	// an empty value is refused, but only after a rule has taken it
 	_, _ = n.build([]*setting{s}, false)
 	return s.used
-}
-
-// trimmed returns an error without this package's name at the front.
-func trimmed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return errors.New(strings.TrimPrefix(err.Error(), "samplers: "))
 }
 
 // node is a rule as parsed.

@@ -43,10 +43,3 @@ func square(s *weights.Sizes, name string, n int) int {
 	}
 	return max(r, 1)
 }
-
-// divides notes an error if the number of heads does not divide the width.
-func divides(s *weights.Sizes, name string, heads, width int) {
-	if heads < 1 || width%heads != 0 {
-		s.Fail("config.json: %s is %d, want a divisor of the width %d", name, heads, width)
-	}
-}

@@ -135,7 +135,9 @@ func readSizes(src *model.Source) (z Sizes, err error) {
 		if *v.heads = heads[v.size]; *v.heads == 0 {
 			return z, fmt.Errorf("config.json: %s is %q, want small, base or large", v.key, v.size)
 		}
-		divides(s, v.key, *v.heads, v.width)
+		if v.width%*v.heads != 0 {
+			s.Fail("config.json: %s is %d, want a divisor of the width %d", v.key, *v.heads, v.width)
+		}
 	}
 	if s.Has("decoder.text_guidance_proj.weight") {
 		z.TextRows, z.TextWidth = s.Dim("decoder.text_guidance_positional_embedding", 2, 0),

@@ -145,12 +145,12 @@ func (r *resBlock) apply(v *picture.Canvas) {
 	v.SwapThird()
 }
 
-// Load loads a tokenizer for images of width x height codes. The precision is that of the
+// Load loads a tokenizer for images of side x side codes. The precision is that of the
 // convolutions; nearest codes are found in float64 at any precision. The encoder's and the
 // decoder's weights are packed when they are first used; src must stay open until then.
-func Load(src *model.Source, width, height int, o model.Options) (_ *Model, err error) {
+func Load(src *model.Source, side int, o model.Options) (_ *Model, err error) {
 	defer backend.Recover(&err)
-	m, err := load(src, width, height, o)
+	m, err := load(src, side, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
@@ -158,7 +158,7 @@ func Load(src *model.Source, width, height int, o model.Options) (_ *Model, err 
 }
 
 // load is Load without the model's name in errors.
-func load(src *model.Source, width, height int, o model.Options) (*Model, error) {
+func load(src *model.Source, side int, o model.Options) (*Model, error) {
 	b := &builder{Sizes: weights.Sizes{Set: src.Set}}
 	own := isLlamaGen(src)
 	if own {
@@ -169,9 +169,8 @@ func load(src *model.Source, width, height int, o model.Options) (*Model, error)
 	if b.Err != nil {
 		return nil, b.Err
 	}
-	if most := maxPixels / m.scale; width < 1 || height < 1 || max(width, height) > most {
-		return nil, fmt.Errorf("the grid is %d x %d codes, want 1 to %d along a side", width, height,
-			most)
+	if most := maxPixels / m.scale; side < 1 || side > most {
+		return nil, fmt.Errorf("the grid is %d x %d codes, want 1 to %d along a side", side, side, most)
 	}
 	if err := weights.Bind(m, src.Set,
 		weights.BindOptions{Names: b.names, Ignore: unused}); err != nil {
@@ -180,8 +179,8 @@ func load(src *model.Source, width, height int, o model.Options) (*Model, error)
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.Codebook.Load(l)
-	m.Codec = picture.Codec{Grid: []int{height, width}, Width: m.scale * width,
-		Height: m.scale * height, Book: &m.Codebook, Offset: 0.5,
+	m.Codec = picture.Codec{Grid: []int{side, side}, Width: m.scale * side, Height: m.scale * side,
+		Book: &m.Codebook, Offset: 0.5,
 		Halves: l.LaterHalves(src.Name, src.Set,
 			func(l *nn.Loader) { l.Load(&m.QuantConv, &m.Encoder) },
 			func(l *nn.Loader) { l.Load(&m.PostConv, &m.Decoder) })}

@@ -35,7 +35,7 @@ func TestLlamaGenParity(t *testing.T) {
 				if p.Full() {
 					grid = shape[2] / 16
 				}
-				m, err := vq.Load(p.Source, grid, grid, model.Options{Backend: d.New(t)})
+				m, err := vq.Load(p.Source, grid, model.Options{Backend: d.New(t)})
 				require.NoError(t, err)
 				codes, _ := p.Ints("codes")
 				want, _ := p.Floats("images")

@@ -55,9 +55,6 @@ func ReadConfig(src *model.Source) (Config, error) {
 	return c, c.check()
 }
 
-// named reports whether config.json has the sizes of this codec.
-func named(src *model.Source) bool { return src.Values().Has("vqgan") }
-
 // Side returns the width and height of an image in pixels.
 func (c Config) Side() int { return c.Grid << (len(c.ChMult) - 1) }
 
