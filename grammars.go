@@ -55,6 +55,21 @@ func (g *Grammar) IsZero() bool {
 		len(g.Avoid) == 0 && g.Recursion == 0
 }
 
+// field returns the name of the field that is set.
+func (g *Grammar) field() string {
+	switch {
+	case g.Schema != nil:
+		return "schema"
+	case g.Regex != "":
+		return "regex"
+	case g.Choice != nil:
+		return "choice"
+	case g.Calls != nil:
+		return "calls"
+	}
+	return "avoid"
+}
+
 // place is where a grammar's text stands.
 type place struct {
 	before, after string // what is known around it; only for Avoid
@@ -62,74 +77,80 @@ type place struct {
 	open          bool // spaces and newlines may follow
 }
 
-// compile returns the automaton over bytes, the name of the field that it is from and, of choices,
-// which of them ends in each state. Spaces and newlines may follow choices of an open place.
+// compile returns the automaton over bytes and, of choices, which one ends in each state. Spaces
+// and newlines may follow choices of an open place.
 func (g *Grammar) compile(m *Model, at *place, budget *grammar.Budget) (d *grammar.DFA,
-	ends []int32, name string, err error) {
+	ends []int32, err error) {
 	if len(g.Avoid) == 0 {
-		return g.spelled(m, at.open, budget)
+		d, ends, err = g.spelled(m, at.open, budget)
+		return d, ends, refusal(g.field(), err)
 	}
 	if g.Choice != nil {
-		return nil, nil, "avoid", param.Refuse("avoid", param.NoEffect,
+		return nil, nil, param.Refuse("avoid", param.NoEffect,
 			"avoid with choice, want the choices without what they should avoid")
 	}
 	avoid, err := grammar.Avoid(g.Avoid, at.before, at.after, budget)
 	rest := *g
 	if rest.Avoid = nil; err != nil || rest.IsZero() {
-		return avoid, nil, "avoid", err
+		return avoid, nil, refusal("avoid", err)
 	}
-	if d, _, name, err = rest.spelled(m, at.open, budget); err != nil {
-		return nil, nil, name, err
+	if d, _, err = rest.compile(m, at, budget); err != nil {
+		return nil, nil, err
 	}
 	if d, err = grammar.Intersect(d, avoid, budget); err == nil && d.Empty() {
-		err = param.Refuse("avoid", param.NoEffect, "avoid leaves no text of the %s, want some", name)
+		err = param.Refuse("avoid", param.NoEffect, "avoid leaves no text of the %s, want some",
+			rest.field())
 	}
-	return d, nil, "avoid", err
+	return d, nil, refusal("avoid", err)
 }
 
 // spelled is compile without Avoid.
 func (g *Grammar) spelled(m *Model, open bool, budget *grammar.Budget) (d *grammar.DFA,
-	ends []int32, name string, err error) {
+	ends []int32, err error) {
 	set := slices.DeleteFunc([]bool{g.Schema != nil, g.Regex != "", g.Choice != nil, g.Calls != nil},
 		func(is bool) bool { return !is })
 	switch {
 	case len(set) > 1:
-		return nil, nil, "schema", param.Refuse("schema", param.NoEffect,
+		return nil, nil, param.Refuse("schema", param.NoEffect,
 			"schema, regex, choice and calls together, want one of them")
 	case g.Recursion != 0 && g.Schema == nil:
-		return nil, nil, "recursion", param.Refuse("recursion", param.NoEffect,
+		return nil, nil, param.Refuse("recursion", param.NoEffect,
 			"recursion without a schema, want one with it")
 	case g.Recursion < 0 || g.Recursion > int(Recursion.Max):
-		return nil, nil, "recursion", &param.Error{Name: "recursion", Found: fmt.Sprint(g.Recursion),
+		return nil, nil, &param.Error{Name: "recursion", Found: fmt.Sprint(g.Recursion),
 			Want: fmt.Sprintf("0 to %v", Recursion.Max)}
 	case g.Schema != nil:
 		s, err := schema.Compile(g.Schema, schema.Options{Depth: g.Recursion, Budget: budget})
 		if err != nil {
-			return nil, nil, "schema", err
+			return nil, nil, err
 		}
-		return s.DFA, nil, "schema", nil
+		return s.DFA, nil, nil
 	case g.Regex != "":
 		d, err = grammar.Regexp(g.Regex, budget)
-		return d, nil, "regex", err
+		return d, nil, err
 	case g.Calls != nil:
 		form, own := m.callForm()
 		d, err = g.Calls.compile(form, own, budget)
-		return d, nil, "calls", err
+		return d, nil, err
 	}
 	if len(g.Choice) == 0 || slices.ContainsFunc(g.Choice, func(t string) bool {
 		return t == "" || !utf8.ValidString(t)
 	}) {
-		return nil, nil, "choice", &param.Error{Name: "choice", Found: fmt.Sprintf("%q", g.Choice),
+		return nil, nil, &param.Error{Name: "choice", Found: fmt.Sprintf("%q", g.Choice),
 			Want: "texts in UTF-8 that are not empty"}
 	}
-	d, ends, err = grammar.Labelled(g.Choice, open, budget)
-	return d, ends, "choice", err
+	return grammar.Labelled(g.Choice, open, budget)
 }
 
 // refusal returns an error of a grammar as one about a field.
 func refusal(name string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if e, ok := err.(*param.Error); ok && e.Name == "grammar" {
+		return &param.Error{Name: name, Found: e.Found, Want: e.Want, Reason: e.Reason}
+	} else if ok {
+		return err
 	}
 	if r, ok := errors.AsType[*schema.Refused](err); ok {
 		return &param.Error{Name: name, Found: r.What + " at #" + r.At,
@@ -167,12 +188,12 @@ func (m *Model) language(ctx context.Context, g *Grammar, tokens, ends []int32) 
 	if len(g.Avoid) > 0 {
 		at.before, at.after = m.textOf(tokens[:l.From]), m.textOf(tokens[l.To:])
 	}
-	c, name, err := m.compiled(ctx, g, at)
+	c, err := m.compiled(ctx, g, at)
 	if err == nil {
 		l.Tokens, l.Choices, l.Text = c.Tokens, c.Choices, c.Text
-		err = m.check(ctx, l, tokens)
+		err = refusal(g.field(), m.check(ctx, l, tokens))
 	}
-	return l, ends, refusal(name, err)
+	return l, ends, err
 }
 
 // check returns an error if a language has no text with some tokens. Checks that look at many edges
@@ -231,56 +252,50 @@ var compiling = turns.New(int64(max(1, runtime.GOMAXPROCS(0)-1)))
 // maxGrammars is how much memory the automata take that a model keeps, in bytes.
 const maxGrammars = 128 << 20
 
-// grammars are a model's automata by a hash of what they are of, those used last.
-type grammars = lru.Cache[[sha256.Size]byte, *compiledGrammar]
+// grammars are languages of a model by a hash of what they are of, without positions, those used
+// last.
+type grammars = lru.Cache[[sha256.Size]byte, *constrain.Language]
 
-// compiledGrammar is the language of a grammar, without positions, and the name of its field.
-type compiledGrammar struct {
-	constrain.Language
-	name string
-}
-
-// compiled returns a grammar's automaton, and the name of its field.
-func (m *Model) compiled(ctx context.Context, g *Grammar, at *place) (*compiledGrammar, string,
-	error) {
+// compiled returns the language of a grammar.
+func (m *Model) compiled(ctx context.Context, g *Grammar, at *place) (*constrain.Language, error) {
 	calls, _ := json.Marshal(g.Calls) // what it cannot write is refused below
 	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %v %v %q %q %q", g.Schema, g.Regex, g.Choice,
 		calls, g.Recursion, at.ends, at.open, g.Avoid, at.before, at.after))
 	if c, ok := m.grammars.Get(key); ok {
-		return c, c.name, nil
+		return c, nil
 	}
 	owner, _ := ctx.Value(ownerKey{}).(string)
 	back, err := compiling.Take(ctx, owner, 1)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer back()
 	if c, ok := m.grammars.Get(key); ok { // another goroutine may have made it
-		return c, c.name, nil
+		return c, nil
 	}
-	c := &compiledGrammar{}
+	c := &constrain.Language{}
 	if err := m.compile(ctx, c, g, at); err != nil {
-		return nil, c.name, err
+		return nil, err
 	}
 	m.grammars.Put(key, c, owner, int64(c.Bytes()))
-	return c, c.name, nil
+	return c, nil
 }
 
 // compile makes the automata of a grammar.
-func (m *Model) compile(ctx context.Context, c *compiledGrammar, g *Grammar, at *place) error {
+func (m *Model) compile(ctx context.Context, c *constrain.Language, g *Grammar, at *place) error {
 	budget := grammar.NewBudget(ctx, schema.DefaultLimit)
-	d, labels, name, err := g.compile(m, at, budget)
-	if c.name = name; err != nil {
+	d, labels, err := g.compile(m, at, budget)
+	if err != nil {
 		return err
 	}
 	if at.open {
-		if c.Text = d; name == "choice" {
+		if c.Text = d; g.Choice != nil {
 			c.Text, err = grammar.Choices(g.Choice, budget)
 		} else {
 			d = d.Spaced()
 		}
 		if err != nil {
-			return err
+			return refusal("choice", err)
 		}
 	}
 	c.Tokens, err = d.Tokens(m.vocabulary(), grammar.TokenOptions{Ends: at.ends, Fill: at.ends,
@@ -288,7 +303,7 @@ func (m *Model) compile(ctx context.Context, c *compiledGrammar, g *Grammar, at 
 	if err == nil && labels != nil {
 		c.Choices = constrain.NewChoices(g.Choice, c.Tokens, labels)
 	}
-	return err
+	return refusal(g.field(), err)
 }
 
 // Constraints restrict the tokens that a run may draw, in text. TOKENS are ids such as "3,17" or,

@@ -32,12 +32,12 @@ func TestGrammarsOfAllModels(t *testing.T) {
 		if own, _ := m.Defaults(); own.Reuse.String() == "causal" {
 			r.Overrides = unmask.Overrides{"reuse": "causal"}
 			_, err = m.Prepare(t.Context(), r)
-			require.ErrorContains(t, err, "grammar is given, want none with reuse causal", pack)
+			require.ErrorContains(t, err, "regex is given, want none with reuse causal", pack)
 		}
 		if m.Spec().Growth != nil {
 			_, err = m.Prepare(t.Context(), unmask.Request{Infill: "12[?]13",
 				Constraints: unmask.Constraints{Grammar: unmask.Grammar{Regex: "(20 )*"}}})
-			require.ErrorContains(t, err, "grammar is given, want none with", pack)
+			require.ErrorContains(t, err, "regex is given, want none with", pack)
 		}
 	}
 }

@@ -127,7 +127,7 @@ func (m *Model) prepare(ctx context.Context, r *Request, pictures map[*ImageInpu
 		if tokens == nil {
 			tokens = slices.Repeat([]int32{spec.Mask}, length)
 		}
-		if err = q.CheckGrammar(spec); err == nil {
+		if err = refusal(r.Grammar.field(), q.CheckGrammar(spec)); err == nil {
 			q.Language, q.Ends, err = m.language(ctx, &r.Grammar, tokens, q.Ends)
 		}
 	}

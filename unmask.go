@@ -27,6 +27,7 @@ import (
 	_ "unmask/codecs/latents"
 	_ "unmask/codecs/vq"
 	_ "unmask/codecs/vqgan"
+	"unmask/constrain"
 	_ "unmask/dit"
 	_ "unmask/encoders"
 	"unmask/generate"
@@ -118,7 +119,7 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 		m.Name = src.Name
 	}
 	m.chat = sync.OnceValues(m.readChat)
-	m.grammars = lru.New[[sha256.Size]byte, *compiledGrammar](maxGrammars)
+	m.grammars = lru.New[[sha256.Size]byte, *constrain.Language](maxGrammars)
 	m.vocabulary = sync.OnceValue(func() *grammar.Vocabulary { return Vocabulary(m.Text, m.Spec()) })
 	return m
 }

@@ -149,7 +149,7 @@ func (s *settings) prepare(ctx context.Context, f *fields, m *servedModel, names
 
 // clients returns the client's names of the request's fields, given those of its route.
 func (s *settings) clients(names map[string]string) map[string]string {
-	out := map[string]string{"schema": s.form, "regex": s.form, "choice": s.form, "grammar": s.form}
+	out := map[string]string{"schema": s.form, "regex": s.form, "choice": s.form}
 	maps.Copy(out, names)
 	if s.request.Length > 0 {
 		delete(out, "length")
