@@ -327,13 +327,16 @@ type Constraints struct {
 // none. length is the number of the sequence's positions, with those around the text.
 func (m *Model) constrain(f *model.Filter, c Constraints, length int) (
 	adjust func(position int, logits []float32), err error) {
+	f.Ban = slices.Clone(f.Ban)
 	for _, text := range c.Ban {
 		tokens, err := tokenIDs(m.Text, m.Spec(), text)
 		if err != nil {
 			return nil, param.About("ban", err)
 		}
-		f.Ban = append(slices.Clip(f.Ban), tokens...)
+		f.Ban = append(f.Ban, tokens...)
 	}
+	slices.Sort(f.Ban)
+	f.Ban = slices.Compact(f.Ban)
 	if len(c.Bias) > 0 {
 		f.Bias = maps.Clone(f.Bias)
 	}

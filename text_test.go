@@ -118,6 +118,9 @@ func TestConstraints(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, append([]int32{3, 17}, the...), r.Filter.Ban)
 	require.Equal(t, map[int32]float32{5: 1.5}, r.Filter.Bias)
+	r, err = prepare(text, 0, unmask.Constraints{Ban: slices.Repeat([]string{"5", "3"}, 200_000)})
+	require.NoError(t, err)
+	require.Equal(t, []int32{3, 5}, r.Filter.Ban) // each once, after no time
 
 	r, err = prepare(text, 8, unmask.Constraints{MinLength: 4, End: "3"})
 	require.NoError(t, err)
