@@ -91,7 +91,6 @@ func (t *task) choose(spec model.Spec) {
 	grower, grows := samplers.As[samplers.Grower](t.Sampler)
 	resizer, resizes := samplers.As[samplers.Resizer](t.Sampler)
 	proposer, proposes := samplers.As[samplers.Proposer](t.Sampler)
-	speculator, speculates := samplers.As[samplers.Speculator](t.Sampler)
 	switch {
 	case t.Reuse == Blocks:
 		k := t.work
@@ -100,27 +99,8 @@ func (t *task) choose(spec model.Spec) {
 		if t.steps > 0 {
 			t.steps = k.maxSteps(t.Length)
 		}
-	case t.Reuse == Causal && speculates:
-		var l specLoop
-		l.from, l.block, l.theta, l.temperature = speculator.Drafts()
-		l.window = l.from
-		t.newLoop = func(m *member) loop {
-			own := l
-			own.member = m
-			return remake(m.loop, own)
-		}
-		t.steps = min(t.steps, 1) * l.maxSteps(free)
 	case t.Reuse == Causal:
-		l := causalLoop{kind: spec.Causal, origin: slices.Index(t.initial.start, spec.Mask)}
-		if l.block, l.window = t.causalBlock(spec); l.origin < 0 {
-			l.origin = len(t.initial.start)
-		}
-		t.newLoop = func(m *member) loop {
-			own := l
-			own.member = m
-			return remake(m.loop, own)
-		}
-		t.steps = min(t.steps, 1) * (1 + 2*free)
+		t.chooseCausal(spec)
 	case resizes && len(t.Ends) > 0:
 		t.newLoop = func(m *member) loop { return remake(m.loop, newLengthLoop(m, resizer.Start())) }
 		t.steps = min(t.steps, 1) * (2*free + 128)
@@ -155,6 +135,33 @@ func (t *task) choose(spec model.Spec) {
 		t.idles = idles && !t.adapts
 		t.setBlocks()
 	}
+}
+
+// chooseCausal is choose with Reuse Causal.
+func (t *task) chooseCausal(spec model.Spec) {
+	free := len(t.initial.free)
+	if speculator, ok := samplers.As[samplers.Speculator](t.Sampler); ok {
+		var l specLoop
+		l.from, l.block, l.theta, l.temperature = speculator.Drafts()
+		l.window = l.from
+		t.newLoop = func(m *member) loop {
+			own := l
+			own.member = m
+			return remake(m.loop, own)
+		}
+		t.steps = min(t.steps, 1) * l.maxSteps(free)
+		return
+	}
+	l := causalLoop{kind: spec.Causal, origin: slices.Index(t.initial.start, spec.Mask)}
+	if l.block, l.window = t.causalBlock(spec); l.origin < 0 {
+		l.origin = len(t.initial.start)
+	}
+	t.newLoop = func(m *member) loop {
+		own := l
+		own.member = m
+		return remake(m.loop, own)
+	}
+	t.steps = min(t.steps, 1) * (1 + 2*free)
 }
 
 // newLayout returns the layout of a sequence, with some masked positions beyond its end.
