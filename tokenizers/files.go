@@ -1,7 +1,6 @@
 package tokenizers
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -152,13 +151,11 @@ func optional(files fs.FS, name string) (object, error) {
 
 // encode returns v as JSON; v holds only values that JSON can represent.
 func encode(v any) json.RawMessage {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	data, err := json.Marshal(v)
+	if err != nil {
 		panic("tokenizers: " + err.Error())
 	}
-	return out.Bytes()
+	return data
 }
 
 // readMergesFile reads one merge per line, after an optional first line #version.

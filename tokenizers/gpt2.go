@@ -1,6 +1,7 @@
 package tokenizers
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 
@@ -35,10 +36,8 @@ var gpt2 = sync.OnceValue(func() Tokenizer {
 		v.tokens = append(v.tokens, token)
 	}
 	v.tokens = append(v.tokens, EndOfText)
-	if err := v.setAdded([]added{{text: EndOfText, id: gpt2Merged, special: true}}); err != nil {
-		panic("tokenizers: GPT-2 vocabulary: " + err.Error())
-	}
-	if err := v.setRoles(classRoles["GPT2Tokenizer"]); err != nil {
+	if err := cmp.Or(v.setAdded([]added{{text: EndOfText, id: gpt2Merged, special: true}}),
+		v.setRoles(classRoles["GPT2Tokenizer"])); err != nil {
 		panic("tokenizers: GPT-2 vocabulary: " + err.Error())
 	}
 	return v

@@ -21,7 +21,8 @@ var classRoles = map[string]map[string]string{
 	"Qwen2Tokenizer": {"eos_token": EndOfText, "pad_token": EndOfText, "unk_token": EndOfText},
 	"CLIPTokenizer": {"bos_token": "<|startoftext|>", "eos_token": EndOfText, "pad_token": EndOfText,
 		"unk_token": EndOfText},
-	"RobertaTokenizer": fairseqRoles,
+	"RobertaTokenizer": {"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>",
+		"cls_token": "<s>", "unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"},
 	"BertTokenizer": {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]",
 		"cls_token": "[CLS]", "mask_token": "[MASK]"},
 	"AlbertTokenizer": {"bos_token": "[CLS]", "eos_token": "[SEP]", "unk_token": "<unk>",
@@ -29,9 +30,6 @@ var classRoles = map[string]map[string]string{
 	"EsmTokenizer": {"unk_token": "<unk>", "cls_token": "<cls>", "pad_token": "<pad>",
 		"mask_token": "<mask>", "eos_token": "<eos>"},
 }
-
-var fairseqRoles = map[string]string{"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>",
-	"cls_token": "<s>", "unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
 
 // ReadRoles returns the text of each role that a model's folder names: in tokenizer_config.json, in
 // special_tokens_map.json, or by the tokenizer_class. As in transformers, the second file counts

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"unmask/internal/float16"
+	"unmask/internal/quant"
 	"unmask/weights"
 )
 
@@ -144,4 +146,21 @@ func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.n += uint64(n)
 	return n, err
+}
+
+// encode writes values in a type: F32, F16 or a block format.
+func encode(as weights.DType, dst []byte, x []float32) {
+	switch as {
+	case weights.F32:
+		for i, v := range x {
+			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(v))
+		}
+	case weights.F16:
+		for i, v := range x {
+			binary.LittleEndian.PutUint16(dst[2*i:], float16.Round(v))
+		}
+	default:
+		q, _ := quant.Parse(string(as))
+		quant.Encode(q, dst, x)
+	}
 }

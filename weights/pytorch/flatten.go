@@ -141,26 +141,21 @@ func (f *flattener) walk(v any, prefix string, depth int) error {
 		if len(name) > 4096 {
 			return fmt.Errorf("a tensor's name has %d bytes, want 4096", len(name))
 		}
-		t, ok := values[i].(*Tensor)
-		if ok {
-			if err := f.put(t, name); err != nil {
-				return err
-			}
-		} else {
-			if o, is := values[i].(*Object); is && o.isTensor() {
-				return fmt.Errorf("tensor %q is a %s, want one of floats, integers or bools", name,
-					o.Class)
-			}
-			if optimizer(values[i]) {
-				continue
-			}
-			if o, is := values[i].(*Object); is && o.isArray() {
-				f.arrays = append(f.arrays, name)
-				continue
-			}
-			if err := f.walk(values[i], name+".", depth+1); err != nil {
-				return err
-			}
+		var err error
+		o, isObject := values[i].(*Object)
+		switch t, isTensor := values[i].(*Tensor); {
+		case isTensor:
+			err = f.put(t, name)
+		case isObject && o.isTensor():
+			err = fmt.Errorf("tensor %q is a %s, want one of floats, integers or bools", name, o.Class)
+		case optimizer(values[i]):
+		case isObject && o.isArray():
+			f.arrays = append(f.arrays, name)
+		default:
+			err = f.walk(values[i], name+".", depth+1)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
