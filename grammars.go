@@ -51,24 +51,22 @@ var Recursion = param.Param{Name: "recursion", Min: 0, Max: 64, Default: "0",
 
 // IsZero reports whether any text is allowed.
 func (g *Grammar) IsZero() bool {
-	return g.Schema == nil && g.Regex == "" && g.Choice == nil && g.Calls == nil &&
-		len(g.Avoid) == 0 && g.Recursion == 0
+	return len(g.spells()) == 0 && len(g.Avoid) == 0 && g.Recursion == 0
 }
 
-// field returns the name of the field that is set.
-func (g *Grammar) field() string {
-	switch {
-	case g.Schema != nil:
-		return "schema"
-	case g.Regex != "":
-		return "regex"
-	case g.Choice != nil:
-		return "choice"
-	case g.Calls != nil:
-		return "calls"
+// spells returns the names of the fields that are set of those of which one may be.
+func (g *Grammar) spells() (names []string) {
+	for name, is := range map[string]bool{"schema": g.Schema != nil, "regex": g.Regex != "",
+		"choice": g.Choice != nil, "calls": g.Calls != nil} {
+		if is {
+			names = append(names, name)
+		}
 	}
-	return "avoid"
+	return names
 }
+
+// field returns the name of the field that is set: avoid, or one that comes later in the alphabet.
+func (g *Grammar) field() string { return slices.Max(append(g.spells(), "avoid")) }
 
 // place is where a grammar's text stands.
 type place struct {
@@ -107,10 +105,8 @@ func (g *Grammar) compile(m *Model, at *place, budget *grammar.Budget) (d *gramm
 // spelled is compile without Avoid.
 func (g *Grammar) spelled(m *Model, open bool, budget *grammar.Budget) (d *grammar.DFA,
 	ends []int32, err error) {
-	set := slices.DeleteFunc([]bool{g.Schema != nil, g.Regex != "", g.Choice != nil, g.Calls != nil},
-		func(is bool) bool { return !is })
 	switch {
-	case len(set) > 1:
+	case len(g.spells()) > 1:
 		return nil, nil, param.Refuse("schema", param.NoEffect,
 			"schema, regex, choice and calls together, want one of them")
 	case g.Recursion != 0 && g.Schema == nil:

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -154,17 +153,6 @@ func (f *questionFlags) lines() (list []asked, err error) {
 		list = append(list, one)
 	}
 	return list, nil
-}
-
-// readWhole returns a file's text without blanks around it.
-func readWhole(name string) (string, error) {
-	r, err := openInput(name)
-	if err != nil {
-		return "", err
-	}
-	defer r.Close()
-	text, err := readAll(r)
-	return strings.TrimSpace(text), err
 }
 
 func (f *questionFlags) run(ctx context.Context) error {

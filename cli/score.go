@@ -278,7 +278,7 @@ func readRecords(name string) ([]fasta.Record, error) {
 	if head, _ := b.Peek(4096); fasta.Begins(head) || fasta.IsFile(name) {
 		return fasta.Read(b)
 	}
-	lines, err := nonEmpty(b)
+	lines, err := nonEmpty(readAll(b))
 	list := make([]fasta.Record, len(lines))
 	for i, line := range lines {
 		list[i] = fasta.Record{Name: fmt.Sprint(i + 1), Sequence: line}
@@ -286,13 +286,17 @@ func readRecords(name string) ([]fasta.Record, error) {
 	return list, err
 }
 
-func readLines(name string) ([]string, error) {
+func readLines(name string) ([]string, error) { return nonEmpty(readWhole(name)) }
+
+// readWhole returns a file's text without blanks around it.
+func readWhole(name string) (string, error) {
 	r, err := openInput(name)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	defer r.Close()
-	return nonEmpty(r)
+	text, err := readAll(r)
+	return strings.TrimSpace(text), err
 }
 
 func openInput(name string) (io.ReadCloser, error) {
@@ -314,8 +318,8 @@ func readAll(r io.Reader) (string, error) {
 	return string(data), err
 }
 
-func nonEmpty(r io.Reader) (list []string, err error) {
-	text, err := readAll(r)
+// nonEmpty returns the lines of a text that was read, unless err is set.
+func nonEmpty(text string, err error) (list []string, _ error) {
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		if line = strings.TrimSpace(line); line != "" {
 			list = append(list, line)

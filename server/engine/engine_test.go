@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/constrain"
 	"unmask/generate"
+	"unmask/grammar"
 	"unmask/server/engine"
 )
 
@@ -45,6 +48,7 @@ type setup struct {
 	*testing.T
 	m      *unmask.Model
 	now    time.Time
+	late   atomic.Int64 // nanoseconds since now
 	engine *engine.Engine
 	calls  *engine.Calls
 	stats  counted
@@ -58,7 +62,8 @@ func newSetup(t *testing.T, queue int) *setup {
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
 	s.engine = engine.New(ctx, m, engine.Options{Rows: 64, Memory: 1 << 20, Queue: queue,
-		Calls: s.calls, Now: func() time.Time { return s.now }})
+		Calls: s.calls,
+		Now:   func() time.Time { return s.now.Add(time.Duration(s.late.Load())) }})
 	return s
 }
 
@@ -158,4 +163,41 @@ func TestCallsEndAtTheirLimit(t *testing.T) {
 	require.NoError(t, first.Wait(t.Context()))
 	_, err = first.Result()
 	s.refused(engine.Deadline, err)
+}
+
+// The steps of a language of much work are its owner's time alone: another's calls, which would fit
+// into a pass with them, wait for one of them at most.
+func TestLanguagesTakeTheirOwnersTime(t *testing.T) {
+	d, err := grammar.Regexp("[ab]{0,900}c[ab]{0,900}c[abc]{0,900}", nil)
+	require.NoError(t, err)
+	v := grammar.NewVocabulary(4, func(id int32) (string, bool) { return "abcd"[id : id+1], true })
+	automaton, err := d.Tokens(v, grammar.TokenOptions{})
+	require.NoError(t, err)
+	s := newSetup(t, 10)
+	s.engine.Pace(1000)
+	var quick []*engine.Call
+	var last atomic.Int64 // when they last made a step
+	for seed := range uint64(4) {
+		c := s.call(seed, time.Hour)
+		c.Owner = "quick"
+		c.Members[0].Request.Filter.Adjust = func(int32, []float32) { last.Store(s.late.Load()) }
+		quick = append(quick, c)
+	}
+	slow := s.call(4, time.Hour)
+	slow.Owner = "slow"
+	r := &slow.Members[0].Request
+	r.Language = &constrain.Language{Tokens: automaton, To: 16}
+	require.Greater(t, r.Language.Work(), 1<<16)
+	r.Filter.Adjust = func(int32, []float32) { s.late.Add(int64(time.Second)) } // of a row
+	for _, c := range append(quick, slow) {
+		_, _, err := s.calls.Begin(c)
+		require.NoError(t, err)
+	}
+	go s.engine.Run()
+	for _, c := range append(quick, slow) {
+		require.NoError(t, c.Wait(t.Context()))
+		_, err := c.Result()
+		require.NoError(t, err)
+	}
+	require.Less(t, 6*last.Load(), s.late.Load())
 }
