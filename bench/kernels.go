@@ -46,19 +46,10 @@ var heads = []struct {
 		dst := s.Device.New(headRows, headOut)
 		return func() { s.Device.Linear(dst, x, headRows, h.W, backend.Epilogue{Bias: h.Bias}) }
 	}},
-	{"moment", func(s *Suite, x *tensor.Dense, h backend.Head) func() {
-		stats := &backend.HeadStats{Beta: 1.5, LogMoment: make([]float64, headRows)}
-		return func() { s.Device.HeadStats(x, headRows, h, stats) }
-	}},
-	{"entropy", func(s *Suite, x *tensor.Dense, h backend.Head) func() {
-		stats := &backend.HeadStats{Entropy: make([]float64, headRows)}
-		return func() { s.Device.HeadStats(x, headRows, h, stats) }
-	}},
-	{"top2", func(s *Suite, x *tensor.Dense, h backend.Head) func() {
-		stats := &backend.HeadStats{P1: make([]float64, headRows), P2: make([]float64, headRows),
-			Arg: make([]int32, headRows)}
-		return func() { s.Device.HeadStats(x, headRows, h, stats) }
-	}},
+	{"moment", headStats(&backend.HeadStats{Beta: 1.5, LogMoment: make([]float64, headRows)})},
+	{"entropy", headStats(&backend.HeadStats{Entropy: make([]float64, headRows)})},
+	{"top2", headStats(&backend.HeadStats{P1: make([]float64, headRows),
+		P2: make([]float64, headRows), Arg: make([]int32, headRows)})},
 	{"sample", func(s *Suite, x *tensor.Dense, h backend.Head) func() {
 		draw := &backend.HeadDraw{Power: 1, Uniform: make([]float64, headRows),
 			Token: make([]int32, headRows), LogP: make([]float64, headRows)}
@@ -67,6 +58,13 @@ var heads = []struct {
 		}
 		return func() { s.Device.HeadSample(x, headRows, h, draw) }
 	}},
+}
+
+// headStats returns the use of the head that computes some statistics.
+func headStats(stats *backend.HeadStats) func(*Suite, *tensor.Dense, backend.Head) func() {
+	return func(s *Suite, x *tensor.Dense, h backend.Head) func() {
+		return func() { s.Device.HeadStats(x, headRows, h, stats) }
+	}
 }
 
 func (s *Suite) head(p backend.Precision,

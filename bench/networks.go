@@ -104,11 +104,6 @@ func tensorsOf(network any) (t tensors) {
 	return t
 }
 
-func (t *tensors) linear(name string, shape ...int) {
-	t.add(name+".weight", shape...)
-	t.add(name+".bias", shape[0])
-}
-
 func (t *tensors) add(name string, shape ...int) {
 	in := shape[len(shape)-1]
 	scale, center := float32(math.Sqrt(3/float64(in))), float32(0) // rows of length about 1

@@ -39,28 +39,29 @@ func (s *Suite) sound() (work, error) {
 // windows compute twice is not counted, nor are activations.
 func soundTensors() (tensors, float64) {
 	t, ops, rows := tensors{}, 0.0, soundFrames
-	conv := func(name string, out, in, taps int) {
-		t.add(name+".weight", out, in, taps)
+	layer := func(name string, out int, shape ...int) { // a matrix or convolution, with its biases
+		t.add(name+".weight", shape...)
 		t.add(name+".bias", out)
-		ops += 2 * float64(rows*out*in*taps)
+		products := float64(rows)
+		for _, n := range shape {
+			products *= float64(n)
+		}
+		ops += 2 * products
 	}
+	conv := func(name string, out, in, taps int) { layer(name, out, out, in, taps) }
 	snake := func(name string, channels int) { t.add(name+".alpha", 1, channels, 1) }
 	for i := range 8 {
 		name := fmt.Sprintf("quantizer.quantizers.%d.", i)
 		t.add(name+"codebook.embed", 1024, 64)
-		t.linear(name+"project_out", 1024, 64)
-		ops += 2 * float64(rows*1024*64)
+		layer(name+"project_out", 1024, 1024, 64)
 	}
-	t.linear("fc2", 256, 1024)
-	ops += 2 * float64(rows*256*1024)
+	layer("fc2", 256, 256, 1024)
 	conv("acoustic_decoder.conv1", 1024, 256, 7)
 	channels := 1024
 	for i, ratio := range []int{8, 5, 4, 2, 3} {
 		name := fmt.Sprintf("acoustic_decoder.block.%d.", i)
 		snake(name+"snake1", channels)
-		t.add(name+"conv_t1.weight", channels, channels/2, 2*ratio)
-		t.add(name+"conv_t1.bias", channels/2)
-		ops += 2 * float64(rows*channels*channels/2*2*ratio)
+		layer(name+"conv_t1", channels/2, channels, channels/2, 2*ratio)
 		rows, channels = rows*ratio, channels/2
 		for unit := range 3 {
 			in := fmt.Sprintf("%sres_unit%d.", name, unit+1)

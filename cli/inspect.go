@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -21,19 +20,15 @@ func newInspect() *cobra.Command {
 		Args: exactly(1, "a MODEL: demo, a directory, org/name[@revision], or an exact one such as "+
 			"oracle:markov:length=16,tokens=4"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return inspect(cmd.Context(), args[0], d.as, asJSON)
+			debug.SetGCPercent(20) // the files of a tokenizer make more garbage than all headers take
+			r, err := judges.Inspect(cmd.Context(), args[0], d.as, terminal.Download())
+			if err != nil {
+				return modelError(err)
+			}
+			return show(r, asJSON)
 		},
 	}
 	d.registerAs(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
 	return cmd
-}
-
-func inspect(ctx context.Context, name, as string, asJSON bool) error {
-	debug.SetGCPercent(20) // the files of a tokenizer make more garbage than all headers take
-	r, err := judges.Inspect(ctx, name, as, terminal.Download())
-	if err != nil {
-		return modelError(err)
-	}
-	return show(r, asJSON)
 }

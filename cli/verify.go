@@ -19,22 +19,21 @@ Every output is read and compared with the SHA-256 in the manifest. Nothing is c
 lists what is wrong, one line each, and the exit status is then 1. The command that made a folder makes
 missing and empty images again; damaged ones must be removed first.`,
 		Args: exactly(1, "the DIR of unmask image --out, or the FILE.jsonl of unmask text --out"),
-		RunE: func(_ *cobra.Command, args []string) error { return verify(args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			r, err := runs.Verify(args[0])
+			if err != nil {
+				return err
+			}
+			for _, f := range r.Faults {
+				if err := printLine(f.String()); err != nil {
+					return err
+				}
+			}
+			if n := len(r.Faults); n > 0 {
+				return fmt.Errorf("%s: %d faults, listed are %d outputs", args[0], n, r.Outputs)
+			}
+			return printLine(fmt.Sprintf("%s: %d outputs, all as the manifest lists them", args[0],
+				r.Outputs))
+		},
 	}
-}
-
-func verify(name string) error {
-	r, err := runs.Verify(name)
-	if err != nil {
-		return err
-	}
-	for _, f := range r.Faults {
-		if err := printLine(f.String()); err != nil {
-			return err
-		}
-	}
-	if n := len(r.Faults); n > 0 {
-		return fmt.Errorf("%s: %d faults, listed are %d outputs", name, n, r.Outputs)
-	}
-	return printLine(fmt.Sprintf("%s: %d outputs, all as the manifest lists them", name, r.Outputs))
 }
