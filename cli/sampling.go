@@ -1,12 +1,20 @@
 package cli
 
 import (
+	"context"
+	"os"
+	"strings"
+
 	"github.com/spf13/pflag"
 
 	"unmask/cli/flags"
+	"unmask/cli/terminal"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/param"
+	"unmask/research/experiments"
+	"unmask/runs"
+	"unmask/runs/outputs"
 )
 
 // samplingFlags are the flags of a recipe.
@@ -52,4 +60,59 @@ func mistake(err error) error {
 		return nil
 	}
 	return usage("--%v", err)
+}
+
+// followFlags choose how a run is shown and traced.
+type followFlags struct{ terminal.Show }
+
+func (f *followFlags) register(s *pflag.FlagSet, what string) {
+	s.BoolVar(&f.Watch, "watch", false, "redraw "+what+" in the terminal as they open")
+	s.StringVar(&f.Trace, "trace", "",
+		"write what opened when, and its probability, to this new `FILE` of JSON lines")
+}
+
+// check returns an error for --watch if the terminal cannot be drawn on, and for --trace if the
+// file cannot be written.
+func (f *followFlags) check() error {
+	if f.Watch && !terminal.Draws(os.Stderr) {
+		return usage("--watch needs a terminal on standard error")
+	}
+	return checkFile("--trace", f.Trace)
+}
+
+// make makes samples of a job and puts them to out.
+func (f *followFlags) make(ctx context.Context, d *deviceFlags, j *outputs.Job, list []runs.Range,
+	out outputs.Output, h outputs.Hooks) error {
+	f.Name = d.model
+	return f.Make(ctx, j, list, out, h)
+}
+
+// methodFlags are the lists of samplers and of steps of a comparison.
+type methodFlags struct {
+	methods []experiments.Point
+	steps   []int
+}
+
+// register adds the flags; samplers and steps are the defaults as the help shows them.
+func (m *methodFlags) register(f *pflag.FlagSet, samplers, steps string) {
+	flags.Value(f, param.Param{Name: "sampler", Kind: param.Text, Default: samplers,
+		Help: "`LIST` of samplers, each as for unmask text: random,\"moment(alpha=3)\",hybrid+cache"},
+		func(text string) (err error) {
+			m.methods, err = experiments.ParseMethods(text)
+			return err
+		})
+	flags.Value(f, param.Param{Name: "steps", Kind: param.Text, Default: steps,
+		Help: "`LIST` of numbers of steps, such as 8,16,32"}, m.setSteps)
+}
+
+func (m *methodFlags) setSteps(text string) error {
+	m.steps = nil
+	for field := range strings.SplitSeq(text, ",") {
+		var r generate.Recipe
+		if err := r.Set("steps", strings.TrimSpace(field)); err != nil {
+			return err
+		}
+		m.steps = append(m.steps, r.Steps)
+	}
+	return nil
 }

@@ -5,6 +5,8 @@
 package runs
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 
 	"unmask/generate"
@@ -83,3 +85,12 @@ func (l *Lines) Rest(n int) Range {
 // Verify compares every output of a run, in the folder or the file of lines at name, with the
 // manifest. It changes nothing.
 func Verify(name string) (*Report, error) { return durable.Verify(durable.OS{}, name, ".png") }
+
+// DigestOf returns the SHA-256 of an output.
+func DigestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// DigestOfLine returns the SHA-256 of a line with its newline.
+func DigestOfLine(line []byte) string { return DigestOf(append(line[:len(line):len(line)], '\n')) }
