@@ -229,23 +229,15 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 // Without time conditioning norms and projections include the modulation.
 func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	w, b, blk := &m.work, m.b, &m.Blocks[i]
-	k, v := p.KV(i)
-
 	blk.Norm1.Apply(b, w.H, w.X, p.Len())
 	if m.cfg.TimeConditioned {
 		b.Modulate(w.H, blk.Mod.Of(1), blk.Mod.Of(0), m.segs)
 	}
 	blk.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
-	m.layer.Split(b, w.Q, k, v, w.QKV, &p.Rows, p.Keys) // rotates; keys and values go to the cache
-	if read := p.Read; i == len(m.Blocks)-1 && read != nil {
-		if p = p.Pick(read); p.Len() == 0 {
-			return p
-		}
-		w.Keep(b, read)
-		m.modulated(p)
+	if p = p.Attend(b, &m.layer, w, i, p.ReadIf(i == len(m.Blocks)-1)); p.Len() == 0 {
+		return p
 	}
-	m.layer.Attend(b, w.H, w.Q, k, v, &p.Rows, p.Keys)
-	p.Attended(i, w.Q, &m.layer)
+	m.modulated(p)
 	m.residual(&blk.Out, w.H, p, &blk.Mod, 2)
 
 	blk.Norm2.Apply(b, w.H, w.X, p.Len())

@@ -351,24 +351,16 @@ func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
 // block computes one transformer block over the rows of w.X and returns the rows that are left.
 func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	w, b, blk, pre := &m.work, m.b, m.at(i), m.cfg.Pre
-	k, v := p.KV(i)
-	layer := &m.layers[i]
-
 	in := w.X
 	if pre && blk.Norm1.Weight.Shape != nil {
 		blk.Norm1.Apply(b, w.H, w.X, p.Len())
 		in = w.H
 	}
 	blk.qkv.Apply(b, w.QKV, in, p.Len())
-	layer.Split(b, w.Q, k, v, w.QKV, &p.Rows, p.Keys) // rotates; keys and values go to the cache
-	if read := p.Read; i == len(m.layers)-1 && read != nil && m.laya == nil {
-		if p = p.Pick(read); p.Len() == 0 {
-			return p
-		}
-		w.Keep(b, read)
+	keep := p.ReadIf(i == len(m.layers)-1 && m.laya == nil)
+	if p = p.Attend(b, &m.layers[i], w, i, keep); p.Len() == 0 {
+		return p
 	}
-	layer.Attend(b, w.H, w.Q, k, v, &p.Rows, p.Keys)
-	p.Attended(i, w.Q, layer)
 	blk.Out.Add(b, w.X, w.H, p.Len())
 
 	in = w.X

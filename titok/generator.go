@@ -131,18 +131,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 // attend computes a block's attention, with queries, keys and values in m.work.QKV and the result
 // in m.work.H. In the last block it drops the rows that nobody reads.
 func (m *Model) attend(p *model.Pass, layer int) *model.Pass {
-	w := &m.work
-	k, v := p.KV(layer)
-	m.layer.Split(m.b, w.Q, k, v, w.QKV, &p.Rows, p.Keys)
-	if read := p.Read; layer == m.cfg.layers()-1 && read != nil {
-		p = p.Pick(read)
-		w.Keep(m.b, read)
-	}
-	if p.Len() > 0 {
-		m.layer.Attend(m.b, w.H, w.Q, k, v, &p.Rows, p.Keys)
-		p.Attended(layer, w.Q, &m.layer)
-	}
-	return p
+	return p.Attend(m.b, &m.layer, &m.work, layer, p.ReadIf(layer == m.cfg.layers()-1))
 }
 
 // classToken returns the id at position 0: classes follow the mask, and the last id is no class.

@@ -184,17 +184,12 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 		return nil, nil, err
 	}
 	b.AddRows(w.dec.X, m.decPos, p.Pos)
-	last := len(m.Decoder) - 1
 	for i := range m.Decoder {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		var keep []int32
-		if i == last {
-			keep = p.Read
-		}
 		p.Hidden(m.cfg.Depth+i, w.dec.X)
-		p = m.block(&m.Decoder[i], &m.dec, &w.dec, m.cfg.Depth+i, p, keep)
+		p = m.block(&m.Decoder[i], &m.dec, &w.dec, m.cfg.Depth+i, p, p.ReadIf(i == len(m.Decoder)-1))
 	}
 	p.Hidden(m.cfg.Depth+len(m.Decoder), w.dec.X)
 	return w.dec.X, p, nil
@@ -240,18 +235,11 @@ func (m *Model) encode(ctx context.Context, p *model.Pass) error {
 func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *model.Pass,
 	keep []int32) *model.Pass {
 	b := m.b
-	k, v := p.KV(i)
 	blk.Norm1.Apply(b, w.H, w.X, p.Len())
 	blk.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
-	layer.Split(b, w.Q, k, v, w.QKV, &p.Rows, p.Keys) // keys and values go to the cache
-	if keep != nil {
-		if p = p.Pick(keep); p.Len() == 0 {
-			return p
-		}
-		w.Keep(b, keep)
+	if p = p.Attend(b, layer, w, i, keep); p.Len() == 0 {
+		return p
 	}
-	layer.Attend(b, w.H, w.Q, k, v, &p.Rows, p.Keys)
-	p.Attended(i, w.Q, layer)
 	blk.Proj.Add(b, w.X, w.H, p.Len())
 
 	blk.Norm2.Apply(b, w.H, w.X, p.Len())

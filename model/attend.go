@@ -1,0 +1,34 @@
+package model
+
+import (
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/nn"
+)
+
+// Attend computes the attention of a block, with queries, keys and values in w.QKV and the result
+// in w.H, shows it to the batch's observer, and returns the rows that are left: those in keep, or
+// all if it is nil. Keys and values of all go to the cache.
+func (q *Pass) Attend(b backend.Backend, layer *attention.Layer, w *nn.Work, block int,
+	keep []int32) *Pass {
+	k, v := q.KV(block)
+	layer.Split(b, w.Q, k, v, w.QKV, &q.Rows, q.Keys)
+	if keep != nil {
+		if q = q.Pick(keep); q.Len() == 0 {
+			return q
+		}
+		w.Keep(b, keep)
+	}
+	layer.Attend(b, w.H, w.Q, k, v, &q.Rows, q.Keys)
+	q.Attended(block, w.Q, layer)
+	return q
+}
+
+// ReadIf returns the rows that are read if the block is the last, which computes no others, nil for
+// all.
+func (q *Pass) ReadIf(last bool) []int32 {
+	if last {
+		return q.Read
+	}
+	return nil
+}
