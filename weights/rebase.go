@@ -2,7 +2,6 @@ package weights
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -19,14 +18,16 @@ import (
 // Bind reports them.
 func (s *Set) Rebase(anchor string, prefixes ...string) (*Set, error) {
 	canonical := make(map[string]*Tensor, len(s.tensors))
+	names := make([]string, 0, len(s.tensors))
 	for _, name := range s.Names() {
 		c := dropCompiled(name)
 		if t := canonical[c]; t != nil {
 			return nil, fmt.Errorf("tensors %q and %q are both %q", t.Name, s.tensors[name].Name, c)
 		}
 		canonical[c] = s.tensors[name]
+		names = append(names, c)
 	}
-	names := slices.Sorted(maps.Keys(canonical))
+	slices.Sort(names)
 	prefix, err := findPrefix(names, anchor, prefixes)
 	if err != nil {
 		return nil, err

@@ -143,7 +143,11 @@ func (s *Set) alias() {
 }
 
 // Names returns the tensors' names, sorted.
-func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.tensors)) }
+func (s *Set) Names() []string {
+	names := slices.AppendSeq(make([]string, 0, len(s.tensors)), maps.Keys(s.tensors))
+	slices.Sort(names)
+	return names
+}
 
 // Count returns one more than the largest number that follows prefix in a name, as in
 // "blocks.11.norm1.weight": the number of blocks of a network. Numbers that are too large to be

@@ -56,8 +56,8 @@ func (s *Set) join(tensors []*Tensor, metadata map[string]string, src *source, t
 
 // like returns a set of the same files without tensors.
 func (s *Set) like() *Set {
-	return &Set{tensors: map[string]*Tensor{}, metadata: s.metadata, sources: s.sources,
-		prefix: s.prefix, outside: slices.Clone(s.outside)}
+	return &Set{tensors: make(map[string]*Tensor, len(s.tensors)), metadata: s.metadata,
+		sources: s.sources, prefix: s.prefix, outside: slices.Clone(s.outside)}
 }
 
 // View returns a set of the same files in which see gives each tensor's name and the tensor itself,
