@@ -39,7 +39,8 @@ func TestRowsOutside(t *testing.T) {
 		b.Cache = m.NewCache(2, 5)
 		p, err := m.Forward(t.Context(), b)
 		require.NoError(t, err)
-		for want, rows := range map[string][]int32{"is -1, want 0 to 9": {-1}, "is 10, want 0 to 9": {3, 10}} {
+		for want, rows := range map[string][]int32{"is -1, want 0 to 9": {-1},
+			"is 10, want 0 to 9": {3, 10}} {
 			_, err := m.Refine(t.Context(), b, rows)
 			require.ErrorContains(t, err, "of a partial pass "+want)
 			require.EqualError(t, p.Stats(rows, &model.Stats{}), "row "+want)

@@ -43,7 +43,6 @@ type layaHead struct {
 	kinds []int32 // of the batch's sequences
 	at    []int32 // [rows] of the pass: each one's kind
 	layer attention.Layer
-	qkv   *tensor.Dense // [rows, 3*hidden]
 	inner *tensor.Dense // [rows, 4*hidden]
 }
 
@@ -144,7 +143,7 @@ func (h *layaHead) caches() []kvcache.Layer {
 // returns the rows that are left. The first layer has number `first`.
 func (h *layaHead) pass(b backend.Backend, w *nn.Work, p *model.Pass, first int) *model.Pass {
 	n, width := p.Len(), w.X.Shape()[1]
-	h.qkv, h.inner = backend.Grow(b, h.qkv, n, 3*width), backend.Grow(b, h.inner, n, 4*width)
+	h.inner = backend.Grow(b, h.inner, n, 4*width)
 	h.at = h.at[:0]
 	for _, s := range p.Sequences {
 		h.at = append(h.at, slices.Repeat(h.kinds[s.Seq:s.Seq+1], s.Rows)...)
@@ -152,16 +151,10 @@ func (h *layaHead) pass(b backend.Backend, w *nn.Work, p *model.Pass, first int)
 	b.AddRows(w.X, h.types, h.at)
 	for i := range h.Layers {
 		one := &h.Layers[i]
-		k, v := p.KV(first + i)
 		one.Norm1.Apply(b, w.H, w.X, n)
-		one.joined.Apply(b, h.qkv, w.H, n)
-		h.layer.Split(b, w.Q, k, v, h.qkv, &p.Rows, p.Keys)
-		if read := p.Read; i == len(h.Layers)-1 && read != nil {
-			p = p.Pick(read)
-			w.Keep(b, read)
-			n = p.Len()
-		}
-		h.layer.Attend(b, w.H, w.Q, k, v, &p.Rows, p.Keys)
+		one.joined.Apply(b, w.QKV, w.H, n)
+		p = p.Attend(b, &h.layer, w, first+i, p.ReadIf(i == len(h.Layers)-1))
+		n = p.Len()
 		one.Out.Add(b, w.X, w.H, n)
 		one.Norm2.Apply(b, w.H, w.X, n)
 		one.Up.Apply(b, h.inner, w.H, n, backend.ReLU)
