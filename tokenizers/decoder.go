@@ -70,13 +70,14 @@ func readDecoder(s object) (decoder, error) {
 }
 
 // each changes the text of each token separately; first is true for the first that is shown. A text
-// from several ids is then counted as the first one's.
+// from several ids is then counted as the first one's. Tokens after a text of MaxText bytes stay.
 func each(change func(first bool, text string) string) decoder {
 	return func(tokens []spelled) []spelled {
-		first := true
+		first, size := true, 0
 		for i, t := range tokens {
-			if len(t) > 0 && !t[0].fixed {
+			if len(t) > 0 && !t[0].fixed && size <= MaxText {
 				tokens[i] = spelled{{text: change(first, t.text()), owner: t[0].owner}}
+				size += len(tokens[i][0].text)
 			}
 			first = first && len(t) > 0 && t[0].hidden
 		}

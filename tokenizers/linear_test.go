@@ -1,6 +1,8 @@
 package tokenizers
 
 import (
+	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,4 +81,21 @@ func TestPrecompiledTextsAreBounded(t *testing.T) {
 			require.Less(t, len(table.normalize(text)), 4*MaxText)
 		})
 	}
+}
+
+// Nor do stages that make each letter 256 of them, one after another, of a text or of tokens.
+func TestReplacedTextsAreBounded(t *testing.T) {
+	stage := `{"type":"Replace","pattern":{"String":"a"},"content":"` + strings.Repeat("a", 256) + `"}`
+	stages := json.RawMessage("[" + stage + strings.Repeat(","+stage, 9) + "]")
+	kind := json.RawMessage(`"Sequence"`)
+	n, err := readNormalizer(object{"type": kind, "normalizers": stages})
+	require.NoError(t, err)
+	require.Less(t, len(n("a")), 4*MaxText)
+	d, err := readDecoder(object{"type": kind, "decoders": stages})
+	require.NoError(t, err)
+	size := 0
+	for _, token := range d(slices.Repeat([]spelled{{{text: "a"}}}, 100)) {
+		size += len(token.text())
+	}
+	require.Less(t, size, 8*MaxText)
 }

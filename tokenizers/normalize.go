@@ -94,7 +94,7 @@ func readReplace(s object) (normalizer, error) {
 	}
 	return func(text string) string {
 		start, end := -1, 0
-		if text != "" {
+		if text != "" && len(text) <= 2*MaxText { // a longer one is refused
 			start, end = p(text)
 		}
 		if start < 0 {
