@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -61,10 +62,7 @@ func ParseShard(text string, getenv func(string) string) (Shard, error) {
 
 // slurm returns this task's index in its array and the number of tasks.
 func slurm(getenv func(string) string) (i, n string, err error) {
-	step := getenv("SLURM_ARRAY_TASK_STEP")
-	if step == "" {
-		step = "1"
-	}
+	step := cmp.Or(getenv("SLURM_ARRAY_TASK_STEP"), "1")
 	var number [3]int
 	for k, name := range []string{"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN"} {
 		if number[k], err = strconv.Atoi(getenv(name)); err != nil {

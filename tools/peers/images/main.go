@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,11 +34,8 @@ func run(args []string) error {
 		return errors.New("want step or decode, DIR, CALLS and BATCH")
 	}
 	calls, err := strconv.Atoi(args[2])
-	if err != nil {
-		return err
-	}
-	batch, err := strconv.Atoi(args[3])
-	if err != nil {
+	batch, wrong := strconv.Atoi(args[3])
+	if err = cmp.Or(err, wrong); err != nil {
 		return err
 	}
 	o := unmask.Options{Backend: cpu.New(cpu.Options{Threads: 1})}
