@@ -73,7 +73,7 @@ func readMessages(name string) ([]byte, error) {
 	defer in.Close()
 	data, err := io.ReadAll(io.LimitReader(in, tokenizers.MaxText+1))
 	if err == nil && len(data) > tokenizers.MaxText {
-		err = fmt.Errorf("it has more than %d bytes", tokenizers.MaxText)
+		err = fmt.Errorf("it has more than %d bytes, want at most that", tokenizers.MaxText)
 	}
 	return data, err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"unmask/grammar"
 )
@@ -16,10 +17,7 @@ func (c *compiler) dict(b *grammar.Builder, from, to int32, s *dicts) (possible 
 	if err != nil {
 		return false, err
 	}
-	few, ok := fewKeys(others)
-	if ok {
-		others = nil
-	}
+	few, others := fewKeys(others)
 	order := append(s.order(), few...)
 	if len(s.beyond) == 0 {
 		return c.keys(b, from, to, s, order, others, false)
@@ -265,23 +263,18 @@ func (c *compiler) others(s *dicts) (list []further, err error) {
 // maxFew is the most keys of an object without names of which each has a place of its own.
 const maxFew = 32
 
-// fewKeys returns the keys of some sets in order, and whether there are at most maxFew.
-func fewKeys(list []further) (keys []string, ok bool) {
+// fewKeys returns the keys of some sets in order if there are at most maxFew, the sets otherwise.
+func fewKeys(list []further) (keys []string, rest []further) {
 	for _, f := range list {
+		var more []string
 		quoted, ok := f.key.Few(maxFew - len(keys))
-		if !ok {
-			return nil, false
+		if !ok || json.Unmarshal([]byte("["+strings.Join(quoted, ",")+"]"), &more) != nil {
+			return nil, list
 		}
-		for _, q := range quoted {
-			var key string
-			if json.Unmarshal([]byte(q), &key) != nil {
-				return nil, false
-			}
-			keys = append(keys, key)
-		}
+		keys = append(keys, more...)
 	}
 	slices.Sort(keys)
-	return keys, true
+	return keys, nil
 }
 
 // furtherKeys returns the keys that t and propertyNames allow, as JSON.

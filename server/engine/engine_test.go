@@ -165,8 +165,8 @@ func TestCallsEndAtTheirLimit(t *testing.T) {
 	s.refused(engine.Deadline, err)
 }
 
-// The steps of a language of much work are its owner's time alone: another's calls, which would fit
-// into a pass with them, wait for one of them at most.
+// The steps of a language of much work count as its owner's time, so that another's calls wait for
+// few of them.
 func TestLanguagesTakeTheirOwnersTime(t *testing.T) {
 	d, err := grammar.Regexp("[ab]{0,900}c[ab]{0,900}c[abc]{0,900}", nil)
 	require.NoError(t, err)
