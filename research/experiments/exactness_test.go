@@ -82,6 +82,14 @@ func TestTransitionsOfTheTruth(t *testing.T) {
 	require.GreaterOrEqual(t, above, 15)
 }
 
+// Two samples have a divergence and bounds of it, though some resamples are empty.
+func TestTransitionsOfTwoSamples(t *testing.T) {
+	m := scored(t, letters(4), [][]int32{{19, 7, 4, 26}, {0, 13, 3, 26}})
+	for _, name := range []string{"transition_kl", "transition_tv"} {
+		require.Less(t, m[name].Low, m[name].High, name)
+	}
+}
+
 // What low confidence writes at temperature 0 is one text, probable and wrong; one position a step
 // at random is right.
 func TestExactnessFindsWhatIsWrong(t *testing.T) {

@@ -70,13 +70,16 @@ func (t *transitions) measures(m Metrics) {
 	if t.samples < 2 || !slices.ContainsFunc(t.count, func(n float64) bool { return n > 0 }) {
 		return
 	}
-	var kl, tv [resamples]float64
-	for r, count := range t.again {
-		kl[r], tv[r] = distances(count, t.truth)
+	var kl, tv []float64
+	for _, count := range t.again {
+		if slices.Max(count) > 0 { // of few samples, some resamples have none
+			a, b := distances(count, t.truth)
+			kl, tv = append(kl, a), append(tv, b)
+		}
 	}
 	wholeKL, wholeTV := distances(t.count, t.truth)
-	m["transition_kl"] = bootstrapped(wholeKL, kl[:])
-	m["transition_tv"] = bootstrapped(wholeTV, tv[:])
+	m["transition_kl"] = bootstrapped(wholeKL, kl)
+	m["transition_tv"] = bootstrapped(wholeTV, tv)
 }
 
 // distances returns the divergence, in nats, and the total variation of counts from the truth.

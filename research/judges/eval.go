@@ -71,6 +71,29 @@ func (j *Judge) knows(line []byte) error {
 	return nil
 }
 
+// shares returns an error if most tokens of a model's vocabulary are others in the judge's, which
+// scores ids: a perplexity of them would say nothing.
+func (j *Judge) shares(outcomes int, decode func(ids []int32) string) error {
+	if j.src == nil {
+		return nil // an exact model says which ids it does not know
+	}
+	own, _, err := j.src.Tokenizer("gpt2")()
+	if err != nil {
+		return nil // there is nothing to compare with
+	}
+	var other []int32
+	for id := range int32(outcomes) {
+		if one := []int32{id}; own.Decode(one) != decode(one) {
+			other = append(other, id)
+		}
+	}
+	if 2*len(other) > outcomes {
+		return fmt.Errorf("judge: token %d is %q in the judge's vocabulary and %q in the model's, want a "+
+			"judge with the model's vocabulary", other[0], own.Decode(other[:1]), decode(other[:1]))
+	}
+	return nil
+}
+
 // FolderOptions are the options of EvalFolder.
 type FolderOptions struct {
 	Reference bool   // compare with the reference; otherwise only Stats is written

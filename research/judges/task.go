@@ -52,6 +52,9 @@ func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (exper
 		if err != nil {
 			return nil, nil, err
 		}
+		if err := judge.shares(m.Spec().Outcomes, m.Text.Decode); err != nil {
+			return nil, nil, err
+		}
 		s["judge"], err = identity(by.Judge, judge.src)
 		task := experiments.Text{Denoiser: m.Denoiser, Judge: judge.Judge, Own: own}
 		if by.Stories {
