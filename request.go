@@ -77,7 +77,7 @@ type Request struct {
 
 	Name string `json:"name,omitempty"` // of the sample in FASTA; it changes nothing else
 
-	Length    int `json:"length,omitempty"`     // positions; 0: see Prepare
+	Length    int `json:"length,omitempty"`     // positions, without tokens around; 0: see Prepare
 	MaxTokens int `json:"max_tokens,omitempty"` // positions to fill, at most; 0: those of Length
 
 	Seed  uint64 `json:"seed,omitempty"`
