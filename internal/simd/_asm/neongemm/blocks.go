@@ -2,6 +2,7 @@ package neongemm
 
 import (
 	"fmt"
+	"slices"
 
 	"unmask/internal/simd/_asm/gemm"
 	"unmask/internal/simd/_asm/neon"
@@ -11,7 +12,8 @@ import (
 type blocks struct {
 	*neon.Func
 	rows int
-	dot  bool       // with SDOT: otherwise words are taken two at a time, and sums[i] are pairs
+	dot  bool       // with SDOT: otherwise sums[i] are pairs
+	step int        // words taken at a time: 2 without SDOT
 	sums [][]neon.V // of each row
 	b    []neon.V   // words of B, or scales
 	x    []neon.V   // words of A
@@ -21,9 +23,9 @@ type blocks struct {
 // writeBlocks writes the kernel of block formats for processors with SDOT, or without. Results of a
 // group, p, are in memory.
 func writeBlocks(file *neon.File, rows int, dot bool) {
-	name, step := fmt.Sprintf("mulBlocksDot_%dx16", rows), 1
+	name := fmt.Sprintf("mulBlocksDot_%dx16", rows)
 	if !dot {
-		name, step = fmt.Sprintf("mulBlocksPairs_%dx16", rows), 2
+		name = fmt.Sprintf("mulBlocksPairs_%dx16", rows)
 	}
 	f := file.Start(name, gemm.BlocksSignature("p"), gemm.Blocks(rows, 16, "int8", 1))
 	k := newBlocks(f, rows, dot)
@@ -40,34 +42,22 @@ func writeBlocks(file *neon.File, rows int, dot bool) {
 	f.Set(0, high) // whether the words are of the sums' high bytes
 	f.Set(4*rows, begin)
 	f.Multiply(words, begin) // from a record's words to where its sums begin
-	zero := k.t[0]
-	f.Zero(zero)
-	for i := range rows {
-		f.StoreAll([]neon.V{zero, zero, zero, zero}, neon.Mem{Base: p, Off: 64 * i})
-	}
+	k.clear(p)
 	f.Label("record")
 	f.Sum(a, begin, at)
 	k.begin(at)
 	f.Move(words, left)
 	f.Label("word")
-	for range step {
+	for range k.step {
 		f.Prefetch(neon.Mem{Base: next})
 		f.Add(ahead, next)
 	}
-	if dot {
-		k.word(a, b)
-	} else {
-		k.twoWords(a, b)
-	}
-	f.Advance(a, 4*rows*step)
-	f.Advance(b, 64*step)
-	f.Again(left, step, "word")
+	k.words(a, b)
+	f.Again(left, k.step, "word")
 	f.IfZero(high, "finish")
 	f.Set(0, high)
-	for _, row := range k.sums {
-		for _, v := range row {
-			f.LeftTo(v, v, 6)
-		}
+	for _, v := range slices.Concat(k.sums...) {
+		f.LeftTo(v, v, 6)
 	}
 	f.Advance(b, -128)
 	f.Move(words, left)
@@ -95,8 +85,9 @@ func writeBlocks(file *neon.File, rows int, dot bool) {
 
 // newBlocks chooses registers: with SDOT sums are in V0 to V23, 4 of a row.
 func newBlocks(f *neon.Func, rows int, dot bool) *blocks {
-	k := &blocks{Func: f, rows: rows, dot: dot, sums: make([][]neon.V, rows)}
+	k := &blocks{Func: f, rows: rows, dot: dot, step: 1, sums: make([][]neon.V, rows)}
 	if !dot {
+		k.step = 2
 		for i := range k.sums {
 			k.sums[i] = f.Vs(2 * vecs)
 		}
@@ -110,6 +101,15 @@ func newBlocks(f *neon.Func, rows int, dot bool) *blocks {
 	}
 	k.b, k.x, k.t = []neon.V{24, 25, 26, 27}, []neon.V{28, 29}, []neon.V{30, 31}
 	return k
+}
+
+// clear sets the results at p to 0.
+func (k *blocks) clear(p neon.R) {
+	zero := k.t[0]
+	k.Zero(zero)
+	for i := range k.rows {
+		k.StoreAll([]neon.V{zero, zero, zero, zero}, neon.Mem{Base: p, Off: 64 * i})
+	}
 }
 
 // begin sets the sums to what is behind a record's words. Those in pairs begin with 0.
@@ -127,6 +127,17 @@ func (k *blocks) begin(at neon.R) {
 			k.BroadcastTo(v, k.x[0], 0)
 		}
 	}
+}
+
+// words multiplies a step's words and moves a and b behind them.
+func (k *blocks) words(a, b neon.R) {
+	if k.dot {
+		k.word(a, b)
+	} else {
+		k.twoWords(a, b)
+	}
+	k.Advance(a, 4*k.rows*k.step)
+	k.Advance(b, 64*k.step)
 }
 
 // word multiplies a word of every row with one of every column.
