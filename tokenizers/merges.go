@@ -77,8 +77,8 @@ var alphabet = func() map[rune]byte {
 	return m
 }()
 
-// unspell returns the bytes of text, which is spelled in the byte alphabet, or text itself and false
-// if any of its runes is not in the alphabet.
+// unspell returns the bytes of text, which is spelled in the byte alphabet, or text itself and
+// false if any of its runes is not in the alphabet.
 func unspell(text string) (string, bool) {
 	raw := make([]byte, 0, len(text))
 	for _, r := range text {

@@ -119,8 +119,8 @@ func joinLists(list []*shape) []*shape {
 var typeNames = map[string]kind{"null": null, "boolean": boolean, "number": number,
 	"integer": number, "string": text, "array": array, "object": dict}
 
-// readTypes returns the kinds that a schema's type allows, nil without one, and whether numbers must
-// be whole.
+// readTypes returns the kinds that a schema's type allows, nil without one, and whether numbers
+// must be whole.
 func readTypes(o *object) (types *[kinds]bool, whole bool, err error) {
 	v, ok := o.get("type")
 	if !ok {
