@@ -30,8 +30,9 @@ func TestJudgeKnows(t *testing.T) {
 	require.NoError(t, judge.shares(1024, func(ids []int32) string { // without one token
 		return strings.ReplaceAll(tokens.Decode(ids), "dog", "cat")
 	}))
-	require.EqualError(t, judge.shares(33, func(ids []int32) string { return "L" }), `judge: token 16 is `+
-		`"1" in the judge's vocabulary and "L" in the model's, want a judge with the model's vocabulary`)
+	err = judge.shares(33, func([]int32) string { return "L" })
+	require.EqualError(t, err, `judge: token 16 is "1" in the judge's vocabulary and "L" in the `+
+		`model's, want a judge with the model's vocabulary`)
 	require.NoError(t, judge.knows(line(ids, "Lily saw a dog.")))
 	require.NoError(t, judge.knows(line(append([]int32{0}, ids...), " Lily saw a dog.\n")))
 	require.NoError(t, judge.knows(line(ids, "")))
