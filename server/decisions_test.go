@@ -210,7 +210,8 @@ func TestEmbeddings(t *testing.T) {
 	e, err := embed.New(m)
 	require.NoError(t, err)
 	for name, o := range map[string]embed.Options{"": {}, `,"prompt_name":"query"`: {Prompt: "query"},
-		`,"dimensions":3`: {Dimensions: 3}} {
+		`,"dimensions":3`: {Dimensions: 3},
+		`,"add_special_tokens":true,"priority":0,"request_id":"a","embed_dtype":"float32"`: {}} {
 		var texts []*embed.Text
 		for _, text := range []string{"the dog", "a cat sat on the mat"} {
 			one, err := e.Read(text, o)
@@ -250,6 +251,8 @@ func TestEmbeddings(t *testing.T) {
 	require.Equal(t, 200, status, "%s", data)
 	_, _, data = post(t, h.URL+"/v1/embeddings", `{"input":"Lily","model":"demo"}`)
 	require.Contains(t, string(data), `"model":"demo"`)
+	_, _, data = post(t, h.URL+"/v1/embeddings", `{"input":"a","add_special_tokens":false}`)
+	require.Contains(t, string(data), "add_special_tokens is false, want true")
 }
 
 // Ollama's routes have the vectors of /v1/embeddings, of length 1 in the newer one.

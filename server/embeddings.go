@@ -26,6 +26,11 @@ type embedding struct {
 // embeddings answers POST /v1/embeddings.
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, f *fields) *Fault {
 	m := s.model(f, wantsVectors)
+	for _, of := range [][2]string{{"add_special_tokens", "true"}, {"priority", "0"},
+		{"embed_dtype", `"float32"`}, {"endianness", `"little"`}} { // of vLLM
+		f.neutral(of[0], of[1])
+	}
+	f.raw("request_id")
 	packed := f.word("encoding_format", "float", "base64") == "base64"
 	o := embed.Options{Dimensions: f.maybe("dimensions", 1, 1<<20, 0), Prompt: f.text("prompt_name")}
 	return s.embed(w, r, f, embedded{m, "input", false, o, func(vectors [][]float32, tokens int) any {
