@@ -116,38 +116,37 @@ func fromImage(picture image.Image) *Image {
 }
 
 // Read reads the PNG or JPEG file at name as Decode does.
-func Read(name string) (*Image, error) {
-	data, err := readFile(name)
-	if err != nil {
-		return nil, err
-	}
-	m, err := Decode(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return m, nil
-}
+func Read(name string) (*Image, error) { return readAs(name, Decode) }
 
 // ReadPicture reads the PNG or JPEG file at name with everything in it, such as alpha, and turned
 // as the file's EXIF data has it.
 func ReadPicture(name string) (image.Image, error) {
+	return readAs(name, func(data []byte) (picture image.Image, err error) {
+		if bytes.HasPrefix(data, []byte(jpegMagic)) {
+			var m *Image
+			if m, err = decodeJPEG(data); err == nil {
+				picture = m.NRGBA()
+			}
+		} else {
+			picture, err = decodePNG(data)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return upright(picture, orientation(data)), nil
+	})
+}
+
+// readAs decodes a file; an error of its content names it.
+func readAs[T any](name string, decode func(data []byte) (T, error)) (of T, err error) {
 	data, err := readFile(name)
 	if err != nil {
-		return nil, err
+		return of, err
 	}
-	var picture image.Image
-	if bytes.HasPrefix(data, []byte(jpegMagic)) {
-		var m *Image
-		if m, err = decodeJPEG(data); err == nil {
-			picture = m.NRGBA()
-		}
-	} else {
-		picture, err = decodePNG(data)
+	if of, err = decode(data); err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return upright(picture, orientation(data)), nil
+	return of, err
 }
 
 func readFile(name string) ([]byte, error) {

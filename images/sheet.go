@@ -44,10 +44,10 @@ func (s *Sheet) Put(i int, picture image.Image) {
 		draw.Src)
 }
 
-// Check draws a grey check over cells of picture i.
-func (s *Sheet) Check(i int, masked []image.Rectangle) {
+// Check draws a grey check over cells of a picture.
+func Check(p *image.NRGBA, masked []image.Rectangle) {
 	for _, cell := range masked {
-		check(cell.Add(s.At(i)), func(x, y, shade int) { s.Canvas.Set(x, y, cube[checkDark+shade]) })
+		check(cell, func(x, y, shade int) { p.Set(x, y, cube[checkDark+shade]) })
 	}
 }
 

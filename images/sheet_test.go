@@ -32,7 +32,7 @@ func TestSheet(t *testing.T) {
 	} {
 		require.Equal(t, want, s.Canvas.NRGBAAt(p.X, p.Y), p)
 	}
-	s.Check(4, []image.Rectangle{image.Rect(0, 0, 4, 4)})
+	Check(s.Canvas, []image.Rectangle{image.Rect(0, 0, 4, 4).Add(s.At(4))})
 	dark, light := cube[checkDark], cube[checkDark+1]
 	for p, want := range map[image.Point]color.Color{{X: 36, Y: 36}: dark, {X: 38, Y: 36}: light,
 		{X: 39, Y: 39}: dark, {X: 40, Y: 36}: blue} {

@@ -115,15 +115,24 @@ type filmSheet struct {
 	drawn     [][]int32 // [image] the codes that the sheet shows
 }
 
-// draw puts picture i as it was after a step on the sheet, and returns the masked cells there.
+// draw puts picture i as it was after a step on the sheet, and returns the masked cells there. They
+// have the codes that they end with: the film hides them, but the decoder normalises over the whole
+// image, so other codes there would change the visible cells.
 func (d *filmSheet) draw(i, step int) ([]image.Rectangle, error) {
 	states := d.f.states[i]
 	last := len(states) - 1
-	final, _, err := d.p.Fill(states[last])
+	codes, _, err := d.p.Fill(states[last])
 	if err != nil {
 		return nil, err
 	}
-	codes, masked := behindMasks(states[min(step, last)], final, d.f.mask)
+	var masked []int
+	for at, code := range states[min(step, last)] {
+		if code != d.f.mask {
+			codes[at] = code
+		} else {
+			masked = append(masked, at)
+		}
+	}
 	if !slices.Equal(codes, d.drawn[i]) {
 		img, err := d.p.ImageOf(codes, d.condition(i))
 		if err != nil {
@@ -137,17 +146,4 @@ func (d *filmSheet) draw(i, step int) ([]image.Rectangle, error) {
 		cells[j] = cells[j].Add(d.sheet.At(i))
 	}
 	return cells, err
-}
-
-// behindMasks replaces masked positions by the codes they end with. The film hides these cells, but
-// the decoder normalises over the whole image, so other codes there would change the visible cells.
-func behindMasks(codes, final []int32, mask int32) (seen []int32, masked []int) {
-	seen = slices.Clone(codes)
-	for p, c := range codes {
-		if c == mask {
-			seen[p] = final[p]
-			masked = append(masked, p)
-		}
-	}
-	return seen, masked
 }

@@ -76,16 +76,13 @@ func (p *Pictures) Mask(picture, hole image.Image) ([]int32, error) {
 
 // masked masks the codes of a picture in each cell that a white pixel of hole touches.
 func (p *Pictures) masked(codes []int32, hole image.Image) ([]int32, error) {
-	c, err := p.load()
+	c, err := p.grid()
 	if err != nil {
 		return nil, err
 	}
 	width, height := c.Size()
 	r := hole.Bounds()
-	switch {
-	case len(c.Shape()) != 2:
-		return nil, fmt.Errorf("the model's codes have no place in the picture, want a grid of codes")
-	case r.Dx() != width || r.Dy() != height:
+	if r.Dx() != width || r.Dy() != height {
 		return nil, fmt.Errorf("the mask is %d x %d pixels, want %d x %d", r.Dx(), r.Dy(), width, height)
 	}
 	cell, columns := cellOf(c), c.Shape()[1]
@@ -166,31 +163,25 @@ func (p *Pictures) Paste(made *image.NRGBA, picture, hole image.Image) error {
 func distances(hole image.Image) []int {
 	r := hole.Bounds()
 	width, height := r.Dx(), r.Dy()
-	d := make([]int, width*height)
+	inside, d := image.Rect(0, 0, width, height), make([]int, width*height)
 	for i := range d {
 		if d[i] = width + height; White(hole.At(r.Min.X+i%width, r.Min.Y+i/width)) {
 			d[i] = 0
 		}
 	}
-	// near lowers the distance of pixel i to one more than that of the neighbour at x, y.
-	near := func(i, x, y int) {
-		if x >= 0 && x < width && y >= 0 && y < height {
-			d[i] = min(d[i], d[y*width+x]+1)
+	// lower bounds the distance of pixel i by those of four neighbours, on one side of it.
+	lower := func(i, side int) {
+		for _, step := range [4]image.Point{{X: 1}, {X: 1, Y: 1}, {Y: 1}, {X: -1, Y: 1}} {
+			if at := image.Pt(i%width, i/width).Add(step.Mul(side)); at.In(inside) {
+				d[i] = min(d[i], d[at.Y*width+at.X]+1)
+			}
 		}
 	}
 	for i := range d {
-		x, y := i%width, i/width
-		near(i, x-1, y)
-		near(i, x-1, y-1)
-		near(i, x, y-1)
-		near(i, x+1, y-1)
+		lower(i, -1)
 	}
-	for i := len(d) - 1; i >= 0; i-- {
-		x, y := i%width, i/width
-		near(i, x+1, y)
-		near(i, x+1, y+1)
-		near(i, x, y+1)
-		near(i, x-1, y+1)
+	for i := range slices.Backward(d) {
+		lower(i, 1)
 	}
 	return d
 }

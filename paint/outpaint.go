@@ -72,12 +72,9 @@ type window struct {
 // result must be at least as large as they are.
 func (p *Pictures) Outpaint(d model.Denoiser, picture image.Image, add Margins) (*Outpainting,
 	error) {
-	c, err := p.load()
+	c, err := p.grid()
 	if err != nil {
 		return nil, err
-	}
-	if len(c.Shape()) != 2 {
-		return nil, fmt.Errorf("the model's codes have no place in the picture, want a grid of codes")
 	}
 	width, height := c.Size()
 	from := picture.Bounds()

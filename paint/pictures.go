@@ -3,6 +3,7 @@
 package paint
 
 import (
+	"errors"
 	"fmt"
 	"image"
 	"slices"
@@ -57,15 +58,7 @@ func (p *Pictures) Fit(picture image.Image, fit string) (*image.NRGBA, error) {
 }
 
 // Image returns the picture of codes.
-func (p *Pictures) Image(codes []int32) (*image.NRGBA, error) {
-	c, err := p.load()
-	if err != nil {
-		return nil, err
-	}
-	p.turn.Lock()
-	defer p.turn.Unlock()
-	return c.Image(codes)
-}
+func (p *Pictures) Image(codes []int32) (*image.NRGBA, error) { return p.ImageOf(codes, nil) }
 
 // ImageOf returns the picture of codes that were drawn with a condition, nil for none: some
 // decoders read the prompt too.
@@ -74,13 +67,12 @@ func (p *Pictures) ImageOf(codes []int32, condition *model.Condition) (*image.NR
 	if err != nil {
 		return nil, err
 	}
-	d, ok := c.(model.PromptCodec)
-	if !ok || condition == nil {
-		return p.Image(codes)
-	}
 	p.turn.Lock()
 	defer p.turn.Unlock()
-	return d.ImageOf(codes, condition.Prompt)
+	if d, ok := c.(model.PromptCodec); ok && condition != nil {
+		return d.ImageOf(codes, condition.Prompt)
+	}
+	return c.Image(codes)
 }
 
 // Encode returns the codes of a picture of the model's size.
@@ -112,6 +104,15 @@ func (p *Pictures) Cells(positions []int) ([]image.Rectangle, error) {
 		list[i] = image.Rectangle{Min: at, Max: at.Add(cell)}
 	}
 	return list, nil
+}
+
+// grid returns the codec, or an error if its codes have no place in the picture.
+func (p *Pictures) grid() (model.Codec, error) {
+	c, err := p.load()
+	if err == nil && len(c.Shape()) != 2 {
+		err = errors.New("the model's codes have no place in the picture, want a grid of codes")
+	}
+	return c, err
 }
 
 // cellOf returns the size in pixels of one code's cell.

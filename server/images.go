@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
-	"image"
 	"image/png"
 	"math"
 	"net/http"
@@ -154,23 +153,13 @@ func (m *servedModel) picture(codes []int32, c *model.Condition) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	if len(hidden) > 0 {
-		cells, err := m.Pictures.Cells(hidden)
-		if err != nil {
-			return nil, err
-		}
-		sheet := images.NewSheet(1, img.Rect.Size())
-		sheet.Put(0, img)
-		sheet.Check(0, cells)
-		at := sheet.At(0)
-		return encodePNG(sheet.Canvas.SubImage(image.Rectangle{Min: at, Max: at.Add(sheet.Size)}))
+	cells, err := m.Pictures.Cells(hidden)
+	if err != nil {
+		return nil, err
 	}
-	return encodePNG(img)
-}
-
-func encodePNG(img image.Image) ([]byte, error) {
+	images.Check(img, cells)
 	var data bytes.Buffer
-	err := png.Encode(&data, img)
+	err = png.Encode(&data, img)
 	return data.Bytes(), err
 }
 

@@ -208,7 +208,7 @@ func (p *Pictures) put(s Sample) error {
 }
 
 // place puts a picture into the folder or onto the sheet, where masked cells are chequered.
-func (p *Pictures) place(s Sample, picture image.Image, masked []int) error {
+func (p *Pictures) place(s Sample, picture *image.NRGBA, masked []int) error {
 	name := ""
 	switch {
 	case p.folder != nil || p.each != nil:
@@ -223,8 +223,8 @@ func (p *Pictures) place(s Sample, picture image.Image, masked []int) error {
 		if err != nil {
 			return err
 		}
+		images.Check(picture, hidden)
 		p.sheet.Put(s.Index, picture)
-		p.sheet.Check(s.Index, hidden)
 	}
 	if !s.Unfinished {
 		p.made++
