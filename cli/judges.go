@@ -29,25 +29,25 @@ func (t *taskFlags) register(s *pflag.FlagSet) {
 
 // task loads a model of a kind, text, image, or "" for either, and the judge of its samples. It
 // also returns the settings that results depend on.
-func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (experiments.Task,
-	experiments.Settings, error) {
+func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (
+	task experiments.Task, s experiments.Settings, err error) {
 	if name := d.model; kind == "image" {
 		d.demoIs(demoImage)
 		defer func() { d.model = name }()
 	}
 	m, err := d.load(ctx)
 	if err != nil {
-		return nil, nil, err
+		return task, nil, err
 	}
 	if kind == "" {
 		kind = string(m.Kind())
 	}
 	switch {
 	case string(m.Kind()) != kind || m.Text == nil && m.Pictures == nil:
-		return nil, nil, usage("model %s is a %s, which makes no %s", d.model, m.Info.Architecture,
+		return task, nil, usage("model %s is a %s, which makes no %s", d.model, m.Info.Architecture,
 			kind)
 	case kind == "image" && t.Reference == "" && !isDemo(d.model):
-		return nil, nil, usage("reference is missing, want a directory of PNG files or an .npz: " +
+		return task, nil, usage("reference is missing, want a directory of PNG files or an .npz: " +
 			"only the demo has its own")
 	}
 	t.Judge, t.Stories = judgeName(t.Judge, d.model), d.model == demoText
@@ -56,11 +56,11 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (exper
 	t.Progress = p.Set
 	o, err := d.judge(m.Backend)
 	if err != nil {
-		return nil, nil, err
+		return task, nil, err
 	}
-	task, s, err := judges.NewTask(ctx, m, t.Measure, o)
+	task, s, err = judges.NewTask(ctx, m, t.Measure, o)
 	if err != nil {
-		return nil, nil, modelError(err)
+		return task, nil, modelError(err)
 	}
 	// the embedded ones have the same names everywhere
 	for _, key := range []string{"model", "judge"} {

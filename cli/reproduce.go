@@ -143,10 +143,10 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 			return err
 		}
 		all = append(all, m)
-		if err := m.measure(ctx, size.Points(m.task.Kind()), time.Time{}); err != nil {
+		if err := m.measure(ctx, size.Points(m.task.Kind), time.Time{}); err != nil {
 			return err
 		}
-		maps.Copy(settings, m.settings.Of(m.task.Kind()))
+		maps.Copy(settings, m.settings.Of(m.task.Kind))
 	}
 	if f.decide > 0 {
 		if err := f.decideAll(ctx, all, size); err != nil {
@@ -214,14 +214,14 @@ func (f *reproduceFlags) open(ctx context.Context, kind string) (*measuring, err
 		err = os.MkdirAll(f.out, 0o777)
 	}
 	if err == nil {
-		err = m.open(experiments.JournalName(f.out, m.task.Kind()))
+		err = m.open(experiments.JournalName(f.out, m.task.Kind))
 	}
 	return m, err
 }
 
 // results returns the results that the report is of.
 func (f *reproduceFlags) results(m *measuring, size experiments.Size) []experiments.Result {
-	kind := m.task.Kind()
+	kind := m.task.Kind
 	if f.decide > 0 {
 		return size.Decided(kind, m.journal.Results)
 	}
@@ -253,7 +253,7 @@ func (f *reproduceFlags) decideAll(ctx context.Context, all []*measuring,
 		terminal.Say("undecided: %s: %s, about %s of generation, %s left", next.Claim,
 			terminal.Count(len(next.Points), "point"),
 			time.Duration(next.Cost*float64(time.Second)).Round(time.Second), left.Round(time.Second))
-		at := slices.IndexFunc(all, func(m *measuring) bool { return m.task.Kind() == next.Kind })
+		at := slices.IndexFunc(all, func(m *measuring) bool { return m.task.Kind == next.Kind })
 		err := all[at].measure(short, next.Points, until)
 		if errors.Is(err, context.DeadlineExceeded) {
 			continue // the loop says so

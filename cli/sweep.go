@@ -132,14 +132,14 @@ func (m *measuring) resultsAt(ctx context.Context, name string,
 		return nil, err
 	}
 	err := m.measure(ctx, points, time.Time{})
-	return m.journal.Of(m.task.Kind(), points), outputs.Ended(err, m.journal.Close())
+	return m.journal.Of(m.task.Kind, points), outputs.Ended(err, m.journal.Close())
 }
 
 // measure measures points into the journal: with workers, or alone until a signal or a time, which
 // may be zero and after which the error is context.DeadlineExceeded. Progress is on standard error.
 func (m *measuring) measure(ctx context.Context, points []experiments.Point,
 	until time.Time) error {
-	kind := m.task.Kind()
+	kind := m.task.Kind
 	if m.hub.Enabled() {
 		by := m.by.Measure
 		by.Judge = judgeName(by.Judge, m.d.model)

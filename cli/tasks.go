@@ -14,10 +14,12 @@ import (
 	"unmask/cli/flags"
 	"unmask/cli/share"
 	"unmask/cli/terminal"
+	"unmask/generate"
 	"unmask/internal/atomicfile"
 	"unmask/param"
 	"unmask/research/experiments"
 	"unmask/research/tasks"
+	"unmask/samplers"
 )
 
 // evalTasksFlags are those of unmask eval tasks.
@@ -100,32 +102,23 @@ func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name str
 	if err != nil {
 		return err
 	}
-	task := m.task.(*tasks.Task)
-	points, err := f.points(task)
-	if err != nil {
-		return err
-	}
-	sayNote(task.LeavesOut())
-	results, err := m.resultsAt(ctx, f.out, points)
+	sayNote(m.task.Note)
+	results, err := m.resultsAt(ctx, f.out, f.points(m.task.Usual))
 	if err != nil {
 		return err
 	}
 	return f.show(results)
 }
 
-// points returns what is measured.
-func (f *evalTasksFlags) points(t *tasks.Task) ([]experiments.Point, error) {
-	method, steps, err := t.Default()
-	if err != nil {
-		return nil, err
-	}
+// points returns what is measured; usual is the recipe of the model's published run.
+func (f *evalTasksFlags) points(usual generate.Recipe) []experiments.Point {
 	if f.methods == nil {
-		f.methods = []experiments.Point{method}
+		f.methods = []experiments.Point{{Sampler: samplers.Text(usual.Sampler)}}
 	}
 	if f.steps == nil {
-		f.steps = []int{steps}
+		f.steps = []int{max(1, usual.Steps)}
 	}
-	return tasks.Points(f.methods, f.steps, len(f.by.Tasks), f.chunk, f.batch, f.seed), nil
+	return tasks.Points(f.methods, f.steps, len(f.by.Tasks), f.chunk, f.batch, f.seed)
 }
 
 // show prints the accuracies and writes plots and programs.

@@ -114,7 +114,7 @@ func (f *tuneFlags) sayPlan(settings int, about time.Duration) {
 func (f *tuneFlags) print(task experiments.Task, all []experiments.Setting) error {
 	front := experiments.Frontier(all)
 	best := front[len(front)-1]
-	command, err := best.Command(task.Kind(), f.model, task.Model().Spec(), task.Usual())
+	command, err := best.Command(task.Kind, f.model, task.Model.Spec(), task.Usual)
 	if err != nil {
 		return err
 	}

@@ -65,12 +65,12 @@ func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
 	if err := experiments.Possible(task, list); err != nil {
 		return err
 	}
-	if by.Progress = nil; task.Kind() != "text" {
+	if by.Progress = nil; task.Kind != "text" {
 		by.Judge = ""
 	}
-	e := Spec{Kind: "points", Model: model, As: as, Precision: s["precision"], Task: task.Kind(),
+	e := Spec{Kind: "points", Model: model, As: as, Precision: s["precision"], Task: task.Kind,
 		Measure: by, Points: list}
-	c := experiments.Collect(j, task.Kind(), list)
+	c := experiments.Collect(j, task.Kind, list)
 	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{Built: Points(task, s, list),
 		N: len(list), Store: c})
 	return outputs.Ended(err, c.Sort())
@@ -78,7 +78,7 @@ func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
 
 // Points returns the maker that measures points of a task.
 func Points(task experiments.Task, s experiments.Settings, list []experiments.Point) fleet.Built {
-	same := map[string]string{"kind": task.Kind(), "precision": s["precision"]}
+	same := map[string]string{"kind": task.Kind, "precision": s["precision"]}
 	// hashes without names: workers have other paths
 	for _, name := range []string{"model", "judge", "tasks"} {
 		same[name] = s[name][strings.LastIndexByte(s[name], ' ')+1:]

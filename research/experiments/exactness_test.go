@@ -15,13 +15,13 @@ import (
 )
 
 // letters returns a text task whose model and judge are one chain of letters.
-func letters(length int) Text {
+func letters(length int) Task {
 	m := exact.Letters(length)
-	return Text{Denoiser: exact.NewDenoiser(m), Judge: exact.Judge{Model: m}}
+	return TextTask(exact.NewDenoiser(m), exact.Judge{Model: m}, nil)
 }
 
 // scored returns the metrics of samples by the truth.
-func scored(t *testing.T, task Text, samples [][]int32) Metrics {
+func scored(t *testing.T, task Task, samples [][]int32) Metrics {
 	s := task.Scorer(len(samples))
 	require.NoError(t, s.Add(t.Context(), samples))
 	m, err := s.Metrics(t.Context())
@@ -33,7 +33,7 @@ func scored(t *testing.T, task Text, samples [][]int32) Metrics {
 // letters are around the information that a letter has about the next.
 func TestTransitionsOfTheTruth(t *testing.T) {
 	task := letters(64)
-	m := task.Judge.(exact.Judge).Model
+	m := task.Model.(*exact.Denoiser).Model
 	k := m.Tokens()
 	pairs, single := m.Pairs(), make([]float64, k)
 	for i, p := range pairs {

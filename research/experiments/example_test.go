@@ -14,7 +14,7 @@ import (
 // and the same call goes on after an interruption.
 func ExampleSweep() {
 	m := exact.Markov(16, 4, 0.6, 2, 1)
-	task := experiments.Text{Denoiser: exact.NewDenoiser(m), Judge: exact.Judge{Model: m}}
+	task := experiments.TextTask(exact.NewDenoiser(m), exact.Judge{Model: m}, nil)
 	points := experiments.Plan{Samplers: []string{"random", "halton"}, Steps: []int{4, 16},
 		Alpha: []float64{6}, Cache: []int{0}, Seeds: []uint64{0}, N: 32, Batch: 32}.Points()
 	dir, err := os.MkdirTemp("", "")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image"
 
-	"unmask/generate"
 	"unmask/images"
 	"unmask/model"
 	"unmask/research/metrics"
@@ -22,27 +21,11 @@ type Pictures interface {
 	Image(codes []int32) (*image.NRGBA, error)
 }
 
-// Image is a model of images and the reference for its samples.
-type Image struct {
-	Denoiser  model.Denoiser
-	Pictures  Pictures
-	Network   Network
-	Reference *Reference
-	Own       generate.Recipe // the model's
-}
-
-// Usual returns the model's own recipe.
-func (t Image) Usual() generate.Recipe { return t.Own }
-
-// Kind returns image.
-func (Image) Kind() string { return "image" }
-
-// Model returns the denoiser.
-func (t Image) Model() model.Denoiser { return t.Denoiser }
-
-// Scorer decodes samples and compares them with the reference.
-func (t Image) Scorer(n int) Scorer {
-	return &codeScorer{t, NewImageScorer(t.Network, t.Reference, n)}
+// ImageTask returns the task of a model of images, whose samples p decodes and x compares with a
+// reference.
+func ImageTask(d model.Denoiser, p Pictures, x Network, r *Reference) Task {
+	return Task{Kind: "image", Model: d,
+		Scorer: func(n int) Scorer { return &codeScorer{p, NewImageScorer(x, r, n)} }}
 }
 
 // Reference describes the pictures that samples are compared with.
@@ -187,14 +170,14 @@ func (s *ImageScorer) without(ctx context.Context) ([]float64, error) {
 
 // codeScorer decodes a model's codes for an ImageScorer.
 type codeScorer struct {
-	task Image
+	pictures Pictures
 	*ImageScorer
 }
 
 // Add counts samples by their codes.
 func (s *codeScorer) Add(ctx context.Context, tokens [][]int32) error {
 	for _, codes := range tokens {
-		p, err := s.task.Pictures.Image(codes)
+		p, err := s.pictures.Image(codes)
 		if err != nil {
 			return err
 		}

@@ -190,7 +190,7 @@ func (p Plan) withDefaults() Plan {
 
 // For returns the plan with the schedule of a task's model, if it has none of its own.
 func (p Plan) For(t Task) Plan {
-	if own := t.Usual().Get("schedule"); own != "" && len(p.With["schedule"]) == 0 {
+	if own := t.Usual.Get("schedule"); own != "" && len(p.With["schedule"]) == 0 {
 		p.With = maps.Clone(p.With)
 		if p.With == nil {
 			p.With = map[string][]string{}

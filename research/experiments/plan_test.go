@@ -126,9 +126,9 @@ func TestPlanTakesTheModelsSchedule(t *testing.T) {
 	plan := Plan{Samplers: []string{"random", "vanilla", "first-hitting"}, Steps: []int{4}, N: 2}
 	own, err := generate.ParseRecipe("halton schedule=cosine steps=64")
 	require.NoError(t, err)
-	for with, p := range map[string]Plan{"schedule=cosine": plan.For(Text{Own: own}),
+	for with, p := range map[string]Plan{"schedule=cosine": plan.For(Task{Usual: own}),
 		"schedule=mage": Plan{Samplers: plan.Samplers, Steps: plan.Steps, N: 2,
-			With: map[string][]string{"schedule": {"mage"}}}.For(Text{Own: own})} {
+			With: map[string][]string{"schedule": {"mage"}}}.For(Task{Usual: own})} {
 		p, err := p.check()
 		require.NoError(t, err)
 		var found []string
@@ -137,5 +137,5 @@ func TestPlanTakesTheModelsSchedule(t *testing.T) {
 		}
 		require.Equal(t, []string{"random " + with, "vanilla ", "first-hitting "}, found)
 	}
-	require.Nil(t, plan.For(Text{}).With)
+	require.Nil(t, plan.For(Task{}).With)
 }

@@ -102,11 +102,15 @@ func (p Point) Check(d model.Denoiser) error {
 }
 
 // Task is a model and the judge of its samples.
-type Task interface {
-	Kind() string // text or image
-	Model() model.Denoiser
-	Usual() generate.Recipe // the model's own
-	Scorer(n int) Scorer    // returns an empty scorer for n samples
+type Task struct {
+	Kind   string // text or image
+	Model  model.Denoiser
+	Usual  generate.Recipe    // the model's own
+	Scorer func(n int) Scorer // returns an empty scorer for n samples
+
+	// Run measures a point in place of Scorer; nil where samples are judged
+	Run  func(ctx context.Context, p Point, progress func(share float64) bool) (Result, error)
+	Note string // what the user should know of the task, "" for nothing
 }
 
 // Scorer judges a stream of samples in memory that does not grow with their number.
@@ -133,19 +137,13 @@ type Result struct {
 	Answers []Answer `json:"answers,omitempty"` // to the tasks of a point
 }
 
-// Runner is a Task that measures points itself.
-type Runner interface {
-	Task
-	Run(ctx context.Context, p Point, progress func(share float64) bool) (Result, error)
-}
-
 // Run generates the point's samples and judges them. progress, which may be nil, is called after
 // each step with the finished fraction of the point; if it returns false Run stops with ErrStopped.
 func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool) (Result, error) {
-	r := Result{Kind: t.Kind(), Point: p}
+	r := Result{Kind: t.Kind, Point: p}
 	var err error
-	if own, ok := t.(Runner); ok {
-		r, err = own.Run(ctx, p, progress)
+	if t.Run != nil {
+		r, err = t.Run(ctx, p, progress)
 	} else {
 		err = r.run(ctx, t, progress)
 	}
@@ -155,18 +153,18 @@ func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool
 
 // run measures the result's point.
 func (r *Result) run(ctx context.Context, t Task, progress func(share float64) bool) error {
-	o, err := r.Options(t.Model().Spec())
+	o, err := r.Options(t.Model.Spec())
 	if err != nil {
 		return err
 	}
-	if o, err = o.Check(t.Model()); err != nil {
+	if o, err = o.Check(t.Model); err != nil {
 		return err
 	}
-	r.Recipe = strings.Join(o.Recipe.Beside(t.Usual()), " ")
+	r.Recipe = strings.Join(o.Recipe.Beside(t.Usual), " ")
 	scorer := t.Scorer(o.N)
 	batches := (o.N + o.Batch - 1) / o.Batch
 	done, seconds := 0, 0.0
-	for step, err := range generate.Run(ctx, t.Model(), o) {
+	for step, err := range generate.Run(ctx, t.Model, o) {
 		if err != nil {
 			return err
 		}

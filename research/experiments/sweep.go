@@ -19,7 +19,7 @@ func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 		total += work(p)
 	}
 	for _, p := range points {
-		if _, ok := j.Find(t.Kind(), p); !ok {
+		if _, ok := j.Find(t.Kind, p); !ok {
 			r, err := Run(ctx, t, p, func(share float64) bool {
 				return progress == nil || progress((done+share*work(p))/total)
 			})
@@ -42,7 +42,7 @@ func Possible(t Task, points []Point) error {
 	var first error
 	n := 0
 	for _, p := range points {
-		if err := p.Check(t.Model()); err != nil {
+		if err := p.Check(t.Model); err != nil {
 			if n++; n == 1 {
 				first = err
 			}

@@ -18,9 +18,9 @@ import (
 )
 
 // chain returns a text task whose model and judge are the same exact Markov chain.
-func chain() Text {
+func chain() Task {
 	m := exact.Markov(16, 8, 0.6, 2, 1)
-	return Text{Denoiser: exact.NewDenoiser(m), Judge: exact.Judge{Model: m}}
+	return TextTask(exact.NewDenoiser(m), exact.Judge{Model: m}, nil)
 }
 
 var chainPoints = Plan{Samplers: []string{"random", "u-moment"}, Steps: []int{2, 4},
@@ -191,7 +191,7 @@ func TestExactPerplexity(t *testing.T) {
 	task := chain()
 	r, err := Run(t.Context(), task, Point{Sampler: "random", Steps: 16, N: 400, Batch: 100}, nil)
 	require.NoError(t, err)
-	m := task.Judge.(exact.Judge)
+	m := exact.Judge{Model: task.Model.(*exact.Denoiser).Model}
 	entropy, _ := m.Entropy()
 	first := math.Log(8) // the first token is uniform and not scored
 	want := math.Exp((entropy - first) / 15)
@@ -217,7 +217,7 @@ func TestTune(t *testing.T) {
 	}
 	best := front[len(front)-1]
 	require.Equal(t, all[0].Quality, best.Quality)
-	command, err := best.Command("text", "demo", chain().Denoiser.Spec(), generate.Recipe{})
+	command, err := best.Command("text", "demo", chain().Model.Spec(), generate.Recipe{})
 	require.NoError(t, err)
 	require.Contains(t, command, "unmask text --model demo --sampler ")
 	_, err = Tune(t.Context(), chain(), Tuning{Budget: 1e-12, N: 16, Batch: 4}, nil)
@@ -246,7 +246,7 @@ func TestTuneAnnounces(t *testing.T) {
 func TestCommand(t *testing.T) {
 	s := Setting{Point: Point{Sampler: "hybrid", Alpha: 3, Steps: 8, Seed: 7, Batch: 4, Length: 16,
 		With: "top-p=0.9 ban=1,2 bias=3=1,4=-2"}}
-	spec := chain().Denoiser.Spec()
+	spec := chain().Model.Spec()
 	command, err := s.Command("text", "it's here", spec, generate.Defaults(spec))
 	require.NoError(t, err)
 	require.Equal(t, `unmask text --model 'it'\''s here' --sampler 'hybrid(halton,u-moment(alpha=3))' --schedule uniform --steps 8 --cache 0`+

@@ -8,31 +8,17 @@ import (
 	"slices"
 
 	"unmask/demo/stories"
-	"unmask/generate"
 	"unmask/model"
 	"unmask/research/metrics"
 )
 
-// Text is a model of text and the judge of its samples. With Decode, which returns a sample's text,
-// contradictions are counted too: the model writes the stories of package stories.
-type Text struct {
-	Denoiser model.Denoiser
-	Judge    metrics.Judge
-	Decode   func(ids []int32) string
-	Own      generate.Recipe // the model's
+// TextTask returns the task of a model of text and the judge of its samples, which scores raw ids
+// as SDTT's code does. With decode, which returns a sample's text, contradictions are counted too:
+// the model writes the stories of package stories.
+func TextTask(d model.Denoiser, judge metrics.Judge, decode func(ids []int32) string) Task {
+	return Task{Kind: "text", Model: d,
+		Scorer: func(int) Scorer { return &TextScorer{Judge: judge, Decode: decode} }}
 }
-
-// Usual returns the model's own recipe.
-func (t Text) Usual() generate.Recipe { return t.Own }
-
-// Kind returns text.
-func (Text) Kind() string { return "text" }
-
-// Model returns the denoiser.
-func (t Text) Model() model.Denoiser { return t.Denoiser }
-
-// Scorer judges raw ids, as SDTT's code does.
-func (t Text) Scorer(int) Scorer { return &TextScorer{Judge: t.Judge, Decode: t.Decode} }
 
 // diverse is the most samples that distinct2 and self_bleu use, because their memory grows with the
 // samples.

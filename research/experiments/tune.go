@@ -168,14 +168,14 @@ func rounds(n, most, settings int) float64 {
 // firstTries returns the settings of the first round. Fast ones are first, so that every sampler
 // has been tried when Limit ends the search. seconds is about the time of one sample of each.
 func firstTries(ctx context.Context, t Task, o Tuning) (tries []Point, seconds float64, err error) {
-	spec := t.Model().Spec()
+	spec := t.Model.Spec()
 	length := cmp.Or(o.Length, spec.Usual()-spec.Around())
-	_, cached := t.Model().(model.Refiner)
+	_, cached := t.Model.(model.Refiner)
 	schedules := []string{"uniform", "cosine"}
-	if own := t.Usual().Get("schedule"); own != "" && !slices.Contains(schedules, own) {
+	if own := t.Usual.Get("schedule"); own != "" && !slices.Contains(schedules, own) {
 		schedules = append(schedules, own)
 	}
-	for _, c := range candidates(t.Kind(), cached, schedules) {
+	for _, c := range candidates(t.Kind, cached, schedules) {
 		c.N, c.Batch, c.Length, c.Seed = o.Batch, o.Batch, o.Length, o.Seed
 		most, step, err := affordable(ctx, t, c, o.Budget, length)
 		if err != nil {

@@ -31,46 +31,50 @@ type Measure struct {
 
 // NewTask returns the task of measuring m's samples, and the settings of its results, except the
 // device and the threads.
-func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (experiments.Task,
-	experiments.Settings, error) {
-	s := experiments.Settings{}
-	var err error
+func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (t experiments.Task,
+	s experiments.Settings, err error) {
+	s = experiments.Settings{}
 	if s["model"], err = identity(m.Name, m.Source); err != nil {
-		return nil, nil, err
+		return t, nil, err
 	}
 	own, err := m.Defaults()
 	if err != nil {
-		return nil, nil, err
+		return t, nil, err
 	}
 	switch {
 	case by.Tasks != nil:
 		s["tasks"] = tasks.Digest(by.Tasks, by.Base)
-		task, err := tasks.New(m, by.Tasks, by.Base)
-		return task, s, err
+		t, err = tasks.New(m, by.Tasks, by.Base)
 	case m.Text != nil:
-		judge, err := LoadText(ctx, by.Judge, o)
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := judge.shares(m.Spec().Outcomes, m.Text.Decode); err != nil {
-			return nil, nil, err
-		}
-		s["judge"], err = identity(by.Judge, judge.src)
-		task := experiments.Text{Denoiser: m.Denoiser, Judge: judge.Judge, Own: own}
-		if by.Stories {
-			task.Decode = m.Text.Decode
-		}
-		return task, s, err
+		t, err = textTask(ctx, m, by, o, s)
 	case m.Pictures != nil:
-		task, err := pictureTask(ctx, m, by, o, s)
-		task.Own = own
-		return task, s, err
+		t, err = pictureTask(ctx, m, by, o, s)
+	default:
+		err = fmt.Errorf("model %s makes neither text nor pictures", m.Name)
 	}
-	return nil, nil, fmt.Errorf("model %s makes neither text nor pictures", m.Name)
+	t.Usual = own
+	return t, s, err
+}
+
+func textTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
+	s experiments.Settings) (t experiments.Task, err error) {
+	judge, err := LoadText(ctx, by.Judge, o)
+	if err != nil {
+		return t, err
+	}
+	if err := judge.shares(m.Spec().Outcomes, m.Text.Decode); err != nil {
+		return t, err
+	}
+	var decode func(ids []int32) string
+	if by.Stories {
+		decode = m.Text.Decode
+	}
+	s["judge"], err = identity(by.Judge, judge.src)
+	return experiments.TextTask(m.Denoiser, judge.Judge, decode), err
 }
 
 func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
-	s experiments.Settings) (t experiments.Image, err error) {
+	s experiments.Settings) (t experiments.Task, err error) {
 	codec, err := m.Pictures.Codec()
 	if err != nil {
 		return t, err
@@ -93,8 +97,7 @@ func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
 		s["reference"] = fmt.Sprintf("%d drawn landscapes", by.Scenes)
 	}
 	r, err := LoadReference(ctx, by, network)
-	return experiments.Image{Denoiser: m.Denoiser, Pictures: codec, Network: network, Reference: r},
-		err
+	return experiments.ImageTask(m.Denoiser, codec, network, r), err
 }
 
 // landscapes is the default number of landscapes in a reference.

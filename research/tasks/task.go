@@ -16,14 +16,12 @@ import (
 	"unmask"
 	"unmask/generate"
 	"unmask/likelihood"
-	"unmask/model"
 	"unmask/research/experiments"
 	"unmask/samplers"
 )
 
-// Task answers items with a model. It is an experiments.Task that runs points itself: the samples
-// of a point are the answers to items First to First+N-1.
-type Task struct {
+// task answers items with a model.
+type task struct {
 	model   *unmask.Model
 	items   []Item
 	base    unmask.Request
@@ -35,12 +33,21 @@ type choice struct {
 	passes int
 }
 
-// New returns the task of a model of text. What an item leaves out is base's.
-func New(m *unmask.Model, items []Item, base unmask.Request) (*Task, error) {
+// New returns the task of a model of text: the samples of a point are the answers to items First to
+// First+N-1. What an item leaves out is base's. The note is about what the model's chat template
+// leaves out of the items.
+func New(m *unmask.Model, items []Item, base unmask.Request) (experiments.Task, error) {
 	if m.Text == nil {
-		return nil, fmt.Errorf("model %s makes no text", m.Name)
+		return experiments.Task{}, fmt.Errorf("model %s makes no text", m.Name)
 	}
-	return &Task{model: m, items: items, base: base, choices: map[int]choice{}}, nil
+	t := &task{model: m, items: items, base: base, choices: map[int]choice{}}
+	var messages [][]byte
+	for _, it := range items {
+		r, _, _ := it.Input.Over(base)
+		messages = append(messages, r.Messages)
+	}
+	return experiments.Task{Kind: "text", Model: m.Denoiser, Run: t.run,
+		Note: m.LeavesOut(messages...)}, nil
 }
 
 // Digest returns a hash of items.
@@ -55,38 +62,6 @@ func Digest(items []Item, base unmask.Request) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:8])
 }
-
-// LeavesOut returns a note about what the model's chat template leaves out of the items, "" for
-// nothing.
-func (t *Task) LeavesOut() string {
-	var list [][]byte
-	for _, it := range t.items {
-		r, _, _ := it.Input.Over(t.base)
-		list = append(list, r.Messages)
-	}
-	return t.model.LeavesOut(list...)
-}
-
-// Default returns the sampler and the steps of the model's published run.
-func (t *Task) Default() (method experiments.Point, steps int, err error) {
-	r, err := t.model.Defaults()
-	if err != nil {
-		return method, 0, err
-	}
-	return experiments.Point{Sampler: samplers.Text(r.Sampler)}, max(1, r.Steps), nil
-}
-
-// Kind returns text.
-func (*Task) Kind() string { return "text" }
-
-// Usual returns no recipe: items have their own.
-func (*Task) Usual() (r generate.Recipe) { return r }
-
-// Model returns the denoiser.
-func (t *Task) Model() model.Denoiser { return t.model.Denoiser }
-
-// Scorer is not used: Run scores.
-func (*Task) Scorer(int) experiments.Scorer { return nil }
 
 // Points returns the points of methods at numbers of steps, in parts of `chunk` items; a rule that
 // takes no steps is measured once.
@@ -103,10 +78,10 @@ func Points(methods []experiments.Point, steps []int, items, chunk, batch int,
 	return points
 }
 
-// Run answers the items of a point. It implements experiments.Runner.
-func (t *Task) Run(ctx context.Context, p experiments.Point,
+// run answers the items of a point. It is the Run of an experiments.Task.
+func (t *task) run(ctx context.Context, p experiments.Point,
 	progress func(share float64) bool) (experiments.Result, error) {
-	r := experiments.Result{Kind: t.Kind(), Point: p, Answers: make([]experiments.Answer, p.N)}
+	r := experiments.Result{Kind: "text", Point: p, Answers: make([]experiments.Answer, p.N)}
 	var made []int // indexes of the items that are generated
 	var requests []generate.Request
 	longest, done := 0, 0
@@ -162,7 +137,7 @@ func (t *Task) Run(ctx context.Context, p experiments.Point,
 }
 
 // take notes the answer to item i of the point and its passes in r.
-func (t *Task) take(r *experiments.Result, i int, q generate.Request, p generate.Progress) error {
+func (t *task) take(r *experiments.Result, i int, q generate.Request, p generate.Progress) error {
 	it, a := &t.items[r.First+i], &r.Answers[i]
 	a.Text, a.Tokens = t.answer(it, q, p.Tokens)
 	if it.Kind != "python" {
@@ -180,7 +155,7 @@ func (t *Task) take(r *experiments.Result, i int, q generate.Request, p generate
 }
 
 // takeChoice notes the choice of item i of the point and its passes in r.
-func (t *Task) takeChoice(ctx context.Context, r *experiments.Result, i int) error {
+func (t *task) takeChoice(ctx context.Context, r *experiments.Result, i int) error {
 	it, a := &t.items[r.First+i], &r.Answers[i]
 	c, err := t.choose(ctx, r.First+i, r.Seed)
 	if err != nil {
@@ -226,7 +201,7 @@ func truth(v bool) *bool { return &v }
 
 // request returns an item's request, with a point's sampler and steps: at most one for each masked
 // position. The item's own parameters replace the point's.
-func (t *Task) request(ctx context.Context, it *Item, p experiments.Point) (q generate.Request,
+func (t *task) request(ctx context.Context, it *Item, p experiments.Point) (q generate.Request,
 	err error) {
 	base := t.base
 	recipe, err := p.Recipe()
@@ -255,7 +230,7 @@ func (t *Task) request(ctx context.Context, it *Item, p experiments.Point) (q ge
 
 // answer returns what was written: of an infill the whole text, otherwise what follows the prompt;
 // and the number of its tokens with the one that ends it.
-func (t *Task) answer(it *Item, q generate.Request, tokens []int32) (text string, n int) {
+func (t *task) answer(it *Item, q generate.Request, tokens []int32) (text string, n int) {
 	r, _, _ := it.Input.Over(t.base)
 	a := t.model.AnswerOf(&r, &q)
 	n = t.model.Spec().Masked(q.Known)
@@ -270,7 +245,7 @@ func (t *Task) answer(it *Item, q generate.Request, tokens []int32) (text string
 }
 
 // choose returns the choice of the largest log-probability after the prompt.
-func (t *Task) choose(ctx context.Context, index int, seed uint64) (best choice, err error) {
+func (t *task) choose(ctx context.Context, index int, seed uint64) (best choice, err error) {
 	if c, ok := t.choices[index]; ok {
 		return c, nil
 	}
