@@ -190,7 +190,7 @@ func (r *Report) differences() section {
 			"embedded. It is not an FID, and there is no Inception Score. With so few images it is biased "+
 			"upwards, by the same amount for all methods.", r.Size.Image.Scenes)
 	}
-	if t := r.Size.Text; len(r.textResults()) > 0 {
+	if t := r.Size.Text; len((Table{Kind: "text", Results: r.Results}).methods()) > 0 {
 		length := "the model's length"
 		if t.Length > 0 {
 			length = fmt.Sprintf("%d tokens", t.Length)
@@ -226,10 +226,6 @@ func (r *Report) differences() section {
 	}
 	add("Generation took %.0f seconds in all.", r.Seconds)
 	return s
-}
-
-func (r *Report) textResults() []Point {
-	return (Table{Kind: "text", Results: r.Results}).methods()
 }
 
 // Markdown returns the report, with its figures in files under the path `figures`.

@@ -41,7 +41,6 @@ func Classes(dir string, files []string) ([]string, error) {
 
 // ByClass compares pictures with the references of their classes, and with a reference of all.
 type ByClass struct {
-	network experiments.Network
 	All     *experiments.Reference // of all classes together
 	scorers map[string]*experiments.ImageScorer
 	counts  map[string]int
@@ -60,31 +59,24 @@ func LoadByClass(ctx context.Context, by Measure, x experiments.Network, want []
 	} else if by.Reference != "" && !info.IsDir() {
 		return nil, fmt.Errorf("%s: one file has no classes, want a directory", by.Reference)
 	}
-	c := &ByClass{network: x, scorers: map[string]*experiments.ImageScorer{},
-		counts: map[string]int{}}
 	classes, each, err := by.pictures(ctx, x, true)
 	if err != nil {
 		return nil, err
 	}
-	return c, c.gather(classes, want, each)
-}
-
-// gather builds the references from pictures and their classes, and the scorers of want.
-func (c *ByClass) gather(classes, want []string,
-	each func(visit visit) error) (err error) {
-	width, kinds := c.network.Width(), slices.Compact(slices.Sorted(slices.Values(classes)))
+	c := &ByClass{scorers: map[string]*experiments.ImageScorer{}, counts: map[string]int{}}
+	width, kinds := x.Width(), slices.Compact(slices.Sorted(slices.Values(classes)))
 	if most := maxMoments / (width * width); len(kinds) > most {
-		return fmt.Errorf("the reference has %d classes, want 1 to %d with %d features", len(kinds), most,
-			width)
+		return nil, fmt.Errorf("the reference has %d classes, want 1 to %d with %d features", len(kinds),
+			most, width)
 	}
 	for _, name := range want {
 		if !slices.Contains(kinds, name) {
-			return param.Unknown("class", name, kinds)
+			return nil, param.Unknown("class", name, kinds)
 		}
 		c.counts[name]++
 	}
 	if err := checkClasses(want); err != nil {
-		return err
+		return nil, err
 	}
 	moments := map[string]*metrics.Moments{}
 	for _, name := range kinds {
@@ -99,19 +91,18 @@ func (c *ByClass) gather(classes, want []string,
 		})
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for name, m := range moments {
 		g, err := m.Gaussian()
 		if err != nil {
-			return fmt.Errorf("class %s of the reference: %w", param.Quote(name), err)
+			return nil, fmt.Errorf("class %s of the reference: %w", param.Quote(name), err)
 		}
 		if c.counts[name] > 0 {
-			c.scorers[name] = experiments.NewImageScorer(c.network,
-				&experiments.Reference{Gaussian: g}, 0)
+			c.scorers[name] = experiments.NewImageScorer(x, &experiments.Reference{Gaussian: g}, 0)
 		}
 	}
-	return nil
+	return c, nil
 }
 
 // AddFeatures adds a picture of a class that LoadByClass was told to want.

@@ -117,15 +117,12 @@ func (it *Item) check() error {
 		if it.Answer == nil && r.Schema == nil {
 			return missing("answer", "a value, or a schema")
 		}
-	case "python":
 	case "number":
 		_, err = number(it.Answer)
-	case "exact":
+	case "exact", "waiting-line":
 		_, err = texts(it.Answer)
 	case "choice":
 		_, err = it.rightChoice()
-	case "waiting-line":
-		_, err = texts(it.Answer)
 	}
 	return err
 }

@@ -145,7 +145,7 @@ func (t *task) take(r *experiments.Result, i int, q generate.Request, p generate
 		if err != nil {
 			return fmt.Errorf("item %s: %w", it.ID, err)
 		}
-		a.Right = truth(right)
+		a.Right = new(right)
 	}
 	a.Passes = p.Evaluated.Full
 	r.Passes += float64(p.Evaluated.Full)
@@ -162,7 +162,7 @@ func (t *task) takeChoice(ctx context.Context, r *experiments.Result, i int) err
 		return err
 	}
 	right, _ := it.rightChoice()
-	a.Text, a.Right, a.Passes = it.Choices[c.index], truth(c.index == right), c.passes
+	a.Text, a.Right, a.Passes = it.Choices[c.index], new(c.index == right), c.passes
 	r.Passes += float64(c.passes)
 	return nil
 }
@@ -196,8 +196,6 @@ func ownName(text string) string {
 	}
 	return fmt.Sprintf("%s-%x", name, sha256.Sum256([]byte(text)))[:len(name)+9]
 }
-
-func truth(v bool) *bool { return &v }
 
 // request returns an item's request, with a point's sampler and steps: at most one for each masked
 // position. The item's own parameters replace the point's.
