@@ -54,7 +54,7 @@ var settings = runs.Settings{"model": "made", "seed": "7"}
 func single(t testing.TB, n int) map[string]string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "single")
-	f, err := runs.OpenFolder(dir, ".png", settings)
+	f, err := runs.OpenFolder(dir, settings, runs.Shard{}, 0)
 	require.NoError(t, err)
 	for i := range n {
 		require.NoError(t, f.Put(i, seed, madeOf(i)))
@@ -129,7 +129,7 @@ var outside string
 
 // hub runs the hub until the run is over or the hub ends.
 func (b *trial) hub(ctx context.Context, joined func(Join)) error {
-	f, err := runs.OpenFolder(b.dir, ".png", settings)
+	f, err := runs.OpenFolder(b.dir, settings, runs.Shard{}, 0)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func BenchmarkHub(b *testing.B) {
 				data := bytes.Repeat([]byte("x"), 48<<10)
 				var store Store = nothing{}
 				if kept {
-					f, err := runs.OpenFolder(filepath.Join(b.TempDir(), "out"), ".png", settings)
+					f, err := runs.OpenFolder(filepath.Join(b.TempDir(), "out"), settings, runs.Shard{}, 0)
 					require.NoError(b, err)
 					defer f.Close()
 					store = f

@@ -27,7 +27,7 @@ func Example() {
 		if err != nil {
 			panic(err)
 		}
-		l, err := runs.OpenLines(name, runs.NewSettings(m.String(), "f32", o.Request))
+		l, err := runs.OpenLines(name, runs.NewSettings(m.String(), "f32", o.Request), runs.Shard{}, 0)
 		if err != nil {
 			panic(err)
 		}

@@ -168,7 +168,7 @@ func entries(list []source) (all []durable.Entry, in []string) {
 func open(out string, of source, in []string) (adopter,
 	func(durable.Entry) ([]byte, string, error), error) {
 	if of.Folder {
-		f, err := durable.OpenFolder(durable.OS{}, out, ".png", of.Settings, nil)
+		f, err := durable.OpenFolder(durable.OS{}, out, ending, of.Settings, nil)
 		return f, func(e durable.Entry) ([]byte, string, error) {
 			name := filepath.Join(in[e.Index], f.Name(e.Index))
 			if err := atomicfile.Check(name); err != nil {

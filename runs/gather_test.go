@@ -17,7 +17,7 @@ func shards(t *testing.T, dir string) (names []string) {
 		shard, err := runs.ParseShard(fmt.Sprintf("%d/2", i), nil)
 		require.NoError(t, err)
 		name := filepath.Join(dir, fmt.Sprintf("sh%d", i))
-		f, err := runs.OpenFolderShard(name, ".png", runs.Settings{"seed": "1"}, shard, 4)
+		f, err := runs.OpenFolder(name, runs.Settings{"seed": "1"}, shard, 4)
 		require.NoError(t, err)
 		for k := range 2 {
 			require.NoError(t, f.Put(2*i+k, 1, fmt.Appendf(nil, "picture %d", 2*i+k)))

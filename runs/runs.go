@@ -7,7 +7,6 @@ package runs
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 
 	"unmask/generate"
 	"unmask/internal/durable"
@@ -32,59 +31,21 @@ func NewSettings(identity, precision string, r generate.Request) Settings {
 	return s
 }
 
-// Folder is a run's folder of numbered files, 000000.png and so on, open for one writer. Its
-// methods Done, Faults, Name, Pending, Put and Close are those of durable.Folder. Put takes what is
-// Pending, in any order. One goroutine at a time may use one.
-type Folder struct{ *durable.Folder }
+// Folder is a run's folder of numbered files, 000000.png and so on, open for one writer.
+type Folder = durable.Folder
 
-// OpenFolder opens, begins or continues the run in dir, whose files end in ext (".png").
-func OpenFolder(dir, ext string, s Settings) (*Folder, error) {
-	return OpenFolderShard(dir, ext, s, Shard{}, 0)
-}
+// Lines is a run's file with one line for each output (JSONL), open for one writer.
+type Lines = durable.Lines
 
 // Range is the outputs First to First+N-1 of a run.
-type Range struct{ First, N int }
-
-// Rest returns the missing outputs of a run of n, in the order that Put takes. Before them come
-// those of `also` that exist already but whose steps are needed again.
-func (f *Folder) Rest(n int, also []int) []Range {
-	pending := f.Pending(n)
-	var wanted []int
-	for _, i := range also {
-		if !slices.Contains(pending, i) {
-			wanted = append(wanted, i)
-		}
-	}
-	var list []Range
-	for j, i := range append(wanted, pending...) {
-		if last := len(list) - 1; j > 0 && i == list[last].First+list[last].N {
-			list[last].N++
-			continue
-		}
-		list = append(list, Range{i, 1})
-	}
-	return list
-}
-
-// Lines is a run's file with one line for each output (JSONL), open for one writer. Its methods
-// Done, Pending, Put and Close are those of durable.Lines. Put takes a line without its newline, in
-// any order; it is written once all before it are. One goroutine at a time may use one.
-type Lines struct{ *durable.Lines }
-
-// OpenLines opens, begins or continues the run in the file name.
-func OpenLines(name string, s Settings) (*Lines, error) {
-	return OpenLinesShard(name, s, Shard{}, 0)
-}
-
-// Rest returns the missing lines of a run of n; its N is 0 if none is missing.
-func (l *Lines) Rest(n int) Range {
-	first := l.Done()
-	return Range{first, max(0, l.End(n)-first)}
-}
+type Range = durable.Span
 
 // Verify compares every output of a run, in the folder or the file of lines at name, with the
 // manifest. It changes nothing.
-func Verify(name string) (*Report, error) { return durable.Verify(durable.OS{}, name, ".png") }
+func Verify(name string) (*Report, error) { return durable.Verify(durable.OS{}, name, ending) }
+
+// ending is that of the names of files in a folder.
+const ending = ".png"
 
 // DigestOf returns the SHA-256 of an output.
 func DigestOf(data []byte) string {

@@ -26,7 +26,7 @@ func TestLinesInAnyOrder(t *testing.T) {
 		name := filepath.Join(dir, "out.jsonl")
 		s := runs.Settings{"seed": "1"}
 		for done := 0; done < n; {
-			l, err := runs.OpenLines(name, s)
+			l, err := runs.OpenLines(name, s, runs.Shard{}, 0)
 			require.NoError(t, err)
 			o := l.Rest(n)
 			require.Equal(t, done, o.First)
@@ -58,14 +58,14 @@ func TestLinesInAnyOrder(t *testing.T) {
 
 func TestFolderRuns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
-	f, err := runs.OpenFolder(dir, ".png", runs.Settings{})
+	f, err := runs.OpenFolder(dir, runs.Settings{}, runs.Shard{}, 0)
 	require.NoError(t, err)
 	for i := range 4 {
 		require.NoError(t, f.Put(i, 0, []byte("x")))
 	}
 	require.NoError(t, f.Close())
 	require.NoError(t, os.Remove(filepath.Join(dir, f.Name(2))))
-	f, err = runs.OpenFolder(dir, ".png", runs.Settings{})
+	f, err = runs.OpenFolder(dir, runs.Settings{}, runs.Shard{}, 0)
 	require.NoError(t, err)
 	defer f.Close()
 	var got [][2]int

@@ -111,18 +111,14 @@ func (s Shard) part(n int) *durable.Range {
 	return &durable.Range{First: first, Count: end - first, Of: n}
 }
 
-// OpenFolderShard is OpenFolder for a shard of a run of n outputs. Files are numbered as in the
-// whole run; unlike a whole run, a shard cannot be continued with another n. The directory that
-// holds the shards is made where it is missing.
-func OpenFolderShard(dir, ext string, s Settings, shard Shard, n int) (*Folder, error) {
+// OpenFolder opens, begins or continues in dir a run of n outputs, or a shard of one. Files are
+// numbered as in the whole run; unlike a whole run, a shard cannot be continued with another n. The
+// directory that holds the shards is made where it is missing.
+func OpenFolder(dir string, s Settings, shard Shard, n int) (*Folder, error) {
 	if err := shard.makePlace(dir); err != nil {
 		return nil, err
 	}
-	f, err := durable.OpenFolder(durable.OS{}, dir, ext, s, shard.part(n))
-	if err != nil {
-		return nil, err
-	}
-	return &Folder{f}, nil
+	return durable.OpenFolder(durable.OS{}, dir, ending, s, shard.part(n))
 }
 
 // makePlace makes the directory that holds the shard at name, and other shards.
@@ -133,14 +129,10 @@ func (s Shard) makePlace(name string) error {
 	return os.MkdirAll(filepath.Dir(filepath.Clean(name)), 0o777)
 }
 
-// OpenLinesShard is OpenLines for a shard of a run of n outputs, see OpenFolderShard.
-func OpenLinesShard(name string, s Settings, shard Shard, n int) (*Lines, error) {
+// OpenLines opens, begins or continues a run in the file name, see OpenFolder.
+func OpenLines(name string, s Settings, shard Shard, n int) (*Lines, error) {
 	if err := shard.makePlace(name); err != nil {
 		return nil, err
 	}
-	l, err := durable.OpenLines(durable.OS{}, name, s, shard.part(n))
-	if err != nil {
-		return nil, err
-	}
-	return &Lines{l}, nil
+	return durable.OpenLines(durable.OS{}, name, s, shard.part(n))
 }

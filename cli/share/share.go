@@ -38,7 +38,7 @@ func Texts(s runs.Settings, j *outputs.Job) fleet.Built {
 // of.
 func (h *Hub) Pictures(ctx context.Context, e Spec, dir string, n int, b fleet.Built) error {
 	e.Kind = "image"
-	folder, err := runs.OpenFolder(filepath.Clean(dir), ".png", b.Settings)
+	folder, err := runs.OpenFolder(filepath.Clean(dir), b.Settings, runs.Shard{}, 0)
 	if err != nil {
 		return flags.Wrap("--out", err)
 	}
@@ -49,7 +49,7 @@ func (h *Hub) Pictures(ctx context.Context, e Spec, dir string, n int, b fleet.B
 // Texts makes n texts in the file name with all workers that join. e has what they are made of.
 func (h *Hub) Texts(ctx context.Context, e Spec, name string, n int, b fleet.Built) error {
 	e.Kind = "text"
-	lines, err := runs.OpenLines(name, b.Settings)
+	lines, err := runs.OpenLines(name, b.Settings, runs.Shard{}, 0)
 	if err != nil {
 		return flags.Wrap("--out", err)
 	}

@@ -144,6 +144,25 @@ func (f *Folder) First() int { return f.m.first() }
 // Faults returns listed files that were missing or empty when the folder was opened.
 func (f *Folder) Faults() []Fault { return f.faults }
 
+// Span is the outputs First to First+N-1.
+type Span struct{ First, N int }
+
+// Rest returns the missing outputs of a run of n, in the order that Put takes. Before them come
+// those of `also` that exist already but whose steps are needed again.
+func (f *Folder) Rest(n int, also []int) (list []Span) {
+	pending := f.Pending(n)
+	wanted := slices.DeleteFunc(slices.Clone(also),
+		func(i int) bool { return slices.Contains(pending, i) })
+	for _, i := range append(wanted, pending...) {
+		if last := len(list) - 1; last >= 0 && i == list[last].First+list[last].N {
+			list[last].N++
+			continue
+		}
+		list = append(list, Span{i, 1})
+	}
+	return list
+}
+
 func (f *Folder) notEmpty(i int, data []byte) ([]byte, error) {
 	if len(data) == 0 {
 		return nil, fmt.Errorf("%s: an empty output", f.path(i))

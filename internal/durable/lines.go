@@ -117,8 +117,8 @@ func checkLines(r io.Reader, entries []Entry) (size int64, faults []Fault, err e
 // those before this part.
 func (l *Lines) Done() int { return l.m.done() }
 
-// End returns the index after the last line of a run of n lines, within this part.
-func (l *Lines) End(n int) int { return l.m.end(n) }
+// Rest returns the missing lines of a run of n; its N is 0 if none is missing.
+func (l *Lines) Rest(n int) Span { return Span{l.Done(), max(0, l.m.end(n)-l.Done())} }
 
 // whole returns a line with its newline.
 func (l *Lines) whole(i int, line []byte) ([]byte, error) {

@@ -127,7 +127,7 @@ func (p *Pictures) scale() int {
 // openFolder opens the folder and lists the missing pictures. Existing pictures that a film needs
 // come first.
 func (p *Pictures) openFolder() (err error) {
-	if p.folder, err = runs.OpenFolderShard(filepath.Clean(p.o.Dir), ".png", p.o.Settings,
+	if p.folder, err = runs.OpenFolder(filepath.Clean(p.o.Dir), p.o.Settings,
 		p.o.Shard, p.j.Run.N); err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func (t *Texts) Begin(j *Job, s runs.Settings) ([]runs.Range, error) {
 		return []runs.Range{{N: n}}, nil
 	}
 	var err error
-	if t.lines, err = runs.OpenLinesShard(t.o.Name, s, t.o.Shard, n); err != nil {
+	if t.lines, err = runs.OpenLines(t.o.Name, s, t.o.Shard, n); err != nil {
 		return nil, err
 	}
 	first, end := t.o.Shard.Range(n)
