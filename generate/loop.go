@@ -29,7 +29,7 @@ import (
 //
 //   - Use different networks in different steps: next sets span.network, or for a model.Feeder
 //     span.causal and how.
-//   - Draft tokens that nobody sees: a span that is quiet, and the methods of drafter.
+//   - Draft tokens that nobody sees: a span that is quiet, and what passes ask of a specLoop.
 //   - Compute a window of the sequence: feed appends its rows, and kept records only the tokens
 //     whose keys and values are final.
 //   - Change the sequence's length: advance replaces Tokens, past and the member's layout (a copy
@@ -50,17 +50,6 @@ type loop interface {
 	check() error
 	// advance prepares the loop for the next step, and may open further positions with fill.
 	advance()
-}
-
-// drafter is a loop whose passes see tokens that are not in the sequence.
-type drafter interface {
-	// overlay puts such tokens into those of the step's pass.
-	overlay(tokens []int32)
-	// reads returns the positions whose marginals drafted reads in a quiet step.
-	reads() []int
-	drafted(p *Pool) error
-	// accept may drop tokens from step.pending before they are put into the sequence.
-	accept()
 }
 
 // remake returns a pointer to a value, the start of a loop, in the memory of old if that is a loop

@@ -129,8 +129,8 @@ func (m *member) commit() {
 		m.fail(s.fault)
 		return
 	}
-	if d, ok := m.loop.(drafter); ok {
-		d.accept()
+	if l, ok := m.loop.(*specLoop); ok {
+		l.accept()
 	}
 	shown := len(m.Sequence.Tokens) // loops may work beyond it
 	for _, o := range s.pending {

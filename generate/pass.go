@@ -36,9 +36,9 @@ func (p *Pool) forward(group []*member) error {
 		}
 		base := m.step.row * b.Length
 		p.reads(b, m)
-		if d, ok := m.loop.(drafter); ok {
-			d.overlay(b.Tokens[base : base+len(m.Tokens)])
-			for _, at := range d.reads() {
+		if l, ok := m.loop.(*specLoop); ok {
+			l.overlay(b.Tokens[base : base+len(m.Tokens)])
+			for _, at := range l.reads() {
 				b.Read = append(b.Read, int32(base+at))
 			}
 		}
@@ -71,8 +71,8 @@ func (p *Pool) forward(group []*member) error {
 	p.listen()
 	for _, m := range group {
 		m.loop.kept()
-		if d, ok := m.loop.(drafter); ok && m.step.quiet {
-			if err := d.drafted(p); err != nil {
+		if l, ok := m.loop.(*specLoop); ok && m.step.quiet {
+			if err := l.drafted(p); err != nil {
 				return err
 			}
 		}

@@ -3,6 +3,7 @@ package generate
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"unmask/model"
@@ -202,10 +203,8 @@ func (u Reuse) String() string {
 
 // ParseReuse reads none, prefix, dual, dkv, blocks, causal, finished or block-dkv.
 func ParseReuse(name string) (Reuse, error) {
-	for u, s := range reuses {
-		if s == name {
-			return Reuse(u), nil
-		}
+	if u := slices.Index(reuses, name); u >= 0 {
+		return Reuse(u), nil
 	}
 	return NoReuse, fmt.Errorf("generate: %w", param.Unknown("reuse", name, reuses))
 }

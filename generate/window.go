@@ -44,9 +44,6 @@ func (r *Recipe) windowed() (near []bool, last bool) {
 
 // keep sets the positions that the step's passes see, where a block ends at `end`.
 func (w *wholeLoop) keep(end int) {
-	if w.Window == 0 {
-		return
-	}
 	w.sees = w.sees[:0]
 	for p, t := range w.Tokens {
 		d := p - end

@@ -88,9 +88,7 @@ func (c *call) header() traces.Header {
 	return traces.NewHeader(c.model.spec, c.sequences[0], t, c.model.name, unmask.Hole)
 }
 
-// result returns the answer or the fault of a call that is done.
-func (c *call) result() (*answer, *Fault) { return resultOf(c.Call) }
-
+// resultOf returns the answer or the fault of a call that is done.
 func resultOf(c *engine.Call) (*answer, *Fault) {
 	a, err := c.Result()
 	if err != nil {

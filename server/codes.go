@@ -26,9 +26,22 @@ func (s *Server) encoding(w http.ResponseWriter, r *http.Request) *Fault {
 	if fault = f.end(); fault != nil {
 		return fault
 	}
-	codes, fault := s.encodes(r, m, data, fit)
+	back, fault := s.unfolds(r, namedFile{"image", data})
 	if fault != nil {
 		return fault
+	}
+	defer back()
+	picture, fault := readPNG("image", data)
+	if fault != nil {
+		return fault
+	}
+	fitted, err := m.Pictures.Fit(picture, fit)
+	var codes []int32
+	if err == nil {
+		codes, err = m.Pictures.Encode(fitted)
+	}
+	if err != nil {
+		return refused("image", err)
 	}
 	writeJSON(w, encode(struct {
 		Object string  `json:"object"`
@@ -49,29 +62,6 @@ func (s *Server) readPicture(w http.ResponseWriter, r *http.Request) (*fields, *
 		data, fault := s.readAll(w, r, maxForm)
 		return &fields{files: map[string][][]byte{"image": {data}}}, fault
 	})
-}
-
-// encodes returns the codes of a picture.
-func (s *Server) encodes(r *http.Request, m *servedModel, data []byte, fit string) ([]int32,
-	*Fault) {
-	back, fault := s.unfolds(r, namedFile{"image", data})
-	if fault != nil {
-		return nil, fault
-	}
-	defer back()
-	picture, fault := readPNG("image", data)
-	if fault != nil {
-		return nil, fault
-	}
-	fitted, err := m.Pictures.Fit(picture, fit)
-	var codes []int32
-	if err == nil {
-		codes, err = m.Pictures.Encode(fitted)
-	}
-	if err != nil {
-		return nil, refused("image", err)
-	}
-	return codes, nil
 }
 
 // decoding answers POST /v1/images/decode: the PNG of codes, null for unknown ones.

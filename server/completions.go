@@ -155,11 +155,7 @@ func noTools(f *fields) {
 var promptNames = map[string]string{"tokens": "prompt", "length": "max_tokens"}
 
 // completions reads POST /v1/completions.
-func (s *Server) completions(r *http.Request, f *fields) (q query, st streaming) {
-	m := s.model(f, wantsText)
-	if m == nil {
-		return q, st
-	}
+func (s *Server) completions(r *http.Request, f *fields, m *servedModel) (q query, st streaming) {
 	set := readSettings(f)
 	st = readStream(f)
 	echo := f.flag("echo")

@@ -24,11 +24,7 @@ const editorLength = 64
 // other text for context, and how much may be inserted. A model whose holes grow finds the length
 // itself; others fill n_predict positions. With n_predict 0, by which the plugins prepare a
 // server's cache, the answer is empty.
-func (s *Server) editor(r *http.Request, f *fields) (q query, st streaming) {
-	m := s.model(f, wantsText)
-	if m == nil {
-		return q, st
-	}
+func (s *Server) editor(r *http.Request, f *fields, m *servedModel) (q query, st streaming) {
 	for _, name := range editorIgnored {
 		f.raw(name)
 		delete(f.object, name)

@@ -94,15 +94,11 @@ func (s *Server) editing(w http.ResponseWriter, r *http.Request) *Fault {
 		return fault
 	}
 	defer f.free()
-	return s.generate(w, r, f, s.edits)
+	return s.generate(w, r, f, s.ofModel(wantsPictures, s.edits))
 }
 
 // edits reads POST /v1/images/edits.
-func (s *Server) edits(r *http.Request, f *fields) (q query, st streaming) {
-	m := s.model(f, wantsPictures)
-	if m == nil {
-		return q, st
-	}
+func (s *Server) edits(r *http.Request, f *fields, m *servedModel) (q query, st streaming) {
 	set := readSettings(f)
 	form, st := readPicture(r, f, m)
 	readSubject(f, m, &set.request)

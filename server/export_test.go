@@ -70,10 +70,11 @@ func (s *Server) Watching() int { return s.calls.Watching() }
 // Prepared returns what the first sequence of an HTTP request is prepared as, without making it.
 // kind is completions, chat, infill, images or edits.
 func (s *Server) Prepared(kind string, r *http.Request) (generate.Request, error) {
-	read, body := map[string]reader{"completions": s.completions, "chat": s.chats,
-		"infill": s.infill, "images": s.generations}[kind], s.readBody
+	read, body := map[string]reader{"completions": s.ofModel(wantsText, s.completions),
+		"chat": s.chats, "infill": s.ofModel(wantsText, s.infill),
+		"images": s.ofModel(wantsPictures, s.generations)}[kind], s.readBody
 	if kind == "edits" {
-		read, body = s.edits, s.readForm
+		read, body = s.ofModel(wantsPictures, s.edits), s.readForm
 	}
 	f, fault := body(httptest.NewRecorder(), r)
 	if fault != nil {

@@ -76,11 +76,7 @@ func readSubject(f *fields, m *servedModel, r *unmask.Request) {
 }
 
 // generations reads POST /v1/images/generations.
-func (s *Server) generations(r *http.Request, f *fields) (q query, st streaming) {
-	m := s.model(f, wantsPictures)
-	if m == nil {
-		return q, st
-	}
+func (s *Server) generations(r *http.Request, f *fields, m *servedModel) (q query, st streaming) {
 	set := readSettings(f)
 	form, st := readPicture(r, f, m)
 	readSubject(f, m, &set.request)

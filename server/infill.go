@@ -15,11 +15,7 @@ import (
 var holeNames = map[string]string{"infill": "text"}
 
 // infill reads POST /v1/infill: parts, text or tokens.
-func (s *Server) infill(r *http.Request, f *fields) (q query, st streaming) {
-	m := s.model(f, wantsText)
-	if m == nil {
-		return q, st
-	}
+func (s *Server) infill(r *http.Request, f *fields, m *servedModel) (q query, st streaming) {
 	set := readSettings(f)
 	st = readStream(f)
 	textOnly(f, &set, m)

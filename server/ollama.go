@@ -102,7 +102,7 @@ func (s *Server) ollamaGenerate(r *http.Request, f *fields) (q query, st streami
 	if delete(f.object, "logprobs"); logs {
 		f.object["logprobs"] = encode(top)
 	}
-	if q, st = s.completions(r, f); f.fault != nil {
+	if q, st = s.ofModel(wantsText, s.completions)(r, f); f.fault != nil {
 		f.fault.renamed(ollamaNames)
 		return q, st
 	}

@@ -64,9 +64,10 @@ func (s *Server) routes() []route {
 		{pattern: "/api/version", methods: get(always("version", ollamaVersion))},
 		{pattern: "/v1/messages", methods: post(s.generating(s.messagesRoute))},
 		{pattern: "/v1/messages/count_tokens", methods: post(s.generating(s.countTokens))},
-		{pattern: "/infill", methods: post(s.generating(s.editor))},
-		{pattern: "/v1/infill", methods: post(s.generating(s.infill))},
-		{pattern: "/v1/images/generations", methods: post(s.generating(s.generations))},
+		{pattern: "/infill", methods: post(s.generating(s.ofModel(wantsText, s.editor)))},
+		{pattern: "/v1/infill", methods: post(s.generating(s.ofModel(wantsText, s.infill)))},
+		{pattern: "/v1/images/generations", methods: post(s.generating(s.ofModel(wantsPictures,
+			s.generations)))},
 		{pattern: "/v1/images/edits", methods: post(s.editing)},
 		{pattern: "/v1/images/encode", methods: post(s.encoding)},
 		{pattern: "/v1/images/decode", methods: post(s.withJSON(s.decoding))},
@@ -254,6 +255,17 @@ func (s *Server) bodyFault(err error, most int64) *Fault {
 // reader reads a request of a route from its fields.
 type reader func(r *http.Request, f *fields) (query, streaming)
 
+// ofModel reads requests for a model of a kind, whose fields read takes.
+func (s *Server) ofModel(kind wants, read func(r *http.Request, f *fields, m *servedModel) (query,
+	streaming)) reader {
+	return func(r *http.Request, f *fields) (q query, st streaming) {
+		if m := s.model(f, kind); m != nil {
+			q, st = read(r, f, m)
+		}
+		return q, st
+	}
+}
+
 // withJSON handles requests whose body is a JSON object.
 func (s *Server) withJSON(
 	h func(w http.ResponseWriter, r *http.Request, f *fields) *Fault) handler {
@@ -331,7 +343,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, made *call, st s
 			n.gone = true
 			return nil
 		}
-		result, fault := made.result()
+		result, fault := resultOf(made.Call)
 		if fault != nil {
 			return fault
 		}

@@ -46,7 +46,7 @@ func (s *Server) completing(w http.ResponseWriter, r *http.Request, f *fields) *
 	if scores(f) {
 		return s.score(w, r, f)
 	}
-	return s.generate(w, r, f, s.completions)
+	return s.generate(w, r, f, s.ofModel(wantsText, s.completions))
 }
 
 // readScoring reads the fields of a request for log-probabilities.
@@ -117,8 +117,16 @@ func (s *Server) visit(w http.ResponseWriter, r *http.Request, f *fields, m *ser
 		return nil
 	case s.ctx.Err() != nil:
 		return shuttingDown()
+	case ctx.Err() != nil:
+		return notScored(engine.Deadline, 0, "the request took more than %.0f seconds",
+			s.o.Timeout.Seconds())
 	}
-	return s.visitFault(ctx, err)
+	_, isParam := errors.AsType[*param.Error](err)
+	_, isFault := errors.AsType[*Fault](err)
+	if isParam || isFault {
+		return refused("prompt", err).renamed(map[string]string{"answer": "prompt"})
+	}
+	return notScored(engine.StepFailed, 0, "%s", oneLine(err))
 }
 
 // enter counts one more of an owner's requests that make passes of their own, and returns what ends
@@ -182,27 +190,15 @@ type scoreInfo struct {
 	Errors []*float64 `json:"errors"` // of each choice: standard error of the sum
 }
 
-// visitFault is the fault of a request that could not be answered.
-func (s *Server) visitFault(ctx context.Context, err error) *Fault {
-	_, isParam := errors.AsType[*param.Error](err)
-	_, isFault := errors.AsType[*Fault](err)
-	switch {
-	case ctx.Err() != nil:
-		return notScored(engine.Deadline, 0, "the request took more than %.0f seconds",
-			s.o.Timeout.Seconds())
-	case isParam || isFault:
-		f := refused("prompt", err)
-		f.renamed(map[string]string{"answer": "prompt"})
-		return f
-	}
-	return notScored(engine.StepFailed, 0, "%s", oneLine(err))
-}
-
 // choice scores a prompt.
 func (q *scoring) choice(ctx context.Context, p unmask.Request, used *usage) (completionChoice,
 	*likelihood.Estimate, error) {
 	var none completionChoice
-	tokens, from, to, err := q.tokens(p)
+	var nothing unmask.Request // to which the prompt is an answer
+	if p.Tokens != nil {
+		nothing.Tokens = []int32{}
+	}
+	tokens, from, to, err := q.model.WithAnswer(nothing, p.Prompt, p.Tokens)
 	if err != nil {
 		return none, nil, err
 	}
@@ -238,14 +234,6 @@ func (q *scoring) choice(ctx context.Context, p unmask.Request, used *usage) (co
 		logP, bestLogP = append(logP, one...), append(bestLogP, one...)
 	}
 	return q.form(ids, logP, best, bestLogP), e, nil
-}
-
-// tokens returns a prompt as an answer to nothing, tokens[from:to].
-func (q *scoring) tokens(p unmask.Request) (tokens []int32, from, to int, err error) {
-	if p.Tokens == nil {
-		return q.model.WithAnswer(unmask.Request{}, p.Prompt, nil)
-	}
-	return q.model.WithAnswer(unmask.Request{Tokens: []int32{}}, "", p.Tokens)
 }
 
 // next returns the estimate of the token after the prompt: its Best is what follows.

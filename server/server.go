@@ -129,13 +129,13 @@ func (s *Server) engines() (list []*engine.Engine) {
 	return list
 }
 
-// waits returns how much waits at all models, and the longest wait.
-func (s *Server) waits() (requests int, rows int64, seconds float64) {
+// waits returns how much waits at all models.
+func (s *Server) waits() (requests int, rows int64) {
 	for _, e := range s.engines() {
-		n, r, t := e.Waits()
-		requests, rows, seconds = requests+n, rows+r, max(seconds, t)
+		n, r := e.Waits()
+		requests, rows = requests+n, rows+r
 	}
-	return requests, rows, seconds
+	return requests, rows
 }
 
 // loading reports whether models are still to be added.

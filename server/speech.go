@@ -208,7 +208,7 @@ func (s *Server) spokenPart(r *http.Request, q speaking, i int, text string,
 		n.gone = true
 		return nil, fault(499, "client_gone", "the client is gone")
 	}
-	a, refusal := made.result()
+	a, refusal := resultOf(made.Call)
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -94,7 +94,7 @@ func (s *stream) finish(made *call, err error, end func(a *answer, f *Fault) err
 	}
 	var a *answer
 	if !ok {
-		a, f = made.result()
+		a, f = resultOf(made.Call)
 	}
 	if f != nil && !s.begun {
 		f.write(s.w)

@@ -31,7 +31,7 @@ type stats struct {
 }
 
 // newStats returns what is counted, in a registry of its own. waits returns what waits now.
-func newStats(waits func() (requests int, rows int64, seconds float64)) *stats {
+func newStats(waits func() (requests int, rows int64)) *stats {
 	s := &stats{registry: prometheus.NewRegistry()}
 	s.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -72,12 +72,12 @@ func newStats(waits func() (requests int, rows int64, seconds float64)) *stats {
 		"device", "fingerprint")
 	in.NewGaugeFunc(prometheus.GaugeOpts{Name: "unmask_queue_requests",
 		Help: "Requests that wait for their first step."}, func() float64 {
-		n, _, _ := waits()
+		n, _ := waits()
 		return float64(n)
 	})
 	in.NewGaugeFunc(prometheus.GaugeOpts{Name: "unmask_queue_rows",
 		Help: "Rows of all steps that are still to be made, at most."}, func() float64 {
-		_, n, _ := waits()
+		_, n := waits()
 		return float64(n)
 	})
 	for _, why := range []string{"client", "deadline"} {

@@ -93,7 +93,7 @@ func (t *textStream) last(p saying, step *stepInfo) error {
 	if err := t.call.Wait(t.ctx); err != nil {
 		return err
 	}
-	if _, f := t.call.result(); f != nil {
+	if _, f := resultOf(t.call.Call); f != nil {
 		return f
 	}
 	info := t.call.info()

@@ -200,18 +200,14 @@ func digest(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) 
 
 // append appends entries whose outputs are durable.
 func (m *manifest) append(list ...Entry) error {
-	var lines []byte
-	for k, e := range list {
-		line, err := json.Marshal(e)
-		if err != nil {
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	for _, e := range list {
+		if err := encoder.Encode(e); err != nil {
 			return err
 		}
-		if k > 0 {
-			lines = append(lines, '\n')
-		}
-		lines = append(lines, line...)
 	}
-	if err := m.Append(lines); err != nil {
+	if err := m.Append(bytes.TrimSuffix(lines.Bytes(), []byte("\n"))); err != nil {
 		return err
 	}
 	m.Entries = append(m.Entries, list...)

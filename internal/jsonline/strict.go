@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -81,16 +83,11 @@ func (l Limits) Check(text []byte) error {
 
 // CheckUTF8 returns an *Error that names the first byte that is no UTF-8.
 func CheckUTF8[Text string | []byte](text Text) error {
-	for at := 0; at < len(text); {
-		if text[at] < utf8.RuneSelf {
-			at++
-			continue
+	whole := string(text)
+	for at, r := range whole {
+		if r == utf8.RuneError && !strings.HasPrefix(whole[at:], string(r)) {
+			return refuse(NotUTF8, "byte %d is 0x%02x, want UTF-8", at, whole[at])
 		}
-		r, n := utf8.DecodeRuneInString(string(text[at:min(at+utf8.UTFMax, len(text))]))
-		if r == utf8.RuneError && n == 1 {
-			return refuse(NotUTF8, "byte %d is 0x%02x, want UTF-8", at, text[at])
-		}
-		at += n
 	}
 	return nil
 }
@@ -171,31 +168,23 @@ func syntax(text []byte, err error) error {
 // loneSurrogate returns the offset of an escape such as \ud800 without its other half, -1 for none.
 // text is valid JSON.
 func loneSurrogate(text []byte) int {
-	half := func(at int) (value int, ok bool) {
-		if at+6 > len(text) || text[at] != '\\' || text[at+1] != 'u' {
-			return 0, false
+	unit := func(at int) rune { // of the escape there; 0 if it is another
+		if !bytes.HasPrefix(text[at:], []byte(`\u`)) {
+			return 0
 		}
-		_, err := fmt.Sscanf(string(text[at+2:at+6]), "%04x", &value)
-		return value, err == nil
+		n, _ := strconv.ParseUint(string(text[at+2:at+6]), 16, 16)
+		return rune(n)
 	}
 	for at := 0; at < len(text); at++ {
 		if text[at] != '\\' {
 			continue
 		}
-		value, ok := half(at)
-		switch {
-		case !ok:
+		if first := unit(at); !utf16.IsSurrogate(first) {
 			at++
-		case value >= 0xDC00 && value < 0xE000:
+		} else if utf16.DecodeRune(first, unit(at+6)) == utf8.RuneError {
 			return at
-		case value >= 0xD800 && value < 0xDC00:
-			low, ok := half(at + 6)
-			if !ok || low < 0xDC00 || low >= 0xE000 {
-				return at
-			}
+		} else {
 			at += 11
-		default:
-			at += 5
 		}
 	}
 	return -1

@@ -29,7 +29,7 @@ type Engine struct {
 	o         Options
 	ctx       context.Context   // ends when all calls are given up at once
 	pools     [2]*generate.Pool // without and with guidance; nil until one is needed
-	places    int               // of a pool's keys and values
+	places    [2]int            // of their keys and values
 	shares    bool              // on a device where a pass of more rows takes hardly longer
 	woken     chan struct{}     // receives when a call came or went
 
@@ -77,22 +77,19 @@ func New(ctx context.Context, m *unmask.Model, o Options) *Engine {
 	length := e.spec.Length()
 	if s, ok := m.Denoiser.(model.Sized); ok {
 		if n := s.Fit(length, true); n > 0 { // what a GPU has memory for
-			e.places, e.shares = n, true
+			e.places[0], e.shares = n, true
 			e.o.Rows = max(o.Rows, n*length)
 		}
 	}
-	if e.places == 0 {
+	if e.places[0] == 0 {
 		each := m.SequenceBytes(generate.Request{Length: length, Recipe: generate.Recipe{Cache: 1}})
 		fit := min(max(minPlaces, o.Rows/length), maxPlaces)
-		e.places = int(max(min(int64(fit), o.Memory/3*2/max(each, 1)), 1))
+		e.places[0] = int(max(min(int64(fit), o.Memory/3*2/max(each, 1)), 1))
 	}
+	e.places[1] = max(1, e.places[0]/4) // of two sequences each, in half the memory of the others
 	e.queue.rows = map[string]float64{}
 	return e
 }
-
-// guided returns how many places the pool with guidance has. A place there holds two sequences, so
-// this pool takes half the memory of the other.
-func (e *Engine) guided() int { return max(1, e.places/4) }
 
 // Bounds of the sequences of one pass on a processor. 16 short ones keep it busy, and more would
 // only hold more memory: a place has keys and values for the longest sequence.
@@ -101,22 +98,14 @@ const (
 	maxPlaces = 64
 )
 
-// pool returns the pool for members without or with guidance, which it makes when it is first
-// needed: keys and values of guided sequences take twice the memory.
-func (e *Engine) pool(guided bool) (*generate.Pool, error) {
-	i, size := 0, e.places
-	if guided {
-		i, size = 1, e.guided()
+// pool returns the pool for members without or with guidance, by its number. It makes it when it is
+// first needed: keys and values of guided sequences take twice the memory.
+func (e *Engine) pool(at int) (_ *generate.Pool, err error) {
+	if e.pools[at] == nil {
+		e.pools[at], err = generate.NewPool(e.model.Denoiser, generate.PoolOptions{Size: e.places[at],
+			Most: math.MaxInt, Guided: at == 1, Store: e.o.Store})
 	}
-	if e.pools[i] == nil {
-		p, err := generate.NewPool(e.model.Denoiser, generate.PoolOptions{Size: size,
-			Most: math.MaxInt, Guided: guided, Store: e.o.Store})
-		if err != nil {
-			return nil, err
-		}
-		e.pools[i] = p
-	}
-	return e.pools[i], nil
+	return e.pools[at], err
 }
 
 // RowsPerSecond returns what the last passes made, 0 before the first.
@@ -220,7 +209,7 @@ func (e *Engine) before(c *Call) (calls int, rows int64) {
 }
 
 // Waits returns how much waits: calls that have not begun, and rows of all.
-func (e *Engine) Waits() (calls int, rows int64, seconds float64) {
+func (e *Engine) Waits() (calls int, rows int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, c := range e.calls {
@@ -229,7 +218,7 @@ func (e *Engine) Waits() (calls int, rows int64, seconds float64) {
 			calls++
 		}
 	}
-	return calls, rows, e.seconds(rows)
+	return calls, rows
 }
 
 // Stalled reports whether no pass has ended for a time while a call waits.

@@ -167,7 +167,7 @@ const longer = 4
 
 // newPicking counts the places that sequences keep.
 func (e *Engine) newPicking() *picking {
-	p := &picking{taken: map[*Member]bool{}, rows: e.o.Rows, places: [2]int{e.places, e.guided()},
+	p := &picking{taken: map[*Member]bool{}, rows: e.o.Rows, places: e.places,
 		longest: math.MaxInt64, shares: e.shares}
 	for i, n := range p.places {
 		p.max[i] = max(1, n-1) // one is left to those that keep nothing
@@ -229,9 +229,7 @@ func (p *picking) take(m *Member) {
 	p.members = append(p.members, m)
 	p.taken[m], p.heavy = true, m.heavy()
 	p.rows -= m.rows
-	switch {
-	case m.holds():
-	default:
+	if !m.holds() {
 		if p.places[m.pool()]--; m.kept {
 			p.keeping[m.pool()]++
 		}

@@ -19,7 +19,7 @@ func (e *Engine) tick(picked []*Member) {
 		byPool[m.pool()] = append(byPool[m.pool()], m)
 	}
 	for i, members := range byPool {
-		e.step(members, i == 1)
+		e.step(members, i)
 	}
 	took := e.o.Now().Sub(began).Seconds()
 	e.o.Calls.stats.Pass(took, rows, len(picked))
@@ -74,15 +74,15 @@ func (e *Engine) settle(picked []*Member, rows, seconds float64) (ended []*Call)
 	return ended
 }
 
-// step makes one step of members of a pool. Where that fails, it makes the step for each alone, so
-// that only the member that is the cause fails.
-func (e *Engine) step(members []*Member, guided bool) {
+// step makes one step of members of a pool, by its number. Where that fails, it makes the step for
+// each alone, so that only the member that is the cause fails.
+func (e *Engine) step(members []*Member, pool int) {
 	if len(members) == 0 {
 		return
 	}
 	var in []*generate.Sequence
 	owners := map[*generate.Sequence]*Member{}
-	p, err := e.pool(guided)
+	p, err := e.pool(pool)
 	for _, m := range members {
 		if err == nil && m.sequence == nil {
 			m.sequence, err = e.join(p, m)
