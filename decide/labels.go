@@ -153,7 +153,7 @@ func read(ctx context.Context, d model.Denoiser, turn model.Turn, b *model.Batch
 	}
 	spec := d.Spec()
 	return marginals.Visit(b.Read, func(i int, logits []float32) {
-		sum := logSum(logits[:spec.Outcomes], spec.Mask)
+		sum := likelihood.LogSum(logits[:spec.Outcomes], spec.Mask)
 		for j, label := range list[group[i]].Labels {
 			out[group[i]].LogP[j] = float64(logits[label[0]]) - sum
 		}
@@ -212,22 +212,6 @@ func rest(ctx context.Context, d model.Denoiser, list []Row, of []int, n int, tu
 		err = some(row.Tokens, n, row.At, of[i:i+1])
 	}
 	return err
-}
-
-// logSum returns the logarithm of the sum of exp of all logits but the mask's.
-func logSum(logits []float32, mask int32) float64 {
-	top, sum := math.Inf(-1), 0.0
-	for t, l := range logits {
-		if int32(t) != mask {
-			top = max(top, float64(l))
-		}
-	}
-	for t, l := range logits {
-		if int32(t) != mask {
-			sum += math.Exp(float64(l) - top)
-		}
-	}
-	return top + math.Log(sum)
 }
 
 // softmax returns probabilities of logits divided by a temperature.

@@ -5,6 +5,7 @@ package exact
 
 import (
 	"math"
+	"slices"
 
 	"unmask/internal/philox"
 )
@@ -37,10 +38,7 @@ type Model struct {
 
 // finish computes what does not depend on any sequence.
 func (m *Model) finish() *Model {
-	mask := make([]int32, m.Length())
-	for i := range mask {
-		mask[i] = int32(m.tokens)
-	}
+	mask := slices.Repeat([]int32{int32(m.tokens)}, m.Length())
 	w := m.newWork()
 	m.logWhole = 0
 	m.logWhole = m.pass(mask, w)

@@ -78,10 +78,7 @@ func (j Judge) filter(x []int32) (nll []float64) {
 
 // prefixes is filter for all models: a whole pass for each prefix.
 func (j Judge) prefixes(x []int32) (nll []float64) {
-	w, prefix := j.newWork(), make([]int32, j.Length())
-	for k := range prefix {
-		prefix[k] = int32(j.tokens)
-	}
+	w, prefix := j.newWork(), slices.Repeat([]int32{int32(j.tokens)}, j.Length())
 	before := 0.0
 	for k, token := range x {
 		prefix[k] = token

@@ -129,6 +129,23 @@ func (m *measure) visit(marginals model.Marginals, rows []int32, length int, out
 	return err
 }
 
+// LogSum returns the logarithm of the sum of exp of all logits but the mask's, -1 for none. At
+// least one of them is finite.
+func LogSum(logits []float32, mask int32) float64 {
+	top, sum := math.Inf(-1), 0.0
+	for t, l := range logits {
+		if int32(t) != mask {
+			top = max(top, float64(l))
+		}
+	}
+	for t, l := range logits {
+		if int32(t) != mask {
+			sum += math.Exp(float64(l) - top)
+		}
+	}
+	return top + math.Log(sum)
+}
+
 // inOrder adds the chain rule over a part, in the order of a sampler that opens one position a
 // step.
 func (m *measure) inOrder(ctx context.Context, at part) error {

@@ -10,6 +10,7 @@ import (
 
 	"unmask"
 	"unmask/internal/philox"
+	"unmask/likelihood"
 	"unmask/model"
 )
 
@@ -94,12 +95,12 @@ func Of(ctx context.Context, m *unmask.Model, tokens []int32, stream uint32, o O
 				others = append(others, hidden[i])
 			}
 			if o.See != nil {
-				o.See(hidden[i], logits, logSum(logits))
+				o.See(hidden[i], logits, likelihood.LogSum(logits, -1))
 			}
 		})
 		if err == nil && len(others) > 0 {
 			err = visitAll(marginals, m.Spec(), others, func(p int, logits []float32) {
-				s.LogP[p] = float64(logits[tokens[p]]) - logSum(logits)
+				s.LogP[p] = float64(logits[tokens[p]]) - likelihood.LogSum(logits, -1)
 			})
 		}
 		unlock()
@@ -189,15 +190,6 @@ func (s *Score) take(p int, logits []float32) (drawable bool) {
 		}
 	}
 	own := float64(logits[s.Tokens[p]])
-	s.LogP[p] = own - logSum(logits)
+	s.LogP[p] = own - likelihood.LogSum(logits, -1)
 	return !math.IsInf(own, -1)
-}
-
-// logSum returns the logarithm of the sum of exp of logits, of which at least one is finite.
-func logSum(logits []float32) float64 {
-	top, sum := float64(slices.Max(logits)), 0.0
-	for _, l := range logits {
-		sum += math.Exp(float64(l) - top)
-	}
-	return top + math.Log(sum)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gorgonia.org/tensor"
@@ -121,10 +122,8 @@ func (o *observer) of(name string, shape ...int) []float32 {
 				"sequences or positions", name, float64(o.bytes)/1e9, float64(maxInside)/1e9)
 			return nil
 		}
-		t = &observed{append([]int{o.batch}, shape...), make([]float32, o.batch*n)}
-		for i := range t.values {
-			t.values[i] = float32(math.NaN())
-		}
+		t = &observed{append([]int{o.batch}, shape...),
+			slices.Repeat([]float32{float32(math.NaN())}, o.batch*n)}
 		o.tensors[name], o.names = t, append(o.names, name)
 	}
 	if o.err != nil {

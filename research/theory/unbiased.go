@@ -94,10 +94,7 @@ func Committed(m *exact.Model, alpha float64) (maskgit, moment []float64) {
 	length, tokens := m.Length(), m.Tokens()
 	p := make([]float64, length*tokens)
 	for which := range out {
-		x := make([]int32, length)
-		for i := range x {
-			x[i] = int32(tokens)
-		}
+		x := slices.Repeat([]int32{int32(tokens)}, length)
 		var open func(step int, q float64)
 		open = func(step int, q float64) {
 			if step > length {

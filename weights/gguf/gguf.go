@@ -13,6 +13,7 @@ package gguf
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,8 +44,7 @@ type File struct {
 	Version uint32
 	Set     *weights.Set // the tensors under the file's names
 
-	keys []string // sorted
-	meta map[string]value
+	meta map[string]value // of the keys
 }
 
 // Open maps the file at name. Close its Set when it is no longer needed.
@@ -83,4 +83,4 @@ func (f *File) failed(err error) error {
 func IsFile(name string) bool { return strings.EqualFold(filepath.Ext(name), ".gguf") }
 
 // Keys returns the names of all keys, sorted.
-func (f *File) Keys() []string { return slices.Clone(f.keys) }
+func (f *File) Keys() []string { return slices.Sorted(maps.Keys(f.meta)) }

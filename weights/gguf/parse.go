@@ -54,7 +54,6 @@ func (f *File) parse(data []byte) ([]*weights.Tensor, map[string]string, error) 
 	for i := 0; i < keys && r.err == nil; i++ {
 		f.readKey(r, fmt.Sprintf("key %d of %d", i+1, keys))
 	}
-	slices.Sort(f.keys)
 	if r.err != nil {
 		return nil, nil, r.err
 	}
@@ -87,7 +86,6 @@ func (f *File) readKey(r *reader, which string) {
 		r.fail("key %.80q is there twice", name)
 	default:
 		f.meta[name] = r.value()
-		f.keys = append(f.keys, name)
 		if r.err != nil {
 			r.err = fmt.Errorf("key %.80q: %w", name, r.err)
 		}
