@@ -129,7 +129,7 @@ func (t Table) degrades(g Grid) Verdict {
 			last, early),
 	}
 	for _, first.Alpha = range g.Alphas {
-		d := combine(difference, t.must(first, last, "frechet"), t.must(first, early, "frechet"))
+		d := combine(difference, t.metric(first, last, "frechet"), t.metric(first, early, "frechet"))
 		v.Numbers = append(v.Numbers, number(fmt.Sprintf("change, MaskGIT α=%g", first.Alpha), d))
 		degraded = append(degraded, d)
 	}
@@ -137,12 +137,12 @@ func (t Table) degrades(g Grid) Verdict {
 	random := Point{Sampler: "random"}
 	v.Numbers = append(v.Numbers, number("change, MaskGIT, mean", all),
 		number("change, Random",
-			combine(difference, t.must(random, last, "frechet"), t.must(random, early, "frechet"))))
+			combine(difference, t.metric(random, last, "frechet"), t.metric(random, early, "frechet"))))
 	return verdict(v, all.Above(0), all.Below(0), all)
 }
 
 func textClaims(t Table, g Grid, judge func(Verdict)) {
-	_, stories := Table{Kind: t.Kind, Results: t.Results, N: t.N}.metric(Point{Sampler: "random"},
+	stories := Table{Kind: t.Kind, Results: t.Results, N: t.N}.metric(Point{Sampler: "random"},
 		g.Steps[0], "contradictions")
 	random, hybrid := Point{Sampler: "random"}, Point{Sampler: "hybrid", Alpha: g.Choice}
 	pairs := []Point{random, hybrid}
@@ -158,22 +158,13 @@ func textClaims(t Table, g Grid, judge func(Verdict)) {
 		"6", "perplexity"))
 	judge(t.bits(g, "vanilla", "32-bit arithmetic biases Vanilla"))
 	judge(t.bits(g, fixedName, "32-bit arithmetic does not bias Fixed"))
-	if stories {
+	if !math.IsNaN(stories.Value) {
 		judge(t.cachePerStep(g, "contradictions", "partial caching gains per step, in contradictions",
 			"stories", pairs))
 		judge(t.fewer(g, hybrid, random, "Hybrid contradicts itself less than Random"))
 		judge(t.follows(g, "moment", "Moment follows MaskGIT, in contradictions", "stories",
 			"contradictions"))
 	}
-}
-
-// must returns a metric, NaN if it was not measured.
-func (t Table) must(m Point, steps int, name string) Measure {
-	v, ok := t.metric(m, steps, name)
-	if !ok {
-		return Measure{Value: math.NaN()}
-	}
-	return v
 }
 
 func difference(v []float64) float64 { return v[0] - v[1] }
@@ -199,9 +190,9 @@ func (t Table) follows(g Grid, sampler, claim, figure, metric string) Verdict {
 	f, _ := scaled(metric)
 	for _, alpha := range g.Alphas {
 		for _, n := range g.Steps {
-			three := []Measure{t.must(Point{Sampler: "maskgit", Alpha: alpha}, n, metric),
-				t.must(Point{Sampler: sampler, Alpha: alpha}, n, metric),
-				t.must(Point{Sampler: "random"}, n, metric)}
+			three := []Measure{t.metric(Point{Sampler: "maskgit", Alpha: alpha}, n, metric),
+				t.metric(Point{Sampler: sampler, Alpha: alpha}, n, metric),
+				t.metric(Point{Sampler: "random"}, n, metric)}
 			gaps = append(gaps, combine(func(v []float64) float64 { return f(v[1]) - f(v[0]) }, three...))
 			from = append(from, three...)
 		}
@@ -248,7 +239,7 @@ func (t Table) cachePerStep(g Grid, metric, claim, figure string, pairs []Point)
 		var all []Measure
 		for _, n := range g.Steps {
 			all = append(all, combine(func(v []float64) float64 { return f(v[0]) - f(v[1]) },
-				t.must(cached, n, metric), t.must(m, n, metric)))
+				t.metric(cached, n, metric), t.metric(m, n, metric)))
 		}
 		v.Numbers = append(v.Numbers, number("change of "+name+", "+m.Name(), average(all...)))
 		every = append(every, all...)
@@ -280,8 +271,8 @@ func (t Table) cachePerSecond(g Grid, metric, claim, figure string, pairs []Poin
 				w := math.Log(slower/a) / math.Log(b/a)
 				every = append(every, combine(func(v []float64) float64 {
 					return f(v[0]) - (1-w)*f(v[1]) - w*f(v[2])
-				}, t.must(cached, g.Steps[i], metric), t.must(m, g.Steps[j], metric),
-					t.must(m, g.Steps[j+1], metric)))
+				}, t.metric(cached, g.Steps[i], metric), t.metric(m, g.Steps[j], metric),
+					t.metric(m, g.Steps[j+1], metric)))
 				break
 			}
 		}

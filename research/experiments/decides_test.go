@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 			again := have[0]
 			again.Point, again.Metrics = p, Metrics{}
 			for name := range have[0].Metrics { // the value of all, without an error
-				m, _ := measured.metric(p.method(), p.Steps, name)
+				m := measured.metric(p.method(), p.Steps, name)
 				for i := range m.Without {
 					m.Without[i] = m.Value
 				}

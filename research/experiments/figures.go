@@ -77,7 +77,7 @@ func (t Table) bestAlpha(g Grid, cache int) Curve {
 		y, at := Measure{Value: math.Inf(1)}, Point{}
 		for _, alpha := range g.Alphas {
 			m := Point{Sampler: "moment", Alpha: alpha, Cache: cache}
-			if v, ok := t.metric(m, n, "frechet"); ok && v.Value < y.Value {
+			if v := t.metric(m, n, "frechet"); v.Value < y.Value {
 				y, at = v, m
 			}
 		}

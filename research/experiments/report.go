@@ -158,7 +158,7 @@ func (r *Report) precisionTable() *grid {
 			row[1] = "32 bit"
 		}
 		for _, n := range r.Size.Text.Table {
-			p, e := t.must(m, n, "perplexity"), t.must(m, n, "entropy")
+			p, e := t.metric(m, n, "perplexity"), t.metric(m, n, "entropy")
 			row = append(row, fmt.Sprintf("%.2f ± %.2f", p.Value, p.Error()),
 				fmt.Sprintf("%.3f ± %.3f", e.Value, e.Error()))
 		}

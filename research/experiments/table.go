@@ -70,20 +70,19 @@ func (t Table) at(m Point, steps int) []Result {
 	return out
 }
 
-// metric returns the mean over seeds; ok is false if there is no result.
-func (t Table) metric(m Point, steps int, name string) (Measure, bool) {
+// metric returns the mean over seeds, NaN if it was not measured.
+func (t Table) metric(m Point, steps int, name string) Measure {
 	var all []Measure
-	for _, r := range t.at(m, steps) {
-		v, ok := r.Metrics[name]
-		if !ok {
-			return Measure{}, false
+	results := t.at(m, steps)
+	for _, r := range results {
+		if v, ok := r.Metrics[name]; ok {
+			all = append(all, v)
 		}
-		all = append(all, v)
 	}
-	if len(all) == 0 {
-		return Measure{}, false
+	if len(all) == 0 || len(all) < len(results) {
+		return Measure{Value: math.NaN()}
 	}
-	return average(all...).shrunk(t.More), true
+	return average(all...).shrunk(t.More)
 }
 
 // seconds returns the least time of a batch, because other programs can only add to it.
@@ -129,7 +128,7 @@ func (t Table) curve(m Point, steps []int, name string, x func(m Point, steps in
 		steps = t.steps(m)
 	}
 	for _, n := range steps {
-		if at, v := x(m, n), t.must(m, n, name); !math.IsNaN(at.Value + v.Value) {
+		if at, v := x(m, n), t.metric(m, n, name); !math.IsNaN(at.Value + v.Value) {
 			c.add(n, at, v)
 		}
 	}
@@ -142,5 +141,5 @@ func stepsOf(_ Point, steps int) Measure { return Measure{Value: float64(steps)}
 func (t Table) time(m Point, steps int) Measure { return Measure{Value: t.seconds(m, steps)} }
 
 func (t Table) other(metric string) func(m Point, steps int) Measure {
-	return func(m Point, steps int) Measure { return t.must(m, steps, metric) }
+	return func(m Point, steps int) Measure { return t.metric(m, steps, metric) }
 }

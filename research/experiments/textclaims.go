@@ -16,7 +16,7 @@ func (t Table) speedup(g Grid) Verdict {
 	cached := Point{Sampler: "hybrid", Alpha: g.Choice, Cache: 1}
 	random := Point{Sampler: "random"}
 	for _, n := range g.Steps {
-		from = append(from, t.must(cached, n, "perplexity"), t.must(random, n, "perplexity"))
+		from = append(from, t.metric(cached, n, "perplexity"), t.metric(random, n, "perplexity"))
 		fast, slow = append(fast, t.seconds(cached, n)), append(slow, t.seconds(random, n))
 	}
 	gain := combine(func(v []float64) float64 {
@@ -57,8 +57,9 @@ func (t Table) entropyCost(g Grid) Verdict {
 		var all []Measure
 		for _, alpha := range g.Alphas {
 			for _, n := range g.Steps {
-				all = append(all, combine(difference, t.must(Point{Sampler: name, Alpha: alpha}, n, "entropy"),
-					t.must(Point{Sampler: "random"}, n, "entropy")))
+				all = append(all, combine(difference,
+					t.metric(Point{Sampler: name, Alpha: alpha}, n, "entropy"),
+					t.metric(Point{Sampler: "random"}, n, "entropy")))
 			}
 		}
 		m := average(all...)
@@ -78,7 +79,7 @@ func (t Table) price(g Grid) Measure {
 	for _, alpha := range g.Alphas {
 		for _, n := range g.Steps {
 			for _, m := range []Point{{Sampler: "temp", Alpha: alpha}, {Sampler: "random"}} {
-				from = append(from, t.must(m, n, "perplexity"), t.must(m, n, "entropy"))
+				from = append(from, t.metric(m, n, "perplexity"), t.metric(m, n, "entropy"))
 			}
 		}
 	}
@@ -97,8 +98,8 @@ func (t Table) price(g Grid) Measure {
 func (t Table) better(a, b Point, steps int, price float64) Measure {
 	return combine(func(v []float64) float64 {
 		return (math.Log(v[0]) - price*v[1]) - (math.Log(v[2]) - price*v[3])
-	}, t.must(a, steps, "perplexity"), t.must(a, steps, "entropy"), t.must(b, steps, "perplexity"),
-		t.must(b, steps, "entropy"))
+	}, t.metric(a, steps, "perplexity"), t.metric(a, steps, "entropy"),
+		t.metric(b, steps, "perplexity"), t.metric(b, steps, "entropy"))
 }
 
 const tradeOff = "log perplexity - c*entropy, where c is what temperature sampling pays"
@@ -149,7 +150,7 @@ func (t Table) fewer(g Grid, a, b Point, claim string) Verdict {
 			a.Sampler, b.Sampler)}
 	var all []Measure
 	for _, n := range g.Steps {
-		m := combine(difference, t.must(a, n, "contradictions"), t.must(b, n, "contradictions"))
+		m := combine(difference, t.metric(a, n, "contradictions"), t.metric(b, n, "contradictions"))
 		v.Numbers = append(v.Numbers, number(fmt.Sprintf("%s less %s, %d steps", a.Sampler, b.Sampler,
 			n), m))
 		all = append(all, m)
@@ -164,8 +165,8 @@ func (t Table) bits(g Grid, sampler, claim string) Verdict {
 	if sampler == fixedName {
 		high = Point{Sampler: "random"}
 	}
-	quality := combine(logRatio, t.must(low, n, "perplexity"), t.must(high, n, "perplexity"))
-	entropy := combine(difference, t.must(low, n, "entropy"), t.must(high, n, "entropy"))
+	quality := combine(logRatio, t.metric(low, n, "perplexity"), t.metric(high, n, "perplexity"))
+	entropy := combine(difference, t.metric(low, n, "entropy"), t.metric(high, n, "entropy"))
 	v := Verdict{Claim: claim, Figure: "table 2", Numbers: []Number{
 		number(fmt.Sprintf("change of log perplexity, %d steps", n), quality),
 		number(fmt.Sprintf("change of entropy, %d steps", n), entropy),
