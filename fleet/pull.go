@@ -83,22 +83,15 @@ func (w *worker) next(ctx context.Context) (list []*taken, err error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		var t ack
 		wish := done{Job: job{Run: w.run}, Want: int(w.jobs.Load())}
 		w.held.Range(func(first, _ any) bool {
 			wish.Held = append(wish.Held, first.(int))
 			return true
 		})
-		if _, err := w.ask(ctx, "done", pack(wish), &t, &t.refusal); err != nil {
+		t, err := w.deliver(ctx, pack(wish))
+		if err != nil {
 			return nil, err
 		}
-		if t.Rejoin { // the hub began again
-			if err := w.join(ctx, false); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		w.note(t.Jobs)
 		for _, j := range t.Give {
 			if j.Run == w.run && j.Count > 0 {
 				w.held.Store(j.First, nil)
@@ -164,7 +157,7 @@ func (w *worker) send(ctx context.Context, t *taken) error {
 			data = append(data, o.Data)
 			d.Outputs = append(d.Outputs, sent{o.Index, o.Seed, len(o.Data), digest(o.Data)})
 		}
-		if err := w.deliver(ctx, pack(d, data...)); err != nil {
+		if _, err := w.deliver(ctx, pack(d, data...)); err != nil {
 			return err
 		}
 		t.made, seconds = t.made[len(data):], 0
@@ -176,22 +169,23 @@ func (w *worker) send(ctx context.Context, t *taken) error {
 	return nil
 }
 
-// deliver sends a result until the hub has it.
-func (w *worker) deliver(ctx context.Context, message []byte) error {
+// deliver sends a result or a wish until the hub has it, and returns its answer. It joins again
+// where the hub began again.
+func (w *worker) deliver(ctx context.Context, message []byte) (ack, error) {
 	for {
 		var t ack
 		if _, err := w.ask(ctx, "done", message, &t, &t.refusal); err != nil {
-			return err
+			return t, err
 		}
 		switch {
 		case t.Rejoin:
 			if err := w.join(ctx, false); err != nil {
-				return err
+				return t, err
 			}
 		case t.Again:
 		default:
 			w.note(t.Jobs)
-			return nil
+			return t, nil
 		}
 	}
 }

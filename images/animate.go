@@ -3,15 +3,7 @@ package images
 import (
 	"image"
 	"image/color"
-	"image/gif"
-	"io"
 )
-
-// Animation builds a GIF. Colours are dithered to a cube of 6 x 7 x 6 with a fixed pattern, so that
-// unchanged parts do not flicker from frame to frame. One goroutine at a time may use one.
-type Animation struct {
-	gif gif.GIF
-}
 
 const (
 	levelsR, levelsG, levelsB = 6, 7, 6
@@ -36,9 +28,10 @@ var cube = func() color.Palette {
 // bayer is the threshold matrix, 0 to 15, of ordered dithering (Bayer 1973).
 var bayer = [4][4]int{{0, 8, 2, 10}, {12, 4, 14, 6}, {3, 11, 1, 9}, {15, 7, 13, 5}}
 
-// Frame adds a picture, shown for delay hundredths of a second. masked are rectangles of pixels
-// that are drawn as a grey check instead.
-func (a *Animation) Frame(p *image.NRGBA, masked []image.Rectangle, delay int) {
+// Frame returns a picture in the colours of a GIF. They are dithered to a cube of 6 x 7 x 6 with a
+// fixed pattern, so that unchanged parts do not flicker from frame to frame. masked are rectangles
+// of pixels that are drawn as a grey check instead.
+func Frame(p *image.NRGBA, masked []image.Rectangle) *image.Paletted {
 	f := image.NewPaletted(p.Rect, cube)
 	for y := range p.Rect.Dy() {
 		row := p.Pix[y*p.Stride:]
@@ -52,14 +45,10 @@ func (a *Animation) Frame(p *image.NRGBA, masked []image.Rectangle, delay int) {
 	for _, cell := range masked {
 		check(cell, func(x, y, shade int) { f.SetColorIndex(x, y, uint8(checkDark+shade)) })
 	}
-	a.gif.Image = append(a.gif.Image, f)
-	a.gif.Delay = append(a.gif.Delay, delay)
+	return f
 }
 
 // level returns the step of a colour nearest to v, moved by the dither threshold t of 16.
 func level(v uint8, levels, t int) int {
 	return (int(v)*(levels-1)*32 + 255*(2*t+1)) / (255 * 32)
 }
-
-// Encode writes the GIF, which repeats forever.
-func (a *Animation) Encode(w io.Writer) error { return gif.EncodeAll(w, &a.gif) }

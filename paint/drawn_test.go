@@ -84,6 +84,7 @@ func TestFamiliesAreDrawn(t *testing.T) {
 			all, err := gif.DecodeAll(film)
 			require.NoError(t, err)
 			require.Len(t, all.Image, 4)
+			require.Equal(t, []int{12, 12, 12, 250}, all.Delay)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package paint
 import (
 	"bytes"
 	"image"
+	"image/gif"
 	"slices"
 
 	"unmask/generate"
@@ -77,7 +78,7 @@ func (f *Film) Encode(p *Pictures, condition func(i int) *model.Condition) ([]by
 	for _, s := range f.states {
 		steps = max(steps, len(s))
 	}
-	var a images.Animation
+	var film gif.GIF // which repeats for ever
 	d := filmSheet{f: f, p: p, condition: condition, drawn: make([][]int32, len(f.states)),
 		sheet: images.NewSheet(len(f.states), image.Pt(width, height))}
 	every := (steps + filmFrames - 1) / filmFrames
@@ -98,10 +99,11 @@ func (f *Film) Encode(p *Pictures, condition func(i int) *model.Condition) ([]by
 		for j, cell := range hidden {
 			hidden[j] = image.Rectangle{Min: cell.Min.Mul(n), Max: cell.Max.Mul(n)}
 		}
-		a.Frame(images.Enlarge(d.sheet.Canvas, n), hidden, delay)
+		film.Image = append(film.Image, images.Frame(images.Enlarge(d.sheet.Canvas, n), hidden))
+		film.Delay = append(film.Delay, delay)
 	}
 	var data bytes.Buffer
-	err = a.Encode(&data)
+	err = gif.EncodeAll(&data, &film)
 	return data.Bytes(), err
 }
 

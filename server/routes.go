@@ -121,25 +121,23 @@ func (s *Server) Handler() http.Handler {
 // handle answers the methods of a route.
 func (s *Server) handle(at route) http.Handler {
 	allowed := sortedKeys(at.methods)
-	refuse := func(r *http.Request) *Fault {
-		if at.methods == nil {
-			return s.unknownRoute(r.URL.Path)
-		}
-		f := fault(http.StatusMethodNotAllowed, "method_not_allowed", "the method is %s, want %s",
-			cut(r.Method), param.Either(allowed))
-		f.header = [2]string{"Allow", strings.Join(allowed, ", ")}
-		return f
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		note(r).route = at.pattern
 		var f *Fault
 		if !at.open {
 			f = s.authorize(r)
 		}
-		if h := at.methods[r.Method]; f == nil && h != nil {
+		h := at.methods[r.Method]
+		switch {
+		case f != nil:
+		case h != nil:
 			f = h(w, r)
-		} else if f == nil {
-			f = refuse(r)
+		case at.methods == nil:
+			f = s.unknownRoute(r.URL.Path)
+		default:
+			f = fault(http.StatusMethodNotAllowed, "method_not_allowed", "the method is %s, want %s",
+				cut(r.Method), param.Either(allowed))
+			f.header = [2]string{"Allow", strings.Join(allowed, ", ")}
 		}
 		if f != nil {
 			f.write(w)

@@ -148,10 +148,7 @@ func (s *Server) Drain(ctx context.Context) {
 	for _, e := range s.engines() {
 		e.Drain()
 	}
-	for {
-		if !slices.ContainsFunc(s.engines(), (*engine.Engine).Busy) {
-			return
-		}
+	for slices.ContainsFunc(s.engines(), (*engine.Engine).Busy) {
 		select {
 		case <-ctx.Done():
 			return

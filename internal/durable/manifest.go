@@ -50,17 +50,12 @@ type header struct {
 const version = 1
 
 // Differing returns the names of the settings that s and t do not share, sorted.
-func (s Settings) Differing(t Settings) (names []string) {
+func (s Settings) Differing(t Settings) []string {
 	both := Settings{}
 	maps.Copy(both, s)
 	maps.Copy(both, t)
-	for name := range both {
-		if s.Show(name) != t.Show(name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	same := func(name string) bool { return s.Show(name) == t.Show(name) }
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(both)), same)
 }
 
 // Show returns a setting in quotes, or none.

@@ -74,21 +74,15 @@ func want(t reflect.Type) string {
 	return "an object"
 }
 
-// present is any value but null.
-type present struct{}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (*present) UnmarshalJSON([]byte) error { return nil }
-
 // Missing returns the first of keys that an object lacks or has as null, both of which
 // encoding/json leaves at 0; "" if it has all.
 func Missing(line []byte, keys ...string) string {
-	var there map[string]*present
+	var there map[string]json.RawMessage
 	if json.Unmarshal(line, &there) != nil {
 		return ""
 	}
 	for _, key := range keys {
-		if there[key] == nil {
+		if value := there[key]; value == nil || string(value) == "null" {
 			return key
 		}
 	}
