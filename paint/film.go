@@ -64,15 +64,11 @@ func (f *Film) Add(s *generate.Sequence) {
 	f.done[s.Index] = s.Done
 }
 
-// Encode draws the GIF, with masked cells in grey. condition returns the condition of picture i; it
-// may be nil.
+// Encode draws the GIF, with masked cells in grey. condition returns the condition of picture i.
 func (f *Film) Encode(p *Pictures, condition func(i int) *model.Condition) ([]byte, error) {
 	width, height, err := p.Size()
 	if err != nil {
 		return nil, err
-	}
-	if condition == nil {
-		condition = func(int) *model.Condition { return nil }
 	}
 	steps := 0
 	for _, s := range f.states {

@@ -18,6 +18,7 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/model"
 	"unmask/paint"
 	"unmask/server"
 )
@@ -254,7 +255,7 @@ func TestFilms(t *testing.T) {
 			one.Index = 0
 			f.Add(&one)
 		}
-		data, err := f.Encode(m.Pictures, nil)
+		data, err := f.Encode(m.Pictures, func(int) *model.Condition { return nil })
 		require.NoError(t, err)
 		return data
 	}
