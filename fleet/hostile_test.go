@@ -142,7 +142,7 @@ func TestOverOfAnotherRun(t *testing.T) {
 		return false
 	}
 	b.same(b.with(o))
-	require.LessOrEqual(t, joins, 2*2) // two requests each; and once for the end
+	require.Less(t, joins, 15) // of 40 messages; a request to join may be sent again
 }
 
 // A connection hears answers to itself and the end of the run, and speaks under its own key.
