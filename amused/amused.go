@@ -242,7 +242,8 @@ func (m *Model) begin(b *model.Batch) error {
 				"want a width of %d, as many, and %d",
 				i, p.Rows, p.Width, len(p.Pooled), len(p.Numbers), c.TextWidth, numbers)
 		}
-		w.keys, w.texts = append(w.keys, p), append(w.texts, m.textOf(p))
+		known := p.Derive(m, func() any { return m.makeText(p) }) // computed once
+		w.keys, w.texts = append(w.keys, p), append(w.texts, known.(*text))
 	}
 	w.slots = m.table.Slots(w.slots, w.keys, func(i int) []float32 {
 		return m.vector(w.keys[i].(*model.Prompt))

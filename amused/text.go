@@ -19,11 +19,7 @@ type text struct {
 
 type textHeads struct{ k, v *tensor.Dense }
 
-// textOf returns a prompt's keys and values, computed once.
-func (m *Model) textOf(p *model.Prompt) *text {
-	return p.Derive(m, func() any { return m.makeText(p) }).(*text)
-}
-
+// makeText computes a prompt's keys and values.
 func (m *Model) makeText(p *model.Prompt) *text {
 	c, b, n := &m.cfg, m.b, p.Rows
 	states, t := b.New(n, c.TextWidth), b.New(n, c.Hidden)

@@ -19,7 +19,9 @@ func Select(pattern string) ([]Measurement, error) {
 	for one := range strings.SplitSeq(pattern, ",") {
 		found := false
 		for i, m := range all {
-			ok, err := matches(strings.TrimSpace(one), m.Name)
+			pattern, parts := strings.TrimSpace(one), strings.Split(m.Name, "/")
+			n := min(strings.Count(pattern, "/")+1, len(parts)) // so many parts of the name are compared
+			ok, err := path.Match(pattern, strings.Join(parts[:n], "/"))
 			if err != nil {
 				return nil, fmt.Errorf("pattern %q: %w", one, err)
 			}
@@ -38,13 +40,6 @@ func Select(pattern string) ([]Measurement, error) {
 		}
 	}
 	return out, nil
-}
-
-// matches compares a pattern with the same number of parts of a name.
-func matches(pattern, name string) (bool, error) {
-	parts := strings.Split(name, "/")
-	n := min(strings.Count(pattern, "/")+1, len(parts))
-	return path.Match(pattern, strings.Join(parts[:n], "/"))
 }
 
 func families(all []Measurement) []string {

@@ -82,7 +82,7 @@ type Model struct {
 func New(c Config) *Model {
 	m := &Model{
 		Embedding: weights.Param{Shape: []int{c.Vocab, c.Hidden}},
-		Sigma:     newTimestep(c.Cond),
+		Sigma:     timestep{In: nn.NewLinear(frequencies, c.Cond), Out: nn.NewLinear(c.Cond, c.Cond)},
 		Blocks:    make([]block, c.Blocks),
 		Final:     nn.NewLayerNormNoBias(c.Hidden, eps),
 		FinalMod:  adaln.New(c.Cond, c.Hidden, 2),

@@ -22,10 +22,6 @@ type timestep struct {
 	in, out nn.Host
 }
 
-func newTimestep(cond int) timestep {
-	return timestep{In: nn.NewLinear(frequencies, cond), Out: nn.NewLinear(cond, cond)}
-}
-
 func (t *timestep) load(l *nn.Loader) {
 	t.in, t.out = l.Host(&t.In), l.Host(&t.Out)
 }

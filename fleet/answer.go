@@ -175,8 +175,10 @@ func (s *session) result(m *nats.Msg) {
 		s.release(p, nil)
 		s.wake()
 		return
-	case d.Want > 0:
-		s.serve(p, m, &d)
+	case d.Want > 0: // where there are no jobs, the answer waits for some
+		s.release(p, d.Held)
+		s.waiting[p] = &waiter{m: m, wants: d.Want, since: s.h.o.now()}
+		s.answer(p)
 		return
 	case len(d.Outputs) == 0: // a heartbeat
 		m.Respond(pack(ack{Jobs: s.share(p)}))

@@ -41,13 +41,6 @@ func (s *session) cut(pending []int, size int) {
 	}
 }
 
-// serve answers a wish for jobs. Where there are none, the answer waits for some.
-func (s *session) serve(p *peer, m *nats.Msg, d *done) {
-	s.release(p, d.Held)
-	s.waiting[p] = &waiter{m: m, wants: d.Want, since: s.h.o.now()}
-	s.answer(p)
-}
-
 // answer answers a worker that waits, if there is something for it or if it has waited for long.
 func (s *session) answer(p *peer) {
 	w := s.waiting[p]

@@ -49,8 +49,8 @@ func (p *Pool) seat() {
 		if !m.caches() || m.place != nowhere {
 			continue
 		}
-		for p.places[at] != nil && !p.places[at].moves() {
-			at++
+		for m := p.places[at]; m != nil && !m.Done && (!m.waits || m.keeps()); m = p.places[at] {
+			at++ // another member may not take this one's place in this step
 		}
 		if p.places[at] != nil {
 			p.places[at].place = nowhere
@@ -59,9 +59,6 @@ func (p *Pool) seat() {
 		p.restore(m)
 	}
 }
-
-// moves reports whether another member may take this member's place in this step.
-func (m *member) moves() bool { return m.Done || m.waits && !m.keeps() }
 
 // Sequences that begin with the same tokens can share keys and values over time
 // (PoolOptions.Store): with Reuse Causal or Blocks these depend on nothing that follows. A

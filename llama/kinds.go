@@ -101,7 +101,10 @@ var kinds = []*kind{
 	{name: "CoDA", shifted: true, mask: "<|mask|>", eos: 151645,
 		recipe: "greedy(entropy) schedule=dream steps=128"},
 	// fredzzp/open-dcoder-0.5B, told by the mask in its vocabulary; sample.py of the authors
-	{name: "open-dcoder", types: "qwen2", is: func(f *file) bool { return f.spells("<M>") },
+	{name: "open-dcoder", types: "qwen2", is: func(f *file) bool {
+		_, ok := f.token("<M>", math.MaxInt32)
+		return ok
+	},
 		shifted: true, mask: "<M>",
 		recipe: "p2(by=likeliest) schedule=floor steps=128 temperature=0.5 top-k=200"},
 	// ByteDance-Seed/Stable-DiffCoder-8B-Base, -Instruct: the mask <[MASK_TOKEN]> is the default of
@@ -200,10 +203,4 @@ func stableDiffCoder(f *file) bool {
 // lladaMoE reports whether a folder is of LLaDA-MoE, which has dense LLaDA's model_type.
 func lladaMoE(f *file) bool {
 	return f.facts.Of("LLaDAMoE") || f.facts.Type == "lladamoe" || f.Has("expert_intermediate_size")
-}
-
-// spells reports whether the tokenizer's files have a special token of this spelling.
-func (f *file) spells(token string) bool {
-	_, ok := f.token(token, math.MaxInt32)
-	return ok
 }

@@ -247,7 +247,9 @@ func (q *Pass) put(b *Batch, sequence, place, pos, slot int) {
 	turn := pos
 	if j := pos - b.keys(sequence); j >= 0 && b.shadows(sequence) != nil {
 		turn = int(b.shadows(sequence)[j])
-		q.shadow(b, sequence, place, pos, turn)
+		own, _ := slices.BinarySearch(q.At, int32(sequence*b.Length+turn))
+		s := attention.Shadow{Slot: turn, Of: own, Lend: len(q.At), Turn: turn, Keys: turn + 1}
+		q.AddShadow(place, int32(pos), s)
 	} else {
 		q.Add(place, int32(slot+extra))
 	}
@@ -268,13 +270,6 @@ func (q *Pass) put(b *Batch, sequence, place, pos, slot int) {
 	if len(q.of.read) > 0 && q.of.read[row] {
 		q.keep = append(q.keep, index)
 	}
-}
-
-// shadow adds the shadow of position `of`, whose own row is in the pass.
-func (q *Pass) shadow(b *Batch, sequence, place, pos, of int) {
-	own, _ := slices.BinarySearch(q.At, int32(sequence*b.Length+of))
-	s := attention.Shadow{Slot: of, Of: own, Lend: len(q.At), Turn: of, Keys: of + 1}
-	q.AddShadow(place, int32(pos), s)
 }
 
 // lend lets the shadows of a sequence that see each other lend the key of the last one.

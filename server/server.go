@@ -115,7 +115,7 @@ func (s *Server) Add(o Model) error {
 	m.engine = engine.New(s.ctx, m.Model, engine.Options{Rows: s.o.Rows, Memory: s.o.Memory,
 		Store: kvcache.NewStore(s.o.Keep),
 		Queue: s.o.Queue, Calls: s.calls, Now: s.now})
-	s.stats.served(m)
+	s.stats.models.WithLabelValues(m.name, m.precision, m.device, m.fingerprint()).Set(1)
 	s.models = append(s.models, m)
 	s.group.Go(m.engine.Run)
 	return nil

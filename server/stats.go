@@ -86,10 +86,6 @@ func newStats(waits func() (requests int, rows int64)) *stats {
 	return s
 }
 
-func (s *stats) served(m *servedModel) {
-	s.models.WithLabelValues(m.name, m.precision, m.device, m.fingerprint()).Set(1)
-}
-
 func (s *stats) request(route string, code string, took time.Duration) {
 	s.requests.WithLabelValues(route, code).Inc()
 	s.requestTime.WithLabelValues(route).Observe(took.Seconds())

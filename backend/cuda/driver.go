@@ -122,7 +122,10 @@ func loadDriver(path string) (*driver, error) {
 	names := libraries(path)
 	for _, name := range names {
 		var err error
-		if library, err = openLibrary(name); err == nil {
+		runtime.LockOSThread() // dlerror's message belongs to the thread
+		library, err = purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
+		runtime.UnlockOSThread()
+		if err == nil {
 			path = name
 			break
 		}
@@ -141,14 +144,6 @@ func loadDriver(path string) (*driver, error) {
 		d.functions = append(d.functions, p)
 	}
 	return d, nil
-}
-
-// openLibrary opens a shared library. It stays on one thread, because dlerror's message belongs to
-// the thread.
-func openLibrary(name string) (uintptr, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	return purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 
 // call calls f. Addresses among the arguments must be of memory that does not move: on Go's heap,

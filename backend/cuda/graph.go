@@ -49,11 +49,6 @@ func (l *list) hash() uint64 {
 	return h
 }
 
-// is reports whether a graph does the same as a list.
-func (g *graph) is(l *list) bool {
-	return slices.Equal(g.commands, l.commands) && slices.Equal(g.params, l.params)
-}
-
 // run sends the backend's list to its stream.
 func (g *graphs) run(b *Backend) error {
 	l := &b.list
@@ -63,7 +58,8 @@ func (g *graphs) run(b *Backend) error {
 	h := l.hash()
 	g.clock++
 	known := g.known[h]
-	if known != nil && known.is(l) {
+	if known != nil && slices.Equal(known.commands, l.commands) &&
+		slices.Equal(known.params, l.params) {
 		known.used = g.clock
 		return b.device.call(cuGraphLaunch, known.exec, b.stream)
 	}

@@ -236,13 +236,6 @@ func (b *Backend) allocate(bytes int) devicePtr {
 	return p
 }
 
-// owned returns memory of unknown content that is freed after its owner. The caller holds b.mu.
-func owned[T any](b *Backend, owner *T, bytes int) devicePtr {
-	p := b.allocate(bytes)
-	runtime.AddCleanup(owner, b.arena.leave, p)
-	return p
-}
-
 // memory is device memory that grows to the largest requested size.
 type memory struct {
 	at    devicePtr

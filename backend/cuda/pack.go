@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"runtime"
 
 	"unmask/backend"
 	"unmask/internal/bfloat16"
@@ -75,7 +76,8 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 	m := &matrix{out: out, in: in, as: as, rows: paddedRows(out),
 		stride: roundUp(in*numberBytes[as], depthPad)}
 	bytes := m.Bytes()
-	m.data = owned(b, m, bytes)
+	m.data = b.allocate(bytes)
+	runtime.AddCleanup(m, b.arena.leave, m.data)
 	m.scale = m.data + devicePtr(m.rows*m.stride)
 	b.zero(m.data, bytes)
 

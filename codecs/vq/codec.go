@@ -18,7 +18,7 @@ func init() {
 			if err != nil {
 				return nil, err
 			}
-			return load(src, grid, o)
+			return Load(src, grid, o)
 		},
 	})
 	model.RegisterCodec(model.CodecFormat{
@@ -32,7 +32,7 @@ func init() {
 			grid = cmp.Or(grid, loneGrid)
 			// in a coarser precision the decoder overflows (force_upcast in its config.json)
 			o.Precision = backend.F32
-			return load(src, grid, o)
+			return Load(src, grid, o)
 		},
 	})
 }
@@ -76,7 +76,7 @@ func Open(src *model.Source, folder string, side, codes int, o model.Options) (_
 	if err != nil {
 		return nil, err
 	}
-	m, err := load(sub, side, o)
+	m, err := Load(sub, side, o)
 	if err == nil && m.Codes() != codes {
 		err = fmt.Errorf("the image tokenizer has %d codes, want %d as the generator", m.Codes(), codes)
 	}

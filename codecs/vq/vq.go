@@ -148,17 +148,7 @@ func (r *resBlock) apply(v *picture.Canvas) {
 // Load loads a tokenizer for images of side x side codes. The precision is that of the
 // convolutions; nearest codes are found in float64 at any precision. The encoder's and the
 // decoder's weights are packed when they are first used; src must stay open until then.
-func Load(src *model.Source, side int, o model.Options) (_ *Model, err error) {
-	defer backend.Recover(&err)
-	m, err := load(src, side, o)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", src.Name, err)
-	}
-	return m, src.Set.ReleaseAll()
-}
-
-// load is Load without the model's name in errors.
-func load(src *model.Source, side int, o model.Options) (*Model, error) {
+func Load(src *model.Source, side int, o model.Options) (*Model, error) {
 	b := &builder{Sizes: weights.Sizes{Set: src.Set}}
 	own := isLlamaGen(src)
 	if own {

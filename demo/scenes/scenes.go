@@ -10,16 +10,9 @@ import (
 // Scenes draws small landscapes from the distribution that the demo's image model was trained on
 // (demo/recipe/scenes.py, with another random generator). They are the reference pictures for a
 // Frechet distance. Equal seeds give equal pictures.
-func Scenes(n int, seed uint64) []*images.Image {
-	list, _ := ClassedScenes(n, seed)
-	return list
-}
-
-// hourNames are the classes of scenes.
-var hourNames = [...]string{dawn: "dawn", day: "day", dusk: "dusk", night: "night"}
-
-// ClassedScenes is Scenes with each picture's hour: dawn, day, dusk or night.
-func ClassedScenes(n int, seed uint64) (list []*images.Image, hours []string) {
+//
+// The hours are the pictures' classes: dawn, day, dusk or night.
+func Scenes(n int, seed uint64) (list []*images.Image, hours []string) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	list, hours = make([]*images.Image, n), make([]string, n)
 	for i := range list {
@@ -28,6 +21,9 @@ func ClassedScenes(n int, seed uint64) (list []*images.Image, hours []string) {
 	}
 	return list, hours
 }
+
+// hourNames are the classes of scenes.
+var hourNames = [...]string{dawn: "dawn", day: "day", dusk: "dusk", night: "night"}
 
 const (
 	sceneSide = 64

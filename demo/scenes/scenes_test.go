@@ -8,9 +8,11 @@ import (
 
 // Scenes repeat by their seed and use the whole range of colours.
 func TestScenes(t *testing.T) {
-	a, b := Scenes(12, 3), Scenes(12, 3)
+	a, _ := Scenes(12, 3)
+	b, _ := Scenes(12, 3)
+	other, _ := Scenes(4, 4)
 	require.Equal(t, a, b)
-	require.NotEqual(t, a[:4], Scenes(4, 4))
+	require.NotEqual(t, a[:4], other)
 	dark, light := false, false
 	for _, p := range a {
 		require.Len(t, p.Pix, 3*sceneSide*sceneSide)

@@ -86,7 +86,7 @@ func (s *Schema) build(budget *grammar.Budget, depth int) error {
 			tries--
 			continue
 		}
-		if tooLarge(err) && b != narrowest {
+		if _, large := errors.AsType[*grammar.TooLarge](err); large && b != narrowest {
 			s.Bounds, room = b, min(room, size)*2/3
 			continue
 		}
@@ -147,9 +147,4 @@ func (s *Schema) deepen(c *compiler) {
 			return
 		}
 	}
-}
-
-func tooLarge(err error) bool {
-	_, ok := errors.AsType[*grammar.TooLarge](err)
-	return ok
 }

@@ -103,7 +103,8 @@ func (p *pool) run(n int, item func(worker, i int)) {
 	}
 	p.pending.Store(int64(len(helpers)))
 	for _, w := range helpers {
-		w.call()
+		w.state.Store(called)
+		w.unpark()
 	}
 	p.work(0)
 	for _, w := range helpers {
@@ -153,12 +154,6 @@ func (p *pool) wait() {
 		}
 		return
 	}
-}
-
-// call makes w take part in the current call.
-func (w *worker) call() {
-	w.state.Store(called)
-	w.unpark()
 }
 
 func (w *worker) unpark() {

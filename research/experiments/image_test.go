@@ -41,8 +41,10 @@ func (c colours) Features(_ context.Context, list []*images.Image,
 // negatives. Uniform logits score 1.
 func TestImageScorer(t *testing.T) {
 	x := colours{classes: 5}
+	first, _ := scenes.Scenes(60, 1)
+	second, _ := scenes.Scenes(60, 2)
 	r, err := NewReference(x.Width(), func(add func([]float32) error) error {
-		return x.Features(t.Context(), scenes.Scenes(60, 1),
+		return x.Features(t.Context(), first,
 			func(_ int, f, _ []float32) error { return add(f) })
 	})
 	require.NoError(t, err)
@@ -56,14 +58,13 @@ func TestImageScorer(t *testing.T) {
 		require.InDelta(t, 1, m["score"].Value, 1e-9)
 		return m
 	}
-	same, other := score(scenes.Scenes(60, 1)), score(scenes.Scenes(60, 2))
-	negatives := scenes.Scenes(60, 2)
-	for _, p := range negatives {
+	same, other := score(first), score(second)
+	for _, p := range second { // become negatives
 		for i, v := range p.Pix {
 			p.Pix[i] = 255 - v
 		}
 	}
-	far := score(negatives)
+	far := score(second)
 	require.InDelta(t, 0, same["frechet"].Value, 1e-6)
 	require.Equal(t, 1.0, same["precision"].Value)
 	require.Greater(t, far["frechet"].Value, 5*other["frechet"].Value)

@@ -165,7 +165,9 @@ func (p Plan) check() (Plan, error) {
 		return p, err
 	}
 	if len(p.Points()) == 0 {
-		return p, p.empty()
+		q := p.cells()[0]
+		return p, fmt.Errorf("plan has no cell that can run: %s with cache %d: %s", q.Sampler, q.Cache,
+			uncached(q.Sampler))
 	}
 	return p, nil
 }
@@ -327,11 +329,4 @@ func uncached(name string) string {
 		return ""
 	}
 	return samplers.Uncached(s)
-}
-
-// empty returns the error of a plan in which no combination can run.
-func (p Plan) empty() error {
-	q := p.cells()[0]
-	return fmt.Errorf("plan has no cell that can run: %s with cache %d: %s", q.Sampler, q.Cache,
-		uncached(q.Sampler))
 }

@@ -24,7 +24,7 @@ import (
 // writeScenes writes drawn landscapes into a folder for each hour, or with the hour in a text
 // chunk.
 func writeScenes(t *testing.T, dir string, n int, seed uint64, folders bool) {
-	list, hours := scenes.ClassedScenes(n, seed)
+	list, hours := scenes.Scenes(n, seed)
 	for i, m := range list {
 		var data bytes.Buffer
 		require.NoError(t, png.Encode(&data, m.NRGBA()))

@@ -85,12 +85,6 @@ func (j *Job) Enlarges() bool { return j.larger != nil }
 // together reports whether all samples of a batch are at the same step.
 func (j *Job) together() bool { return j.Model.Text == nil || !j.Requests.Listed() }
 
-// pool returns the options of the pool that makes the samples.
-func (j *Job) pool() generate.PoolOptions {
-	return generate.PoolOptions{Size: j.Run.Batch, Length: j.Requests.Longest,
-		Guided: j.Requests.Guided, Together: j.together()}
-}
-
 // requests returns the requests of samples.
 func (j *Job) requests(list []runs.Range) iter.Seq[generate.Request] {
 	return func(yield func(generate.Request) bool) {

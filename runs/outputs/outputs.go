@@ -94,7 +94,9 @@ func (j *Job) make(ctx context.Context, list []runs.Range, put func([]Sample) er
 	var openings traces.Openings
 	at := Stopped{Steps: int(j.Steps(list))}
 	stop := func() bool { return h.Stop != nil && h.Stop() }
-	for step, err := range generate.Each(ctx, j.Model.Denoiser, j.pool(), j.requests(list)) {
+	pool := generate.PoolOptions{Size: j.Run.Batch, Length: j.Requests.Longest,
+		Guided: j.Requests.Guided, Together: j.together()}
+	for step, err := range generate.Each(ctx, j.Model.Denoiser, pool, j.requests(list)) {
 		stopped := false
 		switch {
 		case err == nil:

@@ -281,13 +281,6 @@ func (c *Call) Times() (waited, ran time.Duration) {
 	return c.waited, c.ran
 }
 
-// setTimes sets how long the call waited and ran, as the engine measured it.
-func (c *Call) setTimes(waited, ran time.Duration) {
-	c.mu.Lock()
-	c.waited, c.ran = waited, ran
-	c.mu.Unlock()
-}
-
 // size is about how many bytes of memory the call holds.
 func (c *Call) size() int64 {
 	c.mu.Lock()

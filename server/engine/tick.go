@@ -24,7 +24,9 @@ func (e *Engine) tick(picked []*Member) {
 	took := e.o.Now().Sub(began).Seconds()
 	e.o.Calls.stats.Pass(took, rows, len(picked))
 	for _, c := range e.settle(picked, float64(rows), max(took, 1e-6)) {
-		c.setTimes(c.begun.Sub(c.Created), e.passed.Sub(c.begun))
+		c.mu.Lock()
+		c.waited, c.ran = c.begun.Sub(c.Created), e.passed.Sub(c.begun)
+		c.mu.Unlock()
 		e.o.Calls.finish(c)
 	}
 }

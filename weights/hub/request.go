@@ -101,12 +101,6 @@ type transient struct {
 	after time.Duration
 }
 
-func isPermanent(ctx context.Context, err error) bool {
-	var p permanent
-	var cert *tls.CertificateVerificationError
-	return ctx.Err() != nil || errors.As(err, &p) || errors.As(err, &cert)
-}
-
 // retry calls attempt until it succeeds or fails permanently, or until it has failed Retries times
 // in a row, or for twice the longest silence, without progress. It does not wait for an attempt
 // that the context's deadline leaves no time for.
@@ -115,7 +109,9 @@ func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err e
 	since := time.Now() // time of the last progress
 	for {
 		progress, err := attempt()
-		if err == nil || isPermanent(ctx, err) {
+		_, refused := errors.AsType[permanent](err)
+		_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+		if err == nil || refused || untrusted || ctx.Err() != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
