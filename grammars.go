@@ -56,17 +56,17 @@ func (g *Grammar) IsZero() bool {
 
 // spells returns the names of the fields that are set of those of which one may be.
 func (g *Grammar) spells() (names []string) {
-	for name, is := range map[string]bool{"schema": g.Schema != nil, "regex": g.Regex != "",
-		"choice": g.Choice != nil, "calls": g.Calls != nil} {
-		if is {
+	set := []bool{g.Schema != nil, g.Regex != "", g.Choice != nil, g.Calls != nil}
+	for i, name := range []string{"schema", "regex", "choice", "calls"} {
+		if set[i] {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// field returns the name of the field that is set: avoid, or one that comes later in the alphabet.
-func (g *Grammar) field() string { return slices.Max(append(g.spells(), "avoid")) }
+// field returns the name of the field that a refusal is about; avoid may stand beside another.
+func (g *Grammar) field() string { return append(g.spells(), "avoid")[0] }
 
 // place is where a grammar's text stands.
 type place struct {

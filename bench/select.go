@@ -19,9 +19,9 @@ func Select(pattern string) ([]Measurement, error) {
 	for one := range strings.SplitSeq(pattern, ",") {
 		found := false
 		for i, m := range all {
-			pattern, parts := strings.TrimSpace(one), strings.Split(m.Name, "/")
-			n := min(strings.Count(pattern, "/")+1, len(parts)) // so many parts of the name are compared
-			ok, err := path.Match(pattern, strings.Join(parts[:n], "/"))
+			trimmed, parts := strings.TrimSpace(one), strings.Split(m.Name, "/")
+			n := min(strings.Count(trimmed, "/")+1, len(parts)) // so many parts of the name are compared
+			ok, err := path.Match(trimmed, strings.Join(parts[:n], "/"))
 			if err != nil {
 				return nil, fmt.Errorf("pattern %q: %w", one, err)
 			}

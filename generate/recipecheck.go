@@ -54,7 +54,7 @@ func (r Recipe) check(d model.Denoiser) error {
 	}
 	return cmp.Or(ParamOf("guidance-schedule").CheckWord(r.Guidance.Schedule),
 		r.Filter.Check(d.Spec().Outcomes), r.checkReuse(d), r.checkLength(d), r.checkWindow(d),
-		r.checkSteps(), r.checkCache(d))
+		r.checkDrafts(), r.checkCache(d))
 }
 
 // unless returns nil if ok, and otherwise refuses what the recipe has for a parameter.
@@ -137,9 +137,9 @@ func (r Recipe) checkLength(d model.Denoiser) error {
 			none+": the length changes", param.NoEffect))
 }
 
-// checkSteps returns an error for a sampler that drafts or opens several blocks at once, where that
-// and other parameters do not go together.
-func (r Recipe) checkSteps() error {
+// checkDrafts returns an error for a sampler that drafts or opens several blocks at once, where
+// that and other parameters do not go together.
+func (r Recipe) checkDrafts() error {
 	drafts := samplers.Is[samplers.Proposer](r.Sampler)
 	pipelined := samplers.Is[samplers.Pipelined](r.Sampler)
 	return cmp.Or(

@@ -49,8 +49,8 @@ func (p *Pool) seat() {
 		if !m.caches() || m.place != nowhere {
 			continue
 		}
-		for m := p.places[at]; m != nil && !m.Done && (!m.waits || m.keeps()); m = p.places[at] {
-			at++ // another member may not take this one's place in this step
+		for o := p.places[at]; o != nil && !o.Done && (!o.waits || o.keeps()); o = p.places[at] {
+			at++ // o needs its place in this step or later
 		}
 		if p.places[at] != nil {
 			p.places[at].place = nowhere
