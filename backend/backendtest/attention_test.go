@@ -76,7 +76,7 @@ var attentionShapes = []struct {
 // localShapes are those of a backend.LocalAttention.
 var localShapes = []backend.Heads{
 	{Heads: 2, HeadDim: 64, Keys: 200, Window: 8}, {Heads: 3, HeadDim: 20, Keys: 199, Window: 64},
-	{Heads: 1, HeadDim: 32, Keys: 199, Window: 1},
+	{Heads: 1, HeadDim: 32, Keys: 199, Window: 1}, {Heads: 32, HeadDim: 16, Keys: 512, Window: 64},
 }
 
 // local checks attention within windows, of all rows, of some, and of one row alone.

@@ -97,8 +97,12 @@ func (j *attentionJob) block(worker, i int) {
 
 	lanes := j.load(w, s.Row+from, to-from, head)
 	clear(w.sum[:lanes])
+	least := math.Inf(-1)
+	if j.h.Window > 0 { // a row may see none of the first keys: 2^(-Inf - -Inf) is no number
+		least = -1e30
+	}
 	for i := range lanes {
-		w.top[i] = float32(math.Inf(-1))
+		w.top[i] = float32(least)
 	}
 	clear(w.o[:lanes*dim])
 	step := keyStep(j.h)
@@ -148,7 +152,7 @@ func (j *attentionJob) stepRounded(w *attentionScratch, p vec.Panel, at, n, key,
 	even := n
 	if n%2 == 1 { // half of the last pair, which no lane uses
 		even++
-		hide(w.scores[n*p.Lanes():][:p.Lanes()], float32(math.Inf(-1)))
+		hide(w.scores[n*p.Lanes():][:p.Lanes()])
 	}
 	p.SoftmaxFixed(w.scores, w.unit[at:], w.top[at:], w.sum[at:], w.alpha[at:], even)
 	p.ValuesBF16(w.o[at*dim:], w.values, w.scores, w.alpha[at:], even/2, dim, b.nextK)
@@ -183,10 +187,6 @@ func (j *attentionJob) mask(scores []float32, lanes, n, key, pos int) {
 	if !j.h.Causal && j.h.Window == 0 {
 		return
 	}
-	hidden := float32(math.Inf(-1))
-	if j.h.Window > 0 {
-		hidden = unseen
-	}
 	// lanes before blind are too early for a key, those from seeing on too late
 	blind, seeing := lanes, lanes
 	for i := n - 1; i >= 0; i-- {
@@ -200,18 +200,14 @@ func (j *attentionJob) mask(scores []float32, lanes, n, key, pos int) {
 			return
 		}
 		row := scores[i*lanes:][:lanes]
-		hide(row[:blind], hidden)
-		hide(row[seeing:], hidden)
+		hide(row[:blind])
+		hide(row[seeing:])
 	}
 }
 
-// unseen is the score of keys outside a row's window. It is finite because all of a row's first
-// keys may be outside: their weights, 2^(unseen-unseen), are then multiplied by 2^(unseen-top) = 0.
-const unseen = -1e30
-
-func hide(scores []float32, value float32) {
+func hide(scores []float32) {
 	for i := range scores {
-		scores[i] = value
+		scores[i] = float32(math.Inf(-1))
 	}
 }
 
