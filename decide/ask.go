@@ -92,6 +92,9 @@ func Ask(ctx context.Context, m *unmask.Model, state State, list []Question, o O
 		one.Temperature = a.Calibration[list[i].Kind].Temperature
 		t := cmp.Or(one.Temperature, 1)
 		one.P = softmax(one.LogP, t)
+		if math.IsNaN(one.P[0]) {
+			return nil, inQuestion(i, fmt.Errorf("a logit is NaN, want finite numbers"))
+		}
 		if one.Act == nil || t != 1 {
 			n := float64(len(one.P))
 			one.Confidence = (n*slices.Max(one.P) - 1) / (n - 1)

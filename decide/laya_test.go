@@ -118,6 +118,24 @@ func TestMultilingualLaya(t *testing.T) {
 	}
 }
 
+// Weights that are too large are an error, not an answer.
+func TestLayaOverflow(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS("../testdata/packs/laya-tiny")))
+	path := filepath.Join(dir, "model.safetensors")
+	weights, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for i := len(weights) / 2; i < len(weights); i++ {
+		weights[i] = 0x7f // 3e38, so that sums overflow
+	}
+	require.NoError(t, os.WriteFile(path, weights, 0o600))
+	m, err := unmask.Load(t.Context(), dir, unmask.Options{Threads: 1})
+	require.NoError(t, err)
+	q := Question{Kind: Boolean, Instructions: "Is it?"}
+	_, err = Ask(t.Context(), m, State{Text: "a"}, []Question{q}, Options{})
+	require.EqualError(t, err, "question 1: a logit is NaN, want finite numbers")
+}
+
 // What is cut off is said, and what cannot be asked is refused.
 func TestLayaLimits(t *testing.T) {
 	m, err := unmask.Load(t.Context(), "../testdata/packs/laya-tiny", unmask.Options{Threads: 1})
