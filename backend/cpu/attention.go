@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 
 	"gorgonia.org/tensor"
 
@@ -14,8 +15,9 @@ const (
 	maxKeys    = 96  // most keys whose scores are held at a time
 )
 
-// attentionJob is an Attention; an item is a block of rows of one head. Queries lie along the
-// lanes of panels, so keys and values are read as they are and the softmax has no horizontal sums:
+// attentionJob is an Attention; an item is a block of rows of one head, or of all heads that share
+// keys where rows are few. Queries lie along the lanes of panels, a row's heads side by side, so keys
+// and values are read as they are and the softmax has no horizontal sums:
 //
 //	scores [keys, queries] = k q^T, weights = 2^(scores-top), o [dim, queries] = v^T weights
 //
@@ -26,6 +28,7 @@ type attentionJob struct {
 	panels       []vec.Panel // the widest first
 	dst, q, k, v []float32
 	h            backend.Heads
+	group        int  // heads of an item
 	rounded      bool // factors of both products are rounded, see stepRounded
 	length       int
 	blocks       blocks
@@ -66,7 +69,13 @@ func (v *vectors) Attention(dst, q, k, val *tensor.Dense, segs []backend.Segment
 	if j.rounded {
 		block = queryBlock // because each item rounds all keys and values
 	}
-	v.pool.For(j.blocks.cut(segs, block)*h.Heads, j.item)
+	j.group = h.Heads / h.KVHeads()
+	if j.group > block || slices.ContainsFunc(segs, func(s backend.Segment) bool {
+		return s.Rows >= j.panels[0].Lanes()
+	}) {
+		j.group = 1
+	}
+	v.pool.For(j.blocks.cut(segs, block/j.group)*(h.Heads/j.group), j.item)
 	j.dst, j.q, j.k, j.v, j.blocks.segs = nil, nil, nil, nil, nil
 	v.attentions.put(j)
 }
@@ -87,10 +96,11 @@ func (s *attentionScratch) grow(dim, lanes int) {
 	s.unit, s.scale = take(&memory, queryBlock), take(&memory, maxKeys)
 }
 
-// block computes item i: a block of rows, one head.
+// block computes item i.
 func (j *attentionJob) block(worker, i int) {
-	s, from, to := j.blocks.at(i / j.h.Heads)
-	head, dim, kv := i%j.h.Heads, j.h.HeadDim, j.h.KVHeads()
+	items := j.h.Heads / j.group // of a block of rows
+	s, from, to := j.blocks.at(i / items)
+	head, dim, kv := i%items*j.group, j.h.HeadDim, j.h.KVHeads()
 	w := &j.scratch[worker]
 	place := (s.Seq*kv + head*kv/j.h.Heads) * j.length * dim
 	k, v := j.k[place:], j.v[place:] // the next head's data follow and are prefetched at the end
@@ -105,7 +115,7 @@ func (j *attentionJob) block(worker, i int) {
 		w.top[i] = float32(least)
 	}
 	clear(w.o[:lanes*dim])
-	step := keyStep(j.h)
+	step, pos, used := keyStep(j.h), s.Pos+from, (to-from)*j.group
 	for key := 0; key < j.h.Keys; key += step {
 		n := min(step, j.h.Keys-key)
 		b := keyBlock{k[key*dim:], v[key*dim:], k[(key+n)*dim:], v[(key+n)*dim:]}
@@ -113,16 +123,16 @@ func (j *attentionJob) block(worker, i int) {
 			j.ops.FixRows(w.keys, w.scale, b.k, n, dim)
 			j.ops.PairBF16(w.values, b.v, n, dim)
 		}
-		for at := 0; at < to-from; {
-			p := j.panel(to - from - at)
-			first, last := s.Pos+from+at, s.Pos+min(from+at+p.Lanes(), to)-1 // positions of the panel
+		for at := 0; at < used; {
+			p := j.panel(used - at)
+			last := pos + (min(at+p.Lanes(), used)-1)/j.group // position of the panel's last row
 			n := min(n, j.h.Sees(last)-key)
 			switch {
-			case n <= 0 || key+n <= j.h.From(first):
+			case n <= 0 || key+n <= j.h.From(pos+at/j.group):
 			case j.rounded:
-				j.stepRounded(w, p, at, n, key, first, b)
+				j.stepRounded(w, p, at, n, key, pos, b)
 			default:
-				j.step(w, p, at, n, key, first, b)
+				j.step(w, p, at, n, key, pos, b)
 			}
 			at += p.Lanes()
 		}
@@ -133,12 +143,12 @@ func (j *attentionJob) block(worker, i int) {
 // keyBlock is a block of keys and values, and the next block, which is prefetched meanwhile.
 type keyBlock struct{ k, v, nextK, nextV []float32 }
 
-// step processes n keys from `key` on for the panel of queries from `at` on, which begins at
-// position pos.
+// step processes n keys from `key` on for the panel of lanes from `at` on. Lane 0 is at position
+// pos.
 func (j *attentionJob) step(w *attentionScratch, p vec.Panel, at, n, key, pos int, b keyBlock) {
 	dim := j.h.HeadDim
 	p.Scores(w.scores, b.k, w.q[at*dim:], n, dim, b.v)
-	j.mask(w.scores, p.Lanes(), n, key, pos)
+	j.mask(w.scores, p.Lanes(), at, n, key, pos)
 	p.Softmax(w.scores, w.top[at:], w.sum[at:], w.alpha[at:], n)
 	p.Values(w.o[at*dim:], b.v, w.scores, w.alpha[at:], n, dim, b.nextK)
 }
@@ -148,7 +158,7 @@ func (j *attentionJob) stepRounded(w *attentionScratch, p vec.Panel, at, n, key,
 	b keyBlock) {
 	dim := j.h.HeadDim
 	p.ScoresFixed(w.scores, w.keys, w.scale, w.queries[at*dim/2:], n, dim, b.nextV)
-	j.mask(w.scores, p.Lanes(), n, key, pos)
+	j.mask(w.scores, p.Lanes(), at, n, key, pos)
 	even := n
 	if n%2 == 1 { // half of the last pair, which no lane uses
 		even++
@@ -181,19 +191,19 @@ func (j *attentionJob) panel(n int) vec.Panel {
 	return narrow
 }
 
-// mask hides, among n keys from `key` on, those that the lanes' rows, from position pos on, do not
-// attend to. Later lanes attend to at least as many, or from a later key on.
-func (j *attentionJob) mask(scores []float32, lanes, n, key, pos int) {
+// mask hides, among n keys from `key` on, those that the rows of lanes from `at` on do not attend to.
+// Later lanes attend to at least as many, or from a later key on.
+func (j *attentionJob) mask(scores []float32, lanes, at, n, key, pos int) {
 	if !j.h.Causal && j.h.Window == 0 {
 		return
 	}
 	// lanes before blind are too early for a key, those from seeing on too late
 	blind, seeing := lanes, lanes
 	for i := n - 1; i >= 0; i-- {
-		for blind > 0 && j.h.Sees(pos+blind-1) > key+i {
+		for blind > 0 && j.h.Sees(pos+(at+blind-1)/j.group) > key+i {
 			blind--
 		}
-		for seeing > 0 && j.h.From(pos+seeing-1) > key+i {
+		for seeing > 0 && j.h.From(pos+(at+seeing-1)/j.group) > key+i {
 			seeing--
 		}
 		if blind == 0 && j.h.Window == 0 {
@@ -211,32 +221,39 @@ func hide(scores []float32) {
 	}
 }
 
+// at returns where lane l of an item is in q and dst: its row and, among a row's, its head.
+func (j *attentionJob) at(row, head, l int) int {
+	return ((row+l/j.group)*j.h.Heads + head + l%j.group) * j.h.HeadDim
+}
+
 // load writes rows of q to the lanes of panels, scaled for scores in units of log 2, and returns
 // the number of lanes.
 func (j *attentionJob) load(w *attentionScratch, row, rows, head int) int {
-	dim, width := j.h.HeadDim, j.h.Heads*j.h.HeadDim
+	dim, used := j.h.HeadDim, rows*j.group
 	var scale [8]float32
 	for i := range scale {
 		scale[i] = float32(math.Log2E / math.Sqrt(float64(dim)))
 	}
 	at := 0
-	for at < rows {
-		p := j.panel(rows - at)
+	for at < used {
+		p := j.panel(used - at)
 		lanes := p.Lanes()
 		panel := w.q[at*dim:][:lanes*dim]
-		if rows-at < lanes {
+		if used-at < lanes {
 			clear(panel)
 		}
-		n := min(lanes, rows-at)
+		n := min(lanes, used-at)
 		for l := 0; l < n; l += 8 {
-			q, blocks := j.q[(row+at+l)*width+head*dim:], 0
-			if l+8 <= n {
+			blocks := 0
+			if l+8 <= n && j.group == 1 {
 				blocks = dim / 8
-				j.ops.Transpose(panel[l:], q, &scale, lanes, width, 8*lanes, 8, blocks)
+				j.ops.Transpose(panel[l:], j.q[j.at(row, head, at+l):], &scale, lanes, j.h.Heads*dim, 8*lanes,
+					8, blocks)
 			}
 			for i := range min(8, n-l) {
+				q := j.q[j.at(row, head, at+l+i):][:dim]
 				for d := 8 * blocks; d < dim; d++ {
-					panel[d*lanes+l+i] = q[i*width+d] * scale[i]
+					panel[d*lanes+l+i] = q[d] * scale[i]
 				}
 			}
 		}
@@ -250,24 +267,26 @@ func (j *attentionJob) load(w *attentionScratch, row, rows, head int) int {
 
 // store writes the lanes of panels, divided by the sums of their weights, to rows of dst.
 func (j *attentionJob) store(w *attentionScratch, row, rows, head int) {
-	dim, width := j.h.HeadDim, j.h.Heads*j.h.HeadDim
-	for at := 0; at < rows; {
-		lanes := j.panel(rows - at).Lanes()
+	dim, used := j.h.HeadDim, rows*j.group
+	for at := 0; at < used; {
+		lanes := j.panel(used - at).Lanes()
 		panel := w.o[at*dim:][:lanes*dim]
-		n := min(lanes, rows-at)
+		n := min(lanes, used-at)
 		for l := 0; l < n; l += 8 {
 			var scale [8]float32
 			for i, sum := range w.sum[at+l : at+l+8] {
 				scale[i] = 1 / sum
 			}
-			dst, blocks := j.dst[(row+at+l)*width+head*dim:], 0
-			if l+8 <= n {
+			blocks := 0
+			if l+8 <= n && j.group == 1 {
 				blocks = dim / 8
-				j.ops.Transpose(dst, panel[l:], &scale, width, lanes, 8, 8*lanes, blocks)
+				j.ops.Transpose(j.dst[j.at(row, head, at+l):], panel[l:], &scale, j.h.Heads*dim, lanes, 8,
+					8*lanes, blocks)
 			}
 			for i := range min(8, n-l) {
+				dst := j.dst[j.at(row, head, at+l+i):][:dim]
 				for d := 8 * blocks; d < dim; d++ {
-					dst[i*width+d] = panel[d*lanes+l+i] * scale[i]
+					dst[d] = panel[d*lanes+l+i] * scale[i]
 				}
 			}
 		}
