@@ -1,12 +1,14 @@
 package server_test
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"image"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -152,6 +154,24 @@ func TestBadBodies(t *testing.T) {
 	}
 	status, _, _ = send(padded(1000), false, "Content-Type", "application/json; charset=utf-8")
 	require.Equal(t, 200, status)
+}
+
+// A client that writes all of a large body before it reads gets the answer, not a reset connection.
+func TestBodyThatIsTooLargeIsRead(t *testing.T) {
+	_, h := serving(t, server.Options{})
+	host := strings.TrimPrefix(h.URL, "http://")
+	c, err := net.Dial("tcp", host)
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", host, 20<<20)
+	require.NoError(t, err)
+	_, err = c.Write(bytes.Repeat([]byte(" "), 20<<20))
+	require.NoError(t, err)
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	defer r.Body.Close()
+	require.Equal(t, http.StatusRequestEntityTooLarge, r.StatusCode)
 }
 
 func TestUnknownRoutes(t *testing.T) {

@@ -7,9 +7,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"unmask"
 	"unmask/backend"
+	"unmask/backend/plain"
 	"unmask/codecs/clip"
 	"unmask/exact"
 	"unmask/internal/quant"
@@ -48,7 +50,9 @@ func Inspect(ctx context.Context, name, as string, progress func(hub.Progress)) 
 	if unmask.IsExact(name) {
 		return inspectExact(ctx, name)
 	}
-	o := unmask.Options{Backend: newReading(), Progress: progress, As: as}
+	device := reading{plain.New().(*plain.Device), new(atomic.Int64)}
+	device.left.Store(mostSmall)
+	o := unmask.Options{Backend: device, Progress: progress, As: as}
 	r := &Report{Model: name, DTypes: map[string]int{}}
 	set, err := r.inspectFiles(ctx, name, o)
 	if err != nil {

@@ -20,12 +20,6 @@ const (
 	mostSmall = 4 << 20
 )
 
-func newReading() backend.Backend {
-	d := reading{plain.New().(*plain.Device), new(atomic.Int64)}
-	d.left.Store(mostSmall)
-	return d
-}
-
 // AttendsLocally implements backend.LocalAttention: nothing is computed.
 func (d reading) AttendsLocally() {}
 
