@@ -13,6 +13,7 @@ import (
 	"unmask"
 	"unmask/encoders"
 	"unmask/model"
+	"unmask/nn"
 	"unmask/param"
 )
 
@@ -91,7 +92,7 @@ func Ask(ctx context.Context, m *unmask.Model, state State, list []Question, o O
 		one := &a.out[i]
 		one.Temperature = a.Calibration[list[i].Kind].Temperature
 		t := cmp.Or(one.Temperature, 1)
-		one.P = softmax(one.LogP, t)
+		one.P = nn.Probabilities(one.LogP, t)
 		if math.IsNaN(one.P[0]) {
 			return nil, inQuestion(i, fmt.Errorf("a logit is NaN, want finite numbers"))
 		}

@@ -14,6 +14,7 @@ import (
 	"unmask"
 	"unmask/demo"
 	"unmask/model"
+	"unmask/nn"
 )
 
 // bert returns a small ModernBERT with a vocabulary of letters and words.
@@ -85,14 +86,14 @@ func TestAsk(t *testing.T) {
 					for _, label := range row.Labels {
 						own = append(own, float64(logits[label[0]]))
 					}
-					require.InDeltaSlice(t, softmax(own, 1), a.P, 1e-9)
+					require.InDeltaSlice(t, nn.Probabilities(own, 1), a.P, 1e-9)
 				}))
 			}
 			half, err := Ask(t.Context(), m, state, list, Options{Calibration: Calibration{
 				Choice: {Temperature: 2}}})
 			require.NoError(t, err)
 			require.Equal(t, all[0].P, half[0].P)
-			require.InDeltaSlice(t, softmax(all[1].LogP, 2), half[1].P, 1e-12)
+			require.InDeltaSlice(t, nn.Probabilities(all[1].LogP, 2), half[1].P, 1e-12)
 		})
 	}
 }

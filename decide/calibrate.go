@@ -7,6 +7,7 @@ import (
 
 	"unmask/internal/atomicfile"
 	"unmask/internal/jsonline"
+	"unmask/nn"
 )
 
 // Labelled is an answer to a question whose right option is known.
@@ -99,7 +100,7 @@ func Measure(list []Labelled, temperature float64) (q Quality) {
 	var count, sure, right [bins]float64
 	n := float64(len(list))
 	for _, l := range list {
-		p := softmax(l.LogP, temperature)
+		p := nn.Probabilities(l.LogP, temperature)
 		q.LogLoss -= math.Log(max(p[l.Right], 1e-300)) / n
 		for i, x := range p {
 			if i == l.Right {

@@ -213,16 +213,3 @@ func rest(ctx context.Context, d model.Denoiser, list []Row, of []int, n int, tu
 	}
 	return err
 }
-
-// softmax returns probabilities of logits divided by a temperature.
-func softmax(logits []float64, temperature float64) []float64 {
-	top, sum, p := slices.Max(logits), 0.0, make([]float64, len(logits))
-	for i, l := range logits {
-		p[i] = math.Exp((l - top) / temperature)
-		sum += p[i]
-	}
-	for i := range p {
-		p[i] /= sum
-	}
-	return p
-}

@@ -11,6 +11,7 @@ import (
 	"unmask"
 	"unmask/exact"
 	"unmask/model"
+	"unmask/nn"
 )
 
 // truth returns the probability of each label at `at`, given the tokens that are known, by a sum
@@ -91,7 +92,7 @@ func TestExactOrders(t *testing.T) {
 	all, err := Labels(t.Context(), d, []Row{row}, nil)
 	require.NoError(t, err)
 	require.InDelta(t, 1, all[0].Mass(), 1e-5)
-	want := softmax(all[0].LogP, 1)
+	want := nn.Probabilities(all[0].LogP, 1)
 
 	back := row
 	back.Labels = slices.Clone(row.Labels)
@@ -116,7 +117,7 @@ func TestExactOrders(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, len(row.Labels)-1, asked)
-	require.InDeltaSlice(t, want, softmax(logP, 1), 1e-9)
+	require.InDeltaSlice(t, want, nn.Probabilities(logP, 1), 1e-9)
 	require.InDelta(t, 0, slices.Max(logP), 0)
 }
 
@@ -204,7 +205,7 @@ func TestCalibrate(t *testing.T) {
 		logP := []float64{0, math.Sin(float64(i)) * 3, math.Cos(float64(7*i)) * 3}
 		u := math.Mod(float64(i)*0.6180339887, 1)
 		right, sum := 2, 0.0
-		for j, p := range softmax(logP, 2) {
+		for j, p := range nn.Probabilities(logP, 2) {
 			if sum += p; u < sum {
 				right = j
 				break

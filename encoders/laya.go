@@ -228,13 +228,13 @@ func (h *layaHead) act(d backend.Backend, input []float32) float64 {
 	h.ActIn.Apply(d, inner, x, 1, backend.GELUErf)
 	h.Act.Apply(d, out, inner, 1, backend.Identity)
 	d.Read(logits, out, 0)
-	return layaSoftmax(logits, 1)[0]
+	return nn.Probabilities(logits, 1)[0]
 }
 
 // layaFacts are what the act head sees beside the first state, of p before the temperature: the
 // largest, its lead, the entropy's share of its maximum, and the number of options.
 func layaFacts(logits []float32) []float32 {
-	p, n := layaSoftmax(logits, 1), float64(max(len(logits), 2))
+	p, n := nn.Probabilities(logits, 1), float64(max(len(logits), 2))
 	entropy := 0.0
 	for _, x := range p {
 		entropy -= x * math.Log(max(x, 1e-9))
@@ -248,22 +248,11 @@ func layaFacts(logits []float32) []float32 {
 		float32(n / 255)}
 }
 
-func layaSoftmax(logits []float32, temperature float64) []float64 {
-	top, sum, p := float64(slices.Max(logits)), 0.0, make([]float64, len(logits))
-	for i, l := range logits {
-		p[i] = math.Exp((float64(l) - top) / temperature)
-		sum += p[i]
-	}
-	for i := range p {
-		p[i] /= sum
-	}
-	return p
-}
-
 // answer derives what the published program does of the options' scores.
 func (l *Laya) answer(p *LayaPrompt, logits []float32, act float64) LayaAnswer {
 	n := len(logits)
-	a := LayaAnswer{P: layaSoftmax(logits, l.agent.temperature(p.kind, n)), Act: act, Confidence: 1}
+	probabilities := nn.Probabilities(logits, l.agent.temperature(p.kind, n))
+	a := LayaAnswer{P: probabilities, Act: act, Confidence: 1}
 	switch entropy := 0.0; {
 	case layaKinds[p.kind] == "noul":
 		a.Confidence = slices.Max(a.P)

@@ -49,6 +49,19 @@ func Softmax(x []float32, width int, scale float64) {
 	}
 }
 
+// Probabilities returns the softmax of logits divided by a temperature.
+func Probabilities[T float32 | float64](logits []T, temperature float64) []float64 {
+	top, sum, p := float64(slices.Max(logits)), 0.0, make([]float64, len(logits))
+	for i, l := range logits {
+		p[i] = math.Exp((float64(l) - top) / temperature)
+		sum += p[i]
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+	return p
+}
+
 // AddTo adds b to the front of a, which is at least as long.
 func AddTo(a, b []float32) {
 	for i, v := range b {
