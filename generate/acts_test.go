@@ -2,6 +2,7 @@ package generate_test
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"unmask/exact"
 	"unmask/generate"
+	"unmask/model"
 	"unmask/param"
 	"unmask/samplers"
 )
@@ -22,6 +24,11 @@ func trial(t *testing.T, changes generate.Overrides) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return written(t, d, r)
+}
+
+// written returns what a recipe writes.
+func written(t *testing.T, d model.Denoiser, r generate.Recipe) (string, error) {
 	shown := ""
 	for step, err := range generate.Run(t.Context(), d,
 		generate.Options{Request: generate.Request{Recipe: r, Seed: 5, Length: 24}, N: 3}) {
@@ -33,6 +40,43 @@ func trial(t *testing.T, changes generate.Overrides) (string, error) {
 		}
 	}
 	return shown, nil
+}
+
+// A rule in Go whose fields are zero does what its name alone does as text.
+func TestZeroFieldsAreDefaults(t *testing.T) {
+	d := exact.NewDenoiser(exactModel(t, "hmm:length=24,tokens=6,hidden=3"))
+	for _, info := range samplers.List() {
+		base, err := generate.ParseRecipe("steps=6 sampler=" + info.Name)
+		require.NoError(t, err, info.Name)
+		r, err := generate.Overrides{}.Fit(base, d, 24)
+		if err != nil {
+			require.Contains(t, elsewhere, info.Name, err)
+			continue
+		}
+		t.Run(info.Name, func(t *testing.T) {
+			want, err := written(t, d, r)
+			require.NoError(t, err)
+			r.Sampler = zeroed(reflect.ValueOf(r.Sampler)).Interface().(samplers.Sampler)
+			got, err := written(t, d, r)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+// zeroed returns a rule without its parameters, and so the rules within it.
+func zeroed(rule reflect.Value) reflect.Value {
+	c := reflect.New(rule.Type()).Elem()
+	c.Set(rule)
+	for i := range c.NumField() {
+		switch f := c.Field(i); {
+		case rule.Type().Field(i).Tag.Get("param") != "":
+			f.SetZero()
+		case f.Kind() == reflect.Interface && !f.IsNil():
+			f.Set(zeroed(f.Elem()))
+		}
+	}
+	return c
 }
 
 // A schedule changes what a rule writes, or is refused with it.

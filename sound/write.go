@@ -39,7 +39,9 @@ func NewWriter(w io.Writer, format string, rate, samples int) (Writer, error) {
 	case "pcm":
 		return &pcm{w: w}, nil
 	case "wav":
-		return newWAV(w, rate, samples)
+		f := &wav{pcm: pcm{w: w}, rate: rate, samples: samples}
+		_, err := w.Write(f.header(samples))
+		return f, err
 	case "flac":
 		return newFLAC(w, rate, samples)
 	}
@@ -75,12 +77,6 @@ type wav struct {
 }
 
 const wavHeader = 44 // bytes
-
-func newWAV(w io.Writer, rate, samples int) (*wav, error) {
-	f := &wav{pcm: pcm{w: w}, rate: rate, samples: samples}
-	_, err := w.Write(f.header(samples))
-	return f, err
-}
 
 func (f *wav) header(samples int) []byte {
 	const most = math.MaxUint32

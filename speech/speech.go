@@ -228,9 +228,7 @@ func (m *Model) embed(x *tensor.Dense, p *model.Pass) {
 func (m *Model) frame(row []float32, codes []int32) {
 	clear(row)
 	for c, code := range codes {
-		for j, v := range m.table[(c*(m.codes+1)+int(code))*len(row):][:len(row)] {
-			row[j] += v
-		}
+		nn.AddTo(row, m.table[(c*(m.codes+1)+int(code))*len(row):][:len(row)])
 	}
 }
 

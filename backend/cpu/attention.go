@@ -16,8 +16,8 @@ const (
 )
 
 // attentionJob is an Attention; an item is a block of rows of one head, or of all heads that share
-// keys where rows are few. Queries lie along the lanes of panels, a row's heads side by side, so keys
-// and values are read as they are and the softmax has no horizontal sums:
+// keys where rows are few. Queries lie along the lanes of panels, a row's heads side by side: keys
+// and values are read as they are, and the softmax has no horizontal sums.
 //
 //	scores [keys, queries] = k q^T, weights = 2^(scores-top), o [dim, queries] = v^T weights
 //
@@ -191,7 +191,7 @@ func (j *attentionJob) panel(n int) vec.Panel {
 	return narrow
 }
 
-// mask hides, among n keys from `key` on, those that the rows of lanes from `at` on do not attend to.
+// mask hides, among n keys from `key` on, those that rows of lanes from `at` on do not attend to.
 // Later lanes attend to at least as many, or from a later key on.
 func (j *attentionJob) mask(scores []float32, lanes, at, n, key, pos int) {
 	if !j.h.Causal && j.h.Window == 0 {

@@ -30,7 +30,9 @@ func OpenLines(fsys FS, name string, s Settings, p *Range) (_ *Lines, err error)
 		return nil, err
 	}
 	l := &Lines{run: run{fsys: fsys, name: name, waiting: map[int]waiting{}}}
-	l.check, l.place = l.whole, l.placeLines
+	l.check, l.place = l.whole, func(lines [][]byte) error {
+		return appendSynced(l.log.file, &l.log.size, bytes.Join(lines, nil))
+	}
 	l.keep = func(_ int, line []byte, _ string) ([]byte, error) { return line, nil }
 	if l.unlock, err = LockBeside(fsys, name); err != nil {
 		return nil, err
@@ -126,11 +128,6 @@ func (l *Lines) whole(i int, line []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%s: output %d has several lines, want one", l.name, i)
 	}
 	return append(bytes.Clone(line), '\n'), nil
-}
-
-// placeLines appends lines.
-func (l *Lines) placeLines(lines [][]byte) error {
-	return appendSynced(l.log.file, &l.log.size, bytes.Join(lines, nil))
 }
 
 // Close releases the file for other processes. Lines that still wait are lost.
