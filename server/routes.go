@@ -226,7 +226,7 @@ func checkContent(r *http.Request, want string) *Fault {
 func (s *Server) readAll(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Fault) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.times.body))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	if errors.As(err, new(*http.MaxBytesError)) { // a client that is still writing reads no answer
+	if errors.As(err, new(*http.MaxBytesError)) { // else a client that still writes sees a reset
 		_, _ = io.CopyN(io.Discard, r.Body, maxForm)
 	}
 	if err != nil {
