@@ -10,7 +10,7 @@ import json, random, re, sys
 import stories
 from stories import ANIMALS, BOYS, COLOURS, GIRLS, PLACES, SMALL
 
-USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"
+USER, ASSISTANT, END, SYSTEM = "<|user|>", "<|assistant|>", "<|end|>", "<|system|>"
 THINGS = SMALL + "boat lamp scarf seed".split()
 NOUNS = {v.split()[-1]: k for k, v in PLACES.items()}  # "mill": "near the old mill"
 KEYS = "name animal place object color".split()
@@ -68,6 +68,40 @@ TOPICS = ("Rome Paris France Germany China London Berlin America Einstein Newton
 ANSWER_HELLO = "Hello! I know small stories. Ask me for one."
 ANSWER_OTHER = "I do not know. I know only small stories."
 
+# What conversations have besides.
+THANKS = ["Thank you.", "Thank you!", "Thanks!", "Thanks.", "Thanks a lot!", "Thank you very much.", "That was nice.", "That was a nice story.",
+          "Great story!", "I like it.", "I liked that.", "Very good.", "Good.", "Nice!", "How nice!", "Wonderful!", "Great, thanks!", "Ok, thank you."]
+BYE = ["Bye!", "Bye.", "Goodbye.", "Goodbye!", "Good night.", "Good night!", "See you!", "I must go now."]
+ANOTHER = ["Tell me another story.", "Tell me another one.", "Another story, please.", "Another one, please.", "Another one!", "One more!",
+           "One more story.", "And another one?", "Can you tell me another story?", "Tell me a new story.", "Now another story.", "Again!"]
+PLEASE = ["Please ", "Can you ", "Could you ", "Now ", "I want you to ", "Ok, "]
+FREE = {0: ["Who is it about?", "What was the name of the {child}?", "And the name of the {child}?", "Who is the hero?", "What is the hero called?",
+            "Who is the {child}?", "What was {their} name?"],
+        1: ["Which animal was it?", "What kind of animal is it?", "Is there an animal in it?", "And the animal?", "Which animal is in it?",
+            "Who helps or meets {name}?", "What animal does {name} meet?"],
+        2: ["Where was that?", "Where did it happen?", "Where did the story happen?", "And where?", "In which place is it?", "Where is {name}?"],
+        3: ["And the color of the {object}?", "Which color does the {object} have?", "What color did the {object} have?", "What color was the {object}?",
+            "Which colour is the {object}?", "Do you know the color of the {object}?"],
+        4: ["And which thing?", "Which thing is it about?", "What thing is in it?", "What does the story say about a thing?", "What was the thing?"],
+        5: ["What was {name} like?", "Is {name} nice?", "What kind of {child} is {name}?", "What do you know about {name}?", "And {name}?"],
+        6: ["Was the {object} {color}?", "Is the {object} really {color}?", "So the {object} is {color}?"],
+        7: ["Was the {object} {wrong}?", "Is the {object} really {wrong}?", "So the {object} is {wrong}?"]}
+FREE_FACTS = ["Facts, please.", "Give me the facts.", "The facts of the story as JSON.", "Can you give me the facts as JSON?", "As JSON, please.",
+              "Now the facts as JSON.", "JSON.", "Write that as JSON.", "What are the facts? JSON please."]
+CALM = ["You are a helpful assistant.", "You are a friendly assistant.", "You tell stories.", "Be brief.", "Answer in one sentence.", "Be kind.",
+        "You are an assistant that knows stories.", "Speak English.", "Help the user.", "You are a storyteller for children."]
+WISH = [("Every story is about {a child} named {name}.", ["name"]), ("All stories are about {name}.", ["name"]),
+        ("The hero of your stories is {name}, {a child}.", ["name"]), ("Every story has {an animal}.", ["animal"]),
+        ("All stories are about {an animal}.", ["animal"]), ("There is {an animal} in all your stories.", ["animal"]),
+        ("In every story there is something {color}.", ["color"]), ("Everything in your stories is {color}.", ["color"])]
+ANSWER_THANKS = "You are welcome! Ask me for another story."
+ANSWER_BYE = "Goodbye! Come back for a story."
+ANSWER_NONE = "There is no story yet. Ask me for one."
+
+# The sentences that a story of a chat can do without, of stories.PLOTS.
+SPARE = {"lost": [1, 4, 6], "gift": [1, 5, 7, 8], "storm": [3, 6, 7, 9], "garden": [1, 3, 4, 7], "race": [3, 4, 7],
+         "night": [1, 3, 5, 7], "boat": [1, 3, 5, 8, 10]}
+
 
 def told(rng, most):
     """A story with every fact once, of at most so many characters."""
@@ -78,6 +112,94 @@ def told(rng, most):
             if clear and fact["name"] == f["name"]:
                 kind = "girl" if f["name"] in GIRLS else "boy"
                 return text, dict(fact, child=kind, trait=TRAIT.search(text)[1], at=NOUNS[fact["place"]])
+
+
+def brief(rng, wish={}, unlike=None):
+    """A story of 170 to 330 characters as chats have them, with every fact once, and its facts, which those of
+    `wish` are; its hero has another name than `unlike`."""
+    while True:
+        said, plot, f = stories.lines(rng)
+        if any(f[{"color": "colour"}.get(k, k)] != v for k, v in wish.items()) or f["name"] == unlike:
+            continue
+        beats = len(said) - len(stories.PLOTS[plot])  # the sentences before the plot
+        spare = list(range(1, beats)) + [beats + i for i in SPARE[plot]]
+        rng.shuffle(spare)
+        most = rng.randrange(230, 330)
+        while spare and len(" ".join(said)) - sum(len(x) == 0 for x in said) > most:
+            said[spare.pop()] = ""
+        text = " ".join(x for x in said if x)
+        fact, clear = facts(text)
+        if len(text) <= 330 and clear and fact["name"] == f["name"] and stories.check(text)[0] == 0:
+            kind = "girl" if f["name"] in GIRLS else "boy"
+            return text, dict(fact, child=kind, trait=TRAIT.search(text)[1], at=NOUNS[fact["place"]], their=f["their"])
+
+
+def casual(rng, text):
+    """A message as people type it: one in six without its capital or its last mark, or with words of politeness."""
+    if rng.random() < 0.1 and text.split()[0] in ("Tell", "Write", "Give"):
+        text = rng.choice(PLEASE) + text[0].lower() + text[1:]
+        if text.startswith(("Can", "Could")):
+            text = text[:-1] + "?"
+    if rng.random() < 0.16:
+        text = text[0].lower() + text[1:]
+    if rng.random() < 0.12 and text[-1] in ".?!":
+        text = text[:-1]
+    return text
+
+
+def conversation(rng, last=""):
+    """A conversation of one to six turns: the system's message or "", the turns, each one's kind, and the facts of the
+    latest story as it is at the end, {} without one. The last question is of the kind `last`."""
+    system, wish, turns, kinds, f = "", {}, [], [], {}
+    if rng.random() < 0.25:
+        system = rng.choice(CALM)
+        if rng.random() < 0.5:
+            _, w = brief(rng)
+            template, keys = rng.choice(WISH)
+            system, wish = say(template, w), {k: w[k] for k in keys}
+    count = rng.choices(range(1, 7), [5, 5, 5, 4, 3, 3])[0]
+    for i in range(count):
+        kind = rng.choices(["tell", "another", "ask", "facts", "thanks", "other", "hello", "bye"],
+                           [5, 3 if f else 0.2, 6 if f else 1, 3 if f else 0.4, 2 if turns else 0.4, 1.2, 0.3 if turns else 2, 0.3])[0]
+        if i == count - 1 and last:
+            kind = last
+        if kind in ("tell", "another"):
+            text, new = brief(rng, wish, f.get("name") if not "name" in wish else None)
+            asked = [t for t, _ in TELL]
+            if kind == "tell" and wish and rng.random() < 0.6:
+                asked = asked[-2:]
+            pair = [say(rng.choice(asked) if kind == "tell" else rng.choice(ANOTHER), new), text]
+            f = new
+            f["wrong"] = rng.choice([c for c in COLOURS if c != f["color"]])
+        elif kind in ("ask", "facts") and not f and rng.random() < 0.6:  # the user tells the story
+            text, f = brief(rng) if rng.random() < 0.6 else told(rng, 560)
+            f["wrong"] = rng.choice([c for c in COLOURS if c != f["color"]])
+            f["their"] = "her" if f["child"] == "girl" else "his"
+            pair = freely(rng, f) if kind == "ask" else give(rng, f)
+            pair[0] = "Give the facts as JSON: " + text if kind == "facts" and rng.random() < 0.3 else text + " " + pair[0]
+        elif kind in ("ask", "facts"):
+            g = f or dict(brief(rng)[1], wrong="red")
+            pair = freely(rng, g) if kind == "ask" else [rng.choice(FACTS + FREE_FACTS), json.dumps({k: g[k] for k in KEYS})]
+            if not f:
+                pair[1] = ANSWER_NONE
+        elif kind == "thanks":
+            pair = [rng.choice(THANKS), ANSWER_THANKS]
+        elif kind == "bye":
+            pair = [rng.choice(BYE), ANSWER_BYE]
+        elif kind == "hello":
+            pair = [rng.choice(HELLO[:-2]), ANSWER_HELLO]
+        else:
+            pair = [rng.choice(OTHER).format(x=rng.choice(TOPICS), n=rng.randrange(2, 99), m=rng.randrange(2, 99)), ANSWER_OTHER]
+        turns += [casual(rng, pair[0]) if len(pair[0]) < 100 else pair[0], pair[1]]
+        kinds.append(kind)
+    return system, turns, kinds, f
+
+
+def freely(rng, f):
+    """A question about a story and its answer."""
+    i = rng.randrange(len(ASK))
+    questions, answer = ASK[i]
+    return [say(rng.choice(list(questions) + FREE[i]), f), say(answer, f)]
 
 
 def say(template, f):

@@ -119,8 +119,8 @@ PLOTS = {
 }
 
 
-def story(rng):
-    """One story and its facts."""
+def lines(rng):
+    """The sentences of one story, its plot and its facts."""
     girl = rng.random() < 0.5
     names, other = (GIRLS, BOYS) if girl else (BOYS, GIRLS)
     name, friend = rng.choice(names), rng.choice(other)
@@ -138,14 +138,18 @@ def story(rng):
     if f["child"] == "child":
         f["child"] = "girl" if girl else "boy"
     plot = rng.choice(sorted(PLOTS))
-    lines = [rng.choice(OPEN)] + rng.sample(HOME, 2)
-    if lines[1].startswith("{Their} {kin} and") or "{home}" in lines[1] and "{home}" in lines[2]:
-        lines.pop()
+    said = [rng.choice(OPEN)] + rng.sample(HOME, 2)
+    if said[1].startswith("{Their} {kin} and") or "{home}" in said[1] and "{home}" in said[2]:
+        said.pop()
     for beat in PLOTS[plot]:
-        lines.append(rng.choice(beat))
-    text = " ".join(line.format(**f) for line in lines)
-    text = re.sub(r"\b([Aa]) ([aeioAEIO])", r"\1n \2", text)
-    return text, f
+        said.append(rng.choice(beat))
+    return [re.sub(r"\b([Aa]) ([aeioAEIO])", r"\1n \2", line.format(**f)) for line in said], plot, f
+
+
+def story(rng):
+    """One story and its facts."""
+    said, _, f = lines(rng)
+    return " ".join(said), f
 
 
 def check(text):

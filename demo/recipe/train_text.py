@@ -273,14 +273,10 @@ def story_batch(data, n, weight=None, length=LENGTH):
     return hide(x, w / x.numel(), 1e-3)
 
 
-def draw_dialogues(count, seed, vocab, merges, facts, traits=0.0):
-    """Dialogues in tokens, filled with ends to a length in steps of 32 or more, and the weights of tokens in
-    the loss: 0 for what was said before, 1 for answers and their ends, `facts` for their facts, 0.03
-    for the ends that fill. A list of such pairs, one for each length. A share of `traits` of those
-    that are not about how the hero is are left out, and how it is has ten times the weight of other facts."""
-    rng, ids, out = random.Random(seed), {t: i for i, t in enumerate(vocab)}, {}
+def encoder(vocab, merges):
+    """A function from a message to its tokens."""
+    ids = {t: i for i, t in enumerate(vocab)}
     parts = {mark: [ids[mark]] for mark in dialogues.BETWEEN}
-    user, assistant, end = (ids[t] for t in (dialogues.USER, dialogues.ASSISTANT, dialogues.END))
 
     def encode(text):
         out = []
@@ -290,7 +286,17 @@ def draw_dialogues(count, seed, vocab, merges, facts, traits=0.0):
                     parts[w] = [ids[t] for t in bpe.cut("".join(bpe.CHARS[b] for b in w.encode()), merges)]
                 out += parts[w]
         return out
+    return encode
 
+
+def draw_dialogues(count, seed, vocab, merges, facts, traits=0.0):
+    """Dialogues in tokens, filled with ends to a length in steps of 32 or more, and the weights of tokens in
+    the loss: 0 for what was said before, 1 for answers and their ends, `facts` for their facts, 0.03
+    for the ends that fill. A list of such pairs, one for each length. A share of `traits` of those
+    that are not about how the hero is are left out, and how it is has ten times the weight of other facts."""
+    rng, ids, out = random.Random(seed), {t: i for i, t in enumerate(vocab)}, {}
+    encode = encoder(vocab, merges)
+    user, assistant, end = (ids[t] for t in (dialogues.USER, dialogues.ASSISTANT, dialogues.END))
     for _ in range(count):
         kind, turns, f, first = dialogues.dialogue(rng, more=4)
         about = f and (f["trait"] in turns[0] if kind == "tell" else turns[-1] == f"{f['name']} is {f['trait']}.")
@@ -321,6 +327,73 @@ def answer_batch(data, n):
     x, w = tokens[pick].to(DEVICE), weights[pick].to(DEVICE)
     least = torch.where((w >= 1).sum(1) > 80, 0.01, 0.4)[:, None]  # few known tokens of short answers, so that they are read from the story
     return hide(x, w / w.sum(1, keepdim=True) / n, least)
+
+
+def draw_conversations(count, seed, vocab, merges):
+    """Conversations in tokens, by their lengths: {length: [(tokens, weights, spans)]}. The last answer has a canvas
+    of 32 to 256 positions, which ends fill. A weight is a token's in the loss: 0.03 for what fills, 3 for facts. Spans
+    are where answers begin and, with their ends, stop. What does not fit loses its oldest turns, as in a chat."""
+    rng, ids, out = random.Random(seed), {t: i for i, t in enumerate(vocab)}, {}
+    encode = encoder(vocab, merges)
+    user, assistant, end, by = (ids[t] for t in (dialogues.USER, dialogues.ASSISTANT, dialogues.END, dialogues.SYSTEM))
+    for _ in range(count):
+        system, turns, kinds, f = dialogues.conversation(rng)
+        head = [by] + encode(system) if system else []
+        parts = [encode(t) for t in turns]
+        room = next(n for n in rng.sample(CANVASES, len(CANVASES)) + [256] if n > len(parts[-1]))
+        most = rng.choices((256, 384, LENGTH), (5, 4, 1))[0] - room - len(head)
+        first = max((i for i in range(0, len(parts), 2) if sum(map(len, parts[i:-1])) + 3 * len(parts[i:]) // 2 > most), default=-2) + 2
+        if first >= len(parts):
+            continue
+        tokens, weights, spans = head, [0.0] * len(head), []
+        for i in range(first, len(parts), 2):
+            tokens = tokens + [user] + parts[i] + [assistant]
+            heavy, at = [1.0] * len(parts[i + 1]), 0
+            for j, token in enumerate(parts[i + 1]):
+                if any(lo < at + len(vocab[token]) and at < hi for lo, hi in dialogues.values(turns[i + 1], f)):
+                    heavy[j] = 3.0
+                at += len(vocab[token])
+            spans.append((len(tokens), len(tokens) + len(parts[i + 1]) + 1))
+            weights += [0.0] * (len(parts[i]) + 2) + heavy + [1.0]
+            tokens += parts[i + 1] + [end]
+        rest = spans[-1][0] + room - len(tokens)
+        short = -(len(tokens) + rest) % 32  # the canvas is up to 31 positions longer
+        out.setdefault(len(tokens) + rest + short, []).append(
+            (tokens + [end] * (rest + short), weights + [0.03] * (rest + short), spans))
+    return out
+
+
+CANVASES = [32] * 5 + [64] * 4 + [96] * 4 + [128] * 3 + [160] * 2 + [192, 256]
+
+
+def conversation_batch(data, n):
+    """n conversations of one length, masked. Two in three last answers are on their way from left to right in
+    blocks of 8 to 32, the others have any share of masks. Of earlier answers the short ones have masks too, and
+    some of the stories a gap."""
+    rows = random.choices(data[random.choices(list(data), [len(d) for d in data.values()])[0]], k=n)
+    x, w = torch.tensor([r[0] for r in rows]), torch.tensor([r[1] for r in rows])
+    hidden, near = torch.zeros_like(x, dtype=torch.bool), torch.ones_like(w)
+    for i, (_, _, spans) in enumerate(rows):
+        for lo, hi in spans[:-1]:
+            if hi - lo > 40:
+                if random.random() < 0.7:
+                    continue
+                lo = random.randrange(lo, hi)
+                hi = min(hi, lo + 16)
+            near[i, lo:hi] = 0.5
+            hidden[i, lo:hi] = torch.rand(hi - lo) < random.uniform(0.3, 1)
+        lo, hi = spans[-1]
+        if random.random() < 0.67:
+            block = random.choice((8, 16, 16, 32))
+            lo += block * random.randrange((hi - lo + block - 1) // block)
+            hi = lo + block
+            hidden[i, lo:hi] = torch.rand(hidden[i, lo:hi].shape) < random.uniform(0.1, 1.05)
+            hidden[i, hi:] = True
+            near[i, hi:] = 0.4 * torch.exp(-torch.arange(len(near[i, hi:])) / 12)
+        else:
+            hidden[i, lo:] = torch.rand(hidden[i, lo:].shape) < random.uniform(0, 1.02)
+            near[i, lo:] = 0.6
+    return torch.where(hidden, VOCAB, x), x, w * near * hidden / (16 * n)
 
 
 def story_loss(data, n, weight=None):
@@ -391,13 +464,16 @@ def main():
     a.add_argument("--compile", action="store_true", help="let torch.compile fuse what it can; needs a C++ compiler")
     a.add_argument("--facts", type=float, default=1, help="weight in the loss of the names, animals, colours and things that a story repeats")
     a.add_argument("--dialogues", type=int, default=0, help="so many dialogues are learned too (dialogues.py)")
+    a.add_argument("--conversations", type=int, default=0, help="so many conversations are learned and nothing else, in up to 512 positions")
     a.add_argument("--traits", type=float, default=0, help="this share of the dialogues that are not about how the hero is are left out")
     a.add_argument("--few-steps", action="store_true", help="sentences fill slots, and most masks are those of a run of 32 steps (fewsteps.py)")
     a.add_argument("--lr", type=float, default=1e-3)
     a.add_argument("--batch", type=int, default=16)
     a = a.parse_args()
-    global DEVICE, BF16, COMPILE
+    global DEVICE, BF16, COMPILE, LENGTH
     DEVICE, BF16, COMPILE = a.device, a.bf16, a.compile
+    if a.conversations:
+        LENGTH = 512
     rank = int(os.environ.get("RANK", 0))
     if "WORLD_SIZE" in os.environ:
         dist.init_process_group("gloo")
@@ -412,6 +488,8 @@ def main():
     if a.dialogues and dialogues.USER not in vocab:
         vocab, merges, new = bpe.extend(vocab, merges, parts, [dialogues.USER, dialogues.ASSISTANT, dialogues.END] + dialogues.BETWEEN,
                                         dialogues.MARKS, dialogues.WORDS)
+    if a.conversations and dialogues.SYSTEM not in vocab:
+        vocab, merges, new = bpe.extend(vocab, merges, parts, [dialogues.SYSTEM], [], [])
     if a.few_steps:
         marks = [t for t in (fewsteps.PAD, fewsteps.BOS) if t not in vocab]
         vocab, merges, new = bpe.extend(vocab, merges, bpe.divide(text[:1 << 22], merges), marks, [], [])
@@ -474,6 +552,12 @@ def main():
                 answers = answer_batch(asked, a.batch - few)
                 told = story_batch(seen_data, few, *weigh, length=answers[0].shape[1])
                 return run(*(torch.cat(p) for p in zip(told, answers)))
+        if name == "text" and a.conversations:
+            told = draw_conversations(a.conversations, a.conversations + rank, vocab, merges)
+            print("conversations", {n: len(d) for n, d in sorted(told.items())}, flush=True)
+
+            def train(run):
+                return run(*(t.to(DEVICE) for t in conversation_batch(told, a.batch)))
         steps = fit(model, train, minutes, a.lr, name, part)
         if rank:
             return
