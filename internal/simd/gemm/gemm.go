@@ -3,10 +3,9 @@
 // A word is 4 bytes and holds 1 float32, 2 bfloat16 or 4 bytes along the depth. Packed
 // memory is []float32 whatever its words hold.
 //
-// A is packed in panels of rows. Four words of a row are a line, and a panel holds its rows'
-// first lines, then their second lines, and so on. The last rows form smaller panels, of the
-// heights that the kernel has, so that row r of a panel's first always begins at word
-// 4*r*lines.
+// A is packed in panels of rows. Four words of a row are a line, and a panel holds its rows' first
+// lines, then their second lines, and so on. The last rows form smaller panels, of the heights that
+// the kernel has, so that row r of a panel's first always begins at word 4*r*lines.
 //
 // B is packed in panels of Kernel.Columns columns: for each word along the depth, the columns'
 // words. The depth is filled up with zeros to whole lines.

@@ -354,7 +354,7 @@ func windows_6x16(a *float32, b *float32, c *float32, lda int, ldc int, lines in
 //go:noescape
 func mulBlocksDot_1x48(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksHalves_1x48 is mulBlocksDot_1x48 for records of 8 words, of 4 bits, and scales apart:
+// mulBlocksHalves_1x48 is mulBlocksDot_1x48 for records of 32 values, levels as they are packed, and scales apart:
 //
 //	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
 //
@@ -380,7 +380,7 @@ func mulBlocksHalves_1x48(a *float32, b *float32, mins *float32, c *float32, sca
 //go:noescape
 func mulBlocksDot_2x48(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksHalves_2x48 is mulBlocksDot_2x48 for records of 8 words, of 4 bits, and scales apart:
+// mulBlocksHalves_2x48 is mulBlocksDot_2x48 for records of 32 values, levels as they are packed, and scales apart:
 //
 //	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
 //
@@ -406,7 +406,7 @@ func mulBlocksHalves_2x48(a *float32, b *float32, mins *float32, c *float32, sca
 //go:noescape
 func mulBlocksDot_4x48(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
-// mulBlocksHalves_4x48 is mulBlocksDot_4x48 for records of 8 words, of 4 bits, and scales apart:
+// mulBlocksHalves_4x48 is mulBlocksDot_4x48 for records of 32 values, levels as they are packed, and scales apart:
 //
 //	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15
 //
@@ -591,6 +591,20 @@ func mulBlocksFour_4x16(a *float32, b *float32, mins *float32, c *float32, scale
 //
 //go:noescape
 func mulBlocksLow_4x16(a *float32, b *float32, mins *float32, c *float32, p *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+
+// mulBlocksFive_1x48 is mulBlocksDot_1x48 for records of 32 values, levels as they are packed, and scales apart:
+//
+//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15 | planes[r][1*w/8][j][t] >> (1*w%8) & 1 << 4
+//
+//go:noescape
+func mulBlocksFive_1x48(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
+
+// mulBlocksSix_1x48 is mulBlocksDot_1x48 for records of 32 values, levels as they are packed, and scales apart:
+//
+//	b'[r][w][j][t] = b[r][w%4][j][t] >> (w/4*4) & 15 | planes[r][2*w/8][j][t] >> (2*w%8) & 3 << 4
+//
+//go:noescape
+func mulBlocksSix_1x48(a *float32, b *float32, mins *float32, c *float32, scales *float32, ldc int, panels int, skip int, records int, words int, next uintptr, step int)
 
 // mulBlocksFive_1x16 is mulBlocksLow_4x16 for 1 rows, levels as they are packed, and scales apart:
 //

@@ -82,8 +82,7 @@ func addInts(c, b float32, a func(t int) int32) float32 {
 }
 
 // dot2 is VDPBF16PS: the product of the second values and then that of the first is added to c,
-// each with one rounding to nearest even, and denormals count as zero (Intel SDM,
-// VDPBF16PS).
+// each with one rounding to nearest even, and denormals count as zero (Intel SDM, VDPBF16PS).
 func dot2(a0, a1, b0, b1, c float32) float32 {
 	c = flush(fma(flush(a1), flush(b1), flush(c)))
 	return flush(fma(flush(a0), flush(b0), c))
@@ -97,9 +96,8 @@ func flush(x float32) float32 {
 	return x
 }
 
-// fma is a*b+c rounded once. The float64 sum of the exact product is right unless it is
-// halfway between two float32 after having been rounded itself; then the error of that
-// rounding decides.
+// fma is a*b+c rounded once. The float64 sum of the exact product is right unless it is halfway
+// between two float32 after having been rounded itself; then the error of that rounding decides.
 func fma(a, b, c float32) float32 {
 	p := float64(float64(a) * float64(b))
 	s := p + float64(c)

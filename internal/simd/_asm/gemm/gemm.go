@@ -42,7 +42,7 @@ func products() {
 func blockProducts() {
 	for _, rows := range []int{1, 2, 4} {
 		dotBlocks(rows, 3, true).emit()
-		halvesOf(rows).emit()
+		halvesOf("Halves", rows, 0).emit()
 	}
 	for _, rows := range []int{1, 2, 6} {
 		dotBlocks(rows, 2, false).emit()
@@ -54,6 +54,8 @@ func blockProducts() {
 			lowBlocks(rows).emit()
 		}
 	}
+	halvesOf("Five", 1, 1).emit()
+	halvesOf("Six", 1, 2).emit()
 	levelsOf("Five", 1, 1).emitRow()
 	levelsOf("Six", 1, 2).emitRow()
 	quantiseRuns()

@@ -10,12 +10,16 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-// halves is a kernel for levels of 4 bits, two in each byte of B. It is for AVX-512, which has
-// enough registers to unpack them while it multiplies, on ports that the products do not use.
-type halves struct{ blocks }
+// halves is a kernel for levels of 4 bits, two in each byte of B, and one or two bits more in planes
+// behind them. It is for AVX-512, which has enough registers to unpack them while it multiplies, on
+// ports that the products do not use; with planes, for one row.
+type halves struct {
+	blocks
+	bits int // in planes
+}
 
-func halvesOf(rows int) halves {
-	return halves{blocks{kernel: kernel{format: int8, rows: rows, vecs: 3, wide: true}}}
+func halvesOf(name string, rows, bits int) halves {
+	return halves{blocks{kernel: kernel{format: int8, rows: rows, vecs: 3, wide: true}, name: name}, bits}
 }
 
 // low and high return the registers of the unpacked halves; halvesX and halvesMask number two more.
@@ -25,33 +29,95 @@ func (k halves) high(j int) reg.VecPhysical { return avx.Z[27+j] }
 
 const halvesX, halvesMask = 30, 31
 
+// Of planes: the two of a record, what they add to a level, where that is, and the high halves' sums,
+// which have a scale of their own with two bits.
+func (k halves) plane(i, j int) reg.VecPhysical { return avx.Z[9+3*i+j] }
+func (k halves) more(j int) reg.VecPhysical     { return avx.Z[16+j] }
+func (k halves) second(j int) reg.VecPhysical   { return avx.Z[19+j] }
+
+const halvesPlanes = 15
+
 // halvesLine is the bytes of a line of B.
 const halvesLine = 3 * 64
 
 // multiply adds the products of b and a word of each row; the words are at m.
-func (k halves) multiply(m Mem, b func(j int) reg.VecPhysical) {
+func (k halves) multiply(acc func(i, j int) reg.VecPhysical, m Mem, b func(j int) reg.VecPhysical) {
 	x := avx.Z[halvesX]
 	for i := range k.rows {
 		VPBROADCASTD(m.Offset(4*i), x)
 		for j := range k.vecs {
-			VPDPBUSD(x, b(j), k.acc(i, j))
+			VPDPBUSD(x, b(j), acc(i, j))
 		}
+	}
+}
+
+// join adds to levels the bits of a plane that are to go `left` to the left.
+func (k halves) join(level func(j int) reg.VecPhysical, plane, left int) {
+	for j := range k.vecs {
+		if left >= 0 {
+			VPSLLW(Imm(uint64(left)), k.plane(plane, j), k.more(j))
+		} else {
+			VPSRLW(Imm(uint64(-left)), k.plane(plane, j), k.more(j))
+		}
+		VPTERNLOGD(Imm(0xf8), avx.Z[halvesPlanes], k.more(j), level(j)) // level | more & mask
+	}
+}
+
+// record multiplies a record of 32 values, and moves a, b and planes behind it.
+func (k halves) record(a, b, begin, planes reg.Register, fetch func()) {
+	acc, second := k.acc, 16*k.rows // where the words of the high halves are in a record of A
+	for j := range k.vecs {
+		for i := range k.bits {
+			VMOVUPS(Mem{Base: planes, Disp: 64 * (3*i + j)}, k.plane(i, j))
+		}
+		if k.bits == 2 {
+			acc, second = func(_, j int) reg.VecPhysical { return k.second(j) }, 20
+			VPBROADCASTD(Mem{Base: a, Disp: second + 16}, k.second(j))
+		}
+	}
+	k.begin(a, begin)
+	for w := range 4 {
+		fetch()
+		fetch()
+		for j := range k.vecs {
+			m := Mem{Base: b, Disp: halvesLine*w + 64*j}
+			VPANDD(m, avx.Z[halvesMask], k.low(j))
+			VPSRLW(Imm(4), m, k.high(j))
+			VPANDD(k.high(j), avx.Z[halvesMask], k.high(j))
+		}
+		switch k.bits {
+		case 1:
+			k.join(k.low, 0, 4-w)
+			k.join(k.high, 0, -w)
+		case 2:
+			k.join(k.low, 0, 4-2*w)
+			k.join(k.high, 1, 4-2*w)
+		}
+		k.multiply(k.acc, Mem{Base: a, Disp: 4 * w * k.rows}, k.low)
+		k.multiply(acc, Mem{Base: a, Disp: second + 4*w*k.rows}, k.high)
+	}
+	ADDQ(U32(uint32(second+16*k.rows)), a)
+	ADDQ(U32(4*halvesLine), b)
+	if k.bits > 0 {
+		ADDQ(U32(uint32(k.bits*halvesLine)), planes)
 	}
 }
 
 // emit writes the kernel of one row count.
 func (k halves) emit() {
-	name := fmt.Sprintf("mulBlocksHalves_%dx48", k.rows)
-	start(name, BlocksSignature("scales"), fmt.Sprintf("is mulBlocksDot_%dx48 for records of 8 words, "+
-		"of 4 bits, and scales apart:\n\n\t%s", k.rows, Levels(0)))
+	name := fmt.Sprintf("mulBlocks%s_%dx48", k.name, k.rows)
+	start(name, BlocksSignature("scales"), fmt.Sprintf("is mulBlocksDot_%dx48 for records of 32 values, "+
+		"levels as they are packed, and scales apart:\n\n\t%s", k.rows, Levels(k.bits)))
 	a, b, mins, c := Load(Param("a"), reg.RSI), reg.RDI, reg.RAX, Load(Param("c"), reg.RDX)
 	ldc := Load(Param("ldc"), reg.R8)
 	next := Load(Param("next"), reg.R10)
 	step := Load(Param("step"), reg.RBX)
-	records, begin, scales, left := reg.RCX, reg.R12, reg.R14, reg.R13
+	records, begin, scales, left, planes := reg.RCX, reg.R12, reg.R14, reg.R13, reg.R15
 	SHLQ(Imm(2), ldc)
-	mask := avx.Z[halvesMask]
-	avx.Constant(mask, 0x0f0f0f0f)
+	avx.Constant(avx.Z[halvesMask], 0x0f0f0f0f)
+	if k.bits > 0 {
+		avx.Constant(avx.Z[halvesPlanes], (1<<k.bits-1)*0x10101010)
+	}
 	fetch := func() {
 		for range k.fetches() {
 			PREFETCHT0(Mem{Base: next})
@@ -63,30 +129,25 @@ func (k halves) emit() {
 	Load(Param("mins"), mins)
 	Load(Param("records"), records)
 	Load(Param("scales"), scales)
-	MOVQ(U32(uint32(8*4*k.rows)), begin)
+	MOVQ(U32(uint32(4*k.rows*[]int{8, 8, 4}[k.bits])), begin)
 	k.clear(nil)
-	Label("record")
-	k.begin(a, begin)
-	MOVQ(U32(4), left)
-	Label("word")
-	fetch()
-	fetch()
-	for j := range k.vecs {
-		m := Mem{Base: b, Disp: 64 * j}
-		VPANDD(m, mask, k.low(j))
-		VPSRLW(Imm(4), m, k.high(j))
-		VPANDD(k.high(j), mask, k.high(j))
+	if k.bits > 0 {
+		LEAQ(Mem{Base: b, Disp: 32 * halvesLine}, planes)
 	}
-	k.multiply(Mem{Base: a}, k.low)
-	k.multiply(Mem{Base: a, Disp: 16 * k.rows}, k.high)
-	ADDQ(Imm(uint64(4*k.rows)), a)
-	ADDQ(U32(halvesLine), b)
-	avx.Again(left, "word")
-	ADDQ(Imm(uint64(16*k.rows)), a)
+	Label("record")
+	k.record(a, b, begin, planes, fetch)
 	Label("finish")
 	k.finish(scales, nil)
 	ADDQ(Imm(uint64(4*k.rows)), a)
 	ADDQ(U32(halvesLine), scales)
+	if k.bits == 2 { // the high halves' sums and scales
+		for j := range k.vecs {
+			VMOVDQA64(k.second(j), k.acc(0, j))
+		}
+		k.finish(scales, nil)
+		ADDQ(U32(halvesLine), scales)
+		DECQ(records)
+	}
 	avx.Again(records, "record")
 	TESTQ(mins, mins)
 	JZ(LabelRef("end"))
@@ -114,7 +175,7 @@ func (k halves) multiplyMins(a, b, mins, round, left reg.Register, fetch func())
 	for j := range k.vecs {
 		VMOVUPS(Mem{Base: b, Disp: 64 * j}, k.low(j))
 	}
-	k.multiply(Mem{Base: a}, k.low)
+	k.multiply(k.acc, Mem{Base: a}, k.low)
 	ADDQ(Imm(uint64(4*k.rows)), a)
 	ADDQ(U32(halvesLine), b)
 	avx.Again(left, "sum")

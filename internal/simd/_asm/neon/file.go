@@ -60,9 +60,8 @@ func (f *File) writeConstants() {
 	fmt.Fprintf(&f.asm, "GLOBL constants<>(SB), RODATA|NOPTR, $%d\n", 16*len(f.constants))
 }
 
-// Start begins a function that Return ends. signature is such as
-// "(x *float32, n int, mean float32) float32", of pointers, int, uint32 and float32. doc says what
-// it computes.
+// Start begins a function that Return ends. signature is such as "(x *float32, n int, mean float32)
+// float32", of pointers, int, uint32 and float32. doc says what it computes.
 func (f *File) Start(name, signature, doc string) *Func {
 	fmt.Fprintf(&f.stubs, "\n// %s\n//\n//go:noescape\nfunc %s%s\n",
 		strings.ReplaceAll(name+" "+doc, "\n", "\n// "), name, signature)

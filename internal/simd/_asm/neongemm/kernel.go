@@ -19,37 +19,34 @@ type kernel struct {
 	step func(t *tile, m neon.Mem, j, word int)
 }
 
-var f32 = kernel{"F32", gemm.F32Loop, 2,
-	func(t *tile, m neon.Mem, j, word int) {
-		t.pair(m, j)
-		for i := range t.rows {
-			t.FMLAElement(t.acc(i, j), t.b(j), t.a(i), word)
-		}
-	}}
+var f32 = kernel{"F32", gemm.F32Loop, 2, func(t *tile, m neon.Mem, j, word int) {
+	t.pair(m, j)
+	for i := range t.rows {
+		t.FMLAElement(t.acc(i, j), t.b(j), t.a(i), word)
+	}
+}}
 
-var bf16Wide = kernel{"BF16Wide", gemm.BF16WideLoop, 1,
-	func(t *tile, m neon.Mem, j, word int) {
-		for half := range 2 { // a word is loaded twice, because one register is left
-			b := t.b(2*j + half)
-			t.LoadTo(m, b)
-			if half == 0 {
-				t.LeftTo(b, b, 16)
-			} else {
-				t.AndTo(b, b, t.mask)
-			}
-			for i := range t.rows {
-				t.FMLAElement(t.acc(i, j), b, t.a(i), half)
-			}
+var bf16Wide = kernel{"BF16Wide", gemm.BF16WideLoop, 1, func(t *tile, m neon.Mem, j, word int) {
+	for half := range 2 { // a word is loaded twice, because one register is left
+		b := t.b(2*j + half)
+		t.LoadTo(m, b)
+		if half == 0 {
+			t.LeftTo(b, b, 16)
+		} else {
+			t.AndTo(b, b, t.mask)
 		}
-	}}
-
-var int8Dot = kernel{"Int8Dot", gemm.Int8Loop("int8"), 2,
-	func(t *tile, m neon.Mem, j, word int) {
-		t.pair(m, j)
 		for i := range t.rows {
-			t.SDotElement(t.acc(i, j), t.b(j), t.a(i), word)
+			t.FMLAElement(t.acc(i, j), b, t.a(i), half)
 		}
-	}}
+	}
+}}
+
+var int8Dot = kernel{"Int8Dot", gemm.Int8Loop("int8"), 2, func(t *tile, m neon.Mem, j, word int) {
+	t.pair(m, j)
+	for i := range t.rows {
+		t.SDotElement(t.acc(i, j), t.b(j), t.a(i), word)
+	}
+}}
 
 // tile numbers the registers of one row count: accumulators, A, B and a mask.
 type tile struct {

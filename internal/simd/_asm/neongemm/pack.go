@@ -25,10 +25,9 @@ func packLoop(file *neon.File, name, doc string, vectors int,
 }
 
 func packF32(file *neon.File) {
-	packLoop(file, "packF32", gemm.PackF32, 2,
-		func(f *neon.Func) func([]neon.V) []neon.V {
-			return func(x []neon.V) []neon.V { return x }
-		})
+	packLoop(file, "packF32", gemm.PackF32, 2, func(f *neon.Func) func([]neon.V) []neon.V {
+		return func(x []neon.V) []neon.V { return x }
+	})
 }
 
 func packBF16Wide(file *neon.File) {

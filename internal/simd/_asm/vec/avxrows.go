@@ -10,8 +10,7 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-// leaders: what equals the maximum is rare, so it is counted
-// outside the loop's straight path.
+// leaders: what equals the maximum is rare, so it is counted outside the loop's straight path.
 func (w width) leaders() {
 	x, n := pointer("x"), pointer("n")
 	top := w.splat("top")
