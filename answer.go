@@ -38,8 +38,7 @@ type Answer struct {
 // the whole sequence or, of a conversation, what is filled in.
 func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 	spec := m.Spec()
-	a := &Answer{Ends: q.Ends, Stops: r.Stop, length: q.Length, text: m.Text,
-		language: q.Language}
+	a := &Answer{Ends: q.Ends, Stops: r.Stop, length: q.Length, text: m.Text, language: q.Language}
 	a.To = a.length
 	if q.Known != nil {
 		a.length = len(q.Known)

@@ -119,8 +119,7 @@ func (f *scoreFlags) check(set *pflag.FlagSet, args []string) (err error) {
 		return usage("FILE is missing, want a FILE of sequences, or --inputs with prompts and answers")
 	case f.inputs != "":
 		with = "--inputs"
-		others = []string{"parts", "share", "visible", "mutations", "at", "matrix", "top",
-			"also"}
+		others = []string{"parts", "share", "visible", "mutations", "at", "matrix", "top", "also"}
 	}
 	for _, name := range others {
 		if set.Changed(name) {

@@ -32,8 +32,7 @@ type blockwork struct {
 	offset     int      // of positions, missing in the first block
 	wide       *network // sees all positions; nil: offset is 0
 	blockSteps int
-	// for editing samplers, steps of a block after its last mask; -1: the sampler replaces
-	// nothing
+	// for editing samplers, steps of a block after its last mask; -1: the sampler replaces nothing
 	post      int
 	parted    samplers.Parted // nil: the sampler opens positions of the whole block
 	blockEnds []int32         // tokens that end the sequence with their block

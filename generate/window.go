@@ -13,11 +13,10 @@ import (
 // A suffix window leaves most masks behind the current block out of all passes: a few tell the
 // model how far the text goes. A pass computes what is before the block's end and, at their own
 // positions, what is known behind it and some of the masks there: the next Window ones and the last
-// one (Streaming-dLLM, arXiv 2601.17917, deterministic_window_tail_sampler of the
-// authors' program) or, with WindowSigma, of the next Window ones fewer and fewer (Chen et al.
-// 2025, "DPad", arXiv 2508.14148). DPad tosses a coin for each; here the same density is thinned
-// without one, so that all blocks keep the same distances. Keys and values stay while the kept
-// positions do.
+// one (Streaming-dLLM, arXiv 2601.17917, deterministic_window_tail_sampler of the authors' program)
+// or, with WindowSigma, of the next Window ones fewer and fewer (Chen et al. 2025, "DPad", arXiv
+// 2508.14148). DPad tosses a coin for each; here the same density is thinned without one, so that
+// all blocks keep the same distances. Keys and values stay while the kept positions do.
 
 // thinScale is DPad's factor of the Gaussian density.
 const thinScale = 2

@@ -99,8 +99,7 @@ func (m *measure) pass(ctx context.Context, end int, masks [][]int, found [][]se
 // visit computes what the marginals say of the tokens at rows. All tokens but the mask have their
 // probability, as in the original classes, also special ones, which are never drawn.
 func (m *measure) visit(marginals model.Marginals, rows []int32, length int, out []seen) error {
-	if raw, ok := marginals.(model.Raw); ok && !m.spec.Shifted &&
-		m.spec.Causal == model.NotCausal {
+	if raw, ok := marginals.(model.Raw); ok && !m.spec.Shifted && m.spec.Causal == model.NotCausal {
 		marginals = raw.Raw()
 	}
 	err := marginals.Visit(rows, func(i int, logits []float32) {

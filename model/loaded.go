@@ -5,8 +5,7 @@ import "unmask/tokenizers"
 // Kind names what a model's sequences encode.
 type Kind string
 
-// The kinds of models. Commands that show samples need KindText, KindImage or
-// KindSpeech.
+// The kinds of models. Commands that show samples need KindText, KindImage or KindSpeech.
 const (
 	KindTokens Kind = "tokens" // ids of unknown meaning
 	KindText   Kind = "text"

@@ -85,8 +85,7 @@ func (t *talk) read(f *fields, m *servedModel) (set settings, st streaming, logs
 	f.decode("chat_template_kwargs", &set.request.Variables,
 		"an object of true, false, texts, whole numbers or null")
 	f.refuse(st.form == "diffusing" && set.request.Calls != nil,
-		bad("unsupported_parameter", "diffusing",
-			"diffusing is true with tools, want it left out"))
+		bad("unsupported_parameter", "diffusing", "diffusing is true with tools, want it left out"))
 	if t.wire != chatWire {
 		f.refuse(set.n != 1, outOfRange("n", set.n, "1"))
 		f.refuse(st.form == "diffusing" || st.steps,

@@ -147,8 +147,7 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (model.Marginals, e
 }
 
 // Refine implements model.Refiner: it recomputes the frames of the given positions.
-func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals,
-	error) {
+func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (model.Marginals, error) {
 	if err := m.fold(b); err != nil {
 		return nil, err
 	}

@@ -64,8 +64,7 @@ func Open(name string) (*Set, error) {
 	return s, nil
 }
 
-// OpenFS is Open within fsys, for models embedded in a program. The files are read, not
-// mapped.
+// OpenFS is Open within fsys, for models embedded in a program. The files are read, not mapped.
 func OpenFS(fsys fs.FS, name string) (*Set, error) {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {

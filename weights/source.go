@@ -12,8 +12,7 @@ import (
 	"unmask/internal/atomicfile"
 )
 
-// source is an open file whose bytes are mapped, or read where the system
-// cannot map.
+// source is an open file whose bytes are mapped, or read where the system cannot map.
 type source struct {
 	path   string
 	file   *os.File

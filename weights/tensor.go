@@ -167,9 +167,8 @@ func (t *Tensor) span(off, n int) ([]byte, error) {
 	return t.Data[off/values*size : (off+n)/values*size], nil
 }
 
-// numel multiplies the dimensions. It refuses a negative one and any shape
-// whose non-zero dimensions overflow, so the answer does not depend on where
-// a zero stands.
+// numel multiplies the dimensions. It refuses a negative one and any shape whose non-zero
+// dimensions overflow, so the answer does not depend on where a zero stands.
 func numel(shape []int) (n int, ok bool) {
 	product, zero := uint64(1), false
 	for _, d := range shape {

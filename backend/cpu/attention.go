@@ -42,8 +42,7 @@ type attentionScratch struct {
 	scores          []float32 // [maxKeys, lanes] of a panel
 
 	// Rounded factors, two in each word: queries and a block of keys as integers with a scale each,
-	// values as bfloat16.
-	// [dim/2, lanes] of each panel, [maxKeys, dim/2], [maxKeys/2, dim]
+	// values as bfloat16. [dim/2, lanes] of each panel, [maxKeys, dim/2], [maxKeys/2, dim]
 	queries, keys, values []float32
 	unit, scale           []float32 // [lanes] of each panel, [maxKeys]
 }

@@ -1,9 +1,8 @@
 // Package vqgan is the image tokenizer that MAGE ships (converted from the JAX code of
 // MaskGIT, Chang et al., CVPR 2022): a convolutional encoder, a codebook and a decoder.
 //
-// It is not the common VQGAN: no attention, no projections around the codebook, 3x3
-// convolutions without bias in the residual blocks, and a shortcut that is applied to the
-// block's own output.
+// It is not the common VQGAN: no attention, no projections around the codebook, 3x3 convolutions
+// without bias in the residual blocks, and a shortcut that is applied to the block's own output.
 package vqgan
 
 import (

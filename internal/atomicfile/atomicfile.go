@@ -296,8 +296,7 @@ func DiscardAll() {
 	}
 }
 
-// SyncDir makes the names in a directory durable. Windows keeps no such promise
-// and needs no call.
+// SyncDir makes the names in a directory durable. Windows keeps no such promise and needs no call.
 func SyncDir(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil

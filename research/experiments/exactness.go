@@ -178,8 +178,7 @@ func ExactnessTable(results []Result) string {
 	var b strings.Builder
 	if len(stepped) > 0 {
 		at := slices.MinFunc(steps, func(a, b int) int {
-			return cmp.Compare(max(a, 16)-min(a, 16),
-				max(b, 16)-min(b, 16))
+			return cmp.Compare(max(a, 16)-min(a, 16), max(b, 16)-min(b, 16))
 		})
 		cells := []string{"sampler"}
 		for _, n := range steps {

@@ -15,8 +15,7 @@ import (
 // Codes encodes PNG or JPEG files and writes codes I64 [B,D], row by row, to the safetensors file
 // out. Pictures of other sizes are fitted to the model's as fit says, see images.Place. done, which
 // may be nil, is called after each file.
-func Codes(ctx context.Context, c model.Codec, files []string, fit, out string,
-	done func()) error {
+func Codes(ctx context.Context, c model.Codec, files []string, fit, out string, done func()) error {
 	e, ok := c.(model.Encoder)
 	if !ok {
 		return errors.New("the model makes pictures of codes but no codes of pictures")

@@ -111,8 +111,7 @@ func (c *ByClass) AddFeatures(class string, features []float32) error {
 }
 
 // Metrics returns the metrics of all expected classes, by name.
-func (c *ByClass) Metrics(ctx context.Context) (list []experiments.ClassMetrics,
-	err error) {
+func (c *ByClass) Metrics(ctx context.Context) (list []experiments.ClassMetrics, err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.scorers)) {
 		m, err := c.scorers[name].Metrics(ctx)
 		if err != nil {
