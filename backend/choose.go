@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"slices"
+
 	"gorgonia.org/tensor"
 
 	"unmask/backend/rank"
@@ -62,12 +64,9 @@ func (c *Choice) Chosen() (chosen, drawn int) {
 
 // Uses reports whether any group is ranked by m.
 func (c *Choice) Uses(m rank.Measure) bool {
-	for _, g := range c.Groups {
-		if g.First > 0 && c.By[0] == m || g.Count > g.First && c.By[1] == m {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Groups, func(g Candidates) bool {
+		return g.First > 0 && c.By[0] == m || g.Count > g.First && c.By[1] == m
+	})
 }
 
 // CheckChoice checks the arguments of HeadChoose.

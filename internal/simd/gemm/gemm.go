@@ -149,10 +149,7 @@ func (k *Kernel) Mul(c []float32, ldc int, a, b []float32, rows, lines int, acc 
 		part := uintptr(4 * word * n)
 		next := uintptr(unsafe.Pointer(&b[word*from])) + part
 		for row, i := 0, uintptr(0); row < rows; i++ {
-			h := &k.heights[0]
-			if rows-row < h.rows {
-				h = k.panel(rows - row)
-			}
+			h := k.panel(rows - row)
 			start, ldf := &zeros[0], 0
 			if acc || from > 0 {
 				start, ldf = &c[row*ldc], ldc

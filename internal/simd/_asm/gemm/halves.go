@@ -10,16 +10,17 @@ import (
 	"unmask/internal/simd/_asm/avx"
 )
 
-// halves is a kernel for levels of 4 bits, two in each byte of B, and one or two bits more in planes
-// behind them. It is for AVX-512, which has enough registers to unpack them while it multiplies, on
-// ports that the products do not use; with planes, for one row.
+// halves is a kernel for levels of 4 bits, two in each byte of B, and one or two bits more in
+// planes behind them. It is for AVX-512, which has enough registers to unpack them while it
+// multiplies, on ports that the products do not use; with planes, for one row.
 type halves struct {
 	blocks
 	bits int // in planes
 }
 
 func halvesOf(name string, rows, bits int) halves {
-	return halves{blocks{kernel: kernel{format: int8, rows: rows, vecs: 3, wide: true}, name: name}, bits}
+	tile := kernel{format: int8, rows: rows, vecs: 3, wide: true}
+	return halves{blocks{kernel: tile, name: name}, bits}
 }
 
 // low and high return the registers of the unpacked halves; halvesX and halvesMask number two more.
@@ -29,8 +30,8 @@ func (k halves) high(j int) reg.VecPhysical { return avx.Z[27+j] }
 
 const halvesX, halvesMask = 30, 31
 
-// Of planes: the two of a record, what they add to a level, where that is, and the high halves' sums,
-// which have a scale of their own with two bits.
+// Of planes: the two of a record, what they add to a level, where that is, and the high halves'
+// sums, which have a scale of their own with two bits.
 func (k halves) plane(i, j int) reg.VecPhysical { return avx.Z[9+3*i+j] }
 func (k halves) more(j int) reg.VecPhysical     { return avx.Z[16+j] }
 func (k halves) second(j int) reg.VecPhysical   { return avx.Z[19+j] }
