@@ -33,7 +33,7 @@ func weighed(t *testing.T, folder string, embedded fs.FS) *unmask.Model {
 // The demo answers nine in ten of the dialogues right: 97 of all 100 (-answers 100).
 func TestDemoAnswers(t *testing.T) {
 	m := weighed(t, *answerModel, demo.Chat())
-	list := readDialogues(t)[:*answerCount]
+	list := readDialogues(t, "dialogues.jsonl")[:*answerCount]
 	requests, answers := make([]generate.Request, len(list)), make([]*unmask.Answer, len(list))
 	for i, d := range list {
 		r := unmask.Request{Messages: d.messages(), Seed: 1, Index: uint32(i)}
@@ -79,7 +79,7 @@ func TestDemoFactsBySchema(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Chat(), "demo-chat", unmask.Options{})
 	require.NoError(t, err)
 	samplers, asked := []string{"p2", "random", "moment", "halton"}, 0
-	for i, d := range readDialogues(t) {
+	for i, d := range readDialogues(t, "dialogues.jsonl") {
 		if d.Kind != "facts" || asked == len(samplers) {
 			continue
 		}

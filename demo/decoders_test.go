@@ -140,7 +140,7 @@ func decode(t *testing.T, m *unmask.Model, text string, dialogues, together int)
 		}
 		overrides[name] = value
 	}
-	list := readDialogues(t)[:dialogues]
+	list := readDialogues(t, "dialogues.jsonl")[:dialogues]
 	asked, prepared := make([]unmask.Request, dialogues), make([]generate.Request, dialogues)
 	began := processor.Seconds()
 	for i, d := range list {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,14 +33,16 @@ var (
 // dialogue is a line of demo/recipe/dialogues.py: the last of its turns is the right answer to the
 // others, which a user and a model say in turn.
 type dialogue struct {
-	Kind  string            `json:"kind"` // tell, ask, facts or other
-	Turns []string          `json:"turns"`
-	Facts map[string]string `json:"facts"` // of its story
+	Kind   string            `json:"kind"`   // of the last question: tell, ask, facts ...
+	System string            `json:"system"` // a message before all turns, or ""
+	Turns  []string          `json:"turns"`
+	Facts  map[string]string `json:"facts"` // of its latest story
+	Wish   []string          `json:"wish"`  // the facts that System asks for
 }
 
-// readDialogues returns those that demo/recipe/dialogues.py wrote.
-func readDialogues(t *testing.T) (list []dialogue) {
-	data, err := os.ReadFile("stories/testdata/dialogues.jsonl")
+// readDialogues returns those that demo/recipe/dialogues.py wrote to a file of stories/testdata.
+func readDialogues(t *testing.T, file string) (list []dialogue) {
+	data, err := os.ReadFile("stories/testdata/" + file)
 	require.NoError(t, err)
 	for line := range strings.Lines(string(data)) {
 		var d dialogue
@@ -58,6 +61,9 @@ func (d dialogue) messages() json.RawMessage {
 		Content string `json:"content"`
 	}
 	var list []message
+	if d.System != "" {
+		list = append(list, message{"system", d.System})
+	}
 	for i, turn := range d.Turns[:len(d.Turns)-1] {
 		list = append(list, message{[]string{"user", "assistant"}[i%2], turn})
 	}
@@ -92,18 +98,31 @@ func factsOf(text string) map[string]string {
 // the facts that were asked for, any other answer is the one of the recipe.
 func (d dialogue) right(answer string) bool {
 	answer = strings.TrimSpace(answer)
-	switch d.Kind {
-	case "facts":
+	last := d.Turns[len(d.Turns)-1]
+	switch {
+	case d.Kind == "facts" && last[0] == '{':
 		var got map[string]string
 		want := factsOf("")
 		for key := range want {
 			want[key] = d.Facts[key]
 		}
 		return json.Unmarshal([]byte(answer), &got) == nil && maps.Equal(got, want)
-	case "tell":
+	case d.Kind == "tell" || d.Kind == "another":
 		return d.told(answer)
 	}
-	return answer == d.Turns[len(d.Turns)-1]
+	return answer == last
+}
+
+// fits reports whether an answer is right and, if it is a story, has no contradiction and no slip
+// and comes to an end.
+func (d dialogue) fits(answer string) bool {
+	if d.Kind != "tell" && d.Kind != "another" {
+		return d.right(answer)
+	}
+	answer = strings.TrimSpace(answer)
+	found, _ := stories.Contradictions(answer)
+	ended := strings.HasSuffix(answer, ".") || strings.HasSuffix(answer, `."`)
+	return d.right(answer) && ended && found == 0 && stories.Slips(answer) == 0
 }
 
 func (d dialogue) told(answer string) bool {
@@ -116,8 +135,10 @@ func (d dialogue) told(answer string) bool {
 	if t := trait.FindStringSubmatch(answer); t != nil {
 		got["trait"] = t[1]
 	}
+	asked := d.Turns[len(d.Turns)-2]
 	for key, value := range got {
-		if want := d.Facts[key]; value != want && has(d.Turns[0], want) {
+		want := d.Facts[key]
+		if value != want && (has(asked, want) || slices.Contains(d.Wish, key)) {
 			return false
 		}
 	}
@@ -131,12 +152,13 @@ func has(text, word string) bool {
 
 // The recipe's own answers are right, and its facts are those that are read from a story.
 func TestAnswersOfTheRecipeAreRight(t *testing.T) {
-	for _, d := range readDialogues(t) {
+	list := readDialogues(t, "dialogues.jsonl")
+	for _, d := range append(list, readDialogues(t, "conversations.jsonl")...) {
 		answer := d.Turns[len(d.Turns)-1]
-		require.True(t, d.right(" "+answer+"\n"), answer)
-		require.False(t, d.right(""), answer)
-		require.False(t, d.right("Yes."), answer)
-		if d.Kind != "tell" {
+		require.True(t, d.fits(" "+answer+"\n"), answer)
+		require.False(t, d.fits(""), answer)
+		require.False(t, d.fits("Yes."), answer)
+		if d.Kind != "tell" && d.Kind != "another" {
 			continue
 		}
 		for key, value := range factsOf(answer) {
@@ -147,19 +169,24 @@ func TestAnswersOfTheRecipeAreRight(t *testing.T) {
 }
 
 func TestWrongAnswers(t *testing.T) {
-	for _, d := range readDialogues(t) {
+	list := readDialogues(t, "dialogues.jsonl")
+	for _, d := range append(list, readDialogues(t, "conversations.jsonl")...) {
 		answer := d.Turns[len(d.Turns)-1]
-		switch d.Kind {
-		case "facts":
-			require.False(t, d.right(strings.Replace(answer, d.Facts["animal"], "ant", 1)), answer)
-			require.False(t, d.right(strings.Replace(answer, "{", `{"kin":"aunt",`, 1)), answer)
-			require.False(t, d.right(answer+"}"), answer)
-		case "tell":
-			if strings.Contains(d.Turns[0], d.Facts["name"]) {
-				require.False(t, d.right(strings.ReplaceAll(answer, d.Facts["name"], "Zoe")), answer)
-			}
-			if strings.Contains(d.Turns[0], d.Facts["trait"]) {
-				require.False(t, d.right(strings.ReplaceAll(answer, d.Facts["trait"], "mean")), answer)
+		asked := d.Turns[len(d.Turns)-2]
+		switch {
+		case answer[0] == '{':
+			require.False(t, d.fits(strings.Replace(answer, d.Facts["animal"], "ant", 1)), answer)
+			require.False(t, d.fits(strings.Replace(answer, "{", `{"kin":"aunt",`, 1)), answer)
+			require.False(t, d.fits(answer+"}"), answer)
+		case d.Kind == "tell" || d.Kind == "another":
+			require.False(t, d.fits(answer[:len(answer)-2]), answer)
+			require.False(t, d.fits(answer+" The the end."), answer)
+			for key, other := range map[string]string{"name": "Zoe", "trait": "mean",
+				"animal": "ant"} {
+				wrong := strings.ReplaceAll(answer, d.Facts[key], other)
+				if has(asked, d.Facts[key]) || slices.Contains(d.Wish, key) {
+					require.False(t, d.fits(wrong), wrong)
+				}
 			}
 		}
 	}

@@ -453,8 +453,8 @@ func TestResponsesGoOn(t *testing.T) {
 // A system message that the model's chat template leaves out is told by every API, and only that.
 func TestLeftOutSystemMessages(t *testing.T) {
 	s := speller(t)
-	talk, err := unmask.LoadFS(demo.Chat(), "demo-chat", unmask.Options{Threads: 2})
-	require.NoError(t, err)
+	talk, _ := serveTemplate(t, demo.Chat(),
+		"{% for m in messages %}{% if m.role != 'system' %}{{ m.content }}{% endif %}{% endfor %}")
 	require.NoError(t, s.Add(server.Model{Name: "talk", Model: talk}))
 	h := httptest.NewServer(describedHandler(t, s.Handler()))
 	defer h.Close()

@@ -1,10 +1,13 @@
 """Dialogues about the stories of stories.py: what the text demo answers in a chat.
 
     python3 dialogues.py COUNT SEED > dialogues.jsonl      one dialogue a line, to train on or to check
+    python3 dialogues.py COUNT SEED first                  conversations of one turn
+    python3 dialogues.py COUNT SEED later                  of two to six turns
 
 Four kinds: a story that is asked for ("tell"), a question about a story that was told ("ask"), its
-facts as JSON ("facts"), and everything else ("other"), which the model does not know. `right` says
-whether an answer is right; demo/stories has the same rules in Go. Python only.
+facts as JSON ("facts"), and everything else ("other"), which the model does not know. Conversations have "another"
+story, thanks, greetings and farewells too, questions in freer words, and may begin with a system's message. `right`
+says whether an answer is right; demo/dialogues_test.go has the same rules in Go. Python only.
 """
 import json, random, re, sys
 import stories
@@ -149,7 +152,8 @@ def casual(rng, text):
 
 def conversation(rng, last=""):
     """A conversation of one to six turns: the system's message or "", the turns, each one's kind, and the facts of the
-    latest story as it is at the end, {} without one. The last question is of the kind `last`."""
+    latest story as it is at the end, {} without one; "wish" has those that the system's message asks for. The last
+    question is of the kind `last`."""
     system, wish, turns, kinds, f = "", {}, [], [], {}
     if rng.random() < 0.25:
         system = rng.choice(CALM)
@@ -165,9 +169,7 @@ def conversation(rng, last=""):
             kind = last
         if kind in ("tell", "another"):
             text, new = brief(rng, wish, f.get("name") if not "name" in wish else None)
-            asked = [t for t, _ in TELL]
-            if kind == "tell" and wish and rng.random() < 0.6:
-                asked = asked[-2:]
+            asked = [t for t, _ in TELL][-2:] if wish and rng.random() < 0.6 else [t for t, _ in TELL]
             pair = [say(rng.choice(asked) if kind == "tell" else rng.choice(ANOTHER), new), text]
             f = new
             f["wrong"] = rng.choice([c for c in COLOURS if c != f["color"]])
@@ -192,7 +194,7 @@ def conversation(rng, last=""):
             pair = [rng.choice(OTHER).format(x=rng.choice(TOPICS), n=rng.randrange(2, 99), m=rng.randrange(2, 99)), ANSWER_OTHER]
         turns += [casual(rng, pair[0]) if len(pair[0]) < 100 else pair[0], pair[1]]
         kinds.append(kind)
-    return system, turns, kinds, f
+    return system, turns, kinds, dict(f, wish=list(wish)) if f else f
 
 
 def freely(rng, f):
@@ -259,30 +261,37 @@ def values(answer, f):
 
 
 def right(kind, turns, f, answer):
-    """Whether an answer is right: a story has the facts that were asked for and no contradiction, a
-    question's answer is the grammar's own, JSON has the story's facts."""
+    """Whether an answer is right: a story has the facts that were asked for and no contradiction or slip and comes
+    to its end, a question's answer is the grammar's own, JSON has the story's facts."""
     answer = answer.strip()
-    if kind == "facts":
+    if kind == "facts" and turns[-1][0] == "{":
         try:
             return json.loads(answer) == {k: f[k] for k in KEYS}
         except ValueError:
             return False
-    if kind != "tell":
+    if kind not in ("tell", "another"):
         return answer == turns[-1]
-    m, asked = HERO.search(answer), turns[0]
-    if not m:
+    m, asked = HERO.search(answer), turns[-2]
+    if not m or answer[-1] not in '.!"':
         return False
     got, _ = facts(answer)
-    wanted = {k: f[k] for k in KEYS if re.search(r"\b%s\b" % f[k], asked)}
+    wanted = {k: f[k] for k in KEYS if re.search(r"\b%s\b" % f[k], asked) or k in f.get("wish", [])}
     if f["trait"] in asked and TRAIT.search(answer)[1] != f["trait"]:
         return False
     if f["child"] in asked and (m[1] or m[4]) != f["child"]:
         return False
-    return all(got[k] == v for k, v in wanted.items())
+    return all(got[k] == v for k, v in wanted.items()) and stories.check(answer)[0] == stories.slips(answer) == 0
 
 
 if __name__ == "__main__":
-    rng = random.Random(int(sys.argv[2]))
+    rng, of = random.Random(int(sys.argv[2])), sys.argv[3:]
     for _ in range(int(sys.argv[1])):
+        if of:
+            system, turns, kinds, f = conversation(rng)
+            while (len(turns) == 2) != (of == ["first"]):
+                system, turns, kinds, f = conversation(rng)
+            wish = f.pop("wish", [])
+            print(json.dumps({"kind": kinds[-1], "system": system, "turns": turns, "facts": f, "wish": wish}))
+            continue
         kind, turns, f, _ = dialogue(rng)
         print(json.dumps({"kind": kind, "turns": turns, "facts": f}))

@@ -489,6 +489,9 @@ def main():
         vocab, merges, new = bpe.extend(vocab, merges, parts, [dialogues.USER, dialogues.ASSISTANT, dialogues.END] + dialogues.BETWEEN,
                                         dialogues.MARKS, dialogues.WORDS)
     if a.conversations and dialogues.SYSTEM not in vocab:
+        rng = random.Random(1)  # what conversations use stays as it is
+        said = " ".join(t for _ in range(2000) for t in dialogues.conversation(rng)[1])
+        parts = parts | bpe.divide(said, merges) | {t: (t,) for t in dialogues.BETWEEN}
         vocab, merges, new = bpe.extend(vocab, merges, parts, [dialogues.SYSTEM], [], [])
     if a.few_steps:
         marks = [t for t in (fewsteps.PAD, fewsteps.BOS) if t not in vocab]
