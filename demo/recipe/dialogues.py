@@ -7,7 +7,7 @@
 Four kinds: a story that is asked for ("tell"), a question about a story that was told ("ask"), its
 facts as JSON ("facts"), and everything else ("other"), which the model does not know. Conversations have "another"
 story, thanks, greetings and farewells too, questions in freer words, and may begin with a system's message. `right`
-says whether an answer is right; demo/dialogues_test.go has the same rules in Go. Python only.
+and `fits` say whether an answer is right; demo/dialogues_test.go has the same rules in Go. Python only.
 """
 import json, random, re, sys
 import stories
@@ -78,17 +78,18 @@ BYE = ["Bye!", "Bye.", "Goodbye.", "Goodbye!", "Good night.", "Good night!", "Se
 ANOTHER = ["Tell me another story.", "Tell me another one.", "Another story, please.", "Another one, please.", "Another one!", "One more!",
            "One more story.", "And another one?", "Can you tell me another story?", "Tell me a new story.", "Now another story.", "Again!"]
 PLEASE = ["Please ", "Can you ", "Could you ", "Now ", "I want you to ", "Ok, "]
-FREE = {0: ["Who is it about?", "What was the name of the {child}?", "And the name of the {child}?", "Who is the hero?", "What is the hero called?",
+# Other words for the questions of ASK, in its order.
+FREE = [["Who is it about?", "What was the name of the {child}?", "And the name of the {child}?", "Who is the hero?", "What is the hero called?",
             "Who is the {child}?", "What was {their} name?"],
-        1: ["Which animal was it?", "What kind of animal is it?", "Is there an animal in it?", "And the animal?", "Which animal is in it?",
+        ["Which animal was it?", "What kind of animal is it?", "Is there an animal in it?", "And the animal?", "Which animal is in it?",
             "Who helps or meets {name}?", "What animal does {name} meet?"],
-        2: ["Where was that?", "Where did it happen?", "Where did the story happen?", "And where?", "In which place is it?", "Where is {name}?"],
-        3: ["And the color of the {object}?", "Which color does the {object} have?", "What color did the {object} have?", "What color was the {object}?",
+        ["Where was that?", "Where did it happen?", "Where did the story happen?", "And where?", "In which place is it?", "Where is {name}?"],
+        ["And the color of the {object}?", "Which color does the {object} have?", "What color did the {object} have?", "What color was the {object}?",
             "Which colour is the {object}?", "Do you know the color of the {object}?"],
-        4: ["And which thing?", "Which thing is it about?", "What thing is in it?", "What does the story say about a thing?", "What was the thing?"],
-        5: ["What was {name} like?", "Is {name} nice?", "What kind of {child} is {name}?", "What do you know about {name}?", "And {name}?"],
-        6: ["Was the {object} {color}?", "Is the {object} really {color}?", "So the {object} is {color}?"],
-        7: ["Was the {object} {wrong}?", "Is the {object} really {wrong}?", "So the {object} is {wrong}?"]}
+        ["And which thing?", "Which thing is it about?", "What thing is in it?", "What does the story say about a thing?", "What was the thing?"],
+        ["What was {name} like?", "Is {name} nice?", "What kind of {child} is {name}?", "What do you know about {name}?", "And {name}?"],
+        ["Was the {object} {color}?", "Is the {object} really {color}?", "So the {object} is {color}?"],
+        ["Was the {object} {wrong}?", "Is the {object} really {wrong}?", "So the {object} is {wrong}?"]]
 FREE_FACTS = ["Facts, please.", "Give me the facts.", "The facts of the story as JSON.", "Can you give me the facts as JSON?", "As JSON, please.",
               "Now the facts as JSON.", "JSON.", "Write that as JSON.", "What are the facts? JSON please."]
 CALM = ["You are a helpful assistant.", "You are a friendly assistant.", "You tell stories.", "Be brief.", "Answer in one sentence.", "Be kind.",
@@ -117,20 +118,20 @@ def told(rng, most):
                 return text, dict(fact, child=kind, trait=TRAIT.search(text)[1], at=NOUNS[fact["place"]])
 
 
-def brief(rng, wish={}, unlike=None):
+def brief(rng, wish=(), unlike=None):
     """A story of 170 to 330 characters as chats have them, with every fact once, and its facts, which those of
     `wish` are; its hero has another name than `unlike`."""
     while True:
         said, plot, f = stories.lines(rng)
-        if any(f[{"color": "colour"}.get(k, k)] != v for k, v in wish.items()) or f["name"] == unlike:
+        if any(f[{"color": "colour"}.get(k, k)] != v for k, v in dict(wish).items()) or f["name"] == unlike:
             continue
         beats = len(said) - len(stories.PLOTS[plot])  # the sentences before the plot
         spare = list(range(1, beats)) + [beats + i for i in SPARE[plot]]
         rng.shuffle(spare)
         most = rng.randrange(230, 330)
-        while spare and len(" ".join(said)) - sum(len(x) == 0 for x in said) > most:
+        while spare and len(" ".join(filter(None, said))) > most:
             said[spare.pop()] = ""
-        text = " ".join(x for x in said if x)
+        text = " ".join(filter(None, said))
         fact, clear = facts(text)
         if len(text) <= 330 and clear and fact["name"] == f["name"] and stories.check(text)[0] == 0:
             kind = "girl" if f["name"] in GIRLS else "boy"
@@ -261,8 +262,8 @@ def values(answer, f):
 
 
 def right(kind, turns, f, answer):
-    """Whether an answer is right: a story has the facts that were asked for and no contradiction or slip and comes
-    to its end, a question's answer is the grammar's own, JSON has the story's facts."""
+    """Whether an answer is right: a story has the facts that were asked for, a question's answer is the grammar's own,
+    JSON has the story's facts."""
     answer = answer.strip()
     if kind == "facts" and turns[-1][0] == "{":
         try:
@@ -272,7 +273,7 @@ def right(kind, turns, f, answer):
     if kind not in ("tell", "another"):
         return answer == turns[-1]
     m, asked = HERO.search(answer), turns[-2]
-    if not m or answer[-1] not in '.!"':
+    if not m:
         return False
     got, _ = facts(answer)
     wanted = {k: f[k] for k in KEYS if re.search(r"\b%s\b" % f[k], asked) or k in f.get("wish", [])}
@@ -280,7 +281,15 @@ def right(kind, turns, f, answer):
         return False
     if f["child"] in asked and (m[1] or m[4]) != f["child"]:
         return False
-    return all(got[k] == v for k, v in wanted.items()) and stories.check(answer)[0] == stories.slips(answer) == 0
+    return all(got[k] == v for k, v in wanted.items())
+
+
+def fits(kind, turns, f, answer):
+    """Whether an answer is right and, if it is a story, has no contradiction and no slip and comes to an end."""
+    answer = answer.strip()
+    if not right(kind, turns, f, answer):
+        return False
+    return kind not in ("tell", "another") or answer.endswith((".", '."')) and stories.check(answer)[0] == stories.slips(answer) == 0
 
 
 if __name__ == "__main__":

@@ -289,6 +289,17 @@ def encoder(vocab, merges):
     return encode
 
 
+def weights_of(part, text, f, vocab, facts, trait=""):
+    """The weights in the loss of a message's tokens: `facts` for those of its facts, ten times that for the trait, 1
+    for the others."""
+    heavy, at = [1.0] * len(part), 0
+    for j, token in enumerate(part):
+        if any(lo < at + len(vocab[token]) and at < hi for lo, hi in dialogues.values(text, f)):
+            heavy[j] = facts * (10 if trait and vocab[token].endswith(trait) else 1)
+        at += len(vocab[token])
+    return heavy
+
+
 def draw_dialogues(count, seed, vocab, merges, facts, traits=0.0):
     """Dialogues in tokens, filled with ends to a length in steps of 32 or more, and the weights of tokens in
     the loss: 0 for what was said before, 1 for answers and their ends, `facts` for their facts, 0.03
@@ -305,11 +316,7 @@ def draw_dialogues(count, seed, vocab, merges, facts, traits=0.0):
         tokens, weights = [], []
         for i, t in enumerate(turns):
             part = encode(t)
-            heavy, at = [1.0] * len(part), 0
-            for j, token in enumerate(part):
-                if any(lo < at + len(vocab[token]) and at < hi for lo, hi in dialogues.values(t, f)):
-                    heavy[j] = facts * (10 if traits and vocab[token].endswith(f["trait"]) else 1)
-                at += len(vocab[token])
+            heavy = weights_of(part, t, f, vocab, facts, traits and f and f["trait"])
             tokens += [assistant] + part + [end] if i % 2 else [user] + part
             weights += [0.0] + heavy + [1.0] if i % 2 and i >= first else [0.0] * (len(part) + 1 + i % 2)
         rest = -len(tokens) % 32
@@ -327,6 +334,9 @@ def answer_batch(data, n):
     x, w = tokens[pick].to(DEVICE), weights[pick].to(DEVICE)
     least = torch.where((w >= 1).sum(1) > 80, 0.01, 0.4)[:, None]  # few known tokens of short answers, so that they are read from the story
     return hide(x, w / w.sum(1, keepdim=True) / n, least)
+
+
+CANVASES = [32] * 5 + [64] * 4 + [96] * 4 + [128] * 3 + [160] * 2 + [192, 256]
 
 
 def draw_conversations(count, seed, vocab, merges):
@@ -348,22 +358,14 @@ def draw_conversations(count, seed, vocab, merges):
         tokens, weights, spans = head, [0.0] * len(head), []
         for i in range(first, len(parts), 2):
             tokens = tokens + [user] + parts[i] + [assistant]
-            heavy, at = [1.0] * len(parts[i + 1]), 0
-            for j, token in enumerate(parts[i + 1]):
-                if any(lo < at + len(vocab[token]) and at < hi for lo, hi in dialogues.values(turns[i + 1], f)):
-                    heavy[j] = 3.0
-                at += len(vocab[token])
+            heavy = weights_of(parts[i + 1], turns[i + 1], f, vocab, 3.0)
             spans.append((len(tokens), len(tokens) + len(parts[i + 1]) + 1))
             weights += [0.0] * (len(parts[i]) + 2) + heavy + [1.0]
             tokens += parts[i + 1] + [end]
-        rest = spans[-1][0] + room - len(tokens)
-        short = -(len(tokens) + rest) % 32  # the canvas is up to 31 positions longer
-        out.setdefault(len(tokens) + rest + short, []).append(
-            (tokens + [end] * (rest + short), weights + [0.03] * (rest + short), spans))
+        length = -(-(spans[-1][0] + room) // 32) * 32  # so the canvas is up to 31 positions longer
+        rest = length - len(tokens)
+        out.setdefault(length, []).append((tokens + [end] * rest, weights + [0.03] * rest, spans))
     return out
-
-
-CANVASES = [32] * 5 + [64] * 4 + [96] * 4 + [128] * 3 + [160] * 2 + [192, 256]
 
 
 def conversation_batch(data, n):
