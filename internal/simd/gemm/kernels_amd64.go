@@ -71,8 +71,6 @@ var (
 		blockHeight{1, mulBlocksDot_1x48, 24, false})
 	dotHalves = append(blockHeights(8, true, []int{4, 2}, mulBlocksHalves_4x48, mulBlocksHalves_2x48),
 		blockHeight{1, mulBlocksHalves_1x48, 24, true})
-	dotFive  = blockHeights(24, true, []int{1}, mulBlocksFive_1x48)
-	dotSix   = blockHeights(24, true, []int{1}, mulBlocksSix_1x48)
 	dotShort = blockHeights(8, false, []int{6, 2, 1}, mulBlocksDot_6x16, mulBlocksDot_2x16,
 		mulBlocksDot_1x16)
 	pairsLow  = blockHeights(8, false, []int{4, 2}, mulBlocksLow_4x16, mulBlocksLow_2x16)
@@ -96,9 +94,10 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 		}
 		switch t {
 		case quant.Q5_K:
-			k.heights = slices.Concat(dotWide[:2], dotFive)
+			k.heights = append(dotWide[:2:2], blockHeight{1, mulBlocksFive_1x48, 24, true})
 		case quant.Q6_K:
-			k.heights, k.unpack = slices.Concat(dotWide[:2], dotSix), unpackSixWide
+			k.heights = append(dotWide[:2:2], blockHeight{1, mulBlocksSix_1x48, 24, true})
+			k.unpack = unpackSixWide
 		}
 	case level.VNNI && t.Signed():
 		k.heights = dotShort
