@@ -30,10 +30,9 @@ func (k halves) high(j int) reg.VecPhysical { return avx.Z[27+j] }
 
 const halvesX, halvesMask = 30, 31
 
-// Of planes: the two of a record, what they add to a level, where that is, and the high halves'
-// sums, which have a scale of their own with two bits.
+// Of planes: the two of a record, the bits that they add to a level, and the high halves' sums, which
+// have a scale of their own with two bits.
 func (k halves) plane(i, j int) reg.VecPhysical { return avx.Z[9+3*i+j] }
-func (k halves) more(j int) reg.VecPhysical     { return avx.Z[16+j] }
 func (k halves) second(j int) reg.VecPhysical   { return avx.Z[19+j] }
 
 const halvesPlanes = 15
@@ -52,21 +51,19 @@ func (k halves) multiply(acc func(i, j int) reg.VecPhysical, m Mem, b func(j int
 	}
 }
 
-// join adds to levels the bits of a plane that are to go `left` to the left.
-func (k halves) join(level func(j int) reg.VecPhysical, plane, left int) {
+// join adds to levels the bits that stand at halvesPlanes in a plane.
+func (k halves) join(level, plane func(j int) reg.VecPhysical) {
 	for j := range k.vecs {
-		if left >= 0 {
-			VPSLLW(Imm(uint64(left)), k.plane(plane, j), k.more(j))
-		} else {
-			VPSRLW(Imm(uint64(-left)), k.plane(plane, j), k.more(j))
-		}
-		VPTERNLOGD(Imm(0xf8), avx.Z[halvesPlanes], k.more(j), level(j)) // level | more & mask
+		VPTERNLOGD(Imm(0xf8), avx.Z[halvesPlanes], plane(j), level(j)) // level | plane & mask
 	}
 }
 
-// record multiplies a record of 32 values, and moves a, b and planes behind it.
-func (k halves) record(a, b, begin, planes reg.Register, fetch func()) {
+// record multiplies a record of 32 values, and moves a, b and planes behind it. A word finds its bits
+// of the planes where they are to be: planes turn from word to word.
+func (k halves) record(a, b, begin, planes, left reg.Register, fetch func()) {
 	acc, second := k.acc, 16*k.rows // where the words of the high halves are in a record of A
+	first := func(j int) reg.VecPhysical { return k.plane(0, j) }
+	other := func(j int) reg.VecPhysical { return k.plane(1, j) }
 	for j := range k.vecs {
 		for i := range k.bits {
 			VMOVUPS(Mem{Base: planes, Disp: 64 * (3*i + j)}, k.plane(i, j))
@@ -74,31 +71,43 @@ func (k halves) record(a, b, begin, planes reg.Register, fetch func()) {
 		if k.bits == 2 {
 			acc, second = func(_, j int) reg.VecPhysical { return k.second(j) }, 20
 			VPBROADCASTD(Mem{Base: a, Disp: second + 16}, k.second(j))
+			VPROLD(Imm(4), first(j), first(j))
+			VPROLD(Imm(4), other(j), other(j))
 		}
 	}
 	k.begin(a, begin)
-	for w := range 4 {
-		fetch()
-		fetch()
-		for j := range k.vecs {
-			m := Mem{Base: b, Disp: halvesLine*w + 64*j}
-			VPANDD(m, avx.Z[halvesMask], k.low(j))
-			VPSRLW(Imm(4), m, k.high(j))
-			VPANDD(k.high(j), avx.Z[halvesMask], k.high(j))
+	MOVQ(U32(4), left)
+	Label("word")
+	fetch()
+	fetch()
+	for j := range k.vecs {
+		m := Mem{Base: b, Disp: 64 * j}
+		VPANDD(m, avx.Z[halvesMask], k.low(j))
+		VPSRLW(Imm(4), m, k.high(j))
+		VPANDD(k.high(j), avx.Z[halvesMask], k.high(j))
+		if k.bits == 1 {
+			VPROLD(Imm(4), first(j), other(j))
 		}
-		switch k.bits {
-		case 1:
-			k.join(k.low, 0, 4-w)
-			k.join(k.high, 0, -w)
-		case 2:
-			k.join(k.low, 0, 4-2*w)
-			k.join(k.high, 1, 4-2*w)
-		}
-		k.multiply(k.acc, Mem{Base: a, Disp: 4 * w * k.rows}, k.low)
-		k.multiply(acc, Mem{Base: a, Disp: second + 4*w*k.rows}, k.high)
 	}
-	ADDQ(U32(uint32(second+16*k.rows)), a)
-	ADDQ(U32(4*halvesLine), b)
+	switch k.bits {
+	case 1:
+		k.join(k.low, other)
+		k.join(k.high, first)
+	case 2:
+		k.join(k.low, first)
+		k.join(k.high, other)
+	}
+	for i := range k.bits {
+		for j := range k.vecs {
+			VPRORD(Imm(uint64(k.bits)), k.plane(i, j), k.plane(i, j))
+		}
+	}
+	k.multiply(k.acc, Mem{Base: a}, k.low)
+	k.multiply(acc, Mem{Base: a, Disp: second}, k.high)
+	ADDQ(Imm(uint64(4*k.rows)), a)
+	ADDQ(U32(halvesLine), b)
+	avx.Again(left, "word")
+	ADDQ(Imm(uint64(second)), a)
 	if k.bits > 0 {
 		ADDQ(U32(uint32(k.bits*halvesLine)), planes)
 	}
@@ -136,7 +145,7 @@ func (k halves) emit() {
 		LEAQ(Mem{Base: b, Disp: 32 * halvesLine}, planes)
 	}
 	Label("record")
-	k.record(a, b, begin, planes, fetch)
+	k.record(a, b, begin, planes, left, fetch)
 	Label("finish")
 	k.finish(scales, nil)
 	ADDQ(Imm(uint64(4*k.rows)), a)
