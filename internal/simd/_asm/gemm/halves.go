@@ -30,8 +30,8 @@ func (k halves) high(j int) reg.VecPhysical { return avx.Z[27+j] }
 
 const halvesX, halvesMask = 30, 31
 
-// Of planes: the two of a record, the bits that they add to a level, and the high halves' sums, which
-// have a scale of their own with two bits.
+// Of planes: the two of a record, and the high halves' sums, which have a scale of their own with
+// two bits.
 func (k halves) plane(i, j int) reg.VecPhysical { return avx.Z[9+3*i+j] }
 func (k halves) second(j int) reg.VecPhysical   { return avx.Z[19+j] }
 
@@ -58,8 +58,8 @@ func (k halves) join(level, plane func(j int) reg.VecPhysical) {
 	}
 }
 
-// record multiplies a record of 32 values, and moves a, b and planes behind it. A word finds its bits
-// of the planes where they are to be: planes turn from word to word.
+// record multiplies a record of 32 values, and moves a, b and planes behind it. Planes turn from
+// word to word, so that the bits of each stand where they are to be.
 func (k halves) record(a, b, begin, planes, left reg.Register, fetch func()) {
 	acc, second := k.acc, 16*k.rows // where the words of the high halves are in a record of A
 	first := func(j int) reg.VecPhysical { return k.plane(0, j) }
