@@ -60,12 +60,8 @@ type Hub struct {
 
 // OpenHub starts to listen. Close ends it.
 func OpenHub(o HubOptions) (*Hub, error) {
-	if o.Lease == 0 {
-		o.Lease = defaultLease
-	}
-	if o.Queue == 0 {
-		o.Queue = defaultQueue
-	}
+	o.Lease = cmp.Or(o.Lease, defaultLease)
+	o.Queue = cmp.Or(o.Queue, defaultQueue)
 	if o.Say == nil {
 		o.Say = func(string) {}
 	}

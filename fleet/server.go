@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"crypto/tls"
 	"errors"
@@ -71,12 +72,8 @@ func (e *engine) listen(listen string, s *secrets, now clock) error {
 	if err != nil || port < 0 || port > 65535 {
 		return fmt.Errorf("--hub is %q, want a port from 0 to 65535", listen)
 	}
-	if port == 0 {
-		port = server.RANDOM_PORT
-	}
-	if host == "" {
-		host = "0.0.0.0"
-	}
+	port = cmp.Or(port, server.RANDOM_PORT)
+	host = cmp.Or(host, "0.0.0.0")
 	o := &server.Options{ServerName: "unmask-" + s.id, Host: host, Port: port, NoLog: true,
 		NoSigs: true, MaxConn: maxConnections, MaxSubs: maxSubscriptions,
 		MaxPayload: MaxResult + overhead, MaxPending: 256 << 20, AuthTimeout: 5, TLSTimeout: 5,

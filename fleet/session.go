@@ -81,10 +81,7 @@ func (s *session) loop(ctx context.Context, own <-chan error) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case err := <-own:
-			if err == nil {
-				err = errors.New("this machine's worker ended")
-			}
-			return cmp.Or(s.failure(), err)
+			return cmp.Or(s.failure(), err, errors.New("this machine's worker ended"))
 		case <-s.woken:
 		case <-tick.C:
 		}

@@ -81,9 +81,7 @@ func Work(ctx context.Context, j Join, o WorkerOptions) error {
 	if o.now == nil {
 		o.now = time.Now
 	}
-	if o.Patience == 0 {
-		o.Patience = defaultPatience
-	}
+	o.Patience = cmp.Or(o.Patience, defaultPatience)
 	if o.Name == "" {
 		o.Name = machineName()
 	}
