@@ -108,9 +108,7 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 		return nil, err
 	}
 	longest := p.spec.Length()
-	if o.Length == 0 {
-		o.Length = longest
-	}
+	o.Length = cmp.Or(o.Length, longest)
 	switch {
 	case o.Length < 0 || o.Length > longest:
 		return nil, fmt.Errorf("generate: length is %d, want 1 to %d", o.Length, longest)
@@ -119,9 +117,7 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 	case o.Size == 0:
 		o.Size = roomFor(own.d, o.Length, own.keeper != nil)
 	}
-	if o.Most == 0 {
-		o.Most = o.Size
-	}
+	o.Most = cmp.Or(o.Most, o.Size)
 	if o.Most < o.Size {
 		return nil, fmt.Errorf("generate: most is %d, want %d or more, the size", o.Most, o.Size)
 	}

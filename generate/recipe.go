@@ -67,12 +67,8 @@ func (r Recipe) For(spec model.Spec) Recipe {
 	if len(spec.Shape) == 2 {
 		usual = Recipe{Sampler: samplers.Moment{}, Schedule: samplers.Cosine, Steps: imageSteps}
 	}
-	if r.Sampler == nil {
-		r.Sampler = usual.Sampler
-	}
-	if r.Schedule == nil {
-		r.Schedule = usual.Schedule
-	}
+	r.Sampler = cmp.Or(r.Sampler, usual.Sampler)
+	r.Schedule = cmp.Or(r.Schedule, usual.Schedule)
 	r.Steps = cmp.Or(r.Steps, usual.Steps)
 	if r.Reuse == Delayed && r.Refresh == 0 {
 		r.Refresh = defaultRefresh
