@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -22,11 +23,7 @@ type fields struct {
 	fault  *Fault
 }
 
-func (f *fields) fail(fault *Fault) {
-	if f.fault == nil {
-		f.fault = fault
-	}
-}
+func (f *fields) fail(fault *Fault) { f.fault = cmp.Or(f.fault, fault) }
 
 // refuse fails with a fault where bad is true.
 func (f *fields) refuse(bad bool, fault *Fault) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -83,10 +84,7 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 
 // logged writes a line of a request, without any of its text, and counts it.
 func (s *Server) logged(r *http.Request, n *noted, w *counting, began time.Time, failure any) {
-	status := w.status
-	if status == 0 {
-		status = http.StatusOK
-	}
+	status := cmp.Or(w.status, http.StatusOK)
 	if n.gone {
 		status = statusGone
 	}
@@ -123,17 +121,13 @@ type counting struct {
 
 // WriteHeader notes the status.
 func (c *counting) WriteHeader(status int) {
-	if c.status == 0 {
-		c.status = status
-	}
+	c.status = cmp.Or(c.status, status)
 	c.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements io.Writer.
 func (c *counting) Write(p []byte) (int, error) {
-	if c.status == 0 {
-		c.status = http.StatusOK
-	}
+	c.status = cmp.Or(c.status, http.StatusOK)
 	return c.ResponseWriter.Write(p)
 }
 

@@ -82,9 +82,7 @@ func New(o Options) (*Server, error) {
 	o.Cache = cmp.Or(o.Cache, 64<<20)
 	o.Timeout = cmp.Or(o.Timeout, 600*time.Second)
 	o.Rows = cmp.Or(o.Rows, 2048)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &Server{o: o, visits: map[[2]string]int{}, times: usualTimes,
 		now: time.Now, bodies: turns.New(64 * maxBody), forms: turns.New(8 * maxForm),
 		pixels: turns.New(images.MaxPixels)}
