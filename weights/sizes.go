@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -48,7 +49,5 @@ func (s *Sizes) Has(name string) bool {
 
 // Fail keeps an error unless there was one before.
 func (s *Sizes) Fail(format string, args ...any) {
-	if s.Err == nil {
-		s.Err = fmt.Errorf(format, args...)
-	}
+	s.Err = cmp.Or(s.Err, fmt.Errorf(format, args...))
 }

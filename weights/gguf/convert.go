@@ -274,9 +274,8 @@ func (c *converter) kind() (arch string, err error) {
 
 // refuse notes a key of config.json of which a file of llama.cpp cannot say its value.
 func (c *converter) refuse(name, want string) {
-	if c.err == nil {
-		c.err = fmt.Errorf("config.json: %s is %.60s, want %s in a GGUF file", name, c.config[name], want)
-	}
+	c.err = cmp.Or(c.err, fmt.Errorf("config.json: %s is %.60s, want %s in a GGUF file", name,
+		c.config[name], want))
 }
 
 // scaling returns the keys of the scaling of rotary frequencies. What a file of llama.cpp cannot

@@ -2,6 +2,7 @@ package pytorch
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -118,11 +119,7 @@ func unpickle(program []byte, find func(id any) (any, error)) (v any, n int, err
 	}
 }
 
-func (m *machine) note(err error) {
-	if m.err == nil {
-		m.err = err
-	}
-}
+func (m *machine) note(err error) { m.err = cmp.Or(m.err, err) }
 
 func (m *machine) fail(format string, args ...any) { m.note(fmt.Errorf(format, args...)) }
 
