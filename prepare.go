@@ -227,10 +227,8 @@ func (m *Model) recipe(r *Request) (generate.Recipe, error) {
 	}
 	text, ok := m.Presets[name]
 	if !ok {
-		want := param.Either(slices.Sorted(maps.Keys(m.Presets)))
-		if want == "" {
-			want = "none: the model has no presets"
-		}
+		want := cmp.Or(param.Either(slices.Sorted(maps.Keys(m.Presets))),
+			"none: the model has no presets")
 		return generate.Recipe{}, &param.Error{Name: "preset", Found: param.Quote(name), Want: want,
 			Reason: param.NoSuch}
 	}

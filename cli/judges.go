@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -39,9 +40,7 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (
 	if err != nil {
 		return task, nil, err
 	}
-	if kind == "" {
-		kind = string(m.Kind())
-	}
+	kind = cmp.Or(kind, string(m.Kind()))
 	switch {
 	case string(m.Kind()) != kind || m.Text == nil && m.Pictures == nil:
 		return task, nil, usage("model %s is a %s, which makes no %s", d.model, m.Info.Architecture,

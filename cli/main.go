@@ -8,6 +8,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"regexp"
@@ -39,9 +40,7 @@ func Main(args []string) int {
 	stdout.err = nil
 	root.SetOut(stdout)
 	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		err = stdout.err
-	}
+	err = cmp.Or(err, stdout.err)
 	switch {
 	case err == nil:
 		return 0

@@ -213,9 +213,7 @@ func (m *Marginals) read(q *Sequence, index int, w *powered) error {
 			fault.set(rows[i], err)
 		}
 	})
-	if err == nil {
-		err = fault.err()
-	}
+	err = cmp.Or(err, fault.err())
 	w.read = err == nil
 	return err
 }

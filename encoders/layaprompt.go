@@ -1,6 +1,7 @@
 package encoders
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,9 +47,7 @@ func (l *Laya) Prompt(q LayaQuestion) (p LayaPrompt, err error) {
 	shown, _ := t.Token(mask)
 	encode := func(text string) []int32 {
 		ids, failed := t.Encode(strings.ReplaceAll(text, shown, " "))
-		if err == nil {
-			err = failed
-		}
+		err = cmp.Or(err, failed)
 		return ids
 	}
 	note := func(what string, cut bool) {

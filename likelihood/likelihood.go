@@ -23,6 +23,7 @@
 package likelihood
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -164,9 +165,7 @@ func (m *measure) check() error {
 				m.spec.Outcomes-1)
 		}
 	}
-	if m.Passes == 0 {
-		m.Passes = defaultPasses
-	}
+	m.Passes = cmp.Or(m.Passes, defaultPasses)
 	if err := PassesParam.CheckInt(m.Passes); err != nil {
 		return err
 	}

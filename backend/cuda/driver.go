@@ -171,9 +171,7 @@ func (d *driver) code(f function, args ...uintptr) int {
 // failure returns the error for a code that f returned.
 func (d *driver) failure(f function, code int, detail string) *backend.DeviceError {
 	name, text := d.text(cuGetErrorName, code), d.text(cuGetErrorString, code)
-	if name == "" {
-		name = "unknown error"
-	}
+	name = cmp.Or(name, "unknown error")
 	detail = cmp.Or(detail, text)
 	if broken(code) {
 		detail += brokenAdvice

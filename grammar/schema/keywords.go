@@ -17,11 +17,7 @@ type reader struct {
 	err error
 }
 
-func (r *reader) fail(what string) {
-	if r.err == nil {
-		r.err = r.e.refuse(what)
-	}
-}
+func (r *reader) fail(what string) { r.err = cmp.Or(r.err, r.e.refuse(what)) }
 
 // shape adds the keywords to a shape, and reports whether any value remains.
 func (r *reader) shape(s *shape) bool {

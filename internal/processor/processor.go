@@ -3,6 +3,7 @@
 package processor
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -21,9 +22,7 @@ func Name() string {
 		line, _, _ := strings.Cut(rest, "\n")
 		name = strings.Trim(line, ": \t")
 	}
-	if name == "" {
-		name = runtime.GOARCH
-	}
+	name = cmp.Or(name, runtime.GOARCH)
 	level, err := simd.Select("")
 	if err != nil {
 		return fmt.Sprintf("%s, %d cores", name, runtime.NumCPU())

@@ -90,9 +90,7 @@ func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
 	if err != nil {
 		return t, err
 	}
-	if by.Scenes == 0 {
-		by.Scenes = landscapes
-	}
+	by.Scenes = cmp.Or(by.Scenes, landscapes)
 	if s["reference"] = by.Reference; by.Reference == "" {
 		s["reference"] = fmt.Sprintf("%d drawn landscapes", by.Scenes)
 	}

@@ -5,6 +5,7 @@ package tasks
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -143,9 +144,7 @@ func Read(r io.Reader) (items []Item, err error) {
 		if err := json.Unmarshal(line, &it); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		if it.ID == "" {
-			it.ID = fmt.Sprint(len(items))
-		}
+		it.ID = cmp.Or(it.ID, fmt.Sprint(len(items)))
 		if seen[it.ID] {
 			return nil, fmt.Errorf("line %d: id is %s, want one that no other line has", n,
 				param.Quote(it.ID))

@@ -107,10 +107,7 @@ func Run(ctx context.Context, o Options) iter.Seq2[Result, error] {
 				continue
 			}
 			results, err := c.check(ctx, o)
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
+			if err = cmp.Or(err, ctx.Err()); err != nil {
 				yield(Result{}, err)
 				return
 			}
