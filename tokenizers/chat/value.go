@@ -253,15 +253,7 @@ func (r *run) equal(a, b any) bool {
 		if !ok || a.once || b.once {
 			return a == b
 		}
-		if a.tuple != b.tuple || len(a.items) != len(b.items) {
-			return false
-		}
-		for i := range a.items {
-			if !r.equal(a.items[i], b.items[i]) {
-				return false
-			}
-		}
-		return true
+		return a.tuple == b.tuple && slices.EqualFunc(a.items, b.items, r.equal)
 	case *dict:
 		b, ok := b.(*dict)
 		if !ok || len(a.keys) != len(b.keys) {
