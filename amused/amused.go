@@ -245,16 +245,14 @@ func (m *Model) begin(b *model.Batch) error {
 		known := p.Derive(m, func() any { return m.makeText(p) }) // computed once
 		w.keys, w.texts = append(w.keys, p), append(w.texts, known.(*text))
 	}
-	w.slots = m.table.Slots(w.slots, w.keys, func(i int) []float32 {
-		return m.vector(w.keys[i].(*model.Prompt))
-	})
+	w.slots = m.table.Slots(w.slots, w.keys, m.vector)
 	return nil
 }
 
 // vector returns the conditioning vector: an MLP of the pooled text and of the numbers as sinusoids
 // with periods up to 10000, cosines first, in float32.
-func (m *Model) vector(p *model.Prompt) []float32 {
-	c := &m.cfg
+func (m *Model) vector(prompt any) []float32 {
+	c, p := &m.cfg, prompt.(*model.Prompt)
 	list := p.Numbers
 	if list == nil {
 		side := float64(16 * c.Side) // pixels

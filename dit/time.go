@@ -49,8 +49,8 @@ func (m *Model) begin(b *model.Batch) error {
 	for _, t := range b.Time {
 		m.times = append(m.times, t)
 	}
-	m.slots = m.mods.Slots(m.slots, m.times, func(i int) []float32 {
-		return m.Sigma.embed(-math.Log1p(-(1 - noiseEps) * b.Time[i]))
+	m.slots = m.mods.Slots(m.slots, m.times, func(t any) []float32 {
+		return m.Sigma.embed(-math.Log1p(-(1 - noiseEps) * t.(float64)))
 	})
 	return nil
 }

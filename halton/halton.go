@@ -165,8 +165,8 @@ func (m *Model) begin(b *model.Batch) error {
 		}
 		w.keys = append(w.keys, class)
 	}
-	w.slots = m.table.Slots(w.slots, w.keys, func(i int) []float32 {
-		return m.classes[w.keys[i].(int)*c.Hidden:][:c.Hidden]
+	w.slots = m.table.Slots(w.slots, w.keys, func(class any) []float32 {
+		return m.classes[class.(int)*c.Hidden:][:c.Hidden]
 	})
 	return nil
 }

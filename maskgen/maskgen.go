@@ -196,16 +196,14 @@ func (m *Model) begin(b *model.Batch) error {
 		}
 		w.keys = append(w.keys, p)
 	}
-	w.slots = m.table.Slots(w.slots, w.keys, func(i int) []float32 {
-		return m.vector(w.keys[i].(*model.Prompt))
-	})
+	w.slots = m.table.Slots(w.slots, w.keys, m.vector)
 	return nil
 }
 
 // vector returns the conditioning vector: a projection of the pooled text and of 100 times the
 // aesthetic score as sinusoids with periods up to 1000, sines first, in float32.
-func (m *Model) vector(p *model.Prompt) []float32 {
-	c := &m.cfg
+func (m *Model) vector(prompt any) []float32 {
+	c, p := &m.cfg, prompt.(*model.Prompt)
 	score := c.Score
 	if p.Numbers != nil {
 		score = p.Numbers[0]

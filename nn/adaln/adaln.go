@@ -83,9 +83,9 @@ type Table struct {
 const fewest = 64
 
 // Slots writes the slots of conditions to dst. Conditions with equal keys are the same. vector
-// returns the conditioning vector [Cond] of condition i, before its activation (swish); it is
+// returns the conditioning vector [Cond] of a key's condition, before its activation (swish); it is
 // called for new conditions only.
-func (t *Table) Slots(dst []int32, keys []any, vector func(i int) []float32) []int32 {
+func (t *Table) Slots(dst []int32, keys []any, vector func(key any) []float32) []int32 {
 	if len(keys) > t.size {
 		t.grow(len(keys))
 	}
@@ -101,11 +101,11 @@ func (t *Table) Slots(dst []int32, keys []any, vector func(i int) []float32) []i
 	}
 	var made []int32
 	dst = dst[:0]
-	for i, key := range keys {
+	for _, key := range keys {
 		slot, ok := t.slots[key]
 		if !ok {
 			slot = t.free
-			t.Backend.Write(t.y, len(made), vector(i))
+			t.Backend.Write(t.y, len(made), vector(key))
 			t.slots[key] = slot
 			made = append(made, slot)
 			t.free++
