@@ -87,11 +87,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	m := New(c)
-	var report weights.Report
-	if err := weights.Bind(m, src.Set, weights.BindOptions{Report: &report}); err != nil {
-		return nil, err
-	}
-	if err := m.load(o); err != nil {
+	report, err := o.Bind(m, src.Set, weights.BindOptions{}, m.load)
+	if err != nil {
 		return nil, err
 	}
 	m.prompter = clip.Prompter{Source: src, Options: o, Width: c.TextWidth, Pad: -1}

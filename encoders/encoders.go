@@ -184,12 +184,9 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		}
 		ignore = append(slices.Clone(ignore), layaTensors...)
 	}
-	var report weights.Report
-	if err := weights.Bind(m.root(), set, weights.BindOptions{Names: c.family.names, Ignore: ignore,
-		Report: &report}); err != nil {
-		return nil, err
-	}
-	if err := m.load(o); err != nil {
+	report, err := o.Bind(m.root(), set,
+		weights.BindOptions{Names: c.family.names, Ignore: ignore}, m.load)
+	if err != nil {
 		return nil, err
 	}
 	named, err := plainNames(src.Set, c.family.names["words"])

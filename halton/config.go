@@ -46,7 +46,11 @@ var unused = []string{"head.weight"}
 
 const maxHeads = 1 << 12
 
-func readConfig(src *model.Source, set *weights.Set) (c Config, err error) {
+func readConfig(src *model.Source) (c Config, err error) {
+	set, err := src.Set.Rebase(anchor)
+	if err != nil {
+		return c, err
+	}
 	f := src.Values()
 	heads := f.Whole("num_attention_heads", 0, 1, maxHeads)
 	err = cmp.Or(f.Err, src.CheckKeys(model.Settings{Known: "num_attention_heads"}))
@@ -80,20 +84,13 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, err error) {
 }
 
 func load(src *model.Source, o model.Options) (*model.Loaded, error) {
-	set, err := src.Set.Rebase(anchor)
-	if err != nil {
-		return nil, err
-	}
-	c, err := readConfig(src, set)
+	c, err := readConfig(src)
 	if err != nil {
 		return nil, err
 	}
 	m := New(c)
-	var report weights.Report
-	if err := weights.Bind(m, set, weights.BindOptions{Ignore: unused, Report: &report}); err != nil {
-		return nil, err
-	}
-	if err := m.load(o); err != nil {
+	report, err := o.Bind(m, src.Set, weights.BindOptions{Anchor: anchor, Ignore: unused}, m.load)
+	if err != nil {
 		return nil, err
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage,
@@ -137,11 +134,7 @@ func init() {
 		Load: load, Match: matches})
 	model.RegisterCodec(model.CodecFormat{Name: "halton-maskgit", Match: matches,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
-			set, err := src.Set.Rebase(anchor)
-			if err != nil {
-				return nil, err
-			}
-			c, err := readConfig(src, set)
+			c, err := readConfig(src)
 			if err != nil {
 				return nil, err
 			}

@@ -116,16 +116,12 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	m := New(c)
-	var report weights.Report
 	ignore := []string{}
 	if c.TiedName == wordsName {
 		ignore = append(ignore, headName) // the same tensor a second time
 	}
-	if err := weights.Bind(m, src.Set,
-		weights.BindOptions{Ignore: ignore, Report: &report}); err != nil {
-		return nil, err
-	}
-	if err := m.load(o); err != nil {
+	report, err := o.Bind(m, src.Set, weights.BindOptions{Ignore: ignore}, m.load)
+	if err != nil {
 		return nil, err
 	}
 	m.prompter = clip.Prompter{Source: src, Options: o, Width: c.TextWidth, Rows: c.TextRows, Pad: 0}

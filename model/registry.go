@@ -175,6 +175,16 @@ func (s *Source) Has(suffix string) bool {
 		func(name string) bool { return strings.HasSuffix(name, suffix) })
 }
 
+// Bind binds the tensors of set to root, as weights.Bind does, and calls load to pack them.
+func (o Options) Bind(root any, set *weights.Set, by weights.BindOptions,
+	load func(Options) error) (found weights.Report, err error) {
+	by.Report = &found
+	if err = weights.Bind(root, set, by); err == nil {
+		err = load(o)
+	}
+	return found, err
+}
+
 // Parameters returns the number of elements of the named tensors.
 func Parameters(names []string, set *weights.Set) int {
 	n := 0

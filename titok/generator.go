@@ -210,12 +210,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	m, root := New(c)
-	var report weights.Report
-	if err := weights.Bind(root, src.Set,
-		weights.BindOptions{Ignore: unusedGenerator, Report: &report}); err != nil {
-		return nil, err
-	}
-	if err := m.load(o); err != nil {
+	report, err := o.Bind(root, src.Set, weights.BindOptions{Ignore: unusedGenerator}, m.load)
+	if err != nil {
 		return nil, err
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage,

@@ -122,12 +122,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	m := New(c)
-	var report weights.Report
-	if err := weights.Bind(m, src.Set,
-		weights.BindOptions{Ignore: unused, Report: &report}); err != nil {
-		return nil, err
-	}
-	if err := m.load(o); err != nil {
+	report, err := o.Bind(m, src.Set, weights.BindOptions{Ignore: unused}, m.load)
+	if err != nil {
 		return nil, err
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Classes: c.ClassNames, Info: model.Info{

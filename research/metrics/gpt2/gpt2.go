@@ -96,11 +96,8 @@ func load(src *model.Source, o model.Options) (_ *Model, err error) {
 		return nil, err
 	}
 	m := New(c)
-	var report weights.Report
-	if err := weights.Bind(m, set, weights.BindOptions{Ignore: unused, Report: &report}); err != nil {
-		return nil, err
-	}
-	if err := m.load(o); err != nil {
+	report, err := o.Bind(m, set, weights.BindOptions{Ignore: unused}, m.load)
+	if err != nil {
 		return nil, err
 	}
 	m.info = model.Info{
