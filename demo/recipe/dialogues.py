@@ -101,6 +101,7 @@ WISH = [("Every story is about {a child} named {name}.", ["name"]), ("All storie
 ANSWER_THANKS = "You are welcome! Ask me for another story."
 ANSWER_BYE = "Goodbye! Come back for a story."
 ANSWER_NONE = "There is no story yet. Ask me for one."
+HARD = "Yes,", "No,", ANSWER_NONE  # the answers that were learned last
 
 # The sentences that a story of a chat can do without, of stories.PLOTS.
 SPARE = {"lost": [1, 4, 6], "gift": [1, 5, 7, 8], "storm": [3, 6, 7, 9], "garden": [1, 3, 4, 7], "race": [3, 4, 7],

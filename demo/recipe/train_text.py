@@ -339,7 +339,7 @@ def answer_batch(data, n):
 CANVASES = [32] * 5 + [64] * 4 + [96] * 4 + [128] * 3 + [160] * 2 + [192, 256]
 
 
-def draw_conversations(count, seed, vocab, merges):
+def draw_conversations(count, seed, vocab, merges, hard):
     """Conversations in tokens, by their lengths: {length: [(tokens, weights, spans)]}. The last answer has a canvas
     of 32 to 256 positions, which ends fill. A weight is a token's in the loss: 0.03 for what fills, 3 for facts. Spans
     are where answers begin and, with their ends, stop. What does not fit loses its oldest turns, as in a chat."""
@@ -364,7 +364,8 @@ def draw_conversations(count, seed, vocab, merges):
             tokens += parts[i + 1] + [end]
         length = -(-(spans[-1][0] + room) // 32) * 32  # so the canvas is up to 31 positions longer
         rest = length - len(tokens)
-        out.setdefault(length, []).append((tokens + [end] * rest, weights + [0.03] * rest, spans))
+        row = tokens + [end] * rest, weights + [0.03] * rest, spans
+        out.setdefault(length, []).extend([row] * (hard if turns[-1].startswith(dialogues.HARD) else 1))
     return out
 
 
@@ -467,6 +468,7 @@ def main():
     a.add_argument("--facts", type=float, default=1, help="weight in the loss of the names, animals, colours and things that a story repeats")
     a.add_argument("--dialogues", type=int, default=0, help="so many dialogues are learned too (dialogues.py)")
     a.add_argument("--conversations", type=int, default=0, help="so many conversations are learned and nothing else, in up to 512 positions")
+    a.add_argument("--hard", type=int, default=1, help="so many times a conversation counts that ends with Yes, No or that there is no story")
     a.add_argument("--traits", type=float, default=0, help="this share of the dialogues that are not about how the hero is are left out")
     a.add_argument("--few-steps", action="store_true", help="sentences fill slots, and most masks are those of a run of 32 steps (fewsteps.py)")
     a.add_argument("--lr", type=float, default=1e-3)
@@ -558,7 +560,7 @@ def main():
                 told = story_batch(seen_data, few, *weigh, length=answers[0].shape[1])
                 return run(*(torch.cat(p) for p in zip(told, answers)))
         if name == "text" and a.conversations:
-            told = draw_conversations(a.conversations, a.conversations + rank, vocab, merges)
+            told = draw_conversations(a.conversations, a.conversations + rank, vocab, merges, a.hard)
             print("conversations", {n: len(d) for n, d in sorted(told.items())}, flush=True)
 
             def train(run):
