@@ -99,7 +99,7 @@ func talker(t *testing.T, template string) string {
 // its playback was, messages are edited, answers made again or stopped, and all of it is there
 // after a reload.
 func TestConversation(t *testing.T) {
-	const fragment = "mode=chat&seed=4&steps=12&length=60"
+	const fragment = "mode=chat&seed=4&steps=12&length=100"
 	x := open(t, shared, fragment)
 	send := func(message string) {
 		x.do(chromedp.SendKeys("#prompt", message+"\r"))

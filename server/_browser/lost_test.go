@@ -230,7 +230,7 @@ func TestReload(t *testing.T) {
 // A message alone that is longer than the model stays in its field, with the error.
 func TestMessageWithoutRoom(t *testing.T) {
 	x := open(t, shared, "mode=chat&model=demo-chat&seed=4&steps=4&length=20")
-	long := strings.TrimSpace(strings.Repeat("Tom and the owl were friends. ", 60))
+	long := strings.TrimSpace(strings.Repeat("Tom and the owl were friends. ", 120))
 	eval[bool](x, `document.getElementById("prompt").value = %q; return true`, long)
 	x.click("#run")
 	x.until(`document.getElementById("prompt-error")`)
