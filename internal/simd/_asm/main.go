@@ -7,8 +7,11 @@ package main
 import (
 	"flag"
 	"log"
+	"slices"
 
 	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/pass"
 
 	"unmask/internal/simd/_asm/ceiling"
 	"unmask/internal/simd/_asm/gemm"
@@ -48,6 +51,7 @@ func main() {
 				err = flag.Set(option, value)
 			}
 		}
+		pass.Compile = pass.Concat(pass.Compile, pass.FunctionPass(leaveOutMoves))
 		build.ConstraintExpr("amd64,!purego")
 		p.amd64()
 		build.Generate()
@@ -55,4 +59,13 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// leaveOutMoves leaves out moves of a vector to itself: avo does so for general registers alone.
+func leaveOutMoves(f *ir.Function) error {
+	f.Nodes = slices.DeleteFunc(f.Nodes, func(n ir.Node) bool {
+		i, ok := n.(*ir.Instruction)
+		return ok && i.Opcode == "VMOVAPS" && len(i.Operands) == 2 && i.Operands[0] == i.Operands[1]
+	})
+	return nil
 }

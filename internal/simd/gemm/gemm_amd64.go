@@ -343,10 +343,6 @@ func windows_6x16(a *float32, b *float32, c *float32, lda int, ldc int, lines in
 //			sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
-//	if mins != nil { // not with levels that have signs
-//		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
-//		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
-//	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
 // and fetches 3 lines a word from next on, step apart. A panel is skip bytes behind another's end.
@@ -421,10 +417,6 @@ func mulBlocksHalves_4x48(a *float32, b *float32, mins *float32, c *float32, sca
 //			sum += int32(int8(a[r][w][i][t])) * int32(uint8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
-//	if mins != nil { // not with levels that have signs
-//		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
-//		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
-//	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
 // and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
@@ -478,10 +470,6 @@ func mulBlocksDot_6x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //			sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
 //	}
-//	if mins != nil { // not with levels that have signs
-//		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
-//		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
-//	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
 // and fetches 1 lines a word from next on, step apart. A panel is skip bytes behind another's end.
@@ -505,10 +493,6 @@ func mulBlocksFour_1x16(a *float32, b *float32, mins *float32, c *float32, scale
 //		for w := range words { for t := range 4 {
 //			sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
-//	}
-//	if mins != nil { // not with levels that have signs
-//		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
-//		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //
@@ -552,10 +536,6 @@ func mulBlocksLow_2x16(a *float32, b *float32, mins *float32, c *float32, p *flo
 //		for w := range words { for t := range 4 {
 //			sum += int32(int8(a[r][w][i][t])) * int32(int8(b[r][w][j][t])) } }
 //		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
-//	}
-//	if mins != nil { // not with levels that have signs
-//		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
-//		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
 //	}
 //	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 //

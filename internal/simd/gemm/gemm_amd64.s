@@ -4590,8 +4590,6 @@ panel:
 	MOVQ   b+8(FP), DI
 	MOVQ   records+64(FP), CX
 	MOVQ   words+72(FP), R9
-	MOVQ   mins+16(FP), AX
-	XORQ   R15, R15
 	IMUL3Q $0x00000004, R9, R12
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -4621,8 +4619,6 @@ word:
 	ADDQ         $0x000000c0, DI
 	DECQ         R13
 	JNZ          word
-	TESTQ        R15, R15
-	JNZ          low
 	VMOVUPS      (DI), Z6
 	VMOVUPS      64(DI), Z7
 	VMOVUPS      128(DI), Z8
@@ -4636,26 +4632,6 @@ word:
 	ADDQ         $0x000000c0, DI
 	DECQ         CX
 	JNZ          record
-	TESTQ        AX, AX
-	JZ           end
-	MOVQ         AX, DI
-	XORQ         AX, AX
-	INCQ         CX
-	INCQ         R15
-	MOVQ         $0x00000002, R9
-	MOVQ         $0x00000010, R12
-	JMP          record
-
-low:
-	DECQ   R15
-	VPSLLD $0x06, Z0, Z0
-	VPSLLD $0x06, Z1, Z1
-	VPSLLD $0x06, Z2, Z2
-	SUBQ   $0x00000180, DI
-	MOVQ   R9, R13
-	JMP    word
-
-end:
 	VBROADCASTSS (SI), Z0
 	VFMADD213PS  (DX), Z0, Z3
 	VMOVUPS      Z3, (DX)
@@ -5506,8 +5482,6 @@ panel:
 	MOVQ    b+8(FP), DI
 	MOVQ    records+64(FP), CX
 	MOVQ    words+72(FP), R9
-	MOVQ    mins+16(FP), AX
-	XORQ    R15, R15
 	IMUL3Q  $0x00000004, R9, R12
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS Y0, (R14)
@@ -5532,8 +5506,6 @@ word:
 	ADDQ         $0x00000040, DI
 	DECQ         R13
 	JNZ          word
-	TESTQ        R15, R15
-	JNZ          low
 	VMOVUPS      (DI), Y2
 	VMOVUPS      32(DI), Y3
 	VCVTDQ2PS    Y0, Y0
@@ -5546,26 +5518,7 @@ word:
 	ADDQ         $0x00000040, DI
 	DECQ         CX
 	JNZ          record
-	TESTQ        AX, AX
-	JZ           end
-	MOVQ         AX, DI
-	XORQ         AX, AX
-	INCQ         CX
-	INCQ         R15
-	MOVQ         $0x00000002, R9
-	MOVQ         $0x00000010, R12
-	JMP          record
-
-low:
-	DECQ   R15
-	VPSLLD $0x06, Y0, Y0
-	VPSLLD $0x06, Y1, Y1
-	SUBQ   $0x00000080, DI
-	MOVQ   R9, R13
-	JMP    word
-
-end:
-	MOVQ $0x00000001, R13
+	MOVQ         $0x00000001, R13
 
 row:
 	VBROADCASTSS (SI), Y2
@@ -7358,75 +7311,33 @@ word:
 	JNZ          word
 	ADDQ         $0x14, SI
 	ADDQ         $0x00000180, R15
-
-finish:
-	VMOVUPS     (R14), Z6
-	VMOVUPS     64(R14), Z7
-	VMOVUPS     128(R14), Z8
-	VCVTDQ2PS   Z0, Z0
-	VFMADD231PS Z0, Z6, Z3
-	VCVTDQ2PS   Z1, Z1
-	VFMADD231PS Z1, Z7, Z4
-	VCVTDQ2PS   Z2, Z2
-	VFMADD231PS Z2, Z8, Z5
-	ADDQ        $0x04, SI
-	ADDQ        $0x000000c0, R14
-	VMOVDQA64   Z19, Z0
-	VMOVDQA64   Z20, Z1
-	VMOVDQA64   Z21, Z2
-	VMOVUPS     (R14), Z6
-	VMOVUPS     64(R14), Z7
-	VMOVUPS     128(R14), Z8
-	VCVTDQ2PS   Z0, Z0
-	VFMADD231PS Z0, Z6, Z3
-	VCVTDQ2PS   Z1, Z1
-	VFMADD231PS Z1, Z7, Z4
-	VCVTDQ2PS   Z2, Z2
-	VFMADD231PS Z2, Z8, Z5
-	ADDQ        $0x000000c0, R14
-	DECQ        CX
-	DECQ        CX
-	JNZ         record
-	TESTQ       AX, AX
-	JZ          end
-	VPXORD      Z0, Z0, Z0
-	VPXORD      Z1, Z1, Z1
-	VPXORD      Z2, Z2, Z2
-	MOVQ        $0x00000002, R12
-
-sums:
-	MOVQ   AX, DI
-	MOVQ   $0x00000002, R13
-	VPSLLD $0x06, Z0, Z0
-	VPSLLD $0x06, Z1, Z1
-	VPSLLD $0x06, Z2, Z2
-
-sum:
-	PREFETCHT0   (R10)
-	ADDQ         BX, R10
-	PREFETCHT0   (R10)
-	ADDQ         BX, R10
-	PREFETCHT0   (R10)
-	ADDQ         BX, R10
-	VMOVUPS      (DI), Z24
-	VMOVUPS      64(DI), Z25
-	VMOVUPS      128(DI), Z26
-	VPBROADCASTD (SI), Z30
-	VPDPBUSD     Z30, Z24, Z0
-	VPDPBUSD     Z30, Z25, Z1
-	VPDPBUSD     Z30, Z26, Z2
+	VMOVUPS      (R14), Z6
+	VMOVUPS      64(R14), Z7
+	VMOVUPS      128(R14), Z8
+	VCVTDQ2PS    Z0, Z0
+	VFMADD231PS  Z0, Z6, Z3
+	VCVTDQ2PS    Z1, Z1
+	VFMADD231PS  Z1, Z7, Z4
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z2, Z8, Z5
 	ADDQ         $0x04, SI
-	ADDQ         $0x000000c0, DI
-	DECQ         R13
-	JNZ          sum
-	DECQ         R12
-	JNZ          sums
-	XORQ         AX, AX
-	MOVQ         DI, R14
-	INCQ         CX
-	JMP          finish
-
-end:
+	ADDQ         $0x000000c0, R14
+	VMOVDQA64    Z19, Z0
+	VMOVDQA64    Z20, Z1
+	VMOVDQA64    Z21, Z2
+	VMOVUPS      (R14), Z6
+	VMOVUPS      64(R14), Z7
+	VMOVUPS      128(R14), Z8
+	VCVTDQ2PS    Z0, Z0
+	VFMADD231PS  Z0, Z6, Z3
+	VCVTDQ2PS    Z1, Z1
+	VFMADD231PS  Z1, Z7, Z4
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z2, Z8, Z5
+	ADDQ         $0x000000c0, R14
+	DECQ         CX
+	DECQ         CX
+	JNZ          record
 	VBROADCASTSS (SI), Z0
 	VFMADD213PS  (DX), Z0, Z3
 	VMOVUPS      Z3, (DX)

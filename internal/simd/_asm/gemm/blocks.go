@@ -102,7 +102,8 @@ func signedBlocks(rows int) blocks {
 func (k blocks) emit() {
 	columns := k.vecs * k.bytes() / 4
 	name := fmt.Sprintf("mulBlocks%s_%dx%d", k.name, k.rows, columns)
-	start(name, BlocksSignature("p"), Blocks(k.rows, columns, k.level, k.fetches()))
+	start(name, BlocksSignature("p"), Blocks(k.rows, columns, k.level,
+		k.fetches(), k.mins()))
 	a := Load(Param("a"), reg.RSI)
 	c := Load(Param("c"), reg.RDX)
 	ldc := Load(Param("ldc"), reg.R8)
@@ -223,8 +224,8 @@ func (k blocks) addMins(b, mins, high, records, words, begin reg.Register) {
 	Label("end")
 }
 
-// mins reports whether the kernel is for formats with mins.
-func (k blocks) mins() bool { return k.name != "Signed" }
+// mins reports whether the kernel is for formats with mins. One row of those has kernels of its own.
+func (k blocks) mins() bool { return k.name != "Signed" && k.rows > 1 }
 
 // argument is the place of a parameter.
 func argument(name string) Mem {

@@ -54,9 +54,17 @@ func BlocksSignature(last string) string {
 		"next uintptr, step int)"
 }
 
-// Blocks describes a kernel of block formats whose bytes of B are of the type level. It fetches a
-// number of lines a word.
-func Blocks(rows, columns int, level string, lines int) string {
+// Blocks describes a kernel of block formats, with or without mins, whose bytes of B are of the type
+// level. It fetches a number of lines a word.
+func Blocks(rows, columns int, level string, lines int, mins bool) string {
+	last := ""
+	if mins {
+		last = `
+	if mins != nil { // not with levels that have signs
+		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
+		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
+	}`
+	}
 	return fmt.Sprintf(`is, for each panel and for i of %d rows and j of %d columns, with p = 0 first:
 
 	for r := range records {
@@ -64,15 +72,11 @@ func Blocks(rows, columns int, level string, lines int) string {
 		for w := range words { for t := range 4 {
 			sum += int32(int8(a[r][w][i][t])) * int32(%s(b[r][w][j][t])) } }
 		p[i][j] = fma(float32(sum), b[r].scale[j], p[i][j])
-	}
-	if mins != nil { // not with levels that have signs
-		sum := 64*dot(a.high[i], mins[j]) + dot(a.low[i], mins[j]), of two words each
-		p[i][j] = fma(float32(sum), mins.scale[j], p[i][j])
-	}
+	}%s
 	c[i][j] = fma(p[i][j], a.scale[i], c[i][j])
 
 and fetches %d lines a word from next on, step apart. A panel is skip bytes behind another's end.`,
-		rows, columns, level, lines)
+		rows, columns, level, last, lines)
 }
 
 // Levels is how a kernel that takes levels as they are packed reads B: 4 bits, and more in planes.

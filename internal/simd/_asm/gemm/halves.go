@@ -159,14 +159,16 @@ func (k halves) emit() {
 		DECQ(records)
 	}
 	avx.Again(records, "record")
-	TESTQ(mins, mins)
-	JZ(LabelRef("end"))
-	k.multiplyMins(a, b, mins, begin, left, fetch)
-	XORQ(mins, mins)
-	MOVQ(b, scales)
-	INCQ(records)
-	JMP(LabelRef("finish"))
-	Label("end")
+	if k.bits < 2 { // Q6_K has no mins
+		TESTQ(mins, mins)
+		JZ(LabelRef("end"))
+		k.multiplyMins(a, b, mins, begin, left, fetch)
+		XORQ(mins, mins)
+		MOVQ(b, scales)
+		INCQ(records)
+		JMP(LabelRef("finish"))
+		Label("end")
+	}
 	k.add(a, c, ldc)
 	nextPanel(a)
 }

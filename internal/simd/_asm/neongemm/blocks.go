@@ -27,7 +27,7 @@ func writeBlocks(file *neon.File, rows int, dot bool) {
 	if !dot {
 		name = fmt.Sprintf("mulBlocksPairs_%dx16", rows)
 	}
-	f := file.Start(name, gemm.BlocksSignature("p"), gemm.Blocks(rows, 16, "int8", 1))
+	f := file.Start(name, gemm.BlocksSignature("p"), gemm.Blocks(rows, 16, "int8", 1, true))
 	k := newBlocks(f, rows, dot)
 	a, allB, allMins, c, p, ldc, panels, skip, allRecords, allWords, next, ahead := f.Param("a"),
 		f.Param("b"), f.Param("mins"), f.Param("c"), f.Param("p"), f.Bytes("ldc"), f.Param("panels"),

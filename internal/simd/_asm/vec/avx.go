@@ -60,10 +60,10 @@ func (w width) fetch(m Op)    { PREFETCHT0(m) }
 
 func (w width) advance(bytes, pointer Op) { ADDQ(bytes, pointer) }
 
-var constants = map[uint32]Mem{}
+// constants are the places of constants by their bits; singles are those that are only broadcast.
+var constants, singles = map[uint32]Mem{}, map[uint32]Mem{}
 
-// constant is the place of a constant given by its bits, 8 times over: an operand of AVX2, or of a
-// broadcast.
+// constant is the place of a constant given by its bits, 8 times over: an operand of AVX2.
 func constant(u uint32) Mem {
 	m, ok := constants[u]
 	if !ok {
@@ -72,6 +72,20 @@ func constant(u uint32) Mem {
 			DATA(8*i, U64(uint64(u)<<32|uint64(u)))
 		}
 		constants[u] = m
+	}
+	return m
+}
+
+// single is a place of a constant that is to be broadcast.
+func single(u uint32) Mem {
+	if m, ok := constants[u]; ok {
+		return m
+	}
+	m, ok := singles[u]
+	if !ok {
+		m = GLOBL(fmt.Sprintf("w%08x", u), attr.RODATA|attr.NOPTR)
+		DATA(0, U32(u))
+		singles[u] = m
 	}
 	return m
 }
@@ -92,7 +106,7 @@ func (w width) keep(constants ...float64) {
 // spread is a constant in a new register.
 func (w width) spread(u uint32) reg.VecVirtual {
 	r := w.reg()
-	VBROADCASTSS(constant(u), r)
+	VBROADCASTSS(single(u), r)
 	return r
 }
 
@@ -285,7 +299,7 @@ func (w width) zeros() []Op {
 func (w width) all(x float64) []Op {
 	line := w.regs()
 	for _, r := range line {
-		VBROADCASTSS(constant(math.Float32bits(float32(x))), r)
+		VBROADCASTSS(single(math.Float32bits(float32(x))), r)
 	}
 	return line
 }

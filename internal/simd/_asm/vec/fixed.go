@@ -59,7 +59,7 @@ func (w width) fixRows() {
 	rows, lines := pointer("rows"), pointer("lines")
 	limit, unit := Load(Param("limit"), XMM()), Load(Param("unit"), XMM())
 	least := XMM()
-	VMOVSS(constant(math.Float32bits(leastFixed)), least)
+	VMOVSS(single(math.Float32bits(leastFixed)), least)
 	bits := w.spread(0x7fffffff)
 	order := w.load(lowHalves("after", false))
 	at, n := GP64(), GP64()
