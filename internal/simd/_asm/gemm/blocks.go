@@ -224,7 +224,8 @@ func (k blocks) addMins(b, mins, high, records, words, begin reg.Register) {
 	Label("end")
 }
 
-// mins reports whether the kernel is for formats with mins. One row of those has kernels of its own.
+// mins reports whether the kernel is for formats with mins. Those have kernels of their own for
+// one row.
 func (k blocks) mins() bool { return k.name != "Signed" && k.rows > 1 }
 
 // argument is the place of a parameter.

@@ -54,8 +54,8 @@ func BlocksSignature(last string) string {
 		"next uintptr, step int)"
 }
 
-// Blocks describes a kernel of block formats, with or without mins, whose bytes of B are of the type
-// level. It fetches a number of lines a word.
+// Blocks describes a kernel of block formats, with or without mins, whose bytes of B are of the
+// type level. It fetches a number of lines a word.
 func Blocks(rows, columns int, level string, lines int, mins bool) string {
 	last := ""
 	if mins {
