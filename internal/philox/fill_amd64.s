@@ -26,7 +26,7 @@ TEXT ·fillAVX2(SB), NOSPLIT, $0-32
 	MOVL         $0xcd9e8d57, BX
 	VMOVD        BX, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x00000400, BX
+	MOVL         $0x0400, BX
 	VMOVD        BX, X3
 	VPBROADCASTD X3, Y3
 	TESTQ        DX, DX
@@ -194,8 +194,8 @@ turn:
 	VMOVDQU      Y6, 64(AX)
 	VSHUFPS      $0xdd, Y5, Y4, Y4
 	VMOVDQU      Y4, 96(AX)
-	ADDQ         $0x00000080, AX
-	SUBQ         $0x00000008, DX
+	ADDQ         $0x80, AX
+	SUBQ         $0x08, DX
 	JNZ          turn
 
 done:
@@ -228,7 +228,7 @@ TEXT ·fillAVX512(SB), NOSPLIT, $0-32
 	MOVL         $0xcd9e8d57, BX
 	VMOVD        BX, X2
 	VPBROADCASTD X2, Z2
-	MOVL         $0x00000800, BX
+	MOVL         $0x0800, BX
 	VMOVD        BX, X3
 	VPBROADCASTD X3, Z3
 	TESTQ        DX, DX
@@ -482,8 +482,8 @@ turn:
 	VMOVDQU32    Z6, 384(AX)
 	VSHUFPS      $0xdd, Z4, Z5, Z4
 	VMOVDQU32    Z4, 448(AX)
-	ADDQ         $0x00000200, AX
-	SUBQ         $0x00000020, DX
+	ADDQ         $0x0200, AX
+	SUBQ         $0x20, DX
 	JNZ          turn
 
 done:

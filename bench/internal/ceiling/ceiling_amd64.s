@@ -365,7 +365,7 @@ loop:
 	VMOVUPS    192(SI), Y6
 	PREFETCHT0 3264(SI)
 	VMOVUPS    224(SI), Y7
-	ADDQ       $0x00000100, SI
+	ADDQ       $0x0100, SI
 	DECQ       CX
 	JNZ        loop
 	VZEROUPPER

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/pass"
 
 	"unmask/internal/simd/_asm/ceiling"
@@ -51,7 +52,7 @@ func main() {
 				err = flag.Set(option, value)
 			}
 		}
-		pass.Compile = pass.Concat(pass.Compile, pass.FunctionPass(leaveOutMoves))
+		pass.Compile = pass.Concat(pass.Compile, pass.FunctionPass(shorten))
 		build.ConstraintExpr("amd64,!purego")
 		p.amd64()
 		build.Generate()
@@ -61,11 +62,21 @@ func main() {
 	}
 }
 
-// leaveOutMoves leaves out moves of a vector to itself: avo does so for general registers alone.
-func leaveOutMoves(f *ir.Function) error {
+// shorten leaves out moves of a vector to itself, which avo does for general registers alone, and
+// the zeros before constants.
+func shorten(f *ir.Function) error {
 	f.Nodes = slices.DeleteFunc(f.Nodes, func(n ir.Node) bool {
 		i, ok := n.(*ir.Instruction)
 		return ok && i.Opcode == "VMOVAPS" && len(i.Operands) == 2 && i.Operands[0] == i.Operands[1]
 	})
+	for _, i := range f.Instructions() {
+		for n, op := range i.Operands {
+			if v, ok := op.(operand.U32); ok && v < 1<<8 {
+				i.Operands[n] = operand.U8(v)
+			} else if ok && v < 1<<16 {
+				i.Operands[n] = operand.U16(v)
+			}
+		}
+	}
 	return nil
 }

@@ -51,8 +51,8 @@ loop:
 	VFMADD231PS  Z3, Z30, Z1
 	VFMADD231PS  Z3, Z31, Z2
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000300, DI
-	ADDQ         $0x000000c0, R10
+	ADDQ         $0x0300, DI
+	ADDQ         $0xc0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -131,8 +131,8 @@ loop:
 	VFMADD231PS  Z7, Z30, Z4
 	VFMADD231PS  Z7, Z31, Z5
 	ADDQ         $0x20, SI
-	ADDQ         $0x00000300, DI
-	ADDQ         $0x000000c0, R10
+	ADDQ         $0x0300, DI
+	ADDQ         $0xc0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -255,8 +255,8 @@ loop:
 	VFMADD231PS  Z15, Z30, Z10
 	VFMADD231PS  Z15, Z31, Z11
 	ADDQ         $0x40, SI
-	ADDQ         $0x00000300, DI
-	ADDQ         $0x000000c0, R10
+	ADDQ         $0x0300, DI
+	ADDQ         $0xc0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -467,8 +467,8 @@ loop:
 	VFMADD231PS  Z26, Z30, Z22
 	VFMADD231PS  Z26, Z31, Z23
 	ADDQ         $0x80, SI
-	ADDQ         $0x00000300, DI
-	ADDQ         $0x000000c0, R10
+	ADDQ         $0x0300, DI
+	ADDQ         $0xc0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -545,8 +545,8 @@ loop:
 	VFMADD231PS  Z2, Z30, Z0
 	VFMADD231PS  Z2, Z31, Z1
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000080, R10
+	ADDQ         $0x0200, DI
+	ADDQ         $0x80, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -609,8 +609,8 @@ loop:
 	VFMADD231PS  Z5, Z30, Z2
 	VFMADD231PS  Z5, Z31, Z3
 	ADDQ         $0x20, SI
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000080, R10
+	ADDQ         $0x0200, DI
+	ADDQ         $0x80, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -706,8 +706,8 @@ loop:
 	VFMADD231PS  Z11, Z30, Z6
 	VFMADD231PS  Z11, Z31, Z7
 	ADDQ         $0x40, SI
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000080, R10
+	ADDQ         $0x0200, DI
+	ADDQ         $0x80, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -869,8 +869,8 @@ loop:
 	VFMADD231PS  Z23, Z30, Z14
 	VFMADD231PS  Z23, Z31, Z15
 	ADDQ         $0x80, SI
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000080, R10
+	ADDQ         $0x0200, DI
+	ADDQ         $0x80, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -1104,8 +1104,8 @@ loop:
 	VFMADD231PS  Z29, Z30, Z22
 	VFMADD231PS  Z29, Z31, Z23
 	ADDQ         $0xc0, SI
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000080, R10
+	ADDQ         $0x0200, DI
+	ADDQ         $0x80, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -1208,8 +1208,8 @@ loop:
 	LONG         $0x4006f262
 	WORD         $0xd352
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000300, DI
-	ADDQ         $0x000000c0, R10
+	ADDQ         $0x0300, DI
+	ADDQ         $0xc0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -1312,8 +1312,8 @@ loop:
 	LONG         $0x4006f262
 	WORD         $0xef52
 	ADDQ         $0x20, SI
-	ADDQ         $0x00000300, DI
-	ADDQ         $0x000000c0, R10
+	ADDQ         $0x0300, DI
+	ADDQ         $0xc0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -1484,8 +1484,8 @@ loop:
 	LONG         $0x40065262
 	WORD         $0xdf52
 	ADDQ         $0x40, SI
-	ADDQ         $0x00000300, DI
-	ADDQ         $0x000000c0, R10
+	ADDQ         $0x0300, DI
+	ADDQ         $0xc0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -1792,8 +1792,8 @@ loop:
 	LONG         $0x40068262
 	WORD         $0xfa52
 	ADDQ         $0x80, SI
-	ADDQ         $0x00000300, DI
-	ADDQ         $0x000000c0, R10
+	ADDQ         $0x0300, DI
+	ADDQ         $0xc0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -1888,8 +1888,8 @@ loop:
 	VFMADD231PS  Z3, Z29, Z1
 	VFMADD231PS  Z3, Z30, Z2
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000180, DI
-	ADDQ         $0x00000060, R10
+	ADDQ         $0x0180, DI
+	ADDQ         $0x60, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -1976,8 +1976,8 @@ loop:
 	VFMADD231PS  Z7, Z29, Z4
 	VFMADD231PS  Z7, Z30, Z5
 	ADDQ         $0x20, SI
-	ADDQ         $0x00000180, DI
-	ADDQ         $0x00000060, R10
+	ADDQ         $0x0180, DI
+	ADDQ         $0x60, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -2108,8 +2108,8 @@ loop:
 	VFMADD231PS  Z15, Z29, Z10
 	VFMADD231PS  Z15, Z30, Z11
 	ADDQ         $0x40, SI
-	ADDQ         $0x00000180, DI
-	ADDQ         $0x00000060, R10
+	ADDQ         $0x0180, DI
+	ADDQ         $0x60, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -2328,8 +2328,8 @@ loop:
 	VFMADD231PS  Z27, Z29, Z22
 	VFMADD231PS  Z27, Z30, Z23
 	ADDQ         $0x80, SI
-	ADDQ         $0x00000180, DI
-	ADDQ         $0x00000060, R10
+	ADDQ         $0x0180, DI
+	ADDQ         $0x60, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -2416,8 +2416,8 @@ loop:
 	VPDPBUSD     Z30, Z3, Z1
 	VPDPBUSD     Z31, Z3, Z2
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000300, DI
-	ADDQ         $0x000000c0, R10
+	ADDQ         $0x0300, DI
+	ADDQ         $0xc0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -2496,8 +2496,8 @@ loop:
 	VPDPBUSD     Z30, Z7, Z4
 	VPDPBUSD     Z31, Z7, Z5
 	ADDQ         $0x20, SI
-	ADDQ         $0x00000300, DI
-	ADDQ         $0x000000c0, R10
+	ADDQ         $0x0300, DI
+	ADDQ         $0xc0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -2620,8 +2620,8 @@ loop:
 	VPDPBUSD     Z30, Z15, Z10
 	VPDPBUSD     Z31, Z15, Z11
 	ADDQ         $0x40, SI
-	ADDQ         $0x00000300, DI
-	ADDQ         $0x000000c0, R10
+	ADDQ         $0x0300, DI
+	ADDQ         $0xc0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -2832,8 +2832,8 @@ loop:
 	VPDPBUSD     Z30, Z26, Z22
 	VPDPBUSD     Z31, Z26, Z23
 	ADDQ         $0x80, SI
-	ADDQ         $0x00000300, DI
-	ADDQ         $0x000000c0, R10
+	ADDQ         $0x0300, DI
+	ADDQ         $0xc0, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -2909,8 +2909,8 @@ loop:
 	VFMADD231PS  Y2, Y14, Y0
 	VFMADD231PS  Y2, Y15, Y1
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R10
+	ADDQ         $0x0100, DI
+	ADDQ         $0x40, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -2972,8 +2972,8 @@ loop:
 	VFMADD231PS  Y5, Y14, Y2
 	VFMADD231PS  Y5, Y15, Y3
 	ADDQ         $0x20, SI
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R10
+	ADDQ         $0x0100, DI
+	ADDQ         $0x40, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -3068,8 +3068,8 @@ loop:
 	VFMADD231PS  Y11, Y14, Y6
 	VFMADD231PS  Y11, Y15, Y7
 	ADDQ         $0x40, SI
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R10
+	ADDQ         $0x0100, DI
+	ADDQ         $0x40, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -3200,8 +3200,8 @@ loop:
 	VFMADD231PS  Y13, Y14, Y10
 	VFMADD231PS  Y13, Y15, Y11
 	ADDQ         $0x60, SI
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R10
+	ADDQ         $0x0100, DI
+	ADDQ         $0x40, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -3270,8 +3270,8 @@ loop:
 	VFMADD231PS  Y2, Y13, Y0
 	VFMADD231PS  Y2, Y14, Y1
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R10
+	ADDQ         $0x80, DI
+	ADDQ         $0x20, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -3340,8 +3340,8 @@ loop:
 	VFMADD231PS  Y5, Y13, Y2
 	VFMADD231PS  Y5, Y14, Y3
 	ADDQ         $0x20, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R10
+	ADDQ         $0x80, DI
+	ADDQ         $0x20, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -3443,8 +3443,8 @@ loop:
 	VFMADD231PS  Y11, Y13, Y6
 	VFMADD231PS  Y11, Y14, Y7
 	ADDQ         $0x40, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R10
+	ADDQ         $0x80, DI
+	ADDQ         $0x20, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -3582,8 +3582,8 @@ loop:
 	VFMADD231PS  Y12, Y13, Y10
 	VFMADD231PS  Y12, Y14, Y11
 	ADDQ         $0x60, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R10
+	ADDQ         $0x80, DI
+	ADDQ         $0x20, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -3665,8 +3665,8 @@ loop:
 	VPMADDWD     Y15, Y2, Y4
 	VPADDD       Y4, Y1, Y1
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R10
+	ADDQ         $0x80, DI
+	ADDQ         $0x20, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -3721,8 +3721,8 @@ loop:
 	LONG         $0x506dc2c4
 	BYTE         $0xcf
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R10
+	ADDQ         $0x0100, DI
+	ADDQ         $0x40, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -3812,8 +3812,8 @@ loop:
 	VPMADDWD     Y15, Y5, Y7
 	VPADDD       Y7, Y3, Y3
 	ADDQ         $0x20, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R10
+	ADDQ         $0x80, DI
+	ADDQ         $0x20, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -3894,8 +3894,8 @@ loop:
 	LONG         $0x5055c2c4
 	BYTE         $0xdf
 	ADDQ         $0x20, SI
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R10
+	ADDQ         $0x0100, DI
+	ADDQ         $0x40, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -4080,8 +4080,8 @@ loop:
 	VPMADDWD     Y15, Y13, Y12
 	VPADDD       Y12, Y11, Y11
 	ADDQ         $0x60, SI
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x00000020, R10
+	ADDQ         $0x80, DI
+	ADDQ         $0x20, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -4266,8 +4266,8 @@ loop:
 	LONG         $0x501542c4
 	BYTE         $0xdf
 	ADDQ         $0x60, SI
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R10
+	ADDQ         $0x0100, DI
+	ADDQ         $0x40, R10
 	DECQ         CX
 	JNZ          loop
 	MOVQ         c+24(FP), R11
@@ -4422,7 +4422,7 @@ words:
 	VFMADD231PS  Z29, Z31, Z23
 	ADDQ         $0x08, SI
 	ADDQ         $0x08, R11
-	ADDQ         $0x00000100, DI
+	ADDQ         $0x0100, DI
 	DECQ         CX
 	JNZ          words
 	ADDQ         R13, SI
@@ -4547,7 +4547,7 @@ words:
 	VFMADD231PS  Y13, Y14, Y10
 	VFMADD231PS  Y13, Y15, Y11
 	ADDQ         $0x08, SI
-	ADDQ         $0x00000080, DI
+	ADDQ         $0x80, DI
 	DECQ         CX
 	JNZ          words
 	ADDQ         R13, SI
@@ -4590,7 +4590,7 @@ panel:
 	MOVQ   b+8(FP), DI
 	MOVQ   records+64(FP), CX
 	MOVQ   words+72(FP), R9
-	IMUL3Q $0x00000004, R9, R12
+	IMUL3Q $0x04, R9, R12
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
@@ -4616,7 +4616,7 @@ word:
 	VPDPBUSD     Z6, Z30, Z1
 	VPDPBUSD     Z6, Z31, Z2
 	ADDQ         $0x04, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         R13
 	JNZ          word
 	VMOVUPS      (DI), Z6
@@ -4629,7 +4629,7 @@ word:
 	VCVTDQ2PS    Z2, Z2
 	VFMADD231PS  Z2, Z8, Z5
 	ADDQ         $0x04, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         CX
 	JNZ          record
 	VBROADCASTSS (SI), Z0
@@ -4665,7 +4665,7 @@ panel:
 	MOVQ   mins+16(FP), AX
 	MOVQ   records+64(FP), CX
 	MOVQ   scales+32(FP), R14
-	MOVQ   $0x00000020, R12
+	MOVQ   $0x20, R12
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
@@ -4674,7 +4674,7 @@ record:
 	VPBROADCASTD (SI)(R12*1), Z0
 	VMOVDQA64    Z0, Z1
 	VMOVDQA64    Z0, Z2
-	MOVQ         $0x00000004, R13
+	MOVQ         $0x04, R13
 
 word:
 	PREFETCHT0   (R10)
@@ -4707,7 +4707,7 @@ word:
 	VPDPBUSD     Z30, Z28, Z1
 	VPDPBUSD     Z30, Z29, Z2
 	ADDQ         $0x04, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         R13
 	JNZ          word
 	ADDQ         $0x10, SI
@@ -4723,7 +4723,7 @@ finish:
 	VCVTDQ2PS   Z2, Z2
 	VFMADD231PS Z2, Z8, Z5
 	ADDQ        $0x04, SI
-	ADDQ        $0x000000c0, R14
+	ADDQ        $0xc0, R14
 	DECQ        CX
 	JNZ         record
 	TESTQ       AX, AX
@@ -4731,11 +4731,11 @@ finish:
 	VPXORD      Z0, Z0, Z0
 	VPXORD      Z1, Z1, Z1
 	VPXORD      Z2, Z2, Z2
-	MOVQ        $0x00000002, R12
+	MOVQ        $0x02, R12
 
 sums:
 	MOVQ   AX, DI
-	MOVQ   $0x00000002, R13
+	MOVQ   $0x02, R13
 	VPSLLD $0x06, Z0, Z0
 	VPSLLD $0x06, Z1, Z1
 	VPSLLD $0x06, Z2, Z2
@@ -4755,7 +4755,7 @@ sum:
 	VPDPBUSD     Z30, Z25, Z1
 	VPDPBUSD     Z30, Z26, Z2
 	ADDQ         $0x04, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         R13
 	JNZ          sum
 	DECQ         R12
@@ -4797,7 +4797,7 @@ panel:
 	MOVQ   words+72(FP), R9
 	MOVQ   mins+16(FP), AX
 	XORQ   R15, R15
-	IMUL3Q $0x00000008, R9, R12
+	IMUL3Q $0x08, R9, R12
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
@@ -4829,7 +4829,7 @@ word:
 	VPDPBUSD     Z13, Z30, Z4
 	VPDPBUSD     Z13, Z31, Z5
 	ADDQ         $0x08, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         R13
 	JNZ          word
 	TESTQ        R15, R15
@@ -4850,7 +4850,7 @@ word:
 	VCVTDQ2PS    Z5, Z5
 	VFMADD231PS  Z5, Z14, Z11
 	ADDQ         $0x08, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         CX
 	JNZ          record
 	TESTQ        AX, AX
@@ -4859,8 +4859,8 @@ word:
 	XORQ         AX, AX
 	INCQ         CX
 	INCQ         R15
-	MOVQ         $0x00000002, R9
-	MOVQ         $0x00000020, R12
+	MOVQ         $0x02, R9
+	MOVQ         $0x20, R12
 	JMP          record
 
 low:
@@ -4871,7 +4871,7 @@ low:
 	VPSLLD $0x06, Z3, Z3
 	VPSLLD $0x06, Z4, Z4
 	VPSLLD $0x06, Z5, Z5
-	SUBQ   $0x00000180, DI
+	SUBQ   $0x0180, DI
 	MOVQ   R9, R13
 	JMP    word
 
@@ -4917,7 +4917,7 @@ panel:
 	MOVQ   mins+16(FP), AX
 	MOVQ   records+64(FP), CX
 	MOVQ   scales+32(FP), R14
-	MOVQ   $0x00000040, R12
+	MOVQ   $0x40, R12
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
@@ -4932,7 +4932,7 @@ record:
 	VPBROADCASTD 4(SI)(R12*1), Z3
 	VMOVDQA64    Z3, Z4
 	VMOVDQA64    Z3, Z5
-	MOVQ         $0x00000004, R13
+	MOVQ         $0x04, R13
 
 word:
 	PREFETCHT0   (R10)
@@ -4965,7 +4965,7 @@ word:
 	VPDPBUSD     Z30, Z28, Z4
 	VPDPBUSD     Z30, Z29, Z5
 	ADDQ         $0x08, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         R13
 	JNZ          word
 	ADDQ         $0x20, SI
@@ -4987,7 +4987,7 @@ finish:
 	VCVTDQ2PS   Z5, Z5
 	VFMADD231PS Z5, Z14, Z11
 	ADDQ        $0x08, SI
-	ADDQ        $0x000000c0, R14
+	ADDQ        $0xc0, R14
 	DECQ        CX
 	JNZ         record
 	TESTQ       AX, AX
@@ -4998,11 +4998,11 @@ finish:
 	VPXORD      Z3, Z3, Z3
 	VPXORD      Z4, Z4, Z4
 	VPXORD      Z5, Z5, Z5
-	MOVQ        $0x00000002, R12
+	MOVQ        $0x02, R12
 
 sums:
 	MOVQ   AX, DI
-	MOVQ   $0x00000002, R13
+	MOVQ   $0x02, R13
 	VPSLLD $0x06, Z0, Z0
 	VPSLLD $0x06, Z1, Z1
 	VPSLLD $0x06, Z2, Z2
@@ -5025,7 +5025,7 @@ sum:
 	VPDPBUSD     Z30, Z25, Z4
 	VPDPBUSD     Z30, Z26, Z5
 	ADDQ         $0x08, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         R13
 	JNZ          sum
 	DECQ         R12
@@ -5075,7 +5075,7 @@ panel:
 	MOVQ   words+72(FP), R9
 	MOVQ   mins+16(FP), AX
 	XORQ   R15, R15
-	IMUL3Q $0x00000010, R9, R12
+	IMUL3Q $0x10, R9, R12
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
@@ -5127,7 +5127,7 @@ word:
 	VPDPBUSD     Z27, Z30, Z10
 	VPDPBUSD     Z27, Z31, Z11
 	ADDQ         $0x10, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         R13
 	JNZ          word
 	TESTQ        R15, R15
@@ -5160,7 +5160,7 @@ word:
 	VCVTDQ2PS    Z11, Z11
 	VFMADD231PS  Z11, Z26, Z23
 	ADDQ         $0x10, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         CX
 	JNZ          record
 	TESTQ        AX, AX
@@ -5169,8 +5169,8 @@ word:
 	XORQ         AX, AX
 	INCQ         CX
 	INCQ         R15
-	MOVQ         $0x00000002, R9
-	MOVQ         $0x00000040, R12
+	MOVQ         $0x02, R9
+	MOVQ         $0x40, R12
 	JMP          record
 
 low:
@@ -5187,7 +5187,7 @@ low:
 	VPSLLD $0x06, Z9, Z9
 	VPSLLD $0x06, Z10, Z10
 	VPSLLD $0x06, Z11, Z11
-	SUBQ   $0x00000180, DI
+	SUBQ   $0x0180, DI
 	MOVQ   R9, R13
 	JMP    word
 
@@ -5249,7 +5249,7 @@ panel:
 	MOVQ   mins+16(FP), AX
 	MOVQ   records+64(FP), CX
 	MOVQ   scales+32(FP), R14
-	MOVQ   $0x00000080, R12
+	MOVQ   $0x80, R12
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
@@ -5276,7 +5276,7 @@ record:
 	VPBROADCASTD 12(SI)(R12*1), Z9
 	VMOVDQA64    Z9, Z10
 	VMOVDQA64    Z9, Z11
-	MOVQ         $0x00000004, R13
+	MOVQ         $0x04, R13
 
 word:
 	PREFETCHT0   (R10)
@@ -5325,7 +5325,7 @@ word:
 	VPDPBUSD     Z30, Z28, Z10
 	VPDPBUSD     Z30, Z29, Z11
 	ADDQ         $0x10, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         R13
 	JNZ          word
 	ADDQ         $0x40, SI
@@ -5359,7 +5359,7 @@ finish:
 	VCVTDQ2PS   Z11, Z11
 	VFMADD231PS Z11, Z26, Z23
 	ADDQ        $0x10, SI
-	ADDQ        $0x000000c0, R14
+	ADDQ        $0xc0, R14
 	DECQ        CX
 	JNZ         record
 	TESTQ       AX, AX
@@ -5376,11 +5376,11 @@ finish:
 	VPXORD      Z9, Z9, Z9
 	VPXORD      Z10, Z10, Z10
 	VPXORD      Z11, Z11, Z11
-	MOVQ        $0x00000002, R12
+	MOVQ        $0x02, R12
 
 sums:
 	MOVQ   AX, DI
-	MOVQ   $0x00000002, R13
+	MOVQ   $0x02, R13
 	VPSLLD $0x06, Z0, Z0
 	VPSLLD $0x06, Z1, Z1
 	VPSLLD $0x06, Z2, Z2
@@ -5417,7 +5417,7 @@ sum:
 	VPDPBUSD     Z30, Z25, Z10
 	VPDPBUSD     Z30, Z26, Z11
 	ADDQ         $0x10, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         R13
 	JNZ          sum
 	DECQ         R12
@@ -5482,7 +5482,7 @@ panel:
 	MOVQ    b+8(FP), DI
 	MOVQ    records+64(FP), CX
 	MOVQ    words+72(FP), R9
-	IMUL3Q  $0x00000004, R9, R12
+	IMUL3Q  $0x04, R9, R12
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS Y0, (R14)
 	VMOVUPS Y0, 32(R14)
@@ -5503,7 +5503,7 @@ word:
 	LONG         $0x5005e2c4
 	BYTE         $0xca
 	ADDQ         $0x04, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         R13
 	JNZ          word
 	VMOVUPS      (DI), Y2
@@ -5515,10 +5515,10 @@ word:
 	VFMADD213PS  32(R14), Y3, Y1
 	VMOVUPS      Y1, 32(R14)
 	ADDQ         $0x04, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         CX
 	JNZ          record
-	MOVQ         $0x00000001, R13
+	MOVQ         $0x01, R13
 
 row:
 	VBROADCASTSS (SI), Y2
@@ -5533,7 +5533,7 @@ row:
 	ADDQ         $0x40, R14
 	DECQ         R13
 	JNZ          row
-	SUBQ         $0x00000040, R14
+	SUBQ         $0x40, R14
 	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
@@ -5557,7 +5557,7 @@ panel:
 	MOVQ    words+72(FP), R9
 	MOVQ    mins+16(FP), AX
 	XORQ    R15, R15
-	IMUL3Q  $0x00000008, R9, R12
+	IMUL3Q  $0x08, R9, R12
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS Y0, (R14)
 	VMOVUPS Y0, 32(R14)
@@ -5587,7 +5587,7 @@ word:
 	LONG         $0x5005e2c4
 	BYTE         $0xdd
 	ADDQ         $0x08, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         R13
 	JNZ          word
 	TESTQ        R15, R15
@@ -5607,7 +5607,7 @@ word:
 	VFMADD213PS  96(R14), Y5, Y3
 	VMOVUPS      Y3, 96(R14)
 	ADDQ         $0x08, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         CX
 	JNZ          record
 	TESTQ        AX, AX
@@ -5616,8 +5616,8 @@ word:
 	XORQ         AX, AX
 	INCQ         CX
 	INCQ         R15
-	MOVQ         $0x00000002, R9
-	MOVQ         $0x00000020, R12
+	MOVQ         $0x02, R9
+	MOVQ         $0x20, R12
 	JMP          record
 
 low:
@@ -5626,12 +5626,12 @@ low:
 	VPSLLD $0x06, Y1, Y1
 	VPSLLD $0x06, Y2, Y2
 	VPSLLD $0x06, Y3, Y3
-	SUBQ   $0x00000080, DI
+	SUBQ   $0x80, DI
 	MOVQ   R9, R13
 	JMP    word
 
 end:
-	MOVQ $0x00000002, R13
+	MOVQ $0x02, R13
 
 row:
 	VBROADCASTSS (SI), Y2
@@ -5646,7 +5646,7 @@ row:
 	ADDQ         $0x40, R14
 	DECQ         R13
 	JNZ          row
-	SUBQ         $0x00000080, R14
+	SUBQ         $0x80, R14
 	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
@@ -5670,7 +5670,7 @@ panel:
 	MOVQ    words+72(FP), R9
 	MOVQ    mins+16(FP), AX
 	XORQ    R15, R15
-	IMUL3Q  $0x00000018, R9, R12
+	IMUL3Q  $0x18, R9, R12
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS Y0, (R14)
 	VMOVUPS Y0, 32(R14)
@@ -5736,7 +5736,7 @@ word:
 	LONG         $0x500542c4
 	BYTE         $0xdd
 	ADDQ         $0x18, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         R13
 	JNZ          word
 	TESTQ        R15, R15
@@ -5780,7 +5780,7 @@ word:
 	VFMADD213PS  352(R14), Y15, Y11
 	VMOVUPS      Y11, 352(R14)
 	ADDQ         $0x18, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         CX
 	JNZ          record
 	TESTQ        AX, AX
@@ -5789,8 +5789,8 @@ word:
 	XORQ         AX, AX
 	INCQ         CX
 	INCQ         R15
-	MOVQ         $0x00000002, R9
-	MOVQ         $0x00000060, R12
+	MOVQ         $0x02, R9
+	MOVQ         $0x60, R12
 	JMP          record
 
 low:
@@ -5807,12 +5807,12 @@ low:
 	VPSLLD $0x06, Y9, Y9
 	VPSLLD $0x06, Y10, Y10
 	VPSLLD $0x06, Y11, Y11
-	SUBQ   $0x00000080, DI
+	SUBQ   $0x80, DI
 	MOVQ   R9, R13
 	JMP    word
 
 end:
-	MOVQ $0x00000006, R13
+	MOVQ $0x06, R13
 
 row:
 	VBROADCASTSS (SI), Y2
@@ -5827,7 +5827,7 @@ row:
 	ADDQ         $0x40, R14
 	DECQ         R13
 	JNZ          row
-	SUBQ         $0x00000180, R14
+	SUBQ         $0x0180, R14
 	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
@@ -5852,7 +5852,7 @@ panel:
 	MOVQ    b+8(FP), DI
 	MOVQ    records+64(FP), CX
 	MOVQ    words+72(FP), R9
-	IMUL3Q  $0x00000004, R9, R12
+	IMUL3Q  $0x04, R9, R12
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS Y0, (R14)
 	VMOVUPS Y0, 32(R14)
@@ -5880,7 +5880,7 @@ word:
 	VPMADDWD     Y15, Y10, Y10
 	VPADDD       Y10, Y1, Y1
 	ADDQ         $0x04, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         R13
 	JNZ          word
 	VMOVUPS      (DI), Y2
@@ -5892,10 +5892,10 @@ word:
 	VFMADD213PS  32(R14), Y3, Y1
 	VMOVUPS      Y1, 32(R14)
 	ADDQ         $0x04, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         CX
 	JNZ          record
-	MOVQ         $0x00000001, R13
+	MOVQ         $0x01, R13
 
 row:
 	VBROADCASTSS (SI), Y2
@@ -5910,7 +5910,7 @@ row:
 	ADDQ         $0x40, R14
 	DECQ         R13
 	JNZ          row
-	SUBQ         $0x00000040, R14
+	SUBQ         $0x40, R14
 	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
@@ -5946,7 +5946,7 @@ panel:
 record:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
-	MOVQ  $0x00000004, R13
+	MOVQ  $0x04, R13
 
 word:
 	PREFETCHT0   (R10)
@@ -5992,7 +5992,7 @@ word:
 	ADDQ         $0x40, R9
 	DECQ         CX
 	JNZ          record
-	MOVQ         $0x00000001, R13
+	MOVQ         $0x01, R13
 	MOVQ         SI, R11
 	TESTQ        R15, R15
 	JZ           row
@@ -6065,7 +6065,7 @@ scale:
 	ADDQ         R8, DX
 	DECQ         R13
 	JNZ          row
-	SUBQ         $0x00000040, R14
+	SUBQ         $0x40, R14
 	MOVQ         R11, SI
 	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
@@ -6091,7 +6091,7 @@ panel:
 	MOVQ    b+8(FP), DI
 	MOVQ    records+64(FP), CX
 	MOVQ    words+72(FP), R9
-	IMUL3Q  $0x00000008, R9, R12
+	IMUL3Q  $0x08, R9, R12
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS Y0, (R14)
 	VMOVUPS Y0, 32(R14)
@@ -6133,7 +6133,7 @@ word:
 	VPMADDWD     Y15, Y11, Y11
 	VPADDD       Y11, Y3, Y3
 	ADDQ         $0x08, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         R13
 	JNZ          word
 	VMOVUPS      (DI), Y4
@@ -6151,10 +6151,10 @@ word:
 	VFMADD213PS  96(R14), Y5, Y3
 	VMOVUPS      Y3, 96(R14)
 	ADDQ         $0x08, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         CX
 	JNZ          record
-	MOVQ         $0x00000002, R13
+	MOVQ         $0x02, R13
 
 row:
 	VBROADCASTSS (SI), Y2
@@ -6169,7 +6169,7 @@ row:
 	ADDQ         $0x40, R14
 	DECQ         R13
 	JNZ          row
-	SUBQ         $0x00000080, R14
+	SUBQ         $0x80, R14
 	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
@@ -6209,7 +6209,7 @@ record:
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
-	MOVQ  $0x00000004, R13
+	MOVQ  $0x04, R13
 
 word:
 	PREFETCHT0   (R10)
@@ -6276,7 +6276,7 @@ word:
 	ADDQ         $0x40, R9
 	DECQ         CX
 	JNZ          record
-	MOVQ         $0x00000002, R13
+	MOVQ         $0x02, R13
 	MOVQ         SI, R11
 	TESTQ        R15, R15
 	JZ           row
@@ -6349,7 +6349,7 @@ scale:
 	ADDQ         R8, DX
 	DECQ         R13
 	JNZ          row
-	SUBQ         $0x00000080, R14
+	SUBQ         $0x80, R14
 	MOVQ         R11, SI
 	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
@@ -6377,7 +6377,7 @@ panel:
 	MOVQ    words+72(FP), R9
 	MOVQ    mins+16(FP), AX
 	XORQ    R15, R15
-	IMUL3Q  $0x00000008, R9, R12
+	IMUL3Q  $0x08, R9, R12
 	SHRQ    $0x01, R9
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS Y0, (R14)
@@ -6430,7 +6430,7 @@ word:
 	VPMADDWD     Y15, Y9, Y9
 	VPADDD       Y9, Y3, Y3
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000080, DI
+	ADDQ         $0x80, DI
 	DECQ         R13
 	JNZ          word
 	TESTQ        R15, R15
@@ -6450,7 +6450,7 @@ word:
 	VFMADD213PS  96(R14), Y5, Y3
 	VMOVUPS      Y3, 96(R14)
 	ADDQ         $0x08, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         CX
 	JNZ          record
 	TESTQ        AX, AX
@@ -6459,8 +6459,8 @@ word:
 	XORQ         AX, AX
 	INCQ         CX
 	INCQ         R15
-	MOVQ         $0x00000001, R9
-	MOVQ         $0x00000020, R12
+	MOVQ         $0x01, R9
+	MOVQ         $0x20, R12
 	JMP          record
 
 low:
@@ -6469,12 +6469,12 @@ low:
 	VPSLLD $0x06, Y1, Y1
 	VPSLLD $0x06, Y2, Y2
 	VPSLLD $0x06, Y3, Y3
-	SUBQ   $0x00000080, DI
+	SUBQ   $0x80, DI
 	MOVQ   R9, R13
 	JMP    word
 
 end:
-	MOVQ $0x00000002, R13
+	MOVQ $0x02, R13
 
 row:
 	VBROADCASTSS (SI), Y2
@@ -6489,7 +6489,7 @@ row:
 	ADDQ         $0x40, R14
 	DECQ         R13
 	JNZ          row
-	SUBQ         $0x00000080, R14
+	SUBQ         $0x80, R14
 	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
@@ -6514,7 +6514,7 @@ panel:
 	MOVQ    b+8(FP), DI
 	MOVQ    records+64(FP), CX
 	MOVQ    words+72(FP), R9
-	IMUL3Q  $0x00000010, R9, R12
+	IMUL3Q  $0x10, R9, R12
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS Y0, (R14)
 	VMOVUPS Y0, 32(R14)
@@ -6584,7 +6584,7 @@ word:
 	VPMADDWD     Y15, Y9, Y9
 	VPADDD       Y9, Y7, Y7
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         R13
 	JNZ          word
 	VMOVUPS      (DI), Y8
@@ -6614,10 +6614,10 @@ word:
 	VFMADD213PS  224(R14), Y9, Y7
 	VMOVUPS      Y7, 224(R14)
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         CX
 	JNZ          record
-	MOVQ         $0x00000004, R13
+	MOVQ         $0x04, R13
 
 row:
 	VBROADCASTSS (SI), Y2
@@ -6632,7 +6632,7 @@ row:
 	ADDQ         $0x40, R14
 	DECQ         R13
 	JNZ          row
-	SUBQ         $0x00000100, R14
+	SUBQ         $0x0100, R14
 	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
@@ -6680,7 +6680,7 @@ record:
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
-	MOVQ  $0x00000004, R13
+	MOVQ  $0x04, R13
 
 word:
 	PREFETCHT0   (R10)
@@ -6789,7 +6789,7 @@ word:
 	ADDQ         $0x40, R9
 	DECQ         CX
 	JNZ          record
-	MOVQ         $0x00000004, R13
+	MOVQ         $0x04, R13
 	MOVQ         SI, R11
 	TESTQ        R15, R15
 	JZ           row
@@ -6862,7 +6862,7 @@ scale:
 	ADDQ         R8, DX
 	DECQ         R13
 	JNZ          row
-	SUBQ         $0x00000100, R14
+	SUBQ         $0x0100, R14
 	MOVQ         R11, SI
 	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
@@ -6890,7 +6890,7 @@ panel:
 	MOVQ    words+72(FP), R9
 	MOVQ    mins+16(FP), AX
 	XORQ    R15, R15
-	IMUL3Q  $0x00000010, R9, R12
+	IMUL3Q  $0x10, R9, R12
 	SHRQ    $0x01, R9
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS Y0, (R14)
@@ -6979,7 +6979,7 @@ word:
 	VPMADDWD     Y15, Y9, Y9
 	VPADDD       Y9, Y7, Y7
 	ADDQ         $0x20, SI
-	ADDQ         $0x00000080, DI
+	ADDQ         $0x80, DI
 	DECQ         R13
 	JNZ          word
 	TESTQ        R15, R15
@@ -7011,7 +7011,7 @@ word:
 	VFMADD213PS  224(R14), Y9, Y7
 	VMOVUPS      Y7, 224(R14)
 	ADDQ         $0x10, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         CX
 	JNZ          record
 	TESTQ        AX, AX
@@ -7020,8 +7020,8 @@ word:
 	XORQ         AX, AX
 	INCQ         CX
 	INCQ         R15
-	MOVQ         $0x00000001, R9
-	MOVQ         $0x00000040, R12
+	MOVQ         $0x01, R9
+	MOVQ         $0x40, R12
 	JMP          record
 
 low:
@@ -7034,12 +7034,12 @@ low:
 	VPSLLD $0x06, Y5, Y5
 	VPSLLD $0x06, Y6, Y6
 	VPSLLD $0x06, Y7, Y7
-	SUBQ   $0x00000080, DI
+	SUBQ   $0x80, DI
 	MOVQ   R9, R13
 	JMP    word
 
 end:
-	MOVQ $0x00000004, R13
+	MOVQ $0x04, R13
 
 row:
 	VBROADCASTSS (SI), Y2
@@ -7054,7 +7054,7 @@ row:
 	ADDQ         $0x40, R14
 	DECQ         R13
 	JNZ          row
-	SUBQ         $0x00000100, R14
+	SUBQ         $0x0100, R14
 	ADDQ         skip+56(FP), SI
 	DECQ         panels+48(FP)
 	JNZ          panel
@@ -7082,7 +7082,7 @@ panel:
 	MOVQ   mins+16(FP), AX
 	MOVQ   records+64(FP), CX
 	MOVQ   scales+32(FP), R14
-	MOVQ   $0x00000020, R12
+	MOVQ   $0x20, R12
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
@@ -7095,7 +7095,7 @@ record:
 	VPBROADCASTD (SI)(R12*1), Z0
 	VMOVDQA64    Z0, Z1
 	VMOVDQA64    Z0, Z2
-	MOVQ         $0x00000004, R13
+	MOVQ         $0x04, R13
 
 word:
 	PREFETCHT0   (R10)
@@ -7140,11 +7140,11 @@ word:
 	VPDPBUSD     Z30, Z28, Z1
 	VPDPBUSD     Z30, Z29, Z2
 	ADDQ         $0x04, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         R13
 	JNZ          word
 	ADDQ         $0x10, SI
-	ADDQ         $0x000000c0, R15
+	ADDQ         $0xc0, R15
 
 finish:
 	VMOVUPS     (R14), Z6
@@ -7157,7 +7157,7 @@ finish:
 	VCVTDQ2PS   Z2, Z2
 	VFMADD231PS Z2, Z8, Z5
 	ADDQ        $0x04, SI
-	ADDQ        $0x000000c0, R14
+	ADDQ        $0xc0, R14
 	DECQ        CX
 	JNZ         record
 	TESTQ       AX, AX
@@ -7165,11 +7165,11 @@ finish:
 	VPXORD      Z0, Z0, Z0
 	VPXORD      Z1, Z1, Z1
 	VPXORD      Z2, Z2, Z2
-	MOVQ        $0x00000002, R12
+	MOVQ        $0x02, R12
 
 sums:
 	MOVQ   AX, DI
-	MOVQ   $0x00000002, R13
+	MOVQ   $0x02, R13
 	VPSLLD $0x06, Z0, Z0
 	VPSLLD $0x06, Z1, Z1
 	VPSLLD $0x06, Z2, Z2
@@ -7189,7 +7189,7 @@ sum:
 	VPDPBUSD     Z30, Z25, Z1
 	VPDPBUSD     Z30, Z26, Z2
 	ADDQ         $0x04, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         R13
 	JNZ          sum
 	DECQ         R12
@@ -7236,7 +7236,7 @@ panel:
 	MOVQ   mins+16(FP), AX
 	MOVQ   records+64(FP), CX
 	MOVQ   scales+32(FP), R14
-	MOVQ   $0x00000010, R12
+	MOVQ   $0x10, R12
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
@@ -7261,7 +7261,7 @@ record:
 	VPBROADCASTD (SI)(R12*1), Z0
 	VMOVDQA64    Z0, Z1
 	VMOVDQA64    Z0, Z2
-	MOVQ         $0x00000004, R13
+	MOVQ         $0x04, R13
 
 word:
 	PREFETCHT0   (R10)
@@ -7306,11 +7306,11 @@ word:
 	VPDPBUSD     Z30, Z28, Z20
 	VPDPBUSD     Z30, Z29, Z21
 	ADDQ         $0x04, SI
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         R13
 	JNZ          word
 	ADDQ         $0x14, SI
-	ADDQ         $0x00000180, R15
+	ADDQ         $0x0180, R15
 	VMOVUPS      (R14), Z6
 	VMOVUPS      64(R14), Z7
 	VMOVUPS      128(R14), Z8
@@ -7321,7 +7321,7 @@ word:
 	VCVTDQ2PS    Z2, Z2
 	VFMADD231PS  Z2, Z8, Z5
 	ADDQ         $0x04, SI
-	ADDQ         $0x000000c0, R14
+	ADDQ         $0xc0, R14
 	VMOVDQA64    Z19, Z0
 	VMOVDQA64    Z20, Z1
 	VMOVDQA64    Z21, Z2
@@ -7334,7 +7334,7 @@ word:
 	VFMADD231PS  Z1, Z7, Z4
 	VCVTDQ2PS    Z2, Z2
 	VFMADD231PS  Z2, Z8, Z5
-	ADDQ         $0x000000c0, R14
+	ADDQ         $0xc0, R14
 	DECQ         CX
 	DECQ         CX
 	JNZ          record
@@ -7371,7 +7371,7 @@ TEXT ·mulBlocksFive_1x16(SB), NOSPLIT, $0-96
 	MOVL         $0x01010101, AX
 	VMOVD        AX, X11
 	VPBROADCASTD X11, Y11
-	MOVQ         $0x00000002, R13
+	MOVQ         $0x02, R13
 
 half:
 	MOVQ   SI, R8
@@ -7386,7 +7386,7 @@ record:
 	VPXOR   Y2, Y2, Y2
 	VMOVDQU (AX), Y8
 	VPSRLW  $0x04, Y8, Y9
-	MOVQ    $0x00000004, DI
+	MOVQ    $0x04, DI
 
 word:
 	PREFETCHT0   (R10)
@@ -7410,7 +7410,7 @@ word:
 	VPADDW       Y12, Y2, Y2
 	VPSRLW       $0x01, Y9, Y9
 	ADDQ         $0x04, R8
-	ADDQ         $0x00000040, R9
+	ADDQ         $0x40, R9
 	DECQ         DI
 	JNZ          word
 	VPMADDWD     Y14, Y1, Y1
@@ -7422,9 +7422,9 @@ word:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  (R11), Y1, Y0
 	ADDQ         $0x14, R8
-	ADDQ         $0x00000040, R11
-	ADDQ         $0x00000040, AX
-	SUBQ         $0x00000001, R12
+	ADDQ         $0x40, R11
+	ADDQ         $0x40, AX
+	SUBQ         $0x01, R12
 	JNZ          record
 	VPXOR        Y4, Y4, Y4
 	VMOVDQU      (R15), Y6
@@ -7481,7 +7481,7 @@ TEXT ·mulBlocksSix_1x16(SB), NOSPLIT, $0-96
 	MOVL         $0x03030303, AX
 	VMOVD        AX, X11
 	VPBROADCASTD X11, Y11
-	MOVQ         $0x00000002, R13
+	MOVQ         $0x02, R13
 
 half:
 	MOVQ   SI, R8
@@ -7498,7 +7498,7 @@ record:
 	VPXOR   Y4, Y4, Y4
 	VMOVDQU (AX), Y8
 	VMOVDQU 64(AX), Y9
-	MOVQ    $0x00000004, DI
+	MOVQ    $0x04, DI
 
 word:
 	PREFETCHT0   (R10)
@@ -7522,7 +7522,7 @@ word:
 	VPADDW       Y12, Y4, Y4
 	VPSRLW       $0x02, Y9, Y9
 	ADDQ         $0x04, R8
-	ADDQ         $0x00000040, R9
+	ADDQ         $0x40, R9
 	DECQ         DI
 	JNZ          word
 	VPMADDWD     Y14, Y1, Y1
@@ -7542,9 +7542,9 @@ word:
 	VCVTDQ2PS    Y3, Y3
 	VFMADD231PS  64(R11), Y3, Y0
 	ADDQ         $0x18, R8
-	ADDQ         $0x00000080, R11
-	ADDQ         $0x00000080, AX
-	SUBQ         $0x00000002, R12
+	ADDQ         $0x80, R11
+	ADDQ         $0x80, AX
+	SUBQ         $0x02, R12
 	JNZ          record
 	VBROADCASTSS (R8), Y13
 	VFMADD213PS  (DX), Y13, Y0
@@ -7600,7 +7600,7 @@ loop:
 	VMOVQ        X1, (DX)
 	ADDQ         $0x20, DI
 	ADDQ         $0x08, DX
-	ADDQ         $0x00000080, SI
+	ADDQ         $0x80, SI
 	ADDQ         $0x04, R8
 	DECQ         CX
 	JNZ          loop
@@ -7620,7 +7620,7 @@ TEXT ·unpackLow(SB), NOSPLIT, $0-56
 	MOVL         $0x0f0f0f0f, AX
 	VMOVD        AX, X15
 	VPBROADCASTD X15, Y15
-	MOVL         $0x00000000, AX
+	MOVL         $0x00, AX
 	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
 	LEAQ         (SI)(R8*2), R11
@@ -7657,13 +7657,13 @@ columns:
 	VPAND   Y3, Y15, Y3
 	VMOVUPS Y2, (R12)(R8*1)
 	VMOVUPS Y3, (BX)(R8*1)
-	ADDQ    $0x00000020, SI
-	ADDQ    $0x00000020, R11
-	ADDQ    $0x00000020, DI
-	ADDQ    $0x00000020, R12
-	ADDQ    $0x00000020, R13
-	ADDQ    $0x00000020, BX
-	SUBQ    $0x00000020, AX
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, R11
+	ADDQ    $0x20, DI
+	ADDQ    $0x20, R12
+	ADDQ    $0x20, R13
+	ADDQ    $0x20, BX
+	SUBQ    $0x20, AX
 	JNZ     columns
 	ADDQ    R10, DI
 	ADDQ    R10, R12
@@ -7750,14 +7750,14 @@ columns:
 	VPOR    Y7, Y3, Y3
 	VMOVUPS Y2, (R12)(R8*1)
 	VMOVUPS Y3, (BX)(R8*1)
-	ADDQ    $0x00000020, SI
-	ADDQ    $0x00000020, R11
-	ADDQ    $0x00000020, DI
-	ADDQ    $0x00000020, R12
-	ADDQ    $0x00000020, R13
-	ADDQ    $0x00000020, BX
-	ADDQ    $0x00000020, DX
-	SUBQ    $0x00000020, AX
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, R11
+	ADDQ    $0x20, DI
+	ADDQ    $0x20, R12
+	ADDQ    $0x20, R13
+	ADDQ    $0x20, BX
+	ADDQ    $0x20, DX
+	SUBQ    $0x20, AX
 	JNZ     columns
 	ADDQ    R10, DI
 	ADDQ    R10, R12
@@ -7844,14 +7844,14 @@ columns:
 	VPOR    Y7, Y3, Y3
 	VMOVUPS Y2, (R12)(R8*1)
 	VMOVUPS Y3, (BX)(R8*1)
-	ADDQ    $0x00000020, SI
-	ADDQ    $0x00000020, R11
-	ADDQ    $0x00000020, DI
-	ADDQ    $0x00000020, R12
-	ADDQ    $0x00000020, R13
-	ADDQ    $0x00000020, BX
-	ADDQ    $0x00000020, DX
-	SUBQ    $0x00000020, AX
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, R11
+	ADDQ    $0x20, DI
+	ADDQ    $0x20, R12
+	ADDQ    $0x20, R13
+	ADDQ    $0x20, BX
+	ADDQ    $0x20, DX
+	SUBQ    $0x20, AX
 	JNZ     columns
 	ADDQ    R10, DI
 	ADDQ    R10, R12
@@ -7959,14 +7959,14 @@ columns:
 	VPTERNLOGD $0xf8, Z7, Z14, Z3
 	VMOVUPS    Z2, (R12)(R8*1)
 	VMOVUPS    Z3, (BX)(R8*1)
-	ADDQ       $0x00000040, SI
-	ADDQ       $0x00000040, R11
-	ADDQ       $0x00000040, DI
-	ADDQ       $0x00000040, R12
-	ADDQ       $0x00000040, R13
-	ADDQ       $0x00000040, BX
-	ADDQ       $0x00000040, DX
-	SUBQ       $0x00000040, AX
+	ADDQ       $0x40, SI
+	ADDQ       $0x40, R11
+	ADDQ       $0x40, DI
+	ADDQ       $0x40, R12
+	ADDQ       $0x40, R13
+	ADDQ       $0x40, BX
+	ADDQ       $0x40, DX
+	SUBQ       $0x40, AX
 	JNZ        columns
 	ADDQ       R10, DI
 	ADDQ       R10, R12
@@ -8060,10 +8060,10 @@ TEXT ·packBF16Wide(SB), NOSPLIT, $0-36
 	MOVQ         stride+16(FP), R8
 	MOVQ         n+24(FP), CX
 	SHLQ         $0x02, R8
-	MOVL         $0x00007fff, AX
+	MOVL         $0x7fff, AX
 	VMOVD        AX, X7
 	VPBROADCASTD X7, Y7
-	MOVL         $0x00000001, AX
+	MOVL         $0x01, AX
 	VMOVD        AX, X6
 	VPBROADCASTD X6, Y6
 	MOVL         $0xffff0000, AX
@@ -8103,7 +8103,7 @@ TEXT ·packInt8(SB), NOSPLIT, $0-36
 	SHLQ         $0x02, R8
 	MOVSS        inverse+32(FP), X7
 	VBROADCASTSS X7, Z7
-	MOVL         $0x00000080, AX
+	MOVL         $0x80, AX
 	VPBROADCASTD AX, Z6
 
 loop:
@@ -8129,10 +8129,10 @@ TEXT ·packInt8Short(SB), NOSPLIT, $0-36
 	SHLQ         $0x02, R8
 	MOVSS        inverse+32(FP), X7
 	VBROADCASTSS X7, Y7
-	MOVL         $0x00000080, AX
+	MOVL         $0x80, AX
 	VMOVD        AX, X6
 	VPBROADCASTD X6, Y6
-	MOVL         $0x000000ff, AX
+	MOVL         $0xff, AX
 	VMOVD        AX, X5
 	VPBROADCASTD X5, Y5
 	MOVL         $0x05010400, AX
@@ -8169,7 +8169,7 @@ TEXT ·packInt8Wide(SB), NOSPLIT, $0-36
 	SHLQ         $0x02, R8
 	MOVSS        inverse+32(FP), X7
 	VBROADCASTSS X7, Y7
-	MOVL         $0x0000ffff, AX
+	MOVL         $0xffff, AX
 	VMOVD        AX, X6
 	VPBROADCASTD X6, Y6
 

@@ -2182,7 +2182,7 @@ loop:
 	VCMPPS  $0x04, Z0, Z2, K1
 	VMAXPS  Z2, Z1, K1, Z1
 	KMOVW   K1, DI
-	XORL    $0x0000ffff, DI
+	XORL    $0xffff, DI
 	JNZ     equal
 
 next:
@@ -2551,7 +2551,7 @@ TEXT ·scoresWideAVX2(SB), NOSPLIT, $0-48
 	LEAQ (R8)(R8*2), R9
 
 tile4:
-	CMPQ   BX, $0x00000004
+	CMPQ   BX, $0x04
 	JLT    end4
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -2591,7 +2591,7 @@ term4:
 	VFMADD231PS  Y13, Y15, Y10
 	VFMADD231PS  Y14, Y15, Y11
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000060, R10
+	ADDQ         $0x60, R10
 	DECQ         R11
 	JNZ          term4
 	VMOVUPS      Y0, (AX)
@@ -2606,14 +2606,14 @@ term4:
 	VMOVUPS      Y9, 288(AX)
 	VMOVUPS      Y10, 320(AX)
 	VMOVUPS      Y11, 352(AX)
-	ADDQ         $0x00000180, AX
+	ADDQ         $0x0180, AX
 	LEAQ         (CX)(R9*1), CX
-	SUBQ         $0x00000004, BX
+	SUBQ         $0x04, BX
 	JMP          tile4
 
 end4:
 tile1:
-	CMPQ   BX, $0x00000001
+	CMPQ   BX, $0x01
 	JLT    end1
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -2632,14 +2632,14 @@ term1:
 	VFMADD231PS  Y13, Y15, Y1
 	VFMADD231PS  Y14, Y15, Y2
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000060, R8
+	ADDQ         $0x60, R8
 	DECQ         R9
 	JNZ          term1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, 64(AX)
-	ADDQ         $0x00000060, AX
-	SUBQ         $0x00000001, BX
+	ADDQ         $0x60, AX
+	SUBQ         $0x01, BX
 	JMP          tile1
 
 end1:
@@ -2664,7 +2664,7 @@ max:
 	VMAXPS       (DI), Y0, Y0
 	VMAXPS       32(DI), Y1, Y1
 	VMAXPS       64(DI), Y2, Y2
-	ADDQ         $0x00000060, DI
+	ADDQ         $0x60, DI
 	DECQ         R8
 	JNZ          max
 	VBROADCASTSS wc2fe0000<>+0(SB), Y3
@@ -2774,7 +2774,7 @@ exp0:
 	VMULPS      Y13, Y14, Y14
 	VMOVUPS     Y14, (DI)
 	VADDPS      Y14, Y11, Y11
-	ADDQ        $0x00000060, DI
+	ADDQ        $0x60, DI
 	DECQ        R8
 	JNZ         exp0
 	VMOVUPS     Y11, (DX)
@@ -2799,7 +2799,7 @@ exp1:
 	VMULPS      Y12, Y13, Y13
 	VMOVUPS     Y13, 32(DI)
 	VADDPS      Y13, Y0, Y0
-	ADDQ        $0x00000060, DI
+	ADDQ        $0x60, DI
 	DECQ        R8
 	JNZ         exp1
 	VMOVUPS     Y0, 32(DX)
@@ -2824,7 +2824,7 @@ exp2:
 	VMULPS      Y11, Y12, Y12
 	VMOVUPS     Y12, 64(DI)
 	VADDPS      Y12, Y0, Y0
-	ADDQ        $0x00000060, DI
+	ADDQ        $0x60, DI
 	DECQ        R8
 	JNZ         exp2
 	VMOVUPS     Y0, 64(DX)
@@ -2863,7 +2863,7 @@ TEXT ·valuesWideAVX2(SB), NOSPLIT, $0-56
 	SHLQ $0x02, R9
 
 tile4:
-	CMPQ    DI, $0x00000004
+	CMPQ    DI, $0x04
 	JLT     end4
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -2907,7 +2907,7 @@ term4:
 	VFMADD231PS  Y13, Y15, Y10
 	VFMADD231PS  Y14, Y15, Y11
 	ADDQ         R9, R10
-	ADDQ         $0x00000060, R11
+	ADDQ         $0x60, R11
 	DECQ         R12
 	JNZ          term4
 	VMOVUPS      Y0, (AX)
@@ -2922,14 +2922,14 @@ term4:
 	VMOVUPS      Y9, 288(AX)
 	VMOVUPS      Y10, 320(AX)
 	VMOVUPS      Y11, 352(AX)
-	ADDQ         $0x00000180, AX
+	ADDQ         $0x0180, AX
 	ADDQ         $0x10, CX
-	SUBQ         $0x00000004, DI
+	SUBQ         $0x04, DI
 	JMP          tile4
 
 end4:
 tile1:
-	CMPQ    DI, $0x00000001
+	CMPQ    DI, $0x01
 	JLT     end1
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -2952,15 +2952,15 @@ term1:
 	VFMADD231PS  Y13, Y15, Y1
 	VFMADD231PS  Y14, Y15, Y2
 	ADDQ         R9, R10
-	ADDQ         $0x00000060, R11
+	ADDQ         $0x60, R11
 	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, 64(AX)
-	ADDQ         $0x00000060, AX
+	ADDQ         $0x60, AX
 	ADDQ         $0x04, CX
-	SUBQ         $0x00000001, DI
+	SUBQ         $0x01, DI
 	JMP          tile1
 
 end1:
@@ -2983,7 +2983,7 @@ TEXT ·scoresNarrowAVX2(SB), NOSPLIT, $0-48
 	LEAQ (R9)(R8*4), R11
 
 tile8:
-	CMPQ   BX, $0x00000008
+	CMPQ   BX, $0x08
 	JLT    end8
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -3017,7 +3017,7 @@ term8:
 	VBROADCASTSS (CX)(R11*1), Y9
 	VFMADD231PS  Y8, Y9, Y7
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000020, R12
+	ADDQ         $0x20, R12
 	DECQ         R13
 	JNZ          term8
 	VMOVUPS      Y0, (AX)
@@ -3028,14 +3028,14 @@ term8:
 	VMOVUPS      Y5, 160(AX)
 	VMOVUPS      Y6, 192(AX)
 	VMOVUPS      Y7, 224(AX)
-	ADDQ         $0x00000100, AX
+	ADDQ         $0x0100, AX
 	LEAQ         (CX)(R11*1), CX
-	SUBQ         $0x00000008, BX
+	SUBQ         $0x08, BX
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ   BX, $0x00000001
+	CMPQ   BX, $0x01
 	JLT    end1
 	VXORPS Y0, Y0, Y0
 	MOVQ   DX, R8
@@ -3048,12 +3048,12 @@ term1:
 	VBROADCASTSS (CX), Y9
 	VFMADD231PS  Y8, Y9, Y0
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000020, R8
+	ADDQ         $0x20, R8
 	DECQ         R9
 	JNZ          term1
 	VMOVUPS      Y0, (AX)
-	ADDQ         $0x00000020, AX
-	SUBQ         $0x00000001, BX
+	ADDQ         $0x20, AX
+	SUBQ         $0x01, BX
 	JMP          tile1
 
 end1:
@@ -3074,7 +3074,7 @@ TEXT ·softmaxNarrowAVX2(SB), NOSPLIT, $0-40
 
 max:
 	VMAXPS       (DI), Y0, Y0
-	ADDQ         $0x00000020, DI
+	ADDQ         $0x20, DI
 	DECQ         R8
 	JNZ          max
 	VBROADCASTSS wc2fe0000<>+0(SB), Y1
@@ -3132,7 +3132,7 @@ exp0:
 	VMULPS      Y11, Y12, Y12
 	VMOVUPS     Y12, (DI)
 	VADDPS      Y12, Y9, Y9
-	ADDQ        $0x00000020, DI
+	ADDQ        $0x20, DI
 	DECQ        R8
 	JNZ         exp0
 	VMOVUPS     Y9, (DX)
@@ -3153,7 +3153,7 @@ TEXT ·valuesNarrowAVX2(SB), NOSPLIT, $0-56
 	SHLQ $0x02, R9
 
 tile8:
-	CMPQ    DI, $0x00000008
+	CMPQ    DI, $0x08
 	JLT     end8
 	VMOVUPS (BX), Y8
 	VMULPS  (AX), Y8, Y0
@@ -3189,7 +3189,7 @@ term8:
 	VBROADCASTSS 28(R10), Y9
 	VFMADD231PS  Y8, Y9, Y7
 	ADDQ         R9, R10
-	ADDQ         $0x00000020, R11
+	ADDQ         $0x20, R11
 	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Y0, (AX)
@@ -3200,14 +3200,14 @@ term8:
 	VMOVUPS      Y5, 160(AX)
 	VMOVUPS      Y6, 192(AX)
 	VMOVUPS      Y7, 224(AX)
-	ADDQ         $0x00000100, AX
+	ADDQ         $0x0100, AX
 	ADDQ         $0x20, CX
-	SUBQ         $0x00000008, DI
+	SUBQ         $0x08, DI
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ    DI, $0x00000001
+	CMPQ    DI, $0x01
 	JLT     end1
 	VMOVUPS (BX), Y8
 	VMULPS  (AX), Y8, Y0
@@ -3222,13 +3222,13 @@ term1:
 	VBROADCASTSS (R10), Y9
 	VFMADD231PS  Y8, Y9, Y0
 	ADDQ         R9, R10
-	ADDQ         $0x00000020, R11
+	ADDQ         $0x20, R11
 	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Y0, (AX)
-	ADDQ         $0x00000020, AX
+	ADDQ         $0x20, AX
 	ADDQ         $0x04, CX
-	SUBQ         $0x00000001, DI
+	SUBQ         $0x01, DI
 	JMP          tile1
 
 end1:
@@ -3251,7 +3251,7 @@ TEXT ·scoresWideAVX512(SB), NOSPLIT, $0-48
 	LEAQ (R9)(R8*4), R11
 
 tile8:
-	CMPQ   BX, $0x00000008
+	CMPQ   BX, $0x08
 	JLT    end8
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -3319,7 +3319,7 @@ term8:
 	VFMADD231PS  Z25, Z29, Z22
 	VFMADD231PS  Z26, Z29, Z23
 	ADDQ         $0x04, CX
-	ADDQ         $0x000000c0, R12
+	ADDQ         $0xc0, R12
 	DECQ         R13
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
@@ -3346,14 +3346,14 @@ term8:
 	VMOVUPS      Z21, 1344(AX)
 	VMOVUPS      Z22, 1408(AX)
 	VMOVUPS      Z23, 1472(AX)
-	ADDQ         $0x00000600, AX
+	ADDQ         $0x0600, AX
 	LEAQ         (CX)(R11*1), CX
-	SUBQ         $0x00000008, BX
+	SUBQ         $0x08, BX
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ   BX, $0x00000001
+	CMPQ   BX, $0x01
 	JLT    end1
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -3372,14 +3372,14 @@ term1:
 	VFMADD231PS  Z25, Z27, Z1
 	VFMADD231PS  Z26, Z27, Z2
 	ADDQ         $0x04, CX
-	ADDQ         $0x000000c0, R8
+	ADDQ         $0xc0, R8
 	DECQ         R9
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
 	VMOVUPS      Z2, 128(AX)
-	ADDQ         $0x000000c0, AX
-	SUBQ         $0x00000001, BX
+	ADDQ         $0xc0, AX
+	SUBQ         $0x01, BX
 	JMP          tile1
 
 end1:
@@ -3404,7 +3404,7 @@ max:
 	VMAXPS       (DI), Z0, Z0
 	VMAXPS       64(DI), Z1, Z1
 	VMAXPS       128(DI), Z2, Z2
-	ADDQ         $0x000000c0, DI
+	ADDQ         $0xc0, DI
 	DECQ         R8
 	JNZ          max
 	VBROADCASTSS wc2fe0000<>+0(SB), Z3
@@ -3514,7 +3514,7 @@ exp0:
 	VMULPS      Z13, Z14, Z14
 	VMOVUPS     Z14, (DI)
 	VADDPS      Z14, Z11, Z11
-	ADDQ        $0x000000c0, DI
+	ADDQ        $0xc0, DI
 	DECQ        R8
 	JNZ         exp0
 	VMOVUPS     Z11, (DX)
@@ -3539,7 +3539,7 @@ exp1:
 	VMULPS      Z12, Z13, Z13
 	VMOVUPS     Z13, 64(DI)
 	VADDPS      Z13, Z0, Z0
-	ADDQ        $0x000000c0, DI
+	ADDQ        $0xc0, DI
 	DECQ        R8
 	JNZ         exp1
 	VMOVUPS     Z0, 64(DX)
@@ -3564,7 +3564,7 @@ exp2:
 	VMULPS      Z11, Z12, Z12
 	VMOVUPS     Z12, 128(DI)
 	VADDPS      Z12, Z0, Z0
-	ADDQ        $0x000000c0, DI
+	ADDQ        $0xc0, DI
 	DECQ        R8
 	JNZ         exp2
 	VMOVUPS     Z0, 128(DX)
@@ -3585,7 +3585,7 @@ TEXT ·valuesWideAVX512(SB), NOSPLIT, $0-56
 	SHLQ $0x02, R9
 
 tile8:
-	CMPQ    DI, $0x00000008
+	CMPQ    DI, $0x08
 	JLT     end8
 	VMOVUPS (BX), Z24
 	VMOVUPS 64(BX), Z25
@@ -3657,7 +3657,7 @@ term8:
 	VFMADD231PS  Z25, Z29, Z22
 	VFMADD231PS  Z26, Z29, Z23
 	ADDQ         R9, R10
-	ADDQ         $0x000000c0, R11
+	ADDQ         $0xc0, R11
 	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
@@ -3684,14 +3684,14 @@ term8:
 	VMOVUPS      Z21, 1344(AX)
 	VMOVUPS      Z22, 1408(AX)
 	VMOVUPS      Z23, 1472(AX)
-	ADDQ         $0x00000600, AX
+	ADDQ         $0x0600, AX
 	ADDQ         $0x20, CX
-	SUBQ         $0x00000008, DI
+	SUBQ         $0x08, DI
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ    DI, $0x00000001
+	CMPQ    DI, $0x01
 	JLT     end1
 	VMOVUPS (BX), Z24
 	VMOVUPS 64(BX), Z25
@@ -3714,15 +3714,15 @@ term1:
 	VFMADD231PS  Z25, Z27, Z1
 	VFMADD231PS  Z26, Z27, Z2
 	ADDQ         R9, R10
-	ADDQ         $0x000000c0, R11
+	ADDQ         $0xc0, R11
 	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
 	VMOVUPS      Z2, 128(AX)
-	ADDQ         $0x000000c0, AX
+	ADDQ         $0xc0, AX
 	ADDQ         $0x04, CX
-	SUBQ         $0x00000001, DI
+	SUBQ         $0x01, DI
 	JMP          tile1
 
 end1:
@@ -3745,7 +3745,7 @@ TEXT ·scoresMiddleAVX512(SB), NOSPLIT, $0-48
 	LEAQ (R9)(R8*4), R11
 
 tile8:
-	CMPQ   BX, $0x00000008
+	CMPQ   BX, $0x08
 	JLT    end8
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -3796,7 +3796,7 @@ term8:
 	VFMADD231PS  Z16, Z25, Z14
 	VFMADD231PS  Z17, Z25, Z15
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000080, R12
+	ADDQ         $0x80, R12
 	DECQ         R13
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
@@ -3815,14 +3815,14 @@ term8:
 	VMOVUPS      Z13, 832(AX)
 	VMOVUPS      Z14, 896(AX)
 	VMOVUPS      Z15, 960(AX)
-	ADDQ         $0x00000400, AX
+	ADDQ         $0x0400, AX
 	LEAQ         (CX)(R11*1), CX
-	SUBQ         $0x00000008, BX
+	SUBQ         $0x08, BX
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ   BX, $0x00000001
+	CMPQ   BX, $0x01
 	JLT    end1
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -3838,13 +3838,13 @@ term1:
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000080, R8
+	ADDQ         $0x80, R8
 	DECQ         R9
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
-	ADDQ         $0x00000080, AX
-	SUBQ         $0x00000001, BX
+	ADDQ         $0x80, AX
+	SUBQ         $0x01, BX
 	JMP          tile1
 
 end1:
@@ -3867,7 +3867,7 @@ TEXT ·softmaxMiddleAVX512(SB), NOSPLIT, $0-40
 max:
 	VMAXPS       (DI), Z0, Z0
 	VMAXPS       64(DI), Z1, Z1
-	ADDQ         $0x00000080, DI
+	ADDQ         $0x80, DI
 	DECQ         R8
 	JNZ          max
 	VBROADCASTSS wc2fe0000<>+0(SB), Z2
@@ -3951,7 +3951,7 @@ exp0:
 	VMULPS      Z12, Z13, Z13
 	VMOVUPS     Z13, (DI)
 	VADDPS      Z13, Z10, Z10
-	ADDQ        $0x00000080, DI
+	ADDQ        $0x80, DI
 	DECQ        R8
 	JNZ         exp0
 	VMOVUPS     Z10, (DX)
@@ -3976,7 +3976,7 @@ exp1:
 	VMULPS      Z11, Z12, Z12
 	VMOVUPS     Z12, 64(DI)
 	VADDPS      Z12, Z0, Z0
-	ADDQ        $0x00000080, DI
+	ADDQ        $0x80, DI
 	DECQ        R8
 	JNZ         exp1
 	VMOVUPS     Z0, 64(DX)
@@ -3997,7 +3997,7 @@ TEXT ·valuesMiddleAVX512(SB), NOSPLIT, $0-56
 	SHLQ $0x02, R9
 
 tile8:
-	CMPQ    DI, $0x00000008
+	CMPQ    DI, $0x08
 	JLT     end8
 	VMOVUPS (BX), Z16
 	VMOVUPS 64(BX), Z17
@@ -4051,7 +4051,7 @@ term8:
 	VFMADD231PS  Z16, Z25, Z14
 	VFMADD231PS  Z17, Z25, Z15
 	ADDQ         R9, R10
-	ADDQ         $0x00000080, R11
+	ADDQ         $0x80, R11
 	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
@@ -4070,14 +4070,14 @@ term8:
 	VMOVUPS      Z13, 832(AX)
 	VMOVUPS      Z14, 896(AX)
 	VMOVUPS      Z15, 960(AX)
-	ADDQ         $0x00000400, AX
+	ADDQ         $0x0400, AX
 	ADDQ         $0x20, CX
-	SUBQ         $0x00000008, DI
+	SUBQ         $0x08, DI
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ    DI, $0x00000001
+	CMPQ    DI, $0x01
 	JLT     end1
 	VMOVUPS (BX), Z16
 	VMOVUPS 64(BX), Z17
@@ -4096,14 +4096,14 @@ term1:
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
 	ADDQ         R9, R10
-	ADDQ         $0x00000080, R11
+	ADDQ         $0x80, R11
 	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
-	ADDQ         $0x00000080, AX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, CX
-	SUBQ         $0x00000001, DI
+	SUBQ         $0x01, DI
 	JMP          tile1
 
 end1:
@@ -4126,7 +4126,7 @@ TEXT ·scoresNarrowAVX512(SB), NOSPLIT, $0-48
 	LEAQ (R9)(R8*4), R11
 
 tile8:
-	CMPQ   BX, $0x00000008
+	CMPQ   BX, $0x08
 	JLT    end8
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -4160,7 +4160,7 @@ term8:
 	VBROADCASTSS (CX)(R11*1), Z16
 	VFMADD231PS  Z8, Z16, Z7
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000040, R12
+	ADDQ         $0x40, R12
 	DECQ         R13
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
@@ -4171,14 +4171,14 @@ term8:
 	VMOVUPS      Z5, 320(AX)
 	VMOVUPS      Z6, 384(AX)
 	VMOVUPS      Z7, 448(AX)
-	ADDQ         $0x00000200, AX
+	ADDQ         $0x0200, AX
 	LEAQ         (CX)(R11*1), CX
-	SUBQ         $0x00000008, BX
+	SUBQ         $0x08, BX
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ   BX, $0x00000001
+	CMPQ   BX, $0x01
 	JLT    end1
 	VPXORD Z0, Z0, Z0
 	MOVQ   DX, R8
@@ -4191,12 +4191,12 @@ term1:
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000040, R8
+	ADDQ         $0x40, R8
 	DECQ         R9
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
-	ADDQ         $0x00000040, AX
-	SUBQ         $0x00000001, BX
+	ADDQ         $0x40, AX
+	SUBQ         $0x01, BX
 	JMP          tile1
 
 end1:
@@ -4217,7 +4217,7 @@ TEXT ·softmaxNarrowAVX512(SB), NOSPLIT, $0-40
 
 max:
 	VMAXPS       (DI), Z0, Z0
-	ADDQ         $0x00000040, DI
+	ADDQ         $0x40, DI
 	DECQ         R8
 	JNZ          max
 	VBROADCASTSS wc2fe0000<>+0(SB), Z1
@@ -4275,7 +4275,7 @@ exp0:
 	VMULPS      Z11, Z12, Z12
 	VMOVUPS     Z12, (DI)
 	VADDPS      Z12, Z9, Z9
-	ADDQ        $0x00000040, DI
+	ADDQ        $0x40, DI
 	DECQ        R8
 	JNZ         exp0
 	VMOVUPS     Z9, (DX)
@@ -4296,7 +4296,7 @@ TEXT ·valuesNarrowAVX512(SB), NOSPLIT, $0-56
 	SHLQ $0x02, R9
 
 tile8:
-	CMPQ    DI, $0x00000008
+	CMPQ    DI, $0x08
 	JLT     end8
 	VMOVUPS (BX), Z8
 	VMULPS  (AX), Z8, Z0
@@ -4332,7 +4332,7 @@ term8:
 	VBROADCASTSS 28(R10), Z16
 	VFMADD231PS  Z8, Z16, Z7
 	ADDQ         R9, R10
-	ADDQ         $0x00000040, R11
+	ADDQ         $0x40, R11
 	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
@@ -4343,14 +4343,14 @@ term8:
 	VMOVUPS      Z5, 320(AX)
 	VMOVUPS      Z6, 384(AX)
 	VMOVUPS      Z7, 448(AX)
-	ADDQ         $0x00000200, AX
+	ADDQ         $0x0200, AX
 	ADDQ         $0x20, CX
-	SUBQ         $0x00000008, DI
+	SUBQ         $0x08, DI
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ    DI, $0x00000001
+	CMPQ    DI, $0x01
 	JLT     end1
 	VMOVUPS (BX), Z8
 	VMULPS  (AX), Z8, Z0
@@ -4365,13 +4365,13 @@ term1:
 	VBROADCASTSS (R10), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	ADDQ         R9, R10
-	ADDQ         $0x00000040, R11
+	ADDQ         $0x40, R11
 	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
-	ADDQ         $0x00000040, AX
+	ADDQ         $0x40, AX
 	ADDQ         $0x04, CX
-	SUBQ         $0x00000001, DI
+	SUBQ         $0x01, DI
 	JMP          tile1
 
 end1:
@@ -4463,7 +4463,7 @@ TEXT ·valuesBF16WideAVX512(SB), NOSPLIT, $0-56
 	SHLQ $0x02, R9
 
 tile8:
-	CMPQ    DI, $0x00000008
+	CMPQ    DI, $0x08
 	JLT     end8
 	VMOVUPS (BX), Z24
 	VMOVUPS 64(BX), Z25
@@ -4559,7 +4559,7 @@ term8:
 	LONG         $0x402e8262
 	WORD         $0xfd52
 	ADDQ         R9, R10
-	ADDQ         $0x000000c0, R11
+	ADDQ         $0xc0, R11
 	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
@@ -4586,14 +4586,14 @@ term8:
 	VMOVUPS      Z21, 1344(AX)
 	VMOVUPS      Z22, 1408(AX)
 	VMOVUPS      Z23, 1472(AX)
-	ADDQ         $0x00000600, AX
+	ADDQ         $0x0600, AX
 	ADDQ         $0x20, CX
-	SUBQ         $0x00000008, DI
+	SUBQ         $0x08, DI
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ    DI, $0x00000001
+	CMPQ    DI, $0x01
 	JLT     end1
 	VMOVUPS (BX), Z24
 	VMOVUPS 64(BX), Z25
@@ -4619,15 +4619,15 @@ term1:
 	LONG         $0x402e9262
 	WORD         $0xd352
 	ADDQ         R9, R10
-	ADDQ         $0x000000c0, R11
+	ADDQ         $0xc0, R11
 	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
 	VMOVUPS      Z2, 128(AX)
-	ADDQ         $0x000000c0, AX
+	ADDQ         $0xc0, AX
 	ADDQ         $0x04, CX
-	SUBQ         $0x00000001, DI
+	SUBQ         $0x01, DI
 	JMP          tile1
 
 end1:
@@ -4648,7 +4648,7 @@ TEXT ·valuesBF16MiddleAVX512(SB), NOSPLIT, $0-56
 	SHLQ $0x02, R9
 
 tile8:
-	CMPQ    DI, $0x00000008
+	CMPQ    DI, $0x08
 	JLT     end8
 	VMOVUPS (BX), Z16
 	VMOVUPS 64(BX), Z17
@@ -4718,7 +4718,7 @@ term8:
 	LONG         $0x40761262
 	WORD         $0xf952
 	ADDQ         R9, R10
-	ADDQ         $0x00000080, R11
+	ADDQ         $0x80, R11
 	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
@@ -4737,14 +4737,14 @@ term8:
 	VMOVUPS      Z13, 832(AX)
 	VMOVUPS      Z14, 896(AX)
 	VMOVUPS      Z15, 960(AX)
-	ADDQ         $0x00000400, AX
+	ADDQ         $0x0400, AX
 	ADDQ         $0x20, CX
-	SUBQ         $0x00000008, DI
+	SUBQ         $0x08, DI
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ    DI, $0x00000001
+	CMPQ    DI, $0x01
 	JLT     end1
 	VMOVUPS (BX), Z16
 	VMOVUPS 64(BX), Z17
@@ -4765,14 +4765,14 @@ term1:
 	LONG         $0x4076b262
 	WORD         $0xca52
 	ADDQ         R9, R10
-	ADDQ         $0x00000080, R11
+	ADDQ         $0x80, R11
 	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
-	ADDQ         $0x00000080, AX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, CX
-	SUBQ         $0x00000001, DI
+	SUBQ         $0x01, DI
 	JMP          tile1
 
 end1:
@@ -4793,7 +4793,7 @@ TEXT ·valuesBF16NarrowAVX512(SB), NOSPLIT, $0-56
 	SHLQ $0x02, R9
 
 tile8:
-	CMPQ    DI, $0x00000008
+	CMPQ    DI, $0x08
 	JLT     end8
 	VMOVUPS (BX), Z8
 	VMULPS  (AX), Z8, Z0
@@ -4837,7 +4837,7 @@ term8:
 	LONG         $0x483eb262
 	WORD         $0xf852
 	ADDQ         R9, R10
-	ADDQ         $0x00000040, R11
+	ADDQ         $0x40, R11
 	DECQ         R12
 	JNZ          term8
 	VMOVUPS      Z0, (AX)
@@ -4848,14 +4848,14 @@ term8:
 	VMOVUPS      Z5, 320(AX)
 	VMOVUPS      Z6, 384(AX)
 	VMOVUPS      Z7, 448(AX)
-	ADDQ         $0x00000200, AX
+	ADDQ         $0x0200, AX
 	ADDQ         $0x20, CX
-	SUBQ         $0x00000008, DI
+	SUBQ         $0x08, DI
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ    DI, $0x00000001
+	CMPQ    DI, $0x01
 	JLT     end1
 	VMOVUPS (BX), Z8
 	VMULPS  (AX), Z8, Z0
@@ -4871,13 +4871,13 @@ term1:
 	LONG         $0x483ed262
 	WORD         $0xc152
 	ADDQ         R9, R10
-	ADDQ         $0x00000040, R11
+	ADDQ         $0x40, R11
 	DECQ         R12
 	JNZ          term1
 	VMOVUPS      Z0, (AX)
-	ADDQ         $0x00000040, AX
+	ADDQ         $0x40, AX
 	ADDQ         $0x04, CX
-	SUBQ         $0x00000001, DI
+	SUBQ         $0x01, DI
 	JMP          tile1
 
 end1:
@@ -4950,7 +4950,7 @@ TEXT ·scoresFixedWideAVX512(SB), NOSPLIT, $0-56
 	LEAQ (R10)(R9*4), R12
 
 tile8:
-	CMPQ   BX, $0x00000008
+	CMPQ   BX, $0x08
 	JLT    end8
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -5018,7 +5018,7 @@ term8:
 	VPDPWSSD     Z25, Z29, Z22
 	VPDPWSSD     Z26, Z29, Z23
 	ADDQ         $0x04, CX
-	ADDQ         $0x000000c0, R13
+	ADDQ         $0xc0, R13
 	DECQ         R14
 	JNZ          term8
 	VCVTDQ2PS    Z0, Z0
@@ -5094,14 +5094,14 @@ term8:
 	VMULPS.BCST  28(R8), Z23, Z23
 	VMOVUPS      Z23, 1472(AX)
 	ADDQ         $0x20, R8
-	ADDQ         $0x00000600, AX
+	ADDQ         $0x0600, AX
 	LEAQ         (CX)(R12*1), CX
-	SUBQ         $0x00000008, BX
+	SUBQ         $0x08, BX
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ   BX, $0x00000001
+	CMPQ   BX, $0x01
 	JLT    end1
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -5120,7 +5120,7 @@ term1:
 	VPDPWSSD     Z25, Z27, Z1
 	VPDPWSSD     Z26, Z27, Z2
 	ADDQ         $0x04, CX
-	ADDQ         $0x000000c0, R9
+	ADDQ         $0xc0, R9
 	DECQ         R10
 	JNZ          term1
 	VCVTDQ2PS    Z0, Z0
@@ -5133,8 +5133,8 @@ term1:
 	VMULPS.BCST  (R8), Z2, Z2
 	VMOVUPS      Z2, 128(AX)
 	ADDQ         $0x04, R8
-	ADDQ         $0x000000c0, AX
-	SUBQ         $0x00000001, BX
+	ADDQ         $0xc0, AX
+	SUBQ         $0x01, BX
 	JMP          tile1
 
 end1:
@@ -5158,7 +5158,7 @@ TEXT ·scoresFixedMiddleAVX512(SB), NOSPLIT, $0-56
 	LEAQ (R10)(R9*4), R12
 
 tile8:
-	CMPQ   BX, $0x00000008
+	CMPQ   BX, $0x08
 	JLT    end8
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -5209,7 +5209,7 @@ term8:
 	VPDPWSSD     Z16, Z25, Z14
 	VPDPWSSD     Z17, Z25, Z15
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000080, R13
+	ADDQ         $0x80, R13
 	DECQ         R14
 	JNZ          term8
 	VCVTDQ2PS    Z0, Z0
@@ -5261,14 +5261,14 @@ term8:
 	VMULPS.BCST  28(R8), Z15, Z15
 	VMOVUPS      Z15, 960(AX)
 	ADDQ         $0x20, R8
-	ADDQ         $0x00000400, AX
+	ADDQ         $0x0400, AX
 	LEAQ         (CX)(R12*1), CX
-	SUBQ         $0x00000008, BX
+	SUBQ         $0x08, BX
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ   BX, $0x00000001
+	CMPQ   BX, $0x01
 	JLT    end1
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -5284,7 +5284,7 @@ term1:
 	VPDPWSSD     Z16, Z18, Z0
 	VPDPWSSD     Z17, Z18, Z1
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000080, R9
+	ADDQ         $0x80, R9
 	DECQ         R10
 	JNZ          term1
 	VCVTDQ2PS    Z0, Z0
@@ -5294,8 +5294,8 @@ term1:
 	VMULPS.BCST  (R8), Z1, Z1
 	VMOVUPS      Z1, 64(AX)
 	ADDQ         $0x04, R8
-	ADDQ         $0x00000080, AX
-	SUBQ         $0x00000001, BX
+	ADDQ         $0x80, AX
+	SUBQ         $0x01, BX
 	JMP          tile1
 
 end1:
@@ -5319,7 +5319,7 @@ TEXT ·scoresFixedNarrowAVX512(SB), NOSPLIT, $0-56
 	LEAQ (R10)(R9*4), R12
 
 tile8:
-	CMPQ   BX, $0x00000008
+	CMPQ   BX, $0x08
 	JLT    end8
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -5353,7 +5353,7 @@ term8:
 	VBROADCASTSS (CX)(R12*1), Z16
 	VPDPWSSD     Z8, Z16, Z7
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000040, R13
+	ADDQ         $0x40, R13
 	DECQ         R14
 	JNZ          term8
 	VCVTDQ2PS    Z0, Z0
@@ -5381,14 +5381,14 @@ term8:
 	VMULPS.BCST  28(R8), Z7, Z7
 	VMOVUPS      Z7, 448(AX)
 	ADDQ         $0x20, R8
-	ADDQ         $0x00000200, AX
+	ADDQ         $0x0200, AX
 	LEAQ         (CX)(R12*1), CX
-	SUBQ         $0x00000008, BX
+	SUBQ         $0x08, BX
 	JMP          tile8
 
 end8:
 tile1:
-	CMPQ   BX, $0x00000001
+	CMPQ   BX, $0x01
 	JLT    end1
 	VPXORD Z0, Z0, Z0
 	MOVQ   DX, R9
@@ -5401,15 +5401,15 @@ term1:
 	VBROADCASTSS (CX), Z9
 	VPDPWSSD     Z8, Z9, Z0
 	ADDQ         $0x04, CX
-	ADDQ         $0x00000040, R9
+	ADDQ         $0x40, R9
 	DECQ         R10
 	JNZ          term1
 	VCVTDQ2PS    Z0, Z0
 	VMULPS.BCST  (R8), Z0, Z0
 	VMOVUPS      Z0, (AX)
 	ADDQ         $0x04, R8
-	ADDQ         $0x00000040, AX
-	SUBQ         $0x00000001, BX
+	ADDQ         $0x40, AX
+	SUBQ         $0x01, BX
 	JMP          tile1
 
 end1:
