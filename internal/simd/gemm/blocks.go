@@ -36,7 +36,9 @@ type Blocks struct {
 	Cache   int     // as Kernel's
 	Tile    *Kernel // of float32 and the same sizes, only to finish tiles: its Store
 
-	heights  []blockHeight
+	heights  []blockHeight // the largest first
+	many     []blockHeight // the same for enough rows or more, which unpack levels once; may be nil
+	enough   int
 	flip     bool // B's bytes are unsigned: Q8_0's are shifted by 128
 	largest  func(x *float32, n int) float32
 	quantise func(dst, sums, x, inverse *float32, n int)
@@ -148,7 +150,11 @@ func (k *Blocks) Mul(c []float32, ldc int, a, b []float32, rows, depth int, scra
 		}
 	}
 	tile, scratch := scratch[:k.Rows*k.Columns], scratch[k.Rows*k.Columns:]
-	packed, unpacked, fetches := k.calls(rows)
+	heights := k.heights
+	if k.many != nil && rows >= k.enough {
+		heights = k.many
+	}
+	packed, unpacked, fetches := calls(heights, rows)
 	each := groupOf(depth)
 	var n, size, sizeA, step int // of a group: 32 values, words of B, of a row, bytes between fetches
 	whole := k.SizeA(1, depth)
@@ -170,7 +176,7 @@ func (k *Blocks) Mul(c []float32, ldc int, a, b []float32, rows, depth int, scra
 		}
 		next := uintptr(unsafe.Pointer(&b[0])) + uintptr(6*size)
 		for row := 0; row < rows; {
-			h, panels, from, p := k.panel(rows-row), 1, records, &tile[0]
+			h, panels, from, p := tallest(heights, rows-row), 1, records, &tile[0]
 			if h.rows == k.Rows {
 				panels = (rows - row) / h.rows
 			}
@@ -186,8 +192,8 @@ func (k *Blocks) Mul(c []float32, ldc int, a, b []float32, rows, depth int, scra
 
 // calls reports which kernels multiply rows: some that take levels as they are packed, some that do
 // not. It returns how many lines they fetch while 32 values of the depth pass.
-func (k *Blocks) calls(rows int) (packed, unpacked bool, fetches int) {
-	for _, h := range k.heights {
+func calls(heights []blockHeight, rows int) (packed, unpacked bool, fetches int) {
+	for _, h := range heights {
 		if n := rows / h.rows; n > 0 {
 			packed, unpacked = packed || h.packed, unpacked || !h.packed
 			fetches += n * h.fetches
@@ -197,9 +203,9 @@ func (k *Blocks) calls(rows int) (packed, unpacked bool, fetches int) {
 	return packed, unpacked, fetches
 }
 
-// panel is the tallest panel of at most rows rows.
-func (k *Blocks) panel(rows int) blockHeight {
-	for _, h := range k.heights {
+// tallest is the tallest panel of at most rows rows.
+func tallest(heights []blockHeight, rows int) blockHeight {
+	for _, h := range heights {
 		if h.rows <= rows {
 			return h
 		}

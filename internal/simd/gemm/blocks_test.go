@@ -77,7 +77,7 @@ func TestBlocksMul(t *testing.T) {
 		r, twin := rand.New(rand.NewPCG(1, uint64(k.Type))), genericBlocks(k.Type, k.Columns, k.flip)
 		const deep = 4 * group
 		for _, shape := range [][2]int{{0, 256}, {1, 256}, {2, 512}, {3, 256}, {4, 256}, {5, 768},
-			{7, 256}, {8, 256}, {13, 512}, {25, 256}, {3, deep}, {5, 2 * deep}} {
+			{7, 256}, {8, 256}, {13, 512}, {25, 256}, {131, 512}, {3, deep}, {5, 2 * deep}} {
 			rows, depth := shape[0], shape[1]
 			if k.Type.Values() == run {
 				depth = depth/4 + 32
@@ -126,7 +126,7 @@ func TestBlocksMul(t *testing.T) {
 // TestBlocksRowsAlone: a row's result does not depend on the rows beside it.
 func TestBlocksRowsAlone(t *testing.T) {
 	eachBlocks(t, func(t *testing.T, k *Blocks) {
-		const rows, depth = 15, 512
+		const rows, depth = 131, 512
 		r := rand.New(rand.NewPCG(3, 4))
 		x := random(r, rows*depth)
 		panel, _ := columnsOf(k, r, depth)
@@ -195,7 +195,7 @@ func BenchmarkBlocks(b *testing.B) {
 	for _, level := range simd.Available() {
 		for _, q := range quant.Types() {
 			for _, rows := range []int{32, 128} {
-				if level.ISA == simd.Generic || level.ISA == simd.AVX512 && !level.BF16 {
+				if level.ISA == simd.Generic || level.BF16 != simd.Available()[0].BF16 {
 					continue
 				}
 				const depth = 4096

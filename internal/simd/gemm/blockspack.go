@@ -157,7 +157,7 @@ func (k *Blocks) expandGroup(dst, packed []float32, stride int) {
 func (k *Blocks) PackA(dst, x []float32, ldx, rows, depth int, scratch []float32) {
 	whole := k.SizeA(1, depth)
 	for row := 0; row < rows; {
-		h := k.panel(rows - row).rows
+		h := tallest(k.heights, rows-row).rows
 		for r := range h {
 			k.packRow(dst[row*whole:][:h*whole], x[(row+r)*ldx:][:depth], h, r, scratch)
 		}

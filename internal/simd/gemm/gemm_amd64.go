@@ -611,14 +611,6 @@ func mulBlocksSix_1x16(a *float32, b *float32, mins *float32, c *float32, scales
 //go:noescape
 func quantiseRuns(dst *float32, sums *float32, x *float32, inverse *float32, n int)
 
-// unpackLow makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go
-// to dst and 4 to 7 half bytes after:
-//
-//	for w := range 8 { for i := range width { v[w][i] = src[w%4][i] >> (w/4*4) & 15 } }
-//
-//go:noescape
-func unpackLow(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
-
 // unpackFive makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go
 // to dst and 4 to 7 half bytes after:
 //
@@ -626,6 +618,14 @@ func unpackLow(dst *float32, src *float32, high *float32, width int, half int, b
 //
 //go:noescape
 func unpackFive(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
+
+// unpackLow makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go
+// to dst and 4 to 7 half bytes after:
+//
+//	for w := range 8 { for i := range width { v[w][i] = src[w%4][i] >> (w/4*4) & 15 } }
+//
+//go:noescape
+func unpackLow(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
 
 // unpackSix makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go
 // to dst and 4 to 7 half bytes after:
@@ -641,6 +641,14 @@ func unpackSix(dst *float32, src *float32, high *float32, width int, half int, b
 //
 //go:noescape
 func expandScales(dst *float32, d *float32, levels *float32, columns int, rows int, stride int)
+
+// unpackLowWide makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go
+// to dst and 4 to 7 half bytes after:
+//
+//	for w := range 8 { for i := range width { v[w][i] = src[w%4][i] >> (w/4*4) & 15 } }
+//
+//go:noescape
+func unpackLowWide(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
 
 // unpackSixWide makes bytes of levels. Of each of blocks, which are stride bytes apart in dst, words 0 to 3 go
 // to dst and 4 to 7 half bytes after:

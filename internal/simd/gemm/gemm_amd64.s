@@ -7607,75 +7607,6 @@ loop:
 	VZEROUPPER
 	RET
 
-// func unpackLow(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
-// Requires: AVX, AVX2
-TEXT ·unpackLow(SB), NOSPLIT, $0-56
-	MOVQ         src+8(FP), SI
-	MOVQ         dst+0(FP), DI
-	MOVQ         high+16(FP), DX
-	MOVQ         width+24(FP), R8
-	MOVQ         half+32(FP), R9
-	MOVQ         blocks+40(FP), CX
-	MOVQ         stride+48(FP), R10
-	MOVL         $0x0f0f0f0f, AX
-	VMOVD        AX, X15
-	VPBROADCASTD X15, Y15
-	MOVL         $0x00, AX
-	VMOVD        AX, X14
-	VPBROADCASTD X14, Y14
-	LEAQ         (SI)(R8*2), R11
-	LEAQ         (DI)(R8*2), R12
-	LEAQ         (DI)(R9*1), R13
-	LEAQ         (R13)(R8*2), BX
-	SUBQ         R8, R10
-
-block:
-	MOVQ R8, AX
-
-columns:
-	VMOVUPS (SI), Y1
-	VPAND   Y1, Y15, Y0
-	VPSRLW  $0x04, Y1, Y1
-	VPAND   Y1, Y15, Y1
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, (R13)
-	VMOVUPS (SI)(R8*1), Y3
-	VPAND   Y3, Y15, Y2
-	VPSRLW  $0x04, Y3, Y3
-	VPAND   Y3, Y15, Y3
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, (R13)(R8*1)
-	VMOVUPS (R11), Y1
-	VPAND   Y1, Y15, Y0
-	VPSRLW  $0x04, Y1, Y1
-	VPAND   Y1, Y15, Y1
-	VMOVUPS Y0, (R12)
-	VMOVUPS Y1, (BX)
-	VMOVUPS (R11)(R8*1), Y3
-	VPAND   Y3, Y15, Y2
-	VPSRLW  $0x04, Y3, Y3
-	VPAND   Y3, Y15, Y3
-	VMOVUPS Y2, (R12)(R8*1)
-	VMOVUPS Y3, (BX)(R8*1)
-	ADDQ    $0x20, SI
-	ADDQ    $0x20, R11
-	ADDQ    $0x20, DI
-	ADDQ    $0x20, R12
-	ADDQ    $0x20, R13
-	ADDQ    $0x20, BX
-	SUBQ    $0x20, AX
-	JNZ     columns
-	ADDQ    R10, DI
-	ADDQ    R10, R12
-	ADDQ    R10, R13
-	ADDQ    R10, BX
-	LEAQ    (R11)(R8*1), SI
-	LEAQ    (SI)(R8*2), R11
-	DECQ    CX
-	JNZ     block
-	VZEROUPPER
-	RET
-
 // func unpackFive(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
 // Requires: AVX, AVX2
 TEXT ·unpackFive(SB), NOSPLIT, $0-56
@@ -7757,6 +7688,75 @@ columns:
 	ADDQ    $0x20, R13
 	ADDQ    $0x20, BX
 	ADDQ    $0x20, DX
+	SUBQ    $0x20, AX
+	JNZ     columns
+	ADDQ    R10, DI
+	ADDQ    R10, R12
+	ADDQ    R10, R13
+	ADDQ    R10, BX
+	LEAQ    (R11)(R8*1), SI
+	LEAQ    (SI)(R8*2), R11
+	DECQ    CX
+	JNZ     block
+	VZEROUPPER
+	RET
+
+// func unpackLow(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
+// Requires: AVX, AVX2
+TEXT ·unpackLow(SB), NOSPLIT, $0-56
+	MOVQ         src+8(FP), SI
+	MOVQ         dst+0(FP), DI
+	MOVQ         high+16(FP), DX
+	MOVQ         width+24(FP), R8
+	MOVQ         half+32(FP), R9
+	MOVQ         blocks+40(FP), CX
+	MOVQ         stride+48(FP), R10
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Y15
+	MOVL         $0x00, AX
+	VMOVD        AX, X14
+	VPBROADCASTD X14, Y14
+	LEAQ         (SI)(R8*2), R11
+	LEAQ         (DI)(R8*2), R12
+	LEAQ         (DI)(R9*1), R13
+	LEAQ         (R13)(R8*2), BX
+	SUBQ         R8, R10
+
+block:
+	MOVQ R8, AX
+
+columns:
+	VMOVUPS (SI), Y1
+	VPAND   Y1, Y15, Y0
+	VPSRLW  $0x04, Y1, Y1
+	VPAND   Y1, Y15, Y1
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, (R13)
+	VMOVUPS (SI)(R8*1), Y3
+	VPAND   Y3, Y15, Y2
+	VPSRLW  $0x04, Y3, Y3
+	VPAND   Y3, Y15, Y3
+	VMOVUPS Y2, (DI)(R8*1)
+	VMOVUPS Y3, (R13)(R8*1)
+	VMOVUPS (R11), Y1
+	VPAND   Y1, Y15, Y0
+	VPSRLW  $0x04, Y1, Y1
+	VPAND   Y1, Y15, Y1
+	VMOVUPS Y0, (R12)
+	VMOVUPS Y1, (BX)
+	VMOVUPS (R11)(R8*1), Y3
+	VPAND   Y3, Y15, Y2
+	VPSRLW  $0x04, Y3, Y3
+	VPAND   Y3, Y15, Y3
+	VMOVUPS Y2, (R12)(R8*1)
+	VMOVUPS Y3, (BX)(R8*1)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, R11
+	ADDQ    $0x20, DI
+	ADDQ    $0x20, R12
+	ADDQ    $0x20, R13
+	ADDQ    $0x20, BX
 	SUBQ    $0x20, AX
 	JNZ     columns
 	ADDQ    R10, DI
@@ -7890,6 +7890,75 @@ columns:
 	ADDQ      R8, SI
 	DECQ      CX
 	JNZ       row
+	VZEROUPPER
+	RET
+
+// func unpackLowWide(dst *float32, src *float32, high *float32, width int, half int, blocks int, stride int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·unpackLowWide(SB), NOSPLIT, $0-56
+	MOVQ         src+8(FP), SI
+	MOVQ         dst+0(FP), DI
+	MOVQ         high+16(FP), DX
+	MOVQ         width+24(FP), R8
+	MOVQ         half+32(FP), R9
+	MOVQ         blocks+40(FP), CX
+	MOVQ         stride+48(FP), R10
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X15
+	VPBROADCASTD X15, Z15
+	MOVL         $0x00, AX
+	VMOVD        AX, X14
+	VPBROADCASTD X14, Z14
+	LEAQ         (SI)(R8*2), R11
+	LEAQ         (DI)(R8*2), R12
+	LEAQ         (DI)(R9*1), R13
+	LEAQ         (R13)(R8*2), BX
+	SUBQ         R8, R10
+
+block:
+	MOVQ R8, AX
+
+columns:
+	VMOVUPS (SI), Z1
+	VPANDD  Z1, Z15, Z0
+	VPSRLW  $0x04, Z1, Z1
+	VPANDD  Z1, Z15, Z1
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, (R13)
+	VMOVUPS (SI)(R8*1), Z3
+	VPANDD  Z3, Z15, Z2
+	VPSRLW  $0x04, Z3, Z3
+	VPANDD  Z3, Z15, Z3
+	VMOVUPS Z2, (DI)(R8*1)
+	VMOVUPS Z3, (R13)(R8*1)
+	VMOVUPS (R11), Z1
+	VPANDD  Z1, Z15, Z0
+	VPSRLW  $0x04, Z1, Z1
+	VPANDD  Z1, Z15, Z1
+	VMOVUPS Z0, (R12)
+	VMOVUPS Z1, (BX)
+	VMOVUPS (R11)(R8*1), Z3
+	VPANDD  Z3, Z15, Z2
+	VPSRLW  $0x04, Z3, Z3
+	VPANDD  Z3, Z15, Z3
+	VMOVUPS Z2, (R12)(R8*1)
+	VMOVUPS Z3, (BX)(R8*1)
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, R11
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R12
+	ADDQ    $0x40, R13
+	ADDQ    $0x40, BX
+	SUBQ    $0x40, AX
+	JNZ     columns
+	ADDQ    R10, DI
+	ADDQ    R10, R12
+	ADDQ    R10, R13
+	ADDQ    R10, BX
+	LEAQ    (R11)(R8*1), SI
+	LEAQ    (SI)(R8*2), R11
+	DECQ    CX
+	JNZ     block
 	VZEROUPPER
 	RET
 

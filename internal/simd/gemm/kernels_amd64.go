@@ -5,6 +5,8 @@ package gemm
 import (
 	"slices"
 
+	"github.com/klauspost/cpuid/v2"
+
 	"unmask/internal/quant"
 	"unmask/internal/simd"
 )
@@ -89,10 +91,13 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 		return genericBlocks(t, 16, false)
 	case level.ISA == simd.AVX512 && level.VNNI:
 		columns, cache, k.heights, k.expand = 48, 1<<17, dotWide, expandScalesWide
-		if four {
-			k.heights = dotHalves
-		}
 		switch t {
+		case quant.Q4_0, quant.Q4_K:
+			k.heights, k.unpack, k.enough = dotHalves, unpackLowWide, 128
+			k.many = slices.Concat(dotWide[:2], dotHalves[2:])
+			if cpuid.CPU.IsVendor(cpuid.Intel) { // taking levels apart takes the products' ports
+				k.enough = 24
+			}
 		case quant.Q5_K:
 			k.heights = append(dotWide[:2:2], blockHeight{1, mulBlocksFive_1x48, 24, true})
 		case quant.Q6_K:

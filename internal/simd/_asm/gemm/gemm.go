@@ -59,9 +59,9 @@ func blockProducts() {
 	levelsOf("Five", 1, 1).emitRow()
 	levelsOf("Six", 1, 2).emitRow()
 	quantiseRuns()
-	unpack("unpackLow", 0, false)
 	unpack("unpackFive", 1, false)
 	for _, wide := range []bool{false, true} {
+		unpack("unpackLow", 0, wide)
 		unpack("unpackSix", 2, wide)
 		expandScales(wide)
 	}
