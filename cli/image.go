@@ -37,8 +37,6 @@ type imageFlags struct {
 
 const defaultSheet = "unmask.png"
 
-func newImage() *cobra.Command { return new(imageFlags).command() }
-
 // command returns the command with these flags.
 func (f *imageFlags) command() *cobra.Command {
 	cmd := &cobra.Command{

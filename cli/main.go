@@ -72,12 +72,11 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newMan(root), newText(), newChat(), newImage(), newSpeech(), newEncode(),
-		newDecode(), newConvert(),
-		newVerify(), share.Gather(), newSamplers(), newTheory(), newSchedule(),
-		newLogits(), newScore(), newDecide(), newEmbed(),
-		newInspect(), newSchema(), newPull(), newList(), newEval(), newSweep(),
-		newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())
+	root.AddCommand(newMan(root), newText(), newChat(), new(imageFlags).command(),
+		new(speechFlags).command(), newEncode(), newDecode(), newConvert(), newVerify(),
+		share.Gather(), newSamplers(), newTheory(), newSchedule(), newLogits(), newScore(),
+		newDecide(), newEmbed(), newInspect(), newSchema(), newPull(), newList(), newEval(),
+		newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())
 	root.AddCommand(share.Commands(build)...)
 	groupCommands(root)
 	setHelp(root)

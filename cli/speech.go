@@ -41,8 +41,6 @@ type speechFlags struct {
 // omniVoice is the model that speaks where none is named.
 const omniVoice = "k2-fsa/OmniVoice"
 
-func newSpeech() *cobra.Command { return new(speechFlags).command() }
-
 // command returns the command with these flags.
 func (f *speechFlags) command() *cobra.Command {
 	cmd := &cobra.Command{

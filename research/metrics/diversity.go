@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"slices"
 )
@@ -13,13 +14,8 @@ func Entropy(tokens []int32) float64 {
 	for _, t := range tokens {
 		counts[t]++
 	}
-	sizes := make([]int, 0, len(counts))
-	for _, c := range counts {
-		sizes = append(sizes, c)
-	}
-	slices.Sort(sizes) // map order must not change the order of the sum, and so its last bit
 	var h float64
-	for _, c := range sizes {
+	for _, c := range slices.Sorted(maps.Values(counts)) { // the sum's last bit depends on the order
 		p := float64(c) / float64(len(tokens))
 		h -= p * math.Log(p)
 	}

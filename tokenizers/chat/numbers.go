@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // What Python's int and float read, of ASCII. Their other numbers, such as 1_000, are not done.
@@ -71,15 +72,11 @@ func (r *run) real(filter string, v any) (f float64, ok bool) {
 			return f, true
 		}
 		if otherNumber.MatchString(s) && !pythonInt.MatchString(s) &&
-			(strings.Contains(s, "_") || !isASCII(s)) {
+			strings.ContainsFunc(s, func(c rune) bool { return c == '_' || c > unicode.MaxASCII }) {
 			fail("%s of %.40q is not done here", filter, s)
 		}
 		return 0, false
 	}
 	_, f, _, ok = number(v)
 	return f, ok
-}
-
-func isASCII(s string) bool {
-	return strings.IndexFunc(s, func(c rune) bool { return c > 127 }) < 0
 }
