@@ -96,7 +96,7 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 			k.heights, k.unpack, k.enough = dotHalves, unpackLowWide, 128
 			k.many = slices.Concat(dotWide[:2], dotHalves[2:])
 			if cpuid.CPU.IsVendor(cpuid.Intel) { // taking levels apart takes the products' ports
-				k.enough = 24
+				k.enough = 16
 			}
 		case quant.Q5_K:
 			k.heights = append(dotWide[:2:2], blockHeight{1, mulBlocksFive_1x48, 24, true})
