@@ -12,7 +12,7 @@ import (
 
 // halves is a kernel for levels of 4 bits, two in each byte of B, and one or two bits more in
 // planes behind them. It is for AVX-512, which has enough registers to unpack them while it
-// multiplies, on ports that the products do not use; with planes, for one row.
+// multiplies, on AMD's processors on ports that the products do not use; with planes, for one row.
 type halves struct {
 	blocks
 	bits int // in planes
