@@ -73,6 +73,7 @@ var (
 		blockHeight{1, mulBlocksDot_1x48, 24, false})
 	dotHalves = append(blockHeights(8, true, []int{4, 2}, mulBlocksHalves_4x48, mulBlocksHalves_2x48),
 		blockHeight{1, mulBlocksHalves_1x48, 24, true})
+	dotMany  = slices.Concat(dotWide[:2], dotHalves[2:])
 	dotShort = blockHeights(8, false, []int{6, 2, 1}, mulBlocksDot_6x16, mulBlocksDot_2x16,
 		mulBlocksDot_1x16)
 	pairsLow  = blockHeights(8, false, []int{4, 2}, mulBlocksLow_4x16, mulBlocksLow_2x16)
@@ -93,8 +94,8 @@ func blocksFor(level simd.Level, t quant.Type) *Blocks {
 		columns, cache, k.heights, k.expand = 48, 1<<17, dotWide, expandScalesWide
 		switch t {
 		case quant.Q4_0, quant.Q4_K:
-			k.heights, k.unpack, k.enough = dotHalves, unpackLowWide, 128
-			k.many = slices.Concat(dotWide[:2], dotHalves[2:])
+			k.heights, k.many, k.unpack = dotHalves, dotMany, unpackLowWide
+			k.enough = 128                       // as fast either way on Zen 4
 			if cpuid.CPU.IsVendor(cpuid.Intel) { // taking levels apart takes the products' ports
 				k.enough = 16
 			}
