@@ -63,7 +63,7 @@ func pack(k *Kernel, r *rand.Rand, rows, depth int) *operands {
 	}
 	k.PackA(o.a, o.scale, o.x, depth, rows, depth)
 	for c := 0; c < k.Columns; c += 16 {
-		ldx := depth + 3
+		ldx := depth + 17
 		columns := make([]float32, 16*ldx)
 		for i, w := range o.w[c : c+16] {
 			copy(columns[i*ldx:], w)

@@ -11,7 +11,7 @@ import (
 // packed memory.
 func generic(f Format) *Kernel {
 	k := &Kernel{Format: f, Rows: 4, Columns: 16, Cache: 1 << 16, pack: formats[f].pack,
-		largest: largestGo, finish: finishGo, scale: scaleGo}
+		bytes: packInt8Go, largest: largestGo, finish: finishGo, scale: scaleGo}
 	for _, rows := range []int{4, 2, 1} {
 		k.heights = append(k.heights, height{rows, multiplyGo(f, rows, 16)})
 	}

@@ -15,6 +15,9 @@ import (
 var packers = [...]packer{F32: packF32, BF16: packBF16, BF16Wide: packBF16Wide, Int8: packInt8,
 	Int8Wide: packInt8Wide}
 
+// B's bytes are shifted.
+var packBytes, flip = packInt8Short, uint32(0)
+
 // avx512 tiles: 8x48 has 24 accumulators, and 12x32 as many for widths such as 128.
 var avx512 = map[Format][]*Kernel{
 	F32: {

@@ -12,6 +12,9 @@ import (
 // packers are those of the formats.
 var packers = [...]packer{F32: packF32, BF16Wide: packBF16Wide, Int8Signed: packInt8Signed}
 
+// B's bytes have signs.
+var packBytes, flip = packInt8Signed, uint32(0x80808080)
+
 // neon tiles: 6x16 has 24 accumulators of 4 columns.
 var neon = map[Format]*Kernel{
 	F32:      tiles(F32, []int{6, 4, 2, 1}, mulF32_6x16, mulF32_4x16, mulF32_2x16, mulF32_1x16),

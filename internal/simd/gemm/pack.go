@@ -1,10 +1,6 @@
 package gemm
 
-import (
-	"math"
-
-	"unmask/internal/bfloat16"
-)
+import "math"
 
 // PackA packs rows of x, ldx values apart, each depth long. In the int8 formats each row is
 // divided by its largest magnitude's 127th part, which goes to scale[row]; a row with a NaN or
@@ -119,21 +115,20 @@ func (k *Kernel) PackB(dst, src []float32, depth, columns, strideDepth, strideCo
 }
 
 // PackColumns packs columns at..at+15 of a panel of B. Column c is x[c*ldx:][:depth], and is used
-// as working memory. In the int8 formats a column is divided by its largest magnitude's 127th
-// part; that scale and the sum of its levels are returned.
+// as working memory with the 15 values after it. In the int8 formats a column is divided by its
+// largest magnitude's 127th part; that scale and the sum of its levels are returned.
 func (k *Kernel) PackColumns(dst []float32, at int, x []float32, ldx, depth int) (scale [16]float32,
 	sum [16]int32) {
 	words := depth
 	if k.Format != F32 {
 		words = (depth + formats[k.Format].values - 1) / formats[k.Format].values
 		for c := range scale {
-			column := x[c*ldx:][:depth]
+			column := x[c*ldx:][:(depth+15)&^15]
+			clear(column[depth:])
 			if k.Quantised() {
-				var inverse float32
-				scale[c], inverse = k.Levels(column)
-				sum[c] = quantise(column, inverse)
+				scale[c], sum[c] = k.quantise(column)
 			} else {
-				pair(column)
+				k.pair(column)
 			}
 		}
 	}
@@ -155,28 +150,28 @@ func (k *Kernel) PackColumns(dst []float32, at int, x []float32, ldx, depth int)
 }
 
 // pair replaces the first half of x by words of two bfloat16.
-func pair(x []float32) {
-	for i := 0; i < len(x); i += 2 {
-		w := uint32(bfloat16.Round(x[i]))
-		if i+1 < len(x) {
-			w |= uint32(bfloat16.Round(x[i+1])) << 16
+func (k *Kernel) pair(x []float32) {
+	k.pack(&x[0], &x[0], 4, len(x)/formats[k.Format].step, 0)
+	if k.Format == BF16Wide { // each has been rounded where it was
+		for i := range x[:len(x)/2] {
+			low, high := math.Float32bits(x[2*i]), math.Float32bits(x[2*i+1])
+			x[i] = math.Float32frombits(low>>16 | high)
 		}
-		x[i/2] = math.Float32frombits(w)
 	}
 }
 
-// quantise replaces the first quarter of x by words of four bytes, and returns their sum.
-func quantise(x []float32, inverse float32) (sum int32) {
-	for i := 0; i < len(x); i += 4 {
-		var w uint32
-		for t, v := range x[i:min(i+4, len(x))] {
-			q := round(v * inverse)
-			sum += q
-			w |= uint32(uint8(q)) << (8 * t)
-		}
-		x[i/4] = math.Float32frombits(w)
+// quantise replaces the first quarter of x by words of four bytes, and returns the distance of
+// their levels and their sum.
+func (k *Kernel) quantise(x []float32) (scale float32, sum int32) {
+	scale, inverse := k.Levels(x)
+	k.bytes(&x[0], &x[0], 4, len(x)/16, inverse)
+	for i, w := range x[:len(x)/4] {
+		shifted := math.Float32bits(w) ^ k.flip // each byte by 128
+		pairs := shifted&0xff00ff + shifted>>8&0xff00ff
+		sum += int32((pairs+pairs>>16)&0xffff) - 4*128
+		x[i] = math.Float32frombits(shifted ^ 0x80808080)
 	}
-	return sum
+	return scale, sum
 }
 
 // round is to nearest even; NaN gives 0.
