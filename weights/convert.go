@@ -5,52 +5,41 @@ import (
 	"math"
 	"slices"
 
+	"unmask/internal/bfloat16"
 	"unmask/internal/float16"
 	"unmask/internal/quant"
 )
 
-const expF32 = 0x7f800000 // exponent bits of infinity; a larger magnitude is NaN
-
 // toFloat32 converts len(dst) elements and returns the index of the first NaN or of the first
 // finite value too large for float32, -1 if there is none.
 func toFloat32(dst []float32, src []byte, d DType) (bad int) {
-	bad = -1
+	clean := false
 	switch d {
 	case F32:
-		if !readFloat32(dst, src) {
-			bad = slices.IndexFunc(dst, func(v float32) bool { return v != v })
-		}
+		clean = readFloat32(dst, src)
 	case BF16:
-		for i := range dst {
-			b := uint32(binary.LittleEndian.Uint16(src[2*i:2*i+2])) << 16
-			dst[i] = math.Float32frombits(b)
-			if b&^(1<<31) > expF32 && bad < 0 {
-				bad = i
-			}
-		}
+		clean = readBFloat16(dst, src)
 	case F16:
 		for i := range dst {
-			h := binary.LittleEndian.Uint16(src[2*i : 2*i+2])
-			dst[i] = float16.Float32(h)
-			if h&0x7fff > 0x7c00 && bad < 0 {
-				bad = i
-			}
+			dst[i] = float16.Float32(binary.LittleEndian.Uint16(src[2*i:]))
 		}
 	case F64:
 		for i := range dst {
-			v := math.Float64frombits(binary.LittleEndian.Uint64(src[8*i : 8*i+8]))
-			f := float32(v)
-			dst[i] = f
-			if bad < 0 && (v != v || math.IsInf(float64(f), 0) && !math.IsInf(v, 0)) {
-				bad = i
+			v := math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:]))
+			dst[i] = float32(v)
+			if v != v || math.IsInf(float64(dst[i]), 0) && !math.IsInf(v, 0) {
+				return i
 			}
 		}
+		clean = true
 	default:
 		q, _ := quant.Parse(string(d))
 		quant.Decode(q, dst, src)
-		bad = slices.IndexFunc(dst, func(v float32) bool { return v != v })
 	}
-	return bad
+	if clean {
+		return -1
+	}
+	return slices.IndexFunc(dst, func(v float32) bool { return v != v })
 }
 
 // readFloat32 reports whether no element is NaN. It handles two at a time, because loading a model
@@ -67,6 +56,25 @@ func readFloat32(dst []float32, src []byte) (clean bool) {
 	for i := n; i < len(dst); i++ {
 		b := binary.LittleEndian.Uint32(src[4*i:])
 		dst[i] = math.Float32frombits(b)
+		seen |= uint64(b)&magnitude + carry
+	}
+	return seen&sign == 0
+}
+
+// readBFloat16 is readFloat32 of bfloat16, four at a time.
+func readBFloat16(dst []float32, src []byte) (clean bool) {
+	const magnitude, carry, sign = 0x7fff7fff_7fff7fff, 0x007f007f_007f007f, 0x80008000_80008000
+	var seen uint64
+	n := len(dst) &^ 3
+	for i := 0; i < n; i += 4 {
+		b, to := binary.LittleEndian.Uint64(src[2*i:]), dst[i:i+4:i+4]
+		to[0], to[1] = bfloat16.Halves(math.Float32frombits(uint32(b)))
+		to[2], to[3] = bfloat16.Halves(math.Float32frombits(uint32(b >> 32)))
+		seen |= b&magnitude + carry
+	}
+	for i := n; i < len(dst); i++ {
+		b := binary.LittleEndian.Uint16(src[2*i:])
+		dst[i] = bfloat16.Float32(b)
 		seen |= uint64(b)&magnitude + carry
 	}
 	return seen&sign == 0
