@@ -199,22 +199,16 @@ func (m *Model) load(o model.Options) error {
 }
 
 // pass runs the blocks over the rows of p. The last block drops the rows that nobody reads.
-// p.Hidden and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
+// p.Through and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
 func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w := &m.work
 	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
 	m.b.Gather(w.X, m.table, p.Tokens)
 	m.modulated(p)
-	for i := range m.Blocks {
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
-		}
-		p.Hidden(i, w.X)
-		if p = m.block(i, p); p.Len() == 0 {
-			return w.X, p, nil
-		}
+	p, err := p.Through(ctx, w.X, len(m.Blocks), m.block)
+	if err != nil || p.Len() == 0 {
+		return w.X, p, err
 	}
-	p.Hidden(len(m.Blocks), w.X)
 	if m.cfg.TimeConditioned { // the head does not know the sequence
 		m.Final.Apply(m.b, w.X, w.X, p.Len())
 		m.b.Modulate(w.X, m.FinalMod.Of(1), m.FinalMod.Of(0), m.segs)

@@ -306,21 +306,15 @@ func (m *Model) begin(b *model.Batch) error {
 }
 
 // pass runs the blocks over the rows of p. The last layer drops the rows that nobody reads.
-// p.Hidden and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
+// p.Through and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
 func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w := &m.work
 	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
 	m.embed(p)
-	for i := range m.layers {
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
-		}
-		p.Hidden(i, w.X)
-		if p = m.block(i, p); p.Len() == 0 {
-			return w.X, p, nil
-		}
+	p, err := p.Through(ctx, w.X, len(m.layers), m.block)
+	if err != nil || p.Len() == 0 {
+		return w.X, p, err
 	}
-	p.Hidden(len(m.layers), w.X)
 	if m.laya != nil {
 		m.Final.Apply(m.b, w.X, w.X, p.Len())
 		p = m.laya.pass(m.b, w, p, len(m.layers))

@@ -186,16 +186,10 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	w, b := &m.w, m.b
 	m.prepare(p.Len())
 	m.embed(p)
-	for i := range m.Blocks {
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
-		}
-		p.Hidden(i, w.x)
-		if p = m.block(i, p); p.Len() == 0 {
-			return w.x, p, nil
-		}
+	p, err := p.Through(ctx, w.x, len(m.Blocks), m.block)
+	if err != nil || p.Len() == 0 {
+		return w.x, p, err
 	}
-	p.Hidden(len(m.Blocks), w.x)
 	b.RMSNorm(w.x, w.x, p.Len(), m.final)
 	b.AddRows(w.x, m.finalB, make([]int32, p.Len()))
 	b.Modulate(w.x, m.FinalMod.Of(1), m.FinalMod.Of(0), w.mods)

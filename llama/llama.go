@@ -308,7 +308,7 @@ func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
 }
 
 // pass runs the blocks over the rows of p. The last block drops the rows that nobody reads.
-// p.Hidden and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
+// p.Through and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
 func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w := m.work
 	w.prepare(m.b, &m.cfg, p.Len())
@@ -318,17 +318,8 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 		return nil, nil, err
 	}
 	m.turn(p)
-	for i := range m.Blocks {
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
-		}
-		p.Hidden(i, w.x)
-		if p = m.block(i, p); p.Len() == 0 {
-			return w.x, p, nil
-		}
-	}
-	p.Hidden(len(m.Blocks), w.x)
-	return w.x, p, nil
+	p, err := p.Through(ctx, w.x, len(m.Blocks), m.block)
+	return w.x, p, err
 }
 
 // block computes one transformer block over the rows of w.x and returns the rows that are left.

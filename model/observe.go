@@ -1,6 +1,8 @@
 package model
 
 import (
+	"context"
+
 	"gorgonia.org/tensor"
 
 	"unmask/attention"
@@ -23,6 +25,23 @@ func (q *Pass) Hidden(block int, x *tensor.Dense) {
 	if o := q.of.batch.Observer; o != nil {
 		o.Hidden(block, q, x)
 	}
+}
+
+// Through runs a network's blocks over the rows of q, with the residual stream in x, and returns
+// the rows that are left: block drops rows that nobody reads. After the last row it ends.
+func (q *Pass) Through(ctx context.Context, x *tensor.Dense, blocks int,
+	block func(i int, q *Pass) *Pass) (*Pass, error) {
+	for i := range blocks {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		q.Hidden(i, x)
+		if q = block(i, q); q.Len() == 0 {
+			return q, nil
+		}
+	}
+	q.Hidden(blocks, x)
+	return q, nil
 }
 
 // Attended passes a block's queries, keys and values to the batch's observer.

@@ -81,12 +81,8 @@ func (n *bert) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 	b.Gather(w.X, n.words, ids)
 	b.AddRows(w.X, n.position, p.Pos)
 	n.Norm.Apply(b, w.X, w.X, p.Len())
-	for i := range n.Layers {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
+	return p.Through(ctx, w.X, len(n.Layers), func(i int, p *model.Pass) *model.Pass {
 		l := &n.Layers[i]
-		p.Hidden(i, w.X)
 		l.qkv.Apply(b, w.QKV, w.X, p.Len())
 		p = m.attend(p, i)
 		l.Out.Add(b, w.X, w.H, p.Len())
@@ -94,8 +90,8 @@ func (n *bert) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 		l.Up.Apply(b, w.Inner, w.X, p.Len(), backend.GELUErf)
 		l.Down.Add(b, w.X, w.Inner, p.Len())
 		l.DownNorm.Apply(b, w.X, w.X, p.Len())
-	}
-	return p, nil
+		return p
+	})
 }
 
 func (n *bert) finish(x *tensor.Dense, _ int) *tensor.Dense { return x }

@@ -121,11 +121,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 		}
 	}
 	p, err := m.net.run(ctx, m, p, m.ids)
-	if err != nil {
-		return nil, nil, err
-	}
-	p.Hidden(m.cfg.layers(), m.work.X)
-	return m.work.X, p, nil
+	return m.work.X, p, err
 }
 
 // attend computes a block's attention, with queries, keys and values in m.work.QKV and the result

@@ -137,6 +137,7 @@ func (n *uvit) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 			return nil, err
 		}
 	}
+	p.Hidden(layer, w.X)
 	return p, nil
 }
 
