@@ -47,11 +47,13 @@ func (b *Backend) packBlocks(in int, p backend.BlockRows) *matrix {
 	m.memory = b.slabs.storage(m.panels() * m.sizePanel())
 	bytes := p.Type.RowBytes(in)
 	b.pool.For((p.Out+packWidth-1)/packWidth, func(worker, i int) {
-		row := gemm.Bytes(b.workers[worker].row.get((bytes + 3) / 4))[:bytes]
-		for c := i * packWidth; c < min((i+1)*packWidth, p.Out); c++ {
-			p.Row(c, row)
-			k.PackColumn(m.panel(c/k.Columns), c%k.Columns, row, in)
+		first := i * packWidth
+		n := min(packWidth, p.Out-first)
+		rows := gemm.Bytes(b.workers[worker].row.get((packWidth*bytes + 3) / 4))[:n*bytes]
+		for c := range n {
+			p.Row(first+c, rows[c*bytes:][:bytes])
 		}
+		k.PackColumns(m.panel(first/k.Columns), first%k.Columns, rows, in)
 	})
 	return m
 }

@@ -223,10 +223,13 @@ func (b *Block) scales(data []byte) {
 // nibbles reads four runs of 64 values from 32 bytes each: the low halves, then the high ones.
 func (b *Block) nibbles(data []byte) {
 	const mask = 0x0f0f0f0f_0f0f0f0f
-	for i := 0; i < 128; i += 8 {
-		v, q := binary.LittleEndian.Uint64(data[i:]), b.Q[i/32*64+i%32:]
-		binary.LittleEndian.PutUint64(q, v&mask)
-		binary.LittleEndian.PutUint64(q[32:], v>>4&mask)
+	for r := range 4 {
+		data, q := (*[32]byte)(data[32*r:]), (*[64]byte)(b.Q[64*r:])
+		for i := 0; i < 32; i += 8 {
+			v := binary.LittleEndian.Uint64(data[i : i+8])
+			binary.LittleEndian.PutUint64(q[i:i+8], v&mask)
+			binary.LittleEndian.PutUint64(q[i+32:i+40], v>>4&mask)
+		}
 	}
 }
 

@@ -57,7 +57,7 @@ func columnsOf(k *Blocks, r *rand.Rand, depth int) (panel []float32, values [][]
 				}
 			}
 		}
-		k.PackColumn(panel, c, data, depth)
+		k.PackColumns(panel, c, data, depth)
 		w := make([]float32, depth)
 		quant.Decode(k.Type, w, data)
 		values = append(values, w)
@@ -158,7 +158,7 @@ func TestBlocksSameBits(t *testing.T) {
 			x := random(r, rows*depth)
 			panel := make([]float32, k.SizeB(depth))
 			for c := range 16 {
-				k.PackColumn(panel, c, randomBlocks(r, q, depth/q.Values()), depth)
+				k.PackColumns(panel, c, randomBlocks(r, q, depth/q.Values()), depth)
 			}
 			a := packBlocks(k, x, rows, depth)
 			c := make([]float32, rows*k.Columns)
@@ -202,7 +202,7 @@ func BenchmarkBlocks(b *testing.B) {
 				k, r := BlocksFor(level, q), rand.New(rand.NewPCG(1, 1))
 				panel := make([]float32, k.SizeB(depth))
 				for c := range k.Columns {
-					k.PackColumn(panel, c, randomBlocks(r, q, depth/q.Values()), depth)
+					k.PackColumns(panel, c, randomBlocks(r, q, depth/q.Values()), depth)
 				}
 				a := packBlocks(k, random(r, rows*depth), rows, depth)
 				c, scratch := make([]float32, rows*k.Columns), make([]float32, k.Scratch())

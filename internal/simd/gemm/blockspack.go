@@ -36,64 +36,77 @@ func Bytes(x []float32) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(&x[0])), 4*len(x))
 }
 
-// PackColumn packs a column of depth values, blocks of the format, as column c of a panel.
-func (k *Blocks) PackColumn(panel []float32, c int, blocks []byte, depth int) {
-	n := k.Columns
-	words := groupWords[k.Type] * n
+// PackColumns packs columns of depth values, blocks of the format, as columns from c on of a panel.
+// They are packed a group at a time, which the nearest cache holds.
+func (k *Blocks) PackColumns(panel []float32, c int, columns []byte, depth int) {
+	words, size := groupWords[k.Type]*k.Columns, k.Type.RowBytes(depth)
 	var b quant.Block
 	for g := range depth / k.Type.Values() {
-		b.Split(k.Type, blocks[g*k.Type.Bytes():])
-		group := panel[g*words : (g+1)*words]
-		bytes := Bytes(group)
-		switch k.Type {
-		case quant.Q8_0:
-			for i, q := range b.Q[:run] {
-				if k.flip {
-					q ^= 0x80
-				}
-				bytes[(i/4*n+c)*4+i%4] = q
-			}
-			group[8*n+c] = b.D
-		case quant.Q4_0:
-			each := groupOf(depth) / run
-			first := g / each * each // block of the 256 values
-			at := words*first + 4*n*(g-first)
-			k.packLow(Bytes(panel[at:]), c, b.Q[:run])
-			panel[words*first+n*(4*min(each, depth/run-first)+g-first)+c] = b.D
-		default:
-			k.packLow(bytes, c, b.Q[:])
-			at := 32 * n
-			switch k.Type {
-			case quant.Q5_K:
-				k.packHigh(bytes[4*at:], c, b.Q[:], 1)
-				at += 8 * n
-			case quant.Q6_K:
-				k.packHigh(bytes[4*at:], c, b.Q[:], 2)
-				at += 16 * n
-			}
-			for i := range 256 / k.Type.Run() {
-				bytes[4*at+i*n+c] = uint8(b.Scale[i])
-			}
-			at += 256 / k.Type.Run() / 4 * n
-			group[at+c] = b.D
-			if k.Type.Mins() {
-				at += n
-				copy(bytes[4*(at+c):][:4], b.Min[:4])
-				copy(bytes[4*(at+n+c):][:4], b.Min[4:])
-				group[at+2*n+c] = -b.M
+		for i := range len(columns) / size {
+			b.Split(k.Type, columns[i*size+g*k.Type.Bytes():])
+			if k.Type == quant.Q4_0 {
+				k.packFour(panel, c+i, &b, g, depth/run)
+			} else {
+				k.packGroup(panel[g*words:(g+1)*words], c+i, &b)
 			}
 		}
 	}
 }
 
-// packLow packs the low halves of a column's levels, 32 at a time.
-func (k *Blocks) packLow(bytes []uint8, c int, q []uint8) {
-	const mask = 0x0f0f0f0f
-	for s := range len(q) / run {
-		for w := range 4 {
-			low, high := binary.LittleEndian.Uint32(q[s*run+4*w:]),
-				binary.LittleEndian.Uint32(q[s*run+16+4*w:])
-			binary.LittleEndian.PutUint32(bytes[((4*s+w)*k.Columns+c)*4:], low&mask|high&mask<<4)
+// packFour packs block g of all in a column of Q4_0, whose scales are behind those of 256 values.
+func (k *Blocks) packFour(panel []float32, c int, b *quant.Block, g, all int) {
+	n, words, each := k.Columns, groupWords[k.Type]*k.Columns, groupOf(all*run)/run
+	first := g / each * each // block of the 256 values
+	k.packLow(panel[words*first+4*n*(g-first):], c, b.Q[:run])
+	panel[words*first+n*(4*min(each, all-first)+g-first)+c] = b.D
+}
+
+// packGroup packs a block of another format in a column of a group.
+func (k *Blocks) packGroup(group []float32, c int, b *quant.Block) {
+	n, bytes := k.Columns, Bytes(group)
+	if k.Type == quant.Q8_0 {
+		for i, q := range b.Q[:run] {
+			if k.flip {
+				q ^= 0x80
+			}
+			bytes[(i/4*n+c)*4+i%4] = q
+		}
+		group[8*n+c] = b.D
+		return
+	}
+	k.packLow(group, c, b.Q[:])
+	at := 32 * n
+	switch k.Type {
+	case quant.Q5_K:
+		k.packHigh(bytes[4*at:], c, b.Q[:], 1)
+		at += 8 * n
+	case quant.Q6_K:
+		k.packHigh(bytes[4*at:], c, b.Q[:], 2)
+		at += 16 * n
+	}
+	for i := range 256 / k.Type.Run() {
+		bytes[4*at+i*n+c] = uint8(b.Scale[i])
+	}
+	at += 256 / k.Type.Run() / 4 * n
+	group[at+c] = b.D
+	if k.Type.Mins() {
+		at += n
+		copy(bytes[4*(at+c):][:4], b.Min[:4])
+		copy(bytes[4*(at+n+c):][:4], b.Min[4:])
+		group[at+2*n+c] = -b.M
+	}
+}
+
+// packLow packs the low halves of a column's levels, 32 at a time, in the words dst of a panel.
+func (k *Blocks) packLow(dst []float32, c int, q []uint8) {
+	const mask = 0x0f0f0f0f_0f0f0f0f
+	for at := c; len(q) >= run; q = q[run:] {
+		for i := range 2 {
+			low, high := binary.LittleEndian.Uint64(q[8*i:]), binary.LittleEndian.Uint64(q[16+8*i:])
+			two := low&mask | high&mask<<4
+			dst[at] = math.Float32frombits(uint32(two))
+			dst[at+k.Columns] = math.Float32frombits(uint32(two >> 32))
+			at += 2 * k.Columns
 		}
 	}
 }
