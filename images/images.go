@@ -27,6 +27,8 @@ type Image struct {
 // MaxPixels is the largest image in pixels; it is checked before memory is allocated.
 const MaxPixels = 1 << 25
 
+const maxFile = 4 * MaxPixels // bytes; files of that many pixels are hardly ever larger
+
 // signatures are the first bytes of files in other formats.
 var signatures = []struct{ format, magic string }{
 	{"GIF", "GIF8"}, {"WebP", "RIFF"}, {"BMP", "BM"}, {"TIFF", "II*\x00"}, {"TIFF", "MM\x00*"},
@@ -139,7 +141,7 @@ func ReadPicture(name string) (image.Image, error) {
 
 // readAs decodes a file; an error of its content names it.
 func readAs[T any](name string, decode func(data []byte) (T, error)) (of T, err error) {
-	data, err := readFile(name)
+	data, err := atomicfile.ReadBounded(name, maxFile)
 	if err != nil {
 		return of, err
 	}
@@ -147,23 +149,6 @@ func readAs[T any](name string, decode func(data []byte) (T, error)) (of T, err 
 		err = fmt.Errorf("%s: %w", name, err)
 	}
 	return of, err
-}
-
-func readFile(name string) ([]byte, error) {
-	f, err := atomicfile.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	const most = 4 * MaxPixels // in bytes; files of that many pixels are hardly ever larger
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > most {
-		return nil, fmt.Errorf("%s: more than %d bytes", name, most)
-	}
-	return data, nil
 }
 
 // extensions of images that cannot be read: a folder with such files is refused, so that it is not

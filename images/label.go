@@ -6,6 +6,8 @@ import (
 	"hash/crc32"
 	"iter"
 	"unicode/utf8"
+
+	"unmask/internal/atomicfile"
 )
 
 // Label returns a PNG with texts, given as pairs of keyword and text, in iTXt chunks after its
@@ -73,6 +75,6 @@ func Labels(data []byte) map[string]string {
 
 // ReadLabels returns the texts of the PNG file at name.
 func ReadLabels(name string) (map[string]string, error) {
-	data, err := readFile(name)
+	data, err := atomicfile.ReadBounded(name, maxFile)
 	return Labels(data), err
 }

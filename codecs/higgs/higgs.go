@@ -167,27 +167,23 @@ func (c *Codec) load(o model.Options) error {
 		q.table = l.Table(&q.Embed)
 		q.Out.Load(l)
 	}
-	c.Narrow.Load(l)
-	c.In.load(l)
+	l.Load(&c.Narrow, &c.In)
 	for i := range c.Blocks {
 		b := &c.Blocks[i]
-		b.Snake.load(l)
+		b.Snake.Load(l)
 		b.Up.loadTransposed(l, b.ratio)
 		for _, u := range b.units() {
-			u.Snake1.load(l)
-			u.Wide.load(l)
-			u.Snake2.load(l)
-			u.Narrow.load(l)
+			l.Load(&u.Snake1, &u.Wide, &u.Snake2, &u.Narrow)
 		}
 	}
-	c.Snake.load(l)
-	c.Out.load(l)
+	l.Load(&c.Snake, &c.Out)
 	return l.Err()
 }
 
 func (b *block) units() [3]*unit { return [3]*unit{&b.Unit1, &b.Unit2, &b.Unit3} }
 
-func (s *snake) load(l *nn.Loader) {
+// Load writes the table to the device.
+func (s *snake) Load(l *nn.Loader) {
 	both := l.Floats(&s.Alpha)
 	n := len(both)
 	for _, a := range both {
@@ -197,7 +193,8 @@ func (s *snake) load(l *nn.Loader) {
 	l.Backend.Write(s.alpha, 0, both)
 }
 
-func (v *conv) load(l *nn.Loader) {
+// Load packs the layer.
+func (v *conv) Load(l *nn.Loader) {
 	v.out, v.in, v.taps = v.Weight.Shape[0], v.Weight.Shape[1], v.Weight.Shape[2]
 	w := l.Floats(&v.Weight)
 	v.w = l.Backend.Pack(v.out, v.taps*v.in, l.Precision, func(i int, dst []float32) {

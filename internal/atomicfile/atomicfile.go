@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -164,25 +165,28 @@ func (f folder) Open(name string) (fs.File, error) {
 func (f folder) Stat(name string) (fs.FileInfo, error) { return fs.Stat(f.FS, name) }
 
 // ReadFile reads a regular file whole, and refuses anything else.
-func ReadFile(name string) ([]byte, error) {
+func ReadFile(name string) ([]byte, error) { return ReadBounded(name, math.MaxInt64-1) }
+
+// ReadBounded is ReadFile of at most so many bytes.
+func ReadBounded(name string, most int64) ([]byte, error) {
 	f, err := Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(f)
+	return readAll(f, err, most)
 }
 
 // ReadSmall reads a file or a pipe of at most so many bytes; some special files never end.
 func ReadSmall(name string, most int64) ([]byte, error) {
 	f, err := os.Open(name)
+	return readAll(f, err, most)
+}
+
+func readAll(f *os.File, err error, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s has more than %d bytes, want at most that", name, most)
+		err = fmt.Errorf("%s has more than %d bytes, want at most that", f.Name(), most)
 	}
 	return data, err
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"unmask/internal/atomicfile"
 	"unmask/weights"
 )
 
@@ -145,7 +146,7 @@ func (c *Checkpoint) tied(t *Tensor) bool {
 // tasks/masked_lm.py). Without a dict.txt there is none.
 func fairseqVocabulary(src string, rows int) (map[string][]byte, error) {
 	name := filepath.Join(filepath.Dir(src), "dict.txt")
-	data, err := readSmall(name)
+	data, err := atomicfile.ReadBounded(name, maxCompanion)
 	if err != nil {
 		return nil, fmt.Errorf("%w, want the dictionary beside the checkpoint", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -106,7 +105,7 @@ func shardsOf(dir string) (files []string, where map[string]string, err error) {
 
 // readJSON reads a small file that must be a JSON object.
 func readJSON(name string) ([]byte, error) {
-	data, err := readSmall(name)
+	data, err := atomicfile.ReadBounded(name, maxCompanion)
 	if err != nil {
 		return nil, err
 	}
@@ -117,27 +116,14 @@ func readJSON(name string) ([]byte, error) {
 	return data, nil
 }
 
-func readSmall(name string) ([]byte, error) {
-	f, err := atomicfile.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxCompanion+1))
-	if err == nil && len(data) > maxCompanion {
-		err = fmt.Errorf("%s: has more than %d bytes", name, maxCompanion)
-	}
-	return data, err
-}
-
 // readCompanions reads the other files of a folder. Packages keep a vocab.txt that several models
 // share one folder up.
 func readCompanions(dir string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, name := range companions {
-		data, err := readSmall(filepath.Join(dir, name))
+		data, err := atomicfile.ReadBounded(filepath.Join(dir, name), maxCompanion)
 		if errors.Is(err, fs.ErrNotExist) && name == "vocab.txt" {
-			data, err = readSmall(filepath.Join(dir, "..", name))
+			data, err = atomicfile.ReadBounded(filepath.Join(dir, "..", name), maxCompanion)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -120,12 +120,7 @@ func (m *Model) load(o model.Options) error {
 	m.tokens, m.position = l.Table(&m.Token), l.Table(&m.Position)
 	for i := range m.Blocks {
 		blk := &m.Blocks[i]
-		blk.Norm1.Load(l)
-		blk.QKV.load(l)
-		blk.Out.load(l)
-		blk.Norm2.Load(l)
-		blk.Up.load(l)
-		blk.Down.load(l)
+		l.Load(&blk.Norm1, &blk.QKV, &blk.Out, &blk.Norm2, &blk.Up, &blk.Down)
 	}
 	m.Final.Load(l)
 	l.Precision = backend.F32
@@ -195,7 +190,8 @@ func newConv1D(in, out int) conv1D {
 	return conv1D{Weight: weights.Param{Shape: []int{in, out}}, Bias: weights.Param{Shape: []int{out}}}
 }
 
-func (n *conv1D) load(l *nn.Loader) {
+// Load packs the layer.
+func (n *conv1D) Load(l *nn.Loader) {
 	in, out := n.Weight.Shape[0], n.Weight.Shape[1]
 	v := l.Floats(&n.Weight)
 	n.w = l.Backend.Pack(out, in, l.Precision, func(i int, dst []float32) {
