@@ -164,10 +164,18 @@ func (p *product) panelRange(i int) (from, to int) {
 	return n * i / p.items, n * (i + 1) / p.items
 }
 
-// finish computes and stores the tile of rows first.. and panel j.
+// finish computes and stores the tile of rows first.. and panel j. Int8 tiles are scaled too, and
+// cut to stay in the nearest cache.
 func (p *product) finish(w *worker, a operand, first, rows, j int) {
-	p.fetch(first, rows, j)
-	p.put(p.tile(w, a, rows, j), first, rows, j)
+	step := rows
+	if p.w.as == backend.Int8 {
+		step = 8 * p.w.k.Rows
+	}
+	for at := 0; at < rows; at += step {
+		n := min(step, rows-at)
+		p.fetch(first+at, n, j)
+		p.put(p.tile(w, a.from(p.w, at), n, j), first+at, n, j)
+	}
 }
 
 // fetch asks for what put will need when the tile of rows first.. and panel j is computed.
