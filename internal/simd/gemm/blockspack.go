@@ -65,11 +65,12 @@ func (k *Blocks) packFour(panel []float32, c int, b *quant.Block, g, all int) {
 func (k *Blocks) packGroup(group []float32, c int, b *quant.Block) {
 	n, bytes := k.Columns, Bytes(group)
 	if k.Type == quant.Q8_0 {
-		for i, q := range b.Q[:run] {
+		for w := range run / 4 {
+			word := binary.LittleEndian.Uint32(b.Q[4*w:])
 			if k.flip {
-				q ^= 0x80
+				word ^= 0x80808080
 			}
-			bytes[(i/4*n+c)*4+i%4] = q
+			group[w*n+c] = math.Float32frombits(word)
 		}
 		group[8*n+c] = b.D
 		return
