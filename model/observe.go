@@ -27,8 +27,9 @@ func (q *Pass) Hidden(block int, x *tensor.Dense) {
 	}
 }
 
-// Through runs a network's blocks over the rows of q, with the residual stream in x, and returns
-// the rows that are left: block drops rows that nobody reads. After the last row it ends.
+// Through runs a network's blocks over the rows of q, with the residual stream in x, which the
+// batch's observer is shown. block returns the rows that are left, without those that nobody
+// reads; where none is left, no further block runs.
 func (q *Pass) Through(ctx context.Context, x *tensor.Dense, blocks int,
 	block func(i int, q *Pass) *Pass) (*Pass, error) {
 	for i := range blocks {

@@ -47,8 +47,8 @@ type Kernel struct {
 	heights []height // the panels' heights, the largest first
 	windows windows  // nil where there is none
 	pack    packer
-	bytes   packer // packs bytes, four to a word, and
-	flip    uint32 // what shifts those by 128 that are not
+	bytes   packer // packs bytes, four to a word, for B
+	flip    uint32 // xor it, those bytes are shifted by 128
 	largest func(x *float32, n int) float32
 	turn    func(dst, x *float32, ldd, ldx, n int) // nil in plain Go
 	scale   func(tile, row, col, offset *float32, ldt, rows, cols int)
