@@ -21,9 +21,9 @@ import (
 // recipe, which bench/results keeps:
 //
 //	python3 tools/peers/results.py --out bench/results/decoders.json -- \
-//		go test ./demo -v -run TestDecoders -decoders 24 -timeout 60m
+//		go test ./demo -v -run TestDecoders -decoders 100 -timeout 60m
 //	python3 tools/peers/results.py --out bench/results/decoder-curves.json -- \
-//		go test ./demo -v -run TestDecoders -curves 40 -timeout 60m
+//		go test ./demo -v -run TestDecoders -curves 100 -timeout 60m
 var (
 	decoderDialogues = flag.Int("decoders", 0, "dialogues for decoders.json, 0 to measure nothing")
 	curveDialogues   = flag.Int("curves", 0, "dialogues for decoder-curves.json, 0 for none")
@@ -31,7 +31,7 @@ var (
 
 // decoders are recipes for the replies of the embedded model, in the order of the table.
 var decoders = []string{
-	"p2 steps=64",
+	"p2 steps=128",
 	"semi-ar(greedy,block=16) steps=64",
 	"semi-ar(draft,block=16)",
 	"semi-ar(greedy(threshold),block=16)",
