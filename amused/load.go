@@ -95,8 +95,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage, Recipe: run,
 		Presets: map[string]string{"inpaint": inpainting}, Info: model.Info{
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "layers": c.Depth, "mlp": c.Inner,
-				"width":  c.Width,
-				"blocks": c.Res, "grid": c.Side, "codes": c.Codes, "mask": c.Vocab - 1},
+				"width": c.Width, "blocks": c.Res, "grid": c.Side, "codes": c.Codes, "mask": c.Vocab - 1},
 			Parameters: model.Parameters(report.Bound, src.Set), Notes: t.Notes,
 		}}, nil
 }

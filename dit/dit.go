@@ -137,8 +137,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	loaded := &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, Begin: begin}
 	loaded.Info = model.Info{
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "cond": c.Cond,
-			"mlp":    c.MLP,
-			"length": c.Length, "vocabulary": c.Vocab, "mask": c.Vocab - 1},
+			"mlp": c.MLP, "length": c.Length, "vocabulary": c.Vocab, "mask": c.Vocab - 1},
 		Parameters: model.Parameters(report.Bound, src.Set),
 		Tokenizer:  from, Unused: report.Unused, Notes: notes,
 	}

@@ -97,8 +97,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		Classes: imagenet.Classes(c.Classes), Recipe: recipe,
 		Presets: map[string]string{"fid": c.evaluation(), "confidence": confidence}, Info: model.Info{
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner,
-				"grid":  c.Side,
-				"codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
+				"grid": c.Side, "codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
 			Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
 		}}, nil
 }

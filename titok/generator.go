@@ -214,8 +214,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		Classes: imagenet.Classes(c.Classes), Recipe: published,
 		Presets: map[string]string{"fid": published}, Info: model.Info{
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.layers(), "mlp": c.Inner,
-				"length": c.Tokens,
-				"codes":  c.Codes, "classes": c.Classes, "mask": c.Codes},
+				"length": c.Tokens, "codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
 			Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
 		}}, nil
 }

@@ -20,9 +20,7 @@ func toFloat32(dst []float32, src []byte, d DType) (bad int) {
 	case BF16:
 		clean = readBFloat16(dst, src)
 	case F16:
-		for i := range dst {
-			dst[i] = float16.Float32(binary.LittleEndian.Uint16(src[2*i:]))
-		}
+		clean = readFloat16(dst, src)
 	case F64:
 		for i := range dst {
 			v := math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:]))
@@ -42,42 +40,47 @@ func toFloat32(dst []float32, src []byte, d DType) (bad int) {
 	return slices.IndexFunc(dst, func(v float32) bool { return v != v })
 }
 
-// readFloat32 reports whether no element is NaN. It handles two at a time, because loading a model
-// does little else: without the sign bits, only a NaN plus the carry sets the sign bit.
+// readFloat32 reports whether no element is NaN: without its sign, only a NaN plus the carry sets
+// the sign bit. Loading a model does little else; src of a known length saves checks of bounds.
 func readFloat32(dst []float32, src []byte) (clean bool) {
-	const magnitude, carry, sign = 0x7fffffff_7fffffff, 0x007fffff_007fffff, 0x80000000_80000000
-	var seen uint64
-	n := len(dst) &^ 1
-	for i := 0; i < n; i += 2 {
-		b := binary.LittleEndian.Uint64(src[4*i:])
-		dst[i], dst[i+1] = math.Float32frombits(uint32(b)), math.Float32frombits(uint32(b>>32))
-		seen |= b&magnitude + carry
-	}
-	for i := n; i < len(dst); i++ {
-		b := binary.LittleEndian.Uint32(src[4*i:])
+	var seen uint32
+	src = src[:4*len(dst)]
+	for i := range dst {
+		b := binary.LittleEndian.Uint32(src[4*i : 4*i+4])
 		dst[i] = math.Float32frombits(b)
-		seen |= uint64(b)&magnitude + carry
+		seen |= b&0x7fffffff + 0x007fffff
 	}
-	return seen&sign == 0
+	return seen>>31 == 0
 }
 
 // readBFloat16 is readFloat32 of bfloat16, four at a time.
 func readBFloat16(dst []float32, src []byte) (clean bool) {
 	const magnitude, carry, sign = 0x7fff7fff_7fff7fff, 0x007f007f_007f007f, 0x80008000_80008000
 	var seen uint64
-	n := len(dst) &^ 3
-	for i := 0; i < n; i += 4 {
-		b, to := binary.LittleEndian.Uint64(src[2*i:]), dst[i:i+4:i+4]
+	for ; len(dst) >= 4; dst, src = dst[4:], src[8:] {
+		b, to := binary.LittleEndian.Uint64(src), dst[:4:4]
 		to[0], to[1] = bfloat16.Halves(math.Float32frombits(uint32(b)))
 		to[2], to[3] = bfloat16.Halves(math.Float32frombits(uint32(b >> 32)))
 		seen |= b&magnitude + carry
 	}
-	for i := n; i < len(dst); i++ {
+	for i := range dst {
 		b := binary.LittleEndian.Uint16(src[2*i:])
 		dst[i] = bfloat16.Float32(b)
 		seen |= uint64(b)&magnitude + carry
 	}
 	return seen&sign == 0
+}
+
+// readFloat16 is readFloat32 of half precision.
+func readFloat16(dst []float32, src []byte) (clean bool) {
+	var seen uint16
+	src = src[:2*len(dst)]
+	for i := range dst {
+		h := binary.LittleEndian.Uint16(src[2*i : 2*i+2])
+		dst[i] = float16.Float32(h)
+		seen |= h&0x7fff + 0x03ff
+	}
+	return seen>>15 == 0
 }
 
 // toInt64 converts len(dst) elements and returns the index of the first that does not fit int64, -1

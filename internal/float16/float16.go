@@ -3,15 +3,19 @@ package float16
 
 import "math"
 
-// Float32 returns the value of h. It is exact: moving exponent and fraction into a float32 divides
-// the value by 2^112, subnormals included, and one product takes that back.
+// Float32 returns the value of h. It is exact: of a subnormal, moving the fraction into a float32
+// divides the value by 2^112, and one product takes that back.
 func Float32(h uint16) float32 {
-	sign := uint32(h&0x8000) << 16
-	if h&0x7c00 == 0x7c00 {
-		return math.Float32frombits(sign | 0x7f800000 | uint32(h&0x3ff)<<13)
+	sign, u := uint32(h&0x8000)<<16, uint32(h&0x7fff)<<13
+	switch h & 0x7c00 {
+	case 0:
+		u = math.Float32bits(math.Float32frombits(u) * 0x1p112)
+	case 0x7c00:
+		u |= 0x7f800000
+	default:
+		u += 0x38000000
 	}
-	f := math.Float32frombits(uint32(h&0x7fff)<<13) * 0x1p112
-	return math.Float32frombits(sign | math.Float32bits(f))
+	return math.Float32frombits(sign | u)
 }
 
 // Round rounds to nearest even; a NaN stays one.
