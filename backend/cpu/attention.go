@@ -198,7 +198,7 @@ func (j *attentionJob) mask(scores []float32, lanes, at, n, key, pos int) {
 	}
 	// lanes before blind are too early for a key, those from seeing on too late
 	blind, seeing := lanes, lanes
-	early := j.h.From(pos+(at+lanes-1)/j.group) <= key // no lane is too late for a key
+	noneLate := j.h.From(pos+(at+lanes-1)/j.group) <= key
 	for i := n - 1; i >= 0; i-- {
 		for blind > 0 && j.h.Sees(pos+(at+blind-1)/j.group) > key+i {
 			blind--
@@ -206,7 +206,7 @@ func (j *attentionJob) mask(scores []float32, lanes, at, n, key, pos int) {
 		for seeing > 0 && j.h.From(pos+(at+seeing-1)/j.group) > key+i {
 			seeing--
 		}
-		if blind == 0 && early {
+		if blind == 0 && noneLate {
 			return
 		}
 		row := scores[i*lanes:][:lanes]
