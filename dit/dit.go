@@ -96,7 +96,7 @@ func New(c Config) *Model {
 			Norm2: nn.NewLayerNormNoBias(c.Hidden, eps),
 			Up:    nn.NewLinear(c.Hidden, c.MLP),
 			Down:  nn.NewLinear(c.MLP, c.Hidden),
-			Mod:   adaln.New(c.Cond, c.Hidden, 6),
+			Mod:   adaln.New(c.Cond, c.Hidden, adaln.Parts),
 		}
 	}
 	m.Head.Weight = weights.Param{Shape: []int{c.Vocab, c.Hidden}}
@@ -210,7 +210,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	}
 	if m.cfg.TimeConditioned { // the head does not know the sequence
 		m.Final.Apply(m.b, w.X, w.X, p.Len())
-		m.b.Modulate(w.X, m.FinalMod.Of(1), m.FinalMod.Of(0), m.segs)
+		m.b.Modulate(w.X, m.FinalMod.Of(adaln.Scale1), m.FinalMod.Of(adaln.Shift1), m.segs)
 	}
 	return w.X, p, nil
 }
@@ -221,21 +221,21 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	w, b, blk := &m.work, m.b, &m.Blocks[i]
 	blk.Norm1.Apply(b, w.H, w.X, p.Len())
 	if m.cfg.TimeConditioned {
-		b.Modulate(w.H, blk.Mod.Of(1), blk.Mod.Of(0), m.segs)
+		b.Modulate(w.H, blk.Mod.Of(adaln.Scale1), blk.Mod.Of(adaln.Shift1), m.segs)
 	}
 	blk.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
 	if p = p.Attend(b, &m.layer, w, i, p.ReadIf(i == len(m.Blocks)-1)); p.Len() == 0 {
 		return p
 	}
 	m.modulated(p)
-	m.residual(&blk.Out, w.H, p, &blk.Mod, 2)
+	m.residual(&blk.Out, w.H, p, &blk.Mod, adaln.Gate1)
 
 	blk.Norm2.Apply(b, w.H, w.X, p.Len())
 	if m.cfg.TimeConditioned {
-		b.Modulate(w.H, blk.Mod.Of(4), blk.Mod.Of(3), m.segs)
+		b.Modulate(w.H, blk.Mod.Of(adaln.Scale2), blk.Mod.Of(adaln.Shift2), m.segs)
 	}
 	blk.Up.Apply(b, w.Inner, w.H, p.Len(), backend.GELUTanh)
-	m.residual(&blk.Down, w.Inner, p, &blk.Mod, 5)
+	m.residual(&blk.Down, w.Inner, p, &blk.Mod, adaln.Gate2)
 	return p
 }
 

@@ -38,17 +38,6 @@ type block struct {
 	Down  nn.Linear   `weight:"ff.w2"`
 }
 
-// Parts of a block's modulation, which the authors call beta, gamma and alpha.
-const (
-	shift1 = iota
-	scale1
-	gate1
-	shift2
-	scale2
-	gate2
-	parts
-)
-
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
 // model.Shared.
 type Model struct {
@@ -109,7 +98,7 @@ func New(c Config) *Model {
 		m.Register = weights.Param{Shape: []int{c.Registers, c.Hidden}}
 	}
 	for i := range m.Blocks {
-		m.Blocks[i] = block{Mod: adaln.New(c.Hidden, c.Hidden, parts),
+		m.Blocks[i] = block{Mod: adaln.New(c.Hidden, c.Hidden, adaln.Parts),
 			Norm1: nn.NewRMSNorm(c.Hidden, eps), Norm2: nn.NewRMSNorm(c.Hidden, eps),
 			Query: nn.NewLinearNoBias(c.Hidden, width), Key: nn.NewLinearNoBias(c.Hidden, width),
 			Value: nn.NewLinearNoBias(c.Hidden, width), Out: nn.NewLinearNoBias(width, c.Hidden),
@@ -192,7 +181,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	}
 	b.RMSNorm(w.x, w.x, p.Len(), m.final)
 	b.AddRows(w.x, m.finalB, make([]int32, p.Len()))
-	b.Modulate(w.x, m.FinalMod.Of(1), m.FinalMod.Of(0), w.mods)
+	b.Modulate(w.x, m.FinalMod.Of(adaln.Scale1), m.FinalMod.Of(adaln.Shift1), w.mods)
 	return w.x, p, nil
 }
 
@@ -221,7 +210,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	keys, values := p.KV(i)
 
 	k.Norm1.Apply(b, w.h, w.x, p.Len())
-	b.Modulate(w.h, k.Mod.Of(scale1), k.Mod.Of(shift1), w.mods)
+	b.Modulate(w.h, k.Mod.Of(adaln.Scale1), k.Mod.Of(adaln.Shift1), w.mods)
 	k.Query.Apply(b, w.q.T, w.h, p.Len(), backend.Identity)
 	k.Key.Apply(b, w.k.T, w.h, p.Len(), backend.Identity)
 	k.Value.Apply(b, w.v.T, w.h, p.Len(), backend.Identity)
@@ -241,14 +230,14 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	m.layer.Attend(b, w.o.T, w.q.T, keys, values, &p.Rows, p.Keys)
 	p.Attended(i, w.q.T, &m.layer)
 	k.Out.Apply(b, w.t, w.o.T, n, backend.Identity)
-	b.GateAdd(w.x, w.t, k.Mod.Of(gate1), w.mods)
+	b.GateAdd(w.x, w.t, k.Mod.Of(adaln.Gate1), w.mods)
 
 	k.Norm2.Apply(b, w.h, w.x, n)
-	b.Modulate(w.h, k.Mod.Of(scale2), k.Mod.Of(shift2), w.mods)
+	b.Modulate(w.h, k.Mod.Of(adaln.Scale2), k.Mod.Of(adaln.Shift2), w.mods)
 	k.Up.Apply(b, w.up, w.h, n, backend.Identity)
 	k.Gate.Gated(b, w.gate, w.h, w.up, n, backend.SiLU)
 	k.Down.Apply(b, w.t, w.gate, n, backend.Identity)
-	b.GateAdd(w.x, w.t, k.Mod.Of(gate2), w.mods)
+	b.GateAdd(w.x, w.t, k.Mod.Of(adaln.Gate2), w.mods)
 	return p
 }
 

@@ -51,17 +51,6 @@ type block struct {
 	shift1, scale1 int // parts of TextMod
 }
 
-// Parts of a modulation.
-const (
-	shift1 = iota
-	scale1
-	gate1
-	shift2
-	scale2
-	gate2
-	parts
-)
-
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
 // model.Shared.
 type Model struct {
@@ -122,11 +111,12 @@ func New(c Config) *Model {
 			weights.Param{Shape: []int{c.Codes}}
 	}
 	for i := range m.Blocks {
-		k := block{Mod: adaln.New(c.Hidden, c.Hidden, parts),
-			TextMod: adaln.New(c.Hidden, c.Hidden, parts),
+		k := block{Mod: adaln.New(c.Hidden, c.Hidden, adaln.Parts),
+			TextMod: adaln.New(c.Hidden, c.Hidden, adaln.Parts),
 			Query:   square(), Key: square(), Value: square(), Out: square(),
 			Up: nn.NewLinear(c.Hidden, c.Inner), Down: nn.NewLinear(c.Inner, c.Hidden),
-			TextQuery: square(), TextKey: square(), TextValue: square(), shift1: shift1, scale1: scale1}
+			TextQuery: square(), TextKey: square(), TextValue: square(),
+			shift1: adaln.Shift1, scale1: adaln.Scale1}
 		if i < c.Depth-1 {
 			k.TextOut, k.TextUp, k.TextDown = square(), nn.NewLinear(c.Hidden, c.Inner),
 				nn.NewLinear(c.Inner, c.Hidden)
@@ -304,7 +294,7 @@ func (m *Model) block(i int, p, image *model.Pass, read []int32) *model.Pass {
 
 	x := &w.image
 	b.LayerNorm(x.H, x.X, image.Len(), backend.Norm{Eps: eps})
-	b.Modulate(x.H, k.Mod.Of(scale1), k.Mod.Of(shift1), w.mods)
+	b.Modulate(x.H, k.Mod.Of(adaln.Scale1), k.Mod.Of(adaln.Shift1), w.mods)
 	k.qkv.Apply(b, x.QKV, x.H, image.Len())
 	m.layer.Split(b, x.Q, keys, values, x.QKV, &image.Rows, p.Keys)
 	t := &w.text
@@ -335,10 +325,10 @@ func (m *Model) finish(x *nn.Work, mod *adaln.Layer, out, up, down *nn.Linear, n
 	mods []backend.Segment) {
 	b := m.b
 	out.Apply(b, x.Q, x.H, n, backend.Identity)
-	b.GateAdd(x.X, x.Q, mod.Of(gate1), mods)
+	b.GateAdd(x.X, x.Q, mod.Of(adaln.Gate1), mods)
 	b.LayerNorm(x.H, x.X, n, backend.Norm{Eps: eps})
-	b.Modulate(x.H, mod.Of(scale2), mod.Of(shift2), mods)
+	b.Modulate(x.H, mod.Of(adaln.Scale2), mod.Of(adaln.Shift2), mods)
 	up.Apply(b, x.Inner, x.H, n, backend.GELUTanh)
 	down.Apply(b, x.Q, x.Inner, n, backend.Identity)
-	b.GateAdd(x.X, x.Q, mod.Of(gate2), mods)
+	b.GateAdd(x.X, x.Q, mod.Of(adaln.Gate2), mods)
 }

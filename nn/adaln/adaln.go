@@ -13,6 +13,18 @@ import (
 	"unmask/weights"
 )
 
+// The parts of a block's modulation, three for its attention and three for its MLP. Some authors
+// call them beta, gamma and alpha.
+const (
+	Shift1 = iota
+	Scale1
+	Gate1
+	Shift2
+	Scale2
+	Gate2
+	Parts
+)
+
 // Layer is a linear layer from the conditioning vector to `parts` vectors of the same width.
 type Layer struct {
 	Weight weights.Param `weight:"weight"` // [parts*width, cond]
