@@ -21,8 +21,9 @@ func newSchedule() *cobra.Command {
 		Long: `Compute a schedule for a model from samples of text, for --schedule.
 
 Measures how much the model knows about the samples (lines of unmask text --json, all of one length)
-at each level of masking, and puts the steps where they gain most ("jump your steps", Park et al.
-2025). It prints the schedule, for all runs with that many steps.`,
+at up to 64 levels of masking, and finds the steps that lose least ("jump your steps", Park et al.
+2025). It prints the schedule, for all runs with that many steps. With few samples, chance decides
+between steps that lose about as much.`,
 		Example: `  unmask text -n 32 --steps 128 --json --out samples.jsonl
   unmask text --steps 16 --schedule "$(unmask schedule samples.jsonl --steps 16)"`,
 		Args: exactly(1, "a FILE.jsonl of unmask text --json"),

@@ -1,8 +1,10 @@
 package samplers_test
 
 import (
-	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,50 +12,55 @@ import (
 	"unmask/samplers"
 )
 
-// known returns the mean log-probability of tokens drawn with a schedule of times; larger is
-// better.
-func known(times []float64, profile func(float64) (float64, error)) (sum float64) {
-	before := 1.0
-	for _, t := range times {
-		p, _ := profile(before)
-		sum += (before - t) * p
-		before = t
+// jysCost is the cost of a schedule by its numbers of masks, which end at 0.
+func jysCost(masks []int, profile []float64) (nats float64) {
+	before := len(profile)
+	for _, m := range masks {
+		nats -= float64(before-m) * profile[before-1]
+		before = m
 	}
-	return sum
+	return nats
 }
 
-func TestJYSBeatsEqualSteps(t *testing.T) {
-	for _, power := range []float64{0.3, 1, 4} {
-		profile := func(t float64) (float64, error) { return -math.Pow(t, power), nil }
-		for _, steps := range []int{1, 2, 3, 8, 13, 16} {
+// cheapest tries all schedules of `steps` steps from `before` masks to none.
+func cheapest(steps, before int, profile []float64) float64 {
+	if steps == 1 {
+		return jysCost([]int{0}, profile[:before])
+	}
+	least := math.Inf(1)
+	for m := steps - 1; m < before; m++ {
+		least = min(least, jysCost([]int{m}, profile[:before])+cheapest(steps-1, m, profile))
+	}
+	return least
+}
+
+func TestJYSIsTheBestSchedule(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for length := range 10 {
+		profile := make([]float64, length+1)
+		for m := range profile {
+			profile[m] = -r.Float64() // whether or not it falls
+		}
+		for steps := 1; steps <= len(profile); steps++ {
 			times, err := samplers.JYS(steps, profile)
 			require.NoError(t, err)
-			require.Len(t, times, steps)
-			equal := make([]float64, steps)
-			for i := range equal {
-				equal[i] = 1 - float64(i+1)/float64(steps)
-			}
-			if power == 1 && steps&(steps-1) == 0 { // equal steps are best
-				require.InDeltaSlice(t, equal, times, 1e-3)
-				continue
-			}
-			if steps&(steps-1) == 0 {
-				require.GreaterOrEqual(t, known(times, profile), known(equal, profile)-1e-9, "%v %d", power,
-					steps)
-			}
 			_, err = samplers.Times(times)
 			require.NoError(t, err)
+			var masks []int
+			for _, x := range times {
+				masks = append(masks, int(math.Round(x*float64(len(profile)))))
+			}
+			require.Len(t, masks, steps)
+			require.InDelta(t, cheapest(steps, len(profile), profile), jysCost(masks, profile), 1e-6)
 		}
 	}
-	// Two steps of -t^4: (1-b)*(-1) - b*b^4 is largest at b = 5^(-1/4).
-	times, err := samplers.JYS(2, func(t float64) (float64, error) { return -math.Pow(t, 4), nil })
+	times, err := samplers.JYS(4, slices.Repeat([]float64{-1}, 16)) // all schedules cost the same
 	require.NoError(t, err)
-	require.InDelta(t, math.Pow(5, -0.25), times[0], 1e-3)
-	broken := errors.New("no")
-	_, err = samplers.JYS(4, func(float64) (float64, error) { return 0, broken })
-	require.ErrorIs(t, err, broken)
-	_, err = samplers.JYS(0, nil)
-	require.EqualError(t, err, "samplers: jys with 0 steps, want 1 to 65536")
+	require.Equal(t, []float64{0.75, 0.5, 0.25, 0}, times)
+	for _, steps := range []int{0, 17} {
+		_, err = samplers.JYS(steps, make([]float64, 16))
+		require.EqualError(t, err, fmt.Sprintf("samplers: jys with %d steps, want 1 to 16", steps))
+	}
 }
 
 func TestTimesAreASchedule(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	"unmask"
@@ -46,12 +45,14 @@ func FindSchedule(ctx context.Context, m *unmask.Model, samples io.Reader, steps
 	return samplers.Times(times)
 }
 
-// Profile measures how well a model predicts with a fraction t of the positions masked: the mean
-// log-probability, in nats, of the true token at a masked position, over whole sequences of data
-// (all of one length, no masks). samplers.JYS optimises a schedule with it. The seed chooses the
-// masked positions; if they are few, up to 8 sets are tried for each sequence.
-func Profile(ctx context.Context, d model.Denoiser, data [][]int32,
-	seed uint64) (func(t float64) (float64, error), error) {
+// Profile measures how well a model predicts with some positions masked. Element m-1 is the mean
+// log-probability, in nats, of the true token at a masked position with m masked, over whole
+// sequences of data (all of one length, no masks); samplers.JYS optimises a schedule with it. At
+// most 64 numbers of masks are measured, with lines in between. More masks never help, so where
+// chance makes it rise, neighbours share their mean. The seed chooses the masked positions; if they
+// are few, up to 8 sets are tried for each sequence.
+func Profile(ctx context.Context, d model.Denoiser, data [][]int32, seed uint64) ([]float64,
+	error) {
 	spec := d.Spec()
 	if len(data) == 0 || len(data[0]) == 0 {
 		return nil, fmt.Errorf("a profile of no data, want one sequence at least")
@@ -77,28 +78,49 @@ func Profile(ctx context.Context, d model.Denoiser, data [][]int32,
 		})
 		order = append(order, positions)
 	}
-	known := map[int]float64{} // by number of masked positions
-	return func(t float64) (float64, error) {
-		masked := max(1, min(length, int(math.Round(t*float64(length)))))
-		if mean, ok := known[masked]; ok {
-			return mean, nil
-		}
+	profile, last, levels := make([]float64, length), 0, min(length, profileLevels)
+	var runs []run
+	for level := range levels {
+		masked := (level + 1) * length / levels
 		sum, sets := 0.0, min(length/masked, profileSets)
 		for i, x := range data {
 			for s := range sets {
 				logP, err := truth(ctx, d, x, order[i][s*masked:(s+1)*masked])
 				if err != nil {
-					return 0, fmt.Errorf("profile: sequence %d of the data: %w", i, err)
+					return nil, fmt.Errorf("profile: sequence %d of the data: %w", i, err)
 				}
 				sum += logP
 			}
 		}
-		known[masked] = sum / float64(masked*len(data)*sets)
-		return known[masked], nil
-	}, nil
+		now := run{sum / float64(masked*len(data)*sets), 1}
+		for n := len(runs) - 1; n >= 0 && runs[n].mean < now.mean; n-- {
+			all := runs[n].levels + now.levels
+			now.mean += (runs[n].mean - now.mean) * float64(runs[n].levels) / float64(all)
+			now.levels, runs = all, runs[:n]
+		}
+		runs = append(runs, now)
+	}
+	level, before := 0, runs[0].mean
+	for _, r := range runs {
+		for range r.levels {
+			level++
+			masked := level * length / levels
+			for m := last; m < masked; m++ {
+				profile[m] = before + (r.mean-before)*float64(m+1-last)/float64(masked-last)
+			}
+			last, before = masked, r.mean
+		}
+	}
+	return profile, nil
 }
 
-const profileSets = 8
+const profileLevels, profileSets = 64, 8
+
+// run is a number of levels that share a mean.
+type run struct {
+	mean   float64
+	levels int
+}
 
 // truth returns the sum of log p(x_i) over the masked positions.
 func truth(ctx context.Context, d model.Denoiser, x []int32, masked []int) (float64, error) {
