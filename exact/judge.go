@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// Judge scores sequences by a model's own probabilities, as a language model does. The mean over
-// samples of the truth is the entropy, minus that of the first token.
+// Judge scores sequences by a model's own probabilities, left to right as a language model does but
+// with the first token. A sequence's sum over samples of the truth is the entropy in the mean.
 type Judge struct{ *Model }
 
 // Context returns the model's length.
 func (j Judge) Context() int { return j.Length() }
 
-// Score returns -log p(x_k | x_1..x_(k-1)), in nats, of every token but the first; +Inf for a token
-// that cannot occur.
+// Score returns -log p(x_k | x_1..x_(k-1)), in nats, of every token; +Inf for a token that cannot
+// occur.
 func (j Judge) Score(ctx context.Context, tokens [][]int32) ([][]float64, error) {
 	nll := make([][]float64, len(tokens))
 	for i, x := range tokens {
@@ -36,9 +36,9 @@ func (j Judge) Score(ctx context.Context, tokens [][]int32) ([][]float64, error)
 			continue
 		}
 		if j.cells == 1 {
-			nll[i] = j.filter(x)[1:]
+			nll[i] = j.filter(x)
 		} else {
-			nll[i] = j.prefixes(x)[1:]
+			nll[i] = j.prefixes(x)
 		}
 	}
 	return nll, nil

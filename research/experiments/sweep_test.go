@@ -193,8 +193,7 @@ func TestExactPerplexity(t *testing.T) {
 	require.NoError(t, err)
 	m := exact.Judge{Model: task.Model.(*exact.Denoiser).Model}
 	entropy, _ := m.Entropy()
-	first := math.Log(8) // the first token is uniform and not scored
-	want := math.Exp((entropy - first) / 15)
+	want := math.Exp(entropy / 16)
 	got := r.Metrics["perplexity"]
 	require.InDelta(t, want, got.Value, 4*got.Error())
 	require.Less(t, got.Error(), 0.05*want)

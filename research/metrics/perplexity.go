@@ -9,7 +9,8 @@ import (
 
 // Judge is a language model that scores tokens, such as gpt2.Model.
 type Judge interface {
-	// Score returns -log p, in nats, of every token but the first of each sequence.
+	// Score returns -log p, in nats, of each sequence's tokens from the second on, and of the first
+	// too where the judge knows its probability.
 	Score(ctx context.Context, tokens [][]int32) (nll [][]float64, err error)
 	Context() int // longest sequence that it can score
 }
@@ -41,9 +42,9 @@ func (p *Perplexity) Add(nll []float64) {
 	p.Tokens = append(p.Tokens, len(nll))
 }
 
-// AddIDs scores raw token ids, all positions from the second on, as in SDTT's code (Deschenaux &
-// Gulcehre 2025). The judge must have the samples' vocabulary. There, perplexity is exp of
-// the mean of Samples.
+// AddIDs scores raw token ids, by a language model all positions from the second on, as in SDTT's
+// code (Deschenaux & Gulcehre 2025). The judge must have the samples' vocabulary. There, perplexity
+// is exp of the mean of Samples.
 func (p *Perplexity) AddIDs(ctx context.Context, j Judge, samples [][]int32) error {
 	nll, err := j.Score(ctx, samples)
 	if err != nil {
