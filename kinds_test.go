@@ -341,3 +341,20 @@ func TestGenerateAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// A model that cannot be loaded leaves no file mapped.
+func TestFailedLoadsCloseTheirFiles(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata/packs/llada-tiny")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "x"}`),
+		0o600))
+	for _, o := range []unmask.Options{{}, {Device: "abacus"}} {
+		_, err := unmask.Load(t.Context(), dir, o)
+		require.Error(t, err)
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Skip(err)
+	}
+	require.NotContains(t, string(maps), dir)
+}

@@ -167,7 +167,13 @@ func (o *Options) open() (backend.Backend, error) {
 	return OpenDevice(cmp.Or(o.Device, "cpu"), o.Threads)
 }
 
-func load(src *model.Source, o Options) (*Model, error) {
+// load loads the model of src, which it closes after an error.
+func load(src *model.Source, o Options) (_ *Model, err error) {
+	defer func() {
+		if err != nil {
+			src.Set.Close()
+		}
+	}()
 	b, err := o.open()
 	if err != nil {
 		return nil, err

@@ -10,11 +10,12 @@ import (
 	"slices"
 
 	"unmask/internal/atomicfile"
+	"unmask/tokenizers"
 )
 
-// Fingerprint returns 16 hexadecimal digits of a hash of the configuration and weights, and of As
-// where that decides how they are read; it does not depend on where the files are. It reads all of
-// them.
+// Fingerprint returns 16 hexadecimal digits of a hash of the configuration, weights, tokenizer and
+// chat template, of subfolders too, and of As where that decides how they are read. It does not
+// depend on where the files are. It reads all of them.
 func (s *Source) Fingerprint() (string, error) {
 	hash := sha256.New()
 	if err := s.writeAll(hash); err != nil {
@@ -29,7 +30,7 @@ func (s *Source) Fingerprint() (string, error) {
 }
 
 // writeAll writes a GGUF file, which has configuration, weights and tokenizer, or the files of a
-// directory.
+// directory, in the order of their names.
 func (s *Source) writeAll(to io.Writer) error {
 	if s.gguf != "" {
 		in, err := atomicfile.Open(s.gguf)
@@ -39,25 +40,26 @@ func (s *Source) writeAll(to io.Writer) error {
 		}
 		return atomicfile.Cause(err)
 	}
-	entries, err := fs.ReadDir(s.Files, ".")
-	if err != nil {
-		return atomicfile.Cause(err)
-	}
-	for _, e := range entries { // in the order of their names
-		if e.IsDir() || !slices.Contains([]string{".json", ".safetensors", ".pth", ".pt"},
-			path.Ext(e.Name())) {
-			continue
+	return fs.WalkDir(s.Files, ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return atomicfile.Cause(err)
+		case e.IsDir() && len(name) > 1 && e.Name()[0] == '.':
+			return fs.SkipDir
+		case e.IsDir() || !slices.Contains(decisive, path.Ext(name)) &&
+			!slices.Contains(tokenizers.Files, e.Name()):
+			return nil
 		}
-		in, err := s.Files.Open(e.Name())
+		in, err := s.Files.Open(name)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(to, "%s\n", e.Name())
+		defer in.Close()
+		fmt.Fprintf(to, "%s\n", name)
 		_, err = io.Copy(to, in)
-		in.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return err
+	})
 }
+
+// decisive are the endings of files that outputs depend on, beside the tokenizer's.
+var decisive = []string{".json", ".safetensors", ".pth", ".pt", ".jinja"}

@@ -10,25 +10,29 @@ import (
 	"unmask/model"
 )
 
-// A model's fingerprint is that of its bytes, wherever they are: of a folder and of a GGUF file.
+// A model's fingerprint is that of its bytes, wherever they are: of a folder with the tokenizer and
+// the networks in its subfolders, and of a GGUF file.
 func TestFingerprint(t *testing.T) {
-	const pack = "../testdata/packs/sdar-tiny"
-	for name, from := range map[string][]string{
-		".":               {pack + "/config.json", pack + "/model.safetensors"},
-		"llada-tiny.gguf": {"../weights/gguf/testdata/llada-tiny.gguf"},
+	const packs = "../testdata/packs/"
+	for file, from := range map[string]string{
+		"model.safetensors": packs + "sdar-tiny",
+		"vocab.txt":         packs + "bert-tiny",
+		"vqvae/diffusion_pytorch_model.fp16.safetensors": packs + "amused-256-tiny",
+		"llada-tiny.gguf": "../weights/gguf/testdata",
 	} {
-		t.Run(name, func(t *testing.T) {
-			fingerprint := func(flip byte) string { // of the model with bits of its last byte flipped
+		t.Run(file, func(t *testing.T) {
+			fingerprint := func(flip byte) string { // of the model with bits of the file's last byte flipped
 				dir := t.TempDir()
-				for i, file := range from {
-					data, err := os.ReadFile(file)
-					require.NoError(t, err)
-					if i == len(from)-1 {
-						data[len(data)-1] ^= flip
-					}
-					require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(file)), data, 0o600))
+				require.NoError(t, os.CopyFS(dir, os.DirFS(from)))
+				name := filepath.Join(dir, file)
+				data, err := os.ReadFile(name)
+				require.NoError(t, err)
+				data[len(data)-1] ^= flip
+				require.NoError(t, os.WriteFile(name, data, 0o600))
+				if filepath.Ext(name) == ".gguf" {
+					dir = name
 				}
-				src, err := model.Open(filepath.Join(dir, name))
+				src, err := model.Open(dir)
 				require.NoError(t, err)
 				defer src.Set.Close()
 				sum, err := src.Fingerprint()
