@@ -6,7 +6,7 @@
 // nothing, so the head runs at the chosen rows only.
 //
 // Rules are plain values, safe for concurrent use. A View, and what its methods return, belong to
-// one goroutine. Register and RegisterSchedule must be called from init functions.
+// one goroutine. Register must be called from init functions.
 //
 // To add a rule to this package:
 //

@@ -159,24 +159,13 @@ func (t times) String() string {
 var schedules = []Schedule{Uniform, Cosine, Arccos, MAGE, ForTiTok, Linear, LateArccos, LLaDA,
 	DLLM, Dream, Floor, ForOmniVoice}
 
-// RegisterSchedule makes a schedule known by its String to ParseSchedule, and so to flags and
-// recipes. Call it from an init function. It panics if the name is already registered.
-func RegisterSchedule(s Schedule) {
-	for _, old := range schedules {
-		if old.String() == s.String() {
-			panic(fmt.Sprintf("samplers: RegisterSchedule of %s: the name is registered", s))
-		}
-	}
-	schedules = append(schedules, s)
-}
-
-// Schedules returns the registered schedules, the published ones first.
+// Schedules returns the published schedules.
 func Schedules() []Schedule { return append([]Schedule(nil), schedules...) }
 
 // maxTimes is the most times of a schedule.
 const maxTimes = 1 << 16
 
-// ParseSchedule returns the schedule with a registered name, such as uniform or cosine, or one with
+// ParseSchedule returns the schedule with a published name, such as uniform or cosine, or one with
 // given times, such as times(0.9,0.5,0).
 func ParseSchedule(text string) (Schedule, error) {
 	var names []string

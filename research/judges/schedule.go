@@ -48,9 +48,8 @@ func FindSchedule(ctx context.Context, m *unmask.Model, samples io.Reader, steps
 // Profile measures how well a model predicts with some positions masked. Element m-1 is the mean
 // log-probability, in nats, of the true token at a masked position with m masked, over whole
 // sequences of data (all of one length, no masks); samplers.JYS optimises a schedule with it. At
-// most 64 numbers of masks are measured, with lines in between. More masks never help, so where
-// chance makes it rise, neighbours share their mean. The seed chooses the masked positions; if they
-// are few, up to 8 sets are tried for each sequence.
+// most 64 numbers of masks are measured, with lines in between. The seed chooses the masked
+// positions; if they are few, up to 8 sets are tried for each sequence.
 func Profile(ctx context.Context, d model.Denoiser, data [][]int32, seed uint64) ([]float64,
 	error) {
 	spec := d.Spec()
@@ -78,10 +77,9 @@ func Profile(ctx context.Context, d model.Denoiser, data [][]int32, seed uint64)
 		})
 		order = append(order, positions)
 	}
-	profile, last, levels := make([]float64, length), 0, min(length, profileLevels)
-	var runs []run
+	profile, levels := []float64{0}, min(length, profileLevels)
 	for level := range levels {
-		masked := (level + 1) * length / levels
+		masked := 1 + level*(length-1)/max(1, levels-1)
 		sum, sets := 0.0, min(length/masked, profileSets)
 		for i, x := range data {
 			for s := range sets {
@@ -92,35 +90,16 @@ func Profile(ctx context.Context, d model.Denoiser, data [][]int32, seed uint64)
 				sum += logP
 			}
 		}
-		now := run{sum / float64(masked*len(data)*sets), 1}
-		for n := len(runs) - 1; n >= 0 && runs[n].mean < now.mean; n-- {
-			all := runs[n].levels + now.levels
-			now.mean += (runs[n].mean - now.mean) * float64(runs[n].levels) / float64(all)
-			now.levels, runs = all, runs[:n]
-		}
-		runs = append(runs, now)
-	}
-	level, before := 0, runs[0].mean
-	for _, r := range runs {
-		for range r.levels {
-			level++
-			masked := level * length / levels
-			for m := last; m < masked; m++ {
-				profile[m] = before + (r.mean-before)*float64(m+1-last)/float64(masked-last)
-			}
-			last, before = masked, r.mean
+		mean, last := sum/float64(masked*len(data)*sets), len(profile)-1
+		from, gap := profile[last], float64(masked-last)
+		for m := last + 1; m <= masked; m++ {
+			profile = append(profile, from+(mean-from)*float64(m-last)/gap)
 		}
 	}
-	return profile, nil
+	return profile[1:], nil
 }
 
 const profileLevels, profileSets = 64, 8
-
-// run is a number of levels that share a mean.
-type run struct {
-	mean   float64
-	levels int
-}
 
 // truth returns the sum of log p(x_i) over the masked positions.
 func truth(ctx context.Context, d model.Denoiser, x []int32, masked []int) (float64, error) {
