@@ -154,6 +154,13 @@ func TestBadBodies(t *testing.T) {
 	}
 	status, _, _ = send(padded(1000), false, "Content-Type", "application/json; charset=utf-8")
 	require.Equal(t, 200, status)
+	// Ollama's own examples are of curl -d, whose type is of a form; other clients send none.
+	url = h.URL + "/api/generate"
+	for _, kind := range []string{"", "application/x-www-form-urlencoded"} {
+		status, _, data = send([]byte(`{"model":"demo","prompt":"A","stream":false}`), false,
+			"Content-Type", kind)
+		require.Equal(t, 200, status, "%s", data)
+	}
 }
 
 // A client that writes all of a large body before it reads gets the answer, not a reset connection.
@@ -288,7 +295,7 @@ func TestBadFields(t *testing.T) {
 		{`{"prompt":"A","max_tokens":0}`, 400, "out_of_range", "max_tokens",
 			"max_tokens is 0, want 1 to"},
 		{`{"prompt":` + ids + `}`, 400, "context_length_exceeded", "prompt",
-			"is 300 tokens, want at most 256"},
+			"is 300 tokens, want at most 256: the prompt is too long"},
 		{`{"prompt":"` + strings.Repeat("word ", 1000) + `"}`, 400, "context_length_exceeded", "prompt",
 			"want at most 256"},
 		{`{}`, 400, "missing", "prompt", "prompt is missing"},

@@ -132,7 +132,8 @@ func readIDs(f *fields, name string, list []json.RawMessage, m *servedModel, hol
 }
 
 func tooLong(name string, tokens, most int) *Fault {
-	return bad("context_length_exceeded", name, "%s is %d tokens, want at most %d", name, tokens, most)
+	return bad("context_length_exceeded", name, "%s is %d tokens, want at most %d: "+
+		"the prompt is too long", name, tokens, most)
 }
 
 // textOnly reads the fields that all routes of texts share, and refuses others' that unmask lacks.

@@ -255,6 +255,17 @@ func TestEmbeddings(t *testing.T) {
 	require.Contains(t, string(data), "add_special_tokens is false, want true")
 }
 
+// As many texts as OpenAI takes, of ordinary sizes, are more than other bodies may have.
+func TestManyEmbeddings(t *testing.T) {
+	_, h, _ := deciders(t, server.Options{})
+	texts := strings.Repeat(`,"`+strings.Repeat("dog ", 200)+`"`, 2048)[1:]
+	require.Greater(t, len(texts), 1<<20)
+	body := `{"model":"embed-bert-tiny","input":[` + texts + `]}`
+	status, _, data := post(t, h.URL+"/v1/embeddings", body)
+	require.Equal(t, 200, status, "%.200s", data)
+	require.Equal(t, 2048, strings.Count(string(data), `"embedding":[`))
+}
+
 // Ollama's routes have the vectors of /v1/embeddings, of length 1 in the newer one.
 func TestOllamaEmbeddings(t *testing.T) {
 	_, h, _ := deciders(t, server.Options{})

@@ -139,8 +139,12 @@ func waitsItsTurn(t *testing.T, s *server.Server, url, path string,
 	eventually(t, func() bool { // the server is told later than the client that it left
 		return status(seeded(t.Context(), t, url, path, 8), "ann-secret") == 200
 	}, "there is a place again")
+	most := 1 << 20
+	if strings.Contains(path, "embed") {
+		most = 24 << 20
+	}
 	r, err := http.NewRequest("POST", url+path,
-		strings.NewReader(`{"user":"`+strings.Repeat("x", 1<<20)+`"}`))
+		strings.NewReader(`{"user":"`+strings.Repeat("x", most)+`"}`))
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	require.Equal(t, 413, status(r, "ann-secret"))

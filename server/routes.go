@@ -24,7 +24,7 @@ import (
 
 // Bounds of a request.
 const (
-	maxBody  = 1 << 20
+	maxBody  = 1 << 20 // of JSON; lists of texts to embed have maxForm
 	jsonType = "application/json"
 )
 
@@ -163,11 +163,15 @@ func (s *Server) unknownRoute(asked string) *Fault {
 
 // readBody reads a JSON object.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*fields, *Fault) {
-	return s.inTurn(r, s.bodies, maxBody, func() (*fields, *Fault) {
+	among, most := s.bodies, int64(maxBody)
+	if strings.Contains(r.URL.Path, "/embed") {
+		among, most = s.forms, maxForm
+	}
+	return s.inTurn(r, among, most, func() (*fields, *Fault) {
 		if f := checkContent(r, jsonType); f != nil {
 			return nil, f
 		}
-		body, f := s.readAll(w, r, maxBody)
+		body, f := s.readAll(w, r, most)
 		if f != nil {
 			return nil, f
 		}
@@ -208,14 +212,15 @@ func (s *Server) inTurn(r *http.Request, among *turns.Turns, most int64,
 	return f, nil
 }
 
-// checkContent refuses a body of another type, or one that is packed.
+// checkContent refuses a body of another type, or one that is packed. Ollama's routes, whose
+// clients name any type or none, take all.
 func checkContent(r *http.Request, want string) *Fault {
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return fault(http.StatusUnsupportedMediaType, "unsupported_encoding",
 			"content encoding is %s, want none", param.Quote(e))
 	}
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	if !strings.EqualFold(strings.TrimSpace(kind), want) {
+	if !strings.EqualFold(strings.TrimSpace(kind), want) && !strings.HasPrefix(r.URL.Path, "/api/") {
 		return fault(http.StatusUnsupportedMediaType, "content_type", "content type is %s, want %s",
 			param.Quote(kind), want)
 	}

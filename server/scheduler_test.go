@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -363,10 +364,30 @@ func TestFullQueues(t *testing.T) {
 	}
 }
 
+// lockedLog is a log that is read while it is written.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // Work that would be too late is refused; work that is too late is given up.
 func TestDeadlines(t *testing.T) {
 	var clock stopped
-	g, s, h := gatedAt(t, server.Options{Timeout: 400 * time.Millisecond}, clock.now)
+	var log lockedLog
+	g, s, h := gatedAt(t, server.Options{Timeout: 400 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(&log, nil))}, clock.now)
 	g.shut()
 	a := later(t, h.URL+"/v1/completions", `{"prompt":"A","max_tokens":200,"steps":9}`)
 	g.stuck()
@@ -377,6 +398,8 @@ func TestDeadlines(t *testing.T) {
 	got := <-a
 	refusal{"", 504, "deadline", "", "the request took 0.4 seconds, want at most that; it reached step 3 of 9"}.compare(t, got.status, got.header,
 		got.data)
+	eventually(t, func() bool { return strings.Contains(log.String(), "queue_ms=0 run_ms=450") },
+		"what was not finished ran too")
 	s.Pace(200)
 	later(t, h.URL+"/v1/completions", `{"prompt":"A","max_tokens":255,"steps":255,"n":64}`)
 	watched(t, s, 1)

@@ -120,6 +120,9 @@ func (r *reader) arrays(s *shape) {
 	s.minItems, s.maxItems = r.count("minItems", 0), r.count("maxItems", -1)
 	rest := "items"
 	for _, k := range []string{"prefixItems", "items"} {
+		if k == "prefixItems" && r.d.draft > 0 && r.d.draft < 2020 {
+			continue // unknown there
+		}
 		list := r.d.list(r.e, r.o, k)
 		s.prefix = append(s.prefix, list...)
 		if list != nil && k == "items" {

@@ -96,6 +96,9 @@ func TestMeaning(t *testing.T) {
 		{"draft 7: nothing beside $ref", `{"$schema": "http://json-schema.org/draft-07/schema#",
 			"definitions": {"r": {"type": "array"}}, "items": {"$ref": "#/definitions/r", "maxItems": 1}}`,
 			[]string{`[[1, 2]]`}, []string{`[1]`}},
+		{"draft 7: prefixItems says nothing, items counts", `{"$schema":
+			"http://json-schema.org/draft-07/schema#", "type": "array", "prefixItems": [{"type": "string"}],
+			"items": {"type": "integer"}}`, []string{`[1]`, `[1, 2]`}, []string{`["a"]`, `["a", 1]`}},
 		{"draft 7: no $id beside $ref", `{"$schema": "http://json-schema.org/draft-07/schema#", "$id":
 			"http://a.test/b/", "definitions": {"x": {"$id": "http://a.test/c/x", "type": "string"}, "y":
 			{"$id": "x", "type": "integer"}}, "items": {"$id": "http://a.test/c/", "$ref": "x"}}`,

@@ -274,11 +274,22 @@ func (c *Call) watch() bool {
 // Watching returns how many watch the call.
 func (c *Call) Watching() int { return int(c.watchers.Load()) }
 
-// Times returns how long the call waited and ran, 0 before it is done.
+// Times returns how long the call waited and ran, 0 before it is done; of one that failed until
+// now.
 func (c *Call) Times() (waited, ran time.Duration) {
+	e := c.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.waited, c.ran
+	switch now := e.o.Now(); {
+	case c.err == nil:
+		return c.waited, c.ran
+	case c.begun.IsZero():
+		return now.Sub(c.Created), 0
+	default:
+		return c.begun.Sub(c.Created), now.Sub(c.begun)
+	}
 }
 
 // size is about how many bytes of memory the call holds.
@@ -300,12 +311,11 @@ func (c *Call) size() int64 {
 	return n
 }
 
-// progress returns the step of the member that is farthest behind, and the most steps of one. Only
+// progress returns the step of the member that is farthest ahead, and the most steps of one. Only
 // the engine's Run calls it.
 func (c *Call) progress() (step, steps int) {
-	step = c.Members[0].N
 	for _, m := range c.Members {
-		step, steps = min(step, m.N), max(steps, m.Steps)
+		step, steps = max(step, m.N), max(steps, m.Steps)
 	}
 	return step, steps
 }

@@ -56,6 +56,8 @@ func (w *writer) write(v any, level int) {
 		word(map[bool]string{true: "True", false: "False"}[v], strconv.FormatBool(v))
 	case int64:
 		w.b.put(strconv.FormatInt(v, 10), false)
+	case json.Number:
+		w.b.put(string(v), false)
 	case float64:
 		word(pythonFloat(v, "inf", "nan"), pythonFloat(v, "Infinity", "NaN"))
 	case text:
@@ -312,7 +314,7 @@ func readJSON(d *json.Decoder, depth int) any {
 			return n
 		}
 		if !strings.ContainsAny(string(t), ".eE") {
-			fail("byte %d: %.40s is not a whole number of 64 bits", d.InputOffset(), t)
+			return t // which is written, but not computed with
 		}
 		f, err := t.Float64()
 		if err != nil && !math.IsInf(f, 0) {

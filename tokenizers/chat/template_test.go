@@ -14,6 +14,16 @@ import (
 	"unmask/tokenizers"
 )
 
+// Whole numbers of more than 64 bits, such as the bounds of a function's argument, are written as
+// they are.
+func TestLongWholeNumbers(t *testing.T) {
+	tmpl, err := Parse(`{{ messages[0].n }} {{ messages | tojson }}`, nil)
+	require.NoError(t, err)
+	out, err := tmpl.render([]byte(`[{"n": 18446744073709551615}]`), Options{})
+	require.NoError(t, err)
+	require.Equal(t, `18446744073709551615 [{"n": 18446744073709551615}]`, out.s)
+}
+
 // Templates of ours (testdata/make.py) give the text of Jinja 3.1.6, or an error if it gives one.
 func TestJinja(t *testing.T) {
 	data, err := os.ReadFile("testdata/cases.json")

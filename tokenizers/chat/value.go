@@ -1,14 +1,15 @@
 package chat
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// Values of a template are nil (None), bool, int64, float64, text, *list, *dict, *namespace, *turn
-// (the variable loop), *function and undefined.
+// Values of a template are nil (None), bool, int64, json.Number (a longer whole number), float64,
+// text, *list, *dict, *namespace, *turn (the variable loop), *function and undefined.
 
 // undefined is the value of an unknown name or key; most uses of it are errors.
 type undefined struct{ what string }
@@ -109,7 +110,7 @@ func typeName(v any) string {
 		return "NoneType"
 	case bool:
 		return "bool"
-	case int64:
+	case int64, json.Number:
 		return "int"
 	case float64:
 		return "float"
