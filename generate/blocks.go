@@ -248,7 +248,7 @@ func (r Recipe) checkBlocks(d model.Denoiser) error {
 type network struct {
 	d       model.Denoiser // wrapped in guidance if the pool has it
 	refiner model.Refiner  // d, or nil if it has no partial passes
-	keeper  keeper         // d, or nil if it keeps no keys and values
+	keeper  keeper         // refiner, or the model.Feeder; nil if it keeps no keys and values
 	spec    model.Spec
 
 	blockwise bool // blocks may have other sizes
@@ -290,8 +290,10 @@ func (p *Pool) network(size int) (*network, error) {
 	if p.o.Guided {
 		n.d = guide.Each(d, p.guidance)
 	}
-	n.refiner, _ = n.d.(model.Refiner)
-	n.keeper, _ = n.d.(keeper)
+	n.keeper, _ = d.(keeper)
+	if n.refiner, _ = n.d.(model.Refiner); n.refiner != nil { // with guidance it keeps two of each
+		n.keeper = n.refiner
+	}
 	p.networks[size] = n
 	return n, nil
 }

@@ -263,7 +263,8 @@ func TestSelfSpeculationIsLeftToRight(t *testing.T) {
 	}
 }
 
-// Sequences of different recipes share passes and get the bytes that each gets alone.
+// Sequences of different recipes share passes and get the bytes that each gets alone, also in a
+// pool whose requests may have guidance.
 func TestCausalSequencesTogether(t *testing.T) {
 	for pack, recipes := range map[string][]string{
 		"nemotron-labs-tiny": {"self-speculation(block=4) reuse=causal", "low-confidence reuse=causal " +
@@ -274,28 +275,35 @@ func TestCausalSequencesTogether(t *testing.T) {
 	} {
 		p := parity.Open(t, pack)
 		d := loaded(t, p, false)
-		pool, err := generate.NewPool(d, generate.PoolOptions{Size: 8, Length: 40})
+		together(t, d, generate.PoolOptions{Size: 8, Length: 40}, recipes)
+		together(t, d, generate.PoolOptions{Size: 8, Length: 40, Guided: true},
+			append(recipes, "low-confidence steps=4 guidance=2"))
+	}
+}
+
+// together checks that sequences of some recipes have the same bytes in one pool as alone.
+func together(t *testing.T, d model.Denoiser, o generate.PoolOptions, recipes []string) {
+	pool, err := generate.NewPool(d, o)
+	require.NoError(t, err)
+	all := starts(d.Spec(), 9, len(recipes))
+	var members []*generate.Sequence
+	for i, recipe := range recipes {
+		r, err := generate.ParseRecipe(recipe)
 		require.NoError(t, err)
-		all := starts(d.Spec(), 9, len(recipes))
-		var members []*generate.Sequence
-		for i, recipe := range recipes {
-			r, err := generate.ParseRecipe(recipe)
-			require.NoError(t, err)
-			q, err := pool.Add(generate.Request{Recipe: r, Seed: 7, Index: uint32(i), Known: all[i]})
-			require.NoError(t, err, recipe)
-			members = append(members, q)
-		}
-		for range 200 {
-			_, err := pool.Step(context.Background())
-			require.NoError(t, err)
-		}
-		for i, recipe := range recipes {
-			require.NoError(t, members[i].Err)
-			require.True(t, members[i].Done, recipe)
-			alone, _ := text(t, d, recipe, generate.Options{Request: generate.Request{Known: all[i],
-				Seed: 7, Index: uint32(i)}})
-			require.Equal(t, alone, members[i].Tokens, recipe)
-		}
+		q, err := pool.Add(generate.Request{Recipe: r, Seed: 7, Index: uint32(i), Known: all[i]})
+		require.NoError(t, err, recipe)
+		members = append(members, q)
+	}
+	for range 200 {
+		_, err := pool.Step(context.Background())
+		require.NoError(t, err)
+	}
+	for i, recipe := range recipes {
+		require.NoError(t, members[i].Err)
+		require.True(t, members[i].Done, recipe)
+		alone, _ := text(t, d, recipe, generate.Options{Request: generate.Request{Known: all[i],
+			Seed: 7, Index: uint32(i)}})
+		require.Equal(t, alone, members[i].Tokens, recipe)
 	}
 }
 
