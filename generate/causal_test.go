@@ -201,6 +201,38 @@ func TestGrowingLoop(t *testing.T) {
 	}
 }
 
+// twins checks the other passes of guidance: their tokens are the sequence's, with masks at the
+// prompt, which is four tokens, and at the last one.
+type twins struct {
+	model.Denoiser
+	t       *testing.T
+	lengths map[int]bool
+}
+
+func (d *twins) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+	require.Equal(d.t, 2, b.Size)
+	want, n := slices.Clone(b.Tokens[:b.Length]), b.Length
+	for _, p := range []int{0, 1, 2, 3, n - 1} {
+		want[p] = d.Spec().Mask
+	}
+	require.Equal(d.t, want, b.Tokens[n:])
+	d.lengths[n] = true
+	return d.Denoiser.Forward(ctx, b)
+}
+
+// Guidance hides the given text from its other pass wherever the text has moved to, at each length
+// of a hole that grows and shrinks.
+func TestGuidedGrowth(t *testing.T) {
+	d := &twins{loaded(t, parity.Open(t, "dreamon-tiny"), false), t, map[int]bool{}}
+	known := slices.Concat([]int32{5, 6, 7, 8}, slices.Repeat([]int32{d.Spec().Mask}, 12), []int32{9})
+	text(t, d, "dreamon(new=16) guidance=1.5", generate.Options{N: 4, Batch: 1,
+		Request: generate.Request{Known: known, Adjust: func(_ int, logits []float32) {
+			logits[d.Spec().Growth.Expand] += 30
+		}}})
+	require.True(t, d.lengths[16], "it shrinks")
+	require.True(t, d.lengths[18], "it grows")
+}
+
 // text returns the tokens of one sequence and its work.
 func text(t *testing.T, d model.Denoiser, recipe string, o generate.Options) ([]int32,
 	generate.Evaluated) {

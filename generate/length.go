@@ -25,7 +25,7 @@ func newLengthLoop(m *member, start int) lengthLoop {
 	n := min(m.free[0]+start, len(m.Tokens))
 	l.unused = len(m.Tokens) - n
 	m.Tokens, m.past, m.left = m.Tokens[:n], m.past[:n], n-m.free[0]
-	m.layout = layout{shape: []int{n}, start: m.start[:n], free: m.free[:m.left]}
+	m.shape, m.start, m.free = []int{n}, m.start[:n], m.free[:m.left]
 	return l
 }
 
@@ -80,8 +80,18 @@ func (m *member) resize(list []Resize) {
 	from = Follow(from, list, -1)
 	m.Tokens = Follow(slices.Clone(m.Tokens), list, m.mask)
 	m.past = Follow(slices.Clone(m.past), list, 0)
-	m.layout = layout{shape: []int{len(m.Tokens)}, start: Follow(slices.Clone(m.start), list, m.mask)}
+	m.shape, m.start = []int{len(m.Tokens)}, Follow(slices.Clone(m.start), list, m.mask)
 	m.free = maskedIn(m.start, m.mask)
+	if c := m.Condition; c != nil && len(c.Given) > 0 {
+		moved := *c
+		moved.Given = nil
+		for p, old := range from {
+			if slices.Contains(c.Given, int32(old)) {
+				moved.Given = append(moved.Given, int32(p))
+			}
+		}
+		m.Condition = &moved
+	}
 	opened := m.Opened[:0]
 	for _, o := range m.Opened {
 		if p := slices.Index(from, o.Position); p >= 0 {

@@ -44,6 +44,8 @@ type layout struct {
 	shape []int
 	start []int32 // [length] tokens
 	free  []int   // positions masked at the start, ascending
+	// the request's, or what guidance needs in its place; Given are positions of start
+	Condition *model.Condition
 }
 
 // newTask builds the task of a request that Check returned.
@@ -59,6 +61,7 @@ func (p *Pool) newTask(r Request) (*task, error) {
 	spec := of.spec
 	t := &task{Request: r, mask: spec.Mask, network: of,
 		initial: newLayout(spec, r.Start(spec), r.beyond(spec, r.Length))}
+	t.initial.Condition = r.Condition
 	if t.steps, err = r.Bound(len(t.initial.free)); err != nil {
 		return nil, err
 	}
@@ -197,7 +200,8 @@ func (t *task) guide(spec model.Spec) (err error) {
 		return err
 	}
 	if !spec.Conditional() && t.Condition == nil {
-		t.Condition = &model.Condition{Class: model.NoClass, Given: known(t.initial.start, spec.Mask)}
+		t.initial.Condition = &model.Condition{Class: model.NoClass,
+			Given: known(t.initial.start, spec.Mask)}
 	}
 	return nil
 }
