@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -295,6 +296,26 @@ func TestEdit(t *testing.T) {
 		require.EqualError(t, err,
 			"generate: step 1 of 4: sequence 0: edit: generate: token is 8 at position 3, want 0 to 6 or "+
 				"the mask 9")
+	}
+	change := func(q *generate.Sequence) error {
+		if q.N == 2 {
+			q.Tokens[q.Opened[0].Position], q.Tokens[5] = 9, 2
+		}
+		return nil
+	}
+	o.Edit = change
+	want := collect(t, newTable(16), o)
+	o.Edit = func(q *generate.Sequence) error {
+		q.Tokens = slices.Clone(q.Tokens) // the changes are made in another slice
+		return change(q)
+	}
+	require.Equal(t, want, collect(t, newTable(16), o))
+	for _, other := range [][]int32{nil, make([]int32, 15), make([]int32, 17)} {
+		o.Edit = func(q *generate.Sequence) error { q.Tokens = other; return nil }
+		for _, err := range generate.Run(context.Background(), newTable(16), o) {
+			require.EqualError(t, err, fmt.Sprintf(
+				"generate: step 1 of 4: sequence 0: edit: generate: tokens are %d, want 16", len(other)))
+		}
 	}
 	broken := errors.New("no")
 	o.Edit = func(*generate.Sequence) error { return broken }

@@ -9,6 +9,7 @@ import (
 	"unmask/internal/philox"
 	"unmask/kvcache"
 	"unmask/model"
+	"unmask/param"
 	"unmask/samplers"
 )
 
@@ -241,9 +242,18 @@ func (m *member) filtered() bool {
 // fail ends the sequence with an error.
 func (m *member) fail(err error) { m.Err, m.Done, m.Finished = err, true, true }
 
-// edited updates the state after a caller changed tokens.
-func (m *member) edited(spec model.Spec) error {
-	if err := checkRange(m.Sequence.Tokens, spec); err != nil {
+// edit lets the caller change tokens, and updates the state.
+func (m *member) edit(spec model.Spec) error {
+	own := m.Sequence.Tokens
+	if err := m.Edit(&m.Sequence); err != nil {
+		return err
+	}
+	edited := m.Sequence.Tokens
+	if m.Sequence.Tokens = own; len(edited) != len(own) {
+		return refuse("tokens", param.OutOfRange, "tokens are %d, want %d", len(edited), len(own))
+	}
+	copy(own, edited)
+	if err := checkRange(own, spec); err != nil {
 		return err
 	}
 	m.left = m.masked()

@@ -39,8 +39,9 @@ type Request struct {
 	// one more row of the output head. The tokens of the sequence do not depend on it.
 	Top int
 
-	// Edit, when not nil, is called after each step and may change Tokens, also back to Spec.Mask.
-	// Positions masked after the last step stay masked. An error of Edit ends the sequence.
+	// Edit, when not nil, is called after each step and may change Tokens, also back to Spec.Mask, or
+	// set as many others. Positions masked after the last step stay masked. An error of Edit ends the
+	// sequence.
 	Edit func(*Sequence) error
 
 	// Adjust, when not nil, may change the logits (outcomes only) at a position before each draw.
@@ -307,11 +308,7 @@ func (p *Pool) apply() {
 		if q.Err != nil || q.member.Edit == nil {
 			continue
 		}
-		err := q.member.Edit(q)
-		if err == nil {
-			err = q.member.edited(p.spec)
-		}
-		if err != nil {
+		if err := q.member.edit(p.spec); err != nil {
 			q.member.fail(fmt.Errorf("generate: step %d of %d: sequence %d: edit: %w", q.N, q.Steps, q.Index,
 				err))
 		}
