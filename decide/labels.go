@@ -68,7 +68,7 @@ func Labels(ctx context.Context, d model.Denoiser, list []Row, turn model.Turn) 
 		err = rest(ctx, d, list, of, n, turn, out)
 	} else {
 		err = model.Groups(d.Spec(), masked, func(group []int) error {
-			return pass(ctx, d, list, model.Pick(of, group), turn, out)
+			return pass(ctx, d, model.Pick(masked, group), list, model.Pick(of, group), turn, out)
 		})
 	}
 	for i := range out {
@@ -90,9 +90,15 @@ func (r *Row) check(spec model.Spec) (atOnce bool, err error) {
 		same := slices.IndexFunc(r.Labels[:i], func(other []int32) bool {
 			return slices.Equal(other, label)
 		})
+		wrong := slices.ContainsFunc(label, func(t int32) bool {
+			return t < 0 || int(t) >= spec.Outcomes || t == spec.Mask
+		})
 		switch end := r.At + len(label); {
 		case same >= 0 || len(label) == 0:
 			return false, fmt.Errorf("label %d is %v, want tokens that no other label has", i, label)
+		case wrong:
+			return false, fmt.Errorf("label %d is %v, want tokens of 0 to %d that are not the mask", i,
+				label, spec.Outcomes-1)
 		case spec.Fixed && (end > len(r.Tokens) || spec.Masked(r.Tokens[r.At:end]) < len(label)):
 			return false, fmt.Errorf("label %d: %d tokens at position %d, want masks for all of them", i,
 				len(label), r.At)
@@ -119,15 +125,10 @@ func (r *Row) chain(ctx context.Context, d model.Denoiser, turn model.Turn, out 
 	return nil
 }
 
-// pass computes some rows.
-func pass(ctx context.Context, d model.Denoiser, list []Row, group []int, turn model.Turn,
-	out []Found) error {
-	var tokens [][]int32
-	for _, at := range group {
-		tokens = append(tokens, list[at].Tokens)
-	}
-	spec := d.Spec()
-	b := model.Ragged(spec, tokens)
+// pass computes the rows of a group, whose tokens are given.
+func pass(ctx context.Context, d model.Denoiser, tokens [][]int32, list []Row, group []int,
+	turn model.Turn, out []Found) error {
+	b := model.Ragged(d.Spec(), tokens)
 	for i, at := range group {
 		b.Read = append(b.Read, int32(i*b.Length+list[at].At))
 	}

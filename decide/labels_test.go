@@ -178,7 +178,7 @@ func TestSharedBeginning(t *testing.T) {
 
 func TestRefusedLabels(t *testing.T) {
 	d := exact.NewDenoiser(exact.Markov(4, 3, 0, 1, 1))
-	free := []int32{3, 3, 3, 0}
+	free, notTokens := []int32{3, 3, 3, 0}, "want tokens of 0 to 2 that are not the mask"
 	for name, c := range map[string]struct {
 		row  Row
 		want string
@@ -189,6 +189,9 @@ func TestRefusedLabels(t *testing.T) {
 			"label 1: 2 tokens at position 2, want masks for all of them"},
 		"twice": {Row{free, 0, [][]int32{{1}, {1}}}, "label 1 is [1], want tokens that no other label has"},
 		"empty": {Row{free, 0, [][]int32{{}, {1}}}, "label 0 is [], want tokens that no other label has"},
+		"below": {Row{free, 0, [][]int32{{1}, {-1}}}, "label 1 is [-1], " + notTokens},
+		"above": {Row{free, 0, [][]int32{{99999}, {1}}}, "label 0 is [99999], " + notTokens},
+		"mask":  {Row{free, 0, [][]int32{{1, 3}, {1}}}, "label 0 is [1 3], " + notTokens},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Labels(t.Context(), d, []Row{c.row}, nil)
