@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"unmask/model"
 	"unmask/param"
@@ -165,10 +166,10 @@ func (m *measure) check() error {
 				m.spec.Outcomes-1)
 		}
 	}
-	m.Passes = cmp.Or(m.Passes, defaultPasses)
-	if err := PassesParam.CheckInt(m.Passes); err != nil {
+	if err := m.Options.Check(); err != nil {
 		return err
 	}
+	m.Passes = cmp.Or(m.Passes, defaultPasses)
 	causal := m.spec.Causal == model.NextToken
 	switch {
 	case m.Method == "" && causal:
@@ -190,13 +191,9 @@ func (m *measure) check() error {
 
 // Check returns an error for options that no model can have.
 func (o Options) Check() error {
-	if _, err := parseMethod(o.Method); err != nil {
-		return err
-	}
-	if o.Passes == 0 {
-		return nil
-	}
-	return PassesParam.CheckInt(o.Passes)
+	_, err := parseMethod(o.Method)
+	return cmp.Or(err, PassesParam.CheckInt(o.Passes),
+		param.Unless(o.Batch >= 0, "batch", strconv.Itoa(o.Batch), "1 or more", param.OutOfRange))
 }
 
 // parseMethod returns the order that a method is, nil for the others.

@@ -207,6 +207,7 @@ func TestRefusals(t *testing.T) {
 		`method is "maskgit", want monte-carlo, stratified, random, left-to-right or an order of ` +
 			`samplers, such as confidence`: {Method: "maskgit"},
 		"passes is 1, want 2 to 65536": {Passes: 1},
+		"batch is -1, want 1 or more":  {Batch: -1},
 	} {
 		_, err := likelihood.Of(t.Context(), d, tokens, 1, 5, o)
 		require.EqualError(t, err, want)
