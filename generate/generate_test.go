@@ -353,6 +353,12 @@ func TestCancelledRunKeepsTheFinishedStep(t *testing.T) {
 	}
 }
 
+// The last index of a seed is one like others.
+func TestLastIndex(t *testing.T) {
+	o := generate.Options{Request: generate.Request{Index: math.MaxUint32 - 1}, N: 2}
+	require.Len(t, collect(t, newTable(16), o), 2)
+}
+
 func TestBadOptions(t *testing.T) {
 	fixed := newTable(16)
 	fixed.spec.Fixed = true
@@ -378,6 +384,8 @@ func TestBadOptions(t *testing.T) {
 		{"generate: token is 7 at position 1, want 0 to 6 or the mask 9", newTable(16),
 			generate.Options{Request: generate.Request{Known: []int32{1, 7}}}},
 		{"generate: n is -1, want 1 or more", newTable(16), generate.Options{N: -1}},
+		{"generate: sequences are 4294967295 to 4294967296, want 0 to 4294967295", newTable(16),
+			generate.Options{Request: generate.Request{Index: math.MaxUint32}, N: 2}},
 		{"generate: temperature is -1, want 0.001 to 1000, or 0 for the most probable tokens", newTable(16),
 			generate.Options{Request: generate.Request{
 				Recipe: generate.Recipe{Filter: model.Filter{Temperature: -1}}}}},

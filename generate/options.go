@@ -29,14 +29,14 @@ const batchRows = 4096
 // Check fills in defaults and returns a one-line error for whatever Run refuses.
 func (o Options) Check(d model.Denoiser) (_ Options, err error) {
 	o.N = cmp.Or(o.N, 1)
-	switch first := uint64(o.Index); {
+	switch last := uint64(o.Index) + uint64(o.N) - 1; {
 	case o.N < 0:
 		return o, refuse("n", param.OutOfRange, "n is %d, want 1 or more", o.N)
 	case o.Batch < 0:
 		return o, refuse("batch", param.OutOfRange, "batch is %d, want 1 or more", o.Batch)
-	case first+uint64(o.N) > math.MaxUint32:
-		return o, refuse("n", param.OutOfRange, "sequences are %d to %d, want 0 to %d", first,
-			first+uint64(o.N)-1, uint32(math.MaxUint32))
+	case last > math.MaxUint32:
+		return o, refuse("n", param.OutOfRange, "sequences are %d to %d, want 0 to %d", o.Index, last,
+			uint32(math.MaxUint32))
 	}
 	if o.Request, err = o.Request.Check(d); err != nil {
 		return o, err
