@@ -30,8 +30,8 @@ type Answer struct {
 	// (n max-1)/(n-1) of n options; of Laya's networks as their program has it: 1-entropy/ln n, or
 	// the larger p of a Boolean
 	Confidence float64
-	// of the options together among all that the model may write there, the least of its passes: a
-	// low one says that the prompt does not fit the model; 1 of a network without other outcomes
+	// of the options together (Found.LogP says among what), the least of its passes: a low one says
+	// that the prompt does not fit the model; 1 of a network without other outcomes
 	Mass        float64
 	Act         *float64 // of Laya's networks: the probability that acting on the answer is right
 	Temperature float64  // of the calibration; 0 where there is none

@@ -28,8 +28,8 @@ type Row struct {
 
 // Found is what a model says of a row's labels.
 type Found struct {
-	// nats, among all that the model may write there. For a label of several tokens it is the chain
-	// rule from left to right over as many masks.
+	// nats, among all that the model may write there. Where a label of the row has several tokens it
+	// is likelihood.Of's chain rule from left to right over as many masks, among special tokens too.
 	LogP   []float64
 	Passes int // sequences that went through the model
 }
