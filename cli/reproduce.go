@@ -44,8 +44,8 @@ func newReproduce() *cobra.Command {
 Without flags the embedded models are measured, in under 20 minutes on two cores. The report is
 report.md and report.html (one page with its plots inside), the plots are figures/*.svg and *.png,
 the verdicts verdicts.json, and every measured point a line of results-text.jsonl and
-results-image.jsonl. After an interruption the same command continues. --redraw writes the report
-again from these results alone: it measures nothing and loads no model.
+results-image.jsonl. After an interruption the same command continues. --redraw beside its flags
+writes the report again from these results alone: it measures nothing and loads no model.
 
 --decide 2h goes on with further seeds of what undecided claims depend on, the claim that needs the
 least time first, until each is decided, or cannot be with 16384 times the samples, or the time is
@@ -68,7 +68,7 @@ over. Started again it goes on from what is there, for as long again.`,
 	cmd.Flags().DurationVar(&f.decide, "decide", 0,
 		"then sample what is undecided for this `TIME` at most, such as 2h")
 	cmd.Flags().BoolVar(&f.redraw, "redraw", false,
-		"write the report again from the results in --out, without measuring")
+		"write the report again from the results in --out, of a run with the same flags")
 	f.Hub.Register(cmd.Flags())
 	cmd.Flags().StringVar(&f.out, "out", "reproduction", "write everything to this `DIR`")
 	cmd.Flags().StringVar(&f.markdown, "markdown", "",
@@ -180,8 +180,8 @@ func (f *reproduceFlags) redrawn(given *pflag.FlagSet, size experiments.Size) er
 		}
 		sayDropped(name, dropped)
 		if missing := size.Missing(kind, there); missing > 0 {
-			return fmt.Errorf("%s: %s of this size missing: without --redraw they are measured", name,
-				terminal.Count(missing, "result"))
+			return fmt.Errorf("%s: %s of this size missing, want --quick, --full and --samples as they "+
+				"were measured, or no --redraw", name, terminal.Count(missing, "result"))
 		}
 		results = append(results, size.Decided(kind, there)...)
 		maps.Copy(settings, of.Of(kind))
