@@ -71,7 +71,7 @@ func (l *lengthLoop) stretch(s *samplers.Stretch) {
 }
 
 // resize makes changes of the sequence's length, after which its new positions are masked. What the
-// step opened moves with its positions.
+// step opened and what guidance hides move with their positions.
 func (m *member) resize(list []Resize) {
 	from := make([]int, len(m.Tokens)) // the old positions
 	for p := range from {
@@ -92,14 +92,11 @@ func (m *member) resize(list []Resize) {
 		}
 		m.Condition = &moved
 	}
-	opened := m.Opened[:0]
-	for _, o := range m.Opened {
-		if p := slices.Index(from, o.Position); p >= 0 {
-			o.Position = p
-			opened = append(opened, o)
-		}
+	for i := range m.Opened {
+		m.Opened[i].Position = slices.Index(from, m.Opened[i].Position)
 	}
-	m.Opened, m.Resized, m.Sequence.Tokens = opened, list, m.Tokens
+	m.Opened = slices.DeleteFunc(m.Opened, func(o Opened) bool { return o.Position < 0 })
+	m.Resized, m.Sequence.Tokens = list, m.Tokens
 	m.left = m.masked()
 }
 

@@ -156,7 +156,7 @@ func (r Recipe) checkDrafts() error {
 // guided by the tokens known from the start (Nie et al. 2025, LLaDA, generate.py).
 func (r Recipe) guides(spec model.Spec, tokens []int32) error {
 	return r.unless(r.Guidance.Scale == 0 || spec.Conditional() ||
-		len(known(tokens, spec.Mask)) > spec.Around(), "guidance",
+		len(tokens)-spec.Masked(tokens) > spec.Around(), "guidance",
 		"0: this model takes no condition, and no token is known", param.Unsupported)
 }
 

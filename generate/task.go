@@ -200,20 +200,15 @@ func (t *task) guide(spec model.Spec) (err error) {
 		return err
 	}
 	if !spec.Conditional() && t.Condition == nil {
-		t.initial.Condition = &model.Condition{Class: model.NoClass,
-			Given: known(t.initial.start, spec.Mask)}
+		c := &model.Condition{Class: model.NoClass}
+		for p, token := range t.initial.start {
+			if token != spec.Mask {
+				c.Given = append(c.Given, int32(p))
+			}
+		}
+		t.initial.Condition = c
 	}
 	return nil
-}
-
-// known returns the positions of tokens that are not masked.
-func known(tokens []int32, mask int32) (positions []int32) {
-	for p, t := range tokens {
-		if t != mask {
-			positions = append(positions, int32(p))
-		}
-	}
-	return positions
 }
 
 // filtered reports whether the logits of the task's rows differ from the model's.

@@ -184,9 +184,8 @@ func (m *measure) check() error {
 		return &param.Error{Name: "prompt", Found: "empty", Reason: param.OutOfRange,
 			Want: "at least one token: this model predicts the next one"}
 	}
-	var err error
-	m.order, err = parseMethod(m.Method)
-	return err
+	m.order, _ = parseMethod(m.Method) // which Check took
+	return nil
 }
 
 // Check returns an error for options that no model can have.
