@@ -129,6 +129,11 @@ func TestUnknownConfigurations(t *testing.T) {
 			"experts a token of 9 of 4 groups, want no more than these have"},
 		{"llada2-moe-tiny", "use_qkv_bias", true, "use_qkv_bias is true, want false"},
 		{"llada2-moe-tiny", "partial_rotary_factor", 0.01, "0 of the 16 numbers of a head turn"},
+		{"llada-moe-tiny", "num_hidden_layers", 9007199254740993,
+			"num_hidden_layers is 9007199254740993, want 1 to 1024"},
+		{"llada2-moe-tiny", "num_hidden_layers", 1 << 32,
+			"num_hidden_layers is 4294967296, want 1 to 1024"},
+		{"llada2-moe-tiny", "num_hidden_layers", -1, "num_hidden_layers is -1, want 1 to 1024"},
 		{"llada2-moe-tiny", "first_k_dense_replace", 4, "first_k_dense_replace is 4, want 0 to 3"},
 	} {
 		if c.pack == nemotron {

@@ -44,7 +44,7 @@ func (f *file) mixture(c *Config, width string) *Experts {
 	e := &Experts{
 		Count: f.Whole(experts, 0, 1, 1<<12), PerToken: f.Whole("num_experts_per_tok", 0, 1, 1<<8),
 		Groups: 1, TopGroups: 1, MLP: f.Whole(width, 0, 1, maxSize), Scale: 1,
-		Dense: make([]bool, max(c.Layers, 0)),
+		Dense: make([]bool, c.Layers),
 	}
 	if f.Err == nil && e.PerToken > e.Count {
 		f.Fail("num_experts_per_tok is %d, want 1 to %d, the number of experts", e.PerToken, e.Count)

@@ -85,7 +85,7 @@ func (v *Values) Int(key string) *int {
 }
 
 // Whole reads an integer from least to most; a missing one is `otherwise`, where one below least
-// makes it an error.
+// makes it an error. The result is within the bounds also where there was an error.
 func (v *Values) Whole(key string, otherwise, least, most int) int {
 	n := otherwise
 	if !v.Read(key, &n, "a whole number") && n < least {
@@ -93,7 +93,7 @@ func (v *Values) Whole(key string, otherwise, least, most int) int {
 	} else if n < least || n > most {
 		v.Fail("%s is %d, want %d to %d", key, n, least, most)
 	}
-	return n
+	return max(min(n, most), least)
 }
 
 // Number reads a number above 0; a missing one is `otherwise`.
