@@ -3,8 +3,10 @@ package llama
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"unmask/model"
 	"unmask/weights"
@@ -55,7 +57,7 @@ const (
 
 // file is a config.json whose values are read by key.
 type file struct {
-	model.Values // generation_config.json's too, where config.json has none
+	model.Values // generation_config.json's tokens too, where config.json has none
 
 	src   *model.Source
 	facts model.Facts
@@ -98,7 +100,7 @@ func (f *file) ends(rows int) []int32 {
 	return ends
 }
 
-// open decodes config.json and adds generation_config.json.
+// open decodes config.json and adds the tokens of generation_config.json.
 func open(src *model.Source) *file {
 	f := &file{src: src, facts: src.Facts(), Values: *src.Values()}
 	if f.Err != nil {
@@ -107,28 +109,42 @@ func open(src *model.Source) *file {
 	if src.Files != nil {
 		data, err := model.ReadFile(src.Files, "generation_config.json", 1<<20)
 		if err == nil && json.Unmarshal(data, &f.more) == nil {
-			f.add(f.more)
+			for key, v := range f.more {
+				if strings.HasSuffix(key, "_token_id") && !f.Has(key) {
+					f.Keys[key] = v
+				}
+			}
 		}
 	}
 	f.spread()
 	return f
 }
 
-// spread adds the keys of rope_parameters, the object in which later versions of transformers have
-// rope_theta and others.
+// spread takes the rotary keys from the object that later versions of transformers have them in:
+// rope_parameters, or rope_scaling if that has any. They count more than the same keys outside it.
+// rope_scaling becomes the object if it scales, otherwise nothing.
 func (f *file) spread() {
-	var rope map[string]json.RawMessage
-	if f.Read("rope_parameters", &rope, "an object") {
-		f.add(rope)
+	const key, newer = "rope_scaling", "rope_parameters"
+	if string(f.Keys[key]) == "false" { // RND1's word for null
+		delete(f.Keys, key)
 	}
-}
-
-// add adds the keys that config.json does not have.
-func (f *file) add(more map[string]json.RawMessage) {
-	for key, v := range more {
-		if !f.Has(key) {
-			f.Keys[key] = v
+	name, s := key, f.Object(key)
+	if len(s.Keys) == 0 {
+		name, s = newer, f.Object(newer)
+		f.Keys[key] = f.Keys[newer]
+	}
+	for _, at := range slices.Sorted(maps.Keys(s.Keys)) {
+		if !s.Has(at) {
+			continue
 		}
+		if at == "rope_theta" || at == "partial_rotary_factor" {
+			f.Keys[at] = s.Keys[at]
+		} else if !slices.Contains(ropeKeys, at) {
+			f.Fail("%s.%s is %s, want null", name, at, s.Shown(at))
+		}
+	}
+	if kind := ropeType(s); kind == "" || kind == "default" {
+		delete(f.Keys, key)
 	}
 }
 

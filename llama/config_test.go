@@ -77,6 +77,17 @@ func TestUnknownConfigurations(t *testing.T) {
 			`layer_types has "sliding_attention", want full_attention`},
 		{"dream-tiny", "partial_rotary_factor", 0.5, "partial_rotary_factor is 0.5, want 1"},
 		{"llada2-moe-tiny", "rope_scaling", map[string]any{"type": "yarn"}, "want null"},
+		{"llada2-moe-tiny", "rope_parameters", map[string]any{"rope_type": "yarn", "factor": 4},
+			`rope_scaling is {"factor":4,"rope_type":"yarn"}, want null`},
+		{"llada-tiny", "rope_scaling", map[string]any{"type": "linear", "factor": 4}, "want null"},
+		{"dream-tiny", "rope_parameters", map[string]any{"full_attention": map[string]any{
+			"rope_theta": 1e6}}, `rope_parameters.full_attention is {"rope_theta":1000000}, want null`},
+		{"dream-tiny", "rope_scaling", map[string]any{"type": "linear", "factor": 2, "foo": 1},
+			"rope_scaling.foo is 1, want null"},
+		{"dream-tiny", "rope_scaling", map[string]any{"type": "linear", "factor": 2,
+			"partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5, want 1"},
+		{nemotron, "rope_parameters", map[string]any{"rope_theta": 1e4, "partial_rotary_factor": 0.5},
+			"partial_rotary_factor is 0.5, want 1"},
 		{"llada2-moe-tiny", "using_split_qkv_in_self_attention", true, "is true, want false"},
 		{"llada-tiny", "alibi", true, "alibi is true, want false"},
 		{"llada-tiny", "rope", false, "rope is false, want true"},
@@ -226,6 +237,22 @@ func TestEnds(t *testing.T) {
 	src.Files = fstest.MapFS{"generation_config.json": {Data: []byte(`{"eos_token_id":[-1]}`)}}
 	_, err := model.Load(&src, model.Options{Backend: plain.New()})
 	require.ErrorContains(t, err, "generation_config.json: eos_token_id is -1, want 0 to ")
+}
+
+// Other keys of generation_config.json do not say which network it is.
+func TestGenerationConfigIsNoConfig(t *testing.T) {
+	for _, pack := range []string{"dream-tiny", "sdar-tiny"} {
+		src := *parity.Open(t, pack).Source
+		want, err := model.Load(&src, model.Options{Backend: plain.New()})
+		require.NoError(t, err)
+		src.Files = fstest.MapFS{"generation_config.json": {Data: []byte(
+			`{"block_size":8,"rope_theta":3,"tie_word_embeddings":true,"rms_norm_eps":1}`)}}
+		got, err := model.Load(&src, model.Options{Backend: plain.New()})
+		require.NoError(t, err)
+		require.Equal(t, want.Spec(), got.Spec())
+		require.Equal(t, want.Recipe, got.Recipe)
+		parity.FullPass(t, parity.Open(t, pack), got.Denoiser.(model.Refiner), "", 1e-4)
+	}
 }
 
 // A NaN weight is an error that names its tensor; for the embedding, when the row is read.

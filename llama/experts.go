@@ -55,10 +55,8 @@ func (f *file) mixture(c *Config, width string) *Experts {
 
 // qwenMoE reads the config.json of models made from Qwen3-MoE.
 func (f *file) qwenMoE(set *weights.Set) Config {
-	for _, key := range []string{"rope_scaling", "sliding_window"} { // RND1 has false for null
-		if string(f.Keys[key]) == "false" {
-			delete(f.Keys, key)
-		}
+	if string(f.Keys["sliding_window"]) == "false" { // RND1's word for null
+		delete(f.Keys, "sliding_window")
 	}
 	f.Only(map[string]any{"is_causal": false})
 	c := f.qwen(set)

@@ -15,7 +15,7 @@ func (f *file) llada(set *weights.Set) Config {
 		"rope":  true,
 		"alibi": false, "include_bias": false, "include_qkv_bias": false, "attention_layer_norm": false,
 		"scale_logits": false, "input_emb_norm": false, "block_group_size": 1.0,
-		"bias_for_layer_norm":    false,
+		"bias_for_layer_norm": false, "rope_scaling": nil, "partial_rotary_factor": 1.0,
 		"layer_norm_with_affine": true, "rope_full_precision": true, "multi_query_attention": false})
 	c := Config{
 		Hidden: f.Whole("d_model", 0, 1, maxSize), Layers: f.Whole("n_layers", 0, 1, maxLayers),

@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -27,17 +28,19 @@ type Rope struct {
 // ropeTypes are the scalings that Rope has, beside default.
 var ropeTypes = []string{"linear", "llama3", "yarn"}
 
-// rope reads rope_parameters or, in older files, rope_scaling. length is max_position_embeddings.
+// ropeKeys are those of an object of rotary keys that some type of scaling has, beside
+// rope_theta and partial_rotary_factor.
+var ropeKeys = strings.Fields(`rope_type type factor original_max_position_embeddings
+	max_position_embeddings attention_factor beta_fast beta_slow mscale mscale_all_dim truncate
+	low_freq_factor high_freq_factor llama_4_scaling_beta short_factor long_factor finetuned`)
+
+// ropeType returns the type of scaling that such an object names, "" for none.
+func ropeType(s *model.Values) string { return cmp.Or(s.Text("rope_type"), s.Text("type")) }
+
+// rope reads the rope_scaling that spread left. length is max_position_embeddings.
 func (f *file) rope(length int, types ...string) (r Rope) {
-	s := f.Object("rope_parameters")
-	if !f.Has("rope_parameters") {
-		s = f.Object("rope_scaling")
-	}
-	r.Type = s.Text("rope_type")
-	if r.Type == "" {
-		r.Type = s.Text("type")
-	}
-	if r.Type == "" || r.Type == "default" {
+	s := f.Object("rope_scaling")
+	if r.Type = ropeType(s); r.Type == "" {
 		return Rope{}
 	}
 	if !slices.Contains(types, r.Type) {
@@ -45,7 +48,8 @@ func (f *file) rope(length int, types ...string) (r Rope) {
 			strings.Join(types, ", "))
 		return Rope{}
 	}
-	r.Length = s.Whole("original_max_position_embeddings", length, 1, maxLength)
+	const original = "original_max_position_embeddings"
+	r.Length = f.Whole(original, s.Whole(original, length, 1, maxLength), 1, maxLength)
 	switch r.Factor = s.Number("factor", 0); r.Type {
 	case "llama3":
 		r.LowFreq, r.HighFreq = s.Number("low_freq_factor", 1), s.Number("high_freq_factor", 4)

@@ -23,7 +23,7 @@ func TestScaledRotary(t *testing.T) {
 		Scale  float64
 	}
 	require.NoError(t, json.Unmarshal(data, &cases))
-	require.Len(t, cases, 7)
+	require.Len(t, cases, 14)
 	for name, c := range cases {
 		got, err := llama.ScaledOf(c.Config)
 		require.NoError(t, err, name)
