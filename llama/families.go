@@ -43,10 +43,6 @@ func (f *file) qwen(set *weights.Set) Config {
 	_, normed := set.Get(first + "q_norm.weight")
 	c := f.sizes(set, trunk+"embed_tokens.weight", 1e-6)
 	c.Biased, c.Normed = biased, normed
-	if f.kind.name == "CoDA" { // its class says true, and its program does not tie
-		_, headed := set.Get("lm_head.weight")
-		c.Tied = !headed
-	}
 	f.scaled(&c)
 	return c
 }
@@ -60,8 +56,12 @@ func (f *file) sizes(set *weights.Set, embedding string, eps float64) Config {
 		MLP:    f.Whole("intermediate_size", 0, 1, maxSize),
 		Length: f.Whole("max_position_embeddings", 4096, 1, maxLength),
 		Theta:  f.Number("rope_theta", 10000),
-		Eps:    float32(f.Number("rms_norm_eps", eps)), Tied: f.Flag("tie_word_embeddings", false),
+		Eps:    float32(f.Number("rms_norm_eps", eps)),
 	}
+	// A head in the files counts, as in transformers. CoDA's class says true, and its program does
+	// not tie.
+	_, headed := set.Get(cmp.Or(f.kind.names["lm_head.weight"], "lm_head.weight"))
+	c.Tied = (f.Flag("tie_word_embeddings", false) || f.kind.name == "CoDA") && !headed
 	c.Rows = rows(set, embedding, f.Whole("vocab_size", 0, 1, 1<<24))
 	c.Vocab = f.Whole("vocab_size", c.Rows, 1, c.Rows)
 	f.heads(&c, "num_key_value_heads")

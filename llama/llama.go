@@ -44,7 +44,8 @@ func init() {
 }
 
 // unused are tensors of published files that inference does not need.
-var unused = []string{"*.rotary_emb.inv_freq", "*.rotary_emb.*", "*.k_scale", "*.v_scale"}
+var unused = []string{"*.rotary_emb.inv_freq", "*.rotary_emb.*", "*.k_scale", "*.v_scale",
+	"model.transformer.ff_out.weight"} // of a LLaDA whose head is its embedding
 
 // block is one transformer block. Parameters without a shape do not exist in the model's family.
 // The names are those of Qwen2, Qwen3 and Llama; names.go has the others.
@@ -130,10 +131,6 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	m := New(c)
-	ignore := unused
-	if c.Tied { // some files have the same weights twice
-		ignore = append([]string{"lm_head.weight", "model.transformer.ff_out.weight"}, unused...)
-	}
 	var report weights.Report
 	set, err := apart(src.Set, &c)
 	if err != nil {
@@ -144,7 +141,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		names = qwenNames
 	}
 	if err := weights.Bind(m, set,
-		weights.BindOptions{Names: names, Ignore: ignore, Report: &report}); err != nil {
+		weights.BindOptions{Names: names, Ignore: unused, Report: &report}); err != nil {
 		return nil, err
 	}
 	wait := src.Tokenizer("")
