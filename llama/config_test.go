@@ -169,8 +169,8 @@ func TestRopeParameters(t *testing.T) {
 	require.ErrorContains(t, err, `rope_type is "su", want default`)
 }
 
-// A head in the files counts, whatever tie_word_embeddings says. So it is in transformers 5.24, where
-// a Qwen3 with both gives the logits of its head.
+// A head in the files counts, whatever tie_word_embeddings says. So it is in transformers 5.24,
+// where a Qwen3 with both gives the logits of its head.
 func TestTiedWithHead(t *testing.T) {
 	l, err := loadWith(t, "dream-tiny", map[string]any{"tie_word_embeddings": true})
 	require.NoError(t, err)

@@ -131,7 +131,6 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	m := New(c)
-	var report weights.Report
 	set, err := apart(src.Set, &c)
 	if err != nil {
 		return nil, err
@@ -140,15 +139,12 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if names == nil {
 		names = qwenNames
 	}
-	if err := weights.Bind(m, set,
-		weights.BindOptions{Names: names, Ignore: unused, Report: &report}); err != nil {
-		return nil, err
-	}
-	wait := src.Tokenizer("")
 	if err := m.bindDraft(src); err != nil {
 		return nil, err
 	}
-	if err := m.load(o); err != nil {
+	wait := src.Tokenizer("")
+	report, err := o.Bind(m, set, weights.BindOptions{Names: names, Ignore: unused}, m.load)
+	if err != nil {
 		return nil, err
 	}
 	loaded := &model.Loaded{Denoiser: m.denoiser(), Kind: model.KindText, Recipe: c.Recipe,

@@ -106,7 +106,7 @@ func (c *converter) keys() ([]Key, error) {
 	}
 	keys := []Key{{architectureKey, arch}, {"general.name", filepath.Base(c.dir)}}
 	names := c.family.sizes
-	for _, name := range slices.Concat(sizeKeys, expertSizes) {
+	for _, name := range sizeKeys {
 		if names[name] != "" {
 			keys = append(keys, Key{arch + "." + name, uint32(c.size(names[name]))})
 		}
@@ -149,7 +149,8 @@ func (c *converter) tokens(keys []Key) ([]Key, error) {
 		}
 	}
 	if len(ends) > len(endKeys) && c.err == nil {
-		c.err = tooMany(len(ends))
+		c.err = fmt.Errorf("eos_token_id has %d tokens, want %d at most in a GGUF file", len(ends),
+			len(endKeys))
 	}
 	for _, id := range [][2]string{{"mask", "mask_token_id"}, {"bos", "bos_token_id"},
 		{"padding", "pad_token_id"}} {
@@ -166,10 +167,6 @@ func (c *converter) tokens(keys []Key) ([]Key, error) {
 		}
 	}
 	return keys, c.err
-}
-
-func tooMany(ends int) error {
-	return fmt.Errorf("eos_token_id has %d tokens, want %d at most in a GGUF file", ends, len(endKeys))
 }
 
 // has reports whether config.json has a key with a value other than null.
@@ -217,10 +214,7 @@ func (c *converter) ends() (ends []uint32) {
 		}
 	}
 	c.err = cmp.Or(c.err, generation.err)
-	if c.err == nil && len(ends) > len(endKeys) {
-		c.err = tooMany(len(ends))
-	}
-	return ends[:min(len(ends), len(endKeys))]
+	return ends
 }
 
 // spread adds the keys of rope_parameters or rope_scaling to those of config.json.
@@ -272,10 +266,11 @@ func (c *converter) kind() (arch string, err error) {
 		kind, nemotron.kind, wedlm.kind)
 }
 
-// refuse notes a key of config.json of which a file of llama.cpp cannot say its value.
-func (c *converter) refuse(name, want string) {
-	c.err = cmp.Or(c.err, fmt.Errorf("config.json: %s is %.60s, want %s in a GGUF file", name,
-		c.config[name], want))
+// require notes a key of config.json whose value a file of llama.cpp cannot say, unless ok.
+func (c *converter) require(ok bool, name, want string) {
+	if !ok && c.err == nil {
+		c.err = fmt.Errorf("config.json: %s is %.60s, want %s in a GGUF file", name, c.config[name], want)
+	}
 }
 
 // scaling returns the keys of the scaling of rotary frequencies. What a file of llama.cpp cannot
@@ -286,10 +281,8 @@ func (c *converter) scaling(arch string) []Key {
 		return nil
 	}
 	if kind != "linear" && kind != "yarn" {
-		if c.err == nil {
-			c.err = fmt.Errorf("config.json: rope_type is %.40q, want default, linear or yarn in a GGUF file",
-				kind)
-		}
+		c.err = cmp.Or(c.err, fmt.Errorf("config.json: rope_type is %.40q, want default, linear or yarn "+
+			"in a GGUF file", kind))
 		return nil
 	}
 	keys := []Key{{arch + "." + ropeScaling + "type", kind},
@@ -297,15 +290,9 @@ func (c *converter) scaling(arch string) []Key {
 	if kind == "linear" {
 		return keys
 	}
-	if c.has("attention_factor") {
-		c.refuse("attention_factor", "null")
-	}
-	if c.has("truncate") && string(c.config["truncate"]) != "true" {
-		c.refuse("truncate", "true")
-	}
-	if c.number("mscale") != 1 && c.number("mscale_all_dim") != 0 {
-		c.refuse("mscale", "1")
-	}
+	c.require(!c.has("attention_factor"), "attention_factor", "null")
+	c.require(!c.has("truncate") || string(c.config["truncate"]) == "true", "truncate", "true")
+	c.require(c.number("mscale") == 1 || c.number("mscale_all_dim") == 0, "mscale", "1")
 	if c.has("original_max_position_embeddings") {
 		keys = append(keys, Key{arch + "." + ropeScaling + "original_context_length",
 			uint32(c.size("original_max_position_embeddings"))})
@@ -346,31 +333,22 @@ func (c *converter) diffusion(arch string) (keys []Key) {
 // mixture refuses what a file of llama.cpp cannot say of experts, and finds the mask of a model
 // whose config.json has none.
 func (c *converter) mixture() {
-	if c.family.experts == nil || c.err != nil {
+	count := c.family.sizes["expert_count"]
+	if count == "" || c.err != nil {
 		return
 	}
-	if n := c.size(c.family.sizes["expert_count"]); n > maxExperts {
-		c.refuse(c.family.sizes["expert_count"], fmt.Sprintf("1 to %d", maxExperts))
-	}
-	var layers []float64
+	c.require(c.size(count) <= maxExperts, count, fmt.Sprintf("1 to %d", maxExperts))
+	var layers, dense []float64
 	_ = json.Unmarshal(c.config["moe_layer_freq"], &layers)
-	if slices.Contains(layers, 0) {
-		c.refuse("moe_layer_freq", "1 in every layer")
-	}
-	var dense []float64
+	c.require(!slices.Contains(layers, 0), "moe_layer_freq", "1 in every layer")
 	_ = json.Unmarshal(c.config["mlp_only_layers"], &dense)
-	if len(dense) > 0 {
-		c.refuse("mlp_only_layers", "none")
-	}
-	if c.has("decoder_sparse_step") && c.number("decoder_sparse_step") != 1 {
-		c.refuse("decoder_sparse_step", "1")
-	}
-	if string(c.config["moe_router_enable_expert_bias"]) == "true" {
-		c.refuse("moe_router_enable_expert_bias", "false")
-	}
-	if c.family.kind == rnd1.kind && string(c.config["norm_topk_prob"]) != "true" {
-		c.refuse("norm_topk_prob", "true")
-	}
+	c.require(len(dense) == 0, "mlp_only_layers", "none")
+	c.require(!c.has("decoder_sparse_step") || c.number("decoder_sparse_step") == 1,
+		"decoder_sparse_step", "1")
+	c.require(string(c.config["moe_router_enable_expert_bias"]) != "true",
+		"moe_router_enable_expert_bias", "false")
+	c.require(c.family.kind != rnd1.kind || string(c.config["norm_topk_prob"]) == "true",
+		"norm_topk_prob", "true")
 	if c.has("mask_token_id") {
 		return
 	}
@@ -443,9 +421,12 @@ func (c *converter) places() (names []string, experts map[string][]*weights.Tens
 	}
 	experts = map[string][]*weights.Tensor{}
 	for n := range c.blocks {
-		for _, key := range slices.Sorted(maps.Keys(c.family.experts)) {
+		for _, key := range slices.Sorted(maps.Keys(expertNames)) {
+			if c.family.names[key] == "" {
+				continue
+			}
 			name := "blk." + strconv.Itoa(n) + "." + key + ".weight"
-			for _, one := range c.family.parts(name, c.size(c.family.sizes["expert_count"])) {
+			for _, one := range parts(c.family.name(name), c.size(c.family.sizes["expert_count"])) {
 				t, ok := c.set.Get(one)
 				if !ok {
 					return nil, nil, fmt.Errorf("tensor %q is missing", one)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"unmask/weights"
@@ -23,13 +24,12 @@ type family struct {
 	blocks string // with a %s for the number
 	names  map[string]string
 	ends   []string // possible ends of a tensor's name, with the dot
-	// experts are the keys of tensors [experts, rows, columns], which are apart in the authors' files
-	experts map[string]string
 }
 
-// sizeKeys are the keys of sizes, after the architecture's name.
+// sizeKeys are the keys of sizes, after the architecture's name. The last three are of experts.
 var sizeKeys = []string{"block_count", "context_length", "embedding_length", "feed_forward_length",
-	"attention.head_count", "attention.head_count_kv"}
+	"attention.head_count", "attention.head_count_kv", "expert_count", "expert_used_count",
+	expertWidth}
 
 // llada is LLaDA-8B and LLaDA-1.5 (config.json and modeling_llada.py of GSAI-ML/LLaDA-8B-Base).
 var llada = family{
@@ -161,32 +161,29 @@ var nemotron = family{
 	ends:   []string{".weight"},
 }
 
-// expertNames maps the tensors of all experts of a block to the authors' names of one expert's,
-// with %d for its number.
+// expertNames maps the tensors of all experts of a block, [experts, rows, columns], to the authors'
+// names of one expert's, with %d for its number.
 var expertNames = map[string]string{"ffn_gate_exps": "mlp.experts.%d.gate_proj",
 	"ffn_up_exps": "mlp.experts.%d.up_proj", "ffn_down_exps": "mlp.experts.%d.down_proj"}
-
-// expertSizes are the keys of sizes that models with experts have beside sizeKeys.
-var expertSizes = []string{"expert_count", "expert_used_count", expertWidth}
 
 const (
 	expertWidth = "expert_feed_forward_length"
 	maxExperts  = 1 << 12 // of a block
 )
 
-// routedNames are those of qwen with the router's.
-var routedNames = also(dream.names, map[string]string{"ffn_gate_inp": "mlp.gate"})
+// routedNames are those of qwen with the experts' and the router's.
+var routedNames = also(also(dream.names, expertNames),
+	map[string]string{"ffn_gate_inp": "mlp.gate"})
 
 // lladaMoE is LLaDA-MoE-7B-A1B (modeling_lladamoe.py). Its files have no feed_forward_length.
 var lladaMoE = family{
 	kind: "lladamoe",
 	sizes: also(blockSizes, map[string]string{"expert_count": "num_experts",
 		"expert_used_count": "num_experts_per_tok", expertWidth: "expert_intermediate_size"}),
-	config:  func(k *keys) map[string]any { return k.qwen(lladaMoEMask, 156892) },
-	blocks:  dream.blocks,
-	names:   routedNames,
-	experts: expertNames,
-	ends:    []string{".weight"},
+	config: func(k *keys) map[string]any { return k.qwen(lladaMoEMask, 156892) },
+	blocks: dream.blocks,
+	names:  routedNames,
+	ends:   []string{".weight"},
 }
 
 const lladaMoEMask = 156895
@@ -201,10 +198,9 @@ var rnd1 = family{
 		values["norm_topk_prob"] = true
 		return values
 	},
-	blocks:  dream.blocks,
-	names:   routedNames,
-	experts: expertNames,
-	ends:    []string{".weight"},
+	blocks: dream.blocks,
+	names:  routedNames,
+	ends:   []string{".weight"},
 }
 
 // Keys that several functions read.
@@ -278,10 +274,10 @@ func (f *File) Model() (config []byte, set *weights.Set, err error) {
 		}
 		return theirs, t, err
 	})
-	if err == nil && family.experts != nil {
+	if err == nil && family.sizes["expert_count"] != "" {
 		experts := k.int("expert_count")
 		set, err = set.Parts(func(name string, _ *weights.Tensor) []string {
-			return family.parts(name, experts)
+			return parts(name, experts)
 		})
 	}
 	if err != nil {
@@ -290,17 +286,11 @@ func (f *File) Model() (config []byte, set *weights.Set, err error) {
 	return config, set, nil
 }
 
-// parts returns the authors' names of the experts whose weights are in one tensor.
-func (m family) parts(name string, experts int) (all []string) {
-	base, ok := strings.CutSuffix(name, ".weight")
-	rest, blk := strings.CutPrefix(base, "blk.")
-	n, key, _ := strings.Cut(rest, ".")
-	theirs := m.experts[key]
-	if !ok || !blk || theirs == "" {
-		return nil
-	}
-	for e := range experts {
-		all = append(all, fmt.Sprintf(m.blocks, n)+fmt.Sprintf(theirs, e)+".weight")
+// parts returns the names of the experts whose weights are in one tensor, which has %d in its own.
+func parts(name string, experts int) (all []string) {
+	before, after, ok := strings.Cut(name, "%d")
+	for e := 0; ok && e < experts; e++ {
+		all = append(all, before+strconv.Itoa(e)+after)
 	}
 	return all
 }

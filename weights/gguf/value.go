@@ -58,29 +58,19 @@ func (v value) what() string {
 
 // integer reads a number of a kind.
 func integer(k kind, raw []byte) (int, bool) {
-	var n int64
-	switch k {
-	case u8:
-		n = int64(raw[0])
-	case i8:
-		n = int64(int8(raw[0]))
-	case u16:
-		n = int64(binary.LittleEndian.Uint16(raw))
-	case i16:
-		n = int64(int16(binary.LittleEndian.Uint16(raw)))
-	case u32:
-		n = int64(binary.LittleEndian.Uint32(raw))
-	case i32:
-		n = int64(int32(binary.LittleEndian.Uint32(raw)))
-	case u64, i64:
-		n = int64(binary.LittleEndian.Uint64(raw))
-		if k == u64 && n < 0 {
-			return 0, false
-		}
-	default:
-		return 0, false
+	var bits uint64
+	for i, b := range raw[:min(kinds[k].size, len(raw))] {
+		bits |= uint64(b) << (8 * i)
 	}
-	return int(n), int64(int(n)) == n
+	switch n := int64(bits); k {
+	case u8, u16, u32, u64:
+		return int(n), n >= 0 && int64(int(n)) == n
+	case i8, i16, i32, i64:
+		above := 64 - 8*kinds[k].size
+		n = n << above >> above // with its sign
+		return int(n), int64(int(n)) == n
+	}
+	return 0, false
 }
 
 // small returns an error for an array that would take much memory once it is read.
