@@ -18,11 +18,7 @@ const nemotronKind = "nemotron_labs_diffusion"
 // and queries that grow with the position, as Ministral 3 has them.
 func (f *file) nemotron(set *weights.Set) Config {
 	f.Only(map[string]any{"hidden_act": "silu", "attention_bias": false, "mlp_bias": false,
-		"attention_dropout": 0.0, "partial_rotary_factor": 1.0})
-	if f.Has("sliding_window") {
-		f.Fail("sliding_window is %s, want null: this network sees all positions",
-			f.Shown("sliding_window"))
-	}
+		"attention_dropout": 0.0, "partial_rotary_factor": 1.0, "sliding_window": nil})
 	paradigm := f.Text("dlm_paradigm")
 	if !slices.Contains([]string{"", "bidirectional", "autoregressive"}, paradigm) {
 		f.Fail("dlm_paradigm is %q, want bidirectional or autoregressive", paradigm)

@@ -113,23 +113,17 @@ func (f *file) llada2(set *weights.Set) Config {
 	e := f.mixture(&c, "moe_intermediate_size")
 	e.Groups, e.TopGroups = f.Whole("n_group", 1, 1, 1<<12), f.Whole("topk_group", 1, 1, 1<<12)
 	e.Sum, e.Scale, e.Bias = true, f.Number("routed_scaling_factor", 1), "gate.expert_bias"
-	dense := 0
-	f.Read("num_shared_experts", &e.Shared, "a whole number")
-	f.Read("first_k_dense_replace", &dense, "a whole number")
+	e.Shared = f.Whole("num_shared_experts", 0, 0, 1<<8)
+	for i := range f.Whole("first_k_dense_replace", 0, 0, c.Layers) {
+		e.Dense[i] = true
+	}
 	switch {
 	case f.Err != nil:
-	case e.Shared < 0 || e.Shared > 1<<8:
-		f.Fail("num_shared_experts is %d, want 0 to %d", e.Shared, 1<<8)
-	case dense < 0 || dense > c.Layers:
-		f.Fail("first_k_dense_replace is %d, want 0 to %d", dense, c.Layers)
 	case e.Count%e.Groups != 0 || e.Count/e.Groups < 2:
 		f.Fail("n_group is %d, want a divisor of %d experts that leaves two a group", e.Groups, e.Count)
 	case e.TopGroups > e.Groups || e.PerToken > e.TopGroups*(e.Count/e.Groups):
 		f.Fail("%d experts a token of %d of %d groups, want no more than these have", e.PerToken,
 			e.TopGroups, e.Groups)
-	}
-	for i := range min(max(dense, 0), len(e.Dense)) {
-		e.Dense[i] = true
 	}
 	return c
 }

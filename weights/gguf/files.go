@@ -101,15 +101,12 @@ func (f *File) around(tokens []string) (any, error) {
 	single, special := []object{{"Sequence": object{"id": "A", "type_id": 0}}}, object{}
 	for _, name := range []string{"bos", "eos"} {
 		key := "tokenizer.ggml.add_" + name + "_token"
-		if !f.Has(key) {
+		add, err := f.Bool(key)
+		if !f.Has(key) || err == nil && !add {
 			continue
 		}
-		add, err := f.Bool(key)
-		if !add || err != nil {
-			if err != nil {
-				return nil, err
-			}
-			continue
+		if err != nil {
+			return nil, err
 		}
 		id, err := f.role(name, tokens)
 		if err != nil {
