@@ -217,9 +217,11 @@ func (c *converter) ends() (ends []uint32) {
 	return ends
 }
 
-// spread adds the keys of rope_parameters or rope_scaling to those of config.json.
+// spread adds the keys of rope_scaling or, if that has none, of rope_parameters to those of
+// config.json, in the order of transformers 5: original_max_position_embeddings counts more outside
+// them, others less.
 func (c *converter) spread() error {
-	for _, name := range []string{"rope_parameters", "rope_scaling"} {
+	for _, name := range []string{"rope_scaling", "rope_parameters"} {
 		var inner map[string]json.RawMessage
 		if string(c.config[name]) == "false" { // RND1's word for null
 			delete(c.config, name)
@@ -227,10 +229,11 @@ func (c *converter) spread() error {
 		if err := json.Unmarshal(c.config[name], &inner); c.has(name) && err != nil {
 			return fmt.Errorf("config.json: %s is %.40s, want an object", name, c.config[name])
 		}
-		for key, v := range inner {
-			if !c.has(key) {
-				c.config[key] = v
-			}
+		if original := "original_max_position_embeddings"; c.has(original) {
+			delete(inner, original)
+		}
+		if maps.Copy(c.config, inner); len(inner) > 0 {
+			break
 		}
 	}
 	return nil

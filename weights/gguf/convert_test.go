@@ -189,6 +189,12 @@ func TestConvertYaRN(t *testing.T) {
 			"original_max_position_embeddings":16,"rope_type":"yarn"}`,
 		`{"type":"linear","factor":2}`: `{"rope_type":"linear","factor":2}`,
 		`{"rope_type":"default"}`:      `null`,
+		// as in transformers
+		`{"rope_type":"default"},"rope_scaling":{"type":"linear","factor":2}`: `{"rope_type":"linear",
+			"factor":2}`,
+		`{"type":"yarn","factor":2,"original_max_position_embeddings":16},"rope_scaling":{},
+			"original_max_position_embeddings":32`: `{"rope_type":"yarn","factor":2,
+			"original_max_position_embeddings":32}`,
 	} {
 		c := &converter{set: new(weights.Set)}
 		require.NoError(t, json.Unmarshal([]byte(nemotronWith(given)), &c.config))
