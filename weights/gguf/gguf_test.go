@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -193,6 +194,30 @@ func TestModelRefuses(t *testing.T) {
 			map[string]any{"llada.rope.freq_base": float32(math.NaN())}),
 		"key diffusion.shift_logits is true, want false for llada": model("llada",
 			map[string]any{"diffusion.shift_logits": true}),
+		"key llada.attention.causal is true, want false for llada": model("llada",
+			map[string]any{"llada.attention.causal": true}),
+		"key llada.attention.causal is a 32-bit integer, want a boolean": model("llada",
+			map[string]any{"llada.attention.causal": uint32(0)}),
+		`key llada.rope.scaling.type is "linear", want "none" for llada`: model("llada",
+			map[string]any{"llada.rope.scaling.type": "linear", "llada.rope.scaling.factor": float32(1)}),
+		"key dream.rope.scaling.factor is 4, want 1 for Dream": model("dream",
+			map[string]any{"dream.rope.scaling.factor": float32(4)}),
+		"key llada.rope.scale_linear is 4, want 1": model("llada",
+			map[string]any{"llada.rope.scale_linear": float32(4)}),
+		"key llada.rope.dimension_count is 8, want 2": model("llada",
+			map[string]any{"llada.rope.dimension_count": uint32(8)}),
+		"key llada.rope.dimension_count is 2, want 8": model("llada", map[string]any{
+			"llada.rope.dimension_count": uint32(2), "llada.attention.key_length": uint32(8)}),
+		"key dream.attention.value_length is 4, want 2": model("dream",
+			map[string]any{"dream.attention.value_length": uint32(4)}),
+		"key dream.attention.sliding_window is 4, want 0": model("dream",
+			map[string]any{"dream.attention.sliding_window": uint32(4)}),
+		"key llada.attn_logit_softcapping is 5, want 0": model("llada",
+			map[string]any{"llada.attn_logit_softcapping": float32(5)}),
+		"key llada.attention.scale is 1, want 0": model("llada",
+			map[string]any{"llada.attention.scale": float32(1)}),
+		"key dream.attention.scale is a text, want a number": model("dream",
+			map[string]any{"dream.attention.scale": "x"}),
 		"want [rows, width] with rows a multiple of 2 x 3 heads": model("llada",
 			map[string]any{"llada.attention.head_count": uint32(3)}),
 		"key tokenizer.ggml.mask_token_id is -1, want 0 to 10737418": model("llada",
@@ -224,6 +249,29 @@ func TestModelRefuses(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = bare.Model()
 	require.ErrorContains(t, err, "key general.architecture is absent")
+}
+
+// Keys that llama.cpp's converters write beside sizes are known. Others of the architecture are in
+// the config.json, whose loader notes them by name.
+func TestUnknownKeys(t *testing.T) {
+	f := model("llada", map[string]any{"llada.attention.causal": false,
+		"llada.attention.key_length": uint32(2), "llada.attention.value_length": uint32(2),
+		"llada.rope.dimension_count": uint32(2), "llada.rope.scaling.type": "none",
+		"llada.rope.scaling.finetuned": false, "llada.vocab_size": uint32(8),
+		"llada.attention.layer_norm_rms_epsilon": float32(1e-5), "general.foo": "x",
+		"llada.attention.layer_norm_epsilon": float32(0.1), "llada.foo": uint32(5)})
+	data, _, err := f.Model()
+	require.NoError(t, err)
+	var c map[string]any
+	require.NoError(t, json.Unmarshal(data, &c))
+	require.Equal(t, 2.0, c["head_dim"])
+	for key := range c {
+		if strings.Contains(key, ".") {
+			require.Contains(t, []string{"llada.foo", "llada.attention.layer_norm_epsilon"}, key)
+		}
+	}
+	require.Contains(t, c, "llada.foo")
+	require.Contains(t, c, "llada.attention.layer_norm_epsilon")
 }
 
 func TestNamesMeet(t *testing.T) {

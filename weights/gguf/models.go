@@ -106,9 +106,6 @@ func (k *keys) qwen(mask, eos int) map[string]any {
 	if k.Has("tokenizer.ggml.bos_token_id") {
 		values["bos_token_id"] = k.token("bos", 0)
 	}
-	if k.Has(k.arch + ".attention.key_length") {
-		values["head_dim"] = k.int("attention.key_length")
-	}
 	return values
 }
 
@@ -236,7 +233,8 @@ var architectures = map[string]family{"llada": llada, "dream": dream, "llada-moe
 //     architecture diffuse with key diffuse.model_type. Q and K are as the authors have them, and
 //     there is no tokenizer.
 //
-// Other architectures are errors, and so is a diffusion.shift_logits that contradicts the kind.
+// Other architectures are errors, and so are keys that change the arithmetic to another than the
+// kind's, such as diffusion.shift_logits. Unknown keys of the architecture are in the config.json.
 func (f *File) Model() (config []byte, set *weights.Set, err error) {
 	arch, err := f.Text(architectureKey)
 	if err != nil {
@@ -246,19 +244,12 @@ func (f *File) Model() (config []byte, set *weights.Set, err error) {
 	if err != nil {
 		return nil, nil, f.failed(err)
 	}
-	k := &keys{File: f, arch: arch}
+	k := &keys{File: f, arch: arch, seen: slices.Clone(idle)}
 	_, headed := f.Set.Get("output.weight")
 	k.tied = !headed
 	values := k.sizes(family)
 	maps.Copy(values, family.config(k))
-	shift := family.kind == dream.kind || family.kind == rnd1.kind
-	if k.err == nil && f.Has(shiftKey) {
-		var shifted bool
-		if shifted, k.err = f.Bool(shiftKey); k.err == nil && shifted != shift {
-			k.err = fmt.Errorf("key %s is %v, want %v for %s", shiftKey, shifted, shift, family.kind)
-		}
-	}
-	if k.err != nil {
+	if k.rest(family, values); k.err != nil {
 		return nil, nil, f.failed(k.err)
 	}
 	if config, err = json.Marshal(values); err != nil {
@@ -350,7 +341,63 @@ type keys struct {
 	*File
 	arch string
 	tied bool
+	seen []string // names of keys of the architecture that are read
 	err  error
+}
+
+// idle are names of keys of an architecture that change no arithmetic.
+var idle = []string{"vocab_size", "model_type", "feed_forward_length", "rope.scaling.finetuned"}
+
+// fixed are names of keys that do, with the value that all of these networks have.
+var fixed = map[string]any{"attention.causal": false, "attention.sliding_window": 0.0,
+	"attention.scale": 0.0, "attention.clamp_kqv": 0.0, "attention.max_alibi_bias": 0.0,
+	"attn_logit_softcapping": 0.0, "final_logit_softcapping": 0.0, "logit_scale": 1.0,
+	"residual_scale": 1.0, "embedding_scale": 1.0, "expert_group_count": 1.0,
+	"expert_weights_scale": 1.0, "expert_gating_func": 1.0, // a softmax
+	"rope.scale_linear": 1.0, "rope.scaling.type": `"none"`, "rope.scaling.factor": 1.0,
+	"rope.scaling.attn_factor": 1.0, "rope.scaling.yarn_attn_factor": 1.0,
+	"rope.scaling.yarn_ext_factor": 1.0}
+
+// rest refuses keys with another value than the family's, and adds unknown keys of the architecture
+// to the values, so that a note names them.
+func (k *keys) rest(m family, values map[string]any) {
+	head, ok := values["head_dim"].(int)
+	if !ok {
+		head = k.int("embedding_length") / max(k.int("attention.head_count"), 1)
+	}
+	wants := maps.Clone(fixed)
+	maps.Copy(wants, map[string]any{shiftKey: m.kind == dream.kind || m.kind == rnd1.kind,
+		"expert_weights_norm": m.kind == rnd1.kind, "rope.dimension_count": float64(head),
+		"attention.value_length": float64(head)})
+	for _, key := range k.Keys() {
+		name, own := strings.CutPrefix(key, k.arch+".")
+		if slices.Contains(k.seen, name) {
+			continue
+		}
+		got, err := any(nil), error(nil)
+		switch wants[name].(type) {
+		case bool:
+			got, err = k.Bool(key)
+		case float64:
+			got, err = k.Float(key)
+		case string:
+			got, err = k.Text(key)
+			got = fmt.Sprintf("%.40q", got)
+		case nil:
+			if own {
+				values[key] = true
+			}
+		}
+		if err != nil || got != wants[name] {
+			k.note(cmp.Or(err, fmt.Errorf("key %s is %v, want %v for %s", key, got, wants[name], m.kind)))
+		}
+	}
+}
+
+// key returns the whole name of a key of the architecture, which is then one that is read.
+func (k *keys) key(name string) string {
+	k.seen = append(k.seen, name)
+	return k.arch + "." + name
 }
 
 func (k *keys) note(err error) {
@@ -358,7 +405,7 @@ func (k *keys) note(err error) {
 }
 
 func (k *keys) int(name string) int {
-	n, err := k.within(k.arch+"."+name, 1, 1<<30)
+	n, err := k.within(k.key(name), 1, 1<<30)
 	k.note(err)
 	return n
 }
@@ -367,7 +414,7 @@ func (k *keys) int(name string) int {
 func (k *keys) sizes(m family) map[string]any {
 	values := map[string]any{"model_type": m.kind}
 	for _, name := range slices.Sorted(maps.Keys(m.sizes)) {
-		switch key := k.arch + "." + name; {
+		switch key := k.key(name); {
 		case name == "expert_count" && k.int(name) > maxExperts:
 			k.note(fmt.Errorf("key %s is %d, want 1 to %d", key, k.int(name), maxExperts))
 		case name == "attention.head_count_kv":
@@ -377,6 +424,9 @@ func (k *keys) sizes(m family) map[string]any {
 		default:
 			values[m.sizes[name]] = k.int(name)
 		}
+	}
+	if k.Has(k.arch + ".attention.key_length") {
+		values["head_dim"] = k.int("attention.key_length")
 	}
 	return values
 }
@@ -392,7 +442,7 @@ func (k *keys) whole(key string) int {
 // llama.cpp's files mscale is always 1, and mscale_all_dim is the key yarn_log_multiplier
 // (Ministral 3).
 func (k *keys) scaling() any {
-	key := k.arch + "." + ropeScaling + "type"
+	key := k.key(ropeScaling + "type")
 	if !k.Has(key) {
 		return nil
 	}
@@ -401,10 +451,10 @@ func (k *keys) scaling() any {
 		err = fmt.Errorf("key %s is %.40q, want none, linear or yarn", key, kind)
 	}
 	k.note(err)
+	values := map[string]any{"rope_type": kind, "factor": k.float(ropeScaling+"factor", 1)}
 	if kind == "none" {
 		return nil
 	}
-	values := map[string]any{"rope_type": kind, "factor": k.float(ropeScaling+"factor", 1)}
 	if kind != "yarn" {
 		return values
 	}
@@ -431,7 +481,7 @@ var scalingNames = map[string]string{ropeScaling + "yarn_beta_fast": "beta_fast"
 
 // float returns a number; a missing one is `otherwise`.
 func (k *keys) float(name string, otherwise float64) float64 {
-	key := k.arch + "." + name
+	key := k.key(name)
 	if !k.Has(key) {
 		return otherwise
 	}
