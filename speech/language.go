@@ -1,47 +1,47 @@
 package speech
 
 import (
+	"cmp"
 	_ "embed"
+	"maps"
 	"slices"
 	"strings"
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
+	"golang.org/x/text/unicode/norm"
 
 	"unmask/param"
 )
 
-// languages are the ids of the languages that the model was trained on (k2-fsa/OmniVoice,
-// docs/lang_id_name_map.tsv): those of ISO 639, with two letters where there are such.
+// languages has a line for each language that the model was trained on, those of two letters first:
+// its id, of ISO 639, and its English name (omnivoice/utils/lang_map.py of the package omnivoice,
+// written by research/originals/languages.py).
 //
 //go:embed languages.txt
 var languages string
 
-// Languages returns the ids of all languages, sorted.
-func Languages() []string { return strings.Fields(languages) }
-
-// FindLanguage returns the id of a language, given an id, a tag such as pt-BR or an English name;
-// "" is none. An error lists the nearest.
+// FindLanguage returns the id of a language, given an id, a tag such as pt-BR or an English name,
+// the model's or else CLDR's; "" is none. An error lists the nearest.
 func FindLanguage(text string) (string, error) {
-	lower, ids := strings.ToLower(trim(text)), Languages()
-	if lower == "" || slices.Contains(ids, lower) {
-		return lower, nil
+	lower, known := strings.ToLower(norm.NFC.String(trim(text))), map[string]string{}
+	for line := range strings.Lines(languages) {
+		id, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		other := strings.ToLower(display.English.Languages().Name(language.Make(id)))
+		known[other] = cmp.Or(known[other], id) // several have it
+		known[id], known[name] = id, id
+	}
+	known[""] = "" // some have no other name
+	if id, ok := known[lower]; ok {
+		return id, nil
 	}
 	if tag, err := language.Parse(lower); err == nil {
-		if base, _ := tag.Base(); slices.Contains(ids, base.String()) {
+		if base, _ := tag.Base(); known[base.String()] == base.String() {
 			return base.String(), nil
 		}
 	}
-	names := slices.Clone(ids)
-	for _, id := range ids {
-		name := strings.ToLower(display.English.Languages().Name(language.Make(id)))
-		if name == lower {
-			return id, nil
-		}
-		names = append(names, name)
-	}
 	want := "an id such as en or an English name"
-	if near := param.Nearest(lower, names); len(near) > 0 {
+	if near := param.Nearest(lower, slices.Sorted(maps.Keys(known))); len(near) > 0 {
 		want += " (did you mean " + param.Either(near) + "?)"
 	}
 	return "", &param.Error{Name: "language", Found: param.Quote(text), Want: want,

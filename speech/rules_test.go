@@ -144,13 +144,28 @@ func TestClean(t *testing.T) {
 }
 
 func TestLanguages(t *testing.T) {
-	require.Len(t, Languages(), 646)
 	for text, want := range map[string]string{"": "", "en": "en", " EN ": "en", "English": "en",
-		"pt-BR": "pt", "eng": "en", "yue": "yue", "German": "de"} {
+		"pt-BR": "pt", "eng": "en", "yue": "yue", "German": "de",
+		// _resolve_language of omnivoice 0.2.1
+		"Norwegian": "no", "Yiddish": "yi", "Bengali": "bn", "Chichewa": "ny", "haitian": "ht",
+		"Panjabi": "pa", "Kirghiz": "ky", "Uighur": "ug", "Igo": "ahl", "LAO": "lo", "Ömie": "aom",
+		"du\u0303ya": "ldb", "Aja (Benin)": "ajg",
+		// CLDR's
+		"D\u0169ya": "ldb", "Punjabi": "pa", "Pashto": "ps", "Arabic": "arb"} {
 		got, err := FindLanguage(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
+	names, ids := map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(languages) {
+		id, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		got, err := FindLanguage(strings.ToUpper(name))
+		require.NoError(t, err, name)
+		require.Equal(t, id, got, name)
+		names[name], ids[id] = true, true
+	}
+	require.Len(t, names, 646)
+	require.Len(t, ids, 646)
 	for text, want := range map[string]string{"englsh": "did you mean english?", "xx": "language is",
 		"klingon": "want an id such as en"} {
 		_, err := FindLanguage(text)

@@ -217,6 +217,17 @@ def infills(table, name, folder, tokenizer, net, mask):
             table.add(name, "infill, blocks of 8", g["ids"] == want, (a, n, b, want, g["ids"]))
 
 
+def spoken(table):
+    """The names of OmniVoice's languages in the file that unmask is built with."""
+    import languages
+    with open(f"{HERE}/../../speech/languages.txt", encoding="utf-8") as f:
+        have = f.read().splitlines()
+    want = languages.lines()
+    for i in range(max(len(want), len(have))):
+        table.add("omnivoice", "languages by name", want[i:i + 1] == have[i:i + 1],
+                  (want[i:i + 1], have[i:i + 1]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("families", nargs="*")
@@ -229,19 +240,24 @@ def main():
             subprocess.run([sys.executable, "-m", "venv", a.install], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q", "-r", f"{HERE}/requirements.txt"],
                        check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", "omnivoice==0.2.1"],
+                       check=True)
         os.environ["ORIGINALS_INSTALLED"] = "1"
         os.execv(python, [python, *sys.argv])
     import torch
     import folders
     torch.set_grad_enabled(False)
     torch.set_num_threads(1)
-    known = [*folders.ENCODERS, *folders.TRUNKS]
+    known = [*folders.ENCODERS, *folders.TRUNKS, "omnivoice"]
     if wrong := set(a.families) - set(known):
         raise SystemExit(f"family is {', '.join(sorted(wrong))}, want {', '.join(known)}")
     chosen, table = a.families or known, Table()
     with tempfile.TemporaryDirectory() as root:
         root = a.keep or root
         for name in chosen:
+            if name == "omnivoice":
+                spoken(table)
+                continue
             try:
                 (encoder if name in folders.ENCODERS else language_model)(table, root, name)
             except RuntimeError as e:
