@@ -308,18 +308,19 @@ func openInput(name string) (io.ReadCloser, error) {
 // maxScored is the largest file of lines in bytes.
 const maxScored = 64 << 20
 
-// readAll returns all of a file of at most maxScored bytes.
+// readAll returns all of a file of at most maxScored bytes, without a byte order mark.
 func readAll(r io.Reader) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxScored+1))
 	if err == nil && len(data) > maxScored {
 		err = fmt.Errorf("there are more than %d bytes, want at most that", maxScored)
 	}
-	return string(data), err
+	return strings.TrimPrefix(string(data), "\ufeff"), err
 }
 
-// nonEmpty returns the lines of a text that was read, unless err is set.
+// nonEmpty returns the lines of a text that was read, unless err is set, without the blanks around
+// them and the empty ones.
 func nonEmpty(text string, err error) (list []string, _ error) {
-	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
 			list = append(list, line)
 		}
