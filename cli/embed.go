@@ -35,9 +35,11 @@ func newEmbed() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "embed FILE",
 		Short: "Make vectors of texts, sequences or residues",
-		Long: `Make a vector of each text: one a line, or the records of FASTA (- is standard input). A folder
-that sentence-transformers saved is used as it says: pooling, prompts, Dense, Normalize, and texts that
-are too long are cut. Other models give the mean of the last hidden states at a text's own tokens,
+		Long: `Make a vector of each text. A line of FILE (- is standard input) is a text as it is, also an empty
+one, which other models than those of sentence-transformers refuse. Files with names of FASTA (.fasta,
+.fa, .faa ...), and standard input that begins with >, are its records. A folder that
+sentence-transformers saved is used as it says: pooling, prompts, Dense, Normalize, and texts that are
+too long are cut. Other models give the mean of the last hidden states at a text's own tokens,
 without those around it; --each gives the states one by one, such as those of a protein's residues.
 
 Without --out, one JSON object a text: "name" and "embedding", or "embeddings" with --each. --out FILE
@@ -80,7 +82,7 @@ func (f *embedFlags) run(ctx context.Context, file string) error {
 	if err := checkFile("--out", f.out); err != nil {
 		return err
 	}
-	records, err := readRecords(file)
+	records, err := readRecords(file, true)
 	if err != nil {
 		return wrap(file, err)
 	}

@@ -78,7 +78,7 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokens, texts, out, with s
 	var records []fasta.Record
 	if texts != "" {
 		var err error
-		if records, err = readRecords(texts); err != nil {
+		if records, err = readRecords(texts, false); err != nil {
 			return wrap(texts, err)
 		}
 	}

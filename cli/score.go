@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -152,7 +153,7 @@ type sequence struct {
 
 // run scores the sequences of a file. All are read and checked before the first pass.
 func (f *scoreFlags) run(ctx context.Context, file string) error {
-	records, err := readRecords(file)
+	records, err := readRecords(file, false)
 	if err != nil {
 		return wrap(file, err)
 	}
@@ -266,21 +267,27 @@ func (f *scoreFlags) perplexity(ctx context.Context, m *unmask.Model, q *sequenc
 	}{q.Name, q.Sequence, len(s.Tokens), scored, right, jsonline.Finite(s.Perplexity()), logp})
 }
 
-// readRecords reads FASTA, or lines as texts whose names are their numbers.
-func readRecords(name string) ([]fasta.Record, error) {
+// readRecords reads FASTA, or lines as texts whose names are their numbers: those of nonEmpty or,
+// if whole, all as they are; then FASTA is what has such a name or, from standard input, begins so.
+func readRecords(name string, whole bool) ([]fasta.Record, error) {
 	r, err := openInput(name)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
 	b := bufio.NewReader(r)
-	if head, _ := b.Peek(4096); fasta.Begins(head) || fasta.IsFile(name) {
+	head, _ := b.Peek(4096)
+	if fasta.IsFile(name) || fasta.Begins(head) && (!whole || name == "-") {
 		return fasta.Read(b)
 	}
-	lines, err := nonEmpty(readAll(b))
+	text, err := readAll(b)
+	lines, err := nonEmpty(text, err)
+	if whole {
+		lines = slices.Collect(strings.Lines(text))
+	}
 	list := make([]fasta.Record, len(lines))
 	for i, line := range lines {
-		list[i] = fasta.Record{Name: fmt.Sprint(i + 1), Sequence: line}
+		list[i] = fasta.Record{Name: fmt.Sprint(i + 1), Sequence: strings.TrimRight(line, "\r\n")}
 	}
 	return list, err
 }
