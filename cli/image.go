@@ -51,9 +51,9 @@ was begun with another model, seed or setting is refused. unmask verify DIR chec
 
 Image i depends only on --seed and i.
 
---inpaint keeps an image and generates a part of it again: where --mask is white or transparent, in
---box, or where the image itself is transparent. It works on cells of the model's grid. The image is
-encoded, every cell that a white pixel of the mask touches is masked, and the other cells keep their
+--inpaint keeps an image and makes a part of it again: where --mask is white or transparent, in
+--box, where the image is transparent, or in margins of --fit contain. The image is encoded, every
+cell of the model's grid that a white pixel of the mask touches is masked, and others keep their
 codes. Their pixels come from the decoder, so they are close to the given ones only for pictures like
 those of the model's training; a note says when they are not. --paste puts the given pixels back.
 

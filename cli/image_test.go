@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"hash/crc32"
 	"image"
+	"image/color"
 	"image/gif"
 	_ "image/png"
 	"os"
@@ -17,7 +18,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// checkPicture checks the size of a picture: picture FILE WIDTHxHEIGHT [frames N].
+// checkPicture checks the size of a picture: picture FILE WIDTHxHEIGHT [frames N], or that
+// it equals another but for a square at its top left: picture FILE WIDTHxHEIGHT kept SIDE OTHER.
 func checkPicture(ts *testscript.TestScript, neg bool, args []string) {
 	data, err := os.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -26,7 +28,22 @@ func checkPicture(ts *testscript.TestScript, neg bool, args []string) {
 	if got := strconv.Itoa(config.Width) + "x" + strconv.Itoa(config.Height); got != args[1] {
 		ts.Fatalf("%s is %s, want %s", args[0], got, args[1])
 	}
-	if len(args) > 2 {
+	if len(args) > 2 && args[2] == "kept" {
+		other, err := os.ReadFile(ts.MkAbs(args[4]))
+		ts.Check(err)
+		a, _, err := image.Decode(bytes.NewReader(data))
+		ts.Check(err)
+		b, _, err := image.Decode(bytes.NewReader(other))
+		ts.Check(err)
+		side := int(number(ts, args[3]))
+		for i := range config.Width * config.Height {
+			x, y := i%config.Width, i/config.Width
+			if (x >= side || y >= side) && color.NRGBAModel.Convert(a.At(x, y)) !=
+				color.NRGBAModel.Convert(b.At(x, y)) {
+				ts.Fatalf("pixel %d, %d is %v, want %v", x, y, a.At(x, y), b.At(x, y))
+			}
+		}
+	} else if len(args) > 2 {
 		g, err := gif.DecodeAll(bytes.NewReader(data))
 		ts.Check(err)
 		if got := strconv.Itoa(len(g.Image)); got != args[3] {

@@ -113,17 +113,14 @@ func Hole(picture, mask image.Image, box image.Rectangle) (*image.Gray, error) {
 			return out, nil
 		}
 	}
-	from, alpha := mask, true
+	from, alpha := picture, true
 	if mask != nil {
 		if mask.Bounds().Size() != size {
 			at := mask.Bounds().Size()
 			return nil, &param.Error{Name: "mask", Found: fmt.Sprintf("%d x %d pixels", at.X, at.Y),
 				Want: fmt.Sprintf("%d x %d as the picture", size.X, size.Y)}
 		}
-		alpha = !opaque(mask)
-	} else if from = picture; opaque(picture) {
-		return nil, param.Refuse("mask", param.NoHole,
-			"no part of the picture is transparent, want a mask or a box")
+		from, alpha = mask, !opaque(mask)
 	}
 	at := from.Bounds().Min
 	for y := range size.Y {

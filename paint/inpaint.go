@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"unmask/images"
+	"unmask/param"
 )
 
 // Inpainting is a picture with a part of it to be made new.
@@ -24,7 +25,7 @@ type Inpainting struct {
 
 // Inpaint reads a picture of any size. The part to be made new is inside the box or where the mask,
 // of the picture's size, is white or transparent; without both it is where the picture is
-// transparent. See images.Place for fit.
+// transparent. Margins are new too, see images.Place for fit. That nothing is new is refused.
 func (p *Pictures) Inpaint(picture, mask image.Image, box image.Rectangle, fit string) (*Inpainting,
 	error) {
 	hole, err := images.Hole(picture, mask, box)
@@ -42,6 +43,13 @@ func (p *Pictures) Inpaint(picture, mask image.Image, box image.Rectangle, fit s
 		return nil, err
 	}
 	in.Tokens, err = p.masked(slices.Clone(in.codes), in.Hole)
+	if err == nil && !slices.Contains(in.Tokens, p.mask) {
+		where := "is transparent, want a mask or a box"
+		if mask != nil || !box.Empty() {
+			where = "at the model's size is in the box, or transparent or white in the mask, want some"
+		}
+		err = param.Refuse("mask", param.NoHole, "no part of the picture %s", where)
+	}
 	return in, err
 }
 

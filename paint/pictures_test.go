@@ -1,8 +1,10 @@
 package paint_test
 
 import (
+	"errors"
 	"image"
 	"image/color"
+	"image/draw"
 	"slices"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 	"unmask"
 	"unmask/backend/plain"
 	"unmask/model"
+	"unmask/param"
 )
 
 // stripes is a codec of 3 x 3 codes; each decodes to 2 x 2 pixels of one grey.
@@ -80,6 +83,32 @@ func TestInpaintMasksTheCellsThatWhiteTouches(t *testing.T) {
 	require.Equal(t, []int32{0, 1, 2, 3, 9, 5, 6, 7, 8}, tokens)
 	_, err = m.Pictures.Mask(picture, image.NewGray(image.Rect(0, 0, 5, 6)))
 	require.ErrorContains(t, err, "the mask is 5 x 6 pixels, want 6 x 6")
+}
+
+// Margins are a hole by themselves, and a picture of which nothing is made new is refused.
+func TestInpaintNeedsAHoleInThePlacedPicture(t *testing.T) {
+	p := newStripes().Pictures
+	wide, black := image.NewNRGBA(image.Rect(0, 0, 12, 6)), image.NewGray(image.Rect(0, 0, 12, 6))
+	draw.Draw(wide, wide.Rect, image.White, image.Point{}, draw.Src)
+	in, err := p.Inpaint(wide, nil, image.Rectangle{}, "contain")
+	require.NoError(t, err)
+	require.Equal(t, []int32{9, 9, 9}, in.Tokens[:3])
+	require.NotContains(t, in.Tokens[3:6], int32(9)) // the picture is at y = 1 to 3
+	for _, c := range []struct {
+		mask image.Image
+		box  image.Rectangle
+		want string
+	}{
+		{nil, image.Rectangle{}, "no part of the picture is transparent, want a mask or a box"},
+		{black, image.Rectangle{}, "no part of the picture at the model's size is in the box"},
+		{nil, image.Rect(0, 0, 2, 6), "no part of the picture at the model's size is in the box"},
+	} {
+		_, err := p.Inpaint(wide, c.mask, c.box, "cover")
+		require.ErrorContains(t, err, c.want)
+		refused, ok := errors.AsType[*param.Error](err)
+		require.True(t, ok)
+		require.Equal(t, param.NoHole, refused.Reason)
+	}
 }
 
 // Codes lose nothing of a picture that they can represent. Of any other, RoundTrip measures the

@@ -110,9 +110,7 @@ func (s *Server) edits(r *http.Request, f *fields, m *servedModel) (q query, st 
 	set.request.Image = image
 	f.files = nil
 	f.free()
-	q.sequences = set.prepare(r.Context(), f, m, nil, bad("mask_empty", "mask", "nothing is to be "+
-		"made new, want a mask that is transparent there, or white where it has no transparency, or an "+
-		"image that is transparent there"), set.request)
+	q.sequences = set.prepare(r.Context(), f, m, nil, nil, set.request)
 	set.request.Image = nil // its codes are known
 	if f.fault != nil {
 		return q, st
