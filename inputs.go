@@ -49,12 +49,6 @@ func (in Input) Over(base Request) (r Request, seeded bool, err error) {
 	return base, json.Unmarshal(in, &own) == nil && own.Seed != nil, nil
 }
 
-// Name returns the name of an input's samples in FASTA.
-func (in Input) Name() string {
-	r, _, _ := in.Over(Request{})
-	return r.Name
-}
-
 // ReadFASTA reads a sequence of residues for each record of a FASTA file. One with holes, such as
 // [10], is an Infill, any other a Prompt.
 func ReadFASTA(r io.Reader) (list []Input, err error) {
@@ -159,12 +153,14 @@ type Requests struct {
 	requests []Request
 	prepared []generate.Request
 	seeded   []bool
+	called   map[string]bool // the first words of the inputs' names
 }
 
 // Requests prepares a run's request or, if there are inputs, each of them over it. The error of a
 // refused input is an *InputError.
 func (m *Model) Requests(ctx context.Context, base Request, inputs []Input) (*Requests, error) {
-	q := &Requests{model: m, inputs: inputs, requests: []Request{base}, seeded: []bool{false}}
+	q := &Requests{model: m, inputs: inputs, requests: []Request{base}, seeded: []bool{false},
+		called: map[string]bool{}}
 	if inputs != nil {
 		q.requests, q.seeded = make([]Request, len(inputs)), make([]bool, len(inputs))
 	}
@@ -173,6 +169,8 @@ func (m *Model) Requests(ctx context.Context, base Request, inputs []Input) (*Re
 		if q.requests[i], q.seeded[i], err = in.Over(base); err != nil {
 			return nil, &InputError{i, err}
 		}
+		id, _, _ := strings.Cut(q.requests[i].Name, " ")
+		q.called[id] = true
 	}
 	q.prepared, err = m.PrepareAll(ctx, q.requests)
 	if _, ok := errors.AsType[*param.Error](err); ok && len(inputs) == 1 {
@@ -182,6 +180,21 @@ func (m *Model) Requests(ctx context.Context, base Request, inputs []Input) (*Re
 		q.Longest, q.Guided = max(q.Longest, r.Length), q.Guided || r.Guidance.Scale != 0
 	}
 	return q, err
+}
+
+// Name returns the name of sample i in FASTA, "" for none: its input's, whose first word gets a
+// number from the second round on, after more than one _ where an input is called so.
+func (q *Requests) Name(i int) string {
+	name, number := q.requests[i%len(q.requests)].Name, i/len(q.requests)+1
+	if name == "" || number == 1 {
+		return name
+	}
+	id, rest, _ := strings.Cut(name, " ")
+	id += "_"
+	for q.called[fmt.Sprint(id, number)] {
+		id += "_"
+	}
+	return strings.TrimSpace(fmt.Sprint(id, number, " ", rest))
 }
 
 // LeavesOut returns a note about what the model's chat template leaves out, "" for nothing.

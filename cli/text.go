@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -88,8 +87,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	out, err := outputs.NewTexts(outputs.TextOptions{To: stdout, Name: f.out, JSON: f.json,
-		Called: f.called, Numbers: f.n > 1 || f.Inputs != nil, Shard: f.Shard.Shard,
-		Say: terminal.Line})
+		Numbers: f.n > 1 || f.Inputs != nil, Shard: f.Shard.Shard, Say: terminal.Line})
 	if err != nil {
 		return wrap("--out", err)
 	}
@@ -98,20 +96,6 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	return wrote(err, f.out)
-}
-
-// called returns a sample's name in FASTA: that of its record, whose first word gets a number from
-// the second round on.
-func (f *textFlags) called(s outputs.Sample) string {
-	if s.Input == nil || f.Inputs[*s.Input].Name() == "" {
-		return fmt.Sprintf("sample_%d seed=%d", s.Index, s.Seed)
-	}
-	name := f.Inputs[*s.Input].Name()
-	if round := s.Index / len(f.Inputs); round > 0 {
-		id, rest, _ := strings.Cut(name, " ")
-		name = strings.TrimSpace(fmt.Sprintf("%s_%d %s", id, round+1, rest))
-	}
-	return name
 }
 
 // runTo makes the samples.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -115,6 +116,29 @@ func TestLinesGoOn(t *testing.T) {
 	require.NoError(t, run(whole, 0))
 	require.Equal(t, read(t, whole), read(t, name))
 	require.NotContains(t, read(t, name), "seconds")
+}
+
+// A file has its texts by index, whatever the order in which they finish, also after a stop.
+func TestTextsInAnyOrder(t *testing.T) {
+	j := exact(t, steps("2"), 3, 0)
+	var c collected
+	require.NoError(t, outputs.Make(t.Context(), j, []runs.Range{{N: 3}}, &c, outputs.Hooks{}))
+	wrote := func(as string, ran error, order ...int) string {
+		name := filepath.Join(t.TempDir(), "out.fasta")
+		texts, err := outputs.NewTexts(outputs.TextOptions{Name: name})
+		require.NoError(t, err)
+		_, err = texts.Begin(j, runs.Settings{})
+		require.NoError(t, err)
+		for _, i := range order {
+			require.NoError(t, texts.Put(c.samples[i:i+1]))
+		}
+		require.NoError(t, texts.Close(ran))
+		names := regexp.MustCompile(`(?m)^>sample_\d+`).FindAllString(read(t, filepath.Join(
+			filepath.Dir(name), as)), -1)
+		return strings.Join(names, "")
+	}
+	require.Equal(t, ">sample_0>sample_1>sample_2", wrote("out.fasta", nil, 2, 0, 1))
+	require.Equal(t, ">sample_0>sample_2", wrote("out.part.fasta", outputs.ErrStopped, 2, 0))
 }
 
 func read(t *testing.T, name string) string {

@@ -1,12 +1,14 @@
 package outputs
 
 import (
-	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"unmask/constrain"
@@ -41,12 +43,10 @@ type TextOptions struct {
 	// To receives each text when it is finished, if Name is "".
 	To io.Writer
 
-	// Name is a file that appears when the run has ended. A name that ends in .jsonl is a file of
-	// lines: JSON in the order of indexes, each line on the disk once written; it can be continued.
-	// One that fasta.IsFile knows is FASTA.
+	// Name is a file that appears when the run has ended, in the order of indexes. A name that ends
+	// in .jsonl is a file of lines: JSON, each line on the disk once written; it can be continued.
+	// One that fasta.IsFile knows is FASTA; a sample without a name is called by number and seed.
 	Name string
-	// Called returns the name of a sample in FASTA; nil: its number and seed.
-	Called func(s Sample) string
 
 	Shard   runs.Shard        // the part of the run in a file of lines
 	JSON    bool              // lines of TextRecord
@@ -58,11 +58,12 @@ type TextOptions struct {
 type Texts struct {
 	o       TextOptions
 	j       *Job
-	each    Put           // receives each line of a file of lines, without its newline; nil: none
-	w       *bufio.Writer // nil for a file of lines
+	each    Put // receives each line of a file of lines, without its newline; nil: none
 	file    *atomicfile.File
 	lines   *runs.Lines
-	written int // samples written to w
+	held    map[int][]byte // finished texts of file, by index, while earlier ones are missing
+	next    int            // the first index that is not in file
+	written int            // samples put to file
 	drafts  drafts
 }
 
@@ -72,13 +73,12 @@ func isLines(name string) bool { return strings.HasSuffix(name, ".jsonl") }
 // NewTexts returns an output. It refuses a file that cannot be written, so that this happens before
 // a model is loaded. The caller closes the output.
 func NewTexts(o TextOptions) (*Texts, error) {
-	t := &Texts{o: o}
+	t := &Texts{o: o, held: map[int][]byte{}}
 	if t.o.Say == nil {
 		t.o.Say = func(string) {}
 	}
 	switch {
-	case o.Name == "":
-		t.w = bufio.NewWriter(o.To)
+	case o.Name == "": // a stream
 	case isLines(o.Name) && !o.Shard.Whole():
 		return t, atomicfile.Check(o.Name) // Begin makes its directory and opens it
 	case isLines(o.Name):
@@ -91,7 +91,6 @@ func NewTexts(o TextOptions) (*Texts, error) {
 		if t.file, err = atomicfile.Create(o.Name); err != nil {
 			return nil, err
 		}
-		t.w = bufio.NewWriter(t.file)
 	}
 	return t, nil
 }
@@ -147,24 +146,28 @@ func (t *Texts) put(s Sample) error {
 	if t.lines != nil {
 		return t.lines.Put(r.ID, r.Seed, line)
 	}
+	var text []byte
 	if fasta.IsFile(t.o.Name) {
-		name := fmt.Sprintf("sample_%d seed=%d", r.ID, r.Seed)
-		if t.o.Called != nil {
-			name = t.o.Called(s)
-		}
-		t.w.Write(fasta.Append(nil, fasta.Record{Name: name, Sequence: r.Text}))
+		name := cmp.Or(t.j.Requests.Name(r.ID), fmt.Sprintf("sample_%d seed=%d", r.ID, r.Seed))
+		text = fasta.Append(nil, fasta.Record{Name: name, Sequence: r.Text})
 	} else if t.o.JSON {
-		t.w.Write(append(line, '\n'))
+		text = append(line, '\n')
 	} else {
 		if t.o.Numbers {
-			fmt.Fprintf(t.w, "--- sample %d, seed %d\n", r.ID, r.Seed)
+			text = fmt.Appendf(nil, "--- sample %d, seed %d\n", r.ID, r.Seed)
 		}
-		fmt.Fprintln(t.w, r.Text)
+		text = fmt.Appendln(text, r.Text)
 	}
-	if t.written++; t.file != nil {
-		return nil
+	if t.file == nil {
+		_, err = t.o.To.Write(text)
+		return err
 	}
-	return t.w.Flush()
+	t.held[r.ID] = text
+	for t.written++; t.held[t.next] != nil; t.next++ {
+		t.file.Write(t.held[t.next]) // Close has its error
+		delete(t.held, t.next)
+	}
+	return nil
 }
 
 func (t *Texts) record(s Sample) TextRecord {
@@ -186,23 +189,18 @@ func (t *Texts) Close(ran error) error {
 	switch {
 	case t.lines != nil:
 		return t.lines.Close()
-	case t.w == nil || ran != nil && !stopped:
+	case t.file == nil || ran != nil && !stopped || stopped && t.written == 0:
 		return nil
-	case t.file == nil:
-		return t.w.Flush()
-	case stopped && t.written == 0:
-		return nil
+	}
+	for _, i := range slices.Sorted(maps.Keys(t.held)) {
+		t.file.Write(t.held[i])
 	}
 	name := t.file.Name()
 	if stopped {
 		name = atomicfile.Part(name)
 		t.o.Say(fmt.Sprintf("%s has the finished ones, %d", name, t.written))
 	}
-	err := t.w.Flush()
-	if err == nil {
-		err = t.file.CommitAs(name)
-	}
-	return atomicfile.Named(name, err)
+	return atomicfile.Named(name, t.file.CommitAs(name))
 }
 
 // drafts counts what self-speculation did.
