@@ -38,10 +38,10 @@ func (it *Item) Right(text string) (bool, error) {
 	return false, nil
 }
 
-var numeral = regexp.MustCompile(`[-+]?((\d{1,3}(,\d{3})+|\d+)(\.\d+)?|\.\d+)`)
+var numeral = regexp.MustCompile(`[-+]?((\d{1,3}(,\d{3})+|\d+)(\.\d+)?|\.\d+)([eE][-+]?\d+)?`)
 
 // lastNumber returns the number after the last ####, or the last number of the text; nil if there
-// is none. Thousands may be separated by commas.
+// is none. Thousands may be separated by commas, and 1e3 is 1000.
 func lastNumber(text string) *big.Rat {
 	if at := strings.LastIndex(text, "####"); at >= 0 {
 		return rational(numeral.FindString(text[at:]))

@@ -30,6 +30,13 @@ func TestRight(t *testing.T) {
 			[]string{"", "none", "1200 or 12", "#### 12 1200", "-1200"}},
 		{`{"kind": "number", "prompt": "p", "answer": -0.5}`, []string{"-.5", "it is -0.50"},
 			[]string{"0.5", "-5"}},
+		// JSON's numbers have exponents (RFC 8259, section 6)
+		{`{"kind": "number", "prompt": "p", "answer": 1e+20}`,
+			[]string{"100000000000000000000", "it is 1E20", "#### 10.0e19 m"}, []string{"20", "1", "2e20"}},
+		{`{"kind": "number", "prompt": "p", "answer": 1e3}`, []string{"1000", "1,000", "1e3"},
+			[]string{"3", "1", "1e1000000000"}},
+		{`{"kind": "number", "prompt": "p", "answer": 1e-07}`, []string{"0.0000001", ".1e-6"},
+			[]string{"7", "-7", "1e7"}},
 		{`{"kind": "exact", "prompt": "p", "answer": ["Paris", "paris "]}`, []string{" Paris\n", "paris"},
 			[]string{"PARIS", "Paris is", ""}},
 		{`{"kind": "json", "prompt": "p", "answer": {"a": [1, 2.50], "b": null}}`,
