@@ -71,13 +71,12 @@ type family struct {
 var families = []*family{
 	{name: "bert", class: "BertTokenizer", kinds: []string{"bert"},
 		blocks: "bert.encoder.layer.", mlp: "intermediate.dense.weight", names: bertNames,
-		set: (*Config).bert, unused: []string{"bert.embeddings.position_ids", "bert.pooler.*", "cls.*",
-			"cls.predictions.decoder.bias"}},
+		set: (*Config).bert, unused: []string{"bert.embeddings.position_ids", "bert.pooler.*", "cls.*"}},
 	{name: "roberta", class: "RobertaTokenizer",
 		kinds:  []string{"roberta", "xlm-roberta", "camembert"},
 		blocks: "roberta.encoder.layer.", mlp: "intermediate.dense.weight", names: robertaNames,
 		set: (*Config).roberta, unused: []string{"roberta.embeddings.position_ids", "roberta.pooler.*",
-			"lm_head.decoder.bias"}},
+			"lm_head.bias"}},
 	{name: "roberta-fairseq", class: "RobertaTokenizer", kinds: []string{"roberta"},
 		blocks: "sentence_encoder.layers.", mlp: "fc1.weight", names: fairseqNames,
 		set: (*Config).roberta, unused: []string{"*.version", "*._float_tensor",
@@ -86,7 +85,7 @@ var families = []*family{
 		blocks: "albert.encoder.albert_layer_groups.", mlp: "albert_layers.0.ffn.weight",
 		names: albertNames, set: (*Config).albert,
 		unused: []string{"albert.embeddings.position_ids", "albert.pooler.*",
-			"predictions.decoder.bias", "sop_classifier.*"}},
+			"predictions.bias", "sop_classifier.*"}},
 	{name: "esm", class: "EsmTokenizer", kinds: []string{"esm", dplm},
 		blocks: "esm.encoder.layer.", mlp: "intermediate.dense.weight", names: esmNames,
 		set: (*Config).esm,
@@ -243,8 +242,8 @@ func (c *Config) learned(f *model.Values, set *weights.Set, positions, types str
 
 func (c *Config) tied(f *model.Values, set *weights.Set, decoder string) {
 	_, own := set.Get(decoder)
-	if c.Tied = !own; c.Tied {
-		f.Only(map[string]any{"tie_word_embeddings": true})
+	if c.Tied = !own; !f.Flag("tie_word_embeddings", true) && c.Tied {
+		f.Fail("tie_word_embeddings is false, want true: %s is missing", decoder)
 	}
 }
 

@@ -2,8 +2,11 @@ package encoders_test
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"unmask/backend/plain"
 	"unmask/model"
 	"unmask/testkit/parity"
+	"unmask/weights"
 )
 
 // loadWith loads a pack with keys of its config.json replaced, or removed where the value is nil.
@@ -143,5 +147,54 @@ func TestRotaryKeys(t *testing.T) {
 			require.Equal(t, old, logits(c.pack, c.now))
 			require.NotEqual(t, old, logits(c.pack, nil))
 		})
+	}
+}
+
+// A decoder's own bias is used where there is one, as in transformers 5, but for ESM
+// (from_pretrained of 5.24 with these tensors; row 1, columns 7 and 20).
+func TestDecoderBias(t *testing.T) {
+	for pack, c := range map[string]struct {
+		decoder string
+		want    [2]float32
+	}{
+		"bert-tiny":    {"cls.predictions.decoder.", [2]float32{-1.5402186, 8.5875683}},
+		"roberta-tiny": {"lm_head.decoder.", [2]float32{1.4156773, 2.2071877}},
+		"albert-tiny":  {"predictions.decoder.", [2]float32{-1.7695179, -2.5282869}},
+		"esm-tiny":     {"lm_head.decoder.", [2]float32{-1.0027735, 9.9391117}},
+	} {
+		for _, tied := range []bool{true, false} {
+			p := parity.Open(t, pack)
+			set := p.Source.Set
+			var list []*weights.Tensor
+			bias := &weights.Tensor{Name: c.decoder + "bias", DType: weights.F32}
+			_, has := set.Get(c.decoder + "weight")
+			for _, name := range set.Names() {
+				one, _ := set.Get(name)
+				if list = append(list, one); strings.HasSuffix(name, "word_embeddings.weight") {
+					bias.Shape = one.Shape[:1]
+					if own := *one; !tied && !has {
+						own.Name = c.decoder + "weight"
+						list = append(list, &own)
+					}
+				}
+			}
+			for i := range bias.Shape[0] {
+				bias.Data = binary.LittleEndian.AppendUint32(bias.Data, math.Float32bits(float32(i)/8))
+			}
+			src, err := *p.Source, error(nil)
+			src.Set, err = weights.NewSet(append(list, bias), nil)
+			require.NoError(t, err)
+			src.Config = []byte(strings.Replace(string(src.Config), "{",
+				fmt.Sprintf(`{"tie_word_embeddings": %v, `, tied), 1))
+			l, err := model.Load(&src, model.Options{Backend: plain.New()})
+			require.NoError(t, err, pack)
+			require.NotContains(t, strings.Join(l.Info.Notes, "; "), "tie_word_embeddings")
+			tokens, shape := p.Ints("tokens")
+			m, err := l.Forward(context.Background(), parity.Batch(tokens[:shape[1]], []int{1, shape[1]}))
+			require.NoError(t, err)
+			got := parity.Logits(t, m, []int32{1}, l.Spec().Outcomes)
+			require.InDelta(t, c.want[0], got[7], 1e-4, pack)
+			require.InDelta(t, c.want[1], got[20], 1e-4, pack)
+		}
 	}
 }

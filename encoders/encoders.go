@@ -12,8 +12,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"gorgonia.org/tensor"
 
@@ -184,8 +186,12 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		}
 		ignore = append(slices.Clone(ignore), layaTensors...)
 	}
-	report, err := o.Bind(m.root(), set,
-		weights.BindOptions{Names: c.family.names, Ignore: ignore}, m.load)
+	names := maps.Clone(c.family.names)
+	own := strings.TrimSuffix(names["decoder"], "weight") + "bias" // is the one used
+	if _, ok := set.Get(own); ok && !slices.Contains(ignore, own) {
+		names["decoderBias"] = own
+	}
+	report, err := o.Bind(m.root(), set, weights.BindOptions{Names: names, Ignore: ignore}, m.load)
 	if err != nil {
 		return nil, err
 	}
