@@ -31,8 +31,8 @@ func newConvert() *cobra.Command {
 
 FILE is MAGE's .pth, Lightning's .ckpt of SDTT or MDLM, fairseq's RoBERTa with its dict.txt beside it,
 or a plain state dict of these. It may be a folder with config.json and pytorch_model.bin, or its
-shards, of any network: then the vocabulary is copied too. Element types are kept. Nothing that the
-file names is called, and memory does not grow with its size.
+shards, of any network: then the vocabulary is copied too, and what sentence-transformers does after
+the network. Element types are kept. Nothing that the file names is called, and memory does not grow.
 
 With --quantize, DIR is a LLaDA, Dream, DreamOn, WeDLM or Nemotron-Labs-Diffusion as their authors
 publish it, and OUT.gguf is written as llama.cpp's converter would: q8_0 has 8.5 bits a weight, q4_k_m

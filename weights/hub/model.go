@@ -15,22 +15,15 @@ import (
 	"unmask/weights"
 )
 
-// small are the files of a model beside its weights, those that are there: configurations, the
-// tokenizer in any of its forms, how to chat, and an adapter.
-var small = []string{
-	"config.json", "generation_config.json", "preprocessor_config.json", "scheduler_config.json",
-	"tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "added_tokens.json",
-	"special_tokens_map.json", "chat_template.jinja", "vocab.txt",
-	// what sentence-transformers does after the network
-	"modules.json", "sentence_bert_config.json", "config_sentence_transformers.json",
-	"1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors",
-	"3_Dense/config.json", "3_Dense/model.safetensors",
+// small are the files of a model beside its weights, those that are there.
+var small = append([]string{
+	"config.json", "preprocessor_config.json", "scheduler_config.json",
 	// Laya's, which has no config.json
 	laya, "encoder/config.json", "tokenizer/tokenizer.json", "tokenizer/tokenizer_config.json",
 	"tokenizer/special_tokens_map.json",
 	// the adapter with which Nemotron-Labs-Diffusion drafts
 	"linear_spec_lora/adapter_config.json", "linear_spec_lora/adapter_model.safetensors",
-}
+}, weights.Companions...)
 
 const (
 	pipeline  = "model_index.json"     // names the folders of a pipeline's parts

@@ -96,7 +96,7 @@ func TestPullPipeline(t *testing.T) {
 func TestPullFolders(t *testing.T) {
 	for _, files := range [][]string{
 		{"config.json", "model.safetensors", "modules.json", "vocab.txt", "1_Pooling/config.json",
-			"2_Dense/config.json", "2_Dense/model.safetensors"},
+			"sentence_xlm-roberta_config.json", "2_Dense/config.json", "2_Dense/model.safetensors"},
 		{"encoder/config.json", "model.safetensors", "rl_agent_config.json", "tokenizer/tokenizer.json"},
 	} {
 		h := newHub(t)

@@ -23,11 +23,6 @@ const (
 	configFile  = "config.json"
 )
 
-// companions are the other files of such a folder that a model needs, copied as they are.
-var companions = []string{"tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json",
-	"merges.txt", "added_tokens.json", "special_tokens_map.json", "generation_config.json",
-	"chat_template.jinja", "chat_template.json"}
-
 // maxCompanion is the largest companion, config.json and index in bytes.
 const maxCompanion = 100 << 20
 
@@ -66,6 +61,15 @@ func convertFolder(ctx context.Context, src, dir string, o Options) error {
 		}
 	}
 	beside, err := readCompanions(src)
+	if err != nil {
+		return err
+	}
+	// of sentence-transformers, whose weights are in folders of their own
+	modules, err := fs.Glob(os.DirFS(src), "[1-9]_Dense/"+folderFile)
+	for i := 0; i < len(modules) && err == nil; i++ {
+		part := filepath.Dir(modules[i])
+		err = convertFolder(ctx, filepath.Join(src, part), filepath.Join(dir, part), o)
+	}
 	if err != nil {
 		return err
 	}
@@ -120,7 +124,7 @@ func readJSON(name string) ([]byte, error) {
 // share one folder up.
 func readCompanions(dir string) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for _, name := range companions {
+	for _, name := range weights.Companions {
 		data, err := atomicfile.ReadBounded(filepath.Join(dir, name), maxCompanion)
 		if errors.Is(err, fs.ErrNotExist) && name == "vocab.txt" {
 			data, err = atomicfile.ReadBounded(filepath.Join(dir, "..", name), maxCompanion)
