@@ -76,7 +76,7 @@ func Only(keys map[string]json.RawMessage, at string, values map[string]any) err
 			!reflect.DeepEqual(got, values[key])) {
 			want, _ := json.Marshal(values[key])
 			return fmt.Errorf("%s is %.40s, want %s: this network computes no other",
-				joined(at, key), v, want)
+				joined(at, key), strings.Join(strings.Fields(string(v)), " "), want)
 		}
 	}
 	return nil
