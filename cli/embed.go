@@ -57,7 +57,7 @@ or with --each one tensor [tokens,W] a text, named by its number from 0.`,
 	cmd.Flags().StringVar(&f.Prompt, "prompt-name", "", "`NAME` of the folder's prompt before each text")
 	cmd.Flags().BoolVar(&f.Each, "each", false, "a vector for each of a text's tokens")
 	flags.Int(cmd.Flags(), &f.Dimensions, param.Param{Name: "dimensions", Min: 1, Max: 1 << 20,
-		Default: "0", Zero: "all", Help: "the first numbers of each vector, 0 for all"})
+		Default: "0", Zero: "all", Help: "the first numbers of each vector, 0 for all or truncate_dim"})
 	return cmd
 }
 

@@ -4,12 +4,12 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"unmask"
 	"unmask/model"
@@ -23,7 +23,7 @@ type Embedder struct {
 	t             tokenizers.Tokenizer
 	before, after []int32
 	longest       int
-	folder        *folder // nil where there is none
+	folder        *folder
 }
 
 // New returns what makes vectors by a model.
@@ -38,32 +38,25 @@ func New(m *unmask.Model) (*Embedder, error) {
 			"not embed, want one of texts of any length", m.Info.Architecture)
 	}
 	e.before, e.after = around(e.t, spec)
-	e.longest = spec.Length()
-	if m.Source == nil || m.Source.Files == nil {
-		return e, nil
+	e.longest, e.folder = spec.Length(), &folder{own: true, modes: []string{"mean"}, first: most}
+	if m.Source != nil && m.Source.Files != nil {
+		if err := e.folder.read(m.Source.Files, m.Info.Sizes["hidden"]); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Name, err)
+		}
 	}
-	var err error
-	if e.folder, err = readFolder(m.Source.Files, m.Info.Sizes["hidden"]); err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Name, err)
-	}
-	if e.folder != nil && e.folder.longest > 0 {
-		e.longest = min(e.longest, e.folder.longest)
+	if n := e.folder.longest; n > 0 && n >= len(e.before)+len(e.after) { // nothing is cut to fewer
+		e.longest = min(e.longest, n)
 	}
 	return e, nil
 }
 
 // Prompts returns the names of the folder's prompts.
-func (e *Embedder) Prompts() []string {
-	if e.folder == nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(e.folder.prompts))
-}
+func (e *Embedder) Prompts() []string { return slices.Sorted(maps.Keys(e.folder.prompts)) }
 
 // Options say what vectors are wanted.
 type Options struct {
 	Prompt     string // the name of one of the folder's prompts, which goes before each text
-	Dimensions int    // the first numbers of each vector; 0: all
+	Dimensions int    // the first numbers of each vector; 0: as many as the folder says, or all
 	Unit       bool   // vectors of length 1, whatever the folder says
 	Each       bool   // a vector for each of a text's own tokens, without pooling
 	Turn       model.Turn
@@ -80,14 +73,10 @@ type Text struct {
 // Own returns the number of the text's own tokens, with a prompt's.
 func (t *Text) Own() int { return t.to - t.from }
 
-// Read returns the tokens of a text. One that is too long is cut at its end where the folder is
+// Read returns the tokens of a text. One that is too long is cut where the folder is
 // sentence-transformers', and refused elsewhere.
 func (e *Embedder) Read(text string, o Options) (*Text, error) {
-	name := o.Prompt
-	if name == "" && e.folder != nil {
-		name = e.folder.usual
-	}
-	prompt := ""
+	name, prompt := cmp.Or(o.Prompt, e.folder.usual), ""
 	if name != "" {
 		known := e.Prompts()
 		if !slices.Contains(known, name) {
@@ -99,7 +88,7 @@ func (e *Embedder) Read(text string, o Options) (*Text, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := e.ReadTokens(ids)
+	t, err := e.ReadTokens(ids, o)
 	if err == nil && prompt != "" && e.folder.promptApart {
 		own, failed := e.encode(prompt)
 		t.prompt, err = len(e.before)+len(own), failed
@@ -109,8 +98,8 @@ func (e *Embedder) Read(text string, o Options) (*Text, error) {
 
 // encode returns the tokens of a text; of an empty one there are none.
 func (e *Embedder) encode(text string) ([]int32, error) {
-	if e.folder != nil && e.folder.lower {
-		text = strings.ToLower(text)
+	if e.folder.lower {
+		text = tokenizers.Lowercase(text)
 	}
 	if text == "" {
 		return nil, nil
@@ -118,19 +107,22 @@ func (e *Embedder) encode(text string) ([]int32, error) {
 	return e.t.Encode(text)
 }
 
-// ReadTokens is Read for a text's own tokens.
-func (e *Embedder) ReadTokens(ids []int32) (*Text, error) {
-	most := e.longest - len(e.before) - len(e.after)
-	t := &Text{from: len(e.before)}
-	switch n := len(ids); {
-	case n == 0 && (e.folder == nil || most < 0 || len(e.before)+len(e.after) == 0):
+// ReadTokens is Read for a text's own tokens, before which no prompt goes.
+func (e *Embedder) ReadTokens(ids []int32, o Options) (*Text, error) {
+	room := max(0, e.longest-len(e.before)-len(e.after))
+	t := &Text{from: len(e.before), Cut: max(0, len(ids)-room)}
+	switch {
+	case t.Cut > 0 && e.folder.own:
+		return nil, &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens", len(ids)),
+			Want: fmt.Sprintf("1 to %d", room), Reason: param.TooLong}
+	case e.folder.left:
+		ids = ids[t.Cut:]
+	default:
+		ids = ids[:len(ids)-t.Cut]
+	}
+	if len(ids) == 0 && (e.folder.own || o.Each || len(e.before)+len(e.after) == 0) {
 		return nil, &param.Error{Name: "text", Found: "empty", Want: "at least one token",
 			Reason: param.Missing}
-	case n > most && e.folder == nil:
-		return nil, &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens", n),
-			Want: fmt.Sprintf("1 to %d", most), Reason: param.TooLong}
-	case n > most:
-		t.Cut, ids = n-most, ids[:most]
 	}
 	t.Tokens, t.to = slices.Concat(e.before, ids, e.after), t.from+len(ids)
 	return t, nil
@@ -138,7 +130,7 @@ func (e *Embedder) ReadTokens(ids []int32) (*Text, error) {
 
 // pooled returns the rows that a text's vector is made of.
 func (e *Embedder) pooled(t *Text, o Options) (from, to int) {
-	if o.Each || e.folder == nil {
+	if o.Each || e.folder.own {
 		return t.from, t.to
 	}
 	return min(t.prompt, len(t.Tokens)-1), len(t.Tokens)
@@ -197,14 +189,11 @@ func (e *Embedder) states(ctx context.Context, b *model.Batch, o Options) (state
 
 // vector pools states [n, width], the first of which is that of position `first`.
 func (e *Embedder) vector(states []float32, width, first int, o Options) ([]float32, error) {
-	modes, layers := []string{"mean"}, []layer(nil)
-	if e.folder != nil {
-		modes, layers = e.folder.modes, e.folder.layers
-	}
 	var v []float64
-	for _, mode := range modes {
+	for _, mode := range e.folder.modes {
 		v = append(v, pool(mode, states, width, first)...)
 	}
+	layers := e.folder.layers
 	for _, l := range layers {
 		v = l.apply(v)
 	}
@@ -214,10 +203,7 @@ func (e *Embedder) vector(states []float32, width, first int, o Options) ([]floa
 	}
 	n := len(layers)
 	unit := o.Unit || o.Dimensions > 0 && n > 0 && layers[n-1].weight == nil
-	if o.Dimensions > 0 {
-		v = v[:o.Dimensions]
-	}
-	if unit {
+	if v = v[:min(len(v), cmp.Or(max(0, o.Dimensions), e.folder.first))]; unit {
 		v = new(layer).apply(v)
 	}
 	out := make([]float32, len(v))

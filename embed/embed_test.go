@@ -162,3 +162,103 @@ func TestRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// edited returns a copy of a pack in which a part of a file has another text.
+func edited(t *testing.T, pack, file, old, text string) string {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS("../testdata/packs/embed-"+pack+"-tiny")))
+	data, err := os.ReadFile(filepath.Join(dir, file))
+	require.NoError(t, err)
+	require.Contains(t, string(data), old)
+	data = []byte(strings.Replace(string(data), old, text, 1))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, file), data, 0o600))
+	return dir
+}
+
+const (
+	settings = "sentence_bert_config.json"
+	dense    = "2_Dense/config.json"
+)
+
+// Settings of a folder do what sentence-transformers 6.2 does with them: the length and the first
+// two numbers of encode()'s vector.
+func TestSettings(t *testing.T) {
+	long := strings.Repeat("the dog sat on the mat ", 6) + "a cat"
+	for name, c := range map[string]struct {
+		pack, file, old, text, read string
+
+		length int
+		want   [2]float32
+	}{
+		"lower": {"roberta", settings, "", "", "\u0130 A", 24, [2]float32{1.1565725, 0.15735263}},
+		"right": {"bert", settings, "", "", long, 6, [2]float32{0.54587066, -0.5863989}},
+		"left": {"bert", "tokenizer_config.json", "{", `{"truncation_side": "left",`, long, 6,
+			[2]float32{0.54051197, -0.58905804}},
+		"direction": {"bert", "tokenizer.json", `"truncation": null`,
+			`"truncation": {"direction": "Left"}`, long, 6, [2]float32{0.54051197, -0.58905804}},
+		"first": {"bert", "config_sentence_transformers.json", "{", `{"truncate_dim": 4,`, "a cat", 4,
+			[2]float32{0.47045118, -0.55215359}},
+		"one": {"bert", settings, "{", `{"max_seq_length": 1,`, "a cat", 6,
+			[2]float32{0.47045118, -0.55215359}},
+		"two": {"bert", settings, "{", `{"max_seq_length": 2,`, "a cat", 6,
+			[2]float32{0.50862283, -0.54884213}},
+		"tanh": {"bert", dense, `"activation_function": "torch.nn.modules.activation.Tanh",`, "",
+			"a cat", 6, [2]float32{0.47045118, -0.55215359}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, e := open(t, edited(t, c.pack, c.file, c.old, c.text))
+			got := vectors(t, e, []string{c.read}, embed.Options{})[0]
+			require.Len(t, got, c.length)
+			require.InDeltaSlice(t, c.want[:], got[:2], 1e-5)
+			require.Len(t, vectors(t, e, []string{c.read}, embed.Options{Dimensions: 5})[0], 5)
+		})
+	}
+
+	dir := edited(t, "roberta", settings, "", "") // as an older version called it
+	require.NoError(t, os.Rename(filepath.Join(dir, settings),
+		filepath.Join(dir, "sentence_xlm-roberta_config.json")))
+	_, e := open(t, dir)
+	got := vectors(t, e, []string{"THE"}, embed.Options{})[0]
+	require.InDeltaSlice(t, []float32{1.8482959, 0.44819292}, got[:2], 1e-5)
+}
+
+// Settings that would give other vectors are refused by name.
+func TestSettingsRefused(t *testing.T) {
+	for _, c := range [][4]string{
+		{dense, "{", `{"use_residual": true,`, "2_Dense/config.json: use_residual is true, want false"},
+		{dense, `output_name": "sentence_embedding"`, `output_name": "other"`,
+			`module_output_name is "other", want "sentence_emb`},
+		{settings, "{", "{\"processing_kwargs\": {\n\"text\": {\"max_length\": 8}},",
+			`processing_kwargs is { "text": {"max_length": 8}}, want {}`},
+		{settings, "{", `{"tokenizer_args": {"truncation_side": "left"},`,
+			"tokenizer_args is {"},
+		{settings, "{", `{"config_kwargs": {"hidden_act": "relu"},`, "config_kwargs is {"},
+		{settings, "{", `{"max_seq_length": -3,`, settings + ": max_seq_length is -3, want 0 to "},
+		{settings, "{", `{"bend": 2,`, settings + ": bend is not known, want settings of "},
+		{"tokenizer_config.json", "{", `{"truncation_side": "middle",`,
+			`truncation_side is "middle", want `},
+		{"config_sentence_transformers.json", "{", `{"truncate_dim": 0,`,
+			"truncate_dim is 0, want 1 to "},
+		{dense, "torch.nn.modules.activation.Tanh", "my.ReLU",
+			`activation_function is "my.ReLU", want `},
+	} {
+		m, err := unmask.Load(t.Context(), edited(t, "bert", c[0], c[1], c[2]),
+			unmask.Options{Threads: 1})
+		require.NoError(t, err)
+		_, err = embed.New(m)
+		require.ErrorContains(t, err, c[3])
+		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
+// Tokens one by one are at least one, also of what sentence-transformers makes a vector of.
+func TestEachOfNone(t *testing.T) {
+	_, e := open(t, "../testdata/packs/embed-bert-tiny")
+	_, err := e.Read("\u200b", embed.Options{Each: true})
+	require.EqualError(t, err, "text is empty, want at least one token")
+	_, err = e.Read("\u200b", embed.Options{})
+	require.NoError(t, err)
+	_, e = open(t, edited(t, "bert", settings, "{", `{"max_seq_length": 2,`))
+	_, err = e.Read("the", embed.Options{Each: true})
+	require.EqualError(t, err, "text is empty, want at least one token")
+}

@@ -1,10 +1,12 @@
 package embed
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -16,11 +18,14 @@ import (
 
 // folder is what the files of sentence-transformers say (version 6.2 and older ones).
 type folder struct {
-	longest     int  // tokens of a text with those around it, 0 for the model's
+	own         bool // there are none: a text's vector is of its own tokens
+	longest     int  // tokens of a text with those around it
+	left        bool // a text that is longer loses its beginning
 	lower       bool // texts are made lower-case first
 	modes       []string
 	promptApart bool // a prompt's tokens are not pooled
 	layers      []layer
+	first       int // numbers of a vector that are kept
 	prompts     map[string]string
 	usual       string // name of the prompt where none is asked for
 }
@@ -34,13 +39,16 @@ type layer struct {
 // modes are the names of the ways to pool states that are read.
 var modes = []string{"cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"}
 
-// readFolder reads the files beside a model, nil where there is no modules.json.
-func readFolder(files fs.FS, width int) (*folder, error) {
+// most is more than a vector has numbers and a text has tokens.
+const most = 1 << 30
+
+// read reads the files beside a model, none where there is no modules.json.
+func (f *folder) read(files fs.FS, width int) error {
 	var modules []struct{ Type, Path string }
-	if found, err := readJSON(files, "modules.json", &modules); !found {
-		return nil, err
+	if found, err := readJSON(files, "modules.json", &modules); !found || err != nil {
+		return err
 	}
-	f := &folder{}
+	f.own, f.modes = false, nil
 	for i, m := range modules {
 		kind := m.Type[strings.LastIndexByte(m.Type, '.')+1:]
 		var err error
@@ -59,29 +67,31 @@ func readFolder(files fs.FS, width int) (*folder, error) {
 				"and then Dense or Normalize", i, m.Type, m.Path)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if f.modes == nil {
-		return nil, fmt.Errorf("modules.json has %d modules, want Transformer and Pooling", len(modules))
+		return fmt.Errorf("modules.json has %d modules, want Transformer and Pooling", len(modules))
 	}
-	var config struct {
-		Prompts map[string]string `json:"prompts"`
-		Usual   *string           `json:"default_prompt_name"`
-	}
-	_, err := readJSON(files, "config_sentence_transformers.json", &config)
-	if f.prompts = config.Prompts; config.Usual != nil {
-		f.usual = *config.Usual
-	}
+	v := readValues(files, "config_sentence_transformers.json")
+	v.Read("prompts", &f.prompts, "texts by name")
+	f.usual, f.first = v.Text("default_prompt_name"), v.Whole("truncate_dim", most, 1, most)
 	if _, ok := f.prompts[f.usual]; f.usual != "" && !ok {
-		err = errors.Join(err, fmt.Errorf("default_prompt_name is %.60q, want one of prompts", f.usual))
+		v.Fail("default_prompt_name is %.60q, want one of prompts", f.usual)
 	}
-	return f, err
+	return v.Err
+}
+
+// readValues reads the keys of a file, which are none if there is no file.
+func readValues(files fs.FS, name string) *model.Values {
+	v := &model.Values{Path: name}
+	_, v.Err = readJSON(files, name, &v.Keys)
+	return v
 }
 
 // readJSON reads a file of JSON, and reports false if there is none.
 func readJSON(files fs.FS, name string, to any) (found bool, err error) {
-	data, err := model.ReadFile(files, name, 1<<20)
+	data, err := model.ReadFile(files, name, tokenizers.MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -94,81 +104,80 @@ func readJSON(files fs.FS, name string, to any) (found bool, err error) {
 	return true, nil
 }
 
-// readTransformer reads how long texts may be: as tokenizer_config.json says since version 6.
+// readTransformer reads how texts are cut and made lower-case, by the first file of settings that
+// has any (Transformer.load_config) and by the tokenizer's. Settings that do more are refused.
 func (f *folder) readTransformer(files fs.FS) error {
-	var own struct {
-		Longest *int `json:"max_seq_length"`
-		Lower   bool `json:"do_lower_case"`
+	t, v := readValues(files, "tokenizer_config.json"), &model.Values{}
+	direction := readValues(files, "tokenizer.json").Object("truncation").Text("direction")
+	side := cmp.Or(t.Text("truncation_side"), strings.ToLower(direction), "right")
+	if f.left = side == "left"; !f.left && side != "right" {
+		t.Fail("truncation_side is %.40q, want left or right", side)
 	}
-	if _, err := readJSON(files, "sentence_bert_config.json", &own); err != nil {
-		return err
+	for i := 0; i < len(weights.TransformerFiles) && len(v.Keys) == 0 && v.Err == nil; i++ {
+		v = readValues(files, weights.TransformerFiles[i])
 	}
-	if f.lower = own.Lower; own.Longest != nil {
-		f.longest = *own.Longest
-		return nil
+	longest := min(t.Number("model_max_length", most), most) // 1e30 for none
+	f.longest = v.Whole("max_seq_length", int(longest), 0, most)
+	f.lower = v.Flag("do_lower_case", false)
+	none := map[string]any{}
+	v.Only(map[string]any{"transformer_task": "feature-extraction", "processing_kwargs": none,
+		"modality_config": map[string]any{"text": map[string]any{"method": "forward",
+			"method_output_name": "last_hidden_state"}}, "module_output_name": "token_embeddings",
+		"model_args": none, "tokenizer_args": none, "config_args": none, "model_kwargs": none,
+		"processor_kwargs": none, "config_kwargs": none, "tokenizer_name_or_path": nil})
+	// how the network computes padding, and lengths for a task that embed does not name
+	known := append(v.Seen, "unpad_inputs", "query_length", "document_length", "query_expansion")
+	for _, key := range slices.Sorted(maps.Keys(v.Keys)) {
+		if !slices.Contains(known, key) {
+			v.Fail("%.60s is not known, want settings of sentence-transformers 6.2", key)
+		}
 	}
-	var config struct {
-		Longest float64 `json:"model_max_length"` // 1e30 for none
-	}
-	_, err := readJSON(files, "tokenizer_config.json", &config)
-	f.longest = int(min(config.Longest, 1<<30))
-	return err
+	return cmp.Or(t.Err, v.Err)
 }
 
 // readPooling reads the ways to pool: a name, a list of names or, in older files, a flag of each.
 func (f *folder) readPooling(files fs.FS, dir string) error {
-	name := path.Join(dir, "config.json")
-	config := map[string]json.RawMessage{}
-	if found, err := readJSON(files, name, &config); !found || err != nil {
-		return errors.Join(err, fmt.Errorf("%s: want the ways to pool", name))
-	}
+	v := readValues(files, path.Join(dir, "config.json"))
 	var one string
-	switch raw := config["pooling_mode"]; {
+	switch raw := v.Keys["pooling_mode"]; {
 	case raw == nil:
 		for _, mode := range modes {
-			on := false
 			old := "pooling_mode_" + mode + map[string]string{"cls": "_token", "max": "_tokens",
 				"mean": "_tokens", "weightedmean": "_tokens"}[mode]
-			if json.Unmarshal(config[old], &on) == nil && on {
+			if v.Flag(old, false) {
 				f.modes = append(f.modes, mode)
 			}
 		}
 	case json.Unmarshal(raw, &one) == nil:
 		f.modes = []string{one}
-	case json.Unmarshal(raw, &f.modes) != nil:
+	default:
+		v.Read("pooling_mode", &f.modes, "a name or a list of names")
 	}
 	for _, mode := range f.modes {
 		if !slices.Contains(modes, mode) {
-			return fmt.Errorf("%s: pooling_mode is %.40q, want %s", name, mode, strings.Join(modes, ", "))
+			v.Fail("pooling_mode is %.40q, want %s", mode, strings.Join(modes, ", "))
 		}
 	}
 	if f.modes == nil {
-		return fmt.Errorf("%s: pooling_mode is missing, want %s", name, strings.Join(modes, ", "))
+		v.Fail("pooling_mode is missing, want %s", strings.Join(modes, ", "))
 	}
-	include := true
-	if raw := config["include_prompt"]; raw != nil && json.Unmarshal(raw, &include) != nil {
-		return fmt.Errorf("%s: include_prompt is %.40s, want true or false", name, raw)
-	}
-	f.promptApart = !include
-	return nil
+	f.promptApart = !v.Flag("include_prompt", true)
+	return v.Err
 }
 
 // readDense reads a matrix for vectors of a width, and returns the width after it.
 func (f *folder) readDense(files fs.FS, dir string, width int) (int, error) {
-	var config struct {
-		Activation string `json:"activation_function"`
-		Input      string `json:"module_input_name"`
+	v := readValues(files, path.Join(dir, "config.json"))
+	v.Only(map[string]any{"module_input_name": "sentence_embedding",
+		"module_output_name": "sentence_embedding", "use_residual": false})
+	kind := cmp.Or(v.Text("activation_function"), "torch.nn.Tanh")
+	activate, ok := activations[kind[strings.LastIndexByte(kind, '.')+1:]]
+	if !ok || !strings.HasPrefix(kind, "torch.") {
+		v.Fail("activation_function is %.60q, want Identity, Tanh, ReLU, GELU or Sigmoid of torch", kind)
 	}
-	_, err := readJSON(files, path.Join(dir, "config.json"), &config)
-	sub, failed := fs.Sub(files, dir)
-	if err = errors.Join(err, failed); err != nil {
+	sub, err := fs.Sub(files, dir)
+	if err = cmp.Or(v.Err, err); err != nil {
 		return 0, err
-	}
-	name := config.Activation[strings.LastIndexByte(config.Activation, '.')+1:]
-	activate, ok := activations[name]
-	if !ok || config.Input != "" && config.Input != "sentence_embedding" {
-		return 0, fmt.Errorf("%s: activation_function is %.60q of %q, want Identity, Tanh, ReLU, GELU or "+
-			"Sigmoid of sentence_embedding", dir, config.Activation, config.Input)
 	}
 	set, err := weights.OpenFS(sub, ".")
 	if err != nil {

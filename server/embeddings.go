@@ -93,7 +93,7 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request, f *fields, q embe
 		for i := 0; i < len(inputs) && err == nil; i++ {
 			var one *embed.Text
 			if inputs[i].Tokens != nil {
-				one, err = e.ReadTokens(inputs[i].Tokens)
+				one, err = e.ReadTokens(inputs[i].Tokens, q.o)
 			} else {
 				one, err = e.Read(inputs[i].Prompt, q.o)
 			}

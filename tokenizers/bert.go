@@ -66,7 +66,7 @@ func bertNormalizer(clean, apart, strip, lower bool) normalizer {
 			text = without(tables()["nonspacing"])(form{decomposed: norm.NFD}.normalize(text))
 		}
 		if lower {
-			text = lowercase(text)
+			text = Lowercase(text)
 		}
 		return text
 	}

@@ -31,7 +31,7 @@ func readNormalizer(s object) (normalizer, error) {
 		}
 		return f.normalize, s.only()
 	case "Lowercase":
-		return lowercase, s.only()
+		return Lowercase, s.only()
 	case "StripAccents":
 		return without(tables()["marks"]), s.only()
 	case "BertNormalizer":
@@ -114,8 +114,8 @@ func readReplace(s object) (normalizer, error) {
 	}, nil
 }
 
-// lowercase converts each rune to lower case separately, by Unicode 16; İ becomes two runes.
-func lowercase(text string) string {
+// Lowercase converts each rune to lower case separately, by Unicode 16; İ becomes two runes.
+func Lowercase(text string) string {
 	var out strings.Builder
 	out.Grow(len(text))
 	for _, r := range text {
