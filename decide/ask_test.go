@@ -40,6 +40,14 @@ func some(n int) (list []Option) {
 	return list
 }
 
+// A state is written as it is, also its nulls, whatever a chat template's messages are.
+func TestTextOf(t *testing.T) {
+	const value = `{"content": null, "reasoning": [null]}` // as json.dumps writes it
+	text, err := TextOf([]byte(value))
+	require.NoError(t, err)
+	require.Equal(t, value, text)
+}
+
 // A chat model, one of text and an encoder answer all kinds of questions, and a question's answer
 // is the same alone, among others, and on the model's own logits at the mask.
 func TestAsk(t *testing.T) {

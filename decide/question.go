@@ -206,7 +206,7 @@ func ReadState(value json.RawMessage) (State, error) {
 }
 
 // asJSON writes a value as Python's json.dumps does, with non-ASCII text as it is.
-const asJSON = `{{ messages[0] | tojson }}`
+const asJSON = `{{ tools | tojson }}`
 
 // TextOf returns a text of JSON as it is and any other value as Python writes it, "" for null.
 func TextOf(value json.RawMessage) (text string, err error) {
@@ -217,7 +217,7 @@ func TextOf(value json.RawMessage) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	parts, err := t.RenderJSON(append(append([]byte{'['}, value...), ']'), chat.Options{})
+	parts, err := t.RenderJSON([]byte("[]"), chat.Options{Tools: value})
 	var b strings.Builder
 	for _, p := range parts {
 		b.WriteString(p.Text)

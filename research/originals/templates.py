@@ -27,9 +27,9 @@ ANSWER = {"role": "assistant", "content": " Six.\n"}
 THOUGHT = {"role": "assistant", "content": "<think>\nhm\n</think>\n\nSix.", "reasoning_content": "hm"}
 PARTS = {"role": "user", "content": [{"type": "text", "text": "Look"}, {"type": "text", "text": "here"}]}
 CONVERSATIONS = {
-    "ask": [ASK], "system": [SYSTEM, ASK], "turns": [ASK, ANSWER, ASK], "done": [SYSTEM, ASK, ANSWER],
+    "ask": [ASK], "system": [SYSTEM, ASK], "turns": [ASK, ANSWER, ASK], "done": [SYSTEM, ASK, {**ANSWER, "reasoning": "hm"}],
     "thought": [ASK, THOUGHT, ASK], "parts": [PARTS], "call": [ASK, CALL], "called": [SYSTEM, ASK, CALL, RESULT],
-    "after": [ASK, CALL, RESULT, ANSWER, ASK], "text-call": [ASK, {**CALL, "content": None}, RESULT],
+    "after": [ASK, CALL, RESULT, {**ANSWER, "thinking": "hm"}, ASK], "text-call": [ASK, {**CALL, "content": None}, RESULT],
     "two": [ASK, {**CALL, "tool_calls": CALL["tool_calls"] * 2}, RESULT, RESULT],
     "string-call": [ASK, {**CALL, "tool_calls": [{"id": "call00001", "type": "function", "function":
         {"name": "weather", "arguments": '{"city": "Rome"}'}}]}, RESULT],
@@ -47,6 +47,7 @@ class Clock(datetime.datetime):
 
 def cases(template):
     for name, messages in CONVERSATIONS.items():
+        given = chat_template_utils._normalize_chat_messages(messages)  # as apply_chat_template does
         for tools in (None, [WEATHER], [WEATHER, WEATHER]):
             for prompt, thinking in ((True, None), (False, None), (True, False), (True, True)):
                 one = {"name": f"{name} {tools and len(tools)} {prompt} {thinking}", "messages": messages,
@@ -54,7 +55,7 @@ def cases(template):
                 more = {} if thinking is None else {"enable_thinking": thinking}
                 try:
                     with mock.patch.object(chat_template_utils, "datetime", Clock):
-                        (one["expected"],), _ = chat_template_utils.render_jinja_template([messages], tools=tools,
+                        (one["expected"],), _ = chat_template_utils.render_jinja_template([given], tools=tools,
                             chat_template=template, add_generation_prompt=prompt, bos_token="<s>",
                             eos_token="</s>", **more)
                 except Exception as e:

@@ -78,14 +78,45 @@ func (t *Template) RenderJSON(messages []byte, o Options) (parts []tokenizers.Pa
 	return out.parts(), err
 }
 
+// render returns the text of messages as transformers 5.24 passes them to a template.
 func (t *Template) render(messages []byte, o Options) (out text, err error) {
 	conversation, err := fromJSON(messages)
 	if err != nil {
 		return text{}, fmt.Errorf("messages: %w", err)
 	}
-	if _, ok := conversation.(*list); !ok {
+	l, ok := conversation.(*list)
+	if !ok {
 		return text{}, fmt.Errorf("messages: found %s, want a JSON array", typeName(conversation))
 	}
+	for i, m := range l.items {
+		if m, ok := m.(*dict); ok {
+			l.items[i] = m.asMessage()
+		}
+	}
+	return t.jinja(l, o)
+}
+
+// asMessage returns a message without its fields that are null, and with its reasoning under the
+// names that templates read (transformers, _normalize_chat_messages and _alias_reasoning_fields).
+func (d *dict) asMessage() *dict {
+	out := newDict()
+	put := func(key, value any) {
+		if value != nil {
+			out.set(key, value)
+		}
+	}
+	get := func(name string) any { v, _ := d.get(text{s: name}); return v }
+	reasoning := cmp.Or(get("reasoning_content"), get("thinking"), get("reasoning"))
+	put(said("thinking"), reasoning)
+	for i, key := range d.keys {
+		put(key, d.values[i])
+	}
+	put(said("reasoning_content"), reasoning)
+	return out
+}
+
+// jinja returns what Jinja makes of a conversation as it is.
+func (t *Template) jinja(conversation *list, o Options) (out text, err error) {
 	var tools any
 	if o.Tools != nil {
 		if tools, err = fromJSON(o.Tools); err != nil {

@@ -39,7 +39,7 @@ func TestJinja(t *testing.T) {
 		var out text
 		tmpl, err := Parse(c.Template, map[string]string{"bos_token": "<s>", "eos_token": "</s>"})
 		if err == nil {
-			out, err = tmpl.render(all.Messages, Options{Now: now})
+			out, err = asIs(tmpl, all.Messages, Options{Now: now})
 		}
 		if c.Error != "" {
 			assert.Error(t, err, "%s: want %s, got %q", c.Template, c.Error, out.s)
@@ -54,6 +54,42 @@ func TestJinja(t *testing.T) {
 			continue
 		}
 		assert.Equal(t, c.Expected, out.s, c.Template)
+	}
+}
+
+// asIs renders messages as they are, as Jinja does.
+func asIs(tmpl *Template, messages []byte, o Options) (text, error) {
+	conversation, err := fromJSON(messages)
+	if err != nil {
+		return text{}, err
+	}
+	return tmpl.jinja(conversation.(*list), o)
+}
+
+// A template gets messages as transformers 5.24 gives them to it (apply_chat_template): without
+// null, and with the reasoning under two names.
+func TestMessagesOfTransformers(t *testing.T) {
+	tmpl := mustParse(t, `{% for m in messages %}{{ m | tojson }}{{ m.content }}{{ m.content is defined }}`+
+		`{% endfor %}`)
+	for message, want := range map[string]string{
+		`{"role": "assistant", "content": null, "tool_calls": [{"id": null}], "name": null}`: `{"role": "assistant", "tool_calls": [{"id": null}]}False`,
+		`{"role": "assistant", "reasoning": "T", "content": "a"}`: `{"thinking": "T", "role": "assistant", ` +
+			`"reasoning": "T", "content": "a", "reasoning_content": "T"}aTrue`,
+		`{"content": "a", "reasoning_content": "T", "role": "assistant"}`: `{"thinking": "T", ` +
+			`"content": "a", "reasoning_content": "T", "role": "assistant"}aTrue`,
+		`{"reasoning": "U", "reasoning_content": null, "thinking": "T", "content": "a"}`: `{"thinking": "T", ` +
+			`"reasoning": "U", "content": "a", "reasoning_content": "T"}aTrue`,
+		`{"reasoning_content": "", "thinking": "T", "reasoning": "U", "content": "a"}`: `{"thinking": "T", ` +
+			`"reasoning_content": "", "reasoning": "U", "content": "a"}aTrue`,
+		`{"reasoning": null, "content": "a"}`: `{"content": "a"}aTrue`,
+	} {
+		parts, err := tmpl.RenderJSON([]byte("["+message+"]"), Options{})
+		require.NoError(t, err)
+		var out strings.Builder
+		for _, p := range parts {
+			out.WriteString(p.Text)
+		}
+		require.Equal(t, want, out.String())
 	}
 }
 
