@@ -45,7 +45,8 @@ var TransformerFiles = []string{"sentence_bert_config.json", "sentence_roberta_c
 // in any of its forms, how to chat, and what sentence-transformers does after the network.
 var Companions = append([]string{"generation_config.json", "tokenizer.json", "vocab.json",
 	"merges.txt", "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json",
-	"chat_template.jinja", "chat_template.json", "vocab.txt", "modules.json",
+	"chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja",
+	"vocab.txt", "modules.json",
 	"config_sentence_transformers.json", "1_Pooling/config.json", "2_Dense/config.json",
 	"2_Dense/model.safetensors", "3_Dense/config.json", "3_Dense/model.safetensors"},
 	TransformerFiles...)

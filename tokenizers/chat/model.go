@@ -13,8 +13,8 @@ import (
 )
 
 // Files are the names that [ForModel] reads if they exist.
-var Files = []string{"chat_template.jinja", "tokenizer_config.json", "special_tokens_map.json",
-	"generation_config.json"}
+var Files = []string{"chat_template.jinja", "additional_chat_templates/tool_use.jinja",
+	"tokenizer_config.json", "special_tokens_map.json", "generation_config.json"}
 
 const maxFile = 16 << 20 // largest of Files in bytes
 
@@ -29,17 +29,18 @@ type Model struct {
 }
 
 // ForModel reads the chat template in a model's folder, chat_template.jinja or the field
-// chat_template of tokenizer_config.json, and the tokens that end an answer. t is the model's
-// tokenizer; template, if it is not "", takes the place of the folder's. The error is
-// fs.ErrNotExist if there is no template, because the model was not trained to chat.
+// chat_template of tokenizer_config.json, with the one named tool_use for requests with functions,
+// and the tokens that end an answer. t is the model's tokenizer; template, if it is not "", takes
+// the place of the folder's. The error is fs.ErrNotExist if there is no template, because the model
+// was not trained to chat.
 func ForModel(files fs.FS, t tokenizers.Tokenizer, template string) (*Model, error) {
 	config, err := readConfig(files, "tokenizer_config.json")
 	if err != nil {
 		return nil, err
 	}
-	source := template
-	if source == "" {
-		if source, err = readTemplate(files, config); err != nil {
+	named := map[string]string{"default": template}
+	if template == "" {
+		if named, err = readTemplates(files, config); err != nil {
 			return nil, err
 		}
 	}
@@ -47,7 +48,11 @@ func ForModel(files fs.FS, t tokenizers.Tokenizer, template string) (*Model, err
 	if err != nil {
 		return nil, err
 	}
-	tmpl, err := Parse(source, names)
+	tmpl, err := Parse(named["default"], names)
+	if tools, ok := named["tool_use"]; ok && err == nil {
+		tmpl.tools, err = Parse(tools, names)
+		tmpl.source += tools
+	}
 	if err != nil {
 		return nil, fmt.Errorf("chat template: %w", err)
 	}
@@ -168,32 +173,37 @@ func readConfig(files fs.FS, name string) (map[string]json.RawMessage, error) {
 	return config, nil
 }
 
-// readTemplate returns the template's source: a file of its own, a text in the config, or the one
-// named default among several.
-func readTemplate(files fs.FS, config map[string]json.RawMessage) (string, error) {
-	data, err := readFile(files, "chat_template.jinja")
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return string(data), err
+// readTemplates returns the sources of the model's templates by their names: of its files or,
+// without any, of the config, where one text is the default.
+func readTemplates(files fs.FS, config map[string]json.RawMessage) (map[string]string, error) {
+	named := map[string]string{}
+	for name, file := range map[string]string{"default": Files[0], "tool_use": Files[1]} {
+		data, err := readFile(files, file)
+		if err == nil {
+			named[name] = string(data)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
 	}
 	var source *string
 	var several []struct{ Name, Template string }
 	raw, ok := config["chat_template"]
 	switch {
-	case ok && json.Unmarshal(raw, &source) == nil:
-	case ok && json.Unmarshal(raw, &several) == nil:
+	case len(named) > 0 || !ok:
+	case json.Unmarshal(raw, &source) == nil && source != nil:
+		named["default"] = *source
+	case json.Unmarshal(raw, &several) == nil:
 		for _, one := range several {
-			if one.Name == "default" {
-				source = &one.Template
-			}
+			named[one.Name] = one.Template
 		}
-	case ok:
-		return "", fmt.Errorf("tokenizer_config.json: chat_template is neither a text nor a " +
+	default:
+		return nil, fmt.Errorf("tokenizer_config.json: chat_template is neither a text nor a " +
 			"list of them")
 	}
-	if source == nil {
-		return "", fmt.Errorf("chat template: the model has none: %w", fs.ErrNotExist)
+	if _, ok := named["default"]; !ok {
+		return nil, fmt.Errorf("chat template: the model has none: %w", fs.ErrNotExist)
 	}
-	return *source, nil
+	return named, nil
 }
 
 // idsOf reads one id or a list of ids.

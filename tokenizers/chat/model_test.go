@@ -137,6 +137,26 @@ func TestForModel(t *testing.T) {
 	require.ErrorContains(t, err, "messages: found NoneType, want a JSON array")
 	require.Empty(t, parts)
 
+	// As get_chat_template of transformers 5.24 chooses by name; files count more than the config.
+	choose := func(want string, o Options) {
+		m, err = ForModel(files, tok, "")
+		require.NoError(t, err)
+		parts, err = m.Template.Render([]Message{{"user", "x"}}, o)
+		require.NoError(t, err)
+		require.Equal(t, []tokenizers.Part{{Text: want, Special: true}}, parts)
+	}
+	choose("plain", Options{})
+	choose("tools", Options{Tools: []byte("[]")})
+	files["chat_template.jinja"] = &fstest.MapFile{Data: []byte("own")}
+	choose("own", Options{Tools: []byte("[]")})
+	files["additional_chat_templates/tool_use.jinja"] = &fstest.MapFile{Data: []byte("own tools")}
+	choose("own", Options{})
+	choose("own tools", Options{Tools: []byte("[]")})
+	delete(files, "chat_template.jinja")
+	_, err = ForModel(files, tok, "")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	delete(files, "additional_chat_templates/tool_use.jinja")
+
 	_, err = ForModel(fstest.MapFS{}, tok, "")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	for config, want := range map[string]string{

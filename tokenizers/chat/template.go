@@ -38,7 +38,8 @@ func Ask(system, question string) ([]byte, error) {
 type Template struct {
 	body   []stmt
 	names  map[string]string // bos_token and similar
-	source string
+	source string            // with that of tools
+	tools  *Template         // for conversations with functions; nil: this one
 }
 
 // Options say what a rendering is for. The zero value asks for the assistant's next message.
@@ -59,7 +60,7 @@ func Parse(source string, tokens map[string]string) (t *Template, err error) {
 	}
 	p := parser{tokens: lex(source)}
 	body, _ := p.body()
-	return &Template{body, tokens, source}, nil
+	return &Template{body, tokens, source, nil}, nil
 }
 
 // Render returns the text of messages, in parts; parts that are not Special come from the
@@ -119,6 +120,7 @@ func (d *dict) asMessage() *dict {
 func (t *Template) jinja(conversation *list, o Options) (out text, err error) {
 	var tools any
 	if o.Tools != nil {
+		t = cmp.Or(t.tools, t)
 		if tools, err = fromJSON(o.Tools); err != nil {
 			return text{}, fmt.Errorf("tools: %w", err)
 		}
