@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"unmask/generate"
 	"unmask/internal/fasta"
@@ -21,8 +22,14 @@ import (
 // Input is one line of a list of prompts: a Request in JSON. What it leaves out is the run's.
 type Input json.RawMessage
 
-// InputOf returns the input that a request is; what is zero in it is left out.
+// InputOf returns the input that a request is; what is zero in it is left out. JSON has no texts
+// that are not UTF-8: Over refuses the input of one.
 func InputOf(r Request) Input {
+	for _, text := range []string{r.Prompt, r.Infill, r.Suffix, r.Negative} {
+		if !utf8.ValidString(text) {
+			return Input(text)
+		}
+	}
 	data, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // nothing in it can fail
@@ -86,6 +93,9 @@ func ReadInputs(r io.Reader) (list []Input, err error) {
 		line := bytes.TrimSpace([]byte(text))
 		if len(line) == 0 {
 			continue
+		}
+		if err := jsonline.CheckUTF8(text); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if len(list) == 0 {
 			objects = objectStart.Match(line)

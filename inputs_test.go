@@ -51,6 +51,8 @@ func TestReadInputs(t *testing.T) {
 		"{}\n{\"seed\": \"7\"}":             "seed is a string, want 0 to 2^64-1",
 		"{\"prompt\": 1}":                   "prompt is a number, want a string",
 		"{\"prompt\": \"a":                  "line 1 is",
+		"a\nb\xff":                          "line 2: byte 1 is 0xff, want UTF-8",
+		"{\"prompt\": \"\xff\"}":            "line 1: byte 12 is 0xff, want UTF-8",
 		"{\"prompt\": \"a\"} x":             "line 1 is",
 		`{"prompt": "a", "infill":"b"}`:     "line 1: prompt and infill together, want one of them",
 		"a\n" + strings.Repeat("x", 17<<20): "line 2 has more than 16777216 bytes",
@@ -59,6 +61,14 @@ func TestReadInputs(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "\n")
 		require.Less(t, len(err.Error()), 300)
+	}
+}
+
+// An input of what JSON has no text for is refused, as the request itself is.
+func TestInputOfNoUTF8(t *testing.T) {
+	for _, r := range []unmask.Request{{Prompt: "ab\xff"}, {Infill: "ab\xff[3]"}, {Suffix: "ab\xff"}} {
+		_, _, err := unmask.InputOf(r).Over(unmask.Request{})
+		require.EqualError(t, err, "byte 2 is 0xff, want UTF-8")
 	}
 }
 

@@ -182,7 +182,7 @@ func (r *Request) UnmarshalJSON(data []byte) error {
 // read is UnmarshalJSON where names of files may stand.
 func (r *Request) read(data []byte) error {
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
+	if err := cmp.Or(jsonline.CheckUTF8(data), json.Unmarshal(data, &fields)); err != nil {
 		return err
 	}
 	over := maps.Clone(r.Overrides)

@@ -311,7 +311,11 @@ func (c *conversation) prepare(ctx context.Context, r *unmask.Request, messages 
 	generate.Request, error) {
 	c.left = min(c.left, len(messages)-1)
 	for before := c.left; ; c.left += 2 {
-		r.Messages, _ = json.Marshal(c.whole(messages[c.left:])) // texts, which never fail
+		data, err := chat.JSON(c.whole(messages[c.left:]))
+		if err != nil {
+			return generate.Request{}, err
+		}
+		r.Messages = data
 		q, err := c.of.Prepare(ctx, *r)
 		var long *param.Error
 		if errors.As(err, &long) && long.Reason == param.TooLong && len(messages) > c.left+2 {

@@ -83,11 +83,10 @@ func (c *chat) read() (messages []byte, err error) {
 	switch {
 	case c.messages != "":
 		messages, err = readMessages(c.messages)
-		return messages, Wrap(c.flag(), atomicfile.Cause(err))
 	case c.question != "":
-		return chats.Ask(c.system, c.question)
+		messages, err = chats.Ask(c.system, c.question)
 	}
-	return nil, nil
+	return messages, Wrap(c.flag(), atomicfile.Cause(err))
 }
 
 // flag returns the flag of the messages.

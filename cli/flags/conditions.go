@@ -69,7 +69,7 @@ func (f *Images) Request(m *unmask.Model, over generate.Overrides) (r unmask.Req
 		return r, nil, Usage("--prompt is missing: the model draws from a text")
 	case len(list) == 1:
 		r, _, err = list[0].Over(r)
-		list = nil
+		list, err = nil, Wrap("--prompt", err) // no class is refused here
 	}
 	return r, list, err
 }

@@ -75,10 +75,7 @@ func (l Limits) Check(text []byte) error {
 	if err := l.scan(text); err != nil {
 		return err
 	}
-	if at := loneSurrogate(text); at >= 0 {
-		return refuse(NotUTF8, "byte %d is half of a surrogate pair, want both halves", at)
-	}
-	return nil
+	return CheckPairs(text)
 }
 
 // CheckUTF8 returns an *Error that names the first byte that is no UTF-8.
@@ -165,9 +162,9 @@ func syntax(text []byte, err error) error {
 	return refuse(Syntax, "byte %d: %s, want one JSON object", at, what)
 }
 
-// loneSurrogate returns the offset of an escape such as \ud800 without its other half, -1 for none.
+// CheckPairs returns an *Error that names the first escape such as \ud800 without its other half.
 // text is valid JSON.
-func loneSurrogate(text []byte) int {
+func CheckPairs(text []byte) error {
 	unit := func(at int) rune { // of the escape there; 0 if it is another
 		if !bytes.HasPrefix(text[at:], []byte(`\u`)) {
 			return 0
@@ -182,12 +179,12 @@ func loneSurrogate(text []byte) int {
 		if first := unit(at); !utf16.IsSurrogate(first) {
 			at++
 		} else if utf16.DecodeRune(first, unit(at+6)) == utf8.RuneError {
-			return at
+			return refuse(NotUTF8, "byte %d is half of a surrogate pair, want both halves", at)
 		} else {
 			at += 11
 		}
 	}
-	return -1
+	return nil
 }
 
 // KindOf names what a JSON value is, for errors.

@@ -98,7 +98,7 @@ func (m *Model) stop(id int32) {
 // Encode returns the ids of a conversation, up to the start of the answer. The text of messages
 // never becomes a special token.
 func (m *Model) Encode(messages []Message, o Options) ([]int32, error) {
-	data, err := json.Marshal(messages)
+	data, err := JSON(messages)
 	if err != nil {
 		return nil, err
 	}

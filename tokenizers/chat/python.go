@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"unmask/internal/jsonline"
 )
 
 // str returns Python's str(v), which is how a template writes v.
@@ -267,13 +269,16 @@ func jsonEscape(c rune) string {
 // fromJSON reads a value of the conversation; all its texts, also keys, count as user input.
 func fromJSON(data []byte) (v any, err error) {
 	defer recovered(&err)
+	if err = jsonline.CheckUTF8(data); err != nil {
+		return nil, err
+	}
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.UseNumber()
 	v = readJSON(d, 0)
 	if _, err := d.Token(); err != io.EOF {
 		fail("byte %d: more than one value", d.InputOffset())
 	}
-	return v, nil
+	return v, jsonline.CheckPairs(data)
 }
 
 // nextJSON reads the next token.

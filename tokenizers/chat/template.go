@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"time"
 
+	"unmask/internal/jsonline"
 	"unmask/tokenizers"
 )
 
@@ -25,13 +26,23 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// Ask returns the messages of a question as JSON; system, which may be "", is the first one.
+// JSON returns messages as JSON. A text that is not UTF-8 is an error.
+func JSON(messages []Message) ([]byte, error) {
+	for i, m := range messages {
+		if err := cmp.Or(jsonline.CheckUTF8(m.Role), jsonline.CheckUTF8(m.Content)); err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+	}
+	return json.Marshal(messages)
+}
+
+// Ask returns the JSON of a question's messages; system, which may be "", is the first one.
 func Ask(system, question string) ([]byte, error) {
 	list := []Message{{Role: "user", Content: question}}
 	if system != "" {
 		list = append([]Message{{Role: "system", Content: system}}, list...)
 	}
-	return json.Marshal(list)
+	return JSON(list)
 }
 
 // Template renders conversations. It is safe for concurrent use.
@@ -66,7 +77,7 @@ func Parse(source string, tokens map[string]string) (t *Template, err error) {
 // Render returns the text of messages, in parts; parts that are not Special come from the
 // conversation. An error is the template's own, such as one for an unknown role, or about a limit.
 func (t *Template) Render(messages []Message, o Options) ([]tokenizers.Part, error) {
-	data, err := json.Marshal(messages)
+	data, err := JSON(messages)
 	if err != nil {
 		return nil, err
 	}

@@ -93,6 +93,16 @@ func TestMessagesOfTransformers(t *testing.T) {
 	}
 }
 
+// A text that is not UTF-8, which JSON cannot say, is refused.
+func TestTextsAreUTF8(t *testing.T) {
+	_, err := Ask("", "a\xffb")
+	require.EqualError(t, err, "message 0: byte 1 is 0xff, want UTF-8")
+	_, err = Ask("\xff", "b")
+	require.EqualError(t, err, "message 0: byte 0 is 0xff, want UTF-8")
+	_, err = mustParse(t, `{{ messages }}`).Render([]Message{{"user", "a"}, {"u\xff", "b"}}, Options{})
+	require.EqualError(t, err, "message 1: byte 1 is 0xff, want UTF-8")
+}
+
 // Templates that would run, nest or grow without end give a one-line error.
 func TestLimits(t *testing.T) {
 	for name, source := range map[string]string{
@@ -144,7 +154,8 @@ func TestLimits(t *testing.T) {
 	_, err = mustParse(t, `{{ messages }}`).RenderJSON([]byte(strings.Repeat("[", 200000)),
 		Options{})
 	require.ErrorContains(t, err, "messages: byte 102: nested deeper than 100")
-	for _, bad := range []string{"", "{", "7", `{"role":"user"}`, `[]]`, "\xff"} {
+	for _, bad := range []string{"", "{", "7", `{"role":"user"}`, `[]]`, "\xff", "[\"\xff\"]",
+		`[{"role":"user","content":"\ud83d"}]`} {
 		_, err = mustParse(t, "x").RenderJSON([]byte(bad), Options{})
 		require.ErrorContains(t, err, "messages: ")
 	}
