@@ -166,6 +166,8 @@ func method(v any, name string) any {
 		of, missing = dictMethods, " clear copy fromkeys pop popitem setdefault update "
 	case *list:
 		missing = " append clear copy count extend index insert pop remove reverse sort "
+	case *function:
+		missing = " arguments caller catch_kwargs catch_varargs explicit_caller name "
 	case int64, bool, float64:
 		missing = " as_integer_ratio bit_count bit_length conjugate denominator from_bytes fromhex hex " +
 			"imag is_integer numerator real to_bytes "

@@ -134,8 +134,11 @@ func (p *parser) statement(word string, line int) []stmt {
 		}
 		p.want(finish, "%}")
 		return []stmt{func(*run, *scope, *builder) string { return word }}
-	case "generation": // marks what a model is trained to write
-		return p.inside("endgeneration")
+	case "generation": // marks what a model is trained to write; called at once
+		body := p.function("endgeneration")
+		return []stmt{func(r *run, s *scope, out *builder) string {
+			return r.exec(body, s.inner(), out)
+		}}
 	}
 	fail("line %d: statement %.40q is not known, want if, for, set, macro, call, filter, "+
 		"break or continue", line, word)
@@ -148,6 +151,13 @@ func (p *parser) inside(end string) []stmt {
 	body, _ := p.body(end)
 	p.want(finish, "%}")
 	return body
+}
+
+// function is inside for the body of a function, which jumps of a loop around it do not leave.
+func (p *parser) function(end string) []stmt {
+	defer func(loops int) { p.loops = loops }(p.loops)
+	p.loops = 0
+	return p.inside(end)
 }
 
 // bodyName is the variable of a filter block's body, which no template can name.
@@ -177,7 +187,7 @@ func (p *parser) call() stmt {
 	if !ok {
 		fail("line %d: call is not followed by a call of a macro", line)
 	}
-	m.body = p.inside("endcall")
+	m.body = p.function("endcall")
 	return func(r *run, s *scope, out *builder) string {
 		out.add(r.str(x.do(r, s, r.macro(m, s))))
 		return ""
@@ -316,16 +326,13 @@ func (p *parser) set() stmt {
 func (p *parser) macro() stmt {
 	m := define{name: p.wantName()}
 	p.signature(&m)
-	loops := p.loops
-	p.loops = 0
 	tokens := p.tokens
-	m.body = p.inside("endmacro")
+	m.body = p.function("endmacro")
 	for _, t := range tokens[:len(tokens)-len(p.tokens)] {
 		m.varargs = m.varargs || t.kind == name && t.text == "varargs"
 		m.kwargs = m.kwargs || t.kind == name && t.text == "kwargs"
 		m.caller = m.caller || t.kind == name && t.text == "caller"
 	}
-	p.loops = loops
 	return func(r *run, s *scope, _ *builder) string {
 		s.names[m.name] = r.macro(m, s)
 		return ""

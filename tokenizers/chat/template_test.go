@@ -93,6 +93,27 @@ func TestMessagesOfTransformers(t *testing.T) {
 	}
 }
 
+// What a generation block sets stays in it, and no jump leaves it: in Jinja it is a call block (the
+// texts and errors are those of transformers 5.24).
+func TestGeneration(t *testing.T) {
+	for source, want := range map[string]string{
+		`{% set a = 1 %}{% generation %}{% set a = 2 %}{{ a }}{% endgeneration %}{{ a }}`:              "21",
+		`{% for i in [1, 2] %}{% generation %}{{ loop.index }}{{ i }}{% endgeneration %}{% endfor %}`:  "1122",
+		`{% generation %}{% macro f() %}x{% endmacro %}{{ f() }}{% endgeneration %}{{ f is defined }}`: "xFalse",
+	} {
+		out, err := mustParse(t, source).render([]byte("[]"), Options{})
+		require.NoError(t, err)
+		require.Equal(t, want, out.s)
+	}
+	for _, block := range []string{`{% generation %}{% break %}{% endgeneration %}`,
+		`{% call f() %}{% continue %}{% endcall %}`} {
+		_, err := Parse(`{% for i in [1] %}`+block+`{% endfor %}`, nil)
+		require.ErrorContains(t, err, "is outside a loop")
+	}
+	_, err := mustParse(t, `{% macro f() %}{% endmacro %}{{ f.name }}`).render([]byte("[]"), Options{})
+	require.EqualError(t, err, "method name of function is not known here")
+}
+
 // A text that is not UTF-8, which JSON cannot say, is refused.
 func TestTextsAreUTF8(t *testing.T) {
 	_, err := Ask("", "a\xffb")
