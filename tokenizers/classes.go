@@ -15,7 +15,7 @@ import (
 //	letters     \p{L}
 //	numbers     \p{N}
 //	numerics    Rust's numeric characters that are not in numbers
-//	wordOthers  \w without letters
+//	wordOthers  \w of Rust's regex without letters; Oniguruma's has no U+200C and U+200D
 //	marks       what StripAccents drops
 //	nonspacing  the accents that BertNormalizer drops
 //	controls    what BertNormalizer drops as not printed
@@ -60,7 +60,7 @@ var lowers = sync.OnceValue(func() map[rune]rune {
 	return m
 })
 
-// isWord reports whether r is a word character, \w of Unicode.
+// isWord reports whether r is a word character, \w of Rust's regex.
 func isWord(r rune) bool {
 	return inRanges(tables()["letters"], r) || inRanges(tables()["wordOthers"], r)
 }

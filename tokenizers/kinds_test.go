@@ -105,6 +105,34 @@ func TestPublishedPatterns(t *testing.T) {
 	}
 }
 
+// \w is of Oniguruma in expressions, with other characters outside of brackets, and of Rust's regex
+// in Whitespace. The words are those of the library, 0.23.3.
+func TestWordCharacters(t *testing.T) {
+	const text = "a\u00b2!\u00bd a\u200db\u200c\U0001f468\u200d\U0001f469"
+	split := func(regex string) string {
+		return `{"type":"Split","pattern":{"Regex":"` + regex + `"},"behavior":"Removed","invert":true}`
+	}
+	for stage, want := range map[string][]string{
+		split(`\\w+|[^\\w\\s]+`): {"a\u00b2", "!\u00bd", "a", "\u200d", "b",
+			"\u200c\U0001f468\u200d\U0001f469"},
+		split(`[\\w]+|[^\\w\\s]+`): {"a", "\u00b2!\u00bd", "a", "\u200d", "b",
+			"\u200c\U0001f468\u200d\U0001f469"},
+		`{"type":"Whitespace"}`: {"a", "\u00b2!\u00bd", "a\u200db\u200c", "\U0001f468", "\u200d",
+			"\U0001f469"},
+	} {
+		var s object
+		require.NoError(t, json.Unmarshal([]byte(stage), &s))
+		var p preTokenizer
+		require.NoError(t, p.read(s))
+		var got []string
+		require.NoError(t, p.words(piece{text, true}, func(one piece) error {
+			got = append(got, one.text)
+			return nil
+		}))
+		require.Equal(t, want, got, stage)
+	}
+}
+
 // The normal forms equal those of Hugging Face's normalisers, apart from known errors there and
 // here.
 func TestNormalForms(t *testing.T) {

@@ -112,7 +112,7 @@ var newer = sync.OnceValue(func() *strings.Replacer {
 	}
 	letters, caseless := ranges("letters"), ranges("caseless")
 	return strings.NewReplacer(`\p{L}`, letters, `\p{N}`, ranges("numbers"), `\s`, `\pZ\t-\r\x{85}`,
-		`\w`, letters+ranges("wordOthers"), upperOrBoth, upperOrBoth+ranges("upper")+caseless,
+		`\w`, letters+strings.Replace(ranges("wordOthers"), `\x{200c}-\x{200d}`, "", 1), upperOrBoth, upperOrBoth+ranges("upper")+caseless,
 		lowerOrBoth, lowerOrBoth+ranges("lower")+caseless)
 })
 
@@ -124,7 +124,10 @@ func compile(expression string) pattern {
 		return nil
 	}
 	expression = classNames.ReplaceAllStringFunc(text, func(class string) string {
-		if class[0] != '[' {
+		switch {
+		case class == `\w`:
+			class = `[\w\x{b2}\x{b3}\x{b9}\x{bc}-\x{be}]` // Oniguruma's, outside of brackets alone
+		case class[0] != '[':
 			class = "[" + class + "]"
 		}
 		return newer().Replace(class)

@@ -66,7 +66,8 @@ func (p *preTokenizer) read(s object) error {
 		p.split(runs(unicode.IsSpace, 1), false, behaviours["Removed"])
 		return s.only()
 	case "Whitespace":
-		p.split(compile(`\w+|[^\w\s]+`), true, behaviours["Removed"])
+		p.split(runs(unicode.IsSpace, 1), false, behaviours["Removed"])
+		p.split(runs(isWord, 0), false, behaviours["Isolated"])
 		return s.only()
 	case "BertPreTokenizer":
 		p.split(runs(unicode.IsSpace, 1), false, behaviours["Removed"])
