@@ -43,6 +43,9 @@ func (t *Text) Spellings(text string) (list []string) {
 	ids, _ := t.EncodeSpecial(text) // text that cannot be encoded is refused elsewhere
 	for _, id := range ids {
 		name, known := t.Token(id)
+		if id == t.spec.Mask && !strings.Contains(text, name) {
+			name, known = tokenizers.Unmasked(t.Tokenizer).Token(id)
+		}
 		if known && tokenizers.IsSpecial(t.Tokenizer, id) && strings.Contains(text, name) &&
 			!slices.Contains(list, name) {
 			list = append(list, name)

@@ -285,6 +285,11 @@ func TestSpecialTokensOfAPrompt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"<|im_end|>"}, m.Text.Spellings("a<|im_end|> b<|im_end|>"))
 	require.Empty(t, m.Text.Spellings("a b"))
+	masked, err := unmask.LoadFS(tokenizerFolder(t, "sdar-tiny", "null", nil,
+		map[string]any{"mask_token_id": 1}), "x", unmask.Options{Threads: 1})
+	require.NoError(t, err)
+	require.Equal(t, []string{"</s>"}, masked.Text.Spellings("a</s> b"), "the mask's own spelling")
+	require.Equal(t, []string{unmask.Hole}, masked.Text.Spellings(unmask.Hole))
 	for _, r := range []unmask.Request{{Prompt: "a<s>", Suffix: "<s>", MaxTokens: 1, Special: true},
 		{Infill: "a<s>[1]<s>", Special: true}} {
 		q, err := m.Prepare(t.Context(), r)

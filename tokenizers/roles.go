@@ -97,7 +97,7 @@ func tokenText(name string, raw json.RawMessage) (string, error) {
 
 // Role returns the token that the files of t's model name for a role, such as "eos_token".
 func Role(t Tokenizer, role string) (id int32, ok bool) {
-	if v, is := inner(t).(*vocabulary); is {
+	if v, is := Unmasked(t).(*vocabulary); is {
 		id, ok = v.about.roles[role]
 	}
 	return id, ok
@@ -109,14 +109,14 @@ func Role(t Tokenizer, role string) (id int32, ok bool) {
 // that generate text have none. Encode does not add them, because a chat template or the
 // continuation of a prompt has its own.
 func Around(t Tokenizer) (before, after []int32) {
-	if v, ok := inner(t).(*vocabulary); ok {
+	if v, ok := Unmasked(t).(*vocabulary); ok {
 		before, after = slices.Clone(v.about.before), slices.Clone(v.about.after)
 	}
 	return before, after
 }
 
-// inner returns the tokenizer below masks.
-func inner(t Tokenizer) Tokenizer {
+// Unmasked returns the tokenizer below those of WithMask, which has the mask's own spelling.
+func Unmasked(t Tokenizer) Tokenizer {
 	for {
 		m, ok := t.(*masked)
 		if !ok {
