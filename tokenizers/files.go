@@ -149,6 +149,11 @@ func optional(files fs.FS, name string) (object, error) {
 	return o, nil
 }
 
+// ReadConfig reads a file of JSON, an empty object if there is none.
+func ReadConfig(files fs.FS, name string) (map[string]json.RawMessage, error) {
+	return optional(files, name)
+}
+
 // encode returns v as JSON; v holds only values that JSON can represent.
 func encode(v any) json.RawMessage {
 	data, err := json.Marshal(v)

@@ -41,19 +41,13 @@ func allows(allowed []stretch, start, end int) bool {
 
 // IsSpecial reports whether id is a special token of t, such as an end of text.
 func IsSpecial(t Tokenizer, id int32) bool {
-	for {
-		switch one := t.(type) {
-		case *masked:
-			if id == one.id {
-				return true
-			}
-			t = one.Tokenizer
-			continue
-		case *vocabulary:
-			return one.marked[id]
-		}
-		spelling, _ := t.Token(id)
-		special, ok := t.Special(spelling)
-		return ok && special == id
+	switch one := t.(type) {
+	case *masked:
+		return id == one.id || IsSpecial(one.Tokenizer, id)
+	case *vocabulary:
+		return one.marked[id]
 	}
+	spelling, _ := t.Token(id)
+	special, ok := t.Special(spelling)
+	return ok && special == id
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -197,13 +198,7 @@ func spans(text string, p pattern) []span {
 var behaviours = map[string]func([]span) []span{
 	"Isolated": func(s []span) []span { return s },
 	"Removed": func(s []span) []span {
-		kept := s[:0]
-		for _, one := range s {
-			if !one.match {
-				kept = append(kept, one)
-			}
-		}
-		return kept
+		return slices.DeleteFunc(s, func(one span) bool { return one.match })
 	},
 	"Contiguous": func(s []span) []span {
 		return fuse(s, func(last, next span) bool { return last.match == next.match })

@@ -62,16 +62,13 @@ func (p *preTokenizer) read(s object) error {
 		}
 		p.split(runs(isNumeric, most), false, behaviours["Isolated"])
 		return nil
-	case "WhitespaceSplit":
+	case "WhitespaceSplit", "Whitespace", "BertPreTokenizer":
 		p.split(runs(unicode.IsSpace, 1), false, behaviours["Removed"])
-		return s.only()
-	case "Whitespace":
-		p.split(runs(unicode.IsSpace, 1), false, behaviours["Removed"])
-		p.split(runs(isWord, 0), false, behaviours["Isolated"])
-		return s.only()
-	case "BertPreTokenizer":
-		p.split(runs(unicode.IsSpace, 1), false, behaviours["Removed"])
-		p.split(runs(isSign, 1), false, behaviours["Isolated"])
+		if kind == "Whitespace" {
+			p.split(runs(isWord, 0), false, behaviours["Isolated"])
+		} else if kind == "BertPreTokenizer" {
+			p.split(runs(isSign, 1), false, behaviours["Isolated"])
+		}
 		return s.only()
 	case "Punctuation":
 		return p.readPunctuation(s)

@@ -117,13 +117,10 @@ func Around(t Tokenizer) (before, after []int32) {
 
 // Unmasked returns the tokenizer below those of WithMask, which has the mask's own spelling.
 func Unmasked(t Tokenizer) Tokenizer {
-	for {
-		m, ok := t.(*masked)
-		if !ok {
-			return t
-		}
-		t = m.Tokenizer
+	if m, ok := t.(*masked); ok {
+		return Unmasked(m.Tokenizer)
 	}
+	return t
 }
 
 // facts are what a tokenizer's files say besides its vocabulary.

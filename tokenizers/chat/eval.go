@@ -3,6 +3,7 @@ package chat
 import (
 	"math"
 	"math/big"
+	"slices"
 )
 
 // expr is an expression of a template, which the parser makes; run.eval computes its value.
@@ -165,13 +166,8 @@ func (r *run) binary(op string, a, b any) any {
 		}
 		if op == "*" && ok2 && wy && !left.once {
 			r.made(16 * bounded(int64(len(left.items)), y))
-			l := &list{tuple: left.tuple}
-			if len(left.items) > 0 {
-				for range y {
-					l.items = append(l.items, left.items...)
-				}
-			}
-			return l
+			n := int(min(max(y, 0), maxMade))
+			return &list{items: slices.Repeat(left.items, n), tuple: left.tuple}
 		}
 	}
 	if _, is := b.(text); is && op == "*" && ok && wx {

@@ -66,6 +66,12 @@ func option(args []any, i int, named *dict, name string) (any, bool) {
 	return named.get(text{s: name})
 }
 
+// isSet reports whether that argument is there and true.
+func isSet(args []any, i int, named *dict, name string) bool {
+	a, ok := option(args, i, named, name)
+	return ok && truth(a)
+}
+
 // known returns an error for named arguments other than these.
 func known(named *dict, filter string, names ...string) {
 	for _, k := range named.keys {
@@ -79,12 +85,8 @@ func filterLength(r *run, v any, args []any, named *dict) any { return r.length(
 
 func filterJSON(r *run, v any, args []any, named *dict) any {
 	known(named, "tojson", "ensure_ascii", "indent", "separators", "sort_keys")
-	ascii := false
-	if a, ok := option(args, 0, named, "ensure_ascii"); ok {
-		ascii = truth(a)
-	}
-	w := writer{run: r, b: builder{run: r}, json: true, ascii: ascii, item: text{s: ", "},
-		key: text{s: ": "}}
+	w := writer{run: r, b: builder{run: r}, json: true, item: text{s: ", "}, key: text{s: ": "},
+		ascii: isSet(args, 0, named, "ensure_ascii"), sort: isSet(args, 3, named, "sort_keys")}
 	if a, ok := option(args, 1, named, "indent"); ok && a != nil {
 		t, is := a.(text)
 		if !is {
@@ -98,9 +100,6 @@ func filterJSON(r *run, v any, args []any, named *dict) any {
 			fail("tojson: separators is %s, want two texts", typeName(a))
 		}
 		w.item, w.key = wantText(pair.items, 0, "tojson"), wantText(pair.items, 1, "tojson")
-	}
-	if a, ok := option(args, 3, named, "sort_keys"); ok {
-		w.sort = truth(a)
 	}
 	w.write(v, 0)
 	return w.b.text()
@@ -251,7 +250,7 @@ func filterDefault(r *run, v any, args []any, named *dict) any {
 	if !ok {
 		otherwise = text{}
 	}
-	if a, ok := option(args, 1, named, "boolean"); ok && truth(a) && !truth(v) {
+	if isSet(args, 1, named, "boolean") && !truth(v) {
 		return otherwise
 	}
 	if _, missing := v.(undefined); missing {

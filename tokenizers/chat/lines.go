@@ -33,8 +33,7 @@ func filterIndent(r *run, v any, args []any, named *dict) any {
 			width = r.repeat(text{s: " "}, r.index(a))
 		}
 	}
-	first, ok := option(args, 1, named, "first")
-	blank, ok2 := option(args, 2, named, "blank")
+	first, blank := isSet(args, 1, named, "first"), isSet(args, 2, named, "blank")
 	whole := r.binary("+", v, text{s: "\n"})
 	r.made(2 * len(whole.(text).s))
 	b := builder{run: r}
@@ -42,7 +41,7 @@ func filterIndent(r *run, v any, args []any, named *dict) any {
 		if i > 0 {
 			b.put("\n", false)
 		}
-		if i == 0 && ok && truth(first) || i > 0 && (line.s != "" || ok2 && truth(blank)) {
+		if i == 0 && first || i > 0 && (line.s != "" || blank) {
 			b.add(width)
 		}
 		b.add(line)

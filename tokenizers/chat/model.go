@@ -16,7 +16,7 @@ import (
 var Files = []string{"chat_template.jinja", "additional_chat_templates/tool_use.jinja",
 	"tokenizer_config.json", "special_tokens_map.json", "generation_config.json"}
 
-const maxFile = 16 << 20 // largest of Files in bytes
+const maxFile = 16 << 20 // largest template in bytes
 
 // Model is the chat format of one model. It is safe for concurrent use.
 type Model struct {
@@ -34,7 +34,7 @@ type Model struct {
 // the place of the folder's. The error is fs.ErrNotExist if there is no template, because the model
 // was not trained to chat.
 func ForModel(files fs.FS, t tokenizers.Tokenizer, template string) (*Model, error) {
-	config, err := readConfig(files, "tokenizer_config.json")
+	config, err := tokenizers.ReadConfig(files, "tokenizer_config.json")
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func ForModel(files fs.FS, t tokenizers.Tokenizer, template string) (*Model, err
 		return nil, fmt.Errorf("chat template: %w", err)
 	}
 	m := New(tmpl, t)
-	generation, err := readConfig(files, "generation_config.json")
+	generation, err := tokenizers.ReadConfig(files, "generation_config.json")
 	if err != nil {
 		return nil, err
 	}
@@ -149,40 +149,16 @@ func (m *Model) Answer(ids []int32) (answer []int32, ended bool) {
 	return ids[:at], true
 }
 
-func readFile(files fs.FS, name string) ([]byte, error) {
-	data, err := tokenizers.ReadFile(files, name, maxFile)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return data, nil
-}
-
-// readConfig reads a file of JSON, nothing if there is none.
-func readConfig(files fs.FS, name string) (map[string]json.RawMessage, error) {
-	data, err := readFile(files, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var config map[string]json.RawMessage
-	if err := json.Unmarshal(data, &config); err != nil {
-		return nil, fmt.Errorf("%s: %s", name, oneLine(err.Error()))
-	}
-	return config, nil
-}
-
 // readTemplates returns the sources of the model's templates by their names: of its files or,
 // without any, of the config, where one text is the default.
 func readTemplates(files fs.FS, config map[string]json.RawMessage) (map[string]string, error) {
 	named := map[string]string{}
 	for name, file := range map[string]string{"default": Files[0], "tool_use": Files[1]} {
-		data, err := readFile(files, file)
+		data, err := tokenizers.ReadFile(files, file, maxFile)
 		if err == nil {
 			named[name] = string(data)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	var source *string
@@ -207,11 +183,10 @@ func readTemplates(files fs.FS, config map[string]json.RawMessage) (map[string]s
 }
 
 // idsOf reads one id or a list of ids.
-func idsOf(raw json.RawMessage) []int32 {
-	var one int32
-	var several []int32
-	if json.Unmarshal(raw, &one) == nil && len(raw) > 0 && string(raw) != "null" {
-		return []int32{one}
+func idsOf(raw json.RawMessage) (several []int32) {
+	var one *int32
+	if json.Unmarshal(raw, &one) == nil && one != nil {
+		return []int32{*one}
 	}
 	if json.Unmarshal(raw, &several) != nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 // filter's arguments.
 func (r *run) keyed(args []any, sensitive, attribute int, named *dict) func(any) any {
 	get := r.attributeOf(args, attribute, named)
-	if a, ok := option(args, sensitive, named, "case_sensitive"); ok && truth(a) {
+	if isSet(args, sensitive, named, "case_sensitive") {
 		return get
 	}
 	return func(v any) any {
@@ -78,7 +78,7 @@ func filterDictsort(r *run, v any, args []any, named *dict) any {
 		}
 	}
 	key := r.keyed(args, 0, -1, named)
-	return r.sorted(r.pairs(d).items, r.reversed(args, 2, named),
+	return r.sorted(r.pairs(d).items, isSet(args, 2, named, "reverse"),
 		func(v any) any { return key(v.(*list).items[at]) })
 }
 
@@ -89,13 +89,8 @@ func filterSort(r *run, v any, args []any, named *dict) any {
 		fail("sort by several attributes is not done here")
 	}
 	key := r.keyed(args, 1, 2, named)
-	return r.sorted(r.items(v), r.reversed(args, 0, named),
+	return r.sorted(r.items(v), isSet(args, 0, named, "reverse"),
 		func(v any) any { return &list{items: []any{key(v)}} }) // what is equal need not compare
-}
-
-func (r *run) reversed(args []any, i int, named *dict) bool {
-	a, ok := option(args, i, named, "reverse")
-	return ok && truth(a)
 }
 
 // order compares two values as slices.SortFunc wants it.

@@ -92,25 +92,17 @@ func (p *parser) body(ends ...string) ([]stmt, string) {
 			if slices.Contains(ends, word) {
 				return list, word
 			}
-			list = append(list, p.statement(word, t.line)...)
+			list = append(list, p.statement(word, t.line))
 		}
 	}
 }
 
-func (p *parser) statement(word string, line int) []stmt {
+func (p *parser) statement(word string, line int) stmt {
+	if read := map[string]func() stmt{"if": p.branch, "for": p.loop, "set": p.set, "macro": p.macro,
+		"call": p.call, "filter": p.filtered, "generation": p.generation}[word]; read != nil {
+		return read()
+	}
 	switch word {
-	case "if":
-		return []stmt{p.branch()}
-	case "for":
-		return []stmt{p.loop()}
-	case "set":
-		return []stmt{p.set()}
-	case "macro":
-		return []stmt{p.macro()}
-	case "call":
-		return []stmt{p.call()}
-	case "filter":
-		return []stmt{p.filtered()}
 	case "raw":
 		fail("line %d: statement raw is not done here", line)
 	case "include", "import", "from", "extends", "print",
@@ -124,21 +116,16 @@ func (p *parser) statement(word string, line int) []stmt {
 			p.skip(name, p.peek().text)
 			p.want(finish, "%}")
 		}
-		return []stmt{func(*run, *scope, *builder) string {
+		return func(*run, *scope, *builder) string {
 			fail("statement %s is not done here", word)
 			return ""
-		}}
+		}
 	case "break", "continue":
 		if p.loops == 0 {
 			fail("line %d: %s is outside a loop", line, word)
 		}
 		p.want(finish, "%}")
-		return []stmt{func(*run, *scope, *builder) string { return word }}
-	case "generation": // marks what a model is trained to write; called at once
-		body := p.function("endgeneration")
-		return []stmt{func(r *run, s *scope, out *builder) string {
-			return r.exec(body, s.inner(), out)
-		}}
+		return func(*run, *scope, *builder) string { return word }
 	}
 	fail("line %d: statement %.40q is not known, want if, for, set, macro, call, filter, "+
 		"break or continue", line, word)
@@ -158,6 +145,12 @@ func (p *parser) function(end string) []stmt {
 	defer func(loops int) { p.loops = loops }(p.loops)
 	p.loops = 0
 	return p.inside(end)
+}
+
+// generation marks what a model is trained to write: a function that is called at once.
+func (p *parser) generation() stmt {
+	body := p.function("endgeneration")
+	return func(r *run, s *scope, out *builder) string { return r.exec(body, s.inner(), out) }
 }
 
 // bodyName is the variable of a filter block's body, which no template can name.

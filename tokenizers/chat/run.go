@@ -220,21 +220,13 @@ func globals() map[string]any {
 		"namespace": func(r *run, args []any, named *dict) any { return &namespace{r.dict(args, named)} },
 		"dict":      func(r *run, args []any, named *dict) any { return r.dict(args, named) },
 		"raise_exception": func(r *run, args []any, _ *dict) any {
-			if len(args) != 1 {
-				fail("raise_exception takes one message")
-			}
+			want(args, 1, 1, "raise_exception")
 			fail("%s", r.str(args[0]).s)
 			return nil
 		},
 		"strftime_now": func(r *run, args []any, _ *dict) any {
-			if len(args) != 1 {
-				fail("strftime_now takes one format")
-			}
-			format, ok := args[0].(text)
-			if !ok {
-				fail("strftime_now takes a text, found %s", typeName(args[0]))
-			}
-			return r.strftime(format)
+			want(args, 1, 1, "strftime_now")
+			return r.strftime(wantText(args, 0, "strftime_now"))
 		},
 	} {
 		all[name] = &function{name, call}
@@ -251,9 +243,7 @@ func globals() map[string]any {
 // dict returns the result of dict(...): from another dict or pairs, and from names.
 func (r *run) dict(args []any, named *dict) *dict {
 	d := newDict()
-	if len(args) > 1 {
-		fail("dict expected at most 1 argument, got %d", len(args))
-	}
+	want(args, 0, 1, "dict")
 	for _, a := range args {
 		if from, ok := a.(*dict); ok {
 			r.step(len(from.keys))
