@@ -109,7 +109,11 @@ func (v *vocabulary) readStages(file object) error {
 		name string
 		read func(object) error
 	}{
-		{"normalizer", func(s object) (err error) { v.normalize, err = readNormalizer(s); return }},
+		{"normalizer", func(s object) (err error) {
+			v.forgets = strings.Contains(string(encode(s)), `"Precompiled"`)
+			v.normalize, err = readNormalizer(s)
+			return
+		}},
 		{"pre_tokenizer", v.cut.read},
 		{"post_processor", func(s object) (err error) { v.about.around, err = readAround(s); return }},
 		{"decoder", func(s object) (err error) {

@@ -112,8 +112,9 @@ var newer = sync.OnceValue(func() *strings.Replacer {
 		return b.String()
 	}
 	letters, caseless := ranges("letters"), ranges("caseless")
+	others := strings.Replace(ranges("wordOthers"), `\x{200c}-\x{200d}`, "", 1)
 	return strings.NewReplacer(`\p{L}`, letters, `\p{N}`, ranges("numbers"), `\s`, `\pZ\t-\r\x{85}`,
-		`\w`, letters+strings.Replace(ranges("wordOthers"), `\x{200c}-\x{200d}`, "", 1), upperOrBoth, upperOrBoth+ranges("upper")+caseless,
+		`\w`, letters+others, upperOrBoth, upperOrBoth+ranges("upper")+caseless,
 		lowerOrBoth, lowerOrBoth+ranges("lower")+caseless)
 })
 

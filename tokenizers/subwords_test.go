@@ -89,9 +89,9 @@ func TestUnigramFilesThatAreRefused(t *testing.T) {
 	}
 }
 
-// precompiledMap returns the table that replaces "A" by "bc": a trie of 256 units in which the
+// precompiledMap returns the table that replaces "A" by a text: a trie of 256 units in which the
 // root's children are at their letter xor 1, and the value of A is at 200.
-func precompiledMap() string {
+func precompiledMap(text string) string {
 	units := make([]uint32, 256)
 	units[0] = 1 << 10                          // children at 1
 	units['A'^1] = 'A' | 1<<8 | ('A'^1^200)<<10 // has a value, at unit 200
@@ -100,7 +100,7 @@ func precompiledMap() string {
 	for _, u := range units {
 		data = binary.LittleEndian.AppendUint32(data, u)
 	}
-	return base64.StdEncoding.EncodeToString(append(data, "bc\x00"...))
+	return base64.StdEncoding.EncodeToString(append(data, text+"\x00"...))
 }
 
 func TestPrecompiled(t *testing.T) {
@@ -110,7 +110,7 @@ func TestPrecompiled(t *testing.T) {
 		return readNormalizer(object{"type": json.RawMessage(`"Precompiled"`),
 			"precompiled_charsmap": data})
 	}
-	n, err := read(precompiledMap())
+	n, err := read(precompiledMap("bc"))
 	require.NoError(t, err)
 	require.Equal(t, "xbcybc.", n("xAyA."))
 	require.Equal(t, "e\u0301bc", n("e\u0301A"))
@@ -122,5 +122,27 @@ func TestPrecompiled(t *testing.T) {
 	} {
 		_, err := read(table)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// A Precompiled that drops the first characters does not take the text's beginning with them, as
+// other normalizers do; the tokens are those of the library, 0.23.3.
+func TestFirstOfWhatIsDropped(t *testing.T) {
+	precompiled := `{"type":"Precompiled","precompiled_charsmap":"` + precompiledMap("") + `"}`
+	for normalizer, want := range map[string]map[string][]int32{
+		precompiled: {"a": {0, 1}, "Aa": {0, 1}, "AAa": {0, 1}, " a": {0, 1}},
+		`{"type":"Sequence","normalizers":[` + precompiled + `,{"type":"Strip"}]}`: {"a": {0, 1},
+			"Aa": {0, 1}, " a": {1}},
+		`{"type":"Replace","pattern":{"String":"A"},"content":""}`: {"a": {0, 1}, "Aa": {1}, " a": {0, 1}},
+	} {
+		tok, err := Parse([]byte(`{"added_tokens":[],"normalizer":` + normalizer + `,"pre_tokenizer":
+			{"type":"Metaspace","replacement":"▁","prepend_scheme":"first","split":true},
+			"model":{"type":"BPE","vocab":{"▁":0,"a":1},"merges":[]}}`))
+		require.NoError(t, err)
+		for text, ids := range want {
+			got, err := tok.Encode(text)
+			require.NoError(t, err)
+			require.Equal(t, ids, got, "%s %q", normalizer, text)
+		}
 	}
 }

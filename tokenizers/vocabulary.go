@@ -15,6 +15,7 @@ const MaxText = 1 << 25
 type vocabulary struct {
 	raw        *finder    // added tokens found in the original text
 	normalize  normalizer // nil for none
+	forgets    bool       // it drops first characters as if the text began after them: Precompiled
 	normalized *finder    // added tokens found in normalised text
 	cut        preTokenizer
 	model      subwords
@@ -155,7 +156,8 @@ func (e *encoding) part(start, end int) error {
 	begins := start == 0 // a normalizer that drops the first character takes the beginning with it
 	if e.v.normalize != nil {
 		_, size := decode(text)
-		begins = begins && e.v.normalize(text[:size]) != ""
+		begins = begins && (e.v.normalize(text[:size]) != "" ||
+			e.v.forgets && e.v.normalize("\x00"+text[:size]+"\x00") == "\x00\x00") // anywhere
 		// Positions change by normalisation: a token is special if all of its text is in a stretch.
 		whole := e.allows(start, end)
 		inner = func(int, int) bool { return whole }
