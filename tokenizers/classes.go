@@ -2,6 +2,7 @@ package tokenizers
 
 import (
 	_ "embed"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -72,19 +73,8 @@ func isNumeric(r rune) bool {
 
 // inRanges searches sorted ranges.
 func inRanges(ranges [][2]rune, r rune) bool {
-	lo, hi := 0, len(ranges)
-	for lo < hi {
-		mid := (lo + hi) / 2
-		switch {
-		case r < ranges[mid][0]:
-			hi = mid
-		case r > ranges[mid][1]:
-			lo = mid + 1
-		default:
-			return true
-		}
-	}
-	return false
+	at := sort.Search(len(ranges), func(i int) bool { return ranges[i][1] >= r })
+	return at < len(ranges) && ranges[at][0] <= r
 }
 
 // decode is utf8.DecodeRuneInString with a short way for ASCII.

@@ -16,8 +16,6 @@ import (
 var Files = []string{"chat_template.jinja", "additional_chat_templates/tool_use.jinja",
 	"tokenizer_config.json", "special_tokens_map.json", "generation_config.json"}
 
-const maxFile = 16 << 20 // largest template in bytes
-
 // Model is the chat format of one model. It is safe for concurrent use.
 type Model struct {
 	Template  *Template
@@ -154,7 +152,7 @@ func (m *Model) Answer(ids []int32) (answer []int32, ended bool) {
 func readTemplates(files fs.FS, config map[string]json.RawMessage) (map[string]string, error) {
 	named := map[string]string{}
 	for name, file := range map[string]string{"default": Files[0], "tool_use": Files[1]} {
-		data, err := tokenizers.ReadFile(files, file, maxFile)
+		data, err := tokenizers.ReadFile(files, file, MaxSource)
 		if err == nil {
 			named[name] = string(data)
 		} else if !errors.Is(err, fs.ErrNotExist) {

@@ -105,8 +105,7 @@ func (p *parser) statement(word string, line int) stmt {
 	switch word {
 	case "raw":
 		fail("line %d: statement raw is not done here", line)
-	case "include", "import", "from", "extends", "print",
-		"block", "autoescape", "with":
+	case "include", "import", "from", "extends", "print", "block", "autoescape", "with":
 		for p.peek().kind != finish && p.peek().kind != eof {
 			p.next()
 		}

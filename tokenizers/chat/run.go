@@ -246,11 +246,7 @@ func (r *run) dict(args []any, named *dict) *dict {
 	want(args, 0, 1, "dict")
 	for _, a := range args {
 		if from, ok := a.(*dict); ok {
-			r.step(len(from.keys))
-			for i, k := range from.keys {
-				d.set(k, from.values[i])
-			}
-			continue
+			a = r.pairs(from)
 		}
 		for _, item := range r.items(a) {
 			pair := r.items(item)
