@@ -231,6 +231,12 @@ func TestGuidedGrowth(t *testing.T) {
 		}}})
 	require.True(t, d.lengths[16], "it shrinks")
 	require.True(t, d.lengths[18], "it grows")
+	r, err := generate.ParseRecipe("low-confidence steps=4 guidance=1.5")
+	require.NoError(t, err)
+	q := generate.Request{Known: known[:8], Recipe: r, Condition: &model.Condition{Given: []int32{9}}}
+	for _, err := range generate.Run(t.Context(), d.Denoiser, generate.Options{Request: q}) {
+		require.ErrorContains(t, err, "given position 0 is 9, want ascending ones of 0 to 7")
+	}
 }
 
 // text returns the tokens of one sequence and its work.

@@ -224,7 +224,9 @@ func (p *Pool) Add(r Request) (*Sequence, error) {
 // join adds the sequence of a task.
 func (p *Pool) join(t *task) (_ *Sequence, err error) {
 	defer backend.Recover(&err)
-	if err := p.spec.CheckCondition(t.Condition); err != nil {
+	spec := p.spec
+	spec.Shape = t.initial.shape // Given are positions of this sequence
+	if err := spec.CheckCondition(t.Condition); err != nil {
 		return nil, fmt.Errorf("generate: sequence %d: %w", t.Index, err)
 	}
 	if t.scale != nil && !p.o.Guided {
