@@ -2,10 +2,10 @@ package nn
 
 import (
 	"cmp"
-	"fmt"
 	"sync"
 
 	"unmask/backend"
+	"unmask/param"
 	"unmask/weights"
 )
 
@@ -26,10 +26,7 @@ func (l *Loader) LaterHalves(name string, set *weights.Set, encoder, decoder fun
 		return sync.OnceValue(func() (err error) {
 			defer backend.Recover(&err)
 			load(own)
-			if err := cmp.Or(own.Err(), set.ReleaseAll()); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			return nil
+			return param.In(name, cmp.Or(own.Err(), set.ReleaseAll()))
 		})
 	}
 	return Halves{later(encoder), later(decoder)}

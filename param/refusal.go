@@ -105,6 +105,14 @@ func (n named) Error() string {
 // Unwrap returns the cause.
 func (n named) Unwrap() error { return n.err }
 
+// In names the place of an error before it; nil stays nil.
+func In(place string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", place, err)
+}
+
 // Refuse returns an Error with a sentence of its own.
 func Refuse(name string, reason Reason, format string, args ...any) error {
 	return &Error{Name: name, Reason: reason, Err: fmt.Errorf(format, args...)}

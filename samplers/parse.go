@@ -254,10 +254,7 @@ func (n *node) set(p param.Param, at any, outer []*setting) error {
 		return nil
 	}
 	from.used = true
-	if err := set(p, at, from.value); err != nil {
-		return fmt.Errorf("%s: %w", n.entry.Name, err)
-	}
-	return nil
+	return param.In(n.entry.Name, set(p, at, from.value))
 }
 
 // fill builds the rules inside. If they are the defaults the fields stay nil.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"unmask/internal/atomicfile"
+	"unmask/param"
 )
 
 // Set is the tensors of one model by name. Concurrent reads are safe, but Close does not wait for
@@ -138,10 +139,7 @@ func (s *Set) add(data []byte, src *source, name string) ([]*Tensor, error) {
 	if err == nil {
 		err = s.join(tensors, metadata, src, "in another shard too")
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return tensors, nil
+	return tensors, param.In(name, err)
 }
 
 // alias adds the other names of tensors: safetensors.torch.save_model writes tied tensors once, and

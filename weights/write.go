@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"unmask/internal/atomicfile"
+	"unmask/param"
 )
 
 // Stream is a tensor to be written whose bytes come from a reader.
@@ -61,13 +62,9 @@ func WriteStreams(w io.Writer, tensors []Stream, metadata map[string]string) err
 
 // WriteFileStreams is WriteFile for tensors that do not fit memory at once.
 func WriteFileStreams(name string, tensors []Stream, metadata map[string]string) error {
-	err := atomicfile.WriteFile(name, func(w io.Writer) error {
+	return param.In(name, atomicfile.WriteFile(name, func(w io.Writer) error {
 		return WriteStreams(w, tensors, metadata)
-	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
+	}))
 }
 
 func streams(tensors []Tensor) []Stream {

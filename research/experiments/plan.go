@@ -72,10 +72,7 @@ func ReadPlan(name string) (Plan, error) {
 		return Plan{}, err
 	}
 	plan, err := ParsePlan(data)
-	if err != nil {
-		return plan, fmt.Errorf("%s: %w", name, err)
-	}
-	return plan, nil
+	return plan, param.In(name, err)
 }
 
 // ParsePlan reads a plan. Unknown keys are refused.

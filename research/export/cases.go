@@ -6,6 +6,7 @@ import (
 
 	"unmask"
 	"unmask/model"
+	"unmask/param"
 	"unmask/weights"
 )
 
@@ -115,8 +116,5 @@ func withBlocks(m *unmask.Model, in input) (blocks, whole *unmask.Model, err err
 	if blocks, err = of(int(size[0])); err == nil {
 		whole, err = of(0)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", in.file, err)
-	}
-	return blocks, whole, nil
+	return blocks, whole, param.In(in.file, err)
 }

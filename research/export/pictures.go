@@ -9,6 +9,7 @@ import (
 
 	"unmask/images"
 	"unmask/model"
+	"unmask/param"
 	"unmask/weights"
 )
 
@@ -96,10 +97,7 @@ func encodeFile(e model.Encoder, name, fit string) ([]int32, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	codes, err := e.EncodeImage(p.Picture(m.NRGBA()))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return codes, nil
+	return codes, param.In(name, err)
 }
 
 // rangeOf returns the values that mean colours 0 and 1 in a file, from cases.json beside it.

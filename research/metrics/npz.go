@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"unmask/internal/atomicfile"
+	"unmask/param"
 )
 
 // Reference statistics are stored as by pytorch-fid and others: numpy's .npz, a zip archive of
@@ -92,10 +93,7 @@ func LoadStats(name string) (Gaussian, error) {
 		return Gaussian{}, err
 	}
 	g, err := ReadStats(f, info.Size())
-	if err != nil {
-		return Gaussian{}, fmt.Errorf("%s: %w", name, err)
-	}
-	return g, nil
+	return g, param.In(name, err)
 }
 
 // ReadStats reads an .npz archive of `size` bytes. It allocates no more memory than the archive
@@ -153,10 +151,7 @@ func readArray(z *zip.Reader, name string, dims int) (values []float64, width in
 	if err == nil {
 		values, width, err = parseArray(data, dims)
 	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", name, err)
-	}
-	return values, width, nil
+	return values, width, param.In(name, err)
 }
 
 // The entries of a header's dictionary that are read, in any order. The memory order is not: a

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"unmask/param"
 	"unmask/weights"
 )
 
@@ -209,10 +210,7 @@ func (c *Client) read(repo, commit, name string, to any) error {
 	if err == nil {
 		err = json.Unmarshal(data, to)
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
+	return param.In(name, err)
 }
 
 // FindModel returns the directory of a cached model without using the network. The error is
