@@ -266,10 +266,7 @@ func (m *Marginals) Visit(rows []int32, visit func(i int, logits []float32)) err
 	if err != nil {
 		return err
 	}
-	all := make([]int, len(rows))
-	for i := range all {
-		all[i] = i
-	}
+	all := model.Indexes(0, len(rows))
 	_, err = m.visitUntil(rows, all, func(i int, logits []float32, last bool) bool {
 		if coefficients[i] != nil && !m.scale(rows[i], coefficients[i], logits) && !last {
 			return false
@@ -316,10 +313,7 @@ func (m *Marginals) visitUntil(rows []int32, of []int,
 
 // coefficients returns the coefficients of rows' classes, nil for a row outside of its language.
 func (m *Marginals) coefficients(rows []int32) ([][]float64, error) {
-	out, order := make([][]float64, len(rows)), make([]int, len(rows))
-	for i := range rows {
-		order[i] = i
-	}
+	out, order := make([][]float64, len(rows)), model.Indexes(0, len(rows))
 	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(rows[i], rows[j]) })
 	for _, i := range order {
 		if index, at, inside := m.place(rows[i]); inside {

@@ -73,11 +73,7 @@ func (l *lengthLoop) stretch(s *samplers.Stretch) {
 // resize makes changes of the sequence's length, after which its new positions are masked. What the
 // step opened and what guidance hides move with their positions.
 func (m *member) resize(list []Resize) {
-	from := make([]int, len(m.Tokens)) // the old positions
-	for p := range from {
-		from[p] = p
-	}
-	from = Follow(from, list, -1)
+	from := Follow(model.Indexes(0, len(m.Tokens)), list, -1) // the old positions
 	m.Tokens = Follow(slices.Clone(m.Tokens), list, m.mask)
 	m.past = Follow(slices.Clone(m.past), list, 0)
 	m.shape, m.start = []int{len(m.Tokens)}, Follow(slices.Clone(m.start), list, m.mask)

@@ -26,10 +26,7 @@ const groupRows = 2048
 // Groups calls visit with the indexes of sequences that go through a network together: by length,
 // about 2048 rows each, of one length where the network wants that. It ends at the first error.
 func Groups(s Spec, list [][]int32, visit func(group []int) error) error {
-	order := make([]int, len(list))
-	for i := range order {
-		order[i] = i
-	}
+	order := Indexes(0, len(list))
 	slices.SortStableFunc(order, func(a, b int) int { return len(list[a]) - len(list[b]) })
 	for len(order) > 0 {
 		n, first := 1, len(list[order[0]])
@@ -43,6 +40,15 @@ func Groups(s Spec, list [][]int32, visit func(group []int) error) error {
 		order = order[n:]
 	}
 	return nil
+}
+
+// Indexes returns from..to-1.
+func Indexes(from, to int) []int {
+	list := make([]int, to-from)
+	for i := range list {
+		list[i] = from + i
+	}
+	return list
 }
 
 // Pick returns the elements of a list at indexes.

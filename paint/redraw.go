@@ -40,10 +40,7 @@ func Redraw(r generate.Request, spec model.Spec, codes []int32, strength float64
 	if first > 0 {
 		kept = min(samplers.Open(r.Schedule, float64(first), r.Steps, length), length-(r.Steps-first))
 	}
-	order := make([]int, length)
-	for i := range order {
-		order[i] = i
-	}
+	order := model.Indexes(0, length)
 	coins := samplers.Rand{Seed: r.Seed}
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Compare(coins.Uniform(a, samplers.ForSetup), coins.Uniform(b, samplers.ForSetup))

@@ -115,9 +115,7 @@ func Of(ctx context.Context, m *unmask.Model, tokens []int32, stream uint32, o O
 func (o Options) passes(n int, stream uint32) (list [][]int) {
 	at, parts := o.At, o.Parts
 	if at == nil {
-		for p := range n {
-			at = append(at, p)
-		}
+		at = model.Indexes(0, n)
 	}
 	switch {
 	case o.Share > 0:

@@ -68,10 +68,7 @@ func Profile(ctx context.Context, d model.Denoiser, data [][]int32, seed uint64)
 				"to %d", i, spec.Outcomes-1)
 		}
 		r := philox.Stream{Seed: seed, Sequence: uint32(i)}
-		positions := make([]int, length)
-		for p := range positions {
-			positions[p] = p
-		}
+		positions := model.Indexes(0, length)
 		slices.SortFunc(positions, func(a, b int) int {
 			return cmp.Compare(r.Uniform(a, philox.Setup), r.Uniform(b, philox.Setup))
 		})

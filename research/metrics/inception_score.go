@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mathext/prng"
+
+	"unmask/model"
 )
 
 // Permutation returns numpy.random.RandomState(seed).permutation(n). It uses the MT19937 generator
@@ -13,10 +15,7 @@ import (
 func Permutation(seed uint32, n int) []int {
 	r := prng.NewMT19937()
 	r.Seed(uint64(seed))
-	p := make([]int, n)
-	for i := range p {
-		p[i] = i
-	}
+	p := model.Indexes(0, n)
 	mask := uint32(0)
 	for top := uint32(max(n-1, 0)); top > 0; top >>= 1 {
 		mask = mask<<1 | 1

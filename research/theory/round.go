@@ -18,10 +18,7 @@ func Round(p [][]float64, k int, alpha float64) (maskgit, moment []float64) {
 	e := enumeration{k: k, n: n, s: s, taken: make([]bool, n), total: make([]float64, n)}
 	size := int(math.Pow(float64(n*s), float64(k)))
 	maskgit, moment = make([]float64, size), make([]float64, size)
-	all := make([]int, s)
-	for x := range all {
-		all[x] = x
-	}
+	all := model.Indexes(0, s)
 	for i := range n {
 		for x := range s {
 			e.total[i] += math.Pow(p[i][x], 1+1/alpha)

@@ -14,6 +14,7 @@ import (
 	"unmask/generate/traces"
 	"unmask/images"
 	"unmask/internal/atomicfile"
+	"unmask/model"
 	"unmask/paint"
 	"unmask/runs"
 )
@@ -142,11 +143,7 @@ func (p *Pictures) openFolder() (err error) {
 	if done := end - first - len(p.pending); done > 0 {
 		p.o.Say(fmt.Sprintf("%d of %d images are there", done, end-first))
 	}
-	filmed := make([]int, p.film.Len())
-	for i := range filmed {
-		filmed[i] = i
-	}
-	p.list = p.folder.Rest(p.j.Run.N, filmed)
+	p.list = p.folder.Rest(p.j.Run.N, model.Indexes(0, p.film.Len()))
 	return nil
 }
 
