@@ -2,6 +2,7 @@ package amused
 
 import (
 	"math"
+	"slices"
 
 	"unmask/backend"
 	"unmask/nn"
@@ -26,10 +27,7 @@ func (m *Model) depthwise(r *resBlock, block int) {
 	} else {
 		b.Gather(w.around, w.x, nn.Count(0, n)) // all cells in order
 	}
-	from, segs := make([]int32, n), []backend.Segment{{Rows: n}}
-	for i := range from {
-		from[i] = w.zero
-	}
+	from, segs := slices.Repeat([]int32{w.zero}, n), []backend.Segment{{Rows: n}}
 	b.Gather(w.h, w.around, from)
 	for tap := range 9 {
 		dy, dx := tap/3-1, tap%3-1

@@ -23,13 +23,10 @@ const thinScale = 2
 
 // windowed returns which distances from a block's end are kept, and whether the last position is.
 func (r *Recipe) windowed() (near []bool, last bool) {
-	near = make([]bool, r.Window)
 	if r.WindowSigma == 0 {
-		for d := range near {
-			near[d] = true
-		}
-		return near, true
+		return slices.Repeat([]bool{true}, r.Window), true
 	}
+	near = make([]bool, r.Window)
 	sum, whole := 0.0, 0.0
 	for d := range near {
 		x := r.WindowSigma * float64(d) / float64(max(r.Window-1, 1))

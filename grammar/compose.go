@@ -84,11 +84,8 @@ type vectorOf struct{ vector, class int32 }
 
 func newComposition(d *DFA, v *Vocabulary, o TokenOptions) *composition {
 	n := d.States()
-	m := &composition{d: d, v: v, o: o, class: make([]int32, v.Size), setIDs: map[string]int32{},
-		out: make([][]TokenEdge, n), position: slices.Repeat([]int32{-1}, n)}
-	for i := range m.class {
-		m.class[i] = -1
-	}
+	m := &composition{d: d, v: v, o: o, class: slices.Repeat([]int32{-1}, v.Size),
+		setIDs: map[string]int32{}, out: make([][]TokenEdge, n), position: slices.Repeat([]int32{-1}, n)}
 	var cut [257]bool
 	for _, e := range d.edges {
 		cut[e.Lo], cut[int(e.Hi)+1] = true, true
