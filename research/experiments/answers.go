@@ -173,11 +173,9 @@ func SetAUP(list []Accuracy) {
 
 // AccuracyTable returns accuracies as Markdown, with a column for each kind if there are several.
 func AccuracyTable(list []Accuracy) string {
-	kinds := map[string]bool{}
+	kinds := map[string]float64{}
 	for _, a := range list {
-		for kind := range a.Kinds {
-			kinds[kind] = true
-		}
+		maps.Copy(kinds, a.Kinds)
 	}
 	names := slices.Sorted(maps.Keys(kinds))
 	if len(names) < 2 {

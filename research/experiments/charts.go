@@ -51,11 +51,9 @@ func quality(kind string) string {
 
 // MetricNames returns the names of the metrics in results, sorted.
 func MetricNames(results []Result) []string {
-	all := map[string]bool{}
+	all := map[string]Measure{}
 	for _, r := range results {
-		for name := range r.Metrics {
-			all[name] = true
-		}
+		maps.Copy(all, r.Metrics)
 	}
 	return slices.Sorted(maps.Keys(all))
 }
