@@ -129,9 +129,8 @@ func checkNames(doc *yaml.Node) error {
 
 // plain returns the decoder's errors as one line.
 func plain(err error) error {
-	var e *yaml.TypeError
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*yaml.TypeError](err); ok {
 		text = strings.Join(e.Errors, "; ")
 	}
 	return errors.New(strings.ReplaceAll(text, " in type experiments.Plan", ""))

@@ -130,8 +130,7 @@ func (d *download) run(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		var wrong *hashError
-		if !errors.As(err, &wrong) {
+		if _, wrong := errors.AsType[*hashError](err); !wrong {
 			return err
 		}
 		if err := os.Remove(incomplete); err != nil {

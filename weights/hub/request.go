@@ -124,8 +124,7 @@ func (c *Client) retry(ctx context.Context, attempt func() (progress bool, err e
 			return err
 		}
 		pause := wait
-		var t transient
-		if errors.As(err, &t) && t.after > 0 {
+		if t, ok := errors.AsType[transient](err); ok && t.after > 0 {
 			pause = min(t.after, maxWait)
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < pause {
