@@ -82,9 +82,7 @@ func Work(ctx context.Context, j Join, o WorkerOptions) error {
 		o.now = time.Now
 	}
 	o.Patience = cmp.Or(o.Patience, defaultPatience)
-	if o.Name == "" {
-		o.Name = machineName()
-	}
+	o.Name = cmp.Or(o.Name, machineName())
 	if !name.MatchString(o.Name) {
 		return fmt.Errorf("worker's name is %q, want 1 to 64 of A-Z a-z 0-9 . _ -", o.Name)
 	}
