@@ -1,7 +1,7 @@
 package likelihood
 
 import (
-	"math"
+	"cmp"
 	"math/bits"
 	"slices"
 
@@ -121,12 +121,7 @@ func shuffled(s philox.Stream, at part) []int {
 		key[p] = s.Uniform(p, philox.Order)
 	}
 	order := positions(at.from, at.to)
-	slices.SortFunc(order, func(a, b int) int {
-		if key[a] != key[b] {
-			return int(math.Copysign(1, key[a]-key[b]))
-		}
-		return a - b
-	})
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(key[a], key[b]), a-b) })
 	return order
 }
 

@@ -1,6 +1,7 @@
 package likelihood
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -23,10 +24,7 @@ const rows = 2048
 // average computes a plan, adds its draws to the estimate, and returns the square of their error.
 func (m *measure) average(ctx context.Context, at part, p plan) (square float64, err error) {
 	found := make([][]seen, len(p.masks)) // of the masked positions
-	most := m.Batch
-	if most == 0 {
-		most = max(1, rows/at.end)
-	}
+	most := cmp.Or(m.Batch, max(1, rows/at.end))
 	for first := 0; first < len(found); first += most {
 		last := min(first+most, len(found))
 		if err := m.pass(ctx, at.end, p.masks[first:last], found[first:last]); err != nil {

@@ -34,10 +34,7 @@ func Texts(ctx context.Context, e *unmask.TextEncoder, file, out string) error {
 		if err != nil {
 			return err
 		}
-		var texts [][]int32
-		for part := range slices.Chunk(ids, max(shape[1], 1)) {
-			texts = append(texts, part)
-		}
+		texts := slices.Collect(slices.Chunk(ids, max(shape[1], 1)))
 		made, err := encodeTexts(ctx, e, texts)
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", file, g.ids, err)
