@@ -14,6 +14,7 @@ import (
 	"unmask/internal/atomicfile"
 	"unmask/internal/jsonline"
 	"unmask/internal/sniff"
+	"unmask/param"
 	"unmask/weights"
 	"unmask/weights/gguf"
 )
@@ -107,10 +108,7 @@ func readConfig(files fs.FS, name string) ([]byte, error) {
 		err = fmt.Errorf("%w; there is adapter_config.json: an adapter (LoRA) without its network is not "+
 			"read", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return config, nil
+	return config, param.In(path, err)
 }
 
 // ReadFile reads a regular file of at most `most` bytes. Errors do not name the file; one about a

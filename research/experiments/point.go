@@ -12,6 +12,7 @@ import (
 	"unmask/internal/buildinfo"
 	"unmask/internal/processor"
 	"unmask/model"
+	"unmask/param"
 	"unmask/samplers"
 )
 
@@ -95,10 +96,7 @@ func (p Point) Check(d model.Denoiser) error {
 	if err == nil {
 		_, err = o.Check(d)
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", p, err)
-	}
-	return nil
+	return param.In(p.String(), err)
 }
 
 // Task is a model and the judge of its samples.
