@@ -221,11 +221,7 @@ type part struct{ from, to, end int }
 
 // split makes a part of each of the answer's blocks, or of all of it if the model has none.
 func (m *measure) split() {
-	size := m.spec.Block
-	if size == 0 {
-		m.parts = []part{{m.from, m.to, len(m.tokens)}}
-		return
-	}
+	size := cmp.Or(m.spec.Block, len(m.tokens))
 	for from := m.from; from < m.to; {
 		end := min(from/size*size+size, len(m.tokens))
 		p := part{from, min(end, m.to), end}
