@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"unmask/internal/philox"
+	"unmask/model"
 )
 
 // plan is what goes through the model for a part of the answer, and how it is averaged.
@@ -54,7 +55,7 @@ func (m *measure) plan(n int, at part) plan {
 	switch m.Method {
 	case LeftToRight:
 		for i := at.from; i < at.to; i++ {
-			p.add(positions(i, at.to), []int{i}, 1)
+			p.add(model.Indexes(i, at.to), []int{i}, 1)
 		}
 	case Random:
 		orders := max(2, (m.Passes+length-1)/length)
@@ -120,16 +121,9 @@ func shuffled(s philox.Stream, at part) []int {
 	for p := at.from; p < at.to; p++ {
 		key[p] = s.Uniform(p, philox.Order)
 	}
-	order := positions(at.from, at.to)
+	order := model.Indexes(at.from, at.to)
 	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(key[a], key[b]), a-b) })
 	return order
-}
-
-func positions(from, to int) (list []int) {
-	for p := from; p < to; p++ {
-		list = append(list, p)
-	}
-	return list
 }
 
 // square returns the square of the standard error of the sum of the units: that of a mean of

@@ -146,7 +146,7 @@ func LogSum(logits []float32, mask int32) float64 {
 // inOrder adds the chain rule over a part, in the order of a sampler that opens one position a
 // step.
 func (m *measure) inOrder(ctx context.Context, at part) error {
-	tokens, masked := m.tokens, positions(at.from, at.to)
+	tokens, masked := m.tokens, model.Indexes(at.from, at.to)
 	v := &samplers.View{Mask: m.spec.Mask, Outcomes: m.spec.Outcomes, Shape: []int{at.end},
 		Steps: len(masked), Free: len(masked), Quota: 1, Noise: samplers.ForOrder,
 		Past: make([]float64, at.end)}
