@@ -31,10 +31,10 @@ func (r Recipe) causalBlock(spec model.Spec) (block int, window bool) {
 	if w, ok := samplers.As[samplers.Windowed](r.Sampler); ok {
 		return w.Positions(), true
 	}
-	if block = cmp.Or(r.BlockSize, max(spec.Block, 1)); block == 1 && spec.Causal == model.MasksLast {
+	if block = max(spec.Block, 1); block == 1 && spec.Causal == model.MasksLast {
 		block = defaultWindow
 	}
-	return block, false
+	return cmp.Or(r.BlockSize, block), false
 }
 
 // defaultWindow is the number of masks that WeDLM's own program appends.

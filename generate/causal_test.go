@@ -239,6 +239,16 @@ func TestGuidedGrowth(t *testing.T) {
 	}
 }
 
+// A block of one position is left-to-right decoding, not the window that is usual where no size is
+// said. The tokens are those of wedlm_block_generate (reference_llm2.py) with blocks of 1.
+func TestBlocksOfOne(t *testing.T) {
+	d := loaded(t, parity.Open(t, "wedlm-7b-tiny"), false)
+	known := append([]int32{15, 17, 33, 90, 22, 71, 44}, slices.Repeat([]int32{d.Spec().Mask}, 12)...)
+	tokens, _ := text(t, d, "greedy(confidence) reuse=causal block-size=1",
+		generate.Options{Request: generate.Request{Known: known}})
+	require.Equal(t, []int32{88, 49, 49, 81, 67, 33, 33, 88, 49, 81, 81, 86}, tokens[7:])
+}
+
 // text returns the tokens of one sequence and its work.
 func text(t *testing.T, d model.Denoiser, recipe string, o generate.Options) ([]int32,
 	generate.Evaluated) {
