@@ -3,7 +3,9 @@ package cli
 import (
 	"fmt"
 	"math"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -97,4 +99,17 @@ func TestNumericFlagsRefuseInOneGrammar(t *testing.T) {
 		})
 	}
 	require.Greater(t, seen, 40)
+}
+
+// A run that makes files too goes on when nobody reads its lines any more.
+func TestFinishing(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	defer w.Close()
+	_, err = w.WriteString("line\n")
+	require.ErrorIs(t, err, syscall.EPIPE)
+	n, err := finishing{w}.Write([]byte("line\n"))
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
 }

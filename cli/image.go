@@ -195,7 +195,7 @@ func (f *imageFlags) pictures(ctx context.Context, j *outputs.Job, s runs.Settin
 	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.Shard.Shard, Sheet: f.sheet,
 		Bare: f.single, Scale: f.scale, Film: f.gif, Say: terminal.Line}
 	if f.json {
-		p.Lines = stdout
+		p.Lines = finishing{stdout}
 	}
 	out, err := outputs.OpenPictures(j, p)
 	if err != nil {

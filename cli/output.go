@@ -2,9 +2,11 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"golang.org/x/term"
 
@@ -41,6 +43,17 @@ func (s *standard) Write(p []byte) (int, error) {
 	}
 	if err = wrap("standard output", atomicfile.Cause(err)); s.err == nil {
 		s.err = err
+	}
+	return n, err
+}
+
+// finishing is w for a run that makes files too, which goes on when w's reader needs no more.
+type finishing struct{ w io.Writer }
+
+func (f finishing) Write(p []byte) (int, error) {
+	n, err := f.w.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		return len(p), nil
 	}
 	return n, err
 }

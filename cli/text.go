@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -86,7 +87,11 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		f.Hub.Check(cmd.Flags(), &f.Shard, lines, want)); err != nil {
 		return err
 	}
-	out, err := outputs.NewTexts(outputs.TextOptions{To: stdout, Name: f.out, JSON: f.json,
+	to := io.Writer(stdout)
+	if f.Trace != "" {
+		to = finishing{stdout}
+	}
+	out, err := outputs.NewTexts(outputs.TextOptions{To: to, Name: f.out, JSON: f.json,
 		Numbers: f.n > 1 || f.Inputs != nil, Shard: f.Shard.Shard, Say: terminal.Line})
 	if err != nil {
 		return wrap("--out", err)

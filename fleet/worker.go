@@ -21,7 +21,7 @@ import (
 // WorkerOptions say how a worker works.
 type WorkerOptions struct {
 	Name     string        // 1 to 64 of A-Z a-z 0-9 . _ -; "" makes one of the host's name
-	Cache    string        // directory that keeps files by their hash
+	Cache    string        // directory that keeps files by their hash; "": Build needs none
 	Own      []string      // places that may have what a run needs
 	Patience time.Duration // without a hub, after which it ends; 0 is 10 minutes
 	Info     Info
@@ -302,6 +302,9 @@ func (w *worker) build(ctx context.Context, a joinReply) error {
 	err := json.Unmarshal(data, &p)
 	if err != nil {
 		return fmt.Errorf("the hub's plan: %w", err)
+	}
+	if w.o.Cache == "" { // the hub's own worker, which has what it sends
+		p.Trees = nil
 	}
 	s := Source{Spec: p.Spec, Trees: map[string]string{}}
 	for _, t := range p.Trees {
