@@ -180,12 +180,7 @@ func finite(logits []float32, top, sum float64) error {
 }
 
 func anyNaN(logits []float32) bool {
-	for _, l := range logits {
-		if l != l {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(logits, func(l float32) bool { return l != l })
 }
 
 // scratchRows is a pool of rows for goroutines.

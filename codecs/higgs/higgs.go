@@ -19,6 +19,7 @@ import (
 	"unmask/backend/cpu"
 	"unmask/model"
 	"unmask/nn"
+	"unmask/param"
 	"unmask/weights"
 )
 
@@ -137,10 +138,7 @@ func Load(src *model.Source, o model.Options) (*Codec, error) {
 	if err == nil {
 		err = src.Set.ReleaseAll()
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", src.Name, err)
-	}
-	return c, nil
+	return c, param.In(src.Name, err)
 }
 
 // Books returns the number of codebooks.

@@ -15,6 +15,7 @@ import (
 	"unmask/model"
 	"unmask/nn"
 	"unmask/nn/picture"
+	"unmask/param"
 	"unmask/weights"
 )
 
@@ -85,10 +86,7 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 	if err == nil {
 		err = src.Set.ReleaseAll() // the codebook is read
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", src.Name, err)
-	}
-	return m, nil
+	return m, param.In(src.Name, err)
 }
 
 const anchor = "quantize.embedding.weight"
