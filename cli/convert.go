@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +11,7 @@ import (
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/param"
+	"unmask/research/judges"
 	"unmask/weights/gguf"
 	"unmask/weights/pytorch"
 )
@@ -50,7 +48,10 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 				case !slices.Contains(gguf.Recipes(), quantize):
 					return usage("--quantize is %q, want %s", quantize, types)
 				}
-				return toGGUF(cmd.Context(), args[0], args[1], quantize, o.Overwrite)
+				if _, err := os.Stat(args[1]); err == nil && !o.Overwrite {
+					return fmt.Errorf("%s is there already, want a new file, or --overwrite", args[1])
+				}
+				return wrote(judges.ToGGUF(cmd.Context(), args[0], args[1], quantize), args[1])
 			}
 			o.Say = terminal.Say
 			return wrote(pytorch.Convert(cmd.Context(), args[0], args[1], o), args[1])
@@ -65,12 +66,4 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "replace a model in DIR, or OUT.gguf")
 	cmd.Flags().StringVar(&quantize, "quantize", "", "write a GGUF file of this type: q8_0 or q4_k_m")
 	return cmd
-}
-
-// toGGUF writes the model in dir as a GGUF file.
-func toGGUF(ctx context.Context, dir, file, quantize string, overwrite bool) error {
-	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) && !overwrite {
-		return fmt.Errorf("%s is there already, want a new file, or --overwrite", file)
-	}
-	return wrote(gguf.Convert(ctx, dir, file, quantize), file)
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,10 +16,12 @@ import (
 	"unmask/backend/plain"
 	"unmask/codecs/clip"
 	"unmask/exact"
+	"unmask/internal/atomicfile"
 	"unmask/internal/quant"
 	"unmask/model"
 	"unmask/research/metrics/inception"
 	"unmask/weights"
+	"unmask/weights/gguf"
 	"unmask/weights/hub"
 )
 
@@ -41,6 +45,8 @@ type Report struct {
 	// Of an exact model, the entropy of a sequence and its standard error, nats.
 	Entropy      *float64 `json:"entropy,omitempty"`
 	EntropyError float64  `json:"entropy_error,omitempty"`
+
+	text *unmask.Text // nil if the model is not one of text
 }
 
 // Inspect describes what is at name: a model, a judge of text or of pictures, a codec of pictures
@@ -89,6 +95,66 @@ func Inspect(ctx context.Context, name, as string, progress func(hub.Progress)) 
 	return r, nil
 }
 
+// ToGGUF is gguf.Convert, but refuses a folder that the loader refuses, and one whose model or
+// tokenizer would be another in the file.
+func ToGGUF(ctx context.Context, dir, file, recipe string) error {
+	if err := atomicfile.CheckPlace(file); err != nil {
+		return err
+	}
+	hidden := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".tmp.gguf")
+	if err := gguf.Convert(ctx, dir, hidden, recipe); err != nil {
+		return err
+	}
+	defer os.Remove(hidden)
+	want, err := Inspect(ctx, dir, "", nil)
+	if err != nil {
+		return err
+	}
+	got, err := Inspect(ctx, hidden, "", nil)
+	if err == nil {
+		err = want.sameIn(got)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	return cmp.Or(os.Rename(hidden, file), atomicfile.SyncDir(filepath.Dir(file)))
+}
+
+// probes are texts that tokenizers divide or change in different ways.
+var probes = []string{"Hello HELLO world", "e\u0301 \u212b \ufb01", "  two blanks", "don't DON'T",
+	"1234567 x\u00b2", "a,b (c)!? x_y", "line\r\n\n  next\u2028\u00a0", "\u65e5\u672c\u8a9e",
+	"\U0001f469\u200d\U0001f467"}
+
+// sameIn returns an error unless the GGUF file made from a model is of the same one. Its vocabulary
+// has the rows of padding too.
+func (r *Report) sameIn(file *Report) error {
+	for _, name := range slices.Sorted(maps.Keys(r.Sizes)) {
+		was, is := r.Sizes[name], file.Sizes[name]
+		if is != was && name != "vocabulary" {
+			return fmt.Errorf("%s is %d in a GGUF file, want %d", name, is, was)
+		}
+	}
+	if was, is := fmt.Sprint(r.Recipe, r.Presets), fmt.Sprint(file.Recipe, file.Presets); is != was {
+		return fmt.Errorf("recipe is %s in a GGUF file, want %s", is, was)
+	}
+	if file.Tokenizer == "" && r.Tokenizer != "tokenizer.json" { // no other is taken
+		return nil
+	}
+	texts := probes
+	for id := range r.text.VocabSize() {
+		token, _ := r.text.Token(int32(id))
+		texts = append(texts, "a"+token+"b "+token+" c") // an added token may need or take blanks
+	}
+	for _, text := range texts {
+		was, _ := r.text.EncodeSpecial(text)
+		if is, _ := file.text.EncodeSpecial(text); !slices.Equal(is, was) { // errors have no ids
+			return fmt.Errorf("tokenizer.json: %.40q has other tokens in a GGUF file, want a tokenizer that "+
+				"it can hold", text)
+		}
+	}
+	return nil
+}
+
 // inspectFiles loads what is at name as whatever it may be. The error is that of a model.
 func (r *Report) inspectFiles(ctx context.Context, name string, o unmask.Options) (*weights.Set,
 	error) {
@@ -100,7 +166,7 @@ func (r *Report) inspectFiles(ctx context.Context, name string, o unmask.Options
 			m.Source.Set.Close()
 			return nil, err
 		}
-		r.Recipe = recipe.String()
+		r.Recipe, r.text = recipe.String(), m.Text
 		if m.Text != nil {
 			r.Positions = m.Spec().Usual()
 		}

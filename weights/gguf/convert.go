@@ -17,6 +17,7 @@ import (
 	"unmask/internal/atomicfile"
 	"unmask/internal/parallel"
 	"unmask/internal/quant"
+	"unmask/param"
 	"unmask/weights"
 )
 
@@ -51,11 +52,8 @@ func Convert(ctx context.Context, dir, file, recipe string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	if err := atomicfile.WriteFile(file,
-		func(w io.Writer) error { return Write(w, keys, tensors) }); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return nil
+	return param.In(file, atomicfile.WriteFile(file,
+		func(w io.Writer) error { return Write(w, keys, tensors) }))
 }
 
 type converter struct {
@@ -97,11 +95,9 @@ func (c *converter) keys() ([]Key, error) {
 	if err := json.Unmarshal(data, &c.config); err != nil {
 		return nil, fmt.Errorf("config.json: %w", err)
 	}
-	if err := c.spread(); err != nil {
-		return nil, err
-	}
-	arch, err := c.kind()
-	if err != nil {
+	err = c.spread()
+	arch, inKind := c.kind()
+	if err := cmp.Or(err, inKind); err != nil {
 		return nil, err
 	}
 	keys := []Key{{architectureKey, arch}, {"general.name", filepath.Base(c.dir)}}
@@ -341,15 +337,6 @@ func (c *converter) mixture() {
 		return
 	}
 	c.require(c.size(count) <= maxExperts, count, fmt.Sprintf("1 to %d", maxExperts))
-	var layers, dense []float64
-	_ = json.Unmarshal(c.config["moe_layer_freq"], &layers)
-	c.require(!slices.Contains(layers, 0), "moe_layer_freq", "1 in every layer")
-	_ = json.Unmarshal(c.config["mlp_only_layers"], &dense)
-	c.require(len(dense) == 0, "mlp_only_layers", "none")
-	c.require(!c.has("decoder_sparse_step") || c.number("decoder_sparse_step") == 1,
-		"decoder_sparse_step", "1")
-	c.require(string(c.config["moe_router_enable_expert_bias"]) != "true",
-		"moe_router_enable_expert_bias", "false")
 	c.require(c.family.kind != rnd1.kind || string(c.config["norm_topk_prob"]) == "true",
 		"norm_topk_prob", "true")
 	if c.has("mask_token_id") {
@@ -539,10 +526,8 @@ func (c *converter) write(w io.Writer, t *weights.Tensor, as weights.DType,
 				}
 			}
 		})
-		for _, err := range failed {
-			if err != nil {
-				return err
-			}
+		if err := cmp.Or(failed...); err != nil {
+			return err
 		}
 		if _, err := w.Write(data[:n*bytes]); err != nil {
 			return err

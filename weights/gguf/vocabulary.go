@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -48,24 +47,15 @@ func vocabulary(dir string) ([]Key, error) {
 	if file == nil || err != nil {
 		return nil, err
 	}
-	tokens, kinds, err := file.tokens()
-	if err != nil {
-		return nil, err
-	}
-	merges, err := file.merges()
-	if err != nil {
-		return nil, err
-	}
-	pre, err := file.pre()
-	if err != nil {
+	tokens, kinds, inTokens := file.tokens()
+	merges, inMerges := file.merges()
+	pre, inPre := file.pre()
+	config, inConfig := tokenizerSettings(dir)
+	if err := cmp.Or(inTokens, inMerges, inPre, inConfig); err != nil {
 		return nil, err
 	}
 	keys := []Key{{"tokenizer.ggml.model", "gpt2"}, {"tokenizer.ggml.pre", pre}, {tokensKey, tokens},
 		{"tokenizer.ggml.token_type", kinds}, {"tokenizer.ggml.merges", merges}}
-	config, err := tokenizerSettings(dir)
-	if err != nil {
-		return nil, err
-	}
 	named := map[string]string{}
 	for name, role := range roles {
 		if named[name], err = tokenText(config[role]); err != nil {
@@ -76,14 +66,11 @@ func vocabulary(dir string) ([]Key, error) {
 		}
 	}
 	around, err := file.around(named["bos"], named["eos"])
-	if err != nil {
-		return nil, err
-	}
-	template, err := chatTemplate(dir, config)
+	template, inTemplate := chatTemplate(dir, config)
 	if template != "" {
 		keys = append(keys, Key{"tokenizer.chat_template", template})
 	}
-	return append(keys, around...), err
+	return append(keys, around...), cmp.Or(err, inTemplate)
 }
 
 // tokenText reads a token: a text, an object with its content, or null.
@@ -143,17 +130,10 @@ func tokenizerSettings(dir string) (config map[string]json.RawMessage, err error
 
 // readTokenizer reads a tokenizer.json; without the file it returns nil.
 func readTokenizer(name string) (*tokenizerFile, error) {
-	info, err := os.Stat(name)
+	data, err := atomicfile.ReadBounded(name, maxTokenizer)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil && info.Size() > maxTokenizer {
-		err = fmt.Errorf("tokenizer.json has %d bytes, want %d at most", info.Size(), maxTokenizer)
-	}
-	if err != nil {
-		return nil, err
-	}
-	data, err := atomicfile.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
