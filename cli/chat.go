@@ -115,9 +115,8 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	c := &conversation{of: m, overrides: overrides, variables: variables,
-		maxTokens: f.maxTokens,
-		seed:      f.seed, system: f.system, out: stdout, store: kvcache.NewStore(int64(f.keep * 1e9))}
+	c := &conversation{of: m, overrides: overrides, variables: variables, maxTokens: f.maxTokens,
+		seed: f.seed, system: f.system, out: stdout, store: kvcache.NewStore(int64(f.keep * 1e9))}
 	if c.template, err = m.Chat(); err != nil {
 		return wrap("--model "+f.model, err)
 	}
@@ -130,69 +129,53 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		c.watcher = terminal.NewWatcher(m, os.Stderr)
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !terminal.Draws(os.Stderr) {
-		lines := bufio.NewScanner(os.Stdin)
+		lines := bufio.NewScanner(terminal.Stdin{Until: ctx})
 		lines.Buffer(nil, tokenizers.MaxText)
-		return c.talk(ctx, func() (string, error) {
-			if lines.Scan() {
-				return lines.Text(), nil
-			}
-			return "", cmp.Or(lines.Err(), io.EOF)
-		})
+		return c.talk(ctx, func() (string, error) { return readMessage(lines) })
 	}
 	c.interrupts = terminal.Interrupts(ctx)
 	if out := int(os.Stdout.Fd()); term.IsTerminal(out) {
 		c.columns = func() int { width, _, _ := term.GetSize(out); return width }
 	}
 	terminal.Say("%s. /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.", f.model)
-	editor := terminal.NewLineEditor("> ")
+	editor := terminal.NewLineEditor(ctx, "> ")
 	return c.talk(ctx, editor.Line)
 }
 
-// talk answers lines until there are no more.
+// talk answers messages until there are no more.
 func (c *conversation) talk(ctx context.Context, read func() (string, error)) error {
-	for {
-		message, err := readMessage(read)
-		if err == io.EOF || ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return wrap("standard input", err)
-		}
+	for ctx.Err() == nil {
+		message, err := read()
 		command, rest, _ := strings.Cut(strings.TrimSpace(message), " ")
 		switch {
+		case err == io.EOF || ctx.Err() != nil || command == "/quit":
+			return ctx.Err()
+		case err != nil:
+			return wrap("standard input", err)
 		case command == "":
 			continue
-		case command == "/quit":
-			return nil
 		case strings.HasPrefix(command, "/"):
 			err = c.command(ctx, command, strings.TrimSpace(rest))
 		default:
 			err = c.ask(ctx, c.messages, message)
 		}
-		if err != nil && ctx.Err() != nil {
-			return err
-		}
-		if err != nil { // the conversation goes on
+		if err != nil && ctx.Err() == nil { // the conversation goes on
 			terminal.Say("%s", oneLine(err))
 		}
 	}
+	return ctx.Err()
 }
 
 // readMessage reads lines as long as they end with a backslash.
-func readMessage(read func() (string, error)) (string, error) {
-	var message strings.Builder
-	for {
-		line, err := read()
-		if err != nil {
-			return "", err
+func readMessage(lines *bufio.Scanner) (message string, err error) {
+	for lines.Scan() {
+		before, more := strings.CutSuffix(lines.Text(), `\`)
+		if message += before; !more {
+			return message, nil
 		}
-		before, more := strings.CutSuffix(line, `\`)
-		message.WriteString(before)
-		if !more {
-			return message.String(), nil
-		}
-		message.WriteByte('\n')
+		message += "\n"
 	}
+	return "", cmp.Or(lines.Err(), io.EOF)
 }
 
 // command does what a line that begins with / asks for.

@@ -68,9 +68,10 @@ func starts(ts *testscript.TestScript, size unix.Winsize, args []string) (*exec.
 
 // typing runs a command on a terminal of 80 columns and does what the lines of a file say, in which
 // texts are Go strings: wait until the terminal has written a text after what was waited for
-// before, type a text, or make the terminal as many columns wide. What was written goes to a file.
-// types LINES FILE COMMAND...
-func typing(ts *testscript.TestScript, neg bool, args []string) {
+// before, type a text, make the terminal as many columns wide, or send the signal of this number,
+// which must end the command. What was written goes to a file. In the end the terminal must be in its
+// usual mode. types LINES FILE COMMAND...
+func typing(ts *testscript.TestScript, _ bool, args []string) {
 	cmd, master := starts(ts, unix.Winsize{Col: 80, Row: 24}, args[2:])
 	defer master.Close()
 	parts := make(chan string)
@@ -84,7 +85,7 @@ func typing(ts *testscript.TestScript, neg bool, args []string) {
 			parts <- string(p[:n])
 		}
 	}()
-	all, seen := "", 0
+	all, seen, status := "", 0, 0
 	for line := range strings.Lines(ts.ReadFile(args[0])) {
 		what, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 		text, err := strconv.Unquote(text)
@@ -109,6 +110,10 @@ func typing(ts *testscript.TestScript, neg bool, args []string) {
 			columns, wrong := strconv.ParseUint(text, 10, 16)
 			err = errors.Join(wrong, unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ,
 				&unix.Winsize{Col: uint16(columns), Row: 24}))
+		case "signal":
+			number, wrong := strconv.Atoi(text)
+			status = 128 + number
+			err = errors.Join(wrong, cmd.Process.Signal(syscall.Signal(number)))
 		default:
 			ts.Fatalf("unknown line %q", line)
 		}
@@ -117,8 +122,13 @@ func typing(ts *testscript.TestScript, neg bool, args []string) {
 	for part := range parts {
 		all += part
 	}
-	if err := cmd.Wait(); (err != nil) != neg {
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != status {
 		ts.Fatalf("%v: %v: %s", args[2:], err, all)
+	}
+	mode, err := unix.IoctlGetTermios(int(master.Fd()), unix.TCGETS)
+	ts.Check(err)
+	if mode.Lflag&unix.ICANON == 0 || mode.Lflag&unix.ECHO == 0 {
+		ts.Fatalf("%v leaves the terminal raw: %s", args[2:], all)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(all), 0o644))
 }

@@ -17,9 +17,30 @@ type LineEditor struct {
 	earlier earlier
 }
 
-// NewLineEditor returns an editor on standard input and standard error.
-func NewLineEditor(prompt string) *LineEditor {
-	k := &keys{in: os.Stdin}
+// Stdin is standard input until a context ends: then Read returns its error at once, and what a
+// Read that still waits gets is lost.
+type Stdin struct{ Until context.Context }
+
+// Read implements io.Reader.
+func (s Stdin) Read(p []byte) (int, error) {
+	var n int
+	var err error
+	own, done := make([]byte, len(p)), make(chan struct{})
+	go func(in io.Reader) {
+		n, err = in.Read(own)
+		close(done)
+	}(os.Stdin)
+	select {
+	case <-done:
+		return copy(p, own[:n]), err
+	case <-s.Until.Done():
+		return 0, s.Until.Err()
+	}
+}
+
+// NewLineEditor returns an editor on standard input, until the context ends, and standard error.
+func NewLineEditor(ctx context.Context, prompt string) *LineEditor {
+	k := &keys{in: Stdin{ctx}}
 	e := &LineEditor{keys: k, t: term.NewTerminal(struct {
 		io.Reader
 		io.Writer
@@ -50,8 +71,9 @@ func (e *LineEditor) fit() {
 }
 
 // Line reads a message: a line, with those before it that were pasted or end with a backslash.
-// Ctrl-C removes what was typed; on an empty line the second one is io.EOF, as Ctrl-D is. Between
-// messages the terminal is as it was, so that Ctrl-C is a signal while something else runs.
+// Ctrl-C removes what was typed; on an empty line the second one is io.EOF, as Ctrl-D is. Its
+// error is the context's once that has ended. Between messages the terminal is as it was, so that
+// Ctrl-C is a signal while something else runs.
 func (e *LineEditor) Line() (string, error) {
 	in := int(os.Stdin.Fd())
 	before, err := term.MakeRaw(in)

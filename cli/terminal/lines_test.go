@@ -1,7 +1,9 @@
 package terminal
 
 import (
+	"context"
 	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -29,6 +31,32 @@ func TestKeys(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, string(got), "%q", sent)
 	}
+}
+
+// A Read that waits ends with the context.
+func TestStdin(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	before := os.Stdin
+	defer func() { os.Stdin = before }()
+	os.Stdin = r
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = w.WriteString("some text")
+	require.NoError(t, err)
+	got := make([]byte, 99)
+	n, err := Stdin{ctx}.Read(got)
+	require.NoError(t, err)
+	require.Equal(t, "some text", string(got[:n]))
+	ended := make(chan error)
+	go func() {
+		_, err := Stdin{ctx}.Read(got)
+		ended <- err
+	}()
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.NoError(t, w.Close())
+	_, err = Stdin{t.Context()}.Read(got)
+	require.Equal(t, io.EOF, err)
 }
 
 func TestWrap(t *testing.T) {
