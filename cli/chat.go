@@ -216,7 +216,10 @@ func (c *conversation) command(ctx context.Context, name, rest string) error {
 		}
 		c.overrides = next
 	case "/again":
-		at := len(c.messages) - 2 // a message and its answer
+		at := len(c.messages) - 1 // to the user's last message
+		for at >= 0 && c.messages[at].Role != "user" {
+			at--
+		}
 		if at < 0 {
 			return errors.New("there is no answer yet")
 		}
