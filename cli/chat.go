@@ -138,8 +138,7 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		c.columns = func() int { width, _, _ := term.GetSize(out); return width }
 	}
 	terminal.Say("%s. /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.", f.model)
-	editor := terminal.NewLineEditor(ctx, "> ")
-	return c.talk(ctx, editor.Line)
+	return c.talk(ctx, terminal.NewLineEditor(ctx, "> ").Line)
 }
 
 // talk answers messages until there are no more.
@@ -152,8 +151,7 @@ func (c *conversation) talk(ctx context.Context, read func() (string, error)) er
 			return ctx.Err()
 		case err != nil:
 			return wrap("standard input", err)
-		case command == "":
-			continue
+		case command == "": // a line of blanks
 		case strings.HasPrefix(command, "/"):
 			err = c.command(ctx, command, strings.TrimSpace(rest))
 		default:
@@ -337,8 +335,7 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 	}
 	for step, failed := range generate.Each(ctx, c.of.Denoiser, generate.PoolOptions{Size: 1,
 		Store: c.store}, slices.Values([]generate.Request{r})) {
-		if failed != nil {
-			err = failed
+		if err = failed; err != nil {
 			break
 		}
 		if c.watcher != nil {

@@ -69,8 +69,8 @@ func starts(ts *testscript.TestScript, size unix.Winsize, args []string) (*exec.
 // typing runs a command on a terminal of 80 columns and does what the lines of a file say, in which
 // texts are Go strings: wait until the terminal has written a text after what was waited for
 // before, type a text, make the terminal as many columns wide, or send the signal of this number,
-// which must end the command. What was written goes to a file. In the end the terminal must be in its
-// usual mode. types LINES FILE COMMAND...
+// which must end the command. What was written goes to a file. In the end the terminal must be in
+// its usual mode. types LINES FILE COMMAND...
 func typing(ts *testscript.TestScript, _ bool, args []string) {
 	cmd, master := starts(ts, unix.Winsize{Col: 80, Row: 24}, args[2:])
 	defer master.Close()

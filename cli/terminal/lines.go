@@ -38,7 +38,7 @@ func (s Stdin) Read(p []byte) (int, error) {
 	}
 }
 
-// NewLineEditor returns an editor on standard input, until the context ends, and standard error.
+// NewLineEditor returns an editor on [Stdin] and standard error. The context's end is Line's error.
 func NewLineEditor(ctx context.Context, prompt string) *LineEditor {
 	k := &keys{in: Stdin{ctx}}
 	e := &LineEditor{keys: k, t: term.NewTerminal(struct {
@@ -71,9 +71,8 @@ func (e *LineEditor) fit() {
 }
 
 // Line reads a message: a line, with those before it that were pasted or end with a backslash.
-// Ctrl-C removes what was typed; on an empty line the second one is io.EOF, as Ctrl-D is. Its
-// error is the context's once that has ended. Between messages the terminal is as it was, so that
-// Ctrl-C is a signal while something else runs.
+// Ctrl-C removes what was typed; on an empty line the second one is io.EOF, as Ctrl-D is. Between
+// messages the terminal is as it was, so that Ctrl-C is a signal while something else runs.
 func (e *LineEditor) Line() (string, error) {
 	in := int(os.Stdin.Fd())
 	before, err := term.MakeRaw(in)
@@ -153,21 +152,25 @@ func (k *keys) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Wrap returns a text in lines of at most so many columns, cut at spaces where there are any.
+// Wrap returns a text in lines of at most so many columns, cut at spaces where there are any. Those
+// stay at the end of a line that has room.
 func Wrap(text string, columns int) string {
 	var b strings.Builder
-	at := 0
-	for i, word := range strings.SplitAfter(text, " ") {
-		width := runewidth.StringWidth(strings.TrimRight(word, " "))
-		if i > 0 && at > 0 && at+width > columns {
-			b.WriteByte('\n')
-			at = 0
+	for line := range strings.Lines(text) {
+		at := 0
+		for i, word := range strings.Split(line, " ") {
+			if i > 0 && at < columns {
+				b.WriteByte(' ')
+				at++
+			}
+			width := runewidth.StringWidth(word) // an end of a line has none
+			if at > 0 && width > 0 && at+width > columns {
+				b.WriteByte('\n')
+				at = 0
+			}
+			b.WriteString(word)
+			at += width
 		}
-		b.WriteString(word)
-		if _, last, ok := strings.Cut(word, "\n"); ok {
-			at, word = 0, last[strings.LastIndexByte(last, '\n')+1:]
-		}
-		at += runewidth.StringWidth(word)
 	}
 	return b.String()
 }

@@ -64,9 +64,14 @@ func TestWrap(t *testing.T) {
 		"":                            "",
 		"one two three":               "one two \nthree",
 		"one\ntwo three":              "one\ntwo three",
-		"abcdefghijklm no":            "abcdefghijklm \nno",
+		"abcdefghijklm  no":           "abcdefghijklm\nno",
 		"\u4e2d\u6587\u4e2d\u6587 ab": "\u4e2d\u6587\u4e2d\u6587 \nab",
-		"a b c d e f":                 "a b c d e \nf",
+		"a b c d e f":                 "a b c d e\nf", // a blank has no room
+		"a b c d e  f ":               "a b c d e\nf ",
+		"a b c d e ":                  "a b c d e",
+		"a b c d \nefghi":             "a b c d \nefghi", // only its first line counts
+		"a b c d e \nf":               "a b c d e\nf",
+		"  a":                         "  a",
 	} {
 		require.Equal(t, want, Wrap(text, 9), "%q", text)
 	}
