@@ -47,7 +47,8 @@ func newChat() *cobra.Command {
 message; a line that ends with \ goes on with the next one. Ctrl-C stops an answer, and what has settled
 of it stays in the conversation. At the prompt, Ctrl-C removes what was typed; on an empty line Ctrl-D or a
 second Ctrl-C ends the conversation. Pasted lines are one message, which Enter sends. The arrow keys go through
-earlier messages, in which ↵ is the end of a line. Where the model has no room for the whole conversation its oldest turns are not sent any more.
+earlier messages, in which ↵ is the end of a line. The editor counts a column for each character, so that wide
+ones, as of Chinese, may stand in the wrong place while a line is edited. Where the model has no room for the whole conversation its oldest turns are not sent any more.
 
 ` + chatHelp,
 		Args: cobra.MaximumNArgs(1),
@@ -244,9 +245,7 @@ func (c *conversation) load(name string) error {
 		return err
 	}
 	var messages []chat.Message
-	if err = json.Unmarshal(data, &messages); err == nil {
-		err = c.template.Template.Check(data)
-	}
+	err = cmp.Or(json.Unmarshal(data, &messages), c.template.Template.Check(data))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
