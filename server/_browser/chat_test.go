@@ -145,6 +145,10 @@ func TestConversation(t *testing.T) {
 	x.click("#talk .bubble:last-child .acts button:last-child") // Regenerate
 	x.until("page.panels.chat.messages.length === 4 && %s.seed !== %q", last, before)
 	x.finish()
+	acts := `return [...document.querySelectorAll("#turns .acts")].map((a) => a.textContent).join()`
+	if got := eval[string](x, acts); got != "Edit,Copy,Edit,‹2/2›CopyRegenerate" {
+		t.Errorf("after an answer is made again the buttons are %q", got)
+	}
 	if got := eval[string](x, "return page.panels.chat.markdown()"); !strings.Contains(got,
 		"## System\n\nBe kind.\n\n## You\n\nWho is Tom?\n\n## Model\n\n") {
 		t.Errorf("saved it is %q", got)
@@ -179,7 +183,9 @@ func TestConversation(t *testing.T) {
 	x.click("#talk .mine:has(textarea) .acts button:first-child") // Send
 	x.until(`page.panels.chat.messages.length === 4 && page.panels.chat.messages[2].content === "Who is he?"`)
 	x.finish()
-	eval[bool](x, `page.panels.chat.open(page.panels.chat.chat); return true`)
+	if got := eval[string](x, acts); got != "Edit,Copy,‹2/2›Edit,CopyRegenerate" {
+		t.Errorf("after a message is edited the buttons are %q", got)
+	}
 	x.click("#talk .mine:nth-of-type(3) .acts button:first-child") // the version before
 	if got := eval[string](x, "return page.panels.chat.messages[2].content"); got != "Tell me about him." ||
 		messages() != n {

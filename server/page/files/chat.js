@@ -74,18 +74,20 @@ export class Chat {
 		this.side.show();
 	}
 
-	/** render shows all messages as Markdown, with what can be done with each. */
-	render() {
+	/** render shows all messages as Markdown, with what can be done with each; an answer that still opens in its bubble stays as it is. */
+	render(opening) {
 		const list = this.asked || this.messages, shown = list.flatMap((m, i) => this.bubble(m, i)), left = Math.min(this.chat.left || 0, list.length - 1);
 		if (left > 0) shown.splice(left, 0, el("p", { className: "help left", textContent: "What is above is not sent any more: the model has no room for it." }));
 		if (!list.length) {
 			shown.push(el("div", { className: "empty" }, el("p", { textContent: "Write a message. The answer opens all at once, in the sampler's order." }),
 				el("div", { className: "group" }, ...suggestions.map((text) => button(text, () => this.page.start(() => this.make(text)))))));
 		}
-		$("turns").replaceChildren(...shown);
+		while (opening?.previousSibling) opening.previousSibling.remove();
+		if (opening) opening.before(...shown.slice(0, -1));
+		else $("turns").replaceChildren(...shown);
 		if (document.activeElement !== $("system")) $("system").value = this.chat.system;
 		this.side.show();
-		this.scroll(true);
+		this.scroll(!opening);
 	}
 
 	bubble(m, i) {
@@ -207,6 +209,7 @@ export class Chat {
 		this.scroll(true);
 		const answer = (content, more) => {
 			done(content, { seed: run.body.seed, ...more });
+			this.render(bubble); // those above have their versions again
 			const m = chat.messages.at(-1);
 			if (m.cut) bubble.append(this.note(m)); // an end is told where the rest is folded
 			bubble.append(...this.without(m, chat.messages.length - 1), this.answerActs(m, chat.messages.length - 1));
