@@ -20,7 +20,7 @@ func form(t *testing.T, kind, value string) *tab {
 
 // A text has the form that the settings choose, and so have its link and what is copied.
 func TestForm(t *testing.T) {
-	const schema = `{"type": "object", "properties": {"happy": {"type": "boolean"}}, "required": ["happy"], "additionalProperties": false}`
+	const schema = `{"type": "object", "properties": {"happy": {"type": "boolean", "description": "as \\w"}}, "required": ["happy"], "additionalProperties": false}`
 	for kind, c := range map[string][2]string{
 		"schema": {schema, `^Lily was a\{"happy": (true|false)\}\s*$`},
 		"regex":  {` (brave|kind) (girl|cat)\.`, `^Lily was a (brave|kind) (girl|cat)\.\s*$`},

@@ -56,7 +56,7 @@ export function command(run) {
 	if (image) out.push("-n", 1);
 	else if (!text) add("length", run.trace.length - (run.trace.header.around || 0));
 	for (const [k, v] of Object.entries(rest)) if (k !== "schema") add(k.replace("_", "-"), k === "choice" ? csv(v) : v);
-	return (rest.schema ? `echo ${quote(JSON.stringify(rest.schema))} | ` : "") + out.join(" ") + (rest.schema ? " --schema /dev/stdin" : "");
+	return (rest.schema ? `printf '%s\\n' ${quote(JSON.stringify(rest.schema))} | ` : "") + out.join(" ") + (rest.schema ? " --schema /dev/stdin" : "");
 }
 
 export const curl = (run) => `curl -s ${location.origin}${run.path} -H 'Content-Type: application/json'${hasKey() ? ' -H "Authorization: Bearer $UNMASK_KEY"' : ""} -d ${
