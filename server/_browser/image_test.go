@@ -191,6 +191,40 @@ func TestFilm(t *testing.T) {
 	}
 }
 
+// A picture that does not become ready has no actions and cannot be painted on; one of the strip
+// can, also while another opens.
+func TestHalfPicture(t *testing.T) {
+	x := open(t, shared, "mode=image&seed=5&class=night")
+	x.generate()
+	stopped(x, "mode=image&seed=6&class=day&sampler=random&steps=250")
+	stroke(x, 3, 2, 3, 9)
+	seed, got := x.text("#image-facts dd"), x.text("#image-actions")+marked(x)
+	if seed != "6" || got != "" {
+		t.Errorf("beside the cancelled seed 6 are seed %s and %q", seed, got)
+	}
+	if eval[bool](x, `return !!document.querySelector("#strip [aria-pressed=true]")`) {
+		t.Error("a picture of the strip is pressed, and another is shown")
+	}
+	for range 2 {
+		x.click("#strip button")
+		x.until(`!document.body.classList.contains("busy")`)
+		x.click("#clear")
+		stroke(x, 3, 2, 3, 9)
+		seed, got := x.text("#image-facts dd"), marked(x)
+		if seed != "5" || got != rectangle(3, 2, 3, 9) {
+			t.Errorf("on seed %s %q is painted", seed, got)
+		}
+		if eval[bool](x, `return document.getElementById("inpaint").disabled`) {
+			t.Error("painted cells cannot be made new")
+		}
+		x.click("#run")
+		x.until(`document.getElementById("status").textContent === "opening"`)
+		if !eval[bool](x, `return document.getElementById("inpaint").disabled`) {
+			t.Error("cells painted before are to be made new in a picture that opens")
+		}
+	}
+}
+
 // A picture of the reader's is cut to the model's size and can be painted on.
 func TestUpload(t *testing.T) {
 	picture := image.NewRGBA(image.Rect(0, 0, 90, 60))

@@ -104,6 +104,47 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// stopped runs other settings and cancels them under way.
+func stopped(x *tab, fragment string) {
+	x.Helper()
+	eval[bool](x, "location.hash = %q; return true", fragment)
+	x.until(`document.getElementById("set-seed").value === new URLSearchParams(%q).get("seed")`, fragment)
+	x.click("#run")
+	x.until(`document.getElementById("status").textContent === "opening"`)
+	x.click("#cancel")
+	x.until(`document.getElementById("status").textContent === "cancelled"`)
+}
+
+// What is beside a cancelled run is of it and not of the run before; one that is refused leaves
+// that run as it was.
+func TestCancelled(t *testing.T) {
+	x := open(t, shared, settings)
+	x.generate()
+	text, line := x.text("#text"), copied(x, "text", "command")
+	eval[bool](x, "location.hash += %q; return true", "&top-p=9")
+	x.until(`document.getElementById("set-top-p").value === "9"`)
+	x.click("#run")
+	x.until(`document.querySelector(".error")`)
+	if got := x.text("#text"); got != text {
+		t.Errorf("a refused run leaves %q, want %q", got, text)
+	}
+	if got := copied(x, "text", "command"); got != line {
+		t.Errorf("a refused run leaves %q, want %q", got, line)
+	}
+	stopped(x, longer)
+	if seed, got := x.text("#text-facts dd"), x.text("#text-actions"); seed != "3" || got != "" {
+		t.Errorf("beside the cancelled seed 3 are seed %s and %q", seed, got)
+	}
+
+	x = open(t, shared, "mode=compare&seed=5&steps=4&length=20")
+	x.generate()
+	stopped(x, strings.Replace(longer, "text", "compare", 1)+"&other=info-gain(sets=7)")
+	if got := eval[string](x, `
+		return [...document.querySelectorAll("#pair .facts")].map((e) => e.textContent).join("")`); got != "" {
+		t.Errorf("beside two cancelled samplers is %q", got)
+	}
+}
+
 // A server that dies in the middle of a run, and comes back, gives the same bytes.
 func TestRestart(t *testing.T) {
 	address := freeAddress(t)

@@ -2,7 +2,7 @@
 import { send } from "./api.js";
 import { $, button, el, tips } from "./dom.js";
 import { Mask } from "./mask.js";
-import { facts, finish, play, stepLabel } from "./run.js";
+import { begin, finish, play, stepLabel } from "./run.js";
 import { Timeline } from "./timeline.js";
 import { look, words } from "./trace.js";
 
@@ -30,10 +30,12 @@ export class Image {
 		this.button();
 	}
 
+	/** button says what can be painted: the source, while it is what is shown. */
 	button() {
-		const n = this.mask.marked.size, b = $("inpaint");
-		b.disabled = !n || !this.source;
-		b.textContent = !this.source ? "Make or open a picture first" : n ? `Make ${n} ${n === 1 ? "cell" : "cells"} new` : "Paint cells first";
+		const n = this.mask.marked.size, b = $("inpaint"), shown = !!this.source && this.source.run === this.current;
+		this.mask.enabled = shown && this.grid;
+		b.disabled = !n || !shown;
+		b.textContent = !shown ? "Make or open a picture first" : n ? `Make ${n} ${n === 1 ? "cell" : "cells"} new` : "Paint cells first";
 	}
 
 	show(k) {
@@ -86,24 +88,22 @@ export class Image {
 		return this.run({ kind: "image", path: "/v1/images/edits", body, form });
 	}
 
-	async run(run) {
-		this.current = run;
-		this.mask.enabled = false;
-		this.timeline.reset();
-		this.frames = new Map(run.form ? [[0, this.source.url]] : []);
-		try {
-			await play(this.page, run, this.timeline, {
-				start: () => { facts($("image-facts"), run); this.show(0); },
-				done: () => {
-					const bytes = Uint8Array.from(atob(run.answer.data[0].b64_json), (c) => c.charCodeAt(0));
-					this.mask.clear();
-					this.keep(new Blob([bytes], { type: "image/png" }), run);
-					this.finish();
-				},
-			});
-		} finally {
-			this.mask.enabled = !!this.source && this.grid;
-		}
+	run(run) {
+		return play(this.page, run, this.timeline, {
+			start: () => {
+				this.current = run;
+				this.press(this.source); // stays for another try, but is not shown
+				this.frames = new Map(run.form ? [[0, this.source.url]] : []);
+				this.timeline.reset();
+				begin("image", run);
+			},
+			done: () => {
+				const bytes = Uint8Array.from(atob(run.answer.data[0].b64_json), (c) => c.charCodeAt(0));
+				this.mask.clear();
+				this.keep(new Blob([bytes], { type: "image/png" }), run);
+				this.finish();
+			},
+		});
 	}
 
 	finish() {
@@ -130,11 +130,11 @@ export class Image {
 
 	choose(source, b) {
 		const { run, url } = source;
-		this.press(source, b);
+		this.page.abort?.abort();
 		this.current = run;
+		this.press(source, b);
 		this.timeline.reset();
 		this.frames = new Map([[run ? run.trace.last : 0, url]]);
-		this.mask.enabled = this.grid;
 		if (run) {
 			this.timeline.finish(run.trace.last, true);
 			this.finish();

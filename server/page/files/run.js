@@ -140,6 +140,12 @@ export function facts(root, run) {
 	root.append(more);
 }
 
+/** begin shows a run that has just started, without what could be done with the one before. */
+export function begin(name, run) {
+	facts($(name + "-facts"), run);
+	$(name + "-actions").replaceChildren();
+}
+
 export function finish(name, page, run, text, files) {
 	facts($(name + "-facts"), run);
 	actions($(name + "-actions"), page, run, text, files);

@@ -1,6 +1,6 @@
 // Text, and two samplers side by side.
 import { $, button, el } from "./dom.js";
-import { actions, facts, finish, play, stepLabel } from "./run.js";
+import { actions, begin, facts, finish, play, stepLabel } from "./run.js";
 import { TextView } from "./textview.js";
 import { Timeline } from "./timeline.js";
 import { differences } from "./words.js";
@@ -46,11 +46,8 @@ export class Text {
 	}
 
 	run(run) {
-		this.current = run;
-		this.timeline.reset();
-		$("fill").hidden = true;
 		return play(this.page, run, this.timeline, {
-			start: () => { this.load(run); facts($("text-facts"), run); },
+			start: () => { this.load(run); begin("text", run); },
 			done: () => {
 				this.versions = [...this.versions.slice(-19), run];
 				this.list();
@@ -60,6 +57,9 @@ export class Text {
 	}
 
 	load(run) {
+		this.current = run;
+		this.timeline.reset();
+		$("fill").hidden = true;
 		$("text").classList.toggle("refill", !!run.body.tokens);
 		this.view.load(run.trace);
 	}
@@ -69,9 +69,6 @@ export class Text {
 		const run = this.versions[i];
 		if (!run) return;
 		this.page.abort?.abort();
-		this.current = run;
-		this.timeline.reset();
-		$("fill").hidden = true;
 		this.load(run);
 		this.timeline.finish(run.trace.last, true);
 		finish("text", this.page, run, () => this.view.text);
@@ -113,6 +110,7 @@ export class Compare {
 		const { page, timeline, sides } = this;
 		sides.forEach((s, i) => {
 			s.run = request(page, prompt, page.samplers[i]);
+			for (const part of [s.list, s.row]) part.replaceChildren(); // of the run before
 		});
 		timeline.reset();
 		$("compare-note").textContent = "";
