@@ -28,11 +28,11 @@ func ParseFS(files fs.FS) (Tokenizer, string, error) { return ParseClass(files, 
 // ParseClass is ParseFS for a network whose tokenizer has this class where tokenizer_config.json
 // names none, as AutoTokenizer has one for each model_type.
 func ParseClass(files fs.FS, class string) (Tokenizer, string, error) {
-	config, err := optional(files, "tokenizer_config.json")
+	config, err := ReadConfig(files, "tokenizer_config.json")
 	if err != nil {
 		return nil, "", err
 	}
-	class = cmp.Or(config.class(), class)
+	class = cmp.Or(object(config).class(), class)
 	names := []string{"tokenizer.json", "vocab.txt", "vocab.json"}
 	if class == "EsmTokenizer" {
 		names = names[1:]
@@ -133,8 +133,8 @@ func parseOlder(vocab []byte, class string, config object, files fs.FS) (*vocabu
 	return build(file)
 }
 
-// optional reads a file of JSON, an empty object if there is none.
-func optional(files fs.FS, name string) (object, error) {
+// ReadConfig reads a file of JSON, an empty object if there is none.
+func ReadConfig(files fs.FS, name string) (map[string]json.RawMessage, error) {
 	data, err := readFile(files, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return object{}, nil
@@ -147,11 +147,6 @@ func optional(files fs.FS, name string) (object, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return o, nil
-}
-
-// ReadConfig reads a file of JSON, an empty object if there is none.
-func ReadConfig(files fs.FS, name string) (map[string]json.RawMessage, error) {
-	return optional(files, name)
 }
 
 // encode returns v as JSON; v holds only values that JSON can represent.
@@ -276,7 +271,7 @@ func olderAdded(config object, roles map[string]string, ids map[string]int64, fi
 		list = append(list, a)
 		known[a.Content] = true
 	}
-	others, err := optional(files, "added_tokens.json")
+	others, err := ReadConfig(files, "added_tokens.json")
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +283,7 @@ func olderAdded(config object, roles map[string]string, ids map[string]int64, fi
 	}
 	for text := range others {
 		id := int64(-1)
-		if err := others.get(text, &id); err != nil {
+		if err := object(others).get(text, &id); err != nil {
 			return nil, fmt.Errorf("added_tokens.json: %w", err)
 		}
 		if len(byID) == 0 {

@@ -36,17 +36,17 @@ var classRoles = map[string]map[string]string{
 // more than the first, and not at all where that has added_tokens_decoder. A role that is null is
 // left out.
 func ReadRoles(files fs.FS) (map[string]string, error) {
-	config, err := optional(files, "tokenizer_config.json")
+	config, err := ReadConfig(files, "tokenizer_config.json")
 	if err != nil {
 		return nil, err
 	}
-	return readRoles(files, config, config.class())
+	return readRoles(files, config, object(config).class())
 }
 
 func readRoles(files fs.FS, config object, class string) (map[string]string, error) {
 	sources := []object{config}
 	if _, ok := config["added_tokens_decoder"]; !ok {
-		legacy, err := optional(files, "special_tokens_map.json")
+		legacy, err := ReadConfig(files, "special_tokens_map.json")
 		if err != nil {
 			return nil, err
 		}
