@@ -288,3 +288,17 @@ func TestJoinLine(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n")
 	}
 }
+
+// The hub's own worker has the files that it sends, and writes no copy of them.
+func TestHubCopiesNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("model", []byte("weights"), 0o600))
+	tree, err := NewTree("model", "model")
+	require.NoError(t, err)
+	b := newTrial(t, 3)
+	b.tell = func(r *Run) { r.Trees = []Tree{tree} }
+	require.NoError(t, b.hub(t.Context(), nil))
+	entries, err := os.ReadDir(".")
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}

@@ -109,17 +109,3 @@ func TestTreeNames(t *testing.T) {
 		require.Error(t, err)
 	}
 }
-
-// The hub's own worker has the files that it sends, and writes no copy of them.
-func TestHubCopiesNothing(t *testing.T) {
-	t.Chdir(t.TempDir())
-	require.NoError(t, os.WriteFile("model", []byte("weights"), 0o600))
-	tree, err := NewTree("model", "model")
-	require.NoError(t, err)
-	b := newTrial(t, 3)
-	b.tell = func(r *Run) { r.Trees = []Tree{tree} }
-	require.NoError(t, b.hub(t.Context(), nil))
-	entries, err := os.ReadDir(".")
-	require.NoError(t, err)
-	require.Len(t, entries, 1)
-}
