@@ -253,7 +253,7 @@ func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 		}
 		name, reply = "messages", ReplyLength
 	case r.Tokens != nil:
-		if r.Length == 0 && r.MaxTokens == 0 && !r.goesOn() &&
+		if (r.Length == 0 || r.Length == len(r.Tokens)) && r.MaxTokens == 0 && !r.goesOn() &&
 			slices.Contains(r.Tokens, m.Spec().Mask) {
 			return r.Tokens, nil, nil
 		}

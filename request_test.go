@@ -96,6 +96,7 @@ func TestUsualLength(t *testing.T) {
 		{"dream-tiny-bf16", 131072, unmask.Request{Prompt: "a", Suffix: "b"}, 128},
 		{"dream-tiny-bf16", 131072, unmask.Request{Tokens: []int32{4, 5}}, 128},
 		{"dream-tiny-bf16", 131072, unmask.Request{Tokens: make([]int32, 131070)}, 2},
+		{"dream-tiny-bf16", 131072, unmask.Request{Tokens: []int32{4, 150}, Length: 2}, 1},
 		{"dream-tiny-bf16", 131072, unmask.Request{Prompt: "a", MaxTokens: 500}, 500},
 		{"dream-tiny-bf16", 131072, unmask.Request{Prompt: "a", Length: 2000}, 1999},
 		{"dream-tiny-bf16", 131072, unmask.Request{Infill: "a[3]b"}, 3},
