@@ -4,21 +4,26 @@ package cuda
 
 import "unmask/backend"
 
-var ceilingKernels = [...]*kernel{
-	backend.F32: register("unmask_ceiling_f32"), backend.BF16: register("unmask_ceiling_bf16"),
-	backend.Int8: register("unmask_ceiling_int8"),
+// ceilingLoops are the loops of kernels/ceiling.cu, with the operations of a thread in a round and
+// the shared memory of a block. The first that the device has is a precision's.
+var ceilingLoops = [...][]struct {
+	kernel *kernel
+	ops    float64
+	shared int
+}{
+	backend.F32: {{register("unmask_ceiling_f32"), 2 * 16, 0}},
+	backend.BF16: {{register("unmask_ceiling_bf16_wide"), 8 * 2 * 64 * 128 * 16 / 128, 192 * 128},
+		{register("unmask_ceiling_bf16"), 8 * 2 * 16 * 8 * 16 / 32, 0}},
+	backend.Int8: {{register("unmask_ceiling_int8_wide"), 8 * 2 * 64 * 128 * 32 / 128, 192 * 128},
+		{register("unmask_ceiling_int8"), 8 * 2 * 16 * 8 * 32 / 32, 0}},
 }
 
 // ceilings are the GPU's measured limits.
 type ceilings struct {
-	ops    [len(ceilingKernels)]float64 // operations per second, by precision
-	memory float64                      // bytes per second, read and written
-	empty  float64                      // seconds between two events with nothing between them
+	ops    [len(ceilingLoops)]float64 // operations per second, by precision
+	memory float64                    // bytes per second, read and written
+	empty  float64                    // seconds between two events with nothing between them
 }
-
-// Operations per thread and round in the loops of kernels/ceiling.cu.
-var ceilingOps = [...]float64{backend.F32: 2 * 16, backend.BF16: 8 * 2 * 16 * 8 * 16 / 32.,
-	backend.Int8: 8 * 2 * 16 * 8 * 32 / 32.}
 
 const (
 	ceilingThreads = 256
@@ -35,14 +40,18 @@ func (b *Backend) ceilings(seconds func() float64) (c ceilings) {
 	var out memory
 	at := b.scratch(&out, 4*blocks*ceilingThreads)
 	defer b.arena.release(at)
-	for as, k := range ceilingKernels {
+	for as, loops := range ceilingLoops {
+		l := loops[0]
+		if !b.has(l.kernel) {
+			l = loops[1]
+		}
 		for rounds := 1; rounds <= ceilingRounds; rounds *= 2 {
-			b.begin(k, grid{x: blocks}, ceilingThreads, 0).pointer(at).int(rounds).end()
+			b.begin(l.kernel, grid{x: blocks}, ceilingThreads, l.shared).pointer(at).int(rounds).end()
 			took := seconds()
 			if took <= 0 {
 				continue
 			}
-			c.ops[as] = max(c.ops[as], ceilingOps[as]*float64(rounds)*float64(blocks*ceilingThreads)/took)
+			c.ops[as] = max(c.ops[as], l.ops*float64(rounds)*float64(blocks*ceilingThreads)/took)
 			if took >= ceilingTime {
 				break
 			}

@@ -23,6 +23,7 @@ const layerRows, layerWidth = 70, 64
 
 func newLayer(t *testing.T) *layer {
 	b, _ := openAny(t)
+	withoutHopper(b) // the tests name kernels
 	r := rand.New(rand.NewPCG(3, 4))
 	row := func(_ int, dst []float32) {
 		for i := range dst {

@@ -48,6 +48,15 @@ func openAs(t testing.TB, library string, multiprocessors int) *Backend {
 	return b
 }
 
+// withoutHopper makes a device choose kernels as one that has only those of the PTX.
+func withoutHopper(b *Backend) {
+	for _, k := range kernels {
+		if k.hopper {
+			b.entries[k.index] = 0
+		}
+	}
+}
+
 var activateTwice = register("unmask_activate")
 
 // relu appends a launch to the list.

@@ -36,12 +36,18 @@ var linearTiles = [...][]tile{
 		{register("unmask_linear_bf16_medium"), 128, 128, 128, 65536, 24760, 12970},
 		{register("unmask_linear_bf16_small"), 64, 64, 128, 65536, 10620, 4170},
 		{register("unmask_linear_bf16_tiny"), 32, 32, 128, 65536, 7200, 1950},
+		{register("unmask_linear_bf16_wide256"), 256, 128, 512, 196608, 14000, 14500},
+		{register("unmask_linear_bf16_wide128"), 128, 128, 256, 98304, 9500, 8000},
+		{register("unmask_linear_bf16_wide64"), 64, 128, 128, 98304, 6350, 5300},
 	},
 	backend.Int8: {
 		{register("unmask_linear_int8_large"), 128, 256, 256, 98304, 26540, 24410},
 		{register("unmask_linear_int8_medium"), 128, 128, 128, 65536, 19370, 8620},
 		{register("unmask_linear_int8_small"), 64, 64, 128, 65536, 8950, 2570},
 		{register("unmask_linear_int8_tiny"), 32, 32, 128, 65536, 6630, 1180},
+		{register("unmask_linear_int8_wide256"), 256, 128, 512, 196608, 10000, 6500},
+		{register("unmask_linear_int8_wide128"), 128, 128, 256, 98304, 6000, 4000},
+		{register("unmask_linear_int8_wide64"), 64, 128, 128, 98304, 4000, 2500},
 	},
 }
 
@@ -50,14 +56,20 @@ func (t *tile) blocks(rows, out int) int {
 	return (rows + t.rows - 1) / t.rows * ((out + t.columns - 1) / t.columns)
 }
 
+// runs reports whether the device has a tile's kernel and the matrix is of its whole tiles.
+func (b *Backend) runs(t *tile, m *matrix) bool { return b.has(t.kernel) && m.rows%t.columns == 0 }
+
 // best returns the tile with the least time, if the blocks are spread evenly.
 func (b *Backend) best(tiles []tile, rows int, m *matrix) *tile {
 	var best *tile
 	least := 0
 	for i := range tiles {
 		t := &tiles[i]
+		if !b.runs(t, m) {
+			continue
+		}
 		others := (t.blocks(rows, m.out) - 1) / max(b.Multiprocessors, 1)
-		if cost := t.first + others*t.more; (best == nil || cost < least) && m.rows%t.columns == 0 {
+		if cost := t.first + others*t.more; best == nil || cost < least {
 			best, least = t, cost
 		}
 	}

@@ -11,14 +11,17 @@ import (
 )
 
 // linearHeadsKernels maps kernels of Linear, by index, to those that compute the same product and
-// split its queries, keys and values. Their warps have 64 columns.
+// split its queries, keys and values. Their warps have 64 or 128 columns.
 var linearHeadsKernels = map[int32]*kernel{
 	int32(linearTiles[backend.BF16][0].kernel.index): register("unmask_linear_heads_bf16_large"),
 	int32(linearTiles[backend.BF16][1].kernel.index): register("unmask_linear_heads_bf16_medium"),
+	int32(linearTiles[backend.BF16][4].kernel.index): register("unmask_linear_heads_bf16_wide256"),
+	int32(linearTiles[backend.BF16][5].kernel.index): register("unmask_linear_heads_bf16_wide128"),
+	int32(linearTiles[backend.BF16][6].kernel.index): register("unmask_linear_heads_bf16_wide64"),
 }
 
 const (
-	linearHeadsColumns = 64 // of a warp; they must be whole heads if heads are rotated
+	linearHeadsColumns = 64 // of a warp at least; they must be whole heads if heads are rotated
 	linearParams       = 14 // number of parameters of Linear's kernels
 	linearDst          = 12 // index of dst among them
 )

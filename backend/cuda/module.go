@@ -21,7 +21,7 @@ import (
 var (
 	//go:embed kernels/unmask.ptx.gz
 	ptx []byte
-	//go:embed kernels/unmask.sm_90.cubin.gz
+	//go:embed kernels/unmask.sm_90a.cubin.gz
 	hopper []byte
 )
 
@@ -127,6 +127,9 @@ func (v *device) findKernels() error {
 		err := v.call(cuModuleGetFunction, uintptr(unsafe.Pointer(&r.a)), v.module,
 			uintptr(unsafe.Pointer(&name[0])))
 		runtime.KeepAlive(name)
+		if k.hopper && err != nil {
+			continue // this form of the kernels has none of them
+		}
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, k.name)
 		}
@@ -134,6 +137,9 @@ func (v *device) findKernels() error {
 	}
 	return nil
 }
+
+// has reports whether the loaded form of the kernels has one.
+func (v *device) has(k *kernel) bool { return !k.hopper || v.entries[k.index] != 0 }
 
 // broken reports whether after this error code the process cannot use the GPU any more: the primary
 // context stays broken until the process ends, so a new Backend fails too (CUDA Driver API, enum

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"unmask/backend"
 	"unmask/internal/fakecuda"
 )
 
@@ -50,9 +51,10 @@ func TestWrongPTX(t *testing.T) {
 
 // TestImages: a Hopper GPU gets machine code, any other GPU gets PTX, and so does a Hopper GPU
 // whose driver does not accept the machine code. Both have every kernel, with its source's
-// parameters.
+// parameters, but those with wgmma, which give the bits of the others.
 func TestImages(t *testing.T) {
 	l := fakecuda.Open(t)
+	var product []float32
 	for name, c := range map[string]struct {
 		prepare func()
 		loads   int
@@ -76,6 +78,15 @@ func TestImages(t *testing.T) {
 			b.Write(x, 0, []float32{-1, 1})
 			relu(b, x)
 			require.Equal(t, []float32{0, 1}, read(b, x))
+			w := packed(b, normal(1, 300*83), 300, 83, backend.BF16)
+			require.Equal(t, name == "Hopper",
+				b.best(linearTiles[backend.BF16], 150, w.(*matrix)).kernel.hopper)
+			y := b.New(150, 300)
+			b.Linear(y, put(b, normal(2, 150*83), 150, 83), 150, w, backend.Epilogue{})
+			if product == nil {
+				product = read(b, y)
+			}
+			require.Equal(t, product, read(b, y))
 			require.NoError(t, b.Close())
 			require.Empty(t, l.Live())
 		})

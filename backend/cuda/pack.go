@@ -24,7 +24,7 @@ type matrix struct {
 }
 
 const (
-	rowPad = 128 // rows of activations in the largest tile
+	rowPad = 256 // rows of activations in the largest tile
 	// rows of weights in the widest tile; matrices of at most half as many rows use narrower ones
 	columnPad = 256
 	depthPad  = 128 // bytes of the longest step along the depth

@@ -49,7 +49,7 @@ func TestPublishedTiles(t *testing.T) {
 			var first []float32 // of the largest number of rows
 			for _, rows := range slices.Backward(counts) {
 				for i := range all[as] {
-					if m.(*matrix).rows%all[as][i].columns != 0 {
+					if !b.runs(&all[as][i], m.(*matrix)) {
 						continue
 					}
 					linearTiles[as] = all[as][i : i+1]
@@ -107,7 +107,7 @@ func TestPublishedHeads(t *testing.T) {
 		b.HeadSample(dx, most, head, drawn)
 		for _, rows := range counts {
 			for i := range all[as] {
-				if head.W.(*matrix).rows%all[as][i].columns != 0 {
+				if !b.runs(&all[as][i], head.W.(*matrix)) {
 					continue
 				}
 				headTiles[as] = all[as][i : i+1]
@@ -200,7 +200,7 @@ func TestGraphBits(t *testing.T) {
 // TestPublishedChoices: these tiles are chosen at the published sizes on a GPU of 132
 // multiprocessors.
 func TestPublishedChoices(t *testing.T) {
-	b := &Backend{device: &device{}}
+	b := &Backend{device: &device{entries: make([]uintptr, len(kernels))}} // without Hopper's
 	b.Multiprocessors = hopperMultiprocessors
 	m := func(out int, as backend.Precision) *matrix {
 		return &matrix{out: out, rows: paddedRows(out), as: as}

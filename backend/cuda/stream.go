@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"math"
+	"strings"
 	"unsafe"
 
 	"gorgonia.org/tensor"
@@ -14,10 +15,11 @@ import (
 // devicePtr is an address in device memory, 0 for none.
 type devicePtr uintptr
 
-// kernel is an extern "C" __global__ function of the embedded PTX.
+// kernel is an extern "C" __global__ function of the embedded PTX and machine code.
 type kernel struct {
-	name  string
-	index int
+	name   string
+	index  int
+	hopper bool // only in the machine code for Hopper
 }
 
 // kernels are all registered kernels, by index.
@@ -26,7 +28,7 @@ var kernels []*kernel
 // register adds a kernel. It is called at package level. New fails if the kernels' image has none
 // of that name.
 func register(name string) *kernel {
-	k := &kernel{name, len(kernels)}
+	k := &kernel{name, len(kernels), strings.Contains(name, "_wide")}
 	kernels = append(kernels, k)
 	return k
 }

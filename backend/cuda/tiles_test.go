@@ -31,7 +31,7 @@ func BenchmarkTiles(b *testing.B) {
 				o := operandOf(dev, dev.address(x), rows, m)
 				for i := range linearTiles[as] {
 					t := &linearTiles[as][i]
-					if m.rows%t.columns != 0 {
+					if !dev.runs(t, m) {
 						continue
 					}
 					chosen := t == dev.best(linearTiles[as], rows, m)
@@ -54,7 +54,7 @@ func BenchmarkTiles(b *testing.B) {
 			all := headTiles[as]
 			for i := range all {
 				t := &all[i]
-				if m.rows%t.columns != 0 {
+				if !dev.runs(t, m) {
 					continue
 				}
 				chosen := t == dev.best(all, rows, m)

@@ -6,13 +6,15 @@
 
 #ifdef __CUDACC__
 #define EXPORT(kernel)
-#define SHARED(name) extern __shared__ __align__(128) unsigned char name[]
+#define SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
 #else
 #include "emulate.h"
+#define HOPPER
 #define EXPORT(kernel) static emulate::Registration kernel##_registration(#kernel, kernel);
 #define SHARED(name) unsigned char* const name = emulate::shared
 #endif
-// SHARED declares the launch's dynamic shared memory; EXPORT lets the emulator find a kernel by name.
+// SHARED declares the launch's dynamic shared memory; EXPORT lets the emulator find a kernel by name. HOPPER is defined where kernels may use
+// what only compute capability 9.0 has.
 
 #define INFINITE __int_as_float(0x7f800000)
 #define FULL_WARP 0xffffffffu
@@ -91,6 +93,48 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, bool vali
 }
 __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int n> __device__ __forceinline__ void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory"); }
+
+// ---- Hopper's tensor cores: a group of four warps multiplies factors in shared memory, in the background (PTX ISA, "wgmma") ----
+
+#ifdef HOPPER
+// A factor's rows have 128 bytes, its 16 bytes c of row r at c ^ r%8, from a multiple of 1024 bytes on. wide_factor describes it.
+using WideFactor = unsigned long long;
+__device__ __forceinline__ WideFactor wide_factor(const void* rows) {
+    return (unsigned long long)(shared_address(rows) >> 4) | 64ull << 32 | 1ull << 62;  // 1024 bytes from eight rows to the next eight; swizzled by 128
+}
+// wide_along is the factor 32 bytes further along its rows.
+__device__ __forceinline__ WideFactor wide_along(WideFactor f, int steps) { return f + 2 * steps; }
+
+// wide_begin comes before the products of a group; wide_commit ends a set of products, wide_wait<n> waits for all but the last n sets.
+__device__ __forceinline__ void wide_begin() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void wide_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int n> __device__ __forceinline__ void wide_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory"); }
+// wide_visible lets products see what this thread has copied to shared memory; a barrier must follow.
+__device__ __forceinline__ void wide_visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+#define EIGHT(c, d, i) c(d[i][0]), c(d[i][1]), c(d[i][2]), c(d[i][3]), c(d[i + 1][0]), c(d[i + 1][1]), c(d[i + 1][2]), c(d[i + 1][3])
+#define WIDE_SUMS(c, d) EIGHT(c, d, 0), EIGHT(c, d, 2), EIGHT(c, d, 4), EIGHT(c, d, 6), EIGHT(c, d, 8), EIGHT(c, d, 10), EIGHT(c, d, 12), EIGHT(c, d, 14)
+#define WIDE_NAMES                                                                                                                              \
+    "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35," \
+    "%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
+
+// wide_bf16 adds to d[64, 128] the product of a[64, 16] and b[128, 16]^T of bfloat16. Warp w of the group has rows 16w..16w+15; d[n] is what
+// mma_bf16 has of columns 8n..8n+7. The bits are those of mma_bf16 (seen on an H200).
+__device__ __forceinline__ void wide_bf16(float (&d)[16][4], WideFactor a, WideFactor b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " WIDE_NAMES ", %64, %65, 1, 1, 1, 0, 0;"
+                 : WIDE_SUMS("+f", d) : "l"(a), "l"(b));
+}
+// wide_s8 is the same of signed bytes, 32 along the rows.
+__device__ __forceinline__ void wide_s8(int (&d)[16][4], WideFactor a, WideFactor b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 " WIDE_NAMES ", %64, %65, 1;" : WIDE_SUMS("+r", d) : "l"(a), "l"(b));
+}
+// wide_keep makes the compiler read sums after what stands before it.
+template <class S> __device__ __forceinline__ void wide_keep(S (&d)[16][4]);
+template <> __device__ __forceinline__ void wide_keep(float (&d)[16][4]) { asm volatile("" : WIDE_SUMS("+f", d)::"memory"); }
+template <> __device__ __forceinline__ void wide_keep(int (&d)[16][4]) { asm volatile("" : WIDE_SUMS("+r", d)::"memory"); }
+#endif
 
 #else
 
@@ -176,6 +220,71 @@ template <int n> inline void copy_wait() {
         else memset(c.to, 0, c.bytes);
     }
     t->copies.erase(t->copies.begin(), t->copies.begin() + done);
+}
+
+// Products of groups are computed when they are waited for, no sooner: so a wait too few, or a stage that is loaded too soon, shows. A group's
+// warps are on their own here.
+using WideFactor = const unsigned char*;
+inline WideFactor wide_factor(const void* rows) {
+    if (reinterpret_cast<uintptr_t>(rows) % 1024) emulate::fail("a factor beside a multiple of 1024 bytes");
+    return static_cast<WideFactor>(rows);
+}
+inline WideFactor wide_along(WideFactor f, int steps) { return f + 32 * steps; }
+inline void wide_begin() {}
+inline void wide_visible() {}
+inline void wide_commit() { emulate::current->set++; }
+template <class S> inline void wide_keep(S (&)[16][4]) {}
+
+namespace emulate {
+struct Factors { void* d; WideFactor a, b; int warp; };
+
+// wide multiplies rows of `per` numbers a register: x[16, k] of the warp by w[128, k]^T.
+template <class T, class Sum, int per, class Number>
+inline void wide(const Product& p, Number number) {
+    together<int>(Factors{p.d, p.a, p.b, int(current->number / 32 % 4)}, [&](const Factors* in, int*) {
+        constexpr int k = 8 * per;
+        auto read = [&](WideFactor f, int row, T* to) {
+            for (int i = 0; i < 8; i++) {
+                uintptr_t at = reinterpret_cast<uintptr_t>(f) + row * 128 + 4 * i;
+                unsigned v = *reinterpret_cast<const unsigned*>(at ^ (at >> 7 & 7) << 4);
+                for (int j = 0; j < per; j++) to[i * per + j] = number(v, j);
+            }
+        };
+        typedef T Row __attribute__((vector_size(8 * sizeof(T))));
+        T x[16][k];
+        for (int g = 0; g < 16; g++) read(in[0].a, 16 * in[0].warp + g, x[g]);
+        for (int n = 0; n < 16; n++) {
+            T column[k];
+            Row w[k], sums[16] = {};
+            for (int c = 0; c < 8; c++) {
+                read(in[0].b, 8 * n + c, column);
+                for (int i = 0; i < k; i++) w[i][c] = column[i];
+            }
+            for (int g = 0; g < 16; g++)
+                for (int i = 0; i < k; i++) sums[g] += x[g][i] * w[i];
+            for (int l = 0; l < 32; l++)
+                for (int r = 0; r < 4; r++)
+                    static_cast<Sum(*)[4]>(in[l].d)[n][r] += Sum(sums[l / 4 + r / 2 * 8][l % 4 * 2 + r % 2]);
+        }
+    });
+}
+}  // namespace emulate
+
+inline void wide_bf16(float (&d)[16][4], WideFactor a, WideFactor b) {
+    emulate::current->products.push_back({d, a, b, emulate::current->set, [](const emulate::Product& p) {
+        emulate::wide<float, float, 2>(p, [](unsigned v, int i) { return i ? bf16_high(v) : bf16_low(v); });
+    }});
+}
+inline void wide_s8(int (&d)[16][4], WideFactor a, WideFactor b) {
+    emulate::current->products.push_back({d, a, b, emulate::current->set, [](const emulate::Product& p) {
+        emulate::wide<int, int, 4>(p, [](unsigned v, int i) { return int(int8_t(v >> 8 * i)); });
+    }});
+}
+template <int n> inline void wide_wait() {
+    emulate::Thread* t = emulate::current;
+    size_t done = 0;
+    for (; done < t->products.size() && t->products[done].set + n < t->set; done++) t->products[done].compute(t->products[done]);
+    t->products.erase(t->products.begin(), t->products.begin() + done);
 }
 
 #endif

@@ -68,6 +68,7 @@ namespace emulate {
 // ---- fibers ----
 
 struct Copy { void* to; const void* from; unsigned bytes, group; };
+struct Product { void* d; const unsigned char *a, *b; unsigned set; void (*compute)(const Product&); };
 
 struct Thread {
     enum State { fresh, ready, waits_for_warp, waits_for_block, done } state;
@@ -75,7 +76,8 @@ struct Thread {
     unsigned number;
     void* stack;  // where it goes on
     std::vector<Copy> copies;  // cp.async under way
-    unsigned group;
+    std::vector<Product> products;  // wgmma under way
+    unsigned group, set;
 };
 
 struct Warp {
@@ -201,6 +203,7 @@ inline void fiber() {
     for (;;) {
         b.body(b.function, b.params);
         current->state = Thread::done;
+        if (!current->products.empty()) fail("left before its products are done");
         current->copies.clear();
         b.left--;
         if (b.next < b.count) {
@@ -336,7 +339,7 @@ inline void launch(const Kernel& k, dim3 grid, dim3 size, size_t shared_bytes, v
             for (b.at.x = 0; b.at.x < grid.x; b.at.x++) {
                 memset(shared, 0xff, shared_bytes);
                 b.threads = b.orders[order++ % 2];
-                for (unsigned i = 0; i < b.count; i++) b.threads[i].state = Thread::fresh, b.threads[i].group = 0;
+                for (unsigned i = 0; i < b.count; i++) b.threads[i].state = Thread::fresh, b.threads[i].group = b.threads[i].set = 0;
                 b.next = b.stacks = b.arrived = b.votes = 0;
                 b.left = b.count;
                 resume(&b.launcher, &b.threads[0]);

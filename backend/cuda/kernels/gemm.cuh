@@ -11,11 +11,17 @@
 struct BF16 {
     using Sum = float;
     static __device__ __forceinline__ void mma(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma_bf16(d, a, b0, b1); }
+#ifdef HOPPER
+    static __device__ __forceinline__ void wide(float (&d)[16][4], WideFactor a, WideFactor b) { wide_bf16(d, a, b); }
+#endif
 };
 
 struct Int8 {
     using Sum = int;
     static __device__ __forceinline__ void mma(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma_s8(d, a, b0, b1); }
+#ifdef HOPPER
+    static __device__ __forceinline__ void wide(int (&d)[16][4], WideFactor a, WideFactor b) { wide_s8(d, a, b); }
+#endif
 };
 
 // Tile is rows x columns numbers of a product. Each warp has a part of them; `depth` bytes of the factors' rows are in shared memory for
@@ -29,9 +35,22 @@ struct Tile {
     static constexpr int down16 = warp_rows / 16, across8 = warp_columns / 8;  // of a warp's part, in units of the instruction
     static constexpr int stage = (rows + columns) * depth;
     static constexpr int shared = stage * stages;
+    static constexpr bool wide = false;
 
     static __device__ __forceinline__ int first_row() { return int(threadIdx.x / 32) / across * warp_rows; }
     static __device__ __forceinline__ int first_column() { return int(threadIdx.x / 32) % across * warp_columns; }
+};
+
+// Wide is a tile of Hopper's instructions: groups of four warps with 64 rows x 128 columns each, of which a warp has 16 rows.
+template <int groups, int stages_>
+struct Wide {
+    static constexpr int rows = 64 * groups, columns = 128, warp_columns = columns, threads = 128 * groups;
+    static constexpr int down16 = 1, across8 = columns / 8;
+    static constexpr int depth = 128, stages = stages_, stage = (rows + columns) * depth, shared = stage * stages;
+    static constexpr bool wide = true;
+
+    static __device__ __forceinline__ int first_row() { return int(threadIdx.x / 32) * 16; }
+    static __device__ __forceinline__ int first_column() { return 0; }
 };
 
 // swizzled is where 16 bytes, number c of row r, stand in a stage. Eight rows of one c lie in different banks, for ldmatrix.
@@ -63,19 +82,27 @@ struct Packed {
     __device__ __forceinline__ void load(unsigned char* to, int step) const { load_rows<T, rows>(to, at + step * T::depth, stride); }
 };
 
-// multiply adds to sum the product of the tile's rows of x with its rows of w, which are `stride` bytes long and apart. X loads the steps of
-// its depth in order, each once.
+// Stages are the shared memory of a product: load(n) begins to copy step n of the depth of both factors.
+template <class T, class X>
+struct Stages {
+    unsigned char* shared;
+    X& x;
+    Packed<T, T::columns> w;
+
+    __device__ __forceinline__ unsigned char* of(int step) const { return shared + step % T::stages * T::stage; }
+    __device__ __forceinline__ void load(int step) {
+        x.load(of(step), step);
+        w.load(of(step) + T::rows * T::depth, step);
+    }
+};
+
+// multiply_warps is multiply where each warp multiplies its part.
 template <class N, class T, class X>
-__device__ __forceinline__ void multiply(typename N::Sum (&sum)[T::down16][T::across8][4], X& x, const unsigned char* w, int stride, unsigned char* shared) {
+__device__ __forceinline__ void multiply_warps(typename N::Sum (&sum)[T::down16][T::across8][4], X& x, const unsigned char* w, int stride, unsigned char* shared) {
     const int steps = stride / T::depth, lane = threadIdx.x % 32;
-    const Packed<T, T::columns> columns = {w, stride};
-    auto load = [&](int step) {
-        unsigned char* stage = shared + step % T::stages * T::stage;
-        x.load(stage, step);
-        columns.load(stage + T::rows * T::depth, step);
-    };
+    Stages<T, X> stages = {shared, x, {w, stride}};
     for (int step = 0; step < T::stages - 1; step++) {
-        if (step < steps) load(step);
+        if (step < steps) stages.load(step);
         copy_commit();
     }
     const int row = T::first_row() + lane % 16;                                     // of four 8x8 matrices: lower rows, then the right half
@@ -83,9 +110,9 @@ __device__ __forceinline__ void multiply(typename N::Sum (&sum)[T::down16][T::ac
     for (int step = 0; step < steps; step++) {
         copy_wait<T::stages - 2>();
         __syncthreads();  // the step's stage has arrived, and nobody reads the one before it any more
-        if (step + T::stages - 1 < steps) load(step + T::stages - 1);
+        if (step + T::stages - 1 < steps) stages.load(step + T::stages - 1);
         copy_commit();
-        const unsigned char* a_stage = shared + step % T::stages * T::stage;
+        const unsigned char* a_stage = stages.of(step);
         const unsigned char* b_stage = a_stage + T::rows * T::depth;
 #pragma unroll
         for (int k = 0; k < T::depth / 32; k++) {
@@ -102,6 +129,50 @@ __device__ __forceinline__ void multiply(typename N::Sum (&sum)[T::down16][T::ac
     }
     copy_wait<0>();
     __syncthreads();  // the shared memory may be used for something else
+}
+
+#ifdef HOPPER
+// multiply_wide is multiply where groups of warps do. The products of a step go on while the next one's begin, so that a stage can be loaded again
+// two steps after its own.
+template <class N, class T, class X>
+__device__ __forceinline__ void multiply_wide(typename N::Sum (&sum)[1][16][4], X& x, const unsigned char* w, int stride, unsigned char* shared) {
+    constexpr int ahead = T::stages - 2;
+    const int steps = stride / T::depth;
+    Stages<T, X> stages = {shared, x, {w, stride}};
+    for (int step = 0; step < ahead; step++) {
+        if (step < steps) stages.load(step);
+        copy_commit();
+    }
+    int step = 0;
+    do {  // no other way leads around it, as sums must not be touched before the last wait
+        copy_wait<ahead - 1>();
+        wide_visible();
+        __syncthreads();  // the step's stage has arrived, and all products of two steps before are done
+        if (step + ahead < steps) stages.load(step + ahead);
+        copy_commit();
+        const WideFactor a = wide_factor(stages.of(step) + threadIdx.x / 128 * 64 * T::depth), b = wide_factor(stages.of(step) + T::rows * T::depth);
+        wide_begin();
+#pragma unroll
+        for (int k = 0; k < T::depth / 32; k++) N::wide(sum[0], wide_along(a, k), wide_along(b, k));
+        wide_commit();
+        wide_wait<1>();
+    } while (++step < steps);
+    wide_wait<0>();
+    wide_keep(sum[0]);
+    copy_wait<0>();
+    __syncthreads();  // the shared memory may be used for something else
+}
+#endif
+
+// multiply adds to sum the product of the tile's rows of x with its rows of w, which are `stride` bytes long and apart. X loads the steps of
+// its depth in order, each once.
+template <class N, class T, class X>
+__device__ __forceinline__ void multiply(typename N::Sum (&sum)[T::down16][T::across8][4], X& x, const unsigned char* w, int stride, unsigned char* shared) {
+#ifdef HOPPER
+    if constexpr (T::wide) multiply_wide<N, T>(sum, x, w, stride, shared);
+    else
+#endif
+        multiply_warps<N, T>(sum, x, w, stride, shared);
 }
 
 // Of rows that are packed like those of w.

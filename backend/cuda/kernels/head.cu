@@ -193,6 +193,12 @@ HEAD_PARTS(unmask_head_bf16_small, BF16, HeadSmall, 2)
 HEAD_PARTS(unmask_head_int8_huge, Int8, HeadHuge, 1)
 HEAD_PARTS(unmask_head_int8_large, Int8, HeadLarge, 2)
 HEAD_PARTS(unmask_head_int8_small, Int8, HeadSmall, 2)
+#ifdef HOPPER
+HEAD_PARTS(unmask_head_bf16_wide256, BF16, Wide256, 1)
+HEAD_PARTS(unmask_head_bf16_wide128, BF16, Wide128, 2)
+HEAD_PARTS(unmask_head_int8_wide256, Int8, Wide256, 1)
+HEAD_PARTS(unmask_head_int8_wide128, Int8, Wide128, 2)
+#endif
 
 #define HEAD_PARTS_PLAIN(name, T)                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(T::threads, 2)                                                                                    \

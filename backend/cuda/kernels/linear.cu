@@ -151,26 +151,32 @@ __device__ __forceinline__ void linear(const Epilogue& e, XFrom x_from, const un
     const Strips<N, T> strips(shared);
     const int first_row = i * T::rows + T::first_row() + strips.row;
     const Epilogue::Columns columns = e.columns(j * T::columns + T::first_column() + strips.column);
-    // What a product is added to is read for a whole strip at once, before the strip is laid out, not number by number.
+    // What a product is added to is read eight rows at once, the first before the strip is laid out, not number by number.
+    constexpr int some = Strips<N, T>::steps < 8 ? Strips<N, T>::steps : 8;
     const bool ahead = e.add && e.act == Identity && e.scale == 1.0f && !e.narrow && columns.whole && columns.n > 0;
     float* to = e.dst + (long long)first_row * e.pitch + columns.first;
     const int step = strips.down * e.pitch;
 #pragma unroll
     for (int m = 0; m < T::down16; m++, to += 16 * e.pitch) {
         const int left = (e.rows - first_row - 16 * m + strips.down - 1) / strips.down;  // of the lane's rows in this strip and below
-        float4 old[strips.steps];
-        if (ahead) {
+        float4 old[some];
+        auto fetch = [&](int first) {
 #pragma unroll
-            for (int r = 0; r < strips.steps; r++)
-                if (r < left) old[r] = *(const float4*)(to + r * step);
-        }
+            for (int r = 0; r < some; r++)
+                if (first + r < left) old[r] = *(const float4*)(to + (first + r) * step);
+        };
+        if (ahead) fetch(0);
         strips.lay(sum[m]);
         if (ahead) {
 #pragma unroll
-            for (int r = 0; r < strips.steps; r++) {
-                if (r >= left) break;
-                const float4 y = e.scaled(first_row + 16 * m + r * strips.down, columns, strips.four(r));
-                *(float4*)(to + r * step) = make_float4(old[r].x + y.x, old[r].y + y.y, old[r].z + y.z, old[r].w + y.w);
+            for (int first = 0; first < strips.steps; first += some) {
+                if (first > 0) fetch(first);
+#pragma unroll
+                for (int r = first; r < first + some; r++) {
+                    if (r >= left) break;
+                    const float4 y = e.scaled(first_row + 16 * m + r * strips.down, columns, strips.four(r)), o = old[r - first];
+                    *(float4*)(to + r * step) = make_float4(o.x + y.x, o.y + y.y, o.z + y.z, o.w + y.w);
+                }
             }
         } else {
 #pragma unroll 1
@@ -229,6 +235,17 @@ LINEAR(unmask_linear_int8_large, Int8, Large, 1)
 LINEAR(unmask_linear_int8_medium, Int8, Medium, 2)
 LINEAR(unmask_linear_int8_small, Int8, Small, 2)
 LINEAR(unmask_linear_int8_tiny, Int8, Tiny, 2)
+#ifdef HOPPER
+using Wide256 = Wide<4, 4>;
+using Wide128 = Wide<2, 3>;
+using Wide64 = Wide<1, 4>;
+LINEAR(unmask_linear_bf16_wide256, BF16, Wide256, 1)
+LINEAR(unmask_linear_bf16_wide128, BF16, Wide128, 2)
+LINEAR(unmask_linear_bf16_wide64, BF16, Wide64, 2)
+LINEAR(unmask_linear_int8_wide256, Int8, Wide256, 1)
+LINEAR(unmask_linear_int8_wide128, Int8, Wide128, 2)
+LINEAR(unmask_linear_int8_wide64, Int8, Wide64, 2)
+#endif
 
 #define LINEAR_PLAIN(name, T)                                                                                                                \
     extern "C" __global__ void __launch_bounds__(T::threads, 2)                                                                              \

@@ -67,3 +67,8 @@ __device__ __forceinline__ void linear_heads(const Epilogue& e, const Places& pl
     EXPORT(name)
 LINEAR_HEADS(unmask_linear_heads_bf16_large, BF16, Large, 1)
 LINEAR_HEADS(unmask_linear_heads_bf16_medium, BF16, Medium, 2)
+#ifdef HOPPER
+LINEAR_HEADS(unmask_linear_heads_bf16_wide256, BF16, Wide256, 1)
+LINEAR_HEADS(unmask_linear_heads_bf16_wide128, BF16, Wide128, 2)
+LINEAR_HEADS(unmask_linear_heads_bf16_wide64, BF16, Wide64, 2)
+#endif
