@@ -167,49 +167,45 @@ func (f *Filtered) apply(row int32, logits []float32) error {
 			logits[x] = float32(float64(l) / o.Temperature)
 		}
 	}
-	if o.TopK == 0 && (o.TopP == 0 || o.TopP == 1) {
-		return nil
-	}
-	sorted := f.rows.get(len(logits))
-	defer f.rows.put(sorted)
-	copy(sorted.x, logits)
-	slices.Sort(sorted.x)
-	slices.Reverse(sorted.x)
-	keep := sorted.x
-	if o.TopK > 0 {
-		keep = keep[:min(o.TopK, len(keep))]
+	if n := float64(len(logits)); o.TopK > 0 && o.TopK < len(logits) {
+		share := (float64(o.TopK) - 0.5) / n // between k-1 and k of n, whatever is rounded
+		f.keep(logits, share, func(float32) float64 { return 1 })
 	}
 	if o.TopP > 0 && o.TopP < 1 {
-		keep = keep[:nucleus(keep, o.TopP)]
+		top, _, _ := largest(logits)
+		f.keep(logits, o.TopP, func(l float32) float64 { return math.Exp(float64(l) - top) })
 	}
-	cut(logits, keep)
 	return nil
 }
 
-// nucleus returns how many of the first logits, which are in descending order, have a probability
-// of at least p together.
-func nucleus(sorted []float32, p float64) int {
-	top, whole := float64(sorted[0]), 0.0
-	for _, l := range sorted {
-		whole += math.Exp(float64(l) - top)
-	}
-	sum := 0.0
-	for n, l := range sorted {
-		if sum += math.Exp(float64(l) - top); sum >= p*whole {
-			return n + 1
+// keep sets all logits to -Inf but the fewest of the largest that have a share of all weights, none
+// if a weight is NaN. Among logits equal to the smallest kept one, those of lowest index stay.
+//
+// The smallest is found without sorting, 11 bits at a time: the cumulative weights of all values of
+// its next bits say which value they have.
+func (f *Filtered) keep(logits []float32, share float64, weight func(l float32) float64) {
+	buffer := f.rows.get(len(logits))
+	defer f.rows.put(buffer)
+	copy(buffer.x, logits)
+	rest, want := buffer.x, math.Inf(1) // logits with its bits so far, and their weight to keep
+	for _, shift := range [...]int{21, 10, 0} {
+		digit := func(l float32) int { return int(descending(l) >> shift % 2048) }
+		var below [2049]float64 // weights of the digits below each
+		for _, l := range rest {
+			below[digit(l)+1] += weight(l)
 		}
+		for i := range 2048 {
+			below[i+1] += below[i]
+		}
+		want, share = min(want, share*below[2048]), 1
+		if math.IsNaN(want) {
+			return
+		}
+		next, _ := slices.BinarySearch(below[1:], want)
+		want -= below[next]
+		rest = slices.DeleteFunc(rest, func(l float32) bool { return digit(l) != next })
 	}
-	return len(sorted)
-}
-
-// cut sets all logits but the kept ones to -Inf. Among logits equal to the smallest kept one, those
-// of lowest index stay.
-func cut(logits, keep []float32) {
-	smallest := keep[len(keep)-1]
-	equal := 0
-	for i := len(keep) - 1; i >= 0 && keep[i] == smallest; i-- {
-		equal++
-	}
+	smallest, equal := rest[0], math.Ceil(want/weight(rest[0]))
 	for x, l := range logits {
 		if l == smallest && equal > 0 {
 			equal--
@@ -217,4 +213,10 @@ func cut(logits, keep []float32) {
 			logits[x] = float32(math.Inf(-1))
 		}
 	}
+}
+
+// descending returns the bits of a number, changed so that those of larger numbers are smaller.
+func descending(l float32) uint32 {
+	b := math.Float32bits(l + 0) // of -0 as of 0
+	return b ^ ^uint32(int32(b)>>31)>>1
 }
