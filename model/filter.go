@@ -72,16 +72,12 @@ func (f *Filter) Check(tokens int) error {
 	if len(never) >= tokens {
 		return param.Refuse("ban", param.OutOfRange, "ban is all %d tokens, want one that may be drawn", tokens)
 	}
-	worst := int32(-1) // the error must not depend on map order
-	for t, b := range f.Bias {
-		if (t < 0 || int(t) >= tokens || b != b || math.IsInf(float64(b), 1)) &&
-			(worst == -1 || t < worst) {
-			worst = t
+	for _, t := range slices.Sorted(maps.Keys(f.Bias)) { // the error must not depend on map order
+		b := f.Bias[t]
+		if t < 0 || int(t) >= tokens || b != b || math.IsInf(float64(b), 1) {
+			return param.Refuse("bias", param.OutOfRange,
+				"bias is %v of token %d, want a number, of tokens 0 to %d", b, t, tokens-1)
 		}
-	}
-	if worst != -1 {
-		return param.Refuse("bias", param.OutOfRange,
-			"bias is %v of token %d, want a number, of tokens 0 to %d", f.Bias[worst], worst, tokens-1)
 	}
 	return nil
 }

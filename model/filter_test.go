@@ -47,6 +47,15 @@ func TestFilterOfEqualLogits(t *testing.T) {
 	}
 }
 
+// The first bias that is wrong is named, whatever the map's order.
+func TestFilterNamesTheWrongBias(t *testing.T) {
+	nan := float32(math.NaN())
+	require.EqualError(t, (&model.Filter{Bias: map[int32]float32{-1: 2}}).Check(5),
+		"bias is 2 of token -1, want a number, of tokens 0 to 4")
+	require.EqualError(t, (&model.Filter{Bias: map[int32]float32{4: 2, 3: nan, 5: 1}}).Check(5),
+		"bias is NaN of token 3, want a number, of tokens 0 to 4")
+}
+
 // A NaN of the caller's Adjust is refused where the row is used.
 func TestFilterKeepsNaN(t *testing.T) {
 	for _, f := range []model.Filter{{TopK: 2}, {TopP: 0.5}, {TopK: 4, TopP: 0.5}} {
