@@ -82,9 +82,14 @@ func (e *RowError) Unwrap() error { return e.Err }
 // at index i. Sums are float64, in index order.
 func ReduceRow(logits []float32, s *Stats, i int) error {
 	top, second, arg := largest(logits)
-	sum := 0.0
+	sum, mean := 0.0, 0.0
 	for _, l := range logits {
-		sum += math.Exp(float64(l) - top)
+		d := float64(l) - top
+		e := math.Exp(d)
+		sum += e
+		if d > -700 { // exp(-700)*700 is about 0, and -Inf*0 would be NaN
+			mean += e * d
+		}
 	}
 	if err := finite(logits, top, sum); err != nil {
 		return err
@@ -102,13 +107,6 @@ func ReduceRow(logits []float32, s *Stats, i int) error {
 		s.Arg[i] = arg
 	}
 	if s.Entropy != nil {
-		mean := 0.0
-		for _, l := range logits {
-			// exp(-700)*700 is about 0, and -Inf*0 would be NaN
-			if e := float64(l) - top; e > -700 {
-				mean += math.Exp(e) * e
-			}
-		}
 		s.Entropy[i] = math.Log(sum) - mean/sum
 	}
 	if s.LogMoment != nil {
@@ -128,8 +126,12 @@ func DrawRow(logits []float32, w *Draw, i int) error {
 	power := cmp.Or(w.Power, 1)
 	sum, whole := 0.0, 0.0
 	for _, l := range logits {
-		sum += math.Exp(float64(l) - top)
-		whole += math.Exp(power * (float64(l) - top))
+		e := math.Exp(float64(l) - top)
+		sum += e
+		if power != 1 {
+			e = math.Exp(power * (float64(l) - top))
+		}
+		whole += e
 	}
 	if err := finite(logits, top, sum); err != nil {
 		return err

@@ -106,17 +106,25 @@ func normal(seed uint64, n int, std float64) []float32 {
 	return row
 }
 
-// Rows of Dream's vocabulary and the nucleus of its recipe.
-func BenchmarkNucleus(b *testing.B) {
+// Rows of Dream's vocabulary: the nucleus of its recipe, a draw, and what its order asks for.
+func BenchmarkRow(b *testing.B) {
 	for name, std := range map[string]float64{"flat": 1.5, "peaked": 4} {
-		b.Run(name, func(b *testing.B) {
-			row := normal(1, 152064, std)
-			m := &model.Filtered{Of: &model.Dense{Columns: len(row), Logits: row},
-				Filter: &model.Filter{TopP: 0.95}, Outcomes: len(row)}
-			b.ReportAllocs()
-			for b.Loop() {
-				require.NoError(b, m.Visit([]int32{0}, func(int, []float32) {}))
-			}
-		})
+		row, rows := normal(1, 152064, std), []int32{0}
+		d := &model.Dense{Columns: len(row), Logits: row}
+		f := &model.Filtered{Of: d, Filter: &model.Filter{TopP: 0.95}, Outcomes: len(row)}
+		draw := &model.Draw{Uniform: []float64{0.5}, Token: make([]int32, 1)}
+		entropy := &model.Stats{Entropy: make([]float64, 1)}
+		for of, do := range map[string]func() error{
+			"nucleus": func() error { return f.Visit(rows, func(int, []float32) {}) },
+			"draw":    func() error { return d.Sample(rows, draw) },
+			"entropy": func() error { return d.Stats(rows, entropy) },
+		} {
+			b.Run(of+" "+name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					require.NoError(b, do())
+				}
+			})
+		}
 	}
 }
