@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import statistics
 import subprocess
 import sys
@@ -63,9 +64,17 @@ def measure(peer, shape, calls):
         print(json.dumps([seconds(lambda: forward(tokens), calls), seconds(run, max(1, calls // 5))]))
 
 
+def output(command, folder=None):
+    """What a program prints; if it fails, the end of that is the error."""
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    if done.returncode:
+        sys.exit("\n".join([f"status {done.returncode} of {shlex.join(command)}", *(done.stdout + done.stderr).splitlines()[-20:]]))
+    return done.stdout
+
+
 def peer_seconds(peer, shape, calls):
     command = [sys.executable, os.path.abspath(__file__), "--one", peer, "--shapes", shape, "--calls", str(calls)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    return json.loads(output(command).splitlines()[-1])
 
 
 def unmask_seconds(kind, shape):
@@ -76,7 +85,7 @@ def unmask_seconds(kind, shape):
     command, folder = ["go", "test", "-run", "-", "-bench", pattern, "-benchtime", "2s", "./bench"], os.path.join(HERE, "..", "..")
     if built := os.environ.get("UNMASK_BENCH"):
         command, folder = [os.path.abspath(built), "-test.run", "-", "-test.bench", pattern, "-test.benchtime", "2s"], None
-    out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder).stdout
+    out = output(command, folder)
     found = re.search(r"\s([0-9.]+) ns/op", out)
     if not found:
         sys.exit("no GPU for unmask:\n" + out)
