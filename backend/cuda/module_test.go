@@ -93,6 +93,30 @@ func TestImages(t *testing.T) {
 	}
 }
 
+// TestPTX: the PTX gives the bits of the machine code, on a GPU too.
+func TestPTX(t *testing.T) {
+	forms := []kernelImages{embedded, {ptx: ptx}}
+	t.Cleanup(func() { embedded = forms[0] })
+	const rows, in, out = 150, 83, 300
+	x, w := normal(1, rows*in), normal(2, out*in)
+	want := make([][]float32, len(precisions))
+	for i, form := range forms {
+		embedded = form
+		b, _ := openAny(t)
+		for j, as := range precisions {
+			m := packed(b, w, out, in, as)
+			require.False(t, i == 1 && b.best(linearTiles[as], rows, m.(*matrix)).kernel.hopper)
+			y := b.New(rows, out)
+			b.Linear(y, put(b, x, rows, in), rows, m, backend.Epilogue{Act: backend.GELUErf})
+			if got := read(b, y); i == 0 {
+				want[j] = got
+			} else {
+				require.Equal(t, want[j], got, "%v", as)
+			}
+		}
+	}
+}
+
 // TestNoImage: if neither form loads, the error names both and gives advice.
 func TestNoImage(t *testing.T) {
 	l := fakecuda.Open(t)

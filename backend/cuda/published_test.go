@@ -200,7 +200,8 @@ func TestGraphBits(t *testing.T) {
 // TestPublishedChoices: these tiles are chosen at the published sizes on a GPU of 132
 // multiprocessors.
 func TestPublishedChoices(t *testing.T) {
-	b := &Backend{device: &device{entries: make([]uintptr, len(kernels))}} // without Hopper's
+	entries := make([]uintptr, len(kernels)) // none of those that only Hopper has
+	b := &Backend{device: &device{entries: entries}}
 	b.Multiprocessors = hopperMultiprocessors
 	m := func(out int, as backend.Precision) *matrix {
 		return &matrix{out: out, rows: paddedRows(out), as: as}
@@ -221,5 +222,20 @@ func TestPublishedChoices(t *testing.T) {
 	for rows, want := range map[int]string{16: "unmask_head_bf16_small",
 		2048: "unmask_head_bf16_large"} {
 		require.Equal(t, want, b.best(headTiles[backend.BF16], rows, m(50258, backend.BF16)).kernel.name)
+	}
+	for i := range entries {
+		entries[i] = 1
+	}
+	for _, c := range []struct {
+		rows, out int
+		as        backend.Precision
+		want      string
+	}{
+		{16, 768, backend.BF16, "tiny"}, {64, 18944, backend.BF16, "small"},
+		{256, 3584, backend.BF16, "wide64"}, {1024, 2304, backend.BF16, "wide256"},
+		{16384, 768, backend.BF16, "wide256"}, {4096, 18944, backend.Int8, "wide256"},
+	} {
+		require.Equal(t, fmt.Sprintf("unmask_linear_%v_%s", c.as, c.want),
+			b.best(linearTiles[c.as], c.rows, m(c.out, c.as)).kernel.name, "%+v", c)
 	}
 }
