@@ -54,7 +54,7 @@ func newVit(width, inner, depth, heads int) vit {
 	return t
 }
 
-// load packs the weights; the transformer always runs over n rows.
+// load packs the weights and makes room; the transformer always runs over n rows.
 func (t *vit) load(l *nn.Loader, n int) {
 	t.layer.BF16 = l.Precision != backend.F32
 	l.Load(&t.Pre, &t.Post)
@@ -64,20 +64,12 @@ func (t *vit) load(l *nn.Loader, n int) {
 		l.Load(&b.Norm1, &b.qkv, &b.OutProj, &b.Norm2, &b.Up, &b.Down)
 	}
 	t.rows.Full(0, 1, n)
+	t.work.Prepare(l.Backend, n, t.width, t.inner)
+	t.k = l.Backend.New(1, t.layer.Heads, n, t.layer.HeadDim)
+	t.v = l.Backend.New(1, t.layer.Heads, n, t.layer.HeadDim)
 }
 
-// prepare makes room and returns the stream [n, width] to be filled before run.
-func (t *vit) prepare(b backend.Backend) *tensor.Dense {
-	n := t.rows.Len()
-	if t.k == nil {
-		t.work.Prepare(b, n, t.width, t.inner)
-		t.k = b.New(1, t.layer.Heads, n, t.layer.HeadDim)
-		t.v = b.New(1, t.layer.Heads, n, t.layer.HeadDim)
-	}
-	return t.work.X
-}
-
-// run applies the first norm and the blocks to the stream.
+// run applies the first norm and the blocks to the stream work.X, [n, width].
 func (t *vit) run(b backend.Backend) {
 	w, n := &t.work, t.rows.Len()
 	t.Pre.Apply(b, w.X, w.X, n)

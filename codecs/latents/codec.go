@@ -26,15 +26,13 @@ func Open(src *model.Source, tokens, codes int, o model.Options) (*Tokenizer, er
 		return nil, err
 	}
 	m, err := Load(sub, o)
+	if err == nil && (m.sizes.Tokens != tokens || m.sizes.Codes != codes) {
+		err = fmt.Errorf("%s: the image tokenizer has %d tokens of %d codes, want %d of %d as the "+
+			"generator", sub.Name, m.sizes.Tokens, m.sizes.Codes, tokens, codes)
+	}
 	if err != nil {
 		sub.Set.Close()
 		return nil, err
-	}
-	if z := m.sizes; z.Tokens != tokens || z.Codes != codes {
-		sub.Set.Close()
-		return nil, fmt.Errorf("%s: the image tokenizer has %d tokens of %d codes, want %d of %d as the "+
-			"generator", sub.Name, z.Tokens, z.Codes,
-			tokens, codes)
 	}
 	return m, nil
 }

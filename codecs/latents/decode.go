@@ -22,13 +22,19 @@ func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 	}
 	if z.TextRows > 0 {
 		base = append(base, l.Floats(&d.TextPosition)...)
+		d.text = b.New(z.TextRows, z.TextWidth)
 	}
 	d.base = b.New(n, z.DecWidth)
 	b.Write(d.base, 0, base)
+	d.codes, d.rows = b.New(z.Tokens, z.CodeWidth), b.New(max(z.Tokens, z.TextRows), z.DecWidth)
+	d.cells, d.inner = b.New(z.DecCells, z.DecWidth), b.New(z.DecCells, d.Out.Shape[0])
+	d.host = make([]float32, z.DecCells*max(d.Out.Shape[0], z.PixelCodes))
 	if z.PixelCodes == 0 {
 		d.Smooth.Load(l)
+		d.image, d.drawn = b.New(1, 3*z.Side*z.Side), b.New(1, 3*z.Side*z.Side)
 		return
 	}
+	d.logits, d.latent = b.New(z.DecCells, z.PixelCodes), b.New(z.DecCells, z.VQGAN.ZChannels)
 	d.mix = nn.Flat(d.Mix, d.MixBias)
 	l.Load(&d.mix, m.Drawer)
 	codes, channels := l.Floats(&m.Mixture), z.VQGAN.ZChannels
@@ -39,29 +45,10 @@ func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 	})
 }
 
-func (m *Tokenizer) prepareDecoder() {
-	d, z, b := &m.Decoder, &m.sizes, m.b
-	if d.codes != nil {
-		return
-	}
-	d.codes, d.rows = b.New(z.Tokens, z.CodeWidth), b.New(max(z.Tokens, z.TextRows), z.DecWidth)
-	d.cells, d.inner = b.New(z.DecCells, z.DecWidth), b.New(z.DecCells, d.Out.Shape[0])
-	if z.TextRows > 0 {
-		d.text = b.New(z.TextRows, z.TextWidth)
-	}
-	if z.PixelCodes > 0 {
-		d.logits, d.latent = b.New(z.DecCells, z.PixelCodes), b.New(z.DecCells, z.VQGAN.ZChannels)
-	} else {
-		d.image, d.drawn = b.New(1, len(m.Pixels)), b.New(1, len(m.Pixels))
-	}
-	d.host = make([]float32, z.DecCells*max(d.Out.Shape[0], z.PixelCodes))
-}
-
 // decode is Codec.Draw.
 func (m *Tokenizer) decode(codes []int32) error {
 	d, z, b := &m.Decoder, &m.sizes, m.b
-	m.prepareDecoder()
-	x := d.Vit.prepare(b)
+	x := d.Vit.work.X
 	b.Gather(x, d.base, nn.Count(0, d.Vit.rows.Len()))
 	b.Gather(d.codes, m.Codebook.Table(), codes)
 	d.Embed.Apply(b, d.rows, d.codes, z.Tokens, backend.Identity)

@@ -6,7 +6,7 @@ import (
 )
 
 func (m *Tokenizer) loadEncoder(l *nn.Loader) {
-	e, z := &m.Encoder, &m.sizes
+	e, z, b := &m.Encoder, &m.sizes, m.b
 	cells := e.Position.Shape[0] - 1
 	n := 1 + cells + z.Tokens
 	e.out = nn.Flat(e.Out, e.OutBias)
@@ -15,22 +15,19 @@ func (m *Tokenizer) loadEncoder(l *nn.Loader) {
 	base := append(l.Floats(&e.Position), l.Floats(&e.Latent)...)
 	nn.AddTo(base, l.Floats(&e.Class))
 	nn.AddTo(base[(1+cells)*z.EncWidth:], l.Floats(&m.Latents))
-	e.base = m.b.New(n, z.EncWidth)
-	m.b.Write(e.base, 0, base)
+	e.base = b.New(n, z.EncWidth)
+	b.Write(e.base, 0, base)
+	e.image = b.New(1, 3*z.Side*z.Side)
+	e.patches, e.rows, e.latent = b.New(cells, z.EncWidth), b.New(z.Tokens, z.EncWidth),
+		b.New(z.Tokens, z.CodeWidth)
+	e.host, e.shuffled = make([]float32, z.Tokens*z.EncWidth), make([]float32, z.Tokens*z.EncWidth)
 }
 
 // encode is Codec.Read.
 func (m *Tokenizer) encode() ([]float32, error) {
 	e, z, b := &m.Encoder, &m.sizes, m.b
-	grid := z.Side / z.EncPatch
-	cells := grid * grid
-	if e.patches == nil {
-		e.image = b.New(1, len(m.Pixels))
-		e.patches, e.rows, e.latent = b.New(cells, z.EncWidth), b.New(z.Tokens, z.EncWidth),
-			b.New(z.Tokens, z.CodeWidth)
-		e.host, e.shuffled = make([]float32, z.Tokens*z.EncWidth), make([]float32, z.Tokens*z.EncWidth)
-	}
-	x := e.Vit.prepare(b)
+	cells := e.Position.Shape[0] - 1
+	x := e.Vit.work.X
 	b.Write(e.image, 0, m.Pixels)
 	e.Patches.Patches(b, e.patches, e.image, z.Side, z.Side)
 	image := nn.Count(1, cells)
