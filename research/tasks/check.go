@@ -54,10 +54,7 @@ func lastNumber(text string) *big.Rat {
 }
 
 func rational(text string) *big.Rat {
-	x, ok := new(big.Rat).SetString(strings.ReplaceAll(text, ",", ""))
-	if !ok {
-		return nil
-	}
+	x, _ := new(big.Rat).SetString(strings.ReplaceAll(text, ",", "")) // nil where there is none
 	return x
 }
 
