@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"image"
@@ -63,10 +64,7 @@ func Pictures(ctx context.Context, v model.Codec, codesFile, out string) error {
 	}
 	err = weights.WriteFileStreams(out, []weights.Stream{{Name: "images", DType: weights.F32,
 		Shape: []int{r.pictures, 3, height, width}, Open: opener(&parts{next: r.pixels})}}, nil)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
+	return cmp.Or(ctx.Err(), err)
 }
 
 // decodedReader returns the pictures of codes, one at a time.
