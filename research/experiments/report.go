@@ -233,17 +233,12 @@ func (r *Report) Markdown(figures string) []byte {
 	var b bytes.Buffer
 	for i, s := range r.sections() {
 		fmt.Fprintf(&b, "%s %s\n\n", strings.Repeat("#", min(i+1, 2)), s.Heading)
-		for _, p := range s.Text {
-			if len(s.Text) > 3 {
-				p = "- " + p
-			}
-			fmt.Fprintf(&b, "%s\n", p)
-			if len(s.Text) <= 3 {
-				b.WriteByte('\n')
-			}
-		}
 		if len(s.Text) > 3 {
-			b.WriteByte('\n')
+			fmt.Fprintf(&b, "- %s\n\n", strings.Join(s.Text, "\n- "))
+		} else {
+			for _, p := range s.Text {
+				fmt.Fprintf(&b, "%s\n\n", p)
+			}
 		}
 		for _, c := range s.Charts {
 			fmt.Fprintf(&b, "![%s](%s%s.svg)\n\n", c.Title, figures, c.Name)
