@@ -108,9 +108,10 @@ func imageClaims(t Table, g Grid, judge func(Verdict)) {
 	judge(t.follows(g, "moment", "Moment follows MaskGIT", "3", "frechet"))
 	judge(t.follows(g, "temp", "temperature sampling alone explains most of MaskGIT", "3", "frechet"))
 	judge(t.degrades(g))
-	judge(t.cachePerStep(g, "frechet", "partial caching gains per step, images", "4", momentPairs(g)))
+	judge(t.cachePerStep(g, "frechet", "partial caching gains per step, images", "4",
+		g.each("moment")))
 	judge(t.cachePerSecond(g, "frechet", "partial caching gains per second, images", "4",
-		momentPairs(g)))
+		g.each("moment")))
 }
 
 // degrades compares maskgit at the most steps with few.
@@ -217,14 +218,6 @@ func (t Table) follows(g Grid, sampler, claim, figure, metric string) Verdict {
 		"not beyond one and a half"
 	return verdict(v, share.Above(0.5) && share.Below(1.5), share.Below(0.5) || share.Above(1.5),
 		share)
-}
-
-// momentPairs returns the points that figure 4 compares with and without cache.
-func momentPairs(g Grid) (out []Point) {
-	for _, alpha := range g.Alphas {
-		out = append(out, Point{Sampler: "moment", Alpha: alpha})
-	}
-	return out
 }
 
 // cachePerStep compares pairs at equal steps.

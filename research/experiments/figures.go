@@ -25,13 +25,7 @@ func (t Table) sampled(charts []Chart) []Chart {
 
 // temperatureMethods returns the methods of figures 3, 5 (left) and 6 (left).
 func temperatureMethods(g Grid) []Point {
-	var out []Point
-	for _, name := range temperatureSamplers {
-		for _, alpha := range g.Alphas {
-			out = append(out, Point{Sampler: name, Alpha: alpha})
-		}
-	}
-	return append(out, Point{Sampler: "random"})
+	return append(g.each(temperatureSamplers...), Point{Sampler: "random"})
 }
 
 // draws adds the curves of methods that have results: of a metric at numbers of steps, against x.

@@ -76,6 +76,16 @@ var (
 	freeSamplers        = []string{"random", "halton"}
 )
 
+// each returns samplers with each α.
+func (g Grid) each(samplers ...string) (methods []Point) {
+	for _, name := range samplers {
+		for _, alpha := range g.Alphas {
+			methods = append(methods, Point{Sampler: name, Alpha: alpha})
+		}
+	}
+	return methods
+}
+
 // with adds a method at numbers of steps and with seeds, each point once.
 func (g Grid) with(points []Point, steps []int, repeats int, p Point) []Point {
 	p.N, p.Batch, p.Length = g.N, g.Batch, g.Length
@@ -94,10 +104,8 @@ func (g Grid) TextPoints() (points []Point) {
 	for _, p := range g.unbiased() {
 		points = g.with(points, g.Steps, g.Repeats, p)
 	}
-	for _, name := range temperatureSamplers {
-		for _, alpha := range g.Alphas {
-			points = g.with(points, g.Steps, 1, Point{Sampler: name, Alpha: alpha})
-		}
+	for _, p := range g.each(temperatureSamplers...) {
+		points = g.with(points, g.Steps, 1, p)
 	}
 	for _, p := range tableSamplers {
 		points = g.with(points, g.Table, g.Repeats, p)
