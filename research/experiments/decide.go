@@ -42,7 +42,6 @@ func (v Verdict) next(results []Result, s Size) Next {
 		grid = s.Image
 	}
 	t := Table{Kind: v.kind, Results: results, N: grid.N}
-	whole := 0.0 // of all that the claim would need, in seconds
 	for _, c := range v.needs {
 		have := t.at(c.method, c.steps)
 		if len(have) == 0 {
@@ -56,13 +55,12 @@ func (v Verdict) next(results []Result, s Size) Next {
 			}
 		}
 		want := int(math.Ceil(v.Times * float64(seeds)))
-		whole += seconds * float64(want-seeds)
+		next.Cost += seconds * float64(want-seeds) // of all that the claim would need
 		for added := 0; seeds+added < min(max(want, seeds+1), 2*seeds); added++ {
 			p.Seed = have[len(have)-1].Seed + 1 + uint64(added)
 			next.Points = append(next.Points, p)
 		}
 	}
-	next.Cost = whole
 	return next
 }
 

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"math"
+	"slices"
 
 	"unmask/internal/philox"
 	"unmask/internal/race"
@@ -48,10 +49,7 @@ func (f Fixed) Choose(v *samplers.View) (samplers.Opening, error) {
 func (f Fixed) String() string { return samplers.Text(f) }
 
 func logSumExp(logits []float32) float32 {
-	top := logits[0]
-	for _, l := range logits {
-		top = max(top, l)
-	}
+	top := slices.Max(logits)
 	var sum float64
 	for _, l := range logits {
 		sum += math.Exp(float64(l - top))

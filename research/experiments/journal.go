@@ -116,10 +116,7 @@ func CheckJournals(dir string, kinds ...string) error {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Contains(data, []byte("\n")) {
 			continue
 		}
-		if err == nil {
-			_, _, _, err = ReadJournal(JournalName(dir, kind))
-		}
-		if err != nil {
+		if _, _, _, err := ReadJournal(JournalName(dir, kind)); err != nil {
 			return err
 		}
 	}

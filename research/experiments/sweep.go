@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -43,9 +44,8 @@ func Possible(t Task, points []Point) error {
 	n := 0
 	for _, p := range points {
 		if err := p.Check(t.Model); err != nil {
-			if n++; n == 1 {
-				first = err
-			}
+			first = cmp.Or(first, err)
+			n++
 		}
 	}
 	if n > 1 {

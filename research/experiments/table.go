@@ -27,16 +27,12 @@ func (t Table) has(r Result) bool { return r.Kind == t.Kind && (t.N == 0 || r.N 
 
 // of says how many samples a point has, such as "64 samples for each of 3 seeds".
 func (t Table) of() string {
-	type at struct {
-		method Point
-		steps  int
-	}
 	var samples []int
-	seeds := map[at]int{}
+	seeds := map[cell]int{}
 	for _, r := range t.Results {
 		if t.has(r) {
 			samples = append(samples, r.N)
-			seeds[at{r.method(), r.Steps}]++
+			seeds[cell{r.method(), r.Steps}]++
 		}
 	}
 	if len(samples) == 0 {
