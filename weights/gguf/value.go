@@ -96,9 +96,9 @@ func (f *File) get(key, want string, ok func(v value) bool) (value, error) {
 	v, there := f.meta[key]
 	switch {
 	case !there:
-		return v, fmt.Errorf("key %s is absent", key)
+		return value{}, fmt.Errorf("key %s is absent", key)
 	case !ok(v):
-		return v, fmt.Errorf("key %s is %s, want %s", key, v.what(), want)
+		return value{}, fmt.Errorf("key %s is %s, want %s", key, v.what(), want)
 	}
 	return v, v.small(key)
 }
@@ -148,10 +148,7 @@ func (f *File) Bool(key string) (bool, error) {
 // Text returns a text.
 func (f *File) Text(key string) (string, error) {
 	v, err := f.get(key, "a text", func(v value) bool { return v.kind == text })
-	if err != nil {
-		return "", err
-	}
-	return string(v.raw), nil
+	return string(v.raw), err
 }
 
 // Texts returns an array of texts.
