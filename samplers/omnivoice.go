@@ -3,6 +3,7 @@ package samplers
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"unmask/param"
 )
@@ -51,10 +52,7 @@ func (o OmniVoice) Choose(v *View) (Opening, error) {
 // counted sets best to log p of the best tokens, with the mask's logit among those of the sum.
 func (o OmniVoice) counted(v *View, best []float64) error {
 	return v.Visit(v.Masked, func(i int, logits []float32) {
-		top := float64(logits[0])
-		for _, l := range logits[1:v.Outcomes] {
-			top = max(top, float64(l))
-		}
+		top := float64(slices.Max(logits[:v.Outcomes]))
 		rest := 0.0
 		for _, l := range logits[v.Outcomes:] {
 			rest += math.Exp(float64(l) - v.LogSum[i])
