@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -19,10 +20,7 @@ func checkGiven(cmd *cobra.Command, args []string) error {
 	if cmd.DisableFlagParsing { // it completes a line that is being typed
 		return nil
 	}
-	if err := refuseEmpty(cmd, args); err != nil {
-		return err
-	}
-	return refuseMissing(cmd)
+	return cmp.Or(refuseEmpty(cmd, args), refuseMissing(cmd))
 }
 
 // howMany returns how many of some flags are given.

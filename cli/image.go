@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -226,13 +227,11 @@ func (f *imageFlags) pictures(ctx context.Context, j *outputs.Job, s runs.Settin
 
 // check returns an error for impossible outputs, before a model is loaded.
 func (f *imageFlags) check(flags *pflag.FlagSet) error {
-	for _, err := range []error{f.Picture.Check(flags), f.followFlags.check(),
+	if err := cmp.Or(f.Picture.Check(flags), f.followFlags.check(),
 		f.Shard.Check(f.out != "", "--out DIR"),
 		f.Hub.Check(flags, &f.Shard, f.out != "", "--out DIR"),
-		wrap("--out", outputs.CheckFolder(f.out, f.Shard.Shard))} {
-		if err != nil {
-			return err
-		}
+		wrap("--out", outputs.CheckFolder(f.out, f.Shard.Shard))); err != nil {
+		return err
 	}
 	switch {
 	case f.Outpaints() && (f.gif != "" || f.Watch || f.Trace != ""):

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -110,13 +111,8 @@ func (f *serveFlags) setLog() error {
 
 // check returns the models to serve and how they are loaded, or what is wrong with the flags.
 func (f *serveFlags) check() (models []server.Named, o unmask.Options, err error) {
-	if err := f.setLog(); err != nil {
-		return nil, o, err
-	}
-	if o, err = f.deviceFlags.options(); err != nil {
-		return nil, o, err
-	}
-	if err := f.guard(); err != nil {
+	o, err = f.deviceFlags.options()
+	if err = cmp.Or(f.setLog(), err, f.guard()); err != nil {
 		return nil, o, err
 	}
 	if models, err = server.ParseModels(f.models); err != nil {
