@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -292,8 +293,7 @@ func (e *Engine) sweep() {
 			c.end(nil, shuttingDown())
 		}
 	}
-	left := e.calls[:0]
-	for _, c := range e.calls {
+	e.calls = slices.DeleteFunc(e.calls, func(c *Call) bool {
 		if e.o.Now().After(c.Limit) {
 			step, steps := c.progress()
 			err := refuse(Deadline,
@@ -306,12 +306,8 @@ func (e *Engine) sweep() {
 		if _, done, _ := c.Since(0); done && !c.ended {
 			e.release(c)
 		}
-		if !c.ended {
-			left = append(left, c)
-		}
-	}
-	clear(e.calls[len(left):])
-	e.calls = left
+		return c.ended
+	})
 	if len(e.calls)+len(e.visits) == 0 {
 		clear(e.queue.rows)
 		e.queue.batch = 0

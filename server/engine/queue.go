@@ -112,13 +112,9 @@ func (e *Engine) fill(p *picking, class []*Call) {
 		byOwner[k] = append(byOwner[k], c)
 	}
 	for len(owners) > 0 {
-		at := 0
-		for i, k := range owners {
-			if e.queue.rows[k] < e.queue.rows[owners[at]] {
-				at = i
-			}
-		}
-		k := owners[at]
+		k := slices.MinFunc(owners, func(a, b string) int {
+			return cmp.Compare(e.queue.rows[a], e.queue.rows[b])
+		})
 		behind := func(o string) bool { return e.queue.rows[o] < e.queue.rows[k] }
 		if !p.shares && slices.ContainsFunc(done, behind) {
 			return
@@ -129,7 +125,8 @@ func (e *Engine) fill(p *picking, class []*Call) {
 			took[k] = true
 			continue
 		}
-		if owners = slices.Delete(owners, at, at+1); took[k] {
+		owners = slices.DeleteFunc(owners, func(o string) bool { return o == k })
+		if took[k] {
 			done = append(done, k)
 		}
 	}
