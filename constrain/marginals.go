@@ -166,16 +166,13 @@ func (m *Marginals) chain(index int, power float64) (*powered, error) {
 	if q.Sums == nil {
 		q.Sums = new(Sums)
 	}
-	var w *powered
-	for _, other := range q.powers {
-		if other.power == power {
-			w = other
-		}
+	at := slices.IndexFunc(q.powers, func(w *powered) bool { return w.power == power })
+	if at < 0 {
+		at = len(q.powers)
+		q.powers = append(q.powers, &powered{power: power,
+			evidence: make([]*Evidence, len(q.tokens))})
 	}
-	if w == nil {
-		w = &powered{power: power, evidence: make([]*Evidence, len(q.tokens))}
-		q.powers = append(q.powers, w)
-	}
+	w := q.powers[at]
 	w.idle = 0
 	if !w.read {
 		if err := m.read(q, index, w); err != nil {
@@ -222,17 +219,13 @@ func (m *Marginals) read(q *Sequence, index int, w *powered) error {
 func (e *Evidence) read(l *Language, logits []float32, power float64) error {
 	clear(e.Sum)
 	clear(e.Top)
-	top := float32(math.Inf(-1))
-	for _, x := range logits {
-		if x != x {
-			return errNaN
-		}
-		top = max(top, x)
-	}
-	if math.IsInf(float64(top), 1) {
+	top := slices.Max(logits) // NaN if any is
+	switch x := float64(top); {
+	case math.IsNaN(x):
+		return errNaN
+	case math.IsInf(x, 1):
 		return errInf
-	}
-	if math.IsInf(float64(top), -1) { // the filters left nothing
+	case math.IsInf(x, -1): // the filters left nothing
 		return nil
 	}
 	whole := 0.0
