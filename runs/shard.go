@@ -29,7 +29,7 @@ func ParseShard(text string, getenv func(string) string) (Shard, error) {
 	}
 	if text != "auto" {
 		i, n, ok := strings.Cut(text, "/")
-		if s, err := shardOf(i, n); ok && err == nil {
+		if s, valid := shardOf(i, n); ok && valid {
 			return s, nil
 		}
 		return Shard{}, &param.Error{Name: "shard", Found: param.Quote(text),
@@ -52,12 +52,11 @@ func ParseShard(text string, getenv func(string) string) (Shard, error) {
 			"(SLURM_ARRAY_TASK_ID, _MIN and _COUNT) or an Indexed Job (JOB_COMPLETION_INDEX and " +
 			"UNMASK_SHARDS)"}
 	}
-	s, err := shardOf(i, n)
-	if err != nil {
-		return s, &param.Error{Name: "shard", Found: fmt.Sprintf("auto, which is %s/%s here", i, n),
-			Want: "i/n with i from 0 to n-1"}
+	if s, valid := shardOf(i, n); valid {
+		return s, nil
 	}
-	return s, nil
+	return Shard{}, &param.Error{Name: "shard", Want: "i/n with i from 0 to n-1",
+		Found: fmt.Sprintf("auto, which is %s/%s here", i, n)}
 }
 
 // slurm returns this task's index in its array and the number of tasks.
@@ -77,16 +76,11 @@ func slurm(getenv func(string) string) (i, n string, err error) {
 	return strconv.Itoa((number[0] - number[1]) / number[2]), getenv("SLURM_ARRAY_TASK_COUNT"), nil
 }
 
-func shardOf(i, n string) (Shard, error) {
-	var s Shard
-	var err error
-	if s.I, err = strconv.Atoi(i); err == nil {
-		s.N, err = strconv.Atoi(n)
-	}
-	if err != nil || s.N < 1 || s.N > maxShards || s.I < 0 || s.I >= s.N {
-		return Shard{}, fmt.Errorf("shard %s/%s", i, n)
-	}
-	return s, nil
+// shardOf returns shard i/n, and whether there is one.
+func shardOf(i, n string) (s Shard, valid bool) {
+	at, err := strconv.Atoi(i)
+	of, other := strconv.Atoi(n)
+	return Shard{at, of}, cmp.Or(err, other) == nil && of <= maxShards && at >= 0 && at < of
 }
 
 // Whole reports whether the shard is all of a run.

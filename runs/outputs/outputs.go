@@ -4,6 +4,7 @@
 package outputs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,10 +84,7 @@ func Make(ctx context.Context, j *Job, list []runs.Range, out Output, h Hooks) e
 		put, finish = behind(out.Put, cancel)
 	}
 	failed := j.make(ctx, list, put, h)
-	if err := finish(); err != nil {
-		return err
-	}
-	return failed
+	return cmp.Or(finish(), failed)
 }
 
 func (j *Job) make(ctx context.Context, list []runs.Range, put func([]Sample) error,

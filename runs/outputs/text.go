@@ -85,12 +85,10 @@ func NewTexts(o TextOptions) (*Texts, error) {
 		return t, atomicfile.CheckPlace(o.Name) // Begin opens it
 	default:
 		err := atomicfile.CheckPlace(o.Name)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			t.file, err = atomicfile.Create(o.Name)
 		}
-		if t.file, err = atomicfile.Create(o.Name); err != nil {
-			return nil, err
-		}
+		return t, err
 	}
 	return t, nil
 }
