@@ -252,10 +252,7 @@ func (f *scoreFlags) perplexity(ctx context.Context, m *unmask.Model, q *sequenc
 	case !f.json:
 		return printLine(fmt.Sprintf("%s\t%.4f\t%d of %d right", q.Name, s.Perplexity(), right, scored))
 	}
-	logp := make([]*float64, len(s.LogP)) // null where a position is not scored, and for log 0
-	for i, l := range s.LogP {
-		logp[i] = jsonline.Finite(l)
-	}
+	logp := jsonline.Finites(s.LogP) // null where a position is not scored, and for log 0
 	return json.NewEncoder(stdout).Encode(struct {
 		Name       string     `json:"name"`
 		Text       string     `json:"text"`

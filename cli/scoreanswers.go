@@ -114,10 +114,8 @@ func (q *question) wrap(file string, answer int, err error) error {
 
 func (s *scoredQuestion) add(answer string, e *likelihood.Estimate, tokens []int32) {
 	one := scoredAnswer{Answer: answer, LogProb: jsonline.Finite(e.LogProb),
-		Error: jsonline.Finite(e.Error), Tokens: len(tokens), Greedy: e.Greedy(tokens), Passes: e.Passes}
-	for _, l := range e.LogP {
-		one.LogP = append(one.LogP, jsonline.Finite(l))
-	}
+		Error: jsonline.Finite(e.Error), Tokens: len(tokens), Greedy: e.Greedy(tokens),
+		LogP: jsonline.Finites(e.LogP), Passes: e.Passes}
 	s.Answers = append(s.Answers, one)
 	perByte := func(a scoredAnswer) float64 { return orImpossible(a.LogProb) / float64(len(a.Answer)) }
 	last := len(s.Answers) - 1

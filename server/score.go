@@ -70,9 +70,6 @@ func (s *Server) readScoring(f *fields) (q scoring) {
 	f.neutral("stop", "[]")
 	f.neutrals()
 	q.prompts = readTexts(f, "prompt", q.model, maxPrompts)
-	f.refuse(len(q.prompts) > maxChoices,
-		outOfRange("prompt", fmt.Sprintf("a list of %d", len(q.prompts)),
-			fmt.Sprintf("1 to %d prompts", maxChoices)))
 	if err := q.options.Check(); f.fault == nil && err != nil {
 		f.fail(refused("method", err))
 	}
@@ -220,9 +217,9 @@ func (q *scoring) choice(ctx context.Context, p unmask.Request, used *usage) (co
 	if err != nil {
 		return none, nil, err
 	}
-	logP := append(make([]*float64, first), q.known(e.LogP)...)
+	logP := append(make([]*float64, first), jsonline.Finites(e.LogP)...)
 	best := append(make([]int32, first), e.Best...)
-	bestLogP := append(make([]*float64, first), q.known(e.BestLogP)...)
+	bestLogP := append(make([]*float64, first), jsonline.Finites(e.BestLogP)...)
 	if q.more > 0 {
 		next, err := q.next(ctx, tokens, to)
 		if err != nil {
@@ -230,7 +227,7 @@ func (q *scoring) choice(ctx context.Context, p unmask.Request, used *usage) (co
 		}
 		used.Completion++
 		ids, best = append(ids, next.Best...), append(best, next.Best...)
-		one := q.known(next.BestLogP)
+		one := jsonline.Finites(next.BestLogP)
 		logP, bestLogP = append(logP, one...), append(bestLogP, one...)
 	}
 	return q.form(ids, logP, best, bestLogP), e, nil
@@ -248,14 +245,6 @@ func (q *scoring) next(ctx context.Context, tokens []int32, to int) (*likelihood
 	}
 	return likelihood.Of(ctx, q.model.Denoiser, tokens, to, to+1,
 		likelihood.Options{Method: likelihood.LeftToRight, Turn: q.options.Turn})
-}
-
-// known returns log-probabilities, nil where JSON has no number.
-func (q *scoring) known(list []float64) (out []*float64) {
-	for _, l := range list {
-		out = append(out, jsonline.Finite(l))
-	}
-	return out
 }
 
 // form returns the choice of scored tokens.

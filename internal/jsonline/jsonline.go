@@ -96,3 +96,12 @@ func Finite(x float64) *float64 {
 	}
 	return &x
 }
+
+// Finites returns Finite of each number.
+func Finites(list []float64) []*float64 {
+	out := make([]*float64, len(list))
+	for i, x := range list {
+		out[i] = Finite(x)
+	}
+	return out
+}
