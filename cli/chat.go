@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -201,11 +202,9 @@ func (c *conversation) command(ctx context.Context, name, rest string) error {
 		}
 		c.seed = seed
 	case "/sampler":
-		next := generate.Overrides{}
-		for name, text := range c.overrides {
-			if name != "sampler" && name != "alpha" && name != "gamma" {
-				next[name] = text
-			}
+		next := maps.Clone(c.overrides)
+		for _, name := range []string{"sampler", "alpha", "gamma"} {
+			delete(next, name)
 		}
 		if rest != "" {
 			next["sampler"] = rest

@@ -97,9 +97,7 @@ func (d *deviceFlags) load(ctx context.Context) (*unmask.Model, error) {
 	if d.ran = m.Backend.Name(); m.Source != nil {
 		d.precision, d.as = m.Precision.String(), m.Source.As
 	}
-	for _, note := range m.Info.Notes {
-		terminal.Say("note: %s", note)
-	}
+	sayNotes(m.Info.Notes...)
 	return m, nil
 }
 

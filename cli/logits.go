@@ -64,10 +64,10 @@ docs/inside.md has more, and how to read them from Python.`,
 	return cmd
 }
 
-func writeLogits(ctx context.Context, d *deviceFlags, tokens, texts, out, with string) error {
+func writeLogits(ctx context.Context, d *deviceFlags, tokens, texts, out, with string) (
+	err error) {
 	var inside []export.Inside
 	if with != "" {
-		var err error
 		if inside, err = export.ParseInside(with); err != nil {
 			return usage("--%v", err)
 		}
@@ -77,7 +77,6 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokens, texts, out, with s
 	}
 	var records []fasta.Record
 	if texts != "" {
-		var err error
 		if records, err = readRecords(texts, false); err != nil {
 			return wrap(texts, err)
 		}

@@ -219,9 +219,7 @@ func (f *questionFlags) print(one *asked, answers []decide.Answer) error {
 		}{one.Name, out})
 	}
 	a := &answers[0]
-	for _, note := range a.Notes {
-		terminal.Say("note: %s", note)
-	}
+	sayNotes(a.Notes...)
 	if a.Mass < smallMass {
 		terminal.Say("note: all options together have %.2g of the probability at the mask: this model "+
 			"does not answer such prompts", a.Mass)

@@ -72,7 +72,7 @@ func (f *scoreFlags) answers(ctx context.Context) error {
 			total, list[i] = total+passes, append(list[i], a)
 		}
 	}
-	sayNote(m.LeavesOut(conversations...))
+	sayNotes(m.LeavesOut(conversations...))
 	progress := terminal.NewProgress("passes", int64(total))
 	defer progress.Close()
 	for i, q := range questions {

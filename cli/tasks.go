@@ -102,7 +102,7 @@ func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name str
 	if err != nil {
 		return err
 	}
-	sayNote(m.task.Note)
+	sayNotes(m.task.Note)
 	results, err := m.resultsAt(ctx, f.out, f.points(m.task.Usual))
 	if err != nil {
 		return err

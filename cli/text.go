@@ -73,7 +73,8 @@ func (f *textFlags) command() *cobra.Command {
 }
 
 func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
-	if _, err := f.overrides(cmd.Flags()); err != nil {
+	over, err := f.overrides(cmd.Flags())
+	if err != nil {
 		return err
 	}
 	if err := f.Text.Check(cmd.Flags()); err != nil {
@@ -96,7 +97,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return wrap("--out", err)
 	}
-	err = f.runTo(ctx, cmd, out)
+	err = f.runTo(ctx, cmd, over, out)
 	if err = outputs.Ended(err, wrap("--out", out.Close(err))); f.out == "" {
 		return err
 	}
@@ -104,11 +105,8 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 }
 
 // runTo makes the samples.
-func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.Texts) error {
-	over, err := f.overrides(cmd.Flags())
-	if err != nil {
-		return err
-	}
+func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, over generate.Overrides,
+	out *outputs.Texts) error {
 	if cmd.Flags().Changed("chat") || cmd.Flags().Changed("messages") {
 		f.demoIs(demoChat)
 	}
@@ -124,7 +122,7 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, out *outputs.
 	if err != nil {
 		return f.Refusal(err)
 	}
-	sayNote(j.Requests.LeavesOut())
+	sayNotes(j.Requests.LeavesOut())
 	var s runs.Settings
 	if strings.HasSuffix(f.out, ".jsonl") { // the only output that they are for
 		if s, err = j.Settings(f.precision); err != nil {
@@ -152,9 +150,11 @@ func (f *textFlags) fill(m *unmask.Model, over generate.Overrides) (r unmask.Req
 	return r, err
 }
 
-// sayNote says a note, unless it is "".
-func sayNote(note string) {
-	if note != "" {
-		terminal.Say("note: %s", note)
+// sayNotes says notes but those that are "".
+func sayNotes(notes ...string) {
+	for _, note := range notes {
+		if note != "" {
+			terminal.Say("note: %s", note)
+		}
 	}
 }

@@ -90,13 +90,10 @@ func (f *tuneFlags) run(ctx context.Context) error {
 	if len(all) == 0 {
 		return errInterrupted
 	}
-	if err := f.print(task, all); err != nil {
-		return err
+	if err = f.print(task, all); err == nil && terminal.Stopped(ctx) {
+		err = errInterrupted
 	}
-	if terminal.Stopped(ctx) {
-		return errInterrupted
-	}
-	return nil
+	return err
 }
 
 // sayPlan says, before the search begins, how long it will take.

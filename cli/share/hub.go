@@ -121,9 +121,7 @@ func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.R
 	hub := h.kept
 	if err = hub.Run(ctx, r); err != nil || !h.more {
 		over := err == nil || errors.Is(err, context.DeadlineExceeded) // nobody begins it again
-		if closed := hub.Close(over); err == nil {
-			err = closed
-		}
+		err = cmp.Or(err, hub.Close(over))
 		h.kept = nil
 	}
 	if errors.Is(err, context.Canceled) {
