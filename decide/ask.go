@@ -72,6 +72,9 @@ type asker struct {
 // winner until one is left, and p follows from the odds of these pairs.
 func Ask(ctx context.Context, m *unmask.Model, state State, list []Question, o Options) ([]Answer,
 	error) {
+	if err := o.Calibration.Check(); err != nil {
+		return nil, err
+	}
 	for i := range list {
 		if err := list[i].Check(); err != nil {
 			return nil, inQuestion(i, err)

@@ -3,6 +3,7 @@ package decide
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -144,4 +145,12 @@ func TestRefusedQuestions(t *testing.T) {
 	cancel()
 	_, err = Ask(ctx, m, State{}, []Question{{Kind: Boolean, Instructions: "b"}}, Options{})
 	require.ErrorIs(t, err, context.Canceled)
+	for _, bad := range []float64{-1, 0, 1e-9, math.NaN(), math.Inf(1)} {
+		_, err = Ask(t.Context(), m, State{}, []Question{{Kind: Choice, Options: some(2)}},
+			Options{Calibration: Calibration{Boolean: {Temperature: bad}}})
+		require.EqualError(t, err, fmt.Sprintf("temperature of boolean is %v, want 0.05 to 20", bad))
+	}
+	_, err = Ask(t.Context(), m, State{}, nil,
+		Options{Calibration: Calibration{"box": {Temperature: 1}}})
+	require.EqualError(t, err, `type is "box", want boolean, choice or score`)
 }

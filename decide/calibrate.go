@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -65,17 +66,21 @@ func ReadCalibration(name string) (Calibration, error) {
 	if err == nil {
 		err = jsonline.Strict(data, &fits)
 	}
-	for kind, fit := range fits {
-		switch {
-		case err != nil:
+	return fits, cmp.Or(err, fits.Check())
+}
+
+// Check returns an error for an unknown kind and for a temperature that Calibrate does not return.
+func (c Calibration) Check() error {
+	for kind, fit := range c {
+		switch t := fit.Temperature; {
 		case !slices.Contains(Kinds, kind):
-			err = fmt.Errorf("type is %.40q, want boolean, choice or score", kind)
-		case !(fit.Temperature >= leastTemperature && fit.Temperature <= mostTemperature):
-			err = fmt.Errorf("temperature of %s is %v, want %v to %v", kind, fit.Temperature,
-				leastTemperature, mostTemperature)
+			return fmt.Errorf("type is %.40q, want boolean, choice or score", kind)
+		case !(t >= leastTemperature && t <= mostTemperature):
+			return fmt.Errorf("temperature of %s is %v, want %v to %v", kind, t, leastTemperature,
+				mostTemperature)
 		}
 	}
-	return fits, err
+	return nil
 }
 
 // coolest returns the temperature of the least log loss, which is convex in 1/temperature: thirds

@@ -358,4 +358,6 @@ func TestCalibratedDecisions(t *testing.T) {
 	require.Contains(t, string(data), `"brier":0.5,"ece":0.25`)
 	require.ErrorContains(t, s.Add(server.Model{Name: "picture", Model: loaded()["demo-image"],
 		Calibration: fits}), "model picture answers no typed questions, want it without a calibration")
+	require.EqualError(t, s.Add(server.Model{Name: "laya", Model: m, Calibration: decide.Calibration{
+		decide.Boolean: {Temperature: -1}}}), "temperature of boolean is -1, want 0.05 to 20")
 }

@@ -58,7 +58,7 @@ var servedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // newServed reads what answers need to know of a model.
 func newServed(o Model) (*servedModel, error) {
-	if err := checkServed(o.Name); err != nil {
+	if err := cmp.Or(checkServed(o.Name), o.Calibration.Check()); err != nil {
 		return nil, err
 	}
 	m := &servedModel{Model: o.Model, name: o.Name, spec: o.Model.Spec(),
