@@ -99,11 +99,11 @@ func coolest(list []Labelled) float64 {
 	return 2 / (low + high)
 }
 
-// Measure returns the quality of answers at a temperature.
+// Measure returns the quality of answers at a temperature, zeros where there are none.
 func Measure(list []Labelled, temperature float64) (q Quality) {
 	const bins = 10
 	var count, sure, right [bins]float64
-	n := float64(len(list))
+	n := float64(max(len(list), 1))
 	for _, l := range list {
 		p := nn.Probabilities(l.LogP, temperature)
 		q.LogLoss -= math.Log(max(p[l.Right], 1e-300)) / n

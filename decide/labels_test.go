@@ -232,4 +232,5 @@ func TestCalibrate(t *testing.T) {
 	require.InDelta(t, 0.3, q.ECE, 1e-12)
 	require.InDelta(t, -(math.Log(0.8)+math.Log(0.2))/2, q.LogLoss, 1e-12)
 	require.InDelta(t, 0.5, q.Accuracy, 1e-12)
+	require.Zero(t, Measure(nil, 1)) // JSON has no NaN
 }
