@@ -61,6 +61,7 @@ func TestKeyFiles(t *testing.T) {
 		"a:short":                        "line 1 has a key of 5 bytes, want 8 to 1024",
 		"a b:long-enough":                "line 1 is no NAME:KEY",
 		"a:" + strings.Repeat("x", 1025): "line 1 has a key of 1025 bytes",
+		"a:long-enough\nb:long-enough":   "line 2 gives b the key of a, want one of its own",
 	} {
 		_, err := server.LoadKeys(keyFile(t, text))
 		require.ErrorContains(t, err, want)

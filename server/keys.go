@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -33,7 +34,7 @@ const (
 )
 
 // LoadKeys reads a file of keys: a line NAME:KEY each, blank lines and those that begin with # left
-// out. It must be readable by its owner alone.
+// out. Its owner alone may read it, and no two names have one key. Errors do not name the file.
 func LoadKeys(file string) (*Keys, error) {
 	k := &Keys{file: file}
 	return k, k.Reload()
@@ -56,12 +57,15 @@ func (k *Keys) Reload() error {
 		return atomicfile.Cause(err)
 	}
 	var list []key
+	owners := map[[sha256.Size]byte]string{}
 	for i, line := range strings.Split(string(text), "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
 		name, secret, ok := strings.Cut(line, ":")
+		sum := sha256.Sum256([]byte(secret))
+		owner := cmp.Or(owners[sum], name)
 		switch {
 		case !ok || !requestID.MatchString(name):
 			return fmt.Errorf("line %d is no NAME:KEY with a name of letters, digits, dots, dashes and "+
@@ -69,8 +73,11 @@ func (k *Keys) Reload() error {
 		case len(secret) < shortestKey || len(secret) > longestKey:
 			return fmt.Errorf("line %d has a key of %d bytes, want %d to %d", i+1, len(secret), shortestKey,
 				longestKey)
+		case owner != name:
+			return fmt.Errorf("line %d gives %s the key of %s, want one of its own", i+1, name, owner)
 		}
-		list = append(list, key{name, sha256.Sum256([]byte(secret))})
+		owners[sum] = name
+		list = append(list, key{name, sum})
 	}
 	if len(list) == 0 {
 		return errors.New("there is no key, want lines NAME:KEY")
