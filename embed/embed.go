@@ -197,13 +197,13 @@ func (e *Embedder) vector(states []float32, width, first int, o Options) ([]floa
 	for _, l := range layers {
 		v = l.apply(v)
 	}
-	if o.Dimensions > len(v) {
+	if o.Dimensions < 0 || o.Dimensions > len(v) {
 		return nil, &param.Error{Name: "dimensions", Found: fmt.Sprint(o.Dimensions),
 			Want: fmt.Sprintf("1 to %d", len(v))}
 	}
 	n := len(layers)
 	unit := o.Unit || o.Dimensions > 0 && n > 0 && layers[n-1].weight == nil
-	if v = v[:min(len(v), cmp.Or(max(0, o.Dimensions), e.folder.first))]; unit {
+	if v = v[:min(len(v), cmp.Or(o.Dimensions, e.folder.first))]; unit {
 		v = new(layer).apply(v)
 	}
 	out := make([]float32, len(v))

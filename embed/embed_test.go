@@ -139,6 +139,8 @@ func TestRefused(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.Embed(t.Context(), []*embed.Text{one}, embed.Options{Dimensions: 1 << 20})
 	require.ErrorContains(t, err, "dimensions is 1048576, want 1 to ")
+	_, err = e.Embed(t.Context(), []*embed.Text{one}, embed.Options{Dimensions: -1})
+	require.ErrorContains(t, err, "dimensions is -1, want 1 to ")
 
 	_, e = open(t, "../testdata/packs/embed-bert-tiny")
 	long, err := e.Read(strings.Repeat("the ", 100), embed.Options{})
