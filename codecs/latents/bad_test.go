@@ -41,7 +41,7 @@ func TestBadInput(t *testing.T) {
 	require.ErrorContains(t, m.Decode(pixels, codes), "code 60 at position 2, want 0 to 59")
 	require.ErrorContains(t, m.Decode(pixels[1:], codes), "want 12 codes and 768 values an image")
 	_, err = m.Image(codes[1:])
-	require.EqualError(t, err, "11 codes, want 12")
+	require.EqualError(t, err, "there are 11 codes, want 12")
 	pixels[4] = float32(math.NaN())
 	require.ErrorContains(t, m.Encode(codes, pixels),
 		"image 0: a colour of pixel 4 is NaN, want 0 to 1")

@@ -127,7 +127,7 @@ func (c *Codec) decode(codes []int32) error {
 func (c *Codec) Image(codes []int32) (_ *image.NRGBA, err error) {
 	defer backend.Recover(&err)
 	if n := c.positions(); len(codes) != n {
-		return nil, fmt.Errorf("%d codes, want %d", len(codes), n)
+		return nil, fmt.Errorf("there are %d codes, want %d", len(codes), n)
 	}
 	if err := c.decode(codes); err != nil {
 		return nil, err
