@@ -97,9 +97,12 @@ func (p *Pictures) Cells(positions []int) ([]image.Rectangle, error) {
 	if err != nil || len(c.Shape()) != 2 {
 		return nil, err
 	}
-	cell, columns := cellOf(c), c.Shape()[1]
+	cell, rows, columns := cellOf(c), c.Shape()[0], c.Shape()[1]
 	list := make([]image.Rectangle, len(positions))
 	for i, position := range positions {
+		if position < 0 || position >= rows*columns {
+			return nil, fmt.Errorf("position is %d, want 0 to %d", position, rows*columns-1)
+		}
 		at := image.Pt(position%columns*cell.X, position/columns*cell.Y)
 		list[i] = image.Rectangle{Min: at, Max: at.Add(cell)}
 	}

@@ -2,6 +2,7 @@ package paint_test
 
 import (
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/draw"
@@ -69,6 +70,10 @@ func TestFill(t *testing.T) {
 	cells, err := p.Cells([]int{4, 8})
 	require.NoError(t, err)
 	require.Equal(t, []image.Rectangle{image.Rect(2, 2, 4, 4), image.Rect(4, 4, 6, 6)}, cells)
+	for _, outside := range []int{-1, 9} {
+		_, err = p.Cells([]int{4, outside})
+		require.EqualError(t, err, fmt.Sprintf("position is %d, want 0 to 8", outside))
+	}
 }
 
 func TestInpaintMasksTheCellsThatWhiteTouches(t *testing.T) {
