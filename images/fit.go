@@ -25,11 +25,11 @@ type Placement struct {
 }
 
 // Place returns the placement of a picture of size `from` in one of size `to`. With a fit of ""
-// both must be equal.
+// both must be equal. A picture of more than MaxPixels is refused.
 func Place(from, to image.Point, fit string) (Placement, error) {
 	p := Placement{image.Rectangle{Max: from}, image.Rectangle{Max: to}, to}
-	if from.X < 1 || from.Y < 1 || to.X < 1 || to.Y < 1 {
-		return p, fmt.Errorf("picture is %d x %d pixels, want 1 or more", from.X, from.Y)
+	if from.X < 1 || from.Y < 1 || to.X < 1 || to.Y < 1 || from.X > MaxPixels/from.Y {
+		return p, fmt.Errorf("picture is %d x %d pixels, want 1 to %d in all", from.X, from.Y, MaxPixels)
 	}
 	across, down := float64(to.X)/float64(from.X), float64(to.Y)/float64(from.Y)
 	middle := func(size image.Point, w, h float64) image.Rectangle {
@@ -101,6 +101,9 @@ func (p Placement) Mask(mask *image.Gray) *image.Gray {
 // transparent.
 func Hole(picture, mask image.Image, box image.Rectangle) (*image.Gray, error) {
 	size := picture.Bounds().Size()
+	if _, err := Place(size, size, ""); err != nil {
+		return nil, err
+	}
 	out := image.NewGray(image.Rectangle{Max: size})
 	if !box.Empty() {
 		if !box.In(out.Rect) {

@@ -76,6 +76,18 @@ func TestFill(t *testing.T) {
 	}
 }
 
+// image.Uniform's bounds are so wide that no memory has room for its pixels.
+func TestPicturesOfTooManyPixels(t *testing.T) {
+	const want = "picture is 2000000000 x 2000000000 pixels, want 1 to 33554432 in all"
+	p := newStripes().Pictures
+	_, err := p.Fit(image.White, "cover")
+	require.EqualError(t, err, want)
+	for _, box := range []image.Rectangle{{}, image.Rect(0, 0, 9, 9)} {
+		_, err = p.Inpaint(image.White, nil, box, "cover")
+		require.EqualError(t, err, want)
+	}
+}
+
 func TestInpaintMasksTheCellsThatWhiteTouches(t *testing.T) {
 	m := newStripes()
 	picture, err := m.Pictures.Image([]int32{0, 1, 2, 3, 4, 5, 6, 7, 8})
