@@ -152,11 +152,18 @@ func (o *observer) Hidden(block int, p *model.Pass, x *tensor.Dense) {
 // Attention implements model.Observer.
 func (o *observer) Attention(block int, p *model.Pass, q, k, v *tensor.Dense, h backend.Heads) {
 	n := p.Keys
-	heads := func(t *tensor.Dense) []float32 { // [kv, n, headDim] of the sequence
-		out := make([]float32, h.KVHeads()*n*h.HeadDim)
+	at := model.Indexes(0, n) // the row of each place among the keys
+	for i, row := range p.At {
+		at[p.Pos[i]] = int(row)
+	}
+	heads := func(t *tensor.Dense) []float32 { // [kv, n, headDim] of the sequence, by rows
+		out, places := make([]float32, h.KVHeads()*n*h.HeadDim), make([]float32, n*h.HeadDim)
 		length := t.Shape()[2]
 		for j := range h.KVHeads() {
-			o.b.Read(out[j*n*h.HeadDim:][:n*h.HeadDim], t, (p.Segs[0].Seq*h.KVHeads()+j)*length)
+			o.b.Read(places, t, (p.Segs[0].Seq*h.KVHeads()+j)*length)
+			for place, row := range at {
+				copy(out[(j*n+row)*h.HeadDim:][:h.HeadDim], places[place*h.HeadDim:])
+			}
 		}
 		return out
 	}
@@ -180,22 +187,23 @@ func (o *observer) Attention(block int, p *model.Pass, q, k, v *tensor.Dense, h 
 	group := h.Heads / h.KVHeads()
 	for j := range h.Heads {
 		key := keys[j/group*n*h.HeadDim:][:n*h.HeadDim]
-		for i, at := range p.At {
-			softmaxOf(dst[(j*n+int(at))*n:][:n], queries[(i*h.Heads+j)*h.HeadDim:][:h.HeadDim], key,
-				h.Sees(int(p.Pos[i])))
+		for i, row := range p.At {
+			pos := int(p.Pos[i])
+			softmaxOf(dst[(j*n+int(row))*n:][:n], queries[(i*h.Heads+j)*h.HeadDim:][:h.HeadDim], key,
+				at[h.From(pos):h.Sees(pos)])
 		}
 	}
 }
 
-// softmaxOf computes dst = softmax(q k^T / sqrt(headDim)) over the first `sees` keys
+// softmaxOf computes dst = softmax(q k^T / sqrt(headDim)) over the seen rows of the keys
 // [len(dst), headDim]; the others are 0.
-func softmaxOf(dst, q, keys []float32, sees int) {
+func softmaxOf(dst, q, keys []float32, seen []int) {
 	scale, top := 1/math.Sqrt(float64(len(q))), math.Inf(-1)
-	logits := make([]float64, sees)
-	for t := range logits {
+	logits := make([]float64, len(seen))
+	for t, row := range seen {
 		sum := 0.0
 		for c, x := range q {
-			sum += float64(x) * float64(keys[t*len(q)+c])
+			sum += float64(x) * float64(keys[row*len(q)+c])
 		}
 		logits[t] = sum * scale
 		top = max(top, logits[t])
@@ -207,6 +215,6 @@ func softmaxOf(dst, q, keys []float32, sees int) {
 	}
 	clear(dst)
 	for t, e := range logits {
-		dst[t] = float32(e / sum)
+		dst[seen[t]] = float32(e / sum)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -122,6 +123,39 @@ func TestInsideOfEveryNetwork(t *testing.T) {
 			_, ok = set.Get(fmt.Sprint("hidden.", last))
 			require.True(t, ok)
 		})
+	}
+}
+
+// Local layers see no rows beyond their window: row 20 of layer 1 by transformers 5 (eager). Its
+// local_attention of 16 is 8 rows on both sides.
+func TestInsideOfAWindow(t *testing.T) {
+	a, shape := valuesOf(t, insideOf(t, "modernbert-tiny", export.Attention), "attention.1")
+	require.Equal(t, []int{2, 4, 37, 37}, shape)
+	want := make([]float32, 37)
+	copy(want[12:], []float32{.0084, .022, .2722, .3958, .1073, .0097, .0115, .0027, .0037,
+		.0149, .0224, .0035, .0073, .0037, .0038, .0051, .1059})
+	require.InDeltaSlice(t, want, a[((4+3)*37+20)*37:][:37], 1e-4)
+}
+
+// Rows, columns, keys and values are by position also where masks are fed last (WeDLM): a row sees
+// what is fed before it, and equal tokens have equal values in block 0.
+func TestInsideByPosition(t *testing.T) {
+	set := insideOf(t, "wedlm-7b-tiny", export.Attention, export.KV)
+	a, shape := valuesOf(t, set, "attention.0")
+	n, heads := shape[3], shape[1]
+	values, shape := valuesOf(t, set, "values.0")
+	width := shape[3]
+	tokens, _ := parity.Open(t, "wedlm-7b-tiny").Ints("tokens")
+	masked := func(i int) bool { return tokens[i] == 150 }
+	for i := range n {
+		for j := range n {
+			before := j <= i && masked(j) == masked(i) || masked(i) && !masked(j)
+			for h := range heads {
+				require.Equal(t, before, a[(h*n+i)*n+j] > 0, "row %d, column %d", i, j)
+			}
+			same := slices.Equal(values[i*width:][:width], values[j*width:][:width])
+			require.Equal(t, tokens[i] == tokens[j], same, "values %d and %d", i, j)
+		}
 	}
 }
 
