@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -135,6 +134,8 @@ func (f *scoreFlags) check(set *pflag.FlagSet, args []string) (err error) {
 	}
 	forms := howMany(f.table.matrix, f.table.top > 0, f.also != nil, f.json)
 	switch {
+	case f.Parts > 0 && f.Share > 0:
+		return usage("--parts with --share, want one of them")
 	case f.mutations != "" && (f.Parts > 0 || f.Share > 0 || f.at != "" || forms > 0 && !f.json):
 		return usage("--mutations with --parts, --share, --at, --matrix, --top or --also, want it without")
 	case forms > 1:
@@ -264,9 +265,9 @@ func (f *scoreFlags) perplexity(ctx context.Context, m *unmask.Model, q *sequenc
 	}{q.Name, q.Sequence, len(s.Tokens), scored, right, jsonline.Finite(s.Perplexity()), logp})
 }
 
-// readRecords reads FASTA, or lines as texts whose names are their numbers: those of nonEmpty or,
-// if whole, all as they are; then FASTA is what has such a name or, from standard input, begins so.
-func readRecords(name string, whole bool) ([]fasta.Record, error) {
+// readRecords reads FASTA, or lines as texts as they are, whose names are their numbers: without
+// blank ones unless whole; then FASTA is what has such a name or, from standard input, begins so.
+func readRecords(name string, whole bool) (list []fasta.Record, _ error) {
 	r, err := openInput(name)
 	if err != nil {
 		return nil, err
@@ -278,13 +279,12 @@ func readRecords(name string, whole bool) ([]fasta.Record, error) {
 		return fasta.Read(b)
 	}
 	text, err := readAll(b)
-	lines, err := nonEmpty(text, err)
-	if whole {
-		lines = slices.Collect(strings.Lines(text))
-	}
-	list := make([]fasta.Record, len(lines))
-	for i, line := range lines {
-		list[i] = fasta.Record{Name: fmt.Sprint(i + 1), Sequence: strings.TrimRight(line, "\r\n")}
+	_, err = nonEmpty(text, err)
+	for line := range strings.Lines(text) {
+		if whole || strings.TrimSpace(line) != "" {
+			list = append(list, fasta.Record{Name: fmt.Sprint(len(list) + 1),
+				Sequence: strings.TrimRight(line, "\r\n")})
+		}
 	}
 	return list, err
 }
