@@ -29,7 +29,7 @@ type Rule struct {
 	Line  string // what it does
 	Paper string // its source
 	// why its steps cannot have intermediate stages of partial caching, in words that follow the
-	// name; "": they can
+	// name; "": they can, unless Of has a method Uncached() string that says why not, in full
 	Uncached string
 	Tokens   Drawing // what the temperature of a run is to it
 }
@@ -163,6 +163,9 @@ func inner(rule any) Sampler { return wrapped(rule)[0].(Sampler) }
 func Uncached(rule any) string {
 	if e := byType[reflect.TypeOf(rule)]; e != nil && e.Uncached != "" {
 		return e.Name + " " + e.Uncached
+	}
+	if u, ok := rule.(interface{ Uncached() string }); ok && u.Uncached() != "" {
+		return u.Uncached()
 	}
 	for _, inner := range wrapped(rule) {
 		if why := Uncached(inner); why != "" {

@@ -29,6 +29,14 @@ func init() {
 // Needs the logits in 32 bits, nothing in 64.
 func (f Fixed) Needs(step, steps int) samplers.Need { return samplers.Need{Logits: f.Bits == 32} }
 
+// Uncached says that tokens drawn in 32 bits cannot wait for a second stage.
+func (f Fixed) Uncached() string {
+	if f.Bits == 32 {
+		return "fixed(bits=32) draws tokens itself"
+	}
+	return ""
+}
+
 // Choose opens Quota random positions.
 func (f Fixed) Choose(v *samplers.View) (samplers.Opening, error) {
 	o := samplers.Opening{Positions: samplers.Random{}.Rank(v, v.Quota)}
