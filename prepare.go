@@ -207,7 +207,10 @@ func (r *Request) check(m *Model) error {
 		param.Unless(r.Tools == nil || r.Messages != nil, "tools", "a list", "none without messages",
 			param.NoEffect),
 		param.Unless(r.End == "" || r.MinLength != 0 || r.Cut, "end", param.Quote(r.End),
-			"it with min-length or cut", param.NoEffect))
+			"it with min-length or cut", param.NoEffect),
+		param.About("tokens", generate.CheckTokens("tokens", r.Tokens, m.Spec())),
+		param.About("suffix-tokens",
+			generate.CheckTokens("suffix-tokens", r.SuffixTokens, m.Spec())))
 	for _, stop := range r.Stop {
 		err = cmp.Or(err, param.Unless(stop != "" && utf8.ValidString(stop), "stop",
 			param.Quote(stop), "texts in UTF-8 that are not empty", param.OutOfRange))

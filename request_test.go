@@ -225,6 +225,8 @@ func TestPrepareRefuses(t *testing.T) {
 			given(unmask.ImageInput{Strength: 0.5, Box: "0,0,9,9"})},
 		{picture, "class", param.OutOfRange, unmask.Request{Class: "noon"}},
 		{text, "image", param.Unsupported, given(unmask.ImageInput{Strength: 0.5})},
+		{text, "suffix-tokens", param.NoSuchToken,
+			unmask.Request{Prompt: "a", SuffixTokens: []int32{-5}, MaxTokens: 4}},
 	} {
 		_, err := c.m.Prepare(t.Context(), c.r)
 		var refused *param.Error
@@ -233,6 +235,19 @@ func TestPrepareRefuses(t *testing.T) {
 		namesField(t, err)
 		require.Equal(t, c.reason, refused.Reason, "%v", err)
 		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
+// A wrong token is named by its place in the field, not in the sequence around it.
+func TestPrepareNamesTheToken(t *testing.T) {
+	text, _ := loadDemos(t)
+	for want, r := range map[string]unmask.Request{
+		"tokens: token is -1 at position 0, want ": {Tokens: []int32{-1}, Length: 8},
+		"suffix-tokens: token is -5 at position 1, want ": {Prompt: "a",
+			SuffixTokens: []int32{3, -5}, MaxTokens: 4},
+	} {
+		_, err := text.Prepare(t.Context(), r)
+		require.ErrorContains(t, err, want)
 	}
 }
 

@@ -253,7 +253,7 @@ func (m *member) edit(spec model.Spec) error {
 		return refuse("tokens", param.OutOfRange, "tokens are %d, want %d", len(edited), len(own))
 	}
 	copy(own, edited)
-	if err := checkRange(own, spec); err != nil {
+	if err := CheckTokens("tokens", own, spec); err != nil {
 		return err
 	}
 	m.left = m.masked()

@@ -91,7 +91,7 @@ func (r *Request) checkTokens(spec model.Spec) error {
 		return refuse("tokens", param.OutOfRange, "tokens are %d, want %d, the length", len(r.Known),
 			r.Length)
 	}
-	return checkRange(r.Known, spec)
+	return CheckTokens("tokens", r.Known, spec)
 }
 
 func checkEnds(ends []int32, spec model.Spec) error {
@@ -103,10 +103,12 @@ func checkEnds(ends []int32, spec model.Spec) error {
 	return nil
 }
 
-func checkRange(tokens []int32, spec model.Spec) error {
+// CheckTokens returns an error about the field `name` for a token that is neither the mask nor one of
+// the model's.
+func CheckTokens(name string, tokens []int32, spec model.Spec) error {
 	for i, t := range tokens {
 		if t != spec.Mask && (t < 0 || int(t) >= spec.Outcomes) {
-			return refuse("tokens", param.NoSuchToken,
+			return refuse(name, param.NoSuchToken,
 				"token is %d at position %d, want 0 to %d or the mask %d", t, i, spec.Outcomes-1, spec.Mask)
 		}
 	}
