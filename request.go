@@ -103,14 +103,10 @@ func (r *Request) given(text bool) (names []string) {
 func (r *Request) goesOn() bool { return r.Suffix != "" || r.SuffixTokens != nil }
 
 // Overridable returns the parameters that a request's Overrides may have; the slice is shared and
-// must not be changed. Bans and biases are Constraints, in text.
-var Overridable = sync.OnceValue(func() (list []param.Param) {
-	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
-		if p.Name != "ban" && p.Name != "bias" {
-			list = append(list, p)
-		}
-	}
-	return list
+// must not be changed. A ban and a bias of token ids are among them, but in JSON they are those of
+// the Constraints, which also take texts.
+var Overridable = sync.OnceValue(func() []param.Param {
+	return append(generate.Params(), samplers.AlphaParam, samplers.GammaParam)
 })
 
 // override returns the parameter that a JSON field of a request sets in its Overrides.
@@ -188,7 +184,7 @@ func (r *Request) read(data []byte) error {
 	over := maps.Clone(r.Overrides)
 	for name, raw := range fields {
 		p, ok := override(name)
-		if !ok {
+		if !ok || name == "ban" || name == "bias" { // of the Constraints
 			fields[name] = lenient(name, raw)
 			continue
 		}

@@ -149,6 +149,27 @@ func TestRequestJSON(t *testing.T) {
 	}
 }
 
+// What may override is listed, and an override that JSON has as a constraint comes back as one.
+func TestOverridable(t *testing.T) {
+	text, _ := loadDemos(t)
+	for _, name := range []string{"alpha", "gamma", "ban", "bias", "steps"} {
+		require.True(t, slices.ContainsFunc(unmask.Overridable(), func(p param.Param) bool {
+			return p.Name == name
+		}), name)
+	}
+	r := unmask.Request{Length: 8, Overrides: unmask.Overrides{"ban": "775", "bias": "3=1"}}
+	want, err := text.Prepare(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, []int32{775}, want.Filter.Ban)
+	data, err := json.Marshal(r)
+	require.NoError(t, err)
+	var back unmask.Request
+	require.NoError(t, json.Unmarshal(data, &back))
+	got, err := text.Prepare(t.Context(), back)
+	require.NoError(t, err)
+	require.Equal(t, want.Filter, got.Filter)
+}
+
 // namesField requires that a refusal names a field of a request, as a flag is named.
 func namesField(t require.TestingT, err error) {
 	if err == nil {

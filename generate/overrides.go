@@ -120,7 +120,7 @@ func (a Overrides) read(r *Recipe, base Recipe) error {
 	for _, name := range slices.Sorted(maps.Keys(a)) {
 		if !slices.ContainsFunc(given, func(p param.Param) bool { return p.Name == name }) &&
 			rowOf(name) == nil {
-			return new(Recipe).Set(name, "") // its error lists similar names
+			return unknown(name, append(Params(), given...))
 		}
 	}
 	for _, t := range table {

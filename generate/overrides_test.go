@@ -86,6 +86,9 @@ func TestOverridesRefuses(t *testing.T) {
 	}
 	_, err := generate.Overrides{"step": "8"}.Over(base)
 	require.ErrorContains(t, err, `unknown parameter "step" (did you mean steps?)`)
+	_, err = generate.Overrides{"nonsense": "8"}.Over(base)
+	require.ErrorContains(t, err, "want one of alpha, ban, bias, ")
+	require.ErrorContains(t, err, " gamma,")
 }
 
 // A complete recipe stays itself over any base.

@@ -172,9 +172,14 @@ func (r *Recipe) Set(name, text string) error {
 	if t := rowOf(name); t != nil {
 		return t.set(r, t.Param, text)
 	}
+	return unknown(name, Params())
+}
+
+// unknown returns the error for a name that none of a list has.
+func unknown(name string, list []param.Param) error {
 	var names []string
-	for _, t := range table {
-		names = append(names, t.Name)
+	for _, p := range list {
+		names = append(names, p.Name)
 	}
 	return param.Unknown("parameter", name, names)
 }

@@ -52,7 +52,7 @@ func readSettings(f *fields) (s settings) {
 	for _, p := range unmask.Overridable() {
 		f.into(&s.request, unmask.FieldName(p.Name))
 	}
-	f.into(&s.request, "preset", "ban", "bias")
+	f.into(&s.request, "preset")
 	return s
 }
 
