@@ -151,7 +151,7 @@ func (f *serveFlags) run(ctx context.Context) error {
 	}
 	s, err := server.New(f.options)
 	if err != nil {
-		return usage("%v", wrap("--allow-origin", err))
+		return usage("--%v", err)
 	}
 	server.TuneProcess()
 	terminal.Patient(ctx)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -129,6 +130,26 @@ func TestHostsAndOrigins(t *testing.T) {
 	}
 	_, err := server.New(server.Options{Origins: []string{"example.org"}})
 	require.ErrorContains(t, err, `origin is "example.org", want one such as https://example.org`)
+}
+
+// Options that no server can run with are refused when it is made, and so is no model.
+func TestOptionsAreChecked(t *testing.T) {
+	for want, o := range map[string]server.Options{
+		"queue is -1, want more than 0, or 0 for the usual":         {Queue: -1},
+		"memory is -1, want more than 0, or 0 for the usual":        {Memory: -1},
+		"cache is -1, want more than 0, or 0 for the usual":         {Cache: -1},
+		"timeout is -1s, want more than 0, or 0 for the usual":      {Timeout: -time.Second},
+		"rows is -1, want more than 0, or 0 for the usual":          {Rows: -1},
+		`voices is "guard_test.go", want a folder that can be read`: {Voices: "guard_test.go"},
+	} {
+		s, err := server.New(o)
+		require.EqualError(t, err, want)
+		require.Nil(t, s)
+	}
+	s, err := server.New(server.Options{})
+	require.NoError(t, err)
+	defer s.Close()
+	require.EqualError(t, s.Add(server.Model{Name: "x"}), "model is nil, want a loaded one")
 }
 
 // A server on all addresses answers to the one that it was asked by.

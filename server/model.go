@@ -58,7 +58,9 @@ var servedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // newServed reads what answers need to know of a model.
 func newServed(o Model) (*servedModel, error) {
-	if err := cmp.Or(checkServed(o.Name), o.Calibration.Check()); err != nil {
+	err := cmp.Or(checkServed(o.Name), o.Calibration.Check(), param.Unless(o.Model != nil, "model",
+		"nil", "a loaded one", param.Missing))
+	if err != nil {
 		return nil, err
 	}
 	m := &servedModel{Model: o.Model, name: o.Name, spec: o.Model.Spec(),
@@ -75,7 +77,6 @@ func newServed(o Model) (*servedModel, error) {
 		return nil, fmt.Errorf("model %s answers no typed questions, want it without a calibration",
 			m.name)
 	}
-	var err error
 	if m.defaults, err = m.Defaults(); err != nil {
 		return nil, err
 	}

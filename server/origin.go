@@ -1,12 +1,13 @@
 package server
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"unmask/param"
 )
 
 // origins decides which hosts and origins a request may name. A page of another origin must not
@@ -33,7 +34,8 @@ func newOrigins(o Options) (*origins, error) {
 	}
 	for _, origin := range o.Origins {
 		if err := g.cross.AddTrustedOrigin(origin); err != nil {
-			return nil, fmt.Errorf("origin is %q, want one such as https://example.org", origin)
+			return nil, &param.Error{Name: "allow-origin", Found: param.Quote(origin),
+				Want: "one such as https://example.org"}
 		}
 	}
 	return g, nil

@@ -9,8 +9,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +22,7 @@ import (
 	"unmask/internal/memory"
 	"unmask/internal/turns"
 	"unmask/kvcache"
+	"unmask/param"
 	"unmask/server/engine"
 )
 
@@ -69,8 +72,25 @@ type Server struct {
 	pixels *turns.Turns // of pictures that are unfolded
 }
 
-// New returns a server without models. It returns an error if one of Origins is wrong.
+// check returns an error for options that no server can run with.
+func (o *Options) check() error {
+	least := func(ok bool, name string, found any) error {
+		return param.Unless(ok, name, fmt.Sprint(found), "more than 0, or 0 for the usual",
+			param.OutOfRange)
+	}
+	_, err := os.ReadDir(o.Voices)
+	return cmp.Or(least(o.Queue >= 0, "queue", o.Queue), least(o.Memory >= 0, "memory", o.Memory),
+		least(o.Cache >= 0, "cache", o.Cache), least(o.Timeout >= 0, "timeout", o.Timeout),
+		least(o.Rows >= 0, "rows", o.Rows), param.Unless(o.Voices == "" || err == nil, "voices",
+			param.Quote(o.Voices), "a folder that can be read", param.NoSuch))
+}
+
+// New returns a server without models, or a *param.Error for options that are wrong.
 func New(o Options) (*Server, error) {
+	origins, err := newOrigins(o)
+	if err = cmp.Or(o.check(), err); err != nil {
+		return nil, err
+	}
 	o.Queue = cmp.Or(o.Queue, 64)
 	if o.Memory == 0 {
 		o.Memory = 4 << 30
@@ -84,14 +104,12 @@ func New(o Options) (*Server, error) {
 	o.Rows = cmp.Or(o.Rows, 2048)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &Server{o: o, visits: map[[2]string]int{}, times: usualTimes,
-		now: time.Now, bodies: turns.New(64 * maxBody), forms: turns.New(8 * maxForm),
+		now: time.Now, origins: origins, bodies: turns.New(64 * maxBody), forms: turns.New(8 * maxForm),
 		pixels: turns.New(images.MaxPixels)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.stats = newStats(s.waits)
 	s.calls = engine.NewCalls(o.Cache, s.stats)
-	var err error
-	s.origins, err = newOrigins(o)
-	return s, err
+	return s, nil
 }
 
 // Add serves a model. The first of text and the first of pictures answer requests that name none.
