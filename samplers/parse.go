@@ -1,9 +1,12 @@
 package samplers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"unmask/param"
@@ -135,6 +138,8 @@ func (p *parser) node(name string, depth int) (*node, error) {
 	for {
 		word := p.word()
 		switch {
+		case word == "" && p.rest == "":
+			return nil, fmt.Errorf("no ) after %s(, want one", name)
 		case len(n.settings) > maxSettings:
 			return nil, fmt.Errorf("%s has more than %d parameters", name, maxSettings)
 		case p.take('='):
@@ -164,11 +169,7 @@ func find(name string) (*entry, error) {
 	if e := byName[name]; e != nil {
 		return e, nil
 	}
-	var names []string
-	for _, e := range registry {
-		names = append(names, e.Name)
-	}
-	return nil, param.Unknown("sampler", name, names)
+	return nil, param.Unknown("sampler", name, slices.Collect(maps.Keys(byName)))
 }
 
 // build makes the rule of a node, as an order or as a sampler. outer are the parameters set around
@@ -307,11 +308,8 @@ func (n *node) stranger(key string, asOrder bool) error {
 	for _, in := range n.inner {
 		collect(in.entry, false)
 	}
-	if len(names) == 0 {
-		return fmt.Errorf("%s has no parameter %s, want none", n.entry.Name, param.Quote(key))
-	}
 	return fmt.Errorf("%s has no parameter %s, want %s", n.entry.Name, param.Quote(key),
-		param.Either(names))
+		cmp.Or(param.Either(names), "none"))
 }
 
 // Ordered is a sampler that chooses by an order alone. It may stand where an order is expected.

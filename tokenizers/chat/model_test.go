@@ -134,7 +134,9 @@ func TestForModel(t *testing.T) {
 	m, err = ForModel(files, tok, "")
 	require.NoError(t, err)
 	parts, err = m.Template.Render(nil, Options{})
-	require.ErrorContains(t, err, "messages: found NoneType, want a JSON array")
+	require.ErrorContains(t, err, "messages: found null, want a JSON array")
+	_, err = m.Template.RenderJSON([]byte(" {}"), Options{})
+	require.ErrorContains(t, err, "messages: found an object, want a JSON array")
 	require.Empty(t, parts)
 
 	// As get_chat_template of transformers 5.24 chooses by name; files count more than the config.
