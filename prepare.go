@@ -292,12 +292,11 @@ func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 
 // grow bounds the tokens that a hole of unknown length may become by the request's MaxTokens.
 func (r *Request) grow(s samplers.Sampler, spec model.Spec) samplers.Sampler {
-	d, ok := s.(samplers.DreamOn)
-	if !ok || spec.Growth == nil || !r.goesOn() || r.MaxTokens == 0 {
-		return s
+	if d, ok := s.(samplers.DreamOn); ok && spec.Growth != nil && r.goesOn() && r.MaxTokens != 0 {
+		d.New = r.MaxTokens
+		return d
 	}
-	d.New = r.MaxTokens
-	return d
+	return s
 }
 
 // messageTokens returns the tokens of a conversation, and those that end an answer.

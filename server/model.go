@@ -190,13 +190,10 @@ func ParseModels(args []string) (list []Named, err error) {
 		if n.Name, n.Model, given = strings.Cut(arg, "="); !given || unmask.IsExact(arg) {
 			n = Named{strings.TrimSuffix(path.Base(arg), ".gguf"), arg}
 		}
-		if err := checkServed(n.Name); err != nil {
-			return nil, err
-		}
 		if seen[n.Name] {
 			return nil, twice(n.Name)
 		}
-		if err := unmask.CheckName(n.Model); err != nil {
+		if err := cmp.Or(checkServed(n.Name), unmask.CheckName(n.Model)); err != nil {
 			return nil, err
 		}
 		seen[n.Name] = true
