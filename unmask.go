@@ -65,7 +65,8 @@ type Options struct {
 
 // Model is a loaded network with its tokenizer or its codec of pictures. Several goroutines may use
 // one, also to generate: passes are taken in turn, and each run gets what it gets alone. Its fields
-// must not change meanwhile.
+// must not change meanwhile. It has no Close: its memory and goroutines end when nothing refers to
+// it any more. Files that were loaded stay mapped, which takes addresses alone.
 type Model struct {
 	model.Denoiser
 	Info      model.Info

@@ -103,8 +103,7 @@ func checkEnds(ends []int32, spec model.Spec) error {
 	return nil
 }
 
-// CheckTokens returns an error about the field `name` for a token that is neither the mask nor one of
-// the model's.
+// CheckTokens returns an error about a field for a token that is neither the model's nor the mask.
 func CheckTokens(name string, tokens []int32, spec model.Spec) error {
 	for i, t := range tokens {
 		if t != spec.Mask && (t < 0 || int(t) >= spec.Outcomes) {

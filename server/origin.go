@@ -107,8 +107,12 @@ func (g *origins) share(w http.ResponseWriter, r *http.Request) bool {
 // baseURL returns the address at which a request reached the server, such as https://example.org. A
 // proxy that ends TLS says so in X-Forwarded-Proto.
 func baseURL(r *http.Request) string {
-	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
-		return "https://" + r.Host
+	prefix, _, found := strings.Cut(r.RequestURI, r.URL.Path) // what http.StripPrefix took
+	if !found || !strings.HasPrefix(prefix, "/") {
+		prefix = ""
 	}
-	return "http://" + r.Host
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		return "https://" + r.Host + prefix
+	}
+	return "http://" + r.Host + prefix
 }

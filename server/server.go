@@ -120,10 +120,9 @@ func (s *Server) Add(o Model) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, other := range s.models {
-		if other.name == m.name {
-			return twice(m.name)
-		}
+	same := func(other *servedModel) bool { return other.name == m.name }
+	if slices.ContainsFunc(s.models, same) {
+		return twice(m.name)
 	}
 	if s.ctx.Err() != nil {
 		return errors.New("the server is closed")
