@@ -12,9 +12,9 @@ var ceilingLoops = [...][]struct {
 	shared int
 }{
 	backend.F32: {{register("unmask_ceiling_f32"), 2 * 16, 0}},
-	backend.BF16: {{register("unmask_ceiling_bf16_wide"), 8 * 2 * 64 * 128 * 16 / 128, 192 * 128},
+	backend.BF16: {{register("unmask_ceiling_bf16_wgmma"), 8 * 2 * 64 * 128 * 16 / 128, 192 * 128},
 		{register("unmask_ceiling_bf16"), 8 * 2 * 16 * 8 * 16 / 32, 0}},
-	backend.Int8: {{register("unmask_ceiling_int8_wide"), 8 * 2 * 64 * 128 * 32 / 128, 192 * 128},
+	backend.Int8: {{register("unmask_ceiling_int8_wgmma"), 8 * 2 * 64 * 128 * 32 / 128, 192 * 128},
 		{register("unmask_ceiling_int8"), 8 * 2 * 16 * 8 * 32 / 32, 0}},
 }
 

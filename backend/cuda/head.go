@@ -21,15 +21,15 @@ var headTiles = [...][]tile{
 		{register("unmask_head_bf16_huge"), 128, 2 * headTile, 256, 98304, 35910, 40830},
 		{register("unmask_head_bf16_large"), 128, headTile, 128, 67584, 35300, 15330},
 		{register("unmask_head_bf16_small"), 32, headTile, 128, 81920, 30330, 5190},
-		{register("unmask_head_bf16_wide256"), 256, headTile, 512, 196608, 19520, 25850},
-		{register("unmask_head_bf16_wide128"), 128, headTile, 256, 98304, 23460, 12540},
+		{register("unmask_head_bf16_wgmma256"), 256, headTile, 512, 196608, 19520, 25850},
+		{register("unmask_head_bf16_wgmma128"), 128, headTile, 256, 98304, 23460, 12540},
 	},
 	backend.Int8: {
 		{register("unmask_head_int8_huge"), 128, 2 * headTile, 256, 98304, 18200, 32170},
 		{register("unmask_head_int8_large"), 128, headTile, 128, 67584, 11230, 12960},
 		{register("unmask_head_int8_small"), 32, headTile, 128, 81920, 15200, 4230},
-		{register("unmask_head_int8_wide256"), 256, headTile, 512, 196608, 12540, 16360},
-		{register("unmask_head_int8_wide128"), 128, headTile, 256, 98304, 16820, 9710},
+		{register("unmask_head_int8_wgmma256"), 256, headTile, 512, 196608, 12540, 16360},
+		{register("unmask_head_int8_wgmma128"), 128, headTile, 256, 98304, 16820, 9710},
 	},
 }
 

@@ -15,9 +15,9 @@ import (
 var linearHeadsKernels = map[int32]*kernel{
 	int32(linearTiles[backend.BF16][0].kernel.index): register("unmask_linear_heads_bf16_large"),
 	int32(linearTiles[backend.BF16][1].kernel.index): register("unmask_linear_heads_bf16_medium"),
-	int32(linearTiles[backend.BF16][4].kernel.index): register("unmask_linear_heads_bf16_wide256"),
-	int32(linearTiles[backend.BF16][5].kernel.index): register("unmask_linear_heads_bf16_wide128"),
-	int32(linearTiles[backend.BF16][6].kernel.index): register("unmask_linear_heads_bf16_wide64"),
+	int32(linearTiles[backend.BF16][4].kernel.index): register("unmask_linear_heads_bf16_wgmma256"),
+	int32(linearTiles[backend.BF16][5].kernel.index): register("unmask_linear_heads_bf16_wgmma128"),
+	int32(linearTiles[backend.BF16][6].kernel.index): register("unmask_linear_heads_bf16_wgmma64"),
 }
 
 const (

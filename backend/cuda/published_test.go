@@ -232,8 +232,8 @@ func TestPublishedChoices(t *testing.T) {
 		want      string
 	}{
 		{16, 768, backend.BF16, "tiny"}, {64, 18944, backend.BF16, "small"},
-		{256, 3584, backend.BF16, "wide64"}, {1024, 2304, backend.BF16, "wide256"},
-		{16384, 768, backend.BF16, "wide256"}, {4096, 18944, backend.Int8, "wide256"},
+		{256, 3584, backend.BF16, "wgmma64"}, {1024, 2304, backend.BF16, "wgmma256"},
+		{16384, 768, backend.BF16, "wgmma256"}, {4096, 18944, backend.Int8, "wgmma256"},
 	} {
 		require.Equal(t, fmt.Sprintf("unmask_linear_%v_%s", c.as, c.want),
 			b.best(linearTiles[c.as], c.rows, m(c.out, c.as)).kernel.name, "%+v", c)

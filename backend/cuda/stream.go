@@ -19,16 +19,16 @@ type devicePtr uintptr
 type kernel struct {
 	name   string
 	index  int
-	hopper bool // only in the machine code for Hopper
+	hopper bool // whether it is in the machine code for Hopper alone
 }
 
 // kernels are all registered kernels, by index.
 var kernels []*kernel
 
 // register adds a kernel. It is called at package level. New fails if the kernels' image has none
-// of that name.
+// of that name; kernels with wgmma in their name are in the machine code alone.
 func register(name string) *kernel {
-	k := &kernel{name, len(kernels), strings.Contains(name, "_wide")}
+	k := &kernel{name, len(kernels), strings.Contains(name, "_wgmma")}
 	kernels = append(kernels, k)
 	return k
 }

@@ -55,7 +55,7 @@ func TestTrace(t *testing.T) {
 	require.Equal(t, []string{"GB/s", "TFLOP/s", "TFLOP/s"},
 		[]string{units["unmask_layer_norm"], units["unmask_attention_narrow_32"],
 			units["unmask_linear_bf16_small"]})
-	for _, ceiling := range []string{"unmask_ceiling_f32", "unmask_ceiling_bf16_wide"} {
+	for _, ceiling := range []string{"unmask_ceiling_f32", "unmask_ceiling_bf16_wgmma"} {
 		require.NotContains(t, calls, ceiling, "the table is of what was asked for")
 	}
 }

@@ -41,35 +41,35 @@ EXPORT(unmask_ceiling_int8)
 
 #ifdef HOPPER
 // A group's products in shared memory, of 64 rows and 128.
-template <class Sum, class Wide>
-__device__ __forceinline__ void ceiling_wide(float* out, int n, Wide wide) {
+template <class Sum, class Wgmma>
+__device__ __forceinline__ void ceiling_wgmma(float* out, int n, Wgmma wgmma) {
     SHARED(shared);
     for (int i = threadIdx.x; i < 192 * 128 / 4; i += blockDim.x) ((unsigned*)shared)[i] = i * 2654435761u & 0x3f7f3f7fu;
-    wide_visible();
+    wgmma_visible();
     __syncthreads();
     Sum sum[16][4] = {};
-    const WideFactor a = wide_factor(shared), b = wide_factor(shared + 64 * 128);
+    const Descriptor a = describe(shared), b = describe(shared + 64 * 128);
     do {
-        wide_begin();
+        wgmma_fence();
 #pragma unroll
-        for (int i = 0; i < 8; i++) wide(sum, wide_along(a, i % 4), wide_along(b, i % 4));
-        wide_commit();
-        wide_wait<0>();
+        for (int i = 0; i < 8; i++) wgmma(sum, along(a, i % 4), along(b, i % 4));
+        wgmma_commit();
+        wgmma_wait<0>();
     } while (--n > 0);
-    wide_keep(sum);
+    wgmma_keep(sum);
     float all = 0.0f;
 #pragma unroll
     for (int i = 0; i < 16; i++) all += float(sum[i][0]) + float(sum[i][1]) + float(sum[i][2]) + float(sum[i][3]);
     out[blockIdx.x * blockDim.x + threadIdx.x] = all;
 }
 
-extern "C" __global__ void __launch_bounds__(256) unmask_ceiling_bf16_wide(float* out, int n) {
-    ceiling_wide<float>(out, n, [](float(&d)[16][4], WideFactor a, WideFactor b) { wide_bf16(d, a, b); });
+extern "C" __global__ void __launch_bounds__(256) unmask_ceiling_bf16_wgmma(float* out, int n) {
+    ceiling_wgmma<float>(out, n, [](float(&d)[16][4], Descriptor a, Descriptor b) { wgmma_bf16(d, a, b); });
 }
-EXPORT(unmask_ceiling_bf16_wide)
+EXPORT(unmask_ceiling_bf16_wgmma)
 
-extern "C" __global__ void __launch_bounds__(256) unmask_ceiling_int8_wide(float* out, int n) {
-    ceiling_wide<int>(out, n, [](int(&d)[16][4], WideFactor a, WideFactor b) { wide_s8(d, a, b); });
+extern "C" __global__ void __launch_bounds__(256) unmask_ceiling_int8_wgmma(float* out, int n) {
+    ceiling_wgmma<int>(out, n, [](int(&d)[16][4], Descriptor a, Descriptor b) { wgmma_s8(d, a, b); });
 }
-EXPORT(unmask_ceiling_int8_wide)
+EXPORT(unmask_ceiling_int8_wgmma)
 #endif

@@ -97,43 +97,41 @@ template <int n> __device__ __forceinline__ void copy_wait() { asm volatile("cp.
 // ---- Hopper's tensor cores: a group of four warps multiplies factors in shared memory, in the background (PTX ISA, "wgmma") ----
 
 #ifdef HOPPER
-// A factor's rows have 128 bytes, its 16 bytes c of row r at c ^ r%8, from a multiple of 1024 bytes on. wide_factor describes it.
-using WideFactor = unsigned long long;
-__device__ __forceinline__ WideFactor wide_factor(const void* rows) {
+// Descriptor is the matrix descriptor of a factor in shared memory: rows of 128 bytes from a multiple of 1024 on, 16 bytes c of row r at c ^ r%8.
+using Descriptor = unsigned long long;
+__device__ __forceinline__ Descriptor describe(const void* rows) {
     return (unsigned long long)(shared_address(rows) >> 4) | 64ull << 32 | 1ull << 62;  // 1024 bytes from eight rows to the next eight; swizzled by 128
 }
-// wide_along is the factor 32 bytes further along its rows.
-__device__ __forceinline__ WideFactor wide_along(WideFactor f, int steps) { return f + 2 * steps; }
+// along is the factor 32 bytes further along its rows.
+__device__ __forceinline__ Descriptor along(Descriptor f, int steps) { return f + 2 * steps; }
 
-// wide_begin comes before the products of a group; wide_commit ends a set of products, wide_wait<n> waits for all but the last n sets.
-__device__ __forceinline__ void wide_begin() {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void wide_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int n> __device__ __forceinline__ void wide_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory"); }
-// wide_visible lets products see what this thread has copied to shared memory; a barrier must follow.
-__device__ __forceinline__ void wide_visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// wgmma_fence comes before the products of a group; wgmma_commit ends a set of products, wgmma_wait<n> waits for all but the last n sets.
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int n> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory"); }
+// wgmma_visible lets products see what this thread has copied to shared memory; a barrier must follow.
+__device__ __forceinline__ void wgmma_visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 #define EIGHT(c, d, i) c(d[i][0]), c(d[i][1]), c(d[i][2]), c(d[i][3]), c(d[i + 1][0]), c(d[i + 1][1]), c(d[i + 1][2]), c(d[i + 1][3])
-#define WIDE_SUMS(c, d) EIGHT(c, d, 0), EIGHT(c, d, 2), EIGHT(c, d, 4), EIGHT(c, d, 6), EIGHT(c, d, 8), EIGHT(c, d, 10), EIGHT(c, d, 12), EIGHT(c, d, 14)
-#define WIDE_NAMES                                                                                                                              \
+#define WGMMA_SUMS(c, d) EIGHT(c, d, 0), EIGHT(c, d, 2), EIGHT(c, d, 4), EIGHT(c, d, 6), EIGHT(c, d, 8), EIGHT(c, d, 10), EIGHT(c, d, 12), EIGHT(c, d, 14)
+#define WGMMA_NAMES                                                                                                                              \
     "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35," \
     "%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
 
-// wide_bf16 adds to d[64, 128] the product of a[64, 16] and b[128, 16]^T of bfloat16. Warp w of the group has rows 16w..16w+15; d[n] is what
+// wgmma_bf16 adds to d[64, 128] the product of a[64, 16] and b[128, 16]^T of bfloat16. Warp w of the group has rows 16w..16w+15; d[n] is what
 // mma_bf16 has of columns 8n..8n+7. The bits are those of mma_bf16 (seen on an H200).
-__device__ __forceinline__ void wide_bf16(float (&d)[16][4], WideFactor a, WideFactor b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " WIDE_NAMES ", %64, %65, 1, 1, 1, 0, 0;"
-                 : WIDE_SUMS("+f", d) : "l"(a), "l"(b));
+__device__ __forceinline__ void wgmma_bf16(float (&d)[16][4], Descriptor a, Descriptor b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " WGMMA_NAMES ", %64, %65, 1, 1, 1, 0, 0;"
+                 : WGMMA_SUMS("+f", d) : "l"(a), "l"(b));
 }
-// wide_s8 is the same of signed bytes, 32 along the rows.
-__device__ __forceinline__ void wide_s8(int (&d)[16][4], WideFactor a, WideFactor b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 " WIDE_NAMES ", %64, %65, 1;" : WIDE_SUMS("+r", d) : "l"(a), "l"(b));
+// wgmma_s8 is the same of signed bytes, 32 along the rows.
+__device__ __forceinline__ void wgmma_s8(int (&d)[16][4], Descriptor a, Descriptor b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 " WGMMA_NAMES ", %64, %65, 1;" : WGMMA_SUMS("+r", d) : "l"(a), "l"(b));
 }
-// wide_keep makes the compiler read sums after what stands before it.
-template <class S> __device__ __forceinline__ void wide_keep(S (&d)[16][4]);
-template <> __device__ __forceinline__ void wide_keep(float (&d)[16][4]) { asm volatile("" : WIDE_SUMS("+f", d)::"memory"); }
-template <> __device__ __forceinline__ void wide_keep(int (&d)[16][4]) { asm volatile("" : WIDE_SUMS("+r", d)::"memory"); }
+// wgmma_keep makes the compiler read sums after what stands before it.
+template <class S> __device__ __forceinline__ void wgmma_keep(S (&d)[16][4]);
+template <> __device__ __forceinline__ void wgmma_keep(float (&d)[16][4]) { asm volatile("" : WGMMA_SUMS("+f", d)::"memory"); }
+template <> __device__ __forceinline__ void wgmma_keep(int (&d)[16][4]) { asm volatile("" : WGMMA_SUMS("+r", d)::"memory"); }
 #endif
 
 #else
@@ -224,26 +222,26 @@ template <int n> inline void copy_wait() {
 
 // Products of groups are computed when they are waited for, no sooner: so a wait too few, or a stage that is loaded too soon, shows. A group's
 // warps are on their own here.
-using WideFactor = const unsigned char*;
-inline WideFactor wide_factor(const void* rows) {
+using Descriptor = const unsigned char*;
+inline Descriptor describe(const void* rows) {
     if (reinterpret_cast<uintptr_t>(rows) % 1024) emulate::fail("a factor beside a multiple of 1024 bytes");
-    return static_cast<WideFactor>(rows);
+    return static_cast<Descriptor>(rows);
 }
-inline WideFactor wide_along(WideFactor f, int steps) { return f + 32 * steps; }
-inline void wide_begin() {}
-inline void wide_visible() {}
-inline void wide_commit() { emulate::current->set++; }
-template <class S> inline void wide_keep(S (&)[16][4]) {}
+inline Descriptor along(Descriptor f, int steps) { return f + 32 * steps; }
+inline void wgmma_fence() {}
+inline void wgmma_visible() {}
+inline void wgmma_commit() { emulate::current->set++; }
+template <class S> inline void wgmma_keep(S (&)[16][4]) {}
 
 namespace emulate {
-struct Factors { void* d; WideFactor a, b; int warp; };
+struct Factors { void* d; Descriptor a, b; int warp; };
 
-// wide multiplies rows of `per` numbers a register: x[16, k] of the warp by w[128, k]^T.
+// wgmma multiplies rows of `per` numbers a register: x[16, k] of the warp by w[128, k]^T.
 template <class T, class Sum, int per, class Number>
-inline void wide(const Product& p, Number number) {
+inline void wgmma(const Product& p, Number number) {
     together<int>(Factors{p.d, p.a, p.b, int(current->number / 32 % 4)}, [&](const Factors* in, int*) {
         constexpr int k = 8 * per;
-        auto read = [&](WideFactor f, int row, T* to) {
+        auto read = [&](Descriptor f, int row, T* to) {
             for (int i = 0; i < 8; i++) {
                 uintptr_t at = reinterpret_cast<uintptr_t>(f) + row * 128 + 4 * i;
                 unsigned v = *reinterpret_cast<const unsigned*>(at ^ (at >> 7 & 7) << 4);
@@ -270,17 +268,17 @@ inline void wide(const Product& p, Number number) {
 }
 }  // namespace emulate
 
-inline void wide_bf16(float (&d)[16][4], WideFactor a, WideFactor b) {
+inline void wgmma_bf16(float (&d)[16][4], Descriptor a, Descriptor b) {
     emulate::current->products.push_back({d, a, b, emulate::current->set, [](const emulate::Product& p) {
-        emulate::wide<float, float, 2>(p, [](unsigned v, int i) { return i ? bf16_high(v) : bf16_low(v); });
+        emulate::wgmma<float, float, 2>(p, [](unsigned v, int i) { return i ? bf16_high(v) : bf16_low(v); });
     }});
 }
-inline void wide_s8(int (&d)[16][4], WideFactor a, WideFactor b) {
+inline void wgmma_s8(int (&d)[16][4], Descriptor a, Descriptor b) {
     emulate::current->products.push_back({d, a, b, emulate::current->set, [](const emulate::Product& p) {
-        emulate::wide<int, int, 4>(p, [](unsigned v, int i) { return int(int8_t(v >> 8 * i)); });
+        emulate::wgmma<int, int, 4>(p, [](unsigned v, int i) { return int(int8_t(v >> 8 * i)); });
     }});
 }
-template <int n> inline void wide_wait() {
+template <int n> inline void wgmma_wait() {
     emulate::Thread* t = emulate::current;
     size_t done = 0;
     for (; done < t->products.size() && t->products[done].set + n < t->set; done++) t->products[done].compute(t->products[done]);

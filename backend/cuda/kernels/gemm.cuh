@@ -12,7 +12,7 @@ struct BF16 {
     using Sum = float;
     static __device__ __forceinline__ void mma(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma_bf16(d, a, b0, b1); }
 #ifdef HOPPER
-    static __device__ __forceinline__ void wide(float (&d)[16][4], WideFactor a, WideFactor b) { wide_bf16(d, a, b); }
+    static __device__ __forceinline__ void wgmma(float (&d)[16][4], Descriptor a, Descriptor b) { wgmma_bf16(d, a, b); }
 #endif
 };
 
@@ -20,7 +20,7 @@ struct Int8 {
     using Sum = int;
     static __device__ __forceinline__ void mma(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma_s8(d, a, b0, b1); }
 #ifdef HOPPER
-    static __device__ __forceinline__ void wide(int (&d)[16][4], WideFactor a, WideFactor b) { wide_s8(d, a, b); }
+    static __device__ __forceinline__ void wgmma(int (&d)[16][4], Descriptor a, Descriptor b) { wgmma_s8(d, a, b); }
 #endif
 };
 
@@ -35,19 +35,19 @@ struct Tile {
     static constexpr int down16 = warp_rows / 16, across8 = warp_columns / 8;  // of a warp's part, in units of the instruction
     static constexpr int stage = (rows + columns) * depth;
     static constexpr int shared = stage * stages;
-    static constexpr bool wide = false;
+    static constexpr bool warpgroups = false;
 
     static __device__ __forceinline__ int first_row() { return int(threadIdx.x / 32) / across * warp_rows; }
     static __device__ __forceinline__ int first_column() { return int(threadIdx.x / 32) % across * warp_columns; }
 };
 
-// Wide is a tile of Hopper's instructions: groups of four warps with 64 rows x 128 columns each, of which a warp has 16 rows.
+// Warpgroups is a tile of Hopper's instructions: groups of four warps with 64 rows x 128 columns each, of which a warp has 16 rows.
 template <int groups, int stages_>
-struct Wide {
+struct Warpgroups {
     static constexpr int rows = 64 * groups, columns = 128, warp_columns = columns, threads = 128 * groups;
     static constexpr int down16 = 1, across8 = columns / 8;
     static constexpr int depth = 128, stages = stages_, stage = (rows + columns) * depth, shared = stage * stages;
-    static constexpr bool wide = true;
+    static constexpr bool warpgroups = true;
 
     static __device__ __forceinline__ int first_row() { return int(threadIdx.x / 32) * 16; }
     static __device__ __forceinline__ int first_column() { return 0; }
@@ -132,10 +132,10 @@ __device__ __forceinline__ void multiply_warps(typename N::Sum (&sum)[T::down16]
 }
 
 #ifdef HOPPER
-// multiply_wide is multiply where groups of warps do. The products of a step go on while the next one's begin, so that a stage can be loaded again
+// multiply_warpgroups is multiply where groups of warps do. The products of a step go on while the next one's begin, so that a stage can be loaded again
 // two steps after its own.
 template <class N, class T, class X>
-__device__ __forceinline__ void multiply_wide(typename N::Sum (&sum)[1][16][4], X& x, const unsigned char* w, int stride, unsigned char* shared) {
+__device__ __forceinline__ void multiply_warpgroups(typename N::Sum (&sum)[1][16][4], X& x, const unsigned char* w, int stride, unsigned char* shared) {
     constexpr int ahead = T::stages - 2;
     const int steps = stride / T::depth;
     Stages<T, X> stages = {shared, x, {w, stride}};
@@ -146,19 +146,19 @@ __device__ __forceinline__ void multiply_wide(typename N::Sum (&sum)[1][16][4], 
     int step = 0;
     do {  // no other way leads around it, as sums must not be touched before the last wait
         copy_wait<ahead - 1>();
-        wide_visible();
+        wgmma_visible();
         __syncthreads();  // the step's stage has arrived, and all products of two steps before are done
         if (step + ahead < steps) stages.load(step + ahead);
         copy_commit();
-        const WideFactor a = wide_factor(stages.of(step) + threadIdx.x / 128 * 64 * T::depth), b = wide_factor(stages.of(step) + T::rows * T::depth);
-        wide_begin();
+        const Descriptor a = describe(stages.of(step) + threadIdx.x / 128 * 64 * T::depth), b = describe(stages.of(step) + T::rows * T::depth);
+        wgmma_fence();
 #pragma unroll
-        for (int k = 0; k < T::depth / 32; k++) N::wide(sum[0], wide_along(a, k), wide_along(b, k));
-        wide_commit();
-        wide_wait<1>();
+        for (int k = 0; k < T::depth / 32; k++) N::wgmma(sum[0], along(a, k), along(b, k));
+        wgmma_commit();
+        wgmma_wait<1>();
     } while (++step < steps);
-    wide_wait<0>();
-    wide_keep(sum[0]);
+    wgmma_wait<0>();
+    wgmma_keep(sum[0]);
     copy_wait<0>();
     __syncthreads();  // the shared memory may be used for something else
 }
@@ -169,7 +169,7 @@ __device__ __forceinline__ void multiply_wide(typename N::Sum (&sum)[1][16][4], 
 template <class N, class T, class X>
 __device__ __forceinline__ void multiply(typename N::Sum (&sum)[T::down16][T::across8][4], X& x, const unsigned char* w, int stride, unsigned char* shared) {
 #ifdef HOPPER
-    if constexpr (T::wide) multiply_wide<N, T>(sum, x, w, stride, shared);
+    if constexpr (T::warpgroups) multiply_warpgroups<N, T>(sum, x, w, stride, shared);
     else
 #endif
         multiply_warps<N, T>(sum, x, w, stride, shared);

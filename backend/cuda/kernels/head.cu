@@ -194,10 +194,10 @@ HEAD_PARTS(unmask_head_int8_huge, Int8, HeadHuge, 1)
 HEAD_PARTS(unmask_head_int8_large, Int8, HeadLarge, 2)
 HEAD_PARTS(unmask_head_int8_small, Int8, HeadSmall, 2)
 #ifdef HOPPER
-HEAD_PARTS(unmask_head_bf16_wide256, BF16, Wide256, 1)
-HEAD_PARTS(unmask_head_bf16_wide128, BF16, Wide128, 2)
-HEAD_PARTS(unmask_head_int8_wide256, Int8, Wide256, 1)
-HEAD_PARTS(unmask_head_int8_wide128, Int8, Wide128, 2)
+HEAD_PARTS(unmask_head_bf16_wgmma256, BF16, Warpgroups256, 1)
+HEAD_PARTS(unmask_head_bf16_wgmma128, BF16, Warpgroups128, 2)
+HEAD_PARTS(unmask_head_int8_wgmma256, Int8, Warpgroups256, 1)
+HEAD_PARTS(unmask_head_int8_wgmma128, Int8, Warpgroups128, 2)
 #endif
 
 #define HEAD_PARTS_PLAIN(name, T)                                                                                                                  \

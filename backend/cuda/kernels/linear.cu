@@ -236,15 +236,15 @@ LINEAR(unmask_linear_int8_medium, Int8, Medium, 2)
 LINEAR(unmask_linear_int8_small, Int8, Small, 2)
 LINEAR(unmask_linear_int8_tiny, Int8, Tiny, 2)
 #ifdef HOPPER
-using Wide256 = Wide<4, 4>;
-using Wide128 = Wide<2, 3>;
-using Wide64 = Wide<1, 4>;
-LINEAR(unmask_linear_bf16_wide256, BF16, Wide256, 1)
-LINEAR(unmask_linear_bf16_wide128, BF16, Wide128, 2)
-LINEAR(unmask_linear_bf16_wide64, BF16, Wide64, 2)
-LINEAR(unmask_linear_int8_wide256, Int8, Wide256, 1)
-LINEAR(unmask_linear_int8_wide128, Int8, Wide128, 2)
-LINEAR(unmask_linear_int8_wide64, Int8, Wide64, 2)
+using Warpgroups256 = Warpgroups<4, 4>;
+using Warpgroups128 = Warpgroups<2, 3>;
+using Warpgroups64 = Warpgroups<1, 4>;
+LINEAR(unmask_linear_bf16_wgmma256, BF16, Warpgroups256, 1)
+LINEAR(unmask_linear_bf16_wgmma128, BF16, Warpgroups128, 2)
+LINEAR(unmask_linear_bf16_wgmma64, BF16, Warpgroups64, 2)
+LINEAR(unmask_linear_int8_wgmma256, Int8, Warpgroups256, 1)
+LINEAR(unmask_linear_int8_wgmma128, Int8, Warpgroups128, 2)
+LINEAR(unmask_linear_int8_wgmma64, Int8, Warpgroups64, 2)
 #endif
 
 #define LINEAR_PLAIN(name, T)                                                                                                                \

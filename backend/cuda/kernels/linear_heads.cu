@@ -68,7 +68,7 @@ __device__ __forceinline__ void linear_heads(const Epilogue& e, const Places& pl
 LINEAR_HEADS(unmask_linear_heads_bf16_large, BF16, Large, 1)
 LINEAR_HEADS(unmask_linear_heads_bf16_medium, BF16, Medium, 2)
 #ifdef HOPPER
-LINEAR_HEADS(unmask_linear_heads_bf16_wide256, BF16, Wide256, 1)
-LINEAR_HEADS(unmask_linear_heads_bf16_wide128, BF16, Wide128, 2)
-LINEAR_HEADS(unmask_linear_heads_bf16_wide64, BF16, Wide64, 2)
+LINEAR_HEADS(unmask_linear_heads_bf16_wgmma256, BF16, Warpgroups256, 1)
+LINEAR_HEADS(unmask_linear_heads_bf16_wgmma128, BF16, Warpgroups128, 2)
+LINEAR_HEADS(unmask_linear_heads_bf16_wgmma64, BF16, Warpgroups64, 2)
 #endif
