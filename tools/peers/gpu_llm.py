@@ -14,6 +14,7 @@ import os
 import shutil
 import statistics
 import subprocess
+import tempfile
 import time
 
 import torch
@@ -27,8 +28,9 @@ p.add_argument("--scale", type=int, default=1, help="divides the sizes, to try t
 p.add_argument("--rounds", type=int, default=3)
 p.add_argument("--quick", action="store_true")
 p.add_argument("--device", default="cuda")
-p.add_argument("--work", default="/dev/shm/gpu_llm")
+p.add_argument("--work", help="folder for a model of 15 GB, best in memory; without, a temporary one")
 a = p.parse_args()
+work = tempfile.mkdtemp(dir=a.work)
 s = a.scale
 on = a.device
 length, prompt, steps = 256 // min(s, 8), 128 // min(s, 8), 32 // min(s, 8)
@@ -64,8 +66,7 @@ def build(name):
                 w.normal_(0, 0.5)
             else:
                 w.normal_(0, 0.02)
-    folder = os.path.join(a.work, name)
-    shutil.rmtree(folder, ignore_errors=True)
+    folder = os.path.join(work, name)
     m.save_pretrained(folder, max_shard_size="4GB")
     config = json.load(open(folder + "/config.json")) | extra | {"mask_token_id": mask, "eos_token_id": 5, "pad_token_id": 5, "bos_token_id": 5}
     json.dump(config, open(folder + "/config.json", "w"))
@@ -111,7 +112,7 @@ def unmask(*args):
     began = time.perf_counter()
     r = subprocess.run([a.unmask, *args], capture_output=True, text=True)
     if r.returncode:
-        print("FAIL", " ".join(args), r.stderr[-2000:], flush=True)
+        raise SystemExit(f"{' '.join(args)}: status {r.returncode}: {r.stderr[-2000:]}")
     return r.stdout, time.perf_counter() - began
 
 
@@ -127,14 +128,13 @@ for name in a.models.split(","):
     x = x.to(on)
     rows = {"bf16": logits(m, x).float().cpu()}
     print(name, "made in %.0f s" % (time.perf_counter() - began), flush=True)
-    for batch in () if a.quick else (1, 16):
-        xb = x[:1].expand(batch, -1).contiguous()
-        print(name, "transformers bf16 batch", batch, "pass %.2f ms" % (1e3 * timed(lambda: logits(m, xb), 5)),
-              "reply %.3f s" % timed(lambda: reply(m, xb, mask), 1), flush=True)
+    if not a.quick:
+        print(name, "transformers bf16 pass %.2f ms" % (1e3 * timed(lambda: logits(m, x[:1]), 5)),
+              "reply %.3f s" % timed(lambda: reply(m, x[:1], mask), a.rounds), flush=True)
     m = m.float()
     truth = logits(m, x).float().cpu()
     if not a.quick:
-        print(name, "transformers f32 pass %.2f ms" % (1e3 * timed(lambda: logits(m, x[:1]), 3)), flush=True)
+        print(name, "transformers f32 pass %.2f ms" % (1e3 * timed(lambda: logits(m, x[:1]), 5)), flush=True)
     del m
     if on == "cuda":
         torch.cuda.empty_cache()
@@ -151,16 +151,16 @@ for name in a.models.split(","):
         if os.path.exists(folder + "/out.st"):
             print(name, "unmask", precision, off(load_file(folder + "/out.st")["logits"]), "(%.1f s)" % took, flush=True)
             os.remove(folder + "/out.st")
-    for precision, batch, p in (("bf16", 1, 1), ("bf16", 1, 0.95), ("bf16", 16, 1), ("int8", 1, 1), ("int8", 16, 1), ("f32", 1, 1))[:4 if a.quick else 6]:
-        out, took = unmask("text", "--model", folder, "--tokens-in", folder + "/prompt.st", "--steps", str(steps), "--n", str(2 * batch), "--batch", str(batch),
-                           "--device", on, "--precision", precision, "--json", "--sampler", "confidence", "--temperature", "0", "--top-p", str(p))
-        lines = [json.loads(l) for l in out.splitlines()]
-        print(name, "unmask", precision, "batch", batch, "top-p", p, "seconds", [round(l["seconds"], 3) for l in lines][::batch],
+    run = ["text", "--model", folder, "--tokens-in", folder + "/prompt.st", "--steps", str(steps), "--device", on, "--json", "--batch", "1",
+           "--sampler", "confidence", "--temperature", "0"]
+    for precision, p in (("bf16", "1"), ("bf16", "0.95"), ("int8", "1"), ("f32", "1"))[:3 if a.quick else 4]:
+        out, took = unmask(*run, "--n", str(a.rounds), "--precision", precision, "--top-p", p)
+        print(name, "unmask", precision, "top-p", p, "reply %.3f s" % statistics.median(json.loads(l)["seconds"] for l in out.splitlines()),
               "whole command %.1f s" % took, flush=True)
-    os.environ["UNMASK_CUDA_TRACE"] = "/tmp/trace.csv"
-    unmask("text", "--model", folder, "--tokens-in", folder + "/prompt.st", "--steps", str(steps), "--device", on, "--precision", "bf16", "--json",
-           "--sampler", "confidence", "--temperature", "0", "--top-p", "1")
-    del os.environ["UNMASK_CUDA_TRACE"]
     if on == "cuda":
-        print(*open("/tmp/trace.csv").read().splitlines()[:16], sep="\n", flush=True)
+        os.environ["UNMASK_CUDA_TRACE"] = folder + "/trace.csv"
+        unmask(*run, "--precision", "bf16", "--top-p", "1")
+        del os.environ["UNMASK_CUDA_TRACE"]
+        print(*open(folder + "/trace.csv").read().splitlines()[:16], sep="\n", flush=True)
     shutil.rmtree(folder)
+shutil.rmtree(work)
