@@ -3,6 +3,7 @@ package decide
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -71,8 +72,8 @@ func ReadCalibration(name string) (Calibration, error) {
 
 // Check returns an error for an unknown kind and for a temperature that Calibrate does not return.
 func (c Calibration) Check() error {
-	for kind, fit := range c {
-		switch t := fit.Temperature; {
+	for _, kind := range slices.Sorted(maps.Keys(c)) { // the error must not depend on map order
+		switch t := c[kind].Temperature; {
 		case !slices.Contains(Kinds, kind):
 			return fmt.Errorf("type is %.40q, want boolean, choice or score", kind)
 		case !(t >= leastTemperature && t <= mostTemperature):
