@@ -18,10 +18,10 @@ import (
 	"unmask"
 	"unmask/backend/cuda"
 	"unmask/backend/rank"
-	"unmask/codecs/vqgan"
 	"unmask/demo"
 	"unmask/generate"
 	"unmask/internal/fakecuda"
+	"unmask/media/codecs/vqgan"
 	"unmask/model"
 	"unmask/samplers"
 )

@@ -7,9 +7,9 @@ import (
 	"image"
 	"slices"
 
-	"unmask/codecs/clip"
 	"unmask/generate"
-	"unmask/images"
+	"unmask/media/codecs/clip"
+	"unmask/media/images"
 	"unmask/model"
 	"unmask/paint"
 	"unmask/param"

@@ -17,8 +17,8 @@ import (
 
 	"unmask"
 	"unmask/backend/plain"
-	"unmask/codecs/clip"
 	"unmask/demo"
+	"unmask/media/codecs/clip"
 	"unmask/model"
 	"unmask/research/metrics/gpt2"
 	"unmask/testkit/parity"

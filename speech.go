@@ -10,21 +10,21 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"unmask/codecs/higgs"
+	"unmask/families/omnivoice"
 	"unmask/generate"
+	"unmask/media/codecs/higgs"
+	"unmask/media/sound"
 	"unmask/param"
-	"unmask/sound"
-	"unmask/speech"
 )
 
 // SpeechRequest says what a model speaks, and how.
 type SpeechRequest struct {
-	Text     string        // line ends count as blanks
-	Language string        // an id such as en, a tag or an English name; "": the model guesses
-	Words    string        // a designed voice, such as "female, low pitch"; "": any
-	Voice    *speech.Voice // that is continued; nil: none
-	Speed    float64       // 0 means 1
-	Seconds  float64       // how long it is, of a text in one part; 0: by its letters
+	Text     string           // line ends count as blanks
+	Language string           // an id such as en, a tag or an English name; "": the model guesses
+	Words    string           // a designed voice, such as "female, low pitch"; "": any
+	Voice    *omnivoice.Voice // that is continued; nil: none
+	Speed    float64          // 0 means 1
+	Seconds  float64          // how long it is, of a text in one part; 0: by its letters
 
 	// Stream finishes each part alone, of which the first is about a sentence; otherwise all are
 	// finished together. A text of more than ten minutes is always a stream.
@@ -39,14 +39,14 @@ type SpeechRequest struct {
 const MaxSpoken = 8 << 20
 
 // wholeFrames is the longest text that is finished as a whole.
-const wholeFrames = 600 * speech.FrameRate
+const wholeFrames = 600 * omnivoice.FrameRate
 
 // The parameters of a SpeechRequest that are numbers.
 var (
 	SpeedParam = param.Param{Name: "speed", Min: 0.25, Max: 4, Default: "1",
 		Help: "how fast it is spoken"}
-	SecondsParam = param.Param{Name: "seconds", Min: 1.0 / speech.FrameRate, Zero: "by its letters",
-		Max: speech.MaxFrames / speech.FrameRate, Default: "0",
+	SecondsParam = param.Param{Name: "seconds", Min: 1.0 / omnivoice.FrameRate, Zero: "by its letters",
+		Max: omnivoice.MaxFrames / omnivoice.FrameRate, Default: "0",
 		Help: "how long the sound is, 0 to choose by the letters"}
 )
 
@@ -57,8 +57,8 @@ type Speaking struct {
 	model  *Model
 	codec  *higgs.Codec
 	r      SpeechRequest
-	said   speech.Said
-	pace   speech.Pace
+	said   omnivoice.Said
+	pace   omnivoice.Pace
 	finish sound.Stream
 	raw    [][]float32 // of the parts, unless it is a stream
 }
@@ -68,7 +68,7 @@ func (m *Model) Speak(r SpeechRequest) (*Speaking, error) {
 	if m.Speech == nil {
 		return nil, param.Refuse("model", param.Unsupported, "the model does not speak")
 	}
-	s := &Speaking{model: m, r: r, said: speech.Said{Voice: r.Voice}}
+	s := &Speaking{model: m, r: r, said: omnivoice.Said{Voice: r.Voice}}
 	if err := s.read(); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *Speaking) read() (err error) {
 	switch {
 	case !utf8.ValidString(text):
 		return &param.Error{Name: "text", Found: param.Quote(text[:min(len(text), 40)]), Want: "UTF-8"}
-	case speech.Clean(text, "") == "":
+	case omnivoice.Clean(text, "") == "":
 		return &param.Error{Name: "text", Found: param.Quote(text), Want: "something to say"}
 	case len(text) > MaxSpoken:
 		return &param.Error{Name: "text", Found: fmt.Sprintf("%d bytes", len(text)),
@@ -96,10 +96,10 @@ func (s *Speaking) read() (err error) {
 	if err := cmp.Or(SpeedParam.Check(r.Speed), SecondsParam.Check(r.Seconds)); err != nil {
 		return err
 	}
-	if s.said.Language, err = speech.FindLanguage(r.Language); err != nil {
+	if s.said.Language, err = omnivoice.FindLanguage(r.Language); err != nil {
 		return err
 	}
-	if s.said.Words, err = speech.VoiceWords(r.Words, text); err != nil {
+	if s.said.Words, err = omnivoice.VoiceWords(r.Words, text); err != nil {
 		return err
 	}
 	if r.Voice != nil {
@@ -109,14 +109,14 @@ func (s *Speaking) read() (err error) {
 	s.pace.Speed, s.pace.Seconds = r.Speed, r.Seconds
 	r.Stream = r.Stream || s.pace.Of(text) > wholeFrames
 	if r.Stream && r.Seconds == 0 {
-		first, rest := speech.First(text, s.pace)
+		first, rest := omnivoice.First(text, s.pace)
 		s.Parts = []string{first}
 		if rest != "" {
-			s.Parts = append(s.Parts, speech.Cut(rest, s.pace)...)
+			s.Parts = append(s.Parts, omnivoice.Cut(rest, s.pace)...)
 		}
 		return nil
 	}
-	s.Parts = speech.Cut(text, s.pace)
+	s.Parts = omnivoice.Cut(text, s.pace)
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (s *Speaking) read() (err error) {
 func (s *Speaking) Rate() int { return s.finish.Rate }
 
 // Frames returns the length of part i.
-func (s *Speaking) Frames(i int) int { return min(s.pace.Of(s.Parts[i]), speech.MaxFrames) }
+func (s *Speaking) Frames(i int) int { return min(s.pace.Of(s.Parts[i]), omnivoice.MaxFrames) }
 
 // Request returns the sequence of part i. Without a voice later parts continue the first, which
 // must have been Made.
@@ -142,8 +142,8 @@ func (s *Speaking) Request(ctx context.Context, i int) (generate.Request, error)
 }
 
 // Voice returns the voice of part i, given its codes.
-func (s *Speaking) Voice(i int, codes []int32) *speech.Voice {
-	return &speech.Voice{Codes: slices.Clone(codes), Text: s.Parts[i]}
+func (s *Speaking) Voice(i int, codes []int32) *omnivoice.Voice {
+	return &omnivoice.Voice{Codes: slices.Clone(codes), Text: s.Parts[i]}
 }
 
 // Made decodes the codes of part i and calls emit with sounds that are finished, if any. A sound is

@@ -22,25 +22,25 @@ import (
 	"strconv"
 	"sync"
 
-	_ "unmask/amused" // networks and codecs register themselves
 	"unmask/backend"
-	_ "unmask/codecs/latents"
-	_ "unmask/codecs/vq"
-	_ "unmask/codecs/vqgan"
 	"unmask/constrain"
 	_ "unmask/dit"
-	_ "unmask/encoders"
+	_ "unmask/families/amused" // networks and codecs register themselves
+	_ "unmask/families/encoders"
+	_ "unmask/families/halton"
+	_ "unmask/families/llama"
+	_ "unmask/families/maskgen"
+	"unmask/families/omnivoice"
+	_ "unmask/families/titok"
 	"unmask/generate"
 	"unmask/grammar"
-	_ "unmask/halton"
 	"unmask/internal/lru"
-	_ "unmask/llama"
-	_ "unmask/maskgen"
+	_ "unmask/media/codecs/latents"
+	_ "unmask/media/codecs/vq"
+	_ "unmask/media/codecs/vqgan"
 	"unmask/model"
 	"unmask/paint"
 	"unmask/param"
-	"unmask/speech"
-	_ "unmask/titok"
 	"unmask/tokenizers"
 	"unmask/tokenizers/chat"
 	_ "unmask/vit"
@@ -78,7 +78,7 @@ type Model struct {
 	// of a model that reads texts and makes none: vectors of texts, or answers to questions
 	Tokenizer tokenizers.Tokenizer
 	Pictures  *paint.Pictures   // nil where the model makes no pictures
-	Speech    *speech.Model     // nil where the model does not speak
+	Speech    *omnivoice.Model  // nil where the model does not speak
 	Recipe    string            // its published run; "" for the defaults of its kind
 	Presets   map[string]string // other published runs, by name
 	Classes   []string          // names of its classes, where they have names
@@ -112,7 +112,7 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 			m.Text.first, m.Text.last = tokenizers.Around(t)
 		}
 	}
-	m.Speech, _ = l.Denoiser.(*speech.Model)
+	m.Speech, _ = l.Denoiser.(*omnivoice.Model)
 	if l.Codec != nil {
 		m.Pictures = paint.New(l.Codec, l.Spec().Mask)
 	}

@@ -1,7 +1,7 @@
 package bench
 
 import (
-	"unmask/codecs/vqgan"
+	"unmask/media/codecs/vqgan"
 	"unmask/model"
 )
 

@@ -12,10 +12,10 @@ import (
 	"strings"
 
 	"unmask/backend"
-	"unmask/codecs/vqgan"
 	"unmask/dit"
 	"unmask/internal/atomicfile"
 	"unmask/internal/philox"
+	"unmask/media/codecs/vqgan"
 	"unmask/model"
 	"unmask/vit"
 	"unmask/weights"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"unmask/backend"
-	"unmask/llama"
+	"unmask/families/llama"
 	"unmask/model"
 )
 

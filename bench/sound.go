@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"unmask/codecs/higgs"
+	"unmask/media/codecs/higgs"
 	"unmask/model"
 )
 

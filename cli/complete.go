@@ -6,7 +6,7 @@ import (
 
 	"unmask"
 	"unmask/cli/flags"
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/samplers"
 	"unmask/weights/hub"
 )

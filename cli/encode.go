@@ -8,7 +8,7 @@ import (
 	"unmask"
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/research/export"
 )
 

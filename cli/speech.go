@@ -20,11 +20,11 @@ import (
 	"unmask"
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
+	"unmask/families/omnivoice"
 	"unmask/generate"
 	"unmask/internal/atomicfile"
+	"unmask/media/sound"
 	"unmask/param"
-	"unmask/sound"
-	"unmask/speech"
 )
 
 // speechFlags are the flags of unmask speech.
@@ -71,7 +71,7 @@ part by part, and each part is written when it is done; the first is a sentence.
 	}
 	s := cmd.Flags()
 	f.deviceFlags.register(s, omniVoice)
-	usual, err := generate.ParseRecipe(speech.Recipe)
+	usual, err := generate.ParseRecipe(omnivoice.Recipe)
 	if err != nil {
 		panic(err) // it is a constant
 	}
@@ -174,7 +174,7 @@ func (f *speechFlags) read() (string, error) {
 }
 
 // readVoice returns the words of a voice or, if there is a file of this name, its codes.
-func (f *speechFlags) readVoice(m *unmask.Model, voice string) (string, *speech.Voice, error) {
+func (f *speechFlags) readVoice(m *unmask.Model, voice string) (string, *omnivoice.Voice, error) {
 	ext := filepath.Ext(voice)
 	if _, err := os.Stat(voice); voice == "" ||
 		errors.Is(err, fs.ErrNotExist) && ext != ".pt" && ext != ".safetensors" {

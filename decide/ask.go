@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"unmask"
-	"unmask/encoders"
+	"unmask/families/encoders"
 	"unmask/model"
 	"unmask/nn"
 	"unmask/param"

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
-	"unmask/encoders"
+	"unmask/families/encoders"
 )
 
 // layaCase is a question of a pack with its tokens and its answer.

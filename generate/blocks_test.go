@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend/cpu"
+	"unmask/families/llama"
 	"unmask/generate"
-	"unmask/llama"
 	"unmask/model"
 	"unmask/testkit/parity"
 )

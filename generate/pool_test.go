@@ -17,12 +17,12 @@ import (
 	"unmask/backend/cpu"
 	_ "unmask/dit"
 	"unmask/exact"
+	_ "unmask/families/llama"
+	_ "unmask/families/titok"
 	"unmask/generate"
-	_ "unmask/llama"
 	"unmask/model"
 	"unmask/samplers"
 	"unmask/testkit/parity"
-	_ "unmask/titok"
 	_ "unmask/vit"
 )
 

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend/cpu"
-	_ "unmask/encoders"
+	_ "unmask/families/encoders"
+	_ "unmask/families/llama"
 	"unmask/generate"
 	"unmask/guide"
-	_ "unmask/llama"
 	"unmask/model"
 	"unmask/testkit/parity"
 )

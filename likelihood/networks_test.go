@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	_ "unmask/encoders"
+	_ "unmask/families/encoders"
+	_ "unmask/families/llama"
 	"unmask/likelihood"
-	_ "unmask/llama"
 	"unmask/model"
 	"unmask/testkit/parity"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"unmask/generate"
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/model"
 )
 

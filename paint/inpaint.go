@@ -9,7 +9,7 @@ import (
 	"image/draw"
 	"slices"
 
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/param"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"unmask/generate"
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/model"
 )
 

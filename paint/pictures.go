@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/model"
 )
 

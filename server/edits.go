@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"unmask"
-	"unmask/images"
+	"unmask/media/images"
 )
 
 // pngMagic begins every PNG.

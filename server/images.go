@@ -11,7 +11,7 @@ import (
 
 	"unmask"
 	"unmask/generate/traces"
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/model"
 	"unmask/param"
 	"unmask/server/engine"

@@ -18,10 +18,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"unmask/images"
 	"unmask/internal/memory"
 	"unmask/internal/turns"
 	"unmask/kvcache"
+	"unmask/media/images"
 	"unmask/param"
 	"unmask/server/engine"
 )

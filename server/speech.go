@@ -12,11 +12,11 @@ import (
 	"strings"
 
 	"unmask"
+	"unmask/families/omnivoice"
 	"unmask/generate"
 	"unmask/internal/jsonline"
+	"unmask/media/sound"
 	"unmask/param"
-	"unmask/sound"
-	"unmask/speech"
 )
 
 // maxSpoken is the longest text of a request, bytes: about an hour of sound.
@@ -311,7 +311,7 @@ func (a *spokenAnswer) end(f *Fault) *Fault {
 
 // usage counts as OpenAI does: characters for tokens of the text, and frames for those of sound.
 func (a *spokenAnswer) usage() map[string]int {
-	in, out := 0, a.samples*speech.FrameRate/a.q.of.Rate()
+	in, out := 0, a.samples*omnivoice.FrameRate/a.q.of.Rate()
 	for _, p := range a.q.of.Parts {
 		in += len([]rune(p))
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/media/sound"
 	"unmask/server"
-	"unmask/sound"
 )
 
 const speechPack = "../testdata/packs/omnivoice-tiny"

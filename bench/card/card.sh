@@ -89,7 +89,7 @@ kernels() { # the suite, tiles, copies, graphs, choosing, published sizes
 networks() { # the packs, the demo models' frozen tokens, logits of the published sizes
     local package which=.
     [ "$card" = 1 ] || which=//cuda/
-    for package in dit vit codecs/vqgan llama research/metrics/gpt2 research/metrics/inception; do
+    for package in dit vit media/codecs/vqgan families/llama research/metrics/gpt2 research/metrics/inception; do
         tests "$package" 300 -test.run $which -test.skip '^TestBadConfigs$/^unknown$' # which lists the kinds of all packages
     done
     [ "$card" = 1 ] || return 0

@@ -10,7 +10,7 @@
 set -euo pipefail
 out=$(realpath -m "${1:-card.tar.xz}")
 packages=${*:2}
-packages=${packages:-. backend/backendtest backend/cuda dit vit codecs/vqgan llama research/metrics/gpt2 research/metrics/inception bench}
+packages=${packages:-. backend/backendtest backend/cuda dit vit media/codecs/vqgan families/llama research/metrics/gpt2 research/metrics/inception bench}
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

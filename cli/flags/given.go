@@ -8,7 +8,7 @@ import (
 
 	"unmask"
 	"unmask/cli/terminal"
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/paint"
 	"unmask/param"
 )

@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"unmask/images"
+	"unmask/media/images"
 )
 
 // Scenes draws small landscapes from the distribution that the demo's image model was trained on

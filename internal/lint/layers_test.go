@@ -214,7 +214,7 @@ func TestWhatMayBeImported(t *testing.T) {
 // What computes with no tensors brings no library of them into a program that imports it.
 func TestRulesBringNoTensors(t *testing.T) {
 	light := []string{"samplers", "grammar", "grammar/schema", "tokenizers", "tokenizers/chat",
-		"param", "backend/rank", "images", "sound", "demo"}
+		"param", "backend/rank", "media/images", "media/sound", "demo"}
 	for _, name := range light {
 		out, err := exec.Command("go", "list", "-deps", "./"+name).Output()
 		require.NoError(t, err, name)

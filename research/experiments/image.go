@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"image"
 
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/model"
 	"unmask/research/metrics"
 )

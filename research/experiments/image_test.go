@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/demo/scenes"
-	"unmask/images"
+	"unmask/media/images"
 )
 
 // colours is a network whose features are the mean red, green and blue; it has logits if classes is

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"image"
 
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/model"
 	"unmask/param"
 	"unmask/weights"

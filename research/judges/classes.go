@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/param"
 	"unmask/research/experiments"
 	"unmask/research/metrics"

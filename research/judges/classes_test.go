@@ -15,7 +15,7 @@ import (
 	"unmask/backend/cpu"
 	"unmask/demo"
 	"unmask/demo/scenes"
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/research/experiments"
 	"unmask/research/judges"
 	"unmask/research/metrics"

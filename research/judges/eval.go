@@ -9,7 +9,7 @@ import (
 	"io"
 	"strings"
 
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/research/experiments"
 	"unmask/research/metrics"
 )

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/param"
 	"unmask/research/experiments"
 )

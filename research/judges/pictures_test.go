@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/research/judges"
 )
 

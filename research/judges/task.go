@@ -8,7 +8,7 @@ import (
 
 	"unmask"
 	"unmask/demo/scenes"
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/model"
 	"unmask/research/experiments"
 	"unmask/research/metrics"

@@ -3,7 +3,7 @@ package metrics
 import (
 	"context"
 
-	"unmask/images"
+	"unmask/media/images"
 )
 
 // Extractor turns images into features, such as inception.Model. Features passes on each image's

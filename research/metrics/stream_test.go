@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/research/metrics"
 	"unmask/research/metrics/gpt2"
 	"unmask/research/metrics/inception"

@@ -1,4 +1,4 @@
-"""Writes the languages of OmniVoice: python3 languages.py > ../../speech/languages.txt
+"""Writes the languages of OmniVoice: python3 languages.py > ../../families/omnivoice/languages.txt
 
 A line has the id of a language and its English name in lower case, ids of two letters first. Both are
 the keys and values of LANG_NAME_TO_ID in omnivoice/utils/lang_map.py of the package omnivoice 0.2.1, in NFC.

@@ -220,7 +220,7 @@ def infills(table, name, folder, tokenizer, net, mask):
 def spoken(table):
     """The names of OmniVoice's languages in the file that unmask is built with."""
     import languages
-    with open(f"{HERE}/../../speech/languages.txt", encoding="utf-8") as f:
+    with open(f"{HERE}/../../families/omnivoice/languages.txt", encoding="utf-8") as f:
         have = f.read().splitlines()
     want = languages.lines()
     for i in range(max(len(want), len(have))):

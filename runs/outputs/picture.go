@@ -12,8 +12,8 @@ import (
 
 	"unmask/generate"
 	"unmask/generate/traces"
-	"unmask/images"
 	"unmask/internal/atomicfile"
+	"unmask/media/images"
 	"unmask/model"
 	"unmask/paint"
 	"unmask/runs"

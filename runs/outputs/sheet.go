@@ -8,8 +8,8 @@ import (
 	"io"
 	"path/filepath"
 
-	"unmask/images"
 	"unmask/internal/atomicfile"
+	"unmask/media/images"
 	"unmask/model"
 )
 

@@ -4,7 +4,7 @@
 
 FOLDER has the unpacked packages antiberty 0.1.3, sapiens 1.0.5 and rxnmapper 0.4.3, as
 research/trained/trained.py fetches them. OUT.json gets, for each model, the tokens of one sequence
-with masks and the float32 logits of three of its masked rows: facts that encoders/trained_test.go
+with masks and the float32 logits of three of its masked rows: facts that families/encoders/trained_test.go
 compares with. Needs torch and transformers; fairseq is not needed, its RoBERTa is transformers' under
 other names.
 """

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"unmask/backend"
-	"unmask/images"
+	"unmask/media/images"
 )
 
 // group is the number of images that go through the network at once: their four activations, of up

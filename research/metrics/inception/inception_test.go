@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask/backend/plain"
-	"unmask/images"
+	"unmask/media/images"
 	"unmask/model"
 	"unmask/nn"
 	"unmask/testkit/parity"

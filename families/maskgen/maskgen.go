@@ -1,0 +1,334 @@
+// Package maskgen is MaskGen-VQ (Kim et al., 2025, "Democratizing text-to-image masked generative
+// models with compact text-aware one-dimensional tokens"): a transformer over TA-TiTok's latent
+// tokens and a prompt, in two streams that share one attention, as in Stable Diffusion 3's blocks.
+//
+// Tokens have no place in the image, so there is no inpainting. Checkpoints:
+// turkeyju/generator_maskgen_vq_{l,xl}, with turkeyju/tokenizer_tatitok_bl128_vq and the text side
+// of openai/clip-vit-large-patch14-336.
+package maskgen
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"gorgonia.org/tensor"
+
+	"unmask/attention"
+	"unmask/backend"
+	"unmask/kvcache"
+	"unmask/media/codecs/clip"
+	"unmask/model"
+	"unmask/nn"
+	"unmask/nn/adaln"
+	"unmask/weights"
+)
+
+const eps = 1e-6
+
+type block struct {
+	// shift, scale and gate of attention, then those of the MLP
+	Mod adaln.Layer `weight:"norm1.linear"`
+	// the same for the text; in the last block scale and shift only
+	TextMod adaln.Layer `weight:"norm1_context.linear"`
+	Query   nn.Linear   `weight:"attn.to_q"`
+	Key     nn.Linear   `weight:"attn.to_k"`
+	Value   nn.Linear   `weight:"attn.to_v"`
+	Out     nn.Linear   `weight:"attn.to_out.0"`
+	Up      nn.Linear   `weight:"ff.net.0.proj"`
+	Down    nn.Linear   `weight:"ff.net.2"`
+
+	TextQuery nn.Linear `weight:"attn.add_q_proj"`
+	TextKey   nn.Linear `weight:"attn.add_k_proj"`
+	TextValue nn.Linear `weight:"attn.add_v_proj"`
+	// this and the following fields are missing in the last block
+	TextOut  nn.Linear `weight:"attn.to_add_out"`
+	TextUp   nn.Linear `weight:"ff_context.net.0.proj"`
+	TextDown nn.Linear `weight:"ff_context.net.2"`
+
+	qkv, textQKV   nn.Joined
+	shift1, scale1 int // parts of TextMod
+}
+
+// Model is the network on a backend. It owns its working memory: one pass at a time, see
+// model.Shared.
+type Model struct {
+	model.Network
+	// [codes+1002, hidden]; under the head's name if they are tied
+	Words    weights.Param `weight:"embeddings.weight"`
+	Position weights.Param `weight:"pos_embed"`        // [1, tokens, hidden]
+	TextProj nn.Linear     `weight:"text_embed_proj"`  // [hidden, text width]
+	CondProj nn.Linear     `weight:"cond_pooled_proj"` // [hidden, pooled+sinusoids]
+	Blocks   []block       `weight:"blocks"`
+	FinalMod adaln.Layer   `weight:"norm.linear"` // scale, shift
+	// [codes, hidden]; the first rows of Words if they are tied
+	HeadW    weights.Param `weight:"lm_head.weight"`
+	HeadBias weights.Param `weight:"lm_head.bias"` // [codes]
+	cfg      Config
+	b        backend.Backend
+	layer    attention.Layer
+	words    *tensor.Dense // [ids, hidden]
+	position *tensor.Dense // [tokens, hidden]
+	cond     nn.Host
+	table    adaln.Table
+	w        workspace
+	prompter clip.Prompter
+}
+
+// workspace is the memory of a pass.
+type workspace struct {
+	image, text  nn.Work
+	textRows     attention.Rows
+	ids, pos     []int32
+	imageAt      []int32 // rows of the image in a full pass
+	textAt, read []int32
+	slots        []int32
+	keys         []any
+	mods         []backend.Segment // rows of the image, by slot
+	textMods     []backend.Segment
+}
+
+// New returns the network without weights.
+func New(c Config) *Model {
+	square := func() nn.Linear { return nn.NewLinear(c.Hidden, c.Hidden) }
+	m := &Model{
+		Position: weights.Param{Shape: []int{1, c.Tokens, c.Hidden}},
+		TextProj: nn.NewLinear(c.TextWidth, c.Hidden),
+		CondProj: nn.NewLinear(c.TextWidth+c.Sinusoids, c.Hidden),
+		Blocks:   make([]block, c.Depth),
+		FinalMod: adaln.New(c.Hidden, c.Hidden, 2),
+		cfg:      c,
+		layer:    attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads},
+	}
+	if c.TiedName != headName {
+		m.Words = weights.Param{Shape: []int{c.IDs, c.Hidden}}
+	}
+	if c.TiedName == headName {
+		m.HeadW = weights.Param{Shape: []int{c.IDs, c.Hidden}}
+	} else if c.TiedName == "" {
+		m.HeadW, m.HeadBias = weights.Param{Shape: []int{c.Codes, c.Hidden}},
+			weights.Param{Shape: []int{c.Codes}}
+	}
+	for i := range m.Blocks {
+		k := block{Mod: adaln.New(c.Hidden, c.Hidden, adaln.Parts),
+			TextMod: adaln.New(c.Hidden, c.Hidden, adaln.Parts),
+			Query:   square(), Key: square(), Value: square(), Out: square(),
+			Up: nn.NewLinear(c.Hidden, c.Inner), Down: nn.NewLinear(c.Inner, c.Hidden),
+			TextQuery: square(), TextKey: square(), TextValue: square(),
+			shift1: adaln.Shift1, scale1: adaln.Scale1}
+		if i < c.Depth-1 {
+			k.TextOut, k.TextUp, k.TextDown = square(), nn.NewLinear(c.Hidden, c.Inner),
+				nn.NewLinear(c.Inner, c.Hidden)
+		} else {
+			k.TextMod, k.scale1, k.shift1 = adaln.New(c.Hidden, c.Hidden, 2), 0, 1
+		}
+		m.Blocks[i] = k
+	}
+	return m
+}
+
+func (m *Model) load(o model.Options) error {
+	c, b := &m.cfg, o.Backend
+	m.b = b
+	m.layer.BF16 = o.Precision != backend.F32
+	l := &nn.Loader{Backend: b, Precision: o.Precision}
+	words := &m.Words
+	if c.TiedName == headName {
+		words = &m.HeadW
+	}
+	head := backend.Head{Outcomes: c.Codes}
+	if c.TiedName == "" {
+		head.W, head.Bias = l.Matrix(&m.HeadW, c.Codes), l.Vector(l.Floats(&m.HeadBias))
+	} else {
+		head.W = l.Matrix(words, c.Codes)
+	}
+	m.words = l.Table(words)
+	m.position = l.Table(&m.Position)
+	m.cond = l.Host(&m.CondProj)
+	m.table = adaln.Table{Backend: b, Cond: c.Hidden, Layers: []*adaln.Layer{&m.FinalMod}}
+	l.Load(&m.TextProj, &m.FinalMod)
+	for i := range m.Blocks {
+		k := &m.Blocks[i]
+		l.Load(&k.Mod, &k.Out, &k.Up, &k.Down, &k.TextMod, &k.TextOut, &k.TextUp, &k.TextDown)
+		m.table.Layers = append(m.table.Layers, &k.Mod, &k.TextMod)
+		k.qkv.Load(l, &k.Query, &k.Key, &k.Value)
+		k.textQKV.Load(l, &k.TextQuery, &k.TextKey, &k.TextValue)
+	}
+	m.Network = model.Network{
+		Passes: model.Passes{Backend: b, Extra: c.TextRows, // the text's rows stand before the image's
+			Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}},
+				c.Depth)},
+		Of: model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes), Fixed: true,
+			Prompt: true},
+		Head: head, Width: c.Hidden, RowSize: 8*c.Hidden + c.Inner,
+		Begin: m.begin, Pass: m.pass,
+	}
+	return l.Err()
+}
+
+// Prompts implements model.Prompter. Texts are filled up with id 0, as the authors' library does.
+func (m *Model) Prompts(ctx context.Context, texts []string) ([]*model.Prompt, error) {
+	return m.prompter.Prompts(ctx, texts)
+}
+
+// begin finds the modulations of a batch's prompts.
+func (m *Model) begin(b *model.Batch) error {
+	w, c := &m.w, &m.cfg
+	w.keys = w.keys[:0]
+	for i := range b.Size {
+		p := b.Condition(i).Prompt
+		if p.Rows != c.TextRows || p.Width != c.TextWidth || len(p.Pooled) != c.TextWidth ||
+			p.Numbers != nil && len(p.Numbers) != 1 {
+			return fmt.Errorf("the prompt of sequence %d is %d x %d with %d pooled numbers and %d others, "+
+				"want %d x %d, %d and the score alone",
+				i, p.Rows, p.Width, len(p.Pooled), len(p.Numbers), c.TextRows, c.TextWidth, c.TextWidth)
+		}
+		w.keys = append(w.keys, p)
+	}
+	w.slots = m.table.Slots(w.slots, w.keys, m.vector)
+	return nil
+}
+
+// vector returns the conditioning vector: a projection of the pooled text and of 100 times the
+// aesthetic score as sinusoids with periods up to 1000, sines first, in float32.
+func (m *Model) vector(prompt any) []float32 {
+	c, p := &m.cfg, prompt.(*model.Prompt)
+	score := c.Score
+	if p.Numbers != nil {
+		score = p.Numbers[0]
+	}
+	x := append(append([]float32(nil), p.Pooled...), make([]float32, c.Sinusoids)...)
+	half := c.Sinusoids / 2
+	for i := range half {
+		freq := float32(math.Exp(float64(-float32(math.Log(1000)) * float32(i) / float32(half))))
+		angle := float64(float32(score*100) * freq)
+		x[c.TextWidth+i], x[c.TextWidth+half+i] = float32(math.Sin(angle)), float32(math.Cos(angle))
+	}
+	return m.cond.Apply(x)
+}
+
+// rowsOf returns the prompt's input rows of the text stream, [text rows, hidden].
+func (m *Model) rowsOf(p *model.Prompt) *tensor.Dense {
+	return p.Derive(m, func() any {
+		c := &m.cfg
+		states, rows := m.b.New(c.TextRows, c.TextWidth), m.b.New(c.TextRows, c.Hidden)
+		m.b.Write(states, 0, p.States)
+		m.TextProj.Apply(m.b, rows, states, c.TextRows, backend.Identity)
+		return rows
+	}).(*tensor.Dense)
+}
+
+// pass runs the network over a pass's rows and returns the head's input.
+func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
+	w, b, c := &m.w, m.b, &m.cfg
+	image, read := m.split(p)
+	w.image.Prepare(b, image.Len(), c.Hidden, c.Inner)
+	w.pos = w.pos[:0]
+	for _, pos := range image.Pos {
+		w.pos = append(w.pos, pos-int32(c.TextRows))
+	}
+	b.Gather(w.image.X, m.words, image.Tokens)
+	b.AddRows(w.image.X, m.position, w.pos)
+	w.mods = adaln.Segments(w.mods, image.Sequences, w.slots)
+	for i := range m.Blocks {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		if i < len(m.Blocks)-1 {
+			m.block(i, p, image, nil)
+		} else if image = m.block(i, p, image, read); image.Len() == 0 {
+			return w.image.X, image, nil
+		}
+	}
+	x := w.image.X
+	b.LayerNorm(x, x, image.Len(), backend.Norm{Eps: eps})
+	b.Modulate(x, m.FinalMod.Of(0), m.FinalMod.Of(1), w.mods)
+	return x, image, nil
+}
+
+// split separates the rows of a full pass, in which each sequence's text comes first, and fills the
+// text stream. read are the image's rows that are read, nil for all.
+func (m *Model) split(p *model.Pass) (image *model.Pass, read []int32) {
+	w, rows := &m.w, m.cfg.TextRows
+	w.textRows.Reset()
+	if !p.Full {
+		return p, p.Read
+	}
+	w.imageAt, w.textAt, w.read = w.imageAt[:0], w.textAt[:0], append(w.read[:0], 0)[:0]
+	reads := p.Read
+	for i, token := range p.Tokens {
+		if token < 0 {
+			w.textAt = append(w.textAt, int32(i))
+			continue
+		}
+		if len(reads) > 0 && reads[0] == int32(i) {
+			w.read, reads = append(w.read, int32(len(w.imageAt))), reads[1:]
+		}
+		w.imageAt = append(w.imageAt, int32(i))
+	}
+	w.textRows.Pick(&p.Rows, w.textAt)
+	w.text.Prepare(m.b, len(w.textAt), m.cfg.Hidden, m.cfg.Inner)
+	w.textMods = w.textMods[:0]
+	for i, s := range p.Sequences {
+		w.ids = w.ids[:0]
+		for r := range rows {
+			w.ids = append(w.ids, int32(i*rows+r))
+		}
+		m.b.Scatter(w.text.X, m.rowsOf(p.Condition(i).Prompt), w.ids)
+		w.textMods = append(w.textMods,
+			backend.Segment{Seq: int(w.slots[s.Seq]), Row: i * rows, Rows: rows})
+	}
+	if p.Read != nil {
+		read = w.read
+	}
+	return p.Pick(w.imageAt), read
+}
+
+// block computes one block over the image's rows and, in a full pass, over the text's. It returns
+// the image's rows that are left: those in read, unless it is nil.
+func (m *Model) block(i int, p, image *model.Pass, read []int32) *model.Pass {
+	w, b, k := &m.w, m.b, &m.Blocks[i]
+	keys, values := p.KV(i)
+	texts := w.textRows.Len()
+
+	x := &w.image
+	b.LayerNorm(x.H, x.X, image.Len(), backend.Norm{Eps: eps})
+	b.Modulate(x.H, k.Mod.Of(adaln.Scale1), k.Mod.Of(adaln.Shift1), w.mods)
+	k.qkv.Apply(b, x.QKV, x.H, image.Len())
+	m.layer.Split(b, x.Q, keys, values, x.QKV, &image.Rows, p.Keys)
+	t := &w.text
+	if texts > 0 {
+		b.LayerNorm(t.H, t.X, texts, backend.Norm{Eps: eps})
+		b.Modulate(t.H, k.TextMod.Of(k.scale1), k.TextMod.Of(k.shift1), w.textMods)
+		k.textQKV.Apply(b, t.QKV, t.H, texts)
+		m.layer.Split(b, t.Q, keys, values, t.QKV, &w.textRows, p.Keys)
+	}
+	if read != nil {
+		image = image.Pick(read)
+		x.Keep(b, read)
+		w.mods = adaln.Segments(w.mods, image.Sequences, w.slots)
+	}
+	if image.Len() > 0 {
+		m.layer.Attend(b, x.H, x.Q, keys, values, &image.Rows, p.Keys)
+		m.finish(x, &k.Mod, &k.Out, &k.Up, &k.Down, image.Len(), w.mods)
+	}
+	if texts > 0 && k.TextOut.Weight.Shape != nil {
+		m.layer.Attend(b, t.H, t.Q, keys, values, &w.textRows, p.Keys)
+		m.finish(t, &k.TextMod, &k.TextOut, &k.TextUp, &k.TextDown, texts, w.textMods)
+	}
+	return image
+}
+
+// finish adds a stream's attention, which is in x.H, and its MLP.
+func (m *Model) finish(x *nn.Work, mod *adaln.Layer, out, up, down *nn.Linear, n int,
+	mods []backend.Segment) {
+	b := m.b
+	out.Apply(b, x.Q, x.H, n, backend.Identity)
+	b.GateAdd(x.X, x.Q, mod.Of(adaln.Gate1), mods)
+	b.LayerNorm(x.H, x.X, n, backend.Norm{Eps: eps})
+	b.Modulate(x.H, mod.Of(adaln.Scale2), mod.Of(adaln.Shift2), mods)
+	up.Apply(b, x.Inner, x.H, n, backend.GELUTanh)
+	down.Apply(b, x.Q, x.Inner, n, backend.Identity)
+	b.GateAdd(x.X, x.Q, mod.Of(adaln.Gate2), mods)
+}

@@ -1,0 +1,92 @@
+package omnivoice
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"unmask/families/llama"
+	"unmask/model"
+	"unmask/weights"
+)
+
+// Recipe is the published run (k2-fsa/OmniVoice, OmniVoiceGenerationConfig), and fastRecipe the one
+// of half the steps that its README recommends for speed.
+const (
+	Recipe     = "omnivoice schedule=omnivoice steps=32 guidance=2"
+	fastRecipe = "omnivoice schedule=omnivoice steps=16 guidance=2"
+)
+
+// folder has the sound codec.
+const folder = "audio_tokenizer"
+
+func init() {
+	model.Register(model.Format{
+		Name: "omnivoice", Kinds: []string{"omnivoice"},
+		Match: func(src *model.Source) bool {
+			return src.Has("audio_embeddings.weight") && src.Has("audio_heads.weight")
+		},
+		Load: load,
+	})
+}
+
+// newModel returns the network without weights.
+func newModel(src *model.Source) (*Model, []string, error) {
+	var f struct {
+		Classes int             `json:"audio_vocab_size"`
+		Mask    *int            `json:"audio_mask_id"`
+		Books   int             `json:"num_audio_codebook"`
+		Trunk   json.RawMessage `json:"llm_config"`
+
+		// of training
+		Weights any `json:"audio_codebook_weights"`
+	}
+	if err := model.DecodeConfig(src, &f); err != nil {
+		return nil, nil, err
+	}
+	z := &weights.Sizes{Set: src.Set}
+	rows, hidden := z.Dim("audio_heads.weight", 2, 0), z.Dim("audio_heads.weight", 2, 1)
+	switch {
+	case z.Err != nil:
+		return nil, nil, z.Err
+	case len(f.Trunk) == 0:
+		return nil, nil, fmt.Errorf("config.json: llm_config is missing, want that of a Qwen3")
+	case f.Books < 1 || f.Books > 64:
+		return nil, nil, fmt.Errorf("config.json: num_audio_codebook is %d, want 1 to 64", f.Books)
+	case f.Classes < 2 || f.Classes*f.Books != rows:
+		return nil, nil, fmt.Errorf("config.json: audio_vocab_size is %d, want %d: the heads have %d "+
+			"rows for %d codebooks", f.Classes, rows/f.Books, rows, f.Books)
+	case f.Mask == nil || *f.Mask != f.Classes-1:
+		return nil, nil, fmt.Errorf("config.json: audio_mask_id is not %d, want the last class",
+			f.Classes-1)
+	}
+	inner := *src
+	inner.Config = f.Trunk
+	inner.Files = nil // the generation's settings there are not of this network
+	trunk, err := llama.NewTrunk(&inner, "llm")
+	if err != nil {
+		return nil, nil, fmt.Errorf("llm_config: %w", err)
+	}
+	if trunk.Hidden() != hidden {
+		return nil, nil, fmt.Errorf("config.json: llm_config has hidden_size %d, want %d, that of the "+
+			"heads", trunk.Hidden(), hidden)
+	}
+	table := weights.Param{Shape: []int{rows, hidden}}
+	m := &Model{Trunk: trunk, Embeddings: table, Heads: table, books: f.Books, codes: f.Classes - 1}
+	m.spec = model.Spec{Shape: []int{MaxFrames, m.books}, Outcomes: m.codes, Mask: int32(m.codes),
+		Ragged: true, Prompt: true}
+	var notes []string
+	if n := src.Unknown(model.Keys(f)...); n != "" {
+		notes = []string{n}
+	}
+	return m, notes, nil
+}
+
+// describe adds sizes of this network to those of its trunk.
+func (m *Model) describe(sizes map[string]int) map[string]int {
+	out := maps.Clone(sizes)
+	delete(out, "mask")
+	delete(out, "length")
+	out["codebooks"], out["codes"], out["frames"] = m.books, m.codes, MaxFrames
+	return out
+}

@@ -1,0 +1,137 @@
+package omnivoice
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"unmask/model"
+	"unmask/param"
+	"unmask/tokenizers"
+)
+
+// The control tokens of a prompt.
+const (
+	denoise = iota // before a prompt with a voice
+	langStart
+	langEnd
+	instructStart
+	instructEnd
+	textStart
+	textEnd
+	controls
+)
+
+var spellings = [controls]string{"<|denoise|>", "<|lang_start|>", "<|lang_end|>",
+	"<|instruct_start|>", "<|instruct_end|>", "<|text_start|>", "<|text_end|>"}
+
+// none stands for a language or an instruction that is not given.
+const none = "None"
+
+// Said is what a sequence says, and how.
+type Said struct {
+	Text     string
+	Language string // an id, as FindLanguage returns it; "": the model guesses
+	Words    string // a designed voice, as VoiceWords returns them; "": any voice
+	Voice    *Voice // that it continues, nil: none
+}
+
+// setTokenizer finds the control tokens. Their spellings in a user's text are text.
+func (m *Model) setTokenizer(t tokenizers.Tokenizer) error {
+	for i, spelling := range spellings {
+		id, ok := t.Special(spelling)
+		if !ok || int(id) >= m.Trunk.Tokens() {
+			return fmt.Errorf("the tokenizer has no token %s, want one below %d", spelling,
+				m.Trunk.Tokens())
+		}
+		m.control[i] = id
+	}
+	m.tokenizer = t
+	return nil
+}
+
+// Tokens returns the ids of a prompt. Each tag, such as [laughter], is encoded alone.
+func (m *Model) Tokens(s Said) (ids []int32, err error) {
+	put := func(texts ...string) {
+		for _, text := range texts {
+			var part []int32
+			if err == nil {
+				part, err = m.tokenizer.Encode(text)
+			}
+			ids = append(ids, part...)
+		}
+	}
+	before := ""
+	if s.Voice != nil {
+		before = s.Voice.Text
+		ids = append(ids, m.control[denoise])
+	}
+	ids = append(ids, m.control[langStart])
+	put(cmp.Or(s.Language, none))
+	ids = append(ids, m.control[langEnd], m.control[instructStart])
+	put(cmp.Or(s.Words, none))
+	ids = append(ids, m.control[instructEnd], m.control[textStart])
+	put(pieces(Clean(s.Text, before))...)
+	return append(ids, m.control[textEnd]), err
+}
+
+// Prompt returns the rows before the frames of a sequence.
+func (m *Model) Prompt(s Said) (*model.Prompt, error) {
+	ids, err := m.Tokens(s)
+	if err != nil {
+		return nil, param.About("text", err)
+	}
+	var voice []int32
+	if s.Voice != nil {
+		if voice = s.Voice.Codes; len(voice)%m.books != 0 {
+			return nil, fmt.Errorf("voice has %d codes, want frames of %d", len(voice), m.books)
+		}
+		for i, code := range voice {
+			if code < 0 || int(code) >= m.codes {
+				return nil, fmt.Errorf("voice has code %d at frame %d, want 0 to %d", code, i/m.books,
+					m.codes-1)
+			}
+		}
+	}
+	p := &model.Prompt{Rows: len(ids) + len(voice)/m.books, Width: m.Trunk.Hidden()}
+	if p.Rows > maxPrompt {
+		return nil, &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens and frames of a voice",
+			p.Rows), Want: fmt.Sprintf("at most %d", maxPrompt), Reason: param.TooLong}
+	}
+	p.States = make([]float32, p.Rows*p.Width)
+	for i, id := range ids {
+		if err := m.Trunk.Token(p.States[i*p.Width:][:p.Width], id); err != nil {
+			return nil, err
+		}
+	}
+	for i := range len(voice) / m.books {
+		m.frame(p.States[(len(ids)+i)*p.Width:][:p.Width], voice[i*m.books:][:m.books])
+	}
+	return p, nil
+}
+
+// Condition returns the condition of a sequence. Guidance leads away from frames without anything
+// before them.
+func (m *Model) Condition(s Said) (*model.Condition, error) {
+	p, err := m.Prompt(s)
+	if err != nil {
+		return nil, err
+	}
+	return &model.Condition{Prompt: p, Without: &model.Condition{Prompt: new(model.Prompt)}}, nil
+}
+
+// Prompts implements model.Prompter, of texts in any voice; "" is nothing before the frames.
+func (m *Model) Prompts(ctx context.Context, texts []string) ([]*model.Prompt, error) {
+	var list []*model.Prompt
+	for _, text := range texts {
+		p, err := new(model.Prompt), ctx.Err()
+		if text != "" && err == nil {
+			p, err = m.Prompt(Said{Text: text})
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}

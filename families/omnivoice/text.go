@@ -1,0 +1,101 @@
+package omnivoice
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Tags are sounds that a text may have in brackets, such as [laughter].
+var Tags = strings.Fields("laughter sigh confirmation-en question-en question-ah question-oh " +
+	"question-ei question-yi surprise-ah surprise-oh surprise-wa surprise-yo dissatisfaction-hnn")
+
+var tag = regexp.MustCompile(`\[(?:` + strings.Join(Tags, "|") + `)\]`)
+
+// isHan reports whether a character is one that the model's rules take for Chinese.
+func isHan(c rune) bool { return c >= 0x4e00 && c <= 0x9fff }
+
+func hasHan(text string) bool { return strings.ContainsFunc(text, isHan) }
+
+// isSpace reports whether Python's str.strip and \s take a character for white space.
+func isSpace(c rune) bool { return unicode.IsSpace(c) || c >= 0x1c && c <= 0x1f }
+
+func trim(text string) string { return strings.TrimFunc(text, isSpace) }
+
+// Clean returns the spoken text, after the words of a voice if there are any: without line ends,
+// with half-width parentheses, single blanks, and none beside Chinese characters.
+func Clean(text, before string) string {
+	text = trim(text)
+	if before != "" {
+		text = trim(before) + " " + text
+	}
+	var b strings.Builder
+	blank := false // the last character is a blank or a tab
+	for _, c := range text {
+		switch c {
+		case '\r', '\n':
+			continue
+		case '（':
+			c = '('
+		case '）':
+			c = ')'
+		}
+		if c == ' ' || c == '\t' {
+			if !blank {
+				b.WriteByte(' ')
+			}
+			blank = true
+			continue
+		}
+		blank = false
+		b.WriteRune(c)
+	}
+	return withoutBlanks(b.String())
+}
+
+// withoutBlanks removes runs of white space beside Chinese characters.
+func withoutBlanks(text string) string {
+	var b strings.Builder
+	for text != "" {
+		at := strings.IndexFunc(text, isSpace)
+		if at < 0 {
+			at = len(text)
+		}
+		b.WriteString(text[:at])
+		last, _ := utf8.DecodeLastRuneInString(text[:at])
+		rest := strings.TrimLeftFunc(text[at:], isSpace)
+		next, _ := utf8.DecodeRuneInString(rest)
+		if !isHan(last) && !isHan(next) {
+			b.WriteString(text[at : len(text)-len(rest)])
+		}
+		text = rest
+	}
+	return b.String()
+}
+
+// pieces cuts a text at its tags, which are pieces of their own.
+func pieces(text string) (list []string) {
+	for _, at := range append(tag.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
+		from := len(strings.Join(list, ""))
+		for _, piece := range []string{text[from:at[0]], text[at[0]:at[1]]} {
+			if piece != "" {
+				list = append(list, piece)
+			}
+		}
+	}
+	return list
+}
+
+// Closed returns the words of a voice with a full stop, unless they end in punctuation.
+func Closed(text string) string {
+	text = trim(text)
+	last, _ := utf8.DecodeLastRuneInString(text)
+	switch {
+	case text == "" || strings.ContainsRune(";:,.!?…)]}\"'“”‘’；：，。！？、）】", last):
+		return text
+	case hasHan(text):
+		return text + "。"
+	}
+	return text + "."
+}

@@ -1,0 +1,99 @@
+package omnivoice
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"unmask/param"
+)
+
+// voices are the words of a designed voice in English and Chinese. Words of a row exclude each
+// other; an accent is of English, a dialect of Chinese.
+var voices = [][][2]string{
+	{{"male", "男"}, {"female", "女"}},
+	{{"child", "儿童"}, {"teenager", "少年"}, {"young adult", "青年"}, {"middle-aged", "中年"},
+		{"elderly", "老年"}},
+	{{"very low pitch", "极低音调"}, {"low pitch", "低音调"}, {"moderate pitch", "中音调"},
+		{"high pitch", "高音调"}, {"very high pitch", "极高音调"}},
+	{{"whisper", "耳语"}},
+	accents: {{"american accent"}, {"australian accent"}, {"british accent"}, {"canadian accent"},
+		{"chinese accent"}, {"indian accent"}, {"japanese accent"}, {"korean accent"},
+		{"portuguese accent"}, {"russian accent"}},
+	dialects: {{1: "河南话"}, {1: "陕西话"}, {1: "四川话"}, {1: "贵州话"}, {1: "云南话"}, {1: "桂林话"},
+		{1: "济南话"}, {1: "石家庄话"}, {1: "甘肃话"}, {1: "宁夏话"}, {1: "青岛话"}, {1: "东北话"}},
+}
+
+const accents, dialects = 4, 5
+
+// AllVoiceWords returns all words of designed voices.
+func AllVoiceWords() (list []string) {
+	for _, row := range voices {
+		for _, pair := range row {
+			for _, word := range pair {
+				if word != "" {
+					list = append(list, word)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// VoiceWords returns the description of a voice in the form that the model was trained on: Chinese
+// where the text has Chinese characters, unless an English accent is named. "" describes none. An
+// error lists the nearest words.
+func VoiceWords(description, text string) (string, error) {
+	var rows []int
+	var found [][2]string
+	comma := func(c rune) bool { return c == ',' || c == '，' }
+	for _, word := range strings.FieldsFunc(description, comma) {
+		if word = strings.ToLower(trim(word)); word == "" {
+			continue
+		}
+		row, pair, ok := findWord(word)
+		if !ok {
+			return "", param.Unknown("voice word", word, AllVoiceWords())
+		}
+		if at := slices.Index(rows, row); at >= 0 {
+			return "", clash(word, found[at], "one word of a kind")
+		}
+		rows, found = append(rows, row), append(found, pair)
+	}
+	accent, dialect := slices.Index(rows, accents), slices.Index(rows, dialects)
+	if accent >= 0 && dialect >= 0 {
+		return "", clash(found[dialect][1], found[accent], "an English accent or a Chinese dialect")
+	}
+	han := 0
+	if dialect >= 0 || accent < 0 && hasHan(text) {
+		han = 1
+	}
+	var words []string
+	for _, pair := range found {
+		word := cmp.Or(pair[han], pair[1-han])
+		words = append(words, word)
+	}
+	if hasHan(strings.Join(words, "")) {
+		return strings.Join(words, "，"), nil
+	}
+	return strings.Join(words, ", "), nil
+}
+
+// findWord returns the row and the pair of a word.
+func findWord(word string) (int, [2]string, bool) {
+	for i, row := range voices {
+		for _, pair := range row {
+			if word == pair[0] || word == pair[1] {
+				return i, pair, true
+			}
+		}
+	}
+	return 0, [2]string{}, false
+}
+
+// clash returns the error of two words that exclude each other.
+func clash(word string, other [2]string, want string) error {
+	return &param.Error{Name: "voice", Found: fmt.Sprintf("%q with %q", word,
+		strings.TrimSpace(other[0]+" "+other[1])), Want: want, Reason: param.NoEffect}
+}

@@ -1,0 +1,275 @@
+// Package latents is the image tokenizer of TiTok (Yu et al., 2024, "An image is worth 32 tokens
+// for reconstruction and generation") and TA-TiTok (Kim et al., 2025, "Democratizing text-to-image
+// masked generative models with compact text-aware one-dimensional tokens"). It turns images into a
+// short row of latent tokens, which have no place in the image, and back.
+package latents
+
+import (
+	"fmt"
+
+	"gorgonia.org/tensor"
+
+	"unmask/backend"
+	"unmask/media/codecs/vqgan"
+	"unmask/model"
+	"unmask/nn"
+	"unmask/nn/picture"
+	"unmask/weights"
+)
+
+// Sizes of a tokenizer.
+type Sizes struct {
+	Tokens, Codes, CodeWidth int  // latent tokens of an image; number and width of the codes
+	Unit                     bool // codes and latents are normalised to length 1 for lookup
+	Legacy                   bool // the encoder's latents are read without transposing
+	Side                     int  // pixels along a side
+
+	EncWidth, EncDepth, EncHeads, EncInner, EncPatch int
+	DecWidth, DecDepth, DecHeads, DecInner, DecPatch int
+	DecCells                                         int // cells drawn by the decoder
+
+	TextRows, TextWidth int // of TA-TiTok's text; 0 means no text
+
+	// codes of the VQGAN that draws the image; 0: the decoder's patches are the image
+	PixelCodes int
+	PixelInner int          // width between the two layers before its codes
+	VQGAN      vqgan.Config // of the VQGAN
+}
+
+// Tokenizer turns images into latent tokens and back. The decoder of TA-TiTok also reads the text.
+type Tokenizer struct {
+	picture.Codec
+
+	Latents  weights.Param    `weight:"latent_tokens"` // [tokens, encoder width]
+	Encoder  encoder          `weight:"encoder"`
+	Decoder  decoder          `weight:"decoder"`
+	Codebook picture.Codebook `weight:"quantize.embedding"`
+	Mixture  weights.Param    `weight:"pixel_quantize.embedding.weight"` // [pixel codes, channels]
+	Drawer   *vqgan.Decoder   `weight:"pixel_decoder"`
+
+	sizes Sizes
+	b     backend.Backend
+	text  []float32 // [TextRows, TextWidth] the prompt's states after the text encoder's last norm
+}
+
+type encoder struct {
+	Patches  picture.Conv  `weight:"patch_embed"`
+	Class    weights.Param `weight:"class_embedding"`                   // [1, width]
+	Position weights.Param `weight:"positional_embedding"`              // [1+cells, width]
+	Latent   weights.Param `weight:"latent_token_positional_embedding"` // [tokens, width]
+	Vit      vit           `weight:""`
+	Out      weights.Param `weight:"conv_out.weight"` // [code width, width, 1, 1]
+	OutBias  weights.Param `weight:"conv_out.bias"`
+
+	// [1+cells+tokens, width]: everything that does not depend on the image
+	base           *tensor.Dense
+	patches, rows  *tensor.Dense // [cells, width], [tokens, width]
+	latent         *tensor.Dense // [tokens, code width]
+	out            nn.Linear
+	image          *tensor.Dense // [Side*Side*3]
+	host, shuffled []float32     // [tokens, width]
+}
+
+type decoder struct {
+	Embed    nn.Linear     `weight:"decoder_embed"`
+	Class    weights.Param `weight:"class_embedding"`                   // [1, width]
+	Mask     weights.Param `weight:"mask_token"`                        // [1, 1, width]
+	Position weights.Param `weight:"positional_embedding"`              // [1+cells, width]
+	Latent   weights.Param `weight:"latent_token_positional_embedding"` // [tokens, width]
+	Vit      vit           `weight:""`
+
+	Text         nn.Linear     `weight:"text_guidance_proj"`
+	TextPosition weights.Param `weight:"text_guidance_positional_embedding"` // [text rows, width]
+
+	// [3*patch*patch, width, 1, 1], or inner in place of the first
+	Out     weights.Param `weight:"ffn.0.weight"`
+	OutBias weights.Param `weight:"ffn.0.bias"`
+	Mix     weights.Param `weight:"ffn.2.weight"` // [pixel codes, inner, 1, 1]
+	MixBias weights.Param `weight:"ffn.2.bias"`
+	Smooth  picture.Conv  `weight:"conv_out"` // over the patches' pixels
+
+	// [1+cells+tokens+text rows, width]: all that does not depend on codes
+	base         *tensor.Dense
+	codes, rows  *tensor.Dense // [tokens, code width], [tokens or text rows, width]
+	text         *tensor.Dense // [text rows, text width]
+	cells, inner *tensor.Dense // [cells, width], [cells, inner or 3*patch*patch]
+	logits       *tensor.Dense // [cells, pixel codes]
+	latent       *tensor.Dense // [cells, VQGAN's latent channels]
+	out, mix     nn.Linear
+	toLatent     backend.Matrix // [channels, pixel codes]
+	image, drawn *tensor.Dense  // [Side*Side*3]
+	host         []float32
+}
+
+// readSizes reads a tokenizer's sizes from its tensors, and the rest from config.json.
+func readSizes(src *model.Source) (z Sizes, err error) {
+	var f file
+	if err := model.DecodeConfig(src, &f); err != nil {
+		return z, err
+	}
+	if err := src.CheckKeys(Settings...); err != nil {
+		return z, err
+	}
+	s := &weights.Sizes{Set: src.Set}
+	t := f.Model.Tokenizer
+	z.Unit, z.Legacy = t.UnitLength, t.Legacy == nil || *t.Legacy
+	z.Tokens, z.EncWidth = s.Dim("latent_tokens", 2, 0), s.Dim("latent_tokens", 2, 1)
+	z.Codes, z.CodeWidth = s.Dim("quantize.embedding.weight", 2, 0),
+		s.Dim("quantize.embedding.weight", 2, 1)
+	z.EncPatch = s.Dim("encoder.patch_embed.weight", 4, 2)
+	z.EncDepth, z.DecDepth = s.Count("encoder.transformer.", ".ln_1.weight"),
+		s.Count("decoder.transformer.", ".ln_1.weight")
+	z.EncInner, z.DecInner = s.Dim("encoder.transformer.0.mlp.c_fc.weight", 2, 0),
+		s.Dim("decoder.transformer.0.mlp.c_fc.weight", 2, 0)
+	z.DecWidth = s.Dim("decoder.decoder_embed.weight", 2, 0)
+	z.DecCells = s.Dim("decoder.positional_embedding", 2, 0) - 1
+	z.Side = square(s, "the number of the encoder's cells",
+		s.Dim("encoder.positional_embedding", 2, 0)-1) * z.EncPatch
+	grid := square(s, "the number of the decoder's cells", z.DecCells)
+	for _, v := range []struct {
+		key, size string
+		heads     *int
+		width     int
+	}{{"vit_enc_model_size", t.EncoderSize, &z.EncHeads, z.EncWidth},
+		{"vit_dec_model_size", t.DecoderSize, &z.DecHeads, z.DecWidth}} {
+		if *v.heads = heads[v.size]; *v.heads == 0 {
+			return z, fmt.Errorf("config.json: %s is %q, want small, base or large", v.key, v.size)
+		}
+		if v.width%*v.heads != 0 {
+			s.Fail("config.json: %s is %d, want a divisor of the width %d", v.key, *v.heads, v.width)
+		}
+	}
+	if s.Has("decoder.text_guidance_proj.weight") {
+		z.TextRows, z.TextWidth = s.Dim("decoder.text_guidance_positional_embedding", 2, 0),
+			s.Dim("decoder.text_guidance_proj.weight", 2, 1)
+	}
+	return z, z.readDrawer(s, grid)
+}
+
+// maxSide bounds the width of images, in pixels.
+const maxSide = 1 << 12
+
+// readDrawer reads the sizes of what draws pixels, a VQGAN or the decoder itself with grid cells a
+// side, and checks that they fit.
+func (z *Sizes) readDrawer(s *weights.Sizes, grid int) error {
+	if s.Has("pixel_quantize.embedding.weight") {
+		z.PixelCodes, z.PixelInner = s.Dim("pixel_quantize.embedding.weight", 2, 0),
+			s.Dim("decoder.ffn.0.weight", 4, 0)
+		z.VQGAN = drawerSizes(s, grid)
+		if err := z.VQGAN.CheckSizes(); s.Err == nil && err != nil {
+			return err
+		}
+		if s.Err == nil && z.VQGAN.Side() != z.Side {
+			return fmt.Errorf("the encoder's images are %d pixels wide and the decoder's %d, want the "+
+				"same", z.Side, z.VQGAN.Side())
+		}
+	} else {
+		z.DecPatch = z.Side / grid
+		if s.Err == nil && z.DecPatch*grid != z.Side {
+			return fmt.Errorf("images are %d pixels wide and the decoder's grid %d, want a divisor",
+				z.Side, grid)
+		}
+	}
+	if s.Err == nil && z.Side > maxSide {
+		return fmt.Errorf("images are %d pixels wide, want 1 to %d", z.Side, maxSide)
+	}
+	if n := z.EncDepth; s.Err == nil && (n < 1 || z.DecDepth < 1) {
+		return fmt.Errorf("the encoder has %d blocks and the decoder %d, want 1 at least", n,
+			z.DecDepth)
+	}
+	return s.Err
+}
+
+// drawerSizes reads the sizes of the VQGAN's decoder.
+func drawerSizes(s *weights.Sizes, grid int) vqgan.Config {
+	c := vqgan.Config{Grid: grid, OutCh: 3, ZChannels: s.Dim("pixel_quantize.embedding.weight", 2, 1)}
+	c.EmbedDim = c.ZChannels
+	c.ResBlocks = s.Count("pixel_decoder.up.0.block.", ".conv1.weight")
+	for i := range s.Count("pixel_decoder.up.", ".block.0.conv1.weight") {
+		n := s.Dim(fmt.Sprintf("pixel_decoder.up.%d.block.0.conv1.weight", i), 4, 0)
+		c.Ch, c.ChMult = divisor(n, c.Ch), append(c.ChMult, n)
+	}
+	for i := range c.ChMult {
+		c.ChMult[i] /= c.Ch
+	}
+	return c
+}
+
+// divisor returns the greatest common divisor.
+func divisor(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// newTokenizer returns the network without weights.
+func newTokenizer(z Sizes) *Tokenizer {
+	cells := z.Side / z.EncPatch * (z.Side / z.EncPatch)
+	m := &Tokenizer{sizes: z, Latents: weights.Param{Shape: []int{z.Tokens, z.EncWidth}},
+		Codebook: picture.NewCodebook(z.Codes, z.CodeWidth)}
+	m.Codebook.Unit = z.Unit
+	m.Encoder = encoder{Patches: picture.NewConv(z.EncWidth, 3, z.EncPatch),
+		Class:    weights.Param{Shape: []int{1, z.EncWidth}},
+		Position: weights.Param{Shape: []int{1 + cells, z.EncWidth}},
+		Latent:   weights.Param{Shape: []int{z.Tokens, z.EncWidth}},
+		Vit:      newVit(z.EncWidth, z.EncInner, z.EncDepth, z.EncHeads),
+		Out:      weights.Param{Shape: []int{z.CodeWidth, z.EncWidth, 1, 1}},
+		OutBias:  weights.Param{Shape: []int{z.CodeWidth}}}
+	m.Decoder = decoder{Embed: nn.NewLinear(z.CodeWidth, z.DecWidth),
+		Class:    weights.Param{Shape: []int{1, z.DecWidth}},
+		Mask:     weights.Param{Shape: []int{1, 1, z.DecWidth}},
+		Position: weights.Param{Shape: []int{1 + z.DecCells, z.DecWidth}},
+		Latent:   weights.Param{Shape: []int{z.Tokens, z.DecWidth}},
+		Vit:      newVit(z.DecWidth, z.DecInner, z.DecDepth, z.DecHeads)}
+	d := &m.Decoder
+	if z.TextRows > 0 {
+		d.Text = nn.NewLinear(z.TextWidth, z.DecWidth)
+		d.TextPosition = weights.Param{Shape: []int{z.TextRows, z.DecWidth}}
+	}
+	out := 3 * z.DecPatch * z.DecPatch
+	if z.PixelCodes > 0 {
+		out = z.PixelInner
+		d.Mix = weights.Param{Shape: []int{z.PixelCodes, out, 1, 1}}
+		d.MixBias = weights.Param{Shape: []int{z.PixelCodes}}
+		m.Mixture = weights.Param{Shape: []int{z.PixelCodes, z.VQGAN.ZChannels}}
+		m.Drawer = vqgan.NewDecoder(z.VQGAN)
+	} else {
+		d.Smooth = picture.NewConv(3, 3, 3)
+	}
+	d.Out = weights.Param{Shape: []int{out, z.DecWidth, 1, 1}}
+	d.OutBias = weights.Param{Shape: []int{out}}
+	return m
+}
+
+// Load loads a tokenizer. The precision is that of the matrix products; nearest codes are found in
+// float64 at any precision. The encoder's and the decoder's weights are packed when they are first
+// used; src must stay open until then.
+func Load(src *model.Source, o model.Options) (_ *Tokenizer, err error) {
+	defer backend.Recover(&err)
+	z, err := readSizes(src)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
+	}
+	m := newTokenizer(z)
+	if err := weights.Bind(m, src.Set,
+		weights.BindOptions{Names: vqgan.MuseNames, Ignore: unused}); err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
+	}
+	m.b = o.Backend
+	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
+	m.Codebook.Load(l)
+	m.Codec = picture.Codec{Grid: []int{z.Tokens}, Width: z.Side, Height: z.Side, Book: &m.Codebook,
+		Draw: m.decode, Read: m.encode,
+		Halves: l.LaterHalves(src.Name, src.Set, m.loadEncoder, m.loadDecoder)}
+	if err := l.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
+	}
+	return m, src.Set.ReleaseAll()
+}
+
+// unused are tensors in published tokenizers that neither direction needs.
+var unused = []string{"quantize.embed_prob", "quantize.codebook_used", "*.num_batches_tracked"}
+
+// Sizes returns the network's sizes.
+func (m *Tokenizer) Sizes() Sizes { return m.sizes }
