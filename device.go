@@ -40,7 +40,7 @@ func OpenDevice(name string, threads int) (backend.Backend, error) {
 			return nil, err
 		}
 	}
-	if err := cpu.Check(""); err != nil {
+	if err := cpu.CheckISA(""); err != nil {
 		return nil, err
 	}
 	return cpu.New(cpu.Options{Threads: threads}), nil
@@ -64,9 +64,9 @@ func parseDevice(name string) (gpu int, err error) {
 	return 0, fmt.Errorf("device is %q, want auto, cpu, cuda or cuda:N", name)
 }
 
-// GPU returns the kind of GPU that a device is, such as cuda, or "" for a CPU. Results are labelled
-// with it: a GPU sums in another order, so low bits and, in a long run, tokens may differ.
-func GPU(b backend.Backend) string {
+// DeviceKind returns the kind of GPU that a device is, such as cuda, or "" for a CPU. Results are
+// labelled with it: a GPU sums in another order, so low bits and, in a long run, tokens may differ.
+func DeviceKind(b backend.Backend) string {
 	if b == nil {
 		return ""
 	}
@@ -103,7 +103,7 @@ func (m *Model) Check(o generate.Options) (generate.Options, error) {
 // freeMemory returns the free bytes where a batch will be: on a device with its own memory, or on
 // this machine. ok is false if they are unknown.
 func freeMemory(b backend.Backend) (bytes int64, ok bool) {
-	if r, has := b.(backend.Roomy); has {
+	if r, has := b.(backend.MemoryReporter); has {
 		free, _, err := r.MemoryFree()
 		return int64(free), err == nil
 	}

@@ -28,12 +28,12 @@ import (
 
 // emulateGPU makes an emulated GPU the only visible one.
 func emulateGPU(t *testing.T) {
-	t.Setenv(cuda.LibraryVariable, fakecuda.Build(t))
+	t.Setenv(cuda.LibraryVariable, fakecuda.BuildLibrary(t))
 }
 
 // useGPU makes the test use a GPU, or an emulated one if there is none.
 func useGPU(t *testing.T) {
-	if !fakecuda.OnGPU() {
+	if !fakecuda.UsesGPU() {
 		emulateGPU(t)
 	}
 }
@@ -50,7 +50,7 @@ func TestGoldenTextOnGPU(t *testing.T) {
 	require.Contains(t, m.Backend.Name(), "cuda:0 ")
 	batch := 0
 	for i, name := range slices.Sorted(maps.Keys(goldenCaches)) { // small batches take more passes
-		if !fakecuda.OnGPU() && i%2 == 1 {
+		if !fakecuda.UsesGPU() && i%2 == 1 {
 			continue // slow; TestGPUChooses has them all, on a small network
 		}
 		batch = min(batch+1, goldenCount)
@@ -252,11 +252,11 @@ func (odds) Ranking(_, _ int, shape []int) (samplers.Ranking, bool) {
 // The GPU chooses positions and tokens for the paper's samplers except vanilla, and they equal the
 // CPU's in the same order, with the same number of head rows. With filters the host chooses.
 func TestGPUChooses(t *testing.T) {
-	if !cuda.Included {
+	if !cuda.Supported {
 		t.Skip("this build has no GPU support")
 	}
 	var l *fakecuda.Library // nil on a GPU, whose calls are not counted
-	if !fakecuda.OnGPU() {
+	if !fakecuda.UsesGPU() {
 		l = fakecuda.Open(t)
 		t.Setenv(cuda.LibraryVariable, l.Path)
 	}

@@ -129,7 +129,7 @@ var objectStart = regexp.MustCompile(`^\{\s*["}]`)
 // parseInput reads one JSON object, of line n.
 func parseInput(line []byte, n int) (Input, error) {
 	var r Request
-	if err := jsonline.Strict(line, &r); err != nil {
+	if err := jsonline.DecodeStrict(line, &r); err != nil {
 		return nil, fmt.Errorf("line %d is %s, want an object with prompt, infill, class or seed: %w",
 			n, param.Quote(string(line)), err)
 	}

@@ -203,7 +203,7 @@ func (r *Request) read(data []byte) error {
 	}
 	plain := plainRequest(*r)
 	plain.Overrides = over
-	if err := jsonline.Strict(rest, &plain); err != nil {
+	if err := jsonline.DecodeStrict(rest, &plain); err != nil {
 		return err
 	}
 	*r = Request(plain)

@@ -103,16 +103,16 @@ func (h Heads) KVHeads() int {
 	return h.KV
 }
 
-// From returns the first key that the row at a position attends to.
-func (h Heads) From(pos int) int {
+// FirstKey returns the first key that the row at a position attends to.
+func (h Heads) FirstKey(pos int) int {
 	if h.Window == 0 {
 		return 0
 	}
 	return max(0, pos-h.Window)
 }
 
-// Sees returns the end of the keys that the row at a position attends to.
-func (h Heads) Sees(pos int) int {
+// EndKey returns the end of the keys that the row at a position attends to.
+func (h Heads) EndKey(pos int) int {
 	switch {
 	case h.Window > 0:
 		return min(h.Keys, pos+h.Window+1)
@@ -236,7 +236,7 @@ type ConvShape struct {
 	KH, KW                        int
 	Stride                        int // 0 means 1
 	PadH, PadW                    int // zero padding on both sides
-	Up                            bool
+	Upsample                      bool
 	// channels of a pixel in dst, and the first one written; 0 means Out and 0
 	DstStride, DstOffset int
 }
@@ -257,19 +257,19 @@ const (
 	Max
 )
 
-// OutHeight returns the height of the result; Up doubles the input first (nearest).
+// OutHeight returns the height of the result; Upsample doubles the input first (nearest).
 func (s ConvShape) OutHeight() int {
-	return (s.Factor()*s.Height+2*s.PadH-s.KH)/max(s.Stride, 1) + 1
+	return (s.UpsampleFactor()*s.Height+2*s.PadH-s.KH)/max(s.Stride, 1) + 1
 }
 
 // OutWidth returns the width of the result.
 func (s ConvShape) OutWidth() int {
-	return (s.Factor()*s.Width+2*s.PadW-s.KW)/max(s.Stride, 1) + 1
+	return (s.UpsampleFactor()*s.Width+2*s.PadW-s.KW)/max(s.Stride, 1) + 1
 }
 
-// Factor returns what the input is enlarged by first, 1 or 2.
-func (s ConvShape) Factor() int {
-	if s.Up {
+// UpsampleFactor returns what the input is enlarged by first, 1 or 2.
+func (s ConvShape) UpsampleFactor() int {
+	if s.Upsample {
 		return 2
 	}
 	return 1

@@ -300,8 +300,8 @@ func CheckConv(dst, x *tensor.Dense, s ConvShape, w Matrix, in ConvInput, e Epil
 // CheckConvDoubled checks the arguments of ConvDoubled.
 func CheckConvDoubled(dst, x *tensor.Dense, s ConvShape, w *[4]Matrix, in ConvInput, e Epilogue) {
 	const kernel = "ConvDoubled"
-	if !s.Up || s.KH != 3 || s.KW != 3 || s.PadH != 1 || s.PadW != 1 || s.Stride > 1 {
-		misuse(kernel, "shape %+v, want Up, 3x3 windows, padding 1 and stride 1", s)
+	if !s.Upsample || s.KH != 3 || s.KW != 3 || s.PadH != 1 || s.PadW != 1 || s.Stride > 1 {
+		misuse(kernel, "shape %+v, want Upsample, 3x3 windows, padding 1 and stride 1", s)
 	}
 	checkWindows(kernel, dst, x, s, s.Out)
 	for _, m := range w {

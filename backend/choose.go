@@ -30,42 +30,42 @@ type Choice struct {
 	Seed     uint64  // with Step, of the random numbers
 	Step     uint32
 
-	By    [2]rank.Measure // for the first and for the other candidates of a group
-	Order []int32         // for ByOrder: [positions]
-	Beta  float64         // for ByMoment
-	Noise float64         // for ByDraw
-	Power float64         // tokens are drawn from p^Power
+	Measures [2]rank.Measure // for the first and for the other candidates of a group
+	Order    []int32         // for ByOrder: [positions]
+	Beta     float64         // for ByMoment
+	Noise    float64         // for ByDraw
+	Power    float64         // tokens are drawn from p^Power
 
 	// Results, group after group, in the order of choice.
 	Row   []int32   // [sum of Count] index of the candidate
-	Token []int32   // [sum of Draw]
-	LogP  []float64 // [sum of Draw] log p(token)
+	Token []int32   // [sum of DrawCount]
+	LogP  []float64 // [sum of DrawCount] log p(token)
 	// the lowest candidate found without a distribution, -1 for none; drawn ones have it in LogP
 	Undefined int
 }
 
 // Candidates are those of one sequence: rows Row..Row+Rows-1.
 type Candidates struct {
-	Row, Rows int
-	Sequence  uint32 // of the random numbers
-	First     int    // number chosen by By[0]
-	Count     int    // number chosen in all
-	Draw      int    // number of these, the first ones, whose tokens are drawn
+	Row, Rows  int
+	Sequence   uint32 // of the random numbers
+	FirstCount int    // number chosen by Measures[0]
+	Count      int    // number chosen in all
+	DrawCount  int    // number of these, the first ones, whose tokens are drawn
 }
 
-// Chosen returns the number of candidates chosen, and the number drawn.
-func (c *Choice) Chosen() (chosen, drawn int) {
+// Counts returns the number of candidates chosen, and the number drawn.
+func (c *Choice) Counts() (chosen, drawn int) {
 	for _, g := range c.Groups {
 		chosen += g.Count
-		drawn += g.Draw
+		drawn += g.DrawCount
 	}
 	return chosen, drawn
 }
 
-// Uses reports whether any group is ranked by m.
-func (c *Choice) Uses(m rank.Measure) bool {
+// RanksBy reports whether any group is ranked by m.
+func (c *Choice) RanksBy(m rank.Measure) bool {
 	return slices.ContainsFunc(c.Groups, func(g Candidates) bool {
-		return g.First > 0 && c.By[0] == m || g.Count > g.First && c.By[1] == m
+		return g.FirstCount > 0 && c.Measures[0] == m || g.Count > g.FirstCount && c.Measures[1] == m
 	})
 }
 
@@ -81,21 +81,22 @@ func CheckChoice(rows int, h Head, c *Choice) {
 	}
 	for i, g := range c.Groups {
 		if g.Row < 0 || g.Rows < 0 || g.Row+g.Rows > rows || g.Rows > ChoiceGroup ||
-			g.First < 0 || g.First > g.Count || g.Count > g.Rows || g.Draw < 0 || g.Draw > g.Count {
+			g.FirstCount < 0 || g.FirstCount > g.Count || g.Count > g.Rows ||
+			g.DrawCount < 0 || g.DrawCount > g.Count {
 			misuse(kernel, "group %d is %+v, of %d rows", i, g, rows)
 		}
 	}
-	if c.Uses(rank.ByDraw) && (c.By[0] != c.By[1] || c.Power != 1) {
+	if c.RanksBy(rank.ByDraw) && (c.Measures[0] != c.Measures[1] || c.Power != 1) {
 		misuse(kernel, "tokens that are drawn at every row come from p, and rank all rows")
 	}
-	if c.Uses(rank.ByOrder) {
+	if c.RanksBy(rank.ByOrder) {
 		for i, p := range c.Position[:rows] {
 			if p < 0 || int(p) >= len(c.Order) {
 				misuse(kernel, "row %d is position %d of %d", i, p, len(c.Order))
 			}
 		}
 	}
-	chosen, drawn := c.Chosen()
+	chosen, drawn := c.Counts()
 	if len(c.Row) < chosen || len(c.Token) < drawn || len(c.LogP) < drawn {
 		misuse(kernel, "results for %d rows and %d, %d tokens, need %d and %d", len(c.Row), len(c.Token),
 			len(c.LogP), chosen, drawn)

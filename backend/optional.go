@@ -40,8 +40,8 @@ func Send(b Backend) {
 	}
 }
 
-// Roomy is a Backend with limited memory of its own.
-type Roomy interface {
+// MemoryReporter is a Backend with limited memory of its own.
+type MemoryReporter interface {
 	MemoryFree() (free, total int, err error) // in bytes
 }
 
@@ -59,14 +59,14 @@ func Grow(b Backend, t *tensor.Dense, rows, width int) *tensor.Dense {
 }
 
 // Doubler is a Backend that convolves doubled images in fewer multiplications than Conv does with
-// Up.
+// Upsample.
 //
 // The pixels of a doubled image are equal in blocks of 2x2, so that a 3x3 window of it covers 2x2
 // pixels of the image itself. The weights of taps on the same pixel are added beforehand
 // (FoldDoubled), which leaves four of nine multiplications. Which taps share a pixel depends on
 // whether the row and the column of the result are even or odd, so there are four matrices.
 type Doubler interface {
-	// ConvDoubled is Conv for a shape with Up, 3x3 windows, padding 1 and stride 1. w[2*y+x]
+	// ConvDoubled is Conv for a shape with Upsample, 3x3 windows, padding 1 and stride 1. w[2*y+x]
 	// [Out, 4*In] are the folded weights of the result's pixels whose row is y and whose column is x
 	// modulo 2.
 	ConvDoubled(dst, x *tensor.Dense, s ConvShape, w *[4]Matrix, in ConvInput, e Epilogue)
@@ -87,10 +87,10 @@ func FoldDoubled(dst, row []float32, in, phase int) {
 	}
 }
 
-// Snaker is a Backend with the periodic activation of sound codecs (Ziyin et al. 2020, "Neural
-// networks fail to learn periodic functions and how to fix it"), x + sin(alpha x)^2/(alpha + 1e-9)
-// with an alpha for each channel.
-type Snaker interface {
+// SnakeActivation is a Backend with the periodic activation of sound codecs (Ziyin et al. 2020,
+// "Neural networks fail to learn periodic functions and how to fix it"), x + sin(alpha x)^2/(alpha
+// + 1e-9) with an alpha for each channel.
+type SnakeActivation interface {
 	Backend
 	// Snake computes rows of x's channels: dst[i] = snake(x[from[i]]), zeros where from[i] is -1.
 	// So a convolution's margins and the order of its rows cost nothing. dst and x are of any shape,
@@ -132,11 +132,11 @@ type BlockPacker interface {
 	PackBlocks(in int, parts ...BlockRows) Matrix
 }
 
-// Unpacker is a Backend that does not multiply block formats but has a precision that keeps their
-// values in less memory than float32; in float32 a model of 8 bits per weight would take four times
-// its file's size.
-type Unpacker interface {
-	Unpacks() Precision
+// BlockDecoder is a Backend that does not multiply block formats but has a precision that keeps
+// their values in less memory than float32; in float32 a model of 8 bits per weight would take four
+// times its file's size.
+type BlockDecoder interface {
+	DecodedPrecision() Precision
 }
 
 // CheckBlocks checks the arguments of PackBlocks and returns the number of outputs.

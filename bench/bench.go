@@ -108,7 +108,7 @@ func Run(ctx context.Context, o Options, each func(Result)) error {
 	if err != nil {
 		return err
 	}
-	if err := cpu.Check(""); err != nil {
+	if err := cpu.CheckISA(""); err != nil {
 		return err
 	}
 	s := NewSuite(o.Threads)

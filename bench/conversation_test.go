@@ -21,7 +21,7 @@ func BenchmarkConversation(b *testing.B) {
 	const turns, vocab = 10, 4096
 	sizes := Nemotron3B
 	sizes.Layers, sizes.Vocab, sizes.Length = 2, vocab, 4096
-	src, err := Random("mistral3", sizes, weights.Q4_K)
+	src, err := RandomSource("mistral3", sizes, weights.Q4_K)
 	require.NoError(b, err)
 	m, err := model.Load(src, model.Options{Backend: cpu.New(cpu.Options{})})
 	require.NoError(b, err)

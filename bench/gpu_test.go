@@ -28,10 +28,10 @@ const slowTests = "UNMASK_SLOW_TESTS"
 
 // TestGPUAtPublishedSizes compares logits of a full and of a partial pass with the CPU's.
 func TestGPUAtPublishedSizes(t *testing.T) {
-	if !cuda.Included || !fakecuda.OnGPU() && os.Getenv(slowTests) == "" {
+	if !cuda.Supported || !fakecuda.UsesGPU() && os.Getenv(slowTests) == "" {
 		t.Skip("no GPU; an emulated one takes minutes, " + slowTests + "=1 asks for it")
 	}
-	dev, err := cuda.New(cuda.Options{Library: fakecuda.Driver(t)})
+	dev, err := cuda.New(cuda.Options{Library: fakecuda.DriverPath(t)})
 	require.NoError(t, err)
 	for _, c := range []struct {
 		network   string
@@ -145,7 +145,7 @@ func TestSample(t *testing.T) {
 // arguments in pinned memory. The GPU does nothing; most of a call's time is that of the test's
 // driver, which protects memory from the host again.
 func BenchmarkGPUHost(b *testing.B) {
-	if !cuda.Included {
+	if !cuda.Supported {
 		b.Skip("this build has no GPU support")
 	}
 	l := fakecuda.Open(b)

@@ -101,7 +101,7 @@ func (s *Suite) llama(d decoder, length, count int) (work, error) {
 func (d decoder) source() (*model.Source, error) {
 	sizes := d.Sizes
 	sizes.Layers, sizes.Vocab, sizes.Length = llamaLayers, llamaVocab, llamaLength
-	return Random(d.arch, sizes, d.as)
+	return RandomSource(d.arch, sizes, d.as)
 }
 
 // Sizes are those of a decoder in Llama's form. With experts, MLP is the width of one.
@@ -228,8 +228,8 @@ func words(n, mask, end int) []gguf.Key {
 		{Name: "tokenizer.chat_template", Value: "{{ messages[0]['content'] }}"}}
 }
 
-// Random returns a model with the weights that WriteGGUF writes, in memory.
-func Random(arch string, s Sizes, as weights.DType) (*model.Source, error) {
+// RandomSource returns a model with the weights that WriteGGUF writes, in memory.
+func RandomSource(arch string, s Sizes, as weights.DType) (*model.Source, error) {
 	var file bytes.Buffer
 	if err := WriteGGUF(&file, arch, s, as, as); err != nil {
 		return nil, err

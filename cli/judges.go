@@ -70,7 +70,7 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (
 		}
 	}
 	s["threads"], s["precision"] = strconv.Itoa(d.threads), d.precision
-	if unmask.GPU(m.Backend) != "" {
+	if unmask.DeviceKind(m.Backend) != "" {
 		s["device"] = m.Backend.Name() // times depend on it
 	}
 	return task, s, nil

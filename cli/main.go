@@ -194,4 +194,4 @@ func joinCounts(args []string) []string {
 
 var digits = regexp.MustCompile(`^-?[0-9]+$`)
 
-func oneLine(err error) string { return strings.Join(strings.Fields(atomicfile.Words(err)), " ") }
+func oneLine(err error) string { return strings.Join(strings.Fields(atomicfile.Message(err)), " ") }

@@ -41,7 +41,7 @@ func (s *standard) Write(p []byte) (int, error) {
 	if err != nil {
 		n = min(n, written)
 	}
-	if err = wrap("standard output", atomicfile.Cause(err)); s.err == nil {
+	if err = wrap("standard output", atomicfile.WithoutPath(err)); s.err == nil {
 		s.err = err
 	}
 	return n, err

@@ -100,7 +100,7 @@ type asked struct {
 
 // read reads the parts of a line.
 func (a *asked) read(line string, answers bool) (err error) {
-	if err := jsonline.Strict([]byte(line), a); err != nil {
+	if err := jsonline.DecodeStrict([]byte(line), a); err != nil {
 		return err
 	}
 	if a.state, err = decide.ReadState(a.State); err != nil {

@@ -54,7 +54,7 @@ func (d *deviceFlags) findSchedule(cmd *cobra.Command, name string, steps int, s
 	defer in.Close()
 	schedule, err := judges.FindSchedule(ctx, m, in, steps, seed)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, atomicfile.Cause(err))
+		return fmt.Errorf("%s: %w", name, atomicfile.WithoutPath(err))
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), schedule)
 	return err

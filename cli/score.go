@@ -235,7 +235,7 @@ func (f *scoreFlags) odds(ctx context.Context, m *unmask.Model, s *sequence, _ u
 			Name     string   `json:"name"`
 			Mutation string   `json:"mutation"`
 			LogOdds  *float64 `json:"log_odds"`
-		}{s.Name, mutation.Name, jsonline.Finite(odds[i])})
+		}{s.Name, mutation.Name, jsonline.FiniteOrNil(odds[i])})
 	}
 	return err
 }
@@ -253,7 +253,7 @@ func (f *scoreFlags) perplexity(ctx context.Context, m *unmask.Model, q *sequenc
 	case !f.json:
 		return printLine(fmt.Sprintf("%s\t%.4f\t%d of %d right", q.Name, s.Perplexity(), right, scored))
 	}
-	logp := jsonline.Finites(s.LogP) // null where a position is not scored, and for log 0
+	logp := jsonline.FinitesOrNil(s.LogP) // null where a position is not scored, and for log 0
 	return json.NewEncoder(stdout).Encode(struct {
 		Name       string     `json:"name"`
 		Text       string     `json:"text"`
@@ -262,7 +262,7 @@ func (f *scoreFlags) perplexity(ctx context.Context, m *unmask.Model, q *sequenc
 		Right      int        `json:"right"`
 		Perplexity *float64   `json:"perplexity"`
 		LogP       []*float64 `json:"logp"`
-	}{q.Name, q.Sequence, len(s.Tokens), scored, right, jsonline.Finite(s.Perplexity()), logp})
+	}{q.Name, q.Sequence, len(s.Tokens), scored, right, jsonline.FiniteOrNil(s.Perplexity()), logp})
 }
 
 // readRecords reads FASTA, or lines as texts as they are, whose names are their numbers: without
@@ -275,7 +275,7 @@ func readRecords(name string, whole bool) (list []fasta.Record, _ error) {
 	defer r.Close()
 	b := bufio.NewReader(r)
 	head, _ := b.Peek(4096)
-	if fasta.IsFile(name) || fasta.Begins(head) && (!whole || name == "-") {
+	if fasta.IsFile(name) || fasta.HasHeader(head) && (!whole || name == "-") {
 		return fasta.Read(b)
 	}
 	text, err := readAll(b)

@@ -113,9 +113,9 @@ func (q *question) wrap(file string, answer int, err error) error {
 }
 
 func (s *scoredQuestion) add(answer string, e *likelihood.Estimate, tokens []int32) {
-	one := scoredAnswer{Answer: answer, LogProb: jsonline.Finite(e.LogProb),
-		Error: jsonline.Finite(e.Error), Tokens: len(tokens), Greedy: e.Greedy(tokens),
-		LogP: jsonline.Finites(e.LogP), Passes: e.Passes}
+	one := scoredAnswer{Answer: answer, LogProb: jsonline.FiniteOrNil(e.LogProb),
+		Error: jsonline.FiniteOrNil(e.Error), Tokens: len(tokens), Greedy: e.Greedy(tokens),
+		LogP: jsonline.FinitesOrNil(e.LogP), Passes: e.Passes}
 	s.Answers = append(s.Answers, one)
 	perByte := func(a scoredAnswer) float64 { return orImpossible(a.LogProb) / float64(len(a.Answer)) }
 	last := len(s.Answers) - 1
@@ -162,7 +162,7 @@ func readQuestions(name string) (list []question, err error) {
 	}
 	for i, line := range lines {
 		q := question{Name: fmt.Sprint(i + 1)}
-		if err := jsonline.Strict([]byte(line), &q); err != nil {
+		if err := jsonline.DecodeStrict([]byte(line), &q); err != nil {
 			return nil, fmt.Errorf("line %d is %s, want an object with prompt or messages, and answer or "+
 				"answers: %w", i+1, param.Quote(line), err)
 		}

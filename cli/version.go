@@ -18,7 +18,7 @@ func newVersion() *cobra.Command {
 		Short: "Show the version and the kernels that this machine uses",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := cpu.Check(""); err != nil {
+			if err := cpu.CheckISA(""); err != nil {
 				return err
 			}
 			fmt.Fprintln(stdout, buildinfo.Version())

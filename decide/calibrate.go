@@ -65,7 +65,7 @@ func ReadCalibration(name string) (Calibration, error) {
 	data, err := atomicfile.ReadSmall(name, 1<<20)
 	fits := Calibration{}
 	if err == nil {
-		err = jsonline.Strict(data, &fits)
+		err = jsonline.DecodeStrict(data, &fits)
 	}
 	return fits, cmp.Or(err, fits.Check())
 }

@@ -121,7 +121,7 @@ func Read(text []byte) (q Question, err error) {
 		Criteria     json.RawMessage   `json:"criteria"`
 		Labels       map[string]string `json:"labels"`
 	}
-	if err := jsonline.Strict(text, &w); err != nil {
+	if err := jsonline.DecodeStrict(text, &w); err != nil {
 		return q, err
 	}
 	if q.Kind = Kind(w.Type); w.Type == "noul" {
@@ -135,7 +135,7 @@ func Read(text []byte) (q Question, err error) {
 	case err != nil:
 		return q, err
 	case list != nil && isList != (q.Kind == Score):
-		return q, &param.Error{Name: "criteria", Found: jsonline.KindOf(w.Criteria),
+		return q, &param.Error{Name: "criteria", Found: jsonline.ValueKind(w.Criteria),
 			Want: "a list of a score, an object of others", Reason: param.WrongType}
 	case q.Kind == Boolean && list != nil || w.Labels != nil:
 		q.Options = []Option{{Label: strings.TrimSpace(w.Labels["false"])},
@@ -161,7 +161,7 @@ func entries(value json.RawMessage) (list []Option, isList bool, err error) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	open, err := d.Token()
 	if isList = open == json.Delim('['); err != nil || !isList && open != json.Delim('{') {
-		return nil, false, &param.Error{Name: "criteria", Found: jsonline.KindOf(value),
+		return nil, false, &param.Error{Name: "criteria", Found: jsonline.ValueKind(value),
 			Want: "an object or a list", Reason: param.WrongType}
 	}
 	for list = []Option{}; d.More(); {

@@ -41,8 +41,8 @@ func (p *Pool) chooseOnDevice(list []*member) error {
 	h, c, first, length := &p.head, &p.choice, list[0], p.pass.of.Length
 	k, need := first.step.ranking, first.step.need
 	h.rows, c.Position, c.Groups = h.rows[:0], c.Position[:0], c.Groups[:0]
-	c.Seed, c.Step, c.By, c.Beta, c.Noise, c.Power = first.Seed, uint32(first.N+1), k.By, k.Beta,
-		k.Noise, k.Power
+	c.Seed, c.Step, c.Measures, c.Beta, c.Noise = first.Seed, uint32(first.N+1), k.By, k.Beta, k.Noise
+	c.Power = k.Power
 	c.order = grow(&c.order, len(k.Order))
 	for i, at := range k.Order {
 		c.order[at] = int32(i)
@@ -57,13 +57,13 @@ func (p *Pool) chooseOnDevice(list []*member) error {
 		m.step.opening = samplers.Opening{Positions: p.view.Ints(m.step.quota), Power: k.Power}
 		n := len(m.step.opening.Positions)
 		g := backend.Candidates{Row: m.step.maskedAt, Rows: len(m.step.masked), Sequence: uint32(m.Index),
-			First: k.First(n), Count: n, Draw: n}
+			FirstCount: k.First(n), Count: n, DrawCount: n}
 		if m.split(); !need.Draw && n > 0 {
-			g.Draw = m.step.stages[0]
+			g.DrawCount = m.step.stages[0]
 		}
 		c.Groups = append(c.Groups, g)
 	}
-	chosen, drawn := c.Chosen()
+	chosen, drawn := c.Counts()
 	c.Row, c.Token, c.LogP = grow(&c.Row, chosen), grow(&c.Token, drawn), grow(&c.LogP, drawn)
 	if err := p.pass.chooser.Choose(h.rows, &c.Choice); err != nil {
 		return err
@@ -78,18 +78,18 @@ func (p *Pool) chooseOnDevice(list []*member) error {
 			m.step.work.Head += len(m.step.masked)
 		}
 		m.ready()
-		for j := range g.Draw {
+		for j := range g.DrawCount {
 			m.step.pending[j] = Opened{Position: o.Positions[j], Token: tokens[j], LogP: logP[j]}
 		}
 		if m.step.drawn = 1; need.Draw { // a token was drawn at every candidate position
 			m.step.stages = m.step.stages[:0]
 		} else {
-			m.step.work.Head += g.Draw
+			m.step.work.Head += g.DrawCount
 		}
 		if err := p.check(m); err != nil {
 			p.blame(m, err)
 		}
-		rows, tokens, logP = rows[g.Count:], tokens[g.Draw:], logP[g.Draw:]
+		rows, tokens, logP = rows[g.Count:], tokens[g.DrawCount:], logP[g.DrawCount:]
 	}
 	return nil
 }

@@ -38,12 +38,12 @@ func (s *Source) writeAll(to io.Writer) error {
 			defer in.Close()
 			_, err = io.Copy(to, in)
 		}
-		return atomicfile.Cause(err)
+		return atomicfile.WithoutPath(err)
 	}
 	return fs.WalkDir(s.Files, ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return atomicfile.Cause(err)
+			return atomicfile.WithoutPath(err)
 		case e.IsDir() && len(name) > 1 && e.Name()[0] == '.':
 			return fs.SkipDir
 		case e.IsDir() || !slices.Contains(decisive, path.Ext(name)) &&

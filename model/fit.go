@@ -16,7 +16,7 @@ const fullPasses = 4
 // bytes for each sequence and `row` bytes for each row of a group that goes through the network at
 // once. It returns at least 1: if one sequence does not fit, the allocation fails.
 func Fit(b backend.Backend, length, sequence, row int) int {
-	r, ok := b.(backend.Roomy)
+	r, ok := b.(backend.MemoryReporter)
 	if !ok {
 		return 0
 	}

@@ -135,12 +135,12 @@ func (m *HeadMarginals) Choose(rows []int32, c *backend.Choice) error {
 	}
 	chosen, drawn := 0, 0
 	for _, g := range c.Groups {
-		for j := range g.Draw {
+		for j := range g.DrawCount {
 			if err := m.check(rows[c.Row[chosen+j]:][:1], c.LogP[drawn+j:][:1]); err != nil {
 				return err
 			}
 		}
-		chosen, drawn = chosen+g.Count, drawn+g.Draw
+		chosen, drawn = chosen+g.Count, drawn+g.DrawCount
 	}
 	return nil
 }

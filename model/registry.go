@@ -117,14 +117,14 @@ func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 	info, err := fs.Stat(files, name) // before opening: opening a pipe would wait for a writer
 	switch {
 	case err != nil:
-		return nil, atomicfile.Cause(err)
+		return nil, atomicfile.WithoutPath(err)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("not a regular file but %s", info.Mode())
 	case info.Size() > most:
 		return nil, fmt.Errorf("%d bytes, want at most %d", info.Size(), most)
 	}
 	data, err := fs.ReadFile(files, name)
-	return data, cmp.Or(atomicfile.Cause(err), sniff.Instead(data))
+	return data, cmp.Or(atomicfile.WithoutPath(err), sniff.CheckPlaceholder(data))
 }
 
 // Load finds the source's format and loads the model. It releases the weights afterwards, because
@@ -164,7 +164,7 @@ func DecodeConfig(src *Source, v any) error {
 	if bytes.HasPrefix(src.Config, []byte("\ufeff")) {
 		return fmt.Errorf("config.json: begins with a byte order mark, want '{'")
 	}
-	return fmt.Errorf("config.json: %w", jsonline.Plain(err))
+	return fmt.Errorf("config.json: %w", jsonline.PlainError(err))
 }
 
 // Has reports whether the name of any tensor ends in suffix.

@@ -7,7 +7,7 @@ import (
 
 // Matrices packs parameters [out, in...] with the same input as one matrix with their outputs in
 // order. If all are in block formats that the device can multiply, they stay in these, whatever the
-// loader's precision; a backend.Unpacker receives its own format instead of float32.
+// loader's precision; a backend.BlockDecoder receives its own format instead of float32.
 func (l *Loader) Matrices(params ...*weights.Param) backend.Matrix {
 	rows := make([]int, len(params))
 	for i, p := range params {
@@ -34,8 +34,9 @@ func (l *Loader) matrices(params []*weights.Param, rows []int) backend.Matrix {
 		m = b.PackBlocks(in, parts...)
 	} else {
 		as := l.Precision
-		if u, ok := l.Backend.(backend.Unpacker); ok && as == backend.F32 && len(parts) == len(params) {
-			as = u.Unpacks()
+		u, ok := l.Backend.(backend.BlockDecoder)
+		if ok && as == backend.F32 && len(parts) == len(params) {
+			as = u.DecodedPrecision()
 		}
 		m = l.Backend.Pack(out, in, as, func(row int, dst []float32) {
 			i := len(params) - 1

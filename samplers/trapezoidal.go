@@ -87,7 +87,7 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 	n := len(v.Masked)
 	token, logP := v.Tokens32(n), v.Floats(n)
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
-		token[i] = race.None
+		token[i] = race.NoWinner
 		position := v.Masked[i]
 		b := &before[position]
 		p := func(x int32) float64 { return math.Exp(float64(logits[x]) - v.LogSum[i]) }

@@ -95,12 +95,12 @@ func published(v *View, t, s float32) (Opening, error) {
 	return v.won(winner, logP), nil
 }
 
-// won opens the masked positions with a token other than race.None.
+// won opens the masked positions with a token other than race.NoWinner.
 func (v *View) won(token []int32, logP []float64) Opening {
 	n := len(token)
 	o := Opening{Positions: v.Ints(n)[:0], Tokens: v.Tokens32(n)[:0], LogP: v.Floats(n)[:0]}
 	for i, x := range token {
-		if x != race.None {
+		if x != race.NoWinner {
 			o.Positions = append(o.Positions, v.Masked[i])
 			o.Tokens, o.LogP = append(o.Tokens, x), append(o.LogP, logP[i])
 		}

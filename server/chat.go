@@ -262,7 +262,7 @@ func (p *saying) logs() *chatLogs {
 	}
 	out := &chatLogs{Content: []chatLog{}}
 	for _, t := range p.shown.Tokens() {
-		one := chatLog{newChatToken(t.Bytes, jsonline.Finite(p.of.LogP[t.Position])), []chatToken{}}
+		one := chatLog{newChatToken(t.Bytes, jsonline.FiniteOrNil(p.of.LogP[t.Position])), []chatToken{}}
 		if p.of.Top != nil {
 			for _, l := range p.of.Top[t.Position] {
 				if text, ok := p.form.model.Text.Token(l.Token); ok {

@@ -28,7 +28,7 @@ func readStream(f *fields) (s streaming) {
 		case `"events"`:
 			s.form = "events"
 		default:
-			if jsonline.KindOf(raw) == "a text" {
+			if jsonline.ValueKind(raw) == "a text" {
 				f.fail(outOfRange("stream", cut(string(raw)), `true, false or "events"`))
 			} else {
 				f.wrongType("stream", raw, `true, false or "events"`)
@@ -73,7 +73,7 @@ func readTexts(f *fields, name string, m *servedModel, most int) (texts []unmask
 	list := []json.RawMessage{raw}
 	if raw[0] != '"' {
 		inner := f.list(name, raw)
-		if len(inner) == 0 || jsonline.KindOf(inner[0]) != "a number" {
+		if len(inner) == 0 || jsonline.ValueKind(inner[0]) != "a number" {
 			list = inner
 		}
 	}
@@ -83,10 +83,10 @@ func readTexts(f *fields, name string, m *servedModel, most int) (texts []unmask
 		f.fail(bad("out_of_range", name, "%s has %d texts, want 1 to %d", name, n, most))
 	}
 	for i, one := range list {
-		switch kind := jsonline.KindOf(one); {
+		switch kind := jsonline.ValueKind(one); {
 		case f.fault != nil:
 			return nil
-		case kind != jsonline.KindOf(list[0]) || kind != "a text" && kind != "a list":
+		case kind != jsonline.ValueKind(list[0]) || kind != "a text" && kind != "a list":
 			f.fail(bad("wrong_type", name, "%s %d is %s, want all texts or all lists of token ids", name,
 				i, kind))
 		case kind == "a text":

@@ -153,7 +153,7 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request, f *fields) *F
 	var asked []openAIQuestion
 	if raw := f.value("questions"); raw == nil {
 		f.fail(missing("questions", "a list of questions"))
-	} else if err := jsonline.Strict(raw, &asked); err != nil {
+	} else if err := jsonline.DecodeStrict(raw, &asked); err != nil {
 		f.fail(bad("wrong_type", "questions", "questions: %s", oneLine(err)))
 	}
 	for i := range asked {
@@ -245,7 +245,7 @@ func textOfParts(raw json.RawMessage) (string, error) {
 		return text, nil
 	case json.Unmarshal(raw, &parts) != nil:
 		return "", bad("wrong_type", "input", "a text is %s, want a text or a list of parts",
-			jsonline.KindOf(raw))
+			jsonline.ValueKind(raw))
 	}
 	var lines []string
 	for _, p := range parts {

@@ -76,7 +76,7 @@ func readExtra(f *fields) (texts []string) {
 		var chunk struct{ Filename, Text string }
 		if json.Unmarshal(one, &chunk) != nil {
 			f.fail(bad("wrong_type", "input_extra", `input_extra has %s, want {"filename", "text"}`,
-				jsonline.KindOf(one)))
+				jsonline.ValueKind(one)))
 			return nil
 		}
 		if text := strings.TrimRight(chunk.Text, "\n"); text != "" {

@@ -153,8 +153,12 @@ func refused(name string, err error) *Fault {
 }
 
 // jsonCodes are the codes of bodies that are not strict JSON.
-var jsonCodes = map[jsonline.Kind]string{jsonline.Syntax: "invalid_json",
-	jsonline.NotUTF8: "invalid_utf8", jsonline.TooDeep: "too_deep", jsonline.Twice: "duplicate_key"}
+var jsonCodes = map[jsonline.Kind]string{
+	jsonline.Syntax:        "invalid_json",
+	jsonline.NotUTF8:       "invalid_utf8",
+	jsonline.TooDeep:       "too_deep",
+	jsonline.DuplicateName: "duplicate_key",
+}
 
 // failures are the status and the code of calls without an answer.
 var failures = map[engine.Kind]struct {

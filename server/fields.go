@@ -64,7 +64,7 @@ func (f *fields) decode(name string, to any, want string) bool {
 }
 
 func (f *fields) wrongType(name string, raw []byte, want string) {
-	found := jsonline.KindOf(raw)
+	found := jsonline.ValueKind(raw)
 	if found == "a number" {
 		found = cut(string(raw))
 	}
@@ -154,7 +154,7 @@ func (f *fields) seed(name string) (seed uint64, given bool) {
 		return 0, false
 	}
 	text := string(raw)
-	switch jsonline.KindOf(raw) {
+	switch jsonline.ValueKind(raw) {
 	case "a text":
 		text = f.textOf(name, raw)
 	case "a number":
@@ -219,7 +219,7 @@ func (f *fields) neutral(name string, values ...string) {
 		}
 	}
 	found := cut(string(raw))
-	if k := jsonline.KindOf(raw); k == "an object" || k == "a list" {
+	if k := jsonline.ValueKind(raw); k == "an object" || k == "a list" {
 		found = k
 	}
 	want := "it left out"

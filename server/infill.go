@@ -69,7 +69,7 @@ func readParts(f *fields, parts []json.RawMessage, m *servedModel) (tokens []int
 	length := m.spec.Length()
 	for i, one := range parts {
 		switch {
-		case jsonline.KindOf(one) == "a text":
+		case jsonline.ValueKind(one) == "a text":
 			ids, err := m.Text.Encode(f.textOf("parts", one))
 			if err != nil {
 				f.fail(bad("out_of_range", "parts", "part %d: %s", i, oneLine(err)))
@@ -86,7 +86,7 @@ func readParts(f *fields, parts []json.RawMessage, m *servedModel) (tokens []int
 			tokens = append(tokens, slices.Repeat([]int32{m.spec.Mask}, n)...)
 		default:
 			f.fail(bad("wrong_type", "parts", "part %d is %s, want a text or a number of tokens", i,
-				jsonline.KindOf(one)))
+				jsonline.ValueKind(one)))
 			return nil
 		}
 		if len(tokens) > length {

@@ -47,14 +47,14 @@ const maxKeys = 1 << 20
 func (k *Keys) Reload() error {
 	info, err := os.Stat(k.file)
 	if err != nil {
-		return atomicfile.Cause(err)
+		return atomicfile.WithoutPath(err)
 	}
 	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
 		return fmt.Errorf("mode is %04o, want 0600: others may read it", mode.Perm())
 	}
 	text, err := atomicfile.ReadSmall(k.file, maxKeys)
 	if err != nil {
-		return atomicfile.Cause(err)
+		return atomicfile.WithoutPath(err)
 	}
 	var list []key
 	owners := map[[sha256.Size]byte]string{}

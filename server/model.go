@@ -64,7 +64,7 @@ func newServed(o Model) (*servedModel, error) {
 		return nil, err
 	}
 	m := &servedModel{Model: o.Model, name: o.Name, spec: o.Model.Spec(),
-		precision: o.Precision.String(), device: cmp.Or(unmask.GPU(o.Model.Backend), "cpu"),
+		precision: o.Precision.String(), device: cmp.Or(unmask.DeviceKind(o.Model.Backend), "cpu"),
 		created: time.Now().Unix(), calibration: o.Calibration}
 	m.embedder = sync.OnceValues(func() (*embed.Embedder, error) { return embed.New(m.Model) })
 	if m.Text == nil && m.Pictures == nil && m.Tokenizer == nil && m.Speech == nil {

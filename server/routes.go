@@ -175,7 +175,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*fields, *Fau
 		if f != nil {
 			return nil, f
 		}
-		object, err := jsonline.Object(body)
+		object, err := jsonline.ReadObject(body)
 		if err != nil {
 			e, _ := errors.AsType[*jsonline.Error](err)
 			return nil, bad(jsonCodes[e.Kind], e.Name, "%s", e.Message)

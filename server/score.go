@@ -173,7 +173,7 @@ func (s *Server) scored(ctx context.Context, q scoring) ([]byte, error) {
 		choice.Index = i
 		c.Choices = append(c.Choices, choice)
 		info.Passes += e.Passes
-		info.Errors = append(info.Errors, jsonline.Finite(e.Error))
+		info.Errors = append(info.Errors, jsonline.FiniteOrNil(e.Error))
 	}
 	c.Usage.Total = c.Usage.Prompt + c.Usage.Completion
 	c.Unmask = info
@@ -217,9 +217,9 @@ func (q *scoring) choice(ctx context.Context, p unmask.Request, used *usage) (co
 	if err != nil {
 		return none, nil, err
 	}
-	logP := append(make([]*float64, first), jsonline.Finites(e.LogP)...)
+	logP := append(make([]*float64, first), jsonline.FinitesOrNil(e.LogP)...)
 	best := append(make([]int32, first), e.Best...)
-	bestLogP := append(make([]*float64, first), jsonline.Finites(e.BestLogP)...)
+	bestLogP := append(make([]*float64, first), jsonline.FinitesOrNil(e.BestLogP)...)
 	if q.more > 0 {
 		next, err := q.next(ctx, tokens, to)
 		if err != nil {
@@ -227,7 +227,7 @@ func (q *scoring) choice(ctx context.Context, p unmask.Request, used *usage) (co
 		}
 		used.Completion++
 		ids, best = append(ids, next.Best...), append(best, next.Best...)
-		one := jsonline.Finites(next.BestLogP)
+		one := jsonline.FinitesOrNil(next.BestLogP)
 		logP, bestLogP = append(logP, one...), append(bestLogP, one...)
 	}
 	return q.form(ids, logP, best, bestLogP), e, nil

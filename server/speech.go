@@ -99,7 +99,7 @@ func (s *Server) readSpeech(f *fields) (q speaking) {
 		q.stream, q.request.Stream = f.word("stream_format", "audio", "sse"), true
 	}
 	q.voice = autoVoice
-	if raw := f.value("voice"); jsonline.KindOf(raw) == "an object" {
+	if raw := f.value("voice"); jsonline.ValueKind(raw) == "an object" {
 		f.inner("voice", raw, func(o *fields) { q.voice = o.needed("id") })
 	} else if raw != nil {
 		q.voice = f.textOf("voice", raw)
@@ -116,7 +116,7 @@ func (f *fields) float(name string, p param.Param) float64 {
 	if raw == nil {
 		return 0
 	}
-	if jsonline.KindOf(raw) != "a number" {
+	if jsonline.ValueKind(raw) != "a number" {
 		f.wrongType(name, raw, "a number, "+p.Want())
 		return 0
 	}

@@ -151,7 +151,7 @@ func (f *textForm) logProbs(m *engine.Member, tokens []unmask.Token) *logProbs {
 	out := &logProbs{Tokens: []string{}, LogP: []*float64{}, Offsets: []int{}}
 	for _, t := range tokens {
 		out.Tokens = append(out.Tokens, validText(t.Bytes))
-		out.LogP = append(out.LogP, jsonline.Finite(m.LogP[t.Position]))
+		out.LogP = append(out.LogP, jsonline.FiniteOrNil(m.LogP[t.Position]))
 		out.Offsets = append(out.Offsets, t.Offset-tokens[0].Offset)
 		if m.Top != nil {
 			out.Top = append(out.Top, f.topOf(m, t))
@@ -170,7 +170,7 @@ func (f *textForm) topOf(m *engine.Member, t unmask.Token) map[string]float64 {
 	if list == nil {
 		return nil
 	}
-	if own := jsonline.Finite(m.LogP[t.Position]); own != nil {
+	if own := jsonline.FiniteOrNil(m.LogP[t.Position]); own != nil {
 		list = append(slices.Clip(list), generate.Likely{Token: t.ID, LogP: *own})
 	}
 	out := map[string]float64{}

@@ -93,7 +93,7 @@ func ReadFile(files fs.FS, name string, most int64) ([]byte, error) {
 	if err == nil && int64(len(data)) > most {
 		err = fmt.Errorf("is over %d bytes", most)
 	}
-	return data, cmp.Or(err, sniff.Instead(data))
+	return data, cmp.Or(err, sniff.CheckPlaceholder(data))
 }
 
 // parseOlder reads vocab.json, merges.txt and tokenizer_config.json like those of Hugging Face's

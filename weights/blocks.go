@@ -7,10 +7,10 @@ import (
 )
 
 // Quantised returns the block format in which products take the tensor, which may be another than
-// the file's (quant.Type.Held); ok is false if it has none.
+// the file's (quant.Type.ProductType); ok is false if it has none.
 func (t *Tensor) Quantised() (quant.Type, bool) {
 	q, ok := quant.Parse(string(t.DType))
-	return q.Held(), ok
+	return q.ProductType(), ok
 }
 
 // ReadBlocks copies row i of a tensor in a block format [rows, width] to dst, in blocks of
@@ -29,14 +29,14 @@ func (t *Tensor) ReadBlocks(dst []byte, i int) error {
 	if err != nil {
 		return err
 	}
-	if want := q.Held().RowBytes(width); len(dst) != want {
+	if want := q.ProductType().RowBytes(width); len(dst) != want {
 		panic(fmt.Sprintf("weights: ReadBlocks: dst has %d bytes, a row of %q has %d", len(dst), t.Name,
 			want))
 	}
 	finite := false
 	if err := t.src.read(func() {
 		if finite = quant.Finite(q, data); finite {
-			quant.Hold(q, dst, data)
+			quant.ConvertForProducts(q, dst, data)
 		}
 	}); err != nil {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)

@@ -40,7 +40,7 @@ func parseSafetensors(data []byte, src *source) ([]*Tensor, map[string]string, e
 	// A copy, so that the bytes that were checked are the bytes that are parsed.
 	err := src.guard(func() {
 		length = binary.LittleEndian.Uint64(data)
-		if headerErr = sniff.Instead(data); headerErr != nil {
+		if headerErr = sniff.CheckPlaceholder(data); headerErr != nil {
 			return
 		}
 		switch {
@@ -133,7 +133,7 @@ func readHeader(header []byte) (infos []info, metadata map[string]string, err er
 	}
 	var entries map[string]json.RawMessage
 	if err := json.Unmarshal(header, &entries); err != nil {
-		return nil, nil, jsonline.Plain(err)
+		return nil, nil, jsonline.PlainError(err)
 	}
 	if metadata, err = readMetadata(entries[metadataKey]); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", metadataKey, err)
@@ -162,7 +162,7 @@ func readMetadata(text json.RawMessage) (map[string]string, error) {
 		return nil, nil
 	}
 	if err := json.Unmarshal(text, &found); err != nil {
-		return nil, jsonline.Plain(err)
+		return nil, jsonline.PlainError(err)
 	}
 	metadata := map[string]string{}
 	for key, v := range found {
@@ -179,7 +179,7 @@ func readInfo(name string, text json.RawMessage) (info, error) {
 	t := info{name: name, shape: []int{}}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil {
-		return t, jsonline.Plain(err)
+		return t, jsonline.PlainError(err)
 	}
 	dtype, shape, offsets := fields["dtype"], fields["shape"], fields["data_offsets"]
 	if len(fields) != 3 || dtype == nil || shape == nil || offsets == nil {

@@ -11,7 +11,7 @@ var convShapes = []backend.ConvShape{
 	{Batch: 2, Height: 5, Width: 7, In: 3, Out: 9, KH: 3, KW: 3, PadH: 1, PadW: 1},
 	{Batch: 1, Height: 8, Width: 8, In: 16, Out: 48, KH: 3, KW: 3, PadH: 1, PadW: 1},
 	{Batch: 1, Height: 9, Width: 6, In: 20, Out: 33, KH: 3, KW: 3, PadH: 1, PadW: 1, Stride: 2},
-	{Batch: 2, Height: 6, Width: 5, In: 32, Out: 16, KH: 3, KW: 3, PadH: 1, PadW: 1, Up: true},
+	{Batch: 2, Height: 6, Width: 5, In: 32, Out: 16, KH: 3, KW: 3, PadH: 1, PadW: 1, Upsample: true},
 	{Batch: 3, Height: 4, Width: 5, In: 64, Out: 65, KH: 1, KW: 1},
 	{Batch: 1, Height: 20, Width: 18, In: 3, Out: 12, KH: 7, KW: 5, PadH: 3, PadW: 2, DstStride: 20,
 		DstOffset: 5},
@@ -76,7 +76,7 @@ func convDoubled(s *suite) {
 		{Batch: 1, Height: 19, Width: 33, In: 12, Out: 50},
 		{Batch: 1, Height: 3, Width: 40, In: 6, Out: 33},
 	} {
-		c.KH, c.KW, c.PadH, c.PadW, c.Up = 3, 3, 1, 1, true
+		c.KH, c.KW, c.PadH, c.PadW, c.Upsample = 3, 3, 1, 1, true
 		x, dst, dev, ref := s.inputs(c, i%2 == 0, i%3 == 0)
 		w, bias := s.weights(c.Out, 9*c.In, backend.F32), s.random(c.Out)
 		var folded [4]backend.Matrix

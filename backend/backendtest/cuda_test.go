@@ -13,7 +13,7 @@ import (
 )
 
 // onGPU opens a GPU and chooses kernels as for this number of multiprocessors, 0 for the GPU's own.
-// library is fakecuda.Driver's.
+// library is fakecuda.DriverPath's.
 func onGPU(t *testing.T, library string, multiprocessors int) func() backend.Backend {
 	return func() backend.Backend {
 		b, err := cuda.New(cuda.Options{Library: library, Exact: true, Multiprocessors: multiprocessors})
@@ -27,14 +27,14 @@ func onGPU(t *testing.T, library string, multiprocessors int) func() backend.Bac
 // with those that a GPU of few multiprocessors chooses, which are those of large shapes. The
 // emulated GPU has four.
 func TestCUDA(t *testing.T) {
-	library := fakecuda.Driver(t)
+	library := fakecuda.DriverPath(t)
 	testDevice(t, onGPU(t, library, 0))
-	if fakecuda.OnGPU() {
+	if fakecuda.UsesGPU() {
 		t.Run("four multiprocessors", func(t *testing.T) { testDevice(t, onGPU(t, library, 4)) })
 	}
 }
 
 // No kernel of a step allocates.
 func TestAllocationsOnCUDA(t *testing.T) {
-	testAllocations(t, onGPU(t, fakecuda.Driver(t), 0))
+	testAllocations(t, onGPU(t, fakecuda.DriverPath(t), 0))
 }

@@ -6,11 +6,11 @@ import (
 	"unmask/backend"
 )
 
-// snake tests a backend.Snaker: rows in any order, rows of zeros, large arguments.
+// snake tests a backend.SnakeActivation: rows in any order, rows of zeros, large arguments.
 func snake(s *suite) {
-	dev, ok := s.dev.(backend.Snaker)
+	dev, ok := s.dev.(backend.SnakeActivation)
 	if !ok {
-		s.Skip("no backend.Snaker")
+		s.Skip("no backend.SnakeActivation")
 	}
 	for _, channels := range []int{1, 3, 16, 37} {
 		x := s.fill(func(i int) float32 { return s.normal(i) * float32(1+i%40) }, 1, 50*channels)
@@ -21,7 +21,7 @@ func snake(s *suite) {
 			from = append(from, int32(i*7%51)-1)
 		}
 		dev.Snake(dst.dev, x.dev, from, alpha.dev)
-		s.ref.(backend.Snaker).Snake(dst.ref, x.ref, from, alpha.ref)
+		s.ref.(backend.SnakeActivation).Snake(dst.ref, x.ref, from, alpha.ref)
 		dst.near(name("%d channels", channels),
 			func(i int) float64 { return 4 * eps * (150 + math.Abs(float64(dst.want()[i]))) })
 	}

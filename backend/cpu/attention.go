@@ -125,9 +125,9 @@ func (j *attentionJob) block(worker, i int) {
 		for at := 0; at < used; {
 			p := j.panel(used - at)
 			last := pos + (min(at+p.Lanes(), used)-1)/j.group // position of the panel's last row
-			n := min(n, j.h.Sees(last)-key)
+			n := min(n, j.h.EndKey(last)-key)
 			switch {
-			case n <= 0 || key+n <= j.h.From(pos+at/j.group):
+			case n <= 0 || key+n <= j.h.FirstKey(pos+at/j.group):
 			case j.rounded:
 				j.stepRounded(w, p, at, n, key, pos, b)
 			default:
@@ -198,12 +198,12 @@ func (j *attentionJob) mask(scores []float32, lanes, at, n, key, pos int) {
 	}
 	// lanes before blind are too early for a key, those from seeing on too late
 	blind, seeing := lanes, lanes
-	noneLate := j.h.From(pos+(at+lanes-1)/j.group) <= key
+	noneLate := j.h.FirstKey(pos+(at+lanes-1)/j.group) <= key
 	for i := n - 1; i >= 0; i-- {
-		for blind > 0 && j.h.Sees(pos+(at+blind-1)/j.group) > key+i {
+		for blind > 0 && j.h.EndKey(pos+(at+blind-1)/j.group) > key+i {
 			blind--
 		}
-		for seeing > 0 && j.h.From(pos+(at+seeing-1)/j.group) > key+i {
+		for seeing > 0 && j.h.FirstKey(pos+(at+seeing-1)/j.group) > key+i {
 			seeing--
 		}
 		if blind == 0 && noneLate {

@@ -98,7 +98,7 @@ func TestBits(t *testing.T) {
 		sum("head sample", d.Token)
 
 		shape := backend.ConvShape{Batch: 1, Height: 9, Width: 7, In: 32, Out: 48, KH: 3, KW: 3, PadH: 1,
-			PadW: 1, Up: true}
+			PadW: 1, Upsample: true}
 		image, scale, shift := random(1, 9, 7, 32), b.New(1, 32), b.New(1, 32)
 		b.GroupNorm(scale, shift, image, 1, 63, 32, 8,
 			backend.Norm{Scale: random(32), Shift: random(32), Eps: 1e-6})

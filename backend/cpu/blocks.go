@@ -49,7 +49,7 @@ func (b *Backend) packBlocks(in int, p backend.BlockRows) *matrix {
 	b.pool.For((p.Out+packWidth-1)/packWidth, func(worker, i int) {
 		first := i * packWidth
 		n := min(packWidth, p.Out-first)
-		rows := gemm.Bytes(b.workers[worker].row.get((packWidth*bytes + 3) / 4))[:n*bytes]
+		rows := gemm.AsBytes(b.workers[worker].row.get((packWidth*bytes + 3) / 4))[:n*bytes]
 		for c := range n {
 			p.Row(first+c, rows[c*bytes:][:bytes])
 		}

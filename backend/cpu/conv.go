@@ -61,7 +61,7 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 	c.read(x, s, in)
 	c.height, c.width, c.stride = s.OutHeight(), s.OutWidth(), max(s.Stride, 1)
 	c.across, c.above, c.left = c.width, s.PadH, s.PadW
-	c.pitch = (c.s.Factor()*s.Width + 2*s.PadW) * s.In
+	c.pitch = (c.s.UpsampleFactor()*s.Width + 2*s.PadW) * s.In
 	if c.plain() {
 		c.direct = rowSource{c.x, s.In, s.In}
 		p.run(&c.direct, s.Batch*c.height*c.width, m)
@@ -84,7 +84,7 @@ func (b *Backend) ConvDoubled(dst, x *tensor.Dense, s backend.ConvShape, w *[4]b
 	}
 	stride, offset := backend.ConvTarget(s)
 	c, p := &b.conv, &b.product
-	s.Up, s.KH, s.KW = false, 2, 2
+	s.Upsample, s.KH, s.KW = false, 2, 2
 	c.read(x, s, in)
 	c.height, c.width, c.stride = s.Height, s.Width, 1
 	c.across = 2 * s.Width // of pairs of pixels: two rows of dst
@@ -118,7 +118,7 @@ func (c *conv) read(x *tensor.Dense, s backend.ConvShape, in backend.ConvInput) 
 func (c *conv) plain() bool {
 	s := &c.s
 	return s.KH == 1 && (s.KW == 1 || s.Batch*s.Height == 1) && c.stride == 1 && s.PadH == 0 &&
-		s.PadW == 0 && !s.Up && c.scale == nil && !c.silu
+		s.PadW == 0 && !s.Upsample && c.scale == nil && !c.silu
 }
 
 func (c *conv) run(p *product, m *matrix) {
@@ -191,7 +191,7 @@ func (c *conv) put(tile []float32, above, first, count, wide, j int) {
 
 // prepare writes row y of the enlarged image with its margins; rows outside the image are zero.
 func (c *conv) prepare(dst []float32, image, y int) {
-	s, up := &c.s, c.s.Factor()
+	s, up := &c.s, c.s.UpsampleFactor()
 	if y < 0 || y >= up*s.Height {
 		clear(dst)
 		return
@@ -211,7 +211,7 @@ func (c *conv) prepare(dst []float32, image, y int) {
 	if c.silu {
 		c.b.ops.SiLU(mapped, mapped)
 	}
-	if s.Up {
+	if s.Upsample {
 		for x := range s.Width {
 			pixel := mapped[x*s.In:][:s.In]
 			copy(inside[2*x*s.In:], pixel)

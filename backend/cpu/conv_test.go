@@ -16,14 +16,14 @@ var windows = []backend.ConvShape{
 	{Batch: 2, Height: 5, Width: 7, In: 3, Out: 9, KH: 3, KW: 3, PadH: 1, PadW: 1},
 	{Batch: 1, Height: 8, Width: 8, In: 16, Out: 48, KH: 3, KW: 3, PadH: 1, PadW: 1},
 	{Batch: 1, Height: 9, Width: 6, In: 20, Out: 33, KH: 3, KW: 3, PadH: 1, PadW: 1, Stride: 2},
-	{Batch: 2, Height: 6, Width: 5, In: 32, Out: 16, KH: 3, KW: 3, PadH: 1, PadW: 1, Up: true},
+	{Batch: 2, Height: 6, Width: 5, In: 32, Out: 16, KH: 3, KW: 3, PadH: 1, PadW: 1, Upsample: true},
 	{Batch: 3, Height: 4, Width: 5, In: 12, Out: 65, KH: 1, KW: 1},
 	{Batch: 2, Height: 17, Width: 13, In: 8, Out: 70, KH: 3, KW: 3, PadH: 1, PadW: 1},
 	{Batch: 1, Height: 11, Width: 30, In: 4, Out: 35, KH: 5, KW: 2, PadH: 1, PadW: 0, DstStride: 36},
 	{Batch: 1, Height: 20, Width: 18, In: 3, Out: 12, KH: 7, KW: 5, PadH: 3, PadW: 2, DstStride: 20,
 		DstOffset: 5},
 	{Batch: 1, Height: 3, Width: 3, In: 4, Out: 2, KH: 5, KW: 5, PadH: 3, PadW: 4, Stride: 3,
-		Up: true},
+		Upsample: true},
 	{Batch: 2, Height: 7, Width: 7, In: 8, Out: 4, KH: 1, KW: 1, Stride: 2},
 }
 
@@ -125,14 +125,14 @@ func doubled(b *Backend, s backend.ConvShape, as backend.Precision, folded bool)
 	return dst
 }
 
-// Folded weights give what Conv gives with Up, in every precision, and the same bits with any
+// Folded weights give what Conv gives with Upsample, in every precision, and the same bits with any
 // number of threads and rows of a band.
 func TestConvDoubled(t *testing.T) {
 	for _, s := range []backend.ConvShape{
 		{Batch: 2, Height: 9, Width: 14, In: 16, Out: 40},
 		{Batch: 1, Height: 12, Width: 3, In: 5, Out: 70},
 	} {
-		s.KH, s.KW, s.PadH, s.PadW, s.Up = 3, 3, 1, 1, true
+		s.KH, s.KW, s.PadH, s.PadW, s.Upsample = 3, 3, 1, 1, true
 		want := doubled(New(Options{Threads: 1}), s, backend.F32, true).Float32s()
 		each(t, []int{1, 3}, func(t *testing.T, b *Backend) {
 			same(t, want, doubled(b, s, backend.F32, true).Float32s())

@@ -68,14 +68,14 @@ func (b *Backend) done() {
 	b.mu.Unlock()
 }
 
-// Check returns an error unless this machine has the instruction set isa, or UNMASK_ISA if isa is
-// "".
-func Check(isa string) error {
+// CheckISA returns an error unless this machine has the instruction set isa, or UNMASK_ISA if isa
+// is "".
+func CheckISA(isa string) error {
 	_, err := simd.Select(isa)
 	return err
 }
 
-// New returns a backend. It panics if Check returns an error.
+// New returns a backend. It panics if CheckISA returns an error.
 func New(o Options) *Backend {
 	level, err := simd.Select(o.ISA)
 	if err != nil {

@@ -61,7 +61,7 @@ type engine struct {
 func (e *engine) init() { e.columns = e.packColumns }
 
 func (e *engine) run(b *Backend, dst, left, right strided) {
-	k := gemm.For(b.level, gemm.F32, right.columns)
+	k := gemm.KernelFor(b.level, gemm.F32, right.columns)
 	e.w = matrix{out: right.columns, in: right.rows, k: k, by: dense{k}, lines: k.Lines(right.rows)}
 	e.w.memory = storage{data: e.packed.get(e.w.panels() * e.w.sizePanel())}
 	e.right, e.left.strided = right, left

@@ -57,7 +57,7 @@ func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) b
 	if out < 1 || in < 1 || int(as) >= len(formats) || as == backend.Int8 && in > maxInt8 {
 		panic(fmt.Sprintf("Pack: [%d, %d] weights as %d", out, in, as))
 	}
-	m := &matrix{out: out, in: in, as: as, k: gemm.For(b.level, formats[as], out)}
+	m := &matrix{out: out, in: in, as: as, k: gemm.KernelFor(b.level, formats[as], out)}
 	m.by = dense{m.k}
 	m.lines = m.k.Lines(in)
 	wide := m.panels() * m.k.Columns

@@ -32,7 +32,7 @@ func (v *vectors) Pool(dst, x *tensor.Dense, s backend.ConvShape, kind backend.P
 
 func (j *poolJob) row(_, i int) {
 	s := j.s
-	height, width, step, up := s.OutHeight(), s.OutWidth(), max(s.Stride, 1), s.Factor()
+	height, width, step, up := s.OutHeight(), s.OutWidth(), max(s.Stride, 1), s.UpsampleFactor()
 	image, top := i/height, i%height*step-s.PadH
 	h0, h1 := max(top, 0), min(top+s.KH, up*s.Height)
 	for x := range width {

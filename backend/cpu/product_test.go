@@ -143,8 +143,8 @@ func TestNewTensorsAreAligned(t *testing.T) {
 }
 
 func TestUnknownInstructionSet(t *testing.T) {
-	require.ErrorContains(t, Check("mmx"), "mmx")
-	require.NoError(t, Check("generic"))
+	require.ErrorContains(t, CheckISA("mmx"), "mmx")
+	require.NoError(t, CheckISA("generic"))
 	require.Panics(t, func() { New(Options{ISA: "mmx"}) })
 }
 

@@ -44,15 +44,15 @@ func (b *Backend) HeadChoose(rows int, project func(first, n int) *tensor.Dense,
 	c *backend.Choice) {
 	backend.CheckChoice(rows, h, c)
 	c.Undefined = -1
-	chosen, drawn := c.Chosen()
+	chosen, drawn := c.Counts()
 	if chosen == 0 {
 		return
 	}
 	s := &b.choices
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := choice{Choice: c, rows: rows, chosen: chosen, drawn: drawn, moments: c.Uses(rank.ByMoment),
-		drawing: c.Uses(rank.ByDraw)}
+	w := choice{Choice: c, rows: rows, chosen: chosen, drawn: drawn, moments: c.RanksBy(rank.ByMoment),
+		drawing: c.RanksBy(rank.ByDraw)}
 	b.layChoice(&w, h)
 	for first := 0; first < rows; first += backend.ChoiceRows {
 		n := min(backend.ChoiceRows, rows-first)
@@ -85,10 +85,10 @@ func (b *Backend) layChoice(w *choice, h backend.Head) {
 	s.groups = s.groups[:0]
 	chosen, drawn := 0, 0
 	for _, g := range w.Groups {
-		s.groups = append(s.groups, int32(g.Row), int32(g.Rows), int32(g.Sequence), int32(g.First),
-			int32(g.Count), int32(g.Draw), int32(chosen), int32(drawn))
+		s.groups = append(s.groups, int32(g.Row), int32(g.Rows), int32(g.Sequence), int32(g.FirstCount),
+			int32(g.Count), int32(g.DrawCount), int32(chosen), int32(drawn))
 		chosen += g.Count
-		drawn += g.Draw
+		drawn += g.DrawCount
 	}
 	at := b.scratch(&s.all, 32*w.rows)
 	n := devicePtr(8 * w.rows)
@@ -149,7 +149,8 @@ func (b *Backend) choose(w *choice) {
 	default:
 		c.pointer(0).pointer(0).pointer(0).pointer(0)
 	}
-	c.pointer(token).pointer(logP).int(size).int(w.rows).int(int(w.By[0])).int(int(w.By[1])).
+	c.pointer(token).pointer(logP).int(size).int(w.rows).
+		int(int(w.Measures[0])).int(int(w.Measures[1])).
 		double(w.Noise).
 		int(int(uint32(w.Seed))).int(int(uint32(w.Seed >> 32))).int(int(w.Step)).end()
 	if !w.drawing && w.drawn > 0 {

@@ -51,14 +51,16 @@ func chooseByHost(b *Backend, x *tensor.Dense, rows int, h backend.Head,
 		}
 		for part, use := range []philox.Use{philox.Order, philox.Reorder} {
 			slices.SortStableFunc(left,
-				func(i, j int) int { return cmp.Compare(score(j, c.By[part], use), score(i, c.By[part], use)) })
-			n := []int{g.First, g.Count - g.First}[part]
+				func(i, j int) int {
+					return cmp.Compare(score(j, c.Measures[part], use), score(i, c.Measures[part], use))
+				})
+			n := []int{g.FirstCount, g.Count - g.FirstCount}[part]
 			chosen = append(chosen, left[:n]...)
 			left = slices.Sorted(slices.Values(left[n:]))
 		}
 		for j, i := range chosen {
 			r.row = append(r.row, int32(i))
-			if j < g.Draw {
+			if j < g.DrawCount {
 				r.token, r.logP = append(r.token, d.Token[i]), append(r.logP, d.LogP[i])
 			}
 		}
@@ -68,14 +70,14 @@ func chooseByHost(b *Backend, x *tensor.Dense, rows int, h backend.Head,
 
 // choiceOf returns 5 groups of different sizes, of which the third has `long` rows.
 func choiceOf(first, others rank.Measure, long int) (rows int, c *backend.Choice) {
-	c = &backend.Choice{Seed: 1<<40 + 5, Step: 3, By: [2]rank.Measure{first, others}, Beta: 1.5,
+	c = &backend.Choice{Seed: 1<<40 + 5, Step: 3, Measures: [2]rank.Measure{first, others}, Beta: 1.5,
 		Noise: 2, Power: 1.25}
-	for i, g := range []backend.Candidates{{Rows: 1, Count: 1}, {Rows: 40, First: 7, Count: 20},
-		{Rows: long, First: 3, Count: 12},
-		{Rows: 5, First: 5, Count: 5}, {Rows: 64, Count: 0}} {
-		g.Row, g.Sequence, g.Draw = rows, uint32(7*i), (g.Count+1)/2
+	for i, g := range []backend.Candidates{{Rows: 1, Count: 1}, {Rows: 40, FirstCount: 7, Count: 20},
+		{Rows: long, FirstCount: 3, Count: 12},
+		{Rows: 5, FirstCount: 5, Count: 5}, {Rows: 64, Count: 0}} {
+		g.Row, g.Sequence, g.DrawCount = rows, uint32(7*i), (g.Count+1)/2
 		if first == rank.ByDraw {
-			g.First, g.Draw = g.Count, g.Count
+			g.FirstCount, g.DrawCount = g.Count, g.Count
 			c.Power = 1
 		}
 		c.Groups = append(c.Groups, g)
@@ -87,7 +89,7 @@ func choiceOf(first, others rank.Measure, long int) (rows int, c *backend.Choice
 	for p := range 1500 {
 		c.Order = append(c.Order, int32(p*37%1500))
 	}
-	chosen, drawn := c.Chosen()
+	chosen, drawn := c.Counts()
 	c.Row, c.Token, c.LogP = make([]int32, chosen), make([]int32, drawn), make([]float64, drawn)
 	return rows, c
 }
@@ -161,11 +163,11 @@ func TestChooseUndefined(t *testing.T) {
 		require.Equal(t, -1, c.Undefined)
 		chosen, drawn := 0, 0
 		for _, g := range c.Groups {
-			for j := range g.Draw {
+			for j := range g.DrawCount {
 				bad := slices.Contains([]int32{33, 20, 1141}, c.Row[chosen+j])
 				require.Equal(t, bad, math.IsNaN(c.LogP[drawn+j]))
 			}
-			chosen, drawn = chosen+g.Count, drawn+g.Draw
+			chosen, drawn = chosen+g.Count, drawn+g.DrawCount
 		}
 	}
 }
@@ -183,7 +185,7 @@ func TestChooseMisuse(t *testing.T) {
 				1499
 		},
 		"results for":          func(c *backend.Choice) { c.Token = nil },
-		"tokens that are draw": func(c *backend.Choice) { c.By[0] = rank.ByDraw },
+		"tokens that are draw": func(c *backend.Choice) { c.Measures[0] = rank.ByDraw },
 	} {
 		rows, c := choiceOf(rank.ByOrder, rank.ByNoise, 1100)
 		spoil(c)

@@ -56,7 +56,7 @@ func (m *images) describe(s backend.ConvShape) []int32 {
 	stride, offset := backend.ConvTarget(s)
 	for i, v := range [...]int{s.Batch, s.Height, s.Width, s.In, s.Out, s.OutHeight(), s.OutWidth(),
 		s.KH, s.KW,
-		max(s.Stride, 1), s.PadH, s.PadW, s.Factor(), stride, offset} {
+		max(s.Stride, 1), s.PadH, s.PadW, s.UpsampleFactor(), stride, offset} {
 		m.shape[i] = int32(v)
 	}
 	return m.shape[:]
@@ -96,7 +96,7 @@ type convolution struct {
 
 // most returns the number of images whose numbers and pixels the kernels can count.
 func (c *convolution) most() int {
-	image := c.Factor() * c.Height * c.Factor() * c.Width * c.In
+	image := c.UpsampleFactor() * c.Height * c.UpsampleFactor() * c.Width * c.In
 	if image >= convNumbers {
 		panic(fmt.Sprintf("Conv: an image has %d numbers, want less than %d", image, convNumbers))
 	}
@@ -126,8 +126,8 @@ func (b *Backend) convolve(c convolution) {
 	// Rows of bfloat16 windows are loaded in pieces of 8 numbers; those of int8 have a scale each.
 	gathered := m.as == backend.F32 || m.as == backend.BF16 && s.In%8 == 0
 	source := b.convInput(c, m.as == backend.BF16 && gathered)
-	if s.Up {
-		s.Up, s.Height, s.Width = false, 2*s.Height, 2*s.Width
+	if s.Upsample {
+		s.Upsample, s.Height, s.Width = false, 2*s.Height, 2*s.Width
 	}
 	pitch, offset := backend.ConvTarget(s)
 	pixels := s.Batch * s.OutHeight() * s.OutWidth()
@@ -159,10 +159,10 @@ var strideUnit = [...]int{backend.F32: 4, backend.BF16: 1}
 
 // convInput maps a convolution's input, and doubles it or rounds it to bfloat16 if needed.
 func (b *Backend) convInput(c convolution, round bool) devicePtr {
-	if c.scale == 0 && !c.silu && !c.Up && !round {
+	if c.scale == 0 && !c.silu && !c.Upsample && !round {
 		return c.x
 	}
-	as, up, each := backend.F32, c.Factor(), 1 // each: numbers per thread
+	as, up, each := backend.F32, c.UpsampleFactor(), 1 // each: numbers per thread
 	if round {
 		as = backend.BF16
 	}

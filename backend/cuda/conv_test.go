@@ -18,7 +18,7 @@ func TestConvInParts(t *testing.T) {
 	for _, up := range []bool{false, true} {
 		for _, as := range precisions {
 			s := backend.ConvShape{Batch: 5, Height: 4, Width: 3, In: 8, Out: 6, KH: 3, KW: 3, PadH: 1,
-				PadW: 1, Up: up}
+				PadW: 1, Upsample: up}
 			x := put(b, normal(1, s.Batch*s.Height*s.Width*s.In), s.Batch*s.Height*s.Width, s.In)
 			in := backend.ConvInput{Scale: put(b, normal(2, s.Batch*s.In), s.Batch, s.In),
 				Shift: put(b, normal(3, s.Batch*s.In), s.Batch, s.In), SiLU: true}

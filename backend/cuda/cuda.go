@@ -13,8 +13,8 @@ import (
 	"unmask/backend"
 )
 
-// Included reports whether this build supports GPUs.
-const Included = true
+// Supported reports whether this build supports GPUs.
+const Supported = true
 
 // Backend computes on one GPU. It may be called concurrently; calls take turns.
 //
@@ -102,7 +102,8 @@ func (b *Backend) Close() error {
 // Name returns the GPU's name, such as "cuda:0 NVIDIA H200".
 func (b *Backend) Name() string { return fmt.Sprintf("cuda:%d %s", b.Index, b.Model) }
 
-// MemoryFree implements backend.Roomy: what new tensors could take, of what the device has.
+// MemoryFree implements backend.MemoryReporter: what new tensors could take, of what the device
+// has.
 func (b *Backend) MemoryFree() (free, total int, err error) {
 	collectGarbage() // its unused tensors count as free memory
 	b.mu.Lock()

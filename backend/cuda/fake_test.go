@@ -32,14 +32,14 @@ func openOn(t testing.TB, l *fakecuda.Library) *Backend {
 // enough for large tiles.
 func openAny(t testing.TB) (*Backend, *fakecuda.Library) {
 	t.Helper()
-	if !fakecuda.OnGPU() {
+	if !fakecuda.UsesGPU() {
 		return open(t)
 	}
 	return openAs(t, "", 4), nil
 }
 
 // openAs opens a GPU and chooses kernels as for this number of multiprocessors, 0 for the GPU's
-// own. library is fakecuda.Driver's.
+// own. library is fakecuda.DriverPath's.
 func openAs(t testing.TB, library string, multiprocessors int) *Backend {
 	t.Helper()
 	b, err := New(Options{Library: library, Exact: true, Multiprocessors: multiprocessors})

@@ -59,9 +59,9 @@ const (
 	maxInt8 = math.MaxInt32 / (127 * 127)
 )
 
-// Unpacks implements backend.Unpacker: weights of block formats become bfloat16, because there are
-// no kernels for them.
-func (b *Backend) Unpacks() backend.Precision { return backend.BF16 }
+// DecodedPrecision implements backend.BlockDecoder: weights of block formats become bfloat16,
+// because there are no kernels for them.
+func (b *Backend) DecodedPrecision() backend.Precision { return backend.BF16 }
 
 // Pack copies a weight matrix to the device, a few rows at a time; all processors make the rows.
 func (b *Backend) Pack(out, in int, as backend.Precision, row backend.RowFunc) backend.Matrix {

@@ -23,7 +23,7 @@ const hopperMultiprocessors = 132
 // is its output head. An emulated GPU gets smaller shapes: as odd, and with several tiles in each
 // direction.
 func publishedShapes() (rows []int, shapes [][2]int) {
-	if fakecuda.OnGPU() {
+	if fakecuda.UsesGPU() {
 		return []int{1, 7, 129, 1024, 16384}, [][2]int{{768, 2304}, {3072, 768}, {768, 50258}}
 	}
 	return []int{1, 7, 131}, [][2]int{{40, 290}, {70, 513}}
@@ -138,7 +138,7 @@ func TestPublishedHeads(t *testing.T) {
 func TestAnyMultiprocessors(t *testing.T) {
 	const rows, in, out, length = 131, 64, 320, 131
 	x, w := normal(1, rows*in), normal(2, out*in)
-	library := fakecuda.Driver(t)
+	library := fakecuda.DriverPath(t)
 	results := func(multiprocessors int) (all [][]float32, sums [][]float64) {
 		b := openAs(t, library, multiprocessors)
 		dx := put(b, x, rows, in)

@@ -8,8 +8,8 @@ import (
 	"unmask/backend"
 )
 
-// Included reports whether this build supports GPUs.
-const Included = false
+// Supported reports whether this build supports GPUs.
+const Supported = false
 
 var errLeftOut = errors.New("cuda: this build has no GPU support: it is in builds for Linux on " +
 	"amd64 and arm64 without the tag nocuda")

@@ -18,11 +18,11 @@ func BenchmarkTiles(b *testing.B) {
 	shapes, counts, outcomes := [][2]int{{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}},
 		[]int{16, 64, 256, 1024, 4096, 16384}, 50258
 	depth := 768 // the head's
-	if !fakecuda.OnGPU() {
+	if !fakecuda.UsesGPU() {
 		shapes, counts, outcomes = [][2]int{{64, 256}}, []int{16}, 200
 		depth = 64
 	}
-	dev := openAs(b, fakecuda.Driver(b), 0)
+	dev := openAs(b, fakecuda.DriverPath(b), 0)
 	for _, as := range precisions {
 		for _, s := range shapes {
 			m := packed(dev, normal(1, s[0]*s[1]), s[1], s[0], as).(*matrix)

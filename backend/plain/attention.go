@@ -62,8 +62,8 @@ func (d *Device) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, h
 		for i := range s.Rows {
 			for j := range h.Heads {
 				q := row(q, s.Row+i)[j*h.HeadDim:][:h.HeadDim]
-				first := h.From(s.Pos + i)
-				p := make([]float64, h.Sees(s.Pos+i)-first)
+				first := h.FirstKey(s.Pos + i)
+				p := make([]float64, h.EndKey(s.Pos+i)-first)
 				for t := range p {
 					p[t] = dot(q, vector(k, s.Seq, j/group, first+t)) * scale
 				}

@@ -42,7 +42,7 @@ func input(in backend.ConvInput, b, c, channels int, v float32) float32 {
 // eachWindow visits the pixels of the result. pixel is a pixel's index; source is the index of x's
 // pixel under a tap, -1 outside the image.
 func eachWindow(s backend.ConvShape, visit func(b, pixel int, source func(kh, kw int) int)) {
-	oh, ow, stride, up := s.OutHeight(), s.OutWidth(), max(s.Stride, 1), s.Factor()
+	oh, ow, stride, up := s.OutHeight(), s.OutWidth(), max(s.Stride, 1), s.UpsampleFactor()
 	for pixel := range s.Batch * oh * ow {
 		b, y, x := pixel/(oh*ow), pixel/ow%oh, pixel%ow
 		visit(b, pixel, func(kh, kw int) int {

@@ -86,7 +86,7 @@ func (c *chat) read() (messages []byte, err error) {
 	case c.question != "":
 		messages, err = chats.Ask(c.system, c.question)
 	}
-	return messages, Wrap(c.flag(), atomicfile.Cause(err))
+	return messages, Wrap(c.flag(), atomicfile.WithoutPath(err))
 }
 
 // flag returns the flag of the messages.

@@ -92,14 +92,14 @@ func readInputs(name string) ([]unmask.Input, error) {
 		read = unmask.ReadFASTA
 	}
 	list, err := read(in)
-	return list, Wrap(name, atomicfile.Cause(err))
+	return list, Wrap(name, atomicfile.WithoutPath(err))
 }
 
 // readText reads the text on standard input, without the newline at its end.
 func readText() (string, error) {
 	data, err := io.ReadAll(io.LimitReader(os.Stdin, tokenizers.MaxText+2))
 	if err != nil {
-		return "", Wrap("standard input", atomicfile.Cause(err))
+		return "", Wrap("standard input", atomicfile.WithoutPath(err))
 	}
 	if len(data) > tokenizers.MaxText+1 {
 		return "", Usage("standard input has more than %d bytes", tokenizers.MaxText)

@@ -55,8 +55,8 @@ func TestGGUF(t *testing.T) {
 		return parity.Logits(t, got, parity.Count(len(tokens)), expected.Shape[2])
 	}
 	parity.Close(t, want, logits(valued{cpu.New(cpu.Options{})}), 1e-4)
-	if cuda.Included { // unpacked to bfloat16, in half of the memory of float32
-		b, err := cuda.New(cuda.Options{Library: fakecuda.Driver(t)})
+	if cuda.Supported { // unpacked to bfloat16, in half of the memory of float32
+		b, err := cuda.New(cuda.Options{Library: fakecuda.DriverPath(t)})
 		require.NoError(t, err)
 		parity.Close(t, want, logits(b), 5e-2)
 		require.NotEqual(t, logits(valued{b}), logits(b))

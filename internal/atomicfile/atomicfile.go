@@ -75,7 +75,7 @@ func createMode(name string, mode fs.FileMode) (*File, error) {
 	tmp := filepath.Join(dir, "."+base+"."+rand.Text()[:8]+tmpSuffix)
 	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return nil, Shown(name, err)
+		return nil, WithoutTempName(name, err)
 	}
 	hidden.set(tmp, true)
 	return &File{name: name, tmp: tmp, file: file, w: bufio.NewWriterSize(file, 1<<16)}, nil
@@ -134,7 +134,7 @@ func checkParent(name string) error {
 func Open(name string) (*os.File, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: Cause(err)}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: WithoutPath(err)}
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is a %s, want a file", name, Kind(info))
@@ -225,16 +225,16 @@ func removeLeftovers(dir, base string) {
 // Write implements io.Writer.
 func (f *File) Write(p []byte) (int, error) {
 	n, err := f.w.Write(p)
-	return n, Shown(f.name, err)
+	return n, WithoutTempName(f.name, err)
 }
 
 // WriteAt implements io.WriterAt, over what was written.
 func (f *File) WriteAt(p []byte, at int64) (int, error) {
 	if err := f.w.Flush(); err != nil {
-		return 0, Shown(f.name, err)
+		return 0, WithoutTempName(f.name, err)
 	}
 	n, err := f.file.WriteAt(p, at)
-	return n, Shown(f.name, err)
+	return n, WithoutTempName(f.name, err)
 }
 
 // Name returns the name that Commit gives the file.
@@ -244,7 +244,7 @@ func (f *File) Name() string { return f.name }
 func (f *File) Commit() error { return f.CommitAs(f.name) }
 
 // CommitAs is Commit under another name in the same directory.
-func (f *File) CommitAs(name string) error { return Shown(name, f.commit(name)) }
+func (f *File) CommitAs(name string) error { return WithoutTempName(name, f.commit(name)) }
 
 func (f *File) commit(name string) error {
 	if f.tmp == "" {
@@ -312,15 +312,15 @@ func SyncDir(name string) error {
 	return cmp.Or(d.Sync(), d.Close())
 }
 
-// Part returns the name for the finished part of a file whose run was stopped.
-func Part(name string) string {
+// PartialName returns the name for the finished part of a file whose run was stopped.
+func PartialName(name string) string {
 	ext := filepath.Ext(name)
 	return strings.TrimSuffix(name, ext) + ".part" + ext
 }
 
-// Shown replaces the path of a hidden file in an error by the name that the file gets; other errors
-// and nil stay.
-func Shown(name string, err error) error {
+// WithoutTempName replaces the path of a hidden file in an error by the name that the file gets;
+// other errors and nil stay.
+func WithoutTempName(name string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: p.Op, Path: name, Err: p.Err}
 	}
@@ -330,16 +330,16 @@ func Shown(name string, err error) error {
 	return err
 }
 
-// Named replaces the path in an error by name.
-func Named(name string, err error) error {
+// WithPath replaces the path in an error by name.
+func WithPath(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", name, Cause(err))
+	return fmt.Errorf("%s: %w", name, WithoutPath(err))
 }
 
-// Cause returns an error of a file without its path.
-func Cause(err error) error {
+// WithoutPath returns an error of a file without its path.
+func WithoutPath(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}

@@ -192,7 +192,7 @@ func names(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// Words has the name of a file once and no name of a system call, however the error is wrapped.
+// Message has the name of a file once and no name of a system call, however the error is wrapped.
 func TestWords(t *testing.T) {
 	t.Chdir(t.TempDir())
 	_, missing := os.Open("x")
@@ -204,7 +204,7 @@ func TestWords(t *testing.T) {
 		{missing, "x: no such file"},
 		{fmt.Errorf("--out: %w", missing), "--out: x: no such file"},
 		{fmt.Errorf("x: %w", missing), "x: no such file"},
-		{fmt.Errorf("x: %w", Cause(missing)), "x: no such file"},
+		{fmt.Errorf("x: %w", WithoutPath(missing)), "x: no such file"},
 		{fmt.Errorf("%w and %w", missing, missing), "x: no such file and x: no such file"},
 		{errors.Join(errors.New("first"), missing), "first\nx: no such file"},
 		{&fs.PathError{Op: "write", Path: "y", Err: fs.ErrClosed}, "y: file already closed"},
@@ -212,7 +212,7 @@ func TestWords(t *testing.T) {
 			"b: permission denied"},
 		{errors.New("open x: no such file or directory"), "open x: no such file or directory"},
 	} {
-		require.Equal(t, c.want, Words(c.err))
+		require.Equal(t, c.want, Message(c.err))
 	}
 }
 

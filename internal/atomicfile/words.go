@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// Words returns an error's text for people. Where the error is about a file, "x: no such file"
+// Message returns an error's text for people. Where the error is about a file, "x: no such file"
 // stands in place of Go's "open x: no such file or directory", and the name is there once. Commands
 // print errors with it; errors themselves keep Go's form, so that errors.Is and errors.As find what
 // they wrap.
-func Words(err error) string {
+func Message(err error) string {
 	text := err.Error()
 	var each func(error)
 	each = func(err error) {

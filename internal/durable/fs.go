@@ -114,7 +114,7 @@ var errLocked = errors.New("another process is writing it")
 // file, if the filesystem allows to remove it, and the error names name.
 func writeFile(fsys FS, dir, name string, data []byte) (err error) {
 	tmp := filepath.Join(dir, temporary(name))
-	defer func() { err = atomicfile.Shown(filepath.Join(dir, name), err) }()
+	defer func() { err = atomicfile.WithoutTempName(filepath.Join(dir, name), err) }()
 	f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err

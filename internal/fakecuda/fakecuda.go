@@ -23,8 +23,8 @@ import (
 // they use an emulated one. By default they use a GPU if the system has one.
 const TestGPU = "UNMASK_TEST_GPU"
 
-// OnGPU reports whether tests that can use a GPU should use one.
-func OnGPU() bool {
+// UsesGPU reports whether tests that can use a GPU should use one.
+func UsesGPU() bool {
 	switch os.Getenv(TestGPU) {
 	case "1":
 		return true
@@ -40,20 +40,20 @@ func OnGPU() bool {
 	return false
 }
 
-// Driver returns the path of the driver library for a test: "" means the system's, if OnGPU, and
-// otherwise it is Build's.
-func Driver(t testing.TB) string {
+// DriverPath returns the path of the driver library for a test: "" means the system's, if UsesGPU,
+// and otherwise it is BuildLibrary's.
+func DriverPath(t testing.TB) string {
 	t.Helper()
-	if OnGPU() {
+	if UsesGPU() {
 		return ""
 	}
-	return Build(t)
+	return BuildLibrary(t)
 }
 
-// Build returns the path of a driver library that only this test uses, so that no other test sees
-// its calls, failures or memory. It skips the test if there is no C++ compiler, or if the kernels'
-// sources are missing.
-func Build(t testing.TB) string {
+// BuildLibrary returns the path of a driver library that only this test uses, so that no other test
+// sees its calls, failures or memory. It skips the test if there is no C++ compiler, or if the
+// kernels' sources are missing.
+func BuildLibrary(t testing.TB) string {
 	t.Helper()
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
 		t.Skip("package cuda is for Linux on amd64 and arm64")

@@ -34,7 +34,7 @@ type Library struct {
 // Open builds a library of the test's own and opens it.
 func Open(t testing.TB) *Library {
 	t.Helper()
-	l := &Library{Path: Build(t)}
+	l := &Library{Path: BuildLibrary(t)}
 	handle, err := purego.Dlopen(l.Path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	require.NoError(t, err)
 	purego.RegisterLibFunc(&l.Calls, handle, "fake_calls")

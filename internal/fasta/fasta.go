@@ -26,9 +26,9 @@ func IsFile(name string) bool {
 	return false
 }
 
-// Begins reports whether a file whose first bytes are head is FASTA: its first line begins with >,
-// or with ; and a line with > follows.
-func Begins(head []byte) bool {
+// HasHeader reports whether a file whose first bytes are head is FASTA: its first line begins with
+// >, or with ; and a line with > follows.
+func HasHeader(head []byte) bool {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte(mark)), " \t\r\n")
 	comment := bytes.HasPrefix(head, []byte(";"))
 	return bytes.HasPrefix(head, []byte(">")) ||
@@ -123,7 +123,7 @@ func foreign(line string) error {
 	case strings.HasPrefix(line, "\x1f\x8b"):
 		return errors.New("the file is compressed by gzip, want it unpacked")
 	}
-	return sniff.Instead([]byte(line))
+	return sniff.CheckPlaceholder([]byte(line))
 }
 
 // Append adds a record, its sequence in lines of 60.

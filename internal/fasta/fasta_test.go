@@ -40,7 +40,7 @@ func TestReadKinds(t *testing.T) {
 			again, err := Read(strings.NewReader(text))
 			require.NoError(t, err)
 			require.Equal(t, want, again)
-			require.True(t, Begins([]byte(text)))
+			require.True(t, HasHeader([]byte(text)))
 		})
 	}
 	for _, name := range []string{"a.fasta", "b.FASTA", "c.fas", "x.y.Fa", "d.FAA", "e.fna"} {
@@ -50,7 +50,7 @@ func TestReadKinds(t *testing.T) {
 		require.False(t, IsFile(name), name)
 	}
 	for _, head := range []string{"", "EVQ\n>a", "; a text", "\ufeffEVQ"} {
-		require.False(t, Begins([]byte(head)), head)
+		require.False(t, HasHeader([]byte(head)), head)
 	}
 }
 

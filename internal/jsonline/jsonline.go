@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// Plain returns an error of encoding/json in words that name no types of Go, such as "steps is a
-// string, want an integer".
-func Plain(err error) error {
+// PlainError returns an error of encoding/json in words that name no types of Go, such as "steps is
+// a string, want an integer".
+func PlainError(err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
@@ -30,13 +30,13 @@ func Plain(err error) error {
 	return fmt.Errorf("%s is %s, want %s", field, found(wrong.Value), want(wrong.Type))
 }
 
-// Strict decodes a line with one value that Check allows. An unknown name is an error, in the words
-// of Plain.
-func Strict(line []byte, v any) error {
+// DecodeStrict decodes a line with one value that Check allows. An unknown name is an error, in the
+// words of PlainError.
+func DecodeStrict(line []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return Plain(err)
+		return PlainError(err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return errors.New("more than one value")
@@ -74,9 +74,9 @@ func want(t reflect.Type) string {
 	return "an object"
 }
 
-// Missing returns the first of keys that an object lacks or has as null, both of which
+// MissingKey returns the first of keys that an object lacks or has as null, both of which
 // encoding/json leaves at 0; "" if it has all.
-func Missing(line []byte, keys ...string) string {
+func MissingKey(line []byte, keys ...string) string {
 	var there map[string]json.RawMessage
 	if json.Unmarshal(line, &there) != nil {
 		return ""
@@ -89,19 +89,19 @@ func Missing(line []byte, keys ...string) string {
 	return ""
 }
 
-// Finite returns nil for what JSON has no number for.
-func Finite(x float64) *float64 {
+// FiniteOrNil returns nil for what JSON has no number for.
+func FiniteOrNil(x float64) *float64 {
 	if math.IsInf(x, 0) || math.IsNaN(x) {
 		return nil
 	}
 	return &x
 }
 
-// Finites returns Finite of each number.
-func Finites(list []float64) []*float64 {
+// FinitesOrNil returns FiniteOrNil of each number.
+func FinitesOrNil(list []float64) []*float64 {
 	out := make([]*float64, len(list))
 	for i, x := range list {
-		out[i] = Finite(x)
+		out[i] = FiniteOrNil(x)
 	}
 	return out
 }

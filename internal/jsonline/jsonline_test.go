@@ -36,20 +36,20 @@ func TestPlain(t *testing.T) {
 		`[]`:                          "the value is an array, want an object",
 		`{"name":`:                    "unexpected end of JSON input",
 	} {
-		require.EqualError(t, Plain(json.Unmarshal([]byte(line), new(outer))), want, line)
+		require.EqualError(t, PlainError(json.Unmarshal([]byte(line), new(outer))), want, line)
 	}
 }
 
 func TestMissing(t *testing.T) {
-	require.Equal(t, "", Missing([]byte(`{"a":0,"b":[]}`), "a", "b"))
-	require.Equal(t, "b", Missing([]byte(`{"a":0}`), "a", "b", "c"))
-	require.Equal(t, "a", Missing([]byte(`{"a":null}`), "a"))
-	require.Equal(t, "a", Missing([]byte(`{"A":1}`), "a"))
+	require.Equal(t, "", MissingKey([]byte(`{"a":0,"b":[]}`), "a", "b"))
+	require.Equal(t, "b", MissingKey([]byte(`{"a":0}`), "a", "b", "c"))
+	require.Equal(t, "a", MissingKey([]byte(`{"a":null}`), "a"))
+	require.Equal(t, "a", MissingKey([]byte(`{"A":1}`), "a"))
 }
 
 func TestStrict(t *testing.T) {
 	var o outer
-	require.NoError(t, Strict([]byte(`{"steps":3,"parts":{"a":{"seed":1}}}`), &o))
+	require.NoError(t, DecodeStrict([]byte(`{"steps":3,"parts":{"a":{"seed":1}}}`), &o))
 	require.Equal(t, 3, o.Steps)
 	for line, want := range map[string]string{
 		`{"name":"a"} {}`:                      "more than one value",
@@ -61,9 +61,9 @@ func TestStrict(t *testing.T) {
 		`{"list":` + strings.Repeat("[", 70):   "unexpected EOF",
 		`{"name":` + strings.Repeat(" ", 9000): "unexpected EOF",
 	} {
-		require.EqualError(t, Strict([]byte(line), &o), want, line)
+		require.EqualError(t, DecodeStrict([]byte(line), &o), want, line)
 	}
-	_, err := Object([]byte(strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1)))
+	_, err := ReadObject([]byte(strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1)))
 	var refused *Error
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, TooDeep, refused.Kind)

@@ -17,11 +17,11 @@ type Kind uint8
 
 // The kinds.
 const (
-	Syntax  Kind = iota // no JSON, or not the JSON that is wanted
-	NotUTF8             // bytes that are no UTF-8, or half of a surrogate pair
-	TooDeep             // more than MaxDepth lists and objects within each other
-	TooMany             // more entries in a list or object than Limits.Items
-	Twice               // a name that an object has twice
+	Syntax        Kind = iota // no JSON, or not the JSON that is wanted
+	NotUTF8                   // bytes that are no UTF-8, or half of a surrogate pair
+	TooDeep                   // more than MaxDepth lists and objects within each other
+	TooMany                   // more entries in a list or object than Limits.Items
+	DuplicateName             // a name that an object has twice
 )
 
 // Error is why a text is not strict JSON.
@@ -47,8 +47,8 @@ type Limits struct {
 // MaxDepth is the largest Depth that Check allows.
 const MaxDepth = 64
 
-// Object reads a text that is one JSON object and what Check allows. The error is an *Error.
-func Object(text []byte) (map[string]json.RawMessage, error) {
+// ReadObject reads a text that is one JSON object and what Check allows. The error is an *Error.
+func ReadObject(text []byte) (map[string]json.RawMessage, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, refuse(Syntax, "body is empty, want one JSON object")
 	}
@@ -57,7 +57,7 @@ func Object(text []byte) (map[string]json.RawMessage, error) {
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(text, &object); err != nil || object == nil {
-		return nil, refuse(Syntax, "body is %s, want one JSON object", KindOf(text))
+		return nil, refuse(Syntax, "body is %s, want one JSON object", ValueKind(text))
 	}
 	return object, nil
 }
@@ -119,7 +119,7 @@ func (l Limits) scan(text []byte) error {
 			if top.names != nil && !top.value {
 				name := token.(string)
 				if top.names[name] {
-					return &Error{Kind: Twice, Name: name,
+					return &Error{Kind: DuplicateName, Name: name,
 						Message: fmt.Sprintf("%.40q is there twice, want it once", name)}
 				}
 				top.names[name], top.value = true, true
@@ -187,8 +187,8 @@ func CheckPairs(text []byte) error {
 	return nil
 }
 
-// KindOf names what a JSON value is, for errors.
-func KindOf(raw []byte) string {
+// ValueKind names what a JSON value is, for errors.
+func ValueKind(raw []byte) string {
 	raw = bytes.TrimLeft(raw, " \t\r\n")
 	if len(raw) == 0 {
 		return "nothing"

@@ -21,7 +21,7 @@
 //	Q3_K  256 values, 110 bytes: 32 bytes of third bits, 64 of four values, 12 of sixteen 6-bit
 //	                             scales, d                         y = d*(scale-32)*(q-4)
 //
-// Products take the first five, see Types; the others are held in one of them, see Held.
+// Products take the first five, see Types; the others are held in one of them, see ProductType.
 package quant
 
 import (
@@ -57,7 +57,7 @@ type layout struct {
 	offset        int // subtracted from the integers
 	mins          bool
 	at            int  // where d is; m follows it
-	held          Type // see Held
+	held          Type // see ProductType
 }
 
 var layouts = [...]layout{
@@ -81,13 +81,13 @@ var curve = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53
 // Types lists the formats that products take.
 func Types() []Type { return []Type{Q8_0, Q4_0, Q4_K, Q5_K, Q6_K} }
 
-// Held returns the format that products take in place of t: itself, one with the same values (Q8_0
-// for Q5_0 and IQ4_NL, Q6_K for Q3_K), or Q8_0, with values rounded to a 127th of the largest of 32
-// (for Q4_1, Q5_1 and Q2_K). See Hold.
-func (t Type) Held() Type { return layouts[t].held }
+// ProductType returns the format that products take in place of t: itself, one with the same values
+// (Q8_0 for Q5_0 and IQ4_NL, Q6_K for Q3_K), or Q8_0, with values rounded to a 127th of the largest
+// of 32 (for Q4_1, Q5_1 and Q2_K). See ConvertForProducts.
+func (t Type) ProductType() Type { return layouts[t].held }
 
-// Rounds reports whether Held's format does not have the same values.
-func (t Type) Rounds() bool { return t != t.Held() && t.Mins() }
+// LosesPrecision reports whether ProductType's format does not have the same values.
+func (t Type) LosesPrecision() bool { return t != t.ProductType() && t.Mins() }
 
 // Parse returns the format of a name such as Q4_K.
 func Parse(name string) (Type, bool) {
@@ -269,10 +269,10 @@ func Decode(t Type, dst []float32, data []byte) {
 	}
 }
 
-// Hold writes blocks of t to dst in the format that products take, t.Held(), as whole blocks of
-// both. The scales must be finite.
-func Hold(t Type, dst, data []byte) {
-	if t.Rounds() {
+// ConvertForProducts writes blocks of t to dst in the format that products take, t.ProductType(),
+// as whole blocks of both. The scales must be finite.
+func ConvertForProducts(t Type, dst, data []byte) {
+	if t.LosesPrecision() {
 		x := make([]float32, t.Values())
 		for size := t.Values() / 32 * Q8_0.Bytes(); len(data) > 0; data, dst = data[t.Bytes():],
 			dst[size:] {
@@ -281,7 +281,7 @@ func Hold(t Type, dst, data []byte) {
 		}
 		return
 	}
-	held, l := t.Held(), layouts[t]
+	held, l := t.ProductType(), layouts[t]
 	var b Block
 	for ; len(data) > 0; data, dst = data[l.bytes:], dst[held.Bytes():] {
 		if t == held {

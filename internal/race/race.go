@@ -11,16 +11,16 @@ import (
 	"unmask/internal/simd/screen"
 )
 
-// None is the winner if no outcome exceeds the bar.
-const None = -1
+// NoWinner is the winner if no outcome exceeds the bar.
+const NoWinner = -1
 
-// Winner returns the outcome x with the largest p(x)*scale/Time(word x) above bar, and p(x); None
-// if there is none. p(x) is exp(logits[x]-logSum). Word x is in the position's Token block x/4.
-// Nearly all outcomes are skipped because of their logits and words alone, which does not change
-// the result: see minLogit.
+// Winner returns the outcome x with the largest p(x)*scale/Time(word x) above bar, and p(x);
+// NoWinner if there is none. p(x) is exp(logits[x]-logSum). Word x is in the position's Token block
+// x/4. Nearly all outcomes are skipped because of their logits and words alone, which does not
+// change the result: see minLogit.
 func Winner(s philox.Stream, position int, logits []float32, logSum, scale, bar float32) (
 	winner int, p float32) {
-	winner, best := None, bar
+	winner, best := NoWinner, bar
 	least := minLogit(best/scale, logSum)
 	draws := s.Blocks(position, philox.Token)
 	ops := screen.Ops(simd.Default().ISA)

@@ -7,10 +7,10 @@ import (
 	"fmt"
 )
 
-// Instead returns an error that says what a file is if it begins as one that stands for another: a
-// Git LFS pointer (https://github.com/git-lfs/git-lfs, docs/spec.md), an HTML page or a server's
-// error in JSON. It returns nil for any other file.
-func Instead(head []byte) error {
+// CheckPlaceholder returns an error that says what a file is if it begins as one that stands for
+// another: a Git LFS pointer (https://github.com/git-lfs/git-lfs, docs/spec.md), an HTML page or a
+// server's error in JSON. It returns nil for any other file.
+func CheckPlaceholder(head []byte) error {
 	head = head[:min(len(head), 512)]
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
 	switch lower := bytes.ToLower(text); {

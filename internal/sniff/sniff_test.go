@@ -23,7 +23,7 @@ func TestInstead(t *testing.T) {
 		"zip":         {"PK\x03\x04", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := Instead([]byte(c.head))
+			err := CheckPlaceholder([]byte(c.head))
 			if c.want == "" {
 				require.NoError(t, err)
 				return

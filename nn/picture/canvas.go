@@ -126,7 +126,7 @@ func (v *Canvas) SwapThird() { v.X, v.third = v.third, v.X }
 // Double repeats every pixel twice in both directions, then convolves.
 func (v *Canvas) Double(c *Doubling) {
 	s, e := v.shape(&c.Conv), backend.Epilogue{Bias: c.b}
-	s.Up = true
+	s.Upsample = true
 	v.resize(s, func() {
 		if d, ok := v.Backend.(backend.Doubler); ok {
 			d.ConvDoubled(v.H, v.X, s, &c.folded, backend.ConvInput{}, e)

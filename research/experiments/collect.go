@@ -39,7 +39,7 @@ func (c *Collected) Pending(n int) (list []int) {
 // Put appends the result of point i, as JSON.
 func (c *Collected) Put(i int, _ uint64, data []byte) error {
 	var r Result
-	err := jsonline.Strict(data, &r)
+	err := jsonline.DecodeStrict(data, &r)
 	if err == nil {
 		err = r.check()
 	}
@@ -78,7 +78,7 @@ func (c *Collected) Digest(i int) (digest string, ok bool) {
 // DigestOf returns a hash of a JSON result without its times and its machine.
 func DigestOf(data []byte) string {
 	var r Result
-	if jsonline.Strict(data, &r) != nil {
+	if jsonline.DecodeStrict(data, &r) != nil {
 		return "none"
 	}
 	return digestOf(r)

@@ -126,7 +126,7 @@ func CheckJournals(dir string, kinds ...string) error {
 // parse returns the contents of the whole lines and their size in bytes.
 func parse(data []byte) (h header, results []Result, size int, err error) {
 	lines, size := durable.WholeLines(data)
-	if len(lines) == 0 || jsonline.Strict(lines[0], &h) != nil || h.Settings == nil {
+	if len(lines) == 0 || jsonline.DecodeStrict(lines[0], &h) != nil || h.Settings == nil {
 		return h, nil, 0, errors.New("line 1 has no settings: not results of unmask sweep")
 	}
 	for k, line := range lines[1:] {
@@ -143,10 +143,10 @@ func parse(data []byte) (h header, results []Result, size int, err error) {
 }
 
 func parseResult(line []byte) (r Result, err error) {
-	if err := jsonline.Strict(line, &r); err != nil {
+	if err := jsonline.DecodeStrict(line, &r); err != nil {
 		return r, err
 	}
-	if key := jsonline.Missing(line, "sampler", "seed", "metrics"); key != "" {
+	if key := jsonline.MissingKey(line, "sampler", "seed", "metrics"); key != "" {
 		return r, fmt.Errorf("%s is missing, want a line of unmask sweep", key)
 	}
 	return r, r.check()

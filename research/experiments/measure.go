@@ -31,10 +31,10 @@ type Measure struct {
 // UnmarshalJSON implements json.Unmarshaler. It refuses unknown keys, and a value that is missing.
 func (m *Measure) UnmarshalJSON(data []byte) error {
 	type fields Measure // without this method
-	if err := jsonline.Strict(data, (*fields)(m)); err != nil {
+	if err := jsonline.DecodeStrict(data, (*fields)(m)); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	if jsonline.Missing(data, "value") != "" {
+	if jsonline.MissingKey(data, "value") != "" {
 		return errors.New("metrics: value is missing, want a number")
 	}
 	return nil

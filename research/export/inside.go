@@ -190,7 +190,7 @@ func (o *observer) Attention(block int, p *model.Pass, q, k, v *tensor.Dense, h 
 		for i, row := range p.At {
 			pos := int(p.Pos[i])
 			softmaxOf(dst[(j*n+int(row))*n:][:n], queries[(i*h.Heads+j)*h.HeadDim:][:h.HeadDim], key,
-				at[h.From(pos):h.Sees(pos)])
+				at[h.FirstKey(pos):h.EndKey(pos)])
 		}
 	}
 }

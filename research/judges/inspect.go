@@ -84,12 +84,12 @@ func Inspect(ctx context.Context, name, as string, progress func(hub.Progress)) 
 		r.Memory[p.String()] = unmask.WeightBytes(set)(p)
 	}
 	for _, d := range slices.Sorted(maps.Keys(r.DTypes)) {
-		if q, ok := quant.Parse(d); ok && q != q.Held() {
+		if q, ok := quant.Parse(d); ok && q != q.ProductType() {
 			how := "the same values"
-			if q.Rounds() {
+			if q.LosesPrecision() {
 				how = "rounded to a 127th of the largest of 32 values"
 			}
-			r.Notes = append(r.Notes, fmt.Sprintf("%v is held in memory as %v: %s", q, q.Held(), how))
+			r.Notes = append(r.Notes, fmt.Sprintf("%v is held in memory as %v: %s", q, q.ProductType(), how))
 		}
 	}
 	return r, nil

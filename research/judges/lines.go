@@ -29,7 +29,7 @@ type idList []int32
 func (l *idList) UnmarshalJSON(data []byte) error {
 	var list []*int32
 	if err := json.Unmarshal(data, &list); err != nil {
-		return fmt.Errorf("ids: %w", jsonline.Plain(err))
+		return fmt.Errorf("ids: %w", jsonline.PlainError(err))
 	}
 	if list == nil {
 		return nil
@@ -128,7 +128,7 @@ func parseTextLine(line []byte) (l textLine, err error) {
 	}
 	if err := json.Unmarshal(line, &l); err != nil {
 		if _, ok := errors.AsType[*json.SyntaxError](err); !ok {
-			return l, jsonline.Plain(err)
+			return l, jsonline.PlainError(err)
 		}
 		return l, fmt.Errorf("%w, want a JSON object with id, ids and text", err)
 	}

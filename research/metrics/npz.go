@@ -78,7 +78,7 @@ func arrayHeader(shape string) []byte {
 // SaveStats writes a file, whole or not at all.
 func SaveStats(name string, g Gaussian) error {
 	err := atomicfile.WriteFile(name, func(w io.Writer) error { return WriteStats(w, g) })
-	return atomicfile.Named(name, err)
+	return atomicfile.WithPath(name, err)
 }
 
 // LoadStats reads the statistics file at name.

@@ -83,7 +83,7 @@ func (it *Item) UnmarshalJSON(data []byte) error {
 	}
 	type plain Item // without this method
 	*it = Item{}
-	if err := jsonline.Strict(text, (*plain)(it)); err != nil {
+	if err := jsonline.DecodeStrict(text, (*plain)(it)); err != nil {
 		return err
 	}
 	it.Input = rest

@@ -133,7 +133,7 @@ func (j *Job) Settings(precision string) (runs.Settings, error) {
 	}
 	s := runs.Settings(j.Model.Identity(&j.request, &j.Run.Request))
 	s["model"], s["precision"] = fingerprint, precision
-	if gpu := unmask.GPU(j.Model.Backend); gpu != "" {
+	if gpu := unmask.DeviceKind(j.Model.Backend); gpu != "" {
 		s["device"] = gpu
 	}
 	if j.larger != nil {

@@ -15,7 +15,7 @@ import (
 
 // Close ends the output of a run that returned ran, and returns the names of what was written:
 // folder, contact sheet, film. After ErrStopped the latter two appear under other names, see
-// atomicfile.Part; after other errors they are not written.
+// atomicfile.PartialName; after other errors they are not written.
 func (p *Pictures) Close(ran error) (written []string, err error) {
 	if p.folder != nil {
 		err = p.folder.Close()
@@ -35,7 +35,7 @@ func (p *Pictures) Close(ran error) (written []string, err error) {
 			continue
 		}
 		if stopped {
-			file.name = atomicfile.Part(file.name)
+			file.name = atomicfile.PartialName(file.name)
 		}
 		data, err := file.encode()
 		if err == nil {
@@ -45,7 +45,7 @@ func (p *Pictures) Close(ran error) (written []string, err error) {
 			})
 		}
 		if err != nil {
-			return written, atomicfile.Named(file.name, err)
+			return written, atomicfile.WithPath(file.name, err)
 		}
 		written = append(written, file.name)
 	}

@@ -176,7 +176,7 @@ func (t *Texts) record(s Sample) TextRecord {
 }
 
 // Close ends the output of a run that returned ran. If ran is nil the file appears under its name.
-// The finished part of a stopped run appears under another name, see atomicfile.Part; after
+// The finished part of a stopped run appears under another name, see atomicfile.PartialName; after
 // other errors there is no file.
 func (t *Texts) Close(ran error) error {
 	defer t.file.Discard()
@@ -195,10 +195,10 @@ func (t *Texts) Close(ran error) error {
 	}
 	name := t.file.Name()
 	if stopped {
-		name = atomicfile.Part(name)
+		name = atomicfile.PartialName(name)
 		t.o.Say(fmt.Sprintf("%s has the finished ones, %d", name, t.written))
 	}
-	return atomicfile.Named(name, t.file.CommitAs(name))
+	return atomicfile.WithPath(name, t.file.CommitAs(name))
 }
 
 // drafts counts what self-speculation did.

@@ -42,25 +42,25 @@ func (t *Trace) Step(step *generate.Step) error {
 	if t == nil {
 		return nil
 	}
-	return atomicfile.Named(t.name, t.w.Write(step))
+	return atomicfile.WithPath(t.name, t.w.Write(step))
 }
 
 // Close ends the trace of a run that returned ran. If ran is nil the file appears under its name.
-// The trace of a stopped run appears under another name, see atomicfile.Part; after
+// The trace of a stopped run appears under another name, see atomicfile.PartialName; after
 // other errors there is no file.
 func (t *Trace) Close(ran error) error {
 	switch {
 	case t == nil:
 		return nil
 	case ran == nil:
-		return atomicfile.Named(t.name, t.w.Close())
+		return atomicfile.WithPath(t.name, t.w.Close())
 	case !errors.Is(ran, ErrStopped):
 		t.w.Discard()
 		return nil
 	}
-	part := atomicfile.Part(t.name)
+	part := atomicfile.PartialName(t.name)
 	if t.say != nil {
 		t.say(fmt.Sprintf("%s has the steps so far", part))
 	}
-	return atomicfile.Named(part, t.w.CloseAs(part))
+	return atomicfile.WithPath(part, t.w.CloseAs(part))
 }

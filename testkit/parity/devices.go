@@ -33,18 +33,18 @@ var Devices = []Device{
 
 // Slow reports whether a pass at the published sizes takes minutes, as on the reference device and
 // on an emulated GPU.
-func (d Device) Slow() bool { return d.Name == "plain" || d.Name == "cuda" && !fakecuda.OnGPU() }
+func (d Device) Slow() bool { return d.Name == "plain" || d.Name == "cuda" && !fakecuda.UsesGPU() }
 
 var gpu backend.Backend // that openCUDA opened
 
 // openCUDA opens the first GPU or, without one, an emulated one, once for all tests of a package.
 func openCUDA(t testing.TB) backend.Backend {
 	t.Helper()
-	if !cuda.Included {
+	if !cuda.Supported {
 		t.Skip("this build has no GPU support")
 	}
 	if gpu == nil {
-		b, err := cuda.New(cuda.Options{Library: fakecuda.Driver(t)})
+		b, err := cuda.New(cuda.Options{Library: fakecuda.DriverPath(t)})
 		require.NoError(t, err)
 		gpu = b
 	}

@@ -99,7 +99,7 @@ func (t *Template) render(messages []byte, o Options) (out text, err error) {
 	l, ok := conversation.(*list)
 	if !ok {
 		return text{}, fmt.Errorf("messages: found %s, want a JSON array",
-			jsonline.KindOf(messages))
+			jsonline.ValueKind(messages))
 	}
 	for i, m := range l.items {
 		if m, ok := m.(*dict); ok {

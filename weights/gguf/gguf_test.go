@@ -55,7 +55,7 @@ func requireHeld(t *testing.T, a *weights.Tensor, values []float32) {
 		quant.Decode(held, row, blocks)
 		for j, v := range row {
 			bound := 0.0
-			if from.Rounds() {
+			if from.LosesPrecision() {
 				largest := float32(0)
 				for _, w := range values[i*width+j/32*32:][:32] {
 					largest = max(largest, w, -w)

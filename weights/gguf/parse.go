@@ -39,7 +39,7 @@ var others = map[uint32]string{9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS
 func (f *File) parse(data []byte) ([]*weights.Tensor, map[string]string, error) {
 	r := &reader{rest: data[:min(len(data), MaxHeader)]}
 	magic := r.take(4, "the magic")
-	if err := cmp.Or(r.err, sniff.Instead(data)); err != nil {
+	if err := cmp.Or(r.err, sniff.CheckPlaceholder(data)); err != nil {
 		return nil, nil, err
 	}
 	if !bytes.Equal(magic, []byte("GGUF")) {

@@ -156,7 +156,7 @@ func recognise(r io.ReaderAt, size int64) (legacy bool, err error) {
 	case head[0] == 0x80:
 		return false, errors.New("a bare pickle file, " + advice)
 	}
-	if err := sniff.Instead(head); err != nil {
+	if err := sniff.CheckPlaceholder(head); err != nil {
 		return false, err
 	}
 	return false, fmt.Errorf("not a PyTorch checkpoint: it begins with %q", head[:min(8, len(head))])

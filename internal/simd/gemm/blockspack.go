@@ -28,8 +28,8 @@ func (k *Blocks) SizeB(depth int) int {
 	return depth / k.Type.Values() * groupWords[k.Type] * k.Columns
 }
 
-// Bytes returns the bytes of words.
-func Bytes(x []float32) []uint8 {
+// AsBytes returns the bytes of words.
+func AsBytes(x []float32) []uint8 {
 	if len(x) == 0 {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (k *Blocks) packFour(panel []float32, c int, b *quant.Block, g, all int) {
 
 // packGroup packs a block of another format in a column of a group.
 func (k *Blocks) packGroup(group []float32, c int, b *quant.Block) {
-	n, bytes := k.Columns, Bytes(group)
+	n, bytes := k.Columns, AsBytes(group)
 	if k.Type == quant.Q8_0 {
 		for w := range run / 4 {
 			word := binary.LittleEndian.Uint32(b.Q[4*w:])

@@ -116,9 +116,9 @@ func (k *Kernel) Offset() int32 {
 	return 0
 }
 
-// For returns the kernels for a format: F32, BF16 or Int8. Where the instruction set has two,
+// KernelFor returns the kernels for a format: F32, BF16 or Int8. Where the instruction set has two,
 // the one that wastes less of the given number of columns is chosen; 0 means many.
-func For(level simd.Level, f Format, columns int) *Kernel {
+func KernelFor(level simd.Level, f Format, columns int) *Kernel {
 	var best *Kernel
 	for _, k := range kernels(level, f) {
 		if best == nil || waste(k, columns) < waste(best, columns) {

@@ -414,7 +414,7 @@ func TestFMA(t *testing.T) {
 func TestForWastesLittle(t *testing.T) {
 	level := simd.Available()[0]
 	for _, columns := range []int{0, 16, 128, 768, 50258} {
-		k := For(level, F32, columns)
+		k := KernelFor(level, F32, columns)
 		for _, other := range kernels(level, F32) {
 			require.LessOrEqual(t, waste(k, columns), waste(other, columns))
 		}
@@ -423,7 +423,7 @@ func TestForWastesLittle(t *testing.T) {
 
 func BenchmarkMul(b *testing.B) {
 	for _, format := range []Format{F32, BF16, Int8} {
-		k := For(simd.Available()[0], format, 0)
+		k := KernelFor(simd.Available()[0], format, 0)
 		depth := 256 * formats[k.Format].values
 		o := pack(k, rand.New(rand.NewPCG(1, 1)), 4*k.Rows, depth)
 		c := make([]float32, 4*k.Rows*k.Columns)

@@ -42,7 +42,7 @@ type conv struct {
 	taps    int
 }
 
-// snake is the activation before a convolution, see backend.Snaker.
+// snake is the activation before a convolution, see backend.SnakeActivation.
 type snake struct {
 	Alpha weights.Param `weight:"alpha"` // [1, channels, 1]
 
@@ -80,7 +80,7 @@ type Codec struct {
 	Out        conv        `weight:"acoustic_decoder.conv2"` // 7 taps, to 1 channel
 
 	rate, frame int
-	b           backend.Snaker
+	b           backend.SnakeActivation
 	window      int        // frames decoded at a time, beside their margins
 	margin      int        // frames on each side on which a sample depends
 	mu          sync.Mutex // of w
@@ -156,7 +156,7 @@ func (c *Codec) Rate() int { return c.rate }
 // load packs the bound weights.
 func (c *Codec) load(o model.Options) error {
 	var ok bool
-	if c.b, ok = o.Backend.(backend.Snaker); !ok {
+	if c.b, ok = o.Backend.(backend.SnakeActivation); !ok {
 		c.b = cpu.New(cpu.Options{})
 	}
 	l := &nn.Loader{Backend: c.b}

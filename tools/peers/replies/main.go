@@ -215,7 +215,7 @@ func (o *options) load(arch string, sizes bench.Sizes) (*model.Loaded, error) {
 	if o.file != "" {
 		src, err = model.Open(o.file)
 	} else {
-		src, err = bench.Random(arch, sizes, weights.Q4_K)
+		src, err = bench.RandomSource(arch, sizes, weights.Q4_K)
 	}
 	if err != nil {
 		return nil, err
