@@ -125,21 +125,21 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if f.system != "" && !c.template.System() {
 		return usage("--system: the model's template leaves system messages out")
 	}
-	if f.watch && !terminal.Draws(os.Stderr) {
+	if f.watch && !terminal.CanRedraw(os.Stderr) {
 		return usage("--watch needs a terminal on standard error")
 	} else if f.watch {
 		c.watcher = terminal.NewWatcher(m, os.Stderr)
 	}
-	if !term.IsTerminal(int(os.Stdin.Fd())) || !terminal.Draws(os.Stderr) {
-		lines := bufio.NewScanner(terminal.Stdin{Until: ctx})
+	if !term.IsTerminal(int(os.Stdin.Fd())) || !terminal.CanRedraw(os.Stderr) {
+		lines := bufio.NewScanner(terminal.Stdin{Context: ctx})
 		lines.Buffer(nil, tokenizers.MaxText)
 		return c.talk(ctx, func() (string, error) { return readMessage(lines) })
 	}
-	c.interrupts = terminal.Interrupts(ctx)
+	c.interrupts = terminal.NotifyInterrupts(ctx)
 	if out := int(os.Stdout.Fd()); term.IsTerminal(out) {
 		c.columns = func() int { width, _, _ := term.GetSize(out); return width }
 	}
-	terminal.Say("%s. /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.", f.model)
+	terminal.Logf("%s. /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.", f.model)
 	return c.talk(ctx, terminal.NewLineEditor(ctx, "> ").Line)
 }
 
@@ -160,7 +160,7 @@ func (c *conversation) talk(ctx context.Context, read func() (string, error)) er
 			err = c.ask(ctx, c.messages, message)
 		}
 		if err != nil && ctx.Err() == nil { // the conversation goes on
-			terminal.Say("%s", oneLine(err))
+			terminal.Logf("%s", oneLine(err))
 		}
 	}
 	return ctx.Err()
@@ -182,7 +182,7 @@ func readMessage(lines *bufio.Scanner) (message string, err error) {
 func (c *conversation) command(ctx context.Context, name, rest string) error {
 	switch name {
 	case "/help":
-		terminal.Say("%s", chatHelp)
+		terminal.Logf("%s", chatHelp)
 	case "/new":
 		c.messages, c.left = nil, 0
 	case "/save":
@@ -253,7 +253,7 @@ func (c *conversation) load(name string) error {
 		c.system, messages = messages[0].Content, messages[1:]
 	}
 	c.messages = messages
-	terminal.Say("%s", terminal.Count(len(messages), "message"))
+	terminal.Logf("%s", terminal.FormatCount(len(messages), "message"))
 	return nil
 }
 
@@ -279,9 +279,9 @@ func (c *conversation) ask(ctx context.Context, before []chat.Message, message s
 	switch {
 	case err != nil:
 	case stopped && len(messages) < len(c.messages):
-		terminal.Say("the answer before it stays")
+		terminal.Logf("the answer before it stays")
 	case strings.TrimSpace(answer) == "":
-		terminal.Say("the answer is empty: ask in other words, or begin anew with /new")
+		terminal.Logf("the answer is empty: ask in other words, or begin anew with /new")
 	default:
 		c.messages = append(messages, chat.Message{Role: "assistant", Content: answer})
 	}
@@ -304,7 +304,7 @@ func (c *conversation) prepare(ctx context.Context, r *unmask.Request, messages 
 			continue
 		}
 		if err == nil && c.left > before {
-			terminal.Say("the oldest %d messages are not sent any more: the model has no room for them",
+			terminal.Logf("the oldest %d messages are not sent any more: the model has no room for them",
 				c.left)
 		}
 		return q, err
@@ -327,9 +327,9 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 		case <-ctx.Done():
 		}
 	}()
-	cut, progress := false, terminal.Later{Label: "steps"}
+	cut, progress := false, terminal.LazyProgress{Label: "steps"}
 	if c.watcher != nil {
-		c.watcher.Shows(of)
+		c.watcher.SetAnswer(of)
 	}
 	for step, failed := range generate.Each(ctx, c.of.Denoiser, generate.PoolOptions{Size: 1,
 		Store: c.store}, slices.Values([]generate.Request{r})) {
@@ -353,7 +353,7 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 		c.watcher.Clear()
 	}
 	if stopped = parent.Err() == nil && errors.Is(err, context.Canceled); stopped {
-		terminal.Say("stopped")
+		terminal.Logf("stopped")
 		err = nil
 	}
 	if err != nil {
@@ -361,11 +361,11 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 	}
 	shown := text
 	if c.columns != nil {
-		shown = terminal.Wrap(text, c.columns())
+		shown = terminal.WrapText(text, c.columns())
 	}
 	_, err = fmt.Fprintln(c.out, shown)
 	if cut {
-		terminal.Say("cut off at %s: --max-tokens gives an answer more room", terminal.Count(of.To-of.From, "token"))
+		terminal.Logf("cut off at %s: --max-tokens gives an answer more room", terminal.FormatCount(of.To-of.From, "token"))
 	}
 	return text, stopped, err
 }

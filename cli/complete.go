@@ -62,7 +62,7 @@ func complete(cmd *cobra.Command) {
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		list := values[f.Name]
-		if named := flags.Words(f); named != nil {
+		if named := flags.AllowedWords(f); named != nil {
 			list = words(named...)
 		}
 		if list != nil {

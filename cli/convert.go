@@ -53,7 +53,7 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 				}
 				return wrote(judges.ToGGUF(cmd.Context(), args[0], args[1], quantize), args[1])
 			}
-			o.Say = terminal.Say
+			o.Say = terminal.Logf
 			return wrote(pytorch.Convert(cmd.Context(), args[0], args[1], o), args[1])
 		},
 	}

@@ -60,7 +60,7 @@ func (d *deviceFlags) options() (unmask.Options, error) {
 	}
 	return unmask.Options{Device: d.device, Threads: d.threads, Precision: p, As: d.as,
 		Fit:      d.given != nil && !d.given(),
-		Progress: terminal.Download()}, nil
+		Progress: terminal.DownloadProgress()}, nil
 }
 
 // The embedded models, by the names that every command takes. For commands about images demo means

@@ -55,7 +55,7 @@ or with --each one tensor [tokens,W] a text, named by its number from 0.`,
 	f.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&f.out, "out", "", "`FILE` to write: .jsonl, .csv or .safetensors")
 	cmd.Flags().StringVar(&f.Prompt, "prompt-name", "", "`NAME` of the folder's prompt before each text")
-	cmd.Flags().BoolVar(&f.Each, "each", false, "a vector for each of a text's tokens")
+	cmd.Flags().BoolVar(&f.PerToken, "each", false, "a vector for each of a text's tokens")
 	flags.Int(cmd.Flags(), &f.Dimensions, param.Param{Name: "dimensions", Min: 1, Max: 1 << 20,
 		Default: "0", Zero: "all", Help: "the first numbers of each vector, 0 for all or truncate_dim"})
 	return cmd
@@ -72,11 +72,11 @@ func (f *embedFlags) run(ctx context.Context, file string) error {
 		end = f.out[max(at, 0):]
 	}
 	write := vectorFiles[end]
-	if write == nil || f.Each && end == ".csv" {
+	if write == nil || f.PerToken && end == ".csv" {
 		return usage("--out is %s, want a name that ends in .jsonl, .csv (without --each) or .safetensors",
 			param.Quote(f.out))
 	}
-	if f.Each && f.Dimensions != 0 {
+	if f.PerToken && f.Dimensions != 0 {
 		return usage("--each with --dimensions, want it without")
 	}
 	if err := checkFile("--out", f.out); err != nil {
@@ -96,21 +96,21 @@ func (f *embedFlags) run(ctx context.Context, file string) error {
 	}
 	list, cut := make([]*embed.Text, len(records)), 0
 	for i, r := range records {
-		if list[i], err = e.Read(r.Sequence, f.Options); err != nil {
+		if list[i], err = e.Tokenize(r.Sequence, f.Options); err != nil {
 			return fmt.Errorf("text %d (%.40s): %w", i+1, r.Name, err)
 		}
-		cut += min(list[i].Cut, 1)
+		cut += min(list[i].Truncated, 1)
 	}
 	if cut > 0 {
-		terminal.Say("note: %s cut, as sentence-transformers does", terminal.Count(cut, "long text"))
+		terminal.Logf("note: %s cut, as sentence-transformers does", terminal.FormatCount(cut, "long text"))
 	}
 	vectors, err := e.Embed(ctx, list, f.Options)
 	if err != nil {
 		return err
 	}
 	var tokens []int // of each text, nil for one vector each
-	for i := 0; i < len(list) && f.Each; i++ {
-		tokens = append(tokens, list[i].Own())
+	for i := 0; i < len(list) && f.PerToken; i++ {
+		tokens = append(tokens, list[i].ContentTokens())
 	}
 	if f.out == "" {
 		return write(stdout, records, vectors, tokens)

@@ -43,7 +43,7 @@ or text_ids, null_before_last and so on of null_ids, and prompt_ids of the promp
 		"safetensors `FILE` with pixels F32 [B,3,H,W]")
 	cmd.Flags().StringVar(&f.texts, "texts", "",
 		"safetensors `FILE` with ids, text_ids or null_ids I64 [B,T]")
-	flags.Fit(cmd.Flags(), &f.fit)
+	flags.PictureFit(cmd.Flags(), &f.fit)
 	cmd.MarkFlagRequired("out")
 	return cmd
 }

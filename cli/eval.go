@@ -77,7 +77,7 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	in, err := flags.Open(name)
+	in, err := flags.OpenInput(name)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	reference := terminal.Later{Label: "reference"}
+	reference := terminal.LazyProgress{Label: "reference"}
 	defer reference.Close()
 	f.by.Progress = reference.Set
 	var p *terminal.Progress
@@ -168,15 +168,15 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 		return err
 	}
 	if f.saveStats != "" {
-		terminal.Say("statistics of %s", terminal.Count(e.Samples, "image"))
+		terminal.Logf("statistics of %s", terminal.FormatCount(e.Samples, "image"))
 		if !o.Reference {
 			return wrote(nil, f.saveStats)
 		}
-		terminal.Line(f.saveStats)
+		terminal.Log(f.saveStats)
 	}
 	if few := 10 * network.Width(); e.Samples < few {
-		terminal.Say("%s of %d features each: the Frechet distance of so few is biased upwards, compare "+
-			"it with that of as many alone, or measure %d", terminal.Count(e.Samples, "image"),
+		terminal.Logf("%s of %d features each: the Frechet distance of so few is biased upwards, compare "+
+			"it with that of as many alone, or measure %d", terminal.FormatCount(e.Samples, "image"),
 			network.Width(), few)
 	}
 	return show(e, f.json)

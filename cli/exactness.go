@@ -49,7 +49,7 @@ core. After an interruption the same command continues.`,
 		"exact `MODEL` whose pairs are the same everywhere: oracle:letters:length=N")
 	f.registerCompute(s)
 	f.methodFlags.register(s, "all", "4,8,16,32,64,128")
-	flags.Count(s, &f.of.N, "n", experiments.ExactnessN)
+	flags.IntP(s, &f.of.N, "n", experiments.ExactnessNParam)
 	seedFlag(s, &f.of.Seed, "same seed, same output")
 	f.Hub.Register(s)
 	s.StringVar(&f.out, "out", "exactness.jsonl", "append results to this `FILE`")
@@ -71,7 +71,7 @@ func (f *exactnessFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	}
 	f.of.Samplers, f.of.Steps = f.methods, f.steps
 	points := f.of.Points()
-	if err := experiments.Possible(m.task, points); err != nil {
+	if err := experiments.CheckPoints(m.task, points); err != nil {
 		return err
 	}
 	results, err := m.resultsAt(ctx, f.out, points)

@@ -69,8 +69,8 @@ func seedFlag(f *pflag.FlagSet, to *uint64, help string) { flags.Seed(f, to, "se
 
 // flagError reports a mistake in a flag.
 func flagError(cmd *cobra.Command, err error) error {
-	if near := flags.Near(cmd.Flags(), err); len(near) > 0 {
+	if near := flags.SuggestNames(cmd.Flags(), err); len(near) > 0 {
 		return usage("%v, did you mean --%s?", err, strings.Join(near, " or --"))
 	}
-	return usage("%v", flags.Explain(err))
+	return usage("%v", flags.ExplainError(err))
 }

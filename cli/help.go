@@ -124,7 +124,7 @@ func wrapped(text string, width int) string {
 		if fits || strings.HasPrefix(p, " ") || strings.Contains(p, "\n ") {
 			continue
 		}
-		one := terminal.Wrap(strings.Join(strings.Fields(p), " "), width)
+		one := terminal.WrapText(strings.Join(strings.Fields(p), " "), width)
 		paragraphs[i] = strings.ReplaceAll(one, " \n", "\n")
 	}
 	return strings.Join(paragraphs, "\n\n")

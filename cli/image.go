@@ -132,7 +132,7 @@ func (f *imageFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 		return wrap("model "+f.model, err)
 	}
 	if f.Hub.Enabled() {
-		if err := f.Hub.Pictures(ctx, e, f.out, f.n, share.Pictures(s, j)); err != nil {
+		if err := f.Hub.MakePictures(ctx, e, f.out, f.n, share.BuildPictures(s, j)); err != nil {
 			return err
 		}
 	}
@@ -173,11 +173,11 @@ func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
 	}
 	r.Seed = f.seed
 	if j, err = outputs.Prepare(ctx, m, r, inputs, f.n, f.batch); err != nil {
-		return nil, e, f.Refusal(err)
+		return nil, e, f.NameFlag(err)
 	}
 	for i := range max(1, len(inputs)) {
 		if c := j.Requests.At(i).Condition; c != nil && c.Prompt != nil && c.Prompt.Cut {
-			terminal.Say("prompt %s is longer than what the model reads: its end is left out",
+			terminal.Logf("prompt %s is longer than what the model reads: its end is left out",
 				param.Quote(j.Requests.Request(i).Prompt))
 		}
 	}
@@ -185,7 +185,7 @@ func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
 		return nil, e, usage("--trace with --prompts of more than a prompt or class, want it without")
 	}
 	lost, err := j.Lost()
-	f.Note(lost)
+	f.NoteLoss(lost)
 	return j, share.Spec{Model: f.model, As: f.as, Precision: f.precision, Request: &r,
 		Inputs: inputs}, err
 }
@@ -194,7 +194,7 @@ func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
 func (f *imageFlags) pictures(ctx context.Context, j *outputs.Job, s runs.Settings) error {
 	began := time.Now()
 	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.Shard.Shard, Sheet: f.sheet,
-		Bare: f.single, Scale: f.scale, Film: f.gif, Say: terminal.Line}
+		Bare: f.single, Scale: f.scale, Film: f.gif, Say: terminal.Log}
 	if f.json {
 		p.Lines = finishing{stdout}
 	}
@@ -203,7 +203,7 @@ func (f *imageFlags) pictures(ctx context.Context, j *outputs.Job, s runs.Settin
 		return wrap("--out", err)
 	}
 	if j.Enlarges() {
-		err = terminal.Enlarge(ctx, out)
+		err = terminal.EnlargePictures(ctx, out)
 	} else {
 		err = f.make(ctx, &f.deviceFlags, j, out.Rest(), out,
 			outputs.Hooks{Behind: f.threads > 1, Step: out.Film})
@@ -213,11 +213,11 @@ func (f *imageFlags) pictures(ctx context.Context, j *outputs.Job, s runs.Settin
 		return err
 	}
 	if n := out.Made(); n > 0 {
-		terminal.Say("%s in %.1f s", terminal.Count(n, "image"), time.Since(began).Seconds())
+		terminal.Logf("%s in %.1f s", terminal.FormatCount(n, "image"), time.Since(began).Seconds())
 	}
 	for _, name := range written {
 		if f.json { // standard output has the JSON lines
-			terminal.Line(name)
+			terminal.Log(name)
 		} else if err := printLine(name); err != nil {
 			return err
 		}

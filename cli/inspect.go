@@ -21,7 +21,7 @@ func newInspect() *cobra.Command {
 			"oracle:markov:length=16,tokens=4"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			debug.SetGCPercent(20) // the files of a tokenizer make more garbage than all headers take
-			r, err := judges.Inspect(cmd.Context(), args[0], d.as, terminal.Download())
+			r, err := judges.Inspect(cmd.Context(), args[0], d.as, terminal.DownloadProgress())
 			if err != nil {
 				return modelError(err)
 			}

@@ -50,7 +50,7 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (
 			"only the demo has its own")
 	}
 	t.Judge, t.Stories = judgeName(t.Judge, d.model), d.model == demoText
-	p := &terminal.Later{Label: "reference"}
+	p := &terminal.LazyProgress{Label: "reference"}
 	defer p.Close()
 	t.Progress = p.Set
 	o, err := d.judge(m.Backend)

@@ -45,11 +45,11 @@ func Main(args []string) int {
 	case err == nil:
 		return 0
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
-		return stop.Status()
+		return stop.ExitStatus()
 	case errors.Is(err, syscall.EPIPE): // the reader needs no more
 		return 0
 	}
-	terminal.Say("%s: %s", cmd.CommandPath(), oneLine(err))
+	terminal.Logf("%s: %s", cmd.CommandPath(), oneLine(err))
 	if errors.Is(err, flags.ErrUsage) {
 		return 2
 	}
@@ -74,10 +74,10 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newMan(root), newText(), newChat(), new(imageFlags).command(),
 		new(speechFlags).command(), newEncode(), newDecode(), newConvert(), newVerify(),
-		share.Gather(), newSamplers(), newTheory(), newSchedule(), newLogits(), newScore(),
+		share.GatherCommand(), newSamplers(), newTheory(), newSchedule(), newLogits(), newScore(),
 		newDecide(), newEmbed(), newInspect(), newSchema(), newPull(), newList(), newEval(),
 		newSweep(), newPlot(), newReproduce(), newTune(), newBench(), newServe(), newVersion())
-	root.AddCommand(share.Commands(build)...)
+	root.AddCommand(share.WorkerCommands(build)...)
 	groupCommands(root)
 	setHelp(root)
 	complete(root)
@@ -139,8 +139,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 func oneText(flag string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > 1 {
-			return usage("%s, want one, the %s in quotes: %q", terminal.Count(len(args), "argument"), flag,
-				strings.Join(args, " "))
+			count := terminal.FormatCount(len(args), "argument")
+			return usage("%s, want one, the %s in quotes: %q", count, flag, strings.Join(args, " "))
 		}
 		return nil
 	}
@@ -170,13 +170,13 @@ var others = map[string]string{"run": "text, image, speech or chat",
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usage("%s, want %s", terminal.Count(len(args), "argument"), what)
+			return usage("%s, want %s", terminal.FormatCount(len(args), "argument"), what)
 		}
 		return nil
 	}
 }
 
-func usage(format string, args ...any) error { return flags.Usage(format, args...) }
+func usage(format string, args ...any) error { return flags.Usagef(format, args...) }
 
 // joinCounts joins a flag with its optional count: --cache 3 becomes --cache=3.
 func joinCounts(args []string) []string {

@@ -35,7 +35,7 @@ type standard struct{ err error }
 func (s *standard) Write(p []byte) (int, error) {
 	out, n := p, len(p)
 	if term.IsTerminal(int(os.Stdout.Fd())) {
-		out = []byte(terminal.Plain(string(p)))
+		out = []byte(terminal.EscapeControls(string(p)))
 	}
 	written, err := os.Stdout.Write(out)
 	if err != nil {
@@ -73,7 +73,7 @@ func show(v fmt.Stringer, asJSON bool) error {
 }
 
 // wrote prints the names of the files that a command has written, unless err is set, and returns
-// err. If standard output has other results, use terminal.Line instead.
+// err. If standard output has other results, use terminal.Log instead.
 func wrote(err error, names ...string) error {
 	for _, name := range names {
 		if err == nil {

@@ -30,7 +30,7 @@ HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
 				return usage("%v", err)
 			}
 			for _, name := range append(args, unmask.Companions(args[0])...) {
-				dir, err := hub.PullModel(cmd.Context(), name, terminal.Download())
+				dir, err := hub.PullModel(cmd.Context(), name, terminal.DownloadProgress())
 				if err != nil {
 					return err
 				}

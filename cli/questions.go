@@ -107,10 +107,10 @@ func (a *asked) read(line string, answers bool) (err error) {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Questions)) {
-		q, err := decide.Read(a.Questions[name])
+		q, err := decide.ReadQuestion(a.Questions[name])
 		right := 0
 		if err == nil && answers {
-			right, err = q.Right(a.Answers[name])
+			right, err = q.RightOption(a.Answers[name])
 		}
 		if err != nil {
 			return fmt.Errorf("question %s: %w", param.Quote(name), err)
@@ -174,7 +174,7 @@ func (f *questionFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var known []decide.Labelled
+	var known []decide.LabelledAnswer
 	for _, one := range list {
 		answers, err := decide.Ask(ctx, m, one.state, one.list, f.asking)
 		if err != nil {
@@ -182,7 +182,7 @@ func (f *questionFlags) run(ctx context.Context) error {
 		}
 		for i := range answers {
 			if f.calibrate != "" {
-				known = append(known, decide.Labelled{Kind: one.list[i].Kind, LogP: answers[i].LogP,
+				known = append(known, decide.LabelledAnswer{Kind: one.list[i].Kind, LogP: answers[i].LogP,
 					Right: one.right[i]})
 			}
 		}
@@ -221,7 +221,7 @@ func (f *questionFlags) print(one *asked, answers []decide.Answer) error {
 	a := &answers[0]
 	sayNotes(a.Notes...)
 	if a.Mass < smallMass {
-		terminal.Say("note: all options together have %.2g of the probability at the mask: this model "+
+		terminal.Logf("note: all options together have %.2g of the probability at the mask: this model "+
 			"does not answer such prompts", a.Mass)
 	}
 	for i, p := range a.P {

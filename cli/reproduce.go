@@ -64,7 +64,7 @@ over. Started again it goes on from what is there, for as long again.`,
 	cmd.Flags().BoolVar(&f.full, "full", false, "the paper's steps and sample counts")
 	cmd.Flags().BoolVar(&f.quick, "quick", false,
 		"takes seconds and shows that it works; says nothing about the claims")
-	flags.Int(cmd.Flags(), &f.samples, experiments.Samples)
+	flags.Int(cmd.Flags(), &f.samples, experiments.SamplesParam)
 	cmd.Flags().DurationVar(&f.decide, "decide", 0,
 		"then sample what is undecided for this `TIME` at most, such as 2h")
 	cmd.Flags().BoolVar(&f.redraw, "redraw", false,
@@ -77,14 +77,14 @@ over. Started again it goes on from what is there, for as long again.`,
 }
 
 func (f *reproduceFlags) size(given *pflag.FlagSet) (experiments.Size, error) {
-	s := experiments.Default
+	s := experiments.DefaultSize
 	switch {
 	case f.full && f.quick:
 		return s, usage("--full and --quick together, want one of them")
 	case f.full:
-		s = experiments.Full
+		s = experiments.FullSize
 	case f.quick:
-		s = experiments.Quick
+		s = experiments.QuickSize
 	}
 	if f.model != "demo" {
 		s = s.ForPublished()
@@ -137,7 +137,7 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 		}
 	}()
 	for i, kind := range kinds {
-		f.Follow(i+1 < len(kinds) || f.decide > 0)
+		f.KeepOpen(i+1 < len(kinds) || f.decide > 0)
 		m, err := f.open(ctx, kind)
 		if err != nil {
 			return err
@@ -146,7 +146,7 @@ func (f *reproduceFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 		if err := m.measure(ctx, size.Points(m.task.Kind), time.Time{}); err != nil {
 			return err
 		}
-		maps.Copy(settings, m.settings.Of(m.task.Kind))
+		maps.Copy(settings, m.settings.WithPrefix(m.task.Kind))
 	}
 	if f.decide > 0 {
 		if err := f.decideAll(ctx, all, size); err != nil {
@@ -179,12 +179,12 @@ func (f *reproduceFlags) redrawn(given *pflag.FlagSet, size experiments.Size) er
 			return err
 		}
 		sayDropped(name, dropped)
-		if missing := size.Missing(kind, there); missing > 0 {
+		if missing := size.CountMissing(kind, there); missing > 0 {
 			return fmt.Errorf("%s: %s of this size missing, want --quick, --full and --samples as they "+
-				"were measured, or no --redraw", name, terminal.Count(missing, "result"))
+				"were measured, or no --redraw", name, terminal.FormatCount(missing, "result"))
 		}
-		results = append(results, size.Decided(kind, there)...)
-		maps.Copy(settings, of.Of(kind))
+		results = append(results, size.SelectResults(kind, there)...)
+		maps.Copy(settings, of.WithPrefix(kind))
 	}
 	if len(results) == 0 {
 		return fmt.Errorf("%s has no results, want those of unmask reproduce", f.out)
@@ -197,13 +197,13 @@ func (f *reproduceFlags) write(results []experiments.Result, settings experiment
 	machine string, size experiments.Size, given *pflag.FlagSet) error {
 	report := experiments.NewReport(results, size)
 	report.Settings, report.Machine, report.Demo = settings, machine, f.model == "demo"
-	report.Command = flags.Line("unmask reproduce", given,
-		append(share.Sharing(), "out", "markdown", "redraw")...)
+	report.Command = flags.CommandLine("unmask reproduce", given,
+		append(share.FlagNames(), "out", "markdown", "redraw")...)
 	names, err := report.Write(f.out, f.markdown)
 	if err != nil {
 		return err
 	}
-	terminal.Say("report: %s", strings.Join(names, ", "))
+	terminal.Logf("report: %s", strings.Join(names, ", "))
 	return standardOutput(report.Summary())
 }
 
@@ -223,9 +223,9 @@ func (f *reproduceFlags) open(ctx context.Context, kind string) (*measuring, err
 func (f *reproduceFlags) results(m *measuring, size experiments.Size) []experiments.Result {
 	kind := m.task.Kind
 	if f.decide > 0 {
-		return size.Decided(kind, m.journal.Results)
+		return size.SelectResults(kind, m.journal.Results)
 	}
-	return m.journal.Of(kind, size.Points(kind))
+	return m.journal.Select(kind, size.Points(kind))
 }
 
 // decideAll measures further seeds for undecided claims, the claim that needs the least time first,
@@ -240,18 +240,18 @@ func (f *reproduceFlags) decideAll(ctx context.Context, all []*measuring,
 		for _, m := range all {
 			results = append(results, f.results(m, size)...)
 		}
-		next, ok := experiments.Decide(results, size)
+		next, ok := experiments.ChooseFollowup(results, size)
 		if !ok {
-			terminal.Say("no claim is left that more samples would decide")
-			return f.Hub.End()
+			terminal.Logf("no claim is left that more samples would decide")
+			return f.Hub.Close()
 		}
 		left := time.Until(until)
 		if left <= 0 {
-			terminal.Say("the time of --decide is over: the same command goes on")
-			return f.Hub.End()
+			terminal.Logf("the time of --decide is over: the same command goes on")
+			return f.Hub.Close()
 		}
-		terminal.Say("undecided: %s: %s, about %s of generation, %s left", next.Claim,
-			terminal.Count(len(next.Points), "point"),
+		terminal.Logf("undecided: %s: %s, about %s of generation, %s left", next.Claim,
+			terminal.FormatCount(len(next.Points), "point"),
 			time.Duration(next.Cost*float64(time.Second)).Round(time.Second), left.Round(time.Second))
 		at := slices.IndexFunc(all, func(m *measuring) bool { return m.task.Kind == next.Kind })
 		err := all[at].measure(short, next.Points, until)

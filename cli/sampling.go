@@ -38,7 +38,7 @@ const maxSamples = 1 << 30
 func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 	s.kind = kind
 	s.recipe(f)
-	flags.Count(f, &s.n, "n", param.Param{Name: "n", Min: 1, Max: maxSamples, Default: "1",
+	flags.IntP(f, &s.n, "n", param.Param{Name: "n", Min: 1, Max: maxSamples, Default: "1",
 		Help: "how many samples"})
 	flags.Int(f, &s.batch, param.Param{Name: "batch", Min: 1, Max: maxSamples,
 		Zero: "a size by length and memory", Default: "0",
@@ -50,7 +50,7 @@ func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 // overrides returns the parameters that flags override; it returns an error for values that are
 // wrong for every model.
 func (s *samplingFlags) overrides(f *pflag.FlagSet) (generate.Overrides, error) {
-	over := flags.Recipe(f)
+	over := flags.RecipeOverrides(f)
 	return over, mistake(over.Check())
 }
 
@@ -63,7 +63,7 @@ func mistake(err error) error {
 }
 
 // followFlags choose how a run is shown and traced.
-type followFlags struct{ terminal.Show }
+type followFlags struct{ terminal.Display }
 
 func (f *followFlags) register(s *pflag.FlagSet, what string) {
 	s.BoolVar(&f.Watch, "watch", false, "redraw "+what+" in the terminal as they open")
@@ -74,7 +74,7 @@ func (f *followFlags) register(s *pflag.FlagSet, what string) {
 // check returns an error for --watch if the terminal cannot be drawn on, and for --trace if the
 // file cannot be written.
 func (f *followFlags) check() error {
-	if f.Watch && !terminal.Draws(os.Stderr) {
+	if f.Watch && !terminal.CanRedraw(os.Stderr) {
 		return usage("--watch needs a terminal on standard error")
 	}
 	return checkFile("--trace", f.Trace)
@@ -84,7 +84,7 @@ func (f *followFlags) check() error {
 func (f *followFlags) make(ctx context.Context, d *deviceFlags, j *outputs.Job, list []runs.Range,
 	out outputs.Output, h outputs.Hooks) error {
 	f.Name = d.model
-	return f.Make(ctx, j, list, out, h)
+	return f.MakeSamples(ctx, j, list, out, h)
 }
 
 // methodFlags are the lists of samplers and of steps of a comparison.
@@ -95,13 +95,13 @@ type methodFlags struct {
 
 // register adds the flags; samplers and steps are the defaults as the help shows them.
 func (m *methodFlags) register(f *pflag.FlagSet, samplers, steps string) {
-	flags.Value(f, param.Param{Name: "sampler", Kind: param.Text, Default: samplers,
+	flags.Var(f, param.Param{Name: "sampler", Kind: param.Text, Default: samplers,
 		Help: "`LIST` of samplers, each as for unmask text: random,\"moment(alpha=3)\",hybrid+cache"},
 		func(text string) (err error) {
 			m.methods, err = experiments.ParseMethods(text)
 			return err
 		})
-	flags.Value(f, param.Param{Name: "steps", Kind: param.Text, Default: steps,
+	flags.Var(f, param.Param{Name: "steps", Kind: param.Text, Default: steps,
 		Help: "`LIST` of numbers of steps, such as 8,16,32"}, m.setSteps)
 }
 

@@ -154,17 +154,17 @@ func (f *serveFlags) run(ctx context.Context) error {
 		return usage("--%v", err)
 	}
 	server.TuneProcess()
-	terminal.Patient(ctx)
+	terminal.AllowSlowShutdown(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go f.reload(ctx, terminal.Hangups(ctx))
+	go f.reload(ctx, terminal.NotifyHangups(ctx))
 	loaded := make(chan error, 1)
-	err = s.Run(ctx, terminal.Late(ctx), f.listen, func(url string) {
-		terminal.Say("%s", f.greeting(url, models))
+	err = s.Run(ctx, terminal.GracefulContext(ctx), f.listen, func(url string) {
+		terminal.Logf("%s", f.greeting(url, models))
 		go func() {
 			err := f.load(ctx, s, models, o)
 			if err == nil {
-				terminal.Say("ready")
+				terminal.Logf("ready")
 			}
 			if loaded <- err; err != nil {
 				cancel()
@@ -226,9 +226,9 @@ func (f *serveFlags) reload(ctx context.Context, hangups <-chan struct{}) {
 			continue
 		}
 		if err := f.options.Keys.Reload(); err != nil {
-			terminal.Say("--keys %s: %v; the keys stay as they were", f.keys, err)
+			terminal.Logf("--keys %s: %v; the keys stay as they were", f.keys, err)
 		} else {
-			terminal.Say("--keys %s: read again", f.keys)
+			terminal.Logf("--keys %s: read again", f.keys)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server
 			return modelError(err)
 		}
 		for _, note := range m.Info.Notes {
-			terminal.Say("note: %s: %s", n.Name, note)
+			terminal.Logf("note: %s: %s", n.Name, note)
 		}
 		if err := s.Add(server.Model{Name: n.Name, Model: m, Precision: m.Precision,
 			Calibration: f.fits[n.Name]}); err != nil {
@@ -254,7 +254,7 @@ func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server
 		}
 		if c, err := m.Chat(); err == nil {
 			if err := c.Try(); err != nil {
-				terminal.Say("%s: the chat template fails on a question: %v", n.Name, err)
+				terminal.Logf("%s: the chat template fails on a question: %v", n.Name, err)
 			}
 		}
 	}

@@ -125,7 +125,7 @@ func (f *speechFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 	}
 	s, err := m.Speak(r)
 	if err != nil {
-		return flags.Refusal(err)
+		return flags.NameFlag(err)
 	}
 	return f.write(func(w *soundFile) error { return f.speak(ctx, m, s, w) })
 }
@@ -147,7 +147,7 @@ func (f *speechFlags) check(set *pflag.FlagSet) error {
 		return usage("--json with --out -, want a file for one of the two")
 	case f.out == "-" && term.IsTerminal(int(os.Stdout.Fd())):
 		return usage("--out - on a terminal, want a pipe or a file")
-	case f.watch && !terminal.Draws(os.Stderr):
+	case f.watch && !terminal.CanRedraw(os.Stderr):
 		return usage("--watch needs a terminal on standard error")
 	case f.save != "" && !strings.HasSuffix(f.save, ".safetensors"):
 		return usage("--save-voice is %s, want a name that ends in .safetensors", param.Quote(f.save))
@@ -220,7 +220,7 @@ func (f *speechFlags) write(do func(w *soundFile) error) error {
 		return err
 	}
 	if w.samples == 0 {
-		terminal.Say("the sound is silence")
+		terminal.Logf("the sound is silence")
 	}
 	if err := w.put(nil); err != nil {
 		return err
@@ -232,7 +232,7 @@ func (f *speechFlags) write(do func(w *soundFile) error) error {
 		return wrap("--out", err)
 	}
 	if f.json {
-		terminal.Line(f.out)
+		terminal.Log(f.out)
 		return nil
 	}
 	return printLine(f.out)
@@ -267,12 +267,12 @@ func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *unmask.Spea
 	w *soundFile) error {
 	w.rate = s.Rate()
 	began, books := time.Now(), m.Speech.Books()
-	p := terminal.Later{Label: "steps"}
+	p := terminal.LazyProgress{Label: "steps"}
 	defer p.Close()
 	line := speechLine{}
 	for step, err := range s.Run(ctx, w.put) {
 		if err != nil {
-			return flags.Refusal(err)
+			return flags.NameFlag(err)
 		}
 		q := step.Sequences[0]
 		if f.watch {
@@ -299,7 +299,7 @@ func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *unmask.Spea
 		line = speechLine{}
 	}
 	long := float64(w.samples) / float64(w.rate)
-	terminal.Say("%.1f s of sound in %.1f s", long, time.Since(began).Seconds())
+	terminal.Logf("%.1f s of sound in %.1f s", long, time.Since(began).Seconds())
 	return nil
 }
 

@@ -82,8 +82,8 @@ func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string)
 	if err != nil {
 		return err
 	}
-	points := plan.For(m.task).Points()
-	if err := experiments.Possible(m.task, points); err != nil {
+	points := plan.WithModelSchedule(m.task).Points()
+	if err := experiments.CheckPoints(m.task, points); err != nil {
 		return err
 	}
 	_, err = m.resultsAt(ctx, f.out, points)
@@ -92,8 +92,8 @@ func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string)
 
 func sayDropped(name string, bytes int) {
 	if bytes > 0 {
-		terminal.Say("%s: what follows its last whole line, %s, is left out", name,
-			terminal.Count(bytes, "byte"))
+		terminal.Logf("%s: what follows its last whole line, %s, is left out", name,
+			terminal.FormatCount(bytes, "byte"))
 	}
 }
 
@@ -132,7 +132,7 @@ func (m *measuring) resultsAt(ctx context.Context, name string,
 		return nil, err
 	}
 	err := m.measure(ctx, points, time.Time{})
-	return m.journal.Of(m.task.Kind, points), outputs.Ended(err, m.journal.Close())
+	return m.journal.Select(m.task.Kind, points), outputs.Ended(err, m.journal.Close())
 }
 
 // measure measures points into the journal: with workers, or alone until a signal or a time, which
@@ -143,16 +143,17 @@ func (m *measuring) measure(ctx context.Context, points []experiments.Point,
 	if m.hub.Enabled() {
 		by := m.by.Measure
 		by.Judge = judgeName(by.Judge, m.d.model)
-		return m.hub.Points(ctx, m.name, m.journal, m.task, m.settings, m.d.model, m.d.as, by, points)
+		return m.hub.MeasurePoints(ctx, m.name, m.journal, m.task, m.settings, m.d.model, m.d.as, by,
+			points)
 	}
-	late, over := terminal.Late(ctx), false
+	late, over := terminal.GracefulContext(ctx), false
 	if !until.IsZero() {
 		var cancel context.CancelFunc
 		late, cancel = context.WithDeadline(late, until)
 		defer cancel()
 	}
-	left := len(points) - len(m.journal.Of(kind, points))
-	terminal.Say("%s: %s, %d of them left", kind, terminal.Count(len(points), "point"), left)
+	left := len(points) - len(m.journal.Select(kind, points))
+	terminal.Logf("%s: %s, %d of them left", kind, terminal.FormatCount(len(points), "point"), left)
 	bar, first := terminal.NewProgress(kind, int64(left)), -1.0 // the share that was there
 	err := experiments.Sweep(late, m.journal, m.task, points, func(share float64) bool {
 		if first < 0 {
@@ -160,14 +161,14 @@ func (m *measuring) measure(ctx context.Context, points []experiments.Point,
 		}
 		bar.Set(int64(float64(left) * (share - first) / max(1-first, 1e-9)))
 		over = !until.IsZero() && !time.Now().Before(until)
-		return !over && !terminal.Stopped(ctx)
+		return !over && !terminal.StopRequested(ctx)
 	})
 	bar.Close()
 	switch {
 	case errors.Is(err, experiments.ErrStopped) && over:
 		return context.DeadlineExceeded
 	case errors.Is(err, experiments.ErrStopped):
-		terminal.Say("interrupted: the same command goes on")
+		terminal.Logf("interrupted: the same command goes on")
 		return errInterrupted
 	}
 	return err
@@ -195,7 +196,7 @@ func newPlot() *cobra.Command {
 				}
 				return wrote(err, out)
 			}
-			charts, err := experiments.ChartsOf(results, metric)
+			charts, err := experiments.RequireCharts(results, metric)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -213,7 +214,7 @@ func newPlot() *cobra.Command {
 func drawn(plots string, charts ...experiments.Chart) error {
 	names, err := experiments.DrawCharts(plots, charts)
 	for _, name := range names {
-		terminal.Line(name)
+		terminal.Log(name)
 	}
 	return err
 }

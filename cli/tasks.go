@@ -90,7 +90,7 @@ func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name str
 	if filepath.Clean(name) == filepath.Clean(f.out) {
 		return usage("--out is %s, the file of tasks, want another", f.out)
 	}
-	in, err := flags.Open(name)
+	in, err := flags.OpenInput(name)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name str
 		return err
 	}
 	sayNotes(m.task.Note)
-	results, err := m.resultsAt(ctx, f.out, f.points(m.task.Usual))
+	results, err := m.resultsAt(ctx, f.out, f.points(m.task.ModelRecipe))
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (f *evalTasksFlags) show(results []experiments.Result) error {
 			if err := atomicfile.Put(name, data); err != nil {
 				return err
 			}
-			terminal.Line(name)
+			terminal.Log(name)
 		}
 	}
 	if !f.json {

@@ -93,7 +93,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		to = finishing{stdout}
 	}
 	out, err := outputs.NewTexts(outputs.TextOptions{To: to, Name: f.out, JSON: f.json,
-		Numbers: f.n > 1 || f.Inputs != nil, Shard: f.Shard.Shard, Say: terminal.Line})
+		Numbers: f.n > 1 || f.Inputs != nil, Shard: f.Shard.Shard, Say: terminal.Log})
 	if err != nil {
 		return wrap("--out", err)
 	}
@@ -120,7 +120,7 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, over generate
 	}
 	j, err := outputs.Prepare(ctx, m, r, f.Inputs, f.n, f.batch)
 	if err != nil {
-		return f.Refusal(err)
+		return f.NameFlag(err)
 	}
 	sayNotes(j.Requests.LeavesOut())
 	var s runs.Settings
@@ -130,8 +130,14 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, over generate
 		}
 	}
 	if f.Hub.Enabled() {
-		return f.Hub.Texts(ctx, share.Spec{Model: f.model, As: f.as, Precision: f.precision, Request: &r,
-			Inputs: f.Inputs}, f.out, f.n, share.Texts(s, j))
+		spec := share.Spec{
+			Model:     f.model,
+			As:        f.as,
+			Precision: f.precision,
+			Request:   &r,
+			Inputs:    f.Inputs,
+		}
+		return f.Hub.MakeTexts(ctx, spec, f.out, f.n, share.BuildTexts(s, j))
 	}
 	rest, err := out.Begin(j, s)
 	if err != nil {
@@ -154,7 +160,7 @@ func (f *textFlags) fill(m *unmask.Model, over generate.Overrides) (r unmask.Req
 func sayNotes(notes ...string) {
 	for _, note := range notes {
 		if note != "" {
-			terminal.Say("note: %s", note)
+			terminal.Logf("note: %s", note)
 		}
 	}
 }

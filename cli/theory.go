@@ -63,9 +63,9 @@ func (f *theoryFlags) run(ctx context.Context, w io.Writer) error {
 			return usage("--only is %q, want %s", claim, strings.Join(theory.Claims(), ", "))
 		}
 	}
-	if f.plots != "" && !experiments.Drawn(f.o.Only) {
+	if f.plots != "" && !experiments.HasChart(f.o.Only) {
 		return usage("--plot with claims that have no curve, want %s",
-			strings.Join(experiments.DrawnClaims(), ", "))
+			strings.Join(experiments.ChartedClaims(), ", "))
 	}
 	device, err := f.options()
 	if err != nil {

@@ -43,7 +43,7 @@ func newTune() *cobra.Command {
 		"time per sample, its share of a batch's time")
 	cmd.Flags().DurationVar(&f.limit, "limit", 5*time.Minute,
 		"time of the search; the best setting found by then counts")
-	flags.Count(cmd.Flags(), &f.n, "n",
+	flags.IntP(cmd.Flags(), &f.n, "n",
 		param.Param{Name: "n", Min: 2, Max: maxTuneSamples, Default: "64",
 			Help: "samples per setting in the last round"})
 	flags.Int(cmd.Flags(), &f.batch,
@@ -73,7 +73,7 @@ func (f *tuneFlags) run(ctx context.Context) error {
 		return err
 	}
 	var p *terminal.Progress
-	all, err := experiments.Tune(terminal.Late(ctx), task,
+	all, err := experiments.Tune(terminal.GracefulContext(ctx), task,
 		experiments.Tuning{Budget: f.budget.Seconds(), N: f.n, Batch: min(f.batch, f.n), Length: f.size,
 			Seed: f.seed, Limit: f.limit, Begin: f.sayPlan},
 		func(done, total int, _ experiments.Point) bool {
@@ -81,7 +81,7 @@ func (f *tuneFlags) run(ctx context.Context) error {
 				p = terminal.NewProgress("settings", int64(total))
 			}
 			p.Set(int64(done))
-			return !terminal.Stopped(ctx)
+			return !terminal.StopRequested(ctx)
 		})
 	p.Close()
 	if err != nil {
@@ -90,7 +90,7 @@ func (f *tuneFlags) run(ctx context.Context) error {
 	if len(all) == 0 {
 		return errInterrupted
 	}
-	if err = f.print(task, all); err == nil && terminal.Stopped(ctx) {
+	if err = f.print(task, all); err == nil && terminal.StopRequested(ctx) {
 		err = errInterrupted
 	}
 	return err
@@ -100,18 +100,18 @@ func (f *tuneFlags) run(ctx context.Context) error {
 func (f *tuneFlags) sayPlan(settings int, about time.Duration) {
 	about = max(about.Round(time.Second), time.Second)
 	if about >= f.limit {
-		terminal.Say("%s to try within --limit %v; all of them would take about %v",
-			terminal.Count(settings, "setting"), f.limit, about)
+		terminal.Logf("%s to try within --limit %v; all of them would take about %v",
+			terminal.FormatCount(settings, "setting"), f.limit, about)
 		return
 	}
-	terminal.Say("%s to try, in about %v", terminal.Count(settings, "setting"), about)
+	terminal.Logf("%s to try, in about %v", terminal.FormatCount(settings, "setting"), about)
 }
 
 // print shows the frontier, the best last, and the command of the best.
 func (f *tuneFlags) print(task experiments.Task, all []experiments.Setting) error {
 	front := experiments.Frontier(all)
 	best := front[len(front)-1]
-	command, err := best.Command(task.Kind, f.model, task.Model.Spec(), task.Usual)
+	command, err := best.Command(task.Kind, f.model, task.Model.Spec(), task.ModelRecipe)
 	if err != nil {
 		return err
 	}

@@ -22,16 +22,16 @@ func build(ctx context.Context, e share.Spec) (b fleet.Built, err error) {
 		if err != nil {
 			return b, err
 		}
-		return share.Points(task, settings, e.Points), nil
+		return share.BuildPoints(task, settings, e.Points), nil
 	}
 	return b, fmt.Errorf("the hub's spec is %q, want image, text or points", e.Kind)
 }
 
 // job prepares a worker for images or texts.
 func (d *deviceFlags) job(ctx context.Context, e share.Spec) (b fleet.Built, err error) {
-	load, built := d.loadText, share.Texts
+	load, built := d.loadText, share.BuildTexts
 	if e.Kind == "image" {
-		load, built = d.loadImages, share.Pictures
+		load, built = d.loadImages, share.BuildPictures
 	}
 	if e.Request == nil {
 		return b, errors.New("the hub's spec has no request, want one")

@@ -51,8 +51,8 @@ func (a *Answer) Score() (mean float64) {
 	return mean
 }
 
-// Trained reports whether a model was made for questions, as Laya was.
-func Trained(m *unmask.Model) bool {
+// HasDecisionHead reports whether a model was made for questions, as Laya was.
+func HasDecisionHead(m *unmask.Model) bool {
 	_, ok := m.Denoiser.(*encoders.Laya)
 	return ok
 }
@@ -199,8 +199,8 @@ func knockout(n int, odds func(pairs [][]int) ([]float64, error)) (logP []float6
 }
 
 // pose asks questions and counts what they take.
-func (a *asker) pose(ctx context.Context, list []posed) ([]Found, error) {
-	made := make([]Row, len(list))
+func (a *asker) pose(ctx context.Context, list []posed) ([]LabelScores, error) {
+	made := make([]Query, len(list))
 	for i, p := range list {
 		err := ctx.Err()
 		if err == nil {
@@ -210,7 +210,7 @@ func (a *asker) pose(ctx context.Context, list []posed) ([]Found, error) {
 			return nil, inQuestion(p.question, err)
 		}
 	}
-	found, err := Labels(ctx, a.m.Denoiser, made, a.Turn)
+	found, err := ScoreLabels(ctx, a.m.Denoiser, made, a.Turn)
 	for i := range found {
 		one := &a.out[list[i].question]
 		one.Mass = min(one.Mass, found[i].Mass())
@@ -220,7 +220,7 @@ func (a *asker) pose(ctx context.Context, list []posed) ([]Found, error) {
 }
 
 // row returns the prompt of a question with an open answer.
-func (a *asker) row(p posed) (row Row, err error) {
+func (a *asker) row(p posed) (row Query, err error) {
 	q, spec := &a.list[p.question], a.m.Spec()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n", a.state.Text, q.Instructions)
@@ -253,7 +253,7 @@ func (a *asker) row(p posed) (row Row, err error) {
 	if !spec.Fixed {
 		open = open[:1]
 	}
-	row.At, row.Tokens = from, slices.Concat(tokens[:from], open, tokens[to:])
+	row.Position, row.Tokens = from, slices.Concat(tokens[:from], open, tokens[to:])
 	for spec.Block > 0 && spec.Blocks == model.WholeBlocks && !spec.Fixed && // as it opens blocks
 		len(row.Tokens)%spec.Block > 0 && len(row.Tokens) < spec.Length() {
 		row.Tokens = append(row.Tokens, spec.Mask)

@@ -44,7 +44,7 @@ func some(n int) (list []Option) {
 // A state is written as it is, also its nulls, whatever a chat template's messages are.
 func TestTextOf(t *testing.T) {
 	const value = `{"content": null, "reasoning": [null]}` // as json.dumps writes it
-	text, err := TextOf([]byte(value))
+	text, err := ValueText([]byte(value))
 	require.NoError(t, err)
 	require.Equal(t, value, text)
 }
@@ -90,7 +90,7 @@ func TestAsk(t *testing.T) {
 				marginals, err := m.Forward(t.Context(), &model.Batch{Size: 1, Length: len(row.Tokens),
 					Tokens: row.Tokens, Time: []float64{1 / float64(len(row.Tokens))}})
 				require.NoError(t, err)
-				require.NoError(t, marginals.Visit([]int32{int32(row.At)}, func(_ int, logits []float32) {
+				require.NoError(t, marginals.Visit([]int32{int32(row.Position)}, func(_ int, logits []float32) {
 					var own []float64
 					for _, label := range row.Labels {
 						own = append(own, float64(logits[label[0]]))
@@ -134,7 +134,7 @@ func TestRefusedQuestions(t *testing.T) {
 		"unknown":   {`{"type":"noul","question":"x"}`, `unknown field "question"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Read([]byte(c.question))
+			_, err := ReadQuestion([]byte(c.question))
 			require.EqualError(t, err, c.want)
 		})
 	}

@@ -12,8 +12,8 @@ import (
 	"unmask/nn"
 )
 
-// Labelled is an answer to a question whose right option is known.
-type Labelled struct {
+// LabelledAnswer is an answer to a question whose right option is known.
+type LabelledAnswer struct {
 	Kind  Kind
 	LogP  []float64 // of Answer
 	Right int
@@ -27,8 +27,8 @@ type Quality struct {
 	Accuracy float64 `json:"accuracy"`
 }
 
-// Fit is the temperature of one kind of questions.
-type Fit struct {
+// TemperatureFit is the temperature of one kind of questions.
+type TemperatureFit struct {
 	Temperature float64 `json:"temperature"`
 	Questions   int     `json:"questions"`
 	Before      Quality `json:"before"` // at temperature 1
@@ -36,7 +36,7 @@ type Fit struct {
 }
 
 // Calibration has a temperature for each kind of questions, 1 for a kind that is not there.
-type Calibration map[Kind]Fit
+type Calibration map[Kind]TemperatureFit
 
 // The range of temperatures that Calibrate looks in.
 const (
@@ -46,16 +46,18 @@ const (
 
 // Calibrate returns for each kind of question the temperature with the least log loss. Few
 // questions fit badly: a hundred of a kind, and others to measure on, are a good beginning.
-func Calibrate(list []Labelled) Calibration {
+func Calibrate(list []LabelledAnswer) Calibration {
 	out := Calibration{}
 	for _, kind := range Kinds {
-		own := slices.DeleteFunc(slices.Clone(list), func(l Labelled) bool { return l.Kind != kind })
+		own := slices.DeleteFunc(slices.Clone(list), func(l LabelledAnswer) bool {
+			return l.Kind != kind
+		})
 		if len(own) == 0 {
 			continue
 		}
 		t := coolest(own)
-		out[kind] = Fit{Temperature: t, Questions: len(own), Before: Measure(own, 1),
-			After: Measure(own, t)}
+		out[kind] = TemperatureFit{Temperature: t, Questions: len(own), Before: MeasureQuality(own, 1),
+			After: MeasureQuality(own, t)}
 	}
 	return out
 }
@@ -86,8 +88,8 @@ func (c Calibration) Check() error {
 
 // coolest returns the temperature of the least log loss, which is convex in 1/temperature: thirds
 // of the range are left out until it is narrow.
-func coolest(list []Labelled) float64 {
-	loss := func(inverse float64) float64 { return Measure(list, 1/inverse).LogLoss }
+func coolest(list []LabelledAnswer) float64 {
+	loss := func(inverse float64) float64 { return MeasureQuality(list, 1/inverse).LogLoss }
 	low, high := 1.0/mostTemperature, 1.0/leastTemperature
 	for high-low > 1e-6*high {
 		a, b := low+(high-low)/3, high-(high-low)/3
@@ -100,8 +102,8 @@ func coolest(list []Labelled) float64 {
 	return 2 / (low + high)
 }
 
-// Measure returns the quality of answers at a temperature, zeros where there are none.
-func Measure(list []Labelled, temperature float64) (q Quality) {
+// MeasureQuality returns the quality of answers at a temperature, zeros where there are none.
+func MeasureQuality(list []LabelledAnswer, temperature float64) (q Quality) {
 	const bins = 10
 	var count, sure, right [bins]float64
 	n := float64(max(len(list), 1))

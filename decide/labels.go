@@ -17,17 +17,17 @@ import (
 	"unmask/model"
 )
 
-// Row is a place in a sequence at which one of some labels stands.
-type Row struct {
+// Query is a place in a sequence at which one of some labels stands.
+type Query struct {
 	// a sequence with one mask at At. A longer label takes further masks, which are put after it or,
 	// where the model has one length only, must be there.
-	Tokens []int32
-	At     int
-	Labels [][]int32 // their tokens, all different
+	Tokens   []int32
+	Position int
+	Labels   [][]int32 // their tokens, all different
 }
 
-// Found is what a model says of a row's labels.
-type Found struct {
+// LabelScores is what a model says of a row's labels.
+type LabelScores struct {
 	// nats, among all that the model may write there. Where a label of the row has several tokens it
 	// is likelihood.Of's chain rule from left to right over as many masks, among special tokens too.
 	LogP   []float64
@@ -36,22 +36,23 @@ type Found struct {
 
 // Mass returns the probability of all labels together. Where labels have different lengths it is a
 // sum over texts of different lengths and may exceed 1.
-func (f *Found) Mass() (sum float64) {
+func (f *LabelScores) Mass() (sum float64) {
 	for _, l := range f.LogP {
 		sum += math.Exp(l)
 	}
 	return sum
 }
 
-// Labels returns what the model says of the labels of rows. All labels of a row that are one token
-// are read in one pass; others take a pass for each of their tokens. It takes the model's lock for
-// one call of the model at a time. Numbers do not depend on what else is in the list.
-func Labels(ctx context.Context, d model.Denoiser, list []Row, turn model.Turn) ([]Found, error) {
-	out := make([]Found, len(list))
+// ScoreLabels returns what the model says of the labels of rows. All labels of a row that are one
+// token are read in one pass; others take a pass for each of their tokens. It takes the model's
+// lock for one call of the model at a time. Numbers do not depend on what else is in the list.
+func ScoreLabels(ctx context.Context, d model.Denoiser, list []Query,
+	turn model.Turn) ([]LabelScores, error) {
+	out := make([]LabelScores, len(list))
 	var masked [][]int32 // of rows that are read in one pass
 	var of []int
 	for i := range list {
-		out[i] = Found{make([]float64, len(list[i].Labels)), 1}
+		out[i] = LabelScores{make([]float64, len(list[i].Labels)), 1}
 		atOnce, err := list[i].check(d.Spec())
 		if err == nil && !atOnce {
 			out[i].Passes = 0
@@ -81,9 +82,9 @@ func Labels(ctx context.Context, d model.Denoiser, list []Row, turn model.Turn) 
 
 // check returns an error for a row that has no answer, and whether all its labels are one token
 // that a pass with a mask predicts.
-func (r *Row) check(spec model.Spec) (atOnce bool, err error) {
-	if r.At < 0 || r.At >= len(r.Tokens) || r.Tokens[r.At] != spec.Mask {
-		return false, fmt.Errorf("position %d of %d is not masked", r.At, len(r.Tokens))
+func (r *Query) check(spec model.Spec) (atOnce bool, err error) {
+	if r.Position < 0 || r.Position >= len(r.Tokens) || r.Tokens[r.Position] != spec.Mask {
+		return false, fmt.Errorf("position %d of %d is not masked", r.Position, len(r.Tokens))
 	}
 	atOnce = spec.Causal != model.NextToken
 	for i, label := range r.Labels {
@@ -93,15 +94,15 @@ func (r *Row) check(spec model.Spec) (atOnce bool, err error) {
 		wrong := slices.ContainsFunc(label, func(t int32) bool {
 			return t < 0 || int(t) >= spec.Outcomes || t == spec.Mask
 		})
-		switch end := r.At + len(label); {
+		switch end := r.Position + len(label); {
 		case same >= 0 || len(label) == 0:
 			return false, fmt.Errorf("label %d is %v, want tokens that no other label has", i, label)
 		case wrong:
 			return false, fmt.Errorf("label %d is %v, want tokens of 0 to %d that are not the mask", i,
 				label, spec.Outcomes-1)
-		case spec.Fixed && (end > len(r.Tokens) || spec.Masked(r.Tokens[r.At:end]) < len(label)):
+		case spec.Fixed && (end > len(r.Tokens) || spec.Masked(r.Tokens[r.Position:end]) < len(label)):
 			return false, fmt.Errorf("label %d: %d tokens at position %d, want masks for all of them", i,
-				len(label), r.At)
+				len(label), r.Position)
 		}
 		atOnce = atOnce && len(label) == 1
 	}
@@ -109,14 +110,15 @@ func (r *Row) check(spec model.Spec) (atOnce bool, err error) {
 }
 
 // chain measures each label alone.
-func (r *Row) chain(ctx context.Context, d model.Denoiser, turn model.Turn, out *Found) error {
+func (r *Query) chain(ctx context.Context, d model.Denoiser, turn model.Turn,
+	out *LabelScores) error {
 	for i, label := range r.Labels {
-		after := r.Tokens[r.At+1:]
+		after := r.Tokens[r.Position+1:]
 		if d.Spec().Fixed {
-			after = r.Tokens[r.At+len(label):]
+			after = r.Tokens[r.Position+len(label):]
 		}
-		e, err := likelihood.Of(ctx, d, slices.Concat(r.Tokens[:r.At], label, after), r.At,
-			r.At+len(label), likelihood.Options{Method: likelihood.LeftToRight, Turn: turn})
+		e, err := likelihood.Of(ctx, d, slices.Concat(r.Tokens[:r.Position], label, after), r.Position,
+			r.Position+len(label), likelihood.Options{Method: likelihood.LeftToRight, Turn: turn})
 		if err != nil {
 			return err
 		}
@@ -126,18 +128,18 @@ func (r *Row) chain(ctx context.Context, d model.Denoiser, turn model.Turn, out 
 }
 
 // pass computes the rows of a group, whose tokens are given.
-func pass(ctx context.Context, d model.Denoiser, tokens [][]int32, list []Row, group []int,
-	turn model.Turn, out []Found) error {
+func pass(ctx context.Context, d model.Denoiser, tokens [][]int32, list []Query, group []int,
+	turn model.Turn, out []LabelScores) error {
 	b := model.Ragged(d.Spec(), tokens)
 	for i, at := range group {
-		b.Read = append(b.Read, int32(i*b.Length+list[at].At))
+		b.Read = append(b.Read, int32(i*b.Length+list[at].Position))
 	}
 	return read(ctx, d, turn, b, nil, list, group, out)
 }
 
 // read computes a batch, or some of its rows, and reads the labels of a group of the list.
 func read(ctx context.Context, d model.Denoiser, turn model.Turn, b *model.Batch, rows []int32,
-	list []Row, group []int, out []Found) error {
+	list []Query, group []int, out []LabelScores) error {
 	done, err := turn.Take(ctx, d)
 	if err != nil {
 		return err
@@ -166,7 +168,7 @@ const passRows = 32
 
 // shared returns how many positions rows begin with that need no pass for each: equal ones in
 // blocks before those of the masks, which no later block changes; 0 if too few to be worth it.
-func shared(d model.Denoiser, list []Row, of []int) (n int) {
+func shared(d model.Denoiser, list []Query, of []int) (n int) {
 	_, refines := d.(model.Refiner)
 	spec := d.Spec()
 	if !refines || spec.Block == 0 || spec.Causal != model.NotCausal || len(of) < 2 {
@@ -175,13 +177,13 @@ func shared(d model.Denoiser, list []Row, of []int) (n int) {
 	first := list[of[0]].Tokens
 	n = len(first)
 	for _, at := range of {
-		for i, x := range list[at].Tokens[:list[at].At] {
+		for i, x := range list[at].Tokens[:list[at].Position] {
 			if i >= n || x != first[i] {
 				n = min(n, i)
 				break
 			}
 		}
-		n = min(n, list[at].At)
+		n = min(n, list[at].Position)
 	}
 	n = n / spec.Block * spec.Block
 	if n*(len(of)-1) < passRows*len(of) {
@@ -191,8 +193,8 @@ func shared(d model.Denoiser, list []Row, of []int) (n int) {
 }
 
 // rest computes rows that begin with the same n tokens: these once, then what follows them in each.
-func rest(ctx context.Context, d model.Denoiser, list []Row, of []int, n int, turn model.Turn,
-	out []Found) error {
+func rest(ctx context.Context, d model.Denoiser, list []Query, of []int, n int, turn model.Turn,
+	out []LabelScores) error {
 	longest := 0
 	for _, at := range of {
 		longest = max(longest, len(list[at].Tokens))
@@ -210,7 +212,7 @@ func rest(ctx context.Context, d model.Denoiser, list []Row, of []int, n int, tu
 	err := some(list[of[0]].Tokens[:n], 0, n-1, nil)
 	for i := 0; i < len(of) && err == nil; i++ {
 		row := &list[of[i]]
-		err = some(row.Tokens, n, row.At, of[i:i+1])
+		err = some(row.Tokens, n, row.Position, of[i:i+1])
 	}
 	return err
 }

@@ -53,16 +53,16 @@ func TestExactTruth(t *testing.T) {
 		"hmm:length=6,tokens=3,hidden=2"} {
 		m, err := exact.Parse(name)
 		require.NoError(t, err)
-		var rows []Row
+		var rows []Query
 		var want [][]float64
 		for _, known := range [][]int32{{3, 3, 3, 3, 3, 3}, {1, 3, 3, 3, 2, 3}, {3, 3, 3, 3, 0, 1}} {
 			for _, labels := range [][][]int32{one, two, mixed} {
-				rows = append(rows, Row{Tokens: known, At: 1, Labels: labels})
+				rows = append(rows, Query{Tokens: known, Position: 1, Labels: labels})
 				want = append(want, truth(m, known, 1, labels))
 			}
 		}
 		d := exact.NewDenoiser(m)
-		found, err := Labels(t.Context(), d, rows, nil)
+		found, err := ScoreLabels(t.Context(), d, rows, nil)
 		require.NoError(t, err)
 		for i, f := range found {
 			sum := 0.0
@@ -72,7 +72,7 @@ func TestExactTruth(t *testing.T) {
 			}
 			require.InDelta(t, sum, f.Mass(), 1e-5)
 			require.Equal(t, []int{1, 6, 6}[i%3], f.Passes)
-			alone, err := Labels(t.Context(), d, rows[i:i+1], nil)
+			alone, err := ScoreLabels(t.Context(), d, rows[i:i+1], nil)
 			require.NoError(t, err)
 			require.Equal(t, alone[0], f)
 		}
@@ -84,12 +84,12 @@ func TestExactTruth(t *testing.T) {
 func TestExactOrders(t *testing.T) {
 	m := exact.Letters(7)
 	d, mask := exact.NewDenoiser(m), int32(m.Tokens())
-	row := Row{Tokens: slices.Repeat([]int32{mask}, 7), At: 3}
+	row := Query{Tokens: slices.Repeat([]int32{mask}, 7), Position: 3}
 	row.Tokens[2], row.Tokens[4] = 19, 4 // t_e
 	for letter := range mask {
 		row.Labels = append(row.Labels, []int32{letter})
 	}
-	all, err := Labels(t.Context(), d, []Row{row}, nil)
+	all, err := ScoreLabels(t.Context(), d, []Query{row}, nil)
 	require.NoError(t, err)
 	require.InDelta(t, 1, all[0].Mass(), 1e-5)
 	want := nn.Probabilities(all[0].LogP, 1)
@@ -97,19 +97,19 @@ func TestExactOrders(t *testing.T) {
 	back := row
 	back.Labels = slices.Clone(row.Labels)
 	slices.Reverse(back.Labels)
-	reversed, err := Labels(t.Context(), d, []Row{back}, nil)
+	reversed, err := ScoreLabels(t.Context(), d, []Query{back}, nil)
 	require.NoError(t, err)
 	slices.Reverse(reversed[0].LogP)
 	require.Equal(t, all[0].LogP, reversed[0].LogP)
 
 	asked := 0
 	logP, err := knockout(len(row.Labels), func(pairs [][]int) (odds []float64, err error) {
-		var list []Row
+		var list []Query
 		for _, p := range pairs {
-			list = append(list, Row{row.Tokens, row.At, [][]int32{{int32(p[0])}, {int32(p[1])}}})
+			list = append(list, Query{row.Tokens, row.Position, [][]int32{{int32(p[0])}, {int32(p[1])}}})
 		}
 		asked += len(pairs)
-		found, err := Labels(t.Context(), d, list, nil)
+		found, err := ScoreLabels(t.Context(), d, list, nil)
 		for _, f := range found {
 			odds = append(odds, f.LogP[0]-f.LogP[1])
 		}
@@ -147,10 +147,10 @@ func TestSharedBeginning(t *testing.T) {
 			require.NoError(t, err)
 			spec, own := m.Spec(), 5
 			begin := min(100, spec.Length()-2*own) / max(1, spec.Block) * max(1, spec.Block)
-			var rows []Row
+			var rows []Query
 			sum := 0
 			for i := range own {
-				r := Row{At: begin + i, Labels: [][]int32{{1}, {2}, {7}}}
+				r := Query{Position: begin + i, Labels: [][]int32{{1}, {2}, {7}}}
 				for j := range begin + i + own {
 					x := int32(3 + j%5)
 					if j >= begin {
@@ -158,17 +158,17 @@ func TestSharedBeginning(t *testing.T) {
 					}
 					r.Tokens = append(r.Tokens, x)
 				}
-				r.Tokens[r.At] = spec.Mask
+				r.Tokens[r.Position] = spec.Mask
 				rows, sum = append(rows, r), sum+len(r.Tokens)
 			}
 			d := &refining{Refiner: m.Denoiser.(model.Refiner)}
-			found, err := Labels(t.Context(), d, rows, nil)
+			found, err := ScoreLabels(t.Context(), d, rows, nil)
 			require.NoError(t, err)
 			if spec.Block > 0 {
 				require.Equal(t, sum-begin*(own-1), d.rows)
 			}
 			for i := range rows {
-				alone, err := Labels(t.Context(), m.Denoiser, rows[i:i+1], nil)
+				alone, err := ScoreLabels(t.Context(), m.Denoiser, rows[i:i+1], nil)
 				require.NoError(t, err)
 				require.Equal(t, alone[0], found[i])
 			}
@@ -180,21 +180,21 @@ func TestRefusedLabels(t *testing.T) {
 	d := exact.NewDenoiser(exact.Markov(4, 3, 0, 1, 1))
 	free, notTokens := []int32{3, 3, 3, 0}, "want tokens of 0 to 2 that are not the mask"
 	for name, c := range map[string]struct {
-		row  Row
+		row  Query
 		want string
 	}{
-		"known":   {Row{free, 3, [][]int32{{1}, {2}}}, "position 3 of 4 is not masked"},
-		"outside": {Row{free, 4, [][]int32{{1}, {2}}}, "position 4 of 4 is not masked"},
-		"no room": {Row{free, 2, [][]int32{{1}, {1, 2}}},
+		"known":   {Query{free, 3, [][]int32{{1}, {2}}}, "position 3 of 4 is not masked"},
+		"outside": {Query{free, 4, [][]int32{{1}, {2}}}, "position 4 of 4 is not masked"},
+		"no room": {Query{free, 2, [][]int32{{1}, {1, 2}}},
 			"label 1: 2 tokens at position 2, want masks for all of them"},
-		"twice": {Row{free, 0, [][]int32{{1}, {1}}}, "label 1 is [1], want tokens that no other label has"},
-		"empty": {Row{free, 0, [][]int32{{}, {1}}}, "label 0 is [], want tokens that no other label has"},
-		"below": {Row{free, 0, [][]int32{{1}, {-1}}}, "label 1 is [-1], " + notTokens},
-		"above": {Row{free, 0, [][]int32{{99999}, {1}}}, "label 0 is [99999], " + notTokens},
-		"mask":  {Row{free, 0, [][]int32{{1, 3}, {1}}}, "label 0 is [1 3], " + notTokens},
+		"twice": {Query{free, 0, [][]int32{{1}, {1}}}, "label 1 is [1], want tokens that no other label has"},
+		"empty": {Query{free, 0, [][]int32{{}, {1}}}, "label 0 is [], want tokens that no other label has"},
+		"below": {Query{free, 0, [][]int32{{1}, {-1}}}, "label 1 is [-1], " + notTokens},
+		"above": {Query{free, 0, [][]int32{{99999}, {1}}}, "label 0 is [99999], " + notTokens},
+		"mask":  {Query{free, 0, [][]int32{{1, 3}, {1}}}, "label 0 is [1 3], " + notTokens},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Labels(t.Context(), d, []Row{c.row}, nil)
+			_, err := ScoreLabels(t.Context(), d, []Query{c.row}, nil)
 			require.EqualError(t, err, c.want)
 		})
 	}
@@ -203,7 +203,7 @@ func TestRefusedLabels(t *testing.T) {
 // Answers drawn from a model at temperature 2 are fitted by temperature 2, which makes them better;
 // its measures are those of the definitions.
 func TestCalibrate(t *testing.T) {
-	var list []Labelled
+	var list []LabelledAnswer
 	for i := range 400 {
 		logP := []float64{0, math.Sin(float64(i)) * 3, math.Cos(float64(7*i)) * 3}
 		u := math.Mod(float64(i)*0.6180339887, 1)
@@ -214,7 +214,7 @@ func TestCalibrate(t *testing.T) {
 				break
 			}
 		}
-		list = append(list, Labelled{Choice, logP, right})
+		list = append(list, LabelledAnswer{Choice, logP, right})
 	}
 	fits := Calibrate(list)
 	fit := fits[Choice]
@@ -227,10 +227,14 @@ func TestCalibrate(t *testing.T) {
 	require.Equal(t, fit.Before.Accuracy, fit.After.Accuracy)
 
 	sure := math.Log(0.8) - math.Log(0.2)
-	q := Measure([]Labelled{{Boolean, []float64{sure, 0}, 0}, {Boolean, []float64{0, sure}, 0}}, 1)
+	answers := []LabelledAnswer{
+		{Boolean, []float64{sure, 0}, 0},
+		{Boolean, []float64{0, sure}, 0},
+	}
+	q := MeasureQuality(answers, 1)
 	require.InDelta(t, (0.04+0.04+0.64+0.64)/2, q.Brier, 1e-12)
 	require.InDelta(t, 0.3, q.ECE, 1e-12)
 	require.InDelta(t, -(math.Log(0.8)+math.Log(0.2))/2, q.LogLoss, 1e-12)
 	require.InDelta(t, 0.5, q.Accuracy, 1e-12)
-	require.Zero(t, Measure(nil, 1)) // JSON has no NaN
+	require.Zero(t, MeasureQuality(nil, 1)) // JSON has no NaN
 }

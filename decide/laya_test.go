@@ -41,7 +41,7 @@ func layaCases(t *testing.T, name string) (list []layaCase) {
 
 // prompt returns a case's prompt and question.
 func (c *layaCase) prompt(t *testing.T, net *encoders.Laya) (encoders.LayaPrompt, Question, State) {
-	q, err := Read(c.Question)
+	q, err := ReadQuestion(c.Question)
 	if len(q.Options) != 1 { // which the network can be asked, but nobody needs to
 		require.NoError(t, err)
 	}

@@ -28,8 +28,8 @@ var Kinds = []Kind{Boolean, Choice, Score}
 
 // Bounds of the number of options.
 const (
-	MostOptions = 255
-	MostLevels  = 10
+	MaxOptions = 255
+	MaxLevels  = 10
 )
 
 // Option is one of a question's answers.
@@ -52,14 +52,14 @@ type Question struct {
 
 // Check returns an error for a question that cannot be asked.
 func (q *Question) Check() error {
-	least, most := 2, MostOptions
+	least, most := 2, MaxOptions
 	switch q.Kind {
 	case Boolean:
 		if least, most = 2, 2; q.Options == nil {
 			least = 0
 		}
 	case Score:
-		most = MostLevels
+		most = MaxLevels
 	case Choice:
 	default:
 		return &param.Error{Name: "type", Found: param.Quote(string(q.Kind)),
@@ -110,11 +110,11 @@ func (q *Question) texts() (list []string) {
 	return list
 }
 
-// Read reads a question of JSON: {"type": "noul" or "boolean", "choice" or "score", "instructions":
-// a text or any other value, "criteria": descriptions}. The criteria are of a noul an object of
-// true and false, which may be left out, as may "labels" for them; of a choice an object from
-// labels to descriptions or null; of a score a list.
-func Read(text []byte) (q Question, err error) {
+// ReadQuestion reads a question of JSON: {"type": "noul" or "boolean", "choice" or "score",
+// "instructions": a text or any other value, "criteria": descriptions}. The criteria are of a noul
+// an object of true and false, which may be left out, as may "labels" for them; of a choice an
+// object from labels to descriptions or null; of a score a list.
+func ReadQuestion(text []byte) (q Question, err error) {
 	var w struct {
 		Type         string            `json:"type"`
 		Instructions json.RawMessage   `json:"instructions"`
@@ -127,7 +127,7 @@ func Read(text []byte) (q Question, err error) {
 	if q.Kind = Kind(w.Type); w.Type == "noul" {
 		q.Kind = Boolean
 	}
-	if q.Instructions, err = TextOf(w.Instructions); err != nil {
+	if q.Instructions, err = ValueText(w.Instructions); err != nil {
 		return q, err
 	}
 	list, isList, err := entries(w.Criteria)
@@ -177,7 +177,7 @@ func entries(value json.RawMessage) (list []Option, isList bool, err error) {
 		if err := d.Decode(&raw); err != nil {
 			return nil, false, err
 		}
-		text, err := TextOf(raw)
+		text, err := ValueText(raw)
 		switch {
 		case err != nil:
 			return nil, false, err
@@ -201,15 +201,15 @@ type State struct {
 
 // ReadState returns the state of a JSON value: a text as it is, anything else as JSON.
 func ReadState(value json.RawMessage) (State, error) {
-	text, err := TextOf(value)
+	text, err := ValueText(value)
 	return State{Text: text, List: len(value) > 0 && value[0] == '['}, err
 }
 
 // asJSON writes a value as Python's json.dumps does, with non-ASCII text as it is.
 const asJSON = `{{ tools | tojson }}`
 
-// TextOf returns a text of JSON as it is and any other value as Python writes it, "" for null.
-func TextOf(value json.RawMessage) (text string, err error) {
+// ValueText returns a text of JSON as it is and any other value as Python writes it, "" for null.
+func ValueText(value json.RawMessage) (text string, err error) {
 	if len(value) == 0 || string(value) == "null" || json.Unmarshal(value, &text) == nil {
 		return text, nil
 	}
@@ -225,8 +225,8 @@ func TextOf(value json.RawMessage) (text string, err error) {
 	return b.String(), err
 }
 
-// Info says how an answer was made.
-type Info struct {
+// AnswerInfo says how an answer was made.
+type AnswerInfo struct {
 	Mass        float64  `json:"mass"`
 	Passes      int      `json:"passes"`
 	Act         *float64 `json:"act_probability,omitempty"`
@@ -235,7 +235,9 @@ type Info struct {
 }
 
 // Info returns what an answer has beside its probabilities.
-func (a *Answer) Info() Info { return Info{a.Mass, a.Passes, a.Act, a.Notes, a.Temperature} }
+func (a *Answer) Info() AnswerInfo {
+	return AnswerInfo{a.Mass, a.Passes, a.Act, a.Notes, a.Temperature}
+}
 
 // JSON returns the answer to a question in the form that goes with Read.
 func (a *Answer) JSON(q *Question) map[string]any {
@@ -261,8 +263,9 @@ func (a *Answer) JSON(q *Question) map[string]any {
 	return out
 }
 
-// Right returns the option that a value of JSON names: true or false, a label, or a level's number.
-func (q *Question) Right(value json.RawMessage) (int, error) {
+// RightOption returns the option that a value of JSON names: true or false, a label, or a level's
+// number.
+func (q *Question) RightOption(value json.RawMessage) (int, error) {
 	name := string(value)
 	if q.Kind != Score {
 		_ = json.Unmarshal(value, &name) // true and false are no texts

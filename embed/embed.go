@@ -50,35 +50,35 @@ func New(m *unmask.Model) (*Embedder, error) {
 	return e, nil
 }
 
-// Prompts returns the names of the folder's prompts.
-func (e *Embedder) Prompts() []string { return slices.Sorted(maps.Keys(e.folder.prompts)) }
+// PromptNames returns the names of the folder's prompts.
+func (e *Embedder) PromptNames() []string { return slices.Sorted(maps.Keys(e.folder.prompts)) }
 
 // Options say what vectors are wanted.
 type Options struct {
 	Prompt     string // the name of one of the folder's prompts, which goes before each text
 	Dimensions int    // the first numbers of each vector; 0: as many as the folder says, or all
-	Unit       bool   // vectors of length 1, whatever the folder says
-	Each       bool   // a vector for each of a text's own tokens, without pooling
+	Normalize  bool   // vectors of length 1, whatever the folder says
+	PerToken   bool   // a vector for each of a text's own tokens, without pooling
 	Turn       model.Turn
 }
 
 // Text is a text as the model reads it.
 type Text struct {
-	Tokens   []int32 // with those around it
-	from, to int     // its own tokens, with a prompt's
-	prompt   int     // how many tokens belong to the prompt and what is before it
-	Cut      int     // tokens that were left out because the text is too long
+	Tokens    []int32 // with those around it
+	from, to  int     // its own tokens, with a prompt's
+	prompt    int     // how many tokens belong to the prompt and what is before it
+	Truncated int     // tokens that were left out because the text is too long
 }
 
-// Own returns the number of the text's own tokens, with a prompt's.
-func (t *Text) Own() int { return t.to - t.from }
+// ContentTokens returns the number of the text's own tokens, with a prompt's.
+func (t *Text) ContentTokens() int { return t.to - t.from }
 
-// Read returns the tokens of a text. One that is too long is cut where the folder is
+// Tokenize returns the tokens of a text. One that is too long is cut where the folder is
 // sentence-transformers', and refused elsewhere.
-func (e *Embedder) Read(text string, o Options) (*Text, error) {
+func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
 	name, prompt := cmp.Or(o.Prompt, e.folder.usual), ""
 	if name != "" {
-		known := e.Prompts()
+		known := e.PromptNames()
 		if !slices.Contains(known, name) {
 			return nil, param.Unknown("prompt", name, known)
 		}
@@ -88,7 +88,7 @@ func (e *Embedder) Read(text string, o Options) (*Text, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := e.ReadTokens(ids, o)
+	t, err := e.WrapTokens(ids, o)
 	if err == nil && prompt != "" && e.folder.promptApart {
 		own, failed := e.encode(prompt)
 		t.prompt, err = len(e.before)+len(own), failed
@@ -107,20 +107,20 @@ func (e *Embedder) encode(text string) ([]int32, error) {
 	return e.t.Encode(text)
 }
 
-// ReadTokens is Read for a text's own tokens, before which no prompt goes.
-func (e *Embedder) ReadTokens(ids []int32, o Options) (*Text, error) {
+// WrapTokens is Read for a text's own tokens, before which no prompt goes.
+func (e *Embedder) WrapTokens(ids []int32, o Options) (*Text, error) {
 	room := max(0, e.longest-len(e.before)-len(e.after))
-	t := &Text{from: len(e.before), Cut: max(0, len(ids)-room)}
+	t := &Text{from: len(e.before), Truncated: max(0, len(ids)-room)}
 	switch {
-	case t.Cut > 0 && e.folder.own:
+	case t.Truncated > 0 && e.folder.own:
 		return nil, &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens", len(ids)),
 			Want: fmt.Sprintf("1 to %d", room), Reason: param.TooLong}
 	case e.folder.left:
-		ids = ids[t.Cut:]
+		ids = ids[t.Truncated:]
 	default:
-		ids = ids[:len(ids)-t.Cut]
+		ids = ids[:len(ids)-t.Truncated]
 	}
-	if len(ids) == 0 && (e.folder.own || o.Each || len(e.before)+len(e.after) == 0) {
+	if len(ids) == 0 && (e.folder.own || o.PerToken || len(e.before)+len(e.after) == 0) {
 		return nil, &param.Error{Name: "text", Found: "empty", Want: "at least one token",
 			Reason: param.Missing}
 	}
@@ -130,7 +130,7 @@ func (e *Embedder) ReadTokens(ids []int32, o Options) (*Text, error) {
 
 // pooled returns the rows that a text's vector is made of.
 func (e *Embedder) pooled(t *Text, o Options) (from, to int) {
-	if o.Each || e.folder.own {
+	if o.PerToken || e.folder.own {
 		return t.from, t.to
 	}
 	return min(t.prompt, len(t.Tokens)-1), len(t.Tokens)
@@ -159,7 +159,7 @@ func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]floa
 			}
 			from, to := e.pooled(list[i], o)
 			own := states[:(to-from)*width]
-			if states, out[i] = states[len(own):], own; !o.Each {
+			if states, out[i] = states[len(own):], own; !o.PerToken {
 				out[i], err = e.vector(own, width, from, o)
 			}
 		}
@@ -202,7 +202,7 @@ func (e *Embedder) vector(states []float32, width, first int, o Options) ([]floa
 			Want: fmt.Sprintf("1 to %d", len(v))}
 	}
 	n := len(layers)
-	unit := o.Unit || o.Dimensions > 0 && n > 0 && layers[n-1].weight == nil
+	unit := o.Normalize || o.Dimensions > 0 && n > 0 && layers[n-1].weight == nil
 	if v = v[:min(len(v), cmp.Or(o.Dimensions, e.folder.first))]; unit {
 		v = new(layer).apply(v)
 	}

@@ -27,7 +27,7 @@ func open(t *testing.T, name string) (*unmask.Model, *embed.Embedder) {
 func vectors(t *testing.T, e *embed.Embedder, texts []string, o embed.Options) [][]float32 {
 	var list []*embed.Text
 	for _, text := range texts {
-		one, err := e.Read(text, o)
+		one, err := e.Tokenize(text, o)
 		require.NoError(t, err, text)
 		list = append(list, one)
 	}
@@ -98,7 +98,7 @@ func TestMeanOfOwnTokens(t *testing.T) {
 			e, err := embed.New(m)
 			require.NoError(t, err)
 			texts := []string{"ACDE", "GG", "WYACDEFGHK"}
-			own := vectors(t, e, texts, embed.Options{Each: true})
+			own := vectors(t, e, texts, embed.Options{PerToken: true})
 			all := vectors(t, e, texts, embed.Options{})
 			for i := range texts {
 				width := len(all[i])
@@ -129,13 +129,13 @@ func proteins(t *testing.T) string {
 
 func TestRefused(t *testing.T) {
 	_, e := open(t, proteins(t))
-	_, err := e.Read("", embed.Options{})
+	_, err := e.Tokenize("", embed.Options{})
 	require.EqualError(t, err, "text is empty, want at least one token")
-	_, err = e.Read(strings.Repeat("A", 100), embed.Options{})
+	_, err = e.Tokenize(strings.Repeat("A", 100), embed.Options{})
 	require.ErrorContains(t, err, "text is 100 tokens, want 1 to ")
-	_, err = e.Read("A", embed.Options{Prompt: "query"})
+	_, err = e.Tokenize("A", embed.Options{Prompt: "query"})
 	require.ErrorContains(t, err, `unknown prompt "query"`)
-	one, err := e.Read("A", embed.Options{})
+	one, err := e.Tokenize("A", embed.Options{})
 	require.NoError(t, err)
 	_, err = e.Embed(t.Context(), []*embed.Text{one}, embed.Options{Dimensions: 1 << 20})
 	require.ErrorContains(t, err, "dimensions is 1048576, want 1 to ")
@@ -143,9 +143,9 @@ func TestRefused(t *testing.T) {
 	require.ErrorContains(t, err, "dimensions is -1, want 1 to ")
 
 	_, e = open(t, "../testdata/packs/embed-bert-tiny")
-	long, err := e.Read(strings.Repeat("the ", 100), embed.Options{})
+	long, err := e.Tokenize(strings.Repeat("the ", 100), embed.Options{})
 	require.NoError(t, err)
-	require.Equal(t, 100-22, long.Cut) // it has 24 with those around a text
+	require.Equal(t, 100-22, long.Truncated) // it has 24 with those around a text
 	exact, err := unmask.Load(t.Context(), "oracle:markov:length=4,tokens=3", unmask.Options{})
 	require.NoError(t, err)
 	_, err = embed.New(exact)
@@ -256,11 +256,11 @@ func TestSettingsRefused(t *testing.T) {
 // Tokens one by one are at least one, also of what sentence-transformers makes a vector of.
 func TestEachOfNone(t *testing.T) {
 	_, e := open(t, "../testdata/packs/embed-bert-tiny")
-	_, err := e.Read("\u200b", embed.Options{Each: true})
+	_, err := e.Tokenize("\u200b", embed.Options{PerToken: true})
 	require.EqualError(t, err, "text is empty, want at least one token")
-	_, err = e.Read("\u200b", embed.Options{})
+	_, err = e.Tokenize("\u200b", embed.Options{})
 	require.NoError(t, err)
 	_, e = open(t, edited(t, "bert", settings, "{", `{"max_seq_length": 2,`))
-	_, err = e.Read("the", embed.Options{Each: true})
+	_, err = e.Tokenize("the", embed.Options{PerToken: true})
 	require.EqualError(t, err, "text is empty, want at least one token")
 }

@@ -78,7 +78,7 @@ func (s *Server) systemOne(w http.ResponseWriter, r *http.Request, f *fields) *F
 	f.decode("questions", &list, "an object of questions")
 	names := sortedKeys(list)
 	for _, name := range names {
-		one, err := decide.Read(list[name])
+		one, err := decide.ReadQuestion(list[name])
 		q.ask(f, cut(name), one, err)
 	}
 	fault := s.decide(w, r, f, &q, func(list []decide.Answer, tokens int) any {
@@ -253,7 +253,7 @@ func textOfParts(raw json.RawMessage) (string, error) {
 		case "input_text", "output_text":
 		case "input_json":
 			var err error
-			if p.Text, err = decide.TextOf(p.Data); err != nil {
+			if p.Text, err = decide.ValueText(p.Data); err != nil {
 				return "", err
 			}
 		default:

@@ -64,7 +64,7 @@ func (s *Server) ollamaEmbed(w http.ResponseWriter, r *http.Request, f *fields) 
 		f.needed(e.field)
 	} else {
 		e.field, e.whole = "input", f.has("truncate") && !f.flag("truncate")
-		e.o = embed.Options{Unit: true, Dimensions: f.maybe("dimensions", 1, 1<<20, 0)}
+		e.o = embed.Options{Normalize: true, Dimensions: f.maybe("dimensions", 1, 1<<20, 0)}
 		e.form = func(vectors [][]float32, tokens int) any {
 			return map[string]any{"model": e.model.name, "embeddings": vectors, "load_duration": 0,
 				"prompt_eval_count": tokens, "total_duration": s.now().Sub(began).Nanoseconds()}
@@ -93,12 +93,12 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request, f *fields, q embe
 		for i := 0; i < len(inputs) && err == nil; i++ {
 			var one *embed.Text
 			if inputs[i].Tokens != nil {
-				one, err = e.ReadTokens(inputs[i].Tokens, q.o)
+				one, err = e.WrapTokens(inputs[i].Tokens, q.o)
 			} else {
-				one, err = e.Read(inputs[i].Prompt, q.o)
+				one, err = e.Tokenize(inputs[i].Prompt, q.o)
 			}
-			if err == nil && q.whole && one.Cut > 0 {
-				err = &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens too long", one.Cut),
+			if err == nil && q.whole && one.Truncated > 0 {
+				err = &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens too long", one.Truncated),
 					Want: "it shorter, or truncate true", Reason: param.TooLong}
 			}
 			if err != nil && len(inputs) > 1 {

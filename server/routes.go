@@ -424,7 +424,7 @@ const (
 // rank returns how well a model fits what a route needs: of those that no request names, the first
 // with the highest rank answers. Below 0 it cannot.
 func (m *servedModel) rank(kind wants) int {
-	vectors, trained := m.Kind() == model.KindVectors, decide.Trained(m.Model)
+	vectors, trained := m.Kind() == model.KindVectors, decide.HasDecisionHead(m.Model)
 	switch {
 	case kind == wantsPictures && m.Pictures != nil, kind == wantsText && m.Text != nil,
 		kind == wantsVectors && m.Text != nil, kind == wantsSpeech && m.Speech != nil:

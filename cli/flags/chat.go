@@ -55,18 +55,18 @@ func (c *chat) given() bool { return c.question != "" || c.messages != "" }
 func (c *chat) check(f *pflag.FlagSet) error {
 	switch {
 	case c.question != "" && c.messages != "":
-		return Usage("--chat and --messages together, want one of them")
+		return Usagef("--chat and --messages together, want one of them")
 	case f.Changed("system") && !f.Changed("chat"):
-		return Usage("--system is given, want it with --chat")
+		return Usagef("--system is given, want it with --chat")
 	case len(c.set) > 0 && !c.given():
-		return Usage("--template-var is given, want it with --chat or --messages")
+		return Usagef("--template-var is given, want it with --chat or --messages")
 	}
 	return nil
 }
 
 // readMessages reads a file of at most tokenizers.MaxText bytes; - is standard input.
 func readMessages(name string) ([]byte, error) {
-	in, err := Open(name)
+	in, err := OpenInput(name)
 	if err != nil {
 		return nil, err
 	}

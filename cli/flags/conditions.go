@@ -43,7 +43,7 @@ func (f *Images) Request(m *unmask.Model, over generate.Overrides) (r unmask.Req
 	list []unmask.Input, err error) {
 	r = unmask.Request{Negative: f.negative, Preset: f.preset, Overrides: over,
 		Constraints: unmask.Constraints{Ban: f.ban, Bias: f.bias}}
-	if r.Image, err = f.Image(); err != nil {
+	if r.Image, err = f.ReadImage(); err != nil {
 		return r, nil, err
 	}
 	for _, class := range f.class {
@@ -61,12 +61,12 @@ func (f *Images) Request(m *unmask.Model, over generate.Overrides) (r unmask.Req
 		}
 		for i, line := range lines {
 			if line, err = subject(line, m.Spec().Classes > 0); err != nil {
-				return r, nil, Usage("--prompts: input %d: %v", i, err)
+				return r, nil, Usagef("--prompts: input %d: %v", i, err)
 			}
 			list = append(list, line)
 		}
 	case len(list) == 0 && m.Spec().Prompt:
-		return r, nil, Usage("--prompt is missing: the model draws from a text")
+		return r, nil, Usagef("--prompt is missing: the model draws from a text")
 	case len(list) == 1:
 		r, _, err = list[0].Over(r)
 		list, err = nil, Wrap("--prompt", err) // no class is refused here
@@ -94,18 +94,18 @@ func subject(in unmask.Input, classes bool) (unmask.Input, error) {
 	return unmask.InputOf(r), nil
 }
 
-// Refusal returns the error of preparing the requests of the flags, with the name of the flag that
+// NameFlag returns the error of preparing the requests of the flags, with the name of the flag that
 // is wrong.
-func (f *Images) Refusal(err error) error {
+func (f *Images) NameFlag(err error) error {
 	in, listed := errors.AsType[*unmask.InputError](err)
 	refused, ok := errors.AsType[*param.Error](err)
 	switch {
 	case listed && in.Index >= f.listed:
-		return Usage("--prompts: input %d: %v", in.Index-f.listed, in.Err)
+		return Usagef("--prompts: input %d: %v", in.Index-f.listed, in.Err)
 	case listed:
 		err = in.Err
 	case ok && refused.Name == "prompt" && f.prompts != "":
-		return Usage("%v", Wrap("--prompts", refused.Cause()))
+		return Usagef("%v", Wrap("--prompts", refused.Cause()))
 	}
-	return Refusal(f.Picture.refusal(err))
+	return NameFlag(f.Picture.refusal(err))
 }

@@ -34,8 +34,8 @@ func (e *mistake) Unwrap() []error { return e.causes }
 // Is reports whether target is ErrUsage.
 func (e *mistake) Is(target error) bool { return target == ErrUsage }
 
-// Usage returns an error that is ErrUsage and wraps the errors among args.
-func Usage(format string, args ...any) error {
+// Usagef returns an error that is ErrUsage and wraps the errors among args.
+func Usagef(format string, args ...any) error {
 	e := &mistake{text: fmt.Sprintf(format, args...)}
 	for _, arg := range args {
 		if err, ok := arg.(error); ok {
@@ -45,17 +45,17 @@ func Usage(format string, args ...any) error {
 	return e
 }
 
-// Refusal returns a refused value of a request as a mistake on the command line; other errors are
+// NameFlag returns a refused value of a request as a mistake on the command line; other errors are
 // returned as they are.
-func Refusal(err error) error {
+func NameFlag(err error) error {
 	e, ok := errors.AsType[*param.Error](err)
 	switch {
 	case !ok:
 		return err
 	case strings.HasPrefix(err.Error(), e.Name) && !strings.Contains(e.Name, " "): // a flag's name
-		return Usage("--%v", err)
+		return Usagef("--%v", err)
 	}
-	return Usage("%v", err)
+	return Usagef("%v", err)
 }
 
 // Wrap prefixes an error with the name of a flag or stream, unless the error begins with that
@@ -72,8 +72,8 @@ func Wrap(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Open opens a file for reading as a stream; - is standard input.
-func Open(name string) (io.ReadCloser, error) {
+// OpenInput opens a file for reading as a stream; - is standard input.
+func OpenInput(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(os.Stdin), nil
 	}
@@ -82,7 +82,7 @@ func Open(name string) (io.ReadCloser, error) {
 
 // readInputs reads a file of inputs.
 func readInputs(name string) ([]unmask.Input, error) {
-	in, err := Open(name)
+	in, err := OpenInput(name)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func readText() (string, error) {
 		return "", Wrap("standard input", atomicfile.WithoutPath(err))
 	}
 	if len(data) > tokenizers.MaxText+1 {
-		return "", Usage("standard input has more than %d bytes", tokenizers.MaxText)
+		return "", Usagef("standard input has more than %d bytes", tokenizers.MaxText)
 	}
 	return strings.TrimSuffix(string(data), "\n"), nil
 }

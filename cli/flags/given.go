@@ -39,11 +39,11 @@ func (f *Picture) Register(s *pflag.FlagSet) {
 	s.BoolVar(&f.paste, "paste", false,
 		"with --inpaint, put the kept pixels back; they fade in over one "+
 			"cell from the mask's edge")
-	Fit(s, &f.fit)
+	PictureFit(s, &f.fit)
 }
 
-// Fit adds --fit.
-func Fit(s *pflag.FlagSet, to *string) {
+// PictureFit adds --fit.
+func PictureFit(s *pflag.FlagSet, to *string) {
 	s.StringVar(to, "fit", "",
 		"resize pictures to the model's size: cover crops what is too much, "+
 			"contain leaves margins (which --inpaint generates)")
@@ -53,35 +53,35 @@ func Fit(s *pflag.FlagSet, to *string) {
 func (f *Picture) Check(s *pflag.FlagSet) (err error) {
 	switch {
 	case f.init == "" && s.Changed("strength"):
-		return Usage("--strength is %s, want none without --init", s.Lookup("strength").Value)
+		return Usagef("--strength is %s, want none without --init", s.Lookup("strength").Value)
 	case f.init != "" && f.inpaint != "":
-		return Usage("--init and --inpaint, want one of the two")
+		return Usagef("--init and --inpaint, want one of the two")
 	case f.inpaint == "" && (f.mask != "" || f.box != ""):
-		return Usage("--mask or --box without --inpaint, want it with them")
+		return Usagef("--mask or --box without --inpaint, want it with them")
 	case f.fit != "" && f.init == "" && f.inpaint == "":
-		return Usage("--fit is %s, want none without --init or --inpaint", param.Quote(f.fit))
+		return Usagef("--fit is %s, want none without --init or --inpaint", param.Quote(f.fit))
 	case f.paste && f.inpaint == "":
-		return Usage("--paste, want --inpaint with it")
+		return Usagef("--paste, want --inpaint with it")
 	case f.outpaint != "" && (f.inpaint == "" || f.mask != "" || f.box != ""):
-		return Usage("--outpaint, want --inpaint with it and neither --mask nor --box")
+		return Usagef("--outpaint, want --inpaint with it and neither --mask nor --box")
 	case f.box != "":
 		if _, err = images.ParseBox(f.box); err != nil {
-			return Usage("--%v", err)
+			return Usagef("--%v", err)
 		}
 	case f.outpaint != "":
 		if _, err = paint.ParseMargins(f.outpaint); err != nil {
-			return Usage("%v", Wrap("--outpaint", err))
+			return Usagef("%v", Wrap("--outpaint", err))
 		}
 	}
 	if err := images.CheckFit(f.fit); err != nil {
-		return Usage("--%v", err)
+		return Usagef("--%v", err)
 	}
 	return nil
 }
 
-// Image reads the picture and its mask, and returns what a request says about them; nil without a
-// picture.
-func (f *Picture) Image() (in *unmask.ImageInput, err error) {
+// ReadImage reads the picture and its mask, and returns what a request says about them; nil without
+// a picture.
+func (f *Picture) ReadImage() (in *unmask.ImageInput, err error) {
 	switch {
 	case f.init != "":
 		in = &unmask.ImageInput{File: f.init, Fit: f.fit, Strength: f.strength}
@@ -125,15 +125,15 @@ func (f *Picture) refusal(err error) error {
 // maxLost is the loss of the codes in the kept part, 0 to 255, above which a warning is printed.
 const maxLost = 12
 
-// Note prints a note if the model's codes lose much of what is kept, see outputs.Job.Lost.
-func (f *Picture) Note(lost float64) {
+// NoteLoss prints a note if the model's codes lose much of what is kept, see outputs.Job.Lost.
+func (f *Picture) NoteLoss(lost float64) {
 	switch {
 	case lost <= maxLost:
 	case f.outpaint != "":
-		terminal.Say("note: the model's codes change the picture by %.0f of 255 in the mean: "+
+		terminal.Logf("note: the model's codes change the picture by %.0f of 255 in the mean: "+
 			"its edge may show", lost)
 	default:
-		terminal.Say("note: the model's codes change what is kept by %.0f of 255 in the mean: "+
+		terminal.Logf("note: the model's codes change what is kept by %.0f of 255 in the mean: "+
 			"--paste puts it back", lost)
 	}
 }

@@ -17,10 +17,10 @@ import (
 )
 
 // Int adds a flag of a whole number. *to gets the default, p.Default, at once.
-func Int(f *pflag.FlagSet, to *int, p param.Param) { Count(f, to, "", p) }
+func Int(f *pflag.FlagSet, to *int, p param.Param) { IntP(f, to, "", p) }
 
-// Count is Int with a one-letter name, such as n for -n; "" for none.
-func Count(f *pflag.FlagSet, to *int, letter string, p param.Param) {
+// IntP is Int with a one-letter name, such as n for -n; "" for none.
+func IntP(f *pflag.FlagSet, to *int, letter string, p param.Param) {
 	p.Kind = param.Whole
 	number(f, to, letter, p, p.Int)
 }
@@ -43,7 +43,7 @@ func number[T any](f *pflag.FlagSet, to *T, letter string, p param.Param,
 // Seed adds a flag of a 64-bit number, 0 by default.
 func Seed(f *pflag.FlagSet, to *uint64, name, help string) {
 	p := param.Param{Name: name, Kind: param.Whole, Default: "0", Help: help}
-	Value(f, p, func(text string) (err error) {
+	Var(f, p, func(text string) (err error) {
 		if *to, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return &param.Error{Name: name, Found: param.Quote(text),
 				Want: "a whole number, 0 to 18446744073709551615"}
@@ -52,9 +52,9 @@ func Seed(f *pflag.FlagSet, to *uint64, name, help string) {
 	})
 }
 
-// Value adds a flag for any parameter and returns it. set reads its values; p.Default is shown in
+// Var adds a flag for any parameter and returns it. set reads its values; p.Default is shown in
 // help and not read.
-func Value(f *pflag.FlagSet, p param.Param, set func(text string) error) *pflag.Flag {
+func Var(f *pflag.FlagSet, p param.Param, set func(text string) error) *pflag.Flag {
 	return f.VarPF(&value{p, p.Default, set}, p.Name, "", p.Help)
 }
 
@@ -88,8 +88,8 @@ func (v *value) Type() string {
 	return "string"
 }
 
-// Explain returns pflag's error in the words of package param, with the flag's name.
-func Explain(err error) error {
+// ExplainError returns pflag's error in the words of package param, with the flag's name.
+func ExplainError(err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return err
@@ -114,16 +114,17 @@ func Explain(err error) error {
 	return e
 }
 
-// Words returns the values of a flag added by this package, nil if they are not words.
-func Words(f *pflag.Flag) []string {
+// AllowedWords returns the values of a flag added by this package, nil if they are not words.
+func AllowedWords(f *pflag.Flag) []string {
 	if v, ok := f.Value.(*value); ok {
 		return v.Words
 	}
 	return nil
 }
 
-// Near returns the flags in a set whose names are like the unknown one in err, an error of pflag.
-func Near(f *pflag.FlagSet, err error) (names []string) {
+// SuggestNames returns the flags in a set whose names are like the unknown one in err, an error of
+// pflag.
+func SuggestNames(f *pflag.FlagSet, err error) (names []string) {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return nil
@@ -132,15 +133,15 @@ func Near(f *pflag.FlagSet, err error) (names []string) {
 	return param.Nearest(unknown.GetSpecifiedName(), names)
 }
 
-// Given returns the values of the flags that were given, by name.
-func Given(f *pflag.FlagSet) map[string]string {
+// ChangedValues returns the values of the flags that were given, by name.
+func ChangedValues(f *pflag.FlagSet) map[string]string {
 	list := map[string]string{}
 	f.Visit(func(g *pflag.Flag) { list[g.Name] = g.Value.String() })
 	return list
 }
 
-// Line returns a command line with the flags that were given, except for those in leftOut.
-func Line(command string, f *pflag.FlagSet, leftOut ...string) string {
+// CommandLine returns a command line with the flags that were given, except for those in leftOut.
+func CommandLine(command string, f *pflag.FlagSet, leftOut ...string) string {
 	f.Visit(func(g *pflag.Flag) {
 		if !slices.Contains(leftOut, g.Name) {
 			command += " --" + strings.TrimSuffix(g.Name+"="+g.Value.String(), "=true")
@@ -162,7 +163,7 @@ func RegisterRecipe(f *pflag.FlagSet, defaults generate.Recipe) {
 			f.String(p.Name, p.Default, p.Help)
 		case "ban", "bias":
 		default:
-			flag := Value(f, p, func(text string) error {
+			flag := Var(f, p, func(text string) error {
 				return new(generate.Recipe).Set(p.Name, text)
 			})
 			if p.Name == "cache" {
@@ -175,9 +176,9 @@ func RegisterRecipe(f *pflag.FlagSet, defaults generate.Recipe) {
 	}
 }
 
-// Recipe returns the values of the flags that Register added and the user set.
-func Recipe(f *pflag.FlagSet) generate.Overrides {
-	over, given := generate.Overrides{}, Given(f)
+// RecipeOverrides returns the values of the flags that Register added and the user set.
+func RecipeOverrides(f *pflag.FlagSet) generate.Overrides {
+	over, given := generate.Overrides{}, ChangedValues(f)
 	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
 		if text, ok := given[p.Name]; ok && p.Name != "ban" && p.Name != "bias" {
 			over[p.Name] = text
@@ -201,7 +202,7 @@ func Device(f *pflag.FlagSet, to *string) {
 // CheckDevice returns an error for a name that no device can have.
 func CheckDevice(name string) error {
 	if unmask.CheckDevice(name) != nil {
-		return Usage("--device is %q, want auto, cpu, cuda or cuda:N", name)
+		return Usagef("--device is %q, want auto, cpu, cuda or cuda:N", name)
 	}
 	return nil
 }

@@ -21,10 +21,10 @@ func ExampleInt() {
 		Help: "denoising steps N"})
 	flags.Float(set, &heat, param.Param{Name: "heat", Min: 0.001, Max: 1e6, Default: "1",
 		Help: "temperature of tokens"})
-	fmt.Println(set.Parse([]string{"--heat", "0.5"}), steps, heat, flags.Given(set))
-	fmt.Println(flags.Line("command", set))
-	fmt.Println(flags.Explain(set.Parse([]string{"--steps", "0"})))
-	fmt.Println(flags.Explain(set.Parse([]string{"--steps", "many"})))
+	fmt.Println(set.Parse([]string{"--heat", "0.5"}), steps, heat, flags.ChangedValues(set))
+	fmt.Println(flags.CommandLine("command", set))
+	fmt.Println(flags.ExplainError(set.Parse([]string{"--steps", "0"})))
+	fmt.Println(flags.ExplainError(set.Parse([]string{"--steps", "many"})))
 	// Output:
 	// <nil> 32 0.5 map[heat:0.5]
 	// command --heat=0.5

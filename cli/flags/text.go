@@ -49,7 +49,7 @@ func (t *Text) note(text *unmask.Text) {
 		return
 	}
 	if names := text.Spellings(t.prompt + t.infill); names != nil {
-		terminal.Say("note: the prompt has %s, which stays text: --special takes it as a token",
+		terminal.Logf("note: the prompt has %s, which stays text: --special takes it as a token",
 			strings.Join(names, ", "))
 	}
 }
@@ -76,18 +76,18 @@ func (t *Text) Check(f *pflag.FlagSet) (err error) {
 	}
 	switch prompted := t.prompt != "" || t.infill != ""; {
 	case t.prompt != "" && t.infill != "":
-		return Usage("--prompt and --infill together, want one of them")
+		return Usagef("--prompt and --infill together, want one of them")
 	case t.chat.given() && prompted:
-		return Usage("--chat or --messages with --prompt or --infill, want one of them")
+		return Usagef("--chat or --messages with --prompt or --infill, want one of them")
 	case t.tokensIn != "" && (prompted || t.chat.given()):
-		return Usage("--tokens-in with another prompt, want one of them")
+		return Usagef("--tokens-in with another prompt, want one of them")
 	case t.prompts == "":
 		return nil
 	}
 	for _, other := range []string{"prompt", "infill", "tokens-in", "chat", "messages", "watch",
 		"trace"} {
 		if f.Changed(other) {
-			return Usage("--prompts and --%s together, want one of them", other)
+			return Usagef("--prompts and --%s together, want one of them", other)
 		}
 	}
 	if t.Inputs, err = readInputs(t.prompts); err != nil {
@@ -117,19 +117,19 @@ func (t *Text) Request(m *unmask.Model, over generate.Overrides) (r unmask.Reque
 		return r, err
 	}
 	if c, err := m.Chat(); t.chat.system != "" && err == nil && !c.System() {
-		return r, Usage("--system: the model's template leaves system messages out")
+		return r, Usagef("--system: the model's template leaves system messages out")
 	}
 	r.Messages, err = t.chat.read()
 	return r, err
 }
 
-// Refusal returns the error of preparing the request of the flags, with the name of the flag that
+// NameFlag returns the error of preparing the request of the flags, with the name of the flag that
 // is wrong.
-func (t *Text) Refusal(err error) error {
+func (t *Text) NameFlag(err error) error {
 	if t.Inputs != nil {
 		return Wrap("--prompts", err)
 	}
-	return t.chat.refusal(Refusal(err))
+	return t.chat.refusal(NameFlag(err))
 }
 
 // registerTokens adds the flags that restrict the drawn tokens; tokens describes their values in

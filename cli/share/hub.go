@@ -41,11 +41,11 @@ func (h *Hub) Register(f *pflag.FlagSet) {
 // Enabled reports whether other machines may join.
 func (h *Hub) Enabled() bool { return h.hub != "" || h.nats != "" }
 
-// Follow sets whether another run follows the next one.
-func (h *Hub) Follow(more bool) { h.more = more }
+// KeepOpen sets whether another run follows the next one.
+func (h *Hub) KeepOpen(more bool) { h.more = more }
 
-// End closes a hub that was kept for another run.
-func (h *Hub) End() error {
+// Close closes a hub that was kept for another run.
+func (h *Hub) Close() error {
 	if h.kept == nil {
 		return nil
 	}
@@ -62,18 +62,18 @@ func (h *Hub) Check(f *pflag.FlagSet, s *Shard, out bool, want string) error {
 	}
 	switch {
 	case h.hub != "" && h.nats != "":
-		return flags.Usage("--hub and --nats together, want one of them")
+		return flags.Usagef("--hub and --nats together, want one of them")
 	case h.log != "text" && h.log != "json":
-		return flags.Usage("--log is %s, want text or json", param.Quote(h.log))
+		return flags.Usagef("--log is %s, want text or json", param.Quote(h.log))
 	case !h.Enabled():
 		if f.Changed("log") {
-			return flags.Usage("--log without --hub, want it with one")
+			return flags.Usagef("--log without --hub, want it with one")
 		}
 		return nil
 	case s != nil && !s.Whole():
-		return flags.Usage("--shard with %s, want one of them", flag)
+		return flags.Usagef("--shard with %s, want one of them", flag)
 	case !out:
-		return flags.Usage("%s, want %s with it", flag, want)
+		return flags.Usagef("%s, want %s with it", flag, want)
 	}
 	alone := []string{"gif", "watch", "trace"} // which show the steps of this machine
 	if f.Lookup("sheet") != nil {
@@ -81,7 +81,7 @@ func (h *Hub) Check(f *pflag.FlagSet, s *Shard, out bool, want string) error {
 	}
 	for _, name := range alone {
 		if g := f.Lookup(name); g != nil && g.Changed {
-			return flags.Usage("--%s with %s, want it without", name, flag)
+			return flags.Usagef("--%s with %s, want it without", name, flag)
 		}
 	}
 	return nil
@@ -111,12 +111,12 @@ func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.R
 	h.watch = h.show(p)
 	if h.kept == nil {
 		h.kept, err = fleet.OpenHub(fleet.HubOptions{Listen: h.hub, URL: h.nats, Secrets: secrets,
-			Info: machine(cmp.Or(r.Device, processor(0))), Say: terminal.Line,
+			Info: machine(cmp.Or(r.Device, processor(0))), Say: terminal.Log,
 			Watch: func(s fleet.Status) { h.watch(s) }})
 		if err != nil {
 			return err
 		}
-		terminal.Say("workers join by: unmask worker --join %q", h.kept.Line())
+		terminal.Logf("workers join by: unmask worker --join %q", h.kept.Line())
 	}
 	hub := h.kept
 	if err = hub.Run(ctx, r); err != nil || !h.more {
@@ -125,7 +125,7 @@ func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.R
 		h.kept = nil
 	}
 	if errors.Is(err, context.Canceled) {
-		terminal.Say("interrupted: the same command goes on")
+		terminal.Logf("interrupted: the same command goes on")
 		return outputs.ErrStopped
 	}
 	return err
@@ -138,11 +138,11 @@ func (h *Hub) show(p *terminal.Progress) func(fleet.Status) {
 		switch {
 		case h.log == "json":
 			if line, err := json.Marshal(s); err == nil {
-				terminal.Line(string(line))
+				terminal.Log(string(line))
 			}
-		case !p.Bar() && time.Since(shown) > 10*time.Second:
+		case !p.HasBar() && time.Since(shown) > 10*time.Second:
 			shown = time.Now()
-			terminal.Line(s.String())
+			terminal.Log(s.String())
 		default:
 			p.Set(int64(s.Done))
 		}

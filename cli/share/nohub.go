@@ -28,11 +28,11 @@ func (*Hub) share(context.Context, string, string, Spec, fleet.Run) error {
 	return errors.New("this build has no NATS: it was made with the tag nofleet")
 }
 
-// Follow does nothing.
-func (*Hub) Follow(bool) {}
+// KeepOpen does nothing.
+func (*Hub) KeepOpen(bool) {}
 
-// End does nothing.
-func (*Hub) End() error { return nil }
+// Close does nothing.
+func (*Hub) Close() error { return nil }
 
-// Commands returns none.
-func Commands(Build) []*cobra.Command { return nil }
+// WorkerCommands returns none.
+func WorkerCommands(BuildFunc) []*cobra.Command { return nil }

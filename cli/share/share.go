@@ -22,21 +22,21 @@ import (
 	"unmask/runs/outputs"
 )
 
-// Pictures returns the maker of a job's pictures, which has the settings s.
-func Pictures(s runs.Settings, j *outputs.Job) fleet.Built {
+// BuildPictures returns the maker of a job's pictures, which has the settings s.
+func BuildPictures(s runs.Settings, j *outputs.Job) fleet.Built {
 	return fleet.Built{Settings: s, Device: j.Model.Backend.Name(), DigestOf: runs.DigestOf,
 		Maker: j.MakePictures}
 }
 
-// Texts returns the maker of a job's texts, which has the settings s.
-func Texts(s runs.Settings, j *outputs.Job) fleet.Built {
+// BuildTexts returns the maker of a job's texts, which has the settings s.
+func BuildTexts(s runs.Settings, j *outputs.Job) fleet.Built {
 	return fleet.Built{Settings: s, Device: j.Model.Backend.Name(), DigestOf: runs.DigestOfLine,
 		Maker: j.MakeTexts}
 }
 
-// Pictures makes n images in the folder dir with all workers that join. e has what they are made
-// of.
-func (h *Hub) Pictures(ctx context.Context, e Spec, dir string, n int, b fleet.Built) error {
+// MakePictures makes n images in the folder dir with all workers that join. e has what they are
+// made of.
+func (h *Hub) MakePictures(ctx context.Context, e Spec, dir string, n int, b fleet.Built) error {
 	e.Kind = "image"
 	folder, err := runs.OpenFolder(filepath.Clean(dir), b.Settings, runs.Shard{}, 0)
 	if err != nil {
@@ -46,8 +46,8 @@ func (h *Hub) Pictures(ctx context.Context, e Spec, dir string, n int, b fleet.B
 	return outputs.Ended(err, folder.Close())
 }
 
-// Texts makes n texts in the file name with all workers that join. e has what they are made of.
-func (h *Hub) Texts(ctx context.Context, e Spec, name string, n int, b fleet.Built) error {
+// MakeTexts makes n texts in the file name with all workers that join. e has what they are made of.
+func (h *Hub) MakeTexts(ctx context.Context, e Spec, name string, n int, b fleet.Built) error {
 	e.Kind = "text"
 	lines, err := runs.OpenLines(name, b.Settings, runs.Shard{}, 0)
 	if err != nil {
@@ -57,12 +57,12 @@ func (h *Hub) Texts(ctx context.Context, e Spec, name string, n int, b fleet.Bui
 	return outputs.Ended(err, lines.Close())
 }
 
-// Points measures points into the journal at name with all workers that join. The task was made of
-// a model and by.
-func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
+// MeasurePoints measures points into the journal at name with all workers that join. The task was
+// made of a model and by.
+func (h *Hub) MeasurePoints(ctx context.Context, name string, j *experiments.Journal,
 	task experiments.Task, s experiments.Settings, model, as string, by judges.Measure,
 	list []experiments.Point) error {
-	if err := experiments.Possible(task, list); err != nil {
+	if err := experiments.CheckPoints(task, list); err != nil {
 		return err
 	}
 	if by.Progress = nil; task.Kind != "text" {
@@ -70,22 +70,23 @@ func (h *Hub) Points(ctx context.Context, name string, j *experiments.Journal,
 	}
 	e := Spec{Kind: "points", Model: model, As: as, Precision: s["precision"], Task: task.Kind,
 		Measure: by, Points: list}
-	c := experiments.Collect(j, task.Kind, list)
-	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{Built: Points(task, s, list),
+	c := experiments.NewPointStore(j, task.Kind, list)
+	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{Built: BuildPoints(task, s, list),
 		N: len(list), Store: c})
 	return outputs.Ended(err, c.Sort())
 }
 
-// Points returns the maker that measures points of a task.
-func Points(task experiments.Task, s experiments.Settings, list []experiments.Point) fleet.Built {
+// BuildPoints returns the maker that measures points of a task.
+func BuildPoints(task experiments.Task, s experiments.Settings,
+	list []experiments.Point) fleet.Built {
 	same := map[string]string{"kind": task.Kind, "precision": s["precision"]}
 	// hashes without names: workers have other paths
 	for _, name := range []string{"model", "judge", "tasks"} {
 		same[name] = s[name][strings.LastIndexByte(s[name], ' ')+1:]
 	}
-	return fleet.Built{Settings: same, Device: s["device"], DigestOf: experiments.DigestOf,
+	return fleet.Built{Settings: same, Device: s["device"], DigestOf: experiments.ResultDigest,
 		Maker: func(ctx context.Context, first, count int, put outputs.Put) error {
-			return experiments.MakePoints(ctx, task, list, first, count, put)
+			return experiments.MeasurePoints(ctx, task, list, first, count, put)
 		}}
 }
 
@@ -111,18 +112,18 @@ func (s *Shard) Check(out bool, want string) (err error) {
 	s.Shard, err = runs.ParseShard(s.text, nil)
 	if refused, ok := errors.AsType[*param.Error](err); ok {
 		if refused.Name == "shard" {
-			return flags.Usage("--%v", refused)
+			return flags.Usagef("--%v", refused)
 		}
-		return flags.Usage("--shard is auto: %v", refused)
+		return flags.Usagef("--shard is auto: %v", refused)
 	}
 	if err == nil && !s.Whole() && !out {
-		return flags.Usage("--shard is %s, want %s with it", s.text, want)
+		return flags.Usagef("--shard is %s, want %s with it", s.text, want)
 	}
 	return err
 }
 
-// Gather returns the command that joins shards.
-func Gather() *cobra.Command {
+// GatherCommand returns the command that joins shards.
+func GatherCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "gather OUT SHARD...",
 		Short: "Join the shards of a run to the folder or file of a single run",
@@ -137,7 +138,7 @@ continues.`,
   unmask gather samples shards/*`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return flags.Usage("%s, want OUT and the shards", terminal.Count(len(args), "argument"))
+				return flags.Usagef("%s, want OUT and the shards", terminal.FormatCount(len(args), "argument"))
 			}
 			return nil
 		},

@@ -60,11 +60,11 @@ func (e *Spec) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Build prepares a worker for a spec.
-type Build func(ctx context.Context, e Spec) (fleet.Built, error)
+// BuildFunc prepares a worker for a spec.
+type BuildFunc func(ctx context.Context, e Spec) (fleet.Built, error)
 
-// Sharing returns the names of the flags for sharing a run, which do not change its outputs.
-func Sharing() []string { return []string{"shard", "hub", "nats", "log"} }
+// FlagNames returns the names of the flags for sharing a run, which do not change its outputs.
+func FlagNames() []string { return []string{"shard", "hub", "nats", "log"} }
 
 // file is a file of a spec, by what it is for.
 type file struct {
@@ -121,7 +121,7 @@ func (e *Spec) trees() (list []fleet.Tree, err error) {
 				return nil, err
 			}
 		}
-		terminal.Say("hashing %s for workers", place)
+		terminal.Logf("hashing %s for workers", place)
 		t, err := fleet.NewTree(f.name, place)
 		if err != nil {
 			return nil, err

@@ -24,11 +24,11 @@ type workerFlags struct {
 	patience          time.Duration
 	device            string
 	threads           int
-	build             Build
+	build             BuildFunc
 }
 
-// Commands returns the commands that only builds with NATS have. build prepares a worker.
-func Commands(build Build) []*cobra.Command {
+// WorkerCommands returns the commands that only builds with NATS have. build prepares a worker.
+func WorkerCommands(build BuildFunc) []*cobra.Command {
 	f := workerFlags{build: build}
 	cmd := &cobra.Command{
 		Use:   "worker",
@@ -41,7 +41,7 @@ from the hub, unless --model names a place that has them, and are kept. A worker
 differs from the hub's in any byte is refused.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return flags.Usage("argument is %q, want flags only", args[0])
+				return flags.Usagef("argument is %q, want flags only", args[0])
 			}
 			return nil
 		},
@@ -63,16 +63,16 @@ differs from the hub's in any byte is refused.`,
 
 func (f *workerFlags) run(ctx context.Context) error {
 	if f.join == "" {
-		return flags.Usage("--join is missing, want the line that a hub printed")
+		return flags.Usagef("--join is missing, want the line that a hub printed")
 	}
 	j, err := fleet.ParseJoin(f.join)
 	if _, file := errors.AsType[*fs.PathError](err); file {
 		return flags.Wrap("--join", err)
 	} else if err != nil {
-		return flags.Usage("%v", flags.Wrap("--join", err))
+		return flags.Usagef("%v", flags.Wrap("--join", err))
 	}
 	if f.patience <= 0 {
-		return flags.Usage("--patience is %s, want a time above 0", f.patience)
+		return flags.Usagef("--patience is %s, want a time above 0", f.patience)
 	}
 	if f.cache == "" {
 		dir, err := os.UserCacheDir()
@@ -86,7 +86,7 @@ func (f *workerFlags) run(ctx context.Context) error {
 	}
 	return fleet.Work(ctx, j, fleet.WorkerOptions{Name: f.name, Cache: f.cache, Own: f.own,
 		Patience: f.patience, Info: machine(processor(f.threads)),
-		Say: terminal.Line, Build: func(ctx context.Context, s fleet.Source) (fleet.Built, error) {
+		Say: terminal.Log, Build: func(ctx context.Context, s fleet.Source) (fleet.Built, error) {
 			e, err := open(s)
 			if err != nil {
 				return fleet.Built{}, err

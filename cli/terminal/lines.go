@@ -19,7 +19,7 @@ type LineEditor struct {
 
 // Stdin is standard input until a context ends: then Read returns its error at once, and what a
 // Read that still waits gets is lost.
-type Stdin struct{ Until context.Context }
+type Stdin struct{ Context context.Context }
 
 // Read implements io.Reader.
 func (s Stdin) Read(p []byte) (int, error) {
@@ -33,8 +33,8 @@ func (s Stdin) Read(p []byte) (int, error) {
 	select {
 	case <-done:
 		return copy(p, own[:n]), err
-	case <-s.Until.Done():
-		return 0, s.Until.Err()
+	case <-s.Context.Done():
+		return 0, s.Context.Err()
 	}
 }
 
@@ -152,9 +152,9 @@ func (k *keys) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Wrap returns a text in lines of at most so many columns, cut at spaces where there are any. Those
-// stay at the end of a line that has room.
-func Wrap(text string, columns int) string {
+// WrapText returns a text in lines of at most so many columns, cut at spaces where there are any.
+// Those stay at the end of a line that has room.
+func WrapText(text string, columns int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		at := 0
@@ -175,11 +175,11 @@ func Wrap(text string, columns int) string {
 	return b.String()
 }
 
-// Interrupts returns a channel that receives after each SIGINT, which from now on does not stop the
-// program: it stops an answer.
-func Interrupts(ctx context.Context) <-chan struct{} {
+// NotifyInterrupts returns a channel that receives after each SIGINT, which from now on does not
+// stop the program: it stops an answer.
+func NotifyInterrupts(ctx context.Context) <-chan struct{} {
 	c := make(chan struct{}, 1)
-	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
+	if stop, ok := ctx.Value(stopKey{}).(*StopSignal); ok {
 		stop.interrupts.Store(&c)
 	}
 	return c

@@ -73,6 +73,6 @@ func TestWrap(t *testing.T) {
 		"a b c d e \nf":               "a b c d e\nf",
 		"  a":                         "  a",
 	} {
-		require.Equal(t, want, Wrap(text, 9), "%q", text)
+		require.Equal(t, want, WrapText(text, 9), "%q", text)
 	}
 }

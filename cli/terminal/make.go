@@ -11,25 +11,25 @@ import (
 	"unmask/runs/outputs"
 )
 
-// Line writes a message to standard error, like Say.
-func Line(text string) { Say("%s", text) }
+// Log writes a message to standard error, like Say.
+func Log(text string) { Logf("%s", text) }
 
-// Show says how a run is shown. The zero Show is a Progress of its steps.
-type Show struct {
+// Display says how a run is shown. The zero Show is a Progress of its steps.
+type Display struct {
 	Watch bool   // redraws the first sample of a batch, see Watcher
 	Trace string // file for the trace, "" for none
 	Name  string // of the model, in the trace
 }
 
-// Make makes samples of a job and puts them to out; see outputs.Make. h's own hooks run too. The
-// first signal ends it after a step with an error that is outputs.ErrStopped; see WithSignals.
-func (s Show) Make(ctx context.Context, j *outputs.Job, list []runs.Range, out outputs.Output,
-	h outputs.Hooks) error {
-	trace, err := outputs.OpenTrace(s.Trace, s.Name, j, Line)
+// MakeSamples makes samples of a job and puts them to out; see outputs.Make. h's own hooks run too.
+// The first signal ends it after a step with an error that is outputs.ErrStopped; see WithSignals.
+func (s Display) MakeSamples(ctx context.Context, j *outputs.Job, list []runs.Range,
+	out outputs.Output, h outputs.Hooks) error {
+	trace, err := outputs.OpenTrace(s.Trace, s.Name, j, Log)
 	if err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}
-	ctx = Late(ctx)
+	ctx = GracefulContext(ctx)
 	p, draw := countSamples(j, list)
 	if s.Watch {
 		w := NewWatcher(j.Model, os.Stderr)
@@ -49,11 +49,11 @@ func (s Show) Make(ctx context.Context, j *outputs.Job, list []runs.Range, out o
 		}
 		return trace.Step(step)
 	}
-	h.Stop = func() bool { return Stopped(ctx) }
+	h.Stop = func() bool { return StopRequested(ctx) }
 	ran := outputs.Make(ctx, j, list, out, h)
 	p.Close()
 	if errors.Is(ran, outputs.ErrStopped) {
-		Line(ran.Error())
+		Log(ran.Error())
 	}
 	if err := trace.Close(ran); err != nil && (ran == nil || errors.Is(ran, outputs.ErrStopped)) {
 		return fmt.Errorf("trace: %w", err)
@@ -87,12 +87,12 @@ func countSamples(j *outputs.Job, list []runs.Range) (*Progress, func(*generate.
 	}
 }
 
-// Enlarge draws enlarged pictures and shows a Progress. The first signal ends it.
-func Enlarge(ctx context.Context, out *outputs.Pictures) error {
+// EnlargePictures draws enlarged pictures and shows a Progress. The first signal ends it.
+func EnlargePictures(ctx context.Context, out *outputs.Pictures) error {
 	p := NewProgress("images", int64(outputs.Count(out.Rest())))
 	defer p.Close()
 	err := out.Enlarge(ctx, func() { p.Add(1) })
-	if Stopped(ctx) {
+	if StopRequested(ctx) {
 		return outputs.ErrStopped
 	}
 	return err

@@ -17,6 +17,6 @@ func TestPlain(t *testing.T) {
 		"delete":        {"ab\x7f\b", `ab\x7f\x08`},
 		"invalid UTF-8": {"a\xff\xc3b", "a\xff\xc3b"},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, terminal.Plain(c.text)) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, terminal.EscapeControls(c.text)) })
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"unmask/weights/hub"
 )
 
-// Say writes a line to standard error, without control characters.
-func Say(format string, args ...any) {
-	fmt.Fprintln(os.Stderr, Plain(fmt.Sprintf(format, args...)))
+// Logf writes a line to standard error, without control characters.
+func Logf(format string, args ...any) {
+	fmt.Fprintln(os.Stderr, EscapeControls(fmt.Sprintf(format, args...)))
 }
 
-// Count returns a number with its noun: 1 image, 2 images.
-func Count(n int, thing string) string {
+// FormatCount returns a number with its noun: 1 image, 2 images.
+func FormatCount(n int, thing string) string {
 	if n != 1 {
 		thing += "s"
 	}
@@ -39,12 +39,12 @@ type Progress struct {
 	last  time.Time // time of the last line
 }
 
-// Every is the time between lines if there is no bar.
-const Every = 3 * time.Second
+// LineInterval is the time between lines if there is no bar.
+const LineInterval = 3 * time.Second
 
-// Draws reports whether f is a terminal on which a line can be redrawn: its cursor moves and it is
-// wide enough.
-func Draws(f *os.File) bool {
+// CanRedraw reports whether f is a terminal on which a line can be redrawn: its cursor moves and it
+// is wide enough.
+func CanRedraw(f *os.File) bool {
 	if !term.IsTerminal(int(f.Fd())) || dumb(os.Getenv("TERM"), runtime.GOOS) {
 		return false
 	}
@@ -59,13 +59,13 @@ func dumb(kind, system string) bool {
 	return kind == "dumb" || kind == "" && system != "windows"
 }
 
-// Bar reports whether progress is shown as a bar.
-func (p *Progress) Bar() bool { return p.bar != nil }
+// HasBar reports whether progress is shown as a bar.
+func (p *Progress) HasBar() bool { return p.bar != nil }
 
 // NewProgress returns a Progress at 0 of total; -1 means an unknown total.
 func NewProgress(label string, total int64, options ...progressbar.Option) *Progress {
 	p := &Progress{label: label, total: total, began: time.Now(), last: time.Now()}
-	if Draws(os.Stderr) {
+	if CanRedraw(os.Stderr) {
 		options = append([]progressbar.Option{
 			progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(label),
 			progressbar.OptionClearOnFinish(), progressbar.OptionShowCount(),
@@ -91,9 +91,9 @@ func (p *Progress) Set(done int64) {
 			p.bar.Describe(p.label + leftOf(p.done, p.total, time.Since(p.began)))
 		}
 		p.bar.Set64(done)
-	case time.Since(p.last) >= Every:
+	case time.Since(p.last) >= LineInterval:
 		p.last = time.Now()
-		Say("%s", lineOf(p.label, p.done, p.total, time.Since(p.began)))
+		Logf("%s", lineOf(p.label, p.done, p.total, time.Since(p.began)))
 	}
 }
 
@@ -121,16 +121,16 @@ func (p *Progress) Close() {
 	}
 }
 
-// Later is a Progress whose total is known only when it begins. One goroutine at a time may use
-// one.
-type Later struct {
+// LazyProgress is a Progress whose total is known only when it begins. One goroutine at a time may
+// use one.
+type LazyProgress struct {
 	Label string
 
 	p *Progress
 }
 
 // Set sets what is done, of total.
-func (l *Later) Set(done, total int) {
+func (l *LazyProgress) Set(done, total int) {
 	if l.p == nil {
 		l.p = NewProgress(l.Label, int64(total))
 	}
@@ -138,15 +138,15 @@ func (l *Later) Set(done, total int) {
 }
 
 // Close removes the bar.
-func (l *Later) Close() { l.p.Close() }
+func (l *LazyProgress) Close() { l.p.Close() }
 
-// Download shows the bytes of each file of a download.
-func Download() func(hub.Progress) {
+// DownloadProgress shows the bytes of each file of a download.
+func DownloadProgress() func(hub.Progress) {
 	var p *Progress
 	var file string
 	return func(h hub.Progress) {
 		if h.Note != "" {
-			Say("%s", h.Note)
+			Logf("%s", h.Note)
 			return
 		}
 		if p == nil || h.File != file {
@@ -166,9 +166,9 @@ func Download() func(hub.Progress) {
 // U+009F in UTF-8.
 var controls = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f-\x{9f}]`)
 
-// Plain returns a text in which control characters, which a terminal would obey, are spelled as in
-// Go, such as \x1b.
-func Plain(text string) string {
+// EscapeControls returns a text in which control characters, which a terminal would obey, are
+// spelled as in Go, such as \x1b.
+func EscapeControls(text string) string {
 	return controls.ReplaceAllStringFunc(text, func(c string) string {
 		if len(c) == 1 {
 			return fmt.Sprintf(`\x%02x`, c)

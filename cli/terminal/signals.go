@@ -13,8 +13,8 @@ import (
 
 type stopKey struct{}
 
-// Stop is the first signal that asked a run to end.
-type Stop struct {
+// StopSignal is the first signal that asked a run to end.
+type StopSignal struct {
 	came    context.Context // ends when the signal came
 	late    context.Context // of a run that ends by itself, see Late
 	signal  atomic.Int32
@@ -24,8 +24,8 @@ type Stop struct {
 	interrupts atomic.Pointer[chan struct{}] // the same for SIGINT
 }
 
-// Status returns the exit status of a process that the signal ended: 128 plus its number.
-func (s *Stop) Status() int {
+// ExitStatus returns the exit status of a process that the signal ended: 128 plus its number.
+func (s *StopSignal) ExitStatus() int {
 	if n := s.signal.Load(); n != 0 {
 		return 128 + int(n)
 	}
@@ -47,12 +47,12 @@ var usual = patience{step: 8 * time.Second, clearUp: 500 * time.Millisecond}
 // too. Half a second later, or at the third signal, the process removes its unfinished files and
 // exits. A SIGHUP that was ignored when the process began, as under nohup, stays ignored. A closed
 // pipe becomes an error of the write.
-func WithSignals(ctx context.Context) (context.Context, *Stop, func()) {
+func WithSignals(ctx context.Context) (context.Context, *StopSignal, func()) {
 	return usual.withSignals(ctx)
 }
 
-func (p patience) withSignals(ctx context.Context) (context.Context, *Stop, func()) {
-	stop := &Stop{}
+func (p patience) withSignals(ctx context.Context) (context.Context, *StopSignal, func()) {
+	stop := &StopSignal{}
 	late, cancel := context.WithCancel(context.WithValue(ctx, stopKey{}, stop))
 	came, first := context.WithCancel(late)
 	stop.came, stop.late = came, late
@@ -72,7 +72,7 @@ func (p patience) withSignals(ctx context.Context) (context.Context, *Stop, func
 
 // watch waits for the first signal, then for the second or the end of the step's time, which cancel
 // the run, and then ends the process. It returns when c is closed.
-func (p patience) watch(c <-chan os.Signal, stop *Stop, begin, cancel func()) {
+func (p patience) watch(c <-chan os.Signal, stop *StopSignal, begin, cancel func()) {
 	first, ok := stop.next(c)
 	if !ok {
 		return
@@ -97,7 +97,7 @@ func (p patience) watch(c <-chan os.Signal, stop *Stop, begin, cancel func()) {
 			}
 			break
 		}
-		Say("the step takes longer than %v: it is given up", p.step)
+		Logf("the step takes longer than %v: it is given up", p.step)
 	}
 	cancel()
 	select {
@@ -108,12 +108,12 @@ func (p patience) watch(c <-chan os.Signal, stop *Stop, begin, cancel func()) {
 	case <-time.After(p.clearUp):
 	}
 	atomicfile.DiscardAll()
-	os.Exit(stop.Status())
+	os.Exit(stop.ExitStatus())
 }
 
 // next returns the next signal that stops a run; it is false when c is closed. A SIGHUP goes to
 // hangups and a SIGINT to interrupts if those are set.
-func (s *Stop) next(c <-chan os.Signal) (os.Signal, bool) {
+func (s *StopSignal) next(c <-chan os.Signal) (os.Signal, bool) {
 	for got := range c {
 		var to *chan struct{}
 		switch got {
@@ -133,34 +133,34 @@ func (s *Stop) next(c <-chan os.Signal) (os.Signal, bool) {
 	return nil, false
 }
 
-// Patient lets a command take its own time to end after the first signal, for example a server that
-// finishes its answers: only a second signal cancels its context.
-func Patient(ctx context.Context) {
-	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
+// AllowSlowShutdown lets a command take its own time to end after the first signal, for example a
+// server that finishes its answers: only a second signal cancels its context.
+func AllowSlowShutdown(ctx context.Context) {
+	if stop, ok := ctx.Value(stopKey{}).(*StopSignal); ok {
 		stop.patient.Store(true)
 	}
 }
 
-// Hangups returns a channel that receives after each SIGHUP, which from now on does not stop the
-// program: servers then read their files again.
-func Hangups(ctx context.Context) <-chan struct{} {
+// NotifyHangups returns a channel that receives after each SIGHUP, which from now on does not stop
+// the program: servers then read their files again.
+func NotifyHangups(ctx context.Context) <-chan struct{} {
 	c := make(chan struct{}, 1)
-	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
+	if stop, ok := ctx.Value(stopKey{}).(*StopSignal); ok {
 		stop.hangups.Store(&c)
 	}
 	return c
 }
 
-// Stopped reports whether the first signal has come.
-func Stopped(ctx context.Context) bool {
-	stop, ok := ctx.Value(stopKey{}).(*Stop)
+// StopRequested reports whether the first signal has come.
+func StopRequested(ctx context.Context) bool {
+	stop, ok := ctx.Value(stopKey{}).(*StopSignal)
 	return ok && stop.came.Err() != nil
 }
 
-// Late returns the context of a run that ends by itself once Stopped, of a command with this one:
-// the second signal cancels it.
-func Late(ctx context.Context) context.Context {
-	if stop, ok := ctx.Value(stopKey{}).(*Stop); ok {
+// GracefulContext returns the context of a run that ends by itself once Stopped, of a command with
+// this one: the second signal cancels it.
+func GracefulContext(ctx context.Context) context.Context {
+	if stop, ok := ctx.Value(stopKey{}).(*StopSignal); ok {
 		return stop.late
 	}
 	return ctx

@@ -42,19 +42,19 @@ func hangs(how string) {
 	}
 	ctx, stop, release := p.withSignals(context.Background())
 	if how == "patient" || how == "patient, hangs" {
-		Patient(ctx)
+		AllowSlowShutdown(ctx)
 	}
 	fmt.Println("ready")
 	<-ctx.Done()
-	ctx = Late(ctx)
+	ctx = GracefulContext(ctx)
 	fmt.Println("stopped")
 	switch how {
 	case "steps":
-		if !Stopped(ctx) {
+		if !StopRequested(ctx) {
 			os.Exit(9)
 		}
 		release()
-		os.Exit(stop.Status())
+		os.Exit(stop.ExitStatus())
 	case "patient":
 		time.Sleep(900 * time.Millisecond)
 		if ctx.Err() == nil {

@@ -46,8 +46,8 @@ func NewWatcher(m *unmask.Model, terminal *os.File) *Watcher {
 		}}
 }
 
-// Shows makes the watcher draw what an answer shows of a sequence.
-func (w *Watcher) Shows(a *unmask.Answer) { w.shows = a }
+// SetAnswer makes the watcher draw what an answer shows of a sequence.
+func (w *Watcher) SetAnswer(a *unmask.Answer) { w.shows = a }
 
 // fresh returns the style of what has just opened: bold and, unless NO_COLOR is set, green.
 func fresh(env func(string) string) string {

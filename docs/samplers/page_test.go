@@ -142,8 +142,8 @@ func (t table) markdown(list []experiments.Result, words map[string]string) (str
 	}
 	var b strings.Builder
 	with := ""
-	if list[at].With != "" {
-		with = ", " + strings.Replace(list[at].With, "=", " ", 1)
+	if list[at].Extra != "" {
+		with = ", " + strings.Replace(list[at].Extra, "=", " ", 1)
 	}
 	fmt.Fprintf(&b, "%s%d of each, seed %d%s:\n\n", above, list[at].N, list[at].Seed, with)
 	cells := []string{"sampler"}

@@ -205,7 +205,7 @@ func AccuracyTable(list []Accuracy) string {
 // nothing was generated and checked.
 func AccuracyChart(list []Accuracy) Chart {
 	c := Chart{Name: "accuracy", Title: "Accuracy against tokens a pass", X: "tokens a pass",
-		Y: "accuracy, share of right answers", LogX: true, Bars: "95 % interval (Wilson)"}
+		Y: "accuracy, share of right answers", LogX: true, BarMeaning: "95 % interval (Wilson)"}
 	most := 0
 	for _, a := range list {
 		if a.PerPass == 0 || a.Checked == 0 {
@@ -221,9 +221,9 @@ func AccuracyChart(list []Accuracy) Chart {
 		if a.Steps > 0 {
 			k.Steps = append(k.Steps, a.Steps)
 		}
-		k.Error, k.Below = append(k.Error, a.High-a.Accuracy), append(k.Below, a.Accuracy-a.Low)
+		k.Error, k.ErrorBelow = append(k.Error, a.High-a.Accuracy), append(k.ErrorBelow, a.Accuracy-a.Low)
 		most = max(most, a.Checked)
 	}
-	c.Of = fmt.Sprintf("%d answers", most)
+	c.SampleNote = fmt.Sprintf("%d answers", most)
 	return c
 }

@@ -73,8 +73,8 @@ func Charts(results []Result, metric string) []Chart {
 	return charts
 }
 
-// ChartsOf is Charts, with an error if there is nothing to draw.
-func ChartsOf(results []Result, metric string) ([]Chart, error) {
+// RequireCharts is Charts, with an error if there is nothing to draw.
+func RequireCharts(results []Result, metric string) ([]Chart, error) {
 	charts := Charts(results, metric)
 	switch names := MetricNames(results); {
 	case len(charts) > 0:
@@ -101,7 +101,7 @@ func (t Table) charts(prefix, metric string) (charts []Chart) {
 	diverse, _ := axis("entropy")
 	methods := t.methods()
 	steps := Chart{Name: prefix + about + "-steps", Title: capital(title) + " against steps",
-		X: "steps", Y: label, LogX: true, LogY: log, Marks: true}.
+		X: "steps", Y: label, LogX: true, LogY: log, TicksAtValues: true}.
 		draws(t, methods, nil, metric, stepsOf)
 	time := Chart{Name: prefix + about + "-time", Title: capital(title) + " against time",
 		X: "seconds a batch", Y: label, LogX: true, LogY: log}.draws(t, methods, nil, metric, t.time)
@@ -111,7 +111,7 @@ func (t Table) charts(prefix, metric string) (charts []Chart) {
 		entropy = entropy.draws(t, methods, nil, metric, t.other("entropy"))
 	}
 	for _, c := range []Chart{steps, time, entropy} {
-		if c.Of = t.of(); len(c.Curves) > 0 {
+		if c.SampleNote = t.of(); len(c.Curves) > 0 {
 			charts = append(charts, c)
 		}
 	}

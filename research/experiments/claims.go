@@ -16,7 +16,7 @@ type Verdict struct {
 	Decided bool     `json:"decided"` // false: neither the claim nor its opposite is beyond chance
 	// for an undecided claim, about how many times the samples it has would decide it with these
 	// values; 0 if more than 16384 times would be needed
-	Times float64 `json:"times,omitempty"`
+	SamplesFactor float64 `json:"times,omitempty"`
 
 	kind  string // of the model: text or image
 	needs []cell // what the verdict depends on
@@ -38,7 +38,7 @@ type Number struct {
 func number(name string, m Measure) Number { return Number{name, m.Value, m.Error()} }
 
 // known reports whether the measure has a standard error.
-func (m Measure) known() bool { return len(m.Without) > 0 && !math.IsNaN(m.Value) }
+func (m Measure) known() bool { return len(m.LeaveOneOut) > 0 && !math.IsNaN(m.Value) }
 
 // verdict completes v: it is decided if the claim or its opposite is beyond chance and all measures
 // in `from` have errors.
@@ -69,8 +69,8 @@ func Verdicts(results []Result, s Size) []Verdict {
 	for more := 1.25; more <= maxTimes; more *= 1.25 {
 		again := verdicts(results, s, more)
 		for i := range out {
-			if v := &out[i]; !v.Decided && v.Times == 0 && again[i].Decided {
-				v.Times = more
+			if v := &out[i]; !v.Decided && v.SamplesFactor == 0 && again[i].Decided {
+				v.SamplesFactor = more
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func (t Table) degrades(g Grid) Verdict {
 func textClaims(t Table, g Grid, judge func(Verdict)) {
 	stories := Table{Kind: t.Kind, Results: t.Results, N: t.N}.metric(Point{Sampler: "random"},
 		g.Steps[0], "contradictions")
-	random, hybrid := Point{Sampler: "random"}, Point{Sampler: "hybrid", Alpha: g.Choice}
+	random, hybrid := Point{Sampler: "random"}, Point{Sampler: "hybrid", Alpha: g.MomentAlpha}
 	pairs := []Point{random, hybrid}
 	judge(t.cachePerStep(g, "perplexity", "partial caching gains per step, text", "4", pairs))
 	judge(t.cachePerSecond(g, "perplexity", "partial caching gains per second, text", "4", pairs))

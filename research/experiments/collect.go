@@ -13,21 +13,21 @@ import (
 	"unmask/internal/jsonline"
 )
 
-// Collected keeps the results of a plan's points in a journal, in any order of arrival: output i is
-// the result of point i. Two results are equal if all but their times is.
-type Collected struct {
+// PointStore keeps the results of a plan's points in a journal, in any order of arrival: output i
+// is the result of point i. Two results are equal if all but their times is.
+type PointStore struct {
 	journal *Journal
 	kind    string
 	points  []Point
 }
 
-// Collect returns a Collected for the points of a kind, text or image.
-func Collect(j *Journal, kind string, points []Point) *Collected {
-	return &Collected{j, kind, points}
+// NewPointStore returns a Collected for the points of a kind, text or image.
+func NewPointStore(j *Journal, kind string, points []Point) *PointStore {
+	return &PointStore{j, kind, points}
 }
 
 // Pending returns which of the first n points have no result.
-func (c *Collected) Pending(n int) (list []int) {
+func (c *PointStore) Pending(n int) (list []int) {
 	for i := range n {
 		if _, ok := c.journal.Find(c.kind, c.points[i]); !ok {
 			list = append(list, i)
@@ -37,7 +37,7 @@ func (c *Collected) Pending(n int) (list []int) {
 }
 
 // Put appends the result of point i, as JSON.
-func (c *Collected) Put(i int, _ uint64, data []byte) error {
+func (c *PointStore) Put(i int, _ uint64, data []byte) error {
 	var r Result
 	err := jsonline.DecodeStrict(data, &r)
 	if err == nil {
@@ -53,7 +53,7 @@ func (c *Collected) Put(i int, _ uint64, data []byte) error {
 }
 
 // Sort puts the results into the order of the points, with results of other points first.
-func (c *Collected) Sort() error {
+func (c *PointStore) Sort() error {
 	place := map[Point]int{}
 	for i, p := range c.points {
 		place[p] = i + 1
@@ -70,13 +70,13 @@ func (c *Collected) Sort() error {
 
 // Digest returns a hash of the result of point i without times and machine; ok is false if there is
 // none.
-func (c *Collected) Digest(i int) (digest string, ok bool) {
+func (c *PointStore) Digest(i int) (digest string, ok bool) {
 	r, ok := c.journal.Find(c.kind, c.points[i])
 	return digestOf(r), ok
 }
 
-// DigestOf returns a hash of a JSON result without its times and its machine.
-func DigestOf(data []byte) string {
+// ResultDigest returns a hash of a JSON result without its times and its machine.
+func ResultDigest(data []byte) string {
 	var r Result
 	if jsonline.DecodeStrict(data, &r) != nil {
 		return "none"
@@ -94,11 +94,11 @@ func digestOf(r Result) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// MakePoints measures points first to first+count-1 and passes each result to put as JSON.
-func MakePoints(ctx context.Context, t Task, points []Point, first, count int,
+// MeasurePoints measures points first to first+count-1 and passes each result to put as JSON.
+func MeasurePoints(ctx context.Context, t Task, points []Point, first, count int,
 	put func(i int, seed uint64, result []byte) error) error {
 	for i := first; i < first+count; i++ {
-		r, err := Run(ctx, t, points[i], func(float64) bool { return ctx.Err() == nil })
+		r, err := MeasurePoint(ctx, t, points[i], func(float64) bool { return ctx.Err() == nil })
 		if err == ErrStopped {
 			return ctx.Err()
 		}

@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// Next is what would decide a claim next.
-type Next struct {
+// Followup is what would decide a claim next.
+type Followup struct {
 	Claim  string
 	Kind   string  // of its model, text or image
 	Points []Point // to measure: further seeds of what the verdict depends on
 	Cost   float64 // seconds of generation, by the results so far
 }
 
-// Decide returns the undecided claim that would be decided in the shortest time if its values
-// stayed as they are, and what to measure for it: as many further seeds as that takes, but at most
-// as many as there are, so that the claim is looked at again before its samples have more than
-// doubled. ok is false if all claims are decided, or none can be with 16384 times the samples.
+// ChooseFollowup returns the undecided claim that would be decided in the shortest time if its
+// values stayed as they are, and what to measure for it: as many further seeds as that takes, but
+// at most as many as there are, so that the claim is looked at again before its samples have more
+// than doubled. ok is false if all claims are decided, or none can be with 16384 times the samples.
 //
 // Each look is at 95 %. Of claims whose difference is truly 0, more than 5 % are therefore decided
 // after several looks: about 8, 11, 13 and 14 % after two to five (Armitage, McPherson & Rowe 1969,
 // for looks at equal distances).
-func Decide(results []Result, s Size) (next Next, ok bool) {
+func ChooseFollowup(results []Result, s Size) (next Followup, ok bool) {
 	next.Cost = math.Inf(1)
 	for _, v := range Verdicts(results, s) {
-		if v.Decided || v.Times == 0 {
+		if v.Decided || v.SamplesFactor == 0 {
 			continue
 		}
 		if n := v.next(results, s); len(n.Points) > 0 && n.Cost < next.Cost {
@@ -35,8 +35,8 @@ func Decide(results []Result, s Size) (next Next, ok bool) {
 }
 
 // next returns the further seeds that a verdict asks for.
-func (v Verdict) next(results []Result, s Size) Next {
-	next := Next{Claim: v.Claim, Kind: v.kind}
+func (v Verdict) next(results []Result, s Size) Followup {
+	next := Followup{Claim: v.Claim, Kind: v.kind}
 	grid := s.Text
 	if v.kind == "image" {
 		grid = s.Image
@@ -45,7 +45,7 @@ func (v Verdict) next(results []Result, s Size) Next {
 	for _, c := range v.needs {
 		have := t.at(c.method, c.steps)
 		if len(have) == 0 {
-			return Next{Kind: v.kind, Claim: v.Claim} // a part of the figure that was not measured
+			return Followup{Kind: v.kind, Claim: v.Claim} // a part of the figure that was not measured
 		}
 		seeds := len(have)
 		p, seconds := have[0].Point, 0.0
@@ -54,7 +54,7 @@ func (v Verdict) next(results []Result, s Size) Next {
 				seconds += x / float64(seeds)
 			}
 		}
-		want := int(math.Ceil(v.Times * float64(seeds)))
+		want := int(math.Ceil(v.SamplesFactor * float64(seeds)))
 		next.Cost += seconds * float64(want-seeds) // of all that the claim would need
 		for added := 0; seeds+added < min(max(want, seeds+1), 2*seeds); added++ {
 			p.Seed = have[len(have)-1].Seed + 1 + uint64(added)
@@ -64,8 +64,9 @@ func (v Verdict) next(results []Result, s Size) Next {
 	return next
 }
 
-// Decided returns results of the size's points, and of further seeds of them that Decide asked for.
-func (s Size) Decided(kind string, results []Result) []Result {
+// SelectResults returns results of the size's points, and of further seeds of them that Decide
+// asked for.
+func (s Size) SelectResults(kind string, results []Result) []Result {
 	points := s.Points(kind)
 	for i := range points {
 		points[i].Seed = 0
@@ -77,9 +78,9 @@ func (s Size) Decided(kind string, results []Result) []Result {
 	})
 }
 
-// Missing returns the number of the size's points without a result.
-func (s Size) Missing(kind string, results []Result) int {
+// CountMissing returns the number of the size's points without a result.
+func (s Size) CountMissing(kind string, results []Result) int {
 	have := Journal{Results: results}
 	points := s.Points(kind)
-	return len(points) - len(have.Of(kind, points))
+	return len(points) - len(have.Select(kind, points))
 }

@@ -10,8 +10,8 @@ import (
 // An error shrinks with the square root of the number of samples; the value stays.
 func TestShrunk(t *testing.T) {
 	m := Measure{Value: 3}
-	for g := range Groups {
-		m.Without = append(m.Without, 3+0.1*math.Sin(float64(g)))
+	for g := range JackknifeGroups {
+		m.LeaveOneOut = append(m.LeaveOneOut, 3+0.1*math.Sin(float64(g)))
 	}
 	require.Equal(t, m, m.shrunk(0))
 	require.Equal(t, m, m.shrunk(1))
@@ -33,19 +33,19 @@ func TestSamplesThatWouldDecide(t *testing.T) {
 		all = append(all, results...)
 	}
 	said := 0
-	measured := Default.WithSamples(60) // as docs/reproduction.md says
-	for _, size := range []Size{Quick, measured, Full} {
+	measured := DefaultSize.WithSamples(60) // as docs/reproduction.md says
+	for _, size := range []Size{QuickSize, measured, FullSize} {
 		list := verdicts(all, size, 1)
 		for i, v := range Verdicts(all, size) {
 			require.Equal(t, list[i].Decided, v.Decided)
 			switch {
 			case v.Decided:
-				require.Zero(t, v.Times, v.Claim)
-			case v.Times > 0:
+				require.Zero(t, v.SamplesFactor, v.Claim)
+			case v.SamplesFactor > 0:
 				said++
-				require.Greater(t, v.Times, 1.0, v.Claim)
-				t.Log(size.Name, v.Claim, v.Times)
-				again := verdicts(all, size, 1.01*v.Times)
+				require.Greater(t, v.SamplesFactor, 1.0, v.Claim)
+				t.Log(size.Name, v.Claim, v.SamplesFactor)
+				again := verdicts(all, size, 1.01*v.SamplesFactor)
 				require.True(t, again[i].Decided, v.Claim)
 			}
 		}
@@ -58,14 +58,14 @@ func TestSamplesThatWouldDecide(t *testing.T) {
 func TestDecide(t *testing.T) {
 	_, all, _, err := ReadJournal("../../docs/reproduction/results-text.jsonl")
 	require.NoError(t, err)
-	size := Default.WithSamples(60)
+	size := DefaultSize.WithSamples(60)
 	// without the further seeds that are there
-	all = (&Journal{Results: all}).Of("text", size.Points("text"))
-	first, ok := Decide(all, size)
+	all = (&Journal{Results: all}).Select("text", size.Points("text"))
+	first, ok := ChooseFollowup(all, size)
 	require.True(t, ok)
 	require.Equal(t, "text", first.Kind)
 	for _, v := range Verdicts(all, size) {
-		if v.kind != "text" || v.Decided || v.Times == 0 {
+		if v.kind != "text" || v.Decided || v.SamplesFactor == 0 {
 			require.NotEqual(t, first.Claim, v.Claim)
 		} else if other := v.next(all, size); len(other.Points) > 0 {
 			require.LessOrEqual(t, first.Cost, other.Cost, v.Claim)
@@ -82,8 +82,8 @@ func TestDecide(t *testing.T) {
 			again.Point, again.Metrics = p, Metrics{}
 			for name := range have[0].Metrics { // the value of all, without an error
 				m := measured.metric(p.method(), p.Steps, name)
-				for i := range m.Without {
-					m.Without[i] = m.Value
+				for i := range m.LeaveOneOut {
+					m.LeaveOneOut[i] = m.Value
 				}
 				again.Metrics[name] = m
 			}
@@ -92,10 +92,11 @@ func TestDecide(t *testing.T) {
 			}
 			all = append(all, again)
 		}
-		next, ok = Decide(all, size)
+		next, ok = ChooseFollowup(all, size)
 	}
-	require.Less(t, len(size.Decided("text", all[:len(all)-1])), len(size.Decided("text", all)))
-	require.Empty(t, size.Decided("image", all))
+	fewer := size.SelectResults("text", all[:len(all)-1])
+	require.Less(t, len(fewer), len(size.SelectResults("text", all)))
+	require.Empty(t, size.SelectResults("image", all))
 	report := Report{Results: all, Size: size}
 	require.Contains(t, string(report.Markdown("")), "Undecided claims got further seeds, up to ")
 }

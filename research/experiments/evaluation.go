@@ -120,7 +120,7 @@ func SettingsTable(list []Setting) string {
 		if s.Point.Alpha > 0 {
 			alpha = fmt.Sprintf("%g", s.Point.Alpha)
 		}
-		schedule := cmp.Or(strings.TrimPrefix(s.Point.With, "schedule="), "-")
+		schedule := cmp.Or(strings.TrimPrefix(s.Point.Extra, "schedule="), "-")
 		fmt.Fprintf(&b, "%-12s %-8s %6d %6s %6d %10.3g  %s\n", s.Point.Sampler, schedule, s.Point.Steps,
 			alpha, s.Point.Cache, s.Seconds, strings.Join(m, ", "))
 	}

@@ -27,8 +27,8 @@ const ExactnessModel = "oracle:letters:length=128"
 // ExactnessSteps are the numbers of steps, up to one for each position.
 var ExactnessSteps = []int{4, 8, 16, 32, 64, 128}
 
-// ExactnessN is the number of samples of a point.
-var ExactnessN = param.Param{Name: "n", Min: 2, Max: 1 << 20, Default: "256",
+// ExactnessNParam is the number of samples of a point.
+var ExactnessNParam = param.Param{Name: "n", Min: 2, Max: 1 << 20, Default: "256",
 	Help: "samples of each point"}
 
 // elsewhere are the rules for models of another kind: one that also predicts from left to right,
@@ -68,7 +68,7 @@ func ExactnessSamplers() (list []Point) {
 			list = append(list, Point{Sampler: info.Name, Cache: 1})
 		}
 		if info.Name == "random" {
-			list = append(list, Point{Sampler: info.Name, With: "temperature=0.8"})
+			list = append(list, Point{Sampler: info.Name, Extra: "temperature=0.8"})
 		}
 		for _, name := range variants[info.Name] {
 			list = append(list, Point{Sampler: name})
@@ -138,7 +138,8 @@ func ExactnessChart(results []Result) Chart {
 		})
 	}
 	c := Chart{Name: "exactness", Title: "How far samples of an exact model are from the truth",
-		X: "full passes a sample", Y: axes["transition_kl"].label, LogX: true, LogY: true, Of: t.of()}
+		X: "full passes a sample", Y: axes["transition_kl"].label, LogX: true, LogY: true,
+		SampleNote: t.of()}
 	for _, m := range methods {
 		k := Curve{Name: m.Name(), Method: m}
 		for _, steps := range t.steps(m) {
@@ -231,7 +232,7 @@ func (t Table) cell(m Point, steps int, name string) string {
 	}
 	half := (v.High - v.Low) / 2
 	switch {
-	case len(v.Without) > 0:
+	case len(v.LeaveOneOut) > 0:
 		half = bound * v.Error()
 	case name == "duplicates":
 		return fmt.Sprintf("%.2f", v.Value)

@@ -101,7 +101,7 @@ func TestExactnessFindsWhatIsWrong(t *testing.T) {
 	require.Len(t, points, 7)
 	var all []Result
 	for _, p := range points {
-		r, err := Run(t.Context(), task, p, nil)
+		r, err := MeasurePoint(t.Context(), task, p, nil)
 		require.NoError(t, err)
 		all, results[p.String()] = append(all, r), r.Metrics
 	}
@@ -127,7 +127,7 @@ func TestExactnessFindsWhatIsWrong(t *testing.T) {
 // All rules for text can run, each once.
 func TestExactnessHasAllSamplers(t *testing.T) {
 	points := Exactness{N: 2}.Points()
-	require.NoError(t, Possible(letters(128), points))
+	require.NoError(t, CheckPoints(letters(128), points))
 	for _, info := range samplers.List() {
 		want := !slices.Contains(elsewhere, info.Name) && info.Name != fixedName
 		require.Equal(t, want, slices.ContainsFunc(points, func(p Point) bool {

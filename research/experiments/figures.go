@@ -18,7 +18,7 @@ func Figures(results []Result, s Size) []Chart {
 // sampled returns charts whose captions say how many samples a point has.
 func (t Table) sampled(charts []Chart) []Chart {
 	for i := range charts {
-		charts[i].Of = t.of()
+		charts[i].SampleNote = t.of()
 	}
 	return charts
 }
@@ -45,7 +45,7 @@ func imageFigures(t Table, g Grid) []Chart {
 	for _, one := range []struct{ name, metric string }{{"figure3", "frechet"},
 		{"figure3-score", "score"}} {
 		c := Chart{Name: one.name, Title: "Figure 3: image quality against steps", X: "steps",
-			Y: axes[one.metric].label, LogX: true, Marks: true}.
+			Y: axes[one.metric].label, LogX: true, TicksAtValues: true}.
 			draws(t, methods, g.Steps, one.metric, stepsOf)
 		if len(c.Curves) > 0 {
 			charts = append(charts, c)
@@ -85,20 +85,20 @@ func (t Table) bestAlpha(g Grid, cache int) Curve {
 func textFigures(t, single Table, g Grid) []Chart {
 	perplexity := axes["perplexity"].label
 	contradictions := Chart{Name: "stories", Title: "Contradictions against steps", X: "steps",
-		Y: axes["contradictions"].label, LogX: true, Marks: true}.
+		Y: axes["contradictions"].label, LogX: true, TicksAtValues: true}.
 		draws(t, storyMethods(g), g.Steps, "contradictions", stepsOf)
 	charts := []Chart{
 		Chart{Name: "figure4-text", Title: "Figure 4, right: text, quality against time",
 			X: "seconds a batch", Y: perplexity, LogX: true, LogY: true}.
 			draws(t, g.proposed(), g.Steps, "perplexity", t.time),
 		Chart{Name: "figure5-entropy", Title: "Figure 5, left: entropy against steps", X: "steps",
-			Y: axes["entropy"].label, LogX: true, Marks: true}.
+			Y: axes["entropy"].label, LogX: true, TicksAtValues: true}.
 			draws(t, temperatureMethods(g), g.Steps, "entropy", stepsOf),
 		Chart{Name: "figure5-tradeoff", Title: "Figure 5, right: perplexity against entropy",
 			X: axes["entropy"].label, Y: perplexity, LogY: true}.
 			draws(t, g.unbiased(), g.Steps, "perplexity", t.other("entropy")),
 		Chart{Name: "figure6-perplexity", Title: "Figure 6, left: perplexity against steps", X: "steps",
-			Y: perplexity, LogX: true, LogY: true, Marks: true}.
+			Y: perplexity, LogX: true, LogY: true, TicksAtValues: true}.
 			draws(t, temperatureMethods(g), g.Steps, "perplexity", stepsOf),
 		Chart{Name: "figure6-latency", Title: "Figure 6, right: quality against time, a batch of one",
 			X: "seconds a sample", Y: perplexity, LogX: true, LogY: true}.

@@ -119,8 +119,8 @@ func (s *ImageScorer) Metrics(ctx context.Context) (Metrics, error) {
 	}
 	frechet := Measure{Value: d}
 	all := len(s.features) == s.moments.Count()
-	if all && s.network.Width() <= narrow && len(s.features) >= 2*Groups {
-		if frechet.Without, err = s.without(ctx); err != nil {
+	if all && s.network.Width() <= narrow && len(s.features) >= 2*JackknifeGroups {
+		if frechet.LeaveOneOut, err = s.without(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -143,14 +143,14 @@ func (s *ImageScorer) Metrics(ctx context.Context) (Metrics, error) {
 
 // without returns the Frechet distance without each of the Groups parts of the images.
 func (s *ImageScorer) without(ctx context.Context) ([]float64, error) {
-	out := make([]float64, Groups)
+	out := make([]float64, JackknifeGroups)
 	for g := range out {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		m := metrics.NewMoments(s.network.Width())
 		for i, f := range s.features {
-			if i%Groups == g {
+			if i%JackknifeGroups == g {
 				continue
 			}
 			if err := m.Add(f); err != nil {

@@ -54,7 +54,7 @@ func TestImageScorer(t *testing.T) {
 			func(_ int, f, l []float32) error { return s.AddFeatures(f, l) }))
 		m, err := s.Metrics(t.Context())
 		require.NoError(t, err)
-		require.Len(t, m["frechet"].Without, Groups)
+		require.Len(t, m["frechet"].LeaveOneOut, JackknifeGroups)
 		require.InDelta(t, 1, m["score"].Value, 1e-9)
 		return m
 	}

@@ -188,8 +188,8 @@ func (j *Journal) Find(kind string, p Point) (Result, bool) {
 	return Result{}, false
 }
 
-// Of returns the results of those points that have one.
-func (j *Journal) Of(kind string, points []Point) (list []Result) {
+// Select returns the results of those points that have one.
+func (j *Journal) Select(kind string, points []Point) (list []Result) {
 	for _, p := range points {
 		if r, ok := j.Find(kind, p); ok {
 			list = append(list, r)

@@ -9,15 +9,15 @@ import (
 	"unmask/internal/jsonline"
 )
 
-// Groups is the number of parts that a point's samples are divided into for the jackknife.
-const Groups = 10
+// JackknifeGroups is the number of parts that a point's samples are divided into for the jackknife.
+const JackknifeGroups = 10
 
 // Measure is a metric, together with its values without each of Groups parts of the samples.
 // Standard errors follow from these, also of anything computed from measures (the delete-a-group
 // jackknife). Without is empty if they are unknown.
 type Measure struct {
-	Value   float64   `json:"value"`
-	Without []float64 `json:"without,omitempty"`
+	Value       float64   `json:"value"`
+	LeaveOneOut []float64 `json:"without,omitempty"`
 
 	// Low and High are the ends of a 95 % bootstrap interval; both are 0 if there is none.
 	Low  float64 `json:"low,omitempty"`
@@ -50,15 +50,15 @@ const normal = 1.96
 
 // Error returns the standard error, 0 if unknown.
 func (m Measure) Error() float64 {
-	g := float64(len(m.Without))
+	g := float64(len(m.LeaveOneOut))
 	if g < 2 {
 		return (m.High - m.Low) / 2 / normal
 	}
 	var mean, sum float64
-	for _, v := range m.Without {
+	for _, v := range m.LeaveOneOut {
 		mean += v / g
 	}
-	for _, v := range m.Without {
+	for _, v := range m.LeaveOneOut {
 		sum += (v - mean) * (v - mean)
 	}
 	return math.Sqrt((g - 1) / g * sum)
@@ -76,18 +76,18 @@ func (m Measure) Below(v float64) bool { return m.Value+bound*m.Error() < v }
 
 // shrunk returns the measure with the error that `more` times the samples would give; 0 means 1.
 func (m Measure) shrunk(more float64) Measure {
-	if more <= 1 || len(m.Without) == 0 {
+	if more <= 1 || len(m.LeaveOneOut) == 0 {
 		return m
 	}
 	mean := 0.0
-	for _, v := range m.Without {
-		mean += v / float64(len(m.Without))
+	for _, v := range m.LeaveOneOut {
+		mean += v / float64(len(m.LeaveOneOut))
 	}
-	without := make([]float64, len(m.Without))
-	for i, v := range m.Without {
+	without := make([]float64, len(m.LeaveOneOut))
+	for i, v := range m.LeaveOneOut {
 		without[i] = mean + (v-mean)/math.Sqrt(more)
 	}
-	m.Without = without
+	m.LeaveOneOut = without
 	return m
 }
 
@@ -99,14 +99,14 @@ func combine(f func(values []float64) float64, from ...Measure) Measure {
 		values[i] = m.Value
 	}
 	out := Measure{Value: f(values)}
-	for g := range Groups {
+	for g := range JackknifeGroups {
 		for i, m := range from {
-			if len(m.Without) != Groups {
+			if len(m.LeaveOneOut) != JackknifeGroups {
 				return Measure{Value: out.Value}
 			}
-			values[i] = m.Without[g]
+			values[i] = m.LeaveOneOut[g]
 		}
-		out.Without = append(out.Without, f(values))
+		out.LeaveOneOut = append(out.LeaveOneOut, f(values))
 	}
 	return out
 }
@@ -125,12 +125,12 @@ func mean(v []float64) float64 {
 // tally is a mean that is also kept by parts: sample i belongs to part i % Groups.
 type tally struct {
 	n           int
-	sum, weight [Groups]float64
+	sum, weight [JackknifeGroups]float64
 }
 
 func (t *tally) add(value, weight float64) {
-	t.sum[t.n%Groups] += value * weight
-	t.weight[t.n%Groups] += weight
+	t.sum[t.n%JackknifeGroups] += value * weight
+	t.weight[t.n%JackknifeGroups] += weight
 	t.n++
 }
 
@@ -147,18 +147,18 @@ func (m Metrics) add(name string, t *tally, f func(mean float64) float64) {
 // or if one part has all the weight.
 func (t *tally) measure(f func(mean float64) float64) (m Measure, ok bool) {
 	var sum, weight float64
-	for g := range Groups {
+	for g := range JackknifeGroups {
 		sum, weight = sum+t.sum[g], weight+t.weight[g]
 	}
 	if weight == 0 {
 		return m, false
 	}
 	m.Value = f(sum / weight)
-	if t.n < 2*Groups || slices.Contains(t.weight[:], weight) {
+	if t.n < 2*JackknifeGroups || slices.Contains(t.weight[:], weight) {
 		return m, true
 	}
-	for g := range Groups {
-		m.Without = append(m.Without, f((sum-t.sum[g])/(weight-t.weight[g])))
+	for g := range JackknifeGroups {
+		m.LeaveOneOut = append(m.LeaveOneOut, f((sum-t.sum[g])/(weight-t.weight[g])))
 	}
 	return m, true
 }

@@ -24,10 +24,10 @@ func TestErrorOfMean(t *testing.T) {
 	require.InDelta(t, mean(values), m.Value, 1e-12)
 	// Parts of two: the error is that of the ten part means.
 	var parts []float64
-	for g := range Groups {
-		parts = append(parts, (values[g]+values[g+Groups])/2)
+	for g := range JackknifeGroups {
+		parts = append(parts, (values[g]+values[g+JackknifeGroups])/2)
 	}
-	require.InDelta(t, deviation(parts)/math.Sqrt(Groups), m.Error(), 1e-12)
+	require.InDelta(t, deviation(parts)/math.Sqrt(JackknifeGroups), m.Error(), 1e-12)
 
 	// Twice the mean has twice the error, and a difference with itself has none.
 	double := combine(func(v []float64) float64 { return 2 * v[0] }, m)
@@ -51,8 +51,8 @@ func TestErrorOfMean(t *testing.T) {
 // A mean whose weight is all in one part has no error, and can be written as JSON.
 func TestWeightInOnePart(t *testing.T) {
 	var all tally
-	for i := range 3 * Groups {
-		all.add(0.5, float64(i/(3*Groups-1)))
+	for i := range 3 * JackknifeGroups {
+		all.add(0.5, float64(i/(3*JackknifeGroups-1)))
 	}
 	m, ok := all.measure(func(v float64) float64 { return v })
 	require.True(t, ok)
@@ -122,8 +122,8 @@ func TestDigestHasNoMachine(t *testing.T) {
 		"steps": {`"steps":2`, `"steps":3`, false}} {
 		t.Run(name, func(t *testing.T) {
 			there := strings.Replace(here, c.from, c.to, 1)
-			require.NotEqual(t, "none", DigestOf([]byte(there)))
-			require.Equal(t, c.same, DigestOf([]byte(here)) == DigestOf([]byte(there)))
+			require.NotEqual(t, "none", ResultDigest([]byte(there)))
+			require.Equal(t, c.same, ResultDigest([]byte(here)) == ResultDigest([]byte(there)))
 		})
 	}
 }

@@ -16,34 +16,34 @@ type Size struct {
 
 // Grid lists the measurements for one kind of model.
 type Grid struct {
-	Length  int // positions, 0 for the model's
-	Steps   []int
-	Table   []int // steps of table 2
-	Alphas  []float64
-	Choice  float64 // Gumbel temperature of u-moment and hybrid, which the paper does not give
-	Repeats int     // seeds of the figures that have repeats
-	N       int     // samples of each point and seed
-	Batch   int
-	Scenes  int // drawn landscapes in the reference of the demo's images
+	Length      int // positions, 0 for the model's
+	Steps       []int
+	TableSteps  []int // steps of table 2
+	Alphas      []float64
+	MomentAlpha float64 // Gumbel temperature of u-moment and hybrid, which the paper does not give
+	Repeats     int     // seeds of the figures that have repeats
+	N           int     // samples of each point and seed
+	Batch       int
+	Scenes      int // drawn landscapes in the reference of the demo's images
 }
 
 // The sizes. Default is for two cores; the demo's texts are 8 times shorter than the paper's, and
 // so are its steps, so each step opens as many positions as in the paper.
 var (
-	Quick = Size{"quick",
-		Grid{Length: 16, Steps: []int{2, 4}, Table: []int{2, 4}, Alphas: []float64{6}, Choice: 3,
-			Repeats: 2, N: 4, Batch: 2},
+	QuickSize = Size{"quick",
+		Grid{Length: 16, Steps: []int{2, 4}, TableSteps: []int{2, 4}, Alphas: []float64{6},
+			MomentAlpha: 3, Repeats: 2, N: 4, Batch: 2},
 		Grid{Steps: []int{1, 2}, Alphas: []float64{6}, Repeats: 2, N: 4, Batch: 4, Scenes: 8},
 	}
-	Default = Size{"default",
-		Grid{Length: 128, Steps: []int{4, 8, 16, 32}, Table: []int{4, 8, 32}, Alphas: []float64{3, 6, 12},
-			Choice: 3, Repeats: 3, N: 30, Batch: 15},
+	DefaultSize = Size{"default",
+		Grid{Length: 128, Steps: []int{4, 8, 16, 32}, TableSteps: []int{4, 8, 32},
+			Alphas: []float64{3, 6, 12}, MomentAlpha: 3, Repeats: 3, N: 30, Batch: 15},
 		Grid{Steps: []int{4, 8, 16, 32}, Alphas: []float64{3, 6, 12}, Repeats: 3, N: 30, Batch: 15,
 			Scenes: 1000},
 	}
-	Full = Size{"full",
-		Grid{Steps: []int{8, 16, 32, 64, 128, 256}, Table: []int{8, 32, 128}, Alphas: []float64{3, 6, 12},
-			Choice: 3, Repeats: 3, N: 1024, Batch: 16},
+	FullSize = Size{"full",
+		Grid{Steps: []int{8, 16, 32, 64, 128, 256}, TableSteps: []int{8, 32, 128},
+			Alphas: []float64{3, 6, 12}, MomentAlpha: 3, Repeats: 3, N: 1024, Batch: 16},
 		Grid{Steps: []int{8, 16, 32, 64}, Alphas: []float64{3, 6, 9, 12}, Repeats: 3, N: 50_000,
 			Batch: 64, Scenes: 10_000},
 	}
@@ -52,16 +52,17 @@ var (
 // ForPublished returns the size with its sample counts, but whole sequences and the paper's steps,
 // for published models.
 func (s Size) ForPublished() Size {
-	if s.Name == Default.Name {
-		s.Text.Length, s.Text.Steps, s.Text.Table = 0, []int{8, 16, 32, 64}, []int{8, 32, 128}
-		s.Image.Steps = Full.Image.Steps
+	if s.Name == DefaultSize.Name {
+		s.Text.Length, s.Text.Steps, s.Text.TableSteps = 0, []int{8, 16, 32, 64}, []int{8, 32, 128}
+		s.Image.Steps = FullSize.Image.Steps
 	}
 	return s
 }
 
-// Samples is the parameter of WithSamples.
-var Samples = param.Param{Name: "samples", Min: Groups, Max: float64(Full.Image.N),
-	Default: strconv.Itoa(Default.Image.N),
+// SamplesParam is the parameter of WithSamples.
+var SamplesParam = param.Param{Name: "samples", Min: JackknifeGroups,
+	Max:     float64(FullSize.Image.N),
+	Default: strconv.Itoa(DefaultSize.Image.N),
 	Help:    "samples of each point and seed; the report says how many would decide a claim"}
 
 // WithSamples returns the size with n samples per point and seed; see Samples for the range.
@@ -108,7 +109,7 @@ func (g Grid) TextPoints() (points []Point) {
 		points = g.with(points, g.Steps, 1, p)
 	}
 	for _, p := range tableSamplers {
-		points = g.with(points, g.Table, g.Repeats, p)
+		points = g.with(points, g.TableSteps, g.Repeats, p)
 	}
 	g.N, g.Batch = latencyN, 1
 	for _, p := range g.proposed() {
@@ -133,8 +134,8 @@ var tableSamplers = []Point{
 func (g Grid) unbiased() []Point {
 	return []Point{
 		{Sampler: "random"}, {Sampler: "random", Cache: 1},
-		{Sampler: "hybrid", Alpha: g.Choice}, {Sampler: "hybrid", Alpha: g.Choice, Cache: 1},
-		{Sampler: "halton"}, {Sampler: "u-moment", Alpha: g.Choice},
+		{Sampler: "hybrid", Alpha: g.MomentAlpha}, {Sampler: "hybrid", Alpha: g.MomentAlpha, Cache: 1},
+		{Sampler: "halton"}, {Sampler: "u-moment", Alpha: g.MomentAlpha},
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 func world(s Size, quality, entropy func(p Point) float64) []Result {
 	noisy := func(v float64, p Point) Measure {
 		m := Measure{Value: v}
-		for g := range Groups {
-			m.Without = append(m.Without, v*(1+0.001*math.Sin(float64(g*g+p.Steps+len(p.Name())))))
+		for g := range JackknifeGroups {
+			m.LeaveOneOut = append(m.LeaveOneOut, v*(1+0.001*math.Sin(float64(g*g+p.Steps+len(p.Name())))))
 		}
 		return m
 	}
@@ -46,7 +46,7 @@ func asInPaper(p Point) (quality, entropy float64) {
 	switch p.Sampler {
 	case "maskgit", "moment", "temp":
 		quality, entropy = 4.5-0.4*steps-0.3/p.Alpha, 5.3-0.5/p.Alpha-0.1
-		if p.N == Default.Image.N && p.Length == 0 { // images
+		if p.N == DefaultSize.Image.N && p.Length == 0 { // images
 			quality = 4 + 0.1*steps
 		}
 		if p.Sampler == "temp" {
@@ -68,14 +68,14 @@ func asInPaper(p Point) (quality, entropy float64) {
 
 // The rules find every claim in a world as the paper describes it, and none in its opposite.
 func TestVerdicts(t *testing.T) {
-	results := world(Default, func(p Point) float64 { q, _ := asInPaper(p); return q },
+	results := world(DefaultSize, func(p Point) float64 { q, _ := asInPaper(p); return q },
 		func(p Point) float64 { _, h := asInPaper(p); return h })
-	for _, v := range Verdicts(results, Default) {
+	for _, v := range Verdicts(results, DefaultSize) {
 		require.Truef(t, v.Holds, "%s: %v", v.Claim, v.Numbers)
 		require.Equal(t, "holds", v.Word())
 		require.NotEmpty(t, v.Rule)
 	}
-	opposite := world(Default, func(p Point) float64 {
+	opposite := world(DefaultSize, func(p Point) float64 {
 		steps := math.Log2(float64(p.Steps))
 		switch {
 		case p.Sampler == "maskgit":
@@ -96,7 +96,7 @@ func TestVerdicts(t *testing.T) {
 		}
 		return 5 - 0.1*float64(len(p.Sampler))
 	})
-	for _, v := range Verdicts(opposite, Default) {
+	for _, v := range Verdicts(opposite, DefaultSize) {
 		if v.Claim == "32-bit arithmetic biases Vanilla" ||
 			strings.HasPrefix(v.Claim, "temperature sampling costs") {
 			continue // vanilla is the same in both precisions here, which decides nothing
@@ -108,15 +108,15 @@ func TestVerdicts(t *testing.T) {
 			r.Metrics[name] = Measure{Value: m.Value}
 		}
 	}
-	for _, v := range Verdicts(results, Default) {
+	for _, v := range Verdicts(results, DefaultSize) {
 		require.Equal(t, "undecided", v.Word(), v.Claim)
 	}
 }
 
 func TestReport(t *testing.T) {
-	results := world(Default, func(p Point) float64 { q, _ := asInPaper(p); return q },
+	results := world(DefaultSize, func(p Point) float64 { q, _ := asInPaper(p); return q },
 		func(p Point) float64 { _, h := asInPaper(p); return h })
-	r := NewReport(results, Default)
+	r := NewReport(results, DefaultSize)
 	r.Command, r.Demo, r.Machine, r.Settings = "unmask reproduce", true, "a machine",
 		Settings{"text model": "demo"}
 	markdown := string(r.Markdown("figures/"))
@@ -135,14 +135,14 @@ func TestReport(t *testing.T) {
 	for _, key := range []string{`"claim"`, `"figure"`, `"numbers"`, `"holds"`} {
 		require.Contains(t, string(verdicts), key)
 	}
-	again := NewReport(results, Default)
+	again := NewReport(results, DefaultSize)
 	again.Command, again.Demo, again.Machine, again.Settings = r.Command, r.Demo, r.Machine, r.Settings
 	require.Equal(t, markdown, string(again.Markdown("figures/")))
 }
 
 // Charts have every curve's name, even with extreme values.
 func TestCharts(t *testing.T) {
-	results := world(Quick, func(p Point) float64 { return 3 }, func(p Point) float64 { return 4 })
+	results := world(QuickSize, func(p Point) float64 { return 3 }, func(p Point) float64 { return 4 })
 	results[0].Metrics["perplexity"] = Measure{Value: -1}
 	results[1].Seconds = []float64{0}
 	charts := Charts(results, "")
@@ -186,8 +186,10 @@ func TestCharts(t *testing.T) {
 
 // In one chart no two curves look the same without colour.
 func TestReadableInGrey(t *testing.T) {
-	results := world(Default, func(p Point) float64 { return 3 }, func(p Point) float64 { return 4 })
-	for _, c := range append(Figures(results, Default), Charts(results, "")[0]) {
+	three := func(p Point) float64 { return 3 }
+	four := func(p Point) float64 { return 4 }
+	results := world(DefaultSize, three, four)
+	for _, c := range append(Figures(results, DefaultSize), Charts(results, "")[0]) {
 		seen := map[string]string{}
 		for i, k := range c.Curves {
 			line, glyph := c.style(i)
@@ -199,9 +201,9 @@ func TestReadableInGrey(t *testing.T) {
 }
 
 func TestWithSamples(t *testing.T) {
-	more := Default.WithSamples(120)
+	more := DefaultSize.WithSamples(120)
 	points := append(more.Text.TextPoints(), more.Image.ImagePoints()...)
-	require.Len(t, points, len(Default.Text.TextPoints())+len(Default.Image.ImagePoints()))
+	require.Len(t, points, len(DefaultSize.Text.TextPoints())+len(DefaultSize.Image.ImagePoints()))
 	for _, p := range points {
 		require.Contains(t, []int{120, latencyN}, p.N)
 	}

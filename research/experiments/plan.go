@@ -51,7 +51,7 @@ type Plan struct {
 	Batch     int       `yaml:"batch"`
 	Length    int       `yaml:"length"`
 
-	With map[string][]string `yaml:",inline"` // the other parameters of a recipe, by name
+	Extra map[string][]string `yaml:",inline"` // the other parameters of a recipe, by name
 }
 
 // Limits of a plan.
@@ -186,14 +186,15 @@ func (p Plan) withDefaults() Plan {
 	return p
 }
 
-// For returns the plan with the schedule of a task's model, if it has none of its own.
-func (p Plan) For(t Task) Plan {
-	if own := t.Usual.Get("schedule"); own != "" && len(p.With["schedule"]) == 0 {
-		p.With = maps.Clone(p.With)
-		if p.With == nil {
-			p.With = map[string][]string{}
+// WithModelSchedule returns the plan with the schedule of a task's model, if it has none of its
+// own.
+func (p Plan) WithModelSchedule(t Task) Plan {
+	if own := t.ModelRecipe.Get("schedule"); own != "" && len(p.Extra["schedule"]) == 0 {
+		p.Extra = maps.Clone(p.Extra)
+		if p.Extra == nil {
+			p.Extra = map[string][]string{}
 		}
-		p.With["schedule"] = []string{own}
+		p.Extra["schedule"] = []string{own}
 	}
 	return p
 }
@@ -201,7 +202,7 @@ func (p Plan) For(t Task) Plan {
 // checkSize returns an error if there are too many combinations.
 func (p Plan) checkSize() error {
 	lists := []int{len(p.Samplers), len(p.Steps), len(p.Alpha), len(p.Cache), len(p.Seeds)}
-	for _, list := range p.With {
+	for _, list := range p.Extra {
 		lists = append(lists, max(1, len(list)))
 	}
 	size := 1
@@ -239,8 +240,8 @@ func (p Plan) checkLists() error {
 			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.With)) {
-		for _, text := range p.With[name] {
+	for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
+		for _, text := range p.Extra[name] {
 			if err := new(generate.Recipe).Set(name, text); err != nil {
 				return err
 			}
@@ -283,7 +284,7 @@ func (p Plan) cells() []Point {
 			q.Steps = p.Steps[0]
 		}
 		with.Sampler, with.Steps = nil, 0
-		q.With = with.String()
+		q.Extra = with.String()
 	})
 	return vary(points, p.Seeds, func(q *Point, seed uint64) { q.Seed = seed })
 }
@@ -303,10 +304,10 @@ func vary[T any](points []Point, values []T, set func(*Point, T)) []Point {
 // with returns the combinations of the other parameters.
 func (p Plan) with() []generate.Recipe {
 	recipes := []generate.Recipe{{}}
-	for _, name := range slices.Sorted(maps.Keys(p.With)) {
+	for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
 		var next []generate.Recipe
 		for _, r := range recipes {
-			for _, text := range p.With[name] {
+			for _, text := range p.Extra[name] {
 				_ = r.Set(name, text) // check has done the same without an error
 				next = append(next, r)
 			}

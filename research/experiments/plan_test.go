@@ -38,7 +38,7 @@ func TestPlanOfRecipes(t *testing.T) {
 		names = append(names, q.Name())
 		o, err := q.Options(model.Spec{})
 		require.NoError(t, err)
-		require.Equal(t, q.With, generate.Recipe{Schedule: o.Schedule, Filter: o.Filter}.String())
+		require.Equal(t, q.Extra, generate.Recipe{Schedule: o.Schedule, Filter: o.Filter}.String())
 	}
 	require.Equal(t, []string{"hybrid α=6 schedule=uniform top-p=0.9", "hybrid α=6 schedule=uniform",
 		"hybrid α=6 schedule=cosine top-p=0.9", "hybrid α=6 schedule=cosine"}, names)
@@ -116,7 +116,7 @@ func FuzzParsePlan(f *testing.F) {
 func TestPlanOfOwnSteps(t *testing.T) {
 	for reuse, want := range map[string]int{"none": 3, "blocks": 4} {
 		p := Plan{Samplers: []string{"random", "eb(margin)"}, Steps: []int{4, 8}, Alpha: []float64{6},
-			Cache: []int{0}, Seeds: []uint64{0}, With: map[string][]string{"reuse": {reuse}}}
+			Cache: []int{0}, Seeds: []uint64{0}, Extra: map[string][]string{"reuse": {reuse}}}
 		require.Len(t, p.Points(), want, reuse)
 	}
 }
@@ -126,16 +126,17 @@ func TestPlanTakesTheModelsSchedule(t *testing.T) {
 	plan := Plan{Samplers: []string{"random", "vanilla", "first-hitting"}, Steps: []int{4}, N: 2}
 	own, err := generate.ParseRecipe("halton schedule=cosine steps=64")
 	require.NoError(t, err)
-	for with, p := range map[string]Plan{"schedule=cosine": plan.For(Task{Usual: own}),
+	for with, p := range map[string]Plan{
+		"schedule=cosine": plan.WithModelSchedule(Task{ModelRecipe: own}),
 		"schedule=mage": Plan{Samplers: plan.Samplers, Steps: plan.Steps, N: 2,
-			With: map[string][]string{"schedule": {"mage"}}}.For(Task{Usual: own})} {
+			Extra: map[string][]string{"schedule": {"mage"}}}.WithModelSchedule(Task{ModelRecipe: own})} {
 		p, err := p.check()
 		require.NoError(t, err)
 		var found []string
 		for _, q := range p.Points() {
-			found = append(found, q.Sampler+" "+q.With)
+			found = append(found, q.Sampler+" "+q.Extra)
 		}
 		require.Equal(t, []string{"random " + with, "vanilla ", "first-hitting "}, found)
 	}
-	require.Nil(t, plan.For(Task{}).With)
+	require.Nil(t, plan.WithModelSchedule(Task{}).Extra)
 }

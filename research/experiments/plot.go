@@ -20,16 +20,16 @@ import (
 
 // Chart is a plot with a legend beside it.
 type Chart struct {
-	Name   string // of its files, without extension
-	Title  string
-	X, Y   string // axes
-	LogX   bool
-	LogY   bool
-	Marks  bool   // X has ticks only at the values; for steps
-	Loose  bool   // points with bars are not joined
-	Bars   string // what the bars are; "" means one standard error
-	Of     string // of what they are, such as "64 samples"; "" if unknown
-	Curves []Curve
+	Name          string // of its files, without extension
+	Title         string
+	X, Y          string // axes
+	LogX          bool
+	LogY          bool
+	TicksAtValues bool   // X has ticks only at the values; for steps
+	Unjoined      bool   // points with bars are not joined
+	BarMeaning    string // what the bars are; "" means one standard error
+	SampleNote    string // of what they are, such as "64 samples"; "" if unknown
+	Curves        []Curve
 }
 
 // steps returns the different numbers of steps.
@@ -44,13 +44,13 @@ func (c *Chart) steps() (all []int) {
 // caption says what the bars are; it is empty where there are none.
 func (c *Chart) caption() string {
 	if !slices.ContainsFunc(c.Curves, func(k Curve) bool {
-		return slices.Max(slices.Concat([]float64{0}, k.Error, k.Below, k.Across)) > 0
+		return slices.Max(slices.Concat([]float64{0}, k.Error, k.ErrorBelow, k.ErrorX)) > 0
 	}) {
 		return ""
 	}
-	text := "Bars: " + cmp.Or(c.Bars, "one standard error to each side")
-	if c.Of != "" {
-		text += ", of " + c.Of
+	text := "Bars: " + cmp.Or(c.BarMeaning, "one standard error to each side")
+	if c.SampleNote != "" {
+		text += ", of " + c.SampleNote
 	}
 	return text + "."
 }
@@ -60,15 +60,15 @@ type Curve struct {
 	Name        string
 	Method      Point
 	X, Y, Error []float64 // Error is the length of a bar upwards, 0 for none
-	Below       []float64 // lengths downwards; nil means those upwards
-	Across      []float64 // half lengths of bars along X; nil for none
+	ErrorBelow  []float64 // lengths downwards; nil means those upwards
+	ErrorX      []float64 // half lengths of bars along X; nil for none
 	Steps       []int     // steps of each point; nil if unknown
 }
 
 // add appends a point at a number of steps.
 func (c *Curve) add(steps int, x, y Measure) {
 	c.X, c.Y, c.Error = append(c.X, x.Value), append(c.Y, y.Value), append(c.Error, y.Error())
-	c.Across, c.Steps = append(c.Across, x.Error()), append(c.Steps, steps)
+	c.ErrorX, c.Steps = append(c.ErrorX, x.Error()), append(c.Steps, steps)
 }
 
 // Sizes of a chart without its legend, the legend's least width, the gap between them, the space
@@ -187,7 +187,7 @@ func (c *Chart) drawOn(dc draw.Canvas) error {
 		return fmt.Errorf("plot %s: no point that its axes can show", c.Name)
 	}
 	c.scale(p)
-	if !c.Marks && len(c.steps()) > 1 {
+	if !c.TicksAtValues && len(c.steps()) > 1 {
 		p.Add(beside)
 	}
 	right := dc.Max.X - dc.Min.X - frameWidth
@@ -221,9 +221,9 @@ func (c *Chart) drawAxes(p *plot.Plot, dc draw.Canvas) {
 	dc.SetColor(p.BackgroundColor)
 	dc.Fill(dc.Rectangle.Path())
 	x, style := c.X, p.X.Label.TextStyle
-	if steps := c.steps(); !c.Marks && len(steps) > 1 {
+	if steps := c.steps(); !c.TicksAtValues && len(steps) > 1 {
 		x += "; at the points: steps"
-	} else if !c.Marks && len(steps) == 1 {
+	} else if !c.TicksAtValues && len(steps) == 1 {
 		x += fmt.Sprintf("; %d steps", steps[0])
 	}
 	style.Font.Size = vg.Points(9)
@@ -255,11 +255,11 @@ func (c *Chart) add(p *plot.Plot, legend *plot.Legend, beside *stepLabels, i int
 			continue
 		}
 		across, below := 0.0, k.Error[j]
-		if k.Across != nil {
-			across = k.Across[j]
+		if k.ErrorX != nil {
+			across = k.ErrorX[j]
 		}
-		if k.Below != nil {
-			below = k.Below[j]
+		if k.ErrorBelow != nil {
+			below = k.ErrorBelow[j]
 		}
 		bars.XYs, bars.below = append(bars.XYs, plotter.XY{X: x, Y: y}), append(bars.below, below)
 		bars.above, bars.across = append(bars.above, k.Error[j]), append(bars.across, across)
@@ -275,7 +275,7 @@ func (c *Chart) add(p *plot.Plot, legend *plot.Legend, beside *stepLabels, i int
 		return false, fmt.Errorf("plot %s: %s: %w", c.Name, k.Name, err)
 	}
 	line.LineStyle, marks.GlyphStyle = c.style(i)
-	if c.Loose && slices.Max(bars.above) > 0 {
+	if c.Unjoined && slices.Max(bars.above) > 0 {
 		line.Width = 0
 	}
 	if err := bars.draw(p, line.Color); err != nil {

@@ -142,8 +142,8 @@ func TestBarsAndSteps(t *testing.T) {
 	var results []Result
 	for _, steps := range []int{7, 31} {
 		m := Measure{Value: float64(90 - steps)}
-		for g := range Groups {
-			m.Without = append(m.Without, m.Value+float64(g)/Groups)
+		for g := range JackknifeGroups {
+			m.LeaveOneOut = append(m.LeaveOneOut, m.Value+float64(g)/JackknifeGroups)
 		}
 		results = append(results, Result{Kind: "text",
 			Point:   Point{Sampler: "random", Steps: steps, N: 40, Batch: 20},
@@ -154,7 +154,7 @@ func TestBarsAndSteps(t *testing.T) {
 		"self_bleu": {"self_bleu-steps", "self_bleu-time", "self_bleu-entropy"},
 		"entropy":   {"entropy-steps", "entropy-time"},
 	} {
-		charts, err := ChartsOf(results, metric)
+		charts, err := RequireCharts(results, metric)
 		require.NoError(t, err)
 		require.Len(t, charts, len(names))
 		for i, c := range charts {
@@ -165,7 +165,7 @@ func TestBarsAndSteps(t *testing.T) {
 			require.Equal(t, []int{7, 31}, k.Steps)
 			for j := range k.Error {
 				require.Positive(t, k.Error[j], c.Name)
-				require.Equal(t, c.Name == names[0] || i == 1, k.Across[j] == 0, c.Name)
+				require.Equal(t, c.Name == names[0] || i == 1, k.ErrorX[j] == 0, c.Name)
 			}
 			for _, want := range []string{">7</text>", ">31</text>",
 				"Bars: one standard error to each side, of 40 samples."} {
@@ -173,9 +173,9 @@ func TestBarsAndSteps(t *testing.T) {
 			}
 		}
 	}
-	_, err := ChartsOf(results, "score")
+	_, err := RequireCharts(results, "score")
 	require.EqualError(t, err, `metric is "score", want one of entropy, perplexity, self_bleu`)
-	_, err = ChartsOf(nil, "")
+	_, err = RequireCharts(nil, "")
 	require.EqualError(t, err, "no results yet")
 }
 
@@ -187,14 +187,14 @@ func TestCaptions(t *testing.T) {
 		chart Chart
 		want  string
 	}{
-		{"no bars", Chart{Curves: []Curve{{Error: []float64{0}, Across: []float64{0}}}}, ""},
+		{"no bars", Chart{Curves: []Curve{{Error: []float64{0}, ErrorX: []float64{0}}}}, ""},
 		{"no points", Chart{Curves: []Curve{{}}}, ""},
 		{"unknown samples", Chart{Curves: with}, "Bars: one standard error to each side."},
-		{"along X", Chart{Of: "8 samples", Curves: []Curve{{Across: []float64{1}}}},
+		{"along X", Chart{SampleNote: "8 samples", Curves: []Curve{{ErrorX: []float64{1}}}},
 			"Bars: one standard error to each side, of 8 samples."},
-		{"an interval", Chart{Bars: "95 % interval", Of: "24 answers", Curves: with},
+		{"an interval", Chart{BarMeaning: "95 % interval", SampleNote: "24 answers", Curves: with},
 			"Bars: 95 % interval, of 24 answers."},
-		{"samples and seeds", Chart{Of: Table{Kind: "text", Results: []Result{
+		{"samples and seeds", Chart{SampleNote: Table{Kind: "text", Results: []Result{
 			{Kind: "text", Point: Point{N: 8, Seed: 1}}, {Kind: "text", Point: Point{N: 4, Seed: 2}},
 			{Kind: "text", Point: Point{N: 8, Steps: 4}}, {Kind: "image", Point: Point{N: 99}}}}.of(),
 			Curves: with},
@@ -371,7 +371,7 @@ func TestAUP(t *testing.T) {
 func TestCSV(t *testing.T) {
 	data, err := CSV([]Result{
 		{Kind: "text", Point: Point{Sampler: "eb(moment, budget=2)", Steps: 4, Seed: 7, N: 8, Batch: 8,
-			With: "top-p=0.9"}, Recipe: "eb steps=4", Seconds: []float64{2, 1.5}, Passes: 3.5,
+			Extra: "top-p=0.9"}, Recipe: "eb steps=4", Seconds: []float64{2, 1.5}, Passes: 3.5,
 			Metrics: Metrics{"perplexity": {Value: 20, Low: 0, High: 3.92}}},
 		{Kind: "text", Point: Point{Sampler: "moment", Alpha: 3, Cache: 1, Steps: 8, N: 8, Batch: 4},
 			Metrics: Metrics{"slips": {Value: 0}}}})

@@ -19,17 +19,17 @@ import (
 // Point is one measurement of a sweep: a recipe, split into the parameters that figures
 // distinguish, and the number of samples. Points are compared with ==.
 type Point struct {
-	Sampler string  `json:"sampler"`         // as samplers.Parse reads it
-	Bits    int     `json:"bits,omitempty"`  // parameter of the sampler, like Alpha
-	Alpha   float64 `json:"alpha,omitempty"` // 0 if no rule has it
-	Steps   int     `json:"steps"`
-	Cache   int     `json:"cache,omitempty"`
-	With    string  `json:"with,omitempty"` // the rest of the recipe, as generate.Recipe writes it
-	Seed    uint64  `json:"seed"`
-	N       int     `json:"n"`
-	Batch   int     `json:"batch"`
-	Length  int     `json:"length,omitempty"` // of a text, without tokens around it; 0: as usual
-	First   int     `json:"first,omitempty"`  // index of the first sample
+	Sampler    string  `json:"sampler"`         // as samplers.Parse reads it
+	Bits       int     `json:"bits,omitempty"`  // parameter of the sampler, like Alpha
+	Alpha      float64 `json:"alpha,omitempty"` // 0 if no rule has it
+	Steps      int     `json:"steps"`
+	Cache      int     `json:"cache,omitempty"`
+	Extra      string  `json:"with,omitempty"` // the rest of the recipe, as generate.Recipe writes it
+	Seed       uint64  `json:"seed"`
+	N          int     `json:"n"`
+	Batch      int     `json:"batch"`
+	Length     int     `json:"length,omitempty"` // of a text, without tokens around it; 0: as usual
+	FirstIndex int     `json:"first,omitempty"`  // index of the first sample
 }
 
 // String returns the point in one line.
@@ -52,15 +52,15 @@ func (p Point) Name() string {
 	if p.Alpha > 0 {
 		s += fmt.Sprintf(" α=%g", p.Alpha)
 	}
-	if p.With != "" {
-		s += " " + p.With
+	if p.Extra != "" {
+		s += " " + p.Extra
 	}
 	return s
 }
 
 // Recipe returns the point's recipe without a model's defaults.
 func (p Point) Recipe() (generate.Recipe, error) {
-	r, err := generate.ParseRecipe(p.With)
+	r, err := generate.ParseRecipe(p.Extra)
 	if err != nil {
 		return r, err
 	}
@@ -86,7 +86,7 @@ func (p Point) Options(s model.Spec) (generate.Options, error) {
 	if p.Length != 0 {
 		length = p.Length + s.Around()
 	}
-	of := generate.Request{Recipe: r, Seed: p.Seed, Length: length, Index: uint32(p.First)}
+	of := generate.Request{Recipe: r, Seed: p.Seed, Length: length, Index: uint32(p.FirstIndex)}
 	return generate.Options{Request: of, N: p.N, Batch: p.Batch}, err
 }
 
@@ -101,10 +101,10 @@ func (p Point) Check(d model.Denoiser) error {
 
 // Task is a model and the judge of its samples.
 type Task struct {
-	Kind   string // text or image
-	Model  model.Denoiser
-	Usual  generate.Recipe    // the model's own
-	Scorer func(n int) Scorer // returns an empty scorer for n samples
+	Kind        string // text or image
+	Model       model.Denoiser
+	ModelRecipe generate.Recipe    // the model's own
+	Scorer      func(n int) Scorer // returns an empty scorer for n samples
 
 	// Run measures a point in place of Scorer; nil where samples are judged
 	Run  func(ctx context.Context, p Point, progress func(share float64) bool) (Result, error)
@@ -128,16 +128,18 @@ type Result struct {
 	Seconds []float64 `json:"batch_seconds"` // of generation, each full batch
 
 	// means of a sample; 0 in results of versions that did not count
-	Passes   float64 `json:"full_passes,omitempty"`
-	Partial  float64 `json:"partial_rows,omitempty"` // of tasks
-	HeadRows float64 `json:"head_rows,omitempty"`
+	Passes      float64 `json:"full_passes,omitempty"`
+	PartialRows float64 `json:"partial_rows,omitempty"` // of tasks
+	HeadRows    float64 `json:"head_rows,omitempty"`
 
 	Answers []Answer `json:"answers,omitempty"` // to the tasks of a point
 }
 
-// Run generates the point's samples and judges them. progress, which may be nil, is called after
-// each step with the finished fraction of the point; if it returns false Run stops with ErrStopped.
-func Run(ctx context.Context, t Task, p Point, progress func(share float64) bool) (Result, error) {
+// MeasurePoint generates the point's samples and judges them. progress, which may be nil, is called
+// after each step with the finished fraction of the point; if it returns false Run stops with
+// ErrStopped.
+func MeasurePoint(ctx context.Context, t Task, p Point,
+	progress func(share float64) bool) (Result, error) {
 	r := Result{Kind: t.Kind, Point: p}
 	var err error
 	if t.Run != nil {
@@ -158,7 +160,7 @@ func (r *Result) run(ctx context.Context, t Task, progress func(share float64) b
 	if o, err = o.Check(t.Model); err != nil {
 		return err
 	}
-	r.Recipe = strings.Join(o.Recipe.Beside(t.Usual), " ")
+	r.Recipe = strings.Join(o.Recipe.Beside(t.ModelRecipe), " ")
 	scorer := t.Scorer(o.N)
 	batches := (o.N + o.Batch - 1) / o.Batch
 	done, seconds := 0, 0.0

@@ -50,12 +50,12 @@ func (v Verdict) Word() string {
 func (v Verdict) more() string {
 	digits := 1
 	switch {
-	case v.Times == 0:
+	case v.SamplesFactor == 0:
 		return ""
-	case v.Times >= 10:
+	case v.SamplesFactor >= 10:
 		digits = 0
 	}
-	return fmt.Sprintf(": about %.*f times the samples would decide", digits, v.Times)
+	return fmt.Sprintf(": about %.*f times the samples would decide", digits, v.SamplesFactor)
 }
 
 func (n Number) String() string {
@@ -148,7 +148,7 @@ func (r *Report) precisionTable() *grid {
 		return nil
 	}
 	g := &grid{Head: []string{"sampler", "precision"}}
-	for _, n := range r.Size.Text.Table {
+	for _, n := range r.Size.Text.TableSteps {
 		g.Head = append(g.Head, fmt.Sprintf("gen. PPL, %d steps", n), fmt.Sprintf("entropy, %d steps", n))
 	}
 	names := []string{"Vanilla", "Vanilla", "Fixed", "Fixed (= Random)"}
@@ -157,7 +157,7 @@ func (r *Report) precisionTable() *grid {
 		if m.Bits == 32 {
 			row[1] = "32 bit"
 		}
-		for _, n := range r.Size.Text.Table {
+		for _, n := range r.Size.Text.TableSteps {
 			p, e := t.metric(m, n, "perplexity"), t.metric(m, n, "entropy")
 			row = append(row, fmt.Sprintf("%.2f ± %.2f", p.Value, p.Error()),
 				fmt.Sprintf("%.3f ± %.3f", e.Value, e.Error()))
@@ -202,7 +202,7 @@ func (r *Report) differences() section {
 			"The trade-off is reduced to one number with the price that temperature sampling "+
 			"pays for entropy, because curves of a few noisy points cannot be compared by "+
 			"eye. Where a lower temperature takes little entropy from a model's texts, the price c is "+
-			"high, and hundredths of a nat of entropy decide.", t.Choice)
+			"high, and hundredths of a nat of entropy decide.", t.MomentAlpha)
 		add("Vanilla's 32 bit is SDTT's published arithmetic, float32 uniforms of 24 bits; Fixed in 32 " +
 			"bit draws tokens by the same race.")
 	}

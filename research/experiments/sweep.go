@@ -12,7 +12,7 @@ import (
 // continues it. If a point cannot run on the model Sweep returns an error before it measures any.
 func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 	progress func(share float64) bool) error {
-	if err := Possible(t, points); err != nil {
+	if err := CheckPoints(t, points); err != nil {
 		return err
 	}
 	done, total := 0.0, 0.0 // in steps of a sequence
@@ -21,7 +21,7 @@ func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 	}
 	for _, p := range points {
 		if _, ok := j.Find(t.Kind, p); !ok {
-			r, err := Run(ctx, t, p, func(share float64) bool {
+			r, err := MeasurePoint(ctx, t, p, func(share float64) bool {
 				return progress == nil || progress((done+share*work(p))/total)
 			})
 			if err == ErrStopped {
@@ -38,8 +38,8 @@ func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 	return nil
 }
 
-// Possible returns an error that names the first point that cannot run on a task's model.
-func Possible(t Task, points []Point) error {
+// CheckPoints returns an error that names the first point that cannot run on a task's model.
+func CheckPoints(t Task, points []Point) error {
 	var first error
 	n := 0
 	for _, p := range points {

@@ -189,7 +189,8 @@ func FuzzJournal(f *testing.F) {
 // On the exact chain, with one position per step and tokens from p, perplexity is the chain's.
 func TestExactPerplexity(t *testing.T) {
 	task := chain()
-	r, err := Run(t.Context(), task, Point{Sampler: "random", Steps: 16, N: 400, Batch: 100}, nil)
+	p := Point{Sampler: "random", Steps: 16, N: 400, Batch: 100}
+	r, err := MeasurePoint(t.Context(), task, p, nil)
 	require.NoError(t, err)
 	m := exact.Judge{Model: task.Model.(*exact.Denoiser).Model}
 	entropy, _ := m.Entropy()
@@ -244,7 +245,7 @@ func TestTuneAnnounces(t *testing.T) {
 // A setting's command line has its whole recipe, quoted for a shell.
 func TestCommand(t *testing.T) {
 	s := Setting{Point: Point{Sampler: "hybrid", Alpha: 3, Steps: 8, Seed: 7, Batch: 4, Length: 16,
-		With: "top-p=0.9 ban=1,2 bias=3=1,4=-2"}}
+		Extra: "top-p=0.9 ban=1,2 bias=3=1,4=-2"}}
 	spec := chain().Model.Spec()
 	command, err := s.Command("text", "it's here", spec, generate.Defaults(spec))
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ type Table struct {
 
 // method returns the point without the parameters that vary along a curve.
 func (p Point) method() Point {
-	return Point{Sampler: p.Sampler, Bits: p.Bits, Alpha: p.Alpha, Cache: p.Cache, With: p.With}
+	return Point{Sampler: p.Sampler, Bits: p.Bits, Alpha: p.Alpha, Cache: p.Cache, Extra: p.Extra}
 }
 
 func (t Table) has(r Result) bool { return r.Kind == t.Kind && (t.N == 0 || r.N == t.N) }

@@ -13,7 +13,7 @@ func (t Table) speedup(g Grid) Verdict {
 			"counts)"}
 	var from []Measure
 	var fast, slow []float64 // seconds
-	cached := Point{Sampler: "hybrid", Alpha: g.Choice, Cache: 1}
+	cached := Point{Sampler: "hybrid", Alpha: g.MomentAlpha, Cache: 1}
 	random := Point{Sampler: "random"}
 	for _, n := range g.Steps {
 		from = append(from, t.metric(cached, n, "perplexity"), t.metric(random, n, "perplexity"))
@@ -114,7 +114,7 @@ func (t Table) crossing(g Grid) Verdict {
 	v.Numbers = append(v.Numbers, number("c", price))
 	var ends []Measure
 	for _, n := range g.Steps {
-		m := t.better(Point{Sampler: "halton"}, Point{Sampler: "u-moment", Alpha: g.Choice}, n,
+		m := t.better(Point{Sampler: "halton"}, Point{Sampler: "u-moment", Alpha: g.MomentAlpha}, n,
 			price.Value)
 		v.Numbers = append(v.Numbers, number(fmt.Sprintf("halton less u-moment, %d steps", n), m))
 		ends = append(ends, m)
@@ -133,7 +133,7 @@ func (t Table) throughout(g Grid) Verdict {
 	var all []Measure
 	every, worse := true, false
 	for _, n := range g.Steps {
-		m := t.better(Point{Sampler: "hybrid", Alpha: g.Choice}, Point{Sampler: "random"}, n, price)
+		m := t.better(Point{Sampler: "hybrid", Alpha: g.MomentAlpha}, Point{Sampler: "random"}, n, price)
 		v.Numbers = append(v.Numbers, number(fmt.Sprintf("hybrid less random, %d steps", n), m))
 		all = append(all, m)
 		every, worse = every && m.Value < 0, worse || m.Above(0)
@@ -160,7 +160,7 @@ func (t Table) fewer(g Grid, a, b Point, claim string) Verdict {
 
 // bits compares arithmetic in 32 bits with 64, at the most steps of table 2.
 func (t Table) bits(g Grid, sampler, claim string) Verdict {
-	n := g.Table[len(g.Table)-1]
+	n := g.TableSteps[len(g.TableSteps)-1]
 	low, high := Point{Sampler: sampler, Bits: 32}, Point{Sampler: sampler, Bits: 64}
 	if sampler == fixedName {
 		high = Point{Sampler: "random"}

@@ -11,7 +11,7 @@ import (
 // drawnClaims are the charts of those claims of package theory that have curves.
 var drawnClaims = map[string]Chart{
 	"proposition 1": {Name: "proposition1", Title: "Gumbel-top-3 of 5, each order",
-		X: "probability by the formula", Y: "measured frequency", LogX: true, LogY: true, Loose: true},
+		X: "probability by the formula", Y: "measured frequency", LogX: true, LogY: true, Unjoined: true},
 	"theorem 1": {Name: "theorem1",
 		Title: "Total variation of maskgit and moment, one round", X: "N / k²", Y: "total variation",
 		LogX: true, LogY: true},
@@ -24,11 +24,11 @@ var drawnClaims = map[string]Chart{
 		Title: "Second half of a step, from the exact conditional", X: "step", Y: "total variation"},
 }
 
-// DrawnClaims returns the claims of package theory that have a chart, sorted.
-func DrawnClaims() []string { return slices.Sorted(maps.Keys(drawnClaims)) }
+// ChartedClaims returns the claims of package theory that have a chart, sorted.
+func ChartedClaims() []string { return slices.Sorted(maps.Keys(drawnClaims)) }
 
-// Drawn reports whether one of claims has a chart; none are all.
-func Drawn(claims []string) bool {
+// HasChart reports whether one of claims has a chart; none are all.
+func HasChart(claims []string) bool {
 	return len(claims) == 0 ||
 		slices.ContainsFunc(claims, func(c string) bool { return drawnClaims[c].Name != "" })
 }
@@ -38,7 +38,7 @@ func TheoryCharts(results []theory.Result) []Chart {
 	var charts []Chart
 	for _, claim := range theory.Claims() {
 		chart, ok := drawnClaims[claim]
-		chart.Bars = "half of a 95 % interval to each side"
+		chart.BarMeaning = "half of a 95 % interval to each side"
 		var points []theory.Point
 		for _, r := range results {
 			if ok && r.Claim == claim {

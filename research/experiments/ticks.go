@@ -38,7 +38,7 @@ func (c *Chart) scale(p *plot.Plot) {
 		free := margin * (a.Max - a.Min)
 		a.Min, a.Max = a.Min-free, a.Max+free
 	}
-	if c.Marks {
+	if c.TicksAtValues {
 		var ticks []plot.Tick
 		for _, k := range c.Curves {
 			for _, x := range k.X {

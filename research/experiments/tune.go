@@ -61,7 +61,7 @@ func candidates(kind string, cached bool, schedules []string) []Point {
 			continue
 		}
 		for _, name := range schedules {
-			p.With = "schedule=" + name
+			p.Extra = "schedule=" + name
 			out = append(out, p)
 		}
 	}
@@ -128,7 +128,7 @@ func Tune(ctx context.Context, t Task, o Tuning,
 				return frontierFirst(append(round, found...)), nil
 			}
 			p.N, p.Batch = n, min(o.Batch, n)
-			r, err := Run(ctx, t, p, nil)
+			r, err := MeasurePoint(ctx, t, p, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -172,7 +172,7 @@ func firstTries(ctx context.Context, t Task, o Tuning) (tries []Point, seconds f
 	length := cmp.Or(o.Length, spec.Usual()-spec.Around())
 	_, cached := t.Model.(model.Refiner)
 	schedules := []string{"uniform", "cosine"}
-	if own := t.Usual.Get("schedule"); own != "" && !slices.Contains(schedules, own) {
+	if own := t.ModelRecipe.Get("schedule"); own != "" && !slices.Contains(schedules, own) {
 		schedules = append(schedules, own)
 	}
 	for _, c := range candidates(t.Kind, cached, schedules) {
@@ -204,7 +204,7 @@ func affordable(ctx context.Context, t Task, p Point, budget float64, length int
 	p.Steps = min(8, length)
 	stop := time.Now()
 	steps := 0
-	_, err = Run(ctx, t, p, func(float64) bool {
+	_, err = MeasurePoint(ctx, t, p, func(float64) bool {
 		steps++
 		if steps == 1 { // the first call allocates
 			stop = time.Now()

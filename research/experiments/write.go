@@ -108,9 +108,9 @@ func (r *Report) Summary() string {
 	return out.String()
 }
 
-// Of returns the settings whose names begin with a kind of model, such as "image model", under
-// names without it. One Settings can hold those of two kinds.
-func (s Settings) Of(kind string) Settings {
+// WithPrefix returns the settings whose names begin with a kind of model, such as "image model",
+// under names without it. One Settings can hold those of two kinds.
+func (s Settings) WithPrefix(kind string) Settings {
 	named := Settings{}
 	for key, value := range s {
 		named[kind+" "+key] = value
@@ -143,7 +143,7 @@ func CSV(results []Result) ([]byte, error) {
 			seconds = slices.Min(r.Seconds)
 		}
 		line := []string{r.Kind, r.Name(), r.Sampler, fmt.Sprint(r.Steps), number(r.Alpha),
-			fmt.Sprint(r.Cache), number(float64(r.Bits)), r.With, fmt.Sprint(r.Seed), fmt.Sprint(r.N),
+			fmt.Sprint(r.Cache), number(float64(r.Bits)), r.Extra, fmt.Sprint(r.Seed), fmt.Sprint(r.N),
 			fmt.Sprint(r.Batch), number(float64(r.Length)), r.Recipe, number(r.Passes),
 			number(r.HeadRows), number(seconds)}
 		for _, name := range names {

@@ -28,7 +28,7 @@ func ExampleNewTask() {
 		Seeds: []uint64{0}, N: 64, Batch: 64}.Points()
 	var perplexity []float64
 	for _, p := range points {
-		r, err := experiments.Run(ctx, task, p, nil)
+		r, err := experiments.MeasurePoint(ctx, task, p, nil)
 		if err != nil {
 			panic(err)
 		}

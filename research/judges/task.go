@@ -52,7 +52,7 @@ func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (t exp
 	default:
 		err = fmt.Errorf("model %s makes neither text nor pictures", m.Name)
 	}
-	t.Usual = own
+	t.ModelRecipe = own
 	return t, s, err
 }
 

@@ -69,8 +69,8 @@ func Points(methods []experiments.Point, steps []int, items, chunk, batch int,
 	seed uint64) (points []experiments.Point) {
 	for _, p := range experiments.Cross(methods, steps) {
 		p.Seed = seed
-		for p.First = 0; p.First < items; p.First += chunk {
-			p.N = min(chunk, items-p.First)
+		for p.FirstIndex = 0; p.FirstIndex < items; p.FirstIndex += chunk {
+			p.N = min(chunk, items-p.FirstIndex)
 			p.Batch = min(batch, p.N)
 			points = append(points, p)
 		}
@@ -86,7 +86,7 @@ func (t *task) run(ctx context.Context, p experiments.Point,
 	var requests []generate.Request
 	longest, done := 0, 0
 	for i := range p.N {
-		it := &t.items[p.First+i]
+		it := &t.items[p.FirstIndex+i]
 		r.Answers[i] = experiments.Answer{ID: it.ID, Kind: it.Kind}
 		if it.Kind == "choice" { // without a run
 			if err := t.takeChoice(ctx, &r, i); err != nil {
@@ -101,7 +101,7 @@ func (t *task) run(ctx context.Context, p experiments.Point,
 		if err != nil {
 			return r, fmt.Errorf("item %s: %w", it.ID, err)
 		}
-		q.Seed, q.Index = p.Seed, uint32(p.First+i)
+		q.Seed, q.Index = p.Seed, uint32(p.FirstIndex+i)
 		requests, made = append(requests, q), append(made, i)
 		longest = max(longest, q.Length)
 	}
@@ -131,14 +131,14 @@ func (t *task) run(ctx context.Context, p experiments.Point,
 		r.Seconds = []float64{time.Since(began).Seconds()}
 	}
 	n := float64(p.N)
-	r.Passes, r.HeadRows, r.Partial = r.Passes/n, r.HeadRows/n, r.Partial/n
+	r.Passes, r.HeadRows, r.PartialRows = r.Passes/n, r.HeadRows/n, r.PartialRows/n
 	r.Metrics = experiments.AnswerMetrics(r.Answers)
 	return r, nil
 }
 
 // take notes the answer to item i of the point and its passes in r.
 func (t *task) take(r *experiments.Result, i int, q generate.Request, p generate.Progress) error {
-	it, a := &t.items[r.First+i], &r.Answers[i]
+	it, a := &t.items[r.FirstIndex+i], &r.Answers[i]
 	a.Text, a.Tokens = t.answer(it, q, p.Tokens)
 	if it.Kind != "python" {
 		right, err := it.Right(a.Text)
@@ -150,14 +150,14 @@ func (t *task) take(r *experiments.Result, i int, q generate.Request, p generate
 	a.Passes = p.Evaluated.Full
 	r.Passes += float64(p.Evaluated.Full)
 	r.HeadRows += float64(p.Evaluated.Head)
-	r.Partial += float64(p.Evaluated.Partial)
+	r.PartialRows += float64(p.Evaluated.Partial)
 	return nil
 }
 
 // takeChoice notes the choice of item i of the point and its passes in r.
 func (t *task) takeChoice(ctx context.Context, r *experiments.Result, i int) error {
-	it, a := &t.items[r.First+i], &r.Answers[i]
-	c, err := t.choose(ctx, r.First+i, r.Seed)
+	it, a := &t.items[r.FirstIndex+i], &r.Answers[i]
+	c, err := t.choose(ctx, r.FirstIndex+i, r.Seed)
 	if err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ func TestRun(t *testing.T) {
 		methods := []experiments.Point{{Sampler: "random"}, {Sampler: "first-hitting"},
 			{Sampler: "u-moment", Cache: 1}}
 		for _, p := range Points(methods, []int{4, 100}, len(items), chunk, batch, 3) {
-			r, err := experiments.Run(t.Context(), task, p, nil)
+			r, err := experiments.MeasurePoint(t.Context(), task, p, nil)
 			require.NoError(t, err)
 			list, results = append(list, r.Answers...), append(results, r)
 		}
