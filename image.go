@@ -222,7 +222,7 @@ func (m *Model) PromptConditions(ctx context.Context, prompts []string,
 // TextEncoder is the CLIP of a model that draws from prompts, or one by itself. One goroutine at a
 // time may use one.
 type TextEncoder struct {
-	*clip.Text
+	*clip.TextEncoder
 	// Tokenizer opens the tokenizer that belongs to it.
 	Tokenizer func() (*clip.Tokenizer, error)
 }

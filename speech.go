@@ -57,7 +57,7 @@ type Speaking struct {
 	model  *Model
 	codec  *higgs.Codec
 	r      SpeechRequest
-	said   omnivoice.Said
+	said   omnivoice.Utterance
 	pace   omnivoice.Pace
 	finish sound.Stream
 	raw    [][]float32 // of the parts, unless it is a stream
@@ -68,7 +68,7 @@ func (m *Model) Speak(r SpeechRequest) (*Speaking, error) {
 	if m.Speech == nil {
 		return nil, param.Refuse("model", param.Unsupported, "the model does not speak")
 	}
-	s := &Speaking{model: m, r: r, said: omnivoice.Said{Voice: r.Voice}}
+	s := &Speaking{model: m, r: r, said: omnivoice.Utterance{Voice: r.Voice}}
 	if err := s.read(); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (m *Model) Speak(r SpeechRequest) (*Speaking, error) {
 	if s.codec, err = m.Speech.Codec(); err != nil {
 		return nil, err
 	}
-	s.finish.Rate = s.codec.Rate()
+	s.finish.Rate = s.codec.SampleRate()
 	return s, nil
 }
 
@@ -87,7 +87,7 @@ func (s *Speaking) read() (err error) {
 	switch {
 	case !utf8.ValidString(text):
 		return &param.Error{Name: "text", Found: param.Quote(text[:min(len(text), 40)]), Want: "UTF-8"}
-	case omnivoice.Clean(text, "") == "":
+	case omnivoice.CleanText(text, "") == "":
 		return &param.Error{Name: "text", Found: param.Quote(text), Want: "something to say"}
 	case len(text) > MaxSpoken:
 		return &param.Error{Name: "text", Found: fmt.Sprintf("%d bytes", len(text)),
@@ -99,24 +99,24 @@ func (s *Speaking) read() (err error) {
 	if s.said.Language, err = omnivoice.FindLanguage(r.Language); err != nil {
 		return err
 	}
-	if s.said.Words, err = omnivoice.VoiceWords(r.Words, text); err != nil {
+	if s.said.Design, err = omnivoice.ParseDesign(r.Words, text); err != nil {
 		return err
 	}
 	if r.Voice != nil {
-		s.pace = r.Voice.Pace(s.model.Speech.Books())
+		s.pace = r.Voice.Pace(s.model.Speech.Codebooks())
 		s.finish.RMS = r.Voice.RMS
 	}
 	s.pace.Speed, s.pace.Seconds = r.Speed, r.Seconds
-	r.Stream = r.Stream || s.pace.Of(text) > wholeFrames
+	r.Stream = r.Stream || s.pace.FrameCount(text) > wholeFrames
 	if r.Stream && r.Seconds == 0 {
-		first, rest := omnivoice.First(text, s.pace)
+		first, rest := omnivoice.SplitFirst(text, s.pace)
 		s.Parts = []string{first}
 		if rest != "" {
-			s.Parts = append(s.Parts, omnivoice.Cut(rest, s.pace)...)
+			s.Parts = append(s.Parts, omnivoice.SplitLong(rest, s.pace)...)
 		}
 		return nil
 	}
-	s.Parts = omnivoice.Cut(text, s.pace)
+	s.Parts = omnivoice.SplitLong(text, s.pace)
 	return nil
 }
 
@@ -124,7 +124,9 @@ func (s *Speaking) read() (err error) {
 func (s *Speaking) Rate() int { return s.finish.Rate }
 
 // Frames returns the length of part i.
-func (s *Speaking) Frames(i int) int { return min(s.pace.Of(s.Parts[i]), omnivoice.MaxFrames) }
+func (s *Speaking) Frames(i int) int {
+	return min(s.pace.FrameCount(s.Parts[i]), omnivoice.MaxFrames)
+}
 
 // Request returns the sequence of part i. Without a voice later parts continue the first, which
 // must have been Made.
@@ -135,8 +137,9 @@ func (s *Speaking) Request(ctx context.Context, i int) (generate.Request, error)
 	if err != nil {
 		return generate.Request{}, err
 	}
-	q, err := s.model.Prepare(ctx, Request{Prompt: "-", Length: s.Frames(i) * s.model.Speech.Books(),
-		Seed: s.r.Seed, Index: uint32(i), Preset: s.r.Preset, Overrides: maps.Clone(s.r.Overrides)})
+	q, err := s.model.Prepare(ctx, Request{Prompt: "-",
+		Length: s.Frames(i) * s.model.Speech.Codebooks(), Seed: s.r.Seed, Index: uint32(i),
+		Preset: s.r.Preset, Overrides: maps.Clone(s.r.Overrides)})
 	q.Condition = c // in place of the prompt's
 	return q, err
 }
@@ -160,7 +163,7 @@ func (s *Speaking) Made(ctx context.Context, i int, codes []int32,
 	}
 	if i == 0 && s.said.Voice == nil && len(s.Parts) > 1 {
 		s.said.Voice = s.Voice(0, codes)
-		s.pace = s.said.Voice.Pace(s.model.Speech.Books()) // which has the speed
+		s.pace = s.said.Voice.Pace(s.model.Speech.Codebooks()) // which has the speed
 	}
 	if s.r.Stream {
 		return some(s.finish.Part(raw), emit)

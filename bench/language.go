@@ -42,7 +42,7 @@ func (s *Suite) forward(name string, p backend.Precision, batch int) (work, erro
 // full returns a full pass with every position masked, and the head's statistics at each.
 func full(m *model.Loaded, batch int, stats model.Stats) func() error {
 	b := masked(m, batch)
-	rows := nn.Count(0, len(b.Tokens))
+	rows := nn.RowRange(0, len(b.Tokens))
 	return func() error {
 		got, err := m.Forward(context.Background(), b)
 		if err != nil {

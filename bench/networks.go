@@ -49,7 +49,7 @@ var published = map[string]struct {
 		func() any {
 			return &struct {
 				Codec *vqgan.Model `weight:"vqgan"`
-			}{vqgan.Network(vqgan.Config{Grid: 16, Ch: 128, ChMult: []int{1, 1, 2, 2, 4}, ResBlocks: 2,
+			}{vqgan.New(vqgan.Config{Grid: 16, Ch: 128, ChMult: []int{1, 1, 2, 2, 4}, ResBlocks: 2,
 				ZChannels: 256, EmbedDim: 256, Codes: 1024, OutCh: 3})}
 		}},
 	"qwen3-0.6b": {qwenConfig, qwen},

@@ -25,7 +25,7 @@ func (s *Suite) sound() (work, error) {
 	if err != nil {
 		return work{}, err
 	}
-	codes := make([]int32, soundFrames*codec.Books())
+	codes := make([]int32, soundFrames*codec.Codebooks())
 	for i := range codes {
 		codes[i] = int32(37 * i % codec.Codes())
 	}

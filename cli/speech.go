@@ -248,7 +248,7 @@ func (f *speechFlags) decode(ctx context.Context, m *unmask.Model, w *soundFile)
 	if err != nil {
 		return err
 	}
-	w.rate = c.Rate()
+	w.rate = c.SampleRate()
 	return c.Decode(ctx, v.Codes, w.put)
 }
 
@@ -266,7 +266,7 @@ type speechLine struct {
 func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *unmask.Speaking,
 	w *soundFile) error {
 	w.rate = s.Rate()
-	began, books := time.Now(), m.Speech.Books()
+	began, books := time.Now(), m.Speech.Codebooks()
 	p := terminal.LazyProgress{Label: "steps"}
 	defer p.Close()
 	line := speechLine{}

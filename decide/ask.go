@@ -298,8 +298,8 @@ func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
 			return err
 		}
 		var err error
-		prompts[i], err = net.Prompt(encoders.LayaQuestion{Kind: layaKinds[q.Kind],
-			Instructions: q.Instructions, Options: q.texts(), State: a.state.Text, Tail: a.state.List})
+		prompts[i], err = net.EncodeQuestion(encoders.LayaQuestion{Kind: layaKinds[q.Kind],
+			Instructions: q.Instructions, Options: q.texts(), State: a.state.Text, KeepEnd: a.state.List})
 		if err != nil {
 			return inQuestion(i, err)
 		}
@@ -311,12 +311,12 @@ func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
 			return err
 		}
 		defer done()
-		made, err := net.Answers(ctx, model.Pick(prompts, group))
+		made, err := net.Answer(ctx, model.Pick(prompts, group))
 		for i, one := range made {
 			out := &a.out[group[i]]
 			out.Confidence, out.Act, out.Mass, out.Passes = one.Confidence, &one.Act, 1, 1
 			out.Tokens, out.Notes = len(prompts[group[i]].Tokens), prompts[group[i]].Notes
-			for _, p := range one.P {
+			for _, p := range one.Probabilities {
 				out.LogP = append(out.LogP, math.Log(p))
 			}
 		}

@@ -47,8 +47,8 @@ func (c *layaCase) prompt(t *testing.T, net *encoders.Laya) (encoders.LayaPrompt
 	}
 	state, err := ReadState(c.State)
 	require.NoError(t, err)
-	p, err := net.Prompt(encoders.LayaQuestion{Kind: layaKinds[q.Kind], Instructions: q.Instructions,
-		Options: q.texts(), State: state.Text, Tail: state.List})
+	p, err := net.EncodeQuestion(encoders.LayaQuestion{Kind: layaKinds[q.Kind],
+		Instructions: q.Instructions, Options: q.texts(), State: state.Text, KeepEnd: state.List})
 	require.NoError(t, err)
 	return p, q, state
 }
@@ -66,11 +66,11 @@ func TestLaya(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			p, q, state := c.prompt(t, net)
 			require.Equal(t, c.IDs, p.Tokens)
-			require.Equal(t, c.Markers, p.Marks)
+			require.Equal(t, c.Markers, p.MaskPositions)
 			all = append(all, p)
-			got, err := net.Answers(t.Context(), []encoders.LayaPrompt{p})
+			got, err := net.Answer(t.Context(), []encoders.LayaPrompt{p})
 			require.NoError(t, err)
-			require.InDeltaSlice(t, c.Answer.Probabilities, got[0].P, 1e-5)
+			require.InDeltaSlice(t, c.Answer.Probabilities, got[0].Probabilities, 1e-5)
 			require.InDelta(t, c.Answer.Act, got[0].Act, 1e-5)
 			require.InDelta(t, c.Answer.Confidence, got[0].Confidence, 1e-5)
 			if len(q.Options) == 1 {
@@ -91,10 +91,10 @@ func TestLaya(t *testing.T) {
 			require.InDelta(t, c.Answer.Confidence, a.Confidence, 1e-5)
 		})
 	}
-	got, err := net.Answers(t.Context(), all) // in one batch
+	got, err := net.Answer(t.Context(), all) // in one batch
 	require.NoError(t, err)
 	for i, c := range cases {
-		alone, err := net.Answers(t.Context(), all[i:i+1])
+		alone, err := net.Answer(t.Context(), all[i:i+1])
 		require.NoError(t, err)
 		require.Equal(t, alone[0], got[i], c.Name)
 	}
@@ -113,7 +113,7 @@ func TestMultilingualLaya(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			p, _, _ := c.prompt(t, m.Denoiser.(*encoders.Laya))
 			require.Equal(t, c.IDs, p.Tokens)
-			require.Equal(t, c.Markers, p.Marks)
+			require.Equal(t, c.Markers, p.MaskPositions)
 		})
 	}
 }

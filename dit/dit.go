@@ -210,7 +210,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	}
 	if m.cfg.TimeConditioned { // the head does not know the sequence
 		m.Final.Apply(m.b, w.X, w.X, p.Len())
-		m.b.Modulate(w.X, m.FinalMod.Of(adaln.Scale1), m.FinalMod.Of(adaln.Shift1), m.segs)
+		m.b.Modulate(w.X, m.FinalMod.Part(adaln.Scale1), m.FinalMod.Part(adaln.Shift1), m.segs)
 	}
 	return w.X, p, nil
 }
@@ -221,7 +221,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	w, b, blk := &m.work, m.b, &m.Blocks[i]
 	blk.Norm1.Apply(b, w.H, w.X, p.Len())
 	if m.cfg.TimeConditioned {
-		b.Modulate(w.H, blk.Mod.Of(adaln.Scale1), blk.Mod.Of(adaln.Shift1), m.segs)
+		b.Modulate(w.H, blk.Mod.Part(adaln.Scale1), blk.Mod.Part(adaln.Shift1), m.segs)
 	}
 	blk.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
 	if p = p.Attend(b, &m.layer, w, i, p.ReadIf(i == len(m.Blocks)-1)); p.Len() == 0 {
@@ -232,7 +232,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 
 	blk.Norm2.Apply(b, w.H, w.X, p.Len())
 	if m.cfg.TimeConditioned {
-		b.Modulate(w.H, blk.Mod.Of(adaln.Scale2), blk.Mod.Of(adaln.Shift2), m.segs)
+		b.Modulate(w.H, blk.Mod.Part(adaln.Scale2), blk.Mod.Part(adaln.Shift2), m.segs)
 	}
 	blk.Up.Apply(b, w.Inner, w.H, p.Len(), backend.GELUTanh)
 	m.residual(&blk.Down, w.Inner, p, &blk.Mod, adaln.Gate2)
@@ -242,18 +242,18 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 // modulated finds the modulations of a pass's rows.
 func (m *Model) modulated(p *model.Pass) {
 	if m.cfg.TimeConditioned {
-		m.segs = adaln.Segments(m.segs, p.Sequences, m.slots)
+		m.segs = adaln.SlotSegments(m.segs, p.Sequences, m.slots)
 	}
 }
 
 // residual adds a branch's projection, times its gate (a part of the modulation), to w.X.
 func (m *Model) residual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mod *adaln.Layer, gate int) {
 	if !m.cfg.TimeConditioned {
-		l.Add(m.b, m.work.X, x, p.Len())
+		l.AddTo(m.b, m.work.X, x, p.Len())
 		return
 	}
 	l.Apply(m.b, m.work.Q, x, p.Len(), backend.Identity)
-	m.b.GateAdd(m.work.X, m.work.Q, mod.Of(gate), m.segs)
+	m.b.GateAdd(m.work.X, m.work.Q, mod.Part(gate), m.segs)
 }
 
 // finish applies the final norm, unless the passes did.

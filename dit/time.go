@@ -19,11 +19,11 @@ type timestep struct {
 	In  nn.Linear `weight:"0"` // [cond, 256]
 	Out nn.Linear `weight:"2"` // [cond, cond]
 
-	in, out nn.Host
+	in, out nn.HostLinear
 }
 
 func (t *timestep) load(l *nn.Loader) {
-	t.in, t.out = l.Host(&t.In), l.Host(&t.Out)
+	t.in, t.out = l.HostLinear(&t.In), l.HostLinear(&t.Out)
 }
 
 // embed returns mlp(sinusoid(sigma)) [cond], before its activation.
@@ -49,7 +49,7 @@ func (m *Model) begin(b *model.Batch) error {
 	for _, t := range b.Time {
 		m.times = append(m.times, t)
 	}
-	m.slots = m.mods.Slots(m.slots, m.times, func(t any) []float32 {
+	m.slots = m.mods.AssignSlots(m.slots, m.times, func(t any) []float32 {
 		return m.Sigma.embed(-math.Log1p(-(1 - noiseEps) * t.(float64)))
 	})
 	return nil

@@ -59,7 +59,7 @@ func (m *mixed) project(rows []int32) *tensor.Dense {
 		m.c, m.u = nil, nil
 	}
 	m.c, m.u = backend.Grow(b, m.c, n, width), backend.Grow(b, m.u, n, width)
-	b.Gather(m.c, m.inner.Project(rows), nn.Count(0, n))
+	b.Gather(m.c, m.inner.Project(rows), nn.RowRange(0, n))
 	m.from, m.at, m.segs = m.from[:0], m.at[:0], m.segs[:0]
 	for i, r := range rows {
 		seq := r / m.length
@@ -129,7 +129,7 @@ func (s *sparse) logits(rows []int32) (*model.Dense, error) {
 func (s *sparse) of(rows []int32, do func(d *model.Dense, all []int32) error) error {
 	d, err := s.logits(rows)
 	if err == nil {
-		err = do(d, nn.Count(0, len(rows)))
+		err = do(d, nn.RowRange(0, len(rows)))
 	}
 	if e, ok := err.(*model.RowError); ok && d != nil {
 		return &model.RowError{Row: rows[e.Row], Length: int(s.length), Err: e.Err}

@@ -17,7 +17,7 @@ func (q *Pass) Attend(b backend.Backend, layer *attention.Layer, w *nn.Work, blo
 		if q = q.Pick(keep); q.Len() == 0 {
 			return q
 		}
-		w.Keep(b, keep)
+		w.KeepRows(b, keep)
 	}
 	layer.Attend(b, w.H, w.Q, k, v, &q.Rows, q.Keys)
 	q.Attended(block, w.Q, layer)

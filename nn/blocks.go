@@ -26,7 +26,7 @@ func (l *Loader) matrices(params []*weights.Param, rows []int) backend.Matrix {
 		out += rows[i]
 		if t, ok := p.Quantised(); ok {
 			parts = append(parts, backend.BlockRows{Out: rows[i], Type: t,
-				Row: func(row int, dst []byte) { l.Note(p.ReadBlocks(dst, row)) }})
+				Row: func(row int, dst []byte) { l.Check(p.ReadBlocks(dst, row)) }})
 		}
 	}
 	var m backend.Matrix
@@ -43,7 +43,7 @@ func (l *Loader) matrices(params []*weights.Param, rows []int) backend.Matrix {
 			for row < first[i] {
 				i--
 			}
-			l.Note(params[i].ReadFloat32s(dst, (row-first[i])*in))
+			l.Check(params[i].ReadFloat32s(dst, (row-first[i])*in))
 		})
 	}
 	for _, p := range params {

@@ -5,14 +5,16 @@ import (
 	"slices"
 )
 
-// Host is a small linear layer that runs on the host, with sums in float64.
-type Host struct{ w, b []float32 }
+// HostLinear is a small linear layer that runs on the host, with sums in float64.
+type HostLinear struct{ w, b []float32 }
 
-// Host reads the weights of a layer.
-func (l *Loader) Host(n *Linear) Host { return Host{l.Floats(&n.Weight), l.Floats(&n.Bias)} }
+// HostLinear reads the weights of a layer.
+func (l *Loader) HostLinear(n *Linear) HostLinear {
+	return HostLinear{l.Floats(&n.Weight), l.Floats(&n.Bias)}
+}
 
 // Apply returns x W^T + b.
-func (h Host) Apply(x []float32) []float32 {
+func (h HostLinear) Apply(x []float32) []float32 {
 	y := make([]float32, len(h.w)/len(x))
 	for i := range y {
 		sum := 0.0
@@ -69,8 +71,8 @@ func AddTo(a, b []float32) {
 	}
 }
 
-// TapsFirst turns the weights [in, taps] of a convolution's output to [taps, in].
-func TapsFirst(dst, w []float32, in, taps int) {
+// MoveTapsFirst turns the weights [in, taps] of a convolution's output to [taps, in].
+func MoveTapsFirst(dst, w []float32, in, taps int) {
 	for j := range in {
 		for t := range taps {
 			dst[t*in+j] = w[j*taps+t]
@@ -78,8 +80,8 @@ func TapsFirst(dst, w []float32, in, taps int) {
 	}
 }
 
-// Count returns n indexes of rows, from first on.
-func Count(first, n int) []int32 {
+// RowRange returns n indexes of rows, from first on.
+func RowRange(first, n int) []int32 {
 	rows := make([]int32, n)
 	for i := range rows {
 		rows[i] = int32(first + i)

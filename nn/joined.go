@@ -7,14 +7,15 @@ import (
 	"unmask/weights"
 )
 
-// Joined computes several linear layers with one input as one product, with their outputs in order.
-type Joined struct {
+// JoinedLinear computes several linear layers with one input as one product, with their outputs in
+// order.
+type JoinedLinear struct {
 	w backend.Matrix
 	b *tensor.Dense // [sum of outputs], nil where no layer has a bias
 }
 
 // Load packs the layers' weights as one matrix.
-func (n *Joined) Load(l *Loader, layers ...*Linear) {
+func (n *JoinedLinear) Load(l *Loader, layers ...*Linear) {
 	out := 0
 	first := make([]int, len(layers)) // output of each layer's first
 	params := make([]*weights.Param, len(layers))
@@ -35,6 +36,6 @@ func (n *Joined) Load(l *Loader, layers ...*Linear) {
 }
 
 // Apply computes dst[:rows] = x[:rows] W^T + b.
-func (n *Joined) Apply(b backend.Backend, dst, x *tensor.Dense, rows int) {
+func (n *JoinedLinear) Apply(b backend.Backend, dst, x *tensor.Dense, rows int) {
 	b.Linear(dst, x, rows, n.w, backend.Epilogue{Bias: n.b})
 }

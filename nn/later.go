@@ -13,14 +13,14 @@ import (
 // embeds it and so implements the loading methods of model.LateCodec.
 type Halves struct{ encoder, decoder func() error }
 
-// LaterHalves returns the halves whose weights these functions pack when a half is first loaded;
+// LazyHalves returns the halves whose weights these functions pack when a half is first loaded;
 // the error of that call is returned from then on. So an encoder takes no memory while a codec only
 // decodes.
 //
 // The halves are bound already: missing and misshaped tensors were errors of loading, and only
 // values are read later, from set, which must stay open until then and is released from memory
 // after that. name begins errors. Several goroutines may load the halves at once.
-func (l *Loader) LaterHalves(name string, set *weights.Set, encoder, decoder func(*Loader)) Halves {
+func (l *Loader) LazyHalves(name string, set *weights.Set, encoder, decoder func(*Loader)) Halves {
 	later := func(load func(*Loader)) func() error {
 		own := &Loader{Backend: l.Backend, Precision: l.Precision}
 		return sync.OnceValue(func() (err error) {

@@ -26,7 +26,7 @@ func (n *GatedMLP) Load(l *Loader) { l.Load(&n.Gate, &n.Up, &n.Down) }
 // Inner computes dst[:rows] = f(gate(x)) * up(x), [rows, inner].
 func (n *GatedMLP) Inner(b backend.Backend, dst, x *tensor.Dense, rows int, f backend.Activation) {
 	n.Up.Apply(b, dst, x, rows, backend.Identity)
-	n.Gate.Gated(b, dst, x, dst, rows, f)
+	n.Gate.ApplyGated(b, dst, x, dst, rows, f)
 }
 
 // LoadJoined packs the gate and the up projection from one parameter [2*inner, width], the gate's
@@ -35,7 +35,7 @@ func (n *GatedMLP) LoadJoined(l *Loader, both *weights.Param) {
 	inner, width := both.Shape[0]/2, both.Shape[1]
 	rows := func(first int) backend.Matrix {
 		return l.Backend.Pack(inner, width, l.Precision, func(i int, dst []float32) {
-			l.Note(both.ReadFloat32s(dst, (first+i)*width))
+			l.Check(both.ReadFloat32s(dst, (first+i)*width))
 		})
 	}
 	n.Gate.w, n.Up.w = rows(0), rows(inner)
@@ -43,9 +43,9 @@ func (n *GatedMLP) LoadJoined(l *Loader, both *weights.Param) {
 	n.Down.Load(l)
 }
 
-// Gated computes dst[:rows] = f(x[:rows] W^T + b) * times[:rows], one half of a gated MLP (Shazeer
-// 2020, "GLU variants improve transformer"). dst may be times.
-func (n *Linear) Gated(b backend.Backend, dst, x, times *tensor.Dense, rows int,
+// ApplyGated computes dst[:rows] = f(x[:rows] W^T + b) * times[:rows], one half of a gated MLP
+// (Shazeer 2020, "GLU variants improve transformer"). dst may be times.
+func (n *Linear) ApplyGated(b backend.Backend, dst, x, times *tensor.Dense, rows int,
 	f backend.Activation) {
 	b.Linear(dst, x, rows, n.w, backend.Epilogue{Bias: n.b, Act: f, Times: times})
 }

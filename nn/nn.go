@@ -30,8 +30,8 @@ func (l *Loader) Err() error {
 	return l.err
 }
 
-// Note records an error unless there is one already; nil is ignored.
-func (l *Loader) Note(err error) {
+// Check records an error unless there is one already; nil is ignored.
+func (l *Loader) Check(err error) {
 	if err == nil {
 		return
 	}
@@ -53,7 +53,7 @@ func (l *Loader) Floats(p *weights.Param) []float32 {
 		return nil
 	}
 	v := make([]float32, p.Numel())
-	l.Note(p.Float32s(v))
+	l.Check(p.Float32s(v))
 	return v
 }
 
@@ -84,7 +84,7 @@ func (l *Loader) Table(p *weights.Param) *tensor.Dense {
 		defer close(full)
 		for r := 0; r < rows; r += tableRows {
 			piece := (<-free)[:min(tableRows, rows-r)*width]
-			l.Note(p.ReadFloat32s(piece, r*width))
+			l.Check(p.ReadFloat32s(piece, r*width))
 			full <- piece
 		}
 	}()
@@ -108,7 +108,7 @@ func (l *Loader) Matrix(p *weights.Param, rows int) backend.Matrix {
 // twice while it loads.
 func (l *Loader) Release(p *weights.Param) {
 	if p.Tensor != nil {
-		l.Note(p.Release())
+		l.Check(p.Release())
 	}
 }
 
@@ -131,8 +131,8 @@ func NewLinearNoBias(in, out int) Linear {
 	return Linear{Weight: weights.Param{Shape: []int{out, in}}}
 }
 
-// Flat returns a 1x1 convolution [out, in, 1, 1] as a Linear; bias may be absent.
-func Flat(weight, bias weights.Param) Linear {
+// ConvAsLinear returns a 1x1 convolution [out, in, 1, 1] as a Linear; bias may be absent.
+func ConvAsLinear(weight, bias weights.Param) Linear {
 	weight.Shape = weight.Shape[:2]
 	return Linear{Weight: weight, Bias: bias}
 }
@@ -152,7 +152,7 @@ func (n *Linear) LoadGated(l *Loader, gate []float32) {
 		n.w = l.Matrices(&n.Weight)
 	} else {
 		n.w = l.Backend.Pack(out, in, l.Precision, func(i int, dst []float32) {
-			l.Note(n.Weight.ReadFloat32s(dst, i*in))
+			l.Check(n.Weight.ReadFloat32s(dst, i*in))
 			for j := range dst {
 				dst[j] *= gate[i]
 			}
@@ -173,8 +173,8 @@ func (n *Linear) Apply(b backend.Backend, dst, x *tensor.Dense, rows int, f back
 	b.Linear(dst, x, rows, n.w, backend.Epilogue{Bias: n.b, Act: f})
 }
 
-// Add computes dst[:rows] += x[:rows] W^T + b, the end of a residual branch.
-func (n *Linear) Add(b backend.Backend, dst, x *tensor.Dense, rows int) {
+// AddTo computes dst[:rows] += x[:rows] W^T + b, the end of a residual branch.
+func (n *Linear) AddTo(b backend.Backend, dst, x *tensor.Dense, rows int) {
 	b.Linear(dst, x, rows, n.w, backend.Epilogue{Bias: n.b, Add: true})
 }
 

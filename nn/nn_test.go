@@ -38,7 +38,7 @@ func TestGatedLinear(t *testing.T) {
 	b.Read(got, y, 0)
 	require.Equal(t, []float32{13, 0, -82}, got)
 
-	n.Add(b, y, x, 1)
+	n.AddTo(b, y, x, 1)
 	b.Read(got, y, 0)
 	require.Equal(t, []float32{26, 0, -164}, got)
 }
@@ -108,7 +108,7 @@ func TestWorkStartsOver(t *testing.T) {
 	var w nn.Work
 	w.Prepare(b, 4, 8, 16)
 	x, h, q := w.X, w.H, w.Q
-	w.Keep(b, []int32{2, 3})
+	w.KeepRows(b, []int32{2, 3})
 	require.NotSame(t, x, w.X)
 	w.Prepare(b, 4, 8, 16)
 	require.Same(t, x, w.X)

@@ -22,7 +22,7 @@ func NewRotary(b backend.Backend, freq []float32, scale float32, length int) *ba
 	half := len(freq)
 	cos, sin := make([]float32, length*half), make([]float32, length*half)
 	for p := range length {
-		Turn(cos[p*half:][:half], sin[p*half:][:half], freq, scale, p)
+		FillCosSin(cos[p*half:][:half], sin[p*half:][:half], freq, scale, p)
 	}
 	r := &backend.Rotary{Cos: b.New(length, half), Sin: b.New(length, half)}
 	b.Write(r.Cos, 0, cos)
@@ -30,8 +30,8 @@ func NewRotary(b backend.Backend, freq []float32, scale float32, length int) *ba
 	return r
 }
 
-// Turn computes the cosines and sines of a position, [pairs] each.
-func Turn(cos, sin, freq []float32, scale float32, pos int) {
+// FillCosSin computes the cosines and sines of a position, [pairs] each.
+func FillCosSin(cos, sin, freq []float32, scale float32, pos int) {
 	for j, f := range freq {
 		angle := float64(float32(pos) * f)
 		cos[j], sin[j] = float32(math.Cos(angle))*scale, float32(math.Sin(angle))*scale

@@ -26,10 +26,10 @@ func (w *Work) Prepare(b backend.Backend, rows, hidden, inner int) {
 	w.X, w.H, w.Q = w.made[0], w.made[1], w.made[2]
 }
 
-// Keep moves some rows of X and Q to the front, in order, for blocks that compute only these. It
-// overwrites H and swaps the three tensors. A device that records its calls first launches the
+// KeepRows moves some rows of X and Q to the front, in order, for blocks that compute only these.
+// It overwrites H and swaps the three tensors. A device that records its calls first launches the
 // earlier ones, because the kept rows differ from step to step.
-func (w *Work) Keep(b backend.Backend, rows []int32) {
+func (w *Work) KeepRows(b backend.Backend, rows []int32) {
 	backend.Send(b)
 	b.Gather(w.H, w.X, rows)
 	w.X, w.H = w.H, w.X

@@ -236,11 +236,11 @@ func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *
 	if p = p.Attend(b, layer, w, i, keep); p.Len() == 0 {
 		return p
 	}
-	blk.Proj.Add(b, w.X, w.H, p.Len())
+	blk.Proj.AddTo(b, w.X, w.H, p.Len())
 
 	blk.Norm2.Apply(b, w.H, w.X, p.Len())
 	blk.FC1.Apply(b, w.Inner, w.H, p.Len(), backend.GELUErf)
-	blk.FC2.Add(b, w.X, w.Inner, p.Len())
+	blk.FC2.AddTo(b, w.X, w.Inner, p.Len())
 	return p
 }
 

@@ -59,7 +59,7 @@ type Model struct {
 	words         *tensor.Dense // [vocab, in]
 	embed, head   nn.Linear
 	halve, double backend.Matrix // [width, 4*width], [4*width, width]
-	cond1, cond2  nn.Host
+	cond1, cond2  nn.HostLinear
 	self, inner   attention.Layer // over the cells, and in the stages
 	table         adaln.Table
 	w             workspace
@@ -101,11 +101,11 @@ func (m *Model) load(o model.Options) error {
 	m.self.BF16, m.inner.BF16 = o.Precision != backend.F32, o.Precision != backend.F32
 	l := &nn.Loader{Backend: b, Precision: o.Precision}
 	m.words = l.Table(&m.Words)
-	m.embed = nn.Flat(m.EmbedConv, weights.Param{})
-	m.head = nn.Flat(m.HeadConv, weights.Param{})
+	m.embed = nn.ConvAsLinear(m.EmbedConv, weights.Param{})
+	m.head = nn.ConvAsLinear(m.HeadConv, weights.Param{})
 	l.Load(&m.TextProj, &m.TextNorm, &m.EmbedNorm, &m.embed, &m.ToNorm, &m.To, &m.FromNorm, &m.From,
 		&m.head, &m.HeadNorm)
-	m.cond1, m.cond2 = l.Host(&m.Cond1), l.Host(&m.Cond2)
+	m.cond1, m.cond2 = l.HostLinear(&m.Cond1), l.HostLinear(&m.Cond2)
 	if c.Halved {
 		m.loadHalving(l)
 	}
@@ -245,7 +245,7 @@ func (m *Model) begin(b *model.Batch) error {
 		known := p.Derive(m, func() any { return m.makeText(p) }) // computed once
 		w.keys, w.texts = append(w.keys, p), append(w.texts, known.(*text))
 	}
-	w.slots = m.table.Slots(w.slots, w.keys, m.vector)
+	w.slots = m.table.AssignSlots(w.slots, w.keys, m.vector)
 	return nil
 }
 

@@ -25,7 +25,7 @@ func (m *Model) depthwise(r *resBlock, block int) {
 		}
 		b.Gather(w.around, reshaped(w.cache.States[2*block], c.Width), from)
 	} else {
-		b.Gather(w.around, w.x, nn.Count(0, n)) // all cells in order
+		b.Gather(w.around, w.x, nn.RowRange(0, n)) // all cells in order
 	}
 	from, segs := slices.Repeat([]int32{w.zero}, n), []backend.Segment{{Rows: n}}
 	b.Gather(w.h, w.around, from)

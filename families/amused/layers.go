@@ -54,7 +54,7 @@ func (r *resBlock) load(l *nn.Loader) {
 	l.Load(&r.Norm, &r.Up, &r.Down, &r.Mod)
 	width, w := r.Depthwise.Shape[0], l.Floats(&r.Depthwise)
 	taps := make([]float32, len(w))
-	nn.TapsFirst(taps, w, width, 9)
+	nn.MoveTapsFirst(taps, w, width, 9)
 	r.taps = l.Backend.New(9, width)
 	l.Backend.Write(r.taps, 0, taps)
 	r.gamma = l.Floats(&r.Gamma)
@@ -113,7 +113,7 @@ type layer struct {
 	Up    weights.Param `weight:"ff.net.0.proj.weight"` // [2*inner, hidden]: values, then gates
 	Down  nn.Linear     `weight:"ff.net.2"`
 
-	qkv nn.Joined
+	qkv nn.JoinedLinear
 	mlp nn.GatedMLP
 }
 

@@ -133,7 +133,7 @@ func (m *Model) gathered() {
 func (m *Model) full(ctx context.Context, b *model.Batch, first, n int) error {
 	w := &m.w
 	w.begins(b, false)
-	all := nn.Count(0, m.cfg.grid()*m.cfg.grid())
+	all := nn.RowRange(0, m.cfg.grid()*m.cfg.grid())
 	for i := range n {
 		m.add(b, first+i, all)
 	}
@@ -255,19 +255,19 @@ func (m *Model) layer(i int) {
 		keys, values = w.scratch.K[0], w.scratch.V[0]
 	}
 	k.Norm1.Apply(b, w.hh, w.hx, n)
-	b.Modulate(w.hh, k.Mod1.Of(0), k.Mod1.Of(1), w.mods)
+	b.Modulate(w.hh, k.Mod1.Part(0), k.Mod1.Part(1), w.mods)
 	k.qkv.Apply(b, w.qkv, w.hh, n)
 	m.self.Apply(b, w.hh, w.hq, keys, values, w.qkv, &w.rows, m.cfg.grid()*m.cfg.grid())
-	k.Self.Out.Add(b, w.hx, w.hh, n)
+	k.Self.Out.AddTo(b, w.hx, w.hh, n)
 
 	k.Norm2.Apply(b, w.hh, w.hx, n)
-	b.Modulate(w.hh, k.Mod2.Of(0), k.Mod2.Of(1), w.mods)
+	b.Modulate(w.hh, k.Mod2.Part(0), k.Mod2.Part(1), w.mods)
 	m.attend(&k.Text, m.self, w.hx, w.hh, w.hq, w.hh, func(t *text) textHeads { return t.layers[i] })
 
 	k.Norm3.Apply(b, w.hh, w.hx, n)
-	b.Modulate(w.hh, k.Mod3.Of(0), k.Mod3.Of(1), w.mods)
+	b.Modulate(w.hh, k.Mod3.Part(0), k.Mod3.Part(1), w.mods)
 	k.mlp.Inner(b, w.up, w.hh, n, backend.GELUErf)
-	k.mlp.Down.Add(b, w.hx, w.up, n)
+	k.mlp.Down.AddTo(b, w.hx, w.up, n)
 }
 
 // stage runs a convolutional stage over w.x. first is the number of blocks before it.
@@ -283,8 +283,8 @@ func (m *Model) stage(ctx context.Context, s *stage, first int,
 		r.Norm.Apply(b, w.h, w.h, n)
 		r.Up.Apply(b, w.inner, w.h, n, backend.GELUErf)
 		m.respond(r, first+i)
-		r.Down.Add(b, w.x, w.inner, n)
-		b.Modulate(w.x, r.Mod.Of(0), r.Mod.Of(1), w.mods)
+		r.Down.AddTo(b, w.x, w.inner, n)
+		b.Modulate(w.x, r.Mod.Part(0), r.Mod.Part(1), w.mods)
 		t.Norm1.Apply(b, w.h, w.x, n)
 		m.attend(&t.Attn1, m.inner, w.x, w.h, w.t, w.h, func(t *text) textHeads { return of(t)[2*i] })
 		t.Norm2.Apply(b, w.h, w.x, n)

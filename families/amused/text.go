@@ -31,7 +31,7 @@ func (m *Model) makeText(p *model.Prompt) *text {
 		out.layers = append(out.layers, m.headsOf(&m.Layers[i].Text, m.self, t, n))
 	}
 	swished, mapped := b.New(n, c.Hidden), b.New(n, c.Width)
-	b.Gather(swished, t, nn.Count(0, n))
+	b.Gather(swished, t, nn.RowRange(0, n))
 	b.Activate(swished, n, backend.SiLU)
 	for _, s := range []struct {
 		of *stage
@@ -73,5 +73,5 @@ func (m *Model) attend(a *attentionTo, l attention.Layer, dst, x, q, o *tensor.D
 		b.Attention(o, q, t.k, t.v, g.segs,
 			backend.Heads{Heads: l.Heads, HeadDim: l.HeadDim, Keys: g.text.rows, BF16: l.BF16})
 	}
-	a.Out.Add(b, dst, o, n)
+	a.Out.AddTo(b, dst, o, n)
 }

@@ -52,7 +52,7 @@ type block struct {
 	Down  nn.Linear     `weight:"down"`
 	Gated weights.Param `weight:"gated"` // [2*mlp, hidden]: ModernBERT's gate and up projection
 
-	qkv nn.Joined
+	qkv nn.JoinedLinear
 	mlp nn.GatedMLP
 }
 
@@ -358,7 +358,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	if p = p.Attend(b, &m.layers[i], w, i, keep); p.Len() == 0 {
 		return p
 	}
-	blk.Out.Add(b, w.X, w.H, p.Len())
+	blk.Out.AddTo(b, w.X, w.H, p.Len())
 
 	in = w.X
 	if pre {
@@ -369,10 +369,10 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	}
 	if m.cfg.Gated {
 		blk.mlp.Inner(b, w.Inner, in, p.Len(), m.cfg.Act)
-		blk.mlp.Down.Add(b, w.X, w.Inner, p.Len())
+		blk.mlp.Down.AddTo(b, w.X, w.Inner, p.Len())
 	} else {
 		blk.Up.Apply(b, w.Inner, in, p.Len(), m.cfg.Act)
-		blk.Down.Add(b, w.X, w.Inner, p.Len())
+		blk.Down.AddTo(b, w.X, w.Inner, p.Len())
 	}
 	if !pre {
 		blk.Norm2.Apply(b, w.X, w.X, p.Len())

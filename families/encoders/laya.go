@@ -56,7 +56,7 @@ type layaLayer struct {
 	Up    nn.Linear     `weight:"linear1"`
 	Down  nn.Linear     `weight:"linear2"`
 
-	joined nn.Joined
+	joined nn.JoinedLinear
 }
 
 // layaAgent is rl_agent_config.json as far as answers depend on it.
@@ -155,10 +155,10 @@ func (h *layaHead) pass(b backend.Backend, w *nn.Work, p *model.Pass, first int)
 		one.joined.Apply(b, w.QKV, w.H, n)
 		p = p.Attend(b, &h.layer, w, first+i, p.ReadIf(i == len(h.Layers)-1))
 		n = p.Len()
-		one.Out.Add(b, w.X, w.H, n)
+		one.Out.AddTo(b, w.X, w.H, n)
 		one.Norm2.Apply(b, w.H, w.X, n)
 		one.Up.Apply(b, h.inner, w.H, n, backend.ReLU)
-		one.Down.Add(b, w.X, h.inner, n)
+		one.Down.AddTo(b, w.X, h.inner, n)
 	}
 	return p
 }
@@ -170,13 +170,13 @@ func (l *Laya) Forward(context.Context, *model.Batch) (model.Marginals, error) {
 
 // LayaAnswer is Laya's answer to a question.
 type LayaAnswer struct {
-	P          []float64 // of the options, after the temperature
-	Confidence float64   // 1 - entropy/ln n of n options; of noul the larger p
-	Act        float64   // probability that acting on the answer is right
+	Probabilities []float64 // of the options, after the temperature
+	Confidence    float64   // 1 - entropy/ln n of n options; of noul the larger p
+	Act           float64   // probability that acting on the answer is right
 }
 
-// Answers computes questions as one batch. The caller holds the lock (model.LockOf).
-func (l *Laya) Answers(ctx context.Context, list []LayaPrompt) (out []LayaAnswer, err error) {
+// Answer computes questions as one batch. The caller holds the lock (model.LockOf).
+func (l *Laya) Answer(ctx context.Context, list []LayaPrompt) (out []LayaAnswer, err error) {
 	defer backend.Recover(&err)
 	h, d, tokens := l.m.laya, l.m.b, [][]int32(nil)
 	h.kinds = h.kinds[:0]
@@ -187,7 +187,7 @@ func (l *Laya) Answers(ctx context.Context, list []LayaPrompt) (out []LayaAnswer
 	var rows []int32 // of each question its first position and its options' masks
 	for i, p := range list {
 		rows = append(rows, int32(i*b.Length))
-		for _, m := range p.Marks {
+		for _, m := range p.MaskPositions {
 			rows = append(rows, int32(i*b.Length)+m)
 		}
 	}
@@ -212,10 +212,10 @@ func (l *Laya) Answers(ctx context.Context, list []LayaPrompt) (out []LayaAnswer
 	d.Read(logits, score, 0)
 	at := 0
 	for _, p := range list {
-		own := logits[at+1 : at+1+len(p.Marks)]
+		own := logits[at+1 : at+1+len(p.MaskPositions)]
 		act := h.act(d, slices.Concat(states[at*width:(at+1)*width], layaFacts(own)))
 		out = append(out, l.answer(&p, own, act))
-		at += 1 + len(p.Marks)
+		at += 1 + len(p.MaskPositions)
 	}
 	return out, nil
 }
@@ -252,12 +252,12 @@ func layaFacts(logits []float32) []float32 {
 func (l *Laya) answer(p *LayaPrompt, logits []float32, act float64) LayaAnswer {
 	n := len(logits)
 	probabilities := nn.Probabilities(logits, l.agent.temperature(p.kind, n))
-	a := LayaAnswer{P: probabilities, Act: act, Confidence: 1}
+	a := LayaAnswer{Probabilities: probabilities, Act: act, Confidence: 1}
 	switch entropy := 0.0; {
 	case layaKinds[p.kind] == "noul":
-		a.Confidence = slices.Max(a.P)
+		a.Confidence = slices.Max(a.Probabilities)
 	case n > 1:
-		for _, x := range a.P {
+		for _, x := range a.Probabilities {
 			entropy -= x * math.Log(max(x, 1e-12))
 		}
 		a.Confidence = min(1, max(0, 1-entropy/math.Log(float64(n))))

@@ -18,15 +18,15 @@ type LayaQuestion struct {
 	Instructions string
 	Options      []string // such as "label: description"
 	State        string
-	Tail         bool // the state is cut at its beginning where it is too long, not at its end
+	KeepEnd      bool // the state is cut at its beginning where it is too long, not at its end
 }
 
 // LayaPrompt is a question as tokens.
 type LayaPrompt struct {
-	Tokens []int32
-	Marks  []int32  // positions of the options' masks
-	Notes  []string // what was cut off
-	kind   int32
+	Tokens        []int32
+	MaskPositions []int32  // positions of the options' masks
+	Notes         []string // what was cut off
+	kind          int32
 }
 
 // Bounds of the published program.
@@ -35,13 +35,13 @@ const (
 	layaLeft   = 16 // tokens of the head that options leave, or they are cut
 )
 
-// Prompt returns the tokens of a question:
+// EncodeQuestion returns the tokens of a question:
 //
 //	[CLS] KIND question: INSTRUCTIONS [SEP] {[MASK] OPTION} [SEP] STATE [SEP]
 //
 // What is too long is cut as in the published program, and noted. Unlike there, spellings of
 // special tokens are plain text. It returns an error if the options do not fit.
-func (l *Laya) Prompt(q LayaQuestion) (p LayaPrompt, err error) {
+func (l *Laya) EncodeQuestion(q LayaQuestion) (p LayaPrompt, err error) {
 	p.kind = int32(slices.Index(layaKinds, q.Kind))
 	t, mask := l.m.cfg.tokens.t, l.m.cfg.Mask
 	shown, _ := t.Token(mask)
@@ -78,18 +78,19 @@ func (l *Laya) Prompt(q LayaQuestion) (p LayaPrompt, err error) {
 	note("instructions were cut", len(top) > keep)
 	p.Tokens = append(append([]int32{l.cls}, top[:min(len(top), keep)]...), l.sep)
 	for _, o := range options {
-		p.Marks = append(p.Marks, int32(len(p.Tokens)))
+		p.MaskPositions = append(p.MaskPositions, int32(len(p.Tokens)))
 		p.Tokens = append(p.Tokens, o...)
 	}
 	p.Tokens = append(p.Tokens, l.sep)
 	state, room := encode(q.State), max(0, l.agent.Longest-len(p.Tokens)-1)
 	note(fmt.Sprintf("the state was cut from %d to %d tokens", len(state), room), len(state) > room)
-	if q.Tail {
+	if q.KeepEnd {
 		state = state[max(0, len(state)-room):]
 	}
 	p.Tokens = append(append(p.Tokens, state[:min(len(state), room)]...), l.sep)
 	p.Tokens = p.Tokens[:min(len(p.Tokens), l.agent.Longest)]
-	if n := len(p.Marks); err == nil && (n == 0 || int(p.Marks[n-1]) >= l.agent.Longest) {
+	n := len(p.MaskPositions)
+	if err == nil && (n == 0 || int(p.MaskPositions[n-1]) >= l.agent.Longest) {
 		err = &param.Error{Name: "options", Found: fmt.Sprintf("%d", n), Reason: param.TooLong,
 			Want: fmt.Sprintf("options that fit in %d tokens", l.agent.Longest)}
 	}

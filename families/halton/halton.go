@@ -154,7 +154,7 @@ func (m *Model) begin(b *model.Batch) error {
 		}
 		w.keys = append(w.keys, class)
 	}
-	w.slots = m.table.Slots(w.slots, w.keys, func(class any) []float32 {
+	w.slots = m.table.AssignSlots(w.slots, w.keys, func(class any) []float32 {
 		return m.classes[class.(int)*c.Hidden:][:c.Hidden]
 	})
 	return nil
@@ -181,14 +181,14 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	}
 	b.RMSNorm(w.x, w.x, p.Len(), m.final)
 	b.AddRows(w.x, m.finalB, make([]int32, p.Len()))
-	b.Modulate(w.x, m.FinalMod.Of(adaln.Scale1), m.FinalMod.Of(adaln.Shift1), w.mods)
+	b.Modulate(w.x, m.FinalMod.Part(adaln.Scale1), m.FinalMod.Part(adaln.Shift1), w.mods)
 	return w.x, p, nil
 }
 
 // embed sets w.x to the embedded rows of a pass; a register has only its own vector.
 func (m *Model) embed(p *model.Pass) {
 	w, b := &m.w, m.b
-	w.mods = adaln.Segments(w.mods, p.Sequences, w.slots)
+	w.mods = adaln.SlotSegments(w.mods, p.Sequences, w.slots)
 	w.ids, w.registers, w.from = w.ids[:0], w.registers[:0], w.from[:0]
 	for i, id := range p.Tokens {
 		if id < 0 {
@@ -210,7 +210,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	keys, values := p.KV(i)
 
 	k.Norm1.Apply(b, w.h, w.x, p.Len())
-	b.Modulate(w.h, k.Mod.Of(adaln.Scale1), k.Mod.Of(adaln.Shift1), w.mods)
+	b.Modulate(w.h, k.Mod.Part(adaln.Scale1), k.Mod.Part(adaln.Shift1), w.mods)
 	k.Query.Apply(b, w.q.T, w.h, p.Len(), backend.Identity)
 	k.Key.Apply(b, w.k.T, w.h, p.Len(), backend.Identity)
 	k.Value.Apply(b, w.v.T, w.h, p.Len(), backend.Identity)
@@ -221,7 +221,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	if read := p.Read; i == len(m.Blocks)-1 && read != nil {
 		p = p.Pick(read)
 		w.keep(b, read)
-		w.mods = adaln.Segments(w.mods, p.Sequences, w.slots)
+		w.mods = adaln.SlotSegments(w.mods, p.Sequences, w.slots)
 	}
 	n := p.Len()
 	if n == 0 {
@@ -230,14 +230,14 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	m.layer.Attend(b, w.o.T, w.q.T, keys, values, &p.Rows, p.Keys)
 	p.Attended(i, w.q.T, &m.layer)
 	k.Out.Apply(b, w.t, w.o.T, n, backend.Identity)
-	b.GateAdd(w.x, w.t, k.Mod.Of(adaln.Gate1), w.mods)
+	b.GateAdd(w.x, w.t, k.Mod.Part(adaln.Gate1), w.mods)
 
 	k.Norm2.Apply(b, w.h, w.x, n)
-	b.Modulate(w.h, k.Mod.Of(adaln.Scale2), k.Mod.Of(adaln.Shift2), w.mods)
+	b.Modulate(w.h, k.Mod.Part(adaln.Scale2), k.Mod.Part(adaln.Shift2), w.mods)
 	k.Up.Apply(b, w.up, w.h, n, backend.Identity)
-	k.Gate.Gated(b, w.gate, w.h, w.up, n, backend.SiLU)
+	k.Gate.ApplyGated(b, w.gate, w.h, w.up, n, backend.SiLU)
 	k.Down.Apply(b, w.t, w.gate, n, backend.Identity)
-	b.GateAdd(w.x, w.t, k.Mod.Of(adaln.Gate2), w.mods)
+	b.GateAdd(w.x, w.t, k.Mod.Part(adaln.Gate2), w.mods)
 	return p
 }
 

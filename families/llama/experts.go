@@ -193,7 +193,7 @@ func (e *experts) load(l *nn.Loader) {
 	if bias := e.biasParam(); bias != nil {
 		copy(e.bias, l.Floats(bias))
 	}
-	l.Note(router.Err())
+	l.Check(router.Err())
 	for i := range e.Experts {
 		e.Experts[i].Load(l)
 	}
@@ -273,7 +273,7 @@ func (e *experts) add(b backend.Backend, w *expertWork, x, h *tensor.Dense, rows
 	}
 	if c.Shared > 0 {
 		e.Shared.Inner(b, w.shared, h, rows, backend.SiLU)
-		e.Shared.Down.Add(b, x, w.shared, rows)
+		e.Shared.Down.AddTo(b, x, w.shared, rows)
 	}
 }
 

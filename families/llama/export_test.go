@@ -30,7 +30,7 @@ func ScaledOf(config []byte) (Scaled, error) {
 // Turn returns the cosines and sines at a position, [pairs].
 func (s Scaled) Turn(pos int) (cos, sin []float32) {
 	cos, sin = make([]float32, len(s.Freq)), make([]float32, len(s.Freq))
-	nn.Turn(cos, sin, s.Freq, s.Scale, pos)
+	nn.FillCosSin(cos, sin, s.Freq, s.Scale, pos)
 	return cos, sin
 }
 

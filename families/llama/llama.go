@@ -62,7 +62,7 @@ type block struct {
 	Experts *experts    `weight:"mlp"` // nil if the block has an MLP
 	Draft   *adapter    // of Out in passes that draft; nil: none
 
-	qkv nn.Joined
+	qkv nn.JoinedLinear
 }
 
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
@@ -334,7 +334,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	}
 	m.layer.Attend(b, w.attended, w.q, k, v, &p.Rows, p.Keys)
 	p.Attended(i, w.q, &m.layer)
-	blk.Out.Add(b, w.x, w.attended, p.Len())
+	blk.Out.AddTo(b, w.x, w.attended, p.Len())
 	if m.drafts && blk.Draft != nil {
 		blk.Draft.add(b, w.x, &w.low, w.attended, p.Len())
 	}
@@ -345,6 +345,6 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 		return p
 	}
 	blk.MLP.Inner(b, w.inner, w.h, p.Len(), backend.SiLU)
-	blk.MLP.Down.Add(b, w.x, w.inner, p.Len())
+	blk.MLP.Down.AddTo(b, w.x, w.inner, p.Len())
 	return p
 }

@@ -40,7 +40,7 @@ func (a *adapter) add(b backend.Backend, dst *tensor.Dense, low **tensor.Dense, 
 	rows int) {
 	*low = backend.Grow(b, *low, rows, a.A.Weight.Shape[0])
 	a.A.Apply(b, *low, x, rows, backend.Identity)
-	a.B.Add(b, dst, *low, rows)
+	a.B.AddTo(b, dst, *low, rows)
 }
 
 // bindDraft reads the adapter beside the weights, if there is one.

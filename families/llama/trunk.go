@@ -49,10 +49,10 @@ func (t *Trunk) Hidden() int { return t.cfg.Hidden }
 // Sizes returns the sizes that models are described by, and the notes about config.json.
 func (t *Trunk) Sizes() (sizes map[string]int, notes []string) { return t.cfg.sizes(), t.cfg.Notes }
 
-// Token writes the embedding of a token to row [hidden].
-func (t *Trunk) Token(row []float32, id int32) error {
+// EmbedToken writes the embedding of a token to row [hidden].
+func (t *Trunk) EmbedToken(row []float32, id int32) error {
 	return t.Embedding.Weight.ReadFloat32s(row, int(id)*t.cfg.Hidden)
 }
 
-// Tokens returns the number of tokens that Token takes.
-func (t *Trunk) Tokens() int { return t.cfg.Vocab }
+// VocabSize returns the number of tokens that EmbedToken takes.
+func (t *Trunk) VocabSize() int { return t.cfg.Vocab }

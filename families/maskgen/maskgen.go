@@ -47,7 +47,7 @@ type block struct {
 	TextUp   nn.Linear `weight:"ff_context.net.0.proj"`
 	TextDown nn.Linear `weight:"ff_context.net.2"`
 
-	qkv, textQKV   nn.Joined
+	qkv, textQKV   nn.JoinedLinear
 	shift1, scale1 int // parts of TextMod
 }
 
@@ -70,7 +70,7 @@ type Model struct {
 	layer    attention.Layer
 	words    *tensor.Dense // [ids, hidden]
 	position *tensor.Dense // [tokens, hidden]
-	cond     nn.Host
+	cond     nn.HostLinear
 	table    adaln.Table
 	w        workspace
 	prompter clip.Prompter
@@ -145,7 +145,7 @@ func (m *Model) load(o model.Options) error {
 	}
 	m.words = l.Table(words)
 	m.position = l.Table(&m.Position)
-	m.cond = l.Host(&m.CondProj)
+	m.cond = l.HostLinear(&m.CondProj)
 	m.table = adaln.Table{Backend: b, Cond: c.Hidden, Layers: []*adaln.Layer{&m.FinalMod}}
 	l.Load(&m.TextProj, &m.FinalMod)
 	for i := range m.Blocks {
@@ -186,7 +186,7 @@ func (m *Model) begin(b *model.Batch) error {
 		}
 		w.keys = append(w.keys, p)
 	}
-	w.slots = m.table.Slots(w.slots, w.keys, m.vector)
+	w.slots = m.table.AssignSlots(w.slots, w.keys, m.vector)
 	return nil
 }
 
@@ -230,7 +230,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	}
 	b.Gather(w.image.X, m.words, image.Tokens)
 	b.AddRows(w.image.X, m.position, w.pos)
-	w.mods = adaln.Segments(w.mods, image.Sequences, w.slots)
+	w.mods = adaln.SlotSegments(w.mods, image.Sequences, w.slots)
 	for i := range m.Blocks {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
@@ -243,7 +243,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	}
 	x := w.image.X
 	b.LayerNorm(x, x, image.Len(), backend.Norm{Eps: eps})
-	b.Modulate(x, m.FinalMod.Of(0), m.FinalMod.Of(1), w.mods)
+	b.Modulate(x, m.FinalMod.Part(0), m.FinalMod.Part(1), w.mods)
 	return x, image, nil
 }
 
@@ -294,20 +294,20 @@ func (m *Model) block(i int, p, image *model.Pass, read []int32) *model.Pass {
 
 	x := &w.image
 	b.LayerNorm(x.H, x.X, image.Len(), backend.Norm{Eps: eps})
-	b.Modulate(x.H, k.Mod.Of(adaln.Scale1), k.Mod.Of(adaln.Shift1), w.mods)
+	b.Modulate(x.H, k.Mod.Part(adaln.Scale1), k.Mod.Part(adaln.Shift1), w.mods)
 	k.qkv.Apply(b, x.QKV, x.H, image.Len())
 	m.layer.Split(b, x.Q, keys, values, x.QKV, &image.Rows, p.Keys)
 	t := &w.text
 	if texts > 0 {
 		b.LayerNorm(t.H, t.X, texts, backend.Norm{Eps: eps})
-		b.Modulate(t.H, k.TextMod.Of(k.scale1), k.TextMod.Of(k.shift1), w.textMods)
+		b.Modulate(t.H, k.TextMod.Part(k.scale1), k.TextMod.Part(k.shift1), w.textMods)
 		k.textQKV.Apply(b, t.QKV, t.H, texts)
 		m.layer.Split(b, t.Q, keys, values, t.QKV, &w.textRows, p.Keys)
 	}
 	if read != nil {
 		image = image.Pick(read)
-		x.Keep(b, read)
-		w.mods = adaln.Segments(w.mods, image.Sequences, w.slots)
+		x.KeepRows(b, read)
+		w.mods = adaln.SlotSegments(w.mods, image.Sequences, w.slots)
 	}
 	if image.Len() > 0 {
 		m.layer.Attend(b, x.H, x.Q, keys, values, &image.Rows, p.Keys)
@@ -325,10 +325,10 @@ func (m *Model) finish(x *nn.Work, mod *adaln.Layer, out, up, down *nn.Linear, n
 	mods []backend.Segment) {
 	b := m.b
 	out.Apply(b, x.Q, x.H, n, backend.Identity)
-	b.GateAdd(x.X, x.Q, mod.Of(adaln.Gate1), mods)
+	b.GateAdd(x.X, x.Q, mod.Part(adaln.Gate1), mods)
 	b.LayerNorm(x.H, x.X, n, backend.Norm{Eps: eps})
-	b.Modulate(x.H, mod.Of(adaln.Scale2), mod.Of(adaln.Shift2), mods)
+	b.Modulate(x.H, mod.Part(adaln.Scale2), mod.Part(adaln.Shift2), mods)
 	up.Apply(b, x.Inner, x.H, n, backend.GELUTanh)
 	down.Apply(b, x.Q, x.Inner, n, backend.Identity)
-	b.GateAdd(x.X, x.Q, mod.Of(adaln.Gate2), mods)
+	b.GateAdd(x.X, x.Q, mod.Part(adaln.Gate2), mods)
 }

@@ -23,9 +23,9 @@ type Pace struct {
 	Frames int
 }
 
-// Of returns how many frames a text takes, at least 1: in proportion to a voice's, and below two
-// seconds more than that.
-func (p Pace) Of(text string) int {
+// FrameCount returns how many frames a text takes, at least 1. The number is in proportion to the
+// pace's voice; texts below two seconds take more than that.
+func (p Pace) FrameCount(text string) int {
 	if p.Seconds > 0 {
 		return int(min(max(1, p.Seconds*FrameRate), MaxFrames))
 	}

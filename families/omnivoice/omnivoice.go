@@ -102,7 +102,7 @@ func (m *Model) load(o model.Options) error {
 	width, columns := m.Trunk.Hidden(), m.codes+1
 	for c := range m.books {
 		w := o.Backend.Pack(columns, width, o.Precision, func(i int, dst []float32) {
-			l.Note(m.Heads.ReadFloat32s(dst, (c*columns+i)*width))
+			l.Check(m.Heads.ReadFloat32s(dst, (c*columns+i)*width))
 		})
 		m.heads = append(m.heads, backend.Head{W: w, Outcomes: m.codes}) // the mask is no outcome
 	}
@@ -112,8 +112,8 @@ func (m *Model) load(o model.Options) error {
 	return l.Err()
 }
 
-// Books returns the number of codebooks: a frame has as many positions.
-func (m *Model) Books() int { return m.books }
+// Codebooks returns the number of codebooks: a frame has as many positions.
+func (m *Model) Codebooks() int { return m.books }
 
 // Codec loads the sound codec on first use.
 func (m *Model) Codec() (*higgs.Codec, error) { return m.codec() }

@@ -18,9 +18,9 @@ var short = strings.Fields("Mr. Mrs. Ms. Dr. Prof. Sr. Jr. Rev. Fr. Hon. Pres. G
 	"Ft. No. Jan. Feb. Mar. Apr. Aug. Sep. Sept. Oct. Nov. Dec. i.e. e.g. vs. Vs. Etc. approx. fig. " +
 	"def.")
 
-// Parts cuts a text after punctuation into parts of at most `length` characters; a longer sentence
-// stays whole.
-func Parts(text string, length int) []string {
+// SplitParts cuts a text after punctuation into parts of at most `length` characters; a longer
+// sentence stays whole.
+func SplitParts(text string, length int) []string {
 	var packed []string
 	for _, s := range sentences(text) {
 		if n := len(packed); n > 0 && characters(packed[n-1])+characters(s) <= length {
@@ -78,16 +78,16 @@ const (
 	usual   = 15 * FrameRate
 )
 
-// Cut cuts a text that takes more than 30 seconds into parts of about 15. A sentence that is longer
-// than the model speaks at once is cut at blanks, or anywhere.
-func Cut(text string, pace Pace) (parts []string) {
-	frames := pace.Of(text)
+// SplitLong cuts a text that takes more than 30 seconds into parts of about 15. A sentence that is
+// longer than the model speaks at once is cut at blanks, or anywhere.
+func SplitLong(text string, pace Pace) (parts []string) {
+	frames := pace.FrameCount(text)
 	if frames <= longest || pace.Seconds > 0 {
 		return []string{text}
 	}
 	length := max(1, int(usual/(float64(frames)/float64(characters(text)))))
-	for _, p := range Parts(text, length) {
-		if pace.Of(p) > MaxFrames {
+	for _, p := range SplitParts(text, length) {
+		if pace.FrameCount(p) > MaxFrames {
 			parts = append(parts, pace.slices(p)...)
 		} else {
 			parts = append(parts, p)
@@ -122,19 +122,19 @@ func (p Pace) slices(text string) (list []string) {
 	return append(list, trim(text[from:]))
 }
 
-// First cuts off the first sentence of a text, so that it can be heard early: at least two seconds,
-// because the parts after it continue it.
-func First(text string, pace Pace) (first, rest string) {
+// SplitFirst cuts off the first sentence of a text, so that it can be heard early. It is at least
+// two seconds long, because the parts after it continue it.
+func SplitFirst(text string, pace Pace) (first, rest string) {
 	const enough, most = 2 * FrameRate, usual
 	for _, s := range sentences(text) {
 		first += s
 		end, _ := utf8.DecodeLastRuneInString(strings.TrimRight(first, closing))
-		n := pace.Of(first)
+		n := pace.FrameCount(first)
 		if n >= enough && strings.ContainsRune(".!?。！？", end) || n >= most {
 			break
 		}
 	}
-	if pace.Of(first) > MaxFrames {
+	if pace.FrameCount(first) > MaxFrames {
 		first = pace.slices(first)[0]
 	}
 	return trim(first), trim(text[len(first):])

@@ -28,11 +28,11 @@ var spellings = [controls]string{"<|denoise|>", "<|lang_start|>", "<|lang_end|>"
 // none stands for a language or an instruction that is not given.
 const none = "None"
 
-// Said is what a sequence says, and how.
-type Said struct {
+// Utterance is what a sequence says, and how.
+type Utterance struct {
 	Text     string
 	Language string // an id, as FindLanguage returns it; "": the model guesses
-	Words    string // a designed voice, as VoiceWords returns them; "": any voice
+	Design   string // a designed voice, as ParseDesign returns it; "": any voice
 	Voice    *Voice // that it continues, nil: none
 }
 
@@ -40,9 +40,9 @@ type Said struct {
 func (m *Model) setTokenizer(t tokenizers.Tokenizer) error {
 	for i, spelling := range spellings {
 		id, ok := t.Special(spelling)
-		if !ok || int(id) >= m.Trunk.Tokens() {
+		if !ok || int(id) >= m.Trunk.VocabSize() {
 			return fmt.Errorf("the tokenizer has no token %s, want one below %d", spelling,
-				m.Trunk.Tokens())
+				m.Trunk.VocabSize())
 		}
 		m.control[i] = id
 	}
@@ -50,8 +50,8 @@ func (m *Model) setTokenizer(t tokenizers.Tokenizer) error {
 	return nil
 }
 
-// Tokens returns the ids of a prompt. Each tag, such as [laughter], is encoded alone.
-func (m *Model) Tokens(s Said) (ids []int32, err error) {
+// PromptTokens returns the ids of a prompt. Each tag, such as [laughter], is encoded alone.
+func (m *Model) PromptTokens(s Utterance) (ids []int32, err error) {
 	put := func(texts ...string) {
 		for _, text := range texts {
 			var part []int32
@@ -69,15 +69,15 @@ func (m *Model) Tokens(s Said) (ids []int32, err error) {
 	ids = append(ids, m.control[langStart])
 	put(cmp.Or(s.Language, none))
 	ids = append(ids, m.control[langEnd], m.control[instructStart])
-	put(cmp.Or(s.Words, none))
+	put(cmp.Or(s.Design, none))
 	ids = append(ids, m.control[instructEnd], m.control[textStart])
-	put(pieces(Clean(s.Text, before))...)
+	put(pieces(CleanText(s.Text, before))...)
 	return append(ids, m.control[textEnd]), err
 }
 
 // Prompt returns the rows before the frames of a sequence.
-func (m *Model) Prompt(s Said) (*model.Prompt, error) {
-	ids, err := m.Tokens(s)
+func (m *Model) Prompt(s Utterance) (*model.Prompt, error) {
+	ids, err := m.PromptTokens(s)
 	if err != nil {
 		return nil, param.About("text", err)
 	}
@@ -100,7 +100,7 @@ func (m *Model) Prompt(s Said) (*model.Prompt, error) {
 	}
 	p.States = make([]float32, p.Rows*p.Width)
 	for i, id := range ids {
-		if err := m.Trunk.Token(p.States[i*p.Width:][:p.Width], id); err != nil {
+		if err := m.Trunk.EmbedToken(p.States[i*p.Width:][:p.Width], id); err != nil {
 			return nil, err
 		}
 	}
@@ -112,7 +112,7 @@ func (m *Model) Prompt(s Said) (*model.Prompt, error) {
 
 // Condition returns the condition of a sequence. Guidance leads away from frames without anything
 // before them.
-func (m *Model) Condition(s Said) (*model.Condition, error) {
+func (m *Model) Condition(s Utterance) (*model.Condition, error) {
 	p, err := m.Prompt(s)
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (m *Model) Prompts(ctx context.Context, texts []string) ([]*model.Prompt, e
 	for _, text := range texts {
 		p, err := new(model.Prompt), ctx.Err()
 		if text != "" && err == nil {
-			p, err = m.Prompt(Said{Text: text})
+			p, err = m.Prompt(Utterance{Text: text})
 		}
 		if err != nil {
 			return nil, err

@@ -64,32 +64,33 @@ func TestLengths(t *testing.T) {
 	}
 	for _, d := range r.Durations {
 		p := Pace{Speed: d.Speed, Seconds: d.Seconds, Text: d.RefText, Frames: d.Ref}
-		require.Equal(t, d.Frames, p.Of(d.Text), "%+v", d)
+		require.Equal(t, d.Frames, p.FrameCount(d.Text), "%+v", d)
 	}
 }
 
 func TestParts(t *testing.T) {
 	r := readRules(t)
 	for _, c := range r.Chunks {
-		require.Equal(t, append([]string{}, c.Chunks...), append([]string{}, Parts(c.Text, c.Length)...),
+		got := SplitParts(c.Text, c.Length)
+		require.Equal(t, append([]string{}, c.Chunks...), append([]string{}, got...),
 			"%q of %d", c.Text, c.Length)
 	}
-	require.Equal(t, r.Long.Frames, Pace{}.Of(r.Long.Text))
-	parts := Cut(r.Long.Text, Pace{})
-	require.Equal(t, Parts(r.Long.Text, r.Long.Length), parts)
+	require.Equal(t, r.Long.Frames, Pace{}.FrameCount(r.Long.Text))
+	parts := SplitLong(r.Long.Text, Pace{})
+	require.Equal(t, SplitParts(r.Long.Text, r.Long.Length), parts)
 	// without a voice the first part is the voice of the others
-	first := Pace{}.Of(parts[0])
+	first := Pace{}.FrameCount(parts[0])
 	got := []int{first}
 	for _, p := range parts[1:] {
-		got = append(got, Pace{Text: parts[0], Frames: first}.Of(p))
+		got = append(got, Pace{Text: parts[0], Frames: first}.FrameCount(p))
 	}
 	require.Equal(t, r.Long.Of, got)
 
 	v := Pace{Text: r.Long.Voice.RefText, Frames: r.Long.Voice.Ref}
-	require.Equal(t, r.Long.Voice.Frames, v.Of(r.Long.Text))
+	require.Equal(t, r.Long.Voice.Frames, v.FrameCount(r.Long.Text))
 	got = nil
-	for _, p := range Cut(r.Long.Text, v) {
-		got = append(got, v.Of(p))
+	for _, p := range SplitLong(r.Long.Text, v) {
+		got = append(got, v.FrameCount(p))
 	}
 	require.Equal(t, r.Long.Voice.Of, got)
 }
@@ -101,9 +102,9 @@ func TestPartsAreBounded(t *testing.T) {
 		"Chinese": strings.Repeat("好", 20_000)} {
 		t.Run(name, func(t *testing.T) {
 			for _, pace := range []Pace{{}, {Speed: 0.5}, {Text: "Hello there.", Frames: 200}} {
-				parts := Cut(text, pace)
+				parts := SplitLong(text, pace)
 				for _, p := range parts {
-					require.LessOrEqual(t, pace.Of(p), MaxFrames)
+					require.LessOrEqual(t, pace.FrameCount(p), MaxFrames)
 					require.True(t, utf8.ValidString(p))
 				}
 				require.Equal(t, strings.ReplaceAll(text, " ", ""),
@@ -115,7 +116,7 @@ func TestPartsAreBounded(t *testing.T) {
 
 func TestVoiceWords(t *testing.T) {
 	for _, w := range readRules(t).Words {
-		got, err := VoiceWords(w.Instruct, w.Text)
+		got, err := ParseDesign(w.Instruct, w.Text)
 		if w.Error != "" {
 			require.Error(t, err, "%q", w.Instruct)
 			continue
@@ -127,19 +128,19 @@ func TestVoiceWords(t *testing.T) {
 			require.Equal(t, *w.Words, got)
 		}
 	}
-	_, err := VoiceWords("femal, whisper", "")
+	_, err := ParseDesign("femal, whisper", "")
 	require.ErrorContains(t, err, `unknown voice word "femal" (did you mean female?)`)
-	_, err = VoiceWords("male, female", "")
+	_, err = ParseDesign("male, female", "")
 	require.ErrorContains(t, err, `voice is "female" with "male 男", want one word of a kind`)
 }
 
 func TestClean(t *testing.T) {
 	r := readRules(t)
 	for _, c := range r.Clean {
-		require.Equal(t, c.Clean, Clean(c.Text, c.Before), "%q after %q", c.Text, c.Before)
+		require.Equal(t, c.Clean, CleanText(c.Text, c.Before), "%q after %q", c.Text, c.Before)
 	}
 	for _, c := range r.Ended {
-		require.Equal(t, c.Closed, Closed(c.Text), "%q", c.Text)
+		require.Equal(t, c.Closed, AddFullStop(c.Text), "%q", c.Text)
 	}
 }
 

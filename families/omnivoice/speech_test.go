@@ -74,8 +74,8 @@ func (p *pack) turned(t testing.TB, name string) ([]int32, int) {
 }
 
 // said returns what a state says.
-func (p *pack) said(t testing.TB, s state) Said {
-	said := Said{Text: s.Text, Language: s.Language, Words: s.Instruct}
+func (p *pack) said(t testing.TB, s state) Utterance {
+	said := Utterance{Text: s.Text, Language: s.Language, Design: s.Instruct}
 	if s.Reference || s.Voice {
 		codes, _ := p.turned(t, "clone_reference")
 		said.Voice = &Voice{Codes: codes, Text: s.Before}
@@ -87,7 +87,7 @@ func TestPrompts(t *testing.T) {
 	p := openPack(t, model.Options{})
 	for _, s := range p.Prompts {
 		t.Run(s.Text, func(t *testing.T) {
-			got, err := p.Tokens(p.said(t, s))
+			got, err := p.PromptTokens(p.said(t, s))
 			require.NoError(t, err)
 			switch {
 			case s.Denoise != nil: // it is always there with a voice
@@ -356,6 +356,6 @@ func TestVoices(t *testing.T) {
 	require.ErrorContains(t, err, `there is no tensor "codes"`)
 	_, err = p.ReadVoice(filepath.Join(p.Folder(), "config.json"))
 	require.Error(t, err)
-	_, err = p.Prompt(Said{Text: "Hi", Voice: &Voice{Codes: []int32{1, 2}}})
+	_, err = p.Prompt(Utterance{Text: "Hi", Voice: &Voice{Codes: []int32{1, 2}}})
 	require.ErrorContains(t, err, "voice has 2 codes, want frames of 8")
 }

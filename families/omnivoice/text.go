@@ -23,9 +23,9 @@ func isSpace(c rune) bool { return unicode.IsSpace(c) || c >= 0x1c && c <= 0x1f 
 
 func trim(text string) string { return strings.TrimFunc(text, isSpace) }
 
-// Clean returns the spoken text, after the words of a voice if there are any: without line ends,
-// with half-width parentheses, single blanks, and none beside Chinese characters.
-func Clean(text, before string) string {
+// CleanText returns the spoken text, after the words of a voice if there are any, without line
+// ends, with half-width parentheses, single blanks, and none beside Chinese characters.
+func CleanText(text, before string) string {
 	text = trim(text)
 	if before != "" {
 		text = trim(before) + " " + text
@@ -87,8 +87,8 @@ func pieces(text string) (list []string) {
 	return list
 }
 
-// Closed returns the words of a voice with a full stop, unless they end in punctuation.
-func Closed(text string) string {
+// AddFullStop returns the words of a voice with a full stop, unless they end in punctuation.
+func AddFullStop(text string) string {
 	text = trim(text)
 	last, _ := utf8.DecodeLastRuneInString(text)
 	switch {

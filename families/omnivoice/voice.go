@@ -44,7 +44,7 @@ func (m *Model) ReadVoice(name string) (*Voice, error) {
 	if err != nil {
 		return nil, param.About("voice", err)
 	}
-	v.Text = Closed(v.Text)
+	v.Text = AddFullStop(v.Text)
 	return v, nil
 }
 

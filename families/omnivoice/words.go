@@ -27,8 +27,8 @@ var voices = [][][2]string{
 
 const accents, dialects = 4, 5
 
-// AllVoiceWords returns all words of designed voices.
-func AllVoiceWords() (list []string) {
+// DesignWords returns all words of designed voices.
+func DesignWords() (list []string) {
 	for _, row := range voices {
 		for _, pair := range row {
 			for _, word := range pair {
@@ -41,10 +41,10 @@ func AllVoiceWords() (list []string) {
 	return list
 }
 
-// VoiceWords returns the description of a voice in the form that the model was trained on: Chinese
+// ParseDesign returns the description of a voice in the form that the model was trained on: Chinese
 // where the text has Chinese characters, unless an English accent is named. "" describes none. An
 // error lists the nearest words.
-func VoiceWords(description, text string) (string, error) {
+func ParseDesign(description, text string) (string, error) {
 	var rows []int
 	var found [][2]string
 	comma := func(c rune) bool { return c == ',' || c == '，' }
@@ -54,7 +54,7 @@ func VoiceWords(description, text string) (string, error) {
 		}
 		row, pair, ok := findWord(word)
 		if !ok {
-			return "", param.Unknown("voice word", word, AllVoiceWords())
+			return "", param.Unknown("voice word", word, DesignWords())
 		}
 		if at := slices.Index(rows, row); at >= 0 {
 			return "", clash(word, found[at], "one word of a kind")

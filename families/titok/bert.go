@@ -34,7 +34,7 @@ type bertLayer struct {
 	Down     nn.Linear    `weight:"output.dense"`
 	DownNorm nn.LayerNorm `weight:"output.LayerNorm"`
 
-	qkv nn.Joined
+	qkv nn.JoinedLinear
 }
 
 const bertEps = 1e-12
@@ -85,10 +85,10 @@ func (n *bert) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 		l := &n.Layers[i]
 		l.qkv.Apply(b, w.QKV, w.X, p.Len())
 		p = m.attend(p, i)
-		l.Out.Add(b, w.X, w.H, p.Len())
+		l.Out.AddTo(b, w.X, w.H, p.Len())
 		l.OutNorm.Apply(b, w.X, w.X, p.Len())
 		l.Up.Apply(b, w.Inner, w.X, p.Len(), backend.GELUErf)
-		l.Down.Add(b, w.X, w.Inner, p.Len())
+		l.Down.AddTo(b, w.X, w.Inner, p.Len())
 		l.DownNorm.Apply(b, w.X, w.X, p.Len())
 		return p
 	})

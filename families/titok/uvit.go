@@ -88,7 +88,7 @@ func (k *uvitBlock) Load(l *nn.Loader) {
 	width := k.Skip.Weight.Shape[0]
 	half := func(first int) backend.Matrix {
 		return l.Backend.Pack(width, width, l.Precision, func(i int, dst []float32) {
-			l.Note(k.Skip.Weight.ReadFloat32s(dst, i*2*width+first))
+			l.Check(k.Skip.Weight.ReadFloat32s(dst, i*2*width+first))
 		})
 	}
 	k.stream, k.skip, k.bias = half(0), half(width), l.Vector(l.Floats(&k.Skip.Bias))
@@ -112,13 +112,13 @@ func (n *uvit) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 		k.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
 		p = m.attend(p, layer)
 		layer++
-		k.Proj.Add(b, w.X, w.H, p.Len())
+		k.Proj.AddTo(b, w.X, w.H, p.Len())
 		k.Norm2.Apply(b, w.H, w.X, p.Len())
 		k.FC1.Apply(b, w.Inner, w.H, p.Len(), backend.GELUErf)
-		k.FC2.Add(b, w.X, w.Inner, p.Len())
+		k.FC2.AddTo(b, w.X, w.Inner, p.Len())
 		return ctx.Err()
 	}
-	all := nn.Count(0, rows)
+	all := nn.RowRange(0, rows)
 	for i := range n.In {
 		if err := block(&n.In[i]); err != nil {
 			return nil, err

@@ -54,7 +54,7 @@ func (m *Layer) Load(l *nn.Loader) {
 	bias := l.Floats(&m.Bias)
 	for p := range m.parts {
 		m.products = append(m.products, l.Backend.Pack(width, cond, as, func(i int, dst []float32) {
-			l.Note(m.Weight.ReadFloat32s(dst, (p*width+i)*cond))
+			l.Check(m.Weight.ReadFloat32s(dst, (p*width+i)*cond))
 		}))
 		var b *tensor.Dense
 		if bias != nil {
@@ -69,12 +69,12 @@ func (m *Layer) Load(l *nn.Loader) {
 // Constant returns the parts [width] for one conditioning vector, after its activation, instead of
 // packing the layer.
 func (m *Layer) Constant(l *nn.Loader, y []float32) [][]float32 {
-	all := l.Host(&nn.Linear{Weight: m.Weight, Bias: m.Bias}).Apply(y)
+	all := l.HostLinear(&nn.Linear{Weight: m.Weight, Bias: m.Bias}).Apply(y)
 	return slices.Collect(slices.Chunk(all, m.width()))
 }
 
-// Of returns part i for all conditions in use, [slots, width]: one row for each slot.
-func (m *Layer) Of(i int) *tensor.Dense { return m.tables[i] }
+// Part returns part i for all conditions in use, [slots, width]: one row for each slot.
+func (m *Layer) Part(i int) *tensor.Dense { return m.tables[i] }
 
 func (m *Layer) width() int { return m.Weight.Shape[0] / m.parts }
 
@@ -94,10 +94,10 @@ type Table struct {
 // fewest is the least number of conditions kept: those of a few batches.
 const fewest = 64
 
-// Slots writes the slots of conditions to dst. Conditions with equal keys are the same. vector
-// returns the conditioning vector [Cond] of a key's condition, before its activation (swish); it is
-// called for new conditions only.
-func (t *Table) Slots(dst []int32, keys []any, vector func(key any) []float32) []int32 {
+// AssignSlots writes the slots of conditions to dst. Conditions with equal keys are the same.
+// vector returns the conditioning vector [Cond] of a key's condition, before its activation
+// (swish); it is called for new conditions only.
+func (t *Table) AssignSlots(dst []int32, keys []any, vector func(key any) []float32) []int32 {
 	if len(keys) > t.size {
 		t.grow(len(keys))
 	}
@@ -157,8 +157,8 @@ func (t *Table) make(slots []int32) {
 	}
 }
 
-// Segments returns segs with each sequence replaced by its slot.
-func Segments(dst, segs []backend.Segment, slots []int32) []backend.Segment {
+// SlotSegments returns segs with each sequence replaced by its slot.
+func SlotSegments(dst, segs []backend.Segment, slots []int32) []backend.Segment {
 	dst = dst[:0]
 	for _, s := range segs {
 		s.Seq = int(slots[s.Seq])

@@ -54,21 +54,21 @@ func (v *Canvas) Attend(a *Attention) {
 		*w = attentionBuffers{b.New(n, 3*c), b.New(n, c), b.New(n, c), b.New(1, 1, n, c),
 			b.New(1, 1, n, c)}
 	}
-	in := v.Normed(v.X, &a.Norm)
+	in := v.NormSwish(v.X, &a.Norm)
 	in.SiLU = false
 	s := v.shape(&a.Q)
 	s.Out = 3 * c
 	b.Conv(w.qkv, v.X, s, a.qkv, in, backend.Epilogue{Bias: a.bias})
 	if l, ok := b.(backend.HeadLimited); ok && c > l.MaxHeadDim() {
 		w.products(b, n, c)
-		v.Run(v.X, w.o, &a.Out, backend.ConvInput{}, backend.Epilogue{Add: true})
+		v.Convolve(v.X, w.o, &a.Out, backend.ConvInput{}, backend.Epilogue{Add: true})
 		return
 	}
 	h := backend.Heads{Heads: 1, HeadDim: c, Keys: n}
 	segs := []backend.Segment{{Rows: n}}
-	b.SplitHeads(w.q, w.k, w.v, w.qkv, segs, nn.Count(0, n), h, nil)
+	b.SplitHeads(w.q, w.k, w.v, w.qkv, segs, nn.RowRange(0, n), h, nil)
 	b.Attention(w.o, w.q, w.k, w.v, segs, h)
-	v.Run(v.X, w.o, &a.Out, backend.ConvInput{}, backend.Epilogue{Add: true})
+	v.Convolve(v.X, w.o, &a.Out, backend.ConvInput{}, backend.Epilogue{Add: true})
 }
 
 // products computes attention as two matrix products, for devices whose attention kernels do not

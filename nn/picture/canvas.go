@@ -72,11 +72,11 @@ func (v *Canvas) Write(pixels []float32) {
 	}
 }
 
-// Third returns the third buffer.
-func (v *Canvas) Third() *tensor.Dense { return v.third }
+// Shortcut returns the third buffer.
+func (v *Canvas) Shortcut() *tensor.Dense { return v.third }
 
-// Normed returns the norm of x followed by swish; it is applied when x is read.
-func (v *Canvas) Normed(x *tensor.Dense, n *GroupNorm) backend.ConvInput {
+// NormSwish returns the norm of x followed by swish; it is applied when x is read.
+func (v *Canvas) NormSwish(x *tensor.Dense, n *GroupNorm) backend.ConvInput {
 	if v.sizes != nil {
 		return backend.ConvInput{}
 	}
@@ -97,8 +97,8 @@ func (v *Canvas) shape(c *Conv) backend.ConvShape {
 		KH:  k, KW: k, PadH: k / 2, PadW: k / 2}
 }
 
-// Run writes the convolution of x to dst.
-func (v *Canvas) Run(dst, x *tensor.Dense, c *Conv, in backend.ConvInput, e backend.Epilogue) {
+// Convolve writes the convolution of x to dst.
+func (v *Canvas) Convolve(dst, x *tensor.Dense, c *Conv, in backend.ConvInput, e backend.Epilogue) {
 	s := v.shape(c)
 	if v.measures(dst, s.OutHeight()*s.OutWidth()*s.Out) {
 		return
@@ -107,24 +107,24 @@ func (v *Canvas) Run(dst, x *tensor.Dense, c *Conv, in backend.ConvInput, e back
 	v.Backend.Conv(dst, x, s, c.w, in, e)
 }
 
-// Step replaces the image by its convolution, after norm and swish if n is not nil.
-func (v *Canvas) Step(c *Conv, n *GroupNorm) {
+// ConvolveImage replaces the image by its convolution, after norm and swish if n is not nil.
+func (v *Canvas) ConvolveImage(c *Conv, n *GroupNorm) {
 	var in backend.ConvInput
 	if n != nil {
-		in = v.Normed(v.X, n)
+		in = v.NormSwish(v.X, n)
 	}
-	v.Run(v.H, v.X, c, in, backend.Epilogue{})
+	v.Convolve(v.H, v.X, c, in, backend.Epilogue{})
 	v.Swap()
 }
 
 // Swap makes H the image.
 func (v *Canvas) Swap() { v.X, v.H = v.H, v.X }
 
-// SwapThird makes the third buffer the image.
-func (v *Canvas) SwapThird() { v.X, v.third = v.third, v.X }
+// SwapShortcut makes the third buffer the image.
+func (v *Canvas) SwapShortcut() { v.X, v.third = v.third, v.X }
 
-// Double repeats every pixel twice in both directions, then convolves.
-func (v *Canvas) Double(c *Doubling) {
+// Upsample repeats every pixel twice in both directions, then convolves.
+func (v *Canvas) Upsample(c *Upsampling) {
 	s, e := v.shape(&c.Conv), backend.Epilogue{Bias: c.b}
 	s.Upsample = true
 	v.resize(s, func() {
@@ -145,8 +145,8 @@ func (v *Canvas) resize(s backend.ConvShape, compute func()) {
 	v.Height, v.Width = s.OutHeight(), s.OutWidth()
 }
 
-// Halve convolves with stride 2. Height and width are even.
-func (v *Canvas) Halve(c *Halving) {
+// Downsample convolves with stride 2. Height and width are even.
+func (v *Canvas) Downsample(c *Downsampling) {
 	n := c.Weight.Shape[0]
 	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: n, Out: n, KH: 4, KW: 4,
 		Stride: 2, PadH: 1, PadW: 1}
@@ -155,8 +155,8 @@ func (v *Canvas) Halve(c *Halving) {
 	})
 }
 
-// Mean averages blocks of 2x2 pixels.
-func (v *Canvas) Mean(channels int) {
+// AveragePool averages blocks of 2x2 pixels.
+func (v *Canvas) AveragePool(channels int) {
 	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: channels, Out: channels,
 		KH: 2, KW: 2, Stride: 2}
 	v.resize(s, func() { v.Backend.Pool(v.H, v.X, s, backend.Mean) })
@@ -166,5 +166,5 @@ func (v *Canvas) Mean(channels int) {
 // the first NaN or infinite value.
 func (v *Canvas) Read(pixels []float32) error {
 	v.Backend.Read(pixels, v.X, 0)
-	return Drawn(pixels)
+	return CheckDrawn(pixels)
 }

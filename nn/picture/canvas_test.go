@@ -12,14 +12,15 @@ import (
 // Each buffer of a canvas has the size of the largest image that a run writes to it, not that of
 // the largest image anywhere.
 func TestCanvasForRuns(t *testing.T) {
-	wide, narrow, up := NewConv(64, 3, 3), NewConv(32, 64, 1), NewDoubling(64)
+	wide, narrow, up := NewConv(64, 3, 3), NewConv(32, 64, 1), NewUpsampling(64)
 	v := NewCanvas(plain.New(), func(v *Canvas) {
 		v.Begin(4, 2)
-		v.Write(make([]float32, 4*2*3))                                         // X
-		v.Step(&wide, nil)                                                      // H, which becomes X
-		v.Double(&up)                                                           // the first X
-		v.Run(v.Third(), v.X, &narrow, backend.ConvInput{}, backend.Epilogue{}) // third
-		v.SwapThird()
+		v.Write(make([]float32, 4*2*3)) // X
+		v.ConvolveImage(&wide, nil)     // H, which becomes X
+		v.Upsample(&up)                 // the first X
+		// the third buffer
+		v.Convolve(v.Shortcut(), v.X, &narrow, backend.ConvInput{}, backend.Epilogue{})
+		v.SwapShortcut()
 	}, func(v *Canvas) {
 		v.Begin(1, 1)
 		v.Write(make([]float32, 7))
@@ -34,7 +35,7 @@ func TestCanvasForRuns(t *testing.T) {
 	v.Begin(4, 2)
 	first := v.X
 	v.Swap()
-	v.SwapThird()
+	v.SwapShortcut()
 	v.Begin(4, 2)
 	require.Same(t, first, v.X)
 	require.Equal(t, 4, v.Height)

@@ -70,8 +70,8 @@ func (c *Codebook) Check(codes []int32) error {
 	return nil
 }
 
-// NearestAll writes the nearest codes of latents [len(codes), width]. latents may be changed.
-func (c *Codebook) NearestAll(codes []int32, latents []float32) {
+// FindNearest writes the nearest codes of latents [len(codes), width]. latents may be changed.
+func (c *Codebook) FindNearest(codes []int32, latents []float32) {
 	for i := range codes {
 		z := latents[i*c.Width() : (i+1)*c.Width()]
 		if c.Unit {

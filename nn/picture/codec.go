@@ -31,10 +31,10 @@ type Codec struct {
 	Read func() ([]float32, error)
 }
 
-// OnCanvas sets Draw and Read to networks that run on one canvas, between a picture, of colours -1
+// UseCanvas sets Draw and Read to networks that run on one canvas, between a picture, of colours -1
 // to 1 if signed, and its latents [codes, width of the book]. Buffers are allocated by the first
 // call.
-func (c *Codec) OnCanvas(b backend.Backend, signed bool, draw,
+func (c *Codec) UseCanvas(b backend.Backend, signed bool, draw,
 	read func(v *Canvas, latent *tensor.Dense)) {
 	var v *Canvas
 	var latent *tensor.Dense
@@ -88,8 +88,8 @@ func (c *Codec) positions() int {
 	return n
 }
 
-// Room allocates Pixels.
-func (c *Codec) Room() []float32 {
+// AllocPixels allocates Pixels.
+func (c *Codec) AllocPixels() []float32 {
 	if c.Pixels == nil {
 		c.Pixels = make([]float32, 3*c.Width*c.Height)
 	}
@@ -107,7 +107,7 @@ func (c *Codec) Latents() ([]float32, error) {
 func (c *Codec) encode(codes []int32) error {
 	z, err := c.Latents()
 	if err == nil {
-		c.Book.NearestAll(codes, z)
+		c.Book.FindNearest(codes, z)
 	}
 	return err
 }
@@ -119,7 +119,7 @@ func (c *Codec) decode(codes []int32) error {
 	if err := c.LoadDecoder(); err != nil {
 		return err
 	}
-	c.Room()
+	c.AllocPixels()
 	return c.Draw(codes)
 }
 
@@ -132,13 +132,13 @@ func (c *Codec) Image(codes []int32) (_ *image.NRGBA, err error) {
 	if err := c.decode(codes); err != nil {
 		return nil, err
 	}
-	return Image(c.Pixels, c.Width, c.Height, c.Offset), nil
+	return ToImage(c.Pixels, c.Width, c.Height, c.Offset), nil
 }
 
 // EncodeImage implements model.Encoder. Alpha is ignored.
 func (c *Codec) EncodeImage(picture image.Image) (_ []int32, err error) {
 	defer backend.Recover(&err)
-	if err := FromImage(c.Room(), picture, c.Width, c.Height); err != nil {
+	if err := FromImage(c.AllocPixels(), picture, c.Width, c.Height); err != nil {
 		return nil, err
 	}
 	codes := make([]int32, c.positions())
@@ -157,7 +157,7 @@ func (c *Codec) Decode(dst []float32, codes []int32) (err error) {
 		if err := c.decode(codes[i*n : (i+1)*n]); err != nil {
 			return fmt.Errorf("image %d: %w", i, err)
 		}
-		Planes(dst[i*values:(i+1)*values], c.Pixels)
+		ToPlanes(dst[i*values:(i+1)*values], c.Pixels)
 	}
 	return nil
 }
@@ -171,8 +171,8 @@ func (c *Codec) Encode(dst []int32, pictures []float32) (err error) {
 			len(pictures), len(dst), values, n)
 	}
 	for i := range len(pictures) / values {
-		Pixels(c.Room(), pictures[i*values:(i+1)*values])
-		if err := Finite(c.Pixels); err != nil {
+		ToPixels(c.AllocPixels(), pictures[i*values:(i+1)*values])
+		if err := CheckFinite(c.Pixels); err != nil {
 			return fmt.Errorf("image %d: %w", i, err)
 		}
 		if err := c.encode(dst[i*n : (i+1)*n]); err != nil {

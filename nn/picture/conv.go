@@ -40,7 +40,7 @@ func (c *Conv) Pack(l *nn.Loader, as backend.Precision, diagonal float32) {
 	out, in, taps := c.Weight.Shape[0], c.Weight.Shape[1], c.Weight.Shape[2]*c.Weight.Shape[3]
 	w := l.Floats(&c.Weight)
 	c.w = l.Backend.Pack(out, taps*in, as, func(i int, dst []float32) {
-		nn.TapsFirst(dst, w[i*in*taps:], in, taps)
+		nn.MoveTapsFirst(dst, w[i*in*taps:], in, taps)
 		if diagonal != 0 {
 			dst[i] += diagonal
 		}
@@ -51,28 +51,30 @@ func (c *Conv) Pack(l *nn.Loader, as backend.Precision, diagonal float32) {
 // Matrix returns the packed weights [out, k*k*in] and the bias [out], nil if there is none.
 func (c *Conv) Matrix() (w backend.Matrix, bias *tensor.Dense) { return c.w, c.b }
 
-// Patches computes dst [height/k * width/k, out] from x [height, width, in]: the convolution with
-// windows that do not overlap.
-func (c *Conv) Patches(b backend.Backend, dst, x *tensor.Dense, height, width int) {
+// ApplyPatches computes dst [height/k * width/k, out] from x [height, width, in]: the convolution
+// with windows that do not overlap.
+func (c *Conv) ApplyPatches(b backend.Backend, dst, x *tensor.Dense, height, width int) {
 	k := c.Weight.Shape[2]
 	b.Conv(dst, x, backend.ConvShape{Batch: 1, Height: height, Width: width, In: c.Weight.Shape[1],
 		Out: c.Weight.Shape[0], KH: k, KW: k, Stride: k}, c.w, backend.ConvInput{},
 		backend.Epilogue{Bias: c.b})
 }
 
-// Halving is a 3x3 convolution of stride 2 that pads one row of zeros below and one column on
+// Downsampling is a 3x3 convolution of stride 2 that pads one row of zeros below and one column on
 // the right, as the autoencoders of latent diffusion do (Rombach et al. 2022, "High-resolution
 // image synthesis with latent diffusion models").
-type Halving struct {
+type Downsampling struct {
 	Conv `weight:""`
 }
 
-// NewHalving returns the layer for images with `channels` channels.
-func NewHalving(channels int) Halving { return Halving{NewConv(channels, channels, 3)} }
+// NewDownsampling returns the layer for images with `channels` channels.
+func NewDownsampling(channels int) Downsampling {
+	return Downsampling{NewConv(channels, channels, 3)}
+}
 
 // Load packs the layer as a convolution with 4x4 windows whose first row and column are zero. With
 // padding 1 and stride 2 it equals the 3x3 one of stride 2 that pads only below and on the right.
-func (c *Halving) Load(l *nn.Loader) {
+func (c *Downsampling) Load(l *nn.Loader) {
 	out, in := c.Weight.Shape[0], c.Weight.Shape[1]
 	w := l.Floats(&c.Weight)
 	c.w = l.Backend.Pack(out, 16*in, l.Precision, func(i int, dst []float32) {
@@ -86,21 +88,21 @@ func (c *Halving) Load(l *nn.Loader) {
 	c.b = l.Vector(l.Floats(&c.Bias))
 }
 
-// Doubling is a 3x3 convolution of the image after every pixel is repeated twice in both
+// Upsampling is a 3x3 convolution of the image after every pixel is repeated twice in both
 // directions.
-type Doubling struct {
+type Upsampling struct {
 	Conv `weight:""`
 
 	folded [4]backend.Matrix // for a backend.Doubler, in place of Conv's matrix
 }
 
-// NewDoubling returns the layer for images with `channels` channels.
-func NewDoubling(channels int) Doubling {
-	return Doubling{Conv: NewConv(channels, channels, 3)}
+// NewUpsampling returns the layer for images with `channels` channels.
+func NewUpsampling(channels int) Upsampling {
+	return Upsampling{Conv: NewConv(channels, channels, 3)}
 }
 
 // Load packs the layer.
-func (c *Doubling) Load(l *nn.Loader) {
+func (c *Upsampling) Load(l *nn.Loader) {
 	if _, ok := l.Backend.(backend.Doubler); !ok {
 		c.Conv.Load(l)
 		return
@@ -110,7 +112,7 @@ func (c *Doubling) Load(l *nn.Loader) {
 	for phase := range c.folded {
 		c.folded[phase] = l.Backend.Pack(out, 4*in, l.Precision, func(i int, dst []float32) {
 			row := make([]float32, 9*in)
-			nn.TapsFirst(row, w[i*in*9:], in, 9)
+			nn.MoveTapsFirst(row, w[i*in*9:], in, 9)
 			backend.FoldDoubled(dst, row, in, phase)
 		})
 	}

@@ -7,9 +7,9 @@ import (
 	"math"
 )
 
-// Drawn returns an error for pixels [height, width, 3] that are not finite, as the output of a
+// CheckDrawn returns an error for pixels [height, width, 3] that are not finite, as the output of a
 // network.
-func Drawn(pixels []float32) error {
+func CheckDrawn(pixels []float32) error {
 	for i, x := range pixels {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
 			return fmt.Errorf("pixel %d of the image is %v: the weights or the precision are unfit", i/3, x)
@@ -18,8 +18,8 @@ func Drawn(pixels []float32) error {
 	return nil
 }
 
-// Finite returns an error for pixels [height, width, 3] that are not finite.
-func Finite(pixels []float32) error {
+// CheckFinite returns an error for pixels [height, width, 3] that are not finite.
+func CheckFinite(pixels []float32) error {
 	for i, x := range pixels {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
 			return fmt.Errorf("a colour of pixel %d is %v, want 0 to 1", i/3, x)
@@ -28,8 +28,8 @@ func Finite(pixels []float32) error {
 	return nil
 }
 
-// Planes writes pixels [height, width, 3] to dst [3, height, width].
-func Planes(dst, pixels []float32) {
+// ToPlanes writes pixels [height, width, 3] to dst [3, height, width].
+func ToPlanes(dst, pixels []float32) {
 	n := len(pixels) / 3
 	for p := range n {
 		for c := range 3 {
@@ -38,8 +38,8 @@ func Planes(dst, pixels []float32) {
 	}
 }
 
-// Pixels writes planes [3, height, width] to dst [height, width, 3].
-func Pixels(dst, planes []float32) {
+// ToPixels writes planes [3, height, width] to dst [height, width, 3].
+func ToPixels(dst, planes []float32) {
 	n := len(dst) / 3
 	for p := range n {
 		for c := range 3 {
@@ -48,9 +48,9 @@ func Pixels(dst, planes []float32) {
 	}
 }
 
-// Image converts pixels [height, width, 3] to bytes: 255 times the colour plus offset, rounded
+// ToImage converts pixels [height, width, 3] to bytes: 255 times the colour plus offset, rounded
 // down. Offset 0 truncates, as the programs of MAGE and TiTok do; 0.5 rounds.
-func Image(pixels []float32, width, height int, offset float32) *image.NRGBA {
+func ToImage(pixels []float32, width, height int, offset float32) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
 	for i, x := range pixels {
 		img.Pix[i/3*4+i%3] = uint8(min(max(x*255+offset, 0), 255))

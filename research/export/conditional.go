@@ -147,7 +147,7 @@ const maxCases = 1 << 20
 func (e *exporter) conditional(b *model.Batch) (list []weights.Stream, err error) {
 	add := func(name string, d model.Denoiser, b *model.Batch) {
 		list = append(list, e.stream(name, []int{b.Size, b.Length}, 0, pass{
-			nn.Count(0, b.Size*b.Length),
+			nn.RowRange(0, b.Size*b.Length),
 			func() (model.Marginals, error) { return d.Forward(e.ctx, b) }}))
 	}
 	add("logits_cond", e.m.Denoiser, b)

@@ -141,7 +141,7 @@ func (e *exporter) full(name string, m *unmask.Model, tokens []int32, length,
 	shift int) weights.Stream {
 	var passes []pass
 	for one := range slices.Chunk(tokens, length) {
-		passes = append(passes, pass{nn.Count(0, length),
+		passes = append(passes, pass{nn.RowRange(0, length),
 			func() (model.Marginals, error) { return m.Forward(e.ctx, alone(m, one)) }})
 	}
 	return e.stream(name, []int{len(passes), length}, shift, passes...)

@@ -199,7 +199,7 @@ func (r *Report) inspectFiles(ctx context.Context, name string, o unmask.Options
 }
 
 // encoderInfo describes a text encoder.
-func encoderInfo(src *model.Source, text *clip.Text,
+func encoderInfo(src *model.Source, text *clip.TextEncoder,
 	tokenizer func() (*clip.Tokenizer, error)) model.Info {
 	c := text.Config()
 	info := model.Info{Architecture: "clip, a text encoder",
@@ -209,7 +209,7 @@ func encoderInfo(src *model.Source, text *clip.Text,
 	if t, err := tokenizer(); err != nil {
 		info.Notes = append(info.Notes, err.Error())
 	} else {
-		info.Tokenizer = fmt.Sprintf("CLIP's, %d ids", t.Size())
+		info.Tokenizer = fmt.Sprintf("CLIP's, %d ids", t.VocabSize())
 	}
 	return info
 }

@@ -130,7 +130,7 @@ func Logits(t testing.TB, m model.Marginals, rows []int32, columns int) []float3
 }
 
 // Count returns 0..n-1.
-func Count(n int) []int32 { return nn.Count(0, n) }
+func Count(n int) []int32 { return nn.RowRange(0, n) }
 
 // OpenConverted is Open for a pack whose weights are a PyTorch checkpoint, which it converts first.
 func OpenConverted(t testing.TB, name, file string, o pytorch.Options) *Pack {

@@ -101,7 +101,7 @@ func FuzzTokenizer(f *testing.F) {
 		if err == nil {
 			require.Len(t, ids, 77)
 			for _, id := range ids {
-				require.Less(t, int(id), tok.Size())
+				require.Less(t, int(id), tok.VocabSize())
 			}
 		}
 	})

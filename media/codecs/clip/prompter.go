@@ -22,7 +22,7 @@ type Prompter struct {
 
 	once      sync.Once
 	turn      sync.Mutex
-	text      *Text
+	text      *TextEncoder
 	tokenizer *Tokenizer
 	err       error
 }
@@ -101,7 +101,7 @@ func encoderOf(src *model.Source) (*model.Source, error) {
 }
 
 // tokenizerOf opens the tokenizer of a network, in its own folder or beside the text encoder.
-func tokenizerOf(src *model.Source, beside fs.FS, text *Text) (*Tokenizer, error) {
+func tokenizerOf(src *model.Source, beside fs.FS, text *TextEncoder) (*Tokenizer, error) {
 	if info, err := fs.Stat(src.Files, tokenizerFolder); err == nil && info.IsDir() {
 		if beside, err = fs.Sub(src.Files, tokenizerFolder); err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func tokenizerOf(src *model.Source, beside fs.FS, text *Text) (*Tokenizer, error
 	if err != nil {
 		return nil, fmt.Errorf("%s: the tokenizer: %w", src.Name, err)
 	}
-	if n := t.Size(); n > text.cfg.IDs {
+	if n := t.VocabSize(); n > text.cfg.IDs {
 		return nil, fmt.Errorf("%s: the tokenizer has %d ids, want at most %d as the text encoder: "+
 			"another CLIP", src.Name, n, text.cfg.IDs)
 	}
@@ -120,8 +120,8 @@ func tokenizerOf(src *model.Source, beside fs.FS, text *Text) (*Tokenizer, error
 
 // Open loads a text encoder: src itself, or the one in its folder text_encoder. tokenizer opens its
 // tokenizer. src must stay open while the encoder is used.
-func Open(src *model.Source, o model.Options) (text *Text, tokenizer func() (*Tokenizer, error),
-	err error) {
+func Open(src *model.Source, o model.Options) (text *TextEncoder,
+	tokenizer func() (*Tokenizer, error), err error) {
 	from := src
 	if !src.Has(anchor) {
 		if from, err = encoderOf(src); err != nil {

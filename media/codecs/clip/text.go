@@ -33,13 +33,13 @@ type layer struct {
 	Up    nn.Linear    `weight:"mlp.fc1"`
 	Down  nn.Linear    `weight:"mlp.fc2"`
 
-	qkv      nn.Joined
+	qkv      nn.JoinedLinear
 	down     backend.Matrix // [hidden, inner]
 	downBias *tensor.Dense
 }
 
-// Text is the transformer on a backend. One call at a time.
-type Text struct {
+// TextEncoder is the transformer on a backend. One call at a time.
+type TextEncoder struct {
 	Tokens   nn.Embedding  `weight:"text_model.embeddings.token_embedding"`           // [ids, hidden]
 	Position weights.Param `weight:"text_model.embeddings.position_embedding.weight"` // [rows, hidden]
 	Layers   []layer       `weight:"text_model.encoder.layers"`
@@ -133,8 +133,8 @@ func readConfig(src *model.Source) (c Config, err error) {
 }
 
 // New returns the network without weights.
-func New(c Config) *Text {
-	t := &Text{cfg: c,
+func New(c Config) *TextEncoder {
+	t := &TextEncoder{cfg: c,
 		Position:  weights.Param{Shape: []int{c.Rows, c.Hidden}},
 		Layers:    make([]layer, c.Depth),
 		Final:     nn.NewLayerNorm(c.Hidden, eps),
@@ -154,7 +154,7 @@ func New(c Config) *Text {
 
 // Load reads the text encoder. src must stay open while it is used, because the rows of ids (152 MB
 // in CLIP-L) are read from the file as texts need them.
-func Load(src *model.Source, o model.Options) (_ *Text, err error) {
+func Load(src *model.Source, o model.Options) (_ *TextEncoder, err error) {
 	defer backend.Recover(&err)
 	c, err := readConfig(src)
 	if err != nil {
@@ -174,7 +174,7 @@ func Load(src *model.Source, o model.Options) (_ *Text, err error) {
 // it is multiplied into the weights before, and divided out of those after.
 const quick = 1.702
 
-func (t *Text) load(o model.Options) error {
+func (t *TextEncoder) load(o model.Options) error {
 	t.b = o.Backend
 	t.attention.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
@@ -198,7 +198,7 @@ func (t *Text) load(o model.Options) error {
 func (k *layer) pack(l *nn.Loader, c Config, factor float32) {
 	k.qkv.Load(l, &k.Query, &k.Key, &k.Value)
 	k.down = l.Backend.Pack(c.Hidden, c.Inner, l.Precision, func(i int, dst []float32) {
-		l.Note(k.Down.Weight.ReadFloat32s(dst, i*c.Inner))
+		l.Check(k.Down.Weight.ReadFloat32s(dst, i*c.Inner))
 		for j := range dst {
 			dst[j] *= factor
 		}
@@ -208,12 +208,12 @@ func (k *layer) pack(l *nn.Loader, c Config, factor float32) {
 }
 
 // Config returns the transformer's sizes.
-func (t *Text) Config() Config { return t.cfg }
+func (t *TextEncoder) Config() Config { return t.cfg }
 
 // Encode returns the prompts of ids [texts, Rows]. States are those before the last layer; Final is
 // the output of the last layer and norm; Pooled is the projection of Final's row at the text's end,
 // the first position of Config.End or, without it, of the largest id.
-func (t *Text) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, err error) {
+func (t *TextEncoder) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, err error) {
 	defer backend.Recover(&err)
 	c, b, n := &t.cfg, t.b, len(ids)
 	if n == 0 {
@@ -242,7 +242,7 @@ func (t *Text) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, er
 			return nil, err
 		}
 		if i == len(t.Layers)-1 {
-			b.Gather(t.before, w.X, nn.Count(0, rows))
+			b.Gather(t.before, w.X, nn.RowRange(0, rows))
 		}
 		t.apply(&t.Layers[i], rows)
 	}
@@ -253,7 +253,7 @@ func (t *Text) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, er
 }
 
 // flatten checks ids and finds each text's end.
-func (t *Text) flatten(ids [][]int32) (all, ends []int32, err error) {
+func (t *TextEncoder) flatten(ids [][]int32) (all, ends []int32, err error) {
 	for s, text := range ids {
 		if len(text) != t.cfg.Rows {
 			return nil, nil, fmt.Errorf("text %d has %d ids, want %d", s, len(text), t.cfg.Rows)
@@ -276,7 +276,7 @@ func (t *Text) flatten(ids [][]int32) (all, ends []int32, err error) {
 }
 
 // apply computes one layer over the first rows of t.work.X.
-func (t *Text) apply(k *layer, rows int) {
+func (t *TextEncoder) apply(k *layer, rows int) {
 	w, b := &t.work, t.b
 	act := backend.SiLU
 	if t.cfg.PlainGELU {
@@ -285,13 +285,13 @@ func (t *Text) apply(k *layer, rows int) {
 	k.Norm1.Apply(b, w.H, w.X, rows)
 	k.qkv.Apply(b, w.QKV, w.H, rows)
 	t.attention.Apply(b, w.H, w.Q, t.k, t.v, w.QKV, &t.rows, t.cfg.Rows)
-	k.Out.Add(b, w.X, w.H, rows)
+	k.Out.AddTo(b, w.X, w.H, rows)
 	k.Norm2.Apply(b, w.H, w.X, rows)
 	k.Up.Apply(b, w.Inner, w.H, rows, act)
 	b.Linear(w.X, w.Inner, rows, k.down, backend.Epilogue{Bias: k.downBias, Add: true})
 }
 
-func (t *Text) prompts(n int) []*model.Prompt {
+func (t *TextEncoder) prompts(n int) []*model.Prompt {
 	c, list := &t.cfg, make([]*model.Prompt, n)
 	for i := range list {
 		p := &model.Prompt{Rows: c.Rows, Width: c.Hidden, States: make([]float32, c.Rows*c.Hidden),

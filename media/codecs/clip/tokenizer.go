@@ -97,7 +97,7 @@ func (t *Tokenizer) readPad(files fs.FS) error {
 				return fmt.Errorf("%s: pad_token: %w", name, err)
 			}
 		}
-		for id := range int32(t.Size()) {
+		for id := range int32(t.VocabSize()) {
 			if text, _ := t.words.Token(id); text == token.Content {
 				t.pad = id
 				return nil
@@ -111,8 +111,8 @@ func (t *Tokenizer) readPad(files fs.FS) error {
 // Pad returns the padding token in the model's own files.
 func (t *Tokenizer) Pad() int32 { return t.pad }
 
-// Size returns one more than the largest id.
-func (t *Tokenizer) Size() int { return t.words.VocabSize() }
+// VocabSize returns one more than the largest id.
+func (t *Tokenizer) VocabSize() int { return t.words.VocabSize() }
 
 // Encode returns `length` ids of a text: start, pieces, end, then padding. Pieces that do not fit
 // are dropped; cut reports whether there were any.

@@ -61,7 +61,7 @@ func (c *Codec) prepare(frames int) {
 // draw leaves the sound of codes [frames, books] in workspace.y, without that of so many frames
 // before and after the window, and returns where it begins.
 func (c *Codec) draw(codes []int32, before, after int) int {
-	w, b, frames := &c.w, c.b, len(codes)/c.Books()
+	w, b, frames := &c.w, c.b, len(codes)/c.Codebooks()
 	for i := range c.Quantizers {
 		q := &c.Quantizers[i]
 		w.from = w.from[:0]
@@ -71,7 +71,7 @@ func (c *Codec) draw(codes []int32, before, after int) int {
 		if b.Gather(w.code, q.table, w.from); i == 0 {
 			q.Out.Apply(b, w.sum, w.code, frames, backend.Identity)
 		} else {
-			q.Out.Add(b, w.sum, w.code, frames)
+			q.Out.AddTo(b, w.sum, w.code, frames)
 		}
 	}
 	c.Narrow.Apply(b, w.latent, w.sum, frames, backend.Identity)

@@ -119,9 +119,9 @@ func Open(src *model.Source, folder string, books, codes int, o model.Options) (
 	}
 	defer sub.Set.Close()
 	c, err := Load(sub, o)
-	if err == nil && (c.Books() != books || c.Codes() != codes) {
+	if err == nil && (c.Codebooks() != books || c.Codes() != codes) {
 		err = fmt.Errorf("%s: the sound codec has %d codebooks of %d codes, want %d of %d as the "+
-			"generator", sub.Name, c.Books(), c.Codes(), books, codes)
+			"generator", sub.Name, c.Codebooks(), c.Codes(), books, codes)
 	}
 	return c, err
 }
@@ -141,17 +141,17 @@ func Load(src *model.Source, o model.Options) (*Codec, error) {
 	return c, param.In(src.Name, err)
 }
 
-// Books returns the number of codebooks.
-func (c *Codec) Books() int { return len(c.Quantizers) }
+// Codebooks returns the number of codebooks.
+func (c *Codec) Codebooks() int { return len(c.Quantizers) }
 
 // Codes returns the number of codes of each codebook.
 func (c *Codec) Codes() int { return c.Quantizers[0].Embed.Shape[0] }
 
-// Frame returns the samples of a frame.
-func (c *Codec) Frame() int { return c.frame }
+// FrameSamples returns the samples of a frame.
+func (c *Codec) FrameSamples() int { return c.frame }
 
-// Rate returns the samples of a second.
-func (c *Codec) Rate() int { return c.rate }
+// SampleRate returns the samples of a second.
+func (c *Codec) SampleRate() int { return c.rate }
 
 // load packs the bound weights.
 func (c *Codec) load(o model.Options) error {
@@ -196,7 +196,7 @@ func (v *conv) Load(l *nn.Loader) {
 	v.out, v.in, v.taps = v.Weight.Shape[0], v.Weight.Shape[1], v.Weight.Shape[2]
 	w := l.Floats(&v.Weight)
 	v.w = l.Backend.Pack(v.out, v.taps*v.in, l.Precision, func(i int, dst []float32) {
-		nn.TapsFirst(dst, w[i*v.in*v.taps:], v.in, v.taps)
+		nn.MoveTapsFirst(dst, w[i*v.in*v.taps:], v.in, v.taps)
 	})
 	v.b = l.Vector(l.Floats(&v.Bias))
 }
@@ -222,7 +222,7 @@ func (v *conv) loadTransposed(l *nn.Loader, r int) {
 func (c *Codec) Decode(ctx context.Context, codes []int32, emit func(sound []float32) error) (
 	err error) {
 	defer backend.Recover(&err)
-	books := c.Books()
+	books := c.Codebooks()
 	if len(codes) == 0 || len(codes)%books != 0 {
 		return fmt.Errorf("codes are %d, want some frames of %d", len(codes), books)
 	}

@@ -17,7 +17,7 @@ const step = 1.0 / 32768
 
 // decoded decodes codes [books, frames] of a pack.
 func decoded(t testing.TB, c *Codec, codes []int32) (all []float32) {
-	books := c.Books()
+	books := c.Codebooks()
 	frames := len(codes) / books
 	turned := make([]int32, len(codes))
 	for i, x := range codes {
@@ -43,11 +43,11 @@ func TestSound(t *testing.T) {
 			p, c := open(t, model.Options{Backend: d.New(t), Precision: d.Precision})
 			codes, shape := p.Ints("codes")
 			want, _ := p.Floats("wave")
-			require.Equal(t, 24000, c.Rate())
+			require.Equal(t, 24000, c.SampleRate())
 			for i := range shape[0] {
 				n := shape[1] * shape[2]
 				got := decoded(t, c, codes[i*n:(i+1)*n])
-				require.Len(t, got, shape[2]*c.Frame())
+				require.Len(t, got, shape[2]*c.FrameSamples())
 				for j, x := range want[i*len(got) : (i+1)*len(got)] {
 					require.InDelta(t, x, got[j], step, "sample %d", j)
 				}

@@ -78,9 +78,9 @@ func (t *vit) run(b backend.Backend) {
 		k.Norm1.Apply(b, w.H, w.X, n)
 		k.qkv.Apply(b, w.QKV, w.H, n, backend.Identity)
 		t.layer.Apply(b, w.H, w.Q, t.k, t.v, w.QKV, &t.rows, n)
-		k.OutProj.Add(b, w.X, w.H, n)
+		k.OutProj.AddTo(b, w.X, w.H, n)
 		k.Norm2.Apply(b, w.H, w.X, n)
 		k.Up.Apply(b, w.Inner, w.H, n, backend.GELUErf)
-		k.Down.Add(b, w.X, w.Inner, n)
+		k.Down.AddTo(b, w.X, w.Inner, n)
 	}
 }

@@ -11,7 +11,7 @@ import (
 func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 	d, z, b := &m.Decoder, &m.sizes, m.b
 	n := 1 + z.DecCells + z.Tokens + z.TextRows
-	d.out = nn.Flat(d.Out, d.OutBias)
+	d.out = nn.ConvAsLinear(d.Out, d.OutBias)
 	l.Load(&d.Embed, &d.Text, &d.out)
 	d.Vit.load(l, n)
 	base := append(l.Floats(&d.Position), l.Floats(&d.Latent)...)
@@ -35,7 +35,7 @@ func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 		return
 	}
 	d.logits, d.latent = b.New(z.DecCells, z.PixelCodes), b.New(z.DecCells, z.VQGAN.ZChannels)
-	d.mix = nn.Flat(d.Mix, d.MixBias)
+	d.mix = nn.ConvAsLinear(d.Mix, d.MixBias)
 	l.Load(&d.mix, m.Drawer)
 	codes, channels := l.Floats(&m.Mixture), z.VQGAN.ZChannels
 	d.toLatent = b.Pack(channels, z.PixelCodes, l.Precision, func(i int, dst []float32) {
@@ -49,21 +49,21 @@ func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 func (m *Tokenizer) decode(codes []int32) error {
 	d, z, b := &m.Decoder, &m.sizes, m.b
 	x := d.Vit.work.X
-	b.Gather(x, d.base, nn.Count(0, d.Vit.rows.Len()))
+	b.Gather(x, d.base, nn.RowRange(0, d.Vit.rows.Len()))
 	b.Gather(d.codes, m.Codebook.Table(), codes)
 	d.Embed.Apply(b, d.rows, d.codes, z.Tokens, backend.Identity)
-	latents := nn.Count(1+z.DecCells, z.Tokens)
+	latents := nn.RowRange(1+z.DecCells, z.Tokens)
 	b.AddRows(d.rows, d.base, latents)
 	b.Scatter(x, d.rows, latents)
 	if z.TextRows > 0 {
 		b.Write(d.text, 0, m.text)
 		d.Text.Apply(b, d.rows, d.text, z.TextRows, backend.Identity)
-		words := nn.Count(1+z.DecCells+z.Tokens, z.TextRows)
+		words := nn.RowRange(1+z.DecCells+z.Tokens, z.TextRows)
 		b.AddRows(d.rows, d.base, words)
 		b.Scatter(x, d.rows, words)
 	}
 	d.Vit.run(b)
-	b.Gather(d.cells, x, nn.Count(1, z.DecCells))
+	b.Gather(d.cells, x, nn.RowRange(1, z.DecCells))
 	d.Vit.Post.Apply(b, d.cells, d.cells, z.DecCells)
 	d.out.Apply(b, d.inner, d.cells, z.DecCells, backend.Identity)
 	if z.PixelCodes == 0 {
@@ -105,5 +105,5 @@ func (m *Tokenizer) patches() error {
 			PadW: 1},
 		w, backend.ConvInput{}, backend.Epilogue{Bias: bias})
 	b.Read(m.Pixels, d.drawn, 0)
-	return picture.Drawn(m.Pixels)
+	return picture.CheckDrawn(m.Pixels)
 }

@@ -9,7 +9,7 @@ func (m *Tokenizer) loadEncoder(l *nn.Loader) {
 	e, z, b := &m.Encoder, &m.sizes, m.b
 	cells := e.Position.Shape[0] - 1
 	n := 1 + cells + z.Tokens
-	e.out = nn.Flat(e.Out, e.OutBias)
+	e.out = nn.ConvAsLinear(e.Out, e.OutBias)
 	l.Load(&e.Patches, &e.out)
 	e.Vit.load(l, n)
 	base := append(l.Floats(&e.Position), l.Floats(&e.Latent)...)
@@ -29,13 +29,13 @@ func (m *Tokenizer) encode() ([]float32, error) {
 	cells := e.Position.Shape[0] - 1
 	x := e.Vit.work.X
 	b.Write(e.image, 0, m.Pixels)
-	e.Patches.Patches(b, e.patches, e.image, z.Side, z.Side)
-	image := nn.Count(1, cells)
+	e.Patches.ApplyPatches(b, e.patches, e.image, z.Side, z.Side)
+	image := nn.RowRange(1, cells)
 	b.AddRows(e.patches, e.base, image)
-	b.Gather(x, e.base, nn.Count(0, 1+cells+z.Tokens))
+	b.Gather(x, e.base, nn.RowRange(0, 1+cells+z.Tokens))
 	b.Scatter(x, e.patches, image)
 	e.Vit.run(b)
-	b.Gather(e.rows, x, nn.Count(1+cells, z.Tokens))
+	b.Gather(e.rows, x, nn.RowRange(1+cells, z.Tokens))
 	e.Vit.Post.Apply(b, e.rows, e.rows, z.Tokens)
 	if z.Legacy { // [tokens, width] is read as [width, tokens]
 		b.Read(e.host, e.rows, 0)

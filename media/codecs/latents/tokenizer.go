@@ -261,7 +261,7 @@ func Load(src *model.Source, o model.Options) (_ *Tokenizer, err error) {
 	m.Codebook.Load(l)
 	m.Codec = picture.Codec{Grid: []int{z.Tokens}, Width: z.Side, Height: z.Side, Book: &m.Codebook,
 		Draw: m.decode, Read: m.encode,
-		Halves: l.LaterHalves(src.Name, src.Set, m.loadEncoder, m.loadDecoder)}
+		Halves: l.LazyHalves(src.Name, src.Set, m.loadEncoder, m.loadDecoder)}
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}

@@ -80,10 +80,10 @@ func (b *builder) level(name string) *level {
 		l.Attn = append(l.Attn, b.attention(b.name(name, "attentions", strconv.Itoa(i))))
 	}
 	if b.Has(b.name(name, "downsamplers.0.conv", "weight")) {
-		l.Down = new(picture.Halving)
+		l.Down = new(picture.Downsampling)
 	}
 	if b.Has(b.name(name, "upsamplers.0.conv", "weight")) {
-		l.Up = new(picture.Doubling)
+		l.Up = new(picture.Upsampling)
 	}
 	return l
 }
@@ -126,10 +126,10 @@ func (b *builder) chain(s *side) {
 			}
 		}
 		if l.Up != nil {
-			*l.Up = picture.NewDoubling(now)
+			*l.Up = picture.NewUpsampling(now)
 		}
 		if l.Down != nil {
-			*l.Down = picture.NewHalving(now)
+			*l.Down = picture.NewDownsampling(now)
 		}
 	}
 	s.Norm = picture.NewGroupNorm(now)

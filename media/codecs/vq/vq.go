@@ -54,10 +54,10 @@ type side struct {
 // level is residual blocks, each followed by an attention if the level has any, and then a step to
 // half or double size.
 type level struct {
-	Res  []*resBlock          `weight:"resnets"`
-	Attn []*picture.Attention `weight:"attentions"`
-	Down *picture.Halving     `weight:"downsamplers.0.conv"`
-	Up   *picture.Doubling    `weight:"upsamplers.0.conv"`
+	Res  []*resBlock           `weight:"resnets"`
+	Attn []*picture.Attention  `weight:"attentions"`
+	Down *picture.Downsampling `weight:"downsamplers.0.conv"`
+	Up   *picture.Upsampling   `weight:"upsamplers.0.conv"`
 }
 
 // llamagenNames are the names of LlamaGen's tensors (weights.BindOptions.Names).
@@ -106,10 +106,10 @@ func (s *side) apply(v *picture.Canvas) {
 			}
 		}
 		if l.Down != nil {
-			v.Halve(l.Down)
+			v.Downsample(l.Down)
 		}
 		if l.Up != nil {
-			v.Double(l.Up)
+			v.Upsample(l.Up)
 		}
 	}
 }
@@ -134,15 +134,15 @@ func (r *resBlock) Load(l *nn.Loader) {
 
 // apply replaces the canvas by the block's output.
 func (r *resBlock) apply(v *picture.Canvas) {
-	v.Run(v.H, v.X, &r.Conv1, v.Normed(v.X, &r.Norm1), backend.Epilogue{})
+	v.Convolve(v.H, v.X, &r.Conv1, v.NormSwish(v.X, &r.Norm1), backend.Epilogue{})
 	if !r.Shortcut.Exists() {
-		v.Run(v.X, v.H, &r.Conv2, v.Normed(v.H, &r.Norm2), backend.Epilogue{Add: true})
+		v.Convolve(v.X, v.H, &r.Conv2, v.NormSwish(v.H, &r.Norm2), backend.Epilogue{Add: true})
 		return
 	}
-	y := v.Third()
-	v.Run(y, v.X, &r.Shortcut, backend.ConvInput{}, backend.Epilogue{})
-	v.Run(y, v.H, &r.Conv2, v.Normed(v.H, &r.Norm2), backend.Epilogue{Add: true})
-	v.SwapThird()
+	y := v.Shortcut()
+	v.Convolve(y, v.X, &r.Shortcut, backend.ConvInput{}, backend.Epilogue{})
+	v.Convolve(y, v.H, &r.Conv2, v.NormSwish(v.H, &r.Norm2), backend.Epilogue{Add: true})
+	v.SwapShortcut()
 }
 
 // Load loads a tokenizer for images of side x side codes. The precision is that of the
@@ -171,10 +171,10 @@ func Load(src *model.Source, side int, o model.Options) (*Model, error) {
 	m.Codebook.Load(l)
 	m.Codec = picture.Codec{Grid: []int{side, side}, Width: m.scale * side, Height: m.scale * side,
 		Book: &m.Codebook, Offset: 0.5,
-		Halves: l.LaterHalves(src.Name, src.Set,
+		Halves: l.LazyHalves(src.Name, src.Set,
 			func(l *nn.Loader) { l.Load(&m.QuantConv, &m.Encoder) },
 			func(l *nn.Loader) { l.Load(&m.PostConv, &m.Decoder) })}
-	m.OnCanvas(m.b, own, m.draw, m.read)
+	m.UseCanvas(m.b, own, m.draw, m.read)
 	return m, l.Err()
 }
 
@@ -187,18 +187,18 @@ const maxPixels = 1 << 13 // along a side
 func (m *Model) draw(v *picture.Canvas, latent *tensor.Dense) {
 	m.projected = backend.Grow(m.b, m.projected, m.Grid[0]*m.Grid[1], m.PostConv.Weight.Shape[0])
 	v.Begin(m.Grid[0], m.Grid[1])
-	v.Run(m.projected, latent, &m.PostConv, backend.ConvInput{}, backend.Epilogue{})
-	v.Run(v.X, m.projected, &m.Decoder.In, backend.ConvInput{}, backend.Epilogue{})
+	v.Convolve(m.projected, latent, &m.PostConv, backend.ConvInput{}, backend.Epilogue{})
+	v.Convolve(v.X, m.projected, &m.Decoder.In, backend.ConvInput{}, backend.Epilogue{})
 	m.Decoder.apply(v)
-	v.Step(&m.Decoder.Out, &m.Decoder.Norm)
+	v.ConvolveImage(&m.Decoder.Out, &m.Decoder.Norm)
 }
 
 // read computes the latents of the image in m.Pixels.
 func (m *Model) read(v *picture.Canvas, latent *tensor.Dense) {
 	v.Begin(m.Height, m.Width)
 	v.Write(m.Pixels)
-	v.Step(&m.Encoder.In, nil)
+	v.ConvolveImage(&m.Encoder.In, nil)
 	m.Encoder.apply(v)
-	v.Step(&m.Encoder.Out, &m.Encoder.Norm)
-	v.Run(latent, v.X, &m.QuantConv, backend.ConvInput{}, backend.Epilogue{})
+	v.ConvolveImage(&m.Encoder.Out, &m.Encoder.Norm)
+	v.Convolve(latent, v.X, &m.QuantConv, backend.ConvInput{}, backend.Epilogue{})
 }

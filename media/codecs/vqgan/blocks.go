@@ -46,13 +46,13 @@ func (r *resBlock) Load(l *nn.Loader) {
 
 // apply replaces the canvas by the block's output.
 func (r *resBlock) apply(v *picture.Canvas) {
-	v.Run(v.H, v.X, &r.Conv1, v.Normed(v.X, &r.Norm1), backend.Epilogue{})
-	in := v.Normed(v.H, &r.Norm2)
+	v.Convolve(v.H, v.X, &r.Conv1, v.NormSwish(v.X, &r.Norm1), backend.Epilogue{})
+	in := v.NormSwish(v.H, &r.Norm2)
 	if !r.Shortcut.Exists() {
-		v.Run(v.X, v.H, &r.Conv2, in, backend.Epilogue{Add: true})
+		v.Convolve(v.X, v.H, &r.Conv2, in, backend.Epilogue{Add: true})
 		return
 	}
 	// written over the input, which is no longer needed
-	v.Run(v.X, v.H, &r.Conv2, in, backend.Epilogue{})
-	v.Step(&r.Shortcut, nil)
+	v.Convolve(v.X, v.H, &r.Conv2, in, backend.Epilogue{})
+	v.ConvolveImage(&r.Shortcut, nil)
 }

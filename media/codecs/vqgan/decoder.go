@@ -9,8 +9,8 @@ import (
 )
 
 type upLevel struct {
-	Blocks   []*resBlock      `weight:"block"`
-	Upsample picture.Doubling `weight:"upsample.conv"` // missing in level 0
+	Blocks   []*resBlock        `weight:"block"`
+	Upsample picture.Upsampling `weight:"upsample.conv"` // missing in level 0
 }
 
 type decoder struct {
@@ -33,7 +33,7 @@ func newDecoder(c Config) decoder {
 		u := &upLevel{Blocks: c.blocks(in, c.channels(i))}
 		in = c.channels(i)
 		if i > 0 {
-			u.Upsample = picture.NewDoubling(in)
+			u.Upsample = picture.NewUpsampling(in)
 		}
 		d.Up[i] = u
 	}
@@ -55,7 +55,7 @@ func (d *decoder) Load(l *nn.Loader) {
 
 // apply draws the image of the latent [cells, ZChannels] on a canvas set to the grid's size.
 func (d *decoder) apply(v *picture.Canvas, latent *tensor.Dense) {
-	v.Run(v.X, latent, &d.ConvIn, backend.ConvInput{}, backend.Epilogue{})
+	v.Convolve(v.X, latent, &d.ConvIn, backend.ConvInput{}, backend.Epilogue{})
 	d.Block1.apply(v)
 	d.Block2.apply(v)
 	for i := len(d.Up) - 1; i >= 0; i-- {
@@ -63,10 +63,10 @@ func (d *decoder) apply(v *picture.Canvas, latent *tensor.Dense) {
 			r.apply(v)
 		}
 		if i > 0 {
-			v.Double(&d.Up[i].Upsample)
+			v.Upsample(&d.Up[i].Upsample)
 		}
 	}
-	v.Step(&d.ConvOut, &d.NormOut)
+	v.ConvolveImage(&d.ConvOut, &d.NormOut)
 }
 
 // Decoder is the decoder alone. One call at a time.

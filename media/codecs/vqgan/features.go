@@ -36,7 +36,7 @@ func (m *Model) Features(ctx context.Context, list []*images.Image,
 		if err := m.CheckSize(p); err != nil {
 			return fmt.Errorf("image %d: %w", i, err)
 		}
-		pixels := m.Room()
+		pixels := m.AllocPixels()
 		for j, v := range p.Pix {
 			pixels[j] = float32(v) / 255
 		}

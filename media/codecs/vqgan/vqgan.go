@@ -28,7 +28,7 @@ func init() {
 			if err != nil {
 				return nil, err
 			}
-			return New(src, c, o)
+			return Build(src, c, o)
 		},
 	})
 }
@@ -58,8 +58,8 @@ type encoder struct {
 	ConvOut picture.Conv      `weight:"conv_out"`
 }
 
-// Network returns the network without weights.
-func Network(c Config) *Model {
+// New returns the network without weights.
+func New(c Config) *Model {
 	top := c.channels(len(c.ChMult) - 1)
 	m := &Model{cfg: c, Codebook: picture.NewCodebook(c.Codes, c.ZChannels), Decoder: newDecoder(c)}
 	m.Encoder = encoder{ConvIn: picture.NewConvNoBias(c.Ch, 3, 3),
@@ -82,7 +82,7 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
-	m, err := New(src, c, o)
+	m, err := Build(src, c, o)
 	if err == nil {
 		err = src.Set.ReleaseAll() // the codebook is read
 	}
@@ -91,10 +91,10 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 
 const anchor = "quantize.embedding.weight"
 
-// New builds the network of sizes c from its tensors in src and ignores those of other networks.
+// Build builds the network of sizes c from its tensors in src and ignores those of other networks.
 // The encoder's and the decoder's weights are packed when they are first used; src must stay open
 // until then.
-func New(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
+func Build(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	defer backend.Recover(&err)
 	if err := c.check(); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func New(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := Network(c)
+	m := New(c)
 	if err := weights.Bind(m, base,
 		weights.BindOptions{Ignore: others(src.Set, base.Prefix())}); err != nil {
 		return nil, fmt.Errorf("vqgan: %w", err)
@@ -112,8 +112,8 @@ func New(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	m.Codebook.Load(l)
 	m.Codec = picture.Codec{Grid: []int{c.Grid, c.Grid}, Width: c.Side(), Height: c.Side(),
 		Book:   &m.Codebook,
-		Halves: l.LaterHalves(src.Name, src.Set, m.Encoder.Load, m.Decoder.Load)}
-	m.OnCanvas(o.Backend, false, m.draw, m.read)
+		Halves: l.LazyHalves(src.Name, src.Set, m.Encoder.Load, m.Decoder.Load)}
+	m.UseCanvas(o.Backend, false, m.draw, m.read)
 	return m, l.Err()
 }
 
@@ -152,16 +152,16 @@ func (m *Model) read(v *picture.Canvas, latent *tensor.Dense) {
 	e := &m.Encoder
 	v.Begin(m.cfg.Side(), m.cfg.Side())
 	v.Write(m.Pixels)
-	v.Step(&e.ConvIn, nil)
+	v.ConvolveImage(&e.ConvIn, nil)
 	for i, l := range e.Down {
 		for _, r := range l.Blocks {
 			r.apply(v)
 		}
 		if i < len(e.Down)-1 {
-			v.Mean(m.cfg.channels(i))
+			v.AveragePool(m.cfg.channels(i))
 		}
 	}
 	e.Block1.apply(v)
 	e.Block2.apply(v)
-	v.Run(latent, v.X, &e.ConvOut, v.Normed(v.X, &e.NormOut), backend.Epilogue{})
+	v.Convolve(latent, v.X, &e.ConvOut, v.NormSwish(v.X, &e.NormOut), backend.Epilogue{})
 }

@@ -137,7 +137,7 @@ func TestConfig(t *testing.T) {
 	} {
 		c := good
 		spoil(&c)
-		_, err := vqgan.New(p.Source, c, model.Options{Backend: plain.New(), Precision: backend.F32})
+		_, err := vqgan.Build(p.Source, c, model.Options{Backend: plain.New(), Precision: backend.F32})
 		require.ErrorContains(t, err, want)
 	}
 	_, err = vqgan.ReadConfig(&model.Source{Config: []byte(`{"grid": 4}`)})

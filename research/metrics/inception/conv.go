@@ -48,7 +48,7 @@ func (c *conv) load(l *nn.Loader) {
 	bias := make([]float32, out)
 	for i, v := range variance {
 		if v < 0 {
-			l.Note(fmt.Errorf("tensor %q: element %d is %v, want variances from 0", c.Var.Name, i, v))
+			l.Check(fmt.Errorf("tensor %q: element %d is %v, want variances from 0", c.Var.Name, i, v))
 			return
 		}
 		scale := float64(gamma[i]) / math.Sqrt(float64(v)+normEps)
