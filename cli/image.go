@@ -184,7 +184,7 @@ func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
 	if f.Trace != "" && j.Requests.Vary() {
 		return nil, e, usage("--trace with --prompts of more than a prompt or class, want it without")
 	}
-	lost, err := j.Lost()
+	lost, err := j.RoundTripLoss()
 	f.NoteLoss(lost)
 	return j, share.Spec{Model: f.model, As: f.as, Precision: f.precision, Request: &r,
 		Inputs: inputs}, err
@@ -205,14 +205,14 @@ func (f *imageFlags) pictures(ctx context.Context, j *outputs.Job, s runs.Settin
 	if j.Enlarges() {
 		err = terminal.EnlargePictures(ctx, out)
 	} else {
-		err = f.make(ctx, &f.deviceFlags, j, out.Rest(), out,
-			outputs.Hooks{Behind: f.threads > 1, Step: out.Film})
+		err = f.make(ctx, &f.deviceFlags, j, out.Missing(), out,
+			outputs.Hooks{Behind: f.threads > 1, Step: out.RecordFilm})
 	}
 	written, closed := out.Close(err)
-	if err = outputs.Ended(err, closed); err != nil && !errors.Is(err, errInterrupted) {
+	if err = outputs.RunError(err, closed); err != nil && !errors.Is(err, errInterrupted) {
 		return err
 	}
-	if n := out.Made(); n > 0 {
+	if n := out.Written(); n > 0 {
 		terminal.Logf("%s in %.1f s", terminal.FormatCount(n, "image"), time.Since(began).Seconds())
 	}
 	for _, name := range written {

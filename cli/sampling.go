@@ -81,7 +81,7 @@ func (f *followFlags) check() error {
 }
 
 // make makes samples of a job and puts them to out.
-func (f *followFlags) make(ctx context.Context, d *deviceFlags, j *outputs.Job, list []runs.Range,
+func (f *followFlags) make(ctx context.Context, d *deviceFlags, j *outputs.Job, list []runs.Span,
 	out outputs.Output, h outputs.Hooks) error {
 	f.Name = d.model
 	return f.MakeSamples(ctx, j, list, out, h)

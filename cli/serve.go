@@ -110,7 +110,7 @@ func (f *serveFlags) setLog() error {
 }
 
 // check returns the models to serve and how they are loaded, or what is wrong with the flags.
-func (f *serveFlags) check() (models []server.Named, o unmask.Options, err error) {
+func (f *serveFlags) check() (models []server.NamedModel, o unmask.Options, err error) {
 	o, err = f.deviceFlags.options()
 	if err = cmp.Or(f.setLog(), err, f.guard()); err != nil {
 		return nil, o, err
@@ -120,7 +120,7 @@ func (f *serveFlags) check() (models []server.Named, o unmask.Options, err error
 	}
 	for flag, names := range map[string]map[string]string{"as": f.as, "calibration": f.files} {
 		for name := range names {
-			if !slices.ContainsFunc(models, func(m server.Named) bool { return m.Name == name }) {
+			if !slices.ContainsFunc(models, func(m server.NamedModel) bool { return m.Name == name }) {
 				return nil, o, usage("--%s: model is %.80q, want one of --model", flag, name)
 			}
 		}
@@ -182,7 +182,7 @@ func (f *serveFlags) run(ctx context.Context) error {
 }
 
 // greeting says what is served where, and how to stop it.
-func (f *serveFlags) greeting(url string, models []server.Named) string {
+func (f *serveFlags) greeting(url string, models []server.NamedModel) string {
 	names := make([]string, len(models))
 	for i, m := range models {
 		names[i] = m.Name
@@ -234,7 +234,7 @@ func (f *serveFlags) reload(ctx context.Context, hangups <-chan struct{}) {
 }
 
 // load adds the models.
-func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server.Named,
+func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server.NamedModel,
 	o unmask.Options) (err error) {
 	if o.Backend, err = unmask.OpenDevice(o.Device, o.Threads); err != nil {
 		return err

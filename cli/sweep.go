@@ -132,7 +132,7 @@ func (m *measuring) resultsAt(ctx context.Context, name string,
 		return nil, err
 	}
 	err := m.measure(ctx, points, time.Time{})
-	return m.journal.Select(m.task.Kind, points), outputs.Ended(err, m.journal.Close())
+	return m.journal.Select(m.task.Kind, points), outputs.RunError(err, m.journal.Close())
 }
 
 // measure measures points into the journal: with workers, or alone until a signal or a time, which

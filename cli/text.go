@@ -98,7 +98,7 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return wrap("--out", err)
 	}
 	err = f.runTo(ctx, cmd, over, out)
-	if err = outputs.Ended(err, wrap("--out", out.Close(err))); f.out == "" {
+	if err = outputs.RunError(err, wrap("--out", out.Close(err))); f.out == "" {
 		return err
 	}
 	return wrote(err, f.out)
@@ -143,7 +143,7 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, over generate
 	if err != nil {
 		return wrap("--out", err)
 	}
-	if outputs.Count(rest) == 0 { // all are there
+	if outputs.CountSamples(rest) == 0 { // all are there
 		return nil
 	}
 	return f.make(ctx, &f.deviceFlags, j, rest, out, outputs.Hooks{})

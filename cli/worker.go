@@ -11,7 +11,7 @@ import (
 )
 
 // build prepares a worker for a spec.
-func build(ctx context.Context, e share.Spec) (b fleet.Built, err error) {
+func build(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
 	d := deviceFlags{model: e.Model, as: e.As, device: e.Device, threads: e.Threads,
 		precision: e.Precision}
 	switch e.Kind {
@@ -28,7 +28,7 @@ func build(ctx context.Context, e share.Spec) (b fleet.Built, err error) {
 }
 
 // job prepares a worker for images or texts.
-func (d *deviceFlags) job(ctx context.Context, e share.Spec) (b fleet.Built, err error) {
+func (d *deviceFlags) job(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
 	load, built := d.loadText, share.BuildTexts
 	if e.Kind == "image" {
 		load, built = d.loadImages, share.BuildPictures

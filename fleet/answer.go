@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/time/rate"
 
-	"unmask/internal/durable"
+	"unmask/runs"
 )
 
 // The requests to join that are answered. A connection has these; the server bounds how many
@@ -134,11 +134,11 @@ func (s *session) refuse(key string, w *joinRequest) string {
 }
 
 // differences lists the settings in which a worker differs from the hub.
-func differences(worker, hub durable.Settings) string {
+func differences(worker, hub runs.Settings) string {
 	var list []string
-	for _, name := range worker.Differing(hub) {
-		list = append(list, fmt.Sprintf("%s %s, the hub has %s", name, worker.Show(name),
-			hub.Show(name)))
+	for _, name := range worker.DifferingNames(hub) {
+		list = append(list, fmt.Sprintf("%s %s, the hub has %s", name, worker.Quote(name),
+			hub.Quote(name)))
 	}
 	return strings.Join(list, "; ")
 }
@@ -282,7 +282,7 @@ func (s *session) blob(m *nats.Msg) {
 	if s.isDead() {
 		return
 	}
-	length := min(a.Length, Piece, int(s.h.e.conn.MaxPayload())-1<<12)
+	length := min(a.Length, MaxPiece, int(s.h.e.conn.MaxPayload())-1<<12)
 	var data []byte
 	var size int64
 	var err error

@@ -62,10 +62,10 @@ func killedAt(t testing.TB, who string, k int64) int64 {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	joins := make(chan Join, 9)
+	joins := make(chan JoinLine, 9)
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		var j Join
+		var j JoinLine
 		select {
 		case j = <-joins:
 		case <-ctx.Done():
@@ -83,7 +83,7 @@ func killedAt(t testing.TB, who string, k int64) int64 {
 		}
 	})
 	for {
-		err := b.hub(ctx, func(j Join) { joins <- j })
+		err := b.hub(ctx, func(j JoinLine) { joins <- j })
 		if !errors.Is(err, errKilled) {
 			if err != nil {
 				t.Errorf("%s at %d: %v", who, k, err)
@@ -154,7 +154,7 @@ func TestSlowWorker(t *testing.T) {
 	t.Parallel()
 	b := newTrial(t, 30)
 	has := make(chan bool) // is closed when the slow worker has a job
-	quick := Maker(func(ctx context.Context, from, count int, put Put) error {
+	quick := Maker(func(ctx context.Context, from, count int, put PutFunc) error {
 		if from >= 10 {
 			select {
 			case <-has:
@@ -171,7 +171,7 @@ func TestSlowWorker(t *testing.T) {
 	other.Build = built(quick)
 	calls := 0
 	slow.Build = built(Maker(func(ctx context.Context, from, count int,
-		put Put) error {
+		put PutFunc) error {
 		if calls++; calls == 1 { // to join
 			return exact(0)(ctx, from, count, put)
 		}
@@ -257,7 +257,7 @@ func TestCutOff(t *testing.T) {
 	const least = 8 // outputs of the worker, which the hub leaves to it
 	var hub atomic.Pointer[Hub]
 	b.opened = func(h *Hub) { hub.Store(h) }
-	b.maker = Maker(func(ctx context.Context, first, count int, put Put) error {
+	b.maker = Maker(func(ctx context.Context, first, count int, put PutFunc) error {
 		for first > 20 && ctx.Err() == nil && madeBy(hub.Load(), "a") < least {
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -267,7 +267,7 @@ func TestCutOff(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	joined := make(chan error, 1)
-	err := b.hub(ctx, func(j Join) {
+	err := b.hub(ctx, func(j JoinLine) {
 		p, j = through(t, j)
 		go func() { joined <- Work(ctx, j, b.worker("a", 100*time.Millisecond)) }()
 		go func() {
@@ -287,7 +287,7 @@ func TestCutOff(t *testing.T) {
 }
 
 // through returns a line that leads through a proxy.
-func through(t testing.TB, j Join) (*proxy, Join) {
+func through(t testing.TB, j JoinLine) (*proxy, JoinLine) {
 	u, err := url.Parse(cmp.Or(j.URL, "unmask://"+j.Host))
 	require.NoError(t, err)
 	p := newProxy(t, u.Host)
@@ -302,7 +302,7 @@ func through(t testing.TB, j Join) (*proxy, Join) {
 func TestFlippedOnTheWay(t *testing.T) {
 	t.Parallel()
 	b := newTrial(t, 12)
-	b.maker = Maker(func(ctx context.Context, first, count int, put Put) error {
+	b.maker = Maker(func(ctx context.Context, first, count int, put PutFunc) error {
 		if first > 0 { // the worker makes all
 			<-ctx.Done()
 			return ctx.Err()
@@ -314,7 +314,7 @@ func TestFlippedOnTheWay(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	joined := make(chan error, 1)
-	err := b.hub(ctx, func(j Join) {
+	err := b.hub(ctx, func(j JoinLine) {
 		p, j := through(t, j)
 		flipped := 0
 		want := madeOf(3)[:40]
@@ -337,7 +337,7 @@ func TestFlippedOnTheWay(t *testing.T) {
 func TestSecondHub(t *testing.T) {
 	t.Parallel()
 	b := newTrial(t, 4)
-	err := b.hub(t.Context(), func(Join) {
+	err := b.hub(t.Context(), func(JoinLine) {
 		other := newTrial(t, 4)
 		other.dir = b.dir
 		require.ErrorContains(t, other.hub(t.Context(), nil), "another process is writing it")
@@ -359,7 +359,7 @@ func TestRefusedWorkers(t *testing.T) {
 	t.Parallel()
 	b := newTrial(t, 20)
 	turn := make(chan bool) // the hub's own machine waits for them
-	b.maker = Maker(func(ctx context.Context, first, count int, put Put) error {
+	b.maker = Maker(func(ctx context.Context, first, count int, put PutFunc) error {
 		if first > 0 {
 			select {
 			case <-turn:
@@ -372,39 +372,39 @@ func TestRefusedWorkers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	ended := make(chan error, 1)
-	joins := make(chan Join, 1)
-	go func() { ended <- b.hub(ctx, func(j Join) { joins <- j }) }()
+	joins := make(chan JoinLine, 1)
+	go func() { ended <- b.hub(ctx, func(j JoinLine) { joins <- j }) }()
 	j := <-joins
 	for _, c := range []struct {
 		name, want string
-		change     func(o *WorkerOptions, j *Join)
+		change     func(o *WorkerOptions, j *JoinLine)
 	}{
 		{"go", "worker go was built with go1.2, the hub with " + here().Go + ": want the same",
-			func(o *WorkerOptions, _ *Join) { o.Info.Go = "go1.2" }},
+			func(o *WorkerOptions, _ *JoinLine) { o.Info.Go = "go1.2" }},
 		{"weights", `worker weights has model "other", the hub has "made"`,
-			func(o *WorkerOptions, _ *Join) {
-				o.Build = func(context.Context, Source) (Built, error) {
-					return Built{exact(0), runs.Settings{"model": "other", "seed": "7"}, "cpu", digest}, nil
+			func(o *WorkerOptions, _ *JoinLine) {
+				o.Build = func(context.Context, Source) (Setup, error) {
+					return Setup{exact(0), runs.Settings{"model": "other", "seed": "7"}, "cpu", digest}, nil
 				}
 			}},
 		{"precision", `worker precision has precision "bf16", the hub has none`,
-			func(o *WorkerOptions, _ *Join) {
-				o.Build = func(context.Context, Source) (Built, error) {
-					return Built{exact(0), runs.Settings{"model": "made", "seed": "7", "precision": "bf16"}, "cpu",
+			func(o *WorkerOptions, _ *JoinLine) {
+				o.Build = func(context.Context, Source) (Setup, error) {
+					return Setup{exact(0), runs.Settings{"model": "made", "seed": "7", "precision": "bf16"}, "cpu",
 						digest}, nil
 				}
 			}},
-		{"purego", "on generic (test/test, test), the hub as", func(o *WorkerOptions, _ *Join) {
-			o.Build = func(context.Context, Source) (Built, error) {
-				return Built{Maker(func(_ context.Context, first, _ int, put Put) error {
+		{"purego", "on generic (test/test, test), the hub as", func(o *WorkerOptions, _ *JoinLine) {
+			o.Build = func(context.Context, Source) (Setup, error) {
+				return Setup{Maker(func(_ context.Context, first, _ int, put PutFunc) error {
 					return put(first, seed, []byte("other"))
 				}), settings, "generic", digest}, nil
 			}
 		}},
-		{"token", "the token is not the hub's", func(_ *WorkerOptions, j *Join) {
+		{"token", "the token is not the hub's", func(_ *WorkerOptions, j *JoinLine) {
 			j.Token = random(tokenBytes)
 		}},
-		{"a b", "worker's name is \"a b\", want", func(*WorkerOptions, *Join) {}},
+		{"a b", "worker's name is \"a b\", want", func(*WorkerOptions, *JoinLine) {}},
 	} {
 		if c.name == "token" && outside != "" {
 			continue
@@ -436,7 +436,7 @@ func TestCertificate(t *testing.T) {
 	defer cancel()
 	var wrong, right error
 	var wait sync.WaitGroup
-	require.NoError(t, b.hub(ctx, func(j Join) {
+	require.NoError(t, b.hub(ctx, func(j JoinLine) {
 		require.NotEmpty(t, j.Cert)
 		wait.Go(func() {
 			other := j

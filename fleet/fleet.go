@@ -29,12 +29,12 @@ type Output struct {
 	Data  []byte
 }
 
-// Put takes an output of a run.
-type Put = func(i int, seed uint64, data []byte) error
+// PutFunc takes an output of a run.
+type PutFunc = func(i int, seed uint64, data []byte) error
 
 // Maker makes the outputs first to first+count-1 of a run and hands each to put, in any order. The
 // same index must give the same bytes on every machine.
-type Maker func(ctx context.Context, first, count int, put Put) error
+type Maker func(ctx context.Context, first, count int, put PutFunc) error
 
 // first makes output 0, and returns the seconds that it took.
 func (m Maker) first(ctx context.Context, now clock) (o *Output, seconds float64, err error) {
@@ -61,7 +61,7 @@ type Store interface {
 
 // Run describes what is made.
 type Run struct {
-	Built        // this machine's; a worker's own must have the same Settings
+	Setup        // this machine's; a worker's own must have the same Settings
 	N     int    // outputs
 	Spec  []byte // from which a worker makes its own
 	Trees []Tree // files that the Spec needs
@@ -74,8 +74,8 @@ type Source struct {
 	Trees map[string]string // where each Tree is here, by its name
 }
 
-// Built is what a machine makes outputs with.
-type Built struct {
+// Setup is what a machine makes outputs with.
+type Setup struct {
 	Maker    Maker
 	Settings map[string]string // what its bytes depend on
 	Device   string            // what computes, for messages; "" is that of the worker's Info
@@ -87,7 +87,7 @@ type Built struct {
 // Limits of messages and files.
 const (
 	MaxResult = 8 << 20 // bytes of a result
-	Piece     = 4 << 20 // bytes of a file at once
+	MaxPiece  = 4 << 20 // bytes of a file at once
 	maxSpec   = 64 << 20
 )
 

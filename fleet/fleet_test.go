@@ -33,7 +33,7 @@ func madeOf(i int) []byte {
 
 // exact makes madeOf, slowly.
 func exact(pause time.Duration) Maker {
-	return Maker(func(ctx context.Context, first, count int, put Put) error {
+	return Maker(func(ctx context.Context, first, count int, put PutFunc) error {
 		for i := first; i < first+count; i++ {
 			select {
 			case <-ctx.Done():
@@ -128,7 +128,7 @@ func (b *trial) defaults(listen, url string) {
 var outside string
 
 // hub runs the hub until the run is over or the hub ends.
-func (b *trial) hub(ctx context.Context, joined func(Join)) error {
+func (b *trial) hub(ctx context.Context, joined func(JoinLine)) error {
 	f, err := runs.OpenFolder(b.dir, settings, runs.Shard{}, 0)
 	if err != nil {
 		return err
@@ -143,14 +143,14 @@ func (b *trial) hub(ctx context.Context, joined func(Join)) error {
 		return err
 	}
 	b.opened(h)
-	j, err := ParseJoin(h.Line())
+	j, err := ParseJoinLine(h.JoinLine())
 	if err != nil {
 		return err
 	}
 	if joined != nil {
 		joined(j)
 	}
-	r := Run{Built: Built{Maker: b.maker, Settings: settings, DigestOf: digest}, N: b.n,
+	r := Run{Setup: Setup{Maker: b.maker, Settings: settings, DigestOf: digest}, N: b.n,
 		Spec: []byte("spec"), Store: b.store(f)}
 	b.tell(&r)
 	err = h.Run(ctx, r)
@@ -161,9 +161,9 @@ func (b *trial) hub(ctx context.Context, joined func(Join)) error {
 }
 
 // built is what a worker of the test makes.
-func built(m Maker) func(context.Context, Source) (Built, error) {
-	return func(context.Context, Source) (Built, error) {
-		return Built{Maker: m, Settings: settings, Device: "cpu", DigestOf: digest}, nil
+func built(m Maker) func(context.Context, Source) (Setup, error) {
+	return func(context.Context, Source) (Setup, error) {
+		return Setup{Maker: m, Settings: settings, Device: "cpu", DigestOf: digest}, nil
 	}
 }
 
@@ -182,7 +182,7 @@ func (b *trial) when(ready func(h *Hub) bool, m Maker) Maker {
 		hub.Store(h)
 		opened(h)
 	}
-	return func(ctx context.Context, first, count int, put Put) error {
+	return func(ctx context.Context, first, count int, put PutFunc) error {
 		for first > 0 && !ready(hub.Load()) {
 			select {
 			case <-ctx.Done():
@@ -207,7 +207,7 @@ func (b *trial) with(workers ...WorkerOptions) (errs []error) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Minute)
 	defer cancel()
 	errs = make([]error, len(workers)+1)
-	joins := make(chan Join, len(workers))
+	joins := make(chan JoinLine, len(workers))
 	var wait sync.WaitGroup
 	for k, o := range workers {
 		wait.Go(func() {
@@ -220,7 +220,7 @@ func (b *trial) with(workers ...WorkerOptions) (errs []error) {
 			ended.Add(1)
 		})
 	}
-	errs[0] = b.hub(ctx, func(j Join) {
+	errs[0] = b.hub(ctx, func(j JoinLine) {
 		for range workers {
 			joins <- j
 		}
@@ -273,16 +273,16 @@ func TestRun(t *testing.T) {
 func TestJoinLine(t *testing.T) {
 	id, token := random(idBytes), random(tokenBytes)
 	hash := hex.EncodeToString(bytes.Repeat([]byte{7}, 32))
-	for _, j := range []Join{{ID: id, Token: token, Host: "10.0.0.5:4333", Cert: hash},
+	for _, j := range []JoinLine{{ID: id, Token: token, Host: "10.0.0.5:4333", Cert: hash},
 		{ID: id, Token: token, Host: "127.0.0.1:4333"}, {ID: id, URL: "nats://u:p@host:4222"}} {
-		again, err := ParseJoin(j.String())
+		again, err := ParseJoinLine(j.String())
 		require.NoError(t, err)
 		require.Equal(t, j, again)
 	}
 	for _, bad := range []string{"", "x", "http://h?id=" + id, "unmask://" + token + "@h:1",
 		"unmask://" + token + "@h?id=" + id, "unmask://secret@h:1?id=" + id,
 		"unmask://" + token + "@h:1?id=" + id + "&cert=abc", "@/nowhere"} {
-		_, err := ParseJoin(bad)
+		_, err := ParseJoinLine(bad)
 		require.Error(t, err, bad)
 		require.NotContains(t, err.Error(), "secret")
 		require.NotContains(t, err.Error(), "\n")

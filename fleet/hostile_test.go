@@ -48,7 +48,7 @@ func TestSameName(t *testing.T) {
 // The name of the hub's own worker is refused, before and after connecting.
 func TestReservedName(t *testing.T) {
 	t.Parallel()
-	during(t, 12, func(t *testing.T, b *trial, j Join) {
+	during(t, 12, func(t *testing.T, b *trial, j JoinLine) {
 		require.ErrorContains(t, Work(t.Context(), j, b.worker("hub", 0)), "worker's name is hub")
 		s := newStranger(t, j, "stranger")
 		var w joinReply
@@ -61,7 +61,7 @@ func TestReservedName(t *testing.T) {
 // taken, by what another sends in its name or about outputs that it was not asked for.
 func TestOthersResults(t *testing.T) {
 	t.Parallel()
-	last := during(t, 40, func(t *testing.T, b *trial, j Join) {
+	last := during(t, 40, func(t *testing.T, b *trial, j JoinLine) {
 		honest := newStranger(t, j, "honest")
 		job := honest.take()
 		evil := newStranger(t, j, "evil")
@@ -86,7 +86,7 @@ func TestOthersResults(t *testing.T) {
 func TestRepliesElsewhere(t *testing.T) {
 	t.Parallel()
 	var others []string
-	last := during(t, 40, func(t *testing.T, b *trial, j Join) {
+	last := during(t, 40, func(t *testing.T, b *trial, j JoinLine) {
 		honest := newStranger(t, j, "honest")
 		heard := make(chan string, 100)
 		for _, at := range []string{"over", "to." + honest.key + ".x"} {
@@ -150,7 +150,7 @@ func TestPermissions(t *testing.T) {
 	if outside != "" {
 		t.Skip("the outside server has its own")
 	}
-	during(t, 30, func(t *testing.T, b *trial, j Join) {
+	during(t, 30, func(t *testing.T, b *trial, j JoinLine) {
 		honest, evil := newStranger(t, j, "honest"), newStranger(t, j, "evil")
 		refused := make(chan error, 100)
 		evil.conn.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -189,7 +189,7 @@ func TestPermissions(t *testing.T) {
 // those jobs, which others make again.
 func TestHoarder(t *testing.T) {
 	t.Parallel() // it mostly waits
-	last := during(t, 60, func(t *testing.T, b *trial, j Join) {
+	last := during(t, 60, func(t *testing.T, b *trial, j JoinLine) {
 		s := newStranger(t, j, "evil")
 		var a ack
 		got := map[int]bool{}

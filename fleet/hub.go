@@ -80,15 +80,15 @@ func OpenHub(o HubOptions) (*Hub, error) {
 		return nil, err
 	}
 	h := &Hub{o: o, e: e}
-	if err := keys.write(o.Secrets, h.Line()); err != nil {
+	if err := keys.write(o.Secrets, h.JoinLine()); err != nil {
 		e.close()
 		return nil, err
 	}
 	return h, nil
 }
 
-// Line returns the line by which workers join. It has the token.
-func (h *Hub) Line() string { return h.e.join.String() }
+// JoinLine returns the line by which workers join. It has the token.
+func (h *Hub) JoinLine() string { return h.e.join.String() }
 
 // Status returns the state of the run.
 func (h *Hub) Status() Status {

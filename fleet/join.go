@@ -120,8 +120,8 @@ func isHex(text string, n int) bool {
 	return err == nil && len(b) == n && strings.ToLower(text) == text
 }
 
-// Join is a line that a hub prints, by which workers join.
-type Join struct {
+// JoinLine is a line that a hub prints, by which workers join.
+type JoinLine struct {
 	ID    string // of the fleet
 	Token string // "" of an outside NATS, whose own URL has what it asks for
 	Host  string // host:port
@@ -135,7 +135,7 @@ var name = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 //
 //	unmask://TOKEN@10.0.0.5:4333?id=ID&cert=sha256:HASH
 //	nats://nats.example:4222?id=ID
-func (j Join) String() string {
+func (j JoinLine) String() string {
 	if j.URL != "" {
 		sep := "?"
 		if strings.Contains(j.URL, "?") {
@@ -150,19 +150,19 @@ func (j Join) String() string {
 	return line
 }
 
-// ParseJoin reads such a line, or the first line of @FILE.
-func ParseJoin(text string) (Join, error) {
+// ParseJoinLine reads such a line, or the first line of @FILE.
+func ParseJoinLine(text string) (JoinLine, error) {
 	if file, ok := strings.CutPrefix(text, "@"); ok {
 		data, err := atomicfile.ReadSmall(file, maxSecrets)
 		if err != nil {
-			return Join{}, err
+			return JoinLine{}, err
 		}
 		line, _, _ := strings.Cut(string(data), "\n")
 		text = strings.TrimSpace(line)
 	}
 	// No message has the text: it has a token.
-	bad := func(format string, args ...any) (Join, error) {
-		return Join{}, fmt.Errorf("join line "+format+", want the line that a hub printed, or @FILE", args...)
+	bad := func(format string, args ...any) (JoinLine, error) {
+		return JoinLine{}, fmt.Errorf("join line "+format+", want the line that a hub printed, or @FILE", args...)
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -177,12 +177,12 @@ func ParseJoin(text string) (Join, error) {
 	case "nats", "tls", "ws", "wss":
 		query.Del("id")
 		u.RawQuery = query.Encode()
-		return Join{ID: id, URL: u.String()}, nil
+		return JoinLine{ID: id, URL: u.String()}, nil
 	case "unmask":
 	default:
 		return bad("begins with %q", u.Scheme+"://")
 	}
-	j := Join{ID: id, Token: u.User.Username(), Host: u.Host}
+	j := JoinLine{ID: id, Token: u.User.Username(), Host: u.Host}
 	cert, hashed := strings.CutPrefix(query.Get("cert"), "sha256:")
 	switch _, _, err := net.SplitHostPort(j.Host); {
 	case err != nil:

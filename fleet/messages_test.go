@@ -17,14 +17,14 @@ import (
 // stranger joins as a worker by hand, and sends what a test makes it send.
 type stranger struct {
 	t    testing.TB
-	j    Join
+	j    JoinLine
 	conn *nats.Conn
 	name string
 	key  string
 	run  string
 }
 
-func newStranger(t testing.TB, j Join, name string) *stranger {
+func newStranger(t testing.TB, j JoinLine, name string) *stranger {
 	s := connected(t, j, name)
 	h := joinRequest{Protocol: protocol, Worker: name, Go: here().Go}
 	var w joinReply
@@ -42,7 +42,7 @@ func newStranger(t testing.TB, j Join, name string) *stranger {
 }
 
 // connected connects, and does not join.
-func connected(t testing.TB, j Join, name string) *stranger {
+func connected(t testing.TB, j JoinLine, name string) *stranger {
 	s := &stranger{t: t, j: j, name: name, key: random(keyBytes)}
 	url, options := j.URL, []nats.Option{nats.CustomInboxPrefix(inbox(j.ID, s.key)),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
@@ -97,11 +97,11 @@ func (s *stranger) result(first, count int, list ...Output) []byte {
 }
 
 // during runs a slow hub, and a stranger meanwhile; at the end the folder is that of a single run.
-func during(t *testing.T, n int, do func(t *testing.T, b *trial, j Join)) Status {
+func during(t *testing.T, n int, do func(t *testing.T, b *trial, j JoinLine)) Status {
 	t.Helper()
 	b := newTrial(t, n)
 	turn := make(chan bool) // the hub's own worker waits for the stranger
-	b.maker = Maker(func(ctx context.Context, first, count int, put Put) error {
+	b.maker = Maker(func(ctx context.Context, first, count int, put PutFunc) error {
 		if first > 0 {
 			select {
 			case <-turn:
@@ -116,8 +116,8 @@ func during(t *testing.T, n int, do func(t *testing.T, b *trial, j Join)) Status
 	b.o.Watch = func(s Status) { last = s }
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	joins, ended := make(chan Join, 1), make(chan error, 1)
-	go func() { ended <- b.hub(ctx, func(j Join) { joins <- j }) }()
+	joins, ended := make(chan JoinLine, 1), make(chan error, 1)
+	go func() { ended <- b.hub(ctx, func(j JoinLine) { joins <- j }) }()
 	t.Run("strangers", func(t *testing.T) { do(t, b, <-joins) }) // their connections end with it
 	close(turn)
 	require.NoError(t, <-ended)
@@ -131,15 +131,15 @@ func TestTwoMachinesDiffer(t *testing.T) {
 	t.Parallel()
 	b := newTrial(t, 40)
 	b.o.Unit = 8
-	b.maker = Maker(func(ctx context.Context, first, count int, put Put) error {
+	b.maker = Maker(func(ctx context.Context, first, count int, put PutFunc) error {
 		if first > 0 {
 			<-ctx.Done() // the hub's own worker only holds its job
 			return ctx.Err()
 		}
 		return exact(0)(ctx, first, count, put)
 	})
-	joins, ended := make(chan Join, 1), make(chan error, 1)
-	go func() { ended <- b.hub(t.Context(), func(j Join) { joins <- j }) }()
+	joins, ended := make(chan JoinLine, 1), make(chan error, 1)
+	go func() { ended <- b.hub(t.Context(), func(j JoinLine) { joins <- j }) }()
 	j := <-joins
 	one, two := newStranger(t, j, "one"), newStranger(t, j, "two")
 	job, other := one.take(), []Output(nil)
@@ -159,7 +159,7 @@ func TestTwoMachinesDiffer(t *testing.T) {
 // Results that come twice and in another order change nothing.
 func TestDuplicatesAndReordered(t *testing.T) {
 	t.Parallel()
-	last := during(t, 40, func(t *testing.T, b *trial, j Join) {
+	last := during(t, 40, func(t *testing.T, b *trial, j JoinLine) {
 		s := newStranger(t, j, "stranger")
 		defer s.conn.Close()
 		for range 3 {
@@ -193,7 +193,7 @@ func TestBadResults(t *testing.T) {
 				Output{11, seed, make([]byte, MaxResult/2+1)})
 		},
 	} {
-		last := during(t, 24, func(t *testing.T, b *trial, j Join) {
+		last := during(t, 24, func(t *testing.T, b *trial, j JoinLine) {
 			s := newStranger(t, j, "stranger")
 			defer s.conn.Close()
 			own := subject(j.ID, "done."+s.key)
@@ -215,7 +215,7 @@ func TestBadResults(t *testing.T) {
 
 // A flood of requests to join is mostly turned away, and the run goes on meanwhile.
 func TestJoinFlood(t *testing.T) {
-	last := during(t, 30, func(t *testing.T, b *trial, j Join) {
+	last := during(t, 30, func(t *testing.T, b *trial, j JoinLine) {
 		s := newStranger(t, j, "stranger")
 		defer s.conn.Close()
 		for i := range 10_000 {

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		}
 		exit(t.hub(context.Background(), nil))
 	case "worker":
-		j, err := ParseJoin(os.Getenv("FLEET_JOIN"))
+		j, err := ParseJoinLine(os.Getenv("FLEET_JOIN"))
 		if err == nil {
 			err = Work(context.Background(), j, WorkerOptions{Name: os.Getenv("FLEET_NAME"),
 				Info: here(), Build: built(exact(5 * time.Millisecond)), Patience: 20 * time.Second,
@@ -139,15 +139,15 @@ func TestStoppedWorker(t *testing.T) {
 	b.maker = b.when(func(h *Hub) bool {
 		begun = begun || madeBy(h, "a") > 10
 		return begun
-	}, func(ctx context.Context, first, count int, put Put) error {
+	}, func(ctx context.Context, first, count int, put PutFunc) error {
 		return exact(time.Duration(pause.Load()))(ctx, first, count, put)
 	})
 	opened := b.opened
 	var last atomic.Pointer[Hub]
 	b.opened = func(h *Hub) { last.Store(h); opened(h) }
 	made := func() int { return madeBy(last.Load(), "a") }
-	ended, joins := make(chan error, 1), make(chan Join, 1)
-	go func() { ended <- b.hub(t.Context(), func(j Join) { joins <- j }) }()
+	ended, joins := make(chan error, 1), make(chan JoinLine, 1)
+	go func() { ended <- b.hub(t.Context(), func(j JoinLine) { joins <- j }) }()
 	a := b.process("worker", "a", (<-joins).String())
 	until(t, "the worker makes some", func() bool { return made() > 10 })
 	require.NoError(t, a.Process.Signal(syscall.SIGSTOP))
@@ -189,11 +189,11 @@ func TestClocks(t *testing.T) {
 		one.now, two.now = off(years[1]), off(years[2])
 		two.fault = c.fault // its jobs go to others
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		joins, ended := make(chan Join, 2), make(chan error, 2)
+		joins, ended := make(chan JoinLine, 2), make(chan error, 2)
 		for _, o := range []WorkerOptions{one, two} {
 			go func() { ended <- Work(ctx, <-joins, o) }()
 		}
-		require.NoError(t, b.hub(ctx, func(j Join) { joins <- j; joins <- j }))
+		require.NoError(t, b.hub(ctx, func(j JoinLine) { joins <- j; joins <- j }))
 		for range 2 {
 			if err := <-ended; !errors.Is(err, errKilled) {
 				require.NoError(t, err)
@@ -213,7 +213,7 @@ func TestManyWorkers(t *testing.T) {
 	b := newTrial(t, 40)
 	b.o.Lease = time.Minute
 	all := make(chan bool) // is closed when all have joined
-	make := Maker(func(ctx context.Context, first, count int, put Put) error {
+	make := Maker(func(ctx context.Context, first, count int, put PutFunc) error {
 		if first > 0 {
 			select {
 			case <-all:

@@ -194,8 +194,8 @@ func (w *worker) deliver(ctx context.Context, message []byte) (ack, error) {
 func (s *session) work(ctx context.Context) error {
 	o := WorkerOptions{Name: ownName, Info: s.h.o.Info, options: s.h.e.options(), key: s.h.e.own,
 		now: s.h.o.now,
-		Build: func(context.Context, Source) (Built, error) {
-			b := s.r.Built
+		Build: func(context.Context, Source) (Setup, error) {
+			b := s.r.Setup
 			b.Device = s.h.o.Info.Device
 			return b, nil
 		}}

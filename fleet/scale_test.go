@@ -57,20 +57,20 @@ func BenchmarkHub(b *testing.B) {
 				}
 				h, err := OpenHub(HubOptions{Listen: "127.0.0.1:0", Info: here(), Unit: 1})
 				require.NoError(b, err)
-				j, err := ParseJoin(h.Line())
+				j, err := ParseJoinLine(h.JoinLine())
 				require.NoError(b, err)
 				ctx, cancel := context.WithCancel(b.Context())
 				defer cancel()
 				ended := make(chan error, 1)
 				go func() {
-					made := func(ctx context.Context, first, _ int, put Put) error {
+					made := func(ctx context.Context, first, _ int, put PutFunc) error {
 						if first > 0 { // the hub's own worker leaves all to others
 							<-ctx.Done()
 							return ctx.Err()
 						}
 						return put(0, seed, data)
 					}
-					ended <- h.Run(ctx, Run{Built: Built{Maker: made, Settings: settings,
+					ended <- h.Run(ctx, Run{Setup: Setup{Maker: made, Settings: settings,
 						DigestOf: digest}, N: n + 1, Store: store})
 				}()
 				var next, failed atomic.Int64

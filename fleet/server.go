@@ -33,14 +33,14 @@ const overhead = 1 << 20
 type engine struct {
 	server *server.Server // nil outside
 	conn   *nats.Conn
-	join   Join
+	join   JoinLine
 	secret string // the hub's password
 	own    string // the key of the hub's own worker
 }
 
 // openEngine starts a server at listen, or connects to url.
 func openEngine(o HubOptions, s *secrets) (_ *engine, err error) {
-	e := &engine{join: Join{ID: s.id}, secret: random(tokenBytes), own: random(keyBytes)}
+	e := &engine{join: JoinLine{ID: s.id}, secret: random(tokenBytes), own: random(keyBytes)}
 	defer func() {
 		if err != nil {
 			e.close()

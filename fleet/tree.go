@@ -298,7 +298,7 @@ func cutAt(r io.ReaderAt, size, offset int64, length int) ([]byte, int64, error)
 	if offset < 0 || offset > size || length < 0 {
 		return nil, size, fmt.Errorf("offset is %d, want 0 to %d", offset, size)
 	}
-	data := make([]byte, min(int64(length), Piece, size-offset))
+	data := make([]byte, min(int64(length), MaxPiece, size-offset))
 	n, err := r.ReadAt(data, offset)
 	if errors.Is(err, io.EOF) {
 		err = nil

@@ -20,15 +20,15 @@ import (
 
 // WorkerOptions say how a worker works.
 type WorkerOptions struct {
-	Name     string        // 1 to 64 of A-Z a-z 0-9 . _ -; "" makes one of the host's name
-	Cache    string        // directory that keeps files by their hash; "": Build needs none
-	Own      []string      // places that may have what a run needs
-	Patience time.Duration // without a hub, after which it ends; 0 is 10 minutes
-	Info     Info
-	Say      func(line string) // gets messages; nil: nobody
+	Name       string        // 1 to 64 of A-Z a-z 0-9 . _ -; "" makes one of the host's name
+	Cache      string        // directory that keeps files by their hash; "": Build needs none
+	LocalPaths []string      // places that may have what a run needs
+	Patience   time.Duration // without a hub, after which it ends; 0 is 10 minutes
+	Info       Info
+	Say        func(line string) // gets messages; nil: nobody
 
 	// Build makes a Maker from what the hub sent.
-	Build func(ctx context.Context, s Source) (Built, error)
+	Build func(ctx context.Context, s Source) (Setup, error)
 
 	fault   func(op string) bool // is asked at each operation; true is the process's end
 	options []nats.Option        // of the hub's own worker
@@ -38,8 +38,8 @@ type WorkerOptions struct {
 
 const defaultPatience = 10 * time.Minute
 
-// ErrOver ends a job of a run that is over.
-var ErrOver = errors.New("the run is over")
+// ErrRunEnded ends a job of a run that is over.
+var ErrRunEnded = errors.New("the run is over")
 
 // errLast ends a worker when no run comes any more.
 var errLast = errors.New("no run is left")
@@ -56,7 +56,7 @@ type worker struct {
 
 	mu     sync.Mutex // of joining
 	run    string     // key of the run that built is of
-	built  Built
+	built  Setup
 	digest string // of its first output
 	took   float64
 	lease  time.Duration
@@ -71,7 +71,7 @@ type worker struct {
 }
 
 // Work joins the hub of a join line and makes outputs until the hub reports that all are done.
-func Work(ctx context.Context, j Join, o WorkerOptions) error {
+func Work(ctx context.Context, j JoinLine, o WorkerOptions) error {
 	if o.Say == nil {
 		o.Say = func(string) {}
 	}
@@ -110,7 +110,7 @@ func Work(ctx context.Context, j Join, o WorkerOptions) error {
 			return errKilled
 		case errors.Is(err, errLast):
 			return nil
-		case errors.Is(err, ErrOver):
+		case errors.Is(err, ErrRunEnded):
 			continue
 		case err != nil:
 			return err
@@ -128,7 +128,7 @@ func (w *worker) heed(m *nats.Msg, last context.CancelCauseFunc) {
 	if o.Last {
 		last(errLast)
 	} else if at := w.at.Load(); at != nil && *at == o.Run {
-		w.end(ErrOver)
+		w.end(ErrRunEnded)
 	}
 }
 
@@ -152,7 +152,7 @@ func machineName() string {
 }
 
 // connect connects, and waits for the hub as long as it takes.
-func (w *worker) connect(ctx context.Context, j Join) error {
+func (w *worker) connect(ctx context.Context, j JoinLine) error {
 	options := append(connection(), nats.Name(w.o.Name), nats.IgnoreAuthErrorAbort(),
 		nats.CustomInboxPrefix(inbox(j.ID, w.key)))
 	address := j.URL
@@ -245,7 +245,7 @@ func (w *worker) ask(ctx context.Context, name string, message []byte, answer an
 }
 
 // join asks what the run is, makes its first output and shows it. What is known of the run is not
-// made again. Without anew, another run than the one that is known is ErrOver.
+// made again. Without anew, another run than the one that is known is ErrRunEnded.
 func (w *worker) join(ctx context.Context, anew bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -257,7 +257,7 @@ func (w *worker) join(ctx context.Context, anew bool) error {
 	}
 	if a.Run != w.run {
 		if !anew {
-			return ErrOver
+			return ErrRunEnded
 		}
 		if err := w.build(ctx, a); err != nil {
 			return err
@@ -270,7 +270,7 @@ func (w *worker) join(ctx context.Context, anew bool) error {
 		return err
 	}
 	if a.Run != w.run { // another began meanwhile
-		return ErrOver
+		return ErrRunEnded
 	}
 	w.note(a.Jobs)
 	return nil
@@ -328,18 +328,18 @@ func (w *worker) build(ctx context.Context, a joinReply) error {
 
 // piece gets a part of a file.
 func (w *worker) piece(ctx context.Context, a blobRequest) (data []byte, err error) {
-	a.Length = Piece
+	a.Length = MaxPiece
 	var p piece
 	data, err = w.ask(ctx, "blob", pack(a), &p, &p.refusal)
 	if err == nil && p.Rejoin {
-		err = ErrOver
+		err = ErrRunEnded
 	}
 	return data, err
 }
 
 // tree finds the place of a tree, and gets what is missing of it.
 func (w *worker) tree(ctx context.Context, t *Tree) (string, error) {
-	return cache{w.o.Cache}.place(t, w.o.Own, func(f File, to string) error {
+	return cache{w.o.Cache}.place(t, w.o.LocalPaths, func(f File, to string) error {
 		l := flock.New(to + ".lock") // workers of one machine fetch a file once
 		if err := l.Lock(); err != nil {
 			return err

@@ -48,11 +48,11 @@ func TestFamiliesAreDrawn(t *testing.T) {
 					Settings: s, Sheet: filepath.Join(dir, "sheet.png"),
 					Film: filepath.Join(dir, "film.gif"), Say: func(line string) { said = append(said, line) }})
 				require.NoError(t, err)
-				err = outputs.Make(ctx, j, p.Rest(), p, outputs.Hooks{Step: p.Film})
+				err = outputs.MakeSamples(ctx, j, p.Missing(), p, outputs.Hooks{Step: p.RecordFilm})
 				_, closed := p.Close(err)
 				require.NoError(t, err)
 				require.NoError(t, closed)
-				return p.Made(), said
+				return p.Written(), said
 			}
 			made, _ := draw(2)
 			require.Equal(t, 2, made)

@@ -9,6 +9,7 @@ import (
 	"unmask/exact"
 	"unmask/generate"
 	"unmask/runs"
+	"unmask/runs/outputs"
 )
 
 // Make 3 of 6 samples, stop, and continue: the file has each once, and Verify confirms it.
@@ -27,12 +28,13 @@ func Example() {
 		if err != nil {
 			panic(err)
 		}
-		l, err := runs.OpenLines(name, runs.NewSettings(m.String(), "f32", o.Request), runs.Shard{}, 0)
+		settings := outputs.NewSettings(m.String(), "f32", o.Request)
+		l, err := runs.OpenLines(name, settings, runs.Shard{}, 0)
 		if err != nil {
 			panic(err)
 		}
 		defer l.Close()
-		rest := l.Rest(n)
+		rest := l.Missing(n)
 		if o.Index, o.N = uint32(rest.First), rest.N; o.N == 0 {
 			return
 		}

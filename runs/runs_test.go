@@ -9,10 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"unmask/exact"
-	"unmask/generate"
 	"unmask/runs"
-	"unmask/samplers"
 )
 
 // A run interrupted anywhere, with lines finished in any order, continues to the same bytes.
@@ -28,7 +25,7 @@ func TestLinesInAnyOrder(t *testing.T) {
 		for done := 0; done < n; {
 			l, err := runs.OpenLines(name, s, runs.Shard{}, 0)
 			require.NoError(t, err)
-			o := l.Rest(n)
+			o := l.Missing(n)
 			require.Equal(t, done, o.First)
 			require.Equal(t, n-done, o.N)
 			order := make([]int, o.N)
@@ -69,38 +66,8 @@ func TestFolderRuns(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	var got [][2]int
-	for _, o := range f.Rest(6, []int{0, 1, 2}) {
+	for _, o := range f.Missing(6, []int{0, 1, 2}) {
 		got = append(got, [2]int{o.First, o.N})
 	}
 	require.Equal(t, [][2]int{{0, 3}, {4, 2}}, got, "0 and 1 again, 2 that is missing, 4 and 5")
-}
-
-// Settings compare runs by meaning, not by spelling.
-func TestSettings(t *testing.T) {
-	d := exact.NewDenoiser(exact.Product(8, 3, 1, 1))
-	settings := func(o generate.Options) runs.Settings {
-		o, err := o.Check(d)
-		require.NoError(t, err)
-		return runs.NewSettings("m", "f32", o.Request)
-	}
-	base := settings(generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 4}}})
-	require.Equal(t, base,
-		settings(generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 4}}, N: 100,
-			Batch: 7}))
-	for name, o := range map[string]generate.Options{
-		"seed":  {Request: generate.Request{Recipe: generate.Recipe{Steps: 4}, Seed: 1}},
-		"steps": {Request: generate.Request{Recipe: generate.Recipe{Steps: 5}}},
-		"known": {Request: generate.Request{Recipe: generate.Recipe{Steps: 4}, Known: []int32{1, 3, 3,
-			3, 3, 3, 3, 3}}},
-	} {
-		require.NotEqual(t, base[name], settings(o)[name], name)
-	}
-	// An old run with semi-ar goes on with its own blocks alone.
-	semi := func(even int) runs.Settings {
-		return settings(generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 4,
-			Sampler: samplers.SemiAR{Block: 4, Even: even}}}})
-	}
-	require.Equal(t, "semi-ar(block=4)", semi(1)["sampler"])
-	require.Equal(t, semi(0)["sampler"], semi(1)["sampler"])
-	require.NotEqual(t, semi(0), semi(1))
 }

@@ -4,17 +4,18 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
-	"unmask/internal/durable"
 	"unmask/param"
 )
 
 // Shard is part I of N of a run that N machines make independently. Its outputs are contiguous. The
 // zero value is the whole run.
-type Shard struct{ I, N int }
+type Shard struct {
+	I int
+	N int
+}
 
 // maxShards is the largest N.
 const maxShards = 1 << 20
@@ -23,64 +24,94 @@ const maxShards = 1 << 20
 // array or the pod of a Kubernetes Indexed Job, read with getenv: SLURM_ARRAY_TASK_ID, _MIN, _STEP
 // and _COUNT, or JOB_COMPLETION_INDEX with UNMASK_SHARDS. If only some tasks of an array are
 // submitted again, UNMASK_SHARDS is the original number of tasks; ids then begin at 0.
+//
+// A nil getenv is os.Getenv. Errors are of type *param.Error.
 func ParseShard(text string, getenv func(string) string) (Shard, error) {
 	if text == "" {
 		return Shard{}, nil
 	}
-	if text != "auto" {
-		i, n, ok := strings.Cut(text, "/")
-		if s, valid := shardOf(i, n); ok && valid {
-			return s, nil
+	if text == "auto" {
+		if getenv == nil {
+			getenv = os.Getenv
 		}
-		return Shard{}, &param.Error{Name: "shard", Found: param.Quote(text),
-			Want: "i/n with i from 0 to n-1, or auto"}
+		return shardFromEnvironment(getenv)
 	}
-	if getenv == nil {
-		getenv = os.Getenv
+
+	i, n, found := strings.Cut(text, "/")
+	if shard, ok := newShard(i, n); found && ok {
+		return shard, nil
 	}
-	i, n := getenv("JOB_COMPLETION_INDEX"), getenv("UNMASK_SHARDS")
+	return Shard{}, &param.Error{Name: "shard", Found: param.Quote(text),
+		Want: "i/n with i from 0 to n-1, or auto"}
+}
+
+// shardFromEnvironment returns the shard of this Slurm task or Kubernetes pod.
+func shardFromEnvironment(getenv func(string) string) (Shard, error) {
+	i := getenv("JOB_COMPLETION_INDEX")
+	n := getenv("UNMASK_SHARDS")
 	if id := getenv("SLURM_ARRAY_TASK_ID"); id != "" {
-		if i = id; n == "" {
+		i = id
+		if n == "" {
 			var err error
-			if i, n, err = slurm(getenv); err != nil {
+			i, n, err = slurmTask(getenv)
+			if err != nil {
 				return Shard{}, err
 			}
 		}
 	}
+
 	if i == "" || n == "" {
 		return Shard{}, &param.Error{Name: "shard", Found: "auto", Want: "a Slurm array " +
 			"(SLURM_ARRAY_TASK_ID, _MIN and _COUNT) or an Indexed Job (JOB_COMPLETION_INDEX and " +
 			"UNMASK_SHARDS)"}
 	}
-	if s, valid := shardOf(i, n); valid {
-		return s, nil
+	if shard, ok := newShard(i, n); ok {
+		return shard, nil
 	}
 	return Shard{}, &param.Error{Name: "shard", Want: "i/n with i from 0 to n-1",
 		Found: fmt.Sprintf("auto, which is %s/%s here", i, n)}
 }
 
-// slurm returns this task's index in its array and the number of tasks.
-func slurm(getenv func(string) string) (i, n string, err error) {
-	step := cmp.Or(getenv("SLURM_ARRAY_TASK_STEP"), "1")
-	var number [3]int
-	for k, name := range []string{"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN"} {
-		if number[k], err = strconv.Atoi(getenv(name)); err != nil {
-			return "", "", &param.Error{Name: name, Found: param.Quote(getenv(name)),
-				Want: "a whole number"}
-		}
+// slurmTask returns this task's index in its array and the number of tasks. Task ids need not begin
+// at 0 or be contiguous: those of --array=5-25:10 are 5, 15 and 25.
+func slurmTask(getenv func(string) string) (i, n string, err error) {
+	id, err := environmentInt(getenv, "SLURM_ARRAY_TASK_ID")
+	if err != nil {
+		return "", "", err
 	}
-	if number[2], err = strconv.Atoi(step); err != nil || number[2] < 1 {
-		return "", "", &param.Error{Name: "SLURM_ARRAY_TASK_STEP", Found: param.Quote(step),
+	first, err := environmentInt(getenv, "SLURM_ARRAY_TASK_MIN")
+	if err != nil {
+		return "", "", err
+	}
+	stepText := cmp.Or(getenv("SLURM_ARRAY_TASK_STEP"), "1")
+	step, err := strconv.Atoi(stepText)
+	if err != nil || step < 1 {
+		return "", "", &param.Error{Name: "SLURM_ARRAY_TASK_STEP", Found: param.Quote(stepText),
 			Want: "a whole number from 1"}
 	}
-	return strconv.Itoa((number[0] - number[1]) / number[2]), getenv("SLURM_ARRAY_TASK_COUNT"), nil
+	return strconv.Itoa((id - first) / step), getenv("SLURM_ARRAY_TASK_COUNT"), nil
 }
 
-// shardOf returns shard i/n, and whether there is one.
-func shardOf(i, n string) (s Shard, valid bool) {
-	at, err := strconv.Atoi(i)
-	of, other := strconv.Atoi(n)
-	return Shard{at, of}, cmp.Or(err, other) == nil && of <= maxShards && at >= 0 && at < of
+// environmentInt reads a variable that must be a whole number.
+func environmentInt(getenv func(string) string, name string) (int, error) {
+	number, err := strconv.Atoi(getenv(name))
+	if err != nil {
+		return 0, &param.Error{Name: name, Found: param.Quote(getenv(name)), Want: "a whole number"}
+	}
+	return number, nil
+}
+
+// newShard returns shard i/n; ok is false if the two are no numbers or no shard.
+func newShard(i, n string) (_ Shard, ok bool) {
+	index, err := strconv.Atoi(i)
+	if err != nil {
+		return Shard{}, false
+	}
+	count, err := strconv.Atoi(n)
+	if err != nil {
+		return Shard{}, false
+	}
+	return Shard{index, count}, count <= maxShards && index >= 0 && index < count
 }
 
 // Whole reports whether the shard is all of a run.
@@ -92,41 +123,16 @@ func (s Shard) Range(n int) (first, end int) {
 	if s.Whole() {
 		return 0, n
 	}
-	at := func(i int) int { return int(int64(n) * int64(i) / int64(s.N)) }
-	return at(s.I), at(s.I + 1)
+	boundary := func(i int) int { return int(int64(n) * int64(i) / int64(s.N)) }
+	return boundary(s.I), boundary(s.I + 1)
 }
 
-// part returns the shard of a run of n outputs, for the manifest.
-func (s Shard) part(n int) *durable.Range {
+// part returns the outputs of the shard in a run of n outputs, as the manifest lists them: nil for
+// a whole run.
+func (s Shard) part(n int) *Part {
 	if s.Whole() {
 		return nil
 	}
 	first, end := s.Range(n)
-	return &durable.Range{First: first, Count: end - first, Of: n}
-}
-
-// OpenFolder opens, begins or continues in dir a run of n outputs, or a shard of one. Files are
-// numbered as in the whole run; unlike a whole run, a shard cannot be continued with another n. The
-// directory that holds the shards is made where it is missing.
-func OpenFolder(dir string, s Settings, shard Shard, n int) (*Folder, error) {
-	if err := shard.makePlace(dir); err != nil {
-		return nil, err
-	}
-	return durable.OpenFolder(durable.OS{}, dir, ending, s, shard.part(n))
-}
-
-// makePlace makes the directory that holds the shard at name, and other shards.
-func (s Shard) makePlace(name string) error {
-	if s.Whole() {
-		return nil
-	}
-	return os.MkdirAll(filepath.Dir(filepath.Clean(name)), 0o777)
-}
-
-// OpenLines opens, begins or continues a run in the file name, see OpenFolder.
-func OpenLines(name string, s Settings, shard Shard, n int) (*Lines, error) {
-	if err := shard.makePlace(name); err != nil {
-		return nil, err
-	}
-	return durable.OpenLines(durable.OS{}, name, s, shard.part(n))
+	return &Part{First: first, Count: end - first, Of: n}
 }

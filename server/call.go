@@ -56,7 +56,7 @@ func (a *answer) Bytes() int64 {
 func (s *Server) begin(q query, owner string) (_ *call, hit bool, f *Fault) {
 	now := s.now()
 	c := &call{query: q}
-	own, err := q.model.engine.Call(engine.Spec{Key: q.key(), Owner: owner, Batch: q.set.batch,
+	own, err := q.model.engine.NewCall(engine.Spec{Key: q.key(), Owner: owner, Batch: q.set.batch,
 		Sequences: q.sequences, Created: now, Limit: now.Add(s.o.Timeout),
 		Answer: func() (engine.Answer, error) {
 			a, f := q.answers(c)
@@ -138,7 +138,7 @@ func (c *call) info() unmaskInfo {
 	return unmaskInfo{Seed: first.Seed, First: int(first.Index), Key: c.Key,
 		Sampler: r.Get("sampler"), Schedule: r.Get("schedule"), Steps: r.Steps, Cache: r.Cache,
 		Recipe:    r.String(),
-		Evaluated: c.Evaluated(),
+		Evaluated: c.Work(),
 		GivenWay:  c.GivenWay(),
 		Notes:     c.notes,
 		Queue:     seconds(waited), Seconds: seconds(ran)}

@@ -65,7 +65,7 @@ func (s *Server) Reading(forms bool) bool {
 }
 
 // Watching returns how many clients wait for calls that are not done.
-func (s *Server) Watching() int { return s.calls.Watching() }
+func (s *Server) Watching() int { return s.calls.Watchers() }
 
 // Prepared returns what the first sequence of an HTTP request is prepared as, without making it.
 // kind is completions, chat, infill, images or edits.

@@ -176,19 +176,19 @@ func (m *servedModel) info() modelInfo {
 		Type: "model", Title: m.name, Since: time.Unix(m.created, 0).UTC()}
 }
 
-// Named is a model to be served under a name.
-type Named struct{ Name, Model string }
+// NamedModel is a model to be served under a name.
+type NamedModel struct{ Name, Model string }
 
 // ParseModels reads MODEL or NAME=MODEL, with MODEL as unmask.Load takes it. Without NAME the name
 // is the last part of MODEL. It returns an error for names that Add refuses and for models that
 // unmask.CheckName refuses, so that this is known before a server listens.
-func ParseModels(args []string) (list []Named, err error) {
+func ParseModels(args []string) (list []NamedModel, err error) {
 	seen := map[string]bool{}
 	for _, arg := range args {
-		var n Named
+		var n NamedModel
 		var given bool
 		if n.Name, n.Model, given = strings.Cut(arg, "="); !given || unmask.IsExact(arg) {
-			n = Named{strings.TrimSuffix(path.Base(arg), ".gguf"), arg}
+			n = NamedModel{strings.TrimSuffix(path.Base(arg), ".gguf"), arg}
 		}
 		if seen[n.Name] {
 			return nil, twice(n.Name)

@@ -19,7 +19,7 @@ var hexKey = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // kept returns the answer with a key, nil where it is not kept, and its call.
 func (s *Server) kept(key string) (a *answer, found *engine.Call) {
 	if hexKey.MatchString(key) {
-		found = s.calls.Kept(key)
+		found = s.calls.Lookup(key)
 	}
 	if found != nil {
 		a, _ = resultOf(found)
@@ -39,7 +39,7 @@ func (s *Server) oneResult(w http.ResponseWriter, r *http.Request) *Fault {
 			index = n
 		}
 	}
-	if a == nil || file != "" && index < 0 || extension == "gif" && found.Forgot() {
+	if a == nil || file != "" && index < 0 || extension == "gif" && found.DroppedEvents() {
 		return fault(http.StatusNotFound, "result_not_found",
 			"there is no such result: it was never made, or not kept; ask again")
 	}

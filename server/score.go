@@ -103,7 +103,7 @@ func (s *Server) visit(w http.ResponseWriter, r *http.Request, f *fields, m *ser
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	body, err := answer(ctx, func(ctx context.Context) (func(), error) {
-		return m.engine.Visit(ctx, owner, began)
+		return m.engine.AwaitTurn(ctx, owner, began)
 	})
 	switch {
 	case err == nil:

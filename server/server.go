@@ -147,7 +147,7 @@ func (s *Server) engines() (list []*engine.Engine) {
 // waits returns how much waits at all models.
 func (s *Server) waits() (requests int, rows int64) {
 	for _, e := range s.engines() {
-		n, r := e.Waits()
+		n, r := e.Backlog()
 		requests, rows = requests+n, rows+r
 	}
 	return requests, rows

@@ -113,7 +113,7 @@ const frame = 16 * time.Millisecond
 
 // pause waits for a frame, for the end of the call, or until the client goes.
 func (s *stream) pause(made *call) {
-	timer := time.NewTimer(frame + time.Duration(made.Watching())*time.Millisecond)
+	timer := time.NewTimer(frame + time.Duration(made.Watchers())*time.Millisecond)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -128,10 +128,10 @@ func (s *stream) follow(made *call, each func(n int, e engine.Event) error) erro
 	ticker := time.NewTicker(s.times.beat)
 	defer ticker.Stop()
 	for from := 0; ; {
-		events, done, changed := made.Since(from)
-		if made.Forgot() {
+		events, done, changed := made.EventsFrom(from)
+		if made.DroppedEvents() {
 			return fault(http.StatusInternalServerError, "too_many_steps",
-				"the steps take more than %d bytes, want a request without stream", engine.MaxEvents)
+				"the steps take more than %d bytes, want a request without stream", engine.MaxEventBytes)
 		}
 		for i := range events {
 			if err := each(from+i+1, events[i]); err != nil {

@@ -91,20 +91,20 @@ func (s *stats) request(route string, code string, took time.Duration) {
 	s.requestTime.WithLabelValues(route).Observe(took.Seconds())
 }
 
-func (s *stats) Queued(took time.Duration)    { s.queueTime.Observe(took.Seconds()) }
-func (s *stats) FirstStep(took time.Duration) { s.firstTime.Observe(took.Seconds()) }
-func (s *stats) Opened(n int)                 { s.tokens.Add(float64(n)) }
-func (s *stats) Cancelled(why string)         { s.cancels.WithLabelValues(why).Inc() }
-func (s *stats) Repeated()                    { s.repeats.Inc() }
-func (s *stats) Hit()                         { s.hits.Inc() }
+func (s *stats) CallBegan(took time.Duration)     { s.queueTime.Observe(took.Seconds()) }
+func (s *stats) FirstStepDone(took time.Duration) { s.firstTime.Observe(took.Seconds()) }
+func (s *stats) PositionsOpened(n int)            { s.tokens.Add(float64(n)) }
+func (s *stats) CallCancelled(why string)         { s.cancels.WithLabelValues(why).Inc() }
+func (s *stats) PassRepeated()                    { s.repeats.Inc() }
+func (s *stats) AnswerReused()                    { s.hits.Inc() }
 
-func (s *stats) Pass(seconds float64, rows, sequences int) {
+func (s *stats) PassDone(seconds float64, rows, sequences int) {
 	s.passTime.Observe(seconds)
 	s.passRows.Observe(float64(rows))
 	s.passSizes.Observe(float64(sequences))
 }
 
-func (s *stats) Evaluated(e generate.Evaluated) {
+func (s *stats) SequenceDone(e generate.Evaluated) {
 	s.rows.WithLabelValues("full_passes").Add(float64(e.Full))
 	s.rows.WithLabelValues("partial").Add(float64(e.Partial))
 	s.rows.WithLabelValues("head").Add(float64(e.Head))

@@ -116,7 +116,7 @@ func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.R
 		if err != nil {
 			return err
 		}
-		terminal.Logf("workers join by: unmask worker --join %q", h.kept.Line())
+		terminal.Logf("workers join by: unmask worker --join %q", h.kept.JoinLine())
 	}
 	hub := h.kept
 	if err = hub.Run(ctx, r); err != nil || !h.more {

@@ -23,38 +23,38 @@ import (
 )
 
 // BuildPictures returns the maker of a job's pictures, which has the settings s.
-func BuildPictures(s runs.Settings, j *outputs.Job) fleet.Built {
-	return fleet.Built{Settings: s, Device: j.Model.Backend.Name(), DigestOf: runs.DigestOf,
+func BuildPictures(s runs.Settings, j *outputs.Job) fleet.Setup {
+	return fleet.Setup{Settings: s, Device: j.Model.Backend.Name(), DigestOf: runs.DigestOf,
 		Maker: j.MakePictures}
 }
 
 // BuildTexts returns the maker of a job's texts, which has the settings s.
-func BuildTexts(s runs.Settings, j *outputs.Job) fleet.Built {
-	return fleet.Built{Settings: s, Device: j.Model.Backend.Name(), DigestOf: runs.DigestOfLine,
+func BuildTexts(s runs.Settings, j *outputs.Job) fleet.Setup {
+	return fleet.Setup{Settings: s, Device: j.Model.Backend.Name(), DigestOf: runs.DigestOfLine,
 		Maker: j.MakeTexts}
 }
 
 // MakePictures makes n images in the folder dir with all workers that join. e has what they are
 // made of.
-func (h *Hub) MakePictures(ctx context.Context, e Spec, dir string, n int, b fleet.Built) error {
+func (h *Hub) MakePictures(ctx context.Context, e Spec, dir string, n int, b fleet.Setup) error {
 	e.Kind = "image"
 	folder, err := runs.OpenFolder(filepath.Clean(dir), b.Settings, runs.Shard{}, 0)
 	if err != nil {
 		return flags.Wrap("--out", err)
 	}
-	err = h.share(ctx, hubFile(dir), "images", e, fleet.Run{Built: b, N: n, Store: folder})
-	return outputs.Ended(err, folder.Close())
+	err = h.share(ctx, hubFile(dir), "images", e, fleet.Run{Setup: b, N: n, Store: folder})
+	return outputs.RunError(err, folder.Close())
 }
 
 // MakeTexts makes n texts in the file name with all workers that join. e has what they are made of.
-func (h *Hub) MakeTexts(ctx context.Context, e Spec, name string, n int, b fleet.Built) error {
+func (h *Hub) MakeTexts(ctx context.Context, e Spec, name string, n int, b fleet.Setup) error {
 	e.Kind = "text"
 	lines, err := runs.OpenLines(name, b.Settings, runs.Shard{}, 0)
 	if err != nil {
 		return flags.Wrap("--out", err)
 	}
-	err = h.share(ctx, hubFile(name), "samples", e, fleet.Run{Built: b, N: n, Store: lines})
-	return outputs.Ended(err, lines.Close())
+	err = h.share(ctx, hubFile(name), "samples", e, fleet.Run{Setup: b, N: n, Store: lines})
+	return outputs.RunError(err, lines.Close())
 }
 
 // MeasurePoints measures points into the journal at name with all workers that join. The task was
@@ -71,21 +71,21 @@ func (h *Hub) MeasurePoints(ctx context.Context, name string, j *experiments.Jou
 	e := Spec{Kind: "points", Model: model, As: as, Precision: s["precision"], Task: task.Kind,
 		Measure: by, Points: list}
 	c := experiments.NewPointStore(j, task.Kind, list)
-	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{Built: BuildPoints(task, s, list),
+	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{Setup: BuildPoints(task, s, list),
 		N: len(list), Store: c})
-	return outputs.Ended(err, c.Sort())
+	return outputs.RunError(err, c.Sort())
 }
 
 // BuildPoints returns the maker that measures points of a task.
 func BuildPoints(task experiments.Task, s experiments.Settings,
-	list []experiments.Point) fleet.Built {
+	list []experiments.Point) fleet.Setup {
 	same := map[string]string{"kind": task.Kind, "precision": s["precision"]}
 	// hashes without names: workers have other paths
 	for _, name := range []string{"model", "judge", "tasks"} {
 		same[name] = s[name][strings.LastIndexByte(s[name], ' ')+1:]
 	}
-	return fleet.Built{Settings: same, Device: s["device"], DigestOf: experiments.ResultDigest,
-		Maker: func(ctx context.Context, first, count int, put outputs.Put) error {
+	return fleet.Setup{Settings: same, Device: s["device"], DigestOf: experiments.ResultDigest,
+		Maker: func(ctx context.Context, first, count int, put outputs.PutFunc) error {
 			return experiments.MeasurePoints(ctx, task, list, first, count, put)
 		}}
 }

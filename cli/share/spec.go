@@ -61,7 +61,7 @@ func (e *Spec) UnmarshalJSON(data []byte) error {
 }
 
 // BuildFunc prepares a worker for a spec.
-type BuildFunc func(ctx context.Context, e Spec) (fleet.Built, error)
+type BuildFunc func(ctx context.Context, e Spec) (fleet.Setup, error)
 
 // FlagNames returns the names of the flags for sharing a run, which do not change its outputs.
 func FlagNames() []string { return []string{"shard", "hub", "nats", "log"} }

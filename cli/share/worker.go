@@ -65,7 +65,7 @@ func (f *workerFlags) run(ctx context.Context) error {
 	if f.join == "" {
 		return flags.Usagef("--join is missing, want the line that a hub printed")
 	}
-	j, err := fleet.ParseJoin(f.join)
+	j, err := fleet.ParseJoinLine(f.join)
 	if _, file := errors.AsType[*fs.PathError](err); file {
 		return flags.Wrap("--join", err)
 	} else if err != nil {
@@ -84,12 +84,12 @@ func (f *workerFlags) run(ctx context.Context) error {
 	if err := flags.CheckDevice(f.device); err != nil {
 		return err
 	}
-	return fleet.Work(ctx, j, fleet.WorkerOptions{Name: f.name, Cache: f.cache, Own: f.own,
+	return fleet.Work(ctx, j, fleet.WorkerOptions{Name: f.name, Cache: f.cache, LocalPaths: f.own,
 		Patience: f.patience, Info: machine(processor(f.threads)),
-		Say: terminal.Log, Build: func(ctx context.Context, s fleet.Source) (fleet.Built, error) {
+		Say: terminal.Log, Build: func(ctx context.Context, s fleet.Source) (fleet.Setup, error) {
 			e, err := open(s)
 			if err != nil {
-				return fleet.Built{}, err
+				return fleet.Setup{}, err
 			}
 			e.Device, e.Threads = f.device, f.threads
 			return f.build(ctx, e)

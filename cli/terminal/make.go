@@ -21,9 +21,10 @@ type Display struct {
 	Name  string // of the model, in the trace
 }
 
-// MakeSamples makes samples of a job and puts them to out; see outputs.Make. h's own hooks run too.
-// The first signal ends it after a step with an error that is outputs.ErrStopped; see WithSignals.
-func (s Display) MakeSamples(ctx context.Context, j *outputs.Job, list []runs.Range,
+// MakeSamples makes samples of a job and puts them to out; see outputs.MakeSamples. h's own hooks
+// run too. The first signal ends it after a step with an error that is outputs.ErrStopped; see
+// WithSignals.
+func (s Display) MakeSamples(ctx context.Context, j *outputs.Job, list []runs.Span,
 	out outputs.Output, h outputs.Hooks) error {
 	trace, err := outputs.OpenTrace(s.Trace, s.Name, j, Log)
 	if err != nil {
@@ -50,7 +51,7 @@ func (s Display) MakeSamples(ctx context.Context, j *outputs.Job, list []runs.Ra
 		return trace.Step(step)
 	}
 	h.Stop = func() bool { return StopRequested(ctx) }
-	ran := outputs.Make(ctx, j, list, out, h)
+	ran := outputs.MakeSamples(ctx, j, list, out, h)
 	p.Close()
 	if errors.Is(ran, outputs.ErrStopped) {
 		Log(ran.Error())
@@ -63,8 +64,8 @@ func (s Display) MakeSamples(ctx context.Context, j *outputs.Job, list []runs.Ra
 
 // countSamples returns a Progress of samples, or of the steps of the only one, and what counts a
 // step.
-func countSamples(j *outputs.Job, list []runs.Range) (*Progress, func(*generate.Step)) {
-	n := outputs.Count(list)
+func countSamples(j *outputs.Job, list []runs.Span) (*Progress, func(*generate.Step)) {
+	n := outputs.CountSamples(list)
 	if n <= 1 {
 		p := NewProgress("steps", max(1, j.Steps(list)))
 		return p, func(*generate.Step) { p.Add(1) }
@@ -89,7 +90,7 @@ func countSamples(j *outputs.Job, list []runs.Range) (*Progress, func(*generate.
 
 // EnlargePictures draws enlarged pictures and shows a Progress. The first signal ends it.
 func EnlargePictures(ctx context.Context, out *outputs.Pictures) error {
-	p := NewProgress("images", int64(outputs.Count(out.Rest())))
+	p := NewProgress("images", int64(outputs.CountSamples(out.Missing())))
 	defer p.Close()
 	err := out.Enlarge(ctx, func() { p.Add(1) })
 	if StopRequested(ctx) {

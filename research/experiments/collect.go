@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"unmask/internal/atomicfile"
-	"unmask/internal/durable"
 	"unmask/internal/jsonline"
+	"unmask/runs"
 )
 
 // PointStore keeps the results of a plan's points in a journal, in any order of arrival: output i
@@ -125,7 +125,7 @@ func (j *Journal) rewrite(results []Result) error {
 		return err
 	}
 	var err error
-	j.log, _, err = durable.OpenLog(durable.OS{}, j.name, nil)
+	j.log, _, err = runs.OpenLog(j.name, nil)
 	j.Results = results
 	return err
 }

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 
 	"unmask/internal/atomicfile"
-	"unmask/internal/durable"
 	"unmask/internal/jsonline"
+	"unmask/runs"
 )
 
 // ErrStopped is the error of a run that its progress function stopped; measured results are in the
@@ -30,7 +30,7 @@ type Journal struct {
 
 	name     string
 	settings Settings
-	log      *durable.Log
+	log      *runs.Log
 	unlock   func() error
 }
 
@@ -45,7 +45,7 @@ func OpenJournal(name string, s Settings) (_ *Journal, err error) {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is a %s, want a file", name, atomicfile.Kind(info))
 	}
-	unlock, err := durable.LockBeside(durable.OS{}, name)
+	unlock, err := runs.LockBeside(name)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func OpenJournal(name string, s Settings) (_ *Journal, err error) {
 		return nil, err
 	}
 	var data []byte
-	if j.log, data, err = durable.OpenLog(durable.OS{}, name, first); err != nil {
+	if j.log, data, err = runs.OpenLog(name, first); err != nil {
 		return nil, err
 	}
 	if bytes.HasPrefix(first, data) { // cut within its first line, or empty
@@ -81,7 +81,7 @@ func OpenJournal(name string, s Settings) (_ *Journal, err error) {
 
 // same returns an error if settings differ.
 func same(there, now Settings) error {
-	for _, name := range durable.Settings(there).Differing(durable.Settings(now)) {
+	for _, name := range runs.Settings(there).DifferingNames(runs.Settings(now)) {
 		if there[name] != now[name] {
 			return fmt.Errorf("was begun with %s %q, found %q: want the same, or another file", name,
 				there[name], now[name])
@@ -125,7 +125,7 @@ func CheckJournals(dir string, kinds ...string) error {
 
 // parse returns the contents of the whole lines and their size in bytes.
 func parse(data []byte) (h header, results []Result, size int, err error) {
-	lines, size := durable.WholeLines(data)
+	lines, size := runs.WholeLines(data)
 	if len(lines) == 0 || jsonline.DecodeStrict(lines[0], &h) != nil || h.Settings == nil {
 		return h, nil, 0, errors.New("line 1 has no settings: not results of unmask sweep")
 	}

@@ -30,7 +30,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	err = outputs.Make(ctx, job, rest, texts, outputs.Hooks{})
+	err = outputs.MakeSamples(ctx, job, rest, texts, outputs.Hooks{})
 	if err := cmp.Or(err, texts.Close(err)); err != nil {
 		panic(err)
 	}

@@ -62,9 +62,9 @@ func (j *Job) beginPictures() (err error) {
 	return err
 }
 
-// Lost returns how much the model's codes change what is kept of a picture, 0 to 255 in the mean: 0
-// if nothing is kept or it is put back.
-func (j *Job) Lost() (float64, error) {
+// RoundTripLoss returns how much the model's codes change what is kept of a picture, 0 to 255 in
+// the mean: 0 if nothing is kept or it is put back.
+func (j *Job) RoundTripLoss() (float64, error) {
 	in := j.request.Image
 	switch {
 	case j.larger != nil:
@@ -86,7 +86,7 @@ func (j *Job) Enlarges() bool { return j.larger != nil }
 func (j *Job) together() bool { return j.Model.Text == nil || !j.Requests.Listed() }
 
 // requests returns the requests of samples.
-func (j *Job) requests(list []runs.Range) iter.Seq[generate.Request] {
+func (j *Job) requests(list []runs.Span) iter.Seq[generate.Request] {
 	return func(yield func(generate.Request) bool) {
 		for _, r := range list {
 			for i := r.First; i < r.First+r.N; i++ {
@@ -108,15 +108,15 @@ func (j *Job) about(err error) error {
 
 // Steps returns the most steps that samples take; a batch's steps count once. It is 0 if samples
 // are at different steps.
-func (j *Job) Steps(list []runs.Range) int64 {
+func (j *Job) Steps(list []runs.Span) int64 {
 	if !j.together() {
 		return 0
 	}
-	return int64(j.Run.Steps) * int64((Count(list)+j.Run.Batch-1)/j.Run.Batch)
+	return int64(j.Run.Steps) * int64((CountSamples(list)+j.Run.Batch-1)/j.Run.Batch)
 }
 
-// Count returns the number of samples in a list.
-func Count(list []runs.Range) (n int) {
+// CountSamples returns the number of samples in a list.
+func CountSamples(list []runs.Span) (n int) {
 	for _, r := range list {
 		n += r.N
 	}
@@ -148,28 +148,39 @@ func (j *Job) Settings(precision string) (runs.Settings, error) {
 	return s, nil
 }
 
-// Put receives an output of a job: its index, its seed, and its file or its line.
-type Put = func(i int, seed uint64, data []byte) error
+// NewSettings returns the settings of a run of samples of r alone, without a list of inputs or a
+// picture to begin with: the model's identity (its fingerprint, or the name of an exact one), the
+// precision, and what r has, with its recipe in canonical text. r must be complete, see
+// generate.Request.Check.
+func NewSettings(identity, precision string, r generate.Request) runs.Settings {
+	s := runs.Settings(r.Identity())
+	s["model"] = identity
+	s["precision"] = precision
+	return s
+}
+
+// PutFunc receives an output of a job: its index, its seed, and its file or its line.
+type PutFunc = func(i int, seed uint64, data []byte) error
 
 // MakeTexts makes texts first to first+count-1 and passes each one's line to put: byte for byte
 // those in a file of lines of the run.
-func (j *Job) MakeTexts(ctx context.Context, first, count int, put Put) error {
+func (j *Job) MakeTexts(ctx context.Context, first, count int, put PutFunc) error {
 	t := &Texts{j: j, each: put}
-	return Make(ctx, j.part(count), []runs.Range{{First: first, N: count}}, t, Hooks{})
+	return MakeSamples(ctx, j.part(count), []runs.Span{{First: first, N: count}}, t, Hooks{})
 }
 
 // MakePictures makes pictures first to first+count-1 and passes each one's file to put: byte for
 // byte those in a folder of the run.
-func (j *Job) MakePictures(ctx context.Context, first, count int, put Put) error {
+func (j *Job) MakePictures(ctx context.Context, first, count int, put PutFunc) error {
 	p, err := j.part(count).openPictures(PictureOptions{},
-		[]runs.Range{{First: first, N: count}}, put)
+		[]runs.Span{{First: first, N: count}}, put)
 	if err != nil {
 		return err
 	}
 	if j.larger != nil {
 		return p.Enlarge(ctx, nil)
 	}
-	return Make(ctx, p.j, p.list, p, Hooks{})
+	return MakeSamples(ctx, p.j, p.list, p, Hooks{})
 }
 
 // part returns the job of some of the samples, which need no larger batches.

@@ -65,18 +65,18 @@ func (s *Stopped) Error() string {
 // Is reports whether target is ErrStopped.
 func (s *Stopped) Is(target error) bool { return target == ErrStopped }
 
-// Ended returns the error of a run whose outputs were closed: the run's, unless it was only
+// RunError returns the error of a run whose outputs were closed: the run's, unless it was only
 // stopped, and otherwise that of closing them.
-func Ended(ran, closed error) error {
+func RunError(ran, closed error) error {
 	if closed != nil && (ran == nil || errors.Is(ran, ErrStopped)) {
 		return closed
 	}
 	return ran
 }
 
-// Make makes samples of a job and puts them to out. Samples of a list of texts are put in the order
-// in which they finish, all others batch by batch.
-func Make(ctx context.Context, j *Job, list []runs.Range, out Output, h Hooks) error {
+// MakeSamples makes samples of a job and puts them to out. Samples of a list of texts are put in
+// the order in which they finish, all others batch by batch.
+func MakeSamples(ctx context.Context, j *Job, list []runs.Span, out Output, h Hooks) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	put, finish := out.Put, func() error { return nil }
@@ -87,7 +87,7 @@ func Make(ctx context.Context, j *Job, list []runs.Range, out Output, h Hooks) e
 	return cmp.Or(finish(), failed)
 }
 
-func (j *Job) make(ctx context.Context, list []runs.Range, put func([]Sample) error,
+func (j *Job) make(ctx context.Context, list []runs.Span, put func([]Sample) error,
 	h Hooks) error {
 	var openings traces.Openings
 	at := Stopped{Steps: int(j.Steps(list))}
@@ -135,7 +135,7 @@ func (j *Job) make(ctx context.Context, list []runs.Range, put func([]Sample) er
 }
 
 // sample returns the sample that a sequence is.
-func (j *Job) sample(q generate.Progress, list []runs.Range, o *traces.Openings) Sample {
+func (j *Job) sample(q generate.Progress, list []runs.Span, o *traces.Openings) Sample {
 	s := Sample{Index: index(list, q.Number), Seed: q.Seed, Tokens: slices.Clone(q.Tokens),
 		Steps: q.N, Seconds: q.Seconds, Evaluated: q.Evaluated, Choices: q.Choices,
 		Opening: o.Take(q.Number), Unfinished: !q.Done}
@@ -147,7 +147,7 @@ func (j *Job) sample(q generate.Progress, list []runs.Range, o *traces.Openings)
 }
 
 // index returns sample n of a list.
-func index(list []runs.Range, n int) int {
+func index(list []runs.Span, n int) int {
 	for n >= list[0].N {
 		n, list = n-list[0].N, list[1:]
 	}

@@ -55,7 +55,7 @@ func TestStopped(t *testing.T) {
 	for _, behind := range []bool{false, true} {
 		made := 0
 		var c collected
-		err := outputs.Make(t.Context(), j, []runs.Range{{N: j.Run.N}}, &c, outputs.Hooks{
+		err := outputs.MakeSamples(t.Context(), j, []runs.Span{{N: j.Run.N}}, &c, outputs.Hooks{
 			Behind: behind, Step: func(*generate.Step) error { made++; return nil },
 			Stop: func() bool { return made == 6 }})
 		require.ErrorIs(t, err, outputs.ErrStopped)
@@ -74,7 +74,7 @@ func TestOutputFails(t *testing.T) {
 	full := errors.New("the disk is full")
 	for _, behind := range []bool{false, true} {
 		c := collected{fail: full}
-		err := outputs.Make(context.Background(), j, []runs.Range{{N: j.Run.N}}, &c,
+		err := outputs.MakeSamples(context.Background(), j, []runs.Span{{N: j.Run.N}}, &c,
 			outputs.Hooks{Behind: behind})
 		require.ErrorIs(t, err, full)
 		require.Len(t, c.samples, 1)
@@ -85,7 +85,8 @@ func TestOutputFails(t *testing.T) {
 func TestNothingToDo(t *testing.T) {
 	j := exact(t, unmask.Request{Tokens: []int32{0, 1, 2, 0, 1, 2, 0, 1}}, 1, 0)
 	var c collected
-	require.NoError(t, outputs.Make(t.Context(), j, []runs.Range{{N: j.Run.N}}, &c, outputs.Hooks{}))
+	require.NoError(t, outputs.MakeSamples(t.Context(), j, []runs.Span{{N: j.Run.N}}, &c,
+		outputs.Hooks{}))
 	require.Len(t, c.samples, 1)
 	require.Equal(t, j.Run.Known, c.samples[0].Tokens)
 	require.Zero(t, c.samples[0].Steps)
@@ -103,7 +104,7 @@ func TestLinesGoOn(t *testing.T) {
 		rest, err := texts.Begin(j, s)
 		require.NoError(t, err)
 		made := 0
-		err = outputs.Make(t.Context(), j, rest, texts, outputs.Hooks{
+		err = outputs.MakeSamples(t.Context(), j, rest, texts, outputs.Hooks{
 			Step: func(*generate.Step) error { made++; return nil },
 			Stop: func() bool { return made == stop }})
 		require.NoError(t, texts.Close(err))
@@ -122,7 +123,7 @@ func TestLinesGoOn(t *testing.T) {
 func TestTextsInAnyOrder(t *testing.T) {
 	j := exact(t, steps("2"), 3, 0)
 	var c collected
-	require.NoError(t, outputs.Make(t.Context(), j, []runs.Range{{N: 3}}, &c, outputs.Hooks{}))
+	require.NoError(t, outputs.MakeSamples(t.Context(), j, []runs.Span{{N: 3}}, &c, outputs.Hooks{}))
 	wrote := func(as string, ran error, order ...int) string {
 		name := filepath.Join(t.TempDir(), "out.fasta")
 		texts, err := outputs.NewTexts(outputs.TextOptions{Name: name})
@@ -168,14 +169,14 @@ func TestPicturesInAnyOrder(t *testing.T) {
 		var b bytes.Buffer
 		p, err := outputs.OpenPictures(j, outputs.PictureOptions{Dir: dir, Settings: s, Lines: &b})
 		require.NoError(t, err)
-		require.Len(t, p.Rest(), 1)
+		require.Len(t, p.Missing(), 1)
 		for _, s := range made {
 			require.NoError(t, p.Put([]outputs.Sample{s}))
 		}
 		written, err := p.Close(nil)
 		require.NoError(t, err)
 		require.Equal(t, []string{dir}, written)
-		require.Equal(t, n, p.Made())
+		require.Equal(t, n, p.Written())
 		manifests = append(manifests, read(t, filepath.Join(dir, "manifest.jsonl")))
 		lines = append(lines, strings.ReplaceAll(b.String(), dir, ""))
 	}
@@ -191,7 +192,7 @@ func TestStoppedInAStep(t *testing.T) {
 	defer cancel()
 	made, asked := 0, false
 	var c collected
-	err := outputs.Make(ctx, j, []runs.Range{{N: j.Run.N}}, &c, outputs.Hooks{
+	err := outputs.MakeSamples(ctx, j, []runs.Span{{N: j.Run.N}}, &c, outputs.Hooks{
 		Step: func(*generate.Step) error {
 			if made++; made == 2 {
 				cancel()

@@ -54,17 +54,17 @@ type PictureOptions struct {
 	Say func(line string) // receives messages; may be nil
 }
 
-// Pictures is an Output of pictures. They are written in the order of Rest, whatever the order in
-// which they finish. One goroutine at a time may use one.
+// Pictures is an Output of pictures. They are written in the order of Missing, whatever the order
+// in which they finish. One goroutine at a time may use one.
 type Pictures struct {
 	o     PictureOptions
 	j     *Job
 	size  image.Point
-	list  []runs.Range
+	list  []runs.Span
 	early map[int]Sample // samples that came before their turn
 	next  []int          // indexes in the order of writing
 
-	each    Put // receives each picture's file, in place of a folder or a sheet; nil: none
+	each    PutFunc // receives each picture's file, in place of a folder or a sheet; nil: none
 	folder  *runs.Folder
 	pending map[int]bool // indexes missing in the folder
 	sheet   *images.Sheet
@@ -83,10 +83,10 @@ func CheckFolder(dir string, s runs.Shard) error {
 
 // OpenPictures returns an output for the pictures of a job. The caller closes it.
 func OpenPictures(j *Job, o PictureOptions) (*Pictures, error) {
-	return j.openPictures(o, []runs.Range{{N: j.Run.N}}, nil)
+	return j.openPictures(o, []runs.Span{{N: j.Run.N}}, nil)
 }
 
-func (j *Job) openPictures(o PictureOptions, list []runs.Range, each Put) (*Pictures, error) {
+func (j *Job) openPictures(o PictureOptions, list []runs.Span, each PutFunc) (*Pictures, error) {
 	width, height, err := j.Model.Pictures.Size()
 	if err != nil {
 		return nil, err
@@ -143,18 +143,18 @@ func (p *Pictures) openFolder() (err error) {
 	if done := end - first - len(p.pending); done > 0 {
 		p.o.Say(fmt.Sprintf("%d of %d images are there", done, end-first))
 	}
-	p.list = p.folder.Rest(p.j.Run.N, model.Indexes(0, p.film.Len()))
+	p.list = p.folder.Missing(p.j.Run.N, model.Indexes(0, p.film.Len()))
 	return nil
 }
 
-// Rest returns the samples for Make that are still to be made.
-func (p *Pictures) Rest() []runs.Range { return p.list }
+// Missing returns the samples for Make that are still to be made.
+func (p *Pictures) Missing() []runs.Span { return p.list }
 
-// Made returns the number of pictures finished and written.
-func (p *Pictures) Made() int { return p.made }
+// Written returns the number of pictures finished and written.
+func (p *Pictures) Written() int { return p.made }
 
-// Film records a step for the film; it is a Hooks.Step.
-func (p *Pictures) Film(step *generate.Step) error {
+// RecordFilm records a step for the film; it is a Hooks.Step.
+func (p *Pictures) RecordFilm(step *generate.Step) error {
 	for _, q := range step.Sequences {
 		p.film.Add(q.Sequence)
 	}

@@ -58,7 +58,7 @@ type TextOptions struct {
 type Texts struct {
 	o       TextOptions
 	j       *Job
-	each    Put // receives each line of a file of lines, without its newline; nil: none
+	each    PutFunc // receives each line of a file of lines, without its newline; nil: none
 	file    *atomicfile.File
 	lines   *runs.Lines
 	held    map[int][]byte // finished texts of file, by index, while earlier ones are missing
@@ -95,11 +95,11 @@ func NewTexts(o TextOptions) (*Texts, error) {
 
 // Begin sets the job and returns the samples still to be made, which are all unless a file of lines
 // is continued. s are the settings of a file of lines and must be those that it was begun with.
-func (t *Texts) Begin(j *Job, s runs.Settings) ([]runs.Range, error) {
+func (t *Texts) Begin(j *Job, s runs.Settings) ([]runs.Span, error) {
 	t.j = j
 	n := j.Run.N
 	if !isLines(t.o.Name) {
-		return []runs.Range{{N: n}}, nil
+		return []runs.Span{{N: n}}, nil
 	}
 	var err error
 	if t.lines, err = runs.OpenLines(t.o.Name, s, t.o.Shard, n); err != nil {
@@ -109,7 +109,7 @@ func (t *Texts) Begin(j *Job, s runs.Settings) ([]runs.Range, error) {
 	if done := min(t.lines.Done(), end) - first; done > 0 {
 		t.o.Say(fmt.Sprintf("%d of %d samples are there", done, end-first))
 	}
-	return []runs.Range{t.lines.Rest(n)}, nil
+	return []runs.Span{t.lines.Missing(n)}, nil
 }
 
 // Put implements Output. A stream receives unfinished texts too; a file does not.

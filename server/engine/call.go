@@ -98,8 +98,8 @@ type Member struct {
 	done     bool
 }
 
-// Call returns the call of a Spec. It has not begun. The error is about the steps of a sequence.
-func (e *Engine) Call(spec Spec) (*Call, error) {
+// NewCall returns the call of a Spec. It has not begun. The error is about the steps of a sequence.
+func (e *Engine) NewCall(spec Spec) (*Call, error) {
 	c := &Call{Spec: spec, engine: e, changed: make(chan struct{}), finished: make(chan struct{})}
 	for i, q := range spec.Sequences {
 		m, err := newMember(c, i, q)
@@ -155,7 +155,7 @@ func (m *Member) Start() []int32 { return m.Request.Start(m.call.engine.spec) }
 
 // Events returns the steps of the member, if the call has kept them.
 func (m *Member) Events() (list []Event) {
-	events, _, _ := m.call.Since(0)
+	events, _, _ := m.call.EventsFrom(0)
 	for _, e := range events {
 		if e.Choice == m.choice {
 			list = append(list, e)
@@ -175,12 +175,12 @@ func (m *Member) left() int64 {
 // eventBytes is about how many bytes of memory a position that opens takes.
 const eventBytes = 128
 
-// MaxEvents bounds what the steps of a call take in memory, in bytes: samplers that mask again may
-// have any number of them.
-const MaxEvents = 32 << 20
+// MaxEventBytes bounds what the steps of a call take in memory, in bytes: samplers that mask again
+// may have any number of them.
+const MaxEventBytes = 32 << 20
 
-// Forgot reports whether the call has dropped its steps because there were too many.
-func (c *Call) Forgot() bool {
+// DroppedEvents reports whether the call has dropped its steps because there were too many.
+func (c *Call) DroppedEvents() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lost
@@ -190,8 +190,8 @@ func (c *Call) Forgot() bool {
 func (c *Call) add(e Event) {
 	c.mu.Lock()
 	c.bytes += int64(len(e.Opened)+len(e.Closed)+1) * eventBytes
-	if c.lost = c.lost || c.bytes > MaxEvents; c.lost {
-		c.events, c.bytes = nil, MaxEvents+1 // who wants no steps gets the answer all the same
+	if c.lost = c.lost || c.bytes > MaxEventBytes; c.lost {
+		c.events, c.bytes = nil, MaxEventBytes+1 // who wants no steps gets the answer all the same
 	} else {
 		c.events = append(c.events, e)
 	}
@@ -228,13 +228,13 @@ func (c *Call) makeAnswer() (a Answer, err error) {
 	return c.Answer()
 }
 
-// Since returns the steps from number from on, and whether there will be no more. changed is closed
-// when there are.
-func (c *Call) Since(from int) (events []Event, done bool, changed <-chan struct{}) {
+// EventsFrom returns the steps from number n on, and whether there will be no more. changed is
+// closed when there are.
+func (c *Call) EventsFrom(n int) (events []Event, done bool, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	from = min(from, len(c.events))
-	return c.events[from:len(c.events):len(c.events)], c.done, c.changed
+	n = min(n, len(c.events))
+	return c.events[n:len(c.events):len(c.events)], c.done, c.changed
 }
 
 // Finished is closed when the call is done.
@@ -271,8 +271,8 @@ func (c *Call) watch() bool {
 	return err == nil
 }
 
-// Watching returns how many watch the call.
-func (c *Call) Watching() int { return int(c.watchers.Load()) }
+// Watchers returns how many watch the call.
+func (c *Call) Watchers() int { return int(c.watchers.Load()) }
 
 // Times returns how long the call waited and ran, 0 before it is done; of one that failed until
 // now.
@@ -341,8 +341,8 @@ func (c *Call) GivenWay() (n int) {
 	return n
 }
 
-// Evaluated sums the passes and rows of the members of a call that is done.
-func (c *Call) Evaluated() (e generate.Evaluated) {
+// Work sums the passes and rows of the members of a call that is done.
+func (c *Call) Work() (e generate.Evaluated) {
 	for _, m := range c.Members {
 		e.Add(m.Evaluated)
 	}

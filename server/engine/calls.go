@@ -34,7 +34,7 @@ func (s *Calls) Begin(c *Call) (_ *Call, hit bool, err error) {
 		return nil, false, shuttingDown()
 	}
 	if old, ok := s.kept.Get(c.Key); ok && old.watch() {
-		s.stats.Hit()
+		s.stats.AnswerReused()
 		return old, true, nil
 	}
 	if old := s.inflight[c.Key]; old != nil && old.watch() {
@@ -60,7 +60,7 @@ func (s *Calls) Unwatch(c *Call) {
 		delete(s.inflight, c.Key)
 	}
 	if c.end(nil, refuse(Cancelled, "the request was cancelled")) {
-		s.stats.Cancelled("client")
+		s.stats.CallCancelled("client")
 		c.engine.wake()
 	}
 }
@@ -80,18 +80,18 @@ func (s *Calls) finish(c *Call) {
 	})
 }
 
-// Kept returns the finished call of a key, nil if it was not kept.
-func (s *Calls) Kept(key string) *Call {
+// Lookup returns the finished call of a key, nil if it was not kept.
+func (s *Calls) Lookup(key string) *Call {
 	c, _ := s.kept.Get(key)
 	return c
 }
 
-// Watching returns how many clients wait for calls that are not done.
-func (s *Calls) Watching() (n int) {
+// Watchers returns how many clients wait for calls that are not done.
+func (s *Calls) Watchers() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.inflight {
-		n += c.Watching()
+		n += c.Watchers()
 	}
 	return n
 }

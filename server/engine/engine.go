@@ -58,14 +58,14 @@ const maxQueued = 600
 
 // Stats counts what engines do. Its methods may be called concurrently.
 type Stats interface {
-	Queued(wait time.Duration)                 // of a call that begins
-	FirstStep(wait time.Duration)              // of a call that made its first step
-	Pass(seconds float64, rows, sequences int) // one step of all that took part
-	Opened(positions int)                      // by a step
-	Evaluated(generate.Evaluated)              // for a sequence that is done
-	Repeated()                                 // a pass for one sequence alone
-	Cancelled(why string)                      // a call given up
-	Hit()                                      // an answer that was there already
+	CallBegan(wait time.Duration)                  // its first step begins
+	FirstStepDone(wait time.Duration)              // by a call
+	PassDone(seconds float64, rows, sequences int) // one step of all that took part
+	PositionsOpened(positions int)                 // by a step
+	SequenceDone(generate.Evaluated)               // for a sequence that is done
+	PassRepeated()                                 // a pass for one sequence alone
+	CallCancelled(why string)                      // a call given up
+	AnswerReused()                                 // an answer that was there already
 }
 
 // New returns an engine, whose Run makes the steps of calls.
@@ -209,8 +209,8 @@ func (e *Engine) before(c *Call) (calls int, rows int64) {
 	return calls, rows
 }
 
-// Waits returns how much waits: calls that have not begun, and rows of all.
-func (e *Engine) Waits() (calls int, rows int64) {
+// Backlog returns how much waits: calls that have not begun, and rows of all.
+func (e *Engine) Backlog() (calls int, rows int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, c := range e.calls {
@@ -300,10 +300,10 @@ func (e *Engine) sweep() {
 				"the request took %.4g seconds, want at most that; it reached step %d of %d",
 				c.Limit.Sub(c.Created).Seconds(), step, steps)
 			if c.end(nil, err) {
-				e.o.Calls.stats.Cancelled("deadline")
+				e.o.Calls.stats.CallCancelled("deadline")
 			}
 		}
-		if _, done, _ := c.Since(0); done && !c.ended {
+		if _, done, _ := c.EventsFrom(0); done && !c.ended {
 			e.release(c)
 		}
 		return c.ended

@@ -25,14 +25,14 @@ type counted struct {
 	cancelled []string
 }
 
-func (c *counted) Queued(time.Duration)         {}
-func (c *counted) FirstStep(time.Duration)      {}
-func (c *counted) Pass(float64, int, int)       {}
-func (c *counted) Opened(int)                   {}
-func (c *counted) Repeated()                    {}
-func (c *counted) Evaluated(generate.Evaluated) { c.mu.Lock(); c.sequences++; c.mu.Unlock() }
-func (c *counted) Hit()                         { c.mu.Lock(); c.hits++; c.mu.Unlock() }
-func (c *counted) Cancelled(why string) {
+func (c *counted) CallBegan(time.Duration)         {}
+func (c *counted) FirstStepDone(time.Duration)     {}
+func (c *counted) PassDone(float64, int, int)      {}
+func (c *counted) PositionsOpened(int)             {}
+func (c *counted) PassRepeated()                   {}
+func (c *counted) SequenceDone(generate.Evaluated) { c.mu.Lock(); c.sequences++; c.mu.Unlock() }
+func (c *counted) AnswerReused()                   { c.mu.Lock(); c.hits++; c.mu.Unlock() }
+func (c *counted) CallCancelled(why string) {
 	c.mu.Lock()
 	c.cancelled = append(c.cancelled, why)
 	c.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *setup) call(seed uint64, limit time.Duration) *engine.Call {
 	q, err := s.m.Prepare(s.Context(), unmask.Request{Seed: seed})
 	require.NoError(s, err)
 	var c *engine.Call
-	c, err = s.engine.Call(engine.Spec{Key: fmt.Sprint(seed), Sequences: []generate.Request{q},
+	c, err = s.engine.NewCall(engine.Spec{Key: fmt.Sprint(seed), Sequences: []generate.Request{q},
 		Created: s.now, Limit: s.now.Add(limit),
 		Answer: func() (engine.Answer, error) { return tokens(c.Members[0].Tokens), nil }})
 	require.NoError(s, err)
@@ -95,7 +95,7 @@ func TestEqualCallsShareOne(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, hit)
 	require.Same(t, first, second)
-	require.Equal(t, 2, first.Watching())
+	require.Equal(t, 2, first.Watchers())
 	go s.engine.Run()
 	require.NoError(t, first.Wait(t.Context()))
 	answer, err := first.Result()
@@ -116,7 +116,7 @@ func TestEqualCallsShareOne(t *testing.T) {
 			require.Equal(t, tokens(step.Sequences[0].Tokens), answer)
 		}
 	}
-	events, done, _ := first.Since(0)
+	events, done, _ := first.EventsFrom(0)
 	require.True(t, done)
 	require.Equal(t, events, first.Members[0].Events())
 }

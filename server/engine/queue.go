@@ -240,9 +240,10 @@ type visit struct {
 	begin, end chan struct{}
 }
 
-// Visit waits for a turn to use the model, and returns the function that ends it. A turn should be
-// about one pass. Owners take turns for their visits and calls alike.
-func (e *Engine) Visit(ctx context.Context, owner string, since time.Time) (end func(), err error) {
+// AwaitTurn waits for a turn to use the model, and returns the function that ends it. A turn should
+// be about one pass. Owners take turns for their visits and calls alike.
+func (e *Engine) AwaitTurn(ctx context.Context, owner string, since time.Time) (end func(),
+	err error) {
 	v := &visit{owner: queueOf(owner, false), since: since, begin: make(chan struct{}),
 		end: make(chan struct{})}
 	end = sync.OnceFunc(func() { close(v.end) })

@@ -22,7 +22,7 @@ func (e *Engine) tick(picked []*Member) {
 		e.step(members, i)
 	}
 	took := e.o.Now().Sub(began).Seconds()
-	e.o.Calls.stats.Pass(took, rows, len(picked))
+	e.o.Calls.stats.PassDone(took, rows, len(picked))
 	for _, c := range e.settle(picked, float64(rows), max(took, 1e-6)) {
 		c.mu.Lock()
 		c.waited, c.ran = c.begun.Sub(c.Created), e.passed.Sub(c.begun)
@@ -39,7 +39,7 @@ func (e *Engine) begin(picked []*Member, now time.Time) (rows int) {
 		rows += m.rows
 		if c := m.call; c.begun.IsZero() {
 			c.begun = now
-			e.o.Calls.stats.Queued(now.Sub(c.Created))
+			e.o.Calls.stats.CallBegan(now.Sub(c.Created))
 		}
 	}
 	return rows
@@ -114,7 +114,7 @@ func (e *Engine) step(members []*Member, pool int) {
 			continue
 		}
 		if len(in) > 1 {
-			e.o.Calls.stats.Repeated()
+			e.o.Calls.stats.PassRepeated()
 			if moved, err = e.try(p, []*generate.Sequence{q}); err == nil {
 				if len(moved) > 0 {
 					e.recordStep(owners[q], q)
@@ -169,13 +169,13 @@ func (e *Engine) recordStep(m *Member, q *generate.Sequence) {
 	did := Event{Choice: m.choice, Step: traces.NewStep(q, e.tokenizer)}
 	did.Closed = slices.Clone(did.Closed)
 	m.N, m.Evaluated, m.Choices, m.GivenWay = q.N, q.Evaluated, q.Choices, q.GivenWay
-	e.o.Calls.stats.Opened(len(q.Opened))
+	e.o.Calls.stats.PositionsOpened(len(q.Opened))
 	if q.N <= 1 && m.choice == 0 {
-		e.o.Calls.stats.FirstStep(e.o.Now().Sub(c.Created))
+		e.o.Calls.stats.FirstStepDone(e.o.Now().Sub(c.Created))
 	}
 	if q.Done {
 		m.Tokens = slices.Clone(q.Tokens)
-		e.o.Calls.stats.Evaluated(q.Evaluated)
+		e.o.Calls.stats.SequenceDone(q.Evaluated)
 		e.remove(m)
 		m.done = true
 	}

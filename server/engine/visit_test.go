@@ -12,12 +12,12 @@ import (
 func TestVisitsTakeTurns(t *testing.T) {
 	s := newSetup(t, 10)
 	go s.engine.Run()
-	first, err := s.engine.Visit(t.Context(), "a", s.now)
+	first, err := s.engine.AwaitTurn(t.Context(), "a", s.now)
 	require.NoError(t, err)
 	served := make(chan string, 5)
 	visit := func(owner string, since time.Time) {
 		go func() {
-			end, err := s.engine.Visit(t.Context(), owner, since)
+			end, err := s.engine.AwaitTurn(t.Context(), owner, since)
 			if err == nil {
 				served <- owner
 				end()
@@ -34,7 +34,7 @@ func TestVisitsTakeTurns(t *testing.T) {
 		time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = s.engine.Visit(ctx, "c", s.now)
+	_, err = s.engine.AwaitTurn(ctx, "c", s.now)
 	require.ErrorIs(t, err, context.Canceled)
 	c, _, err := s.calls.Begin(s.call(1, time.Hour))
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package durable
+package runs
 
 import (
 	"bytes"
@@ -12,14 +12,14 @@ import (
 // appended whole and synced, so that a crash damages at most the last one.
 type Log struct {
 	name string
-	file File
+	file openFile
 	size int64
 }
 
 // OpenLog opens or creates the log at name, whose lock the caller holds. A new one begins with the
 // line header, which appears together with the file. data is the whole content; the caller checks
 // its WholeLines and removes what follows them with Cut.
-func OpenLog(fsys FS, name string, header []byte) (_ *Log, data []byte, err error) {
+func openLog(fsys fileSystem, name string, header []byte) (_ *Log, data []byte, err error) {
 	dir, base := filepath.Split(name)
 	dir = filepath.Clean(dir)
 	_, exists, err := regular(fsys, name)
@@ -100,7 +100,7 @@ func (l *Log) Append(line []byte) error {
 
 // appendSynced appends data to a file of *size bytes, updates *size, and syncs. It takes back an
 // incomplete write.
-func appendSynced(f File, size *int64, data []byte) error {
+func appendSynced(f openFile, size *int64, data []byte) error {
 	if _, err := f.WriteAt(data, *size); err != nil {
 		_ = f.Truncate(*size) // if this fails, opening the file repairs it
 		return err

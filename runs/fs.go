@@ -1,12 +1,4 @@
-// Package durable keeps the output of long runs: a folder of files or one file of lines, with a
-// manifest of finished outputs. A run may stop at any point, by a signal, a full disk or a power
-// cut; started again with the same settings it continues, and its output is byte for byte that of
-// an uninterrupted run.
-//
-// Each output is written in this order: write a temporary file, fsync, rename, fsync the directory,
-// then append the manifest line {index, seed, sha256} and fsync it. So a crash cannot take back an
-// output that has a line, and an output without a line is made again.
-package durable
+package runs
 
 import (
 	"cmp"
@@ -23,10 +15,10 @@ import (
 	"unmask/internal/atomicfile"
 )
 
-// FS is the filesystem as used by a run. Tests inject faults here.
-type FS interface {
+// fileSystem is the filesystem as used by a run. Tests inject faults here.
+type fileSystem interface {
 	Mkdir(name string) error
-	OpenFile(name string, flag int) (File, error)
+	OpenFile(name string, flag int) (openFile, error)
 	Rename(from, to string) error
 	Link(from, to string) error            // gives a file a second name
 	Remove(name string) error              // a file, or a directory that is empty
@@ -37,8 +29,8 @@ type FS interface {
 	Lock(name string) (unlock func() error, err error)
 }
 
-// File is an open file.
-type File interface {
+// openFile is an open file.
+type openFile interface {
 	io.Reader
 	io.WriterAt
 	io.Closer
@@ -47,14 +39,14 @@ type File interface {
 	Sync() error
 }
 
-// OS is the system's filesystem.
-type OS struct{}
+// osFiles is the system's filesystem.
+type osFiles struct{}
 
 // Mkdir makes a directory.
-func (OS) Mkdir(name string) error { return os.Mkdir(name, 0o777) }
+func (osFiles) Mkdir(name string) error { return os.Mkdir(name, 0o777) }
 
 // OpenFile opens a file with the flags of package os.
-func (OS) OpenFile(name string, flag int) (File, error) {
+func (osFiles) OpenFile(name string, flag int) (openFile, error) {
 	f, err := os.OpenFile(name, flag, 0o666)
 	if err != nil {
 		return nil, err
@@ -63,19 +55,19 @@ func (OS) OpenFile(name string, flag int) (File, error) {
 }
 
 // Rename replaces to.
-func (OS) Rename(from, to string) error { return os.Rename(from, to) }
+func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }
 
 // Link makes a hard link.
-func (OS) Link(from, to string) error { return os.Link(from, to) }
+func (osFiles) Link(from, to string) error { return os.Link(from, to) }
 
 // Remove removes a file or an empty directory.
-func (OS) Remove(name string) error { return os.Remove(name) }
+func (osFiles) Remove(name string) error { return os.Remove(name) }
 
 // Lstat describes a file; it does not follow links.
-func (OS) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
+func (osFiles) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
 
 // ReadDir lists a directory's names, sorted.
-func (OS) ReadDir(name string) ([]string, error) {
+func (osFiles) ReadDir(name string) ([]string, error) {
 	list, err := os.ReadDir(name)
 	if err != nil {
 		return nil, err
@@ -87,11 +79,11 @@ func (OS) ReadDir(name string) ([]string, error) {
 	return names, nil
 }
 
-// SyncDir makes the names in a directory durable.
-func (OS) SyncDir(name string) error { return atomicfile.SyncDir(name) }
+// SyncDir makes the names in a directory
+func (osFiles) SyncDir(name string) error { return atomicfile.SyncDir(name) }
 
 // Lock takes an flock. Unlocking removes the file; a process that is killed leaves it, unlocked.
-func (OS) Lock(name string) (func() error, error) {
+func (osFiles) Lock(name string) (func() error, error) {
 	l := flock.New(name)
 	ok, err := l.TryLock()
 	if err != nil {
@@ -112,7 +104,7 @@ var errLocked = errors.New("another process is writing it")
 
 // writeFile writes data under name in the durable order. After an error it leaves no temporary
 // file, if the filesystem allows to remove it, and the error names name.
-func writeFile(fsys FS, dir, name string, data []byte) (err error) {
+func writeFile(fsys fileSystem, dir, name string, data []byte) (err error) {
 	tmp := filepath.Join(dir, temporary(name))
 	defer func() { err = atomicfile.WithoutTempName(filepath.Join(dir, name), err) }()
 	f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
@@ -142,7 +134,7 @@ func ignoreMissing(err error) error {
 }
 
 // regular returns an error for anything but a regular file; exists is false if there is nothing.
-func regular(fsys FS, name string) (info fs.FileInfo, exists bool, err error) {
+func regular(fsys fileSystem, name string) (info fs.FileInfo, exists bool, err error) {
 	info, err = fsys.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -155,8 +147,8 @@ func regular(fsys FS, name string) (info fs.FileInfo, exists bool, err error) {
 	return info, true, nil
 }
 
-// LockBeside takes the lock of the file at name, a hidden file beside it.
-func LockBeside(fsys FS, name string) (unlock func() error, err error) {
+// lockBeside takes the lock of the file at name, a hidden file beside it.
+func lockBeside(fsys fileSystem, name string) (unlock func() error, err error) {
 	dir, base := filepath.Split(name)
 	if unlock, err = fsys.Lock(filepath.Join(dir, "."+base+".lock")); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -165,7 +157,7 @@ func LockBeside(fsys FS, name string) (unlock func() error, err error) {
 }
 
 // readFile reads a file.
-func readFile(fsys FS, name string) ([]byte, error) {
+func readFile(fsys fileSystem, name string) ([]byte, error) {
 	f, err := fsys.OpenFile(name, os.O_RDONLY)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package durable
+package runs
 
 import (
 	"cmp"
@@ -22,8 +22,8 @@ type Report struct {
 func (r *Report) fault(name, problem string) { r.Faults = append(r.Faults, Fault{name, problem}) }
 
 // Verify compares every output of the run at name, a folder or a file of lines, with the manifest.
-// It changes nothing. ext is the ending of a folder's files.
-func Verify(fsys FS, name, ext string) (*Report, error) {
+// It changes nothing. ext is the fileExtension of a folder's files.
+func verify(fsys fileSystem, name string) (*Report, error) {
 	info, err := fsys.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func Verify(fsys FS, name, ext string) (*Report, error) {
 	if !info.IsDir() && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is a %s, want a run's directory or file", name, atomicfile.Kind(info))
 	}
-	c, err := ReadContents(fsys, name)
+	c, err := readContents(fsys, name)
 	if err != nil {
 		return nil, err
 	}
@@ -41,14 +41,14 @@ func Verify(fsys FS, name, ext string) (*Report, error) {
 			fmt.Sprintf("%d bytes follow its last whole line", c.torn))
 	}
 	if c.Folder {
-		return r, r.folder(fsys, name, ext)
+		return r, r.folder(fsys, name)
 	}
 	return r, r.lines(fsys, name)
 }
 
-// ReadContents reads the manifest of the run at name, a folder or a file of lines, but no output.
+// readContents reads the manifest of the run at name, a folder or a file of lines, but no output.
 // It ignores an incomplete last line.
-func ReadContents(fsys FS, name string) (*Contents, error) {
+func readContents(fsys fileSystem, name string) (*Contents, error) {
 	info, err := fsys.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -79,9 +79,9 @@ func manifestOf(name string, folder bool) string {
 	return name + manifestSuffix
 }
 
-func (r *Report) folder(fsys FS, dir, ext string) error {
+func (r *Report) folder(fsys fileSystem, dir string) error {
 	for _, e := range r.Entries {
-		name := fmt.Sprintf("%06d%s", e.Index, ext)
+		name := fmt.Sprintf("%06d%s", e.Index, fileExtension)
 		problem, err := compare(fsys, filepath.Join(dir, name), e)
 		if err != nil {
 			return err
@@ -92,7 +92,7 @@ func (r *Report) folder(fsys FS, dir, ext string) error {
 	}
 	names, err := fsys.ReadDir(dir)
 	for _, n := range names {
-		if i, ok := outputIndex(n, ext); ok && (i < r.first() || i >= r.done()) {
+		if i, ok := outputIndex(n); ok && (i < r.first() || i >= r.done()) {
 			r.fault(n, "is not in the manifest")
 		}
 	}
@@ -100,7 +100,7 @@ func (r *Report) folder(fsys FS, dir, ext string) error {
 }
 
 // compare returns what is wrong with the output at name, "" for nothing.
-func compare(fsys FS, name string, e Entry) (problem string, err error) {
+func compare(fsys fileSystem, name string, e Entry) (problem string, err error) {
 	info, err := fsys.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -113,13 +113,13 @@ func compare(fsys FS, name string, e Entry) (problem string, err error) {
 		return "is empty", nil
 	}
 	data, err := readFile(fsys, name)
-	if err == nil && digest(data) != e.SHA256 {
+	if err == nil && DigestOf(data) != e.SHA256 {
 		problem = "is not what the manifest lists"
 	}
 	return problem, err
 }
 
-func (r *Report) lines(fsys FS, name string) error {
+func (r *Report) lines(fsys fileSystem, name string) error {
 	f, err := fsys.OpenFile(name, os.O_RDONLY)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package durable
+package runs
 
 import (
 	"bytes"
@@ -27,13 +27,13 @@ func output(i int) []byte {
 	return []byte(fmt.Sprintf("output %d %s", i, strings.Repeat("x", i%5)))
 }
 
-// kept counts the outputs that the last run was told are durable.
+// kept counts the outputs that the last run was told are
 var kept int
 
 // Each run makes the outputs that are missing.
-var runs = map[string]func(fsys FS, name string, n int) error{
-	"folder": func(fsys FS, name string, n int) (err error) {
-		f, err := OpenFolder(fsys, name, ".png", settings, nil)
+var runs = map[string]func(fsys fileSystem, name string, n int) error{
+	"folder": func(fsys fileSystem, name string, n int) (err error) {
+		f, err := openFolder(fsys, name, settings, nil)
 		if err != nil {
 			return err
 		}
@@ -47,8 +47,8 @@ var runs = map[string]func(fsys FS, name string, n int) error{
 		}
 		return nil
 	},
-	"lines": func(fsys FS, name string, n int) (err error) {
-		l, err := OpenLines(fsys, name, settings, nil)
+	"lines": func(fsys fileSystem, name string, n int) (err error) {
+		l, err := openLines(fsys, name, settings, nil)
 		if err != nil {
 			return err
 		}
@@ -75,9 +75,9 @@ func scattered(pending []int) (list []int) {
 
 // orders are runs with outputs in other orders, or from elsewhere. They leave the same files as
 // those in runs.
-var orders = map[string]func(fsys FS, name string, n int) error{
-	"folder, out of order": func(fsys FS, name string, n int) (err error) {
-		f, err := OpenFolder(fsys, name, ".png", settings, nil)
+var orders = map[string]func(fsys fileSystem, name string, n int) error{
+	"folder, out of order": func(fsys fileSystem, name string, n int) (err error) {
+		f, err := openFolder(fsys, name, settings, nil)
 		if err != nil {
 			return err
 		}
@@ -91,8 +91,8 @@ var orders = map[string]func(fsys FS, name string, n int) error{
 		}
 		return nil
 	},
-	"lines, out of order": func(fsys FS, name string, n int) (err error) {
-		l, err := OpenLines(fsys, name, settings, nil)
+	"lines, out of order": func(fsys fileSystem, name string, n int) (err error) {
+		l, err := openLines(fsys, name, settings, nil)
 		if err != nil {
 			return err
 		}
@@ -106,17 +106,17 @@ var orders = map[string]func(fsys FS, name string, n int) error{
 		}
 		return nil
 	},
-	"folder, gathered": func(fsys FS, name string, n int) (err error) {
+	"folder, gathered": func(fsys fileSystem, name string, n int) (err error) {
 		list := make([]Entry, n)
 		for i := range list {
-			list[i] = Entry{i, 7, digest(output(i))}
+			list[i] = Entry{i, 7, DigestOf(output(i))}
 			from := fmt.Sprint("shard", i)
 			if m := fsys.(*memory); m.names[from] == nil {
 				m.names[from] = &node{output(i), output(i)}
 				m.durable[from] = m.names[from]
 			}
 		}
-		f, err := OpenFolder(fsys, name, ".png", settings, nil)
+		f, err := openFolder(fsys, name, settings, nil)
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func TestOtherOrder(t *testing.T) {
 // What waits is there until the run is closed, and then it is made again.
 func TestWaiting(t *testing.T) {
 	m := newMemory()
-	f, err := OpenFolder(m, "out", ".png", settings, nil)
+	f, err := openFolder(m, "out", settings, nil)
 	require.NoError(t, err)
 	require.NoError(t, f.Put(0, 7, output(0)))
 	before := m.contents()
@@ -153,12 +153,12 @@ func TestWaiting(t *testing.T) {
 	require.Equal(t, []int{1, 2}, f.Pending(4))
 	e, ok := f.Entry(3)
 	require.True(t, ok)
-	require.Equal(t, Entry{3, 7, digest(output(3))}, e)
+	require.Equal(t, Entry{3, 7, DigestOf(output(3))}, e)
 	_, ok = f.Entry(2)
 	require.False(t, ok)
 	require.NoError(t, f.Close())
 	require.Equal(t, before, m.contents())
-	f, err = OpenFolder(m, "out", ".png", settings, nil)
+	f, err = openFolder(m, "out", settings, nil)
 	require.NoError(t, err)
 	require.NoError(t, f.Put(3, 7, output(3)))
 	require.ErrorContains(t, f.Put(3, 7, output(3)), "output 3 is there already")
@@ -166,35 +166,35 @@ func TestWaiting(t *testing.T) {
 
 func TestParts(t *testing.T) {
 	m := newMemory()
-	part := &Range{First: 5, Count: 3, Of: 10}
-	f, err := OpenFolder(m, "out", ".png", settings, part)
+	part := &Part{First: 5, Count: 3, Of: 10}
+	f, err := openFolder(m, "out", settings, part)
 	require.NoError(t, err)
 	require.Equal(t, []int{5, 6, 7}, f.Pending(10))
 	require.NoError(t, f.Put(5, 7, output(5)))
 	require.NoError(t, f.Put(7, 7, output(7)))
 	require.NoError(t, f.Close())
-	for _, other := range []*Range{nil, {First: 5, Count: 4, Of: 10}} {
-		_, err = OpenFolder(m, "out", ".png", settings, other)
+	for _, other := range []*Part{nil, {First: 5, Count: 4, Of: 10}} {
+		_, err = openFolder(m, "out", settings, other)
 		require.ErrorContains(t, err, "it is outputs 5 to 7 of 10 there, ")
 	}
-	f, err = OpenFolder(m, "out", ".png", settings, part)
+	f, err = openFolder(m, "out", settings, part)
 	require.NoError(t, err)
 	require.Equal(t, []int{6, 7}, f.Pending(10))
 	require.NoError(t, f.Put(6, 7, output(6)))
 	require.NoError(t, f.Put(7, 7, output(7)))
 	require.ErrorContains(t, f.Put(8, 7, output(8)), "output 8, want outputs 5 to 7 of 10")
 	require.NoError(t, f.Close())
-	r, err := Verify(m, "out", ".png")
+	r, err := verify(m, "out")
 	require.NoError(t, err)
 	require.Equal(t, 3, r.Outputs)
-	require.Equal(t, part, r.Range)
+	require.Equal(t, part, r.Part)
 	require.Empty(t, r.Faults)
 	m.names["out/manifest.jsonl"].data = []byte(strings.Replace(
 		string(m.names["out/manifest.jsonl"].data), `"of":10`, `"of":1`, 1))
-	_, err = Verify(m, "out", ".png")
+	_, err = verify(m, "out")
 	require.ErrorContains(t, err, "line 1 has a part of")
 
-	l, err := OpenLines(m, "lines", settings, part)
+	l, err := openLines(m, "lines", settings, part)
 	require.NoError(t, err)
 	require.NoError(t, l.Put(5, 7, output(5)))
 	require.NoError(t, l.Put(7, 7, output(7)))
@@ -234,13 +234,13 @@ func TestEveryOperation(t *testing.T) {
 				}
 				m.reboot(how.power)
 				if kept > 0 {
-					r, err := Verify(m, "out", ".png")
+					r, err := verify(m, "out")
 					require.NoError(t, err, "%s %s at %d", kind, fault, k)
 					require.GreaterOrEqual(t, r.Outputs, kept, "%s %s at %d", kind, fault, k)
 				}
 				require.NoError(t, run(m, "out", outputs), "%s %s at %d", kind, fault, k)
 				require.Equal(t, want, m.contents(), "%s %s at %d", kind, fault, k)
-				r, err := Verify(m, "out", ".png")
+				r, err := verify(m, "out")
 				require.NoError(t, err)
 				require.Empty(t, r.Faults)
 				require.Equal(t, outputs, r.Outputs)
@@ -250,15 +250,15 @@ func TestEveryOperation(t *testing.T) {
 }
 
 // full is a disk without room.
-type full struct{ OS }
+type full struct{ osFiles }
 
 type fullFile struct {
-	File
+	openFile
 	name string
 }
 
-func (full) OpenFile(name string, flag int) (File, error) {
-	f, err := OS{}.OpenFile(name, flag)
+func (full) OpenFile(name string, flag int) (openFile, error) {
+	f, err := osFiles{}.OpenFile(name, flag)
 	return fullFile{f, name}, err
 }
 
@@ -280,7 +280,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 func TestKill(t *testing.T) {
 	if name := os.Getenv("DURABLE_RUN"); name != "" {
 		run := runs[os.Getenv("DURABLE_KIND")]
-		if err := run(OS{}, name, 2000); err != nil {
+		if err := run(osFiles{}, name, 2000); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -300,17 +300,17 @@ func TestKill(t *testing.T) {
 			c.Wait()
 		}
 		done := 0
-		if r, err := Verify(OS{}, name, ".png"); err == nil {
+		if r, err := verify(osFiles{}, name); err == nil {
 			done = r.Outputs
 		}
 		n := max(done, outputs)
-		require.NoError(t, run(OS{}, name, n))
-		r, err := Verify(OS{}, name, ".png")
+		require.NoError(t, run(osFiles{}, name, n))
+		r, err := verify(osFiles{}, name)
 		require.NoError(t, err)
 		require.Empty(t, r.Faults)
 		require.Equal(t, n, r.Outputs)
 		straight := filepath.Join(t.TempDir(), "straight")
-		require.NoError(t, run(OS{}, straight, n))
+		require.NoError(t, run(osFiles{}, straight, n))
 		require.Equal(t, tree(t, straight), tree(t, name))
 	}
 }
@@ -349,32 +349,32 @@ func TestTwoWriters(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "out")
 		var second error
 		if kind == "folder" {
-			f, err := OpenFolder(OS{}, name, ".png", settings, nil)
+			f, err := openFolder(osFiles{}, name, settings, nil)
 			require.NoError(t, err)
-			second = run(OS{}, name, 1)
+			second = run(osFiles{}, name, 1)
 			require.NoError(t, f.Close())
 		} else {
-			l, err := OpenLines(OS{}, name, settings, nil)
+			l, err := openLines(osFiles{}, name, settings, nil)
 			require.NoError(t, err)
-			second = run(OS{}, name, 1)
+			second = run(osFiles{}, name, 1)
 			require.NoError(t, l.Close())
 		}
 		require.ErrorContains(t, second, "another process is writing it")
-		require.NoError(t, run(OS{}, name, 3))
+		require.NoError(t, run(osFiles{}, name, 3))
 	}
 
 	// Where locks do nothing, the later process notices that the manifest has grown.
 	m := newMemory()
-	first, err := OpenFolder(m, "out", ".png", settings, nil)
+	first, err := openFolder(m, "out", settings, nil)
 	require.NoError(t, err)
 	m.locks = map[string]bool{}
-	other, err := OpenFolder(m, "out", ".png", settings, nil)
+	other, err := openFolder(m, "out", settings, nil)
 	require.NoError(t, err)
 	require.NoError(t, other.Put(0, 7, output(0)))
 	require.ErrorContains(t, first.Put(0, 7, output(0)), "another process is writing it")
 	require.ErrorContains(t, first.Put(0, 7, output(0)), "another process is writing it")
 	require.NoError(t, other.Put(1, 7, output(1)))
-	r, err := Verify(m, "out", ".png")
+	r, err := verify(m, "out")
 	require.NoError(t, err)
 	require.Empty(t, r.Faults)
 	require.Equal(t, 2, r.Outputs)
@@ -386,8 +386,8 @@ func TestOtherSettings(t *testing.T) {
 		require.NoError(t, run(m, "out", 3))
 		before := m.contents()
 		now := Settings{"model": "decaf", "seed": "7", "sampler": "halton"}
-		_, folder := OpenFolder(m, "out", ".png", now, nil)
-		_, lines := OpenLines(m, "out", now, nil)
+		_, folder := openFolder(m, "out", now, nil)
+		_, lines := openLines(m, "out", now, nil)
 		err := folder
 		if !m.dirs["out"] {
 			err = lines
@@ -409,7 +409,7 @@ func TestDamagedOutputs(t *testing.T) {
 	delete(m.names, "out/000004.png")
 	m.names["out/000009.png"] = &node{data: []byte("x")}
 	before := m.contents()
-	r, err := Verify(m, "out", ".png")
+	r, err := verify(m, "out")
 	require.NoError(t, err)
 	require.Equal(t, []Fault{{"000001.png", "is empty"},
 		{"000003.png", "is not what the manifest lists"},
@@ -417,7 +417,7 @@ func TestDamagedOutputs(t *testing.T) {
 	require.Equal(t, settings, r.Settings)
 	require.Equal(t, before, m.contents()) // nothing was repaired
 
-	f, err := OpenFolder(m, "out", ".png", settings, nil)
+	f, err := openFolder(m, "out", settings, nil)
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 4, 6}, f.Pending(7))
 	require.Equal(t, []Fault{{"000001.png", "is empty"}, {"000004.png", "is missing"}}, f.Faults())
@@ -440,11 +440,11 @@ func TestDamagedOutputs(t *testing.T) {
 		"bytes after its last l": good + "whole\n",
 	} {
 		m.names["out"].data = []byte(spoilt)
-		r, err := Verify(m, "out", "")
+		r, err := verify(m, "out")
 		require.NoError(t, err)
 		require.Len(t, r.Faults, 1)
 		require.Contains(t, r.Faults[0].String(), what)
-		_, err = OpenLines(m, "out", settings, nil)
+		_, err = openLines(m, "out", settings, nil)
 		if strings.HasPrefix(spoilt, good) {
 			require.NoError(t, err) // outputs without a line are made again
 			require.Equal(t, good, string(m.names["out"].data))
@@ -463,7 +463,7 @@ func TestTornManifest(t *testing.T) {
 		good := m.names[name].data
 		for _, torn := range []string{`{"index":3,"se`, "            \n\n"} {
 			m.names[name].data = append(bytes.Clone(good), torn...)
-			r, err := Verify(m, "out", ".png")
+			r, err := verify(m, "out")
 			require.NoError(t, err)
 			require.Equal(t, []Fault{{filepath.Base(name), "14 bytes follow its last whole line"}},
 				r.Faults)
@@ -484,7 +484,7 @@ func TestTornManifest(t *testing.T) {
 		} {
 			m.names[name].data = []byte(bad)
 			require.ErrorContains(t, run(m, "out", 3), want)
-			_, err := Verify(m, "out", ".png")
+			_, err := verify(m, "out")
 			require.ErrorContains(t, err, want)
 		}
 	}
@@ -499,16 +499,16 @@ func TestNotARun(t *testing.T) {
 	require.NoError(t, os.Mkdir(full, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(full, "000000.png"), []byte("mine"), 0o600))
 	folder, lines := runs["folder"], runs["lines"]
-	require.ErrorContains(t, folder(OS{}, file, 1), "is a file, want a directory")
-	require.ErrorContains(t, folder(OS{}, link, 1), "is a link, want a directory")
-	require.ErrorContains(t, folder(OS{}, full, 1), "but no manifest.jsonl")
-	require.ErrorContains(t, lines(OS{}, file, 1), "want a new file or that of a run")
-	require.ErrorContains(t, lines(OS{}, link, 1), "is a link, want a regular file")
-	require.ErrorContains(t, lines(OS{}, full, 1), "is a directory, want a regular file")
-	require.ErrorIs(t, folder(OS{}, filepath.Join(dir, "no", "where"), 1), os.ErrNotExist)
-	_, err := Verify(OS{}, link, ".png")
+	require.ErrorContains(t, folder(osFiles{}, file, 1), "is a file, want a directory")
+	require.ErrorContains(t, folder(osFiles{}, link, 1), "is a link, want a directory")
+	require.ErrorContains(t, folder(osFiles{}, full, 1), "but no manifest.jsonl")
+	require.ErrorContains(t, lines(osFiles{}, file, 1), "want a new file or that of a run")
+	require.ErrorContains(t, lines(osFiles{}, link, 1), "is a link, want a regular file")
+	require.ErrorContains(t, lines(osFiles{}, full, 1), "is a directory, want a regular file")
+	require.ErrorIs(t, folder(osFiles{}, filepath.Join(dir, "no", "where"), 1), os.ErrNotExist)
+	_, err := verify(osFiles{}, link)
 	require.ErrorContains(t, err, "is a link")
-	_, err = Verify(OS{}, full, ".png")
+	_, err = verify(osFiles{}, full)
 	require.ErrorContains(t, err, "no run was begun here")
 	for name, want := range map[string]int{dir: 3, full: 1} {
 		left, err := os.ReadDir(name)
@@ -519,11 +519,11 @@ func TestNotARun(t *testing.T) {
 
 func TestMisuse(t *testing.T) {
 	m := newMemory()
-	f, err := OpenFolder(m, "out", ".png", settings, nil)
+	f, err := openFolder(m, "out", settings, nil)
 	require.NoError(t, err)
 	require.ErrorContains(t, f.Put(-1, 7, output(1)), "output -1, want a whole run")
 	require.ErrorContains(t, f.Put(0, 7, output(0)), "output -1") // it keeps failing
-	l, err := OpenLines(m, "lines", settings, nil)
+	l, err := openLines(m, "lines", settings, nil)
 	require.NoError(t, err)
 	require.ErrorContains(t, l.Put(0, 7, []byte("a\nb")), "has several lines")
 	require.True(t, errors.Is(l.failed, l.Put(0, 7, []byte("a"))))

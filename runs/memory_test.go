@@ -1,4 +1,4 @@
-package durable
+package runs
 
 import (
 	"bytes"
@@ -87,7 +87,7 @@ func (m *memory) Mkdir(name string) error {
 	return nil
 }
 
-func (m *memory) OpenFile(name string, flag int) (File, error) {
+func (m *memory) OpenFile(name string, flag int) (openFile, error) {
 	if _, err := m.turn(); err != nil {
 		return nil, err
 	}

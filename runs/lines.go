@@ -1,4 +1,4 @@
-package durable
+package runs
 
 import (
 	"bufio"
@@ -23,7 +23,7 @@ const manifestSuffix = ".manifest"
 // OpenLines creates, opens or continues the run in the file name, or part p of one, whose first
 // line is output p.First; nil is all of it. It cuts off what follows the last listed line. Listed
 // lines are read and must match the manifest. Other errors are those of [OpenFolder].
-func OpenLines(fsys FS, name string, s Settings, p *Range) (_ *Lines, err error) {
+func openLines(fsys fileSystem, name string, s Settings, p *Part) (_ *Lines, err error) {
 	dir, base := filepath.Dir(name), filepath.Base(name)
 	info, exists, err := regular(fsys, name)
 	if err != nil {
@@ -34,7 +34,7 @@ func OpenLines(fsys FS, name string, s Settings, p *Range) (_ *Lines, err error)
 		return appendSynced(l.log.file, &l.log.size, bytes.Join(lines, nil))
 	}
 	l.keep = func(_ int, line []byte, _ string) ([]byte, error) { return line, nil }
-	if l.unlock, err = LockBeside(fsys, name); err != nil {
+	if l.unlock, err = lockBeside(fsys, name); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -107,7 +107,7 @@ func checkLines(r io.Reader, entries []Entry) (size int64, faults []Fault, err e
 		if err != nil {
 			return size, faults, err
 		}
-		if digest(line) != e.SHA256 {
+		if DigestOf(line) != e.SHA256 {
 			faults = append(faults, Fault{fmt.Sprintf("line %d", i+1), "is not what the manifest lists"})
 		}
 		size += int64(len(line))
@@ -119,8 +119,8 @@ func checkLines(r io.Reader, entries []Entry) (size int64, faults []Fault, err e
 // those before this part.
 func (l *Lines) Done() int { return l.m.done() }
 
-// Rest returns the missing lines of a run of n; its N is 0 if none is missing.
-func (l *Lines) Rest(n int) Span { return Span{l.Done(), max(0, l.m.end(n)-l.Done())} }
+// Missing returns the missing lines of a run of n; its N is 0 if none is missing.
+func (l *Lines) Missing(n int) Span { return Span{l.Done(), max(0, l.m.end(n)-l.Done())} }
 
 // whole returns a line with its newline.
 func (l *Lines) whole(i int, line []byte) ([]byte, error) {

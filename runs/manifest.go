@@ -1,4 +1,4 @@
-package durable
+package runs
 
 import (
 	"bytes"
@@ -24,16 +24,16 @@ type Entry struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Range is the range of a run's outputs that a folder or file covers: First to First+Count-1 of 0
+// Part is the range of a run's outputs that a folder or file covers: First to First+Count-1 of 0
 // to Of-1.
-type Range struct {
+type Part struct {
 	First int `json:"first"`
 	Count int `json:"count"`
 	Of    int `json:"of"`
 }
 
 // String describes the part's outputs.
-func (p *Range) String() string {
+func (p *Part) String() string {
 	if p == nil {
 		return "a whole run"
 	}
@@ -44,32 +44,33 @@ func (p *Range) String() string {
 type header struct {
 	Version  int      `json:"unmask"`
 	Settings Settings `json:"settings"`
-	Range    *Range   `json:"part,omitempty"` // nil: a whole run
+	Part     *Part    `json:"part,omitempty"` // nil: a whole run
 }
 
 const version = 1
 
-// Differing returns the names of the settings that s and t do not share, sorted.
-func (s Settings) Differing(t Settings) []string {
+// DifferingNames returns the names of the settings that s and t do not share, sorted.
+func (s Settings) DifferingNames(t Settings) []string {
 	both := Settings{}
 	maps.Copy(both, s)
 	maps.Copy(both, t)
-	same := func(name string) bool { return s.Show(name) == t.Show(name) }
+	same := func(name string) bool { return s.Quote(name) == t.Quote(name) }
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(both)), same)
 }
 
-// Show returns a setting in quotes, or none.
-func (s Settings) Show(name string) string {
+// Quote returns a setting in quotes, or none.
+func (s Settings) Quote(name string) string {
 	if value, ok := s[name]; ok {
 		return strconv.Quote(value)
 	}
 	return "none"
 }
 
-// Differences lists the settings that differ.
-func Differences(there, now Settings) (list []string) {
-	for _, name := range there.Differing(now) {
-		list = append(list, fmt.Sprintf("%s is %s there, %s now", name, there.Show(name), now.Show(name)))
+// listDifferences lists the settings that differ.
+func listDifferences(there, now Settings) (list []string) {
+	for _, name := range there.DifferingNames(now) {
+		list = append(list, fmt.Sprintf("%s is %s there, %s now", name, there.Quote(name),
+			now.Quote(name)))
 	}
 	return list
 }
@@ -78,7 +79,7 @@ func Differences(there, now Settings) (list []string) {
 type Contents struct {
 	Folder   bool // a folder of files, not a file of lines
 	Settings Settings
-	Range    *Range // nil for a whole run
+	Part     *Part // nil for a whole run
 	Entries  []Entry
 	size     int // of the whole lines
 	torn     int // bytes after them
@@ -95,9 +96,9 @@ func parseManifest(data []byte) (*Contents, error) {
 	if !exactly(lines[0], &h) || h.Version != version {
 		return nil, errors.New("line 1 is not a manifest's header")
 	}
-	c := &Contents{Settings: h.Settings, Range: h.Range, size: size, torn: len(data) - size}
-	if c.Range != nil && !c.Range.valid() {
-		return nil, fmt.Errorf("line 1 has a part of %s", c.Range)
+	c := &Contents{Settings: h.Settings, Part: h.Part, size: size, torn: len(data) - size}
+	if c.Part != nil && !c.Part.valid() {
+		return nil, fmt.Errorf("line 1 has a part of %s", c.Part)
 	}
 	for k, line := range lines[1:] {
 		var e Entry
@@ -106,23 +107,23 @@ func parseManifest(data []byte) (*Contents, error) {
 			return nil, fmt.Errorf("line %d is not the entry of output %d", k+2, i)
 		}
 		if i >= c.end(i+1) {
-			return nil, fmt.Errorf("line %d is the entry of output %d, want %s", k+2, i, c.Range)
+			return nil, fmt.Errorf("line %d is the entry of output %d, want %s", k+2, i, c.Part)
 		}
 		c.Entries = append(c.Entries, e)
 	}
 	return c, nil
 }
 
-func (p *Range) valid() bool {
+func (p *Part) valid() bool {
 	return p.First >= 0 && p.Count >= 0 && p.Of >= 0 && p.First <= p.Of && p.Count <= p.Of-p.First
 }
 
 // first returns the index of the first entry.
 func (c *Contents) first() int {
-	if c.Range == nil {
+	if c.Part == nil {
 		return 0
 	}
-	return c.Range.First
+	return c.Part.First
 }
 
 // exactly decodes line into v, if v would be written like this.
@@ -142,7 +143,7 @@ type manifest struct {
 
 // openManifest opens or creates the manifest `base` in dir, whose lock the caller holds. It cuts
 // off an incomplete last line.
-func openManifest(fsys FS, dir, base string, s Settings, p *Range) (_ *manifest, err error) {
+func openManifest(fsys fileSystem, dir, base string, s Settings, p *Part) (_ *manifest, err error) {
 	name := filepath.Join(dir, base)
 	if p != nil && !p.valid() {
 		return nil, fmt.Errorf("%s: a part of %s", name, p)
@@ -151,7 +152,7 @@ func openManifest(fsys FS, dir, base string, s Settings, p *Range) (_ *manifest,
 	if err != nil {
 		return nil, err
 	}
-	l, data, err := OpenLog(fsys, name, first)
+	l, data, err := openLog(fsys, name, first)
 	if err != nil {
 		return nil, err
 	}
@@ -164,9 +165,9 @@ func openManifest(fsys FS, dir, base string, s Settings, p *Range) (_ *manifest,
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	d := Differences(c.Settings, s)
-	if c.Range.String() != p.String() {
-		d = append(d, fmt.Sprintf("it is %s there, %s now", c.Range, p))
+	d := listDifferences(c.Settings, s)
+	if c.Part.String() != p.String() {
+		d = append(d, fmt.Sprintf("it is %s there, %s now", c.Part, p))
 	}
 	if len(d) > 0 {
 		return nil, fmt.Errorf("%s was begun with other settings: %s", name, strings.Join(d, "; "))
@@ -179,8 +180,8 @@ func openManifest(fsys FS, dir, base string, s Settings, p *Range) (_ *manifest,
 
 // end returns the index after the last output of a run of n outputs, within this part.
 func (c *Contents) end(n int) int {
-	if c.Range != nil {
-		return min(n, c.Range.First+c.Range.Count)
+	if c.Part != nil {
+		return min(n, c.Part.First+c.Part.Count)
 	}
 	return n
 }
@@ -191,9 +192,7 @@ func (c *Contents) done() int { return c.first() + len(c.Entries) }
 // of returns the entry of output i, which must be listed.
 func (c *Contents) of(i int) Entry { return c.Entries[i-c.first()] }
 
-func digest(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
-
-// append appends entries whose outputs are durable.
+// append appends entries whose outputs are
 func (m *manifest) append(list ...Entry) error {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)

@@ -1,4 +1,4 @@
-package durable
+package runs
 
 import (
 	"cmp"
@@ -22,7 +22,6 @@ const (
 // Folder is a run's folder of numbered files, 000000.png and so on, open for one writer.
 type Folder struct {
 	run
-	ext    string
 	faults []Fault
 	linked bool // a file has a new name that may not be durable
 }
@@ -41,7 +40,7 @@ func (f Fault) String() string { return f.Name + ": " + f.Problem }
 //
 // It checks sizes only: a listed file that is missing or empty is in Faults and Pending. Verify
 // reads everything.
-func OpenFolder(fsys FS, dir, ext string, s Settings, p *Range) (_ *Folder, err error) {
+func openFolder(fsys fileSystem, dir string, s Settings, p *Part) (_ *Folder, err error) {
 	info, err := fsys.Lstat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -56,7 +55,7 @@ func OpenFolder(fsys FS, dir, ext string, s Settings, p *Range) (_ *Folder, err 
 	case !info.IsDir():
 		return nil, fmt.Errorf("%s is a %s, want a directory", dir, atomicfile.Kind(info))
 	}
-	f := &Folder{run: run{fsys: fsys, name: dir, waiting: map[int]waiting{}}, ext: ext}
+	f := &Folder{run: run{fsys: fsys, name: dir, waiting: map[int]waiting{}}}
 	f.check, f.keep, f.place = f.notEmpty, f.file, f.placeFiles
 	if f.unlock, err = fsys.Lock(filepath.Join(dir, lockName)); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
@@ -105,9 +104,9 @@ func (f *Folder) clean() error {
 		return err
 	}
 	for _, n := range names {
-		if i, ours := outputIndex(n, f.ext); !ours || i < f.m.done() {
+		if i, ours := outputIndex(n); !ours || i < f.m.done() {
 			inner := strings.TrimSuffix(strings.TrimPrefix(n, "."), ".tmp")
-			if _, ours := outputIndex(inner, f.ext); !ours || n != temporary(inner) {
+			if _, ours := outputIndex(inner); !ours || n != temporary(inner) {
 				continue
 			}
 		}
@@ -124,15 +123,15 @@ func (f *Folder) fault(i int, problem string) {
 }
 
 // Name returns the file name of output i.
-func (f *Folder) Name(i int) string { return fmt.Sprintf("%06d%s", i, f.ext) }
+func (f *Folder) Name(i int) string { return fmt.Sprintf("%06d%s", i, fileExtension) }
 
 func (f *Folder) path(i int) string { return filepath.Join(f.name, f.Name(i)) }
 
 // outputIndex returns the number of an output whose file has this name.
-func outputIndex(name, ext string) (int, bool) {
-	number, ok := strings.CutSuffix(name, ext)
+func outputIndex(name string) (int, bool) {
+	number, ok := strings.CutSuffix(name, fileExtension)
 	i, err := strconv.Atoi(number)
-	return i, ok && err == nil && name == fmt.Sprintf("%06d%s", i, ext)
+	return i, ok && err == nil && name == fmt.Sprintf("%06d%s", i, fileExtension)
 }
 
 // Done returns the number of outputs that the manifest lists.
@@ -147,9 +146,9 @@ func (f *Folder) Faults() []Fault { return f.faults }
 // Span is the outputs First to First+N-1.
 type Span struct{ First, N int }
 
-// Rest returns the missing outputs of a run of n, in the order that Put takes. Before them come
+// Missing returns the missing outputs of a run of n, in the order that Put takes. Before them come
 // those of `also` that exist already but whose steps are needed again.
-func (f *Folder) Rest(n int, also []int) (list []Span) {
+func (f *Folder) Missing(n int, also []int) (list []Span) {
 	pending := f.Pending(n)
 	wanted := slices.DeleteFunc(slices.Clone(also),
 		func(i int) bool { return slices.Contains(pending, i) })

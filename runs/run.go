@@ -1,4 +1,4 @@
-package durable
+package runs
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 // run is what a folder and a file of lines have in common: the lock, the manifest, the outputs that
 // wait for their turn, and the first error.
 type run struct {
-	fsys FS
+	fsys fileSystem
 	name string
 	// returns an output's bytes as they are kept, or why they are none
 	check func(i int, data []byte) ([]byte, error)
@@ -82,7 +82,7 @@ func (r *run) Put(i int, seed uint64, data []byte) error {
 		if err != nil {
 			return err
 		}
-		e := Entry{i, seed, digest(data)}
+		e := Entry{i, seed, DigestOf(data)}
 		fault := slices.Index(r.faulty, i)
 		if fault >= 0 && r.m.of(i) != e {
 			return fmt.Errorf("%s: made again, output %d is not what the manifest lists", r.name, i)
@@ -91,7 +91,7 @@ func (r *run) Put(i int, seed uint64, data []byte) error {
 			return fmt.Errorf("%s: output %d is there already", r.name, i)
 		}
 		if i < r.m.first() || i >= r.m.end(i+1) {
-			return fmt.Errorf("%s: output %d, want %s", r.name, i, r.m.Range)
+			return fmt.Errorf("%s: output %d, want %s", r.name, i, r.m.Part)
 		}
 		if data, err = r.keep(i, data, ""); err != nil {
 			return err
@@ -142,7 +142,7 @@ func (r *run) Adopt(list []Entry, from func(e Entry) (data []byte, file string, 
 		_ = r.try(func() error {
 			for _, e := range part {
 				data, file, err := from(e)
-				if err == nil && digest(data) != e.SHA256 {
+				if err == nil && DigestOf(data) != e.SHA256 {
 					err = fmt.Errorf("%s: output %d is not what its manifest lists", file, e.Index)
 				}
 				if err == nil {
