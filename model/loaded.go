@@ -70,6 +70,11 @@ type Format struct {
 	Kinds []string
 	Match func(src *Source) bool // by config.json and tensor names, where no kind is known
 	Load  func(src *Source, o Options) (*Loaded, error)
+
+	// Companions are the repositories of the other networks that a model on the hub needs, such as
+	// its image tokenizer, by the model's repository and by the folder that would hold the network.
+	// They are used where that folder is missing.
+	Companions map[string]map[string]string
 }
 
 var formats []Format
@@ -77,6 +82,17 @@ var formats []Format
 // Register adds a format; networks call it from init. Every command, sweep and test of a program
 // knows the formats of all packages that the program imports.
 func Register(f Format) { formats = append(formats, f) }
+
+// Companion returns the repository of the network that stands for a missing folder of the model
+// repo on the hub, and "" if no format names one.
+func Companion(repo, folder string) string {
+	for _, f := range formats {
+		if companion := f.Companions[repo][folder]; companion != "" {
+			return companion
+		}
+	}
+	return ""
+}
 
 // complete fills in what a Format left to the registry.
 func (l *Loaded) complete(src *Source, o Options) error {

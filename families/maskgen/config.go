@@ -140,9 +140,24 @@ func matches(src *model.Source) bool {
 	return src.Has("cond_pooled_proj.weight") && src.Has("text_embed_proj.weight")
 }
 
+// companions are the image tokenizer and the text encoder of the generators on the hub, which are
+// published without them.
+var companions = map[string]string{
+	"codec":        "turkeyju/tokenizer_tatitok_bl128_vq",
+	"text_encoder": "openai/clip-vit-large-patch14-336",
+}
+
 func init() {
-	model.Register(model.Format{Name: "maskgen", Kinds: []string{"maskgen"}, Match: matches,
-		Load: load})
+	model.Register(model.Format{
+		Name:  "maskgen",
+		Kinds: []string{"maskgen"},
+		Match: matches,
+		Load:  load,
+		Companions: map[string]map[string]string{
+			"turkeyju/generator_maskgen_vq_l":  companions,
+			"turkeyju/generator_maskgen_vq_xl": companions,
+		},
+	})
 	model.RegisterCodec(model.CodecFormat{Name: "maskgen", Match: matches,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			c, err := readConfig(src)

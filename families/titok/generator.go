@@ -227,9 +227,25 @@ func matches(src *model.Source) bool {
 		src.Has("mid_block.attn.qkv.weight")
 }
 
+// companions are the image tokenizers of the generators on the hub, which are published without
+// them.
+var companions = map[string]map[string]string{
+	"yucornetto/generator_titok_l32_imagenet": {
+		"codec": "yucornetto/tokenizer_titok_l32_imagenet"},
+	"yucornetto/generator_titok_b64_imagenet": {
+		"codec": "yucornetto/tokenizer_titok_b64_imagenet"},
+	"yucornetto/generator_titok_s128_imagenet": {
+		"codec": "yucornetto/tokenizer_titok_s128_imagenet"},
+}
+
 func init() {
-	model.Register(model.Format{Name: "titok", Kinds: []string{"titok"}, Match: matches,
-		Load: load})
+	model.Register(model.Format{
+		Name:       "titok",
+		Kinds:      []string{"titok"},
+		Match:      matches,
+		Load:       load,
+		Companions: companions,
+	})
 	model.RegisterCodec(model.CodecFormat{Name: "titok", Match: matches,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			c, _, err := readConfig(src)
