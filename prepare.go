@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"unmask/families/llama"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/param"
@@ -143,7 +144,7 @@ func (m *Model) spelling(own generate.Recipe, r *Request) (generate.Recipe, erro
 	if asked || own.CheckGrammar(spec) == nil {
 		return own, nil
 	}
-	return m.published("semi-ar(low-confidence) schedule=llada steps=128")
+	return m.published(llama.LLaDARecipe)
 }
 
 // oneToken reports whether texts differ in one token.

@@ -28,7 +28,6 @@ import (
 	_ "unmask/families/amused" // networks and codecs register themselves
 	_ "unmask/families/encoders"
 	_ "unmask/families/halton"
-	_ "unmask/families/llama"
 	_ "unmask/families/maskgen"
 	"unmask/families/omnivoice"
 	_ "unmask/families/titok"

@@ -37,8 +37,9 @@ type kind struct {
 
 // The published runs of several kinds.
 const (
-	// generate.py of LLaDA: blocks of 32
-	lladaRecipe = "semi-ar(low-confidence) schedule=llada steps=128"
+	// LLaDARecipe is the run of LLaDA's generate.py, in blocks of 32. It opens positions block by
+	// block, so it can follow a grammar where another family's own run cannot.
+	LLaDARecipe = "semi-ar(low-confidence) schedule=llada steps=128"
 	// SamplerConfig of dLLM's examples/a2d: blocks of 32, 128 steps for 128 tokens
 	dllmRecipe       = "semi-ar(low-confidence) schedule=dllm steps=128"
 	dllmBlocksRecipe = "low-confidence schedule=dllm steps=%d reuse=blocks"
@@ -57,10 +58,10 @@ var kinds = []*kind{
 	{name: "llada-moe-td", types: "llada lladamoe", is: lladaMoE, repo: "-TD", read: (*file).lladaMoE,
 		mask: "<|mask|>", ends: "<|role_end|>", recipe: sureRecipe},
 	{name: "lladamoe", types: "llada lladamoe", is: lladaMoE, read: (*file).lladaMoE,
-		mask: "<|mask|>", ends: "<|role_end|>", recipe: lladaRecipe},
+		mask: "<|mask|>", ends: "<|role_end|>", recipe: LLaDARecipe},
 	// GSAI-ML/LLaDA-8B-Base, -Instruct, LLaDA-1.5 (Nie et al. 2025, "Large language diffusion models")
 	{name: "llada", read: (*file).llada, names: lladaNames, mask: "<|mdm_mask|>",
-		recipe: lladaRecipe},
+		recipe: LLaDARecipe},
 	// inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and larger ones; 2.1 edits (thresholds 0.9: the
 	// quality mode). Their config.json has neither a mask nor a block size (modeling_llada2_moe.py)
 	{name: "llada2.1", types: "llada2_moe", repo: "LLaDA2.1", read: (*file).llada2,
@@ -70,7 +71,7 @@ var kinds = []*kind{
 		sized: "block_size", mask: "<|mask|>", maskID: 156895,
 		recipe: "dynamic(theta=0.95) schedule=llada steps=%d reuse=blocks"},
 	// GSAI-ML/iLLaDA-8B-*
-	{name: "illada", mask: "<[MASK]>", recipe: lladaRecipe},
+	{name: "illada", mask: "<[MASK]>", recipe: LLaDARecipe},
 	// Dream-org/DreamReasoner-8B
 	{name: "dream-reasoner", types: "Dream", is: func(f *file) bool { return f.Has("block_size") },
 		sized: "block_size", mask: "<|mask|>", recipe: blockRecipe},
