@@ -185,7 +185,7 @@ func WeightBytes(set *weights.Set) func(backend.Precision) int64 {
 	var values, rest int64 // of matrices in floats; bytes of all others
 	for _, name := range set.Names() {
 		t, _ := set.Get(name)
-		q, blocks := t.Quantised()
+		q, blocks := t.BlockFormat()
 		switch {
 		case t.Name != name: // another name of a tensor
 		case blocks:

@@ -60,7 +60,7 @@ func Open(ctx context.Context, name string, progress func(hub.Progress)) (*model
 	}
 	src, err := model.Open(dir)
 	if err == nil {
-		src.Repo = hub.RepoOf(dir)
+		src.Repo = hub.RepoFromPath(dir)
 	}
 	if err == nil && dir != name {
 		src.Elsewhere = elsewhere(ctx, name, progress)
@@ -82,7 +82,7 @@ func CheckName(name string) error {
 	if there || err != nil {
 		return err
 	}
-	_, _, _, err = hub.ParseModel(name)
+	_, _, _, err = hub.ParseModelName(name)
 	return err
 }
 
@@ -103,7 +103,7 @@ func Locate(ctx context.Context, name string, progress func(hub.Progress)) (stri
 func isThere(name string) (bool, error) {
 	info, err := os.Stat(name)
 	switch {
-	case err == nil && (info.IsDir() || gguf.IsFile(name)):
+	case err == nil && (info.IsDir() || gguf.IsFileName(name)):
 		return true, nil
 	case err == nil:
 		return false, nameError(fmt.Sprintf("model %s is a file, want a directory with config.json and "+

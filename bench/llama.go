@@ -239,7 +239,7 @@ func RandomSource(arch string, s Sizes, as weights.DType) (*model.Source, error)
 		return nil, err
 	}
 	config, set, err := f.Model()
-	return &model.Source{Name: arch, Config: config, Set: set, Files: f.Files()}, err
+	return &model.Source{Name: arch, Config: config, Set: set, Files: f.CompanionFS()}, err
 }
 
 // writeRandom writes values of a size that keeps activations in range. Blocks repeat after a prime

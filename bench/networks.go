@@ -102,7 +102,7 @@ type tensors []weights.Tensor
 
 // tensorsOf returns random weights of a network.
 func tensorsOf(network any) (t tensors) {
-	weights.Each(network, func(p *weights.Param, name string) {
+	weights.EachParam(network, func(p *weights.Param, name string) {
 		if p.Shape != nil {
 			t.add(name, p.Shape...)
 		}

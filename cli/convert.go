@@ -40,20 +40,20 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 		Example: `  unmask convert mage-vitb-1600.pth mage-b
   unmask convert LLaDA-8B-Instruct llada.gguf --quantize q4_k_m`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if quantize != "" || gguf.IsFile(args[1]) {
-				types := strings.Join(gguf.Recipes(), " or ")
+			if quantize != "" || gguf.IsFileName(args[1]) {
+				types := strings.Join(gguf.Mixtures(), " or ")
 				switch {
 				case quantize == "":
 					return usage("--quantize is missing, want %s", types)
-				case !slices.Contains(gguf.Recipes(), quantize):
+				case !slices.Contains(gguf.Mixtures(), quantize):
 					return usage("--quantize is %q, want %s", quantize, types)
 				}
 				if _, err := os.Stat(args[1]); err == nil && !o.Overwrite {
 					return fmt.Errorf("%s is there already, want a new file, or --overwrite", args[1])
 				}
-				return wrote(judges.ToGGUF(cmd.Context(), args[0], args[1], quantize), args[1])
+				return wrote(judges.ConvertToGGUF(cmd.Context(), args[0], args[1], quantize), args[1])
 			}
-			o.Say = terminal.Logf
+			o.Logf = terminal.Logf
 			return wrote(pytorch.Convert(cmd.Context(), args[0], args[1], o), args[1])
 		},
 	}

@@ -75,11 +75,11 @@ func (f *encodeFlags) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if f.pixels != "" {
-		return wrote(export.PixelCodes(c, f.pixels, f.out), f.out)
+		return wrote(export.WritePixelCodes(c, f.pixels, f.out), f.out)
 	}
 	p := terminal.NewProgress("images", int64(len(args)))
 	defer p.Close()
-	return wrote(export.Codes(ctx, c, args, f.fit, f.out, func() { p.Add(1) }), f.out)
+	return wrote(export.WriteCodes(ctx, c, args, f.fit, f.out, func() { p.Add(1) }), f.out)
 }
 
 func newDecode() *cobra.Command {
@@ -98,14 +98,14 @@ also reads the prompt needs text_last F32 [B,T,W], the text encoder's last state
 		Example: `  unmask decode --codes codes.safetensors --out pictures
   unmask decode --model mage-b --codes codes.safetensors --out images.safetensors`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := wrap("--out", export.CheckPictures(out)); err != nil {
+			if err := wrap("--out", export.CheckPicturesOutput(out)); err != nil {
 				return err
 			}
 			c, err := d.loadCodec(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return wrote(export.Pictures(cmd.Context(), c, codes, out), out)
+			return wrote(export.DecodePictures(cmd.Context(), c, codes, out), out)
 		},
 	}
 	d.register(cmd.Flags(), "demo")
@@ -126,5 +126,5 @@ func (d *deviceFlags) encodeTexts(ctx context.Context, file, out string) error {
 	if err != nil {
 		return modelError(err)
 	}
-	return export.Texts(ctx, e, file, out)
+	return export.WriteTextStates(ctx, e, file, out)
 }

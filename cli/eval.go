@@ -82,15 +82,15 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 		return err
 	}
 	defer in.Close()
-	judge, err := judges.LoadText(ctx, judgeName(f.name, ""), o)
+	judge, err := judges.LoadTextJudge(ctx, judgeName(f.name, ""), o)
 	if errors.Is(err, unmask.ErrName) {
 		return usage("%v", wrap("--judge", errors.Unwrap(err)))
 	} else if err != nil {
 		return err
 	}
-	var as *metrics.Retokenize
+	var as *metrics.Retokenizer
 	if f.mdlm {
-		if as, err = judge.Retokenize(); err != nil {
+		if as, err = judge.Retokenizer(); err != nil {
 			return usage("%v", wrap("--mdlm", err))
 		}
 	}
@@ -195,5 +195,5 @@ func (f *evalImageFlags) network(ctx context.Context) (experiments.Network, erro
 	if err != nil {
 		return nil, err
 	}
-	return judges.Features(codec)
+	return judges.FeatureNetwork(codec)
 }

@@ -66,9 +66,9 @@ docs/inside.md has more, and how to read them from Python.`,
 
 func writeLogits(ctx context.Context, d *deviceFlags, tokens, texts, out, with string) (
 	err error) {
-	var inside []export.Inside
+	var inside []export.Quantity
 	if with != "" {
-		if inside, err = export.ParseInside(with); err != nil {
+		if inside, err = export.ParseQuantities(with); err != nil {
 			return usage("--%v", err)
 		}
 	}
@@ -88,12 +88,12 @@ func writeLogits(ctx context.Context, d *deviceFlags, tokens, texts, out, with s
 	if texts != "" {
 		return wrote(textLogits(ctx, m, records, out, inside), out)
 	}
-	return wrote(export.Logits(ctx, m, tokens, out, inside...), out)
+	return wrote(export.WriteLogits(ctx, m, tokens, out, inside...), out)
 }
 
 // textLogits writes the logits of records, all of which are read before the first pass.
 func textLogits(ctx context.Context, m *unmask.Model, list []fasta.Record, out string,
-	with []export.Inside) error {
+	with []export.Quantity) error {
 	if m.Text == nil {
 		return usage("--texts with a %s, want a model of text", m.Info.Architecture)
 	}
@@ -109,5 +109,5 @@ func textLogits(ctx context.Context, m *unmask.Model, list []fasta.Record, out s
 			return fmt.Errorf("text %d (%.40s): %w", i+1, r.Name, err)
 		}
 	}
-	return export.TextLogits(ctx, m, names, texts, out, with...)
+	return export.WriteTextLogits(ctx, m, names, texts, out, with...)
 }

@@ -26,7 +26,7 @@ The cache, the server and the token are those of Hugging Face's own client: HF_H
 HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
 		Args: exactly(1, "org/name[@revision][:file.gguf]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, _, _, err := hub.ParseModel(args[0]); err != nil {
+			if _, _, _, err := hub.ParseModelName(args[0]); err != nil {
 				return usage("%v", err)
 			}
 			for _, name := range append(args, unmask.Companions(args[0])...) {

@@ -95,7 +95,7 @@ func (f *evalTasksFlags) run(ctx context.Context, given *pflag.FlagSet, name str
 		return err
 	}
 	defer in.Close()
-	if f.by.Tasks, err = tasks.Read(in); err != nil {
+	if f.by.Tasks, err = tasks.ReadItems(in); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	m, err := f.measuring(ctx, "text", f.by, &f.Hub)
@@ -118,7 +118,7 @@ func (f *evalTasksFlags) points(usual generate.Recipe) []experiments.Point {
 	if f.steps == nil {
 		f.steps = []int{max(1, usual.Steps)}
 	}
-	return tasks.Points(f.methods, f.steps, len(f.by.Tasks), f.chunk, f.batch, f.seed)
+	return tasks.PlanPoints(f.methods, f.steps, len(f.by.Tasks), f.chunk, f.batch, f.seed)
 }
 
 // show prints the accuracies and writes plots and programs.
@@ -134,7 +134,7 @@ func (f *evalTasksFlags) show(results []experiments.Result) error {
 		}
 	}
 	if f.programs != "" {
-		files := tasks.Programs(results)
+		files := tasks.ProgramFiles(results)
 		for _, name := range slices.Sorted(maps.Keys(files)) {
 			name, data := filepath.Join(f.programs, name), files[name]
 			if err := atomicfile.Put(name, data); err != nil {

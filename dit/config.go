@@ -219,6 +219,6 @@ func fromTensors(set *weights.Set) (c Config, err error) {
 		c.Hidden%(2*freq[0]) == 0 {
 		c.Heads = c.Hidden / (2 * freq[0])
 	}
-	c.Blocks = max(c.Blocks, set.Count("blocks."))
+	c.Blocks = max(c.Blocks, set.CountBlocks("blocks."))
 	return c, nil
 }

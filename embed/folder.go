@@ -113,8 +113,8 @@ func (f *folder) readTransformer(files fs.FS) error {
 	if f.left = side == "left"; !f.left && side != "right" {
 		t.Fail("truncation_side is %.40q, want left or right", side)
 	}
-	for i := 0; i < len(weights.TransformerFiles) && len(v.Keys) == 0 && v.Err == nil; i++ {
-		v = readValues(files, weights.TransformerFiles[i])
+	for i := 0; i < len(weights.SentenceTransformerFiles) && len(v.Keys) == 0 && v.Err == nil; i++ {
+		v = readValues(files, weights.SentenceTransformerFiles[i])
 	}
 	longest := min(t.Number("model_max_length", most), most) // 1e30 for none
 	f.longest = v.Whole("max_seq_length", int(longest), 0, most)

@@ -52,7 +52,7 @@ type Source struct {
 // directory of a diffusers pipeline, where Config is model_index.json and Set the transformer's; or
 // a GGUF file, whose name ends in .gguf.
 func Open(dir string) (*Source, error) {
-	if gguf.IsFile(dir) {
+	if gguf.IsFileName(dir) {
 		return openGGUF(dir)
 	}
 	if src, ok, err := openPipeline(dir); ok {
@@ -79,7 +79,7 @@ func openGGUF(name string) (*Source, error) {
 		f.Set.Close()
 		return nil, err
 	}
-	return &Source{Name: name, Config: config, Set: set, Files: f.Files(), gguf: name}, nil
+	return &Source{Name: name, Config: config, Set: set, Files: f.CompanionFS(), gguf: name}, nil
 }
 
 // OpenFS is Open for an embedded model.

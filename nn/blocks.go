@@ -24,7 +24,7 @@ func (l *Loader) matrices(params []*weights.Param, rows []int) backend.Matrix {
 	for i, p := range params {
 		first[i] = out
 		out += rows[i]
-		if t, ok := p.Quantised(); ok {
+		if t, ok := p.BlockFormat(); ok {
 			parts = append(parts, backend.BlockRows{Out: rows[i], Type: t,
 				Row: func(row int, dst []byte) { l.Check(p.ReadBlocks(dst, row)) }})
 		}

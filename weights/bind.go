@@ -117,8 +117,8 @@ func Bind(root any, set *Set, o BindOptions) error {
 	return e
 }
 
-// Each calls f with the Params of root and their names, as Bind finds them.
-func Each(root any, f func(p *Param, name string)) { each(root, nil, f) }
+// EachParam calls f with the Params of root and their names, as Bind finds them.
+func EachParam(root any, f func(p *Param, name string)) { each(root, nil, f) }
 
 func each(root any, names map[string]string, f func(p *Param, name string)) {
 	v := reflect.ValueOf(root)

@@ -6,9 +6,9 @@ import (
 	"unmask/internal/quant"
 )
 
-// Quantised returns the block format in which products take the tensor, which may be another than
+// BlockFormat returns the block format in which products take the tensor, which may be another than
 // the file's (quant.Type.ProductType); ok is false if it has none.
-func (t *Tensor) Quantised() (quant.Type, bool) {
+func (t *Tensor) BlockFormat() (quant.Type, bool) {
 	q, ok := quant.Parse(string(t.DType))
 	return q.ProductType(), ok
 }

@@ -184,7 +184,7 @@ func TestTruncatedWhileRead(t *testing.T) {
 		require.ErrorContains(t, err, `tensor "w": `+name+": ")
 		require.ErrorContains(t, err,
 			map[bool]string{true: "was truncated", false: "file changed from"}[keep < 4*n])
-		require.Error(t, w.Bytes(make([]byte, 8), 4*n-8))
+		require.Error(t, w.ReadBytes(make([]byte, 8), 4*n-8))
 		require.ErrorContains(t, Write(&bytes.Buffer{}, []Tensor{*w}, nil), `tensor "w"`)
 		require.NoError(t, set.Close())
 	}

@@ -36,21 +36,24 @@ const (
 var ModelFiles = []string{fileName, indexName, "diffusion_pytorch_model.safetensors",
 	"model.fp16.safetensors", "diffusion_pytorch_model.fp16.safetensors"}
 
-// TransformerFiles are the names that sentence-transformers has had for its settings of a network,
-// in the order in which it looks for them.
-var TransformerFiles = []string{"sentence_bert_config.json", "sentence_roberta_config.json",
+// SentenceTransformerFiles are the names that sentence-transformers has had for its settings of a
+// network, in the order in which it looks for them.
+var SentenceTransformerFiles = []string{
+	"sentence_bert_config.json", "sentence_roberta_config.json",
 	"sentence_distilbert_config.json", "sentence_camembert_config.json",
-	"sentence_albert_config.json", "sentence_xlm-roberta_config.json", "sentence_xlnet_config.json"}
+	"sentence_albert_config.json", "sentence_xlm-roberta_config.json", "sentence_xlnet_config.json",
+}
 
-// Companions are the files beside config.json and the weights that a model may need: the tokenizer
-// in any of its forms, how to chat, and what sentence-transformers does after the network.
-var Companions = append([]string{"generation_config.json", "tokenizer.json", "vocab.json",
+// CompanionFiles are the files beside config.json and the weights that a model may need: the
+// tokenizer in any of its forms, how to chat, and what sentence-transformers does after the
+// network.
+var CompanionFiles = append([]string{"generation_config.json", "tokenizer.json", "vocab.json",
 	"merges.txt", "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json",
 	"chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja",
 	"vocab.txt", "modules.json",
 	"config_sentence_transformers.json", "1_Pooling/config.json", "2_Dense/config.json",
 	"2_Dense/model.safetensors", "3_Dense/config.json", "3_Dense/model.safetensors"},
-	TransformerFiles...)
+	SentenceTransformerFiles...)
 
 // Open maps the model at name: a safetensors file, its index.json, or a directory. In a directory
 // it looks for model.safetensors, for model.safetensors.index.json with its shards, and for
@@ -162,10 +165,10 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Count returns one more than the largest number that follows prefix in a name, as in
+// CountBlocks returns one more than the largest number that follows prefix in a name, as in
 // "blocks.11.norm1.weight": the number of blocks of a network. Numbers that are too large to be
 // followed by a tensor each are ignored.
-func (s *Set) Count(prefix string) (n int) {
+func (s *Set) CountBlocks(prefix string) (n int) {
 	for name := range s.tensors {
 		rest, ok := strings.CutPrefix(name, prefix)
 		if !ok {

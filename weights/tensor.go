@@ -123,8 +123,8 @@ func (t *Tensor) Int64s() ([]int64, error) {
 	return dst, nil
 }
 
-// Bytes copies the raw bytes from byte off on into dst.
-func (t *Tensor) Bytes(dst []byte, off int) error {
+// ReadBytes copies the raw bytes from byte off on into dst.
+func (t *Tensor) ReadBytes(dst []byte, off int) error {
 	if off < 0 || off > len(t.Data) || len(dst) > len(t.Data)-off {
 		return fmt.Errorf("tensor %q: bytes %d..%d wanted, it has %d", t.Name, off, off+len(dst),
 			len(t.Data))

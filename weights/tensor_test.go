@@ -83,7 +83,7 @@ func TestTensorRanges(t *testing.T) {
 	require.EqualError(t, w.Float32s(make([]float32, 2)), `tensor "w": 2 elements wanted, it has 3`)
 	require.ErrorContains(t, w.ReadFloat32s(make([]float32, 2), 2), "elements 2..4 wanted, it has 3")
 	require.ErrorContains(t, w.ReadFloat32s(nil, -1), "elements -1..-1 wanted")
-	require.ErrorContains(t, w.Bytes(make([]byte, 1), 12), "bytes 12..13 wanted, it has 12")
+	require.ErrorContains(t, w.ReadBytes(make([]byte, 1), 12), "bytes 12..13 wanted, it has 12")
 	_, err := (&Tensor{Name: "w", DType: "Q3_X", Shape: []int{1 << 30}}).Floats()
 	require.ErrorContains(t, err, "dtype is Q3_X, want F32")
 	_, err = (&Tensor{Name: "w", DType: F32, Shape: []int{1 << 30}}).Floats()

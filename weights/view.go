@@ -13,10 +13,10 @@ func NewSet(tensors []*Tensor, metadata map[string]string) (*Set, error) {
 	return s, s.join(tensors, metadata, nil, "there twice")
 }
 
-// OpenAs maps the file at name and hands its bytes to parse, which returns tensors whose Data are
+// OpenWith maps the file at name and hands its bytes to parse, which returns tensors whose Data are
 // parts of them. The tensors then are read as those of Open. Errors do not name the file if parse's
 // do not.
-func OpenAs(name string, parse func(data []byte) ([]*Tensor, map[string]string, error)) (*Set,
+func OpenWith(name string, parse func(data []byte) ([]*Tensor, map[string]string, error)) (*Set,
 	error) {
 	src, err := openSource(name)
 	if err != nil {
@@ -82,9 +82,9 @@ func (s *Set) View(see func(name string, t *Tensor) (string, *Tensor, error)) (*
 	return v, nil
 }
 
-// Parts returns a set of the same files in which a tensor for which names returns names is cut by
-// rows into as many equal parts, each [rows, width], where width is the last dimension.
-func (s *Set) Parts(names func(name string, t *Tensor) []string) (*Set, error) {
+// SplitTensors returns a set of the same files in which a tensor for which names returns names is
+// cut by rows into as many equal parts, each [rows, width], where width is the last dimension.
+func (s *Set) SplitTensors(names func(name string, t *Tensor) []string) (*Set, error) {
 	v := s.like()
 	for _, old := range s.Names() {
 		t := s.tensors[old]

@@ -89,7 +89,7 @@ func (r *tensorReader) Read(p []byte) (int, error) {
 	if n == 0 {
 		return 0, io.EOF
 	}
-	if err := r.t.Bytes(p[:n], r.at); err != nil {
+	if err := r.t.ReadBytes(p[:n], r.at); err != nil {
 		return 0, err
 	}
 	r.at += n

@@ -110,7 +110,7 @@ func (t *Text) Request(m *unmask.Model, over generate.Overrides) (r unmask.Reque
 		}
 	}
 	if t.tokensIn != "" {
-		r.Tokens, err = export.Prompt(m, t.tokensIn, t.Length)
+		r.Tokens, err = export.ReadPrompt(m, t.tokensIn, t.Length)
 		return r, Wrap("--tokens-in", err)
 	}
 	if r.Variables, err = t.chat.set.Values(); err != nil {

@@ -164,7 +164,7 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 		return c, nil, err
 	}
 	c.Rows, c.Embed, c.MLP, c.Hidden = words[0], words[1], mlp[0], mlp[1]
-	c.Layers, c.Inner = set.Count(c.family.blocks), 1
+	c.Layers, c.Inner = set.CountBlocks(c.family.blocks), 1
 	c.Groups = c.Layers
 	c.Heads = f.Whole("num_attention_heads", 0, 1, maxSize)
 	c.NormBiased, c.HeadBiased, c.DecoderBiased, c.EmbedNorm = true, true, true, true
@@ -286,8 +286,8 @@ func (c *Config) roberta(f *model.Values, set *weights.Set) {
 func (c *Config) albert(f *model.Values, set *weights.Set) {
 	const e = "albert.embeddings."
 	c.learned(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", 0)
-	c.Groups = set.Count(c.family.blocks)
-	c.Inner = set.Count(c.family.blocks + "0.albert_layers.")
+	c.Groups = set.CountBlocks(c.family.blocks)
+	c.Inner = set.CountBlocks(c.family.blocks + "0.albert_layers.")
 	c.Layers = c.Inner * f.Whole("num_hidden_layers", 12, 1, maxLayers)
 	c.Widened, c.HeadAct = true, c.Act
 	if !f.Has("hidden_act") {

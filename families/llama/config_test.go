@@ -272,7 +272,7 @@ func TestBrokenWeights(t *testing.T) {
 				return name, v, nil
 			}
 			data := make([]byte, len(v.Data))
-			require.NoError(t, v.Bytes(data, 0))
+			require.NoError(t, v.ReadBytes(data, 0))
 			binary.LittleEndian.PutUint32(data, math.Float32bits(float32(math.NaN())))
 			return name, &weights.Tensor{Name: v.Name, DType: v.DType, Shape: v.Shape, Data: data}, nil
 		})

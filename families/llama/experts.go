@@ -135,7 +135,7 @@ func apart(set *weights.Set, c *Config) (*weights.Set, error) {
 	if c.MoE == nil {
 		return set, nil
 	}
-	return set.Parts(func(name string, _ *weights.Tensor) (all []string) {
+	return set.SplitTensors(func(name string, _ *weights.Tensor) (all []string) {
 		block, both := strings.CutSuffix(name, ".experts.gate_up_proj")
 		block, down := strings.CutSuffix(block, ".experts.down_proj")
 		if !both && !down {

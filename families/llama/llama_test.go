@@ -184,7 +184,7 @@ func TestFusedExperts(t *testing.T) {
 						key = block + ".experts.down_proj"
 					}
 					data := make([]byte, len(v.Data))
-					require.NoError(t, v.Bytes(data, 0))
+					require.NoError(t, v.ReadBytes(data, 0))
 					fused[key], dtype = append(fused[key], data...), v.DType
 				}
 			}

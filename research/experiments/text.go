@@ -32,7 +32,7 @@ const diverse = 1000
 // samples that equal an earlier one. One goroutine at a time may use one.
 type TextScorer struct {
 	Judge      metrics.Judge
-	Retokenize *metrics.Retokenize
+	Retokenize *metrics.Retokenizer
 	Decode     func(ids []int32) string // of stories; nil: Add counts no contradictions
 
 	nll, entropy, contradictions, slips tally
@@ -75,11 +75,11 @@ func (s *TextScorer) AddTexts(ctx context.Context, ids [][]int32, texts []string
 
 // shown returns samples without the tokens that are no part of a text by the judge.
 func (s *TextScorer) shown(ids [][]int32) [][]int32 {
-	judge, ok := s.Judge.(interface{ Unshown() []int32 })
+	judge, ok := s.Judge.(interface{ SpecialTokens() []int32 })
 	if !ok {
 		return ids
 	}
-	unshown := judge.Unshown()
+	unshown := judge.SpecialTokens()
 	out := make([][]int32, len(ids))
 	for i, t := range ids {
 		out[i] = slices.DeleteFunc(slices.Clone(t),

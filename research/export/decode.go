@@ -17,28 +17,29 @@ import (
 	"unmask/weights"
 )
 
-// CheckPictures returns an error if Pictures cannot write to a name.
-func CheckPictures(out string) error {
+// CheckPicturesOutput returns an error if Pictures cannot write to a name.
+func CheckPicturesOutput(out string) error {
 	switch info, err := os.Stat(out); {
 	case strings.EqualFold(filepath.Ext(out), ".png"):
 		return atomicfile.Check(out) // its directory is made
 	case filepath.Ext(out) != "":
 		return atomicfile.CheckPlace(out)
 	case err == nil && !info.IsDir():
-		return fmt.Errorf("%s is a %s, want a directory, or a name that ends in .png or .safetensors", out,
+		return fmt.Errorf("%s is a %s, want a directory, or a name that ends in .png or .safetensors",
+			out,
 			atomicfile.Kind(info))
 	}
 	return nil
 }
 
-// Pictures decodes the codes I64 [B,D] in a safetensors file and writes the pictures to out. A name
-// that ends in .png is for one picture. A name without an ending is a directory for 000000.png and
-// so on. Any other name is a safetensors file with images F32 [B,3,H,W]: red, green and blue, 0 to
-// 1 or in the range of cases.json beside the codes, or a little outside where the network
-// overshoots. A decoder that reads the prompt too needs text_last F32 [B,T,W], the text encoder's
-// last states.
-func Pictures(ctx context.Context, v model.Codec, codesFile, out string) error {
-	if err := CheckPictures(out); err != nil {
+// DecodePictures decodes the codes I64 [B,D] in a safetensors file and writes the pictures to out.
+// A name that ends in .png is for one picture. A name without an ending is a directory for
+// 000000.png and so on. Any other name is a safetensors file with images F32 [B,3,H,W]: red, green
+// and blue, 0 to 1 or in the range of cases.json beside the codes, or a little outside where the
+// network overshoots. A decoder that reads the prompt too needs text_last F32 [B,T,W], the text
+// encoder's last states.
+func DecodePictures(ctx context.Context, v model.Codec, codesFile, out string) error {
+	if err := CheckPicturesOutput(out); err != nil {
 		return err
 	}
 	r, err := readCodes(ctx, v, codesFile)

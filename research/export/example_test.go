@@ -32,7 +32,7 @@ func ExampleLogits() {
 	if err := weights.WriteFile(in, []weights.Tensor{tokens}, nil); err != nil {
 		panic(err)
 	}
-	if err := export.Logits(context.Background(), m, in, out); err != nil {
+	if err := export.WriteLogits(context.Background(), m, in, out); err != nil {
 		panic(err)
 	}
 	set, err := weights.Open(out)

@@ -16,31 +16,31 @@ import (
 	"unmask/weights"
 )
 
-// Inside is a quantity that a network computes on its way to the logits. B sequences of D positions
-// have E+D rows: E before the positions (a class, for example) and one for each position. Blocks
-// are counted from 0 over all stacks; MAGE's decoder follows its encoder. Rows that a network does
-// not compute are NaN.
-type Inside string
+// Quantity is a quantity that a network computes on its way to the logits. B sequences of D
+// positions have E+D rows: E before the positions (a class, for example) and one for each position.
+// Blocks are counted from 0 over all stacks; MAGE's decoder follows its encoder. Rows that a
+// network does not compute are NaN.
+type Quantity string
 
 const (
 	// Hidden is the residual stream: hidden.I F32 [B,E+D,width] is the input of block I; hidden.0
 	// are the embeddings, and hidden.N, for N blocks, is the output of the last.
-	Hidden Inside = "hidden"
+	Hidden Quantity = "hidden"
 	// Attention is attention.I F32 [B,heads,E+D,E+D] of block I: the weight that each row (third
 	// dimension) gives to each row (fourth); sums over the last dimension are 1.
-	Attention Inside = "attention"
+	Attention Quantity = "attention"
 	// KV is keys.I and values.I F32 [B,heads,E+D,headDim] of block I; keys are rotated, as queries
 	// are multiplied with them.
-	KV Inside = "kv"
+	KV Quantity = "kv"
 )
 
 // insides are all of them.
 var insides = []string{string(Hidden), string(Attention), string(KV)}
 
-// ParseInside reads a list such as "hidden,kv".
-func ParseInside(text string) (list []Inside, err error) {
+// ParseQuantities reads a list such as "hidden,kv".
+func ParseQuantities(text string) (list []Quantity, err error) {
 	for name := range strings.SplitSeq(text, ",") {
-		switch in := Inside(name); in {
+		switch in := Quantity(name); in {
 		case Hidden, Attention, KV:
 			list = append(list, in)
 		default:
@@ -55,7 +55,7 @@ const maxInside = 4 << 30
 
 // inside returns what a network computes for each sequence of a batch, one sequence per pass.
 func inside(ctx context.Context, m *unmask.Model, b *model.Batch,
-	with []Inside) (_ []weights.Tensor, err error) {
+	with []Quantity) (_ []weights.Tensor, err error) {
 	defer backend.Recover(&err)
 	if len(with) == 0 {
 		return nil, nil

@@ -22,7 +22,7 @@ import (
 )
 
 // insideOf exports what the model of a pack computes for its first two sequences.
-func insideOf(t *testing.T, pack string, with ...export.Inside) *weights.Set {
+func insideOf(t *testing.T, pack string, with ...export.Quantity) *weights.Set {
 	p := parity.Open(t, pack)
 	m, err := unmask.LoadFS(p.Source.Files, pack, unmask.Options{Threads: 2})
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func insideOf(t *testing.T, pack string, with ...export.Inside) *weights.Set {
 	}
 	require.NoError(t, weights.WriteFile(in, list, nil))
 	out := filepath.Join(t.TempDir(), "inside.safetensors")
-	require.NoError(t, export.Logits(t.Context(), m, in, out, with...))
+	require.NoError(t, export.WriteLogits(t.Context(), m, in, out, with...))
 	set, err := weights.Open(out)
 	require.NoError(t, err)
 	t.Cleanup(func() { set.Close() })
@@ -184,11 +184,11 @@ func TestInsideKVAreTheCaches(t *testing.T) {
 }
 
 func TestInsideRefuses(t *testing.T) {
-	list, err := export.ParseInside("kv,hidden")
+	list, err := export.ParseQuantities("kv,hidden")
 	require.NoError(t, err)
-	require.Equal(t, []export.Inside{export.KV, export.Hidden}, list)
+	require.Equal(t, []export.Quantity{export.KV, export.Hidden}, list)
 	for _, text := range []string{"", "hiden", "hidden,", "kv, hidden"} {
-		_, err := export.ParseInside(text)
+		_, err := export.ParseQuantities(text)
 		require.ErrorContains(t, err, "want hidden, attention or kv")
 	}
 	m, err := unmask.Load(t.Context(), "oracle:markov:length=4,tokens=3", unmask.Options{})
@@ -196,7 +196,7 @@ func TestInsideRefuses(t *testing.T) {
 	in := filepath.Join(t.TempDir(), "tokens.safetensors")
 	require.NoError(t, weights.WriteFile(in, []weights.Tensor{{Name: "tokens", DType: weights.I64,
 		Shape: []int{1, 4}, Data: longs([]int32{0, 1, 2, 0})}}, nil))
-	err = export.Logits(t.Context(), m, in, filepath.Join(t.TempDir(), "x"), export.KV)
+	err = export.WriteLogits(t.Context(), m, in, filepath.Join(t.TempDir(), "x"), export.KV)
 	require.ErrorContains(t, err, "want one that shows what it computes inside")
 }
 
@@ -227,7 +227,7 @@ func TestInsideFromPython(t *testing.T) {
 	run(code[1][1])
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	require.NoError(t, err)
-	require.NoError(t, export.Logits(t.Context(), m, filepath.Join(dir, "tokens.safetensors"),
+	require.NoError(t, export.WriteLogits(t.Context(), m, filepath.Join(dir, "tokens.safetensors"),
 		filepath.Join(dir, "inside.safetensors"), export.Hidden, export.Attention, export.KV))
 	require.Regexp(t, `^\(1, 64, \d+\) (1\.0|0\.9999|1\.0000)\d* float32\n$`, run(code[0][1]))
 }
@@ -246,7 +246,7 @@ func TestTextLogits(t *testing.T) {
 		texts = append(texts, ids)
 	}
 	names := []string{"a", "b"}
-	require.NoError(t, export.TextLogits(t.Context(), m, names, texts, out, export.Hidden))
+	require.NoError(t, export.WriteTextLogits(t.Context(), m, names, texts, out, export.Hidden))
 	set, err := weights.Open(out)
 	require.NoError(t, err)
 	defer set.Close()
@@ -255,7 +255,7 @@ func TestTextLogits(t *testing.T) {
 			Data: longs(ids)}}
 		require.NoError(t, weights.WriteFile(in, list, nil))
 		alone := filepath.Join(dir, fmt.Sprint(i))
-		require.NoError(t, export.Logits(t.Context(), m, in, alone, export.Hidden))
+		require.NoError(t, export.WriteLogits(t.Context(), m, in, alone, export.Hidden))
 		one, err := weights.Open(alone)
 		require.NoError(t, err)
 		defer one.Close()

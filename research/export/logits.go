@@ -19,10 +19,11 @@ import (
 	"unmask/weights"
 )
 
-// Logits writes a model's raw logits F32 [B,D,V] for the tokens I64 [B,D] of one safetensors file
-// to another; for an exact model they are log-probabilities. unmask logits --help lists what else
-// the input file may contain. The tensors named in `with` follow.
-func Logits(ctx context.Context, m *unmask.Model, tokensFile, out string, with ...Inside) error {
+// WriteLogits writes a model's raw logits F32 [B,D,V] for the tokens I64 [B,D] of one safetensors
+// file to another; for an exact model they are log-probabilities. unmask logits --help lists what
+// else the input file may contain. The tensors named in `with` follow.
+func WriteLogits(ctx context.Context, m *unmask.Model, tokensFile, out string,
+	with ...Quantity) error {
 	in, err := openInput(tokensFile)
 	if err != nil {
 		return err
@@ -234,12 +235,14 @@ func alone(m *unmask.Model, tokens []int32) *model.Batch {
 		Time: []float64{float64(m.Spec().Masked(tokens)) / float64(len(tokens))}}
 }
 
-// TextLogits writes the raw logits of texts of any lengths, given as tokens with those that stand
-// around them. Of text i, counted from 0, there are i.tokens I64 [D] and i.logits F32 [D,V]; of
-// networks whose logits predict the next position i.shifted_logits too, as in Logits; and tensors
-// of `with` such as i.hidden.0, without the dimension B. The metadata has the names of texts.
-func TextLogits(ctx context.Context, m *unmask.Model, names []string, texts [][]int32, out string,
-	with ...Inside) error {
+// WriteTextLogits writes the raw logits of texts of any lengths, given as tokens with those that
+// stand around them. Of text i, counted from 0, there are i.tokens I64 [D] and i.logits F32 [D,V];
+// of networks whose logits predict the next position i.shifted_logits too, as in Logits; and
+// tensors of `with` such as i.hidden.0, without the dimension B. The metadata has the names of
+// texts.
+func WriteTextLogits(ctx context.Context, m *unmask.Model, names []string, texts [][]int32,
+	out string,
+	with ...Quantity) error {
 	if m.Spec().Fixed {
 		return fmt.Errorf("the model has sequences of %d positions only, want tokens of that many",
 			m.Spec().Length())

@@ -39,7 +39,7 @@ func TestPacksAreWrittenUnderTheirNames(t *testing.T) {
 	logits := func(t *testing.T, dir, cases, out string) {
 		m, err := unmask.Load(ctx, dir, options)
 		require.NoError(t, err)
-		require.NoError(t, export.Logits(ctx, m, cases, out))
+		require.NoError(t, export.WriteLogits(ctx, m, cases, out))
 	}
 	codec := func(t *testing.T, dir string) model.Codec {
 		p, err := unmask.LoadPictures(ctx, dir, options)
@@ -49,15 +49,15 @@ func TestPacksAreWrittenUnderTheirNames(t *testing.T) {
 		return c
 	}
 	images := func(t *testing.T, dir, cases, out string) {
-		require.NoError(t, export.Pictures(ctx, codec(t, dir), cases, out))
+		require.NoError(t, export.DecodePictures(ctx, codec(t, dir), cases, out))
 	}
 	codes := func(t *testing.T, dir, cases, out string) {
-		require.NoError(t, export.PixelCodes(codec(t, dir), cases, out))
+		require.NoError(t, export.WritePixelCodes(codec(t, dir), cases, out))
 	}
 	texts := func(t *testing.T, dir, cases, out string) {
 		e, err := unmask.LoadTextEncoder(ctx, dir, options)
 		require.NoError(t, err)
-		require.NoError(t, export.Texts(ctx, e, cases, out))
+		require.NoError(t, export.WriteTextStates(ctx, e, cases, out))
 	}
 	type writer func(t *testing.T, dir, cases, out string)
 	for _, c := range []struct {
@@ -145,9 +145,10 @@ func TestBadTexts(t *testing.T) {
 	require.NoError(t, err)
 	out := filepath.Join(t.TempDir(), "out.safetensors")
 	file := func(pack string) string { return filepath.Join(packs, pack, "cases.safetensors") }
-	require.ErrorContains(t, export.Texts(ctx, e, file("titok-bert-tiny"), out),
+	require.ErrorContains(t, export.WriteTextStates(ctx, e, file("titok-bert-tiny"), out),
 		"there are neither ids, text_ids, null_ids nor prompts, want one of them")
-	require.ErrorContains(t, export.Texts(ctx, e, file("amused-256-tiny"), out), "text_ids: id ")
+	require.ErrorContains(t, export.WriteTextStates(ctx, e, file("amused-256-tiny"), out),
+		"text_ids: id ")
 	_, err = unmask.LoadTextEncoder(ctx, filepath.Join(packs, "titok-bert-tiny"), options)
 	require.ErrorContains(t, err, "there is no folder text_encoder")
 	require.False(t, strings.Contains(err.Error(), "\n"))

@@ -13,10 +13,11 @@ import (
 	"unmask/weights"
 )
 
-// Codes encodes PNG or JPEG files and writes codes I64 [B,D], row by row, to the safetensors file
-// out. Pictures of other sizes are fitted to the model's as fit says, see images.Place. done, which
-// may be nil, is called after each file.
-func Codes(ctx context.Context, c model.Codec, files []string, fit, out string, done func()) error {
+// WriteCodes encodes PNG or JPEG files and writes codes I64 [B,D], row by row, to the safetensors
+// file out. Pictures of other sizes are fitted to the model's as fit says, see images.Place. done,
+// which may be nil, is called after each file.
+func WriteCodes(ctx context.Context, c model.Codec, files []string, fit, out string,
+	done func()) error {
 	e, ok := c.(model.Encoder)
 	if !ok {
 		return errors.New("the model makes pictures of codes but no codes of pictures")
@@ -39,10 +40,10 @@ func Codes(ctx context.Context, c model.Codec, files []string, fit, out string, 
 		[]weights.Tensor{integers("codes", all, len(files), codesOf(e))}, nil)
 }
 
-// PixelCodes encodes the pictures in a safetensors file, pixels F32 [B,3,H,W], and writes
+// WritePixelCodes encodes the pictures in a safetensors file, pixels F32 [B,3,H,W], and writes
 // pixel_codes I64 [B,D] to another. Colours are 0 to 1, or in the range of cases.json beside the
 // file.
-func PixelCodes(c model.Codec, file, out string) error {
+func WritePixelCodes(c model.Codec, file, out string) error {
 	e, ok := c.(model.PixelEncoder)
 	if !ok {
 		return errors.New("the model makes no codes of pictures in a tensor")

@@ -11,10 +11,10 @@ import (
 // promptTensors are the names for the tokens of a prompt in a file.
 var promptTensors = []string{"tokens", "prompt"}
 
-// Prompt returns the tokens [length] of a run that continues those in a safetensors file. name is
-// FILE, for its tensor tokens or prompt or its only one, or FILE:TENSOR. With a length of 0 there
-// are unmask.ReplyLength more tokens, up to the end of a block.
-func Prompt(m *unmask.Model, name string, length int) ([]int32, error) {
+// ReadPrompt returns the tokens [length] of a run that continues those in a safetensors file. name
+// is FILE, for its tensor tokens or prompt or its only one, or FILE:TENSOR. With a length of 0
+// there are unmask.ReplyLength more tokens, up to the end of a block.
+func ReadPrompt(m *unmask.Model, name string, length int) ([]int32, error) {
 	file, tensor := name, ""
 	set, err := weights.Open(file)
 	if at := strings.LastIndexByte(name, ':'); err != nil && at > 0 {

@@ -14,12 +14,12 @@ import (
 var textGroups = []struct{ ids, states string }{{"ids", "text"}, {"text_ids", "text"},
 	{"null_ids", "null"}}
 
-// Texts writes what a text encoder computes for the ids in a safetensors file to another. For ids
-// or text_ids I64 [B,T] these are text_before_last F32 [B,T,W], the states before the last layer;
-// text_last F32 [B,T,W], those after it and the last norm; and text_pooled F32 [B,P]. For null_ids
-// they are null_before_last and so on. If cases.json beside the file has prompts, prompt_ids I64
-// [N,T] are their ids.
-func Texts(ctx context.Context, e *unmask.TextEncoder, file, out string) error {
+// WriteTextStates writes what a text encoder computes for the ids in a safetensors file to another.
+// For ids or text_ids I64 [B,T] these are text_before_last F32 [B,T,W], the states before the last
+// layer; text_last F32 [B,T,W], those after it and the last norm; and text_pooled F32 [B,P]. For
+// null_ids they are null_before_last and so on. If cases.json beside the file has prompts,
+// prompt_ids I64 [N,T] are their ids.
+func WriteTextStates(ctx context.Context, e *unmask.TextEncoder, file, out string) error {
 	in, err := openInput(file)
 	if err != nil {
 		return err

@@ -15,9 +15,9 @@ import (
 	"unmask/research/metrics"
 )
 
-// Classes returns the class of each picture below dir: the name of its folder in dir or, for a
-// picture in dir itself, the class in its text chunks, which unmask image writes.
-func Classes(dir string, files []string) ([]string, error) {
+// PictureClasses returns the class of each picture below dir: the name of its folder in dir or, for
+// a picture in dir itself, the class in its text chunks, which unmask image writes.
+func PictureClasses(dir string, files []string) ([]string, error) {
 	list := make([]string, len(files))
 	for i, name := range files {
 		below, err := filepath.Rel(dir, name)
@@ -39,8 +39,9 @@ func Classes(dir string, files []string) ([]string, error) {
 	return list, nil
 }
 
-// ByClass compares pictures with the references of their classes, and with a reference of all.
-type ByClass struct {
+// ClassReferences compares pictures with the references of their classes, and with a reference of
+// all.
+type ClassReferences struct {
 	All     *experiments.Reference // of all classes together
 	scorers map[string]*experiments.ImageScorer
 	counts  map[string]int
@@ -49,10 +50,11 @@ type ByClass struct {
 // maxMoments is the most numbers, of 8 bytes, in the statistics of all classes.
 const maxMoments = 1 << 28
 
-// LoadByClass returns the references of by: of a directory's files by their Classes or, if
+// LoadClassReferences returns the references of by: of a directory's files by their Classes or, if
 // by.Reference is "", of drawn landscapes by their hour. It prepares for pictures of the classes in
 // want, of which each must be in the reference and have 2 pictures at least.
-func LoadByClass(ctx context.Context, by Measure, x experiments.Network, want []string) (*ByClass,
+func LoadClassReferences(ctx context.Context, by Measure, x experiments.Network,
+	want []string) (*ClassReferences,
 	error) {
 	if info, err := os.Stat(by.Reference); by.Reference != "" && err != nil {
 		return nil, err
@@ -63,7 +65,7 @@ func LoadByClass(ctx context.Context, by Measure, x experiments.Network, want []
 	if err != nil {
 		return nil, err
 	}
-	c := &ByClass{scorers: map[string]*experiments.ImageScorer{}, counts: map[string]int{}}
+	c := &ClassReferences{scorers: map[string]*experiments.ImageScorer{}, counts: map[string]int{}}
 	width, kinds := x.Width(), slices.Compact(slices.Sorted(slices.Values(classes)))
 	if most := maxMoments / (width * width); len(kinds) > most {
 		return nil, fmt.Errorf("the reference has %d classes, want 1 to %d with %d features", len(kinds),
@@ -105,13 +107,14 @@ func LoadByClass(ctx context.Context, by Measure, x experiments.Network, want []
 	return c, nil
 }
 
-// AddFeatures adds a picture of a class that LoadByClass was told to want.
-func (c *ByClass) AddFeatures(class string, features []float32) error {
+// AddFeatures adds a picture of a class that LoadClassReferences was told to want.
+func (c *ClassReferences) AddFeatures(class string, features []float32) error {
 	return c.scorers[class].AddFeatures(features, nil)
 }
 
 // Metrics returns the metrics of all expected classes, by name.
-func (c *ByClass) Metrics(ctx context.Context) (list []experiments.ClassMetrics, err error) {
+func (c *ClassReferences) Metrics(ctx context.Context) (list []experiments.ClassMetrics,
+	err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.scorers)) {
 		m, err := c.scorers[name].Metrics(ctx)
 		if err != nil {

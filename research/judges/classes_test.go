@@ -47,7 +47,7 @@ func TestByClass(t *testing.T) {
 	require.NoError(t, err)
 	codec, err := p.Pictures.Codec()
 	require.NoError(t, err)
-	x, err := judges.Features(codec)
+	x, err := judges.FeatureNetwork(codec)
 	require.NoError(t, err)
 	samples, reference := t.TempDir(), t.TempDir()
 	writeScenes(t, samples, 60, 1, false)
@@ -55,9 +55,9 @@ func TestByClass(t *testing.T) {
 
 	files, err := images.List(samples)
 	require.NoError(t, err)
-	classes, err := judges.Classes(samples, files)
+	classes, err := judges.PictureClasses(samples, files)
 	require.NoError(t, err)
-	c, err := judges.LoadByClass(ctx, judges.Measure{Reference: reference}, x, classes)
+	c, err := judges.LoadClassReferences(ctx, judges.Measure{Reference: reference}, x, classes)
 	require.NoError(t, err)
 	whole := map[string]*experiments.ImageScorer{} // each class against the reference of all
 	err = metrics.EachFeature(ctx, x, files, func(i int, f, _ []float32) error {
@@ -80,11 +80,12 @@ func TestByClass(t *testing.T) {
 	}
 	require.Equal(t, 60, n)
 
-	_, err = judges.LoadByClass(ctx, judges.Measure{Reference: reference}, x, []string{"nigth"})
+	_, err = judges.LoadClassReferences(ctx, judges.Measure{Reference: reference}, x,
+		[]string{"nigth"})
 	require.ErrorContains(t, err, `unknown class "nigth" (did you mean night?)`)
 	require.NoError(t, os.WriteFile(filepath.Join(samples, "999.png"), []byte("no picture"), 0o644))
-	_, err = judges.Classes(samples, append(files, filepath.Join(samples, "999.png")))
+	_, err = judges.PictureClasses(samples, append(files, filepath.Join(samples, "999.png")))
 	require.ErrorContains(t, err, "999.png: there is no class, want one in its texts or as its folder")
-	_, err = judges.LoadByClass(ctx, judges.Measure{Reference: files[0]}, x, nil)
+	_, err = judges.LoadClassReferences(ctx, judges.Measure{Reference: files[0]}, x, nil)
 	require.ErrorContains(t, err, "one file has no classes, want a directory")
 }

@@ -18,7 +18,7 @@ import (
 // returns, perplexity is as MDLM's code has it: of text in those tokens, the mean over tokens. With
 // stories, contradictions are counted too, and it is an error if there can be none. each is that of
 // ScoreLines.
-func EvalText(ctx context.Context, judge *Judge, as *metrics.Retokenize, stories bool,
+func EvalText(ctx context.Context, judge *Judge, as *metrics.Retokenizer, stories bool,
 	lines io.Reader, each func(judged int)) (experiments.Evaluation, error) {
 	var e experiments.Evaluation
 	scorer := &experiments.TextScorer{Judge: judge.Judge, Retokenize: as}
@@ -95,7 +95,7 @@ func (j *Judge) shares(outcomes int, decode func(ids []int32) string) error {
 // FolderOptions are the options of EvalFolder.
 type FolderOptions struct {
 	Reference bool   // compare with the reference; otherwise only Stats is written
-	PerClass  bool   // also measure each class, see ByClass
+	PerClass  bool   // also measure each class, see ClassReferences
 	Stats     string // .npz file for mean and covariance of the features, "" for none
 
 	// is called with the number of pictures after the reference was read; may be nil
@@ -113,9 +113,9 @@ func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measu
 	}
 	var r *experiments.Reference
 	var classes []string
-	var each *ByClass
+	var each *ClassReferences
 	if o.PerClass {
-		if classes, err = Classes(dir, files); err != nil {
+		if classes, err = PictureClasses(dir, files); err != nil {
 			return e, err
 		}
 	}
@@ -127,7 +127,7 @@ func EvalFolder(ctx context.Context, dir string, x experiments.Network, by Measu
 	case !o.PerClass:
 		r, err = LoadReference(ctx, by, x)
 	default:
-		if each, err = LoadByClass(ctx, by, x, classes); err == nil {
+		if each, err = LoadClassReferences(ctx, by, x, classes); err == nil {
 			r = each.All
 		}
 	}

@@ -41,7 +41,7 @@ func ExampleNewTask() {
 // Measure samples by the probabilities of their exact model.
 func ExampleEvalText() {
 	ctx := context.Background()
-	judge, err := judges.LoadText(ctx, "oracle:markov:length=4,tokens=3", judges.Options{})
+	judge, err := judges.LoadTextJudge(ctx, "oracle:markov:length=4,tokens=3", judges.Options{})
 	if err != nil {
 		panic(err)
 	}

@@ -46,7 +46,7 @@ func TestToGGUF(t *testing.T) {
 				[]byte(strings.ReplaceAll(string(words), c.old, c.new)), 0o600))
 		}
 		file := filepath.Join(out, "m.gguf")
-		err = judges.ToGGUF(t.Context(), dir, file, "q8_0")
+		err = judges.ConvertToGGUF(t.Context(), dir, file, "q8_0")
 		if c.want != "" {
 			require.ErrorContains(t, err, c.want)
 			left, err := os.ReadDir(out)

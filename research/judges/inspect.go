@@ -95,9 +95,9 @@ func Inspect(ctx context.Context, name, as string, progress func(hub.Progress)) 
 	return r, nil
 }
 
-// ToGGUF is gguf.Convert, but refuses a folder that the loader refuses, and one whose model or
-// tokenizer would be another in the file.
-func ToGGUF(ctx context.Context, dir, file, recipe string) error {
+// ConvertToGGUF is gguf.Convert, but refuses a folder that the loader refuses, and one whose model
+// or tokenizer would be another in the file.
+func ConvertToGGUF(ctx context.Context, dir, file, recipe string) error {
 	if err := atomicfile.CheckPlace(file); err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (r *Report) inspectFiles(ctx context.Context, name string, o unmask.Options
 		}
 		return m.Source.Set, nil
 	}
-	judge, none := LoadText(ctx, name, Options{Backend: o.Backend})
+	judge, none := LoadTextJudge(ctx, name, Options{Backend: o.Backend})
 	if none == nil {
 		r.Info = judge.Info()
 		return judge.Source().Set, nil

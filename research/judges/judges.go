@@ -32,9 +32,9 @@ type Judge struct {
 	src  *model.Source // nil for an exact model
 }
 
-// LoadText loads a judge of text: a GPT-2 by a name that unmask.Open takes, or an exact model such
-// as oracle:markov:length=16,tokens=4.
-func LoadText(ctx context.Context, name string, o Options) (*Judge, error) {
+// LoadTextJudge loads a judge of text: a GPT-2 by a name that unmask.Open takes, or an exact model
+// such as oracle:markov:length=16,tokens=4.
+func LoadTextJudge(ctx context.Context, name string, o Options) (*Judge, error) {
 	if unmask.IsExact(name) {
 		m, err := unmask.ParseExact(name)
 		if err != nil {
@@ -66,9 +66,9 @@ func (j *Judge) Info() model.Info {
 	return info
 }
 
-// Retokenize returns the judge's own tokenizer, GPT-2's or a tokenizer.json beside its weights, for
-// perplexity of text rather than of ids.
-func (j *Judge) Retokenize() (*metrics.Retokenize, error) {
+// Retokenizer returns the judge's own tokenizer, GPT-2's or a tokenizer.json beside its weights,
+// for perplexity of text rather than of ids.
+func (j *Judge) Retokenizer() (*metrics.Retokenizer, error) {
 	if j.src == nil {
 		return nil, fmt.Errorf("judge %s has no tokens of its own, want a GPT-2", j.name)
 	}
@@ -76,7 +76,7 @@ func (j *Judge) Retokenize() (*metrics.Retokenize, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", j.src.Name, err)
 	}
-	r := &metrics.Retokenize{Tokenizer: t, EOS: -1}
+	r := &metrics.Retokenizer{Tokenizer: t, EOS: -1}
 	end, ok := tokenizers.Role(t, "eos_token")
 	if !ok { // as GPT-2's class has it where its files name none
 		end, ok = t.Special(tokenizers.EndOfText)

@@ -15,7 +15,8 @@ import (
 // Ids of another vocabulary are refused; tokens that a text does not show are no difference.
 func TestJudgeKnows(t *testing.T) {
 	unmask.Embed("judge-that-knows", demo.Judge())
-	judge, err := LoadText(t.Context(), "judge-that-knows", Options{Backend: cpu.New(cpu.Options{})})
+	judge, err := LoadTextJudge(t.Context(), "judge-that-knows",
+		Options{Backend: cpu.New(cpu.Options{})})
 	require.NoError(t, err)
 	tokens, _, err := judge.src.Tokenizer("gpt2")()
 	require.NoError(t, err)

@@ -14,11 +14,12 @@ import (
 // padding is a judge that knows a pad, as one whose config.json has a pad_token_id.
 type padding struct{ metrics.Judge }
 
-func (padding) Unshown() []int32 { return []int32{2} }
+func (padding) SpecialTokens() []int32 { return []int32{2} }
 
 // Pads are no part of a text: they change none of its measures.
 func TestPadsDoNotCount(t *testing.T) {
-	judge, err := judges.LoadText(t.Context(), "oracle:product:length=8,tokens=3", judges.Options{})
+	judge, err := judges.LoadTextJudge(t.Context(), "oracle:product:length=8,tokens=3",
+		judges.Options{})
 	require.NoError(t, err)
 	measure := func(lines string) experiments.Metrics {
 		s := &experiments.TextScorer{Judge: padding{judge}}
@@ -35,7 +36,8 @@ func TestPadsDoNotCount(t *testing.T) {
 
 // Errors about lines that are not samples, occur twice or are cut have the line's number.
 func TestLinesThatAreNoSamples(t *testing.T) {
-	judge, err := judges.LoadText(t.Context(), "oracle:product:length=8,tokens=3", judges.Options{})
+	judge, err := judges.LoadTextJudge(t.Context(), "oracle:product:length=8,tokens=3",
+		judges.Options{})
 	require.NoError(t, err)
 	const good = `{"id":0,"seed":1,"ids":[0,1,2],"text":"abc"}` + "\n"
 	score := func(text string) (n, short int, err error) {

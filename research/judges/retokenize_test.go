@@ -28,9 +28,9 @@ func TestEndOfAJudgesTexts(t *testing.T) {
 				"merges.txt": "#version: 1\n", "tokenizer_config.json": c.config} {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 			}
-			j, err := judges.LoadText(t.Context(), dir, judges.Options{Backend: plain.New()})
+			j, err := judges.LoadTextJudge(t.Context(), dir, judges.Options{Backend: plain.New()})
 			require.NoError(t, err)
-			r, err := j.Retokenize()
+			r, err := j.Retokenizer()
 			require.NoError(t, err)
 			require.Equal(t, c.want, r.EOS)
 		})

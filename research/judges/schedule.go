@@ -34,7 +34,7 @@ func FindSchedule(ctx context.Context, m *unmask.Model, samples io.Reader, steps
 	if err != nil {
 		return nil, err
 	}
-	profile, err := Profile(ctx, m.Denoiser, data, seed)
+	profile, err := MeasureProfile(ctx, m.Denoiser, data, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -45,12 +45,12 @@ func FindSchedule(ctx context.Context, m *unmask.Model, samples io.Reader, steps
 	return samplers.Times(times)
 }
 
-// Profile measures how well a model predicts with some positions masked. Element m-1 is the mean
-// log-probability, in nats, of the true token at a masked position with m masked, over whole
+// MeasureProfile measures how well a model predicts with some positions masked. Element m-1 is the
+// mean log-probability, in nats, of the true token at a masked position with m masked, over whole
 // sequences of data (all of one length, no masks); samplers.JYS optimises a schedule with it. At
 // most 64 numbers of masks are measured, with lines in between. The seed chooses the masked
 // positions; if they are few, up to 8 sets are tried for each sequence.
-func Profile(ctx context.Context, d model.Denoiser, data [][]int32, seed uint64) ([]float64,
+func MeasureProfile(ctx context.Context, d model.Denoiser, data [][]int32, seed uint64) ([]float64,
 	error) {
 	spec := d.Spec()
 	if len(data) == 0 || len(data[0]) == 0 {

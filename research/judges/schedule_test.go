@@ -40,16 +40,16 @@ func TestProfileOptimisesASchedule(t *testing.T) {
 		for i := range uint32(400) {
 			data = append(data, m.Sample(seed, i))
 		}
-		profile, err := judges.Profile(t.Context(), exact.NewDenoiser(m), data, seed)
+		profile, err := judges.MeasureProfile(t.Context(), exact.NewDenoiser(m), data, seed)
 		require.NoError(t, err)
 		require.Len(t, profile, length)
 		times, err := samplers.JYS(steps, profile)
 		require.NoError(t, err)
 		require.Less(t, cost(times), (even+best)/2, "seed %d: %v", seed, times)
 	}
-	_, err = judges.Profile(t.Context(), exact.NewDenoiser(m), nil, 2)
+	_, err = judges.MeasureProfile(t.Context(), exact.NewDenoiser(m), nil, 2)
 	require.EqualError(t, err, "a profile of no data, want one sequence at least")
-	_, err = judges.Profile(t.Context(), exact.NewDenoiser(m), [][]int32{{1, 4}}, 2)
+	_, err = judges.MeasureProfile(t.Context(), exact.NewDenoiser(m), [][]int32{{1, 4}}, 2)
 	require.EqualError(t, err,
 		"sequence 0 of the data has masks or unknown tokens, want 0 to 2")
 }

@@ -58,7 +58,7 @@ func NewTask(ctx context.Context, m *unmask.Model, by Measure, o Options) (t exp
 
 func textTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
 	s experiments.Settings) (t experiments.Task, err error) {
-	judge, err := LoadText(ctx, by.Judge, o)
+	judge, err := LoadTextJudge(ctx, by.Judge, o)
 	if err != nil {
 		return t, err
 	}
@@ -85,7 +85,7 @@ func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
 		network, err = LoadInception(by.Inception, o)
 	} else {
 		s["features"] = "the model's VQGAN"
-		network, err = Features(codec)
+		network, err = FeatureNetwork(codec)
 	}
 	if err != nil {
 		return t, err
@@ -101,8 +101,8 @@ func pictureTask(ctx context.Context, m *unmask.Model, by Measure, o Options,
 // landscapes is the default number of landscapes in a reference.
 const landscapes = 1000
 
-// Features returns a model's codec as a network of features.
-func Features(c model.Codec) (experiments.Network, error) {
+// FeatureNetwork returns a model's codec as a network of features.
+func FeatureNetwork(c model.Codec) (experiments.Network, error) {
 	n, ok := c.(experiments.Network)
 	if !ok {
 		return nil, fmt.Errorf("the model's codec has no features of pictures, want an Inception-v3")
@@ -149,7 +149,7 @@ func (by Measure) pictures(ctx context.Context, x experiments.Network, classed b
 	}
 	files, err := images.List(by.Reference)
 	if err == nil && classed {
-		if classes, err = Classes(by.Reference, files); err == nil {
+		if classes, err = PictureClasses(by.Reference, files); err == nil {
 			if err = checkClasses(classes); err != nil {
 				err = fmt.Errorf("%s: %w", by.Reference, err)
 			}

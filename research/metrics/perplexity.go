@@ -56,8 +56,8 @@ func (p *Perplexity) AddIDs(ctx context.Context, j Judge, samples [][]int32) err
 	return nil
 }
 
-// Retokenize turns text into the judge's tokens.
-type Retokenize struct {
+// Retokenizer turns text into the judge's tokens.
+type Retokenizer struct {
 	Tokenizer Tokenizer
 	EOS       int32 // token that ends a text, 50256 for GPT-2
 }
@@ -69,7 +69,7 @@ type Retokenize struct {
 //
 // MDLM's code also counts the first padding token, as an end of text, for texts shorter than the
 // longest of their batch; here a text's score does not depend on the others.
-func (p *Perplexity) AddTexts(ctx context.Context, j Judge, texts []string, o Retokenize) error {
+func (p *Perplexity) AddTexts(ctx context.Context, j Judge, texts []string, o Retokenizer) error {
 	all := make([][]int32, len(texts))
 	for i, text := range texts {
 		ids, err := o.Tokenizer.EncodeSpecial(text)

@@ -81,7 +81,7 @@ func TestPerplexityOfTexts(t *testing.T) {
 			var p, want metrics.Perplexity
 			want.Add(c.counted)
 			j := &judge{}
-			o := metrics.Retokenize{Tokenizer: letters{}, EOS: 0}
+			o := metrics.Retokenizer{Tokenizer: letters{}, EOS: 0}
 			require.NoError(t, p.AddTexts(context.Background(), j, []string{c.text}, o))
 			require.Equal(t, want, p)
 			require.Equal(t, c.scored, j.seen)
@@ -89,7 +89,7 @@ func TestPerplexityOfTexts(t *testing.T) {
 	}
 	var p metrics.Perplexity
 	err := p.AddTexts(context.Background(), &judge{}, []string{"a", "A"},
-		metrics.Retokenize{Tokenizer: letters{}})
+		metrics.Retokenizer{Tokenizer: letters{}})
 	require.EqualError(t, err, "text 1: no such token")
 }
 

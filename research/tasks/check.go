@@ -16,9 +16,9 @@ import (
 	"unmask/param"
 )
 
-// Right reports whether a text is the right answer. A choice is checked by its index, see Task, and
-// a program is not checked: for these kinds Right returns false.
-func (it *Item) Right(text string) (bool, error) {
+// IsRight reports whether a text is the right answer. A choice is checked by its index, see Task,
+// and a program is not checked: for these kinds Right returns false.
+func (it *Item) IsRight(text string) (bool, error) {
 	switch it.Kind {
 	case "number":
 		want, err := number(it.Answer)

@@ -130,8 +130,8 @@ func (it *Item) check() error {
 
 const maxLine = 16 << 20 // bytes
 
-// Read reads a file of items, one JSON object a line. Blank lines are skipped.
-func Read(r io.Reader) (items []Item, err error) {
+// ReadItems reads a file of items, one JSON object a line. Blank lines are skipped.
+func ReadItems(r io.Reader) (items []Item, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
 	seen := map[string]bool{}

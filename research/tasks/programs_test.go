@@ -17,7 +17,7 @@ func TestEachProgramHasAFileOfItsOwn(t *testing.T) {
 	for _, id := range ids {
 		r.Answers = append(r.Answers, experiments.Answer{ID: id, Kind: "python", Text: id})
 	}
-	files := tasks.Programs([]experiments.Result{r})
+	files := tasks.ProgramFiles([]experiments.Result{r})
 	require.Len(t, files, len(ids))
 	for name := range files {
 		require.Less(t, len(name), 200)

@@ -63,9 +63,9 @@ func Digest(items []Item, base unmask.Request) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Points returns the points of methods at numbers of steps, in parts of `chunk` items; a rule that
-// takes no steps is measured once.
-func Points(methods []experiments.Point, steps []int, items, chunk, batch int,
+// PlanPoints returns the points of methods at numbers of steps, in parts of `chunk` items; a rule
+// that takes no steps is measured once.
+func PlanPoints(methods []experiments.Point, steps []int, items, chunk, batch int,
 	seed uint64) (points []experiments.Point) {
 	for _, p := range experiments.Cross(methods, steps) {
 		p.Seed = seed
@@ -141,7 +141,7 @@ func (t *task) take(r *experiments.Result, i int, q generate.Request, p generate
 	it, a := &t.items[r.FirstIndex+i], &r.Answers[i]
 	a.Text, a.Tokens = t.answer(it, q, p.Tokens)
 	if it.Kind != "python" {
-		right, err := it.Right(a.Text)
+		right, err := it.IsRight(a.Text)
 		if err != nil {
 			return fmt.Errorf("item %s: %w", it.ID, err)
 		}
@@ -167,9 +167,9 @@ func (t *task) takeChoice(ctx context.Context, r *experiments.Result, i int) err
 	return nil
 }
 
-// Programs returns the answers of kind python as files, by a name of the method, the number of
+// ProgramFiles returns the answers of kind python as files, by a name of the method, the number of
 // steps and the item: they are not run here.
-func Programs(results []experiments.Result) map[string][]byte {
+func ProgramFiles(results []experiments.Result) map[string][]byte {
 	files := map[string][]byte{}
 	for _, r := range results {
 		for _, a := range r.Answers {

@@ -14,7 +14,7 @@ import (
 )
 
 func item(t *testing.T, line string) Item {
-	items, err := Read(strings.NewReader(line))
+	items, err := ReadItems(strings.NewReader(line))
 	require.NoError(t, err)
 	return items[0]
 }
@@ -57,7 +57,7 @@ func TestRight(t *testing.T) {
 		it := item(t, c.line)
 		for want, list := range map[bool][]string{true: c.right, false: c.wrong} {
 			for _, text := range list {
-				got, err := it.Right(text)
+				got, err := it.IsRight(text)
 				require.NoError(t, err, c.line)
 				require.Equal(t, want, got, "%s: %q", c.line, text)
 			}
@@ -83,7 +83,7 @@ func TestReadRefuses(t *testing.T) {
 		"{\"id\": \"a\", \"kind\": \"python\", \"prompt\": \"p\"}\n" +
 			"{\"id\": \"a\", \"kind\": \"python\", \"prompt\": \"q\"}": `line 2: id is "a", want one that no other`,
 	} {
-		_, err := Read(strings.NewReader(line))
+		_, err := ReadItems(strings.NewReader(line))
 		require.ErrorContains(t, err, want, line)
 	}
 }
@@ -94,7 +94,7 @@ func TestExamples(t *testing.T) {
 		file, err := os.Open("../../examples/" + name + ".jsonl")
 		require.NoError(t, err)
 		defer file.Close()
-		items, err := Read(file)
+		items, err := ReadItems(file)
 		require.NoError(t, err)
 		require.Len(t, items, n)
 		for _, it := range items {
@@ -109,7 +109,7 @@ func TestExamples(t *testing.T) {
 			if it.Line != nil { // any order but this one
 				right[0], right[1] = right[1], right[0]
 			}
-			ok, err := it.Right(strings.Join(right, ", "))
+			ok, err := it.IsRight(strings.Join(right, ", "))
 			require.NoError(t, err)
 			require.True(t, ok, it.ID)
 		}
@@ -127,14 +127,14 @@ func TestRun(t *testing.T) {
 	for i := range 5 {
 		lines = append(lines, fmt.Sprintf(`{"kind": "exact", "prompt": "the %c", "answer": "x"}`, 'a'+i))
 	}
-	items, err := Read(strings.NewReader(strings.Join(lines, "\n")))
+	items, err := ReadItems(strings.NewReader(strings.Join(lines, "\n")))
 	require.NoError(t, err)
 	answers := func(chunk, batch int) (list []experiments.Answer, results []experiments.Result) {
 		task, err := New(m, items, unmask.Request{})
 		require.NoError(t, err)
 		methods := []experiments.Point{{Sampler: "random"}, {Sampler: "first-hitting"},
 			{Sampler: "u-moment", Cache: 1}}
-		for _, p := range Points(methods, []int{4, 100}, len(items), chunk, batch, 3) {
+		for _, p := range PlanPoints(methods, []int{4, 100}, len(items), chunk, batch, 3) {
 			r, err := experiments.MeasurePoint(t.Context(), task, p, nil)
 			require.NoError(t, err)
 			list, results = append(list, r.Answers...), append(results, r)

@@ -62,7 +62,7 @@ func TestConvertedChat(t *testing.T) {
 			require.NoError(t, err)
 			defer f.Set.Close()
 			var ids, around [2][]int32
-			for i, files := range []fs.FS{os.DirFS(dir), f.Files()} {
+			for i, files := range []fs.FS{os.DirFS(dir), f.CompanionFS()} {
 				words, _, err := tokenizers.ParseFS(files)
 				require.NoError(t, err)
 				m, err := chat.ForModel(files, words, "")

@@ -21,19 +21,19 @@ import (
 	"unmask/weights"
 )
 
-// Recipes returns the names of the mixtures of types that Convert writes: q8_0 has Q8_0 for all
+// Mixtures returns the names of the mixtures of types that Convert writes: q8_0 has Q8_0 for all
 // matrices; q4_k_m is llama.cpp's Q4_K_M: Q4_K, except Q6_K for the head and for half of attn_v and
 // ffn_down (llama-quant.cpp). Rows that are not whole blocks have Q5_0 for Q4_K and Q8_0 for Q6_K,
 // as there, or, if that does not fit either, F16.
-func Recipes() []string { return []string{"q8_0", "q4_k_m"} }
+func Mixtures() []string { return []string{"q8_0", "q4_k_m"} }
 
 // Convert writes the model in folder dir, in its authors' layout, as a GGUF file of llama.cpp's
 // dialect: with its names and keys, the rows of Q and K in its order, and the vocabulary of
 // tokenizer.json. See Model for the kinds. The adapter for drafts of Nemotron-Labs-Diffusion has no
 // place in the file. The file appears whole or not at all; memory does not grow with the model.
 func Convert(ctx context.Context, dir, file, recipe string) error {
-	if !slices.Contains(Recipes(), recipe) {
-		return fmt.Errorf("quantize is %.40q, want %s", recipe, strings.Join(Recipes(), " or "))
+	if !slices.Contains(Mixtures(), recipe) {
+		return fmt.Errorf("quantize is %.40q, want %s", recipe, strings.Join(Mixtures(), " or "))
 	}
 	if err := atomicfile.CheckPlace(file); err != nil {
 		return err

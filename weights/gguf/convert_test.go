@@ -103,7 +103,7 @@ func TestConvert(t *testing.T) {
 			}
 			require.Less(t, math.Sqrt(e/all), c.bound, "%s of %s", name, recipe)
 		}
-		words, _, err := tokenizers.ParseFS(f.Files())
+		words, _, err := tokenizers.ParseFS(f.CompanionFS())
 		require.NoError(t, err)
 		plain, err := tokenizers.Parse(tokenizer(t))
 		require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestConvert(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		}
-		chat, err := fs.ReadFile(f.Files(), "tokenizer_config.json")
+		chat, err := fs.ReadFile(f.CompanionFS(), "tokenizer_config.json")
 		require.NoError(t, err)
 		require.Contains(t, string(chat), `"chat_template":"{{ x }}"`)
 		require.NoError(t, f.Set.Close())
@@ -249,7 +249,7 @@ func TestConvertEnds(t *testing.T) {
 		f := model("mistral3", values)
 		config, _, err := f.Model()
 		require.NoError(t, err)
-		generation, err := fs.ReadFile(f.Files(), "generation_config.json")
+		generation, err := fs.ReadFile(f.CompanionFS(), "generation_config.json")
 		require.NoError(t, err)
 		var got [2]struct {
 			Ends []float64 `json:"eos_token_id"`
@@ -278,7 +278,7 @@ func TestConvertTekken(t *testing.T) {
 	pre, err := f.Text("tokenizer.ggml.pre")
 	require.NoError(t, err)
 	require.Equal(t, "tekken", pre)
-	got, _, err := tokenizers.ParseFS(f.Files())
+	got, _, err := tokenizers.ParseFS(f.CompanionFS())
 	require.NoError(t, err)
 	want, err := tokenizers.Parse(data)
 	require.NoError(t, err)

@@ -33,11 +33,11 @@ const (
 	qwen = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
-// Files returns the files that the model would have beside config.json in its authors' layout:
-// tokenizer.json from the file's vocabulary, tokenizer_config.json with special tokens and chat
-// template, and generation_config.json with the tokens that end a text. They are made when opened,
-// which fails if the keys are wrong. Without a vocabulary there are none.
-func (f *File) Files() fs.FS { return files{f} }
+// CompanionFS returns the files that the model would have beside config.json in its authors'
+// layout: tokenizer.json from the file's vocabulary, tokenizer_config.json with special tokens and
+// chat template, and generation_config.json with the tokens that end a text. They are made when
+// opened, which fails if the keys are wrong. Without a vocabulary there are none.
+func (f *File) CompanionFS() fs.FS { return files{f} }
 
 type object = map[string]any
 
@@ -149,16 +149,17 @@ func (f *File) entries(tokens []string) (vocabulary map[string]int, added []obje
 			return nil, nil, fmt.Errorf("key %s: token %d is %.40q, want UTF-8", tokensKey, id, text)
 		}
 		if types[id] == controlToken || types[id] == userToken {
-			if len(added) == MaxAdded {
+			if len(added) == MaxAddedTokens {
 				return nil, nil, fmt.Errorf("key tokenizer.ggml.token_type has over %d special and added "+
-					"tokens, want at most that", MaxAdded)
+					"tokens, want at most that", MaxAddedTokens)
 			}
 			added = append(added, object{"id": id, "content": text, "special": types[id] == controlToken,
 				"single_word": false, "lstrip": false, "rstrip": false, "normalized": false})
 			continue
 		}
 		if first, ok := vocabulary[text]; ok {
-			return nil, nil, fmt.Errorf("key %s: tokens %d and %d are both %.40q", tokensKey, first, id, text)
+			return nil, nil, fmt.Errorf("key %s: tokens %d and %d are both %.40q", tokensKey, first, id,
+				text)
 		}
 		vocabulary[text] = id
 	}

@@ -39,7 +39,7 @@ func words(more map[string]any) map[string]any {
 func TestFiles(t *testing.T) {
 	f, err := Parse(build(words(nil)), "m.gguf")
 	require.NoError(t, err)
-	data, err := fs.ReadFile(f.Files(), "tokenizer.json")
+	data, err := fs.ReadFile(f.CompanionFS(), "tokenizer.json")
 	require.NoError(t, err)
 	var tokenizer struct {
 		Model struct {
@@ -62,18 +62,18 @@ func TestFiles(t *testing.T) {
 	require.Equal(t, "<tool>", tokenizer.AddedTokens[1].Content)
 	require.False(t, tokenizer.AddedTokens[1].Special)
 
-	data, err = fs.ReadFile(f.Files(), "tokenizer_config.json")
+	data, err = fs.ReadFile(f.CompanionFS(), "tokenizer_config.json")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"mask_token":"<|mask|>","chat_template":"{{ messages }}"}`, string(data))
-	data, err = fs.ReadFile(f.Files(), "generation_config.json")
+	data, err = fs.ReadFile(f.CompanionFS(), "generation_config.json")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"eos_token_id":[]}`, string(data))
-	_, err = fs.Stat(f.Files(), "vocab.json")
+	_, err = fs.Stat(f.CompanionFS(), "vocab.json")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 
 	bare, err := Parse(build(nil), "m.gguf")
 	require.NoError(t, err)
-	_, err = fs.Stat(bare.Files(), "tokenizer.json")
+	_, err = fs.Stat(bare.CompanionFS(), "tokenizer.json")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
@@ -93,13 +93,13 @@ func TestFilesRefuse(t *testing.T) {
 	} {
 		f, err := Parse(build(words(keys)), "m.gguf")
 		require.NoError(t, err)
-		_, err = fs.ReadFile(f.Files(), "tokenizer.json")
+		_, err = fs.ReadFile(f.CompanionFS(), "tokenizer.json")
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "m.gguf: ")
 	}
 	f, err := Parse(build(words(map[string]any{"tokenizer.ggml.mask_token_id": uint32(9)})), "m.gguf")
 	require.NoError(t, err)
-	_, err = fs.ReadFile(f.Files(), "tokenizer_config.json")
+	_, err = fs.ReadFile(f.CompanionFS(), "tokenizer_config.json")
 	require.ErrorContains(t, err, "key tokenizer.ggml.mask_token_id is 9, want 0 to 4")
 }
 
@@ -135,7 +135,7 @@ func TestLargeVocabularies(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
-			if _, err = fs.ReadFile(f.Files(), name); err != nil {
+			if _, err = fs.ReadFile(f.CompanionFS(), name); err != nil {
 				break
 			}
 		}

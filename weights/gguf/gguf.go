@@ -23,19 +23,19 @@ import (
 
 // Limits of a file.
 const (
-	MaxHeader    = 256 << 20 // bytes before the tensors' data; vocabularies have up to 20 MB
-	MaxTensors   = 100_000
-	MaxKeys      = 100_000
-	MaxName      = 1024 // bytes of a key or of a tensor's name
-	MaxItems     = 1 << 20
-	MaxItemBytes = 64 << 20 // of an array of tokens or numbers; vocabularies have up to 20 MB
-	MaxAdded     = 4096     // special and other added tokens
-	MaxTemplate  = 16 << 20 // bytes of a chat template
-	maxDims      = 4
-	minAlignment = 8
-	maxAlignment = 65536
-	alignmentKey = "general.alignment"
-	alignment    = 32 // if the key is missing
+	MaxHeader      = 256 << 20 // bytes before the tensors' data; vocabularies have up to 20 MB
+	MaxTensors     = 100_000
+	MaxKeys        = 100_000
+	MaxName        = 1024 // bytes of a key or of a tensor's name
+	MaxItems       = 1 << 20
+	MaxItemBytes   = 64 << 20 // of an array of tokens or numbers; vocabularies have up to 20 MB
+	MaxAddedTokens = 4096     // special and other added tokens
+	MaxTemplate    = 16 << 20 // bytes of a chat template
+	maxDims        = 4
+	minAlignment   = 8
+	maxAlignment   = 65536
+	alignmentKey   = "general.alignment"
+	alignment      = 32 // if the key is missing
 )
 
 // File is the keys and tensors of a GGUF file.
@@ -50,7 +50,7 @@ type File struct {
 // Open maps the file at name. Close its Set when it is no longer needed.
 func Open(name string) (*File, error) {
 	f := &File{Name: name}
-	set, err := weights.OpenAs(name, f.parse)
+	set, err := weights.OpenWith(name, f.parse)
 	if err != nil {
 		return nil, f.failed(err)
 	}
@@ -79,8 +79,8 @@ func (f *File) failed(err error) error {
 	return fmt.Errorf("%s: %w", f.Name, err)
 }
 
-// IsFile reports whether a model's name ends like that of a GGUF file.
-func IsFile(name string) bool { return strings.EqualFold(filepath.Ext(name), ".gguf") }
+// IsFileName reports whether a model's name ends like that of a GGUF file.
+func IsFileName(name string) bool { return strings.EqualFold(filepath.Ext(name), ".gguf") }
 
 // Keys returns the names of all keys, sorted.
 func (f *File) Keys() []string { return slices.Sorted(maps.Keys(f.meta)) }

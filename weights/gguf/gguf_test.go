@@ -43,7 +43,7 @@ func TestTypes(t *testing.T) {
 
 // requireHeld requires that the blocks that products get have a tensor's values.
 func requireHeld(t *testing.T, a *weights.Tensor, values []float32) {
-	held, ok := a.Quantised()
+	held, ok := a.BlockFormat()
 	if !ok {
 		return
 	}

@@ -267,7 +267,7 @@ func (f *File) Model() (config []byte, set *weights.Set, err error) {
 	})
 	if err == nil && family.sizes["expert_count"] != "" {
 		experts := k.int("expert_count")
-		set, err = set.Parts(func(name string, _ *weights.Tensor) []string {
+		set, err = set.SplitTensors(func(name string, _ *weights.Tensor) []string {
 			return parts(name, experts)
 		})
 	}

@@ -16,8 +16,8 @@ import (
 // ErrNotCached is wrapped by errors about what only the network could provide.
 var ErrNotCached = errors.New("not in the cache")
 
-// Cached is one snapshot in the cache.
-type Cached struct {
+// Snapshot is one snapshot in the cache.
+type Snapshot struct {
 	Repo   string   // org/name
 	Commit string   // 40 hex digits
 	Refs   []string // branches and tags that pointed at the commit when pulled, sorted
@@ -27,7 +27,7 @@ type Cached struct {
 }
 
 // String returns one line for a list.
-func (c Cached) String() string {
+func (c Snapshot) String() string {
 	return fmt.Sprintf("%-40s %-12.12s %8.1f MB  %s", c.Repo, c.Commit, float64(c.Size)/1e6,
 		strings.Join(c.Refs, " "))
 }
@@ -127,7 +127,7 @@ func (c *Client) has(repo, commit, file string) bool {
 }
 
 // List returns all snapshots in the cache, sorted by repository and commit.
-func (c *Client) List() ([]Cached, error) {
+func (c *Client) List() ([]Snapshot, error) {
 	dirs, err := os.ReadDir(c.Cache)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +135,7 @@ func (c *Client) List() ([]Cached, error) {
 		}
 		return nil, err
 	}
-	var all []Cached
+	var all []Snapshot
 	for _, d := range dirs {
 		name, ok := strings.CutPrefix(d.Name(), "models--")
 		repo := strings.ReplaceAll(name, "--", "/")
@@ -154,7 +154,7 @@ func (c *Client) List() ([]Cached, error) {
 			if !s.IsDir() || !commitID.MatchString(s.Name()) {
 				continue
 			}
-			one := Cached{Repo: repo, Commit: s.Name(), Refs: refs[s.Name()],
+			one := Snapshot{Repo: repo, Commit: s.Name(), Refs: refs[s.Name()],
 				Dir: c.snapshot(repo, s.Name())}
 			if one.Files, one.Size, err = contents(one.Dir); err != nil {
 				return nil, err
@@ -162,7 +162,7 @@ func (c *Client) List() ([]Cached, error) {
 			all = append(all, one)
 		}
 	}
-	slices.SortFunc(all, func(a, b Cached) int {
+	slices.SortFunc(all, func(a, b Snapshot) int {
 		return strings.Compare(a.Repo+" "+a.Commit, b.Repo+" "+b.Commit)
 	})
 	return all, nil

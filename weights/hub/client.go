@@ -138,7 +138,7 @@ func (c *Client) endpoint() (*url.URL, error) {
 }
 
 // List calls [Client.List] with the client of the environment.
-func List() ([]Cached, error) {
+func List() ([]Snapshot, error) {
 	c, err := FromEnv()
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ var small = append([]string{
 	"tokenizer/special_tokens_map.json",
 	// the adapter with which Nemotron-Labs-Diffusion drafts
 	"linear_spec_lora/adapter_config.json", "linear_spec_lora/adapter_model.safetensors",
-}, weights.Companions...)
+}, weights.CompanionFiles...)
 
 const (
 	pipeline  = "model_index.json"     // names the folders of a pipeline's parts
@@ -260,9 +260,9 @@ func (c *Client) FindModel(repo, revision string) (dir string, err error) {
 	return dir, nil
 }
 
-// ParseModel splits "org/name", "org/name@revision" or "org/name@revision:file.gguf". file is ""
-// for a model of several files. The default revision is [DefaultRevision].
-func ParseModel(s string) (repo, revision, file string, err error) {
+// ParseModelName splits "org/name", "org/name@revision" or "org/name@revision:file.gguf". file is
+// "" for a model of several files. The default revision is [DefaultRevision].
+func ParseModelName(s string) (repo, revision, file string, err error) {
 	whole := s
 	s, file, named := strings.Cut(s, ":")
 	if strings.HasPrefix(file, "//") {
@@ -285,9 +285,9 @@ func ParseModel(s string) (repo, revision, file string, err error) {
 }
 
 // PullModel calls [Client.PullModel] with the client of the environment, of a name that
-// [ParseModel] reads. It returns a directory, or the path of a GGUF file.
+// [ParseModelName] reads. It returns a directory, or the path of a GGUF file.
 func PullModel(ctx context.Context, name string, progress func(Progress)) (string, error) {
-	repo, revision, file, err := ParseModel(name)
+	repo, revision, file, err := ParseModelName(name)
 	if err != nil {
 		return "", err
 	}

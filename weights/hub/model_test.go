@@ -234,18 +234,18 @@ func TestLongRetryAfter(t *testing.T) {
 	require.Len(t, h.seen, 1)
 }
 
-func TestParseModel(t *testing.T) {
-	r, revision, file, err := ParseModel("org/name@v1:sub/x.gguf")
+func TestParseModelName(t *testing.T) {
+	r, revision, file, err := ParseModelName("org/name@v1:sub/x.gguf")
 	require.NoError(t, err)
 	require.Equal(t, []string{"org/name", "v1", "sub/x.gguf"}, []string{r, revision, file})
-	_, _, file, err = ParseModel("org/name")
+	_, _, file, err = ParseModelName("org/name")
 	require.NoError(t, err)
 	require.Empty(t, file)
 	for _, bad := range []string{"org/name:", "org/name:x.bin", "org/name:../x.gguf", ":x.gguf"} {
-		_, _, _, err = ParseModel(bad)
+		_, _, _, err = ParseModelName(bad)
 		require.Error(t, err, bad)
 	}
-	_, _, _, err = ParseModel("https://huggingface.co/org/name")
+	_, _, _, err = ParseModelName("https://huggingface.co/org/name")
 	require.ErrorContains(t, err, `repository is "https://huggingface.co/org/name", want org/name`)
 	h := newHub(t)
 	h.trees[commitA]["x.gguf"] = "GGUF"

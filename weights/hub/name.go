@@ -63,9 +63,9 @@ func checkFile(name string) error {
 // folder returns a repository's directory in the cache.
 func folder(repo string) string { return "models--" + strings.ReplaceAll(repo, "/", "--") }
 
-// RepoOf returns the repository org/name of a file or directory within a cache of the hub, which
-// has models--org--name/snapshots/COMMIT, also through links; "" for other places.
-func RepoOf(place string) string {
+// RepoFromPath returns the repository org/name of a file or directory within a cache of the hub,
+// which has models--org--name/snapshots/COMMIT, also through links; "" for other places.
+func RepoFromPath(place string) string {
 	if full, err := filepath.EvalSymlinks(place); err == nil && filepath.Ext(place) != ".gguf" {
 		place = full // a file of a snapshot is a link out of it
 	}

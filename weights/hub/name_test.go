@@ -16,7 +16,7 @@ func TestParse(t *testing.T) {
 		"openai-community/gpt2-xl@refs/pr/1":      {"openai-community/gpt2-xl", "refs/pr/1"},
 		"a/b@v1.0":                                {"a/b", "v1.0"},
 	} {
-		repo, revision, _, err := ParseModel(in)
+		repo, revision, _, err := ParseModelName(in)
 		require.NoError(t, err)
 		require.Equal(t, want, [2]string{repo, revision})
 	}
@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 		"a/b@x.", "a/b@a b", "a/b@x\x00", "a/b@x?y#z",
 		`a/b@x\y`, "a/b@x:y", "a/b@@{u}", "a/" + strings.Repeat("b", 100), "a/b@" +
 			strings.Repeat("b", 201), "http://x/y"} {
-		_, _, _, err := ParseModel(in)
+		_, _, _, err := ParseModelName(in)
 		require.Error(t, err, in)
 		require.NotContains(t, err.Error(), "\n")
 	}
@@ -59,7 +59,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("a/b@refs/pr/1")
 	f.Add("../..@../../x")
 	f.Fuzz(func(t *testing.T, s string) {
-		repo, revision, _, err := ParseModel(s)
+		repo, revision, _, err := ParseModelName(s)
 		if err != nil {
 			return
 		}
@@ -163,13 +163,13 @@ func TestListSkipsWhatIsNoModel(t *testing.T) {
 		filepath.Join(c.snapshot("c/d", commitA), "model.safetensors")))
 	all, err = c.List()
 	require.NoError(t, err)
-	require.Equal(t, []Cached{{Repo: "c/d", Commit: commitA, Dir: c.snapshot("c/d", commitA)}}, all)
+	require.Equal(t, []Snapshot{{Repo: "c/d", Commit: commitA, Dir: c.snapshot("c/d", commitA)}}, all)
 	_, err = c.Find("c/d", "broken")
 	require.ErrorContains(t, err, `is "../../etc", want a commit of 40 hex digits`)
 }
 
 // A place within a cache tells its repository, also through links; others tell none.
-func TestRepoOf(t *testing.T) {
+func TestRepoFromPath(t *testing.T) {
 	const commit = "0123456789abcdef0123456789abcdef01234567"
 	cache := t.TempDir()
 	snapshot := filepath.Join(cache, "models--org--name-v0.1", "snapshots", commit)
@@ -190,6 +190,6 @@ func TestRepoOf(t *testing.T) {
 		{"bad name", filepath.Join(cache, "models--..", "snapshots", commit), ""},
 		{"nothing", "", ""},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, RepoOf(c.place)) })
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, RepoFromPath(c.place)) })
 	}
 }

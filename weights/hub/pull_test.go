@@ -73,7 +73,7 @@ func TestPullLayout(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotCached)
 	all, err := c.List()
 	require.NoError(t, err)
-	require.Equal(t, []Cached{{Repo: repo, Commit: commitA, Refs: []string{"feature/x"}, Dir: dir,
+	require.Equal(t, []Snapshot{{Repo: repo, Commit: commitA, Refs: []string{"feature/x"}, Dir: dir,
 		Files: []string{".gitattributes", "config.json", "model.safetensors",
 			"sub/dir/extra.txt"}, Size: 50012}}, all)
 }

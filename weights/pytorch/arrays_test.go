@@ -31,7 +31,7 @@ func TestArraysAreNamed(t *testing.T) {
 	require.Empty(t, c.arrays)
 	c.arrays = []string{"mean"}
 	var said []string
-	require.NoError(t, c.convert(t.Context(), "x", t.TempDir(), Options{Say: func(format string,
+	require.NoError(t, c.convert(t.Context(), "x", t.TempDir(), Options{Logf: func(format string,
 		args ...any) {
 		said = append(said, fmt.Sprintf(format, args...))
 	}}))

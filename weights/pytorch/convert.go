@@ -25,7 +25,7 @@ type Options struct {
 	// Overwrite replaces an existing model in the folder.
 	Overwrite bool
 	// Say, if not nil, is called with a line that names NumPy arrays, which are left out.
-	Say func(format string, args ...any)
+	Logf func(format string, args ...any)
 }
 
 // Limits on all tensors of a checkpoint together: views of one storage are each written in full,
@@ -40,7 +40,7 @@ const (
 // not at all, config.json last.
 //
 // src is a PyTorch checkpoint, or a folder of transformers with config.json and pytorch_model.bin
-// or its shards; weights.Companions are copied. MAGE, SDTT or MDLM, Halton-MaskGIT, LlamaGen's
+// or its shards; weights.CompanionFiles are copied. MAGE, SDTT or MDLM, Halton-MaskGIT, LlamaGen's
 // tokenizer and fairseq's RoBERTa are recognised by their tensors, which also give the sizes; any
 // other checkpoint needs a config.json beside it. The state of an optimiser is left out.
 func Convert(ctx context.Context, src, dir string, o Options) error {

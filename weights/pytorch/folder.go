@@ -124,7 +124,7 @@ func readJSON(name string) ([]byte, error) {
 // share one folder up.
 func readCompanions(dir string) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for _, name := range weights.Companions {
+	for _, name := range weights.CompanionFiles {
 		data, err := atomicfile.ReadBounded(filepath.Join(dir, name), maxCompanion)
 		if errors.Is(err, fs.ErrNotExist) && name == "vocab.txt" {
 			data, err = atomicfile.ReadBounded(filepath.Join(dir, "..", name), maxCompanion)
@@ -158,11 +158,11 @@ func (c *Checkpoint) write(ctx context.Context, dir string, o Options, config []
 			return err
 		}
 	}
-	if len(c.arrays) > 0 && o.Say != nil {
-		o.Say("left out: %s", notTensors(c.arrays))
+	if len(c.arrays) > 0 && o.Logf != nil {
+		o.Logf("left out: %s", notTensors(c.arrays))
 	}
-	if len(c.hidden) > 0 && o.Say != nil {
-		o.Say("left out: tensors in %.200s, want them in dictionaries and lists",
+	if len(c.hidden) > 0 && o.Logf != nil {
+		o.Logf("left out: tensors in %.200s, want them in dictionaries and lists",
 			strings.Join(c.hidden, ", "))
 	}
 	if err := weights.WriteFileStreams(modelName, streams,

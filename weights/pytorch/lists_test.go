@@ -24,7 +24,7 @@ func TestLists(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, configFile), []byte("{}"), 0o600))
 			var said string
 			require.NoError(t, Convert(context.Background(), dir, out, Options{
-				Say: func(format string, args ...any) { said += fmt.Sprintf(format, args...) }}))
+				Logf: func(format string, args ...any) { said += fmt.Sprintf(format, args...) }}))
 			require.Equal(t, "left out: tensors in [a tuple], set, want them in dictionaries and lists",
 				said)
 			set, err := weights.Open(out)

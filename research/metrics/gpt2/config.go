@@ -11,15 +11,15 @@ import (
 
 // Config is the network's sizes.
 type Config struct {
-	Hidden  int // width of the residual stream
-	Heads   int
-	Blocks  int
-	MLP     int // width inside the MLPs, 4*Hidden as published
-	Context int // positions
-	Vocab   int
-	Eps     float32
-	Act     backend.Activation
-	Unshown []int32 // tokens that are no part of a text: its first one, and what fills it up
+	Hidden        int // width of the residual stream
+	Heads         int
+	Blocks        int
+	MLP           int // width inside the MLPs, 4*Hidden as published
+	Context       int // positions
+	Vocab         int
+	Eps           float32
+	Act           backend.Activation
+	SpecialTokens []int32 // tokens that are no part of a text: its first one, and what fills it up
 }
 
 // Presets are the published sizes by their names on the hub, openai-community/gpt2 and so on
@@ -90,7 +90,7 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, 
 	}
 	for _, id := range []*int32{f.Begin, f.Pad} {
 		if id != nil && (f.End == nil || *id != *f.End) { // many name the end of a text for all three
-			c.Unshown = append(c.Unshown, *id)
+			c.SpecialTokens = append(c.SpecialTokens, *id)
 		}
 	}
 	c.Eps = 1e-5
@@ -127,6 +127,6 @@ func fromTensors(set *weights.Set) (c Config, err error) {
 	if up, err := model.TensorShape(set, "h.0.mlp.c_fc.weight", 2); err == nil {
 		c.MLP = up[1]
 	}
-	c.Blocks = max(c.Blocks, set.Count("h."))
+	c.Blocks = max(c.Blocks, set.CountBlocks("h."))
 	return c, nil
 }

@@ -140,8 +140,9 @@ func tokenizer(c Config) string {
 // Info describes the loaded network.
 func (m *Model) Info() model.Info { return m.info }
 
-// Unshown returns tokens that are no part of a text: the first of every text, and what fills it up.
-func (m *Model) Unshown() []int32 { return m.cfg.Unshown }
+// SpecialTokens returns tokens that are no part of a text: the first of every text, and what fills
+// it up.
+func (m *Model) SpecialTokens() []int32 { return m.cfg.SpecialTokens }
 
 // Context returns the number of positions, the longest sequence that can be scored.
 func (m *Model) Context() int { return m.cfg.Context }
