@@ -59,7 +59,7 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 		a.Alone()
 		a.base = a.From
 		if c, err := m.Chat(); err == nil { // Prepare refuses others
-			a.Stops = append(slices.Clip(a.Stops), c.Ends()...)
+			a.Stops = append(slices.Clip(a.Stops), c.StopTexts()...)
 		}
 	}
 	whole := a.To == a.length-len(spec.After) || r.Messages != nil && a.To == a.length
@@ -167,7 +167,7 @@ func (a *Answer) end(tokens []int32, to int) int {
 // stopped.
 func (a *Answer) stop(text string) (first int, which string) {
 	if a.Calls != nil {
-		text, _ = a.Calls.Read(text)
+		text, _ = a.Calls.SplitCalls(text)
 	}
 	first = -1
 	for _, stop := range a.Stops {
@@ -223,8 +223,8 @@ func (a *Answer) Divide(text string, done bool) (content string, calls []chat.Ca
 	if a.Calls == nil {
 		return text, nil
 	}
-	if content, calls = a.Calls.Read(text); !done && len(calls) == 0 {
-		content = content[:len(content)-heldBack(content, []string{a.Calls.First})]
+	if content, calls = a.Calls.SplitCalls(text); !done && len(calls) == 0 {
+		content = content[:len(content)-heldBack(content, []string{a.Calls.BeforeName})]
 	}
 	return content, calls
 }

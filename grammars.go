@@ -116,7 +116,7 @@ func (g *Grammar) spelled(m *Model, open bool, budget *grammar.Budget) (d *gramm
 		return nil, nil, &param.Error{Name: "recursion", Found: fmt.Sprint(g.Recursion),
 			Want: fmt.Sprintf("0 to %v", Recursion.Max)}
 	case g.Schema != nil:
-		s, err := schema.Compile(g.Schema, schema.Options{Depth: g.Recursion, Budget: budget})
+		s, err := schema.Compile(g.Schema, schema.Options{Recursion: g.Recursion, Budget: budget})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -135,7 +135,7 @@ func (g *Grammar) spelled(m *Model, open bool, budget *grammar.Budget) (d *gramm
 		return nil, nil, &param.Error{Name: "choice", Found: fmt.Sprintf("%q", g.Choice),
 			Want: "texts in UTF-8 that are not empty"}
 	}
-	return grammar.Labelled(g.Choice, open, budget)
+	return grammar.LabelledChoices(g.Choice, open, budget)
 }
 
 // refusal returns an error of a grammar as one about a field.
@@ -148,8 +148,8 @@ func refusal(name string, err error) error {
 	} else if ok {
 		return err
 	}
-	if r, ok := errors.AsType[*schema.Refused](err); ok {
-		return &param.Error{Name: name, Found: r.What + " at #" + r.At,
+	if r, ok := errors.AsType[*schema.UnsupportedError](err); ok {
+		return &param.Error{Name: name, Found: r.Feature + " at #" + r.Pointer,
 			Want: "what docs/structured.md lists", Reason: param.Unsupported}
 	}
 	return param.About(name, err)
@@ -288,14 +288,18 @@ func (m *Model) compile(ctx context.Context, c *constrain.Language, g *Grammar, 
 		if c.Text = d; g.Choice != nil {
 			c.Text, err = grammar.Choices(g.Choice, budget)
 		} else {
-			d = d.Spaced()
+			d = d.WithTrailingSpace()
 		}
 		if err != nil {
 			return refusal("choice", err)
 		}
 	}
-	c.Tokens, err = d.Tokens(m.vocabulary(), grammar.TokenOptions{Ends: at.ends, Fill: at.ends,
-		Cut: g.Calls != nil && g.Calls.Text, Budget: budget})
+	c.Tokens, err = d.Tokens(m.vocabulary(), grammar.TokenOptions{
+		EndTokens:   at.ends,
+		FillTokens:  at.ends,
+		MayTruncate: g.Calls != nil && g.Calls.Text,
+		Budget:      budget,
+	})
 	if err == nil && labels != nil {
 		c.Choices = constrain.NewChoices(g.Choice, c.Tokens, labels)
 	}
@@ -454,16 +458,16 @@ func (c *Calls) compile(form chat.CallForm, own bool, budget *grammar.Budget) (*
 		return nil, &param.Error{Name: "calls", Found: "of no function", Want: "one at least"}
 	}
 	b := grammar.NewBuilder(budget)
-	from, name, done, to := b.State(), b.State(), b.State(), b.State()
+	from, name, done, to := b.AddState(), b.AddState(), b.AddState(), b.AddState()
 	if c.Text {
-		before, alone, err := aroundMark(form.First, budget)
+		before, alone, err := aroundMark(form.BeforeName, budget)
 		if err != nil {
 			return nil, err
 		}
 		b.Embed(from, name, before)
 		b.Embed(from, to, alone)
 	} else {
-		b.Empty(b.Text(from, form.First), name)
+		b.AddEmpty(b.AddText(from, form.BeforeName), name)
 	}
 	for i := range c.Functions {
 		f := &c.Functions[i]
@@ -471,24 +475,24 @@ func (c *Calls) compile(form chat.CallForm, own bool, budget *grammar.Budget) (*
 		if err != nil {
 			return nil, err
 		}
-		b.Embed(b.Text(b.Text(name, f.Name), form.Arguments), done, arguments)
+		b.Embed(b.AddText(b.AddText(name, f.Name), form.BeforeArguments), done, arguments)
 	}
 	if c.Several && own {
-		b.Empty(b.Text(done, form.Next), name)
+		b.AddEmpty(b.AddText(done, form.BeforeNextName), name)
 	}
-	b.Empty(b.Text(done, form.Last), to)
-	return b.DFA(from, to)
+	b.AddEmpty(b.AddText(done, form.AfterCalls), to)
+	return b.Build(from, to)
 }
 
 // arguments returns the automaton of a function's arguments, which has about share states or, where
 // it does not fit into them, as many as it needs.
 func (f *Function) arguments(share int, budget *grammar.Budget) (*grammar.DFA, error) {
-	s, err := schema.Compile(f.Parameters, schema.Options{Limit: share, Budget: budget})
-	if _, ok := errors.AsType[*grammar.TooLarge](err); ok {
+	s, err := schema.Compile(f.Parameters, schema.Options{MaxStates: share, Budget: budget})
+	if _, ok := errors.AsType[*grammar.TooLargeError](err); ok {
 		s, err = schema.Compile(f.Parameters, schema.Options{Budget: budget})
 	}
-	if r, ok := errors.AsType[*schema.Refused](err); ok {
-		return nil, &schema.Refused{What: f.Name + "'s " + r.What, At: r.At}
+	if r, ok := errors.AsType[*schema.UnsupportedError](err); ok {
+		return nil, &schema.UnsupportedError{Feature: f.Name + "'s " + r.Feature, Pointer: r.Pointer}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("function %s: %w", f.Name, err)

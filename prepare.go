@@ -308,7 +308,7 @@ func (m *Model) messageTokens(r *Request) (tokens, ends []int32, err error) {
 	}
 	o := chat.Options{Tools: r.Tools, Variables: r.Variables}
 	if tokens, err = c.EncodeJSON(r.Messages, o); err == nil {
-		err = c.Template.Check(r.Messages)
+		err = c.Template.CheckMessages(r.Messages)
 	}
 	if err != nil {
 		return nil, nil, &param.Error{Name: "messages", Err: err}
@@ -319,7 +319,7 @@ func (m *Model) messageTokens(r *Request) (tokens, ends []int32, err error) {
 				"messages have tool_calls, want none: the model's chat template leaves them out")
 		}
 	}
-	return tokens, c.Stops(), nil
+	return tokens, c.EndTokens(), nil
 }
 
 // LeavesOut returns a note about what a model's chat template leaves out of conversations, of
@@ -334,7 +334,7 @@ func (m *Model) LeavesOut(conversations ...[]byte) string {
 		}
 	}
 	c, err := m.Chat()
-	if n == 0 || err != nil || c.System() {
+	if n == 0 || err != nil || c.WritesSystem() {
 		return ""
 	}
 	note := "the model's chat template leaves system messages out"

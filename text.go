@@ -44,7 +44,7 @@ func (t *Text) Spellings(text string) (list []string) {
 	for _, id := range ids {
 		name, known := t.Token(id)
 		if id == t.spec.Mask && !strings.Contains(text, name) {
-			name, known = tokenizers.Unmasked(t.Tokenizer).Token(id)
+			name, known = tokenizers.WithoutMask(t.Tokenizer).Token(id)
 		}
 		if known && tokenizers.IsSpecial(t.Tokenizer, id) && strings.Contains(text, name) &&
 			!slices.Contains(list, name) {
@@ -264,7 +264,7 @@ func (m *Model) readChat() (*chat.Model, error) {
 		return nil, noChat("the model makes no text")
 	case m.Source == nil:
 		return nil, noChat("the model has no chat template")
-	case tokenizers.AreNumbers(m.Text.Tokenizer):
+	case tokenizers.IsNumeric(m.Text.Tokenizer):
 		return nil, noChat("the model has no tokenizer, want one beside its weights or in its " +
 			"GGUF file")
 	}

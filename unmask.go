@@ -102,13 +102,13 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 	if t := l.Tokenizer; m.kind == model.KindVectors {
 		m.Tokenizer = t
 	} else if t != nil {
-		t = tokenizers.Guard(t, append(slices.Clone(l.Spec().Ends), l.Spec().Mask)...)
+		t = tokenizers.WithSpecial(t, append(slices.Clone(l.Spec().Ends), l.Spec().Mask)...)
 		if shown, _ := t.Token(l.Spec().Mask); shown != Hole {
 			t = tokenizers.WithMask(t, l.Spec().Mask, Hole)
 		}
 		m.Text = &Text{Tokenizer: t, spec: l.Spec()}
 		if m.Text.begins = l.Begin; l.Begin == nil && l.Spec().Around() == 0 {
-			m.Text.first, m.Text.last = tokenizers.Around(t)
+			m.Text.first, m.Text.last = tokenizers.SurroundingTokens(t)
 		}
 	}
 	m.Speech, _ = l.Denoiser.(*omnivoice.Model)

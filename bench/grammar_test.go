@@ -60,7 +60,7 @@ func grammarStep(b *testing.B) func() error {
 		"properties": {%s}}`, strings.Join(fields, ", ")), schema.Options{})
 	require.NoError(b, err)
 	end := []int32{tokens - 1}
-	a, err := s.Tokens(v, grammar.TokenOptions{Ends: end, Fill: end})
+	a, err := s.Tokens(v, grammar.TokenOptions{EndTokens: end, FillTokens: end})
 	require.NoError(b, err)
 	q := &constrain.Sequence{Language: &constrain.Language{Tokens: a, To: positions}, Mask: tokens,
 		Uniform: func(int, int) float64 { return 0.5 }}

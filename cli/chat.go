@@ -122,7 +122,7 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if c.template, err = m.Chat(); err != nil {
 		return wrap("--model "+f.model, err)
 	}
-	if f.system != "" && !c.template.System() {
+	if f.system != "" && !c.template.WritesSystem() {
 		return usage("--system: the model's template leaves system messages out")
 	}
 	if f.watch && !terminal.CanRedraw(os.Stderr) {
@@ -190,7 +190,7 @@ func (c *conversation) command(ctx context.Context, name, rest string) error {
 	case "/load":
 		return c.load(rest)
 	case "/system":
-		if rest != "" && !c.template.System() {
+		if rest != "" && !c.template.WritesSystem() {
 			return errors.New("the model's template leaves system messages out")
 		}
 		c.system = rest
@@ -244,7 +244,7 @@ func (c *conversation) load(name string) error {
 		return err
 	}
 	var messages []chat.Message
-	err = cmp.Or(json.Unmarshal(data, &messages), c.template.Template.Check(data))
+	err = cmp.Or(json.Unmarshal(data, &messages), c.template.Template.CheckMessages(data))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -293,7 +293,7 @@ func (c *conversation) prepare(ctx context.Context, r *unmask.Request, messages 
 	generate.Request, error) {
 	c.left = min(c.left, len(messages)-1)
 	for before := c.left; ; c.left += 2 {
-		data, err := chat.JSON(c.whole(messages[c.left:]))
+		data, err := chat.MessagesJSON(c.whole(messages[c.left:]))
 		if err != nil {
 			return generate.Request{}, err
 		}

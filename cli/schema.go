@@ -52,7 +52,7 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 			if err != nil {
 				return err
 			}
-			s, err := schema.Compile(data, schema.Options{Compact: compact, Depth: depth})
+			s, err := schema.Compile(data, schema.Options{Compact: compact, Recursion: depth})
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -86,8 +86,14 @@ func reportSchema(s *schema.Schema, m *unmask.Model) (r schemaReport, err error)
 	if err != nil {
 		return r, err
 	}
-	return schemaReport{States: s.States(), Tokens: t.States(), Classes: t.Classes, Bytes: t.Bytes(),
-		Shortest: int(t.Shortest[t.Start]), Bounds: s.Bounds}, nil
+	return schemaReport{
+		States:   s.States(),
+		Tokens:   t.States(),
+		Classes:  t.ClassCount,
+		Bytes:    t.Bytes(),
+		Shortest: int(t.MinTokens[t.Start]),
+		Bounds:   s.Bounds,
+	}, nil
 }
 
 // String describes the report in lines.

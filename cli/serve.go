@@ -253,7 +253,7 @@ func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server
 			return usage("%v", wrap("--model", err))
 		}
 		if c, err := m.Chat(); err == nil {
-			if err := c.Try(); err != nil {
+			if err := c.TryRender(); err != nil {
 				terminal.Logf("%s: the chat template fails on a question: %v", n.Name, err)
 			}
 		}

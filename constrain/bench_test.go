@@ -24,7 +24,7 @@ func BenchmarkStep(b *testing.B) {
 	s, err := schema.Compile([]byte(someSchemas[0]), schema.Options{})
 	require.NoError(b, err)
 	end := []int32{tokens - 1}
-	a, err := s.Tokens(v, grammar.TokenOptions{Ends: end, Fill: end})
+	a, err := s.Tokens(v, grammar.TokenOptions{EndTokens: end, FillTokens: end})
 	require.NoError(b, err)
 	q := &constrain.Sequence{Language: &constrain.Language{Tokens: a, To: positions}, Mask: tokens,
 		Uniform: func(int, int) float64 { return 0.5 }}

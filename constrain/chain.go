@@ -70,7 +70,7 @@ func (l *Language) Trim(text string) string {
 // Check returns an error if tokens, with mask where they are not known, cannot be completed.
 func (l *Language) Check(tokens []int32, mask int32) error {
 	room := l.To - l.From
-	if least := int(l.Shortest[l.Start]); least > room {
+	if least := int(l.MinTokens[l.Start]); least > room {
 		return &param.Error{Name: "length", Found: fmt.Sprintf("%d tokens to fill", room),
 			Want: fmt.Sprintf("%d or more, the shortest text of the grammar", least)}
 	}
@@ -227,7 +227,7 @@ func (c *Chain) reach(keep bool) bool {
 		to := c.states[i+1][:0]
 		for _, s := range c.states[i] {
 			c.next(i, s, func(e grammar.TokenEdge) {
-				if c.at[e.To] != int32(i) && int(c.l.Shortest[e.To]) <= n-i-1 {
+				if c.at[e.To] != int32(i) && int(c.l.MinTokens[e.To]) <= n-i-1 {
 					c.at[e.To] = int32(i)
 					to = append(to, e.To)
 				}
@@ -329,7 +329,7 @@ func (c *Chain) seek(position int) {
 // to a common factor: the sums of F_i(s) B_(i+1)(t) over edges that read the class. At a position
 // whose token is known it is what any token in its place would have, with the others as they are.
 func (c *Chain) Coefficients(i int, out []float64) []float64 {
-	out = append(out[:0], make([]float64, c.l.Classes)...)
+	out = append(out[:0], make([]float64, c.l.ClassCount)...)
 	sets := make([]float64, len(c.l.Sets))
 	c.seek(i)
 	c.index(i + 1)

@@ -9,10 +9,10 @@ type Choices struct {
 }
 
 // NewChoices returns the choices of an automaton over tokens, given which text ends in each state
-// over bytes, as grammar.Labelled returns it.
+// over bytes, as grammar.LabelledChoices returns it.
 func NewChoices(texts []string, t *grammar.Tokens, ends []int32) *Choices {
 	a := &Choices{Texts: texts}
-	for _, s := range t.Origin {
+	for _, s := range t.ByteState {
 		end := int32(-1)
 		if s >= 0 {
 			end = ends[s]

@@ -58,11 +58,11 @@ func TestProbabilitiesOfChoices(t *testing.T) {
 		if name == "full" {
 			list = []string{"abab", "aabb", "abbbb", "bbab"}
 		}
-		automaton, labels, err := grammar.Labelled(list, name == "spaces", nil)
+		automaton, labels, err := grammar.LabelledChoices(list, name == "spaces", nil)
 		require.NoError(t, err)
 		o := grammar.TokenOptions{}
 		if name == "end" {
-			o.Ends, o.Fill = []int32{end}, []int32{end}
+			o.EndTokens, o.FillTokens = []int32{end}, []int32{end}
 		}
 		a, err := automaton.Tokens(v, o)
 		require.NoError(t, err)

@@ -131,7 +131,7 @@ func TestMarginalsAreTheConditionalLaws(t *testing.T) {
 		evidence := make([]*constrain.Evidence, length)
 		for i := range p {
 			p[i] = make([]float64, tokens)
-			e := &constrain.Evidence{Sum: make([]float64, l.Classes), Top: make([]float64, l.Classes)}
+			e := &constrain.Evidence{Sum: make([]float64, l.ClassCount), Top: make([]float64, l.ClassCount)}
 			for v := range p[i] {
 				p[i][v] = rapid.Float64Range(1e-3, 1).Draw(t, "p")
 				if k := l.Class[v]; k >= 0 {

@@ -200,7 +200,7 @@ func (m *Marginals) read(q *Sequence, index int, w *powered) error {
 		rows[i] = int32(index*m.Length) + p
 		e := &w.evidence[int(p)-l.From]
 		if *e == nil {
-			*e = &Evidence{make([]float64, l.Classes), make([]float64, l.Classes)}
+			*e = &Evidence{make([]float64, l.ClassCount), make([]float64, l.ClassCount)}
 		}
 	}
 	var fault rowFault
@@ -410,7 +410,7 @@ func (m *Marginals) choose(rows, sets, out []int32, pick func(i int, logits []fl
 	}
 	gaveWay, err := m.visitUntil(rows, of, func(i int, logits []float32, _ bool) bool {
 		l := m.Sequence(int(rows[i]) / m.Length).Language
-		member := make([]bool, l.Classes)
+		member := make([]bool, l.ClassCount)
 		for _, c := range l.Sets[sets[i]] {
 			member[c] = true
 		}

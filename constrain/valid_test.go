@@ -139,12 +139,12 @@ func TestAlwaysValidForRandomSchemas(t *testing.T) {
 
 // compiled returns the language of a schema, nil for one that is refused.
 func compiled(t require.TestingT, text string) *constrain.Language {
-	s, err := schema.Compile([]byte(text), schema.Options{Limit: 3000})
+	s, err := schema.Compile([]byte(text), schema.Options{MaxStates: 3000})
 	if err != nil {
 		return nil
 	}
-	a, err := s.Tokens(bytesVocabulary, grammar.TokenOptions{Ends: []int32{bytesEnd},
-		Fill: []int32{bytesEnd}})
+	a, err := s.Tokens(bytesVocabulary, grammar.TokenOptions{EndTokens: []int32{bytesEnd},
+		FillTokens: []int32{bytesEnd}})
 	require.NoError(t, err, text)
 	return &constrain.Language{Tokens: a}
 }
@@ -163,7 +163,7 @@ func validator(t require.TestingT, text string) *jsonschema.Schema {
 
 // requireValid runs a random recipe, and checks that all texts are JSON that a schema allows.
 func requireValid(t *rapid.T, l constrain.Language, valid *jsonschema.Schema, schema string) {
-	shortest := int(l.Shortest[l.Start])
+	shortest := int(l.MinTokens[l.Start])
 	room := shortest + rapid.IntRange(0, 20).Draw(t, "room")
 	l.From = rapid.IntRange(0, 3).Draw(t, "before")
 	l.To = l.From + room

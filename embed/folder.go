@@ -206,5 +206,5 @@ func around(t tokenizers.Tokenizer, spec model.Spec) (before, after []int32) {
 	if spec.Around() > 0 {
 		return spec.Before, spec.After
 	}
-	return tokenizers.Around(t)
+	return tokenizers.SurroundingTokens(t)
 }

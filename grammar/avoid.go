@@ -56,18 +56,18 @@ func Avoid(expressions []string, before, after string, budget *Budget) (*DFA, er
 // state s where d is; it has none of d's accepting states before that byte.
 func (d *DFA) hit(before, after string, budget *Budget) (*DFA, error) {
 	b := NewBuilder(budget)
-	from, early, rest, to := b.State(), b.State(), b.State(), b.State()
-	b.Range(early, early, 0, 255)
-	b.Range(rest, rest, 0, 255)
-	b.Empty(from, early)
-	b.Empty(rest, to)
+	from, early, rest, to := b.AddState(), b.AddState(), b.AddState(), b.AddState()
+	b.AddRange(early, early, 0, 255)
+	b.AddRange(rest, rest, 0, 255)
+	b.AddEmpty(from, early)
+	b.AddEmpty(rest, to)
 	base := int32(b.Size())
 	for range d.States() {
-		b.State()
+		b.AddState()
 	}
 	enter := func(from, s int32) {
 		for _, e := range d.Out(s) {
-			b.Range(from, base+e.To, e.Lo, e.Hi)
+			b.AddRange(from, base+e.To, e.Lo, e.Hi)
 		}
 	}
 	for s := range int32(d.States()) {
@@ -76,20 +76,20 @@ func (d *DFA) hit(before, after string, budget *Budget) (*DFA, error) {
 		}
 		enter(base+s, s)
 		if d.accept[s] {
-			b.Empty(base+s, rest)
+			b.AddEmpty(base+s, rest)
 		}
 		if d.endsIn(s, after) {
-			b.Empty(base+s, to)
+			b.AddEmpty(base+s, to)
 		}
 	}
 	enter(early, d.start)
 	for _, s := range d.begun(before) {
 		enter(from, s)
 		if d.endsIn(s, after) {
-			b.Empty(from, to)
+			b.AddEmpty(from, to)
 		}
 	}
-	return b.DFA(from, to)
+	return b.Build(from, to)
 }
 
 // endsIn reports whether d, in state s, accepts after a byte or more of a text.

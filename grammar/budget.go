@@ -32,8 +32,8 @@ func NewBudget(ctx context.Context, states int) *Budget {
 	return &Budget{states, &work{ctx, maxWork, maxWork}}
 }
 
-// Within returns a budget of the same work with another bound on states.
-func (b *Budget) Within(states int) *Budget { return &Budget{states, b.work} }
+// WithStates returns a budget of the same work with another bound on states.
+func (b *Budget) WithStates(states int) *Budget { return &Budget{states, b.work} }
 
 // States is the bound on an automaton's states.
 func (b *Budget) States() int {

@@ -59,8 +59,8 @@ func (b *Builder) Count(n int) {
 	b.full = b.size > b.limit
 }
 
-// State adds a state.
-func (b *Builder) State() int32 {
+// AddState adds a state.
+func (b *Builder) AddState() int32 {
 	if b.counts {
 		b.Count(1)
 		return 0
@@ -86,8 +86,8 @@ func (b *Builder) takes(edges int) bool {
 	return !b.counts && !b.full
 }
 
-// Range adds an edge that reads one byte of lo to hi.
-func (b *Builder) Range(from, to int32, lo, hi byte) {
+// AddRange adds an edge that reads one byte of lo to hi.
+func (b *Builder) AddRange(from, to int32, lo, hi byte) {
 	if !b.takes(len(b.edges)) {
 		return
 	}
@@ -96,8 +96,8 @@ func (b *Builder) Range(from, to int32, lo, hi byte) {
 	p.edge = int32(len(b.edges))
 }
 
-// Empty adds an edge that reads nothing.
-func (b *Builder) Empty(from, to int32) {
+// AddEmpty adds an edge that reads nothing.
+func (b *Builder) AddEmpty(from, to int32) {
 	if !b.takes(len(b.empty)) {
 		return
 	}
@@ -106,11 +106,11 @@ func (b *Builder) Empty(from, to int32) {
 	p.empty = int32(len(b.empty))
 }
 
-// Text adds a path that reads a text, and returns its end.
-func (b *Builder) Text(from int32, text string) int32 {
+// AddText adds a path that reads a text, and returns its end.
+func (b *Builder) AddText(from int32, text string) int32 {
 	for i := 0; i < len(text) && !b.full; i++ {
-		next := b.State()
-		b.Range(from, next, text[i], text[i])
+		next := b.AddState()
+		b.AddRange(from, next, text[i], text[i])
 		from = next
 	}
 	return from
@@ -130,24 +130,24 @@ func (b *Builder) Embed(from, to int32, d *DFA) {
 	b.states = slices.Grow(b.states, d.States())
 	b.edges = slices.Grow(b.edges, len(d.edges))
 	for s := range int32(d.States()) {
-		b.State()
+		b.AddState()
 		for _, e := range d.Out(s) {
-			b.Range(base+s, base+e.To, e.Lo, e.Hi)
+			b.AddRange(base+s, base+e.To, e.Lo, e.Hi)
 		}
 		if d.accept[s] {
-			b.Empty(base+s, to)
+			b.AddEmpty(base+s, to)
 		}
 	}
 	if d.States() > 0 {
-		b.Empty(from, base+d.start)
+		b.AddEmpty(from, base+d.start)
 	}
 }
 
-// TooLarge is the error of a language whose automaton has more states than allowed.
-type TooLarge struct{ Limit int }
+// TooLargeError is the error of a language whose automaton has more states than allowed.
+type TooLargeError struct{ Limit int }
 
-func (e *TooLarge) Error() string {
+func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("states is more than %d, want at most %d for one language", e.Limit, e.Limit)
 }
 
-func tooLarge(limit int) error { return &TooLarge{limit} }
+func tooLarge(limit int) error { return &TooLargeError{limit} }

@@ -3,33 +3,35 @@ package grammar
 // Choices returns the automaton of a list of texts.
 func Choices(texts []string, budget *Budget) (*DFA, error) {
 	b := NewBuilder(budget)
-	from, to := b.State(), b.State()
+	from, to := b.AddState(), b.AddState()
 	for _, t := range texts {
-		b.Empty(b.Text(from, t), to)
+		b.AddEmpty(b.AddText(from, t), to)
 	}
-	return b.DFA(from, to)
+	return b.Build(from, to)
 }
 
 // endMark ends a text in an automaton that remembers which it was; it is no byte of UTF-8.
 const endMark = 0xff
 
-// Labelled returns the automaton of a list of texts in UTF-8 that remembers which of them it has
-// read, and for each of its states the index of the text that ends there, -1 for none. With spaced,
-// any number of spaces and newlines may follow; a text that ends with some may be taken for
-// another.
-func Labelled(texts []string, spaced bool, budget *Budget) (d *DFA, ends []int32, err error) {
+// LabelledChoices returns the automaton of a list of texts in UTF-8 that remembers which of them
+// it has read, and for each of its states the index of the text that ends there, -1 for none. With
+// spaced, any number of spaces and newlines may follow; a text that ends with some may be taken
+// for another.
+func LabelledChoices(texts []string, spaced bool, budget *Budget) (d *DFA, ends []int32,
+	err error) {
+
 	b := NewBuilder(budget)
-	from, to := b.State(), b.State()
+	from, to := b.AddState(), b.AddState()
 	for i, t := range texts {
-		s := b.Text(from, t)
+		s := b.AddText(from, t)
 		if spaced {
-			b.Range(s, s, ' ', ' ')
-			b.Range(s, s, '\n', '\n')
+			b.AddRange(s, s, ' ', ' ')
+			b.AddRange(s, s, '\n', '\n')
 		}
 		// What follows a text differs from what follows any other, so that their states stay apart.
-		b.Empty(b.Text(s, string([]byte{endMark, byte(i >> 16), byte(i >> 8), byte(i)})), to)
+		b.AddEmpty(b.AddText(s, string([]byte{endMark, byte(i >> 16), byte(i >> 8), byte(i)})), to)
 	}
-	marked, err := b.DFA(from, to)
+	marked, err := b.Build(from, to)
 	if err != nil {
 		return nil, nil, err
 	}

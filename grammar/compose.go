@@ -274,7 +274,7 @@ func (m *composition) walk(g *group, number int32) error {
 // number gives the classes that remain, and those of the ends, consecutive numbers in the order of
 // their tokens.
 func (m *composition) number() {
-	for _, t := range slices.Concat(m.o.Fill, m.o.Ends) {
+	for _, t := range slices.Concat(m.o.FillTokens, m.o.EndTokens) {
 		if int(t) < len(m.class) { // read at the end alone, whatever it spells
 			m.class[t] = -1
 		}

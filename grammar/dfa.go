@@ -54,9 +54,9 @@ func (d *DFA) Match(text string) bool {
 	return d.accept[s]
 }
 
-// Few returns the texts of the language, and whether they are at most so many, none of them above
-// 1000 bytes.
-func (d *DFA) Few(most int) (texts []string, ok bool) {
+// ListTexts returns the texts of the language, and whether they are at most so many, none of them
+// above 1000 bytes.
+func (d *DFA) ListTexts(most int) (texts []string, ok bool) {
 	var follow func(s int32, text []byte) bool
 	follow = func(s int32, text []byte) bool {
 		if d.accept[s] {
@@ -156,16 +156,17 @@ func product(a, b *DFA, budget *Budget, minus bool) (*DFA, error) {
 		}
 		out.first = append(out.first, int32(len(out.edges)))
 	}
-	return out.Minimal(), nil
+	return out.Minimize(), nil
 }
 
-// Spaced returns the automaton of d's texts with any number of spaces and newlines after them.
-func (d *DFA) Spaced() *DFA {
+// WithTrailingSpace returns the automaton of d's texts with any number of spaces and newlines
+// after them.
+func (d *DFA) WithTrailingSpace() *DFA {
 	b := NewBuilder(nil)
-	from, to := b.State(), b.State()
+	from, to := b.AddState(), b.AddState()
 	b.Embed(from, to, d)
-	b.Range(to, to, ' ', ' ')
-	b.Range(to, to, '\n', '\n')
-	out, _ := b.DFA(from, to) // it has no limit
+	b.AddRange(to, to, ' ', ' ')
+	b.AddRange(to, to, '\n', '\n')
+	out, _ := b.Build(from, to) // it has no limit
 	return out
 }

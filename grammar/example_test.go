@@ -22,7 +22,7 @@ func ExampleRegexp() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(tokens.Shortest[tokens.Start])
+	fmt.Println(tokens.MinTokens[tokens.Start])
 	// Output:
 	// true false
 	// 2

@@ -23,7 +23,7 @@ func (m *composition) result() (*Tokens, error) {
 	for _, list := range m.out {
 		edges += len(list)
 	}
-	t := &Tokens{Class: m.class, Classes: int(m.classes), end: -1, first: []int32{0},
+	t := &Tokens{Class: m.class, ClassCount: int(m.classes), end: -1, first: []int32{0},
 		edges: make([]TokenEdge, 0, edges)}
 	states, sets := newNumbering(len(accept)), newNumbering(len(m.sets))
 	states.of(m.d.start)
@@ -36,11 +36,11 @@ func (m *composition) result() (*Tokens, error) {
 		}
 		t.first = append(t.first, int32(len(t.edges)))
 		t.accept = append(t.accept, accept[s])
-		t.Shortest = append(t.Shortest, far[s])
+		t.MinTokens = append(t.MinTokens, far[s])
 		if s == end {
 			s = -1
 		}
-		t.Origin = append(t.Origin, s)
+		t.ByteState = append(t.ByteState, s)
 	}
 	for _, set := range sets.order {
 		t.Sets = append(t.Sets, m.sets[set])
@@ -57,19 +57,19 @@ func (m *composition) result() (*Tokens, error) {
 // end adds the state after tokens that end texts, -1 without any, and returns where a text may end.
 func (m *composition) end() (accept []bool, end int32) {
 	accept = slices.Clone(m.d.accept)
-	if len(m.o.Ends) == 0 {
+	if len(m.o.EndTokens) == 0 {
 		return accept, -1
 	}
 	end = int32(len(accept))
 	for s := range accept {
 		if accept[s] {
-			m.out[s] = append(m.out[s], TokenEdge{m.set(m.special(m.o.Ends)), end})
+			m.out[s] = append(m.out[s], TokenEdge{m.set(m.special(m.o.EndTokens)), end})
 		}
-		accept[s] = accept[s] && m.o.Cut
+		accept[s] = accept[s] && m.o.MayTruncate
 	}
 	var after []TokenEdge
-	if len(m.o.Fill) > 0 {
-		after = []TokenEdge{{m.set(m.special(m.o.Fill)), end}}
+	if len(m.o.FillTokens) > 0 {
+		after = []TokenEdge{{m.set(m.special(m.o.FillTokens)), end}}
 	}
 	m.out = append(m.out, after)
 	return append(accept, true), end

@@ -65,8 +65,8 @@ type minimizer struct {
 	bytes   []byte    // its key
 }
 
-// Minimal returns the smallest automaton of the same language.
-func (d *DFA) Minimal() *DFA {
+// Minimize returns the smallest automaton of the same language.
+func (d *DFA) Minimize() *DFA {
 	n := d.States()
 	m := &minimizer{d: d, class: make([]int32, n), marked: slices.Repeat([]bool{true}, n)}
 	m.before = predecessors(n, func(s int32, edge func(to int32)) {

@@ -72,21 +72,21 @@ func compile(re *syntax.Regexp, search bool, budget *Budget) (*DFA, error) {
 		return nil, err
 	}
 	b := NewBuilder(budget)
-	from, to, base := b.State(), b.State(), b.State()
+	from, to, base := b.AddState(), b.AddState(), b.AddState()
 	for range prog.Inst[1:] {
-		b.State()
+		b.AddState()
 	}
-	b.Empty(from, base+int32(prog.Start))
+	b.AddEmpty(from, base+int32(prog.Start))
 	var begins, ends []between
 	for i := range prog.Inst {
 		inst := &prog.Inst[i]
 		edge := between{base + int32(i), base + int32(inst.Out)}
 		switch inst.Op {
 		case syntax.InstAlt, syntax.InstAltMatch:
-			b.Empty(edge.from, edge.to)
-			b.Empty(edge.from, base+int32(inst.Arg))
+			b.AddEmpty(edge.from, edge.to)
+			b.AddEmpty(edge.from, base+int32(inst.Arg))
 		case syntax.InstCapture, syntax.InstNop:
-			b.Empty(edge.from, edge.to)
+			b.AddEmpty(edge.from, edge.to)
 		case syntax.InstEmptyWidth:
 			if syntax.EmptyOp(inst.Arg) == syntax.EmptyBeginText {
 				begins = append(begins, edge)
@@ -94,18 +94,18 @@ func compile(re *syntax.Regexp, search bool, budget *Budget) (*DFA, error) {
 				ends = append(ends, edge)
 			}
 		case syntax.InstMatch:
-			b.Empty(edge.from, to)
+			b.AddEmpty(edge.from, to)
 		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
 			list := characters(inst)
 			for k := 0; k < len(list); k += 2 {
-				b.Runes(edge.from, edge.to, list[k], list[k+1])
+				b.AddRunes(edge.from, edge.to, list[k], list[k+1])
 			}
 		}
 	}
 	if !b.full && len(begins)+len(ends) > 0 {
 		b.anchor(from, to, begins, ends)
 	}
-	return b.DFA(from, to)
+	return b.Build(from, to)
 }
 
 // find returns the first part of an expression with one of some operators, nil if none has.
@@ -173,16 +173,16 @@ func (b *Builder) anchor(from, to int32, begins, ends []between) {
 	both := reached(n, from, slices.Concat(empty, begins, ends))
 	for _, e := range begins {
 		if first[e.from] >= 0 {
-			b.Empty(from, e.to)
+			b.AddEmpty(from, e.to)
 		}
 	}
 	for _, e := range ends {
 		if last[e.to] >= 0 {
-			b.Empty(e.from, to)
+			b.AddEmpty(e.from, to)
 		}
 	}
 	if both[to] >= 0 {
-		b.Empty(from, to)
+		b.AddEmpty(from, to)
 	}
 }
 
@@ -241,14 +241,14 @@ func nonempty(re *syntax.Regexp) (rest *syntax.Regexp, empty bool) {
 	return re, false
 }
 
-// AnyRune adds a way that reads one character in UTF-8.
-func (b *Builder) AnyRune(from, to int32) { b.Runes(from, to, 0, unicode.MaxRune) }
+// AddAnyRune adds a way that reads one character in UTF-8.
+func (b *Builder) AddAnyRune(from, to int32) { b.AddRunes(from, to, 0, unicode.MaxRune) }
 
-// Runes adds a way that reads one character of lo to hi, in UTF-8.
-func (b *Builder) Runes(from, to int32, lo, hi rune) {
+// AddRunes adds a way that reads one character of lo to hi, in UTF-8.
+func (b *Builder) AddRunes(from, to int32, lo, hi rune) {
 	const firstSurrogate, lastSurrogate = 0xd800, 0xdfff
 	if lo < firstSurrogate && hi >= firstSurrogate {
-		b.Runes(from, to, lo, firstSurrogate-1)
+		b.AddRunes(from, to, lo, firstSurrogate-1)
 		lo = firstSurrogate
 	}
 	if lo >= firstSurrogate && lo <= lastSurrogate {
@@ -258,7 +258,7 @@ func (b *Builder) Runes(from, to int32, lo, hi rune) {
 	}
 	for _, most := range []rune{0x7f, 0x7ff, 0xffff} { // characters of one length
 		if lo <= most && most < hi {
-			b.Runes(from, to, lo, most)
+			b.AddRunes(from, to, lo, most)
 			lo = most + 1
 		}
 	}
@@ -266,20 +266,20 @@ func (b *Builder) Runes(from, to int32, lo, hi rune) {
 		return
 	}
 	if hi < utf8.RuneSelf {
-		b.Range(from, to, byte(lo), byte(hi))
+		b.AddRange(from, to, byte(lo), byte(hi))
 		return
 	}
 	for i := 1; i < utf8.RuneLen(lo); i++ { // bytes after the first cover all values or one
 		mask := rune(1)<<(6*i) - 1
 		if lo&^mask != hi&^mask {
 			if lo&mask != 0 {
-				b.Runes(from, to, lo, lo|mask)
-				b.Runes(from, to, (lo|mask)+1, hi)
+				b.AddRunes(from, to, lo, lo|mask)
+				b.AddRunes(from, to, (lo|mask)+1, hi)
 				return
 			}
 			if hi&mask != mask {
-				b.Runes(from, to, lo, hi&^mask-1)
-				b.Runes(from, to, hi&^mask, hi)
+				b.AddRunes(from, to, lo, hi&^mask-1)
+				b.AddRunes(from, to, hi&^mask, hi)
 				return
 			}
 		}
@@ -288,9 +288,9 @@ func (b *Builder) Runes(from, to int32, lo, hi rune) {
 	n := utf8.EncodeRune(first[:], lo)
 	utf8.EncodeRune(last[:], hi)
 	for i := range n - 1 {
-		next := b.State()
-		b.Range(from, next, first[i], last[i])
+		next := b.AddState()
+		b.AddRange(from, next, first[i], last[i])
 		from = next
 	}
-	b.Range(from, to, first[n-1], last[n-1])
+	b.AddRange(from, to, first[n-1], last[n-1])
 }

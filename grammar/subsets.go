@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// DFA returns the minimal deterministic automaton of what leads from start to accept.
-func (b *Builder) DFA(start, accept int32) (*DFA, error) {
+// Build returns the minimal deterministic automaton of what leads from start to accept.
+func (b *Builder) Build(start, accept int32) (*DFA, error) {
 	if b.full {
 		return nil, tooLarge(b.limit)
 	}
@@ -61,7 +61,7 @@ func (d *subsets) build(start int32) (*DFA, error) {
 		out.edges = d.step(set, out.edges)
 		out.first = append(out.first, int32(len(out.edges)))
 	}
-	out = out.Minimal()
+	out = out.Minimize()
 	if out.States() > d.b.limit {
 		return nil, tooLarge(d.b.limit)
 	}

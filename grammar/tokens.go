@@ -8,16 +8,16 @@ import (
 // lead from every state to the same states form a class, and an edge reads the classes of a set:
 // what happens at a position depends on the sums of probabilities over sets alone.
 type Tokens struct {
-	Start    int32
-	Class    []int32   // [vocabulary] the class of a token, -1 for one that no state reads
-	Classes  int       // how many there are
-	Sets     [][]int32 // classes, rising
-	Shortest []int32   // [states] tokens on the shortest way to the end
-	Origin   []int32   // [states] the state over bytes, -1 for the one after the end
-	first    []int32   // [states+1]
-	edges    []TokenEdge
-	accept   []bool
-	end      int32 // the state after the end, or -1
+	Start      int32
+	Class      []int32   // [vocabulary] the class of a token, -1 for one that no state reads
+	ClassCount int       // how many there are
+	Sets       [][]int32 // classes, rising
+	MinTokens  []int32   // [states] tokens on the shortest way to the end
+	ByteState  []int32   // [states] the state over bytes, -1 for the one after the end
+	first      []int32   // [states+1]
+	edges      []TokenEdge
+	accept     []bool
+	end        int32 // the state after the end, or -1
 }
 
 // TokenEdge reads a token of a set.
@@ -62,11 +62,11 @@ func (t *Tokens) Bytes() int {
 
 // TokenOptions say how texts end, and bound an automaton.
 type TokenOptions struct {
-	Ends   []int32 // tokens that end a text; without any, it ends where the positions do
-	Fill   []int32 // tokens that may follow an end
-	Cut    bool    // with Ends, a text may also end where the positions do
-	Bytes  int     // the most memory; 0 means 64 MiB
-	Budget *Budget // of work; nil: none
+	EndTokens   []int32 // tokens that end a text; without any, it ends where the positions do
+	FillTokens  []int32 // tokens that may follow an end
+	MayTruncate bool    // with Ends, a text may also end where the positions do
+	Bytes       int     // the most memory; 0 means 64 MiB
+	Budget      *Budget // of work; nil: none
 }
 
 const defaultBytes = 64 << 20

@@ -29,7 +29,7 @@ func TestTokensSpellTheTexts(t *testing.T) {
 		require.NoError(t, err)
 		plain, err := d.Tokens(v, grammar.TokenOptions{})
 		require.NoError(t, err)
-		ended, err := d.Tokens(v, grammar.TokenOptions{Ends: []int32{end}, Fill: []int32{end}})
+		ended, err := d.Tokens(v, grammar.TokenOptions{EndTokens: []int32{end}, FillTokens: []int32{end}})
 		require.NoError(t, err)
 		rapid.Check(t, func(t *rapid.T) {
 			ids := rapid.SliceOfN(rapid.Int32Range(0, end-1), 0, 6).Draw(t, "tokens")
@@ -47,10 +47,10 @@ func TestTokensSpellTheTexts(t *testing.T) {
 			}
 			require.Equal(t, d.Match(text), s >= 0 && plain.Accepts(s), "%s: %q", e, text)
 			if s >= 0 { // then the shortest way to the end has its length
-				for n := plain.Shortest[s]; n > 0; n-- {
+				for n := plain.MinTokens[s]; n > 0; n-- {
 					before := s
 					for _, edge := range plain.Out(before) {
-						if plain.Shortest[edge.To] == n-1 {
+						if plain.MinTokens[edge.To] == n-1 {
 							s = edge.To
 						}
 					}
@@ -76,7 +76,7 @@ func TestTokensOfOneClass(t *testing.T) {
 	require.Equal(t, m.Class[0], m.Class[5], "a and abc do the same")
 	require.NotEqual(t, m.Class[0], m.Class[8])
 	require.Equal(t, int32(-1), m.Class[3], "nothing reads x")
-	require.Equal(t, int32(1), m.Shortest[m.Start], "-01")
+	require.Equal(t, int32(1), m.MinTokens[m.Start], "-01")
 	_, err = d.Tokens(vocabulary(), grammar.TokenOptions{Bytes: 16})
 	require.ErrorContains(t, err, "token automaton is more than 0 MiB")
 }

@@ -161,7 +161,7 @@ func (m *servedModel) info() modelInfo {
 		s.As = m.Source.As
 	}
 	if m.chat != nil {
-		s.Ends, s.System = m.chat.Stops(), m.chat.System()
+		s.Ends, s.System = m.chat.EndTokens(), m.chat.WritesSystem()
 	}
 	if m.Pictures != nil {
 		if width, height, err := m.Pictures.Size(); err == nil {

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Guard returns a tokenizer like t to which ids, such as a model's mask and its ends of text, are
-// special tokens, whatever its file calls them: plain text never becomes one of them. Text that
-// nothing else can encode is refused.
-func Guard(t Tokenizer, ids ...int32) Tokenizer {
+// WithSpecial returns a tokenizer like t to which ids, such as a model's mask and its ends of
+// text, are special tokens, whatever its file calls them: plain text never becomes one of them.
+// Text that nothing else can encode is refused.
+func WithSpecial(t Tokenizer, ids ...int32) Tokenizer {
 	switch one := t.(type) {
 	case *masked:
-		return &masked{Guard(one.Tokenizer, ids...), one.id, one.shown}
+		return &masked{WithSpecial(one.Tokenizer, ids...), one.id, one.shown}
 	case *vocabulary:
 		return one.guard(ids)
 	}

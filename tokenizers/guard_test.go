@@ -82,9 +82,9 @@ func TestSpecialTokensNeverComeFromText(t *testing.T) {
 		parsed, err := Parse(data)
 		require.NoError(t, err)
 		ids := slices.Concat(specials, more)
-		for name, tok := range map[string]Tokenizer{"file": parsed, "guard": Guard(parsed, more...),
-			"mask": WithMask(Guard(parsed, more...), ids[len(ids)-1], "▯"),
-			"late": Guard(WithMask(parsed, 1000, "▯"), more...)} {
+		for name, tok := range map[string]Tokenizer{"file": parsed, "guard": WithSpecial(parsed, more...),
+			"mask": WithMask(WithSpecial(parsed, more...), ids[len(ids)-1], "▯"),
+			"late": WithSpecial(WithMask(parsed, 1000, "▯"), more...)} {
 			text := strings.Join(rapid.SliceOf(rapid.SampledFrom(slices.Concat(spellings,
 				[]string{" ", "a", "<", "|", "mask", "<|mask|>"}))).Draw(t, "text"), "")
 			barred := specials

@@ -47,7 +47,7 @@ func TestKinds(t *testing.T) {
 				continue
 			}
 			plain, _ := tok.Encode(c.Text)
-			before, after := Around(tok)
+			before, after := SurroundingTokens(tok)
 			got := [3][]int32{append([]int32{}, special...), append([]int32{}, plain...),
 				append(append(append([]int32{}, before...), special...), after...)}
 			marked := slices.ContainsFunc(slices.Concat(c.IDs[0], c.IDs[1]),

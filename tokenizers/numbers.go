@@ -12,8 +12,8 @@ func Numbers(size int) Tokenizer { return asNumbers(size) }
 
 type asNumbers int
 
-// AreNumbers reports whether a tokenizer is that of Numbers, WithMask or without.
-func AreNumbers(t Tokenizer) bool {
+// IsNumeric reports whether a tokenizer is that of Numbers, WithMask or without.
+func IsNumeric(t Tokenizer) bool {
 	if m, ok := t.(*masked); ok {
 		t = m.Tokenizer
 	}

@@ -20,9 +20,9 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestAreNumbers(t *testing.T) {
+func TestIsNumeric(t *testing.T) {
 	n := tokenizers.Numbers(12)
-	require.True(t, tokenizers.AreNumbers(n))
-	require.True(t, tokenizers.AreNumbers(tokenizers.WithMask(n, 11, "?")))
-	require.False(t, tokenizers.AreNumbers(tokenizers.GPT2()))
+	require.True(t, tokenizers.IsNumeric(n))
+	require.True(t, tokenizers.IsNumeric(tokenizers.WithMask(n, 11, "?")))
+	require.False(t, tokenizers.IsNumeric(tokenizers.GPT2()))
 }

@@ -11,7 +11,7 @@ type Part struct {
 
 // EncodeParts encodes parts as one text: words and merges may cross the borders of parts.
 func EncodeParts(t Tokenizer, parts []Part) ([]int32, error) {
-	if v, ok := Unmasked(t).(*vocabulary); ok {
+	if v, ok := WithoutMask(t).(*vocabulary); ok {
 		return v.encodeParts(parts)
 	}
 	var ids []int32

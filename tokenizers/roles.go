@@ -97,28 +97,28 @@ func tokenText(name string, raw json.RawMessage) (string, error) {
 
 // Role returns the token that the files of t's model name for a role, such as "eos_token".
 func Role(t Tokenizer, role string) (id int32, ok bool) {
-	if v, is := Unmasked(t).(*vocabulary); is {
+	if v, is := WithoutMask(t).(*vocabulary); is {
 		id, ok = v.about.roles[role]
 	}
 	return id, ok
 }
 
-// Around returns the tokens that t's files put before and after one text, as transformers'
-// AutoTokenizer does: those of the post_processor in tokenizer.json or, without that file, of the
-// tokenizer's class, which may look at add_bos_token and add_eos_token. Most tokenizers of models
-// that generate text have none. Encode does not add them, because a chat template or the
-// continuation of a prompt has its own.
-func Around(t Tokenizer) (before, after []int32) {
-	if v, ok := Unmasked(t).(*vocabulary); ok {
+// SurroundingTokens returns the tokens that t's files put before and after one text, as
+// transformers' AutoTokenizer does: those of the post_processor in tokenizer.json or, without that
+// file, of the tokenizer's class, which may look at add_bos_token and add_eos_token. Most
+// tokenizers of models that generate text have none. Encode does not add them, because a chat
+// template or the continuation of a prompt has its own.
+func SurroundingTokens(t Tokenizer) (before, after []int32) {
+	if v, ok := WithoutMask(t).(*vocabulary); ok {
 		before, after = slices.Clone(v.about.before), slices.Clone(v.about.after)
 	}
 	return before, after
 }
 
-// Unmasked returns the tokenizer below those of WithMask, which has the mask's own spelling.
-func Unmasked(t Tokenizer) Tokenizer {
+// WithoutMask returns the tokenizer below those of WithMask, which has the mask's own spelling.
+func WithoutMask(t Tokenizer) Tokenizer {
 	if m, ok := t.(*masked); ok {
-		return Unmasked(m.Tokenizer)
+		return WithoutMask(m.Tokenizer)
 	}
 	return t
 }

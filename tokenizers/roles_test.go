@@ -85,7 +85,7 @@ func TestRolesAndAround(t *testing.T) {
 			tok = WithMask(tok, 100, "▯")
 			ids, err := tok.Encode("ab")
 			require.NoError(t, err)
-			before, after := Around(tok)
+			before, after := SurroundingTokens(tok)
 			require.Equal(t, c.ids, append(append(before, ids...), after...))
 			roles := map[string]int32{}
 			for _, role := range Roles {
@@ -100,7 +100,7 @@ func TestRolesAndAround(t *testing.T) {
 
 // What the built-in tokenizer has is what GPT-2's files say.
 func TestRolesOfGPT2(t *testing.T) {
-	before, after := Around(GPT2())
+	before, after := SurroundingTokens(GPT2())
 	require.Empty(t, before)
 	require.Empty(t, after)
 	for role, want := range map[string]bool{"bos_token": true, "eos_token": true, "pad_token": false} {

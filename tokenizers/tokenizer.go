@@ -55,7 +55,7 @@ type Tokenizer interface {
 // the result then includes it. EncodeSpecial reads `shown` back as id, so that a prompt can have
 // holes, and plain text never becomes it. With an empty `shown` masks are not shown.
 func WithMask(t Tokenizer, id int32, shown string) Tokenizer {
-	return &masked{Tokenizer: Guard(t, id), id: id, shown: shown}
+	return &masked{Tokenizer: WithSpecial(t, id), id: id, shown: shown}
 }
 
 type masked struct {

@@ -84,7 +84,7 @@ func (c *chat) read() (messages []byte, err error) {
 	case c.messages != "":
 		messages, err = readMessages(c.messages)
 	case c.question != "":
-		messages, err = chats.Ask(c.system, c.question)
+		messages, err = chats.QuestionJSON(c.system, c.question)
 	}
 	return messages, Wrap(c.flag(), atomicfile.WithoutPath(err))
 }

@@ -116,7 +116,7 @@ func (t *Text) Request(m *unmask.Model, over generate.Overrides) (r unmask.Reque
 	if r.Variables, err = t.chat.set.Values(); err != nil {
 		return r, err
 	}
-	if c, err := m.Chat(); t.chat.system != "" && err == nil && !c.System() {
+	if c, err := m.Chat(); t.chat.system != "" && err == nil && !c.WritesSystem() {
 		return r, Usagef("--system: the model's template leaves system messages out")
 	}
 	r.Messages, err = t.chat.read()

@@ -59,7 +59,7 @@ func TestChatOfAnEncoder(t *testing.T) {
 	require.Equal(t, []int32{3}, m.Spec().Ends)
 	c, err := m.Chat()
 	require.NoError(t, err)
-	require.Equal(t, []string{"[/Answer]"}, c.Ends())
+	require.Equal(t, []string{"[/Answer]"}, c.StopTexts())
 
 	q, err := m.Prepare(context.Background(), unmask.Request{Messages: json.RawMessage(
 		`[{"role":"system","content":" Be brief. "},{"role":"user","content":"Who?"},

@@ -43,7 +43,7 @@ func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err er
 		c.Notes = append(c.Notes, fmt.Sprintf("vocab.txt has %d tokens for the %d rows of the head: the "+
 			"others are never drawn", n, c.Rows))
 	}
-	k.before, k.after = tokenizers.Around(t)
+	k.before, k.after = tokenizers.SurroundingTokens(t)
 	if err := k.mask(f, c); err != nil {
 		return k, err
 	}

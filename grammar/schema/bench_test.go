@@ -52,7 +52,7 @@ func TestThirtyFieldsAreSmall(t *testing.T) {
 	m, err := s.Tokens(vocabulary(150_000), grammar.TokenOptions{})
 	require.NoError(t, err)
 	require.Less(t, m.Bytes(), 64<<20)
-	t.Logf("%d states, %d classes, %d sets, %d bytes", m.States(), m.Classes, len(m.Sets), m.Bytes())
+	t.Logf("%d states, %d classes, %d sets, %d bytes", m.States(), m.ClassCount, len(m.Sets), m.Bytes())
 }
 
 func BenchmarkThirtyFields(b *testing.B) {

@@ -62,7 +62,7 @@ func (c *compiler) within(b Bounds, measuring bool) {
 func (c *compiler) measure(e *expr, bounds Bounds, most int) int {
 	c.within(bounds, true)
 	b := grammar.NewCounter(most)
-	_, _ = c.add(b, b.State(), b.State(), e)
+	_, _ = c.add(b, b.AddState(), b.AddState(), e)
 	return b.Size()
 }
 
@@ -81,12 +81,12 @@ func (c *compiler) schema(e *expr) (*grammar.DFA, error) {
 	measured := c.measured
 	c.measured = nil
 	b := grammar.NewBuilder(c.budget)
-	from, to := b.State(), b.State()
+	from, to := b.AddState(), b.AddState()
 	_, err := c.inline(b, from, to, e)
 	if c.measured = measured; err != nil {
 		return nil, err
 	}
-	d, err := b.DFA(from, to)
+	d, err := b.Build(from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (c *compiler) add(b *grammar.Builder, from, to int32, e *expr) (bool, error
 
 func (c *compiler) inline(b *grammar.Builder, from, to int32, e *expr) (possible bool, err error) {
 	if b.Full() {
-		return false, &grammar.TooLarge{Limit: c.budget.States()}
+		return false, &grammar.TooLargeError{Limit: c.budget.States()}
 	}
 	if c.nested >= maxNested {
 		return false, e.refuse(fmt.Sprintf("more than %d schemas inside each other", maxNested))
@@ -169,13 +169,13 @@ func (c *compiler) inline(b *grammar.Builder, from, to int32, e *expr) (possible
 func (c *compiler) shape(b *grammar.Builder, from, to int32, s *shape) (bool, error) {
 	switch s.kind {
 	case null:
-		b.Empty(b.Text(from, "null"), to)
+		b.AddEmpty(b.AddText(from, "null"), to)
 	case boolean:
 		if s.only == nil || *s.only {
-			b.Empty(b.Text(from, "true"), to)
+			b.AddEmpty(b.AddText(from, "true"), to)
 		}
 		if s.only == nil || !*s.only {
-			b.Empty(b.Text(from, "false"), to)
+			b.AddEmpty(b.AddText(from, "false"), to)
 		}
 	case number, text:
 		return c.scalar(b, from, to, s)
@@ -189,7 +189,7 @@ func (c *compiler) shape(b *grammar.Builder, from, to int32, s *shape) (bool, er
 			c.depth = append(slices.Clip(c.depth), e)
 		}
 		// What turns out to have no values is left behind, with no way from or to it.
-		in, out := b.State(), b.State()
+		in, out := b.AddState(), b.AddState()
 		ok, err := false, error(nil)
 		if s.kind == array {
 			ok, err = c.array(b, in, out, &s.arrays)
@@ -197,8 +197,8 @@ func (c *compiler) shape(b *grammar.Builder, from, to int32, s *shape) (bool, er
 			ok, err = c.dict(b, in, out, &s.dicts)
 		}
 		if ok && err == nil {
-			b.Empty(from, in)
-			b.Empty(out, to)
+			b.AddEmpty(from, in)
+			b.AddEmpty(out, to)
 		}
 		return ok, err
 	}
@@ -251,7 +251,7 @@ func (c *compiler) array(b *grammar.Builder, from, to int32, s *arrays) (bool, e
 		return c.distinct(b, from, to, s)
 	}
 	if len(s.some) > 1 {
-		return false, &Refused{What: "contains more than once"}
+		return false, &UnsupportedError{Feature: "contains more than once"}
 	}
 	chain := max(s.minItems, len(s.prefix), 1)
 	if most >= 0 {
@@ -259,18 +259,18 @@ func (c *compiler) array(b *grammar.Builder, from, to int32, s *arrays) (bool, e
 		chain = most
 	}
 	if s.minItems > c.budget.States() {
-		return false, &grammar.TooLarge{Limit: c.budget.States()}
+		return false, &grammar.TooLargeError{Limit: c.budget.States()}
 	}
-	at, end := [2]int32{b.Text(from, "["), b.State()}, b.State()
-	b.Empty(b.Text(end, "]"), to)
+	at, end := [2]int32{b.AddText(from, "["), b.AddState()}, b.AddState()
+	b.AddEmpty(b.AddText(end, "]"), to)
 	last := len(s.some) // 1: an item must be as s.some asks
 	valid := s.minItems == 0 && last == 0
 	if valid {
-		b.Empty(at[0], end)
+		b.AddEmpty(at[0], end)
 	}
 	some := [2]bool{true, false} // whether a state can be reached
 	for i := 0; i < chain || most < 0 && i == chain; i++ {
-		next, can := [2]int32{b.State(), b.State()}, [2]bool{}
+		next, can := [2]int32{b.AddState(), b.AddState()}, [2]bool{}
 		if i == chain {
 			next = at // a loop
 		}
@@ -281,7 +281,7 @@ func (c *compiler) array(b *grammar.Builder, from, to int32, s *arrays) (bool, e
 			}
 			in := at[seen]
 			if i > 0 {
-				in = b.Text(in, c.comma)
+				in = b.AddText(in, c.comma)
 			}
 			ok, err := c.add(b, in, next[seen], e)
 			can[seen] = can[seen] || ok
@@ -297,7 +297,7 @@ func (c *compiler) array(b *grammar.Builder, from, to int32, s *arrays) (bool, e
 		}
 		at, some = next, can
 		if i+1 >= s.minItems {
-			b.Empty(at[last], end)
+			b.AddEmpty(at[last], end)
 			valid = valid || can[last]
 		}
 	}
@@ -310,7 +310,7 @@ const maxDistinct = 8
 
 // distinct adds arrays of different values from a short list.
 func (c *compiler) distinct(b *grammar.Builder, from, to int32, s *arrays) (bool, error) {
-	refused := &Refused{At: s.distinctReadsFrom, What: "uniqueItems of items that are no short list"}
+	refused := &UnsupportedError{Pointer: s.distinctReadsFrom, Feature: "uniqueItems of items that are no short list"}
 	list, err := s.items.union()
 	if err != nil {
 		return false, err
@@ -331,23 +331,23 @@ func (c *compiler) distinct(b *grammar.Builder, from, to int32, s *arrays) (bool
 	}
 	states := make([]int32, 1<<len(values))
 	for set := range states {
-		states[set] = b.State()
+		states[set] = b.AddState()
 	}
-	b.Empty(b.Text(from, "["), states[0])
+	b.AddEmpty(b.AddText(from, "["), states[0])
 	for set, state := range states {
 		n := 0
 		for i := range values {
 			n += set >> i & 1
 		}
 		if n >= s.minItems && (s.maxItems < 0 || n <= s.maxItems) {
-			b.Empty(b.Text(state, "]"), to)
+			b.AddEmpty(b.AddText(state, "]"), to)
 		}
 		if set > 0 {
-			state = b.Text(state, c.comma)
+			state = b.AddText(state, c.comma)
 		}
 		for i, v := range values {
 			if set>>i&1 == 0 {
-				b.Empty(b.Text(state, quote(v)), states[set|1<<i])
+				b.AddEmpty(b.AddText(state, quote(v)), states[set|1<<i])
 			}
 		}
 	}

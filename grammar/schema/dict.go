@@ -23,14 +23,14 @@ func (c *compiler) dict(b *grammar.Builder, from, to int32, s *dicts) (possible 
 		return c.keys(b, from, to, s, order, others, false)
 	}
 	if len(s.beyond) > 1 {
-		return false, &Refused{What: "not of additionalProperties more than once"}
+		return false, &UnsupportedError{Feature: "not of additionalProperties more than once"}
 	}
 	alternative := func(one *dicts, more bool) error {
-		in, out := b.State(), b.State()
+		in, out := b.AddState(), b.AddState()
 		ok, err := c.keys(b, in, out, one, order, others, more)
 		if ok && err == nil {
-			b.Empty(from, in)
-			b.Empty(out, to)
+			b.AddEmpty(from, in)
+			b.AddEmpty(out, to)
 			possible = true
 		}
 		return err
@@ -73,11 +73,11 @@ func (c *compiler) numbers(s *dicts, named int, others bool) (least, most int, e
 		most = -1
 	}
 	if least > 1 && others {
-		return 0, 0, &Refused{What: "minProperties above 1 with keys that are not named"}
+		return 0, 0, &UnsupportedError{Feature: "minProperties above 1 with keys that are not named"}
 	}
 	counts := max(1, least, most)
 	if counts > c.budget.States() {
-		return 0, 0, &grammar.TooLarge{Limit: c.budget.States()}
+		return 0, 0, &grammar.TooLargeError{Limit: c.budget.States()}
 	}
 	return least, most, c.budget.Spend(counts * (2 + named))
 }
@@ -94,13 +94,13 @@ func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, order []st
 	counts := max(1, least, most)
 	row := func() []int32 { return states(b, counts+1) }
 	at := row()
-	b.Empty(b.Text(from, "{"), at[0])
+	b.AddEmpty(b.AddText(from, "{"), at[0])
 	for _, k := range order {
 		ok, err := c.named(s, k)
 		next := row()
 		if ok && err == nil {
 			ok, err = c.enter(b, at, next, most, func(in, out int32) (bool, error) {
-				return c.add(b, b.Text(in, quote(k)+c.colon), out, s.of(k))
+				return c.add(b, b.AddText(in, quote(k)+c.colon), out, s.of(k))
 			})
 		}
 		switch {
@@ -116,12 +116,12 @@ func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, order []st
 		}
 		at = next
 	}
-	end := b.State()
-	b.Empty(b.Text(end, "}"), to)
+	end := b.AddState()
+	b.AddEmpty(b.AddText(end, "}"), to)
 	finish := func(at []int32) {
 		for n, state := range at {
 			if n >= least && (most < 0 || n <= most) {
-				b.Empty(state, end)
+				b.AddEmpty(state, end)
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func (c *compiler) keys(b *grammar.Builder, from, to int32, s *dicts, order []st
 func states(b *grammar.Builder, n int) []int32 {
 	list := make([]int32, n)
 	for i := range list {
-		list[i] = b.State()
+		list[i] = b.AddState()
 	}
 	return list
 }
@@ -151,7 +151,7 @@ func states(b *grammar.Builder, n int) []int32 {
 // join makes each state of a row that of another.
 func join(b *grammar.Builder, from, to []int32) {
 	for n, state := range from {
-		b.Empty(state, to[n])
+		b.AddEmpty(state, to[n])
 	}
 }
 
@@ -161,9 +161,9 @@ func (c *compiler) further(b *grammar.Builder, at, after []int32, most int,
 	join(b, after, at)
 	for _, o := range others {
 		ok, err := c.enter(b, at, after, most, func(in, out int32) (bool, error) {
-			colon := b.State()
+			colon := b.AddState()
 			b.Embed(in, colon, o.key)
-			return c.add(b, b.Text(colon, c.colon), out, o.value)
+			return c.add(b, b.AddText(colon, c.colon), out, o.value)
 		})
 		if err != nil {
 			return false, err
@@ -182,14 +182,14 @@ func (c *compiler) enter(b *grammar.Builder, at, next []int32, most int,
 		if most >= 0 && n >= most {
 			continue
 		}
-		in := b.State()
+		in := b.AddState()
 		if n == 0 {
-			b.Empty(at[0], in)
+			b.AddEmpty(at[0], in)
 		} else {
-			b.Empty(b.Text(at[n], c.comma), in)
+			b.AddEmpty(b.AddText(at[n], c.comma), in)
 		}
 		if n == last-1 && most < 0 { // as after more of them
-			b.Empty(b.Text(at[last], c.comma), in)
+			b.AddEmpty(b.AddText(at[last], c.comma), in)
 		}
 		ok, err := add(in, next[n+1])
 		if err != nil {
@@ -219,7 +219,7 @@ func (c *compiler) others(s *dicts) (list []further, err error) {
 		}
 	}
 	if len(patterns) > maxPatterns {
-		return nil, &Refused{What: "patternProperties of more than 6 patterns"}
+		return nil, &UnsupportedError{Feature: "patternProperties of more than 6 patterns"}
 	}
 	base := texts{maxLength: -1, out: slices.Clip(s.keys)}
 	for k := range s.required {
@@ -267,7 +267,7 @@ const maxFew = 32
 func fewKeys(list []further) (keys []string, rest []further) {
 	for _, f := range list {
 		var more []string
-		quoted, ok := f.key.Few(maxFew - len(keys))
+		quoted, ok := f.key.ListTexts(maxFew - len(keys))
 		if !ok || json.Unmarshal([]byte("["+strings.Join(quoted, ",")+"]"), &more) != nil {
 			return nil, list
 		}

@@ -10,16 +10,16 @@ import (
 	"unmask/grammar"
 )
 
-// Refused is the error of a schema with something that this package does not do.
-type Refused struct {
-	At   string // JSON pointer
-	What string
+// UnsupportedError is the error of a schema with something that this package does not do.
+type UnsupportedError struct {
+	Pointer string // JSON pointer
+	Feature string
 
 	open bool // a definition was needed while it was being read
 }
 
-func (r *Refused) Error() string {
-	return fmt.Sprintf("schema is %s at #%s, want what docs/structured.md lists", r.What, r.At)
+func (r *UnsupportedError) Error() string {
+	return fmt.Sprintf("schema is %s at #%s, want what docs/structured.md lists", r.Feature, r.Pointer)
 }
 
 // document is a whole schema.
@@ -102,14 +102,14 @@ func (d *document) index(at string, v any, base *resource, all *[]*expr) error {
 		return nil
 	}
 	if !ok {
-		return &Refused{At: at, What: "no schema"}
+		return &UnsupportedError{Pointer: at, Feature: "no schema"}
 	}
 	if err := d.budget.Spend(partWork + uriWork*base.size); err != nil {
 		return err
 	}
 	for _, k := range o.keys {
 		if c, ok := vocabulary[k]; ok && !c.fits(o.values[k]) {
-			return &Refused{At: at, What: fmt.Sprintf("%s, which is no %s,", k, c)}
+			return &UnsupportedError{Pointer: at, Feature: fmt.Sprintf("%s, which is no %s,", k, c)}
 		}
 	}
 	e := d.sub(at, v)

@@ -17,7 +17,7 @@ func ExampleCompile() {
 	}
 	fmt.Println(s.Match(`{"n": 2}`), s.Match(`{"n": 3}`))
 	_, err = schema.Compile([]byte(`{"type": "text"}`), schema.Options{})
-	var refused *schema.Refused
+	var refused *schema.UnsupportedError
 	fmt.Println(errors.As(err, &refused), err)
 	// Output:
 	// true false

@@ -144,7 +144,7 @@ func (e *expr) to(depth int) ([]*shape, error) {
 	r := &e.known[depth]
 	switch r.state {
 	case busy:
-		return nil, &Refused{At: e.at, What: "a definition that is itself", open: true}
+		return nil, &UnsupportedError{Pointer: e.at, Feature: "a definition that is itself", open: true}
 	case done:
 		return r.shapes, r.err
 	}
@@ -163,7 +163,7 @@ func (e *expr) to(depth int) ([]*shape, error) {
 		}
 	}
 	r.state = done
-	if refused, ok := errors.AsType[*Refused](r.err); ok && refused.open {
+	if refused, ok := errors.AsType[*UnsupportedError](r.err); ok && refused.open {
 		r.state = fresh // another way to it may be possible
 	}
 	return r.shapes, r.err
@@ -288,7 +288,7 @@ func (e *expr) refuse(what string) error {
 				return part.refuse(what)
 			}
 		}
-		return &Refused{What: what}
+		return &UnsupportedError{Feature: what}
 	}
-	return &Refused{At: e.at, What: what}
+	return &UnsupportedError{Pointer: e.at, Feature: what}
 }

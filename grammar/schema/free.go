@@ -33,24 +33,24 @@ func (f free) values() (*grammar.DFA, error) {
 		return d, nil
 	}
 	b := grammar.NewBuilder(nil)
-	from, to := b.State(), b.State()
+	from, to := b.AddState(), b.AddState()
 	scalars := newCompiler(nil, false)
 	for _, k := range []kind{null, boolean, number, text} {
 		if _, err := scalars.shape(b, from, to, every(k)); err != nil {
 			return nil, err
 		}
 	}
-	b.Empty(b.Text(from, "[]"), to)
-	b.Empty(b.Text(from, "{}"), to)
+	b.AddEmpty(b.AddText(from, "[]"), to)
+	b.AddEmpty(b.AddText(from, "{}"), to)
 	if f.depth > 0 && f.arrays > 0 {
 		inner, err := free{f.depth - 1, f.arrays - 1, f.separators}.values()
 		if err != nil {
 			return nil, err
 		}
-		in, out := b.Text(from, "["), b.State()
+		in, out := b.AddText(from, "["), b.AddState()
 		b.Embed(in, out, inner)
-		b.Empty(b.Text(out, f.comma), in)
-		b.Empty(b.Text(out, "]"), to)
+		b.AddEmpty(b.AddText(out, f.comma), in)
+		b.AddEmpty(b.AddText(out, "]"), to)
 	}
 	if f.depth > 0 {
 		inner, err := free{f.depth - 1, min(f.arrays, f.depth-1), f.separators}.values()
@@ -61,13 +61,13 @@ func (f free) values() (*grammar.DFA, error) {
 		if err != nil {
 			return nil, err
 		}
-		in, out, colon := b.Text(from, "{"), b.State(), b.State()
+		in, out, colon := b.AddText(from, "{"), b.AddState(), b.AddState()
 		b.Embed(in, colon, key)
-		b.Embed(b.Text(colon, f.colon), out, inner)
-		b.Empty(b.Text(out, f.comma), in)
-		b.Empty(b.Text(out, "}"), to)
+		b.Embed(b.AddText(colon, f.colon), out, inner)
+		b.AddEmpty(b.AddText(out, f.comma), in)
+		b.AddEmpty(b.AddText(out, "}"), to)
 	}
-	d, err := b.DFA(from, to)
+	d, err := b.Build(from, to)
 	if err == nil {
 		freeValues.known[f] = d
 	}

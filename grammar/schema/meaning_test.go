@@ -110,7 +110,7 @@ func TestMeaning(t *testing.T) {
 		{"minContains without contains", `{"minContains": 2, "maxContains": 3}`, []string{`[1]`}, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s, err := schema.Compile([]byte(row.schema), schema.Options{Limit: 4000})
+			s, err := schema.Compile([]byte(row.schema), schema.Options{MaxStates: 4000})
 			require.NoError(t, err)
 			for valid, list := range map[bool][]string{true: row.valid, false: row.invalid} {
 				for _, instance := range list {

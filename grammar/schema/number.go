@@ -75,7 +75,7 @@ func (c *compiler) beyond(d *grammar.DFA, bound *big.Rat, open, below bool) (*gr
 	// one is, and what is out otherwise. Zero is written without a sign.
 	size, within := digits(new(big.Rat).Abs(bound)), below == negative
 	if len(size) > maxDigits {
-		return nil, &grammar.TooLarge{Limit: c.budget.States()}
+		return nil, &grammar.TooLargeError{Limit: c.budget.States()}
 	}
 	r, err := grammar.Regexp(sign+"("+atLeast(size, open == within)+")", c.budget)
 	if err != nil {
@@ -119,7 +119,7 @@ const maxMultiple = 2000
 // multiples returns the numbers of d that are multiples of m: of a whole m, or with as many places
 // as a power of ten has.
 func multiples(d *grammar.DFA, m *big.Rat, budget *grammar.Budget) (*grammar.DFA, error) {
-	refused := &Refused{What: "multipleOf " + digits(m)}
+	refused := &UnsupportedError{Feature: "multipleOf " + digits(m)}
 	places := 0
 	scaled := new(big.Rat).Set(m)
 	for ; !scaled.IsInt(); places++ {
@@ -134,10 +134,10 @@ func multiples(d *grammar.DFA, m *big.Rat, budget *grammar.Budget) (*grammar.DFA
 	n := int(scaled.Num().Int64())
 	// Digits before and after the point as one number of `places` decimals, modulo n.
 	b := grammar.NewBuilder(budget)
-	from, to := b.State(), b.State()
+	from, to := b.AddState(), b.AddState()
 	before := states(b, n)
-	b.Empty(from, before[0])
-	b.Empty(b.Text(from, "-"), before[0])
+	b.AddEmpty(from, before[0])
+	b.AddEmpty(b.AddText(from, "-"), before[0])
 	after := make([][]int32, places+1)
 	for p := range after {
 		after[p] = states(b, n)
@@ -150,23 +150,23 @@ func multiples(d *grammar.DFA, m *big.Rat, budget *grammar.Budget) (*grammar.DFA
 	}
 	for r := range n {
 		for d := range 10 {
-			b.Range(before[r], before[(10*r+d)%n], byte('0'+d), byte('0'+d))
+			b.AddRange(before[r], before[(10*r+d)%n], byte('0'+d), byte('0'+d))
 			for p := range places {
-				b.Range(after[p][r], after[p+1][(10*r+d)%n], byte('0'+d), byte('0'+d))
+				b.AddRange(after[p][r], after[p+1][(10*r+d)%n], byte('0'+d), byte('0'+d))
 			}
 		}
-		b.Range(after[places][r], after[places][r], '0', '0')
-		b.Range(before[r], after[0][r], '.', '.')
+		b.AddRange(after[places][r], after[places][r], '0', '0')
+		b.AddRange(before[r], after[0][r], '.', '.')
 		if scale(r, places) == 0 {
-			b.Empty(before[r], to)
+			b.AddEmpty(before[r], to)
 		}
 		for p := range after {
 			if scale(r, places-p) == 0 {
-				b.Empty(after[p][r], to)
+				b.AddEmpty(after[p][r], to)
 			}
 		}
 	}
-	all, err := b.DFA(from, to)
+	all, err := b.Build(from, to)
 	if err != nil {
 		return nil, err
 	}

@@ -19,9 +19,9 @@ import (
 // Options say how values are written and how large an automaton may be. The zero value has spaces,
 // and the deepest nesting that fits.
 type Options struct {
-	Compact bool // no spaces after commas and colons
-	Limit   int  // states; 0 means DefaultLimit
-	Depth   int  // how often a definition may contain itself; 0: as often as fits
+	Compact   bool // no spaces after commas and colons
+	MaxStates int  // states; 0 means DefaultLimit
+	Recursion int  // how often a definition may contain itself; 0: as often as fits
 	// Budget is of the work; nil: one of its own.
 	Budget *grammar.Budget
 }
@@ -46,7 +46,7 @@ func Compile(data []byte, o Options) (*Schema, error) {
 		return nil, fmt.Errorf("no JSON: %w", err)
 	}
 	budget := cmp.Or(o.Budget, grammar.NewBudget(context.Background(), 0))
-	budget = budget.Within(cmp.Or(o.Limit, DefaultLimit))
+	budget = budget.WithStates(cmp.Or(o.MaxStates, DefaultLimit))
 	d, err := newDocument(root, budget)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func Compile(data []byte, o Options) (*Schema, error) {
 	if _, err := s.root.union(); err != nil {
 		return nil, err
 	}
-	if err := s.build(budget, o.Depth); err != nil {
+	if err := s.build(budget, o.Recursion); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -86,7 +86,7 @@ func (s *Schema) build(budget *grammar.Budget, depth int) error {
 			tries--
 			continue
 		}
-		if _, large := errors.AsType[*grammar.TooLarge](err); large && b != narrowest {
+		if _, large := errors.AsType[*grammar.TooLargeError](err); large && b != narrowest {
 			s.Bounds, room = b, min(room, size)*2/3
 			continue
 		}
@@ -107,7 +107,7 @@ func (s *Schema) build(budget *grammar.Budget, depth int) error {
 	}
 	switch {
 	case s.Empty() && s.Bounds != widest:
-		return &grammar.TooLarge{Limit: limit}
+		return &grammar.TooLargeError{Limit: limit}
 	case s.Empty():
 		return fmt.Errorf("no value satisfies the schema, want one that some value does")
 	}

@@ -156,7 +156,7 @@ func TestJudgesAsAValidatorDoes(t *testing.T) {
 func TestCountedTexts(t *testing.T) {
 	const least, most = 3, 60
 	s, err := schema.Compile(fmt.Appendf(nil, `{"minLength": %d, "maxLength": %d, "type": "string"}`,
-		least, most), schema.Options{Limit: 400})
+		least, most), schema.Options{MaxStates: 400})
 	require.NoError(t, err)
 	require.Less(t, s.Bounds.Exact, most)
 	require.LessOrEqual(t, s.States(), 400)
@@ -186,7 +186,7 @@ func TestBoundsAreNarrowedByThemselves(t *testing.T) {
 		"tree": {"$ref": "#/$defs/tree"}, ` + strings.Join(list, ", ") + `},
 		"$defs": {"tree": {"type": "object", "additionalProperties": false, "properties": {
 		"child": {"$ref": "#/$defs/tree"}}}}}`
-	s, err := schema.Compile([]byte(text), schema.Options{Limit: 8000})
+	s, err := schema.Compile([]byte(text), schema.Options{MaxStates: 8000})
 	require.NoError(t, err)
 	require.Less(t, s.Bounds.Text, 1000)
 	require.GreaterOrEqual(t, s.Bounds.Text, 200)
@@ -230,7 +230,7 @@ func FuzzCompile(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := schema.Compile(data, schema.Options{Limit: 2000})
+		s, err := schema.Compile(data, schema.Options{MaxStates: 2000})
 		if err != nil {
 			require.NotContains(t, fmt.Sprint(err), "\n")
 			return

@@ -136,7 +136,7 @@ func TestRandomSchemas(t *testing.T) {
 				map[string]any{"$ref": "#/$defs/d"}}}}}
 		text, err := json.Marshal(doc)
 		require.NoError(t, err)
-		s, err := schema.Compile(text, schema.Options{Limit: 4000})
+		s, err := schema.Compile(text, schema.Options{MaxStates: 4000})
 		if err != nil {
 			continue
 		}

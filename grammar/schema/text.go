@@ -98,7 +98,7 @@ const grain = 8
 // so that not each number has states for the bytes of UTF-8 and escapes.
 func length(least, most, exact int, budget *grammar.Budget) (*grammar.DFA, error) {
 	if least > budget.States() {
-		return nil, &grammar.TooLarge{Limit: budget.States()}
+		return nil, &grammar.TooLargeError{Limit: budget.States()}
 	}
 	b := grammar.NewBuilder(budget)
 	last := max(most, 0)
@@ -106,42 +106,42 @@ func length(least, most, exact int, budget *grammar.Budget) (*grammar.DFA, error
 		last, exact = least, least
 	}
 	exact = max(exact, least)
-	to, at := b.State(), []int32{b.State()}
+	to, at := b.AddState(), []int32{b.AddState()}
 	for len(at) <= last && !b.Full() {
-		at = append(at, b.State())
+		at = append(at, b.AddState())
 	}
 	if most < 0 {
-		b.AnyRune(at[len(at)-1], at[len(at)-1])
+		b.AddAnyRune(at[len(at)-1], at[len(at)-1])
 	}
 	others := int32(-1)
 	for n, s := range at {
 		if n >= least {
-			b.Empty(s, to)
+			b.AddEmpty(s, to)
 		}
 		switch {
 		case n+1 == len(at):
 		case n < exact:
-			b.AnyRune(s, at[n+1])
+			b.AddAnyRune(s, at[n+1])
 		default:
 			if then := (n/grain + 1) * grain; then >= len(at) {
 				others = -1
 			} else if others < 0 || n%grain == 0 {
-				others = b.State()
+				others = b.AddState()
 				runes(b, others, at[then], 0, ' '-1, '"', '"', '\\', '\\', utf8.RuneSelf, unicode.MaxRune)
 			}
 			if others >= 0 {
-				b.Empty(s, others)
+				b.AddEmpty(s, others)
 			}
 			runes(b, s, at[n+1], ' ', '!', '#', '[', ']', utf8.RuneSelf-1)
 		}
 	}
-	return b.DFA(at[0], to)
+	return b.Build(at[0], to)
 }
 
 // runes adds edges for pairs of a first and a last character.
 func runes(b *grammar.Builder, from, to int32, list ...rune) {
 	for i := 0; i < len(list); i += 2 {
-		b.Runes(from, to, list[i], list[i+1])
+		b.AddRunes(from, to, list[i], list[i+1])
 	}
 }
 
@@ -150,16 +150,16 @@ func runes(b *grammar.Builder, from, to int32, list ...rune) {
 func escaped(d *grammar.DFA, budget *grammar.Budget) (*grammar.DFA, error) {
 	b := grammar.NewBuilder(budget)
 	for range d.States() {
-		b.State()
+		b.AddState()
 	}
-	from, to := b.State(), b.State()
+	from, to := b.AddState(), b.AddState()
 	if d.Empty() {
-		return b.DFA(from, to)
+		return b.Build(from, to)
 	}
-	b.Range(from, d.Start(), '"', '"')
+	b.AddRange(from, d.Start(), '"', '"')
 	for s := range int32(d.States()) {
 		if d.Accepts(s) {
-			b.Range(s, to, '"', '"')
+			b.AddRange(s, to, '"', '"')
 		}
 		escape := int32(-1)
 		for _, e := range d.Out(s) {
@@ -168,27 +168,27 @@ func escaped(d *grammar.DFA, budget *grammar.Budget) (*grammar.DFA, error) {
 					continue
 				}
 				if escape < 0 {
-					escape = b.State()
-					b.Range(s, escape, '\\', '\\')
+					escape = b.AddState()
+					b.AddRange(s, escape, '\\', '\\')
 				}
 				short := escapes[c][1]
-				b.Range(escape, e.To, short, short)
+				b.AddRange(escape, e.To, short, short)
 			}
 			lo := max(e.Lo, ' ')
 			for _, skip := range []byte("\"\\") {
 				if lo <= skip && skip <= e.Hi {
 					if lo < skip {
-						b.Range(s, e.To, lo, skip-1)
+						b.AddRange(s, e.To, lo, skip-1)
 					}
 					lo = skip + 1
 				}
 			}
 			if lo <= e.Hi {
-				b.Range(s, e.To, lo, e.Hi)
+				b.AddRange(s, e.To, lo, e.Hi)
 			}
 		}
 	}
-	return b.DFA(from, to)
+	return b.Build(from, to)
 }
 
 // has reports whether a text is one of those described.

@@ -9,11 +9,11 @@ import (
 
 // CallForm is how an assistant's message spells calls of functions: First, a name, Arguments and
 // the arguments as a JSON object; for each further call Next in the place of First; and Last.
-type CallForm struct{ First, Arguments, Next, Last string }
+type CallForm struct{ BeforeName, BeforeArguments, BeforeNextName, AfterCalls string }
 
 // PlainCalls is a line of JSON for each call, for models whose template spells no calls.
-var PlainCalls = CallForm{First: `{"name": "`, Arguments: `", "arguments": `,
-	Next: "}\n" + `{"name": "`, Last: "}"}
+var PlainCalls = CallForm{BeforeName: `{"name": "`, BeforeArguments: `", "arguments": `,
+	BeforeNextName: "}\n" + `{"name": "`, AfterCalls: "}"}
 
 // Call is a call of a function. While its text grows, Arguments is a beginning of them.
 type Call struct{ Name, Arguments string }
@@ -49,7 +49,7 @@ func (m *Model) readCalls() *CallForm {
 	o := Options{Tools: []byte("[" + function + name + parameters + "," + function + other +
 		parameters + "]")}
 	asked := render(question, o)
-	o.Answered = true
+	o.Complete = true
 	answered := render(question+`,{"role":"assistant","content":"","tool_calls":[`+call+name+
 		`","arguments":`+arguments+`}},`+call+other+`","arguments":`+arguments+`}}]},`+question, o)
 	rest, ok := strings.CutPrefix(answered, asked)
@@ -62,7 +62,7 @@ func (m *Model) readCalls() *CallForm {
 			return nil
 		}
 	}
-	f := &CallForm{First: parts[0], Arguments: parts[1], Next: parts[2]}
+	f := &CallForm{BeforeName: parts[0], BeforeArguments: parts[1], BeforeNextName: parts[2]}
 	end := -1 // of the message
 	for _, stop := range m.stops {
 		text, _ := m.Tokenizer.Token(stop)
@@ -70,10 +70,10 @@ func (m *Model) readCalls() *CallForm {
 			end = at
 		}
 	}
-	if end < 0 || parts[3] != f.Arguments {
+	if end < 0 || parts[3] != f.BeforeArguments {
 		return nil
 	}
-	if f.Last = rest[:end]; !f.readable() || f.special(m.Tokenizer) {
+	if f.AfterCalls = rest[:end]; !f.readable() || f.special(m.Tokenizer) {
 		return nil
 	}
 	return f
@@ -84,38 +84,38 @@ func (f *CallForm) readable() bool {
 	inName := func(c byte) bool {
 		return c == '_' || c == '-' || c >= '0' && c <= '9' || c|32 >= 'a' && c|32 <= 'z'
 	}
-	return f.First != "" && f.Arguments != "" && !inName(f.Arguments[0]) && f.Next != "" &&
-		!strings.HasPrefix(f.Last, f.Next)
+	return f.BeforeName != "" && f.BeforeArguments != "" && !inName(f.BeforeArguments[0]) &&
+		f.BeforeNextName != "" && !strings.HasPrefix(f.AfterCalls, f.BeforeNextName)
 }
 
 // special reports whether special tokens spell a part of the form.
 func (f *CallForm) special(t tokenizers.Tokenizer) bool {
-	ids, err := t.EncodeSpecial(f.First + f.Arguments + f.Next + f.Last)
+	ids, err := t.EncodeSpecial(f.BeforeName + f.BeforeArguments + f.BeforeNextName + f.AfterCalls)
 	return err != nil || slices.ContainsFunc(ids, func(id int32) bool {
 		return tokenizers.IsSpecial(t, id)
 	})
 }
 
-// Read divides a message's text, which may still grow, into what precedes its calls and the calls
-// whose names are complete.
-func (f *CallForm) Read(text string) (content string, calls []Call) {
-	at := strings.Index(text, f.First)
+// SplitCalls divides a message's text, which may still grow, into what precedes its calls and the
+// calls whose names are complete.
+func (f *CallForm) SplitCalls(text string) (content string, calls []Call) {
+	at := strings.Index(text, f.BeforeName)
 	if at < 0 {
 		return text, nil
 	}
-	content, rest, next := text[:at], text[at:], f.First
+	content, rest, next := text[:at], text[at:], f.BeforeName
 	for {
 		after, ok := strings.CutPrefix(rest, next)
 		if !ok {
 			return content, calls
 		}
-		name, arguments, ok := strings.Cut(after, f.Arguments)
+		name, arguments, ok := strings.Cut(after, f.BeforeArguments)
 		if !ok {
 			return content, calls
 		}
 		n := objectEnd(arguments)
 		calls = append(calls, Call{name, arguments[:n]})
-		rest, next = arguments[n:], f.Next
+		rest, next = arguments[n:], f.BeforeNextName
 	}
 }
 

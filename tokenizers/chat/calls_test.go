@@ -46,11 +46,12 @@ func TestCallForm(t *testing.T) {
 func TestReadCalls(t *testing.T) {
 	for _, f := range []CallForm{PlainCalls, {"call ", " ", ";call ", ";"}} {
 		want := []Call{{"find", `{"a": {"b": "}\"{\\"}, "c": [1]}`}, {"wait", "{}"}}
-		text := "So: " + f.First + "find" + f.Arguments + want[0].Arguments + f.Next + "wait" +
-			f.Arguments + "{}" + f.Last
+		text := "So: " + f.BeforeName + "find" + f.BeforeArguments + want[0].Arguments +
+			f.BeforeNextName + "wait" +
+			f.BeforeArguments + "{}" + f.AfterCalls
 		var last []Call
 		for n := range len(text) + 1 {
-			content, calls := f.Read(text[:n])
+			content, calls := f.SplitCalls(text[:n])
 			require.GreaterOrEqual(t, len(calls), len(last))
 			for i, c := range last {
 				require.Equal(t, c.Name, calls[i].Name)
@@ -62,7 +63,7 @@ func TestReadCalls(t *testing.T) {
 			last = calls
 		}
 		require.Equal(t, want, last)
-		content, calls := f.Read("nothing {is called}")
+		content, calls := f.SplitCalls("nothing {is called}")
 		require.Equal(t, "nothing {is called}", content)
 		require.Empty(t, calls)
 	}

@@ -12,11 +12,11 @@ import (
 // roles are the roles that messages have everywhere. A template may name more.
 var roles = []string{"system", "user", "assistant", "tool"}
 
-// Check returns an error for messages that many templates render without a word, though a part of
-// the conversation is lost: there are none, one has no content, or one has a role that the template
-// does not name. An assistant's message with tool_calls needs no content. Rendering reports what
-// is no list of messages.
-func (t *Template) Check(messages []byte) error {
+// CheckMessages returns an error for messages that many templates render without a word, though a
+// part of the conversation is lost: there are none, one has no content, or one has a role that the
+// template does not name. An assistant's message with tool_calls needs no content. Rendering
+// reports what is no list of messages.
+func (t *Template) CheckMessages(messages []byte) error {
 	var list []map[string]json.RawMessage
 	if json.Unmarshal(messages, &list) != nil {
 		return nil

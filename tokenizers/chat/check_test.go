@@ -27,7 +27,7 @@ func TestCheck(t *testing.T) {
 		`[{"role": "assistant", "tool_calls": [], "content": null}]`: "message 0: content is null, " +
 			"want a text",
 	} {
-		require.EqualError(t, tmpl.Check([]byte(messages)), want, messages)
+		require.EqualError(t, tmpl.CheckMessages([]byte(messages)), want, messages)
 	}
 	for _, messages := range []string{
 		`[{"role": "user", "content": ""}]`,
@@ -37,6 +37,6 @@ func TestCheck(t *testing.T) {
 		`[{"role": "assistant", "tool_calls": [{"id": 1}]}]`,
 		`{}`, `3`, `[1]`, `[`,
 	} {
-		require.NoError(t, tmpl.Check([]byte(messages)), messages)
+		require.NoError(t, tmpl.CheckMessages([]byte(messages)), messages)
 	}
 }

@@ -74,7 +74,7 @@ func New(tmpl *Template, t tokenizers.Tokenizer) *Model {
 	}
 	const answer = "unmask"
 	asked := []byte(`[{"role":"user","content":"?"},{"role":"assistant","content":"` + answer + `"}]`)
-	out, err := tmpl.render(asked, Options{Answered: true})
+	out, err := tmpl.render(asked, Options{Complete: true})
 	if at := strings.LastIndex(out.s, answer); err == nil && at >= 0 {
 		ids, err := t.EncodeSpecial(out.s[at+len(answer):])
 		if err == nil && len(ids) > 0 && tokenizers.IsSpecial(t, ids[0]) {
@@ -96,7 +96,7 @@ func (m *Model) stop(id int32) {
 // Encode returns the ids of a conversation, up to the start of the answer. The text of messages
 // never becomes a special token.
 func (m *Model) Encode(messages []Message, o Options) ([]int32, error) {
-	data, err := JSON(messages)
+	data, err := MessagesJSON(messages)
 	if err != nil {
 		return nil, err
 	}
@@ -117,29 +117,30 @@ func (m *Model) EncodeJSON(messages []byte, o Options) ([]int32, error) {
 	return tokenizers.EncodeParts(m.Tokenizer, parts)
 }
 
-// Try returns the error of the template for a question without anything else.
-func (m *Model) Try() error {
+// TryRender returns the error of the template for a question without anything else.
+func (m *Model) TryRender() error {
 	_, err := m.Encode([]Message{{Role: "user", Content: "?"}}, Options{})
 	return err
 }
 
-// System reports whether the template writes a system message; many leave it out in silence.
-func (m *Model) System() bool {
+// WritesSystem reports whether the template writes a system message; many leave it out in silence.
+func (m *Model) WritesSystem() bool {
 	const word = "unmask"
 	data := []byte(`[{"role":"system","content":"` + word + `"},{"role":"user","content":"?"}]`)
 	out, err := m.Template.render(data, Options{Variables: m.Variables})
 	return err != nil || strings.Contains(out.s, word) // an error is the template's own word about it
 }
 
-// Stops returns the tokens that end an answer; the model's end of text, if it has one, is first.
-func (m *Model) Stops() []int32 { return slices.Clone(m.stops) }
+// EndTokens returns the tokens that end an answer; the model's end of text, if it has one, is
+// first.
+func (m *Model) EndTokens() []int32 { return slices.Clone(m.stops) }
 
-// Ends returns the ordinary texts that the template puts after an answer, which end one too.
-func (m *Model) Ends() []string { return slices.Clone(m.ends) }
+// StopTexts returns the ordinary texts that the template puts after an answer, which end one too.
+func (m *Model) StopTexts() []string { return slices.Clone(m.ends) }
 
-// Answer returns ids before the first one that ends an answer, and whether there was one. A model
-// of fixed length fills the rest of its answer with end of text, which is not shown.
-func (m *Model) Answer(ids []int32) (answer []int32, ended bool) {
+// CutAnswer returns ids before the first one that ends an answer, and whether there was one. A
+// model of fixed length fills the rest of its answer with end of text, which is not shown.
+func (m *Model) CutAnswer(ids []int32) (answer []int32, ended bool) {
 	at := slices.IndexFunc(ids, func(id int32) bool { return slices.Contains(m.stops, id) })
 	if at < 0 {
 		return ids, false

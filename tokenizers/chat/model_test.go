@@ -89,11 +89,11 @@ func TestSpecialTokensOfUsers(t *testing.T) {
 
 	end, _ := tok.Special("<|endoftext|>")
 	turn, _ := tok.Special("<|eot_id|>")
-	require.Equal(t, []int32{end, turn}, m.Stops())
-	answer, ended := m.Answer([]int32{5, 6, turn, end, end})
+	require.Equal(t, []int32{end, turn}, m.EndTokens())
+	answer, ended := m.CutAnswer([]int32{5, 6, turn, end, end})
 	require.True(t, ended)
 	require.Equal(t, []int32{5, 6}, answer)
-	answer, ended = m.Answer([]int32{5, 6})
+	answer, ended = m.CutAnswer([]int32{5, 6})
 	require.False(t, ended)
 	require.Equal(t, []int32{5, 6}, answer)
 }
@@ -114,7 +114,7 @@ func TestForModel(t *testing.T) {
 	}
 	m, err := ForModel(files, tok, "")
 	require.NoError(t, err)
-	require.Len(t, m.Stops(), 4)
+	require.Len(t, m.EndTokens(), 4)
 	parts, err := m.Template.Render([]Message{{"user", "x"}}, Options{})
 	require.NoError(t, err)
 	require.Equal(t, "<|startoftext|><|start_header_id|>", parts[0].Text)

@@ -36,7 +36,7 @@ func (f *family) check(t *testing.T,
 	require.NoError(t, err)
 	wrong := 0
 	for _, c := range f.Cases {
-		o := Options{Answered: !c.Prompt, Now: now}
+		o := Options{Complete: !c.Prompt, Now: now}
 		if string(c.Tools) != "null" {
 			o.Tools = c.Tools
 		}

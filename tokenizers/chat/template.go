@@ -26,8 +26,8 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// JSON returns messages as JSON. A text that is not UTF-8 is an error.
-func JSON(messages []Message) ([]byte, error) {
+// MessagesJSON returns messages as JSON. A text that is not UTF-8 is an error.
+func MessagesJSON(messages []Message) ([]byte, error) {
 	for i, m := range messages {
 		if err := cmp.Or(jsonline.CheckUTF8(m.Role), jsonline.CheckUTF8(m.Content)); err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
@@ -36,13 +36,14 @@ func JSON(messages []Message) ([]byte, error) {
 	return json.Marshal(messages)
 }
 
-// Ask returns the JSON of a question's messages; system, which may be "", is the first one.
-func Ask(system, question string) ([]byte, error) {
+// QuestionJSON returns the JSON of a question's messages; system, which may be "", is the first
+// one.
+func QuestionJSON(system, question string) ([]byte, error) {
 	list := []Message{{Role: "user", Content: question}}
 	if system != "" {
 		list = append([]Message{{Role: "system", Content: system}}, list...)
 	}
-	return JSON(list)
+	return MessagesJSON(list)
 }
 
 // Template renders conversations. It is safe for concurrent use.
@@ -55,7 +56,7 @@ type Template struct {
 
 // Options say what a rendering is for. The zero value asks for the assistant's next message.
 type Options struct {
-	Answered bool // the conversation is complete: no header for an answer
+	Complete bool // the conversation is complete: no header for an answer
 	// JSON, an array of the functions that the model may call; nil for none
 	Tools     []byte
 	Variables map[string]any // for the template, such as enable_thinking: bool, string, int or nil
@@ -77,7 +78,7 @@ func Parse(source string, tokens map[string]string) (t *Template, err error) {
 // Render returns the text of messages, in parts; parts that are not Special come from the
 // conversation. An error is the template's own, such as one for an unknown role, or about a limit.
 func (t *Template) Render(messages []Message, o Options) ([]tokenizers.Part, error) {
-	data, err := JSON(messages)
+	data, err := MessagesJSON(messages)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +145,7 @@ func (t *Template) jinja(conversation *list, o Options) (out text, err error) {
 		s.names[name] = text{s: token}
 	}
 	s.names["messages"], s.names["tools"], s.names["documents"] = conversation, tools, nil
-	s.names["add_generation_prompt"] = !o.Answered
+	s.names["add_generation_prompt"] = !o.Complete
 	for name, v := range o.Variables {
 		switch v := v.(type) {
 		case nil, bool:

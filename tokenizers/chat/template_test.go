@@ -116,9 +116,9 @@ func TestGeneration(t *testing.T) {
 
 // A text that is not UTF-8, which JSON cannot say, is refused.
 func TestTextsAreUTF8(t *testing.T) {
-	_, err := Ask("", "a\xffb")
+	_, err := QuestionJSON("", "a\xffb")
 	require.EqualError(t, err, "message 0: byte 1 is 0xff, want UTF-8")
-	_, err = Ask("\xff", "b")
+	_, err = QuestionJSON("\xff", "b")
 	require.EqualError(t, err, "message 0: byte 0 is 0xff, want UTF-8")
 	_, err = mustParse(t, `{{ messages }}`).Render([]Message{{"user", "a"}, {"u\xff", "b"}}, Options{})
 	require.EqualError(t, err, "message 1: byte 1 is 0xff, want UTF-8")

@@ -67,10 +67,10 @@ func TestConvertedChat(t *testing.T) {
 				require.NoError(t, err)
 				m, err := chat.ForModel(files, words, "")
 				require.NoError(t, err)
-				require.NoError(t, m.Try())
+				require.NoError(t, m.TryRender())
 				ids[i], err = m.Encode([]chat.Message{{Role: "user", Content: "Hello"}}, chat.Options{})
 				require.NoError(t, err)
-				before, after := tokenizers.Around(words)
+				before, after := tokenizers.SurroundingTokens(words)
 				around[i] = append(before, after...)
 			}
 			require.Equal(t, ids[0], ids[1])

@@ -112,7 +112,8 @@ func (v *vocabulary) judge(r row) (out verdict) {
 	s, err := schema.Compile(r.Schema, schema.Options{})
 	var a *grammar.Tokens
 	if err == nil {
-		a, err = s.Tokens(v.all, grammar.TokenOptions{Ends: []int32{v.end}, Fill: []int32{v.end}})
+		end := []int32{v.end}
+		a, err = s.Tokens(v.all, grammar.TokenOptions{EndTokens: end, FillTokens: end})
 	}
 	out.Seconds = processor.Seconds() - began
 	if err != nil {

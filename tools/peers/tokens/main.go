@@ -70,7 +70,7 @@ func encode(t tokenizers.Tokenizer, text string) (a answer, err error) {
 	if a.IDs[1], err = t.Encode(text); err != nil {
 		return a, err
 	}
-	before, after := tokenizers.Around(t)
+	before, after := tokenizers.SurroundingTokens(t)
 	a.IDs[2] = slices.Concat(before, a.IDs[0], after)
 	a.Decoded = [2]string{t.Decode(a.IDs[0]), t.Decode(a.IDs[1])}
 	return a, nil
