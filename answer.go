@@ -21,8 +21,8 @@ import (
 type Answer struct {
 	From, To    int            // the first position to fill, and the one after the last
 	Show, Until int            // positions that are shown: all of them, or From and To
-	Ends        []int32        // the text ends before the first of these tokens that is filled in
-	Stops       []string       // and before the first of these texts
+	EndTokens   []int32        // the text ends before the first of these tokens that is filled in
+	StopTexts   []string       // and before the first of these texts
 	Calls       *chat.CallForm // how the text spells calls of functions, nil if it has none
 
 	base     int // tokens are decoded from this position on
@@ -38,7 +38,13 @@ type Answer struct {
 // the whole sequence or, of a conversation, what is filled in.
 func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 	spec := m.Spec()
-	a := &Answer{Ends: q.Ends, Stops: r.Stop, length: q.Length, text: m.Text, language: q.Language}
+	a := &Answer{
+		EndTokens: q.Ends,
+		StopTexts: r.Stop,
+		length:    q.Length,
+		text:      m.Text,
+		language:  q.Language,
+	}
 	a.To = a.length
 	if q.Known != nil {
 		a.length = len(q.Known)
@@ -56,19 +62,19 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 		a.prompt += len(before)
 	}
 	if a.Until = a.length; r.Messages != nil {
-		a.Alone()
+		a.HidePrompt()
 		a.base = a.From
 		if c, err := m.Chat(); err == nil { // Prepare refuses others
-			a.Stops = append(slices.Clip(a.Stops), c.StopTexts()...)
+			a.StopTexts = append(slices.Clip(a.StopTexts), c.StopTexts()...)
 		}
 	}
 	whole := a.To == a.length-len(spec.After) || r.Messages != nil && a.To == a.length
-	if len(a.Ends) == 0 && r.Infill == "" && whole {
-		a.Ends = spec.Ends
+	if len(a.EndTokens) == 0 && r.Infill == "" && whole {
+		a.EndTokens = spec.Ends
 	}
 	if r.Cut {
 		if end, err := m.Text.End(r.End); err == nil { // Prepare refuses others
-			a.Ends = append(slices.Clip(a.Ends), end)
+			a.EndTokens = append(slices.Clip(a.EndTokens), end)
 		}
 	}
 	if r.Calls != nil {
@@ -84,7 +90,7 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 
 // Write makes the text that a request asks for, and returns what is shown of it. After ctx is
 // cancelled it ends with an error that wraps ctx.Err().
-func (m *Model) Write(ctx context.Context, r Request) (*Shown, error) {
+func (m *Model) Write(ctx context.Context, r Request) (*Rendered, error) {
 	if m.Text == nil {
 		return nil, param.Refuse("model", param.Unsupported, "the model makes no text")
 	}
@@ -100,18 +106,18 @@ func (m *Model) Write(ctx context.Context, r Request) (*Shown, error) {
 		}
 		tokens = step.Sequences[0].Tokens
 	}
-	return m.AnswerOf(&r, &q).Shown(tokens), nil
+	return m.AnswerOf(&r, &q).Render(tokens), nil
 }
 
 // Alone makes a show what is filled in and nothing of what was given.
-func (a *Answer) Alone() { a.Show, a.Until = a.From, a.To }
+func (a *Answer) HidePrompt() { a.Show, a.Until = a.From, a.To }
 
 // Echo makes a show what is filled in, the prompt before it and all that follows. What is around
 // the prompt's text is not shown before it.
-func (a *Answer) Echo() { a.Show, a.Until = a.prompt, a.length }
+func (a *Answer) ShowPrompt() { a.Show, a.Until = a.prompt, a.length }
 
-// Shown is the text of a sequence, finished or not. Masked positions are shown as [Hole].
-type Shown struct {
+// Rendered is the text of a sequence, finished or not. Masked positions are shown as [Hole].
+type Rendered struct {
 	Text string
 
 	// Finish is "stop" where a token or a text ended it, the model chose the length, or a grammar
@@ -126,9 +132,9 @@ type Shown struct {
 }
 
 // Shown returns what is shown of a sequence's tokens.
-func (a *Answer) Shown(tokens []int32) *Shown {
+func (a *Answer) Render(tokens []int32) *Rendered {
 	grown := len(tokens) - a.length
-	s := &Shown{Finish: "length", To: a.To + grown, answer: a, tokens: tokens}
+	s := &Rendered{Finish: "length", To: a.To + grown, answer: a, tokens: tokens}
 	until, ended := a.Until+grown, false
 	if s.To-a.From < a.most || a.language != nil && a.Calls == nil {
 		s.Finish = "stop"
@@ -156,7 +162,7 @@ func (a *Answer) Shown(tokens []int32) *Shown {
 // end returns the first position before to of a token that ends the text, -1 if there is none.
 func (a *Answer) end(tokens []int32, to int) int {
 	for at := a.From; at < to; at++ {
-		if slices.Contains(a.Ends, tokens[at]) {
+		if slices.Contains(a.EndTokens, tokens[at]) {
 			return at
 		}
 	}
@@ -170,7 +176,7 @@ func (a *Answer) stop(text string) (first int, which string) {
 		text, _ = a.Calls.SplitCalls(text)
 	}
 	first = -1
-	for _, stop := range a.Stops {
+	for _, stop := range a.StopTexts {
 		if at := strings.Index(text, stop); at >= 0 && (first < 0 || at < first) {
 			first, which = at, stop
 		}
@@ -185,7 +191,7 @@ func (a *Answer) Settled(tokens []int32) string {
 		return ""
 	}
 	at, to := a.From, a.To+len(tokens)-a.length
-	for at < to && tokens[at] != a.text.spec.Mask && !slices.Contains(a.Ends, tokens[at]) {
+	for at < to && tokens[at] != a.text.spec.Mask && !slices.Contains(a.EndTokens, tokens[at]) {
 		at++
 	}
 	pieces := a.text.Pieces(tokens[a.base:a.wholeRunes(tokens, at)])
@@ -193,7 +199,7 @@ func (a *Answer) Settled(tokens []int32) string {
 	if at, _ := a.stop(text); at >= 0 {
 		text = text[:at]
 	} else {
-		text = text[:len(text)-heldBack(text, a.Stops)]
+		text = text[:len(text)-heldBack(text, a.StopTexts)]
 		if a.language != nil && a.language.Text != nil { // they may stand for the missing end
 			text = strings.TrimRight(text, " \n")
 		}
@@ -256,7 +262,7 @@ func (a *Answer) wholeRunes(tokens []int32, to int) int {
 }
 
 // Pieces divides the text into one string for each position from the answer's Show on.
-func (s *Shown) Pieces() (pieces []string) {
+func (s *Rendered) Pieces() (pieces []string) {
 	left := len(s.Text)
 	for _, piece := range s.pieces {
 		piece = piece[:min(len(piece), left)]
@@ -276,7 +282,7 @@ type Token struct {
 }
 
 // Tokens returns the tokens of the text, up to the one in which it ends.
-func (s *Shown) Tokens() (list []Token) {
+func (s *Rendered) Tokens() (list []Token) {
 	bytes, begun := 0, 0 // characters that have begun
 	for i, text := range s.own() {
 		if bytes >= len(s.Text) {
@@ -299,7 +305,7 @@ func (s *Shown) Tokens() (list []Token) {
 
 // own returns the bytes of each position's token. Pieces have a character that is spread over
 // tokens as a whole; it is divided again.
-func (s *Shown) own() []string {
+func (s *Rendered) own() []string {
 	out := slices.Clone(s.pieces)
 	for i := 0; i < len(out); i++ {
 		shown, raw := "", ""
@@ -321,7 +327,7 @@ func (s *Shown) own() []string {
 
 // Count returns how many filled tokens the text has. Tokens without text, which fill it up, do not
 // count.
-func (s *Shown) Count() (n int) {
+func (s *Rendered) Count() (n int) {
 	for _, t := range s.Tokens() {
 		if t.Position < s.answer.From || t.Position >= s.To {
 			continue

@@ -31,7 +31,7 @@ func TestAnswer(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range [][2]string{{"Lily was a brave", " girl."}, {"Lily was a bra", "ve girl."},
 		{"", "Lily"}} {
-		tokens, from, to, err := m.WithAnswer(unmask.Request{Prompt: c[0]}, c[1], nil)
+		tokens, from, to, err := m.TokensWithAnswer(unmask.Request{Prompt: c[0]}, c[1], nil)
 		require.NoError(t, err)
 		require.True(t, strings.HasSuffix(m.Text.Decode(tokens[:to]), c[0]+c[1]))
 		require.Equal(t, c[1], m.Text.Decode(tokens[from:to]))
@@ -39,7 +39,8 @@ func TestAnswer(t *testing.T) {
 	}
 	q, err := m.Prepare(t.Context(), unmask.Request{Prompt: "Lily was a brave", Length: 40})
 	require.NoError(t, err)
-	tokens, from, _, err := m.WithAnswer(unmask.Request{Prompt: "Lily was a brave"}, " girl.", nil)
+	beginning := unmask.Request{Prompt: "Lily was a brave"}
+	tokens, from, _, err := m.TokensWithAnswer(beginning, " girl.", nil)
 	require.NoError(t, err)
 	require.Equal(t, q.Known[:from], tokens[:from]) // as a generation begins
 
@@ -49,10 +50,10 @@ func TestAnswer(t *testing.T) {
 		"the model has no chat template, want chat_template.jinja or tokenizer_config.json beside " +
 			"its weights": {Messages: json.RawMessage(`[]`)},
 	} {
-		_, _, _, err := m.WithAnswer(r, " girl.", nil)
+		_, _, _, err := m.TokensWithAnswer(r, " girl.", nil)
 		require.EqualError(t, err, want)
 	}
-	_, _, _, err = m.WithAnswer(unmask.Request{Prompt: "a"}, "", nil)
+	_, _, _, err = m.TokensWithAnswer(unmask.Request{Prompt: "a"}, "", nil)
 	require.EqualError(t, err, "answer is 0 tokens, want 1 to 254")
 }
 
@@ -94,7 +95,7 @@ func TestChat(t *testing.T) {
 	answer, err := m.Text.Encode("the answer")
 	require.NoError(t, err)
 	copy(q.Known[a.From:], answer)
-	require.Equal(t, "the answer▯", a.Shown(q.Known).Text[:len("the answer▯")])
+	require.Equal(t, "the answer▯", a.Render(q.Known).Text[:len("the answer▯")])
 	require.Equal(t, "the answer", a.Settled(q.Known))
 	_, q, err = asked("To be", 40)
 	require.NoError(t, err)
@@ -132,10 +133,10 @@ func TestTokensOfAnAnswer(t *testing.T) {
 			q, err := m.Prepare(t.Context(), r)
 			require.NoError(t, err)
 			a := m.AnswerOf(&r, &q)
-			a.Alone()
+			a.HidePrompt()
 			tokens := append([]int32(nil), q.Known...)
 			copy(tokens[a.From:], ids)
-			shown := a.Shown(tokens[:a.From+len(ids)])
+			shown := a.Render(tokens[:a.From+len(ids)])
 			require.Equal(t, c.want, shown.Text)
 			list := shown.Tokens()
 			require.Len(t, list, c.tokens)
@@ -160,14 +161,14 @@ func TestTemplateEndsAnswers(t *testing.T) {
 	q, err := m.Prepare(t.Context(), r)
 	require.NoError(t, err)
 	a := m.AnswerOf(&r, &q)
-	require.Contains(t, a.Stops, "[/Answer]")
+	require.Contains(t, a.StopTexts, "[/Answer]")
 	ids, err := m.Text.Encode("Lily.[/Answer] Tom.")
 	require.NoError(t, err)
 	tokens := append(slices.Clone(q.Known[:a.From]), ids...)
 	for len(tokens) < len(q.Known) {
 		tokens = append(tokens, ids[0])
 	}
-	require.Equal(t, "Lily.", strings.TrimSpace(a.Shown(tokens).Text))
+	require.Equal(t, "Lily.", strings.TrimSpace(a.Render(tokens).Text))
 }
 
 var update = flag.Bool("update", false, "rewrite the golden files with what this build gives")

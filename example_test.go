@@ -187,7 +187,7 @@ func ExampleModel_AnswerOf() {
 	if err != nil {
 		panic(err)
 	}
-	text := m.AnswerOf(&r, &q).Shown(run(m, q.Known, 6, 1)).Text
+	text := m.AnswerOf(&r, &q).Render(run(m, q.Known, 6, 1)).Text
 	fmt.Println(strings.HasPrefix(text, "Lily was a brave girl."), strings.Contains(text, unmask.Hole))
 	// Output: true false
 }

@@ -238,7 +238,7 @@ type ownerKey struct{}
 
 // ForOwner returns a context of work for an owner, such as a client of a server. Owners take turns
 // where grammars are compiled, and the one that keeps the most of them is the first to lose some.
-func ForOwner(ctx context.Context, name string) context.Context {
+func WithOwner(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, name)
 }
 

@@ -154,7 +154,7 @@ func (e *InputError) Unwrap() error { return e.Err }
 // Requests are the samples of a run. Sample i is of input i modulo their number. It depends on the
 // run's seed and on i or, if its input has a seed of its own, on that seed and on the number of
 // earlier rounds through the list.
-type Requests struct {
+type RequestList struct {
 	Longest int  // positions of the longest request
 	Guided  bool // some request has guidance
 
@@ -168,8 +168,9 @@ type Requests struct {
 
 // Requests prepares a run's request or, if there are inputs, each of them over it. The error of a
 // refused input is an *InputError.
-func (m *Model) Requests(ctx context.Context, base Request, inputs []Input) (*Requests, error) {
-	q := &Requests{model: m, inputs: inputs, requests: []Request{base}, seeded: []bool{false},
+func (m *Model) PrepareList(
+	ctx context.Context, base Request, inputs []Input) (*RequestList, error) {
+	q := &RequestList{model: m, inputs: inputs, requests: []Request{base}, seeded: []bool{false},
 		called: map[string]bool{}}
 	if inputs != nil {
 		q.requests, q.seeded = make([]Request, len(inputs)), make([]bool, len(inputs))
@@ -194,7 +195,7 @@ func (m *Model) Requests(ctx context.Context, base Request, inputs []Input) (*Re
 
 // Name returns the name of sample i in FASTA, "" for none: its input's, whose first word gets a
 // number from the second round on, after more than one _ where an input is called so.
-func (q *Requests) Name(i int) string {
+func (q *RequestList) Name(i int) string {
 	name, number := q.requests[i%len(q.requests)].Name, i/len(q.requests)+1
 	if name == "" || number == 1 {
 		return name
@@ -208,25 +209,25 @@ func (q *Requests) Name(i int) string {
 }
 
 // LeavesOut returns a note about what the model's chat template leaves out, "" for nothing.
-func (q *Requests) LeavesOut() string {
+func (q *RequestList) TemplateNote() string {
 	var list [][]byte
 	for _, r := range q.requests {
 		list = append(list, r.Messages)
 	}
-	return q.model.LeavesOut(list...)
+	return q.model.TemplateNote(list...)
 }
 
 // Request returns the request that sample i was prepared from.
-func (q *Requests) Request(i int) Request { return q.requests[q.Input(i)] }
+func (q *RequestList) Original(i int) Request { return q.requests[q.InputIndex(i)] }
 
 // Answer returns the answer of sample i, of a model of text.
-func (q *Requests) Answer(i int) *Answer {
-	at := q.Input(i)
+func (q *RequestList) Answer(i int) *Answer {
+	at := q.InputIndex(i)
 	return q.model.AnswerOf(&q.requests[at], &q.prepared[at])
 }
 
 // Vary reports whether requests of the list differ in more than their class or prompt.
-func (q *Requests) Vary() bool {
+func (q *RequestList) Differ() bool {
 	return slices.ContainsFunc(q.inputs, func(in Input) bool {
 		r, seeded, err := in.Over(Request{})
 		r.Class, r.Prompt, r.Name = "", "", ""
@@ -235,12 +236,12 @@ func (q *Requests) Vary() bool {
 }
 
 // Listed reports whether the samples are of a list of inputs.
-func (q *Requests) Listed() bool { return q.inputs != nil }
+func (q *RequestList) FromFile() bool { return q.inputs != nil }
 
 // At returns the request of sample i.
-func (q *Requests) At(i int) generate.Request {
-	r, n := q.prepared[q.Input(i)], i
-	if q.seeded[q.Input(i)] {
+func (q *RequestList) Prepared(i int) generate.Request {
+	r, n := q.prepared[q.InputIndex(i)], i
+	if q.seeded[q.InputIndex(i)] {
 		n = i / len(q.prepared)
 	}
 	r.Index += uint32(n)
@@ -248,4 +249,4 @@ func (q *Requests) At(i int) generate.Request {
 }
 
 // Input returns the index of sample i's input in the list.
-func (q *Requests) Input(i int) int { return i % len(q.prepared) }
+func (q *RequestList) InputIndex(i int) int { return i % len(q.prepared) }

@@ -79,13 +79,13 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	list := []unmask.Request{{Prompt: "Lily"}, {Infill: "Once [6] boy", Seed: 9}, {}}
 	base := unmask.Request{Seed: 3, Length: 20}
-	requests, err := m.Requests(t.Context(), base, inputs(list...))
+	requests, err := m.PrepareList(t.Context(), base, inputs(list...))
 	require.NoError(t, err)
 	require.Equal(t, 20+len(m.Spec().Before), requests.Longest)
 	got := map[int][]int32{}
 	var samples []generate.Request
 	for i := 1; i <= 5; i++ {
-		samples = append(samples, requests.At(i))
+		samples = append(samples, requests.Prepared(i))
 	}
 	for step, err := range generate.Each(t.Context(), m.Denoiser, generate.PoolOptions{Size: 4},
 		slices.Values(samples)) {
@@ -107,7 +107,8 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 		}
 		require.Equal(t, made(t, m, alone), tokens, "sample %d", i)
 	}
-	_, err = m.Requests(t.Context(), base, inputs(unmask.Request{}, unmask.Request{Infill: "To be"}))
+	lines := inputs(unmask.Request{}, unmask.Request{Infill: "To be"})
+	_, err = m.PrepareList(t.Context(), base, lines)
 	require.EqualError(t, err, "input 1: infill: no hole, want one such as [20], which is 20 tokens")
 	steps := unmask.Request{Overrides: generate.Overrides{"steps": "8", "sampler": "moment"}}
 	for holes, want := range map[string]int{"a [4]": 4, "a [9] b[3]": 8} { // one a position at most
@@ -115,15 +116,15 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, q.Steps)
 	}
-	_, err = m.Requests(t.Context(), steps, inputs(unmask.Request{Infill: "a [4]"},
+	_, err = m.PrepareList(t.Context(), steps, inputs(unmask.Request{Infill: "a [4]"},
 		unmask.Request{Infill: "a [9]"}))
 	require.NoError(t, err)
-	requests, err = m.Requests(t.Context(),
+	requests, err = m.PrepareList(t.Context(),
 		unmask.Request{Overrides: generate.Overrides{"sampler": "moment"}},
 		inputs(unmask.Request{Infill: "a [4]"}))
 	require.NoError(t, err)
 	require.Equal(t, 6+m.Spec().Around(), requests.Longest)
-	require.Equal(t, 4, requests.At(0).Steps)
+	require.Equal(t, 4, requests.Prepared(0).Steps)
 }
 
 func inputs(list ...unmask.Request) (out []unmask.Input) {

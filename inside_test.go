@@ -51,7 +51,7 @@ func TestFitting(t *testing.T) {
 }
 
 // Held returns the samples of parts that are not finished yet.
-func (s *Speaking) Held() (samples int) {
+func (s *Speech) Held() (samples int) {
 	for _, part := range s.raw {
 		samples += len(part)
 	}

@@ -324,7 +324,7 @@ func (m *Model) messageTokens(r *Request) (tokens, ends []int32, err error) {
 
 // LeavesOut returns a note about what a model's chat template leaves out of conversations, of
 // which some may be nil; "" for nothing.
-func (m *Model) LeavesOut(conversations ...[]byte) string {
+func (m *Model) TemplateNote(conversations ...[]byte) string {
 	type message struct{ Role string }
 	n := 0
 	for _, messages := range conversations {

@@ -303,7 +303,7 @@ func (m *Model) Identity(r *Request, q *generate.Request) map[string]string {
 }
 
 // Identify puts the identity of a list in place of that of one request.
-func (q *Requests) Identify(s map[string]string) {
+func (q *RequestList) AddIdentity(s map[string]string) {
 	if q.model.Text != nil {
 		s["known"] = q.hash()
 		return
@@ -318,13 +318,13 @@ func (q *Requests) Identify(s map[string]string) {
 	} else if subjects != "" {
 		s["class"] = subjects
 	}
-	if q.Vary() {
+	if q.Differ() {
 		s["lines"] = q.hash()
 	}
 }
 
 // hash returns a hash of the inputs, 16 hexadecimal digits.
-func (q *Requests) hash() string {
+func (q *RequestList) hash() string {
 	hash := sha256.New()
 	for _, in := range q.inputs {
 		r, seeded, err := in.Over(Request{})

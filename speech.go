@@ -51,7 +51,7 @@ var (
 )
 
 // Speaking is a text that is being spoken, part by part. One goroutine at a time may use one.
-type Speaking struct {
+type Speech struct {
 	Parts []string // of the text
 
 	model  *Model
@@ -64,11 +64,11 @@ type Speaking struct {
 }
 
 // Speak prepares a request. An error is a *param.Error that names the field, or is about the codec.
-func (m *Model) Speak(r SpeechRequest) (*Speaking, error) {
+func (m *Model) Speak(r SpeechRequest) (*Speech, error) {
 	if m.Speech == nil {
 		return nil, param.Refuse("model", param.Unsupported, "the model does not speak")
 	}
-	s := &Speaking{model: m, r: r, said: omnivoice.Utterance{Voice: r.Voice}}
+	s := &Speech{model: m, r: r, said: omnivoice.Utterance{Voice: r.Voice}}
 	if err := s.read(); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (m *Model) Speak(r SpeechRequest) (*Speaking, error) {
 }
 
 // read checks the request and cuts its text.
-func (s *Speaking) read() (err error) {
+func (s *Speech) read() (err error) {
 	r := &s.r
 	text := strings.TrimSpace(strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ").Replace(r.Text))
 	switch {
@@ -121,16 +121,16 @@ func (s *Speaking) read() (err error) {
 }
 
 // Rate returns the samples of a second.
-func (s *Speaking) Rate() int { return s.finish.Rate }
+func (s *Speech) Rate() int { return s.finish.Rate }
 
 // Frames returns the length of part i.
-func (s *Speaking) Frames(i int) int {
+func (s *Speech) Frames(i int) int {
 	return min(s.pace.FrameCount(s.Parts[i]), omnivoice.MaxFrames)
 }
 
 // Request returns the sequence of part i. Without a voice later parts continue the first, which
 // must have been Made.
-func (s *Speaking) Request(ctx context.Context, i int) (generate.Request, error) {
+func (s *Speech) Request(ctx context.Context, i int) (generate.Request, error) {
 	said := s.said
 	said.Text = s.Parts[i]
 	c, err := s.model.Speech.Condition(said)
@@ -145,13 +145,13 @@ func (s *Speaking) Request(ctx context.Context, i int) (generate.Request, error)
 }
 
 // Voice returns the voice of part i, given its codes.
-func (s *Speaking) Voice(i int, codes []int32) *omnivoice.Voice {
+func (s *Speech) Voice(i int, codes []int32) *omnivoice.Voice {
 	return &omnivoice.Voice{Codes: slices.Clone(codes), Text: s.Parts[i]}
 }
 
 // Made decodes the codes of part i and calls emit with sounds that are finished, if any. A sound is
 // valid until the next.
-func (s *Speaking) Made(ctx context.Context, i int, codes []int32,
+func (s *Speech) Decode(ctx context.Context, i int, codes []int32,
 	emit func(sound []float32) error) error {
 	var raw []float32
 	err := s.codec.Decode(ctx, codes, func(part []float32) error {
@@ -173,7 +173,7 @@ func (s *Speaking) Made(ctx context.Context, i int, codes []int32,
 }
 
 // End calls emit with what follows the last part.
-func (s *Speaking) End(emit func(sound []float32) error) error {
+func (s *Speech) End(emit func(sound []float32) error) error {
 	if s.r.Stream {
 		return some(s.finish.End(), emit)
 	}
@@ -197,7 +197,7 @@ type SpeechStep struct {
 
 // Run speaks all parts. It yields after each step, and calls emit with sounds as they are finished.
 // After an error, or when ctx is cancelled, it ends with that.
-func (s *Speaking) Run(ctx context.Context,
+func (s *Speech) Run(ctx context.Context,
 	emit func(sound []float32) error) iter.Seq2[SpeechStep, error] {
 	return func(yield func(SpeechStep, error) bool) {
 		for i := range s.Parts {
@@ -214,7 +214,7 @@ func (s *Speaking) Run(ctx context.Context,
 				}
 				codes = append(codes[:0], step.Sequences[0].Tokens...)
 			}
-			if err := s.Made(ctx, i, codes, emit); err != nil {
+			if err := s.Decode(ctx, i, codes, emit); err != nil {
 				yield(SpeechStep{Part: i}, err)
 				return
 			}

@@ -185,7 +185,7 @@ func (t *Text) End(text string) (int32, error) {
 // are masked, if the model has sequences of one length only. A prompt and its answer are tokenized
 // together, unless that would change the prompt's own tokens; blanks at the prompt's end belong to
 // the answer. An answer to messages is tokenized alone.
-func (m *Model) WithAnswer(r Request, text string, ids []int32) (tokens []int32, from, to int,
+func (m *Model) TokensWithAnswer(r Request, text string, ids []int32) (tokens []int32, from, to int,
 	err error) {
 	refused := func(err error) ([]int32, int, int, error) { return nil, 0, 0, err }
 	t := m.Text

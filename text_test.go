@@ -258,12 +258,12 @@ func TestAroundATextIsOfTheFiles(t *testing.T) {
 				q, err := m.Prepare(t.Context(), r)
 				require.NoError(t, err)
 				a := m.AnswerOf(&r, &q)
-				a.Echo()
-				require.True(t, strings.HasPrefix(a.Shown(q.Known).Text, "a b"), a.Shown(q.Known).Text)
-				require.Equal(t, "a", a.Shown(q.Known).Tokens()[0].Bytes)
+				a.ShowPrompt()
+				require.True(t, strings.HasPrefix(a.Render(q.Known).Text, "a b"), a.Render(q.Known).Text)
+				require.Equal(t, "a", a.Render(q.Known).Tokens()[0].Bytes)
 			}
 			for prompt, answer := range map[string]string{"a": " b", "a ": "b"} {
-				tokens, from, to, err := m.WithAnswer(unmask.Request{Prompt: prompt}, answer, nil)
+				tokens, from, to, err := m.TokensWithAnswer(unmask.Request{Prompt: prompt}, answer, nil)
 				require.NoError(t, err)
 				require.Equal(t, around(4, 7), tokens)
 				require.Equal(t, []int32{7}, tokens[from:to], "%q", prompt)

@@ -342,7 +342,7 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 			progress.Set(step.N, step.Steps)
 		}
 		if q := step.Sequences[0]; q.Done {
-			shown := of.Shown(q.Tokens)
+			shown := of.Render(q.Tokens)
 			text, cut = shown.Text, shown.Finish == "length"
 		} else {
 			text = of.Settled(q.Tokens)

@@ -176,12 +176,12 @@ func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
 		return nil, e, f.NameFlag(err)
 	}
 	for i := range max(1, len(inputs)) {
-		if c := j.Requests.At(i).Condition; c != nil && c.Prompt != nil && c.Prompt.Cut {
+		if c := j.Requests.Prepared(i).Condition; c != nil && c.Prompt != nil && c.Prompt.Cut {
 			terminal.Logf("prompt %s is longer than what the model reads: its end is left out",
-				param.Quote(j.Requests.Request(i).Prompt))
+				param.Quote(j.Requests.Original(i).Prompt))
 		}
 	}
-	if f.Trace != "" && j.Requests.Vary() {
+	if f.Trace != "" && j.Requests.Differ() {
 		return nil, e, usage("--trace with --prompts of more than a prompt or class, want it without")
 	}
 	lost, err := j.RoundTripLoss()

@@ -72,7 +72,7 @@ func (f *scoreFlags) answers(ctx context.Context) error {
 			total, list[i] = total+passes, append(list[i], a)
 		}
 	}
-	sayNotes(m.LeavesOut(conversations...))
+	sayNotes(m.TemplateNote(conversations...))
 	progress := terminal.NewProgress("passes", int64(total))
 	defer progress.Close()
 	for i, q := range questions {
@@ -99,8 +99,8 @@ func (f *scoreFlags) answers(ctx context.Context) error {
 // tokenize returns an answer's tokens and the number of passes that it takes.
 func (f *scoreFlags) tokenize(m *unmask.Model, q question, answer int) (a tokenized, passes int,
 	err error) {
-	a.tokens, a.from, a.to, err = m.WithAnswer(unmask.Request{Prompt: q.Prompt, Messages: q.Messages},
-		q.Answers[answer], nil)
+	beginning := unmask.Request{Prompt: q.Prompt, Messages: q.Messages}
+	a.tokens, a.from, a.to, err = m.TokensWithAnswer(beginning, q.Answers[answer], nil)
 	if err == nil {
 		passes, err = likelihood.Passes(m.Denoiser, a.tokens, a.from, a.to, f.likelihood)
 	}

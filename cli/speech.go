@@ -263,7 +263,7 @@ type speechLine struct {
 }
 
 // speak writes the sound of a text.
-func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *unmask.Speaking,
+func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *unmask.Speech,
 	w *soundFile) error {
 	w.rate = s.Rate()
 	began, books := time.Now(), m.Speech.Codebooks()

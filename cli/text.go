@@ -122,7 +122,7 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, over generate
 	if err != nil {
 		return f.NameFlag(err)
 	}
-	sayNotes(j.Requests.LeavesOut())
+	sayNotes(j.Requests.TemplateNote())
 	var s runs.Settings
 	if strings.HasSuffix(f.out, ".jsonl") { // the only output that they are for
 		if s, err = j.Settings(f.precision); err != nil {

@@ -245,7 +245,7 @@ func (a *asker) row(p posed) (row Query, err error) {
 	if row.Labels, err = a.letters(space, len(texts)); err != nil {
 		return row, err
 	}
-	tokens, from, to, err := a.m.WithAnswer(request, space+"A", nil)
+	tokens, from, to, err := a.m.TokensWithAnswer(request, space+"A", nil)
 	if err != nil {
 		return row, tooLong(err)
 	}
@@ -268,7 +268,7 @@ func (a *asker) letters(space string, n int) (labels [][]int32, err error) {
 		if a.chat {
 			short.Prompt = ""
 		}
-		tokens, from, to, err := a.m.WithAnswer(short, space+string(rune('A'+i)), nil)
+		tokens, from, to, err := a.m.TokensWithAnswer(short, space+string(rune('A'+i)), nil)
 		if err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ func weighed(t *testing.T, folder string, embedded fs.FS) *unmask.Model {
 
 // answered returns the model's answers to dialogues, each of at most that many tokens or, with 0,
 // of the default length.
-func answered(t *testing.T, m *unmask.Model, list []dialogue, tokens int) []*unmask.Shown {
+func answered(t *testing.T, m *unmask.Model, list []dialogue, tokens int) []*unmask.Rendered {
 	requests := make([]generate.Request, len(list))
 	answers := make([]*unmask.Answer, len(list))
 	for i, d := range list {
@@ -42,13 +42,13 @@ func answered(t *testing.T, m *unmask.Model, list []dialogue, tokens int) []*unm
 		require.NoError(t, err)
 		answers[i] = m.AnswerOf(&r, &requests[i])
 	}
-	shown := make([]*unmask.Shown, len(list))
+	shown := make([]*unmask.Rendered, len(list))
 	for step, err := range generate.Each(t.Context(), m.Denoiser, generate.PoolOptions{Size: 8},
 		slices.Values(requests)) {
 		require.NoError(t, err)
 		for _, p := range step.Sequences {
 			if p.Done {
-				shown[p.Number] = answers[p.Number].Shown(p.Tokens)
+				shown[p.Number] = answers[p.Number].Render(p.Tokens)
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func answered(t *testing.T, m *unmask.Model, list []dialogue, tokens int) []*unm
 }
 
 // count returns how many of the answers are as wanted, and logs the others.
-func count(t *testing.T, list []dialogue, shown []*unmask.Shown,
+func count(t *testing.T, list []dialogue, shown []*unmask.Rendered,
 	wanted func(dialogue, string) bool) (right int) {
 	byKind := map[string][2]int{}
 	for i, d := range list {
@@ -151,7 +151,7 @@ func TestDemoFactsBySchema(t *testing.T) {
 			slices.Values([]generate.Request{r})) {
 			require.NoError(t, err)
 			if p := step.Sequences[0]; p.Done {
-				answer := m.AnswerOf(&request, &r).Shown(p.Tokens).Text
+				answer := m.AnswerOf(&request, &r).Render(p.Tokens).Text
 				require.True(t, d.right(answer), "%s: %q", samplers[asked], answer)
 			}
 		}

@@ -158,7 +158,7 @@ func decode(t *testing.T, m *unmask.Model, text string, dialogues, together int)
 				continue
 			}
 			of := m.AnswerOf(&asked[p.Index], &prepared[p.Index])
-			answer := of.Shown(p.Tokens)
+			answer := of.Render(p.Tokens)
 			if list[p.Index].right(answer.Text) {
 				out.Right++
 			}

@@ -115,7 +115,7 @@ func sameShown(t *testing.T, url string, m *unmask.Model, r unmask.Request) bool
 	require.NoError(t, err)
 	request := string(data)
 	whole, alone := m.AnswerOf(&r, &q), m.AnswerOf(&r, &q)
-	alone.Alone()
+	alone.HidePrompt()
 	var tokens []int32
 	var settled []string
 	for step, err := range generate.Each(t.Context(), m.Denoiser, generate.PoolOptions{Size: 1},
@@ -124,7 +124,7 @@ func sameShown(t *testing.T, url string, m *unmask.Model, r unmask.Request) bool
 		tokens = slices.Clone(step.Sequences[0].Tokens)
 		settled = append(settled, alone.Settled(tokens))
 	}
-	want := alone.Shown(tokens)
+	want := alone.Render(tokens)
 	for _, text := range settled {
 		require.True(t, strings.HasPrefix(want.Text, text), "%s: %q, then %q", request, text, want.Text)
 	}
@@ -134,7 +134,7 @@ func sameShown(t *testing.T, url string, m *unmask.Model, r unmask.Request) bool
 	require.NoError(t, j.MakeTexts(t.Context(), 0, 1, func(_ int, _ uint64, line []byte) error {
 		var got outputs.TextRecord
 		require.NoError(t, json.Unmarshal(line, &got))
-		require.Equal(t, whole.Shown(tokens).Text, got.Text, request)
+		require.Equal(t, whole.Render(tokens).Text, got.Text, request)
 		return nil
 	}))
 	require.Equal(t, want.Text, taskText(t, m, r), request)
@@ -175,7 +175,7 @@ func taskText(t *testing.T, m *unmask.Model, r unmask.Request) string {
 }
 
 // sameTokens requires one entry for each token of a text, with its bytes and its place.
-func sameTokens(t *testing.T, s *unmask.Shown, request string) {
+func sameTokens(t *testing.T, s *unmask.Rendered, request string) {
 	text := ""
 	for _, token := range s.Tokens() {
 		at := 0 // characters before the token

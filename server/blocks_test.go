@@ -69,9 +69,9 @@ func TestBlockDiffusion(t *testing.T) {
 				made[i] = m.Spec().Ends[0]
 			}
 			made[given] = 20
-			require.Equal(t, "stop", of.Shown(made).Finish)
-			require.Equal(t, 1, of.Shown(made).Count())
-			require.Equal(t, m.Text.Decode(made[:given+1]), of.Shown(made).Text)
+			require.Equal(t, "stop", of.Render(made).Finish)
+			require.Equal(t, 1, of.Render(made).Count())
+			require.Equal(t, m.Text.Decode(made[:given+1]), of.Render(made).Text)
 
 			c, err := m.Chat()
 			require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestBlockDiffusion(t *testing.T) {
 				Ends: c.EndTokens()}}, 0)[0]
 			body = `{"messages":[{"role":"user","content":"hello"}],"seed":2`
 			a = ask(t, url+"/v1/chat/completions", body+`}`)
-			require.Equal(t, m.AnswerOf(&r, &q).Shown(reply).Text, a.Choices[0].Message.Content)
+			require.Equal(t, m.AnswerOf(&r, &q).Render(reply).Text, a.Choices[0].Message.Content)
 			events = stream(t, url+"/v1/chat/completions", body+`,"stream":true}`)
 			require.Equal(t, a.Choices[0].Message.Content, joined(t, events, 0))
 		})

@@ -65,7 +65,7 @@ func (s *Server) converse(r *http.Request, f *fields, t talk) (q query, st strea
 	if q.form = forms; t.wire != chatWire {
 		q.form = []any{forms, t.wire}
 	}
-	if note := m.LeavesOut(set.request.Messages); note != "" {
+	if note := m.TemplateNote(set.request.Messages); note != "" {
 		q.notes = []string{note}
 		q.form = []any{q.form, q.notes}
 	}

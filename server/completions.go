@@ -190,7 +190,7 @@ func (s *Server) completions(r *http.Request, f *fields, m *servedModel) (q quer
 		p := &prompts[i/set.n]
 		form := m.textForm(p, &one, logs)
 		if echo {
-			form.Echo()
+			form.ShowPrompt()
 		}
 		if i%set.n == 0 {
 			q.prompt += len(one.Known) - m.spec.Masked(one.Known) - m.spec.Around()

@@ -59,7 +59,7 @@ func (s *Server) editor(r *http.Request, f *fields, m *servedModel) (q query, st
 	known := len(q.sequences[0].Known) - m.spec.Masked(q.sequences[0].Known)
 	q.answers = func(made *call) (*answer, *Fault) {
 		of := made.Members[0]
-		t, info := form.Shown(of.Tokens), made.info()
+		t, info := form.Render(of.Tokens), made.info()
 		return m.editorAnswer(inserted{t.Text, t.Count(), known, cut, &info}, only), nil
 	}
 	return q, st

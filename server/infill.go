@@ -119,7 +119,7 @@ func infillAnswer(made *call, form *textForm, used usage) (*answer, *Fault) {
 	a := newChoices[infillChoice](made, "infill")
 	a.Usage, a.Unmask = &used, made.info()
 	for i, m := range made.Members {
-		t := form.Shown(m.Tokens)
+		t := form.Render(m.Tokens)
 		pieces, tokens := t.Pieces(), t.Tokens()
 		c := infillChoice{Index: i, Text: t.Text, Tokens: m.Tokens, Holes: []hole{},
 			Choices: m.Choices}

@@ -232,7 +232,7 @@ func TestChat(t *testing.T) {
 	from, want := of.From, ""
 	for step, err := range unmask.Generate(t.Context(), m, unmask.Run{Request: r}) {
 		require.NoError(t, err)
-		want = of.Shown(step.Sequences[0].Tokens).Text
+		want = of.Render(step.Sequences[0].Tokens).Text
 	}
 	body := `{"messages":[{"role":"system","content":"You tell stories"},{"role":"user",
 		"content":[{"type":"text","text":"Lily "},{"type":"text","text":"had"}]}],"seed":6,"steps":5`

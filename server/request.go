@@ -114,7 +114,7 @@ func (s *settings) prepare(ctx context.Context, f *fields, m *servedModel, names
 		return nil
 	}
 	if n, ok := ctx.Value(noteKey{}).(*noted); ok {
-		ctx = unmask.ForOwner(ctx, n.key)
+		ctx = unmask.WithOwner(ctx, n.key)
 	}
 	prepared, err := m.PrepareAll(ctx, list)
 	for err != nil {

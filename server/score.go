@@ -195,7 +195,7 @@ func (q *scoring) choice(ctx context.Context, p unmask.Request, used *usage) (co
 	if p.Tokens != nil {
 		nothing.Tokens = []int32{}
 	}
-	tokens, from, to, err := q.model.WithAnswer(nothing, p.Prompt, p.Tokens)
+	tokens, from, to, err := q.model.TokensWithAnswer(nothing, p.Prompt, p.Tokens)
 	if err != nil {
 		return none, nil, err
 	}

@@ -58,7 +58,7 @@ func TestHarnessRequest(t *testing.T) {
 	for i, c := range a.Choices {
 		require.True(t, strings.HasPrefix(c.Text, contexts[i]+answers[i]), c.Text)
 		require.Len(t, c.Logs.LogP, len(prompts[i])+1)
-		tokens, from, to, err := m.WithAnswer(unmask.Request{Prompt: contexts[i]}, answers[i], nil)
+		tokens, from, to, err := m.TokensWithAnswer(unmask.Request{Prompt: contexts[i]}, answers[i], nil)
 		require.NoError(t, err)
 		want, err := likelihood.Of(t.Context(), m.Denoiser, tokens, from, to,
 			likelihood.Options{Method: likelihood.LeftToRight})
@@ -87,7 +87,7 @@ func TestScoreByOtherMethods(t *testing.T) {
 	_, h := serving(t, server.Options{})
 	m := loaded()["demo"]
 	const context, answer = "Lily was a brave", " girl who had a little dog."
-	tokens, from, to, err := m.WithAnswer(unmask.Request{Prompt: context}, answer, nil)
+	tokens, from, to, err := m.TokensWithAnswer(unmask.Request{Prompt: context}, answer, nil)
 	require.NoError(t, err)
 	want, err := likelihood.Of(t.Context(), m.Denoiser, tokens, from, to,
 		likelihood.Options{Method: likelihood.Stratified, Passes: 16, Seed: 5})

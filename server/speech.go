@@ -30,7 +30,7 @@ type speaking struct {
 	model   *servedModel
 	set     settings
 	request unmask.SpeechRequest
-	of      *unmask.Speaking
+	of      *unmask.Speech
 	voice   string
 	format  string
 	stream  string // audio or sse; "" if the sound is sent as a whole
@@ -178,7 +178,7 @@ func (s *Server) speak(r *http.Request, q speaking, out *spokenAnswer) *Fault {
 		if fault != nil {
 			return fault
 		}
-		if err := q.of.Made(ctx, i, codes, out.put); err != nil {
+		if err := q.of.Decode(ctx, i, codes, out.put); err != nil {
 			return out.fault(err)
 		}
 	}

@@ -73,7 +73,7 @@ func (t *textStream) step(e *engine.Event) error {
 	case e.Done:
 		return t.last(p, step)
 	case t.form.form == "diffusing":
-		p.text = p.form.Shown(q.tokens).Text
+		p.text = p.form.Render(q.tokens).Text
 	default:
 		p.text = q.delta(p.form.Settled(q.tokens))
 	}
@@ -133,7 +133,7 @@ type textForm struct {
 // textForm returns the form of a choice that a request became; only what is filled in is shown.
 func (m *servedModel) textForm(r *unmask.Request, q *generate.Request, logs bool) textForm {
 	f := textForm{m.AnswerOf(r, q), logs, m}
-	f.Alone()
+	f.HidePrompt()
 	return f
 }
 

@@ -17,15 +17,15 @@ type saying struct {
 	part   bool // it is a piece of a stream
 	begins bool // it is the first of the choice
 	text   string
-	calls  []toolCall     // in a stream, each with its name and id in its first part alone
-	finish string         // OpenAI's finish_reason; "" but in a choice's last piece
-	shown  *unmask.Shown  // the whole of it, in its last piece
-	of     *engine.Member // and what it was made from
+	calls  []toolCall       // in a stream, each with its name and id in its first part alone
+	finish string           // OpenAI's finish_reason; "" but in a choice's last piece
+	shown  *unmask.Rendered // the whole of it, in its last piece
+	of     *engine.Member   // and what it was made from
 }
 
 // finished sets all that a finished sequence says.
 func (p *saying) finished(m *engine.Member) {
-	p.shown, p.of = p.form.Shown(m.Tokens), m
+	p.shown, p.of = p.form.Render(m.Tokens), m
 	p.text, p.finish = p.shown.Text, p.shown.Finish
 }
 

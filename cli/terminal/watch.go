@@ -99,7 +99,7 @@ const cell = "█"
 // pieces returns the text of each position that is shown, or the cells of a grid.
 func (w *Watcher) pieces(tokens []int32) []string {
 	if w.shows != nil {
-		return w.shows.Shown(tokens).Pieces()
+		return w.shows.Render(tokens).Pieces()
 	}
 	spec := w.m.Spec()
 	out := make([]string, len(tokens))

@@ -47,7 +47,7 @@ func New(m *unmask.Model, items []Item, base unmask.Request) (experiments.Task, 
 		messages = append(messages, r.Messages)
 	}
 	return experiments.Task{Kind: "text", Model: m.Denoiser, Run: t.run,
-		Note: m.LeavesOut(messages...)}, nil
+		Note: m.TemplateNote(messages...)}, nil
 }
 
 // Digest returns a hash of items.
@@ -233,9 +233,9 @@ func (t *task) answer(it *Item, q generate.Request, tokens []int32) (text string
 	a := t.model.AnswerOf(&r, &q)
 	n = t.model.Spec().Masked(q.Known)
 	if r.Infill == "" {
-		a.Alone()
+		a.HidePrompt()
 	}
-	shown := a.Shown(tokens)
+	shown := a.Render(tokens)
 	if r.Infill == "" {
 		n = min(shown.To+1, a.To) - a.From
 	}

@@ -14,7 +14,7 @@ import (
 // Job is a run of texts or pictures that was prepared for a model.
 type Job struct {
 	Model    *unmask.Model
-	Requests *unmask.Requests // of the samples
+	Requests *unmask.RequestList // of the samples
 	// complete; of a list of texts, with the length of the longest
 	Run generate.Options
 
@@ -27,7 +27,7 @@ type Job struct {
 // is the number of samples at once, see generate.Options.
 func Prepare(ctx context.Context, m *unmask.Model, r unmask.Request, inputs []unmask.Input,
 	n, batch int) (*Job, error) {
-	q, err := m.Requests(ctx, r, inputs)
+	q, err := m.PrepareList(ctx, r, inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -35,15 +35,15 @@ func Prepare(ctx context.Context, m *unmask.Model, r unmask.Request, inputs []un
 	if err = j.beginPictures(); err != nil {
 		return nil, err
 	}
-	if m.Text != nil && q.Listed() { // how many fit at once is by the longest
+	if m.Text != nil && q.FromFile() { // how many fit at once is by the longest
 		spec := m.Spec()
 		r.Length = q.Longest - spec.Around()
 		r.MinLength, r.End, r.Cut, r.Grammar = 0, "", false, unmask.Grammar{}
-		if q, err = m.Requests(ctx, r, nil); err != nil {
+		if q, err = m.PrepareList(ctx, r, nil); err != nil {
 			return nil, err
 		}
 	}
-	j.Run = generate.Options{Request: q.At(0), N: n}
+	j.Run = generate.Options{Request: q.Prepared(0), N: n}
 	j.Run.Batch = batch
 	j.Run, err = m.Check(j.Run)
 	return j, err
@@ -83,14 +83,14 @@ func (j *Job) RoundTripLoss() (float64, error) {
 func (j *Job) Enlarges() bool { return j.larger != nil }
 
 // together reports whether all samples of a batch are at the same step.
-func (j *Job) together() bool { return j.Model.Text == nil || !j.Requests.Listed() }
+func (j *Job) together() bool { return j.Model.Text == nil || !j.Requests.FromFile() }
 
 // requests returns the requests of samples.
 func (j *Job) requests(list []runs.Span) iter.Seq[generate.Request] {
 	return func(yield func(generate.Request) bool) {
 		for _, r := range list {
 			for i := r.First; i < r.First+r.N; i++ {
-				if !yield(j.Requests.At(i)) {
+				if !yield(j.Requests.Prepared(i)) {
 					return
 				}
 			}
@@ -100,7 +100,7 @@ func (j *Job) requests(list []runs.Span) iter.Seq[generate.Request] {
 
 // about returns an error of the loop without the number of its request, unless there is a list.
 func (j *Job) about(err error) error {
-	if failed, ok := errors.AsType[*generate.RequestError](err); ok && !j.Requests.Listed() {
+	if failed, ok := errors.AsType[*generate.RequestError](err); ok && !j.Requests.FromFile() {
 		return failed.Err
 	}
 	return err
@@ -142,8 +142,8 @@ func (j *Job) Settings(precision string) (runs.Settings, error) {
 	if j.paste != nil {
 		s["paste"] = j.paste.Hash()
 	}
-	if j.Requests.Listed() {
-		j.Requests.Identify(s)
+	if j.Requests.FromFile() {
+		j.Requests.AddIdentity(s)
 	}
 	return s, nil
 }

@@ -139,8 +139,8 @@ func (j *Job) sample(q generate.Progress, list []runs.Span, o *traces.Openings) 
 	s := Sample{Index: index(list, q.Number), Seed: q.Seed, Tokens: slices.Clone(q.Tokens),
 		Steps: q.N, Seconds: q.Seconds, Evaluated: q.Evaluated, Choices: q.Choices,
 		Opening: o.Take(q.Number), Unfinished: !q.Done}
-	if j.Requests.Listed() {
-		input := j.Requests.Input(s.Index)
+	if j.Requests.FromFile() {
+		input := j.Requests.InputIndex(s.Index)
 		s.Input = &input
 	}
 	return s

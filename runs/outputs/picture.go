@@ -192,7 +192,7 @@ func (p *Pictures) put(s Sample) error {
 	if err != nil {
 		return err
 	}
-	picture, err := p.j.Model.Pictures.ImageOf(codes, p.j.Requests.At(s.Index).Condition)
+	picture, err := p.j.Model.Pictures.ImageOf(codes, p.j.Requests.Prepared(s.Index).Condition)
 	if err != nil {
 		return fmt.Errorf("image %d: %w", s.Index, err)
 	}
@@ -236,10 +236,17 @@ func (p *Pictures) file(s Sample, picture image.Image) error {
 		return err
 	}
 	file := data.Bytes()
-	if r := p.j.Requests.Request(s.Index); p.j.Model.Spec().Prompt || r.Class != "" {
-		file = images.Label(file, [][2]string{{"class", r.Class}, {"prompt", r.Prompt},
-			{"negative prompt", r.Negative}, {"seed", fmt.Sprint(s.Seed)},
-			{"index", fmt.Sprint(s.Index)}, {"recipe", p.j.Requests.At(s.Index).Recipe.Acting().String()}})
+	r := p.j.Requests.Original(s.Index)
+	if p.j.Model.Spec().Prompt || r.Class != "" {
+		recipe := p.j.Requests.Prepared(s.Index).Recipe
+		file = images.Label(file, [][2]string{
+			{"class", r.Class},
+			{"prompt", r.Prompt},
+			{"negative prompt", r.Negative},
+			{"seed", fmt.Sprint(s.Seed)},
+			{"index", fmt.Sprint(s.Index)},
+			{"recipe", recipe.Acting().String()},
+		})
 	}
 	if p.each != nil {
 		return p.each(s.Index, s.Seed, file)
@@ -251,7 +258,7 @@ func (p *Pictures) line(s Sample, name string) error {
 	if p.o.Lines == nil {
 		return nil
 	}
-	r := p.j.Requests.Request(s.Index)
+	r := p.j.Requests.Original(s.Index)
 	line, err := json.Marshal(PictureRecord{Class: r.Class, Prompt: r.Prompt, ID: s.Index,
 		Seed: s.Seed, IDs: s.Tokens, OpenedAt: s.Opening.Steps, LogProbs: s.Opening.LogP, Steps: s.Steps,
 		Seconds: s.Seconds, File: name, Unfinished: s.Unfinished,
@@ -269,7 +276,7 @@ func (p *Pictures) Enlarge(ctx context.Context, done func()) error {
 		at := p.next[:min(p.j.Run.Batch, len(p.next))]
 		var list []generate.Request
 		for _, i := range at {
-			list = append(list, p.j.Requests.At(i))
+			list = append(list, p.j.Requests.Prepared(i))
 		}
 		made, err := p.j.larger.Draw(ctx, list)
 		if err != nil {

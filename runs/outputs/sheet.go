@@ -79,6 +79,6 @@ func (p *Pictures) drawSheet() ([]byte, error) {
 func (p *Pictures) drawFilm() ([]byte, error) {
 	p.film.Scale = p.scale()
 	return p.film.Encode(p.j.Model.Pictures, func(i int) *model.Condition {
-		return p.j.Requests.At(i).Condition
+		return p.j.Requests.Prepared(i).Condition
 	})
 }

@@ -170,7 +170,7 @@ func (t *Texts) put(s Sample) error {
 
 func (t *Texts) record(s Sample) TextRecord {
 	return TextRecord{ID: s.Index, Input: s.Input, Seed: s.Seed, IDs: s.Tokens,
-		Text: t.j.Requests.Answer(s.Index).Shown(s.Tokens).Text, OpenedAt: s.Opening.Steps,
+		Text: t.j.Requests.Answer(s.Index).Render(s.Tokens).Text, OpenedAt: s.Opening.Steps,
 		LogProbs: s.Opening.LogP, Steps: s.Steps, Seconds: s.Seconds,
 		Evaluated: s.Evaluated, Unfinished: s.Unfinished, Choices: s.Choices}
 }
