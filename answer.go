@@ -39,7 +39,7 @@ type Answer struct {
 func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 	spec := m.Spec()
 	a := &Answer{
-		EndTokens: q.Ends,
+		EndTokens: q.EndTokens,
 		StopTexts: r.Stop,
 		length:    q.Length,
 		text:      m.Text,
@@ -56,7 +56,7 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 			a.From, a.To = a.length, a.length
 		}
 	}
-	a.prompt = len(spec.Before)
+	a.prompt = len(spec.BeforeText)
 	if r.Prompt != "" {
 		before, _ := m.Text.begin("", false, r.goesOn())
 		a.prompt += len(before)
@@ -68,9 +68,9 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 			a.StopTexts = append(slices.Clip(a.StopTexts), c.StopTexts()...)
 		}
 	}
-	whole := a.To == a.length-len(spec.After) || r.Messages != nil && a.To == a.length
+	whole := a.To == a.length-len(spec.AfterText) || r.Messages != nil && a.To == a.length
 	if len(a.EndTokens) == 0 && r.Infill == "" && whole {
-		a.EndTokens = spec.Ends
+		a.EndTokens = spec.EndTokens
 	}
 	if r.Cut {
 		if end, err := m.Text.End(r.End); err == nil { // Prepare refuses others

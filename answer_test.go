@@ -35,7 +35,7 @@ func TestAnswer(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, strings.HasSuffix(m.Text.Decode(tokens[:to]), c[0]+c[1]))
 		require.Equal(t, c[1], m.Text.Decode(tokens[from:to]))
-		require.Equal(t, len(tokens)-to, m.Spec().Masked(tokens))
+		require.Equal(t, len(tokens)-to, m.Spec().CountMasked(tokens))
 	}
 	q, err := m.Prepare(t.Context(), unmask.Request{Prompt: "Lily was a brave", Length: 40})
 	require.NoError(t, err)

@@ -115,7 +115,7 @@ func ExampleGenerate_order() {
 			panic(err)
 		}
 		if s := step.Sequences[0]; s.Done {
-			fmt.Println(s.Evaluated.Full, "full passes,", s.Evaluated.Partial, "rows of partial ones")
+			fmt.Println(s.Work.Full, "full passes,", s.Work.Partial, "rows of partial ones")
 		}
 	}
 	// Output: 16 full passes, 30 rows of partial ones

@@ -110,9 +110,9 @@ func TestBatchOnGPU(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{Device: "cuda"})
 	require.NoError(t, err)
 	sized := m.Denoiser.(model.Sized)
-	require.Equal(t, 256, sized.Fit(256, true), "four groups of rows, where there is memory enough")
+	require.Equal(t, 256, sized.MaxSequences(256, true), "four groups of rows, where there is memory enough")
 	l.Set(t, "memory", 400<<20)
-	some := sized.Fit(256, true)
+	some := sized.MaxSequences(256, true)
 	require.Greater(t, some, 1)
 	require.Less(t, some, 256)
 
@@ -189,15 +189,15 @@ func TestOpenDevice(t *testing.T) {
 
 // opened records what a run opened, step by step.
 type opened struct {
-	Positions []generate.Opened
-	Evaluated generate.Evaluated
+	Positions []generate.OpenedPosition
+	Evaluated generate.Work
 }
 
 func record(t *testing.T, m *unmask.Model, run unmask.Run) (all []opened, logP []float64) {
 	for step, err := range unmask.Generate(context.Background(), m, run) {
 		require.NoError(t, err)
 		for _, s := range step.Sequences {
-			o := opened{slices.Clone(s.Opened), s.Evaluated}
+			o := opened{slices.Clone(s.Opened), s.Work}
 			for i := range o.Positions {
 				logP = append(logP, o.Positions[i].LogP)
 				o.Positions[i].LogP = 0

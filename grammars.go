@@ -175,7 +175,7 @@ func (m *Model) language(ctx context.Context, g *Grammar, tokens, ends []int32) 
 	if !last {
 		ends = nil // the text goes on
 	} else if len(ends) == 0 {
-		ends = spec.Ends
+		ends = spec.EndTokens
 		if id, ok := m.Text.eos(); ok && len(ends) == 0 {
 			ends = []int32{id}
 		}
@@ -219,7 +219,7 @@ func (m *Model) textOf(tokens []int32) string {
 
 // tokenText returns the text of a token, none of a special one.
 func tokenText(t tokenizers.Tokenizer, spec model.Spec, id int32) (string, bool) {
-	if id == spec.Mask || tokenizers.IsSpecial(t, id) || slices.Contains(spec.Ends, id) {
+	if id == spec.Mask || tokenizers.IsSpecial(t, id) || slices.Contains(spec.EndTokens, id) {
 		return "", false
 	}
 	return t.Token(id)
@@ -349,7 +349,7 @@ func (m *Model) constrain(f *model.Filter, c Constraints, length int) (
 		return nil, nil
 	}
 	spec := m.Spec()
-	length -= spec.Around()
+	length -= spec.SpecialCount()
 	if c.MinLength < 0 || c.MinLength > length {
 		return nil, &param.Error{Name: "min-length", Found: fmt.Sprint(c.MinLength),
 			Want: fmt.Sprintf("0 to %d, the length", length)}
@@ -363,7 +363,7 @@ func (m *Model) constrain(f *model.Filter, c Constraints, length int) (
 		return nil, err
 	}
 	return func(position int, logits []float32) {
-		if position < len(spec.Before)+c.MinLength {
+		if position < len(spec.BeforeText)+c.MinLength {
 			logits[end] = float32(math.Inf(-1))
 		}
 	}, nil

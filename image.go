@@ -199,8 +199,8 @@ func (m *Model) ClassCondition(class string) (*model.Condition, error) {
 }
 
 // PromptConditions encodes prompts and returns their conditions. negative is the prompt that
-// guidance leads away from; "" is the empty prompt. Prompt.Cut is true for a text longer than the
-// model's text encoder reads.
+// guidance leads away from; "" is the empty prompt. Prompt.Truncated is true for a text longer than
+// the model's text encoder reads.
 func (m *Model) PromptConditions(ctx context.Context, prompts []string,
 	negative string) ([]*model.Condition, error) {
 	p, ok := m.Denoiser.(model.Prompter)
@@ -214,7 +214,7 @@ func (m *Model) PromptConditions(ctx context.Context, prompts []string,
 	without := &model.Condition{Prompt: made[0]}
 	var list []*model.Condition
 	for _, prompt := range made[1:] {
-		list = append(list, &model.Condition{Prompt: prompt, Without: without})
+		list = append(list, &model.Condition{Prompt: prompt, Unconditional: without})
 	}
 	return list, nil
 }

@@ -81,7 +81,7 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 	base := unmask.Request{Seed: 3, Length: 20}
 	requests, err := m.PrepareList(t.Context(), base, inputs(list...))
 	require.NoError(t, err)
-	require.Equal(t, 20+len(m.Spec().Before), requests.Longest)
+	require.Equal(t, 20+len(m.Spec().BeforeText), requests.Longest)
 	got := map[int][]int32{}
 	var samples []generate.Request
 	for i := 1; i <= 5; i++ {
@@ -123,7 +123,7 @@ func TestRequestsAreRunsOfTheirOwn(t *testing.T) {
 		unmask.Request{Overrides: generate.Overrides{"sampler": "moment"}},
 		inputs(unmask.Request{Infill: "a [4]"}))
 	require.NoError(t, err)
-	require.Equal(t, 6+m.Spec().Around(), requests.Longest)
+	require.Equal(t, 6+m.Spec().SpecialCount(), requests.Longest)
 	require.Equal(t, 4, requests.Prepared(0).Steps)
 }
 

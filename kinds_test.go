@@ -86,7 +86,7 @@ func TestKindsThatNamesTell(t *testing.T) {
 			}
 			m, want := load(c.repo, "")
 			require.True(t, strings.HasPrefix(m.Recipe, c.told), m.Recipe)
-			require.Equal(t, c.as, m.Source.As)
+			require.Equal(t, c.as, m.Source.KindOverride)
 			for _, name := range []string{snapshot, link} {
 				other, identity := load(name, "")
 				require.Equal(t, []string{m.Recipe, want}, []string{other.Recipe, identity}, name)

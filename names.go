@@ -63,7 +63,7 @@ func Open(ctx context.Context, name string, progress func(hub.Progress)) (*model
 		src.Repo = hub.RepoFromPath(dir)
 	}
 	if err == nil && dir != name {
-		src.Elsewhere = elsewhere(ctx, name, progress)
+		src.LocateFolder = elsewhere(ctx, name, progress)
 	}
 	return src, err
 }

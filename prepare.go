@@ -84,7 +84,7 @@ func (m *Model) prepare(ctx context.Context, r *Request, pictures map[*ImageInpu
 	if r.Image != nil {
 		q.Known, err = m.imageTokens(r.Image, pictures)
 	} else if m.Text != nil {
-		q.Known, q.Ends, err = m.textTokens(r)
+		q.Known, q.EndTokens, err = m.textTokens(r)
 	} else if q.Known = r.Tokens; r.MaxTokens != 0 {
 		err = &param.Error{Name: "max-tokens", Found: fmt.Sprint(r.MaxTokens),
 			Want: "none: the model makes no text", Reason: param.Unsupported}
@@ -93,14 +93,14 @@ func (m *Model) prepare(ctx context.Context, r *Request, pictures map[*ImageInpu
 		return q, err
 	}
 	spec := m.Spec()
-	length, free := q.Length, spec.Masked(q.Known)
+	length, free := q.Length, spec.CountMasked(q.Known)
 	if q.Known != nil {
 		length = len(q.Known)
 		if q.Length != 0 { // of the text, without the tokens that the model puts around it
 			q.Length = length
 		}
 	} else if length == 0 {
-		length = spec.Usual()
+		length = spec.DefaultLength()
 	} else {
 		free = length
 	}
@@ -116,7 +116,7 @@ func (m *Model) prepare(ctx context.Context, r *Request, pictures map[*ImageInpu
 	if m.Text != nil && m.Text.oneToken(r.Choice) {
 		base = atOnce(base)
 	}
-	if q.Recipe, err = r.Overrides.Fit(base, m.Denoiser, free); err != nil {
+	if q.Recipe, err = r.Overrides.Complete(base, m.Denoiser, free); err != nil {
 		return q, err
 	}
 	q.Sampler = r.grow(q.Sampler, spec)
@@ -129,7 +129,7 @@ func (m *Model) prepare(ctx context.Context, r *Request, pictures map[*ImageInpu
 			tokens = slices.Repeat([]int32{spec.Mask}, length)
 		}
 		if err = refusal(r.Grammar.field(), q.CheckGrammar(spec)); err == nil {
-			q.Language, q.Ends, err = m.language(ctx, &r.Grammar, tokens, q.Ends)
+			q.Language, q.EndTokens, err = m.language(ctx, &r.Grammar, tokens, q.EndTokens)
 		}
 	}
 	return q, err
@@ -243,7 +243,7 @@ func (m *Model) recipe(r *Request) (generate.Recipe, error) {
 func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 	t := m.Text
 	name, reply := "length", 0 // what is left
-	if m.Spec().Usual() < m.Spec().Length() {
+	if m.Spec().DefaultLength() < m.Spec().Length() {
 		reply = ReplyLength
 	}
 	var known, after []int32

@@ -111,7 +111,7 @@ func TestUsualLength(t *testing.T) {
 			m := load(c.pack, c.positions)
 			q, err := m.Prepare(t.Context(), c.r)
 			require.NoError(t, err)
-			require.Equal(t, c.fill, m.Spec().Masked(q.Known))
+			require.Equal(t, c.fill, m.Spec().CountMasked(q.Known))
 			require.LessOrEqual(t, q.Steps, c.fill)
 		})
 	}

@@ -24,7 +24,8 @@ type Text struct {
 	spec model.Spec
 	// tokens that the tokenizer's files put before and after every text, which count in its length
 	first, last []int32
-	begins      []int32 // those that a text which goes on begins with instead (model.Loaded.Begin)
+	// those that a text which goes on begins with instead (model.Loaded.BeginTokens)
+	begins []int32
 }
 
 // encode returns the tokens of a text.
@@ -129,19 +130,19 @@ func (t *Text) infill(text string, length int, encode encode) ([]int32, error) {
 }
 
 // longest returns the most tokens of a text, without those that the model has around every text.
-func (t *Text) longest() int { return t.spec.Length() - t.spec.Around() }
+func (t *Text) longest() int { return t.spec.Length() - t.spec.SpecialCount() }
 
 // around returns the tokens of a text with n masks, and the tokens that the model has around every
 // text, which do not count in its length.
 func (t *Text) around(known []int32, n int, after []int32) []int32 {
-	return slices.Concat(t.spec.Before, known, slices.Repeat([]int32{t.spec.Mask}, n), after,
-		t.spec.After)
+	return slices.Concat(t.spec.BeforeText, known, slices.Repeat([]int32{t.spec.Mask}, n), after,
+		t.spec.AfterText)
 }
 
 // inside returns a sequence without the tokens that the model has around every text: a chat
 // template has its own.
 func (t *Text) inside(tokens []int32) []int32 {
-	return tokens[len(t.spec.Before) : len(tokens)-len(t.spec.After)]
+	return tokens[len(t.spec.BeforeText) : len(tokens)-len(t.spec.AfterText)]
 }
 
 // Tokens returns the tokens of a text with those that the tokenizer's files put around it, as a
@@ -153,8 +154,8 @@ func (t *Text) Tokens(text string) ([]int32, error) {
 
 // eos returns the token that ends a text, by the tokenizer's files or the model's.
 func (t *Text) eos() (id int32, ok bool) {
-	if id, ok = tokenizers.Role(t.Tokenizer, "eos_token"); !ok && len(t.spec.Ends) > 0 {
-		return t.spec.Ends[0], true
+	if id, ok = tokenizers.Role(t.Tokenizer, "eos_token"); !ok && len(t.spec.EndTokens) > 0 {
+		return t.spec.EndTokens[0], true
 	}
 	return id, ok
 }
@@ -233,7 +234,7 @@ func (m *Model) TokensWithAnswer(r Request, text string, ids []int32) (tokens []
 	if tokens = t.around(slices.Concat(known, ids), rest, last); r.Messages != nil {
 		tokens = t.inside(tokens)
 	} else {
-		from += len(t.spec.Before)
+		from += len(t.spec.BeforeText)
 	}
 	return tokens, from, from + len(ids), nil
 }
@@ -252,7 +253,7 @@ func (t *Text) after(known []int32, r *Request, text string) ([]int32, error) {
 }
 
 // ReplyLength is the default length of an answer in tokens.
-const ReplyLength = model.UsualLength
+const ReplyLength = model.DefaultTextLength
 
 // Chat reads the chat template beside the model's weights. It returns an error if the model makes
 // no text, has no tokenizer, or has no template because it was not trained to chat.

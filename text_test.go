@@ -57,7 +57,7 @@ func TestPrompt(t *testing.T) {
 	}
 	tokens, err := prepare(unmask.Request{Prompt: "To be,", Length: 16})
 	require.NoError(t, err)
-	require.Len(t, tokens, 16+len(m.Spec().Before))
+	require.Len(t, tokens, 16+len(m.Spec().BeforeText))
 	at := slices.Index(tokens, known[0])
 	require.Equal(t, known, tokens[at:at+len(known)])
 	require.Equal(t, 16-len(known), masked(tokens, m))
@@ -75,7 +75,7 @@ func TestInfill(t *testing.T) {
 	require.Equal(t, "To be, "+strings.Repeat(unmask.Hole, 20)+" that is", m.Text.Decode(tokens))
 	tokens, err = m.Text.Infill("To be, [20] that is", 64)
 	require.NoError(t, err)
-	require.Len(t, tokens, 64+len(m.Spec().Before))
+	require.Len(t, tokens, 64+len(m.Spec().BeforeText))
 	for text, want := range map[string]string{
 		"none": "no hole", "[0]": "hole is [0], want 1 to 255 tokens", "[200] [200]": "want at most 255",
 	} {
@@ -125,7 +125,7 @@ func TestConstraints(t *testing.T) {
 	r, err = prepare(text, 8, unmask.Constraints{MinLength: 4, End: "3"})
 	require.NoError(t, err)
 	logits := make([]float32, 9)
-	begin := len(text.Spec().Before)
+	begin := len(text.Spec().BeforeText)
 	r.Adjust(begin+3, logits)
 	require.Less(t, logits[3], float32(-1e30))
 	clear(logits)

@@ -102,12 +102,12 @@ func NewModel(l *model.Loaded, b backend.Backend, src *model.Source) *Model {
 	if t := l.Tokenizer; m.kind == model.KindVectors {
 		m.Tokenizer = t
 	} else if t != nil {
-		t = tokenizers.WithSpecial(t, append(slices.Clone(l.Spec().Ends), l.Spec().Mask)...)
+		t = tokenizers.WithSpecial(t, append(slices.Clone(l.Spec().EndTokens), l.Spec().Mask)...)
 		if shown, _ := t.Token(l.Spec().Mask); shown != Hole {
 			t = tokenizers.WithMask(t, l.Spec().Mask, Hole)
 		}
 		m.Text = &Text{Tokenizer: t, spec: l.Spec()}
-		if m.Text.begins = l.Begin; l.Begin == nil && l.Spec().Around() == 0 {
+		if m.Text.begins = l.BeginTokens; l.BeginTokens == nil && l.Spec().SpecialCount() == 0 {
 			m.Text.first, m.Text.last = tokenizers.SurroundingTokens(t)
 		}
 	}
@@ -178,7 +178,7 @@ func load(src *model.Source, o Options) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	src.As = o.As
+	src.KindOverride = o.As
 	precision, note, err := o.fit(src, b)
 	if err != nil {
 		return nil, err
@@ -256,5 +256,5 @@ func (m *Model) published(text string) (generate.Recipe, error) {
 	if spec := m.Spec(); spec.Classes == 0 && !spec.Prompt {
 		r.Guidance = generate.Guidance{}
 	}
-	return r.For(m.Spec()), nil
+	return r.WithDefaults(m.Spec()), nil
 }

@@ -24,9 +24,9 @@ type Rows struct {
 	// attention only know the position of a segment's first row.
 	Causal bool
 
-	// Turns are the positions by which the rows are rotated, [rows], where these are not Pos; empty:
-	// they are Pos.
-	Turns []int32
+	// RotaryPos are the positions by which the rows are rotated, [rows], where these are not Pos;
+	// empty: they are Pos.
+	RotaryPos []int32
 
 	turned  turned
 	shadows shadows
@@ -37,7 +37,7 @@ func (r *Rows) Len() int { return len(r.Pos) }
 
 // Reset removes all rows.
 func (r *Rows) Reset() {
-	r.Segs, r.Pos, r.Seen, r.Turns = r.Segs[:0], r.Pos[:0], r.Seen[:0], r.Turns[:0]
+	r.Segs, r.Pos, r.Seen, r.RotaryPos = r.Segs[:0], r.Pos[:0], r.Seen[:0], r.RotaryPos[:0]
 	r.turned.of, r.shadows.list = nil, r.shadows.list[:0]
 }
 
@@ -67,8 +67,8 @@ func (r *Rows) Pick(from *Rows, rows []int32) {
 		} else {
 			r.Add(from.Segs[seg].Seq, from.Pos[i])
 		}
-		if len(from.Turns) > 0 {
-			r.Turns = append(r.Turns, from.Turns[i])
+		if len(from.RotaryPos) > 0 {
+			r.RotaryPos = append(r.RotaryPos, from.RotaryPos[i])
 		}
 		if len(from.Seen) > 0 && len(r.Seen) < len(r.Segs) {
 			r.Seen = append(r.Seen, from.Seen[seg])
@@ -91,13 +91,13 @@ type Layer struct {
 // v [batch, kv, length, headDim] and computes dst [rows, heads*headDim], the attention of each row
 // over keys 0..keys-1 of its sequence. q is scratch memory of dst's shape.
 func (a Layer) Apply(b backend.Backend, dst, q, k, v, qkv *tensor.Dense, rows *Rows, keys int) {
-	a.Split(b, q, k, v, qkv, rows, keys)
+	a.SplitQKV(b, q, k, v, qkv, rows, keys)
 	a.Attend(b, dst, q, k, v, rows, keys)
 }
 
-// Split is the first half of Apply: it writes keys and values to k and v, and queries to q.
-func (a Layer) Split(b backend.Backend, q, k, v, qkv *tensor.Dense, rows *Rows, keys int) {
-	if rows.shadows.qkv = qkv; len(rows.Turns) == 0 || a.Rotary == nil {
+// SplitQKV is the first half of Apply: it writes keys and values to k and v, and queries to q.
+func (a Layer) SplitQKV(b backend.Backend, q, k, v, qkv *tensor.Dense, rows *Rows, keys int) {
+	if rows.shadows.qkv = qkv; len(rows.RotaryPos) == 0 || a.Rotary == nil {
 		b.SplitHeads(q, k, v, qkv, rows.Segs, rows.Pos, a.Shape(keys), a.Rotary)
 		return
 	}

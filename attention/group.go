@@ -2,9 +2,9 @@ package attention
 
 import "unmask/backend"
 
-// Full sets r to all positions of n sequences, whose indexes in the batch of keys and values begin
-// at first.
-func (r *Rows) Full(first, n, length int) {
+// FillSequences sets r to all positions of n sequences, whose indexes in the batch of keys and
+// values begin at first.
+func (r *Rows) FillSequences(first, n, length int) {
 	r.Reset()
 	for s := range n {
 		r.Segs = append(r.Segs, backend.Segment{Seq: first + s, Row: s * length, Rows: length})
@@ -14,9 +14,10 @@ func (r *Rows) Full(first, n, length int) {
 	}
 }
 
-// Group splits rows, sequence*length + position in ascending order of sequences, after about `most`
-// of them. The rows of a sequence stay together, because they see each other's new keys and values.
-func Group(rows []int32, length, most int) (group, rest []int32) {
+// SplitGroup splits rows, sequence*length + position in ascending order of sequences, after about
+// `most` of them. The rows of a sequence stay together, because they see each other's new keys and
+// values.
+func SplitGroup(rows []int32, length, most int) (group, rest []int32) {
 	n := min(most, len(rows))
 	for n < len(rows) && int(rows[n])/length == int(rows[n-1])/length {
 		n++

@@ -12,11 +12,11 @@ import (
 // and only shadows see its own. Kernels know keys 0..Keys-1, so the position's key makes room for
 // another one while the shadow's row is computed.
 type Shadow struct {
-	Slot int // where the position's own key lies, which is the position too
-	Of   int // the row of that key
-	Lend int // the row whose key lies there meanwhile
-	Turn int // the position of that row
-	Keys int // that the shadow sees
+	Slot    int // where the position's own key lies, which is the position too
+	OwnRow  int // the row of that key
+	LentRow int // the row whose key lies there meanwhile
+	LentPos int // the position of that row
+	Keys    int // that the shadow sees
 }
 
 // shadows holds the shadows of a pass.
@@ -59,13 +59,13 @@ func (a Layer) attendShadow(b backend.Backend, dst, q, k, v *tensor.Dense, rows 
 	s *Shadow) {
 	seg, h := rows.Segs[segment], &rows.shadows
 	rotary := a.Rotary
-	if rotary != nil && s.Turn != s.Slot {
-		rotary = h.lend(b, rotary, s.Turn, k.Shape()[2])
+	if rotary != nil && s.LentPos != s.Slot {
+		rotary = h.lend(b, rotary, s.LentPos, k.Shape()[2])
 	}
-	a.put(b, k, v, h, seg.Seq, s.Lend, s.Slot, rotary)
+	a.put(b, k, v, h, seg.Seq, s.LentRow, s.Slot, rotary)
 	seg.Pos = s.Keys - 1
 	b.Attention(dst, q, k, v, []backend.Segment{seg}, a.Shape(s.Keys))
-	a.put(b, k, v, h, seg.Seq, s.Of, s.Slot, a.Rotary)
+	a.put(b, k, v, h, seg.Seq, s.OwnRow, s.Slot, a.Rotary)
 }
 
 // put writes the key and the value of a row of the latest Split to a slot.

@@ -28,7 +28,7 @@ func (r *Rows) tables(b backend.Backend, rotary *backend.Rotary) []*backend.Rota
 		n := int(slices.Max(pos)) + 1
 		t.places = append(t.places[:0], make([]int32, n)...)
 		for i, at := range pos {
-			t.places[at] = r.Turns[s.Row+i]
+			t.places[at] = r.RotaryPos[s.Row+i]
 		}
 		turnTo(b, t.tables[i], rotary, t.places)
 	}

@@ -76,13 +76,13 @@ func (s *Suite) generate(files fs.FS) (work, error) {
 // whole returns runs of one sequence with so many rows; all take the same passes.
 func whole(sizes map[string]int, rows int,
 	generated func() iter.Seq2[*generate.Step, error]) (work, error) {
-	var done generate.Evaluated
+	var done generate.Work
 	run := func() error {
 		for step, err := range generated() {
 			if err != nil {
 				return err
 			}
-			done = step.Sequences[0].Evaluated
+			done = step.Sequences[0].Work
 		}
 		return nil
 	}

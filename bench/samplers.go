@@ -96,7 +96,7 @@ func (g *given) steps(o generate.Options, threads int, r *rule) (rows int, err e
 			Seconds()/float64(threads)
 		g.head = 0
 		g.visits.Store(0)
-		done := step.Sequences[0].Evaluated
+		done := step.Sequences[0].Work
 		rows, r.passes = done.Head, float64(done.Full)*g.pass
 		if step.N == ruleSteps {
 			break

@@ -95,7 +95,7 @@ func (d *deviceFlags) load(ctx context.Context) (*unmask.Model, error) {
 		return nil, modelError(err)
 	}
 	if d.ran = m.Backend.Name(); m.Source != nil {
-		d.precision, d.as = m.Precision.String(), m.Source.As
+		d.precision, d.as = m.Precision.String(), m.Source.KindOverride
 	}
 	sayNotes(m.Info.Notes...)
 	return m, nil

@@ -176,7 +176,7 @@ func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
 		return nil, e, f.NameFlag(err)
 	}
 	for i := range max(1, len(inputs)) {
-		if c := j.Requests.Prepared(i).Condition; c != nil && c.Prompt != nil && c.Prompt.Cut {
+		if c := j.Requests.Prepared(i).Condition; c != nil && c.Prompt != nil && c.Prompt.Truncated {
 			terminal.Logf("prompt %s is longer than what the model reads: its end is left out",
 				param.Quote(j.Requests.Original(i).Prompt))
 		}

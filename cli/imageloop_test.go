@@ -79,7 +79,7 @@ func sampleMasked(t *testing.T, m *unmask.Model, tokens []int32,
 	noise philox.Stream) (sampled []int32, logP []float64) {
 	got, err := m.Forward(context.Background(),
 		&model.Batch{Size: 1, Length: len(tokens), Tokens: tokens,
-			Time: []float64{float64(m.Spec().Masked(tokens)) / float64(len(tokens))}})
+			Time: []float64{float64(m.Spec().CountMasked(tokens)) / float64(len(tokens))}})
 	require.NoError(t, err)
 	var rows []int32
 	d := model.Draw{Power: 1}

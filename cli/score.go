@@ -94,9 +94,9 @@ func (f *scoreFlags) flags(s *pflag.FlagSet) {
 	s.StringVar(&f.likelihood.Method, "method", "",
 		"how --inputs are measured, see above; without, by the kind of model")
 	flags.Int(s, &f.likelihood.Passes, likelihood.PassesParam)
-	flags.Int(s, &f.Parts, param.Param{Name: "parts", Min: 1, Max: 1 << 20, Default: "0",
+	flags.Int(s, &f.Passes, param.Param{Name: "parts", Min: 1, Max: 1 << 20, Default: "0",
 		Zero: "one a token", Help: "passes of a sequence, 0 for one for each token"})
-	flags.Float(s, &f.Share, param.Param{Name: "share", Min: 1e-6, Max: 1, Default: "0",
+	flags.Float(s, &f.MaskShare, param.Param{Name: "share", Min: 1e-6, Max: 1, Default: "0",
 		Zero: "none", Help: "mask this share of the positions at random and score these only"})
 	seedFlag(s, &f.Seed, "seed of --inputs and --share")
 	s.StringVar(&f.at, "at", "", "score these `POSITIONS` only, from 1: 26-33,97-109")
@@ -127,21 +127,21 @@ func (f *scoreFlags) check(set *pflag.FlagSet, args []string) (err error) {
 		}
 	}
 	if f.visible {
-		if f.Parts != 0 || f.Share != 0 {
+		if f.Passes != 0 || f.MaskShare != 0 {
 			return usage("--visible with --parts or --share, want one of them")
 		}
-		f.Parts = -1
+		f.Passes = -1
 	}
 	forms := howMany(f.table.matrix, f.table.top > 0, f.also != nil, f.json)
 	switch {
-	case f.Parts > 0 && f.Share > 0:
+	case f.Passes > 0 && f.MaskShare > 0:
 		return usage("--parts with --share, want one of them")
-	case f.mutations != "" && (f.Parts > 0 || f.Share > 0 || f.at != "" || forms > 0 && !f.json):
+	case f.mutations != "" && (f.Passes > 0 || f.MaskShare > 0 || f.at != "" || forms > 0 && !f.json):
 		return usage("--mutations with --parts, --share, --at, --matrix, --top or --also, want it without")
 	case forms > 1:
 		return usage("--matrix, --top, --also and --json together, want one of them")
 	}
-	f.At, err = positions(f.at)
+	f.Positions, err = positions(f.at)
 	return err
 }
 
@@ -183,7 +183,7 @@ func (f *scoreFlags) run(ctx context.Context, file string) error {
 	list := make([]sequence, len(records))
 	for i, r := range records {
 		list[i].Record = r
-		if err := list[i].read(m, mutations, f.At); err != nil {
+		if err := list[i].read(m, mutations, f.Positions); err != nil {
 			return fmt.Errorf("sequence %d (%.40s): %w", i+1, r.Name, err)
 		}
 	}
@@ -204,14 +204,14 @@ func (f *scoreFlags) run(ctx context.Context, file string) error {
 
 // read reads the tokens of a sequence and its mutations, and checks the positions to score.
 func (s *sequence) read(m *unmask.Model, mutations []string, at []int) (err error) {
-	if s.tokens, err = scores.Tokens(m, s.Sequence); err != nil {
+	if s.tokens, err = scores.EncodeText(m, s.Sequence); err != nil {
 		return err
 	}
 	if n := len(s.tokens); at != nil && at[len(at)-1] >= n {
 		return fmt.Errorf("--at has %d, want 1 to %d", at[len(at)-1]+1, n)
 	}
 	for _, name := range mutations {
-		one, err := scores.Parse(m.Text, s.tokens, name)
+		one, err := scores.ParseMutation(m.Text, s.tokens, name)
 		if err != nil {
 			return err
 		}
@@ -242,11 +242,11 @@ func (f *scoreFlags) odds(ctx context.Context, m *unmask.Model, s *sequence, _ u
 
 // perplexity prints a sequence's perplexity.
 func (f *scoreFlags) perplexity(ctx context.Context, m *unmask.Model, q *sequence, i uint32) error {
-	s, err := scores.Of(ctx, m, q.tokens, i, f.Options)
+	s, err := scores.ScoreTokens(ctx, m, q.tokens, i, f.Options)
 	if err != nil {
 		return err
 	}
-	scored, right := s.Right()
+	scored, right := s.CountRight()
 	switch {
 	case scored == 0 && !f.json:
 		return printLine(q.Name + "\tno position was masked")

@@ -83,7 +83,7 @@ func (f *scoreFlags) answers(ctx context.Context) error {
 			o, before := f.likelihood, 0
 			o.Seed, o.Index = f.Seed, uint32(i)
 			o.Progress = func(done, _ int) { progress.Add(int64(done - before)); before = done }
-			e, err := likelihood.Of(ctx, m.Denoiser, a.tokens, a.from, a.to, o)
+			e, err := likelihood.Measure(ctx, m.Denoiser, a.tokens, a.from, a.to, o)
 			if err != nil {
 				return q.wrap(f.inputs, j, err)
 			}
@@ -102,7 +102,7 @@ func (f *scoreFlags) tokenize(m *unmask.Model, q question, answer int) (a tokeni
 	beginning := unmask.Request{Prompt: q.Prompt, Messages: q.Messages}
 	a.tokens, a.from, a.to, err = m.TokensWithAnswer(beginning, q.Answers[answer], nil)
 	if err == nil {
-		passes, err = likelihood.Passes(m.Denoiser, a.tokens, a.from, a.to, f.likelihood)
+		passes, err = likelihood.CountPasses(m.Denoiser, a.tokens, a.from, a.to, f.likelihood)
 	}
 	return a, passes, err
 }
@@ -114,7 +114,7 @@ func (q *question) wrap(file string, answer int, err error) error {
 
 func (s *scoredQuestion) add(answer string, e *likelihood.Estimate, tokens []int32) {
 	one := scoredAnswer{Answer: answer, LogProb: jsonline.FiniteOrNil(e.LogProb),
-		Error: jsonline.FiniteOrNil(e.Error), Tokens: len(tokens), Greedy: e.Greedy(tokens),
+		Error: jsonline.FiniteOrNil(e.Error), Tokens: len(tokens), Greedy: e.IsGreedy(tokens),
 		LogP: jsonline.FinitesOrNil(e.LogP), Passes: e.Passes}
 	s.Answers = append(s.Answers, one)
 	perByte := func(a scoredAnswer) float64 { return orImpossible(a.LogProb) / float64(len(a.Answer)) }

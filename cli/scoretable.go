@@ -63,7 +63,7 @@ func (f *scoreFlags) tabulate(ctx context.Context, m *unmask.Model, s *sequence,
 	head := []string{"name", "position", "token"}
 	lines := make([][][]string, len(s.tokens)) // of each position
 	decode := func(id int32) string { return m.Text.Decode([]int32{id}) }
-	o.See = func(p int, logits []float32, sum float64) {
+	o.Visit = func(p int, logits []float32, sum float64) {
 		var list []int32
 		for id, l := range logits {
 			if !math.IsInf(float64(l), -1) {
@@ -88,7 +88,7 @@ func (f *scoreFlags) tabulate(ctx context.Context, m *unmask.Model, s *sequence,
 		}
 		lines[p] = [][]string{line}
 	}
-	if _, err := scores.Of(ctx, m, s.tokens, i, o); err != nil {
+	if _, err := scores.ScoreTokens(ctx, m, s.tokens, i, o); err != nil {
 		return err
 	}
 	if !t.matrix {
@@ -134,7 +134,7 @@ func (f *scoreFlags) rank(ctx context.Context, records []fasta.Record,
 			seen[r.Sequence], list = q, append(list, q)
 			for _, m := range models {
 				one := sequence{Record: r}
-				if err := one.read(m, nil, f.At); err != nil {
+				if err := one.read(m, nil, f.Positions); err != nil {
 					return fmt.Errorf("%s: sequence %d (%.40s): %w", m.Name, i+1, r.Name, err)
 				}
 				q.tokens = append(q.tokens, one.tokens)
@@ -146,7 +146,7 @@ func (f *scoreFlags) rank(ctx context.Context, records []fasta.Record,
 	for i, m := range models {
 		perplexity := map[*ranked]float64{}
 		for n, q := range list {
-			s, err := scores.Of(ctx, m, q.tokens[i], uint32(n), f.Options)
+			s, err := scores.ScoreTokens(ctx, m, q.tokens[i], uint32(n), f.Options)
 			if err != nil {
 				return fmt.Errorf("%s: sequence %.40s: %w", m.Name, q.Name, err)
 			}

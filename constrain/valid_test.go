@@ -172,7 +172,7 @@ func requireValid(t *rapid.T, l constrain.Language, valid *jsonschema.Schema, sc
 	steps := rapid.IntRange(1, 12).Draw(t, "steps")
 	block := rapid.SampledFrom([]int{4, 8}).Draw(t, "block")
 	o := generate.Options{Request: generate.Request{Length: length, Seed: rapid.Uint64().Draw(t,
-		"seed"), Language: &l, Ends: []int32{bytesEnd}}, N: rapid.IntRange(1, 3).Draw(t, "texts"),
+		"seed"), Language: &l, EndTokens: []int32{bytesEnd}}, N: rapid.IntRange(1, 3).Draw(t, "texts"),
 		Batch: rapid.IntRange(1, 2).Draw(t, "batch")}
 	d := &uniform{length: length}
 	schedule := rapid.SampledFrom(samplers.Schedules()).Draw(t, "schedule")

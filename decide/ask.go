@@ -305,8 +305,8 @@ func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
 		}
 		tokens[i] = prompts[i].Tokens
 	}
-	return model.Groups(net.Spec(), tokens, func(group []int) error {
-		done, err := a.Turn.Take(ctx, a.m.Denoiser)
+	return model.VisitGroups(net.Spec(), tokens, func(group []int) error {
+		done, err := a.Turn.Acquire(ctx, a.m.Denoiser)
 		if err != nil {
 			return err
 		}

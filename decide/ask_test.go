@@ -86,7 +86,7 @@ func TestAsk(t *testing.T) {
 				ask := &asker{m: m, state: state, list: list, chat: name == "chat"}
 				row, err := ask.row(posed{question: i})
 				require.NoError(t, err)
-				require.Equal(t, 1, m.Spec().Masked(row.Tokens))
+				require.Equal(t, 1, m.Spec().CountMasked(row.Tokens))
 				marginals, err := m.Forward(t.Context(), &model.Batch{Size: 1, Length: len(row.Tokens),
 					Tokens: row.Tokens, Time: []float64{1 / float64(len(row.Tokens))}})
 				require.NoError(t, err)

@@ -29,7 +29,8 @@ type Query struct {
 // LabelScores is what a model says of a row's labels.
 type LabelScores struct {
 	// nats, among all that the model may write there. Where a label of the row has several tokens it
-	// is likelihood.Of's chain rule from left to right over as many masks, among special tokens too.
+	// is likelihood.Measure's chain rule from left to right over as many masks, among special tokens
+	// too.
 	LogP   []float64
 	Passes int // sequences that went through the model
 }
@@ -68,7 +69,7 @@ func ScoreLabels(ctx context.Context, d model.Denoiser, list []Query,
 	if n := shared(d, list, of); n > 0 {
 		err = rest(ctx, d, list, of, n, turn, out)
 	} else {
-		err = model.Groups(d.Spec(), masked, func(group []int) error {
+		err = model.VisitGroups(d.Spec(), masked, func(group []int) error {
 			return pass(ctx, d, model.Pick(masked, group), list, model.Pick(of, group), turn, out)
 		})
 	}
@@ -100,7 +101,8 @@ func (r *Query) check(spec model.Spec) (atOnce bool, err error) {
 		case wrong:
 			return false, fmt.Errorf("label %d is %v, want tokens of 0 to %d that are not the mask", i,
 				label, spec.Outcomes-1)
-		case spec.Fixed && (end > len(r.Tokens) || spec.Masked(r.Tokens[r.Position:end]) < len(label)):
+		case spec.Fixed && (end > len(r.Tokens) ||
+			spec.CountMasked(r.Tokens[r.Position:end]) < len(label)):
 			return false, fmt.Errorf("label %d: %d tokens at position %d, want masks for all of them", i,
 				len(label), r.Position)
 		}
@@ -117,7 +119,8 @@ func (r *Query) chain(ctx context.Context, d model.Denoiser, turn model.Turn,
 		if d.Spec().Fixed {
 			after = r.Tokens[r.Position+len(label):]
 		}
-		e, err := likelihood.Of(ctx, d, slices.Concat(r.Tokens[:r.Position], label, after), r.Position,
+		e, err := likelihood.Measure(ctx, d, slices.Concat(r.Tokens[:r.Position], label, after),
+			r.Position,
 			r.Position+len(label), likelihood.Options{Method: likelihood.LeftToRight, Turn: turn})
 		if err != nil {
 			return err
@@ -130,9 +133,9 @@ func (r *Query) chain(ctx context.Context, d model.Denoiser, turn model.Turn,
 // pass computes the rows of a group, whose tokens are given.
 func pass(ctx context.Context, d model.Denoiser, tokens [][]int32, list []Query, group []int,
 	turn model.Turn, out []LabelScores) error {
-	b := model.Ragged(d.Spec(), tokens)
+	b := model.NewRaggedBatch(d.Spec(), tokens)
 	for i, at := range group {
-		b.Read = append(b.Read, int32(i*b.Length+list[at].Position))
+		b.ReadRows = append(b.ReadRows, int32(i*b.Length+list[at].Position))
 	}
 	return read(ctx, d, turn, b, nil, list, group, out)
 }
@@ -140,7 +143,7 @@ func pass(ctx context.Context, d model.Denoiser, tokens [][]int32, list []Query,
 // read computes a batch, or some of its rows, and reads the labels of a group of the list.
 func read(ctx context.Context, d model.Denoiser, turn model.Turn, b *model.Batch, rows []int32,
 	list []Query, group []int, out []LabelScores) error {
-	done, err := turn.Take(ctx, d)
+	done, err := turn.Acquire(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -155,7 +158,7 @@ func read(ctx context.Context, d model.Denoiser, turn model.Turn, b *model.Batch
 		return err
 	}
 	spec := d.Spec()
-	return marginals.Visit(b.Read, func(i int, logits []float32) {
+	return marginals.Visit(b.ReadRows, func(i int, logits []float32) {
 		sum := likelihood.LogSum(logits[:spec.Outcomes], spec.Mask)
 		for j, label := range list[group[i]].Labels {
 			out[group[i]].LogP[j] = float64(logits[label[0]]) - sum
@@ -201,8 +204,8 @@ func rest(ctx context.Context, d model.Denoiser, list []Query, of []int, n int, 
 	}
 	cache := d.(model.Refiner).NewCache(1, longest)
 	some := func(tokens []int32, from, mask int, group []int) error {
-		b := model.Ragged(d.Spec(), [][]int32{tokens})
-		b.Cache, b.Lasts, b.Read = cache, true, []int32{int32(mask)}
+		b := model.NewRaggedBatch(d.Spec(), [][]int32{tokens})
+		b.Cache, b.CacheReused, b.ReadRows = cache, true, []int32{int32(mask)}
 		var rows []int32
 		for row := from; row < len(tokens); row++ {
 			rows = append(rows, int32(row))

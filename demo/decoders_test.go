@@ -163,7 +163,7 @@ func decode(t *testing.T, m *unmask.Model, text string, dialogues, together int)
 				out.Right++
 			}
 			out.Passes += p.N
-			out.Rows += p.Evaluated.Full*len(p.Tokens) + p.Evaluated.Partial
+			out.Rows += p.Work.Full*len(p.Tokens) + p.Work.Partial
 			out.Tokens += answer.To - of.From
 		}
 	}

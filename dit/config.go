@@ -91,15 +91,15 @@ var parametrizations = []string{"", "subs", "multi-round-sdtt"}
 // keys are those of the flat file of MDLM's class, and of the settings of MDLM's and SDTT's
 // programs with the network's own in an object. Most are for training.
 var keys = []model.Settings{
-	{Known: `hidden_size hidden_dim n_heads n_blocks cond_dim length model_length vocab_size type model
+	{KnownKeys: `hidden_size hidden_dim n_heads n_blocks cond_dim length model_length vocab_size type model
 		time_conditioning mask_index parameterization backbone graph noise tokenizer scale_by_sigma
 		tie_word_embeddings T subs_masking cfg_num_classes mode seed compile eval_every data
 		data_preprocess loader optim trainer wandb hydra checkpointing eval sampling callbacks strategy
 		lr_scheduler hf repo revision`,
-		Only: map[string]any{"causal": false, "cfg": false, "diffusion": "absorbing_state",
+		RequiredValues: map[string]any{"causal": false, "cfg": false, "diffusion": "absorbing_state",
 			"shift_logits": false}},
-	{At: "model", Known: `type hidden_size hidden_dim cond_dim length model_length n_blocks n_heads
-		vocab_size scale_by_sigma tie_word_embeddings`, Only: map[string]any{"causal": false}},
+	{Path: "model", KnownKeys: `type hidden_size hidden_dim cond_dim length model_length n_blocks n_heads
+		vocab_size scale_by_sigma tie_word_embeddings`, RequiredValues: map[string]any{"causal": false}},
 }
 
 const (
@@ -167,15 +167,15 @@ func (f *file) computed(key, kind string) error {
 func (s *sizes) decide(c *Config) (notes []string, err error) {
 	var d model.ConfigSizes
 	hidden := cmp.Or(s.HiddenSize, s.HiddenDim)
-	d.Decide("hidden_size", hidden, &c.Hidden, maxSize)
-	d.Decide("n_heads", s.Heads, &c.Heads, maxSize)
+	d.CompleteSize("hidden_size", hidden, &c.Hidden, maxSize)
+	d.CompleteSize("n_heads", s.Heads, &c.Heads, maxSize)
 	if d.Err == nil && s.Heads != nil { // wrong whatever the tensors say
 		d.Err = Config{Hidden: *cmp.Or(hidden, &c.Hidden), Heads: *s.Heads}.checkHeads()
 	}
-	d.Decide("n_blocks", s.Blocks, &c.Blocks, maxSize)
-	d.Decide("cond_dim", s.Cond, &c.Cond, maxSize)
-	d.Decide("length", cmp.Or(s.Length, s.ModelLength), &c.Length, maxLength)
-	d.Decide("vocab_size", s.Vocab, &c.Vocab, maxSize)
+	d.CompleteSize("n_blocks", s.Blocks, &c.Blocks, maxSize)
+	d.CompleteSize("cond_dim", s.Cond, &c.Cond, maxSize)
+	d.CompleteSize("length", cmp.Or(s.Length, s.ModelLength), &c.Length, maxLength)
+	d.CompleteSize("vocab_size", s.Vocab, &c.Vocab, maxSize)
 	return d.Notes, d.Err
 }
 

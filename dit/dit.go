@@ -33,7 +33,7 @@ func init() {
 	model.Register(model.Format{
 		Name:  "sdtt",
 		Kinds: []string{"mdlm", "sdtt"},
-		Match: func(src *model.Source) bool { return src.Has(anchor) },
+		Match: func(src *model.Source) bool { return src.HasTensor(anchor) },
 		Load:  load,
 	})
 }
@@ -115,7 +115,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	wait := src.Tokenizer(tokenizer)
+	wait := src.StartTokenizer(tokenizer)
 	m := New(c)
 	report, err := o.Bind(m, set, weights.BindOptions{Ignore: unused}, m.load)
 	if err != nil {
@@ -134,7 +134,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 			t = tokenizers.WithMask(t, *id, "")
 		}
 	}
-	loaded := &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, Begin: begin}
+	loaded := &model.Loaded{Denoiser: m, Kind: model.KindText, Tokenizer: t, BeginTokens: begin}
 	loaded.Info = model.Info{
 		Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Blocks, "cond": c.Cond,
 			"mlp": c.MLP, "length": c.Length, "vocabulary": c.Vocab, "mask": c.Vocab - 1},
@@ -183,9 +183,9 @@ func (m *Model) load(o model.Options) error {
 		Passes: model.Passes{Backend: o.Backend,
 			Layers: slices.Repeat(
 				[]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}}, m.cfg.Blocks)},
-		Of: model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab - 1,
+		ModelSpec: model.Spec{Shape: []int{m.cfg.Length}, Outcomes: m.cfg.Vocab - 1,
 			Mask: int32(m.cfg.Vocab - 1), Ragged: true, Sparse: true,
-			Before: before},
+			BeforeText: before},
 		Head: backend.Head{W: l.Matrix(&m.Head.Weight, m.cfg.Vocab),
 			Bias:     l.Vector(l.Floats(&m.Head.Bias)),
 			Outcomes: m.cfg.Vocab - 1}, // SUBS: the mask token, the last one, is not an outcome
@@ -204,7 +204,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
 	m.b.Gather(w.X, m.table, p.Tokens)
 	m.modulated(p)
-	p, err := p.Through(ctx, w.X, len(m.Blocks), m.block)
+	p, err := p.RunBlocks(ctx, w.X, len(m.Blocks), m.block)
 	if err != nil || p.Len() == 0 {
 		return w.X, p, err
 	}
@@ -224,7 +224,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 		b.Modulate(w.H, blk.Mod.Part(adaln.Scale1), blk.Mod.Part(adaln.Shift1), m.segs)
 	}
 	blk.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
-	if p = p.Attend(b, &m.layer, w, i, p.ReadIf(i == len(m.Blocks)-1)); p.Len() == 0 {
+	if p = p.Attend(b, &m.layer, w, i, p.RowsToRead(i == len(m.Blocks)-1)); p.Len() == 0 {
 		return p
 	}
 	m.modulated(p)

@@ -33,7 +33,7 @@ func New(m *unmask.Model) (*Embedder, error) {
 	if m.Text != nil {
 		e.t = m.Text.Tokenizer
 	}
-	if e.t == nil || spec.Fixed || spec.Conditional() {
+	if e.t == nil || spec.Fixed || spec.IsConditional() {
 		return nil, param.Refuse("model", param.Unsupported, "model is a %s of sequences that it does "+
 			"not embed, want one of texts of any length", m.Info.Architecture)
 	}
@@ -144,12 +144,12 @@ func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]floa
 	for i, t := range list {
 		tokens[i] = t.Tokens
 	}
-	err := model.Groups(e.m.Spec(), tokens, func(group []int) error {
-		b := model.Ragged(e.m.Spec(), model.Pick(tokens, group))
+	err := model.VisitGroups(e.m.Spec(), tokens, func(group []int) error {
+		b := model.NewRaggedBatch(e.m.Spec(), model.Pick(tokens, group))
 		for i, at := range group {
 			from, to := e.pooled(list[at], o)
 			for p := from; p < to; p++ {
-				b.Read = append(b.Read, int32(i*b.Length+p))
+				b.ReadRows = append(b.ReadRows, int32(i*b.Length+p))
 			}
 		}
 		states, width, err := e.states(ctx, b, o)
@@ -171,7 +171,7 @@ func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]floa
 // states computes a batch and returns the states of the rows that it reads.
 func (e *Embedder) states(ctx context.Context, b *model.Batch, o Options) (states []float32,
 	width int, err error) {
-	done, err := o.Turn.Take(ctx, e.m.Denoiser)
+	done, err := o.Turn.Acquire(ctx, e.m.Denoiser)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -184,7 +184,7 @@ func (e *Embedder) states(ctx context.Context, b *model.Batch, o Options) (state
 	if !ok {
 		return nil, 0, fmt.Errorf("a %s does not show its hidden states", e.m.Info.Architecture)
 	}
-	return shown.Hidden(b.Read)
+	return shown.Hidden(b.ReadRows)
 }
 
 // vector pools states [n, width], the first of which is that of position `first`.

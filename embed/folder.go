@@ -75,7 +75,7 @@ func (f *folder) read(files fs.FS, width int) error {
 	}
 	v := readValues(files, "config_sentence_transformers.json")
 	v.Read("prompts", &f.prompts, "texts by name")
-	f.usual, f.first = v.Text("default_prompt_name"), v.Whole("truncate_dim", most, 1, most)
+	f.usual, f.first = v.Text("default_prompt_name"), v.BoundedInt("truncate_dim", most, 1, most)
 	if _, ok := f.prompts[f.usual]; f.usual != "" && !ok {
 		v.Fail("default_prompt_name is %.60q, want one of prompts", f.usual)
 	}
@@ -116,11 +116,11 @@ func (f *folder) readTransformer(files fs.FS) error {
 	for i := 0; i < len(weights.SentenceTransformerFiles) && len(v.Keys) == 0 && v.Err == nil; i++ {
 		v = readValues(files, weights.SentenceTransformerFiles[i])
 	}
-	longest := min(t.Number("model_max_length", most), most) // 1e30 for none
-	f.longest = v.Whole("max_seq_length", int(longest), 0, most)
-	f.lower = v.Flag("do_lower_case", false)
+	longest := min(t.PositiveNumber("model_max_length", most), most) // 1e30 for none
+	f.longest = v.BoundedInt("max_seq_length", int(longest), 0, most)
+	f.lower = v.Bool("do_lower_case", false)
 	none := map[string]any{}
-	v.Only(map[string]any{"transformer_task": "feature-extraction", "processing_kwargs": none,
+	v.RequireValues(map[string]any{"transformer_task": "feature-extraction", "processing_kwargs": none,
 		"modality_config": map[string]any{"text": map[string]any{"method": "forward",
 			"method_output_name": "last_hidden_state"}}, "module_output_name": "token_embeddings",
 		"model_args": none, "tokenizer_args": none, "config_args": none, "model_kwargs": none,
@@ -144,7 +144,7 @@ func (f *folder) readPooling(files fs.FS, dir string) error {
 		for _, mode := range modes {
 			old := "pooling_mode_" + mode + map[string]string{"cls": "_token", "max": "_tokens",
 				"mean": "_tokens", "weightedmean": "_tokens"}[mode]
-			if v.Flag(old, false) {
+			if v.Bool(old, false) {
 				f.modes = append(f.modes, mode)
 			}
 		}
@@ -161,14 +161,14 @@ func (f *folder) readPooling(files fs.FS, dir string) error {
 	if f.modes == nil {
 		v.Fail("pooling_mode is missing, want %s", strings.Join(modes, ", "))
 	}
-	f.promptApart = !v.Flag("include_prompt", true)
+	f.promptApart = !v.Bool("include_prompt", true)
 	return v.Err
 }
 
 // readDense reads a matrix for vectors of a width, and returns the width after it.
 func (f *folder) readDense(files fs.FS, dir string, width int) (int, error) {
 	v := readValues(files, path.Join(dir, "config.json"))
-	v.Only(map[string]any{"module_input_name": "sentence_embedding",
+	v.RequireValues(map[string]any{"module_input_name": "sentence_embedding",
 		"module_output_name": "sentence_embedding", "use_residual": false})
 	kind := cmp.Or(v.Text("activation_function"), "torch.nn.Tanh")
 	activate, ok := activations[kind[strings.LastIndexByte(kind, '.')+1:]]
@@ -203,8 +203,8 @@ func (f *folder) readDense(files fs.FS, dir string, width int) (int, error) {
 
 // around returns the tokens that stand before and after every text.
 func around(t tokenizers.Tokenizer, spec model.Spec) (before, after []int32) {
-	if spec.Around() > 0 {
-		return spec.Before, spec.After
+	if spec.SpecialCount() > 0 {
+		return spec.BeforeText, spec.AfterText
 	}
 	return tokenizers.SurroundingTokens(t)
 }

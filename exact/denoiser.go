@@ -48,7 +48,7 @@ func (d *Denoiser) Spec() model.Spec {
 // Forward computes the conditionals of the rows that are read. It returns an error if the known
 // tokens cannot occur together.
 func (d *Denoiser) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
-	return d.compute(ctx, b, b.Read)
+	return d.compute(ctx, b, b.ReadRows)
 }
 
 // compute computes the conditionals of rows, ascending; nil: of all.

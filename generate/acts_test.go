@@ -20,7 +20,7 @@ func trial(t *testing.T, changes generate.Overrides) (string, error) {
 	d := exact.NewDenoiser(exactModel(t, "hmm:length=24,tokens=6,hidden=3"))
 	base, err := generate.ParseRecipe("sampler=random steps=6")
 	require.NoError(t, err)
-	r, err := changes.Fit(base, d, 24)
+	r, err := changes.Complete(base, d, 24)
 	if err != nil {
 		return "", err
 	}
@@ -48,7 +48,7 @@ func TestZeroFieldsAreDefaults(t *testing.T) {
 	for _, info := range samplers.List() {
 		base, err := generate.ParseRecipe("steps=6 sampler=" + info.Name)
 		require.NoError(t, err, info.Name)
-		r, err := generate.Overrides{}.Fit(base, d, 24)
+		r, err := generate.Overrides{}.Complete(base, d, 24)
 		if err != nil {
 			require.Contains(t, elsewhere, info.Name, err)
 			continue
@@ -191,7 +191,7 @@ func TestBeside(t *testing.T) {
 			ran, err := generate.ParseRecipe(info.Name + " schedule=uniform steps=4 top-k=3")
 			require.NoError(t, err)
 			a := generate.Overrides{}
-			for _, pair := range ran.Beside(own) {
+			for _, pair := range ran.DiffFrom(own) {
 				name, value, _ := strings.Cut(pair, "=")
 				a[name] = value
 			}
@@ -199,10 +199,10 @@ func TestBeside(t *testing.T) {
 				delete(a, "top-p")
 				delete(a, "top-k")
 			}
-			again, err := a.Over(own)
+			again, err := a.ApplyTo(own)
 			require.NoError(t, err)
-			require.Equal(t, ran.Acting().Get("steps"), a["steps"])
-			require.Equal(t, ran.Acting().Get("schedule"), a["schedule"])
+			require.Equal(t, ran.WithoutIgnored().Get("steps"), a["steps"])
+			require.Equal(t, ran.WithoutIgnored().Get("schedule"), a["schedule"])
 			require.Equal(t, ran.Sampler, again.Sampler)
 			require.Equal(t, []any{0, 0.0}, []any{again.Cache, again.Guidance.Scale})
 		})

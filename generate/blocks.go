@@ -41,7 +41,7 @@ type blockwork struct {
 // newBlockwork returns the blockwork of a recipe with Reuse Blocks.
 func (p *Pool) newBlockwork(spec model.Spec, r Recipe, l layout, ends []int32) (*blockwork, error) {
 	k := &blockwork{post: -1, blockSize: spec.Block, lie: spec.Blocks,
-		blockEnds: append(slices.Clone(spec.Ends), ends...)}
+		blockEnds: append(slices.Clone(spec.EndTokens), ends...)}
 	if k.blockSteps = min(r.Steps, k.blockSize); samplers.Is[samplers.Planner](r.Sampler) {
 		k.blockSteps = k.blockSize
 	}

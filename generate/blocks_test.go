@@ -66,15 +66,15 @@ func TestEnds(t *testing.T) {
 			o := generate.Options{Request: generate.Request{Recipe: recipe(t, c.recipe), Length: length,
 				Adjust: force}}
 			all, long := last(t, d, o)
-			o.Ends = []int32{1, end}
+			o.EndTokens = []int32{1, end}
 			q, short := last(t, d, o)
 			require.Equal(t, all.Tokens[:at+1], q.Tokens[:at+1])
 			require.NotContains(t, q.Tokens, d.Spec().Mask)
 			require.LessOrEqual(t, short, long)
 			if c.recipe[:7] == "semi-ar" || o.Reuse == generate.Blocks {
 				require.Less(t, short, long)
-				require.Less(t, q.Evaluated.Partial+q.Evaluated.Full*length,
-					all.Evaluated.Partial+all.Evaluated.Full*length)
+				require.Less(t, q.Work.Partial+q.Work.Full*length,
+					all.Work.Partial+all.Work.Full*length)
 				require.Equal(t, slices.Repeat([]int32{end}, 4), q.Tokens[length-4:])
 				require.Equal(t, length-1, q.Opened[len(q.Opened)-1].Position)
 			}
@@ -82,18 +82,18 @@ func TestEnds(t *testing.T) {
 	}
 	d := pack(t, "sdar-tiny")
 	o := generate.Options{Request: generate.Request{Recipe: recipe(t,
-		"edit(theta=0.9) reuse=blocks block-size=8"), Length: length, Adjust: force, Ends: []int32{end}}}
+		"edit(theta=0.9) reuse=blocks block-size=8"), Length: length, Adjust: force, EndTokens: []int32{end}}}
 	q, _ := last(t, d, o) // an editor finishes the block
-	o.Ends = nil
+	o.EndTokens = nil
 	all, _ := last(t, d, o)
 	require.Equal(t, all.Tokens[:8], q.Tokens[:8])
 	require.Equal(t, slices.Repeat([]int32{end}, length-8), q.Tokens[8:])
-	o.Ends = []int32{int32(d.Spec().Outcomes)}
+	o.EndTokens = []int32{int32(d.Spec().Outcomes)}
 	_, err := o.Check(d)
 	require.ErrorContains(t, err, "generate: end is ")
 	p, err := generate.NewPool(d, generate.PoolOptions{})
 	require.NoError(t, err)
-	_, err = p.Add(generate.Request{Ends: []int32{-1}})
+	_, err = p.Add(generate.Request{EndTokens: []int32{-1}})
 	require.ErrorContains(t, err, "generate: end is -1, want 0 to ")
 }
 
@@ -190,7 +190,7 @@ func TestFaultsOfBlocks(t *testing.T) {
 		_, err := p.Add(generate.Request{Recipe: recipe(t, text)})
 		require.ErrorContains(t, err, want)
 	}
-	_, err = r.Fit(newTable(8), 8)
+	_, err = r.Complete(newTable(8), 8)
 	require.ErrorContains(t, err, "its positions see all others")
 }
 
@@ -210,7 +210,7 @@ func TestEditAtATemperature(t *testing.T) {
 	d := pack(t, "llada2-moe-tiny")
 	run := func(temperature string, seed uint64) (tokens []int32, replaced int) {
 		base := recipe(t, "edit(theta=0.05,edit=0.03,post=4) reuse=blocks")
-		r, err := generate.Overrides{"temperature": temperature}.Over(base)
+		r, err := generate.Overrides{"temperature": temperature}.ApplyTo(base)
 		require.NoError(t, err)
 		o := generate.Options{Request: generate.Request{Recipe: r, Length: 40, Seed: seed}}
 		for step, err := range generate.Run(t.Context(), d, o) {
@@ -265,7 +265,7 @@ func TestAnswerBlocks(t *testing.T) {
 	l, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
 	require.NoError(t, err)
 	m := l.Denoiser.(*llama.Model)
-	m.Of.Blocks = model.AnswerBlocks
+	m.ModelSpec.Blocks = model.AnswerBlocks
 	for _, c := range []struct {
 		name   string
 		prompt int

@@ -125,7 +125,7 @@ func TestCausalLoops(t *testing.T) {
 						len(prompt)+about.New)}}
 				copy(o.Known, prompt)
 				if about.Stop != nil {
-					o.Ends = []int32{*about.Stop}
+					o.EndTokens = []int32{*about.Stop}
 				}
 				var last generate.Sequence
 				var took []int32
@@ -177,7 +177,7 @@ func TestGrowingLoop(t *testing.T) {
 			for step, err := range generate.Run(context.Background(), d, o) {
 				require.NoError(t, err)
 				q := *step.Sequences[0].Sequence
-				shown = generate.Follow(shown, q.Resized, mask)
+				shown = generate.ApplyResizes(shown, q.Resized, mask)
 				for _, r := range q.Resized {
 					if r.Into == 0 {
 						deleted++
@@ -193,7 +193,7 @@ func TestGrowingLoop(t *testing.T) {
 				if step.Done {
 					require.Equal(t, want, q.Tokens)
 					require.EqualValues(t, counts[0], q.N)
-					require.EqualValues(t, counts[0], q.Evaluated.Full)
+					require.EqualValues(t, counts[0], q.Work.Full)
 				}
 			}
 			require.Equal(t, []int{about.Expanded, about.Deleted}, []int{expanded, deleted})
@@ -233,7 +233,8 @@ func TestGuidedGrowth(t *testing.T) {
 	require.True(t, d.lengths[18], "it grows")
 	r, err := generate.ParseRecipe("low-confidence steps=4 guidance=1.5")
 	require.NoError(t, err)
-	q := generate.Request{Known: known[:8], Recipe: r, Condition: &model.Condition{Given: []int32{9}}}
+	q := generate.Request{Known: known[:8], Recipe: r,
+		Condition: &model.Condition{KnownPositions: []int32{9}}}
 	for _, err := range generate.Run(t.Context(), d.Denoiser, generate.Options{Request: q}) {
 		require.ErrorContains(t, err, "given position 0 is 9, want ascending ones of 0 to 7")
 	}
@@ -251,7 +252,7 @@ func TestBlocksOfOne(t *testing.T) {
 
 // text returns the tokens of one sequence and its work.
 func text(t *testing.T, d model.Denoiser, recipe string, o generate.Options) ([]int32,
-	generate.Evaluated) {
+	generate.Work) {
 	t.Helper()
 	r, err := generate.ParseRecipe(recipe)
 	require.NoError(t, err)
@@ -262,7 +263,7 @@ func text(t *testing.T, d model.Denoiser, recipe string, o generate.Options) ([]
 		last = *step.Sequences[0].Sequence
 	}
 	require.NotContains(t, last.Tokens, d.Spec().Mask, recipe)
-	return slices.Clone(last.Tokens), last.Evaluated
+	return slices.Clone(last.Tokens), last.Work
 }
 
 // starts returns token lists with a prompt, some with known tokens further on.
@@ -292,7 +293,7 @@ func TestSelfSpeculationIsLeftToRight(t *testing.T) {
 		for i, tokens := range starts(with.Spec(), 5, texts) {
 			o := generate.Options{Request: generate.Request{Known: tokens, Seed: uint64(i)}}
 			if i%4 == 3 {
-				o.Ends = []int32{20, 21, 22, 23}
+				o.EndTokens = []int32{20, 21, 22, 23}
 			}
 			more := [...]string{"", ", temperature=0.7", ""}[i%3]
 			filter := [...]string{"", "", " top-p=0.8", " top-k=5"}[i%4]
@@ -388,7 +389,7 @@ func TestCausalRefusals(t *testing.T) {
 func TestBlockSizeOfPreset(t *testing.T) {
 	base, err := generate.ParseRecipe("low-confidence reuse=causal block-size=1")
 	require.NoError(t, err)
-	got, err := generate.Overrides{"temperature": "0"}.Over(base)
+	got, err := generate.Overrides{"temperature": "0"}.ApplyTo(base)
 	require.NoError(t, err)
 	require.Equal(t, 1, got.BlockSize)
 	require.Equal(t, generate.Causal, got.Reuse)

@@ -100,7 +100,7 @@ func (p *Pool) setView(m *member) {
 	v := &p.view
 	s := &m.step
 	v.Tokens, v.Masked, v.Open = m.Tokens, s.masked, s.open
-	v.Past, v.State, v.Shape, v.Ends = m.past, m.state, m.shape, m.Ends
+	v.Past, v.State, v.Shape, v.Ends = m.past, m.state, m.shape, m.EndTokens
 	v.Checks = m.runs && m.work != nil && m.work.wide == nil && m.network.checksRuns()
 	v.Behind = s.behind(m.Tokens, m.free, m.mask)
 	v.Step, v.Steps, v.Quota, v.Free = s.n, s.of, s.quota, s.size

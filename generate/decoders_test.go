@@ -138,7 +138,7 @@ func compareDecoding(t *testing.T, p *parity.Pack, m model.Denoiser, name, text 
 		Known: slices.Repeat([]int32{m.Spec().Mask}, len(prompt)+max(d.New, d.Longest))}}
 	copy(o.Known, prompt)
 	if d.End != 0 {
-		o.Ends = []int32{d.End}
+		o.EndTokens = []int32{d.End}
 	}
 	if d.EndBias != nil {
 		o.Adjust = func(position int, logits []float32) {
@@ -152,7 +152,7 @@ func compareDecoding(t *testing.T, p *parity.Pack, m model.Denoiser, name, text 
 	for step, err := range generate.Run(t.Context(), m, o) {
 		require.NoError(t, err)
 		last = *step.Sequences[0].Sequence
-		shown = generate.Follow(shown, last.Resized, m.Spec().Mask)
+		shown = generate.ApplyResizes(shown, last.Resized, m.Spec().Mask)
 		for _, at := range last.Closed {
 			shown[at] = m.Spec().Mask
 		}
@@ -164,14 +164,14 @@ func compareDecoding(t *testing.T, p *parity.Pack, m model.Denoiser, name, text 
 			shown[one.Position] = one.Token
 		}
 		require.Equal(t, last.Tokens, shown)
-		from := generate.Follow(parity.Count(length), last.Resized, -1) // positions before the step
-		if last.Evaluated.Drafted > drafted && d.Rule == "s2d2" {
+		from := generate.ApplyResizes(parity.Count(length), last.Resized, -1) // positions before the step
+		if last.Work.Drafted > drafted && d.Rule == "s2d2" {
 			checks++
 		}
-		drafted = last.Evaluated.Drafted
+		drafted = last.Work.Drafted
 		pass := int32(step.N + checks - 1)
 		if d.Rule == "penalty_generate" { // steps that open nothing need no pass
-			pass = int32(last.Evaluated.Full - 1)
+			pass = int32(last.Work.Full - 1)
 		}
 		for _, one := range last.Opened {
 			if at := from[one.Position]; at >= 0 && (d.Rule != "multi_block" || one.LogP == one.LogP) {
@@ -208,10 +208,10 @@ func compareDecoding(t *testing.T, p *parity.Pack, m model.Denoiser, name, text 
 		return
 	}
 	if d.Rule == "freedave" { // ours leaves out drafts that decide nothing
-		require.Less(t, last.Evaluated.Full*len(want), int(counts[1]), "rows")
+		require.Less(t, last.Work.Full*len(want), int(counts[1]), "rows")
 		require.Less(t, last.N, d.New, "passes")
 	} else if d.Rule != "by_pc" {
-		rows := last.Evaluated.Full*len(last.Tokens) + last.Evaluated.Partial
+		rows := last.Work.Full*len(last.Tokens) + last.Work.Partial
 		require.EqualValues(t, counts[1], rows, "rows")
 	}
 }
@@ -301,7 +301,7 @@ func TestDecoderRefusals(t *testing.T) {
 			"changes", whole, generate.Options{}},
 		{"a length before a text", "daedal", "sampler is daedal, want another one: something is known " +
 			"behind a mask", whole, generate.Options{Request: generate.Request{Known: known,
-			Ends: []int32{60}}}},
+			EndTokens: []int32{60}}}},
 		{"a penalty of no end", "confidence end-penalty=3", "end-penalty is 3, want 0 where no token ends " +
 			"the text", whole, generate.Options{}},
 	} {

@@ -79,7 +79,7 @@ func (p *Pool) chooseOnDevice(list []*member) error {
 		}
 		m.ready()
 		for j := range g.DrawCount {
-			m.step.pending[j] = Opened{Position: o.Positions[j], Token: tokens[j], LogP: logP[j]}
+			m.step.pending[j] = OpenedPosition{Position: o.Positions[j], Token: tokens[j], LogP: logP[j]}
 		}
 		if m.step.drawn = 1; need.Draw { // a token was drawn at every candidate position
 			m.step.stages = m.step.stages[:0]

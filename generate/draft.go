@@ -6,10 +6,10 @@ import "slices"
 // only this loop knows: what the drafts' samplers choose says which of them are right.
 type draftLoop struct {
 	wholeLoop
-	most     int       // drafts of a pass
-	proposed []Opened  // what the last right draft's marginals open one after the other
-	after    []int32   // the tokens that it belongs to
-	drafts   []*member // draft i of the step has opened the first i+1 proposed, or nothing
+	most     int              // drafts of a pass
+	proposed []OpenedPosition // what the last right draft's marginals open one after the other
+	after    []int32          // the tokens that it belongs to
+	drafts   []*member        // draft i of the step has opened the first i+1 proposed, or nothing
 }
 
 // children returns the drafts of the step. A draft that leaves no mask in its block decides nothing

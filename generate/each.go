@@ -28,7 +28,7 @@ func Each(ctx context.Context, d model.Denoiser, o PoolOptions,
 		defer stop()
 		s := new(Step)
 		for added := 0; ; {
-			if len(s.Sequences) == 0 || !o.Together {
+			if len(s.Sequences) == 0 || !o.WholeBatches {
 				err = p.fill(s, &added, next)
 			}
 			if err == nil && len(s.Sequences) == 0 {
@@ -114,7 +114,7 @@ func (s *Step) whole() *Step {
 
 // dismiss removes finished sequences, or all of them at once.
 func (p *Pool) dismiss(s *Step) {
-	if p.o.Together && !s.Done {
+	if p.o.WholeBatches && !s.Done {
 		return
 	}
 	s.Sequences = slices.DeleteFunc(s.Sequences, func(q Progress) bool {
@@ -144,7 +144,7 @@ func Run(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, erro
 			}
 		}
 		pool := PoolOptions{Size: o.Batch, Length: o.Length, Guided: o.Guidance.Scale != 0,
-			Together: true}
+			WholeBatches: true}
 		for step, err := range Each(ctx, d, pool, requests) {
 			if failed, ok := errors.AsType[*RequestError](err); ok {
 				err = failed.Err

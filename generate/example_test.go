@@ -37,7 +37,7 @@ func Example() {
 		}
 		s := step.Sequences[0]
 		fmt.Println(step.N, "of", step.Steps, "opened", len(s.Opened), "rows recomputed",
-			s.Evaluated.Partial)
+			s.Work.Partial)
 	}
 	// Output:
 	// 1 of 3 opened 4 rows recomputed 4
@@ -52,7 +52,7 @@ func ExampleParseRecipe() {
 		panic(err)
 	}
 	fmt.Println(r)
-	fmt.Println(r.For(model.Spec{Shape: []int{16, 16}}))
+	fmt.Println(r.WithDefaults(model.Spec{Shape: []int{16, 16}}))
 	_, err = generate.ParseRecipe("hybrid steps=0")
 	fmt.Println(err)
 	// Output:

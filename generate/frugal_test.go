@@ -27,7 +27,7 @@ func TestHybridNeedsOneOrderWhereOneChooses(t *testing.T) {
 				generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: s, Steps: 8},
 					Seed: 3}}) {
 				require.NoError(t, err, text)
-				tokens, head = step.Sequences[0].Tokens, step.Sequences[0].Evaluated.Head
+				tokens, head = step.Sequences[0].Tokens, step.Sequences[0].Work.Head
 			}
 			return tokens, head
 		}

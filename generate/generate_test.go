@@ -189,10 +189,10 @@ func TestPositionFirstOrdersTouchChosenRowsOnly(t *testing.T) {
 		"moment": 16 + 16 + 13 + 11 + 8 + 5} {
 		o := generate.Options{Request: generate.Request{Recipe: generate.Recipe{Steps: 6,
 			Sampler: parse(t, name)}}}
-		var last generate.Evaluated
+		var last generate.Work
 		for step, err := range generate.Run(context.Background(), newTable(16), o) {
 			require.NoError(t, err)
-			last = step.Sequences[0].Evaluated
+			last = step.Sequences[0].Work
 		}
 		if name == "vanilla" { // its step of most probable tokens may compute the head again
 			require.LessOrEqual(t, last.Head, head+1, name)
@@ -213,7 +213,7 @@ func TestPartialCaching(t *testing.T) {
 		rows := d.rows[step.N-1]
 		require.Len(t, rows, 8)
 		for i, s := range step.Sequences {
-			require.Equal(t, 4*step.N, s.Evaluated.Partial)
+			require.Equal(t, 4*step.N, s.Work.Partial)
 			for j, opened := range s.Opened {
 				require.Equal(t, int32(16*i+opened.Position), rows[4*i+j])
 				require.Equal(t, j/2, opened.Stage)
@@ -604,8 +604,8 @@ func TestTokensAroundEveryText(t *testing.T) {
 		[]byte(`"bos_token_id": 7, "vocab_size"`), 1)
 	d := loaded(t, p, true)
 	spec := d.Spec()
-	require.Equal(t, []int32{7, spec.Mask, spec.Mask}, spec.Blank(3))
-	require.Equal(t, []int32{spec.Mask}, spec.Blank(1))
+	require.Equal(t, []int32{7, spec.Mask, spec.Mask}, spec.BlankTokens(3))
+	require.Equal(t, []int32{spec.Mask}, spec.BlankTokens(1))
 	made := func(o generate.Options) []int32 {
 		o.Recipe, o.Seed = generate.Recipe{Sampler: samplers.Vanilla{}, Steps: 4}, 3
 		var tokens []int32
@@ -618,5 +618,6 @@ func TestTokensAroundEveryText(t *testing.T) {
 	got := made(generate.Options{Request: generate.Request{Length: 12}})
 	require.Equal(t, int32(7), got[0])
 	require.NotContains(t, got, spec.Mask)
-	require.Equal(t, made(generate.Options{Request: generate.Request{Known: spec.Blank(12)}}), got)
+	require.Equal(t, made(generate.Options{Request: generate.Request{Known: spec.BlankTokens(12)}}),
+		got)
 }

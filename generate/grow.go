@@ -15,9 +15,9 @@ type Resize struct {
 	Into     int `json:"into"` // masks that it became; 0: it was removed
 }
 
-// Follow applies resizes to values of positions, such as the steps at which they opened. New
+// ApplyResizes applies resizes to values of positions, such as the steps at which they opened. New
 // positions have the value `fresh`.
-func Follow[T any](values []T, resizes []Resize, fresh T) []T {
+func ApplyResizes[T any](values []T, resizes []Resize, fresh T) []T {
 	for _, r := range resizes {
 		values = slices.Replace(values, r.Position, min(r.Position+1, len(values)),
 			slices.Repeat([]T{fresh}, r.Into)...)

@@ -70,7 +70,7 @@ func (p *Pool) readsLanguage(b *model.Batch, m *member) {
 	add := func(row int32) {
 		at := int(row - base)
 		if at >= m.Language.From && at < m.Language.To && m.Tokens[at] == m.mask {
-			b.Read = append(b.Read, row)
+			b.ReadRows = append(b.ReadRows, row)
 		}
 	}
 	if m.step.partial {
@@ -97,7 +97,7 @@ func (p *Pool) listen() {
 // fresh returns the positions that the latest pass computes of a sequence in it.
 func (p *Pool) fresh(index int) (positions []int32) {
 	b := p.pass.of
-	for _, row := range b.Read {
+	for _, row := range b.ReadRows {
 		if int(row)/b.Length == index {
 			positions = append(positions, row%int32(b.Length))
 		}

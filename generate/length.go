@@ -64,7 +64,7 @@ func (l *lengthLoop) stretch(s *samplers.Stretch) {
 	for i, t := range s.Append {
 		if p := n - len(s.Append) + i; t != l.mask {
 			l.Tokens[p] = t
-			l.Opened = append(l.Opened, Opened{Position: p, Token: t, LogP: math.NaN()})
+			l.Opened = append(l.Opened, OpenedPosition{Position: p, Token: t, LogP: math.NaN()})
 			l.left--
 		}
 	}
@@ -73,17 +73,17 @@ func (l *lengthLoop) stretch(s *samplers.Stretch) {
 // resize makes changes of the sequence's length, after which its new positions are masked. What the
 // step opened and what guidance hides move with their positions.
 func (m *member) resize(list []Resize) {
-	from := Follow(model.Indexes(0, len(m.Tokens)), list, -1) // the old positions
-	m.Tokens = Follow(slices.Clone(m.Tokens), list, m.mask)
-	m.past = Follow(slices.Clone(m.past), list, 0)
-	m.shape, m.start = []int{len(m.Tokens)}, Follow(slices.Clone(m.start), list, m.mask)
+	from := ApplyResizes(model.Indexes(0, len(m.Tokens)), list, -1) // the old positions
+	m.Tokens = ApplyResizes(slices.Clone(m.Tokens), list, m.mask)
+	m.past = ApplyResizes(slices.Clone(m.past), list, 0)
+	m.shape, m.start = []int{len(m.Tokens)}, ApplyResizes(slices.Clone(m.start), list, m.mask)
 	m.free = maskedIn(m.start, m.mask)
-	if c := m.Condition; c != nil && len(c.Given) > 0 {
+	if c := m.Condition; c != nil && len(c.KnownPositions) > 0 {
 		moved := *c
-		moved.Given = nil
+		moved.KnownPositions = nil
 		for p, old := range from {
-			if slices.Contains(c.Given, int32(old)) {
-				moved.Given = append(moved.Given, int32(p))
+			if slices.Contains(c.KnownPositions, int32(old)) {
+				moved.KnownPositions = append(moved.KnownPositions, int32(p))
 			}
 		}
 		m.Condition = &moved
@@ -91,14 +91,14 @@ func (m *member) resize(list []Resize) {
 	for i := range m.Opened {
 		m.Opened[i].Position = slices.Index(from, m.Opened[i].Position)
 	}
-	m.Opened = slices.DeleteFunc(m.Opened, func(o Opened) bool { return o.Position < 0 })
+	m.Opened = slices.DeleteFunc(m.Opened, func(o OpenedPosition) bool { return o.Position < 0 })
 	m.Resized, m.Sequence.Tokens = list, m.Tokens
 	m.left = m.masked()
 }
 
 // resizes returns an error for a request whose length cannot change, although it should.
 func (r *Request) resizes(spec model.Spec) error {
-	if !samplers.Is[samplers.Resizer](r.Sampler) || len(r.Ends) == 0 {
+	if !samplers.Is[samplers.Resizer](r.Sampler) || len(r.EndTokens) == 0 {
 		return nil
 	}
 	refused := func(why string) error {
@@ -108,7 +108,7 @@ func (r *Request) resizes(spec model.Spec) error {
 	if spec.Fixed {
 		return refused("this model's sequences have one length")
 	}
-	known := r.Start(spec)
+	known := r.StartTokens(spec)
 	if first := slices.Index(known, spec.Mask); first >= 0 &&
 		slices.ContainsFunc(known[first:], func(t int32) bool { return t != spec.Mask }) {
 		return refused("something is known behind a mask")

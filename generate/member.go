@@ -54,9 +54,9 @@ type stepState struct {
 	opening  samplers.Opening
 	stages   []int // ends of the stages in opening.Positions
 	drawn    int   // number of stages whose tokens are drawn
-	pending  []Opened
-	earlier  map[int][]Likely // by position, of a pass before the latest
-	work     Evaluated
+	pending  []OpenedPosition
+	earlier  map[int][]TopToken // by position, of a pass before the latest
+	work     Work
 	fault    error
 }
 
@@ -120,10 +120,10 @@ func (m *member) power() float64 { return cmp.Or(m.step.opening.Power, 1) }
 // commit applies a computed step to the sequence, or ends the sequence if the step has a fault.
 func (m *member) commit() {
 	m.Opened, m.Closed, m.Replaced = m.Opened[:0], m.Closed[:0], m.Replaced[:0]
-	m.Resized, m.Before = m.Resized[:0], len(m.Sequence.Tokens)
+	m.Resized, m.LengthBefore = m.Resized[:0], len(m.Sequence.Tokens)
 	m.Finished = false
 	if m.speech != nil {
-		m.Choices, m.GivenWay = m.speech.Choices, m.speech.GivenWay
+		m.Choices, m.FilterOverruled = m.speech.Choices, m.speech.GivenWay
 	}
 	s := &m.step
 	if s.fault != nil {
@@ -146,7 +146,7 @@ func (m *member) commit() {
 	for j, p := range s.opening.Replace {
 		token := s.opening.Replacement[j]
 		if m.Tokens[p] = token; p < shown {
-			m.Replaced = append(m.Replaced, Opened{Position: p, Token: token, LogP: math.NaN()})
+			m.Replaced = append(m.Replaced, OpenedPosition{Position: p, Token: token, LogP: math.NaN()})
 		}
 	}
 	for _, p := range s.opening.Close {
@@ -156,7 +156,7 @@ func (m *member) commit() {
 		m.past[p] = 0
 	}
 	m.left += len(m.Closed) - len(m.Opened)
-	m.Evaluated.Add(s.work)
+	m.Work.Add(s.work)
 	if len(m.free) > 0 {
 		m.N++
 		m.loop.advance()
@@ -201,7 +201,7 @@ func (m *member) endEarly() {
 	for _, p := range m.free[first+1:] {
 		if m.Tokens[p] != end {
 			m.Tokens[p] = end
-			m.Replaced = append(m.Replaced, Opened{Position: p, Token: end, LogP: math.NaN()})
+			m.Replaced = append(m.Replaced, OpenedPosition{Position: p, Token: end, LogP: math.NaN()})
 		}
 	}
 }
@@ -213,7 +213,7 @@ func (m *member) fill(first int, token int32) {
 			if m.Tokens[p], m.past[p] = token, 0; p >= len(m.Sequence.Tokens) {
 				continue
 			}
-			m.Opened = append(m.Opened, Opened{Position: p, Token: token, LogP: math.NaN()})
+			m.Opened = append(m.Opened, OpenedPosition{Position: p, Token: token, LogP: math.NaN()})
 			m.left--
 		}
 	}

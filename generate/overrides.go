@@ -49,11 +49,11 @@ func (a Overrides) Check() error {
 	return nil
 }
 
-// Over returns the recipe with the parameters in a and base's for the rest; base is a model's
+// ApplyTo returns the recipe with the parameters in a and base's for the rest; base is a model's
 // complete defaults, as Defaults returns them. A parameter of base that has no effect together with
 // those in a is left out. A parameter in a that has no effect is an error, which begins with its
 // name.
-func (a Overrides) Over(base Recipe) (r Recipe, err error) {
+func (a Overrides) ApplyTo(base Recipe) (r Recipe, err error) {
 	if err = a.read(&r, base); err == nil {
 		err = a.sampler(&r, base)
 	}
@@ -99,11 +99,11 @@ func (a Overrides) temperature(r *Recipe) (err error) {
 	return nil
 }
 
-// Fit returns the recipe with the parameters in a and base's for the rest, complete for a model and
-// a number of masked positions: steps are at most one for each position, and those that are not in
-// a one at least for each block. The error is a *param.Error.
-func (a Overrides) Fit(base Recipe, d model.Denoiser, free int) (Recipe, error) {
-	r, err := a.Over(base)
+// Complete returns the recipe with the parameters in a and base's for the rest, complete for a
+// model and a number of masked positions: steps are at most one for each position, and those that
+// are not in a one at least for each block. The error is a *param.Error.
+func (a Overrides) Complete(base Recipe, d model.Denoiser, free int) (Recipe, error) {
+	r, err := a.ApplyTo(base)
 	if err != nil {
 		return r, err
 	}
@@ -112,7 +112,7 @@ func (a Overrides) Fit(base Recipe, d model.Denoiser, free int) (Recipe, error) 
 	} else if most, bounded := r.useful(free); bounded {
 		r.Steps = min(r.Steps, most)
 	}
-	return r.Fit(d, free)
+	return r.Complete(d, free)
 }
 
 // read sets all parameters except the sampler.
@@ -196,9 +196,9 @@ func (a Overrides) sampler(r *Recipe, base Recipe) (err error) {
 	return nil
 }
 
-// Acting returns the recipe without the steps and the schedule that its sampler ignores, which
-// Overrides refuse.
-func (r Recipe) Acting() Recipe {
+// WithoutIgnored returns the recipe without the steps and the schedule that its sampler ignores,
+// which Overrides refuse.
+func (r Recipe) WithoutIgnored() Recipe {
 	if r.Reuse == Blocks {
 		return r
 	}
@@ -227,7 +227,7 @@ func (a Overrides) dependent(r *Recipe) (err error) {
 		}
 		_ = r.Set(p.name, ParamOf(p.name).Default) // which stands for none
 	}
-	acting := r.Acting()
+	acting := r.WithoutIgnored()
 	if acting.Steps != r.Steps {
 		err = refused("steps", "none: sampler "+r.Get("sampler")+" takes the steps that it needs")
 	}

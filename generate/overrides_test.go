@@ -31,7 +31,7 @@ func TestOverridesOver(t *testing.T) {
 			"sampler=halton(gamma=2) schedule=cosine steps=12 cache=2 top-p=0.9 guidance=3 " +
 				"guidance-schedule=linear"},
 	} {
-		r, err := c.asked.Over(base)
+		r, err := c.asked.ApplyTo(base)
 		require.NoError(t, err)
 		require.Equal(t, c.want, r.String(), "%v", c.asked)
 	}
@@ -50,11 +50,11 @@ func TestOverridesOfRecipe(t *testing.T) {
 		"sampler=moment schedule=cosine steps=12 cache=1 temperature=0.2 top-p=0.9 ban=3 bias=7=2": {
 			Filter: model.Filter{Ban: []int32{3}, Bias: map[int32]float32{7: 2}}},
 	} {
-		got, err := r.Overrides().Over(base)
+		got, err := r.Overrides().ApplyTo(base)
 		require.NoError(t, err, want)
 		require.Equal(t, want, got.String())
 	}
-	_, err = generate.Recipe{Filter: model.Filter{Temperature: -1}}.Overrides().Over(base)
+	_, err = generate.Recipe{Filter: model.Filter{Temperature: -1}}.Overrides().ApplyTo(base)
 	require.ErrorContains(t, err, "temperature is -1, want ")
 }
 
@@ -81,12 +81,12 @@ func TestOverridesRefuses(t *testing.T) {
 		"top-p is 0.5, want none without a temperature: sampler semi-ar(low-confidence) takes the " +
 			"most probable tokens": {"sampler": "semi-ar(low-confidence)", "top-p": "0.5"},
 	} {
-		_, err := asked.Over(base)
+		_, err := asked.ApplyTo(base)
 		require.EqualError(t, err, want)
 	}
-	_, err := generate.Overrides{"step": "8"}.Over(base)
+	_, err := generate.Overrides{"step": "8"}.ApplyTo(base)
 	require.ErrorContains(t, err, `unknown parameter "step" (did you mean steps?)`)
-	_, err = generate.Overrides{"nonsense": "8"}.Over(base)
+	_, err = generate.Overrides{"nonsense": "8"}.ApplyTo(base)
 	require.ErrorContains(t, err, "want one of alpha, ban, bias, ")
 	require.ErrorContains(t, err, " gamma,")
 }
@@ -104,7 +104,7 @@ func TestOverridesInFull(t *testing.T) {
 				asked[p.Name] = text
 			}
 		}
-		got, err := asked.Over(generate.Recipe{Cache: 0})
+		got, err := asked.ApplyTo(generate.Recipe{Cache: 0})
 		if err != nil {
 			return // it cannot have an effect
 		}
@@ -130,13 +130,13 @@ func TestTemperatureOfPublishedRuns(t *testing.T) {
 	} {
 		base, err := generate.ParseRecipe(c.base)
 		require.NoError(t, err)
-		r, err := generate.Overrides{"temperature": c.temperature}.Over(base)
+		r, err := generate.Overrides{"temperature": c.temperature}.ApplyTo(base)
 		require.NoError(t, err)
 		require.Equal(t, c.want, r.String())
 		again, err := generate.ParseRecipe(r.String())
 		require.NoError(t, err)
 		require.Equal(t, r.String(), again.String())
-		again, err = generate.Overrides{"temperature": c.temperature}.Over(again)
+		again, err = generate.Overrides{"temperature": c.temperature}.ApplyTo(again)
 		require.NoError(t, err)
 		require.Equal(t, r.String(), again.String())
 	}

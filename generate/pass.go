@@ -39,7 +39,7 @@ func (p *Pool) forward(group []*member) error {
 		if l, ok := m.loop.(*specLoop); ok {
 			l.overlay(b.Tokens[base : base+len(m.Tokens)])
 			for _, at := range l.reads() {
-				b.Read = append(b.Read, int32(base+at))
+				b.ReadRows = append(b.ReadRows, int32(base+at))
 			}
 		}
 		if partial {
@@ -52,8 +52,8 @@ func (p *Pool) forward(group []*member) error {
 		}
 	}
 	if len(p.pass.owners) < len(group) { // rows are read twice, in the order of members
-		slices.Sort(b.Read)
-		b.Read = slices.Compact(b.Read)
+		slices.Sort(b.ReadRows)
+		b.ReadRows = slices.Compact(b.ReadRows)
 	}
 	var marginals model.Marginals
 	var err error
@@ -128,7 +128,7 @@ func hash(tokens []int32) uint64 {
 
 // fillBatch fills b with the group's sequences.
 func (p *Pool) fillBatch(b *model.Batch, group []*member) {
-	b.Size, b.Length, b.Cache, b.Lasts = len(group), 0, nil, group[0].Reuse != NoReuse
+	b.Size, b.Length, b.Cache, b.CacheReused = len(group), 0, nil, group[0].Reuse != NoReuse
 	if group[0].caches() {
 		b.Cache = p.cache
 	}
@@ -140,7 +140,7 @@ func (p *Pool) fillBatch(b *model.Batch, group []*member) {
 		conditions = conditions || m.Condition != nil
 		b.Length = max(b.Length, n)
 	}
-	b.Tokens, b.Time, b.Read, b.Steps = b.Tokens[:0], b.Time[:0], b.Read[:0], b.Steps[:0]
+	b.Tokens, b.Time, b.ReadRows, b.Steps = b.Tokens[:0], b.Time[:0], b.ReadRows[:0], b.Steps[:0]
 	b.Lengths, b.Conditions, b.Places = p.pass.lengths[:0], p.pass.conditions[:0], p.pass.places[:0]
 	b.Kept, b.Shadows = p.pass.kept[:0], p.pass.shadows[:0]
 	for _, m := range group {
@@ -149,7 +149,7 @@ func (p *Pool) fillBatch(b *model.Batch, group []*member) {
 			b.Tokens = append(b.Tokens, p.spec.Mask)
 		}
 		b.Time = append(b.Time, p.time(m))
-		b.Steps = append(b.Steps, model.Progress{N: m.N + 1, Of: m.steps})
+		b.Steps = append(b.Steps, model.Progress{N: m.N + 1, Steps: m.steps})
 		used := len(m.Tokens) + len(m.step.shadows)
 		if m.step.causal || m.step.bounded {
 			ragged, used = true, m.step.seen
@@ -184,7 +184,7 @@ func (p *Pool) reads(b *model.Batch, m *member) {
 	base := m.step.row * b.Length
 	for _, list := range [][]int{m.step.opening.Positions, m.step.masked, m.step.open} {
 		for _, at := range list {
-			b.Read = append(b.Read, int32(base+at))
+			b.ReadRows = append(b.ReadRows, int32(base+at))
 		}
 		if len(m.step.opening.Positions) > 0 && m.speech == nil {
 			return
@@ -192,7 +192,7 @@ func (p *Pool) reads(b *model.Batch, m *member) {
 	}
 	for _, at := range m.step.open {
 		if row, ok := m.shadowRow(base, at); ok {
-			b.Read = append(b.Read, row)
+			b.ReadRows = append(b.ReadRows, row)
 		}
 	}
 }
@@ -223,9 +223,9 @@ func (p *Pool) time(m *member) float64 {
 
 // setMarginals sets the marginals of the latest pass.
 func (p *Pool) setMarginals(b *model.Batch, marginals model.Marginals) {
-	p.pass.of, p.pass.marginals, p.filtered.Of = b, marginals, marginals
+	p.pass.of, p.pass.marginals, p.filtered.Base = b, marginals, marginals
 	if p.pass.chooser, _ = marginals.(model.Chooser); p.pass.chooser != nil &&
-		!p.pass.chooser.Chooses() {
+		!p.pass.chooser.CanChoose() {
 		p.pass.chooser = nil
 	}
 }
@@ -256,7 +256,7 @@ func (p *Pool) adjust(row int32, logits []float32) {
 		logits[t] -= 1e9
 	}
 	if m.step.penalty != 0 {
-		for _, t := range m.Ends {
+		for _, t := range m.EndTokens {
 			logits[t] += float32(m.step.penalty)
 		}
 	}

@@ -26,10 +26,10 @@ type Request struct {
 	Known     []int32
 	Condition *model.Condition // nil: none
 
-	// Ends are tokens that end a text. Once everything before one of them is open the sequence is
+	// EndTokens are tokens that end a text. Once everything before one of them is open the sequence is
 	// done: positions that are still masked are filled with that token without a pass. Samplers
 	// that mask or replace open tokens take all their steps.
-	Ends []int32
+	EndTokens []int32
 
 	// Language, when not nil, is what a part of the sequence spells; see package constrain. Its end
 	// tokens must be Ends.
@@ -54,14 +54,14 @@ type Request struct {
 type PoolOptions struct {
 	Size int // the most sequences in one step
 	// the most sequences in the pool, with those that wait between their steps; 0 means Size
-	Most   int
-	Length int  // positions of the longest sequence; 0 means the model's
-	Guided bool // requests may have guidance; cached keys and values then take twice the memory
+	Capacity int
+	Length   int  // positions of the longest sequence; 0 means the model's
+	Guided   bool // requests may have guidance; cached keys and values then take twice the memory
 	// Store keeps keys and values of what finished sequences begin with, for later ones, also of
 	// other pools of the same model; nil: none
 	Store *kvcache.Store
-	// Together makes Each add requests only when all sequences before them are finished.
-	Together bool
+	// WholeBatches makes Each add requests only when all sequences before them are finished.
+	WholeBatches bool
 }
 
 // ErrFull is returned by Add when the pool is full.
@@ -118,9 +118,9 @@ func NewPool(d model.Denoiser, o PoolOptions) (_ *Pool, err error) {
 	case o.Size == 0:
 		o.Size = roomFor(own.d, o.Length, own.keeper != nil)
 	}
-	o.Most = cmp.Or(o.Most, o.Size)
-	if o.Most < o.Size {
-		return nil, fmt.Errorf("generate: most is %d, want %d or more, the size", o.Most, o.Size)
+	o.Capacity = cmp.Or(o.Capacity, o.Size)
+	if o.Capacity < o.Size {
+		return nil, fmt.Errorf("generate: most is %d, want %d or more, the size", o.Capacity, o.Size)
 	}
 	p.o, p.places = o, make([]*member, o.Size)
 	p.view = samplers.View{Mask: p.spec.Mask, Outcomes: p.spec.Outcomes, Visit: p.visit}
@@ -161,7 +161,7 @@ func (p *Pool) guidance(sequence int, at model.Progress) (w float64, guided bool
 func roomFor(d model.Denoiser, length int, cached bool) int {
 	n := max(1, batchRows/length)
 	if s, ok := d.(model.Sized); ok {
-		n = cmp.Or(s.Fit(length, cached), n)
+		n = cmp.Or(s.MaxSequences(length, cached), n)
 	}
 	return n
 }
@@ -179,7 +179,7 @@ func (r Request) Check(d model.Denoiser) (Request, error) {
 		return r, err
 	}
 	var err error
-	if r.Recipe, err = r.Recipe.Fit(d, spec.Masked(r.Start(spec))); err != nil {
+	if r.Recipe, err = r.Recipe.Complete(d, spec.CountMasked(r.StartTokens(spec))); err != nil {
 		return r, err
 	}
 	if err := cmp.Or(r.guides(spec, r.Known), r.resizes(spec)); err != nil {
@@ -188,17 +188,17 @@ func (r Request) Check(d model.Denoiser) (Request, error) {
 	return r, cmp.Or(
 		param.Unless(r.Top >= 0 && r.Top <= MaxTop, "top", strconv.Itoa(r.Top),
 			fmt.Sprint("0 to ", MaxTop), param.OutOfRange),
-		r.unless(r.EndPenalty == 0 || len(r.Ends) > 0, "end-penalty",
+		r.unless(r.EndPenalty == 0 || len(r.EndTokens) > 0, "end-penalty",
 			"0 where no token ends the text", param.NoEffect),
-		checkEnds(r.Ends, spec))
+		checkEnds(r.EndTokens, spec))
 }
 
-// Start returns the tokens [Length] before the first step.
-func (r *Request) Start(spec model.Spec) []int32 {
+// StartTokens returns the tokens [Length] before the first step.
+func (r *Request) StartTokens(spec model.Spec) []int32 {
 	if r.Known != nil {
 		return r.Known
 	}
-	return spec.Blank(r.Length)
+	return spec.BlankTokens(r.Length)
 }
 
 // Add adds a sequence, which takes part from the next step on until it is removed. It returns an
@@ -233,7 +233,7 @@ func (p *Pool) join(t *task) (_ *Sequence, err error) {
 		return nil, fmt.Errorf("generate: guidance is %s, want 0 in this pool",
 			param.Format(t.Guidance.Scale))
 	}
-	if len(p.members) >= p.o.Most {
+	if len(p.members) >= p.o.Capacity {
 		return nil, ErrFull
 	}
 	if t.caches() && p.cache == nil {

@@ -93,8 +93,8 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 		if r.Reuse == generate.Blocks {
 			r.BlockSize = rapid.SampledFrom([]int{0, 2, 8}).Draw(t, "block-size")
 		}
-		if r.Ends = nil; rapid.IntRange(0, 2).Draw(t, "ends") == 0 {
-			r.Ends = []int32{int32(rapid.IntRange(0, spec.Outcomes-1).Draw(t, "end"))}
+		if r.EndTokens = nil; rapid.IntRange(0, 2).Draw(t, "ends") == 0 {
+			r.EndTokens = []int32{int32(rapid.IntRange(0, spec.Outcomes-1).Draw(t, "end"))}
 		}
 		if r.Reuse == generate.Delayed {
 			r.Refresh = 3
@@ -132,14 +132,14 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 
 // alone returns what Run generates for a request.
 func alone(t require.TestingT, d model.Denoiser, r generate.Request) (tokens []int32,
-	work generate.Evaluated) {
+	work generate.Work) {
 	o := generate.Options{Request: generate.Request{Recipe: r.Recipe, Seed: r.Seed, Index: r.Index,
 		Length: r.Length,
-		Known:  r.Known, Condition: r.Condition, Ends: r.Ends}}
+		Known:  r.Known, Condition: r.Condition, EndTokens: r.EndTokens}}
 	for q, err := range generate.Samples(context.Background(), d, o) {
 		require.NoError(t, err)
 		require.True(t, q.Done && q.Finished)
-		tokens, work = slices.Clone(q.Tokens), q.Evaluated
+		tokens, work = slices.Clone(q.Tokens), q.Work
 	}
 	return tokens, work
 }
@@ -164,7 +164,8 @@ func TestASequenceInAPoolIsItsOwnRun(t *testing.T) {
 			t.Run(fmt.Sprint(name, threads), func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
 					const size, most = 3, 6
-					p, err := generate.NewPool(d, generate.PoolOptions{Size: size, Most: most, Guided: guides(d)})
+					p, err := generate.NewPool(d, generate.PoolOptions{Size: size, Capacity: most,
+						Guided: guides(d)})
 					require.NoError(t, err)
 					type entry struct {
 						request generate.Request
@@ -220,7 +221,7 @@ func TestASequenceInAPoolIsItsOwnRun(t *testing.T) {
 							if gone {
 								want, work := alone(t, one[name], e.request)
 								require.Equal(t, want, e.q.Tokens, "%+v", e.request)
-								require.Equal(t, work, e.q.Evaluated, "%+v", e.request)
+								require.Equal(t, work, e.q.Work, "%+v", e.request)
 							} else if rapid.IntRange(0, 15).Draw(t, "leaves") == 0 {
 								gone = true
 							}
@@ -240,7 +241,7 @@ func TestASequenceInAPoolIsItsOwnRun(t *testing.T) {
 
 // A step of more sequences than places is refused and changes none.
 func TestMoreSequencesThanPlaces(t *testing.T) {
-	p, err := generate.NewPool(newTable(8), generate.PoolOptions{Size: 1, Most: 2})
+	p, err := generate.NewPool(newTable(8), generate.PoolOptions{Size: 1, Capacity: 2})
 	require.NoError(t, err)
 	r := generate.Request{Recipe: generate.Recipe{Sampler: parse(t, "moment"), Steps: 2, Cache: 1}}
 	var all []*generate.Sequence
@@ -258,7 +259,7 @@ func TestMoreSequencesThanPlaces(t *testing.T) {
 	_, err = p.Step(t.Context(), all[1])
 	require.NoError(t, err)
 	require.Equal(t, [2]int{0, 1}, [2]int{all[0].N, all[1].N})
-	_, err = generate.NewPool(newTable(8), generate.PoolOptions{Size: 3, Most: 2})
+	_, err = generate.NewPool(newTable(8), generate.PoolOptions{Size: 3, Capacity: 2})
 	require.EqualError(t, err, "generate: most is 2, want 3 or more, the size")
 }
 
@@ -390,7 +391,7 @@ func TestPassesThatFailForOne(t *testing.T) {
 		require.NoError(t, q.Err)
 		want, work := alone(t, d, request(int32(first)))
 		require.Equal(t, want, q.Tokens)
-		require.Equal(t, work, q.Evaluated)
+		require.Equal(t, work, q.Work)
 	}
 }
 

@@ -47,12 +47,12 @@ func (f forgetful) Feed(ctx context.Context, b *model.Batch, rows []int32,
 		return f.Feeder.Feed(ctx, &whole, all, how)
 	}
 	if len(before) > 0 {
-		whole.Lengths, whole.Read = first, []int32{}
+		whole.Lengths, whole.ReadRows = first, []int32{}
 		if _, err := f.Feeder.Feed(ctx, &whole, before, model.Commit); err != nil {
 			return nil, err
 		}
 	}
-	whole.Lengths, whole.Read = ends, b.Read
+	whole.Lengths, whole.ReadRows = ends, b.ReadRows
 	return f.Feeder.Feed(ctx, &whole, rows, how)
 }
 
@@ -96,7 +96,7 @@ type turn struct {
 
 // takeTurn generates one sequence in a pool of its own.
 func takeTurn(t *testing.T, d model.Denoiser, store *kvcache.Store, r generate.Request) (got turn,
-	work generate.Evaluated) {
+	work generate.Work) {
 	t.Helper()
 	pool, err := generate.NewPool(d, generate.PoolOptions{Size: 1, Store: store})
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ func takeTurn(t *testing.T, d model.Denoiser, store *kvcache.Store, r generate.R
 		got.opened = append(got.opened, fmt.Sprint(q.Opened))
 	}
 	got.tokens, got.steps = slices.Clone(q.Tokens), q.N
-	return got, q.Evaluated
+	return got, q.Work
 }
 
 // Conversations whose turns begin with what was said before get the same tokens, log-probabilities

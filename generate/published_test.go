@@ -140,7 +140,7 @@ func TestPublishedLoops(t *testing.T) {
 					o.Recipe.Filter.Temperature = about.Cold
 				}
 				if about.Stop != 0 { // the original cuts here what is filled with the end
-					o.Ends = []int32{about.Stop}
+					o.EndTokens = []int32{about.Stop}
 					for len(o.Known) < len(prompt)+about.New {
 						o.Known = append(o.Known, l.Spec().Mask)
 					}
@@ -148,7 +148,7 @@ func TestPublishedLoops(t *testing.T) {
 				d := l.Denoiser
 				if about.CFG != 0 { // the unconditional pass sees the prompt as masks
 					d = guide.New(d, func(model.Progress) float64 { return about.CFG })
-					o.Condition = &model.Condition{Given: parity.Count(len(prompt))}
+					o.Condition = &model.Condition{KnownPositions: parity.Count(len(prompt))}
 				}
 				var last generate.Sequence
 				var opened []int32
@@ -157,10 +157,10 @@ func TestPublishedLoops(t *testing.T) {
 					require.NoError(t, err)
 					last = *step.Sequences[0].Sequence
 					opened = append(opened, int32(len(last.Opened)))
-					if last.Evaluated.Partial-rows == about.Small-1 { // and the row before them
+					if last.Work.Partial-rows == about.Small-1 { // and the row before them
 						alone++
 					}
-					rows = last.Evaluated.Partial
+					rows = last.Work.Partial
 				}
 				if about.Stop != 0 { // what follows the end in its block is not shown
 					want = want[:slices.Index(want[len(prompt):], about.Stop)+len(prompt)+1]

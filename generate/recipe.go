@@ -46,7 +46,7 @@ type Guidance struct {
 // cosine steps, both with one intermediate stage, as the paper finds best (Hayakawa et al. 2025,
 // sections 5.2 and 5.3).
 func Defaults(spec model.Spec) Recipe {
-	r := Recipe{Cache: 1}.For(spec)
+	r := Recipe{Cache: 1}.WithDefaults(spec)
 	if samplers.Uncached(r.Sampler) != "" {
 		r.Cache = 0
 	}
@@ -59,9 +59,9 @@ const (
 	imageSteps = 16
 )
 
-// For fills in the defaults for a model's kind: images have a Shape of two dimensions, text of one.
-// Cache and Filter stay as they are.
-func (r Recipe) For(spec model.Spec) Recipe {
+// WithDefaults fills in the defaults for a model's kind: images have a Shape of two dimensions,
+// text of one. Cache and Filter stay as they are.
+func (r Recipe) WithDefaults(spec model.Spec) Recipe {
 	usual := Recipe{Sampler: samplers.ChooseThenSample{Order: samplers.Hybrid{}},
 		Schedule: samplers.Uniform, Steps: textSteps}
 	if len(spec.Shape) == 2 {
@@ -89,10 +89,10 @@ func (r Recipe) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Beside returns the NAME=VALUE pairs that make r, complete for a model, of the model's own recipe:
-// those of String without what has no effect, and the neutral values of what only own has.
-func (r Recipe) Beside(own Recipe) (pairs []string) {
-	r = r.Acting()
+// DiffFrom returns the NAME=VALUE pairs that make r, complete for a model, of the model's own
+// recipe: those of String without what has no effect, and the neutral values of what only own has.
+func (r Recipe) DiffFrom(own Recipe) (pairs []string) {
+	r = r.WithoutIgnored()
 	for i := range table {
 		p, text := table[i].Param, table[i].get(&r)
 		if text == "" && table[i].get(&own) != "" && p.Name != "steps" && p.Name != "schedule" {

@@ -64,7 +64,7 @@ func TestRecipeIsReadBack(t *testing.T) {
 		require.Equal(t, r, again)
 		require.Equal(t, r.String(), again.String())
 		for _, spec := range []model.Spec{{Shape: []int{64}}, {Shape: []int{8, 8}}} {
-			full := r.For(spec)
+			full := r.WithDefaults(spec)
 			again, err := generate.ParseRecipe(full.String())
 			require.NoError(t, err)
 			require.Equal(t, full, again)

@@ -9,11 +9,11 @@ import (
 	"unmask/samplers"
 )
 
-// Fit returns the recipe with all defaults filled in for a model and a number of masked positions,
-// or a one-line error if it cannot run.
-func (r Recipe) Fit(d model.Denoiser, free int) (Recipe, error) {
+// Complete returns the recipe with all defaults filled in for a model and a number of masked
+// positions, or a one-line error if it cannot run.
+func (r Recipe) Complete(d model.Denoiser, free int) (Recipe, error) {
 	steps := r.Steps
-	r = r.For(d.Spec())
+	r = r.WithDefaults(d.Spec())
 	if err := samplers.Check(r.Sampler); err != nil {
 		return r, &param.Error{Name: "sampler", Err: err}
 	}
@@ -22,7 +22,7 @@ func (r Recipe) Fit(d model.Denoiser, free int) (Recipe, error) {
 		r.Steps = r.fewer(free)
 	}
 	if err == nil {
-		_, err = r.Bound(free)
+		_, err = r.MaxSteps(free)
 	}
 	if err != nil {
 		return r, fmt.Errorf("generate: %w", err)
@@ -155,8 +155,8 @@ func (r Recipe) checkDrafts() error {
 // guides returns an error if there is guidance but no condition. A model that takes no condition is
 // guided by the tokens known from the start (Nie et al. 2025, LLaDA, generate.py).
 func (r Recipe) guides(spec model.Spec, tokens []int32) error {
-	return r.unless(r.Guidance.Scale == 0 || spec.Conditional() ||
-		len(tokens)-spec.Masked(tokens) > spec.Around(), "guidance",
+	return r.unless(r.Guidance.Scale == 0 || spec.IsConditional() ||
+		len(tokens)-spec.CountMasked(tokens) > spec.SpecialCount(), "guidance",
 		"0: this model takes no condition, and no token is known", param.Unsupported)
 }
 
@@ -176,8 +176,8 @@ func (r Recipe) useful(free int) (most int, bounded bool) {
 		!samplers.Is[samplers.Remasker](r.Sampler) && !idles && r.Reuse != Blocks && r.Reuse != Causal
 }
 
-// Bound returns the most steps that a recipe from Fit takes for `free` masked positions.
-func (r Recipe) Bound(free int) (steps int, err error) {
+// MaxSteps returns the most steps that a recipe from Fit takes for `free` masked positions.
+func (r Recipe) MaxSteps(free int) (steps int, err error) {
 	if free == 0 {
 		return 0, nil
 	}

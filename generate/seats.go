@@ -20,7 +20,7 @@ func (p *Pool) pause(only []*Sequence) error {
 	for _, q := range only {
 		q.member.waits = false
 	}
-	if p.o.Most == p.o.Size {
+	if p.o.Capacity == p.o.Size {
 		return nil
 	}
 	taken := 0
@@ -85,7 +85,7 @@ func (p *Pool) recall(m *member) {
 	if p.sharesPrefix(m) && m.free[0] > 2 {
 		m.prefix = p.o.Store.Find(m.start[:m.free[0]-2], m.prefixBlock())
 		m.cached = append(m.cached, m.start[:m.prefix.Length]...)
-		m.Evaluated.Recalled = m.prefix.Length
+		m.Work.Recalled = m.prefix.Length
 	}
 }
 

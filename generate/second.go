@@ -54,7 +54,7 @@ func (p *Pool) checkRun(group []*member) error {
 		m.step.fed = len(p.pass.rows) - before
 		for _, at := range run {
 			row, _ := m.shadowRow(i*b.Length, int(at))
-			b.Read = append(b.Read, row)
+			b.ReadRows = append(b.ReadRows, row)
 		}
 	}
 	marginals, err := of.refiner.Refine(p.ctx, b, p.pass.rows)
@@ -78,7 +78,7 @@ func (p *Pool) passAgain(group []*member) error {
 	b := &p.pass.batch
 	p.pass.owners = append(p.pass.owners[:0], group...)
 	p.fillBatch(b, group)
-	b.Cache, b.Places, b.Lasts = nil, nil, false
+	b.Cache, b.Places, b.CacheReused = nil, nil, false
 	for i, m := range group {
 		m.step.row = i
 		if m.speech != nil { // its tokens were drawn one by one
@@ -109,7 +109,7 @@ func (p *Pool) overlay(m *member, tokens []int32) {
 		if t == p.spec.Mask {
 			masked++
 			if m.speech != nil {
-				b.Read = append(b.Read, int32(base+at))
+				b.ReadRows = append(b.ReadRows, int32(base+at))
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func (p *Pool) keepTop(m *member) {
 			positions = append(positions, at)
 		}
 	}
-	m.step.earlier = map[int][]Likely{}
+	m.step.earlier = map[int][]TopToken{}
 	for i, likely := range p.likely(m, positions) {
 		m.step.earlier[positions[i]] = likely
 	}
@@ -175,14 +175,14 @@ func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, mask
 			}
 		}
 		b.Time = append(b.Time, float64(m.left-len(c.Positions))/float64(length))
-		b.Steps = append(b.Steps, model.Progress{N: m.N + 1, Of: m.steps})
+		b.Steps = append(b.Steps, model.Progress{N: m.N + 1, Steps: m.steps})
 		if m.Condition != nil {
 			b.Conditions = append(b.Conditions, m.Condition)
 		}
 	}
 	m.step.work.Full += len(candidates)
 	m.step.work.Head += len(rows)
-	b.Read = rows
+	b.ReadRows = rows
 	marginals, err := m.step.network.d.Forward(p.ctx, b)
 	if err != nil {
 		return nil, nil, err

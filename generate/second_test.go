@@ -70,7 +70,7 @@ func TestSecondPass(t *testing.T) {
 	require.Equal(t, [][]int32{known, other}, d.passes)
 	require.Equal(t, []float64{2.0 / 3, 1.0 / 3}, d.times)
 	require.Equal(t, []int32{1, best(other, 1), 3}, q.Tokens)
-	require.Equal(t, 2, q.Evaluated.Full)
+	require.Equal(t, 2, q.Work.Full)
 	require.Equal(t, best(other, 1), q.Opened[0].Top[0].Token)
 	require.Equal(t, best(known, 2), q.Opened[1].Top[0].Token)
 }
@@ -127,7 +127,7 @@ func TestSecondPassThatFailsForOne(t *testing.T) {
 	for i, q := range all[1:] {
 		require.NoError(t, q.Err)
 		require.True(t, q.Done)
-		require.Equal(t, 2-i, q.Evaluated.Full)
+		require.Equal(t, 2-i, q.Work.Full)
 	}
 }
 

@@ -140,7 +140,7 @@ func (l *specLoop) accept() {
 	if l.drafts || len(l.draft) == 0 {
 		return
 	}
-	own := map[int]Opened{}
+	own := map[int]OpenedPosition{}
 	for _, o := range s.pending {
 		own[o.Position] = o
 	}

@@ -44,7 +44,7 @@ func (p *Pool) draw(group []*member) error {
 func (m *member) ready() {
 	s := &m.step
 	for len(s.pending) < len(s.opening.Positions) {
-		s.pending = append(s.pending, Opened{})
+		s.pending = append(s.pending, OpenedPosition{})
 	}
 }
 
@@ -56,7 +56,7 @@ func (m *member) take() {
 		if s.opening.LogP != nil {
 			logP = s.opening.LogP[j]
 		}
-		s.pending[j] = Opened{Position: at, Token: s.opening.Tokens[j], LogP: logP}
+		s.pending[j] = OpenedPosition{Position: at, Token: s.opening.Tokens[j], LogP: logP}
 	}
 }
 
@@ -97,7 +97,7 @@ func (m *member) first(stage int) int {
 // the tokens drawn so far in place, and draws that stage.
 func (p *Pool) refine(group []*member) error {
 	b := &p.pass.batch
-	p.pass.rows, b.Read = p.pass.rows[:0], b.Read[:0]
+	p.pass.rows, b.ReadRows = p.pass.rows[:0], b.ReadRows[:0]
 	for _, m := range group {
 		if p.stage >= len(m.step.stages) {
 			continue
@@ -111,7 +111,7 @@ func (p *Pool) refine(group []*member) error {
 					m.cached[at] = m.step.pending[j].Token
 				}
 			} else if j < m.step.stages[p.stage] {
-				b.Read = append(b.Read, int32(base+at))
+				b.ReadRows = append(b.ReadRows, int32(base+at))
 			}
 		}
 	}
@@ -179,8 +179,9 @@ func (p *Pool) drawStage(list []*member) error {
 	for i, d := range h.owner {
 		s := &d.m.step
 		s.work.Head++
-		s.pending[d.index] = Opened{Position: s.opening.Positions[d.index], Token: h.draw.Token[i],
-			LogP: h.draw.LogP[i], Stage: p.stage}
+		s.pending[d.index] = OpenedPosition{Position: s.opening.Positions[d.index],
+			Token: h.draw.Token[i],
+			LogP:  h.draw.LogP[i], Stage: p.stage}
 	}
 	for _, m := range list {
 		m.step.drawn = p.stage + 1

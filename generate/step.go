@@ -24,21 +24,21 @@ type Progress struct {
 type Sequence struct {
 	Index    int     // with the seed and the request, it determines the sequence
 	Tokens   []int32 // [length], Spec.Mask where masked
-	Opened   []Opened
-	Closed   []int    // positions masked again
-	Replaced []Opened // open positions whose tokens were drawn again; LogP is NaN
+	Opened   []OpenedPosition
+	Closed   []int            // positions masked again
+	Replaced []OpenedPosition // open positions whose tokens were drawn again; LogP is NaN
 	// changes of its length, made before Opened, whose positions are the new ones
-	Resized   []Resize
-	Before    int       // its length before the step
-	N, Steps  int       // its latest step, and the most it can take
-	Done      bool      // it takes no more steps
-	Finished  bool      // this step made it Done
-	Evaluated Evaluated // work since its first step
+	Resized      []Resize
+	LengthBefore int  // its length before the step
+	N, Steps     int  // its latest step, and the most it can take
+	Done         bool // it takes no more steps
+	Finished     bool // this step made it Done
+	Work         Work // work since its first step
 
 	// with a language that is a list of choices, the probability of each by the first pass
 	Choices []constrain.Choice
 	// with a language, how many tokens were drawn where the filters had left none that it allows
-	GivenWay int
+	FilterOverruled int
 
 	// Err, in a Pool, is the fault that ended the sequence. Tokens are then those before the step.
 	Err error
@@ -46,8 +46,8 @@ type Sequence struct {
 	member *member
 }
 
-// Opened is a position that a step opened.
-type Opened struct {
+// OpenedPosition is a position that a step opened.
+type OpenedPosition struct {
 	Position int
 	Token    int32
 	// log p(token) under the pass it was drawn from; NaN if the sampler does not report it, or
@@ -57,11 +57,11 @@ type Opened struct {
 	// the most probable tokens at the position, under the same pass and filters as LogP, the first
 	// first; stays valid after the step. nil if Request.Top is 0, or where LogP has no pass: after
 	// the text's end, and with samplers that look ahead.
-	Top []Likely
+	Top []TopToken
 }
 
-// Evaluated counts the work for one sequence.
-type Evaluated struct {
+// Work counts the work for one sequence.
+type Work struct {
 	Full    int `json:"full_passes"`
 	Partial int `json:"partial_rows"` // rows of partial passes
 	Head    int `json:"head_rows"`    // rows of the output head
@@ -73,7 +73,7 @@ type Evaluated struct {
 }
 
 // Add counts other work too.
-func (e *Evaluated) Add(o Evaluated) {
+func (e *Work) Add(o Work) {
 	e.Full, e.Partial, e.Head = e.Full+o.Full, e.Partial+o.Partial, e.Head+o.Head
 	e.Drafted, e.Accepted = e.Drafted+o.Drafted, e.Accepted+o.Accepted
 	e.Recalled += o.Recalled

@@ -60,13 +60,13 @@ func (p *Pool) newTask(r Request) (*task, error) {
 	}
 	spec := of.spec
 	t := &task{Request: r, mask: spec.Mask, network: of,
-		initial: newLayout(spec, r.Start(spec), r.beyond(spec, r.Length))}
+		initial: newLayout(spec, r.StartTokens(spec), r.beyond(spec, r.Length))}
 	t.initial.Condition = r.Condition
-	if t.steps, err = r.Bound(len(t.initial.free)); err != nil {
+	if t.steps, err = r.MaxSteps(len(t.initial.free)); err != nil {
 		return nil, err
 	}
 	if r.Reuse == Blocks {
-		if t.work, err = p.newBlockwork(spec, r.Recipe, t.initial, r.Ends); err != nil {
+		if t.work, err = p.newBlockwork(spec, r.Recipe, t.initial, r.EndTokens); err != nil {
 			return nil, err
 		}
 	}
@@ -80,10 +80,10 @@ func (p *Pool) newTask(r Request) (*task, error) {
 	t.runs = samplers.Is[samplers.RunChecker](r.Sampler)
 	t.judge, _ = samplers.As[samplers.Judge](r.Sampler)
 	t.revises = t.remasks || t.judge != nil
-	t.Ends = slices.Clone(r.Ends)
+	t.EndTokens = slices.Clone(r.EndTokens)
 	t.choose(spec)
 	if !t.revises {
-		t.ends = t.Ends
+		t.ends = t.EndTokens
 	}
 	return t, t.guide(spec)
 }
@@ -104,7 +104,7 @@ func (t *task) choose(spec model.Spec) {
 		}
 	case t.Reuse == Causal:
 		t.chooseCausal(spec)
-	case resizes && len(t.Ends) > 0:
+	case resizes && len(t.EndTokens) > 0:
 		t.newLoop = func(m *member) loop { return remake(m.loop, newLengthLoop(m, resizer.Start())) }
 		t.steps = min(t.steps, 1) * (2*free + 128)
 		t.revises = true
@@ -199,11 +199,11 @@ func (t *task) guide(spec model.Spec) (err error) {
 	if t.scale, err = guide.Schedule(t.Guidance.Schedule, t.Guidance.Scale); err != nil {
 		return err
 	}
-	if !spec.Conditional() && t.Condition == nil {
+	if !spec.IsConditional() && t.Condition == nil {
 		c := &model.Condition{Class: model.NoClass}
 		for p, token := range t.initial.start {
 			if token != spec.Mask {
-				c.Given = append(c.Given, int32(p))
+				c.KnownPositions = append(c.KnownPositions, int32(p))
 			}
 		}
 		t.initial.Condition = c
@@ -212,7 +212,7 @@ func (t *task) guide(spec model.Spec) (err error) {
 }
 
 // filtered reports whether the logits of the task's rows differ from the model's.
-func (t *task) filtered() bool { return !t.Filter.None() || t.Adjust != nil }
+func (t *task) filtered() bool { return !t.Filter.IsNeutral() || t.Adjust != nil }
 
 // caches reports whether the task keeps keys and values between passes.
 func (t *task) caches() bool { return t.Cache > 0 || t.Reuse != NoReuse }

@@ -8,8 +8,8 @@ import (
 // MaxTop is the largest Request.Top.
 const MaxTop = 20
 
-// Likely is a token and its log-probability, a natural logarithm.
-type Likely struct {
+// TopToken is a token and its log-probability, a natural logarithm.
+type TopToken struct {
 	Token int32
 	LogP  float64
 }
@@ -31,7 +31,7 @@ func (p *Pool) top(m *member, from, to int) {
 
 // likely returns the most probable tokens at positions by the latest pass, nil if a sampler looked
 // ahead or the pass has no distribution there, which is the member's fault.
-func (p *Pool) likely(m *member, positions []int) [][]Likely {
+func (p *Pool) likely(m *member, positions []int) [][]TopToken {
 	if p.pass.of != &p.pass.batch {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (p *Pool) likely(m *member, positions []int) [][]Likely {
 		rows[i] = m.rowOf(m.step.row*p.pass.of.Length, at)
 	}
 	m.step.work.Head += len(rows)
-	out := make([][]Likely, len(rows))
+	out := make([][]TopToken, len(rows))
 	err := p.marginals(m).Visit(rows, func(i int, logits []float32) {
 		out[i] = mostLikely(logits[:p.spec.Outcomes], m.Top)
 	})
@@ -53,8 +53,8 @@ func (p *Pool) likely(m *member, positions []int) [][]Likely {
 
 // mostLikely returns the n most probable tokens under softmax(logits), the first of them first, of
 // equal ones the one with the lower id. Tokens of probability 0 are left out.
-func mostLikely(logits []float32, n int) []Likely {
-	out := make([]Likely, 0, n+1)
+func mostLikely(logits []float32, n int) []TopToken {
+	out := make([]TopToken, 0, n+1)
 	for v, x := range logits {
 		if len(out) == n && float64(x) <= out[n-1].LogP {
 			continue
@@ -63,7 +63,7 @@ func mostLikely(logits []float32, n int) []Likely {
 		for at > 0 && out[at-1].LogP < float64(x) {
 			at--
 		}
-		if out = slices.Insert(out, at, Likely{int32(v), float64(x)}); len(out) > n {
+		if out = slices.Insert(out, at, TopToken{int32(v), float64(x)}); len(out) > n {
 			out = out[:n]
 		}
 	}

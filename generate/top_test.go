@@ -45,10 +45,10 @@ func TestTop(t *testing.T) {
 						}
 						drawn++
 						require.LessOrEqual(t, len(o.Top), min(asked.Top, outcomes))
-						require.True(t, slices.IsSortedFunc(o.Top, func(x, y generate.Likely) int {
+						require.True(t, slices.IsSortedFunc(o.Top, func(x, y generate.TopToken) int {
 							return -cmpLikely(x, y)
 						}))
-						at := slices.IndexFunc(o.Top, func(x generate.Likely) bool { return x.Token == o.Token })
+						at := slices.IndexFunc(o.Top, func(x generate.TopToken) bool { return x.Token == o.Token })
 						if math.IsNaN(o.LogP) {
 							continue
 						}
@@ -66,7 +66,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-func cmpLikely(a, b generate.Likely) int {
+func cmpLikely(a, b generate.TopToken) int {
 	switch {
 	case a.LogP < b.LogP || a.LogP == b.LogP && a.Token > b.Token:
 		return -1

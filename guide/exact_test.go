@@ -120,7 +120,7 @@ func TestMarginalsOfTheClosedForm(t *testing.T) {
 			g := guide.Each(d, scale).(model.Refiner)
 			for _, lasts := range []bool{false, true} {
 				b := &model.Batch{Size: 6, Length: 6, Tokens: slices.Repeat(x, 6), Cache: g.NewCache(6, 6),
-					Lasts: lasts}
+					CacheReused: lasts}
 				for _, c := range classes {
 					b.Conditions = append(b.Conditions, &model.Condition{Class: c})
 				}
@@ -145,7 +145,7 @@ func TestMarginalsOfTheClosedForm(t *testing.T) {
 							}
 						}))
 						require.InDelta(t, math.Exp(slices.Max(want)), top[0], 1e-4)
-						f := &model.Filtered{Of: m, Outcomes: 4,
+						f := &model.Filtered{Base: m, Outcomes: 4,
 							Filter: &model.Filter{Temperature: 0.5, TopK: 2, Ban: []int32{3}}}
 						require.NoError(t, f.Stats([]int32{int32(row)}, &model.Stats{P1: top}))
 						sorted := slices.Sorted(slices.Values(want[:3]))
@@ -307,7 +307,7 @@ func TestTokensGuide(t *testing.T) {
 	g := guide.New(exact.NewDenoiser(m), func(model.Progress) float64 { return 1.5 })
 	x := []int32{1, 4, 4, 2, 4, 4}
 	b := &model.Batch{Size: 1, Length: 6, Tokens: x,
-		Conditions: []*model.Condition{{Class: model.NoClass, Given: []int32{0}}}}
+		Conditions: []*model.Condition{{Class: model.NoClass, KnownPositions: []int32{0}}}}
 	got, err := g.Forward(context.Background(), b)
 	require.NoError(t, err)
 	c, u := make([]float64, 24), make([]float64, 24)
@@ -345,9 +345,9 @@ func TestLanguageModelsGuided(t *testing.T) {
 		rows := []int32{2, 3, 5, 6}
 		logits := func(d model.Denoiser, x []int32, c *model.Condition) [][]float32 {
 			m, err := d.Forward(t.Context(),
-				&model.Batch{Size: 1, Length: n, Tokens: x, Conditions: []*model.Condition{c}, Read: rows})
+				&model.Batch{Size: 1, Length: n, Tokens: x, Conditions: []*model.Condition{c}, ReadRows: rows})
 			require.NoError(t, err)
-			_, ok := m.(interface{ OfHead() *model.HeadMarginals })
+			_, ok := m.(interface{ AsHeadMarginals() *model.HeadMarginals })
 			require.True(t, ok)
 			out := make([][]float32, len(rows))
 			require.NoError(t, m.Visit(rows, func(i int, l []float32) { out[i] = slices.Clone(l) }))
@@ -355,7 +355,7 @@ func TestLanguageModelsGuided(t *testing.T) {
 		}
 		c, u := logits(l.Denoiser, x, nil), logits(l.Denoiser, blind, nil)
 		got := logits(guide.New(l.Denoiser, func(model.Progress) float64 { return 1.5 }), x,
-			&model.Condition{Class: model.NoClass, Given: []int32{0, 1}})
+			&model.Condition{Class: model.NoClass, KnownPositions: []int32{0, 1}})
 		for i := range rows {
 			for k, v := range got[i] {
 				if want := float64(c[i][k]) + 1.5*(float64(c[i][k])-float64(u[i][k])); !math.IsNaN(want) &&

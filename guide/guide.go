@@ -30,10 +30,10 @@ var schedules = map[string]func(s float64, p model.Progress) float64{
 	"constant": func(s float64, _ model.Progress) float64 { return s },
 	"linear":   func(s float64, p model.Progress) float64 { return s * before(p) },
 	"ramp": func(s float64, p model.Progress) float64 {
-		return s * float64(p.N-1) / float64(max(p.Of-1, 1))
+		return s * float64(p.N-1) / float64(max(p.Steps-1, 1))
 	},
 	"cosine": func(s float64, p model.Progress) float64 {
-		return (s-1)*(1-math.Cos(math.Pi*float64(p.N)/float64(max(p.Of, 1))))/2 + 1
+		return (s-1)*(1-math.Cos(math.Pi*float64(p.N)/float64(max(p.Steps, 1))))/2 + 1
 	},
 	"power-cosine": func(s float64, p model.Progress) float64 {
 		return (s - 1) * (1 - math.Cos(math.Pi*math.Pow(before(p), 3))) / 2
@@ -59,7 +59,7 @@ func Schedule(name string, s float64) (Scale, error) {
 }
 
 // before returns the fraction of steps before this one.
-func before(p model.Progress) float64 { return float64(p.N-1) / float64(max(p.Of, 1)) }
+func before(p model.Progress) float64 { return float64(p.N-1) / float64(max(p.Steps, 1)) }
 
 // Guided is a model with guidance. A batch's Steps have the step of each sequence; without them
 // each is at step 1 of 1. It owns its working memory: one pass at a time.
@@ -85,7 +85,7 @@ func New(of model.Denoiser, scale Scale) model.Denoiser {
 
 // Each is New with a scale, or none, for each sequence of the batch. A sequence without guidance is
 // computed once. So is one at a step whose scale is 0, or -1 (the other pass alone), unless later
-// steps need the keys and values of both passes (model.Batch.Lasts).
+// steps need the keys and values of both passes (model.Batch.CacheReused).
 func Each(of model.Denoiser,
 	scale func(sequence int, p model.Progress) (w float64, guided bool)) model.Denoiser {
 	g := &Guided{of: of, spec: of.Spec(), scale: scale}
@@ -101,13 +101,13 @@ func (g *Guided) Spec() model.Spec { return g.spec }
 // Locker implements model.Locker; it returns the network's lock.
 func (g *Guided) Locker() sync.Locker { return model.LockOf(g.of) }
 
-// Fit implements model.Sized.
-func (g *Guided) Fit(length int, cached bool) int {
+// MaxSequences implements model.Sized.
+func (g *Guided) MaxSequences(length int, cached bool) int {
 	s, ok := g.of.(model.Sized)
 	if !ok {
 		return 0
 	}
-	n := s.Fit(length, cached)
+	n := s.MaxSequences(length, cached)
 	if n > 0 {
 		n = max(n/2, 1)
 	}
@@ -155,8 +155,8 @@ func (r *Refiner) Refine(ctx context.Context, b *model.Batch, rows []int32) (mod
 // without returns the condition of the other pass.
 func (g *Guided) without(c *model.Condition) (*model.Condition, error) {
 	switch {
-	case c.Without != nil:
-		return c.Without, nil
+	case c.Unconditional != nil:
+		return c.Unconditional, nil
 	case g.spec.Prompt:
 		return nil, fmt.Errorf("there is no other prompt, want the empty one for guidance")
 	}
@@ -172,12 +172,12 @@ func (g *Guided) double(b *model.Batch) error {
 	*d = model.Batch{Size: b.Size, Length: b.Length, Tokens: append(d.Tokens[:0], b.Tokens...),
 		Cache:      b.Cache,
 		Conditions: d.Conditions[:0], Places: g.places[:0], Lengths: g.lengths[:0],
-		Time: append(d.Time[:0], b.Time...), Lasts: b.Lasts, Kept: slices.Clone(b.Kept),
+		Time: append(d.Time[:0], b.Time...), CacheReused: b.CacheReused, Kept: slices.Clone(b.Kept),
 		Shadows: slices.Clone(b.Shadows)}
 	g.twin, g.w = g.twin[:0], g.w[:0]
 	for i := range b.Size {
 		d.Conditions = append(d.Conditions, b.Condition(i))
-		d.Places, d.Lengths = append(d.Places, b.Place(i)), append(d.Lengths, b.Used(i))
+		d.Places, d.Lengths = append(d.Places, b.Place(i)), append(d.Lengths, b.UsedLength(i))
 	}
 	for i := range b.Size {
 		twin, w, err := g.pair(b, i)
@@ -193,9 +193,9 @@ func (g *Guided) double(b *model.Batch) error {
 	if b.Cache == nil {
 		d.Places = nil
 	}
-	if b.Read != nil {
-		g.read = g.twice(g.read[:0], b.Read, b.Length)
-		d.Read = g.read
+	if b.ReadRows != nil {
+		g.read = g.twice(g.read[:0], b.ReadRows, b.Length)
+		d.ReadRows = g.read
 	}
 	return nil
 }
@@ -203,20 +203,20 @@ func (g *Guided) double(b *model.Batch) error {
 // pair adds the other pass of sequence i to g.both and returns its index there and the scale; -1
 // and 0 if there is no other pass.
 func (g *Guided) pair(b *model.Batch, i int) (twin int32, w float64, err error) {
-	progress := model.Progress{N: 1, Of: 1}
+	progress := model.Progress{N: 1, Steps: 1}
 	if b.Steps != nil {
 		progress = b.Steps[i]
 	}
 	c := b.Condition(i)
 	w, guided := g.scale(i, progress)
-	if !guided || !g.conditioned(c) || w == 0 && !b.Lasts {
+	if !guided || !g.conditioned(c) || w == 0 && !b.CacheReused {
 		return -1, 0, nil
 	}
 	other, err := g.without(c)
 	if err != nil {
 		return -1, 0, err
 	}
-	if w == -1 && !b.Lasts { // only the other pass is needed
+	if w == -1 && !b.CacheReused { // only the other pass is needed
 		g.blind(i, c, other)
 		return -1, 0, nil
 	}
@@ -225,7 +225,7 @@ func (g *Guided) pair(b *model.Batch, i int) (twin int32, w float64, err error) 
 	d.Tokens = append(d.Tokens, b.Tokens[i*b.Length:(i+1)*b.Length]...)
 	d.Conditions = append(d.Conditions, other)
 	g.blind(d.Size, c, other)
-	d.Lengths = append(d.Lengths, b.Used(i))
+	d.Lengths = append(d.Lengths, b.UsedLength(i))
 	if b.Kept != nil {
 		d.Kept = append(d.Kept, b.Kept[i])
 	}
@@ -247,13 +247,13 @@ func (g *Guided) pair(b *model.Batch, i int) (twin int32, w float64, err error) 
 // conditioned reports whether c can guide the model.
 func (g *Guided) conditioned(c *model.Condition) bool {
 	return c != nil && (g.spec.Classes > 0 && c.Class != model.NoClass || c.Prompt != nil ||
-		len(c.Given) > 0)
+		len(c.KnownPositions) > 0)
 }
 
 // blind masks the Given positions of condition c in the other pass of sequence i.
 func (g *Guided) blind(i int, c, other *model.Condition) {
 	g.both.Conditions[i] = other
-	for _, p := range c.Given {
+	for _, p := range c.KnownPositions {
 		g.both.Tokens[i*g.both.Length+int(p)] = g.spec.Mask
 	}
 }
@@ -275,8 +275,8 @@ func (g *Guided) mixed(m model.Marginals, b *model.Batch) (model.Marginals, erro
 	if !slices.ContainsFunc(g.twin, func(t int32) bool { return t >= 0 }) {
 		return m, nil
 	}
-	if h, ok := m.(interface{ OfHead() *model.HeadMarginals }); ok {
-		g.mix.of(g, h.OfHead(), b.Length)
+	if h, ok := m.(interface{ AsHeadMarginals() *model.HeadMarginals }); ok {
+		g.mix.of(g, h.AsHeadMarginals(), b.Length)
 		return &g.mix.marginals, nil
 	}
 	g.dense = sparse{g: g, network: m, length: int32(b.Length), outcomes: g.spec.Outcomes}

@@ -34,7 +34,7 @@ func TestModelsWithoutAHead(t *testing.T) {
 	g := guide.New(flat{}, func(p model.Progress) float64 { return float64(p.N - 1) })
 	b := &model.Batch{Size: 3, Length: 1, Tokens: []int32{3, 3, 3},
 		Conditions: []*model.Condition{{Class: 1}, nil, {Class: 0}},
-		Steps:      []model.Progress{{N: 3, Of: 4}, {N: 3, Of: 4}, {N: 1, Of: 4}}}
+		Steps:      []model.Progress{{N: 3, Steps: 4}, {N: 3, Steps: 4}, {N: 1, Steps: 4}}}
 	m, err := g.Forward(context.Background(), b)
 	require.NoError(t, err)
 	want := [][]float32{{0, 3, 0}, {0, 0, 0}, {1, 0, 0}}
@@ -59,7 +59,7 @@ func TestSchedules(t *testing.T) {
 		s, err := guide.Schedule(name, 5)
 		require.NoError(t, err)
 		for i, n := range []int{1, 3, 4} {
-			require.InDelta(t, want[i], s(model.Progress{N: n, Of: 4}), 1e-9, "%s at step %d", name, n)
+			require.InDelta(t, want[i], s(model.Progress{N: n, Steps: 4}), 1e-9, "%s at step %d", name, n)
 		}
 	}
 	_, err := guide.Schedule("up", 1)

@@ -87,12 +87,12 @@ type Estimate struct {
 	Passes   int // sequences that went through the model
 }
 
-// Greedy reports whether every token of the answer was the most probable one.
-func (e *Estimate) Greedy(answer []int32) bool { return slices.Equal(e.Best, answer) }
+// IsGreedy reports whether every token of the answer was the most probable one.
+func (e *Estimate) IsGreedy(answer []int32) bool { return slices.Equal(e.Best, answer) }
 
-// Of measures the answer tokens[from:to], given all other tokens. These may be masked: they are
-// then unknown, not absent. It takes the model's lock for one call of the model at a time.
-func Of(ctx context.Context, d model.Denoiser, tokens []int32, from, to int,
+// Measure measures the answer tokens[from:to], given all other tokens. These may be masked: they
+// are then unknown, not absent. It takes the model's lock for one call of the model at a time.
+func Measure(ctx context.Context, d model.Denoiser, tokens []int32, from, to int,
 	o Options) (*Estimate, error) {
 	m, err := newMeasure(d, tokens, from, to, o)
 	if err != nil {
@@ -109,9 +109,9 @@ func Of(ctx context.Context, d model.Denoiser, tokens []int32, from, to int,
 	return m.out, nil
 }
 
-// Passes returns the number of sequences that Of sends through the model, or its error for options
-// and answers that cannot be measured.
-func Passes(d model.Denoiser, tokens []int32, from, to int, o Options) (int, error) {
+// CountPasses returns the number of sequences that Of sends through the model, or its error for
+// options and answers that cannot be measured.
+func CountPasses(d model.Denoiser, tokens []int32, from, to int, o Options) (int, error) {
 	m, err := newMeasure(d, tokens, from, to, o)
 	if err != nil {
 		return 0, err

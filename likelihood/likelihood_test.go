@@ -33,7 +33,7 @@ func sample(t *testing.T, name string, from, to int) (*exact.Model, []int32, flo
 
 func of(t *testing.T, d model.Denoiser, tokens []int32, from, to int,
 	o likelihood.Options) *likelihood.Estimate {
-	e, err := likelihood.Of(t.Context(), d, tokens, from, to, o)
+	e, err := likelihood.Measure(t.Context(), d, tokens, from, to, o)
 	require.NoError(t, err)
 	sum := 0.0
 	for _, l := range e.LogP {
@@ -125,7 +125,7 @@ func (b blocky) Forward(ctx context.Context, batch *model.Batch) (model.Marginal
 	if batch.Length%4 != 0 && batch.Length != length {
 		panic("a sequence does not end with a block")
 	}
-	whole.Length, whole.Tokens, whole.Read = length, nil, nil
+	whole.Length, whole.Tokens, whole.ReadRows = length, nil, nil
 	for i := range batch.Size {
 		whole.Tokens = append(whole.Tokens, batch.Tokens[i*batch.Length:(i+1)*batch.Length]...)
 		for range length - batch.Length {
@@ -192,10 +192,10 @@ func TestBest(t *testing.T) {
 		tokens = append(tokens, int32(best))
 	}
 	e := of(t, exact.NewDenoiser(m), tokens, 0, 6, likelihood.Options{Passes: 8})
-	require.True(t, e.Greedy(tokens))
+	require.True(t, e.IsGreedy(tokens))
 	tokens[2] = (tokens[2] + 1) % 4
 	e = of(t, exact.NewDenoiser(m), tokens, 0, 6, likelihood.Options{Passes: 8})
-	require.False(t, e.Greedy(tokens))
+	require.False(t, e.IsGreedy(tokens))
 }
 
 func TestRefusals(t *testing.T) {
@@ -209,13 +209,13 @@ func TestRefusals(t *testing.T) {
 		"passes is 1, want 2 to 65536": {Passes: 1},
 		"batch is -1, want 1 or more":  {Batch: -1},
 	} {
-		_, err := likelihood.Of(t.Context(), d, tokens, 1, 5, o)
+		_, err := likelihood.Measure(t.Context(), d, tokens, 1, 5, o)
 		require.EqualError(t, err, want)
 		require.EqualError(t, o.Check(), want)
 	}
-	_, err := likelihood.Of(t.Context(), d, tokens, 5, 5, likelihood.Options{})
+	_, err := likelihood.Measure(t.Context(), d, tokens, 5, 5, likelihood.Options{})
 	require.EqualError(t, err, "the answer is tokens 5 to 4 of 12, want at least one")
-	_, err = likelihood.Of(t.Context(), d, tokens, 5, 12, likelihood.Options{})
+	_, err = likelihood.Measure(t.Context(), d, tokens, 5, 12, likelihood.Options{})
 	require.EqualError(t, err, "token 6 of the answer is 5, want one of 0 to 4 that is not the mask")
 	ctx, cancel := context.WithCancel(t.Context())
 	o := likelihood.Options{Method: likelihood.LeftToRight, Batch: 1}
@@ -225,6 +225,6 @@ func TestRefusals(t *testing.T) {
 			cancel()
 		}
 	}
-	_, err = likelihood.Of(ctx, d, tokens, 1, 5, o)
+	_, err = likelihood.Measure(ctx, d, tokens, 1, 5, o)
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -57,10 +57,10 @@ func TestLeftToRightModels(t *testing.T) {
 		answers++
 	}
 	require.Greater(t, answers, 10)
-	_, err := likelihood.Of(t.Context(), d, x, 0, 5, likelihood.Options{})
+	_, err := likelihood.Measure(t.Context(), d, x, 0, 5, likelihood.Options{})
 	require.EqualError(t, err,
 		"prompt is empty, want at least one token: this model predicts the next one")
-	_, err = likelihood.Of(t.Context(), d, x, 3, 5,
+	_, err = likelihood.Measure(t.Context(), d, x, 3, 5,
 		likelihood.Options{Method: likelihood.Stratified})
 	require.EqualError(t, err,
 		"method is stratified, want left-to-right: this model's known tokens see only those before them")
@@ -112,12 +112,12 @@ func TestSpecialTokensCount(t *testing.T) {
 	for x[at] == d.Spec().Mask {
 		at++
 	}
-	b := &model.Batch{Size: 1, Length: len(x), Tokens: slices.Clone(x), Read: []int32{int32(at)}}
+	b := &model.Batch{Size: 1, Length: len(x), Tokens: slices.Clone(x), ReadRows: []int32{int32(at)}}
 	b.Tokens[at] = d.Spec().Mask
 	marginals, err := d.Forward(t.Context(), b)
 	require.NoError(t, err)
 	want := 0.0
-	err = marginals.(model.Raw).Raw().Visit(b.Read, func(_ int, logits []float32) {
+	err = marginals.(model.Raw).Raw().Visit(b.ReadRows, func(_ int, logits []float32) {
 		want = logP(slices.Clone(logits), x[at], d.Spec().Mask)
 	})
 	require.NoError(t, err)

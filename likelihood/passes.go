@@ -69,13 +69,13 @@ func (m *measure) pass(ctx context.Context, end int, masks [][]int, found [][]se
 		tokens := slices.Clone(m.tokens[:end])
 		for _, p := range masked {
 			tokens[p] = m.spec.Mask
-			b.Read = append(b.Read, int32(i*end+p))
+			b.ReadRows = append(b.ReadRows, int32(i*end+p))
 		}
 		b.Tokens = append(b.Tokens, tokens...)
-		b.Time = append(b.Time, float64(m.spec.Masked(tokens))/float64(end))
+		b.Time = append(b.Time, float64(m.spec.CountMasked(tokens))/float64(end))
 		found[i] = make([]seen, len(masked))
 	}
-	done, err := m.Turn.Take(ctx, m.d)
+	done, err := m.Turn.Acquire(ctx, m.d)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (m *measure) pass(ctx context.Context, end int, masks [][]int, found [][]se
 		return err
 	}
 	all := slices.Concat(found...)
-	if err := m.visit(marginals, b.Read, end, all); err != nil {
+	if err := m.visit(marginals, b.ReadRows, end, all); err != nil {
 		return err
 	}
 	for i := range found {
@@ -174,16 +174,16 @@ func (m *measure) inOrder(ctx context.Context, at part) error {
 
 // step makes a pass and returns the position that the order opens, and what the pass says of it.
 func (m *measure) step(ctx context.Context, v *samplers.View) (chosen int, s seen, err error) {
-	done, err := m.Turn.Take(ctx, m.d)
+	done, err := m.Turn.Acquire(ctx, m.d)
 	if err != nil {
 		return 0, s, err
 	}
 	defer done()
 	length, n := len(v.Tokens), len(v.Masked)
 	b := &model.Batch{Size: 1, Length: length, Tokens: v.Tokens,
-		Time: []float64{float64(m.spec.Masked(v.Tokens)) / float64(length)}}
+		Time: []float64{float64(m.spec.CountMasked(v.Tokens)) / float64(length)}}
 	for _, p := range v.Masked {
-		b.Read = append(b.Read, int32(p))
+		b.ReadRows = append(b.ReadRows, int32(p))
 	}
 	marginals, err := m.d.Forward(ctx, b)
 	if err != nil {
@@ -203,7 +203,7 @@ func (m *measure) step(ctx context.Context, v *samplers.View) (chosen int, s see
 	if need.Top {
 		stats.Arg = make([]int32, n)
 	}
-	if err := marginals.Stats(b.Read, &stats); err != nil {
+	if err := marginals.Stats(b.ReadRows, &stats); err != nil {
 		return 0, s, err
 	}
 	v.LogMoment, v.Entropy, v.LogSum = stats.LogMoment, stats.Entropy, stats.LogSum
@@ -226,10 +226,10 @@ func (m *measure) causal(ctx context.Context) error {
 		fed = append(fed, int32(p))
 	}
 	for p := m.from; p < m.to; p++ {
-		b.Read = append(b.Read, int32(p))
+		b.ReadRows = append(b.ReadRows, int32(p))
 	}
-	out := make([]seen, len(b.Read))
-	done, err := m.Turn.Take(ctx, m.d)
+	out := make([]seen, len(b.ReadRows))
+	done, err := m.Turn.Acquire(ctx, m.d)
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (m *measure) causal(ctx context.Context) error {
 	b.Cache = feeder.NewCache(1, m.to)
 	marginals, err := feeder.Feed(ctx, b, fed, model.Commit)
 	if err == nil {
-		err = m.visit(marginals, b.Read, m.to, out)
+		err = m.visit(marginals, b.ReadRows, m.to, out)
 	}
 	if err != nil {
 		return err

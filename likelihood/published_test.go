@@ -18,7 +18,7 @@ type sharp struct{ *exact.Denoiser }
 
 func (s sharp) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
 	inner, err := s.Denoiser.Forward(ctx, b)
-	return &model.Filtered{Of: inner, Filter: &model.Filter{Temperature: 0.5},
+	return &model.Filtered{Base: inner, Filter: &model.Filter{Temperature: 0.5},
 		Outcomes: s.Spec().Outcomes}, err
 }
 

@@ -12,7 +12,7 @@ import (
 func (q *Pass) Attend(b backend.Backend, layer *attention.Layer, w *nn.Work, block int,
 	keep []int32) *Pass {
 	k, v := q.KV(block)
-	layer.Split(b, w.Q, k, v, w.QKV, &q.Rows, q.Keys)
+	layer.SplitQKV(b, w.Q, k, v, w.QKV, &q.Rows, q.Keys)
 	if keep != nil {
 		if q = q.Pick(keep); q.Len() == 0 {
 			return q
@@ -20,15 +20,15 @@ func (q *Pass) Attend(b backend.Backend, layer *attention.Layer, w *nn.Work, blo
 		w.KeepRows(b, keep)
 	}
 	layer.Attend(b, w.H, w.Q, k, v, &q.Rows, q.Keys)
-	q.Attended(block, w.Q, layer)
+	q.ObserveAttention(block, w.Q, layer)
 	return q
 }
 
-// ReadIf returns the rows that are read if the block is the last, which computes no others, nil for
-// all.
-func (q *Pass) ReadIf(last bool) []int32 {
+// RowsToRead returns the rows that are read if the block is the last, which computes no others, nil
+// for all.
+func (q *Pass) RowsToRead(last bool) []int32 {
 	if last {
-		return q.Read
+		return q.ReadRows
 	}
 	return nil
 }

@@ -26,9 +26,9 @@ type Batch struct {
 	// is causal, those before it and itself alone. Only with Spec.Sparse, without Kept.
 	Shadows [][]int32
 
-	// Read lists the rows that the Marginals will be asked for, ascending; a network need not
+	// ReadRows lists the rows that the Marginals will be asked for, ascending; a network need not
 	// compute the other rows to their end. Nil means all rows.
-	Read []int32
+	ReadRows []int32
 
 	// Cache, when not nil, receives the keys and values of a full pass. A partial pass takes the
 	// keys and values of all other positions from it.
@@ -37,9 +37,9 @@ type Batch struct {
 	// index i.
 	Places []int
 
-	// Lasts is true if later steps read Cache, with other tokens, before the next full pass of
+	// CacheReused is true if later steps read Cache, with other tokens, before the next full pass of
 	// these sequences.
-	Lasts bool
+	CacheReused bool
 
 	// Observer, when not nil, is shown what a full pass computes inside. The caller must leave Read
 	// nil then.
@@ -51,7 +51,7 @@ type Batch struct {
 }
 
 // Progress is the step that a sequence is at: N, counted from 1, of Of.
-type Progress struct{ N, Of int }
+type Progress struct{ N, Steps int }
 
 // elementOr returns an element of a list, or a value where the list is nil.
 func elementOr[T any](list []T, i int, otherwise T) T {
@@ -61,8 +61,8 @@ func elementOr[T any](list []T, i int, otherwise T) T {
 	return list[i]
 }
 
-// Used returns the number of positions of a sequence that are in use.
-func (b *Batch) Used(sequence int) int { return elementOr(b.Lengths, sequence, b.Length) }
+// UsedLength returns the number of positions of a sequence that are in use.
+func (b *Batch) UsedLength(sequence int) int { return elementOr(b.Lengths, sequence, b.Length) }
 
 // kept returns the positions of a sequence that the network sees, nil for all.
 func (b *Batch) kept(sequence int) []int32 { return elementOr(b.Kept, sequence, nil) }
@@ -75,7 +75,7 @@ func (b *Batch) keys(sequence int) int {
 	if kept := b.kept(sequence); kept != nil {
 		return len(kept)
 	}
-	return b.Used(sequence) - len(b.shadows(sequence))
+	return b.UsedLength(sequence) - len(b.shadows(sequence))
 }
 
 // slot returns where the key of a position lies, -1 for nowhere.
@@ -120,7 +120,7 @@ func (b *Batch) Check(s Spec) error {
 		return fmt.Errorf("a batch of %d has %d places, want as many", b.Size, len(b.Places))
 	}
 	for i := range b.Size {
-		n := b.Used(i)
+		n := b.UsedLength(i)
 		if n < 1 || n > b.Length || b.keys(i) > longest || s.Fixed && n != b.Length {
 			return fmt.Errorf("length of sequence %d is %d, want 1 to %d", i, n, b.Length)
 		}

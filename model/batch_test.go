@@ -23,7 +23,7 @@ func TestBatchCheck(t *testing.T) {
 		b.Conditions = c
 		return b
 	}
-	text := &model.Prompt{Rows: 2, Width: 1, States: []float32{1, 2}, Used: []bool{true, false}}
+	text := &model.Prompt{Rows: 2, Width: 1, States: []float32{1, 2}, VisibleRows: []bool{true, false}}
 
 	ragged := good()
 	// a position that is not in use may hold anything
@@ -34,7 +34,7 @@ func TestBatchCheck(t *testing.T) {
 	require.NoError(t, good().Check(classes))
 	require.NoError(t, on(nil, &model.Condition{Class: 2}).Check(classes))
 	require.NoError(t, on(nil, &model.Condition{Class: model.NoClass}).Check(classes))
-	require.NoError(t, on(nil, &model.Condition{Given: []int32{0, 3}}).Check(plain))
+	require.NoError(t, on(nil, &model.Condition{KnownPositions: []int32{0, 3}}).Check(plain))
 	require.NoError(t, on(&model.Condition{Prompt: text},
 		&model.Condition{Prompt: text}).Check(prompts))
 
@@ -71,7 +71,7 @@ func TestBatchCheck(t *testing.T) {
 			on(&model.Condition{Prompt: text},
 				&model.Condition{Prompt: &model.Prompt{Rows: 2, Width: 1, States: make([]float32, 1)}})},
 		{"given position 1 is 0, want ascending ones of 0 to 3", plain,
-			on(nil, &model.Condition{Given: []int32{1, 0}})},
+			on(nil, &model.Condition{KnownPositions: []int32{1, 0}})},
 	} {
 		require.ErrorContains(t, c.b.Check(c.spec), c.want)
 	}

@@ -18,14 +18,15 @@ type Condition struct {
 	Class  int32   // 0 to Spec.Classes-1, or NoClass; for models with Spec.Classes > 0
 	Prompt *Prompt // for models with Spec.Prompt
 
-	// Given are the positions, ascending, whose known tokens are the condition: a language model's
-	// prompt. Networks do not read it; guidance masks these positions in its unconditional pass.
-	Given []int32
+	// KnownPositions are the positions, ascending, whose known tokens are the condition: a language
+	// model's prompt. Networks do not read it; guidance masks these positions in its unconditional
+	// pass.
+	KnownPositions []int32
 
-	// Without is the condition of guidance's other pass: the empty or a negative prompt. Nil means
-	// no class or, with Given, the same condition with the Given positions masked. A model of
+	// Unconditional is the condition of guidance's other pass: the empty or a negative prompt. Nil
+	// means no class or, with Given, the same condition with the Given positions masked. A model of
 	// prompts cannot be guided if it is nil.
-	Without *Condition
+	Unconditional *Condition
 }
 
 // Prompt is an encoded text, computed once and shared by all steps and sequences. Its slices must
@@ -34,15 +35,15 @@ type Prompt struct {
 	Rows, Width int
 	States      []float32 // [Rows, Width] what the transformer attends to
 	Final       []float32 // [Rows, Width] for picture decoders that read the text too; nil: none
-	Used        []bool    // [Rows] false where a row is hidden from attention; nil: all are seen
+	VisibleRows []bool    // [Rows] false where a row is hidden from attention; nil: all are seen
 	Pooled      []float32 // [pooled width] one vector for the whole text; nil: none
 
 	// Numbers are further inputs in the network's own order (aMUSEd: width, height, top and left of
 	// the crop in pixels, aesthetic score; MaskGen: aesthetic score); nil means its defaults.
 	Numbers []float64
 
-	// Cut is true if the text was longer than the encoder reads.
-	Cut bool
+	// Truncated is true if the text was longer than the encoder reads.
+	Truncated bool
 
 	mu      sync.Mutex
 	derived map[any]any
@@ -94,12 +95,12 @@ func (s Spec) CheckCondition(c *Condition) error {
 			return fmt.Errorf("the prompt has %d numbers, want %d x %d", len(p.States), p.Rows, p.Width)
 		case p.Final != nil && len(p.Final) != n:
 			return fmt.Errorf("the prompt has %d final numbers, want %d x %d", len(p.Final), p.Rows, p.Width)
-		case p.Used != nil && len(p.Used) != p.Rows:
-			return fmt.Errorf("the prompt's mask has %d rows, want %d", len(p.Used), p.Rows)
+		case p.VisibleRows != nil && len(p.VisibleRows) != p.Rows:
+			return fmt.Errorf("the prompt's mask has %d rows, want %d", len(p.VisibleRows), p.Rows)
 		}
 	}
-	for i, p := range c.Given {
-		if p < 0 || int(p) >= s.Length() || i > 0 && p <= c.Given[i-1] {
+	for i, p := range c.KnownPositions {
+		if p < 0 || int(p) >= s.Length() || i > 0 && p <= c.KnownPositions[i-1] {
 			return fmt.Errorf("given position %d is %d, want ascending ones of 0 to %d", i, p, s.Length()-1)
 		}
 	}

@@ -96,7 +96,7 @@ func TestRowsThatAreNoDistribution(t *testing.T) {
 	} {
 		d := &model.Dense{Columns: 3, Logits: append(make([]float32, 3), row...)}
 		for _, m := range []model.Marginals{d,
-			&model.Filtered{Of: d, Filter: &model.Filter{Temperature: 2}, Outcomes: 3}} {
+			&model.Filtered{Base: d, Filter: &model.Filter{Temperature: 2}, Outcomes: 3}} {
 			err := m.Stats([]int32{0, 1}, stats(2))
 			require.ErrorContains(t, err, want)
 			require.ErrorContains(t, err, "row 1")
@@ -108,7 +108,7 @@ func TestRowsThatAreNoDistribution(t *testing.T) {
 
 func filtered(row []float32, f model.Filter) []float32 {
 	var out []float32
-	m := &model.Filtered{Of: &model.Dense{Columns: len(row), Logits: row}, Filter: &f,
+	m := &model.Filtered{Base: &model.Dense{Columns: len(row), Logits: row}, Filter: &f,
 		Outcomes: len(row)}
 	if err := m.Visit([]int32{0},
 		func(_ int, logits []float32) { out = slices.Clone(logits) }); err != nil {
@@ -131,7 +131,7 @@ func TestFilter(t *testing.T) {
 	require.Equal(t, []float32{1, never, 7, 3, 0},
 		filtered(row, model.Filter{Ban: []int32{1}, Bias: map[int32]float32{2: 5}}))
 	require.Equal(t, []float32{1, 3, 2, 3, 0}, row, "the matrix itself stays")
-	require.True(t, (&model.Filter{Temperature: 1, TopP: 1}).None())
+	require.True(t, (&model.Filter{Temperature: 1, TopP: 1}).IsNeutral())
 }
 
 // The nucleus is the smallest set of the most probable outcomes that reaches p.

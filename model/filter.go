@@ -25,8 +25,8 @@ type Filter struct {
 	Adjust func(row int32, logits []float32)
 }
 
-// None reports whether the filter changes nothing.
-func (f *Filter) None() bool {
+// IsNeutral reports whether the filter changes nothing.
+func (f *Filter) IsNeutral() bool {
 	return (f.Temperature == 0 || f.Temperature == 1) && f.TopK == 0 && (f.TopP == 0 || f.TopP == 1) &&
 		len(f.Ban) == 0 && len(f.Bias) == 0 && f.Adjust == nil
 }
@@ -85,7 +85,7 @@ func (f *Filter) Check(tokens int) error {
 // Filtered applies filters to other Marginals row by row, so that no buffer of positions x outcomes
 // is needed.
 type Filtered struct {
-	Of       Marginals
+	Base     Marginals
 	Filter   *Filter
 	Outcomes int // outcomes: the first columns of a row
 
@@ -116,7 +116,7 @@ func (f *Filtered) Visit(rows []int32, visit func(i int, logits []float32)) erro
 
 func (f *Filtered) each(rows []int32, do func(i int, logits []float32) error) error {
 	f.err = nil
-	err := f.Of.Visit(rows, func(i int, logits []float32) {
+	err := f.Base.Visit(rows, func(i int, logits []float32) {
 		logits = logits[:f.Outcomes]
 		err := f.apply(rows[i], logits)
 		if err == nil {

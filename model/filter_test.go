@@ -60,7 +60,7 @@ func TestFilterNamesTheWrongBias(t *testing.T) {
 func TestFilterKeepsNaN(t *testing.T) {
 	for _, f := range []model.Filter{{TopK: 2}, {TopP: 0.5}, {TopK: 4, TopP: 0.5}} {
 		f.Adjust = func(_ int32, logits []float32) { logits[1] = float32(math.NaN()) }
-		m := &model.Filtered{Of: &model.Dense{Columns: 5, Logits: make([]float32, 5)}, Filter: &f,
+		m := &model.Filtered{Base: &model.Dense{Columns: 5, Logits: make([]float32, 5)}, Filter: &f,
 			Outcomes: 5}
 		require.ErrorContains(t, m.Stats([]int32{0}, stats(1)), "a logit is NaN")
 	}
@@ -111,7 +111,7 @@ func BenchmarkRow(b *testing.B) {
 	for name, std := range map[string]float64{"flat": 1.5, "peaked": 4} {
 		row, rows := normal(1, 152064, std), []int32{0}
 		d := &model.Dense{Columns: len(row), Logits: row}
-		f := &model.Filtered{Of: d, Filter: &model.Filter{TopP: 0.95}, Outcomes: len(row)}
+		f := &model.Filtered{Base: d, Filter: &model.Filter{TopP: 0.95}, Outcomes: len(row)}
 		draw := &model.Draw{Uniform: []float64{0.5}, Token: make([]int32, 1)}
 		entropy := &model.Stats{Entropy: make([]float64, 1)}
 		for of, do := range map[string]func() error{

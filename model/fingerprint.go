@@ -22,8 +22,8 @@ func (s *Source) Fingerprint() (string, error) {
 		return "", fmt.Errorf("%s: %w", s.Name, err)
 	}
 	sum := hex.EncodeToString(hash.Sum(nil)[:8])
-	if s.As != "" {
-		both := sha256.Sum256([]byte(sum + " " + s.As))
+	if s.KindOverride != "" {
+		both := sha256.Sum256([]byte(sum + " " + s.KindOverride))
 		sum = hex.EncodeToString(both[:8])
 	}
 	return sum, nil

@@ -5,17 +5,17 @@ import "unmask/backend"
 // Sized is a Denoiser that can say how many sequences fit into its device's memory at once; 0 means
 // any number, as on a CPU. Cached runs keep keys and values of all layers.
 type Sized interface {
-	Fit(length int, cached bool) int
+	MaxSequences(length int, cached bool) int
 }
 
 // fullPasses is the most groups of rows in a batch: beyond a few the device gets no faster, even if
 // there is memory.
 const fullPasses = 4
 
-// Fit returns how many sequences of `length` positions fit into b's free memory, given `sequence`
-// bytes for each sequence and `row` bytes for each row of a group that goes through the network at
-// once. It returns at least 1: if one sequence does not fit, the allocation fails.
-func Fit(b backend.Backend, length, sequence, row int) int {
+// MaxSequences returns how many sequences of `length` positions fit into b's free memory, given
+// `sequence` bytes for each sequence and `row` bytes for each row of a group that goes through the
+// network at once. It returns at least 1: if one sequence does not fit, the allocation fails.
+func MaxSequences(b backend.Backend, length, sequence, row int) int {
 	r, ok := b.(backend.MemoryReporter)
 	if !ok {
 		return 0

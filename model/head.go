@@ -37,9 +37,9 @@ type HeadMarginals struct {
 	byHead headOrder
 }
 
-// OfHead returns m. A type that embeds *HeadMarginals has this method too, so guidance can mix the
-// head's inputs.
-func (m *HeadMarginals) OfHead() *HeadMarginals { return m }
+// AsHeadMarginals returns m. A type that embeds *HeadMarginals has this method too, so guidance can
+// mix the head's inputs.
+func (m *HeadMarginals) AsHeadMarginals() *HeadMarginals { return m }
 
 // Stats implements Marginals.
 func (m *HeadMarginals) Stats(rows []int32, s *Stats) (err error) {
@@ -120,8 +120,8 @@ func (m *HeadMarginals) Visit(rows []int32, visit func(i int, logits []float32))
 	return nil
 }
 
-// Chooses implements Chooser; it depends on the device.
-func (m *HeadMarginals) Chooses() bool {
+// CanChoose implements Chooser; it depends on the device.
+func (m *HeadMarginals) CanChoose() bool {
 	_, ok := m.Backend.(backend.Chooser)
 	return ok && m.Heads == nil
 }

@@ -38,21 +38,21 @@ var plain = map[string]any{"quantization_config": map[string]any{},
 
 // Settings says what a network makes of the keys of one object of config.json.
 type Settings struct {
-	At    string         // the object, such as model.vq_model; "" for the whole file
-	Known string         // keys that are read, that tensors show or that change no arithmetic
-	Only  map[string]any // keys of which one value is computed
+	Path           string         // the object, such as model.vq_model; "" for the whole file
+	KnownKeys      string         // keys that are read, that tensors show or that change no arithmetic
+	RequiredValues map[string]any // keys of which one value is computed
 }
 
 // CheckKeys returns an error for a key with a value that the network does not compute, and adds a
 // note to s.Notes about keys that are not among those of the list and not harmless.
 func (s *Source) CheckKeys(list ...Settings) error {
 	for _, k := range list {
-		keys := s.object(k.At)
-		known := slices.AppendSeq(strings.Fields(k.Known), maps.Keys(k.Only))
-		if note := unknown(keys, k.At, known); note != "" && !slices.Contains(s.Notes, note) {
+		keys := s.object(k.Path)
+		known := slices.AppendSeq(strings.Fields(k.KnownKeys), maps.Keys(k.RequiredValues))
+		if note := unknown(keys, k.Path, known); note != "" && !slices.Contains(s.Notes, note) {
 			s.Notes = append(s.Notes, note)
 		}
-		if err := Only(keys, k.At, k.Only); err != nil {
+		if err := RequireValues(keys, k.Path, k.RequiredValues); err != nil {
 			return fmt.Errorf("config.json: %w", err)
 		}
 	}
@@ -60,15 +60,15 @@ func (s *Source) CheckKeys(list ...Settings) error {
 }
 
 func (s *Source) checkPlain() error {
-	if err := Only(s.object(""), "", plain); err != nil {
+	if err := RequireValues(s.object(""), "", plain); err != nil {
 		return fmt.Errorf("config.json: %w", err)
 	}
 	return nil
 }
 
-// Only returns an error for a key with another value than the one that a network computes. Missing
-// keys and null have that value. at is the path of the keys' object.
-func Only(keys map[string]json.RawMessage, at string, values map[string]any) error {
+// RequireValues returns an error for a key with another value than the one that a network computes.
+// Missing keys and null have that value. at is the path of the keys' object.
+func RequireValues(keys map[string]json.RawMessage, at string, values map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		var got any
 		v, ok := keys[key]
@@ -102,9 +102,9 @@ func joined(at, key string) string {
 	return at + "." + key
 }
 
-// Unknown returns a note about the keys of config.json that are not among the known ones and not
-// harmless, "" if there are none: what they say is not done.
-func (s *Source) Unknown(known ...string) string { return unknown(s.object(""), "", known) }
+// NoteUnknownKeys returns a note about the keys of config.json that are not among the known ones
+// and not harmless, "" if there are none: what they say is not done.
+func (s *Source) NoteUnknownKeys(known ...string) string { return unknown(s.object(""), "", known) }
 
 func unknown(keys map[string]json.RawMessage, at string, known []string) string {
 	var list []string
@@ -125,13 +125,13 @@ func unknown(keys map[string]json.RawMessage, at string, known []string) string 
 	return "config.json: " + strings.Join(list, ", ") + more + " not known, and without effect"
 }
 
-// Keys returns the names of the fields of a struct that a config.json is decoded into.
-func Keys(file any) (keys []string) {
+// JSONKeys returns the names of the fields of a struct that a config.json is decoded into.
+func JSONKeys(file any) (keys []string) {
 	t := reflect.Indirect(reflect.ValueOf(file)).Type()
 	for i := range t.NumField() {
 		field := t.Field(i)
 		if field.Anonymous {
-			keys = append(keys, Keys(reflect.New(field.Type).Interface())...)
+			keys = append(keys, JSONKeys(reflect.New(field.Type).Interface())...)
 		} else if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
 			keys = append(keys, name)
 		}

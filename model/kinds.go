@@ -27,13 +27,13 @@ func (s *Source) Facts() (f Facts) {
 	return f
 }
 
-// Of reports whether a class, or a file of the authors' program, has part in its name.
-func (f Facts) Of(part string) bool {
+// Mentions reports whether a class, or a file of the authors' program, has part in its name.
+func (f Facts) Mentions(part string) bool {
 	return slices.ContainsFunc(f.Classes, func(c string) bool { return strings.Contains(c, part) })
 }
 
-// LeftToRight says of a model of text why it is not read.
-const LeftToRight = "an autoregressive model, or one whose config.json does not say how it runs"
+// AutoregressiveReason says of a model of text why it is not read.
+const AutoregressiveReason = "an autoregressive model, or one whose config.json does not say how it runs"
 
 // unread are published networks that no format computes, though some have the model_type or the
 // tensors of one that is read: by model_type, by a part of a class's name or by the end of a
@@ -61,14 +61,14 @@ var unread = []struct{ model, kinds, class, tensor, why string }{
 	{model: "Nemotron-Labs-Diffusion with pictures", kinds: "nemotron_labs_diffusion_vlm",
 		why: "pictures are not read"},
 	{model: "this model", kinds: "qwen3 qwen3_moe qwen2_moe mistral mixtral gemma gemma2 gemma3 phi " +
-		"phi3 gpt2 gpt_neox olmo olmo2 olmoe deepseek_v2 deepseek_v3", why: LeftToRight},
+		"phi3 gpt2 gpt_neox olmo olmo2 olmoe deepseek_v2 deepseek_v3", why: AutoregressiveReason},
 }
 
 // refused returns an error for a network that is known and not read.
 func refused(src *Source, facts Facts) error {
 	for _, u := range unread {
 		if facts.Type != "" && slices.Contains(strings.Fields(u.kinds), facts.Type) ||
-			u.class != "" && facts.Of(u.class) || u.tensor != "" && src.Has(u.tensor) {
+			u.class != "" && facts.Mentions(u.class) || u.tensor != "" && src.HasTensor(u.tensor) {
 			return fmt.Errorf("%s is not read (model_type %q, %s): it is %s", u.model, facts.Type,
 				strings.Join(append(facts.Classes, "no architectures")[:1], ""), u.why)
 		}
@@ -79,7 +79,7 @@ func refused(src *Source, facts Facts) error {
 // formatOf returns the format that reads a source: the one that has its kind or, where config.json
 // names none, the one whose tensors it has.
 func formatOf(src *Source) (*Format, error) {
-	kind := src.As
+	kind := src.KindOverride
 	if kind == "" {
 		facts := src.Facts()
 		if err := refused(src, facts); err != nil {
@@ -91,7 +91,7 @@ func formatOf(src *Source) (*Format, error) {
 	for i := range formats {
 		f := &formats[i]
 		if kind != "" && slices.Contains(f.Kinds, kind) ||
-			src.As == "" && (kind == "" || f.Kinds == nil) && f.Match(src) {
+			src.KindOverride == "" && (kind == "" || f.Kinds == nil) && f.Match(src) {
 			return f, nil
 		}
 		kinds, names = append(kinds, f.Kinds...), append(names, f.Name)
@@ -100,8 +100,8 @@ func formatOf(src *Source) (*Format, error) {
 	slices.Sort(names)
 	list := strings.Join(slices.Compact(kinds), ", ")
 	switch {
-	case src.As != "":
-		return nil, fmt.Errorf("as is %.60q, want %s", src.As, list)
+	case src.KindOverride != "":
+		return nil, fmt.Errorf("as is %.60q, want %s", src.KindOverride, list)
 	case kind != "":
 		return nil, fmt.Errorf("config.json: model_type is %.60q, want %s; a model that is like one of "+
 			"these can be read as that (--as)", kind, list)

@@ -26,9 +26,9 @@ type Loaded struct {
 	// not know the mask: unmask.Text shows masked positions itself.
 	Tokenizer tokenizers.Tokenizer
 
-	// Begin are tokens before a prompt that goes on, where the authors' sampler has others than the
-	// tokenizer's files say; nil: those of the files.
-	Begin []int32
+	// BeginTokens are tokens before a prompt that goes on, where the authors' sampler has others than
+	// the tokenizer's files say; nil: those of the files.
+	BeginTokens []int32
 
 	// Variables of the chat template that the authors' program sets, such as enable_thinking: bool,
 	// string, int or nil.

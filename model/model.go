@@ -19,17 +19,17 @@ type Spec struct {
 	Fixed    bool  // sequences have exactly the length of Shape; otherwise they may be shorter
 	Ragged   bool  // sequences of one batch may have different lengths
 	// size of a block; positions see their own block and those before it; 0: they see all
-	Block   int
-	Blocks  Blocks  // how blocks lie where they open one after another
-	Causal  Causal  // how final tokens go through a Feeder
-	Growth  *Growth // nil: the length of a sequence is fixed
-	Sparse  bool    // passes may leave positions out, see Batch.Kept and Batch.Shadows
-	Shifted bool    // the network's own output at a position predicts the next one, see Raw
-	Ends    []int32 // tokens that end a text
+	Block     int
+	Blocks    Blocks  // how blocks lie where they open one after another
+	Causal    Causal  // how final tokens go through a Feeder
+	Growth    *Growth // nil: the length of a sequence is fixed
+	Sparse    bool    // passes may leave positions out, see Batch.Kept and Batch.Shadows
+	Shifted   bool    // the network's own output at a position predicts the next one, see Raw
+	EndTokens []int32 // tokens that end a text
 	// tokens around every text, which is not shown with them: an encoder's first and last
-	Before, After []int32
-	Classes       int  // classes are 0..Classes-1; 0: the model is not class-conditional
-	Prompt        bool // sequences are conditioned on a prompt
+	BeforeText, AfterText []int32
+	Classes               int  // classes are 0..Classes-1; 0: the model is not class-conditional
+	Prompt                bool // sequences are conditioned on a prompt
 }
 
 // Blocks says how the blocks of a model with Spec.Block lie in a sequence that opens block after
@@ -48,8 +48,8 @@ const (
 	AnswerBlocks
 )
 
-// Conditional reports whether sequences are conditioned on a class or a prompt.
-func (s Spec) Conditional() bool { return s.Classes > 0 || s.Prompt }
+// IsConditional reports whether sequences are conditioned on a class or a prompt.
+func (s Spec) IsConditional() bool { return s.Classes > 0 || s.Prompt }
 
 // Length returns the number of positions.
 func (s Spec) Length() int {
@@ -63,36 +63,36 @@ func (s Spec) Length() int {
 // UsualLength is the number of positions of a text that a network of more than longCanvas makes
 // when nobody says how long it is: LLaDA's own program has it.
 const (
-	UsualLength = 128
-	longCanvas  = 1024
+	DefaultTextLength = 128
+	longCanvas        = 1024
 )
 
-// Usual returns the number of positions of a sequence whose length nobody says: all of them, or
-// UsualLength and the tokens around every text where the network's longest sequence is a bound of
-// its position encoding (131072 of Dream's), not a length that it was made for.
-func (s Spec) Usual() int {
+// DefaultLength returns the number of positions of a sequence whose length nobody says: all of
+// them, or UsualLength and the tokens around every text where the network's longest sequence is a
+// bound of its position encoding (131072 of Dream's), not a length that it was made for.
+func (s Spec) DefaultLength() int {
 	if n := s.Length(); s.Fixed || len(s.Shape) > 1 || n <= longCanvas {
 		return n
 	}
-	return UsualLength + s.Around()
+	return DefaultTextLength + s.SpecialCount()
 }
 
-// Around returns the number of tokens around every text.
-func (s Spec) Around() int { return len(s.Before) + len(s.After) }
+// SpecialCount returns the number of tokens around every text.
+func (s Spec) SpecialCount() int { return len(s.BeforeText) + len(s.AfterText) }
 
-// Blank returns a sequence of so many positions of which nothing is known but the tokens around
-// every text; without room for a masked position between them it is masks alone.
-func (s Spec) Blank(length int) []int32 {
+// BlankTokens returns a sequence of so many positions of which nothing is known but the tokens
+// around every text; without room for a masked position between them it is masks alone.
+func (s Spec) BlankTokens(length int) []int32 {
 	tokens := slices.Repeat([]int32{s.Mask}, length)
-	if s.Around() < length {
-		copy(tokens, s.Before)
-		copy(tokens[length-len(s.After):], s.After)
+	if s.SpecialCount() < length {
+		copy(tokens, s.BeforeText)
+		copy(tokens[length-len(s.AfterText):], s.AfterText)
 	}
 	return tokens
 }
 
-// Masked returns the number of masked positions in tokens; nil is a sequence of masks alone.
-func (s Spec) Masked(tokens []int32) (n int) {
+// CountMasked returns the number of masked positions in tokens; nil is a sequence of masks alone.
+func (s Spec) CountMasked(tokens []int32) (n int) {
 	if tokens == nil {
 		return s.Length()
 	}
@@ -146,7 +146,7 @@ type HiddenStates interface {
 // that only the results are copied to the host.
 type Chooser interface {
 	Marginals
-	Chooses() bool
+	CanChoose() bool
 	Choose(rows []int32, c *backend.Choice) error // the candidates of c are rows
 }
 

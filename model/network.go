@@ -17,8 +17,8 @@ import (
 type Network struct {
 	Shared
 	Passes
-	Of   Spec
-	Head backend.Head
+	ModelSpec Spec
+	Head      backend.Head
 	// the head of the marginals' Raw, where it differs: without a bias that forbids the mask
 	RawHead *backend.Head
 	Width   int // of the hidden states
@@ -35,7 +35,7 @@ type Network struct {
 	// may change.
 	Finish func(hidden *tensor.Dense, n int) *tensor.Dense
 	// Last, when not nil, is Finish for HiddenStates: it ends before the head's own layers.
-	Last func(hidden *tensor.Dense, n int) *tensor.Dense
+	FinishStates func(hidden *tensor.Dense, n int) *tensor.Dense
 
 	// SharesWith, when not nil, is a network whose lock and working memory are used instead of this
 	// one's: a pass of either makes the Marginals of both invalid.
@@ -68,8 +68,8 @@ func (m *networkMarginals) Raw() Marginals { return &m.raw }
 func (m *networkMarginals) Hidden(rows []int32) (states []float32, width int, err error) {
 	defer backend.Recover(&err)
 	last := m.of.Finish
-	if m.of.Last != nil {
-		last = m.of.Last
+	if m.of.FinishStates != nil {
+		last = m.of.FinishStates
 	}
 	for part := range slices.Chunk(rows, HeadRows) {
 		x := m.of.project(part, false, last)
@@ -82,7 +82,7 @@ func (m *networkMarginals) Hidden(rows []int32) (states []float32, width int, er
 }
 
 // Spec implements Denoiser.
-func (n *Network) Spec() Spec { return n.Of }
+func (n *Network) Spec() Spec { return n.ModelSpec }
 
 // Locker implements Locker.
 func (n *Network) Locker() sync.Locker { return n.owner().Shared.Locker() }
@@ -95,13 +95,13 @@ func (n *Network) owner() *Network {
 	return n
 }
 
-// Fit implements Sized.
-func (n *Network) Fit(length int, cached bool) int {
+// MaxSequences implements Sized.
+func (n *Network) MaxSequences(length int, cached bool) int {
 	sequence := 4 * (n.Extra + length) * n.Width
 	if cached {
 		sequence += n.Bytes(length)
 	}
-	return Fit(n.Backend, n.Extra+length, sequence, 4*n.RowSize)
+	return MaxSequences(n.Backend, n.Extra+length, sequence, 4*n.RowSize)
 }
 
 // Forward implements Denoiser.
@@ -112,7 +112,7 @@ func (n *Network) Forward(ctx context.Context, b *Batch) (Marginals, error) {
 // Refine implements Refiner. Extra rows keep the keys and values of the full pass. With
 // Spec.Shifted it also computes the rows that predict the given ones.
 func (n *Network) Refine(ctx context.Context, b *Batch, rows []int32) (Marginals, error) {
-	if n.Of.Shifted {
+	if n.ModelSpec.Shifted {
 		rows = appendSources(slices.Clone(rows), rows, b.Length)
 		slices.Sort(rows)
 		rows = slices.Compact(rows)
@@ -127,14 +127,14 @@ func (n *Network) ComputeRows(ctx context.Context, b *Batch, rows []int32) (Marg
 			return nil, fmt.Errorf("row %d of a partial pass is %d, want 0 to %d", i, r, b.Size*b.Length-1)
 		}
 	}
-	return n.compute(ctx, b, func(b *Batch) error { return n.Some(b, rows) })
+	return n.compute(ctx, b, func(b *Batch) error { return n.Partial(b, rows) })
 }
 
 // compute cuts a batch into passes, which leave their results in n.memory.hidden.
 func (n *Network) compute(ctx context.Context, b *Batch, cut func(*Batch) error) (_ Marginals,
 	err error) {
 	defer backend.Recover(&err)
-	if err := b.Check(n.Of); err != nil {
+	if err := b.Check(n.ModelSpec); err != nil {
 		return nil, err
 	}
 	if n.Begin != nil {
@@ -143,10 +143,10 @@ func (n *Network) compute(ctx context.Context, b *Batch, cut func(*Batch) error)
 		}
 	}
 	w := &n.owner().memory
-	if n.Of.Shifted && b.Read != nil {
-		w.read = appendSources(slices.Grow(w.read, 1)[:0], b.Read, b.Length)
+	if n.ModelSpec.Shifted && b.ReadRows != nil {
+		w.read = appendSources(slices.Grow(w.read, 1)[:0], b.ReadRows, b.Length)
 		n.shifted = *b
-		n.shifted.Read = w.read
+		n.shifted.ReadRows = w.read
 		b = &n.shifted
 	}
 	if err := cut(b); err != nil {
@@ -162,7 +162,7 @@ func (n *Network) compute(ctx context.Context, b *Batch, cut func(*Batch) error)
 			return nil, err
 		}
 		if left.Len() > 0 {
-			n.Backend.Scatter(w.hidden, hidden, left.At)
+			n.Backend.Scatter(w.hidden, hidden, left.ResultRows)
 		}
 	}
 	return n.results(b), nil
@@ -177,7 +177,10 @@ func (n *Network) results(b *Batch) *networkMarginals {
 			raw = *n.RawHead
 		}
 		m.HeadMarginals = HeadMarginals{Backend: n.Backend, Head: n.Head,
-			Project: func(rows []int32) *tensor.Dense { return n.project(rows, n.Of.Shifted, n.Finish) }}
+			Project: func(rows []int32) *tensor.Dense {
+				return n.project(rows, n.ModelSpec.Shifted,
+					n.Finish)
+			}}
 		m.raw = HeadMarginals{Backend: n.Backend, Head: raw,
 			Project: func(rows []int32) *tensor.Dense { return n.project(rows, false, n.Finish) }}
 		m.of = n

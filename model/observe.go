@@ -20,33 +20,33 @@ type Observer interface {
 	Attention(block int, p *Pass, q, k, v *tensor.Dense, h backend.Heads)
 }
 
-// Hidden passes the residual stream before a block to the batch's observer.
-func (q *Pass) Hidden(block int, x *tensor.Dense) {
+// ObserveHidden passes the residual stream before a block to the batch's observer.
+func (q *Pass) ObserveHidden(block int, x *tensor.Dense) {
 	if o := q.of.batch.Observer; o != nil {
 		o.Hidden(block, q, x)
 	}
 }
 
-// Through runs a network's blocks over the rows of q, with the residual stream in x, which the
+// RunBlocks runs a network's blocks over the rows of q, with the residual stream in x, which the
 // batch's observer is shown. block returns the rows that are left, without those that nobody
 // reads; where none is left, no further block runs.
-func (q *Pass) Through(ctx context.Context, x *tensor.Dense, blocks int,
+func (q *Pass) RunBlocks(ctx context.Context, x *tensor.Dense, blocks int,
 	block func(i int, q *Pass) *Pass) (*Pass, error) {
 	for i := range blocks {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		q.Hidden(i, x)
+		q.ObserveHidden(i, x)
 		if q = block(i, q); q.Len() == 0 {
 			return q, nil
 		}
 	}
-	q.Hidden(blocks, x)
+	q.ObserveHidden(blocks, x)
 	return q, nil
 }
 
-// Attended passes a block's queries, keys and values to the batch's observer.
-func (q *Pass) Attended(block int, queries *tensor.Dense, layer *attention.Layer) {
+// ObserveAttention passes a block's queries, keys and values to the batch's observer.
+func (q *Pass) ObserveAttention(block int, queries *tensor.Dense, layer *attention.Layer) {
 	if o := q.of.batch.Observer; o != nil {
 		k, v := q.KV(block)
 		o.Attention(block, q, queries, k, v, layer.Shape(q.Keys))

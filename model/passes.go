@@ -55,9 +55,9 @@ type Pass struct {
 	// the same segments, but Seq is the index of the sequence in the batch
 	Sequences []backend.Segment
 	// [rows] where results go: sequence*(Extra+Length) + Extra + position
-	At     []int32
-	Tokens []int32 // [rows], -1 at extra rows
-	Read   []int32 // ascending indexes of the rows whose results are read; nil: all
+	ResultRows []int32
+	Tokens     []int32 // [rows], -1 at extra rows
+	ReadRows   []int32 // ascending indexes of the rows whose results are read; nil: all
 	// the most keys of a sequence; a row may see fewer, see attention.Rows
 	Keys int
 	Full bool // the pass has all rows of its sequences
@@ -90,9 +90,9 @@ func (p *Passes) Full(b *Batch) error {
 	return p.begin(b)
 }
 
-// Some begins the passes over rows, which are grouped by ascending sequence, in any order within
+// Partial begins the passes over rows, which are grouped by ascending sequence, in any order within
 // one.
-func (p *Passes) Some(b *Batch, rows []int32) error {
+func (p *Passes) Partial(b *Batch, rows []int32) error {
 	p.full, p.rows = false, rows
 	if b.Cache == nil {
 		return fmt.Errorf("there is no cache, want that of a full pass before a partial one")
@@ -106,13 +106,13 @@ func (p *Passes) begin(b *Batch) error {
 		return fmt.Errorf("the cache has %d layers of %d rows, want %d of %d", len(c.K), c.Length,
 			len(p.Layers), p.Extra+b.Length)
 	}
-	if p.read = p.read[:0]; b.Read == nil {
+	if p.read = p.read[:0]; b.ReadRows == nil {
 		return nil
 	}
 	n := b.Size * b.Length
 	p.read = slices.Grow(p.read, n)[:n]
 	clear(p.read)
-	for _, row := range b.Read {
+	for _, row := range b.ReadRows {
 		p.read[row] = true
 	}
 	return nil
@@ -123,7 +123,7 @@ func (p *Passes) Next() *Pass {
 	q := &p.pass
 	q.of, q.Full, q.Rows.Causal, q.Keys = p, p.full, p.Causal || p.Local, 0
 	q.Reset()
-	q.Sequences, q.At, q.Tokens = q.Sequences[:0], q.At[:0], q.Tokens[:0]
+	q.Sequences, q.ResultRows, q.Tokens = q.Sequences[:0], q.ResultRows[:0], q.Tokens[:0]
 	q.keep = append(q.keep[:0], 0)[:0] // an empty list, which is not nil
 	if p.full {
 		p.wholes(q)
@@ -134,8 +134,8 @@ func (p *Passes) Next() *Pass {
 		return nil
 	}
 	q.retell()
-	if q.Read = nil; p.batch.Read != nil && len(q.keep) < q.Len() {
-		q.Read = q.keep
+	if q.ReadRows = nil; p.batch.ReadRows != nil && len(q.keep) < q.Len() {
+		q.ReadRows = q.keep
 	}
 	return q
 }
@@ -144,7 +144,7 @@ func (p *Passes) Next() *Pass {
 func (p *Passes) wholes(q *Pass) {
 	b, most, first := p.batch, backend.GroupRows(p.Backend), p.next
 	for ; p.next < b.Size; p.next++ {
-		used := b.Used(p.next)
+		used := b.UsedLength(p.next)
 		if q.Len() > 0 && (q.Len()+p.Extra+used > most || p.apart(q, used)) {
 			break
 		}
@@ -179,11 +179,11 @@ func (p *Passes) parts(q *Pass) {
 	last := -1
 	for len(p.rows) > 0 {
 		seq := int(p.rows[0]) / b.Length
-		if seq != last && q.Len() > 0 && (q.Len() >= most || p.apart(q, b.Used(seq))) {
+		if seq != last && q.Len() > 0 && (q.Len() >= most || p.apart(q, b.UsedLength(seq))) {
 			return
 		}
 		last = seq
-		q.Keys = max(q.Keys, p.Extra+b.Used(seq))
+		q.Keys = max(q.Keys, p.Extra+b.UsedLength(seq))
 		if p.MasksLast {
 			n := 1
 			for n < len(p.rows) && int(p.rows[n])/b.Length == seq {
@@ -222,11 +222,11 @@ func (p *Passes) ordered(q *Pass, sequence, place int, rows []int32) {
 // Position returns the position of row i in its sequence, -1 for the last extra row. It differs
 // from Pos where Turns are given.
 func (q *Pass) Position(i int) int {
-	if len(q.Turns) > 0 {
-		return int(q.Turns[i])
+	if len(q.RotaryPos) > 0 {
+		return int(q.RotaryPos[i])
 	}
 	width := q.of.batch.Length + q.of.Extra
-	return int(q.At[i])%width - q.of.Extra
+	return int(q.ResultRows[i])%width - q.of.Extra
 }
 
 // add adds the row of a position that the network sees.
@@ -247,8 +247,9 @@ func (q *Pass) put(b *Batch, sequence, place, pos, slot int) {
 	turn := pos
 	if j := pos - b.keys(sequence); j >= 0 && b.shadows(sequence) != nil {
 		turn = int(b.shadows(sequence)[j])
-		own, _ := slices.BinarySearch(q.At, int32(sequence*b.Length+turn))
-		s := attention.Shadow{Slot: turn, Of: own, Lend: len(q.At), Turn: turn, Keys: turn + 1}
+		own, _ := slices.BinarySearch(q.ResultRows, int32(sequence*b.Length+turn))
+		s := attention.Shadow{Slot: turn, OwnRow: own, LentRow: len(q.ResultRows), LentPos: turn,
+			Keys: turn + 1}
 		q.AddShadow(place, int32(pos), s)
 	} else {
 		q.Add(place, int32(slot+extra))
@@ -258,9 +259,9 @@ func (q *Pass) put(b *Batch, sequence, place, pos, slot int) {
 		q.Seen = append(q.Seen, extra+b.keys(sequence))
 	}
 	if b.Kept != nil || b.Shadows != nil || q.of.MasksLast {
-		q.Turns = append(q.Turns, int32(turn))
+		q.RotaryPos = append(q.RotaryPos, int32(turn))
 	}
-	q.At = append(q.At, int32(sequence*(b.Length+extra)+pos+extra))
+	q.ResultRows = append(q.ResultRows, int32(sequence*(b.Length+extra)+pos+extra))
 	if pos < 0 {
 		q.Tokens = append(q.Tokens, -1)
 		return
@@ -281,8 +282,8 @@ func (q *Pass) lend(b *Batch, sequence int) {
 	list := q.Rows.Shadows()
 	for i := len(list) - n; i < len(list); i++ {
 		s := &list[i]
-		s.Lend, s.Turn = len(q.At)-1, int(b.shadows(sequence)[n-1])
-		s.Keys = b.Used(sequence) - 1
+		s.LentRow, s.LentPos = len(q.ResultRows)-1, int(b.shadows(sequence)[n-1])
+		s.Keys = b.UsedLength(sequence) - 1
 	}
 }
 
@@ -291,7 +292,7 @@ func (q *Pass) retell() {
 	q.Sequences = q.Sequences[:0]
 	width := q.of.batch.Length + q.of.Extra
 	for _, s := range q.Segs {
-		s.Seq = int(q.At[s.Row]) / width
+		s.Seq = int(q.ResultRows[s.Row]) / width
 		q.Sequences = append(q.Sequences, s)
 	}
 }
@@ -303,11 +304,11 @@ func (q *Pass) Pick(rows []int32) *Pass {
 		q.picked = new(Pass)
 	}
 	k := q.picked
-	k.of, k.Keys, k.Full, k.Read = q.of, q.Keys, false, nil
+	k.of, k.Keys, k.Full, k.ReadRows = q.of, q.Keys, false, nil
 	k.Rows.Pick(&q.Rows, rows)
-	k.At, k.Tokens = k.At[:0], k.Tokens[:0]
+	k.ResultRows, k.Tokens = k.ResultRows[:0], k.Tokens[:0]
 	for _, i := range rows {
-		k.At, k.Tokens = append(k.At, q.At[i]), append(k.Tokens, q.Tokens[i])
+		k.ResultRows, k.Tokens = append(k.ResultRows, q.ResultRows[i]), append(k.Tokens, q.Tokens[i])
 	}
 	k.retell()
 	return k

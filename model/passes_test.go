@@ -47,7 +47,7 @@ func TestPassesCoverRowsOnce(t *testing.T) {
 		keep := rapid.IntRange(1, 3).Draw(t, "keep")
 		full := b.Cache == nil || rapid.Bool().Draw(t, "full")
 		for i := range size {
-			for pos := range b.Used(i) {
+			for pos := range b.UsedLength(i) {
 				if full || pos%keep == 0 {
 					want = append(want, int32(i*length+pos))
 				}
@@ -61,12 +61,12 @@ func TestPassesCoverRowsOnce(t *testing.T) {
 					read = append(read, row)
 				}
 			}
-			b.Read = read
+			b.ReadRows = read
 		}
 		if full {
 			require.NoError(t, p.Full(b))
 		} else {
-			require.NoError(t, p.Some(b, want))
+			require.NoError(t, p.Partial(b, want))
 		}
 		var rows, found []int32
 		inPass := map[int]int{} // the number of each sequence's pass
@@ -83,12 +83,12 @@ func TestPassesCoverRowsOnce(t *testing.T) {
 					require.Equal(t, b.Place(sequence), seg.Seq)
 				}
 				if !p.Causal {
-					require.Equal(t, p.Extra+b.Used(sequence), seen(q, i))
+					require.Equal(t, p.Extra+b.UsedLength(sequence), seen(q, i))
 				}
 				require.Equal(t, q.Pos[seg.Row], int32(seg.Pos))
 				for j := range seg.Rows {
 					r, pos := seg.Row+j, int(q.Pos[seg.Row+j])
-					require.Equal(t, int32(sequence*(length+p.Extra)+pos), q.At[r])
+					require.Equal(t, int32(sequence*(length+p.Extra)+pos), q.ResultRows[r])
 					require.Less(t, pos, q.Keys)
 					if p.Causal {
 						require.Equal(t, seg.Pos+j, pos)
@@ -102,18 +102,18 @@ func TestPassesCoverRowsOnce(t *testing.T) {
 				}
 			}
 			kept := q
-			if q.Read != nil {
-				kept = q.Pick(q.Read)
+			if q.ReadRows != nil {
+				kept = q.Pick(q.ReadRows)
 			}
 			for i, seg := range kept.Sequences {
 				if !p.Causal {
-					require.Equal(t, p.Extra+b.Used(seg.Seq), seen(kept, i))
+					require.Equal(t, p.Extra+b.UsedLength(seg.Seq), seen(kept, i))
 				}
 			}
 			for i, token := range kept.Tokens {
 				if token >= 0 {
 					found = append(found, token)
-					span, at := int32(length+p.Extra), kept.At[i]
+					span, at := int32(length+p.Extra), kept.ResultRows[i]
 					require.Equal(t, token, at/span*int32(length)+at%span-int32(p.Extra))
 				}
 			}
@@ -139,12 +139,12 @@ func TestPassesCoverRowsOnce(t *testing.T) {
 func TestPassesOfNothingAndWithoutACache(t *testing.T) {
 	p := model.Passes{Backend: plain.New(), Layers: []kvcache.Layer{{Heads: 1, HeadDim: 2}}}
 	b := &model.Batch{Size: 1, Length: 4, Tokens: make([]int32, 4)}
-	require.EqualError(t, p.Some(b, []int32{1}),
+	require.EqualError(t, p.Partial(b, []int32{1}),
 		"there is no cache, want that of a full pass before a partial one")
 	b.Cache = p.NewCache(1, 3)
 	require.EqualError(t, p.Full(b), "the cache has 1 layers of 3 rows, want 1 of 4")
 	b.Cache = p.NewCache(1, 4)
-	require.NoError(t, p.Some(b, nil))
+	require.NoError(t, p.Partial(b, nil))
 	require.Nil(t, p.Next())
 	require.Equal(t, 4*2*4*2, p.Bytes(4))
 	require.NoError(t, p.Full(b))

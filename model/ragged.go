@@ -2,16 +2,16 @@ package model
 
 import "slices"
 
-// Ragged returns a batch of sequences of any lengths, with the time of their masks. Rows to read
-// are the caller's to set; Row returns the row of a position.
-func Ragged(s Spec, list [][]int32) *Batch {
+// NewRaggedBatch returns a batch of sequences of any lengths, with the time of their masks. Rows to
+// read are the caller's to set; Row returns the row of a position.
+func NewRaggedBatch(s Spec, list [][]int32) *Batch {
 	b := &Batch{Size: len(list)}
 	for _, tokens := range list {
 		b.Length = max(b.Length, len(tokens))
 	}
 	for _, tokens := range list {
 		b.Tokens = append(append(b.Tokens, tokens...), make([]int32, b.Length-len(tokens))...)
-		b.Time = append(b.Time, float64(s.Masked(tokens))/float64(len(tokens)))
+		b.Time = append(b.Time, float64(s.CountMasked(tokens))/float64(len(tokens)))
 		b.Lengths = append(b.Lengths, len(tokens))
 	}
 	if !s.Ragged {
@@ -23,9 +23,10 @@ func Ragged(s Spec, list [][]int32) *Batch {
 // groupRows is about the number of positions of one of Groups.
 const groupRows = 2048
 
-// Groups calls visit with the indexes of sequences that go through a network together: by length,
-// about 2048 rows each, of one length where the network wants that. It ends at the first error.
-func Groups(s Spec, list [][]int32, visit func(group []int) error) error {
+// VisitGroups calls visit with the indexes of sequences that go through a network together: by
+// length, about 2048 rows each, of one length where the network wants that. It ends at the first
+// error.
+func VisitGroups(s Spec, list [][]int32, visit func(group []int) error) error {
 	order := Indexes(0, len(list))
 	slices.SortStableFunc(order, func(a, b int) int { return len(list[a]) - len(list[b]) })
 	for len(order) > 0 {

@@ -27,12 +27,12 @@ type Options struct {
 
 // Source holds the files of a model.
 type Source struct {
-	Name   string // for error messages
-	Repo   string // org/name on the hub, where the files come from there; "" if that is unknown
-	As     string // kind that replaces what config.json says or leaves open; see Format.Kinds
-	Config []byte // config.json
-	Set    *weights.Set
-	Files  fs.FS // its directory
+	Name         string // for error messages
+	Repo         string // org/name on the hub, where the files come from there; "" if that is unknown
+	KindOverride string // kind that replaces what config.json says or leaves open; see Format.Kinds
+	Config       []byte // config.json
+	Set          *weights.Set
+	Files        fs.FS // its directory
 
 	Notes []string // about what config.json has, see CheckKeys
 
@@ -40,9 +40,9 @@ type Source struct {
 	// theirs. Load sets it.
 	Template string
 
-	// Elsewhere returns the directory of another network for a folder that is missing here, "" if
+	// LocateFolder returns the directory of another network for a folder that is missing here, "" if
 	// it knows none. It may be nil.
-	Elsewhere func(folder string) (dir string, err error)
+	LocateFolder func(folder string) (dir string, err error)
 
 	dir  string // the directory of Files; "" for an embedded model and for a GGUF file
 	gguf string // the GGUF file; "" for other models
@@ -138,7 +138,7 @@ func Load(src *Source, o Options) (_ *Loaded, err error) {
 	if err := src.checkPlain(); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
-	as := src.As
+	as := src.KindOverride
 	m, err := f.Load(src, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", src.Name, f.Name, err)
@@ -167,8 +167,8 @@ func DecodeConfig(src *Source, v any) error {
 	return fmt.Errorf("config.json: %w", jsonline.PlainError(err))
 }
 
-// Has reports whether the name of any tensor ends in suffix.
-func (s *Source) Has(suffix string) bool {
+// HasTensor reports whether the name of any tensor ends in suffix.
+func (s *Source) HasTensor(suffix string) bool {
 	return slices.ContainsFunc(s.Set.Names(),
 		func(name string) bool { return strings.HasSuffix(name, suffix) })
 }

@@ -32,8 +32,8 @@ func LockOf(d Denoiser) sync.Locker {
 // called after it; nil: it may at once.
 type Turn func(context.Context) (done func(), err error)
 
-// Take waits for the turn to call d and takes its lock, until done is called.
-func (t Turn) Take(ctx context.Context, d Denoiser) (done func(), err error) {
+// Acquire waits for the turn to call d and takes its lock, until done is called.
+func (t Turn) Acquire(ctx context.Context, d Denoiser) (done func(), err error) {
 	over := func() {}
 	if t != nil {
 		if over, err = t(ctx); err != nil {

@@ -13,10 +13,10 @@ type ConfigSizes struct {
 	Err   error
 }
 
-// Decide completes a size of a network that the tensors have, 0 if they do not show it, with the
-// one that config.json has under a name, nil if it has none. The latter must be 1 to most. If both
-// are there and differ the tensors' stays, with a note.
-func (c *ConfigSizes) Decide(name string, have *int, size *int, most int) {
+// CompleteSize completes a size of a network that the tensors have, 0 if they do not show it, with
+// the one that config.json has under a name, nil if it has none. The latter must be 1 to most. If
+// both are there and differ the tensors' stays, with a note.
+func (c *ConfigSizes) CompleteSize(name string, have *int, size *int, most int) {
 	switch {
 	case c.Err != nil || have == nil:
 	case *have < 1 || *have > most:

@@ -38,12 +38,12 @@ func openPipeline(dir string) (src *Source, ok bool, err error) {
 	return &Source{Name: dir, Config: config, Set: set, Files: files, dir: dir}, true, nil
 }
 
-// Sub opens another network of the same model, in a folder of its own. what is its description in
-// errors. The caller closes its Set.
-func (s *Source) Sub(folder, what string) (*Source, error) {
+// OpenSub opens another network of the same model, in a folder of its own. what is its description
+// in errors. The caller closes its Set.
+func (s *Source) OpenSub(folder, what string) (*Source, error) {
 	if info, err := fs.Stat(s.Files, folder); err != nil || !info.IsDir() {
-		if s.Elsewhere != nil {
-			if dir, err := s.Elsewhere(folder); err != nil {
+		if s.LocateFolder != nil {
+			if dir, err := s.LocateFolder(folder); err != nil {
 				return nil, err
 			} else if dir != "" {
 				return Open(dir)

@@ -9,10 +9,11 @@ import (
 	"unmask/tokenizers"
 )
 
-// Tokenizer begins to read the tokenizer of a model's files, tokenizer.json or vocab.json and
+// StartTokenizer begins to read the tokenizer of a model's files, tokenizer.json or vocab.json and
 // merges.txt beside the weights or, without them, a built-in by its name in config.json (such as
 // "gpt2"). The function that it returns waits for it, and also tells people where it is from.
-func (s *Source) Tokenizer(name string) func() (t tokenizers.Tokenizer, from string, err error) {
+func (s *Source) StartTokenizer(name string) func() (t tokenizers.Tokenizer, from string,
+	err error) {
 	type result struct {
 		t    tokenizers.Tokenizer
 		from string

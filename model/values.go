@@ -21,8 +21,8 @@ type Values struct {
 	in *Values // that keeps the errors of an object; nil: it does itself
 }
 
-// Values returns those of config.json.
-func (s *Source) Values() *Values {
+// ConfigValues returns those of config.json.
+func (s *Source) ConfigValues() *Values {
 	v := &Values{Keys: map[string]json.RawMessage{}}
 	if v.Err = DecodeConfig(s, &v.Keys); v.Keys == nil {
 		v.Keys = map[string]json.RawMessage{}
@@ -59,14 +59,14 @@ func (v *Values) Read(key string, to any, want string) bool {
 		return false
 	}
 	if json.Unmarshal(v.Keys[key], to) != nil {
-		v.Fail("%s is %s, want %s", key, v.Shown(key), want)
+		v.Fail("%s is %s, want %s", key, v.Excerpt(key), want)
 		return false
 	}
 	return true
 }
 
-// Shown returns the beginning of a key's value for an error, in one line.
-func (v *Values) Shown(key string) string {
+// Excerpt returns the beginning of a key's value for an error, in one line.
+func (v *Values) Excerpt(key string) string {
 	const most = 40
 	text := strings.Join(strings.Fields(string(v.Keys[key])), " ")
 	if len(text) > most {
@@ -84,9 +84,9 @@ func (v *Values) Int(key string) *int {
 	return nil
 }
 
-// Whole reads an integer from least to most; a missing one is `otherwise`, where one below least
-// makes it an error. The result is within the bounds also where there was an error.
-func (v *Values) Whole(key string, otherwise, least, most int) int {
+// BoundedInt reads an integer from least to most; a missing one is `otherwise`, where one below
+// least makes it an error. The result is within the bounds also where there was an error.
+func (v *Values) BoundedInt(key string, otherwise, least, most int) int {
 	n := otherwise
 	if !v.Read(key, &n, "a whole number") && n < least {
 		v.Fail("%s is missing, want %d to %d", key, least, most)
@@ -96,8 +96,8 @@ func (v *Values) Whole(key string, otherwise, least, most int) int {
 	return max(min(n, most), least)
 }
 
-// Number reads a number above 0; a missing one is `otherwise`.
-func (v *Values) Number(key string, otherwise float64) float64 {
+// PositiveNumber reads a number above 0; a missing one is `otherwise`.
+func (v *Values) PositiveNumber(key string, otherwise float64) float64 {
 	x := otherwise
 	v.Read(key, &x, "a number")
 	if !(x > 0) || x > math.MaxFloat32 {
@@ -112,16 +112,17 @@ func (v *Values) Text(key string) (s string) {
 	return s
 }
 
-// Flag reads true or false; a missing one is `otherwise`.
-func (v *Values) Flag(key string, otherwise bool) bool {
+// Bool reads true or false; a missing one is `otherwise`.
+func (v *Values) Bool(key string, otherwise bool) bool {
 	v.Read(key, &otherwise, "true or false")
 	return otherwise
 }
 
-// Only keeps an error for values that a network does not compute. Missing keys have the right ones.
-func (v *Values) Only(values map[string]any) {
+// RequireValues keeps an error for values that a network does not compute. Missing keys have the
+// right ones.
+func (v *Values) RequireValues(values map[string]any) {
 	v.Seen = slices.AppendSeq(v.Seen, maps.Keys(values))
-	if err := Only(v.Keys, "", values); err != nil {
+	if err := RequireValues(v.Keys, "", values); err != nil {
 		v.Fail("%w", err)
 	}
 }

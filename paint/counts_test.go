@@ -54,7 +54,7 @@ func TestWhatIsComputedOnce(t *testing.T) {
 				LogP: make([]float64, length)}
 			var b model.Batch
 			for i := range length {
-				b.Tokens, b.Read = append(b.Tokens, m.Spec().Mask), append(b.Read, int32(i))
+				b.Tokens, b.ReadRows = append(b.Tokens, m.Spec().Mask), append(b.ReadRows, int32(i))
 				draw.Uniform[i] = 0.5
 			}
 			step := func(of model.Denoiser, c *model.Condition) counting {
@@ -62,7 +62,7 @@ func TestWhatIsComputedOnce(t *testing.T) {
 				d.products, d.rows, d.head = 0, 0, 0
 				got, err := of.Forward(context.Background(), &b)
 				require.NoError(t, err)
-				require.NoError(t, got.Sample(b.Read, &draw))
+				require.NoError(t, got.Sample(b.ReadRows, &draw))
 				return counting{products: d.products, rows: d.rows, head: d.head}
 			}
 			c := condition()

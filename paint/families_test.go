@@ -56,7 +56,8 @@ func TestSamplersRunOnAllFamilies(t *testing.T) {
 			m, condition := f.load(t)
 			require.Implements(t, (*model.Refiner)(nil), m.Denoiser)
 			spec := m.Spec()
-			known := spec.Blank(spec.Length()) // but for a part, as some rules open one position a step
+			// but for a part, as some rules open one position a step
+			known := spec.BlankTokens(spec.Length())
 			for i := 16; i < len(known); i++ {
 				known[i] = int32(i % 7)
 			}
@@ -75,7 +76,7 @@ func TestSamplersRunOnAllFamilies(t *testing.T) {
 				for q, err := range generate.Samples(context.Background(), m.Denoiser, o) {
 					require.NoError(t, err, info.Name)
 					require.Equal(t, together[1], q.Tokens, info.Name)
-					if q.Evaluated.Partial > 0 {
+					if q.Work.Partial > 0 {
 						require.Equal(t, 1, r.Cache, info.Name)
 						partial++
 					}

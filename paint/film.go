@@ -38,7 +38,7 @@ type Film struct {
 func NewFilm(n int, spec model.Spec, start []int32) *Film {
 	n = min(n, MaxFilmed)
 	if start == nil {
-		start = spec.Blank(spec.Length())
+		start = spec.BlankTokens(spec.Length())
 	}
 	f := &Film{mask: spec.Mask, states: make([][][]int32, n), done: make([]bool, n)}
 	for i := range f.states {

@@ -214,7 +214,7 @@ func (p *Outpainting) window(ctx context.Context, list []generate.Request, k int
 		}
 		q := &requests[i]
 		q.Seed, q.Known = q.Seed+uint64(k)<<32, tokens
-		q.Steps = min(q.Steps, max(p.denoiser.Spec().Masked(tokens), 1))
+		q.Steps = min(q.Steps, max(p.denoiser.Spec().CountMasked(tokens), 1))
 		guided = guided || q.Guidance.Scale != 0
 	}
 	o := generate.PoolOptions{Size: len(made), Guided: guided}

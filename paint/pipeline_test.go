@@ -213,5 +213,5 @@ func TestBadPipelines(t *testing.T) {
 	long, err := m.PromptConditions(context.Background(),
 		[]string{"the sun is shining, is it not? the thin thing"}, "")
 	require.NoError(t, err)
-	require.True(t, long[0].Prompt.Cut)
+	require.True(t, long[0].Prompt.Truncated)
 }

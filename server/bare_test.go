@@ -32,7 +32,7 @@ func one(t testing.TB, name string, m *unmask.Model) (url string) {
 func generated(t testing.TB, m *unmask.Model, r generate.Options, steps int) (tokens [][]int32) {
 	d, err := m.Defaults()
 	require.NoError(t, err)
-	if d.Steps = min(d.Steps, m.Spec().Masked(r.Known)); steps > 0 {
+	if d.Steps = min(d.Steps, m.Spec().CountMasked(r.Known)); steps > 0 {
 		d.Steps = steps
 	}
 	r.Recipe = d

@@ -45,7 +45,7 @@ func TestBlockDiffusion(t *testing.T) {
 			url := one(t, name, m)
 			known := knownOf(t, m, unmask.Request{Prompt: "hello world"})
 			given := slices.Index(known, m.Spec().Mask)
-			end, _ := m.Text.Token(m.Spec().Ends[0])
+			end, _ := m.Text.Token(m.Spec().EndTokens[0])
 			want := generated(t, m, generate.Options{Request: generate.Request{Seed: 7, Index: 1,
 				Known: known[:given+21]}, N: 3}, 0)
 			body := `{"prompt":"hello world","max_tokens":21,"seed":7,"n":3,"first":1`
@@ -66,7 +66,7 @@ func TestBlockDiffusion(t *testing.T) {
 			require.NoError(t, err)
 			of, made := m.AnswerOf(&raw, &begun), slices.Clone(known[:given+9])
 			for i := given; i < len(made); i++ { // as blocks are filled after an end
-				made[i] = m.Spec().Ends[0]
+				made[i] = m.Spec().EndTokens[0]
 			}
 			made[given] = 20
 			require.Equal(t, "stop", of.Render(made).Finish)
@@ -80,7 +80,7 @@ func TestBlockDiffusion(t *testing.T) {
 			require.NoError(t, err)
 			tokens := q.Known
 			reply := generated(t, m, generate.Options{Request: generate.Request{Seed: 2, Known: tokens,
-				Ends: c.EndTokens()}}, 0)[0]
+				EndTokens: c.EndTokens()}}, 0)[0]
 			body = `{"messages":[{"role":"user","content":"hello"}],"seed":2`
 			a = ask(t, url+"/v1/chat/completions", body+`}`)
 			require.Equal(t, m.AnswerOf(&r, &q).Render(reply).Text, a.Choices[0].Message.Content)

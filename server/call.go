@@ -112,15 +112,15 @@ func (q *query) key() string {
 
 // unmaskInfo describes in an answer how it was made.
 type unmaskInfo struct {
-	Seed      uint64             `json:"seed"`
-	First     int                `json:"first"`
-	Key       string             `json:"key"`
-	Sampler   string             `json:"sampler"`
-	Schedule  string             `json:"schedule"`
-	Steps     int                `json:"steps"`
-	Cache     int                `json:"cache"`
-	Recipe    string             `json:"recipe"`
-	Evaluated generate.Evaluated `json:"evaluated"` // of all sequences together
+	Seed      uint64        `json:"seed"`
+	First     int           `json:"first"`
+	Key       string        `json:"key"`
+	Sampler   string        `json:"sampler"`
+	Schedule  string        `json:"schedule"`
+	Steps     int           `json:"steps"`
+	Cache     int           `json:"cache"`
+	Recipe    string        `json:"recipe"`
+	Evaluated generate.Work `json:"evaluated"` // of all sequences together
 	// tokens of a grammar at which the filters gave way
 	GivenWay int       `json:"given_way,omitempty"`
 	Queue    float64   `json:"queue_seconds"`

@@ -193,7 +193,7 @@ func (s *Server) completions(r *http.Request, f *fields, m *servedModel) (q quer
 			form.ShowPrompt()
 		}
 		if i%set.n == 0 {
-			q.prompt += len(one.Known) - m.spec.Masked(one.Known) - m.spec.Around()
+			q.prompt += len(one.Known) - m.spec.CountMasked(one.Known) - m.spec.SpecialCount()
 		}
 		forms = append(forms, form)
 	}

@@ -246,7 +246,7 @@ func TestEmbeddings(t *testing.T) {
 			}
 		}
 	}
-	ids := fmt.Sprint(m.Spec().Before[0] + 3)
+	ids := fmt.Sprint(m.Spec().BeforeText[0] + 3)
 	status, _, data := post(t, h.URL+"/v1/embeddings", `{"input":[`+ids+`]}`)
 	require.Equal(t, 200, status, "%s", data)
 	_, _, data = post(t, h.URL+"/v1/embeddings", `{"input":"Lily","model":"demo"}`)

@@ -56,7 +56,7 @@ func (s *Server) editor(r *http.Request, f *fields, m *servedModel) (q query, st
 	}
 	form := m.textForm(&set.request, &q.sequences[0], false)
 	q.kind, q.prefix, q.model, q.set, q.form = "editor", "fim-", m, set, []any{form, only}
-	known := len(q.sequences[0].Known) - m.spec.Masked(q.sequences[0].Known)
+	known := len(q.sequences[0].Known) - m.spec.CountMasked(q.sequences[0].Known)
 	q.answers = func(made *call) (*answer, *Fault) {
 		of := made.Members[0]
 		t, info := form.Render(of.Tokens), made.info()
@@ -99,7 +99,7 @@ func (m *servedModel) around(r *unmask.Request, extra []string, before, after st
 		return ids
 	}
 	prefix, suffix := encode("input_prefix", before), encode("input_suffix", after)
-	room := m.spec.Length() - most - m.spec.Around()
+	room := m.spec.Length() - most - m.spec.SpecialCount()
 	if room < 1 {
 		return false, outOfRange("n_predict", most, "less than the model's positions")
 	}

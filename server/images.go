@@ -130,7 +130,7 @@ func pictureAnswer(made *call, form pictureForm) (*answer, *Fault) {
 		if form.Codes {
 			out.Unmask.Codes = append(out.Unmask.Codes, m.Tokens)
 		}
-		out.Usage.Output += made.model.spec.Masked(m.Request.Known)
+		out.Usage.Output += made.model.spec.CountMasked(m.Request.Known)
 	}
 	out.Unmask.Cells, out.Unmask.Fit = form.cells, form.Fit
 	out.Usage.Total = out.Usage.Output
@@ -262,7 +262,7 @@ func (p *openCells) step(n int, e engine.Event) error {
 	partial := p.event(".partial_image", data)
 	partial.Partial = &number
 	partial.Unmask = imageStep{Choice: e.Choice, Step: e.Step.Step, Steps: e.Steps,
-		Open: len(codes) - p.call.model.spec.Masked(codes), Of: len(codes)}
+		Open: len(codes) - p.call.model.spec.CountMasked(codes), Of: len(codes)}
 	return p.send(partial.Type, "", encode(partial))
 }
 

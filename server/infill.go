@@ -32,7 +32,7 @@ func (s *Server) infill(r *http.Request, f *fields, m *servedModel) (q query, st
 		return q, st
 	}
 	length := len(q.sequences[0].Known)
-	free := m.spec.Masked(q.sequences[0].Known)
+	free := m.spec.CountMasked(q.sequences[0].Known)
 	used := usage{Prompt: length - free, Completion: set.n * free, Total: length - free + set.n*free}
 	form := textForm{m.AnswerOf(&set.request, &q.sequences[0]), logs, m}
 	q.kind, q.prefix, q.model, q.set, q.form = "infill", "infill-", m, set, form

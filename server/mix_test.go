@@ -109,7 +109,7 @@ func (x mixed) want(t testing.TB) (texts []string, codes [][]int32) {
 	require.NoError(t, err)
 	o := x.run
 	o.Recipe = r
-	o.Schedule = r.For(m.Spec()).Schedule
+	o.Schedule = r.WithDefaults(m.Spec()).Schedule
 	for step, err := range generate.Run(t.Context(), m.Denoiser, o) {
 		require.NoError(t, err, x.recipe)
 		if !step.Done {

@@ -158,7 +158,7 @@ func (m *servedModel) info() modelInfo {
 		Limits: modelLimits{N: maxChoices, Steps: maxSteps}, RowsASecond: m.engine.RowsPerSecond(),
 		Calibration: m.calibration}
 	if m.Source != nil {
-		s.As = m.Source.As
+		s.As = m.Source.KindOverride
 	}
 	if m.chat != nil {
 		s.Ends, s.System = m.chat.EndTokens(), m.chat.WritesSystem()

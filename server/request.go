@@ -135,7 +135,7 @@ func (s *settings) prepare(ctx context.Context, f *fields, m *servedModel, names
 				fmt.Sprintf("at most %d: a smaller grammar or fewer tokens", maxLanguage)))
 			return nil
 		}
-		if m.spec.Masked(q.Known) == 0 {
+		if m.spec.CountMasked(q.Known) == 0 {
 			f.fail(nothing)
 			return nil
 		}
@@ -161,7 +161,7 @@ func (s *settings) clients(names map[string]string) map[string]string {
 func (s *settings) checkTop(f *fields, name string, sequences []generate.Request, m *servedModel) {
 	free := 0
 	for _, q := range sequences {
-		free += m.spec.Masked(q.Known)
+		free += m.spec.CountMasked(q.Known)
 	}
 	if most := maxTop / max(free, 1); s.top > most {
 		f.fail(outOfRange(name, s.top, fmt.Sprintf("0 to %d with %d positions", most, free)))

@@ -209,11 +209,11 @@ func (q *scoring) choice(ctx context.Context, p unmask.Request, used *usage) (co
 		return none, nil, outOfRange("answer_from", q.from, fmt.Sprintf("0 to %d, the last token of "+
 			"the prompt", len(ids)-1))
 	}
-	if spec := q.model.spec; q.more > 0 && to+len(spec.After) >= spec.Length() {
+	if spec := q.model.spec; q.more > 0 && to+len(spec.AfterText) >= spec.Length() {
 		return none, nil, bad("context_length_exceeded", "prompt",
 			"prompt leaves no position to fill, want a shorter one or max_tokens 0")
 	}
-	e, err := likelihood.Of(ctx, q.model.Denoiser, tokens, from+first, to, q.options)
+	e, err := likelihood.Measure(ctx, q.model.Denoiser, tokens, from+first, to, q.options)
 	if err != nil {
 		return none, nil, err
 	}
@@ -243,7 +243,7 @@ func (q *scoring) next(ctx context.Context, tokens []int32, to int) (*likelihood
 	if tokens[to] = 0; spec.Mask == 0 { // any token that is not the mask
 		tokens[to] = 1
 	}
-	return likelihood.Of(ctx, q.model.Denoiser, tokens, to, to+1,
+	return likelihood.Measure(ctx, q.model.Denoiser, tokens, to, to+1,
 		likelihood.Options{Method: likelihood.LeftToRight, Turn: q.options.Turn})
 }
 

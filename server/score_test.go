@@ -60,7 +60,7 @@ func TestHarnessRequest(t *testing.T) {
 		require.Len(t, c.Logs.LogP, len(prompts[i])+1)
 		tokens, from, to, err := m.TokensWithAnswer(unmask.Request{Prompt: contexts[i]}, answers[i], nil)
 		require.NoError(t, err)
-		want, err := likelihood.Of(t.Context(), m.Denoiser, tokens, from, to,
+		want, err := likelihood.Measure(t.Context(), m.Denoiser, tokens, from, to,
 			likelihood.Options{Method: likelihood.LeftToRight})
 		require.NoError(t, err)
 		sum, greedy := 0.0, true
@@ -72,7 +72,7 @@ func TestHarnessRequest(t *testing.T) {
 			sum, greedy = sum+own, greedy && own == most
 		}
 		require.InDelta(t, want.LogProb, sum, 1e-9)
-		require.Equal(t, want.Greedy(tokens[from:to]), greedy)
+		require.Equal(t, want.IsGreedy(tokens[from:to]), greedy)
 		require.Equal(t, i == 0, greedy)
 	}
 	again := score(t, h.URL, `{"prompt":"Lily was a brave girl.","max_tokens":0,"logprobs":0,"echo":true}`)
@@ -89,7 +89,7 @@ func TestScoreByOtherMethods(t *testing.T) {
 	const context, answer = "Lily was a brave", " girl who had a little dog."
 	tokens, from, to, err := m.TokensWithAnswer(unmask.Request{Prompt: context}, answer, nil)
 	require.NoError(t, err)
-	want, err := likelihood.Of(t.Context(), m.Denoiser, tokens, from, to,
+	want, err := likelihood.Measure(t.Context(), m.Denoiser, tokens, from, to,
 		likelihood.Options{Method: likelihood.Stratified, Passes: 16, Seed: 5})
 	require.NoError(t, err)
 	a := score(t, h.URL, fmt.Sprintf(`{"prompt":%q,"max_tokens":0,"logprobs":1,"echo":true,`+

@@ -104,7 +104,7 @@ func (s *stats) PassDone(seconds float64, rows, sequences int) {
 	s.passSizes.Observe(float64(sequences))
 }
 
-func (s *stats) SequenceDone(e generate.Evaluated) {
+func (s *stats) SequenceDone(e generate.Work) {
 	s.rows.WithLabelValues("full_passes").Add(float64(e.Full))
 	s.rows.WithLabelValues("partial").Add(float64(e.Partial))
 	s.rows.WithLabelValues("head").Add(float64(e.Head))

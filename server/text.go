@@ -171,7 +171,7 @@ func (f *textForm) topOf(m *engine.Member, t unmask.Token) map[string]float64 {
 		return nil
 	}
 	if own := jsonline.FiniteOrNil(m.LogP[t.Position]); own != nil {
-		list = append(slices.Clip(list), generate.Likely{Token: t.ID, LogP: *own})
+		list = append(slices.Clip(list), generate.TopToken{Token: t.ID, LogP: *own})
 	}
 	out := map[string]float64{}
 	for _, l := range list {

@@ -95,8 +95,8 @@ func (s *Server) tokenizerInfo(*http.Request) (any, *Fault) {
 	for role, text := range map[string]**string{"bos_token": &out.Begin, "eos_token": &out.End,
 		"pad_token": &out.Pad} {
 		id, ok := tokenizers.Role(m.Text.Tokenizer, role)
-		if role == "eos_token" && !ok && len(m.spec.Ends) > 0 {
-			id, ok = m.spec.Ends[0], true
+		if role == "eos_token" && !ok && len(m.spec.EndTokens) > 0 {
+			id, ok = m.spec.EndTokens[0], true
 		}
 		if name, known := m.Text.Token(id); ok && known {
 			*text = &name

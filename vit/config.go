@@ -39,15 +39,15 @@ const (
 // readConfig reads config.json as written by `unmask convert`; MAGE itself publishes none. Names of
 // the first classes are not in MAGE's files.
 func readConfig(src *model.Source, set *weights.Set) (Config, error) {
-	f := src.Values()
-	size := func(key string) int { return f.Whole(key, 0, 1, maxSize) }
+	f := src.ConfigValues()
+	size := func(key string) int { return f.BoundedInt(key, 0, 1, maxSize) }
 	c := Config{Hidden: size("embed_dim"), Depth: size("depth"), Heads: size("num_heads"),
 		DecHidden: size("decoder_embed_dim"), DecDepth: size("decoder_depth"),
 		DecHeads: size("decoder_num_heads"), Grid: size("grid"), Codebook: size("codebook_size")}
 	c.Vocab = c.Codebook + extraClasses
 	f.Read("class_names", &c.ClassNames, "a list of names")
 	known := strings.Join(append(f.Seen, "vqgan"), " ")
-	if err := cmp.Or(f.Err, src.CheckKeys(model.Settings{Known: known})); err != nil {
+	if err := cmp.Or(f.Err, src.CheckKeys(model.Settings{KnownKeys: known})); err != nil {
 		return c, err
 	}
 	// The token for no class is among those of the classes.

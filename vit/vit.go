@@ -32,7 +32,7 @@ func init() {
 	model.Register(model.Format{
 		Name:  "mage",
 		Kinds: []string{"mage"},
-		Match: func(src *model.Source) bool { return src.Has("decoder_pos_embed_learned") },
+		Match: func(src *model.Source) bool { return src.HasTensor("decoder_pos_embed_learned") },
 		Load:  load,
 	})
 }
@@ -158,7 +158,8 @@ func (m *Model) load(o model.Options) error {
 			Layers: slices.Concat(
 				slices.Repeat([]kvcache.Layer{{Heads: m.enc.Heads, HeadDim: m.enc.HeadDim}}, c.Depth),
 				slices.Repeat([]kvcache.Layer{{Heads: m.dec.Heads, HeadDim: m.dec.HeadDim}}, c.DecDepth))},
-		Of: model.Spec{Shape: []int{c.Grid, c.Grid}, Outcomes: c.Codebook, Mask: int32(c.Vocab - 1),
+		ModelSpec: model.Spec{Shape: []int{c.Grid, c.Grid}, Outcomes: c.Codebook,
+			Mask:  int32(c.Vocab - 1),
 			Fixed: true, Classes: len(c.ClassNames)},
 		Head: backend.Head{W: l.Matrix(&m.Word, c.Codebook), Bias: l.Vector(bias[:c.Codebook]),
 			Outcomes: c.Codebook}, // the head's weight is the codes' embedding
@@ -184,10 +185,10 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		p.Hidden(m.cfg.Depth+i, w.dec.X)
-		p = m.block(&m.Decoder[i], &m.dec, &w.dec, m.cfg.Depth+i, p, p.ReadIf(i == len(m.Decoder)-1))
+		p.ObserveHidden(m.cfg.Depth+i, w.dec.X)
+		p = m.block(&m.Decoder[i], &m.dec, &w.dec, m.cfg.Depth+i, p, p.RowsToRead(i == len(m.Decoder)-1))
 	}
-	p.Hidden(m.cfg.Depth+len(m.Decoder), w.dec.X)
+	p.ObserveHidden(m.cfg.Depth+len(m.Decoder), w.dec.X)
 	return w.dec.X, p, nil
 }
 
@@ -207,7 +208,7 @@ func (m *Model) encode(ctx context.Context, p *model.Pass) error {
 		if i == last && len(w.maskedRows) > 0 {
 			keep = w.openRows
 		}
-		p.Hidden(i, w.enc.X)
+		p.ObserveHidden(i, w.enc.X)
 		seen = m.block(&m.Encoder[i], &m.enc, &w.enc, i, p, keep)
 	}
 	// [sequences, decoder hidden]: the decoder's input at masked positions, kept for partial passes

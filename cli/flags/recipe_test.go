@@ -18,6 +18,6 @@ func ExampleRecipe() {
 	if err := set.Parse([]string{"--sampler", "moment", "--alpha", "3", "--steps", "8"}); err != nil {
 		panic(err)
 	}
-	fmt.Println(flags.RecipeOverrides(set).Over(defaults))
+	fmt.Println(flags.RecipeOverrides(set).ApplyTo(defaults))
 	// Output: sampler=moment(alpha=3) schedule=uniform steps=8 cache=1 <nil>
 }

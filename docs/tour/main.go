@@ -55,8 +55,8 @@ const alpha = samplers.DefaultAlpha
 func generate(ctx context.Context, network model.Denoiser, steps int,
 	seed uint64) ([]int32, error) {
 	spec := network.Spec()
-	tokens := spec.Blank(spec.Length()) // [length]
-	free := spec.Masked(tokens)
+	tokens := spec.BlankTokens(spec.Length()) // [length]
+	free := spec.CountMasked(tokens)
 	for n := 1; n <= steps; n++ {
 		// Every random number belongs to a seed, a sequence (here 0), a step, a position and a use.
 		// None depends on those drawn before, so the order of evaluation does not matter.

@@ -177,14 +177,14 @@ func (m *Model) NewCache(batch, _ int) *kvcache.Cache {
 	return cache
 }
 
-// Fit implements model.Sized.
-func (m *Model) Fit(length int, cached bool) int {
+// MaxSequences implements model.Sized.
+func (m *Model) MaxSequences(length int, cached bool) int {
 	c, cells := &m.cfg, m.cfg.grid()*m.cfg.grid()
 	sequence := 4 * length * c.Width
 	if cached {
 		sequence += 8*cells*c.Depth*c.Hidden + 8*c.Res*cells*c.Width
 	}
-	return model.Fit(m.b, length, sequence, 4*(10*c.Hidden+2*c.Inner+8*c.Width))
+	return model.MaxSequences(m.b, length, sequence, 4*(10*c.Hidden+2*c.Inner+8*c.Width))
 }
 
 // Forward implements model.Denoiser.
@@ -217,7 +217,7 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	}
 	for len(rows) > 0 {
 		var part []int32
-		part, rows = attention.Group(rows, b.Length, backend.GroupRows(m.b))
+		part, rows = attention.SplitGroup(rows, b.Length, backend.GroupRows(m.b))
 		if err := m.some(ctx, b, part); err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ const recipe = "amused schedule=mage steps=12 guidance=9"
 const inpainting = "amused schedule=linear steps=12 guidance=9"
 
 // className returns the class in the configuration of the transformer or of the pipeline.
-func className(src *model.Source) string { return src.Values().Text("_class_name") }
+func className(src *model.Source) string { return src.ConfigValues().Text("_class_name") }
 
 func matches(src *model.Source) bool {
 	switch className(src) {

@@ -10,10 +10,10 @@ import (
 // by the marks that its chat template has.
 func (c *Config) isChat(src *model.Source) bool {
 	switch repo := strings.ToLower(src.Repo); {
-	case c.family.name != "modernbert" || src.As != "":
-		return src.As == bertChat
+	case c.family.name != "modernbert" || src.KindOverride != "":
+		return src.KindOverride == bertChat
 	case strings.Contains(repo, "modernbert") && strings.Contains(repo, "-chat"):
-		src.As = bertChat
+		src.KindOverride = bertChat
 		return true
 	case src.Files == nil:
 		return false

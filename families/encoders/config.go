@@ -106,7 +106,7 @@ const bertChat = "modernbert-chat"
 // familyOf returns the family of a source: that of its kind or, where config.json names none, that
 // of its tensors.
 func familyOf(src *model.Source) (found *family, ok bool) {
-	kind := cmp.Or(src.As, src.Facts().Type)
+	kind := cmp.Or(src.KindOverride, src.Facts().Type)
 	for _, f := range families {
 		named := slices.Contains(f.kinds, kind)
 		if !named && kind != "" {
@@ -151,7 +151,7 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	if set, err = set.Rebase(anchor); err != nil {
 		return c, nil, err
 	}
-	f := src.Values()
+	f := src.ConfigValues()
 	if f.Err != nil {
 		return c, nil, f.Err
 	}
@@ -166,10 +166,10 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	c.Rows, c.Embed, c.MLP, c.Hidden = words[0], words[1], mlp[0], mlp[1]
 	c.Layers, c.Inner = set.CountBlocks(c.family.blocks), 1
 	c.Groups = c.Layers
-	c.Heads = f.Whole("num_attention_heads", 0, 1, maxSize)
+	c.Heads = f.BoundedInt("num_attention_heads", 0, 1, maxSize)
 	c.NormBiased, c.HeadBiased, c.DecoderBiased, c.EmbedNorm = true, true, true, true
 	c.Act, c.HeadAct = activation(f, "hidden_act"), backend.GELUErf
-	c.Eps = float32(f.Number("layer_norm_eps", 1e-12))
+	c.Eps = float32(f.PositiveNumber("layer_norm_eps", 1e-12))
 	if _, ok := set.Get(c.family.names["dense"] + ".weight"); !ok {
 		c.Headless = true
 		for _, key := range []string{"tie_word_embeddings", "classifier_bias", "decoder_bias"} {
@@ -181,7 +181,7 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	if err := cmp.Or(f.Err, c.consistent()); err != nil {
 		return c, nil, err
 	}
-	if unknown := src.Unknown(append(f.Seen, ignored...)...); unknown != "" {
+	if unknown := src.NoteUnknownKeys(append(f.Seen, ignored...)...); unknown != "" {
 		c.Notes = append(c.Notes, unknown)
 	}
 	c.Chat = c.isChat(src)
@@ -194,7 +194,7 @@ func (c *Config) compare(f *model.Values) {
 	sizes, layers := model.ConfigSizes{}, c.Layers/c.Inner
 	decide := func(has bool, key string, size *int, most int) {
 		if have := f.Int(key); has {
-			sizes.Decide(key, have, size, most)
+			sizes.CompleteSize(key, have, size, most)
 		}
 	}
 	decide(true, "hidden_size", &c.Hidden, maxSize)
@@ -237,12 +237,12 @@ func (c *Config) learned(f *model.Values, set *weights.Set, positions, types str
 		c.Types = t.Shape[0]
 	}
 	c.Offset, c.Length = offset, c.Positions-offset
-	f.Only(map[string]any{"position_embedding_type": "absolute"})
+	f.RequireValues(map[string]any{"position_embedding_type": "absolute"})
 }
 
 func (c *Config) tied(f *model.Values, set *weights.Set, decoder string) {
 	_, own := set.Get(decoder)
-	if c.Tied = !own; !f.Flag("tie_word_embeddings", true) && c.Tied {
+	if c.Tied = !own; !f.Bool("tie_word_embeddings", true) && c.Tied {
 		f.Fail("tie_word_embeddings is false, want true: %s is missing", decoder)
 	}
 }
@@ -250,7 +250,7 @@ func (c *Config) tied(f *model.Values, set *weights.Set, decoder string) {
 // biased reports whether a tensor of a bias is there, as a key of config.json says.
 func biased(f *model.Values, set *weights.Set, key, tensor string) bool {
 	_, ok := set.Get(tensor)
-	if said := f.Flag(key, ok); said != ok {
+	if said := f.Bool(key, ok); said != ok {
 		f.Fail("%s is %v, want %v, as the tensors have", key, said, ok)
 	}
 	return ok
@@ -267,7 +267,7 @@ func (c *Config) bert(f *model.Values, set *weights.Set) {
 // roberta reads that of FacebookAI/roberta-*, and what convert writes for a checkpoint of fairseq
 // such as sapiens. Positions begin after the padding's id.
 func (c *Config) roberta(f *model.Values, set *weights.Set) {
-	pad := f.Whole("pad_token_id", 1, 0, 1<<20)
+	pad := f.BoundedInt("pad_token_id", 1, 0, 1<<20)
 	if c.family.name == "roberta" {
 		const e = "roberta.embeddings."
 		c.learned(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", pad+1)
@@ -288,7 +288,7 @@ func (c *Config) albert(f *model.Values, set *weights.Set) {
 	c.learned(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", 0)
 	c.Groups = set.CountBlocks(c.family.blocks)
 	c.Inner = set.CountBlocks(c.family.blocks + "0.albert_layers.")
-	c.Layers = c.Inner * f.Whole("num_hidden_layers", 12, 1, maxLayers)
+	c.Layers = c.Inner * f.BoundedInt("num_hidden_layers", 12, 1, maxLayers)
 	c.Widened, c.HeadAct = true, c.Act
 	if !f.Has("hidden_act") {
 		c.Act, c.HeadAct = backend.GELUTanh, backend.GELUTanh
@@ -314,12 +314,12 @@ func (c *Config) esm(f *model.Values, set *weights.Set) {
 	if n := f.Int("vocab_size"); n != nil && *n == dplm2Vocab {
 		f.Fail("vocab_size is %d: it is DPLM-2, which has tokens of structure beside residues", dplm2Vocab)
 	}
-	f.Only(map[string]any{"emb_layer_norm_before": false, "is_folding_model": false})
+	f.RequireValues(map[string]any{"emb_layer_norm_before": false, "is_folding_model": false})
 	c.Pre, c.EmbedNorm = true, false
 	c.Act, c.HeadAct = backend.GELUErf, backend.GELUErf // whatever hidden_act is
 	c.Theta = theta(f, f.Object("rope_parameters"), "rope_theta", 10000)
-	c.Length = f.Whole("max_position_embeddings", 1026, 1, maxLength)
-	c.Dropout = f.Flag("token_dropout", false)
+	c.Length = f.BoundedInt("max_position_embeddings", 1026, 1, maxLength)
+	c.Dropout = f.Bool("token_dropout", false)
 	c.tied(f, set, "lm_head.decoder.weight")
 }
 
@@ -328,13 +328,13 @@ func (c *Config) modernbert(f *model.Values, set *weights.Set) {
 	c.Pre, c.Gated, c.MLP = true, true, c.MLP/2
 	c.Act = activation(f, "hidden_activation")
 	c.HeadAct = activation(f, "classifier_activation")
-	c.Eps = float32(f.Number("norm_eps", 1e-5))
+	c.Eps = float32(f.PositiveNumber("norm_eps", 1e-5))
 	c.NormBiased = biased(f, set, "norm_bias", "model.final_norm.bias")
 	c.HeadBiased = biased(f, set, "classifier_bias", "head.dense.bias")
 	c.DecoderBiased = biased(f, set, "decoder_bias", "decoder.bias")
-	f.Only(map[string]any{"attention_bias": false, "mlp_bias": false})
+	f.RequireValues(map[string]any{"attention_bias": false, "mlp_bias": false})
 	c.tied(f, set, "decoder.weight")
-	c.Length = f.Whole("max_position_embeddings", 8192, 1, maxLength)
+	c.Length = f.BoundedInt("max_position_embeddings", 8192, 1, maxLength)
 	all := f.Object("rope_parameters")
 	if all.Has("rope_theta") {
 		all.Fail("rope_parameters has a rope_theta of its own, want one of full_attention and one of " +
@@ -348,8 +348,8 @@ func (c *Config) modernbert(f *model.Values, set *weights.Set) {
 	}
 	c.Theta = theta(f, of("full_attention"), "global_rope_theta", 160000)
 	c.LocalTheta = theta(f, of("sliding_attention"), "local_rope_theta", 10000)
-	c.Window = f.Whole("local_attention", 128, 2, maxLength) / 2
-	every := f.Whole("global_attn_every_n_layers", 3, 1, maxLayers)
+	c.Window = f.BoundedInt("local_attention", 128, 2, maxLength) / 2
+	every := f.BoundedInt("global_attn_every_n_layers", 3, 1, maxLayers)
 	var types []string
 	f.Read("layer_types", &types, "a list of texts")
 	if n := len(types); n > 0 && n != c.Layers {
@@ -385,12 +385,12 @@ func (c *Config) recipe(src *model.Source) string {
 		return "semi-ar(low-confidence) schedule=dllm steps=128"
 	case c.family.name != "esm":
 		return ""
-	case src.As == dplm || src.As == "" && src.Facts().Of("DPLM"):
+	case src.KindOverride == dplm || src.KindOverride == "" && src.Facts().Mentions("DPLM"):
 		return run
-	case src.As == "" && strings.Contains(strings.ToLower(src.Repo), dplm):
-		src.As = dplm
+	case src.KindOverride == "" && strings.Contains(strings.ToLower(src.Repo), dplm):
+		src.KindOverride = dplm
 		return run
-	case src.As == "" && src.Repo == "":
+	case src.KindOverride == "" && src.Repo == "":
 		c.Notes = append(c.Notes, "config.json does not tell DPLM from ESM-2, only the repository's name "+
 			"does, which is not known: read as esm (--as dplm for the other)")
 	}

@@ -69,7 +69,7 @@ const trainedShare = 0.15 * 0.8
 func (e *embedding) excess(b *model.Batch, mask int32) {
 	e.excesses = e.excesses[:0]
 	for i := range b.Size {
-		used, masked := b.Used(i), 0
+		used, masked := b.UsedLength(i), 0
 		for _, t := range b.Tokens[i*b.Length:][:used] {
 			if t == mask {
 				masked++

@@ -259,10 +259,10 @@ func (m *Model) load(o model.Options) error {
 	m.Network = model.Network{
 		Passes: model.Passes{Backend: m.b, Local: c.Window > 0,
 			Layers: caches},
-		Of: model.Spec{Shape: []int{c.Length}, Outcomes: c.Rows, Mask: c.Mask, Ragged: true,
-			Before: c.tokens.before, After: c.tokens.after, Ends: c.tokens.ends},
+		ModelSpec: model.Spec{Shape: []int{c.Length}, Outcomes: c.Rows, Mask: c.Mask, Ragged: true,
+			BeforeText: c.tokens.before, AfterText: c.tokens.after, EndTokens: c.tokens.ends},
 		Head: head, RawHead: &raw, Width: c.Hidden, RowSize: 8*c.Hidden + c.MLP,
-		Begin: m.begin, Pass: m.pass, Finish: m.finish, Last: m.last,
+		Begin: m.begin, Pass: m.pass, Finish: m.finish, FinishStates: m.last,
 	}
 	return l.Err()
 }
@@ -317,7 +317,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	w := &m.work
 	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
 	m.embed(p)
-	p, err := p.Through(ctx, w.X, len(m.layers), m.block)
+	p, err := p.RunBlocks(ctx, w.X, len(m.layers), m.block)
 	if err != nil || p.Len() == 0 {
 		return w.X, p, err
 	}
@@ -354,7 +354,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 		in = w.H
 	}
 	blk.qkv.Apply(b, w.QKV, in, p.Len())
-	keep := p.ReadIf(i == len(m.layers)-1 && m.laya == nil)
+	keep := p.RowsToRead(i == len(m.layers)-1 && m.laya == nil)
 	if p = p.Attend(b, &m.layers[i], w, i, keep); p.Len() == 0 {
 		return p
 	}

@@ -13,10 +13,10 @@ import (
 // otherwise from an older key. Scaled ones are refused.
 func theta(f, parameters *model.Values, older string, otherwise float64) float64 {
 	for _, r := range []*model.Values{parameters, f.Object("rope_scaling")} {
-		r.Only(map[string]any{"rope_type": "default", "type": "default"})
-		r.Only(map[string]any{"partial_rotary_factor": 1.0, "factor": 1.0})
+		r.RequireValues(map[string]any{"rope_type": "default", "type": "default"})
+		r.RequireValues(map[string]any{"partial_rotary_factor": 1.0, "factor": 1.0})
 	}
-	return parameters.Number("rope_theta", f.Number(older, otherwise))
+	return parameters.PositiveNumber("rope_theta", f.PositiveNumber(older, otherwise))
 }
 
 var activations = map[string]backend.Activation{"gelu": backend.GELUErf,

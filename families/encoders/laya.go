@@ -70,7 +70,7 @@ type layaAgent struct {
 
 // isLaya reports whether a source has Laya's head.
 func isLaya(src *model.Source) bool {
-	return src.Has("act_head.0.weight") && src.Has("type_emb.weight")
+	return src.HasTensor("act_head.0.weight") && src.HasTensor("type_emb.weight")
 }
 
 // layaTensors are those of the head; temperature is not read: the configuration's counts.
@@ -153,7 +153,7 @@ func (h *layaHead) pass(b backend.Backend, w *nn.Work, p *model.Pass, first int)
 		one := &h.Layers[i]
 		one.Norm1.Apply(b, w.H, w.X, n)
 		one.joined.Apply(b, w.QKV, w.H, n)
-		p = p.Attend(b, &h.layer, w, first+i, p.ReadIf(i == len(h.Layers)-1))
+		p = p.Attend(b, &h.layer, w, first+i, p.RowsToRead(i == len(h.Layers)-1))
 		n = p.Len()
 		one.Out.AddTo(b, w.X, w.H, n)
 		one.Norm2.Apply(b, w.H, w.X, n)
@@ -183,7 +183,7 @@ func (l *Laya) Answer(ctx context.Context, list []LayaPrompt) (out []LayaAnswer,
 	for _, p := range list {
 		tokens, h.kinds = append(tokens, p.Tokens), append(h.kinds, p.kind)
 	}
-	b := model.Ragged(l.Spec(), tokens)
+	b := model.NewRaggedBatch(l.Spec(), tokens)
 	var rows []int32 // of each question its first position and its options' masks
 	for i, p := range list {
 		rows = append(rows, int32(i*b.Length))
@@ -192,7 +192,7 @@ func (l *Laya) Answer(ctx context.Context, list []LayaPrompt) (out []LayaAnswer,
 		}
 	}
 	if len(h.Layers) > 0 { // the last drops the others
-		b.Read = slices.Compact(slices.Sorted(slices.Values(rows)))
+		b.ReadRows = slices.Compact(slices.Sorted(slices.Values(rows)))
 	}
 	marginals, err := l.headless.Forward(ctx, b)
 	if err != nil {

@@ -51,9 +51,9 @@ func readConfig(src *model.Source) (c Config, err error) {
 	if err != nil {
 		return c, err
 	}
-	f := src.Values()
-	heads := f.Whole("num_attention_heads", 0, 1, maxHeads)
-	err = cmp.Or(f.Err, src.CheckKeys(model.Settings{Known: "num_attention_heads"}))
+	f := src.ConfigValues()
+	heads := f.BoundedInt("num_attention_heads", 0, 1, maxHeads)
+	err = cmp.Or(f.Err, src.CheckKeys(model.Settings{KnownKeys: "num_attention_heads"}))
 	if err != nil {
 		return c, err
 	}
@@ -125,7 +125,8 @@ func (c Config) evaluation() string {
 }
 
 func matches(src *model.Source) bool {
-	return src.Facts().Type == "halton-maskgit" || src.Has(anchor) && src.Has("cls_emb.weight")
+	return src.Facts().Type == "halton-maskgit" || src.HasTensor(anchor) &&
+		src.HasTensor("cls_emb.weight")
 }
 
 func init() {

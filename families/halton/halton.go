@@ -133,7 +133,7 @@ func (m *Model) load(o model.Options) error {
 	m.Network = model.Network{
 		Passes: model.Passes{Backend: b, Extra: c.Registers,
 			Layers: slices.Repeat([]kvcache.Layer{{Heads: c.Heads, HeadDim: c.HeadDim}}, c.Depth)},
-		Of: model.Spec{Shape: []int{c.Side, c.Side}, Outcomes: c.Codes, Mask: int32(c.Codes),
+		ModelSpec: model.Spec{Shape: []int{c.Side, c.Side}, Outcomes: c.Codes, Mask: int32(c.Codes),
 			Fixed: true, Classes: c.Classes},
 		Head: backend.Head{W: l.Matrix(&m.Tokens, c.Codes+1), Bias: l.Vector(l.Floats(&m.HeadBias)),
 			Outcomes: c.Codes}, // the mask has a column too but is not an outcome
@@ -175,7 +175,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	w, b := &m.w, m.b
 	m.prepare(p.Len())
 	m.embed(p)
-	p, err := p.Through(ctx, w.x, len(m.Blocks), m.block)
+	p, err := p.RunBlocks(ctx, w.x, len(m.Blocks), m.block)
 	if err != nil || p.Len() == 0 {
 		return w.x, p, err
 	}
@@ -218,7 +218,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	b.RMSNorm(w.k.T, w.k.T, p.Len(), backend.Norm{Eps: eps})
 	w.k.PutRows(b, keys, &p.Rows)
 	w.v.PutRows(b, values, &p.Rows)
-	if read := p.Read; i == len(m.Blocks)-1 && read != nil {
+	if read := p.ReadRows; i == len(m.Blocks)-1 && read != nil {
 		p = p.Pick(read)
 		w.keep(b, read)
 		w.mods = adaln.SlotSegments(w.mods, p.Sequences, w.slots)
@@ -228,7 +228,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 		return p
 	}
 	m.layer.Attend(b, w.o.T, w.q.T, keys, values, &p.Rows, p.Keys)
-	p.Attended(i, w.q.T, &m.layer)
+	p.ObserveAttention(i, w.q.T, &m.layer)
 	k.Out.Apply(b, w.t, w.o.T, n, backend.Identity)
 	b.GateAdd(w.x, w.t, k.Mod.Part(adaln.Gate1), w.mods)
 

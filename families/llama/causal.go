@@ -17,14 +17,14 @@ const nemotronKind = "nemotron_labs_diffusion"
 // nemotron reads nvidia/Nemotron-Labs-Diffusion-3B, -8B and -14B and their -Base: a Llama with YaRN
 // and queries that grow with the position, as Ministral 3 has them.
 func (f *file) nemotron(set *weights.Set) Config {
-	f.Only(map[string]any{"hidden_act": "silu", "attention_bias": false, "mlp_bias": false,
+	f.RequireValues(map[string]any{"hidden_act": "silu", "attention_bias": false, "mlp_bias": false,
 		"attention_dropout": 0.0, "partial_rotary_factor": 1.0, "sliding_window": nil})
 	paradigm := f.Text("dlm_paradigm")
 	if !slices.Contains([]string{"", "bidirectional", "autoregressive"}, paradigm) {
 		f.Fail("dlm_paradigm is %q, want bidirectional or autoregressive", paradigm)
 	}
 	c := f.sizes(set, "encoder.embed_tokens.weight", 1e-5)
-	c.Block, c.Causal = f.Whole("block_size", 32, 1, maxLength), model.NextToken
+	c.Block, c.Causal = f.BoundedInt("block_size", 32, 1, maxLength), model.NextToken
 	if paradigm == "autoregressive" {
 		c.Block = 1
 	}
@@ -39,12 +39,12 @@ const wedlmMask = "151665"
 
 // wedlm reads tencent/WeDLM-7B-* (Qwen2.5) and -8B-* (Qwen3).
 func (f *file) wedlm(set *weights.Set) Config {
-	f.Only(map[string]any{"rope_scaling": nil})
+	f.RequireValues(map[string]any{"rope_scaling": nil})
 	if !f.Has("mask_token_id") {
 		f.Keys["mask_token_id"] = []byte(wedlmMask)
 	}
 	c := f.qwen(set)
-	biased, normed := f.Flag("attention_bias", true), f.Flag("qk_norm", false)
+	biased, normed := f.Bool("attention_bias", true), f.Bool("qk_norm", false)
 	if c.Biased != biased {
 		f.Fail("attention_bias is %v, want %v, as the tensors have it", biased, c.Biased)
 	}

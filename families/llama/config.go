@@ -102,7 +102,7 @@ func (f *file) ends(rows int) []int32 {
 
 // open decodes config.json and adds the tokens of generation_config.json.
 func open(src *model.Source) *file {
-	f := &file{src: src, facts: src.Facts(), Values: *src.Values()}
+	f := &file{src: src, facts: src.Facts(), Values: *src.ConfigValues()}
 	if f.Err != nil {
 		return f
 	}
@@ -140,7 +140,7 @@ func (f *file) spread() {
 		if at == "rope_theta" || at == "partial_rotary_factor" {
 			f.Keys[at] = s.Keys[at]
 		} else if !slices.Contains(ropeKeys, at) {
-			f.Fail("%s.%s is %s, want null", name, at, s.Shown(at))
+			f.Fail("%s.%s is %s, want null", name, at, s.Excerpt(at))
 		}
 	}
 	if kind := ropeType(s); kind == "" || kind == "default" {
@@ -179,7 +179,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 	c.kind, c.Blocks = k, k.blocks
 	c.Shift = c.Shift || k.shifted
 	if k.sized != "" {
-		c.Block = f.Whole(k.sized, k.block, 1, maxLength)
+		c.Block = f.BoundedInt(k.sized, k.block, 1, maxLength)
 	} else if k.block > 0 {
 		c.Block = k.block
 	}
@@ -230,7 +230,7 @@ func (f *file) token(spelling string, rows int) (int32, bool) {
 	if !mentions(f.src.Files, spelling) {
 		return 0, false
 	}
-	t, _, err := f.src.Tokenizer("")()
+	t, _, err := f.src.StartTokenizer("")()
 	if err != nil {
 		return 0, false
 	}

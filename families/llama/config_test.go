@@ -227,7 +227,7 @@ func TestFamilies(t *testing.T) {
 		require.Equal(t, c.block, spec.Block, "%+v", c)
 		require.Equal(t, c.shifted, spec.Shifted, "%+v", c)
 		require.True(t, strings.HasPrefix(l.Recipe, c.recipe), "%s of %+v", l.Recipe, c)
-		require.Equal(t, []int32{140}, spec.Ends)
+		require.Equal(t, []int32{140}, spec.EndTokens)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestEnds(t *testing.T) {
 		src.Files = fstest.MapFS{"generation_config.json": {Data: []byte(generation)}}
 		l, err := model.Load(&src, model.Options{Backend: plain.New()})
 		require.NoError(t, err)
-		require.Equal(t, want, l.Spec().Ends, generation)
+		require.Equal(t, want, l.Spec().EndTokens, generation)
 	}
 	src.Files = fstest.MapFS{"generation_config.json": {Data: []byte(`{"eos_token_id":[-1]}`)}}
 	_, err := model.Load(&src, model.Options{Backend: plain.New()})

@@ -42,8 +42,9 @@ func (f *file) mixture(c *Config, width string) *Experts {
 		experts = local
 	}
 	e := &Experts{
-		Count: f.Whole(experts, 0, 1, 1<<12), PerToken: f.Whole("num_experts_per_tok", 0, 1, 1<<8),
-		Groups: 1, TopGroups: 1, MLP: f.Whole(width, 0, 1, maxSize), Scale: 1,
+		Count:    f.BoundedInt(experts, 0, 1, 1<<12),
+		PerToken: f.BoundedInt("num_experts_per_tok", 0, 1, 1<<8),
+		Groups:   1, TopGroups: 1, MLP: f.BoundedInt(width, 0, 1, maxSize), Scale: 1,
 		Dense: make([]bool, c.Layers),
 	}
 	if f.Err == nil && e.PerToken > e.Count {
@@ -58,11 +59,11 @@ func (f *file) qwenMoE(set *weights.Set) Config {
 	if string(f.Keys["sliding_window"]) == "false" { // RND1's word for null
 		delete(f.Keys, "sliding_window")
 	}
-	f.Only(map[string]any{"is_causal": false})
+	f.RequireValues(map[string]any{"is_causal": false})
 	c := f.qwen(set)
 	e := f.mixture(&c, "moe_intermediate_size")
-	e.Softmax, e.Sum = true, f.Flag("norm_topk_prob", false)
-	step := f.Whole("decoder_sparse_step", 1, 1, maxLayers)
+	e.Softmax, e.Sum = true, f.Bool("norm_topk_prob", false)
+	step := f.BoundedInt("decoder_sparse_step", 1, 1, maxLayers)
 	var dense []int
 	f.Read("mlp_only_layers", &dense, "a list of layers")
 	for i := range e.Dense {
@@ -75,7 +76,7 @@ func (f *file) qwenMoE(set *weights.Set) Config {
 // the weights of experts sum to 1, whatever norm_topk_prob says, and reads neither
 // routed_scaling_factor nor the groups.
 func (f *file) lladaMoE(set *weights.Set) Config {
-	f.Only(map[string]any{"qk_layernorm": true, "attention_bias": false,
+	f.RequireValues(map[string]any{"qk_layernorm": true, "attention_bias": false,
 		"moe_router_score_function": "softmax", "clip_qkv": nil,
 		"shared_expert_intermediate_size": nil, "rope_scaling": nil})
 	f.Keys["intermediate_size"] = f.Keys["dense_intermediate_size"]
@@ -87,7 +88,7 @@ func (f *file) lladaMoE(set *weights.Set) Config {
 	c := f.qwen(set)
 	e := f.mixture(&c, "expert_intermediate_size")
 	e.Softmax, e.Kept = true, true
-	if f.Flag("moe_router_enable_expert_bias", false) {
+	if f.Bool("moe_router_enable_expert_bias", false) {
 		e.Bias = "expert_bias"
 	}
 	if f.Err == nil && len(layers) > 0 && len(layers) != c.Layers {
@@ -102,19 +103,20 @@ func (f *file) lladaMoE(set *weights.Set) Config {
 // llada2 reads the config.json of inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and larger ones
 // (modeling_llada2_moe.py).
 func (f *file) llada2(set *weights.Set) Config {
-	f.Only(map[string]any{"hidden_act": "silu", "use_qk_norm": true, "use_bias": false,
+	f.RequireValues(map[string]any{"hidden_act": "silu", "use_qk_norm": true, "use_bias": false,
 		"use_qkv_bias": false, "norm_head": false, "norm_softmax": false, "norm_topk_prob": true,
 		"score_function": "sigmoid", "moe_router_enable_expert_bias": true, "use_rmsnorm": true,
 		"use_sliding_window": false, "using_split_qkv_in_self_attention": false,
 		"rope_scaling": nil})
 	c := f.sizes(set, "model.word_embeddings.weight", 1e-6)
 	c.Normed, c.Joined = true, true
-	c.Rotary = int(float64(c.HeadDim) * f.Number("partial_rotary_factor", 1))
+	c.Rotary = int(float64(c.HeadDim) * f.PositiveNumber("partial_rotary_factor", 1))
 	e := f.mixture(&c, "moe_intermediate_size")
-	e.Groups, e.TopGroups = f.Whole("n_group", 1, 1, 1<<12), f.Whole("topk_group", 1, 1, 1<<12)
-	e.Sum, e.Scale, e.Bias = true, f.Number("routed_scaling_factor", 1), "gate.expert_bias"
-	e.Shared = f.Whole("num_shared_experts", 0, 0, 1<<8)
-	for i := range f.Whole("first_k_dense_replace", 0, 0, c.Layers) {
+	e.Groups, e.TopGroups = f.BoundedInt("n_group", 1, 1, 1<<12),
+		f.BoundedInt("topk_group", 1, 1, 1<<12)
+	e.Sum, e.Scale, e.Bias = true, f.PositiveNumber("routed_scaling_factor", 1), "gate.expert_bias"
+	e.Shared = f.BoundedInt("num_shared_experts", 0, 0, 1<<8)
+	for i := range f.BoundedInt("first_k_dense_replace", 0, 0, c.Layers) {
 		e.Dense[i] = true
 	}
 	switch {

@@ -20,8 +20,9 @@ func ScaledOf(config []byte) (Scaled, error) {
 		return Scaled{}, err
 	}
 	f.spread()
-	c := Config{Rotary: f.Whole("head_dim", 0, 1, maxSize), Theta: f.Number("rope_theta", 0),
-		Length: f.Whole("max_position_embeddings", 0, 1, maxLength)}
+	c := Config{Rotary: f.BoundedInt("head_dim", 0, 1, maxSize),
+		Theta:  f.PositiveNumber("rope_theta", 0),
+		Length: f.BoundedInt("max_position_embeddings", 0, 1, maxLength)}
 	f.scaled(&c)
 	freq, scale := c.frequencies()
 	return Scaled{freq, scale, c}, f.Err

@@ -11,27 +11,33 @@ import (
 // llada reads the config.json of GSAI-ML/LLaDA-8B-Base, -Instruct and LLaDA-1.5 (Nie et al. 2025,
 // "Large language diffusion models"; configuration_llada.py).
 func (f *file) llada(set *weights.Set) Config {
-	f.Only(map[string]any{"layer_norm_type": "rms", "block_type": "llama", "activation_type": "silu",
-		"rope":  true,
-		"alibi": false, "include_bias": false, "include_qkv_bias": false, "attention_layer_norm": false,
-		"scale_logits": false, "input_emb_norm": false, "block_group_size": 1.0,
+	f.RequireValues(map[string]any{"layer_norm_type": "rms", "block_type": "llama",
+		"activation_type": "silu",
+		"rope":            true,
+		"alibi":           false, "include_bias": false, "include_qkv_bias": false,
+		"attention_layer_norm": false,
+		"scale_logits":         false, "input_emb_norm": false, "block_group_size": 1.0,
 		"bias_for_layer_norm": false, "rope_scaling": nil, "partial_rotary_factor": 1.0,
 		"layer_norm_with_affine": true, "rope_full_precision": true, "multi_query_attention": false})
 	c := Config{
-		Hidden: f.Whole("d_model", 0, 1, maxSize), Layers: f.Whole("n_layers", 0, 1, maxLayers),
-		Heads: f.Whole("n_heads", 0, 1, maxSize), MLP: f.Whole("mlp_hidden_size", 0, 1, maxSize),
-		Length: f.Whole("max_sequence_length", 4096, 1, maxLength), Theta: f.Number("rope_theta", 10000),
-		Eps: float32(f.Number("rms_norm_eps", 1e-5)), Tied: f.Flag("weight_tying", false),
+		Hidden: f.BoundedInt("d_model", 0, 1, maxSize), Layers: f.BoundedInt("n_layers", 0, 1, maxLayers),
+		Heads:  f.BoundedInt("n_heads", 0, 1, maxSize),
+		MLP:    f.BoundedInt("mlp_hidden_size", 0, 1, maxSize),
+		Length: f.BoundedInt("max_sequence_length", 4096, 1, maxLength),
+		Theta:  f.PositiveNumber("rope_theta", 10000),
+		Eps:    float32(f.PositiveNumber("rms_norm_eps", 1e-5)), Tied: f.Bool("weight_tying", false),
 	}
-	c.Rows = rows(set, "model.transformer.wte.weight", f.Whole("embedding_size", c.Rows, 1, 1<<24))
-	c.Vocab = f.Whole("vocab_size", c.Rows, 1, c.Rows)
+	c.Rows = rows(set, "model.transformer.wte.weight",
+		f.BoundedInt("embedding_size", c.Rows, 1, 1<<24))
+	c.Vocab = f.BoundedInt("vocab_size", c.Rows, 1, c.Rows)
 	f.heads(&c, "n_kv_heads")
 	return c
 }
 
 // qwen reads that of models made from Qwen2.5, Qwen3 and Llama.
 func (f *file) qwen(set *weights.Set) Config {
-	f.Only(map[string]any{"hidden_act": "silu", "use_sliding_window": false, "mlp_bias": false,
+	f.RequireValues(map[string]any{"hidden_act": "silu", "use_sliding_window": false,
+		"mlp_bias":  false,
 		"use_mrope": false, "partial_rotary_factor": 1.0, "pretraining_tp": 1.0})
 	if f.fullAttention(); f.kind.sized == "" && f.Has("block_size") {
 		f.Fail("block_size is %s, want null: %s has no blocks of its own", f.Keys["block_size"],
@@ -50,20 +56,20 @@ func (f *file) qwen(set *weights.Set) Config {
 // sizes reads the sizes under the names of transformers. eps is that of a file without one.
 func (f *file) sizes(set *weights.Set, embedding string, eps float64) Config {
 	c := Config{
-		Hidden: f.Whole("hidden_size", 0, 1, maxSize),
-		Layers: f.Whole("num_hidden_layers", 0, 1, maxLayers),
-		Heads:  f.Whole("num_attention_heads", 0, 1, maxSize),
-		MLP:    f.Whole("intermediate_size", 0, 1, maxSize),
-		Length: f.Whole("max_position_embeddings", 4096, 1, maxLength),
-		Theta:  f.Number("rope_theta", 10000),
-		Eps:    float32(f.Number("rms_norm_eps", eps)),
+		Hidden: f.BoundedInt("hidden_size", 0, 1, maxSize),
+		Layers: f.BoundedInt("num_hidden_layers", 0, 1, maxLayers),
+		Heads:  f.BoundedInt("num_attention_heads", 0, 1, maxSize),
+		MLP:    f.BoundedInt("intermediate_size", 0, 1, maxSize),
+		Length: f.BoundedInt("max_position_embeddings", 4096, 1, maxLength),
+		Theta:  f.PositiveNumber("rope_theta", 10000),
+		Eps:    float32(f.PositiveNumber("rms_norm_eps", eps)),
 	}
 	// A head in the files counts, as in transformers. CoDA's class says true, and its program does
 	// not tie.
 	_, headed := set.Get(cmp.Or(f.kind.names["lm_head.weight"], "lm_head.weight"))
-	c.Tied = (f.Flag("tie_word_embeddings", false) || f.kind.name == "CoDA") && !headed
-	c.Rows = rows(set, embedding, f.Whole("vocab_size", 0, 1, 1<<24))
-	c.Vocab = f.Whole("vocab_size", c.Rows, 1, c.Rows)
+	c.Tied = (f.Bool("tie_word_embeddings", false) || f.kind.name == "CoDA") && !headed
+	c.Rows = rows(set, embedding, f.BoundedInt("vocab_size", 0, 1, 1<<24))
+	c.Vocab = f.BoundedInt("vocab_size", c.Rows, 1, c.Rows)
 	f.heads(&c, "num_key_value_heads")
 	return c
 }
@@ -89,7 +95,7 @@ func (f *file) scaled(c *Config) {
 
 // heads reads the keys that all families have.
 func (f *file) heads(c *Config, kv string) {
-	c.KV = f.Whole(kv, max(c.Heads, 1), 1, maxSize)
+	c.KV = f.BoundedInt(kv, max(c.Heads, 1), 1, maxSize)
 	if f.Err != nil {
 		return
 	}
@@ -97,6 +103,6 @@ func (f *file) heads(c *Config, kv string) {
 		f.Fail("%d heads of a width of %d, want a divisor", c.Heads, c.Hidden)
 		return
 	}
-	c.HeadDim = f.Whole("head_dim", c.Hidden/c.Heads, 1, maxSize)
+	c.HeadDim = f.BoundedInt("head_dim", c.Hidden/c.Heads, 1, maxSize)
 	c.Rotary = c.HeadDim
 }

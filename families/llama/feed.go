@@ -69,7 +69,7 @@ func (m *Model) turn(p *model.Pass) {
 // split is attention.Layer.Split for the rows of a pass.
 func (m *Model) split(p *model.Pass, k, v *tensor.Dense) {
 	w, b := m.work, m.b
-	m.layer.Split(b, w.q, k, v, w.qkv, &p.Rows, p.Keys)
+	m.layer.SplitQKV(b, w.q, k, v, w.qkv, &p.Rows, p.Keys)
 	if len(w.scales) > 0 {
 		for len(w.same) < p.Len() {
 			w.same = append(w.same, int32(len(w.same)))

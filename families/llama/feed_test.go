@@ -142,10 +142,10 @@ func (f *feeding) only(b *model.Batch, tokens []int32) {
 			rows = append(rows, int32(s*b.Length+at))
 		}
 	}
-	b.Read = []int32{}
+	b.ReadRows = []int32{}
 	_, err := f.m.Feed(context.Background(), b, rows, model.Commit)
 	require.NoError(f.t, err)
-	b.Read = nil
+	b.ReadRows = nil
 }
 
 // A causal pass's marginals belong to the next position, also to the one after the last row.
@@ -156,14 +156,15 @@ func TestNemotronPredictsNext(t *testing.T) {
 		columns, n := wantShape[2], 9
 		b := f.batch(1, shape[1])
 		copy(b.Tokens, tokens[:n])
-		b.Lengths, b.Read = []int{n}, []int32{4, 9}
+		b.Lengths, b.ReadRows = []int{n}, []int32{4, 9}
 		got, err := f.m.Feed(context.Background(), b, parity.Count(n), model.Commit)
 		require.NoError(t, err)
 		logits := make([]float32, 2*columns)
-		require.NoError(t, got.Visit(b.Read, func(i int, row []float32) {
+		require.NoError(t, got.Visit(b.ReadRows, func(i int, row []float32) {
 			require.Less(t, row[f.m.Spec().Mask], float32(-1e30), "the mask is never predicted")
 			copy(logits[i*columns:], row)
-			logits[i*columns+int(f.m.Spec().Mask)] = want[(int(b.Read[i])-1)*columns+int(f.m.Spec().Mask)]
+			mask := int(f.m.Spec().Mask)
+			logits[i*columns+mask] = want[(int(b.ReadRows[i])-1)*columns+mask]
 		}))
 		parity.Close(f.t, append(slices.Clone(want[3*columns:4*columns]), want[8*columns:9*columns]...),
 			logits, f.tolerance)
@@ -231,7 +232,7 @@ func TestFeedInParts(t *testing.T) {
 					b, from := f.batch(1, n), 0
 					copy(b.Tokens, tokens)
 					for _, to := range ends {
-						b.Lengths, b.Read = []int{to}, nil
+						b.Lengths, b.ReadRows = []int{to}, nil
 						rows := parity.Count(to)[from:]
 						got, err := f.m.Feed(context.Background(), b, rows, model.Commit)
 						require.NoError(t, err)

@@ -140,7 +140,7 @@ func (k *kind) values() []string {
 // the table that they fit. A kind that only the repository's name tells is kept in the source's As.
 func (f *file) recognise() {
 	kind := f.facts.Type
-	if as := f.src.As; as != "" {
+	if as := f.src.KindOverride; as != "" {
 		for _, k := range kinds {
 			if k.name == as {
 				f.kind = k
@@ -151,12 +151,12 @@ func (f *file) recognise() {
 	}
 	for _, k := range kinds {
 		if !slices.Contains(k.values(), kind) || k.is != nil && !k.is(f) ||
-			k.repo != "" && f.src.As != "" {
+			k.repo != "" && f.src.KindOverride != "" {
 			continue
 		}
 		if k.repo == "" || strings.Contains(strings.ToLower(f.src.Repo), strings.ToLower(k.repo)) {
 			if f.kind = k; k.repo != "" {
-				f.src.As = k.name
+				f.src.KindOverride = k.name
 			}
 			return
 		}
@@ -165,7 +165,7 @@ func (f *file) recognise() {
 		f.Fail("model_type is missing, want %s; a model that is like one of these can be read as that "+
 			"(--as)", strings.Join(kindNames(), ", "))
 	} else {
-		f.Fail("model_type is %.60q: it is %s", kind, model.LeftToRight)
+		f.Fail("model_type is %.60q: it is %s", kind, model.AutoregressiveReason)
 	}
 }
 
@@ -173,14 +173,14 @@ func (f *file) recognise() {
 // and keys that nothing reads.
 func (f *file) notes() (notes []string) {
 	for _, k := range kinds {
-		if k.repo != "" && f.src.As == "" && f.src.Repo == "" &&
+		if k.repo != "" && f.src.KindOverride == "" && f.src.Repo == "" &&
 			slices.Contains(k.values(), f.facts.Type) && (k.is == nil || k.is(f)) {
 			notes = append(notes, fmt.Sprintf("config.json does not tell %s from %s, only the repository's "+
 				"name does, which is not known: read as %s (--as %s for the other)", k.name, f.kind.name,
 				f.kind.name, k.name))
 		}
 	}
-	if unknown := f.src.Unknown(append(f.Seen, ignored...)...); unknown != "" {
+	if unknown := f.src.NoteUnknownKeys(append(f.Seen, ignored...)...); unknown != "" {
 		notes = append(notes, unknown)
 	}
 	return notes
@@ -198,10 +198,11 @@ var ignored = strings.Fields(`alibi_bias_max attention_bias attention_kernel
 	dp_varying_mask_ratio ar_loss_weight dlm_loss_weight moe_router_topk_scaling_factor`)
 
 func stableDiffCoder(f *file) bool {
-	return f.facts.Of("StableDiffcoder") || f.facts.Of("stable_diffcoder")
+	return f.facts.Mentions("StableDiffcoder") || f.facts.Mentions("stable_diffcoder")
 }
 
 // lladaMoE reports whether a folder is of LLaDA-MoE, which has dense LLaDA's model_type.
 func lladaMoE(f *file) bool {
-	return f.facts.Of("LLaDAMoE") || f.facts.Type == "lladamoe" || f.Has("expert_intermediate_size")
+	return f.facts.Mentions("LLaDAMoE") || f.facts.Type == "lladamoe" ||
+		f.Has("expert_intermediate_size")
 }

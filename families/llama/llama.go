@@ -35,9 +35,9 @@ func init() {
 		Name:  "llama",
 		Kinds: kindNames(),
 		Match: func(src *model.Source) bool {
-			return src.Has("transformer.wte.weight") && src.Has("ff_proj.weight") ||
-				src.Has("model.embed_tokens.weight") && src.Has("self_attn.q_proj.weight") ||
-				src.Has("model.word_embeddings.weight") || src.Has("diffusion_head.weight")
+			return src.HasTensor("transformer.wte.weight") && src.HasTensor("ff_proj.weight") ||
+				src.HasTensor("model.embed_tokens.weight") && src.HasTensor("self_attn.q_proj.weight") ||
+				src.HasTensor("model.word_embeddings.weight") || src.HasTensor("diffusion_head.weight")
 		},
 		Load: load,
 	})
@@ -142,7 +142,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.bindDraft(src); err != nil {
 		return nil, err
 	}
-	wait := src.Tokenizer("")
+	wait := src.StartTokenizer("")
 	report, err := o.Bind(m, set, weights.BindOptions{Names: names, Ignore: unused}, m.load)
 	if err != nil {
 		return nil, err
@@ -248,10 +248,10 @@ func (m *Model) prepare(raw, head backend.Head, as backend.Precision) {
 			Mask:   c.Mask,
 			Layers: slices.Repeat([]kvcache.Layer{{Heads: c.KV, HeadDim: c.HeadDim}}, c.Layers)},
 		// the mask is among the outcomes but forbidden
-		Of: model.Spec{Shape: []int{c.Length}, Outcomes: c.Vocab, Mask: c.Mask, Ragged: true,
+		ModelSpec: model.Spec{Shape: []int{c.Length}, Outcomes: c.Vocab, Mask: c.Mask, Ragged: true,
 			Block: c.Block, Blocks: c.Blocks, Causal: c.Causal, Growth: c.Growth, Shifted: c.Shift,
-			Sparse: !ordered,
-			Ends:   c.EOS, Before: c.Before, After: c.After},
+			Sparse:    !ordered,
+			EndTokens: c.EOS, BeforeText: c.Before, AfterText: c.After},
 		Head: head, RawHead: &raw, Width: c.Hidden, RowSize: c.rowSize(),
 		Begin: m.begin, Pass: m.pass, Finish: m.finish,
 	}
@@ -311,7 +311,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 		return nil, nil, err
 	}
 	m.turn(p)
-	p, err := p.Through(ctx, w.x, len(m.Blocks), m.block)
+	p, err := p.RunBlocks(ctx, w.x, len(m.Blocks), m.block)
 	return w.x, p, err
 }
 
@@ -326,14 +326,14 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 		b.NormHeads(w.qkv, p.Len(), m.layer.Shape(p.Keys), blk.QNorm.Norm(), blk.KNorm.Norm())
 	}
 	m.split(p, k, v) // rotates; keys and values go to the cache
-	if read := p.Read; i == len(m.Blocks)-1 && read != nil {
+	if read := p.ReadRows; i == len(m.Blocks)-1 && read != nil {
 		if p = p.Pick(read); p.Len() == 0 {
 			return p
 		}
 		w.keep(b, read)
 	}
 	m.layer.Attend(b, w.attended, w.q, k, v, &p.Rows, p.Keys)
-	p.Attended(i, w.q, &m.layer)
+	p.ObserveAttention(i, w.q, &m.layer)
 	blk.Out.AddTo(b, w.x, w.attended, p.Len())
 	if m.drafts && blk.Draft != nil {
 		blk.Draft.add(b, w.x, &w.low, w.attended, p.Len())

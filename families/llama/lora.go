@@ -94,14 +94,14 @@ func adapterConfig(files fs.FS) (rank int, factor float32, err error) {
 	if err := json.Unmarshal(data, &f.Keys); err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	f.Only(map[string]any{"use_rslora": false, "use_dora": false, "bias": "none",
+	f.RequireValues(map[string]any{"use_rslora": false, "use_dora": false, "bias": "none",
 		"fan_in_fan_out": false, "peft_type": "LORA"})
 	var targets []string
 	f.Read("target_modules", &targets, "a list")
 	if f.Err == nil && (len(targets) != 1 || targets[0] != "o_proj") {
-		f.Fail("target_modules is %s, want [\"o_proj\"]", f.Shown("target_modules"))
+		f.Fail("target_modules is %s, want [\"o_proj\"]", f.Excerpt("target_modules"))
 	}
-	rank = f.Whole("r", 0, 1, maxSize)
-	factor = float32(f.Number("lora_alpha", 0) / float64(max(rank, 1)))
+	rank = f.BoundedInt("r", 0, 1, maxSize)
+	factor = float32(f.PositiveNumber("lora_alpha", 0) / float64(max(rank, 1)))
 	return rank, factor, f.Err
 }

@@ -49,10 +49,11 @@ func (f *file) rope(length int, types ...string) (r Rope) {
 		return Rope{}
 	}
 	const original = "original_max_position_embeddings"
-	r.Length = f.Whole(original, s.Whole(original, length, 1, maxLength), 1, maxLength)
-	switch r.Factor = s.Number("factor", 0); r.Type {
+	r.Length = f.BoundedInt(original, s.BoundedInt(original, length, 1, maxLength), 1, maxLength)
+	switch r.Factor = s.PositiveNumber("factor", 0); r.Type {
 	case "llama3":
-		r.LowFreq, r.HighFreq = s.Number("low_freq_factor", 1), s.Number("high_freq_factor", 4)
+		r.LowFreq, r.HighFreq = s.PositiveNumber("low_freq_factor", 1),
+			s.PositiveNumber("high_freq_factor", 4)
 		if f.Err == nil && r.HighFreq <= r.LowFreq {
 			s.Fail("high_freq_factor is %v, want more than low_freq_factor, %v", r.HighFreq, r.LowFreq)
 		}
@@ -65,8 +66,8 @@ func (f *file) rope(length int, types ...string) (r Rope) {
 // yarn reads the keys of YaRN (Peng et al. 2023, "YaRN: efficient context window extension of large
 // language models").
 func (r *Rope) yarn(f *model.Values) {
-	r.BetaFast, r.BetaSlow = f.Number("beta_fast", 32), f.Number("beta_slow", 1)
-	r.Exact = !f.Flag("truncate", true)
+	r.BetaFast, r.BetaSlow = f.PositiveNumber("beta_fast", 32), f.PositiveNumber("beta_slow", 1)
+	r.Exact = !f.Bool("truncate", true)
 	spread := func(m float64) float64 {
 		if r.Factor <= 1 {
 			return 1
@@ -81,10 +82,10 @@ func (r *Rope) yarn(f *model.Values) {
 		r.Attention = spread(some) / spread(all)
 	}
 	if f.Has("attention_factor") {
-		r.Attention = f.Number("attention_factor", 0)
+		r.Attention = f.PositiveNumber("attention_factor", 0)
 	}
 	if f.Has("llama_4_scaling_beta") {
-		r.QueryBeta = f.Number("llama_4_scaling_beta", 0)
+		r.QueryBeta = f.PositiveNumber("llama_4_scaling_beta", 0)
 	}
 }
 

@@ -53,9 +53,9 @@ func TestSparsePasses(t *testing.T) {
 			Lengths: []int{n, len(with)}, Shadows: [][]int32{nil, of}}
 		compare(shadows, 0, parity.Count(n), "logits")
 		compare(shadows, 1, parity.Count(len(with)), "wino_logits")
-		shadows.Read = []int32{3} // of the first sequence, and all of the second
+		shadows.ReadRows = []int32{3} // of the first sequence, and all of the second
 		for i := range with {
-			shadows.Read = append(shadows.Read, int32(len(with)+i))
+			shadows.ReadRows = append(shadows.ReadRows, int32(len(with)+i))
 		}
 		compare(shadows, 1, parity.Count(len(with)), "wino_logits")
 	})

@@ -42,10 +42,10 @@ const (
 
 // settings are the network's keys. Those of the authors' run (cfg, num_iter, temperature) are not
 // read: their program takes its own, as recipe has them.
-var settings = model.Settings{At: "model.maskgen", Known: `decoder_embed_dim decoder_depth
+var settings = model.Settings{Path: "model.maskgen", KnownKeys: `decoder_embed_dim decoder_depth
 	decoder_num_heads micro_condition_embed_dim text_drop_prob condition_num_classes cfg num_iter
 	temperature sample_aesthetic_score weight_tying`,
-	Only: map[string]any{"micro_condition": true, "mask_schedule_strategy": "arccos"}}
+	RequiredValues: map[string]any{"micro_condition": true, "mask_schedule_strategy": "arccos"}}
 
 func readConfig(src *model.Source) (c Config, err error) {
 	var f struct {
@@ -137,7 +137,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 const recipe = "titok schedule=titok steps=16 guidance=12 guidance-schedule=cosine"
 
 func matches(src *model.Source) bool {
-	return src.Has("cond_pooled_proj.weight") && src.Has("text_embed_proj.weight")
+	return src.HasTensor("cond_pooled_proj.weight") && src.HasTensor("text_embed_proj.weight")
 }
 
 // companions are the image tokenizer and the text encoder of the generators on the hub, which are

@@ -159,7 +159,8 @@ func (m *Model) load(o model.Options) error {
 		Passes: model.Passes{Backend: b, Extra: c.TextRows, // the text's rows stand before the image's
 			Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}},
 				c.Depth)},
-		Of: model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes), Fixed: true,
+		ModelSpec: model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes),
+			Fixed:  true,
 			Prompt: true},
 		Head: head, Width: c.Hidden, RowSize: 8*c.Hidden + c.Inner,
 		Begin: m.begin, Pass: m.pass,
@@ -253,10 +254,10 @@ func (m *Model) split(p *model.Pass) (image *model.Pass, read []int32) {
 	w, rows := &m.w, m.cfg.TextRows
 	w.textRows.Reset()
 	if !p.Full {
-		return p, p.Read
+		return p, p.ReadRows
 	}
 	w.imageAt, w.textAt, w.read = w.imageAt[:0], w.textAt[:0], append(w.read[:0], 0)[:0]
-	reads := p.Read
+	reads := p.ReadRows
 	for i, token := range p.Tokens {
 		if token < 0 {
 			w.textAt = append(w.textAt, int32(i))
@@ -279,7 +280,7 @@ func (m *Model) split(p *model.Pass) (image *model.Pass, read []int32) {
 		w.textMods = append(w.textMods,
 			backend.Segment{Seq: int(w.slots[s.Seq]), Row: i * rows, Rows: rows})
 	}
-	if p.Read != nil {
+	if p.ReadRows != nil {
 		read = w.read
 	}
 	return p.Pick(w.imageAt), read
@@ -296,13 +297,13 @@ func (m *Model) block(i int, p, image *model.Pass, read []int32) *model.Pass {
 	b.LayerNorm(x.H, x.X, image.Len(), backend.Norm{Eps: eps})
 	b.Modulate(x.H, k.Mod.Part(adaln.Scale1), k.Mod.Part(adaln.Shift1), w.mods)
 	k.qkv.Apply(b, x.QKV, x.H, image.Len())
-	m.layer.Split(b, x.Q, keys, values, x.QKV, &image.Rows, p.Keys)
+	m.layer.SplitQKV(b, x.Q, keys, values, x.QKV, &image.Rows, p.Keys)
 	t := &w.text
 	if texts > 0 {
 		b.LayerNorm(t.H, t.X, texts, backend.Norm{Eps: eps})
 		b.Modulate(t.H, k.TextMod.Part(k.scale1), k.TextMod.Part(k.shift1), w.textMods)
 		k.textQKV.Apply(b, t.QKV, t.H, texts)
-		m.layer.Split(b, t.Q, keys, values, t.QKV, &w.textRows, p.Keys)
+		m.layer.SplitQKV(b, t.Q, keys, values, t.QKV, &w.textRows, p.Keys)
 	}
 	if read != nil {
 		image = image.Pick(read)

@@ -24,7 +24,7 @@ func init() {
 	model.Register(model.Format{
 		Name: "omnivoice", Kinds: []string{"omnivoice"},
 		Match: func(src *model.Source) bool {
-			return src.Has("audio_embeddings.weight") && src.Has("audio_heads.weight")
+			return src.HasTensor("audio_embeddings.weight") && src.HasTensor("audio_heads.weight")
 		},
 		Load: load,
 	})
@@ -76,7 +76,7 @@ func newModel(src *model.Source) (*Model, []string, error) {
 	m.spec = model.Spec{Shape: []int{MaxFrames, m.books}, Outcomes: m.codes, Mask: int32(m.codes),
 		Ragged: true, Prompt: true}
 	var notes []string
-	if n := src.Unknown(model.Keys(f)...); n != "" {
+	if n := src.NoteUnknownKeys(model.JSONKeys(f)...); n != "" {
 		notes = []string{n}
 	}
 	return m, notes, nil

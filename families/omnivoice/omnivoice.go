@@ -71,7 +71,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	wait := src.Tokenizer("")
+	wait := src.StartTokenizer("")
 	if err := m.load(o); err != nil {
 		return nil, err
 	}
@@ -124,10 +124,10 @@ func (m *Model) Spec() model.Spec { return m.spec }
 // Locker implements model.Locker.
 func (m *Model) Locker() sync.Locker { return m.Trunk.Locker() }
 
-// Fit implements model.Sized.
-func (m *Model) Fit(length int, cached bool) int {
+// MaxSequences implements model.Sized.
+func (m *Model) MaxSequences(length int, cached bool) int {
 	const text = 64 // rows of a usual prompt
-	return m.Trunk.Fit(text+length/m.books, cached)
+	return m.Trunk.MaxSequences(text+length/m.books, cached)
 }
 
 // NewCache implements model.Refiner. A row is a frame or a row of the prompt.
@@ -164,11 +164,12 @@ func (m *Model) fold(b *model.Batch) error {
 		return err
 	}
 	f := &m.folded
-	*f = model.Batch{Size: b.Size, Lengths: f.Lengths[:0], Tokens: f.Tokens[:0], Read: f.Read[:0],
-		Places: b.Places, Lasts: b.Lasts}
+	*f = model.Batch{Size: b.Size, Lengths: f.Lengths[:0], Tokens: f.Tokens[:0],
+		ReadRows: f.ReadRows[:0],
+		Places:   b.Places, CacheReused: b.CacheReused}
 	for i := range b.Size {
 		p := b.Condition(i).Prompt
-		if n := b.Used(i); n%m.books != 0 || b.Length%m.books != 0 {
+		if n := b.UsedLength(i); n%m.books != 0 || b.Length%m.books != 0 {
 			return fmt.Errorf("length of sequence %d is %d, want a multiple of the %d codebooks", i, n,
 				m.books)
 		}
@@ -176,16 +177,16 @@ func (m *Model) fold(b *model.Batch) error {
 			return fmt.Errorf("the prompt of sequence %d is %d x %d, want at most %d rows of %d", i,
 				p.Rows, p.Width, maxPrompt, m.Trunk.Hidden())
 		}
-		n := p.Rows + b.Used(i)/m.books
+		n := p.Rows + b.UsedLength(i)/m.books
 		f.Lengths, f.Length = append(f.Lengths, n), max(f.Length, n)
 	}
 	f.Tokens = slices.Grow(f.Tokens, f.Size*f.Length)[:f.Size*f.Length]
 	clear(f.Tokens) // embed reads those of b
 	m.batch = b
-	if b.Read == nil {
-		f.Read = nil
+	if b.ReadRows == nil {
+		f.ReadRows = nil
 	} else {
-		f.Read = slices.Compact(m.frames(f.Read, b.Read))
+		f.ReadRows = slices.Compact(m.frames(f.ReadRows, b.ReadRows))
 	}
 	if c := b.Cache; c != nil {
 		m.cache = kvcache.Cache{Batch: c.Batch, Length: c.K[0].Shape()[2], K: c.K, V: c.V}
@@ -209,7 +210,7 @@ func (m *Model) frames(to, positions []int32) []int32 {
 func (m *Model) embed(x *tensor.Dense, p *model.Pass) {
 	b, hidden := m.batch, m.Trunk.Hidden()
 	m.input = slices.Grow(m.input[:0], p.Len()*hidden)[:p.Len()*hidden]
-	for i, at := range p.At {
+	for i, at := range p.ResultRows {
 		row := m.input[i*hidden:][:hidden]
 		sequence, place := int(at)/m.folded.Length, int(at)%m.folded.Length
 		prompt := b.Condition(sequence).Prompt
@@ -236,7 +237,7 @@ func (m *Model) unfold(got model.Marginals, err error) (model.Marginals, error) 
 	if err != nil {
 		return nil, err
 	}
-	m.inner = got.(interface{ OfHead() *model.HeadMarginals }).OfHead()
+	m.inner = got.(interface{ AsHeadMarginals() *model.HeadMarginals }).AsHeadMarginals()
 	m.marginals.Length = m.batch.Length
 	return &m.marginals, nil
 }

@@ -117,7 +117,7 @@ func (m *Model) Condition(s Utterance) (*model.Condition, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &model.Condition{Prompt: p, Without: &model.Condition{Prompt: new(model.Prompt)}}, nil
+	return &model.Condition{Prompt: p, Unconditional: &model.Condition{Prompt: new(model.Prompt)}}, nil
 }
 
 // Prompts implements model.Prompter, of texts in any voice; "" is nothing before the frames.

@@ -140,7 +140,7 @@ func compare(t *testing.T, p *pack, name string, c *model.Condition, tolerance f
 	codes, frames := p.turned(t, name+"_codes")
 	n, all, classes := len(codes), parity.Count(frames), p.codes+1
 	b := &model.Batch{Size: 2, Length: n, Tokens: slices.Repeat(codes, 2),
-		Conditions: []*model.Condition{c, c.Without}, Cache: p.NewCache(3, n), Places: []int{2, 0}}
+		Conditions: []*model.Condition{c, c.Unconditional}, Cache: p.NewCache(3, n), Places: []int{2, 0}}
 	m, err := p.Forward(t.Context(), b)
 	require.NoError(t, err)
 	cond, _ := p.Floats(name + "_logits_cond")

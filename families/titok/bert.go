@@ -81,7 +81,7 @@ func (n *bert) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 	b.Gather(w.X, n.words, ids)
 	b.AddRows(w.X, n.position, p.Pos)
 	n.Norm.Apply(b, w.X, w.X, p.Len())
-	return p.Through(ctx, w.X, len(n.Layers), func(i int, p *model.Pass) *model.Pass {
+	return p.RunBlocks(ctx, w.X, len(n.Layers), func(i int, p *model.Pass) *model.Pass {
 		l := &n.Layers[i]
 		l.qkv.Apply(b, w.QKV, w.X, p.Len())
 		p = m.attend(p, i)

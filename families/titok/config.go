@@ -29,7 +29,7 @@ type run struct {
 }
 
 // settings are the keys of the generator, without model_type.
-var settings = model.Settings{At: "model.generator", Known: `hidden_size num_hidden_layers
+var settings = model.Settings{Path: "model.generator", KnownKeys: `hidden_size num_hidden_layers
 	num_attention_heads intermediate_size attn_drop class_label_dropout image_seq_len
 	condition_num_classes num_steps randomize_temperature guidance_scale guidance_decay`}
 

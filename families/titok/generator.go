@@ -100,7 +100,8 @@ func (m *Model) load(o model.Options) error {
 		Passes: model.Passes{Backend: o.Backend, Extra: 1,
 			Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}},
 				c.layers())},
-		Of: model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes), Fixed: true,
+		ModelSpec: model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes),
+			Fixed:   true,
 			Classes: c.Classes},
 		Head: backend.Head{W: l.Matrix(&head.Weight, c.Codes), Bias: l.Vector(l.Floats(&head.Bias)),
 			Outcomes: c.Codes},
@@ -127,7 +128,7 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 // attend computes a block's attention, with queries, keys and values in m.work.QKV and the result
 // in m.work.H. In the last block it drops the rows that nobody reads.
 func (m *Model) attend(p *model.Pass, layer int) *model.Pass {
-	return p.Attend(m.b, &m.layer, &m.work, layer, p.ReadIf(layer == m.cfg.layers()-1))
+	return p.Attend(m.b, &m.layer, &m.work, layer, p.RowsToRead(layer == m.cfg.layers()-1))
 }
 
 // classToken returns the id at position 0: classes follow the mask, and the last id is no class.
@@ -172,7 +173,7 @@ func readConfig(src *model.Source) (c Config, run run, err error) {
 		c.Tokens = s.Dim("model.embeddings.position_embeddings.weight", 2, 0) - 1
 	}
 	own := settings
-	own.Only = map[string]any{"model_type": c.Kind}
+	own.RequiredValues = map[string]any{"model_type": c.Kind}
 	if err := src.CheckKeys(append(slices.Clip(latents.Settings), own)...); err != nil {
 		return c, run, err
 	}
@@ -223,8 +224,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 var unusedGenerator = []string{"*.position_ids"}
 
 func matches(src *model.Source) bool {
-	return src.Has("model.lm_head.weight") && src.Has("token_type_embeddings.weight") ||
-		src.Has("mid_block.attn.qkv.weight")
+	return src.HasTensor("model.lm_head.weight") && src.HasTensor("token_type_embeddings.weight") ||
+		src.HasTensor("mid_block.attn.qkv.weight")
 }
 
 // companions are the image tokenizers of the generators on the hub, which are published without

@@ -107,7 +107,7 @@ func (n *uvit) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 	b.AddRows(w.X, n.position, p.Pos)
 	layer := 0
 	block := func(k *uvitBlock) error {
-		p.Hidden(layer, w.X)
+		p.ObserveHidden(layer, w.X)
 		k.Norm1.Apply(b, w.H, w.X, p.Len())
 		k.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
 		p = m.attend(p, layer)
@@ -137,7 +137,7 @@ func (n *uvit) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 			return nil, err
 		}
 	}
-	p.Hidden(layer, w.X)
+	p.ObserveHidden(layer, w.X)
 	return p, nil
 }
 

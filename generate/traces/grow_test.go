@@ -50,7 +50,7 @@ func TestTraceOfTextsThatFindTheirLength(t *testing.T) {
 		require.NoError(t, err)
 		require.Positive(t, followsResizes(t, m,
 			generate.Options{Request: generate.Request{Recipe: generate.Recipe{
-				Sampler: sampler}, Known: tokens, Ends: sentence[len(sentence)-1:]}}))
+				Sampler: sampler}, Known: tokens, EndTokens: sentence[len(sentence)-1:]}}))
 	}
 }
 
@@ -74,7 +74,7 @@ func followsResizes(t *testing.T, m *unmask.Model, o generate.Options) (moved in
 	opening := openings.Take(0)
 	require.Len(t, opening.Steps, len(last))
 	require.Len(t, opening.LogP, len(last))
-	require.Zero(t, opening.Steps[len(m.Spec().Before)], "given text")
+	require.Zero(t, opening.Steps[len(m.Spec().BeforeText)], "given text")
 	for p, at := range opening.Steps {
 		require.True(t, at > 0 || opening.LogP[p] != opening.LogP[p], "position %d", p)
 	}
@@ -99,7 +99,7 @@ func endOf(t *testing.T, name string) string {
 	for _, line := range lines[1:] {
 		var s traces.Step
 		require.NoError(t, json.Unmarshal([]byte(line), &s))
-		now = generate.Follow(now, s.Resized, traces.Piece{Piece: h.Hole})
+		now = generate.ApplyResizes(now, s.Resized, traces.Piece{Piece: h.Hole})
 		for _, p := range s.Opened {
 			now[p.Position] = p
 		}

@@ -88,7 +88,7 @@ func TestLogProbsAsJSON(t *testing.T) {
 
 // Tokens around a text are counted where it has them: messages have those of their template alone.
 func TestAround(t *testing.T) {
-	s := model.Spec{Shape: []int{4}, Outcomes: 9, Mask: 9, Before: []int32{7}}
+	s := model.Spec{Shape: []int{4}, Outcomes: 9, Mask: 9, BeforeText: []int32{7}}
 	for name, c := range map[string]struct {
 		known []int32
 		want  int

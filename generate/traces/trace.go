@@ -45,7 +45,7 @@ type Step struct {
 
 // Apply returns the tokens of a sequence after the step, given those before it. It may change them.
 func (s *Step) Apply(tokens []int32, mask int32) []int32 {
-	tokens = generate.Follow(tokens, s.Resized, mask)
+	tokens = generate.ApplyResizes(tokens, s.Resized, mask)
 	for _, o := range s.Opened {
 		tokens[o.Position] = o.Token
 	}
@@ -73,11 +73,11 @@ const version = 1
 // the model's; hole stands for a masked position; t is nil if tokens are not text.
 func NewHeader(s model.Spec, r generate.Request, t tokenizers.Tokenizer, name, hole string) Header {
 	h := Header{Version: version, Model: name, Sampler: r.Get("sampler"), Seed: r.Seed, Shape: s.Shape,
-		Hole: hole, Known: []Piece{}, Around: s.Around(), Recipe: r.String()}
+		Hole: hole, Known: []Piece{}, Around: s.SpecialCount(), Recipe: r.String()}
 	if r.Length != s.Length() {
 		h.Shape = []int{r.Length}
 	}
-	if n := len(s.Before); len(r.Known) >= n && !slices.Equal(r.Known[:n], s.Before) {
+	if n := len(s.BeforeText); len(r.Known) >= n && !slices.Equal(r.Known[:n], s.BeforeText) {
 		h.Around = 0 // of messages, around which a chat template alone puts tokens
 	}
 	for position, token := range r.Known {
@@ -185,15 +185,15 @@ func (o *Openings) Add(step *generate.Step) {
 	for _, q := range step.Sequences {
 		a := o.of[q.Number]
 		if a == nil || q.N <= 1 {
-			a = &Opening{Steps: make([]int, q.Before),
-				LogP: slices.Repeat(LogProbs{math.NaN()}, q.Before)}
+			a = &Opening{Steps: make([]int, q.LengthBefore),
+				LogP: slices.Repeat(LogProbs{math.NaN()}, q.LengthBefore)}
 			o.of[q.Number] = a
 		}
 		if q.Done && !q.Finished { // it took no part in the step
 			continue
 		}
-		a.Steps = generate.Follow(a.Steps, q.Resized, 0)
-		a.LogP = generate.Follow(a.LogP, q.Resized, math.NaN())
+		a.Steps = generate.ApplyResizes(a.Steps, q.Resized, 0)
+		a.LogP = generate.ApplyResizes(a.LogP, q.Resized, math.NaN())
 		for _, opened := range slices.Concat(q.Opened, q.Replaced) {
 			a.Steps[opened.Position], a.LogP[opened.Position] = q.N, opened.LogP
 		}

@@ -25,8 +25,9 @@ type change struct {
 // mutation matches one change: the letter in the sequence, its number from 1, the new letter.
 var mutation = regexp.MustCompile(`^([^0-9\s])([0-9]{1,7})([^0-9\s])$`)
 
-// Parse reads a mutation of tokens, which must have its old letters, and each position once.
-func Parse(t *unmask.Text, tokens []int32, name string) (Mutation, error) {
+// ParseMutation reads a mutation of tokens, which must have its old letters, and each position
+// once.
+func ParseMutation(t *unmask.Text, tokens []int32, name string) (Mutation, error) {
 	m := Mutation{Name: name}
 	for one := range strings.SplitSeq(name, ":") {
 		part := mutation.FindStringSubmatch(one)

@@ -16,18 +16,18 @@ import (
 
 // Options say which positions are masked when a token is scored.
 type Options struct {
-	// At are the positions that are masked and scored, from 0 and rising; nil means all.
-	At []int
-	// Parts is the number of passes of a sequence: pass i masks position i and every Parts-th after
+	// Positions are the positions that are masked and scored, from 0 and rising; nil means all.
+	Positions []int
+	// Passes is the number of passes of a sequence: pass i masks position i and every Parts-th after
 	// it. 0 masks one position at a time, 1 all of them at once; -1 masks none (wild-type marginals).
-	Parts int
+	Passes int
 	// Share, if not 0, masks positions at random with this probability, in one pass; only these are
 	// scored.
-	Share float64
-	Seed  uint64
+	MaskShare float64
+	Seed      uint64
 	// See, if not nil, is called with the logits [outcomes] of each scored position, -Inf for tokens
 	// that may not be drawn, and with the logarithm of the sum of their exp.
-	See func(position int, logits []float32, logSum float64)
+	Visit func(position int, logits []float32, logSum float64)
 }
 
 // Score is what a model thinks of one sequence. Its slices have one value for each token of the
@@ -38,8 +38,9 @@ type Score struct {
 	Best   []int32   // the most probable token; -1 where a position is not scored
 }
 
-// Right returns the number of scored positions, and at how many the most probable token is right.
-func (s *Score) Right() (scored, right int) {
+// CountRight returns the number of scored positions, and at how many the most probable token is
+// right.
+func (s *Score) CountRight() (scored, right int) {
 	for i, b := range s.Best {
 		if b >= 0 {
 			scored++
@@ -62,29 +63,30 @@ func (s *Score) Perplexity() float64 {
 	return math.Exp(-sum / float64(n))
 }
 
-// Tokens returns a text's tokens, without those around it. One that the model cannot score is an
-// error.
-func Tokens(m *unmask.Model, text string) ([]int32, error) {
+// EncodeText returns a text's tokens, without those around it. One that the model cannot score is
+// an error.
+func EncodeText(m *unmask.Model, text string) ([]int32, error) {
 	if m.Text == nil {
 		return nil, fmt.Errorf("the model makes no text")
 	}
 	tokens, err := m.Text.Encode(text)
-	if most := m.Spec().Length() - m.Spec().Around(); err == nil &&
+	if most := m.Spec().Length() - m.Spec().SpecialCount(); err == nil &&
 		(len(tokens) == 0 || len(tokens) > most) {
 		err = fmt.Errorf("the text is %d tokens, want 1 to %d", len(tokens), most)
 	}
 	return tokens, err
 }
 
-// Of scores tokens. A token's probability is among those that may be drawn; that of one that may
-// not, such as ESM-2's X and gaps, is among all of the head's rows. stream numbers the tokens, for
-// Options.Share.
-func Of(ctx context.Context, m *unmask.Model, tokens []int32, stream uint32, o Options) (*Score,
+// ScoreTokens scores tokens. A token's probability is among those that may be drawn; that of one
+// that may not, such as ESM-2's X and gaps, is among all of the head's rows. stream numbers the
+// tokens, for Options.Share.
+func ScoreTokens(ctx context.Context, m *unmask.Model, tokens []int32, stream uint32,
+	o Options) (*Score,
 	error) {
 	s := &Score{Tokens: tokens, LogP: slices.Repeat([]float64{math.NaN()}, len(tokens)),
 		Best: slices.Repeat([]int32{-1}, len(tokens))}
 	for _, hidden := range o.passes(len(tokens), stream) {
-		marginals, rows, unlock, err := pass(ctx, m, tokens, hidden, o.Parts < 0)
+		marginals, rows, unlock, err := pass(ctx, m, tokens, hidden, o.Passes < 0)
 		if err != nil {
 			return nil, err
 		}
@@ -94,8 +96,8 @@ func Of(ctx context.Context, m *unmask.Model, tokens []int32, stream uint32, o O
 			if !s.take(hidden[i], logits) {
 				others = append(others, hidden[i])
 			}
-			if o.See != nil {
-				o.See(hidden[i], logits, likelihood.LogSum(logits, -1))
+			if o.Visit != nil {
+				o.Visit(hidden[i], logits, likelihood.LogSum(logits, -1))
 			}
 		})
 		if err == nil && len(others) > 0 {
@@ -113,15 +115,15 @@ func Of(ctx context.Context, m *unmask.Model, tokens []int32, stream uint32, o O
 
 // passes returns the positions that each pass scores, of a sequence of n tokens.
 func (o Options) passes(n int, stream uint32) (list [][]int) {
-	at, parts := o.At, o.Parts
+	at, parts := o.Positions, o.Passes
 	if at == nil {
 		at = model.Indexes(0, n)
 	}
 	switch {
-	case o.Share > 0:
+	case o.MaskShare > 0:
 		r := philox.Stream{Seed: o.Seed, Sequence: stream}
 		at = slices.DeleteFunc(slices.Clone(at), func(p int) bool {
-			return r.Uniform(p, philox.Order) >= o.Share
+			return r.Uniform(p, philox.Order) >= o.MaskShare
 		})
 		parts = 1
 	case parts < 0:
@@ -142,9 +144,9 @@ func (o Options) passes(n int, stream uint32) (list [][]int) {
 func pass(ctx context.Context, m *unmask.Model, tokens []int32, positions []int,
 	visible bool) (marginals model.Marginals, rows []int32, unlock func(), err error) {
 	spec := m.Spec()
-	tokens = slices.Concat(spec.Before, tokens, spec.After)
+	tokens = slices.Concat(spec.BeforeText, tokens, spec.AfterText)
 	for _, p := range positions {
-		row := len(spec.Before) + p
+		row := len(spec.BeforeText) + p
 		rows = append(rows, int32(row))
 		if !visible {
 			tokens[row] = spec.Mask
@@ -152,7 +154,7 @@ func pass(ctx context.Context, m *unmask.Model, tokens []int32, positions []int,
 	}
 	lock := model.LockOf(m.Denoiser)
 	lock.Lock()
-	b := &model.Batch{Size: 1, Length: len(tokens), Tokens: tokens, Read: rows}
+	b := &model.Batch{Size: 1, Length: len(tokens), Tokens: tokens, ReadRows: rows}
 	if marginals, err = m.Forward(ctx, b); err != nil {
 		lock.Unlock()
 	}
@@ -169,7 +171,7 @@ func visitAll(marginals model.Marginals, spec model.Spec, positions []int,
 	}
 	rows := make([]int32, len(positions))
 	for i, p := range positions {
-		row := len(spec.Before) + p
+		row := len(spec.BeforeText) + p
 		if ok && spec.Shifted && row > 0 { // the network's own outputs are not shifted
 			row--
 		}

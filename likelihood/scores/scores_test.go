@@ -22,15 +22,15 @@ func loadESM(t *testing.T) *unmask.Model {
 // and the perplexity is finite. That of B, which may be drawn, is among what may be drawn.
 func TestLettersNeverDrawn(t *testing.T) {
 	m := loadESM(t)
-	tokens, err := Tokens(m, "MKXAY-BK")
+	tokens, err := EncodeText(m, "MKXAY-BK")
 	require.NoError(t, err)
-	s, err := Of(context.Background(), m, tokens, 0, Options{})
+	s, err := ScoreTokens(context.Background(), m, tokens, 0, Options{})
 	require.NoError(t, err)
 	require.InDelta(t, -10.3176853, s.LogP[2], 2e-5)
 	require.InDelta(t, -14.8374466, s.LogP[5], 2e-5)
 	require.Greater(t, s.LogP[6], -5.1307275)
 	require.False(t, math.IsInf(s.Perplexity(), 0))
-	scored, _ := s.Right()
+	scored, _ := s.CountRight()
 	require.Equal(t, len(tokens), scored)
 }
 
@@ -38,11 +38,11 @@ func TestLettersNeverDrawn(t *testing.T) {
 // positions of a mutation at once, which is not the sum of single mutations (-5.0450).
 func TestLogOdds(t *testing.T) {
 	m := loadESM(t)
-	tokens, err := Tokens(m, "MKXAY-BK")
+	tokens, err := EncodeText(m, "MKXAY-BK")
 	require.NoError(t, err)
 	var list []Mutation
 	for _, name := range []string{"K2X", "K2A", "Y5L:K2A:A4G", "K2A:Y5L:A4G", "X3K"} {
-		one, err := Parse(m.Text, tokens, name)
+		one, err := ParseMutation(m.Text, tokens, name)
 		require.NoError(t, err)
 		list = append(list, one)
 	}
@@ -58,7 +58,7 @@ func TestLogOdds(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	m := loadESM(t)
-	tokens, err := Tokens(m, "MKXAY")
+	tokens, err := EncodeText(m, "MKXAY")
 	require.NoError(t, err)
 	for name, want := range map[string]string{
 		"A2":          `mutation is "A2", want one such as A24G`,
@@ -70,7 +70,7 @@ func TestParseRefuses(t *testing.T) {
 		"M1A:K2G:M1A": "mutation M1A:K2G:M1A: position 1 is changed twice, want once",
 		"M1?":         "mutation M1?: text: character 1 is '?'",
 	} {
-		_, err := Parse(m.Text, tokens, name)
+		_, err := ParseMutation(m.Text, tokens, name)
 		require.ErrorContains(t, err, want, name)
 	}
 }

@@ -166,7 +166,7 @@ func TestExactMomentsAndReuse(t *testing.T) {
 	m.Conditionals(p, x)
 	rows := []int32{1, 2, 7, 23}
 	marginals, err := d.Forward(t.Context(), &model.Batch{Size: 1, Length: len(x), Tokens: x,
-		Read: rows})
+		ReadRows: rows})
 	require.NoError(t, err)
 	s := model.Stats{Beta: 3, LogMoment: make([]float64, len(rows)),
 		Entropy: make([]float64, len(rows))}

@@ -105,7 +105,8 @@ func deviation(v []float64) float64 {
 func TestPointLength(t *testing.T) {
 	p := Point{Sampler: "random", Steps: 1}
 	for positions, want := range map[int]int{64: 64, 1024: 1024, 131072: 130} {
-		o, err := p.Options(model.Spec{Shape: []int{positions}, Before: []int32{0}, After: []int32{0}})
+		o, err := p.Options(model.Spec{Shape: []int{positions}, BeforeText: []int32{0},
+			AfterText: []int32{0}})
 		require.NoError(t, err)
 		require.Equal(t, want, o.Length)
 	}

@@ -279,7 +279,7 @@ func (p Plan) cells() []Point {
 	points = vary(points, p.with(), func(q *Point, with generate.Recipe) {
 		with.Sampler, _ = samplers.Parse(q.Sampler) // check has read it
 		with.Steps = q.Steps
-		with = with.Acting()
+		with = with.WithoutIgnored()
 		if with.Steps == 0 {
 			q.Steps = p.Steps[0]
 		}

@@ -82,9 +82,9 @@ func usesAlpha(name string) bool { return samplers.Takes(name, "alpha") }
 // Options returns the options that generate the point's samples on a model.
 func (p Point) Options(s model.Spec) (generate.Options, error) {
 	r, err := p.Recipe()
-	length := s.Usual()
+	length := s.DefaultLength()
 	if p.Length != 0 {
-		length = p.Length + s.Around()
+		length = p.Length + s.SpecialCount()
 	}
 	of := generate.Request{Recipe: r, Seed: p.Seed, Length: length, Index: uint32(p.FirstIndex)}
 	return generate.Options{Request: of, N: p.N, Batch: p.Batch}, err
@@ -160,7 +160,7 @@ func (r *Result) run(ctx context.Context, t Task, progress func(share float64) b
 	if o, err = o.Check(t.Model); err != nil {
 		return err
 	}
-	r.Recipe = strings.Join(o.Recipe.Beside(t.ModelRecipe), " ")
+	r.Recipe = strings.Join(o.Recipe.DiffFrom(t.ModelRecipe), " ")
 	scorer := t.Scorer(o.N)
 	batches := (o.N + o.Batch - 1) / o.Batch
 	done, seconds := 0, 0.0
@@ -180,8 +180,8 @@ func (r *Result) run(ctx context.Context, t Task, progress func(share float64) b
 		for i := range step.Sequences {
 			q := &step.Sequences[i]
 			tokens = append(tokens, q.Tokens)
-			r.Passes += float64(q.Evaluated.Full)
-			r.HeadRows += float64(q.Evaluated.Head)
+			r.Passes += float64(q.Work.Full)
+			r.HeadRows += float64(q.Work.Head)
 		}
 		if err := scorer.Add(ctx, tokens); err != nil {
 			return err

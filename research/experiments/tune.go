@@ -169,7 +169,7 @@ func rounds(n, most, settings int) float64 {
 // has been tried when Limit ends the search. seconds is about the time of one sample of each.
 func firstTries(ctx context.Context, t Task, o Tuning) (tries []Point, seconds float64, err error) {
 	spec := t.Model.Spec()
-	length := cmp.Or(o.Length, spec.Usual()-spec.Around())
+	length := cmp.Or(o.Length, spec.DefaultLength()-spec.SpecialCount())
 	_, cached := t.Model.(model.Refiner)
 	schedules := []string{"uniform", "cosine"}
 	if own := t.ModelRecipe.Get("schedule"); own != "" && !slices.Contains(schedules, own) {
@@ -257,7 +257,7 @@ func (s Setting) Command(kind, name string, spec model.Spec, own generate.Recipe
 		return "", err
 	}
 	args := []string{"unmask", kind, "--model", shell(name)}
-	for _, pair := range r.For(spec).Beside(own) {
+	for _, pair := range r.WithDefaults(spec).DiffFrom(own) {
 		name, text, _ := strings.Cut(pair, "=")
 		values := []string{text}
 		if name == "bias" { // its flag takes one value at a time

@@ -89,7 +89,7 @@ func promptsOf(in input) (list []*model.Condition, err error) {
 	for i := range shape[0] {
 		c := prompt(i, states[i*each:(i+1)*each], pooled[i*wide[1]:(i+1)*wide[1]])
 		if none != nil {
-			c.Without = prompt(i, none, noneVector)
+			c.Unconditional = prompt(i, none, noneVector)
 		}
 		list = append(list, c)
 	}
@@ -154,7 +154,7 @@ func (e *exporter) conditional(b *model.Batch) (list []weights.Stream, err error
 	without := *b
 	without.Conditions = make([]*model.Condition, b.Size)
 	for i, c := range b.Conditions {
-		without.Conditions[i] = c.Without
+		without.Conditions[i] = c.Unconditional
 	}
 	if !e.m.Spec().Prompt || !slices.Contains(without.Conditions, nil) {
 		add("logits_uncond", e.m.Denoiser, &without)

@@ -144,7 +144,7 @@ func (o *observer) Hidden(block int, p *model.Pass, x *tensor.Dense) {
 	}
 	rows := make([]float32, p.Len()*width)
 	o.b.Read(rows, x, 0)
-	for i, at := range p.At {
+	for i, at := range p.ResultRows {
 		copy(dst[int(at)*width:][:width], rows[i*width:])
 	}
 }
@@ -153,7 +153,7 @@ func (o *observer) Hidden(block int, p *model.Pass, x *tensor.Dense) {
 func (o *observer) Attention(block int, p *model.Pass, q, k, v *tensor.Dense, h backend.Heads) {
 	n := p.Keys
 	at := model.Indexes(0, n) // the row of each place among the keys
-	for i, row := range p.At {
+	for i, row := range p.ResultRows {
 		at[p.Pos[i]] = int(row)
 	}
 	heads := func(t *tensor.Dense) []float32 { // [kv, n, headDim] of the sequence, by rows
@@ -187,7 +187,7 @@ func (o *observer) Attention(block int, p *model.Pass, q, k, v *tensor.Dense, h 
 	group := h.Heads / h.KVHeads()
 	for j := range h.Heads {
 		key := keys[j/group*n*h.HeadDim:][:n*h.HeadDim]
-		for i, row := range p.At {
+		for i, row := range p.ResultRows {
 			pos := int(p.Pos[i])
 			softmaxOf(dst[(j*n+int(row))*n:][:n], queries[(i*h.Heads+j)*h.HeadDim:][:h.HeadDim], key,
 				at[h.FirstKey(pos):h.EndKey(pos)])

@@ -232,7 +232,7 @@ func bytesOf(values []float32) []byte {
 // alone returns a batch of one sequence, with the time of models that need it: the share of masks.
 func alone(m *unmask.Model, tokens []int32) *model.Batch {
 	return &model.Batch{Size: 1, Length: len(tokens), Tokens: tokens,
-		Time: []float64{float64(m.Spec().Masked(tokens)) / float64(len(tokens))}}
+		Time: []float64{float64(m.Spec().CountMasked(tokens)) / float64(len(tokens))}}
 }
 
 // WriteTextLogits writes the raw logits of texts of any lengths, given as tokens with those that

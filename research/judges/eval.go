@@ -59,7 +59,7 @@ func EvalText(ctx context.Context, judge *Judge, as *metrics.Retokenizer, storie
 func (j *Judge) knows(line []byte) error {
 	const most = 16 // characters
 	l, err := parseTextLine(line)
-	own, _, none := j.src.Tokenizer("gpt2")()
+	own, _, none := j.src.StartTokenizer("gpt2")()
 	if err != nil || none != nil {
 		return nil // scoring says what is wrong with a line
 	}
@@ -77,7 +77,7 @@ func (j *Judge) shares(outcomes int, decode func(ids []int32) string) error {
 	if j.src == nil {
 		return nil // an exact model says which ids it does not know
 	}
-	own, _, err := j.src.Tokenizer("gpt2")()
+	own, _, err := j.src.StartTokenizer("gpt2")()
 	var other []int32
 	for id := int32(0); err == nil && int(id) < outcomes; id++ {
 		if one := []int32{id}; own.Decode(one) != decode(one) {

@@ -168,7 +168,7 @@ func (r *Report) inspectFiles(ctx context.Context, name string, o unmask.Options
 		}
 		r.Recipe, r.text = recipe.String(), m.Text
 		if m.Text != nil {
-			r.Positions = m.Spec().Usual()
+			r.Positions = m.Spec().DefaultLength()
 		}
 		return m.Source.Set, nil
 	}

@@ -72,7 +72,7 @@ func (j *Judge) Retokenizer() (*metrics.Retokenizer, error) {
 	if j.src == nil {
 		return nil, fmt.Errorf("judge %s has no tokens of its own, want a GPT-2", j.name)
 	}
-	t, _, err := j.src.Tokenizer("gpt2")()
+	t, _, err := j.src.StartTokenizer("gpt2")()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", j.src.Name, err)
 	}

@@ -18,7 +18,7 @@ func TestJudgeKnows(t *testing.T) {
 	judge, err := LoadTextJudge(t.Context(), "judge-that-knows",
 		Options{Backend: cpu.New(cpu.Options{})})
 	require.NoError(t, err)
-	tokens, _, err := judge.src.Tokenizer("gpt2")()
+	tokens, _, err := judge.src.StartTokenizer("gpt2")()
 	require.NoError(t, err)
 	ids, err := tokens.Encode("Lily saw a dog.")
 	require.NoError(t, err)

@@ -147,10 +147,10 @@ func (t *task) take(r *experiments.Result, i int, q generate.Request, p generate
 		}
 		a.Right = new(right)
 	}
-	a.Passes = p.Evaluated.Full
-	r.Passes += float64(p.Evaluated.Full)
-	r.HeadRows += float64(p.Evaluated.Head)
-	r.PartialRows += float64(p.Evaluated.Partial)
+	a.Passes = p.Work.Full
+	r.Passes += float64(p.Work.Full)
+	r.HeadRows += float64(p.Work.Head)
+	r.PartialRows += float64(p.Work.Partial)
 	return nil
 }
 
@@ -222,7 +222,7 @@ func (t *task) request(ctx context.Context, it *Item, p experiments.Point) (q ge
 	if _, own := samplers.As[samplers.SelfPaced](q.Sampler); own || r.Overrides["steps"] != "" {
 		return q, nil
 	}
-	q.Steps = min(p.Steps, max(1, t.model.Spec().Masked(q.Known)))
+	q.Steps = min(p.Steps, max(1, t.model.Spec().CountMasked(q.Known)))
 	return q.Check(t.model.Denoiser)
 }
 
@@ -231,7 +231,7 @@ func (t *task) request(ctx context.Context, it *Item, p experiments.Point) (q ge
 func (t *task) answer(it *Item, q generate.Request, tokens []int32) (text string, n int) {
 	r, _, _ := it.Input.Over(t.base)
 	a := t.model.AnswerOf(&r, &q)
-	n = t.model.Spec().Masked(q.Known)
+	n = t.model.Spec().CountMasked(q.Known)
 	if r.Infill == "" {
 		a.HidePrompt()
 	}
@@ -275,7 +275,7 @@ func (t *task) choose(ctx context.Context, index int, seed uint64) (best choice,
 			after = min(from+len(ids), len(q.Known))
 		}
 		tokens := slices.Concat(q.Known[:from], ids, q.Known[after:])
-		e, err := likelihood.Of(ctx, t.model.Denoiser, tokens, from, from+len(ids),
+		e, err := likelihood.Measure(ctx, t.model.Denoiser, tokens, from, from+len(ids),
 			likelihood.Options{Seed: seed, Index: uint32(index)})
 		if err != nil {
 			return best, fmt.Errorf("choice %s: %w", strconv.Quote(text), err)

@@ -32,7 +32,7 @@ func Caching(ctx context.Context, o Options) ([]Result, error) {
 		cached, stale, before := make([][]float64, count), make([][]float64, count),
 			make([][]int32, count)
 		for i := range before {
-			before[i] = c.spec.Blank(c.spec.Length())
+			before[i] = c.spec.BlankTokens(c.spec.Length())
 		}
 		var points []Point
 		for step, err := range generate.Run(ctx, refiner, run) {
@@ -87,7 +87,8 @@ type caching struct {
 }
 
 // distances returns the two distances at each position that the second stage drew.
-func (c *caching) distances(before []int32, opened []generate.Opened) (cached, stale []float64,
+func (c *caching) distances(before []int32, opened []generate.OpenedPosition) (cached,
+	stale []float64,
 	err error) {
 	var step, second []int32 // rows
 	for _, o := range opened {
@@ -125,7 +126,7 @@ func (c *caching) distances(before []int32, opened []generate.Opened) (cached, s
 }
 
 func (c *caching) masked(tokens []int32) float64 {
-	return float64(c.spec.Masked(tokens)) / float64(len(tokens))
+	return float64(c.spec.CountMasked(tokens)) / float64(len(tokens))
 }
 
 // rows returns the marginals of a pass at rows.

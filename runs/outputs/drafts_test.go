@@ -18,7 +18,7 @@ func TestDraftsReport(t *testing.T) {
 		LogP: traces.LogProbs{nan, -1, -1, -1, -2, nan}}
 	d.add(Sample{Steps: 4, Opening: o})
 	require.Empty(t, d.report())
-	d.add(Sample{Steps: 4, Opening: o, Evaluated: generate.Evaluated{Drafted: 6, Accepted: 2}})
-	d.add(Sample{Steps: 1, Opening: o, Evaluated: generate.Evaluated{Drafted: 1}})
+	d.add(Sample{Steps: 4, Opening: o, Evaluated: generate.Work{Drafted: 6, Accepted: 2}})
+	d.add(Sample{Steps: 1, Opening: o, Evaluated: generate.Work{Drafted: 1}})
 	require.Equal(t, "self-speculation: 1.60 tokens a pass, 2 of 7 drafted tokens were right", d.report())
 }

@@ -37,7 +37,7 @@ func Prepare(ctx context.Context, m *unmask.Model, r unmask.Request, inputs []un
 	}
 	if m.Text != nil && q.FromFile() { // how many fit at once is by the longest
 		spec := m.Spec()
-		r.Length = q.Longest - spec.Around()
+		r.Length = q.Longest - spec.SpecialCount()
 		r.MinLength, r.End, r.Cut, r.Grammar = 0, "", false, unmask.Grammar{}
 		if q, err = m.PrepareList(ctx, r, nil); err != nil {
 			return nil, err

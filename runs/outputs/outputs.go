@@ -24,7 +24,7 @@ type Sample struct {
 	Tokens     []int32 // [length], masks where Unfinished
 	Steps      int
 	Seconds    float64 // since it was added to the pool
-	Evaluated  generate.Evaluated
+	Evaluated  generate.Work
 	Choices    []constrain.Choice // see generate.Sequence
 	Opening    *traces.Opening    // when each position opened, and the probability of its token
 	Unfinished bool
@@ -93,7 +93,7 @@ func (j *Job) make(ctx context.Context, list []runs.Span, put func([]Sample) err
 	at := Stopped{Steps: int(j.Steps(list))}
 	stop := func() bool { return h.Stop != nil && h.Stop() }
 	pool := generate.PoolOptions{Size: j.Run.Batch, Length: j.Requests.Longest,
-		Guided: j.Requests.Guided, Together: j.together()}
+		Guided: j.Requests.Guided, WholeBatches: j.together()}
 	for step, err := range generate.Each(ctx, j.Model.Denoiser, pool, j.requests(list)) {
 		stopped := false
 		switch {
@@ -137,7 +137,7 @@ func (j *Job) make(ctx context.Context, list []runs.Span, put func([]Sample) err
 // sample returns the sample that a sequence is.
 func (j *Job) sample(q generate.Progress, list []runs.Span, o *traces.Openings) Sample {
 	s := Sample{Index: index(list, q.Number), Seed: q.Seed, Tokens: slices.Clone(q.Tokens),
-		Steps: q.N, Seconds: q.Seconds, Evaluated: q.Evaluated, Choices: q.Choices,
+		Steps: q.N, Seconds: q.Seconds, Evaluated: q.Work, Choices: q.Choices,
 		Opening: o.Take(q.Number), Unfinished: !q.Done}
 	if j.Requests.FromFile() {
 		input := j.Requests.InputIndex(s.Index)

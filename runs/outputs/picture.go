@@ -21,18 +21,18 @@ import (
 
 // PictureRecord is a picture as a line of JSON.
 type PictureRecord struct {
-	ID         int                `json:"id"`
-	Seed       uint64             `json:"seed"`
-	IDs        []int32            `json:"ids"` // codes, row by row
-	OpenedAt   []int              `json:"opened_at"`
-	LogProbs   traces.LogProbs    `json:"logprobs"`
-	Steps      int                `json:"steps"`
-	Seconds    float64            `json:"seconds"` // from the start of its batch
-	Evaluated  generate.Evaluated `json:"evaluated"`
-	File       string             `json:"file,omitempty"`
-	Unfinished bool               `json:"unfinished,omitempty"`
-	Class      string             `json:"class,omitempty"` // as the user wrote it
-	Prompt     string             `json:"prompt,omitempty"`
+	ID         int             `json:"id"`
+	Seed       uint64          `json:"seed"`
+	IDs        []int32         `json:"ids"` // codes, row by row
+	OpenedAt   []int           `json:"opened_at"`
+	LogProbs   traces.LogProbs `json:"logprobs"`
+	Steps      int             `json:"steps"`
+	Seconds    float64         `json:"seconds"` // from the start of its batch
+	Evaluated  generate.Work   `json:"evaluated"`
+	File       string          `json:"file,omitempty"`
+	Unfinished bool            `json:"unfinished,omitempty"`
+	Class      string          `json:"class,omitempty"` // as the user wrote it
+	Prompt     string          `json:"prompt,omitempty"`
 }
 
 // MaxSheet is the most pictures on a contact sheet, so that memory does not grow with a run.
@@ -245,7 +245,7 @@ func (p *Pictures) file(s Sample, picture image.Image) error {
 			{"negative prompt", r.Negative},
 			{"seed", fmt.Sprint(s.Seed)},
 			{"index", fmt.Sprint(s.Index)},
-			{"recipe", recipe.Acting().String()},
+			{"recipe", recipe.WithoutIgnored().String()},
 		})
 	}
 	if p.each != nil {

@@ -30,9 +30,9 @@ type TextRecord struct {
 	LogProbs traces.LogProbs `json:"logprobs"`
 	Steps    int             `json:"steps"`
 	// from the start of its batch; left out of files of lines, whose bytes must not vary
-	Seconds    float64            `json:"seconds,omitempty"`
-	Evaluated  generate.Evaluated `json:"evaluated"`
-	Unfinished bool               `json:"unfinished,omitempty"`
+	Seconds    float64       `json:"seconds,omitempty"`
+	Evaluated  generate.Work `json:"evaluated"`
+	Unfinished bool          `json:"unfinished,omitempty"`
 	// with --choice, the probability of each by the first pass
 	Choices []constrain.Choice `json:"choices,omitempty"`
 	As      string             `json:"as,omitempty"` // kind that config.json alone does not tell
@@ -129,7 +129,7 @@ func (t *Texts) put(s Sample) error {
 	t.drafts.add(s)
 	r := t.record(s)
 	if src := t.j.Model.Source; src != nil {
-		r.As = src.As
+		r.As = src.KindOverride
 	}
 	if t.lines != nil || t.each != nil {
 		r.Seconds = 0

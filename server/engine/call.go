@@ -77,12 +77,12 @@ type Member struct {
 	Steps   int // at most
 
 	// The result.
-	Tokens    []int32             // when it is done
-	LogP      []float64           // of each position that opened; NaN where it is not known
-	Top       [][]generate.Likely // of each position that opened; nil if not asked for
-	Free      []bool              // positions that were to be filled
-	N         int                 // steps taken
-	Evaluated generate.Evaluated
+	Tokens    []int32               // when it is done
+	LogP      []float64             // of each position that opened; NaN where it is not known
+	Top       [][]generate.TopToken // of each position that opened; nil if not asked for
+	Free      []bool                // positions that were to be filled
+	N         int                   // steps taken
+	Evaluated generate.Work
 	Choices   []constrain.Choice // with their probabilities; see generate.Sequence
 	GivenWay  int                // see generate.Sequence
 
@@ -125,7 +125,7 @@ func newMember(c *Call, choice int, q generate.Request) (*Member, error) {
 			free++
 		}
 	}
-	steps, err := q.Bound(free)
+	steps, err := q.MaxSteps(free)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func newMember(c *Call, choice int, q generate.Request) (*Member, error) {
 	}
 	m.LogP = slices.Repeat([]float64{math.NaN()}, length)
 	if q.Top > 0 {
-		m.Top = make([][]generate.Likely, length)
+		m.Top = make([][]generate.TopToken, length)
 	}
 	return m, nil
 }
@@ -151,7 +151,7 @@ func newMember(c *Call, choice int, q generate.Request) (*Member, error) {
 func (m *Member) Model() *unmask.Model { return m.call.engine.model }
 
 // Start returns the member's tokens before its first step.
-func (m *Member) Start() []int32 { return m.Request.Start(m.call.engine.spec) }
+func (m *Member) Start() []int32 { return m.Request.StartTokens(m.call.engine.spec) }
 
 // Events returns the steps of the member, if the call has kept them.
 func (m *Member) Events() (list []Event) {
@@ -342,7 +342,7 @@ func (c *Call) GivenWay() (n int) {
 }
 
 // Work sums the passes and rows of the members of a call that is done.
-func (c *Call) Work() (e generate.Evaluated) {
+func (c *Call) Work() (e generate.Work) {
 	for _, m := range c.Members {
 		e.Add(m.Evaluated)
 	}

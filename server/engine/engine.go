@@ -62,7 +62,7 @@ type Stats interface {
 	FirstStepDone(wait time.Duration)              // by a call
 	PassDone(seconds float64, rows, sequences int) // one step of all that took part
 	PositionsOpened(positions int)                 // by a step
-	SequenceDone(generate.Evaluated)               // for a sequence that is done
+	SequenceDone(generate.Work)                    // for a sequence that is done
 	PassRepeated()                                 // a pass for one sequence alone
 	CallCancelled(why string)                      // a call given up
 	AnswerReused()                                 // an answer that was there already
@@ -77,7 +77,7 @@ func New(ctx context.Context, m *unmask.Model, o Options) *Engine {
 	}
 	length := e.spec.Length()
 	if s, ok := m.Denoiser.(model.Sized); ok {
-		if n := s.Fit(length, true); n > 0 { // what a GPU has memory for
+		if n := s.MaxSequences(length, true); n > 0 { // what a GPU has memory for
 			e.places[0], e.shares = n, true
 			e.o.Rows = max(o.Rows, n*length)
 		}
@@ -104,7 +104,7 @@ const (
 func (e *Engine) pool(at int) (_ *generate.Pool, err error) {
 	if e.pools[at] == nil {
 		e.pools[at], err = generate.NewPool(e.model.Denoiser, generate.PoolOptions{Size: e.places[at],
-			Most: math.MaxInt, Guided: at == 1, Store: e.o.Store})
+			Capacity: math.MaxInt, Guided: at == 1, Store: e.o.Store})
 	}
 	return e.pools[at], err
 }

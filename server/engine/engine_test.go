@@ -25,13 +25,13 @@ type counted struct {
 	cancelled []string
 }
 
-func (c *counted) CallBegan(time.Duration)         {}
-func (c *counted) FirstStepDone(time.Duration)     {}
-func (c *counted) PassDone(float64, int, int)      {}
-func (c *counted) PositionsOpened(int)             {}
-func (c *counted) PassRepeated()                   {}
-func (c *counted) SequenceDone(generate.Evaluated) { c.mu.Lock(); c.sequences++; c.mu.Unlock() }
-func (c *counted) AnswerReused()                   { c.mu.Lock(); c.hits++; c.mu.Unlock() }
+func (c *counted) CallBegan(time.Duration)     {}
+func (c *counted) FirstStepDone(time.Duration) {}
+func (c *counted) PassDone(float64, int, int)  {}
+func (c *counted) PositionsOpened(int)         {}
+func (c *counted) PassRepeated()               {}
+func (c *counted) SequenceDone(generate.Work)  { c.mu.Lock(); c.sequences++; c.mu.Unlock() }
+func (c *counted) AnswerReused()               { c.mu.Lock(); c.hits++; c.mu.Unlock() }
 func (c *counted) CallCancelled(why string) {
 	c.mu.Lock()
 	c.cancelled = append(c.cancelled, why)

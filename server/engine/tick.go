@@ -155,27 +155,27 @@ func (e *Engine) recordStep(m *Member, q *generate.Sequence) {
 		return
 	}
 	c := m.call
-	m.LogP = generate.Follow(m.LogP, q.Resized, math.NaN())
-	m.Free = generate.Follow(m.Free, q.Resized, true)
+	m.LogP = generate.ApplyResizes(m.LogP, q.Resized, math.NaN())
+	m.Free = generate.ApplyResizes(m.Free, q.Resized, true)
 	for _, o := range q.Opened {
 		m.LogP[o.Position] = o.LogP
 	}
 	if m.Request.Top > 0 {
-		m.Top = generate.Follow(m.Top, q.Resized, nil)
+		m.Top = generate.ApplyResizes(m.Top, q.Resized, nil)
 		for _, o := range q.Opened {
 			m.Top[o.Position] = o.Top
 		}
 	}
 	did := Event{Choice: m.choice, Step: traces.NewStep(q, e.tokenizer)}
 	did.Closed = slices.Clone(did.Closed)
-	m.N, m.Evaluated, m.Choices, m.GivenWay = q.N, q.Evaluated, q.Choices, q.GivenWay
+	m.N, m.Evaluated, m.Choices, m.GivenWay = q.N, q.Work, q.Choices, q.FilterOverruled
 	e.o.Calls.stats.PositionsOpened(len(q.Opened))
 	if q.N <= 1 && m.choice == 0 {
 		e.o.Calls.stats.FirstStepDone(e.o.Now().Sub(c.Created))
 	}
 	if q.Done {
 		m.Tokens = slices.Clone(q.Tokens)
-		e.o.Calls.stats.SequenceDone(q.Evaluated)
+		e.o.Calls.stats.SequenceDone(q.Work)
 		e.remove(m)
 		m.done = true
 	}

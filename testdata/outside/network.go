@@ -25,7 +25,7 @@ type Glance struct {
 }
 
 func init() {
-	match := func(s *model.Source) bool { return s.Has("table") && s.Has("qkv.weight") }
+	match := func(s *model.Source) bool { return s.HasTensor("table") && s.HasTensor("qkv.weight") }
 	model.Register(model.Format{Name: "glance", Match: match, Load: load})
 }
 
@@ -39,9 +39,9 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}
 	m.QKV.Load(l)
 	net := &model.Network{Pass: m.pass, Width: width,
-		Of:     model.Spec{Shape: []int{64}, Outcomes: n, Mask: int32(n)},
-		Head:   backend.Head{W: l.Matrix(&m.Table, n), Outcomes: n},
-		Passes: model.Passes{Backend: m.b, Layers: []kvcache.Layer{{Heads: 1, HeadDim: width}}}}
+		ModelSpec: model.Spec{Shape: []int{64}, Outcomes: n, Mask: int32(n)},
+		Head:      backend.Head{W: l.Matrix(&m.Table, n), Outcomes: n},
+		Passes:    model.Passes{Backend: m.b, Layers: []kvcache.Layer{{Heads: 1, HeadDim: width}}}}
 	m.table = l.Table(&m.Table)
 	text, from, err := src.Tokenizer("")()
 	err = cmp.Or(err, l.Err())

@@ -27,7 +27,7 @@ func Guided(t *testing.T, open func(t testing.TB, name string) *Pack, packs []st
 		for i := range size {
 			with, without := conditions(p, i)
 			c := *with
-			c.Without = without
+			c.Unconditional = without
 			b.Conditions = append(b.Conditions, &c)
 		}
 		got, err := g.Forward(context.Background(), b)
@@ -83,7 +83,7 @@ func Conditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs
 				read, seen = append(read, row), append(seen, all[int(row)*columns:][:columns]...)
 			}
 		}
-		both.Read = read
+		both.ReadRows = read
 		got, err = m.Forward(context.Background(), both)
 		require.NoError(t, err)
 		require.Equal(t, seen, Logits(t, got, read, columns))

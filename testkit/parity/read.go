@@ -72,7 +72,7 @@ func (r *reading) batch() *model.Batch {
 // pass returns the logits of the rows in read, after a full pass if rows is nil and a partial one
 // over rows otherwise.
 func (r *reading) pass(t *testing.T, b *model.Batch, rows, read []int32) []float32 {
-	b.Read = read
+	b.ReadRows = read
 	forward := func(ctx context.Context, b *model.Batch) (model.Marginals, error) {
 		return r.m.Refine(ctx, b, rows)
 	}

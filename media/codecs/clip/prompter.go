@@ -61,7 +61,7 @@ func (p *Prompter) Prompts(ctx context.Context, texts []string) (out []*model.Pr
 			return nil, err
 		}
 		for i, m := range made {
-			m.Cut = cut[i]
+			m.Truncated = cut[i]
 		}
 		out, texts = append(out, made...), texts[n:]
 	}
@@ -97,7 +97,7 @@ func (p *Prompter) open() (err error) {
 
 // encoderOf returns the text encoder's folder of a network.
 func encoderOf(src *model.Source) (*model.Source, error) {
-	return src.Sub(encoderFolder, "config.json and the weights of CLIP's text encoder")
+	return src.OpenSub(encoderFolder, "config.json and the weights of CLIP's text encoder")
 }
 
 // tokenizerOf opens the tokenizer of a network, in its own folder or beside the text encoder.
@@ -123,7 +123,7 @@ func tokenizerOf(src *model.Source, beside fs.FS, text *TextEncoder) (*Tokenizer
 func Open(src *model.Source, o model.Options) (text *TextEncoder,
 	tokenizer func() (*Tokenizer, error), err error) {
 	from := src
-	if !src.Has(anchor) {
+	if !src.HasTensor(anchor) {
 		if from, err = encoderOf(src); err != nil {
 			return nil, nil, err
 		}

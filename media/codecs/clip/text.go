@@ -73,7 +73,7 @@ type Config struct {
 const oldEnd = 2
 
 // settings are the keys of transformers' CLIPConfig and CLIPTextConfig.
-var settings = model.Settings{Known: `text_config vision_config text_config_dict vision_config_dict
+var settings = model.Settings{KnownKeys: `text_config vision_config text_config_dict vision_config_dict
 	logit_scale_init_value projection_dim vocab_size hidden_size intermediate_size num_hidden_layers
 	num_attention_heads max_position_embeddings hidden_act layer_norm_eps`}
 
@@ -104,8 +104,8 @@ func readConfig(src *model.Source) (c Config, err error) {
 		f.Heads = cmp.Or(f.Heads, 12) // the default of Hugging Face's class, as in ViT-L/14
 		f.Act = cmp.Or(f.Act, "quick_gelu")
 	}
-	if err := src.CheckKeys(settings, model.Settings{At: at, Known: settings.Known,
-		Only: map[string]any{"layer_norm_eps": eps}}); err != nil {
+	if err := src.CheckKeys(settings, model.Settings{Path: at, KnownKeys: settings.KnownKeys,
+		RequiredValues: map[string]any{"layer_norm_eps": eps}}); err != nil {
 		return c, err
 	}
 	if c.End = -1; f.End != nil && *f.End != oldEnd {
@@ -231,7 +231,7 @@ func (t *TextEncoder) Encode(ctx context.Context, ids [][]int32) (_ []*model.Pro
 		t.k, t.v = b.New(n, c.Heads, c.Rows, t.attention.HeadDim),
 			b.New(n, c.Heads, c.Rows, t.attention.HeadDim)
 	}
-	t.rows.Full(0, n, c.Rows)
+	t.rows.FillSequences(0, n, c.Rows)
 	w := &t.work
 	if err := t.Tokens.Gather(b, w.X, all); err != nil {
 		return nil, err

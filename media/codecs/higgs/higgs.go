@@ -113,7 +113,7 @@ var unused = []string{"acoustic_encoder.*", "semantic_model.*", "encoder_semanti
 func Open(src *model.Source, folder string, books, codes int, o model.Options) (_ *Codec,
 	err error) {
 	defer backend.Recover(&err)
-	sub, err := src.Sub(folder, "config.json and the weights of the sound codec")
+	sub, err := src.OpenSub(folder, "config.json and the weights of the sound codec")
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (t *vit) load(l *nn.Loader, n int) {
 		b.qkv = nn.Linear{Weight: b.In, Bias: b.InBias}
 		l.Load(&b.Norm1, &b.qkv, &b.OutProj, &b.Norm2, &b.Up, &b.Down)
 	}
-	t.rows.Full(0, 1, n)
+	t.rows.FillSequences(0, 1, n)
 	t.work.Prepare(l.Backend, n, t.width, t.inner)
 	t.k = l.Backend.New(1, t.layer.Heads, n, t.layer.HeadDim)
 	t.v = l.Backend.New(1, t.layer.Heads, n, t.layer.HeadDim)

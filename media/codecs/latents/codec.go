@@ -12,7 +12,7 @@ func init() {
 	model.RegisterCodec(model.CodecFormat{
 		Name: "titok-tokenizer",
 		Match: func(src *model.Source) bool {
-			return src.Has("latent_tokens") && src.Has("decoder.mask_token")
+			return src.HasTensor("latent_tokens") && src.HasTensor("decoder.mask_token")
 		},
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) { return Load(src, o) },
 	})
@@ -21,7 +21,7 @@ func init() {
 // Open loads the image tokenizer in the folder `codec` of a generator with this number of latent
 // tokens and of codes.
 func Open(src *model.Source, tokens, codes int, o model.Options) (*Tokenizer, error) {
-	sub, err := src.Sub("codec", "config.json and model.safetensors of the image tokenizer")
+	sub, err := src.OpenSub("codec", "config.json and model.safetensors of the image tokenizer")
 	if err != nil {
 		return nil, err
 	}

@@ -23,12 +23,12 @@ type file struct {
 // Settings are the keys of the repository's YAML that every network of it has: the image
 // tokenizer's, whose sizes its tensors show, and those of training.
 var Settings = []model.Settings{
-	{Known: "experiment model dataset losses optimizer lr_scheduler training"},
-	{At: "model", Known: "vq_model generator maskgen"},
-	{At: "model.vq_model", Known: `codebook_size token_size use_l2_norm commitment_cost
+	{KnownKeys: "experiment model dataset losses optimizer lr_scheduler training"},
+	{Path: "model", KnownKeys: "vq_model generator maskgen"},
+	{Path: "model.vq_model", KnownKeys: `codebook_size token_size use_l2_norm commitment_cost
 		vit_enc_model_size vit_dec_model_size vit_enc_patch_size vit_dec_patch_size num_latent_tokens
 		finetune_decoder is_legacy clustering_vq text_context_length text_embed_dim
-		pretrained_tokenizer_weight`, Only: map[string]any{"quantize_mode": "vq"}},
+		pretrained_tokenizer_weight`, RequiredValues: map[string]any{"quantize_mode": "vq"}},
 }
 
 // heads are the transformers' head counts by name of size (1d-tokenizer,

@@ -22,8 +22,10 @@ func init() {
 		},
 	})
 	model.RegisterCodec(model.CodecFormat{
-		Name:  "diffusers-vq",
-		Match: func(src *model.Source) bool { return src.Values().Text("_class_name") == "VQModel" },
+		Name: "diffusers-vq",
+		Match: func(src *model.Source) bool {
+			return src.ConfigValues().Text("_class_name") == "VQModel"
+		},
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			grid, err := gridOf(src, diffusersSettings)
 			if err != nil {
@@ -38,19 +40,19 @@ func init() {
 }
 
 func isLlamaGen(src *model.Source) bool {
-	return src.Has("encoder.conv_blocks.0.res.0.conv1.weight")
+	return src.HasTensor("encoder.conv_blocks.0.res.0.conv1.weight")
 }
 
 // llamagenSettings are the arguments of LlamaGen's VQModel, which publishes no config.json.
-var llamagenSettings = model.Settings{Known: `grid codebook_size codebook_embed_dim
+var llamagenSettings = model.Settings{KnownKeys: `grid codebook_size codebook_embed_dim
 	codebook_show_usage commit_loss_beta entropy_loss_ratio encoder_ch_mult decoder_ch_mult z_channels
-	dropout_p`, Only: map[string]any{"codebook_l2_norm": true}}
+	dropout_p`, RequiredValues: map[string]any{"codebook_l2_norm": true}}
 
 // diffusersSettings are the keys of diffusers' VQModel.
-var diffusersSettings = model.Settings{Known: `_class_name _diffusers_version grid down_block_types
+var diffusersSettings = model.Settings{KnownKeys: `_class_name _diffusers_version grid down_block_types
 	up_block_types block_out_channels layers_per_block latent_channels sample_size num_vq_embeddings
 	vq_embed_dim scaling_factor mid_block_add_attention force_upcast in_channels out_channels
-	lookup_from_codebook`, Only: map[string]any{"act_fn": "silu",
+	lookup_from_codebook`, RequiredValues: map[string]any{"act_fn": "silu",
 	"norm_num_groups": float64(picture.Groups), "norm_type": "group"}}
 
 // gridOf returns the number of codes along a side, 0 where config.json does not have it.
@@ -72,7 +74,7 @@ const loneGrid = 16
 func Open(src *model.Source, folder string, side, codes int, o model.Options) (_ *Model,
 	err error) {
 	defer backend.Recover(&err)
-	sub, err := src.Sub(folder, "config.json and the weights of the image tokenizer")
+	sub, err := src.OpenSub(folder, "config.json and the weights of the image tokenizer")
 	if err != nil {
 		return nil, err
 	}

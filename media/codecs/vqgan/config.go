@@ -26,8 +26,10 @@ type Config struct {
 
 // settings are the keys of its object, and those of MAGE's config/vqgan.yaml that its program does
 // not read: there is no attention.
-var settings = model.Settings{At: "vqgan", Known: strings.Join(model.Keys(Config{}), " ") +
-	" resolution attn_resolutions", Only: map[string]any{"double_z": false, "in_channels": 3.0}}
+var settings = model.Settings{Path: "vqgan",
+	KnownKeys: strings.Join(model.JSONKeys(Config{}), " ") +
+		" resolution attn_resolutions", RequiredValues: map[string]any{"double_z": false,
+		"in_channels": 3.0}}
 
 const (
 	maxLevels = 8

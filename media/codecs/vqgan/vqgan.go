@@ -22,7 +22,7 @@ import (
 func init() {
 	model.RegisterCodec(model.CodecFormat{
 		Name:  "vqgan",
-		Match: func(src *model.Source) bool { return src.Values().Has("vqgan") },
+		Match: func(src *model.Source) bool { return src.ConfigValues().Has("vqgan") },
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			c, err := ReadConfig(src)
 			if err != nil {

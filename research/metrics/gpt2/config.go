@@ -52,9 +52,10 @@ type file struct {
 }
 
 // settings are the keys of GPT-2's class, some for other tasks and one whose result is the same.
-var settings = model.Settings{Known: strings.Join(model.Keys(file{}), " ") + ` summary_activation
+var settings = model.Settings{KnownKeys: strings.Join(model.JSONKeys(file{}), " ") + ` summary_activation
 	reorder_and_upcast_attn summary_first_dropout summary_proj_to_labels summary_type summary_use_proj`,
-	Only: map[string]any{"model_type": "gpt2", "tie_word_embeddings": true, "scale_attn_weights": true,
+	RequiredValues: map[string]any{"model_type": "gpt2", "tie_word_embeddings": true,
+		"scale_attn_weights":              true,
 		"scale_attn_by_inverse_layer_idx": false}}
 
 const maxSize = 1 << 20 // largest dimension in config.json
@@ -78,13 +79,13 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, notes []string, 
 		return c, nil, err
 	}
 	var sizes model.ConfigSizes
-	sizes.Decide("n_embd", f.Hidden, &c.Hidden, maxSize)
-	sizes.Decide("n_head", f.Heads, &c.Heads, maxSize)
-	sizes.Decide("n_layer", f.Blocks, &c.Blocks, maxSize)
-	sizes.Decide("n_inner", f.MLP, &c.MLP, maxSize)
-	sizes.Decide("n_positions", f.Positions, &c.Context, maxSize)
-	sizes.Decide("n_ctx", f.Context, &c.Context, maxSize)
-	sizes.Decide("vocab_size", f.Vocab, &c.Vocab, maxSize)
+	sizes.CompleteSize("n_embd", f.Hidden, &c.Hidden, maxSize)
+	sizes.CompleteSize("n_head", f.Heads, &c.Heads, maxSize)
+	sizes.CompleteSize("n_layer", f.Blocks, &c.Blocks, maxSize)
+	sizes.CompleteSize("n_inner", f.MLP, &c.MLP, maxSize)
+	sizes.CompleteSize("n_positions", f.Positions, &c.Context, maxSize)
+	sizes.CompleteSize("n_ctx", f.Context, &c.Context, maxSize)
+	sizes.CompleteSize("vocab_size", f.Vocab, &c.Vocab, maxSize)
 	if sizes.Err != nil {
 		return c, nil, sizes.Err
 	}

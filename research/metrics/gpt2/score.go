@@ -44,7 +44,7 @@ func (m *Model) Score(ctx context.Context, tokens [][]int32) (nll [][]float64, e
 			return nil, err
 		}
 		var s scoring
-		for row, at := range p.At {
+		for row, at := range p.ResultRows {
 			if i, next := int(at)/longest, int(at)%longest+1; next < len(tokens[i]) {
 				s.add(row, tokens[i][next], &nll[i][next-1], i, next)
 			}

@@ -55,7 +55,7 @@ func requests(t *testing.T, p *parity.Pack, conditions parity.Conditions, size i
 	for i := range size {
 		with, without := conditions(p, i)
 		both := *with
-		both.Without = without
+		both.Unconditional = without
 		list = append(list, generate.Request{Recipe: recipe, Index: uint32(i), Condition: &both})
 	}
 	return list
@@ -64,7 +64,7 @@ func requests(t *testing.T, p *parity.Pack, conditions parity.Conditions, size i
 // run returns the tokens of all sequences, one after the other.
 func run(t *testing.T, m model.Denoiser, list []generate.Request) []int32 {
 	t.Helper()
-	o := generate.PoolOptions{Guided: true, Together: true}
+	o := generate.PoolOptions{Guided: true, WholeBatches: true}
 	got := make([][]int32, len(list))
 	for step, err := range generate.Each(context.Background(), m, o, slices.Values(list)) {
 		require.NoError(t, err)

@@ -77,13 +77,13 @@ func step(dir string, batch int, o unmask.Options) (func() error, error) {
 	d := model.Draw{Power: 1, Uniform: make([]float64, batch*length),
 		Token: make([]int32, batch*length), LogP: make([]float64, batch*length)}
 	for i := range batch * length {
-		b.Tokens, b.Read = append(b.Tokens, spec.Mask), append(b.Read, int32(i))
+		b.Tokens, b.ReadRows = append(b.Tokens, spec.Mask), append(b.ReadRows, int32(i))
 		d.Uniform[i] = 0.5
 	}
 	for range batch {
 		c := &model.Condition{Class: 1}
 		if spec.Prompt {
-			c = &model.Condition{Prompt: states(0.1), Without: &model.Condition{Prompt: states(0)}}
+			c = &model.Condition{Prompt: states(0.1), Unconditional: &model.Condition{Prompt: states(0)}}
 		}
 		b.Conditions = append(b.Conditions, c)
 	}
@@ -93,7 +93,7 @@ func step(dir string, batch int, o unmask.Options) (func() error, error) {
 		if err != nil {
 			return err
 		}
-		return got.Sample(b.Read, &d)
+		return got.Sample(b.ReadRows, &d)
 	}, nil
 }
 
