@@ -190,7 +190,7 @@ func goldenRun(sampler string, cache, batch int) unmask.Run {
 func evenly(sampler string, cache, steps int) unmask.Overrides {
 	o := unmask.Overrides{"sampler": sampler, "cache": strconv.Itoa(cache),
 		"steps": strconv.Itoa(steps)}
-	if s, err := samplers.Parse(sampler); err == nil && samplers.Scheduled(s) {
+	if s, err := samplers.Parse(sampler); err == nil && samplers.UsesSchedule(s) {
 		o["schedule"] = "uniform"
 	}
 	return o

@@ -213,7 +213,7 @@ func record(t *testing.T, m *unmask.Model, run unmask.Run) (all []opened, logP [
 type odds struct{}
 
 func init() {
-	samplers.Register(samplers.Rule{Of: odds{}, Name: "odds", Line: "odd positions first",
+	samplers.Register(samplers.Rule{Prototype: odds{}, Name: "odds", Line: "odd positions first",
 		Paper: "a test"})
 }
 
@@ -246,7 +246,7 @@ func (odds) Rank(v *samplers.View, k int) (positions []int) {
 
 func (odds) Ranking(_, _ int, shape []int) (samplers.Ranking, bool) {
 	by := [2]rank.Measure{rank.ByOrder, rank.ByOrder}
-	return samplers.Ranking{By: by, Share: 1, Order: oddsFirst(shape[0])}, true
+	return samplers.Ranking{Measures: by, Share: 1, Order: oddsFirst(shape[0])}, true
 }
 
 // The GPU chooses positions and tokens for the paper's samplers except vanilla, and they equal the

@@ -152,7 +152,7 @@ func refusal(name string, err error) error {
 		return &param.Error{Name: name, Found: r.Feature + " at #" + r.Pointer,
 			Want: "what docs/structured.md lists", Reason: param.Unsupported}
 	}
-	return param.About(name, err)
+	return param.WithName(name, err)
 }
 
 // language returns the language of a sequence whose tokens are known but for masks, and the tokens
@@ -164,14 +164,14 @@ func (m *Model) language(ctx context.Context, g *Grammar, tokens, ends []int32) 
 		return nil, nil, param.Refuse("schema", param.Unsupported,
 			"schema, regex or choice, want none: the model makes no text")
 	}
-	l := &constrain.Language{From: slices.Index(tokens, spec.Mask)}
-	if l.From < 0 {
+	l := &constrain.Language{FirstPosition: slices.Index(tokens, spec.Mask)}
+	if l.FirstPosition < 0 {
 		return nil, ends, nil // nothing is made
 	}
-	for l.To = len(tokens); tokens[l.To-1] != spec.Mask; {
-		l.To--
+	for l.EndPosition = len(tokens); tokens[l.EndPosition-1] != spec.Mask; {
+		l.EndPosition--
 	}
-	last := l.To == len(tokens)
+	last := l.EndPosition == len(tokens)
 	if !last {
 		ends = nil // the text goes on
 	} else if len(ends) == 0 {
@@ -182,7 +182,7 @@ func (m *Model) language(ctx context.Context, g *Grammar, tokens, ends []int32) 
 	}
 	at := &place{ends: ends, open: last && len(ends) == 0}
 	if len(g.Avoid) > 0 {
-		at.before, at.after = m.textOf(tokens[:l.From]), m.textOf(tokens[l.To:])
+		at.before, at.after = m.textOf(tokens[:l.FirstPosition]), m.textOf(tokens[l.EndPosition:])
 	}
 	c, err := m.compiled(ctx, g, at)
 	if err == nil {
@@ -331,7 +331,7 @@ func (m *Model) constrain(f *model.Filter, c Constraints, length int) (
 	for _, text := range c.Ban {
 		tokens, err := tokenIDs(m.Text, m.Spec(), text)
 		if err != nil {
-			return nil, param.About("ban", err)
+			return nil, param.WithName("ban", err)
 		}
 		f.Ban = append(f.Ban, tokens...)
 	}
@@ -342,7 +342,7 @@ func (m *Model) constrain(f *model.Filter, c Constraints, length int) (
 	}
 	for _, text := range c.Bias {
 		if err := m.bias(f, text); err != nil {
-			return nil, param.About("bias", err)
+			return nil, param.WithName("bias", err)
 		}
 	}
 	if c.MinLength == 0 && !c.Cut {

@@ -85,14 +85,14 @@ func (m *Model) Inpainting(in *ImageInput) (*paint.Inpainting, error) {
 		}
 	}
 	p, err := m.Pictures.Inpaint(picture, mask, box, in.Fit)
-	return p, param.About("image", err)
+	return p, param.WithName("image", err)
 }
 
 // Outpainting reads the picture of a request that enlarges it.
 func (m *Model) Outpainting(in *ImageInput) (*paint.Outpainting, error) {
 	add, err := paint.ParseMargins(in.Outpaint)
 	if err != nil {
-		return nil, param.About("outpaint", err)
+		return nil, param.WithName("outpaint", err)
 	}
 	if m.Pictures == nil {
 		return nil, errNoPictures
@@ -103,11 +103,11 @@ func (m *Model) Outpainting(in *ImageInput) (*paint.Outpainting, error) {
 	}
 	if in.Fit != "" {
 		if picture, err = m.Pictures.Fit(picture, in.Fit); err != nil {
-			return nil, param.About("image", err)
+			return nil, param.WithName("image", err)
 		}
 	}
 	p, err := m.Pictures.Outpaint(m.Denoiser, picture, add)
-	return p, param.About("outpaint", err)
+	return p, param.WithName("outpaint", err)
 }
 
 // imageTokens returns the codes that a picture begins with, nil for one that is drawn again or made
@@ -138,11 +138,11 @@ func (m *Model) imageTokens(in *ImageInput, done map[*ImageInput][]int32) ([]int
 func (in *ImageInput) check() error {
 	part := in.Mask != nil || in.MaskFile != "" || in.Box != ""
 	return cmp.Or(
-		param.Unless(in.Outpaint == "" || !part && in.Strength == 0, "outpaint",
+		param.RefuseUnless(in.Outpaint == "" || !part && in.Strength == 0, "outpaint",
 			param.Quote(in.Outpaint), "none with mask, box or strength", param.NoEffect),
-		param.Unless(in.Strength == 0 || !part && !in.Paste, "strength", param.Format(in.Strength),
+		param.RefuseUnless(in.Strength == 0 || !part && !in.Paste, "strength", param.Format(in.Strength),
 			"0 with mask, box or paste", param.NoEffect),
-		param.About("fit", images.CheckFit(in.Fit)))
+		param.WithName("fit", images.CheckFit(in.Fit)))
 }
 
 // redrawn returns the last steps of a request that begins with a picture to be drawn again.
@@ -162,11 +162,11 @@ func (m *Model) redrawn(q generate.Request, r *Request,
 			done[in], err = m.Pictures.Encode(fitted)
 		}
 		if err != nil {
-			return q, param.About("image", err)
+			return q, param.WithName("image", err)
 		}
 	}
 	q, err := paint.Redraw(q, m.Spec(), slices.Clone(done[in]), in.Strength)
-	return q, param.About("strength", err)
+	return q, param.WithName("strength", err)
 }
 
 // read returns the picture and its mask.
@@ -174,12 +174,12 @@ func (in *ImageInput) read() (picture, mask image.Image, err error) {
 	picture, mask = in.Picture, in.Mask
 	if picture == nil {
 		if picture, err = images.ReadPicture(in.File); err != nil {
-			return nil, nil, param.About("image", err)
+			return nil, nil, param.WithName("image", err)
 		}
 	}
 	if mask == nil && in.MaskFile != "" {
 		if mask, err = images.ReadPicture(in.MaskFile); err != nil {
-			return nil, nil, param.About("mask", err)
+			return nil, nil, param.WithName("mask", err)
 		}
 	}
 	return picture, mask, nil

@@ -172,7 +172,7 @@ func TestConfigKeysOfOthers(t *testing.T) {
 	opened := func(t testing.TB, pack string) *model.Source {
 		switch folder, name, _ := strings.Cut(pack, "/"); {
 		case name != "":
-			return parity.OpenIn(t, folder, name).Source
+			return parity.OpenFolder(t, folder, name).Source
 		case folder == "halton-tiny":
 			return parity.OpenConverted(t, folder, "ImageNet_256_tiny.pth", pytorch.Options{Heads: 5}).Source
 		case folder == "llamagen-tiny":

@@ -176,7 +176,7 @@ func (t *Text) oneToken(texts []string) bool {
 func atOnce(r generate.Recipe) generate.Recipe {
 	r.Steps, r.Cache = 1, 0
 	if samplers.Is[samplers.Planner](r.Sampler) { // it opens as many as it likes
-		probable := samplers.MostProbable(r.Sampler)
+		probable := samplers.TakesMostProbable(r.Sampler)
 		r.Sampler = samplers.ChooseThenSample{Order: samplers.Random{}}
 		if probable {
 			r.Sampler = samplers.Greedy{Inside: r.Sampler}
@@ -199,21 +199,22 @@ func (r *Request) checkGiven(text bool) error {
 // use for.
 func (r *Request) check(m *Model) error {
 	noText := func(name, found string) error {
-		return param.Unless(m.Text != nil || found == "", name, param.Quote(found),
+		return param.RefuseUnless(m.Text != nil || found == "", name, param.Quote(found),
 			"none: the model makes no text", param.Unsupported)
 	}
 	err := cmp.Or(r.checkGiven(m.Text != nil), noText("infill", r.Infill), noText("suffix", r.Suffix),
 		noText("messages", string(r.Messages)), noText("tools", string(r.Tools)),
 		noText("stop", strings.Join(r.Stop, "")),
-		param.Unless(r.Tools == nil || r.Messages != nil, "tools", "a list", "none without messages",
+		param.RefuseUnless(r.Tools == nil || r.Messages != nil, "tools", "a list",
+			"none without messages",
 			param.NoEffect),
-		param.Unless(r.End == "" || r.MinLength != 0 || r.Cut, "end", param.Quote(r.End),
+		param.RefuseUnless(r.End == "" || r.MinLength != 0 || r.Cut, "end", param.Quote(r.End),
 			"it with min-length or cut", param.NoEffect),
-		param.About("tokens", generate.CheckTokens("tokens", r.Tokens, m.Spec())),
-		param.About("suffix-tokens",
+		param.WithName("tokens", generate.CheckTokens("tokens", r.Tokens, m.Spec())),
+		param.WithName("suffix-tokens",
 			generate.CheckTokens("suffix-tokens", r.SuffixTokens, m.Spec())))
 	for _, stop := range r.Stop {
-		err = cmp.Or(err, param.Unless(stop != "" && utf8.ValidString(stop), "stop",
+		err = cmp.Or(err, param.RefuseUnless(stop != "" && utf8.ValidString(stop), "stop",
 			param.Quote(stop), "texts in UTF-8 that are not empty", param.OutOfRange))
 	}
 	return err
@@ -231,7 +232,7 @@ func (m *Model) recipe(r *Request) (generate.Recipe, error) {
 	}
 	text, ok := m.Presets[name]
 	if !ok {
-		want := cmp.Or(param.Either(slices.Sorted(maps.Keys(m.Presets))),
+		want := cmp.Or(param.JoinOr(slices.Sorted(maps.Keys(m.Presets))),
 			"none: the model has no presets")
 		return generate.Recipe{}, &param.Error{Name: "preset", Found: param.Quote(name), Want: want,
 			Reason: param.NoSuch}
@@ -250,7 +251,7 @@ func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 	switch {
 	case r.Infill != "":
 		tokens, err = t.infill(r.Infill, r.Length, t.encoder(r.Special))
-		return tokens, nil, param.About("infill", err)
+		return tokens, nil, param.WithName("infill", err)
 	case r.Messages != nil:
 		if known, ends, err = m.messageTokens(r); err != nil {
 			return nil, nil, err
@@ -265,12 +266,12 @@ func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
 	case r.Prompt != "" || r.goesOn():
 		name = "prompt"
 		if known, err = t.begin(r.Prompt, r.Special, r.goesOn()); err != nil {
-			return nil, nil, param.About(name, err)
+			return nil, nil, param.WithName(name, err)
 		}
 	}
 	if after = r.SuffixTokens; after == nil {
 		if after, err = t.encoder(r.Special)(r.Suffix); err != nil {
-			return nil, nil, param.About("suffix", err)
+			return nil, nil, param.WithName("suffix", err)
 		}
 	}
 	if name == "prompt" && r.goesOn() && r.SuffixTokens == nil {
@@ -419,7 +420,7 @@ func (m *Model) setConditions(ctx context.Context, list []Request, out []generat
 		case r.Class != "":
 			c, err := m.ClassCondition(r.Class)
 			if err != nil {
-				return inList(i, len(list), param.About("class", err))
+				return inList(i, len(list), param.WithName("class", err))
 			}
 			out[i].Condition = c
 		}
@@ -429,7 +430,7 @@ func (m *Model) setConditions(ctx context.Context, list []Request, out []generat
 				if ctx.Err() != nil {
 					return err
 				}
-				return param.About("prompt", err)
+				return param.WithName("prompt", err)
 			}
 			for j, c := range made {
 				out[i+1-len(made)+j].Condition = c
@@ -449,7 +450,7 @@ func (r *Request) checkSubject(m *Model, guided bool) error {
 		none += " but has a class"
 	}
 	refused := func(taken bool, name, found, want string) error {
-		return param.Unless(taken || found == "", name, param.Quote(found), want, param.Unsupported)
+		return param.RefuseUnless(taken || found == "", name, param.Quote(found), want, param.Unsupported)
 	}
 	return cmp.Or(
 		refused(spec.Classes > 0, "class", r.Class, "none: the model has no classes"),

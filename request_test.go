@@ -282,9 +282,9 @@ func TestAllWaysPrepareTheSame(t *testing.T) {
 	}
 	text, picture, chat := models[0], models[1], models[2]
 	files := requesttest.NewFiles(t)
-	rapid.Check(t, func(t *rapid.T) { sameWays(t, text, requesttest.Text(t, text.Spec().Mask)) })
-	rapid.Check(t, func(t *rapid.T) { sameWays(t, picture, requesttest.Picture(t, files)) })
-	rapid.Check(t, func(t *rapid.T) { sameWays(t, chat, requesttest.Chat(t)) })
+	rapid.Check(t, func(t *rapid.T) { sameWays(t, text, requesttest.DrawText(t, text.Spec().Mask)) })
+	rapid.Check(t, func(t *rapid.T) { sameWays(t, picture, requesttest.DrawPicture(t, files)) })
+	rapid.Check(t, func(t *rapid.T) { sameWays(t, chat, requesttest.DrawChat(t)) })
 }
 
 func sameWays(t *rapid.T, m *unmask.Model, r unmask.Request) {

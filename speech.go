@@ -166,7 +166,7 @@ func (s *Speech) Decode(ctx context.Context, i int, codes []int32,
 		s.pace = s.said.Voice.Pace(s.model.Speech.Codebooks()) // which has the speed
 	}
 	if s.r.Stream {
-		return some(s.finish.Part(raw), emit)
+		return some(s.finish.AddPart(raw), emit)
 	}
 	s.raw = append(s.raw, raw)
 	return nil
@@ -175,7 +175,7 @@ func (s *Speech) Decode(ctx context.Context, i int, codes []int32,
 // End calls emit with what follows the last part.
 func (s *Speech) End(emit func(sound []float32) error) error {
 	if s.r.Stream {
-		return some(s.finish.End(), emit)
+		return some(s.finish.Finish(), emit)
 	}
 	all := sound.Join(s.raw, s.Rate())
 	s.raw = nil

@@ -175,7 +175,7 @@ func (t *Text) End(text string) (int32, error) {
 		err = fmt.Errorf("%q is %d tokens, want one", text, len(ids))
 	}
 	if err != nil {
-		return 0, param.About("end", err)
+		return 0, param.WithName("end", err)
 	}
 	return ids[0], nil
 }
@@ -207,14 +207,14 @@ func (m *Model) TokensWithAnswer(r Request, text string, ids []int32) (tokens []
 		r.Prompt, text = r.Prompt[:at], r.Prompt[at:]+text
 		known, err = t.begin(r.Prompt, r.Special, false)
 		last = t.last
-		err = param.About("prompt", err)
+		err = param.WithName("prompt", err)
 	}
 	if err != nil {
 		return refused(err)
 	}
 	if ids == nil {
 		if ids, err = t.after(known, &r, text); err != nil {
-			return refused(param.About("answer", err))
+			return refused(param.WithName("answer", err))
 		}
 	}
 	most := t.longest() - len(known) - len(last)

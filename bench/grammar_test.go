@@ -62,14 +62,15 @@ func grammarStep(b *testing.B) func() error {
 	end := []int32{tokens - 1}
 	a, err := s.Tokens(v, grammar.TokenOptions{EndTokens: end, FillTokens: end})
 	require.NoError(b, err)
-	q := &constrain.Sequence{Language: &constrain.Language{Tokens: a, To: positions}, Mask: tokens,
+	q := &constrain.Sequence{Language: &constrain.Language{Tokens: a, EndPosition: positions},
+		Mask:    tokens,
 		Uniform: func(int, int) float64 { return 0.5 }}
 	known, rows := make([]int32, positions), make([]int32, positions)
 	for i := range rows {
 		known[i], rows[i] = tokens, int32(i)
 	}
 	dense := &model.Dense{Logits: make([]float32, positions*tokens), Columns: tokens}
-	m := constrain.Marginals{Of: dense, Raw: dense, Outcomes: tokens, Length: positions,
+	m := constrain.Marginals{Filtered: dense, Raw: dense, Outcomes: tokens, Length: positions,
 		Sequence: func(int) *constrain.Sequence { return q }}
 	stats := model.Stats{Entropy: make([]float64, positions)}
 	draw := model.Draw{Uniform: make([]float64, 8), Token: make([]int32, 8), LogP: make([]float64, 8)}
@@ -77,8 +78,8 @@ func grammarStep(b *testing.B) func() error {
 		draw.Uniform[i] = 0.3
 	}
 	return func() error {
-		q.Step()
-		q.Pass(known, rows)
+		q.BeginStep()
+		q.BeginPass(known, rows)
 		if err := m.Stats(rows, &stats); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ var values = map[string]func() []string{
 	"precision": words("f32", "bf16", "int8"),
 	"device":    words("auto", "cpu", "cuda"),
 	"quantize":  words("q8_0", "q4_k_m"),
-	"fit":       words(images.Fits...),
+	"fit":       words(images.FitNames...),
 	"with":      words("hidden", "attention", "kv", "hidden,attention,kv"),
 }
 

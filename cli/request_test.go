@@ -20,7 +20,7 @@ import (
 	"unmask/cli/flags"
 	"unmask/demo"
 	"unmask/generate"
-	"unmask/param"
+	"unmask/internal/wording"
 	"unmask/testkit/requesttest"
 )
 
@@ -113,14 +113,14 @@ func TestFlagsPrepareTheSame(t *testing.T) {
 		same(t, m, r, q, err)
 	}
 	t.Run("text", func(t *testing.T) {
-		rapid.Check(t, func(t *rapid.T) { ofText(t, text, requesttest.Text(t, text.Spec().Mask)) })
+		rapid.Check(t, func(t *rapid.T) { ofText(t, text, requesttest.DrawText(t, text.Spec().Mask)) })
 	})
 	t.Run("chat", func(t *testing.T) {
-		rapid.Check(t, func(t *rapid.T) { ofText(t, chat, requesttest.Chat(t)) })
+		rapid.Check(t, func(t *rapid.T) { ofText(t, chat, requesttest.DrawChat(t)) })
 	})
 	t.Run("image", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
-			r := requesttest.Picture(t, files)
+			r := requesttest.DrawPicture(t, files)
 			r.Index = 0
 			var f imageFlags
 			set := f.command().Flags()
@@ -161,7 +161,6 @@ func TestStatusesHaveNoWords(t *testing.T) {
 		}
 		return 1
 	}
-	other := func(*param.Error) string { return "other words" }
 	for line, status := range map[string]int{
 		"text --steps 0": 2, "text --steps 1 --sampler semi-ar(block=4) --length 9": 2,
 		"text --length 999": 2, "text --length 0x": 2, "text --infill a": 2,
@@ -184,9 +183,9 @@ func TestStatusesHaveNoWords(t *testing.T) {
 		"sweep none.yaml": 1, "worker --join none": 2,
 	} {
 		require.Equal(t, status, run(line), line)
-		param.Words.Store(&other)
+		restore := wording.Replace("other words")
 		got := run(line)
-		param.Words.Store(nil)
+		restore()
 		require.Equal(t, status, got, "%s, in other words", line)
 	}
 }

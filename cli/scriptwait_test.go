@@ -84,7 +84,7 @@ func registerHeld() {
 		holdSteps.Store(int64(n))
 		holdFile = file
 	}
-	samplers.Register(samplers.Rule{Of: held{}, Name: "held", Line: "random, when it may",
+	samplers.Register(samplers.Rule{Prototype: held{}, Name: "held", Line: "random, when it may",
 		Paper: "a test"})
 }
 

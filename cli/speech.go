@@ -140,7 +140,7 @@ func (f *speechFlags) check(set *pflag.FlagSet) error {
 	given := howMany(f.said != "", f.text != "", f.codes != "")
 	switch {
 	case !slices.Contains(sound.Formats, f.format):
-		return usage("--format is %s, want %s", param.Quote(f.format), param.Either(sound.Formats))
+		return usage("--format is %s, want %s", param.Quote(f.format), param.JoinOr(sound.Formats))
 	case given != 1 && !set.Changed("said"):
 		return usage("want a TEXT, --text FILE or --codes FILE, one of them")
 	case f.json && f.out == "-":

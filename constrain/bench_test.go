@@ -26,7 +26,8 @@ func BenchmarkStep(b *testing.B) {
 	end := []int32{tokens - 1}
 	a, err := s.Tokens(v, grammar.TokenOptions{EndTokens: end, FillTokens: end})
 	require.NoError(b, err)
-	q := &constrain.Sequence{Language: &constrain.Language{Tokens: a, To: positions}, Mask: tokens,
+	q := &constrain.Sequence{Language: &constrain.Language{Tokens: a, EndPosition: positions},
+		Mask:    tokens,
 		Uniform: func(int, int) float64 { return 0.5 }}
 	known := make([]int32, positions)
 	rows := make([]int32, positions)
@@ -34,7 +35,7 @@ func BenchmarkStep(b *testing.B) {
 		known[i], rows[i] = tokens, int32(i)
 	}
 	dense := &model.Dense{Logits: make([]float32, positions*tokens), Columns: tokens}
-	m := constrain.Marginals{Of: dense, Raw: dense, Outcomes: tokens, Length: positions,
+	m := constrain.Marginals{Filtered: dense, Raw: dense, Outcomes: tokens, Length: positions,
 		Sequence: func(int) *constrain.Sequence { return q }}
 	stats := model.Stats{Entropy: make([]float64, positions)}
 	draw := model.Draw{Uniform: make([]float64, 8), Token: make([]int32, 8), LogP: make([]float64, 8)}
@@ -42,8 +43,8 @@ func BenchmarkStep(b *testing.B) {
 		draw.Uniform[i] = 0.3
 	}
 	for b.Loop() {
-		q.Step()
-		q.Pass(known, rows)
+		q.BeginStep()
+		q.BeginPass(known, rows)
 		require.NoError(b, m.Stats(rows, &stats))
 		require.NoError(b, m.Sample(rows[:8], &draw))
 	}

@@ -22,8 +22,8 @@ import (
 // Language is what the positions From to To-1 of a sequence spell.
 type Language struct {
 	*grammar.Tokens
-	From, To int
-	Choices  *Choices // nil: the texts are not from a list
+	FirstPosition, EndPosition int
+	Choices                    *Choices // nil: the texts are not from a list
 
 	// Text is the automaton of the texts where spaces and newlines stand for a missing end; nil
 	// where tokens end them.
@@ -43,7 +43,7 @@ func (l *Language) Bytes() int {
 }
 
 // Work returns how many edges a step looks at, at most.
-func (l *Language) Work() int { return (l.To - l.From) * l.Edges() }
+func (l *Language) Work() int { return (l.EndPosition - l.FirstPosition) * l.Edges() }
 
 // Trim returns what the positions spell without the spaces and newlines that stand for a missing
 // end: those after the longest text of the language.
@@ -69,12 +69,12 @@ func (l *Language) Trim(text string) string {
 
 // Check returns an error if tokens, with mask where they are not known, cannot be completed.
 func (l *Language) Check(tokens []int32, mask int32) error {
-	room := l.To - l.From
+	room := l.EndPosition - l.FirstPosition
 	if least := int(l.MinTokens[l.Start]); least > room {
 		return &param.Error{Name: "length", Found: fmt.Sprintf("%d tokens to fill", room),
 			Want: fmt.Sprintf("%d or more, the shortest text of the grammar", least)}
 	}
-	if l.completes(tokens[l.From:l.To], mask) {
+	if l.completes(tokens[l.FirstPosition:l.EndPosition], mask) {
 		return nil
 	}
 	if l.completes(slices.Repeat([]int32{mask}, room), mask) {

@@ -4,8 +4,8 @@ import "unmask/grammar"
 
 // Choices are the texts of a language that is a list of them.
 type Choices struct {
-	Texts []string
-	Ends  []int32 // [states] the text that ends in a state, by index, or -1
+	Texts  []string
+	TextAt []int32 // [states] the text that ends in a state, by index, or -1
 }
 
 // NewChoices returns the choices of an automaton over tokens, given which text ends in each state
@@ -17,14 +17,14 @@ func NewChoices(texts []string, t *grammar.Tokens, ends []int32) *Choices {
 		if s >= 0 {
 			end = ends[s]
 		}
-		a.Ends = append(a.Ends, end)
+		a.TextAt = append(a.TextAt, end)
 	}
 	return a
 }
 
 // Bytes returns about how much memory the choices hold.
 func (a *Choices) Bytes() int {
-	n := 4 * len(a.Ends)
+	n := 4 * len(a.TextAt)
 	for _, t := range a.Texts {
 		n += 16 + len(t)
 	}
@@ -52,7 +52,7 @@ func (c *Chain) choices() []Choice {
 			p := c.f[from] * c.b[i+1][to] * c.weight(i, e.Set)
 			whole += p
 			if s := c.states[i][from]; e.To == end && s != end {
-				part[a.Ends[s]] += p
+				part[a.TextAt[s]] += p
 			}
 		})
 		for k, p := range part {
@@ -66,7 +66,7 @@ func (c *Chain) choices() []Choice {
 	}
 	for k, s := range c.states[n] { // those that end with the positions
 		if s != end {
-			out[a.Ends[s]].Probability += c.f[k] / whole
+			out[a.TextAt[s]].Probability += c.f[k] / whole
 		}
 	}
 	for i := range out {

@@ -66,7 +66,8 @@ func TestProbabilitiesOfChoices(t *testing.T) {
 		}
 		a, err := automaton.Tokens(v, o)
 		require.NoError(t, err)
-		l := &constrain.Language{Tokens: a, To: length, Choices: constrain.NewChoices(list, a, labels)}
+		l := &constrain.Language{Tokens: a, EndPosition: length, Choices: constrain.NewChoices(list,
+			a, labels)}
 
 		want, whole := map[string]float64{}, 0.0
 		each(len(pieces), length, func(tokens []int32) {

@@ -30,7 +30,7 @@ func language(t require.TestingT, expression string, tokens, length int) *constr
 	})
 	a, err := d.Tokens(v, grammar.TokenOptions{})
 	require.NoError(t, err)
-	return &constrain.Language{Tokens: a, To: length}
+	return &constrain.Language{Tokens: a, EndPosition: length}
 }
 
 var expressions = []string{"(ab|c)*", "[ab]*c[ab]*", "(a|b|c)*", "((aa|b)c?)*", "a*b*c*",
@@ -91,18 +91,18 @@ func TestSumsAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dense := &model.Dense{Logits: make([]float32, c.sequences*length*tokens), Columns: tokens}
 			var list []*constrain.Sequence
-			sums := new(constrain.Sums)
+			sums := new(constrain.SumCache)
 			for range c.sequences {
 				list = append(list, &constrain.Sequence{Language: l, Mask: tokens, Sums: sums,
 					Uniform: func(int, int) float64 { return 0.5 }})
 			}
-			m := constrain.Marginals{Of: dense, Raw: dense, Outcomes: tokens, Length: length,
+			m := constrain.Marginals{Filtered: dense, Raw: dense, Outcomes: tokens, Length: length,
 				Sequence: func(i int) *constrain.Sequence { return list[i] }}
 			before := heap()
 			for step := range c.steps {
 				for i, q := range list {
-					q.Step()
-					q.Pass(known, []int32{0})
+					q.BeginStep()
+					q.BeginPass(known, []int32{0})
 					d := model.Draw{Power: 1 + float64(step)/8, Uniform: []float64{0.5},
 						Token: make([]int32, 1), LogP: make([]float64, 1)}
 					require.NoError(t, m.Sample([]int32{int32(i * length)}, &d))

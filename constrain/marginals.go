@@ -16,14 +16,14 @@ type Sequence struct {
 	// Uniform returns a number in (0, 1) for a position that is not drawn, by the number of the
 	// draw.
 	Uniform func(position, draw int) float64
-	Sums    *Sums // of all sequences of a pool; nil: its own
+	Sums    *SumCache // of all sequences of a pool; nil: its own
 
-	tokens   []int32    // of the sequence in the latest pass
-	fresh    []int32    // positions whose marginals the latest pass has
-	powers   []*powered // that this step or the one before has used
-	draws    int        // in the current step
-	GivenWay int        // tokens drawn although the filters had left them no probability
-	Choices  []Choice   // of a language of choices, by the first pass
+	tokens          []int32    // of the sequence in the latest pass
+	fresh           []int32    // positions whose marginals the latest pass has
+	powers          []*powered // that this step or the one before has used
+	draws           int        // in the current step
+	FilterOverruled int        // tokens drawn although the filters had left them no probability
+	Choices         []Choice   // of a language of choices, by the first pass
 }
 
 // powered is the chain for marginals p^power.
@@ -36,9 +36,9 @@ type powered struct {
 	best     []step
 }
 
-// Sums keep the chains that were used last. The sums over a large language take more memory than
-// what they are computed from, so they are computed again where they do not fit.
-type Sums struct {
+// SumCache keep the chains that were used last. The sums over a large language take more memory
+// than what they are computed from, so they are computed again where they do not fit.
+type SumCache struct {
 	used  []*powered
 	spare *Chain // of dropped sums, nil for none
 }
@@ -47,7 +47,7 @@ type Sums struct {
 const maxSums = 32 << 20
 
 // lend returns memory for the sums of w, which takes them from others if all have too much.
-func (s *Sums) lend(w *powered) *Chain {
+func (s *SumCache) lend(w *powered) *Chain {
 	bytes := 0
 	for _, other := range s.used {
 		bytes += other.chain.bytes()
@@ -65,7 +65,7 @@ func (s *Sums) lend(w *powered) *Chain {
 }
 
 // drop forgets the sums of w.
-func (s *Sums) drop(w *powered) {
+func (s *SumCache) drop(w *powered) {
 	if i := slices.Index(s.used, w); i >= 0 {
 		s.used = slices.Delete(s.used, i, i+1)
 		s.spare, w.chain = w.chain, nil
@@ -80,9 +80,9 @@ func (q *Sequence) Close() {
 	q.powers = nil
 }
 
-// Step begins a step: draws are counted from it, and powers that the last one did not use are
+// BeginStep begins a step: draws are counted from it, and powers that the last one did not use are
 // dropped.
-func (q *Sequence) Step() {
+func (q *Sequence) BeginStep() {
 	q.draws = 0
 	q.powers = slices.DeleteFunc(q.powers, func(w *powered) bool {
 		if w.idle++; w.idle > 1 {
@@ -92,12 +92,13 @@ func (q *Sequence) Step() {
 	})
 }
 
-// Pass sets the tokens of the sequence in a new pass, and the positions whose marginals it has.
-func (q *Sequence) Pass(tokens []int32, fresh []int32) {
-	q.tokens = append(q.tokens[:0], tokens[q.Language.From:q.Language.To]...)
+// BeginPass sets the tokens of the sequence in a new pass, and the positions whose marginals it
+// has.
+func (q *Sequence) BeginPass(tokens []int32, fresh []int32) {
+	q.tokens = append(q.tokens[:0], tokens[q.Language.FirstPosition:q.Language.EndPosition]...)
 	q.fresh = q.fresh[:0]
 	for _, p := range fresh {
-		if int(p) >= q.Language.From && int(p) < q.Language.To && tokens[p] == q.Mask {
+		if int(p) >= q.Language.FirstPosition && int(p) < q.Language.EndPosition && tokens[p] == q.Mask {
 			q.fresh = append(q.fresh, p)
 		}
 	}
@@ -109,16 +110,16 @@ func (q *Sequence) Pass(tokens []int32, fresh []int32) {
 	}
 }
 
-// Mend masks those of some tokens that do not go with the tokens before them. Those of given that
-// are no masks stay.
-func (q *Sequence) Mend(tokens, given []int32) {
+// MaskForbidden masks those of some tokens that do not go with the tokens before them. Those of
+// given that are no masks stay.
+func (q *Sequence) MaskForbidden(tokens, given []int32) {
 	var c Chain
 	l := q.Language
-	if !c.set(l, given[l.From:l.To], q.Mask, nil) {
+	if !c.set(l, given[l.FirstPosition:l.EndPosition], q.Mask, nil) {
 		return // nothing goes with what is given
 	}
 	states := c.states[0]
-	for i, proposed := range tokens[l.From:l.To] {
+	for i, proposed := range tokens[l.FirstPosition:l.EndPosition] {
 		c.index(i + 1)
 		var free, kept []int32
 		add := func(to *[]int32, s int32) {
@@ -138,21 +139,21 @@ func (q *Sequence) Mend(tokens, given []int32) {
 			slices.Sort(free)
 			states = slices.Compact(free)
 			if c.tokens[i] == q.Mask {
-				tokens[l.From+i] = q.Mask
+				tokens[l.FirstPosition+i] = q.Mask
 			}
 		}
 	}
 }
 
-// Fits reports whether the language has a sequence with these tokens.
-func (q *Sequence) Fits(tokens []int32) bool {
-	return q.Language.completes(tokens[q.Language.From:q.Language.To], q.Mask)
+// Allows reports whether the language has a sequence with these tokens.
+func (q *Sequence) Allows(tokens []int32) bool {
+	return q.Language.completes(tokens[q.Language.FirstPosition:q.Language.EndPosition], q.Mask)
 }
 
 // Marginals are those of another Marginals given the languages of the sequences. All rows asked for
 // are of sequences with a language; rows outside of the language's positions are as they were.
 type Marginals struct {
-	Of       model.Marginals // with the filters
+	Filtered model.Marginals // with the filters
 	Raw      model.Marginals // without
 	Outcomes int
 	Length   int                       // rows of a sequence
@@ -164,7 +165,7 @@ type Marginals struct {
 func (m *Marginals) chain(index int, power float64) (*powered, error) {
 	q := m.Sequence(index)
 	if q.Sums == nil {
-		q.Sums = new(Sums)
+		q.Sums = new(SumCache)
 	}
 	at := slices.IndexFunc(q.powers, func(w *powered) bool { return w.power == power })
 	if at < 0 {
@@ -198,14 +199,14 @@ func (m *Marginals) read(q *Sequence, index int, w *powered) error {
 	rows := make([]int32, len(q.fresh))
 	for i, p := range q.fresh {
 		rows[i] = int32(index*m.Length) + p
-		e := &w.evidence[int(p)-l.From]
+		e := &w.evidence[int(p)-l.FirstPosition]
 		if *e == nil {
 			*e = &Evidence{make([]float64, l.ClassCount), make([]float64, l.ClassCount)}
 		}
 	}
 	var fault rowFault
-	err := m.Of.Visit(rows, func(i int, logits []float32) {
-		e := w.evidence[int(q.fresh[i])-l.From]
+	err := m.Filtered.Visit(rows, func(i int, logits []float32) {
+		e := w.evidence[int(q.fresh[i])-l.FirstPosition]
 		if err := e.read(l, logits[:m.Outcomes], w.power); err != nil {
 			fault.set(rows[i], err)
 		}
@@ -249,8 +250,8 @@ func (e *Evidence) read(l *Language, logits []float32, power float64) error {
 func (m *Marginals) place(row int32) (index, at int, inside bool) {
 	index = int(row) / m.Length
 	l := m.Sequence(index).Language
-	at = int(row)%m.Length - l.From
-	return index, at, at >= 0 && at < l.To-l.From
+	at = int(row)%m.Length - l.FirstPosition
+	return index, at, at >= 0 && at < l.EndPosition-l.FirstPosition
 }
 
 // Visit passes the marginals given the languages, as logits.
@@ -275,7 +276,7 @@ func (m *Marginals) Visit(rows []int32, visit func(i int, logits []float32)) err
 // the language allows, they give way. It returns the rows where they did.
 func (m *Marginals) visitUntil(rows []int32, of []int,
 	take func(i int, logits []float32, last bool) bool) (gaveWay []int, err error) {
-	for n, marginals := range []model.Marginals{m.Of, m.Raw, m.Raw} {
+	for n, marginals := range []model.Marginals{m.Filtered, m.Raw, m.Raw} {
 		list, taken := make([]int32, len(of)), make([]bool, len(of))
 		for k, i := range of {
 			list[k] = rows[i]
@@ -418,7 +419,7 @@ func (m *Marginals) choose(rows, sets, out []int32, pick func(i int, logits []fl
 		return out[i] >= 0
 	})
 	for _, i := range gaveWay {
-		m.Sequence(int(rows[i])/m.Length).GivenWay++
+		m.Sequence(int(rows[i])/m.Length).FilterOverruled++
 	}
 	return err
 }

@@ -32,10 +32,10 @@ func (m *Marginals) Sample(rows []int32, d *model.Draw) error {
 			q := m.Sequence(index)
 			q.draws++
 			path = w.chain.draw(nil, func(k int) float64 {
-				if j, ok := byRow[int32(index*m.Length+q.Language.From+k)]; ok {
+				if j, ok := byRow[int32(index*m.Length+q.Language.FirstPosition+k)]; ok {
 					return d.Uniform[j]
 				}
-				return q.Uniform(q.Language.From+k, q.draws)
+				return q.Uniform(q.Language.FirstPosition+k, q.draws)
 			})
 			paths[index] = path
 		}

@@ -165,9 +165,9 @@ func validator(t require.TestingT, text string) *jsonschema.Schema {
 func requireValid(t *rapid.T, l constrain.Language, valid *jsonschema.Schema, schema string) {
 	shortest := int(l.MinTokens[l.Start])
 	room := shortest + rapid.IntRange(0, 20).Draw(t, "room")
-	l.From = rapid.IntRange(0, 3).Draw(t, "before")
-	l.To = l.From + room
-	length := l.To + rapid.IntRange(0, 2).Draw(t, "after")
+	l.FirstPosition = rapid.IntRange(0, 3).Draw(t, "before")
+	l.EndPosition = l.FirstPosition + room
+	length := l.EndPosition + rapid.IntRange(0, 2).Draw(t, "after")
 	text := rapid.SampledFrom(recipes).Draw(t, "recipe")
 	steps := rapid.IntRange(1, 12).Draw(t, "steps")
 	block := rapid.SampledFrom([]int{4, 8}).Draw(t, "block")
@@ -204,7 +204,7 @@ func requireValid(t *rapid.T, l constrain.Language, valid *jsonschema.Schema, sc
 			continue
 		}
 		for _, q := range step.Sequences {
-			made := q.Tokens[l.From:l.To]
+			made := q.Tokens[l.FirstPosition:l.EndPosition]
 			require.False(t, slices.Contains(made, uniformMask), text)
 			out := textOf(made)
 			v, err := jsonschema.UnmarshalJSON(strings.NewReader(out))

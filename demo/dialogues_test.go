@@ -120,9 +120,9 @@ func (d dialogue) fits(answer string) bool {
 		return d.right(answer)
 	}
 	answer = strings.TrimSpace(answer)
-	found, _ := stories.Contradictions(answer)
+	found, _ := stories.CountContradictions(answer)
 	ended := strings.HasSuffix(answer, ".") || strings.HasSuffix(answer, `."`)
-	return d.right(answer) && ended && found == 0 && stories.Slips(answer) == 0
+	return d.right(answer) && ended && found == 0 && stories.CountSlips(answer) == 0
 }
 
 func (d dialogue) told(answer string) bool {
@@ -164,7 +164,7 @@ func TestAnswersOfTheRecipeAreRight(t *testing.T) {
 		for key, value := range factsOf(answer) {
 			require.Equal(t, d.Facts[key], value, answer)
 		}
-		require.Zero(t, stories.Slips(answer), answer)
+		require.Zero(t, stories.CountSlips(answer), answer)
 	}
 }
 

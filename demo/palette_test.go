@@ -16,7 +16,7 @@ type palette map[string]*[shades][shades][shades]bool
 // away.
 func newPalette(n int, seed uint64) palette {
 	p := palette{}
-	list, hours := scenes.Scenes(n, seed)
+	list, hours := scenes.Draw(n, seed)
 	for i, m := range list {
 		if p[hours[i]] == nil {
 			p[hours[i]] = new([shades][shades][shades]bool)

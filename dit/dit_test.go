@@ -19,20 +19,20 @@ import (
 var packs = []string{"sdtt-tiny", "sdtt-tiny-bf16", "sdtt-small"}
 
 func TestFullPass(t *testing.T) {
-	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
-		parity.FullPass(t, p, m, "", tolerance)
-		parity.FullPass(t, p, m, "short_", tolerance)
+	parity.RunEach(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
+		parity.CheckFullPass(t, p, m, "", tolerance)
+		parity.CheckFullPass(t, p, m, "short_", tolerance)
 	})
 }
 
 func TestPartialPass(t *testing.T) {
-	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
-		parity.PartialPass(t, p, m, tolerance)
+	parity.RunEach(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
+		parity.CheckPartialPass(t, p, m, tolerance)
 	})
 }
 
 func TestRowsOutside(t *testing.T) {
-	parity.Each(t, packs[:1], func(t *testing.T, _ *parity.Pack, m model.Refiner, _ float64) {
+	parity.RunEach(t, packs[:1], func(t *testing.T, _ *parity.Pack, m model.Refiner, _ float64) {
 		_, err := m.Forward(t.Context(), parity.Batch(make([]int32, 12), []int{2, 6}))
 		require.NoError(t, err)
 		b := parity.Batch(make([]int32, 10), []int{2, 5})
@@ -51,18 +51,18 @@ func TestRowsOutside(t *testing.T) {
 }
 
 func TestBatchInvariance(t *testing.T) {
-	parity.BatchInvariance(t, "sdtt-tiny", []int{5, 3, 40})
+	parity.CheckBatchInvariance(t, "sdtt-tiny", []int{5, 3, 40})
 }
 
 func TestAnyBatchAndThreads(t *testing.T) {
-	parity.Threads(t, "sdtt-tiny", []int{5, 3, 40})
+	parity.CheckThreads(t, "sdtt-tiny", []int{5, 3, 40})
 }
 
-func TestRowsThatNobodyReads(t *testing.T) { parity.ReadRows(t, "sdtt-tiny", []int{5, 3, 40}) }
+func TestRowsThatNobodyReads(t *testing.T) { parity.CheckReadRows(t, "sdtt-tiny", []int{5, 3, 40}) }
 
 // The marginals are SUBS: without the mask token, normalised over the rest.
 func TestLogProbs(t *testing.T) {
-	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
+	parity.RunEach(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
 		want, wantShape := p.Floats("log_probs")
 		mask, columns := m.Spec().Mask, wantShape[2]
@@ -84,7 +84,7 @@ func TestLogProbs(t *testing.T) {
 				b = append(b, float32(float64(logits[i*columns+x])-s.LogSum[i]))
 			}
 		}
-		parity.Close(t, a, b, tolerance)
+		parity.RequireClose(t, a, b, tolerance)
 	})
 }
 
@@ -164,7 +164,7 @@ func TestTimeConditioningAtZeroIsTheFoldedNetwork(t *testing.T) {
 	b.Time = make([]float64, 3)
 	got, err := m.Forward(context.Background(), b)
 	require.NoError(t, err)
-	parity.Close(t, want, parity.Logits(t, got, parity.Count(len(tokens)), wantShape[2]), 1e-4)
+	parity.RequireClose(t, want, parity.Logits(t, got, parity.Count(len(tokens)), wantShape[2]), 1e-4)
 }
 
 func TestTimeConditioning(t *testing.T) {
@@ -180,7 +180,7 @@ func TestTimeConditioning(t *testing.T) {
 	for s := range 3 {
 		first = append(first, logits[s*shape[1]*101:][:4]...)
 	}
-	parity.Close(t, timeLogits, first, 1e-4)
+	parity.RequireClose(t, timeLogits, first, 1e-4)
 }
 
 func timeConditioned(t *testing.T, p *parity.Pack) *model.Loaded {

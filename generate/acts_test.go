@@ -195,7 +195,7 @@ func TestBeside(t *testing.T) {
 				name, value, _ := strings.Cut(pair, "=")
 				a[name] = value
 			}
-			if samplers.MostProbable(ran.Sampler) {
+			if samplers.TakesMostProbable(ran.Sampler) {
 				delete(a, "top-p")
 				delete(a, "top-k")
 			}

@@ -15,8 +15,8 @@ import (
 // Block diffusion is for models whose positions see their own block and those before it
 // (model.Spec.Block). Keys and values of a finished block never change, so a pass computes the
 // current block and, of those before it, only what changed since the last pass. This is exact
-// unless the sampler lets passes compute a part of the block alone (samplers.Parted). A sequence
-// ends with the block in which a token of Spec.Ends opens.
+// unless the sampler lets passes compute a part of the block alone (samplers.Partitioner). A
+// sequence ends with the block in which a token of Spec.Ends opens.
 //
 // With model.AnswerBlocks a prompt may end within one of the kernels' blocks, which begin at
 // multiples of their size. Such a sequence uses the network without blocks: a pass is over one
@@ -34,8 +34,8 @@ type blockwork struct {
 	blockSteps int
 	// for editing samplers, steps of a block after its last mask; -1: the sampler replaces nothing
 	post      int
-	parted    samplers.Parted // nil: the sampler opens positions of the whole block
-	blockEnds []int32         // tokens that end the sequence with their block
+	parted    samplers.Partitioner // nil: the sampler opens positions of the whole block
+	blockEnds []int32              // tokens that end the sequence with their block
 }
 
 // newBlockwork returns the blockwork of a recipe with Reuse Blocks.
@@ -48,7 +48,7 @@ func (p *Pool) newBlockwork(spec model.Spec, r Recipe, l layout, ends []int32) (
 	if e, ok := samplers.As[samplers.Editor](r.Sampler); ok {
 		k.post = e.Edits()
 	}
-	k.parted, _ = r.Sampler.(samplers.Parted)
+	k.parted, _ = r.Sampler.(samplers.Partitioner)
 	if spec.Blocks != model.AnswerBlocks || len(l.free) == 0 || l.free[0]%k.blockSize == 0 {
 		return k, nil
 	}
@@ -288,7 +288,7 @@ func (p *Pool) network(size int) (*network, error) {
 	n := &network{d: d, spec: d.Spec()}
 	_, n.blockwise = d.(model.Blockwise)
 	if p.o.Guided {
-		n.d = guide.Each(d, p.guidance)
+		n.d = guide.NewPerSequence(d, p.guidance)
 	}
 	n.keeper, _ = d.(keeper)
 	if n.refiner, _ = n.d.(model.Refiner); n.refiner != nil { // with guidance it keeps two of each

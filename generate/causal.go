@@ -19,7 +19,7 @@ import (
 //     positions see each other, open the rest. With blocks of one token there is nothing else:
 //     that is left-to-right decoding.
 //   - MasksLast (WeDLM): each pass computes everything from the first token that was not final,
-//     known tokens first. With a samplers.Windowed the block is a window that begins at the first
+//     known tokens first. With a samplers.Windower the block is a window that begins at the first
 //     mask.
 //
 // The first pass of a window is over the prompt alone, as in the original. Tokens that a causal
@@ -28,8 +28,8 @@ import (
 
 // causalBlock returns the positions of a block, or of the sampler's window.
 func (r Recipe) causalBlock(spec model.Spec) (block int, window bool) {
-	if w, ok := samplers.As[samplers.Windowed](r.Sampler); ok {
-		return w.Positions(), true
+	if w, ok := samplers.As[samplers.Windower](r.Sampler); ok {
+		return w.WindowSize(), true
 	}
 	if block = max(spec.Block, 1); block == 1 && spec.Causal == model.MasksLast {
 		block = defaultWindow
@@ -152,7 +152,7 @@ func (m *member) planned() int {
 	if s.n >= s.of {
 		return len(s.masked)
 	}
-	open := func(n int) int { return samplers.Open(m.Schedule, float64(n), s.of, s.size) }
+	open := func(n int) int { return samplers.OpenCount(m.Schedule, float64(n), s.of, s.size) }
 	return open(s.n) - open(s.n-1)
 }
 

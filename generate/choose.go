@@ -100,13 +100,13 @@ func (p *Pool) setView(m *member) {
 	v := &p.view
 	s := &m.step
 	v.Tokens, v.Masked, v.Open = m.Tokens, s.masked, s.open
-	v.Past, v.State, v.Shape, v.Ends = m.past, m.state, m.shape, m.EndTokens
-	v.Checks = m.runs && m.work != nil && m.work.wide == nil && m.network.checksRuns()
-	v.Behind = s.behind(m.Tokens, m.free, m.mask)
-	v.Step, v.Steps, v.Quota, v.Free = s.n, s.of, s.quota, s.size
+	v.OpenedLogP, v.State, v.Shape, v.EndTokens = m.past, m.state, m.shape, m.EndTokens
+	v.CanCheckRun = m.runs && m.work != nil && m.work.wide == nil && m.network.checksRuns()
+	v.MaskedBehind = s.behind(m.Tokens, m.free, m.mask)
+	v.Step, v.Steps, v.Quota, v.FreeCount = s.n, s.of, s.quota, s.size
 	v.Rand, v.Noise = samplers.Rand(m.stream()), samplers.ForOrder
-	if v.Ahead = nil; m.ahead {
-		v.Ahead = p.lookAhead
+	if v.LookAhead = nil; m.ahead {
+		v.LookAhead = p.lookAhead
 	}
 	p.visited = m
 }

@@ -44,7 +44,7 @@ func TestPartialCachingDrawsTheConditional(t *testing.T) {
 			count := counts(t, m,
 				generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: parse(t, name),
 					Steps: steps, Cache: cache}, Seed: 2}}, n)
-			require.Less(t, chiSquare(count, theory.Scaled(truth, n)), 1.0, "%s with %d stages", name, cache)
+			require.Less(t, chiSquare(count, theory.Scale(truth, n)), 1.0, "%s with %d stages", name, cache)
 		}
 	}
 }
@@ -91,9 +91,9 @@ func TestVanillaOpensByACoin(t *testing.T) {
 			}
 		}
 		require.Less(t, chiSquare(open[:steps],
-			theory.Scaled([]float64{0.25, 0.25, 0.25, 0.25}, n*draws)), 1.0, name)
+			theory.Scale([]float64{0.25, 0.25, 0.25, 0.25}, n*draws)), 1.0, name)
 		require.Less(t, open[steps], 5.0)
-		require.Less(t, chiSquare(token, theory.Scaled([]float64{0.7, 0.3}, n*draws)), 1.0, name)
+		require.Less(t, chiSquare(token, theory.Scale([]float64{0.7, 0.3}, n*draws)), 1.0, name)
 	}
 }
 
@@ -112,9 +112,9 @@ func TestCoinsWithManySteps(t *testing.T) {
 			Edit: func(q *generate.Sequence) error { closed += len(q.Closed); return nil }}}
 		count := counts(t, m, o, n)
 		if name == "remdm(strategy=conf)" { // its sigma depends on the tokens: close, not exact
-			require.Less(t, theory.Variation(count, theory.Scaled(truth, n))/n, 0.08)
+			require.Less(t, theory.Variation(count, theory.Scale(truth, n))/n, 0.08)
 		} else {
-			require.Less(t, chiSquare(count, theory.Scaled(truth, n)), 1.0, name)
+			require.Less(t, chiSquare(count, theory.Scale(truth, n)), 1.0, name)
 		}
 		require.Equal(t, name[0] == 'r', closed > 0, name)
 	}
@@ -150,5 +150,5 @@ func TestTrapezoidIsOfSecondOrder(t *testing.T) {
 		}
 	}
 	require.Zero(t, masked)
-	require.Less(t, chiSquare(token, theory.Scaled([]float64{0.6, 0.3, 0.1}, n)), 1.0)
+	require.Less(t, chiSquare(token, theory.Scale([]float64{0.6, 0.3, 0.1}, n)), 1.0)
 }

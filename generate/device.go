@@ -20,7 +20,7 @@ func (p *Pool) rank(m *member) bool {
 	if n := len(m.step.masked); p.pass.chooser != nil && !m.step.causal && !m.filtered() &&
 		m.speech == nil && !m.Greedy && n > 0 && n <= backend.ChoiceGroup {
 		m.step.ranking, m.step.device = samplers.RankingOf(m.Sampler, m.step.n, m.step.of, m.shape)
-		m.step.ranking = m.step.ranking.For(m.step.quota)
+		m.step.ranking = m.step.ranking.Simplify(m.step.quota)
 	}
 	return m.step.device
 }
@@ -29,7 +29,7 @@ func (p *Pool) rank(m *member) bool {
 func (m *member) sameRanking(o *member) bool {
 	a, b := m.step.ranking, o.step.ranking
 	return m.Seed == o.Seed && m.N == o.N && m.step.need.Draw == o.step.need.Draw &&
-		a.By == b.By && a.Share == b.Share && a.Beta == b.Beta && a.Noise == b.Noise &&
+		a.Measures == b.Measures && a.Share == b.Share && a.Beta == b.Beta && a.Noise == b.Noise &&
 		a.Power == b.Power &&
 		len(a.Order) == len(b.Order) && (len(a.Order) == 0 || &a.Order[0] == &b.Order[0] ||
 		slices.Equal(a.Order, b.Order))
@@ -41,7 +41,8 @@ func (p *Pool) chooseOnDevice(list []*member) error {
 	h, c, first, length := &p.head, &p.choice, list[0], p.pass.of.Length
 	k, need := first.step.ranking, first.step.need
 	h.rows, c.Position, c.Groups = h.rows[:0], c.Position[:0], c.Groups[:0]
-	c.Seed, c.Step, c.Measures, c.Beta, c.Noise = first.Seed, uint32(first.N+1), k.By, k.Beta, k.Noise
+	c.Seed, c.Step, c.Measures, c.Beta, c.Noise = first.Seed, uint32(first.N+1), k.Measures, k.Beta,
+		k.Noise
 	c.Power = k.Power
 	c.order = grow(&c.order, len(k.Order))
 	for i, at := range k.Order {
@@ -57,7 +58,7 @@ func (p *Pool) chooseOnDevice(list []*member) error {
 		m.step.opening = samplers.Opening{Positions: p.view.Ints(m.step.quota), Power: k.Power}
 		n := len(m.step.opening.Positions)
 		g := backend.Candidates{Row: m.step.maskedAt, Rows: len(m.step.masked), Sequence: uint32(m.Index),
-			FirstCount: k.First(n), Count: n, DrawCount: n}
+			FirstCount: k.FirstCount(n), Count: n, DrawCount: n}
 		if m.split(); !need.Draw && n > 0 {
 			g.DrawCount = m.step.stages[0]
 		}

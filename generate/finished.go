@@ -3,7 +3,7 @@ package generate
 import "slices"
 
 // finishedLoop keeps the keys and values of the prompt and of finished blocks for a
-// samplers.Pipelined (d3LLM, the delayed cache of the authors' program). A finished block waits
+// samplers.Pipeliner (d3LLM, the delayed cache of the authors' program). A finished block waits
 // `delay` passes for its neighbours. While one waits, passes are full, and the keys that it has
 // then stay. Other passes compute what is behind the kept blocks, and all of it every Refresh
 // passes, if that is not 0. This is an approximation, as all reuse for such models is.

@@ -572,7 +572,7 @@ func TestRemaskersKeepWhatIsKnown(t *testing.T) {
 							masked++
 						}
 					}
-					require.Equal(t, 14-samplers.Open(samplers.Uniform, float64(step.N), 12, 14), masked)
+					require.Equal(t, 14-samplers.OpenCount(samplers.Uniform, float64(step.N), 12, 14), masked)
 				}
 				require.Equal(t, step.Done, !slices.Contains(s.Tokens, 9) && step.N == step.Steps)
 			}

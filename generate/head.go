@@ -63,7 +63,7 @@ func (p *Pool) stats(list []*member) error {
 			return err
 		}
 	}
-	if need.Open || need.Judged {
+	if need.OpenLogP || need.ShadowLogP {
 		if err := p.present(list, marginals); err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func headRows(need samplers.Need, masked, open int) (n int) {
 	if need.Draw {
 		n += masked
 	}
-	if need.Open || need.Judged { // a sum and a logit
+	if need.OpenLogP || need.ShadowLogP { // a sum and a logit
 		n += 2 * open
 	}
 	if need.OpenTop {
@@ -172,7 +172,7 @@ func (p *Pool) atOpen(list []*member) {
 		m.step.openAt = len(h.rows)
 		for _, at := range m.step.open {
 			row := int32(m.step.row*length + at)
-			if m.step.need.Judged {
+			if m.step.need.ShadowLogP {
 				if row, _ = m.shadowRow(m.step.row*length, at); m.step.shadows == nil {
 					continue
 				}
@@ -245,7 +245,7 @@ func (h *headWork) show(v *samplers.View, m *member) {
 	if need.Draw {
 		v.Token, v.LogP = h.draw.Token[at:end], h.draw.LogP[at:end]
 	}
-	if need.Open || need.Judged && m.step.shadows != nil {
+	if need.OpenLogP || need.ShadowLogP && m.step.shadows != nil {
 		v.OpenLogP = h.present[open:openEnd]
 	}
 	if need.OpenTop {

@@ -18,8 +18,9 @@ func (t *task) checkLanguage(spec model.Spec) error {
 	if l == nil {
 		return nil
 	}
-	if length := len(t.initial.start); l.From < 0 || l.From > l.To || l.To > length {
-		return fmt.Errorf("the grammar's positions are %d to %d, want some of 0 to %d", l.From, l.To-1,
+	if length := len(t.initial.start); l.FirstPosition < 0 || l.FirstPosition > l.EndPosition ||
+		l.EndPosition > length {
+		return fmt.Errorf("the grammar's positions are %d to %d, want some of 0 to %d", l.FirstPosition, l.EndPosition-1,
 			length-1)
 	}
 	if len(l.Class) != spec.Outcomes {
@@ -53,7 +54,7 @@ func (m *member) sameMarginals(o *member) bool {
 }
 
 // newSpeech returns what a member keeps of its language, nil without one.
-func (m *member) newSpeech(sums *constrain.Sums) *constrain.Sequence {
+func (m *member) newSpeech(sums *constrain.SumCache) *constrain.Sequence {
 	if m.Language == nil {
 		return nil
 	}
@@ -69,7 +70,7 @@ func (p *Pool) readsLanguage(b *model.Batch, m *member) {
 	base := int32(m.step.row * b.Length)
 	add := func(row int32) {
 		at := int(row - base)
-		if at >= m.Language.From && at < m.Language.To && m.Tokens[at] == m.mask {
+		if at >= m.Language.FirstPosition && at < m.Language.EndPosition && m.Tokens[at] == m.mask {
 			b.ReadRows = append(b.ReadRows, row)
 		}
 	}
@@ -89,7 +90,7 @@ func (p *Pool) listen() {
 	b := p.pass.of
 	for i, m := range p.pass.owners {
 		if m.speech != nil {
-			m.speech.Pass(b.Tokens[i*b.Length:i*b.Length+len(m.Tokens)], p.fresh(i))
+			m.speech.BeginPass(b.Tokens[i*b.Length:i*b.Length+len(m.Tokens)], p.fresh(i))
 		}
 	}
 }
@@ -116,7 +117,7 @@ func (p *Pool) reconcile(m *member) error {
 	put := func(at int, token int32) bool {
 		before := tokens[at]
 		tokens[at] = token
-		if m.speech.Fits(tokens) {
+		if m.speech.Allows(tokens) {
 			return true
 		}
 		tokens[at] = before
@@ -137,7 +138,7 @@ func (p *Pool) reconcile(m *member) error {
 	for j, at := range o.Positions {
 		together[at] = o.Tokens[j]
 	}
-	if m.speech.Fits(together) {
+	if m.speech.Allows(together) {
 		return nil
 	}
 	var again []int
@@ -152,7 +153,7 @@ func (p *Pool) reconcile(m *member) error {
 // drawAgain draws the tokens of a sampler's positions, by index in its opening, given the others.
 func (p *Pool) drawAgain(m *member, tokens []int32, again []int) error {
 	b, o := p.pass.of, &m.step.opening
-	m.speech.Pass(tokens, p.fresh(m.step.row))
+	m.speech.BeginPass(tokens, p.fresh(m.step.row))
 	n := len(again)
 	d := model.Draw{Power: 1, Uniform: make([]float64, n), Token: make([]int32, n),
 		LogP: make([]float64, n)}
@@ -177,18 +178,18 @@ func (p *Pool) drawAgain(m *member, tokens []int32, again []int) error {
 // positions it is not.
 func (m *member) endsAt(position int, ends []int32) bool {
 	return slices.Contains(ends, m.Tokens[position]) &&
-		(m.Language == nil || position >= m.Language.From)
+		(m.Language == nil || position >= m.Language.FirstPosition)
 }
 
 // mustEnd reports whether the member's language has nothing but the end at a position. Everything
 // before it is open.
 func (m *member) mustEnd(position int) bool {
 	l := m.Language
-	if l == nil || l.End() < 0 || position < l.From || position >= l.To {
+	if l == nil || l.End() < 0 || position < l.FirstPosition || position >= l.EndPosition {
 		return false
 	}
 	s := l.Start
-	for _, t := range m.Tokens[l.From:position] {
+	for _, t := range m.Tokens[l.FirstPosition:position] {
 		if s = l.Next(s, t); s < 0 {
 			return false
 		}

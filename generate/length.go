@@ -50,8 +50,8 @@ func (l *lengthLoop) advance() {
 func (l *lengthLoop) stretch(s *samplers.Stretch) {
 	var list []Resize
 	n := len(l.Tokens)
-	if s.Into > 0 {
-		list, n = append(list, Resize{s.At, s.Into}), n+s.Into-1
+	if s.Masks > 0 {
+		list, n = append(list, Resize{s.Position, s.Masks}), n+s.Masks-1
 	}
 	if len(s.Append) > 0 {
 		list, n = append(list, Resize{n, len(s.Append)}), n+len(s.Append)

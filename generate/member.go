@@ -70,7 +70,7 @@ func (s *stepState) empty() stepState {
 func (m *member) begin() {
 	m.step = m.step.empty()
 	if m.speech != nil {
-		m.speech.Step()
+		m.speech.BeginStep()
 	}
 	s := &m.step
 	s.span = m.loop.next()
@@ -123,7 +123,7 @@ func (m *member) commit() {
 	m.Resized, m.LengthBefore = m.Resized[:0], len(m.Sequence.Tokens)
 	m.Finished = false
 	if m.speech != nil {
-		m.Choices, m.FilterOverruled = m.speech.Choices, m.speech.GivenWay
+		m.Choices, m.FilterOverruled = m.speech.Choices, m.speech.FilterOverruled
 	}
 	s := &m.step
 	if s.fault != nil {

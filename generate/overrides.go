@@ -76,7 +76,7 @@ func (a Overrides) temperature(r *Recipe) (err error) {
 		if t == 0 && !r.Greedy {
 			t = 1
 		}
-		if r.Sampler, marginals, err = samplers.AtTemperature(r.Sampler, t); err != nil {
+		if r.Sampler, marginals, err = samplers.WithTemperature(r.Sampler, t); err != nil {
 			return err
 		}
 		if r.Filter.Temperature = marginals; marginals == 1 {
@@ -84,7 +84,7 @@ func (a Overrides) temperature(r *Recipe) (err error) {
 		}
 	}
 	switch {
-	case !samplers.MostProbable(r.Sampler):
+	case !samplers.TakesMostProbable(r.Sampler):
 		return nil
 	case overridden: // confidence is the model's own p
 		r.Filter.TopP, r.Filter.TopK = 0, 0
@@ -132,7 +132,7 @@ func (a Overrides) read(r *Recipe, base Recipe) error {
 			continue
 		}
 		if err := t.set(r, t.Param, text); err != nil {
-			return param.About(t.Name, err)
+			return param.WithName(t.Name, err)
 		}
 	}
 	return nil
@@ -153,7 +153,7 @@ func (a Overrides) sampler(r *Recipe, base Recipe) (err error) {
 		return &param.Error{Name: "cache", Found: "0", Want: "1 or more with sampler " + text,
 			Reason: param.NoEffect}
 	}
-	var with []samplers.Given
+	var with []samplers.ParamValue
 	for _, p := range given {
 		value, ok := a[p.Name]
 		if !ok {
@@ -165,18 +165,18 @@ func (a Overrides) sampler(r *Recipe, base Recipe) (err error) {
 		}
 		switch {
 		case !overridden: // base's value is dropped
-			with = append(with, samplers.Instead(p.Name, x))
-		case samplers.Takes(name, p.Name):
-			with = append(with, samplers.With(p.Name, x))
+			with = append(with, samplers.ReplaceParam(p.Name, x))
+		case samplers.UsesParam(name, p.Name):
+			with = append(with, samplers.WithParam(p.Name, x))
 		}
 	}
 	if r.Sampler, err = samplers.Parse(name, with...); err != nil {
-		return param.About("sampler", err)
+		return param.WithName("sampler", err)
 	}
 	for _, p := range given {
-		if value, ok := a[p.Name]; ok && !samplers.Takes(name, p.Name) {
+		if value, ok := a[p.Name]; ok && !samplers.UsesParam(name, p.Name) {
 			why := " takes no " + p.Name
-			if samplers.Has(name, p.Name) {
+			if samplers.HasParam(name, p.Name) {
 				if !overridden {
 					continue
 				}
@@ -186,7 +186,7 @@ func (a Overrides) sampler(r *Recipe, base Recipe) (err error) {
 				Reason: param.NoEffect}
 		}
 	}
-	if why := samplers.Uncached(r.Sampler); why != "" && r.Cache > 0 {
+	if why := samplers.CacheRefusal(r.Sampler); why != "" && r.Cache > 0 {
 		if once || cacheOverridden {
 			return &param.Error{Name: "cache", Found: r.Get("cache"),
 				Want: "0 with sampler " + name + ": " + why, Reason: param.NoEffect}
@@ -205,7 +205,7 @@ func (r Recipe) WithoutIgnored() Recipe {
 	if samplers.Is[samplers.SelfPaced](r.Sampler) {
 		r.Steps = 0
 	}
-	if !samplers.Scheduled(r.Sampler) {
+	if !samplers.UsesSchedule(r.Sampler) {
 		r.Schedule = nil
 	}
 	return r

@@ -235,7 +235,8 @@ func (p *Pool) marginals(m *member) model.Marginals {
 	if m.speech == nil {
 		return p.plain(m)
 	}
-	p.language.Of, p.language.Raw, p.language.Length = p.plain(m), p.pass.marginals, p.pass.of.Length
+	p.language.Filtered, p.language.Raw, p.language.Length = p.plain(m), p.pass.marginals,
+		p.pass.of.Length
 	return &p.language
 }
 

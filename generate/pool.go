@@ -94,7 +94,7 @@ type Pool struct {
 	cache    *kvcache.Cache
 	filtered model.Filtered
 	language constrain.Marginals
-	sums     constrain.Sums
+	sums     constrain.SumCache
 	head     headWork
 	choice   choice
 }
@@ -186,7 +186,7 @@ func (r Request) Check(d model.Denoiser) (Request, error) {
 		return r, fmt.Errorf("generate: %w", err)
 	}
 	return r, cmp.Or(
-		param.Unless(r.Top >= 0 && r.Top <= MaxTop, "top", strconv.Itoa(r.Top),
+		param.RefuseUnless(r.Top >= 0 && r.Top <= MaxTop, "top", strconv.Itoa(r.Top),
 			fmt.Sprint("0 to ", MaxTop), param.OutOfRange),
 		r.unless(r.EndPenalty == 0 || len(r.EndTokens) > 0, "end-penalty",
 			"0 where no token ends the text", param.NoEffect),

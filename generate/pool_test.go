@@ -84,7 +84,7 @@ func drawRequest(t *rapid.T, d model.Denoiser, index int) generate.Request {
 		r.Recipe = generate.Recipe{Sampler: sampler, Steps: rapid.IntRange(3, 7).Draw(t, "steps"),
 			Cache: rapid.IntRange(0, 2).Draw(t, "cache"),
 			Reuse: generate.Reuse(rapid.IntRange(0, reuses).Draw(t, "reuse"))}
-		if _, ok := samplers.As[samplers.Pipelined](sampler); ok && rapid.Bool().Draw(t, "finished") {
+		if _, ok := samplers.As[samplers.Pipeliner](sampler); ok && rapid.Bool().Draw(t, "finished") {
 			r.Reuse = generate.Finished
 		}
 		if rapid.IntRange(0, 3).Draw(t, "windowed") == 0 {

@@ -39,7 +39,7 @@ type Recipe struct {
 // Guidance is classifier-free guidance for models that take a condition. The zero Guidance is none.
 type Guidance struct {
 	Scale    float64
-	Schedule string // how the scale depends on the step: "" or a name in guide.Schedules
+	Schedule string // how the scale depends on the step: "" or a name in guide.ScheduleNames
 }
 
 // Defaults returns the default run: for text hybrid in 32 uniform steps, for images moment in 16
@@ -47,7 +47,7 @@ type Guidance struct {
 // sections 5.2 and 5.3).
 func Defaults(spec model.Spec) Recipe {
 	r := Recipe{Cache: 1}.WithDefaults(spec)
-	if samplers.Uncached(r.Sampler) != "" {
+	if samplers.CacheRefusal(r.Sampler) != "" {
 		r.Cache = 0
 	}
 	return r

@@ -59,7 +59,7 @@ func (r Recipe) check(d model.Denoiser) error {
 
 // unless returns nil if ok, and otherwise refuses what the recipe has for a parameter.
 func (r Recipe) unless(ok bool, name, want string, reason param.Reason) error {
-	return param.Unless(ok, name, r.Get(name), want, reason)
+	return param.RefuseUnless(ok, name, r.Get(name), want, reason)
 }
 
 // without returns nil if ok, and otherwise refuses what a parameter asks for: "no WHAT with WHY".
@@ -95,7 +95,7 @@ func (r *Recipe) idle() (list []dependent) {
 
 func (r Recipe) checkCache(d model.Denoiser) error {
 	_, refines := d.(model.Refiner)
-	why := samplers.Uncached(r.Sampler)
+	why := samplers.CacheRefusal(r.Sampler)
 	return cmp.Or(
 		without(r.Cache == 0 || why == "", "cache", param.NoEffect, "cache", "sampler: "+why),
 		without(r.Cache == 0 || refines, "cache", param.Unsupported, "cache",
@@ -141,7 +141,7 @@ func (r Recipe) checkLength(d model.Denoiser) error {
 // that and other parameters do not go together.
 func (r Recipe) checkDrafts() error {
 	drafts := samplers.Is[samplers.Proposer](r.Sampler)
-	pipelined := samplers.Is[samplers.Pipelined](r.Sampler)
+	pipelined := samplers.Is[samplers.Pipeliner](r.Sampler)
 	return cmp.Or(
 		without(!drafts || r.Window == 0, "window", param.NoEffect, "window", "sampler: it drafts"),
 		without(!drafts || r.Reuse == NoReuse, "reuse", param.NoEffect, r.Reuse.String()+" reuse",

@@ -28,7 +28,7 @@ const (
 )
 
 // guidanceSchedules are the names for Guidance.Schedule.
-var guidanceSchedules = guide.Schedules
+var guidanceSchedules = guide.ScheduleNames
 
 // table has all parameters of a recipe, in the order of its text.
 var table = []row{

@@ -82,7 +82,7 @@ func (p *Pool) passAgain(group []*member) error {
 	for i, m := range group {
 		m.step.row = i
 		if m.speech != nil { // its tokens were drawn one by one
-			m.speech.Mend(m.step.opening.Second.Tokens, m.initial.start)
+			m.speech.MaskForbidden(m.step.opening.Second.Tokens, m.initial.start)
 		}
 		p.reads(b, m)
 		p.overlay(m, m.step.opening.Second.Tokens)
@@ -151,7 +151,7 @@ func (p *Pool) chooseAgain(m *member) {
 	p.settle(m)
 }
 
-// lookAhead implements View.Ahead: one pass over copies of the visited member, each with a
+// lookAhead implements View.LookAhead: one pass over copies of the visited member, each with a
 // candidate's tokens in place.
 func (p *Pool) lookAhead(candidates []samplers.Opening) (entropy []float64, masked []int,
 	err error) {

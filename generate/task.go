@@ -34,7 +34,7 @@ type task struct {
 	clock     samplers.Clock
 	judge     samplers.Judge
 	early     bool // an open end token ends the text at once
-	pipelined samplers.Pipelined
+	pipelined samplers.Pipeliner
 	runs      bool // it may ask for a check of a run
 	stateful  samplers.Stateful
 }
@@ -75,7 +75,7 @@ func (p *Pool) newTask(r Request) (*task, error) {
 	t.ahead = samplers.Is[samplers.Lookahead](r.Sampler)
 	t.clock, _ = samplers.As[samplers.Clock](r.Sampler)
 	t.stateful, _ = samplers.As[samplers.Stateful](r.Sampler)
-	t.pipelined, _ = samplers.As[samplers.Pipelined](r.Sampler)
+	t.pipelined, _ = samplers.As[samplers.Pipeliner](r.Sampler)
 	t.early = samplers.Is[samplers.EarlyEnder](r.Sampler)
 	t.runs = samplers.Is[samplers.RunChecker](r.Sampler)
 	t.judge, _ = samplers.As[samplers.Judge](r.Sampler)

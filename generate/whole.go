@@ -65,7 +65,7 @@ func (w *wholeLoop) quota() int {
 	if _, ok := w.Schedule.(samplers.Idler); ok {
 		least = 0
 	}
-	open := samplers.Open(w.Schedule, float64(s.n), s.of, s.size)
+	open := samplers.OpenCount(w.Schedule, float64(s.n), s.of, s.size)
 	return max(least, min(open-(s.size-masked), masked))
 }
 

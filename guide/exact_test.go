@@ -117,7 +117,7 @@ func TestMarginalsOfTheClosedForm(t *testing.T) {
 	for name, d := range subjects(t, hidden...) {
 		t.Run(name, func(t *testing.T) {
 			scale := func(i int, _ model.Progress) (float64, bool) { return scales[i], true }
-			g := guide.Each(d, scale).(model.Refiner)
+			g := guide.NewPerSequence(d, scale).(model.Refiner)
 			for _, lasts := range []bool{false, true} {
 				b := &model.Batch{Size: 6, Length: 6, Tokens: slices.Repeat(x, 6), Cache: g.NewCache(6, 6),
 					CacheReused: lasts}
@@ -194,7 +194,7 @@ func TestSequencesOfTheClosedForm(t *testing.T) {
 				for cache := range 2 {
 					r := generate.Recipe{Sampler: sampler, Steps: 2, Cache: cache,
 						Guidance: generate.Guidance{Scale: w}}
-					if samplers.Uncached(sampler) != "" {
+					if samplers.CacheRefusal(sampler) != "" {
 						r.Cache = 0
 					}
 					count := make([]float64, 27)
@@ -204,7 +204,7 @@ func TestSequencesOfTheClosedForm(t *testing.T) {
 						require.NoError(t, err)
 						count[9*q.Tokens[0]+3*q.Tokens[1]+q.Tokens[2]]++
 					}
-					chi, bound := theory.ChiSquare(count, theory.Scaled(want, float64(n)))
+					chi, bound := theory.ChiSquare(count, theory.Scale(want, float64(n)))
 					require.Less(t, chi, bound, "cache %d", cache)
 				}
 			})

@@ -22,8 +22,8 @@ import (
 // Scale returns the scale w of a step.
 type Scale func(p model.Progress) float64
 
-// Schedules are the names that ParseSchedule reads.
-var Schedules = []string{"constant", "linear", "ramp", "cosine", "power-cosine"}
+// ScheduleNames are the names that ParseSchedule reads.
+var ScheduleNames = []string{"constant", "linear", "ramp", "cosine", "power-cosine"}
 
 // schedules are the scales of a step, given that of the authors.
 var schedules = map[string]func(s float64, p model.Progress) float64{
@@ -53,7 +53,7 @@ var schedules = map[string]func(s float64, p model.Progress) float64{
 func Schedule(name string, s float64) (Scale, error) {
 	w := schedules[cmp.Or(name, "constant")]
 	if w == nil {
-		return nil, fmt.Errorf("guidance schedule is %.40q, want %s", name, param.Either(Schedules))
+		return nil, fmt.Errorf("guidance schedule is %.40q, want %s", name, param.JoinOr(ScheduleNames))
 	}
 	return func(p model.Progress) float64 { return w(s, p) }, nil
 }
@@ -80,13 +80,13 @@ type Guided struct {
 
 // New returns a model with guidance; it is a model.Refiner if the given model is one.
 func New(of model.Denoiser, scale Scale) model.Denoiser {
-	return Each(of, func(_ int, p model.Progress) (float64, bool) { return scale(p), true })
+	return NewPerSequence(of, func(_ int, p model.Progress) (float64, bool) { return scale(p), true })
 }
 
-// Each is New with a scale, or none, for each sequence of the batch. A sequence without guidance is
-// computed once. So is one at a step whose scale is 0, or -1 (the other pass alone), unless later
-// steps need the keys and values of both passes (model.Batch.CacheReused).
-func Each(of model.Denoiser,
+// NewPerSequence is New with a scale, or none, for each sequence of the batch. A sequence without
+// guidance is computed once. So is one at a step whose scale is 0, or -1 (the other pass alone),
+// unless later steps need the keys and values of both passes (model.Batch.CacheReused).
+func NewPerSequence(of model.Denoiser,
 	scale func(sequence int, p model.Progress) (w float64, guided bool)) model.Denoiser {
 	g := &Guided{of: of, spec: of.Spec(), scale: scale}
 	if r, ok := of.(model.Refiner); ok {

@@ -192,7 +192,7 @@ func (m *measure) check() error {
 func (o Options) Check() error {
 	_, err := parseMethod(o.Method)
 	return cmp.Or(err, PassesParam.CheckInt(o.Passes),
-		param.Unless(o.Batch >= 0, "batch", strconv.Itoa(o.Batch), "1 or more", param.OutOfRange))
+		param.RefuseUnless(o.Batch >= 0, "batch", strconv.Itoa(o.Batch), "1 or more", param.OutOfRange))
 }
 
 // parseMethod returns the order that a method is, nil for the others.

@@ -148,8 +148,8 @@ func LogSum(logits []float32, mask int32) float64 {
 func (m *measure) inOrder(ctx context.Context, at part) error {
 	tokens, masked := m.tokens, model.Indexes(at.from, at.to)
 	v := &samplers.View{Mask: m.spec.Mask, Outcomes: m.spec.Outcomes, Shape: []int{at.end},
-		Steps: len(masked), Free: len(masked), Quota: 1, Noise: samplers.ForOrder,
-		Past: make([]float64, at.end)}
+		Steps: len(masked), FreeCount: len(masked), Quota: 1, Noise: samplers.ForOrder,
+		OpenedLogP: make([]float64, at.end)}
 	if s, ok := m.order.(samplers.Stateful); ok {
 		v.State = s.NewState(at.end)
 	}
@@ -166,7 +166,7 @@ func (m *measure) inOrder(ctx context.Context, at part) error {
 		}
 		m.add(chosen, s, 1)
 		m.passed(1)
-		v.Past[chosen] = s.logP
+		v.OpenedLogP[chosen] = s.logP
 		masked = slices.DeleteFunc(masked, func(p int) bool { return p == chosen })
 	}
 	return nil

@@ -31,7 +31,7 @@ func FindClass(classes int, names []string, text string) (int32, error) {
 	if len(names) == 0 {
 		return 0, refused(param.Quote(text), "")
 	}
-	return 0, refused(param.Quote(text), " or a name such as "+param.Either(nearest(names, text)))
+	return 0, refused(param.Quote(text), " or a name such as "+param.JoinOr(nearest(names, text)))
 }
 
 // nearest returns a few names similar to text: first those with a common word or a common

@@ -108,7 +108,7 @@ func readConfig(files fs.FS, name string) ([]byte, error) {
 		err = fmt.Errorf("%w; there is adapter_config.json: an adapter (LoRA) without its network is not "+
 			"read", err)
 	}
-	return config, param.In(path, err)
+	return config, param.AtPlace(path, err)
 }
 
 // ReadFile reads a regular file of at most `most` bytes. Errors do not name the file; one about a

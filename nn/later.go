@@ -26,7 +26,7 @@ func (l *Loader) LazyHalves(name string, set *weights.Set, encoder, decoder func
 		return sync.OnceValue(func() (err error) {
 			defer backend.Recover(&err)
 			load(own)
-			return param.In(name, cmp.Or(own.Err(), set.ReleaseAll()))
+			return param.AtPlace(name, cmp.Or(own.Err(), set.ReleaseAll()))
 		})
 	}
 	return Halves{later(encoder), later(decoder)}

@@ -66,7 +66,7 @@ func TestSamplersRunOnAllFamilies(t *testing.T) {
 				s, err := samplers.Parse(info.Name)
 				require.NoError(t, err)
 				r := generate.Recipe{Sampler: s, Steps: 3, Guidance: generate.Guidance{Scale: 1}}
-				if samplers.Uncached(s) == "" {
+				if samplers.CacheRefusal(s) == "" {
 					r.Cache = 1
 				}
 				o := generate.Options{Request: generate.Request{Recipe: r, Condition: condition, Seed: 5,

@@ -95,7 +95,7 @@ func (f *Film) Encode(p *Pictures, condition func(i int) *model.Condition) ([]by
 		for j, cell := range hidden {
 			hidden[j] = image.Rectangle{Min: cell.Min.Mul(n), Max: cell.Max.Mul(n)}
 		}
-		film.Image = append(film.Image, images.Frame(images.Enlarge(d.sheet.Canvas, n), hidden))
+		film.Image = append(film.Image, images.GIFFrame(images.Enlarge(d.sheet.Canvas, n), hidden))
 		film.Delay = append(film.Delay, delay)
 	}
 	var data bytes.Buffer
@@ -132,7 +132,7 @@ func (d *filmSheet) draw(i, step int) ([]image.Rectangle, error) {
 		}
 	}
 	if !slices.Equal(codes, d.drawn[i]) {
-		img, err := d.p.ImageOf(codes, d.condition(i))
+		img, err := d.p.ConditionedImage(codes, d.condition(i))
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +141,7 @@ func (d *filmSheet) draw(i, step int) ([]image.Rectangle, error) {
 	}
 	cells, err := d.p.Cells(masked)
 	for j := range cells {
-		cells[j] = cells[j].Add(d.sheet.At(i))
+		cells[j] = cells[j].Add(d.sheet.Corner(i))
 	}
 	return cells, err
 }

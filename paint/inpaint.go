@@ -28,7 +28,7 @@ type Inpainting struct {
 // transparent. Margins are new too, see images.Place for fit. That nothing is new is refused.
 func (p *Pictures) Inpaint(picture, mask image.Image, box image.Rectangle, fit string) (*Inpainting,
 	error) {
-	hole, err := images.Hole(picture, mask, box)
+	hole, err := images.HoleMask(picture, mask, box)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +53,8 @@ func (p *Pictures) Inpaint(picture, mask image.Image, box image.Rectangle, fit s
 	return in, err
 }
 
-// Lost returns the loss of the codes in what is kept, see RoundTrip.
-func (in *Inpainting) Lost() (float64, error) {
+// RoundTripLoss returns the loss of the codes in what is kept, see RoundTrip.
+func (in *Inpainting) RoundTripLoss() (float64, error) {
 	return in.pictures.lost(in.codes, in.Picture, in.Hole)
 }
 
@@ -96,7 +96,7 @@ func (p *Pictures) masked(codes []int32, hole image.Image) ([]int32, error) {
 	cell, columns := cellOf(c), c.Shape()[1]
 	for y := range height {
 		for x := range width {
-			if White(hole.At(r.Min.X+x, r.Min.Y+y)) {
+			if IsWhite(hole.At(r.Min.X+x, r.Min.Y+y)) {
 				codes[y/cell.Y*columns+x/cell.X] = p.mask
 			}
 		}
@@ -104,9 +104,10 @@ func (p *Pictures) masked(codes []int32, hole image.Image) ([]int32, error) {
 	return codes, nil
 }
 
-// RoundTrip returns how much of a picture the model's codes lose: the mean absolute difference, 0
-// to 255, of the colours of the pixels that hole keeps from those of their decoded codes.
-func (p *Pictures) RoundTrip(picture, hole image.Image) (float64, error) {
+// RoundTripLoss returns how much of a picture the model's codes lose: the mean absolute
+// difference, 0 to 255, of the colours of the pixels that hole keeps from those of their decoded
+// codes.
+func (p *Pictures) RoundTripLoss(picture, hole image.Image) (float64, error) {
 	codes, err := p.Encode(picture)
 	if err != nil {
 		return 0, err
@@ -124,7 +125,7 @@ func (p *Pictures) lost(codes []int32, picture, hole image.Image) (float64, erro
 	sum, n := 0, 0
 	for y := range back.Rect.Dy() {
 		for x := range back.Rect.Dx() {
-			if White(hole.At(over.X+x, over.Y+y)) {
+			if IsWhite(hole.At(over.X+x, over.Y+y)) {
 				continue
 			}
 			a, b := opaque(picture.At(from.X+x, from.Y+y)), back.NRGBAAt(x, y)
@@ -173,7 +174,7 @@ func distances(hole image.Image) []int {
 	width, height := r.Dx(), r.Dy()
 	inside, d := image.Rect(0, 0, width, height), make([]int, width*height)
 	for i := range d {
-		if d[i] = width + height; White(hole.At(r.Min.X+i%width, r.Min.Y+i/width)) {
+		if d[i] = width + height; IsWhite(hole.At(r.Min.X+i%width, r.Min.Y+i/width)) {
 			d[i] = 0
 		}
 	}
@@ -197,8 +198,8 @@ func distances(hole image.Image) []int {
 // opaque returns a pixel's colour, whatever its alpha.
 func opaque(c color.Color) color.NRGBA { return color.NRGBAModel.Convert(c).(color.NRGBA) }
 
-// White reports whether a mask's pixel is nearer to white than to black, whatever its alpha.
-func White(c color.Color) bool {
+// IsWhite reports whether a mask's pixel is nearer to white than to black, whatever its alpha.
+func IsWhite(c color.Color) bool {
 	p := opaque(c)
 	return int(p.R)+int(p.G)+int(p.B) >= 3*128
 }

@@ -47,7 +47,7 @@ var codecs = []struct {
 		return parity.OpenConverted(t, "llamagen-tiny", "vq_ds16_c2i.pt", pytorch.Options{Grid: 6})
 	}, "encoder.conv_out.weight"},
 	{"amused", func(t *testing.T) *parity.Pack {
-		return parity.OpenIn(t, "amused-256-tiny", "vqvae")
+		return parity.OpenFolder(t, "amused-256-tiny", "vqvae")
 	}, "quant_conv.weight"},
 	{"mage", func(t *testing.T) *parity.Pack { return parity.Open(t, "mage-tiny") },
 		"vqgan.encoder.conv_out.weight"},

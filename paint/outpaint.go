@@ -170,14 +170,14 @@ func (p *Outpainting) Hash() string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// Lost returns the codes' loss in the kept part of the first window, as RoundTrip measures it. If
-// it is large the picture's edge shows.
-func (p *Outpainting) Lost() (float64, error) {
+// RoundTripLoss returns the codes' loss in the kept part of the first window, as RoundTrip
+// measures it. If it is large the picture's edge shows.
+func (p *Outpainting) RoundTripLoss() (float64, error) {
 	w := &p.windows[0]
 	given := image.NewNRGBA(w.hole.Rect)
 	draw.Draw(given, given.Rect, p.picture, w.at.Min, draw.Src)
 	extend(given, w.hole)
-	return p.pictures.RoundTrip(given, w.hole)
+	return p.pictures.RoundTripLoss(given, w.hole)
 }
 
 // Draw makes the enlarged pictures of a batch of prepared requests. A window with fewer masked
@@ -229,7 +229,7 @@ func (p *Outpainting) window(ctx context.Context, list []generate.Request, k int
 		}
 	}
 	for i, codes := range drawn {
-		picture, err := p.pictures.ImageOf(codes, list[i].Condition)
+		picture, err := p.pictures.ConditionedImage(codes, list[i].Condition)
 		if err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func TestOutpaint(t *testing.T) {
 	require.Equal(t, together[1:2], draw(requests(1, 1)))
 	require.Equal(t, together[2:], draw(requests(1, 2)))
 	require.NotEqual(t, together[2:], draw(requests(2, 2)))
-	lost, err := p.Lost()
+	lost, err := p.RoundTripLoss()
 	require.NoError(t, err)
 	require.Greater(t, lost, 1.)
 

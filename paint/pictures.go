@@ -58,11 +58,15 @@ func (p *Pictures) Fit(picture image.Image, fit string) (*image.NRGBA, error) {
 }
 
 // Image returns the picture of codes.
-func (p *Pictures) Image(codes []int32) (*image.NRGBA, error) { return p.ImageOf(codes, nil) }
+func (p *Pictures) Image(codes []int32) (*image.NRGBA, error) {
+	return p.ConditionedImage(codes,
+		nil)
+}
 
-// ImageOf returns the picture of codes that were drawn with a condition, nil for none: some
-// decoders read the prompt too.
-func (p *Pictures) ImageOf(codes []int32, condition *model.Condition) (*image.NRGBA, error) {
+// ConditionedImage returns the picture of codes that were drawn with a condition, nil for none:
+// some decoders read the prompt too.
+func (p *Pictures) ConditionedImage(codes []int32, condition *model.Condition) (*image.NRGBA,
+	error) {
 	c, err := p.load()
 	if err != nil {
 		return nil, err

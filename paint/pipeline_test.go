@@ -128,7 +128,7 @@ func TestPipelines(t *testing.T) {
 				together := tokensOf(t, m, o)
 				o.Batch = 1
 				require.Equal(t, together, tokensOf(t, m, o), r.String())
-				img, err := m.Pictures.ImageOf(together[0], condition)
+				img, err := m.Pictures.ConditionedImage(together[0], condition)
 				require.NoError(t, err)
 				require.Positive(t, img.Bounds().Dx())
 			}

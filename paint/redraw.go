@@ -38,7 +38,8 @@ func Redraw(r generate.Request, spec model.Spec, codes []int32, strength float64
 	first := r.Steps - max(1, int(float64(r.Steps)*strength))
 	kept := 0
 	if first > 0 {
-		kept = min(samplers.Open(r.Schedule, float64(first), r.Steps, length), length-(r.Steps-first))
+		kept = min(samplers.OpenCount(r.Schedule, float64(first), r.Steps, length),
+			length-(r.Steps-first))
 	}
 	order := model.Indexes(0, length)
 	coins := samplers.Rand{Seed: r.Seed}
@@ -50,11 +51,11 @@ func Redraw(r generate.Request, spec model.Spec, codes []int32, strength float64
 	}
 	var times []float64
 	for n := first + 1; n <= r.Steps; n++ {
-		masked := length - samplers.Open(r.Schedule, float64(n), r.Steps, length)
+		masked := length - samplers.OpenCount(r.Schedule, float64(n), r.Steps, length)
 		times = append(times, float64(masked)/float64(length-kept))
 	}
 	var err error
 	r.Known, r.Steps = codes, r.Steps-first
-	r.Schedule, err = samplers.Times(times)
+	r.Schedule, err = samplers.TimesSchedule(times)
 	return r, err
 }

@@ -50,7 +50,7 @@ type Param struct {
 func (p Param) Want() string {
 	switch {
 	case len(p.Words) > 0:
-		return Either(p.Words)
+		return JoinOr(p.Words)
 	case p.Kind == Text:
 		return "a text"
 	}
@@ -61,8 +61,8 @@ func (p Param) Want() string {
 	return want
 }
 
-// Either joins words as "a, b or c".
-func Either(words []string) string {
+// JoinOr joins words as "a, b or c".
+func JoinOr(words []string) string {
 	if n := len(words) - 1; n > 0 {
 		return strings.Join(words[:n], ", ") + " or " + words[n]
 	}
@@ -178,7 +178,7 @@ func Unknown(kind, name string, known []string) error {
 	known = slices.Sorted(slices.Values(known))
 	var near string
 	if names := Nearest(name, known); len(names) > 0 {
-		near = " (did you mean " + Either(names) + "?)"
+		near = " (did you mean " + JoinOr(names) + "?)"
 	}
 	return &Error{Name: kind, Found: Quote(name), Want: strings.Join(known, ", "), Reason: NoSuch,
 		Err: fmt.Errorf("unknown %s %s%s, want one of %s", kind, Quote(name), near,

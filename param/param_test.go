@@ -85,7 +85,7 @@ func TestAboutNamesOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cause := errors.New(c[1])
-			err := param.About(c[0], cause)
+			err := param.WithName(c[0], cause)
 			require.EqualError(t, err, c[2])
 			require.ErrorIs(t, err, cause)
 		})

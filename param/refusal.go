@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
+
+	"unmask/internal/wording"
 )
 
 // Reason says why a value was refused. Programs decide by it; sentences are for people.
@@ -39,17 +40,12 @@ type Error struct {
 	Err error
 }
 
-// Words, if it holds a function, replaces the text of every Error. Tests store one to see that no
-// program depends on the words.
-var Words atomic.Pointer[func(e *Error) string]
-
 // Error returns the sentence.
 func (e *Error) Error() string {
-	words := Words.Load()
-	switch {
-	case words != nil:
-		return (*words)(e)
-	case e.Err != nil:
+	if sentence, ok := wording.Replaced(); ok {
+		return sentence
+	}
+	if e.Err != nil {
 		return e.Err.Error()
 	}
 	return e.Name + " is " + e.Found + ", want " + e.Want
@@ -67,10 +63,10 @@ func (e *Error) Cause() error {
 	return cmp.Or(e.Err, error(e))
 }
 
-// About returns err as an Error about a parameter, with the parameter's name in front of its text.
-// An Error without a cause, and a cause that is about another parameter, keep what they are about.
-// It returns nil for nil.
-func About(name string, err error) error {
+// WithName returns err as an Error about a parameter, with the parameter's name in front of its
+// text. An Error without a cause, and a cause that is about another parameter, keep what they are
+// about. It returns nil for nil.
+func WithName(name string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -105,8 +101,8 @@ func (n named) Error() string {
 // Unwrap returns the cause.
 func (n named) Unwrap() error { return n.err }
 
-// In names the place of an error before it; nil stays nil.
-func In(place string, err error) error {
+// AtPlace names the place of an error before it; nil stays nil.
+func AtPlace(place string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -118,8 +114,8 @@ func Refuse(name string, reason Reason, format string, args ...any) error {
 	return &Error{Name: name, Reason: reason, Err: fmt.Errorf(format, args...)}
 }
 
-// Unless returns nil if ok, and otherwise the Error for a refused value.
-func Unless(ok bool, name, found, want string, reason Reason) error {
+// RefuseUnless returns nil if ok, and otherwise the Error for a refused value.
+func RefuseUnless(ok bool, name, found, want string, reason Reason) error {
 	if ok {
 		return nil
 	}

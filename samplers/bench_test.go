@@ -22,8 +22,8 @@ func BenchmarkChoose(b *testing.B) {
 	}
 	v := &samplers.View{
 		Tokens: make([]int32, length), Mask: classes, Outcomes: classes, Shape: []int{length}, Step: 3,
-		Steps: 64, Quota: 16, Free: length,
-		Arg: make([]int32, length), Token: make([]int32, length), Past: make([]float64, length),
+		Steps: 64, Quota: 16, FreeCount: length,
+		Arg: make([]int32, length), Token: make([]int32, length), OpenedLogP: make([]float64, length),
 		LogMoment: floats(func(i int) float64 { return -float64(i % 17) }),
 		Entropy:   floats(func(i int) float64 { return float64(i%31) / 10 }),
 		P1:        floats(func(i int) float64 { return float64(i%97) / 97 }),
@@ -53,7 +53,7 @@ func BenchmarkChoose(b *testing.B) {
 			v.LogSum[i] = math.Log(classes)
 		}
 	}
-	v.Ahead = func(c []samplers.Opening) ([]float64, []int, error) {
+	v.LookAhead = func(c []samplers.Opening) ([]float64, []int, error) {
 		return make([]float64, len(c)), make([]int, len(c)), nil
 	}
 	var names []string

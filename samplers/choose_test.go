@@ -60,7 +60,7 @@ func TestInfoGainTakesTheBestCandidate(t *testing.T) {
 		Entropy: []float64{0.1, 0.2, 0.3, 0.4}}
 	for target := range 4 {
 		var want []int
-		v.Ahead = func(candidates []samplers.Opening) ([]float64, []int, error) {
+		v.LookAhead = func(candidates []samplers.Opening) ([]float64, []int, error) {
 			require.Equal(t, []int{0, 1}, candidates[0].Positions)
 			require.Greater(t, len(candidates), 2)
 			left, masked := make([]float64, len(candidates)), make([]int, len(candidates))
@@ -90,8 +90,8 @@ func TestSchedulesSumToTheLength(t *testing.T) {
 			steps := rapid.IntRange(1, length).Draw(t, "steps")
 			before := 0
 			for n := 1; n <= steps; n++ {
-				open := samplers.Open(s, float64(n), steps, length)
-				half := samplers.Open(s, float64(n)-0.5, steps, length)
+				open := samplers.OpenCount(s, float64(n), steps, length)
+				half := samplers.OpenCount(s, float64(n)-0.5, steps, length)
 				require.Greater(t, open, before, "one a step at least")
 				require.True(t, before <= half && half <= open, "%d %d %d", before, half, open)
 				before = open

@@ -51,18 +51,18 @@ func (d Daedal) Choose(v *View) (Opening, error) {
 	s.begin(v)
 	check, grow, room := cmp.Or(d.Check, 32), cmp.Or(d.Grow, 8), s.longest-len(v.Tokens)
 	sure := v.endConfidence(check)
-	if !s.sized && len(v.Ends) > 0 {
+	if !s.sized && len(v.EndTokens) > 0 {
 		if sure < cmp.Or(d.Enough, 0.5) && room > 0 {
 			return grown(v.Mask, min(grow, room)), nil
 		}
 		s.sized = true
-		return grown(v.Ends[0], min(check/2, room)), nil
+		return grown(v.EndTokens[0], min(check/2, room)), nil
 	}
 	block := cmp.Or(d.Block, 32)
 	o := s.open(v, block, cmp.Or(d.High, 0.9))
 	if least := s.least(v, o.Positions, block, cmp.Or(d.Low, 0.1)); least >= 0 && room > 0 &&
-		sure < cmp.Or(d.Full, 0.9) && len(v.Ends) > 0 {
-		o.Stretch = &Stretch{At: least, Into: grow, Cut: max(0, grow-1-room)}
+		sure < cmp.Or(d.Full, 0.9) && len(v.EndTokens) > 0 {
+		o.Stretch = &Stretch{Position: least, Masks: grow, Cut: max(0, grow-1-room)}
 		return o, nil
 	}
 	s.slide(v, o.Positions, block)
@@ -136,7 +136,7 @@ func (v *View) endConfidence(check int) float64 {
 			token, p = v.OpenArg[j], v.OpenP1[j]
 			j--
 		}
-		if slices.Contains(v.Ends, token) {
+		if slices.Contains(v.EndTokens, token) {
 			found, sum = found+1, sum+p
 		}
 	}

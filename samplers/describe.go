@@ -17,10 +17,10 @@ type Info struct {
 	// as Parse takes them in parentheses, those of rules inside last
 	Params []param.Param `json:"parameters"`
 	// what may stand in parentheses, such as "an order"; "" means nothing
-	Inside    string `json:"inside,omitempty"`
-	Cache     bool   `json:"cache"`              // whether it may have intermediate stages
-	Uncached  string `json:"uncached,omitempty"` // why not
-	SelfPaced bool   `json:"self_paced"`         // it takes no steps and no schedule
+	Inside       string `json:"inside,omitempty"`
+	Cache        bool   `json:"cache"`              // whether it may have intermediate stages
+	CacheRefusal string `json:"uncached,omitempty"` // why not
+	SelfPaced    bool   `json:"self_paced"`         // it takes no steps and no schedule
 
 	Order   bool `json:"-"` // an Order; Parse makes it a sampler as a ChooseThenSample
 	Foreign bool `json:"-"` // registered by another package than this one
@@ -30,10 +30,10 @@ type Info struct {
 func List() (out []Info) {
 	for _, e := range registry {
 		d := Info{Name: e.Name, Line: e.Line, Paper: e.Paper, Params: e.takes(true),
-			Inside: e.goesAround(), Uncached: Uncached(e.Of), Order: e.order,
+			Inside: e.goesAround(), CacheRefusal: CacheRefusal(e.Prototype), Order: e.order,
 			Foreign: e.kind.PkgPath() != reflect.TypeFor[Random]().PkgPath()}
-		d.Cache = d.Uncached == ""
-		_, d.SelfPaced = As[SelfPaced](e.Of)
+		d.Cache = d.CacheRefusal == ""
+		_, d.SelfPaced = As[SelfPaced](e.Prototype)
 		out = append(out, d)
 	}
 	return out
@@ -96,7 +96,7 @@ func (d Info) Text() string {
 		fmt.Fprintf(&b, ": %s\n", p.Help)
 	}
 	if !d.Cache {
-		fmt.Fprintf(&b, "  no --cache: %s\n", d.Uncached)
+		fmt.Fprintf(&b, "  no --cache: %s\n", d.CacheRefusal)
 	}
 	return b.String()
 }

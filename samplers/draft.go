@@ -41,7 +41,7 @@ func (d Draft) Check() error {
 	_, remasks := As[Remasker](in)
 	_, keeps := As[Stateful](in)
 	_, clock := As[Clock](in)
-	if planner || remasks || keeps || clock || !MostProbable(in) {
+	if planner || remasks || keeps || clock || !TakesMostProbable(in) {
 		return fmt.Errorf("samplers: draft around %s, want a sampler that takes the most probable "+
 			"tokens in steps of the schedule, such as greedy", Text(in))
 	}

@@ -19,7 +19,7 @@ func (e EB) order() Order {
 
 // Needs entropies and what the order needs.
 func (e EB) Needs(step, steps int) Need {
-	return e.order().Needs(step, steps).With(Need{Entropy: true})
+	return e.order().Needs(step, steps).Union(Need{Entropy: true})
 }
 
 // Choose opens the prefix.

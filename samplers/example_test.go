@@ -23,7 +23,7 @@ func (m Middle) Rank(v *samplers.View, k int) []int {
 }
 
 func init() {
-	samplers.Register(samplers.Rule{Of: Middle{}, Name: "middle", Line: "the middle first",
+	samplers.Register(samplers.Rule{Prototype: Middle{}, Name: "middle", Line: "the middle first",
 		Paper: "an example"})
 }
 

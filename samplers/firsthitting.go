@@ -12,7 +12,7 @@ type FirstHitting struct{ ownPace }
 func (FirstHitting) Time(v *View) float64 {
 	log := 0.0
 	for step := 1; step <= v.Step; step++ {
-		log += math.Log(v.Rand.At(step).Uniform(0, ForSetup)) / float64(max(v.Free-step+1, 1))
+		log += math.Log(v.Rand.At(step).Uniform(0, ForSetup)) / float64(max(v.FreeCount-step+1, 1))
 	}
 	return math.Exp(log)
 }

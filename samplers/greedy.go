@@ -14,7 +14,7 @@ type Greedy struct {
 
 // Needs what the sampler inside needs, and the most probable token.
 func (g Greedy) Needs(step, steps int) Need {
-	return inner(g).Needs(step, steps).With(Need{Top: true})
+	return inner(g).Needs(step, steps).Union(Need{Top: true})
 }
 
 // Choose returns the choice of the sampler inside with the most probable tokens.

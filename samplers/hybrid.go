@@ -24,7 +24,7 @@ func (h Hybrid) orders() (explore, exploit Order) {
 // Needs what both orders need.
 func (h Hybrid) Needs(step, steps int) Need {
 	a, b := h.orders()
-	return a.Needs(step, steps).With(b.Needs(step, steps))
+	return a.Needs(step, steps).Union(b.Needs(step, steps))
 }
 
 // NeedsFor needs what one of the orders needs if that one chooses all k positions. With Halton
@@ -75,7 +75,8 @@ func (h Hybrid) Ranking(step, steps int, shape []int) (Ranking, bool) {
 	if !first || !second || a.Share != 1 || b.Share != 1 {
 		return Ranking{}, false
 	}
-	r := Ranking{By: [2]rank.Measure{a.By[0], b.By[0]}, Share: 1 - float64(step)/float64(steps)}
+	r := Ranking{Measures: [2]rank.Measure{a.Measures[0], b.Measures[0]},
+		Share: 1 - float64(step)/float64(steps)}
 	if r.Order = a.Order; r.Order == nil {
 		r.Order = b.Order
 	}

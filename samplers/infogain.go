@@ -20,7 +20,7 @@ type InfoGain struct {
 	Temperature float64 `param:"temperature 1e-6..1e6 =0.1" help:"of the positions of a candidate"`
 }
 
-// Candidates returns the most sets in one call of View.Ahead.
+// Candidates returns the most sets in one call of View.LookAhead.
 func (g InfoGain) Candidates() int { return cmp.Or(g.Sets, 8) }
 
 // Needs a token and the entropy at every masked position.
@@ -50,7 +50,7 @@ func (g InfoGain) Choose(v *View) (Opening, error) {
 	for i := range sets {
 		v.drawn(&sets[i])
 	}
-	left, masked, err := v.Ahead(sets)
+	left, masked, err := v.LookAhead(sets)
 	if err != nil {
 		return Opening{}, err
 	}

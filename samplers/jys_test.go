@@ -44,7 +44,7 @@ func TestJYSIsTheBestSchedule(t *testing.T) {
 		for steps := 1; steps <= len(profile); steps++ {
 			times, err := samplers.JYS(steps, profile)
 			require.NoError(t, err)
-			_, err = samplers.Times(times)
+			_, err = samplers.TimesSchedule(times)
 			require.NoError(t, err)
 			var masks []int
 			for _, x := range times {
@@ -64,7 +64,7 @@ func TestJYSIsTheBestSchedule(t *testing.T) {
 }
 
 func TestTimesAreASchedule(t *testing.T) {
-	s, err := samplers.Times([]float64{0.9, 0.5, 0})
+	s, err := samplers.TimesSchedule([]float64{0.9, 0.5, 0})
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 5, 10, 30, 50, 100},
 		[]int{s.At(0, 3, 100), s.At(0.5, 3, 100), s.At(1, 3, 100), s.At(1.5, 3, 100), s.At(2, 3, 100),
@@ -76,7 +76,7 @@ func TestTimesAreASchedule(t *testing.T) {
 		"samplers: time 2 of the schedule is 0.6, want 0 to less than 0.5": {0.5, 0.6, 0},
 		"samplers: time 1 of the schedule is NaN, want 0 to less than 1":   {math.NaN(), 0},
 	} {
-		_, err := samplers.Times(times)
+		_, err := samplers.TimesSchedule(times)
 		require.EqualError(t, err, want)
 	}
 }

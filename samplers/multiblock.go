@@ -20,9 +20,9 @@ type MultiBlock struct {
 	ownPace
 }
 
-// Pipelined is a Sampler that opens several blocks at once, the first of which begins with the
+// Pipeliner is a Sampler that opens several blocks at once, the first of which begins with the
 // first mask.
-type Pipelined interface {
+type Pipeliner interface {
 	// Pipeline returns the positions of a block, and the passes after which the keys and values of a
 	// finished one stay.
 	Pipeline() (block, delay int)

@@ -110,16 +110,17 @@ func (c Codebooks) Choose(v *View) (Opening, error) {
 	return o, err
 }
 
-// Shifted is the schedule of OmniVoice with another shift than its own: with t_n = s u/(1+(s-1)u),
-// u = n/N, step n opens ceil(D(t_(n+1)-t_n)) positions while there are any, so that late steps may
-// open none. Times are rounded to float32 as the authors' are, because counts depend on it.
-type Shifted float64
+// ShiftedSchedule is the schedule of OmniVoice with another shift than its own: with t_n = s
+// u/(1+(s-1)u), u = n/N, step n opens ceil(D(t_(n+1)-t_n)) positions while there are any, so that
+// late steps may open none. Times are rounded to float32 as the authors' are, because counts
+// depend on it.
+type ShiftedSchedule float64
 
 // ForOmniVoice is the published schedule.
-const ForOmniVoice = Shifted(0.1)
+const ForOmniVoice = ShiftedSchedule(0.1)
 
 // String returns the name; only the published one is registered.
-func (s Shifted) String() string {
+func (s ShiftedSchedule) String() string {
 	if s == ForOmniVoice {
 		return "omnivoice"
 	}
@@ -127,10 +128,10 @@ func (s Shifted) String() string {
 }
 
 // Idle marks that steps may open nothing.
-func (Shifted) Idle() {}
+func (ShiftedSchedule) Idle() {}
 
 // At returns the number of open positions, between steps in proportion.
-func (s Shifted) At(at float64, steps, length int) int {
+func (s ShiftedSchedule) At(at float64, steps, length int) int {
 	open, before := 0, s.time(0, steps)
 	for i := range steps {
 		now := s.time(i+1, steps)
@@ -147,7 +148,7 @@ func (s Shifted) At(at float64, steps, length int) int {
 }
 
 // time returns t_n. The first half of the times counts up from 0, the second down from 1.
-func (s Shifted) time(n, steps int) float64 {
+func (s ShiftedSchedule) time(n, steps int) float64 {
 	single := func(x float64) float64 { return float64(float32(x)) }
 	one, k := single(1/float64(steps)), single(float64(s)-1)
 	u := single(one * float64(n))

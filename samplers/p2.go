@@ -24,7 +24,7 @@ func (p P2) Needs(int, int) Need {
 	if p.By == likeliest {
 		return Need{Top: true, OpenTop: true}
 	}
-	return Need{Draw: true, Power: 1 / cmp.Or(p.Tau, 1), Open: true}
+	return Need{Draw: true, Power: 1 / cmp.Or(p.Tau, 1), OpenLogP: true}
 }
 
 // Choose opens and closes positions.

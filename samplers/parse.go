@@ -19,18 +19,22 @@ const (
 	maxText     = 1 << 16 // bytes
 )
 
-// Given sets a parameter of all rules in a text that have it and for which the text does not set
-// it.
-type Given struct {
+// ParamValue sets a parameter of all rules in a text that have it and for which the text does not
+// set it.
+type ParamValue struct {
 	key, value string
 	instead    bool // it replaces what the text sets
 }
 
-// With returns a parameter for Parse.
-func With(key string, value float64) Given { return Given{key: key, value: param.Format(value)} }
+// WithParam returns a parameter for Parse.
+func WithParam(key string, value float64) ParamValue {
+	return ParamValue{key: key, value: param.Format(value)}
+}
 
-// Instead returns a parameter for Parse that replaces what the text sets.
-func Instead(key string, value float64) Given { return Given{key, param.Format(value), true} }
+// ReplaceParam returns a parameter for Parse that replaces what the text sets.
+func ReplaceParam(key string, value float64) ParamValue {
+	return ParamValue{key, param.Format(value), true}
+}
 
 // Parse builds a sampler from a name, such as "halton", with parameters, "moment(alpha=3)", and
 // with rules inside, "hybrid(halton,u-moment)". An order alone becomes a ChooseThenSample, which
@@ -39,7 +43,7 @@ func Instead(key string, value float64) Given { return Given{key, param.Format(v
 //
 // A parameter that the text sets to its default becomes 0, so that texts of one meaning give equal
 // samplers.
-func Parse(text string, given ...Given) (Sampler, error) {
+func Parse(text string, given ...ParamValue) (Sampler, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("samplers: text is %d bytes, want at most %d", len(text), maxText)
 	}
@@ -52,7 +56,7 @@ func Parse(text string, given ...Given) (Sampler, error) {
 	if err == nil {
 		var outer []*setting
 		for _, g := range given {
-			outer = append(outer, &setting{Given: g})
+			outer = append(outer, &setting{ParamValue: g})
 		}
 		rule, err = n.build(outer, false)
 	}
@@ -67,18 +71,19 @@ func Parse(text string, given ...Given) (Sampler, error) {
 	return rule.(Sampler), nil
 }
 
-// Takes reports whether a parameter that With gives to Parse has an effect on any rule of a text.
-func Takes(text, key string) bool { return takes(text, Given{key: key}) }
+// UsesParam reports whether a parameter that With gives to Parse has an effect on any rule of a
+// text.
+func UsesParam(text, key string) bool { return takes(text, ParamValue{key: key}) }
 
-// Has reports whether any rule of a text has a parameter, whether or not the text sets it.
-func Has(text, key string) bool { return takes(text, Given{key: key, instead: true}) }
+// HasParam reports whether any rule of a text has a parameter, whether or not the text sets it.
+func HasParam(text, key string) bool { return takes(text, ParamValue{key: key, instead: true}) }
 
-func takes(text string, g Given) bool {
+func takes(text string, g ParamValue) bool {
 	n, err := (&parser{rest: text}).whole()
 	if err != nil {
 		return false
 	}
-	s := &setting{Given: g}
+	s := &setting{ParamValue: g}
 	// an empty value is refused, but only after a rule has taken it
 	_, _ = n.build([]*setting{s}, false)
 	return s.used
@@ -93,7 +98,7 @@ type node struct {
 
 // setting is a parameter with its value; used is set when a rule takes it.
 type setting struct {
-	Given
+	ParamValue
 	used bool
 }
 
@@ -143,7 +148,7 @@ func (p *parser) node(name string, depth int) (*node, error) {
 		case len(n.settings) > maxSettings:
 			return nil, fmt.Errorf("%s has more than %d parameters", name, maxSettings)
 		case p.take('='):
-			n.settings = append(n.settings, &setting{Given: Given{key: word, value: p.word()}})
+			n.settings = append(n.settings, &setting{ParamValue: ParamValue{key: word, value: p.word()}})
 		case len(e.inside) == 0:
 			return nil, fmt.Errorf("%s takes no sampler inside, found %s", name, param.Quote(word))
 		case depth >= maxNesting:
@@ -196,7 +201,7 @@ func (n *node) build(outer []*setting, asOrder bool) (any, error) {
 		if !asOrder {
 			rule = ChooseThenSample{Order: order, Gamma: gamma}
 		}
-	case Ordered:
+	case OrderSampler:
 		if asOrder {
 			rule = order.Ordering()
 		}
@@ -255,7 +260,7 @@ func (n *node) set(p param.Param, at any, outer []*setting) error {
 		return nil
 	}
 	from.used = true
-	return param.In(n.entry.Name, set(p, at, from.value))
+	return param.AtPlace(n.entry.Name, set(p, at, from.value))
 }
 
 // fill builds the rules inside. If they are the defaults the fields stay nil.
@@ -309,11 +314,12 @@ func (n *node) stranger(key string, asOrder bool) error {
 		collect(in.entry, false)
 	}
 	return fmt.Errorf("%s has no parameter %s, want %s", n.entry.Name, param.Quote(key),
-		cmp.Or(param.Either(names), "none"))
+		cmp.Or(param.JoinOr(names), "none"))
 }
 
-// Ordered is a sampler that chooses by an order alone. It may stand where an order is expected.
-type Ordered interface {
+// OrderSampler is a sampler that chooses by an order alone. It may stand where an order is
+// expected.
+type OrderSampler interface {
 	Ordering() Order
 }
 

@@ -19,7 +19,7 @@ func TestParse(t *testing.T) {
 		"hybrid(gamma=1,random, u-moment(alpha=4))": samplers.ChooseThenSample{
 			Order: samplers.Hybrid{Explore: samplers.Random{}, Exploit: samplers.UMoment{Alpha: 4}}},
 	} {
-		got, err := samplers.Parse(text, samplers.With("alpha", 9), samplers.With("gamma", 2))
+		got, err := samplers.Parse(text, samplers.WithParam("alpha", 9), samplers.WithParam("gamma", 2))
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}

@@ -15,8 +15,8 @@ type DeviceRanked interface {
 // Ranking is one step of a rule in terms that a device can compute. It must give the positions and
 // tokens that Choose gives from the same noise.
 type Ranking struct {
-	By    [2]rank.Measure // measures of the first positions and of the others
-	Share float64         // share of the step's positions that follow By[0]; 1 means all
+	Measures [2]rank.Measure // measures of the first positions and of the others
+	Share    float64         // share of the step's positions that follow By[0]; 1 means all
 	// Order is for ByOrder: [positions], the first to open first. Sequences whose Order is the same
 	// slice are chosen together, so a rule should keep one slice per shape, as HaltonOrder does.
 	Order []int32
@@ -26,20 +26,21 @@ type Ranking struct {
 }
 
 // only returns a Ranking of all positions by one measure.
-func only(by rank.Measure) Ranking { return Ranking{By: [2]rank.Measure{by, by}, Share: 1} }
+func only(by rank.Measure) Ranking { return Ranking{Measures: [2]rank.Measure{by, by}, Share: 1} }
 
-// First returns the number of k positions that follow By[0].
-func (r Ranking) First(k int) int {
+// FirstCount returns the number of k positions that follow By[0].
+func (r Ranking) FirstCount(k int) int {
 	return max(0, min(int(math.RoundToEven(r.Share*float64(k))), k))
 }
 
-// For returns the ranking of k positions: without the second measure where all follow the first.
-func (r Ranking) For(k int) Ranking {
-	if r.Share == 1 || r.First(k) < k {
+// Simplify returns the ranking of k positions: without the second measure where all follow the
+// first.
+func (r Ranking) Simplify(k int) Ranking {
+	if r.Share == 1 || r.FirstCount(k) < k {
 		return r
 	}
-	r.Share, r.By[1] = 1, r.By[0]
-	if r.By[0] != rank.ByMoment {
+	r.Share, r.Measures[1] = 1, r.Measures[0]
+	if r.Measures[0] != rank.ByMoment {
 		r.Beta = 0
 	}
 	return r

@@ -12,7 +12,7 @@ import (
 
 // Rule describes a Sampler or an Order; Parse, Text, Check and List need nothing else.
 type Rule struct {
-	// Of is the rule, a struct whose zero value has the defaults. Tags of its fields describe
+	// Prototype is the rule, a struct whose zero value has the defaults. Tags of its fields describe
 	// parameters, with name, range, default and a line of help, and the rules that it wraps, with the
 	// default one:
 	//
@@ -23,15 +23,15 @@ type Rule struct {
 	//
 	// 0 or "" in a field means the default, which is the first of several words; 0=all gives 0 the
 	// meaning "all". A text gives all or none of the rules that another wraps.
-	Of any
+	Prototype any
 
 	Name  string // such as "moment"
 	Line  string // what it does
 	Paper string // its source
 	// why its steps cannot have intermediate stages of partial caching, in words that follow the
-	// name; "": they can, unless Of has a method Uncached() string that says why not, in full
-	Uncached string
-	Tokens   Drawing // what the temperature of a run is to it
+	// name; "": they can, unless Of has a method CacheRefusal() string that says why not, in full
+	CacheRefusal string
+	Drawing      Drawing // what the temperature of a run is to it
 }
 
 // entry is a registered Rule.
@@ -67,14 +67,14 @@ var (
 // an init function. It panics if the name or type is already registered, if the type is neither a
 // Sampler nor an Order, or if a tag cannot be read.
 func Register(r Rule) {
-	e := &entry{Rule: r, kind: reflect.TypeOf(r.Of)}
-	_, e.order = r.Of.(Order)
-	if _, sampler := r.Of.(Sampler); !sampler && !e.order {
-		panic(fmt.Sprintf("samplers: Register of %s: %T is neither a Sampler nor an Order", r.Name, r.Of))
+	e := &entry{Rule: r, kind: reflect.TypeOf(r.Prototype)}
+	_, e.order = r.Prototype.(Order)
+	if _, sampler := r.Prototype.(Sampler); !sampler && !e.order {
+		panic(fmt.Sprintf("samplers: Register of %s: %T is neither a Sampler nor an Order", r.Name, r.Prototype))
 	}
 	if e.kind.Kind() != reflect.Struct || byName[r.Name] != nil || byType[e.kind] != nil {
 		panic(fmt.Sprintf("samplers: Register of %s: the name or %T is registered, or that is no struct",
-			r.Name, r.Of))
+			r.Name, r.Prototype))
 	}
 	for i := range e.kind.NumField() {
 		f := e.kind.Field(i)
@@ -158,17 +158,17 @@ func wrapped(rule any) (list []any) {
 // inner returns the sampler inside a rule.
 func inner(rule any) Sampler { return wrapped(rule)[0].(Sampler) }
 
-// Uncached returns why the steps of a rule cannot have intermediate stages of partial caching, such
-// as "maskgit draws tokens before it chooses positions", or "" if they can.
-func Uncached(rule any) string {
-	if e := byType[reflect.TypeOf(rule)]; e != nil && e.Uncached != "" {
-		return e.Name + " " + e.Uncached
+// CacheRefusal returns why the steps of a rule cannot have intermediate stages of partial
+// caching, such as "maskgit draws tokens before it chooses positions", or "" if they can.
+func CacheRefusal(rule any) string {
+	if e := byType[reflect.TypeOf(rule)]; e != nil && e.CacheRefusal != "" {
+		return e.Name + " " + e.CacheRefusal
 	}
-	if u, ok := rule.(interface{ Uncached() string }); ok && u.Uncached() != "" {
-		return u.Uncached()
+	if u, ok := rule.(interface{ CacheRefusal() string }); ok && u.CacheRefusal() != "" {
+		return u.CacheRefusal()
 	}
 	for _, inner := range wrapped(rule) {
-		if why := Uncached(inner); why != "" {
+		if why := CacheRefusal(inner); why != "" {
 			return why
 		}
 	}

@@ -59,12 +59,12 @@ func (r ReMDM) Choose(v *View) (Opening, error) {
 	}
 	norm := 0.0
 	for _, p := range v.Open {
-		norm += math.Exp(-math.Exp(v.Past[p]))
+		norm += math.Exp(-math.Exp(v.OpenedLogP[p]))
 	}
 	for _, p := range v.Open {
 		close := sigma
 		if r.Strategy == "conf" {
-			close = most * math.Exp(-math.Exp(v.Past[p])) / norm
+			close = most * math.Exp(-math.Exp(v.OpenedLogP[p])) / norm
 		}
 		if v.Rand.Uniform(p, ForClose) < close {
 			o.Close = append(o.Close, p)

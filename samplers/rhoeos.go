@@ -45,7 +45,7 @@ func (r RhoEOS) Choose(v *View) (Opening, error) {
 	s.sized = s.sized || len(v.Tokens) >= s.longest || s.passes > cmp.Or(r.Adjusts, 64)
 	o := s.open(v, block, cmp.Or(r.Sure, 0.9))
 	s.slide(v, o.Positions, block)
-	if s.sized || len(v.Ends) == 0 {
+	if s.sized || len(v.EndTokens) == 0 {
 		return o, nil
 	}
 	switch by := r.resize(r.density(v)); {
@@ -71,7 +71,7 @@ func (r RhoEOS) density(v *View) float64 {
 	}
 	n := 0
 	for _, token := range v.Arg {
-		if slices.Contains(v.Ends, token) {
+		if slices.Contains(v.EndTokens, token) {
 			n++
 		}
 	}
@@ -100,7 +100,7 @@ func (v *View) unused(o Opening, first int) int {
 		if j := slices.Index(o.Positions, p); j >= 0 {
 			token = o.Tokens[j]
 		}
-		if token != v.Mask && !slices.Contains(v.Ends, token) {
+		if token != v.Mask && !slices.Contains(v.EndTokens, token) {
 			return len(v.Tokens) - 1 - p
 		}
 	}

@@ -32,7 +32,7 @@ func (S2D2) Needs(int, int) Need { return Need{Top: true, Entropy: true} }
 // Choose opens what is sure, or asks for a check.
 func (s S2D2) Choose(v *View) (Opening, error) {
 	c := v.candidates(0)
-	if !v.Checks || len(v.Masked) == 0 {
+	if !v.CanCheckRun || len(v.Masked) == 0 {
 		return c.open(c.above(cmp.Or(s.Theta, 0.85), min(1, len(v.Masked)))), nil
 	}
 	run, promise, all := 0, 0.0, 1.0

@@ -31,28 +31,28 @@ type Need struct {
 	Power    float64 // for Draw; 0 means 1
 	LogSum   bool    // View.LogSum, log sum_x exp(logit)
 	Logits   bool    // View.Visit may be called
-	Open     bool    // View.OpenLogP, for a Remasker
+	OpenLogP bool    // View.OpenLogP, for a Remasker
 	OpenTop  bool    // View.OpenP1 and OpenArg, for an Editor or a Remasker
 	OpenDraw bool    // View.OpenToken, for an Editor or a Remasker: a token drawn from p^Power
 	// View.OpenLogP, for a Judge: the probabilities that the positions' shadows give
 	// (model.Batch.Shadows); none where passes have no shadows
-	Judged bool
+	ShadowLogP bool
 }
 
 // View is one sequence before a step. It and its slices are valid only during the call and must not
 // be changed.
 type View struct {
-	Tokens      []int32 // [length], Mask where masked
-	Mask        int32
-	Outcomes    int     // outcomes are 0..Outcomes-1
-	Shape       []int   // of the sequence: [length] or [height, width], positions by rows
-	Step, Steps int     // n, from 1, and N
-	Quota       int     // number of positions that the schedule opens at this step
-	Free        int     // number of positions masked at the start (of the block)
-	Behind      int     // masked positions behind the block that the network sees
-	Ends        []int32 // tokens that end the text
-	Checks      bool    // a Second may have a Run
-	Masked      []int   // [masked] positions that may open now, ascending
+	Tokens       []int32 // [length], Mask where masked
+	Mask         int32
+	Outcomes     int     // outcomes are 0..Outcomes-1
+	Shape        []int   // of the sequence: [length] or [height, width], positions by rows
+	Step, Steps  int     // n, from 1, and N
+	Quota        int     // number of positions that the schedule opens at this step
+	FreeCount    int     // number of positions masked at the start (of the block)
+	MaskedBehind int     // masked positions behind the block that the network sees
+	EndTokens    []int32 // tokens that end the text
+	CanCheckRun  bool    // a Second may have a Run
+	Masked       []int   // [masked] positions that may open now, ascending
 	// [open] for a Remasker or an Editor: positions that the run has opened, ascending
 	Open []int
 
@@ -79,14 +79,14 @@ type View struct {
 	// State is the sequence's state from NewState, for a Stateful.
 	State any
 
-	// Ahead, for a Lookahead, evaluates candidates with their tokens in one batch. For each it
+	// LookAhead, for a Lookahead, evaluates candidates with their tokens in one batch. For each it
 	// returns the sum of the entropies (nats) over the positions left masked, and the number of
 	// these. Visit cannot be called after it, so a sampler that looks ahead must draw tokens
 	// before.
-	Ahead func(candidates []Opening) (entropy []float64, masked []int, err error)
+	LookAhead func(candidates []Opening) (entropy []float64, masked []int, err error)
 
 	// [length] log p of each position's token when it opened; 0 if known from the start
-	Past []float64
+	OpenedLogP []float64
 
 	Rand  Rand // of this sequence and step
 	Noise Use  // the use for Gumbel and Uniform
@@ -116,16 +116,16 @@ type Opening struct {
 
 // Stretch changes the length of a sequence, in this order.
 type Stretch struct {
-	At, Into int     // masked position At becomes Into masks; with Into 0 it stays as it is
-	Append   []int32 // tokens and masks to put at the end
-	Cut      int     // positions to cut off the end
+	Position, Masks int     // masked position At becomes Into masks; with Into 0 it stays as it is
+	Append          []int32 // tokens and masks to put at the end
+	Cut             int     // positions to cut off the end
 }
 
 // Second is another pass of a step, over other tokens than the sequence's.
 type Second struct {
 	Tokens []int32 // [length] Mask where masked
-	// Run, where View.Checks, are masked positions one after another, ascending: the pass then has
-	// what a model with blocks of one position predicts at each, from the tokens before it.
+	// Run, where View.CanCheckRun, are masked positions one after another, ascending: the pass then
+	// has what a model with blocks of one position predicts at each, from the tokens before it.
 	Run []int
 	// Choose is called after the pass, with a View that has no measures.
 	Choose func(v *View) (Opening, error)
@@ -203,18 +203,18 @@ type (
 	Editor interface {
 		Edits() int
 	}
-	// Parted opens positions of one part of the sequence at a time: the part of the first masked
+	// Partitioner opens positions of one part of the sequence at a time: the part of the first masked
 	// position. Part returns that part, from..to-1, and whether Blocks of generate may compute it
 	// alone once its first position is open; the keys and values of the rest of the block are then
 	// those of the last pass over the block, which is an approximation.
-	Parted interface {
+	Partitioner interface {
 		Part(first int) (from, to int, alone bool)
 	}
 	// Stateful keeps state per sequence between steps.
 	Stateful interface {
 		NewState(length int) any
 	}
-	// Lookahead calls View.Ahead with at most Candidates candidates.
+	// Lookahead calls View.LookAhead with at most Candidates candidates.
 	Lookahead interface {
 		Candidates() int
 	}
@@ -290,20 +290,20 @@ type Needer interface {
 	Needs(step, steps int) Need
 }
 
-// With returns the union of two Needs. One pass computes only one exponent; of two, the larger is
+// Union returns the union of two Needs. One pass computes only one exponent; of two, the larger is
 // taken, and Hybrid.Check refuses such pairs.
-func (n Need) With(m Need) Need {
+func (n Need) Union(m Need) Need {
 	return Need{
-		Beta:     max(n.Beta, m.Beta),
-		Entropy:  n.Entropy || m.Entropy,
-		Top:      n.Top || m.Top,
-		Draw:     n.Draw || m.Draw,
-		Power:    max(n.Power, m.Power),
-		LogSum:   n.LogSum || m.LogSum,
-		Logits:   n.Logits || m.Logits,
-		Open:     n.Open || m.Open,
-		OpenTop:  n.OpenTop || m.OpenTop,
-		OpenDraw: n.OpenDraw || m.OpenDraw,
-		Judged:   n.Judged || m.Judged,
+		Beta:       max(n.Beta, m.Beta),
+		Entropy:    n.Entropy || m.Entropy,
+		Top:        n.Top || m.Top,
+		Draw:       n.Draw || m.Draw,
+		Power:      max(n.Power, m.Power),
+		LogSum:     n.LogSum || m.LogSum,
+		Logits:     n.Logits || m.Logits,
+		OpenLogP:   n.OpenLogP || m.OpenLogP,
+		OpenTop:    n.OpenTop || m.OpenTop,
+		OpenDraw:   n.OpenDraw || m.OpenDraw,
+		ShadowLogP: n.ShadowLogP || m.ShadowLogP,
 	}
 }

@@ -17,16 +17,16 @@ type Schedule interface {
 	String() string
 }
 
-// Scheduled reports whether a schedule has an effect on a sampler: it does unless the sampler
+// UsesSchedule reports whether a schedule has an effect on a sampler: it does unless the sampler
 // decides itself how many positions a step opens.
-func Scheduled(s Sampler) bool {
+func UsesSchedule(s Sampler) bool {
 	_, plans := As[Planner](s)
 	return !plans
 }
 
-// Open returns how many of `length` positions are open after step `at`: the value of s, kept within
-// bounds so that every step opens at least one.
-func Open(s Schedule, at float64, steps, length int) int {
+// OpenCount returns how many of `length` positions are open after step `at`: the value of s, kept
+// within bounds so that every step opens at least one.
+func OpenCount(s Schedule, at float64, steps, length int) int {
 	n := int(math.Floor(at))
 	if _, ok := s.(Idler); ok {
 		return max(0, min(s.At(at, steps, length), length))
@@ -120,9 +120,9 @@ func keptMasks(masked float64, before bool) int {
 // times is a schedule given by times, from 1 to 0.
 type times []float64
 
-// Times makes a schedule from times: a fraction 1-t_n is open after step n.
+// TimesSchedule makes a schedule from times: a fraction 1-t_n is open after step n.
 // For other step counts, and between steps, times are interpolated linearly.
-func Times(list []float64) (Schedule, error) {
+func TimesSchedule(list []float64) (Schedule, error) {
 	before := 1.0
 	for i, t := range list {
 		if !(t >= 0 && t < before) {
@@ -192,5 +192,5 @@ func ParseSchedule(text string) (Schedule, error) {
 		}
 		list = append(list, x)
 	}
-	return Times(list)
+	return TimesSchedule(list)
 }

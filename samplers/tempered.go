@@ -13,8 +13,8 @@ type Drawing uint8
 
 // The kinds of drawing.
 const (
-	// ByRun means that tokens are drawn from the marginals at the temperature.
-	ByRun Drawing = iota
+	// DrawsByRun means that tokens are drawn from the marginals at the temperature.
+	DrawsByRun Drawing = iota
 	// TakesBest is for a rule that takes the most probable tokens at any temperature.
 	TakesBest
 	// RanksByModel is for a rule with a field Temperature, at which it draws tokens. It ranks them by
@@ -25,16 +25,17 @@ const (
 	RanksTempered
 )
 
-// Tempered is a rule to which a temperature is something else than a Drawing says.
-type Tempered interface {
-	// Tempered returns the rule at a temperature, 0 for the most probable tokens, and the temperature
-	// of the marginals that it then reads, 1 for the model's own. An error is a *param.Error.
-	Tempered(temperature float64) (rule any, marginals float64, err error)
+// TemperatureRule is a rule to which a temperature is something else than a Drawing says.
+type TemperatureRule interface {
+	// WithTemperature returns the rule at a temperature, 0 for the most probable tokens, and the
+	// temperature of the marginals that it then reads, 1 for the model's own. An error is a
+	// *param.Error.
+	WithTemperature(temperature float64) (rule any, marginals float64, err error)
 }
 
-// AtTemperature returns a sampler as a run with a temperature has it, and the temperature of the
+// WithTemperature returns a sampler as a run with a temperature has it, and the temperature of the
 // marginals that it reads. Other samplers stay as they are.
-func AtTemperature(s Sampler, temperature float64) (Sampler, float64, error) {
+func WithTemperature(s Sampler, temperature float64) (Sampler, float64, error) {
 	rule, marginals, err := atTemperature(s, temperature)
 	if err != nil {
 		return nil, 0, err
@@ -43,15 +44,15 @@ func AtTemperature(s Sampler, temperature float64) (Sampler, float64, error) {
 }
 
 func atTemperature(rule any, temperature float64) (any, float64, error) {
-	if t, ok := rule.(Tempered); ok {
-		return t.Tempered(temperature)
+	if t, ok := rule.(TemperatureRule); ok {
+		return t.WithTemperature(temperature)
 	}
 	e := byType[reflect.TypeOf(rule)]
 	if e == nil || !tempered(rule) {
 		return rule, cmp.Or(temperature, 1), nil // at 0 the draws are greedy, the marginals stay
 	}
 	v, marginals := e.open(rule), 1.0
-	if e.Tokens != ByRun {
+	if e.Drawing != DrawsByRun {
 		marginals, err := e.temper(v, temperature)
 		return v.Interface(), marginals, err
 	}
@@ -71,7 +72,7 @@ func atTemperature(rule any, temperature float64) (any, float64, error) {
 // temper sets the temperature of a rule's own tokens and returns that of the marginals that it then
 // reads.
 func (e *entry) temper(v reflect.Value, temperature float64) (marginals float64, err error) {
-	if e.Tokens == TakesBest {
+	if e.Drawing == TakesBest {
 		if temperature != 0 {
 			err = refuseTemperature(temperature,
 				"0: sampler "+e.Name+" takes the most probable tokens")
@@ -79,7 +80,7 @@ func (e *entry) temper(v reflect.Value, temperature float64) (marginals float64,
 		return 1, err
 	}
 	own, set, marginals := v.FieldByName("Temperature"), temperature, 1.0
-	if e.Tokens == RanksTempered && temperature != 0 {
+	if e.Drawing == RanksTempered && temperature != 0 {
 		set, marginals = 1, temperature
 	}
 	if has := own.Float(); has != 0 && has != temperature && has != set {
@@ -92,24 +93,24 @@ func (e *entry) temper(v reflect.Value, temperature float64) (marginals float64,
 // tempered reports whether the temperature of a run is more to a rule, or to one that it wraps,
 // than an exponent of the marginals.
 func tempered(rule any) bool {
-	if _, ok := rule.(Tempered); ok {
+	if _, ok := rule.(TemperatureRule); ok {
 		return true
 	}
 	e := byType[reflect.TypeOf(rule)]
-	return e != nil && e.Tokens != ByRun || slices.ContainsFunc(wrapped(rule), tempered)
+	return e != nil && e.Drawing != DrawsByRun || slices.ContainsFunc(wrapped(rule), tempered)
 }
 
-// MostProbable reports whether a sampler takes the most probable tokens whatever else is drawn, as
-// at temperature 0.
-func MostProbable(s Sampler) bool {
+// TakesMostProbable reports whether a sampler takes the most probable tokens whatever else is
+// drawn, as at temperature 0.
+func TakesMostProbable(s Sampler) bool {
 	if !tempered(s) {
 		return false
 	}
-	at0, _, err := AtTemperature(s, 0)
+	at0, _, err := WithTemperature(s, 0)
 	if err != nil || !Equal(at0, s) {
 		return false
 	}
-	above, _, err := AtTemperature(s, 1)
+	above, _, err := WithTemperature(s, 1)
 	return err != nil || !Equal(above, s)
 }
 

@@ -123,7 +123,7 @@ func (g Gap) Rank(v *samplers.View, k int) []int {
 }
 
 func init() {
-	samplers.Register(samplers.Rule{Of: Gap{}, Name: "gap", Line: "positions far apart",
+	samplers.Register(samplers.Rule{Prototype: Gap{}, Name: "gap", Line: "positions far apart",
 		Paper: "a test"})
 }
 
@@ -140,8 +140,8 @@ func TestRegisteredRuleIsParsed(t *testing.T) {
 		"samplers: gap: noise is 3, want 0.5 to 2")
 	_, err = samplers.Parse("gpa")
 	require.ErrorContains(t, err, `unknown sampler "gpa" (did you mean gap?), want one of`)
-	require.Panics(t, func() { samplers.Register(samplers.Rule{Of: Gap{}, Name: "gap2"}) })
-	require.Panics(t, func() { samplers.Register(samplers.Rule{Of: 1, Name: "number"}) })
+	require.Panics(t, func() { samplers.Register(samplers.Rule{Prototype: Gap{}, Name: "gap2"}) })
+	require.Panics(t, func() { samplers.Register(samplers.Rule{Prototype: 1, Name: "number"}) })
 }
 
 // A long text gives a short error.
@@ -173,12 +173,12 @@ func TestBetaIsFinite(t *testing.T) {
 }
 
 func TestTakes(t *testing.T) {
-	require.True(t, samplers.Takes("hybrid", "alpha"))
-	require.True(t, samplers.Takes("eb(u-moment)", "alpha"))
-	require.False(t, samplers.Takes("eb", "alpha"))
-	require.False(t, samplers.Takes("moment(alpha=3)", "alpha"))
-	require.True(t, samplers.Takes("hybrid(u-moment(alpha=3),temp)", "gamma"))
-	require.False(t, samplers.Takes("moment", "gamma"))
+	require.True(t, samplers.UsesParam("hybrid", "alpha"))
+	require.True(t, samplers.UsesParam("eb(u-moment)", "alpha"))
+	require.False(t, samplers.UsesParam("eb", "alpha"))
+	require.False(t, samplers.UsesParam("moment(alpha=3)", "alpha"))
+	require.True(t, samplers.UsesParam("hybrid(u-moment(alpha=3),temp)", "gamma"))
+	require.False(t, samplers.UsesParam("moment", "gamma"))
 }
 
 func TestSchedulesAreReadBack(t *testing.T) {
@@ -196,7 +196,7 @@ func TestSchedulesAreReadBack(t *testing.T) {
 		for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
 			list[i], list[j] = list[j], list[i]
 		}
-		s, err := samplers.Times(list)
+		s, err := samplers.TimesSchedule(list)
 		if err != nil {
 			t.Skip(err)
 		}

@@ -19,9 +19,9 @@ func (Threshold) Needs(int, int) Need { return Need{Top: true} }
 
 // Choose opens the confident positions, the most confident first.
 func (t Threshold) Choose(v *View) (Opening, error) {
-	theta, from := cmp.Or(t.Theta, 0.9), v.Free+v.Behind
+	theta, from := cmp.Or(t.Theta, 0.9), v.FreeCount+v.MaskedBehind
 	if from > 0 {
-		masked := float64(len(v.Masked)+v.Behind) / float64(from)
+		masked := float64(len(v.Masked)+v.MaskedBehind) / float64(from)
 		theta *= 1 - t.Relax*(1-masked)
 	}
 	return v.whileConfident(func(int) float64 { return theta }), nil

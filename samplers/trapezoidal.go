@@ -124,7 +124,7 @@ func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end floa
 	return v.won(token, logP), nil
 }
 
-// Tempered refuses temperature 0: both leaps draw tokens from rates.
-func (s ThetaTrapezoidal) Tempered(temperature float64) (any, float64, error) {
+// WithTemperature refuses temperature 0: both leaps draw tokens from rates.
+func (s ThetaTrapezoidal) WithTemperature(temperature float64) (any, float64, error) {
 	return never0(s, "theta-trapezoidal", temperature)
 }

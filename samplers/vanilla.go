@@ -66,8 +66,8 @@ func (a Vanilla) Choose(v *View) (Opening, error) {
 	return Opening{Positions: open}, nil
 }
 
-// Tempered refuses temperature 0 with Bits 32, whose race draws the tokens itself.
-func (a Vanilla) Tempered(temperature float64) (any, float64, error) {
+// WithTemperature refuses temperature 0 with Bits 32, whose race draws the tokens itself.
+func (a Vanilla) WithTemperature(temperature float64) (any, float64, error) {
 	if a.Bits == 32 {
 		return never0(a, "vanilla(bits=32)", temperature)
 	}

@@ -16,14 +16,14 @@ func fullView(step, steps int) *samplers.View {
 	const length, outcomes = 30, 7
 	v := &samplers.View{Mask: outcomes, Outcomes: outcomes, Shape: []int{5, 6}, Step: step,
 		Steps: steps,
-		Quota: 4, Free: length, Rand: samplers.Rand{Seed: 3, Step: uint32(step)},
-		Past: make([]float64, length), Tokens: make([]int32, length)}
+		Quota: 4, FreeCount: length, Rand: samplers.Rand{Seed: 3, Step: uint32(step)},
+		OpenedLogP: make([]float64, length), Tokens: make([]int32, length)}
 	for p := range length {
 		if v.Tokens[p] = v.Mask; p%3 == 0 {
 			v.Tokens[p] = int32(p % outcomes)
 			v.Open = append(v.Open, p)
 			v.OpenLogP = append(v.OpenLogP, -float64(p%5)/2)
-			v.Past[p] = -float64(p) / 20
+			v.OpenedLogP[p] = -float64(p) / 20
 			continue
 		}
 		x := float64(p)
@@ -41,7 +41,7 @@ func fullView(step, steps int) *samplers.View {
 		}
 		return nil
 	}
-	v.Ahead = func(c []samplers.Opening) ([]float64, []int, error) {
+	v.LookAhead = func(c []samplers.Opening) ([]float64, []int, error) {
 		return make([]float64, len(c)), make([]int, len(c)), nil
 	}
 	return v
@@ -67,7 +67,7 @@ func TestRulesLeaveTheirView(t *testing.T) {
 			got, want := reflect.ValueOf(*v), reflect.ValueOf(*before)
 			for i := range got.NumField() {
 				switch f := got.Type().Field(i); f.Name {
-				case "Visit", "Ahead", "State", "scratch":
+				case "Visit", "LookAhead", "State", "scratch":
 				default:
 					require.Equal(t, want.Field(i).Interface(), got.Field(i).Interface(), "%s: %s", name, f.Name)
 				}

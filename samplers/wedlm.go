@@ -16,15 +16,15 @@ type WeDLM struct {
 	ownPace
 }
 
-// Windowed is a Sampler whose positions are a window from the first mask on.
-type Windowed interface{ Positions() int }
+// Windower is a Sampler whose positions are a window from the first mask on.
+type Windower interface{ WindowSize() int }
 
-// Positions implements Windowed.
-func (w WeDLM) Positions() int { return cmp.Or(w.Window, 16) }
+// WindowSize implements Windowed.
+func (w WeDLM) WindowSize() int { return cmp.Or(w.Window, 16) }
 
 // Needs entropies of the plain marginals, and tokens.
 func (w WeDLM) Needs(int, int) Need {
-	return needTokens(w.Temperature).With(Need{Entropy: true})
+	return needTokens(w.Temperature).Union(Need{Entropy: true})
 }
 
 // Choose opens the positions below the bound, the least first.
@@ -32,7 +32,7 @@ func (w WeDLM) Choose(v *View) (Opening, error) {
 	bound, penalty := cmp.Or(w.Entropy, 0.4), cmp.Or(w.Penalty, 0.02)
 	cost := func(i int) float64 {
 		after := v.Masked[i] - v.Masked[0]
-		if after >= w.Positions() {
+		if after >= w.WindowSize() {
 			return math.Inf(1)
 		}
 		return v.Entropy[i] + penalty*float64(after)
@@ -42,9 +42,9 @@ func (w WeDLM) Choose(v *View) (Opening, error) {
 	return v.candidates(w.Temperature).open(below), nil
 }
 
-// Tempered implements Tempered: the temperature shapes the tokens, entropies are those of the
-// model. It replaces the published run's own.
-func (w WeDLM) Tempered(temperature float64) (any, float64, error) {
+// WithTemperature implements Tempered: the temperature shapes the tokens, entropies are those of
+// the model. It replaces the published run's own.
+func (w WeDLM) WithTemperature(temperature float64) (any, float64, error) {
 	w.Temperature = temperature
 	return w, 1, nil
 }

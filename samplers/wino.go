@@ -12,9 +12,9 @@ import (
 // opens two or more, tokens that were open before and have a probability below Narrow where their
 // own position is masked are masked again, but fewer than the pass before opened: so it ends.
 //
-// The probability is that of the position's shadow, a second row in the same pass (Need.Judged).
-// Where passes have no shadows, a second pass judges instead, which is another rule: what was open
-// before is masked in it, and what opens now is in place.
+// The probability is that of the position's shadow, a second row in the same pass
+// (Need.ShadowLogP). Where passes have no shadows, a second pass judges instead, which is another
+// rule: what was open before is masked in it, and what opens now is in place.
 type WINO struct {
 	Wide        float64 `param:"wide 1e-9..1 =0.6" help:"probability above which a token opens"`
 	Narrow      float64 `param:"narrow 1e-9..1 =0.9" help:"probability below which an open token is masked again"`
@@ -40,7 +40,7 @@ func (WINO) NewState(int) any { return new(int) }
 // Needs tokens, and the judgement of open ones.
 func (w WINO) Needs(int, int) Need {
 	need := needTokens(w.Temperature)
-	need.Judged = true
+	need.ShadowLogP = true
 	return need
 }
 

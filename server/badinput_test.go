@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask/param"
+	"unmask/internal/wording"
 	"unmask/server"
 )
 
@@ -34,9 +34,7 @@ type refusal struct {
 func (c refusal) check(t *testing.T, url string) {
 	status, header, data := post(t, url, c.body)
 	c.compare(t, status, header, data)
-	other := func(*param.Error) string { return "other words" }
-	param.Words.Store(&other)
-	defer param.Words.Store(nil)
+	defer wording.Replace("other words")()
 	c.message = ""
 	status, header, data = post(t, url, c.body)
 	c.compare(t, status, header, data)

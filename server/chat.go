@@ -134,7 +134,7 @@ func (o *fields) role(roles ...string) string {
 		role = "system"
 	}
 	o.refuse(!slices.Contains(roles, role),
-		outOfRange("role", param.Quote(role), param.Either(roles)))
+		outOfRange("role", param.Quote(role), param.JoinOr(roles)))
 	return role
 }
 
@@ -182,7 +182,7 @@ func readContent(o *fields, name string, kinds ...string) string {
 		}
 		if kind := part.text("type"); !slices.Contains(kinds, kind) {
 			o.fail(bad("unsupported_parameter", name, "%s has a part of type %s, want %s", name,
-				param.Quote(kind), param.Either(kinds)))
+				param.Quote(kind), param.JoinOr(kinds)))
 			return ""
 		}
 		text.WriteString(part.text("text"))

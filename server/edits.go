@@ -103,7 +103,7 @@ func (s *Server) edits(r *http.Request, f *fields, m *servedModel) (q query, st 
 	form, st := readPicture(r, f, m)
 	readSubject(f, m, &set.request)
 	form.Fit = f.text("fit")
-	f.refuse(form.Fit != "" && !slices.Contains(images.Fits, form.Fit),
+	f.refuse(form.Fit != "" && !slices.Contains(images.FitNames, form.Fit),
 		outOfRange("fit", fmt.Sprintf("%.40q", form.Fit), "cover or contain"))
 	image, back := s.readImage(r, f, form.Fit)
 	defer back()

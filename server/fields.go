@@ -200,7 +200,7 @@ func (f *fields) word(name string, words ...string) string {
 		return words[0]
 	}
 	text := f.textOf(name, raw)
-	f.refuse(!slices.Contains(words, text), outOfRange(name, param.Quote(text), param.Either(words)))
+	f.refuse(!slices.Contains(words, text), outOfRange(name, param.Quote(text), param.JoinOr(words)))
 	return text
 }
 
@@ -224,7 +224,7 @@ func (f *fields) neutral(name string, values ...string) {
 	}
 	want := "it left out"
 	if len(values) > 0 {
-		want = param.Either(values)
+		want = param.JoinOr(values)
 	}
 	f.fail(bad("unsupported_parameter", name, "%s is %s, want %s", name, found, want))
 }
@@ -294,7 +294,7 @@ func (f *fields) end() *Fault {
 		near = []string{lower}
 	}
 	if len(near) > 0 {
-		text += ", did you mean " + param.Either(near) + "?"
+		text += ", did you mean " + param.JoinOr(near) + "?"
 	}
 	return bad("unknown_parameter", name, "%s", text)
 }

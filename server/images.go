@@ -145,7 +145,7 @@ func (m *servedModel) picture(codes []int32, c *model.Condition) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	img, err := m.Pictures.ImageOf(filled, c)
+	img, err := m.Pictures.ConditionedImage(filled, c)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (m *servedModel) picture(codes []int32, c *model.Condition) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	images.Check(img, cells)
+	images.DrawCheck(img, cells)
 	var data bytes.Buffer
 	err = png.Encode(&data, img)
 	return data.Bytes(), err

@@ -46,7 +46,7 @@ func drawMixed(t testing.TB, r *rand.Rand, i int) mixed {
 		n, first)
 	parsed, err := samplers.Parse(rule)
 	require.NoError(t, err)
-	uncached := samplers.Uncached(parsed) != ""
+	uncached := samplers.CacheRefusal(parsed) != ""
 	if cache := r.IntN(3); !uncached && cache > 0 {
 		x.recipe += fmt.Sprintf(" cache=%d", cache)
 		fields += fmt.Sprintf(`,"cache":%d`, cache)

@@ -58,7 +58,8 @@ var servedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // newServed reads what answers need to know of a model.
 func newServed(o Model) (*servedModel, error) {
-	err := cmp.Or(checkServed(o.Name), o.Calibration.Check(), param.Unless(o.Model != nil, "model",
+	err := cmp.Or(checkServed(o.Name), o.Calibration.Check(), param.RefuseUnless(o.Model != nil,
+		"model",
 		"nil", "a loaded one", param.Missing))
 	if err != nil {
 		return nil, err

@@ -136,7 +136,7 @@ func (s *Server) handle(at route) http.Handler {
 			f = s.unknownRoute(r.URL.Path)
 		default:
 			f = fault(http.StatusMethodNotAllowed, "method_not_allowed", "the method is %s, want %s",
-				cut(r.Method), param.Either(allowed))
+				cut(r.Method), param.JoinOr(allowed))
 			f.header = [2]string{"Allow", strings.Join(allowed, ", ")}
 		}
 		if f != nil {
@@ -482,7 +482,7 @@ func either(names []string) string {
 	if len(names) == 0 {
 		return "another route: there is none"
 	}
-	return param.Either(names)
+	return param.JoinOr(names)
 }
 
 // listModels answers GET /v1/models.

@@ -75,13 +75,13 @@ type Server struct {
 // check returns an error for options that no server can run with.
 func (o *Options) check() error {
 	least := func(ok bool, name string, found any) error {
-		return param.Unless(ok, name, fmt.Sprint(found), "more than 0, or 0 for the usual",
+		return param.RefuseUnless(ok, name, fmt.Sprint(found), "more than 0, or 0 for the usual",
 			param.OutOfRange)
 	}
 	_, err := os.ReadDir(o.Voices)
 	return cmp.Or(least(o.Queue >= 0, "queue", o.Queue), least(o.Memory >= 0, "memory", o.Memory),
 		least(o.Cache >= 0, "cache", o.Cache), least(o.Timeout >= 0, "timeout", o.Timeout),
-		least(o.Rows >= 0, "rows", o.Rows), param.Unless(o.Voices == "" || err == nil, "voices",
+		least(o.Rows >= 0, "rows", o.Rows), param.RefuseUnless(o.Voices == "" || err == nil, "voices",
 			param.Quote(o.Voices), "a folder that can be read", param.NoSuch))
 }
 

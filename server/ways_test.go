@@ -38,12 +38,12 @@ func TestBodiesPrepareTheSame(t *testing.T) {
 		}
 		rapid.Check(t, func(t *rapid.T) { sameBody(t, s, m, draw(t)) })
 	}
-	check(text, func(t *rapid.T) unmask.Request { return requesttest.Text(t, text.Spec().Mask) },
+	check(text, func(t *rapid.T) unmask.Request { return requesttest.DrawText(t, text.Spec().Mask) },
 		unmask.Request{Prompt: "Once upon"}, unmask.Request{Infill: "Lily[3]."})
-	check(picture, func(t *rapid.T) unmask.Request { return requesttest.Picture(t, files) },
+	check(picture, func(t *rapid.T) unmask.Request { return requesttest.DrawPicture(t, files) },
 		unmask.Request{Class: "dusk"}, unmask.Request{Image: &unmask.ImageInput{File: files.Holes}},
 		unmask.Request{Image: &unmask.ImageInput{File: files.Picture, MaskFile: files.Mask}})
-	check(chat, requesttest.Chat,
+	check(chat, requesttest.DrawChat,
 		unmask.Request{Messages: json.RawMessage(`[{"role":"user","content":"Who is Tom?"}]`)})
 }
 

@@ -26,23 +26,23 @@ func within(tolerance float64) float64 {
 }
 
 func TestFullPass(t *testing.T) {
-	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
-		parity.FullPass(t, p, m, "", within(tolerance))
+	parity.RunEach(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
+		parity.CheckFullPass(t, p, m, "", within(tolerance))
 	})
 }
 
 func TestPartialPass(t *testing.T) {
-	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
-		parity.PartialPass(t, p, m, within(tolerance))
+	parity.RunEach(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
+		parity.CheckPartialPass(t, p, m, within(tolerance))
 	})
 }
 
 func TestBatchInvariance(t *testing.T) {
-	parity.BatchInvariance(t, "mage-tiny", []int{50, 3, 40})
+	parity.CheckBatchInvariance(t, "mage-tiny", []int{50, 3, 40})
 }
 
 func TestAnyBatchAndThreads(t *testing.T) {
-	parity.Threads(t, "mage-tiny", []int{50, 3, 40})
+	parity.CheckThreads(t, "mage-tiny", []int{50, 3, 40})
 }
 
 func TestBadConfigs(t *testing.T) {
@@ -65,4 +65,7 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-func TestRowsThatNobodyReads(t *testing.T) { parity.ReadRows(t, "mage-tiny", []int{50, 3, 40}) }
+func TestRowsThatNobodyReads(t *testing.T) {
+	parity.CheckReadRows(t, "mage-tiny", []int{50, 3,
+		40})
+}

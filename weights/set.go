@@ -142,7 +142,7 @@ func (s *Set) add(data []byte, src *source, name string) ([]*Tensor, error) {
 	if err == nil {
 		err = s.join(tensors, metadata, src, "in another shard too")
 	}
-	return tensors, param.In(name, err)
+	return tensors, param.AtPlace(name, err)
 }
 
 // alias adds the other names of tensors: safetensors.torch.save_model writes tied tensors once, and

@@ -62,7 +62,7 @@ func WriteStreams(w io.Writer, tensors []Stream, metadata map[string]string) err
 
 // WriteFileStreams is WriteFile for tensors that do not fit memory at once.
 func WriteFileStreams(name string, tensors []Stream, metadata map[string]string) error {
-	return param.In(name, atomicfile.WriteFile(name, func(w io.Writer) error {
+	return param.AtPlace(name, atomicfile.WriteFile(name, func(w io.Writer) error {
 		return WriteStreams(w, tensors, metadata)
 	}))
 }

@@ -7,12 +7,12 @@ import (
 	"unmask/media/images"
 )
 
-// Scenes draws small landscapes from the distribution that the demo's image model was trained on
+// Draw draws small landscapes from the distribution that the demo's image model was trained on
 // (demo/recipe/scenes.py, with another random generator). They are the reference pictures for a
 // Frechet distance. Equal seeds give equal pictures.
 //
 // The hours are the pictures' classes: dawn, day, dusk or night.
-func Scenes(n int, seed uint64) (list []*images.Image, hours []string) {
+func Draw(n int, seed uint64) (list []*images.Image, hours []string) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	list, hours = make([]*images.Image, n), make([]string, n)
 	for i := range list {

@@ -8,9 +8,9 @@ import (
 
 // Scenes repeat by their seed and use the whole range of colours.
 func TestScenes(t *testing.T) {
-	a, _ := Scenes(12, 3)
-	b, _ := Scenes(12, 3)
-	other, _ := Scenes(4, 4)
+	a, _ := Draw(12, 3)
+	b, _ := Draw(12, 3)
+	other, _ := Draw(4, 4)
 	require.Equal(t, a, b)
 	require.NotEqual(t, a[:4], other)
 	dark, light := false, false

@@ -23,11 +23,11 @@ var (
 	speaker  = regexp.MustCompile(`(?:said|asked) the (` + either(animals) + `)\b`)
 )
 
-// Contradictions returns how often a story of demo/recipe/stories.py contradicts itself, and its
-// opportunities to: a hero with a name of the other kind, a thing that changes its colour or
-// becomes another thing, an animal that speaks and changes its kind. Stories of the recipe have no
-// contradictions. Several stories, one per line, are counted separately.
-func Contradictions(text string) (found, chances int) {
+// CountContradictions returns how often a story of demo/recipe/stories.py contradicts itself, and
+// its opportunities to: a hero with a name of the other kind, a thing that changes its colour or
+// becomes another thing, an animal that speaks and changes its kind. Stories of the recipe have
+// no contradictions. Several stories, one per line, are counted separately.
+func CountContradictions(text string) (found, chances int) {
 	for story := range strings.Lines(text) {
 		f, c := contradictions(story)
 		found, chances = found+f, chances+c
@@ -81,10 +81,10 @@ var (
 	small = regexp.MustCompile(`[.!?]\s+[a-z]|\."\s+[a-z]`)
 )
 
-// Slips returns how many errors of writing a text of the recipe has that need no knowledge of its
-// story: a word twice in a row, two marks in a row, and a sentence that begins with a small letter.
-// Stories of the recipe have none.
-func Slips(text string) int {
+// CountSlips returns how many errors of writing a text of the recipe has that need no knowledge
+// of its story: a word twice in a row, two marks in a row, and a sentence that begins with a
+// small letter. Stories of the recipe have none.
+func CountSlips(text string) int {
 	return doubled(text) + len(marks.FindAllString(text, -1)) + len(small.FindAllString(text, -1))
 }
 

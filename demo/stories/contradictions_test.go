@@ -21,21 +21,21 @@ func TestContradictionsAreThoseOfTheRecipe(t *testing.T) {
 	require.NoError(t, json.Unmarshal(data, &list))
 	all, found, chances := "", 0, 0
 	for _, s := range list {
-		f, c := stories.Contradictions(s.Text)
+		f, c := stories.CountContradictions(s.Text)
 		require.Equal(t, [2]int{s.Found, s.Chances}, [2]int{f, c}, s.Text)
 		all, found, chances = all+s.Text+"\n", found+s.Found, chances+s.Chances
 	}
 	require.NotZero(t, found)
-	f, c := stories.Contradictions(all)
+	f, c := stories.CountContradictions(all)
 	require.Equal(t, [2]int{found, chances}, [2]int{f, c}, "one story a line")
 }
 
 func TestContradictionsOfOtherText(t *testing.T) {
 	for _, text := range []string{"", "\n\n", "Whan that Aprille with his shoures soote",
 		"\xff\xfe girl named"} {
-		found, chances := stories.Contradictions(text)
+		found, chances := stories.CountContradictions(text)
 		require.Zero(t, found+chances, "%q", text)
 	}
-	found, chances := stories.Contradictions(`There once was a shy girl whose name was Tom.`)
+	found, chances := stories.CountContradictions(`There once was a shy girl whose name was Tom.`)
 	require.Equal(t, [2]int{1, 1}, [2]int{found, chances})
 }

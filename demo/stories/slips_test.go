@@ -24,7 +24,7 @@ func TestSlips(t *testing.T) {
 		`"Yes," said the owl, "I saw it.", Then`: 0,
 		"One, two, three, go! They all ran.":     0,
 	} {
-		require.Equal(t, want, stories.Slips(text), text)
+		require.Equal(t, want, stories.CountSlips(text), text)
 	}
 }
 
@@ -36,6 +36,6 @@ func TestTrueStoriesHaveNoSlips(t *testing.T) {
 	require.NoError(t, json.Unmarshal(data, &list))
 	require.NotEmpty(t, list)
 	for i := 0; i < len(list); i += 2 {
-		require.Zero(t, stories.Slips(list[i].Text), list[i].Text)
+		require.Zero(t, stories.CountSlips(list[i].Text), list[i].Text)
 	}
 }

@@ -14,11 +14,15 @@ import (
 	_ "unmask/families/amused"
 )
 
-func open(t testing.TB, name string) *parity.Pack { return parity.OpenIn(t, name, "transformer") }
+func open(t testing.TB, name string) *parity.Pack {
+	return parity.OpenFolder(t, name,
+		"transformer")
+}
 
 func TestParity(t *testing.T) {
-	parity.Conditional(t, open,
-		[]string{"amused-256-tiny", "amused-512-tiny", "amused-256", "amused-512"}, parity.Prompts(micro))
+	parity.CheckConditional(t, open,
+		[]string{"amused-256-tiny", "amused-512-tiny", "amused-256", "amused-512"},
+		parity.PromptConditions(micro))
 }
 
 func micro(p *parity.Pack, i int) (list []float64) {
@@ -37,7 +41,7 @@ func TestTokenizerParity(t *testing.T) {
 				continue
 			}
 			t.Run(pack+"/"+d.Name, func(t *testing.T) {
-				p := parity.OpenIn(t, pack, "vqvae")
+				p := parity.OpenFolder(t, pack, "vqvae")
 				if p.Full() && d.Slow() {
 					t.Skip("minutes")
 				}
@@ -51,7 +55,7 @@ func TestTokenizerParity(t *testing.T) {
 				want, _ := p.Floats("images")
 				got := make([]float32, len(want))
 				require.NoError(t, m.Decode(got, codes))
-				parity.Close(t, want, got, d.Tolerance)
+				parity.RequireClose(t, want, got, d.Tolerance)
 				pixels, _ := p.Floats("pixels")
 				wantCodes, _ := p.Ints("pixel_codes")
 				gotCodes := make([]int32, len(wantCodes))
@@ -64,7 +68,7 @@ func TestTokenizerParity(t *testing.T) {
 
 // u + 2.5(c-u).
 func TestGuidance(t *testing.T) {
-	parity.Guided(t, open, []string{"amused-256-tiny"}, parity.Prompts(micro),
+	parity.CheckGuided(t, open, []string{"amused-256-tiny"}, parity.PromptConditions(micro),
 		func(m model.Denoiser) model.Denoiser {
 			return guide.New(m, func(model.Progress) float64 { return 1.5 })
 		})

@@ -13,7 +13,7 @@ import (
 )
 
 func TestBadConfigs(t *testing.T) {
-	parity.Refused(t, open, "amused-512-tiny",
+	parity.CheckRefused(t, open, "amused-512-tiny",
 		[3]string{`"num_attention_heads": 4`, `"num_attention_heads": 5`,
 			"num_attention_heads is 5, want a divisor of the width 32"},
 		[3]string{`"block_num_heads": 6`, `"block_num_heads": 0`,

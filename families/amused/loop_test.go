@@ -17,12 +17,12 @@ func TestLoops(t *testing.T) {
 		m, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
 		require.NoError(t, err)
 		t.Run(pack, func(t *testing.T) {
-			loops.Run(t, p, m, parity.Prompts(micro),
+			loops.Run(t, p, m, parity.PromptConditions(micro),
 				loops.Case{Recipe: "amused(tokens=likeliest) schedule=mage steps=8 guidance=2",
 					Want: "loop_tokens"}) // u + 3(c-u)
 		})
 		t.Run(pack+"/inpaint", func(t *testing.T) {
-			loops.Run(t, p, m, parity.Prompts(micro),
+			loops.Run(t, p, m, parity.PromptConditions(micro),
 				loops.Case{Recipe: "amused(tokens=likeliest) schedule=linear steps=8 guidance=2",
 					Start: "inpaint_start", Want: "inpaint_loop_tokens"})
 		})

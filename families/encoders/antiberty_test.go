@@ -70,7 +70,7 @@ func TestAntiBERTy(t *testing.T) {
 	want, wantShape := p.Floats("logits")
 	got, err := m.Forward(context.Background(), parity.Batch(tokens, shape))
 	require.NoError(t, err)
-	parity.Close(t, want, parity.Logits(t, got, parity.Count(len(tokens)), wantShape[2]), 1e-5)
+	parity.RequireClose(t, want, parity.Logits(t, got, parity.Count(len(tokens)), wantShape[2]), 1e-5)
 	ids, err := m.Tokenizer.Encode("EVQLVE")
 	require.NoError(t, err)
 	require.Equal(t, "EVQLVE", m.Tokenizer.Decode(ids))

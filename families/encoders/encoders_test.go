@@ -73,7 +73,7 @@ func TestFullPass(t *testing.T) {
 			want, wantShape := p.Floats(prefix + "logits")
 			got, err := m.Forward(context.Background(), parity.Batch(tokens, shape))
 			require.NoError(t, err)
-			parity.Close(t, want, parity.Logits(t, got, parity.Count(len(tokens)), wantShape[2]),
+			parity.RequireClose(t, want, parity.Logits(t, got, parity.Count(len(tokens)), wantShape[2]),
 				tolerance)
 		}
 	})
@@ -81,12 +81,12 @@ func TestFullPass(t *testing.T) {
 
 func TestPartialPass(t *testing.T) {
 	each(t, cached, func(t *testing.T, p *parity.Pack, m model.Denoiser, tolerance float64) {
-		parity.PartialPass(t, p, m.(model.Refiner), tolerance)
+		parity.CheckPartialPass(t, p, m.(model.Refiner), tolerance)
 	})
 }
 
 func TestAnyBatchAndThreads(t *testing.T) {
 	for _, pack := range []string{"bert-tiny", "albert-tiny", "modernbert-tiny"} {
-		t.Run(pack, func(t *testing.T) { parity.Threads(t, pack, []int{5, 3, 11}) })
+		t.Run(pack, func(t *testing.T) { parity.CheckThreads(t, pack, []int{5, 3, 11}) })
 	}
 }

@@ -22,12 +22,12 @@ func open(t testing.TB, name string) *parity.Pack {
 }
 
 func TestParity(t *testing.T) {
-	parity.Conditional(t, open, []string{"halton-tiny", "halton-256-base", "halton-384-small"},
-		parity.Labels)
+	parity.CheckConditional(t, open, []string{"halton-tiny", "halton-256-base", "halton-384-small"},
+		parity.LabelConditions)
 }
 
 func TestGuidance(t *testing.T) {
-	parity.Guided(t, open, []string{"halton-tiny"}, parity.Labels,
+	parity.CheckGuided(t, open, []string{"halton-tiny"}, parity.LabelConditions,
 		func(m model.Denoiser) model.Denoiser {
 			return guide.New(m, func(model.Progress) float64 { return 1.5 })
 		})

@@ -16,9 +16,9 @@ func TestLoops(t *testing.T) {
 	p := open(t, "halton-tiny")
 	m, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
 	require.NoError(t, err)
-	loops.Run(t, p, m, parity.Labels, loops.Case{Want: "halton_loop_tokens",
+	loops.Run(t, p, m, parity.LabelConditions, loops.Case{Want: "halton_loop_tokens",
 		Recipe: "halton-maskgit(roll=off) schedule=arccos steps=12 top-k=1 guidance=2"})
-	loops.Run(t, p, m, parity.Labels, loops.Case{Want: "confidence_loop_tokens",
+	loops.Run(t, p, m, parity.LabelConditions, loops.Case{Want: "confidence_loop_tokens",
 		Recipe: "maskgit-redraw(tokens=likeliest) schedule=late-arccos steps=8 guidance=3 " +
 			"guidance-schedule=ramp"})
 }
@@ -41,7 +41,7 @@ func TestOrderAndCounts(t *testing.T) {
 	} {
 		want, _ := p.Ints(c.name)
 		for i, n := range want {
-			require.Equal(t, int(n), samplers.Open(c.schedule, float64(i+1), len(want), c.cells),
+			require.Equal(t, int(n), samplers.OpenCount(c.schedule, float64(i+1), len(want), c.cells),
 				"%s, step %d", c.name, i+1)
 		}
 	}

@@ -365,8 +365,8 @@ func TestBlockFormats(t *testing.T) {
 			var exact, first [2][]float32
 			exact[0], exact[1] = passesOf(t, unpacked(t, file), cpu.New(cpu.Options{}))
 			full, partial := passesOf(t, file, valued{cpu.New(cpu.Options{})})
-			parity.Close(t, exact[0], full, 1e-5)
-			parity.Close(t, exact[1], partial, 1e-5)
+			parity.RequireClose(t, exact[0], full, 1e-5)
+			parity.RequireClose(t, exact[1], partial, 1e-5)
 			for _, level := range simd.Available() {
 				if level.ISA == simd.Generic && c.kind+c.format != "lladaq4_k_m" {
 					continue // slow; package gemm compares its kernels of every format

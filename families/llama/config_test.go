@@ -163,7 +163,7 @@ func TestRopeParameters(t *testing.T) {
 			"rope_parameters": map[string]any{"rope_theta": 1e6, "rope_type": "default"}})
 	require.NoError(t, err)
 	p := parity.Open(t, "dream-tiny")
-	parity.FullPass(t, p, l.Denoiser.(model.Refiner), "", 1e-4)
+	parity.CheckFullPass(t, p, l.Denoiser.(model.Refiner), "", 1e-4)
 	_, err = loadWith(t, "dream-tiny",
 		map[string]any{"rope_parameters": map[string]any{"rope_type": "su"}})
 	require.ErrorContains(t, err, `rope_type is "su", want default`)
@@ -174,7 +174,7 @@ func TestRopeParameters(t *testing.T) {
 func TestTiedWithHead(t *testing.T) {
 	l, err := loadWith(t, "dream-tiny", map[string]any{"tie_word_embeddings": true})
 	require.NoError(t, err)
-	parity.FullPass(t, parity.Open(t, "dream-tiny"), l.Denoiser.(model.Refiner), "", 1e-4)
+	parity.CheckFullPass(t, parity.Open(t, "dream-tiny"), l.Denoiser.(model.Refiner), "", 1e-4)
 }
 
 // Families that share a kind or a table of names are told apart.
@@ -259,7 +259,7 @@ func TestGenerationConfigIsNoConfig(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want.Spec(), got.Spec())
 		require.Equal(t, want.Recipe, got.Recipe)
-		parity.FullPass(t, parity.Open(t, pack), got.Denoiser.(model.Refiner), "", 1e-4)
+		parity.CheckFullPass(t, parity.Open(t, pack), got.Denoiser.(model.Refiner), "", 1e-4)
 	}
 }
 

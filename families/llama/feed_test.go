@@ -78,7 +78,7 @@ func (f *feeding) feed(b *model.Batch, tokens []int32, from int, how model.Feedi
 	got, err := f.m.Feed(context.Background(), b, rows, how)
 	require.NoError(f.t, err, name)
 	logits := parity.Logits(f.t, got, read, shape[2])
-	parity.Close(f.t, want, logits, f.tolerance)
+	parity.RequireClose(f.t, want, logits, f.tolerance)
 	if f.tolerance > 1e-4 {
 		closeRMS(f.t, want, logits, 4e-2)
 	}
@@ -166,7 +166,8 @@ func TestNemotronPredictsNext(t *testing.T) {
 			mask := int(f.m.Spec().Mask)
 			logits[i*columns+mask] = want[(int(b.ReadRows[i])-1)*columns+mask]
 		}))
-		parity.Close(f.t, append(slices.Clone(want[3*columns:4*columns]), want[8*columns:9*columns]...),
+		parity.RequireClose(f.t, append(slices.Clone(want[3*columns:4*columns]),
+			want[8*columns:9*columns]...),
 			logits, f.tolerance)
 	})
 }
@@ -189,7 +190,7 @@ func (f *feeding) wedlm() {
 	}
 	got, err := f.m.Forward(context.Background(), parity.Batch(tokens, shape))
 	require.NoError(f.t, err)
-	parity.Close(f.t, want, parity.Logits(f.t, got, read, columns), f.tolerance)
+	parity.RequireClose(f.t, want, parity.Logits(f.t, got, read, columns), f.tolerance)
 
 	prefix, _ := f.p.Ints("prefix")
 	at := int(prefix[0])
@@ -204,7 +205,7 @@ func (f *feeding) wedlm() {
 		b.Lengths = []int{n}
 		got, err := f.m.Feed(context.Background(), b, parity.Count(n)[at:], model.Commit)
 		require.NoError(f.t, err)
-		parity.Close(f.t, want, parity.Logits(f.t, got, rest, columns), f.tolerance)
+		parity.RequireClose(f.t, want, parity.Logits(f.t, got, rest, columns), f.tolerance)
 	}
 }
 

@@ -54,17 +54,17 @@ func TestGGUF(t *testing.T) {
 		require.NoError(t, err)
 		return parity.Logits(t, got, parity.Count(len(tokens)), expected.Shape[2])
 	}
-	parity.Close(t, want, logits(valued{cpu.New(cpu.Options{})}), 1e-4)
+	parity.RequireClose(t, want, logits(valued{cpu.New(cpu.Options{})}), 1e-4)
 	if cuda.Supported { // unpacked to bfloat16, in half of the memory of float32
 		b, err := cuda.New(cuda.Options{Library: fakecuda.DriverPath(t)})
 		require.NoError(t, err)
-		parity.Close(t, want, logits(b), 5e-2)
+		parity.RequireClose(t, want, logits(b), 5e-2)
 		require.NotEqual(t, logits(valued{b}), logits(b))
 	}
 	var first []float32
 	for _, level := range simd.Available() {
 		got := logits(cpu.New(cpu.Options{ISA: level.String()}))
-		parity.Close(t, want, got, 5e-2)
+		parity.RequireClose(t, want, got, 5e-2)
 		switch {
 		case level.ISA == simd.Generic: // computes functions in float64
 		case first == nil:
@@ -99,7 +99,8 @@ func TestGGUFOfExperts(t *testing.T) {
 	require.Equal(t, 8, m.Info.Sizes["experts"])
 	got, err := m.Denoiser.Forward(context.Background(), parity.Batch(tokens, shown.Shape))
 	require.NoError(t, err)
-	parity.Close(t, want, parity.Logits(t, got, parity.Count(len(tokens)), expected.Shape[2]), 1e-5)
+	parity.RequireClose(t, want, parity.Logits(t, got, parity.Count(len(tokens)),
+		expected.Shape[2]), 1e-5)
 }
 
 // A number of experts that no file has is refused before anything is made of it.
@@ -140,7 +141,7 @@ func TestGGUFOfFolders(t *testing.T) {
 			case model.MasksLast:
 				f.wedlm()
 			default:
-				parity.FullPass(t, p, got.Denoiser.(model.Refiner), "", tolerance)
+				parity.CheckFullPass(t, p, got.Denoiser.(model.Refiner), "", tolerance)
 			}
 		})
 	}

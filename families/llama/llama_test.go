@@ -25,13 +25,13 @@ var packs = []string{"llada-tiny", "llada-tiny-bf16", "dream-tiny", "dream-tiny-
 var blockPacks = []string{"sdar-tiny", "fast-dllm-v2-tiny", "llada2-moe-tiny"}
 
 func TestFullPass(t *testing.T) {
-	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
+	parity.RunEach(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
 		if tolerance <= 1e-4 { // in float32
 			tolerance = 1e-5
 		}
-		parity.FullPass(t, p, blocks(t, p, m), "", tolerance)
+		parity.CheckFullPass(t, p, blocks(t, p, m), "", tolerance)
 		if p.Has("short_tokens") {
-			parity.FullPass(t, p, m, "short_", tolerance)
+			parity.CheckFullPass(t, p, m, "short_", tolerance)
 		}
 	})
 }
@@ -40,7 +40,7 @@ func TestFullPass(t *testing.T) {
 // row of this pack has two experts only 0.0045 apart, so it may choose the other one. All other
 // rows are within the bound.
 func TestFullPassOfExperts(t *testing.T) {
-	parity.Each(t, []string{"llada2-moe-tiny"},
+	parity.RunEach(t, []string{"llada2-moe-tiny"},
 		func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
 			const close = 54
 			tokens, shape := p.Ints("tokens")
@@ -53,7 +53,7 @@ func TestFullPassOfExperts(t *testing.T) {
 			if tolerance > 1e-4 {
 				copy(got[close*columns:(close+1)*columns], want[close*columns:])
 			}
-			parity.Close(t, want, got, tolerance)
+			parity.RequireClose(t, want, got, tolerance)
 		})
 }
 
@@ -71,16 +71,17 @@ func blocks(t *testing.T, p *parity.Pack, m model.Refiner) model.Refiner {
 
 // Without blocks every position sees every other one.
 func TestBidirectional(t *testing.T) {
-	parity.Each(t, blockPacks, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
+	parity.RunEach(t, blockPacks, func(t *testing.T, p *parity.Pack, m model.Refiner,
+		tolerance float64) {
 		d, err := m.(model.Blockwise).WithBlock(0)
 		require.NoError(t, err)
-		parity.FullPass(t, p, d.(model.Refiner), "bidirectional_", tolerance)
+		parity.CheckFullPass(t, p, d.(model.Refiner), "bidirectional_", tolerance)
 	})
 }
 
 // The logits of a shifted model are those of the row before.
 func TestShiftedLogits(t *testing.T) {
-	parity.Each(t, []string{"dream-tiny", "dream-tiny-bf16"},
+	parity.RunEach(t, []string{"dream-tiny", "dream-tiny-bf16"},
 		func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
 			tokens, shape := p.Ints("tokens")
 			want, wantShape := p.Floats("shifted_logits")
@@ -93,17 +94,17 @@ func TestShiftedLogits(t *testing.T) {
 				copy(logits[i*columns:], l)
 				logits[i*columns+mask] = want[i*columns+mask]
 			}))
-			parity.Close(t, want, logits, tolerance)
+			parity.RequireClose(t, want, logits, tolerance)
 		})
 }
 
 func TestPartialPass(t *testing.T) {
-	parity.Each(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
+	parity.RunEach(t, packs, func(t *testing.T, p *parity.Pack, m model.Refiner, tolerance float64) {
 		if !p.Has("partial_rows") {
 			t.Skip("the pack has no partial pass")
 		}
 		if !p.Has("partial_positions") {
-			parity.PartialPass(t, p, m, tolerance)
+			parity.CheckPartialPass(t, p, m, tolerance)
 			return
 		}
 		// The row before a position predicts it, so both are recomputed, and no others.
@@ -119,26 +120,26 @@ func TestPartialPass(t *testing.T) {
 		b.Tokens = after
 		got, err := m.Refine(context.Background(), b, positions)
 		require.NoError(t, err)
-		parity.Close(t, want, parity.Logits(t, got, rows, wantShape[2]), tolerance)
+		parity.RequireClose(t, want, parity.Logits(t, got, rows, wantShape[2]), tolerance)
 	})
 }
 
 func TestBatchInvariance(t *testing.T) {
 	for _, pack := range []string{"llada-tiny", "dream-tiny", "sdar-tiny", "llada2-moe-tiny"} {
-		t.Run(pack, func(t *testing.T) { parity.BatchInvariance(t, pack, []int{5, 3, 11}) })
+		t.Run(pack, func(t *testing.T) { parity.CheckBatchInvariance(t, pack, []int{5, 3, 11}) })
 	}
 }
 
 func TestAnyBatchAndThreads(t *testing.T) {
 	for _, pack := range []string{"dream-tiny", "llada2-moe-tiny"} {
-		t.Run(pack, func(t *testing.T) { parity.Threads(t, pack, []int{5, 3, 11}) })
+		t.Run(pack, func(t *testing.T) { parity.CheckThreads(t, pack, []int{5, 3, 11}) })
 	}
 }
 
 // Keys and values of finished blocks never change: passes block after block give the logits of one
 // pass over everything, bit for bit.
 func TestBlocksOneByOne(t *testing.T) {
-	parity.Each(t, blockPacks, func(t *testing.T, p *parity.Pack, m model.Refiner, _ float64) {
+	parity.RunEach(t, blockPacks, func(t *testing.T, p *parity.Pack, m model.Refiner, _ float64) {
 		m = blocks(t, p, m)
 		tokens, shape := p.Ints("tokens")
 		size, _ := p.Ints("block")
@@ -203,5 +204,5 @@ func TestFusedExperts(t *testing.T) {
 	got, err := model.Load(&src, model.Options{Backend: plain.New()})
 	require.NoError(t, err)
 	require.Equal(t, want.Info.Parameters, got.Info.Parameters)
-	parity.FullPass(t, p, got.Denoiser.(model.Refiner), "", 1e-5)
+	parity.CheckFullPass(t, p, got.Denoiser.(model.Refiner), "", 1e-5)
 }

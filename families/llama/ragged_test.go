@@ -15,7 +15,7 @@ import (
 func TestRagged(t *testing.T) {
 	lengths := []int{11, 29, 4, 29, 17}
 	const longest = 29
-	parity.Each(t, []string{"llada-tiny", "dream-tiny", "sdar-tiny"},
+	parity.RunEach(t, []string{"llada-tiny", "dream-tiny", "sdar-tiny"},
 		func(t *testing.T, p *parity.Pack, m model.Refiner, _ float64) {
 			columns := m.Spec().Outcomes
 			run := func(lengths []int, from int) (full, part [][]float32) {

@@ -14,7 +14,7 @@ var decoderPacks = []string{"decoders-1", "decoders-2", "decoders-3"}
 
 // Passes leave positions out, and have shadows, alone and beside other sequences.
 func TestSparsePasses(t *testing.T) {
-	parity.Each(t, decoderPacks, func(t *testing.T, p *parity.Pack, m model.Refiner,
+	parity.RunEach(t, decoderPacks, func(t *testing.T, p *parity.Pack, m model.Refiner,
 		tolerance float64) {
 		tokens, _ := p.Ints("tokens")
 		places, _ := p.Ints("places")
@@ -33,7 +33,7 @@ func TestSparsePasses(t *testing.T) {
 				copy(got[i*vocab:][:vocab], l)
 				got[i*vocab+int(mask)], want[i*vocab+int(mask)] = 0, 0
 			}))
-			parity.Close(t, want, got, tolerance)
+			parity.RequireClose(t, want, got, tolerance)
 		}
 		kept := &model.Batch{Size: 1, Length: n, Tokens: tokens, Kept: [][]int32{places}}
 		compare(kept, 0, places, "places_logits")

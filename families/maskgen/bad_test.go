@@ -11,7 +11,7 @@ import (
 )
 
 func TestBadConfigs(t *testing.T) {
-	parity.Refused(t, parity.Open, "maskgen-tiny",
+	parity.CheckRefused(t, parity.Open, "maskgen-tiny",
 		[3]string{`"decoder_num_heads": 4`, `"decoder_num_heads": 5`,
 			"decoder_num_heads is 5, want a divisor of the width 48"},
 		[3]string{`"text_context_length": 11`, `"text_context_length": 100000`,

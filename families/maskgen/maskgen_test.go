@@ -11,11 +11,12 @@ import (
 )
 
 func TestParity(t *testing.T) {
-	parity.Conditional(t, parity.Open, []string{"maskgen-tiny", "maskgen-vq-l"}, parity.Prompts(nil))
+	parity.CheckConditional(t, parity.Open, []string{"maskgen-tiny", "maskgen-vq-l"},
+		parity.PromptConditions(nil))
 }
 
 func TestGuidance(t *testing.T) {
-	parity.Guided(t, parity.Open, []string{"maskgen-tiny"}, parity.Prompts(nil),
+	parity.CheckGuided(t, parity.Open, []string{"maskgen-tiny"}, parity.PromptConditions(nil),
 		func(m model.Denoiser) model.Denoiser {
 			return guide.New(m, func(model.Progress) float64 { return 2.5 })
 		})

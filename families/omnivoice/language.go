@@ -42,7 +42,7 @@ func FindLanguage(text string) (string, error) {
 	}
 	want := "an id such as en or an English name"
 	if near := param.Nearest(lower, slices.Sorted(maps.Keys(known))); len(near) > 0 {
-		want += " (did you mean " + param.Either(near) + "?)"
+		want += " (did you mean " + param.JoinOr(near) + "?)"
 	}
 	return "", &param.Error{Name: "language", Found: param.Quote(text), Want: want,
 		Reason: param.NoSuch}

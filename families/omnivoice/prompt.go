@@ -79,7 +79,7 @@ func (m *Model) PromptTokens(s Utterance) (ids []int32, err error) {
 func (m *Model) Prompt(s Utterance) (*model.Prompt, error) {
 	ids, err := m.PromptTokens(s)
 	if err != nil {
-		return nil, param.About("text", err)
+		return nil, param.WithName("text", err)
 	}
 	var voice []int32
 	if s.Voice != nil {

@@ -145,8 +145,8 @@ func compare(t *testing.T, p *pack, name string, c *model.Condition, tolerance f
 	require.NoError(t, err)
 	cond, _ := p.Floats(name + "_logits_cond")
 	uncond, _ := p.Floats(name + "_logits_uncond")
-	parity.Close(t, cond, logits(t, m, 0, p.books, all, classes), tolerance)
-	parity.Close(t, uncond, logits(t, m, int32(n), p.books, all, classes), tolerance)
+	parity.RequireClose(t, cond, logits(t, m, 0, p.books, all, classes), tolerance)
+	parity.RequireClose(t, uncond, logits(t, m, int32(n), p.books, all, classes), tolerance)
 
 	// statistics are in the order that they are asked for in
 	rows := []int32{3, 0, 17, 9, 8, 1}
@@ -172,8 +172,8 @@ func compare(t *testing.T, p *pack, name string, c *model.Condition, tolerance f
 	require.NoError(t, err)
 	cond, _ = p.Floats(name + "_partial_logits_cond")
 	uncond, _ = p.Floats(name + "_partial_logits_uncond")
-	parity.Close(t, cond, logits(t, m, 0, p.books, part, classes), tolerance)
-	parity.Close(t, uncond, logits(t, m, int32(n), p.books, part, classes), tolerance)
+	parity.RequireClose(t, cond, logits(t, m, 0, p.books, part, classes), tolerance)
+	parity.RequireClose(t, uncond, logits(t, m, int32(n), p.books, part, classes), tolerance)
 }
 
 // The published rule's probabilities, tokens and scores at the pack's states.
@@ -234,7 +234,8 @@ func TestRuns(t *testing.T) {
 			}
 			o := generate.Options{Request: generate.Request{Length: frames * p.books,
 				Condition: p.condition(t, s),
-				Recipe: generate.Recipe{Sampler: rule, Schedule: samplers.Shifted(s.Shift), Steps: s.Steps,
+				Recipe: generate.Recipe{Sampler: rule, Schedule: samplers.ShiftedSchedule(s.Shift),
+					Steps:    s.Steps,
 					Guidance: generate.Guidance{Scale: s.Guidance}}}}
 			var opened []int32
 			var got []int32
@@ -269,7 +270,8 @@ func TestSchedules(t *testing.T) {
 		open := 0
 		for i, n := range c.Counts {
 			open += n
-			require.Equal(t, open, samplers.Open(samplers.Shifted(c.Shift), float64(i+1), c.Steps, c.Slots),
+			require.Equal(t, open, samplers.OpenCount(samplers.ShiftedSchedule(c.Shift), float64(i+1),
+				c.Steps, c.Slots),
 				"step %d of %+v", i, c)
 		}
 	}
@@ -327,7 +329,7 @@ func TestBadLengths(t *testing.T) {
 }
 
 func TestBadConfigs(t *testing.T) {
-	parity.Refused(t, parity.Open, "omnivoice-tiny",
+	parity.CheckRefused(t, parity.Open, "omnivoice-tiny",
 		[3]string{`"audio_vocab_size": 65`, `"audio_vocab_size": 66`, "audio_vocab_size is 66, want 65"},
 		[3]string{`"audio_mask_id": 64`, `"audio_mask_id": 3`, "audio_mask_id is not 64"},
 		[3]string{`"num_audio_codebook": 8`, `"num_audio_codebook": 0`, "num_audio_codebook is 0"},

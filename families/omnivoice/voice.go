@@ -42,7 +42,7 @@ func (m *Model) ReadVoice(name string) (*Voice, error) {
 		err = m.turn(v, shape)
 	}
 	if err != nil {
-		return nil, param.About("voice", err)
+		return nil, param.WithName("voice", err)
 	}
 	v.Text = AddFullStop(v.Text)
 	return v, nil

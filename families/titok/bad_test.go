@@ -12,7 +12,7 @@ import (
 )
 
 func TestBadConfigs(t *testing.T) {
-	parity.Refused(t, parity.Open, "titok-bert-tiny",
+	parity.CheckRefused(t, parity.Open, "titok-bert-tiny",
 		[3]string{`"num_attention_heads": 4`, `"num_attention_heads": 5`,
 			"num_attention_heads is 5, want a divisor of the width 48"},
 		[3]string{`"num_attention_heads": 4`, `"num_attention_heads": -4`,

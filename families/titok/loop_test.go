@@ -29,7 +29,7 @@ func TestLoops(t *testing.T) {
 			p := parity.Open(t, c.pack)
 			m, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
 			require.NoError(t, err)
-			loops.Run(t, p, m, parity.Labels, c.Case)
+			loops.Run(t, p, m, parity.LabelConditions, c.Case)
 		})
 	}
 }
@@ -44,6 +44,6 @@ func TestConstantGuidance(t *testing.T) {
 	p := parity.Open(t, "titok-bert-tiny")
 	m, err := model.Load(p.Source, model.Options{Backend: cpu.New(cpu.Options{})})
 	require.NoError(t, err)
-	loops.Tokens(t, p, m, parity.Labels, slices.Concat(want...), len(want),
+	loops.Tokens(t, p, m, parity.LabelConditions, slices.Concat(want...), len(want),
 		"titok(tokens=likeliest) schedule=titok steps=8 guidance=3 guidance-schedule=constant")
 }

@@ -28,10 +28,10 @@ var cube = func() color.Palette {
 // bayer is the threshold matrix, 0 to 15, of ordered dithering (Bayer 1973).
 var bayer = [4][4]int{{0, 8, 2, 10}, {12, 4, 14, 6}, {3, 11, 1, 9}, {15, 7, 13, 5}}
 
-// Frame returns a picture in the colours of a GIF. They are dithered to a cube of 6 x 7 x 6 with a
-// fixed pattern, so that unchanged parts do not flicker from frame to frame. masked are rectangles
-// of pixels that are drawn as a grey check instead.
-func Frame(p *image.NRGBA, masked []image.Rectangle) *image.Paletted {
+// GIFFrame returns a picture in the colours of a GIF. They are dithered to a cube of 6 x 7 x 6
+// with a fixed pattern, so that unchanged parts do not flicker from frame to frame. masked are
+// rectangles of pixels that are drawn as a grey check instead.
+func GIFFrame(p *image.NRGBA, masked []image.Rectangle) *image.Paletted {
 	f := image.NewPaletted(p.Rect, cube)
 	for y := range p.Rect.Dy() {
 		row := p.Pix[y*p.Stride:]

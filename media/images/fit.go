@@ -14,14 +14,14 @@ import (
 	"unmask/param"
 )
 
-// Fits are the ways to bring a picture to another size: cover fills it and crops two sides, contain
-// leaves margins on two sides.
-var Fits = []string{"cover", "contain"}
+// FitNames are the ways to bring a picture to another size: cover fills it and crops two sides,
+// contain leaves margins on two sides.
+var FitNames = []string{"cover", "contain"}
 
 // Placement maps the part From of a picture to the part To of a picture of size Size.
 type Placement struct {
-	From, To image.Rectangle
-	Size     image.Point
+	Source, Target image.Rectangle
+	Size           image.Point
 }
 
 // Place returns the placement of a picture of size `from` in one of size `to`. With a fit of ""
@@ -45,12 +45,12 @@ func Place(from, to image.Point, fit string) (Placement, error) {
 		}
 	case "cover":
 		scale := max(across, down)
-		p.From = middle(from, float64(to.X)/scale, float64(to.Y)/scale)
+		p.Source = middle(from, float64(to.X)/scale, float64(to.Y)/scale)
 	case "contain":
 		scale := min(across, down)
-		p.To = middle(to, float64(from.X)*scale, float64(from.Y)*scale)
+		p.Target = middle(to, float64(from.X)*scale, float64(from.Y)*scale)
 	default:
-		return p, &param.Error{Name: "fit", Found: param.Quote(fit), Want: param.Either(Fits),
+		return p, &param.Error{Name: "fit", Found: param.Quote(fit), Want: param.JoinOr(FitNames),
 			Reason: param.NoSuch}
 	}
 	return p, nil
@@ -61,14 +61,15 @@ func Place(from, to image.Point, fit string) (Placement, error) {
 func (p Placement) Picture(picture image.Image) *image.NRGBA {
 	opaque := fromImage(picture).NRGBA()
 	out := image.NewNRGBA(image.Rectangle{Max: p.Size})
-	if p.From.Size() == p.To.Size() {
-		draw.Draw(out, p.To, opaque, p.From.Min, draw.Src)
+	if p.Source.Size() == p.Target.Size() {
+		draw.Draw(out, p.Target, opaque, p.Source.Min, draw.Src)
 	} else {
-		xdraw.CatmullRom.Scale(out, p.To, opaque, p.From, draw.Src, nil)
+		xdraw.CatmullRom.Scale(out, p.Target, opaque, p.Source, draw.Src, nil)
 	}
 	for y := range p.Size.Y {
 		for x := range p.Size.X {
-			near := image.Pt(min(max(x, p.To.Min.X), p.To.Max.X-1), min(max(y, p.To.Min.Y), p.To.Max.Y-1))
+			near := image.Pt(min(max(x, p.Target.Min.X), p.Target.Max.X-1), min(max(y, p.Target.Min.Y),
+				p.Target.Max.Y-1))
 			if near.X != x || near.Y != y {
 				out.SetNRGBA(x, y, out.NRGBAAt(near.X, near.Y))
 			}
@@ -82,10 +83,10 @@ func (p Placement) Picture(picture image.Image) *image.NRGBA {
 func (p Placement) Mask(mask *image.Gray) *image.Gray {
 	out := image.NewGray(image.Rectangle{Max: p.Size})
 	draw.Draw(out, out.Rect, image.White, image.Point{}, draw.Src)
-	if p.From.Size() == p.To.Size() {
-		draw.Draw(out, p.To, mask, p.From.Min, draw.Src)
+	if p.Source.Size() == p.Target.Size() {
+		draw.Draw(out, p.Target, mask, p.Source.Min, draw.Src)
 	} else {
-		xdraw.BiLinear.Scale(out, p.To, mask, p.From, draw.Src, nil)
+		xdraw.BiLinear.Scale(out, p.Target, mask, p.Source, draw.Src, nil)
 	}
 	for i, v := range out.Pix {
 		out.Pix[i] = 0
@@ -96,10 +97,10 @@ func (p Placement) Mask(mask *image.Gray) *image.Gray {
 	return out
 }
 
-// Hole returns the mask of a partly new picture. It is white inside box, or where mask is white, or
-// transparent if mask has transparent pixels; without box and mask it is white where picture is
-// transparent.
-func Hole(picture, mask image.Image, box image.Rectangle) (*image.Gray, error) {
+// HoleMask returns the mask of a partly new picture. It is white inside box, or where mask is
+// white, or transparent if mask has transparent pixels; without box and mask it is white where
+// picture is transparent.
+func HoleMask(picture, mask image.Image, box image.Rectangle) (*image.Gray, error) {
 	size := picture.Bounds().Size()
 	if _, err := Place(size, size, ""); err != nil {
 		return nil, err

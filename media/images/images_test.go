@@ -105,13 +105,13 @@ func TestPlace(t *testing.T) {
 	}
 	p, err := images.Place(image.Pt(8, 4), image.Pt(4, 4), "cover")
 	require.NoError(t, err)
-	require.Equal(t, images.Placement{From: image.Rect(2, 0, 6, 4), To: image.Rect(0, 0, 4, 4),
+	require.Equal(t, images.Placement{Source: image.Rect(2, 0, 6, 4), Target: image.Rect(0, 0, 4, 4),
 		Size: image.Pt(4, 4)}, p)
 	require.Equal(t, color.NRGBA{60, 0, 0, 255}, p.Picture(picture).NRGBAAt(0, 0))
 
 	p, err = images.Place(image.Pt(8, 4), image.Pt(8, 8), "contain")
 	require.NoError(t, err)
-	require.Equal(t, image.Rect(0, 2, 8, 6), p.To)
+	require.Equal(t, image.Rect(0, 2, 8, 6), p.Target)
 	fitted := p.Picture(picture)
 	require.Equal(t, fitted.NRGBAAt(3, 2), fitted.NRGBAAt(3, 0)) // a margin has the colour of the edge
 	require.Equal(t, picture.NRGBAAt(3, 1), fitted.NRGBAAt(3, 3))
@@ -121,7 +121,7 @@ func TestPlace(t *testing.T) {
 
 	_, err = images.Place(image.Pt(8, 4), image.Pt(8, 8), "")
 	require.EqualError(t, err, "picture is 8 x 4 pixels, want 8 x 8, or fit cover or contain")
-	for _, fit := range images.Fits { // of any sizes
+	for _, fit := range images.FitNames { // of any sizes
 		for _, from := range []image.Point{{1, 1}, {1, 900}, {900, 1}, {7, 5}} {
 			p, err := images.Place(from, image.Pt(64, 64), fit)
 			require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestHole(t *testing.T) {
 	picture.Pix = []byte{9, 9, 9, 255, 9, 9, 9, 0}
 	mask.Pix = []byte{255, 255, 255, 255, 0, 0, 0, 255}
 	hole := func(picture, mask image.Image, box image.Rectangle) []byte {
-		h, err := images.Hole(picture, mask, box)
+		h, err := images.HoleMask(picture, mask, box)
 		require.NoError(t, err)
 		return h.Pix
 	}
@@ -148,7 +148,7 @@ func TestHole(t *testing.T) {
 	require.Equal(t, []byte{0, 255}, hole(mask, picture, image.Rectangle{}))
 	require.Equal(t, []byte{255, 0}, hole(mask, nil, image.Rect(0, 0, 1, 1)))
 	require.Equal(t, []byte{0, 0}, hole(mask, nil, image.Rectangle{}))
-	_, err := images.Hole(mask, nil, image.Rect(0, 0, 3, 1))
+	_, err := images.HoleMask(mask, nil, image.Rect(0, 0, 3, 1))
 	require.ErrorContains(t, err, "want it within 2 x 1 pixels")
 }
 

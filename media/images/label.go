@@ -10,9 +10,9 @@ import (
 	"unmask/internal/atomicfile"
 )
 
-// Label returns a PNG with texts, given as pairs of keyword and text, in iTXt chunks after its
+// AddLabels returns a PNG with texts, given as pairs of keyword and text, in iTXt chunks after its
 // header; pairs with an empty text are skipped. data must be a PNG (ISO/IEC 15948, section 11.3.4).
-func Label(data []byte, texts [][2]string) []byte {
+func AddLabels(data []byte, texts [][2]string) []byte {
 	const header = 8 + 4 + 4 + 13 + 4 // signature and IHDR
 	out := bytes.NewBuffer(append(make([]byte, 0, len(data)+256), data[:header]...))
 	for _, t := range texts {
@@ -45,9 +45,9 @@ func chunks(data []byte) iter.Seq2[string, []byte] {
 // maxLabels is the most bytes of texts that Labels returns.
 const maxLabels = 1 << 20
 
-// Labels returns the texts of a PNG by keyword: those that Label wrote, and tEXt chunks before the
-// image data. It is empty for other files, and stops at a damaged chunk.
-func Labels(data []byte) map[string]string {
+// ParseLabels returns the texts of a PNG by keyword: those that Label wrote, and tEXt chunks
+// before the image data. It is empty for other files, and stops at a damaged chunk.
+func ParseLabels(data []byte) map[string]string {
 	list, total := map[string]string{}, 0
 	for kind, body := range chunks(data) {
 		key, text, ok := bytes.Cut(body, []byte{0})
@@ -76,5 +76,5 @@ func Labels(data []byte) map[string]string {
 // ReadLabels returns the texts of the PNG file at name.
 func ReadLabels(name string) (map[string]string, error) {
 	data, err := atomicfile.ReadBounded(name, maxFile)
-	return Labels(data), err
+	return ParseLabels(data), err
 }

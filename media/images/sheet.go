@@ -32,20 +32,20 @@ func NewSheet(n int, size image.Point) *Sheet {
 	return s
 }
 
-// At returns the top left corner of picture i.
-func (s *Sheet) At(i int) image.Point {
+// Corner returns the top left corner of picture i.
+func (s *Sheet) Corner(i int) image.Point {
 	return image.Pt(s.margin+i%s.cols*(s.Size.X+s.margin), s.margin+i/s.cols*(s.Size.Y+s.margin))
 }
 
 // Put draws picture i.
 func (s *Sheet) Put(i int, picture image.Image) {
-	at := s.At(i)
+	at := s.Corner(i)
 	draw.Draw(s.Canvas, image.Rectangle{Min: at, Max: at.Add(s.Size)}, picture, picture.Bounds().Min,
 		draw.Src)
 }
 
-// Check draws a grey check over cells of a picture.
-func Check(p *image.NRGBA, masked []image.Rectangle) {
+// DrawCheck draws a grey check over cells of a picture.
+func DrawCheck(p *image.NRGBA, masked []image.Rectangle) {
 	for _, cell := range masked {
 		check(cell, func(x, y, shade int) { p.Set(x, y, cube[checkDark+shade]) })
 	}

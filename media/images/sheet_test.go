@@ -24,15 +24,15 @@ func TestSheet(t *testing.T) {
 	require.Equal(t, image.Rect(0, 0, 3*34+2, 2*34+2), s.Canvas.Rect)
 	s.Put(0, plain(32, red))
 	s.Put(4, plain(32, blue))
-	require.Equal(t, image.Pt(2, 2), s.At(0))
-	require.Equal(t, image.Pt(36, 36), s.At(4))
+	require.Equal(t, image.Pt(2, 2), s.Corner(0))
+	require.Equal(t, image.Pt(36, 36), s.Corner(4))
 	for p, want := range map[image.Point]color.NRGBA{
 		{X: 1, Y: 1}: paper, {X: 2, Y: 2}: red, {X: 33, Y: 33}: red, {X: 34, Y: 33}: paper,
 		{X: 36, Y: 36}: blue, {X: 67, Y: 67}: blue, {X: 68, Y: 67}: paper,
 	} {
 		require.Equal(t, want, s.Canvas.NRGBAAt(p.X, p.Y), p)
 	}
-	Check(s.Canvas, []image.Rectangle{image.Rect(0, 0, 4, 4).Add(s.At(4))})
+	DrawCheck(s.Canvas, []image.Rectangle{image.Rect(0, 0, 4, 4).Add(s.Corner(4))})
 	dark, light := cube[checkDark], cube[checkDark+1]
 	for p, want := range map[image.Point]color.Color{{X: 36, Y: 36}: dark, {X: 38, Y: 36}: light,
 		{X: 39, Y: 39}: dark, {X: 40, Y: 36}: blue} {
@@ -45,7 +45,7 @@ func TestSheet(t *testing.T) {
 func TestFrame(t *testing.T) {
 	var frames gif.GIF
 	add := func(c color.NRGBA, masked ...image.Rectangle) {
-		frames.Image = append(frames.Image, Frame(plain(16, c), masked))
+		frames.Image = append(frames.Image, GIFFrame(plain(16, c), masked))
 		frames.Delay = append(frames.Delay, 10)
 	}
 	colours := []color.NRGBA{{0, 0, 0, 255}, {255, 255, 255, 255}, {51, 85, 204, 255},

@@ -26,8 +26,8 @@ func Fade(x []float32, rate int) {
 	ramp(x[len(x)-n:], 1, 0)
 }
 
-// Gap returns the silence around and between sounds.
-func Gap(rate int) []float32 { return make([]float32, span(rate)) }
+// Pause returns the silence around and between sounds.
+func Pause(rate int) []float32 { return make([]float32, span(rate)) }
 
 // Join returns sounds one after the other, with fades and silence between them.
 func Join(parts [][]float32, rate int) (out []float32) {
@@ -36,7 +36,7 @@ func Join(parts [][]float32, rate int) (out []float32) {
 			n := span(rate)
 			tail := out[len(out)-min(n, len(out)):]
 			ramp(tail, 1, 0)
-			out = append(out, Gap(rate)...)
+			out = append(out, Pause(rate)...)
 			at := len(out)
 			out = append(out, p...)
 			ramp(out[at:at+min(n, len(p))], 0, 1)
@@ -47,9 +47,9 @@ func Join(parts [][]float32, rate int) (out []float32) {
 	return out
 }
 
-// Volume returns the factor that gives a sound its volume: that of a quiet voice with a root mean
-// square below 0.1 or, without a voice (0), a peak of one half; 0 if there is no sound.
-func Volume(x []float32, rms float64) float32 {
+// VolumeFactor returns the factor that gives a sound its volume: that of a quiet voice with a
+// root mean square below 0.1 or, without a voice (0), a peak of one half; 0 if there is no sound.
+func VolumeFactor(x []float32, rms float64) float32 {
 	const loud, least = 0.1, 1e-6
 	if rms > 0 {
 		return float32(min(rms/loud, 1))
@@ -68,8 +68,8 @@ func Volume(x []float32, rms float64) float32 {
 // and it fades in and out between two gaps. Of silence nothing is left.
 func Finish(x []float32, rate int, rms float64) []float32 {
 	s := Stream{Rate: rate, RMS: rms}
-	if x = s.Part(x); len(x) > 0 {
-		x = append(x, s.End()...)
+	if x = s.AddPart(x); len(x) > 0 {
+		x = append(x, s.Finish()...)
 	}
 	return x
 }
@@ -82,21 +82,21 @@ type Stream struct {
 	volume float32 // 0: no part had a sound yet
 }
 
-// Part returns what is written of the next part: a gap, and the part with fades. Of silence nothing
-// is left.
-func (s *Stream) Part(x []float32) []float32 {
+// AddPart returns what is written of the next part: a gap, and the part with fades. Of silence
+// nothing is left.
+func (s *Stream) AddPart(x []float32) []float32 {
 	if x = usual.Cut(x, s.Rate); len(x) == 0 {
 		return nil
 	}
 	if s.volume == 0 {
-		s.volume = Volume(x, s.RMS)
+		s.volume = VolumeFactor(x, s.RMS)
 	}
 	for i := range x {
 		x[i] *= s.volume
 	}
 	Fade(x, s.Rate)
-	return append(Gap(s.Rate), x...)
+	return append(Pause(s.Rate), x...)
 }
 
-// End returns what is written after the last part.
-func (s *Stream) End() []float32 { return Gap(s.Rate) }
+// Finish returns what is written after the last part.
+func (s *Stream) Finish() []float32 { return Pause(s.Rate) }

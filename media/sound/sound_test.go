@@ -19,7 +19,7 @@ const rate = 24000
 
 // cases are those of the pack speech-rules.
 func cases(t *testing.T) func(name string) []float32 {
-	set, err := weights.Open(filepath.Join("..", "testdata", "packs", "speech-rules",
+	set, err := weights.Open(filepath.Join("..", "..", "testdata", "packs", "speech-rules",
 		"cases.safetensors"))
 	require.NoError(t, err)
 	t.Cleanup(func() { set.Close() })
@@ -51,7 +51,8 @@ func TestSilences(t *testing.T) {
 			Trail  int `json:"trail_ms"`
 		}
 	}
-	data, err := os.ReadFile(filepath.Join("..", "testdata", "packs", "speech-rules", "cases.json"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "packs", "speech-rules",
+		"cases.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(data, &notes))
 	for _, s := range notes.Silence {
@@ -75,18 +76,18 @@ func TestFinish(t *testing.T) {
 
 func TestStream(t *testing.T) {
 	s := Stream{Rate: rate}
-	require.Empty(t, s.Part(make([]float32, 50_000)))
-	require.Len(t, s.Part(make([]float32, 9000)), 2*rate/10) // silence sets no volume
+	require.Empty(t, s.AddPart(make([]float32, 50_000)))
+	require.Len(t, s.AddPart(make([]float32, 9000)), 2*rate/10) // silence sets no volume
 	x := cases(t)("silence_3")
-	first := s.Part(append([]float32(nil), x...))
+	first := s.AddPart(append([]float32(nil), x...))
 	near(t, cases(t)("finished")[:len(first)], first)
 	half := append([]float32(nil), x...)
 	for i := range half {
 		half[i] *= 0.8
 	}
-	second := s.Part(half)
+	second := s.AddPart(half)
 	require.InDelta(t, 0.8*peak(first), peak(second), 1e-3)
-	require.Len(t, s.End(), rate/10)
+	require.Len(t, s.Finish(), rate/10)
 }
 
 func peak(x []float32) (top float32) {

@@ -21,7 +21,7 @@ type Fixed struct {
 }
 
 func init() {
-	samplers.Register(samplers.Rule{Of: Fixed{}, Name: fixedName,
+	samplers.Register(samplers.Rule{Prototype: Fixed{}, Name: fixedName,
 		Line:  "random, with tokens drawn as vanilla draws them",
 		Paper: "Hayakawa et al. 2025, table 2"})
 }
@@ -29,8 +29,8 @@ func init() {
 // Needs the logits in 32 bits, nothing in 64.
 func (f Fixed) Needs(step, steps int) samplers.Need { return samplers.Need{Logits: f.Bits == 32} }
 
-// Uncached says that tokens drawn in 32 bits cannot wait for a second stage.
-func (f Fixed) Uncached() string {
+// CacheRefusal says that tokens drawn in 32 bits cannot wait for a second stage.
+func (f Fixed) CacheRefusal() string {
 	if f.Bits == 32 {
 		return "fixed(bits=32) draws tokens itself"
 	}

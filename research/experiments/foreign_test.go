@@ -20,7 +20,8 @@ func (w warm) Rank(v *samplers.View, k int) []int {
 }
 
 func init() {
-	samplers.Register(samplers.Rule{Of: warm{}, Name: "warm", Line: "the first first, with noise",
+	samplers.Register(samplers.Rule{Prototype: warm{}, Name: "warm",
+		Line:  "the first first, with noise",
 		Paper: "a test"})
 }
 

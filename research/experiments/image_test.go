@@ -41,8 +41,8 @@ func (c colours) Features(_ context.Context, list []*images.Image,
 // negatives. Uniform logits score 1.
 func TestImageScorer(t *testing.T) {
 	x := colours{classes: 5}
-	first, _ := scenes.Scenes(60, 1)
-	second, _ := scenes.Scenes(60, 2)
+	first, _ := scenes.Draw(60, 1)
+	second, _ := scenes.Draw(60, 2)
 	r, err := NewReference(x.Width(), func(add func([]float32) error) error {
 		return x.Features(t.Context(), first,
 			func(_ int, f, _ []float32) error { return add(f) })

@@ -72,7 +72,7 @@ func ReadPlan(name string) (Plan, error) {
 		return Plan{}, err
 	}
 	plan, err := ParsePlan(data)
-	return plan, param.In(name, err)
+	return plan, param.AtPlace(name, err)
 }
 
 // ParsePlan reads a plan. Unknown keys are refused.
@@ -325,5 +325,5 @@ func uncached(name string) string {
 	if err != nil {
 		return ""
 	}
-	return samplers.Uncached(s)
+	return samplers.CacheRefusal(s)
 }

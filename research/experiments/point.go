@@ -64,12 +64,12 @@ func (p Point) Recipe() (generate.Recipe, error) {
 	if err != nil {
 		return r, err
 	}
-	var given []samplers.Given
+	var given []samplers.ParamValue
 	if p.Alpha != 0 {
-		given = append(given, samplers.With("alpha", p.Alpha))
+		given = append(given, samplers.WithParam("alpha", p.Alpha))
 	}
 	if p.Bits != 0 {
-		given = append(given, samplers.With("bits", float64(p.Bits)))
+		given = append(given, samplers.WithParam("bits", float64(p.Bits)))
 	}
 	r.Sampler, err = samplers.Parse(p.Sampler, given...)
 	r.Steps, r.Cache = p.Steps, p.Cache
@@ -77,7 +77,7 @@ func (p Point) Recipe() (generate.Recipe, error) {
 }
 
 // usesAlpha reports whether a sampler has a Gumbel temperature.
-func usesAlpha(name string) bool { return samplers.Takes(name, "alpha") }
+func usesAlpha(name string) bool { return samplers.UsesParam(name, "alpha") }
 
 // Options returns the options that generate the point's samples on a model.
 func (p Point) Options(s model.Spec) (generate.Options, error) {
@@ -96,7 +96,7 @@ func (p Point) Check(d model.Denoiser) error {
 	if err == nil {
 		_, err = o.Check(d)
 	}
-	return param.In(p.String(), err)
+	return param.AtPlace(p.String(), err)
 }
 
 // Task is a model and the judge of its samples.

@@ -90,9 +90,9 @@ func (s *TextScorer) shown(ids [][]int32) [][]int32 {
 
 // AddStory counts the contradictions and slips of a sample's text.
 func (s *TextScorer) AddStory(text string) {
-	found, chances := stories.Contradictions(text)
+	found, chances := stories.CountContradictions(text)
 	s.contradictions.add(float64(found)/float64(max(chances, 1)), float64(chances))
-	s.slips.add(float64(stories.Slips(text)), 1)
+	s.slips.add(float64(stories.CountSlips(text)), 1)
 }
 
 func (s *TextScorer) count(ids [][]int32) {

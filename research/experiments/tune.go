@@ -56,7 +56,7 @@ const entropyPrice = 5
 func candidates(kind string, cached bool, schedules []string) []Point {
 	var out []Point
 	for _, p := range methods(kind, cached) {
-		if s, err := samplers.Parse(p.Sampler); err != nil || !samplers.Scheduled(s) {
+		if s, err := samplers.Parse(p.Sampler); err != nil || !samplers.UsesSchedule(s) {
 			out = append(out, p)
 			continue
 		}

@@ -116,5 +116,5 @@ func withBlocks(m *unmask.Model, in input) (blocks, whole *unmask.Model, err err
 	if blocks, err = of(int(size[0])); err == nil {
 		whole, err = of(0)
 	}
-	return blocks, whole, param.In(in.file, err)
+	return blocks, whole, param.AtPlace(in.file, err)
 }

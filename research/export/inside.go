@@ -44,7 +44,7 @@ func ParseQuantities(text string) (list []Quantity, err error) {
 		case Hidden, Attention, KV:
 			list = append(list, in)
 		default:
-			return nil, &param.Error{Name: "with", Found: param.Quote(name), Want: param.Either(insides)}
+			return nil, &param.Error{Name: "with", Found: param.Quote(name), Want: param.JoinOr(insides)}
 		}
 	}
 	return list, nil

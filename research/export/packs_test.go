@@ -135,7 +135,7 @@ func compare(t *testing.T, name string, set *weights.Set, got *weights.Tensor) {
 	require.NoError(t, want.Float32s(a))
 	require.NoError(t, got.Float32s(b))
 	t.Log(name)
-	parity.Close(t, a, b, 1e-4)
+	parity.RequireClose(t, a, b, 1e-4)
 }
 
 func TestBadTexts(t *testing.T) {

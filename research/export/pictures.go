@@ -98,7 +98,7 @@ func encodeFile(e model.Encoder, name, fit string) ([]int32, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	codes, err := e.EncodeImage(p.Picture(m.NRGBA()))
-	return codes, param.In(name, err)
+	return codes, param.AtPlace(name, err)
 }
 
 // rangeOf returns the values that mean colours 0 and 1 in a file, from cases.json beside it.

@@ -24,7 +24,7 @@ import (
 // writeScenes writes drawn landscapes into a folder for each hour, or with the hour in a text
 // chunk.
 func writeScenes(t *testing.T, dir string, n int, seed uint64, folders bool) {
-	list, hours := scenes.Scenes(n, seed)
+	list, hours := scenes.Draw(n, seed)
 	for i, m := range list {
 		var data bytes.Buffer
 		require.NoError(t, png.Encode(&data, m.NRGBA()))
@@ -32,7 +32,7 @@ func writeScenes(t *testing.T, dir string, n int, seed uint64, folders bool) {
 		if folders {
 			to = filepath.Join(dir, hours[i])
 		} else {
-			file = images.Label(file, [][2]string{{"class", hours[i]}})
+			file = images.AddLabels(file, [][2]string{{"class", hours[i]}})
 		}
 		require.NoError(t, os.MkdirAll(to, 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(to, fmt.Sprintf("%03d.png", i)), file, 0o644))

@@ -42,7 +42,7 @@ func FindSchedule(ctx context.Context, m *unmask.Model, samples io.Reader, steps
 	if err != nil {
 		return nil, err
 	}
-	return samplers.Times(times)
+	return samplers.TimesSchedule(times)
 }
 
 // MeasureProfile measures how well a model predicts with some positions masked. Element m-1 is the

@@ -142,7 +142,7 @@ type visit = func(i int, features []float32) error
 func (by Measure) pictures(ctx context.Context, x experiments.Network, classed bool) (
 	classes []string, each func(visit visit) error, err error) {
 	if by.Reference == "" {
-		list, hours := scenes.Scenes(cmp.Or(by.Scenes, landscapes), 1)
+		list, hours := scenes.Draw(cmp.Or(by.Scenes, landscapes), 1)
 		return hours, func(visit visit) error {
 			return x.Features(ctx, list, func(i int, f, _ []float32) error { return visit(i, f) })
 		}, nil

@@ -93,7 +93,7 @@ func LoadStats(name string) (Gaussian, error) {
 		return Gaussian{}, err
 	}
 	g, err := ReadStats(f, info.Size())
-	return g, param.In(name, err)
+	return g, param.AtPlace(name, err)
 }
 
 // ReadStats reads an .npz archive of `size` bytes. It allocates no more memory than the archive
@@ -151,7 +151,7 @@ func readArray(z *zip.Reader, name string, dims int) (values []float64, width in
 	if err == nil {
 		values, width, err = parseArray(data, dims)
 	}
-	return values, width, param.In(name, err)
+	return values, width, param.AtPlace(name, err)
 }
 
 // The entries of a header's dictionary that are read, in any order. The memory order is not: a

@@ -101,7 +101,7 @@ func (it *Item) check() error {
 	}
 	switch {
 	case !slices.Contains(Kinds, it.Kind):
-		return &param.Error{Name: "kind", Found: param.Quote(it.Kind), Want: param.Either(Kinds),
+		return &param.Error{Name: "kind", Found: param.Quote(it.Kind), Want: param.JoinOr(Kinds),
 			Reason: param.NoSuch}
 	case r.Prompt == "" && r.Messages == nil && r.Infill == "":
 		return missing("prompt", "a prompt, messages or infill")

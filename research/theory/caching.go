@@ -14,11 +14,11 @@ import (
 
 const cachingSteps = 8
 
-// Caching measures partial caching on networks: the total variation distance between the exact
+// CheckCaching measures partial caching on networks: the total variation distance between the exact
 // conditional p_(i|U+A) and the distribution that the second half of a step is drawn from, compared
 // with that of p_(i|U), which is used without a second stage. Errors are of the mean over
 // sequences.
-func Caching(ctx context.Context, o Options) ([]Result, error) {
+func CheckCaching(ctx context.Context, o Options) ([]Result, error) {
 	var out []Result
 	for _, n := range o.Networks {
 		refiner, ok := n.Denoiser.(model.Refiner)

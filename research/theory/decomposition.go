@@ -28,10 +28,10 @@ func (t Terms) Bound() float64 { return t.Exploitation - t.Dispersion + t.Explor
 // rounding is the tolerance for sums over all sequences, in nats.
 const rounding = 1e-9
 
-// Decomposition checks equation 5 on small models: the loss of two rounds is the sum of the losses
-// of each, and at most the bound, for a first round that exploits (lowest entropies), explores
-// (Halton's order) or does half of each.
-func Decomposition(context.Context, Options) ([]Result, error) {
+// CheckDecomposition checks equation 5 on small models: the loss of two rounds is the sum of the
+// losses of each, and at most the bound, for a first round that exploits (lowest entropies),
+// explores (Halton's order) or does half of each.
+func CheckDecomposition(context.Context, Options) ([]Result, error) {
 	models := []*exact.Model{exact.Markov(6, 3, 0.5, 3, 2), exact.HMM(6, 3, 3, 0.7, 2, 1),
 		exact.Ising(2, 4, 0.6, 0.2)}
 	orders := []struct {
@@ -76,7 +76,7 @@ func firstRound(m *exact.Model, order samplers.Order, k int) []int {
 	n := m.Length()
 	x, p := make([]int32, n), make([]float64, n*m.Tokens())
 	v := &samplers.View{Mask: int32(m.Tokens()), Outcomes: m.Tokens(), Shape: m.Shape(), Step: 1,
-		Steps: 2, Quota: k, Free: n, Tokens: x}
+		Steps: 2, Quota: k, FreeCount: n, Tokens: x}
 	for i := range x {
 		x[i] = v.Mask
 		v.Masked = append(v.Masked, i)

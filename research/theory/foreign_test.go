@@ -14,7 +14,7 @@ import (
 type last struct{}
 
 func init() {
-	samplers.Register(samplers.Rule{Of: last{}, Name: "last", Line: "the last first",
+	samplers.Register(samplers.Rule{Prototype: last{}, Name: "last", Line: "the last first",
 		Paper: "a test"})
 }
 
@@ -26,7 +26,7 @@ func (last) Rank(v *samplers.View, k int) []int {
 
 // Proposition 2 is also checked for every order that another package registered.
 func TestForeignOrdersAreChecked(t *testing.T) {
-	results, err := theory.OneByOne(t.Context(), theory.Options{Draws: 4000})
+	results, err := theory.CheckOneByOne(t.Context(), theory.Options{Draws: 4000})
 	require.NoError(t, err)
 	i := slices.IndexFunc(results,
 		func(r theory.Result) bool { return r.Case == "last, one position a step" })

@@ -9,9 +9,9 @@ import (
 	"unmask/samplers"
 )
 
-// GumbelTopK checks proposition 1: the top k of mu_i plus Gumbel noise, in order, are draws without
-// replacement with weights exp(mu_i).
-func GumbelTopK(_ context.Context, o Options) ([]Result, error) {
+// CheckGumbelTopK checks proposition 1: the top k of mu_i plus Gumbel noise, in order, are draws
+// without replacement with weights exp(mu_i).
+func CheckGumbelTopK(_ context.Context, o Options) ([]Result, error) {
 	const n, k = 5, 3
 	mu := [n]float64{0, 1, -1, 0.5, 2}
 	v := &samplers.View{Masked: []int{0, 1, 2, 3, 4}}

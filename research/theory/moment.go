@@ -16,9 +16,9 @@ func Bound(n, k, s int, alpha float64) float64 {
 	return 5 * math.Sqrt(x) * (1 + math.Sqrt(math.Log(max(1, 1/x))))
 }
 
-// Enumerated checks theorem 1 where everything can be enumerated: the total variation distance is
-// below the bound (which is weak for so few positions) and falls as N grows.
-func Enumerated(_ context.Context, o Options) ([]Result, error) {
+// CheckEnumerated checks theorem 1 where everything can be enumerated: the total variation
+// distance is below the bound (which is weak for so few positions) and falls as N grows.
+func CheckEnumerated(_ context.Context, o Options) ([]Result, error) {
 	const s = 2
 	var out []Result
 	for _, alpha := range []float64{1, 3} {
@@ -38,9 +38,9 @@ func Enumerated(_ context.Context, o Options) ([]Result, error) {
 	return out, nil
 }
 
-// MonteCarlo checks theorem 1 where the bound is below 1, by estimates of the total variation
+// CheckMonteCarlo checks theorem 1 where the bound is below 1, by estimates of the total variation
 // distance.
-func MonteCarlo(ctx context.Context, o Options) ([]Result, error) {
+func CheckMonteCarlo(ctx context.Context, o Options) ([]Result, error) {
 	const s, alpha = 4, 6.0
 	var out []Result
 	var sizes []int

@@ -83,8 +83,8 @@ func (e *enumeration) choose(out []float64, at, depth int, q float64) {
 	}
 }
 
-// OneRound checks that the samplers themselves follow the distributions of Round.
-func OneRound(ctx context.Context, o Options) ([]Result, error) {
+// CheckOneRound checks that the samplers themselves follow the distributions of Round.
+func CheckOneRound(ctx context.Context, o Options) ([]Result, error) {
 	const n, s, k, alpha = 4, 3, 2, 2.0
 	p := Distributions(n, s, 4)
 	maskgit, moment := Round(p, k, alpha)
@@ -120,7 +120,7 @@ func OneRound(ctx context.Context, o Options) ([]Result, error) {
 		}
 		out = append(out, counted("theorem 1", c.name+", one round, N=4 k=2 S=3",
 			"chi-square against its exact distribution", count,
-			Scaled(c.want, float64(draws))).below())
+			Scale(c.want, float64(draws))).below())
 	}
 	return out, nil
 }

@@ -39,8 +39,8 @@ func counted(claim, name, measure string, count, expected []float64) Result {
 	return Result{Claim: claim, Case: name, Measure: measure, Statistic: chi, Bound: bound}
 }
 
-// Scaled returns p times n.
-func Scaled(p []float64, n float64) []float64 {
+// Scale returns p times n.
+func Scale(p []float64, n float64) []float64 {
 	out := make([]float64, len(p))
 	for i, v := range p {
 		out[i] = v * n

@@ -9,9 +9,9 @@ import (
 	"unmask/samplers"
 )
 
-// Temperature checks equation 4: the tokens that MaskGIT keeps follow p^beta, normalised, with beta
-// = 1+1/alpha, and not p. It uses 512 positions with the same p.
-func Temperature(ctx context.Context, o Options) ([]Result, error) {
+// CheckTemperature checks equation 4: the tokens that MaskGIT keeps follow p^beta, normalised,
+// with beta = 1+1/alpha, and not p. It uses 512 positions with the same p.
+func CheckTemperature(ctx context.Context, o Options) ([]Result, error) {
 	const n, steps, alpha = 512, 64, 3.0
 	p := []float64{0.5, 0.3, 0.15, 0.05}
 	tempered, norm := make([]float64, len(p)), 0.0
@@ -39,9 +39,9 @@ func Temperature(ctx context.Context, o Options) ([]Result, error) {
 		break
 	}
 	const claim, name = "implicit temperature", "maskgit, first of 64 steps, N=512 k=8 alpha=3"
-	r := counted(claim, name, "chi-square against p^beta", count, Scaled(tempered, total/norm))
+	r := counted(claim, name, "chi-square against p^beta", count, Scale(tempered, total/norm))
 	r.Points = slices.Concat(frequencies("committed", p, count, tempered),
 		frequencies("p^beta", p, tempered, nil), frequencies("p", p, p, nil))
 	return []Result{r.below(),
-		counted(claim, name, "chi-square against p", count, Scaled(p, total)).above()}, nil
+		counted(claim, name, "chi-square against p", count, Scale(p, total)).above()}, nil
 }

@@ -81,10 +81,11 @@ var checks = []struct {
 	claim string
 	check func(context.Context, Options) ([]Result, error)
 }{
-	{"proposition 1", GumbelTopK}, {"theorem 1", Enumerated}, {"theorem 1", MonteCarlo},
-	{"theorem 1", OneRound},
-	{"implicit temperature", Temperature}, {"proposition 2", OneByOne}, {"equation 5", Decomposition},
-	{"partial caching", Caching},
+	{"proposition 1", CheckGumbelTopK}, {"theorem 1", CheckEnumerated}, {"theorem 1", CheckMonteCarlo},
+	{"theorem 1", CheckOneRound},
+	{"implicit temperature", CheckTemperature}, {"proposition 2", CheckOneByOne}, {"equation 5",
+		CheckDecomposition},
+	{"partial caching", CheckCaching},
 }
 
 // Claims returns the names of all checks in the order of Run.

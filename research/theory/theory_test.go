@@ -49,10 +49,10 @@ func TestClaims(t *testing.T) {
 // known values of a product.
 func TestChecksCanFail(t *testing.T) {
 	p := []float64{0.5, 0.3, 0.2}
-	chi, bound := theory.ChiSquare([]float64{5000, 3000, 2000}, theory.Scaled(p, 10000))
+	chi, bound := theory.ChiSquare([]float64{5000, 3000, 2000}, theory.Scale(p, 10000))
 	require.Zero(t, chi)
 	require.InDelta(t, 2*math.Log(1e5), bound, 1e-6) // two degrees of freedom
-	chi, _ = theory.ChiSquare([]float64{5300, 2800, 1900}, theory.Scaled(p, 10000))
+	chi, _ = theory.ChiSquare([]float64{5300, 2800, 1900}, theory.Scale(p, 10000))
 	require.Greater(t, chi, bound)
 	chi, _ = theory.ChiSquare([]float64{5000, 3000, 1}, []float64{5000, 3000, 0})
 	require.True(t, math.IsInf(chi, 1))
@@ -64,7 +64,7 @@ func TestChecksCanFail(t *testing.T) {
 		generate.Options{Request: generate.Request{Recipe: generate.Recipe{Sampler: sampler,
 			Steps: 4}}}, 2000)
 	require.NoError(t, err)
-	chi, bound = theory.ChiSquare(count, theory.Scaled(theory.Joint(m), 2000))
+	chi, bound = theory.ChiSquare(count, theory.Scale(theory.Joint(m), 2000))
 	require.Greater(t, chi, bound)
 }
 
@@ -78,7 +78,7 @@ func TestEstimateAgainstEnumeration(t *testing.T) {
 }
 
 func TestCommittedSumsToOne(t *testing.T) {
-	maskgit, moment := theory.Committed(exact.Markov(3, 3, 0.5, 2, 1), 1)
+	maskgit, moment := theory.EnumerateRounds(exact.Markov(3, 3, 0.5, 2, 1), 1)
 	for _, p := range [][]float64{maskgit, moment} {
 		sum := 0.0
 		for _, v := range p {

@@ -26,18 +26,18 @@ func unbiased() []string {
 	return names
 }
 
-// OnePosition are samplers that decide the number of positions themselves and here open one per
+// OnePerStep are samplers that decide the number of positions themselves and here open one per
 // step.
-var OnePosition = []string{"first-hitting", "threshold(theta=1)", "eb(budget=1e-9)",
+var OnePerStep = []string{"first-hitting", "threshold(theta=1)", "eb(budget=1e-9)",
 	"eb(budget=1e-9,margin)", "semi-ar(block=2,threshold(theta=1))"}
 
 // departure is the least distance of MaskGIT's distribution from the truth in OneByOne's model.
 const departure = 0.05
 
-// OneByOne checks proposition 2: choosing first and drawing one position per step at gamma = 1
+// CheckOneByOne checks proposition 2: choosing first and drawing one position per step at gamma = 1
 // samples the joint distribution, in any order. MaskGIT does not: its distribution over all
 // sequences is enumerated, and the statistic is its distance from the truth.
-func OneByOne(ctx context.Context, o Options) ([]Result, error) {
+func CheckOneByOne(ctx context.Context, o Options) ([]Result, error) {
 	m := exact.Markov(4, 3, 0.5, 2, 1)
 	truth := Joint(m)
 	check := func(name string, steps int, want []float64, measure string) (Result, error) {
@@ -52,11 +52,11 @@ func OneByOne(ctx context.Context, o Options) ([]Result, error) {
 			return Result{}, err
 		}
 		return counted("proposition 2", name+", one position a step", measure, count,
-			Scaled(want, float64(o.Draws))), nil
+			Scale(want, float64(o.Draws))), nil
 	}
 	const joint = "chi-square against the joint"
 	var out []Result
-	for i, names := range [][]string{unbiased(), OnePosition} {
+	for i, names := range [][]string{unbiased(), OnePerStep} {
 		for _, name := range names {
 			r, err := check(name, []int{m.Length(), 0}[i], truth, joint)
 			if err != nil {
@@ -66,7 +66,7 @@ func OneByOne(ctx context.Context, o Options) ([]Result, error) {
 		}
 	}
 	for i, name := range []string{"maskgit(alpha=1)", "moment(alpha=1)"} {
-		maskgit, moment := Committed(m, 1)
+		maskgit, moment := EnumerateRounds(m, 1)
 		exact := [][]float64{maskgit, moment}[i]
 		r := Result{Claim: "proposition 2", Case: name + ", enumerated",
 			Measure: "total variation from the joint", Statistic: Variation(exact, truth), Bound: departure}
@@ -87,9 +87,9 @@ func OneByOne(ctx context.Context, o Options) ([]Result, error) {
 	return append(out, r.above()), err
 }
 
-// Committed returns, by enumeration, the distributions over all sequences of a small model that
-// MaskGIT and the moment sampler generate with one position per step.
-func Committed(m *exact.Model, alpha float64) (maskgit, moment []float64) {
+// EnumerateRounds returns, by enumeration, the distributions over all sequences of a small model
+// that MaskGIT and the moment sampler generate with one position per step.
+func EnumerateRounds(m *exact.Model, alpha float64) (maskgit, moment []float64) {
 	out := [2][]float64{make([]float64, sequences(m)), make([]float64, sequences(m))}
 	length, tokens := m.Length(), m.Tokens()
 	p := make([]float64, length*tokens)

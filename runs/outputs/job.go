@@ -68,7 +68,7 @@ func (j *Job) RoundTripLoss() (float64, error) {
 	in := j.request.Image
 	switch {
 	case j.larger != nil:
-		return j.larger.Lost()
+		return j.larger.RoundTripLoss()
 	case in == nil || in.Strength != 0 || j.paste != nil:
 		return 0, nil
 	}
@@ -76,7 +76,7 @@ func (j *Job) RoundTripLoss() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return p.Lost()
+	return p.RoundTripLoss()
 }
 
 // Enlarges reports whether the samples are a given picture, enlarged, which Pictures.Enlarge makes.

@@ -192,7 +192,8 @@ func (p *Pictures) put(s Sample) error {
 	if err != nil {
 		return err
 	}
-	picture, err := p.j.Model.Pictures.ImageOf(codes, p.j.Requests.Prepared(s.Index).Condition)
+	picture, err := p.j.Model.Pictures.ConditionedImage(codes,
+		p.j.Requests.Prepared(s.Index).Condition)
 	if err != nil {
 		return fmt.Errorf("image %d: %w", s.Index, err)
 	}
@@ -220,7 +221,7 @@ func (p *Pictures) place(s Sample, picture *image.NRGBA, masked []int) error {
 		if err != nil {
 			return err
 		}
-		images.Check(picture, hidden)
+		images.DrawCheck(picture, hidden)
 		p.sheet.Put(s.Index, picture)
 	}
 	if !s.Unfinished {
@@ -239,7 +240,7 @@ func (p *Pictures) file(s Sample, picture image.Image) error {
 	r := p.j.Requests.Original(s.Index)
 	if p.j.Model.Spec().Prompt || r.Class != "" {
 		recipe := p.j.Requests.Prepared(s.Index).Recipe
-		file = images.Label(file, [][2]string{
+		file = images.AddLabels(file, [][2]string{
 			{"class", r.Class},
 			{"prompt", r.Prompt},
 			{"negative prompt", r.Negative},

@@ -68,7 +68,7 @@ func (p *Pictures) drawSheet() ([]byte, error) {
 	}
 	var data bytes.Buffer
 	if p.o.Bare {
-		at := sheet.At(0)
+		at := sheet.Corner(0)
 		err := png.Encode(&data, sheet.Canvas.SubImage(image.Rectangle{Min: at, Max: at.Add(sheet.Size)}))
 		return data.Bytes(), err
 	}

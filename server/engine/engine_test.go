@@ -186,7 +186,7 @@ func TestLanguagesTakeTheirOwnersTime(t *testing.T) {
 	slow := s.call(4, time.Hour)
 	slow.Owner = "slow"
 	r := &slow.Members[0].Request
-	r.Language = &constrain.Language{Tokens: automaton, To: 16}
+	r.Language = &constrain.Language{Tokens: automaton, EndPosition: 16}
 	require.Greater(t, r.Language.Work(), 1<<16)
 	r.Filter.Adjust = func(int32, []float32) { s.late.Add(int64(time.Second)) } // of a row
 	for _, c := range append(quick, slow) {

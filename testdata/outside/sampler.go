@@ -8,7 +8,7 @@ type Alternate struct {
 }
 
 func init() {
-	samplers.Register(samplers.Rule{Of: Alternate{}, Name: "alternate",
+	samplers.Register(samplers.Rule{Prototype: Alternate{}, Name: "alternate",
 		Line: "every other position first", Paper: "an example"})
 }
 

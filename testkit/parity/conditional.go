@@ -13,9 +13,9 @@ import (
 // guidance's other pass.
 type Conditions func(p *Pack, i int) (with, without *model.Condition)
 
-// Guided compares a full pass of a model with guidance, and a partial one over the same tokens,
-// with logits_guided. steps has the step of each sequence, or is nil.
-func Guided(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string,
+// CheckGuided compares a full pass of a model with guidance, and a partial one over the same
+// tokens, with logits_guided. steps has the step of each sequence, or is nil.
+func CheckGuided(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string,
 	conditions Conditions,
 	guide func(m model.Denoiser) model.Denoiser) {
 	each(t, open, packs, func(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
@@ -33,7 +33,7 @@ func Guided(t *testing.T, open func(t testing.TB, name string) *Pack, packs []st
 		got, err := g.Forward(context.Background(), b)
 		require.NoError(t, err)
 		all := Count(size * length)
-		Close(t, want, Logits(t, got, all, wantShape[2]), tolerance)
+		RequireClose(t, want, Logits(t, got, all, wantShape[2]), tolerance)
 		var rows []int32
 		for _, r := range all {
 			if r%5 < 2 {
@@ -43,20 +43,20 @@ func Guided(t *testing.T, open func(t testing.TB, name string) *Pack, packs []st
 		before := Logits(t, got, rows, wantShape[2])
 		again, err := g.Refine(context.Background(), b, rows)
 		require.NoError(t, err)
-		Close(t, before, Logits(t, again, rows, wantShape[2]), 1e-5+tolerance/100)
+		RequireClose(t, before, Logits(t, again, rows, wantShape[2]), 1e-5+tolerance/100)
 	})
 }
 
-// Labels returns the classes of a pack's cases; with `without` all are no class.
-func Labels(p *Pack, i int) (with, without *model.Condition) {
+// LabelConditions returns the classes of a pack's cases; with `without` all are no class.
+func LabelConditions(p *Pack, i int) (with, without *model.Condition) {
 	labels, _ := p.Ints("labels")
 	return &model.Condition{Class: labels[i]}, nil
 }
 
-// Conditional compares full passes with logits_cond and logits_uncond, both in one batch, and a
-// partial pass of all sequences with partial_logits_cond. It also checks that a partial pass over
-// unchanged tokens gives the full pass's logits.
-func Conditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string,
+// CheckConditional compares full passes with logits_cond and logits_uncond, both in one batch,
+// and a partial pass of all sequences with partial_logits_cond. It also checks that a partial
+// pass over unchanged tokens gives the full pass's logits.
+func CheckConditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs []string,
 	conditions Conditions) {
 	each(t, open, packs, func(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
 		tokens, shape := p.Ints("tokens")
@@ -72,7 +72,8 @@ func Conditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs
 		}
 		got, err := m.Forward(context.Background(), both)
 		require.NoError(t, err)
-		Close(t, append(with, without...), Logits(t, got, Count(2*size*length), columns), tolerance)
+		RequireClose(t, append(with, without...), Logits(t, got, Count(2*size*length), columns),
+			tolerance)
 
 		// Rows that nobody reads may be missing; the others have the same bytes.
 		all := Logits(t, got, Count(2*size*length), columns)
@@ -108,18 +109,18 @@ func Conditional(t *testing.T, open func(t testing.TB, name string) *Pack, packs
 		before := Logits(t, full, at, columns)
 		again, err := m.Refine(context.Background(), b, at)
 		require.NoError(t, err)
-		Close(t, before, Logits(t, again, at, columns), 1e-5+tolerance/100)
+		RequireClose(t, before, Logits(t, again, at, columns), 1e-5+tolerance/100)
 
 		b.Tokens = after
 		part, err := m.Refine(context.Background(), b, at)
 		require.NoError(t, err)
-		Close(t, want, Logits(t, part, at, columns), tolerance)
+		RequireClose(t, want, Logits(t, part, at, columns), tolerance)
 	})
 }
 
-// Prompts returns the texts of a pack's cases; with `without` all are the pack's empty text.
-// numbers, when not nil, is the case with further inputs of each sequence.
-func Prompts(numbers func(p *Pack, i int) []float64) Conditions {
+// PromptConditions returns the texts of a pack's cases; with `without` all are the pack's empty
+// text. numbers, when not nil, is the case with further inputs of each sequence.
+func PromptConditions(numbers func(p *Pack, i int) []float64) Conditions {
 	made := map[*Pack][]*model.Condition{}
 	return func(p *Pack, i int) (with, without *model.Condition) {
 		if made[p] == nil {

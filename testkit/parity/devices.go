@@ -51,8 +51,8 @@ func openCUDA(t testing.TB) backend.Backend {
 	return gpu
 }
 
-// Each loads every pack on every device and runs f as a subtest.
-func Each(t *testing.T, packs []string,
+// RunEach loads every pack on every device and runs f as a subtest.
+func RunEach(t *testing.T, packs []string,
 	f func(t *testing.T, p *Pack, m model.Refiner, tolerance float64)) {
 	each(t, Open, packs, f)
 }

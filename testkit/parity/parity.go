@@ -99,8 +99,8 @@ func (p *Pack) Floats(name string) ([]float32, []int) {
 	return floats, v.Shape
 }
 
-// Close requires max |got-want| <= tolerance * max |want|.
-func Close(t testing.TB, want, got []float32, tolerance float64) {
+// RequireClose requires max |got-want| <= tolerance * max |want|.
+func RequireClose(t testing.TB, want, got []float32, tolerance float64) {
 	t.Helper()
 	require.Len(t, got, len(want))
 	var worst, most float64
@@ -168,8 +168,8 @@ func OpenCases(t testing.TB, name string) *Pack {
 // Dir returns a folder of the pack.
 func (p *Pack) Dir(name string) string { return filepath.Join(p.dir, name) }
 
-// OpenIn is Open for a pack of several folders; it reads the cases and the model of one folder.
-func OpenIn(t testing.TB, name, of string) *Pack {
+// OpenFolder is Open for a pack of several folders; it reads the cases and the model of one folder.
+func OpenFolder(t testing.TB, name, of string) *Pack {
 	t.Helper()
 	p := OpenCases(t, name)
 	return p.load(p.Dir(of))

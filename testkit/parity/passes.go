@@ -22,18 +22,18 @@ func (p *Pack) tokens(prefix string) ([]int32, []int) {
 	return p.Ints("tokens")
 }
 
-// FullPass compares a full pass over the cases prefix+"tokens" with prefix+"logits".
-func FullPass(t *testing.T, p *Pack, m model.Refiner, prefix string, tolerance float64) {
+// CheckFullPass compares a full pass over the cases prefix+"tokens" with prefix+"logits".
+func CheckFullPass(t *testing.T, p *Pack, m model.Refiner, prefix string, tolerance float64) {
 	tokens, shape := p.tokens(prefix)
 	want, wantShape := p.Floats(prefix + "logits")
 	got, err := m.Forward(context.Background(), Batch(tokens, shape))
 	require.NoError(t, err)
-	Close(t, want, Logits(t, got, Count(len(tokens)), wantShape[2]), tolerance)
+	RequireClose(t, want, Logits(t, got, Count(len(tokens)), wantShape[2]), tolerance)
 }
 
-// PartialPass compares a partial pass at partial_rows, after a full one over the first
+// CheckPartialPass compares a partial pass at partial_rows, after a full one over the first
 // sequence, with partial_logits.
-func PartialPass(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
+func CheckPartialPass(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
 	tokens, shape := p.Ints("tokens")
 	rows, _ := p.Ints("partial_rows")
 	after, _ := p.Ints("partial_tokens")
@@ -45,14 +45,14 @@ func PartialPass(t *testing.T, p *Pack, m model.Refiner, tolerance float64) {
 	b.Tokens = after
 	got, err := m.Refine(context.Background(), b, rows)
 	require.NoError(t, err)
-	Close(t, want, Logits(t, got, rows, wantShape[2]), tolerance)
+	RequireClose(t, want, Logits(t, got, rows, wantShape[2]), tolerance)
 }
 
-// BatchInvariance checks that a sequence in a batch gives the bytes that it gives alone, in full
-// and partial passes, on every device. refined are the positions of each sequence that a partial
-// pass recomputes.
-func BatchInvariance(t *testing.T, pack string, refined []int) {
-	Each(t, []string{pack}, func(t *testing.T, p *Pack, m model.Refiner, _ float64) {
+// CheckBatchInvariance checks that a sequence in a batch gives the bytes that it gives alone, in
+// full and partial passes, on every device. refined are the positions of each sequence that a
+// partial pass recomputes.
+func CheckBatchInvariance(t *testing.T, pack string, refined []int) {
+	RunEach(t, []string{pack}, func(t *testing.T, p *Pack, m model.Refiner, _ float64) {
 		tokens, shape := p.Ints("tokens")
 		_, wantShape := p.Floats("logits")
 		n, columns := shape[1], wantShape[2]

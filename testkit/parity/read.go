@@ -10,13 +10,13 @@ import (
 	"unmask/model"
 )
 
-// ReadRows checks that rows have the same logits, bit for bit, whether or not other rows are read,
-// wherever the sequences are in the cache and, if the model allows different lengths, together with
-// shorter sequences: in full passes and in partial ones over the refined positions, on every
-// device.
-func ReadRows(t *testing.T, pack string, refined []int) {
+// CheckReadRows checks that rows have the same logits, bit for bit, whether or not other rows are
+// read, wherever the sequences are in the cache and, if the model allows different lengths,
+// together with shorter sequences: in full passes and in partial ones over the refined positions,
+// on every device.
+func CheckReadRows(t *testing.T, pack string, refined []int) {
 	slices.Sort(refined)
-	Each(t, []string{pack}, func(t *testing.T, p *Pack, m model.Refiner, _ float64) {
+	RunEach(t, []string{pack}, func(t *testing.T, p *Pack, m model.Refiner, _ float64) {
 		tokens, shape := p.Ints("tokens")
 		_, wantShape := p.Floats("logits")
 		r := newReading(m, tokens, shape[1], wantShape[2], refined)

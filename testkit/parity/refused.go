@@ -10,9 +10,10 @@ import (
 	"unmask/model"
 )
 
-// Refused requires that config.json of a pack with a change is refused in one line. A change is
-// what to replace, by what, and a part of the error.
-func Refused(t *testing.T, open func(testing.TB, string) *Pack, pack string, changes ...[3]string) {
+// CheckRefused requires that config.json of a pack with a change is refused in one line. A change
+// is what to replace, by what, and a part of the error.
+func CheckRefused(t *testing.T, open func(testing.TB, string) *Pack, pack string,
+	changes ...[3]string) {
 	t.Helper()
 	for _, c := range changes {
 		p := open(t, pack)

@@ -13,9 +13,10 @@ import (
 	"unmask/model"
 )
 
-// Threads checks that a sequence's logits have the same bytes alone, in any batch and on any number
-// of threads, in every precision, in a full pass and in a partial one over the refined positions.
-func Threads(t *testing.T, pack string, refined []int) {
+// CheckThreads checks that a sequence's logits have the same bytes alone, in any batch and on any
+// number of threads, in every precision, in a full pass and in a partial one over the refined
+// positions.
+func CheckThreads(t *testing.T, pack string, refined []int) {
 	p := Open(t, pack)
 	tokens, shape := p.Ints("tokens")
 	_, wantShape := p.Floats("logits")

@@ -23,8 +23,8 @@ import (
 	"unmask/generate"
 )
 
-// Text draws a request for the demo text model, whose mask is given. Some are refused.
-func Text(t *rapid.T, mask int32) unmask.Request {
+// DrawText draws a request for the demo text model, whose mask is given. Some are refused.
+func DrawText(t *rapid.T, mask int32) unmask.Request {
 	r := common(t)
 	r.Length = oneOf(t, "length", 0, 0, 20, 300)
 	r.MaxTokens = oneOf(t, "max tokens", 0, 0, 9)
@@ -55,8 +55,8 @@ var conversations = []string{
 		`{"role":"user","content":"And Lily?"}]`,
 }
 
-// Chat draws a request for an answer of the demo chat model. Some are refused.
-func Chat(t *rapid.T) unmask.Request {
+// DrawChat draws a request for an answer of the demo chat model. Some are refused.
+func DrawChat(t *rapid.T) unmask.Request {
 	r := common(t)
 	r.Messages = json.RawMessage(oneOf(t, "messages", conversations...))
 	r.Length = oneOf(t, "length", 0, 0, 99, 300)
@@ -107,8 +107,8 @@ func NewFiles(t *testing.T) Files {
 	return f
 }
 
-// Picture draws a request for the demo model of pictures. Some are refused.
-func Picture(t *rapid.T, files Files) unmask.Request {
+// DrawPicture draws a request for the demo model of pictures. Some are refused.
+func DrawPicture(t *rapid.T, files Files) unmask.Request {
 	r := common(t)
 	switch rapid.IntRange(0, 9).Draw(t, "begins with") {
 	case 0, 1:

@@ -35,7 +35,7 @@ func (t *Template) CheckMessages(messages []byte) error {
 func (t *Template) check(m map[string]json.RawMessage) error {
 	var role string
 	if err := json.Unmarshal(m["role"], &role); err != nil || !t.knows(role) {
-		return &param.Error{Name: "role", Found: shown(m["role"]), Want: param.Either(roles)}
+		return &param.Error{Name: "role", Found: shown(m["role"]), Want: param.JoinOr(roles)}
 	}
 	calls := shown(m["tool_calls"])
 	if role == "assistant" && calls != missing && calls != "null" && calls != "[]" {

@@ -52,7 +52,7 @@ func Convert(ctx context.Context, dir, file, recipe string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	return param.In(file, atomicfile.WriteFile(file,
+	return param.AtPlace(file, atomicfile.WriteFile(file,
 		func(w io.Writer) error { return Write(w, keys, tensors) }))
 }
 

@@ -210,7 +210,7 @@ func (c *Client) read(repo, commit, name string, to any) error {
 	if err == nil {
 		err = json.Unmarshal(data, to)
 	}
-	return param.In(name, err)
+	return param.AtPlace(name, err)
 }
 
 // FindModel returns the directory of a cached model without using the network. The error is

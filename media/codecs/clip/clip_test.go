@@ -37,7 +37,7 @@ func TestTextParity(t *testing.T) {
 				for name, got := range map[string][]float32{"text_before_last": before, "text_last": last,
 					"text_pooled": pooled} {
 					want, _ := p.Floats(name)
-					parity.Close(t, want, got, d.Tolerance)
+					parity.RequireClose(t, want, got, d.Tolerance)
 				}
 			})
 		}

@@ -138,7 +138,7 @@ func Load(src *model.Source, o model.Options) (*Codec, error) {
 	if err == nil {
 		err = src.Set.ReleaseAll()
 	}
-	return c, param.In(src.Name, err)
+	return c, param.AtPlace(src.Name, err)
 }
 
 // Codebooks returns the number of codebooks.

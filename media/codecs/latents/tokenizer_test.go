@@ -38,7 +38,7 @@ func TestTokenizerParity(t *testing.T) {
 					n := 3 * z.Side * z.Side
 					require.NoError(t, m.DecodeOf(got[i*n:][:n], codes[i*z.Tokens:][:z.Tokens], prompt))
 				}
-				parity.Close(t, want, got, d.Tolerance)
+				parity.RequireClose(t, want, got, d.Tolerance)
 
 				pixels, _ := p.Floats("pixels")
 				wantCodes, _ := p.Ints("pixel_codes")

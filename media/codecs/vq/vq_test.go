@@ -44,7 +44,7 @@ func TestLlamaGenParity(t *testing.T) {
 				for i, x := range got {
 					got[i] = 2*x - 1
 				}
-				parity.Close(t, want, got, d.Tolerance)
+				parity.RequireClose(t, want, got, d.Tolerance)
 
 				pixels, _ := p.Floats("pixels")
 				for i, x := range pixels {
@@ -61,7 +61,7 @@ func TestLlamaGenParity(t *testing.T) {
 
 // A VQModel outside a pipeline has the grid of its config.json or, by default, amused-256's.
 func TestLoneVQModel(t *testing.T) {
-	p := parity.OpenIn(t, "amused-256-tiny", "vqvae")
+	p := parity.OpenFolder(t, "amused-256-tiny", "vqvae")
 	config := string(p.Config)
 	load := func(config string) model.Codec {
 		src := *p.Source
@@ -76,6 +76,6 @@ func TestLoneVQModel(t *testing.T) {
 	want, _ := p.Floats("images")
 	got := make([]float32, len(want))
 	require.NoError(t, c.Decode(got, codes))
-	parity.Close(t, want, got, 1e-4)
+	parity.RequireClose(t, want, got, 1e-4)
 	require.Equal(t, []int{16, 16}, load(config).Shape())
 }

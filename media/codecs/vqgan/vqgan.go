@@ -86,7 +86,7 @@ func Load(src *model.Source, o model.Options) (*Model, error) {
 	if err == nil {
 		err = src.Set.ReleaseAll() // the codebook is read
 	}
-	return m, param.In(src.Name, err)
+	return m, param.AtPlace(src.Name, err)
 }
 
 const anchor = "quantize.embedding.weight"

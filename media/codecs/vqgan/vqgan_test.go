@@ -35,7 +35,7 @@ func TestParity(t *testing.T) {
 				want, _ := p.Floats("images")
 				got := make([]float32, len(want))
 				require.NoError(t, m.Decode(got, codes))
-				parity.Close(t, want, got, 1e-4)
+				parity.RequireClose(t, want, got, 1e-4)
 
 				pixels, _ := p.Floats("pixels")
 				wantCodes, _ := p.Ints("pixel_codes")

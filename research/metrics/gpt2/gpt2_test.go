@@ -65,7 +65,7 @@ func TestScore(t *testing.T) {
 		want, _ := p.Floats("nll")
 		nll, err := m.Score(context.Background(), sequences(tokens, shape))
 		require.NoError(t, err)
-		parity.Close(t, want, flat(nll), tolerance)
+		parity.RequireClose(t, want, flat(nll), tolerance)
 	})
 }
 
@@ -79,7 +79,7 @@ func TestLogits(t *testing.T) {
 		m.b.HeadVisit(m.work.X, len(tokens), m.head, func(row int, logits []float32) {
 			copy(got[row*wantShape[2]:(row+1)*wantShape[2]], logits)
 		})
-		parity.Close(t, want, got, tolerance)
+		parity.RequireClose(t, want, got, tolerance)
 	})
 }
 

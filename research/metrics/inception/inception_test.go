@@ -64,8 +64,8 @@ func TestFeatures(t *testing.T) {
 				wantFeatures, _ := p.Floats("features")
 				wantLogits, _ := p.Floats("logits_unbiased")
 				f, l := run(t, m, append(list, list[0])) // the pack's 8 and another group
-				parity.Close(t, wantFeatures[:n*m.Width()], f[:n*m.Width()], d.Tolerance)
-				parity.Close(t, wantLogits[:n*Classes], l[:n*Classes], d.Tolerance)
+				parity.RequireClose(t, wantFeatures[:n*m.Width()], f[:n*m.Width()], d.Tolerance)
+				parity.RequireClose(t, wantLogits[:n*Classes], l[:n*Classes], d.Tolerance)
 				require.Equal(t, f[:m.Width()], f[n*m.Width():], "an image alone and among others")
 				require.Equal(t, l[:Classes], l[n*Classes:])
 			})
