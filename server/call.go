@@ -57,7 +57,7 @@ func (s *Server) begin(q query, owner string) (_ *call, hit bool, f *Fault) {
 	now := s.now()
 	c := &call{query: q}
 	own, err := q.model.engine.NewCall(engine.Spec{Key: q.key(), Owner: owner, Batch: q.set.batch,
-		Sequences: q.sequences, Created: now, Limit: now.Add(s.o.Timeout),
+		Sequences: q.sequences, Created: now, Deadline: now.Add(s.o.Timeout),
 		Answer: func() (engine.Answer, error) {
 			a, f := q.answers(c)
 			if f != nil {
@@ -139,7 +139,7 @@ func (c *call) info() unmaskInfo {
 		Sampler: r.Get("sampler"), Schedule: r.Get("schedule"), Steps: r.Steps, Cache: r.Cache,
 		Recipe:    r.String(),
 		Evaluated: c.Work(),
-		GivenWay:  c.GivenWay(),
+		GivenWay:  c.FilterOverruled(),
 		Notes:     c.notes,
 		Queue:     seconds(waited), Seconds: seconds(ran)}
 }

@@ -24,71 +24,117 @@ import (
 // over, pick (queue.go) chooses members of calls of up to Options.Rows rows, and tick (tick.go)
 // makes one step of each in a generate.Pool. A member is one sequence of a call.
 type Engine struct {
-	model     *unmask.Model
-	spec      model.Spec
-	tokenizer tokenizers.Tokenizer // nil where the model makes no text
-	o         Options
-	ctx       context.Context   // ends when all calls are given up at once
-	pools     [2]*generate.Pool // without and with guidance; nil until one is needed
-	places    [2]int            // of their keys and values
-	shares    bool              // on a device where a pass of more rows takes hardly longer
-	woken     chan struct{}     // receives when a call came or went
+	model *unmask.Model
+	spec  model.Spec
 
-	mu      sync.Mutex
-	calls   []*Call  // that are not ended
-	visits  []*visit // that wait
-	queue   fairQueue
-	rate    float64   // rows a second, 0 before the first pass
-	passed  time.Time // when the last pass ended, or a call came to an idle engine
-	drained bool      // no further call begins
+	// tokenizer is nil where the model makes no text.
+	tokenizer tokenizers.Tokenizer
+
+	o Options
+
+	// ctx ends when all calls are given up at once.
+	ctx context.Context
+
+	// pools are those without and with guidance, see Member.pool. Each is nil until it is needed.
+	pools [2]*generate.Pool
+
+	// places are the sequences that each pool has keys and values for.
+	places [2]int
+
+	// sharesPasses is true on a device where a pass of more rows takes hardly longer, such as a GPU.
+	sharesPasses bool
+
+	// woken receives when a call came or went.
+	woken chan struct{}
+
+	// mu guards the fields below.
+	mu sync.Mutex
+
+	// calls are those that are not released, in the order in which they came.
+	calls []*Call
+
+	// turns wait to use the model, see AwaitTurn.
+	turns []*turn
+
+	queue fairQueue
+
+	// rate is the rows computed in a second, 0 before the first pass.
+	rate float64
+
+	// lastPass is when the last pass ended or, if that is later, when a call came to an idle engine.
+	lastPass time.Time
+
+	// draining lets no further call begin.
+	draining bool
 }
 
 // Options bound an engine.
 type Options struct {
-	Rows   int              // of a tick
-	Memory int64            // bytes of keys and values
-	Store  *kvcache.Store   // of the model, for calls that begin as earlier ones; nil: none
-	Queue  int              // calls of an owner that wait for their first step
-	Calls  *Calls           // those of this engine are among them
-	Now    func() time.Time // of calls and passes
+	// Rows bounds the rows of a tick.
+	Rows int
+
+	// Memory bounds the bytes of keys and values.
+	Memory int64
+
+	// Store keeps keys and values of the model for calls that begin as earlier ones do. It may be
+	// nil.
+	Store *kvcache.Store
+
+	// Queue bounds the calls of an owner that wait for their first step.
+	Queue int
+
+	// Calls are all calls of the server, those of this engine among them.
+	Calls *Calls
+
+	// Now is the clock of calls and passes.
+	Now func() time.Time
 }
 
-// maxQueued is how many seconds the calls of an owner may take together.
-const maxQueued = 600
+// maxQueuedSeconds is how long the calls of an owner may take together.
+const maxQueuedSeconds = 600
 
-// Stats counts what engines do. Its methods may be called concurrently.
+// Stats receives what engines do as it happens. Its methods may be called concurrently.
 type Stats interface {
-	CallBegan(wait time.Duration)                  // its first step begins
-	FirstStepDone(wait time.Duration)              // by a call
-	PassDone(seconds float64, rows, sequences int) // one step of all that took part
-	PositionsOpened(positions int)                 // by a step
-	SequenceDone(generate.Work)                    // for a sequence that is done
-	PassRepeated()                                 // a pass for one sequence alone
-	CallCancelled(why string)                      // a call given up
-	AnswerReused()                                 // an answer that was there already
+	// CallBegan is called when a call's first step begins, after it has waited.
+	CallBegan(waited time.Duration)
+
+	// FirstStepDone is called when a call's first step is done.
+	FirstStepDone(sinceCreated time.Duration)
+
+	// PassDone is called after one step of all members that took part in a tick.
+	PassDone(seconds float64, rows, sequences int)
+
+	// PositionsOpened is called with the number of positions that a step opened.
+	PositionsOpened(positions int)
+
+	// SequenceDone is called with the passes and rows of a sequence that is done.
+	SequenceDone(work generate.Work)
+
+	// PassRepeated is called when a pass failed and is made again for one sequence alone.
+	PassRepeated()
+
+	// CallCancelled is called for a call that is given up. why is client or deadline.
+	CallCancelled(why string)
+
+	// AnswerReused is called when the answer to a call was there already.
+	AnswerReused()
 }
 
-// New returns an engine, whose Run makes the steps of calls.
+// New returns an engine, whose Run makes the steps of calls until ctx ends.
 func New(ctx context.Context, m *unmask.Model, o Options) *Engine {
-	e := &Engine{model: m, spec: m.Spec(), o: o, ctx: ctx, woken: make(chan struct{}, 1),
-		passed: o.Now()}
+	e := &Engine{
+		model:    m,
+		spec:     m.Spec(),
+		o:        o,
+		ctx:      ctx,
+		woken:    make(chan struct{}, 1),
+		lastPass: o.Now(),
+		queue:    fairQueue{rows: map[string]float64{}},
+	}
 	if m.Text != nil {
 		e.tokenizer = m.Text
 	}
-	length := e.spec.Length()
-	if s, ok := m.Denoiser.(model.Sized); ok {
-		if n := s.MaxSequences(length, true); n > 0 { // what a GPU has memory for
-			e.places[0], e.shares = n, true
-			e.o.Rows = max(o.Rows, n*length)
-		}
-	}
-	if e.places[0] == 0 {
-		each := m.SequenceBytes(generate.Request{Length: length, Recipe: generate.Recipe{Cache: 1}})
-		fit := min(max(minPlaces, o.Rows/length), maxPlaces)
-		e.places[0] = int(max(min(int64(fit), o.Memory/3*2/max(each, 1)), 1))
-	}
-	e.places[1] = max(1, e.places[0]/4) // of two sequences each, in half the memory of the others
-	e.queue.rows = map[string]float64{}
+	e.setPlaces()
 	return e
 }
 
@@ -99,17 +145,41 @@ const (
 	maxPlaces = 64
 )
 
-// pool returns the pool for members without or with guidance, by its number. It makes it when it is
-// first needed: keys and values of guided sequences take twice the memory.
-func (e *Engine) pool(at int) (_ *generate.Pool, err error) {
-	if e.pools[at] == nil {
-		e.pools[at], err = generate.NewPool(e.model.Denoiser, generate.PoolOptions{Size: e.places[at],
-			Capacity: math.MaxInt, Guided: at == 1, Store: e.o.Store})
+// setPlaces decides how many sequences each pool has keys and values for.
+func (e *Engine) setPlaces() {
+	length := e.spec.Length()
+	if sized, ok := e.model.Denoiser.(model.Sized); ok {
+		if n := sized.MaxSequences(length, true); n > 0 { // what a GPU has memory for
+			e.places[0] = n
+			e.sharesPasses = true
+			e.o.Rows = max(e.o.Rows, n*length)
+		}
 	}
-	return e.pools[at], err
+	if e.places[0] == 0 {
+		placeBytes := e.model.SequenceBytes(generate.Request{Length: length,
+			Recipe: generate.Recipe{Cache: 1}})
+		wanted := min(max(minPlaces, e.o.Rows/length), maxPlaces)
+		affordable := e.o.Memory / 3 * 2 / max(placeBytes, 1)
+		e.places[0] = int(max(min(int64(wanted), affordable), 1))
+	}
+
+	// A guided member is two sequences, so these take half the memory of the others.
+	e.places[1] = max(1, e.places[0]/4)
 }
 
-// RowsPerSecond returns what the last passes made, 0 before the first.
+// poolAt returns a pool by its number, see Member.pool. It makes the pool when it is first needed,
+// because most servers never see guidance, and its keys and values take much memory.
+func (e *Engine) poolAt(number int) (*generate.Pool, error) {
+	if e.pools[number] != nil {
+		return e.pools[number], nil
+	}
+	pool, err := generate.NewPool(e.model.Denoiser, generate.PoolOptions{Size: e.places[number],
+		Capacity: math.MaxInt, Guided: number == 1, Store: e.o.Store})
+	e.pools[number] = pool
+	return pool, err
+}
+
+// RowsPerSecond returns what the last passes computed, 0 before the first.
 func (e *Engine) RowsPerSecond() float64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,91 +201,111 @@ func (e *Engine) wake() {
 	}
 }
 
-// admit takes a call into the queue, or returns why not.
+// admit takes a call into the queue, or returns an *Error that says why not.
 func (e *Engine) admit(c *Call) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.drained {
-		return shuttingDown()
+	if e.draining {
+		return shutdownError()
 	}
-	waiting, total := 0, int64(0)
-	for _, o := range e.calls {
-		if o.Owner != c.Owner { // each has a queue of its own
-			continue
-		}
-		if total += o.left; o.begun.IsZero() {
-			waiting++
-		}
+	if err := e.checkQueue(c); err != nil {
+		return err
 	}
-	if waiting >= e.o.Queue {
-		return e.busy(QueueFull, total, "%d requests wait, want at most %d", waiting, e.o.Queue)
-	}
-	if wait := e.seconds(total); wait > maxQueued {
-		return e.busy(QueueFull, total, "the work that waits takes %.0f seconds, want at most %d",
-			wait, maxQueued)
-	}
-	_, ahead := e.before(c)
-	if wait := e.seconds(ahead); e.o.Now().Add(time.Duration(wait * float64(time.Second))).After(
-		c.Limit) {
-		return e.busy(WaitTooLong, ahead, "the wait is %.0f seconds, want at most %.0f", wait,
-			c.Limit.Sub(e.o.Now()).Seconds())
-	}
+
 	if len(e.calls) == 0 {
-		e.passed = e.o.Now()
+		e.lastPass = e.o.Now()
 	}
-	c.stepped = c.Created
-	e.queue.join(c.queue(), e.present(c.Batch))
+	c.lastStep = c.Created
+	e.queue.join(c.queueKey(), e.presentQueues(c.Batch))
 	e.calls = append(e.calls, c)
 	e.wake()
 	return nil
 }
 
-// busy is the error of a full queue. OpenAI's clients heed a wait of up to two minutes.
-func (e *Engine) busy(kind Kind, rows int64, format string, args ...any) *Error {
-	err := refuse(kind, format, args...)
-	err.Retry = int(min(max(math.Ceil(e.seconds(rows)), 1), 120))
+// checkQueue returns an *Error where a call would wait too long, or its owner has too many. Each
+// owner has a queue of its own, so that one who sends much keeps nobody else out. The caller holds
+// the lock.
+func (e *Engine) checkQueue(c *Call) error {
+	waiting := 0
+	rows := int64(0)
+	for _, other := range e.calls {
+		if other.Owner != c.Owner {
+			continue
+		}
+		rows += other.rowsLeft
+		if other.beganAt.IsZero() {
+			waiting++
+		}
+	}
+	if waiting >= e.o.Queue {
+		return e.busyError(QueueFull, rows, "%d requests wait, want at most %d", waiting, e.o.Queue)
+	}
+	if seconds := e.estimateSeconds(rows); seconds > maxQueuedSeconds {
+		return e.busyError(QueueFull, rows,
+			"the work that waits takes %.0f seconds, want at most %d", seconds, maxQueuedSeconds)
+	}
+
+	_, rowsAhead := e.countAhead(c)
+	seconds := e.estimateSeconds(rowsAhead)
+	firstStep := e.o.Now().Add(time.Duration(seconds * float64(time.Second)))
+	if firstStep.After(c.Deadline) {
+		return e.busyError(WaitTooLong, rowsAhead, "the wait is %.0f seconds, want at most %.0f",
+			seconds, c.Deadline.Sub(e.o.Now()).Seconds())
+	}
+	return nil
+}
+
+// busyError returns the error of a full queue of rows. It asks clients to come back when these are
+// done, but within the two minutes that OpenAI's clients are ready to wait.
+func (e *Engine) busyError(kind Kind, rows int64, format string, args ...any) *Error {
+	err := newError(kind, format, args...)
+	err.Retry = int(min(max(math.Ceil(e.estimateSeconds(rows)), 1), 120))
 	return err
 }
 
-// seconds returns how long rows take, 0 before that is known.
-func (e *Engine) seconds(rows int64) float64 {
+// estimateSeconds returns how long rows take, 0 before that is known.
+func (e *Engine) estimateSeconds(rows int64) float64 {
 	if e.rate == 0 {
 		return 0
 	}
 	return float64(rows) / e.rate
 }
 
-// before returns how many calls take their steps before c does, and the rows they take meanwhile.
-// Owners take turns, so that while those of c's owner are made each other one has as many rows at
-// most.
-func (e *Engine) before(c *Call) (calls int, rows int64) {
-	others := map[string]int64{}
-	for _, o := range e.calls {
-		if o == c || o.Batch && !c.Batch {
+// countAhead returns how many calls take their steps before c does, and the rows that are computed
+// meanwhile. Owners take turns, so while the rows of c's owner are computed each other owner gets
+// as many at most. The caller holds the lock.
+func (e *Engine) countAhead(c *Call) (calls int, rows int64) {
+	rowsOfOthers := map[string]int64{} // by owner
+	for _, other := range e.calls {
+		if other == c || other.Batch && !c.Batch {
 			continue
 		}
-		if !o.Batch && c.Batch || o.left <= c.Rows || o.keeping {
-			if calls++; o.Owner == c.Owner || o.keeping || o.Batch != c.Batch {
-				rows += o.left
-			} else {
-				others[o.Owner] += o.left
-			}
+		isFirst := !other.Batch && c.Batch || other.rowsLeft <= c.Rows || other.holdsPlace
+		if !isFirst {
+			continue
+		}
+		calls++
+		if other.Owner == c.Owner || other.holdsPlace || other.Batch != c.Batch {
+			rows += other.rowsLeft
+		} else {
+			rowsOfOthers[other.Owner] += other.rowsLeft
 		}
 	}
-	own := rows + c.Rows
-	for _, theirs := range others {
-		rows += min(theirs, own)
+
+	ownRows := rows + c.Rows
+	for _, rowsOfOther := range rowsOfOthers {
+		rows += min(rowsOfOther, ownRows)
 	}
 	return calls, rows
 }
 
-// Backlog returns how much waits: calls that have not begun, and rows of all.
+// Backlog returns the number of calls that have not begun, and the rows that all calls still take.
 func (e *Engine) Backlog() (calls int, rows int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, c := range e.calls {
-		rows += c.left
-		if c.begun.IsZero() {
+		rows += c.rowsLeft
+		if c.beganAt.IsZero() {
 			calls++
 		}
 	}
@@ -226,7 +316,7 @@ func (e *Engine) Backlog() (calls int, rows int64) {
 func (e *Engine) Stalled(after time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.calls) > 0 && e.o.Now().Sub(e.passed) > after
+	return len(e.calls) > 0 && e.o.Now().Sub(e.lastPass) > after
 }
 
 // Busy reports whether there is a call.
@@ -240,10 +330,10 @@ func (e *Engine) Busy() bool {
 func (e *Engine) Drain() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.drained = true
+	e.draining = true
 	for _, c := range e.calls {
-		if c.begun.IsZero() {
-			c.end(nil, shuttingDown())
+		if c.beganAt.IsZero() {
+			c.finish(nil, shutdownError())
 		}
 	}
 	e.wake()
@@ -253,11 +343,11 @@ func (e *Engine) Drain() {
 func (e *Engine) Abandon() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.drained = true
+	e.draining = true
 	for _, c := range e.calls {
-		err := shuttingDown()
+		err := shutdownError()
 		err.Message += fmt.Sprintf("; seed %d gives the same bytes", c.Sequences[0].Seed)
-		c.end(nil, err)
+		c.finish(nil, err)
 	}
 	e.wake()
 }
@@ -266,14 +356,14 @@ func (e *Engine) Abandon() {
 func (e *Engine) Run() {
 	for {
 		e.sweep()
-		if e.visited() {
+		if e.runTurn() {
 			continue
 		}
-		picked := e.pick()
-		if len(picked) > 0 {
-			e.tick(picked)
+		if members := e.pick(); len(members) > 0 {
+			e.tick(members)
 			continue
 		}
+
 		select {
 		case <-e.ctx.Done():
 			e.Abandon()
@@ -284,49 +374,56 @@ func (e *Engine) Run() {
 	}
 }
 
-// sweep removes calls that were given up, and ends those whose time is over.
+// sweep ends the calls whose time is over, and releases those that are done or were given up.
 func (e *Engine) sweep() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ctx.Err() != nil {
 		for _, c := range e.calls {
-			c.end(nil, shuttingDown())
+			c.finish(nil, shutdownError())
 		}
 	}
 	e.calls = slices.DeleteFunc(e.calls, func(c *Call) bool {
-		if e.o.Now().After(c.Limit) {
-			step, steps := c.progress()
-			err := refuse(Deadline,
-				"the request took %.4g seconds, want at most that; it reached step %d of %d",
-				c.Limit.Sub(c.Created).Seconds(), step, steps)
-			if c.end(nil, err) {
-				e.o.Calls.stats.CallCancelled("deadline")
-			}
+		if e.o.Now().After(c.Deadline) {
+			e.endLateCall(c)
 		}
-		if _, done, _ := c.EventsFrom(0); done && !c.ended {
+		if _, done, _ := c.EventsFrom(0); done && !c.released {
 			e.release(c)
 		}
-		return c.ended
+		return c.released
 	})
-	if len(e.calls)+len(e.visits) == 0 {
+	if len(e.calls)+len(e.turns) == 0 {
 		clear(e.queue.rows)
-		e.queue.batch = 0
+		e.queue.batchRows = 0
+	}
+}
+
+// endLateCall ends a call whose time is over.
+func (e *Engine) endLateCall(c *Call) {
+	step, steps := c.progress()
+	err := newError(Deadline,
+		"the request took %.4g seconds, want at most that; it reached step %d of %d",
+		c.Deadline.Sub(c.Created).Seconds(), step, steps)
+	if c.finish(nil, err) {
+		e.o.Calls.stats.CallCancelled("deadline")
 	}
 }
 
 // release takes the members of a call out of their pools. The caller holds the lock.
 func (e *Engine) release(c *Call) {
 	for _, m := range c.Members {
-		e.remove(m)
+		e.leavePool(m)
 		m.done = true
 	}
-	c.ended, c.left = true, 0
+	c.released = true
+	c.rowsLeft = 0
 }
 
-// remove takes a member out of its pool.
-func (e *Engine) remove(m *Member) {
-	if m.sequence != nil {
-		e.pools[m.pool()].Remove(m.sequence)
+// leavePool takes a member out of its pool.
+func (e *Engine) leavePool(m *Member) {
+	if m.sequence == nil {
+		return
 	}
+	e.pools[m.pool()].Remove(m.sequence)
 	m.sequence = nil
 }

@@ -73,7 +73,7 @@ func (s *setup) call(seed uint64, limit time.Duration) *engine.Call {
 	require.NoError(s, err)
 	var c *engine.Call
 	c, err = s.engine.NewCall(engine.Spec{Key: fmt.Sprint(seed), Sequences: []generate.Request{q},
-		Created: s.now, Limit: s.now.Add(limit),
+		Created: s.now, Deadline: s.now.Add(limit),
 		Answer: func() (engine.Answer, error) { return tokens(c.Members[0].Tokens), nil }})
 	require.NoError(s, err)
 	return c

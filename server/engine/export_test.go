@@ -1,8 +1,8 @@
 package engine
 
-// Visits returns how many visits wait.
-func (e *Engine) Visits() int {
+// WaitingTurns returns how many callers of AwaitTurn wait.
+func (e *Engine) WaitingTurns() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.visits)
+	return len(e.turns)
 }

@@ -19,168 +19,209 @@ import (
 //     less, so a short request does not wait for a long one, nor a long one for ever.
 //   - On a CPU, where a pass takes its rows' time, an owner waits for the next pass once it has had
 //     more than another whose sequences are all in this one.
-//   - On a CPU, a call much longer than the first of a pass waits for another pass (see longer).
-//     One sequence keeps a CPU busy, so the long one would only slow the short one.
-//   - A sequence whose language is much work has a pass for itself (see heavy).
+//   - On a CPU, a call much longer than the first of a pass waits for another pass (see
+//     maxLengthRatio). One sequence keeps a CPU busy, so the long one would only slow the short
+//     one.
+//   - A sequence whose language is much work has a pass for itself (see isHeavy).
 type fairQueue struct {
-	rows  map[string]float64 // that each class and owner has had
-	batch float64            // rows that batch calls have not had yet
+	// rows counts the rows that each owner has had in each class, by queueKey.
+	rows map[string]float64
+
+	// batchRows are the rows that batch calls are owed while interactive calls wait too.
+	batchRows float64
 }
 
 // batchShare is the part of the rows that batch calls get at least.
 const batchShare = 0.1
 
-// queueOf names an owner in a class.
-func queueOf(owner string, batch bool) string {
+// queueKey names an owner in a class. A client has one queue for each class, so that its batch
+// calls do not make its interactive ones wait.
+func queueKey(owner string, batch bool) string {
 	if batch {
 		return "b" + owner
 	}
 	return "i" + owner
 }
 
-// queue names the call's owner in its class.
-func (c *Call) queue() string { return queueOf(c.Owner, c.Batch) }
+// queueKey names the call's owner in its class.
+func (c *Call) queueKey() string { return queueKey(c.Owner, c.Batch) }
 
 // join sets the count of an owner whose work comes to at least the least count of those of its
 // class that are present. So one that had nothing to do for a while has no claim to the time that
 // it did not use.
-func (t *fairQueue) join(mine string, present []string) {
-	if len(present) == 0 || slices.Contains(present, mine) {
+func (q *fairQueue) join(key string, present []string) {
+	if len(present) == 0 || slices.Contains(present, key) {
 		return
 	}
 	least := math.Inf(1)
-	for _, o := range present {
-		least = min(least, t.rows[o])
+	for _, other := range present {
+		least = min(least, q.rows[other])
 	}
-	t.rows[mine] = max(t.rows[mine], least)
+	q.rows[key] = max(q.rows[key], least)
 }
 
-// pick returns the members of the next tick. It takes the lock.
+// pick returns the members of the next tick, none if no call waits for a step.
 func (e *Engine) pick() []*Member {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.o.Now()
-	var classes [2][]*Call // interactive, batch
+	var interactive, batch []*Call
 	for _, c := range e.calls {
-		if c.ended || c.open == 0 || e.drained && c.begun.IsZero() {
+		if c.released || c.unfinished == 0 || e.draining && c.beganAt.IsZero() {
 			continue
 		}
 		if c.Batch {
-			classes[1] = append(classes[1], c)
+			batch = append(batch, c)
 		} else {
-			classes[0] = append(classes[0], c)
+			interactive = append(interactive, c)
 		}
 	}
-	for _, class := range classes {
-		e.order(class, now)
-	}
-	p := e.newPicking()
-	if len(classes[0]) > 0 && len(classes[1]) > 0 {
-		if next := p.first(classes[1]); next != nil && e.queue.batch >= float64(next.rows) {
-			e.queue.batch -= float64(next.rows)
-			p.take(next)
+	e.sortCalls(interactive, now)
+	e.sortCalls(batch, now)
+
+	plan := e.newTickPlan()
+	bothWait := len(interactive) > 0 && len(batch) > 0
+	if bothWait {
+		m := plan.nextMember(batch)
+		if m != nil && e.queue.batchRows >= float64(m.rows) {
+			e.queue.batchRows -= float64(m.rows)
+			plan.add(m)
 		}
 	}
-	e.fill(p, classes[0])
-	if len(classes[0]) > 0 && len(classes[1]) > 0 {
-		e.queue.batch = min(e.queue.batch+batchShare*float64(e.o.Rows-p.rows), float64(e.o.Rows))
+	e.fillPlan(plan, interactive)
+	if bothWait {
+		owed := e.queue.batchRows + batchShare*float64(e.o.Rows-plan.rowsLeft)
+		e.queue.batchRows = min(owed, float64(e.o.Rows))
 	}
-	if p.shares || len(p.members) == 0 || len(classes[0]) == 0 {
-		e.fill(p, classes[1])
+	if plan.sharesPasses || len(plan.members) == 0 || len(interactive) == 0 {
+		e.fillPlan(plan, batch)
 	}
-	return p.members
+	return plan.members
 }
 
-// order sorts calls by the rows that they have left, less those that could have been computed while
-// they waited.
-func (e *Engine) order(calls []*Call, now time.Time) {
+// sortCalls sorts calls by the rows that they have left, less those that could have been computed
+// while they waited.
+func (e *Engine) sortCalls(calls []*Call, now time.Time) {
 	score := func(c *Call) float64 {
-		return float64(c.left) - now.Sub(c.stepped).Seconds()*e.rate
+		return float64(c.rowsLeft) - now.Sub(c.lastStep).Seconds()*e.rate
 	}
 	slices.SortStableFunc(calls, func(a, b *Call) int { return cmp.Compare(score(a), score(b)) })
 }
 
-// fill takes members of a class as long as they fit, owner by owner.
-func (e *Engine) fill(p *picking, class []*Call) {
-	byOwner, took := map[string][]*Call{}, map[string]bool{}
-	var owners, done []string // done are those whose sequences are all in this pass
+// fillPlan adds members of the calls of one class as long as they fit. Each member is of the owner
+// that has had the least so far.
+func (e *Engine) fillPlan(plan *tickPlan, class []*Call) {
+	callsOf := map[string][]*Call{} // by queueKey
+	var waiting []string            // owners of which more members may fit
 	for _, c := range class {
-		k := c.queue()
-		if byOwner[k] == nil {
-			owners = append(owners, k)
+		key := c.queueKey()
+		if callsOf[key] == nil {
+			waiting = append(waiting, key)
 		}
-		byOwner[k] = append(byOwner[k], c)
+		callsOf[key] = append(callsOf[key], c)
 	}
-	for len(owners) > 0 {
-		k := slices.MinFunc(owners, func(a, b string) int {
+
+	hasMembers := map[string]bool{}
+	var served []string // owners whose sequences are all in this pass
+	for len(waiting) > 0 {
+		key := slices.MinFunc(waiting, func(a, b string) int {
 			return cmp.Compare(e.queue.rows[a], e.queue.rows[b])
 		})
-		behind := func(o string) bool { return e.queue.rows[o] < e.queue.rows[k] }
-		if !p.shares && slices.ContainsFunc(done, behind) {
-			return
+		hadLess := func(other string) bool { return e.queue.rows[other] < e.queue.rows[key] }
+		if !plan.sharesPasses && slices.ContainsFunc(served, hadLess) {
+			return // more rows would only make the next step of served owners later
 		}
-		if next := p.first(byOwner[k]); next != nil {
-			p.take(next)
-			e.queue.rows[k] += float64(next.rows)
-			took[k] = true
+
+		if m := plan.nextMember(callsOf[key]); m != nil {
+			plan.add(m)
+			e.queue.rows[key] += float64(m.rows)
+			hasMembers[key] = true
 			continue
 		}
-		owners = slices.DeleteFunc(owners, func(o string) bool { return o == k })
-		if took[k] {
-			done = append(done, k)
+		waiting = slices.DeleteFunc(waiting, func(other string) bool { return other == key })
+		if hasMembers[key] {
+			served = append(served, key)
 		}
 	}
 }
 
 // heavyWork is the work of a language, in edges that a step looks at, from which a member has a
-// pass for itself, so that no other sequence waits for it in each of its steps: about a
-// millisecond or, on a device where a pass of more rows takes hardly longer, some more.
-const heavyWork, heavyShared = 1 << 16, 1 << 20
+// pass for itself, so that no other sequence waits for it in each of its steps. It is about a
+// millisecond.
+const heavyWork = 1 << 16
 
-// heavy reports whether the member's language is much work.
-func (m *Member) heavy() bool {
-	most := heavyWork
-	if m.call.engine.shares {
-		most = heavyShared
+// heavySharedWork is heavyWork on a device where a pass of more rows takes hardly longer: there a
+// pass for one sequence alone costs the others more.
+const heavySharedWork = 1 << 20
+
+// isHeavy reports whether the member's language is so much work that it has a pass for itself.
+func (m *Member) isHeavy() bool {
+	limit := heavyWork
+	if m.call.engine.sharesPasses {
+		limit = heavySharedWork
 	}
-	return m.Request.Language != nil && m.Request.Language.Work() > most
+	return m.Request.Language != nil && m.Request.Language.Work() > limit
 }
 
-// picking collects the members of a tick.
-type picking struct {
+// tickPlan collects the members of a tick. Its arrays have an element for each pool.
+type tickPlan struct {
 	members []*Member
-	taken   map[*Member]bool
-	rows    int    // that are left
-	places  [2]int // that are left in each pool
-	keeping [2]int // members that have begun to keep keys and values, or may
-	max     [2]int // of them
-	longest int64  // rows of all steps of a call that may take part
-	heavy   bool   // one member has the pass for itself
-	shares  bool   // calls of any length share a pass
+	planned map[*Member]bool
+
+	// rowsLeft are the rows that are still free in the tick.
+	rowsLeft int
+
+	// placesLeft are the free places.
+	placesLeft [2]int
+
+	// keeping counts the members that keep a place between their steps, with those that begin to in
+	// this tick.
+	keeping [2]int
+
+	// maxKeeping bounds keeping.
+	maxKeeping [2]int
+
+	// maxCallRows bounds the rows of a call that may take part.
+	maxCallRows int64
+
+	// isHeavy reports whether one member has the pass for itself.
+	isHeavy bool
+
+	// sharesPasses is the engine's: calls of any length share a pass.
+	sharesPasses bool
 }
 
-// longer bounds a pass on a CPU: a call may have at most this many times the rows of the first.
-const longer = 4
+// maxLengthRatio bounds a pass on a CPU: a call may have at most this many times the rows of the
+// first.
+const maxLengthRatio = 4
 
-// newPicking counts the places that sequences keep.
-func (e *Engine) newPicking() *picking {
-	p := &picking{taken: map[*Member]bool{}, rows: e.o.Rows, places: e.places,
-		longest: math.MaxInt64, shares: e.shares}
-	for i, n := range p.places {
-		p.max[i] = max(1, n-1) // one is left to those that keep nothing
+// newTickPlan returns a plan without members, in which sequences have the places that they keep.
+// The caller holds the lock.
+func (e *Engine) newTickPlan() *tickPlan {
+	plan := &tickPlan{
+		planned:      map[*Member]bool{},
+		rowsLeft:     e.o.Rows,
+		placesLeft:   e.places,
+		maxCallRows:  math.MaxInt64,
+		sharesPasses: e.sharesPasses,
+	}
+	for i, n := range plan.placesLeft {
+		// One place is left to sequences that keep nothing. If long answers kept them all, no other
+		// call could begin before one of these ends.
+		plan.maxKeeping[i] = max(1, n-1)
 	}
 	for _, c := range e.calls {
 		for _, m := range c.Members {
-			if m.holds() {
-				p.places[m.pool()]--
-				p.keeping[m.pool()]++
+			if m.holdsPlace() {
+				plan.placesLeft[m.pool()]--
+				plan.keeping[m.pool()]++
 			}
 		}
 	}
-	return p
+	return plan
 }
 
-// pool is the number of the member's pool.
+// pool is the number of the member's pool: 1 with guidance, otherwise 0.
 func (m *Member) pool() int {
 	if m.guided {
 		return 1
@@ -188,17 +229,17 @@ func (m *Member) pool() int {
 	return 0
 }
 
-// holds reports whether the member has a place that it keeps between its steps.
-func (m *Member) holds() bool { return m.kept && m.sequence != nil && !m.done }
+// holdsPlace reports whether the member has a place that it keeps between its steps.
+func (m *Member) holdsPlace() bool { return m.keepsPlace && m.sequence != nil && !m.done }
 
-// first returns the first member of calls that can be taken, nil for none.
-func (p *picking) first(calls []*Call) *Member {
+// nextMember returns the first member of calls that can be added, nil for none.
+func (p *tickPlan) nextMember(calls []*Call) *Member {
 	for _, c := range calls {
-		if c.Rows > p.longest {
+		if c.Rows > p.maxCallRows {
 			continue
 		}
 		for _, m := range c.Members {
-			if !m.done && !p.taken[m] && p.fits(m) {
+			if !m.done && !p.planned[m] && p.fits(m) {
 				return m
 			}
 		}
@@ -206,110 +247,141 @@ func (p *picking) first(calls []*Call) *Member {
 	return nil
 }
 
-// fits reports whether a member can take part beside those that were taken.
-func (p *picking) fits(m *Member) bool {
-	switch {
-	case len(p.members) > 0 && (m.rows > p.rows || p.heavy || m.heavy()):
+// fits reports whether a member can take part beside those that are planned. The first one fits
+// whatever its rows are, or it would never have its turn.
+func (p *tickPlan) fits(m *Member) bool {
+	if len(p.members) > 0 && (m.rows > p.rowsLeft || p.isHeavy || m.isHeavy()) {
 		return false
-	case m.holds():
-		return true
-	case m.kept:
-		return p.keeping[m.pool()] < p.max[m.pool()] && p.places[m.pool()] > 0
 	}
-	return p.places[m.pool()] > 0
+	if m.holdsPlace() {
+		return true
+	}
+	pool := m.pool()
+	if m.keepsPlace && p.keeping[pool] >= p.maxKeeping[pool] {
+		return false
+	}
+	return p.placesLeft[pool] > 0
 }
 
-func (p *picking) take(m *Member) {
-	if len(p.members) == 0 && !p.shares {
-		p.longest = longer * m.call.Rows
+// add adds a member that fits.
+func (p *tickPlan) add(m *Member) {
+	if len(p.members) == 0 && !p.sharesPasses {
+		p.maxCallRows = maxLengthRatio * m.call.Rows
 	}
 	p.members = append(p.members, m)
-	p.taken[m], p.heavy = true, m.heavy()
-	p.rows -= m.rows
-	if !m.holds() {
-		if p.places[m.pool()]--; m.kept {
-			p.keeping[m.pool()]++
-		}
+	p.planned[m] = true
+	p.isHeavy = m.isHeavy()
+	p.rowsLeft -= m.rows
+	if m.holdsPlace() {
+		return // newTickPlan has counted its place
+	}
+	p.placesLeft[m.pool()]--
+	if m.keepsPlace {
+		p.keeping[m.pool()]++
 	}
 }
 
-// visit is a turn of work that is no call, such as a pass that scores a text.
-type visit struct {
-	owner      string
-	since      time.Time // of an owner's visits, those since the earliest time go first
-	begin, end chan struct{}
+// turn is the use of the model for work that is no call, such as a pass that scores a text.
+type turn struct {
+	queueKey string
+
+	// since orders the turns of an owner: the earliest goes first.
+	since time.Time
+
+	// begin is closed by the engine, end by the user of the turn.
+	begin chan struct{}
+	end   chan struct{}
 }
 
 // AwaitTurn waits for a turn to use the model, and returns the function that ends it. A turn should
-// be about one pass. Owners take turns for their visits and calls alike.
+// be about one pass. Owners take turns for this work and for their calls alike; of an owner's,
+// those with the earliest since go first. The error is that of ctx, or an *Error when the engine
+// ends.
 func (e *Engine) AwaitTurn(ctx context.Context, owner string, since time.Time) (end func(),
 	err error) {
-	v := &visit{owner: queueOf(owner, false), since: since, begin: make(chan struct{}),
-		end: make(chan struct{})}
-	end = sync.OnceFunc(func() { close(v.end) })
+	t := &turn{
+		queueKey: queueKey(owner, false),
+		since:    since,
+		begin:    make(chan struct{}),
+		end:      make(chan struct{}),
+	}
+	end = sync.OnceFunc(func() { close(t.end) })
 	e.mu.Lock()
-	e.queue.join(v.owner, e.present(false))
-	e.visits = append(e.visits, v)
+	e.queue.join(t.queueKey, e.presentQueues(false))
+	e.turns = append(e.turns, t)
 	e.mu.Unlock()
 	e.wake()
+
+	// The engine may begin a turn that nobody waits for any more. It has ended by then, so the
+	// engine goes on at once.
 	select {
-	case <-v.begin:
+	case <-t.begin:
 		return end, nil
 	case <-ctx.Done():
 		end()
 		return nil, ctx.Err()
 	case <-e.ctx.Done():
 		end()
-		return nil, shuttingDown()
+		return nil, shutdownError()
 	}
 }
 
-// visited gives one visit its turn, if it is the turn of its owner, and waits for its end.
-func (e *Engine) visited() bool {
-	v := e.visitor()
-	if v == nil {
+// runTurn lets one AwaitTurn return, if it is the turn of its owner, and waits for the end of the
+// turn. It reports whether there was one.
+func (e *Engine) runTurn() bool {
+	t := e.nextTurn()
+	if t == nil {
 		return false
 	}
 	began := e.o.Now()
-	close(v.begin)
-	<-v.end
+	close(t.begin)
+	<-t.end
+
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.passed = e.o.Now()
-	e.queue.rows[v.owner] += max(e.passed.Sub(began).Seconds()*e.rate, 1)
+	e.lastPass = e.o.Now()
+	// What a turn computes is not known, so its time counts, as rows of an average pass.
+	e.queue.rows[t.queueKey] += max(e.lastPass.Sub(began).Seconds()*e.rate, 1)
 	return true
 }
 
-// visitor returns the visit whose turn it is, nil where it is that of a call.
-func (e *Engine) visitor() (next *visit) {
+// nextTurn removes and returns the turn that is next, nil where a call's step is.
+func (e *Engine) nextTurn() *turn {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	had := func(v *visit) float64 { return e.queue.rows[v.owner] }
-	for _, v := range e.visits {
-		if next == nil || had(v) < had(next) || had(v) == had(next) && v.since.Before(next.since) {
-			next = v
+	rowsHad := func(t *turn) float64 { return e.queue.rows[t.queueKey] }
+	var next *turn
+	for _, t := range e.turns {
+		if next == nil || rowsHad(t) < rowsHad(next) ||
+			rowsHad(t) == rowsHad(next) && t.since.Before(next.since) {
+			next = t
 		}
 	}
+	if next == nil {
+		return nil
+	}
 	for _, c := range e.calls {
-		if next != nil && !c.ended && !c.Batch && e.queue.rows[c.queue()] < had(next) {
+		if !c.released && !c.Batch && e.queue.rows[c.queueKey()] < rowsHad(next) {
 			return nil
 		}
 	}
-	e.visits = slices.DeleteFunc(e.visits, func(v *visit) bool { return v == next })
+	e.turns = slices.DeleteFunc(e.turns, func(t *turn) bool { return t == next })
 	return next
 }
 
-// present returns the owners that have work of a class. The caller holds the lock.
-func (e *Engine) present(batch bool) (owners []string) {
+// presentQueues returns the queueKey of each call and turn of a class that is there. The caller
+// holds the lock.
+func (e *Engine) presentQueues(batch bool) (keys []string) {
 	for _, c := range e.calls {
-		if c.Batch == batch && !c.ended {
-			owners = append(owners, c.queue())
+		if c.Batch == batch && !c.released {
+			keys = append(keys, c.queueKey())
 		}
 	}
-	for _, v := range e.visits {
-		if !batch {
-			owners = append(owners, v.owner)
-		}
+	if batch {
+		return keys
 	}
-	return owners
+	for _, t := range e.turns {
+		keys = append(keys, t.queueKey)
+	}
+	return keys
 }

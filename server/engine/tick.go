@@ -11,181 +11,210 @@ import (
 )
 
 // tick makes one step of each member.
-func (e *Engine) tick(picked []*Member) {
+func (e *Engine) tick(members []*Member) {
 	began := e.o.Now()
-	rows := e.begin(picked, began)
-	var byPool [len(e.pools)][]*Member
-	for _, m := range picked {
-		byPool[m.pool()] = append(byPool[m.pool()], m)
+	rows := e.beginCalls(members, began)
+	var membersOf [len(e.pools)][]*Member
+	for _, m := range members {
+		membersOf[m.pool()] = append(membersOf[m.pool()], m)
 	}
-	for i, members := range byPool {
-		e.step(members, i)
+	for pool, members := range membersOf {
+		if len(members) > 0 {
+			e.stepPool(pool, members)
+		}
 	}
-	took := e.o.Now().Sub(began).Seconds()
-	e.o.Calls.stats.PassDone(took, rows, len(picked))
-	for _, c := range e.settle(picked, float64(rows), max(took, 1e-6)) {
+
+	seconds := e.o.Now().Sub(began).Seconds()
+	e.o.Calls.stats.PassDone(seconds, rows, len(members))
+	for _, c := range e.recordTick(members, float64(rows), max(seconds, 1e-6)) {
 		c.mu.Lock()
-		c.waited, c.ran = c.begun.Sub(c.Created), e.passed.Sub(c.begun)
+		c.waited = c.beganAt.Sub(c.Created)
+		c.ran = e.lastPass.Sub(c.beganAt)
 		c.mu.Unlock()
-		e.o.Calls.finish(c)
+		e.o.Calls.answerCall(c)
 	}
 }
 
-// begin marks the members' calls as begun and returns the rows of the tick.
-func (e *Engine) begin(picked []*Member, now time.Time) (rows int) {
+// beginCalls marks the members' calls as begun and returns the rows of the tick.
+func (e *Engine) beginCalls(members []*Member, now time.Time) (rows int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, m := range picked {
+	for _, m := range members {
 		rows += m.rows
-		if c := m.call; c.begun.IsZero() {
-			c.begun = now
+		if c := m.call; c.beganAt.IsZero() {
+			c.beganAt = now
 			e.o.Calls.stats.CallBegan(now.Sub(c.Created))
 		}
 	}
 	return rows
 }
 
-// settle updates the engine's rate, a moving average, and what each owner has had and each call has
-// left after a tick of rows that took some seconds. It returns the calls that ended.
-func (e *Engine) settle(picked []*Member, rows, seconds float64) (ended []*Call) {
+// recordTick updates the engine's rate, a moving average, and what each owner has had and each call
+// has left after a tick of rows that took some seconds. It returns the calls whose members are now
+// all done.
+func (e *Engine) recordTick(members []*Member, rows, seconds float64) (done []*Call) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.passed = e.o.Now()
-	switch rate := rows / seconds; {
-	case e.rate == 0:
+	e.lastPass = e.o.Now()
+	rate := rows / seconds
+	if e.rate == 0 {
 		e.rate = rate
-	case !picked[0].heavy(): // that is no measure of a model's passes
+	} else if !members[0].isHeavy() { // its time is the language's, no measure of the model
 		e.rate += (rate - e.rate) / 8
 	}
-	for _, m := range picked {
+
+	// fillPlan has counted a member's rows. What counts in the end is time, in rows of an average
+	// pass.
+	averageRows := e.rate * seconds
+	for _, m := range members {
 		c := m.call
-		e.queue.rows[c.queue()] += float64(m.rows) * (e.rate*seconds/rows - 1) // pick has counted rows
-		c.stepped = e.passed
-		c.left, c.open, c.keeping = 0, 0, false
-		for _, o := range c.Members {
-			c.keeping = c.keeping || o.holds()
-			if c.left += o.left(); !o.done {
-				c.open++
-			}
-		}
-		if c.open == 0 && !c.ended {
-			c.ended = true
-			ended = append(ended, c)
+		e.queue.rows[c.queueKey()] += float64(m.rows) * (averageRows/rows - 1)
+		c.lastStep = e.lastPass
+		c.countLeft()
+		if c.unfinished == 0 && !c.released {
+			c.released = true
+			done = append(done, c)
 		}
 	}
-	return ended
+	return done
 }
 
-// step makes one step of members of a pool, by its number. Where that fails, it makes the step for
-// each alone, so that only the member that is the cause fails.
-func (e *Engine) step(members []*Member, pool int) {
-	if len(members) == 0 {
-		return
+// countLeft counts what the call's members still have to do. The caller holds the engine's lock.
+func (c *Call) countLeft() {
+	c.rowsLeft = 0
+	c.unfinished = 0
+	c.holdsPlace = false
+	for _, m := range c.Members {
+		c.rowsLeft += m.rowsLeft()
+		if !m.done {
+			c.unfinished++
+		}
+		if m.holdsPlace() {
+			c.holdsPlace = true
+		}
 	}
-	var in []*generate.Sequence
-	owners := map[*generate.Sequence]*Member{}
-	p, err := e.pool(pool)
+}
+
+// stepPool makes one step of members of a pool, by its number. If that fails, it makes the step for
+// each alone, so that only the member that is the cause fails: strangers share the pass.
+func (e *Engine) stepPool(number int, members []*Member) {
+	var sequences []*generate.Sequence
+	memberOf := map[*generate.Sequence]*Member{}
+	pool, err := e.poolAt(number)
 	for _, m := range members {
 		if err == nil && m.sequence == nil {
-			m.sequence, err = e.join(p, m)
+			m.sequence, err = e.addSequence(pool, m)
 		}
 		if err != nil {
-			e.fail(m, err)
+			e.failMember(m, err)
 			err = nil
 			continue
 		}
-		in, owners[m.sequence] = append(in, m.sequence), m
+		sequences = append(sequences, m.sequence)
+		memberOf[m.sequence] = m
 	}
-	if len(in) == 0 {
+	if len(sequences) == 0 {
 		return
 	}
-	moved, err := e.try(p, in)
+
+	stepped, err := e.stepSequences(pool, sequences)
 	if err == nil {
-		for _, q := range moved {
-			e.recordStep(owners[q], q)
+		for _, s := range stepped {
+			e.recordStep(memberOf[s], s)
 		}
 		return
 	}
 	if e.ctx.Err() != nil {
 		return
 	}
-	for _, q := range in {
-		if owners[q].done {
+	if len(sequences) == 1 {
+		if m := memberOf[sequences[0]]; !m.done {
+			e.failMember(m, err)
+		}
+		return
+	}
+	for _, s := range sequences {
+		m := memberOf[s]
+		if m.done { // an earlier member of the same call has failed
 			continue
 		}
-		if len(in) > 1 {
-			e.o.Calls.stats.PassRepeated()
-			if moved, err = e.try(p, []*generate.Sequence{q}); err == nil {
-				if len(moved) > 0 {
-					e.recordStep(owners[q], q)
-				}
-				continue
-			}
+		e.o.Calls.stats.PassRepeated()
+		stepped, err := e.stepSequences(pool, []*generate.Sequence{s})
+		if err != nil {
+			e.failMember(m, err)
+		} else if len(stepped) > 0 {
+			e.recordStep(m, s)
 		}
-		e.fail(owners[q], err)
 	}
 }
 
-// join adds a member to a pool.
-func (e *Engine) join(p *generate.Pool, m *Member) (q *generate.Sequence, err error) {
-	defer recovered(&err)
-	return p.Add(m.Request)
+// addSequence adds a member to a pool. A panic is an error.
+func (e *Engine) addSequence(pool *generate.Pool, m *Member) (_ *generate.Sequence, err error) {
+	defer recoverStep(&err)
+	return pool.Add(m.Request)
 }
 
-// try makes one step. A panic is an error.
-func (e *Engine) try(p *generate.Pool, in []*generate.Sequence) (_ []*generate.Sequence,
-	err error) {
-	defer recovered(&err)
-	return p.Step(e.ctx, in...)
+// stepSequences makes one step of sequences of a pool and returns those that it made. A panic is an
+// error.
+func (e *Engine) stepSequences(pool *generate.Pool,
+	sequences []*generate.Sequence) (_ []*generate.Sequence, err error) {
+	defer recoverStep(&err)
+	return pool.Step(e.ctx, sequences...)
 }
 
-func recovered(err *error) {
+// recoverStep turns a panic into an error, so that one request's fault does not end the server.
+func recoverStep(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("a step failed: %v", r)
 	}
 }
 
 // recordStep stores what a step did to a member, and notifies its call.
-func (e *Engine) recordStep(m *Member, q *generate.Sequence) {
-	if m.done { // another's fault has ended its call
+func (e *Engine) recordStep(m *Member, s *generate.Sequence) {
+	if m.done { // the fault of another member has ended its call
 		return
 	}
-	if q.Err != nil {
-		e.fail(m, q.Err)
+	if s.Err != nil {
+		e.failMember(m, s.Err)
 		return
 	}
-	c := m.call
-	m.LogP = generate.ApplyResizes(m.LogP, q.Resized, math.NaN())
-	m.Free = generate.ApplyResizes(m.Free, q.Resized, true)
-	for _, o := range q.Opened {
+
+	m.LogP = generate.ApplyResizes(m.LogP, s.Resized, math.NaN())
+	m.Free = generate.ApplyResizes(m.Free, s.Resized, true)
+	for _, o := range s.Opened {
 		m.LogP[o.Position] = o.LogP
 	}
 	if m.Request.Top > 0 {
-		m.Top = generate.ApplyResizes(m.Top, q.Resized, nil)
-		for _, o := range q.Opened {
+		m.Top = generate.ApplyResizes(m.Top, s.Resized, nil)
+		for _, o := range s.Opened {
 			m.Top[o.Position] = o.Top
 		}
 	}
-	did := Event{Choice: m.choice, Step: traces.NewStep(q, e.tokenizer)}
-	did.Closed = slices.Clone(did.Closed)
-	m.N, m.Evaluated, m.Choices, m.GivenWay = q.N, q.Work, q.Choices, q.FilterOverruled
-	e.o.Calls.stats.PositionsOpened(len(q.Opened))
-	if q.N <= 1 && m.choice == 0 {
+	m.StepsTaken = s.N
+	m.Work = s.Work
+	m.Choices = s.Choices
+	m.FilterOverruled = s.FilterOverruled
+
+	event := Event{Choice: m.choice, Step: traces.NewStep(s, e.tokenizer)}
+	event.Closed = slices.Clone(event.Closed) // the sequence uses its slice again
+	c := m.call
+	e.o.Calls.stats.PositionsOpened(len(s.Opened))
+	if s.N <= 1 && m.choice == 0 {
 		e.o.Calls.stats.FirstStepDone(e.o.Now().Sub(c.Created))
 	}
-	if q.Done {
-		m.Tokens = slices.Clone(q.Tokens)
-		e.o.Calls.stats.SequenceDone(q.Work)
-		e.remove(m)
+	if s.Done {
+		m.Tokens = slices.Clone(s.Tokens)
+		e.o.Calls.stats.SequenceDone(s.Work)
+		e.leavePool(m)
 		m.done = true
 	}
-	c.add(did)
+	c.addEvent(event)
 }
 
-// fail ends the call of a member whose step failed.
-func (e *Engine) fail(m *Member, err error) {
-	m.call.end(nil, refuse(StepFailed, "%s", err))
+// failMember ends the call of a member whose step failed.
+func (e *Engine) failMember(m *Member, err error) {
+	m.call.finish(nil, newError(StepFailed, "%s", err))
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.release(m.call)
-	e.mu.Unlock()
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An owner whose work is many visits does not keep another's visit or call from its turn.
-func TestVisitsTakeTurns(t *testing.T) {
+// An owner with much work of its own does not keep another's work or call from its turn.
+func TestOwnersTakeTurns(t *testing.T) {
 	s := newSetup(t, 10)
 	go s.engine.Run()
 	first, err := s.engine.AwaitTurn(t.Context(), "a", s.now)
 	require.NoError(t, err)
 	served := make(chan string, 5)
-	visit := func(owner string, since time.Time) {
+	use := func(owner string, since time.Time) {
 		go func() {
 			end, err := s.engine.AwaitTurn(t.Context(), owner, since)
 			if err == nil {
@@ -25,12 +25,12 @@ func TestVisitsTakeTurns(t *testing.T) {
 		}()
 	}
 	for range 3 {
-		visit("a", s.now)
+		use("a", s.now)
 	}
-	require.Eventually(t, func() bool { return s.engine.Visits() == 3 }, time.Minute,
+	require.Eventually(t, func() bool { return s.engine.WaitingTurns() == 3 }, time.Minute,
 		time.Millisecond)
-	visit("b", s.now.Add(time.Second))
-	require.Eventually(t, func() bool { return s.engine.Visits() == 4 }, time.Minute,
+	use("b", s.now.Add(time.Second))
+	require.Eventually(t, func() bool { return s.engine.WaitingTurns() == 4 }, time.Minute,
 		time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
