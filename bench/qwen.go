@@ -54,7 +54,7 @@ func qwen() any {
 	return &struct {
 		Model *llama.Model `weight:"model"`
 	}{llama.New(llama.Config{Layers: qwenBlocks, Hidden: qwenHidden, MLP: qwenMLP, Heads: qwenHeads,
-		KV: qwenKV, HeadDim: qwenHead, Rows: qwenVocab, Normed: true, Tied: true})}
+		KVHeads: qwenKV, HeadDim: qwenHead, EmbeddingRows: qwenVocab, QKNorm: true, Tied: true})}
 }
 
 var qwenConfig = fmt.Sprintf(`{"model_type":"a2d-qwen3","hidden_size":%d,

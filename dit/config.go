@@ -52,30 +52,30 @@ type sizes struct {
 	Type string `json:"type"`
 }
 
-// types are the networks of this shape, as model.type names them in SDTT's and MDLM's code.
-var types = []string{"", "ddit", "ddit-orig", "dit"}
+// networkTypes are the networks of this shape, as model.type names them in SDTT's and MDLM's code.
+var networkTypes = []string{"", "ddit", "ddit-orig", "dit"}
 
 type file struct {
 	sizes
-	Model           *sizes `json:"model"`
-	TimeConditioned bool   `json:"time_conditioning"`
-	MaskIndex       *int   `json:"mask_index"`
-	Parametrization named  `json:"parameterization"` // what the head's numbers are
-	Backbone        string `json:"backbone"`
-	Graph           any    `json:"graph"` // SEDD's
-	Noise           named  `json:"noise"` // the schedule of noise levels
-	Begin           *int32 `json:"bos_token_id"`
-	Pad             *int32 `json:"pad_token_id"`
+	Model           *sizes       `json:"model"`
+	TimeConditioned bool         `json:"time_conditioning"`
+	MaskIndex       *int         `json:"mask_index"`
+	Parametrization namedSetting `json:"parameterization"` // what the head's numbers are
+	Backbone        string       `json:"backbone"`
+	Graph           any          `json:"graph"` // SEDD's
+	Noise           namedSetting `json:"noise"` // the schedule of noise levels
+	Begin           *int32       `json:"bos_token_id"`
+	Pad             *int32       `json:"pad_token_id"`
 	Tokenizer       struct {
 		Name string `json:"name"`
 	} `json:"tokenizer"`
 }
 
-// named is a part of the authors' settings, by its name alone or as an object with more.
-type named struct{ name string }
+// namedSetting is a part of the authors' settings, by its name alone or as an object with more.
+type namedSetting struct{ name string }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (n *named) UnmarshalJSON(data []byte) error {
+func (n *namedSetting) UnmarshalJSON(data []byte) error {
 	var object struct{ Type, Name string }
 	if err := json.Unmarshal(data, &n.name); err == nil {
 		return nil
@@ -88,9 +88,9 @@ func (n *named) UnmarshalJSON(data []byte) error {
 // parametrizations are those of the same head: MDLM's, and SDTT's distillation of it.
 var parametrizations = []string{"", "subs", "multi-round-sdtt"}
 
-// keys are those of the flat file of MDLM's class, and of the settings of MDLM's and SDTT's
+// knownKeys are those of the flat file of MDLM's class, and of the settings of MDLM's and SDTT's
 // programs with the network's own in an object. Most are for training.
-var keys = []model.Settings{
+var knownKeys = []model.Settings{
 	{KnownKeys: `hidden_size hidden_dim n_heads n_blocks cond_dim length model_length vocab_size type model
 		time_conditioning mask_index parameterization backbone graph noise tokenizer scale_by_sigma
 		tie_word_embeddings T subs_masking cfg_num_classes mode seed compile eval_every data
@@ -115,21 +115,25 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return c, "", nil, err
 	}
-	s, key := f.sizes, "type"
+	s := f.sizes
+	key := "type"
 	if f.Model != nil {
-		s, key = *f.Model, "model.type"
+		s = *f.Model
+		key = "model.type"
 		s.Vocab = cmp.Or(s.Vocab, f.Vocab)
 	}
-	if err := cmp.Or(f.computed(key, s.Type), src.CheckKeys(keys...)); err != nil {
+	if err := cmp.Or(f.checkMeaning(key, s.Type), src.CheckKeys(knownKeys...)); err != nil {
 		return c, "", nil, err
 	}
-	if c, err = fromTensors(set); err != nil {
+	if c, err = sizesFromTensors(set); err != nil {
 		return c, "", nil, err
 	}
-	if notes, err = s.decide(&c); err != nil {
+	if notes, err = s.fillSizes(&c); err != nil {
 		return c, "", nil, err
 	}
-	c.TimeConditioned, c.Begin, c.Pad = f.TimeConditioned, f.Begin, f.Pad
+	c.TimeConditioned = f.TimeConditioned
+	c.Begin = f.Begin
+	c.Pad = f.Pad
 	if f.MaskIndex != nil && *f.MaskIndex != c.Vocab-1 {
 		return c, "", nil, fmt.Errorf("config.json: mask_index is %d, want %d, the embedding's last row",
 			*f.MaskIndex, c.Vocab-1)
@@ -140,21 +144,21 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 				[]string{"bos_token_id", "pad_token_id"}[i], *id, c.Vocab-2)
 		}
 	}
-	return c, cmp.Or(f.Tokenizer.Name, "gpt2"), notes, c.check()
+	return c, cmp.Or(f.Tokenizer.Name, "gpt2"), notes, c.checkSizes()
 }
 
-// computed returns an error for networks with the same tensors, but with numbers of another
+// checkMeaning returns an error for networks with the same tensors, but with numbers of another
 // meaning. kind is the value of key.
-func (f *file) computed(key, kind string) error {
+func (f *file) checkMeaning(key, kind string) error {
 	switch {
 	case f.Graph != nil:
 		return fmt.Errorf("config.json: graph is there, want none: it is SEDD, whose network computes " +
 			"ratios of probabilities")
 	case !slices.Contains(parametrizations, f.Parametrization.name):
 		return fmt.Errorf("config.json: parameterization is %q, want subs", f.Parametrization.name)
-	case !slices.Contains(types, kind):
+	case !slices.Contains(networkTypes, kind):
 		return fmt.Errorf("config.json: %s is %q, want one of %s", key, kind,
-			strings.Join(types[1:], ", "))
+			strings.Join(networkTypes[1:], ", "))
 	case f.TimeConditioned && f.Noise.name != "" && f.Noise.name != "loglinear":
 		return fmt.Errorf("config.json: noise is %q, want loglinear with time_conditioning", f.Noise.name)
 	case f.Backbone != "" && f.Backbone != "dit":
@@ -163,8 +167,8 @@ func (f *file) computed(key, kind string) error {
 	return nil
 }
 
-// decide fills in the sizes that the tensors do not have, and notes where they have others.
-func (s *sizes) decide(c *Config) (notes []string, err error) {
+// fillSizes fills in the sizes that the tensors do not have, and notes where they have others.
+func (s *sizes) fillSizes(c *Config) (notes []string, err error) {
 	var d model.ConfigSizes
 	hidden := cmp.Or(s.HiddenSize, s.HiddenDim)
 	d.CompleteSize("hidden_size", hidden, &c.Hidden, maxSize)
@@ -179,7 +183,7 @@ func (s *sizes) decide(c *Config) (notes []string, err error) {
 	return d.Notes, d.Err
 }
 
-func (c Config) check() error {
+func (c Config) checkSizes() error {
 	switch {
 	case c.Heads < 1:
 		return fmt.Errorf("config.json: n_heads is missing, want the divisors of hidden_size %d",
@@ -201,13 +205,14 @@ func (c Config) checkHeads() error {
 	return nil
 }
 
-// fromTensors reads the sizes that tensors have.
-func fromTensors(set *weights.Set) (c Config, err error) {
+// sizesFromTensors reads the sizes that tensors have.
+func sizesFromTensors(set *weights.Set) (c Config, err error) {
 	embedding, err := model.TensorShape(set, anchor, 2)
 	if err != nil {
 		return c, err
 	}
-	c.Vocab, c.Hidden = embedding[0], embedding[1]
+	c.Vocab = embedding[0]
+	c.Hidden = embedding[1]
 	c.MLP = 4 * c.Hidden // as published, where its tensor is missing
 	if sigma, err := model.TensorShape(set, "sigma_map.mlp.2.weight", 2); err == nil {
 		c.Cond = sigma[0]

@@ -34,7 +34,7 @@ func init() {
 		Name:  "sdtt",
 		Kinds: []string{"mdlm", "sdtt"},
 		Match: func(src *model.Source) bool { return src.HasTensor(anchor) },
-		Load:  load,
+		Load:  loadModel,
 	})
 }
 
@@ -106,7 +106,7 @@ func New(c Config) *Model {
 
 const eps = 1e-5
 
-func load(src *model.Source, o model.Options) (*model.Loaded, error) {
+func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	set, err := src.Set.Rebase(anchor)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}
 	wait := src.StartTokenizer(tokenizer)
 	m := New(c)
-	report, err := o.Bind(m, set, weights.BindOptions{Ignore: unused}, m.load)
+	report, err := o.Bind(m, set, weights.BindOptions{Ignore: unused}, m.packWeights)
 	if err != nil {
 		return nil, err
 	}
@@ -144,17 +144,17 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	return loaded, nil
 }
 
-// load packs the bound weights. Without time conditioning every modulation is constant: scales and
-// shifts are folded into the norms, gates into the output projections.
-func (m *Model) load(o model.Options) error {
+// packWeights packs the bound weights. Without time conditioning every modulation is constant:
+// scales and shifts are folded into the norms, gates into the output projections.
+func (m *Model) packWeights(o model.Options) error {
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.table = l.Table(&m.Embedding)
-	m.Sigma.load(l)
+	m.Sigma.packWeights(l)
 	m.mods = adaln.Table{Backend: m.b, Cond: m.cfg.Cond}
 	modulation := func(mod *adaln.Layer) [][]float32 {
 		if !m.cfg.TimeConditioned {
-			return mod.Constant(l, nn.SiLU(m.Sigma.embed(0)))
+			return mod.Constant(l, nn.SiLU(m.Sigma.embedNoise(0)))
 		}
 		mod.Load(l)
 		m.mods.Layers = append(m.mods.Layers, mod)
@@ -192,19 +192,19 @@ func (m *Model) load(o model.Options) error {
 		Width: m.cfg.Hidden,
 		// nn.Work, and keys and values of a layer
 		RowSize: 8*m.cfg.Hidden + m.cfg.MLP,
-		Begin:   m.begin, Pass: m.pass, Finish: m.finish,
+		Begin:   m.beginBatch, Pass: m.runPass, Finish: m.finishRows,
 	}
 	return l.Err()
 }
 
-// pass runs the blocks over the rows of p. The last block drops the rows that nobody reads.
+// runPass runs the blocks over the rows of p. The last block drops the rows that nobody reads.
 // p.Through and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
-func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
+func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w := &m.work
 	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
 	m.b.Gather(w.X, m.table, p.Tokens)
-	m.modulated(p)
-	p, err := p.RunBlocks(ctx, w.X, len(m.Blocks), m.block)
+	m.updateSegments(p)
+	p, err := p.RunBlocks(ctx, w.X, len(m.Blocks), m.runBlock)
 	if err != nil || p.Len() == 0 {
 		return w.X, p, err
 	}
@@ -215,10 +215,12 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	return w.X, p, nil
 }
 
-// block computes one transformer block over the rows of w.X and returns the rows that are left.
+// runBlock computes one transformer block over the rows of w.X and returns the rows that are left.
 // Without time conditioning norms and projections include the modulation.
-func (m *Model) block(i int, p *model.Pass) *model.Pass {
-	w, b, blk := &m.work, m.b, &m.Blocks[i]
+func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
+	w := &m.work
+	b := m.b
+	blk := &m.Blocks[i]
 	blk.Norm1.Apply(b, w.H, w.X, p.Len())
 	if m.cfg.TimeConditioned {
 		b.Modulate(w.H, blk.Mod.Part(adaln.Scale1), blk.Mod.Part(adaln.Shift1), m.segs)
@@ -227,27 +229,28 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	if p = p.Attend(b, &m.layer, w, i, p.RowsToRead(i == len(m.Blocks)-1)); p.Len() == 0 {
 		return p
 	}
-	m.modulated(p)
-	m.residual(&blk.Out, w.H, p, &blk.Mod, adaln.Gate1)
+	m.updateSegments(p)
+	m.addResidual(&blk.Out, w.H, p, &blk.Mod, adaln.Gate1)
 
 	blk.Norm2.Apply(b, w.H, w.X, p.Len())
 	if m.cfg.TimeConditioned {
 		b.Modulate(w.H, blk.Mod.Part(adaln.Scale2), blk.Mod.Part(adaln.Shift2), m.segs)
 	}
 	blk.Up.Apply(b, w.Inner, w.H, p.Len(), backend.GELUTanh)
-	m.residual(&blk.Down, w.Inner, p, &blk.Mod, adaln.Gate2)
+	m.addResidual(&blk.Down, w.Inner, p, &blk.Mod, adaln.Gate2)
 	return p
 }
 
-// modulated finds the modulations of a pass's rows.
-func (m *Model) modulated(p *model.Pass) {
+// updateSegments finds the modulations of a pass's rows.
+func (m *Model) updateSegments(p *model.Pass) {
 	if m.cfg.TimeConditioned {
 		m.segs = adaln.SlotSegments(m.segs, p.Sequences, m.slots)
 	}
 }
 
-// residual adds a branch's projection, times its gate (a part of the modulation), to w.X.
-func (m *Model) residual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mod *adaln.Layer, gate int) {
+// addResidual adds a branch's projection, times its gate (a part of the modulation), to w.X.
+func (m *Model) addResidual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mod *adaln.Layer,
+	gate int) {
 	if !m.cfg.TimeConditioned {
 		l.AddTo(m.b, m.work.X, x, p.Len())
 		return
@@ -256,8 +259,8 @@ func (m *Model) residual(l *nn.Linear, x *tensor.Dense, p *model.Pass, mod *adal
 	m.b.GateAdd(m.work.X, m.work.Q, mod.Part(gate), m.segs)
 }
 
-// finish applies the final norm, unless the passes did.
-func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
+// finishRows applies the final norm, unless the passes did.
+func (m *Model) finishRows(x *tensor.Dense, n int) *tensor.Dense {
 	if !m.cfg.TimeConditioned {
 		m.Final.Apply(m.b, x, x, n)
 	}

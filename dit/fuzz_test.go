@@ -26,7 +26,7 @@ func FuzzConfig(f *testing.F) {
 			require.NotContains(t, err.Error(), "\n")
 			return
 		}
-		require.NoError(t, c.check())
+		require.NoError(t, c.checkSizes())
 		require.LessOrEqual(t, c.Length, maxLength)
 		c.Length, c.TimeConditioned = 48, false // no tensor depends on these
 		require.Equal(t, Config{Hidden: 64, Heads: 4, Blocks: 3, Cond: 16, MLP: 256, Length: 48,

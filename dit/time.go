@@ -22,23 +22,25 @@ type timestep struct {
 	in, out nn.HostLinear
 }
 
-func (t *timestep) load(l *nn.Loader) {
-	t.in, t.out = l.HostLinear(&t.In), l.HostLinear(&t.Out)
+func (t *timestep) packWeights(l *nn.Loader) {
+	t.in = l.HostLinear(&t.In)
+	t.out = l.HostLinear(&t.Out)
 }
 
-// embed returns mlp(sinusoid(sigma)) [cond], before its activation.
-func (t *timestep) embed(sigma float64) []float32 {
+// embedNoise returns mlp(sinusoid(sigma)) [cond], before its activation.
+func (t *timestep) embedNoise(sigma float64) []float32 {
 	e := make([]float32, frequencies)
 	for i := range frequencies / 2 {
 		freq := float32(math.Exp(-math.Log(10000) * float64(i) / (frequencies / 2)))
 		angle := float64(float32(sigma) * freq)
-		e[i], e[frequencies/2+i] = float32(math.Cos(angle)), float32(math.Sin(angle))
+		e[i] = float32(math.Cos(angle))
+		e[frequencies/2+i] = float32(math.Sin(angle))
 	}
 	return t.out.Apply(nn.SiLU(t.in.Apply(e)))
 }
 
-// begin finds the modulations of a batch's times.
-func (m *Model) begin(b *model.Batch) error {
+// beginBatch finds the modulations of a batch's times.
+func (m *Model) beginBatch(b *model.Batch) error {
 	if !m.cfg.TimeConditioned {
 		return nil
 	}
@@ -50,7 +52,7 @@ func (m *Model) begin(b *model.Batch) error {
 		m.times = append(m.times, t)
 	}
 	m.slots = m.mods.AssignSlots(m.slots, m.times, func(t any) []float32 {
-		return m.Sigma.embed(-math.Log1p(-(1 - noiseEps) * t.(float64)))
+		return m.Sigma.embedNoise(-math.Log1p(-(1 - noiseEps) * t.(float64)))
 	})
 	return nil
 }

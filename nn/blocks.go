@@ -13,12 +13,13 @@ func (l *Loader) Matrices(params ...*weights.Param) backend.Matrix {
 	for i, p := range params {
 		rows[i] = p.Shape[0]
 	}
-	return l.matrices(params, rows)
+	return l.packMatrices(params, rows)
 }
 
-// matrices packs the first rows[i] rows of params[i].
-func (l *Loader) matrices(params []*weights.Param, rows []int) backend.Matrix {
-	in, out := params[0].Numel()/params[0].Shape[0], 0
+// packMatrices packs the first rows[i] rows of params[i].
+func (l *Loader) packMatrices(params []*weights.Param, rows []int) backend.Matrix {
+	in := params[0].Numel() / params[0].Shape[0]
+	out := 0
 	first := make([]int, len(params)) // output of each parameter's first row
 	parts := make([]backend.BlockRows, 0, len(params))
 	for i, p := range params {

@@ -40,10 +40,12 @@ func SiLU(x []float32) []float32 {
 // Softmax replaces each row of x, `width` logits, by the probabilities of scale times these.
 func Softmax(x []float32, width int, scale float64) {
 	for row := range slices.Chunk(x, width) {
-		top, sum := slices.Max(row), 0.0
+		top := slices.Max(row)
+		sum := 0.0
 		for i, v := range row {
 			p := math.Exp(float64(v-top) * scale)
-			row[i], sum = float32(p), sum+p
+			row[i] = float32(p)
+			sum = sum + p
 		}
 		for i, p := range row {
 			row[i] = float32(float64(p) / sum)
@@ -53,7 +55,9 @@ func Softmax(x []float32, width int, scale float64) {
 
 // Probabilities returns the softmax of logits divided by a temperature.
 func Probabilities[T float32 | float64](logits []T, temperature float64) []float64 {
-	top, sum, p := float64(slices.Max(logits)), 0.0, make([]float64, len(logits))
+	top := float64(slices.Max(logits))
+	sum := 0.0
+	p := make([]float64, len(logits))
 	for i, l := range logits {
 		p[i] = math.Exp((float64(l) - top) / temperature)
 		sum += p[i]

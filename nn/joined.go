@@ -20,7 +20,8 @@ func (n *JoinedLinear) Load(l *Loader, layers ...*Linear) {
 	first := make([]int, len(layers)) // output of each layer's first
 	params := make([]*weights.Param, len(layers))
 	for i, p := range layers {
-		first[i], params[i] = out, &p.Weight
+		first[i] = out
+		params[i] = &p.Weight
 		out += p.Weight.Shape[0]
 	}
 	n.w = l.Matrices(params...)

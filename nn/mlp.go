@@ -32,13 +32,15 @@ func (n *GatedMLP) Inner(b backend.Backend, dst, x *tensor.Dense, rows int, f ba
 // LoadJoined packs the gate and the up projection from one parameter [2*inner, width], the gate's
 // rows first (ModernBERT), and the down projection.
 func (n *GatedMLP) LoadJoined(l *Loader, both *weights.Param) {
-	inner, width := both.Shape[0]/2, both.Shape[1]
+	inner := both.Shape[0] / 2
+	width := both.Shape[1]
 	rows := func(first int) backend.Matrix {
 		return l.Backend.Pack(inner, width, l.Precision, func(i int, dst []float32) {
 			l.Check(both.ReadFloat32s(dst, (first+i)*width))
 		})
 	}
-	n.Gate.w, n.Up.w = rows(0), rows(inner)
+	n.Gate.w = rows(0)
+	n.Up.w = rows(inner)
 	l.Release(both)
 	n.Down.Load(l)
 }

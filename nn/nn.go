@@ -76,7 +76,8 @@ func (l *Loader) Table(p *weights.Param) *tensor.Dense {
 	width := p.Shape[len(p.Shape)-1]
 	rows := p.Numel() / width
 	t := l.Backend.New(rows, width)
-	free, full := make(chan []float32, 2), make(chan []float32, 2)
+	free := make(chan []float32, 2)
+	full := make(chan []float32, 2)
 	for range 2 {
 		free <- make([]float32, min(rows, tableRows)*width)
 	}
@@ -101,7 +102,7 @@ func (l *Loader) Table(p *weights.Param) *tensor.Dense {
 // Matrix packs the first `rows` rows of a parameter [out, in...]; dimensions after the first count
 // as one.
 func (l *Loader) Matrix(p *weights.Param, rows int) backend.Matrix {
-	return l.matrices([]*weights.Param{p}, []int{rows})
+	return l.packMatrices([]*weights.Param{p}, []int{rows})
 }
 
 // Release releases the memory pages of a large packed parameter, so that a model is not in memory
@@ -147,7 +148,8 @@ func (n *Linear) Load(l *Loader) {
 // LoadGated packs the layer with each output multiplied by gate [out]: a constant gate costs
 // nothing if it is folded into the weights. Nil means 1.
 func (n *Linear) LoadGated(l *Loader, gate []float32) {
-	out, in := n.Weight.Shape[0], n.Weight.Shape[1]
+	out := n.Weight.Shape[0]
+	in := n.Weight.Shape[1]
 	if gate == nil {
 		n.w = l.Matrices(&n.Weight)
 	} else {
@@ -203,7 +205,8 @@ func (n *LayerNorm) Load(l *Loader) { n.LoadModulated(l, nil, nil) }
 
 // LoadModulated loads norm(x)*(1+scale)+shift with a constant modulation. Nil means 0.
 func (n *LayerNorm) LoadModulated(l *Loader, scale, shift []float32) {
-	weight, bias := l.Floats(&n.Weight), l.Floats(&n.Bias)
+	weight := l.Floats(&n.Weight)
+	bias := l.Floats(&n.Bias)
 	if bias == nil && shift != nil {
 		bias = make([]float32, len(weight))
 	}

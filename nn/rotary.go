@@ -20,7 +20,8 @@ func Frequencies(theta float64, pairs int) []float32 {
 // sines are computed in float32, as in the published models.
 func NewRotary(b backend.Backend, freq []float32, scale float32, length int) *backend.Rotary {
 	half := len(freq)
-	cos, sin := make([]float32, length*half), make([]float32, length*half)
+	cos := make([]float32, length*half)
+	sin := make([]float32, length*half)
 	for p := range length {
 		FillCosSin(cos[p*half:][:half], sin[p*half:][:half], freq, scale, p)
 	}
@@ -34,6 +35,7 @@ func NewRotary(b backend.Backend, freq []float32, scale float32, length int) *ba
 func FillCosSin(cos, sin, freq []float32, scale float32, pos int) {
 	for j, f := range freq {
 		angle := float64(float32(pos) * f)
-		cos[j], sin[j] = float32(math.Cos(angle))*scale, float32(math.Sin(angle))*scale
+		cos[j] = float32(math.Cos(angle)) * scale
+		sin[j] = float32(math.Sin(angle)) * scale
 	}
 }

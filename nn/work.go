@@ -13,17 +13,20 @@ type Work struct {
 	QKV     *tensor.Dense // [rows, 3*hidden]
 	Inner   *tensor.Dense // [rows, inner]: inside the MLP
 
-	made [3]*tensor.Dense // X, H and Q as allocated, before Keep swapped them
+	allocated [3]*tensor.Dense // X, H and Q as allocated, before Keep swapped them
 }
 
 // Prepare makes room for a pass of `rows` rows and restores the order of the tensors, so that equal
 // passes are equal calls to the device.
 func (w *Work) Prepare(b backend.Backend, rows, hidden, inner int) {
 	if w.X == nil || w.X.Shape()[0] < rows {
-		w.made = [3]*tensor.Dense{b.New(rows, hidden), b.New(rows, hidden), b.New(rows, hidden)}
-		w.QKV, w.Inner = b.New(rows, 3*hidden), b.New(rows, inner)
+		w.allocated = [3]*tensor.Dense{b.New(rows, hidden), b.New(rows, hidden), b.New(rows, hidden)}
+		w.QKV = b.New(rows, 3*hidden)
+		w.Inner = b.New(rows, inner)
 	}
-	w.X, w.H, w.Q = w.made[0], w.made[1], w.made[2]
+	w.X = w.allocated[0]
+	w.H = w.allocated[1]
+	w.Q = w.allocated[2]
 }
 
 // KeepRows moves some rows of X and Q to the front, in order, for blocks that compute only these.

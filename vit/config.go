@@ -51,8 +51,8 @@ func readConfig(src *model.Source, set *weights.Set) (Config, error) {
 		return c, err
 	}
 	// The token for no class is among those of the classes.
-	if n := len(c.ClassNames); n > classToken {
-		return c, fmt.Errorf("config.json: class_names has %d names, want 0 to %d", n, classToken)
+	if n := len(c.ClassNames); n > noClassOffset {
+		return c, fmt.Errorf("config.json: class_names has %d names, want 0 to %d", n, noClassOffset)
 	}
 	for _, h := range []struct {
 		name         string
@@ -67,12 +67,12 @@ func readConfig(src *model.Source, set *weights.Set) (Config, error) {
 		return c, fmt.Errorf("config.json: depth %d and decoder_depth %d, but there are %d tensors",
 			c.Depth, c.DecDepth, names)
 	}
-	return c, c.fits(set)
+	return c, c.checkTensors(set)
 }
 
-// fits compares the sizes with the tensors that show them, so that a wrong config.json gives a
-// one-line error and no allocation beyond the file's size.
-func (c Config) fits(set *weights.Set) error {
+// checkTensors compares the sizes with the tensors that show them, so that a wrong config.json
+// gives a one-line error and no allocation beyond the file's size.
+func (c Config) checkTensors(set *weights.Set) error {
 	for _, w := range []struct {
 		name       string
 		rows, cols int

@@ -25,6 +25,6 @@ func FuzzConfig(f *testing.F) {
 		require.Zero(t, c.Hidden%c.Heads)
 		require.Zero(t, c.DecHidden%c.DecHeads)
 		require.LessOrEqual(t, c.Depth+c.DecDepth, len(p.Set.Names()))
-		require.NoError(t, c.fits(p.Set))
+		require.NoError(t, c.checkTensors(p.Set))
 	})
 }

@@ -33,13 +33,13 @@ func init() {
 		Name:  "mage",
 		Kinds: []string{"mage"},
 		Match: func(src *model.Source) bool { return src.HasTensor("decoder_pos_embed_learned") },
-		Load:  load,
+		Load:  loadModel,
 	})
 }
 
-// classToken is the id at position 0 of a sequence without a class, minus the number of codes: with
-// MAGE's 1024 codes that id is 1100.
-const classToken = 76
+// noClassOffset is the id at position 0 of a sequence without a class, minus the number of codes:
+// with MAGE's 1024 codes that id is 1100.
+const noClassOffset = 76
 
 type block struct {
 	Norm1 nn.LayerNorm `weight:"norm1"`
@@ -116,13 +116,13 @@ func New(c Config) *Model {
 	}
 }
 
-func load(src *model.Source, o model.Options) (*model.Loaded, error) {
+func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	c, err := readConfig(src, src.Set)
 	if err != nil {
 		return nil, err
 	}
 	m := New(c)
-	report, err := o.Bind(m, src.Set, weights.BindOptions{Ignore: unused}, m.load)
+	report, err := o.Bind(m, src.Set, weights.BindOptions{Ignore: unused}, m.packWeights)
 	if err != nil {
 		return nil, err
 	}
@@ -137,11 +137,14 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}}, nil
 }
 
-func (m *Model) load(o model.Options) error {
+func (m *Model) packWeights(o model.Options) error {
 	m.b = o.Backend
-	m.enc.BF16, m.dec.BF16 = o.Precision != backend.F32, o.Precision != backend.F32
+	m.enc.BF16 = o.Precision != backend.F32
+	m.dec.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
-	m.word, m.position, m.decPos = l.Table(&m.Word), l.Table(&m.Position), l.Table(&m.DecoderPosition)
+	m.word = l.Table(&m.Word)
+	m.position = l.Table(&m.Position)
+	m.decPos = l.Table(&m.DecoderPosition)
 	l.Load(&m.EmbedNorm, &m.Norm, &m.DecoderEmbed, &m.DecoderNorm, &m.FC, &m.HeadNorm)
 	for _, blocks := range [][]block{m.Encoder, m.Decoder} {
 		for i := range blocks {
@@ -166,18 +169,19 @@ func (m *Model) load(o model.Options) error {
 		Width: c.DecHidden,
 		// two of nn.Work, and keys and values of two layers
 		RowSize: 14 * (c.Hidden + c.DecHidden),
-		Pass:    m.pass, Finish: m.finish,
+		Pass:    m.runPass, Finish: m.finishRows,
 	}
 	return l.Err()
 }
 
-// pass runs the network over the rows of p and returns the hidden states of those that are read.
+// runPass runs the network over the rows of p and returns the hidden states of those that are read.
 // p.Hidden and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
-func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
-	w, b := &m.work, m.b
-	w.prepare(b, m.cfg, p.Len())
-	w.sort(m.cfg, p)
-	if err := m.encode(ctx, p); err != nil {
+func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
+	w := &m.work
+	b := m.b
+	w.resize(b, m.cfg, p.Len())
+	w.sortRows(m.cfg, p)
+	if err := m.runEncoder(ctx, p); err != nil {
 		return nil, nil, err
 	}
 	b.AddRows(w.dec.X, m.decPos, p.Pos)
@@ -186,20 +190,23 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 			return nil, nil, err
 		}
 		p.ObserveHidden(m.cfg.Depth+i, w.dec.X)
-		p = m.block(&m.Decoder[i], &m.dec, &w.dec, m.cfg.Depth+i, p, p.RowsToRead(i == len(m.Decoder)-1))
+		p = m.runBlock(&m.Decoder[i], &m.dec, &w.dec, m.cfg.Depth+i, p,
+			p.RowsToRead(i == len(m.Decoder)-1))
 	}
 	p.ObserveHidden(m.cfg.Depth+len(m.Decoder), w.dec.X)
 	return w.dec.X, p, nil
 }
 
-// encode runs the encoder and leaves the decoder's input in w.dec.X. The decoder does not see the
-// encoder's output at masked positions, so the last block computes only the others.
-func (m *Model) encode(ctx context.Context, p *model.Pass) error {
-	w, b := &m.work, m.b
+// runEncoder runs the encoder and leaves the decoder's input in w.dec.X. The decoder does not see
+// the encoder's output at masked positions, so the last block computes only the others.
+func (m *Model) runEncoder(ctx context.Context, p *model.Pass) error {
+	w := &m.work
+	b := m.b
 	b.Gather(w.enc.X, m.word, w.ids)
 	b.AddRows(w.enc.X, m.position, p.Pos)
 	m.EmbedNorm.Apply(b, w.enc.X, w.enc.X, p.Len())
-	last, seen := len(m.Encoder)-1, p
+	last := len(m.Encoder) - 1
+	seen := p
 	for i := range m.Encoder {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -209,7 +216,7 @@ func (m *Model) encode(ctx context.Context, p *model.Pass) error {
 			keep = w.openRows
 		}
 		p.ObserveHidden(i, w.enc.X)
-		seen = m.block(&m.Encoder[i], &m.enc, &w.enc, i, p, keep)
+		seen = m.runBlock(&m.Encoder[i], &m.enc, &w.enc, i, p, keep)
 	}
 	// [sequences, decoder hidden]: the decoder's input at masked positions, kept for partial passes
 	pad := p.State(0)
@@ -227,9 +234,9 @@ func (m *Model) encode(ctx context.Context, p *model.Pass) error {
 	return nil
 }
 
-// block computes one pre-norm transformer block over the rows of w.X and returns the rows that are
-// left: those in keep, or all if it is nil.
-func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *model.Pass,
+// runBlock computes one pre-norm transformer block over the rows of w.X and returns the rows that
+// are left: those in keep, or all if it is nil.
+func (m *Model) runBlock(blk *block, layer *attention.Layer, w *nn.Work, i int, p *model.Pass,
 	keep []int32) *model.Pass {
 	b := m.b
 	blk.Norm1.Apply(b, w.H, w.X, p.Len())
@@ -245,8 +252,8 @@ func (m *Model) block(blk *block, layer *attention.Layer, w *nn.Work, i int, p *
 	return p
 }
 
-// finish returns the head's input [n, hidden] for n rows of the decoder's output.
-func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
+// finishRows returns the head's input [n, hidden] for n rows of the decoder's output.
+func (m *Model) finishRows(x *tensor.Dense, n int) *tensor.Dense {
 	w := &m.work
 	w.head = backend.Grow(m.b, w.head, n, m.cfg.Hidden)
 	m.DecoderNorm.Apply(m.b, x, x, n)

@@ -19,7 +19,7 @@ type workspace struct {
 	maskedRows, maskedPlaces []int32
 }
 
-func (w *workspace) prepare(b backend.Backend, c Config, rows int) {
+func (w *workspace) resize(b backend.Backend, c Config, rows int) {
 	w.enc.Prepare(b, rows, c.Hidden, 4*c.Hidden)
 	if c.DecHidden != c.Hidden {
 		w.dec.Prepare(b, rows, c.DecHidden, 4*c.DecHidden)
@@ -28,27 +28,32 @@ func (w *workspace) prepare(b backend.Backend, c Config, rows int) {
 	for _, t := range []**tensor.Dense{&w.dec.X, &w.dec.H, &w.dec.Q} {
 		*t = backend.Grow(b, *t, rows, c.DecHidden)
 	}
-	w.dec.QKV, w.dec.Inner = w.enc.QKV, w.enc.Inner // the decoder begins after the encoder ends
+	w.dec.QKV = w.enc.QKV
+	w.dec.Inner = w.enc.Inner // the decoder begins after the encoder ends
 }
 
-// sort sets the ids of the pass's rows and finds which are masked.
-func (w *workspace) sort(c Config, p *model.Pass) {
+// sortRows sets the ids of the pass's rows and finds which are masked.
+func (w *workspace) sortRows(c Config, p *model.Pass) {
 	mask := int32(c.Vocab - 1)
-	w.ids, w.openRows, w.classRows, w.places = w.ids[:0], append(w.openRows[:0], 0)[:0],
-		w.classRows[:0], w.places[:0]
-	w.maskedRows, w.maskedPlaces = w.maskedRows[:0], w.maskedPlaces[:0]
+	w.ids = w.ids[:0]
+	w.openRows = append(w.openRows[:0], 0)[:0]
+	w.classRows = w.classRows[:0]
+	w.places = w.places[:0]
+	w.maskedRows = w.maskedRows[:0]
+	w.maskedPlaces = w.maskedPlaces[:0]
 	for i, seg := range p.Segs {
-		class := c.class(p.Condition(i))
+		class := c.classToken(p.Condition(i))
 		for r := seg.Row; r < seg.Row+seg.Rows; r++ {
 			id := p.Tokens[r]
 			if id < 0 {
 				id = class
-				w.classRows, w.places = append(w.classRows, int32(r)), append(w.places, int32(seg.Seq))
+				w.classRows = append(w.classRows, int32(r))
+				w.places = append(w.places, int32(seg.Seq))
 			}
 			w.ids = append(w.ids, id)
 			if id == mask {
-				w.maskedRows, w.maskedPlaces = append(w.maskedRows, int32(r)),
-					append(w.maskedPlaces, int32(seg.Seq))
+				w.maskedRows = append(w.maskedRows, int32(r))
+				w.maskedPlaces = append(w.maskedPlaces, int32(seg.Seq))
 			} else {
 				w.openRows = append(w.openRows, int32(r))
 			}
@@ -56,11 +61,11 @@ func (w *workspace) sort(c Config, p *model.Pass) {
 	}
 }
 
-// class returns the token at position 0: that of the class, which follows the codes, or that of no
-// class.
-func (c Config) class(condition *model.Condition) int32 {
+// classToken returns the token at position 0: that of the class, which follows the codes, or that
+// of no class.
+func (c Config) classToken(condition *model.Condition) int32 {
 	if len(c.ClassNames) == 0 || condition == nil || condition.Class == model.NoClass {
-		return int32(c.Codebook + classToken)
+		return int32(c.Codebook + noClassOffset)
 	}
 	return int32(c.Codebook) + condition.Class
 }

@@ -86,8 +86,10 @@ func New(c Config) *Model {
 	}
 	if c.Halved {
 		square := weights.Param{Shape: []int{c.Width, c.Width, 2, 2}}
-		m.HalveNorm, m.HalveConv = nn.NewRMSNorm(c.Width, eps), square
-		m.DoubleNorm, m.DoubleConv = nn.NewRMSNorm(c.Width, eps), square
+		m.HalveNorm = nn.NewRMSNorm(c.Width, eps)
+		m.HalveConv = square
+		m.DoubleNorm = nn.NewRMSNorm(c.Width, eps)
+		m.DoubleConv = square
 	}
 	for range c.Depth {
 		m.Layers = append(m.Layers, newLayer(c))
@@ -95,41 +97,44 @@ func New(c Config) *Model {
 	return m
 }
 
-func (m *Model) load(o model.Options) error {
-	c, b := &m.cfg, o.Backend
+func (m *Model) packWeights(o model.Options) error {
+	c := &m.cfg
+	b := o.Backend
 	m.b = b
-	m.self.BF16, m.inner.BF16 = o.Precision != backend.F32, o.Precision != backend.F32
+	m.self.BF16 = o.Precision != backend.F32
+	m.inner.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: b, Precision: o.Precision}
 	m.words = l.Table(&m.Words)
 	m.embed = nn.ConvAsLinear(m.EmbedConv, weights.Param{})
 	m.head = nn.ConvAsLinear(m.HeadConv, weights.Param{})
 	l.Load(&m.TextProj, &m.TextNorm, &m.EmbedNorm, &m.embed, &m.ToNorm, &m.To, &m.FromNorm, &m.From,
 		&m.head, &m.HeadNorm)
-	m.cond1, m.cond2 = l.HostLinear(&m.Cond1), l.HostLinear(&m.Cond2)
+	m.cond1 = l.HostLinear(&m.Cond1)
+	m.cond2 = l.HostLinear(&m.Cond2)
 	if c.Halved {
-		m.loadHalving(l)
+		m.packHalving(l)
 	}
 	m.table = adaln.Table{Backend: b, Cond: c.Hidden}
 	for _, s := range []*stage{&m.Down, &m.Up} {
-		s.load(l)
+		s.packWeights(l)
 		for i := range s.Res {
 			m.table.Layers = append(m.table.Layers, &s.Res[i].Mod)
 		}
 	}
 	for i := range m.Layers {
 		k := &m.Layers[i]
-		k.load(l)
+		k.packWeights(l)
 		m.table.Layers = append(m.table.Layers, &k.Mod1, &k.Mod2, &k.Mod3)
 	}
 	m.marginals = model.HeadMarginals{Backend: b,
 		Head:   backend.Head{W: l.Matrix(&m.Head, c.Codes), Outcomes: c.Codes},
-		Length: c.Side * c.Side, Project: m.project}
+		Length: c.Side * c.Side, Project: m.projectRows}
 	return l.Err()
 }
 
-// loadHalving packs the convolutions between codes and cells: the four codes of a cell form one
+// packHalving packs the convolutions between codes and cells: the four codes of a cell form one
 // row, the upper ones first.
-func (m *Model) loadHalving(l *nn.Loader) {
+func (m *Model) packHalving(l *nn.Loader) {
 	n := m.cfg.Width
 	l.Load(&m.HalveNorm, &m.DoubleNorm)
 	w := l.Floats(&m.HalveConv) // [out, in, tap]
@@ -167,7 +172,7 @@ func (m *Model) NewCache(batch, _ int) *kvcache.Cache {
 	for i := range layers {
 		layers[i] = kvcache.Layer{Heads: m.self.Heads, HeadDim: m.self.HeadDim}
 	}
-	cells := c.grid() * c.grid()
+	cells := c.cellGrid() * c.cellGrid()
 	var states []int
 	for range 2 * c.Res {
 		states = append(states, cells*c.Width, 4*c.Width)
@@ -179,7 +184,8 @@ func (m *Model) NewCache(batch, _ int) *kvcache.Cache {
 
 // MaxSequences implements model.Sized.
 func (m *Model) MaxSequences(length int, cached bool) int {
-	c, cells := &m.cfg, m.cfg.grid()*m.cfg.grid()
+	c := &m.cfg
+	cells := m.cfg.cellGrid() * m.cfg.cellGrid()
 	sequence := 4 * length * c.Width
 	if cached {
 		sequence += 8*cells*c.Depth*c.Hidden + 8*c.Res*cells*c.Width
@@ -190,15 +196,15 @@ func (m *Model) MaxSequences(length int, cached bool) int {
 // Forward implements model.Denoiser.
 func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals, err error) {
 	defer backend.Recover(&err)
-	if err := m.begin(b); err != nil {
+	if err := m.beginBatch(b); err != nil {
 		return nil, err
 	}
-	cells := m.cfg.grid() * m.cfg.grid()
+	cells := m.cfg.cellGrid() * m.cfg.cellGrid()
 	group := min(b.Size, max(1, backend.GroupRows(m.b)/cells))
-	m.prepare(group, group*cells)
-	m.scratch(b, group)
+	m.resize(group, group*cells)
+	m.resizeScratch(b, group)
 	for s := 0; s < b.Size; s += group {
-		if err := m.full(ctx, b, s, min(group, b.Size-s)); err != nil {
+		if err := m.runFull(ctx, b, s, min(group, b.Size-s)); err != nil {
 			return nil, err
 		}
 	}
@@ -209,7 +215,7 @@ func (m *Model) Forward(ctx context.Context, b *model.Batch) (_ model.Marginals,
 func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ model.Marginals,
 	err error) {
 	defer backend.Recover(&err)
-	if err := m.begin(b); err != nil {
+	if err := m.beginBatch(b); err != nil {
 		return nil, err
 	}
 	if b.Cache == nil {
@@ -218,19 +224,20 @@ func (m *Model) Refine(ctx context.Context, b *model.Batch, rows []int32) (_ mod
 	for len(rows) > 0 {
 		var part []int32
 		part, rows = attention.SplitGroup(rows, b.Length, backend.GroupRows(m.b))
-		if err := m.some(ctx, b, part); err != nil {
+		if err := m.runPartial(ctx, b, part); err != nil {
 			return nil, err
 		}
 	}
 	return &m.marginals, nil
 }
 
-// begin checks the batch and finds the modulations, keys and values of its prompts.
-func (m *Model) begin(b *model.Batch) error {
+// beginBatch checks the batch and finds the modulations, keys and values of its prompts.
+func (m *Model) beginBatch(b *model.Batch) error {
 	if err := b.Check(m.Spec()); err != nil {
 		return err
 	}
-	w, c := &m.w, &m.cfg
+	w := &m.w
+	c := &m.cfg
 	w.hidden = backend.Grow(m.b, w.hidden, b.Size*b.Length, c.Width)
 	w.keys = w.keys[:0]
 	w.texts = w.texts[:0]
@@ -242,38 +249,43 @@ func (m *Model) begin(b *model.Batch) error {
 				"want a width of %d, as many, and %d",
 				i, p.Rows, p.Width, len(p.Pooled), len(p.Numbers), c.TextWidth, numbers)
 		}
-		known := p.Derive(m, func() any { return m.makeText(p) }) // computed once
-		w.keys, w.texts = append(w.keys, p), append(w.texts, known.(*text))
+		known := p.Derive(m, func() any { return m.encodePrompt(p) }) // computed once
+		w.keys = append(w.keys, p)
+		w.texts = append(w.texts, known.(*promptHeads))
 	}
-	w.slots = m.table.AssignSlots(w.slots, w.keys, m.vector)
+	w.slots = m.table.AssignSlots(w.slots, w.keys, m.condVector)
 	return nil
 }
 
-// vector returns the conditioning vector: an MLP of the pooled text and of the numbers as sinusoids
-// with periods up to 10000, cosines first, in float32.
-func (m *Model) vector(prompt any) []float32 {
-	c, p := &m.cfg, prompt.(*model.Prompt)
+// condVector returns the conditioning vector: an MLP of the pooled text and of the numbers as
+// sinusoids with periods up to 10000, cosines first, in float32.
+func (m *Model) condVector(prompt any) []float32 {
+	c := &m.cfg
+	p := prompt.(*model.Prompt)
 	list := p.Numbers
 	if list == nil {
 		side := float64(16 * c.Side) // pixels
 		list = []float64{side, side, 0, 0, 6}
 	}
-	x, half := append([]float32(nil), p.Pooled...), c.Frequencies/2
+	x := append([]float32(nil), p.Pooled...)
+	half := c.Frequencies / 2
 	for _, v := range list {
 		e := make([]float32, c.Frequencies)
 		for i := range half {
 			freq := float32(math.Exp(float64(-float32(math.Log(10000)) * float32(i) / float32(half))))
 			angle := float64(float32(v) * freq)
-			e[i], e[half+i] = float32(math.Cos(angle)), float32(math.Sin(angle))
+			e[i] = float32(math.Cos(angle))
+			e[half+i] = float32(math.Sin(angle))
 		}
 		x = append(x, e...)
 	}
 	return m.cond2.Apply(nn.SiLU(m.cond1.Apply(x)))
 }
 
-// project returns the head's input [rows, In].
-func (m *Model) project(rows []int32) *tensor.Dense {
-	w, n := &m.w, len(rows)
+// projectRows returns the head's input [rows, In].
+func (m *Model) projectRows(rows []int32) *tensor.Dense {
+	w := &m.w
+	n := len(rows)
 	w.last = backend.Grow(m.b, w.last, n, m.cfg.Width)
 	w.headIn = backend.Grow(m.b, w.headIn, n, m.cfg.In)
 	m.b.Gather(w.last, w.hidden, rows)

@@ -45,8 +45,8 @@ func (c Config) ratio() int {
 	return 1
 }
 
-// grid returns the number of cells along a side.
-func (c Config) grid() int { return c.Side / c.ratio() }
+// cellGrid returns the number of cells along a side.
+func (c Config) cellGrid() int { return c.Side / c.ratio() }
 
 // settings are the keys of diffusers' UVit2DModel.
 var settings = model.Settings{KnownKeys: `_class_name _diffusers_version num_attention_heads block_num_heads
@@ -73,9 +73,12 @@ func readConfig(src *model.Source) (c Config, err error) {
 	c = Config{Heads: f.Heads, BlockHeads: f.BlockHeads, Side: f.Side,
 		Halved: z.Has("down_block.downsample.conv.weight"),
 		Mapped: z.Has("down_block.attention_blocks.0.kv_mapper.weight")}
-	c.Hidden, c.TextWidth = z.Dim("encoder_proj.weight", 2, 0), z.Dim("encoder_proj.weight", 2, 1)
-	c.Vocab, c.In = z.Dim("embed.embeddings.weight", 2, 0), z.Dim("embed.embeddings.weight", 2, 1)
-	c.Width, c.Codes = z.Dim("embed.conv.weight", 4, 0), z.Dim("mlm_layer.conv2.weight", 4, 0)
+	c.Hidden = z.Dim("encoder_proj.weight", 2, 0)
+	c.TextWidth = z.Dim("encoder_proj.weight", 2, 1)
+	c.Vocab = z.Dim("embed.embeddings.weight", 2, 0)
+	c.In = z.Dim("embed.embeddings.weight", 2, 1)
+	c.Width = z.Dim("embed.conv.weight", 4, 0)
+	c.Codes = z.Dim("mlm_layer.conv2.weight", 4, 0)
 	c.Inner = z.Dim("transformer_layers.0.ff.net.2.weight", 2, 1)
 	c.Frequencies = (z.Dim("cond_embed.linear_1.weight", 2, 1) - c.TextWidth) / numbers
 	c.Depth = z.Count("transformer_layers.", ".norm1.norm.weight")

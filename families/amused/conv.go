@@ -8,13 +8,17 @@ import (
 	"unmask/nn"
 )
 
-// depthwise sets w.h to the 3x3 convolution of each channel of w.x, with zero padding, as a sum of
-// nine shifted images. A partial pass takes cells that it does not compute from the cache.
-func (m *Model) depthwise(r *resBlock, block int) {
-	w, c, b, n := &m.w, &m.cfg, m.b, m.w.rows.Len()
-	grid, all := c.grid(), c.grid()*c.grid()
+// convolveDepthwise sets w.h to the 3x3 convolution of each channel of w.x, with zero padding, as a
+// sum of nine shifted images. A partial pass takes cells that it does not compute from the cache.
+func (m *Model) convolveDepthwise(r *resBlock, block int) {
+	w := &m.w
+	c := &m.cfg
+	b := m.b
+	n := m.w.rows.Len()
+	grid := c.cellGrid()
+	all := c.cellGrid() * c.cellGrid()
 	if w.cache != nil {
-		b.Scatter(reshaped(w.cache.States[2*block], c.Width), w.x, w.states)
+		b.Scatter(reshapeRows(w.cache.States[2*block], c.Width), w.x, w.states)
 	}
 	if w.partial {
 		var from []int32
@@ -23,17 +27,20 @@ func (m *Model) depthwise(r *resBlock, block int) {
 				from = append(from, int32(s.Seq*all+cell))
 			}
 		}
-		b.Gather(w.around, reshaped(w.cache.States[2*block], c.Width), from)
+		b.Gather(w.around, reshapeRows(w.cache.States[2*block], c.Width), from)
 	} else {
 		b.Gather(w.around, w.x, nn.RowRange(0, n)) // all cells in order
 	}
-	from, segs := slices.Repeat([]int32{w.zero}, n), []backend.Segment{{Rows: n}}
+	from := slices.Repeat([]int32{w.zero}, n)
+	segs := []backend.Segment{{Rows: n}}
 	b.Gather(w.h, w.around, from)
 	for tap := range 9 {
-		dy, dx := tap/3-1, tap%3-1
+		dy := tap/3 - 1
+		dx := tap%3 - 1
 		for i, at := range w.cells {
 			cell := int(at) % all
-			y, x := cell/grid+dy, cell%grid+dx
+			y := cell/grid + dy
+			x := cell%grid + dx
 			from[i] = w.zero
 			if y >= 0 && x >= 0 && y < grid && x < grid {
 				from[i] = at + int32(dy*grid+dx)
@@ -45,11 +52,13 @@ func (m *Model) depthwise(r *resBlock, block int) {
 	}
 }
 
-// respond applies the response norm to w.inner: each channel is multiplied by 1 + gamma times its
-// share, and beta is added. The share is the channel's length over all cells divided by the mean
-// length of all channels (Woo et al. 2023, "ConvNeXt V2", global response normalization).
-func (m *Model) respond(r *resBlock, block int) {
-	w, b, n := &m.w, m.b, len(m.w.seqs)
+// applyResponseNorm applies the response norm to w.inner: each channel is multiplied by 1 + gamma
+// times its share, and beta is added. The share is the channel's length over all cells divided by
+// the mean length of all channels (Woo et al. 2023, "ConvNeXt V2", global response normalization).
+func (m *Model) applyResponseNorm(r *resBlock, block int) {
+	w := &m.w
+	b := m.b
+	n := len(m.w.seqs)
 	if w.partial {
 		var places []int32
 		for _, s := range w.rows.Segs {
@@ -57,17 +66,20 @@ func (m *Model) respond(r *resBlock, block int) {
 		}
 		b.Gather(w.share, w.cache.States[2*block+1], places)
 	} else {
-		m.shares(r, block)
+		m.computeShares(r, block)
 	}
 	b.Gather(w.shift, r.beta, make([]int32, n))
 	b.Modulate(w.inner, w.share, w.shift, w.segs)
 }
 
-// shares sets w.share to gamma times each channel's share, one row for each sequence of a full
-// pass.
-func (m *Model) shares(r *resBlock, block int) {
-	w, c, b := &m.w, &m.cfg, m.b
-	width, cells := 4*c.Width, c.grid()*c.grid()
+// computeShares sets w.share to gamma times each channel's share, one row for each sequence of a
+// full pass.
+func (m *Model) computeShares(r *resBlock, block int) {
+	w := &m.w
+	c := &m.cfg
+	b := m.b
+	width := 4 * c.Width
+	cells := c.cellGrid() * c.cellGrid()
 	// A group norm with one channel per group gives each channel's mean and variance.
 	const tiny = 1e-12
 	b.GroupNorm(w.scale, w.shift, w.inner, len(w.seqs), cells, width, width, backend.Norm{Eps: tiny})
@@ -76,7 +88,9 @@ func (m *Model) shares(r *resBlock, block int) {
 			w.host[i] = make([]float32, width)
 		}
 	}
-	scale, shift, share := w.host[0][:width], w.host[1][:width], w.host[2][:width]
+	scale := w.host[0][:width]
+	shift := w.host[1][:width]
+	share := w.host[2][:width]
 	for i := range w.seqs {
 		b.Read(scale, w.scale, i)
 		b.Read(shift, w.shift, i)

@@ -10,21 +10,22 @@ import (
 
 const eps = 1e-6
 
-// attentionTo is multi-head attention without biases.
-type attentionTo struct {
+// crossAttention is multi-head attention without biases.
+type crossAttention struct {
 	Query nn.Linear `weight:"to_q"`
 	Key   nn.Linear `weight:"to_k"`
 	Value nn.Linear `weight:"to_v"`
 	Out   nn.Linear `weight:"to_out.0"`
 }
 
-func newAttention(width, from int) attentionTo {
-	return attentionTo{Query: nn.NewLinearNoBias(width, width), Key: nn.NewLinearNoBias(from, width),
+func newCrossAttention(width, from int) crossAttention {
+	return crossAttention{Query: nn.NewLinearNoBias(width, width),
+		Key:   nn.NewLinearNoBias(from, width),
 		Value: nn.NewLinearNoBias(from, width), Out: nn.NewLinearNoBias(width, width)}
 }
 
 // Load packs the four layers.
-func (a *attentionTo) Load(l *nn.Loader) { l.Load(&a.Query, &a.Key, &a.Value, &a.Out) }
+func (a *crossAttention) Load(l *nn.Loader) { l.Load(&a.Query, &a.Key, &a.Value, &a.Out) }
 
 // resBlock is a ConvNeXt block (Woo et al. 2023, "ConvNeXt V2"): a depthwise 3x3 convolution, a
 // norm, an MLP with a response norm, and then a modulation of the result.
@@ -50,9 +51,10 @@ func newResBlock(width, cond int) resBlock {
 		Down: nn.NewLinearNoBias(4*width, width), Mod: adaln.NewNoBias(cond, width, 2)}
 }
 
-func (r *resBlock) load(l *nn.Loader) {
+func (r *resBlock) packWeights(l *nn.Loader) {
 	l.Load(&r.Norm, &r.Up, &r.Down, &r.Mod)
-	width, w := r.Depthwise.Shape[0], l.Floats(&r.Depthwise)
+	width := r.Depthwise.Shape[0]
+	w := l.Floats(&r.Depthwise)
 	taps := make([]float32, len(w))
 	nn.MoveTapsFirst(taps, w, width, 9)
 	r.taps = l.Backend.New(9, width)
@@ -64,11 +66,11 @@ func (r *resBlock) load(l *nn.Loader) {
 
 // textBlock is two attentions, both over the text.
 type textBlock struct {
-	Mapper nn.Linear   `weight:"kv_mapper"` // [width, hidden]
-	Norm1  nn.RMSNorm  `weight:"norm1"`
-	Attn1  attentionTo `weight:"attn1"`
-	Norm2  nn.RMSNorm  `weight:"norm2"`
-	Attn2  attentionTo `weight:"attn2"`
+	Mapper nn.Linear      `weight:"kv_mapper"` // [width, hidden]
+	Norm1  nn.RMSNorm     `weight:"norm1"`
+	Attn1  crossAttention `weight:"attn1"`
+	Norm2  nn.RMSNorm     `weight:"norm2"`
+	Attn2  crossAttention `weight:"attn2"`
 }
 
 // stage is a convolutional stage: at each level a resBlock and a textBlock.
@@ -83,17 +85,20 @@ func newStage(c Config) stage {
 		s.Res[i] = newResBlock(c.Width, c.Hidden)
 		from := c.Hidden
 		if c.Mapped {
-			s.Text[i].Mapper, from = nn.NewLinearNoBias(c.Hidden, c.Width), c.Width
+			s.Text[i].Mapper = nn.NewLinearNoBias(c.Hidden, c.Width)
+			from = c.Width
 		}
-		s.Text[i].Norm1, s.Text[i].Norm2 = nn.NewRMSNorm(c.Width, eps), nn.NewRMSNorm(c.Width, eps)
-		s.Text[i].Attn1, s.Text[i].Attn2 = newAttention(c.Width, from), newAttention(c.Width, from)
+		s.Text[i].Norm1 = nn.NewRMSNorm(c.Width, eps)
+		s.Text[i].Norm2 = nn.NewRMSNorm(c.Width, eps)
+		s.Text[i].Attn1 = newCrossAttention(c.Width, from)
+		s.Text[i].Attn2 = newCrossAttention(c.Width, from)
 	}
 	return s
 }
 
-func (s *stage) load(l *nn.Loader) {
+func (s *stage) packWeights(l *nn.Loader) {
 	for i := range s.Res {
-		s.Res[i].load(l)
+		s.Res[i].packWeights(l)
 		t := &s.Text[i]
 		l.Load(&t.Mapper, &t.Norm1, &t.Attn1, &t.Norm2, &t.Attn2)
 	}
@@ -102,16 +107,16 @@ func (s *stage) load(l *nn.Loader) {
 // layer is a transformer layer: attention over the cells, attention over the text and a gated MLP,
 // each after a modulated norm.
 type layer struct {
-	Norm1 nn.RMSNorm    `weight:"norm1.norm"`
-	Mod1  adaln.Layer   `weight:"norm1.linear"` // scale, shift
-	Self  attentionTo   `weight:"attn1"`
-	Norm2 nn.RMSNorm    `weight:"norm2.norm"`
-	Mod2  adaln.Layer   `weight:"norm2.linear"`
-	Text  attentionTo   `weight:"attn2"`
-	Norm3 nn.LayerNorm  `weight:"norm3.norm"` // unlike the others, it subtracts the mean
-	Mod3  adaln.Layer   `weight:"norm3.linear"`
-	Up    weights.Param `weight:"ff.net.0.proj.weight"` // [2*inner, hidden]: values, then gates
-	Down  nn.Linear     `weight:"ff.net.2"`
+	Norm1 nn.RMSNorm     `weight:"norm1.norm"`
+	Mod1  adaln.Layer    `weight:"norm1.linear"` // scale, shift
+	Self  crossAttention `weight:"attn1"`
+	Norm2 nn.RMSNorm     `weight:"norm2.norm"`
+	Mod2  adaln.Layer    `weight:"norm2.linear"`
+	Text  crossAttention `weight:"attn2"`
+	Norm3 nn.LayerNorm   `weight:"norm3.norm"` // unlike the others, it subtracts the mean
+	Mod3  adaln.Layer    `weight:"norm3.linear"`
+	Up    weights.Param  `weight:"ff.net.0.proj.weight"` // [2*inner, hidden]: values, then gates
+	Down  nn.Linear      `weight:"ff.net.2"`
 
 	qkv nn.JoinedLinear
 	mlp nn.GatedMLP
@@ -120,14 +125,14 @@ type layer struct {
 func newLayer(c Config) layer {
 	mod := func() adaln.Layer { return adaln.NewNoBias(c.Hidden, c.Hidden, 2) }
 	return layer{
-		Norm1: nn.NewRMSNorm(c.Hidden, eps), Mod1: mod(), Self: newAttention(c.Hidden, c.Hidden),
-		Norm2: nn.NewRMSNorm(c.Hidden, eps), Mod2: mod(), Text: newAttention(c.Hidden, c.Hidden),
+		Norm1: nn.NewRMSNorm(c.Hidden, eps), Mod1: mod(), Self: newCrossAttention(c.Hidden, c.Hidden),
+		Norm2: nn.NewRMSNorm(c.Hidden, eps), Mod2: mod(), Text: newCrossAttention(c.Hidden, c.Hidden),
 		Norm3: nn.NewLayerNormNoBias(c.Hidden, eps), Mod3: mod(),
 		Up:   weights.Param{Shape: []int{2 * c.Inner, c.Hidden}},
 		Down: nn.NewLinearNoBias(c.Inner, c.Hidden)}
 }
 
-func (k *layer) load(l *nn.Loader) {
+func (k *layer) packWeights(l *nn.Loader) {
 	l.Load(&k.Norm1, &k.Mod1, &k.Norm2, &k.Mod2, &k.Norm3, &k.Mod3, &k.Self.Out, &k.Text)
 	k.qkv.Load(l, &k.Self.Query, &k.Self.Key, &k.Self.Value)
 	k.mlp.Down = k.Down

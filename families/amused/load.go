@@ -22,7 +22,7 @@ const inpainting = "amused schedule=linear steps=12 guidance=9"
 // className returns the class in the configuration of the transformer or of the pipeline.
 func className(src *model.Source) string { return src.ConfigValues().Text("_class_name") }
 
-func matches(src *model.Source) bool {
+func matchesSource(src *model.Source) bool {
 	switch className(src) {
 	case "UVit2DModel", "AmusedPipeline", "AmusedImg2ImgPipeline", "AmusedInpaintPipeline":
 		return true
@@ -30,9 +30,9 @@ func matches(src *model.Source) bool {
 	return false
 }
 
-// transformer returns a copy of src with the transformer's configuration, which a pipeline has in a
-// folder of its own.
-func transformer(src *model.Source) (*model.Source, error) {
+// openTransformer returns a copy of src with the transformer's configuration, which a pipeline has
+// in a folder of its own.
+func openTransformer(src *model.Source) (*model.Source, error) {
 	t := *src
 	if className(src) == "UVit2DModel" {
 		return &t, nil
@@ -46,8 +46,8 @@ func transformer(src *model.Source) (*model.Source, error) {
 	return &t, nil
 }
 
-// published returns the run of a pipeline whose scheduler is in its folder.
-func published(src *model.Source, mask int) (string, error) {
+// readRecipe returns the run of a pipeline whose scheduler is in its folder.
+func readRecipe(src *model.Source, mask int) (string, error) {
 	const name = "scheduler/scheduler_config.json"
 	f := struct {
 		Mask     int    `json:"mask_token_id"`
@@ -73,8 +73,8 @@ func published(src *model.Source, mask int) (string, error) {
 	return recipe, nil
 }
 
-func load(src *model.Source, o model.Options) (*model.Loaded, error) {
-	t, err := transformer(src)
+func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
+	t, err := openTransformer(src)
 	if err != nil {
 		return nil, err
 	}
@@ -82,12 +82,12 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := published(src, c.Vocab-1)
+	run, err := readRecipe(src, c.Vocab-1)
 	if err != nil {
 		return nil, err
 	}
 	m := New(c)
-	report, err := o.Bind(m, src.Set, weights.BindOptions{}, m.load)
+	report, err := o.Bind(m, src.Set, weights.BindOptions{}, m.packWeights)
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +101,11 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 }
 
 func init() {
-	model.Register(model.Format{Name: "amused", Kinds: []string{"amused"}, Load: load,
-		Match: matches})
-	model.RegisterCodec(model.CodecFormat{Name: "amused", Match: matches,
+	model.Register(model.Format{Name: "amused", Kinds: []string{"amused"}, Load: loadModel,
+		Match: matchesSource})
+	model.RegisterCodec(model.CodecFormat{Name: "amused", Match: matchesSource,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
-			t, err := transformer(src)
+			t, err := openTransformer(src)
 			if err != nil {
 				return nil, err
 			}

@@ -38,7 +38,7 @@ type workspace struct {
 	states  []int32 // for each row its index in a cache's state: place*cells + cell
 	seqs    []int   // the group's sequences, as indexes in the batch
 	keys    []any
-	texts   []*text // texts of the batch
+	texts   []*promptHeads // texts of the batch
 	slots   []int32
 	zero    int32 // index of the last row of around
 	partial bool
@@ -48,19 +48,21 @@ type workspace struct {
 
 // textGroup holds the segments of sequences with the same text.
 type textGroup struct {
-	text *text
+	text *promptHeads
 	segs []backend.Segment
 }
 
-// prepare makes room for groups of `sequences` sequences and `cells` cells.
-func (m *Model) prepare(sequences, cells int) {
-	w, c, b := &m.w, &m.cfg, m.b
+// resize makes room for groups of `sequences` sequences and `cells` cells.
+func (m *Model) resize(sequences, cells int) {
+	w := &m.w
+	c := &m.cfg
+	b := m.b
 	grow := func(t **tensor.Dense, rows, width int) { *t = backend.Grow(b, *t, rows, width) }
 	for _, t := range []**tensor.Dense{&w.x, &w.h, &w.t} {
 		grow(t, cells, c.Width)
 	}
 	grow(&w.inner, cells, 4*c.Width)
-	around := sequences*c.grid()*c.grid() + 1
+	around := sequences*c.cellGrid()*c.cellGrid() + 1
 	grow(&w.around, around, c.Width)
 	w.zero = int32(w.around.Shape()[0] - 1)
 	grow(&w.codes, cells*c.ratio()*c.ratio(), c.In)
@@ -77,26 +79,32 @@ func (m *Model) prepare(sequences, cells int) {
 	}
 }
 
-// scratch makes room for keys and values if the batch does not keep them.
-func (m *Model) scratch(b *model.Batch, sequences int) {
+// resizeScratch makes room for keys and values if the batch does not keep them.
+func (m *Model) resizeScratch(b *model.Batch, sequences int) {
 	w := &m.w
 	if b.Cache == nil && (w.scratch == nil || w.scratch.Batch < sequences) {
-		cells := m.cfg.grid() * m.cfg.grid()
+		cells := m.cfg.cellGrid() * m.cfg.cellGrid()
 		w.scratch = kvcache.New(m.b, sequences, cells,
 			[]kvcache.Layer{{Heads: m.self.Heads, HeadDim: m.self.HeadDim}})
 	}
 }
 
-// begins starts a new group.
-func (w *workspace) begins(b *model.Batch, partial bool) {
-	w.rows.Segs, w.rows.Pos, w.segs = w.rows.Segs[:0], w.rows.Pos[:0], w.segs[:0]
-	w.cells, w.states, w.seqs = w.cells[:0], w.states[:0], w.seqs[:0]
-	w.partial, w.cache = partial, b.Cache
+// beginGroup starts a new group.
+func (w *workspace) beginGroup(b *model.Batch, partial bool) {
+	w.rows.Segs = w.rows.Segs[:0]
+	w.rows.Pos = w.rows.Pos[:0]
+	w.segs = w.segs[:0]
+	w.cells = w.cells[:0]
+	w.states = w.states[:0]
+	w.seqs = w.seqs[:0]
+	w.partial = partial
+	w.cache = b.Cache
 }
 
-// add adds cells of one of the batch's sequences to the group.
-func (m *Model) add(b *model.Batch, sequence int, cells []int32) {
-	w, all := &m.w, int32(m.cfg.grid()*m.cfg.grid())
+// addCells adds cells of one of the batch's sequences to the group.
+func (m *Model) addCells(b *model.Batch, sequence int, cells []int32) {
+	w := &m.w
+	all := int32(m.cfg.cellGrid() * m.cfg.cellGrid())
 	group := len(w.seqs)
 	place := group
 	if b.Cache != nil {
@@ -113,10 +121,11 @@ func (m *Model) add(b *model.Batch, sequence int, cells []int32) {
 	w.seqs = append(w.seqs, sequence)
 }
 
-// gathered completes the group: it finds its modulations and texts.
-func (m *Model) gathered() {
+// finishGroup completes the group: it finds its modulations and texts.
+func (m *Model) finishGroup() {
 	w := &m.w
-	w.mods, w.byText = w.mods[:0], w.byText[:0]
+	w.mods = w.mods[:0]
+	w.byText = w.byText[:0]
 	for i, s := range w.segs {
 		sequence := w.seqs[i]
 		w.mods = append(w.mods, backend.Segment{Seq: int(w.slots[sequence]), Row: s.Row, Rows: s.Rows})
@@ -129,23 +138,27 @@ func (m *Model) gathered() {
 	}
 }
 
-// full computes all cells of sequences first..first+n-1.
-func (m *Model) full(ctx context.Context, b *model.Batch, first, n int) error {
+// runFull computes all cells of sequences first..first+n-1.
+func (m *Model) runFull(ctx context.Context, b *model.Batch, first, n int) error {
 	w := &m.w
-	w.begins(b, false)
-	all := nn.RowRange(0, m.cfg.grid()*m.cfg.grid())
+	w.beginGroup(b, false)
+	all := nn.RowRange(0, m.cfg.cellGrid()*m.cfg.cellGrid())
 	for i := range n {
-		m.add(b, first+i, all)
+		m.addCells(b, first+i, all)
 	}
-	m.gathered()
-	return m.pass(ctx, b)
+	m.finishGroup()
+	return m.runPass(ctx, b)
 }
 
-// some computes the cells of rows of the batch.
-func (m *Model) some(ctx context.Context, b *model.Batch, rows []int32) error {
-	w, c := &m.w, &m.cfg
-	w.begins(b, true)
-	ratio, grid, side, n := int32(c.ratio()), int32(c.grid()), int32(c.Side), int32(b.Length)
+// runPartial computes the cells of rows of the batch.
+func (m *Model) runPartial(ctx context.Context, b *model.Batch, rows []int32) error {
+	w := &m.w
+	c := &m.cfg
+	w.beginGroup(b, true)
+	ratio := int32(c.ratio())
+	grid := int32(c.cellGrid())
+	side := int32(c.Side)
+	n := int32(b.Length)
 	for len(rows) > 0 {
 		sequence := rows[0] / n
 		var cells []int32
@@ -155,18 +168,20 @@ func (m *Model) some(ctx context.Context, b *model.Batch, rows []int32) error {
 			rows = rows[1:]
 		}
 		slices.Sort(cells)
-		m.add(b, int(sequence), slices.Compact(cells))
+		m.addCells(b, int(sequence), slices.Compact(cells))
 	}
-	m.gathered()
-	m.prepare(len(w.seqs), w.rows.Len())
-	return m.pass(ctx, b)
+	m.finishGroup()
+	m.resize(len(w.seqs), w.rows.Len())
+	return m.runPass(ctx, b)
 }
 
-// pass runs the network over the group's cells and writes the result to w.hidden.
-func (m *Model) pass(ctx context.Context, b *model.Batch) error {
-	w, n := &m.w, m.w.rows.Len()
+// runPass runs the network over the group's cells and writes the result to w.hidden.
+func (m *Model) runPass(ctx context.Context, b *model.Batch) error {
+	w := &m.w
+	n := m.w.rows.Len()
 	m.embedCells(b)
-	if err := m.stage(ctx, &m.Down, 0, func(t *text) []textHeads { return t.down }); err != nil {
+	downHeads := func(t *promptHeads) []textHeads { return t.down }
+	if err := m.runStage(ctx, &m.Down, 0, downHeads); err != nil {
 		return err
 	}
 	m.ToNorm.Apply(m.b, w.h, w.x, n)
@@ -175,25 +190,31 @@ func (m *Model) pass(ctx context.Context, b *model.Batch) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m.layer(i)
+		m.runLayer(i)
 	}
 	m.FromNorm.Apply(m.b, w.hh, w.hx, n)
 	m.From.Apply(m.b, w.x, w.hh, n, backend.Identity)
-	if err := m.stage(ctx, &m.Up, m.cfg.Res, func(t *text) []textHeads { return t.up }); err != nil {
+	upHeads := func(t *promptHeads) []textHeads { return t.up }
+	if err := m.runStage(ctx, &m.Up, m.cfg.Res, upHeads); err != nil {
 		return err
 	}
-	m.leave(b)
+	m.writeHidden(b)
 	return nil
 }
 
 // codeRows returns the batch's rows for the group's cells: if the grid is halved, four for each
 // cell, upper ones first.
 func (m *Model) codeRows(b *model.Batch) (rows []int32) {
-	w, c := &m.w, &m.cfg
-	ratio, grid, all := c.ratio(), c.grid(), c.grid()*c.grid()
+	w := &m.w
+	c := &m.cfg
+	ratio := c.ratio()
+	grid := c.cellGrid()
+	all := c.cellGrid() * c.cellGrid()
 	for _, at := range w.cells {
-		sequence, cell := w.seqs[int(at)/all], int(at)%all
-		y, x := cell/grid*ratio, cell%grid*ratio
+		sequence := w.seqs[int(at)/all]
+		cell := int(at) % all
+		y := cell / grid * ratio
+		x := cell % grid * ratio
 		for dy := range ratio {
 			for dx := range ratio {
 				rows = append(rows, int32(sequence*b.Length+(y+dy)*c.Side+x+dx))
@@ -205,7 +226,9 @@ func (m *Model) codeRows(b *model.Batch) (rows []int32) {
 
 // embedCells sets w.x to the embedded codes of the group's cells.
 func (m *Model) embedCells(b *model.Batch) {
-	w, c, k := &m.w, &m.cfg, m.b
+	w := &m.w
+	c := &m.cfg
+	k := m.b
 	rows := m.codeRows(b)
 	for i, r := range rows {
 		rows[i] = b.Tokens[r]
@@ -217,15 +240,18 @@ func (m *Model) embedCells(b *model.Batch) {
 		m.embed.Apply(k, w.x, w.codes, n, backend.Identity)
 		return
 	}
-	wide := reshaped(w.fours, c.Width) // four codes of a cell are one row of w.fours
+	wide := reshapeRows(w.fours, c.Width) // four codes of a cell are one row of w.fours
 	m.embed.Apply(k, wide, w.codes, n, backend.Identity)
 	m.HalveNorm.Apply(k, wide, wide, n)
 	k.Linear(w.x, w.fours, n/4, m.halve, backend.Epilogue{})
 }
 
-// leave copies the group's results to the rows of their codes.
-func (m *Model) leave(b *model.Batch) {
-	w, c, k, n := &m.w, &m.cfg, m.b, m.w.rows.Len()
+// writeHidden copies the group's results to the rows of their codes.
+func (m *Model) writeHidden(b *model.Batch) {
+	w := &m.w
+	c := &m.cfg
+	k := m.b
+	n := m.w.rows.Len()
 	rows := m.codeRows(b)
 	if !c.Halved {
 		k.Scatter(w.hidden, w.x, rows)
@@ -233,11 +259,11 @@ func (m *Model) leave(b *model.Batch) {
 	}
 	m.DoubleNorm.Apply(k, w.h, w.x, n)
 	k.Linear(w.fours, w.h, n, m.double, backend.Epilogue{})
-	k.Scatter(w.hidden, reshaped(w.fours, c.Width), rows)
+	k.Scatter(w.hidden, reshapeRows(w.fours, c.Width), rows)
 }
 
-// reshaped returns the same memory as rows of another width.
-func reshaped(t *tensor.Dense, width int) *tensor.Dense {
+// reshapeRows returns the same memory as rows of another width.
+func reshapeRows(t *tensor.Dense, width int) *tensor.Dense {
 	v := t.ShallowClone()
 	if err := v.Reshape(t.Shape().TotalSize()/width, width); err != nil {
 		panic(err) // cannot happen: the number of values is the same
@@ -245,24 +271,30 @@ func reshaped(t *tensor.Dense, width int) *tensor.Dense {
 	return v
 }
 
-// layer is one transformer layer over w.hx.
-func (m *Model) layer(i int) {
-	w, b, k, n := &m.w, m.b, &m.Layers[i], m.w.rows.Len()
+// runLayer is one transformer layer over w.hx.
+func (m *Model) runLayer(i int) {
+	w := &m.w
+	b := m.b
+	k := &m.Layers[i]
+	n := m.w.rows.Len()
 	var keys, values *tensor.Dense
 	if w.cache != nil {
-		keys, values = w.cache.K[i], w.cache.V[i]
+		keys = w.cache.K[i]
+		values = w.cache.V[i]
 	} else {
-		keys, values = w.scratch.K[0], w.scratch.V[0]
+		keys = w.scratch.K[0]
+		values = w.scratch.V[0]
 	}
 	k.Norm1.Apply(b, w.hh, w.hx, n)
 	b.Modulate(w.hh, k.Mod1.Part(0), k.Mod1.Part(1), w.mods)
 	k.qkv.Apply(b, w.qkv, w.hh, n)
-	m.self.Apply(b, w.hh, w.hq, keys, values, w.qkv, &w.rows, m.cfg.grid()*m.cfg.grid())
+	m.self.Apply(b, w.hh, w.hq, keys, values, w.qkv, &w.rows, m.cfg.cellGrid()*m.cfg.cellGrid())
 	k.Self.Out.AddTo(b, w.hx, w.hh, n)
 
 	k.Norm2.Apply(b, w.hh, w.hx, n)
 	b.Modulate(w.hh, k.Mod2.Part(0), k.Mod2.Part(1), w.mods)
-	m.attend(&k.Text, m.self, w.hx, w.hh, w.hq, w.hh, func(t *text) textHeads { return t.layers[i] })
+	m.attendText(&k.Text, m.self, w.hx, w.hh, w.hq, w.hh,
+		func(t *promptHeads) textHeads { return t.layers[i] })
 
 	k.Norm3.Apply(b, w.hh, w.hx, n)
 	b.Modulate(w.hh, k.Mod3.Part(0), k.Mod3.Part(1), w.mods)
@@ -270,25 +302,30 @@ func (m *Model) layer(i int) {
 	k.mlp.Down.AddTo(b, w.hx, w.up, n)
 }
 
-// stage runs a convolutional stage over w.x. first is the number of blocks before it.
-func (m *Model) stage(ctx context.Context, s *stage, first int,
-	of func(t *text) []textHeads) error {
-	w, b, n := &m.w, m.b, m.w.rows.Len()
+// runStage runs a convolutional stage over w.x. first is the number of blocks before it.
+func (m *Model) runStage(ctx context.Context, s *stage, first int,
+	of func(t *promptHeads) []textHeads) error {
+	w := &m.w
+	b := m.b
+	n := m.w.rows.Len()
 	for i := range s.Res {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		r, t := &s.Res[i], &s.Text[i]
-		m.depthwise(r, first+i)
+		r := &s.Res[i]
+		t := &s.Text[i]
+		m.convolveDepthwise(r, first+i)
 		r.Norm.Apply(b, w.h, w.h, n)
 		r.Up.Apply(b, w.inner, w.h, n, backend.GELUErf)
-		m.respond(r, first+i)
+		m.applyResponseNorm(r, first+i)
 		r.Down.AddTo(b, w.x, w.inner, n)
 		b.Modulate(w.x, r.Mod.Part(0), r.Mod.Part(1), w.mods)
 		t.Norm1.Apply(b, w.h, w.x, n)
-		m.attend(&t.Attn1, m.inner, w.x, w.h, w.t, w.h, func(t *text) textHeads { return of(t)[2*i] })
+		m.attendText(&t.Attn1, m.inner, w.x, w.h, w.t, w.h,
+			func(t *promptHeads) textHeads { return of(t)[2*i] })
 		t.Norm2.Apply(b, w.h, w.x, n)
-		m.attend(&t.Attn2, m.inner, w.x, w.h, w.t, w.h, func(t *text) textHeads { return of(t)[2*i+1] })
+		m.attendText(&t.Attn2, m.inner, w.x, w.h, w.t, w.h,
+			func(t *promptHeads) textHeads { return of(t)[2*i+1] })
 	}
 	return nil
 }

@@ -9,9 +9,9 @@ import (
 	"unmask/nn"
 )
 
-// text holds what all passes need of a prompt: keys and values of every attention over it, [1,
-// heads, rows, headDim] each.
-type text struct {
+// promptHeads holds what all passes need of a prompt: keys and values of every attention over it,
+// [1, heads, rows, headDim] each.
+type promptHeads struct {
 	rows     int
 	down, up []textHeads // two for each level
 	layers   []textHeads
@@ -19,18 +19,22 @@ type text struct {
 
 type textHeads struct{ k, v *tensor.Dense }
 
-// makeText computes a prompt's keys and values.
-func (m *Model) makeText(p *model.Prompt) *text {
-	c, b, n := &m.cfg, m.b, p.Rows
-	states, t := b.New(n, c.TextWidth), b.New(n, c.Hidden)
+// encodePrompt computes a prompt's keys and values.
+func (m *Model) encodePrompt(p *model.Prompt) *promptHeads {
+	c := &m.cfg
+	b := m.b
+	n := p.Rows
+	states := b.New(n, c.TextWidth)
+	t := b.New(n, c.Hidden)
 	b.Write(states, 0, p.States)
 	m.TextProj.Apply(b, t, states, n, backend.Identity)
 	m.TextNorm.Apply(b, t, t, n)
-	out := &text{rows: n}
+	out := &promptHeads{rows: n}
 	for i := range m.Layers {
-		out.layers = append(out.layers, m.headsOf(&m.Layers[i].Text, m.self, t, n))
+		out.layers = append(out.layers, m.projectHeads(&m.Layers[i].Text, m.self, t, n))
 	}
-	swished, mapped := b.New(n, c.Hidden), b.New(n, c.Width)
+	swished := b.New(n, c.Hidden)
+	mapped := b.New(n, c.Width)
 	b.Gather(swished, t, nn.RowRange(0, n))
 	b.Activate(swished, n, backend.SiLU)
 	for _, s := range []struct {
@@ -38,20 +42,22 @@ func (m *Model) makeText(p *model.Prompt) *text {
 		to *[]textHeads
 	}{{&m.Down, &out.down}, {&m.Up, &out.up}} {
 		for i := range s.of.Text {
-			k, from := &s.of.Text[i], t
+			k := &s.of.Text[i]
+			from := t
 			if c.Mapped {
 				k.Mapper.Apply(b, mapped, swished, n, backend.Identity)
 				from = mapped
 			}
-			*s.to = append(*s.to, m.headsOf(&k.Attn1, m.inner, from, n),
-				m.headsOf(&k.Attn2, m.inner, from, n))
+			*s.to = append(*s.to, m.projectHeads(&k.Attn1, m.inner, from, n),
+				m.projectHeads(&k.Attn2, m.inner, from, n))
 		}
 	}
 	return out
 }
 
-// headsOf returns the keys and values for rows of x.
-func (m *Model) headsOf(a *attentionTo, l attention.Layer, x *tensor.Dense, rows int) textHeads {
+// projectHeads returns the keys and values for rows of x.
+func (m *Model) projectHeads(a *crossAttention, l attention.Layer, x *tensor.Dense,
+	rows int) textHeads {
 	t := textHeads{m.b.New(1, l.Heads, rows, l.HeadDim), m.b.New(1, l.Heads, rows, l.HeadDim)}
 	var f attention.Buffer
 	f.Grow(m.b, rows, l.Heads, l.HeadDim)
@@ -63,10 +69,12 @@ func (m *Model) headsOf(a *attentionTo, l attention.Layer, x *tensor.Dense, rows
 	return t
 }
 
-// attend adds an attention over the texts of the pass's sequences: dst += out(attention(x)).
-func (m *Model) attend(a *attentionTo, l attention.Layer, dst, x, q, o *tensor.Dense,
-	of func(t *text) textHeads) {
-	w, b, n := &m.w, m.b, m.w.rows.Len()
+// attendText adds an attention over the texts of the pass's sequences: dst += out(attention(x)).
+func (m *Model) attendText(a *crossAttention, l attention.Layer, dst, x, q, o *tensor.Dense,
+	of func(t *promptHeads) textHeads) {
+	w := &m.w
+	b := m.b
+	n := m.w.rows.Len()
 	a.Query.Apply(b, q, x, n, backend.Identity)
 	for _, g := range w.byText {
 		t := of(g.text)

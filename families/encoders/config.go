@@ -14,26 +14,26 @@ import (
 
 // Config is the network's sizes and what distinguishes the families.
 type Config struct {
-	Hidden, Embed int // widths; in ALBERT the embedding's is another
-	Layers        int // blocks that are computed
-	Groups, Inner int // groups of Inner blocks with own weights (ALBERT); Layers and 1 elsewhere
-	Heads         int
-	MLP           int // width inside the MLPs
-	Rows          int // of the embedding and the head
-	Length        int // positions of a sequence, with its first and last token
+	Hidden, Embed       int // widths; in ALBERT the embedding's is another
+	Layers              int // blocks that are computed
+	Groups, GroupBlocks int // groups of Inner blocks with own weights (ALBERT); Layers and 1 elsewhere
+	Heads               int
+	MLP                 int // width inside the MLPs
+	VocabRows           int // of the embedding and the head
+	Length              int // positions of a sequence, with its first and last token
 
-	Positions, Types int // rows of the learned tables; 0: rotary positions, no token types
-	Offset           int // row of the first position
-	Eps              float32
-	Act, HeadAct     backend.Activation
+	Positions, Types           int // rows of the learned tables; 0: rotary positions, no token types
+	Offset                     int // row of the first position
+	Eps                        float32
+	Activation, HeadActivation backend.Activation
 
-	Pre                 bool // norms come before the branches
+	PreNorm             bool // norms come before the branches
 	EmbedNorm, Widened  bool // embeddings have a norm, a projection (ALBERT)
 	Gated               bool // ModernBERT's MLP and attention
 	NormBiased          bool
 	HeadBiased          bool
 	Tied, DecoderBiased bool
-	Dropout             bool // ESM-2's scale of embeddings, token_dropout
+	TokenDropout        bool // ESM-2's scale of embeddings, token_dropout
 
 	Theta, LocalTheta float64 // bases of the rotary frequencies
 	Window            int     // positions on both sides that local blocks attend to
@@ -49,7 +49,7 @@ type Config struct {
 	tokens tokens
 }
 
-func (c *Config) norm(width int) nn.LayerNorm {
+func (c *Config) newNorm(width int) nn.LayerNorm {
 	if c.NormBiased {
 		return nn.NewLayerNorm(width, c.Eps)
 	}
@@ -58,42 +58,45 @@ func (c *Config) norm(width int) nn.LayerNorm {
 
 // family is a kind of checkpoint, recognised by model_type or, in older files without, by a tensor.
 type family struct {
-	name   string
-	class  string   // of the tokenizer, where its files name none
-	kinds  []string // values of model_type, and names of kinds that it does not tell
-	blocks string   // names of blocks are this and a number
-	mlp    string   // name within block 0 of the MLP's first matrix
-	unused []string
-	names  names
-	set    func(c *Config, f *model.Values, set *weights.Set) // what distinguishes it
+	name        string
+	class       string   // of the tokenizer, where its files name none
+	kinds       []string // values of model_type, and names of kinds that it does not tell
+	blockPrefix string   // names of blocks are this and a number
+	mlpTensor   string   // name within block 0 of the MLP's first matrix
+	unused      []string
+	names       names
+	readKeys    func(c *Config, f *model.Values, set *weights.Set) // what distinguishes it
 }
 
 var families = []*family{
 	{name: "bert", class: "BertTokenizer", kinds: []string{"bert"},
-		blocks: "bert.encoder.layer.", mlp: "intermediate.dense.weight", names: bertNames,
-		set: (*Config).bert, unused: []string{"bert.embeddings.position_ids", "bert.pooler.*", "cls.*"}},
+		blockPrefix: "bert.encoder.layer.", mlpTensor: "intermediate.dense.weight", names: bertNames,
+		readKeys: (*Config).readBERT, unused: []string{"bert.embeddings.position_ids", "bert.pooler.*",
+			"cls.*"}},
 	{name: "roberta", class: "RobertaTokenizer",
-		kinds:  []string{"roberta", "xlm-roberta", "camembert"},
-		blocks: "roberta.encoder.layer.", mlp: "intermediate.dense.weight", names: robertaNames,
-		set: (*Config).roberta, unused: []string{"roberta.embeddings.position_ids", "roberta.pooler.*",
+		kinds:       []string{"roberta", "xlm-roberta", "camembert"},
+		blockPrefix: "roberta.encoder.layer.", mlpTensor: "intermediate.dense.weight",
+		names:    robertaNames,
+		readKeys: (*Config).readRoBERTa, unused: []string{"roberta.embeddings.position_ids",
+			"roberta.pooler.*",
 			"lm_head.bias"}},
 	{name: "roberta-fairseq", class: "RobertaTokenizer", kinds: []string{"roberta"},
-		blocks: "sentence_encoder.layers.", mlp: "fc1.weight", names: fairseqNames,
-		set: (*Config).roberta, unused: []string{"*.version", "*._float_tensor",
+		blockPrefix: "sentence_encoder.layers.", mlpTensor: "fc1.weight", names: fairseqNames,
+		readKeys: (*Config).readRoBERTa, unused: []string{"*.version", "*._float_tensor",
 			"classification_heads.*"}},
 	{name: "albert", class: "AlbertTokenizer", kinds: []string{"albert"},
-		blocks: "albert.encoder.albert_layer_groups.", mlp: "albert_layers.0.ffn.weight",
-		names: albertNames, set: (*Config).albert,
+		blockPrefix: "albert.encoder.albert_layer_groups.", mlpTensor: "albert_layers.0.ffn.weight",
+		names: albertNames, readKeys: (*Config).readALBERT,
 		unused: []string{"albert.embeddings.position_ids", "albert.pooler.*",
 			"predictions.bias", "sop_classifier.*"}},
 	{name: "esm", class: "EsmTokenizer", kinds: []string{"esm", dplm},
-		blocks: "esm.encoder.layer.", mlp: "intermediate.dense.weight", names: esmNames,
-		set: (*Config).esm,
+		blockPrefix: "esm.encoder.layer.", mlpTensor: "intermediate.dense.weight", names: esmNames,
+		readKeys: (*Config).readESM,
 		unused: []string{"esm.embeddings.position_ids", "esm.embeddings.position_embeddings.*",
 			"*inv_freq", "esm.contact_head.*", "esm.pooler.*", "lm_head.decoder.bias"}},
 	{name: "modernbert", kinds: []string{"modernbert", bertChat},
-		blocks: "model.layers.", mlp: "mlp.Wi.weight", names: modernbertNames,
-		set: (*Config).modernbert, unused: []string{"*inv_freq"}},
+		blockPrefix: "model.layers.", mlpTensor: "mlp.Wi.weight", names: modernbertNames,
+		readKeys: (*Config).readModernBERT, unused: []string{"*inv_freq"}},
 }
 
 // dplm is the kind of ESM-2's network that its authors trained for diffusion.
@@ -124,8 +127,8 @@ func familyOf(src *model.Source) (found *family, ok bool) {
 	return found, found != nil
 }
 
-// kinds are those of all families.
-func kinds() (all []string) {
+// kindNames are those of all families.
+func kindNames() (all []string) {
 	for _, f := range families {
 		all = append(all, f.kinds...)
 	}
@@ -159,16 +162,24 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	if err != nil {
 		return c, nil, err
 	}
-	mlp, err := model.TensorShape(set, c.family.blocks+"0."+c.family.mlp, 2)
+	mlp, err := model.TensorShape(set, c.family.blockPrefix+"0."+c.family.mlpTensor, 2)
 	if err != nil {
 		return c, nil, err
 	}
-	c.Rows, c.Embed, c.MLP, c.Hidden = words[0], words[1], mlp[0], mlp[1]
-	c.Layers, c.Inner = set.CountBlocks(c.family.blocks), 1
+	c.VocabRows = words[0]
+	c.Embed = words[1]
+	c.MLP = mlp[0]
+	c.Hidden = mlp[1]
+	c.Layers = set.CountBlocks(c.family.blockPrefix)
+	c.GroupBlocks = 1
 	c.Groups = c.Layers
 	c.Heads = f.BoundedInt("num_attention_heads", 0, 1, maxSize)
-	c.NormBiased, c.HeadBiased, c.DecoderBiased, c.EmbedNorm = true, true, true, true
-	c.Act, c.HeadAct = activation(f, "hidden_act"), backend.GELUErf
+	c.NormBiased = true
+	c.HeadBiased = true
+	c.DecoderBiased = true
+	c.EmbedNorm = true
+	c.Activation = readActivation(f, "hidden_act")
+	c.HeadActivation = backend.GELUErf
 	c.Eps = float32(f.PositiveNumber("layer_norm_eps", 1e-12))
 	if _, ok := set.Get(c.family.names["dense"] + ".weight"); !ok {
 		c.Headless = true
@@ -176,12 +187,12 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 			delete(f.Keys, key) // the head's
 		}
 	}
-	c.family.set(&c, f, set)
-	c.compare(f)
-	if err := cmp.Or(f.Err, c.consistent()); err != nil {
+	c.family.readKeys(&c, f, set)
+	c.compareSizes(f)
+	if err := cmp.Or(f.Err, c.checkConsistent()); err != nil {
 		return c, nil, err
 	}
-	if unknown := src.NoteUnknownKeys(append(f.Seen, ignored...)...); unknown != "" {
+	if unknown := src.NoteUnknownKeys(append(f.Seen, ignoredKeys...)...); unknown != "" {
 		c.Notes = append(c.Notes, unknown)
 	}
 	c.Chat = c.isChat(src)
@@ -189,9 +200,10 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	return c, set, err
 }
 
-// compare notes where config.json has another size than the tensors.
-func (c *Config) compare(f *model.Values) {
-	sizes, layers := model.ConfigSizes{}, c.Layers/c.Inner
+// compareSizes notes where config.json has another size than the tensors.
+func (c *Config) compareSizes(f *model.Values) {
+	sizes := model.ConfigSizes{}
+	layers := c.Layers / c.GroupBlocks
 	decide := func(has bool, key string, size *int, most int) {
 		if have := f.Int(key); has {
 			sizes.CompleteSize(key, have, size, most)
@@ -199,7 +211,7 @@ func (c *Config) compare(f *model.Values) {
 	}
 	decide(true, "hidden_size", &c.Hidden, maxSize)
 	decide(true, "num_hidden_layers", &layers, maxLayers)
-	decide(true, "vocab_size", &c.Rows, maxSize)
+	decide(true, "vocab_size", &c.VocabRows, maxSize)
 	decide(c.Widened, "embedding_size", &c.Embed, maxSize)
 	decide(c.Types > 0, "type_vocab_size", &c.Types, maxSize)
 	decide(!c.Gated, "intermediate_size", &c.MLP, maxSize)
@@ -208,7 +220,7 @@ func (c *Config) compare(f *model.Values) {
 	f.Err = cmp.Or(f.Err, sizes.Err)
 }
 
-func (c *Config) consistent() error {
+func (c *Config) checkConsistent() error {
 	switch {
 	case c.Layers < 1 || c.Layers > maxLayers:
 		return fmt.Errorf("there are %d layers, want 1 to %d", c.Layers, maxLayers)
@@ -219,15 +231,16 @@ func (c *Config) consistent() error {
 		return fmt.Errorf("heads have %d numbers, want an even number", c.Hidden/c.Heads)
 	case c.Length < 1:
 		return fmt.Errorf("the table of positions has %d rows, want more than %d", c.Positions, c.Offset)
-	case c.Layers%c.Inner != 0 || c.Groups > c.Layers/c.Inner:
+	case c.Layers%c.GroupBlocks != 0 || c.Groups > c.Layers/c.GroupBlocks:
 		return fmt.Errorf("config.json: num_hidden_groups is %d for %d layers of %d blocks, want at "+
-			"most one a layer", c.Groups, c.Layers/c.Inner, c.Inner)
+			"most one a layer", c.Groups, c.Layers/c.GroupBlocks, c.GroupBlocks)
 	}
 	return nil
 }
 
-// learned reads the tables of positions and types; the first position is in row offset.
-func (c *Config) learned(f *model.Values, set *weights.Set, positions, types string, offset int) {
+// readPositions reads the tables of positions and types; the first position is in row offset.
+func (c *Config) readPositions(f *model.Values, set *weights.Set, positions, types string,
+	offset int) {
 	if t, ok := set.Get(positions); ok && len(t.Shape) == 2 {
 		c.Positions = t.Shape[0]
 	} else {
@@ -236,19 +249,20 @@ func (c *Config) learned(f *model.Values, set *weights.Set, positions, types str
 	if t, ok := set.Get(types); ok && len(t.Shape) == 2 {
 		c.Types = t.Shape[0]
 	}
-	c.Offset, c.Length = offset, c.Positions-offset
+	c.Offset = offset
+	c.Length = c.Positions - offset
 	f.RequireValues(map[string]any{"position_embedding_type": "absolute"})
 }
 
-func (c *Config) tied(f *model.Values, set *weights.Set, decoder string) {
+func (c *Config) readTied(f *model.Values, set *weights.Set, decoder string) {
 	_, own := set.Get(decoder)
 	if c.Tied = !own; !f.Bool("tie_word_embeddings", true) && c.Tied {
 		f.Fail("tie_word_embeddings is false, want true: %s is missing", decoder)
 	}
 }
 
-// biased reports whether a tensor of a bias is there, as a key of config.json says.
-func biased(f *model.Values, set *weights.Set, key, tensor string) bool {
+// readBias reports whether a tensor of a bias is there, as a key of config.json says.
+func readBias(f *model.Values, set *weights.Set, key, tensor string) bool {
 	_, ok := set.Get(tensor)
 	if said := f.Bool(key, ok); said != ok {
 		f.Fail("%s is %v, want %v, as the tensors have", key, said, ok)
@@ -256,84 +270,91 @@ func biased(f *model.Values, set *weights.Set, key, tensor string) bool {
 	return ok
 }
 
-// bert reads that of google-bert/bert-*, of antiberty and their relatives.
-func (c *Config) bert(f *model.Values, set *weights.Set) {
+// readBERT reads that of google-bert/bert-*, of antiberty and their relatives.
+func (c *Config) readBERT(f *model.Values, set *weights.Set) {
 	const e = "bert.embeddings."
-	c.learned(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", 0)
-	c.tied(f, set, "cls.predictions.decoder.weight")
-	c.HeadAct = c.Act
+	c.readPositions(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", 0)
+	c.readTied(f, set, "cls.predictions.decoder.weight")
+	c.HeadActivation = c.Activation
 }
 
-// roberta reads that of FacebookAI/roberta-*, and what convert writes for a checkpoint of fairseq
-// such as sapiens. Positions begin after the padding's id.
-func (c *Config) roberta(f *model.Values, set *weights.Set) {
+// readRoBERTa reads that of FacebookAI/roberta-*, and what convert writes for a checkpoint of
+// fairseq such as sapiens. Positions begin after the padding's id.
+func (c *Config) readRoBERTa(f *model.Values, set *weights.Set) {
 	pad := f.BoundedInt("pad_token_id", 1, 0, 1<<20)
 	if c.family.name == "roberta" {
 		const e = "roberta.embeddings."
-		c.learned(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", pad+1)
-		c.tied(f, set, "lm_head.decoder.weight")
+		c.readPositions(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", pad+1)
+		c.readTied(f, set, "lm_head.decoder.weight")
 		return
 	}
 	if !f.Has("layer_norm_eps") {
 		c.Eps = 1e-5
 	}
-	c.learned(f, set, "sentence_encoder.embed_positions.weight", "", pad+1)
-	c.tied(f, set, "lm_head.weight")
+	c.readPositions(f, set, "sentence_encoder.embed_positions.weight", "", pad+1)
+	c.readTied(f, set, "lm_head.weight")
 	_, c.EmbedNorm = set.Get("sentence_encoder.emb_layer_norm.weight")
 }
 
-// albert reads that of albert/albert-*-v* and of rxnmapper.
-func (c *Config) albert(f *model.Values, set *weights.Set) {
+// readALBERT reads that of albert/albert-*-v* and of rxnmapper.
+func (c *Config) readALBERT(f *model.Values, set *weights.Set) {
 	const e = "albert.embeddings."
-	c.learned(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", 0)
-	c.Groups = set.CountBlocks(c.family.blocks)
-	c.Inner = set.CountBlocks(c.family.blocks + "0.albert_layers.")
-	c.Layers = c.Inner * f.BoundedInt("num_hidden_layers", 12, 1, maxLayers)
-	c.Widened, c.HeadAct = true, c.Act
+	c.readPositions(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", 0)
+	c.Groups = set.CountBlocks(c.family.blockPrefix)
+	c.GroupBlocks = set.CountBlocks(c.family.blockPrefix + "0.albert_layers.")
+	c.Layers = c.GroupBlocks * f.BoundedInt("num_hidden_layers", 12, 1, maxLayers)
+	c.Widened = true
+	c.HeadActivation = c.Activation
 	if !f.Has("hidden_act") {
-		c.Act, c.HeadAct = backend.GELUTanh, backend.GELUTanh
+		c.Activation = backend.GELUTanh
+		c.HeadActivation = backend.GELUTanh
 	}
-	c.tied(f, set, "predictions.decoder.weight")
-	check(f, "num_hidden_groups", c.Groups)
-	check(f, "inner_group_num", c.Inner)
+	c.readTied(f, set, "predictions.decoder.weight")
+	checkSize(f, "num_hidden_groups", c.Groups)
+	checkSize(f, "inner_group_num", c.GroupBlocks)
 }
 
-// check requires a size of config.json to be that of the tensors.
-func check(f *model.Values, key string, want int) {
+// checkSize requires a size of config.json to be that of the tensors.
+func checkSize(f *model.Values, key string, want int) {
 	if have := f.Int(key); have != nil && *have != want {
 		f.Fail("%s is %d, want %d, as the tensors have", key, *have, want)
 	}
 }
 
-// esm reads that of facebook/esm2_* and airkingbd/dplm_*.
-func (c *Config) esm(f *model.Values, set *weights.Set) {
+// readESM reads that of facebook/esm2_* and airkingbd/dplm_*.
+func (c *Config) readESM(f *model.Values, set *weights.Set) {
 	if kind := f.Text("position_embedding_type"); kind != "rotary" {
 		f.Fail("position_embedding_type is %.40q, want rotary: this network computes no other",
 			cmp.Or(kind, "absolute"))
 	}
 	if n := f.Int("vocab_size"); n != nil && *n == dplm2Vocab {
-		f.Fail("vocab_size is %d: it is DPLM-2, which has tokens of structure beside residues", dplm2Vocab)
+		f.Fail("vocab_size is %d: it is DPLM-2, which has tokens of structure beside residues",
+			dplm2Vocab)
 	}
 	f.RequireValues(map[string]any{"emb_layer_norm_before": false, "is_folding_model": false})
-	c.Pre, c.EmbedNorm = true, false
-	c.Act, c.HeadAct = backend.GELUErf, backend.GELUErf // whatever hidden_act is
-	c.Theta = theta(f, f.Object("rope_parameters"), "rope_theta", 10000)
+	c.PreNorm = true
+	c.EmbedNorm = false
+	c.Activation = backend.GELUErf
+	c.HeadActivation = backend.GELUErf // whatever hidden_act is
+	c.Theta = readTheta(f, f.Object("rope_parameters"), "rope_theta", 10000)
 	c.Length = f.BoundedInt("max_position_embeddings", 1026, 1, maxLength)
-	c.Dropout = f.Bool("token_dropout", false)
-	c.tied(f, set, "lm_head.decoder.weight")
+	c.TokenDropout = f.Bool("token_dropout", false)
+	c.readTied(f, set, "lm_head.decoder.weight")
 }
 
-// modernbert reads that of answerdotai/ModernBERT-* and dllm-hub/ModernBERT-*-chat-*.
-func (c *Config) modernbert(f *model.Values, set *weights.Set) {
-	c.Pre, c.Gated, c.MLP = true, true, c.MLP/2
-	c.Act = activation(f, "hidden_activation")
-	c.HeadAct = activation(f, "classifier_activation")
+// readModernBERT reads that of answerdotai/ModernBERT-* and dllm-hub/ModernBERT-*-chat-*.
+func (c *Config) readModernBERT(f *model.Values, set *weights.Set) {
+	c.PreNorm = true
+	c.Gated = true
+	c.MLP = c.MLP / 2
+	c.Activation = readActivation(f, "hidden_activation")
+	c.HeadActivation = readActivation(f, "classifier_activation")
 	c.Eps = float32(f.PositiveNumber("norm_eps", 1e-5))
-	c.NormBiased = biased(f, set, "norm_bias", "model.final_norm.bias")
-	c.HeadBiased = biased(f, set, "classifier_bias", "head.dense.bias")
-	c.DecoderBiased = biased(f, set, "decoder_bias", "decoder.bias")
+	c.NormBiased = readBias(f, set, "norm_bias", "model.final_norm.bias")
+	c.HeadBiased = readBias(f, set, "classifier_bias", "head.dense.bias")
+	c.DecoderBiased = readBias(f, set, "decoder_bias", "decoder.bias")
 	f.RequireValues(map[string]any{"attention_bias": false, "mlp_bias": false})
-	c.tied(f, set, "decoder.weight")
+	c.readTied(f, set, "decoder.weight")
 	c.Length = f.BoundedInt("max_position_embeddings", 8192, 1, maxLength)
 	all := f.Object("rope_parameters")
 	if all.Has("rope_theta") {
@@ -346,8 +367,8 @@ func (c *Config) modernbert(f *model.Values, set *weights.Set) {
 		}
 		return all
 	}
-	c.Theta = theta(f, of("full_attention"), "global_rope_theta", 160000)
-	c.LocalTheta = theta(f, of("sliding_attention"), "local_rope_theta", 10000)
+	c.Theta = readTheta(f, of("full_attention"), "global_rope_theta", 160000)
+	c.LocalTheta = readTheta(f, of("sliding_attention"), "local_rope_theta", 10000)
 	c.Window = f.BoundedInt("local_attention", 128, 2, maxLength) / 2
 	every := f.BoundedInt("global_attn_every_n_layers", 3, 1, maxLayers)
 	var types []string
@@ -369,16 +390,17 @@ func (c *Config) modernbert(f *model.Values, set *weights.Set) {
 // dplm2Vocab is the vocabulary of DPLM-2: 33 tokens of ESM-2, 8192 of structure and 4 more.
 const dplm2Vocab = 8229
 
-func (c *Config) sizes() map[string]int {
+func (c *Config) describeSizes() map[string]int {
 	return map[string]int{"hidden": c.Hidden, "embedding": c.Embed, "blocks": c.Layers,
-		"heads": c.Heads, "mlp": c.MLP, "vocabulary": c.Rows, "length": c.Length, "mask": int(c.Mask)}
+		"heads": c.Heads, "mlp": c.MLP, "vocabulary": c.VocabRows, "length": c.Length,
+		"mask": int(c.Mask)}
 }
 
-// recipe returns the published run of a model: BERT-Chat's of 128 steps in blocks of 32; DPLM's of
-// 500 steps (generate.py of the authors). The other encoders were published without one. That a
-// network of ESM-2's is DPLM's is said by its class or, if that is ESM-2's, only by the name of the
-// repository.
-func (c *Config) recipe(src *model.Source) string {
+// publishedRecipe returns the published run of a model: BERT-Chat's of 128 steps in blocks of 32;
+// DPLM's of 500 steps (generate.py of the authors). The other encoders were published without one.
+// That a network of ESM-2's is DPLM's is said by its class or, if that is ESM-2's, only by the name
+// of the repository.
+func (c *Config) publishedRecipe(src *model.Source) string {
 	const run = "dplm steps=500"
 	switch {
 	case c.Chat:

@@ -17,14 +17,15 @@ type embedding struct {
 	scale    []float32 // [rows] of the pass
 }
 
-func (e *embedding) load(m *Model, l *nn.Loader) {
+func (e *embedding) packTables(m *Model, l *nn.Loader) {
 	c := &m.cfg
 	e.words = l.Table(&m.Words)
-	if c.Dropout {
+	if c.TokenDropout {
 		l.Backend.Write(e.words, int(c.Mask), make([]float32, c.Embed))
 	}
 	if c.Positions > 0 {
-		position, kind := l.Floats(&m.Positions), l.Floats(&m.Types)
+		position := l.Floats(&m.Positions)
+		kind := l.Floats(&m.Types)
 		position = position[c.Offset*c.Embed:]
 		if kind != nil {
 			for i := range position {
@@ -37,17 +38,20 @@ func (e *embedding) load(m *Model, l *nn.Loader) {
 	l.Load(&m.EmbedNorm, &m.Widen)
 }
 
-// embed writes the embeddings of p's rows to work.X.
-func (m *Model) embed(p *model.Pass) {
-	e, c, d, n := &m.embedding, &m.cfg, m.b, p.Len()
+// embedRows writes the embeddings of p's rows to work.X.
+func (m *Model) embedRows(p *model.Pass) {
+	e := &m.embedding
+	c := &m.cfg
+	d := m.b
+	n := p.Len()
 	x := m.work.X
 	if c.Widened {
 		m.narrow = backend.Grow(d, m.narrow, n, c.Embed)
 		x = m.narrow
 	}
 	d.Gather(x, e.words, p.Tokens)
-	if c.Dropout {
-		d.AddScaled(x, e.words, p.Tokens, e.scales(p))
+	if c.TokenDropout {
+		d.AddScaled(x, e.words, p.Tokens, e.rowScales(p))
 	}
 	if e.position != nil {
 		d.AddRows(x, e.position, p.Pos)
@@ -63,13 +67,14 @@ func (m *Model) embed(p *model.Pass) {
 // trainedShare is the share of masks in ESM-2's training: 15 % of tokens, 80 % of these as <mask>.
 const trainedShare = 0.15 * 0.8
 
-// excess finds what the scale of each sequence's embeddings has above 1: embeddings of unmasked
-// tokens are multiplied by (1-trainedShare)/(1-share), where share is that of masks in the
+// computeExcess finds what the scale of each sequence's embeddings has above 1: embeddings of
+// unmasked tokens are multiplied by (1-trainedShare)/(1-share), where share is that of masks in the
 // sequence, with <cls> and <eos> (modeling_esm.py, EsmEmbeddings, token_dropout).
-func (e *embedding) excess(b *model.Batch, mask int32) {
+func (e *embedding) computeExcess(b *model.Batch, mask int32) {
 	e.excesses = e.excesses[:0]
 	for i := range b.Size {
-		used, masked := b.UsedLength(i), 0
+		used := b.UsedLength(i)
+		masked := 0
 		for _, t := range b.Tokens[i*b.Length:][:used] {
 			if t == mask {
 				masked++
@@ -83,8 +88,8 @@ func (e *embedding) excess(b *model.Batch, mask int32) {
 	}
 }
 
-// scales returns the factor of each row of a pass.
-func (e *embedding) scales(p *model.Pass) []float32 {
+// rowScales returns the factor of each row of a pass.
+func (e *embedding) rowScales(p *model.Pass) []float32 {
 	e.scale = e.scale[:0]
 	for _, s := range p.Sequences {
 		for range s.Rows {
@@ -94,9 +99,9 @@ func (e *embedding) scales(p *model.Pass) []float32 {
 	return e.scale
 }
 
-// rotary returns cosines and sines of the angles with a base, or nil for a network with learned
+// newRotary returns cosines and sines of the angles with a base, or nil for a network with learned
 // positions.
-func (c *Config) rotary(b backend.Backend, theta float64) *backend.Rotary {
+func (c *Config) newRotary(b backend.Backend, theta float64) *backend.Rotary {
 	if c.Positions > 0 {
 		return nil
 	}

@@ -30,12 +30,12 @@ import (
 func init() {
 	model.Register(model.Format{
 		Name:  "encoder",
-		Kinds: kinds(),
+		Kinds: kindNames(),
 		Match: func(src *model.Source) bool {
 			_, ok := familyOf(src)
 			return ok
 		},
-		Load: load,
+		Load: loadModel,
 	})
 }
 
@@ -83,54 +83,56 @@ type Model struct {
 	laya      *layaHead     // nil where there is none
 }
 
-// uncached is a Model without partial passes, for ESM-2 and DPLM with token dropout: each of their
-// embeddings is scaled by the share of masks in its sequence, so once a position opens, the kept
-// keys and values of all other positions are those of another input.
-type uncached struct{ fullPasses }
+// uncachedModel is a Model without partial passes, for ESM-2 and DPLM with token dropout: each of
+// their embeddings is scaled by the share of masks in its sequence, so once a position opens, the
+// kept keys and values of all other positions are those of another input.
+type uncachedModel struct{ fullPasses }
 
 type fullPasses interface {
 	model.Locker
 	model.Sized
 }
 
-// headless is a Model without the head for tokens: its marginals are its last hidden states alone.
-type headless struct{ fullPasses }
+// headlessModel is a Model without the head for tokens: its marginals are its last hidden states
+// alone.
+type headlessModel struct{ fullPasses }
 
 // Forward implements model.Denoiser.
-func (h headless) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
+func (h headlessModel) Forward(ctx context.Context, b *model.Batch) (model.Marginals, error) {
 	marginals, err := h.fullPasses.Forward(ctx, b)
 	if err != nil {
 		return nil, err
 	}
-	return states{marginals.(model.HiddenStates)}, nil
+	return stateMarginals{marginals.(model.HiddenStates)}, nil
 }
 
-// states are marginals without logits.
-type states struct{ model.HiddenStates }
+// stateMarginals are marginals without logits.
+type stateMarginals struct{ model.HiddenStates }
 
 var errHeadless = errors.New("the weights have no head for tokens, only the network below it")
 
-func (states) Stats([]int32, *model.Stats) error                  { return errHeadless }
-func (states) Sample([]int32, *model.Draw) error                  { return errHeadless }
-func (states) Visit([]int32, func(i int, logits []float32)) error { return errHeadless }
+func (stateMarginals) Stats([]int32, *model.Stats) error                  { return errHeadless }
+func (stateMarginals) Sample([]int32, *model.Draw) error                  { return errHeadless }
+func (stateMarginals) Visit([]int32, func(i int, logits []float32)) error { return errHeadless }
 
 // New returns the network without weights.
 func New(c Config) *Model {
-	m := &Model{Words: matrix(c.Rows, c.Embed), Blocks: make([]block, c.Groups*c.Inner), cfg: c}
+	m := &Model{Words: matrixParam(c.VocabRows, c.Embed),
+		Blocks: make([]block, c.Groups*c.GroupBlocks), cfg: c}
 	if c.Positions > 0 {
-		m.Positions = matrix(c.Positions, c.Embed)
+		m.Positions = matrixParam(c.Positions, c.Embed)
 	}
 	if c.Types > 0 {
-		m.Types = matrix(c.Types, c.Embed)
+		m.Types = matrixParam(c.Types, c.Embed)
 	}
 	if c.EmbedNorm {
-		m.EmbedNorm = c.norm(c.Embed)
+		m.EmbedNorm = c.newNorm(c.Embed)
 	}
 	if c.Widened {
 		m.Widen = nn.NewLinear(c.Embed, c.Hidden)
 	}
-	if c.Pre {
-		m.Final = c.norm(c.Hidden)
+	if c.PreNorm {
+		m.Final = c.newNorm(c.Hidden)
 	}
 	for i := range m.Blocks {
 		m.Blocks[i] = newBlock(c, i)
@@ -138,38 +140,45 @@ func New(c Config) *Model {
 	if c.Headless {
 		return m
 	}
-	m.Dense, m.HeadNorm = nn.NewLinear(c.Hidden, c.Embed), c.norm(c.Embed)
+	m.Dense = nn.NewLinear(c.Hidden, c.Embed)
+	m.HeadNorm = c.newNorm(c.Embed)
 	if !c.HeadBiased {
 		m.Dense = nn.NewLinearNoBias(c.Hidden, c.Embed)
 	}
 	if !c.Tied {
-		m.Decoder = matrix(c.Rows, c.Embed)
+		m.Decoder = matrixParam(c.VocabRows, c.Embed)
 	}
 	if c.DecoderBiased {
-		m.Bias = weights.Param{Shape: []int{c.Rows}}
+		m.Bias = weights.Param{Shape: []int{c.VocabRows}}
 	}
 	return m
 }
 
-func matrix(rows, width int) weights.Param { return weights.Param{Shape: []int{rows, width}} }
+func matrixParam(rows, width int) weights.Param { return weights.Param{Shape: []int{rows, width}} }
 
 func newBlock(c Config, i int) block {
-	b := block{Norm1: c.norm(c.Hidden), Norm2: c.norm(c.Hidden)}
+	b := block{Norm1: c.newNorm(c.Hidden), Norm2: c.newNorm(c.Hidden)}
 	if c.Gated {
 		if i == 0 { // the norm of the embeddings takes its place
 			b.Norm1 = nn.LayerNorm{}
 		}
-		b.Q, b.Out = nn.NewLinearNoBias(c.Hidden, 3*c.Hidden), nn.NewLinearNoBias(c.Hidden, c.Hidden)
-		b.Gated, b.Down = matrix(2*c.MLP, c.Hidden), nn.NewLinearNoBias(c.MLP, c.Hidden)
+		b.Q = nn.NewLinearNoBias(c.Hidden, 3*c.Hidden)
+		b.Out = nn.NewLinearNoBias(c.Hidden, c.Hidden)
+		b.Gated = matrixParam(2*c.MLP, c.Hidden)
+		b.Down = nn.NewLinearNoBias(c.MLP, c.Hidden)
 		return b
 	}
 	square := func() nn.Linear { return nn.NewLinear(c.Hidden, c.Hidden) }
-	b.Q, b.K, b.V, b.Out = square(), square(), square(), square()
-	b.Up, b.Down = nn.NewLinear(c.Hidden, c.MLP), nn.NewLinear(c.MLP, c.Hidden)
+	b.Q = square()
+	b.K = square()
+	b.V = square()
+	b.Out = square()
+	b.Up = nn.NewLinear(c.Hidden, c.MLP)
+	b.Down = nn.NewLinear(c.MLP, c.Hidden)
 	return b
 }
 
-func load(src *model.Source, o model.Options) (*model.Loaded, error) {
+func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	c, set, err := readConfig(src)
 	if err != nil {
 		return nil, err
@@ -178,7 +187,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, fmt.Errorf("device is %s, want cpu: local attention is not computed there",
 			o.Backend.Name())
 	}
-	m, laya := New(c), (*Laya)(nil)
+	m := New(c)
+	laya := (*Laya)(nil)
 	ignore := c.family.unused
 	if isLaya(src) {
 		if laya, err = newLaya(src, m, set); err != nil {
@@ -191,7 +201,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if _, ok := set.Get(own); ok && !slices.Contains(ignore, own) {
 		names["decoderBias"] = own
 	}
-	report, err := o.Bind(m.root(), set, weights.BindOptions{Names: names, Ignore: ignore}, m.load)
+	report, err := o.Bind(m.bindRoot(), set, weights.BindOptions{Names: names, Ignore: ignore},
+		m.packWeights)
 	if err != nil {
 		return nil, err
 	}
@@ -199,32 +210,36 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	recipe := c.recipe(src) // and its notes
-	loaded := &model.Loaded{Kind: model.KindText, Tokenizer: c.tokens.t, Recipe: recipe,
-		Info: model.Info{Architecture: c.family.name, Sizes: c.sizes(), Unused: report.Unused,
-			Parameters: model.Parameters(report.Bound, named), Tokenizer: c.tokens.from, Notes: c.Notes}}
+	recipe := c.publishedRecipe(src) // and its notes
+	loaded := &model.Loaded{Kind: model.KindText, Tokenizer: c.tokens.tokenizer, Recipe: recipe,
+		Info: model.Info{Architecture: c.family.name, Sizes: c.describeSizes(), Unused: report.Unused,
+			Parameters: model.Parameters(report.Bound, named), Tokenizer: c.tokens.source, Notes: c.Notes}}
 	loaded.Denoiser = m
 	if c.Chat {
 		src.Template = chatTemplate
 	}
 	switch {
 	case laya != nil:
-		loaded.Denoiser, loaded.Kind, loaded.Info.Architecture = laya, model.KindVectors, "laya"
-		loaded.Info.Parameters, loaded.Info.Unused = model.Parameters(src.Set.Names(), src.Set), nil
+		loaded.Denoiser = laya
+		loaded.Kind = model.KindVectors
+		loaded.Info.Architecture = "laya"
+		loaded.Info.Parameters = model.Parameters(src.Set.Names(), src.Set)
+		loaded.Info.Unused = nil
 	case c.Headless:
-		loaded.Denoiser, loaded.Kind = headless{m}, model.KindVectors
-	case c.Dropout:
-		loaded.Denoiser = uncached{m}
+		loaded.Denoiser = headlessModel{m}
+		loaded.Kind = model.KindVectors
+	case c.TokenDropout:
+		loaded.Denoiser = uncachedModel{m}
 	}
 	return loaded, nil
 }
 
-// load packs the bound weights.
-func (m *Model) load(o model.Options) error {
+// packWeights packs the bound weights.
+func (m *Model) packWeights(o model.Options) error {
 	c := &m.cfg
 	m.b = o.Backend
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
-	m.embedding.load(m, l)
+	m.embedding.packTables(m, l)
 	for i := range m.Blocks {
 		blk := &m.Blocks[i]
 		l.Load(&blk.Norm1, &blk.Norm2, &blk.Out)
@@ -240,29 +255,31 @@ func (m *Model) load(o model.Options) error {
 	m.Final.Load(l)
 	caches := slices.Repeat([]kvcache.Layer{{Heads: c.Heads, HeadDim: c.Hidden / c.Heads}}, c.Layers)
 	if m.laya != nil {
-		m.laya.load(l)
-		caches = append(caches, m.laya.caches()...)
+		m.laya.packWeights(l)
+		caches = append(caches, m.laya.cacheShapes()...)
 	}
 	head, raw := m.loadHead(l)
-	global, local := c.rotary(m.b, c.Theta), (*backend.Rotary)(nil)
+	global := c.newRotary(m.b, c.Theta)
+	local := (*backend.Rotary)(nil)
 	if c.Window > 0 {
-		local = c.rotary(m.b, c.LocalTheta)
+		local = c.newRotary(m.b, c.LocalTheta)
 	}
 	for i := range c.Layers {
 		layer := attention.Layer{Heads: c.Heads, HeadDim: c.Hidden / c.Heads, Rotary: global,
 			BF16: o.Precision != backend.F32}
 		if c.Local != nil && c.Local[i] {
-			layer.Window, layer.Rotary = c.Window, local
+			layer.Window = c.Window
+			layer.Rotary = local
 		}
 		m.layers = append(m.layers, layer)
 	}
 	m.Network = model.Network{
 		Passes: model.Passes{Backend: m.b, Local: c.Window > 0,
 			Layers: caches},
-		ModelSpec: model.Spec{Shape: []int{c.Length}, Outcomes: c.Rows, Mask: c.Mask, Ragged: true,
+		ModelSpec: model.Spec{Shape: []int{c.Length}, Outcomes: c.VocabRows, Mask: c.Mask, Ragged: true,
 			BeforeText: c.tokens.before, AfterText: c.tokens.after, EndTokens: c.tokens.ends},
 		Head: head, RawHead: &raw, Width: c.Hidden, RowSize: 8*c.Hidden + c.MLP,
-		Begin: m.begin, Pass: m.pass, Finish: m.finish, FinishStates: m.last,
+		Begin: m.beginBatch, Pass: m.runPass, Finish: m.finishRows, FinishStates: m.normLast,
 	}
 	return l.Err()
 }
@@ -279,15 +296,16 @@ func (m *Model) loadHead(l *nn.Loader) (head, raw backend.Head) {
 		decoder = &m.Words
 	}
 	bias := l.Floats(&m.Bias)
-	raw = backend.Head{W: l.Matrix(decoder, c.Rows), Bias: l.Vector(bias), Outcomes: c.Rows}
+	raw = backend.Head{W: l.Matrix(decoder, c.VocabRows), Bias: l.Vector(bias), Outcomes: c.VocabRows}
 	head = raw
-	head.Bias = l.Vector(c.forbid(bias))
+	head.Bias = l.Vector(c.forbidTokens(bias))
 	return head, raw
 }
 
-// forbid returns a copy of the head's bias that forbids special tokens; bias [rows] may be nil.
-func (c *Config) forbid(bias []float32) []float32 {
-	allowed := make([]float32, c.Rows)
+// forbidTokens returns a copy of the head's bias that forbids special tokens; bias [rows] may be
+// nil.
+func (c *Config) forbidTokens(bias []float32) []float32 {
+	allowed := make([]float32, c.VocabRows)
 	copy(allowed, bias)
 	for _, id := range c.tokens.forbidden {
 		allowed[id] = float32(math.Inf(-1))
@@ -295,59 +313,63 @@ func (c *Config) forbid(bias []float32) []float32 {
 	return allowed
 }
 
-// at returns the block of layer i, counted from 0; in ALBERT the layers of a group share theirs.
-func (m *Model) at(i int) *block {
+// blockAt returns the block of layer i, counted from 0; in ALBERT the layers of a group share
+// theirs.
+func (m *Model) blockAt(i int) *block {
 	c := &m.cfg
-	layers := c.Layers / c.Inner // as config.json counts them, each of Inner blocks
-	group := i / c.Inner * c.Groups / layers
-	return &m.Blocks[group*c.Inner+i%c.Inner]
+	layers := c.Layers / c.GroupBlocks // as config.json counts them, each of Inner blocks
+	group := i / c.GroupBlocks * c.Groups / layers
+	return &m.Blocks[group*c.GroupBlocks+i%c.GroupBlocks]
 }
 
-// begin computes the factors by which a batch's embeddings are scaled.
-func (m *Model) begin(b *model.Batch) error {
-	if m.cfg.Dropout {
-		m.embedding.excess(b, m.cfg.Mask)
+// beginBatch computes the factors by which a batch's embeddings are scaled.
+func (m *Model) beginBatch(b *model.Batch) error {
+	if m.cfg.TokenDropout {
+		m.embedding.computeExcess(b, m.cfg.Mask)
 	}
 	return nil
 }
 
-// pass runs the blocks over the rows of p. The last layer drops the rows that nobody reads.
+// runPass runs the blocks over the rows of p. The last layer drops the rows that nobody reads.
 // p.Through and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
-func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
+func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w := &m.work
 	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
-	m.embed(p)
-	p, err := p.RunBlocks(ctx, w.X, len(m.layers), m.block)
+	m.embedRows(p)
+	p, err := p.RunBlocks(ctx, w.X, len(m.layers), m.runBlock)
 	if err != nil || p.Len() == 0 {
 		return w.X, p, err
 	}
 	if m.laya != nil {
 		m.Final.Apply(m.b, w.X, w.X, p.Len())
-		p = m.laya.pass(m.b, w, p, len(m.layers))
+		p = m.laya.runPass(m.b, w, p, len(m.layers))
 	}
 	return w.X, p, nil
 }
 
-// last returns n hidden states after the last norm.
-func (m *Model) last(x *tensor.Dense, n int) *tensor.Dense {
-	if m.cfg.Pre && m.laya == nil {
+// normLast returns n hidden states after the last norm.
+func (m *Model) normLast(x *tensor.Dense, n int) *tensor.Dense {
+	if m.cfg.PreNorm && m.laya == nil {
 		m.Final.Apply(m.b, x, x, n)
 	}
 	return x
 }
 
-// finish returns the decoder's input [n, embedding] for n hidden states.
-func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
+// finishRows returns the decoder's input [n, embedding] for n hidden states.
+func (m *Model) finishRows(x *tensor.Dense, n int) *tensor.Dense {
 	m.head = backend.Grow(m.b, m.head, n, m.cfg.Embed)
-	x = m.last(x, n)
-	m.Dense.Apply(m.b, m.head, x, n, m.cfg.HeadAct)
+	x = m.normLast(x, n)
+	m.Dense.Apply(m.b, m.head, x, n, m.cfg.HeadActivation)
 	m.HeadNorm.Apply(m.b, m.head, m.head, n)
 	return m.head
 }
 
-// block computes one transformer block over the rows of w.X and returns the rows that are left.
-func (m *Model) block(i int, p *model.Pass) *model.Pass {
-	w, b, blk, pre := &m.work, m.b, m.at(i), m.cfg.Pre
+// runBlock computes one transformer block over the rows of w.X and returns the rows that are left.
+func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
+	w := &m.work
+	b := m.b
+	blk := m.blockAt(i)
+	pre := m.cfg.PreNorm
 	in := w.X
 	if pre && blk.Norm1.Weight.Shape != nil {
 		blk.Norm1.Apply(b, w.H, w.X, p.Len())
@@ -368,10 +390,10 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 		blk.Norm1.Apply(b, w.X, w.X, p.Len())
 	}
 	if m.cfg.Gated {
-		blk.mlp.Inner(b, w.Inner, in, p.Len(), m.cfg.Act)
+		blk.mlp.Inner(b, w.Inner, in, p.Len(), m.cfg.Activation)
 		blk.mlp.Down.AddTo(b, w.X, w.Inner, p.Len())
 	} else {
-		blk.Up.Apply(b, w.Inner, in, p.Len(), m.cfg.Act)
+		blk.Up.Apply(b, w.Inner, in, p.Len(), m.cfg.Activation)
 		blk.Down.AddTo(b, w.X, w.Inner, p.Len())
 	}
 	if !pre {

@@ -9,9 +9,9 @@ import (
 	"unmask/model"
 )
 
-// theta reads the base of rotary frequencies from their parameters, as transformers 5 writes them,
-// otherwise from an older key. Scaled ones are refused.
-func theta(f, parameters *model.Values, older string, otherwise float64) float64 {
+// readTheta reads the base of rotary frequencies from their parameters, as transformers 5 writes
+// them, otherwise from an older key. Scaled ones are refused.
+func readTheta(f, parameters *model.Values, older string, otherwise float64) float64 {
 	for _, r := range []*model.Values{parameters, f.Object("rope_scaling")} {
 		r.RequireValues(map[string]any{"rope_type": "default", "type": "default"})
 		r.RequireValues(map[string]any{"partial_rotary_factor": 1.0, "factor": 1.0})
@@ -23,7 +23,7 @@ var activations = map[string]backend.Activation{"gelu": backend.GELUErf,
 	"gelu_new": backend.GELUTanh, "gelu_pytorch_tanh": backend.GELUTanh,
 	"gelu_fast": backend.GELUTanh, "relu": backend.ReLU, "silu": backend.SiLU, "swish": backend.SiLU}
 
-func activation(f *model.Values, key string) backend.Activation {
+func readActivation(f *model.Values, key string) backend.Activation {
 	name := f.Text(key)
 	if !f.Has(key) {
 		return backend.GELUErf
@@ -36,8 +36,9 @@ func activation(f *model.Values, key string) backend.Activation {
 	return a
 }
 
-// ignored are keys that these networks' own classes do not read, or for other tasks only.
-var ignored = strings.Fields(`mask_token_id classifier_dropout_prob classifier_pooling deterministic_flash_attn
+// ignoredKeys are keys that these networks' own classes do not read, or for other tasks only.
+var ignoredKeys = strings.Fields(`mask_token_id classifier_dropout_prob classifier_pooling
+	deterministic_flash_attn
 	down_scale_factor esmfold_config gap_size initializer_cutoff_factor layers_to_keep
 	net_structure_type num_memory_blocks output_past reference_compile repad_logits_with_grad
 	sparse_pred_ignore_index sparse_prediction vocab_list directionality pooler_fc_size

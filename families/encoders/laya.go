@@ -23,7 +23,7 @@ import (
 // (convaiinnovations/laya and relatives; code NandhaKishorM/laya@8ef5b2d). Each option of a
 // question has a mask before it, and the state of that position is its score. It has no marginals.
 type Laya struct {
-	headless
+	headlessModel
 	m        *Model
 	agent    layaAgent
 	cls, sep int32
@@ -39,11 +39,11 @@ type layaHead struct {
 	ActIn  nn.Linear     `weight:"act_head.0"` // of the first state and four facts
 	Act    nn.Linear     `weight:"act_head.2"`
 
-	types *tensor.Dense
-	kinds []int32 // of the batch's sequences
-	at    []int32 // [rows] of the pass: each one's kind
-	layer attention.Layer
-	inner *tensor.Dense // [rows, 4*hidden]
+	types         *tensor.Dense
+	sequenceKinds []int32 // of the batch's sequences
+	rowKinds      []int32 // [rows] of the pass: each one's kind
+	layer         attention.Layer
+	inner         *tensor.Dense // [rows, 4*hidden]
 }
 
 // layaLayer is one of torch's TransformerEncoderLayer, its norms before the branches, with ReLU.
@@ -79,13 +79,15 @@ var layaTensors = []string{"head.layers.*", "type_emb.*", "scorer.*", "act_head.
 // newLaya reads the head's configuration and tensors.
 func newLaya(src *model.Source, m *Model, set *weights.Set) (*Laya, error) {
 	c := &m.cfg
-	l := &Laya{headless: headless{m}, m: m}
+	l := &Laya{headlessModel: headlessModel{m}, m: m}
 	l.agent = layaAgent{Layers: 2, Longest: 512, HeadLongest: 192}
 	data, err := model.ReadFile(src.Files, "rl_agent_config.json", maxLength)
 	if err == nil {
 		err = json.Unmarshal(data, &l.agent)
 	}
-	a, w, heads := &l.agent, c.Hidden, max(1, c.Hidden/64)
+	a := &l.agent
+	w := c.Hidden
+	heads := max(1, c.Hidden/64)
 	if err == nil && (a.Layers < 0 || a.Layers > maxLayers || a.Longest < 8 || a.Longest > c.Length ||
 		a.HeadLongest < 1 || w%heads != 0) {
 		err = fmt.Errorf("head_layers is %d, max_len %d, head_max_len %d, want layers, 8 to %d and 1 or "+
@@ -95,8 +97,8 @@ func newLaya(src *model.Source, m *Model, set *weights.Set) (*Laya, error) {
 		return nil, fmt.Errorf("rl_agent_config.json: %w", err)
 	}
 	var first, second bool
-	l.cls, first = tokenizers.Role(c.tokens.t, "cls_token")
-	if l.sep, second = tokenizers.Role(c.tokens.t, "sep_token"); !first || !second {
+	l.cls, first = tokenizers.Role(c.tokens.tokenizer, "cls_token")
+	if l.sep, second = tokenizers.Role(c.tokens.tokenizer, "sep_token"); !first || !second {
 		return nil, fmt.Errorf("tokenizer_config.json names no cls_token and sep_token, want both")
 	}
 	inner, err := model.TensorShape(set, "scorer.1.weight", 2)
@@ -107,12 +109,12 @@ func newLaya(src *model.Source, m *Model, set *weights.Set) (*Laya, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &layaHead{Types: matrix(len(layaKinds), w), Norm: nn.NewLayerNorm(w, 1e-5),
+	h := &layaHead{Types: matrixParam(len(layaKinds), w), Norm: nn.NewLayerNorm(w, 1e-5),
 		Inner: nn.NewLinear(w, inner[0]), Score: nn.NewLinear(inner[0], 1),
 		ActIn: nn.NewLinear(w+4, act[1]), Act: nn.NewLinear(act[1], act[0]),
 		layer: attention.Layer{Heads: heads, HeadDim: w / heads}}
 	for range a.Layers {
-		h.Layers = append(h.Layers, layaLayer{In: matrix(3*w, w),
+		h.Layers = append(h.Layers, layaLayer{In: matrixParam(3*w, w),
 			Bias: weights.Param{Shape: []int{3 * w}}, Out: nn.NewLinear(w, w),
 			Norm1: nn.NewLayerNorm(w, 1e-5), Norm2: nn.NewLayerNorm(w, 1e-5),
 			Up: nn.NewLinear(w, 4*w), Down: nn.NewLinear(4*w, w)})
@@ -121,8 +123,8 @@ func newLaya(src *model.Source, m *Model, set *weights.Set) (*Laya, error) {
 	return l, weights.Bind(h, set, weights.BindOptions{Ignore: []string{"model.*", "temperature"}})
 }
 
-// load packs the bound weights.
-func (h *layaHead) load(l *nn.Loader) {
+// packWeights packs the bound weights.
+func (h *layaHead) packWeights(l *nn.Loader) {
 	h.types = l.Table(&h.Types)
 	h.layer.BF16 = l.Precision != backend.F32
 	for i := range h.Layers {
@@ -133,22 +135,23 @@ func (h *layaHead) load(l *nn.Loader) {
 	l.Load(&h.Norm, &h.Inner, &h.Score, &h.ActIn, &h.Act)
 }
 
-// caches are the shapes of the layers' keys and values.
-func (h *layaHead) caches() []kvcache.Layer {
+// cacheShapes are the shapes of the layers' keys and values.
+func (h *layaHead) cacheShapes() []kvcache.Layer {
 	return slices.Repeat([]kvcache.Layer{{Heads: h.layer.Heads, HeadDim: h.layer.HeadDim}},
 		len(h.Layers))
 }
 
-// pass runs the head's layers over all rows of w.X, the last one over those that are read, and
+// runPass runs the head's layers over all rows of w.X, the last one over those that are read, and
 // returns the rows that are left. The first layer has number `first`.
-func (h *layaHead) pass(b backend.Backend, w *nn.Work, p *model.Pass, first int) *model.Pass {
-	n, width := p.Len(), w.X.Shape()[1]
+func (h *layaHead) runPass(b backend.Backend, w *nn.Work, p *model.Pass, first int) *model.Pass {
+	n := p.Len()
+	width := w.X.Shape()[1]
 	h.inner = backend.Grow(b, h.inner, n, 4*width)
-	h.at = h.at[:0]
+	h.rowKinds = h.rowKinds[:0]
 	for _, s := range p.Sequences {
-		h.at = append(h.at, slices.Repeat(h.kinds[s.Seq:s.Seq+1], s.Rows)...)
+		h.rowKinds = append(h.rowKinds, slices.Repeat(h.sequenceKinds[s.Seq:s.Seq+1], s.Rows)...)
 	}
-	b.AddRows(w.X, h.types, h.at)
+	b.AddRows(w.X, h.types, h.rowKinds)
 	for i := range h.Layers {
 		one := &h.Layers[i]
 		one.Norm1.Apply(b, w.H, w.X, n)
@@ -178,10 +181,13 @@ type LayaAnswer struct {
 // Answer computes questions as one batch. The caller holds the lock (model.LockOf).
 func (l *Laya) Answer(ctx context.Context, list []LayaPrompt) (out []LayaAnswer, err error) {
 	defer backend.Recover(&err)
-	h, d, tokens := l.m.laya, l.m.b, [][]int32(nil)
-	h.kinds = h.kinds[:0]
+	h := l.m.laya
+	d := l.m.b
+	tokens := [][]int32(nil)
+	h.sequenceKinds = h.sequenceKinds[:0]
 	for _, p := range list {
-		tokens, h.kinds = append(tokens, p.Tokens), append(h.kinds, p.kind)
+		tokens = append(tokens, p.Tokens)
+		h.sequenceKinds = append(h.sequenceKinds, p.kind)
 	}
 	b := model.NewRaggedBatch(l.Spec(), tokens)
 	var rows []int32 // of each question its first position and its options' masks
@@ -194,7 +200,7 @@ func (l *Laya) Answer(ctx context.Context, list []LayaPrompt) (out []LayaAnswer,
 	if len(h.Layers) > 0 { // the last drops the others
 		b.ReadRows = slices.Compact(slices.Sorted(slices.Values(rows)))
 	}
-	marginals, err := l.headless.Forward(ctx, b)
+	marginals, err := l.headlessModel.Forward(ctx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +210,8 @@ func (l *Laya) Answer(ctx context.Context, list []LayaPrompt) (out []LayaAnswer,
 	}
 	x := d.New(len(rows), width)
 	d.Write(x, 0, states)
-	inner, score := d.New(len(rows), h.Inner.Weight.Shape[0]), d.New(len(rows), 1)
+	inner := d.New(len(rows), h.Inner.Weight.Shape[0])
+	score := d.New(len(rows), 1)
 	h.Norm.Apply(d, x, x, len(rows))
 	h.Inner.Apply(d, inner, x, len(rows), backend.GELUErf)
 	h.Score.Apply(d, score, inner, len(rows), backend.Identity)
@@ -213,17 +220,20 @@ func (l *Laya) Answer(ctx context.Context, list []LayaPrompt) (out []LayaAnswer,
 	at := 0
 	for _, p := range list {
 		own := logits[at+1 : at+1+len(p.MaskPositions)]
-		act := h.act(d, slices.Concat(states[at*width:(at+1)*width], layaFacts(own)))
-		out = append(out, l.answer(&p, own, act))
+		act := h.actProbability(d, slices.Concat(states[at*width:(at+1)*width], actFacts(own)))
+		out = append(out, l.deriveAnswer(&p, own, act))
 		at += 1 + len(p.MaskPositions)
 	}
 	return out, nil
 }
 
-// act returns the first probability of the act head.
-func (h *layaHead) act(d backend.Backend, input []float32) float64 {
-	logits, width := make([]float32, h.Act.Weight.Shape[0]), h.Act.Weight.Shape[1]
-	x, inner, out := d.New(1, len(input)), d.New(1, width), d.New(1, len(logits))
+// actProbability returns the first probability of the act head.
+func (h *layaHead) actProbability(d backend.Backend, input []float32) float64 {
+	logits := make([]float32, h.Act.Weight.Shape[0])
+	width := h.Act.Weight.Shape[1]
+	x := d.New(1, len(input))
+	inner := d.New(1, width)
+	out := d.New(1, len(logits))
 	d.Write(x, 0, input)
 	h.ActIn.Apply(d, inner, x, 1, backend.GELUErf)
 	h.Act.Apply(d, out, inner, 1, backend.Identity)
@@ -231,16 +241,18 @@ func (h *layaHead) act(d backend.Backend, input []float32) float64 {
 	return nn.Probabilities(logits, 1)[0]
 }
 
-// layaFacts are what the act head sees beside the first state, of p before the temperature: the
+// actFacts are what the act head sees beside the first state, of p before the temperature: the
 // largest, its lead, the entropy's share of its maximum, and the number of options.
-func layaFacts(logits []float32) []float32 {
-	p, n := nn.Probabilities(logits, 1), float64(max(len(logits), 2))
+func actFacts(logits []float32) []float32 {
+	p := nn.Probabilities(logits, 1)
+	n := float64(max(len(logits), 2))
 	entropy := 0.0
 	for _, x := range p {
 		entropy -= x * math.Log(max(x, 1e-9))
 	}
 	slices.Sort(p)
-	top, second := p[len(p)-1], 0.0
+	top := p[len(p)-1]
+	second := 0.0
 	if len(p) > 1 {
 		second = p[len(p)-2]
 	}
@@ -248,10 +260,10 @@ func layaFacts(logits []float32) []float32 {
 		float32(n / 255)}
 }
 
-// answer derives what the published program does of the options' scores.
-func (l *Laya) answer(p *LayaPrompt, logits []float32, act float64) LayaAnswer {
+// deriveAnswer derives what the published program does of the options' scores.
+func (l *Laya) deriveAnswer(p *LayaPrompt, logits []float32, act float64) LayaAnswer {
 	n := len(logits)
-	probabilities := nn.Probabilities(logits, l.agent.temperature(p.kind, n))
+	probabilities := nn.Probabilities(logits, l.agent.temperatureFor(p.kind, n))
 	a := LayaAnswer{Probabilities: probabilities, Act: act, Confidence: 1}
 	switch entropy := 0.0; {
 	case layaKinds[p.kind] == "noul":
@@ -265,8 +277,8 @@ func (l *Laya) answer(p *LayaPrompt, logits []float32, act float64) LayaAnswer {
 	return a
 }
 
-// temperature returns that of a kind of questions with n options, held within 0.5 and 5.
-func (a *layaAgent) temperature(kind int32, n int) float64 {
+// temperatureFor returns that of a kind of questions with n options, held within 0.5 and 5.
+func (a *layaAgent) temperatureFor(kind int32, n int) float64 {
 	size := "11+"
 	switch {
 	case n <= 2:

@@ -31,8 +31,8 @@ type LayaPrompt struct {
 
 // Bounds of the published program.
 const (
-	layaOption = 48 // most tokens of an option, beside its mask
-	layaLeft   = 16 // tokens of the head that options leave, or they are cut
+	maxOptionTokens = 48 // most tokens of an option, beside its mask
+	minHeadTokens   = 16 // tokens of the head that options leave, or they are cut
 )
 
 // EncodeQuestion returns the tokens of a question:
@@ -43,7 +43,8 @@ const (
 // special tokens are plain text. It returns an error if the options do not fit.
 func (l *Laya) EncodeQuestion(q LayaQuestion) (p LayaPrompt, err error) {
 	p.kind = int32(slices.Index(layaKinds, q.Kind))
-	t, mask := l.m.cfg.tokens.t, l.m.cfg.Mask
+	t := l.m.cfg.tokens.tokenizer
+	mask := l.m.cfg.Mask
 	shown, _ := t.Token(mask)
 	encode := func(text string) []int32 {
 		ids, failed := t.Encode(strings.ReplaceAll(text, shown, " "))
@@ -55,16 +56,18 @@ func (l *Laya) EncodeQuestion(q LayaQuestion) (p LayaPrompt, err error) {
 			p.Notes = append(p.Notes, what)
 		}
 	}
-	top, left := encode(q.Kind+" question: "+q.Instructions), l.agent.HeadLongest
+	top := encode(q.Kind + " question: " + q.Instructions)
+	left := l.agent.HeadLongest
 	options := make([][]int32, len(q.Options))
 	for i, text := range q.Options {
 		ids := encode(" " + text)
-		note(fmt.Sprintf("option %d was cut to %d tokens", i+1, layaOption), len(ids) > layaOption)
-		options[i] = append([]int32{mask}, ids[:min(len(ids), layaOption)]...)
+		note(fmt.Sprintf("option %d was cut to %d tokens", i+1, maxOptionTokens),
+			len(ids) > maxOptionTokens)
+		options[i] = append([]int32{mask}, ids[:min(len(ids), maxOptionTokens)]...)
 		left -= len(options[i])
 	}
-	if left < layaLeft && len(options) > 0 {
-		most := max(4, (l.agent.HeadLongest-layaLeft)/len(options))
+	if left < minHeadTokens && len(options) > 0 {
+		most := max(4, (l.agent.HeadLongest-minHeadTokens)/len(options))
 		left = l.agent.HeadLongest
 		for i, o := range options {
 			options[i] = o[:min(len(o), most)]
@@ -82,7 +85,8 @@ func (l *Laya) EncodeQuestion(q LayaQuestion) (p LayaPrompt, err error) {
 		p.Tokens = append(p.Tokens, o...)
 	}
 	p.Tokens = append(p.Tokens, l.sep)
-	state, room := encode(q.State), max(0, l.agent.Longest-len(p.Tokens)-1)
+	state := encode(q.State)
+	room := max(0, l.agent.Longest-len(p.Tokens)-1)
 	note(fmt.Sprintf("the state was cut from %d to %d tokens", len(state), room), len(state) > room)
 	if q.KeepEnd {
 		state = state[max(0, len(state)-room):]

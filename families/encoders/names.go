@@ -57,8 +57,8 @@ var (
 		"decoder": "decoder.weight", "decoderBias": "decoder.bias"}
 )
 
-// root returns what weights.Bind walks: the network, and the groups of ALBERT's blocks.
-func (m *Model) root() any {
+// bindRoot returns what weights.Bind walks: the network, and the groups of ALBERT's blocks.
+func (m *Model) bindRoot() any {
 	type group struct {
 		Blocks []block `weight:"albert_layers"`
 	}
@@ -67,7 +67,7 @@ func (m *Model) root() any {
 		Groups []group `weight:"albert.encoder.albert_layer_groups"`
 	}{Model: m}
 	if m.cfg.family.names["blocks"] == "-" {
-		for inner := range slices.Chunk(m.Blocks, m.cfg.Inner) {
+		for inner := range slices.Chunk(m.Blocks, m.cfg.GroupBlocks) {
 			root.Groups = append(root.Groups, group{inner})
 		}
 	}
@@ -79,7 +79,8 @@ func (m *Model) root() any {
 // head, names get the part that such files leave out, which `words` begins with.
 func plainNames(set *weights.Set, words string) (*weights.Set, error) {
 	trunk, anchor, _ := strings.Cut(words, ".")
-	prefix, bare := "", !slices.ContainsFunc(set.Names(), func(name string) bool {
+	prefix := ""
+	bare := !slices.ContainsFunc(set.Names(), func(name string) bool {
 		return name == words || strings.HasSuffix(name, "."+words)
 	})
 	for _, name := range set.Names() {

@@ -12,8 +12,8 @@ import (
 
 // tokens is a model's tokenizer and what it says about ids.
 type tokens struct {
-	t             tokenizers.Tokenizer
-	from          string  // in words
+	tokenizer     tokenizers.Tokenizer
+	source        string  // in words
 	before, after []int32 // around every sequence
 	ends          []int32 // that end an answer
 	forbidden     []int32 // never drawn: special tokens, and rows without a token
@@ -25,32 +25,34 @@ var notResidues = []string{"X", ".", "-"}
 
 // readTokens reads the tokenizer, finds the mask's id and the special tokens.
 func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err error) {
-	t, from, err := parse(src, c.family.class)
+	t, from, err := parseTokenizer(src, c.family.class)
 	if errors.Is(err, fs.ErrNotExist) {
-		k.t = tokenizers.Numbers(c.Rows)
+		k.tokenizer = tokenizers.Numbers(c.VocabRows)
 		c.Notes = append(c.Notes,
 			"there is neither vocab.txt nor tokenizer.json: tokens are shown as numbers")
-		return k, k.numbered(f, c)
+		return k, k.setNumbered(f, c)
 	}
 	if err != nil {
 		return k, err
 	}
-	k.t, k.from = t, from
+	k.tokenizer = t
+	k.source = from
 	switch n := t.VocabSize(); {
-	case n > c.Rows:
-		return k, fmt.Errorf("%s has %d tokens, want at most the %d rows of the head", from, n, c.Rows)
-	case n < c.Rows && from == "vocab.txt":
+	case n > c.VocabRows:
+		return k, fmt.Errorf("%s has %d tokens, want at most the %d rows of the head", from, n,
+			c.VocabRows)
+	case n < c.VocabRows && from == "vocab.txt":
 		c.Notes = append(c.Notes, fmt.Sprintf("vocab.txt has %d tokens for the %d rows of the head: the "+
-			"others are never drawn", n, c.Rows))
+			"others are never drawn", n, c.VocabRows))
 	}
 	k.before, k.after = tokenizers.SurroundingTokens(t)
-	if err := k.mask(f, c); err != nil {
+	if err := k.setMask(f, c); err != nil {
 		return k, err
 	}
 	if pad := f.Int("pad_token_id"); c.Chat && pad != nil { // the tokenizer has no other end
 		k.ends = []int32{int32(*pad)}
 	}
-	for id := range int32(c.Rows) {
+	for id := range int32(c.VocabRows) {
 		if slices.Contains(k.ends, id) {
 			continue
 		}
@@ -61,16 +63,16 @@ func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err er
 		}
 	}
 	for _, id := range slices.Concat(k.before, k.after) { // decoded text does not show them
-		k.t = tokenizers.WithMask(k.t, id, "")
+		k.tokenizer = tokenizers.WithMask(k.tokenizer, id, "")
 	}
-	if len(k.forbidden) == c.Rows {
+	if len(k.forbidden) == c.VocabRows {
 		return k, fmt.Errorf("%s has special tokens only, want others", from)
 	}
 	return k, nil
 }
 
-// parse reads the tokenizer beside the weights.
-func parse(src *model.Source, class string) (tokenizers.Tokenizer, string, error) {
+// parseTokenizer reads the tokenizer beside the weights.
+func parseTokenizer(src *model.Source, class string) (tokenizers.Tokenizer, string, error) {
 	if src.Files == nil { // tensors made in memory
 		return nil, "", fs.ErrNotExist
 	}
@@ -85,11 +87,11 @@ func parse(src *model.Source, class string) (tokenizers.Tokenizer, string, error
 	return tokenizers.ParseClass(files, class)
 }
 
-// mask sets the mask's id: config.json's or else the vocabulary's.
-func (k *tokens) mask(f *model.Values, c *Config) error {
+// setMask sets the mask's id: config.json's or else the vocabulary's.
+func (k *tokens) setMask(f *model.Values, c *Config) error {
 	mask := f.Int("mask_token_id")
 	for _, name := range []string{"[MASK]", "<mask>"} {
-		if id, ok := k.t.Special(name); ok && mask == nil {
+		if id, ok := k.tokenizer.Special(name); ok && mask == nil {
 			own := int(id)
 			mask = &own
 		}
@@ -102,29 +104,31 @@ func (k *tokens) mask(f *model.Values, c *Config) error {
 		return nil
 	case mask == nil:
 		return fmt.Errorf("mask_token_id is missing, and the vocabulary has neither [MASK] nor <mask>")
-	case *mask < 0 || *mask >= c.Rows:
-		return fmt.Errorf("config.json: mask_token_id is %d, want 0 to %d", *mask, c.Rows-1)
+	case *mask < 0 || *mask >= c.VocabRows:
+		return fmt.Errorf("config.json: mask_token_id is %d, want 0 to %d", *mask, c.VocabRows-1)
 	}
 	c.Mask = int32(*mask)
 	return nil
 }
 
-// numbered is for models without a tokenizer: config.json has the ids.
-func (k *tokens) numbered(f *model.Values, c *Config) error {
-	if err := k.mask(f, c); err != nil {
+// setNumbered is for models without a tokenizer: config.json has the ids.
+func (k *tokens) setNumbered(f *model.Values, c *Config) error {
+	if err := k.setMask(f, c); err != nil {
 		return err
 	}
 	k.forbidden = []int32{c.Mask}
-	first, last := f.Int("cls_token_id"), f.Int("sep_token_id")
+	first := f.Int("cls_token_id")
+	last := f.Int("sep_token_id")
 	if first == nil || last == nil {
 		return f.Err
 	}
 	for _, id := range []int{*first, *last} {
-		if id < 0 || id >= c.Rows {
-			return fmt.Errorf("config.json: special token is %d, want 0 to %d", id, c.Rows-1)
+		if id < 0 || id >= c.VocabRows {
+			return fmt.Errorf("config.json: special token is %d, want 0 to %d", id, c.VocabRows-1)
 		}
 		k.forbidden = append(k.forbidden, int32(id))
 	}
-	k.before, k.after = []int32{int32(*first)}, []int32{int32(*last)}
+	k.before = []int32{int32(*first)}
+	k.after = []int32{int32(*last)}
 	return nil
 }

@@ -58,8 +58,10 @@ func readConfig(src *model.Source) (c Config, err error) {
 		return c, err
 	}
 	z := &weights.Sizes{Set: set}
-	c.Codes, c.Hidden = z.Dim("tok_emb.weight", 2, 0)-1, z.Dim("tok_emb.weight", 2, 1)
-	c.Classes, c.Positions = z.Dim("cls_emb.weight", 2, 0)-1, z.Dim("pos_emb.weight", 2, 0)
+	c.Codes = z.Dim("tok_emb.weight", 2, 0) - 1
+	c.Hidden = z.Dim("tok_emb.weight", 2, 1)
+	c.Classes = z.Dim("cls_emb.weight", 2, 0) - 1
+	c.Positions = z.Dim("pos_emb.weight", 2, 0)
 	width := z.Dim("transformer.layers.0.attn.wq.weight", 2, 0)
 	c.Inner = z.Dim("transformer.layers.0.ff.w1.weight", 2, 0)
 	if z.Has("reg_tokens.weight") {
@@ -79,23 +81,26 @@ func readConfig(src *model.Source) (c Config, err error) {
 		return c, fmt.Errorf("there are %d codes and %d classes, want 1 at least beside the mask and no "+
 			"class", c.Codes, c.Classes)
 	}
-	c.Heads, c.HeadDim = heads, width/heads
+	c.Heads = heads
+	c.HeadDim = width / heads
 	return c, nil
 }
 
-func load(src *model.Source, o model.Options) (*model.Loaded, error) {
+func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	c, err := readConfig(src)
 	if err != nil {
 		return nil, err
 	}
 	m := New(c)
-	report, err := o.Bind(m, src.Set, weights.BindOptions{Anchor: anchor, Ignore: unused}, m.load)
+	report, err := o.Bind(m, src.Set, weights.BindOptions{Anchor: anchor, Ignore: unused},
+		m.packWeights)
 	if err != nil {
 		return nil, err
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage,
 		Classes: imagenet.Classes(c.Classes), Recipe: recipe,
-		Presets: map[string]string{"fid": c.evaluation(), "confidence": confidence}, Info: model.Info{
+		Presets: map[string]string{"fid": c.evaluationRecipe(), "confidence": confidence},
+		Info: model.Info{
 			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.Depth, "mlp": c.Inner,
 				"grid": c.Side, "codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
 			Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
@@ -108,10 +113,10 @@ const recipe = "halton-maskgit(last=1.2) schedule=arccos steps=32 guidance=2"
 // confidence is the authors' other sampler with its defaults (Sampler/confidence_sampler.py).
 const confidence = "maskgit-redraw schedule=late-arccos steps=12 guidance=3 guidance-schedule=ramp"
 
-// evaluation returns the run of the authors' evaluation of 50,000 images (Halton-MaskGIT, README.md
-// and launch/eval_test_to_img.sh): guidance depends on the size; there are 32 steps, with half the
-// exponent in the first ones.
-func (c Config) evaluation() string {
+// evaluationRecipe returns the run of the authors' evaluation of 50,000 images (Halton-MaskGIT,
+// README.md and launch/eval_test_to_img.sh): guidance depends on the size; there are 32 steps, with
+// half the exponent in the first ones.
+func (c Config) evaluationRecipe() string {
 	w := "0.5"
 	switch {
 	case c.Hidden <= 384:
@@ -124,15 +129,15 @@ func (c Config) evaluation() string {
 	return "halton-maskgit(warm=1) schedule=arccos steps=32 guidance=" + w
 }
 
-func matches(src *model.Source) bool {
+func matchesSource(src *model.Source) bool {
 	return src.Facts().Type == "halton-maskgit" || src.HasTensor(anchor) &&
 		src.HasTensor("cls_emb.weight")
 }
 
 func init() {
 	model.Register(model.Format{Name: "halton-maskgit", Kinds: []string{"halton-maskgit"},
-		Load: load, Match: matches})
-	model.RegisterCodec(model.CodecFormat{Name: "halton-maskgit", Match: matches,
+		Load: loadModel, Match: matchesSource})
+	model.RegisterCodec(model.CodecFormat{Name: "halton-maskgit", Match: matchesSource,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			c, err := readConfig(src)
 			if err != nil {

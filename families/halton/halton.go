@@ -108,12 +108,14 @@ func New(c Config) *Model {
 	return m
 }
 
-func (m *Model) load(o model.Options) error {
-	c, b := &m.cfg, o.Backend
+func (m *Model) packWeights(o model.Options) error {
+	c := &m.cfg
+	b := o.Backend
 	m.b = b
 	m.layer.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: b, Precision: o.Precision}
-	m.classes, m.tokens = l.Floats(&m.Classes), l.Table(&m.Tokens)
+	m.classes = l.Floats(&m.Classes)
+	m.tokens = l.Table(&m.Tokens)
 	n := c.Side * c.Side
 	m.position = b.New(c.Registers+n, c.Hidden)
 	if c.Registers > 0 {
@@ -138,14 +140,15 @@ func (m *Model) load(o model.Options) error {
 		Head: backend.Head{W: l.Matrix(&m.Tokens, c.Codes+1), Bias: l.Vector(l.Floats(&m.HeadBias)),
 			Outcomes: c.Codes}, // the mask has a column too but is not an outcome
 		Width: c.Hidden, RowSize: 9*c.Hidden + 2*c.Inner,
-		Begin: m.begin, Pass: m.pass,
+		Begin: m.beginBatch, Pass: m.runPass,
 	}
 	return l.Err()
 }
 
-// begin computes the modulations of a batch's classes.
-func (m *Model) begin(b *model.Batch) error {
-	w, c := &m.w, &m.cfg
+// beginBatch computes the modulations of a batch's classes.
+func (m *Model) beginBatch(b *model.Batch) error {
+	w := &m.w
+	c := &m.cfg
 	w.keys = w.keys[:0]
 	for i := range b.Size {
 		class := c.Classes
@@ -160,22 +163,27 @@ func (m *Model) begin(b *model.Batch) error {
 	return nil
 }
 
-func (m *Model) prepare(rows int) {
-	w, c, b := &m.w, &m.cfg, m.b
-	w.x, w.h, w.t = backend.Grow(b, w.x, rows, c.Hidden), backend.Grow(b, w.h, rows, c.Hidden),
-		backend.Grow(b, w.t, rows, c.Hidden)
-	w.gate, w.up = backend.Grow(b, w.gate, rows, c.Inner), backend.Grow(b, w.up, rows, c.Inner)
+func (m *Model) resize(rows int) {
+	w := &m.w
+	c := &m.cfg
+	b := m.b
+	w.x = backend.Grow(b, w.x, rows, c.Hidden)
+	w.h = backend.Grow(b, w.h, rows, c.Hidden)
+	w.t = backend.Grow(b, w.t, rows, c.Hidden)
+	w.gate = backend.Grow(b, w.gate, rows, c.Inner)
+	w.up = backend.Grow(b, w.up, rows, c.Inner)
 	for _, f := range []*attention.Buffer{&w.q, &w.k, &w.v, &w.o} {
 		f.Grow(b, rows, c.Heads, c.HeadDim)
 	}
 }
 
-// pass runs the network over a pass's rows and returns the head's input.
-func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
-	w, b := &m.w, m.b
-	m.prepare(p.Len())
-	m.embed(p)
-	p, err := p.RunBlocks(ctx, w.x, len(m.Blocks), m.block)
+// runPass runs the network over a pass's rows and returns the head's input.
+func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
+	w := &m.w
+	b := m.b
+	m.resize(p.Len())
+	m.embedRows(p)
+	p, err := p.RunBlocks(ctx, w.x, len(m.Blocks), m.runBlock)
 	if err != nil || p.Len() == 0 {
 		return w.x, p, err
 	}
@@ -185,15 +193,19 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	return w.x, p, nil
 }
 
-// embed sets w.x to the embedded rows of a pass; a register has only its own vector.
-func (m *Model) embed(p *model.Pass) {
-	w, b := &m.w, m.b
+// embedRows sets w.x to the embedded rows of a pass; a register has only its own vector.
+func (m *Model) embedRows(p *model.Pass) {
+	w := &m.w
+	b := m.b
 	w.mods = adaln.SlotSegments(w.mods, p.Sequences, w.slots)
-	w.ids, w.registers, w.from = w.ids[:0], w.registers[:0], w.from[:0]
+	w.ids = w.ids[:0]
+	w.registers = w.registers[:0]
+	w.from = w.from[:0]
 	for i, id := range p.Tokens {
 		if id < 0 {
 			id = int32(m.cfg.Codes)
-			w.registers, w.from = append(w.registers, int32(i)), append(w.from, p.Pos[i])
+			w.registers = append(w.registers, int32(i))
+			w.from = append(w.from, p.Pos[i])
 		}
 		w.ids = append(w.ids, id)
 	}
@@ -203,10 +215,12 @@ func (m *Model) embed(p *model.Pass) {
 	b.Scatter(w.x, w.h, w.registers)
 }
 
-// block computes one transformer block over the rows of w.x and returns those that are left: the
+// runBlock computes one transformer block over the rows of w.x and returns those that are left: the
 // last drops what nobody reads.
-func (m *Model) block(i int, p *model.Pass) *model.Pass {
-	w, b, k := &m.w, m.b, &m.Blocks[i]
+func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
+	w := &m.w
+	b := m.b
+	k := &m.Blocks[i]
 	keys, values := p.KV(i)
 
 	k.Norm1.Apply(b, w.h, w.x, p.Len())
@@ -220,7 +234,7 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	w.v.PutRows(b, values, &p.Rows)
 	if read := p.ReadRows; i == len(m.Blocks)-1 && read != nil {
 		p = p.Pick(read)
-		w.keep(b, read)
+		w.keepRows(b, read)
 		w.mods = adaln.SlotSegments(w.mods, p.Sequences, w.slots)
 	}
 	n := p.Len()
@@ -241,8 +255,8 @@ func (m *Model) block(i int, p *model.Pass) *model.Pass {
 	return p
 }
 
-// keep moves some rows of x and q to the front, in order.
-func (w *workspace) keep(b backend.Backend, rows []int32) {
+// keepRows moves some rows of x and q to the front, in order.
+func (w *workspace) keepRows(b backend.Backend, rows []int32) {
 	b.Gather(w.h, w.x, rows)
 	w.x, w.h = w.h, w.x
 	b.Gather(w.o.T, w.q.T, rows)

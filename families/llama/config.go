@@ -14,23 +14,23 @@ import (
 
 // Config is the network's sizes and what distinguishes the descendants of Llama.
 type Config struct {
-	Hidden, Layers     int
-	Heads, KV, HeadDim int // KV: number of key and value heads
-	MLP                int // width inside the MLPs
-	Vocab              int // outcomes, including the mask
-	Rows               int // rows of the embedding and the head: Vocab and padding
-	Length             int // positions
+	Hidden, Layers          int
+	Heads, KVHeads, HeadDim int // KV: number of key and value heads
+	MLP                     int // width inside the MLPs
+	Vocab                   int // outcomes, including the mask
+	EmbeddingRows           int // rows of the embedding and the head: Vocab and padding
+	Length                  int // positions
 
 	Theta  float64 // base of the rotary frequencies
 	Rotary int     // numbers of a head that are rotated, the first ones
 	Rope   Rope
 	Eps    float32
 
-	Biased bool // queries, keys and values have biases (Qwen2)
-	Normed bool // each query and key head has a norm (Qwen3)
-	Tied   bool // the head's weight is the embedding
-	Joined bool // queries, keys and values are one tensor (LLaDA2)
-	Shift  bool // row i predicts position i+1
+	QKVBias   bool // queries, keys and values have biases (Qwen2)
+	QKNorm    bool // each query and key head has a norm (Qwen3)
+	Tied      bool // the head's weight is the embedding
+	JoinedQKV bool // queries, keys and values are one tensor (LLaDA2)
+	Shift     bool // row i predicts position i+1
 	// positions of a block; rows see their own block and those before it; 0: rows see all
 	Block  int
 	Blocks model.Blocks
@@ -39,9 +39,9 @@ type Config struct {
 	// tokens around every text, see model.Spec
 	Before, After []int32
 
-	Mask int32
-	EOS  []int32
-	MoE  *Experts // nil: dense MLPs
+	Mask      int32
+	EndTokens []int32
+	MoE       *Experts // nil: dense MLPs
 
 	kind   *kind
 	Recipe string // the published run
@@ -59,14 +59,14 @@ const (
 type file struct {
 	model.Values // generation_config.json's tokens too, where config.json has none
 
-	src   *model.Source
-	facts model.Facts
-	kind  *kind
-	more  map[string]json.RawMessage // generation_config.json's
+	src        *model.Source
+	facts      model.Facts
+	kind       *kind
+	generation map[string]json.RawMessage // generation_config.json's
 }
 
-// ids reads an id or a list of ids.
-func (f *file) ids(key string, rows int) []int32 {
+// readIDs reads an id or a list of ids.
+func (f *file) readIDs(key string, rows int) []int32 {
 	var list []int32
 	if !f.Has(key) {
 		return nil
@@ -85,13 +85,13 @@ func (f *file) ids(key string, rows int) []int32 {
 	return list
 }
 
-// ends reads the tokens that end a text: those of config.json, and then those that
+// readEndTokens reads the tokens that end a text: those of config.json, and then those that
 // generation_config.json adds.
-func (f *file) ends(rows int) []int32 {
+func (f *file) readEndTokens(rows int) []int32 {
 	const key = "eos_token_id"
-	more := &file{Values: model.Values{Path: "generation_config.json", Keys: f.more}}
-	ends := f.ids(key, rows)
-	for _, id := range more.ids(key, rows) {
+	more := &file{Values: model.Values{Path: "generation_config.json", Keys: f.generation}}
+	ends := f.readIDs(key, rows)
+	for _, id := range more.readIDs(key, rows) {
 		if !slices.Contains(ends, id) {
 			ends = append(ends, id)
 		}
@@ -100,37 +100,39 @@ func (f *file) ends(rows int) []int32 {
 	return ends
 }
 
-// open decodes config.json and adds the tokens of generation_config.json.
-func open(src *model.Source) *file {
+// openConfig decodes config.json and adds the tokens of generation_config.json.
+func openConfig(src *model.Source) *file {
 	f := &file{src: src, facts: src.Facts(), Values: *src.ConfigValues()}
 	if f.Err != nil {
 		return f
 	}
 	if src.Files != nil {
 		data, err := model.ReadFile(src.Files, "generation_config.json", 1<<20)
-		if err == nil && json.Unmarshal(data, &f.more) == nil {
-			for key, v := range f.more {
+		if err == nil && json.Unmarshal(data, &f.generation) == nil {
+			for key, v := range f.generation {
 				if strings.HasSuffix(key, "_token_id") && !f.Has(key) {
 					f.Keys[key] = v
 				}
 			}
 		}
 	}
-	f.spread()
+	f.liftRopeKeys()
 	return f
 }
 
-// spread takes the rotary keys from the object that later versions of transformers have them in:
-// rope_parameters, or rope_scaling if that has any. They count more than the same keys outside it.
-// rope_scaling becomes the object if it scales, otherwise nothing.
-func (f *file) spread() {
+// liftRopeKeys takes the rotary keys from the object that later versions of transformers have them
+// in: rope_parameters, or rope_scaling if that has any. They count more than the same keys outside
+// it. rope_scaling becomes the object if it scales, otherwise nothing.
+func (f *file) liftRopeKeys() {
 	const key, newer = "rope_scaling", "rope_parameters"
 	if string(f.Keys[key]) == "false" { // RND1's word for null
 		delete(f.Keys, key)
 	}
-	name, s := key, f.Object(key)
+	name := key
+	s := f.Object(key)
 	if len(s.Keys) == 0 {
-		name, s = newer, f.Object(newer)
+		name = newer
+		s = f.Object(newer)
 		f.Keys[key] = f.Keys[newer]
 	}
 	for _, at := range slices.Sorted(maps.Keys(s.Keys)) {
@@ -148,8 +150,8 @@ func (f *file) spread() {
 	}
 }
 
-// rows returns the first dimension of a tensor, which shows the embedding's padding.
-func rows(set *weights.Set, name string, otherwise int) int {
+// embeddingRows returns the first dimension of a tensor, which shows the embedding's padding.
+func embeddingRows(set *weights.Set, name string, otherwise int) int {
 	if t, ok := set.Get(name); ok && len(t.Shape) == 2 {
 		return t.Shape[0]
 	}
@@ -158,17 +160,17 @@ func rows(set *weights.Set, name string, otherwise int) int {
 
 // readConfig reads the sizes for the model's family.
 func readConfig(src *model.Source) (c Config, err error) {
-	f := open(src)
+	f := openConfig(src)
 	if f.Err != nil {
 		return c, f.Err
 	}
-	if f.recognise(); f.Err != nil {
+	if f.recogniseKind(); f.Err != nil {
 		return c, f.Err
 	}
 	k := f.kind
-	read := k.read
+	read := k.readConfig
 	if read == nil {
-		read = (*file).qwen
+		read = (*file).readQwen
 	}
 	c = read(f, src.Set)
 	if c.MoE != nil && !slices.Contains(c.MoE.Dense, false) {
@@ -176,32 +178,34 @@ func readConfig(src *model.Source) (c Config, err error) {
 	} else if c.MoE != nil && !slices.Contains(c.MoE.Dense, true) {
 		c.MLP = c.MoE.MLP // no block has another MLP
 	}
-	c.kind, c.Blocks = k, k.blocks
+	c.kind = k
+	c.Blocks = k.blocks
 	c.Shift = c.Shift || k.shifted
-	if k.sized != "" {
-		c.Block = f.BoundedInt(k.sized, k.block, 1, maxLength)
-	} else if k.block > 0 {
-		c.Block = k.block
+	if k.blockKey != "" {
+		c.Block = f.BoundedInt(k.blockKey, k.defaultBlock, 1, maxLength)
+	} else if k.defaultBlock > 0 {
+		c.Block = k.defaultBlock
 	}
-	c.Mask = f.mask(c)
-	c.EOS = f.ends(c.Vocab)
-	if k.eos > 0 && len(c.EOS) == 0 && int(k.eos) < c.Vocab {
-		c.EOS = []int32{k.eos}
+	c.Mask = f.readMask(c)
+	c.EndTokens = f.readEndTokens(c.Vocab)
+	if k.endToken > 0 && len(c.EndTokens) == 0 && int(k.endToken) < c.Vocab {
+		c.EndTokens = []int32{k.endToken}
 	}
-	if id, ok := f.token(k.ends, c.Vocab); ok && !slices.Contains(c.EOS, id) {
-		c.EOS = append(c.EOS, id)
+	if id, ok := f.findToken(k.endText, c.Vocab); ok && !slices.Contains(c.EndTokens, id) {
+		c.EndTokens = append(c.EndTokens, id)
 	}
-	if c.Growth = f.growth(c); c.Growth != nil {
-		c.Before, c.After = f.begin(c), []int32{c.Growth.Delete}
+	if c.Growth = f.readGrowth(c); c.Growth != nil {
+		c.Before = f.beginTokens(c)
+		c.After = []int32{c.Growth.Delete}
 	}
-	c.Recipe = c.published()
-	f.consistent(c)
-	c.Notes = f.notes()
+	c.Recipe = c.defaultRecipe()
+	f.checkConsistent(c)
+	c.Notes = f.listNotes()
 	return c, f.Err
 }
 
-// token returns the id of a token of the vocabulary by its spelling.
-func (f *file) token(spelling string, rows int) (int32, bool) {
+// findToken returns the id of a token of the vocabulary by its spelling.
+func (f *file) findToken(spelling string, rows int) (int32, bool) {
 	if spelling == "" || f.src.Files == nil {
 		return 0, false
 	}
@@ -227,7 +231,7 @@ func (f *file) token(spelling string, rows int) (int32, bool) {
 			return ids[spelling], true
 		}
 	}
-	if !mentions(f.src.Files, spelling) {
+	if !filesMention(f.src.Files, spelling) {
 		return 0, false
 	}
 	t, _, err := f.src.StartTokenizer("")()
@@ -241,14 +245,14 @@ func (f *file) token(spelling string, rows int) (int32, bool) {
 	return ids[0], true
 }
 
-// mask reads the mask's id from config.json or generation_config.json; if both lack it, it is the
-// token that the tokenizer's files name as the mask, or the kind's.
-func (f *file) mask(c Config) int32 {
-	if list := f.ids("mask_token_id", c.Vocab); len(list) > 0 {
+// readMask reads the mask's id from config.json or generation_config.json; if both lack it, it is
+// the token that the tokenizer's files name as the mask, or the kind's.
+func (f *file) readMask(c Config) int32 {
+	if list := f.readIDs("mask_token_id", c.Vocab); len(list) > 0 {
 		return list[0]
 	}
-	for _, spelling := range []string{f.named("mask_token"), f.kind.mask} {
-		if id, ok := f.token(spelling, c.Vocab); ok {
+	for _, spelling := range []string{f.specialToken("mask_token"), f.kind.maskText} {
+		if id, ok := f.findToken(spelling, c.Vocab); ok {
 			return id
 		}
 	}
@@ -259,8 +263,8 @@ func (f *file) mask(c Config) int32 {
 	return 0
 }
 
-// named returns the spelling of a special token in tokenizer_config.json, "" if it has none.
-func (f *file) named(key string) string {
+// specialToken returns the spelling of a special token in tokenizer_config.json, "" if it has none.
+func (f *file) specialToken(key string) string {
 	if f.src.Files == nil {
 		return ""
 	}
@@ -278,18 +282,18 @@ func (f *file) named(key string) string {
 	return token.Content
 }
 
-func (f *file) consistent(c Config) {
+func (f *file) checkConsistent(c Config) {
 	switch {
 	case f.Err != nil:
-	case c.Heads%c.KV != 0:
-		f.Fail("%d key heads for %d query heads, want a divisor", c.KV, c.Heads)
+	case c.Heads%c.KVHeads != 0:
+		f.Fail("%d key heads for %d query heads, want a divisor", c.KVHeads, c.Heads)
 	case c.HeadDim%2 != 0:
 		f.Fail("heads have %d numbers, want an even number", c.HeadDim)
 	case c.Rotary < 2 || c.Rotary > c.HeadDim || c.Rotary%2 != 0:
 		f.Fail("%d of the %d numbers of a head turn, want an even number of them", c.Rotary, c.HeadDim)
 	case c.Block&(c.Block-1) != 0:
 		f.Fail("blocks have %d positions, want a power of two", c.Block)
-	case c.Vocab > c.Rows:
-		f.Fail("vocab_size is %d, want at most the %d rows of the embedding", c.Vocab, c.Rows)
+	case c.Vocab > c.EmbeddingRows:
+		f.Fail("vocab_size is %d, want at most the %d rows of the embedding", c.Vocab, c.EmbeddingRows)
 	}
 }

@@ -28,15 +28,15 @@ type Experts struct {
 	Shared int
 	Dense  []bool // [layers], which have a plain MLP
 
-	Softmax bool    // scores are a softmax of all logits, otherwise sigmoids of each
-	Sum     bool    // weights are divided by their sum
-	Scale   float64 // factor on the weights
-	Bias    string  // tensor of the bias, "" for none; it is added to scores for the choice
-	Kept    bool    // and stays in the weights
+	Softmax       bool    // scores are a softmax of all logits, otherwise sigmoids of each
+	Normalize     bool    // weights are divided by their sum
+	Scale         float64 // factor on the weights
+	Bias          string  // tensor of the bias, "" for none; it is added to scores for the choice
+	BiasInWeights bool    // and stays in the weights
 }
 
-// mixture reads the keys that all mixtures of experts have.
-func (f *file) mixture(c *Config, width string) *Experts {
+// readExperts reads the keys that all mixtures of experts have.
+func (f *file) readExperts(c *Config, width string) *Experts {
 	experts := "num_experts"
 	if local := "num_local_experts"; f.Has(local) && !f.Has(experts) { // as transformers 5 writes it
 		experts = local
@@ -54,15 +54,16 @@ func (f *file) mixture(c *Config, width string) *Experts {
 	return e
 }
 
-// qwenMoE reads the config.json of models made from Qwen3-MoE.
-func (f *file) qwenMoE(set *weights.Set) Config {
+// readQwenMoE reads the config.json of models made from Qwen3-MoE.
+func (f *file) readQwenMoE(set *weights.Set) Config {
 	if string(f.Keys["sliding_window"]) == "false" { // RND1's word for null
 		delete(f.Keys, "sliding_window")
 	}
 	f.RequireValues(map[string]any{"is_causal": false})
-	c := f.qwen(set)
-	e := f.mixture(&c, "moe_intermediate_size")
-	e.Softmax, e.Sum = true, f.Bool("norm_topk_prob", false)
+	c := f.readQwen(set)
+	e := f.readExperts(&c, "moe_intermediate_size")
+	e.Softmax = true
+	e.Normalize = f.Bool("norm_topk_prob", false)
 	step := f.BoundedInt("decoder_sparse_step", 1, 1, maxLayers)
 	var dense []int
 	f.Read("mlp_only_layers", &dense, "a list of layers")
@@ -72,10 +73,10 @@ func (f *file) qwenMoE(set *weights.Set) Config {
 	return c
 }
 
-// lladaMoE reads the config.json of LLaDA-MoE (configuration_lladamoe.py). Its program never makes
-// the weights of experts sum to 1, whatever norm_topk_prob says, and reads neither
+// readLLaDAMoE reads the config.json of LLaDA-MoE (configuration_lladamoe.py). Its program never
+// makes the weights of experts sum to 1, whatever norm_topk_prob says, and reads neither
 // routed_scaling_factor nor the groups.
-func (f *file) lladaMoE(set *weights.Set) Config {
+func (f *file) readLLaDAMoE(set *weights.Set) Config {
 	f.RequireValues(map[string]any{"qk_layernorm": true, "attention_bias": false,
 		"moe_router_score_function": "softmax", "clip_qkv": nil,
 		"shared_expert_intermediate_size": nil, "rope_scaling": nil})
@@ -85,9 +86,10 @@ func (f *file) lladaMoE(set *weights.Set) Config {
 	if !slices.Contains(layers, 0) && !f.Has("dense_intermediate_size") {
 		f.Keys["intermediate_size"] = f.Keys["expert_intermediate_size"] // no layer has it
 	}
-	c := f.qwen(set)
-	e := f.mixture(&c, "expert_intermediate_size")
-	e.Softmax, e.Kept = true, true
+	c := f.readQwen(set)
+	e := f.readExperts(&c, "expert_intermediate_size")
+	e.Softmax = true
+	e.BiasInWeights = true
 	if f.Bool("moe_router_enable_expert_bias", false) {
 		e.Bias = "expert_bias"
 	}
@@ -100,21 +102,24 @@ func (f *file) lladaMoE(set *weights.Set) Config {
 	return c
 }
 
-// llada2 reads the config.json of inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and larger ones
+// readLLaDA2 reads the config.json of inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and larger ones
 // (modeling_llada2_moe.py).
-func (f *file) llada2(set *weights.Set) Config {
+func (f *file) readLLaDA2(set *weights.Set) Config {
 	f.RequireValues(map[string]any{"hidden_act": "silu", "use_qk_norm": true, "use_bias": false,
 		"use_qkv_bias": false, "norm_head": false, "norm_softmax": false, "norm_topk_prob": true,
 		"score_function": "sigmoid", "moe_router_enable_expert_bias": true, "use_rmsnorm": true,
 		"use_sliding_window": false, "using_split_qkv_in_self_attention": false,
 		"rope_scaling": nil})
-	c := f.sizes(set, "model.word_embeddings.weight", 1e-6)
-	c.Normed, c.Joined = true, true
+	c := f.readSizes(set, "model.word_embeddings.weight", 1e-6)
+	c.QKNorm = true
+	c.JoinedQKV = true
 	c.Rotary = int(float64(c.HeadDim) * f.PositiveNumber("partial_rotary_factor", 1))
-	e := f.mixture(&c, "moe_intermediate_size")
-	e.Groups, e.TopGroups = f.BoundedInt("n_group", 1, 1, 1<<12),
-		f.BoundedInt("topk_group", 1, 1, 1<<12)
-	e.Sum, e.Scale, e.Bias = true, f.PositiveNumber("routed_scaling_factor", 1), "gate.expert_bias"
+	e := f.readExperts(&c, "moe_intermediate_size")
+	e.Groups = f.BoundedInt("n_group", 1, 1, 1<<12)
+	e.TopGroups = f.BoundedInt("topk_group", 1, 1, 1<<12)
+	e.Normalize = true
+	e.Scale = f.PositiveNumber("routed_scaling_factor", 1)
+	e.Bias = "gate.expert_bias"
 	e.Shared = f.BoundedInt("num_shared_experts", 0, 0, 1<<8)
 	for i := range f.BoundedInt("first_k_dense_replace", 0, 0, c.Layers) {
 		e.Dense[i] = true
@@ -130,10 +135,10 @@ func (f *file) llada2(set *weights.Set) Config {
 	return c
 }
 
-// apart returns the tensors with the experts of each block apart, as their authors publish them:
-// transformers 5 may write all of a block as experts.gate_up_proj [experts, 2*width, hidden], an
-// expert's gate first, and experts.down_proj [experts, hidden, width].
-func apart(set *weights.Set, c *Config) (*weights.Set, error) {
+// splitExperts returns the tensors with the experts of each block apart, as their authors publish
+// them: transformers 5 may write all of a block as experts.gate_up_proj [experts, 2*width, hidden],
+// an expert's gate first, and experts.down_proj [experts, hidden, width].
+func splitExperts(set *weights.Set, c *Config) (*weights.Set, error) {
 	if c.MoE == nil {
 		return set, nil
 	}
@@ -157,11 +162,11 @@ func apart(set *weights.Set, c *Config) (*weights.Set, error) {
 
 // experts is one block's router and its experts.
 type experts struct {
-	Gate    weights.Param `weight:"gate.weight"`      // [experts, hidden]
-	Bias    weights.Param `weight:"gate.expert_bias"` // [experts], LLaDA2's
-	Kept    weights.Param `weight:"expert_bias"`      // [experts], LLaDA-MoE's
-	Experts []nn.GatedMLP `weight:"experts"`
-	Shared  nn.GatedMLP   `weight:"shared_experts"`
+	Gate       weights.Param `weight:"gate.weight"`      // [experts, hidden]
+	GateBias   weights.Param `weight:"gate.expert_bias"` // [experts], LLaDA2's
+	ExpertBias weights.Param `weight:"expert_bias"`      // [experts], LLaDA-MoE's
+	Experts    []nn.GatedMLP `weight:"experts"`
+	Shared     nn.GatedMLP   `weight:"shared_experts"`
 
 	cfg  *Experts
 	gate backend.Matrix // float32 at any precision
@@ -185,10 +190,11 @@ func newExperts(c Config) *experts {
 
 // biasParam returns the parameter that has the bias, nil for none.
 func (e *experts) biasParam() *weights.Param {
-	return map[string]*weights.Param{"gate.expert_bias": &e.Bias, "expert_bias": &e.Kept}[e.cfg.Bias]
+	return map[string]*weights.Param{"gate.expert_bias": &e.GateBias,
+		"expert_bias": &e.ExpertBias}[e.cfg.Bias]
 }
 
-func (e *experts) load(l *nn.Loader) {
+func (e *experts) packWeights(l *nn.Loader) {
 	router := &nn.Loader{Backend: l.Backend, Precision: backend.F32}
 	e.gate = router.Matrix(&e.Gate, e.cfg.Count)
 	e.bias = make([]float32, e.cfg.Count)
@@ -206,29 +212,30 @@ func (e *experts) load(l *nn.Loader) {
 
 // expertWork is the memory of a block's experts.
 type expertWork struct {
-	scores       *tensor.Dense // [rows, experts]
-	x, y         *tensor.Dense // [rows of an expert, hidden]: input and output
-	inner        *tensor.Dense // [rows of an expert, mlp]
-	shared       *tensor.Dense // [rows, shared*mlp]
-	results      *tensor.Dense // [rows*perToken, hidden], expert after expert
-	host         []float32     // scores before their sigmoid
-	scored       []float64     // scores of one row, in float64 because float32 is coarse near 1
-	route        []choice      // [rows*perToken]
-	order        []int32       // indexes of route, sorted by expert
-	rows, at     []int32
-	scale        []float32
-	keys, groups []scored
+	scores  *tensor.Dense // [rows, experts]
+	x, y    *tensor.Dense // [rows of an expert, hidden]: input and output
+	inner   *tensor.Dense // [rows of an expert, mlp]
+	shared  *tensor.Dense // [rows, shared*mlp]
+	results *tensor.Dense // [rows*perToken, hidden], expert after expert
+	host    []float32     // scores before their sigmoid
+	// scores of one row, in float64 because float32 is coarse near 1
+	rowScores              []float64
+	choices                []choice // [rows*perToken]
+	order                  []int32  // indexes of route, sorted by expert
+	sourceRows, resultRows []int32
+	weights                []float32
+	keys, groups           []scoredIndex
 }
 
 // choice is one of a row's experts.
 type choice struct {
-	expert int32
-	weight float32
-	at     int32 // row of results
+	expert    int32
+	weight    float32
+	resultRow int32 // row of results
 }
 
-// scored is an expert or a group with its score.
-type scored struct {
+// scoredIndex is an expert or a group with its score.
+type scoredIndex struct {
 	score float64
 	index int32
 }
@@ -238,40 +245,44 @@ func (e *Experts) rowSize(hidden int) int {
 	return e.Count + (2+e.PerToken)*hidden + (1+e.Shared)*e.MLP
 }
 
-// add computes x[:rows] += the experts' outputs for h[:rows]. It reads only the experts that a row
-// uses. A row's result does not depend on the other rows.
-func (e *experts) add(b backend.Backend, w *expertWork, x, h *tensor.Dense, rows int) {
+// addOutputs computes x[:rows] += the experts' outputs for h[:rows]. It reads only the experts that
+// a row uses. A row's result does not depend on the other rows.
+func (e *experts) addOutputs(b backend.Backend, w *expertWork, x, h *tensor.Dense, rows int) {
 	c := e.cfg
 	hidden := backend.Width(h)
-	w.prepare(b, c, hidden, rows)
+	w.resize(b, c, hidden, rows)
 	b.Linear(w.scores, h, rows, e.gate, backend.Epilogue{})
 	b.Read(w.host[:rows*c.Count], w.scores, 0)
 	for i := range rows {
-		e.choose(w, w.host[i*c.Count:][:c.Count], w.route[i*c.PerToken:][:c.PerToken])
+		e.chooseExperts(w, w.host[i*c.Count:][:c.Count], w.choices[i*c.PerToken:][:c.PerToken])
 	}
-	w.sort(rows * c.PerToken)
+	w.sortByExpert(rows * c.PerToken)
 	for done := 0; done < len(w.order); {
 		first := done
-		expert := w.route[w.order[first]].expert
-		w.rows, w.at = w.rows[:0], w.at[:0]
-		for ; done < len(w.order) && w.route[w.order[done]].expert == expert; done++ {
-			w.rows = append(w.rows, w.order[done]/int32(c.PerToken))
-			w.at = append(w.at, int32(done))
-			w.route[w.order[done]].at = int32(done)
+		expert := w.choices[w.order[first]].expert
+		w.sourceRows = w.sourceRows[:0]
+		w.resultRows = w.resultRows[:0]
+		for ; done < len(w.order) && w.choices[w.order[done]].expert == expert; done++ {
+			w.sourceRows = append(w.sourceRows, w.order[done]/int32(c.PerToken))
+			w.resultRows = append(w.resultRows, int32(done))
+			w.choices[w.order[done]].resultRow = int32(done)
 		}
-		n, mlp := done-first, &e.Experts[expert]
-		b.Gather(w.x, h, w.rows)
+		n := done - first
+		mlp := &e.Experts[expert]
+		b.Gather(w.x, h, w.sourceRows)
 		mlp.Inner(b, w.inner, w.x, n, backend.SiLU)
 		mlp.Down.Apply(b, w.y, w.inner, n, backend.Identity)
-		b.Scatter(w.results, w.y, w.at)
+		b.Scatter(w.results, w.y, w.resultRows)
 	}
 	for slot := range c.PerToken {
-		w.at, w.scale = w.at[:0], w.scale[:0]
+		w.resultRows = w.resultRows[:0]
+		w.weights = w.weights[:0]
 		for i := range rows {
-			r := &w.route[i*c.PerToken+slot]
-			w.at, w.scale = append(w.at, r.at), append(w.scale, r.weight)
+			r := &w.choices[i*c.PerToken+slot]
+			w.resultRows = append(w.resultRows, r.resultRow)
+			w.weights = append(w.weights, r.weight)
 		}
-		b.AddScaled(x, w.results, w.at, w.scale)
+		b.AddScaled(x, w.results, w.resultRows, w.weights)
 	}
 	if c.Shared > 0 {
 		e.Shared.Inner(b, w.shared, h, rows, backend.SiLU)
@@ -279,27 +290,27 @@ func (e *experts) add(b backend.Backend, w *expertWork, x, h *tensor.Dense, rows
 	}
 }
 
-// choose routes one row by its logits [experts]: the best groups, by the sum of their two best
-// scores, and in these the best experts, both with the bias.
-func (e *experts) choose(w *expertWork, logits []float32, to []choice) {
+// chooseExperts routes one row by its logits [experts]: the best groups, by the sum of their two
+// best scores, and in these the best experts, both with the bias.
+func (e *experts) chooseExperts(w *expertWork, logits []float32, to []choice) {
 	c := e.cfg
-	e.score(w, logits)
+	e.scoreExperts(w, logits)
 	size := c.Count / c.Groups
 	w.keys = w.keys[:0]
 	for _, g := range e.bestGroups(w) {
 		for i := int(g.index) * size; i < (int(g.index)+1)*size; i++ {
-			w.keys = append(w.keys, scored{w.scored[i] + float64(e.bias[i]), int32(i)})
+			w.keys = append(w.keys, scoredIndex{w.rowScores[i] + float64(e.bias[i]), int32(i)})
 		}
 	}
-	slices.SortFunc(w.keys, better)
-	weight := func(k scored) float64 {
-		if c.Kept {
+	slices.SortFunc(w.keys, compareScores)
+	weight := func(k scoredIndex) float64 {
+		if c.BiasInWeights {
 			return k.score
 		}
-		return w.scored[k.index]
+		return w.rowScores[k.index]
 	}
 	scale := c.Scale
-	if c.Sum {
+	if c.Normalize {
 		sum := 1e-20
 		for _, k := range w.keys[:len(to)] {
 			sum += weight(k)
@@ -311,69 +322,75 @@ func (e *experts) choose(w *expertWork, logits []float32, to []choice) {
 	}
 }
 
-// score computes w.scored of a row.
-func (e *experts) score(w *expertWork, logits []float32) {
-	w.scored = w.scored[:0]
+// scoreExperts computes w.scored of a row.
+func (e *experts) scoreExperts(w *expertWork, logits []float32) {
+	w.rowScores = w.rowScores[:0]
 	if !e.cfg.Softmax {
 		for _, l := range logits {
-			w.scored = append(w.scored, 1/(1+math.Exp(-float64(l))))
+			w.rowScores = append(w.rowScores, 1/(1+math.Exp(-float64(l))))
 		}
 		return
 	}
-	top, sum := float64(slices.Max(logits)), 0.0
+	top := float64(slices.Max(logits))
+	sum := 0.0
 	for _, l := range logits {
-		w.scored = append(w.scored, math.Exp(float64(l)-top))
-		sum += w.scored[len(w.scored)-1]
+		w.rowScores = append(w.rowScores, math.Exp(float64(l)-top))
+		sum += w.rowScores[len(w.rowScores)-1]
 	}
-	for i := range w.scored {
-		w.scored[i] /= sum
+	for i := range w.rowScores {
+		w.rowScores[i] /= sum
 	}
 }
 
 // bestGroups returns the groups in which experts are chosen.
-func (e *experts) bestGroups(w *expertWork) []scored {
+func (e *experts) bestGroups(w *expertWork) []scoredIndex {
 	w.groups = w.groups[:0]
 	size := e.cfg.Count / e.cfg.Groups
 	for g := range e.cfg.Groups {
-		first, second := math.Inf(-1), math.Inf(-1)
+		first := math.Inf(-1)
+		second := math.Inf(-1)
 		for i := g * size; i < (g+1)*size; i++ {
-			s := w.scored[i] + float64(e.bias[i])
+			s := w.rowScores[i] + float64(e.bias[i])
 			if s > first {
 				first, second = s, first
 			} else if s > second {
 				second = s
 			}
 		}
-		w.groups = append(w.groups, scored{first + second, int32(g)})
+		w.groups = append(w.groups, scoredIndex{first + second, int32(g)})
 	}
-	slices.SortFunc(w.groups, better)
+	slices.SortFunc(w.groups, compareScores)
 	return w.groups[:e.cfg.TopGroups]
 }
 
-// better sorts the highest score first, and the lowest index among equals.
-func better(a, b scored) int {
+// compareScores sorts the highest score first, and the lowest index among equals.
+func compareScores(a, b scoredIndex) int {
 	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.index, b.index))
 }
 
-// sort orders the first n choices by expert.
-func (w *expertWork) sort(n int) {
+// sortByExpert orders the first n choices by expert.
+func (w *expertWork) sortByExpert(n int) {
 	w.order = w.order[:0]
 	for i := range n {
 		w.order = append(w.order, int32(i))
 	}
 	slices.SortFunc(w.order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(w.route[a].expert, w.route[b].expert), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(w.choices[a].expert, w.choices[b].expert), cmp.Compare(a, b))
 	})
 }
 
-func (w *expertWork) prepare(b backend.Backend, c *Experts, hidden, rows int) {
+func (w *expertWork) resize(b backend.Backend, c *Experts, hidden, rows int) {
 	if w.scores != nil && w.scores.Shape()[0] >= rows {
 		return
 	}
-	w.scores, w.x, w.y = b.New(rows, c.Count), b.New(rows, hidden), b.New(rows, hidden)
-	w.inner, w.results = b.New(rows, c.MLP), b.New(rows*c.PerToken, hidden)
+	w.scores = b.New(rows, c.Count)
+	w.x = b.New(rows, hidden)
+	w.y = b.New(rows, hidden)
+	w.inner = b.New(rows, c.MLP)
+	w.results = b.New(rows*c.PerToken, hidden)
 	if c.Shared > 0 {
 		w.shared = b.New(rows, c.Shared*c.MLP)
 	}
-	w.host, w.route = make([]float32, rows*c.Count), make([]choice, rows*c.PerToken)
+	w.host = make([]float32, rows*c.Count)
+	w.choices = make([]choice, rows*c.PerToken)
 }

@@ -19,12 +19,12 @@ func ScaledOf(config []byte) (Scaled, error) {
 	if err := json.Unmarshal(config, &f.Keys); err != nil {
 		return Scaled{}, err
 	}
-	f.spread()
+	f.liftRopeKeys()
 	c := Config{Rotary: f.BoundedInt("head_dim", 0, 1, maxSize),
 		Theta:  f.PositiveNumber("rope_theta", 0),
 		Length: f.BoundedInt("max_position_embeddings", 0, 1, maxLength)}
-	f.scaled(&c)
-	freq, scale := c.frequencies()
+	f.readScaling(&c)
+	freq, scale := c.rotaryFrequencies()
 	return Scaled{freq, scale, c}, f.Err
 }
 

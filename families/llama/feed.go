@@ -11,15 +11,17 @@ import (
 // Passes of models whose final tokens go through causally (model.Feeder), and what depends on
 // positions in them: the scale of Nemotron-Labs-Diffusion's queries.
 
-// prepareFeeds makes the networks of Feed: the same weights with other masks of attention.
-func (m *Model) prepareFeeds() {
+// buildFeeds makes the networks of Feed: the same weights with other masks of attention.
+func (m *Model) buildFeeds() {
 	switch m.cfg.Causal {
 	case model.NextToken:
-		causal, whole := m.cfg, m.cfg
-		causal.Block, causal.Shift = 1, true
+		causal := m.cfg
+		whole := m.cfg
+		causal.Block = 1
+		causal.Shift = true
 		whole.Block = 0
-		m.feeds = []*Model{model.Commit: m.with(causal), model.Fill: m.with(whole),
-			model.Draft: m.with(whole)}
+		m.feeds = []*Model{model.Commit: m.withConfig(causal), model.Fill: m.withConfig(whole),
+			model.Draft: m.withConfig(whole)}
 		m.feeds[model.Draft].drafts = true
 	case model.MasksLast:
 		m.feeds = []*Model{model.Commit: m, model.Fill: m, model.Draft: m}
@@ -32,17 +34,17 @@ func (m *Model) Feed(ctx context.Context, b *model.Batch, rows []int32,
 	return m.feeds[how].ComputeRows(ctx, b, rows)
 }
 
-// denoiser returns what a loaded model shows: a network that feeds masks last has no other partial
-// passes, because a row's keys and values are those of an order.
-func (m *Model) denoiser() model.Denoiser {
+// publicDenoiser returns what a loaded model shows: a network that feeds masks last has no other
+// partial passes, because a row's keys and values are those of an order.
+func (m *Model) publicDenoiser() model.Denoiser {
 	if m.cfg.Causal == model.MasksLast {
-		return ordered{m}
+		return orderedModel{m}
 	}
 	return m
 }
 
-// ordered is a Model without Refine and WithBlock.
-type ordered struct{ feeder }
+// orderedModel is a Model without Refine and WithBlock.
+type orderedModel struct{ feeder }
 
 type feeder interface {
 	model.Feeder
@@ -50,32 +52,34 @@ type feeder interface {
 	model.Sized
 }
 
-// turn computes the scales of a pass's queries, which depend on their positions.
-func (m *Model) turn(p *model.Pass) {
+// computeQueryScales computes the scales of a pass's queries, which depend on their positions.
+func (m *Model) computeQueryScales(p *model.Pass) {
 	w := m.work
-	w.scales = w.scales[:0]
+	w.queryScales = w.queryScales[:0]
 	if r := &m.cfg.Rope; r.QueryBeta != 0 {
 		far := false
 		for i := range p.Len() {
 			scale := r.queryScale(p.Position(i))
-			w.scales, far = append(w.scales, scale-1), far || scale != 1
+			w.queryScales = append(w.queryScales, scale-1)
+			far = far || scale != 1
 		}
 		if !far {
-			w.scales = w.scales[:0]
+			w.queryScales = w.queryScales[:0]
 		}
 	}
 }
 
-// split is attention.Layer.Split for the rows of a pass.
-func (m *Model) split(p *model.Pass, k, v *tensor.Dense) {
-	w, b := m.work, m.b
+// splitHeads is attention.Layer.Split for the rows of a pass.
+func (m *Model) splitHeads(p *model.Pass, k, v *tensor.Dense) {
+	w := m.work
+	b := m.b
 	m.layer.SplitQKV(b, w.q, k, v, w.qkv, &p.Rows, p.Keys)
-	if len(w.scales) > 0 {
-		for len(w.same) < p.Len() {
-			w.same = append(w.same, int32(len(w.same)))
+	if len(w.queryScales) > 0 {
+		for len(w.rowNumbers) < p.Len() {
+			w.rowNumbers = append(w.rowNumbers, int32(len(w.rowNumbers)))
 		}
-		same := w.same[:p.Len()]
+		same := w.rowNumbers[:p.Len()]
 		b.Gather(w.attended, w.q, same)
-		b.AddScaled(w.q, w.attended, same, w.scales)
+		b.AddScaled(w.q, w.attended, same, w.queryScales)
 	}
 }

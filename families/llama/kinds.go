@@ -13,26 +13,26 @@ import (
 // kind is one kind of published models: what tells it, and what its config.json does not say. The
 // table is in the order of recognition.
 type kind struct {
-	name  string // model_type, or another name where several kinds share one
-	types string // values of model_type, separated by blanks; "" for name
+	name       string // model_type, or another name where several kinds share one
+	modelTypes string // values of model_type, separated by blanks; "" for name
 	// is tells it from other kinds with the same model_type; nil: nothing
-	is func(f *file) bool
+	matches func(f *file) bool
 	// repo is a part of the repository's name on the hub, where files say nothing; "": any
-	repo string
+	repoPart string
 
-	read  func(f *file, set *weights.Set) Config // nil for qwen
-	trunk string                                 // prefix of qwen's tensors; "" for model
-	names map[string]string                      // of tensors, see names.go; nil for qwenNames
+	readConfig  func(f *file, set *weights.Set) Config // nil for qwen
+	trunkPrefix string                                 // prefix of qwen's tensors; "" for model
+	tensorNames map[string]string                      // of tensors, see names.go; nil for qwenNames
 
-	shifted bool // row i predicts position i+1, as in autoregressive models
-	blocks  model.Blocks
-	block   int    // positions of a block where config.json has none; 0: rows see all
-	sized   string // key of the block's size
-	mask    string // spelling of the mask where neither config.json nor the tokenizer names it
-	maskID  int32  // the mask where there is no such token; 0: none
-	eos     int32  // where config.json has none
-	ends    string // spelling of a further token that ends a text
-	recipe  string // of the published run; %d is the block's size
+	shifted      bool // row i predicts position i+1, as in autoregressive models
+	blocks       model.Blocks
+	defaultBlock int    // positions of a block where config.json has none; 0: rows see all
+	blockKey     string // key of the block's size
+	maskText     string // spelling of the mask where neither config.json nor the tokenizer names it
+	maskID       int32  // the mask where there is no such token; 0: none
+	endToken     int32  // where config.json has none
+	endText      string // spelling of a further token that ends a text
+	recipe       string // of the published run; %d is the block's size
 }
 
 // The published runs of several kinds.
@@ -55,90 +55,102 @@ const (
 // kinds is the table; a field that is not there is zero.
 var kinds = []*kind{
 	// inclusionAI/LLaDA-MoE-7B-A1B-Base, -Instruct, -Instruct-TD (trajectory distillation)
-	{name: "llada-moe-td", types: "llada lladamoe", is: lladaMoE, repo: "-TD", read: (*file).lladaMoE,
-		mask: "<|mask|>", ends: "<|role_end|>", recipe: sureRecipe},
-	{name: "lladamoe", types: "llada lladamoe", is: lladaMoE, read: (*file).lladaMoE,
-		mask: "<|mask|>", ends: "<|role_end|>", recipe: LLaDARecipe},
+	{name: "llada-moe-td", modelTypes: "llada lladamoe", matches: isLLaDAMoE, repoPart: "-TD",
+		readConfig: (*file).readLLaDAMoE,
+		maskText:   "<|mask|>", endText: "<|role_end|>", recipe: sureRecipe},
+	{name: "lladamoe", modelTypes: "llada lladamoe", matches: isLLaDAMoE,
+		readConfig: (*file).readLLaDAMoE,
+		maskText:   "<|mask|>", endText: "<|role_end|>", recipe: LLaDARecipe},
 	// GSAI-ML/LLaDA-8B-Base, -Instruct, LLaDA-1.5 (Nie et al. 2025, "Large language diffusion models")
-	{name: "llada", read: (*file).llada, names: lladaNames, mask: "<|mdm_mask|>",
+	{name: "llada", readConfig: (*file).readLLaDA, tensorNames: lladaNames, maskText: "<|mdm_mask|>",
 		recipe: LLaDARecipe},
 	// inclusionAI/LLaDA2.0-mini, LLaDA2.1-mini and larger ones; 2.1 edits (thresholds 0.9: the
 	// quality mode). Their config.json has neither a mask nor a block size (modeling_llada2_moe.py)
-	{name: "llada2.1", types: "llada2_moe", repo: "LLaDA2.1", read: (*file).llada2,
-		names: llada2Names, block: 32, sized: "block_size", mask: "<|mask|>", maskID: 156895,
+	{name: "llada2.1", modelTypes: "llada2_moe", repoPart: "LLaDA2.1", readConfig: (*file).readLLaDA2,
+		tensorNames: llada2Names, defaultBlock: 32, blockKey: "block_size", maskText: "<|mask|>",
+		maskID: 156895,
 		recipe: "edit reuse=blocks"},
-	{name: "llada2_moe", read: (*file).llada2, names: llada2Names, block: 32,
-		sized: "block_size", mask: "<|mask|>", maskID: 156895,
+	{name: "llada2_moe", readConfig: (*file).readLLaDA2, tensorNames: llada2Names, defaultBlock: 32,
+		blockKey: "block_size", maskText: "<|mask|>", maskID: 156895,
 		recipe: "dynamic(theta=0.95) schedule=llada steps=%d reuse=blocks"},
 	// GSAI-ML/iLLaDA-8B-*
-	{name: "illada", mask: "<[MASK]>", recipe: LLaDARecipe},
+	{name: "illada", maskText: "<[MASK]>", recipe: LLaDARecipe},
 	// Dream-org/DreamReasoner-8B
-	{name: "dream-reasoner", types: "Dream", is: func(f *file) bool { return f.Has("block_size") },
-		sized: "block_size", mask: "<|mask|>", recipe: blockRecipe},
+	{name: "dream-reasoner", modelTypes: "Dream",
+		matches:  func(f *file) bool { return f.Has("block_size") },
+		blockKey: "block_size", maskText: "<|mask|>", recipe: blockRecipe},
 	// Dream-org/Dream-v0-*-7B, Dream-Coder-v0-Instruct-7B, DreamOn-v0-7B, apple/DiffuCoder-7B-*
-	{name: "Dream", shifted: true, mask: "<|mask|>", recipe: dreamRecipe},
+	{name: "Dream", shifted: true, maskText: "<|mask|>", recipe: dreamRecipe},
 	// dllm-hub/Qwen2.5-Coder-0.5B-Instruct-diffusion-mdlm-*, Qwen3-0.6B-diffusion-bd3lm-*
-	{name: "a2d-bd3lm", types: a2d, repo: "-bd3lm", sized: "block_size", block: 32,
-		blocks: model.AnswerBlocks, mask: "<|mask|>",
+	{name: "a2d-bd3lm", modelTypes: a2dTypes, repoPart: "-bd3lm", blockKey: "block_size",
+		defaultBlock: 32,
+		blocks:       model.AnswerBlocks, maskText: "<|mask|>",
 		recipe: dllmBlocksRecipe},
-	{name: "a2d-blocks", types: a2d, is: func(f *file) bool { return f.Has("block_size") },
-		sized: "block_size", blocks: model.AnswerBlocks, mask: "<|mask|>", recipe: dllmBlocksRecipe},
-	{name: "a2d-qwen3", types: a2d, mask: "<|mask|>", recipe: dllmRecipe},
+	{name: "a2d-blocks", modelTypes: a2dTypes,
+		matches:  func(f *file) bool { return f.Has("block_size") },
+		blockKey: "block_size", blocks: model.AnswerBlocks, maskText: "<|mask|>",
+		recipe: dllmBlocksRecipe},
+	{name: "a2d-qwen3", modelTypes: a2dTypes, maskText: "<|mask|>", recipe: dllmRecipe},
 	// Gen-Verse/TraDo-4B-Instruct, -8B-Instruct, -8B-Thinking: SDAR's class and network
-	{name: "trado", types: "sdar", repo: "TraDo", sized: "block_size", block: 4, mask: "<|MASK|>",
-		recipe: "dynamic(theta=0.9, temperature=1) schedule=llada steps=%d reuse=blocks"},
+	{name: "trado", modelTypes: "sdar", repoPart: "TraDo", blockKey: "block_size", defaultBlock: 4,
+		maskText: "<|MASK|>",
+		recipe:   "dynamic(theta=0.9, temperature=1) schedule=llada steps=%d reuse=blocks"},
 	// JetLM/SDAR-*-Chat (Cheng et al. 2025, "SDAR"), SDAR-30B-A3B-Chat, -Sci
-	{name: "sdar", sized: "block_size", block: 4, mask: "<|MASK|>", recipe: sdarRecipe},
-	{name: "sdar_moe", read: (*file).qwenMoE, sized: "block_size", block: 4, mask: "<|MASK|>",
-		maskID: 151669, recipe: sdarRecipe},
+	{name: "sdar", blockKey: "block_size", defaultBlock: 4, maskText: "<|MASK|>", recipe: sdarRecipe},
+	{name: "sdar_moe", readConfig: (*file).readQwenMoE, blockKey: "block_size", defaultBlock: 4,
+		maskText: "<|MASK|>",
+		maskID:   151669, recipe: sdarRecipe},
 	// radicalnumerics/RND1-Base-0910: ranked by entropy, 256 steps at temperature 0.1
-	{name: "rnd1", read: (*file).qwenMoE, shifted: true, mask: "<|MASK|>", maskID: 151669, eos: 151645,
+	{name: "rnd1", readConfig: (*file).readQwenMoE, shifted: true, maskText: "<|MASK|>",
+		maskID: 151669, endToken: 151645,
 		recipe: "entropy schedule=floor steps=256 temperature=0.1"},
 	// Efficient-Large-Model/Fast_dLLM_v2_* (Wu et al. 2025, "Fast-dLLM v2"), generate of the
 	// repository: small blocks of 8, threshold 0.9
-	{name: "Fast_dLLM_Qwen", shifted: true, sized: "bd_size", block: 32, mask: "|<MASK>|",
-		recipe: "fast-dllm-v2(block=%d) reuse=blocks"},
+	{name: "Fast_dLLM_Qwen", shifted: true, blockKey: "bd_size", defaultBlock: 32,
+		maskText: "|<MASK>|",
+		recipe:   "fast-dllm-v2(block=%d) reuse=blocks"},
 	// Salesforce/CoDA-v0-Base, -Instruct: the server's run
-	{name: "CoDA", shifted: true, mask: "<|mask|>", eos: 151645,
+	{name: "CoDA", shifted: true, maskText: "<|mask|>", endToken: 151645,
 		recipe: "greedy(entropy) schedule=dream steps=128"},
 	// fredzzp/open-dcoder-0.5B, told by the mask in its vocabulary; sample.py of the authors
-	{name: "open-dcoder", types: "qwen2", is: func(f *file) bool {
-		_, ok := f.token("<M>", math.MaxInt32)
+	{name: "open-dcoder", modelTypes: "qwen2", matches: func(f *file) bool {
+		_, ok := f.findToken("<M>", math.MaxInt32)
 		return ok
 	},
-		shifted: true, mask: "<M>",
+		shifted: true, maskText: "<M>",
 		recipe: "p2(by=likeliest) schedule=floor steps=128 temperature=0.5 top-k=200"},
 	// ByteDance-Seed/Stable-DiffCoder-8B-Base, -Instruct: the mask <[MASK_TOKEN]> is the default of
 	// generate_block and in no key
-	{name: "stable-diffcoder", types: "llama", is: stableDiffCoder, block: 4,
+	{name: "stable-diffcoder", modelTypes: "llama", matches: isStableDiffCoder, defaultBlock: 4,
 		blocks: model.CutBlocks, maskID: 5,
 		recipe: "low-confidence schedule=llada steps=%d reuse=blocks"},
 	// nvidia/Nemotron-Labs-Diffusion-3B, -8B, -14B; tencent/WeDLM-7B-*, -8B-*
-	{name: nemotronKind, read: (*file).nemotron, names: nemotronNames},
-	{name: "wedlm", read: (*file).wedlm},
+	{name: nemotronKind, readConfig: (*file).readNemotron, tensorNames: nemotronNames},
+	{name: "wedlm", readConfig: (*file).readWeDLM},
 }
 
-const a2d = "a2d-qwen2 a2d-qwen3 a2d-llama"
+const a2dTypes = "a2d-qwen2 a2d-qwen3 a2d-llama"
 
 // kindNames returns the values of model_type that are read and the names of kinds, sorted.
 func kindNames() (names []string) {
 	for _, k := range kinds {
-		names = append(append(names, k.name), k.values()...)
+		names = append(append(names, k.name), k.typeNames()...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-func (k *kind) values() []string {
-	if k.types == "" {
+func (k *kind) typeNames() []string {
+	if k.modelTypes == "" {
 		return []string{k.name}
 	}
-	return strings.Fields(k.types)
+	return strings.Fields(k.modelTypes)
 }
 
-// recognise finds the kind: the source's own As or, by the facts of config.json, the first row of
-// the table that they fit. A kind that only the repository's name tells is kept in the source's As.
-func (f *file) recognise() {
+// recogniseKind finds the kind: the source's own As or, by the facts of config.json, the first row
+// of the table that they fit. A kind that only the repository's name tells is kept in the source's
+// As.
+func (f *file) recogniseKind() {
 	kind := f.facts.Type
 	if as := f.src.KindOverride; as != "" {
 		for _, k := range kinds {
@@ -150,12 +162,13 @@ func (f *file) recognise() {
 		kind = as
 	}
 	for _, k := range kinds {
-		if !slices.Contains(k.values(), kind) || k.is != nil && !k.is(f) ||
-			k.repo != "" && f.src.KindOverride != "" {
+		if !slices.Contains(k.typeNames(), kind) || k.matches != nil && !k.matches(f) ||
+			k.repoPart != "" && f.src.KindOverride != "" {
 			continue
 		}
-		if k.repo == "" || strings.Contains(strings.ToLower(f.src.Repo), strings.ToLower(k.repo)) {
-			if f.kind = k; k.repo != "" {
+		if k.repoPart == "" || strings.Contains(strings.ToLower(f.src.Repo),
+			strings.ToLower(k.repoPart)) {
+			if f.kind = k; k.repoPart != "" {
 				f.src.KindOverride = k.name
 			}
 			return
@@ -169,25 +182,25 @@ func (f *file) recognise() {
 	}
 }
 
-// notes says what was left open, in a line each: kinds that only the name of a repository tells,
-// and keys that nothing reads.
-func (f *file) notes() (notes []string) {
+// listNotes says what was left open, in a line each: kinds that only the name of a repository
+// tells, and keys that nothing reads.
+func (f *file) listNotes() (notes []string) {
 	for _, k := range kinds {
-		if k.repo != "" && f.src.KindOverride == "" && f.src.Repo == "" &&
-			slices.Contains(k.values(), f.facts.Type) && (k.is == nil || k.is(f)) {
+		if k.repoPart != "" && f.src.KindOverride == "" && f.src.Repo == "" &&
+			slices.Contains(k.typeNames(), f.facts.Type) && (k.matches == nil || k.matches(f)) {
 			notes = append(notes, fmt.Sprintf("config.json does not tell %s from %s, only the repository's "+
 				"name does, which is not known: read as %s (--as %s for the other)", k.name, f.kind.name,
 				f.kind.name, k.name))
 		}
 	}
-	if unknown := f.src.NoteUnknownKeys(append(f.Seen, ignored...)...); unknown != "" {
+	if unknown := f.src.NoteUnknownKeys(append(f.Seen, ignoredKeys...)...); unknown != "" {
 		notes = append(notes, unknown)
 	}
 	return notes
 }
 
-// ignored are keys that these networks' own programs do not read, or read for training only.
-var ignored = strings.Fields(`alibi_bias_max attention_bias attention_kernel
+// ignoredKeys are keys that these networks' own programs do not read, or read for training only.
+var ignoredKeys = strings.Fields(`alibi_bias_max attention_bias attention_kernel
 	attention_layer_norm_with_affine block_masking_probability debug ep_size flash_attention
 	flash_attn_varlen fuse_cross_entropy init_cutoff_factor init_device init_fn init_std
 	mask_block_sizes max_window_layers micro_forward mlp_ratio moe_backend mtp_loss_scaling_factor
@@ -197,12 +210,12 @@ var ignored = strings.Fields(`alibi_bias_max attention_bias attention_kernel
 	alg alg_temp diffusion_steps eps max_tokens output_history
 	dp_varying_mask_ratio ar_loss_weight dlm_loss_weight moe_router_topk_scaling_factor`)
 
-func stableDiffCoder(f *file) bool {
+func isStableDiffCoder(f *file) bool {
 	return f.facts.Mentions("StableDiffcoder") || f.facts.Mentions("stable_diffcoder")
 }
 
-// lladaMoE reports whether a folder is of LLaDA-MoE, which has dense LLaDA's model_type.
-func lladaMoE(f *file) bool {
+// isLLaDAMoE reports whether a folder is of LLaDA-MoE, which has dense LLaDA's model_type.
+func isLLaDAMoE(f *file) bool {
 	return f.facts.Mentions("LLaDAMoE") || f.facts.Type == "lladamoe" ||
 		f.Has("expert_intermediate_size")
 }

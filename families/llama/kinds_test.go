@@ -78,7 +78,7 @@ func TestPublishedKinds(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.kind, got.kind.name)
 			require.Equal(t, []any{c.shifted, c.block, c.mask, c.ends},
-				[]any{got.Shift, got.Block, got.Mask, got.EOS})
+				[]any{got.Shift, got.Block, got.Mask, got.EndTokens})
 		})
 	}
 }
@@ -94,11 +94,12 @@ func TestRouting(t *testing.T) {
 	}{
 		{"LLaDA-MoE", Experts{Softmax: true, Scale: 1}, nil,
 			[]choice{{expert: 0, weight: 0.6439142}, {expert: 1, weight: 0.2368828}}},
-		{"LLaDA-MoE with a bias", Experts{Softmax: true, Kept: true, Scale: 1}, []float32{0, 0, 0.5, 0},
+		{"LLaDA-MoE with a bias", Experts{Softmax: true, BiasInWeights: true, Scale: 1},
+			[]float32{0, 0, 0.5, 0},
 			[]choice{{expert: 0, weight: 0.6439142}, {expert: 2, weight: 0.5871443}}},
-		{"Qwen3-MoE", Experts{Softmax: true, Sum: true, Scale: 1}, nil,
+		{"Qwen3-MoE", Experts{Softmax: true, Normalize: true, Scale: 1}, nil,
 			[]choice{{expert: 0, weight: 0.7310586}, {expert: 1, weight: 0.2689414}}},
-		{"LLaDA2", Experts{Sum: true, Scale: 2.5}, []float32{0, 0, 1, 0},
+		{"LLaDA2", Experts{Normalize: true, Scale: 2.5}, []float32{0, 0, 1, 0},
 			[]choice{{expert: 2, weight: 0.9052742}, {expert: 0, weight: 1.5947258}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -106,7 +107,7 @@ func TestRouting(t *testing.T) {
 			e := &experts{cfg: &c.e, bias: make([]float32, 4)}
 			copy(e.bias, c.bias)
 			got := make([]choice, 2)
-			e.choose(new(expertWork), logits, got)
+			e.chooseExperts(new(expertWork), logits, got)
 			for i, want := range c.want {
 				require.Equal(t, want.expert, got[i].expert)
 				require.InDelta(t, want.weight, got[i].weight, 1e-6)

@@ -39,12 +39,12 @@ func init() {
 				src.HasTensor("model.embed_tokens.weight") && src.HasTensor("self_attn.q_proj.weight") ||
 				src.HasTensor("model.word_embeddings.weight") || src.HasTensor("diffusion_head.weight")
 		},
-		Load: load,
+		Load: loadModel,
 	})
 }
 
-// unused are tensors of published files that inference does not need.
-var unused = []string{"*.rotary_emb.inv_freq", "*.rotary_emb.*", "*.k_scale", "*.v_scale",
+// unusedTensors are tensors of published files that inference does not need.
+var unusedTensors = []string{"*.rotary_emb.inv_freq", "*.rotary_emb.*", "*.k_scale", "*.v_scale",
 	"model.transformer.ff_out.weight"} // of a LLaDA whose head is its embedding
 
 // block is one transformer block. Parameters without a shape do not exist in the model's family.
@@ -90,9 +90,9 @@ type Model struct {
 func New(c Config) *Model {
 	m := &Model{Embedding: new(nn.Embedding), Blocks: make([]block, c.Layers), work: new(workspace),
 		Final: nn.NewRMSNorm(c.Hidden, c.Eps), cfg: c}
-	m.Embedding.Weight.Shape = []int{c.Rows, c.Hidden}
+	m.Embedding.Weight.Shape = []int{c.EmbeddingRows, c.Hidden}
 	if !c.Tied {
-		m.Head.Shape = []int{c.Rows, c.Hidden}
+		m.Head.Shape = []int{c.EmbeddingRows, c.Hidden}
 	}
 	for i := range m.Blocks {
 		m.Blocks[i] = newBlock(c, i)
@@ -101,21 +101,27 @@ func New(c Config) *Model {
 }
 
 func newBlock(c Config, i int) block {
-	q, kv := c.Heads*c.HeadDim, c.KV*c.HeadDim
+	q := c.Heads * c.HeadDim
+	kv := c.KVHeads * c.HeadDim
 	b := block{
 		Norm1: nn.NewRMSNorm(c.Hidden, c.Eps), Norm2: nn.NewRMSNorm(c.Hidden, c.Eps),
 		Out: nn.NewLinearNoBias(q, c.Hidden),
 	}
 	linear := nn.NewLinearNoBias
-	if c.Biased {
+	if c.QKVBias {
 		linear = nn.NewLinear
 	}
-	b.Q, b.K, b.V = linear(c.Hidden, q), linear(c.Hidden, kv), linear(c.Hidden, kv)
-	if c.Normed {
-		b.QNorm, b.KNorm = nn.NewRMSNorm(c.HeadDim, c.Eps), nn.NewRMSNorm(c.HeadDim, c.Eps)
+	b.Q = linear(c.Hidden, q)
+	b.K = linear(c.Hidden, kv)
+	b.V = linear(c.Hidden, kv)
+	if c.QKNorm {
+		b.QNorm = nn.NewRMSNorm(c.HeadDim, c.Eps)
+		b.KNorm = nn.NewRMSNorm(c.HeadDim, c.Eps)
 	}
-	if c.Joined {
-		b.Q, b.K, b.V = linear(c.Hidden, q+2*kv), nn.Linear{}, nn.Linear{}
+	if c.JoinedQKV {
+		b.Q = linear(c.Hidden, q+2*kv)
+		b.K = nn.Linear{}
+		b.V = nn.Linear{}
 	}
 	if c.MoE != nil && !c.MoE.Dense[i] {
 		b.Experts = newExperts(c)
@@ -125,17 +131,17 @@ func newBlock(c Config, i int) block {
 	return b
 }
 
-func load(src *model.Source, o model.Options) (*model.Loaded, error) {
+func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	c, err := readConfig(src)
 	if err != nil {
 		return nil, err
 	}
 	m := New(c)
-	set, err := apart(src.Set, &c)
+	set, err := splitExperts(src.Set, &c)
 	if err != nil {
 		return nil, err
 	}
-	names := c.kind.names
+	names := c.kind.tensorNames
 	if names == nil {
 		names = qwenNames
 	}
@@ -143,13 +149,14 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		return nil, err
 	}
 	wait := src.StartTokenizer("")
-	report, err := o.Bind(m, set, weights.BindOptions{Names: names, Ignore: unused}, m.load)
+	report, err := o.Bind(m, set, weights.BindOptions{Names: names, Ignore: unusedTensors},
+		m.packWeights)
 	if err != nil {
 		return nil, err
 	}
-	loaded := &model.Loaded{Denoiser: m.denoiser(), Kind: model.KindText, Recipe: c.Recipe,
-		Presets: c.named(), Info: model.Info{
-			Sizes:      c.sizes(),
+	loaded := &model.Loaded{Denoiser: m.publicDenoiser(), Kind: model.KindText, Recipe: c.Recipe,
+		Presets: c.namedPresets(), Info: model.Info{
+			Sizes:      c.describeSizes(),
 			Parameters: model.Parameters(report.Bound, set),
 			Unused:     report.Unused,
 			Notes:      c.Notes,
@@ -159,7 +166,8 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 		loaded.Variables = map[string]any{"enable_thinking": false}
 	}
 	if t, from, err := wait(); err == nil {
-		loaded.Tokenizer, loaded.Info.Tokenizer = t, from
+		loaded.Tokenizer = t
+		loaded.Info.Tokenizer = from
 	} else {
 		loaded.Tokenizer = tokenizers.Numbers(c.Vocab)
 		note := "there is no tokenizer.json beside config.json"
@@ -173,9 +181,9 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	return loaded, nil
 }
 
-func (c *Config) sizes() map[string]int {
+func (c *Config) describeSizes() map[string]int {
 	sizes := map[string]int{"hidden": c.Hidden, "blocks": c.Layers, "heads": c.Heads,
-		"key heads": c.KV, "head": c.HeadDim,
+		"key heads": c.KVHeads, "head": c.HeadDim,
 		"mlp": c.MLP, "vocabulary": c.Vocab, "length": c.Length, "mask": int(c.Mask)}
 	if c.Block > 0 {
 		sizes["block"] = c.Block
@@ -186,17 +194,17 @@ func (c *Config) sizes() map[string]int {
 	return sizes
 }
 
-// load packs the bound weights.
-func (m *Model) load(o model.Options) error {
+// packWeights packs the bound weights.
+func (m *Model) packWeights(o model.Options) error {
 	c := &m.cfg
 	l := m.loadTrunk(o)
 	head := &m.Head
 	if c.Tied {
 		head = &m.Embedding.Weight
 	}
-	raw := backend.Head{W: l.Matrix(head, c.Rows), Outcomes: c.Vocab}
-	m.prepare(raw, m.withoutMask(raw), o.Precision)
-	m.prepareFeeds()
+	raw := backend.Head{W: l.Matrix(head, c.EmbeddingRows), Outcomes: c.Vocab}
+	m.setUpPasses(raw, m.forbidMask(raw), o.Precision)
+	m.buildFeeds()
 	return l.Err()
 }
 
@@ -208,16 +216,16 @@ func (m *Model) loadTrunk(o model.Options) *nn.Loader {
 	for i := range m.Blocks {
 		blk := &m.Blocks[i]
 		l.Load(&blk.Norm1, &blk.QNorm, &blk.KNorm, &blk.Out, &blk.Norm2)
-		if c.Joined {
+		if c.JoinedQKV {
 			blk.qkv.Load(l, &blk.Q)
 		} else {
 			blk.qkv.Load(l, &blk.Q, &blk.K, &blk.V)
 		}
 		if blk.Draft != nil {
-			blk.Draft.load(l)
+			blk.Draft.packWeights(l)
 		}
 		if blk.Experts != nil {
-			blk.Experts.load(l)
+			blk.Experts.packWeights(l)
 		} else {
 			blk.MLP.Load(l)
 		}
@@ -226,34 +234,34 @@ func (m *Model) loadTrunk(o model.Options) *nn.Loader {
 	return l
 }
 
-// withoutMask returns the head with a bias that forbids the mask.
-func (m *Model) withoutMask(head backend.Head) backend.Head {
-	forbidden := make([]float32, m.cfg.Rows)
+// forbidMask returns the head with a bias that forbids the mask.
+func (m *Model) forbidMask(head backend.Head) backend.Head {
+	forbidden := make([]float32, m.cfg.EmbeddingRows)
 	forbidden[m.cfg.Mask] = float32(math.Inf(-1))
-	head.Bias = m.b.New(m.cfg.Rows)
+	head.Bias = m.b.New(m.cfg.EmbeddingRows)
 	m.b.Write(head.Bias, 0, forbidden)
 	return head
 }
 
-// prepare sets up what passes need besides the weights.
-func (m *Model) prepare(raw, head backend.Head, as backend.Precision) {
+// setUpPasses sets up what passes need besides the weights.
+func (m *Model) setUpPasses(raw, head backend.Head, as backend.Precision) {
 	c := &m.cfg
 	ordered := c.Causal == model.MasksLast
 	causal := c.Block > 0 || ordered
-	m.layer = attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim, KV: c.KV, Causal: causal,
+	m.layer = attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim, KV: c.KVHeads, Causal: causal,
 		Block: c.Block,
 		BF16:  as != backend.F32}
 	m.Network = model.Network{
 		Passes: model.Passes{Backend: m.b, Causal: causal, Block: c.Block, MasksLast: ordered,
 			Mask:   c.Mask,
-			Layers: slices.Repeat([]kvcache.Layer{{Heads: c.KV, HeadDim: c.HeadDim}}, c.Layers)},
+			Layers: slices.Repeat([]kvcache.Layer{{Heads: c.KVHeads, HeadDim: c.HeadDim}}, c.Layers)},
 		// the mask is among the outcomes but forbidden
 		ModelSpec: model.Spec{Shape: []int{c.Length}, Outcomes: c.Vocab, Mask: c.Mask, Ragged: true,
 			Block: c.Block, Blocks: c.Blocks, Causal: c.Causal, Growth: c.Growth, Shifted: c.Shift,
 			Sparse:    !ordered,
-			EndTokens: c.EOS, BeforeText: c.Before, AfterText: c.After},
+			EndTokens: c.EndTokens, BeforeText: c.Before, AfterText: c.After},
 		Head: head, RawHead: &raw, Width: c.Hidden, RowSize: c.rowSize(),
-		Begin: m.begin, Pass: m.pass, Finish: m.finish,
+		Begin: m.beginBatch, Pass: m.runPass, Finish: m.finishRows,
 	}
 }
 
@@ -267,81 +275,84 @@ func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 	}
 	c := m.cfg
 	c.Block = block
-	other := m.with(c)
+	other := m.withConfig(c)
 	other.feeds = m.feeds
 	return other, nil
 }
 
-// with returns a network with the same weights, lock and working memory, and another configuration.
-func (m *Model) with(c Config) *Model {
+// withConfig returns a network with the same weights, lock and working memory, and another
+// configuration.
+func (m *Model) withConfig(c Config) *Model {
 	other := &Model{Embedding: m.Embedding, Blocks: m.Blocks, Final: m.Final, Head: m.Head, cfg: c,
 		b: m.b, work: m.work}
 	as := backend.F32
 	if m.layer.BF16 {
 		as = backend.BF16
 	}
-	other.prepare(*m.RawHead, m.Network.Head, as)
+	other.setUpPasses(*m.RawHead, m.Network.Head, as)
 	other.SharesWith = &m.Network
 	return other
 }
 
-// begin makes the table of rotations long enough for a batch.
-func (m *Model) begin(b *model.Batch) error {
+// beginBatch makes the table of rotations long enough for a batch.
+func (m *Model) beginBatch(b *model.Batch) error {
 	if r := m.work.rotary; r == nil || backend.Rows(r.Cos) < b.Length {
-		m.work.rotary = m.cfg.rotary(m.b, min(max(b.Length, 1024), m.cfg.Length))
+		m.work.rotary = m.cfg.newRotary(m.b, min(max(b.Length, 1024), m.cfg.Length))
 	}
 	m.layer.Rotary = m.work.rotary
 	return nil
 }
 
-// finish applies the final norm.
-func (m *Model) finish(x *tensor.Dense, n int) *tensor.Dense {
+// finishRows applies the final norm.
+func (m *Model) finishRows(x *tensor.Dense, n int) *tensor.Dense {
 	m.Final.Apply(m.b, x, x, n)
 	return x
 }
 
-// pass runs the blocks over the rows of p. The last block drops the rows that nobody reads.
+// runPass runs the blocks over the rows of p. The last block drops the rows that nobody reads.
 // p.Through and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
-func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
+func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w := m.work
-	w.prepare(m.b, &m.cfg, p.Len())
+	w.resize(m.b, &m.cfg, p.Len())
 	if m.embed != nil {
 		m.embed(w.x, p)
 	} else if err := m.Embedding.Gather(m.b, w.x, p.Tokens); err != nil {
 		return nil, nil, err
 	}
-	m.turn(p)
-	p, err := p.RunBlocks(ctx, w.x, len(m.Blocks), m.block)
+	m.computeQueryScales(p)
+	p, err := p.RunBlocks(ctx, w.x, len(m.Blocks), m.runBlock)
 	return w.x, p, err
 }
 
-// block computes one transformer block over the rows of w.x and returns the rows that are left.
-func (m *Model) block(i int, p *model.Pass) *model.Pass {
-	w, b, blk := m.work, m.b, &m.Blocks[i]
+// runBlock computes one transformer block over the rows of w.x and returns the rows that are left.
+func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
+	w := m.work
+	b := m.b
+	blk := &m.Blocks[i]
 	k, v := p.KV(i)
 
 	blk.Norm1.Apply(b, w.h, w.x, p.Len())
 	blk.qkv.Apply(b, w.qkv, w.h, p.Len())
-	if m.cfg.Normed {
+	if m.cfg.QKNorm {
 		b.NormHeads(w.qkv, p.Len(), m.layer.Shape(p.Keys), blk.QNorm.Norm(), blk.KNorm.Norm())
 	}
-	m.split(p, k, v) // rotates; keys and values go to the cache
+	m.splitHeads(p, k, v) // rotates; keys and values go to the cache
 	if read := p.ReadRows; i == len(m.Blocks)-1 && read != nil {
 		if p = p.Pick(read); p.Len() == 0 {
 			return p
 		}
-		w.keep(b, read)
+		w.keepRows(b, read)
 	}
 	m.layer.Attend(b, w.attended, w.q, k, v, &p.Rows, p.Keys)
 	p.ObserveAttention(i, w.q, &m.layer)
 	blk.Out.AddTo(b, w.x, w.attended, p.Len())
 	if m.drafts && blk.Draft != nil {
-		blk.Draft.add(b, w.x, &w.low, w.attended, p.Len())
+		blk.Draft.addOutput(b, w.x, &w.lowRank, w.attended, p.Len())
 	}
 
 	blk.Norm2.Apply(b, w.h, w.x, p.Len())
 	if blk.Experts != nil {
-		blk.Experts.add(b, &w.experts, w.x, w.h, p.Len())
+		blk.Experts.addOutputs(b, &w.experts, w.x, w.h, p.Len())
 		return p
 	}
 	blk.MLP.Inner(b, w.inner, w.h, p.Len(), backend.SiLU)

@@ -30,13 +30,14 @@ type adapter struct {
 	factor float32 // alpha/rank
 }
 
-func (a *adapter) load(l *nn.Loader) {
+func (a *adapter) packWeights(l *nn.Loader) {
 	a.A.Load(l)
 	a.B.LoadGated(l, slices.Repeat([]float32{a.factor}, a.B.Weight.Shape[0]))
 }
 
-// add computes dst[:rows] += factor * B(A x[:rows]); low is scratch memory.
-func (a *adapter) add(b backend.Backend, dst *tensor.Dense, low **tensor.Dense, x *tensor.Dense,
+// addOutput computes dst[:rows] += factor * B(A x[:rows]); low is scratch memory.
+func (a *adapter) addOutput(b backend.Backend, dst *tensor.Dense, low **tensor.Dense,
+	x *tensor.Dense,
 	rows int) {
 	*low = backend.Grow(b, *low, rows, a.A.Weight.Shape[0])
 	a.A.Apply(b, *low, x, rows, backend.Identity)
@@ -52,7 +53,7 @@ func (m *Model) bindDraft(src *model.Source) error {
 	if err != nil {
 		return err
 	}
-	rank, factor, err := adapterConfig(files)
+	rank, factor, err := readAdapterConfig(files)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -83,9 +84,9 @@ func (m *Model) bindDraft(src *model.Source) error {
 	return nil
 }
 
-// adapterConfig reads the rank of an adapter and its factor. The error of a missing file wraps
+// readAdapterConfig reads the rank of an adapter and its factor. The error of a missing file wraps
 // fs.ErrNotExist.
-func adapterConfig(files fs.FS) (rank int, factor float32, err error) {
+func readAdapterConfig(files fs.FS) (rank int, factor float32, err error) {
 	data, err := model.ReadFile(files, "adapter_config.json", 1<<20)
 	if err != nil {
 		return 0, 0, err

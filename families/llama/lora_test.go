@@ -14,21 +14,21 @@ import (
 	"unmask/testkit/parity"
 )
 
-const adapterConfig = "linear_spec_lora/adapter_config.json"
+const readAdapterConfig = "linear_spec_lora/adapter_config.json"
 
 // withAdapter loads nemotron-labs-tiny with another adapter_config.json, or with a file removed.
 func withAdapter(t *testing.T, set map[string]any, without string) error {
 	t.Helper()
 	p := parity.Open(t, "nemotron-labs-tiny")
 	files := fstest.MapFS{}
-	for _, name := range []string{adapterConfig, "linear_spec_lora/adapter_model.safetensors"} {
+	for _, name := range []string{readAdapterConfig, "linear_spec_lora/adapter_model.safetensors"} {
 		data, err := fs.ReadFile(p.Files, name)
 		require.NoError(t, err)
 		if name != without {
 			files[name] = &fstest.MapFile{Data: data}
 		}
 	}
-	if f := files[adapterConfig]; f != nil {
+	if f := files[readAdapterConfig]; f != nil {
 		var config map[string]any
 		require.NoError(t, json.Unmarshal(f.Data, &config))
 		maps.Copy(config, set)
@@ -46,7 +46,7 @@ func withAdapter(t *testing.T, set map[string]any, without string) error {
 // one drafts without it.
 func TestAdapter(t *testing.T) {
 	require.NoError(t, withAdapter(t, nil, ""))
-	require.NoError(t, withAdapter(t, nil, adapterConfig))
+	require.NoError(t, withAdapter(t, nil, readAdapterConfig))
 	for _, c := range []struct {
 		key   string
 		value any

@@ -8,10 +8,10 @@ import (
 	"unmask/model"
 )
 
-// published returns the run that a model was published with, in the shortest text for
+// defaultRecipe returns the run that a model was published with, in the shortest text for
 // generate.ParseRecipe.
-func (c *Config) published() string {
-	if all := c.presets(); all != nil {
+func (c *Config) defaultRecipe() string {
+	if all := c.allPresets(); all != nil {
 		return cmp.Or(all[""], all["ar"])
 	}
 	if strings.Contains(c.kind.recipe, "%d") {
@@ -21,18 +21,18 @@ func (c *Config) published() string {
 	return c.kind.recipe
 }
 
-// leftToRight reports whether the model has only left-to-right decoding.
-func (c *Config) leftToRight() bool { return c.Causal == model.NextToken && c.Block == 1 }
+// isLeftToRight reports whether the model has only left-to-right decoding.
+func (c *Config) isLeftToRight() bool { return c.Causal == model.NextToken && c.Block == 1 }
 
 // nemotronMode is the mode of Nemotron-Labs-Diffusion that runs by default: on a CPU the fastest,
 // at the rates that its authors report (tools/peers/replies; docs/models.md has the figures).
 const nemotronMode = "self-speculation"
 
-// presets returns the runs of models with several, by name; "" is the default.
-func (c *Config) presets() map[string]string {
+// allPresets returns the runs of models with several, by name; "" is the default.
+func (c *Config) allPresets() map[string]string {
 	const leftToRight = "low-confidence reuse=causal block-size=1"
 	switch {
-	case c.leftToRight():
+	case c.isLeftToRight():
 		return map[string]string{"ar": leftToRight}
 	case c.Causal == model.NextToken:
 		// chat.py of the repository. Its drafts are blocks of 32; on a CPU a pass over 8 rows costs
@@ -56,9 +56,9 @@ func (c *Config) presets() map[string]string {
 	return nil
 }
 
-// named returns the presets that have a name.
-func (c *Config) named() map[string]string {
-	all := c.presets()
+// namedPresets returns the presets that have a name.
+func (c *Config) namedPresets() map[string]string {
+	all := c.allPresets()
 	delete(all, "")
 	return all
 }

@@ -20,7 +20,7 @@ type Rope struct {
 
 	Attention          float64 // yarn: factor on cosines and sines
 	BetaFast, BetaSlow float64 // yarn: turns within Length at the ends of the ramp
-	Exact              bool    // yarn: the ends of the ramp are not rounded
+	ExactRamp          bool    // yarn: the ends of the ramp are not rounded
 	LowFreq, HighFreq  float64 // llama3: low_freq_factor, high_freq_factor
 	QueryBeta          float64 // of queryScale; 0: queries are not scaled
 }
@@ -37,8 +37,8 @@ var ropeKeys = strings.Fields(`rope_type type factor original_max_position_embed
 // ropeType returns the type of scaling that such an object names, "" for none.
 func ropeType(s *model.Values) string { return cmp.Or(s.Text("rope_type"), s.Text("type")) }
 
-// rope reads the rope_scaling that spread left. length is max_position_embeddings.
-func (f *file) rope(length int, types ...string) (r Rope) {
+// readRope reads the rope_scaling that spread left. length is max_position_embeddings.
+func (f *file) readRope(length int, types ...string) (r Rope) {
 	s := f.Object("rope_scaling")
 	if r.Type = ropeType(s); r.Type == "" {
 		return Rope{}
@@ -52,22 +52,23 @@ func (f *file) rope(length int, types ...string) (r Rope) {
 	r.Length = f.BoundedInt(original, s.BoundedInt(original, length, 1, maxLength), 1, maxLength)
 	switch r.Factor = s.PositiveNumber("factor", 0); r.Type {
 	case "llama3":
-		r.LowFreq, r.HighFreq = s.PositiveNumber("low_freq_factor", 1),
-			s.PositiveNumber("high_freq_factor", 4)
+		r.LowFreq = s.PositiveNumber("low_freq_factor", 1)
+		r.HighFreq = s.PositiveNumber("high_freq_factor", 4)
 		if f.Err == nil && r.HighFreq <= r.LowFreq {
 			s.Fail("high_freq_factor is %v, want more than low_freq_factor, %v", r.HighFreq, r.LowFreq)
 		}
 	case "yarn":
-		r.yarn(s)
+		r.readYaRN(s)
 	}
 	return r
 }
 
-// yarn reads the keys of YaRN (Peng et al. 2023, "YaRN: efficient context window extension of large
-// language models").
-func (r *Rope) yarn(f *model.Values) {
-	r.BetaFast, r.BetaSlow = f.PositiveNumber("beta_fast", 32), f.PositiveNumber("beta_slow", 1)
-	r.Exact = !f.Bool("truncate", true)
+// readYaRN reads the keys of YaRN (Peng et al. 2023, "YaRN: efficient context window extension of
+// large language models").
+func (r *Rope) readYaRN(f *model.Values) {
+	r.BetaFast = f.PositiveNumber("beta_fast", 32)
+	r.BetaSlow = f.PositiveNumber("beta_slow", 1)
+	r.ExactRamp = !f.Bool("truncate", true)
 	spread := func(m float64) float64 {
 		if r.Factor <= 1 {
 			return 1
@@ -89,13 +90,13 @@ func (r *Rope) yarn(f *model.Values) {
 	}
 }
 
-// frequencies returns the angle per position of each pair of numbers, float32 as the published
-// models compute them, and the factor on cosines and sines.
-func (c *Config) frequencies() (freq []float32, scale float32) {
+// rotaryFrequencies returns the angle per position of each pair of numbers, float32 as the
+// published models compute them, and the factor on cosines and sines.
+func (c *Config) rotaryFrequencies() (freq []float32, scale float32) {
 	half := c.Rotary / 2
 	for j := range half {
 		power := float32(math.Pow(c.Theta, float64(float32(2*j)/float32(2*half))))
-		freq = append(freq, c.Rope.frequency(power, j, c))
+		freq = append(freq, c.Rope.scaledFrequency(power, j, c))
 	}
 	if c.Rope.Type == "yarn" {
 		return freq, float32(c.Rope.Attention)
@@ -103,33 +104,37 @@ func (c *Config) frequencies() (freq []float32, scale float32) {
 	return freq, 1
 }
 
-// frequency returns 1/power, scaled; power is Theta^(2j/dims) for pair j.
-func (r *Rope) frequency(power float32, j int, c *Config) float32 {
-	plain, factor := 1/power, float32(r.Factor)
+// scaledFrequency returns 1/power, scaled; power is Theta^(2j/dims) for pair j.
+func (r *Rope) scaledFrequency(power float32, j int, c *Config) float32 {
+	plain := 1 / power
+	factor := float32(r.Factor)
 	switch r.Type {
 	case "linear":
 		return plain / factor
 	case "llama3":
-		return r.llama3(plain)
+		return r.llama3Frequency(plain)
 	case "yarn":
-		keep := 1 - r.ramp(j, c)
+		keep := 1 - r.yarnRamp(j, c)
 		return 1/(factor*power)*(1-keep) + plain*keep
 	}
 	return plain
 }
 
-// ramp returns how much of the division by Factor pair j takes: 0 if it turns more than BetaFast
-// times within Length, 1 if less than BetaSlow times, and in between for those between.
-func (r *Rope) ramp(j int, c *Config) float32 {
+// yarnRamp returns how much of the division by Factor pair j takes: 0 if it turns more than
+// BetaFast times within Length, 1 if less than BetaSlow times, and in between for those between.
+func (r *Rope) yarnRamp(j int, c *Config) float32 {
 	dims := float64(c.Rotary)
 	pair := func(turns float64) float64 {
 		return dims * math.Log(float64(r.Length)/(turns*2*math.Pi)) / (2 * math.Log(c.Theta))
 	}
-	low, high := pair(r.BetaFast), pair(r.BetaSlow)
-	if !r.Exact {
-		low, high = math.Floor(low), math.Ceil(high)
+	low := pair(r.BetaFast)
+	high := pair(r.BetaSlow)
+	if !r.ExactRamp {
+		low = math.Floor(low)
+		high = math.Ceil(high)
 	}
-	low, high = max(low, 0), min(high, dims-1)
+	low = max(low, 0)
+	high = min(high, dims-1)
 	if low == high {
 		high += 0.001
 	}
@@ -137,9 +142,9 @@ func (r *Rope) ramp(j int, c *Config) float32 {
 	return min(max(at, 0), 1)
 }
 
-// llama3 divides low frequencies by Factor, keeps high ones, and mixes those between (Llama 3.1,
-// transformers' _compute_llama3_parameters).
-func (r *Rope) llama3(plain float32) float32 {
+// llama3Frequency divides low frequencies by Factor, keeps high ones, and mixes those between
+// (Llama 3.1, transformers' _compute_llama3_parameters).
+func (r *Rope) llama3Frequency(plain float32) float32 {
 	length := float32(r.Length)
 	wave := float32(2*math.Pi) / plain
 	switch {
@@ -161,8 +166,8 @@ func (r *Rope) queryScale(pos int) float32 {
 	return 1 + float32(r.QueryBeta)*float32(math.Log(float64(1+pos/r.Length)))
 }
 
-// rotary returns cosines and sines for positions 0..length-1.
-func (c *Config) rotary(b backend.Backend, length int) *backend.Rotary {
-	freq, scale := c.frequencies()
+// newRotary returns cosines and sines for positions 0..length-1.
+func (c *Config) newRotary(b backend.Backend, length int) *backend.Rotary {
+	freq, scale := c.rotaryFrequencies()
 	return nn.NewRotary(b, freq, scale, length)
 }

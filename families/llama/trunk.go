@@ -18,17 +18,18 @@ type Trunk struct {
 // NewTrunk returns the network without weights. config.json is the network's own, and its tensors
 // begin with a prefix, such as llm.
 func NewTrunk(src *model.Source, prefix string) (*Trunk, error) {
-	f := open(src)
-	f.kind = &kind{name: "qwen3", trunk: prefix}
+	f := openConfig(src)
+	f.kind = &kind{name: "qwen3", trunkPrefix: prefix}
 	var c Config
 	if f.Err == nil {
-		c = f.qwen(src.Set)
-		f.consistent(c)
+		c = f.readQwen(src.Set)
+		f.checkConsistent(c)
 	}
 	if f.Err != nil {
 		return nil, f.Err
 	}
-	c.kind, c.Notes = f.kind, f.notes()
+	c.kind = f.kind
+	c.Notes = f.listNotes()
 	m := New(c)
 	m.Head = weights.Param{}
 	return &Trunk{m}, nil
@@ -39,7 +40,7 @@ func (t *Trunk) Load(o model.Options, embed func(x *tensor.Dense, p *model.Pass)
 	m := t.Model
 	m.embed = embed
 	l := m.loadTrunk(o)
-	m.prepare(backend.Head{}, backend.Head{}, o.Precision)
+	m.setUpPasses(backend.Head{}, backend.Head{}, o.Precision)
 	return l.Err()
 }
 
@@ -47,7 +48,9 @@ func (t *Trunk) Load(o model.Options, embed func(x *tensor.Dense, p *model.Pass)
 func (t *Trunk) Hidden() int { return t.cfg.Hidden }
 
 // Sizes returns the sizes that models are described by, and the notes about config.json.
-func (t *Trunk) Sizes() (sizes map[string]int, notes []string) { return t.cfg.sizes(), t.cfg.Notes }
+func (t *Trunk) Sizes() (sizes map[string]int, notes []string) {
+	return t.cfg.describeSizes(), t.cfg.Notes
+}
 
 // EmbedToken writes the embedding of a token to row [hidden].
 func (t *Trunk) EmbedToken(row []float32, id int32) error {

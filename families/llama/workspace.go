@@ -12,27 +12,30 @@ type workspace struct {
 	qkv         *tensor.Dense // [rows, (heads+2*kv)*headDim]
 	q, attended *tensor.Dense // [rows, heads*headDim]
 	inner       *tensor.Dense // [rows, mlp]
-	low         *tensor.Dense // [rows, rank of the adapter]
+	lowRank     *tensor.Dense // [rows, rank of the adapter]
 	experts     expertWork
 
-	rotary *backend.Rotary // of all positions
-	scales []float32       // [rows], of queries; empty: all are 1
-	same   []int32         // 0, 1, 2 ...
+	rotary      *backend.Rotary // of all positions
+	queryScales []float32       // [rows], of queries; empty: all are 1
+	rowNumbers  []int32         // 0, 1, 2 ...
 }
 
-// prepare makes room for a pass of `rows` rows.
-func (w *workspace) prepare(b backend.Backend, c *Config, rows int) {
+// resize makes room for a pass of `rows` rows.
+func (w *workspace) resize(b backend.Backend, c *Config, rows int) {
 	if w.x != nil && w.x.Shape()[0] >= rows {
 		return
 	}
 	heads := c.Heads * c.HeadDim
-	w.x, w.h = b.New(rows, c.Hidden), b.New(rows, c.Hidden)
-	w.q, w.attended = b.New(rows, heads), b.New(rows, heads)
-	w.qkv, w.inner = b.New(rows, heads+2*c.KV*c.HeadDim), b.New(rows, c.MLP)
+	w.x = b.New(rows, c.Hidden)
+	w.h = b.New(rows, c.Hidden)
+	w.q = b.New(rows, heads)
+	w.attended = b.New(rows, heads)
+	w.qkv = b.New(rows, heads+2*c.KVHeads*c.HeadDim)
+	w.inner = b.New(rows, c.MLP)
 }
 
-// keep moves some rows of x and q to the front, in order.
-func (w *workspace) keep(b backend.Backend, rows []int32) {
+// keepRows moves some rows of x and q to the front, in order.
+func (w *workspace) keepRows(b backend.Backend, rows []int32) {
 	b.Gather(w.h, w.x, rows)
 	w.x, w.h = w.h, w.x
 	b.Gather(w.attended, w.q, rows)
@@ -42,7 +45,7 @@ func (w *workspace) keep(b backend.Backend, rows []int32) {
 // rowSize returns the floats of working memory for each row of a pass, including its keys and
 // values of one layer.
 func (c *Config) rowSize() int {
-	n := 2*c.Hidden + c.MLP + (3*c.Heads+4*c.KV)*c.HeadDim
+	n := 2*c.Hidden + c.MLP + (3*c.Heads+4*c.KVHeads)*c.HeadDim
 	if c.MoE != nil {
 		n += c.MoE.rowSize(c.Hidden)
 	}

@@ -78,7 +78,9 @@ func readConfig(src *model.Source) (c Config, err error) {
 		c.TiedName = ""
 	}
 	name := cmp.Or(c.TiedName, wordsName)
-	c.IDs, c.Hidden, c.Tokens = z.Dim(name, 2, 0), z.Dim(name, 2, 1), z.Dim("pos_embed", 3, 1)
+	c.IDs = z.Dim(name, 2, 0)
+	c.Hidden = z.Dim(name, 2, 1)
+	c.Tokens = z.Dim("pos_embed", 3, 1)
 	c.Codes = c.IDs - others
 	if c.TiedName == "" {
 		c.Codes = z.Dim("lm_head.bias", 1, 0)
@@ -110,7 +112,7 @@ func readConfig(src *model.Source) (c Config, err error) {
 
 const maxRows = 1024 // rows of a text
 
-func load(src *model.Source, o model.Options) (*model.Loaded, error) {
+func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	c, err := readConfig(src)
 	if err != nil {
 		return nil, err
@@ -120,7 +122,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if c.TiedName == wordsName {
 		ignore = append(ignore, headName) // the same tensor a second time
 	}
-	report, err := o.Bind(m, src.Set, weights.BindOptions{Ignore: ignore}, m.load)
+	report, err := o.Bind(m, src.Set, weights.BindOptions{Ignore: ignore}, m.packWeights)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +138,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 // recipe is the authors' (1d-tokenizer, modeling/maskgen.py, generate).
 const recipe = "titok schedule=titok steps=16 guidance=12 guidance-schedule=cosine"
 
-func matches(src *model.Source) bool {
+func matchesSource(src *model.Source) bool {
 	return src.HasTensor("cond_pooled_proj.weight") && src.HasTensor("text_embed_proj.weight")
 }
 
@@ -151,14 +153,14 @@ func init() {
 	model.Register(model.Format{
 		Name:  "maskgen",
 		Kinds: []string{"maskgen"},
-		Match: matches,
-		Load:  load,
+		Match: matchesSource,
+		Load:  loadModel,
 		Companions: map[string]map[string]string{
 			"turkeyju/generator_maskgen_vq_l":  companions,
 			"turkeyju/generator_maskgen_vq_xl": companions,
 		},
 	})
-	model.RegisterCodec(model.CodecFormat{Name: "maskgen", Match: matches,
+	model.RegisterCodec(model.CodecFormat{Name: "maskgen", Match: matchesSource,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			c, err := readConfig(src)
 			if err != nil {

@@ -107,8 +107,8 @@ func New(c Config) *Model {
 	if c.TiedName == headName {
 		m.HeadW = weights.Param{Shape: []int{c.IDs, c.Hidden}}
 	} else if c.TiedName == "" {
-		m.HeadW, m.HeadBias = weights.Param{Shape: []int{c.Codes, c.Hidden}},
-			weights.Param{Shape: []int{c.Codes}}
+		m.HeadW = weights.Param{Shape: []int{c.Codes, c.Hidden}}
+		m.HeadBias = weights.Param{Shape: []int{c.Codes}}
 	}
 	for i := range m.Blocks {
 		k := block{Mod: adaln.New(c.Hidden, c.Hidden, adaln.Parts),
@@ -118,18 +118,22 @@ func New(c Config) *Model {
 			TextQuery: square(), TextKey: square(), TextValue: square(),
 			shift1: adaln.Shift1, scale1: adaln.Scale1}
 		if i < c.Depth-1 {
-			k.TextOut, k.TextUp, k.TextDown = square(), nn.NewLinear(c.Hidden, c.Inner),
-				nn.NewLinear(c.Inner, c.Hidden)
+			k.TextOut = square()
+			k.TextUp = nn.NewLinear(c.Hidden, c.Inner)
+			k.TextDown = nn.NewLinear(c.Inner, c.Hidden)
 		} else {
-			k.TextMod, k.scale1, k.shift1 = adaln.New(c.Hidden, c.Hidden, 2), 0, 1
+			k.TextMod = adaln.New(c.Hidden, c.Hidden, 2)
+			k.scale1 = 0
+			k.shift1 = 1
 		}
 		m.Blocks[i] = k
 	}
 	return m
 }
 
-func (m *Model) load(o model.Options) error {
-	c, b := &m.cfg, o.Backend
+func (m *Model) packWeights(o model.Options) error {
+	c := &m.cfg
+	b := o.Backend
 	m.b = b
 	m.layer.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: b, Precision: o.Precision}
@@ -139,7 +143,8 @@ func (m *Model) load(o model.Options) error {
 	}
 	head := backend.Head{Outcomes: c.Codes}
 	if c.TiedName == "" {
-		head.W, head.Bias = l.Matrix(&m.HeadW, c.Codes), l.Vector(l.Floats(&m.HeadBias))
+		head.W = l.Matrix(&m.HeadW, c.Codes)
+		head.Bias = l.Vector(l.Floats(&m.HeadBias))
 	} else {
 		head.W = l.Matrix(words, c.Codes)
 	}
@@ -163,7 +168,7 @@ func (m *Model) load(o model.Options) error {
 			Fixed:  true,
 			Prompt: true},
 		Head: head, Width: c.Hidden, RowSize: 8*c.Hidden + c.Inner,
-		Begin: m.begin, Pass: m.pass,
+		Begin: m.beginBatch, Pass: m.runPass,
 	}
 	return l.Err()
 }
@@ -173,9 +178,10 @@ func (m *Model) Prompts(ctx context.Context, texts []string) ([]*model.Prompt, e
 	return m.prompter.Prompts(ctx, texts)
 }
 
-// begin finds the modulations of a batch's prompts.
-func (m *Model) begin(b *model.Batch) error {
-	w, c := &m.w, &m.cfg
+// beginBatch finds the modulations of a batch's prompts.
+func (m *Model) beginBatch(b *model.Batch) error {
+	w := &m.w
+	c := &m.cfg
 	w.keys = w.keys[:0]
 	for i := range b.Size {
 		p := b.Condition(i).Prompt
@@ -187,14 +193,15 @@ func (m *Model) begin(b *model.Batch) error {
 		}
 		w.keys = append(w.keys, p)
 	}
-	w.slots = m.table.AssignSlots(w.slots, w.keys, m.vector)
+	w.slots = m.table.AssignSlots(w.slots, w.keys, m.condVector)
 	return nil
 }
 
-// vector returns the conditioning vector: a projection of the pooled text and of 100 times the
+// condVector returns the conditioning vector: a projection of the pooled text and of 100 times the
 // aesthetic score as sinusoids with periods up to 1000, sines first, in float32.
-func (m *Model) vector(prompt any) []float32 {
-	c, p := &m.cfg, prompt.(*model.Prompt)
+func (m *Model) condVector(prompt any) []float32 {
+	c := &m.cfg
+	p := prompt.(*model.Prompt)
 	score := c.Score
 	if p.Numbers != nil {
 		score = p.Numbers[0]
@@ -204,26 +211,30 @@ func (m *Model) vector(prompt any) []float32 {
 	for i := range half {
 		freq := float32(math.Exp(float64(-float32(math.Log(1000)) * float32(i) / float32(half))))
 		angle := float64(float32(score*100) * freq)
-		x[c.TextWidth+i], x[c.TextWidth+half+i] = float32(math.Sin(angle)), float32(math.Cos(angle))
+		x[c.TextWidth+i] = float32(math.Sin(angle))
+		x[c.TextWidth+half+i] = float32(math.Cos(angle))
 	}
 	return m.cond.Apply(x)
 }
 
-// rowsOf returns the prompt's input rows of the text stream, [text rows, hidden].
-func (m *Model) rowsOf(p *model.Prompt) *tensor.Dense {
+// textInput returns the prompt's input rows of the text stream, [text rows, hidden].
+func (m *Model) textInput(p *model.Prompt) *tensor.Dense {
 	return p.Derive(m, func() any {
 		c := &m.cfg
-		states, rows := m.b.New(c.TextRows, c.TextWidth), m.b.New(c.TextRows, c.Hidden)
+		states := m.b.New(c.TextRows, c.TextWidth)
+		rows := m.b.New(c.TextRows, c.Hidden)
 		m.b.Write(states, 0, p.States)
 		m.TextProj.Apply(m.b, rows, states, c.TextRows, backend.Identity)
 		return rows
 	}).(*tensor.Dense)
 }
 
-// pass runs the network over a pass's rows and returns the head's input.
-func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
-	w, b, c := &m.w, m.b, &m.cfg
-	image, read := m.split(p)
+// runPass runs the network over a pass's rows and returns the head's input.
+func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
+	w := &m.w
+	b := m.b
+	c := &m.cfg
+	image, read := m.splitStreams(p)
 	w.image.Prepare(b, image.Len(), c.Hidden, c.Inner)
 	w.pos = w.pos[:0]
 	for _, pos := range image.Pos {
@@ -237,8 +248,8 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 			return nil, nil, err
 		}
 		if i < len(m.Blocks)-1 {
-			m.block(i, p, image, nil)
-		} else if image = m.block(i, p, image, read); image.Len() == 0 {
+			m.runBlock(i, p, image, nil)
+		} else if image = m.runBlock(i, p, image, read); image.Len() == 0 {
 			return w.image.X, image, nil
 		}
 	}
@@ -248,15 +259,18 @@ func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.
 	return x, image, nil
 }
 
-// split separates the rows of a full pass, in which each sequence's text comes first, and fills the
-// text stream. read are the image's rows that are read, nil for all.
-func (m *Model) split(p *model.Pass) (image *model.Pass, read []int32) {
-	w, rows := &m.w, m.cfg.TextRows
+// splitStreams separates the rows of a full pass, in which each sequence's text comes first, and
+// fills the text stream. read are the image's rows that are read, nil for all.
+func (m *Model) splitStreams(p *model.Pass) (image *model.Pass, read []int32) {
+	w := &m.w
+	rows := m.cfg.TextRows
 	w.textRows.Reset()
 	if !p.Full {
 		return p, p.ReadRows
 	}
-	w.imageAt, w.textAt, w.read = w.imageAt[:0], w.textAt[:0], append(w.read[:0], 0)[:0]
+	w.imageAt = w.imageAt[:0]
+	w.textAt = w.textAt[:0]
+	w.read = append(w.read[:0], 0)[:0]
 	reads := p.ReadRows
 	for i, token := range p.Tokens {
 		if token < 0 {
@@ -264,7 +278,8 @@ func (m *Model) split(p *model.Pass) (image *model.Pass, read []int32) {
 			continue
 		}
 		if len(reads) > 0 && reads[0] == int32(i) {
-			w.read, reads = append(w.read, int32(len(w.imageAt))), reads[1:]
+			w.read = append(w.read, int32(len(w.imageAt)))
+			reads = reads[1:]
 		}
 		w.imageAt = append(w.imageAt, int32(i))
 	}
@@ -276,7 +291,7 @@ func (m *Model) split(p *model.Pass) (image *model.Pass, read []int32) {
 		for r := range rows {
 			w.ids = append(w.ids, int32(i*rows+r))
 		}
-		m.b.Scatter(w.text.X, m.rowsOf(p.Condition(i).Prompt), w.ids)
+		m.b.Scatter(w.text.X, m.textInput(p.Condition(i).Prompt), w.ids)
 		w.textMods = append(w.textMods,
 			backend.Segment{Seq: int(w.slots[s.Seq]), Row: i * rows, Rows: rows})
 	}
@@ -286,10 +301,12 @@ func (m *Model) split(p *model.Pass) (image *model.Pass, read []int32) {
 	return p.Pick(w.imageAt), read
 }
 
-// block computes one block over the image's rows and, in a full pass, over the text's. It returns
-// the image's rows that are left: those in read, unless it is nil.
-func (m *Model) block(i int, p, image *model.Pass, read []int32) *model.Pass {
-	w, b, k := &m.w, m.b, &m.Blocks[i]
+// runBlock computes one block over the image's rows and, in a full pass, over the text's. It
+// returns the image's rows that are left: those in read, unless it is nil.
+func (m *Model) runBlock(i int, p, image *model.Pass, read []int32) *model.Pass {
+	w := &m.w
+	b := m.b
+	k := &m.Blocks[i]
 	keys, values := p.KV(i)
 	texts := w.textRows.Len()
 
@@ -312,17 +329,17 @@ func (m *Model) block(i int, p, image *model.Pass, read []int32) *model.Pass {
 	}
 	if image.Len() > 0 {
 		m.layer.Attend(b, x.H, x.Q, keys, values, &image.Rows, p.Keys)
-		m.finish(x, &k.Mod, &k.Out, &k.Up, &k.Down, image.Len(), w.mods)
+		m.finishStream(x, &k.Mod, &k.Out, &k.Up, &k.Down, image.Len(), w.mods)
 	}
 	if texts > 0 && k.TextOut.Weight.Shape != nil {
 		m.layer.Attend(b, t.H, t.Q, keys, values, &w.textRows, p.Keys)
-		m.finish(t, &k.TextMod, &k.TextOut, &k.TextUp, &k.TextDown, texts, w.textMods)
+		m.finishStream(t, &k.TextMod, &k.TextOut, &k.TextUp, &k.TextDown, texts, w.textMods)
 	}
 	return image
 }
 
-// finish adds a stream's attention, which is in x.H, and its MLP.
-func (m *Model) finish(x *nn.Work, mod *adaln.Layer, out, up, down *nn.Linear, n int,
+// finishStream adds a stream's attention, which is in x.H, and its MLP.
+func (m *Model) finishStream(x *nn.Work, mod *adaln.Layer, out, up, down *nn.Linear, n int,
 	mods []backend.Segment) {
 	b := m.b
 	out.Apply(b, x.Q, x.H, n, backend.Identity)

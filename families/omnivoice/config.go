@@ -17,8 +17,8 @@ const (
 	fastRecipe = "omnivoice schedule=omnivoice steps=16 guidance=2"
 )
 
-// folder has the sound codec.
-const folder = "audio_tokenizer"
+// codecFolder has the sound codec.
+const codecFolder = "audio_tokenizer"
 
 func init() {
 	model.Register(model.Format{
@@ -26,7 +26,7 @@ func init() {
 		Match: func(src *model.Source) bool {
 			return src.HasTensor("audio_embeddings.weight") && src.HasTensor("audio_heads.weight")
 		},
-		Load: load,
+		Load: loadModel,
 	})
 }
 
@@ -45,7 +45,8 @@ func newModel(src *model.Source) (*Model, []string, error) {
 		return nil, nil, err
 	}
 	z := &weights.Sizes{Set: src.Set}
-	rows, hidden := z.Dim("audio_heads.weight", 2, 0), z.Dim("audio_heads.weight", 2, 1)
+	rows := z.Dim("audio_heads.weight", 2, 0)
+	hidden := z.Dim("audio_heads.weight", 2, 1)
 	switch {
 	case z.Err != nil:
 		return nil, nil, z.Err
@@ -72,8 +73,9 @@ func newModel(src *model.Source) (*Model, []string, error) {
 			"heads", trunk.Hidden(), hidden)
 	}
 	table := weights.Param{Shape: []int{rows, hidden}}
-	m := &Model{Trunk: trunk, Embeddings: table, Heads: table, books: f.Books, codes: f.Classes - 1}
-	m.spec = model.Spec{Shape: []int{MaxFrames, m.books}, Outcomes: m.codes, Mask: int32(m.codes),
+	m := &Model{Trunk: trunk, Embeddings: table, Heads: table, codebooks: f.Books,
+		codes: f.Classes - 1}
+	m.spec = model.Spec{Shape: []int{MaxFrames, m.codebooks}, Outcomes: m.codes, Mask: int32(m.codes),
 		Ragged: true, Prompt: true}
 	var notes []string
 	if n := src.NoteUnknownKeys(model.JSONKeys(f)...); n != "" {
@@ -82,11 +84,13 @@ func newModel(src *model.Source) (*Model, []string, error) {
 	return m, notes, nil
 }
 
-// describe adds sizes of this network to those of its trunk.
-func (m *Model) describe(sizes map[string]int) map[string]int {
+// describeSizes adds sizes of this network to those of its trunk.
+func (m *Model) describeSizes(sizes map[string]int) map[string]int {
 	out := maps.Clone(sizes)
 	delete(out, "mask")
 	delete(out, "length")
-	out["codebooks"], out["codes"], out["frames"] = m.books, m.codes, MaxFrames
+	out["codebooks"] = m.codebooks
+	out["codes"] = m.codes
+	out["frames"] = MaxFrames
 	return out
 }

@@ -24,12 +24,14 @@ var languages string
 // FindLanguage returns the id of a language, given an id, a tag such as pt-BR or an English name,
 // the model's or else CLDR's; "" is none. An error lists the nearest.
 func FindLanguage(text string) (string, error) {
-	lower, known := strings.ToLower(norm.NFC.String(trim(text))), map[string]string{}
+	lower := strings.ToLower(norm.NFC.String(trimSpace(text)))
+	known := map[string]string{}
 	for line := range strings.Lines(languages) {
 		id, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		other := strings.ToLower(display.English.Languages().Name(language.Make(id)))
 		known[other] = cmp.Or(known[other], id) // several have it
-		known[id], known[name] = id, id
+		known[id] = id
+		known[name] = id
 	}
 	known[""] = "" // some have no other name
 	if id, ok := known[lower]; ok {

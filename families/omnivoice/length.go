@@ -10,8 +10,8 @@ const FrameRate = 25
 
 // The voice that lengths are in proportion to where there is none.
 const (
-	usualText   = "Nice to meet you."
-	usualFrames = 25
+	defaultText   = "Nice to meet you."
+	defaultFrames = 25
 )
 
 // Pace is what decides how many frames a text takes. The zero Pace is the usual one.
@@ -30,8 +30,8 @@ func (p Pace) FrameCount(text string) int {
 		return int(min(max(1, p.Seconds*FrameRate), MaxFrames))
 	}
 	n := 0.0
-	if one := p.unit(); one > 0 {
-		n = weight(text) / one
+	if one := p.weightPerFrame(); one > 0 {
+		n = speechWeight(text) / one
 	}
 	const short = 2 * FrameRate
 	if n < short {
@@ -43,24 +43,26 @@ func (p Pace) FrameCount(text string) int {
 	return int(min(max(1, n), math.MaxInt32))
 }
 
-// unit returns the weight that a frame of the voice has, at the usual speed.
-func (p Pace) unit() float64 {
+// weightPerFrame returns the weight that a frame of the voice has, at the usual speed.
+func (p Pace) weightPerFrame() float64 {
 	if p.Text == "" || p.Frames == 0 {
-		p.Text, p.Frames = usualText, usualFrames
+		p.Text = defaultText
+		p.Frames = defaultFrames
 	}
-	return weight(p.Text) / float64(p.Frames)
+	return speechWeight(p.Text) / float64(p.Frames)
 }
 
-// weight returns how long a text takes to say.
-func weight(text string) (sum float64) {
+// speechWeight returns how long a text takes to say.
+func speechWeight(text string) (sum float64) {
 	for _, c := range text {
 		sum += letterWeight(c)
 	}
 	return sum
 }
 
-// scripts are the weights of letters up to a code point. Beyond: 3 from U+20001 on, otherwise 1.
-var scripts = []struct {
+// scriptWeights are the weights of letters up to a code point. Beyond: 3 from U+20001 on, otherwise
+// 1.
+var scriptWeights = []struct {
 	last   rune
 	weight float64
 }{
@@ -85,7 +87,7 @@ func letterWeight(c rune) float64 {
 	case c > 0x20000:
 		return 3
 	}
-	for _, s := range scripts {
+	for _, s := range scriptWeights {
 		if c <= s.last {
 			return s.weight
 		}

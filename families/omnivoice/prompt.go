@@ -22,11 +22,11 @@ const (
 	controls
 )
 
-var spellings = [controls]string{"<|denoise|>", "<|lang_start|>", "<|lang_end|>",
+var controlTexts = [controls]string{"<|denoise|>", "<|lang_start|>", "<|lang_end|>",
 	"<|instruct_start|>", "<|instruct_end|>", "<|text_start|>", "<|text_end|>"}
 
-// none stands for a language or an instruction that is not given.
-const none = "None"
+// noneText stands for a language or an instruction that is not given.
+const noneText = "None"
 
 // Utterance is what a sequence says, and how.
 type Utterance struct {
@@ -38,13 +38,13 @@ type Utterance struct {
 
 // setTokenizer finds the control tokens. Their spellings in a user's text are text.
 func (m *Model) setTokenizer(t tokenizers.Tokenizer) error {
-	for i, spelling := range spellings {
+	for i, spelling := range controlTexts {
 		id, ok := t.Special(spelling)
 		if !ok || int(id) >= m.Trunk.VocabSize() {
 			return fmt.Errorf("the tokenizer has no token %s, want one below %d", spelling,
 				m.Trunk.VocabSize())
 		}
-		m.control[i] = id
+		m.controlIDs[i] = id
 	}
 	m.tokenizer = t
 	return nil
@@ -64,15 +64,15 @@ func (m *Model) PromptTokens(s Utterance) (ids []int32, err error) {
 	before := ""
 	if s.Voice != nil {
 		before = s.Voice.Text
-		ids = append(ids, m.control[denoise])
+		ids = append(ids, m.controlIDs[denoise])
 	}
-	ids = append(ids, m.control[langStart])
-	put(cmp.Or(s.Language, none))
-	ids = append(ids, m.control[langEnd], m.control[instructStart])
-	put(cmp.Or(s.Design, none))
-	ids = append(ids, m.control[instructEnd], m.control[textStart])
-	put(pieces(CleanText(s.Text, before))...)
-	return append(ids, m.control[textEnd]), err
+	ids = append(ids, m.controlIDs[langStart])
+	put(cmp.Or(s.Language, noneText))
+	ids = append(ids, m.controlIDs[langEnd], m.controlIDs[instructStart])
+	put(cmp.Or(s.Design, noneText))
+	ids = append(ids, m.controlIDs[instructEnd], m.controlIDs[textStart])
+	put(splitTags(CleanText(s.Text, before))...)
+	return append(ids, m.controlIDs[textEnd]), err
 }
 
 // Prompt returns the rows before the frames of a sequence.
@@ -83,17 +83,17 @@ func (m *Model) Prompt(s Utterance) (*model.Prompt, error) {
 	}
 	var voice []int32
 	if s.Voice != nil {
-		if voice = s.Voice.Codes; len(voice)%m.books != 0 {
-			return nil, fmt.Errorf("voice has %d codes, want frames of %d", len(voice), m.books)
+		if voice = s.Voice.Codes; len(voice)%m.codebooks != 0 {
+			return nil, fmt.Errorf("voice has %d codes, want frames of %d", len(voice), m.codebooks)
 		}
 		for i, code := range voice {
 			if code < 0 || int(code) >= m.codes {
-				return nil, fmt.Errorf("voice has code %d at frame %d, want 0 to %d", code, i/m.books,
+				return nil, fmt.Errorf("voice has code %d at frame %d, want 0 to %d", code, i/m.codebooks,
 					m.codes-1)
 			}
 		}
 	}
-	p := &model.Prompt{Rows: len(ids) + len(voice)/m.books, Width: m.Trunk.Hidden()}
+	p := &model.Prompt{Rows: len(ids) + len(voice)/m.codebooks, Width: m.Trunk.Hidden()}
 	if p.Rows > maxPrompt {
 		return nil, &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens and frames of a voice",
 			p.Rows), Want: fmt.Sprintf("at most %d", maxPrompt), Reason: param.TooLong}
@@ -104,8 +104,8 @@ func (m *Model) Prompt(s Utterance) (*model.Prompt, error) {
 			return nil, err
 		}
 	}
-	for i := range len(voice) / m.books {
-		m.frame(p.States[(len(ids)+i)*p.Width:][:p.Width], voice[i*m.books:][:m.books])
+	for i := range len(voice) / m.codebooks {
+		m.embedFrame(p.States[(len(ids)+i)*p.Width:][:p.Width], voice[i*m.codebooks:][:m.codebooks])
 	}
 	return p, nil
 }
@@ -124,7 +124,8 @@ func (m *Model) Condition(s Utterance) (*model.Condition, error) {
 func (m *Model) Prompts(ctx context.Context, texts []string) ([]*model.Prompt, error) {
 	var list []*model.Prompt
 	for _, text := range texts {
-		p, err := new(model.Prompt), ctx.Err()
+		p := new(model.Prompt)
+		err := ctx.Err()
 		if text != "" && err == nil {
 			p, err = m.Prompt(Utterance{Text: text})
 		}

@@ -93,7 +93,7 @@ func TestPrompts(t *testing.T) {
 			case s.Denoise != nil: // it is always there with a voice
 				got = got[1:]
 			case slices.Contains(s.Pieces, "<|text_start|><|denoise|> a <think><|text_end|>"):
-				require.NotContains(t, got, p.control[denoise]) // it is text
+				require.NotContains(t, got, p.controlIDs[denoise]) // it is text
 				return
 			}
 			require.Equal(t, s.IDs, got)
@@ -145,8 +145,8 @@ func compare(t *testing.T, p *pack, name string, c *model.Condition, tolerance f
 	require.NoError(t, err)
 	cond, _ := p.Floats(name + "_logits_cond")
 	uncond, _ := p.Floats(name + "_logits_uncond")
-	parity.RequireClose(t, cond, logits(t, m, 0, p.books, all, classes), tolerance)
-	parity.RequireClose(t, uncond, logits(t, m, int32(n), p.books, all, classes), tolerance)
+	parity.RequireClose(t, cond, logits(t, m, 0, p.codebooks, all, classes), tolerance)
+	parity.RequireClose(t, uncond, logits(t, m, int32(n), p.codebooks, all, classes), tolerance)
 
 	// statistics are in the order that they are asked for in
 	rows := []int32{3, 0, 17, 9, 8, 1}
@@ -165,15 +165,15 @@ func compare(t *testing.T, p *pack, name string, c *model.Condition, tolerance f
 	var at []int32
 	for i := range int32(2) {
 		for _, f := range part {
-			at = append(at, i*int32(n)+f*int32(p.books))
+			at = append(at, i*int32(n)+f*int32(p.codebooks))
 		}
 	}
 	m, err = p.Refine(t.Context(), b, at)
 	require.NoError(t, err)
 	cond, _ = p.Floats(name + "_partial_logits_cond")
 	uncond, _ = p.Floats(name + "_partial_logits_uncond")
-	parity.RequireClose(t, cond, logits(t, m, 0, p.books, part, classes), tolerance)
-	parity.RequireClose(t, uncond, logits(t, m, int32(n), p.books, part, classes), tolerance)
+	parity.RequireClose(t, cond, logits(t, m, 0, p.codebooks, part, classes), tolerance)
+	parity.RequireClose(t, uncond, logits(t, m, int32(n), p.codebooks, part, classes), tolerance)
 }
 
 // The published rule's probabilities, tokens and scores at the pack's states.
@@ -195,11 +195,11 @@ func TestScores(t *testing.T) {
 			if code == p.spec.Mask {
 				masked = append(masked, at)
 			}
-			require.Equal(t, tokens[at%p.books*frames+at/p.books], stats.Arg[at])
+			require.Equal(t, tokens[at%p.codebooks*frames+at/p.codebooks], stats.Arg[at])
 		}
-		ranked := func(at int) float32 { return scores[at%p.books*frames+at/p.books] }
+		ranked := func(at int) float32 { return scores[at%p.codebooks*frames+at/p.codebooks] }
 		o, err := samplers.OmniVoice{Noise: 1e-6}.Choose(&samplers.View{Tokens: codes, Masked: masked,
-			Mask: p.spec.Mask, Outcomes: p.codes, Shape: []int{frames, p.books}, Quota: len(masked),
+			Mask: p.spec.Mask, Outcomes: p.codes, Shape: []int{frames, p.codebooks}, Quota: len(masked),
 			LogSum: of(stats.LogSum, masked), Visit: func(at []int, visit func(int, []float32)) error {
 				rows := make([]int32, len(at))
 				for i := range at {
@@ -232,7 +232,7 @@ func TestRuns(t *testing.T) {
 			if !s.Counted {
 				rule.Mask = "left-out"
 			}
-			o := generate.Options{Request: generate.Request{Length: frames * p.books,
+			o := generate.Options{Request: generate.Request{Length: frames * p.codebooks,
 				Condition: p.condition(t, s),
 				Recipe: generate.Recipe{Sampler: rule, Schedule: samplers.ShiftedSchedule(s.Shift),
 					Steps:    s.Steps,
@@ -294,11 +294,11 @@ func TestOtherSamplers(t *testing.T) {
 			}
 			var both []generate.Request
 			for i, s := range []state{p.Plain, p.Clone} {
-				both = append(both, generate.Request{Recipe: recipe, Length: 7 * p.books, Index: uint32(i),
+				both = append(both, generate.Request{Recipe: recipe, Length: 7 * p.codebooks, Index: uint32(i),
 					Condition: p.condition(t, s)})
 			}
 			run := func(requests ...generate.Request) (last []int32) {
-				o := generate.PoolOptions{Length: 7 * p.books, Guided: true}
+				o := generate.PoolOptions{Length: 7 * p.codebooks, Guided: true}
 				for step, err := range generate.Each(t.Context(), p.Model, o, slices.Values(requests)) {
 					require.NoError(t, err)
 					for _, q := range step.Sequences {

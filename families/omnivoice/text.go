@@ -11,7 +11,7 @@ import (
 var Tags = strings.Fields("laughter sigh confirmation-en question-en question-ah question-oh " +
 	"question-ei question-yi surprise-ah surprise-oh surprise-wa surprise-yo dissatisfaction-hnn")
 
-var tag = regexp.MustCompile(`\[(?:` + strings.Join(Tags, "|") + `)\]`)
+var tagPattern = regexp.MustCompile(`\[(?:` + strings.Join(Tags, "|") + `)\]`)
 
 // isHan reports whether a character is one that the model's rules take for Chinese.
 func isHan(c rune) bool { return c >= 0x4e00 && c <= 0x9fff }
@@ -21,14 +21,14 @@ func hasHan(text string) bool { return strings.ContainsFunc(text, isHan) }
 // isSpace reports whether Python's str.strip and \s take a character for white space.
 func isSpace(c rune) bool { return unicode.IsSpace(c) || c >= 0x1c && c <= 0x1f }
 
-func trim(text string) string { return strings.TrimFunc(text, isSpace) }
+func trimSpace(text string) string { return strings.TrimFunc(text, isSpace) }
 
 // CleanText returns the spoken text, after the words of a voice if there are any, without line
 // ends, with half-width parentheses, single blanks, and none beside Chinese characters.
 func CleanText(text, before string) string {
-	text = trim(text)
+	text = trimSpace(text)
 	if before != "" {
-		text = trim(before) + " " + text
+		text = trimSpace(before) + " " + text
 	}
 	var b strings.Builder
 	blank := false // the last character is a blank or a tab
@@ -51,11 +51,11 @@ func CleanText(text, before string) string {
 		blank = false
 		b.WriteRune(c)
 	}
-	return withoutBlanks(b.String())
+	return removeHanBlanks(b.String())
 }
 
-// withoutBlanks removes runs of white space beside Chinese characters.
-func withoutBlanks(text string) string {
+// removeHanBlanks removes runs of white space beside Chinese characters.
+func removeHanBlanks(text string) string {
 	var b strings.Builder
 	for text != "" {
 		at := strings.IndexFunc(text, isSpace)
@@ -74,9 +74,9 @@ func withoutBlanks(text string) string {
 	return b.String()
 }
 
-// pieces cuts a text at its tags, which are pieces of their own.
-func pieces(text string) (list []string) {
-	for _, at := range append(tag.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
+// splitTags cuts a text at its tags, which are pieces of their own.
+func splitTags(text string) (list []string) {
+	for _, at := range append(tagPattern.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
 		from := len(strings.Join(list, ""))
 		for _, piece := range []string{text[from:at[0]], text[at[0]:at[1]]} {
 			if piece != "" {
@@ -89,7 +89,7 @@ func pieces(text string) (list []string) {
 
 // AddFullStop returns the words of a voice with a full stop, unless they end in punctuation.
 func AddFullStop(text string) string {
-	text = trim(text)
+	text = trimSpace(text)
 	last, _ := utf8.DecodeLastRuneInString(text)
 	switch {
 	case text == "" || strings.ContainsRune(";:,.!?…)]}\"'“”‘’；：，。！？、）】", last):

@@ -21,8 +21,8 @@ type Voice struct {
 	RMS   float64 // root mean square of its sound, below 0.1 if it is quiet; 0: not known
 }
 
-// maxVoice is the largest number of frames of a voice: 30 seconds.
-const maxVoice = 30 * FrameRate
+// maxVoiceFrames is the largest number of frames of a voice: 30 seconds.
+const maxVoiceFrames = 30 * FrameRate
 
 // Frames returns the length of a voice.
 func (v *Voice) Frames(books int) int { return len(v.Codes) / books }
@@ -39,7 +39,7 @@ func (m *Model) ReadVoice(name string) (*Voice, error) {
 	}
 	v, shape, err := read(name)
 	if err == nil {
-		err = m.turn(v, shape)
+		err = m.transposeCodes(v, shape)
 	}
 	if err != nil {
 		return nil, param.WithName("voice", err)
@@ -48,17 +48,17 @@ func (m *Model) ReadVoice(name string) (*Voice, error) {
 	return v, nil
 }
 
-// turn makes codes [books, frames] of a voice, as files have them, [frames, books].
-func (m *Model) turn(v *Voice, shape []int) error {
-	if len(shape) != 2 || shape[0] != m.books || shape[1] < 1 || shape[1] > maxVoice {
-		return fmt.Errorf("codes are %v, want [%d, 1 to %d frames]", shape, m.books, maxVoice)
+// transposeCodes makes codes [books, frames] of a voice, as files have them, [frames, books].
+func (m *Model) transposeCodes(v *Voice, shape []int) error {
+	if len(shape) != 2 || shape[0] != m.codebooks || shape[1] < 1 || shape[1] > maxVoiceFrames {
+		return fmt.Errorf("codes are %v, want [%d, 1 to %d frames]", shape, m.codebooks, maxVoiceFrames)
 	}
 	turned := make([]int32, len(v.Codes))
 	for i, code := range v.Codes {
 		if code < 0 || int(code) >= m.codes {
 			return fmt.Errorf("code is %d, want 0 to %d", code, m.codes-1)
 		}
-		turned[i%shape[1]*m.books+i/shape[1]] = code
+		turned[i%shape[1]*m.codebooks+i/shape[1]] = code
 	}
 	v.Codes = turned
 	return nil
@@ -88,7 +88,7 @@ func readPyTorch(name string) (*Voice, []int, error) {
 
 // readCodes reads codes of 64 bits; those that cannot be codes are -1.
 func readCodes(t *pytorch.Tensor) ([]int32, error) {
-	if t.Numel() > maxVoice*64 {
+	if t.Numel() > maxVoiceFrames*64 {
 		return nil, fmt.Errorf("codes are %v, want fewer", t.Shape)
 	}
 	r, err := t.Open()
@@ -102,12 +102,12 @@ func readCodes(t *pytorch.Tensor) ([]int32, error) {
 	}
 	codes := make([]int32, 0, len(data)/8)
 	for ; len(data) >= 8; data = data[8:] {
-		codes = append(codes, code(int64(binary.LittleEndian.Uint64(data))))
+		codes = append(codes, toCode(int64(binary.LittleEndian.Uint64(data))))
 	}
 	return codes, nil
 }
 
-func code(x int64) int32 {
+func toCode(x int64) int32 {
 	if x < 0 || x > math.MaxInt32 {
 		return -1
 	}
@@ -137,22 +137,22 @@ func readVoice(name string) (*Voice, []int, error) {
 		}
 	}
 	for _, x := range long {
-		v.Codes = append(v.Codes, code(x))
+		v.Codes = append(v.Codes, toCode(x))
 	}
 	return v, t.Shape, nil
 }
 
 // WriteVoice writes a voice as safetensors: codes [books, frames], and text and rms as metadata.
 func (m *Model) WriteVoice(name string, v *Voice) error {
-	frames := v.Frames(m.books)
+	frames := v.Frames(m.codebooks)
 	data := make([]byte, 8*len(v.Codes))
 	for i, code := range v.Codes {
-		binary.LittleEndian.PutUint64(data[8*(i%m.books*frames+i/m.books):], uint64(code))
+		binary.LittleEndian.PutUint64(data[8*(i%m.codebooks*frames+i/m.codebooks):], uint64(code))
 	}
 	more := map[string]string{"text": v.Text}
 	if v.RMS > 0 {
 		more["rms"] = param.Format(v.RMS)
 	}
 	return weights.WriteFile(name, []weights.Tensor{{Name: "codes", DType: weights.I64,
-		Shape: []int{m.books, frames}, Data: data}}, more)
+		Shape: []int{m.codebooks, frames}, Data: data}}, more)
 }

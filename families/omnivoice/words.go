@@ -9,9 +9,9 @@ import (
 	"unmask/param"
 )
 
-// voices are the words of a designed voice in English and Chinese. Words of a row exclude each
+// designTable are the words of a designed voice in English and Chinese. Words of a row exclude each
 // other; an accent is of English, a dialect of Chinese.
-var voices = [][][2]string{
+var designTable = [][][2]string{
 	{{"male", "男"}, {"female", "女"}},
 	{{"child", "儿童"}, {"teenager", "少年"}, {"young adult", "青年"}, {"middle-aged", "中年"},
 		{"elderly", "老年"}},
@@ -29,7 +29,7 @@ const accents, dialects = 4, 5
 
 // DesignWords returns all words of designed voices.
 func DesignWords() (list []string) {
-	for _, row := range voices {
+	for _, row := range designTable {
 		for _, pair := range row {
 			for _, word := range pair {
 				if word != "" {
@@ -49,21 +49,23 @@ func ParseDesign(description, text string) (string, error) {
 	var found [][2]string
 	comma := func(c rune) bool { return c == ',' || c == '，' }
 	for _, word := range strings.FieldsFunc(description, comma) {
-		if word = strings.ToLower(trim(word)); word == "" {
+		if word = strings.ToLower(trimSpace(word)); word == "" {
 			continue
 		}
-		row, pair, ok := findWord(word)
+		row, pair, ok := findDesignWord(word)
 		if !ok {
 			return "", param.Unknown("voice word", word, DesignWords())
 		}
 		if at := slices.Index(rows, row); at >= 0 {
-			return "", clash(word, found[at], "one word of a kind")
+			return "", clashError(word, found[at], "one word of a kind")
 		}
-		rows, found = append(rows, row), append(found, pair)
+		rows = append(rows, row)
+		found = append(found, pair)
 	}
-	accent, dialect := slices.Index(rows, accents), slices.Index(rows, dialects)
+	accent := slices.Index(rows, accents)
+	dialect := slices.Index(rows, dialects)
 	if accent >= 0 && dialect >= 0 {
-		return "", clash(found[dialect][1], found[accent], "an English accent or a Chinese dialect")
+		return "", clashError(found[dialect][1], found[accent], "an English accent or a Chinese dialect")
 	}
 	han := 0
 	if dialect >= 0 || accent < 0 && hasHan(text) {
@@ -80,9 +82,9 @@ func ParseDesign(description, text string) (string, error) {
 	return strings.Join(words, ", "), nil
 }
 
-// findWord returns the row and the pair of a word.
-func findWord(word string) (int, [2]string, bool) {
-	for i, row := range voices {
+// findDesignWord returns the row and the pair of a word.
+func findDesignWord(word string) (int, [2]string, bool) {
+	for i, row := range designTable {
 		for _, pair := range row {
 			if word == pair[0] || word == pair[1] {
 				return i, pair, true
@@ -92,8 +94,8 @@ func findWord(word string) (int, [2]string, bool) {
 	return 0, [2]string{}, false
 }
 
-// clash returns the error of two words that exclude each other.
-func clash(word string, other [2]string, want string) error {
+// clashError returns the error of two words that exclude each other.
+func clashError(word string, other [2]string, want string) error {
 	return &param.Error{Name: "voice", Found: fmt.Sprintf("%q with %q", word,
 		strings.TrimSpace(other[0]+" "+other[1])), Want: want, Reason: param.NoEffect}
 }

@@ -41,7 +41,7 @@ const bertEps = 1e-12
 
 func newBert(c Config) *bert {
 	n := &bert{
-		Words:    weights.Param{Shape: []int{c.ids(), c.Hidden}},
+		Words:    weights.Param{Shape: []int{c.idCount(), c.Hidden}},
 		Position: weights.Param{Shape: []int{c.Tokens + 1, c.Hidden}},
 		Type:     weights.Param{Shape: []int{2, c.Hidden}},
 		Norm:     nn.NewLayerNorm(c.Hidden, bertEps),
@@ -57,9 +57,10 @@ func newBert(c Config) *bert {
 	return n
 }
 
-func (n *bert) load(l *nn.Loader) *nn.Linear {
+func (n *bert) packWeights(l *nn.Loader) *nn.Linear {
 	n.words = l.Table(&n.Words)
-	position, kind := l.Floats(&n.Position), l.Floats(&n.Type)
+	position := l.Floats(&n.Position)
+	kind := l.Floats(&n.Type)
 	for i := range n.Position.Shape[0] {
 		nn.AddTo(position[i*n.Position.Shape[1]:], kind[:n.Position.Shape[1]])
 	}
@@ -74,17 +75,19 @@ func (n *bert) load(l *nn.Loader) *nn.Linear {
 	return &n.Head
 }
 
-func (n *bert) prepare(backend.Backend, int) {}
+func (n *bert) resize(backend.Backend, int) {}
 
-func (n *bert) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*model.Pass, error) {
-	b, w := m.b, &m.work
+func (n *bert) runBlocks(ctx context.Context, m *Model, p *model.Pass,
+	ids []int32) (*model.Pass, error) {
+	b := m.b
+	w := &m.work
 	b.Gather(w.X, n.words, ids)
 	b.AddRows(w.X, n.position, p.Pos)
 	n.Norm.Apply(b, w.X, w.X, p.Len())
 	return p.RunBlocks(ctx, w.X, len(n.Layers), func(i int, p *model.Pass) *model.Pass {
 		l := &n.Layers[i]
 		l.qkv.Apply(b, w.QKV, w.X, p.Len())
-		p = m.attend(p, i)
+		p = m.runAttention(p, i)
 		l.Out.AddTo(b, w.X, w.H, p.Len())
 		l.OutNorm.Apply(b, w.X, w.X, p.Len())
 		l.Up.Apply(b, w.Inner, w.X, p.Len(), backend.GELUErf)
@@ -94,4 +97,4 @@ func (n *bert) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 	})
 }
 
-func (n *bert) finish(x *tensor.Dense, _ int) *tensor.Dense { return x }
+func (n *bert) finishRows(x *tensor.Dense, _ int) *tensor.Dense { return x }

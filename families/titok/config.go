@@ -15,28 +15,29 @@ type file struct {
 		Generator *struct {
 			Heads   json.RawMessage `json:"num_attention_heads"`
 			Classes json.RawMessage `json:"condition_num_classes"`
-			run
+			publishedRun
 		} `json:"generator"`
 	} `json:"model"`
 }
 
-// run is the authors' run (1d-tokenizer, sample_imagenet_titok.py).
-type run struct {
+// publishedRun is the authors' run (1d-tokenizer, sample_imagenet_titok.py).
+type publishedRun struct {
 	Steps *int     `json:"num_steps"`
 	Noise *float64 `json:"randomize_temperature"`
 	Scale *float64 `json:"guidance_scale"`
 	Decay string   `json:"guidance_decay"`
 }
 
-// settings are the keys of the generator, without model_type.
-var settings = model.Settings{Path: "model.generator", KnownKeys: `hidden_size num_hidden_layers
+// generatorKeys are the keys of the generator, without model_type.
+var generatorKeys = model.Settings{Path: "model.generator",
+	KnownKeys: `hidden_size num_hidden_layers
 	num_attention_heads intermediate_size attn_drop class_label_dropout image_seq_len
 	condition_num_classes num_steps randomize_temperature guidance_scale guidance_decay`}
 
 const maxSize = 1 << 20
 
-// number reads a whole number, 0 for a missing one or a reference.
-func number(key string, raw json.RawMessage) (int, error) {
+// readNumber reads a whole number, 0 for a missing one or a reference.
+func readNumber(key string, raw json.RawMessage) (int, error) {
 	if raw == nil || raw[0] == '"' {
 		return 0, nil
 	}

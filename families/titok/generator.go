@@ -40,11 +40,11 @@ var Presets = map[string]Config{
 		Classes: 1000},
 }
 
-// ids returns the number of embeddings: codes, the mask, classes, and no class.
-func (c Config) ids() int { return c.Codes + c.Classes + 2 }
+// idCount returns the number of embeddings: codes, the mask, classes, and no class.
+func (c Config) idCount() int { return c.Codes + c.Classes + 2 }
 
-// layers returns the number of blocks. Depth of a U-ViT does not count the middle one.
-func (c Config) layers() int {
+// blockCount returns the number of blocks. Depth of a U-ViT does not count the middle one.
+func (c Config) blockCount() int {
 	if c.Kind == "UViT" {
 		return c.Depth/2*2 + 1
 	}
@@ -53,13 +53,13 @@ func (c Config) layers() int {
 
 // network has the parts in which the two generators differ.
 type network interface {
-	load(l *nn.Loader) (head *nn.Linear)
-	prepare(b backend.Backend, rows int)
+	packWeights(l *nn.Loader) (head *nn.Linear)
+	resize(b backend.Backend, rows int)
 	// run computes the hidden states of a pass's rows, or of those that are read, in m.work.X, and
 	// returns the pass of these rows.
-	run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*model.Pass, error)
+	runBlocks(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*model.Pass, error)
 	// finish turns hidden states into the head's input.
-	finish(x *tensor.Dense, n int) *tensor.Dense
+	finishRows(x *tensor.Dense, n int) *tensor.Dense
 }
 
 // Model is a generator on a backend. It owns its working memory: one pass at a time, see
@@ -90,45 +90,45 @@ func New(c Config) (m *Model, root any) {
 	}{n}
 }
 
-func (m *Model) load(o model.Options) error {
+func (m *Model) packWeights(o model.Options) error {
 	c := &m.cfg
 	m.b = o.Backend
 	m.layer.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
-	head := m.net.load(l)
+	head := m.net.packWeights(l)
 	m.Network = model.Network{
 		Passes: model.Passes{Backend: o.Backend, Extra: 1,
 			Layers: slices.Repeat([]kvcache.Layer{{Heads: m.layer.Heads, HeadDim: m.layer.HeadDim}},
-				c.layers())},
+				c.blockCount())},
 		ModelSpec: model.Spec{Shape: []int{c.Tokens}, Outcomes: c.Codes, Mask: int32(c.Codes),
 			Fixed:   true,
 			Classes: c.Classes},
 		Head: backend.Head{W: l.Matrix(&head.Weight, c.Codes), Bias: l.Vector(l.Floats(&head.Bias)),
 			Outcomes: c.Codes},
 		Width: c.Hidden, RowSize: (8+c.Depth/2)*c.Hidden + c.Inner,
-		Pass: m.pass, Finish: m.net.finish,
+		Pass: m.runPass, Finish: m.net.finishRows,
 	}
 	return l.Err()
 }
 
-// pass runs the network over the rows of p.
-func (m *Model) pass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
+// runPass runs the network over the rows of p.
+func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	m.work.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.Inner)
-	m.net.prepare(m.b, p.Len())
+	m.net.resize(m.b, p.Len())
 	m.ids = append(m.ids[:0], p.Tokens...)
 	for i, s := range p.Sequences {
 		if p.Full { // position 0 is the class token
 			m.ids[s.Row] = m.classToken(p.Condition(i))
 		}
 	}
-	p, err := m.net.run(ctx, m, p, m.ids)
+	p, err := m.net.runBlocks(ctx, m, p, m.ids)
 	return m.work.X, p, err
 }
 
-// attend computes a block's attention, with queries, keys and values in m.work.QKV and the result
-// in m.work.H. In the last block it drops the rows that nobody reads.
-func (m *Model) attend(p *model.Pass, layer int) *model.Pass {
-	return p.Attend(m.b, &m.layer, &m.work, layer, p.RowsToRead(layer == m.cfg.layers()-1))
+// runAttention computes a block's attention, with queries, keys and values in m.work.QKV and the
+// result in m.work.H. In the last block it drops the rows that nobody reads.
+func (m *Model) runAttention(p *model.Pass, layer int) *model.Pass {
+	return p.Attend(m.b, &m.layer, &m.work, layer, p.RowsToRead(layer == m.cfg.blockCount()-1))
 }
 
 // classToken returns the id at position 0: classes follow the mask, and the last id is no class.
@@ -140,20 +140,21 @@ func (m *Model) classToken(c *model.Condition) int32 {
 }
 
 // readConfig reads a generator's sizes off its tensors; config.json has the heads.
-func readConfig(src *model.Source) (c Config, run run, err error) {
+func readConfig(src *model.Source) (c Config, run publishedRun, err error) {
 	var f file
 	if err := model.DecodeConfig(src, &f); err != nil {
 		return c, run, err
 	}
 	s := &weights.Sizes{Set: src.Set}
-	heads, classes := 16, 0 // as in all published ones
+	heads := 16
+	classes := 0 // as in all published ones
 	if g := f.Model.Generator; g != nil {
-		run = g.run
-		n, err := number("num_attention_heads", g.Heads)
+		run = g.publishedRun
+		n, err := readNumber("num_attention_heads", g.Heads)
 		if err != nil {
 			return c, run, err
 		}
-		if classes, err = number("condition_num_classes", g.Classes); err != nil {
+		if classes, err = readNumber("condition_num_classes", g.Classes); err != nil {
 			return c, run, err
 		}
 		if n > 0 {
@@ -161,9 +162,12 @@ func readConfig(src *model.Source) (c Config, run run, err error) {
 		}
 	}
 	c = Config{Kind: "ViT", Heads: heads}
-	words, head := "model.embeddings.word_embeddings.weight", "model.lm_head.weight"
+	words := "model.embeddings.word_embeddings.weight"
+	head := "model.lm_head.weight"
 	if s.Has("mid_block.attn.qkv.weight") {
-		c.Kind, words, head = "UViT", "embeddings.weight", "lm_head.weight"
+		c.Kind = "UViT"
+		words = "embeddings.weight"
+		head = "lm_head.weight"
 		c.Depth = 2 * s.Count("in_blocks.", ".norm1.weight")
 		c.Inner = s.Dim("mid_block.mlp.fc1.weight", 2, 0)
 		c.Tokens = s.Dim("pos_embed", 3, 1) - 1
@@ -172,12 +176,13 @@ func readConfig(src *model.Source) (c Config, run run, err error) {
 		c.Inner = s.Dim("model.encoder.layer.0.intermediate.dense.weight", 2, 0)
 		c.Tokens = s.Dim("model.embeddings.position_embeddings.weight", 2, 0) - 1
 	}
-	own := settings
+	own := generatorKeys
 	own.RequiredValues = map[string]any{"model_type": c.Kind}
 	if err := src.CheckKeys(append(slices.Clip(latents.Settings), own)...); err != nil {
 		return c, run, err
 	}
-	c.Hidden, c.Codes = s.Dim(words, 2, 1), s.Dim(head, 2, 0)
+	c.Hidden = s.Dim(words, 2, 1)
+	c.Codes = s.Dim(head, 2, 0)
 	c.Classes = s.Dim(words, 2, 0) - c.Codes - 2
 	if c.Heads < 1 || c.Hidden%c.Heads != 0 {
 		s.Fail("config.json: num_attention_heads is %d, want a divisor of the width %d", c.Heads,
@@ -197,24 +202,25 @@ func readConfig(src *model.Source) (c Config, run run, err error) {
 	return c, run, nil
 }
 
-func load(src *model.Source, o model.Options) (*model.Loaded, error) {
+func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	c, run, err := readConfig(src)
 	if err != nil {
 		return nil, err
 	}
-	published, err := c.recipe(run)
+	published, err := c.publishedRecipe(run)
 	if err != nil {
 		return nil, err
 	}
 	m, root := New(c)
-	report, err := o.Bind(root, src.Set, weights.BindOptions{Ignore: unusedGenerator}, m.load)
+	report, err := o.Bind(root, src.Set, weights.BindOptions{Ignore: unusedGenerator}, m.packWeights)
 	if err != nil {
 		return nil, err
 	}
 	return &model.Loaded{Denoiser: m, Kind: model.KindImage,
 		Classes: imagenet.Classes(c.Classes), Recipe: published,
 		Presets: map[string]string{"fid": published}, Info: model.Info{
-			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.layers(), "mlp": c.Inner,
+			Sizes: map[string]int{"hidden": c.Hidden, "heads": c.Heads, "blocks": c.blockCount(),
+				"mlp":    c.Inner,
 				"length": c.Tokens, "codes": c.Codes, "classes": c.Classes, "mask": c.Codes},
 			Parameters: model.Parameters(report.Bound, src.Set), Unused: report.Unused,
 		}}, nil
@@ -223,7 +229,7 @@ func load(src *model.Source, o model.Options) (*model.Loaded, error) {
 // unusedGenerator are tensors of published files that generation does not need.
 var unusedGenerator = []string{"*.position_ids"}
 
-func matches(src *model.Source) bool {
+func matchesSource(src *model.Source) bool {
 	return src.HasTensor("model.lm_head.weight") && src.HasTensor("token_type_embeddings.weight") ||
 		src.HasTensor("mid_block.attn.qkv.weight")
 }
@@ -243,11 +249,11 @@ func init() {
 	model.Register(model.Format{
 		Name:       "titok",
 		Kinds:      []string{"titok"},
-		Match:      matches,
-		Load:       load,
+		Match:      matchesSource,
+		Load:       loadModel,
 		Companions: companions,
 	})
-	model.RegisterCodec(model.CodecFormat{Name: "titok", Match: matches,
+	model.RegisterCodec(model.CodecFormat{Name: "titok", Match: matchesSource,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
 			c, _, err := readConfig(src)
 			if err != nil {

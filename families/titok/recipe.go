@@ -14,16 +14,16 @@ const (
 	recipeS128 = "titok(noise=2.8) schedule=titok steps=64 guidance=6.9 guidance-schedule=power-cosine"
 )
 
-// decays are guidance_decay's values.
-var decays = []string{"", "constant", "linear", "power-cosine"}
+// guidanceDecays are guidance_decay's values.
+var guidanceDecays = []string{"", "constant", "linear", "power-cosine"}
 
-// recipe returns the run of a config.json or, where it has none, the published settings of the
-// generator of the nearest size.
-func (c Config) recipe(r run) (string, error) {
+// publishedRecipe returns the run of a config.json or, where it has none, the published settings of
+// the generator of the nearest size.
+func (c Config) publishedRecipe(r publishedRun) (string, error) {
 	switch {
-	case !slices.Contains(decays, r.Decay):
+	case !slices.Contains(guidanceDecays, r.Decay):
 		return "", fmt.Errorf("config.json: guidance_decay is %.40q, want %s", r.Decay,
-			strings.Join(decays[1:], ", "))
+			strings.Join(guidanceDecays[1:], ", "))
 	case r.Steps != nil && r.Noise != nil && r.Scale != nil:
 		noise := "tokens=likeliest" // the same as without noise
 		if *r.Noise != 0 {
@@ -33,7 +33,7 @@ func (c Config) recipe(r run) (string, error) {
 		if *r.Scale != 0 {
 			text += fmt.Sprintf(" guidance=%v", *r.Scale)
 		}
-		if *r.Scale != 0 && slices.Index(decays, r.Decay) > 1 {
+		if *r.Scale != 0 && slices.Index(guidanceDecays, r.Decay) > 1 {
 			text += " guidance-schedule=" + r.Decay
 		}
 		return text, nil

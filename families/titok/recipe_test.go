@@ -21,9 +21,9 @@ func TestRecipe(t *testing.T) {
 		{"none", `{}`, recipeL32},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var r run
+			var r publishedRun
 			require.NoError(t, json.Unmarshal([]byte(c.config), &r))
-			text, err := Config{Kind: "ViT", Tokens: 32}.recipe(r)
+			text, err := Config{Kind: "ViT", Tokens: 32}.publishedRecipe(r)
 			require.NoError(t, err)
 			require.Equal(t, c.want, text)
 		})

@@ -56,21 +56,23 @@ func newUvitBlock(c Config, skip bool) uvitBlock {
 
 func newUvit(c Config) *uvit {
 	n := &uvit{
-		Words:    weights.Param{Shape: []int{c.ids(), c.Hidden}},
+		Words:    weights.Param{Shape: []int{c.idCount(), c.Hidden}},
 		Position: weights.Param{Shape: []int{1, c.Tokens + 1, c.Hidden}},
 		Mid:      newUvitBlock(c, false),
 		Norm:     nn.NewLayerNorm(c.Hidden, eps),
 		Head:     nn.NewLinear(c.Hidden, c.Codes),
 	}
 	for range c.Depth / 2 {
-		n.In, n.Out = append(n.In, newUvitBlock(c, false)), append(n.Out, newUvitBlock(c, true))
+		n.In = append(n.In, newUvitBlock(c, false))
+		n.Out = append(n.Out, newUvitBlock(c, true))
 	}
 	return n
 }
 
-func (n *uvit) load(l *nn.Loader) *nn.Linear {
+func (n *uvit) packWeights(l *nn.Loader) *nn.Linear {
 	n.b = l.Backend
-	n.words, n.position = l.Table(&n.Words), l.Table(&n.Position)
+	n.words = l.Table(&n.Words)
+	n.position = l.Table(&n.Position)
 	l.Load(&n.Norm, &n.Mid)
 	for i := range n.In {
 		l.Load(&n.In[i], &n.Out[i])
@@ -91,18 +93,23 @@ func (k *uvitBlock) Load(l *nn.Loader) {
 			l.Check(k.Skip.Weight.ReadFloat32s(dst, i*2*width+first))
 		})
 	}
-	k.stream, k.skip, k.bias = half(0), half(width), l.Vector(l.Floats(&k.Skip.Bias))
+	k.stream = half(0)
+	k.skip = half(width)
+	k.bias = l.Vector(l.Floats(&k.Skip.Bias))
 	l.Release(&k.Skip.Weight)
 }
 
-func (n *uvit) prepare(b backend.Backend, rows int) {
+func (n *uvit) resize(b backend.Backend, rows int) {
 	for i := range n.skips {
 		n.skips[i] = backend.Grow(b, n.skips[i], rows, n.Words.Shape[1])
 	}
 }
 
-func (n *uvit) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*model.Pass, error) {
-	b, w, rows := m.b, &m.work, p.Len()
+func (n *uvit) runBlocks(ctx context.Context, m *Model, p *model.Pass,
+	ids []int32) (*model.Pass, error) {
+	b := m.b
+	w := &m.work
+	rows := p.Len()
 	b.Gather(w.X, n.words, ids)
 	b.AddRows(w.X, n.position, p.Pos)
 	layer := 0
@@ -110,7 +117,7 @@ func (n *uvit) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 		p.ObserveHidden(layer, w.X)
 		k.Norm1.Apply(b, w.H, w.X, p.Len())
 		k.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
-		p = m.attend(p, layer)
+		p = m.runAttention(p, layer)
 		layer++
 		k.Proj.AddTo(b, w.X, w.H, p.Len())
 		k.Norm2.Apply(b, w.H, w.X, p.Len())
@@ -141,7 +148,7 @@ func (n *uvit) run(ctx context.Context, m *Model, p *model.Pass, ids []int32) (*
 	return p, nil
 }
 
-func (n *uvit) finish(x *tensor.Dense, rows int) *tensor.Dense {
+func (n *uvit) finishRows(x *tensor.Dense, rows int) *tensor.Dense {
 	n.Norm.Apply(n.b, x, x, rows)
 	return x
 }

@@ -50,7 +50,9 @@ func NewNoBias(cond, width, parts int) Layer {
 
 // Load packs the layer. It never uses integer products, because a gate's error affects every row.
 func (m *Layer) Load(l *nn.Loader) {
-	width, cond, as := m.Weight.Shape[0]/m.parts, m.Weight.Shape[1], min(l.Precision, backend.BF16)
+	width := m.Weight.Shape[0] / m.parts
+	cond := m.Weight.Shape[1]
+	as := min(l.Precision, backend.BF16)
 	bias := l.Floats(&m.Bias)
 	for p := range m.parts {
 		m.products = append(m.products, l.Backend.Pack(width, cond, as, func(i int, dst []float32) {
@@ -70,13 +72,13 @@ func (m *Layer) Load(l *nn.Loader) {
 // packing the layer.
 func (m *Layer) Constant(l *nn.Loader, y []float32) [][]float32 {
 	all := l.HostLinear(&nn.Linear{Weight: m.Weight, Bias: m.Bias}).Apply(y)
-	return slices.Collect(slices.Chunk(all, m.width()))
+	return slices.Collect(slices.Chunk(all, m.partWidth()))
 }
 
 // Part returns part i for all conditions in use, [slots, width]: one row for each slot.
 func (m *Layer) Part(i int) *tensor.Dense { return m.tables[i] }
 
-func (m *Layer) width() int { return m.Weight.Shape[0] / m.parts }
+func (m *Layer) partWidth() int { return m.Weight.Shape[0] / m.parts }
 
 // Table keeps the modulations of a network's layers for recent conditions.
 type Table struct {
@@ -84,22 +86,22 @@ type Table struct {
 	Cond    int      // width of the conditioning vector
 	Layers  []*Layer // layers with the same conditioning vector
 
-	slots map[any]int32
-	size  int // slots of the tables
-	free  int32
-	y     *tensor.Dense // [size, cond]
-	tmp   map[int]*tensor.Dense
+	slots      map[any]int32
+	size       int // slots of the tables
+	nextSlot   int32
+	conditions *tensor.Dense // [size, cond]
+	scratch    map[int]*tensor.Dense
 }
 
-// fewest is the least number of conditions kept: those of a few batches.
-const fewest = 64
+// minSlots is the least number of conditions kept: those of a few batches.
+const minSlots = 64
 
 // AssignSlots writes the slots of conditions to dst. Conditions with equal keys are the same.
 // vector returns the conditioning vector [Cond] of a key's condition, before its activation
 // (swish); it is called for new conditions only.
 func (t *Table) AssignSlots(dst []int32, keys []any, vector func(key any) []float32) []int32 {
 	if len(keys) > t.size {
-		t.grow(len(keys))
+		t.resizeTables(len(keys))
 	}
 	fresh := map[any]bool{}
 	for _, key := range keys {
@@ -107,51 +109,54 @@ func (t *Table) AssignSlots(dst []int32, keys []any, vector func(key any) []floa
 			fresh[key] = true
 		}
 	}
-	if int(t.free)+len(fresh) > t.size {
+	if int(t.nextSlot)+len(fresh) > t.size {
 		clear(t.slots)
-		t.free = 0
+		t.nextSlot = 0
 	}
 	var made []int32
 	dst = dst[:0]
 	for _, key := range keys {
 		slot, ok := t.slots[key]
 		if !ok {
-			slot = t.free
-			t.Backend.Write(t.y, len(made), vector(key))
+			slot = t.nextSlot
+			t.Backend.Write(t.conditions, len(made), vector(key))
 			t.slots[key] = slot
 			made = append(made, slot)
-			t.free++
+			t.nextSlot++
 		}
 		dst = append(dst, slot)
 	}
 	if len(made) > 0 {
-		t.make(made)
+		t.fillSlots(made)
 	}
 	return dst
 }
 
-func (t *Table) grow(n int) {
-	t.size = max(fewest, n)
-	t.slots, t.free, t.tmp = map[any]int32{}, 0, map[int]*tensor.Dense{}
-	t.y = t.Backend.New(t.size, t.Cond)
+func (t *Table) resizeTables(n int) {
+	t.size = max(minSlots, n)
+	t.slots = map[any]int32{}
+	t.nextSlot = 0
+	t.scratch = map[int]*tensor.Dense{}
+	t.conditions = t.Backend.New(t.size, t.Cond)
 	for _, l := range t.Layers {
 		for i := range l.tables {
-			l.tables[i] = t.Backend.New(t.size, l.width())
+			l.tables[i] = t.Backend.New(t.size, l.partWidth())
 		}
-		if t.tmp[l.width()] == nil {
-			t.tmp[l.width()] = t.Backend.New(t.size, l.width())
+		if t.scratch[l.partWidth()] == nil {
+			t.scratch[l.partWidth()] = t.Backend.New(t.size, l.partWidth())
 		}
 	}
 }
 
-// make computes the slots' modulations from the first rows of y.
-func (t *Table) make(slots []int32) {
-	b, n := t.Backend, len(slots)
-	b.Activate(t.y, n, backend.SiLU)
+// fillSlots computes the slots' modulations from the first rows of y.
+func (t *Table) fillSlots(slots []int32) {
+	b := t.Backend
+	n := len(slots)
+	b.Activate(t.conditions, n, backend.SiLU)
 	for _, l := range t.Layers {
-		tmp := t.tmp[l.width()]
+		tmp := t.scratch[l.partWidth()]
 		for i := range l.parts {
-			b.Linear(tmp, t.y, n, l.products[i], backend.Epilogue{Bias: l.biases[i]})
+			b.Linear(tmp, t.conditions, n, l.products[i], backend.Epilogue{Bias: l.biases[i]})
 			b.Scatter(l.tables[i], tmp, slots)
 		}
 	}

@@ -33,7 +33,8 @@ func (a *Attention) Load(l *nn.Loader) {
 	n := a.Q.Weight.Shape[0]
 	var w, bias []float32
 	for _, c := range []*Conv{&a.Q, &a.K, &a.V} {
-		w, bias = append(w, l.Floats(&c.Weight)...), append(bias, l.Floats(&c.Bias)...)
+		w = append(w, l.Floats(&c.Weight)...)
+		bias = append(bias, l.Floats(&c.Bias)...)
 	}
 	a.qkv = l.Backend.Pack(3*n, n, l.Precision, func(i int, dst []float32) { copy(dst, w[i*n:]) })
 	a.bias = l.Vector(bias)
@@ -45,22 +46,24 @@ type attentionBuffers struct{ qkv, q, o, k, v *tensor.Dense }
 
 // Attend adds the attention of the image to the image.
 func (v *Canvas) Attend(a *Attention) {
-	b, n, c := v.Backend, v.Height*v.Width, a.Q.Weight.Shape[0]
-	if v.measures(v.X, n*c) {
+	b := v.Backend
+	n := v.Height * v.Width
+	c := a.Q.Weight.Shape[0]
+	if v.recordSize(v.X, n*c) {
 		return
 	}
-	w := &v.heads
+	w := &v.attention
 	if w.k == nil || w.k.Shape()[2] != n || w.k.Shape()[3] != c {
 		*w = attentionBuffers{b.New(n, 3*c), b.New(n, c), b.New(n, c), b.New(1, 1, n, c),
 			b.New(1, 1, n, c)}
 	}
 	in := v.NormSwish(v.X, &a.Norm)
 	in.SiLU = false
-	s := v.shape(&a.Q)
+	s := v.convShape(&a.Q)
 	s.Out = 3 * c
 	b.Conv(w.qkv, v.X, s, a.qkv, in, backend.Epilogue{Bias: a.bias})
 	if l, ok := b.(backend.HeadLimited); ok && c > l.MaxHeadDim() {
-		w.products(b, n, c)
+		w.attendByProducts(b, n, c)
 		v.Convolve(v.X, w.o, &a.Out, backend.ConvInput{}, backend.Epilogue{Add: true})
 		return
 	}
@@ -71,9 +74,10 @@ func (v *Canvas) Attend(a *Attention) {
 	v.Convolve(v.X, w.o, &a.Out, backend.ConvInput{}, backend.Epilogue{Add: true})
 }
 
-// products computes attention as two matrix products, for devices whose attention kernels do not
-// support heads of width c: keys and values become matrices, and the softmax runs on the host.
-func (w *attentionBuffers) products(b backend.Backend, n, c int) {
+// attendByProducts computes attention as two matrix products, for devices whose attention kernels
+// do not support heads of width c: keys and values become matrices, and the softmax runs on the
+// host.
+func (w *attentionBuffers) attendByProducts(b backend.Backend, n, c int) {
 	host := make([]float32, n*3*c)
 	b.Read(host, w.qkv, 0)
 	q := make([]float32, n*c)

@@ -15,13 +15,13 @@ type Canvas struct {
 	X, H          *tensor.Dense // [1, values]: the image, and the output of the current layer
 	Height, Width int
 
-	made  [3]*tensor.Dense // X, H and third before an image's first layer
-	third *tensor.Dense    // [1, values], for shortcuts with weights
-	maps  map[int]*affine  // by channels
-	heads attentionBuffers
+	buffers   [3]*tensor.Dense // X, H and third before an image's first layer
+	shortcut  *tensor.Dense    // [1, values], for shortcuts with weights
+	normMaps  map[int]*affine  // by channels
+	attention attentionBuffers
 
 	// not nil: layers compute nothing, and the values that each would write to a buffer are here
-	sizes map[*tensor.Dense]int
+	measured map[*tensor.Dense]int
 }
 
 // affine is a group norm's map for one image.
@@ -32,19 +32,19 @@ type affine struct{ scale, shift *tensor.Dense } // [1, channels]
 func NewCanvas(b backend.Backend, runs ...func(v *Canvas)) *Canvas {
 	var most [3]int
 	for _, run := range runs {
-		v := &Canvas{Backend: b, sizes: map[*tensor.Dense]int{}}
-		for i := range v.made {
-			v.made[i] = new(tensor.Dense) // only its address is used
+		v := &Canvas{Backend: b, measured: map[*tensor.Dense]int{}}
+		for i := range v.buffers {
+			v.buffers[i] = new(tensor.Dense) // only its address is used
 		}
 		run(v)
-		for i, buffer := range v.made {
-			most[i] = max(most[i], v.sizes[buffer])
+		for i, buffer := range v.buffers {
+			most[i] = max(most[i], v.measured[buffer])
 		}
 	}
-	v := &Canvas{Backend: b, maps: map[int]*affine{}}
+	v := &Canvas{Backend: b, normMaps: map[int]*affine{}}
 	for i, n := range most {
 		if n > 0 {
-			v.made[i] = b.New(1, n)
+			v.buffers[i] = b.New(1, n)
 		}
 	}
 	return v
@@ -52,45 +52,48 @@ func NewCanvas(b backend.Backend, runs ...func(v *Canvas)) *Canvas {
 
 // Begin sets the size of an image in pixels or codes and restores the order of the buffers.
 func (v *Canvas) Begin(height, width int) {
-	v.X, v.H, v.third = v.made[0], v.made[1], v.made[2]
-	v.Height, v.Width = height, width
+	v.X = v.buffers[0]
+	v.H = v.buffers[1]
+	v.shortcut = v.buffers[2]
+	v.Height = height
+	v.Width = width
 }
 
-// measures reports whether layers compute nothing, and records that one writes n values to dst.
-func (v *Canvas) measures(dst *tensor.Dense, n int) bool {
-	if v.sizes == nil {
+// recordSize reports whether layers compute nothing, and records that one writes n values to dst.
+func (v *Canvas) recordSize(dst *tensor.Dense, n int) bool {
+	if v.measured == nil {
 		return false
 	}
-	v.sizes[dst] = max(v.sizes[dst], n)
+	v.measured[dst] = max(v.measured[dst], n)
 	return true
 }
 
 // Write sets the image to pixels [height, width, channels].
 func (v *Canvas) Write(pixels []float32) {
-	if !v.measures(v.X, len(pixels)) {
+	if !v.recordSize(v.X, len(pixels)) {
 		v.Backend.Write(v.X, 0, pixels)
 	}
 }
 
 // Shortcut returns the third buffer.
-func (v *Canvas) Shortcut() *tensor.Dense { return v.third }
+func (v *Canvas) Shortcut() *tensor.Dense { return v.shortcut }
 
 // NormSwish returns the norm of x followed by swish; it is applied when x is read.
 func (v *Canvas) NormSwish(x *tensor.Dense, n *GroupNorm) backend.ConvInput {
-	if v.sizes != nil {
+	if v.measured != nil {
 		return backend.ConvInput{}
 	}
 	c := n.Weight.Shape[0]
-	m := v.maps[c]
+	m := v.normMaps[c]
 	if m == nil {
 		m = &affine{v.Backend.New(1, c), v.Backend.New(1, c)}
-		v.maps[c] = m
+		v.normMaps[c] = m
 	}
 	v.Backend.GroupNorm(m.scale, m.shift, x, 1, v.Height*v.Width, c, Groups, n.affine)
 	return backend.ConvInput{Scale: m.scale, Shift: m.shift, SiLU: true}
 }
 
-func (v *Canvas) shape(c *Conv) backend.ConvShape {
+func (v *Canvas) convShape(c *Conv) backend.ConvShape {
 	k := c.Weight.Shape[2]
 	return backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: c.Weight.Shape[1],
 		Out: c.Weight.Shape[0],
@@ -99,8 +102,8 @@ func (v *Canvas) shape(c *Conv) backend.ConvShape {
 
 // Convolve writes the convolution of x to dst.
 func (v *Canvas) Convolve(dst, x *tensor.Dense, c *Conv, in backend.ConvInput, e backend.Epilogue) {
-	s := v.shape(c)
-	if v.measures(dst, s.OutHeight()*s.OutWidth()*s.Out) {
+	s := v.convShape(c)
+	if v.recordSize(dst, s.OutHeight()*s.OutWidth()*s.Out) {
 		return
 	}
 	e.Bias = c.b
@@ -121,13 +124,14 @@ func (v *Canvas) ConvolveImage(c *Conv, n *GroupNorm) {
 func (v *Canvas) Swap() { v.X, v.H = v.H, v.X }
 
 // SwapShortcut makes the third buffer the image.
-func (v *Canvas) SwapShortcut() { v.X, v.third = v.third, v.X }
+func (v *Canvas) SwapShortcut() { v.X, v.shortcut = v.shortcut, v.X }
 
 // Upsample repeats every pixel twice in both directions, then convolves.
 func (v *Canvas) Upsample(c *Upsampling) {
-	s, e := v.shape(&c.Conv), backend.Epilogue{Bias: c.b}
+	s := v.convShape(&c.Conv)
+	e := backend.Epilogue{Bias: c.b}
 	s.Upsample = true
-	v.resize(s, func() {
+	v.replaceImage(s, func() {
 		if d, ok := v.Backend.(backend.Doubler); ok {
 			d.ConvDoubled(v.H, v.X, s, &c.folded, backend.ConvInput{}, e)
 		} else {
@@ -136,13 +140,14 @@ func (v *Canvas) Upsample(c *Upsampling) {
 	})
 }
 
-// resize replaces the image by what compute writes to H.
-func (v *Canvas) resize(s backend.ConvShape, compute func()) {
-	if !v.measures(v.H, s.OutHeight()*s.OutWidth()*s.Out) {
+// replaceImage replaces the image by what compute writes to H.
+func (v *Canvas) replaceImage(s backend.ConvShape, compute func()) {
+	if !v.recordSize(v.H, s.OutHeight()*s.OutWidth()*s.Out) {
 		compute()
 	}
 	v.Swap()
-	v.Height, v.Width = s.OutHeight(), s.OutWidth()
+	v.Height = s.OutHeight()
+	v.Width = s.OutWidth()
 }
 
 // Downsample convolves with stride 2. Height and width are even.
@@ -150,7 +155,7 @@ func (v *Canvas) Downsample(c *Downsampling) {
 	n := c.Weight.Shape[0]
 	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: n, Out: n, KH: 4, KW: 4,
 		Stride: 2, PadH: 1, PadW: 1}
-	v.resize(s, func() {
+	v.replaceImage(s, func() {
 		v.Backend.Conv(v.H, v.X, s, c.w, backend.ConvInput{}, backend.Epilogue{Bias: c.b})
 	})
 }
@@ -159,7 +164,7 @@ func (v *Canvas) Downsample(c *Downsampling) {
 func (v *Canvas) AveragePool(channels int) {
 	s := backend.ConvShape{Batch: 1, Height: v.Height, Width: v.Width, In: channels, Out: channels,
 		KH: 2, KW: 2, Stride: 2}
-	v.resize(s, func() { v.Backend.Pool(v.H, v.X, s, backend.Mean) })
+	v.replaceImage(s, func() { v.Backend.Pool(v.H, v.X, s, backend.Mean) })
 }
 
 // Read copies the image to pixels [height, width, 3]. It returns an error that names the pixel of

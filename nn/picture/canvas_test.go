@@ -26,7 +26,7 @@ func TestCanvasForRuns(t *testing.T) {
 		v.Write(make([]float32, 7))
 	})
 	sizes := func() (list []int) {
-		for _, b := range v.made {
+		for _, b := range v.buffers {
 			list = append(list, b.Shape().TotalSize())
 		}
 		return list

@@ -32,15 +32,16 @@ func (c *Codebook) Load(l *nn.Loader) {
 	c.host = l.Floats(&c.Weight)
 	if c.Unit {
 		for i := range c.Codes() {
-			unit(c.host[i*c.Width() : (i+1)*c.Width()])
+			normalizeLength(c.host[i*c.Width() : (i+1)*c.Width()])
 		}
 	}
 	c.table = l.Backend.New(c.Codes(), c.Width())
 	l.Backend.Write(c.table, 0, c.host)
 }
 
-// unit divides x by its length, or by 1e-12 if that is larger, as torch's F.normalize does.
-func unit(x []float32) {
+// normalizeLength divides x by its length, or by 1e-12 if that is larger, as torch's F.normalize
+// does.
+func normalizeLength(x []float32) {
 	sum := 0.0
 	for _, v := range x {
 		sum += float64(float64(v) * float64(v))
@@ -75,16 +76,17 @@ func (c *Codebook) FindNearest(codes []int32, latents []float32) {
 	for i := range codes {
 		z := latents[i*c.Width() : (i+1)*c.Width()]
 		if c.Unit {
-			unit(z)
+			normalizeLength(z)
 		}
-		codes[i] = c.nearest(z)
+		codes[i] = c.nearestCode(z)
 	}
 }
 
-// nearest returns the code with the least squared distance from z, the lowest among equals. It sums
-// squared differences in float64, because the expansion |z|^2 + |c|^2 - 2zc cancels.
-func (c *Codebook) nearest(z []float32) int32 {
-	best, at := math.Inf(1), 0
+// nearestCode returns the code with the least squared distance from z, the lowest among equals. It
+// sums squared differences in float64, because the expansion |z|^2 + |c|^2 - 2zc cancels.
+func (c *Codebook) nearestCode(z []float32) int32 {
+	best := math.Inf(1)
+	at := 0
 	for i := range c.Codes() {
 		d := 0.0
 		for j, w := range c.host[i*len(z) : (i+1)*len(z)] {
@@ -95,7 +97,8 @@ func (c *Codebook) nearest(z []float32) int32 {
 			}
 		}
 		if d < best {
-			best, at = d, i
+			best = d
+			at = i
 		}
 	}
 	return int32(at)

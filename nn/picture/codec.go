@@ -40,7 +40,7 @@ func (c *Codec) UseCanvas(b backend.Backend, signed bool, draw,
 	var latent *tensor.Dense
 	prepare := func() {
 		if v == nil {
-			latent = b.New(c.positions(), c.Book.Width())
+			latent = b.New(c.codeCount(), c.Book.Width())
 			v = NewCanvas(b, func(v *Canvas) { draw(v, latent) }, func(v *Canvas) { read(v, latent) })
 		}
 	}
@@ -64,7 +64,7 @@ func (c *Codec) UseCanvas(b backend.Backend, signed bool, draw,
 			}
 		}
 		read(v, latent)
-		z := make([]float32, c.positions()*c.Book.Width())
+		z := make([]float32, c.codeCount()*c.Book.Width())
 		b.Read(z, latent, 0)
 		return z, nil
 	}
@@ -79,8 +79,8 @@ func (c *Codec) Codes() int { return c.Book.Codes() }
 // Size implements model.Codec.
 func (c *Codec) Size() (width, height int) { return c.Width, c.Height }
 
-// positions returns the number of a picture's codes.
-func (c *Codec) positions() int {
+// codeCount returns the number of a picture's codes.
+func (c *Codec) codeCount() int {
 	n := 1
 	for _, d := range c.Grid {
 		n *= d
@@ -104,7 +104,7 @@ func (c *Codec) Latents() ([]float32, error) {
 	return c.Read()
 }
 
-func (c *Codec) encode(codes []int32) error {
+func (c *Codec) encodePixels(codes []int32) error {
 	z, err := c.Latents()
 	if err == nil {
 		c.Book.FindNearest(codes, z)
@@ -112,7 +112,7 @@ func (c *Codec) encode(codes []int32) error {
 	return err
 }
 
-func (c *Codec) decode(codes []int32) error {
+func (c *Codec) drawCodes(codes []int32) error {
 	if err := c.Book.Check(codes); err != nil {
 		return err
 	}
@@ -126,10 +126,10 @@ func (c *Codec) decode(codes []int32) error {
 // Image implements model.Codec.
 func (c *Codec) Image(codes []int32) (_ *image.NRGBA, err error) {
 	defer backend.Recover(&err)
-	if n := c.positions(); len(codes) != n {
+	if n := c.codeCount(); len(codes) != n {
 		return nil, fmt.Errorf("there are %d codes, want %d", len(codes), n)
 	}
-	if err := c.decode(codes); err != nil {
+	if err := c.drawCodes(codes); err != nil {
 		return nil, err
 	}
 	return ToImage(c.Pixels, c.Width, c.Height, c.Offset), nil
@@ -141,20 +141,21 @@ func (c *Codec) EncodeImage(picture image.Image) (_ []int32, err error) {
 	if err := FromImage(c.AllocPixels(), picture, c.Width, c.Height); err != nil {
 		return nil, err
 	}
-	codes := make([]int32, c.positions())
-	return codes, c.encode(codes)
+	codes := make([]int32, c.codeCount())
+	return codes, c.encodePixels(codes)
 }
 
 // Decode implements model.Codec.
 func (c *Codec) Decode(dst []float32, codes []int32) (err error) {
 	defer backend.Recover(&err)
-	n, values := c.positions(), 3*c.Width*c.Height
+	n := c.codeCount()
+	values := 3 * c.Width * c.Height
 	if len(codes)%n != 0 || len(dst) != len(codes)/n*values {
 		return fmt.Errorf("%d codes and room for %d values, want %d codes and %d values an image",
 			len(codes), len(dst), n, values)
 	}
 	for i := range len(codes) / n {
-		if err := c.decode(codes[i*n : (i+1)*n]); err != nil {
+		if err := c.drawCodes(codes[i*n : (i+1)*n]); err != nil {
 			return fmt.Errorf("image %d: %w", i, err)
 		}
 		ToPlanes(dst[i*values:(i+1)*values], c.Pixels)
@@ -165,7 +166,8 @@ func (c *Codec) Decode(dst []float32, codes []int32) (err error) {
 // Encode implements model.PixelEncoder.
 func (c *Codec) Encode(dst []int32, pictures []float32) (err error) {
 	defer backend.Recover(&err)
-	n, values := c.positions(), 3*c.Width*c.Height
+	n := c.codeCount()
+	values := 3 * c.Width * c.Height
 	if len(pictures)%values != 0 || len(dst) != len(pictures)/values*n {
 		return fmt.Errorf("%d values and room for %d codes, want %d values and %d codes an image",
 			len(pictures), len(dst), values, n)
@@ -175,7 +177,7 @@ func (c *Codec) Encode(dst []int32, pictures []float32) (err error) {
 		if err := CheckFinite(c.Pixels); err != nil {
 			return fmt.Errorf("image %d: %w", i, err)
 		}
-		if err := c.encode(dst[i*n : (i+1)*n]); err != nil {
+		if err := c.encodePixels(dst[i*n : (i+1)*n]); err != nil {
 			return err
 		}
 	}

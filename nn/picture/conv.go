@@ -37,7 +37,9 @@ func (c *Conv) Load(l *nn.Loader) { c.Pack(l, l.Precision, 0) }
 // Pack packs the weights as [out, k*k*in], the input channel fastest, in precision as. diagonal is
 // added to the weight of output i from input i of a 1x1 convolution: 1 adds the input itself.
 func (c *Conv) Pack(l *nn.Loader, as backend.Precision, diagonal float32) {
-	out, in, taps := c.Weight.Shape[0], c.Weight.Shape[1], c.Weight.Shape[2]*c.Weight.Shape[3]
+	out := c.Weight.Shape[0]
+	in := c.Weight.Shape[1]
+	taps := c.Weight.Shape[2] * c.Weight.Shape[3]
 	w := l.Floats(&c.Weight)
 	c.w = l.Backend.Pack(out, taps*in, as, func(i int, dst []float32) {
 		nn.MoveTapsFirst(dst, w[i*in*taps:], in, taps)
@@ -75,7 +77,8 @@ func NewDownsampling(channels int) Downsampling {
 // Load packs the layer as a convolution with 4x4 windows whose first row and column are zero. With
 // padding 1 and stride 2 it equals the 3x3 one of stride 2 that pads only below and on the right.
 func (c *Downsampling) Load(l *nn.Loader) {
-	out, in := c.Weight.Shape[0], c.Weight.Shape[1]
+	out := c.Weight.Shape[0]
+	in := c.Weight.Shape[1]
 	w := l.Floats(&c.Weight)
 	c.w = l.Backend.Pack(out, 16*in, l.Precision, func(i int, dst []float32) {
 		clear(dst)
@@ -107,7 +110,8 @@ func (c *Upsampling) Load(l *nn.Loader) {
 		c.Conv.Load(l)
 		return
 	}
-	out, in := c.Weight.Shape[0], c.Weight.Shape[1]
+	out := c.Weight.Shape[0]
+	in := c.Weight.Shape[1]
 	w := l.Floats(&c.Weight)
 	for phase := range c.folded {
 		c.folded[phase] = l.Backend.Pack(out, 4*in, l.Precision, func(i int, dst []float32) {

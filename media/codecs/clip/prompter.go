@@ -36,7 +36,7 @@ const (
 // Prompts returns the prompts of texts; "" is the empty one.
 func (p *Prompter) Prompts(ctx context.Context, texts []string) (out []*model.Prompt, err error) {
 	defer backend.Recover(&err)
-	if p.once.Do(func() { p.err = p.open() }); p.err != nil {
+	if p.once.Do(func() { p.err = p.openEncoder() }); p.err != nil {
 		return nil, p.err
 	}
 	p.turn.Lock()
@@ -54,7 +54,8 @@ func (p *Prompter) Prompts(ctx context.Context, texts []string) (out []*model.Pr
 			if err != nil {
 				return nil, fmt.Errorf("prompt %d: %w", len(out)+i, err)
 			}
-			ids, cut = append(ids, list), append(cut, short)
+			ids = append(ids, list)
+			cut = append(cut, short)
 		}
 		made, err := p.text.Encode(ctx, ids)
 		if err != nil {
@@ -63,17 +64,19 @@ func (p *Prompter) Prompts(ctx context.Context, texts []string) (out []*model.Pr
 		for i, m := range made {
 			m.Truncated = cut[i]
 		}
-		out, texts = append(out, made...), texts[n:]
+		out = append(out, made...)
+		texts = texts[n:]
 	}
 	return out, nil
 }
 
-// open loads the text encoder and the tokenizer, which is in its own folder or beside the encoder.
-func (p *Prompter) open() (err error) {
+// openEncoder loads the text encoder and the tokenizer, which is in its own folder or beside the
+// encoder.
+func (p *Prompter) openEncoder() (err error) {
 	if p.Source == nil {
 		return fmt.Errorf("the model has no files, and so no text encoder")
 	}
-	src, err := encoderOf(p.Source)
+	src, err := encoderSource(p.Source)
 	if err != nil {
 		return err
 	}
@@ -91,17 +94,17 @@ func (p *Prompter) open() (err error) {
 			"another CLIP", src.Name,
 			c.Rows, c.Hidden, c.Pooled, rows, p.Width, p.Width)
 	}
-	p.tokenizer, err = tokenizerOf(p.Source, src.Files, p.text)
+	p.tokenizer, err = findTokenizer(p.Source, src.Files, p.text)
 	return err
 }
 
-// encoderOf returns the text encoder's folder of a network.
-func encoderOf(src *model.Source) (*model.Source, error) {
+// encoderSource returns the text encoder's folder of a network.
+func encoderSource(src *model.Source) (*model.Source, error) {
 	return src.OpenSub(encoderFolder, "config.json and the weights of CLIP's text encoder")
 }
 
-// tokenizerOf opens the tokenizer of a network, in its own folder or beside the text encoder.
-func tokenizerOf(src *model.Source, beside fs.FS, text *TextEncoder) (*Tokenizer, error) {
+// findTokenizer opens the tokenizer of a network, in its own folder or beside the text encoder.
+func findTokenizer(src *model.Source, beside fs.FS, text *TextEncoder) (*Tokenizer, error) {
 	if info, err := fs.Stat(src.Files, tokenizerFolder); err == nil && info.IsDir() {
 		if beside, err = fs.Sub(src.Files, tokenizerFolder); err != nil {
 			return nil, err
@@ -124,7 +127,7 @@ func Open(src *model.Source, o model.Options) (text *TextEncoder,
 	tokenizer func() (*Tokenizer, error), err error) {
 	from := src
 	if !src.HasTensor(anchor) {
-		if from, err = encoderOf(src); err != nil {
+		if from, err = encoderSource(src); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -134,5 +137,5 @@ func Open(src *model.Source, o model.Options) (text *TextEncoder,
 		}
 		return nil, nil, err
 	}
-	return text, func() (*Tokenizer, error) { return tokenizerOf(src, from.Files, text) }, nil
+	return text, func() (*Tokenizer, error) { return findTokenizer(src, from.Files, text) }, nil
 }

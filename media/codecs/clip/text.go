@@ -100,7 +100,8 @@ func readConfig(src *model.Source) (c Config, err error) {
 	}
 	at := ""
 	if f.Text != nil {
-		at, f.file = "text_config", *f.Text
+		at = "text_config"
+		f.file = *f.Text
 		f.Heads = cmp.Or(f.Heads, 12) // the default of Hugging Face's class, as in ViT-L/14
 		f.Act = cmp.Or(f.Act, "quick_gelu")
 	}
@@ -112,9 +113,10 @@ func readConfig(src *model.Source) (c Config, err error) {
 		c.End = *f.End
 	}
 	z := &weights.Sizes{Set: src.Set}
-	c.IDs, c.Hidden = z.Dim(anchor, 2, 0), z.Dim(anchor, 2, 1)
-	c.Rows, c.Pooled = z.Dim("text_model.embeddings.position_embedding.weight", 2, 0),
-		z.Dim("text_projection.weight", 2, 0)
+	c.IDs = z.Dim(anchor, 2, 0)
+	c.Hidden = z.Dim(anchor, 2, 1)
+	c.Rows = z.Dim("text_model.embeddings.position_embedding.weight", 2, 0)
+	c.Pooled = z.Dim("text_projection.weight", 2, 0)
 	c.Inner = z.Dim("text_model.encoder.layers.0.mlp.fc1.weight", 2, 0)
 	c.Depth = z.Count("text_model.encoder.layers.", ".layer_norm1.weight")
 	c.Heads = f.Heads
@@ -164,7 +166,7 @@ func Load(src *model.Source, o model.Options) (_ *TextEncoder, err error) {
 	if err := weights.Bind(t, src.Set, weights.BindOptions{Ignore: unused}); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
-	if err := t.load(o); err != nil {
+	if err := t.packWeights(o); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
 	return t, src.Set.ReleaseAll()
@@ -174,7 +176,7 @@ func Load(src *model.Source, o model.Options) (_ *TextEncoder, err error) {
 // it is multiplied into the weights before, and divided out of those after.
 const quick = 1.702
 
-func (t *TextEncoder) load(o model.Options) error {
+func (t *TextEncoder) packWeights(o model.Options) error {
 	t.b = o.Backend
 	t.attention.BF16 = o.Precision != backend.F32
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
@@ -183,19 +185,21 @@ func (t *TextEncoder) load(o model.Options) error {
 	var up []float32
 	factor := float32(1)
 	if !t.cfg.PlainGELU {
-		up, factor = slices.Repeat([]float32{quick}, t.cfg.Inner), 1/float32(quick)
+		up = slices.Repeat([]float32{quick}, t.cfg.Inner)
+		factor = 1 / float32(quick)
 	}
 	for i := range t.Layers {
 		k := &t.Layers[i]
 		l.Load(&k.Norm1, &k.Norm2, &k.Out)
 		k.Up.LoadGated(l, up)
-		k.pack(l, t.cfg, factor)
+		k.packWeights(l, t.cfg, factor)
 	}
 	return l.Err()
 }
 
-// pack packs queries, keys and values as one matrix, and the last layer's weights times factor.
-func (k *layer) pack(l *nn.Loader, c Config, factor float32) {
+// packWeights packs queries, keys and values as one matrix, and the last layer's weights times
+// factor.
+func (k *layer) packWeights(l *nn.Loader, c Config, factor float32) {
 	k.qkv.Load(l, &k.Query, &k.Key, &k.Value)
 	k.down = l.Backend.Pack(c.Hidden, c.Inner, l.Precision, func(i int, dst []float32) {
 		l.Check(k.Down.Weight.ReadFloat32s(dst, i*c.Inner))
@@ -215,21 +219,24 @@ func (t *TextEncoder) Config() Config { return t.cfg }
 // the first position of Config.End or, without it, of the largest id.
 func (t *TextEncoder) Encode(ctx context.Context, ids [][]int32) (_ []*model.Prompt, err error) {
 	defer backend.Recover(&err)
-	c, b, n := &t.cfg, t.b, len(ids)
+	c := &t.cfg
+	b := t.b
+	n := len(ids)
 	if n == 0 {
 		return nil, nil
 	}
-	all, ends, err := t.flatten(ids)
+	all, ends, err := t.flattenIDs(ids)
 	if err != nil {
 		return nil, err
 	}
 	rows := n * c.Rows
 	t.work.Prepare(b, rows, c.Hidden, c.Inner)
 	t.before = backend.Grow(b, t.before, rows, c.Hidden)
-	t.ends, t.pooled = backend.Grow(b, t.ends, n, c.Hidden), backend.Grow(b, t.pooled, n, c.Pooled)
+	t.ends = backend.Grow(b, t.ends, n, c.Hidden)
+	t.pooled = backend.Grow(b, t.pooled, n, c.Pooled)
 	if t.k == nil || t.k.Shape()[0] < n {
-		t.k, t.v = b.New(n, c.Heads, c.Rows, t.attention.HeadDim),
-			b.New(n, c.Heads, c.Rows, t.attention.HeadDim)
+		t.k = b.New(n, c.Heads, c.Rows, t.attention.HeadDim)
+		t.v = b.New(n, c.Heads, c.Rows, t.attention.HeadDim)
 	}
 	t.rows.FillSequences(0, n, c.Rows)
 	w := &t.work
@@ -244,16 +251,16 @@ func (t *TextEncoder) Encode(ctx context.Context, ids [][]int32) (_ []*model.Pro
 		if i == len(t.Layers)-1 {
 			b.Gather(t.before, w.X, nn.RowRange(0, rows))
 		}
-		t.apply(&t.Layers[i], rows)
+		t.runLayer(&t.Layers[i], rows)
 	}
 	t.Final.Apply(b, w.X, w.X, rows)
 	b.Gather(t.ends, w.X, ends)
 	t.Project.Apply(b, t.pooled, t.ends, n, backend.Identity)
-	return t.prompts(n), nil
+	return t.readPrompts(n), nil
 }
 
-// flatten checks ids and finds each text's end.
-func (t *TextEncoder) flatten(ids [][]int32) (all, ends []int32, err error) {
+// flattenIDs checks ids and finds each text's end.
+func (t *TextEncoder) flattenIDs(ids [][]int32) (all, ends []int32, err error) {
 	for s, text := range ids {
 		if len(text) != t.cfg.Rows {
 			return nil, nil, fmt.Errorf("text %d has %d ids, want %d", s, len(text), t.cfg.Rows)
@@ -270,14 +277,16 @@ func (t *TextEncoder) flatten(ids [][]int32) (all, ends []int32, err error) {
 		if t.cfg.End >= 0 {
 			end = max(0, slices.Index(text, t.cfg.End))
 		}
-		all, ends = append(all, text...), append(ends, int32(s*t.cfg.Rows+end))
+		all = append(all, text...)
+		ends = append(ends, int32(s*t.cfg.Rows+end))
 	}
 	return all, ends, nil
 }
 
-// apply computes one layer over the first rows of t.work.X.
-func (t *TextEncoder) apply(k *layer, rows int) {
-	w, b := &t.work, t.b
+// runLayer computes one layer over the first rows of t.work.X.
+func (t *TextEncoder) runLayer(k *layer, rows int) {
+	w := &t.work
+	b := t.b
 	act := backend.SiLU
 	if t.cfg.PlainGELU {
 		act = backend.GELUErf
@@ -291,8 +300,9 @@ func (t *TextEncoder) apply(k *layer, rows int) {
 	b.Linear(w.X, w.Inner, rows, k.down, backend.Epilogue{Bias: k.downBias, Add: true})
 }
 
-func (t *TextEncoder) prompts(n int) []*model.Prompt {
-	c, list := &t.cfg, make([]*model.Prompt, n)
+func (t *TextEncoder) readPrompts(n int) []*model.Prompt {
+	c := &t.cfg
+	list := make([]*model.Prompt, n)
 	for i := range list {
 		p := &model.Prompt{Rows: c.Rows, Width: c.Hidden, States: make([]float32, c.Rows*c.Hidden),
 			Final: make([]float32, c.Rows*c.Hidden), Pooled: make([]float32, c.Pooled)}

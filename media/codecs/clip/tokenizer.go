@@ -34,7 +34,7 @@ func OpenTokenizer(files fs.FS) (*Tokenizer, error) {
 	if _, err := fs.Stat(files, names[0]); errors.Is(err, fs.ErrNotExist) {
 		names = []string{"tokenizer.json"}
 	}
-	words, _, err := tokenizers.ParseClass(only{files, names}, "CLIPTokenizer")
+	words, _, err := tokenizers.ParseClass(folderWithMerges{files, names}, "CLIPTokenizer")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("neither vocab.json nor tokenizer.json: %w", err)
 	}
@@ -54,15 +54,15 @@ func OpenTokenizer(files fs.FS) (*Tokenizer, error) {
 	return t, t.readPad(files)
 }
 
-// only shows some files of a folder. The others call tokens special that are text in a prompt, such
-// as a padding of "!".
-type only struct {
+// folderWithMerges shows some files of a folder. The others call tokens special that are text in a
+// prompt, such as a padding of "!".
+type folderWithMerges struct {
 	fs.FS
 	names []string
 }
 
 // Open implements fs.FS.
-func (o only) Open(name string) (fs.File, error) {
+func (o folderWithMerges) Open(name string) (fs.File, error) {
 	if !slices.Contains(o.names, name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}

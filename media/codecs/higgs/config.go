@@ -29,9 +29,12 @@ func newCodec(src *model.Source) (*Codec, error) {
 	}
 	z := &weights.Sizes{Set: src.Set}
 	const first, in = "quantizer.quantizers.0.", "acoustic_decoder.conv1.weight"
-	codes, width := z.Dim(first+"codebook.embed", 2, 0), z.Dim(first+"codebook.embed", 2, 1)
-	wide, latent := z.Dim("fc2.weight", 2, 1), z.Dim("fc2.weight", 2, 0)
-	channels, books := z.Dim(in, 3, 0), z.Count("quantizer.quantizers.", ".codebook.embed")
+	codes := z.Dim(first+"codebook.embed", 2, 0)
+	width := z.Dim(first+"codebook.embed", 2, 1)
+	wide := z.Dim("fc2.weight", 2, 1)
+	latent := z.Dim("fc2.weight", 2, 0)
+	channels := z.Dim(in, 3, 0)
+	books := z.Count("quantizer.quantizers.", ".codebook.embed")
 	ratios := f.Acoustic.Ratios
 	c := &Codec{Quantizers: make([]quantizer, books), Narrow: nn.NewLinear(wide, latent),
 		In: newConv(channels, latent, taps), Blocks: make([]block, len(ratios)), rate: f.Rate, frame: 1,
@@ -69,7 +72,8 @@ func newCodec(src *model.Source) (*Codec, error) {
 		b.reach = reach
 	}
 	c.margin = reach + side
-	c.Snake, c.Out = newSnake(channels), newConv(1, channels, taps)
+	c.Snake = newSnake(channels)
+	c.Out = newConv(1, channels, taps)
 	return c, nil
 }
 

@@ -18,24 +18,28 @@ const (
 	side = taps / 2 // rows before and after the one that it computes
 )
 
-// sound is where the sound is in workspace.x.
-type sound struct {
+// soundSpan is where the sound is in workspace.x.
+type soundSpan struct {
 	first, n      int // rows
 	all           int // with those before and after, which have no meaning
 	before, after int // of the n: rows outside the window that is wanted
 }
 
 // within returns the sound of the window and at most reach rows on each side.
-func (s sound) within(reach int) sound {
-	before, after := max(0, s.before-reach), max(0, s.after-reach)
-	s.first, s.n = s.first+before, s.n-before-after
-	s.before, s.after = s.before-before, s.after-after
+func (s soundSpan) within(reach int) soundSpan {
+	before := max(0, s.before-reach)
+	after := max(0, s.after-reach)
+	s.first = s.first + before
+	s.n = s.n - before - after
+	s.before = s.before - before
+	s.after = s.after - after
 	return s
 }
 
-// prepare makes room for a window of frames.
-func (c *Codec) prepare(frames int) {
-	w, b := &c.w, c.b
+// resize makes room for a window of frames.
+func (c *Codec) resize(frames int) {
+	w := &c.w
+	b := c.b
 	if w.frames >= frames {
 		return
 	}
@@ -43,62 +47,72 @@ func (c *Codec) prepare(frames int) {
 	w.frames = frames
 	w.code = b.New(frames, c.Quantizers[0].Embed.Shape[1])
 	w.sum = b.New(frames, c.Narrow.Weight.Shape[1])
-	w.latent, w.padded = b.New(frames+1, channels), b.New(frames+2*side, channels)
-	n, x, h, y := frames, frames*c.In.out, 0, 0
+	w.latent = b.New(frames+1, channels)
+	w.padded = b.New(frames+2*side, channels)
+	n := frames
+	x := frames * c.In.out
+	h := 0
+	y := 0
 	for i := range c.Blocks {
 		k := &c.Blocks[i]
 		h = max(h, (n+2)*k.Up.in)
 		up := (n + 1) * k.Up.out
 		n *= k.ratio
 		longest := n + dilations[2]*(side+1) + side
-		x, y, h = max(x, up), max(y, up, longest*k.Unit1.Wide.out), max(h, longest*k.Unit1.Wide.in)
+		x = max(x, up)
+		y = max(y, up, longest*k.Unit1.Wide.out)
+		h = max(h, longest*k.Unit1.Wide.in)
 	}
 	x = max(x, y) // they are swapped
-	w.x, w.h, w.y = b.New(1, x), b.New(1, h), b.New(1, x)
+	w.x = b.New(1, x)
+	w.h = b.New(1, h)
+	w.y = b.New(1, x)
 	w.sound = make([]float32, frames*c.frame)
 }
 
-// draw leaves the sound of codes [frames, books] in workspace.y, without that of so many frames
-// before and after the window, and returns where it begins.
-func (c *Codec) draw(codes []int32, before, after int) int {
-	w, b, frames := &c.w, c.b, len(codes)/c.Codebooks()
+// drawSound leaves the sound of codes [frames, books] in workspace.y, without that of so many
+// frames before and after the window, and returns where it begins.
+func (c *Codec) drawSound(codes []int32, before, after int) int {
+	w := &c.w
+	b := c.b
+	frames := len(codes) / c.Codebooks()
 	for i := range c.Quantizers {
 		q := &c.Quantizers[i]
-		w.from = w.from[:0]
+		w.indexes = w.indexes[:0]
 		for f := range frames {
-			w.from = append(w.from, codes[f*len(c.Quantizers)+i])
+			w.indexes = append(w.indexes, codes[f*len(c.Quantizers)+i])
 		}
-		if b.Gather(w.code, q.table, w.from); i == 0 {
+		if b.Gather(w.code, q.table, w.indexes); i == 0 {
 			q.Out.Apply(b, w.sum, w.code, frames, backend.Identity)
 		} else {
 			q.Out.AddTo(b, w.sum, w.code, frames)
 		}
 	}
 	c.Narrow.Apply(b, w.latent, w.sum, frames, backend.Identity)
-	w.from = counted(w.padding(side, int32(w.frames)), 0, frames)
-	w.from = append(w.from, w.from[:side]...)
-	b.Gather(w.padded, w.latent, w.from)
-	c.convolve(&c.In, w.x, w.padded, len(w.from), false)
-	s := sound{0, frames, frames, before, after}
+	w.indexes = appendRange(w.startPadding(side, int32(w.frames)), 0, frames)
+	w.indexes = append(w.indexes, w.indexes[:side]...)
+	b.Gather(w.padded, w.latent, w.indexes)
+	c.convolve(&c.In, w.x, w.padded, len(w.indexes), false)
+	s := soundSpan{0, frames, frames, before, after}
 	for i := range c.Blocks {
-		s = c.lengthen(&c.Blocks[i], s)
+		s = c.runBlock(&c.Blocks[i], s)
 	}
 	s = s.within(side)
-	c.convolve(&c.Out, w.y, c.spread(s, 1, &c.Snake), s.n+2*side, false)
+	c.convolve(&c.Out, w.y, c.activate(s, 1, &c.Snake), s.n+2*side, false)
 	return s.before
 }
 
-// padding returns a list of n equal indexes, in the memory of from.
-func (w *workspace) padding(n int, index int32) []int32 {
-	w.from = w.from[:0]
+// startPadding returns a list of n equal indexes, in the memory of from.
+func (w *workspace) startPadding(n int, index int32) []int32 {
+	w.indexes = w.indexes[:0]
 	for range n {
-		w.from = append(w.from, index)
+		w.indexes = append(w.indexes, index)
 	}
-	return w.from
+	return w.indexes
 }
 
-// counted appends n indexes from first on.
-func counted(list []int32, first, n int) []int32 {
+// appendRange appends n indexes from first on.
+func appendRange(list []int32, first, n int) []int32 {
 	for i := range n {
 		list = append(list, int32(first+i))
 	}
@@ -111,11 +125,12 @@ func (c *Codec) convolve(v *conv, dst, x *tensor.Dense, n int, add bool) {
 	c.b.Conv(dst, x, s, v.w, backend.ConvInput{}, backend.Epilogue{Bias: v.b, Add: add})
 }
 
-// spread copies the sound through an activation to workspace.h, by phases of a dilation, with zeros
-// around each.
-func (c *Codec) spread(s sound, dilation int, a *snake) *tensor.Dense {
+// activate copies the sound through an activation to workspace.h, by phases of a dilation, with
+// zeros around each.
+func (c *Codec) activate(s soundSpan, dilation int, a *snake) *tensor.Dense {
 	w := &c.w
-	from, each := w.padding(side, -1), perPhase(s.n, dilation)
+	from := w.startPadding(side, -1)
+	each := rowsPerPhase(s.n, dilation)
 	for phase := range dilation {
 		for i := range each {
 			at := int32(-1)
@@ -126,43 +141,44 @@ func (c *Codec) spread(s sound, dilation int, a *snake) *tensor.Dense {
 		}
 		from = append(from, -1, -1, -1)
 	}
-	w.from = from
+	w.indexes = from
 	c.b.Snake(w.h, w.x, from, a.alpha)
 	return w.h
 }
 
-// perPhase returns the rows of a phase.
-func perPhase(n, dilation int) int { return (n + dilation - 1) / dilation }
+// rowsPerPhase returns the rows of a phase.
+func rowsPerPhase(n, dilation int) int { return (n + dilation - 1) / dilation }
 
-// lengthen applies a block to the sound and returns where its result is.
-func (c *Codec) lengthen(k *block, s sound) sound {
+// runBlock applies a block to the sound and returns where its result is.
+func (c *Codec) runBlock(k *block, s soundSpan) soundSpan {
 	w := &c.w
 	s = s.within(k.reach)
-	w.from = append(counted(w.padding(1, -1), s.first, s.n), -1)
-	c.b.Snake(w.h, w.x, w.from, k.Snake.alpha)
+	w.indexes = append(appendRange(w.startPadding(1, -1), s.first, s.n), -1)
+	c.b.Snake(w.h, w.x, w.indexes, k.Snake.alpha)
 	c.convolve(&k.Up, w.y, w.h, s.n+2, false)
 	w.x, w.y = w.y, w.x
-	s = sound{(k.ratio + 1) / 2, s.n * k.ratio, (s.n + 1) * k.ratio, s.before * k.ratio,
+	s = soundSpan{(k.ratio + 1) / 2, s.n * k.ratio, (s.n + 1) * k.ratio, s.before * k.ratio,
 		s.after * k.ratio}
-	for i, u := range k.units() {
-		c.residual(u, s, dilations[i])
+	for i, u := range k.residualUnits() {
+		c.addUnit(u, s, dilations[i])
 	}
 	return s
 }
 
-// residual adds a unit of the sound to it.
-func (c *Codec) residual(u *unit, s sound, dilation int) {
-	w, each := &c.w, perPhase(s.n, dilation)
-	c.spread(s, dilation, &u.Snake1)
+// addUnit adds a unit of the sound to it.
+func (c *Codec) addUnit(u *unit, s soundSpan, dilation int) {
+	w := &c.w
+	each := rowsPerPhase(s.n, dilation)
+	c.activate(s, dilation, &u.Snake1)
 	c.convolve(&u.Wide, w.y, w.h, dilation*(each+side)+side, false)
-	from := w.padding(s.first, -1)
+	from := w.startPadding(s.first, -1)
 	for t := range s.n {
 		from = append(from, int32(t%dilation*(each+side)+t/dilation))
 	}
 	for len(from) < s.all {
 		from = append(from, -1)
 	}
-	w.from = from
+	w.indexes = from
 	c.b.Snake(w.h, w.y, from, u.Snake2.alpha)
 	c.convolve(&u.Narrow, w.x, w.h, s.all, true)
 }

@@ -94,7 +94,7 @@ type workspace struct {
 	latent    *tensor.Dense // [frames+1, channels], the last row is zero
 	padded    *tensor.Dense // [frames+6, channels]
 	x, h, y   *tensor.Dense // [1, values]: the sound, a convolution's input, its output
-	from      []int32
+	indexes   []int32
 	sound     []float32
 }
 
@@ -133,7 +133,7 @@ func Load(src *model.Source, o model.Options) (*Codec, error) {
 		err = weights.Bind(c, src.Set, weights.BindOptions{Ignore: unused})
 	}
 	if err == nil {
-		err = c.load(o)
+		err = c.packWeights(o)
 	}
 	if err == nil {
 		err = src.Set.ReleaseAll()
@@ -153,8 +153,8 @@ func (c *Codec) FrameSamples() int { return c.frame }
 // SampleRate returns the samples of a second.
 func (c *Codec) SampleRate() int { return c.rate }
 
-// load packs the bound weights.
-func (c *Codec) load(o model.Options) error {
+// packWeights packs the bound weights.
+func (c *Codec) packWeights(o model.Options) error {
 	var ok bool
 	if c.b, ok = o.Backend.(backend.SnakeActivation); !ok {
 		c.b = cpu.New(cpu.Options{})
@@ -170,7 +170,7 @@ func (c *Codec) load(o model.Options) error {
 		b := &c.Blocks[i]
 		b.Snake.Load(l)
 		b.Up.loadTransposed(l, b.ratio)
-		for _, u := range b.units() {
+		for _, u := range b.residualUnits() {
 			l.Load(&u.Snake1, &u.Wide, &u.Snake2, &u.Narrow)
 		}
 	}
@@ -178,7 +178,7 @@ func (c *Codec) load(o model.Options) error {
 	return l.Err()
 }
 
-func (b *block) units() [3]*unit { return [3]*unit{&b.Unit1, &b.Unit2, &b.Unit3} }
+func (b *block) residualUnits() [3]*unit { return [3]*unit{&b.Unit1, &b.Unit2, &b.Unit3} }
 
 // Load writes the table to the device.
 func (s *snake) Load(l *nn.Loader) {
@@ -193,7 +193,9 @@ func (s *snake) Load(l *nn.Loader) {
 
 // Load packs the layer.
 func (v *conv) Load(l *nn.Loader) {
-	v.out, v.in, v.taps = v.Weight.Shape[0], v.Weight.Shape[1], v.Weight.Shape[2]
+	v.out = v.Weight.Shape[0]
+	v.in = v.Weight.Shape[1]
+	v.taps = v.Weight.Shape[2]
 	w := l.Floats(&v.Weight)
 	v.w = l.Backend.Pack(v.out, v.taps*v.in, l.Precision, func(i int, dst []float32) {
 		nn.MoveTapsFirst(dst, w[i*v.in*v.taps:], v.in, v.taps)
@@ -205,13 +207,18 @@ func (v *conv) Load(l *nn.Loader) {
 // outputs for each channel: row q of the result, rows q*r to q*r+r-1 of the longer sound, is made
 // of rows q-1 and q of the input.
 func (v *conv) loadTransposed(l *nn.Loader, r int) {
-	in, out := v.Weight.Shape[0], v.Weight.Shape[1]
-	w, bias := l.Floats(&v.Weight), l.Floats(&v.Bias)
-	v.in, v.out, v.taps = in, r*out, 2
+	in := v.Weight.Shape[0]
+	out := v.Weight.Shape[1]
+	w := l.Floats(&v.Weight)
+	bias := l.Floats(&v.Bias)
+	v.in = in
+	v.out = r * out
+	v.taps = 2
 	v.w = l.Backend.Pack(r*out, 2*in, l.Precision, func(i int, dst []float32) {
 		for j := range in {
 			taps := w[(j*out+i%out)*2*r:][:2*r]
-			dst[j], dst[in+j] = taps[r+i/out], taps[i/out]
+			dst[j] = taps[r+i/out]
+			dst[in+j] = taps[i/out]
 		}
 	})
 	v.b = l.Vector(slices.Repeat(bias, r))
@@ -235,14 +242,15 @@ func (c *Codec) Decode(ctx context.Context, codes []int32, emit func(sound []flo
 	frames := len(codes) / books
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.prepare(min(frames, c.window+2*c.margin))
+	c.resize(min(frames, c.window+2*c.margin))
 	for at := 0; at < frames; at += c.window {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		end := min(at+c.window, frames)
-		from, to := max(0, at-c.margin), min(frames, end+c.margin)
-		first := c.draw(codes[from*books:to*books], at-from, to-end)
+		from := max(0, at-c.margin)
+		to := min(frames, end+c.margin)
+		first := c.drawSound(codes[from*books:to*books], at-from, to-end)
 		sound := c.w.sound[:first+(end-at)*c.frame]
 		c.b.Read(sound, c.w.y, 0)
 		sound = sound[first:]

@@ -54,8 +54,8 @@ func newVit(width, inner, depth, heads int) vit {
 	return t
 }
 
-// load packs the weights and makes room; the transformer always runs over n rows.
-func (t *vit) load(l *nn.Loader, n int) {
+// packWeights packs the weights and makes room; the transformer always runs over n rows.
+func (t *vit) packWeights(l *nn.Loader, n int) {
 	t.layer.BF16 = l.Precision != backend.F32
 	l.Load(&t.Pre, &t.Post)
 	for i := range t.Blocks {
@@ -69,9 +69,10 @@ func (t *vit) load(l *nn.Loader, n int) {
 	t.v = l.Backend.New(1, t.layer.Heads, n, t.layer.HeadDim)
 }
 
-// run applies the first norm and the blocks to the stream work.X, [n, width].
-func (t *vit) run(b backend.Backend) {
-	w, n := &t.work, t.rows.Len()
+// runBlocks applies the first norm and the blocks to the stream work.X, [n, width].
+func (t *vit) runBlocks(b backend.Backend) {
+	w := &t.work
+	n := t.rows.Len()
 	t.Pre.Apply(b, w.X, w.X, n)
 	for i := range t.Blocks {
 		k := &t.Blocks[i]

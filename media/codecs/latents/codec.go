@@ -39,8 +39,8 @@ func Open(src *model.Source, tokens, codes int, o model.Options) (*Tokenizer, er
 
 var errText = errors.New("the image tokenizer reads the prompt, and there is none")
 
-// read sets the decoder's text to a prompt's.
-func (m *Tokenizer) read(p *model.Prompt) error {
+// setPrompt sets the decoder's text to a prompt's.
+func (m *Tokenizer) setPrompt(p *model.Prompt) error {
 	switch z := &m.sizes; {
 	case z.TextRows == 0:
 		m.text = nil
@@ -62,7 +62,7 @@ func (m *Tokenizer) Decode(dst []float32, codes []int32) error {
 
 // DecodeOf implements model.PromptCodec.
 func (m *Tokenizer) DecodeOf(dst []float32, codes []int32, p *model.Prompt) error {
-	if err := m.read(p); err != nil {
+	if err := m.setPrompt(p); err != nil {
 		return err
 	}
 	return m.Codec.Decode(dst, codes)
@@ -73,7 +73,7 @@ func (m *Tokenizer) Image(codes []int32) (*image.NRGBA, error) { return m.ImageO
 
 // ImageOf implements model.PromptCodec.
 func (m *Tokenizer) ImageOf(codes []int32, p *model.Prompt) (*image.NRGBA, error) {
-	if err := m.read(p); err != nil {
+	if err := m.setPrompt(p); err != nil {
 		return nil, err
 	}
 	return m.Codec.Image(codes)

@@ -35,8 +35,8 @@ var Settings = []model.Settings{
 // modeling/modules/blocks.py).
 var heads = map[string]int{"small": 8, "base": 12, "large": 16}
 
-// square returns the square root of n, which must be whole.
-func square(s *weights.Sizes, name string, n int) int {
+// squareSide returns the square root of n, which must be whole.
+func squareSide(s *weights.Sizes, name string, n int) int {
 	r := int(math.Round(math.Sqrt(float64(n))))
 	if r*r != n {
 		s.Fail("%s is %d, want a square", name, n)

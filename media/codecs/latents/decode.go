@@ -9,11 +9,13 @@ import (
 )
 
 func (m *Tokenizer) loadDecoder(l *nn.Loader) {
-	d, z, b := &m.Decoder, &m.sizes, m.b
+	d := &m.Decoder
+	z := &m.sizes
+	b := m.b
 	n := 1 + z.DecCells + z.Tokens + z.TextRows
 	d.out = nn.ConvAsLinear(d.Out, d.OutBias)
 	l.Load(&d.Embed, &d.Text, &d.out)
-	d.Vit.load(l, n)
+	d.Vit.packWeights(l, n)
 	base := append(l.Floats(&d.Position), l.Floats(&d.Latent)...)
 	nn.AddTo(base, l.Floats(&d.Class))
 	mask := l.Floats(&d.Mask)
@@ -26,18 +28,23 @@ func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 	}
 	d.base = b.New(n, z.DecWidth)
 	b.Write(d.base, 0, base)
-	d.codes, d.rows = b.New(z.Tokens, z.CodeWidth), b.New(max(z.Tokens, z.TextRows), z.DecWidth)
-	d.cells, d.inner = b.New(z.DecCells, z.DecWidth), b.New(z.DecCells, d.Out.Shape[0])
+	d.codes = b.New(z.Tokens, z.CodeWidth)
+	d.rows = b.New(max(z.Tokens, z.TextRows), z.DecWidth)
+	d.cells = b.New(z.DecCells, z.DecWidth)
+	d.inner = b.New(z.DecCells, d.Out.Shape[0])
 	d.host = make([]float32, z.DecCells*max(d.Out.Shape[0], z.PixelCodes))
 	if z.PixelCodes == 0 {
 		d.Smooth.Load(l)
-		d.image, d.drawn = b.New(1, 3*z.Side*z.Side), b.New(1, 3*z.Side*z.Side)
+		d.image = b.New(1, 3*z.Side*z.Side)
+		d.drawn = b.New(1, 3*z.Side*z.Side)
 		return
 	}
-	d.logits, d.latent = b.New(z.DecCells, z.PixelCodes), b.New(z.DecCells, z.VQGAN.ZChannels)
+	d.logits = b.New(z.DecCells, z.PixelCodes)
+	d.latent = b.New(z.DecCells, z.VQGAN.ZChannels)
 	d.mix = nn.ConvAsLinear(d.Mix, d.MixBias)
 	l.Load(&d.mix, m.Drawer)
-	codes, channels := l.Floats(&m.Mixture), z.VQGAN.ZChannels
+	codes := l.Floats(&m.Mixture)
+	channels := z.VQGAN.ZChannels
 	d.toLatent = b.Pack(channels, z.PixelCodes, l.Precision, func(i int, dst []float32) {
 		for c := range dst {
 			dst[c] = codes[c*channels+i]
@@ -45,9 +52,11 @@ func (m *Tokenizer) loadDecoder(l *nn.Loader) {
 	})
 }
 
-// decode is Codec.Draw.
-func (m *Tokenizer) decode(codes []int32) error {
-	d, z, b := &m.Decoder, &m.sizes, m.b
+// drawCodes is Codec.Draw.
+func (m *Tokenizer) drawCodes(codes []int32) error {
+	d := &m.Decoder
+	z := &m.sizes
+	b := m.b
 	x := d.Vit.work.X
 	b.Gather(x, d.base, nn.RowRange(0, d.Vit.rows.Len()))
 	b.Gather(d.codes, m.Codebook.Table(), codes)
@@ -62,12 +71,12 @@ func (m *Tokenizer) decode(codes []int32) error {
 		b.AddRows(d.rows, d.base, words)
 		b.Scatter(x, d.rows, words)
 	}
-	d.Vit.run(b)
+	d.Vit.runBlocks(b)
 	b.Gather(d.cells, x, nn.RowRange(1, z.DecCells))
 	d.Vit.Post.Apply(b, d.cells, d.cells, z.DecCells)
 	d.out.Apply(b, d.inner, d.cells, z.DecCells, backend.Identity)
 	if z.PixelCodes == 0 {
-		return m.patches()
+		return m.drawPatches()
 	}
 	// Each cell's distribution over the VQGAN's codes gives a weighted mean of its codebook.
 	h := d.host[:z.DecCells*z.PixelInner]
@@ -85,12 +94,15 @@ func (m *Tokenizer) decode(codes []int32) error {
 	return m.Drawer.Draw(b, m.Pixels, d.latent)
 }
 
-// patches writes the smoothed image of the cells' patches to m.Pixels. The values of a cell are
+// drawPatches writes the smoothed image of the cells' patches to m.Pixels. The values of a cell are
 // [patch, patch, 3].
-func (m *Tokenizer) patches() error {
-	d, z, b := &m.Decoder, &m.sizes, m.b
+func (m *Tokenizer) drawPatches() error {
+	d := &m.Decoder
+	z := &m.sizes
+	b := m.b
 	p := z.DecPatch
-	grid, h := z.Side/p, d.host[:len(m.Pixels)]
+	grid := z.Side / p
+	h := d.host[:len(m.Pixels)]
 	b.Read(h, d.inner, 0)
 	for cell := range z.DecCells {
 		for y := range p {

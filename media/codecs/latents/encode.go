@@ -6,26 +6,32 @@ import (
 )
 
 func (m *Tokenizer) loadEncoder(l *nn.Loader) {
-	e, z, b := &m.Encoder, &m.sizes, m.b
+	e := &m.Encoder
+	z := &m.sizes
+	b := m.b
 	cells := e.Position.Shape[0] - 1
 	n := 1 + cells + z.Tokens
 	e.out = nn.ConvAsLinear(e.Out, e.OutBias)
 	l.Load(&e.Patches, &e.out)
-	e.Vit.load(l, n)
+	e.Vit.packWeights(l, n)
 	base := append(l.Floats(&e.Position), l.Floats(&e.Latent)...)
 	nn.AddTo(base, l.Floats(&e.Class))
 	nn.AddTo(base[(1+cells)*z.EncWidth:], l.Floats(&m.Latents))
 	e.base = b.New(n, z.EncWidth)
 	b.Write(e.base, 0, base)
 	e.image = b.New(1, 3*z.Side*z.Side)
-	e.patches, e.rows, e.latent = b.New(cells, z.EncWidth), b.New(z.Tokens, z.EncWidth),
-		b.New(z.Tokens, z.CodeWidth)
-	e.host, e.shuffled = make([]float32, z.Tokens*z.EncWidth), make([]float32, z.Tokens*z.EncWidth)
+	e.patches = b.New(cells, z.EncWidth)
+	e.rows = b.New(z.Tokens, z.EncWidth)
+	e.latent = b.New(z.Tokens, z.CodeWidth)
+	e.host = make([]float32, z.Tokens*z.EncWidth)
+	e.shuffled = make([]float32, z.Tokens*z.EncWidth)
 }
 
-// encode is Codec.Read.
-func (m *Tokenizer) encode() ([]float32, error) {
-	e, z, b := &m.Encoder, &m.sizes, m.b
+// readLatents is Codec.Read.
+func (m *Tokenizer) readLatents() ([]float32, error) {
+	e := &m.Encoder
+	z := &m.sizes
+	b := m.b
 	cells := e.Position.Shape[0] - 1
 	x := e.Vit.work.X
 	b.Write(e.image, 0, m.Pixels)
@@ -34,7 +40,7 @@ func (m *Tokenizer) encode() ([]float32, error) {
 	b.AddRows(e.patches, e.base, image)
 	b.Gather(x, e.base, nn.RowRange(0, 1+cells+z.Tokens))
 	b.Scatter(x, e.patches, image)
-	e.Vit.run(b)
+	e.Vit.runBlocks(b)
 	b.Gather(e.rows, x, nn.RowRange(1+cells, z.Tokens))
 	e.Vit.Post.Apply(b, e.rows, e.rows, z.Tokens)
 	if z.Legacy { // [tokens, width] is read as [width, tokens]

@@ -112,20 +112,22 @@ func readSizes(src *model.Source) (z Sizes, err error) {
 	}
 	s := &weights.Sizes{Set: src.Set}
 	t := f.Model.Tokenizer
-	z.Unit, z.Legacy = t.UnitLength, t.Legacy == nil || *t.Legacy
-	z.Tokens, z.EncWidth = s.Dim("latent_tokens", 2, 0), s.Dim("latent_tokens", 2, 1)
-	z.Codes, z.CodeWidth = s.Dim("quantize.embedding.weight", 2, 0),
-		s.Dim("quantize.embedding.weight", 2, 1)
+	z.Unit = t.UnitLength
+	z.Legacy = t.Legacy == nil || *t.Legacy
+	z.Tokens = s.Dim("latent_tokens", 2, 0)
+	z.EncWidth = s.Dim("latent_tokens", 2, 1)
+	z.Codes = s.Dim("quantize.embedding.weight", 2, 0)
+	z.CodeWidth = s.Dim("quantize.embedding.weight", 2, 1)
 	z.EncPatch = s.Dim("encoder.patch_embed.weight", 4, 2)
-	z.EncDepth, z.DecDepth = s.Count("encoder.transformer.", ".ln_1.weight"),
-		s.Count("decoder.transformer.", ".ln_1.weight")
-	z.EncInner, z.DecInner = s.Dim("encoder.transformer.0.mlp.c_fc.weight", 2, 0),
-		s.Dim("decoder.transformer.0.mlp.c_fc.weight", 2, 0)
+	z.EncDepth = s.Count("encoder.transformer.", ".ln_1.weight")
+	z.DecDepth = s.Count("decoder.transformer.", ".ln_1.weight")
+	z.EncInner = s.Dim("encoder.transformer.0.mlp.c_fc.weight", 2, 0)
+	z.DecInner = s.Dim("decoder.transformer.0.mlp.c_fc.weight", 2, 0)
 	z.DecWidth = s.Dim("decoder.decoder_embed.weight", 2, 0)
 	z.DecCells = s.Dim("decoder.positional_embedding", 2, 0) - 1
-	z.Side = square(s, "the number of the encoder's cells",
+	z.Side = squareSide(s, "the number of the encoder's cells",
 		s.Dim("encoder.positional_embedding", 2, 0)-1) * z.EncPatch
-	grid := square(s, "the number of the decoder's cells", z.DecCells)
+	grid := squareSide(s, "the number of the decoder's cells", z.DecCells)
 	for _, v := range []struct {
 		key, size string
 		heads     *int
@@ -140,8 +142,8 @@ func readSizes(src *model.Source) (z Sizes, err error) {
 		}
 	}
 	if s.Has("decoder.text_guidance_proj.weight") {
-		z.TextRows, z.TextWidth = s.Dim("decoder.text_guidance_positional_embedding", 2, 0),
-			s.Dim("decoder.text_guidance_proj.weight", 2, 1)
+		z.TextRows = s.Dim("decoder.text_guidance_positional_embedding", 2, 0)
+		z.TextWidth = s.Dim("decoder.text_guidance_proj.weight", 2, 1)
 	}
 	return z, z.readDrawer(s, grid)
 }
@@ -153,9 +155,9 @@ const maxSide = 1 << 12
 // side, and checks that they fit.
 func (z *Sizes) readDrawer(s *weights.Sizes, grid int) error {
 	if s.Has("pixel_quantize.embedding.weight") {
-		z.PixelCodes, z.PixelInner = s.Dim("pixel_quantize.embedding.weight", 2, 0),
-			s.Dim("decoder.ffn.0.weight", 4, 0)
-		z.VQGAN = drawerSizes(s, grid)
+		z.PixelCodes = s.Dim("pixel_quantize.embedding.weight", 2, 0)
+		z.PixelInner = s.Dim("decoder.ffn.0.weight", 4, 0)
+		z.VQGAN = readVQGANSizes(s, grid)
 		if err := z.VQGAN.CheckSizes(); s.Err == nil && err != nil {
 			return err
 		}
@@ -180,14 +182,14 @@ func (z *Sizes) readDrawer(s *weights.Sizes, grid int) error {
 	return s.Err
 }
 
-// drawerSizes reads the sizes of the VQGAN's decoder.
-func drawerSizes(s *weights.Sizes, grid int) vqgan.Config {
+// readVQGANSizes reads the sizes of the VQGAN's decoder.
+func readVQGANSizes(s *weights.Sizes, grid int) vqgan.Config {
 	c := vqgan.Config{Grid: grid, OutCh: 3, ZChannels: s.Dim("pixel_quantize.embedding.weight", 2, 1)}
 	c.EmbedDim = c.ZChannels
 	c.ResBlocks = s.Count("pixel_decoder.up.0.block.", ".conv1.weight")
 	for i := range s.Count("pixel_decoder.up.", ".block.0.conv1.weight") {
 		n := s.Dim(fmt.Sprintf("pixel_decoder.up.%d.block.0.conv1.weight", i), 4, 0)
-		c.Ch, c.ChMult = divisor(n, c.Ch), append(c.ChMult, n)
+		c.Ch, c.ChMult = commonDivisor(n, c.Ch), append(c.ChMult, n)
 	}
 	for i := range c.ChMult {
 		c.ChMult[i] /= c.Ch
@@ -195,8 +197,8 @@ func drawerSizes(s *weights.Sizes, grid int) vqgan.Config {
 	return c
 }
 
-// divisor returns the greatest common divisor.
-func divisor(a, b int) int {
+// commonDivisor returns the greatest common divisor.
+func commonDivisor(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b
 	}
@@ -260,7 +262,7 @@ func Load(src *model.Source, o model.Options) (_ *Tokenizer, err error) {
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
 	m.Codebook.Load(l)
 	m.Codec = picture.Codec{Grid: []int{z.Tokens}, Width: z.Side, Height: z.Side, Book: &m.Codebook,
-		Draw: m.decode, Read: m.encode,
+		Draw: m.drawCodes, Read: m.readLatents,
 		Halves: l.LazyHalves(src.Name, src.Set, m.loadEncoder, m.loadDecoder)}
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)

@@ -17,8 +17,8 @@ type builder struct {
 	names map[string]string // of tensors in the file by tags, see weights.BindOptions
 }
 
-// name returns the name in the file of what tags lead to.
-func (b *builder) name(tags ...string) string {
+// tensorName returns the name in the file of what tags lead to.
+func (b *builder) tensorName(tags ...string) string {
 	for i, tag := range tags {
 		if own, ok := b.names[tag]; ok {
 			tags[i] = own
@@ -27,8 +27,8 @@ func (b *builder) name(tags ...string) string {
 	return strings.Join(tags, ".")
 }
 
-// shape returns the shape of a tensor, which must have `dims` dimensions.
-func (b *builder) shape(name string, dims int) []int {
+// tensorShape returns the shape of a tensor, which must have `dims` dimensions.
+func (b *builder) tensorShape(name string, dims int) []int {
 	s := make([]int, dims)
 	for i := range s {
 		if s[i] = b.Dim(name, dims, i); b.Err != nil {
@@ -38,27 +38,28 @@ func (b *builder) shape(name string, dims int) []int {
 	return s
 }
 
-// channels notes an error for a number of channels that group norms cannot have.
-func (b *builder) channels(name string, n int) int {
+// channelCount notes an error for a number of channels that group norms cannot have.
+func (b *builder) channelCount(name string, n int) int {
 	if b.Err == nil && n%picture.Groups != 0 {
 		b.Err = fmt.Errorf("tensor %q has %d channels, want a multiple of %d", name, n, picture.Groups)
 	}
 	return n
 }
 
-// conv returns a convolution with the shape of its tensor.
-func (b *builder) conv(name string) picture.Conv {
-	s := b.shape(name+".weight", 4)
+// newConv returns a convolution with the shape of its tensor.
+func (b *builder) newConv(name string) picture.Conv {
+	s := b.tensorShape(name+".weight", 4)
 	if b.Err == nil && (s[2] != s[3] || s[2] != 1 && s[2] != 3) {
 		b.Err = fmt.Errorf("tensor %q has shape %v, want windows of 1x1 or 3x3", name+".weight", s)
 	}
 	return picture.NewConv(s[0], s[1], s[2])
 }
 
-func (b *builder) res(name string) *resBlock {
+func (b *builder) newResBlock(name string) *resBlock {
 	name += ".conv1.weight"
-	s := b.shape(name, 4)
-	in, out := b.channels(name, s[1]), b.channels(name, s[0])
+	s := b.tensorShape(name, 4)
+	in := b.channelCount(name, s[1])
+	out := b.channelCount(name, s[0])
 	r := &resBlock{Norm1: picture.NewGroupNorm(in), Conv1: picture.NewConv(out, in, 3),
 		Norm2: picture.NewGroupNorm(out), Conv2: picture.NewConv(out, out, 3)}
 	if in != out {
@@ -67,57 +68,59 @@ func (b *builder) res(name string) *resBlock {
 	return r
 }
 
-func (b *builder) attention(name string) *picture.Attention {
-	return picture.NewAttention(b.channels(name, b.shape(name+".q.weight", 4)[0]))
+func (b *builder) newAttention(name string) *picture.Attention {
+	return picture.NewAttention(b.channelCount(name, b.tensorShape(name+".q.weight", 4)[0]))
 }
 
-func (b *builder) level(name string) *level {
+func (b *builder) newLevel(name string) *level {
 	l := &level{}
-	for i := range b.Count(b.name(name, "resnets")+".", ".conv1.weight") {
-		l.Res = append(l.Res, b.res(b.name(name, "resnets", strconv.Itoa(i))))
+	for i := range b.Count(b.tensorName(name, "resnets")+".", ".conv1.weight") {
+		l.Res = append(l.Res, b.newResBlock(b.tensorName(name, "resnets", strconv.Itoa(i))))
 	}
-	for i := range b.Count(b.name(name, "attentions")+".", ".q.weight") {
-		l.Attn = append(l.Attn, b.attention(b.name(name, "attentions", strconv.Itoa(i))))
+	for i := range b.Count(b.tensorName(name, "attentions")+".", ".q.weight") {
+		l.Attn = append(l.Attn, b.newAttention(b.tensorName(name, "attentions", strconv.Itoa(i))))
 	}
-	if b.Has(b.name(name, "downsamplers.0.conv", "weight")) {
+	if b.Has(b.tensorName(name, "downsamplers.0.conv", "weight")) {
 		l.Down = new(picture.Downsampling)
 	}
-	if b.Has(b.name(name, "upsamplers.0.conv", "weight")) {
+	if b.Has(b.tensorName(name, "upsamplers.0.conv", "weight")) {
 		l.Up = new(picture.Upsampling)
 	}
 	return l
 }
 
-// side returns the encoder or the decoder, whose layers between fit each other.
-func (b *builder) side(name, blocks string) (s side) {
-	s.In, s.Out = b.conv(name+".conv_in"), b.conv(name+".conv_out")
-	s.Before = b.res(b.name(name, "mid_block.resnets.0"))
-	s.After = b.res(b.name(name, "mid_block.resnets.1"))
+// newSide returns the encoder or the decoder, whose layers between fit each other.
+func (b *builder) newSide(name, blocks string) (s side) {
+	s.In = b.newConv(name + ".conv_in")
+	s.Out = b.newConv(name + ".conv_out")
+	s.Before = b.newResBlock(b.tensorName(name, "mid_block.resnets.0"))
+	s.After = b.newResBlock(b.tensorName(name, "mid_block.resnets.1"))
 	if b.names != nil { // LlamaGen's
-		s.Attn = b.attention(b.name(name, "mid_block.attentions.0"))
+		s.Attn = b.newAttention(b.tensorName(name, "mid_block.attentions.0"))
 	}
 	var levels []*level
-	for i := range b.Count(b.name(name, blocks)+".", b.name("", "resnets", "0.conv1.weight")) {
-		levels = append(levels, b.level(b.name(name, blocks, strconv.Itoa(i))))
+	for i := range b.Count(b.tensorName(name, blocks)+".",
+		b.tensorName("", "resnets", "0.conv1.weight")) {
+		levels = append(levels, b.newLevel(b.tensorName(name, blocks, strconv.Itoa(i))))
 	}
 	if blocks == "down_blocks" {
 		s.Down = levels
 	} else {
 		s.Up = levels
 	}
-	b.chain(&s)
+	b.chainLevels(&s)
 	return s
 }
 
-// chain notes an error if consecutive blocks do not fit each other.
-func (b *builder) chain(s *side) {
+// chainLevels notes an error if consecutive blocks do not fit each other.
+func (b *builder) chainLevels(s *side) {
 	now := s.In.Weight.Shape[0]
 	fits := func(what string, channels int) {
 		if b.Err == nil && channels != now {
 			b.Err = fmt.Errorf("%s %d channels after a layer of %d, want the same", what, channels, now)
 		}
 	}
-	for _, l := range s.levels() {
+	for _, l := range s.allLevels() {
 		for i, r := range l.Res {
 			fits("a block takes", r.Conv1.Weight.Shape[1])
 			now = r.Conv1.Weight.Shape[0]
@@ -136,12 +139,14 @@ func (b *builder) chain(s *side) {
 	fits("the last convolution takes", s.Out.Weight.Shape[1])
 }
 
-// model returns the network, and notes an error if its sides do not fit each other.
-func (b *builder) model() *Model {
-	m := &Model{Encoder: b.side("encoder", "down_blocks"), Decoder: b.side("decoder", "up_blocks")}
-	s := b.shape("quantize.embedding.weight", 2)
+// newModel returns the network, and notes an error if its sides do not fit each other.
+func (b *builder) newModel() *Model {
+	m := &Model{Encoder: b.newSide("encoder", "down_blocks"),
+		Decoder: b.newSide("decoder", "up_blocks")}
+	s := b.tensorShape("quantize.embedding.weight", 2)
 	m.Codebook = picture.NewCodebook(s[0], s[1])
-	m.QuantConv, m.PostConv = b.conv("quant_conv"), b.conv("post_quant_conv")
+	m.QuantConv = b.newConv("quant_conv")
+	m.PostConv = b.newConv("post_quant_conv")
 	m.scale = 1
 	halvings := 1
 	for _, l := range m.Decoder.Up {

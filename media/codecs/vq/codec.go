@@ -14,7 +14,7 @@ func init() {
 		Name:  "llamagen-vq",
 		Match: isLlamaGen,
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
-			grid, err := gridOf(src, llamagenSettings)
+			grid, err := gridSide(src, llamagenSettings)
 			if err != nil {
 				return nil, err
 			}
@@ -27,7 +27,7 @@ func init() {
 			return src.ConfigValues().Text("_class_name") == "VQModel"
 		},
 		Load: func(src *model.Source, o model.Options) (model.Codec, error) {
-			grid, err := gridOf(src, diffusersSettings)
+			grid, err := gridSide(src, diffusersSettings)
 			if err != nil {
 				return nil, err
 			}
@@ -55,8 +55,8 @@ var diffusersSettings = model.Settings{KnownKeys: `_class_name _diffusers_versio
 	lookup_from_codebook`, RequiredValues: map[string]any{"act_fn": "silu",
 	"norm_num_groups": float64(picture.Groups), "norm_type": "group"}}
 
-// gridOf returns the number of codes along a side, 0 where config.json does not have it.
-func gridOf(src *model.Source, settings model.Settings) (int, error) {
+// gridSide returns the number of codes along a side, 0 where config.json does not have it.
+func gridSide(src *model.Source, settings model.Settings) (int, error) {
 	var f struct {
 		Grid int `json:"grid"`
 	}

@@ -67,9 +67,9 @@ var llamagenNames = map[string]string{"down_blocks": "conv_blocks", "up_blocks":
 	"mid_block.attentions.0": "mid.1", "mid_block.resnets.1": "mid.2",
 	"conv_norm_out": "norm_out", "conv_shortcut": "nin_shortcut"}
 
-// levels returns all levels in the order of computation, that at the smallest size between the
+// allLevels returns all levels in the order of computation, that at the smallest size between the
 // encoder's and the decoder's.
-func (s *side) levels() []*level {
+func (s *side) allLevels() []*level {
 	mid := &level{Res: []*resBlock{s.Before, s.After}}
 	if s.Attn != nil {
 		mid.Attn = []*picture.Attention{s.Attn}
@@ -80,7 +80,7 @@ func (s *side) levels() []*level {
 // Load packs the layers.
 func (s *side) Load(l *nn.Loader) {
 	l.Load(&s.In, &s.Norm, &s.Out)
-	for _, one := range s.levels() {
+	for _, one := range s.allLevels() {
 		for _, r := range one.Res {
 			l.Load(r)
 		}
@@ -96,11 +96,11 @@ func (s *side) Load(l *nn.Loader) {
 	}
 }
 
-// apply runs the side over the canvas, except its first and last convolutions.
-func (s *side) apply(v *picture.Canvas) {
-	for _, l := range s.levels() {
+// runOn runs the side over the canvas, except its first and last convolutions.
+func (s *side) runOn(v *picture.Canvas) {
+	for _, l := range s.allLevels() {
 		for i, r := range l.Res {
-			r.apply(v)
+			r.runOn(v)
 			if i < len(l.Attn) {
 				v.Attend(l.Attn[i])
 			}
@@ -132,8 +132,8 @@ func (r *resBlock) Load(l *nn.Loader) {
 	}
 }
 
-// apply replaces the canvas by the block's output.
-func (r *resBlock) apply(v *picture.Canvas) {
+// runOn replaces the canvas by the block's output.
+func (r *resBlock) runOn(v *picture.Canvas) {
 	v.Convolve(v.H, v.X, &r.Conv1, v.NormSwish(v.X, &r.Norm1), backend.Epilogue{})
 	if !r.Shortcut.Exists() {
 		v.Convolve(v.X, v.H, &r.Conv2, v.NormSwish(v.H, &r.Norm2), backend.Epilogue{Add: true})
@@ -154,7 +154,7 @@ func Load(src *model.Source, side int, o model.Options) (*Model, error) {
 	if own {
 		b.names = llamagenNames
 	}
-	m := b.model()
+	m := b.newModel()
 	m.Codebook.Unit = own
 	if b.Err != nil {
 		return nil, b.Err
@@ -174,7 +174,7 @@ func Load(src *model.Source, side int, o model.Options) (*Model, error) {
 		Halves: l.LazyHalves(src.Name, src.Set,
 			func(l *nn.Loader) { l.Load(&m.QuantConv, &m.Encoder) },
 			func(l *nn.Loader) { l.Load(&m.PostConv, &m.Decoder) })}
-	m.UseCanvas(m.b, own, m.draw, m.read)
+	m.UseCanvas(m.b, own, m.drawPixels, m.readLatent)
 	return m, l.Err()
 }
 
@@ -183,22 +183,22 @@ var unused = []string{"quantize.codebook_used"}
 
 const maxPixels = 1 << 13 // along a side
 
-// draw computes the image of latents.
-func (m *Model) draw(v *picture.Canvas, latent *tensor.Dense) {
+// drawPixels computes the image of latents.
+func (m *Model) drawPixels(v *picture.Canvas, latent *tensor.Dense) {
 	m.projected = backend.Grow(m.b, m.projected, m.Grid[0]*m.Grid[1], m.PostConv.Weight.Shape[0])
 	v.Begin(m.Grid[0], m.Grid[1])
 	v.Convolve(m.projected, latent, &m.PostConv, backend.ConvInput{}, backend.Epilogue{})
 	v.Convolve(v.X, m.projected, &m.Decoder.In, backend.ConvInput{}, backend.Epilogue{})
-	m.Decoder.apply(v)
+	m.Decoder.runOn(v)
 	v.ConvolveImage(&m.Decoder.Out, &m.Decoder.Norm)
 }
 
-// read computes the latents of the image in m.Pixels.
-func (m *Model) read(v *picture.Canvas, latent *tensor.Dense) {
+// readLatent computes the latents of the image in m.Pixels.
+func (m *Model) readLatent(v *picture.Canvas, latent *tensor.Dense) {
 	v.Begin(m.Height, m.Width)
 	v.Write(m.Pixels)
 	v.ConvolveImage(&m.Encoder.In, nil)
-	m.Encoder.apply(v)
+	m.Encoder.runOn(v)
 	v.ConvolveImage(&m.Encoder.Out, &m.Encoder.Norm)
 	v.Convolve(latent, v.X, &m.QuantConv, backend.ConvInput{}, backend.Epilogue{})
 }

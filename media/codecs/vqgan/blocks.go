@@ -26,8 +26,8 @@ func newResBlock(in, out int) *resBlock {
 	return r
 }
 
-// blocks returns a level's blocks.
-func (c Config) blocks(in, out int) (list []*resBlock) {
+// newResBlocks returns a level's blocks.
+func (c Config) newResBlocks(in, out int) (list []*resBlock) {
 	for range c.ResBlocks {
 		list = append(list, newResBlock(in, out))
 		in = out
@@ -44,8 +44,8 @@ func (r *resBlock) Load(l *nn.Loader) {
 	}
 }
 
-// apply replaces the canvas by the block's output.
-func (r *resBlock) apply(v *picture.Canvas) {
+// runOn replaces the canvas by the block's output.
+func (r *resBlock) runOn(v *picture.Canvas) {
 	v.Convolve(v.H, v.X, &r.Conv1, v.NormSwish(v.X, &r.Norm1), backend.Epilogue{})
 	in := v.NormSwish(v.H, &r.Norm2)
 	if !r.Shortcut.Exists() {

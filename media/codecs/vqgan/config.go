@@ -54,16 +54,16 @@ func ReadConfig(src *model.Source) (Config, error) {
 	if err := src.CheckKeys(settings); err != nil {
 		return c, err
 	}
-	return c, c.check()
+	return c, c.checkValues()
 }
 
 // Side returns the width and height of an image in pixels.
 func (c Config) Side() int { return c.Grid << (len(c.ChMult) - 1) }
 
-// channels returns the channels of a level.
-func (c Config) channels(level int) int { return c.Ch * c.ChMult[level] }
+// levelChannels returns the channels of a level.
+func (c Config) levelChannels(level int) int { return c.Ch * c.ChMult[level] }
 
-func (c Config) check() error {
+func (c Config) checkValues() error {
 	for _, s := range []struct {
 		name  string
 		value int

@@ -23,15 +23,16 @@ type decoder struct {
 }
 
 func newDecoder(c Config) decoder {
-	top := c.channels(len(c.ChMult) - 1)
+	top := c.levelChannels(len(c.ChMult) - 1)
 	d := decoder{ConvIn: picture.NewConv(top, c.ZChannels, 3),
 		Block1: newResBlock(top, top), Block2: newResBlock(top, top),
 		Up:      make([]*upLevel, len(c.ChMult)),
-		NormOut: picture.NewGroupNorm(c.channels(0)), ConvOut: picture.NewConv(3, c.channels(0), 3)}
+		NormOut: picture.NewGroupNorm(c.levelChannels(0)),
+		ConvOut: picture.NewConv(3, c.levelChannels(0), 3)}
 	in := top
 	for i := len(c.ChMult) - 1; i >= 0; i-- {
-		u := &upLevel{Blocks: c.blocks(in, c.channels(i))}
-		in = c.channels(i)
+		u := &upLevel{Blocks: c.newResBlocks(in, c.levelChannels(i))}
+		in = c.levelChannels(i)
 		if i > 0 {
 			u.Upsample = picture.NewUpsampling(in)
 		}
@@ -53,14 +54,14 @@ func (d *decoder) Load(l *nn.Loader) {
 	}
 }
 
-// apply draws the image of the latent [cells, ZChannels] on a canvas set to the grid's size.
-func (d *decoder) apply(v *picture.Canvas, latent *tensor.Dense) {
+// runOn draws the image of the latent [cells, ZChannels] on a canvas set to the grid's size.
+func (d *decoder) runOn(v *picture.Canvas, latent *tensor.Dense) {
 	v.Convolve(v.X, latent, &d.ConvIn, backend.ConvInput{}, backend.Epilogue{})
-	d.Block1.apply(v)
-	d.Block2.apply(v)
+	d.Block1.runOn(v)
+	d.Block2.runOn(v)
 	for i := len(d.Up) - 1; i >= 0; i-- {
 		for _, r := range d.Up[i].Blocks {
-			r.apply(v)
+			r.runOn(v)
 		}
 		if i > 0 {
 			v.Upsample(&d.Up[i].Upsample)
@@ -96,7 +97,7 @@ func (m *Decoder) Side() int { return m.cfg.Side() }
 func (m *Decoder) Draw(b backend.Backend, pixels []float32, latent *tensor.Dense) error {
 	draw := func(v *picture.Canvas) {
 		v.Begin(m.cfg.Grid, m.cfg.Grid)
-		m.Net.apply(v, latent)
+		m.Net.runOn(v, latent)
 	}
 	if m.canvas == nil {
 		m.canvas = picture.NewCanvas(b, draw)
@@ -108,5 +109,5 @@ func (m *Decoder) Draw(b backend.Backend, pixels []float32, latent *tensor.Dense
 // CheckSizes returns a one-line error for impossible sizes. c.Codes is ignored.
 func (c Config) CheckSizes() error {
 	c.Codes = 1
-	return c.check()
+	return c.checkValues()
 }

@@ -55,7 +55,8 @@ func (m *Model) Features(ctx context.Context, list []*images.Image,
 				d := float64(z[j]) - mean
 				squares += float64(d * d)
 			}
-			features[c], features[channels+c] = float32(mean), float32(math.Sqrt(squares/cells))
+			features[c] = float32(mean)
+			features[channels+c] = float32(math.Sqrt(squares / cells))
 		}
 		if err := visit(i, features, nil); err != nil {
 			return err

@@ -60,15 +60,15 @@ type encoder struct {
 
 // New returns the network without weights.
 func New(c Config) *Model {
-	top := c.channels(len(c.ChMult) - 1)
+	top := c.levelChannels(len(c.ChMult) - 1)
 	m := &Model{cfg: c, Codebook: picture.NewCodebook(c.Codes, c.ZChannels), Decoder: newDecoder(c)}
 	m.Encoder = encoder{ConvIn: picture.NewConvNoBias(c.Ch, 3, 3),
 		Block1: newResBlock(top, top), Block2: newResBlock(top, top),
 		NormOut: picture.NewGroupNorm(top), ConvOut: picture.NewConv(c.ZChannels, top, 1)}
 	in := c.Ch
 	for i := range c.ChMult {
-		m.Encoder.Down = append(m.Encoder.Down, &level{c.blocks(in, c.channels(i))})
-		in = c.channels(i)
+		m.Encoder.Down = append(m.Encoder.Down, &level{c.newResBlocks(in, c.levelChannels(i))})
+		in = c.levelChannels(i)
 	}
 	return m
 }
@@ -96,7 +96,7 @@ const anchor = "quantize.embedding.weight"
 // until then.
 func Build(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	defer backend.Recover(&err)
-	if err := c.check(); err != nil {
+	if err := c.checkValues(); err != nil {
 		return nil, err
 	}
 	base, err := src.Set.Rebase(anchor)
@@ -105,7 +105,7 @@ func Build(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	}
 	m := New(c)
 	if err := weights.Bind(m, base,
-		weights.BindOptions{Ignore: others(src.Set, base.Prefix())}); err != nil {
+		weights.BindOptions{Ignore: otherTensors(src.Set, base.Prefix())}); err != nil {
 		return nil, fmt.Errorf("vqgan: %w", err)
 	}
 	l := &nn.Loader{Backend: o.Backend, Precision: o.Precision}
@@ -113,12 +113,12 @@ func Build(src *model.Source, c Config, o model.Options) (_ *Model, err error) {
 	m.Codec = picture.Codec{Grid: []int{c.Grid, c.Grid}, Width: c.Side(), Height: c.Side(),
 		Book:   &m.Codebook,
 		Halves: l.LazyHalves(src.Name, src.Set, m.Encoder.Load, m.Decoder.Load)}
-	m.UseCanvas(o.Backend, false, m.draw, m.read)
+	m.UseCanvas(o.Backend, false, m.drawPixels, m.readLatent)
 	return m, l.Err()
 }
 
-// others returns patterns of the tensors outside the prefix: the rest of a MAGE model.
-func others(set *weights.Set, prefix string) (list []string) {
+// otherTensors returns patterns of the tensors outside the prefix: the rest of a MAGE model.
+func otherTensors(set *weights.Set, prefix string) (list []string) {
 	quote := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 	for _, name := range set.Names() {
 		if !strings.HasPrefix(strings.ReplaceAll(name, "_orig_mod.", ""), prefix) {
@@ -141,27 +141,27 @@ func (e *encoder) Load(l *nn.Loader) {
 // Config returns the network's sizes.
 func (m *Model) Config() Config { return m.cfg }
 
-// draw computes the image of latents.
-func (m *Model) draw(v *picture.Canvas, latent *tensor.Dense) {
+// drawPixels computes the image of latents.
+func (m *Model) drawPixels(v *picture.Canvas, latent *tensor.Dense) {
 	v.Begin(m.cfg.Grid, m.cfg.Grid)
-	m.Decoder.apply(v, latent)
+	m.Decoder.runOn(v, latent)
 }
 
-// read computes the latents of the image in m.Pixels.
-func (m *Model) read(v *picture.Canvas, latent *tensor.Dense) {
+// readLatent computes the latents of the image in m.Pixels.
+func (m *Model) readLatent(v *picture.Canvas, latent *tensor.Dense) {
 	e := &m.Encoder
 	v.Begin(m.cfg.Side(), m.cfg.Side())
 	v.Write(m.Pixels)
 	v.ConvolveImage(&e.ConvIn, nil)
 	for i, l := range e.Down {
 		for _, r := range l.Blocks {
-			r.apply(v)
+			r.runOn(v)
 		}
 		if i < len(e.Down)-1 {
-			v.AveragePool(m.cfg.channels(i))
+			v.AveragePool(m.cfg.levelChannels(i))
 		}
 	}
-	e.Block1.apply(v)
-	e.Block2.apply(v)
+	e.Block1.runOn(v)
+	e.Block2.runOn(v)
 	v.Convolve(latent, v.X, &e.ConvOut, v.NormSwish(v.X, &e.NormOut), backend.Epilogue{})
 }
