@@ -43,8 +43,13 @@ chooses the instruction set.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object a line")
 	flags.Threads(cmd.Flags(), &o.Threads, "processor cores to use")
 	flags.Int(cmd.Flags(), &o.Samples,
-		param.Param{Name: "samples", Min: 1, Max: maxCalls, Default: "5",
-			Help: "calls per median"})
+		param.Param{
+			Name:    "samples",
+			Min:     1,
+			Max:     maxCalls,
+			Default: "5",
+			Help:    "calls per median",
+		})
 	return cmd
 }
 

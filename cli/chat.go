@@ -67,8 +67,14 @@ ones, as of Chinese, may stand in the wrong place while a line is edited. Where 
 	f.deviceFlags.register(cmd.Flags(), "demo")
 	f.samplingFlags.recipe(cmd.Flags())
 	seedFlag(cmd.Flags(), &f.seed, "seed of the first answer; each later one has the next")
-	flags.Int(cmd.Flags(), &f.maxTokens, param.Param{Name: "max-tokens", Min: 1, Max: 1 << 30,
-		Zero: "the usual 128", Default: "0", Help: "tokens of an answer, 0 for the usual 128"})
+	flags.Int(cmd.Flags(), &f.maxTokens, param.Param{
+		Name:    "max-tokens",
+		Min:     1,
+		Max:     1 << 30,
+		Zero:    "the usual 128",
+		Default: "0",
+		Help:    "tokens of an answer, 0 for the usual 128",
+	})
 	cmd.Flags().StringVar(&f.system, "system", "", "the system message")
 	f.set.Register(cmd.Flags())
 	keepFlag(cmd.Flags(), &f.keep, "answers")
@@ -117,8 +123,16 @@ func (f *chatFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	c := &conversation{of: m, overrides: overrides, variables: variables, maxTokens: f.maxTokens,
-		seed: f.seed, system: f.system, out: stdout, store: kvcache.NewStore(int64(f.keep * 1e9))}
+	c := &conversation{
+		of:        m,
+		overrides: overrides,
+		variables: variables,
+		maxTokens: f.maxTokens,
+		seed:      f.seed,
+		system:    f.system,
+		out:       stdout,
+		store:     kvcache.NewStore(int64(f.keep * 1e9)),
+	}
 	if c.template, err = m.Chat(); err != nil {
 		return wrap("--model "+f.model, err)
 	}
@@ -184,7 +198,8 @@ func (c *conversation) command(ctx context.Context, name, rest string) error {
 	case "/help":
 		terminal.Logf("%s", chatHelp)
 	case "/new":
-		c.messages, c.left = nil, 0
+		c.messages = nil
+		c.left = 0
 	case "/save":
 		return c.save(rest)
 	case "/load":
@@ -197,8 +212,11 @@ func (c *conversation) command(ctx context.Context, name, rest string) error {
 	case "/seed":
 		seed, err := strconv.ParseUint(rest, 10, 64)
 		if err != nil {
-			return &param.Error{Name: "/seed", Found: param.Quote(rest),
-				Want: "a whole number, 0 to 18446744073709551615"}
+			return &param.Error{
+				Name:  "/seed",
+				Found: param.Quote(rest),
+				Want:  "a whole number, 0 to 18446744073709551615",
+			}
 		}
 		c.seed = seed
 	case "/sampler":
@@ -248,9 +266,11 @@ func (c *conversation) load(name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	c.system, c.left = "", 0
+	c.system = ""
+	c.left = 0
 	if len(messages) > 0 && messages[0].Role == "system" {
-		c.system, messages = messages[0].Content, messages[1:]
+		c.system = messages[0].Content
+		messages = messages[1:]
 	}
 	c.messages = messages
 	terminal.Logf("%s", terminal.FormatCount(len(messages), "message"))
@@ -268,8 +288,12 @@ func (c *conversation) whole(messages []chat.Message) []chat.Message {
 // ask answers a message after others. Without an answer the conversation stays as it is.
 func (c *conversation) ask(ctx context.Context, before []chat.Message, message string) error {
 	messages := append(slices.Clone(before), chat.Message{Role: "user", Content: message})
-	request := unmask.Request{Variables: c.variables, Overrides: c.overrides, MaxTokens: c.maxTokens,
-		Seed: c.seed}
+	request := unmask.Request{
+		Variables: c.variables,
+		Overrides: c.overrides,
+		MaxTokens: c.maxTokens,
+		Seed:      c.seed,
+	}
 	prepared, err := c.prepare(ctx, &request, messages)
 	if err != nil {
 		return err
@@ -327,12 +351,15 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 		case <-ctx.Done():
 		}
 	}()
-	cut, progress := false, terminal.LazyProgress{Label: "steps"}
+	cut := false
+	progress := terminal.LazyProgress{Label: "steps"}
 	if c.watcher != nil {
 		c.watcher.SetAnswer(of)
 	}
-	for step, failed := range generate.Each(ctx, c.of.Denoiser, generate.PoolOptions{Size: 1,
-		Store: c.store}, slices.Values([]generate.Request{r})) {
+	for step, failed := range generate.Each(ctx, c.of.Denoiser, generate.PoolOptions{
+		Size:  1,
+		Store: c.store,
+	}, slices.Values([]generate.Request{r})) {
 		if err = failed; err != nil {
 			break
 		}
@@ -343,7 +370,8 @@ func (c *conversation) answer(parent context.Context, r generate.Request, of *un
 		}
 		if q := step.Sequences[0]; q.Done {
 			shown := of.Render(q.Tokens)
-			text, cut = shown.Text, shown.Finish == "length"
+			text = shown.Text
+			cut = shown.Finish == "length"
 		} else {
 			text = of.Settled(q.Tokens)
 		}

@@ -58,11 +58,23 @@ the file; Nemotron-Labs-Diffusion's adapter for drafts does not, so that fewer d
 		},
 	}
 	flags.Int(cmd.Flags(), &o.Heads,
-		param.Param{Name: "heads", Min: 1, Max: maxHeads, Zero: "what it says", Default: "0",
-			Help: "attention heads, if the checkpoint does not say; 0 takes the checkpoint's"})
+		param.Param{
+			Name:    "heads",
+			Min:     1,
+			Max:     maxHeads,
+			Zero:    "what it says",
+			Default: "0",
+			Help:    "attention heads, if the checkpoint does not say; 0 takes the checkpoint's",
+		})
 	flags.Int(cmd.Flags(), &o.DecoderHeads,
-		param.Param{Name: "decoder-heads", Min: 1, Max: maxHeads, Zero: "what it says", Default: "0",
-			Help: "as --heads, for the decoder"})
+		param.Param{
+			Name:    "decoder-heads",
+			Min:     1,
+			Max:     maxHeads,
+			Zero:    "what it says",
+			Default: "0",
+			Help:    "as --heads, for the decoder",
+		})
 	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "replace a model in DIR, or OUT.gguf")
 	cmd.Flags().StringVar(&quantize, "quantize", "", "write a GGUF file of this type: q8_0 or q4_k_m")
 	return cmd

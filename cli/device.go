@@ -58,9 +58,14 @@ func (d *deviceFlags) options() (unmask.Options, error) {
 	if err := flags.CheckDevice(d.device); err != nil {
 		return unmask.Options{}, err
 	}
-	return unmask.Options{Device: d.device, Threads: d.threads, Precision: p, As: d.as,
-		Fit:      d.given != nil && !d.given(),
-		Progress: terminal.DownloadProgress()}, nil
+	return unmask.Options{
+		Device:    d.device,
+		Threads:   d.threads,
+		Precision: p,
+		As:        d.as,
+		Fit:       d.given != nil && !d.given(),
+		Progress:  terminal.DownloadProgress(),
+	}, nil
 }
 
 // The embedded models, by the names that every command takes. For commands about images demo means
@@ -95,7 +100,8 @@ func (d *deviceFlags) load(ctx context.Context) (*unmask.Model, error) {
 		return nil, modelError(err)
 	}
 	if d.ran = m.Backend.Name(); m.Source != nil {
-		d.precision, d.as = m.Precision.String(), m.Source.KindOverride
+		d.precision = m.Precision.String()
+		d.as = m.Source.KindOverride
 	}
 	sayNotes(m.Info.Notes...)
 	return m, nil

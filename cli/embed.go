@@ -56,15 +56,24 @@ or with --each one tensor [tokens,W] a text, named by its number from 0.`,
 	cmd.Flags().StringVar(&f.out, "out", "", "`FILE` to write: .jsonl, .csv or .safetensors")
 	cmd.Flags().StringVar(&f.Prompt, "prompt-name", "", "`NAME` of the folder's prompt before each text")
 	cmd.Flags().BoolVar(&f.PerToken, "each", false, "a vector for each of a text's tokens")
-	flags.Int(cmd.Flags(), &f.Dimensions, param.Param{Name: "dimensions", Min: 1, Max: 1 << 20,
-		Default: "0", Zero: "all", Help: "the first numbers of each vector, 0 for all or truncate_dim"})
+	flags.Int(cmd.Flags(), &f.Dimensions, param.Param{
+		Name:    "dimensions",
+		Min:     1,
+		Max:     1 << 20,
+		Default: "0",
+		Zero:    "all",
+		Help:    "the first numbers of each vector, 0 for all or truncate_dim",
+	})
 	return cmd
 }
 
 // vectorFiles write vectors of records by the end of a file's name: one of each or, with the number
 // of each one's tokens, [tokens, width].
 var vectorFiles = map[string]func(io.Writer, []fasta.Record, [][]float32, []int) error{
-	".jsonl": writeVectorLines, ".csv": writeVectorCSV, ".safetensors": writeVectorTensors}
+	".jsonl":       writeVectorLines,
+	".csv":         writeVectorCSV,
+	".safetensors": writeVectorTensors,
+}
 
 func (f *embedFlags) run(ctx context.Context, file string) error {
 	end := ".jsonl"
@@ -94,7 +103,8 @@ func (f *embedFlags) run(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	list, cut := make([]*embed.Text, len(records)), 0
+	list := make([]*embed.Text, len(records))
+	cut := 0
 	for i, r := range records {
 		if list[i], err = e.Tokenize(r.Sequence, f.Options); err != nil {
 			return fmt.Errorf("text %d (%.40s): %w", i+1, r.Name, err)

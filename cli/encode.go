@@ -14,7 +14,10 @@ import (
 
 type encodeFlags struct {
 	deviceFlags
-	out, fit, pixels, texts string
+	out    string
+	fit    string
+	pixels string
+	texts  string
 }
 
 func newEncode() *cobra.Command {

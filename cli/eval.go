@@ -147,8 +147,11 @@ func (f *evalImageFlags) run(ctx context.Context, dir string) error {
 	if err := checkFile("--save-stats", f.saveStats); err != nil {
 		return usage("%v", err)
 	}
-	o := judges.FolderOptions{Reference: f.by.Reference != "" || f.saveStats == "",
-		PerClass: f.perClass, Stats: f.saveStats}
+	o := judges.FolderOptions{
+		Reference: f.by.Reference != "" || f.saveStats == "",
+		PerClass:  f.perClass,
+		Stats:     f.saveStats,
+	}
 	if o.Reference && f.by.Reference == "" && (f.by.Inception != "" || !isDemo(f.model)) {
 		return usage("--reference is missing, want a DIR of images or an .npz, or --save-stats")
 	}

@@ -18,9 +18,10 @@ type exactnessFlags struct {
 	deviceFlags
 	methodFlags
 	share.Hub
-	of        experiments.Exactness
-	out, plot string
-	json      bool
+	of   experiments.Exactness
+	out  string
+	plot string
+	json bool
 }
 
 func newEvalExactness() *cobra.Command {
@@ -69,7 +70,8 @@ func (f *exactnessFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	f.of.Samplers, f.of.Steps = f.methods, f.steps
+	f.of.Samplers = f.methods
+	f.of.Steps = f.steps
 	points := f.of.Points()
 	if err := experiments.CheckPoints(m.task, points); err != nil {
 		return err

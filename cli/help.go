@@ -20,7 +20,11 @@ import (
 )
 
 // commandGroups order the commands by what they are for.
-var commandGroups = []struct{ id, title, names string }{
+var commandGroups = []struct {
+	id    string
+	title string
+	names string
+}{
 	{"make", "Generate:", "text chat image speech serve"},
 	{"models", "Models and files:", "pull list inspect convert encode decode logits score decide embed schema " +
 		"verify"},
@@ -42,7 +46,10 @@ func groupCommands(root *cobra.Command) {
 }
 
 // flagGroups order the flags of commands that have many. Flags of no group come under Other.
-var flagGroups = []struct{ title, names string }{
+var flagGroups = []struct {
+	title string
+	names string
+}{
 	{"What is made", "n prompt infill prompts tokens-in chat system messages length max-tokens class " +
 		"negative preset inpaint mask box fit paste outpaint init strength said text language voice " +
 		"speed seconds codes model"},
@@ -163,8 +170,11 @@ func newMan(root *cobra.Command) *cobra.Command {
 		Hidden: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			root.DisableAutoGenTag = true
-			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "unmask",
-				Manual: "unmask"}, args[0])
+			return doc.GenManTree(root, &doc.GenManHeader{
+				Section: "1",
+				Source:  "unmask",
+				Manual:  "unmask",
+			}, args[0])
 		},
 	}
 }

@@ -30,10 +30,12 @@ type imageFlags struct {
 	share.Shard
 	share.Hub
 	followFlags
-	out, sheet, gif string
-	scale           int
-	json            bool
-	single          bool // --out is a file for one picture
+	out    string
+	sheet  string
+	gif    string
+	scale  int
+	json   bool
+	single bool // --out is a file for one picture
 }
 
 const defaultSheet = "unmask.png"
@@ -91,14 +93,20 @@ func (f *imageFlags) flags(s *pflag.FlagSet) {
 	f.samplingFlags.register(s, model.Spec{Shape: []int{1, 1}})
 	f.Images.Register(s)
 	n := s.Lookup("n")
-	n.DefValue, f.n = "9", 9
+	n.DefValue = "9"
+	f.n = 9
 	n.Usage = "how many images"
 	s.StringVar(&f.out, "out", "", "write the images to this `DIR`, or continue it; "+
 		"a FILE.png has one image")
 	s.StringVar(&f.sheet, "sheet", "",
 		"contact sheet of the first 64 images, a PNG `FILE` (default "+defaultSheet+" without --out)")
-	flags.Int(s, &f.scale, param.Param{Name: "scale", Min: 0, Max: 16, Default: "0",
-		Help: "enlarge the contact sheet and the GIF by this factor, 0 to choose by the size of pictures"})
+	flags.Int(s, &f.scale, param.Param{
+		Name:    "scale",
+		Min:     0,
+		Max:     16,
+		Default: "0",
+		Help:    "enlarge the contact sheet and the GIF by this factor, 0 to choose by the size of pictures",
+	})
 	s.StringVar(&f.gif, "gif", "",
 		"write a GIF `FILE` of the first 16 images as their tokens open; masked cells are grey")
 	f.Shard.Register(s)
@@ -160,7 +168,9 @@ func (f *imageFlags) one(flags *pflag.FlagSet) error {
 	if err := checkFile("--out", f.out); err != nil {
 		return err
 	}
-	f.single, f.sheet, f.out = true, f.out, ""
+	f.single = true
+	f.sheet = f.out
+	f.out = ""
 	return nil
 }
 
@@ -186,15 +196,28 @@ func (f *imageFlags) prepare(ctx context.Context, m *unmask.Model,
 	}
 	lost, err := j.RoundTripLoss()
 	f.NoteLoss(lost)
-	return j, share.Spec{Model: f.model, As: f.as, Precision: f.precision, Request: &r,
-		Inputs: inputs}, err
+	return j, share.Spec{
+		Model:     f.model,
+		As:        f.as,
+		Precision: f.precision,
+		Request:   &r,
+		Inputs:    inputs,
+	}, err
 }
 
 // pictures makes the images of a run and prints where they are.
 func (f *imageFlags) pictures(ctx context.Context, j *outputs.Job, s runs.Settings) error {
 	began := time.Now()
-	p := outputs.PictureOptions{Dir: f.out, Settings: s, Shard: f.Shard.Shard, Sheet: f.sheet,
-		Bare: f.single, Scale: f.scale, Film: f.gif, Say: terminal.Log}
+	p := outputs.PictureOptions{
+		Dir:      f.out,
+		Settings: s,
+		Shard:    f.Shard.Shard,
+		Sheet:    f.sheet,
+		Bare:     f.single,
+		Scale:    f.scale,
+		Film:     f.gif,
+		Say:      terminal.Log,
+	}
 	if f.json {
 		p.Lines = finishing{stdout}
 	}
@@ -246,7 +269,11 @@ func (f *imageFlags) check(flags *pflag.FlagSet) error {
 	if f.out == "" && f.sheet == "" {
 		f.sheet = defaultSheet
 	}
-	for _, file := range []struct{ flag, name, ext string }{{"--sheet", f.sheet, ".png"},
+	for _, file := range []struct {
+		flag string
+		name string
+		ext  string
+	}{{"--sheet", f.sheet, ".png"},
 		{"--gif", f.gif, ".gif"}} {
 		if file.name != "" && !strings.EqualFold(filepath.Ext(file.name), file.ext) {
 			return usage("%s is %s, want a name that ends in %s", file.flag, param.Quote(file.name),

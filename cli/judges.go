@@ -49,7 +49,8 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (
 		return task, nil, usage("reference is missing, want a directory of PNG files or an .npz: " +
 			"only the demo has its own")
 	}
-	t.Judge, t.Stories = judgeName(t.Judge, d.model), d.model == demoText
+	t.Judge = judgeName(t.Judge, d.model)
+	t.Stories = d.model == demoText
 	p := &terminal.LazyProgress{Label: "reference"}
 	defer p.Close()
 	t.Progress = p.Set
@@ -69,7 +70,8 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (
 			s[key] = v
 		}
 	}
-	s["threads"], s["precision"] = strconv.Itoa(d.threads), d.precision
+	s["threads"] = strconv.Itoa(d.threads)
+	s["precision"] = d.precision
 	if unmask.DeviceKind(m.Backend) != "" {
 		s["device"] = m.Backend.Name() // times depend on it
 	}

@@ -97,7 +97,8 @@ func textLogits(ctx context.Context, m *unmask.Model, list []fasta.Record, out s
 	if m.Text == nil {
 		return usage("--texts with a %s, want a model of text", m.Info.Architecture)
 	}
-	names, texts := make([]string, len(list)), make([][]int32, len(list))
+	names := make([]string, len(list))
+	texts := make([][]int32, len(list))
 	for i, r := range list {
 		var err error
 		names[i] = r.Name

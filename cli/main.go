@@ -160,11 +160,22 @@ func setText(cmd *cobra.Command, flag string, args []string) error {
 }
 
 // others are words that people try, with the commands that do it.
-var others = map[string]string{"run": "text, image, speech or chat",
-	"generate": "text, image or speech", "tts": "speech", "say": "speech", "speak": "speech",
-	"complete": "text", "completion": "text", "server": "serve", "download": "pull",
-	"ls": "list", "repl": "chat", "talk": "chat", "infill": "text --infill",
-	"inpaint": "image --inpaint"}
+var others = map[string]string{
+	"run":        "text, image, speech or chat",
+	"generate":   "text, image or speech",
+	"tts":        "speech",
+	"say":        "speech",
+	"speak":      "speech",
+	"complete":   "text",
+	"completion": "text",
+	"server":     "serve",
+	"download":   "pull",
+	"ls":         "list",
+	"repl":       "chat",
+	"talk":       "chat",
+	"infill":     "text --infill",
+	"inpaint":    "image --inpaint",
+}
 
 // exactly requires n arguments.
 func exactly(n int, what string) cobra.PositionalArgs {

@@ -33,7 +33,8 @@ type standard struct{ err error }
 
 // Write implements io.Writer.
 func (s *standard) Write(p []byte) (int, error) {
-	out, n := p, len(p)
+	out := p
+	n := len(p)
 	if term.IsTerminal(int(os.Stdout.Fd())) {
 		out = []byte(terminal.EscapeControls(string(p)))
 	}

@@ -20,10 +20,16 @@ import (
 // questionFlags are those of unmask decide.
 type questionFlags struct {
 	deviceFlags
-	state, question, inputs, calibrate, calibration, out string
-	options, levels                                      []string
-	asking                                               decide.Options
-	json                                                 bool
+	state       string
+	question    string
+	inputs      string
+	calibrate   string
+	calibration string
+	out         string
+	options     []string
+	levels      []string
+	asking      decide.Options
+	json        bool
 }
 
 func newDecide() *cobra.Command {
@@ -115,7 +121,9 @@ func (a *asked) read(line string, answers bool) (err error) {
 		if err != nil {
 			return fmt.Errorf("question %s: %w", param.Quote(name), err)
 		}
-		a.names, a.list, a.right = append(a.names, name), append(a.list, q), append(a.right, right)
+		a.names = append(a.names, name)
+		a.list = append(a.list, q)
+		a.right = append(a.right, right)
 	}
 	if len(a.list) == 0 || !answers && a.Answers != nil {
 		return fmt.Errorf("%d questions, with answers %v, want questions, and answers to calibrate alone",
@@ -137,8 +145,13 @@ func (f *questionFlags) lines() (list []asked, err error) {
 		} else if f.levels != nil {
 			q.Kind = decide.Score
 		}
-		return []asked{{state: decide.State{Text: text}, names: []string{"question"},
-			list: []decide.Question{q}}}, wrap("--state", err)
+		return []asked{
+			{
+				state: decide.State{Text: text},
+				names: []string{"question"},
+				list:  []decide.Question{q},
+			},
+		}, wrap("--state", err)
 	}
 	file := cmp.Or(f.inputs, f.calibrate)
 	lines, err := readLines(file)
@@ -182,8 +195,11 @@ func (f *questionFlags) run(ctx context.Context) error {
 		}
 		for i := range answers {
 			if f.calibrate != "" {
-				known = append(known, decide.LabelledAnswer{Kind: one.list[i].Kind, LogP: answers[i].LogP,
-					Right: one.right[i]})
+				known = append(known, decide.LabelledAnswer{
+					Kind:  one.list[i].Kind,
+					LogP:  answers[i].LogP,
+					Right: one.right[i],
+				})
 			}
 		}
 		if f.calibrate == "" {

@@ -27,11 +27,13 @@ type reproduceFlags struct {
 	deviceFlags
 	taskFlags
 	share.Hub
-	full, quick   bool
-	redraw        bool // measures nothing
-	samples       int
-	decide        time.Duration // for further samples of what is undecided
-	out, markdown string
+	full     bool
+	quick    bool
+	redraw   bool // measures nothing
+	samples  int
+	decide   time.Duration // for further samples of what is undecided
+	out      string
+	markdown string
 }
 
 func newReproduce() *cobra.Command {
@@ -196,7 +198,9 @@ func (f *reproduceFlags) redrawn(given *pflag.FlagSet, size experiments.Size) er
 func (f *reproduceFlags) write(results []experiments.Result, settings experiments.Settings,
 	machine string, size experiments.Size, given *pflag.FlagSet) error {
 	report := experiments.NewReport(results, size)
-	report.Settings, report.Machine, report.Demo = settings, machine, f.model == "demo"
+	report.Settings = settings
+	report.Machine = machine
+	report.Demo = f.model == "demo"
 	report.Command = flags.CommandLine("unmask reproduce", given,
 		append(share.FlagNames(), "out", "markdown", "redraw")...)
 	names, err := report.Write(f.out, f.markdown)

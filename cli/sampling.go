@@ -19,9 +19,10 @@ import (
 
 // samplingFlags are the flags of a recipe.
 type samplingFlags struct {
-	kind     model.Spec // of models whose defaults hold until one is loaded
-	n, batch int
-	seed     uint64
+	kind  model.Spec // of models whose defaults hold until one is loaded
+	n     int
+	batch int
+	seed  uint64
 }
 
 // recipe adds the flags of a recipe alone, of texts if no kind is set.
@@ -38,12 +39,22 @@ const maxSamples = 1 << 30
 func (s *samplingFlags) register(f *pflag.FlagSet, kind model.Spec) {
 	s.kind = kind
 	s.recipe(f)
-	flags.IntP(f, &s.n, "n", param.Param{Name: "n", Min: 1, Max: maxSamples, Default: "1",
-		Help: "how many samples"})
-	flags.Int(f, &s.batch, param.Param{Name: "batch", Min: 1, Max: maxSamples,
-		Zero: "a size by length and memory", Default: "0",
+	flags.IntP(f, &s.n, "n", param.Param{
+		Name:    "n",
+		Min:     1,
+		Max:     maxSamples,
+		Default: "1",
+		Help:    "how many samples",
+	})
+	flags.Int(f, &s.batch, param.Param{
+		Name:    "batch",
+		Min:     1,
+		Max:     maxSamples,
+		Zero:    "a size by length and memory",
+		Default: "0",
 		Help: "samples at once, 0 to choose by length and a GPU's memory; the output does not depend " +
-			"on it"})
+			"on it",
+	})
 	seedFlag(f, &s.seed, "same seed, same output")
 }
 
@@ -95,14 +106,22 @@ type methodFlags struct {
 
 // register adds the flags; samplers and steps are the defaults as the help shows them.
 func (m *methodFlags) register(f *pflag.FlagSet, samplers, steps string) {
-	flags.Var(f, param.Param{Name: "sampler", Kind: param.Text, Default: samplers,
-		Help: "`LIST` of samplers, each as for unmask text: random,\"moment(alpha=3)\",hybrid+cache"},
+	flags.Var(f, param.Param{
+		Name:    "sampler",
+		Kind:    param.Text,
+		Default: samplers,
+		Help:    "`LIST` of samplers, each as for unmask text: random,\"moment(alpha=3)\",hybrid+cache",
+	},
 		func(text string) (err error) {
 			m.methods, err = experiments.ParseMethods(text)
 			return err
 		})
-	flags.Var(f, param.Param{Name: "steps", Kind: param.Text, Default: steps,
-		Help: "`LIST` of numbers of steps, such as 8,16,32"}, m.setSteps)
+	flags.Var(f, param.Param{
+		Name:    "steps",
+		Kind:    param.Text,
+		Default: steps,
+		Help:    "`LIST` of numbers of steps, such as 8,16,32",
+	}, m.setSteps)
 }
 
 func (m *methodFlags) setSteps(text string) error {

@@ -94,16 +94,34 @@ func (f *scoreFlags) flags(s *pflag.FlagSet) {
 	s.StringVar(&f.likelihood.Method, "method", "",
 		"how --inputs are measured, see above; without, by the kind of model")
 	flags.Int(s, &f.likelihood.Passes, likelihood.PassesParam)
-	flags.Int(s, &f.Passes, param.Param{Name: "parts", Min: 1, Max: 1 << 20, Default: "0",
-		Zero: "one a token", Help: "passes of a sequence, 0 for one for each token"})
-	flags.Float(s, &f.MaskShare, param.Param{Name: "share", Min: 1e-6, Max: 1, Default: "0",
-		Zero: "none", Help: "mask this share of the positions at random and score these only"})
+	flags.Int(s, &f.Passes, param.Param{
+		Name:    "parts",
+		Min:     1,
+		Max:     1 << 20,
+		Default: "0",
+		Zero:    "one a token",
+		Help:    "passes of a sequence, 0 for one for each token",
+	})
+	flags.Float(s, &f.MaskShare, param.Param{
+		Name:    "share",
+		Min:     1e-6,
+		Max:     1,
+		Default: "0",
+		Zero:    "none",
+		Help:    "mask this share of the positions at random and score these only",
+	})
 	seedFlag(s, &f.Seed, "seed of --inputs and --share")
 	s.StringVar(&f.at, "at", "", "score these `POSITIONS` only, from 1: 26-33,97-109")
 	s.StringArrayVar(&f.also, "also", nil, "rank by this `MODEL` too; may be repeated")
 	s.BoolVar(&f.table.matrix, "matrix", false, "CSV of every letter's probability")
-	flags.Int(s, &f.table.top, param.Param{Name: "top", Min: 1, Max: 1 << 20, Default: "0",
-		Zero: "none", Help: "CSV of this many of the most probable tokens of each position"})
+	flags.Int(s, &f.table.top, param.Param{
+		Name:    "top",
+		Min:     1,
+		Max:     1 << 20,
+		Default: "0",
+		Zero:    "none",
+		Help:    "CSV of this many of the most probable tokens of each position",
+	})
 	s.BoolVar(&f.visible, "visible", false, "mask nothing: wild-type marginals")
 	s.StringVar(&f.mutations, "mutations", "", "`TABLE`, a file of mutations, one a line")
 	s.BoolVar(&f.json, "json", false, "one JSON object a question or a sequence")
@@ -111,7 +129,8 @@ func (f *scoreFlags) flags(s *pflag.FlagSet) {
 
 // check returns an error for flags that do not go together.
 func (f *scoreFlags) check(set *pflag.FlagSet, args []string) (err error) {
-	with, others := "FILE", []string{"method", "passes"}
+	with := "FILE"
+	others := []string{"method", "passes"}
 	switch {
 	case f.inputs != "" && len(args) > 0:
 		return usage("FILE and --inputs together, want one of them")
@@ -282,8 +301,10 @@ func readRecords(name string, whole bool) (list []fasta.Record, _ error) {
 	_, err = nonEmpty(text, err)
 	for line := range strings.Lines(text) {
 		if whole || strings.TrimSpace(line) != "" {
-			list = append(list, fasta.Record{Name: fmt.Sprint(len(list) + 1),
-				Sequence: strings.TrimRight(line, "\r\n")})
+			list = append(list, fasta.Record{
+				Name:     fmt.Sprint(len(list) + 1),
+				Sequence: strings.TrimRight(line, "\r\n"),
+			})
 		}
 	}
 	return list, err

@@ -43,8 +43,9 @@ type scoredQuestion struct {
 
 // tokenized is an answer, tokens[from:to].
 type tokenized struct {
-	tokens   []int32
-	from, to int
+	tokens []int32
+	from   int
+	to     int
 }
 
 // answers scores the answers of --inputs. All are read and checked before the first pass.
@@ -60,7 +61,8 @@ func (f *scoreFlags) answers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	total, list := 0, make([][]tokenized, len(questions))
+	total := 0
+	list := make([][]tokenized, len(questions))
 	conversations := make([][]byte, len(questions))
 	for i, q := range questions {
 		conversations[i] = q.Messages
@@ -69,7 +71,8 @@ func (f *scoreFlags) answers(ctx context.Context) error {
 			if err != nil {
 				return q.wrap(f.inputs, j, err)
 			}
-			total, list[i] = total+passes, append(list[i], a)
+			total = total + passes
+			list[i] = append(list[i], a)
 		}
 	}
 	sayNotes(m.TemplateNote(conversations...))
@@ -80,8 +83,10 @@ func (f *scoreFlags) answers(ctx context.Context) error {
 		for j, a := range list[i] {
 			// Answers of one question have one index: those of equal length then have equal masks, and
 			// their differences vary less.
-			o, before := f.likelihood, 0
-			o.Seed, o.Index = f.Seed, uint32(i)
+			o := f.likelihood
+			before := 0
+			o.Seed = f.Seed
+			o.Index = uint32(i)
 			o.Progress = func(done, _ int) { progress.Add(int64(done - before)); before = done }
 			e, err := likelihood.Measure(ctx, m.Denoiser, a.tokens, a.from, a.to, o)
 			if err != nil {
@@ -113,9 +118,15 @@ func (q *question) wrap(file string, answer int, err error) error {
 }
 
 func (s *scoredQuestion) add(answer string, e *likelihood.Estimate, tokens []int32) {
-	one := scoredAnswer{Answer: answer, LogProb: jsonline.FiniteOrNil(e.LogProb),
-		Error: jsonline.FiniteOrNil(e.Error), Tokens: len(tokens), Greedy: e.IsGreedy(tokens),
-		LogP: jsonline.FinitesOrNil(e.LogP), Passes: e.Passes}
+	one := scoredAnswer{
+		Answer:  answer,
+		LogProb: jsonline.FiniteOrNil(e.LogProb),
+		Error:   jsonline.FiniteOrNil(e.Error),
+		Tokens:  len(tokens),
+		Greedy:  e.IsGreedy(tokens),
+		LogP:    jsonline.FinitesOrNil(e.LogP),
+		Passes:  e.Passes,
+	}
 	s.Answers = append(s.Answers, one)
 	perByte := func(a scoredAnswer) float64 { return orImpossible(a.LogProb) / float64(len(a.Answer)) }
 	last := len(s.Answers) - 1
@@ -139,7 +150,8 @@ func (s *scoredQuestion) print(asJSON bool) error {
 		return json.NewEncoder(stdout).Encode(s)
 	}
 	for i, a := range s.Answers {
-		best, scatter := "", 0.0
+		best := ""
+		scatter := 0.0
 		if i == s.Best && len(s.Answers) > 1 {
 			best = "best"
 		}

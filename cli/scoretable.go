@@ -55,7 +55,8 @@ const maxColumns = 2048
 
 // tabulate prints the lines of a sequence.
 func (f *scoreFlags) tabulate(ctx context.Context, m *unmask.Model, s *sequence, i uint32) error {
-	o, t := f.Options, &f.table
+	o := f.Options
+	t := &f.table
 	if n := m.Spec().Outcomes; t.matrix && n > maxColumns {
 		return usage("--matrix of a vocabulary of %d tokens, want at most %d: --top N prints N of them",
 			n, maxColumns)
@@ -98,7 +99,8 @@ func (f *scoreFlags) tabulate(ctx context.Context, m *unmask.Model, s *sequence,
 		head = append(head, decode(id))
 	}
 	if !t.begun && len(head) > 3 {
-		t.begun, lines[0] = true, slices.Insert(lines[0], 0, head)
+		t.begun = true
+		lines[0] = slices.Insert(lines[0], 0, head)
 	}
 	return printCSV(slices.Concat(lines...))
 }
@@ -117,21 +119,24 @@ func printCSV(lines [][]string) error {
 // ranked is one of the different sequences of a file.
 type ranked struct {
 	fasta.Record
-	copies, ranks int       // ranks is the sum over models
-	tokens        [][]int32 // by each model
-	fields        []string  // its perplexity by each
+	copies int
+	ranks  int       // ranks is the sum over models
+	tokens [][]int32 // by each model
+	fields []string  // its perplexity by each
 }
 
 // rank prints the different sequences of a file as CSV by the mean of their ranks by models, which
 // read all of them before the first pass.
 func (f *scoreFlags) rank(ctx context.Context, records []fasta.Record,
 	models []*unmask.Model) error {
-	seen, list := map[string]*ranked{}, []*ranked(nil)
+	seen := map[string]*ranked{}
+	list := []*ranked(nil)
 	for i, r := range records {
 		q := seen[r.Sequence]
 		if q == nil {
 			q = &ranked{Record: r}
-			seen[r.Sequence], list = q, append(list, q)
+			seen[r.Sequence] = q
+			list = append(list, q)
 			for _, m := range models {
 				one := sequence{Record: r}
 				if err := one.read(m, nil, f.Positions); err != nil {

@@ -70,13 +70,28 @@ func newServe() *cobra.Command {
 		"host `NAME` that requests may use for this server; may be repeated")
 	s.StringArrayVar(&f.options.Origins, "allow-origin", nil,
 		"`ORIGIN` of other web pages that may send requests, such as https://example.org; may be repeated")
-	flags.Int(s, &f.options.Queue, param.Param{Name: "queue", Min: 1, Max: 4096, Default: "64",
-		Help: "requests that may wait in the queue"})
-	flags.Int(s, &f.timeout, param.Param{Name: "max-seconds", Min: 1, Max: 86400, Default: "600",
-		Help: "seconds that a request may take, including its wait"})
-	flags.Float(s, &f.memory, param.Param{Name: "memory", Min: 0.01, Max: 1e5,
-		Zero: "a quarter of the machine's, at most 4", Default: "0",
-		Help: "GB of keys and values per model, 0 for a quarter of the machine's memory, at most 4"})
+	flags.Int(s, &f.options.Queue, param.Param{
+		Name:    "queue",
+		Min:     1,
+		Max:     4096,
+		Default: "64",
+		Help:    "requests that may wait in the queue",
+	})
+	flags.Int(s, &f.timeout, param.Param{
+		Name:    "max-seconds",
+		Min:     1,
+		Max:     86400,
+		Default: "600",
+		Help:    "seconds that a request may take, including its wait",
+	})
+	flags.Float(s, &f.memory, param.Param{
+		Name:    "memory",
+		Min:     0.01,
+		Max:     1e5,
+		Zero:    "a quarter of the machine's, at most 4",
+		Default: "0",
+		Help:    "GB of keys and values per model, 0 for a quarter of the machine's memory, at most 4",
+	})
 	keepFlag(s, &f.keep, "requests, per model")
 	s.StringVar(&f.listen.Metrics, "metrics", "", "`ADDRESS` of /metrics, for Prometheus")
 	s.DurationVar(&f.listen.Drain, "drain", 30*time.Second,
@@ -90,9 +105,14 @@ func newServe() *cobra.Command {
 
 // keepFlag registers --keep, in GB.
 func keepFlag(s *pflag.FlagSet, gb *float64, of string) {
-	flags.Float(s, gb, param.Param{Name: "keep", Min: 0, Max: 1e5, Default: "1",
+	flags.Float(s, gb, param.Param{
+		Name:    "keep",
+		Min:     0,
+		Max:     1e5,
+		Default: "1",
 		Help: "GB of keys and values of finished " + of + ", which those that begin alike need not " +
-			"compute, 0 for none"})
+			"compute, 0 for none",
+	})
 }
 
 // setLog sets where requests are logged.
@@ -145,7 +165,8 @@ func (f *serveFlags) run(ctx context.Context) error {
 		f.options.Keep = -1
 	}
 	f.options.Version = buildinfo.Version()
-	f.options.Expect, f.options.Listen = len(f.models), f.listen.Address
+	f.options.Expect = len(f.models)
+	f.options.Listen = f.listen.Address
 	if !f.noPage {
 		f.options.Page = page.Handler()
 	}
@@ -248,8 +269,12 @@ func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server
 		for _, note := range m.Info.Notes {
 			terminal.Logf("note: %s: %s", n.Name, note)
 		}
-		if err := s.Add(server.Model{Name: n.Name, Model: m, Precision: m.Precision,
-			Calibration: f.fits[n.Name]}); err != nil {
+		if err := s.Add(server.Model{
+			Name:        n.Name,
+			Model:       m,
+			Precision:   m.Precision,
+			Calibration: f.fits[n.Name],
+		}); err != nil {
 			return usage("%v", wrap("--model", err))
 		}
 		if c, err := m.Chat(); err == nil {

@@ -31,11 +31,19 @@ import (
 type speechFlags struct {
 	deviceFlags
 	samplingFlags
-	said, text, out, format string
-	language, voice         string
-	codes, save, preset     string
-	speed, seconds          float64
-	json, watch             bool
+	said     string
+	text     string
+	out      string
+	format   string
+	language string
+	voice    string
+	codes    string
+	save     string
+	preset   string
+	speed    float64
+	seconds  float64
+	json     bool
+	watch    bool
 }
 
 // omniVoice is the model that speaks where none is named.
@@ -115,8 +123,16 @@ func (f *speechFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 	if m.Speech == nil {
 		return usage("--model %s is a %s, which does not speak", f.model, m.Info.Architecture)
 	}
-	r := unmask.SpeechRequest{Text: text, Language: f.language, Speed: f.speed, Seconds: f.seconds,
-		Stream: f.out == "-", Seed: f.seed, Preset: f.preset, Overrides: over}
+	r := unmask.SpeechRequest{
+		Text:      text,
+		Language:  f.language,
+		Speed:     f.speed,
+		Seconds:   f.seconds,
+		Stream:    f.out == "-",
+		Seed:      f.seed,
+		Preset:    f.preset,
+		Overrides: over,
+	}
 	if r.Words, r.Voice, err = f.readVoice(m, f.voice); err != nil {
 		return err
 	}
@@ -214,7 +230,8 @@ func (f *speechFlags) write(do func(w *soundFile) error) error {
 			return wrap("--out", err)
 		}
 		defer file.Discard()
-		w.file, w.to = file, file
+		w.file = file
+		w.to = file
 	}
 	if err := do(w); err != nil {
 		return err
@@ -266,7 +283,8 @@ type speechLine struct {
 func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *unmask.Speech,
 	w *soundFile) error {
 	w.rate = s.Rate()
-	began, books := time.Now(), m.Speech.Codebooks()
+	began := time.Now()
+	books := m.Speech.Codebooks()
 	p := terminal.LazyProgress{Label: "steps"}
 	defer p.Close()
 	line := speechLine{}
@@ -289,8 +307,11 @@ func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *unmask.Spee
 				return wrap("--save-voice", err)
 			}
 		}
-		line.Part, line.Text, line.Seed = step.Part, s.Parts[step.Part], f.seed
-		line.Frames, line.Steps = len(q.Tokens)/books, q.N
+		line.Part = step.Part
+		line.Text = s.Parts[step.Part]
+		line.Seed = f.seed
+		line.Frames = len(q.Tokens) / books
+		line.Steps = q.N
 		if f.json {
 			if err := json.NewEncoder(stdout).Encode(line); err != nil {
 				return err

@@ -73,8 +73,13 @@ func (f *sweepFlags) run(ctx context.Context, given *pflag.FlagSet, name string)
 		return err
 	}
 	f.model = plan.Model
-	by := taskFlags{judges.Measure{Judge: plan.Judge, Inception: plan.Inception,
-		Reference: plan.Reference}}
+	by := taskFlags{
+		judges.Measure{
+			Judge:     plan.Judge,
+			Inception: plan.Inception,
+			Reference: plan.Reference,
+		},
+	}
 	m, err := f.measuring(ctx, plan.Kind, by, &f.Hub)
 	if errors.Is(err, flags.ErrUsage) { // a mistake in the plan, not on the command line
 		err = fmt.Errorf("%s: %v", name, err)
@@ -146,7 +151,8 @@ func (m *measuring) measure(ctx context.Context, points []experiments.Point,
 		return m.hub.MeasurePoints(ctx, m.name, m.journal, m.task, m.settings, m.d.model, m.d.as, by,
 			points)
 	}
-	late, over := terminal.GracefulContext(ctx), false
+	late := terminal.GracefulContext(ctx)
+	over := false
 	if !until.IsZero() {
 		var cancel context.CancelFunc
 		late, cancel = context.WithDeadline(late, until)
@@ -154,7 +160,8 @@ func (m *measuring) measure(ctx context.Context, points []experiments.Point,
 	}
 	left := len(points) - len(m.journal.Select(kind, points))
 	terminal.Logf("%s: %s, %d of them left", kind, terminal.FormatCount(len(points), "point"), left)
-	bar, first := terminal.NewProgress(kind, int64(left)), -1.0 // the share that was there
+	bar := terminal.NewProgress(kind, int64(left))
+	first := -1.0 // the share that was there
 	err := experiments.Sweep(late, m.journal, m.task, points, func(share float64) bool {
 		if first < 0 {
 			first = share

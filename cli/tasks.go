@@ -27,11 +27,14 @@ type evalTasksFlags struct {
 	deviceFlags
 	methodFlags
 	share.Hub
-	by                   taskFlags
-	batch, chunk         int
-	seed                 uint64
-	out, plots, programs string
-	json                 bool
+	by       taskFlags
+	batch    int
+	chunk    int
+	seed     uint64
+	out      string
+	plots    string
+	programs string
+	json     bool
 }
 
 func newEvalTasks() *cobra.Command {
@@ -69,12 +72,28 @@ func (f *evalTasksFlags) flags(s *pflag.FlagSet) {
 	f.deviceFlags.register(s, "demo")
 	f.methodFlags.register(s, "the model's own", "the model's own")
 	flags.Length(s, &f.by.Base.Length)
-	flags.Int(s, &f.by.Base.MaxTokens, param.Param{Name: "max-tokens", Min: 1, Max: 1 << 20,
-		Zero: "those of --length", Default: "0", Help: "tokens of an answer, at most"})
-	flags.Int(s, &f.batch, param.Param{Name: "batch", Min: 1, Max: maxSamples, Default: "16",
-		Help: "answers at once; they do not depend on it"})
-	flags.Int(s, &f.chunk, param.Param{Name: "chunk", Min: 1, Max: maxSamples, Default: "64",
-		Help: "tasks of a line of --out, which is what an interruption loses and a worker gets"})
+	flags.Int(s, &f.by.Base.MaxTokens, param.Param{
+		Name:    "max-tokens",
+		Min:     1,
+		Max:     1 << 20,
+		Zero:    "those of --length",
+		Default: "0",
+		Help:    "tokens of an answer, at most",
+	})
+	flags.Int(s, &f.batch, param.Param{
+		Name:    "batch",
+		Min:     1,
+		Max:     maxSamples,
+		Default: "16",
+		Help:    "answers at once; they do not depend on it",
+	})
+	flags.Int(s, &f.chunk, param.Param{
+		Name:    "chunk",
+		Min:     1,
+		Max:     maxSamples,
+		Default: "64",
+		Help:    "tasks of a line of --out, which is what an interruption loses and a worker gets",
+	})
 	seedFlag(s, &f.seed, "same seed, same output")
 	f.Hub.Register(s)
 	s.StringVar(&f.out, "out", "tasks.jsonl", "append results, with all answers, to this `FILE`")

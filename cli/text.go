@@ -83,7 +83,8 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if f.Inputs != nil && !cmd.Flags().Changed("n") {
 		f.n = len(f.Inputs)
 	}
-	lines, want := strings.HasSuffix(f.out, ".jsonl"), "--out FILE.jsonl"
+	lines := strings.HasSuffix(f.out, ".jsonl")
+	want := "--out FILE.jsonl"
 	if err := cmp.Or(f.followFlags.check(), f.Shard.Check(lines, want),
 		f.Hub.Check(cmd.Flags(), &f.Shard, lines, want)); err != nil {
 		return err
@@ -92,8 +93,14 @@ func (f *textFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if f.Trace != "" {
 		to = finishing{stdout}
 	}
-	out, err := outputs.NewTexts(outputs.TextOptions{To: to, Name: f.out, JSON: f.json,
-		Numbers: f.n > 1 || f.Inputs != nil, Shard: f.Shard.Shard, Say: terminal.Log})
+	out, err := outputs.NewTexts(outputs.TextOptions{
+		To:      to,
+		Name:    f.out,
+		JSON:    f.json,
+		Numbers: f.n > 1 || f.Inputs != nil,
+		Shard:   f.Shard.Shard,
+		Say:     terminal.Log,
+	})
 	if err != nil {
 		return wrap("--out", err)
 	}
@@ -152,7 +159,8 @@ func (f *textFlags) runTo(ctx context.Context, cmd *cobra.Command, over generate
 // fill returns the request of the flags.
 func (f *textFlags) fill(m *unmask.Model, over generate.Overrides) (r unmask.Request, err error) {
 	r, err = f.Request(m, over)
-	r.Seed, r.Preset = f.seed, f.preset
+	r.Seed = f.seed
+	r.Preset = f.preset
 	return r, err
 }
 

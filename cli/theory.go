@@ -45,10 +45,20 @@ estimates by the end of their 95 % interval. The exit status is 1 where a claim 
 	f.registerCompute(cmd.Flags())
 	seedFlag(cmd.Flags(), &f.o.Seed, "same seed, same output")
 	flags.Int(cmd.Flags(), &f.o.Draws,
-		param.Param{Name: "draws", Min: 1000, Max: 1e6, Default: "4000",
-			Help: "sequences drawn for each count"})
-	flags.Int(cmd.Flags(), &f.o.Most, param.Param{Name: "most", Min: 256, Max: 1 << 20,
-		Default: "16384", Help: "masked positions in theorem 1's largest case"})
+		param.Param{
+			Name:    "draws",
+			Min:     1000,
+			Max:     1e6,
+			Default: "4000",
+			Help:    "sequences drawn for each count",
+		})
+	flags.Int(cmd.Flags(), &f.o.Most, param.Param{
+		Name:    "most",
+		Min:     256,
+		Max:     1 << 20,
+		Default: "16384",
+		Help:    "masked positions in theorem 1's largest case",
+	})
 	cmd.Flags().StringSliceVar(&f.o.Only, "only", nil,
 		"check only these `CLAIMS`, such as 'theorem 1,equation 5'")
 	cmd.Flags().BoolVar(&f.json, "json", false,

@@ -18,11 +18,14 @@ import (
 type tuneFlags struct {
 	deviceFlags
 	taskFlags
-	kind           string
-	budget, limit  time.Duration
-	n, batch, size int
-	seed           uint64
-	json           bool
+	kind   string
+	budget time.Duration
+	limit  time.Duration
+	n      int
+	batch  int
+	size   int
+	seed   uint64
+	json   bool
 }
 
 func newTune() *cobra.Command {
@@ -44,8 +47,13 @@ func newTune() *cobra.Command {
 	cmd.Flags().DurationVar(&f.limit, "limit", 5*time.Minute,
 		"time of the search; the best setting found by then counts")
 	flags.IntP(cmd.Flags(), &f.n, "n",
-		param.Param{Name: "n", Min: 2, Max: maxTuneSamples, Default: "64",
-			Help: "samples per setting in the last round"})
+		param.Param{
+			Name:    "n",
+			Min:     2,
+			Max:     maxTuneSamples,
+			Default: "64",
+			Help:    "samples per setting in the last round",
+		})
 	flags.Int(cmd.Flags(), &f.batch,
 		param.Param{Name: "batch", Min: 1, Max: maxTuneSamples, Default: "4", Help: "samples at once"})
 	flags.Length(cmd.Flags(), &f.size)
@@ -74,8 +82,15 @@ func (f *tuneFlags) run(ctx context.Context) error {
 	}
 	var p *terminal.Progress
 	all, err := experiments.Tune(terminal.GracefulContext(ctx), task,
-		experiments.Tuning{Budget: f.budget.Seconds(), N: f.n, Batch: min(f.batch, f.n), Length: f.size,
-			Seed: f.seed, Limit: f.limit, Begin: f.sayPlan},
+		experiments.Tuning{
+			Budget: f.budget.Seconds(),
+			N:      f.n,
+			Batch:  min(f.batch, f.n),
+			Length: f.size,
+			Seed:   f.seed,
+			Limit:  f.limit,
+			Begin:  f.sayPlan,
+		},
 		func(done, total int, _ experiments.Point) bool {
 			if done == 0 {
 				p = terminal.NewProgress("settings", int64(total))

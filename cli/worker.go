@@ -12,8 +12,13 @@ import (
 
 // build prepares a worker for a spec.
 func build(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
-	d := deviceFlags{model: e.Model, as: e.As, device: e.Device, threads: e.Threads,
-		precision: e.Precision}
+	d := deviceFlags{
+		model:     e.Model,
+		as:        e.As,
+		device:    e.Device,
+		threads:   e.Threads,
+		precision: e.Precision,
+	}
 	switch e.Kind {
 	case "image", "text":
 		return d.job(ctx, e)
@@ -29,9 +34,11 @@ func build(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
 
 // job prepares a worker for images or texts.
 func (d *deviceFlags) job(ctx context.Context, e share.Spec) (b fleet.Setup, err error) {
-	load, built := d.loadText, share.BuildTexts
+	load := d.loadText
+	built := share.BuildTexts
 	if e.Kind == "image" {
-		load, built = d.loadImages, share.BuildPictures
+		load = d.loadImages
+		built = share.BuildPictures
 	}
 	if e.Request == nil {
 		return b, errors.New("the hub's spec has no request, want one")

@@ -161,7 +161,8 @@ func (a *asker) odds(ctx context.Context, question int, pairs [][]int) ([]float6
 	out := make([]float64, len(pairs))
 	for i := range out {
 		if err == nil {
-			one, two := found[2*i].LogP, found[2*i+1].LogP
+			one := found[2*i].LogP
+			two := found[2*i+1].LogP
 			out[i] = (one[0] - one[1] + two[1] - two[0]) / 2
 		}
 	}
@@ -171,10 +172,12 @@ func (a *asker) odds(ctx context.Context, question int, pairs [][]int) ([]float6
 // knockout returns log p of n options, 0 for the best one, from the odds of n-1 pairs in rounds:
 // the winner of each pair stays. It is the softmax's where odds do not depend on further options.
 func knockout(n int, odds func(pairs [][]int) ([]float64, error)) (logP []float64, err error) {
-	logP, left := make([]float64, n), make([]int, n)
+	logP = make([]float64, n)
+	left := make([]int, n)
 	beaten := make([][]int, n) // by each option, itself and whom these have beaten
 	for i := range n {
-		left[i], beaten[i] = i, []int{i}
+		left[i] = i
+		beaten[i] = []int{i}
 	}
 	for len(left) > 1 {
 		pairs := slices.Collect(slices.Chunk(left[:len(left)/2*2], 2))
@@ -184,7 +187,8 @@ func knockout(n int, odds func(pairs [][]int) ([]float64, error)) (logP []float6
 		}
 		left = slices.Clone(left[len(left)/2*2:])
 		for i, pair := range pairs {
-			winner, loser := pair[0], pair[1]
+			winner := pair[0]
+			loser := pair[1]
 			if found[i] < 0 {
 				winner, loser = loser, winner
 			}
@@ -214,14 +218,16 @@ func (a *asker) pose(ctx context.Context, list []posed) ([]LabelScores, error) {
 	for i := range found {
 		one := &a.out[list[i].question]
 		one.Mass = min(one.Mass, found[i].Mass())
-		one.Tokens, one.Passes = one.Tokens+len(made[i].Tokens), one.Passes+found[i].Passes
+		one.Tokens = one.Tokens + len(made[i].Tokens)
+		one.Passes = one.Passes + found[i].Passes
 	}
 	return found, err
 }
 
 // row returns the prompt of a question with an open answer.
 func (a *asker) row(p posed) (row Query, err error) {
-	q, spec := &a.list[p.question], a.m.Spec()
+	q := &a.list[p.question]
+	spec := a.m.Spec()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n", a.state.Text, q.Instructions)
 	texts := q.texts()
@@ -232,15 +238,21 @@ func (a *asker) row(p posed) (row Query, err error) {
 		fmt.Fprintf(&b, "\n%c. %s", 'A'+i, text)
 	}
 	b.WriteString("\n\nAnswer with the letter of one option.")
-	request, space := unmask.Request{}, ""
+	request := unmask.Request{}
+	space := ""
 	if a.chat {
-		if request.Messages, err = json.Marshal([]map[string]string{{"role": "user",
-			"content": b.String()}}); err != nil {
+		if request.Messages, err = json.Marshal([]map[string]string{
+			{
+				"role":    "user",
+				"content": b.String(),
+			},
+		}); err != nil {
 			return row, err
 		}
 	} else {
 		b.WriteString("\nAnswer:")
-		request.Prompt, space = b.String(), " "
+		request.Prompt = b.String()
+		space = " "
 	}
 	if row.Labels, err = a.letters(space, len(texts)); err != nil {
 		return row, err
@@ -253,7 +265,8 @@ func (a *asker) row(p posed) (row Query, err error) {
 	if !spec.Fixed {
 		open = open[:1]
 	}
-	row.Position, row.Tokens = from, slices.Concat(tokens[:from], open, tokens[to:])
+	row.Position = from
+	row.Tokens = slices.Concat(tokens[:from], open, tokens[to:])
 	for spec.Block > 0 && spec.Blocks == model.WholeBlocks && !spec.Fixed && // as it opens blocks
 		len(row.Tokens)%spec.Block > 0 && len(row.Tokens) < spec.Length() {
 		row.Tokens = append(row.Tokens, spec.Mask)
@@ -280,8 +293,12 @@ func (a *asker) letters(space string, n int) (labels [][]int32, err error) {
 // tooLong names the state in an error about a prompt that leaves no room for an answer.
 func tooLong(err error) error {
 	if e, ok := errors.AsType[*param.Error](err); ok && e.Reason == param.TooLong {
-		return &param.Error{Name: "state", Found: "too long", Want: e.Want + " tokens with its question",
-			Reason: e.Reason}
+		return &param.Error{
+			Name:   "state",
+			Found:  "too long",
+			Want:   e.Want + " tokens with its question",
+			Reason: e.Reason,
+		}
 	}
 	return err
 }
@@ -291,15 +308,21 @@ var layaKinds = map[Kind]string{Boolean: "noul", Choice: "choice", Score: "score
 
 // askLaya asks a network that was made for questions.
 func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
-	prompts, tokens := make([]encoders.LayaPrompt, len(a.list)), make([][]int32, len(a.list))
+	prompts := make([]encoders.LayaPrompt, len(a.list))
+	tokens := make([][]int32, len(a.list))
 	for i := range a.list {
 		q := &a.list[i]
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		var err error
-		prompts[i], err = net.EncodeQuestion(encoders.LayaQuestion{Kind: layaKinds[q.Kind],
-			Instructions: q.Instructions, Options: q.texts(), State: a.state.Text, KeepEnd: a.state.List})
+		prompts[i], err = net.EncodeQuestion(encoders.LayaQuestion{
+			Kind:         layaKinds[q.Kind],
+			Instructions: q.Instructions,
+			Options:      q.texts(),
+			State:        a.state.Text,
+			KeepEnd:      a.state.List,
+		})
 		if err != nil {
 			return inQuestion(i, err)
 		}
@@ -314,8 +337,12 @@ func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
 		made, err := net.Answer(ctx, model.Pick(prompts, group))
 		for i, one := range made {
 			out := &a.out[group[i]]
-			out.Confidence, out.Act, out.Mass, out.Passes = one.Confidence, &one.Act, 1, 1
-			out.Tokens, out.Notes = len(prompts[group[i]].Tokens), prompts[group[i]].Notes
+			out.Confidence = one.Confidence
+			out.Act = &one.Act
+			out.Mass = 1
+			out.Passes = 1
+			out.Tokens = len(prompts[group[i]].Tokens)
+			out.Notes = prompts[group[i]].Notes
 			for _, p := range one.Probabilities {
 				out.LogP = append(out.LogP, math.Log(p))
 			}

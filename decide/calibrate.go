@@ -56,8 +56,12 @@ func Calibrate(list []LabelledAnswer) Calibration {
 			continue
 		}
 		t := coolest(own)
-		out[kind] = TemperatureFit{Temperature: t, Questions: len(own), Before: MeasureQuality(own, 1),
-			After: MeasureQuality(own, t)}
+		out[kind] = TemperatureFit{
+			Temperature: t,
+			Questions:   len(own),
+			Before:      MeasureQuality(own, 1),
+			After:       MeasureQuality(own, t),
+		}
 	}
 	return out
 }
@@ -90,9 +94,11 @@ func (c Calibration) Check() error {
 // of the range are left out until it is narrow.
 func coolest(list []LabelledAnswer) float64 {
 	loss := func(inverse float64) float64 { return MeasureQuality(list, 1/inverse).LogLoss }
-	low, high := 1.0/mostTemperature, 1.0/leastTemperature
+	low := 1.0 / mostTemperature
+	high := 1.0 / leastTemperature
 	for high-low > 1e-6*high {
-		a, b := low+(high-low)/3, high-(high-low)/3
+		a := low + (high-low)/3
+		b := high - (high-low)/3
 		if loss(a) <= loss(b) {
 			high = b
 		} else {
@@ -118,7 +124,8 @@ func MeasureQuality(list []LabelledAnswer, temperature float64) (q Quality) {
 		}
 		top := slices.Max(p)
 		bin := min(int(top*bins), bins-1)
-		count[bin], sure[bin] = count[bin]+1, sure[bin]+top
+		count[bin] = count[bin] + 1
+		sure[bin] = sure[bin] + top
 		if p[l.Right] == top {
 			q.Accuracy += 1 / n
 			right[bin]++

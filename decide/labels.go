@@ -59,7 +59,8 @@ func ScoreLabels(ctx context.Context, d model.Denoiser, list []Query,
 			out[i].Passes = 0
 			err = list[i].chain(ctx, d, turn, &out[i])
 		} else if err == nil {
-			masked, of = append(masked, list[i].Tokens), append(of, i)
+			masked = append(masked, list[i].Tokens)
+			of = append(of, i)
 		}
 		if err != nil {
 			return nil, err
@@ -125,7 +126,8 @@ func (r *Query) chain(ctx context.Context, d model.Denoiser, turn model.Turn,
 		if err != nil {
 			return err
 		}
-		out.LogP[i], out.Passes = e.LogProb, out.Passes+e.Passes
+		out.LogP[i] = e.LogProb
+		out.Passes = out.Passes + e.Passes
 	}
 	return nil
 }
@@ -205,7 +207,9 @@ func rest(ctx context.Context, d model.Denoiser, list []Query, of []int, n int, 
 	cache := d.(model.Refiner).NewCache(1, longest)
 	some := func(tokens []int32, from, mask int, group []int) error {
 		b := model.NewRaggedBatch(d.Spec(), [][]int32{tokens})
-		b.Cache, b.CacheReused, b.ReadRows = cache, true, []int32{int32(mask)}
+		b.Cache = cache
+		b.CacheReused = true
+		b.ReadRows = []int32{int32(mask)}
 		var rows []int32
 		for row := from; row < len(tokens); row++ {
 			rows = append(rows, int32(row))

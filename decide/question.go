@@ -33,7 +33,10 @@ const (
 )
 
 // Option is one of a question's answers.
-type Option struct{ Label, Description string }
+type Option struct {
+	Label       string
+	Description string
+}
 
 // text returns how a prompt names the option.
 func (o Option) text() string {
@@ -52,7 +55,8 @@ type Question struct {
 
 // Check returns an error for a question that cannot be asked.
 func (q *Question) Check() error {
-	least, most := 2, MaxOptions
+	least := 2
+	most := MaxOptions
 	switch q.Kind {
 	case Boolean:
 		if least, most = 2, 2; q.Options == nil {
@@ -62,24 +66,40 @@ func (q *Question) Check() error {
 		most = MaxLevels
 	case Choice:
 	default:
-		return &param.Error{Name: "type", Found: param.Quote(string(q.Kind)),
-			Want: "boolean, choice or score"}
+		return &param.Error{
+			Name:  "type",
+			Found: param.Quote(string(q.Kind)),
+			Want:  "boolean, choice or score",
+		}
 	}
 	if n := len(q.Options); n < least || n > most {
-		return &param.Error{Name: "options", Found: fmt.Sprint(n), Want: fmt.Sprintf("%d to %d of them",
-			least, most)}
+		return &param.Error{
+			Name:  "options",
+			Found: fmt.Sprint(n),
+			Want: fmt.Sprintf("%d to %d of them",
+				least, most),
+		}
 	}
-	described, seen := false, map[string]bool{}
+	described := false
+	seen := map[string]bool{}
 	for _, o := range q.Options {
 		if seen[o.text()] && q.Kind == Choice {
-			return &param.Error{Name: "options", Found: param.Quote(o.text()) + " twice",
-				Want: "it once"}
+			return &param.Error{
+				Name:  "options",
+				Found: param.Quote(o.text()) + " twice",
+				Want:  "it once",
+			}
 		}
-		seen[o.text()], described = true, described || o.Description != ""
+		seen[o.text()] = true
+		described = described || o.Description != ""
 	}
 	if q.Instructions == "" && q.Kind == Boolean && !described {
-		return &param.Error{Name: "instructions", Found: "missing", Reason: param.Missing,
-			Want: "a question, or descriptions of true or false"}
+		return &param.Error{
+			Name:   "instructions",
+			Found:  "missing",
+			Reason: param.Missing,
+			Want:   "a question, or descriptions of true or false",
+		}
 	}
 	return nil
 }
@@ -135,8 +155,12 @@ func ReadQuestion(text []byte) (q Question, err error) {
 	case err != nil:
 		return q, err
 	case list != nil && isList != (q.Kind == Score):
-		return q, &param.Error{Name: "criteria", Found: jsonline.ValueKind(w.Criteria),
-			Want: "a list of a score, an object of others", Reason: param.WrongType}
+		return q, &param.Error{
+			Name:   "criteria",
+			Found:  jsonline.ValueKind(w.Criteria),
+			Want:   "a list of a score, an object of others",
+			Reason: param.WrongType,
+		}
 	case q.Kind == Boolean && list != nil || w.Labels != nil:
 		q.Options = []Option{{Label: strings.TrimSpace(w.Labels["false"])},
 			{Label: strings.TrimSpace(w.Labels["true"])}}
@@ -161,8 +185,12 @@ func entries(value json.RawMessage) (list []Option, isList bool, err error) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	open, err := d.Token()
 	if isList = open == json.Delim('['); err != nil || !isList && open != json.Delim('{') {
-		return nil, false, &param.Error{Name: "criteria", Found: jsonline.ValueKind(value),
-			Want: "an object or a list", Reason: param.WrongType}
+		return nil, false, &param.Error{
+			Name:   "criteria",
+			Found:  jsonline.ValueKind(value),
+			Want:   "an object or a list",
+			Reason: param.WrongType,
+		}
 	}
 	for list = []Option{}; d.More(); {
 		var label string
@@ -182,8 +210,12 @@ func entries(value json.RawMessage) (list []Option, isList bool, err error) {
 		case err != nil:
 			return nil, false, err
 		case isList && text == "":
-			return nil, false, &param.Error{Name: "criteria", Found: "an empty level",
-				Want: "a description of each", Reason: param.WrongType}
+			return nil, false, &param.Error{
+				Name:   "criteria",
+				Found:  "an empty level",
+				Want:   "a description of each",
+				Reason: param.WrongType,
+			}
 		case isList:
 			list = append(list, Option{Label: text})
 		default:
@@ -241,7 +273,9 @@ func (a *Answer) Info() AnswerInfo {
 
 // JSON returns the answer to a question in the form that goes with Read.
 func (a *Answer) JSON(q *Question) map[string]any {
-	out, p, legend := map[string]any{"unmask": a.Info()}, map[string]float64{}, map[string]string{}
+	out := map[string]any{"unmask": a.Info()}
+	p := map[string]float64{}
+	legend := map[string]string{}
 	for i, o := range q.Options {
 		name := o.Label
 		if q.Kind == Score {
@@ -252,14 +286,16 @@ func (a *Answer) JSON(q *Question) map[string]any {
 	}
 	switch q.Kind {
 	case Boolean:
-		out["type"], out["noul"] = "noul", a.P[1]
+		out["type"] = "noul"
+		out["noul"] = a.P[1]
 		return out
 	case Choice:
 		out["type"], out["choice"] = "choice", q.Options[a.Best()].Label
 	case Score:
 		out["type"], out["score"], out["legend"] = "score", a.Score(), legend
 	}
-	out["probabilities"], out["confidence"] = p, a.Confidence
+	out["probabilities"] = p
+	out["confidence"] = a.Confidence
 	return out
 }
 
@@ -276,6 +312,9 @@ func (q *Question) RightOption(value json.RawMessage) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, &param.Error{Name: "answer", Found: param.Quote(name),
-		Want: "true, false, a label or a level's number"}
+	return 0, &param.Error{
+		Name:  "answer",
+		Found: param.Quote(name),
+		Want:  "true, false, a label or a level's number",
+	}
 }

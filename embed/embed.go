@@ -19,11 +19,12 @@ import (
 
 // Embedder makes vectors of texts. Several goroutines may use one.
 type Embedder struct {
-	m             *unmask.Model
-	t             tokenizers.Tokenizer
-	before, after []int32
-	longest       int
-	folder        *folder
+	m       *unmask.Model
+	t       tokenizers.Tokenizer
+	before  []int32
+	after   []int32
+	longest int
+	folder  *folder
 }
 
 // New returns what makes vectors by a model.
@@ -38,7 +39,8 @@ func New(m *unmask.Model) (*Embedder, error) {
 			"not embed, want one of texts of any length", m.Info.Architecture)
 	}
 	e.before, e.after = around(e.t, spec)
-	e.longest, e.folder = spec.Length(), &folder{own: true, modes: []string{"mean"}, first: most}
+	e.longest = spec.Length()
+	e.folder = &folder{own: true, modes: []string{"mean"}, first: most}
 	if m.Source != nil && m.Source.Files != nil {
 		if err := e.folder.read(m.Source.Files, m.Info.Sizes["hidden"]); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
@@ -65,9 +67,10 @@ type Options struct {
 // Text is a text as the model reads it.
 type Text struct {
 	Tokens    []int32 // with those around it
-	from, to  int     // its own tokens, with a prompt's
-	prompt    int     // how many tokens belong to the prompt and what is before it
-	Truncated int     // tokens that were left out because the text is too long
+	from      int
+	to        int // its own tokens, with a prompt's
+	prompt    int // how many tokens belong to the prompt and what is before it
+	Truncated int // tokens that were left out because the text is too long
 }
 
 // ContentTokens returns the number of the text's own tokens, with a prompt's.
@@ -76,7 +79,8 @@ func (t *Text) ContentTokens() int { return t.to - t.from }
 // Tokenize returns the tokens of a text. One that is too long is cut where the folder is
 // sentence-transformers', and refused elsewhere.
 func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
-	name, prompt := cmp.Or(o.Prompt, e.folder.usual), ""
+	name := cmp.Or(o.Prompt, e.folder.usual)
+	prompt := ""
 	if name != "" {
 		known := e.PromptNames()
 		if !slices.Contains(known, name) {
@@ -91,7 +95,8 @@ func (e *Embedder) Tokenize(text string, o Options) (*Text, error) {
 	t, err := e.WrapTokens(ids, o)
 	if err == nil && prompt != "" && e.folder.promptApart {
 		own, failed := e.encode(prompt)
-		t.prompt, err = len(e.before)+len(own), failed
+		t.prompt = len(e.before) + len(own)
+		err = failed
 	}
 	return t, err
 }
@@ -113,18 +118,27 @@ func (e *Embedder) WrapTokens(ids []int32, o Options) (*Text, error) {
 	t := &Text{from: len(e.before), Truncated: max(0, len(ids)-room)}
 	switch {
 	case t.Truncated > 0 && e.folder.own:
-		return nil, &param.Error{Name: "text", Found: fmt.Sprintf("%d tokens", len(ids)),
-			Want: fmt.Sprintf("1 to %d", room), Reason: param.TooLong}
+		return nil, &param.Error{
+			Name:   "text",
+			Found:  fmt.Sprintf("%d tokens", len(ids)),
+			Want:   fmt.Sprintf("1 to %d", room),
+			Reason: param.TooLong,
+		}
 	case e.folder.left:
 		ids = ids[t.Truncated:]
 	default:
 		ids = ids[:len(ids)-t.Truncated]
 	}
 	if len(ids) == 0 && (e.folder.own || o.PerToken || len(e.before)+len(e.after) == 0) {
-		return nil, &param.Error{Name: "text", Found: "empty", Want: "at least one token",
-			Reason: param.Missing}
+		return nil, &param.Error{
+			Name:   "text",
+			Found:  "empty",
+			Want:   "at least one token",
+			Reason: param.Missing,
+		}
 	}
-	t.Tokens, t.to = slices.Concat(e.before, ids, e.after), t.from+len(ids)
+	t.Tokens = slices.Concat(e.before, ids, e.after)
+	t.to = t.from + len(ids)
 	return t, nil
 }
 
@@ -140,7 +154,8 @@ func (e *Embedder) pooled(t *Text, o Options) (from, to int) {
 // each. It takes the model's lock for one call of the model at a time. Numbers do not depend on
 // what else is in the list.
 func (e *Embedder) Embed(ctx context.Context, list []*Text, o Options) ([][]float32, error) {
-	out, tokens := make([][]float32, len(list)), make([][]int32, len(list))
+	out := make([][]float32, len(list))
+	tokens := make([][]int32, len(list))
 	for i, t := range list {
 		tokens[i] = t.Tokens
 	}
@@ -198,8 +213,11 @@ func (e *Embedder) vector(states []float32, width, first int, o Options) ([]floa
 		v = l.apply(v)
 	}
 	if o.Dimensions < 0 || o.Dimensions > len(v) {
-		return nil, &param.Error{Name: "dimensions", Found: fmt.Sprint(o.Dimensions),
-			Want: fmt.Sprintf("1 to %d", len(v))}
+		return nil, &param.Error{
+			Name:  "dimensions",
+			Found: fmt.Sprint(o.Dimensions),
+			Want:  fmt.Sprintf("1 to %d", len(v)),
+		}
 	}
 	n := len(layers)
 	unit := o.Normalize || o.Dimensions > 0 && n > 0 && layers[n-1].weight == nil
@@ -215,7 +233,9 @@ func (e *Embedder) vector(states []float32, width, first int, o Options) ([]floa
 
 // pool returns one vector for states [n, width].
 func pool(mode string, states []float32, width, first int) []float64 {
-	n, v, weights := len(states)/width, make([]float64, width), 0.0
+	n := len(states) / width
+	v := make([]float64, width)
+	weights := 0.0
 	for i := range n {
 		weight := 1.0
 		switch mode {
@@ -254,7 +274,8 @@ func (l *layer) apply(v []float64) []float64 {
 		for _, x := range v {
 			square += x * x
 		}
-		out, length := make([]float64, len(v)), max(math.Sqrt(square), 1e-12)
+		out := make([]float64, len(v))
+		length := max(math.Sqrt(square), 1e-12)
 		for i, x := range v {
 			out[i] = x / length
 		}

@@ -32,8 +32,9 @@ type folder struct {
 
 // layer is what a pooled vector goes through: a matrix or, without one, a division by its length.
 type layer struct {
-	weight, bias []float32 // [out, in], [out] or nil
-	activate     func(float64) float64
+	weight   []float32
+	bias     []float32 // [out, in], [out] or nil
+	activate func(float64) float64
 }
 
 // modes are the names of the ways to pool states that are read.
@@ -44,11 +45,15 @@ const most = 1 << 30
 
 // read reads the files beside a model, none where there is no modules.json.
 func (f *folder) read(files fs.FS, width int) error {
-	var modules []struct{ Type, Path string }
+	var modules []struct {
+		Type string
+		Path string
+	}
 	if found, err := readJSON(files, "modules.json", &modules); !found || err != nil {
 		return err
 	}
-	f.own, f.modes = false, nil
+	f.own = false
+	f.modes = nil
 	for i, m := range modules {
 		kind := m.Type[strings.LastIndexByte(m.Type, '.')+1:]
 		var err error
@@ -107,7 +112,8 @@ func readJSON(files fs.FS, name string, to any) (found bool, err error) {
 // readTransformer reads how texts are cut and made lower-case, by the first file of settings that
 // has any (Transformer.load_config) and by the tokenizer's. Settings that do more are refused.
 func (f *folder) readTransformer(files fs.FS) error {
-	t, v := readValues(files, "tokenizer_config.json"), &model.Values{}
+	t := readValues(files, "tokenizer_config.json")
+	v := &model.Values{}
 	direction := readValues(files, "tokenizer.json").Object("truncation").Text("direction")
 	side := cmp.Or(t.Text("truncation_side"), strings.ToLower(direction), "right")
 	if f.left = side == "left"; !f.left && side != "right" {
@@ -120,11 +126,24 @@ func (f *folder) readTransformer(files fs.FS) error {
 	f.longest = v.BoundedInt("max_seq_length", int(longest), 0, most)
 	f.lower = v.Bool("do_lower_case", false)
 	none := map[string]any{}
-	v.RequireValues(map[string]any{"transformer_task": "feature-extraction", "processing_kwargs": none,
-		"modality_config": map[string]any{"text": map[string]any{"method": "forward",
-			"method_output_name": "last_hidden_state"}}, "module_output_name": "token_embeddings",
-		"model_args": none, "tokenizer_args": none, "config_args": none, "model_kwargs": none,
-		"processor_kwargs": none, "config_kwargs": none, "tokenizer_name_or_path": nil})
+	v.RequireValues(map[string]any{
+		"transformer_task":  "feature-extraction",
+		"processing_kwargs": none,
+		"modality_config": map[string]any{
+			"text": map[string]any{
+				"method":             "forward",
+				"method_output_name": "last_hidden_state",
+			},
+		},
+		"module_output_name":     "token_embeddings",
+		"model_args":             none,
+		"tokenizer_args":         none,
+		"config_args":            none,
+		"model_kwargs":           none,
+		"processor_kwargs":       none,
+		"config_kwargs":          none,
+		"tokenizer_name_or_path": nil,
+	})
 	// how the network computes padding, and lengths for a task that embed does not name
 	known := append(v.Seen, "unpad_inputs", "query_length", "document_length", "query_expansion")
 	for _, key := range slices.Sorted(maps.Keys(v.Keys)) {
@@ -142,8 +161,12 @@ func (f *folder) readPooling(files fs.FS, dir string) error {
 	switch raw := v.Keys["pooling_mode"]; {
 	case raw == nil:
 		for _, mode := range modes {
-			old := "pooling_mode_" + mode + map[string]string{"cls": "_token", "max": "_tokens",
-				"mean": "_tokens", "weightedmean": "_tokens"}[mode]
+			old := "pooling_mode_" + mode + map[string]string{
+				"cls":          "_token",
+				"max":          "_tokens",
+				"mean":         "_tokens",
+				"weightedmean": "_tokens",
+			}[mode]
 			if v.Bool(old, false) {
 				f.modes = append(f.modes, mode)
 			}
@@ -168,8 +191,11 @@ func (f *folder) readPooling(files fs.FS, dir string) error {
 // readDense reads a matrix for vectors of a width, and returns the width after it.
 func (f *folder) readDense(files fs.FS, dir string, width int) (int, error) {
 	v := readValues(files, path.Join(dir, "config.json"))
-	v.RequireValues(map[string]any{"module_input_name": "sentence_embedding",
-		"module_output_name": "sentence_embedding", "use_residual": false})
+	v.RequireValues(map[string]any{
+		"module_input_name":  "sentence_embedding",
+		"module_output_name": "sentence_embedding",
+		"use_residual":       false,
+	})
 	kind := cmp.Or(v.Text("activation_function"), "torch.nn.Tanh")
 	activate, ok := activations[kind[strings.LastIndexByte(kind, '.')+1:]]
 	if !ok || !strings.HasPrefix(kind, "torch.") {

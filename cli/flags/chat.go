@@ -16,7 +16,9 @@ import (
 
 // chat holds the flags of a conversation.
 type chat struct {
-	question, system, messages string
+	question string
+	system   string
+	messages string
 
 	set Variables
 }

@@ -17,9 +17,14 @@ import (
 type Images struct {
 	Picture
 
-	ban, bias, class, prompt  []string
-	prompts, negative, preset string
-	listed                    int // of class and prompt together, if they are a list
+	ban      []string
+	bias     []string
+	class    []string
+	prompt   []string
+	prompts  string
+	negative string
+	preset   string
+	listed   int // of class and prompt together, if they are a list
 }
 
 // Register adds the flags.
@@ -41,8 +46,12 @@ func (f *Images) Register(s *pflag.FlagSet) {
 // inputs of the samples.
 func (f *Images) Request(m *unmask.Model, over generate.Overrides) (r unmask.Request,
 	list []unmask.Input, err error) {
-	r = unmask.Request{Negative: f.negative, Preset: f.preset, Overrides: over,
-		Constraints: unmask.Constraints{Ban: f.ban, Bias: f.bias}}
+	r = unmask.Request{
+		Negative:    f.negative,
+		Preset:      f.preset,
+		Overrides:   over,
+		Constraints: unmask.Constraints{Ban: f.ban, Bias: f.bias},
+	}
 	if r.Image, err = f.ReadImage(); err != nil {
 		return r, nil, err
 	}
@@ -69,7 +78,8 @@ func (f *Images) Request(m *unmask.Model, over generate.Overrides) (r unmask.Req
 		return r, nil, Usagef("--prompt is missing: the model draws from a text")
 	case len(list) == 1:
 		r, _, err = list[0].Over(r)
-		list, err = nil, Wrap("--prompt", err) // no class is refused here
+		list = nil
+		err = Wrap("--prompt", err) // no class is refused here
 	}
 	return r, list, err
 }
@@ -83,10 +93,14 @@ func subject(in unmask.Input, classes bool) (unmask.Input, error) {
 	case err != nil:
 		return nil, err
 	case seeded:
-		return nil, &param.Error{Name: "seed", Found: fmt.Sprint(r.Seed),
-			Want: "none for a picture: its number and the run's decide it"}
+		return nil, &param.Error{
+			Name:  "seed",
+			Found: fmt.Sprint(r.Seed),
+			Want:  "none for a picture: its number and the run's decide it",
+		}
 	case classes && r.Class == "":
-		r.Class, r.Prompt = r.Prompt, ""
+		r.Class = r.Prompt
+		r.Prompt = ""
 	}
 	if classes && r.Class == "" {
 		return nil, param.Refuse("class", param.Missing, "class is missing")

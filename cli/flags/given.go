@@ -16,9 +16,14 @@ import (
 // Picture holds the flags for the picture that a run begins with: its file, the part that is kept,
 // and how it is fitted to the model's size.
 type Picture struct {
-	inpaint, mask, box, outpaint, init, fit string
-	paste                                   bool
-	strength                                float64
+	inpaint  string
+	mask     string
+	box      string
+	outpaint string
+	init     string
+	fit      string
+	paste    bool
+	strength float64
 }
 
 // Outpaints reports whether a picture is enlarged.
@@ -86,8 +91,14 @@ func (f *Picture) ReadImage() (in *unmask.ImageInput, err error) {
 	case f.init != "":
 		in = &unmask.ImageInput{File: f.init, Fit: f.fit, Strength: f.strength}
 	case f.inpaint != "":
-		in = &unmask.ImageInput{File: f.inpaint, MaskFile: f.mask, Box: f.box, Fit: f.fit,
-			Outpaint: f.outpaint, Paste: f.paste}
+		in = &unmask.ImageInput{
+			File:     f.inpaint,
+			MaskFile: f.mask,
+			Box:      f.box,
+			Fit:      f.fit,
+			Outpaint: f.outpaint,
+			Paste:    f.paste,
+		}
 	default:
 		return nil, nil
 	}

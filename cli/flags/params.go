@@ -45,8 +45,11 @@ func Seed(f *pflag.FlagSet, to *uint64, name, help string) {
 	p := param.Param{Name: name, Kind: param.Whole, Default: "0", Help: help}
 	Var(f, p, func(text string) (err error) {
 		if *to, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return &param.Error{Name: name, Found: param.Quote(text),
-				Want: "a whole number, 0 to 18446744073709551615"}
+			return &param.Error{
+				Name:  name,
+				Found: param.Quote(text),
+				Want:  "a whole number, 0 to 18446744073709551615",
+			}
 		}
 		return nil
 	})
@@ -178,7 +181,8 @@ func RegisterRecipe(f *pflag.FlagSet, defaults generate.Recipe) {
 
 // RecipeOverrides returns the values of the flags that Register added and the user set.
 func RecipeOverrides(f *pflag.FlagSet) generate.Overrides {
-	over, given := generate.Overrides{}, ChangedValues(f)
+	over := generate.Overrides{}
+	given := ChangedValues(f)
 	for _, p := range append(generate.Params(), samplers.AlphaParam, samplers.GammaParam) {
 		if text, ok := given[p.Name]; ok && p.Name != "ban" && p.Name != "bias" {
 			over[p.Name] = text
@@ -189,8 +193,13 @@ func RecipeOverrides(f *pflag.FlagSet) generate.Overrides {
 
 // Threads adds --threads.
 func Threads(f *pflag.FlagSet, to *int, help string) {
-	Int(f, to, param.Param{Name: "threads", Min: 1, Max: unmask.MaxThreads,
-		Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), unmask.MaxThreads)), Help: help})
+	Int(f, to, param.Param{
+		Name:    "threads",
+		Min:     1,
+		Max:     unmask.MaxThreads,
+		Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), unmask.MaxThreads)),
+		Help:    help,
+	})
 }
 
 // Device adds --device.

@@ -19,9 +19,12 @@ type Text struct {
 	Length int            // --length, 0 for the model's
 	Inputs []unmask.Input // of --prompts, set by Check, or set by the caller without the flag
 
-	prompt, infill, prompts, tokensIn string
-	special                           bool
-	chat                              chat
+	prompt   string
+	infill   string
+	prompts  string
+	tokensIn string
+	special  bool
+	chat     chat
 }
 
 // Register adds the flags.
@@ -56,9 +59,15 @@ func (t *Text) note(text *unmask.Text) {
 
 // Length adds --length.
 func Length(f *pflag.FlagSet, to *int) {
-	Int(f, to, param.Param{Name: "length", Min: 1, Max: 1 << 30, Zero: "the model's",
-		Default: "0", Help: "tokens of a sample, 0 for the model's length or, of a model with more than " +
-			"1024, those of the prompt and 128"})
+	Int(f, to, param.Param{
+		Name:    "length",
+		Min:     1,
+		Max:     1 << 30,
+		Zero:    "the model's",
+		Default: "0",
+		Help: "tokens of a sample, 0 for the model's length or, of a model with more than " +
+			"1024, those of the prompt and 128",
+	})
 }
 
 // Check returns an error for flags that exclude each other, and reads standard input and --prompts
@@ -101,8 +110,14 @@ const MaxSchema = 16 << 20
 
 // Request returns the request of the flags, with parameters that they override.
 func (t *Text) Request(m *unmask.Model, over generate.Overrides) (r unmask.Request, err error) {
-	r = unmask.Request{Prompt: t.prompt, Infill: t.infill, Special: t.special, Length: t.Length,
-		Overrides: over, Constraints: t.Constraints.Constraints}
+	r = unmask.Request{
+		Prompt:      t.prompt,
+		Infill:      t.infill,
+		Special:     t.special,
+		Length:      t.Length,
+		Overrides:   over,
+		Constraints: t.Constraints.Constraints,
+	}
 	t.note(m.Text)
 	if t.schema != "" {
 		if r.Schema, err = atomicfile.ReadSmall(t.schema, MaxSchema); err != nil {
@@ -153,8 +168,13 @@ func (c *Constraints) Register(f *pflag.FlagSet) {
 	f.StringVar(&c.End, "end", "", "the `TOKEN` that ends a text, an id or a text, for --min-length "+
 		"and --cut")
 	f.Lookup("end").DefValue = "the tokenizer's"
-	Int(f, &c.MinLength, param.Param{Name: "min-length", Min: 0, Max: 1 << 30, Default: "0",
-		Help: "positions at the start that draw no end of text"})
+	Int(f, &c.MinLength, param.Param{
+		Name:    "min-length",
+		Min:     0,
+		Max:     1 << 30,
+		Default: "0",
+		Help:    "positions at the start that draw no end of text",
+	})
 	f.BoolVar(&c.Cut, "cut", false,
 		"show the text only up to its first end after the prompt; the ids of --json stay whole")
 	f.StringArrayVar(&c.Stop, "stop", nil,

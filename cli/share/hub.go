@@ -23,7 +23,9 @@ import (
 
 // Hub lets other machines join a run.
 type Hub struct {
-	hub, nats, log string
+	hub  string
+	nats string
+	log  string
 
 	more  bool // another run follows this one
 	kept  *fleet.Hub
@@ -89,8 +91,12 @@ func (h *Hub) Check(f *pflag.FlagSet, s *Shard, out bool, want string) error {
 
 // machine describes this machine.
 func machine(device string) fleet.Info {
-	return fleet.Info{Build: buildinfo.Version(), Go: runtime.Version(),
-		Platform: runtime.GOOS + "/" + runtime.GOARCH, Device: device}
+	return fleet.Info{
+		Build:    buildinfo.Version(),
+		Go:       runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Device:   device,
+	}
 }
 
 // processor returns the name of this machine's processor as a device.
@@ -110,9 +116,14 @@ func (h *Hub) share(ctx context.Context, secrets, what string, e Spec, r fleet.R
 	defer p.Close()
 	h.watch = h.show(p)
 	if h.kept == nil {
-		h.kept, err = fleet.OpenHub(fleet.HubOptions{Listen: h.hub, URL: h.nats, Secrets: secrets,
-			Info: machine(cmp.Or(r.Device, processor(0))), Say: terminal.Log,
-			Watch: func(s fleet.Status) { h.watch(s) }})
+		h.kept, err = fleet.OpenHub(fleet.HubOptions{
+			Listen:  h.hub,
+			URL:     h.nats,
+			Secrets: secrets,
+			Info:    machine(cmp.Or(r.Device, processor(0))),
+			Say:     terminal.Log,
+			Watch:   func(s fleet.Status) { h.watch(s) },
+		})
 		if err != nil {
 			return err
 		}

@@ -24,14 +24,22 @@ import (
 
 // BuildPictures returns the maker of a job's pictures, which has the settings s.
 func BuildPictures(s runs.Settings, j *outputs.Job) fleet.Setup {
-	return fleet.Setup{Settings: s, Device: j.Model.Backend.Name(), DigestOf: runs.DigestOf,
-		Maker: j.MakePictures}
+	return fleet.Setup{
+		Settings: s,
+		Device:   j.Model.Backend.Name(),
+		DigestOf: runs.DigestOf,
+		Maker:    j.MakePictures,
+	}
 }
 
 // BuildTexts returns the maker of a job's texts, which has the settings s.
 func BuildTexts(s runs.Settings, j *outputs.Job) fleet.Setup {
-	return fleet.Setup{Settings: s, Device: j.Model.Backend.Name(), DigestOf: runs.DigestOfLine,
-		Maker: j.MakeTexts}
+	return fleet.Setup{
+		Settings: s,
+		Device:   j.Model.Backend.Name(),
+		DigestOf: runs.DigestOfLine,
+		Maker:    j.MakeTexts,
+	}
 }
 
 // MakePictures makes n images in the folder dir with all workers that join. e has what they are
@@ -68,11 +76,21 @@ func (h *Hub) MeasurePoints(ctx context.Context, name string, j *experiments.Jou
 	if by.Progress = nil; task.Kind != "text" {
 		by.Judge = ""
 	}
-	e := Spec{Kind: "points", Model: model, As: as, Precision: s["precision"], Task: task.Kind,
-		Measure: by, Points: list}
+	e := Spec{
+		Kind:      "points",
+		Model:     model,
+		As:        as,
+		Precision: s["precision"],
+		Task:      task.Kind,
+		Measure:   by,
+		Points:    list,
+	}
 	c := experiments.NewPointStore(j, task.Kind, list)
-	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{Setup: BuildPoints(task, s, list),
-		N: len(list), Store: c})
+	err := h.share(ctx, hubFile(name), "points", e, fleet.Run{
+		Setup: BuildPoints(task, s, list),
+		N:     len(list),
+		Store: c,
+	})
 	return outputs.RunError(err, c.Sort())
 }
 
@@ -84,10 +102,14 @@ func BuildPoints(task experiments.Task, s experiments.Settings,
 	for _, name := range []string{"model", "judge", "tasks"} {
 		same[name] = s[name][strings.LastIndexByte(s[name], ' ')+1:]
 	}
-	return fleet.Setup{Settings: same, Device: s["device"], DigestOf: experiments.ResultDigest,
+	return fleet.Setup{
+		Settings: same,
+		Device:   s["device"],
+		DigestOf: experiments.ResultDigest,
 		Maker: func(ctx context.Context, first, count int, put outputs.PutFunc) error {
 			return experiments.MeasurePoints(ctx, task, list, first, count, put)
-		}}
+		},
+	}
 }
 
 // hubFile returns the file beside the output in which a hub keeps its identity.

@@ -86,8 +86,10 @@ func (e *Spec) files() []file {
 	if e.Request == nil || e.Request.Image == nil {
 		return list
 	}
-	r, in := *e.Request, *e.Request.Image
-	r.Image, e.Request = &in, &r
+	r := *e.Request
+	in := *e.Request.Image
+	r.Image = &in
+	e.Request = &r
 	return append(list, file{"image", &in.File, false}, file{"mask", &in.MaskFile, false})
 }
 

@@ -19,12 +19,14 @@ import (
 
 // workerFlags are the flags of unmask worker.
 type workerFlags struct {
-	join, name, cache string
-	own               []string
-	patience          time.Duration
-	device            string
-	threads           int
-	build             BuildFunc
+	join     string
+	name     string
+	cache    string
+	own      []string
+	patience time.Duration
+	device   string
+	threads  int
+	build    BuildFunc
 }
 
 // WorkerCommands returns the commands that only builds with NATS have. build prepares a worker.
@@ -84,14 +86,21 @@ func (f *workerFlags) run(ctx context.Context) error {
 	if err := flags.CheckDevice(f.device); err != nil {
 		return err
 	}
-	return fleet.Work(ctx, j, fleet.WorkerOptions{Name: f.name, Cache: f.cache, LocalPaths: f.own,
-		Patience: f.patience, Info: machine(processor(f.threads)),
-		Say: terminal.Log, Build: func(ctx context.Context, s fleet.Source) (fleet.Setup, error) {
+	return fleet.Work(ctx, j, fleet.WorkerOptions{
+		Name:       f.name,
+		Cache:      f.cache,
+		LocalPaths: f.own,
+		Patience:   f.patience,
+		Info:       machine(processor(f.threads)),
+		Say:        terminal.Log,
+		Build: func(ctx context.Context, s fleet.Source) (fleet.Setup, error) {
 			e, err := open(s)
 			if err != nil {
 				return fleet.Setup{}, err
 			}
-			e.Device, e.Threads = f.device, f.threads
+			e.Device = f.device
+			e.Threads = f.threads
 			return f.build(ctx, e)
-		}})
+		},
+	})
 }

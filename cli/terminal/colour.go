@@ -76,7 +76,8 @@ func (w *Watcher) drawImage(step *generate.Step) bool {
 func (w *Watcher) showImage(sample, step, steps int, img *image.NRGBA) {
 	width, height := w.size()
 	from := img.Bounds().Size()
-	columns, rows := min(width, from.X), min(2*(height-2), from.Y) // rows of half blocks
+	columns := min(width, from.X)
+	rows := min(2*(height-2), from.Y) // rows of half blocks
 	if columns*from.Y > rows*from.X {
 		columns = max(1, rows*from.X/from.Y)
 	} else {
@@ -100,11 +101,14 @@ func (w *Watcher) showImage(sample, step, steps int, img *image.NRGBA) {
 
 // mean returns the mean colour of the part of img that becomes pixel x, y of a smaller picture.
 func mean(img *image.NRGBA, x, y, columns, rows int) (c [3]int) {
-	size, n := img.Bounds().Size(), 0
+	size := img.Bounds().Size()
+	n := 0
 	for j := y * size.Y / rows; j < max((y+1)*size.Y/rows, y*size.Y/rows+1); j++ {
 		for i := x * size.X / columns; i < max((x+1)*size.X/columns, x*size.X/columns+1); i++ {
 			at := img.NRGBAAt(i, j)
-			c[0], c[1], c[2] = c[0]+int(at.R), c[1]+int(at.G), c[2]+int(at.B)
+			c[0] += int(at.R)
+			c[1] += int(at.G)
+			c[2] += int(at.B)
 			n++
 		}
 	}

@@ -25,7 +25,8 @@ type Stdin struct{ Context context.Context }
 func (s Stdin) Read(p []byte) (int, error) {
 	var n int
 	var err error
-	own, done := make([]byte, len(p)), make(chan struct{})
+	own := make([]byte, len(p))
+	done := make(chan struct{})
 	go func(in io.Reader) {
 		n, err = in.Read(own)
 		close(done)
@@ -41,10 +42,13 @@ func (s Stdin) Read(p []byte) (int, error) {
 // NewLineEditor returns an editor on [Stdin] and standard error. The context's end is Line's error.
 func NewLineEditor(ctx context.Context, prompt string) *LineEditor {
 	k := &keys{in: Stdin{ctx}}
-	e := &LineEditor{keys: k, t: term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{k, os.Stderr}, prompt)}
+	e := &LineEditor{
+		keys: k,
+		t: term.NewTerminal(struct {
+			io.Reader
+			io.Writer
+		}{k, os.Stderr}, prompt),
+	}
 	e.t.History = &e.earlier
 	k.fit = e.fit
 	k.warn = func() {
@@ -86,7 +90,8 @@ func (e *LineEditor) Line() (string, error) {
 	for message := ""; ; {
 		line, err := e.t.ReadLine()
 		if e.keys.removed {
-			message, e.keys.removed = "", false
+			message = ""
+			e.keys.removed = false
 		}
 		switch {
 		case err == term.ErrPasteIndicator:
@@ -133,7 +138,8 @@ func (k *keys) Read(p []byte) (int, error) {
 			case b == ctrlC && k.typed:
 				k.rest = append(k.rest, toEnd, removeAll)
 			case b == ctrlC && !k.warned:
-				k.warned, k.removed = true, true
+				k.warned = true
+				k.removed = true
 				k.warn()
 				continue
 			default:

@@ -38,7 +38,8 @@ func (s Display) MakeSamples(ctx context.Context, j *outputs.Job, list []runs.Sp
 			w.shows = j.Requests.Answer(0)
 		}
 		defer w.Clear()
-		out, draw = cleared{out, w}, w.Draw
+		out = cleared{out, w}
+		draw = w.Draw
 	}
 	more := h.Step
 	h.Step = func(step *generate.Step) error {
@@ -70,7 +71,8 @@ func countSamples(j *outputs.Job, list []runs.Span) (*Progress, func(*generate.S
 		p := NewProgress("steps", max(1, j.Steps(list)))
 		return p, func(*generate.Step) { p.Add(1) }
 	}
-	label, finished := "samples", 0
+	label := "samples"
+	finished := 0
 	if j.Model.Pictures != nil {
 		label = "images"
 	}

@@ -55,7 +55,8 @@ func (p patience) withSignals(ctx context.Context) (context.Context, *StopSignal
 	stop := &StopSignal{}
 	late, cancel := context.WithCancel(context.WithValue(ctx, stopKey{}, stop))
 	came, first := context.WithCancel(late)
-	stop.came, stop.late = came, late
+	stop.came = came
+	stop.late = late
 	c := make(chan os.Signal, 3)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {

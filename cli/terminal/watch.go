@@ -36,14 +36,19 @@ type Watcher struct {
 // NewWatcher returns a watcher that draws on a terminal; m may be nil if pictures come from
 // elsewhere.
 func NewWatcher(m *unmask.Model, terminal *os.File) *Watcher {
-	return &Watcher{m: m, out: terminal, colours: coloursOf(os.Getenv), fresh: fresh(os.Getenv),
+	return &Watcher{
+		m:       m,
+		out:     terminal,
+		colours: coloursOf(os.Getenv),
+		fresh:   fresh(os.Getenv),
 		size: func() (int, int) {
 			width, height, err := term.GetSize(int(terminal.Fd()))
 			if err != nil || width < 10 || height < 3 {
 				return 80, 24
 			}
 			return width, height
-		}}
+		},
+	}
 }
 
 // SetAnswer makes the watcher draw what an answer shows of a sequence.
@@ -59,9 +64,12 @@ func fresh(env func(string) string) string {
 
 // picture is a sequence after a step.
 type picture struct {
-	sample, step, steps int
-	pieces              []string // text of each position that is shown
-	masked, fresh       func(position int) bool
+	sample int
+	step   int
+	steps  int
+	pieces []string // text of each position that is shown
+	masked func(position int) bool
+	fresh  func(position int) bool
 }
 
 const (
@@ -84,7 +92,8 @@ func (w *Watcher) Draw(step *generate.Step) {
 	for _, o := range s.Opened {
 		fresh[o.Position] = true
 	}
-	mask, first := w.m.Spec().Mask, 0
+	mask := w.m.Spec().Mask
+	first := 0
 	if w.shows != nil {
 		first = w.shows.Show
 	}
@@ -121,7 +130,8 @@ func (w *Watcher) show(s picture) {
 	w.up(&b)
 	fmt.Fprintf(&b, "%s%ssample %d, step %d of %d%s\n%s", line, dim, s.sample, s.step, s.steps, reset,
 		line)
-	column, lines := 0, 2 // after the headline, at the start of the text
+	column := 0
+	lines := 2 // after the headline, at the start of the text
 	for i, piece := range s.pieces {
 		style := ""
 		switch {
@@ -174,7 +184,8 @@ func (w *Watcher) Clear() {
 // In a terminal of another width it stays, since terminals differ in what becomes of its lines.
 func (w *Watcher) up(b *strings.Builder) {
 	if width, _ := w.size(); width != w.width {
-		w.width, w.lines = width, 0
+		w.width = width
+		w.lines = 0
 	}
 	if w.lines > 0 {
 		fmt.Fprintf(b, "\r\x1b[%dA", w.lines)

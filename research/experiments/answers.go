@@ -74,7 +74,9 @@ func Wilson(right, n int) (low, high float64) {
 	if n == 0 {
 		return 0, 1
 	}
-	p, size, z := float64(right)/float64(n), float64(n), normal
+	p := float64(right) / float64(n)
+	size := float64(n)
+	z := normal
 	middle := (p + z*z/(2*size)) / (1 + z*z/size)
 	half := z / (1 + z*z/size) * math.Sqrt(p*(1-p)/size+z*z/(4*size*size))
 	return max(0, middle-half), min(1, middle+half)
@@ -83,8 +85,11 @@ func Wilson(right, n int) (low, high float64) {
 // Accuracies sums up results of tasks, in the order of their first points.
 func Accuracies(results []Result) (list []Accuracy) {
 	type sum struct {
-		passes, tokens, seconds float64 // passes of what was generated
-		right, of               map[string]int
+		passes  float64
+		tokens  float64
+		seconds float64 // passes of what was generated
+		right   map[string]int
+		of      map[string]int
 	}
 	var sums []sum
 	for _, r := range results {
@@ -96,7 +101,8 @@ func Accuracies(results []Result) (list []Accuracy) {
 			list = append(list, Accuracy{Method: r.Name(), Steps: r.Steps, method: r.method()})
 			sums = append(sums, sum{right: map[string]int{}, of: map[string]int{}})
 		}
-		a, s := &list[at], &sums[at]
+		a := &list[at]
+		s := &sums[at]
 		for _, answer := range r.Answers {
 			a.Answers++
 			if right := answer.Right; right != nil {
@@ -116,7 +122,8 @@ func Accuracies(results []Result) (list []Accuracy) {
 		}
 	}
 	for i := range list {
-		a, s := &list[i], sums[i]
+		a := &list[i]
+		s := sums[i]
 		a.Low, a.High = Wilson(a.Right, a.Checked)
 		if a.Checked > 0 {
 			a.Accuracy = float64(a.Right) / float64(a.Checked)
@@ -151,7 +158,9 @@ func SetAUP(list []Accuracy) {
 	areas := map[string]float64{}
 	for name, points := range methods {
 		slices.SortFunc(points, func(a, b Accuracy) int { return cmp.Compare(a.PerPass, b.PerPass) })
-		area, before, height := 0.0, 0.0, 0.0
+		area := 0.0
+		before := 0.0
+		height := 0.0
 		for i, p := range points {
 			if p.Accuracy == 0 || p.Accuracy < points[0].Accuracy-0.05 {
 				continue
@@ -162,7 +171,8 @@ func SetAUP(list []Accuracy) {
 			} else {
 				area += (p.PerPass - before) * (y + height) / 2
 			}
-			before, height = p.PerPass, y
+			before = p.PerPass
+			height = y
 		}
 		areas[name] = area
 	}
@@ -204,8 +214,14 @@ func AccuracyTable(list []Accuracy) string {
 // AccuracyChart draws accuracy against tokens a pass, a curve for each method. It has no curve if
 // nothing was generated and checked.
 func AccuracyChart(list []Accuracy) Chart {
-	c := Chart{Name: "accuracy", Title: "Accuracy against tokens a pass", X: "tokens a pass",
-		Y: "accuracy, share of right answers", LogX: true, BarMeaning: "95 % interval (Wilson)"}
+	c := Chart{
+		Name:       "accuracy",
+		Title:      "Accuracy against tokens a pass",
+		X:          "tokens a pass",
+		Y:          "accuracy, share of right answers",
+		LogX:       true,
+		BarMeaning: "95 % interval (Wilson)",
+	}
 	most := 0
 	for _, a := range list {
 		if a.PerPass == 0 || a.Checked == 0 {
@@ -217,7 +233,8 @@ func AccuracyChart(list []Accuracy) Chart {
 			c.Curves = append(c.Curves, Curve{Name: a.Method, Method: a.method})
 		}
 		k := &c.Curves[at]
-		k.X, k.Y = append(k.X, a.PerPass), append(k.Y, a.Accuracy)
+		k.X = append(k.X, a.PerPass)
+		k.Y = append(k.Y, a.Accuracy)
 		if a.Steps > 0 {
 			k.Steps = append(k.Steps, a.Steps)
 		}

@@ -92,21 +92,41 @@ func RequireCharts(results []Result, metric string) ([]Chart, error) {
 
 // charts returns the charts of one kind; prefix begins their names.
 func (t Table) charts(prefix, metric string) (charts []Chart) {
-	about, title := metric, metric
+	about := metric
+	title := metric
 	if metric == "" {
 		metric = quality(t.Kind)
-		about, title = "quality", "quality"
+		about = "quality"
+		title = "quality"
 	}
 	label, log := axis(metric)
 	diverse, _ := axis("entropy")
 	methods := t.methods()
-	steps := Chart{Name: prefix + about + "-steps", Title: capital(title) + " against steps",
-		X: "steps", Y: label, LogX: true, LogY: log, TicksAtValues: true}.
+	steps := Chart{
+		Name:          prefix + about + "-steps",
+		Title:         capital(title) + " against steps",
+		X:             "steps",
+		Y:             label,
+		LogX:          true,
+		LogY:          log,
+		TicksAtValues: true,
+	}.
 		draws(t, methods, nil, metric, stepsOf)
-	time := Chart{Name: prefix + about + "-time", Title: capital(title) + " against time",
-		X: "seconds a batch", Y: label, LogX: true, LogY: log}.draws(t, methods, nil, metric, t.time)
-	entropy := Chart{Name: prefix + metric + "-entropy", Title: capital(metric) + " against entropy",
-		X: diverse, Y: label, LogY: log}
+	time := Chart{
+		Name:  prefix + about + "-time",
+		Title: capital(title) + " against time",
+		X:     "seconds a batch",
+		Y:     label,
+		LogX:  true,
+		LogY:  log,
+	}.draws(t, methods, nil, metric, t.time)
+	entropy := Chart{
+		Name:  prefix + metric + "-entropy",
+		Title: capital(metric) + " against entropy",
+		X:     diverse,
+		Y:     label,
+		LogY:  log,
+	}
 	if metric != "entropy" {
 		entropy = entropy.draws(t, methods, nil, metric, t.other("entropy"))
 	}

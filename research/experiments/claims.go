@@ -48,7 +48,8 @@ func verdict(v Verdict, claimed, against bool, from ...Measure) Verdict {
 			return v
 		}
 	}
-	v.Holds, v.Decided = claimed, claimed || against
+	v.Holds = claimed
+	v.Decided = claimed || against
 	return v
 }
 
@@ -95,7 +96,9 @@ func verdicts(results []Result, s Size, more float64) (out []Verdict) {
 			}
 		}
 		k.claims(t, k.grid, func(v Verdict) {
-			v.kind, v.needs, needs = k.kind, needs, nil
+			v.kind = k.kind
+			v.needs = needs
+			needs = nil
 			v.Numbers = slices.DeleteFunc(v.Numbers,
 				func(n Number) bool { return math.IsNaN(n.Value) || math.IsInf(n.Value, 0) })
 			out = append(out, v)
@@ -116,7 +119,8 @@ func imageClaims(t Table, g Grid, judge func(Verdict)) {
 
 // degrades compares maskgit at the most steps with few.
 func (t Table) degrades(g Grid) Verdict {
-	first, last := Point{Sampler: "maskgit"}, g.Steps[len(g.Steps)-1]
+	first := Point{Sampler: "maskgit"}
+	last := g.Steps[len(g.Steps)-1]
 	early := g.Steps[0]
 	for _, n := range g.Steps {
 		if n <= 8 {
@@ -125,7 +129,8 @@ func (t Table) degrades(g Grid) Verdict {
 	}
 	var degraded []Measure
 	v := Verdict{
-		Claim: "MaskGIT degrades with many steps", Figure: "3",
+		Claim:  "MaskGIT degrades with many steps",
+		Figure: "3",
 		Rule: fmt.Sprintf("the Fréchet distance at %d steps less that at %d, mean over α, is above 0",
 			last, early),
 	}
@@ -145,7 +150,8 @@ func (t Table) degrades(g Grid) Verdict {
 func textClaims(t Table, g Grid, judge func(Verdict)) {
 	stories := Table{Kind: t.Kind, Results: t.Results, N: t.N}.metric(Point{Sampler: "random"},
 		g.Steps[0], "contradictions")
-	random, hybrid := Point{Sampler: "random"}, Point{Sampler: "hybrid", Alpha: g.MomentAlpha}
+	random := Point{Sampler: "random"}
+	hybrid := Point{Sampler: "hybrid", Alpha: g.MomentAlpha}
 	pairs := []Point{random, hybrid}
 	judge(t.cachePerStep(g, "perplexity", "partial caching gains per step, text", "4", pairs))
 	judge(t.cachePerSecond(g, "perplexity", "partial caching gains per second, text", "4", pairs))
@@ -201,15 +207,21 @@ func (t Table) follows(g Grid, sampler, claim, figure, metric string) Verdict {
 	share := combine(func(v []float64) float64 {
 		var along, square float64
 		for i := 0; i < len(v); i += 3 {
-			ds, dr := f(v[i+1])-f(v[i]), f(v[i+2])-f(v[i])
-			along, square = along+ds*dr, square+dr*dr
+			ds := f(v[i+1]) - f(v[i])
+			dr := f(v[i+2]) - f(v[i])
+			along += ds * dr
+			square += dr * dr
 		}
 		return 1 - along/square
 	}, from...)
-	v := Verdict{Claim: claim, Figure: figure, Numbers: []Number{
-		number("share of the way from random to maskgit", share),
-		number("mean difference from maskgit", average(gaps...)),
-	}}
+	v := Verdict{
+		Claim:  claim,
+		Figure: figure,
+		Numbers: []Number{
+			number("share of the way from random to maskgit", share),
+			number("mean difference from maskgit", average(gaps...)),
+		},
+	}
 	if sampler == "temp" {
 		v.Rule = "its share of the way from random to maskgit, over all α and steps, is above a half"
 		return verdict(v, share.Above(0.5), share.Below(0.5), share)
@@ -223,8 +235,11 @@ func (t Table) follows(g Grid, sampler, claim, figure, metric string) Verdict {
 // cachePerStep compares pairs at equal steps.
 func (t Table) cachePerStep(g Grid, metric, claim, figure string, pairs []Point) Verdict {
 	f, name := scaled(metric)
-	v := Verdict{Claim: claim, Figure: figure,
-		Rule: name + " with cache less that without, mean over all steps and samplers, is below 0"}
+	v := Verdict{
+		Claim:  claim,
+		Figure: figure,
+		Rule:   name + " with cache less that without, mean over all steps and samplers, is below 0",
+	}
 	var every []Measure
 	for _, m := range pairs {
 		cached := m
@@ -246,9 +261,12 @@ func logRatio(v []float64) float64 { return math.Log(v[0]) - math.Log(v[1]) }
 // the logarithm of time, at those times of the curve with cache that lie within it.
 func (t Table) cachePerSecond(g Grid, metric, claim, figure string, pairs []Point) Verdict {
 	f, name := scaled(metric)
-	v := Verdict{Claim: claim, Figure: figure,
+	v := Verdict{
+		Claim:  claim,
+		Figure: figure,
 		Rule: name + " with cache less that without at the same seconds a batch, mean over samplers and " +
-			"the times that both span, is below 0"}
+			"the times that both span, is below 0",
+	}
 	var every, overheads []Measure
 	for _, m := range pairs {
 		cached := m
@@ -257,7 +275,8 @@ func (t Table) cachePerSecond(g Grid, metric, claim, figure string, pairs []Poin
 			slower := t.seconds(cached, g.Steps[i])
 			overheads = append(overheads, Measure{Value: slower/t.seconds(m, g.Steps[i]) - 1})
 			for j := 0; j+1 < len(g.Steps); j++ {
-				a, b := t.seconds(m, g.Steps[j]), t.seconds(m, g.Steps[j+1])
+				a := t.seconds(m, g.Steps[j])
+				b := t.seconds(m, g.Steps[j+1])
 				if !(a <= slower && slower <= b && a < b) {
 					continue
 				}

@@ -85,7 +85,8 @@ func ResultDigest(data []byte) string {
 }
 
 func digestOf(r Result) string {
-	r.Seconds, r.Machine = nil, ""
+	r.Seconds = nil
+	r.Machine = ""
 	data, err := json.Marshal(r)
 	if err != nil { // a metric is NaN
 		return "none"

@@ -28,7 +28,8 @@ func ChooseFollowup(results []Result, s Size) (next Followup, ok bool) {
 			continue
 		}
 		if n := v.next(results, s); len(n.Points) > 0 && n.Cost < next.Cost {
-			next, ok = n, true
+			next = n
+			ok = true
 		}
 	}
 	return next, ok
@@ -48,7 +49,8 @@ func (v Verdict) next(results []Result, s Size) Followup {
 			return Followup{Kind: v.kind, Claim: v.Claim} // a part of the figure that was not measured
 		}
 		seeds := len(have)
-		p, seconds := have[0].Point, 0.0
+		p := have[0].Point
+		seconds := 0.0
 		for _, r := range have {
 			for _, x := range r.Seconds {
 				seconds += x / float64(seeds)

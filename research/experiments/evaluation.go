@@ -23,7 +23,10 @@ type ClassMetrics struct {
 }
 
 // metricLines describe the metrics, in the order in which they are shown.
-var metricLines = []struct{ name, line string }{
+var metricLines = []struct {
+	name string
+	line string
+}{
 	{"perplexity", "generative perplexity, lower is better"},
 	{"entropy", "nats over a sample's own tokens, higher is more diverse"},
 	{"distinct2", "share of different token pairs, of the first 1000 samples"},

@@ -28,8 +28,13 @@ const ExactnessModel = "oracle:letters:length=128"
 var ExactnessSteps = []int{4, 8, 16, 32, 64, 128}
 
 // ExactnessNParam is the number of samples of a point.
-var ExactnessNParam = param.Param{Name: "n", Min: 2, Max: 1 << 20, Default: "256",
-	Help: "samples of each point"}
+var ExactnessNParam = param.Param{
+	Name:    "n",
+	Min:     2,
+	Max:     1 << 20,
+	Default: "256",
+	Help:    "samples of each point",
+}
 
 // elsewhere are the rules for models of another kind: one that also predicts from left to right,
 // and one that changes the number of positions.
@@ -88,7 +93,9 @@ func (e Exactness) Points() (points []Point) {
 		list = ExactnessSamplers()
 	}
 	for _, p := range Cross(list, steps) {
-		p.N, p.Seed, p.Batch = e.N, e.Seed, min(e.N, 64)
+		p.N = e.N
+		p.Seed = e.Seed
+		p.Batch = min(e.N, 64)
 		points = append(points, p)
 	}
 	return points
@@ -137,9 +144,15 @@ func ExactnessChart(results []Result) Chart {
 			return !slices.Contains(drawnRules, p.Name())
 		})
 	}
-	c := Chart{Name: "exactness", Title: "How far samples of an exact model are from the truth",
-		X: "full passes a sample", Y: axes["transition_kl"].label, LogX: true, LogY: true,
-		SampleNote: t.of()}
+	c := Chart{
+		Name:       "exactness",
+		Title:      "How far samples of an exact model are from the truth",
+		X:          "full passes a sample",
+		Y:          axes["transition_kl"].label,
+		LogX:       true,
+		LogY:       true,
+		SampleNote: t.of(),
+	}
 	for _, m := range methods {
 		k := Curve{Name: m.Name(), Method: m}
 		for _, steps := range t.steps(m) {

@@ -9,8 +9,11 @@ func Figures(results []Result, s Size) []Chart {
 		charts = append(charts, t.sampled(imageFigures(t, s.Image))...)
 	}
 	if t := (Table{Kind: "text", Results: results, N: s.Text.N}); len(t.methods()) > 0 {
-		charts = append(charts, t.sampled(textFigures(t, Table{Kind: "text", Results: results,
-			N: latencyN}, s.Text))...)
+		charts = append(charts, t.sampled(textFigures(t, Table{
+			Kind:    "text",
+			Results: results,
+			N:       latencyN,
+		}, s.Text))...)
 	}
 	return charts
 }
@@ -42,17 +45,31 @@ func (c Chart) draws(t Table, methods []Point, steps []int, metric string,
 func imageFigures(t Table, g Grid) []Chart {
 	methods := append(temperatureMethods(g), Point{Sampler: "halton"})
 	var charts []Chart
-	for _, one := range []struct{ name, metric string }{{"figure3", "frechet"},
+	for _, one := range []struct {
+		name   string
+		metric string
+	}{{"figure3", "frechet"},
 		{"figure3-score", "score"}} {
-		c := Chart{Name: one.name, Title: "Figure 3: image quality against steps", X: "steps",
-			Y: axes[one.metric].label, LogX: true, TicksAtValues: true}.
+		c := Chart{
+			Name:          one.name,
+			Title:         "Figure 3: image quality against steps",
+			X:             "steps",
+			Y:             axes[one.metric].label,
+			LogX:          true,
+			TicksAtValues: true,
+		}.
 			draws(t, methods, g.Steps, one.metric, stepsOf)
 		if len(c.Curves) > 0 {
 			charts = append(charts, c)
 		}
 	}
-	c := Chart{Name: "figure4-image", Title: "Figure 4, left: images, quality against time",
-		X: "seconds a batch", Y: "Fréchet distance, best α (lower is better)", LogX: true}
+	c := Chart{
+		Name:  "figure4-image",
+		Title: "Figure 4, left: images, quality against time",
+		X:     "seconds a batch",
+		Y:     "Fréchet distance, best α (lower is better)",
+		LogX:  true,
+	}
 	for _, cache := range []int{0, 1} {
 		if k := t.bestAlpha(g, cache); len(k.X) > 0 {
 			c.Curves = append(c.Curves, k)
@@ -68,11 +85,13 @@ func (t Table) bestAlpha(g Grid, cache int) Curve {
 		best.Name += "+cache"
 	}
 	for _, n := range g.Steps {
-		y, at := Measure{Value: math.Inf(1)}, Point{}
+		y := Measure{Value: math.Inf(1)}
+		at := Point{}
 		for _, alpha := range g.Alphas {
 			m := Point{Sampler: "moment", Alpha: alpha, Cache: cache}
 			if v := t.metric(m, n, "frechet"); v.Value < y.Value {
-				y, at = v, m
+				y = v
+				at = m
 			}
 		}
 		if seconds := t.seconds(at, n); !math.IsNaN(seconds) {
@@ -84,24 +103,60 @@ func (t Table) bestAlpha(g Grid, cache int) Curve {
 
 func textFigures(t, single Table, g Grid) []Chart {
 	perplexity := axes["perplexity"].label
-	contradictions := Chart{Name: "stories", Title: "Contradictions against steps", X: "steps",
-		Y: axes["contradictions"].label, LogX: true, TicksAtValues: true}.
+	contradictions := Chart{
+		Name:          "stories",
+		Title:         "Contradictions against steps",
+		X:             "steps",
+		Y:             axes["contradictions"].label,
+		LogX:          true,
+		TicksAtValues: true,
+	}.
 		draws(t, storyMethods(g), g.Steps, "contradictions", stepsOf)
 	charts := []Chart{
-		Chart{Name: "figure4-text", Title: "Figure 4, right: text, quality against time",
-			X: "seconds a batch", Y: perplexity, LogX: true, LogY: true}.
+		Chart{
+			Name:  "figure4-text",
+			Title: "Figure 4, right: text, quality against time",
+			X:     "seconds a batch",
+			Y:     perplexity,
+			LogX:  true,
+			LogY:  true,
+		}.
 			draws(t, g.proposed(), g.Steps, "perplexity", t.time),
-		Chart{Name: "figure5-entropy", Title: "Figure 5, left: entropy against steps", X: "steps",
-			Y: axes["entropy"].label, LogX: true, TicksAtValues: true}.
+		Chart{
+			Name:          "figure5-entropy",
+			Title:         "Figure 5, left: entropy against steps",
+			X:             "steps",
+			Y:             axes["entropy"].label,
+			LogX:          true,
+			TicksAtValues: true,
+		}.
 			draws(t, temperatureMethods(g), g.Steps, "entropy", stepsOf),
-		Chart{Name: "figure5-tradeoff", Title: "Figure 5, right: perplexity against entropy",
-			X: axes["entropy"].label, Y: perplexity, LogY: true}.
+		Chart{
+			Name:  "figure5-tradeoff",
+			Title: "Figure 5, right: perplexity against entropy",
+			X:     axes["entropy"].label,
+			Y:     perplexity,
+			LogY:  true,
+		}.
 			draws(t, g.unbiased(), g.Steps, "perplexity", t.other("entropy")),
-		Chart{Name: "figure6-perplexity", Title: "Figure 6, left: perplexity against steps", X: "steps",
-			Y: perplexity, LogX: true, LogY: true, TicksAtValues: true}.
+		Chart{
+			Name:          "figure6-perplexity",
+			Title:         "Figure 6, left: perplexity against steps",
+			X:             "steps",
+			Y:             perplexity,
+			LogX:          true,
+			LogY:          true,
+			TicksAtValues: true,
+		}.
 			draws(t, temperatureMethods(g), g.Steps, "perplexity", stepsOf),
-		Chart{Name: "figure6-latency", Title: "Figure 6, right: quality against time, a batch of one",
-			X: "seconds a sample", Y: perplexity, LogX: true, LogY: true}.
+		Chart{
+			Name:  "figure6-latency",
+			Title: "Figure 6, right: quality against time, a batch of one",
+			X:     "seconds a sample",
+			Y:     perplexity,
+			LogX:  true,
+			LogY:  true,
+		}.
 			draws(t, g.proposed(), g.Steps, "perplexity", single.time),
 	}
 	if len(contradictions.Curves) > 0 {

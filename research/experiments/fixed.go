@@ -21,9 +21,12 @@ type Fixed struct {
 }
 
 func init() {
-	samplers.Register(samplers.Rule{Prototype: Fixed{}, Name: fixedName,
-		Line:  "random, with tokens drawn as vanilla draws them",
-		Paper: "Hayakawa et al. 2025, table 2"})
+	samplers.Register(samplers.Rule{
+		Prototype: Fixed{},
+		Name:      fixedName,
+		Line:      "random, with tokens drawn as vanilla draws them",
+		Paper:     "Hayakawa et al. 2025, table 2",
+	})
 }
 
 // Needs the logits in 32 bits, nothing in 64.
@@ -48,7 +51,8 @@ func (f Fixed) Choose(v *samplers.View) (samplers.Opening, error) {
 		logits = logits[:min(v.Outcomes, len(logits))]
 		norm := logSumExp(logits)
 		token, _ := race.Winner(philox.Stream(v.Rand), o.Positions[i], logits, norm, 1, -1)
-		o.Tokens[i], o.LogP[i] = int32(token), float64(logits[token]-norm)
+		o.Tokens[i] = int32(token)
+		o.LogP[i] = float64(logits[token] - norm)
 	})
 	return o, err
 }

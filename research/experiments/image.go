@@ -24,8 +24,11 @@ type Pictures interface {
 // ImageTask returns the task of a model of images, whose samples p decodes and x compares with a
 // reference.
 func ImageTask(d model.Denoiser, p Pictures, x Network, r *Reference) Task {
-	return Task{Kind: "image", Model: d,
-		Scorer: func(n int) Scorer { return &codeScorer{p, NewImageScorer(x, r, n)} }}
+	return Task{
+		Kind:   "image",
+		Model:  d,
+		Scorer: func(n int) Scorer { return &codeScorer{p, NewImageScorer(x, r, n)} },
+	}
 }
 
 // Reference describes the pictures that samples are compared with.
@@ -131,7 +134,8 @@ func (s *ImageScorer) Metrics(ctx context.Context) (Metrics, error) {
 		if err != nil {
 			return nil, err
 		}
-		m["precision"], m["recall"] = Measure{Value: precision}, Measure{Value: recall}
+		m["precision"] = Measure{Value: precision}
+		m["recall"] = Measure{Value: recall}
 	}
 	if s.score != nil { // the network has logits
 		var score Measure

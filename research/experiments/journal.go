@@ -75,7 +75,8 @@ func OpenJournal(name string, s Settings) (_ *Journal, err error) {
 	if err := same(have.Settings, s); err != nil {
 		return nil, err
 	}
-	j.Results, j.Dropped = results, len(data)-size
+	j.Results = results
+	j.Dropped = len(data) - size
 	return j, j.log.Cut(int64(size))
 }
 
@@ -220,6 +221,7 @@ func (j *Journal) Close() error {
 	if j.unlock != nil {
 		err = errors.Join(err, j.unlock())
 	}
-	j.log, j.unlock = nil, nil
+	j.log = nil
+	j.unlock = nil
 	return err
 }

@@ -124,8 +124,9 @@ func mean(v []float64) float64 {
 
 // tally is a mean that is also kept by parts: sample i belongs to part i % Groups.
 type tally struct {
-	n           int
-	sum, weight [JackknifeGroups]float64
+	n      int
+	sum    [JackknifeGroups]float64
+	weight [JackknifeGroups]float64
 }
 
 func (t *tally) add(value, weight float64) {
@@ -148,7 +149,8 @@ func (m Metrics) add(name string, t *tally, f func(mean float64) float64) {
 func (t *tally) measure(f func(mean float64) float64) (m Measure, ok bool) {
 	var sum, weight float64
 	for g := range JackknifeGroups {
-		sum, weight = sum+t.sum[g], weight+t.weight[g]
+		sum += t.sum[g]
+		weight += t.weight[g]
 	}
 	if weight == 0 {
 		return m, false

@@ -30,22 +30,60 @@ type Grid struct {
 // The sizes. Default is for two cores; the demo's texts are 8 times shorter than the paper's, and
 // so are its steps, so each step opens as many positions as in the paper.
 var (
-	QuickSize = Size{"quick",
-		Grid{Length: 16, Steps: []int{2, 4}, TableSteps: []int{2, 4}, Alphas: []float64{6},
-			MomentAlpha: 3, Repeats: 2, N: 4, Batch: 2},
+	QuickSize = Size{
+		"quick",
+		Grid{
+			Length:      16,
+			Steps:       []int{2, 4},
+			TableSteps:  []int{2, 4},
+			Alphas:      []float64{6},
+			MomentAlpha: 3,
+			Repeats:     2,
+			N:           4,
+			Batch:       2,
+		},
 		Grid{Steps: []int{1, 2}, Alphas: []float64{6}, Repeats: 2, N: 4, Batch: 4, Scenes: 8},
 	}
-	DefaultSize = Size{"default",
-		Grid{Length: 128, Steps: []int{4, 8, 16, 32}, TableSteps: []int{4, 8, 32},
-			Alphas: []float64{3, 6, 12}, MomentAlpha: 3, Repeats: 3, N: 30, Batch: 15},
-		Grid{Steps: []int{4, 8, 16, 32}, Alphas: []float64{3, 6, 12}, Repeats: 3, N: 30, Batch: 15,
-			Scenes: 1000},
+	DefaultSize = Size{
+		"default",
+		Grid{
+			Length:      128,
+			Steps:       []int{4, 8, 16, 32},
+			TableSteps:  []int{4, 8, 32},
+			Alphas:      []float64{3, 6, 12},
+			MomentAlpha: 3,
+			Repeats:     3,
+			N:           30,
+			Batch:       15,
+		},
+		Grid{
+			Steps:   []int{4, 8, 16, 32},
+			Alphas:  []float64{3, 6, 12},
+			Repeats: 3,
+			N:       30,
+			Batch:   15,
+			Scenes:  1000,
+		},
 	}
-	FullSize = Size{"full",
-		Grid{Steps: []int{8, 16, 32, 64, 128, 256}, TableSteps: []int{8, 32, 128},
-			Alphas: []float64{3, 6, 12}, MomentAlpha: 3, Repeats: 3, N: 1024, Batch: 16},
-		Grid{Steps: []int{8, 16, 32, 64}, Alphas: []float64{3, 6, 9, 12}, Repeats: 3, N: 50_000,
-			Batch: 64, Scenes: 10_000},
+	FullSize = Size{
+		"full",
+		Grid{
+			Steps:       []int{8, 16, 32, 64, 128, 256},
+			TableSteps:  []int{8, 32, 128},
+			Alphas:      []float64{3, 6, 12},
+			MomentAlpha: 3,
+			Repeats:     3,
+			N:           1024,
+			Batch:       16,
+		},
+		Grid{
+			Steps:   []int{8, 16, 32, 64},
+			Alphas:  []float64{3, 6, 9, 12},
+			Repeats: 3,
+			N:       50_000,
+			Batch:   64,
+			Scenes:  10_000,
+		},
 	}
 )
 
@@ -53,21 +91,27 @@ var (
 // for published models.
 func (s Size) ForPublished() Size {
 	if s.Name == DefaultSize.Name {
-		s.Text.Length, s.Text.Steps, s.Text.TableSteps = 0, []int{8, 16, 32, 64}, []int{8, 32, 128}
+		s.Text.Length = 0
+		s.Text.Steps = []int{8, 16, 32, 64}
+		s.Text.TableSteps = []int{8, 32, 128}
 		s.Image.Steps = FullSize.Image.Steps
 	}
 	return s
 }
 
 // SamplesParam is the parameter of WithSamples.
-var SamplesParam = param.Param{Name: "samples", Min: JackknifeGroups,
+var SamplesParam = param.Param{
+	Name:    "samples",
+	Min:     JackknifeGroups,
 	Max:     float64(FullSize.Image.N),
 	Default: strconv.Itoa(DefaultSize.Image.N),
-	Help:    "samples of each point and seed; the report says how many would decide a claim"}
+	Help:    "samples of each point and seed; the report says how many would decide a claim",
+}
 
 // WithSamples returns the size with n samples per point and seed; see Samples for the range.
 func (s Size) WithSamples(n int) Size {
-	s.Text.N, s.Image.N = n, n
+	s.Text.N = n
+	s.Image.N = n
 	return s
 }
 
@@ -89,7 +133,9 @@ func (g Grid) each(samplers ...string) (methods []Point) {
 
 // with adds a method at numbers of steps and with seeds, each point once.
 func (g Grid) with(points []Point, steps []int, repeats int, p Point) []Point {
-	p.N, p.Batch, p.Length = g.N, g.Batch, g.Length
+	p.N = g.N
+	p.Batch = g.Batch
+	p.Length = g.Length
 	for _, p.Steps = range steps {
 		for seed := range repeats {
 			if p.Seed = uint64(seed); !slices.Contains(points, p) {
@@ -111,7 +157,8 @@ func (g Grid) TextPoints() (points []Point) {
 	for _, p := range tableSamplers {
 		points = g.with(points, g.TableSteps, g.Repeats, p)
 	}
-	g.N, g.Batch = latencyN, 1
+	g.N = latencyN
+	g.Batch = 1
 	for _, p := range g.proposed() {
 		points = g.with(points, g.Steps, 1, p)
 	}

@@ -25,7 +25,8 @@ func PDF(charts []Chart) ([]byte, error) {
 	var page vg.Point
 	for i := range charts {
 		width, height := charts[i].size()
-		page.X, page.Y = max(page.X, width), max(page.Y, height)
+		page.X = max(page.X, width)
+		page.Y = max(page.Y, height)
 	}
 	canvas := outlined{vgpdf.New(page.X, page.Y)}
 	for i := range charts {

@@ -81,7 +81,8 @@ func ParsePlan(data []byte) (Plan, error) {
 	if len(data) > maxPlan {
 		return p, fmt.Errorf("plan has more than %d bytes, want at most that", maxPlan)
 	}
-	d, doc := yaml.NewDecoder(bytes.NewReader(data)), &yaml.Node{}
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	doc := &yaml.Node{}
 	if err := d.Decode(doc); err == io.EOF {
 		return p, errors.New("plan is empty, want samplers, steps and n at least")
 	} else if err != nil {
@@ -283,7 +284,8 @@ func (p Plan) cells() []Point {
 		if with.Steps == 0 {
 			q.Steps = p.Steps[0]
 		}
-		with.Sampler, with.Steps = nil, 0
+		with.Sampler = nil
+		with.Steps = 0
 		q.Extra = with.String()
 	})
 	return vary(points, p.Seeds, func(q *Point, seed uint64) { q.Seed = seed })

@@ -29,9 +29,21 @@ var (
 )
 
 // valueKinds are the fields of a plan; parameters of a recipe are lists of words too.
-var valueKinds = map[string]valueKind{"model": word, "kind": word, "judge": word,
-	"inception": word, "reference": word, "samplers": words, "steps": integers, "alpha": numbers,
-	"cache": integers, "seeds": seeds, "n": integer, "batch": integer, "length": integer}
+var valueKinds = map[string]valueKind{
+	"model":     word,
+	"kind":      word,
+	"judge":     word,
+	"inception": word,
+	"reference": word,
+	"samplers":  words,
+	"steps":     integers,
+	"alpha":     numbers,
+	"cache":     integers,
+	"seeds":     seeds,
+	"n":         integer,
+	"batch":     integer,
+	"length":    integer,
+}
 
 // checkValue returns an error for a value of another type than its field's: the decoder would read
 // 1.5 as 1, and null in a list as 0. A field that is null is as one that is not there.

@@ -22,7 +22,8 @@ import (
 type Chart struct {
 	Name          string // of its files, without extension
 	Title         string
-	X, Y          string // axes
+	X             string
+	Y             string // axes
 	LogX          bool
 	LogY          bool
 	TicksAtValues bool   // X has ticks only at the values; for steps
@@ -57,18 +58,21 @@ func (c *Chart) caption() string {
 
 // Curve is one method's points, joined.
 type Curve struct {
-	Name        string
-	Method      Point
-	X, Y, Error []float64 // Error is the length of a bar upwards, 0 for none
-	ErrorBelow  []float64 // lengths downwards; nil means those upwards
-	ErrorX      []float64 // half lengths of bars along X; nil for none
-	Steps       []int     // steps of each point; nil if unknown
+	Name       string
+	Method     Point
+	X          []float64
+	Y          []float64
+	Error      []float64 // Error is the length of a bar upwards, 0 for none
+	ErrorBelow []float64 // lengths downwards; nil means those upwards
+	ErrorX     []float64 // half lengths of bars along X; nil for none
+	Steps      []int     // steps of each point; nil if unknown
 }
 
 // add appends a point at a number of steps.
 func (c *Curve) add(steps int, x, y Measure) {
 	c.X, c.Y, c.Error = append(c.X, x.Value), append(c.Y, y.Value), append(c.Error, y.Error())
-	c.ErrorX, c.Steps = append(c.ErrorX, x.Error()), append(c.Steps, steps)
+	c.ErrorX = append(c.ErrorX, x.Error())
+	c.Steps = append(c.Steps, steps)
 }
 
 // Sizes of a chart without its legend, the legend's least width, the gap between them, the space
@@ -115,9 +119,13 @@ var others = []look{
 }
 
 var dashes = [][]vg.Length{
-	nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)},
+	nil,
+	{vg.Points(6), vg.Points(3)},
+	{vg.Points(2), vg.Points(2)},
 	{vg.Points(8), vg.Points(2), vg.Points(2), vg.Points(2)},
-	{vg.Points(12), vg.Points(3)}, {vg.Points(4), vg.Points(1)}, {vg.Points(1), vg.Points(4)},
+	{vg.Points(12), vg.Points(3)},
+	{vg.Points(4), vg.Points(1)},
+	{vg.Points(1), vg.Points(4)},
 	{vg.Points(12), vg.Points(2), vg.Points(4), vg.Points(2)},
 }
 
@@ -135,7 +143,8 @@ func (c *Chart) look(i int) look {
 // style returns the styles of curve i: its dashes depend on the number of earlier curves with the
 // same glyph, and its marker has a ring with the cache.
 func (c *Chart) style(i int) (draw.LineStyle, draw.GlyphStyle) {
-	l, dash := c.look(i), 0
+	l := c.look(i)
+	dash := 0
 	for before := range i {
 		if c.look(before).glyph == l.glyph {
 			dash++
@@ -166,16 +175,19 @@ func (c *Chart) drawOn(dc draw.Canvas) error {
 	}
 	p := plot.New()
 	p.Title.Text = c.Title
-	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(10.5), vg.Points(6)
+	p.Title.TextStyle.Font.Size = vg.Points(10.5)
+	p.Title.Padding = vg.Points(6)
 	p.BackgroundColor = color.White
 	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{225}, color.Gray{225}
+	grid.Vertical.Color = color.Gray{225}
+	grid.Horizontal.Color = color.Gray{225}
 	p.Add(grid)
 	legend := newLegend()
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Tick.Label.Font.Size = vg.Points(8.5)
 	}
-	shown, beside := false, &stepLabels{}
+	shown := false
+	beside := &stepLabels{}
 	for i := range c.Curves {
 		added, err := c.add(p, &legend, beside, i)
 		if err != nil {
@@ -198,15 +210,19 @@ func (c *Chart) drawOn(dc draw.Canvas) error {
 
 func newLegend() plot.Legend {
 	legend := plot.NewLegend()
-	legend.Top, legend.Left, legend.YPosition = true, true, 0
-	legend.ThumbnailWidth, legend.Padding = vg.Points(26), vg.Points(2)
+	legend.Top = true
+	legend.Left = true
+	legend.YPosition = 0
+	legend.ThumbnailWidth = vg.Points(26)
+	legend.Padding = vg.Points(2)
 	legend.TextStyle.Font.Size = vg.Points(9)
 	return legend
 }
 
 // size returns the size of the chart's picture: the legend is as wide and high as its names need.
 func (c *Chart) size() (width, height vg.Length) {
-	legend, widest := newLegend(), vg.Length(0)
+	legend := newLegend()
+	widest := vg.Length(0)
 	for _, k := range c.Curves {
 		widest = max(widest, legend.TextStyle.Width(" "+k.Name+" "))
 	}
@@ -220,18 +236,21 @@ func (c *Chart) size() (width, height vg.Length) {
 func (c *Chart) drawAxes(p *plot.Plot, dc draw.Canvas) {
 	dc.SetColor(p.BackgroundColor)
 	dc.Fill(dc.Rectangle.Path())
-	x, style := c.X, p.X.Label.TextStyle
+	x := c.X
+	style := p.X.Label.TextStyle
 	if steps := c.steps(); !c.TicksAtValues && len(steps) > 1 {
 		x += "; at the points: steps"
 	} else if !c.TicksAtValues && len(steps) == 1 {
 		x += fmt.Sprintf("; %d steps", steps[0])
 	}
 	style.Font.Size = vg.Points(9)
-	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
+	style.XAlign = draw.XCenter
+	style.YAlign = draw.YBottom
 	high := style.Height("X")
 	if caption := c.caption(); caption != "" {
 		below := style
-		below.Font.Size, below.XAlign = vg.Points(8), draw.XLeft
+		below.Font.Size = vg.Points(8)
+		below.XAlign = draw.XLeft
 		dc.FillText(below, dc.Min, caption)
 		dc.Min.Y += high + vg.Points(3)
 	}
@@ -240,7 +259,8 @@ func (c *Chart) drawAxes(p *plot.Plot, dc draw.Canvas) {
 	data := p.DataCanvas(inside)
 	middle := data.Center()
 	dc.FillText(style, vg.Point{X: middle.X, Y: dc.Min.Y}, x)
-	style.YAlign, style.Rotation = draw.YTop, math.Pi/2
+	style.YAlign = draw.YTop
+	style.Rotation = math.Pi / 2
 	dc.FillText(style, vg.Point{X: dc.Min.X, Y: middle.Y}, c.Y)
 }
 
@@ -254,15 +274,18 @@ func (c *Chart) add(p *plot.Plot, legend *plot.Legend, beside *stepLabels, i int
 		if !drawable(x, c.LogX) || !drawable(y, c.LogY) {
 			continue
 		}
-		across, below := 0.0, k.Error[j]
+		across := 0.0
+		below := k.Error[j]
 		if k.ErrorX != nil {
 			across = k.ErrorX[j]
 		}
 		if k.ErrorBelow != nil {
 			below = k.ErrorBelow[j]
 		}
-		bars.XYs, bars.below = append(bars.XYs, plotter.XY{X: x, Y: y}), append(bars.below, below)
-		bars.above, bars.across = append(bars.above, k.Error[j]), append(bars.across, across)
+		bars.XYs = append(bars.XYs, plotter.XY{X: x, Y: y})
+		bars.below = append(bars.below, below)
+		bars.above = append(bars.above, k.Error[j])
+		bars.across = append(bars.across, across)
 		if k.Steps != nil {
 			steps = append(steps, strconv.Itoa(k.Steps[j]))
 		}
@@ -296,8 +319,11 @@ func drawable(v float64, log bool) bool {
 // errorBars are bars cut off at 0, below which no metric goes, and above 0 on a logarithmic axis.
 type errorBars struct {
 	plotter.XYs
-	above, below, across []float64
-	logX, logY           bool
+	above  []float64
+	below  []float64
+	across []float64
+	logX   bool
+	logY   bool
 }
 
 // YError implements plotter.YErrorer.
@@ -328,7 +354,9 @@ func (e errorBars) draw(p *plot.Plot, c color.Color) error {
 		if err != nil {
 			return err
 		}
-		y.Color, y.Width, y.CapWidth = c, vg.Points(0.6), vg.Points(4)
+		y.Color = c
+		y.Width = vg.Points(0.6)
+		y.CapWidth = vg.Points(4)
 		p.Add(y)
 	}
 	if slices.Max(e.across) > 0 {
@@ -336,7 +364,9 @@ func (e errorBars) draw(p *plot.Plot, c color.Color) error {
 		if err != nil {
 			return err
 		}
-		x.Color, x.Width, x.CapWidth = c, vg.Points(0.6), vg.Points(4)
+		x.Color = c
+		x.Width = vg.Points(0.6)
+		x.CapWidth = vg.Points(4)
 		p.Add(x)
 	}
 	return nil

@@ -72,7 +72,8 @@ func (p Point) Recipe() (generate.Recipe, error) {
 		given = append(given, samplers.WithParam("bits", float64(p.Bits)))
 	}
 	r.Sampler, err = samplers.Parse(p.Sampler, given...)
-	r.Steps, r.Cache = p.Steps, p.Cache
+	r.Steps = p.Steps
+	r.Cache = p.Cache
 	return r, err
 }
 
@@ -163,7 +164,8 @@ func (r *Result) run(ctx context.Context, t Task, progress func(share float64) b
 	r.Recipe = strings.Join(o.Recipe.DiffFrom(t.ModelRecipe), " ")
 	scorer := t.Scorer(o.N)
 	batches := (o.N + o.Batch - 1) / o.Batch
-	done, seconds := 0, 0.0
+	done := 0
+	seconds := 0.0
 	for step, err := range generate.Run(ctx, t.Model, o) {
 		if err != nil {
 			return err
@@ -189,9 +191,11 @@ func (r *Result) run(ctx context.Context, t Task, progress func(share float64) b
 		if len(tokens) == o.Batch {
 			r.Seconds = append(r.Seconds, seconds)
 		}
-		done, seconds = done+1, 0
+		done += 1
+		seconds = 0
 	}
-	r.Passes, r.HeadRows = r.Passes/float64(o.N), r.HeadRows/float64(o.N)
+	r.Passes = r.Passes / float64(o.N)
+	r.HeadRows = r.HeadRows / float64(o.N)
 	r.Metrics, err = scorer.Metrics(ctx)
 	return err
 }

@@ -25,8 +25,12 @@ type Report struct {
 
 // NewReport judges and draws results.
 func NewReport(results []Result, s Size) Report {
-	r := Report{Size: s, Results: results, Verdicts: Verdicts(results, s),
-		Figures: Figures(results, s)}
+	r := Report{
+		Size:     s,
+		Results:  results,
+		Verdicts: Verdicts(results, s),
+		Figures:  Figures(results, s),
+	}
 	for _, one := range results {
 		for _, seconds := range one.Seconds {
 			r.Seconds += seconds
@@ -80,18 +84,31 @@ type grid struct {
 
 // sections returns the report's contents, for Markdown and HTML alike.
 func (r *Report) sections() []section {
-	out := []section{{Heading: "Reproduction of the paper's experiments", Text: []string{
-		"Hayakawa, Takida, Imaizumi, Wakaki and Mitsufuji, “Demystifying MaskGIT Sampler and Beyond: " +
-			"Adaptive Order Selection in Masked Diffusion” (2025), repeated by `" + r.Command + "`.",
-	}}}
-	out = append(out, section{Heading: "Verdicts", Text: []string{
-		"± is one standard error, by a jackknife over ten parts of the samples. A claim " +
-			"holds if its rule (below) is met beyond chance at 95 %, and does not hold if " +
-			"the opposite is; otherwise this number of samples cannot decide it on this " +
-			"model. The number of samples that would decide it assumes that the values stay " +
-			"as they are and only the errors shrink.",
-	}, Table: r.verdictTable()})
-	for _, f := range []struct{ heading, prefix, text string }{
+	out := []section{
+		{
+			Heading: "Reproduction of the paper's experiments",
+			Text: []string{
+				"Hayakawa, Takida, Imaizumi, Wakaki and Mitsufuji, “Demystifying MaskGIT Sampler and Beyond: " +
+					"Adaptive Order Selection in Masked Diffusion” (2025), repeated by `" + r.Command + "`.",
+			},
+		},
+	}
+	out = append(out, section{
+		Heading: "Verdicts",
+		Text: []string{
+			"± is one standard error, by a jackknife over ten parts of the samples. A claim " +
+				"holds if its rule (below) is met beyond chance at 95 %, and does not hold if " +
+				"the opposite is; otherwise this number of samples cannot decide it on this " +
+				"model. The number of samples that would decide it assumes that the values stay " +
+				"as they are and only the errors shrink.",
+		},
+		Table: r.verdictTable(),
+	})
+	for _, f := range []struct {
+		heading string
+		prefix  string
+		text    string
+	}{
 		{"Figure 3: image quality against steps", "figure3", ""},
 		{"Figure 4: gain against time, with and without cache", "figure4",
 			"A time is the shortest of a batch over the repeats. Points with partial caching have a ring."},
@@ -158,7 +175,8 @@ func (r *Report) precisionTable() *grid {
 			row[1] = "32 bit"
 		}
 		for _, n := range r.Size.Text.TableSteps {
-			p, e := t.metric(m, n, "perplexity"), t.metric(m, n, "entropy")
+			p := t.metric(m, n, "perplexity")
+			e := t.metric(m, n, "entropy")
 			row = append(row, fmt.Sprintf("%.2f ± %.2f", p.Value, p.Error()),
 				fmt.Sprintf("%.3f ± %.3f", e.Value, e.Error()))
 		}
@@ -254,10 +272,12 @@ func (r *Report) Markdown(figures string) []byte {
 	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
 }
 
-var page = template.Must(template.New("report").Funcs(template.FuncMap{"svg": embed,
+var page = template.Must(template.New("report").Funcs(template.FuncMap{
+	"svg": embed,
 	"plain": func(s string) string {
 		return strings.NewReplacer("`", "", "*", "").Replace(s)
-	}}).Parse(`<!doctype html>
+	},
+}).Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Reproduction</title>
 <style>

@@ -15,7 +15,8 @@ func Sweep(ctx context.Context, j *Journal, t Task, points []Point,
 	if err := CheckPoints(t, points); err != nil {
 		return err
 	}
-	done, total := 0.0, 0.0 // in steps of a sequence
+	done := 0.0
+	total := 0.0 // in steps of a sequence
 	for _, p := range points {
 		total += work(p)
 	}

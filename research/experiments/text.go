@@ -16,8 +16,11 @@ import (
 // as SDTT's code does. With decode, which returns a sample's text, contradictions are counted too:
 // the model writes the stories of package stories.
 func TextTask(d model.Denoiser, judge metrics.Judge, decode func(ids []int32) string) Task {
-	return Task{Kind: "text", Model: d,
-		Scorer: func(int) Scorer { return &TextScorer{Judge: judge, Decode: decode} }}
+	return Task{
+		Kind:   "text",
+		Model:  d,
+		Scorer: func(int) Scorer { return &TextScorer{Judge: judge, Decode: decode} },
+	}
 }
 
 // diverse is the most samples that distinct2 and self_bleu use, because their memory grows with the
@@ -35,9 +38,12 @@ type TextScorer struct {
 	Retokenize *metrics.Retokenizer
 	Decode     func(ids []int32) string // of stories; nil: Add counts no contradictions
 
-	nll, entropy, contradictions, slips tally
-	first                               [][]int32
-	transitions                         *transitions // nil unless the judge knows the truth
+	nll            tally
+	entropy        tally
+	contradictions tally
+	slips          tally
+	first          [][]int32
+	transitions    *transitions // nil unless the judge knows the truth
 }
 
 // Add counts samples by their ids.

@@ -7,17 +7,21 @@ import (
 
 // speedup compares the time that random needs for the perplexity of hybrid+cache.
 func (t Table) speedup(g Grid) Verdict {
-	v := Verdict{Claim: "Hybrid and cache accelerate by 1.5 to 2", Figure: "4",
+	v := Verdict{
+		Claim:  "Hybrid and cache accelerate by 1.5 to 2",
+		Figure: "4",
 		Rule: "the time of random for the perplexity that hybrid+cache has, over that of hybrid+cache, " +
 			"geometric mean over steps, is above 1.5 (where random never gets there, its longest time " +
-			"counts)"}
+			"counts)",
+	}
 	var from []Measure
 	var fast, slow []float64 // seconds
 	cached := Point{Sampler: "hybrid", Alpha: g.MomentAlpha, Cache: 1}
 	random := Point{Sampler: "random"}
 	for _, n := range g.Steps {
 		from = append(from, t.metric(cached, n, "perplexity"), t.metric(random, n, "perplexity"))
-		fast, slow = append(fast, t.seconds(cached, n)), append(slow, t.seconds(random, n))
+		fast = append(fast, t.seconds(cached, n))
+		slow = append(slow, t.seconds(random, n))
 	}
 	gain := combine(func(v []float64) float64 {
 		var sum float64
@@ -37,7 +41,8 @@ func reach(v, times []float64, want float64) float64 {
 		return times[0]
 	}
 	for i := 0; i+1 < len(times); i++ {
-		a, b := v[2*i+1], v[2*i+3]
+		a := v[2*i+1]
+		b := v[2*i+3]
 		if b <= want {
 			w := math.Log(a/want) / math.Log(a/b)
 			return times[i] * math.Pow(times[i+1]/times[i], w)
@@ -48,11 +53,15 @@ func reach(v, times []float64, want float64) float64 {
 
 // entropyCost compares samplers with a temperature to random.
 func (t Table) entropyCost(g Grid) Verdict {
-	v := Verdict{Claim: "temperature sampling costs entropy", Figure: "5",
+	v := Verdict{
+		Claim:  "temperature sampling costs entropy",
+		Figure: "5",
 		Rule: "the entropy of maskgit, moment and temp less that of random, mean over α and steps, is " +
-			"below 0 for each"}
+			"below 0 for each",
+	}
 	var means []Measure
-	holds, against := true, false
+	holds := true
+	against := false
 	for _, name := range temperatureSamplers {
 		var all []Measure
 		for _, alpha := range g.Alphas {
@@ -64,7 +73,8 @@ func (t Table) entropyCost(g Grid) Verdict {
 		}
 		m := average(all...)
 		means = append(means, m)
-		holds, against = holds && m.Below(0), against || m.Above(0)
+		holds = holds && m.Below(0)
+		against = against || m.Above(0)
 		v.Numbers = append(v.Numbers, number("change of entropy, "+name, m))
 	}
 	return verdict(v, holds, against, means...)
@@ -106,10 +116,13 @@ const tradeOff = "log perplexity - c*entropy, where c is what temperature sampli
 
 // crossing compares halton and u-moment at the smallest and the largest number of steps.
 func (t Table) crossing(g Grid) Verdict {
-	v := Verdict{Claim: "U-Moment and Halton cross: Halton is better with few steps, U-Moment with " +
-		"many", Figure: "5",
+	v := Verdict{
+		Claim: "U-Moment and Halton cross: Halton is better with few steps, U-Moment with " +
+			"many",
+		Figure: "5",
 		Rule: "the trade-off (" + tradeOff +
-			") of halton less that of u-moment is below 0 at the fewest steps and above 0 at the most"}
+			") of halton less that of u-moment is below 0 at the fewest steps and above 0 at the most",
+	}
 	price := t.price(g)
 	v.Numbers = append(v.Numbers, number("c", price))
 	var ends []Measure
@@ -119,24 +132,30 @@ func (t Table) crossing(g Grid) Verdict {
 		v.Numbers = append(v.Numbers, number(fmt.Sprintf("halton less u-moment, %d steps", n), m))
 		ends = append(ends, m)
 	}
-	few, many := ends[0], ends[len(ends)-1]
+	few := ends[0]
+	many := ends[len(ends)-1]
 	return verdict(v, few.Below(0) && many.Above(0), few.Above(0) || many.Below(0), few, many)
 }
 
 // throughout compares hybrid and random at all numbers of steps.
 func (t Table) throughout(g Grid) Verdict {
-	v := Verdict{Claim: "Hybrid is better than Random throughout", Figure: "5",
+	v := Verdict{
+		Claim:  "Hybrid is better than Random throughout",
+		Figure: "5",
 		Rule: "the trade-off (" + tradeOff +
 			") of hybrid less that of random is below 0 at every number of steps, and its mean is beyond " +
-			"chance"}
+			"chance",
+	}
 	price := t.price(g).Value
 	var all []Measure
-	every, worse := true, false
+	every := true
+	worse := false
 	for _, n := range g.Steps {
 		m := t.better(Point{Sampler: "hybrid", Alpha: g.MomentAlpha}, Point{Sampler: "random"}, n, price)
 		v.Numbers = append(v.Numbers, number(fmt.Sprintf("hybrid less random, %d steps", n), m))
 		all = append(all, m)
-		every, worse = every && m.Value < 0, worse || m.Above(0)
+		every = every && m.Value < 0
+		worse = worse || m.Above(0)
 	}
 	mean := average(all...)
 	v.Numbers = append(v.Numbers, number("mean", mean))
@@ -145,9 +164,12 @@ func (t Table) throughout(g Grid) Verdict {
 
 // fewer compares the contradictions of two samplers at all steps.
 func (t Table) fewer(g Grid, a, b Point, claim string) Verdict {
-	v := Verdict{Claim: claim, Figure: "stories",
+	v := Verdict{
+		Claim:  claim,
+		Figure: "stories",
 		Rule: fmt.Sprintf("contradictions of %s less those of %s, mean over steps, are below 0",
-			a.Sampler, b.Sampler)}
+			a.Sampler, b.Sampler),
+	}
 	var all []Measure
 	for _, n := range g.Steps {
 		m := combine(difference, t.metric(a, n, "contradictions"), t.metric(b, n, "contradictions"))
@@ -161,16 +183,21 @@ func (t Table) fewer(g Grid, a, b Point, claim string) Verdict {
 // bits compares arithmetic in 32 bits with 64, at the most steps of table 2.
 func (t Table) bits(g Grid, sampler, claim string) Verdict {
 	n := g.TableSteps[len(g.TableSteps)-1]
-	low, high := Point{Sampler: sampler, Bits: 32}, Point{Sampler: sampler, Bits: 64}
+	low := Point{Sampler: sampler, Bits: 32}
+	high := Point{Sampler: sampler, Bits: 64}
 	if sampler == fixedName {
 		high = Point{Sampler: "random"}
 	}
 	quality := combine(logRatio, t.metric(low, n, "perplexity"), t.metric(high, n, "perplexity"))
 	entropy := combine(difference, t.metric(low, n, "entropy"), t.metric(high, n, "entropy"))
-	v := Verdict{Claim: claim, Figure: "table 2", Numbers: []Number{
-		number(fmt.Sprintf("change of log perplexity, %d steps", n), quality),
-		number(fmt.Sprintf("change of entropy, %d steps", n), entropy),
-	}}
+	v := Verdict{
+		Claim:  claim,
+		Figure: "table 2",
+		Numbers: []Number{
+			number(fmt.Sprintf("change of log perplexity, %d steps", n), quality),
+			number(fmt.Sprintf("change of entropy, %d steps", n), entropy),
+		},
+	}
 	differs := quality.Below(0) || entropy.Below(0) || quality.Above(0) || entropy.Above(0)
 	if sampler == fixedName {
 		v.Rule = "at the most steps, neither log perplexity nor entropy in 32 bit differs from 64 bit " +

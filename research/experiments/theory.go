@@ -10,18 +10,41 @@ import (
 
 // drawnClaims are the charts of those claims of package theory that have curves.
 var drawnClaims = map[string]Chart{
-	"proposition 1": {Name: "proposition1", Title: "Gumbel-top-3 of 5, each order",
-		X: "probability by the formula", Y: "measured frequency", LogX: true, LogY: true, Unjoined: true},
-	"theorem 1": {Name: "theorem1",
-		Title: "Total variation of maskgit and moment, one round", X: "N / k²", Y: "total variation",
-		LogX: true, LogY: true},
-	"implicit temperature": {Name: "temperature", Title: "Tokens that maskgit commits",
-		X: "p of the model", Y: "frequency"},
-	"equation 5": {Name: "equation5",
+	"proposition 1": {
+		Name:     "proposition1",
+		Title:    "Gumbel-top-3 of 5, each order",
+		X:        "probability by the formula",
+		Y:        "measured frequency",
+		LogX:     true,
+		LogY:     true,
+		Unjoined: true,
+	},
+	"theorem 1": {
+		Name:  "theorem1",
+		Title: "Total variation of maskgit and moment, one round",
+		X:     "N / k²",
+		Y:     "total variation",
+		LogX:  true,
+		LogY:  true,
+	},
+	"implicit temperature": {
+		Name:  "temperature",
+		Title: "Tokens that maskgit commits",
+		X:     "p of the model",
+		Y:     "frequency",
+	},
+	"equation 5": {
+		Name:  "equation5",
 		Title: "D(q||p) of two rounds, and its bound a-b+c (Markov chain of 6)",
-		X:     "positions of the first round", Y: "nats"},
-	"partial caching": {Name: "caching",
-		Title: "Second half of a step, from the exact conditional", X: "step", Y: "total variation"},
+		X:     "positions of the first round",
+		Y:     "nats",
+	},
+	"partial caching": {
+		Name:  "caching",
+		Title: "Second half of a step, from the exact conditional",
+		X:     "step",
+		Y:     "total variation",
+	},
 }
 
 // ChartedClaims returns the claims of package theory that have a chart, sorted.
@@ -66,7 +89,8 @@ func (c *Chart) addPoints(points []theory.Point) {
 		return cmp.Compare(a.X, b.X)
 	}) {
 		curve := &c.Curves[place[p.Curve]]
-		curve.X, curve.Y = append(curve.X, p.X), append(curve.Y, p.Y)
+		curve.X = append(curve.X, p.X)
+		curve.Y = append(curve.Y, p.Y)
 		curve.Error = append(curve.Error, p.Error)
 	}
 }

@@ -23,20 +23,24 @@ func (c *Chart) scale(p *plot.Plot) {
 	}{{&p.X, c.LogX}, {&p.Y, c.LogY}} {
 		a := one.axis
 		if a.Min == a.Max { // a single point
-			a.Min, a.Max = a.Min-0.1*math.Abs(a.Min)-1e-9, a.Max+0.1*math.Abs(a.Max)+1e-9
+			a.Min = a.Min - 0.1*math.Abs(a.Min) - 1e-9
+			a.Max += 0.1*math.Abs(a.Max) + 1e-9
 		}
 		if one.log {
 			if a.Min <= 0 {
 				a.Min = a.Max / 10
 			}
-			a.Scale, a.Tick.Marker = plot.LogScale{}, decades{}
+			a.Scale = plot.LogScale{}
+			a.Tick.Marker = decades{}
 			free := math.Pow(a.Max/a.Min, margin)
-			a.Min, a.Max = a.Min/free, a.Max*free
+			a.Min = a.Min / free
+			a.Max = a.Max * free
 			continue
 		}
 		a.Tick.Marker = evenly{}
 		free := margin * (a.Max - a.Min)
-		a.Min, a.Max = a.Min-free, a.Max+free
+		a.Min = a.Min - free
+		a.Max += free
 	}
 	if c.TicksAtValues {
 		var ticks []plot.Tick
@@ -96,7 +100,8 @@ func (decades) Ticks(low, high float64) []plot.Tick {
 		labels := 0
 		for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
 			for d := 1.0; d < 10; d += 0.5 {
-				v, shown := d*math.Pow(10, e), slices.Contains(labelled, d)
+				v := d * math.Pow(10, e)
+				shown := slices.Contains(labelled, d)
 				if v < low || v > high || !shown && d != math.Trunc(d) {
 					continue
 				}
@@ -153,11 +158,14 @@ func (l *stepLabels) Plot(dc draw.Canvas, p *plot.Plot) {
 		}
 	}
 	style := p.X.Tick.Label
-	style.Font.Size, style.XAlign, style.YAlign = vg.Points(7.5), draw.XCenter, draw.YCenter
+	style.Font.Size = vg.Points(7.5)
+	style.XAlign = draw.XCenter
+	style.YAlign = draw.YCenter
 	for _, k := range l.curves {
 		style.Color = k.color
 		for i, text := range k.text {
-			wide, high := style.Width(text), style.Height(text)
+			wide := style.Width(text)
+			high := style.Height(text)
 			for _, side := range []vg.Point{{X: 1, Y: 1}, {Y: 1}, {X: 1}, {Y: -1}, {X: -1}, {X: 1, Y: -1},
 				{X: -1, Y: 1}, {X: -1, Y: -1}} {
 				to := at(k.XYs[i]).Add(vg.Point{X: side.X * (wide/2 + 4), Y: side.Y * (high/2 + 3)})
@@ -180,10 +188,15 @@ func (k labelled) reach(i int, at func(plotter.XY) vg.Point) []vg.Rectangle {
 	left, right := k.XError(i)
 	xy := k.XYs[i]
 	return []vg.Rectangle{
-		{Min: at(plotter.XY{X: xy.X, Y: xy.Y - low}).Sub(vg.Point{X: 1}),
-			Max: at(plotter.XY{X: xy.X, Y: xy.Y + high}).Add(vg.Point{X: 1})},
-		{Min: at(plotter.XY{X: xy.X - left, Y: xy.Y}).Sub(vg.Point{Y: 1}),
-			Max: at(plotter.XY{X: xy.X + right, Y: xy.Y}).Add(vg.Point{Y: 1})}}
+		{
+			Min: at(plotter.XY{X: xy.X, Y: xy.Y - low}).Sub(vg.Point{X: 1}),
+			Max: at(plotter.XY{X: xy.X, Y: xy.Y + high}).Add(vg.Point{X: 1}),
+		},
+		{
+			Min: at(plotter.XY{X: xy.X - left, Y: xy.Y}).Sub(vg.Point{Y: 1}),
+			Max: at(plotter.XY{X: xy.X + right, Y: xy.Y}).Add(vg.Point{Y: 1}),
+		},
+	}
 }
 
 func overlap(a, b vg.Rectangle) bool {

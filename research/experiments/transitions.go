@@ -54,7 +54,8 @@ func (t *transitions) add(ids []int32) {
 
 // poisson returns the Poisson variable of mean 1 at a quantile.
 func poisson(u float64) float64 {
-	k, p := 0.0, math.Exp(-1)
+	k := 0.0
+	p := math.Exp(-1)
 	for sum := p; sum <= u && k < 20; sum += p {
 		k++
 		p /= k
@@ -74,7 +75,8 @@ func (t *transitions) measures(m Metrics) {
 	for _, count := range t.again {
 		if slices.Max(count) > 0 { // of few samples, some resamples have none
 			a, b := distances(count, t.truth)
-			kl, tv = append(kl, a), append(tv, b)
+			kl = append(kl, a)
+			tv = append(tv, b)
 		}
 	}
 	wholeKL, wholeTV := distances(t.count, t.truth)

@@ -127,13 +127,18 @@ func Tune(ctx context.Context, t Task, o Tuning,
 			if late || progress != nil && !progress(i, len(tries), p) {
 				return frontierFirst(append(round, found...)), nil
 			}
-			p.N, p.Batch = n, min(o.Batch, n)
+			p.N = n
+			p.Batch = min(o.Batch, n)
 			r, err := MeasurePoint(ctx, t, p, nil)
 			if err != nil {
 				return nil, err
 			}
-			s := Setting{Point: p, Metrics: r.Metrics, Quality: Quality(r.Metrics),
-				Seconds: slices.Min(r.Seconds) / float64(p.Batch)}
+			s := Setting{
+				Point:   p,
+				Metrics: r.Metrics,
+				Quality: Quality(r.Metrics),
+				Seconds: slices.Min(r.Seconds) / float64(p.Batch),
+			}
 			if s.Seconds <= o.Budget || p.Steps == 1 {
 				round = append(round, s)
 			}
@@ -176,7 +181,10 @@ func firstTries(ctx context.Context, t Task, o Tuning) (tries []Point, seconds f
 		schedules = append(schedules, own)
 	}
 	for _, c := range candidates(t.Kind, cached, schedules) {
-		c.N, c.Batch, c.Length, c.Seed = o.Batch, o.Batch, o.Length, o.Seed
+		c.N = o.Batch
+		c.Batch = o.Batch
+		c.Length = o.Length
+		c.Seed = o.Seed
 		most, step, err := affordable(ctx, t, c, o.Budget, length)
 		if err != nil {
 			return nil, 0, err

@@ -18,8 +18,11 @@ import (
 // Write writes the chart to dir, as Name.svg, Name.png and Name.pdf. It makes the directory.
 func (c *Chart) Write(dir string) (names []string, err error) {
 	files := map[string][]byte{}
-	for extension, draw := range map[string]func() ([]byte, error){".svg": c.SVG, ".png": c.PNG,
-		".pdf": func() ([]byte, error) { return PDF([]Chart{*c}) }} {
+	for extension, draw := range map[string]func() ([]byte, error){
+		".svg": c.SVG,
+		".png": c.PNG,
+		".pdf": func() ([]byte, error) { return PDF([]Chart{*c}) },
+	} {
 		name := filepath.Join(dir, c.Name+extension)
 		if files[name], err = draw(); err != nil {
 			return nil, err
@@ -80,7 +83,8 @@ func (r *Report) Write(dir, markdown string) (names []string, err error) {
 			return nil, err
 		}
 	}
-	page, figures := filepath.Join(dir, "report.html"), "figures/"
+	page := filepath.Join(dir, "report.html")
+	figures := "figures/"
 	if markdown == "" {
 		markdown = filepath.Join(dir, "report.md")
 	} else {
@@ -91,8 +95,10 @@ func (r *Report) Write(dir, markdown string) (names []string, err error) {
 		figures = filepath.ToSlash(from) + "/"
 	}
 	return []string{markdown, page}, writeFiles(map[string][]byte{
-		filepath.Join(dir, "verdicts.json"): append(verdicts, '\n'), page: html,
-		markdown: r.Markdown(figures)})
+		filepath.Join(dir, "verdicts.json"): append(verdicts, '\n'),
+		page:                                html,
+		markdown:                            r.Markdown(figures),
+	})
 }
 
 // Summary returns one line for each verdict.
@@ -147,9 +153,11 @@ func CSV(results []Result) ([]byte, error) {
 			fmt.Sprint(r.Batch), number(float64(r.Length)), r.Recipe, number(r.Passes),
 			number(r.HeadRows), number(seconds)}
 		for _, name := range names {
-			value, deviation := "", ""
+			value := ""
+			deviation := ""
 			if m, ok := r.Metrics[name]; ok {
-				value, deviation = fmt.Sprint(m.Value), number(m.Error())
+				value = fmt.Sprint(m.Value)
+				deviation = number(m.Error())
 			}
 			line = append(line, value, deviation)
 		}
