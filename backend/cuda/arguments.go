@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// banks is the number of lists that can be under way before the host must wait until the first
-// one's arguments were copied.
+// banks is the number of lists that can be in flight before the host must wait until the arguments
+// of the first one were copied. With one bank the host would wait after every list.
 const banks = 4
 
 // arguments are the host slices that lists' commands use. They are collected in pinned memory and
@@ -16,94 +16,124 @@ const banks = 4
 // one bank after the other, so that a list that comes again has its arguments at the same
 // addresses.
 type arguments struct {
-	banks  [banks]bank
-	bank   int // bank of the current list
-	copied []copied
+	banks [banks]bank
+
+	// current is the index of the bank that the current list fills.
+	current int
+
+	// copies are the slices that the current list has copied, in order.
+	copies []argumentCopy
 }
 
 // bank holds the arguments of a list.
 type bank struct {
 	parts []part
-	part  int   // the part being filled
-	read  fence // after they were copied to the device
+
+	// part is the index of the part that is being filled.
+	part int
+
+	// readFence is reached when the device has read the bank's last arguments. Until then the host
+	// must not overwrite them.
+	readFence fence
 }
 
-// part is a piece of the arguments. Its address never changes, so graphs may contain it.
+// part is a piece of the arguments: pinned host memory and device memory of the same size. Its
+// addresses never change, so graphs may contain them.
 type part struct {
 	host   pinned
 	device devicePtr
-	used   int
+
+	// used counts the bytes that are filled.
+	used int
 }
 
-// copied is a host slice that was copied into the arguments.
-type copied struct {
-	host  unsafe.Pointer
-	bytes int
-	copy  []byte
-	at    devicePtr
+// argumentCopy is a host slice that was copied into the arguments.
+type argumentCopy struct {
+	// source and bytes are the host slice, which may have changed since.
+	source unsafe.Pointer
+	bytes  int
+
+	// content is the copy in pinned memory, and address where the device finds it.
+	content []byte
+	address devicePtr
 }
 
-// remembered is the number of latest copies that are compared with a new slice.
-const remembered = 8
+// recentCopies is the number of latest copies that are compared with a new slice. Layers pass the
+// same lists of rows again and again, so a few suffice, and comparing more would cost more than
+// copying.
+const recentCopies = 8
 
-// argument copies x into the arguments, unless they hold the same slice unchanged.
-func (b *Backend) argument(x []byte) devicePtr {
+// addArgument copies x into the arguments, unless they hold the same slice unchanged, and returns
+// its device address. x must not be empty.
+func (b *Backend) addArgument(x []byte) devicePtr {
 	a := &b.arguments
-	for i := len(a.copied) - 1; i >= max(0, len(a.copied)-remembered); i-- {
-		c := &a.copied[i]
-		if c.host == unsafe.Pointer(&x[0]) && c.bytes == len(x) && bytes.Equal(c.copy, x) {
-			return c.at
+	for i := len(a.copies) - 1; i >= max(0, len(a.copies)-recentCopies); i-- {
+		c := &a.copies[i]
+		if c.source == unsafe.Pointer(&x[0]) && c.bytes == len(x) && bytes.Equal(c.content, x) {
+			return c.address
 		}
 	}
-	p := b.room(len(x))
-	to := p.host[p.used:][:len(x)]
-	copy(to, x)
-	at := p.device + devicePtr(p.used)
-	p.used = min(roundUp(p.used+len(x), 16), len(p.host))
-	a.copied = append(a.copied, copied{unsafe.Pointer(&x[0]), len(x), to, at})
-	return at
+
+	p := b.partWithRoom(len(x))
+	content := p.host[p.used:][:len(x)]
+	copy(content, x)
+	address := p.device + devicePtr(p.used)
+	p.used = min(roundUp(p.used+len(x), argumentAlign), len(p.host))
+	a.copies = append(a.copies, argumentCopy{unsafe.Pointer(&x[0]), len(x), content, address})
+	return address
 }
 
-// room returns a part with room for `bytes` bytes.
-func (b *Backend) room(bytes int) *part {
-	k := &b.arguments.banks[b.arguments.bank]
-	if k.read.busy {
-		b.await(k)
+// argumentAlign is the alignment of an argument in bytes: kernels read up to 16 bytes at once.
+const argumentAlign = 16
+
+// partWithRoom returns a part of the current bank with room for `bytes` bytes. The caller holds
+// b.mu.
+func (b *Backend) partWithRoom(bytes int) *part {
+	bank := &b.arguments.banks[b.arguments.current]
+	if bank.readFence.busy {
+		b.waitForBank(bank)
 	}
-	for ; k.part < len(k.parts); k.part++ {
-		if p := &k.parts[k.part]; len(p.host)-p.used >= bytes {
+	for ; bank.part < len(bank.parts); bank.part++ {
+		p := &bank.parts[bank.part]
+		if len(p.host)-p.used >= bytes {
 			return p
 		}
 	}
+
 	size := max(argBytes, roundUp(bytes, argBytes))
 	device := b.allocate(size)
 	must(b.enter())
 	defer b.leave()
 	host, err := b.pin(size)
 	must(err)
-	k = &b.arguments.banks[b.arguments.bank] // if memory was short the list has been sent
-	k.part = len(k.parts)
-	k.parts = append(k.parts, part{host: host, device: device})
-	return &k.parts[k.part]
+
+	// If memory was short, allocate has sent the list, and another bank is the current one.
+	bank = &b.arguments.banks[b.arguments.current]
+	bank.part = len(bank.parts)
+	bank.parts = append(bank.parts, part{host: host, device: device})
+	return &bank.parts[bank.part]
 }
 
-// await waits until the device has copied a bank's last arguments.
-func (b *Backend) await(k *bank) {
+// waitForBank waits until the device has copied a bank's last arguments.
+func (b *Backend) waitForBank(bank *bank) {
 	must(b.enter())
 	defer b.leave()
-	must(k.read.wait(b.device))
+	must(bank.readFence.wait(b.device))
 }
 
-// sendArguments copies the list's arguments to the device, before the commands.
+// sendArguments enqueues the copies of the list's arguments to the device. They go before the
+// list's commands, which read them. The context must be current.
 func (b *Backend) sendArguments() error {
-	k, sent := &b.arguments.banks[b.arguments.bank], false
-	for i := range k.parts {
-		p := &k.parts[i]
+	bank := &b.arguments.banks[b.arguments.current]
+	sent := false
+	for i := range bank.parts {
+		p := &bank.parts[i]
 		if p.used == 0 {
 			continue
 		}
-		if err := b.device.call(cuMemcpyHtoDAsync, uintptr(p.device), uintptr(unsafe.Pointer(&p.host[0])),
-			uintptr(p.used), b.stream); err != nil {
+		err := b.device.call(cuMemcpyHtoDAsync, uintptr(p.device),
+			uintptr(unsafe.Pointer(&p.host[0])), uintptr(p.used), b.stream)
+		if err != nil {
 			return err
 		}
 		sent = true
@@ -111,35 +141,38 @@ func (b *Backend) sendArguments() error {
 	if !sent {
 		return nil
 	}
-	return k.read.set(b.device)
+	return bank.readFence.set(b.device)
 }
 
-// next starts the arguments of the next list.
-func (a *arguments) next() {
-	k := &a.banks[a.bank]
-	for i := range k.parts {
-		k.parts[i].used = 0
+// startNextBank empties the arguments and makes the next bank the current one.
+func (a *arguments) startNextBank() {
+	bank := &a.banks[a.current]
+	for i := range bank.parts {
+		bank.parts[i].used = 0
 	}
-	k.part = 0
-	clear(a.copied)
-	a.copied = a.copied[:0]
-	a.bank = (a.bank + 1) % banks
+	bank.part = 0
+
+	clear(a.copies) // so that no host slice is kept alive
+	a.copies = a.copies[:0]
+	a.current = (a.current + 1) % banks
 }
 
-// done records that the host has waited for the device.
-func (a *arguments) done() {
-	a.bank = 0
+// markIdle records that the host has waited for the device: all banks were read. The next list
+// uses the first bank again, so that a step that repeats finds its arguments at the same addresses
+// and its graph fits.
+func (a *arguments) markIdle() {
+	a.current = 0
 	for i := range a.banks {
-		a.banks[i].read.busy = false
+		a.banks[i].readFence.busy = false
 	}
 }
 
-// close frees the pinned memory and the events and passes on each error.
-func (a *arguments) close(v *device, note func(error)) {
-	for _, k := range a.banks {
-		for _, p := range k.parts {
-			note(v.unpin(p.host))
+// close frees the pinned memory and the events, and calls record with the result of each call.
+func (a *arguments) close(v *device, record func(error)) {
+	for _, bank := range a.banks {
+		for _, p := range bank.parts {
+			record(v.unpin(p.host))
 		}
-		k.read.close(v, note)
+		bank.readFence.close(v, record)
 	}
 }

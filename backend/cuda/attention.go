@@ -12,16 +12,17 @@ import (
 
 var splitHeadsKernel = register("unmask_split_heads")
 
-// plainAttention and tensorAttention are kernels by the largest head width they support.
+// The kernels of Attention, by the largest width of a head that they support.
 var (
+	// plainAttention computes in float32.
 	plainAttention = [...]attentionKernel{
 		{register("unmask_attention_32"), 32, 0, nil},
 		{register("unmask_attention_48"), 48, 0, nil},
 		{register("unmask_attention_64"), 64, 0, nil},
 		{register("unmask_attention_128"), 128, 0, nil},
 	}
-	// Kernels whose warps have 16 rows, and kernels whose warps have 32, which read keys and values
-	// from shared memory half as often.
+	// tensorAttention rounds the factors for tensor cores. Its warps have 16 rows; those of
+	// wideTensorAttention have 32 and so read keys and values from shared memory half as often.
 	tensorAttention = [...]attentionKernel{
 		{register("unmask_attention_tensor_32x1"), 32, 16, nil},
 		{register("unmask_attention_tensor_48x1"), 48, 16, nil},
@@ -37,15 +38,23 @@ var (
 
 type attentionKernel struct {
 	kernel *kernel
-	dim    int
-	rows   int     // of a warp on tensor cores; 0 for float32
-	narrow *kernel // for queries, keys and values with copies in bfloat16
+
+	// dim is the largest width of a head.
+	dim int
+
+	// rows are the rows of a warp on tensor cores; 0 for float32.
+	rows int
+
+	// narrow computes the same where queries, keys and values have copies in bfloat16; nil if there
+	// is no such kernel.
+	narrow *kernel
 }
 
-// wideRows is the number of rows of a segment from which warps of 32 rows are used.
-const wideRows = 65
+// wideSegmentRows is the number of rows of a segment from which warps of 32 rows are used. Shorter
+// segments would leave most rows of such a warp empty.
+const wideSegmentRows = 65
 
-// keyTile returns the number of keys of a step, like keys_of_tile.
+// keyTile returns the number of keys of a step. It must agree with keys_of_tile in the kernels.
 func (a *attentionKernel) keyTile() int {
 	if a.dim <= 64 {
 		return 64
@@ -63,34 +72,40 @@ func (b *Backend) SplitHeads(q, k, v, qkv *tensor.Dense, segs []backend.Segment,
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	length := k.Shape()[2]
 	if h.KVHeads() != h.Heads || r != nil && 2*backend.Width(r.Cos) != h.HeadDim {
 		b.splitGrouped(q, k, v, qkv, segs, pos, h, r)
-		keep(q, k, v, qkv, r)
+		keepAlive(q, k, v, qkv, r)
 		return
 	}
-	// A full pass attends only to what it computes itself.
-	narrow := h.BF16 && length >= wideRows && full(segs, pos, length)
-	n := len(segs) * length
+
+	// A full pass attends only to what it computes itself, so that bfloat16 copies of its queries,
+	// keys and values are all that its attention reads. A partial pass also reads older keys, of
+	// which there are no copies.
+	narrow := h.BF16 && length >= wideSegmentRows && isFullPass(segs, pos, length)
+	rows := len(segs) * length
 	var c *call
 	if narrow {
-		c = b.linearHeads(qkv, n, length, h, r)
+		c = b.fuseLinearHeads(qkv, rows, length, h, r)
 	}
-	whole := c != nil
-	if !whole {
-		c = b.begin(splitHeadsKernel, spread(segs), rowThreads, 0).
+	fused := c != nil
+	if !fused {
+		c = b.begin(splitHeadsKernel, segmentGrid(segs), rowThreads, 0).
 			tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.HeadDim).int(length).rotary(r)
 	}
-	c.copied(q, n, narrow).copied(k, n*h.Heads, narrow).copied(v, n*h.Heads, narrow)
-	if whole {
-		c.endLinearHeads(qkv, n)
+	c.outputPair(q, rows, narrow)
+	c.outputPair(k, rows*h.Heads, narrow)
+	c.outputPair(v, rows*h.Heads, narrow)
+	if fused {
+		c.endLinearHeads(qkv, rows)
 	} else {
 		c.end()
 	}
-	keep(q, k, v, qkv, r)
+	keepAlive(q, k, v, qkv, r)
 }
 
-// rotary passes cosines and sines, 0 for none.
+// rotary passes the addresses of cosines and sines, 0 for a nil r.
 func (c *call) rotary(r *backend.Rotary) *call {
 	if r == nil {
 		r = &backend.Rotary{}
@@ -99,63 +114,74 @@ func (c *call) rotary(r *backend.Rotary) *call {
 }
 
 // Attention computes dst = softmax(q k^T/sqrt(headDim)) v over keys 0..Keys-1 or, if it is causal,
-// over those up to the end of the row's own block. Heads have up to 128 numbers.
+// over those up to the end of the row's own block. Shapes are those of backend.Backend; heads have
+// up to 128 numbers.
 func (b *Backend) Attention(dst, q, k, v *tensor.Dense, segs []backend.Segment, h backend.Heads) {
 	backend.CheckAttention(dst, q, k, v, segs, h)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a, each, threads, shared := b.attentionFor(segs, h)
-	blocks := b.cut(segs, each)
+
+	a, blockRows, threads, shared := b.attentionFor(segs, h)
+	blocks := b.cutSegments(segs, blockRows)
 	if len(blocks) == 0 {
 		return
 	}
-	length := k.Shape()[2]
 	g := grid{x: len(blocks), y: h.KVHeads(), z: h.Heads / h.KVHeads()}
 	var c *call
-	if x, y, z, ok := b.narrowHeads(a, q, k, v, segs, h); ok {
-		c = b.begin(a.narrow, g, threads, shared).pointer(x).pointer(y).pointer(z)
+	narrowQ, narrowK, narrowV, found := b.findNarrowHeads(a, q, k, v, segs, h)
+	if found {
+		c = b.begin(a.narrow, g, threads, shared).
+			pointer(narrowQ).pointer(narrowK).pointer(narrowV)
 	} else {
 		c = b.begin(a.kernel, g, threads, shared).tensor(q).tensor(k).tensor(v)
 	}
-	span := 1<<30 - 1 // all keys
+
+	// A row at position p sees the keys up to p|span: span is a block of positions less 1, or so
+	// large that every key is seen.
+	span := 1<<30 - 1
 	if h.Causal {
 		span = max(h.Block, 1) - 1
 	}
+	length := k.Shape()[2]
 	c.segments(blocks).int(h.Heads).int(h.HeadDim).int(length).int(h.Keys).int(span).
 		float(float32(math.Log2E / math.Sqrt(float64(h.HeadDim))))
 	if a.rows > 0 {
-		n, all := contiguous(segs)
-		c.result(dst, n, all).end()
+		rows, contiguous := contiguousRows(segs)
+		c.result(dst, rows, contiguous).end()
 	} else {
 		c.tensor(dst).end()
 	}
-	keep(dst, q, k, v)
+	keepAlive(dst, q, k, v)
 }
 
-// narrowHeads finds the bfloat16 copies of queries, keys and values, if there are all that a kernel
-// needs.
-func (b *Backend) narrowHeads(a *attentionKernel, q, k, v *tensor.Dense, segs []backend.Segment,
-	h backend.Heads) (x, y, z devicePtr, ok bool) {
+// findNarrowHeads returns the bfloat16 copies of queries, keys and values; ok is false unless all
+// three exist and a has a kernel that reads them.
+func (b *Backend) findNarrowHeads(a *attentionKernel, q, k, v *tensor.Dense, segs []backend.Segment,
+	h backend.Heads) (narrowQ, narrowK, narrowV devicePtr, ok bool) {
 	if a.narrow == nil || a.dim != h.HeadDim {
 		return 0, 0, 0, false
 	}
-	rows, seqs := 0, 0
+	rows := 0
+	sequences := 0
 	for _, s := range segs {
-		rows, seqs = max(rows, s.Row+s.Rows), max(seqs, s.Seq+1)
+		rows = max(rows, s.Row+s.Rows)
+		sequences = max(sequences, s.Seq+1)
 	}
-	keys := seqs * h.KVHeads() * k.Shape()[2]
-	x = b.copies.find(b.address(q), rows, backend.Width(q))
-	y, z = b.copies.find(b.address(k), keys, h.HeadDim), b.copies.find(b.address(v), keys, h.HeadDim)
-	return x, y, z, x != 0 && y != 0 && z != 0
+	keys := sequences * h.KVHeads() * k.Shape()[2]
+	narrowQ = b.copies.find(b.addressOf(q), rows, backend.Width(q))
+	narrowK = b.copies.find(b.addressOf(k), keys, h.HeadDim)
+	narrowV = b.copies.find(b.addressOf(v), keys, h.HeadDim)
+	return narrowQ, narrowK, narrowV, narrowQ != 0 && narrowK != 0 && narrowV != 0
 }
 
-// attentionFor chooses a kernel, the rows of its blocks, and their threads and shared memory. The
-// choice changes no bits, except that between float32 and tensor cores, which depends on the layer
-// only.
-func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *attentionKernel, rows,
-	threads, shared int) {
+// attentionFor chooses a kernel, the rows of its blocks, and their threads and bytes of shared
+// memory. The choice changes no bits, except that between float32 and tensor cores. That one
+// depends on the layer alone: if it depended on the rows, a sequence's bits would depend on its
+// batch.
+func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *attentionKernel,
+	blockRows, threads, shared int) {
 	if !h.BF16 || h.HeadDim%4 != 0 {
-		a = fitting(plainAttention[:], h.HeadDim)
+		a = kernelForDim(plainAttention[:], h.HeadDim)
 		const rows = 64
 		keys := a.keyTile()
 		return a, rows, 128, 4 * (rows*(a.dim+4) + keys*(a.dim+4) + keys*a.dim + rows*(keys+16))
@@ -164,19 +190,25 @@ func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *atte
 	for _, s := range segs {
 		longest = max(longest, s.Rows)
 	}
-	// warps per multiprocessor: its schedulers, and what its registers allow
-	const fewest, most = 4, 8
-	a = fitting(tensorAttention[:], h.HeadDim)
-	if longest >= wideRows && h.HeadDim <= wideTensorAttention[len(wideTensorAttention)-1].dim {
-		a = fitting(wideTensorAttention[:], h.HeadDim)
+
+	a = kernelForDim(tensorAttention[:], h.HeadDim)
+	if longest >= wideSegmentRows && h.HeadDim <= wideTensorAttention[len(wideTensorAttention)-1].dim {
+		a = kernelForDim(wideTensorAttention[:], h.HeadDim)
 	}
+
 	// A multiprocessor's time is that of its blocks' warps plus copying the keys for each block.
-	// These are estimates, not measurements.
-	warps, least := 0, 0
-	for w := most; w >= fewest; w-- {
+	// The weights 5 and 6 are estimates, not measurements. A block has at least as many warps as a
+	// multiprocessor has schedulers, and at most what its registers allow.
+	const fewestWarps = 4
+	const mostWarps = 8
+	warps := 0
+	leastCost := 0
+	for w := mostWarps; w >= fewestWarps; w-- {
 		blocks := ceilDiv(len(segs)*ceilDiv(longest, w*a.rows)*h.Heads, b.Multiprocessors)
-		if cost := blocks * (5*w + 6); warps == 0 || cost < least {
-			warps, least = w, cost
+		cost := blocks * (5*w + 6)
+		if warps == 0 || cost < leastCost {
+			warps = w
+			leastCost = cost
 		}
 	}
 	return a, warps * a.rows, 32 * warps, a.keyTile() * (4*2*a.dim + 2*4*(a.dim+8))
@@ -185,8 +217,8 @@ func (b *Backend) attentionFor(segs []backend.Segment, h backend.Heads) (a *atte
 // MaxHeadDim implements backend.HeadLimited.
 func (b *Backend) MaxHeadDim() int { return plainAttention[len(plainAttention)-1].dim }
 
-// fitting returns the first kernel for heads of at least dim numbers.
-func fitting(kernels []attentionKernel, dim int) *attentionKernel {
+// kernelForDim returns the first kernel for heads of at least dim numbers.
+func kernelForDim(kernels []attentionKernel, dim int) *attentionKernel {
 	for i := range kernels {
 		if dim <= kernels[i].dim {
 			return &kernels[i]
@@ -195,8 +227,8 @@ func fitting(kernels []attentionKernel, dim int) *attentionKernel {
 	panic("Attention: heads of more than 128 numbers have no kernel on CUDA")
 }
 
-// full reports whether segments are all positions of the first sequences, in order.
-func full(segs []backend.Segment, pos []int32, length int) bool {
+// isFullPass reports whether segments are all positions of the first sequences, in order.
+func isFullPass(segs []backend.Segment, pos []int32, length int) bool {
 	for i, s := range segs {
 		if s.Seq != i || s.Row != i*length || s.Rows != length {
 			return false
@@ -210,8 +242,9 @@ func full(segs []backend.Segment, pos []int32, length int) bool {
 	return true
 }
 
-// contiguous reports whether segments are rows 0..n-1 in order.
-func contiguous(segs []backend.Segment) (n int, all bool) {
+// contiguousRows reports whether segments are rows 0..n-1 in order, and returns n. Only then does a
+// kernel overwrite whole rows from the first on, which a bfloat16 copy needs.
+func contiguousRows(segs []backend.Segment) (n int, ok bool) {
 	for _, s := range segs {
 		if s.Row != n {
 			return 0, false
@@ -221,13 +254,18 @@ func contiguous(segs []backend.Segment) (n int, all bool) {
 	return n, true
 }
 
-// cut divides segments into pieces of at most `rows` rows. They are valid until the next call.
-func (b *Backend) cut(segs []backend.Segment, rows int) []backend.Segment {
+// cutSegments divides segments into pieces of at most `rows` rows, one for each block of a kernel.
+// The result is valid until the next call.
+func (b *Backend) cutSegments(segs []backend.Segment, rows int) []backend.Segment {
 	b.pieces = b.pieces[:0]
 	for _, s := range segs {
-		for at := 0; at < s.Rows; at += rows {
-			b.pieces = append(b.pieces,
-				backend.Segment{Seq: s.Seq, Row: s.Row + at, Rows: min(rows, s.Rows-at), Pos: s.Pos + at})
+		for first := 0; first < s.Rows; first += rows {
+			b.pieces = append(b.pieces, backend.Segment{
+				Seq:  s.Seq,
+				Row:  s.Row + first,
+				Rows: min(rows, s.Rows-first),
+				Pos:  s.Pos + first,
+			})
 		}
 	}
 	return b.pieces

@@ -4,11 +4,15 @@ package cuda
 
 import "unmask/backend"
 
-// ceilingLoops are the loops of kernels/ceiling.cu, with the operations of a thread in a round and
-// the shared memory of a block. The first that the device has is a precision's.
+// ceilingLoops are the loops of kernels/ceiling.cu by precision. The first that the device has
+// measures the precision's ceiling: wgmma, where it exists, is the only way to Hopper's full rate.
 var ceilingLoops = [...][]struct {
 	kernel *kernel
-	ops    float64
+
+	// ops are the operations of one thread in one round.
+	ops float64
+
+	// shared are the bytes of shared memory of a block.
 	shared int
 }{
 	backend.F32: {{register("unmask_ceiling_f32"), 2 * 16, 0}},
@@ -20,57 +24,67 @@ var ceilingLoops = [...][]struct {
 
 // ceilings are the GPU's measured limits.
 type ceilings struct {
-	ops    [len(ceilingLoops)]float64 // operations per second, by precision
-	memory float64                    // bytes per second, read and written
-	empty  float64                    // seconds between two events with nothing between them
+	// ops are operations per second, by precision.
+	ops [len(ceilingLoops)]float64
+
+	// memory is bytes per second, those read and those written added.
+	memory float64
+
+	// empty is the seconds between two events with nothing between them: what every measured time
+	// has too much.
+	empty float64
 }
 
 const (
 	ceilingThreads = 256
-	ceilingBlocks  = 4       // for each multiprocessor
+	ceilingBlocks  = 4       // blocks for each multiprocessor
 	ceilingTime    = 1e-3    // least seconds of a loop for a reliable measurement
 	ceilingRounds  = 1 << 20 // most rounds of a loop
-	ceilingCopy    = 1 << 30 // most bytes
+	ceilingCopy    = 1 << 30 // most bytes of a copy
 )
 
-// ceilings measures the GPU's limits: it runs each loop longer and longer until it takes long
-// enough. seconds runs the list and returns the time of its last command.
-func (b *Backend) ceilings(seconds func() float64) (c ceilings) {
+// measureCeilings measures the GPU's limits: it runs each loop longer and longer until it takes
+// long enough. seconds runs the list and returns the time of its last command.
+func (b *Backend) measureCeilings(seconds func() float64) (c ceilings) {
 	blocks := ceilingBlocks * b.Multiprocessors
-	var out memory
-	at := b.scratch(&out, 4*blocks*ceilingThreads)
-	defer b.arena.release(at)
-	for as, loops := range ceilingLoops {
-		l := loops[0]
-		if !b.has(l.kernel) {
-			l = loops[1]
+	var out scratchMemory
+	sums := b.scratch(&out, 4*blocks*ceilingThreads)
+	defer b.arena.release(sums)
+
+	for precision, loops := range ceilingLoops {
+		loop := loops[0]
+		if !b.hasKernel(loop.kernel) {
+			loop = loops[1]
 		}
 		for rounds := 1; rounds <= ceilingRounds; rounds *= 2 {
-			b.begin(l.kernel, grid{x: blocks}, ceilingThreads, l.shared).pointer(at).int(rounds).end()
-			took := seconds()
-			if took <= 0 {
+			b.begin(loop.kernel, grid{x: blocks}, ceilingThreads, loop.shared).
+				pointer(sums).int(rounds).end()
+			elapsed := seconds()
+			if elapsed <= 0 {
 				continue
 			}
-			c.ops[as] = max(c.ops[as], l.ops*float64(rounds)*float64(blocks*ceilingThreads)/took)
-			if took >= ceilingTime {
+			ops := loop.ops * float64(rounds) * float64(blocks*ceilingThreads)
+			c.ops[precision] = max(c.ops[precision], ops/elapsed)
+			if elapsed >= ceilingTime {
 				break
 			}
 		}
 	}
+
 	for bytes := 1 << 20; bytes <= ceilingCopy; bytes *= 2 {
-		free, _, err := b.memory()
+		free, _, err := b.memoryInfo()
 		if err != nil || free < 4*bytes {
 			break
 		}
 		p := b.allocate(2 * bytes)
 		b.copy(p, p+devicePtr(bytes), bytes)
-		took := seconds()
+		elapsed := seconds()
 		b.arena.release(p)
-		if took <= 0 {
+		if elapsed <= 0 {
 			continue
 		}
-		c.memory = 2 * float64(bytes) / took // the last, because smaller ones fit in the cache
-		if took >= ceilingTime/2 {
+		c.memory = 2 * float64(bytes) / elapsed // the last, because smaller ones fit in the cache
+		if elapsed >= ceilingTime/2 {
 			break
 		}
 	}

@@ -19,52 +19,62 @@ var (
 		backend.F32:  register("unmask_conv_input_f32"),
 		backend.BF16: register("unmask_conv_input_bf16"),
 	}
-	// convTiles are tiles of Linear with gathered rows.
+	// convTiles are tiles of Linear that gather the rows of windows from the image.
 	convTiles = [...][]tile{
 		backend.F32: {
-			linearTiles[backend.F32][0].as("unmask_conv_f32_large"),
-			linearTiles[backend.F32][1].as("unmask_conv_f32_small"),
+			linearTiles[backend.F32][0].withKernel("unmask_conv_f32_large"),
+			linearTiles[backend.F32][1].withKernel("unmask_conv_f32_small"),
 		},
 		backend.BF16: {
-			linearTiles[backend.BF16][1].as("unmask_conv_bf16_medium"),
-			linearTiles[backend.BF16][2].as("unmask_conv_bf16_small"),
+			linearTiles[backend.BF16][1].withKernel("unmask_conv_bf16_medium"),
+			linearTiles[backend.BF16][2].withKernel("unmask_conv_bf16_small"),
 		},
 	}
-	// anyConv is for float32 images whose number of channels is not a multiple of 4.
-	anyConv = []tile{linearTiles[backend.F32][1].as("unmask_conv_f32_any")}
+	// unalignedConvTiles is for float32 images whose number of channels is not a multiple of 4.
+	unalignedConvTiles = []tile{linearTiles[backend.F32][1].withKernel("unmask_conv_f32_any")}
 )
 
-// as returns the tile of the same shape for another kernel.
-func (t tile) as(kernel string) tile {
+// withKernel returns the tile of the same shape for another kernel.
+func (t tile) withKernel(kernel string) tile {
 	t.kernel = register(kernel)
 	return t
 }
 
 // images is working memory for images.
 type images struct {
-	sums    memory    // sums over channels
-	input   memory    // mapped input of a convolution
-	windows memory    // some of the windows, as rows
-	shape   [15]int32 // in the layout of the kernels' Windows
+	// sums are a group norm's sums over the pixels of chunks.
+	sums scratchMemory
+
+	// input is the input of a convolution after its map.
+	input scratchMemory
+
+	// windows are some of the windows, as rows of a product.
+	windows scratchMemory
+
+	// shape is the latest convolution in the layout of the kernels' Windows.
+	shape [15]int32
 }
 
-// windowBytes is the most memory for windows as rows.
-const windowBytes = 64 << 20
+// maxWindowBytes is the most memory for windows as rows. It bounds memory; more rows at once would
+// not be faster.
+const maxWindowBytes = 64 << 20
 
-// describe describes a convolution to the kernels, in the layout of their Windows.
-func (m *images) describe(s backend.ConvShape) []int32 {
+// describeWindows describes a convolution to the kernels, in the layout of their Windows.
+func (m *images) describeWindows(s backend.ConvShape) []int32 {
 	stride, offset := backend.ConvTarget(s)
-	for i, v := range [...]int{s.Batch, s.Height, s.Width, s.In, s.Out, s.OutHeight(), s.OutWidth(),
-		s.KH, s.KW,
-		max(s.Stride, 1), s.PadH, s.PadW, s.UpsampleFactor(), stride, offset} {
+	fields := [...]int{
+		s.Batch, s.Height, s.Width, s.In, s.Out, s.OutHeight(), s.OutWidth(), s.KH, s.KW,
+		max(s.Stride, 1), s.PadH, s.PadW, s.UpsampleFactor(), stride, offset,
+	}
+	for i, v := range fields {
 		m.shape[i] = int32(v)
 	}
 	return m.shape[:]
 }
 
-// convNumbers is the most numbers of an input, after doubling, for one launch, because the kernels
-// count in 32 bits.
-var convNumbers = 1 << 32
+// maxConvNumbers is the most numbers of an input, after doubling, for one launch, because the
+// kernels count in 32 bits. Tests make it small.
+var maxConvNumbers = 1 << 32
 
 // Conv is a convolution: a Linear over windows, which are zero outside the image.
 func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matrix,
@@ -75,36 +85,52 @@ func (b *Backend) Conv(dst, x *tensor.Dense, s backend.ConvShape, w backend.Matr
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m := w.(*matrix)
-	c := convolution{s, m, b.address(dst), b.address(x), b.address(in.Scale), b.address(in.Shift),
-		b.address(e.Bias), in.SiLU, e}
-	each := c.most()
-	for first := 0; first < s.Batch; first += each {
-		b.convolve(c.part(first, min(each, s.Batch-first)))
+
+	weights := w.(*matrix)
+	c := convolution{
+		ConvShape: s,
+		weights:   weights,
+		dst:       b.addressOf(dst),
+		x:         b.addressOf(x),
+		scale:     b.addressOf(in.Scale),
+		shift:     b.addressOf(in.Shift),
+		bias:      b.addressOf(e.Bias),
+		silu:      in.SiLU,
+		epilogue:  e,
 	}
-	keep(dst, x, m, in, e.Bias)
+	images := c.maxImages()
+	for first := 0; first < s.Batch; first += images {
+		b.enqueueConv(c.selectImages(first, min(images, s.Batch-first)))
+	}
+	keepAlive(dst, x, weights, in, e.Bias)
 }
 
-// convolution is a call of Conv with addresses for its tensors.
+// convolution is a call of Conv with addresses in place of its tensors.
 type convolution struct {
 	backend.ConvShape
-	m                          *matrix
-	dst, x, scale, shift, bias devicePtr
-	silu                       bool
-	e                          backend.Epilogue
+	weights *matrix
+
+	dst   devicePtr
+	x     devicePtr
+	scale devicePtr // 0 for none, as shift and bias
+	shift devicePtr
+	bias  devicePtr
+
+	silu     bool
+	epilogue backend.Epilogue
 }
 
-// most returns the number of images whose numbers and pixels the kernels can count.
-func (c *convolution) most() int {
+// maxImages returns the number of images whose numbers and pixels the kernels can count.
+func (c *convolution) maxImages() int {
 	image := c.UpsampleFactor() * c.Height * c.UpsampleFactor() * c.Width * c.In
-	if image >= convNumbers {
-		panic(fmt.Sprintf("Conv: an image has %d numbers, want less than %d", image, convNumbers))
+	if image >= maxConvNumbers {
+		panic(fmt.Sprintf("Conv: an image has %d numbers, want less than %d", image, maxConvNumbers))
 	}
-	return min((convNumbers-1)/image, math.MaxInt32/(c.OutHeight()*c.OutWidth()), maxGridY)
+	return min((maxConvNumbers-1)/image, math.MaxInt32/(c.OutHeight()*c.OutWidth()), maxGridY)
 }
 
-// part returns the convolution of n images from image first on.
-func (c *convolution) part(first, n int) convolution {
+// selectImages returns the convolution of n images from image first on.
+func (c *convolution) selectImages(first, n int) convolution {
 	p := *c
 	pitch, _ := backend.ConvTarget(c.ConvShape)
 	p.Batch = n
@@ -120,62 +146,77 @@ func (c *convolution) part(first, n int) convolution {
 // maxGridY is the largest height of a grid in blocks.
 const maxGridY = 65535
 
-// convolve enqueues a convolution.
-func (b *Backend) convolve(c convolution) {
-	s, m, e := c.ConvShape, c.m, c.e
-	// Rows of bfloat16 windows are loaded in pieces of 8 numbers; those of int8 have a scale each.
-	gathered := m.as == backend.F32 || m.as == backend.BF16 && s.In%8 == 0
-	source := b.convInput(c, m.as == backend.BF16 && gathered)
-	if s.Upsample {
-		s.Upsample, s.Height, s.Width = false, 2*s.Height, 2*s.Width
+// enqueueConv enqueues a convolution of images that one launch can count.
+func (b *Backend) enqueueConv(c convolution) {
+	s := c.ConvShape
+	m := c.weights
+	e := c.epilogue
+
+	// Most products gather their windows from the image. Rows of bfloat16 windows are loaded in
+	// pieces of 8 numbers, and those of int8 have a scale each, so the others are written out.
+	gathered := m.precision == backend.F32 || m.precision == backend.BF16 && s.In%8 == 0
+	source := b.prepareConvInput(c, m.precision == backend.BF16 && gathered)
+	if s.Upsample { // the input has been doubled
+		s.Upsample = false
+		s.Height *= 2
+		s.Width *= 2
 	}
-	pitch, offset := backend.ConvTarget(s)
 	pixels := s.Batch * s.OutHeight() * s.OutWidth()
 	if gathered {
-		tiles := convTiles[m.as]
+		tiles := convTiles[m.precision]
 		if s.In%4 != 0 {
-			tiles = anyConv
+			tiles = unalignedConvTiles
 		}
-		t := b.best(tiles, pixels, m)
-		b.begin(t.kernel, grid{x: t.blocks(pixels, m.out)}, t.threads, t.shared).
-			pointer(c.dst).pointer(source).pointer(m.data).pointer(c.bias).ints(b.images.describe(s)).
-			int(m.stride / strideUnit[m.as]).int(int(e.Act)).int(flag(e.Add)).end()
+		t := b.fastestTile(tiles, pixels, m)
+		b.begin(t.kernel, grid{x: t.blockCount(pixels, m.out)}, t.threads, t.shared).
+			pointer(c.dst).pointer(source).pointer(m.data).pointer(c.bias).
+			ints(b.images.describeWindows(s)).int(m.stride / strideUnit[m.precision]).
+			int(int(e.Act)).int(flagOf(e.Add)).end()
 		return
 	}
-	to := c.dst + devicePtr(4*offset)
-	group := min(max(1, windowBytes/(4*m.in)), pixels)
+
+	pitch, offset := backend.ConvTarget(s)
+	dst := c.dst + devicePtr(4*offset)
+	group := min(max(1, maxWindowBytes/(4*m.in)), pixels)
 	rows := b.scratch(&b.images.windows, 4*group*m.in)
 	for first := 0; first < pixels; first += group {
 		n := min(group, pixels-first)
 		b.begin(windowsKernel, grid{x: n, y: ceilDiv(m.in, 256)}, 256, 0).
-			pointer(rows).pointer(source).ints(b.images.describe(s)).int(first).end()
-		b.linear(rows, n, m, pitch, c.bias, e.Act, e.Add, 1).pointer(to + devicePtr(4*first*pitch)).
-			pointer(0).end()
+			pointer(rows).pointer(source).ints(b.images.describeWindows(s)).int(first).end()
+		b.beginLinear(rows, n, m, pitch, c.bias, e.Act, e.Add, 1).
+			pointer(dst + devicePtr(4*first*pitch)).pointer(0).end()
 	}
 }
 
-// strideUnit converts a stride to the unit of the kernels' tiles: numbers or bytes.
+// strideUnit converts a stride in bytes to the unit of the kernels' tiles: numbers or bytes.
 var strideUnit = [...]int{backend.F32: 4, backend.BF16: 1}
 
-// convInput maps a convolution's input, and doubles it or rounds it to bfloat16 if needed.
-func (b *Backend) convInput(c convolution, round bool) devicePtr {
+// prepareConvInput maps a convolution's input, and doubles it or rounds it to bfloat16 if needed.
+// It returns the address of what the products read, the input itself if there is nothing to do.
+// The map is done once here, because neighbouring windows read each pixel several times.
+// It returns the address of what the products read, the input itself if there is nothing to do.
+// The map is done once here, because neighbouring windows read each pixel several times.
+func (b *Backend) prepareConvInput(c convolution, round bool) devicePtr {
 	if c.scale == 0 && !c.silu && !c.Upsample && !round {
 		return c.x
 	}
-	as, up, each := backend.F32, c.UpsampleFactor(), 1 // each: numbers per thread
+	precision := backend.F32
 	if round {
-		as = backend.BF16
+		precision = backend.BF16
 	}
+	numbersPerThread := 1
 	if c.In%4 == 0 {
-		each = 4
+		numbersPerThread = 4
 	}
-	n := up * up * c.Height * c.Width * c.In
-	to := b.scratch(&b.images.input, c.Batch*n*numberBytes[as])
+	factor := c.UpsampleFactor()
+	n := factor * factor * c.Height * c.Width * c.In
+	mapped := b.scratch(&b.images.input, c.Batch*n*numberBytes[precision])
 	const threads = 256
-	b.begin(convInputKernels[as], grid{x: ceilDiv(n, threads*each), y: c.Batch}, threads, 0).
-		pointer(to).pointer(c.x).pointer(c.scale).pointer(c.shift).
-		int(c.Height).int(c.Width).int(c.In).int(up).int(flag(c.silu)).end()
-	return to
+	g := grid{x: ceilDiv(n, threads*numbersPerThread), y: c.Batch}
+	b.begin(convInputKernels[precision], g, threads, 0).
+		pointer(mapped).pointer(c.x).pointer(c.scale).pointer(c.shift).
+		int(c.Height).int(c.Width).int(c.In).int(factor).int(flagOf(c.silu)).end()
+	return mapped
 }
 
 // Pool takes the mean or the maximum of the window's pixels inside the image.
@@ -186,8 +227,8 @@ func (b *Backend) Pool(dst, x *tensor.Dense, s backend.ConvShape, kind backend.P
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.begin(poolKernel, grid{x: s.Batch * s.OutHeight() * s.OutWidth()}, min(roundUp(s.In, 32), 256),
-		0).
-		tensor(dst).tensor(x).ints(b.images.describe(s)).int(flag(kind == backend.Max)).end()
-	keep(dst, x)
+	pixels := s.Batch * s.OutHeight() * s.OutWidth()
+	b.begin(poolKernel, grid{x: pixels}, min(roundUp(s.In, 32), 256), 0).
+		tensor(dst).tensor(x).ints(b.images.describeWindows(s)).int(flagOf(kind == backend.Max)).end()
+	keepAlive(dst, x)
 }

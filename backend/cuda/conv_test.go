@@ -12,8 +12,8 @@ import (
 
 // A batch with more numbers than a launch can count is computed in parts, with the same bits.
 func TestConvInParts(t *testing.T) {
-	all := convNumbers
-	t.Cleanup(func() { convNumbers = all })
+	all := maxConvNumbers
+	t.Cleanup(func() { maxConvNumbers = all })
 	b, _ := openAny(t)
 	for _, up := range []bool{false, true} {
 		for _, as := range precisions {
@@ -28,16 +28,16 @@ func TestConvInParts(t *testing.T) {
 				b.Conv(y, x, s, w, in, backend.Epilogue{Bias: put(b, normal(5, s.Out), s.Out)})
 				return read(b, y)
 			}
-			convNumbers = all
+			maxConvNumbers = all
 			want := run()
 			image := s.Height * s.Width * s.In
 			if up {
 				image *= 4
 			}
-			for _, convNumbers = range []int{image + 1, 2*image + 1, 3 * image} {
-				require.Equal(t, want, run(), "up %v, %v, %d", up, as, convNumbers)
+			for _, maxConvNumbers = range []int{image + 1, 2*image + 1, 3 * image} {
+				require.Equal(t, want, run(), "up %v, %v, %d", up, as, maxConvNumbers)
 			}
-			convNumbers = image
+			maxConvNumbers = image
 			require.Panics(t, func() { run() })
 		}
 	}

@@ -160,7 +160,7 @@ func TestCopiesEnd(t *testing.T) {
 func TestCopiesMany(t *testing.T) {
 	l, reads := newLayer(t), newLayer(t)
 	for _, l := range []*layer{l, reads} {
-		for range 2 * len(l.b.copies.list) {
+		for range 2 * len(l.b.copies.entries) {
 			l.k, l.v = l.b.New(1, 2, layerRows, 32), l.b.New(1, 2, layerRows, 32)
 			l.run(func() {
 				if l == reads {

@@ -23,22 +23,39 @@ const Supported = true
 type Backend struct {
 	mu sync.Mutex
 	*device
-	arena     arena
+
+	// arena is the device memory of tensors, weights and working memory.
+	arena arena
+
+	// list has the commands that were not sent yet, and call the one being described. arguments are
+	// the host slices that they read.
 	list      list
-	call      call // the call being described
-	segments  []int32
+	call      call
 	arguments arguments
-	staging   staging
-	results   results
-	graphs    graphs
-	products  products
-	heads     heads
-	choices   choices
-	images    images
-	copies    copies
-	trace     *tracer // nil: nothing is traced
-	// pieces of segments, for kernels with blocks of a fixed number of rows
-	pieces []backend.Segment
+
+	// staging copies large slices to the device, results small ones back.
+	staging staging
+	results results
+
+	// graphs are those of lists that were sent before.
+	graphs graphs
+
+	// copies are the bfloat16 versions of activations.
+	copies copies
+
+	// working memory of kernels
+	products products
+	heads    headMemory
+	choices  choiceMemory
+	images   images
+
+	// segments are a call's segments in the kernels' layout; pieces are segments cut for kernels
+	// with blocks of a fixed number of rows. Both are memory that calls reuse.
+	segments []int32
+	pieces   []backend.Segment
+
+	// trace times every command; nil if nothing is traced.
+	trace *tracer
 }
 
 // New returns GPU o.Device. If there is none the one-line error names what is missing.
@@ -48,9 +65,9 @@ func New(o Options) (*Backend, error) {
 		return nil, fmt.Errorf("cuda: %w", err)
 	}
 	b := &Backend{device: v}
-	b.arena = arena{v: v, live: map[devicePtr]int{}, settle: b.settle, exact: o.Exact}
-	b.graphs = graphs{seen: map[uint64]bool{}, known: map[uint64]*graph{}}
-	if err = b.prepare(); err == nil {
+	b.arena = arena{device: v, live: map[devicePtr]int{}, drain: b.drain, exact: o.Exact}
+	b.graphs = graphs{seen: map[uint64]bool{}, byHash: map[uint64]*graph{}}
+	if err = b.pinResults(); err == nil {
 		err = b.openTrace()
 	}
 	if err != nil {
@@ -60,8 +77,8 @@ func New(o Options) (*Backend, error) {
 	return b, nil
 }
 
-// prepare makes memory for results.
-func (b *Backend) prepare() (err error) {
+// pinResults allocates the pinned memory for results.
+func (b *Backend) pinResults() (err error) {
 	if err := b.enter(); err != nil {
 		return err
 	}
@@ -80,22 +97,24 @@ func (b *Backend) Close() error {
 	if err := b.enter(); err != nil {
 		return err
 	}
+
+	// Everything is freed even if a call fails; the first error is the one that says why.
 	var first error
-	note := func(err error) {
+	record := func(err error) {
 		first = cmp.Or(first, err)
 	}
-	note(b.graphs.clear(b))
-	b.trace.close(b.device, note)
-	b.arguments.close(b.device, note)
-	b.staging.close(b.device, note)
+	record(b.graphs.clear(b))
+	b.trace.close(b.device, record)
+	b.arguments.close(b.device, record)
+	b.staging.close(b.device, record)
 	if b.results.memory != nil {
-		note(b.unpin(b.results.memory))
+		record(b.unpin(b.results.memory))
 	}
 	for _, c := range b.arena.chunks {
-		note(b.memFree(c.at))
+		record(b.memFree(c.address))
 	}
 	b.leave()
-	note(b.device.close())
+	record(b.device.close())
 	return first
 }
 
@@ -105,15 +124,15 @@ func (b *Backend) Name() string { return fmt.Sprintf("cuda:%d %s", b.Index, b.Mo
 // MemoryFree implements backend.MemoryReporter: what new tensors could take, of what the device
 // has.
 func (b *Backend) MemoryFree() (free, total int, err error) {
-	collectGarbage() // its unused tensors count as free memory
+	collectGarbage() // tensors that nothing refers to count as free memory
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.enter(); err != nil {
 		return 0, 0, err
 	}
 	defer b.leave()
-	b.arena.collect()
-	free, total, err = b.memory()
+	b.arena.releaseUnreferenced()
+	free, total, err = b.memoryInfo()
 	for _, s := range b.arena.free {
 		free += s.bytes
 	}
@@ -130,7 +149,7 @@ func (b *Backend) New(shape ...int) *tensor.Dense {
 	b.zero(p, bytes)
 	t := tensor.New(tensor.WithShape(shape...), tensor.Of(tensor.Float32), tensor.WithEngine(b),
 		tensor.FromMemory(uintptr(p), uintptr(bytes)))
-	runtime.AddCleanup(t, b.arena.leave, p)
+	runtime.AddCleanup(t, b.arena.releaseLater, p)
 	return t
 }
 
@@ -139,7 +158,7 @@ func (b *Backend) Write(dst *tensor.Dense, row int, src []float32) {
 	backend.CheckCopy("Write", dst, row, len(src))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.store(b.address(dst)+devicePtr(4*row*backend.Width(dst)), bytesOf(src))
+	b.store(b.addressOf(dst)+devicePtr(4*row*backend.Width(dst)), bytesOf(src))
 	runtime.KeepAlive(dst)
 }
 
@@ -148,7 +167,7 @@ func (b *Backend) Read(dst []float32, src *tensor.Dense, row int) {
 	backend.CheckCopy("Read", src, row, len(dst))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	fetch(b, dst, b.address(src)+devicePtr(4*row*backend.Width(src)))
+	fetch(b, dst, b.addressOf(src)+devicePtr(4*row*backend.Width(src)))
 	b.sync()
 	runtime.KeepAlive(src)
 }

@@ -15,21 +15,34 @@ import (
 type device struct {
 	*driver
 	Info
-	handle  uintptr // CUdevice
+
+	// handle is a CUdevice; context, module and stream are what the driver made on it, 0 after
+	// close.
+	handle  uintptr
 	context uintptr
 	module  uintptr
 	stream  uintptr
-	entries []uintptr // CUfunction by a kernel's index
-	shared  []uint32  // dynamic shared memory that each kernel may use
-	out     *outputs  // of driver calls
+
+	// entries are the CUfunctions by kernel.index, and shared the bytes of dynamic shared memory
+	// that each may use.
+	entries []uintptr
+	shared  []uint32
+
+	// out is what driver calls write their results to.
+	out *callOutputs
 }
 
-// outputs are the memory that driver calls write to or read lists from.
-type outputs struct {
-	a, b     uint64
-	options  [2]int32
-	values   [2]uintptr
-	log      [4096]byte
+// callOutputs is memory that driver calls write to or read lists from. It is on the heap and kept,
+// because a call's results must not move, and new memory for each would be garbage.
+type callOutputs struct {
+	a, b uint64
+
+	// options, values and log are for loading a module.
+	options [2]int32
+	values  [2]uintptr
+	log     [4096]byte
+
+	// pointers are to a kernel's parameters.
 	pointers [maxParams]unsafe.Pointer
 }
 
@@ -52,29 +65,31 @@ func Devices() ([]Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := d.count()
+	n, err := d.deviceCount()
 	if err != nil {
 		return nil, err
 	}
 	infos := make([]Info, n)
 	for i := range infos {
-		if _, infos[i], err = d.info(i); err != nil {
+		_, infos[i], err = d.deviceInfo(i)
+		if err != nil {
 			return nil, err
 		}
 	}
 	return infos, nil
 }
 
-func (d *driver) count() (int, error) {
+// deviceCount returns the number of GPUs.
+func (d *driver) deviceCount() (int, error) {
 	n := onHeap[int32]()
 	err := d.call(cuDeviceGetCount, uintptr(unsafe.Pointer(n)))
 	return int(*n), err
 }
 
-// info returns the Info of GPU i.
-func (d *driver) info(i int) (handle uintptr, info Info, err error) {
+// deviceInfo returns the CUdevice and the Info of GPU i.
+func (d *driver) deviceInfo(i int) (handle uintptr, info Info, err error) {
 	info.Index = i
-	r := onHeap[outputs]()
+	r := onHeap[callOutputs]()
 	if err = d.call(cuDeviceGet, uintptr(unsafe.Pointer(&r.a)), uintptr(i)); err != nil {
 		return 0, info, err
 	}
@@ -87,16 +102,20 @@ func (d *driver) info(i int) (handle uintptr, info Info, err error) {
 		return 0, info, err
 	}
 	info.Memory = int(r.b)
-	for _, a := range []struct {
+	attributes := []struct {
 		attribute uintptr
-		to        *int
-	}{{attributeMajor, &info.Major}, {attributeMinor, &info.Minor},
-		{attributeMultiprocessors, &info.Multiprocessors}} {
-		if err = d.call(cuDeviceGetAttribute, uintptr(unsafe.Pointer(&r.options[0])), a.attribute,
-			handle); err != nil {
+		field     *int
+	}{
+		{attributeMajor, &info.Major},
+		{attributeMinor, &info.Minor},
+		{attributeMultiprocessors, &info.Multiprocessors},
+	}
+	for _, a := range attributes {
+		value := uintptr(unsafe.Pointer(&r.options[0]))
+		if err = d.call(cuDeviceGetAttribute, value, a.attribute, handle); err != nil {
 			return 0, info, err
 		}
-		*a.to = int(r.options[0])
+		*a.field = int(r.options[0])
 	}
 	return handle, info, nil
 }
@@ -108,7 +127,7 @@ func openDevice(o Options, m kernelImages) (_ *device, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := d.count()
+	n, err := d.deviceCount()
 	switch {
 	case err != nil:
 		return nil, err
@@ -117,8 +136,10 @@ func openDevice(o Options, m kernelImages) (_ *device, err error) {
 	case i < 0 || i >= n:
 		return nil, fmt.Errorf("GPU is %d, want 0 to %d", i, n-1)
 	}
-	v := &device{driver: d, out: onHeap[outputs]()}
-	if v.handle, v.Info, err = d.info(i); err != nil {
+
+	v := &device{driver: d, out: onHeap[callOutputs]()}
+	v.handle, v.Info, err = d.deviceInfo(i)
+	if err != nil {
 		return nil, err
 	}
 	if o.Multiprocessors > 0 {
@@ -128,8 +149,9 @@ func openDevice(o Options, m kernelImages) (_ *device, err error) {
 		return nil, fmt.Errorf("GPU %d, %s, has compute capability %d.%d, want 8.0 (Ampere) or later", i,
 			v.Model, v.Major, v.Minor)
 	}
-	if err := d.call(cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&v.out.a)),
-		v.handle); err != nil {
+
+	err = d.call(cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&v.out.a)), v.handle)
+	if err != nil {
 		return nil, err
 	}
 	v.context = uintptr(v.out.a)
@@ -138,15 +160,16 @@ func openDevice(o Options, m kernelImages) (_ *device, err error) {
 			v.close()
 		}
 	}()
-	if err := v.enter(); err != nil {
+	if err = v.enter(); err != nil {
 		return nil, err
 	}
 	defer v.leave()
-	if err := v.load(m, o.Notice); err != nil {
+	if err = v.loadKernels(m, o.Notice); err != nil {
 		return nil, err
 	}
 	const nonBlocking = 1 // does not wait for the default stream, which is not used
-	if err := d.call(cuStreamCreate, uintptr(unsafe.Pointer(&v.out.a)), nonBlocking); err != nil {
+	err = d.call(cuStreamCreate, uintptr(unsafe.Pointer(&v.out.a)), nonBlocking)
+	if err != nil {
 		return nil, err
 	}
 	v.stream = uintptr(v.out.a)
@@ -164,10 +187,12 @@ func (v *device) enter() error {
 	return err
 }
 
+// leave ends what enter began.
 func (v *device) leave() { runtime.UnlockOSThread() }
 
-// allow lets kernel k use `bytes` bytes of dynamic shared memory.
-func (v *device) allow(k int32, bytes uint32) error {
+// allowShared lets kernel k use `bytes` bytes of dynamic shared memory. The driver refuses more
+// than defaultShared unless it was asked before the launch.
+func (v *device) allowShared(k int32, bytes uint32) error {
 	if bytes <= v.shared[k] {
 		return nil
 	}
@@ -185,22 +210,24 @@ func (v *device) close() error {
 		return nil
 	}
 	var first error
-	note := func(err error) {
+	record := func(err error) {
 		first = cmp.Or(first, err)
 	}
 	if err := v.enter(); err != nil {
-		note(err)
+		record(err)
 	} else {
 		if v.stream != 0 {
-			note(v.call(cuStreamDestroy, v.stream))
+			record(v.call(cuStreamDestroy, v.stream))
 		}
 		if v.module != 0 {
-			note(v.call(cuModuleUnload, v.module))
+			record(v.call(cuModuleUnload, v.module))
 		}
 		v.leave()
 	}
-	note(v.call(cuDevicePrimaryCtxRelease, v.handle))
-	v.context, v.stream, v.module = 0, 0, 0
+	record(v.call(cuDevicePrimaryCtxRelease, v.handle))
+	v.context = 0
+	v.stream = 0
+	v.module = 0
 	return first
 }
 

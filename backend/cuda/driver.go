@@ -17,58 +17,59 @@ import (
 	"unmask/backend"
 )
 
-// function is a function of the driver's library (CUDA Driver API reference), by its symbol's place
+// function is a function of the driver's library (CUDA Driver API reference), by its symbol's index
 // in symbols.
 type function int
 
+// symbols are the names of the functions that this package calls.
 var symbols []string
 
-func symbol(name string) function {
+func registerSymbol(name string) function {
 	symbols = append(symbols, name)
 	return function(len(symbols) - 1)
 }
 
 // Symbols with a version have other arguments than the original function of the name.
 var (
-	cuInit                    = symbol("cuInit")
-	cuGetErrorName            = symbol("cuGetErrorName")
-	cuGetErrorString          = symbol("cuGetErrorString")
-	cuDeviceGetCount          = symbol("cuDeviceGetCount")
-	cuDeviceGet               = symbol("cuDeviceGet")
-	cuDeviceGetName           = symbol("cuDeviceGetName")
-	cuDeviceGetAttribute      = symbol("cuDeviceGetAttribute")
-	cuDeviceTotalMem          = symbol("cuDeviceTotalMem_v2")
-	cuDevicePrimaryCtxRetain  = symbol("cuDevicePrimaryCtxRetain")
-	cuDevicePrimaryCtxRelease = symbol("cuDevicePrimaryCtxRelease_v2")
-	cuCtxSetCurrent           = symbol("cuCtxSetCurrent")
-	cuModuleLoadDataEx        = symbol("cuModuleLoadDataEx")
-	cuModuleUnload            = symbol("cuModuleUnload")
-	cuModuleGetFunction       = symbol("cuModuleGetFunction")
-	cuFuncSetAttribute        = symbol("cuFuncSetAttribute")
-	cuMemGetInfo              = symbol("cuMemGetInfo_v2")
-	cuMemAlloc                = symbol("cuMemAlloc_v2")
-	cuMemFree                 = symbol("cuMemFree_v2")
-	cuMemAllocHost            = symbol("cuMemAllocHost_v2")
-	cuMemFreeHost             = symbol("cuMemFreeHost")
-	cuMemcpyHtoDAsync         = symbol("cuMemcpyHtoDAsync_v2")
-	cuMemcpyDtoHAsync         = symbol("cuMemcpyDtoHAsync_v2")
-	cuMemcpyDtoDAsync         = symbol("cuMemcpyDtoDAsync_v2")
-	cuMemsetD8Async           = symbol("cuMemsetD8Async")
-	cuStreamCreate            = symbol("cuStreamCreate")
-	cuStreamDestroy           = symbol("cuStreamDestroy_v2")
-	cuStreamSynchronize       = symbol("cuStreamSynchronize")
-	cuStreamBeginCapture      = symbol("cuStreamBeginCapture_v2")
-	cuStreamEndCapture        = symbol("cuStreamEndCapture")
-	cuEventCreate             = symbol("cuEventCreate")
-	cuEventRecord             = symbol("cuEventRecord")
-	cuEventSynchronize        = symbol("cuEventSynchronize")
-	cuEventDestroy            = symbol("cuEventDestroy_v2")
-	cuEventElapsedTime        = symbol("cuEventElapsedTime")
-	cuLaunchKernel            = symbol("cuLaunchKernel")
-	cuGraphInstantiate        = symbol("cuGraphInstantiateWithFlags")
-	cuGraphLaunch             = symbol("cuGraphLaunch")
-	cuGraphDestroy            = symbol("cuGraphDestroy")
-	cuGraphExecDestroy        = symbol("cuGraphExecDestroy")
+	cuInit                    = registerSymbol("cuInit")
+	cuGetErrorName            = registerSymbol("cuGetErrorName")
+	cuGetErrorString          = registerSymbol("cuGetErrorString")
+	cuDeviceGetCount          = registerSymbol("cuDeviceGetCount")
+	cuDeviceGet               = registerSymbol("cuDeviceGet")
+	cuDeviceGetName           = registerSymbol("cuDeviceGetName")
+	cuDeviceGetAttribute      = registerSymbol("cuDeviceGetAttribute")
+	cuDeviceTotalMem          = registerSymbol("cuDeviceTotalMem_v2")
+	cuDevicePrimaryCtxRetain  = registerSymbol("cuDevicePrimaryCtxRetain")
+	cuDevicePrimaryCtxRelease = registerSymbol("cuDevicePrimaryCtxRelease_v2")
+	cuCtxSetCurrent           = registerSymbol("cuCtxSetCurrent")
+	cuModuleLoadDataEx        = registerSymbol("cuModuleLoadDataEx")
+	cuModuleUnload            = registerSymbol("cuModuleUnload")
+	cuModuleGetFunction       = registerSymbol("cuModuleGetFunction")
+	cuFuncSetAttribute        = registerSymbol("cuFuncSetAttribute")
+	cuMemGetInfo              = registerSymbol("cuMemGetInfo_v2")
+	cuMemAlloc                = registerSymbol("cuMemAlloc_v2")
+	cuMemFree                 = registerSymbol("cuMemFree_v2")
+	cuMemAllocHost            = registerSymbol("cuMemAllocHost_v2")
+	cuMemFreeHost             = registerSymbol("cuMemFreeHost")
+	cuMemcpyHtoDAsync         = registerSymbol("cuMemcpyHtoDAsync_v2")
+	cuMemcpyDtoHAsync         = registerSymbol("cuMemcpyDtoHAsync_v2")
+	cuMemcpyDtoDAsync         = registerSymbol("cuMemcpyDtoDAsync_v2")
+	cuMemsetD8Async           = registerSymbol("cuMemsetD8Async")
+	cuStreamCreate            = registerSymbol("cuStreamCreate")
+	cuStreamDestroy           = registerSymbol("cuStreamDestroy_v2")
+	cuStreamSynchronize       = registerSymbol("cuStreamSynchronize")
+	cuStreamBeginCapture      = registerSymbol("cuStreamBeginCapture_v2")
+	cuStreamEndCapture        = registerSymbol("cuStreamEndCapture")
+	cuEventCreate             = registerSymbol("cuEventCreate")
+	cuEventRecord             = registerSymbol("cuEventRecord")
+	cuEventSynchronize        = registerSymbol("cuEventSynchronize")
+	cuEventDestroy            = registerSymbol("cuEventDestroy_v2")
+	cuEventElapsedTime        = registerSymbol("cuEventElapsedTime")
+	cuLaunchKernel            = registerSymbol("cuLaunchKernel")
+	cuGraphInstantiate        = registerSymbol("cuGraphInstantiateWithFlags")
+	cuGraphLaunch             = registerSymbol("cuGraphLaunch")
+	cuGraphDestroy            = registerSymbol("cuGraphDestroy")
+	cuGraphExecDestroy        = registerSymbol("cuGraphExecDestroy")
 )
 
 // The result codes that this package distinguishes (enum CUresult).
@@ -83,8 +84,9 @@ type driver struct {
 	functions []uintptr
 }
 
-// libraries are the paths of the driver's library.
-func libraries(path string) []string {
+// libraryPaths returns the paths at which the driver's library is looked for: path, or else that of
+// LibraryVariable, or else the usual ones, the last of which is Linux's under Windows.
+func libraryPaths(path string) []string {
 	path = cmp.Or(path, os.Getenv(LibraryVariable))
 	if path != "" {
 		return []string{path}
@@ -92,16 +94,18 @@ func libraries(path string) []string {
 	return []string{"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"}
 }
 
+// drivers are the libraries that are open, by their paths. They are never closed, because
+// several backends share one.
 var drivers = struct {
 	sync.Mutex
 	open map[string]*driver
 }{open: map[string]*driver{}}
 
-// openDriver opens the driver's library once and initialises it.
+// openDriver opens the driver's library and initialises it; a later call returns the same driver.
 func openDriver(path string) (*driver, error) {
 	drivers.Lock()
 	defer drivers.Unlock()
-	key := strings.Join(libraries(path), " ")
+	key := strings.Join(libraryPaths(path), " ")
 	if d := drivers.open[key]; d != nil {
 		return d, nil
 	}
@@ -116,11 +120,11 @@ func openDriver(path string) (*driver, error) {
 	return d, nil
 }
 
+// loadDriver opens the driver's library and looks up all symbols.
 func loadDriver(path string) (*driver, error) {
 	var library uintptr
-	var failure error
-	names := libraries(path)
-	for _, name := range names {
+	var firstErr error
+	for _, name := range libraryPaths(path) {
 		var err error
 		runtime.LockOSThread() // dlerror's message belongs to the thread
 		library, err = purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
@@ -129,11 +133,12 @@ func loadDriver(path string) (*driver, error) {
 			path = name
 			break
 		}
-		failure = cmp.Or(failure, err)
+		firstErr = cmp.Or(firstErr, err)
 	}
 	if library == 0 {
-		return nil, fmt.Errorf("no NVIDIA driver: %w", failure)
+		return nil, fmt.Errorf("no NVIDIA driver: %w", firstErr)
 	}
+
 	d := &driver{path: path}
 	for _, name := range symbols {
 		p, err := purego.Dlsym(library, name)
@@ -149,48 +154,50 @@ func loadDriver(path string) (*driver, error) {
 // call calls f. Addresses among the arguments must be of memory that does not move: on Go's heap,
 // or the driver's.
 func (d *driver) call(f function, args ...uintptr) error {
-	if code := d.code(f, args...); code != 0 {
-		return d.failure(f, code, "")
+	code := d.callCode(f, args...)
+	if code != 0 {
+		return d.callError(f, code, "")
 	}
 	return nil
 }
 
-// registers are arguments on the heap, where purego needs them; passing them directly would
+// argumentArrays are arguments on the heap, where purego needs them; passing them directly would
 // allocate.
-var registers = sync.Pool{New: func() any { return new([11]uintptr) }}
+var argumentArrays = sync.Pool{New: func() any { return new([11]uintptr) }}
 
-// code calls f and returns its CUresult, 0 for success.
-func (d *driver) code(f function, args ...uintptr) int {
-	r := registers.Get().(*[11]uintptr)
+// callCode calls f and returns its CUresult, 0 for success.
+func (d *driver) callCode(f function, args ...uintptr) int {
+	r := argumentArrays.Get().(*[11]uintptr)
 	n := copy(r[:], args)
 	code, _, _ := purego.SyscallN(d.functions[f], r[:n]...)
-	registers.Put(r)
+	argumentArrays.Put(r)
 	return int(int32(code))
 }
 
-// failure returns the error for a code that f returned.
-func (d *driver) failure(f function, code int, detail string) *backend.DeviceError {
-	name, text := d.text(cuGetErrorName, code), d.text(cuGetErrorString, code)
-	name = cmp.Or(name, "unknown error")
-	detail = cmp.Or(detail, text)
-	if broken(code) {
+// callError returns the error for a code that f returned. An empty detail means the driver's text.
+func (d *driver) callError(f function, code int, detail string) *backend.DeviceError {
+	name := cmp.Or(d.codeText(cuGetErrorName, code), "unknown error")
+	detail = cmp.Or(detail, d.codeText(cuGetErrorString, code))
+	if breaksContext(code) {
 		detail += brokenAdvice
 	}
 	return &backend.DeviceError{Call: symbols[f], Code: code, Name: name, Detail: detail}
 }
 
-// in adds the subject of a failed call.
-func in(err error, what string) error {
+// withSubject puts what a failed call was about, such as a kernel's name, before the details of its
+// error.
+func withSubject(err error, what string) error {
 	if e, ok := err.(*backend.DeviceError); ok {
 		e.Detail = what + ": " + e.Detail
 	}
 	return err
 }
 
-// text returns the text of cuGetErrorName or cuGetErrorString for a code, "" for an unknown one.
-func (d *driver) text(f function, code int) string {
+// codeText returns the text of cuGetErrorName or cuGetErrorString for a code, "" for an unknown
+// one.
+func (d *driver) codeText(f function, code int) string {
 	p := onHeap[*byte]()
-	d.code(f, uintptr(code), uintptr(unsafe.Pointer(p)))
+	d.callCode(f, uintptr(code), uintptr(unsafe.Pointer(p)))
 	return unix.BytePtrToString(*p)
 }
 

@@ -16,14 +16,14 @@ import (
 // gorgonia's own operations access values directly and do not work on it, but matrix products do,
 // and Accessible copies the values to the host.
 
-// block is memory in gorgonia's form.
-type block struct {
-	at    uintptr
-	bytes uintptr
+// deviceBlock is memory in gorgonia's form.
+type deviceBlock struct {
+	address uintptr
+	bytes   uintptr
 }
 
-func (m block) Uintptr() uintptr { return m.at }
-func (m block) MemSize() uintptr { return m.bytes }
+func (m deviceBlock) Uintptr() uintptr { return m.address }
+func (m deviceBlock) MemSize() uintptr { return m.bytes }
 
 // AllocAccessible returns false: Go cannot access what Alloc returns.
 func (b *Backend) AllocAccessible() bool { return false }
@@ -44,7 +44,7 @@ func (b *Backend) Alloc(size int64) (_ tensor.Memory, err error) {
 	defer b.mu.Unlock()
 	p := b.allocate(int(size))
 	b.zero(p, int(size))
-	return block{uintptr(p), uintptr(size)}, nil
+	return deviceBlock{uintptr(p), uintptr(size)}, nil
 }
 
 // Free frees memory of Alloc.
@@ -88,14 +88,17 @@ func (b *Backend) Memcpy(dst, src tensor.Memory) (err error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	to, from := devicePtr(dst.Uintptr()), devicePtr(src.Uintptr())
-	switch onto, out := b.arena.has(to), b.arena.has(from); {
-	case onto && out:
-		b.copy(to, from, n)
-	case onto:
-		b.store(to, hostBytes(src, n))
-	case out:
-		fetch(b, hostBytes(dst, n), from)
+	target := devicePtr(dst.Uintptr())
+	source := devicePtr(src.Uintptr())
+	toDevice := b.arena.contains(target)
+	fromDevice := b.arena.contains(source)
+	switch {
+	case toDevice && fromDevice:
+		b.copy(target, source, n)
+	case toDevice:
+		b.store(target, hostBytes(src, n))
+	case fromDevice:
+		fetch(b, hostBytes(dst, n), source)
 		b.sync()
 	default:
 		copy(hostBytes(dst, n), hostBytes(src, n))
@@ -103,10 +106,11 @@ func (b *Backend) Memcpy(dst, src tensor.Memory) (err error) {
 	return nil
 }
 
-// hostBytes returns the first bytes of Go's memory.
+// hostBytes returns the first n bytes of Go's memory. The detour over a pointer to the address
+// keeps vet from taking the conversion for a mistake: m keeps the memory alive and in place.
 func hostBytes(m tensor.Memory, n int) []byte {
-	at := m.Uintptr()
-	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), n)
+	address := m.Uintptr()
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), n)
 }
 
 // Accessible returns a copy of device memory in Go's memory.

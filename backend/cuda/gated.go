@@ -29,7 +29,7 @@ func (b *Backend) RMSNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	b.begin(rmsNormKernel, grid{x: ceilDiv(rows, rowWarps)}, rowThreads, 0).
 		tensor(x).tensor(n.Scale).int(rows).int(backend.Width(x)).float(n.Eps).result(dst, rows, true).
 		end()
-	keep(dst, x, n)
+	keepAlive(dst, x, n)
 }
 
 // NormHeads is RMSNorm of each query head, with q, and each key head, with k, in place.
@@ -41,10 +41,9 @@ func (b *Backend) NormHeads(qkv *tensor.Dense, rows int, h backend.Heads, q, k b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.begin(normHeadsKernel, grid{x: ceilDiv(rows*(h.Heads+h.KVHeads()), rowWarps)}, rowThreads, 0).
-		tensor(qkv).int(rows).int(h.Heads).int(h.KVHeads()).int(h.HeadDim).tensor(q.Scale).
-		tensor(k.Scale).
-		float(q.Eps).float(k.Eps).end()
-	keep(qkv, q, k)
+		tensor(qkv).int(rows).int(h.Heads).int(h.KVHeads()).int(h.HeadDim).
+		tensor(q.Scale).tensor(k.Scale).float(q.Eps).float(k.Eps).end()
+	keepAlive(qkv, q, k)
 }
 
 // AddScaled computes dst[i] += scale[i]*src[from[i]].
@@ -58,7 +57,7 @@ func (b *Backend) AddScaled(dst, src *tensor.Dense, from []int32, scale []float3
 	b.begin(addScaledKernel, grid{x: ceilDiv(len(from), rowWarps)}, rowThreads, 0).
 		tensor(dst).tensor(src).ints(from).pointer(upload(b, scale)).int(len(from)).
 		int(backend.Width(dst)).end()
-	keep(dst, src)
+	keepAlive(dst, src)
 }
 
 // splitGrouped is SplitHeads for any number of key heads and any number of rotated numbers. The
@@ -69,21 +68,22 @@ func (b *Backend) splitGrouped(q, k, v, qkv *tensor.Dense, segs []backend.Segmen
 	if r != nil {
 		half = backend.Width(r.Cos)
 	}
-	b.begin(splitGroupedKernel, spread(segs), rowThreads, 0).
+	b.begin(splitGroupedKernel, segmentGrid(segs), rowThreads, 0).
 		tensor(qkv).segments(segs).ints(pos).int(h.Heads).int(h.KVHeads()).int(h.HeadDim).
 		int(k.Shape()[2]).rotary(r).int(half).tensor(q).tensor(k).tensor(v).end()
 }
 
-// gated computes dst = act(x W^T + bias) * times, or adds it. The product goes to separate memory
-// first, so that times may be dst. The caller holds b.mu.
-func (b *Backend) gated(dst, x *tensor.Dense, rows int, m *matrix, e backend.Epilogue) {
+// linearGated computes dst = act(x W^T + bias) * times, or adds it. The product goes to separate
+// memory first, so that times may be dst. The caller holds b.mu.
+func (b *Backend) linearGated(dst, x *tensor.Dense, rows int, m *matrix, e backend.Epilogue) {
 	product := b.scratch(&b.products.gated, 4*rows*m.out)
-	b.linear(b.address(x), rows, m, m.out, b.address(e.Bias), e.Act, false, 1).pointer(product).
-		pointer(0).end()
+	b.beginLinear(b.addressOf(x), rows, m, m.out, b.addressOf(e.Bias), e.Act, false, 1).
+		pointer(product).pointer(0).end()
+
 	n := rows * m.out
-	c := b.begin(gateKernel, grid{x: min(ceilDiv(n, rowThreads), 32*b.Multiprocessors)}, rowThreads,
-		0).
-		pointer(product).tensor(e.Times).long(int64(n)).int(flag(e.Add))
+	g := grid{x: min(ceilDiv(n, rowThreads), 32*b.Multiprocessors)}
+	c := b.begin(gateKernel, g, rowThreads, 0).
+		pointer(product).tensor(e.Times).long(int64(n)).int(flagOf(e.Add))
 	if e.Add {
 		c.tensor(dst).pointer(0).end()
 	} else {

@@ -16,10 +16,18 @@ const (
 // graphs are CUDA graphs of lists that were sent before. A list is launched command by command the
 // first time and captured the second time; from then on it is one call. If no graph can be made of
 // a list, for lack of memory for example, it is always launched command by command.
+//
+// Capturing a list costs more than launching it, so a list that is sent once gets no graph.
 type graphs struct {
-	seen  map[uint64]bool // by hash of a list; true if no graph could be made of it
-	never bool            // make no graphs
-	known map[uint64]*graph
+	// seen has the hashes of lists that were sent. The value is true if no graph could be made.
+	seen map[uint64]bool
+
+	// disabled makes every list go command by command.
+	disabled bool
+
+	byHash map[uint64]*graph
+
+	// clock counts lists.
 	clock uint64
 }
 
@@ -27,8 +35,12 @@ type graphs struct {
 type graph struct {
 	commands []command
 	params   []uint64
-	exec     uintptr // CUgraphExec
-	used     uint64  // time of the last use
+
+	// exec is the CUgraphExec.
+	exec uintptr
+
+	// lastUse is the clock of the last launch.
+	lastUse uint64
 }
 
 // hash returns a hash of everything that makes lists equal (FNV-1a, word by word).
@@ -49,105 +61,123 @@ func (l *list) hash() uint64 {
 	return h
 }
 
-// run sends the backend's list to its stream.
-func (g *graphs) run(b *Backend) error {
+// launchList sends the backend's list to its stream, as a graph if it has one. The context must be
+// current.
+func (g *graphs) launchList(b *Backend) error {
 	l := &b.list
-	if len(l.commands) < minGraph || g.never {
-		return b.enqueue()
+	if len(l.commands) < minGraph || g.disabled {
+		return b.enqueueCommands()
 	}
-	h := l.hash()
+
+	hash := l.hash()
 	g.clock++
-	known := g.known[h]
-	if known != nil && slices.Equal(known.commands, l.commands) &&
-		slices.Equal(known.params, l.params) {
-		known.used = g.clock
-		return b.device.call(cuGraphLaunch, known.exec, b.stream)
+	sameHash := g.byHash[hash]
+	if sameHash != nil && slices.Equal(sameHash.commands, l.commands) &&
+		slices.Equal(sameHash.params, l.params) {
+		sameHash.lastUse = g.clock
+		return b.device.call(cuGraphLaunch, sameHash.exec, b.stream)
 	}
-	refused, ok := g.seen[h]
-	if !ok {
+
+	impossible, seen := g.seen[hash]
+	if !seen {
 		if len(g.seen) >= maxSeen {
 			clear(g.seen)
 		}
-		g.seen[h] = false
+		g.seen[hash] = false
 	}
-	if !ok || refused || known != nil { // known is then another list with the same hash
-		return b.enqueue()
+	if !seen || impossible || sameHash != nil { // a graph of another list has this hash
+		return b.enqueueCommands()
 	}
-	exec, err := b.capture()
+
+	exec, err := b.captureGraph()
 	if err == nil {
 		if err = b.device.call(cuGraphLaunch, exec, b.stream); err != nil {
 			_ = b.device.call(cuGraphExecDestroy, exec) // the first failure is returned
 		}
 	}
 	if err != nil {
-		g.seen[h] = true
-		return b.enqueue() // fails too, unless only the graph was the problem
+		g.seen[hash] = true
+		return b.enqueueCommands() // fails too, unless only the graph was the problem
 	}
-	if err := g.evict(b); err != nil {
+	if err := g.evictOldest(b); err != nil {
 		return err
 	}
-	g.known[h] = &graph{slices.Clone(l.commands), slices.Clone(l.params), exec, g.clock}
+	g.byHash[hash] = &graph{
+		commands: slices.Clone(l.commands),
+		params:   slices.Clone(l.params),
+		exec:     exec,
+		lastUse:  g.clock,
+	}
 	return nil
 }
 
-// capture makes a graph of the list.
-func (b *Backend) capture() (exec uintptr, err error) {
+// captureGraph makes an executable graph of the list. The stream runs nothing of it.
+func (b *Backend) captureGraph() (exec uintptr, err error) {
 	d := b.device
-	for i := range b.list.commands { // before, because it is not part of a graph
-		if c := &b.list.commands[i]; c.op == launch {
-			if err := d.allow(c.kernel, c.shared); err != nil {
-				return 0, err
-			}
+	for i := range b.list.commands { // before the capture, because it is not part of a graph
+		c := &b.list.commands[i]
+		if c.op != launch {
+			continue
+		}
+		if err := d.allowShared(c.kernel, c.shared); err != nil {
+			return 0, err
 		}
 	}
+
 	const threadLocal = 1 // calls of other threads do not affect the capture
 	if err := d.call(cuStreamBeginCapture, d.stream, threadLocal); err != nil {
 		return 0, err
 	}
-	err = b.enqueue()
+	err = b.enqueueCommands()
+
+	// The capture is ended even if a command failed: otherwise the stream would stay in it.
 	d.out.a = 0
-	if e := d.call(cuStreamEndCapture, d.stream, uintptr(unsafe.Pointer(&d.out.a))); err == nil {
-		err = e
-	}
-	made := uintptr(d.out.a)
+	endErr := d.call(cuStreamEndCapture, d.stream, uintptr(unsafe.Pointer(&d.out.a)))
 	if err == nil {
-		err = d.call(cuGraphInstantiate, uintptr(unsafe.Pointer(&d.out.a)), made, 0)
+		err = endErr
+	}
+	captured := uintptr(d.out.a)
+	if err == nil {
+		err = d.call(cuGraphInstantiate, uintptr(unsafe.Pointer(&d.out.a)), captured, 0)
 		exec = uintptr(d.out.a)
 	}
-	if made == 0 {
+	if captured == 0 {
 		return 0, err
 	}
-	if e := d.call(cuGraphDestroy, made); err == nil && e != nil {
+	destroyErr := d.call(cuGraphDestroy, captured)
+	if err == nil && destroyErr != nil {
 		_ = d.call(cuGraphExecDestroy, exec) // the first failure is returned
-		err = e
+		err = destroyErr
 	}
 	return exec, err
 }
 
-// evict destroys the least recently used graph if there are too many.
-func (g *graphs) evict(b *Backend) error {
-	if len(g.known) < maxGraphs {
+// evictOldest destroys the least recently used graph if there are too many.
+func (g *graphs) evictOldest(b *Backend) error {
+	if len(g.byHash) < maxGraphs {
 		return nil
 	}
 	var oldest uint64
-	for h, k := range g.known {
-		if o := g.known[oldest]; o == nil || k.used < o.used {
-			oldest = h
+	for hash, candidate := range g.byHash {
+		current := g.byHash[oldest]
+		if current == nil || candidate.lastUse < current.lastUse {
+			oldest = hash
 		}
 	}
-	exec := g.known[oldest].exec
-	delete(g.known, oldest)
+	exec := g.byHash[oldest].exec
+	delete(g.byHash, oldest)
 	delete(g.seen, oldest)
 	return b.device.call(cuGraphExecDestroy, exec)
 }
 
 // clear destroys all graphs.
 func (g *graphs) clear(b *Backend) (err error) {
-	for h, k := range g.known {
-		if e := b.device.call(cuGraphExecDestroy, k.exec); err == nil {
-			err = e
+	for hash, known := range g.byHash {
+		destroyErr := b.device.call(cuGraphExecDestroy, known.exec)
+		if err == nil {
+			err = destroyErr
 		}
-		delete(g.known, h)
+		delete(g.byHash, hash)
 	}
 	clear(g.seen)
 	return err

@@ -71,7 +71,7 @@ func TestCollision(t *testing.T) {
 	for range 3 {
 		step(b, x, []float32{-1, 2, 3}, out)
 	}
-	for h, g := range b.graphs.known {
+	for h, g := range b.graphs.byHash {
 		g.params[0]++
 		require.Contains(t, b.graphs.seen, h)
 	}

@@ -37,7 +37,8 @@ var (
 	headStatsKernel = register("unmask_head_stats")
 	headPickKernel  = register("unmask_head_pick")
 	headDrawKernels = [...]*kernel{
-		backend.F32: register("unmask_head_draw_f32"), backend.BF16: register("unmask_head_draw_bf16"),
+		backend.F32:  register("unmask_head_draw_f32"),
+		backend.BF16: register("unmask_head_draw_bf16"),
 		backend.Int8: register("unmask_head_draw_int8"),
 	}
 )
@@ -47,88 +48,122 @@ const (
 	headCell  = 16   // columns whose logits are computed again for a draw
 	headRows  = 2048 // rows of a pass over the weights; it bounds the memory of parts
 	headWarps = 8    // rows of a block, for kernels with one warp per row
-	visitSize = 32 << 20
+
+	visitSize = 32 << 20 // most bytes of logits that HeadVisit holds
 )
 
-// heads is the working memory of output heads.
-type heads struct {
-	parts, picks, stats, draws, logits memory
-	visited                            []float32
-	visit                              visit
+// headMemory is the working memory of output heads.
+type headMemory struct {
+	// parts are the reductions of tiles, see headParts.
+	parts scratchMemory
+
+	// picks are the cells that rows draw from, see enqueueDraws.
+	picks scratchMemory
+
+	// stats and draws are the results of HeadStats and HeadSample.
+	stats scratchMemory
+	draws scratchMemory
+
+	// logits and hostLogits are the rows that HeadVisit passes on, on the device and on the host.
+	logits     scratchMemory
+	hostLogits []float32
+
+	visitor headVisit
 }
 
 // head is an output head in its kernels' form.
 type head struct {
-	w     *matrix
-	bias  devicePtr
-	h     backend.Head
-	scale float32
+	weights *matrix
+	bias    devicePtr // 0 for none
+	spec    backend.Head
+	scale   float32
+
+	// tiles are the pieces of headTile columns that cover the outcomes.
 	tiles int
 }
 
-func (b *Backend) headOf(h backend.Head) head {
-	return head{h.W.(*matrix), b.address(h.Bias), h, backend.HeadScale(h),
-		(h.Outcomes + headTile - 1) / headTile}
+func (b *Backend) newHead(h backend.Head) head {
+	return head{
+		weights: h.W.(*matrix),
+		bias:    b.addressOf(h.Bias),
+		spec:    h,
+		scale:   backend.HeadScale(h),
+		tiles:   ceilDiv(h.Outcomes, headTile),
+	}
 }
 
-// release keeps the tensors in the list's addresses alive until here.
-func (h *head) release(x *tensor.Dense) {
-	keep(h.w, h.h.Bias, x)
+// keepAlive keeps the tensors in the list's addresses alive until here.
+func (h *head) keepAlive(x *tensor.Dense) {
+	keepAlive(h.weights, h.spec.Bias, x)
 }
 
-// parts are the reductions of the tiles of a pass, arrays [tiles, stride]; 0 for those not needed.
-type parts struct {
-	top, sum, moment, dot, second, arg, cell devicePtr
-	stride                                   int
+// headParts are the reductions of the tiles of a pass, arrays [tiles, stride] of 4-byte numbers, a
+// row in each column; 0 for those not needed. With e = exp(logit-top):
+type headParts struct {
+	top    devicePtr // the tile's largest logit
+	sum    devicePtr // sum of e
+	moment devicePtr // sum of e^power
+	dot    devicePtr // sum of e*(logit-top)
+	second devicePtr // the second largest logit
+	arg    devicePtr // the column of the largest
+	cell   devicePtr // [tiles*headTile/headCell, stride] each cell's part of the moment, or of the sum
+
+	stride int
 }
 
-// wanted lists the parts that a reduction needs.
-type wanted struct {
-	power                     float64 // exponent of the moment and the cells
-	moment, dot, second, cell bool
+// neededParts lists the parts that a reduction needs besides top and sum.
+type neededParts struct {
+	// power is the exponent of the moment and the cells.
+	power float64
+
+	moment bool
+	dot    bool
+	second bool // and arg
+	cell   bool
 }
 
-// pass appends the kernels' parameters for parts.
-func (p *parts) pass(c *call) *call {
+// passTo appends the kernels' parameters for parts.
+func (p *headParts) passTo(c *call) *call {
 	return c.pointer(p.top).pointer(p.sum).pointer(p.moment).pointer(p.dot).pointer(p.second).
 		pointer(p.arg).pointer(p.cell).int(p.stride)
 }
 
-// layout takes memory for the parts of rows.
-func (b *Backend) layout(h *head, rows int, want wanted) (p parts) {
+// layOutParts takes memory for the parts of rows.
+func (b *Backend) layOutParts(h *head, rows int, want neededParts) (p headParts) {
 	p.stride = roundUp(rows, 8)
 	array := 4 * p.stride * h.tiles
-	at := b.scratch(&b.heads.parts, array*(6+headTile/headCell))
-	take := func(to *devicePtr, wanted bool, n int) {
-		if wanted {
-			*to = at
-			at += devicePtr(n * array)
+	next := b.scratch(&b.heads.parts, array*(6+headTile/headCell))
+	place := func(part *devicePtr, needed bool, arrays int) {
+		if needed {
+			*part = next
+			next += devicePtr(arrays * array)
 		}
 	}
-	take(&p.top, true, 1)
-	take(&p.sum, true, 1)
-	take(&p.moment, want.moment, 1)
-	take(&p.dot, want.dot, 1)
-	take(&p.second, want.second, 1)
-	take(&p.arg, want.second, 1)
-	take(&p.cell, want.cell, headTile/headCell)
+	place(&p.top, true, 1)
+	place(&p.sum, true, 1)
+	place(&p.moment, want.moment, 1)
+	place(&p.dot, want.dot, 1)
+	place(&p.second, want.second, 1)
+	place(&p.arg, want.second, 1)
+	place(&p.cell, want.cell, headTile/headCell)
 	return p
 }
 
-// reduce computes the parts of rows.
-func (b *Backend) reduce(h *head, x operand, rows int, want wanted) parts {
-	p := b.layout(h, rows, want)
-	t := b.best(headTiles[h.w.as], rows, h.w)
-	p.pass(b.begin(t.kernel, grid{x: t.blocks(rows, h.h.Outcomes)}, t.threads, t.shared)).
-		product(x, rows, h.w, h.bias).int(h.h.Outcomes).float(h.scale).float(float32(want.power)).end()
+// reduceTiles computes the parts of rows.
+func (b *Backend) reduceTiles(h *head, x operand, rows int, want neededParts) headParts {
+	p := b.layOutParts(h, rows, want)
+	t := b.fastestTile(headTiles[h.weights.precision], rows, h.weights)
+	p.passTo(b.begin(t.kernel, grid{x: t.blockCount(rows, h.spec.Outcomes)}, t.threads, t.shared)).
+		product(x, rows, h.weights, h.bias).
+		int(h.spec.Outcomes).float(h.scale).float(float32(want.power)).end()
 	return p
 }
 
-// row returns the address of row i of x.
-func rowAt(x devicePtr, i, width int) devicePtr { return x + devicePtr(4*i*width) }
+// rowAddress returns the address of row i of x [*, width] float32.
+func rowAddress(x devicePtr, i, width int) devicePtr { return x + devicePtr(4*i*width) }
 
-// warps returns the grid of kernels with one warp per row.
-func warps(rows int) grid { return grid{x: (rows + headWarps - 1) / headWarps} }
+// warpGrid returns the grid of kernels with one warp per row.
+func warpGrid(rows int) grid { return grid{x: ceilDiv(rows, headWarps)} }
 
 // statistics are arrays of results in device memory, 0 for those not needed.
 type statistics struct {
@@ -144,53 +179,61 @@ func (b *Backend) HeadStats(x *tensor.Dense, rows int, head backend.Head, s *bac
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := b.headOf(head)
+
+	h := b.newHead(head)
 	next := b.scratch(&b.heads.stats, 8*6*rows)
 	results := [...][]float64{s.LogMoment, s.Entropy, s.P1, s.P2, s.LogSum}
-	var at [len(results)]devicePtr // 0 for those not needed
+	var addresses [len(results)]devicePtr // 0 for those not needed
 	for i, dst := range results {
 		if dst != nil {
-			at[i] = next
+			addresses[i] = next
 			next += devicePtr(8 * rows)
 		}
 	}
-	r := statistics{logMoment: at[0], entropy: at[1], p1: at[2], p2: at[3], logSum: at[4]}
+	r := statistics{
+		logMoment: addresses[0],
+		entropy:   addresses[1],
+		p1:        addresses[2],
+		p2:        addresses[3],
+		logSum:    addresses[4],
+	}
 	if s.Arg != nil {
 		r.arg = next
 	}
-	b.stats(&h, b.address(x), rows, s.Beta, r)
+	b.enqueueStats(&h, b.addressOf(x), rows, s.Beta, r)
 	for i, dst := range results {
 		if dst != nil {
-			fetch(b, dst[:rows], at[i])
+			fetch(b, dst[:rows], addresses[i])
 		}
 	}
 	if s.Arg != nil {
 		fetch(b, s.Arg[:rows], r.arg)
 	}
 	b.sync()
-	h.release(x)
+	h.keepAlive(x)
 }
 
-// stats enqueues the reductions of all rows.
-func (b *Backend) stats(h *head, x devicePtr, rows int, beta float64, r statistics) {
-	want := wanted{power: 1, dot: r.entropy != 0, second: r.p2 != 0 || r.arg != 0}
-	if r.logMoment != 0 && beta != 1 {
-		want.power, want.moment = beta, true
+// enqueueStats enqueues the reductions of all rows.
+func (b *Backend) enqueueStats(h *head, x devicePtr, rows int, beta float64, r statistics) {
+	want := neededParts{power: 1, dot: r.entropy != 0, second: r.p2 != 0 || r.arg != 0}
+	if r.logMoment != 0 && beta != 1 { // the moment for 1 is the sum
+		want.power = beta
+		want.moment = true
 	}
 	for first := 0; first < rows; first += headRows {
 		n := min(headRows, rows-first)
-		p := b.reduce(h, b.round(rowAt(x, first, h.w.in), n, h.w), n, want)
-		part := func(array devicePtr, bytes int) devicePtr {
+		p := b.reduceTiles(h, b.roundRows(rowAddress(x, first, h.weights.in), n, h.weights), n, want)
+		offset := func(array devicePtr, bytes int) devicePtr {
 			if array == 0 {
 				return 0
 			}
 			return array + devicePtr(first*bytes)
 		}
-		p.pass(b.begin(headStatsKernel, warps(n), 32*headWarps, 0)).int(n).int(h.tiles).
-			double(want.power).
-			pointer(part(r.logMoment, 8)).pointer(part(r.entropy, 8)).pointer(part(r.p1, 8)).
-			pointer(part(r.p2, 8)).
-			pointer(part(r.logSum, 8)).pointer(part(r.arg, 4)).end()
+		p.passTo(b.begin(headStatsKernel, warpGrid(n), 32*headWarps, 0)).
+			int(n).int(h.tiles).double(want.power).
+			pointer(offset(r.logMoment, 8)).pointer(offset(r.entropy, 8)).
+			pointer(offset(r.p1, 8)).pointer(offset(r.p2, 8)).
+			pointer(offset(r.logSum, 8)).pointer(offset(r.arg, 4)).end()
 	}
 }
 
@@ -204,55 +247,65 @@ func (b *Backend) HeadSample(x *tensor.Dense, rows int, head backend.Head, d *ba
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := b.headOf(head)
+	h := b.newHead(head)
 	logP := b.scratch(&b.heads.draws, 12*rows)
 	token := logP + devicePtr(8*rows)
-	b.sample(&h, b.address(x), rows, d.Power, upload(b, d.Uniform[:rows]), token, logP)
+	b.enqueueDraws(&h, b.addressOf(x), rows, d.Power, upload(b, d.Uniform[:rows]), token, logP)
 	fetch(b, d.Token[:rows], token)
 	if d.LogP != nil {
 		fetch(b, d.LogP[:rows], logP)
 	}
 	b.sync()
-	h.release(x)
+	h.keepAlive(x)
 }
 
-// sample enqueues the draws of all rows: uniform [rows] float64, token [rows] int32 and logP [rows]
-// float64 on the device.
-func (b *Backend) sample(h *head, x devicePtr, rows int, power float64, uniform, token,
+// enqueueDraws enqueues the draws of all rows: uniform [rows] float64, token [rows] int32 and logP
+// [rows] float64 on the device.
+func (b *Backend) enqueueDraws(h *head, x devicePtr, rows int, power float64, uniform, token,
 	logP devicePtr) {
-	want := wanted{power: power, moment: power != 1, cell: true}
+	want := neededParts{power: power, moment: power != 1, cell: true}
 	for first := 0; first < rows; first += headRows {
 		n := min(headRows, rows-first)
-		o := b.round(rowAt(x, first, h.w.in), n, h.w)
-		p := b.reduce(h, o, n, want)
+		o := b.roundRows(rowAddress(x, first, h.weights.in), n, h.weights)
+		p := b.reduceTiles(h, o, n, want)
+
+		// The row's cell, and what of its uniform number is left when the cells before it are
+		// subtracted, in the unit in which the cell's weights are.
 		logSum := b.scratch(&b.heads.picks, 24*headRows)
-		rest, picked := logSum+8*headRows, logSum+16*headRows
+		remainder := logSum + 8*headRows
+		picked := logSum + 16*headRows
 		unit := picked + 4*headRows
-		p.pass(b.begin(headPickKernel, warps(n), 32*headWarps, 0)).int(n).int(h.tiles).double(power).
+		p.passTo(b.begin(headPickKernel, warpGrid(n), 32*headWarps, 0)).int(n).int(h.tiles).double(power).
 			pointer(uniform + devicePtr(8*first)).pointer(logSum).pointer(picked).pointer(unit).
-			pointer(rest).end()
-		c := b.begin(headDrawKernels[h.w.as], warps(n), 32*headWarps, 0).pointer(o.data).
-			pointer(h.w.data).pointer(h.bias)
-		if h.w.as == backend.F32 {
-			c.int(h.w.in).int(h.w.stride / 4)
+			pointer(remainder).end()
+
+		c := b.begin(headDrawKernels[h.weights.precision], warpGrid(n), 32*headWarps, 0).pointer(o.data).
+			pointer(h.weights.data).pointer(h.bias)
+		if h.weights.precision == backend.F32 {
+			c.int(h.weights.in).int(h.weights.stride / 4)
 		} else {
-			c.pointer(o.scale).pointer(h.w.channels()).int(h.w.stride)
+			c.pointer(o.scale).pointer(h.weights.channelScales()).int(h.weights.stride)
 		}
-		c.int(n).int(h.h.Outcomes).float(h.scale).float(float32(power)).pointer(logSum).pointer(picked).
-			pointer(unit).pointer(rest).
+		c.int(n).int(h.spec.Outcomes).float(h.scale).float(float32(power)).
+			pointer(logSum).pointer(picked).pointer(unit).pointer(remainder).
 			pointer(token + devicePtr(4*first)).pointer(logP + devicePtr(8*first)).end()
 	}
 }
 
-// visit passes rows to the caller of HeadVisit.
-type visit struct {
-	first, width int
-	logits       []float32
-	f            func(row int, logits []float32)
-	item         func(worker, i int)
+// headVisit passes rows to the caller of HeadVisit.
+type headVisit struct {
+	// first is the row of x that logits [rows, width] begin with.
+	first  int
+	width  int
+	logits []float32
+
+	visit func(row int, logits []float32)
+
+	// item is visitRow, made once because a method value allocates.
+	item func(worker, i int)
 }
 
-func (v *visit) row(_, i int) { v.f(v.first+i, v.logits[i*v.width:(i+1)*v.width]) }
+func (v *headVisit) visitRow(_, i int) { v.visit(v.first+i, v.logits[i*v.width:(i+1)*v.width]) }
 
 // HeadVisit passes on all logits of each row. It holds those of a few rows at a time.
 func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head,
@@ -263,23 +316,28 @@ func (b *Backend) HeadVisit(x *tensor.Dense, rows int, head backend.Head,
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h, v := b.headOf(head), &b.heads.visit
+
+	h := b.newHead(head)
+	v := &b.heads.visitor
 	if v.item == nil {
-		v.item = v.row
+		v.item = v.visitRow
 	}
-	v.f, v.width = f, h.w.out
+	v.visit = f
+	v.width = h.weights.out
 	group := min(max(1, visitSize/(4*v.width)), rows)
-	b.heads.visited = slices.Grow(b.heads.visited[:0], group*v.width)[:group*v.width]
-	device := b.scratch(&b.heads.logits, 4*group*v.width)
+	b.heads.hostLogits = slices.Grow(b.heads.hostLogits[:0], group*v.width)[:group*v.width]
+	logits := b.scratch(&b.heads.logits, 4*group*v.width)
 	for v.first = 0; v.first < rows; v.first += group {
 		n := min(group, rows-v.first)
-		b.linear(rowAt(b.address(x), v.first, h.w.in), n, h.w, h.w.out, h.bias, backend.Identity, false,
-			h.scale).pointer(device).pointer(0).end()
-		v.logits = b.heads.visited[:n*v.width]
-		fetch(b, v.logits, device)
+		input := rowAddress(b.addressOf(x), v.first, h.weights.in)
+		b.beginLinear(input, n, h.weights, v.width, h.bias, backend.Identity, false, h.scale).
+			pointer(logits).pointer(0).end()
+		v.logits = b.heads.hostLogits[:n*v.width]
+		fetch(b, v.logits, logits)
 		b.sync()
 		b.products.workers().For(n, v.item)
 	}
-	v.f, v.logits = nil, nil
-	h.release(x)
+	v.visit = nil
+	v.logits = nil
+	h.keepAlive(x)
 }

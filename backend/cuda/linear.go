@@ -16,16 +16,26 @@ var (
 
 // tile is a kernel in which each block computes a part of a product.
 type tile struct {
-	kernel                         *kernel
-	rows, columns, threads, shared int
-	// first is the time of a multiprocessor's first block, more that of each other one, in
-	// picoseconds a number of the depth, as fitted to the times of an H100 and, of the tiles that
-	// only Hopper has, an H200 (docs/cuda.md).
-	first, more int
+	kernel *kernel
+
+	// rows and columns are the part of the product that a block computes.
+	rows    int
+	columns int
+
+	// threads are those of a block, and shared its bytes of dynamic shared memory.
+	threads int
+	shared  int
+
+	// firstBlock is the time of a multiprocessor's first block, nextBlock that of each other one, in
+	// picoseconds for each number of the depth. They are fitted to the times of an H100 and, for the
+	// tiles that only Hopper has, of an H200 (docs/cuda.md).
+	firstBlock int
+	nextBlock  int
 }
 
-// tiles of Linear, from the one with the most work per byte to the one with the most blocks. All
-// tiles of a precision give the same bits.
+// linearTiles are the tiles of Linear, from the one with the most work per byte to the one with the
+// most blocks. All tiles of a precision give the same bits, so that which one is fastest may depend
+// on the number of rows.
 var linearTiles = [...][]tile{
 	backend.F32: {
 		{register("unmask_linear_f32_large"), 128, 128, 256, 33792, 112450, 100170},
@@ -52,26 +62,30 @@ var linearTiles = [...][]tile{
 	},
 }
 
-// blocks returns the number of blocks of this tile in a product.
-func (t *tile) blocks(rows, out int) int {
-	return (rows + t.rows - 1) / t.rows * ((out + t.columns - 1) / t.columns)
+// blockCount returns the number of blocks of this tile in a product.
+func (t *tile) blockCount(rows, out int) int {
+	return ceilDiv(rows, t.rows) * ceilDiv(out, t.columns)
 }
 
-// runs reports whether the device has a tile's kernel and the matrix is of its whole tiles.
-func (b *Backend) runs(t *tile, m *matrix) bool { return b.has(t.kernel) && m.rows%t.columns == 0 }
+// runsTile reports whether the device has a tile's kernel and the matrix consists of whole tiles.
+func (b *Backend) runsTile(t *tile, m *matrix) bool {
+	return b.hasKernel(t.kernel) && m.rows%t.columns == 0
+}
 
-// best returns the tile with the least time, if the blocks are spread evenly.
-func (b *Backend) best(tiles []tile, rows int, m *matrix) *tile {
+// fastestTile returns the tile with the least time, if the blocks are spread evenly.
+func (b *Backend) fastestTile(tiles []tile, rows int, m *matrix) *tile {
 	var best *tile
-	least := 0
+	leastTime := 0
 	for i := range tiles {
 		t := &tiles[i]
-		if !b.runs(t, m) {
+		if !b.runsTile(t, m) {
 			continue
 		}
-		others := (t.blocks(rows, m.out) - 1) / max(b.Multiprocessors, 1)
-		if cost := t.first + others*t.more; best == nil || cost < least {
-			best, least = t, cost
+		laterBlocks := (t.blockCount(rows, m.out) - 1) / max(b.Multiprocessors, 1)
+		time := t.firstBlock + laterBlocks*t.nextBlock
+		if best == nil || time < leastTime {
+			best = t
+			leastTime = time
 		}
 	}
 	return best
@@ -79,10 +93,11 @@ func (b *Backend) best(tiles []tile, rows int, m *matrix) *tile {
 
 // products is the working memory of products.
 type products struct {
-	pool   *parallel.Pool
-	narrow memory // rows of activations in the weights' precision
-	scale  memory // Int8: their scales
-	gated  memory // products before they are multiplied by Times
+	pool *parallel.Pool // see workers
+
+	narrow scratchMemory // rows of activations in the weights' precision
+	scale  scratchMemory // with Int8, the scales of these rows
+	gated  scratchMemory // products before they are multiplied by Times
 }
 
 // workers returns a pool of all processors for work on the host.
@@ -95,30 +110,31 @@ func (p *products) workers() *parallel.Pool {
 
 // operand is activations in the form that a product reads.
 type operand struct {
-	data, scale devicePtr
+	data  devicePtr
+	scale devicePtr // with Int8, a scale for each row
 }
 
-// round converts rows to the precision of a matrix. A separate kernel reads each number once,
+// roundRows converts rows to the precision of a matrix. A separate kernel reads each number once,
 // whereas the tiles of a product read it many times: as float32 that would take twice the bandwidth
 // of the L2 cache, which limits them.
-func (b *Backend) round(x devicePtr, rows int, m *matrix) operand {
-	if m.as == backend.F32 {
+func (b *Backend) roundRows(x devicePtr, rows int, m *matrix) operand {
+	if m.precision == backend.F32 {
 		return operand{data: x}
 	}
-	if m.as == backend.BF16 && b.copies.may(m.in) {
+	if m.precision == backend.BF16 && b.copies.wantsCopy(m.in) {
 		if p := b.copies.find(x, rows, m.in); p != 0 {
 			return operand{data: p}
 		}
 	}
 	const threads = 256
 	o := operand{data: b.scratch(&b.products.narrow, roundUp(rows, rowPad)*m.stride)}
-	if m.as == backend.BF16 {
-		b.begin(bf16RowsKernel, grid{x: (rows*m.stride/16 + threads - 1) / threads}, threads, 0).
+	if m.precision == backend.BF16 {
+		b.begin(bf16RowsKernel, grid{x: ceilDiv(rows*m.stride/16, threads)}, threads, 0).
 			pointer(o.data).pointer(x).int(rows).int(m.in).int(m.stride).end()
 		return o
 	}
 	o.scale = b.scratch(&b.products.scale, 4*rows)
-	b.begin(int8RowsKernel, grid{x: (rows + threads/32 - 1) / (threads / 32)}, threads, 0).
+	b.begin(int8RowsKernel, grid{x: ceilDiv(rows, threads/32)}, threads, 0).
 		pointer(o.data).pointer(o.scale).pointer(x).int(rows).int(m.in).int(m.stride).end()
 	return o
 }
@@ -133,59 +149,64 @@ func (b *Backend) Linear(dst, x *tensor.Dense, rows int, w backend.Matrix, e bac
 	defer b.mu.Unlock()
 	m := w.(*matrix)
 	if e.Times != nil {
-		b.gated(dst, x, rows, m, e)
-		keep(dst, x, m, e)
+		b.linearGated(dst, x, rows, m, e)
+		keepAlive(dst, x, m, e)
 		return
 	}
-	to, from, bias := b.address(dst), b.address(x), b.address(e.Bias)
+
 	// The result of an activation usually goes to another product, so it is written in the form that
 	// the product reads.
-	narrow := m.as == backend.BF16 && e.Act != backend.Identity && !e.Add && b.copies.may(m.out)
+	target := b.addressOf(dst)
+	source := b.addressOf(x)
+	bias := b.addressOf(e.Bias)
+	narrow := m.precision == backend.BF16 && e.Act != backend.Identity && !e.Add &&
+		b.copies.wantsCopy(m.out)
 	if narrow {
-		b.linear(from, rows, m, m.out, bias, e.Act, false, 1).result(dst, rows, true).end()
+		b.beginLinear(source, rows, m, m.out, bias, e.Act, false, 1).result(dst, rows, true).end()
 	} else {
-		c := b.linear(from, rows, m, m.out, bias, e.Act, e.Add, 1)
+		c := b.beginLinear(source, rows, m, m.out, bias, e.Act, e.Add, 1)
 		if !e.Add {
-			b.overwrite(to, rows, m.out)
+			b.recordOverwrite(target, rows, m.out)
 		}
-		c.pointer(to).pointer(0).end()
+		c.pointer(target).pointer(0).end()
 	}
-	keep(dst, x, m, e.Bias)
+	keepAlive(dst, x, m, e.Bias)
 }
 
-// linear begins act(x W^T + bias) * scale, which overwrites dst or is added to it; rows of dst are
-// pitch numbers apart. The caller passes dst and its copy.
-func (b *Backend) linear(x devicePtr, rows int, m *matrix, pitch int, bias devicePtr,
+// beginLinear begins act(x W^T + bias) * scale, which overwrites dst or is added to it; rows of dst
+// are pitch numbers apart. The caller passes dst and its copy.
+func (b *Backend) beginLinear(x devicePtr, rows int, m *matrix, pitch int, bias devicePtr,
 	act backend.Activation, add bool, scale float32) *call {
-	return b.tile(b.best(linearTiles[m.as], rows, m), b.round(x, rows, m), rows, m, pitch, bias, act,
-		add, scale)
+	t := b.fastestTile(linearTiles[m.precision], rows, m)
+	return b.beginTile(t, b.roundRows(x, rows, m), rows, m, pitch, bias, act, add, scale)
 }
 
-// tile is linear with a given tile and activations in the form that it reads.
-func (b *Backend) tile(t *tile, o operand, rows int, m *matrix, pitch int, bias devicePtr,
+// beginTile is linear with a given tile and activations in the form that it reads.
+func (b *Backend) beginTile(t *tile, o operand, rows int, m *matrix, pitch int, bias devicePtr,
 	act backend.Activation, add bool, scale float32) *call {
-	return b.begin(t.kernel, grid{x: t.blocks(rows, m.out)}, t.threads, t.shared).
-		product(o, rows, m, bias).int(m.out).int(pitch).int(int(act)).int(flag(add)).float(scale)
+	return b.begin(t.kernel, grid{x: t.blockCount(rows, m.out)}, t.threads, t.shared).
+		product(o, rows, m, bias).int(m.out).int(pitch).int(int(act)).int(flagOf(add)).float(scale)
 }
 
 // product passes the factors of a product, the bias and the depth.
 func (c *call) product(o operand, rows int, m *matrix, bias devicePtr) *call {
 	c.pointer(o.data).pointer(m.data).pointer(bias)
-	if m.as == backend.F32 {
+	if m.precision == backend.F32 {
 		return c.int(rows).int(m.in).int(m.stride / 4)
 	}
-	return c.pointer(o.scale).pointer(m.channels()).int(rows).int(m.stride)
+	return c.pointer(o.scale).pointer(m.channelScales()).int(rows).int(m.stride)
 }
 
-// channels returns the scales of the channels, 0 if there are none.
-func (m *matrix) channels() devicePtr {
-	if m.as != backend.Int8 {
+// channelScales returns the scales of the channels, 0 if there are none.
+func (m *matrix) channelScales() devicePtr {
+	if m.precision != backend.Int8 {
 		return 0
 	}
 	return m.scale
 }
 
-func flag(v bool) int {
+// flagOf returns v as kernels take it, 1 or 0.
+func flagOf(v bool) int {
 	if v {
 		return 1
 	}

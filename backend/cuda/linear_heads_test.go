@@ -22,7 +22,7 @@ func TestLinearHeads(t *testing.T) {
 		if linearHeadsKernels[int32(chosen.kernel.index)] == nil {
 			continue
 		}
-		chosen.first, chosen.more = 0, 0 // chosen wherever it can be used
+		chosen.firstBlock, chosen.nextBlock = 0, 0 // chosen wherever it can be used
 		linearTiles[backend.BF16] = []tile{chosen, all[backend.BF16][2]}
 		for _, c := range []struct {
 			heads, dim     int
@@ -34,7 +34,7 @@ func TestLinearHeads(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%d/%+v", i, c), func(t *testing.T) {
 				b, _ := openAny(t)
-				if !b.has(chosen.kernel) {
+				if !b.hasKernel(chosen.kernel) {
 					t.Skip("only Hopper GPUs have it")
 				}
 				width := c.heads * c.dim

@@ -52,7 +52,7 @@ func TestTilesGiveTheSameBits(t *testing.T) {
 		var logSum, entropy []float64 // of the first
 		for i := range all[as] {
 			linearTiles[as] = all[as][i : i+1]
-			if !b.runs(&all[as][i], m.(*matrix)) {
+			if !b.runsTile(&all[as][i], m.(*matrix)) {
 				continue
 			}
 			y := b.New(rows, out)
@@ -65,7 +65,7 @@ func TestTilesGiveTheSameBits(t *testing.T) {
 		}
 		linearTiles[as] = all[as]
 		for i := range heads[as] {
-			if !b.runs(&heads[as][i], m.(*matrix)) {
+			if !b.runsTile(&heads[as][i], m.(*matrix)) {
 				continue
 			}
 			headTiles[as] = heads[as][i : i+1]
@@ -97,7 +97,7 @@ func TestTiles(t *testing.T) {
 				backend.Epilogue{Act: backend.GELUErf, Add: true})
 			m := packed(b, w, out, in, as)
 			for i := range all[as] {
-				if !b.runs(&all[as][i], m.(*matrix)) {
+				if !b.runsTile(&all[as][i], m.(*matrix)) {
 					continue
 				}
 				if tried[as] == nil {
@@ -194,7 +194,7 @@ func TestPack(t *testing.T) {
 		require.Equal(t, w[i*in:(i+1)*in], got[i*m.stride/4:][:in], "row %d", i)
 	}
 	require.PanicsWithValue(t, "Pack: [0, 3] weights as 0", func() { b.Pack(0, 3, backend.F32, nil) })
-	require.Panics(t, func() { b.Pack(1, maxInt8+1, backend.Int8, nil) })
+	require.Panics(t, func() { b.Pack(1, maxInt8Depth+1, backend.Int8, nil) })
 }
 
 // The choice of a tile depends on how many blocks a multiprocessor gets; these were the fastest of
@@ -207,11 +207,11 @@ func TestBestTile(t *testing.T) {
 		want      string
 	}{{32, 768, "tiny"}, {32, 3072, "tiny"}, {512, 768, "small"}, {4096, 768, "small"},
 		{16384, 768, "medium"}, {16384, 2304, "medium"}} {
-		m := &matrix{out: c.out, rows: paddedRows(c.out), as: backend.BF16}
+		m := &matrix{out: c.out, rows: paddedRows(c.out), precision: backend.BF16}
 		require.Equal(t, "unmask_linear_bf16_"+c.want,
-			b.best(linearTiles[backend.BF16], c.rows, m).kernel.name, "%+v", c)
+			b.fastestTile(linearTiles[backend.BF16], c.rows, m).kernel.name, "%+v", c)
 	}
-	odd := &matrix{out: 384, rows: 384, as: backend.BF16} // not a multiple of the largest tiles
+	odd := &matrix{out: 384, rows: 384, precision: backend.BF16} // not a multiple of the largest tiles
 	require.Equal(t, "unmask_linear_bf16_medium",
-		b.best(linearTiles[backend.BF16], 1<<20, odd).kernel.name)
+		b.fastestTile(linearTiles[backend.BF16], 1<<20, odd).kernel.name)
 }

@@ -86,7 +86,7 @@ func TestFlushed(t *testing.T) {
 // TestLarge: large copies do not go through the list, and stay in order.
 func TestLarge(t *testing.T) {
 	b, _ := openAny(t)
-	v := make([]float32, direct)
+	v := make([]float32, directBytes)
 	for i := range v {
 		v[i] = float32(i % 1000)
 	}
@@ -103,7 +103,7 @@ func TestLarge(t *testing.T) {
 func TestStaging(t *testing.T) {
 	b, l := openAny(t)
 	const n = stagingBytes / 4
-	sizes := []int{direct / 4, n, n + 1, 3*n - 5}
+	sizes := []int{directBytes / 4, n, n + 1, 3*n - 5}
 	var all []*tensor.Dense
 	v := make([]float32, 3*n)
 	for i, size := range sizes {
@@ -143,8 +143,8 @@ func TestResults(t *testing.T) {
 	var got [3 * outBytes / 4000][]float32
 	for i := range got {
 		got[i] = make([]float32, 1000)
-		b.store(b.address(x), bytesOf([]float32{float32(i)}))
-		fetch(b, got[i], b.address(x))
+		b.store(b.addressOf(x), bytesOf([]float32{float32(i)}))
+		fetch(b, got[i], b.addressOf(x))
 	}
 	b.sync()
 	for i := range got {

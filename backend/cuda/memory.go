@@ -14,64 +14,86 @@ import (
 	"unmask/backend"
 )
 
+// Sizes in bytes.
 const (
-	align     = 256       // of every allocation, in bytes
-	minChunk  = 64 << 20  // bytes requested from the driver at a time
-	chunkUnit = 2 << 20   // size of the driver's pages
-	argBytes  = 1 << 20   // size of a part of the arguments
-	outBytes  = 4 << 20   // size of the results
-	direct    = 256 << 10 // bytes from which copies from and to the host do not go through the list
+	align     = 256      // alignment of every allocation
+	minChunk  = 64 << 20 // least memory that is requested from the driver at a time
+	chunkUnit = 2 << 20  // size of the driver's pages
+	argBytes  = 1 << 20  // size of a part of the arguments
+	outBytes  = 4 << 20  // size of the results
+
+	// directBytes is the size from which copies from and to the host do not go through the list:
+	// copying them to pinned memory first would cost more than sending the list early.
+	directBytes = 256 << 10
 )
 
 // span is a part of the device's memory.
 type span struct {
-	at    devicePtr
-	bytes int
+	address devicePtr
+	bytes   int
 }
 
 // arena hands out memory that it takes from the driver in large chunks. All work is on one stream,
 // so freed memory can be handed out at once: its next user runs after its last user.
 type arena struct {
-	v      *device
-	chunks []span
-	free   []span // by address; neighbours in a chunk are joined
-	live   map[devicePtr]int
-	settle func() // ends all work that may use freed memory
-	exact  bool   // every allocation is a chunk, so the tests' driver finds accesses beyond it
+	device *device
 
-	mu   sync.Mutex // guards gone, which cleanups append to
-	gone []devicePtr
+	// chunks are what the driver gave.
+	chunks []span
+
+	// free are the unused parts of chunks by address; neighbours in a chunk are joined.
+	free []span
+
+	// live has the bytes of every allocation in use.
+	live map[devicePtr]int
+
+	// drain ends all work that may use freed memory.
+	drain func()
+
+	// exact makes every allocation a chunk, so that the tests' driver finds accesses beyond it.
+	exact bool
+
+	// mu guards unreferenced: allocations of tensors that the collector has found unused. Cleanups
+	// append to them on a goroutine of their own.
+	mu           sync.Mutex
+	unreferenced []devicePtr
 }
 
-func roundUp(n, to int) int { return (n + to - 1) / to * to }
+// roundUp returns the least multiple of unit that is at least n.
+func roundUp(n, unit int) int { return ceilDiv(n, unit) * unit }
 
-// allocate returns memory of unknown content.
+// allocate returns memory of unknown content. If the driver has none left, it waits for the
+// collector, and then for the device, before it gives up. The context must be current.
 func (a *arena) allocate(bytes int) (devicePtr, error) {
-	a.collect()
+	a.releaseUnreferenced()
 	bytes = max(roundUp(bytes, align), align)
-	if p, ok := a.take(bytes); ok {
+	if p, ok := a.takeSpan(bytes); ok {
 		return p, nil
 	}
-	err := a.grow(bytes)
-	if isOutOfMemory(err) { // tensors that nothing refers to may be waiting for the collector
+
+	err := a.addChunk(bytes)
+	if isOutOfMemory(err) {
+		// tensors that nothing refers to may be waiting for the collector
 		collectGarbage()
-		a.collect()
-		if p, ok := a.take(bytes); ok {
+		a.releaseUnreferenced()
+		if p, ok := a.takeSpan(bytes); ok {
 			return p, nil
 		}
-		a.settle()
-		a.shrink()
-		err = a.grow(bytes)
+
+		// unused chunks may be too small each, and the driver can join them
+		a.drain()
+		a.returnChunks()
+		err = a.addChunk(bytes)
 	}
 	if err != nil {
 		return 0, err
 	}
-	p, _ := a.take(bytes)
+	p, _ := a.takeSpan(bytes)
 	return p, nil
 }
 
-// take finds the smallest free span that is large enough.
-func (a *arena) take(bytes int) (devicePtr, bool) {
+// takeSpan takes bytes from the smallest free span that is large enough; ok is false if none is.
+func (a *arena) takeSpan(bytes int) (p devicePtr, ok bool) {
 	best := -1
 	for i, s := range a.free {
 		if s.bytes >= bytes && (best < 0 || s.bytes < a.free[best].bytes) {
@@ -82,8 +104,8 @@ func (a *arena) take(bytes int) (devicePtr, bool) {
 		return 0, false
 	}
 	s := &a.free[best]
-	p := s.at
-	s.at += devicePtr(bytes)
+	p = s.address
+	s.address += devicePtr(bytes)
 	s.bytes -= bytes
 	if s.bytes == 0 {
 		a.free = slices.Delete(a.free, best, best+1)
@@ -92,7 +114,8 @@ func (a *arena) take(bytes int) (devicePtr, bool) {
 	return p, true
 }
 
-// release frees memory and joins it with its neighbours.
+// release frees memory and joins it with its neighbours. It does nothing for memory that is not
+// live, such as what Free has freed before the collector came.
 func (a *arena) release(p devicePtr) {
 	bytes, ok := a.live[p]
 	if !ok {
@@ -100,36 +123,39 @@ func (a *arena) release(p devicePtr) {
 	}
 	delete(a.live, p)
 	i, _ := slices.BinarySearchFunc(a.free, p,
-		func(s span, p devicePtr) int { return int(s.at) - int(p) })
+		func(s span, p devicePtr) int { return int(s.address) - int(p) })
 	a.free = slices.Insert(a.free, i, span{p, bytes})
-	a.join(i)
+	a.joinSpans(i)
 	if i > 0 {
-		a.join(i - 1)
+		a.joinSpans(i - 1)
 	}
 }
 
-// join makes one span of free spans i and i+1 if they touch within a chunk.
-func (a *arena) join(i int) {
+// joinSpans makes one span of free spans i and i+1 if they touch within a chunk.
+func (a *arena) joinSpans(i int) {
 	if i+1 >= len(a.free) {
 		return
 	}
-	s, next := &a.free[i], a.free[i+1]
-	if s.at+devicePtr(s.bytes) != next.at ||
-		slices.ContainsFunc(a.chunks, func(c span) bool { return c.at == next.at }) {
+	s := &a.free[i]
+	next := a.free[i+1]
+	touch := s.address+devicePtr(s.bytes) == next.address
+	beginsChunk := slices.ContainsFunc(a.chunks,
+		func(c span) bool { return c.address == next.address })
+	if !touch || beginsChunk {
 		return
 	}
 	s.bytes += next.bytes
 	a.free = slices.Delete(a.free, i+1, i+2)
 }
 
-// collect releases the memory that cleanups have freed.
-func (a *arena) collect() {
+// releaseUnreferenced releases the memory that cleanups have freed.
+func (a *arena) releaseUnreferenced() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, p := range a.gone {
+	for _, p := range a.unreferenced {
 		a.release(p)
 	}
-	a.gone = a.gone[:0]
+	a.unreferenced = a.unreferenced[:0]
 }
 
 // collectGarbage runs the collector and waits for the cleanups of what it found. They run in
@@ -150,23 +176,25 @@ func collectGarbage() {
 	}
 }
 
-// leave frees memory later. Cleanups call it, on another goroutine.
-func (a *arena) leave(p devicePtr) {
+// releaseLater has the next allocation release p. Cleanups call it on a goroutine of their own,
+// where nothing else of the arena may be touched.
+func (a *arena) releaseLater(p devicePtr) {
 	a.mu.Lock()
-	a.gone = append(a.gone, p)
+	a.unreferenced = append(a.unreferenced, p)
 	a.mu.Unlock()
 }
 
-// grow takes a chunk of at least `bytes` bytes from the driver.
-func (a *arena) grow(bytes int) error {
+// addChunk takes a chunk of at least `bytes` bytes from the driver: a large one, which several
+// allocations share, or else one of just this size.
+func (a *arena) addChunk(bytes int) error {
 	size := bytes
 	if !a.exact {
 		size = max(roundUp(bytes, chunkUnit), minChunk)
 	}
-	p, err := a.v.memAlloc(size)
+	p, err := a.device.memAlloc(size)
 	if isOutOfMemory(err) && size > bytes {
 		size = bytes
-		p, err = a.v.memAlloc(size)
+		p, err = a.device.memAlloc(size)
 	}
 	if err != nil {
 		return err
@@ -174,16 +202,16 @@ func (a *arena) grow(bytes int) error {
 	c := span{p, size}
 	a.chunks = append(a.chunks, c)
 	i, _ := slices.BinarySearchFunc(a.free, p,
-		func(s span, p devicePtr) int { return int(s.at) - int(p) })
+		func(s span, p devicePtr) int { return int(s.address) - int(p) })
 	a.free = slices.Insert(a.free, i, c)
 	return nil
 }
 
-// shrink returns unused chunks to the driver.
-func (a *arena) shrink() {
+// returnChunks returns unused chunks to the driver.
+func (a *arena) returnChunks() {
 	a.chunks = slices.DeleteFunc(a.chunks, func(c span) bool {
 		i := slices.Index(a.free, c)
-		if i < 0 || a.v.memFree(c.at) != nil {
+		if i < 0 || a.device.memFree(c.address) != nil {
 			return false
 		}
 		a.free = slices.Delete(a.free, i, i+1)
@@ -191,24 +219,26 @@ func (a *arena) shrink() {
 	})
 }
 
+// memAlloc takes memory from the driver. If there is too little, the error says how much was
+// wanted, how much is free and what helps.
 func (v *device) memAlloc(bytes int) (devicePtr, error) {
-	code := v.code(cuMemAlloc, uintptr(unsafe.Pointer(&v.out.a)), uintptr(bytes))
+	code := v.callCode(cuMemAlloc, uintptr(unsafe.Pointer(&v.out.a)), uintptr(bytes))
 	if code == 0 {
 		return devicePtr(v.out.a), nil
 	}
 	detail := ""
 	if code == outOfMemory {
-		free, total, _ := v.memory()
-		detail = fmt.Sprintf("%s wanted, %s of %s free; a smaller --batch needs less", gigabytes(bytes),
-			gigabytes(free), gigabytes(total))
+		free, total, _ := v.memoryInfo()
+		detail = fmt.Sprintf("%s wanted, %s of %s free; a smaller --batch needs less",
+			gigabytes(bytes), gigabytes(free), gigabytes(total))
 	}
-	return 0, v.failure(cuMemAlloc, code, detail)
+	return 0, v.callError(cuMemAlloc, code, detail)
 }
 
 func (v *device) memFree(p devicePtr) error { return v.call(cuMemFree, uintptr(p)) }
 
-// memory returns the bytes of the device's memory: free, and in all.
-func (v *device) memory() (free, total int, err error) {
+// memoryInfo returns the bytes of the device's memory: free, and in all.
+func (v *device) memoryInfo() (free, total int, err error) {
 	err = v.call(cuMemGetInfo, uintptr(unsafe.Pointer(&v.out.a)), uintptr(unsafe.Pointer(&v.out.b)))
 	return int(v.out.a), int(v.out.b), err
 }
@@ -220,7 +250,8 @@ func isOutOfMemory(err error) bool {
 	return ok && e.Code == outOfMemory
 }
 
-// must panics if a driver's call failed.
+// must panics if a driver's call failed. Kernels return no errors; backend.Recover turns the panic
+// into one at the end of a pass.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -236,40 +267,43 @@ func (b *Backend) allocate(bytes int) devicePtr {
 	return p
 }
 
-// memory is device memory that grows to the largest requested size.
-type memory struct {
-	at    devicePtr
-	bytes int
+// scratchMemory is device memory that grows to the largest requested size.
+type scratchMemory struct {
+	address devicePtr
+	bytes   int
 }
 
 // scratch returns m's memory, at least `bytes` bytes of unknown content. The caller holds b.mu.
-func (b *Backend) scratch(m *memory, bytes int) devicePtr {
+func (b *Backend) scratch(m *scratchMemory, bytes int) devicePtr {
 	if m.bytes < bytes {
-		if m.at != 0 {
-			b.arena.release(m.at)
-			*m = memory{}
+		if m.address != 0 {
+			b.arena.release(m.address)
+			*m = scratchMemory{}
 		}
-		*m = memory{b.allocate(bytes), bytes}
+		*m = scratchMemory{b.allocate(bytes), bytes}
 	}
-	return m.at
+	return m.address
 }
 
 // pinned is host memory that the device can access directly.
 type pinned []byte
 
+// pin allocates pinned memory.
 func (v *device) pin(bytes int) (pinned, error) {
-	if err := v.call(cuMemAllocHost, uintptr(unsafe.Pointer(&v.out.a)), uintptr(bytes)); err != nil {
+	err := v.call(cuMemAllocHost, uintptr(unsafe.Pointer(&v.out.a)), uintptr(bytes))
+	if err != nil {
 		return nil, err
 	}
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&v.out.a)), bytes), nil
 }
 
+// unpin frees pinned memory.
 func (v *device) unpin(p pinned) error {
 	return v.call(cuMemFreeHost, uintptr(unsafe.Pointer(unsafe.SliceData(p))))
 }
 
-// has reports whether p is memory of the arena.
-func (a *arena) has(p devicePtr) bool {
+// contains reports whether p is memory of the arena.
+func (a *arena) contains(p devicePtr) bool {
 	return slices.ContainsFunc(a.chunks,
-		func(c span) bool { return p >= c.at && p < c.at+devicePtr(c.bytes) })
+		func(c span) bool { return p >= c.address && p < c.address+devicePtr(c.bytes) })
 }

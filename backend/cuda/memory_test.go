@@ -82,7 +82,7 @@ func TestScratch(t *testing.T) {
 	b, l := open(t)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var m memory
+	var m scratchMemory
 	first := b.scratch(&m, 1000)
 	require.Equal(t, first, b.scratch(&m, 10))
 	calls := l.Calls("cuMemAlloc_v2")
@@ -100,7 +100,7 @@ func TestArena(t *testing.T) {
 	require.NoError(t, b.enter())
 	defer b.leave()
 	rapid.Check(t, func(t *rapid.T) {
-		a := &arena{v: b.device, live: map[devicePtr]int{}, settle: b.settle}
+		a := &arena{device: b.device, live: map[devicePtr]int{}, drain: b.drain}
 		var order []devicePtr
 		for range rapid.IntRange(1, 60).Draw(t, "operations") {
 			if len(order) > 0 && rapid.Bool().Draw(t, "release") {
@@ -113,7 +113,7 @@ func TestArena(t *testing.T) {
 			p, err := a.allocate(n)
 			require.NoError(t, err)
 			require.Zero(t, p%align)
-			require.True(t, a.has(p))
+			require.True(t, a.contains(p))
 			for q, bytes := range a.live {
 				require.True(t, p == q || p+devicePtr(n) <= q || q+devicePtr(bytes) <= p,
 					"memory is handed out twice")
@@ -124,7 +124,7 @@ func TestArena(t *testing.T) {
 			a.release(p)
 		}
 		require.ElementsMatch(t, a.chunks, a.free)
-		a.shrink()
+		a.returnChunks()
 		require.Empty(t, a.chunks)
 	})
 }

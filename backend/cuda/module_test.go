@@ -26,7 +26,7 @@ func packedImage(image string) []byte {
 
 func TestWrongPTX(t *testing.T) {
 	l := fakecuda.Open(t)
-	right, err := unpack(ptx)
+	right, err := decompressImage(ptx)
 	require.NoError(t, err)
 	for _, c := range []struct {
 		ptx  []byte
@@ -80,7 +80,7 @@ func TestImages(t *testing.T) {
 			require.Equal(t, []float32{0, 1}, read(b, x))
 			w := packed(b, normal(1, 300*83), 300, 83, backend.BF16)
 			require.Equal(t, name == "Hopper",
-				b.best(linearTiles[backend.BF16], 150, w.(*matrix)).kernel.hopper)
+				b.fastestTile(linearTiles[backend.BF16], 150, w.(*matrix)).kernel.hopper)
 			y := b.New(150, 300)
 			b.Linear(y, put(b, normal(2, 150*83), 150, 83), 150, w, backend.Epilogue{})
 			if product == nil {
@@ -105,7 +105,7 @@ func TestPTX(t *testing.T) {
 		b, _ := openAny(t)
 		for j, as := range precisions {
 			m := packed(b, w, out, in, as)
-			require.False(t, i == 1 && b.best(linearTiles[as], rows, m.(*matrix)).kernel.hopper)
+			require.False(t, i == 1 && b.fastestTile(linearTiles[as], rows, m.(*matrix)).kernel.hopper)
 			y := b.New(rows, out)
 			b.Linear(y, put(b, x, rows, in), rows, m, backend.Epilogue{Act: backend.GELUErf})
 			if got := read(b, y); i == 0 {

@@ -29,7 +29,7 @@ func (b *Backend) LayerNorm(dst, x *tensor.Dense, rows int, n backend.Norm) {
 	b.begin(layerNormKernel, grid{x: ceilDiv(rows, threads/32)}, threads, 0).
 		tensor(x).tensor(n.Scale).tensor(n.Shift).int(rows).int(backend.Width(x)).float(n.Eps).
 		result(dst, rows, true).end()
-	keep(dst, x, n)
+	keepAlive(dst, x, n)
 }
 
 // GroupNorm writes the scale and shift [batch, channels] that normalise x [batch, pixels, channels]
@@ -49,5 +49,5 @@ func (b *Backend) GroupNorm(scale, shift, x *tensor.Dense, batch, pixels, channe
 	b.begin(groupNormKernel, grid{x: groups, y: batch}, 256, 0).
 		tensor(scale).tensor(shift).pointer(sums).tensor(n.Scale).tensor(n.Shift).
 		int(chunks).int(pixels).int(channels).int(groups).float(n.Eps).end()
-	keep(scale, shift, x, n)
+	keepAlive(scale, shift, x, n)
 }

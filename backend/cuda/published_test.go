@@ -49,7 +49,7 @@ func TestPublishedTiles(t *testing.T) {
 			var first []float32 // of the largest number of rows
 			for _, rows := range slices.Backward(counts) {
 				for i := range all[as] {
-					if !b.runs(&all[as][i], m.(*matrix)) {
+					if !b.runsTile(&all[as][i], m.(*matrix)) {
 						continue
 					}
 					linearTiles[as] = all[as][i : i+1]
@@ -107,7 +107,7 @@ func TestPublishedHeads(t *testing.T) {
 		b.HeadSample(dx, most, head, drawn)
 		for _, rows := range counts {
 			for i := range all[as] {
-				if !b.runs(&all[as][i], head.W.(*matrix)) {
+				if !b.runsTile(&all[as][i], head.W.(*matrix)) {
 					continue
 				}
 				headTiles[as] = all[as][i : i+1]
@@ -175,7 +175,7 @@ func TestAnyMultiprocessors(t *testing.T) {
 // bits of a list that never becomes a graph, with new arguments each time.
 func TestGraphBits(t *testing.T) {
 	l, plainly := newLayer(t), newLayer(t)
-	plainly.b.graphs.never = true
+	plainly.b.graphs.disabled = true
 	var results [2][][]float32
 	for i, l := range []*layer{l, plainly} {
 		l.b.sync()
@@ -192,8 +192,8 @@ func TestGraphBits(t *testing.T) {
 			results[i] = append(results[i], got, read(l.b, l.y))
 		}
 	}
-	require.NotEmpty(t, l.b.graphs.known)
-	require.Empty(t, plainly.b.graphs.known)
+	require.NotEmpty(t, l.b.graphs.byHash)
+	require.Empty(t, plainly.b.graphs.byHash)
 	require.Equal(t, results[1], results[0])
 }
 
@@ -204,7 +204,7 @@ func TestPublishedChoices(t *testing.T) {
 	b := &Backend{device: &device{entries: entries}}
 	b.Multiprocessors = hopperMultiprocessors
 	m := func(out int, as backend.Precision) *matrix {
-		return &matrix{out: out, rows: paddedRows(out), as: as}
+		return &matrix{out: out, rows: paddedRows(out), precision: as}
 	}
 	for _, c := range []struct {
 		rows, out int
@@ -217,11 +217,13 @@ func TestPublishedChoices(t *testing.T) {
 		{16384, 768, backend.F32, "unmask_linear_f32_large"},
 		{16384, 2304, backend.Int8, "unmask_linear_int8_medium"},
 	} {
-		require.Equal(t, c.want, b.best(linearTiles[c.as], c.rows, m(c.out, c.as)).kernel.name, "%+v", c)
+		tile := b.fastestTile(linearTiles[c.as], c.rows, m(c.out, c.as))
+		require.Equal(t, c.want, tile.kernel.name, "%+v", c)
 	}
 	for rows, want := range map[int]string{16: "unmask_head_bf16_small",
 		2048: "unmask_head_bf16_large"} {
-		require.Equal(t, want, b.best(headTiles[backend.BF16], rows, m(50258, backend.BF16)).kernel.name)
+		tile := b.fastestTile(headTiles[backend.BF16], rows, m(50258, backend.BF16))
+		require.Equal(t, want, tile.kernel.name)
 	}
 	for i := range entries {
 		entries[i] = 1
@@ -236,6 +238,6 @@ func TestPublishedChoices(t *testing.T) {
 		{16384, 768, backend.BF16, "wgmma256"}, {4096, 18944, backend.Int8, "wgmma256"},
 	} {
 		require.Equal(t, fmt.Sprintf("unmask_linear_%v_%s", c.as, c.want),
-			b.best(linearTiles[c.as], c.rows, m(c.out, c.as)).kernel.name, "%+v", c)
+			b.fastestTile(linearTiles[c.as], c.rows, m(c.out, c.as)).kernel.name, "%+v", c)
 	}
 }

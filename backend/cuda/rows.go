@@ -20,12 +20,13 @@ var (
 )
 
 const (
-	rowThreads = 256             // of a block in which each warp computes a row
-	rowWarps   = rowThreads / 32 // rows of a block at a time
+	rowThreads = 256             // threads of a block in which each warp computes a row
+	rowWarps   = rowThreads / 32 // rows that a block computes at a time
 	maxSpread  = 256             // most blocks that share a segment
 )
 
-func ceilDiv(n, by int) int { return (n + by - 1) / by }
+// ceilDiv returns n/divisor, rounded up.
+func ceilDiv(n, divisor int) int { return (n + divisor - 1) / divisor }
 
 // Gather computes dst[i] = src[from[i]].
 func (b *Backend) Gather(dst, src *tensor.Dense, from []int32) {
@@ -45,15 +46,16 @@ func (b *Backend) Scatter(dst, src *tensor.Dense, to []int32) {
 	b.copyRows(scatterKernel, dst, src, to)
 }
 
-func (b *Backend) copyRows(k *kernel, dst, src *tensor.Dense, at []int32) {
-	if len(at) == 0 {
+// copyRows enqueues one of the kernels that copy or add a row for each of indices.
+func (b *Backend) copyRows(k *kernel, dst, src *tensor.Dense, indices []int32) {
+	if len(indices) == 0 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.begin(k, grid{x: ceilDiv(len(at), rowWarps)}, rowThreads, 0).
-		tensor(dst).tensor(src).ints(at).int(len(at)).int(backend.Width(dst)).end()
-	keep(dst, src)
+	b.begin(k, grid{x: ceilDiv(len(indices), rowWarps)}, rowThreads, 0).
+		tensor(dst).tensor(src).ints(indices).int(len(indices)).int(backend.Width(dst)).end()
+	keepAlive(dst, src)
 }
 
 // Activate applies f to rows of x in place.
@@ -65,7 +67,8 @@ func (b *Backend) Activate(x *tensor.Dense, rows int, f backend.Activation) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.begin(activateKernel, grid{x: min(ceilDiv(n, rowThreads), 32*b.Multiprocessors)}, rowThreads, 0).
+	g := grid{x: min(ceilDiv(n, rowThreads), 32*b.Multiprocessors)}
+	b.begin(activateKernel, g, rowThreads, 0).
 		tensor(x).long(int64(n)).int(int(f)).end()
 	runtime.KeepAlive(x)
 }
@@ -79,10 +82,11 @@ func (b *Backend) Modulate(x, scale, shift *tensor.Dense, segs []backend.Segment
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n, all := contiguous(segs)
-	b.begin(modulateKernel, spread(segs), rowThreads, 0).
-		tensor(x).tensor(scale).tensor(shift).segments(segs).int(backend.Width(x)).result(x, n, all).end()
-	keep(x, scale, shift)
+	rows, contiguous := contiguousRows(segs)
+	b.begin(modulateKernel, segmentGrid(segs), rowThreads, 0).
+		tensor(x).tensor(scale).tensor(shift).segments(segs).int(backend.Width(x)).
+		result(x, rows, contiguous).end()
+	keepAlive(x, scale, shift)
 }
 
 // GateAdd computes dst += gate[seq]*x.
@@ -94,14 +98,14 @@ func (b *Backend) GateAdd(dst, x, gate *tensor.Dense, segs []backend.Segment) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.begin(gateAddKernel, spread(segs), rowThreads, 0).
+	b.begin(gateAddKernel, segmentGrid(segs), rowThreads, 0).
 		tensor(x).tensor(gate).segments(segs).int(backend.Width(dst)).tensor(dst).end()
-	keep(dst, x, gate)
+	keepAlive(dst, x, gate)
 }
 
-// spread returns the grid of kernels whose block (i, j) computes the rows from j*rowWarps on of
-// segment i.
-func spread(segs []backend.Segment) grid {
+// segmentGrid returns the grid of kernels whose block (i, j) computes the rows from j*rowWarps on
+// of segment i.
+func segmentGrid(segs []backend.Segment) grid {
 	longest := 1
 	for _, s := range segs {
 		longest = max(longest, s.Rows)

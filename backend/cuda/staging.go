@@ -17,30 +17,35 @@ type staging struct {
 
 type stagingPiece struct {
 	memory pinned
-	read   fence // after the device has read it
+
+	// read is reached when the device has read the memory.
+	read fence
 }
 
 // send enqueues copies of src to device memory. src may change after it returns. The context must
 // be current.
 func (s *staging) send(v *device, p devicePtr, src []byte) error {
 	for len(src) > 0 {
-		k := &s.pieces[s.next]
+		piece := &s.pieces[s.next]
 		s.next = (s.next + 1) % len(s.pieces)
-		if k.memory == nil {
-			var err error
-			if k.memory, err = v.pin(stagingBytes); err != nil {
+		if piece.memory == nil {
+			memory, err := v.pin(stagingBytes)
+			if err != nil {
 				return err
 			}
+			piece.memory = memory
 		}
-		if err := k.read.wait(v); err != nil {
+		if err := piece.read.wait(v); err != nil {
 			return err
 		}
-		n := copy(k.memory, src)
-		if err := v.call(cuMemcpyHtoDAsync, uintptr(p), uintptr(unsafe.Pointer(&k.memory[0])), uintptr(n),
-			v.stream); err != nil {
+
+		n := copy(piece.memory, src)
+		pinnedAddress := uintptr(unsafe.Pointer(&piece.memory[0]))
+		err := v.call(cuMemcpyHtoDAsync, uintptr(p), pinnedAddress, uintptr(n), v.stream)
+		if err != nil {
 			return err
 		}
-		if err := k.read.set(v); err != nil {
+		if err := piece.read.set(v); err != nil {
 			return err
 		}
 		p += devicePtr(n)
@@ -49,34 +54,37 @@ func (s *staging) send(v *device, p devicePtr, src []byte) error {
 	return nil
 }
 
-// done records that the host has waited for the device.
-func (s *staging) done() {
+// markIdle records that the host has waited for the device.
+func (s *staging) markIdle() {
 	for i := range s.pieces {
 		s.pieces[i].read.busy = false
 	}
 }
 
-// close frees the memory and the events and passes on each error.
-func (s *staging) close(v *device, note func(error)) {
-	for _, k := range s.pieces {
-		if k.memory != nil {
-			note(v.unpin(k.memory))
+// close frees the memory and the events, and calls record with the result of each call.
+func (s *staging) close(v *device, record func(error)) {
+	for _, piece := range s.pieces {
+		if piece.memory != nil {
+			record(v.unpin(piece.memory))
 		}
-		k.read.close(v, note)
+		piece.read.close(v, record)
 	}
 }
 
 // fence is a place in the stream that the host can wait for: a CUevent, created when first set.
 type fence struct {
 	event uintptr
-	busy  bool // the stream may not have come to it yet
+
+	// busy says that the stream may not have come to the fence yet.
+	busy bool
 }
 
 // set moves the fence behind all that was enqueued.
 func (f *fence) set(v *device) (err error) {
 	const disableTiming = 2 // an event that is only waited for (CU_EVENT_DISABLE_TIMING)
 	if f.event == 0 {
-		if f.event, err = v.newEvent(disableTiming); err != nil {
+		f.event, err = v.newEvent(disableTiming)
+		if err != nil {
 			return err
 		}
 	}
@@ -84,6 +92,7 @@ func (f *fence) set(v *device) (err error) {
 	return v.call(cuEventRecord, f.event, v.stream)
 }
 
+// wait blocks until the stream has come to the fence.
 func (f *fence) wait(v *device) error {
 	if !f.busy {
 		return nil
@@ -92,9 +101,9 @@ func (f *fence) wait(v *device) error {
 	return v.call(cuEventSynchronize, f.event)
 }
 
-func (f *fence) close(v *device, note func(error)) {
+func (f *fence) close(v *device, record func(error)) {
 	if f.event != 0 {
-		note(v.call(cuEventDestroy, f.event))
+		record(v.call(cuEventDestroy, f.event))
 	}
 }
 

@@ -17,9 +17,13 @@ type devicePtr uintptr
 
 // kernel is an extern "C" __global__ function of the embedded PTX and machine code.
 type kernel struct {
-	name   string
-	index  int
-	hopper bool // whether it is in the machine code for Hopper alone
+	name string
+
+	// index is its index in kernels.
+	index int
+
+	// hopper says that it is in the machine code for Hopper alone.
+	hopper bool
 }
 
 // kernels are all registered kernels, by index.
@@ -40,20 +44,27 @@ type grid struct{ x, y, z int }
 type operation uint8
 
 const (
-	launch     operation = iota // a kernel
-	copyWithin                  // params: to, from, bytes
-	copyBack                    // params: to (pinned), from, bytes
-	fill                        // params: to, bytes; writes zeros
+	launch     operation = iota // a kernel; params: the kernel's
+	copyWithin                  // a copy within device memory; params: to, from, bytes
+	copyBack                    // a copy to pinned memory; params: to, from, bytes
+	fill                        // zeros; params: to, bytes
 )
 
-// command is one entry of the list.
+// command is one entry of the list. It has no pointers, so that the collector need not look into
+// lists of thousands.
 type command struct {
-	op            operation
-	kernel        int32
-	x, y, z       uint32
-	threads       uint32
-	shared        uint32
-	first, params int32 // in list.params
+	op operation
+
+	// A launch has the index of its kernel, its grid, and the threads and the bytes of dynamic
+	// shared memory of a block.
+	kernel  int32
+	x, y, z uint32
+	threads uint32
+	shared  uint32
+
+	// Its parameters are list.params[first : first+params].
+	first  int32
+	params int32
 }
 
 // list is the commands since the last flush. Kernel calls only append to it; flush sends it to the
@@ -61,10 +72,13 @@ type command struct {
 type list struct {
 	commands []command
 	params   []uint64
-	flushes  int // number of lists before this one
+
+	// flushes counts the lists before this one: indices into params are valid in one list only.
+	flushes int
 }
 
-// reset empties the list, except for the parameters of a call that is being described.
+// reset empties the list, except for the parameters of a call that is being described, which become
+// the first ones.
 func (l *list) reset() {
 	end := int32(0)
 	if n := len(l.commands); n > 0 {
@@ -88,37 +102,48 @@ func (b *Backend) begin(k *kernel, g grid, threads, shared int) *call {
 	if g.x < 1 || threads < 1 || threads > maxThreads {
 		panic("cuda: " + k.name + ": a launch without blocks or threads")
 	}
-	return b.start(command{op: launch, kernel: int32(k.index), x: uint32(g.x), y: uint32(max(g.y, 1)),
+	return b.startCommand(command{
+		op:      launch,
+		kernel:  int32(k.index),
+		x:       uint32(g.x),
+		y:       uint32(max(g.y, 1)),
 		z:       uint32(max(g.z, 1)),
-		threads: uint32(threads), shared: uint32(shared)})
+		threads: uint32(threads),
+		shared:  uint32(shared),
+	})
 }
 
 // maxThreads is the largest number of threads of a block.
 const maxThreads = 1024
 
-func (b *Backend) start(c command) *call {
+// startCommand begins the description of a command; the result is valid until its end. There is one
+// call for all commands, because a new one would be garbage for each.
+func (b *Backend) startCommand(c command) *call {
 	c.first = int32(len(b.list.params))
-	b.call.b, b.call.command = b, c
+	b.call.b = b
+	b.call.command = c
 	return &b.call
 }
 
+// word passes a parameter as it is.
 func (c *call) word(v uint64) *call {
 	c.b.list.params = append(c.b.list.params, v)
 	return c
 }
 
 // tensor passes the address of t's values, 0 for nil.
-func (c *call) tensor(t *tensor.Dense) *call { return c.pointer(c.b.address(t)) }
+func (c *call) tensor(t *tensor.Dense) *call { return c.pointer(c.b.addressOf(t)) }
 
-// keep keeps tensors alive until here, as runtime.KeepAlive does: commands have their addresses
-// alone.
+// keepAlive keeps tensors alive until here, as runtime.KeepAlive does. Commands have only their
+// addresses, so the collector could free a tensor between its last use by Go and its command's end.
 //
 //go:noinline
-func keep(...any) {}
+func keepAlive(...any) {}
 
-// pointer passes an address in device memory.
+// pointer passes an address in device memory, 0 for none. It ends a bfloat16 copy of the tensor
+// there, because the kernel may overwrite the tensor.
 func (c *call) pointer(p devicePtr) *call {
-	c.b.copies.touch(p)
+	c.b.copies.invalidate(p)
 	return c.word(uint64(p))
 }
 
@@ -155,8 +180,8 @@ func (c *call) end() {
 // maxCommands is the length from which a list is sent before anything is read.
 const maxCommands = 1 << 13
 
-// address returns the address of a tensor's values. It panics for a tensor of another device.
-func (b *Backend) address(t *tensor.Dense) devicePtr {
+// addressOf returns the address of a tensor's values. It panics for a tensor of another device.
+func (b *Backend) addressOf(t *tensor.Dense) devicePtr {
 	if t == nil || t.MemSize() == 0 {
 		return 0
 	}
@@ -169,14 +194,14 @@ func (b *Backend) address(t *tensor.Dense) devicePtr {
 // copy enqueues a copy within device memory.
 func (b *Backend) copy(dst, src devicePtr, bytes int) {
 	if bytes > 0 {
-		b.start(command{op: copyWithin}).pointer(dst).pointer(src).long(int64(bytes)).end()
+		b.startCommand(command{op: copyWithin}).pointer(dst).pointer(src).long(int64(bytes)).end()
 	}
 }
 
 // zero enqueues filling device memory with zeros.
 func (b *Backend) zero(p devicePtr, bytes int) {
 	if bytes > 0 {
-		b.start(command{op: fill}).pointer(p).long(int64(bytes)).end()
+		b.startCommand(command{op: fill}).pointer(p).long(int64(bytes)).end()
 	}
 }
 
@@ -193,7 +218,7 @@ func upload[T any](b *Backend, x []T) devicePtr {
 	if len(x) == 0 {
 		return 0
 	}
-	return b.argument(bytesOf(x))
+	return b.addArgument(bytesOf(x))
 }
 
 // bytesOf returns the memory of x.

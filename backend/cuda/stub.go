@@ -11,14 +11,14 @@ import (
 // Supported reports whether this build supports GPUs.
 const Supported = false
 
-var errLeftOut = errors.New("cuda: this build has no GPU support: it is in builds for Linux on " +
+var errUnsupported = errors.New("cuda: this build has no GPU support: it is in builds for Linux on " +
 	"amd64 and arm64 without the tag nocuda")
 
 // Backend is a GPU. In this build there is none.
 type Backend struct{ backend.Backend }
 
 // New returns an error: this build does not support GPUs.
-func New(Options) (*Backend, error) { return nil, errLeftOut }
+func New(Options) (*Backend, error) { return nil, errUnsupported }
 
 // Devices returns an error: this build does not support GPUs.
-func Devices() ([]Info, error) { return nil, errLeftOut }
+func Devices() ([]Info, error) { return nil, errUnsupported }

@@ -28,40 +28,40 @@ func BenchmarkTiles(b *testing.B) {
 			m := packed(dev, normal(1, s[0]*s[1]), s[1], s[0], as).(*matrix)
 			for _, rows := range counts {
 				x, y := put(dev, normal(2, rows*s[0]), rows, s[0]), dev.New(rows, s[1])
-				o := operandOf(dev, dev.address(x), rows, m)
+				o := operandOf(dev, dev.addressOf(x), rows, m)
 				for i := range linearTiles[as] {
 					t := &linearTiles[as][i]
-					if !dev.runs(t, m) {
+					if !dev.runsTile(t, m) {
 						continue
 					}
-					chosen := t == dev.best(linearTiles[as], rows, m)
+					chosen := t == dev.fastestTile(linearTiles[as], rows, m)
 					timeTile(b, fmt.Sprintf("%v/%dx%d/rows%d/%s", as, s[0], s[1], rows, size(t)), dev, chosen,
 						rows*s[0]*s[1], func() {
-							dev.tile(t, o, rows, m, m.out, 0, backend.Identity, false, 1).tensor(y).pointer(0).end()
+							dev.beginTile(t, o, rows, m, m.out, 0, backend.Identity, false, 1).tensor(y).pointer(0).end()
 						})
 				}
 			}
 		}
 		m := packed(dev, normal(3, outcomes*depth), outcomes, depth, as).(*matrix)
-		h := head{w: m, h: backend.Head{W: m, Outcomes: outcomes}, scale: 1,
+		h := head{weights: m, spec: backend.Head{W: m, Outcomes: outcomes}, scale: 1,
 			tiles: (outcomes + headTile - 1) / headTile}
 		for _, rows := range counts {
 			if rows > headRows {
 				break
 			}
 			x := put(dev, normal(4, rows*m.in), rows, m.in)
-			o := operandOf(dev, dev.address(x), rows, m)
+			o := operandOf(dev, dev.addressOf(x), rows, m)
 			all := headTiles[as]
 			for i := range all {
 				t := &all[i]
-				if !dev.runs(t, m) {
+				if !dev.runsTile(t, m) {
 					continue
 				}
-				chosen := t == dev.best(all, rows, m)
+				chosen := t == dev.fastestTile(all, rows, m)
 				timeTile(b, fmt.Sprintf("%v/head/rows%d/%s", as, rows, size(t)), dev, chosen,
 					rows*m.in*outcomes, func() {
 						headTiles[as] = all[i : i+1]
-						dev.reduce(&h, o, rows, wanted{power: 1, moment: true, cell: true})
+						dev.reduceTiles(&h, o, rows, neededParts{power: 1, moment: true, cell: true})
 						headTiles[as] = all
 					})
 			}
@@ -73,8 +73,8 @@ func BenchmarkTiles(b *testing.B) {
 func operandOf(b *Backend, x devicePtr, rows int, m *matrix) operand {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.products.narrow, b.products.scale = memory{}, memory{}
-	return b.round(x, rows, m)
+	b.products.narrow, b.products.scale = scratchMemory{}, scratchMemory{}
+	return b.roundRows(x, rows, m)
 }
 
 // size is the part of a tile's name that tells it from others of its precision.
@@ -92,6 +92,6 @@ func timeTile(b *testing.B, name string, dev *Backend, chosen bool, products int
 		}
 		dev.sync()
 		b.ReportMetric(2*float64(products)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
-		b.ReportMetric(float64(flag(chosen)), "chosen")
+		b.ReportMetric(float64(flagOf(chosen)), "chosen")
 	})
 }

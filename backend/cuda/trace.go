@@ -17,11 +17,18 @@ import (
 // tracer times every command between two events and keeps a table of the times in a file. Lists
 // then never become graphs, and each is waited for: the times are those of kernels, not of steps.
 type tracer struct {
-	path   string
-	head   string // first lines of the file
+	path string
+
+	// header is the first lines of the file; empty while the ceilings are measured.
+	header string
+
+	// events are the CUevents before and after each command of a list.
 	events []uintptr
-	last   []float64 // seconds of the last list's commands
-	rows   map[traceKey]*traceRow
+
+	// lastSeconds are the times of the last list's commands.
+	lastSeconds []float64
+
+	rows map[traceKey]*traceRow
 	ceilings
 }
 
@@ -33,10 +40,14 @@ type traceKey struct {
 }
 
 type traceRow struct {
-	calls      int
-	seconds    float64
-	ops, bytes float64 // of all calls; 0 if a command does not show them
-	as         backend.Precision
+	calls   int
+	seconds float64
+
+	// ops and bytes are those of all calls; 0 if a command's parameters do not show them.
+	ops   float64
+	bytes float64
+
+	precision backend.Precision
 }
 
 // openTrace starts a trace if the environment names a file. It first measures the ceilings.
@@ -49,7 +60,8 @@ func (b *Backend) openTrace() error {
 		return fmt.Errorf("trace: %w", err)
 	}
 	t := &tracer{path: path, rows: map[traceKey]*traceRow{}}
-	b.trace, b.graphs.never = t, true
+	b.trace = t
+	b.graphs.disabled = true
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.enter(); err != nil {
@@ -59,23 +71,23 @@ func (b *Backend) openTrace() error {
 	var err error
 	func() {
 		defer backend.Recover(&err)
-		c := b.ceilings(func() float64 {
+		c := b.measureCeilings(func() float64 {
 			b.flush()
-			return t.last[len(t.last)-1]
+			return t.lastSeconds[len(t.lastSeconds)-1]
 		})
 		t.ceilings = c
-		t.empty, err = t.between(b.device)
+		t.empty, err = t.measureEmptyPair(b.device)
 	}()
 	clear(t.rows)
-	t.head = fmt.Sprintf("# %s, %d multiprocessors\n# ceilings: f32 %.3g, bf16 %.3g, int8 %.3g "+
+	t.header = fmt.Sprintf("# %s, %d multiprocessors\n# ceilings: f32 %.3g, bf16 %.3g, int8 %.3g "+
 		"TFLOP/s, memory %.4g GB/s; an empty pair of events takes %.2g us\n",
 		b.Name(), b.Multiprocessors, t.ops[backend.F32]/1e12, t.ops[backend.BF16]/1e12,
 		t.ops[backend.Int8]/1e12, t.memory/1e9, 1e6*t.empty)
 	return err
 }
 
-// between returns the least seconds between two events with no command between them.
-func (t *tracer) between(v *device) (least float64, err error) {
+// measureEmptyPair returns the least seconds between two events with no command between them.
+func (t *tracer) measureEmptyPair(v *device) (least float64, err error) {
 	for i := range 8 {
 		for _, e := range t.events[:2] {
 			if err := v.call(cuEventRecord, e, v.stream); err != nil {
@@ -85,7 +97,7 @@ func (t *tracer) between(v *device) (least float64, err error) {
 		if err := v.call(cuStreamSynchronize, v.stream); err != nil {
 			return 0, err
 		}
-		s, err := v.elapsed(t.events[0], t.events[1])
+		s, err := v.elapsedSeconds(t.events[0], t.events[1])
 		if err != nil {
 			return 0, err
 		}
@@ -96,15 +108,15 @@ func (t *tracer) between(v *device) (least float64, err error) {
 	return least, nil
 }
 
-// elapsed returns the seconds between two events that both have come.
-func (v *device) elapsed(from, to uintptr) (float64, error) {
+// elapsedSeconds returns the seconds between two events that both have come.
+func (v *device) elapsedSeconds(from, to uintptr) (float64, error) {
 	ms := onHeap[float32]()
 	err := v.call(cuEventElapsedTime, uintptr(unsafe.Pointer(ms)), from, to)
 	return float64(*ms) / 1e3, err
 }
 
-// run sends the list command by command, waits for it, and adds its times to the table.
-func (t *tracer) run(b *Backend) error {
+// runTraced sends the list command by command, waits for it, and adds its times to the table.
+func (t *tracer) runTraced(b *Backend) error {
 	commands := b.list.commands
 	for len(t.events) < len(commands)+1 {
 		e, err := b.newEvent(0)
@@ -117,7 +129,7 @@ func (t *tracer) run(b *Backend) error {
 		if err := b.device.call(cuEventRecord, t.events[i], b.stream); err != nil {
 			return err
 		}
-		if err := b.send(&commands[i]); err != nil {
+		if err := b.sendCommand(&commands[i]); err != nil {
 			return err
 		}
 	}
@@ -127,22 +139,22 @@ func (t *tracer) run(b *Backend) error {
 	if err := b.device.call(cuStreamSynchronize, b.stream); err != nil {
 		return err
 	}
-	t.last = t.last[:0]
+	t.lastSeconds = t.lastSeconds[:0]
 	for i := range commands {
-		s, err := b.elapsed(t.events[i], t.events[i+1])
+		s, err := b.elapsedSeconds(t.events[i], t.events[i+1])
 		if err != nil {
 			return err
 		}
-		t.last = append(t.last, s)
-		t.add(&commands[i], b.list.params[commands[i].first:][:commands[i].params], s)
+		t.lastSeconds = append(t.lastSeconds, s)
+		t.addCommand(&commands[i], b.list.params[commands[i].first:][:commands[i].params], s)
 	}
-	return t.write()
+	return t.writeTable()
 }
 
-// add adds a command to the table.
-func (t *tracer) add(c *command, p []uint64, seconds float64) {
-	key := traceKey{name: [...]string{copyWithin: "copy", copyBack: "copy to the host",
-		fill: "fill"}[c.op]}
+// addCommand adds a command to the table.
+func (t *tracer) addCommand(c *command, p []uint64, seconds float64) {
+	names := [...]string{copyWithin: "copy", copyBack: "copy to the host", fill: "fill"}
+	key := traceKey{name: names[c.op]}
 	if c.op == launch {
 		key = traceKey{kernels[c.kernel].name, c.x, c.y, c.z, c.threads}
 	}
@@ -153,13 +165,15 @@ func (t *tracer) add(c *command, p []uint64, seconds float64) {
 	}
 	row.calls++
 	row.seconds += seconds
-	ops, bytes, as := traffic(c, p)
-	row.ops, row.bytes, row.as = row.ops+ops, row.bytes+bytes, as
+	ops, bytes, precision := commandTraffic(c, p)
+	row.ops += ops
+	row.bytes += bytes
+	row.precision = precision
 }
 
-// traffic returns a command's number of operations, or else the bytes it moves, as far as its
-// parameters show them.
-func traffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) {
+// commandTraffic returns a command's number of operations, or else the bytes it moves, as far as
+// its parameters show them.
+func commandTraffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) {
 	n := func(i int) float64 { return float64(int32(p[i])) }
 	product := func(rows, depth, out float64) (float64, float64, backend.Precision) {
 		return 2 * rows * depth * out, 0, as
@@ -175,7 +189,7 @@ func traffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) 
 		return n
 	}
 	if c.op != launch {
-		return 0, moved(c, p), as
+		return 0, bytesMoved(c, p), as
 	}
 	name := strings.TrimPrefix(kernels[c.kernel].name, "unmask_")
 	perByte := 1.0 // numbers of a factor
@@ -216,8 +230,8 @@ func traffic(c *command, p []uint64) (ops, bytes float64, as backend.Precision) 
 	return 0, 0, as
 }
 
-// moved returns the bytes that a command which is no kernel of ours reads and writes.
-func moved(c *command, p []uint64) float64 {
+// bytesMoved returns the bytes that a command which is no kernel of ours reads and writes.
+func bytesMoved(c *command, p []uint64) float64 {
 	switch c.op {
 	case copyWithin:
 		return 2 * float64(p[2])
@@ -229,13 +243,13 @@ func moved(c *command, p []uint64) float64 {
 	return 0
 }
 
-// write writes the table, the longest times first.
-func (t *tracer) write() error {
-	if t.head == "" { // the ceilings are being measured
+// writeTable writes the table, the longest times first.
+func (t *tracer) writeTable() error {
+	if t.header == "" { // the ceilings are being measured
 		return nil
 	}
 	var s strings.Builder
-	s.WriteString(t.head)
+	s.WriteString(t.header)
 	s.WriteString("kernel,grid,threads,calls,total_us,mean_us,rate,unit,share\n")
 	keys := slices.SortedFunc(maps.Keys(t.rows), func(a, b traceKey) int {
 		return cmp.Or(cmp.Compare(t.rows[b].seconds, t.rows[a].seconds), cmp.Compare(a.name, b.name),
@@ -243,28 +257,32 @@ func (t *tracer) write() error {
 	})
 	for _, k := range keys {
 		r := t.rows[k]
-		rate, unit, most := r.ops/1e12, "TFLOP/s", t.ops[r.as]/1e12
+		unit := "TFLOP/s"
+		amount := r.ops / 1e12
+		ceiling := t.ops[r.precision] / 1e12
 		if r.ops == 0 {
-			rate, unit, most = r.bytes/1e9, "GB/s", t.memory/1e9
+			unit = "GB/s"
+			amount = r.bytes / 1e9
+			ceiling = t.memory / 1e9
 		}
 		fmt.Fprintf(&s, "%s,%dx%dx%d,%d,%d,%.1f,%.2f,", k.name, k.x, k.y, k.z, k.threads, r.calls,
 			1e6*r.seconds, 1e6*r.seconds/float64(r.calls))
-		if rate == 0 || r.seconds == 0 || most == 0 {
+		if amount == 0 || r.seconds == 0 || ceiling == 0 {
 			s.WriteString(",,\n")
 		} else {
-			fmt.Fprintf(&s, "%.4g,%s,%.2f\n", rate/r.seconds, unit, rate/r.seconds/most)
+			fmt.Fprintf(&s, "%.4g,%s,%.2f\n", amount/r.seconds, unit, amount/r.seconds/ceiling)
 		}
 	}
 	return os.WriteFile(t.path, []byte(s.String()), 0o644)
 }
 
-// close destroys the events and passes on each error.
-func (t *tracer) close(v *device, note func(error)) {
+// close destroys the events, writes the table, and calls record with the result of each call.
+func (t *tracer) close(v *device, record func(error)) {
 	if t == nil {
 		return
 	}
 	for _, e := range t.events {
-		note(v.call(cuEventDestroy, e))
+		record(v.call(cuEventDestroy, e))
 	}
-	note(t.write())
+	record(t.writeTable())
 }

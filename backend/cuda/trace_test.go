@@ -27,7 +27,7 @@ func TestTrace(t *testing.T) {
 		plainly.run(func() {})
 		require.Equal(t, read(plainly.b, plainly.y), read(l.b, l.y))
 	}
-	require.Empty(t, l.b.graphs.known)
+	require.Empty(t, l.b.graphs.byHash)
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	lines := strings.SplitN(string(data), "\n", 3)
