@@ -13,14 +13,18 @@ import (
 // means that this variant of the network does not have the parameter, and Bind skips it; a scalar
 // has the shape []int{}.
 type Param struct {
-	Shape []int // expected
+	// Shape is what the network expects, outermost dimension first.
+	Shape []int
+
+	// Tensor is what the checkpoint has; nil before Bind, and after a Bind that failed on it.
 	*Tensor
 }
 
 // BindOptions say how a checkpoint's names relate to the network's.
 type BindOptions struct {
-	Anchor   string   // see [Set.Rebase]
-	Prefixes []string // see [Set.Rebase]
+	// Anchor and Prefixes say which prefix of the file's names is removed, see [Set.Rebase].
+	Anchor   string
+	Prefixes []string
 
 	// Names replaces tags of the root and of what is in it, where families name the same parameters
 	// differently. "" adds nothing to a name, "-" leaves the field out.
@@ -30,7 +34,8 @@ type BindOptions struct {
 	// unused. They are compared with the name without the prefix and with the name in the file.
 	Ignore []string
 
-	// Report, if not nil, is filled in even if Bind fails.
+	// Report, if not nil, is filled in even if Bind fails, so that a tool can show how far a
+	// foreign checkpoint is from fitting.
 	Report *Report
 }
 
@@ -102,12 +107,14 @@ func Bind(root any, set *Set, o BindOptions) error {
 	if err != nil {
 		return err
 	}
+
 	b := binder{set: set, used: map[*Tensor]bool{}}
-	each(root, o.Names, b.param)
-	b.leftover(o.Ignore)
+	walkParams(root, o.Names, b.bindParam)
+	b.sortTensors(o.Ignore)
 	if o.Report != nil {
 		*o.Report = Report{Prefix: set.prefix, Bound: b.bound, Unused: b.unused}
 	}
+
 	e := &b.err
 	if len(e.Missing)+len(e.Unexpected)+len(e.Mismatched) == 0 {
 		return nil
@@ -118,19 +125,25 @@ func Bind(root any, set *Set, o BindOptions) error {
 }
 
 // EachParam calls f with the Params of root and their names, as Bind finds them.
-func EachParam(root any, f func(p *Param, name string)) { each(root, nil, f) }
+func EachParam(root any, f func(p *Param, name string)) { walkParams(root, nil, f) }
 
-func each(root any, names map[string]string, f func(p *Param, name string)) {
+func walkParams(root any, names map[string]string, visit func(p *Param, name string)) {
 	v := reflect.ValueOf(root)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
 		panic(fmt.Sprintf("weights.Bind: root is a %T, want a pointer to a struct", root))
 	}
-	walker{names, f}.walk(v, "")
+	walker{names, visit}.walk(v, "")
 }
 
+// binder assigns tensors and collects what is wrong. It does not stop at the first mismatch: who
+// converts a checkpoint wants the whole list, not one name a run.
 type binder struct {
-	set    *Set
-	used   map[*Tensor]bool
+	set *Set
+
+	// used has every tensor that a parameter asked for by name, even one of a wrong shape, so that
+	// a misshaped tensor is not reported as unexpected too.
+	used map[*Tensor]bool
+
 	bound  []string
 	unused []string
 	err    BindError
@@ -140,7 +153,7 @@ var paramType = reflect.TypeFor[Param]()
 
 // walker visits Params under the names that tags have in a checkpoint.
 type walker struct {
-	names map[string]string
+	names map[string]string // BindOptions.Names
 	visit func(p *Param, name string)
 }
 
@@ -154,43 +167,51 @@ func (w walker) walk(v reflect.Value, name string) {
 		}
 	case v.Kind() == reflect.Slice, v.Kind() == reflect.Array:
 		for i := range v.Len() {
-			w.walk(v.Index(i), join(name, strconv.Itoa(i)))
+			w.walk(v.Index(i), joinNames(name, strconv.Itoa(i)))
 		}
 	case v.Kind() == reflect.Map:
-		for at := v.MapRange(); at.Next(); {
-			w.walk(at.Value(), join(name, at.Key().String()))
+		for iter := v.MapRange(); iter.Next(); {
+			w.walk(iter.Value(), joinNames(name, iter.Key().String()))
 		}
 	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			field := v.Type().Field(i)
-			tag, ok := field.Tag.Lookup("weight")
-			if !ok {
-				continue
-			}
-			if !field.IsExported() {
-				panic(fmt.Sprintf("weights.Bind: field %s.%s has a weight tag but is not exported", v.Type(),
-					field.Name))
-			}
-			if to, ok := w.names[tag]; ok {
-				tag = to
-			}
-			if tag != "-" {
-				w.walk(v.Field(i), join(name, tag))
-			}
-		}
+		w.walkFields(v, name)
 	default:
 		panic(fmt.Sprintf("weights.Bind: %q is a %s, want a Param, a struct, a pointer or a slice of them", name, v.Type()))
 	}
 }
 
-func join(prefix, name string) string {
+// walkFields visits the fields of a struct that have a tag. A tagged field that is not exported
+// panics: reflection cannot set it, and a parameter that silently stays empty is a network that
+// computes nonsense.
+func (w walker) walkFields(v reflect.Value, name string) {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		tag, ok := field.Tag.Lookup("weight")
+		if !ok {
+			continue
+		}
+		if !field.IsExported() {
+			panic(fmt.Sprintf("weights.Bind: field %s.%s has a weight tag but is not exported", v.Type(),
+				field.Name))
+		}
+		if replacement, ok := w.names[tag]; ok {
+			tag = replacement
+		}
+		if tag != "-" {
+			w.walk(v.Field(i), joinNames(name, tag))
+		}
+	}
+}
+
+func joinNames(prefix, name string) string {
 	if prefix == "" || name == "" {
 		return prefix + name
 	}
 	return prefix + "." + name
 }
 
-func (b *binder) param(p *Param, name string) {
+// bindParam gives p the tensor of that name, or notes why it cannot.
+func (b *binder) bindParam(p *Param, name string) {
 	p.Tensor = nil
 	if p.Shape == nil {
 		return
@@ -213,24 +234,26 @@ func (b *binder) param(p *Param, name string) {
 	}
 }
 
-// leftover sorts the tensors that no parameter used.
-func (b *binder) leftover(ignore []string) {
-	sortOut := func(t *Tensor, short string) {
+// sortTensors lists every tensor as bound, as unused on purpose, or as unexpected.
+func (b *binder) sortTensors(ignore []string) {
+	list := func(t *Tensor, short string) {
+		isIgnored := func(pattern string) bool {
+			return matchPattern(pattern, short) || matchPattern(pattern, t.Name)
+		}
 		switch {
 		case b.used[t]:
 			b.bound = append(b.bound, t.Name)
-		case slices.ContainsFunc(ignore,
-			func(p string) bool { return matches(p, short) || matches(p, t.Name) }):
+		case slices.ContainsFunc(ignore, isIgnored):
 			b.unused = append(b.unused, t.Name)
 		default:
 			b.err.Unexpected = append(b.err.Unexpected, t.Name)
 		}
 	}
 	for short, t := range b.set.tensors {
-		sortOut(t, short)
+		list(t, short)
 	}
 	for _, t := range b.set.outside {
-		sortOut(t, dropCompiled(t.Name))
+		list(t, dropCompiledParts(t.Name))
 	}
 	for _, list := range []*[]string{&b.bound, &b.unused, &b.err.Unexpected} {
 		slices.Sort(*list)
@@ -238,8 +261,8 @@ func (b *binder) leftover(ignore []string) {
 	}
 }
 
-// matches reports whether a pattern, known to be well-formed, matches name.
-func matches(pattern, name string) bool {
+// matchPattern reports whether a pattern, known to be well-formed, matches name.
+func matchPattern(pattern, name string) bool {
 	ok, _ := path.Match(pattern, name)
 	return ok
 }

@@ -43,7 +43,7 @@ func newNetwork() *network {
 func model(shapes map[string][]int) *Set {
 	s := newSet()
 	for name, shape := range shapes {
-		n, _ := numel(shape)
+		n, _ := countElements(shape)
 		s.tensors[name] = &Tensor{Name: name, DType: F32, Shape: shape, Data: make([]byte, 4*n)}
 	}
 	return s
@@ -72,7 +72,7 @@ func TestPrefixes(t *testing.T) {
 		require.Equal(t, []int{4}, n.Embed.Tensor.Shape)
 		require.Nil(t, n.Head.Out.Bias.Tensor)
 		require.Len(t, report.Bound, 6)
-		require.Equal(t, dropCompiled(prefix+"x"), report.Prefix+"x")
+		require.Equal(t, dropCompiledParts(prefix+"x"), report.Prefix+"x")
 	}
 	shapes := fitting("net.")
 	delete(shapes, "net.blocks.1.mlp.bias")

@@ -6,15 +6,17 @@ import (
 	"unmask/internal/quant"
 )
 
-// BlockFormat returns the block format in which products take the tensor, which may be another than
-// the file's (quant.Type.ProductType); ok is false if it has none.
+// BlockFormat returns the block format in which products take the tensor; ok is false if its type
+// is not one of blocks. The format may differ from the file's (quant.Type.ProductType), because not
+// every format of a file has kernels of its own.
 func (t *Tensor) BlockFormat() (quant.Type, bool) {
 	q, ok := quant.Parse(string(t.DType))
 	return q.ProductType(), ok
 }
 
 // ReadBlocks copies row i of a tensor in a block format [rows, width] to dst, in blocks of
-// Quantised. dst has the size of a row. A NaN or infinite scale is an error.
+// BlockFormat. dst has the size of a row. A NaN or infinite scale is an error: it would spread over
+// a whole row of the product, far from the file that caused it.
 func (t *Tensor) ReadBlocks(dst []byte, i int) error {
 	q, ok := quant.Parse(string(t.DType))
 	if !ok || len(t.Shape) < 1 {
@@ -23,9 +25,9 @@ func (t *Tensor) ReadBlocks(dst []byte, i int) error {
 	width := t.Shape[len(t.Shape)-1]
 	row := i
 	if t.heads > 0 {
-		row = t.stored(i)
+		row = t.fileRow(i)
 	}
-	data, err := t.span(row*width, width)
+	data, err := t.elementBytes(row*width, width)
 	if err != nil {
 		return err
 	}
@@ -33,15 +35,18 @@ func (t *Tensor) ReadBlocks(dst []byte, i int) error {
 		panic(fmt.Sprintf("weights: ReadBlocks: dst has %d bytes, a row of %q has %d", len(dst), t.Name,
 			want))
 	}
-	finite := false
-	if err := t.src.read(func() {
-		if finite = quant.Finite(q, data); finite {
+
+	isFinite := false
+	err = t.src.read(func() {
+		isFinite = quant.Finite(q, data)
+		if isFinite {
 			quant.ConvertForProducts(q, dst, data)
 		}
-	}); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
-	if !finite {
+	if !isFinite {
 		return fmt.Errorf("tensor %q: row %d has a scale that is not finite", t.Name, i)
 	}
 	return nil
@@ -52,6 +57,9 @@ func (t *Tensor) ReadBlocks(dst []byte, i int) error {
 // view's rows are in half-split order: its row h*headDim + s*headDim/2 + j is row h*headDim + 2j +
 // s of the file. llama.cpp's converter writes LLaDA's projections in that order
 // (convert_hf_to_gguf.py, permute).
+//
+// It is a view and not a copy, so that the rows of a mapped file are read once, where they are
+// packed.
 func (t *Tensor) HalfSplit(heads int) (*Tensor, error) {
 	if len(t.Shape) != 2 || heads < 1 || t.Shape[0]%(2*heads) != 0 {
 		return nil, fmt.Errorf("tensor %q: shape is %v, want [rows, width] with rows a multiple of 2 x "+
@@ -62,27 +70,30 @@ func (t *Tensor) HalfSplit(heads int) (*Tensor, error) {
 	return &view, nil
 }
 
-// stored returns the row of the file that holds row i.
-func (t *Tensor) stored(i int) int {
-	dim := t.Shape[0] / t.heads
-	half, at := dim/2, i%dim
-	return i - at + at%half*2 + at/half
+// fileRow returns the row of the file that holds row i of a view of HalfSplit.
+func (t *Tensor) fileRow(i int) int {
+	headDim := t.Shape[0] / t.heads
+	half := headDim / 2
+	inHead := i % headDim
+	return i - inHead + inHead%half*2 + inHead/half
 }
 
-// eachStored calls read for each row, or part of one, of the n elements from off on: for n elements
-// at position `at` of the piece, which are at element `from` of the file.
-func (t *Tensor) eachStored(n, off int, read func(at, n, from int) error) error {
+// eachFilePart calls read for the n elements of a view of HalfSplit from element off on, row by
+// row: these rows are not neighbours in the file. read gets the part's first element within the
+// piece, its length, and its first element in the file.
+func (t *Tensor) eachFilePart(n, off int, read func(pieceOff, length, fileOff int) error) error {
 	if off < 0 || off > t.Numel() || n > t.Numel()-off {
 		return fmt.Errorf("tensor %q: elements %d..%d wanted, it has %d", t.Name, off, off+n, t.Numel())
 	}
 	width := t.Shape[1]
-	for at := 0; at < n; {
-		row, column := (off+at)/width, (off+at)%width
-		part := min(width-column, n-at)
-		if err := read(at, part, t.stored(row)*width+column); err != nil {
+	for pieceOff := 0; pieceOff < n; {
+		row := (off + pieceOff) / width
+		column := (off + pieceOff) % width
+		length := min(width-column, n-pieceOff)
+		if err := read(pieceOff, length, t.fileRow(row)*width+column); err != nil {
 			return err
 		}
-		at += part
+		pieceOff += length
 	}
 	return nil
 }

@@ -18,14 +18,14 @@ func TestEveryNaNIsFound(t *testing.T) {
 			binary.LittleEndian.PutUint32(src[4*i:], near[i])
 		}
 		dst := make([]float32, n)
-		require.Equal(t, -1, toFloat32(dst, src, F32), n)
+		require.Equal(t, -1, convertToFloat32(dst, src, F32), n)
 		for i := range n {
 			require.Equal(t, near[i], math.Float32bits(dst[i]))
 		}
 		for at := range n {
 			for _, nan := range []uint32{0x7f800001, 0xff800001, 0x7fc00000, 0xffffffff} {
 				binary.LittleEndian.PutUint32(src[4*at:], nan)
-				require.Equal(t, at, toFloat32(dst, src, F32), "%d of %d, %x", at, n, nan)
+				require.Equal(t, at, convertToFloat32(dst, src, F32), "%d of %d, %x", at, n, nan)
 			}
 			binary.LittleEndian.PutUint32(src[4*at:], near[at])
 		}

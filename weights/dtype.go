@@ -40,8 +40,9 @@ const (
 	IQ4_NL DType = "IQ4_NL"
 )
 
-// bitsOf has the bits of one element.
-var bitsOf = map[DType]int{
+// elementBits has the bits of one element. It knows more types than can be converted, so that files
+// with them are checked for size and can be copied.
+var elementBits = map[DType]int{
 	F64: 64, F32: 32, F16: 16, BF16: 16,
 	I64: 64, I32: 32, I16: 16, I8: 8,
 	U64: 64, U32: 32, U16: 16, U8: 8, BOOL: 8,
@@ -51,7 +52,7 @@ var bitsOf = map[DType]int{
 }
 
 // Bits returns the size of one element in bits, 0 for an unknown type and for block formats.
-func (d DType) Bits() int { return bitsOf[d] }
+func (d DType) Bits() int { return elementBits[d] }
 
 // Block returns the elements in a block and its size in bytes. For types without blocks these are 1
 // and the element's size; for an unknown type, or one of less than a byte, 0 and 0.
@@ -59,16 +60,16 @@ func (d DType) Block() (values, bytes int) {
 	if q, ok := quant.Parse(string(d)); ok {
 		return q.Values(), q.Bytes()
 	}
-	if b := bitsOf[d]; b > 0 && b%8 == 0 {
-		return 1, b / 8
+	if bits := elementBits[d]; bits > 0 && bits%8 == 0 {
+		return 1, bits / 8
 	}
 	return 0, 0
 }
 
 // IsFloat reports whether [Tensor.Float32s] converts the type: floats and block formats.
 func (d DType) IsFloat() bool {
-	_, quantised := quant.Parse(string(d))
-	return quantised || d == F64 || d == F32 || d == F16 || d == BF16
+	_, isBlocks := quant.Parse(string(d))
+	return isBlocks || d == F64 || d == F32 || d == F16 || d == BF16
 }
 
 // IsInt reports whether [Tensor.Int64s] converts the type.

@@ -61,7 +61,7 @@ func FuzzIndex(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, shard := range shardsOf(where) {
+		for _, shard := range listShards(where) {
 			if strings.ContainsAny(shard, `/\`) || strings.HasPrefix(shard, ".") {
 				t.Fatalf("shard %q leaves the directory", shard)
 			}

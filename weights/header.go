@@ -4,23 +4,20 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
-	"unmask/internal/jsonline"
+	"github.com/nlpodyssey/safetensors"
+
 	"unmask/internal/sniff"
 )
 
-// Limits of a safetensors header.
+// Limits of a safetensors header. They bound the memory that a hostile file can make a reader
+// allocate; published checkpoints stay far below them.
 const (
-	MaxHeader   = 100_000_000 // bytes
+	MaxHeader   = 100_000_000 // bytes, as in the format's reference implementation
 	MaxTensors  = 100_000     // tensors in a file, and entries of its metadata
 	MaxRank     = 64          // dimensions of a tensor
 	metadataKey = "__metadata__"
@@ -30,218 +27,149 @@ const (
 // metadata. The layout is the header's length in 8 bytes, little-endian; a JSON header; and one
 // buffer that the tensors cover without gaps or overlap
 // (https://github.com/huggingface/safetensors, README, Format).
+//
+// The tensors' Data are parts of data, which usually is a mapped file: nothing of them is copied.
+// Only the header is, because the file may change between the check of a byte and its decoding.
 func parseSafetensors(data []byte, src *source) ([]*Tensor, map[string]string, error) {
 	if len(data) < 8 {
 		return nil, nil, fmt.Errorf("%d bytes, a safetensors file has at least 8", len(data))
 	}
 	var header []byte
-	var length uint64
 	var headerErr error
-	// A copy, so that the bytes that were checked are the bytes that are parsed.
-	err := src.guard(func() {
-		length = binary.LittleEndian.Uint64(data)
-		if headerErr = sniff.CheckPlaceholder(data); headerErr != nil {
-			return
-		}
-		switch {
-		case length == 0 || length > MaxHeader:
-			headerErr = fmt.Errorf("header of %d bytes, want 1 to %d", length, MaxHeader)
-		case length > uint64(len(data)-8):
-			headerErr = fmt.Errorf("header of %d bytes, the file has %d after its first 8", length,
-				len(data)-8)
-		default:
-			header = bytes.Clone(data[8 : 8+length])
-		}
-	})
+	err := src.guard(func() { header, headerErr = copyHeader(data) })
 	if err = cmp.Or(err, headerErr); err != nil {
 		return nil, nil, err
 	}
-	infos, metadata, err := readHeader(header)
+
+	entries, metadata, err := decodeHeader(header)
 	if err != nil {
 		return nil, nil, fmt.Errorf("header: %w", err)
 	}
-	tensors, err := layOut(infos, data[8+length:])
+	tensors, err := layOut(entries, data[8+len(header):])
 	return tensors, metadata, err
 }
 
-// info is the entry of a tensor.
-type info struct {
-	name       string
-	dtype      DType
-	shape      []int
-	begin, end uint64 // in the buffer
+// copyHeader returns the JSON of a file's header.
+func copyHeader(data []byte) ([]byte, error) {
+	// A pointer of Git LFS or a web page saved as the file would otherwise be reported as a header
+	// of an absurd size, which helps nobody.
+	if err := sniff.CheckPlaceholder(data); err != nil {
+		return nil, err
+	}
+	length := binary.LittleEndian.Uint64(data)
+	if length == 0 || length > MaxHeader {
+		return nil, fmt.Errorf("header of %d bytes, want 1 to %d", length, MaxHeader)
+	}
+	if length > uint64(len(data)-8) {
+		return nil, fmt.Errorf("header of %d bytes, the file has %d after its first 8", length,
+			len(data)-8)
+	}
+	return bytes.Clone(data[8 : 8+length]), nil
 }
 
-// layOut checks shapes, types and offsets against each other and the real buffer, and divides the
-// buffer into tensors.
-func layOut(infos []info, buffer []byte) ([]*Tensor, error) {
-	slices.SortFunc(infos, func(a, b info) int {
+// entry is what a header says about one tensor.
+type entry struct {
+	name  string
+	dtype DType
+	shape []int
+
+	// begin and end delimit the tensor's bytes in the buffer after the header.
+	begin, end uint64
+}
+
+// decodeHeader checks the JSON of a header and decodes it. The entries are in no order.
+//
+// github.com/nlpodyssey/safetensors decodes. It takes more than a checkpoint may have: of a name
+// that is there twice the last one wins, and what follows the JSON is ignored. So a header is
+// checked first, and two readers of one file cannot see two models. It also refuses a whole file
+// for one type that it does not know, which here is an error only once that tensor is read.
+func decodeHeader(header []byte) (entries []entry, metadata map[string]string, err error) {
+	checker := headerChecker{header: header}
+	if err := checker.check(); err != nil {
+		return nil, nil, err
+	}
+	var decoded safetensors.Metadata
+	if err := decoded.UnmarshalJSON(checker.withKnownTypes()); err != nil {
+		return nil, nil, err
+	}
+
+	infos := decoded.Tensors()
+	entries = make([]entry, 0, len(infos))
+	for name, info := range infos {
+		dtype, ok := checker.unknownTypes[name]
+		if !ok {
+			dtype = DType(info.DType.String())
+		}
+		shape := make([]int, len(info.Shape))
+		for i, d := range info.Shape {
+			shape[i] = int(d)
+		}
+		entries = append(entries, entry{
+			name:  name,
+			dtype: dtype,
+			shape: shape,
+			begin: info.DataOffsets[0],
+			end:   info.DataOffsets[1],
+		})
+	}
+	return entries, decoded.Metadata(), nil
+}
+
+// layOut divides the buffer into tensors, sorted by name. Each must begin where the one before it
+// ends: tensors that overlap, or bytes that no tensor has, would let a small file claim a large
+// model or hide data in it.
+func layOut(entries []entry, buffer []byte) ([]*Tensor, error) {
+	slices.SortFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end),
 			strings.Compare(a.name, b.name))
 	})
-	tensors := make([]*Tensor, 0, len(infos))
-	at := uint64(0)
-	for _, one := range infos {
-		t, err := one.cut(at, buffer)
+	tensors := make([]*Tensor, 0, len(entries))
+	offset := uint64(0)
+	for _, e := range entries {
+		t, err := e.cut(buffer, offset)
 		if err != nil {
-			return nil, fmt.Errorf("tensor %q: %w", one.name, err)
+			return nil, fmt.Errorf("tensor %q: %w", e.name, err)
 		}
-		at = one.end
+		offset = e.end
 		tensors = append(tensors, t)
 	}
-	if at != uint64(len(buffer)) {
-		return nil, fmt.Errorf("tensors end at byte %d of the data, the file has %d", at, len(buffer))
+	if offset != uint64(len(buffer)) {
+		return nil, fmt.Errorf("tensors end at byte %d of the data, the file has %d", offset,
+			len(buffer))
 	}
 	slices.SortFunc(tensors, func(a, b *Tensor) int { return strings.Compare(a.Name, b.Name) })
 	return tensors, nil
 }
 
-// cut returns the tensor, which begins at byte `at` of the buffer.
-func (t info) cut(at uint64, buffer []byte) (*Tensor, error) {
+// cut returns the tensor, whose bytes must begin at offset and have the size of its shape.
+func (e entry) cut(buffer []byte, offset uint64) (*Tensor, error) {
 	switch {
-	case t.end < t.begin:
-		return nil, fmt.Errorf("data_offsets [%d,%d] are reversed", t.begin, t.end)
-	case t.end > uint64(len(buffer)):
-		return nil, fmt.Errorf("data_offsets [%d,%d], the file has %d bytes of data", t.begin, t.end,
+	case e.end < e.begin:
+		return nil, fmt.Errorf("data_offsets [%d,%d] are reversed", e.begin, e.end)
+	case e.end > uint64(len(buffer)):
+		return nil, fmt.Errorf("data_offsets [%d,%d], the file has %d bytes of data", e.begin, e.end,
 			len(buffer))
-	case t.begin < at:
-		return nil, fmt.Errorf("data_offsets [%d,%d] overlap the tensor before, which ends at %d", t.begin,
-			t.end, at)
-	case t.begin > at:
-		return nil, fmt.Errorf("data_offsets [%d,%d] leave a hole after byte %d", t.begin, t.end, at)
+	case e.begin < offset:
+		return nil, fmt.Errorf("data_offsets [%d,%d] overlap the tensor before, which ends at %d",
+			e.begin, e.end, offset)
+	case e.begin > offset:
+		return nil, fmt.Errorf("data_offsets [%d,%d] leave a hole after byte %d", e.begin, e.end, offset)
 	}
-	n, ok := numel(t.shape)
+
+	n, ok := countElements(e.shape)
 	if !ok {
-		return nil, fmt.Errorf("shape %v has more than %d elements", t.shape, math.MaxInt)
+		return nil, fmt.Errorf("shape %v has more than %d elements", e.shape, math.MaxInt)
 	}
-	if bits := t.dtype.Bits(); bits > 0 &&
-		(n > math.MaxInt/bits || n*bits%8 != 0 || uint64(n*bits/8) != t.end-t.begin) {
-		return nil, fmt.Errorf("data_offsets [%d,%d] span %d bytes, not shape %v of %s", t.begin, t.end,
-			t.end-t.begin, t.shape, t.dtype)
+	// The size of an unknown type cannot be compared; its bytes are handed out as they are.
+	if bits := e.dtype.Bits(); bits > 0 &&
+		(n > math.MaxInt/bits || n*bits%8 != 0 || uint64(n*bits/8) != e.end-e.begin) {
+		return nil, fmt.Errorf("data_offsets [%d,%d] span %d bytes, not shape %v of %s", e.begin, e.end,
+			e.end-e.begin, e.shape, e.dtype)
 	}
-	return &Tensor{Name: t.name, DType: t.dtype, Shape: t.shape,
-		Data: buffer[t.begin:t.end:t.end]}, nil
-}
-
-var dtypeName = regexp.MustCompile(`^"[A-Z][A-Z0-9_]{0,31}"$`)
-
-// readHeader reads the JSON of a header strictly: each name once, no other keys, numbers in plain
-// spelling. A type may be one that this package does not know.
-func readHeader(header []byte) (infos []info, metadata map[string]string, err error) {
-	if err := (jsonline.Limits{Depth: 3, Items: MaxTensors + 1}).Check(header); err != nil {
-		return nil, nil, err
-	}
-	var entries map[string]json.RawMessage
-	if err := json.Unmarshal(header, &entries); err != nil {
-		return nil, nil, jsonline.PlainError(err)
-	}
-	if metadata, err = readMetadata(entries[metadataKey]); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", metadataKey, err)
-	}
-	delete(entries, metadataKey)
-	if len(entries) > MaxTensors {
-		return nil, nil, fmt.Errorf("more than %d tensors", MaxTensors)
-	}
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		if err := checkName(name); err != nil {
-			return nil, nil, err
-		}
-		one, err := readInfo(name, entries[name])
-		if err != nil {
-			return nil, nil, fmt.Errorf("tensor %q: %w", name, err)
-		}
-		infos = append(infos, one)
-	}
-	return infos, metadata, nil
-}
-
-// readMetadata reads the object of texts that is no tensor; without one there are none.
-func readMetadata(text json.RawMessage) (map[string]string, error) {
-	var found map[string]*string
-	if len(text) == 0 {
-		return nil, nil
-	}
-	if err := json.Unmarshal(text, &found); err != nil {
-		return nil, jsonline.PlainError(err)
-	}
-	metadata := map[string]string{}
-	for key, v := range found {
-		if v == nil {
-			return nil, fmt.Errorf("%.40q is null, want a string", key)
-		}
-		metadata[key] = *v
-	}
-	return metadata, nil
-}
-
-// readInfo reads the entry of a tensor.
-func readInfo(name string, text json.RawMessage) (info, error) {
-	t := info{name: name, shape: []int{}}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return t, jsonline.PlainError(err)
-	}
-	dtype, shape, offsets := fields["dtype"], fields["shape"], fields["data_offsets"]
-	if len(fields) != 3 || dtype == nil || shape == nil || offsets == nil {
-		return t, fmt.Errorf("keys are %.80q, want dtype, shape and data_offsets",
-			slices.Sorted(maps.Keys(fields)))
-	}
-	if !dtypeName.Match(dtype) {
-		return t, fmt.Errorf("dtype is %.40s, want a type's name", dtype)
-	}
-	t.dtype = DType(dtype[1 : len(dtype)-1])
-	dims, err := naturals("shape", shape)
-	if err != nil {
-		return t, err
-	}
-	if len(dims) > MaxRank {
-		return t, fmt.Errorf("shape has %d numbers, want %d", len(dims), MaxRank)
-	}
-	for _, d := range dims {
-		if d > math.MaxInt {
-			return t, fmt.Errorf("shape has dimension %d, want at most %d", d, math.MaxInt)
-		}
-		t.shape = append(t.shape, int(d))
-	}
-	at, err := naturals("data_offsets", offsets)
-	if err == nil && len(at) != 2 {
-		err = fmt.Errorf("data_offsets has %d numbers, want 2", len(at))
-	}
-	if err != nil {
-		return t, err
-	}
-	t.begin, t.end = at[0], at[1]
-	return t, nil
-}
-
-// naturals reads a list of whole numbers from 0.
-func naturals(what string, text json.RawMessage) (list []uint64, err error) {
-	var found []*uint64
-	if text[0] != '[' || json.Unmarshal(text, &found) != nil || slices.Contains(found, nil) {
-		return nil, fmt.Errorf("%s is %.40s, want a list of integers 0 to %d", what, text,
-			uint64(math.MaxUint64))
-	}
-	for _, n := range found {
-		list = append(list, *n)
-	}
-	return list, nil
-}
-
-// checkName refuses names that no checkpoint has and that would be harmful when printed or used in
-// a path.
-func checkName(name string) error {
-	switch {
-	case name == "":
-		return fmt.Errorf("a tensor's name is empty")
-	case len(name) > 1024:
-		return fmt.Errorf("tensor %.40q...: a name of %d bytes, want 1024", name, len(name))
-	case !utf8.ValidString(name):
-		return fmt.Errorf("tensor %q: the name is not UTF-8", name)
-	case strings.ContainsFunc(name, unicode.IsControl):
-		return fmt.Errorf("tensor %q: control character in the name", name)
-	case name[0] == '/', slices.Contains(strings.FieldsFunc(name,
-		func(r rune) bool { return r == '/' || r == '\\' }), ".."):
-		return fmt.Errorf("tensor %q: the name is a path", name)
-	}
-	return nil
+	return &Tensor{
+		Name:  e.name,
+		DType: e.dtype,
+		Shape: e.shape,
+		Data:  buffer[e.begin:e.end:e.end],
+	}, nil
 }

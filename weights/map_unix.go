@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// mapFile maps the file for reading. The mapping is shared: processes that serve one model have one
+// copy of its pages.
 func mapFile(f *os.File, size int) ([]byte, error) {
 	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 }
@@ -21,9 +23,9 @@ func releasePages(mapping, part []byte) error {
 	if len(part) == 0 {
 		return nil
 	}
-	page := os.Getpagesize()
-	base := int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) -
+	offset := int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) -
 		uintptr(unsafe.Pointer(unsafe.SliceData(mapping))))
-	begin := base / page * page
-	return unix.Madvise(mapping[begin:base+len(part)], unix.MADV_DONTNEED)
+	page := os.Getpagesize()
+	begin := offset / page * page // madvise takes whole pages only
+	return unix.Madvise(mapping[begin:offset+len(part)], unix.MADV_DONTNEED)
 }

@@ -14,41 +14,43 @@ import (
 // once. With prefixes but no anchor, the first one that any name begins with is removed. If nothing
 // fits, no prefix is removed.
 //
-// Tensors keep the file's name in Tensor.Name. Tensors outside the prefix are not in Names or Get;
-// Bind reports them.
+// Tensors keep the file's name in Tensor.Name, so that errors name what the user finds in the file.
+// Tensors outside the prefix are not in Names or Get; Bind reports them.
 func (s *Set) Rebase(anchor string, prefixes ...string) (*Set, error) {
 	canonical := make(map[string]*Tensor, len(s.tensors))
 	names := make([]string, 0, len(s.tensors))
-	for _, name := range s.Names() {
-		c := dropCompiled(name)
-		if t := canonical[c]; t != nil {
-			return nil, fmt.Errorf("tensors %q and %q are both %q", t.Name, s.tensors[name].Name, c)
+	for _, fileName := range s.Names() {
+		name := dropCompiledParts(fileName)
+		if t := canonical[name]; t != nil {
+			return nil, fmt.Errorf("tensors %q and %q are both %q", t.Name, s.tensors[fileName].Name,
+				name)
 		}
-		canonical[c] = s.tensors[name]
-		names = append(names, c)
+		canonical[name] = s.tensors[fileName]
+		names = append(names, name)
 	}
 	slices.Sort(names)
+
 	prefix, err := findPrefix(names, anchor, prefixes)
 	if err != nil {
 		return nil, err
 	}
-	r := s.like()
-	r.prefix += prefix
+	view := s.withoutTensors()
+	view.prefix += prefix
 	for _, name := range names {
 		if short, ok := strings.CutPrefix(name, prefix); ok && short != "" {
-			r.tensors[short] = canonical[name]
+			view.tensors[short] = canonical[name]
 		} else {
-			r.outside = append(r.outside, canonical[name])
+			view.outside = append(view.outside, canonical[name])
 		}
 	}
-	return r, nil
+	return view, nil
 }
 
 // Prefix returns what Rebase removed from the names.
 func (s *Set) Prefix() string { return s.prefix }
 
-// dropCompiled removes every `_orig_mod` part of a dotted name.
-func dropCompiled(name string) string {
+// dropCompiledParts removes every `_orig_mod` part of a dotted name.
+func dropCompiledParts(name string) string {
 	if !strings.Contains(name, "_orig_mod") {
 		return name
 	}
@@ -60,6 +62,7 @@ func dropCompiled(name string) string {
 	return strings.Join(parts, ".")
 }
 
+// findPrefix returns the prefix that Rebase removes.
 func findPrefix(names []string, anchor string, prefixes []string) (string, error) {
 	if anchor == "" {
 		for _, p := range prefixes {
@@ -69,7 +72,8 @@ func findPrefix(names []string, anchor string, prefixes []string) (string, error
 		}
 		return "", nil
 	}
-	var found []string
+
+	var found []string // what stands before the anchor, of each name that ends in it
 	for _, name := range names {
 		if p, ok := strings.CutSuffix(name, anchor); ok && (p == "" || strings.HasSuffix(p, ".")) {
 			found = append(found, p)
@@ -80,12 +84,14 @@ func findPrefix(names []string, anchor string, prefixes []string) (string, error
 			return p, nil
 		}
 	}
-	switch {
-	case len(found) == 0:
+	switch len(found) {
+	case 0:
 		return "", nil
-	case len(found) == 1:
+	case 1:
 		return found[0], nil
 	}
+	// A guess could load the weights of another network in the same file (a discriminator, an
+	// average of the weights).
 	return "", fmt.Errorf("%d tensors end in %q, under the prefixes %q: one is allowed", len(found),
 		anchor, found)
 }

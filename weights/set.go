@@ -19,11 +19,16 @@ import (
 // Set is the tensors of one model by name. Concurrent reads are safe, but Close does not wait for
 // them.
 type Set struct {
-	tensors  map[string]*Tensor
-	outside  []*Tensor
-	prefix   string
+	tensors map[string]*Tensor
+
+	// outside are the tensors that Rebase found without the prefix.
+	outside []*Tensor
+
+	// prefix is what Rebase removed from the names.
+	prefix string
+
 	metadata map[string]string
-	sources  []*source
+	sources  []*source // the files, which Close unmaps
 }
 
 const (
@@ -63,19 +68,20 @@ func Open(name string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, file := name, ""
+	dir := name
+	file := ""
 	if !info.IsDir() {
 		dir, file = filepath.Split(name)
 		dir = filepath.Clean(dir)
 	}
 	s := newSet()
-	err = s.load(atomicfile.DirFS(dir), file, dir, func(file string) ([]*Tensor, error) {
+	err = s.addFiles(atomicfile.DirFS(dir), file, dir, func(file string) ([]*Tensor, error) {
 		src, err := openSource(filepath.Join(dir, file))
 		if err != nil {
 			return nil, err
 		}
 		s.sources = append(s.sources, src)
-		return s.add(src.data, src, src.path)
+		return s.addFile(src.data, src, src.path)
 	})
 	if err != nil {
 		s.Close()
@@ -90,20 +96,22 @@ func OpenFS(fsys fs.FS, name string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, file := name, ""
+	dir := name
+	file := ""
 	if !info.IsDir() {
-		dir, file = path.Dir(name), path.Base(name)
+		dir = path.Dir(name)
+		file = path.Base(name)
 	}
 	if fsys, err = fs.Sub(fsys, dir); err != nil {
 		return nil, err
 	}
 	s := newSet()
-	err = s.load(fsys, file, dir, func(file string) ([]*Tensor, error) {
+	err = s.addFiles(fsys, file, dir, func(file string) ([]*Tensor, error) {
 		data, err := fs.ReadFile(fsys, file)
 		if err != nil {
 			return nil, err
 		}
-		return s.add(data, nil, path.Join(dir, file))
+		return s.addFile(data, nil, path.Join(dir, file))
 	})
 	if err != nil {
 		return nil, err
@@ -115,10 +123,10 @@ func OpenFS(fsys fs.FS, name string) (*Set, error) {
 // errors.
 func Parse(data []byte, name string) (*Set, error) {
 	s := newSet()
-	if _, err := s.add(data, nil, name); err != nil {
+	if _, err := s.addFile(data, nil, name); err != nil {
 		return nil, err
 	}
-	s.alias()
+	s.addAliases()
 	return s, nil
 }
 
@@ -126,8 +134,8 @@ func newSet() *Set {
 	return &Set{tensors: map[string]*Tensor{}, metadata: map[string]string{}}
 }
 
-// modelFile returns the file with the weights in a model's directory.
-func modelFile(dir fs.FS) (string, error) {
+// findModelFile returns the name of the file with the weights in a model's directory.
+func findModelFile(dir fs.FS) (string, error) {
 	for _, name := range ModelFiles {
 		if _, err := fs.Stat(dir, name); err == nil {
 			return name, nil
@@ -136,24 +144,25 @@ func modelFile(dir fs.FS) (string, error) {
 	return "", fmt.Errorf("neither %s nor %s is there", fileName, indexName)
 }
 
-// add parses one file and adds its tensors. A name may be in one file only.
-func (s *Set) add(data []byte, src *source, name string) ([]*Tensor, error) {
+// addFile parses one safetensors file and adds its tensors. A name may be in one file only.
+func (s *Set) addFile(data []byte, src *source, name string) ([]*Tensor, error) {
 	tensors, metadata, err := parseSafetensors(data, src)
 	if err == nil {
-		err = s.join(tensors, metadata, src, "in another shard too")
+		err = s.addTensors(tensors, metadata, src, "in another shard too")
 	}
 	return tensors, param.AtPlace(name, err)
 }
 
-// alias adds the other names of tensors: safetensors.torch.save_model writes tied tensors once, and
-// in __metadata__ from each name that it left out to the one that it kept (safetensors,
-// bindings/python/py_src/safetensors/torch.py, _remove_duplicate_names). The key "format" is not
-// one of them: it says which library wrote the file ("pt").
-func (s *Set) alias() {
+// addAliases adds the other names of tied tensors: safetensors.torch.save_model writes such tensors
+// once, and __metadata__ leads from each name that it left out to the one that it wrote
+// (safetensors, bindings/python/py_src/safetensors/torch.py, _remove_duplicate_names). The key
+// "format" is not one of them: it says which library wrote the file ("pt"), and a tensor may be
+// called "pt".
+func (s *Set) addAliases() {
 	for _, name := range slices.Sorted(maps.Keys(s.metadata)) {
-		kept := s.tensors[s.metadata[name]]
-		if name != "format" && kept != nil && s.tensors[name] == nil && checkName(name) == nil {
-			s.tensors[name] = kept
+		t := s.tensors[s.metadata[name]]
+		if name != "format" && t != nil && s.tensors[name] == nil && checkName(name) == nil {
+			s.tensors[name] = t
 		}
 	}
 }
@@ -170,11 +179,11 @@ func (s *Set) Names() []string {
 // followed by a tensor each are ignored.
 func (s *Set) CountBlocks(prefix string) (n int) {
 	for name := range s.tensors {
-		rest, ok := strings.CutPrefix(name, prefix)
+		numbered, ok := strings.CutPrefix(name, prefix)
 		if !ok {
 			continue
 		}
-		index, _, _ := strings.Cut(rest, ".")
+		index, _, _ := strings.Cut(numbered, ".")
 		if i, err := strconv.Atoi(index); err == nil && i >= n && i < len(s.tensors) {
 			n = i + 1
 		}
@@ -191,7 +200,7 @@ func (s *Set) Get(name string) (*Tensor, bool) {
 // Metadata returns the strings of the files' __metadata__.
 func (s *Set) Metadata() map[string]string { return s.metadata }
 
-// ReleaseAll calls Release of every tensor.
+// ReleaseAll drops the pages of all files from memory, as Release does for those of one tensor.
 func (s *Set) ReleaseAll() error {
 	for _, src := range s.sources {
 		if src.closed.Load() {

@@ -14,42 +14,48 @@ import (
 
 const maxIndex = MaxHeader // largest index.json in bytes
 
-// plainFile matches the name of a shard: in the index's directory, not hidden.
-var plainFile = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=-]*\.safetensors$`)
+// shardName matches the name of a shard: in the index's directory, not hidden. An index comes with
+// the model, so it must not lead to files elsewhere.
+var shardName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=-]*\.safetensors$`)
 
-// load adds one safetensors file of dir or all shards of an index.json. With file "" it chooses
-// one. at is the directory's name in errors.
-func (s *Set) load(dir fs.FS, file, at string, add func(string) ([]*Tensor, error)) error {
-	var err error
+// addFiles adds one safetensors file of dir, or all shards of an index.json, by addFile. With file
+// "" it chooses one. dirName is the directory's name in errors.
+func (s *Set) addFiles(dir fs.FS, file, dirName string,
+	addFile func(name string) ([]*Tensor, error)) error {
 	if file == "" {
-		if file, err = modelFile(dir); err != nil {
-			return fmt.Errorf("%s: %w", at, err)
+		var err error
+		if file, err = findModelFile(dir); err != nil {
+			return fmt.Errorf("%s: %w", dirName, err)
 		}
 	}
-	defer s.alias()
+	defer s.addAliases()
 	if !strings.HasSuffix(file, ".index.json") {
-		_, err := add(file)
+		_, err := addFile(file)
 		return err
 	}
-	index := filepath.Join(at, file)
-	where, err := readIndex(dir, file)
+
+	index := filepath.Join(dirName, file)
+	shardByTensor, err := readIndex(dir, file)
 	if err != nil {
 		return fmt.Errorf("%s: %w", index, err)
 	}
-	for _, shard := range shardsOf(where) {
-		tensors, err := add(shard)
+	for _, shard := range listShards(shardByTensor) {
+		tensors, err := addFile(shard)
 		if err != nil {
 			return fmt.Errorf("%s: shard %s: %w", index, shard, err)
 		}
 		for _, t := range tensors {
-			if where[t.Name] == shard {
-				delete(where, t.Name)
+			if shardByTensor[t.Name] == shard {
+				delete(shardByTensor, t.Name)
 			}
 		}
 	}
-	if len(where) > 0 {
+
+	// What is left was promised by the index and not found. A shard of another download would
+	// otherwise show only as a missing tensor of the network.
+	if len(shardByTensor) > 0 {
 		var missing []string
-		for name, shard := range where {
+		for name, shard := range shardByTensor {
 			missing = append(missing, fmt.Sprintf("%q (%s)", name, shard))
 		}
 		slices.Sort(missing)
@@ -58,12 +64,12 @@ func (s *Set) load(dir fs.FS, file, at string, add func(string) ([]*Tensor, erro
 	return nil
 }
 
-// shardsOf returns the files of a weight map, each once, sorted.
-func shardsOf(where map[string]string) []string {
-	return slices.Compact(slices.Sorted(maps.Values(where)))
+// listShards returns the files of a weight map, each once, sorted.
+func listShards(shardByTensor map[string]string) []string {
+	return slices.Compact(slices.Sorted(maps.Values(shardByTensor)))
 }
 
-// parseIndex returns the shard of every tensor.
+// parseIndex returns the shard of every tensor by the tensor's name.
 func parseIndex(data []byte) (map[string]string, error) {
 	var index struct {
 		WeightMap map[string]string `json:"weight_map"`
@@ -74,8 +80,8 @@ func parseIndex(data []byte) (map[string]string, error) {
 	if len(index.WeightMap) == 0 {
 		return nil, fmt.Errorf("index: weight_map is empty or missing")
 	}
-	for _, shard := range shardsOf(index.WeightMap) {
-		if !plainFile.MatchString(shard) {
+	for _, shard := range listShards(index.WeightMap) {
+		if !shardName.MatchString(shard) {
 			return nil, fmt.Errorf("index: shard %.80q, want a .safetensors file beside the index", shard)
 		}
 	}

@@ -7,29 +7,35 @@ import (
 )
 
 // Sizes reads a network's sizes from its tensors. It keeps the first error, so that a configuration
-// can read all sizes and check once; after an error every size is 1.
+// can read all sizes and check once. After an error every size is 1, so that no arithmetic on sizes
+// divides by zero.
 type Sizes struct {
 	Set *Set
+
+	// Err is the first error, nil if there was none.
 	Err error
 }
 
-// maxDim is the largest dimension that is accepted as a size.
+// maxDim is the largest dimension that is accepted as a size. Products of three such sizes fit 64
+// bits.
 const maxDim = 1 << 20
 
 // Dim returns dimension i of a tensor with `dims` dimensions.
 func (s *Sizes) Dim(name string, dims, i int) int {
+	if s.Err != nil {
+		return 1
+	}
 	t, ok := s.Set.Get(name)
-	switch {
-	case s.Err != nil:
-	case !ok:
+	if !ok {
 		s.Err = fmt.Errorf("tensor %q is missing", name)
-	case len(t.Shape) != dims || slices.Contains(t.Shape, 0) || slices.Max(t.Shape) > maxDim:
+		return 1
+	}
+	if len(t.Shape) != dims || slices.Contains(t.Shape, 0) || slices.Max(t.Shape) > maxDim {
 		s.Err = fmt.Errorf("tensor %q has shape %v, want %d dimensions of 1 to %d", name, t.Shape, dims,
 			maxDim)
-	default:
-		return t.Shape[i]
+		return 1
 	}
-	return 1
+	return t.Shape[i]
 }
 
 // Count returns how many consecutive tensors name0suffix, name1suffix, ... there are.

@@ -14,11 +14,15 @@ import (
 
 // source is an open file whose bytes are mapped, or read where the system cannot map.
 type source struct {
-	path   string
-	file   *os.File
-	size   int64
-	mtime  time.Time
-	data   []byte
+	path string
+	file *os.File
+
+	// size and mtime are those of the file when it was opened. Another size or time later means
+	// that somebody writes to it.
+	size  int64
+	mtime time.Time
+
+	data   []byte // the mapping, nil for an empty file
 	closed atomic.Bool
 }
 
@@ -46,9 +50,10 @@ func openSource(path string) (*source, error) {
 	return s, nil
 }
 
-// guard runs f, which reads the source's bytes. A mapped page whose file was
-// cut off raises SIGBUS; guard makes that an error. Bytes cut off within the
-// last page read as zero without a signal, hence the check of the file after.
+// guard runs f, which reads the source's bytes. A mapped page whose file was cut off raises SIGBUS;
+// guard makes that an error, because otherwise the whole process ends when somebody replaces a
+// model's file. Bytes cut off within the last page read as zero without a signal, hence the check
+// of the file after f. A nil source is memory, of which nothing can be cut off.
 func (s *source) guard(f func()) (err error) {
 	if s == nil {
 		f()
@@ -57,10 +62,11 @@ func (s *source) guard(f func()) (err error) {
 	if err := s.read(f); err != nil {
 		return err
 	}
-	return s.unchanged()
+	return s.checkUnchanged()
 }
 
-// read is guard without the check after it, for pieces of a tensor: Release makes it once.
+// read is guard without the check after f. It is for the pieces of a tensor: Release makes the
+// check once, where a system call for each row would be noticed.
 func (s *source) read(f func()) error {
 	if s == nil {
 		f()
@@ -69,11 +75,11 @@ func (s *source) read(f func()) error {
 	if s.closed.Load() {
 		return fmt.Errorf("%s: the set is closed", s.path)
 	}
-	return s.fault(f)
+	return s.catchFault(f)
 }
 
-// unchanged compares the file with what it was when it was opened.
-func (s *source) unchanged() error {
+// checkUnchanged returns an error if the file is not what it was when it was opened.
+func (s *source) checkUnchanged() error {
 	info, err := s.file.Stat()
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.path, err)
@@ -88,8 +94,9 @@ func (s *source) unchanged() error {
 	return nil
 }
 
-// fault runs f and returns an error for a memory fault within the mapping.
-func (s *source) fault(f func()) (err error) {
+// catchFault runs f and returns an error for a memory fault within the mapping. Any other panic,
+// and a fault elsewhere, goes on: it is a mistake in the program, not in the file.
+func (s *source) catchFault(f func()) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)
 	defer func() {
@@ -97,15 +104,17 @@ func (s *source) fault(f func()) (err error) {
 		if r == nil {
 			return
 		}
-		if e, ok := r.(interface{ Addr() uintptr }); ok && len(s.data) > 0 {
-			base := uintptr(unsafe.Pointer(unsafe.SliceData(s.data)))
-			if a := e.Addr(); a >= base && a-base < uintptr(len(s.data)) {
-				err = fmt.Errorf("%s: byte %d cannot be read, the file was truncated or its disk failed",
-					s.path, a-base)
-				return
-			}
+		fault, ok := r.(interface{ Addr() uintptr })
+		if !ok || len(s.data) == 0 {
+			panic(r)
 		}
-		panic(r)
+		base := uintptr(unsafe.Pointer(unsafe.SliceData(s.data)))
+		addr := fault.Addr()
+		if addr < base || addr-base >= uintptr(len(s.data)) {
+			panic(r)
+		}
+		err = fmt.Errorf("%s: byte %d cannot be read, the file was truncated or its disk failed",
+			s.path, addr-base)
 	}()
 	f()
 	return nil

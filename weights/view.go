@@ -10,7 +10,7 @@ import (
 // NewSet returns a set of tensors in memory by their names.
 func NewSet(tensors []*Tensor, metadata map[string]string) (*Set, error) {
 	s := newSet()
-	return s, s.join(tensors, metadata, nil, "there twice")
+	return s, s.addTensors(tensors, metadata, nil, "there twice")
 }
 
 // OpenWith maps the file at name and hands its bytes to parse, which returns tensors whose Data are
@@ -26,10 +26,12 @@ func OpenWith(name string, parse func(data []byte) ([]*Tensor, map[string]string
 	s.sources = append(s.sources, src)
 	var tensors []*Tensor
 	var metadata map[string]string
-	var failed error
-	err = src.guard(func() { tensors, metadata, failed = parse(src.data) })
-	if err = cmp.Or(err, failed); err == nil {
-		err = s.join(tensors, metadata, src, "there twice")
+	var parseErr error
+	err = src.guard(func() { tensors, metadata, parseErr = parse(src.data) })
+	// The file's error goes first: what parse made of bytes that were cut off is not the cause.
+	err = cmp.Or(err, parseErr)
+	if err == nil {
+		err = s.addTensors(tensors, metadata, src, "there twice")
 	}
 	if err != nil {
 		s.Close()
@@ -38,14 +40,16 @@ func OpenWith(name string, parse func(data []byte) ([]*Tensor, map[string]string
 	return s, nil
 }
 
-// join adds tensors of a source. twice says where a name was seen before.
-func (s *Set) join(tensors []*Tensor, metadata map[string]string, src *source, twice string) error {
+// addTensors adds tensors of a source. duplicate completes the error "tensor x is ..." for a name
+// that the set has already.
+func (s *Set) addTensors(tensors []*Tensor, metadata map[string]string, src *source,
+	duplicate string) error {
 	for _, t := range tensors {
 		if err := checkName(t.Name); err != nil {
 			return err
 		}
 		if s.tensors[t.Name] != nil {
-			return fmt.Errorf("tensor %q is %s", t.Name, twice)
+			return fmt.Errorf("tensor %q is %s", t.Name, duplicate)
 		}
 		t.src = src
 		s.tensors[t.Name] = t
@@ -54,62 +58,69 @@ func (s *Set) join(tensors []*Tensor, metadata map[string]string, src *source, t
 	return nil
 }
 
-// like returns a set of the same files without tensors.
-func (s *Set) like() *Set {
-	return &Set{tensors: make(map[string]*Tensor, len(s.tensors)), metadata: s.metadata,
-		sources: s.sources, prefix: s.prefix, outside: slices.Clone(s.outside)}
+// withoutTensors returns a set of the same files without tensors.
+func (s *Set) withoutTensors() *Set {
+	return &Set{
+		tensors:  make(map[string]*Tensor, len(s.tensors)),
+		outside:  slices.Clone(s.outside),
+		prefix:   s.prefix,
+		metadata: s.metadata,
+		sources:  s.sources,
+	}
 }
 
-// View returns a set of the same files in which see gives each tensor's name and the tensor itself,
-// or a view of it. Errors name the tensors as see does.
-func (s *Set) View(see func(name string, t *Tensor) (string, *Tensor, error)) (*Set, error) {
-	v := s.like()
-	for _, old := range s.Names() {
-		name, t, err := see(old, s.tensors[old])
+// View returns a set of the same files in which each tensor has the name and the form that convert
+// returns: the tensor itself, or a view of it. Errors name the tensors as convert does.
+func (s *Set) View(convert func(name string, t *Tensor) (string, *Tensor, error)) (*Set, error) {
+	view := s.withoutTensors()
+	for _, oldName := range s.Names() {
+		name, t, err := convert(oldName, s.tensors[oldName])
 		if err != nil {
 			return nil, err
 		}
-		if first := v.tensors[name]; first != nil {
+		if first := view.tensors[name]; first != nil {
 			return nil, fmt.Errorf("tensors %q and %q are both %q", first.Name, t.Name, name)
 		}
-		if old != name {
-			named := *t
-			named.Name = name
-			t = &named
+		if name != oldName {
+			renamed := *t
+			renamed.Name = name
+			t = &renamed
 		}
-		v.tensors[name] = t
+		view.tensors[name] = t
 	}
-	return v, nil
+	return view, nil
 }
 
-// SplitTensors returns a set of the same files in which a tensor for which names returns names is
-// cut by rows into as many equal parts, each [rows, width], where width is the last dimension.
-func (s *Set) SplitTensors(names func(name string, t *Tensor) []string) (*Set, error) {
-	v := s.like()
-	for _, old := range s.Names() {
-		t := s.tensors[old]
-		into := names(old, t)
-		for i, name := range into {
-			part, err := t.part(i, len(into))
+// SplitTensors returns a set of the same files in which a tensor for which partNames returns names
+// is cut by rows into as many equal parts, each [rows, width], where width is the last dimension.
+// Files that store all experts of a block as one tensor are read so.
+func (s *Set) SplitTensors(partNames func(name string, t *Tensor) []string) (*Set, error) {
+	view := s.withoutTensors()
+	for _, wholeName := range s.Names() {
+		whole := s.tensors[wholeName]
+		names := partNames(wholeName, whole)
+		if len(names) == 0 {
+			if err := view.addTensor(wholeName, whole); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for i, name := range names {
+			part, err := whole.cutRows(i, len(names))
 			if err != nil {
 				return nil, err
 			}
 			part.Name = name
-			if err := v.put(name, part); err != nil {
-				return nil, err
-			}
-		}
-		if len(into) == 0 {
-			if err := v.put(old, t); err != nil {
+			if err := view.addTensor(name, part); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return v, nil
+	return view, nil
 }
 
-// put adds a tensor under a name.
-func (s *Set) put(name string, t *Tensor) error {
+// addTensor adds a tensor under a name that no other has.
+func (s *Set) addTensor(name string, t *Tensor) error {
 	if s.tensors[name] != nil {
 		return fmt.Errorf("tensor %q is there twice", name)
 	}
@@ -117,17 +128,19 @@ func (s *Set) put(name string, t *Tensor) error {
 	return nil
 }
 
-// part returns the i-th of n equal parts of a tensor's rows.
-func (t *Tensor) part(i, n int) (*Tensor, error) {
-	total, ok := numel(t.Shape)
+// cutRows returns the i-th of n equal parts of a tensor's rows, a view of its bytes.
+func (t *Tensor) cutRows(i, n int) (*Tensor, error) {
+	total, ok := countElements(t.Shape)
 	if !ok || len(t.Shape) < 2 || t.heads > 0 || total == 0 || total/t.Shape[len(t.Shape)-1]%n != 0 {
 		return nil, fmt.Errorf("tensor %q: %v is not %d parts of equal rows", t.Name, t.Shape, n)
 	}
-	data, err := t.span(i*(total/n), total/n)
+	data, err := t.elementBytes(i*(total/n), total/n)
 	if err != nil {
 		return nil, err
 	}
-	part, width := *t, t.Shape[len(t.Shape)-1]
-	part.Data, part.Shape = data, []int{total / n / width, width}
+	width := t.Shape[len(t.Shape)-1]
+	part := *t
+	part.Data = data
+	part.Shape = []int{total / n / width, width}
 	return &part, nil
 }

@@ -20,22 +20,24 @@ type Stream struct {
 	Name  string
 	DType DType
 	Shape []int
-	// Open is called once, when the tensor's turn comes. Its reader must yield
-	// exactly the bytes of the shape, row-major and little-endian.
+
+	// Open is called once, when the tensor's turn comes, so that no two tensors are open or in
+	// memory at a time. Its reader must yield exactly the bytes of the shape, row-major and
+	// little-endian.
 	Open func() (io.ReadCloser, error)
 }
 
-// Write writes tensors in memory as a safetensors file. Equal tensors give
-// equal bytes whatever their order: larger elements come first and within a
-// type the names are sorted, as the format's reference does.
+// Write writes tensors in memory as a safetensors file. Equal tensors give equal bytes whatever
+// their order: larger elements come first and within a type the names are sorted, as the format's
+// reference does. With larger elements first, every tensor is aligned to its element's size.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
-	return WriteStreams(w, streams(tensors), metadata)
+	return WriteStreams(w, streamTensors(tensors), metadata)
 }
 
-// WriteFile writes name whole or not at all: a temporary file beside it is
-// synced and renamed, then the directory synced.
+// WriteFile writes name whole or not at all: a temporary file beside it is synced and renamed, then
+// the directory synced.
 func WriteFile(name string, tensors []Tensor, metadata map[string]string) error {
-	return WriteFileStreams(name, streams(tensors), metadata)
+	return WriteFileStreams(name, streamTensors(tensors), metadata)
 }
 
 // WriteStreams is Write for tensors that do not fit memory all at once.
@@ -67,35 +69,42 @@ func WriteFileStreams(name string, tensors []Stream, metadata map[string]string)
 	}))
 }
 
-func streams(tensors []Tensor) []Stream {
-	list := make([]Stream, len(tensors))
+func streamTensors(tensors []Tensor) []Stream {
+	streams := make([]Stream, len(tensors))
 	for i, t := range tensors {
-		list[i] = Stream{Name: t.Name, DType: t.DType, Shape: t.Shape,
+		streams[i] = Stream{
+			Name:  t.Name,
+			DType: t.DType,
+			Shape: t.Shape,
 			Open: func() (io.ReadCloser, error) {
 				return io.NopCloser(&tensorReader{t: t}), nil
-			}}
+			},
+		}
 	}
-	return list
+	return streams
 }
 
-// tensorReader reads a tensor's bytes under the guard of its source.
+// tensorReader reads a tensor's bytes under the guard of its source: the file that a tensor comes
+// from may be cut off while it is copied.
 type tensorReader struct {
-	t  Tensor
-	at int
+	t   Tensor
+	off int // of the next byte
 }
 
 func (r *tensorReader) Read(p []byte) (int, error) {
-	n := min(len(p), len(r.t.Data)-r.at)
+	n := min(len(p), len(r.t.Data)-r.off)
 	if n == 0 {
 		return 0, io.EOF
 	}
-	if err := r.t.ReadBytes(p[:n], r.at); err != nil {
+	if err := r.t.ReadBytes(p[:n], r.off); err != nil {
 		return 0, err
 	}
-	r.at += n
+	r.off += n
 	return n, nil
 }
 
+// copyTensor copies the size bytes of one tensor and refuses a reader with fewer or more: either
+// would shift all tensors after it.
 func copyTensor(w io.Writer, t Stream, size int64) error {
 	r, err := t.Open()
 	if err != nil {
@@ -109,7 +118,7 @@ func copyTensor(w io.Writer, t Stream, size int64) error {
 	if n < size {
 		return fmt.Errorf("%d bytes of data, shape %v of %s has %d", n, t.Shape, t.DType, size)
 	}
-	// One byte more than wanted tells a reader that is too long.
+	// One byte more shows a reader that is too long.
 	switch _, err := io.ReadFull(r, make([]byte, 1)); err {
 	case io.EOF:
 		return nil
@@ -120,8 +129,11 @@ func copyTensor(w io.Writer, t Stream, size int64) error {
 	}
 }
 
-// encodeHeader returns the length, the header padded with spaces so that the
-// data begins at a multiple of 8, and the tensors' sizes in bytes.
+// encodeHeader returns the length and the header, padded with spaces so that the data begins at a
+// multiple of 8, and the tensors' sizes in bytes.
+//
+// It is written here and not by the library, which knows fewer types and takes a map of tensors in
+// memory. The bytes of files must not change with a dependency either.
 func encodeHeader(tensors []Stream, metadata map[string]string) ([]byte, []int64, error) {
 	if len(tensors) > MaxTensors {
 		return nil, nil, fmt.Errorf("%d tensors, want %d", len(tensors), MaxTensors)
@@ -130,39 +142,42 @@ func encodeHeader(tensors []Stream, metadata map[string]string) ([]byte, []int64
 	b.Write(make([]byte, 8))
 	b.WriteByte('{')
 	if len(metadata) > 0 {
-		fmt.Fprintf(&b, "%s:%s", encode(metadataKey), encode(metadata))
+		fmt.Fprintf(&b, "%s:%s", encodeJSON(metadataKey), encodeJSON(metadata))
 	}
+
 	sizes := make([]int64, len(tensors))
-	seen := map[string]bool{}
-	at := int64(0)
+	names := map[string]bool{}
+	offset := int64(0)
 	for i, t := range tensors {
 		if err := checkName(t.Name); err != nil {
 			return nil, nil, err
 		}
-		if seen[t.Name] || t.Name == metadataKey {
+		if names[t.Name] || t.Name == metadataKey {
 			return nil, nil, fmt.Errorf("tensor %q: the name is taken", t.Name)
 		}
-		seen[t.Name] = true
+		names[t.Name] = true
 		size, err := byteSize(t)
 		if err != nil {
 			return nil, nil, err
 		}
-		if size > math.MaxInt64-at {
+		if size > math.MaxInt64-offset {
 			return nil, nil, fmt.Errorf("tensor %q: the file has more than %d bytes", t.Name,
 				int64(math.MaxInt64))
 		}
-		if b.Len() > 9 {
+
+		if b.Len() > 9 { // more than the length and the brace
 			b.WriteByte(',')
 		}
 		shape := t.Shape
 		if shape == nil {
-			shape = []int{}
+			shape = []int{} // [], not null
 		}
 		fmt.Fprintf(&b, `%s:{"dtype":%s,"shape":%s,"data_offsets":[%d,%d]}`,
-			encode(t.Name), encode(string(t.DType)), encode(shape), at, at+size)
+			encodeJSON(t.Name), encodeJSON(string(t.DType)), encodeJSON(shape), offset, offset+size)
 		sizes[i] = size
-		at += size
+		offset += size
 	}
+
 	b.WriteByte('}')
 	for b.Len()%8 != 0 {
 		b.WriteByte(' ')
@@ -175,8 +190,9 @@ func encodeHeader(tensors []Stream, metadata map[string]string) ([]byte, []int64
 	return header, sizes, nil
 }
 
+// byteSize returns the size of a tensor's data, an error for one that the file cannot describe.
 func byteSize(t Stream) (int64, error) {
-	n, ok := numel(t.Shape)
+	n, ok := countElements(t.Shape)
 	bits := t.DType.Bits()
 	if !ok || len(t.Shape) > MaxRank || bits > 0 && n > math.MaxInt/bits {
 		return 0, fmt.Errorf("tensor %q: shape %v is negative or too large", t.Name, t.Shape)
@@ -187,9 +203,9 @@ func byteSize(t Stream) (int64, error) {
 	return int64(n * bits / 8), nil
 }
 
-// encode is json.Marshal for strings, integers and maps of strings, which cannot fail and come
-// out sorted.
-func encode(v any) string {
+// encodeJSON is json.Marshal for strings, integers and maps of strings, which cannot fail and come
+// out sorted. It leaves <, > and & as they are, as the reference does.
+func encodeJSON(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

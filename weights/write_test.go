@@ -40,7 +40,7 @@ func TestWriteRoundTrip(t *testing.T) {
 			seen[name] = true
 			dtype := rapid.SampledFrom(dtypes).Draw(t, "dtype")
 			shape := rapid.SliceOfN(rapid.IntRange(0, 4), 0, 3).Draw(t, "shape")
-			count, _ := numel(shape)
+			count, _ := countElements(shape)
 			data := rapid.SliceOfN(rapid.Byte(), count*dtype.Bits()/8, count*dtype.Bits()/8).Draw(t, "data")
 			tensors = append(tensors, Tensor{Name: name, DType: dtype, Shape: shape, Data: data})
 		}
@@ -62,7 +62,36 @@ func TestWriteRoundTrip(t *testing.T) {
 			require.Equal(t, append([]int{}, want.Shape...), got.Shape)
 			require.True(t, bytes.Equal(want.Data, got.Data))
 		}
+		requireLibraryReads(t, first.Bytes(), tensors, meta)
 	})
+}
+
+// requireLibraryReads checks that github.com/nlpodyssey/safetensors, whose whole reader is stricter
+// on sizes than the decoder that Parse uses, reads a file as it was written. It takes no file with
+// a type that it does not know.
+func requireLibraryReads(t require.TestingT, file []byte, tensors []Tensor,
+	meta map[string]string) {
+	for _, x := range tensors {
+		if _, err := safetensors.ParseDType(string(x.DType)); err != nil {
+			return
+		}
+	}
+	st, err := safetensors.Deserialize(file)
+	require.NoError(t, err)
+	require.Equal(t, len(tensors), st.Len())
+	_, header, err := safetensors.ReadMetadata(file)
+	require.NoError(t, err)
+	require.Equal(t, meta, header.Metadata())
+	for _, want := range tensors {
+		got, ok := st.Tensor(want.Name)
+		require.True(t, ok, want.Name)
+		require.Equal(t, string(want.DType), got.DType().String())
+		require.Len(t, got.Shape(), len(want.Shape))
+		for i, d := range got.Shape() {
+			require.EqualValues(t, want.Shape[i], d)
+		}
+		require.True(t, bytes.Equal(want.Data, got.Data()), want.Name)
+	}
 }
 
 // The metadata's "format" is no second name of a tensor that is called as its value is.
