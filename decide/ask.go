@@ -17,33 +17,50 @@ import (
 	"unmask/param"
 )
 
-// Options say how questions are asked. The zero value is one pass a question.
+// Options say how questions are asked. The zero value asks without calibration, and calls the model
+// without waiting for a turn.
 type Options struct {
 	Calibration Calibration
 	Turn        model.Turn
 }
 
-// Answer is a model's answer to a question.
+// Answer is a model's answer to a question. Its slices have one element for each option.
 type Answer struct {
-	P    []float64 // of the options, which add to 1
-	LogP []float64 // before the temperature, in nats, up to a constant
-	// (n max-1)/(n-1) of n options; of Laya's networks as their program has it: 1-entropy/ln n, or
-	// the larger p of a Boolean
+	// P are the probabilities of the options. They add to 1.
+	P []float64
+
+	// LogP are the log-probabilities before the temperature, in nats, up to a constant.
+	LogP []float64
+
+	// Confidence is (n max-1)/(n-1) for n options, so 0 when all are equally probable. Laya's
+	// networks report what their own program defines: 1-entropy/ln n, or the larger p of a Boolean.
 	Confidence float64
-	// of the options together (Found.LogP says among what), the least of its passes: a low one says
-	// that the prompt does not fit the model; 1 of a network without other outcomes
-	Mass        float64
-	Act         *float64 // of Laya's networks: the probability that acting on the answer is right
-	Temperature float64  // of the calibration; 0 where there is none
-	Tokens      int      // of the prompts
-	Passes      int      // sequences that went through the model
-	Notes       []string // what was cut off
+
+	// Mass is the probability of all options together at the mask, the least over the passes of the
+	// question (LabelScores.LogP says among which outcomes). A low one says that the prompt does not
+	// suit the model. It is 1 for a network that has no other outcomes.
+	Mass float64
+
+	// Act is the probability that acting on the answer is right. Only Laya's networks have it.
+	Act *float64
+
+	// Temperature is that of the calibration, 0 where there is none.
+	Temperature float64
+
+	// Tokens is the length of the question's prompts together.
+	Tokens int
+
+	// Passes counts the sequences that went through the model.
+	Passes int
+
+	// Notes say what was truncated.
+	Notes []string
 }
 
 // Best returns the most probable option, the first of equal ones.
 func (a *Answer) Best() int { return slices.Index(a.P, slices.Max(a.P)) }
 
-// Score returns the mean of the options' numbers, from 0.
+// Score returns the expected level: the mean of the options' numbers, which begin at 0.
 func (a *Answer) Score() (mean float64) {
 	for i, p := range a.P {
 		mean += float64(i) * p
@@ -62,226 +79,280 @@ type asker struct {
 	Options
 	m     *unmask.Model
 	state State
-	chat  bool
-	list  []Question
-	out   []Answer
+
+	// chat reports whether prompts go through the model's chat template.
+	chat bool
+
+	questions []Question
+	answers   []Answer
 }
 
-// Ask returns a model's answers to questions about a state. Questions do not see each other. With
-// more than 15 options, pairs of them are asked in both orders, each loser gives its place to the
-// winner until one is left, and p follows from the odds of these pairs.
-func Ask(ctx context.Context, m *unmask.Model, state State, list []Question, o Options) ([]Answer,
-	error) {
+// Ask returns a model's answers to questions about a state. Questions do not see each other, so an
+// answer does not depend on what else is asked.
+//
+// With more than 15 options, models favour places in the list over what stands there. Pairs of
+// options are asked then, in both orders: each loser gives its place to the winner until one is
+// left, and P follows from the odds of these pairs.
+func Ask(ctx context.Context, m *unmask.Model, state State, questions []Question,
+	o Options) ([]Answer, error) {
 	if err := o.Calibration.Check(); err != nil {
 		return nil, err
 	}
-	for i := range list {
-		if err := list[i].Check(); err != nil {
+	for i := range questions {
+		if err := questions[i].Check(); err != nil {
 			return nil, inQuestion(i, err)
 		}
 	}
-	a := &asker{Options: o, m: m, state: state, list: list, out: make([]Answer, len(list))}
-	ask := a.askText
-	if net, ok := m.Denoiser.(*encoders.Laya); ok {
-		ask = func(ctx context.Context) error { return a.askLaya(ctx, net) }
-	} else if m.Text == nil {
-		return nil, param.Refuse("model", param.Unsupported,
-			"model is a %s, want one of text with a mask token, or Laya", m.Info.Architecture)
+
+	a := &asker{
+		Options:   o,
+		m:         m,
+		state:     state,
+		questions: questions,
+		answers:   make([]Answer, len(questions)),
 	}
-	if err := ask(ctx); err != nil {
+	if err := a.ask(ctx); err != nil {
 		return nil, err
 	}
-	for i := range a.out {
-		one := &a.out[i]
-		one.Temperature = a.Calibration[list[i].Kind].Temperature
-		t := cmp.Or(one.Temperature, 1)
-		one.P = nn.Probabilities(one.LogP, t)
-		if math.IsNaN(one.P[0]) {
-			return nil, inQuestion(i, fmt.Errorf("a logit is NaN, want finite numbers"))
-		}
-		if one.Act == nil || t != 1 {
-			n := float64(len(one.P))
-			one.Confidence = (n*slices.Max(one.P) - 1) / (n - 1)
+
+	for i := range a.answers {
+		if err := a.calibrate(i); err != nil {
+			return nil, inQuestion(i, err)
 		}
 	}
-	return a.out, nil
+	return a.answers, nil
+}
+
+// ask fills LogP of all answers, by the network's decision head or by prompts.
+func (a *asker) ask(ctx context.Context) error {
+	if net, ok := a.m.Denoiser.(*encoders.Laya); ok {
+		return a.askLaya(ctx, net)
+	}
+	if a.m.Text == nil {
+		return param.Refuse("model", param.Unsupported,
+			"model is a %s, want one of text with a mask token, or Laya", a.m.Info.Architecture)
+	}
+	return a.askText(ctx)
+}
+
+// calibrate sets P and Confidence of answer i from LogP and the temperature of its kind.
+func (a *asker) calibrate(i int) error {
+	answer := &a.answers[i]
+	answer.Temperature = a.Calibration[a.questions[i].Kind].Temperature
+	temperature := cmp.Or(answer.Temperature, 1)
+
+	answer.P = nn.Probabilities(answer.LogP, temperature)
+	if math.IsNaN(answer.P[0]) {
+		return fmt.Errorf("a logit is NaN, want finite numbers")
+	}
+
+	// Laya's own confidence holds only for the probabilities that its head gave.
+	if answer.Act == nil || temperature != 1 {
+		n := float64(len(answer.P))
+		answer.Confidence = (n*slices.Max(answer.P) - 1) / (n - 1)
+	}
+	return nil
 }
 
 // inQuestion says which question an error is about.
 func inQuestion(i int, err error) error { return fmt.Errorf("question %d: %w", i+1, err) }
 
-// atOnce is the most options of a prompt: with more, models favour places over options.
-const atOnce = 15
+// maxLetters is the most options of one prompt: with more, models favour places over options.
+const maxLetters = 15
 
-// posed is a question with two of its options, or with all of them where pair is nil.
-type posed struct {
+// prompt is a question with two of its options, or with all of them where pair is nil.
+type prompt struct {
 	question int
 	pair     []int
 }
 
-// askText asks by prompts whose options are letters.
+// askText asks by prompts whose options are letters. The prompts of all questions with few options
+// go through the model together; each question with many options takes rounds of its own.
 func (a *asker) askText(ctx context.Context) error {
 	_, err := a.m.Chat()
 	a.chat = err == nil
-	var list []posed
-	for i := range a.list {
-		if n := len(a.list[i].texts()); n <= atOnce {
-			list = append(list, posed{i, nil})
+
+	var prompts []prompt
+	for i := range a.questions {
+		if len(a.questions[i].optionTexts()) <= maxLetters {
+			prompts = append(prompts, prompt{question: i})
 		}
-		a.out[i].Mass = math.Inf(1)
+		a.answers[i].Mass = math.Inf(1)
 	}
-	found, err := a.pose(ctx, list)
+	scores, err := a.scorePrompts(ctx, prompts)
 	if err != nil {
 		return err
 	}
-	for at, p := range list {
-		a.out[p.question].LogP = found[at].LogP
+	for i, p := range prompts {
+		a.answers[p.question].LogP = scores[i].LogP
 	}
-	for i := range a.list {
-		if n := len(a.list[i].Options); n > atOnce {
-			a.out[i].LogP, err = knockout(n, func(pairs [][]int) ([]float64, error) {
-				return a.odds(ctx, i, pairs)
-			})
-			if err != nil {
-				return err
-			}
+
+	for i := range a.questions {
+		n := len(a.questions[i].Options)
+		if n <= maxLetters {
+			continue
+		}
+		a.answers[i].LogP, err = knockout(n, func(pairs [][]int) ([]float64, error) {
+			return a.scorePairs(ctx, i, pairs)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// odds returns by how much the first option of each pair is more probable than the second, in nats.
-// Each is asked in both orders, so that what a place adds to its option drops out.
-func (a *asker) odds(ctx context.Context, question int, pairs [][]int) ([]float64, error) {
-	var list []posed
+// scorePairs returns by how much the first option of each pair is more probable than the second, in
+// nats. Each pair is asked in both orders, so that what a place adds to its option drops out.
+func (a *asker) scorePairs(ctx context.Context, question int, pairs [][]int) ([]float64, error) {
+	var prompts []prompt
 	for _, pair := range pairs {
-		list = append(list, posed{question, pair}, posed{question, []int{pair[1], pair[0]}})
+		reversed := []int{pair[1], pair[0]}
+		prompts = append(prompts, prompt{question, pair}, prompt{question, reversed})
 	}
-	found, err := a.pose(ctx, list)
-	out := make([]float64, len(pairs))
-	for i := range out {
-		if err == nil {
-			one := found[2*i].LogP
-			two := found[2*i+1].LogP
-			out[i] = (one[0] - one[1] + two[1] - two[0]) / 2
-		}
+	scores, err := a.scorePrompts(ctx, prompts)
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+
+	odds := make([]float64, len(pairs))
+	for i := range odds {
+		inOrder := scores[2*i].LogP
+		reversed := scores[2*i+1].LogP
+		odds[i] = (inOrder[0] - inOrder[1] + reversed[1] - reversed[0]) / 2
+	}
+	return odds, nil
 }
 
 // knockout returns log p of n options, 0 for the best one, from the odds of n-1 pairs in rounds:
-// the winner of each pair stays. It is the softmax's where odds do not depend on further options.
-func knockout(n int, odds func(pairs [][]int) ([]float64, error)) (logP []float64, err error) {
-	logP = make([]float64, n)
-	left := make([]int, n)
-	beaten := make([][]int, n) // by each option, itself and whom these have beaten
+// the winner of each pair stays. The result is the softmax's where odds do not depend on further
+// options, so n-1 pairs are enough and not all n(n-1)/2 are asked.
+func knockout(n int, scorePairs func(pairs [][]int) ([]float64, error)) ([]float64, error) {
+	logP := make([]float64, n)
+	remaining := make([]int, n)
+
+	// beaten has, for each option, itself and all options that lost to it or to one it has beaten:
+	// when it loses, they become less probable by the same odds.
+	beaten := make([][]int, n)
 	for i := range n {
-		left[i] = i
+		remaining[i] = i
 		beaten[i] = []int{i}
 	}
-	for len(left) > 1 {
-		pairs := slices.Collect(slices.Chunk(left[:len(left)/2*2], 2))
-		found, err := odds(pairs)
+
+	for len(remaining) > 1 {
+		paired := len(remaining) / 2 * 2
+		pairs := slices.Collect(slices.Chunk(remaining[:paired], 2))
+		odds, err := scorePairs(pairs)
 		if err != nil {
 			return nil, err
 		}
-		left = slices.Clone(left[len(left)/2*2:])
+
+		remaining = slices.Clone(remaining[paired:])
 		for i, pair := range pairs {
-			winner := pair[0]
-			loser := pair[1]
-			if found[i] < 0 {
+			winner, loser := pair[0], pair[1]
+			if odds[i] < 0 {
 				winner, loser = loser, winner
 			}
 			for _, option := range beaten[loser] {
-				logP[option] -= math.Abs(found[i])
+				logP[option] -= math.Abs(odds[i])
 			}
 			beaten[winner] = append(beaten[winner], beaten[loser]...)
-			left = append(left, winner)
+			remaining = append(remaining, winner)
 		}
 	}
 	return logP, nil
 }
 
-// pose asks questions and counts what they take.
-func (a *asker) pose(ctx context.Context, list []posed) ([]LabelScores, error) {
-	made := make([]Query, len(list))
-	for i, p := range list {
+// scorePrompts returns the scores of the options of prompts, and adds what they cost to the
+// answers.
+func (a *asker) scorePrompts(ctx context.Context, prompts []prompt) ([]LabelScores, error) {
+	queries := make([]Query, len(prompts))
+	for i, p := range prompts {
 		err := ctx.Err()
 		if err == nil {
-			made[i], err = a.row(p)
+			queries[i], err = a.buildQuery(p)
 		}
 		if err != nil {
 			return nil, inQuestion(p.question, err)
 		}
 	}
-	found, err := ScoreLabels(ctx, a.m.Denoiser, made, a.Turn)
-	for i := range found {
-		one := &a.out[list[i].question]
-		one.Mass = min(one.Mass, found[i].Mass())
-		one.Tokens = one.Tokens + len(made[i].Tokens)
-		one.Passes = one.Passes + found[i].Passes
+
+	scores, err := ScoreLabels(ctx, a.m.Denoiser, queries, a.Turn)
+	for i := range scores {
+		answer := &a.answers[prompts[i].question]
+		answer.Mass = min(answer.Mass, scores[i].Mass())
+		answer.Tokens += len(queries[i].Tokens)
+		answer.Passes += scores[i].Passes
 	}
-	return found, err
+	return scores, err
 }
 
-// row returns the prompt of a question with an open answer.
-func (a *asker) row(p posed) (row Query, err error) {
-	q := &a.list[p.question]
-	spec := a.m.Spec()
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n%s\n", a.state.Text, q.Instructions)
-	texts := q.texts()
+// buildQuery returns the tokens of a prompt that ends in a masked letter.
+func (a *asker) buildQuery(p prompt) (Query, error) {
+	question := &a.questions[p.question]
+	options := question.optionTexts()
 	if p.pair != nil {
-		texts = model.Pick(texts, p.pair)
+		options = model.Pick(options, p.pair)
 	}
-	for i, text := range texts {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n%s\n", a.state.Text, question.Instructions)
+	for i, text := range options {
 		fmt.Fprintf(&b, "\n%c. %s", 'A'+i, text)
 	}
 	b.WriteString("\n\nAnswer with the letter of one option.")
+
 	request := unmask.Request{}
 	space := ""
 	if a.chat {
-		if request.Messages, err = json.Marshal([]map[string]string{
-			{
-				"role":    "user",
-				"content": b.String(),
-			},
-		}); err != nil {
-			return row, err
+		messages, err := json.Marshal([]map[string]string{{"role": "user", "content": b.String()}})
+		if err != nil {
+			return Query{}, err
 		}
+		request.Messages = messages
 	} else {
 		b.WriteString("\nAnswer:")
 		request.Prompt = b.String()
 		space = " "
 	}
-	if row.Labels, err = a.letters(space, len(texts)); err != nil {
-		return row, err
+
+	labels, err := a.encodeLetters(space, len(options))
+	if err != nil {
+		return Query{}, err
 	}
 	tokens, from, to, err := a.m.TokensWithAnswer(request, space+"A", nil)
 	if err != nil {
-		return row, tooLong(err)
+		return Query{}, nameState(err)
 	}
-	open := slices.Repeat([]int32{spec.Mask}, to-from)
-	if !spec.Fixed {
-		open = open[:1]
-	}
-	row.Position = from
-	row.Tokens = slices.Concat(tokens[:from], open, tokens[to:])
-	for spec.Block > 0 && spec.Blocks == model.WholeBlocks && !spec.Fixed && // as it opens blocks
-		len(row.Tokens)%spec.Block > 0 && len(row.Tokens) < spec.Length() {
-		row.Tokens = append(row.Tokens, spec.Mask)
-	}
-	return row, nil
+	return Query{Tokens: a.maskAnswer(tokens, from, to), Position: from, Labels: labels}, nil
 }
 
-// letters returns the tokens of the first letters, as they stand at the end of a prompt.
-func (a *asker) letters(space string, n int) (labels [][]int32, err error) {
+// maskAnswer returns tokens with a mask in place of the answer, tokens[from:to].
+func (a *asker) maskAnswer(tokens []int32, from, to int) []int32 {
+	spec := a.m.Spec()
+	masks := slices.Repeat([]int32{spec.Mask}, to-from)
+	if !spec.Fixed {
+		masks = masks[:1]
+	}
+	tokens = slices.Concat(tokens[:from], masks, tokens[to:])
+
+	// Some models were trained with whole blocks only. Generation opens their last block from masks,
+	// so the prompt ends in a whole block here too.
+	wholeBlocks := spec.Block > 0 && spec.Blocks == model.WholeBlocks && !spec.Fixed
+	for wholeBlocks && len(tokens)%spec.Block > 0 && len(tokens) < spec.Length() {
+		tokens = append(tokens, spec.Mask)
+	}
+	return tokens
+}
+
+// encodeLetters returns the tokens of the first n letters, as they stand at the end of a prompt.
+func (a *asker) encodeLetters(space string, n int) (labels [][]int32, err error) {
+	short := unmask.Request{Prompt: "Answer:"}
+	if a.chat {
+		short.Prompt = ""
+	}
 	for i := range n {
-		short := unmask.Request{Prompt: "Answer:"}
-		if a.chat {
-			short.Prompt = ""
-		}
-		tokens, from, to, err := a.m.TokensWithAnswer(short, space+string(rune('A'+i)), nil)
+		letter := string(rune('A' + i))
+		tokens, from, to, err := a.m.TokensWithAnswer(short, space+letter, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -290,17 +361,19 @@ func (a *asker) letters(space string, n int) (labels [][]int32, err error) {
 	return labels, nil
 }
 
-// tooLong names the state in an error about a prompt that leaves no room for an answer.
-func tooLong(err error) error {
-	if e, ok := errors.AsType[*param.Error](err); ok && e.Reason == param.TooLong {
-		return &param.Error{
-			Name:   "state",
-			Found:  "too long",
-			Want:   e.Want + " tokens with its question",
-			Reason: e.Reason,
-		}
+// nameState names the state in an error about a prompt that leaves no room for an answer: users
+// give a state and a question, and never see the prompt.
+func nameState(err error) error {
+	e, ok := errors.AsType[*param.Error](err)
+	if !ok || e.Reason != param.TooLong {
+		return err
 	}
-	return err
+	return &param.Error{
+		Name:   "state",
+		Found:  "too long",
+		Want:   e.Want + " tokens with its question",
+		Reason: e.Reason,
+	}
 }
 
 // layaKinds are Laya's names of kinds.
@@ -308,43 +381,45 @@ var layaKinds = map[Kind]string{Boolean: "noul", Choice: "choice", Score: "score
 
 // askLaya asks a network that was made for questions.
 func (a *asker) askLaya(ctx context.Context, net *encoders.Laya) error {
-	prompts := make([]encoders.LayaPrompt, len(a.list))
-	tokens := make([][]int32, len(a.list))
-	for i := range a.list {
-		q := &a.list[i]
+	prompts := make([]encoders.LayaPrompt, len(a.questions))
+	tokens := make([][]int32, len(a.questions))
+	for i := range a.questions {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		var err error
-		prompts[i], err = net.EncodeQuestion(encoders.LayaQuestion{
-			Kind:         layaKinds[q.Kind],
-			Instructions: q.Instructions,
-			Options:      q.texts(),
+		question := &a.questions[i]
+		encoded, err := net.EncodeQuestion(encoders.LayaQuestion{
+			Kind:         layaKinds[question.Kind],
+			Instructions: question.Instructions,
+			Options:      question.optionTexts(),
 			State:        a.state.Text,
 			KeepEnd:      a.state.List,
 		})
 		if err != nil {
 			return inQuestion(i, err)
 		}
-		tokens[i] = prompts[i].Tokens
+		prompts[i] = encoded
+		tokens[i] = encoded.Tokens
 	}
+
 	return model.VisitGroups(net.Spec(), tokens, func(group []int) error {
 		done, err := a.Turn.Acquire(ctx, a.m.Denoiser)
 		if err != nil {
 			return err
 		}
 		defer done()
-		made, err := net.Answer(ctx, model.Pick(prompts, group))
-		for i, one := range made {
-			out := &a.out[group[i]]
-			out.Confidence = one.Confidence
-			out.Act = &one.Act
-			out.Mass = 1
-			out.Passes = 1
-			out.Tokens = len(prompts[group[i]].Tokens)
-			out.Notes = prompts[group[i]].Notes
-			for _, p := range one.Probabilities {
-				out.LogP = append(out.LogP, math.Log(p))
+
+		results, err := net.Answer(ctx, model.Pick(prompts, group))
+		for i, result := range results {
+			answer := &a.answers[group[i]]
+			answer.Confidence = result.Confidence
+			answer.Act = &result.Act
+			answer.Mass = 1
+			answer.Passes = 1
+			answer.Tokens = len(prompts[group[i]].Tokens)
+			answer.Notes = prompts[group[i]].Notes
+			for _, p := range result.Probabilities {
+				answer.LogP = append(answer.LogP, math.Log(p))
 			}
 		}
 		return err

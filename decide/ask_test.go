@@ -34,7 +34,7 @@ func bert(t *testing.T) *unmask.Model {
 	return m
 }
 
-func some(n int) (list []Option) {
+func makeOptions(n int) (list []Option) {
 	for i := range n {
 		list = append(list, Option{Label: fmt.Sprintf("n%c", 'a'+i)})
 	}
@@ -42,7 +42,7 @@ func some(n int) (list []Option) {
 }
 
 // A state is written as it is, also its nulls, whatever a chat template's messages are.
-func TestTextOf(t *testing.T) {
+func TestValueText(t *testing.T) {
 	const value = `{"content": null, "reasoning": [null]}` // as json.dumps writes it
 	text, err := ValueText([]byte(value))
 	require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestAsk(t *testing.T) {
 	require.NoError(t, err)
 	list := []Question{
 		{Kind: Boolean, Instructions: "Hot?"},
-		{Kind: Choice, Instructions: "Who?", Options: some(3)},
+		{Kind: Choice, Instructions: "Who?", Options: makeOptions(3)},
 		{Kind: Score, Instructions: "How?", Options: []Option{{Label: "cold"}, {Label: "hot"}}},
 	}
 	for name, m := range map[string]*unmask.Model{"text": text, "chat": chat, "encoder": bert(t)} {
@@ -83,8 +83,8 @@ func TestAsk(t *testing.T) {
 				require.InDelta(t, (n*a.P[a.Best()]-1)/(n-1), a.Confidence, 1e-12)
 				require.GreaterOrEqual(t, a.Score(), 0.0)
 
-				ask := &asker{m: m, state: state, list: list, chat: name == "chat"}
-				row, err := ask.row(posed{question: i})
+				ask := &asker{m: m, state: state, questions: list, chat: name == "chat"}
+				row, err := ask.buildQuery(prompt{question: i})
 				require.NoError(t, err)
 				require.Equal(t, 1, m.Spec().CountMasked(row.Tokens))
 				marginals, err := m.Forward(t.Context(), &model.Batch{Size: 1, Length: len(row.Tokens),
@@ -109,7 +109,7 @@ func TestAsk(t *testing.T) {
 
 // With so many options that pairs of them are asked, an option has the same p wherever it stands.
 func TestOrders(t *testing.T) {
-	q := Question{Kind: Choice, Instructions: "who", Options: some(16)}
+	q := Question{Kind: Choice, Instructions: "who", Options: makeOptions(16)}
 	back := q
 	back.Options = slices.Clone(q.Options)
 	slices.Reverse(back.Options)
@@ -146,7 +146,7 @@ func TestRefusedQuestions(t *testing.T) {
 	_, err = Ask(ctx, m, State{}, []Question{{Kind: Boolean, Instructions: "b"}}, Options{})
 	require.ErrorIs(t, err, context.Canceled)
 	for _, bad := range []float64{-1, 0, 1e-9, math.NaN(), math.Inf(1)} {
-		_, err = Ask(t.Context(), m, State{}, []Question{{Kind: Choice, Options: some(2)}},
+		_, err = Ask(t.Context(), m, State{}, []Question{{Kind: Choice, Options: makeOptions(2)}},
 			Options{Calibration: Calibration{Boolean: {Temperature: bad}}})
 		require.EqualError(t, err, fmt.Sprintf("temperature of boolean is %v, want 0.05 to 20", bad))
 	}

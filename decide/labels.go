@@ -3,7 +3,7 @@
 // there are the answer, so a question takes one pass and several questions are rows of one batch.
 // Laya's networks have a head for such questions instead (encoders.Laya).
 //
-// Labels is the engine: it works on any model.Denoiser. Ask makes prompts of questions, and
+// ScoreLabels is the engine: it works on any model.Denoiser. Ask makes prompts of questions, and
 // Calibrate fits temperatures to questions with known answers.
 package decide
 
@@ -17,209 +17,251 @@ import (
 	"unmask/model"
 )
 
-// Query is a place in a sequence at which one of some labels stands.
+// Query is a place in a sequence, and the labels of which one stands there.
 type Query struct {
-	// a sequence with one mask at At. A longer label takes further masks, which are put after it or,
-	// where the model has one length only, must be there.
+	// Tokens are a sequence with one mask at Position. A label of several tokens takes further
+	// masks: ScoreLabels puts them after the first one or, where the model has sequences of one
+	// length only, they must be there already.
 	Tokens   []int32
 	Position int
-	Labels   [][]int32 // their tokens, all different
+
+	// Labels are the tokens of each label. All labels are different.
+	Labels [][]int32
 }
 
-// LabelScores is what a model says of a row's labels.
+// LabelScores is what a model says of a query's labels.
 type LabelScores struct {
-	// nats, among all that the model may write there. Where a label of the row has several tokens it
-	// is likelihood.Measure's chain rule from left to right over as many masks, among special tokens
-	// too.
-	LogP   []float64
-	Passes int // sequences that went through the model
+	// LogP are the log-probabilities of the labels in nats, among all that the model may write
+	// there. Where a label of the query has several tokens, LogP is that of the chain rule from left
+	// to right over as many masks (likelihood.Measure), and special tokens are among the outcomes too.
+	LogP []float64
+
+	// Passes counts the sequences that went through the model.
+	Passes int
 }
 
 // Mass returns the probability of all labels together. Where labels have different lengths it is a
 // sum over texts of different lengths and may exceed 1.
-func (f *LabelScores) Mass() (sum float64) {
-	for _, l := range f.LogP {
-		sum += math.Exp(l)
+func (s *LabelScores) Mass() (sum float64) {
+	for _, logP := range s.LogP {
+		sum += math.Exp(logP)
 	}
 	return sum
 }
 
-// ScoreLabels returns what the model says of the labels of rows. All labels of a row that are one
+// ScoreLabels returns the scores of the labels of each query. All labels of a query that are one
 // token are read in one pass; others take a pass for each of their tokens. It takes the model's
 // lock for one call of the model at a time. Numbers do not depend on what else is in the list.
-func ScoreLabels(ctx context.Context, d model.Denoiser, list []Query,
+func ScoreLabels(ctx context.Context, d model.Denoiser, queries []Query,
 	turn model.Turn) ([]LabelScores, error) {
-	out := make([]LabelScores, len(list))
-	var masked [][]int32 // of rows that are read in one pass
-	var of []int
-	for i := range list {
-		out[i] = LabelScores{make([]float64, len(list[i].Labels)), 1}
-		atOnce, err := list[i].check(d.Spec())
-		if err == nil && !atOnce {
-			out[i].Passes = 0
-			err = list[i].chain(ctx, d, turn, &out[i])
-		} else if err == nil {
-			masked = append(masked, list[i].Tokens)
-			of = append(of, i)
-		}
+	scores := make([]LabelScores, len(queries))
+
+	// direct are the indexes of the queries that are read in one pass.
+	var direct []int
+	for i := range queries {
+		scores[i].LogP = make([]float64, len(queries[i].Labels))
+		singleTokens, err := queries[i].check(d.Spec())
 		if err != nil {
 			return nil, err
 		}
-	}
-	var err error
-	if n := shared(d, list, of); n > 0 {
-		err = rest(ctx, d, list, of, n, turn, out)
-	} else {
-		err = model.VisitGroups(d.Spec(), masked, func(group []int) error {
-			return pass(ctx, d, model.Pick(masked, group), list, model.Pick(of, group), turn, out)
-		})
-	}
-	for i := range out {
-		if err == nil && !(out[i].Mass() > 0) {
-			err = fmt.Errorf("row %d: no label is possible", i)
+		if singleTokens {
+			scores[i].Passes = 1
+			direct = append(direct, i)
+			continue
+		}
+		if err := queries[i].scoreByChain(ctx, d, turn, &scores[i]); err != nil {
+			return nil, err
 		}
 	}
-	return out, err
+
+	r := reader{d: d, turn: turn, queries: queries, scores: scores}
+	if err := r.readQueries(ctx, direct); err != nil {
+		return scores, err
+	}
+	for i := range scores {
+		if !(scores[i].Mass() > 0) {
+			return scores, fmt.Errorf("row %d: no label is possible", i)
+		}
+	}
+	return scores, nil
 }
 
-// check returns an error for a row that has no answer, and whether all its labels are one token
-// that a pass with a mask predicts.
-func (r *Query) check(spec model.Spec) (atOnce bool, err error) {
-	if r.Position < 0 || r.Position >= len(r.Tokens) || r.Tokens[r.Position] != spec.Mask {
-		return false, fmt.Errorf("position %d of %d is not masked", r.Position, len(r.Tokens))
+// check returns an error for a query that has no answer. singleTokens reports whether one pass
+// answers it: all its labels are one token, and the model predicts at the mask itself.
+func (q *Query) check(spec model.Spec) (singleTokens bool, err error) {
+	if q.Position < 0 || q.Position >= len(q.Tokens) || q.Tokens[q.Position] != spec.Mask {
+		return false, fmt.Errorf("position %d of %d is not masked", q.Position, len(q.Tokens))
 	}
-	atOnce = spec.Causal != model.NextToken
-	for i, label := range r.Labels {
-		same := slices.IndexFunc(r.Labels[:i], func(other []int32) bool {
+
+	singleTokens = spec.Causal != model.NextToken
+	for i, label := range q.Labels {
+		repeated := slices.ContainsFunc(q.Labels[:i], func(other []int32) bool {
 			return slices.Equal(other, label)
 		})
-		wrong := slices.ContainsFunc(label, func(t int32) bool {
+		invalid := slices.ContainsFunc(label, func(t int32) bool {
 			return t < 0 || int(t) >= spec.Outcomes || t == spec.Mask
 		})
-		switch end := r.Position + len(label); {
-		case same >= 0 || len(label) == 0:
+		end := q.Position + len(label)
+		switch {
+		case repeated || len(label) == 0:
 			return false, fmt.Errorf("label %d is %v, want tokens that no other label has", i, label)
-		case wrong:
+		case invalid:
 			return false, fmt.Errorf("label %d is %v, want tokens of 0 to %d that are not the mask", i,
 				label, spec.Outcomes-1)
-		case spec.Fixed && (end > len(r.Tokens) ||
-			spec.CountMasked(r.Tokens[r.Position:end]) < len(label)):
+		case spec.Fixed &&
+			(end > len(q.Tokens) || spec.CountMasked(q.Tokens[q.Position:end]) < len(label)):
 			return false, fmt.Errorf("label %d: %d tokens at position %d, want masks for all of them", i,
-				len(label), r.Position)
+				len(label), q.Position)
 		}
-		atOnce = atOnce && len(label) == 1
+		singleTokens = singleTokens && len(label) == 1
 	}
-	return atOnce, nil
+	return singleTokens, nil
 }
 
-// chain measures each label alone.
-func (r *Query) chain(ctx context.Context, d model.Denoiser, turn model.Turn,
-	out *LabelScores) error {
-	for i, label := range r.Labels {
-		after := r.Tokens[r.Position+1:]
+// scoreByChain measures each label alone, by the chain rule over its tokens.
+func (q *Query) scoreByChain(ctx context.Context, d model.Denoiser, turn model.Turn,
+	scores *LabelScores) error {
+	for i, label := range q.Labels {
+		after := q.Tokens[q.Position+1:]
 		if d.Spec().Fixed {
-			after = r.Tokens[r.Position+len(label):]
+			after = q.Tokens[q.Position+len(label):]
 		}
-		e, err := likelihood.Measure(ctx, d, slices.Concat(r.Tokens[:r.Position], label, after),
-			r.Position,
-			r.Position+len(label), likelihood.Options{Method: likelihood.LeftToRight, Turn: turn})
+		tokens := slices.Concat(q.Tokens[:q.Position], label, after)
+		end := q.Position + len(label)
+		estimate, err := likelihood.Measure(ctx, d, tokens, q.Position, end,
+			likelihood.Options{Method: likelihood.LeftToRight, Turn: turn})
 		if err != nil {
 			return err
 		}
-		out.LogP[i] = e.LogProb
-		out.Passes = out.Passes + e.Passes
+		scores.LogP[i] = estimate.LogProb
+		scores.Passes += estimate.Passes
 	}
 	return nil
 }
 
-// pass computes the rows of a group, whose tokens are given.
-func pass(ctx context.Context, d model.Denoiser, tokens [][]int32, list []Query, group []int,
-	turn model.Turn, out []LabelScores) error {
-	b := model.NewRaggedBatch(d.Spec(), tokens)
-	for i, at := range group {
-		b.ReadRows = append(b.ReadRows, int32(i*b.Length+list[at].Position))
-	}
-	return read(ctx, d, turn, b, nil, list, group, out)
+// reader reads the labels of queries from passes of a model.
+type reader struct {
+	d       model.Denoiser
+	turn    model.Turn
+	queries []Query
+	scores  []LabelScores
 }
 
-// read computes a batch, or some of its rows, and reads the labels of a group of the list.
-func read(ctx context.Context, d model.Denoiser, turn model.Turn, b *model.Batch, rows []int32,
-	list []Query, group []int, out []LabelScores) error {
-	done, err := turn.Acquire(ctx, d)
+// readQueries scores the queries at indexes, whose labels are one token each.
+func (r *reader) readQueries(ctx context.Context, indexes []int) error {
+	if n := r.sharedPrefix(indexes); n > 0 {
+		return r.readAfterPrefix(ctx, indexes, n)
+	}
+
+	tokens := make([][]int32, len(indexes))
+	for i, index := range indexes {
+		tokens[i] = r.queries[index].Tokens
+	}
+	return model.VisitGroups(r.d.Spec(), tokens, func(group []int) error {
+		b := model.NewRaggedBatch(r.d.Spec(), model.Pick(tokens, group))
+		members := model.Pick(indexes, group)
+		for i, index := range members {
+			b.ReadRows = append(b.ReadRows, int32(i*b.Length+r.queries[index].Position))
+		}
+		return r.readPass(ctx, b, nil, members)
+	})
+}
+
+// readPass computes a batch, or only some of its rows, and scores the labels of the queries at
+// indexes: row b.ReadRows[i] is the mask of the i-th of them. Without indexes it only fills the
+// cache.
+func (r *reader) readPass(ctx context.Context, b *model.Batch, rows []int32, indexes []int) error {
+	done, err := r.turn.Acquire(ctx, r.d)
 	if err != nil {
 		return err
 	}
 	defer done()
+
 	var marginals model.Marginals
 	if rows == nil {
-		marginals, err = d.Forward(ctx, b)
+		marginals, err = r.d.Forward(ctx, b)
 	} else {
-		marginals, err = d.(model.Refiner).Refine(ctx, b, rows)
+		marginals, err = r.d.(model.Refiner).Refine(ctx, b, rows)
 	}
-	if err != nil || len(group) == 0 {
+	if err != nil || len(indexes) == 0 {
 		return err
 	}
-	spec := d.Spec()
+
+	spec := r.d.Spec()
 	return marginals.Visit(b.ReadRows, func(i int, logits []float32) {
+		index := indexes[i]
 		sum := likelihood.LogSum(logits[:spec.Outcomes], spec.Mask)
-		for j, label := range list[group[i]].Labels {
-			out[group[i]].LogP[j] = float64(logits[label[0]]) - sum
+		for j, label := range r.queries[index].Labels {
+			r.scores[index].LogP[j] = float64(logits[label[0]]) - sum
 		}
 	})
 }
 
-// passRows is about the number of rows that a pass over few of them costs beside its own.
+// passRows is about the number of rows that a pass over few of them costs beside its own: reading
+// the weights takes as long for one row as for about so many.
 const passRows = 32
 
-// shared returns how many positions rows begin with that need no pass for each: equal ones in
-// blocks before those of the masks, which no later block changes; 0 if too few to be worth it.
-func shared(d model.Denoiser, list []Query, of []int) (n int) {
-	_, refines := d.(model.Refiner)
-	spec := d.Spec()
-	if !refines || spec.Block == 0 || spec.Causal != model.NotCausal || len(of) < 2 {
+// sharedPrefix returns how many positions all queries at indexes begin with that need no pass for
+// each: equal tokens in whole blocks before those of the masks, which no later block changes. It is
+// 0 if too few to be worth a pass of their own.
+func (r *reader) sharedPrefix(indexes []int) int {
+	_, refines := r.d.(model.Refiner)
+	spec := r.d.Spec()
+	if !refines || spec.Block == 0 || spec.Causal != model.NotCausal || len(indexes) < 2 {
 		return 0
 	}
-	first := list[of[0]].Tokens
-	n = len(first)
-	for _, at := range of {
-		for i, x := range list[at].Tokens[:list[at].Position] {
-			if i >= n || x != first[i] {
-				n = min(n, i)
+
+	first := r.queries[indexes[0]].Tokens
+	n := len(first)
+	for _, index := range indexes {
+		query := &r.queries[index]
+		n = min(n, query.Position)
+		for i := range n {
+			if query.Tokens[i] != first[i] {
+				n = i
 				break
 			}
 		}
-		n = min(n, list[at].Position)
 	}
+
 	n = n / spec.Block * spec.Block
-	if n*(len(of)-1) < passRows*len(of) {
+	if n*(len(indexes)-1) < passRows*len(indexes) {
 		return 0
 	}
 	return n
 }
 
-// rest computes rows that begin with the same n tokens: these once, then what follows them in each.
-func rest(ctx context.Context, d model.Denoiser, list []Query, of []int, n int, turn model.Turn,
-	out []LabelScores) error {
+// readAfterPrefix scores queries that begin with the same n tokens: it computes these once, and
+// then what follows them in each query.
+func (r *reader) readAfterPrefix(ctx context.Context, indexes []int, n int) error {
 	longest := 0
-	for _, at := range of {
-		longest = max(longest, len(list[at].Tokens))
+	for _, index := range indexes {
+		longest = max(longest, len(r.queries[index].Tokens))
 	}
-	cache := d.(model.Refiner).NewCache(1, longest)
-	some := func(tokens []int32, from, mask int, group []int) error {
-		b := model.NewRaggedBatch(d.Spec(), [][]int32{tokens})
+	cache := r.d.(model.Refiner).NewCache(1, longest)
+
+	// refine computes the rows from `from` on, with the keys and values of the earlier ones.
+	refine := func(tokens []int32, from, read int, indexes []int) error {
+		b := model.NewRaggedBatch(r.d.Spec(), [][]int32{tokens})
 		b.Cache = cache
 		b.CacheReused = true
-		b.ReadRows = []int32{int32(mask)}
+		b.ReadRows = []int32{int32(read)}
 		var rows []int32
 		for row := from; row < len(tokens); row++ {
 			rows = append(rows, int32(row))
 		}
-		return read(ctx, d, turn, b, rows, list, group, out)
+		return r.readPass(ctx, b, rows, indexes)
 	}
-	err := some(list[of[0]].Tokens[:n], 0, n-1, nil)
-	for i := 0; i < len(of) && err == nil; i++ {
-		row := &list[of[i]]
-		err = some(row.Tokens, n, row.Position, of[i:i+1])
+
+	prefix := r.queries[indexes[0]].Tokens[:n]
+	if err := refine(prefix, 0, n-1, nil); err != nil {
+		return err
 	}
-	return err
+	for i, index := range indexes {
+		query := &r.queries[index]
+		if err := refine(query.Tokens, n, query.Position, indexes[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -18,9 +18,14 @@ type Kind string
 
 // The kinds of questions.
 const (
-	Boolean Kind = "boolean" // whether a statement holds: the options are false and true
-	Choice  Kind = "choice"  // one of some options
-	Score   Kind = "score"   // a level of a scale, from 0
+	// Boolean asks whether a statement holds: the options are false and true.
+	Boolean Kind = "boolean"
+
+	// Choice asks for one of some options.
+	Choice Kind = "choice"
+
+	// Score asks for a level of a scale. Levels are numbered from 0.
+	Score Kind = "score"
 )
 
 // Kinds are all kinds.
@@ -46,26 +51,37 @@ func (o Option) text() string {
 	return o.Label + ": " + o.Description
 }
 
-// Question is a typed question. Its name is the asker's affair: models never see it.
+// Question is a typed question. It has no name, because models never see one: callers who ask
+// several questions keep their names themselves.
 type Question struct {
 	Kind         Kind
 	Instructions string
-	Options      []Option // of a Boolean false and then true; nil for its usual ones
+
+	// Options are those of a Boolean in the order false, true; nil for its default ones.
+	Options []Option
+}
+
+// optionBounds returns the least and the most options of a question, ok is false for a kind that
+// does not exist.
+func (q *Question) optionBounds() (least, most int, ok bool) {
+	switch q.Kind {
+	case Boolean:
+		if q.Options == nil {
+			return 0, 2, true
+		}
+		return 2, 2, true
+	case Choice:
+		return 2, MaxOptions, true
+	case Score:
+		return 2, MaxLevels, true
+	}
+	return 0, 0, false
 }
 
 // Check returns an error for a question that cannot be asked.
 func (q *Question) Check() error {
-	least := 2
-	most := MaxOptions
-	switch q.Kind {
-	case Boolean:
-		if least, most = 2, 2; q.Options == nil {
-			least = 0
-		}
-	case Score:
-		most = MaxLevels
-	case Choice:
-	default:
+	least, most, ok := q.optionBounds()
+	if !ok {
 		return &param.Error{
 			Name:  "type",
 			Found: param.Quote(string(q.Kind)),
@@ -76,10 +92,10 @@ func (q *Question) Check() error {
 		return &param.Error{
 			Name:  "options",
 			Found: fmt.Sprint(n),
-			Want: fmt.Sprintf("%d to %d of them",
-				least, most),
+			Want:  fmt.Sprintf("%d to %d of them", least, most),
 		}
 	}
+
 	described := false
 	seen := map[string]bool{}
 	for _, o := range q.Options {
@@ -104,87 +120,119 @@ func (q *Question) Check() error {
 	return nil
 }
 
-// usual are the descriptions of a Boolean's options without their own, as Laya was trained.
-var usual = [2]Option{{"false", "no, the statement does not hold"},
-	{"true", "yes, the statement holds"}}
+// booleanOptions describe the options of a Boolean without its own, in the words that Laya was
+// trained with.
+var booleanOptions = [2]Option{
+	{"false", "no, the statement does not hold"},
+	{"true", "yes, the statement holds"},
+}
 
-// texts returns how a prompt names the options.
-func (q *Question) texts() (list []string) {
+// optionTexts returns how a prompt names the options.
+func (q *Question) optionTexts() (list []string) {
 	options := q.Options
 	if q.Kind == Boolean && options == nil {
-		options = usual[:]
+		options = booleanOptions[:]
 	}
 	for i, o := range options {
-		switch {
-		case q.Kind == Score:
+		switch q.Kind {
+		case Score:
 			list = append(list, fmt.Sprintf("level %d: %s", i, o.text()))
 			continue
-		case q.Kind == Boolean && o.Label == "":
-			o.Label = usual[i].Label
-		}
-		if q.Kind == Boolean && o.Description == "" {
-			o.Description = usual[i].Description
+		case Boolean:
+			if o.Label == "" {
+				o.Label = booleanOptions[i].Label
+			}
+			if o.Description == "" {
+				o.Description = booleanOptions[i].Description
+			}
 		}
 		list = append(list, o.text())
 	}
 	return list
 }
 
-// ReadQuestion reads a question of JSON: {"type": "noul" or "boolean", "choice" or "score",
-// "instructions": a text or any other value, "criteria": descriptions}. The criteria are of a noul
-// an object of true and false, which may be left out, as may "labels" for them; of a choice an
-// object from labels to descriptions or null; of a score a list.
+// ReadQuestion reads a question of JSON, in the form of Laya's program:
+//
+//	{"type": "noul", "instructions": ..., "criteria": ...}
+//
+// The type is noul (or boolean), choice or score. Instructions are a text, or any other value,
+// which is then shown as JSON. The criteria describe the options: for a noul an object with true
+// and false, which may be missing, as may "labels" for the two; for a choice an object from labels
+// to descriptions or null; for a score a list.
 func ReadQuestion(text []byte) (q Question, err error) {
-	var w struct {
+	var fields struct {
 		Type         string            `json:"type"`
 		Instructions json.RawMessage   `json:"instructions"`
 		Criteria     json.RawMessage   `json:"criteria"`
 		Labels       map[string]string `json:"labels"`
 	}
-	if err := jsonline.DecodeStrict(text, &w); err != nil {
+	if err := jsonline.DecodeStrict(text, &fields); err != nil {
 		return q, err
 	}
-	if q.Kind = Kind(w.Type); w.Type == "noul" {
+	q.Kind = Kind(fields.Type)
+	if fields.Type == "noul" {
 		q.Kind = Boolean
 	}
-	if q.Instructions, err = ValueText(w.Instructions); err != nil {
+	q.Instructions, err = ValueText(fields.Instructions)
+	if err != nil {
 		return q, err
 	}
-	list, isList, err := entries(w.Criteria)
-	switch {
-	case err != nil:
+
+	criteria, isList, err := readCriteria(fields.Criteria)
+	if err != nil {
 		return q, err
-	case list != nil && isList != (q.Kind == Score):
+	}
+	if criteria != nil && isList != (q.Kind == Score) {
 		return q, &param.Error{
 			Name:   "criteria",
-			Found:  jsonline.ValueKind(w.Criteria),
+			Found:  jsonline.ValueKind(fields.Criteria),
 			Want:   "a list of a score, an object of others",
 			Reason: param.WrongType,
 		}
-	case q.Kind == Boolean && list != nil || w.Labels != nil:
-		q.Options = []Option{{Label: strings.TrimSpace(w.Labels["false"])},
-			{Label: strings.TrimSpace(w.Labels["true"])}}
-		for _, o := range list {
-			at := slices.Index([]string{"false", "true"}, o.Label)
-			if at < 0 {
-				return q, &param.Error{Name: "criteria", Found: param.Quote(o.Label), Want: "true and false"}
-			}
-			q.Options[at].Description = o.Description
+	}
+
+	q.Options = criteria
+	if q.Kind == Boolean && criteria != nil || fields.Labels != nil {
+		q.Options, err = readBooleanOptions(fields.Labels, criteria)
+		if err != nil {
+			return q, err
 		}
-	default:
-		q.Options = list
 	}
 	return q, q.Check()
 }
 
-// entries returns the entries of an object in their order, or those of a list as labels.
-func entries(value json.RawMessage) (list []Option, isList bool, err error) {
+// readBooleanOptions returns the options of a noul: false, then true, in whatever order the
+// criteria name them.
+func readBooleanOptions(labels map[string]string, criteria []Option) ([]Option, error) {
+	names := []string{"false", "true"}
+	options := make([]Option, len(names))
+	for i, name := range names {
+		options[i].Label = strings.TrimSpace(labels[name])
+	}
+	for _, o := range criteria {
+		i := slices.Index(names, o.Label)
+		if i < 0 {
+			return options, &param.Error{
+				Name:  "criteria",
+				Found: param.Quote(o.Label),
+				Want:  "true and false",
+			}
+		}
+		options[i].Description = o.Description
+	}
+	return options, nil
+}
+
+// readCriteria returns the entries of an object in their order, or those of a list as labels. It
+// reads token by token, because a Go map would lose the order, in which options are asked.
+func readCriteria(value json.RawMessage) (list []Option, isList bool, err error) {
 	if len(value) == 0 || string(value) == "null" {
 		return nil, false, nil
 	}
 	d := json.NewDecoder(bytes.NewReader(value))
 	open, err := d.Token()
-	if isList = open == json.Delim('['); err != nil || !isList && open != json.Delim('{') {
+	isList = open == json.Delim('[')
+	if err != nil || !isList && open != json.Delim('{') {
 		return nil, false, &param.Error{
 			Name:   "criteria",
 			Found:  jsonline.ValueKind(value),
@@ -192,43 +240,63 @@ func entries(value json.RawMessage) (list []Option, isList bool, err error) {
 			Reason: param.WrongType,
 		}
 	}
-	for list = []Option{}; d.More(); {
-		var label string
-		var raw json.RawMessage
-		if !isList {
-			token, err := d.Token()
-			if err != nil {
-				return nil, false, err
-			}
-			label = token.(string) // the name of an entry
+
+	list = []Option{}
+	for d.More() {
+		var o Option
+		if isList {
+			o, err = readLevel(d)
+		} else {
+			o, err = readEntry(d)
 		}
-		if err := d.Decode(&raw); err != nil {
+		if err != nil {
 			return nil, false, err
 		}
-		text, err := ValueText(raw)
-		switch {
-		case err != nil:
-			return nil, false, err
-		case isList && text == "":
-			return nil, false, &param.Error{
-				Name:   "criteria",
-				Found:  "an empty level",
-				Want:   "a description of each",
-				Reason: param.WrongType,
-			}
-		case isList:
-			list = append(list, Option{Label: text})
-		default:
-			list = append(list, Option{label, text})
-		}
+		list = append(list, o)
 	}
 	return list, isList, nil
+}
+
+// readLevel reads an element of a list: a description of a level.
+func readLevel(d *json.Decoder) (o Option, err error) {
+	var value json.RawMessage
+	if err := d.Decode(&value); err != nil {
+		return o, err
+	}
+	o.Label, err = ValueText(value)
+	if err == nil && o.Label == "" {
+		err = &param.Error{
+			Name:   "criteria",
+			Found:  "an empty level",
+			Want:   "a description of each",
+			Reason: param.WrongType,
+		}
+	}
+	return o, err
+}
+
+// readEntry reads an entry of an object: a label and its description.
+func readEntry(d *json.Decoder) (o Option, err error) {
+	name, err := d.Token()
+	if err != nil {
+		return o, err
+	}
+	var value json.RawMessage
+	if err := d.Decode(&value); err != nil {
+		return o, err
+	}
+	o.Label = name.(string)
+	o.Description, err = ValueText(value)
+	return o, err
 }
 
 // State is what questions are about.
 type State struct {
 	Text string
-	List bool // it is a list, such as a conversation, whose end counts more than its beginning
+
+	// List reports whether the state is a list, such as a conversation: where it is too long for the
+	// network, its beginning is dropped and not its end.
+	List bool
 }
 
 // ReadState returns the state of a JSON value: a text as it is, anything else as JSON.
@@ -237,15 +305,16 @@ func ReadState(value json.RawMessage) (State, error) {
 	return State{Text: text, List: len(value) > 0 && value[0] == '['}, err
 }
 
-// asJSON writes a value as Python's json.dumps does, with non-ASCII text as it is.
-const asJSON = `{{ tools | tojson }}`
+// jsonTemplate writes a value as Python's json.dumps does, with non-ASCII text as it is. Networks
+// were trained on that form, which has spaces that Go's encoder does not write.
+const jsonTemplate = `{{ tools | tojson }}`
 
 // ValueText returns a text of JSON as it is and any other value as Python writes it, "" for null.
 func ValueText(value json.RawMessage) (text string, err error) {
 	if len(value) == 0 || string(value) == "null" || json.Unmarshal(value, &text) == nil {
 		return text, nil
 	}
-	t, err := chat.Parse(asJSON, nil)
+	t, err := chat.Parse(jsonTemplate, nil)
 	if err != nil {
 		return "", err
 	}
@@ -257,24 +326,39 @@ func ValueText(value json.RawMessage) (text string, err error) {
 	return b.String(), err
 }
 
-// AnswerInfo says how an answer was made.
+// AnswerInfo reports how an answer was made.
 type AnswerInfo struct {
-	Mass        float64  `json:"mass"`
-	Passes      int      `json:"passes"`
-	Act         *float64 `json:"act_probability,omitempty"`
-	Notes       []string `json:"notes,omitempty"`
-	Temperature float64  `json:"temperature,omitempty"` // of the calibration
+	Mass   float64  `json:"mass"`
+	Passes int      `json:"passes"`
+	Act    *float64 `json:"act_probability,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
+
+	// Temperature is that of the calibration.
+	Temperature float64 `json:"temperature,omitempty"`
 }
 
 // Info returns what an answer has beside its probabilities.
 func (a *Answer) Info() AnswerInfo {
-	return AnswerInfo{a.Mass, a.Passes, a.Act, a.Notes, a.Temperature}
+	return AnswerInfo{
+		Mass:        a.Mass,
+		Passes:      a.Passes,
+		Act:         a.Act,
+		Notes:       a.Notes,
+		Temperature: a.Temperature,
+	}
 }
 
-// JSON returns the answer to a question in the form that goes with Read.
+// JSON returns the answer to a question, in the form of Laya's program, as ReadQuestion reads
+// questions in that form.
 func (a *Answer) JSON(q *Question) map[string]any {
 	out := map[string]any{"unmask": a.Info()}
-	p := map[string]float64{}
+	if q.Kind == Boolean {
+		out["type"] = "noul"
+		out["noul"] = a.P[1]
+		return out
+	}
+
+	probabilities := map[string]float64{}
 	legend := map[string]string{}
 	for i, o := range q.Options {
 		name := o.Label
@@ -282,19 +366,18 @@ func (a *Answer) JSON(q *Question) map[string]any {
 			name = strconv.Itoa(i)
 			legend[name] = o.Label
 		}
-		p[name] = a.P[i]
+		probabilities[name] = a.P[i]
 	}
 	switch q.Kind {
-	case Boolean:
-		out["type"] = "noul"
-		out["noul"] = a.P[1]
-		return out
 	case Choice:
-		out["type"], out["choice"] = "choice", q.Options[a.Best()].Label
+		out["type"] = "choice"
+		out["choice"] = q.Options[a.Best()].Label
 	case Score:
-		out["type"], out["score"], out["legend"] = "score", a.Score(), legend
+		out["type"] = "score"
+		out["score"] = a.Score()
+		out["legend"] = legend
 	}
-	out["probabilities"] = p
+	out["probabilities"] = probabilities
 	out["confidence"] = a.Confidence
 	return out
 }
@@ -304,11 +387,19 @@ func (a *Answer) JSON(q *Question) map[string]any {
 func (q *Question) RightOption(value json.RawMessage) (int, error) {
 	name := string(value)
 	if q.Kind != Score {
-		_ = json.Unmarshal(value, &name) // true and false are no texts
+		_ = json.Unmarshal(value, &name) // true and false are not texts: name stays as it is
 	}
-	for i := range q.texts() {
-		if q.Kind == Boolean && name == usual[i].Label || q.Kind == Score && name == strconv.Itoa(i) ||
-			q.Kind == Choice && name == q.Options[i].Label {
+	for i := range q.optionTexts() {
+		found := false
+		switch q.Kind {
+		case Boolean:
+			found = name == booleanOptions[i].Label
+		case Choice:
+			found = name == q.Options[i].Label
+		case Score:
+			found = name == strconv.Itoa(i)
+		}
+		if found {
 			return i, nil
 		}
 	}
