@@ -3,12 +3,9 @@ package decide
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"unmask"
 	"unmask/families/encoders"
@@ -85,6 +82,12 @@ type asker struct {
 
 	questions []Question
 	answers   []Answer
+
+	// letters are the tokens of the letters of options, as many as were needed so far.
+	letters [][]int32
+
+	// shared has, by question, what the prompts of pairs share.
+	shared map[int]*sharedState
 }
 
 // Ask returns a model's answers to questions about a state. Questions do not see each other, so an
@@ -110,6 +113,7 @@ func Ask(ctx context.Context, m *unmask.Model, state State, questions []Question
 		state:     state,
 		questions: questions,
 		answers:   make([]Answer, len(questions)),
+		shared:    map[int]*sharedState{},
 	}
 	if err := a.ask(ctx); err != nil {
 		return nil, err
@@ -285,95 +289,6 @@ func (a *asker) scorePrompts(ctx context.Context, prompts []prompt) ([]LabelScor
 		answer.Passes += scores[i].Passes
 	}
 	return scores, err
-}
-
-// buildQuery returns the tokens of a prompt that ends in a masked letter.
-func (a *asker) buildQuery(p prompt) (Query, error) {
-	question := &a.questions[p.question]
-	options := question.optionTexts()
-	if p.pair != nil {
-		options = model.Pick(options, p.pair)
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n%s\n", a.state.Text, question.Instructions)
-	for i, text := range options {
-		fmt.Fprintf(&b, "\n%c. %s", 'A'+i, text)
-	}
-	b.WriteString("\n\nAnswer with the letter of one option.")
-
-	request := unmask.Request{}
-	space := ""
-	if a.chat {
-		messages, err := json.Marshal([]map[string]string{{"role": "user", "content": b.String()}})
-		if err != nil {
-			return Query{}, err
-		}
-		request.Messages = messages
-	} else {
-		b.WriteString("\nAnswer:")
-		request.Prompt = b.String()
-		space = " "
-	}
-
-	labels, err := a.encodeLetters(space, len(options))
-	if err != nil {
-		return Query{}, err
-	}
-	tokens, from, to, err := a.m.TokensWithAnswer(request, space+"A", nil)
-	if err != nil {
-		return Query{}, nameState(err)
-	}
-	return Query{Tokens: a.maskAnswer(tokens, from, to), Position: from, Labels: labels}, nil
-}
-
-// maskAnswer returns tokens with a mask in place of the answer, tokens[from:to].
-func (a *asker) maskAnswer(tokens []int32, from, to int) []int32 {
-	spec := a.m.Spec()
-	masks := slices.Repeat([]int32{spec.Mask}, to-from)
-	if !spec.Fixed {
-		masks = masks[:1]
-	}
-	tokens = slices.Concat(tokens[:from], masks, tokens[to:])
-
-	// Some models were trained with whole blocks only. Generation opens their last block from masks,
-	// so the prompt ends in a whole block here too.
-	wholeBlocks := spec.Block > 0 && spec.Blocks == model.WholeBlocks && !spec.Fixed
-	for wholeBlocks && len(tokens)%spec.Block > 0 && len(tokens) < spec.Length() {
-		tokens = append(tokens, spec.Mask)
-	}
-	return tokens
-}
-
-// encodeLetters returns the tokens of the first n letters, as they stand at the end of a prompt.
-func (a *asker) encodeLetters(space string, n int) (labels [][]int32, err error) {
-	short := unmask.Request{Prompt: "Answer:"}
-	if a.chat {
-		short.Prompt = ""
-	}
-	for i := range n {
-		letter := string(rune('A' + i))
-		tokens, from, to, err := a.m.TokensWithAnswer(short, space+letter, nil)
-		if err != nil {
-			return nil, err
-		}
-		labels = append(labels, slices.Clone(tokens[from:to]))
-	}
-	return labels, nil
-}
-
-// nameState names the state in an error about a prompt that leaves no room for an answer: users
-// give a state and a question, and never see the prompt.
-func nameState(err error) error {
-	e, ok := errors.AsType[*param.Error](err)
-	if !ok || e.Reason != param.TooLong {
-		return err
-	}
-	return &param.Error{
-		Name:   "state",
-		Found:  "too long",
-		Want:   e.Want + " tokens with its question",
-		Reason: e.Reason,
-	}
 }
 
 // layaKinds are Laya's names of kinds.
