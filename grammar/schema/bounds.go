@@ -3,17 +3,28 @@ package schema
 // Bounds narrow a language to what an automaton of bounded size can hold. What is written is still
 // valid; some valid values are not written.
 type Bounds struct {
-	Free      int // depth of arrays and objects in values that the schema leaves free
-	Whole     int // or depth of the whole value that these are in, where that is deeper; see deepen
-	Arrays    int // depth of arrays alone there
-	Recursion int // how often a definition contains itself
-	Text      int // characters of texts with a maxLength
-	Exact     int // of these, those that are counted one by one: see length
-	Items     int // items of arrays with a maxItems
+	// Free is how deep arrays and objects nest in values that the schema leaves free. Where the depth
+	// Whole of the whole value around them allows more, that counts.
+	Free  int
+	Whole int
+
+	// Arrays is how deep arrays alone nest in free values.
+	Arrays int
+
+	// Recursion is how often a definition contains itself.
+	Recursion int
+
+	// Text is the most characters of a text that has a maxLength, and Exact how many of these are
+	// counted one by one (see lengthAutomaton).
+	Text  int
+	Exact int
+
+	// Items is the most items of an array that has a maxItems.
+	Items int
 }
 
-// bounds are what is tried, from the narrowest.
-var bounds = []Bounds{
+// levels are the bounds that are tried, from the narrowest to the widest.
+var levels = []Bounds{
 	{Free: 0, Arrays: 0, Recursion: 0, Text: 16, Exact: 16, Items: 3},
 	{Free: 1, Arrays: 1, Recursion: 1, Text: 60, Exact: 24, Items: 6},
 	{Free: 2, Arrays: 1, Recursion: 2, Text: 200, Exact: 32, Items: 10},
@@ -24,52 +35,60 @@ var bounds = []Bounds{
 	{Free: 7, Arrays: 3, Recursion: 4, Text: 2000, Exact: 2000, Items: 300},
 }
 
-// roomy is how many times more states an automaton may have before it is made deterministic and
-// minimal than afterwards, at first.
-const roomy = 3
+// shrinkGuess is how many times more states an automaton may have at first before it is made
+// deterministic and minimal than afterwards. What a schema's automaton shrinks to shows only then.
+const shrinkGuess = 3
 
-// dimensions are the parts of Bounds that are chosen by themselves, in the order in which they
-// grow.
+// dimensions copy a part of Bounds each, in the order in which they grow. They are chosen one by
+// one because a schema may be large in one of them alone: a recursive one with long texts keeps its
+// depth when its texts become shorter.
 var dimensions = []func(to *Bounds, from Bounds){
 	func(to *Bounds, from Bounds) { to.Recursion = from.Recursion },
-	func(to *Bounds, from Bounds) { to.Free, to.Arrays = from.Free, from.Arrays },
+	func(to *Bounds, from Bounds) {
+		to.Free = from.Free
+		to.Arrays = from.Arrays
+	},
 	func(to *Bounds, from Bounds) { to.Items = from.Items },
 	func(to *Bounds, from Bounds) { to.Text = from.Text },
 	func(to *Bounds, from Bounds) { to.Exact = from.Exact },
 }
 
-// to returns the bounds with definitions in themselves as often as depth, if it is not 0.
-func (b Bounds) to(depth int) Bounds {
-	if depth > 0 {
-		b.Recursion = depth
+// withRecursion returns the bounds with another Recursion, unless that is 0.
+func (b Bounds) withRecursion(recursion int) Bounds {
+	if recursion > 0 {
+		b.Recursion = recursion
 	}
 	return b
 }
 
-// contains reports whether no part of b is narrower than that of other.
+// contains reports whether no part of b that levels choose is narrower than that of other.
 func (b Bounds) contains(other Bounds) bool {
 	return b.Free >= other.Free && b.Recursion >= other.Recursion && b.Text >= other.Text &&
 		b.Exact >= other.Exact && b.Items >= other.Items
 }
 
-// choose returns the widest bounds within which a schema's automaton has about so many states at
-// most, and how many it has: as many in all dimensions as fit, and then more in each by turns.
-func (c *compiler) choose(e *expr, depth, most int) (chosen Bounds, size int) {
-	level := len(bounds) - 1
-	size = c.measure(e, bounds[level].to(depth), most)
-	for size > most && level > 0 {
+// chooseBounds returns the widest bounds within which a schema's automaton has about limit states
+// at most, and how many it has: first the widest level that fits, and then more in each dimension
+// by turns.
+func (c *compiler) chooseBounds(e *expr, recursion, limit int) (chosen Bounds, size int) {
+	level := len(levels) - 1
+	size = c.measure(e, levels[level].withRecursion(recursion), limit)
+	for size > limit && level > 0 {
 		level--
-		size = c.measure(e, bounds[level].to(depth), most)
+		size = c.measure(e, levels[level].withRecursion(recursion), limit)
 	}
-	chosen = bounds[level]
-	for level++; level < len(bounds) && size <= most; level++ {
-		for _, set := range dimensions {
+	chosen = levels[level]
+
+	for level++; level < len(levels) && size <= limit; level++ {
+		for _, setDimension := range dimensions {
 			wider := chosen
-			set(&wider, bounds[level])
-			if n := c.measure(e, wider.to(depth), most); n <= most {
-				chosen, size = wider, n
+			setDimension(&wider, levels[level])
+			n := c.measure(e, wider.withRecursion(recursion), limit)
+			if n <= limit {
+				chosen = wider
+				size = n
 			}
 		}
 	}
-	return chosen.to(depth), size
+	return chosen.withRecursion(recursion), size
 }

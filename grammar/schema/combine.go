@@ -6,84 +6,91 @@ import (
 	"strconv"
 )
 
-// combined returns the schemas of the same value that a schema holds, all of which apply.
-func (d *document) combined(e *expr, o *object, depth int) ([]*expr, error) {
-	list := d.list(e, o, "allOf")
-	if any := d.list(e, o, "anyOf"); any != nil {
-		list = append(list, anyOf(any...))
+// schemasOfSameValue returns the schemas that apply to the same value as the one that holds them:
+// allOf and its relatives. All of them apply.
+func (d *document) schemasOfSameValue(e *expr, o *object, depth int) ([]*expr, error) {
+	list := d.subschemas(e, o, "allOf")
+	if alternatives := d.subschemas(e, o, "anyOf"); alternatives != nil {
+		list = append(list, unionOf(alternatives...))
 	}
-	if one := d.list(e, o, "oneOf"); one != nil {
-		x, err := oneOf(one, depth)
+	if alternatives := d.subschemas(e, o, "oneOf"); alternatives != nil {
+		x, err := exactlyOneOf(alternatives, depth)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, x)
 	}
-	if x := d.part(e, o, "not"); x != nil {
-		list = append(list, other(x))
+	if x := d.subschema(e, o, "not"); x != nil {
+		list = append(list, negate(x))
 	}
-	if x := d.part(e, o, "if"); x != nil {
-		then := cmp.Or(d.part(e, o, "then"), anything)
-		otherwise := cmp.Or(d.part(e, o, "else"), anything)
+	if condition := d.subschema(e, o, "if"); condition != nil {
+		then := cmp.Or(d.subschema(e, o, "then"), anything)
+		otherwise := cmp.Or(d.subschema(e, o, "else"), anything)
 		if then != anything || otherwise != anything {
-			list = append(list, anyOf(both(x, then), both(other(x), otherwise)))
+			list = append(list, unionOf(intersect(condition, then),
+				intersect(negate(condition), otherwise)))
 		}
 	}
 	for _, keyword := range []string{"dependencies", "dependentRequired", "dependentSchemas"} {
-		deps, ok := o.values[keyword].(*object)
+		dependencies, ok := o.values[keyword].(*object)
 		if !ok {
 			continue
 		}
-		for _, k := range deps.keys {
-			list = append(list, d.dependency(e, keyword, k, deps.values[k]))
+		for _, k := range dependencies.keys {
+			list = append(list, d.dependencySchema(e, keyword, k, dependencies.values[k]))
 		}
 	}
 	return list, nil
 }
 
-// part returns the schema that a keyword of a schema holds, nil without the keyword.
-func (d *document) part(e *expr, o *object, keyword string) *expr {
+// subschema returns the schema that a keyword of a schema holds, nil without the keyword.
+func (d *document) subschema(e *expr, o *object, keyword string) *expr {
 	v, ok := o.get(keyword)
 	if !ok {
 		return nil
 	}
-	return d.sub(step(e.at, keyword), v)
+	return d.schemaAt(appendPointer(e.pointer, keyword), v)
 }
 
-// list returns the list of schemas that a keyword of a schema holds, nil without one.
-func (d *document) list(e *expr, o *object, keyword string) (out []*expr) {
+// subschemas returns the list of schemas that a keyword of a schema holds, nil without a list.
+func (d *document) subschemas(e *expr, o *object, keyword string) []*expr {
 	values, ok := o.values[keyword].([]any)
 	if !ok {
 		return nil
 	}
-	out = []*expr{}
+	list := []*expr{}
+	parent := appendPointer(e.pointer, keyword)
 	for i, v := range values {
-		out = append(out, d.sub(step(step(e.at, keyword), strconv.Itoa(i)), v))
+		list = append(list, d.schemaAt(appendPointer(parent, strconv.Itoa(i)), v))
 	}
-	return out
+	return list
 }
 
-// dependency returns the schema of what a key asks of its object.
-func (d *document) dependency(e *expr, keyword, key string, v any) *expr {
-	var then *expr
+// dependencySchema returns the schema of what a key asks of its object: that it has other keys, or
+// satisfies a schema. Values without the key satisfy it.
+func (d *document) dependencySchema(e *expr, keyword, key string, v any) *expr {
+	var dependent *expr
 	switch v := v.(type) {
 	case []any:
-		s := every(dict)
-		s.props, s.required = map[string]*expr{}, namesIn(v)
+		s := allOfKind(objectKind)
+		s.properties = map[string]*expr{}
+		s.required = textSet(v)
 		s.required[key] = true
-		then = &expr{listed: []*shape{s}}
+		dependent = &expr{constant: []*shape{s}}
 	default:
-		has := every(dict)
-		has.required = map[string]bool{key: true}
-		then = both(&expr{listed: []*shape{has}}, d.sub(step(step(e.at, keyword), key), v))
+		withKey := allOfKind(objectKind)
+		withKey.required = map[string]bool{key: true}
+		pointer := appendPointer(appendPointer(e.pointer, keyword), key)
+		dependent = intersect(&expr{constant: []*shape{withKey}}, d.schemaAt(pointer, v))
 	}
-	without := every(dict)
-	without.keys, without.props = []string{key}, map[string]*expr{key: nothing}
-	return anyOf(&expr{listed: append(allBut(dict), without)}, then)
+	withoutKey := allOfKind(objectKind)
+	withoutKey.forbidKey(key)
+	independent := &expr{constant: append(allShapesExcept(objectKind), withoutKey)}
+	return unionOf(independent, dependent)
 }
 
-// anyOf returns the schema of what any of several schemas allows.
-func anyOf(list ...*expr) *expr {
+// unionOf returns the schema of what any of several schemas allows.
+func unionOf(list ...*expr) *expr {
 	e := &expr{any: slices.Clone(list)}
 	for _, part := range list {
 		e.doc = cmp.Or(e.doc, part.doc)
@@ -91,40 +98,44 @@ func anyOf(list ...*expr) *expr {
 	return e
 }
 
-// oneOf returns the schema of what exactly one of several schemas allows.
-// To no depth, it is that of any.
-func oneOf(list []*expr, depth int) (*expr, error) {
+// exactlyOneOf returns the schema of what exactly one of several schemas allows. At depth 0 it is
+// that of what any allows, which is not looked into.
+//
+// Each alternative loses what it has in common with others. Most have nothing in common, which the
+// shapes show; leaving those pairs out keeps a oneOf of n alternatives from n*n negations.
+func exactlyOneOf(list []*expr, depth int) (*expr, error) {
 	if depth == 0 {
-		return anyOf(list...), nil
+		return unionOf(list...), nil
 	}
 	alternatives := 0
 	for _, e := range list {
-		shapes, err := e.to(depth)
-		if alternatives += len(shapes); err == nil && alternatives > maxShapes {
-			err = e.refuse(tooMany().Error())
-		}
+		shapes, err := e.shapesTo(depth)
 		if err != nil {
 			return nil, err
+		}
+		alternatives += len(shapes)
+		if alternatives > maxShapes {
+			return nil, e.unsupported(errTooManyShapes().Error())
 		}
 	}
 	var out []*expr
 	for i, e := range list {
 		only := e
-		for j, f := range list {
+		for j, other := range list {
 			if i == j {
 				continue
 			}
-			common := both(e, f)
-			shapes, err := common.to(depth)
+			common := intersect(e, other)
+			shapes, err := common.shapesTo(depth)
 			if err != nil {
 				return nil, err
 			}
-			if len(shapes) == 0 || common.empty(depth) {
+			if len(shapes) == 0 || common.seemsEmpty(depth) {
 				continue
 			}
-			only = both(only, other(f))
+			only = intersect(only, negate(other))
 		}
 		out = append(out, only)
 	}
-	return anyOf(out...), nil
+	return unionOf(out...), nil
 }

@@ -2,161 +2,177 @@ package schema
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 
 	"unmask/grammar"
 )
 
-// compiler makes automata of schemas within bounds, or measures them.
+// compiler has what all automata of one schema share, whatever their bounds are.
 type compiler struct {
-	Bounds
 	separators
-	budget   *grammar.Budget
-	strings  map[string]*grammar.DFA // of numbers and texts, whatever the bounds
-	memo     map[use]*grammar.DFA
-	used     map[use]bool
-	measured map[use]measured // nil: automata are made
-	depth    []*expr          // recursive definitions around the current one
-	nested   int
+	budget *grammar.Budget
+
+	// scalars are the automata of numbers and texts by a key that names all that they depend on.
+	// They outlive the bounds because several bounds are tried for one schema.
+	scalars map[string]*grammar.DFA
 }
 
 // separators are what is written after an item and after a key.
 type separators struct{ comma, colon string }
 
-func written(compact bool) separators {
+func separatorsFor(compact bool) separators {
 	if compact {
 		return separators{",", ":"}
 	}
 	return separators{", ", ": "}
 }
 
-// use is a schema inside of recursive definitions.
-type use struct {
-	e   *expr
-	key string
-}
-
-// measured is what a schema adds to an automaton.
-type measured struct {
-	states   int
-	possible bool
-}
-
 func newCompiler(budget *grammar.Budget, compact bool) *compiler {
-	return &compiler{budget: budget, separators: written(compact),
-		strings: map[string]*grammar.DFA{}}
-}
-
-// within sets the bounds. Without measuring, automata are made.
-func (c *compiler) within(b Bounds, measuring bool) {
-	c.Bounds, c.depth, c.nested = b, nil, 0
-	c.memo, c.used, c.measured = map[use]*grammar.DFA{}, map[use]bool{}, nil
-	if measuring {
-		c.measured = map[use]measured{}
+	return &compiler{
+		separators: separatorsFor(compact),
+		budget:     budget,
+		scalars:    map[string]*grammar.DFA{},
 	}
 }
 
+// compile returns the minimal automaton of a schema's values within bounds.
+func (c *compiler) compile(e *expr, bounds Bounds) (*grammar.DFA, error) {
+	w := newWalker(c, bounds, nil)
+	return w.automaton(e)
+}
+
 // measure returns how many states a schema's automaton has within bounds before it is made
-// deterministic, or a number above most. Errors are left to the compilation.
-func (c *compiler) measure(e *expr, bounds Bounds, most int) int {
-	c.within(bounds, true)
-	b := grammar.NewCounter(most)
-	_, _ = c.add(b, b.AddState(), b.AddState(), e)
-	return b.Size()
+// deterministic, or a number above limit. Errors are left to the compilation.
+func (c *compiler) measure(e *expr, bounds Bounds, limit int) int {
+	counter := newCountingSink(limit)
+	w := newWalker(c, bounds, counter)
+	_, _ = w.add(w.sink.AddState(), w.sink.AddState(), e)
+	return counter.states
+}
+
+// scalar returns the automaton of a number or a text, which build makes when it is first needed.
+func (c *compiler) scalar(key string, build func() (*grammar.DFA, error)) (*grammar.DFA, error) {
+	if d := c.scalars[key]; d != nil {
+		return d, nil
+	}
+	d, err := build()
+	if err == nil {
+		c.scalars[key] = d
+	}
+	return d, err
+}
+
+// walker visits a schema and adds its values between two states of a sink. An automatonSink builds
+// the states; a countingSink only counts them, so that bounds within which a schema would be too
+// large are passed over before memory is spent on it.
+type walker struct {
+	*compiler
+	bounds Bounds
+	sink   sink
+
+	// enclosing are the recursive definitions around the current schema, outermost first.
+	enclosing []*expr
+
+	// nesting is how many schemas are around the current one.
+	nesting int
+
+	// finished are the automata that were built within these bounds, and visited the places whose
+	// states are part of some automaton. Walkers that build one automaton for the use of another
+	// share both.
+	finished map[place]*grammar.DFA
+	visited  map[place]bool
+}
+
+// place is a schema inside certain recursive definitions: what it adds depends on both.
+type place struct {
+	schema  *expr
+	context string
+}
+
+func newWalker(c *compiler, bounds Bounds, sink sink) *walker {
+	return &walker{
+		compiler: c,
+		bounds:   bounds,
+		sink:     sink,
+		finished: map[place]*grammar.DFA{},
+		visited:  map[place]bool{},
+	}
 }
 
 // maxNested bounds the schemas inside each other.
 const maxNested = 100
 
-// schema returns the automaton of a schema's values.
-func (c *compiler) schema(e *expr) (*grammar.DFA, error) {
-	if e == anything {
-		return c.any()
+// placeOf returns the place of a schema that is met now. Its context tells apart the recursive
+// definitions around it, and how much deeper free values in it may be than elsewhere.
+func (w *walker) placeOf(e *expr) place {
+	context := strconv.Itoa(max(0, w.bounds.Whole-w.nesting-w.bounds.Free))
+	for _, definition := range w.enclosing {
+		context += fmt.Sprintf("%p", definition)
 	}
-	use := use{e, c.key()}
-	if d := c.memo[use]; d != nil {
+	return place{e, context}
+}
+
+// automaton returns an automaton of a schema's own, whatever the walker's sink is.
+func (w *walker) automaton(e *expr) (*grammar.DFA, error) {
+	if e == anything {
+		return w.freeValue()
+	}
+	p := w.placeOf(e)
+	if d := w.finished[p]; d != nil {
 		return d, nil
 	}
-	measured := c.measured
-	c.measured = nil
-	b := grammar.NewBuilder(c.budget)
-	from, to := b.AddState(), b.AddState()
-	_, err := c.inline(b, from, to, e)
-	if c.measured = measured; err != nil {
+
+	builder := grammar.NewBuilder(w.budget)
+	inner := *w
+	inner.sink = automatonSink{builder}
+
+	from := builder.AddState()
+	to := builder.AddState()
+	if _, err := inner.addShapes(from, to, e); err != nil {
 		return nil, err
 	}
-	d, err := b.Build(from, to)
+	d, err := builder.Build(from, to)
 	if err != nil {
 		return nil, err
 	}
-	c.memo[use] = d
+	w.finished[p] = d
 	return d, nil
 }
 
-// key tells apart the automata that one schema has inside of recursive definitions, and where free
-// values in it are deeper than elsewhere.
-func (c *compiler) key() string {
-	key := strconv.Itoa(max(0, c.Whole-c.nested-c.Free))
-	for _, r := range c.depth {
-		key += fmt.Sprintf("%p", r)
-	}
-	return key
-}
-
-// add adds the values of a schema between two states, and reports whether there are any. Where a
-// schema is used for the first time its states become part of b; for further uses it has an
-// automaton of its own that is copied.
-func (c *compiler) add(b *grammar.Builder, from, to int32, e *expr) (bool, error) {
+// add adds the values of a schema between two states, and reports whether there are any.
+func (w *walker) add(from, to int32, e *expr) (bool, error) {
 	if e == anything {
-		d, err := c.any()
+		d, err := w.freeValue()
 		if err == nil {
-			b.Embed(from, to, d)
+			w.sink.Embed(from, to, d)
 		}
 		return true, err
 	}
-	use := use{e, c.key()}
-	if c.measured != nil {
-		m, ok := c.measured[use]
-		if ok {
-			b.Count(m.states)
-			return m.possible, nil
-		}
-		before := b.Size()
-		possible, err := c.inline(b, from, to, e)
-		c.measured[use] = measured{b.Size() - before, possible}
-		return possible, err
-	}
-	if !c.used[use] {
-		c.used[use] = true
-		return c.inline(b, from, to, e)
-	}
-	d, err := c.schema(e)
-	if err != nil {
-		return false, err
-	}
-	b.Embed(from, to, d)
-	return !d.Empty(), nil
+	return w.sink.addSchema(w, from, to, e)
 }
 
-func (c *compiler) inline(b *grammar.Builder, from, to int32, e *expr) (possible bool, err error) {
-	if b.Full() {
-		return false, &grammar.TooLargeError{Limit: c.budget.States()}
+// addShapes adds the values of each shape of a schema.
+func (w *walker) addShapes(from, to int32, e *expr) (possible bool, err error) {
+	if w.sink.Full() {
+		return false, &grammar.TooLargeError{Limit: w.budget.States()}
 	}
-	if c.nested >= maxNested {
-		return false, e.refuse(fmt.Sprintf("more than %d schemas inside each other", maxNested))
+	if w.nesting >= maxNested {
+		return false, e.unsupported(fmt.Sprintf("more than %d schemas inside each other", maxNested))
 	}
-	if err := c.budget.Spend(partWork); err != nil {
+	if err := w.budget.Spend(schemaCost); err != nil {
 		return false, err
 	}
-	c.nested++
-	defer func() { c.nested-- }()
-	list, err := e.union()
+	w.nesting++
+	defer func() { w.nesting-- }()
+
+	list, err := e.shapes()
 	if err != nil {
 		return false, err
 	}
 	for _, s := range list {
-		ok, err := c.shape(b, from, to, s)
+		ok, err := w.addShape(from, to, s)
 		if err != nil {
 			return false, err
 		}
@@ -165,189 +181,201 @@ func (c *compiler) inline(b *grammar.Builder, from, to int32, e *expr) (possible
 	return possible, nil
 }
 
-// shape adds the values of a shape between two states, and reports whether there are any.
-func (c *compiler) shape(b *grammar.Builder, from, to int32, s *shape) (bool, error) {
+// addShape adds the values of a shape between two states, and reports whether there are any.
+func (w *walker) addShape(from, to int32, s *shape) (bool, error) {
 	switch s.kind {
-	case null:
-		b.AddEmpty(b.AddText(from, "null"), to)
-	case boolean:
+	case nullKind:
+		w.sink.AddEmpty(w.sink.AddText(from, "null"), to)
+		return true, nil
+	case booleanKind:
 		if s.only == nil || *s.only {
-			b.AddEmpty(b.AddText(from, "true"), to)
+			w.sink.AddEmpty(w.sink.AddText(from, "true"), to)
 		}
 		if s.only == nil || !*s.only {
-			b.AddEmpty(b.AddText(from, "false"), to)
+			w.sink.AddEmpty(w.sink.AddText(from, "false"), to)
 		}
-	case number, text:
-		return c.scalar(b, from, to, s)
-	default:
-		before := c.depth
-		defer func() { c.depth = before }()
-		for _, e := range s.via {
-			if c.inside(e) > c.Recursion {
-				return false, nil
-			}
-			c.depth = append(slices.Clip(c.depth), e)
-		}
-		// What turns out to have no values is left behind, with no way from or to it.
-		in, out := b.AddState(), b.AddState()
-		ok, err := false, error(nil)
-		if s.kind == array {
-			ok, err = c.array(b, in, out, &s.arrays)
-		} else {
-			ok, err = c.dict(b, in, out, &s.dicts)
-		}
-		if ok && err == nil {
-			b.AddEmpty(from, in)
-			b.AddEmpty(out, to)
-		}
-		return ok, err
+		return true, nil
+	case numberKind:
+		d, err := w.numberAutomaton(&s.numbers)
+		return w.embed(from, to, d, err)
+	case textKind:
+		return w.sink.addTexts(w, from, to, &s.texts)
 	}
-	return true, nil
+	return w.addCollection(from, to, s)
 }
 
-func (c *compiler) scalar(b *grammar.Builder, from, to int32, s *shape) (bool, error) {
-	if s.kind == text && c.measured != nil && c.bounded(&s.texts) {
-		b.Count(c.estimate(&s.texts))
-		return true, nil
-	}
-	d, err := c.texts(&s.texts)
-	if s.kind == number {
-		d, err = c.number(&s.numbers)
-	}
+// embed adds a copy of an automaton that was just looked up, unless that failed.
+func (w *walker) embed(from, to int32, d *grammar.DFA, err error) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	b.Embed(from, to, d)
+	w.sink.Embed(from, to, d)
 	return !d.Empty(), nil
 }
 
-// cached returns the automaton of a number or a text, which is made when it is first needed.
-func (c *compiler) cached(key string, make func() (*grammar.DFA, error)) (*grammar.DFA, error) {
-	if d := c.strings[key]; d != nil {
-		return d, nil
+// addCollection adds arrays or objects.
+func (w *walker) addCollection(from, to int32, s *shape) (possible bool, err error) {
+	before := w.enclosing
+	defer func() { w.enclosing = before }()
+	for _, definition := range s.definitions {
+		if w.recursionDepth(definition) > w.bounds.Recursion {
+			return false, nil
+		}
+		w.enclosing = append(slices.Clip(w.enclosing), definition)
 	}
-	d, err := make()
-	if err == nil {
-		c.strings[key] = d
+
+	// Whether a collection has values is known once it was walked. So it gets states of its own, to
+	// which nothing leads until then: one that turns out to be empty is left unreachable.
+	in := w.sink.AddState()
+	out := w.sink.AddState()
+	if s.kind == arrayKind {
+		possible, err = w.addArray(in, out, &s.arrays)
+	} else {
+		possible, err = w.addObject(in, out, &s.objects)
 	}
-	return d, err
+	if possible && err == nil {
+		w.sink.AddEmpty(from, in)
+		w.sink.AddEmpty(out, to)
+	}
+	return possible, err
 }
 
-// inside returns how often a recursive definition is around the current schema.
-func (c *compiler) inside(e *expr) (n int) {
-	for _, f := range c.depth {
-		if e == f {
+// recursionDepth returns how often a recursive definition is around the current schema.
+func (w *walker) recursionDepth(definition *expr) int {
+	n := 0
+	for _, e := range w.enclosing {
+		if e == definition {
 			n++
 		}
 	}
 	return n
 }
 
-// array adds arrays. A state is known by the number of items and whether some item is as s.some
-// wants it.
-func (c *compiler) array(b *grammar.Builder, from, to int32, s *arrays) (bool, error) {
-	most := s.maxItems
-	if s.distinct && (most < 0 || most > 1) {
-		return c.distinct(b, from, to, s)
+// addArray adds arrays. A state is known by the number of items before it and by whether one of
+// them satisfies contains, so there are two rows of states where the schema has that keyword.
+func (w *walker) addArray(from, to int32, s *arrays) (bool, error) {
+	limit := s.maxItems
+	if s.unique && (limit < 0 || limit > 1) {
+		return w.addUniqueItems(from, to, s)
 	}
-	if len(s.some) > 1 {
+	if len(s.contains) > 1 {
 		return false, &UnsupportedError{Feature: "contains more than once"}
 	}
+	if s.minItems > w.budget.States() {
+		return false, &grammar.TooLargeError{Limit: w.budget.States()}
+	}
+
+	// The first items have states of their own each: those with schemas of their own, those that must
+	// be there, and those that are counted up to maxItems. Without maxItems, a loop follows.
 	chain := max(s.minItems, len(s.prefix), 1)
-	if most >= 0 {
-		most = min(most, max(chain, c.Items))
-		chain = most
+	if limit >= 0 {
+		limit = min(limit, max(chain, w.bounds.Items))
+		chain = limit
 	}
-	if s.minItems > c.budget.States() {
-		return false, &grammar.TooLargeError{Limit: c.budget.States()}
+
+	// found 1: an item that satisfies contains was read.
+	needed := len(s.contains)
+	states := [2]int32{w.sink.AddText(from, "["), w.sink.AddState()}
+	end := w.sink.AddState()
+	w.sink.AddEmpty(w.sink.AddText(end, "]"), to)
+	possible := s.minItems == 0 && needed == 0
+	if possible {
+		w.sink.AddEmpty(states[0], end)
 	}
-	at, end := [2]int32{b.AddText(from, "["), b.AddState()}, b.AddState()
-	b.AddEmpty(b.AddText(end, "]"), to)
-	last := len(s.some) // 1: an item must be as s.some asks
-	valid := s.minItems == 0 && last == 0
-	if valid {
-		b.AddEmpty(at[0], end)
-	}
-	some := [2]bool{true, false} // whether a state can be reached
-	for i := 0; i < chain || most < 0 && i == chain; i++ {
-		next, can := [2]int32{b.AddState(), b.AddState()}, [2]bool{}
+
+	reachable := [2]bool{true, false}
+	for i := 0; i < chain || limit < 0 && i == chain; i++ {
+		next := [2]int32{w.sink.AddState(), w.sink.AddState()}
 		if i == chain {
-			next = at // a loop
+			next = states // the loop
 		}
-		e := s.at(i)
-		for seen := 0; seen <= last; seen++ {
-			if !some[seen] {
-				continue
-			}
-			in := at[seen]
-			if i > 0 {
-				in = b.AddText(in, c.comma)
-			}
-			ok, err := c.add(b, in, next[seen], e)
-			can[seen] = can[seen] || ok
-			if last == 1 && seen == 0 && err == nil {
-				can[1], err = c.add(b, in, next[1], both(e, s.some[0]))
-			}
-			if err != nil {
-				return false, err
-			}
+		nextReachable, err := w.addItem(i, states, next, reachable, s)
+		if err != nil {
+			return false, err
 		}
-		if !can[0] && !can[1] {
+		if !nextReachable[0] && !nextReachable[1] {
 			break
 		}
-		at, some = next, can
+		states = next
+		reachable = nextReachable
 		if i+1 >= s.minItems {
-			b.AddEmpty(at[last], end)
-			valid = valid || can[last]
+			w.sink.AddEmpty(states[needed], end)
+			possible = possible || reachable[needed]
 		}
 	}
-	return valid, nil
+	return possible, nil
 }
 
-// maxDistinct bounds the values of items that may not repeat; there is a state for each set of
-// them.
-const maxDistinct = 8
+// addItem adds item i of an array between two pairs of states: without and with an item that
+// satisfies contains. It returns which of the states after the item can be reached.
+func (w *walker) addItem(i int, states, next [2]int32, reachable [2]bool, s *arrays) (
+	nextReachable [2]bool, err error) {
+	item := s.itemSchema(i)
+	for found := 0; found <= len(s.contains); found++ {
+		if !reachable[found] {
+			continue
+		}
+		in := states[found]
+		if i > 0 {
+			in = w.sink.AddText(in, w.comma)
+		}
+		ok, err := w.add(in, next[found], item)
+		if err != nil {
+			return nextReachable, err
+		}
+		nextReachable[found] = nextReachable[found] || ok
+		if len(s.contains) == 1 && found == 0 {
+			nextReachable[1], err = w.add(in, next[1], intersect(item, s.contains[0]))
+			if err != nil {
+				return nextReachable, err
+			}
+		}
+	}
+	return nextReachable, nil
+}
 
-// distinct adds arrays of different values from a short list.
-func (c *compiler) distinct(b *grammar.Builder, from, to int32, s *arrays) (bool, error) {
-	refused := &UnsupportedError{Pointer: s.distinctReadsFrom, Feature: "uniqueItems of items that are no short list"}
-	list, err := s.items.union()
+// maxUnique bounds the values of items that may not repeat; there is a state for each set of them.
+const maxUnique = 8
+
+// addUniqueItems adds arrays of different values from a short list of texts. An automaton must
+// remember which values it has read, so that no other values can be kept from repeating.
+func (w *walker) addUniqueItems(from, to int32, s *arrays) (bool, error) {
+	refusal := &UnsupportedError{
+		Pointer: s.uniquePointer,
+		Feature: "uniqueItems of items that are no short list",
+	}
+	list, err := s.items.shapes()
 	if err != nil {
 		return false, err
 	}
 	var values []string
-	for _, t := range list {
-		if t.kind != text || t.in == nil {
-			return false, refused
+	for _, shape := range list {
+		if shape.kind != textKind || shape.allowed == nil {
+			return false, refusal
 		}
-		for _, v := range t.in {
+		for _, v := range shape.allowed {
 			if !slices.Contains(values, v) {
 				values = append(values, v)
 			}
 		}
 	}
-	if len(values) > maxDistinct || len(s.prefix) > 0 || len(s.some) > 0 {
-		return false, refused
+	if len(values) > maxUnique || len(s.prefix) > 0 || len(s.contains) > 0 {
+		return false, refusal
 	}
-	states := make([]int32, 1<<len(values))
-	for set := range states {
-		states[set] = b.AddState()
-	}
-	b.AddEmpty(b.AddText(from, "["), states[0])
+
+	states := addStates(w.sink, 1<<len(values)) // by the set of values that were read
+	w.sink.AddEmpty(w.sink.AddText(from, "["), states[0])
 	for set, state := range states {
-		n := 0
-		for i := range values {
-			n += set >> i & 1
-		}
+		n := bits.OnesCount(uint(set))
 		if n >= s.minItems && (s.maxItems < 0 || n <= s.maxItems) {
-			b.AddEmpty(b.AddText(state, "]"), to)
+			w.sink.AddEmpty(w.sink.AddText(state, "]"), to)
 		}
 		if set > 0 {
-			state = b.AddText(state, c.comma)
+			state = w.sink.AddText(state, w.comma)
 		}
 		for i, v := range values {
 			if set>>i&1 == 0 {
-				b.AddEmpty(b.AddText(state, quote(v)), states[set|1<<i])
+				w.sink.AddEmpty(w.sink.AddText(state, quoteText(v)), states[set|1<<i])
 			}
 		}
 	}

@@ -7,156 +7,189 @@ import (
 	"slices"
 )
 
-// complement returns the shapes of all values that are not in s.
-func complement(s *shape) ([]*shape, error) {
-	list := allBut(s.kind)
-	add := func(change func(*shape)) {
-		o := every(s.kind)
-		change(o)
-		list = append(list, o)
+// complementOf returns the shapes of all values that are not in s: those of other kinds and, for
+// each rule of s, those of its kind that break the rule. Its errors continue "schema is".
+func complementOf(s *shape) ([]*shape, error) {
+	list := allShapesExcept(s.kind)
+	add := func(restrict func(*shape)) {
+		other := allOfKind(s.kind)
+		restrict(other)
+		list = append(list, other)
 	}
 	var err error
 	switch s.kind {
-	case boolean:
+	case booleanKind:
 		if s.only != nil {
-			add(func(o *shape) { v := !*s.only; o.only = &v })
+			add(func(other *shape) {
+				v := !*s.only
+				other.only = &v
+			})
 		}
-	case number:
-		err = s.numbers.complement(add)
-	case text:
-		s.texts.complement(add)
-	case array:
-		err = s.arrays.complement(add)
-	case dict:
-		err = s.dicts.complement(add)
+	case numberKind:
+		err = s.numbers.addComplement(add)
+	case textKind:
+		s.texts.addComplement(add)
+	case arrayKind:
+		err = s.arrays.addComplement(add)
+	case objectKind:
+		err = s.objects.addComplement(add)
 	}
 	return list, err
 }
 
-func (a numbers) complement(add func(func(*shape))) error {
-	values := slices.SortedFunc(slices.Values(a.values), (*big.Rat).Cmp)
-	for i := range len(values) + 1 { // what is between them
-		if len(values) == 0 {
-			break
-		}
-		add(func(o *shape) {
-			o.lowOpen, o.highOpen = i > 0, i < len(values)
-			if o.lowOpen {
-				o.low = values[i-1]
-			}
-			if o.highOpen {
-				o.high = values[i]
-			}
-		})
+// addComplement calls add for each rule of the numbers, with a function that restricts all numbers
+// to those that break it.
+func (a numbers) addComplement(add func(restrict func(*shape))) error {
+	if len(a.listed) > 0 {
+		a.addGaps(add)
 	}
 	if a.low != nil {
-		add(func(o *shape) { o.high, o.highOpen = a.low, !a.lowOpen })
+		add(func(s *shape) {
+			s.high = a.low
+			s.highOpen = !a.lowOpen
+		})
 	}
 	if a.high != nil {
-		add(func(o *shape) { o.low, o.lowOpen = a.high, !a.highOpen })
+		add(func(s *shape) {
+			s.low = a.high
+			s.lowOpen = !a.highOpen
+		})
 	}
-	if a.whole {
-		add(func(o *shape) { o.broken = true })
+	if a.wholeOnly {
+		add(func(s *shape) { s.fractionsOnly = true })
 	}
-	if a.broken {
-		add(func(o *shape) { o.whole = true })
+	if a.fractionsOnly {
+		add(func(s *shape) { s.wholeOnly = true })
 	}
-	if len(a.multiples) > 0 {
+	if len(a.multiplesOf) > 0 {
 		return fmt.Errorf("not of multipleOf")
 	}
 	return nil
 }
 
-func (a texts) complement(add func(func(*shape))) {
-	if a.in != nil {
-		add(func(o *shape) { o.out = a.in })
-	}
-	if len(a.out) > 0 {
-		add(func(o *shape) { o.in = a.out })
-	}
-	if a.minLength > 0 {
-		add(func(o *shape) { o.maxLength = a.minLength - 1 })
-	}
-	if a.maxLength >= 0 {
-		add(func(o *shape) { o.minLength = a.maxLength + 1 })
-	}
-	for i := range a.match {
-		add(func(o *shape) { o.not = a.match[i : i+1] })
-	}
-	for i := range a.not {
-		add(func(o *shape) { o.match = a.not[i : i+1] })
+// addGaps calls add for the intervals between listed numbers.
+func (a numbers) addGaps(add func(restrict func(*shape))) {
+	sorted := slices.SortedFunc(slices.Values(a.listed), (*big.Rat).Cmp)
+	for i := range len(sorted) + 1 {
+		add(func(s *shape) {
+			if i > 0 {
+				s.low = sorted[i-1]
+				s.lowOpen = true
+			}
+			if i < len(sorted) {
+				s.high = sorted[i]
+				s.highOpen = true
+			}
+		})
 	}
 }
 
-func (a arrays) complement(add func(func(*shape))) error {
-	if a.distinct || len(a.some) > 1 {
+// addComplement is as that of numbers.
+func (a texts) addComplement(add func(restrict func(*shape))) {
+	if a.allowed != nil {
+		add(func(s *shape) { s.excluded = a.allowed })
+	}
+	if len(a.excluded) > 0 {
+		add(func(s *shape) { s.allowed = a.excluded })
+	}
+	if a.minLength > 0 {
+		add(func(s *shape) { s.maxLength = a.minLength - 1 })
+	}
+	if a.maxLength >= 0 {
+		add(func(s *shape) { s.minLength = a.maxLength + 1 })
+	}
+	for i := range a.matching {
+		add(func(s *shape) { s.notMatching = a.matching[i : i+1] })
+	}
+	for i := range a.notMatching {
+		add(func(s *shape) { s.matching = a.notMatching[i : i+1] })
+	}
+}
+
+// addComplement is as that of numbers.
+func (a arrays) addComplement(add func(restrict func(*shape))) error {
+	if a.unique || len(a.contains) > 1 {
 		return fmt.Errorf("not of uniqueItems or contains")
 	}
 	if a.minItems > 0 {
-		add(func(o *shape) { o.maxItems = a.minItems - 1 })
+		add(func(s *shape) { s.maxItems = a.minItems - 1 })
 	}
 	if a.maxItems >= 0 {
-		add(func(o *shape) { o.minItems = a.maxItems + 1 })
+		add(func(s *shape) { s.minItems = a.maxItems + 1 })
 	}
 	for i, e := range a.prefix {
 		if e == anything {
 			continue
 		}
-		add(func(o *shape) {
+		add(func(s *shape) {
 			for range i {
-				o.prefix = append(o.prefix, anything)
+				s.prefix = append(s.prefix, anything)
 			}
-			o.prefix, o.minItems = append(o.prefix, other(e)), i+1
+			s.prefix = append(s.prefix, negate(e))
+			s.minItems = i + 1
 		})
 	}
-	for _, e := range a.some {
-		add(func(o *shape) { o.items = other(e) })
+	for _, e := range a.contains {
+		add(func(s *shape) { s.items = negate(e) })
 	}
 	switch {
 	case a.items == anything:
 	case len(a.prefix) == 0:
-		add(func(o *shape) { o.some = []*expr{other(a.items)} })
+		add(func(s *shape) { s.arrays.contains = []*expr{negate(a.items)} })
 	case a.items == nothing:
-		add(func(o *shape) { o.minItems = len(a.prefix) + 1 })
+		add(func(s *shape) { s.minItems = len(a.prefix) + 1 })
 	default:
 		return fmt.Errorf("not of items after prefixItems")
 	}
 	return nil
 }
 
-func (a dicts) complement(add func(func(*shape))) error {
+// addComplement is as that of numbers.
+func (a objects) addComplement(add func(restrict func(*shape))) error {
 	for _, k := range slices.Sorted(maps.Keys(a.required)) {
-		add(func(o *shape) { o.keys, o.props = []string{k}, map[string]*expr{k: nothing} })
+		add(func(s *shape) { s.forbidKey(k) })
 	}
 	for _, k := range a.keys {
-		if e := a.props[k]; e != anything {
-			add(func(o *shape) {
-				o.keys, o.props = []string{k}, map[string]*expr{k: other(e)}
-				o.required = map[string]bool{k: true}
-			})
+		e := a.properties[k]
+		if e == anything {
+			continue
 		}
+		add(func(s *shape) {
+			s.keys = []string{k}
+			s.properties = map[string]*expr{k: negate(e)}
+			s.required = map[string]bool{k: true}
+		})
 	}
-	if a.minProps > 0 {
-		add(func(o *shape) { o.maxProps = a.minProps - 1 })
+	if a.minKeys > 0 {
+		add(func(s *shape) { s.maxKeys = a.minKeys - 1 })
 	}
-	if a.maxProps >= 0 {
-		add(func(o *shape) { o.minProps = a.maxProps + 1 })
+	if a.maxKeys >= 0 {
+		add(func(s *shape) { s.minKeys = a.maxKeys + 1 })
 	}
 	for _, r := range a.rules {
 		switch {
-		case r.rest == nothing && len(r.patterns) == 0:
-			add(func(o *shape) { // with these keys as its own, so that no further key is one of them
-				o.keys, o.props, o.beyond = a.keys, map[string]*expr{}, [][]string{a.keys}
+		case r.fallback == nothing && len(r.patterns) == 0:
+			// The keys are named here too, so that none of them counts as a further key.
+			add(func(s *shape) {
+				s.keys = a.keys
+				s.properties = map[string]*expr{}
 				for _, k := range a.keys {
-					o.props[k] = anything
+					s.properties[k] = anything
 				}
+				s.mustExceed = [][]string{a.keys}
 			})
-		case r.rest != anything || len(r.patterns) > 0:
+		case r.fallback != anything || len(r.patterns) > 0:
 			return fmt.Errorf("not of additionalProperties or patternProperties")
 		}
 	}
-	if len(a.names) > 0 || len(a.beyond) > 0 {
+	if len(a.keySchemas) > 0 || len(a.mustExceed) > 0 {
 		return fmt.Errorf("not of propertyNames")
 	}
 	return nil
+}
+
+// forbidKey makes an object's shape, which names no key yet, one without a key.
+func (a *objects) forbidKey(key string) {
+	a.keys = []string{key}
+	a.properties = map[string]*expr{key: nothing}
 }

@@ -10,12 +10,18 @@ import (
 	"unmask/grammar"
 )
 
-// UnsupportedError is the error of a schema with something that this package does not do.
+// UnsupportedError is the error of a schema with something that this package does not support, or
+// that no schema may have.
 type UnsupportedError struct {
-	Pointer string // JSON pointer
+	// Pointer is the JSON pointer of the part that has it.
+	Pointer string
+
+	// Feature says what it is, such as a keyword.
 	Feature string
 
-	open bool // a definition was needed while it was being read
+	// unsettled: a definition was needed while it was being read. It may be possible to read it from
+	// elsewhere.
+	unsettled bool
 }
 
 func (r *UnsupportedError) Error() string {
@@ -24,107 +30,139 @@ func (r *UnsupportedError) Error() string {
 
 // document is a whole schema.
 type document struct {
-	root      any
-	draft     int // 3 to 7, 2019 or 2020; 0: not said
-	exprs     map[string]*expr
-	search    map[string]*grammar.DFA
-	resources map[string]*resource // by their URI
-	budget    *grammar.Budget
+	root any
+
+	// draft is 3 to 7, 2019 or 2020; 0 if the document does not say.
+	draft int
+
+	schemas   map[string]*expr        // by their JSON pointers
+	patterns  map[string]*grammar.DFA // by their expressions
+	resources map[string]*resource    // by their URIs
+
+	// budget is nil once the schema is compiled.
+	budget *grammar.Budget
 }
 
 // resource is a part of a document with a URI of its own (2020-12 core, 8.2.1).
 type resource struct {
 	uri     *url.URL
-	size    int // bytes of the URI
-	at      string
+	uriSize int // in bytes
+	pointer string
 	root    any
 	anchors map[string]*expr
 }
 
-// uriWork is the work on a byte of a URI that is resolved.
-const uriWork = 8
+// uriCost is the work on a byte of a URI that is resolved. URIs are resolved against those around
+// them, so that a long one is copied for each $ref below it.
+const uriCost = 8
 
-var drafts = map[string]int{"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7,
-	"2019-09": 2019, "2020-12": 2020}
+var drafts = map[string]int{
+	"draft-03": 3,
+	"draft-04": 4,
+	"draft-06": 6,
+	"draft-07": 7,
+	"2019-09":  2019,
+	"2020-12":  2020,
+}
 
 func newDocument(root any, budget *grammar.Budget) (*document, error) {
-	d := &document{root: root, exprs: map[string]*expr{}, search: map[string]*grammar.DFA{},
-		resources: map[string]*resource{}, budget: budget}
-	if o, ok := root.(*object); ok {
-		name, _ := o.values["$schema"].(string)
-		for part, draft := range drafts {
-			if strings.Contains(name, part) {
-				d.draft = draft
-			}
-		}
+	d := &document{
+		root:      root,
+		draft:     draftOf(root),
+		schemas:   map[string]*expr{},
+		patterns:  map[string]*grammar.DFA{},
+		resources: map[string]*resource{},
+		budget:    budget,
 	}
-	var all, targets []*expr
 	base := &resource{uri: &url.URL{Path: "/"}, root: root, anchors: map[string]*expr{}}
 	d.resources["/"] = base
-	if err := d.index("", root, base, &all); err != nil {
+	var all []*expr
+	if err := d.indexSchema("", root, base, &all); err != nil {
 		return nil, err
 	}
-	for i := 0; i < len(all); i++ { // it grows by what $refs name at places that are no schema's
+
+	// The list grows in the loop: a $ref may name a place that no keyword makes a schema.
+	var targets []*expr
+	for i := 0; i < len(all); i++ {
 		e := all[i]
-		ref, ok := e.schema.(*object).values["$ref"].(string)
+		ref, ok := e.value.(*object).values["$ref"].(string)
 		if !ok {
 			continue
 		}
-		if err := d.budget.Spend(uriWork * (len(ref) + e.base.size)); err != nil {
+		if err := d.budget.Spend(uriCost * (len(ref) + e.resource.uriSize)); err != nil {
 			return nil, err
 		}
-		target, base, err := d.resolve(ref, e.base)
-		if err != nil || !target.part {
-			continue // refused where it is read
+		target, found, err := d.resolveRef(ref, e.resource)
+		if err != nil || !target.inDocument {
+			continue // an error is reported where the $ref is read, if it is
 		}
-		if target.base == nil {
-			if err := d.index(target.at, target.schema, base, &all); err != nil {
+		if target.resource == nil {
+			if err := d.indexSchema(target.pointer, target.value, found, &all); err != nil {
 				return nil, err
 			}
 		}
-		e.next, targets = append(e.next, target), append(targets, target)
+		e.children = append(e.children, target)
+		targets = append(targets, target)
 	}
-	cyclic := cycles(all)
+
+	cyclic := findCycles(all)
 	for _, e := range targets {
 		e.recursive = cyclic[e]
 	}
 	return d, nil
 }
 
-// old reports whether nothing beside a $ref counts.
-func (d *document) old() bool { return d.draft > 0 && d.draft <= 7 }
+// draftOf returns the draft that a document's $schema names, 0 for none.
+func draftOf(root any) int {
+	o, ok := root.(*object)
+	if !ok {
+		return 0
+	}
+	uri, _ := o.values["$schema"].(string)
+	for part, draft := range drafts {
+		if strings.Contains(uri, part) {
+			return draft
+		}
+	}
+	return 0
+}
 
-// index checks a schema and all in it, appends them to a list, and notes URIs and anchors. base is
-// the resource around it.
-func (d *document) index(at string, v any, base *resource, all *[]*expr) error {
-	o, ok := v.(*object)
+// ignoresBesideRef reports whether nothing beside a $ref counts, as in drafts before 2019-09.
+func (d *document) ignoresBesideRef() bool { return d.draft > 0 && d.draft <= 7 }
+
+// indexSchema checks a schema and all in it, appends them to a list, and notes URIs and anchors.
+// base is the resource around it.
+func (d *document) indexSchema(pointer string, v any, base *resource, all *[]*expr) error {
 	if _, isFlag := v.(bool); isFlag {
 		return nil
 	}
+	o, ok := v.(*object)
 	if !ok {
-		return &UnsupportedError{Pointer: at, Feature: "no schema"}
+		return &UnsupportedError{Pointer: pointer, Feature: "no schema"}
 	}
-	if err := d.budget.Spend(partWork + uriWork*base.size); err != nil {
+	if err := d.budget.Spend(schemaCost + uriCost*base.uriSize); err != nil {
 		return err
 	}
 	for _, k := range o.keys {
-		if c, ok := vocabulary[k]; ok && !c.fits(o.values[k]) {
-			return &UnsupportedError{Pointer: at, Feature: fmt.Sprintf("%s, which is no %s,", k, c)}
+		if c, ok := keywords[k]; ok && !c.accepts(o.values[k]) {
+			return &UnsupportedError{Pointer: pointer, Feature: fmt.Sprintf("%s, which is no %s,", k, c)}
 		}
 	}
-	e := d.sub(at, v)
-	e.base = d.enter(e, o, base)
+	e := d.schemaAt(pointer, v)
+	e.resource = d.enterResource(e, o, base)
 	*all = append(*all, e)
+
+	addChild := func(pointer string, v any) error {
+		if err := d.indexSchema(pointer, v, e.resource, all); err != nil {
+			return err
+		}
+		if child := d.schemas[pointer]; child != nil {
+			e.children = append(e.children, child)
+		}
+		return nil
+	}
 	for _, k := range o.keys {
-		err := vocabulary[k].parts(step(at, k), o.values[k], func(at string, v any) error {
-			if err := d.index(at, v, e.base, all); err != nil {
-				return err
-			}
-			if part := d.exprs[at]; part != nil {
-				e.next = append(e.next, part)
-			}
-			return nil
-		})
+		err := keywords[k].eachSchema(appendPointer(pointer, k), o.values[k], addChild)
 		if err != nil {
 			return err
 		}
@@ -132,24 +170,35 @@ func (d *document) index(at string, v any, base *resource, all *[]*expr) error {
 	return nil
 }
 
-// enter returns the resource of a schema, a new one if it has a URI of its own, and notes anchors.
-func (d *document) enter(e *expr, o *object, base *resource) *resource {
+// enterResource returns the resource of a schema, a new one if it has a URI of its own, and notes
+// the schema's anchors there.
+func (d *document) enterResource(e *expr, o *object, base *resource) *resource {
 	keyword := "$id"
-	if _, ok := o.values[keyword]; d.draft == 3 || d.draft == 4 || d.draft == 0 && e.at == "" && !ok {
+	_, hasID := o.values[keyword]
+	if d.draft == 3 || d.draft == 4 || d.draft == 0 && e.pointer == "" && !hasID {
 		keyword = "id"
 	}
 	id, _ := o.values[keyword].(string)
-	if _, ok := o.values["$ref"]; ok && d.old() {
+	if _, ok := o.values["$ref"]; ok && d.ignoresBesideRef() {
 		id = ""
 	}
+
 	var anchors [3]string
 	anchors[0], _ = o.values["$anchor"].(string)
 	anchors[1], _ = o.values["$dynamicAnchor"].(string)
 	if uri, err := url.Parse(id); err == nil && id != "" {
 		uri = base.uri.ResolveReference(uri)
-		anchors[2], uri.Fragment, uri.RawFragment = uri.Fragment, "", ""
+		anchors[2] = uri.Fragment // draft 4 to 7
+		uri.Fragment = ""
+		uri.RawFragment = ""
 		if name := uri.String(); name != base.uri.String() {
-			base = &resource{uri, len(name), e.at, o, map[string]*expr{}}
+			base = &resource{
+				uri:     uri,
+				uriSize: len(name),
+				pointer: e.pointer,
+				root:    o,
+				anchors: map[string]*expr{},
+			}
 			d.resources[name] = cmp.Or(d.resources[name], base)
 		}
 	}
@@ -161,92 +210,101 @@ func (d *document) enter(e *expr, o *object, base *resource) *resource {
 	return base
 }
 
-// sub returns the schema at a place of the document.
-func (d *document) sub(at string, v any) *expr {
+// schemaAt returns the schema at a place of the document: always the same for one place.
+func (d *document) schemaAt(pointer string, v any) *expr {
 	switch v {
 	case true:
 		return anything
 	case false:
 		return nothing
 	}
-	e := d.exprs[at]
+	e := d.schemas[pointer]
 	if e == nil {
-		e = &expr{doc: d, part: true, at: at, schema: v}
-		d.exprs[at] = e
+		e = &expr{doc: d, inDocument: true, pointer: pointer, value: v}
+		d.schemas[pointer] = e
 	}
 	return e
 }
 
-func step(at, key string) string {
-	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+// appendPointer returns the JSON pointer of a key below another pointer (RFC 6901).
+func appendPointer(pointer, key string) string {
+	return pointer + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
-// resolve returns the schema that a $ref in a resource names, and the resource where it was found.
-func (d *document) resolve(ref string, base *resource) (*expr, *resource, error) {
+// resolveRef returns the schema that a $ref in a resource names, and the resource where it was
+// found. Its errors continue "schema is".
+func (d *document) resolveRef(ref string, base *resource) (*expr, *resource, error) {
 	uri, err := url.Parse(ref)
 	if err != nil {
 		return nil, nil, fmt.Errorf("$ref %.60q, which is no URI,", ref)
 	}
 	full := base.uri.ResolveReference(uri)
 	fragment := full.Fragment
-	full.Fragment, full.RawFragment = "", ""
-	in := d.resources[full.String()]
-	if in == nil {
+	full.Fragment = ""
+	full.RawFragment = ""
+	r := d.resources[full.String()]
+	if r == nil {
 		return nil, nil, fmt.Errorf("$ref %.60q, which is outside of the schema,", ref)
 	}
 	missing := fmt.Errorf("$ref %.60q, which is not there,", ref)
 	if fragment != "" && fragment[0] != '/' {
-		if e := in.anchors[fragment]; e != nil {
-			return e, in, nil
+		e := r.anchors[fragment]
+		if e == nil {
+			return nil, nil, missing
 		}
-		return nil, nil, missing
+		return e, r, nil
 	}
-	v, path := in.root, in.at
+
+	v := r.root
+	pointer := r.pointer
 	for _, key := range strings.Split(fragment, "/")[1:] {
 		key = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
 		found := false
-		switch of := v.(type) {
+		switch parent := v.(type) {
 		case *object:
-			v, found = of.get(key)
+			v, found = parent.get(key)
 		case []any:
-			if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(of) {
-				v, found = of[i], true
+			if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(parent) {
+				v = parent[i]
+				found = true
 			}
 		}
 		if !found {
 			return nil, nil, missing
 		}
-		path = step(path, key)
+		pointer = appendPointer(pointer, key)
 	}
-	return d.sub(path, v), in, nil
+	return d.schemaAt(pointer, v), r, nil
 }
 
-// cycles returns the schemas that hold or name themselves: those of strongly connected components
-// (Tarjan 1972, "Depth-first search and linear graph algorithms").
-func cycles(all []*expr) map[*expr]bool {
-	number, low, cyclic := map[*expr]int{}, map[*expr]int{}, map[*expr]bool{}
+// findCycles returns the schemas that hold or name themselves: those of strongly connected
+// components (Tarjan 1972, "Depth-first search and linear graph algorithms").
+func findCycles(all []*expr) map[*expr]bool {
+	number := map[*expr]int{} // in the order of visits, from 1
+	low := map[*expr]int{}    // the least number that is reached
+	cyclic := map[*expr]bool{}
 	var stack []*expr
 	var visit func(e *expr)
 	visit = func(e *expr) {
-		at := len(stack)
+		height := len(stack)
 		number[e] = len(number) + 1
 		low[e] = number[e]
 		stack = append(stack, e)
-		for _, to := range e.next {
-			if number[to] == 0 {
-				visit(to)
+		for _, child := range e.children {
+			if number[child] == 0 {
+				visit(child)
 			}
-			low[e] = min(low[e], low[to])
-			cyclic[e] = cyclic[e] || to == e
+			low[e] = min(low[e], low[child])
+			cyclic[e] = cyclic[e] || child == e
 		}
 		if low[e] < number[e] {
 			return
 		}
-		for _, part := range stack[at:] {
-			cyclic[part] = cyclic[part] || len(stack) > at+1
+		for _, part := range stack[height:] {
+			cyclic[part] = cyclic[part] || len(stack) > height+1
 			low[part] = len(all) + 1 // of no component that is still open
 		}
-		stack = stack[:at]
+		stack = stack[:height]
 	}
 	for _, e := range all {
 		if number[e] == 0 {

@@ -10,30 +10,38 @@ import (
 // expr is a schema: a part of the document, or made of others. Its shapes are computed when they
 // are needed, because definitions may refer to themselves.
 type expr struct {
-	doc *document // of the parts that it is made of; nil for constants
+	// doc is the document of the parts that the schema is made of, nil for constants.
+	doc *document
 
-	// One of these.
-	part   bool    // of the document
-	all    []*expr // what all of them allow
-	any    []*expr // what any of them allows
-	not    *expr
-	listed []*shape
+	// What the schema is, one of these five.
+	inDocument bool     // a part of the document
+	all        []*expr  // what all of them allow
+	any        []*expr  // what any of them allows
+	not        *expr    // what it does not allow
+	constant   []*shape // these shapes
 
-	at        string // of a part of the document, its JSON pointer
-	schema    any
-	base      *resource // around it
-	next      []*expr   // that it holds or names
-	recursive bool      // the definition refers to itself
+	// Of a part of the document: its JSON pointer, its JSON value, the resource around it, the schemas
+	// that it holds or names, and whether it is a definition that refers to itself.
+	pointer   string
+	value     any
+	resource  *resource
+	children  []*expr
+	recursive bool
 
-	known  [pruned + 1]result // by how far what is empty was left out
-	hollow bool               // no value is valid
+	// results are the shapes by the depth to which empty ones were left out.
+	results [fullDepth + 1]result
 
-	with    map[*expr]*expr // what both returned for it and another
-	without *expr           // what other returned
+	// isEmpty is true once it is known that no value is valid.
+	isEmpty bool
+
+	// intersections and negation are what intersect and negate returned for the schema. They are kept
+	// so that equal schemas are one pointer, by which the compiler recognises them.
+	intersections map[*expr]*expr
+	negation      *expr
 }
 
-// partWork is the work on a part of a schema, beside that on its texts and keys.
-const partWork = 256
+// schemaCost is the work on a schema, beside that on its texts and keys.
+const schemaCost = 256
 
 // spend takes work on a schema from the document's budget.
 func (e *expr) spend(n int) error {
@@ -43,45 +51,49 @@ func (e *expr) spend(n int) error {
 	return e.doc.budget.Spend(n)
 }
 
-type state uint8
-
-const (
-	fresh state = iota
-	busy
-	done
-)
-
+// anything is the schema true, which allows all values, and nothing is the schema false.
 var (
 	anything = &expr{}
-	nothing  = &expr{hollow: true}
+	nothing  = &expr{isEmpty: true}
 )
 
 func init() {
-	for depth := range anything.known {
-		anything.known[depth] = result{state: done, shapes: all()}
-		nothing.known[depth] = result{state: done}
+	for depth := range anything.results {
+		anything.results[depth] = result{state: computed, shapes: allShapes()}
+		nothing.results[depth] = result{state: computed}
 	}
 }
 
 // result is the union of shapes that a schema is.
 type result struct {
-	state  state
+	state  resultState
 	shapes []*shape
 	err    error
 }
 
-// pruned is the depth to which shapes are looked into to see whether they are empty.
-const pruned = 3
+type resultState uint8
 
-func constant(v any) *expr {
-	if s := exactly(v); s != nil {
-		return &expr{listed: []*shape{s}}
+const (
+	notComputed resultState = iota
+	computing
+	computed
+)
+
+// fullDepth is the depth to which shapes are looked into to see whether they are empty. An
+// alternative without values that lies deeper is found by the compiler.
+const fullDepth = 3
+
+// exprOfValue returns the schema of one value.
+func exprOfValue(v any) *expr {
+	s := shapeOfValue(v)
+	if s == nil {
+		return nothing
 	}
-	return nothing
+	return &expr{constant: []*shape{s}}
 }
 
-// both returns the schema of what two schemas allow.
-func both(a, b *expr) *expr {
+// intersect returns the schema of what two schemas allow.
+func intersect(a, b *expr) *expr {
 	switch {
 	case a == b || b == anything:
 		return a
@@ -90,32 +102,33 @@ func both(a, b *expr) *expr {
 	case a == nothing || b == nothing:
 		return nothing
 	}
-	e := a.with[b]
+	e := a.intersections[b]
 	if e != nil {
 		return e
 	}
-	e = &expr{doc: cmp.Or(a.doc, b.doc), all: slices.Clone(a.parts())}
-	for _, p := range b.parts() {
-		if !slices.Contains(e.all, p) {
-			e.all = append(e.all, p)
+	e = &expr{doc: cmp.Or(a.doc, b.doc), all: slices.Clone(a.conjuncts())}
+	for _, part := range b.conjuncts() {
+		if !slices.Contains(e.all, part) {
+			e.all = append(e.all, part)
 		}
 	}
-	if a.with == nil {
-		a.with = map[*expr]*expr{}
+	if a.intersections == nil {
+		a.intersections = map[*expr]*expr{}
 	}
-	a.with[b] = e
+	a.intersections[b] = e
 	return e
 }
 
-func (e *expr) parts() []*expr {
+// conjuncts returns the schemas whose intersection e is.
+func (e *expr) conjuncts() []*expr {
 	if e.all != nil {
 		return e.all
 	}
 	return []*expr{e}
 }
 
-// other returns the schema of what e does not allow.
-func other(e *expr) *expr {
+// negate returns the schema of what e does not allow.
+func negate(e *expr) *expr {
 	switch {
 	case e == anything:
 		return nothing
@@ -124,128 +137,153 @@ func other(e *expr) *expr {
 	case e.not != nil:
 		return e.not
 	}
-	if e.without == nil {
-		e.without = &expr{doc: e.doc, not: e}
+	if e.negation == nil {
+		e.negation = &expr{doc: e.doc, not: e}
 	}
-	return e.without
+	return e.negation
 }
 
 // maxShapes bounds the alternatives of one schema.
 const maxShapes = 400
 
-func tooMany() error { return fmt.Errorf("one of more than %d alternatives", maxShapes) }
+func errTooManyShapes() error { return fmt.Errorf("one of more than %d alternatives", maxShapes) }
 
-// union returns the shapes of a schema.
-func (e *expr) union() ([]*shape, error) { return e.to(pruned) }
+// shapes returns the union of shapes that a schema is.
+func (e *expr) shapes() ([]*shape, error) { return e.shapesTo(fullDepth) }
 
-// to is union, with shapes looked into to a depth. Looking into them needs the shapes of what they
-// hold to less depth, so that it ends for definitions that contain themselves.
-func (e *expr) to(depth int) ([]*shape, error) {
-	r := &e.known[depth]
+// shapesTo is shapes with empty ones left out to a depth only. Looking into a shape needs the
+// shapes of what it holds to less depth, so that it ends for definitions that contain themselves.
+func (e *expr) shapesTo(depth int) ([]*shape, error) {
+	r := &e.results[depth]
 	switch r.state {
-	case busy:
-		return nil, &UnsupportedError{Pointer: e.at, Feature: "a definition that is itself", open: true}
-	case done:
+	case computing:
+		return nil, &UnsupportedError{
+			Pointer:   e.pointer,
+			Feature:   "a definition that is itself",
+			unsettled: true,
+		}
+	case computed:
 		return r.shapes, r.err
 	}
-	r.state = busy
-	if r.err = e.spend(partWork); r.err == nil {
-		r.shapes, r.err = e.compute(depth)
+
+	r.state = computing
+	if r.err = e.spend(schemaCost); r.err == nil {
+		r.shapes, r.err = e.computeShapes(depth)
 	}
 	if e.recursive {
-		r.shapes = slices.Clone(r.shapes)
-		for i, s := range r.shapes {
-			if s.kind == array || s.kind == dict {
-				c := *s
-				c.via = append(slices.Clone(s.via), e)
-				r.shapes[i] = &c
-			}
-		}
+		r.shapes = withDefinition(r.shapes, e)
 	}
-	r.state = done
-	if refused, ok := errors.AsType[*UnsupportedError](r.err); ok && refused.open {
-		r.state = fresh // another way to it may be possible
+	r.state = computed
+	if refusal, ok := errors.AsType[*UnsupportedError](r.err); ok && refusal.unsettled {
+		r.state = notComputed // another way to it may be possible
 	}
 	return r.shapes, r.err
 }
 
-func (e *expr) compute(depth int) ([]*shape, error) {
+// withDefinition returns shapes in which arrays and objects remember that they came from a
+// recursive definition. Only these count: a definition that contains itself does so inside of one
+// of them.
+func withDefinition(shapes []*shape, definition *expr) []*shape {
+	out := slices.Clone(shapes)
+	for i, s := range out {
+		if s.kind == arrayKind || s.kind == objectKind {
+			marked := *s
+			marked.definitions = append(slices.Clone(s.definitions), definition)
+			out[i] = &marked
+		}
+	}
+	return out
+}
+
+// computeShapes returns the shapes of a schema by what it is made of.
+func (e *expr) computeShapes(depth int) ([]*shape, error) {
 	switch {
-	case e.part:
-		return e.doc.read(e, depth)
-	case e.not != nil && depth == 0:
-		return all(), nil // what it leaves out is not exact there: see oneOf
+	case e.inDocument:
+		return e.doc.readPart(e, depth)
 	case e.not != nil:
-		list, err := e.not.to(depth)
-		if err != nil {
-			return nil, err
-		}
-		out := all()
-		for _, s := range list {
-			c, err := complement(s)
-			if err != nil {
-				return nil, e.not.refuse(err.Error())
-			}
-			if out, err = e.meet(out, c, depth); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
+		return e.negatedShapes(depth)
 	case e.any != nil:
 		var out []*shape
 		for _, part := range e.any {
-			list, err := part.to(depth)
+			list, err := part.shapesTo(depth)
 			if err != nil {
 				return nil, err
 			}
-			if out = append(out, list...); len(out) > maxShapes {
-				return nil, part.refuse(tooMany().Error())
+			out = append(out, list...)
+			if len(out) > maxShapes {
+				return nil, part.unsupported(errTooManyShapes().Error())
 			}
 		}
 		return out, nil
 	case e.all != nil:
-		out := all()
+		out := allShapes()
 		for _, part := range e.all {
-			list, err := part.to(depth)
+			list, err := part.shapesTo(depth)
 			if err != nil {
 				return nil, err
 			}
-			if out, err = e.meet(out, list, depth); err != nil {
+			out, err = e.intersectUnions(out, list, depth)
+			if err != nil {
 				return nil, err
 			}
 		}
 		return out, nil
 	}
-	return e.listed, nil
+	return e.constant, nil
 }
 
-// meet returns the intersection of two unions of shapes of a schema, looked into to a depth.
-func (e *expr) meet(a, b []*shape, depth int) ([]*shape, error) {
-	var out []*shape
-	for _, s := range a {
-		for _, t := range b {
-			if err := e.spend(s.work() + t.work()); err != nil {
-				return nil, err
-			}
-			u := and(s, t)
-			if u == nil || u.empty(depth) {
-				continue
-			}
-			if len(out) == maxShapes {
-				return nil, e.refuse(tooMany().Error())
-			}
-			out = append(out, u)
+// negatedShapes returns the shapes of what e.not does not allow. At depth 0 that is all values: the
+// shapes of e.not may be too many there (see exactlyOneOf), and their complement too few.
+func (e *expr) negatedShapes(depth int) ([]*shape, error) {
+	if depth == 0 {
+		return allShapes(), nil
+	}
+	list, err := e.not.shapesTo(depth)
+	if err != nil {
+		return nil, err
+	}
+	out := allShapes()
+	for _, s := range list {
+		complement, err := complementOf(s)
+		if err != nil {
+			return nil, e.not.unsupported(err.Error())
+		}
+		out, err = e.intersectUnions(out, complement, depth)
+		if err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// empty reports whether it is easy to see, to some depth, that no value is valid.
-func (e *expr) empty(depth int) bool {
-	if e.hollow || e == anything || depth == 0 {
-		return e.hollow
+// intersectUnions returns the intersection of two unions of shapes, without those that are seen to
+// be empty at a depth.
+func (e *expr) intersectUnions(a, b []*shape, depth int) ([]*shape, error) {
+	var out []*shape
+	for _, s := range a {
+		for _, t := range b {
+			if err := e.spend(s.cost() + t.cost()); err != nil {
+				return nil, err
+			}
+			common := intersectShapes(s, t)
+			if common == nil || common.seemsEmpty(depth) {
+				continue
+			}
+			if len(out) == maxShapes {
+				return nil, e.unsupported(errTooManyShapes().Error())
+			}
+			out = append(out, common)
+		}
 	}
-	list, err := e.to(depth - 1)
+	return out, nil
+}
+
+// seemsEmpty reports whether it is easy to see, to some depth, that no value is valid.
+func (e *expr) seemsEmpty(depth int) bool {
+	if e.isEmpty || e == anything || depth == 0 {
+		return e.isEmpty
+	}
+	list, err := e.shapesTo(depth - 1)
 	if err == nil {
 		err = e.spend(1 + len(list))
 	}
@@ -253,26 +291,27 @@ func (e *expr) empty(depth int) bool {
 		return false // the error appears where the schema is used
 	}
 	for _, s := range list {
-		if !s.empty(depth - 1) {
+		if !s.seemsEmpty(depth - 1) {
 			return false
 		}
 	}
-	e.hollow = true
+	e.isEmpty = true
 	return true
 }
 
-func (s *shape) empty(depth int) bool {
+// seemsEmpty reports whether a shape must hold something that no value satisfies.
+func (s *shape) seemsEmpty(depth int) bool {
 	switch s.kind {
-	case array:
+	case arrayKind:
 		for i := range min(s.minItems, len(s.prefix)) {
-			if s.prefix[i].empty(depth) {
+			if s.prefix[i].seemsEmpty(depth) {
 				return true
 			}
 		}
-		return s.minItems > len(s.prefix) && s.items.empty(depth)
-	case dict:
+		return s.minItems > len(s.prefix) && s.items.seemsEmpty(depth)
+	case objectKind:
 		for k := range s.required {
-			if s.of(k).empty(depth) {
+			if s.valueSchema(k).seemsEmpty(depth) {
 				return true
 			}
 		}
@@ -280,15 +319,16 @@ func (s *shape) empty(depth int) bool {
 	return false
 }
 
-// refuse returns the error of a schema that cannot be used.
-func (e *expr) refuse(what string) error {
-	if !e.part {
-		for _, part := range slices.Concat([]*expr{e.not}, e.all, e.any) {
-			if part != nil {
-				return part.refuse(what)
-			}
-		}
-		return &UnsupportedError{Feature: what}
+// unsupported returns the error of a schema that cannot be used. It names a part of the document,
+// because that is what its author can find.
+func (e *expr) unsupported(feature string) error {
+	if e.inDocument {
+		return &UnsupportedError{Pointer: e.pointer, Feature: feature}
 	}
-	return &UnsupportedError{Pointer: e.at, Feature: what}
+	for _, part := range slices.Concat([]*expr{e.not}, e.all, e.any) {
+		if part != nil {
+			return part.unsupported(feature)
+		}
+	}
+	return &UnsupportedError{Feature: feature}
 }

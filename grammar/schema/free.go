@@ -6,9 +6,10 @@ import (
 	"unmask/grammar"
 )
 
-// free is the depth of a value that the schema leaves free: of objects and arrays, and of arrays
-// alone. There is a state for each way in which they can be inside each other.
-type free struct {
+// freeDepth is how deep a value nests that the schema leaves free: objects and arrays, and arrays
+// alone. There is a state for each way in which they can be inside each other, because an automaton
+// has no other memory of which bracket is to be closed.
+type freeDepth struct {
 	depth, arrays int
 	separators
 }
@@ -16,52 +17,57 @@ type free struct {
 // freeValues are the automata of free values, the same for all schemas.
 var freeValues = struct {
 	sync.Mutex
-	known map[free]*grammar.DFA
-}{known: map[free]*grammar.DFA{}}
+	automata map[freeDepth]*grammar.DFA
+}{automata: map[freeDepth]*grammar.DFA{}}
 
-// any returns the automaton of all values, as deep as the bounds are.
-func (c *compiler) any() (*grammar.DFA, error) {
+// freeValue returns the automaton of all values, as deep as the bounds are.
+func (w *walker) freeValue() (*grammar.DFA, error) {
 	freeValues.Lock()
 	defer freeValues.Unlock()
-	depth := max(c.Free, c.Whole-c.nested)
-	return free{depth, min(depth, c.Arrays), c.separators}.values()
+	depth := max(w.bounds.Free, w.bounds.Whole-w.nesting)
+	return freeDepth{depth, min(depth, w.bounds.Arrays), w.separators}.automaton()
 }
 
-// values returns the automaton. The caller holds the lock.
-func (f free) values() (*grammar.DFA, error) {
-	if d := freeValues.known[f]; d != nil {
+// automaton returns the automaton of free values. The caller holds the lock.
+func (f freeDepth) automaton() (*grammar.DFA, error) {
+	if d := freeValues.automata[f]; d != nil {
 		return d, nil
 	}
 	b := grammar.NewBuilder(nil)
-	from, to := b.AddState(), b.AddState()
-	scalars := newCompiler(nil, false)
-	for _, k := range []kind{null, boolean, number, text} {
-		if _, err := scalars.shape(b, from, to, every(k)); err != nil {
+	from := b.AddState()
+	to := b.AddState()
+	w := newWalker(newCompiler(nil, false), Bounds{}, automatonSink{b})
+	for _, k := range []kind{nullKind, booleanKind, numberKind, textKind} {
+		if _, err := w.addShape(from, to, allOfKind(k)); err != nil {
 			return nil, err
 		}
 	}
 	b.AddEmpty(b.AddText(from, "[]"), to)
 	b.AddEmpty(b.AddText(from, "{}"), to)
+
 	if f.depth > 0 && f.arrays > 0 {
-		inner, err := free{f.depth - 1, f.arrays - 1, f.separators}.values()
+		inner, err := freeDepth{f.depth - 1, f.arrays - 1, f.separators}.automaton()
 		if err != nil {
 			return nil, err
 		}
-		in, out := b.AddText(from, "["), b.AddState()
+		in := b.AddText(from, "[")
+		out := b.AddState()
 		b.Embed(in, out, inner)
 		b.AddEmpty(b.AddText(out, f.comma), in)
 		b.AddEmpty(b.AddText(out, "]"), to)
 	}
 	if f.depth > 0 {
-		inner, err := free{f.depth - 1, min(f.arrays, f.depth-1), f.separators}.values()
+		inner, err := freeDepth{f.depth - 1, min(f.arrays, f.depth-1), f.separators}.automaton()
 		if err != nil {
 			return nil, err
 		}
-		key, err := scalars.texts(&texts{maxLength: -1})
+		key, err := w.textAutomaton(&texts{maxLength: -1})
 		if err != nil {
 			return nil, err
 		}
-		in, out, colon := b.AddText(from, "{"), b.AddState(), b.AddState()
+		in := b.AddText(from, "{")
+		out := b.AddState()
+		colon := b.AddState()
 		b.Embed(in, colon, key)
 		b.Embed(b.AddText(colon, f.colon), out, inner)
 		b.AddEmpty(b.AddText(out, f.comma), in)
@@ -69,7 +75,7 @@ func (f free) values() (*grammar.DFA, error) {
 	}
 	d, err := b.Build(from, to)
 	if err == nil {
-		freeValues.known[f] = d
+		freeValues.automata[f] = d
 	}
 	return d, err
 }

@@ -9,88 +9,107 @@ import (
 	"unmask/grammar"
 )
 
-// reader reads the keywords of one kind of values into a shape.
-type reader struct {
-	d   *document
-	e   *expr
-	o   *object
+// keywordReader reads the keywords of a schema into shapes. Its methods that add to a shape return
+// false where the shape has no values.
+type keywordReader struct {
+	doc      *document
+	schema   *expr
+	keywords *object
+
+	// err is the first error.
 	err error
 }
 
-func (r *reader) fail(what string) { r.err = cmp.Or(r.err, r.e.refuse(what)) }
+func (r *keywordReader) fail(feature string) {
+	if r.err == nil {
+		r.err = r.schema.unsupported(feature)
+	}
+}
 
-// shape adds the keywords to a shape, and reports whether any value remains.
-func (r *reader) shape(s *shape) bool {
+// readShape adds the keywords for a shape's kind to it, and reports whether any value remains.
+func (r *keywordReader) readShape(s *shape) bool {
 	switch s.kind {
-	case number:
-		return r.numbers(s)
-	case text:
-		r.texts(s)
+	case numberKind:
+		return r.readNumbers(s)
+	case textKind:
+		r.readTexts(s)
 		return s.maxLength < 0 || s.minLength <= s.maxLength
-	case array:
-		r.arrays(s)
+	case arrayKind:
+		r.readArrays(s)
 		return s.maxItems < 0 || s.minItems <= s.maxItems
-	case dict:
-		r.dicts(s)
-		return s.maxProps < 0 || s.minProps <= s.maxProps
+	case objectKind:
+		r.readObjects(s)
+		return s.maxKeys < 0 || s.minKeys <= s.maxKeys
 	}
 	return true
 }
 
-// count reads a whole number, up to 1<<30, or returns otherwise.
-func (r *reader) count(key string, otherwise int) int {
-	n, ok := r.o.values[key].(json.Number)
+// readCount reads a whole number, or returns another one where the keyword is missing. Counts above
+// 1<<30 are read as that: no automaton counts so far.
+func (r *keywordReader) readCount(keyword string, otherwise int) int {
+	n, ok := r.keywords.values[keyword].(json.Number)
 	if !ok {
 		return otherwise
 	}
-	x, _ := rational(n)
+	x, _ := parseNumber(n)
 	if !x.Num().IsInt64() || x.Num().Int64() > 1<<30 {
 		return 1 << 30
 	}
 	return int(x.Num().Int64())
 }
 
-// rational reads a number, nil for none.
-func (r *reader) rational(key string) *big.Rat {
-	n, ok := r.o.values[key].(json.Number)
+// readNumber reads a number, nil for none.
+func (r *keywordReader) readNumber(keyword string) *big.Rat {
+	n, ok := r.keywords.values[keyword].(json.Number)
 	if !ok {
 		return nil
 	}
-	x, ok := rational(n)
+	x, ok := parseNumber(n)
 	if !ok {
-		r.fail(key + ", which is no number that can be written out,")
+		r.fail(keyword + ", which is no number that can be written out,")
 		return nil
 	}
 	return x
 }
 
-func (r *reader) numbers(s *shape) bool {
-	closed := numbers{low: r.rational("minimum"), lowOpen: r.o.values["exclusiveMinimum"] == true,
-		high: r.rational("maximum"), highOpen: r.o.values["exclusiveMaximum"] == true}
-	open := numbers{low: r.rational("exclusiveMinimum"), lowOpen: true,
-		high: r.rational("exclusiveMaximum"), highOpen: true}
-	if x := r.rational("multipleOf"); x != nil {
-		open.multiples = []*big.Rat{x}
+// readNumbers reads bounds in both of their forms: in draft 4 exclusiveMinimum is a flag of
+// minimum, later it is a bound of its own.
+func (r *keywordReader) readNumbers(s *shape) bool {
+	closed := numbers{
+		low:      r.readNumber("minimum"),
+		lowOpen:  r.keywords.values["exclusiveMinimum"] == true,
+		high:     r.readNumber("maximum"),
+		highOpen: r.keywords.values["exclusiveMaximum"] == true,
+	}
+	open := numbers{
+		low:      r.readNumber("exclusiveMinimum"),
+		lowOpen:  true,
+		high:     r.readNumber("exclusiveMaximum"),
+		highOpen: true,
+	}
+	if x := r.readNumber("multipleOf"); x != nil {
+		open.multiplesOf = []*big.Rat{x}
 		if x.Sign() <= 0 {
 			r.fail("multipleOf, which is not positive,")
 			return false
 		}
 	}
-	both, some := s.numbers.and(closed)
-	all, possible := both.and(open)
-	s.numbers = all
-	return some && possible
+	inClosed, closedPossible := s.numbers.intersect(closed)
+	inBoth, bothPossible := inClosed.intersect(open)
+	s.numbers = inBoth
+	return closedPossible && bothPossible
 }
 
-func (r *reader) texts(s *shape) {
-	s.minLength, s.maxLength = r.count("minLength", 0), r.count("maxLength", -1)
-	if p, ok := r.o.values["pattern"].(string); ok {
-		if m := r.search(p); m != nil {
-			s.match = append(s.match, m)
+func (r *keywordReader) readTexts(s *shape) {
+	s.minLength = r.readCount("minLength", 0)
+	s.maxLength = r.readCount("maxLength", -1)
+	if expression, ok := r.keywords.values["pattern"].(string); ok {
+		if m := r.compilePattern(expression); m != nil {
+			s.matching = append(s.matching, m)
 		}
 	}
-	name, _ := r.o.values["format"].(string)
-	if name == "regex" { // groups nest without a bound
+	name, _ := r.keywords.values["format"].(string)
+	if name == "regex" { // groups nest without a bound, which no automaton can follow
 		r.fail("format regex")
 	}
 	if format := compiledFormats[name]; format != nil {
@@ -98,90 +117,110 @@ func (r *reader) texts(s *shape) {
 		if err != nil {
 			r.fail("format " + name)
 		}
-		s.match = append(s.match, m)
+		s.matching = append(s.matching, m)
 	}
 }
 
-// search returns the automaton of a pattern.
-func (r *reader) search(p string) *grammar.DFA {
-	if m := r.d.search[p]; m != nil {
+// compilePattern returns the automaton of a pattern, nil after an error. Each is compiled once:
+// many keys of a schema may have the same.
+func (r *keywordReader) compilePattern(expression string) *grammar.DFA {
+	if m := r.doc.patterns[expression]; m != nil {
 		return m
 	}
-	m, err := grammar.Search(p, r.d.budget)
+	m, err := grammar.Search(expression, r.doc.budget)
 	if err != nil {
-		r.fail(fmt.Sprintf("pattern %.60q (%v)", p, err))
+		r.fail(fmt.Sprintf("pattern %.60q (%v)", expression, err))
 		return nil
 	}
-	r.d.search[p] = m
+	r.doc.patterns[expression] = m
 	return m
 }
 
-func (r *reader) arrays(s *shape) {
-	s.minItems, s.maxItems = r.count("minItems", 0), r.count("maxItems", -1)
-	rest := "items"
+// readArrays reads the keywords of arrays. Until 2019-09 a list in items is for the first items and
+// additionalItems for those after; in 2020-12 these are prefixItems and items. A document that does
+// not say its draft may use either.
+func (r *keywordReader) readArrays(s *shape) {
+	s.minItems = r.readCount("minItems", 0)
+	s.maxItems = r.readCount("maxItems", -1)
+	otherItems := "items"
 	for _, k := range []string{"prefixItems", "items"} {
-		if k == "prefixItems" && r.d.draft > 0 && r.d.draft < 2020 {
+		if k == "prefixItems" && r.doc.draft > 0 && r.doc.draft < 2020 {
 			continue // unknown there
 		}
-		list := r.d.list(r.e, r.o, k)
+		list := r.doc.subschemas(r.schema, r.keywords, k)
 		s.prefix = append(s.prefix, list...)
 		if list != nil && k == "items" {
-			rest = "additionalItems"
-			if r.d.draft == 2020 {
+			otherItems = "additionalItems"
+			if r.doc.draft == 2020 {
 				r.fail("items, which is no schema,")
 			}
 		}
 	}
-	s.items = cmp.Or(r.d.part(r.e, r.o, rest), s.items)
-	if x := r.d.part(r.e, r.o, "contains"); x != nil {
-		s.some = append(s.some, x)
+	s.items = cmp.Or(r.doc.subschema(r.schema, r.keywords, otherItems), s.items)
+	if x := r.doc.subschema(r.schema, r.keywords, "contains"); x != nil {
+		s.arrays.contains = append(s.arrays.contains, x)
 	}
-	if r.o.values["uniqueItems"] == true {
-		s.distinct, s.distinctReadsFrom = true, r.e.at
+	if r.keywords.values["uniqueItems"] == true {
+		s.unique = true
+		s.uniquePointer = r.schema.pointer
 	}
 }
 
-func (r *reader) dicts(s *shape) {
-	s.minProps, s.maxProps = r.count("minProperties", 0), r.count("maxProperties", -1)
-	s.props = map[string]*expr{}
-	if props, ok := r.o.values["properties"].(*object); ok {
-		for _, k := range props.keys {
+func (r *keywordReader) readObjects(s *shape) {
+	s.minKeys = r.readCount("minProperties", 0)
+	s.maxKeys = r.readCount("maxProperties", -1)
+	s.properties = map[string]*expr{}
+	if properties, ok := r.keywords.values["properties"].(*object); ok {
+		parent := appendPointer(r.schema.pointer, "properties")
+		for _, k := range properties.keys {
 			s.keys = append(s.keys, k)
-			s.props[k] = r.d.sub(step(step(r.e.at, "properties"), k), props.values[k])
+			s.properties[k] = r.doc.schemaAt(appendPointer(parent, k), properties.values[k])
 		}
 	}
-	list, _ := r.o.values["required"].([]any)
-	s.required = namesIn(list)
-	one := rule{rest: cmp.Or(r.d.part(r.e, r.o, "additionalProperties"), anything)}
-	if patterns, ok := r.o.values["patternProperties"].(*object); ok {
-		for _, p := range patterns.keys {
-			m := r.search(p)
+	list, _ := r.keywords.values["required"].([]any)
+	s.required = textSet(list)
+	if !r.readRule(s) {
+		return
+	}
+	if x := r.doc.subschema(r.schema, r.keywords, "propertyNames"); x != nil {
+		s.keySchemas = []*expr{x}
+	}
+}
+
+// readRule reads what keys may hold beyond properties, and adds the patterns to those that match
+// named keys. It returns false after an error.
+func (r *keywordReader) readRule(s *shape) bool {
+	additional := r.doc.subschema(r.schema, r.keywords, "additionalProperties")
+	others := rule{fallback: cmp.Or(additional, anything)}
+	if patterns, ok := r.keywords.values["patternProperties"].(*object); ok {
+		parent := appendPointer(r.schema.pointer, "patternProperties")
+		for _, expression := range patterns.keys {
+			m := r.compilePattern(expression)
 			if m == nil {
-				return
+				return false
 			}
-			value := r.d.sub(step(step(r.e.at, "patternProperties"), p), patterns.values[p])
-			one.patterns = append(one.patterns, pattern{m, value})
+			pointer := appendPointer(parent, expression)
+			value := r.doc.schemaAt(pointer, patterns.values[expression])
+			others.patterns = append(others.patterns, pattern{m, value})
 			for _, k := range s.keys {
 				if m.Match(k) {
-					s.props[k] = both(s.props[k], value)
+					s.properties[k] = intersect(s.properties[k], value)
 				}
 			}
 		}
 	}
-	if one.rest != anything || len(one.patterns) > 0 {
-		s.rules = []rule{one}
+	if others.fallback != anything || len(others.patterns) > 0 {
+		s.rules = []rule{others}
 	}
-	if x := r.d.part(r.e, r.o, "propertyNames"); x != nil {
-		s.names = []*expr{x}
-	}
+	return true
 }
 
-// namesIn returns the set of the texts in a list.
-func namesIn(list []any) map[string]bool {
+// textSet returns the set of the texts in a list.
+func textSet(list []any) map[string]bool {
 	set := map[string]bool{}
-	for _, k := range list {
-		if name, ok := k.(string); ok {
-			set[name] = true
+	for _, v := range list {
+		if t, ok := v.(string); ok {
+			set[t] = true
 		}
 	}
 	return set

@@ -38,7 +38,7 @@ func (j *judged) judge(t *testing.T, name string, text json.RawMessage, tests []
 	s, err := schema.Compile(text, schema.Options{})
 	if err != nil {
 		valid := slices.ContainsFunc(tests, func(one instance) bool { return one.Valid })
-		if !valid && strings.HasPrefix(err.Error(), "no value satisfies") {
+		if !valid && strings.HasPrefix(err.Error(), "the schema allows no value") {
 			j.right++
 			return
 		}

@@ -6,122 +6,141 @@ import (
 	"strings"
 )
 
-// read returns the shapes of a part of the document.
-func (d *document) read(e *expr, depth int) ([]*shape, error) {
-	o, ok := e.schema.(*object)
+// readPart returns the shapes of a part of the document.
+func (d *document) readPart(e *expr, depth int) ([]*shape, error) {
+	o, ok := e.value.(*object)
 	if !ok {
-		return nil, e.refuse("no schema")
+		return nil, e.unsupported("no schema")
 	}
-	if ref, ok := o.values["$ref"]; ok {
-		name, _ := ref.(string)
-		target, _, err := d.resolve(name, e.base)
-		if err != nil {
-			return nil, e.refuse(err.Error())
-		}
-		list, err := target.to(depth)
-		if err != nil || d.old() {
-			return list, err
-		}
-		rest, err := d.keywords(e, o, depth)
-		if err != nil {
-			return nil, err
-		}
-		return e.meet(list, rest, depth)
+	ref, ok := o.values["$ref"]
+	if !ok {
+		return d.readKeywords(e, o, depth)
 	}
-	return d.keywords(e, o, depth)
+
+	uri, _ := ref.(string)
+	target, _, err := d.resolveRef(uri, e.resource)
+	if err != nil {
+		return nil, e.unsupported(err.Error())
+	}
+	list, err := target.shapesTo(depth)
+	if err != nil || d.ignoresBesideRef() {
+		return list, err
+	}
+	beside, err := d.readKeywords(e, o, depth)
+	if err != nil {
+		return nil, err
+	}
+	return e.intersectUnions(list, beside, depth)
 }
 
-// unsupported are keywords that change what is valid and that are refused.
-var unsupported = []string{"unevaluatedProperties", "unevaluatedItems", "$dynamicRef",
+// refusedKeywords change what is valid in ways that are not supported. Passing over one of them
+// would write values that the schema forbids.
+var refusedKeywords = []string{"unevaluatedProperties", "unevaluatedItems", "$dynamicRef",
 	"$recursiveRef", "minContains", "maxContains", "extends", "disallow", "divisibleBy"}
 
-func (d *document) keywords(e *expr, o *object, depth int) ([]*shape, error) {
-	for _, k := range unsupported {
+// readKeywords returns the shapes that the keywords of a schema describe, but for $ref.
+func (d *document) readKeywords(e *expr, o *object, depth int) ([]*shape, error) {
+	_, hasContains := o.get("contains")
+	for _, k := range refusedKeywords {
 		_, ok := o.get(k)
-		if _, counts := o.get("contains"); ok && (counts || !strings.HasSuffix(k, "Contains")) {
-			return nil, e.refuse(k)
+		// minContains and maxContains say nothing without contains.
+		if ok && (hasContains || !strings.HasSuffix(k, "Contains")) {
+			return nil, e.unsupported(k)
 		}
 	}
-	list, err := d.own(e, o, depth)
+	list, err := d.readOwnKeywords(e, o, depth)
 	if err != nil {
 		return nil, err
 	}
-	more, err := d.combined(e, o, depth)
+	applicable, err := d.schemasOfSameValue(e, o, depth)
 	if err != nil {
 		return nil, err
 	}
-	for _, part := range more {
-		next, err := part.to(depth)
+	for _, part := range applicable {
+		next, err := part.shapesTo(depth)
 		if err != nil {
 			return nil, err
 		}
-		if list, err = e.meet(list, next, depth); err != nil {
+		list, err = e.intersectUnions(list, next, depth)
+		if err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
 }
 
-// own returns the shapes that a schema's own keywords describe: all but those that hold schemas of
-// the same value.
-func (d *document) own(e *expr, o *object, depth int) ([]*shape, error) {
-	types, whole, err := readTypes(o)
+// readOwnKeywords returns the shapes that a schema's own keywords describe: all but those that hold
+// schemas of the same value.
+func (d *document) readOwnKeywords(e *expr, o *object, depth int) ([]*shape, error) {
+	types, wholeOnly, err := readTypes(o)
 	if err != nil {
-		return nil, e.refuse(err.Error())
+		return nil, e.unsupported(err.Error())
 	}
-	list, listed, err := listedValues(e, o)
+	listedShapes, listed, err := readListedValues(e, o)
 	if err != nil {
-		return nil, e.refuse(err.Error())
+		return nil, e.unsupported(err.Error())
 	}
-	var own []*shape
-	r := &reader{d: d, e: e, o: o}
-	for k := range kinds {
+	var list []*shape
+	r := &keywordReader{doc: d, schema: e, keywords: o}
+	for k := range kindCount {
 		if types != nil && !types[k] {
 			continue
 		}
-		s := every(k)
-		s.whole = whole && k == number
-		possible := r.shape(s)
+		s := allOfKind(k)
+		s.wholeOnly = wholeOnly && k == numberKind
+		possible := r.readShape(s)
 		if r.err != nil {
 			return nil, r.err
 		}
 		if possible {
-			own = append(own, s)
+			list = append(list, s)
 		}
 	}
 	if !listed {
-		return own, nil
+		return list, nil
 	}
-	out, err := e.meet(own, list, depth)
+	common, err := e.intersectUnions(list, listedShapes, depth)
 	if err != nil {
 		return nil, err
 	}
-	return joinLists(out), nil
+	return joinLists(common), nil
 }
 
-// joinLists makes one shape of all that are lists of texts, and one of all that are of numbers.
+// joinLists makes one shape of all that are lists of texts, and one of all that are of numbers, so
+// that an enum of many values is not as many alternatives.
 func joinLists(list []*shape) []*shape {
 	var out []*shape
-	var ones [kinds]*shape
+	var joined [kindCount]*shape
 	for _, s := range list {
-		if s.in != nil || s.values != nil {
-			if one := ones[s.kind]; one != nil {
-				one.in, one.values = append(one.in, s.in...), append(one.values, s.values...)
-				continue
-			}
-			ones[s.kind] = s
+		if s.allowed == nil && s.listed == nil {
+			out = append(out, s)
+			continue
 		}
-		out = append(out, s)
+		first := joined[s.kind]
+		if first == nil {
+			joined[s.kind] = s
+			out = append(out, s)
+			continue
+		}
+		first.allowed = append(first.allowed, s.allowed...)
+		first.listed = append(first.listed, s.listed...)
 	}
 	return out
 }
 
-var typeNames = map[string]kind{"null": null, "boolean": boolean, "number": number,
-	"integer": number, "string": text, "array": array, "object": dict}
+var typeNames = map[string]kind{
+	"null":    nullKind,
+	"boolean": booleanKind,
+	"number":  numberKind,
+	"integer": numberKind,
+	"string":  textKind,
+	"array":   arrayKind,
+	"object":  objectKind,
+}
 
 // readTypes returns the kinds that a schema's type allows, nil without one, and whether numbers
 // must be whole.
-func readTypes(o *object) (types *[kinds]bool, whole bool, err error) {
+func readTypes(o *object) (types *[kindCount]bool, wholeOnly bool, err error) {
 	v, ok := o.get("type")
 	if !ok {
 		return nil, false, nil
@@ -130,49 +149,51 @@ func readTypes(o *object) (types *[kinds]bool, whole bool, err error) {
 	if !ok {
 		names = []any{v}
 	}
-	types = new([kinds]bool)
-	if o.values["nullable"] == true {
+	types = new([kindCount]bool)
+	if o.values["nullable"] == true { // OpenAPI 3.0
 		names = append(slices.Clone(names), "null")
 	}
 	for _, n := range names {
 		name, _ := n.(string)
-		k, ok := typeNames[name]
-		switch {
-		case name == "any": // draft 3
+		if name == "any" { // draft 3
 			return nil, false, nil
-		case !ok:
+		}
+		k, ok := typeNames[name]
+		if !ok {
 			return nil, false, fmt.Errorf("type %.60q", name)
 		}
-		whole = name == "integer" && !types[number] || whole && name != "number"
+		wholeOnly = name == "integer" && !types[numberKind] || wholeOnly && name != "number"
 		types[k] = true
 	}
-	return types, whole, nil
+	return types, wholeOnly, nil
 }
 
-// listedValues returns the shapes of enum and const, and whether the schema has either.
-func listedValues(e *expr, o *object) (list []*shape, listed bool, err error) {
+// readListedValues returns the shapes of enum and const, and whether the schema has either.
+func readListedValues(e *expr, o *object) (list []*shape, listed bool, err error) {
 	if v, ok := o.get("enum"); ok {
-		known := map[string]bool{}
+		seen := map[string]bool{}
 		for _, v := range v.([]any) {
-			key := canonical(v)
-			if s := exactly(v); s != nil && !known[key] {
+			key := canonicalText(v)
+			if s := shapeOfValue(v); s != nil && !seen[key] {
 				list = append(list, s)
 			}
-			known[key] = true
+			seen[key] = true
 		}
-		if list, listed = joinLists(list), true; len(list) > maxShapes {
-			return nil, true, tooMany()
+		list = joinLists(list)
+		listed = true
+		if len(list) > maxShapes {
+			return nil, true, errTooManyShapes()
 		}
 	}
 	if v, ok := o.get("const"); ok {
-		var one []*shape
-		if s := exactly(v); s != nil {
-			one = append(one, s)
+		var constant []*shape
+		if s := shapeOfValue(v); s != nil {
+			constant = append(constant, s)
 		}
 		if !listed {
-			return one, true, nil
+			return constant, true, nil
 		}
-		list, err = e.meet(list, one, 0)
+		list, err = e.intersectUnions(list, constant, 0)
 	}
 	return list, listed, err
 }

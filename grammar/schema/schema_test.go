@@ -200,7 +200,7 @@ func TestRefusedByName(t *testing.T) {
 		`{"unevaluatedProperties": false}`:                "schema is unevaluatedProperties at #,",
 		`{"properties": {"a": {"uniqueItems": true}}}`:    "uniqueItems of items that are no short list at #/properties/a",
 		`{"$ref": "http://example.org/s"}`:                "outside of the schema, at #",
-		`{"type": "integer", "minimum": 3, "maximum": 2}`: "no value satisfies the schema",
+		`{"type": "integer", "minimum": 3, "maximum": 2}`: "the schema allows no value",
 		`{"pattern": "(?=a)"}`:                            "pattern",
 		`[]`:                                              "schema is no schema at #",
 		`{"a"`:                                            "no JSON: ",

@@ -11,148 +11,155 @@ import (
 	"unmask/grammar"
 )
 
-// texts returns the automaton of texts as JSON strings.
-func (c *compiler) texts(s *texts) (*grammar.DFA, error) {
-	key := fmt.Sprint(s.minLength, c.most(s), min(c.Exact, s.maxLength), s.match, s.not)
-	key = fmt.Sprintf("%s%q%v%q", key, s.in, s.in == nil, s.out)
-	return c.cached(key, func() (*grammar.DFA, error) {
-		if s.in != nil {
-			return c.list(s.in)
+// textAutomaton returns the automaton of texts as JSON strings.
+func (w *walker) textAutomaton(t *texts) (*grammar.DFA, error) {
+	key := fmt.Sprint(t.minLength, w.maxCharacters(t), min(w.bounds.Exact, t.maxLength), t.matching,
+		t.notMatching)
+	key = fmt.Sprintf("%s%q%v%q", key, t.allowed, t.allowed == nil, t.excluded)
+	return w.scalar(key, func() (*grammar.DFA, error) {
+		if t.allowed != nil {
+			return w.quotedChoices(t.allowed)
 		}
-		d, err := c.content(s)
+		d, err := w.contentAutomaton(t)
 		if err == nil {
-			d, err = escaped(d, c.budget)
+			d, err = quoteAutomaton(d, w.budget)
 		}
-		if err != nil || len(s.out) == 0 {
+		if err != nil || len(t.excluded) == 0 {
 			return d, err
 		}
-		out, err := c.list(s.out)
+		excluded, err := w.quotedChoices(t.excluded)
 		if err != nil {
 			return nil, err
 		}
-		return grammar.Subtract(d, out, c.budget)
+		return grammar.Subtract(d, excluded, w.budget)
 	})
 }
 
-// list returns the automaton of a list of texts as JSON strings.
-func (c *compiler) list(list []string) (*grammar.DFA, error) {
-	list = slices.Clone(list)
+// quotedChoices returns the automaton of a list of texts as JSON strings.
+func (c *compiler) quotedChoices(list []string) (*grammar.DFA, error) {
+	quoted := make([]string, len(list))
 	for i, t := range list {
-		list[i] = quote(t)
+		quoted[i] = quoteText(t)
 	}
-	return grammar.Choices(list, c.budget)
+	return grammar.Choices(quoted, c.budget)
 }
 
-// most returns the most characters that texts have within the bounds, -1 for any number.
-func (c *compiler) most(s *texts) int {
-	if s.maxLength > max(c.Text, s.minLength) {
-		return max(c.Text, s.minLength)
-	}
-	return s.maxLength
+// maxCharacters returns the most characters that texts have within the bounds, -1 for any number.
+// The bounds leave minLength characters at least, so that some text remains.
+func (w *walker) maxCharacters(t *texts) int {
+	return min(t.maxLength, max(w.bounds.Text, t.minLength))
 }
 
-// bounded reports whether the number of states grows with the bounds.
-func (c *compiler) bounded(s *texts) bool { return s.in == nil && s.maxLength > bounds[0].Text }
+// growsWithBounds reports whether the number of states grows with the bounds.
+func (t *texts) growsWithBounds() bool { return t.allowed == nil && t.maxLength > levels[0].Text }
 
-// estimate returns about how many states texts with a bounded number of characters have.
-func (c *compiler) estimate(s *texts) int {
+// estimateTextStates returns about how many states texts have whose number grows with the bounds.
+func (w *walker) estimateTextStates(t *texts) int {
 	const exact, coarse = 9, 2 // states of a character, with the bytes of UTF-8 and escapes
-	most := c.most(s)
-	one := min(most, max(s.minLength, c.Exact))
-	states := exact*one + coarse*(most-one)
-	for _, m := range s.match { // most patterns are of characters of one byte
-		states = min(states, m.States()*most)
+	characters := w.maxCharacters(t)
+	counted := min(characters, max(t.minLength, w.bounds.Exact))
+	states := exact*counted + coarse*(characters-counted)
+	for _, m := range t.matching { // most patterns are of characters of one byte
+		states = min(states, m.States()*characters)
 	}
 	return states
 }
 
-// content returns the automaton of texts in characters, without what is left out. The length comes
-// last, because it makes the largest automaton.
-func (c *compiler) content(s *texts) (*grammar.DFA, error) {
-	d, err := length(0, -1, 0, c.budget)
-	for _, m := range s.match {
+// contentAutomaton returns the automaton of texts in characters, without those that are excluded.
+// The length comes last, because it makes the largest automaton.
+func (w *walker) contentAutomaton(t *texts) (*grammar.DFA, error) {
+	d, err := lengthAutomaton(0, -1, 0, w.budget)
+	for _, m := range t.matching {
 		if err == nil {
-			d, err = grammar.Intersect(d, m, c.budget)
+			d, err = grammar.Intersect(d, m, w.budget)
 		}
 	}
-	for _, m := range s.not {
+	for _, m := range t.notMatching {
 		if err == nil {
-			d, err = grammar.Subtract(d, m, c.budget)
+			d, err = grammar.Subtract(d, m, w.budget)
 		}
 	}
-	if err != nil || s.minLength == 0 && s.maxLength < 0 {
+	if err != nil || t.minLength == 0 && t.maxLength < 0 {
 		return d, err
 	}
-	n, err := length(s.minLength, c.most(s), c.Exact, c.budget)
-	if err != nil || len(s.match)+len(s.not) == 0 {
-		return n, err
+	length, err := lengthAutomaton(t.minLength, w.maxCharacters(t), w.bounds.Exact, w.budget)
+	if err != nil || len(t.matching)+len(t.notMatching) == 0 {
+		return length, err
 	}
-	return grammar.Intersect(d, n, c.budget)
+	return grammar.Intersect(d, length, w.budget)
 }
 
 // grain is how many characters another one than a plain one may count for.
 const grain = 8
 
-// length returns the automaton of texts of least to most characters, -1 for any number. After exact
-// ones, a character that is not written as one byte counts as many as lead to a multiple of grain,
-// so that not each number has states for the bytes of UTF-8 and escapes.
-func length(least, most, exact int, budget *grammar.Budget) (*grammar.DFA, error) {
+// lengthAutomaton returns the automaton of texts of least to most characters, -1 for any number.
+//
+// After exact characters, one that is not written as one byte counts as many as lead to a multiple
+// of grain. Each number of characters has a state, and if the bytes of UTF-8 and escapes could
+// follow all of them, each would need several more. So a long text of such characters may not be
+// written, but none is too long.
+func lengthAutomaton(least, most, exact int, budget *grammar.Budget) (*grammar.DFA, error) {
 	if least > budget.States() {
 		return nil, &grammar.TooLargeError{Limit: budget.States()}
 	}
 	b := grammar.NewBuilder(budget)
 	last := max(most, 0)
 	if most < 0 {
-		last, exact = least, least
+		last = least
+		exact = least
 	}
 	exact = max(exact, least)
-	to, at := b.AddState(), []int32{b.AddState()}
-	for len(at) <= last && !b.Full() {
-		at = append(at, b.AddState())
+	to := b.AddState()
+	states := []int32{b.AddState()} // by the number of characters
+	for len(states) <= last && !b.Full() {
+		states = append(states, b.AddState())
 	}
 	if most < 0 {
-		b.AddAnyRune(at[len(at)-1], at[len(at)-1])
+		loop := states[len(states)-1]
+		b.AddAnyRune(loop, loop)
 	}
-	others := int32(-1)
-	for n, s := range at {
+	wide := int32(-1) // reads characters of several bytes that lead to the next multiple of grain
+	for n, s := range states {
 		if n >= least {
 			b.AddEmpty(s, to)
 		}
-		switch {
-		case n+1 == len(at):
-		case n < exact:
-			b.AddAnyRune(s, at[n+1])
-		default:
-			if then := (n/grain + 1) * grain; then >= len(at) {
-				others = -1
-			} else if others < 0 || n%grain == 0 {
-				others = b.AddState()
-				runes(b, others, at[then], 0, ' '-1, '"', '"', '\\', '\\', utf8.RuneSelf, unicode.MaxRune)
-			}
-			if others >= 0 {
-				b.AddEmpty(s, others)
-			}
-			runes(b, s, at[n+1], ' ', '!', '#', '[', ']', utf8.RuneSelf-1)
+		if n+1 == len(states) {
+			break
 		}
+		if n < exact {
+			b.AddAnyRune(s, states[n+1])
+			continue
+		}
+		multiple := (n/grain + 1) * grain
+		if multiple >= len(states) {
+			wide = -1
+		} else if wide < 0 || n%grain == 0 {
+			wide = b.AddState()
+			addRuneRanges(b, wide, states[multiple],
+				0, ' '-1, '"', '"', '\\', '\\', utf8.RuneSelf, unicode.MaxRune)
+		}
+		if wide >= 0 {
+			b.AddEmpty(s, wide)
+		}
+		addRuneRanges(b, s, states[n+1], ' ', '!', '#', '[', ']', utf8.RuneSelf-1)
 	}
-	return b.Build(at[0], to)
+	return b.Build(states[0], to)
 }
 
-// runes adds edges for pairs of a first and a last character.
-func runes(b *grammar.Builder, from, to int32, list ...rune) {
-	for i := 0; i < len(list); i += 2 {
-		b.AddRunes(from, to, list[i], list[i+1])
+// addRuneRanges adds edges for pairs of a first and a last character.
+func addRuneRanges(b *grammar.Builder, from, to int32, pairs ...rune) {
+	for i := 0; i < len(pairs); i += 2 {
+		b.AddRunes(from, to, pairs[i], pairs[i+1])
 	}
 }
 
-// escaped returns the automaton of the JSON strings of d's texts. Control characters without a
-// short escape are left out.
-func escaped(d *grammar.DFA, budget *grammar.Budget) (*grammar.DFA, error) {
+// quoteAutomaton returns the automaton of the JSON strings of d's texts. Control characters without
+// a short escape are left out.
+func quoteAutomaton(d *grammar.DFA, budget *grammar.Budget) (*grammar.DFA, error) {
 	b := grammar.NewBuilder(budget)
-	for range d.States() {
-		b.AddState()
-	}
-	from, to := b.AddState(), b.AddState()
+	addStates(b, d.States()) // with the numbers that they have in d
+	from := b.AddState()
+	to := b.AddState()
 	if d.Empty() {
 		return b.Build(from, to)
 	}
@@ -161,7 +168,7 @@ func escaped(d *grammar.DFA, budget *grammar.Budget) (*grammar.DFA, error) {
 		if d.Accepts(s) {
 			b.AddRange(s, to, '"', '"')
 		}
-		escape := int32(-1)
+		escape := int32(-1) // the state after a backslash
 		for _, e := range d.Out(s) {
 			for _, c := range "\"\\\b\f\n\r\t" {
 				if byte(c) < e.Lo || byte(c) > e.Hi {
@@ -171,37 +178,57 @@ func escaped(d *grammar.DFA, budget *grammar.Budget) (*grammar.DFA, error) {
 					escape = b.AddState()
 					b.AddRange(s, escape, '\\', '\\')
 				}
-				short := escapes[c][1]
-				b.AddRange(escape, e.To, short, short)
+				letter := escapes[c][1]
+				b.AddRange(escape, e.To, letter, letter)
 			}
-			lo := max(e.Lo, ' ')
-			for _, skip := range []byte("\"\\") {
-				if lo <= skip && skip <= e.Hi {
-					if lo < skip {
-						b.AddRange(s, e.To, lo, skip-1)
-					}
-					lo = skip + 1
-				}
-			}
-			if lo <= e.Hi {
-				b.AddRange(s, e.To, lo, e.Hi)
-			}
+			addUnescaped(b, s, e)
 		}
 	}
 	return b.Build(from, to)
 }
 
-// has reports whether a text is one of those described.
-func (a *texts) has(t string) bool {
-	n, matches := len([]rune(t)), func(m *grammar.DFA) bool { return m.Match(t) }
-	return n >= a.minLength && (a.maxLength < 0 || n <= a.maxLength) &&
-		(a.in == nil || slices.Contains(a.in, t)) && !slices.Contains(a.out, t) &&
-		!slices.ContainsFunc(a.match, func(m *grammar.DFA) bool { return !matches(m) }) &&
-		!slices.ContainsFunc(a.not, matches)
+// addUnescaped adds the bytes of an edge that JSON does not escape, from a state.
+func addUnescaped(b *grammar.Builder, from int32, e grammar.Edge) {
+	lo := max(e.Lo, ' ')
+	for _, skip := range []byte("\"\\") {
+		if lo <= skip && skip <= e.Hi {
+			if lo < skip {
+				b.AddRange(from, e.To, lo, skip-1)
+			}
+			lo = skip + 1
+		}
+	}
+	if lo <= e.Hi {
+		b.AddRange(from, e.To, lo, e.Hi)
+	}
 }
 
-// formats are the formats that are checked, as regular expressions of whole texts; but for regex,
-// others say nothing about what is valid. What validators disagree about is left out: seconds
+// contains reports whether a text is one of those described.
+func (t *texts) contains(s string) bool {
+	n := utf8.RuneCountInString(s)
+	if n < t.minLength || t.maxLength >= 0 && n > t.maxLength {
+		return false
+	}
+	if t.allowed != nil && !slices.Contains(t.allowed, s) || slices.Contains(t.excluded, s) {
+		return false
+	}
+	for _, m := range t.matching {
+		if !m.Match(s) {
+			return false
+		}
+	}
+	for _, m := range t.notMatching {
+		if m.Match(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// formats are the formats that are checked, as regular expressions of whole texts. Others, but for
+// regex, do not restrict what is valid.
+//
+// What validators disagree about is left out, so that each of them accepts what is written: seconds
 // numbered 60, quoted names of mailboxes, hosts with percent signs, and labels that are not ASCII
 // or have hyphens in the third and fourth place. Hosts have up to 7 labels, of which all but the
 // first have up to 30 letters, so that they are shorter than 254.
@@ -259,29 +286,31 @@ const (
 // and paths some more characters may be (RFC 3987).
 func uri(more string, relative bool) string {
 	letters := `A-Za-z0-9._~!$&'()*+,;=` + more
-	chars := func(some string) string { return `([` + letters + some + `-]|` + percent + `)` }
-	rest := `(/` + chars(":@") + `*)*`
-	authority := `//(` + chars(":") + `*@)?([` + letters + `-]*|\[(([0-9A-Fa-f]{1,4}:){1,6}|:):([0-9A-Fa-f]{1,4})?\])(:\d*)?` +
-		rest
-	segments := chars(":@") + `+` + rest
-	end := `(\?` + chars(":@/?") + `*)?(#` + chars(":@/?") + `*)?`
-	path := `(` + authority + `|/(` + segments + `)?|`
-	whole := `[A-Za-z][A-Za-z0-9+.-]*:` + path + segments + `)?` + end
+	character := func(others string) string { return `([` + letters + others + `-]|` + percent + `)` }
+	moreSegments := `(/` + character(":@") + `*)*`
+	segments := character(":@") + `+` + moreSegments
+
+	userInfo := `(` + character(":") + `*@)?`
+	address := `\[(([0-9A-Fa-f]{1,4}:){1,6}|:):([0-9A-Fa-f]{1,4})?\]`
+	authority := `//` + userInfo + `([` + letters + `-]*|` + address + `)(:\d*)?` + moreSegments
+	queryAndFragment := `(\?` + character(":@/?") + `*)?(#` + character(":@/?") + `*)?`
+
+	beginPath := `(` + authority + `|/(` + segments + `)?|`
+	expression := `[A-Za-z][A-Za-z0-9+.-]*:` + beginPath + segments + `)?` + queryAndFragment
 	if relative { // without a colon in the first segment
-		whole += `|` + path + chars("@") + `+` + rest + `)?` + end
+		expression += `|` + beginPath + character("@") + `+` + moreSegments + `)?` + queryAndFragment
 	}
-	return whole
+	return expression
 }
 
 // ipv6 returns the expression of the addresses of RFC 4291.
 func ipv6() string {
 	const group = `[0-9A-Fa-f]{1,4}`
 	list := []string{`(` + group + `:){7}` + group, `(` + group + `:){6}` + ipv4}
-	for before := range 8 {
+	for before := range 8 { // groups before ::
 		head := ""
 		if before > 0 {
-			head = fmt.Sprintf(`%s(:%s){0,%d}`, group, group, before-1)
-			head = fmt.Sprintf(`(%s)`, head)
+			head = fmt.Sprintf(`(%s(:%s){0,%d})`, group, group, before-1)
 		}
 		if after := 7 - before; after > 0 {
 			list = append(list, fmt.Sprintf(`%s::(%s(:%s){0,%d})?`, head, group, group, after-1))
@@ -295,6 +324,7 @@ func ipv6() string {
 	return strings.Join(list, "|")
 }
 
+// compiledFormats are the automata of formats, each made when a schema first uses it.
 var compiledFormats = map[string]func() (*grammar.DFA, error){}
 
 func init() {

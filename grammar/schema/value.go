@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// object is a JSON object that keeps the order of its keys. Other values are nil, bool, string,
-// json.Number and []any.
+// object is a JSON object that keeps the order of its keys, which is that of the texts that are
+// written. Other values are nil, bool, string, json.Number and []any.
 type object struct {
 	keys   []string
 	values map[string]any
@@ -24,15 +24,19 @@ func (o *object) get(key string) (any, bool) {
 	return v, ok
 }
 
-// Bounds of JSON that is read: how deep it is, and the bytes of the keys around a value, which each
-// value's JSON pointer has.
-const maxDepth, maxPointer = 200, 4096
+// Bounds of JSON that is read: how deep it is, and the bytes of the keys around a value. Each
+// schema in it has a JSON pointer of these keys, so that long keys around many schemas take much
+// memory.
+const (
+	maxDepth   = 200
+	maxPointer = 4096
+)
 
-// parse reads one JSON value.
-func parse(data []byte) (any, error) {
+// parseJSON reads one JSON value.
+func parseJSON(data []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	v, err := value(d, 0, 0)
+	v, err := decodeValue(d, 0, 0)
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = fmt.Errorf("there is more after the value")
@@ -44,11 +48,12 @@ func parse(data []byte) (any, error) {
 	return v, err
 }
 
-func value(d *json.Decoder, depth, pointer int) (any, error) {
+// decodeValue reads a value at a depth, around which there are pointerSize bytes of keys.
+func decodeValue(d *json.Decoder, depth, pointerSize int) (any, error) {
 	switch {
 	case depth > maxDepth:
 		return nil, fmt.Errorf("it is nested more than %d deep", maxDepth)
-	case pointer > maxPointer:
+	case pointerSize > maxPointer:
 		return nil, fmt.Errorf("the keys around a value have more than %d bytes", maxPointer)
 	}
 	t, err := d.Token()
@@ -57,41 +62,50 @@ func value(d *json.Decoder, depth, pointer int) (any, error) {
 	}
 	switch t {
 	case json.Delim('['):
-		list := []any{}
-		for d.More() {
-			v, err := value(d, depth+1, pointer+8)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		_, err := d.Token()
-		return list, err
+		return decodeArray(d, depth, pointerSize)
 	case json.Delim('{'):
-		o := &object{values: map[string]any{}}
-		for d.More() {
-			key, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			name := key.(string)
-			v, err := value(d, depth+1, pointer+len(name))
-			if err != nil {
-				return nil, err
-			}
-			if _, ok := o.values[name]; !ok {
-				o.keys = append(o.keys, name)
-			}
-			o.values[name] = v
-		}
-		_, err := d.Token()
-		return o, err
+		return decodeObject(d, depth, pointerSize)
 	}
 	return t, nil
 }
 
-// quote returns a text as a JSON string, in the one spelling that the automata have.
-func quote(text string) string {
+func decodeArray(d *json.Decoder, depth, pointerSize int) (any, error) {
+	list := []any{}
+	for d.More() {
+		v, err := decodeValue(d, depth+1, pointerSize+8) // an index has up to 8 digits
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	_, err := d.Token()
+	return list, err
+}
+
+// decodeObject reads an object. As in encoding/json, the last of equal keys counts.
+func decodeObject(d *json.Decoder, depth, pointerSize int) (any, error) {
+	o := &object{values: map[string]any{}}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		key := t.(string)
+		v, err := decodeValue(d, depth+1, pointerSize+len(key))
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := o.values[key]; !ok {
+			o.keys = append(o.keys, key)
+		}
+		o.values[key] = v
+	}
+	_, err := d.Token()
+	return o, err
+}
+
+// quoteText returns a text as a JSON string, in the one form that the automata have.
+func quoteText(text string) string {
 	var out strings.Builder
 	out.WriteByte('"')
 	for _, r := range text {
@@ -107,19 +121,28 @@ func quote(text string) string {
 	return out.String()
 }
 
-var escapes = map[rune]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`,
-	'\t': `\t`}
+// escapes are the characters with an escape of two bytes.
+var escapes = map[rune]string{
+	'"':  `\"`,
+	'\\': `\\`,
+	'\b': `\b`,
+	'\f': `\f`,
+	'\n': `\n`,
+	'\r': `\r`,
+	'\t': `\t`,
+}
 
 // maxExponent bounds the numbers that are written out in digits, and their digits.
 const maxExponent = 400
 
-// rational returns the value of a number; ok is false if it is too large or too small to write out.
-func rational(n json.Number) (r *big.Rat, ok bool) {
+// parseNumber returns the value of a number; ok is false if it is too large or too small to write
+// out.
+func parseNumber(n json.Number) (r *big.Rat, ok bool) {
 	if len(n) > 2*maxExponent {
 		return nil, false
 	}
-	if at := strings.IndexAny(string(n), "eE"); at >= 0 {
-		e, valid := new(big.Int).SetString(strings.TrimPrefix(string(n[at+1:]), "+"), 10)
+	if i := strings.IndexAny(string(n), "eE"); i >= 0 {
+		e, valid := new(big.Int).SetString(strings.TrimPrefix(string(n[i+1:]), "+"), 10)
 		if !valid || e.CmpAbs(big.NewInt(maxExponent)) > 0 {
 			return nil, false
 		}
@@ -127,8 +150,8 @@ func rational(n json.Number) (r *big.Rat, ok bool) {
 	return new(big.Rat).SetString(string(n))
 }
 
-// digits returns a number as the engine writes it, without an exponent.
-func digits(r *big.Rat) string {
+// formatNumber returns a number as the engine writes it, without an exponent.
+func formatNumber(r *big.Rat) string {
 	if r.IsInt() {
 		return r.Num().String()
 	}
@@ -139,11 +162,12 @@ func digits(r *big.Rat) string {
 	return r.FloatString(places)
 }
 
-// canonical returns a text that equal JSON values, and no others, have in common.
-func canonical(v any) string {
+// canonicalText returns a text that equal JSON values, and no others, have in common: 1.0 equals 1,
+// and the order of keys does not matter.
+func canonicalText(v any) string {
 	switch v := v.(type) {
 	case json.Number:
-		if r, ok := rational(v); ok {
+		if r, ok := parseNumber(v); ok {
 			return r.RatString()
 		}
 		return v.String()
@@ -152,13 +176,13 @@ func canonical(v any) string {
 	case []any:
 		list := make([]string, len(v))
 		for i, item := range v {
-			list[i] = canonical(item)
+			list[i] = canonicalText(item)
 		}
 		return "[" + strings.Join(list, ",") + "]"
 	case *object:
 		list := make([]string, len(v.keys))
 		for i, k := range slices.Sorted(slices.Values(v.keys)) {
-			list[i] = strconv.Quote(k) + ":" + canonical(v.values[k])
+			list[i] = strconv.Quote(k) + ":" + canonicalText(v.values[k])
 		}
 		return "{" + strings.Join(list, ",") + "}"
 	}
