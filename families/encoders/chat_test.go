@@ -17,7 +17,7 @@ import (
 func chatFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("..", "testdata", "packs",
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "testdata", "packs",
 		"modernbert-chat-tiny"))))
 	specials := []string{"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"}
 	vocab, added := map[string]int{}, []map[string]any{}

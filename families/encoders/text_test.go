@@ -15,7 +15,7 @@ import (
 
 func pack(t *testing.T, name string) *unmask.Model {
 	t.Helper()
-	m, err := unmask.Load(context.Background(), filepath.Join("..", "testdata", "packs", name),
+	m, err := unmask.Load(context.Background(), filepath.Join("..", "..", "testdata", "packs", name),
 		unmask.Options{})
 	require.NoError(t, err)
 	return m
@@ -40,7 +40,7 @@ func TestTokensAroundATextOfResidues(t *testing.T) {
 // A tokenizer.json of BERT's kind stands for vocab.txt.
 func TestTokenizerFile(t *testing.T) {
 	dir := t.TempDir()
-	from := filepath.Join("..", "testdata", "packs", "bert-tiny")
+	from := filepath.Join("..", "..", "testdata", "packs", "bert-tiny")
 	require.NoError(t, os.CopyFS(dir, os.DirFS(from)))
 	words, err := os.ReadFile(filepath.Join(dir, "vocab.txt"))
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestVocabulariesThatDoNotFit(t *testing.T) {
 		{string(manyLines(26)), "vocab.txt has 26 tokens, want at most the 25 rows of the head"},
 	} {
 		dir := t.TempDir()
-		from := os.DirFS(filepath.Join("..", "testdata", "packs", "bert-tiny"))
+		from := os.DirFS(filepath.Join("..", "..", "testdata", "packs", "bert-tiny"))
 		require.NoError(t, os.CopyFS(dir, from))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "vocab.txt"), []byte(c.vocabulary), 0o666))
 		_, err := unmask.Load(context.Background(), dir, unmask.Options{})
@@ -121,7 +121,8 @@ func TestVocabulariesThatDoNotFit(t *testing.T) {
 // A vocabulary may be shorter than the head, as padded heads are; a note says so.
 func TestVocabularyShorterThanTheHead(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("..", "testdata", "packs", "bert-tiny"))))
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "testdata", "packs",
+		"bert-tiny"))))
 	name := filepath.Join(dir, "vocab.txt")
 	words, err := os.ReadFile(name)
 	require.NoError(t, err)

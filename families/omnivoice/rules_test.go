@@ -50,7 +50,8 @@ type rules struct {
 }
 
 func readRules(t testing.TB) (r rules) {
-	data, err := os.ReadFile(filepath.Join("..", "testdata", "packs", "speech-rules", "cases.json"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "packs", "speech-rules",
+		"cases.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(data, &r))
 	return r

@@ -255,7 +255,8 @@ func TestRuns(t *testing.T) {
 }
 
 func TestSchedules(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "testdata", "packs", "speech-rules", "cases.json"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "packs", "speech-rules",
+		"cases.json"))
 	require.NoError(t, err)
 	var r struct {
 		Schedules []struct {
