@@ -14,19 +14,22 @@ import (
 // Config is the network's sizes.
 type Config struct {
 	Hidden int // width of the residual stream
-	Heads  int
-	Blocks int
+	Heads  int // attention heads of a block
+	Blocks int // transformer blocks
 	Cond   int // width of the conditioning vector
 	MLP    int // width inside the MLPs, 4*Hidden as published
-	Length int // positions it was trained on
+	Length int // positions of the sequences that it was trained on
 	Vocab  int // outcomes and, last, the mask token
 
-	// TimeConditioned networks take the noise level; published SDTT students do not, sigma is
-	// 0 in every call and all modulations are constants.
+	// TimeConditioned networks take the noise level. Published SDTT students do not: sigma is 0 in
+	// every call, so all modulations are constants.
 	TimeConditioned bool
 
-	// tokens that are not shown: the first of every text, and what fills up a text; nil: there is none
-	Begin, Pad *int32
+	// Begin is the first token of every text, and nil if there is none. It is not shown.
+	Begin *int32
+
+	// Pad is the token that fills up a text, and nil if there is none. It is not shown.
+	Pad *int32
 }
 
 // Presets are the published sizes (Deschenaux & Gulcehre 2025, and the hub's jdeschena/sdtt);
@@ -38,7 +41,8 @@ var Presets = map[string]Config{
 	"large":  {Hidden: 1280, Heads: 20, Blocks: 36, Cond: 128, MLP: 5120, Length: 1024, Vocab: 50258},
 }
 
-// sizes of config.json: nested in SDTT's file, flat in MDLM's.
+// sizes are the sizes of config.json: nested in SDTT's file, flat in MDLM's. A size that the file
+// does not have is nil.
 type sizes struct {
 	HiddenSize  *int `json:"hidden_size"`
 	HiddenDim   *int `json:"hidden_dim"`
@@ -55,23 +59,33 @@ type sizes struct {
 // networkTypes are the networks of this shape, as model.type names them in SDTT's and MDLM's code.
 var networkTypes = []string{"", "ddit", "ddit-orig", "dit"}
 
+// file is config.json.
 type file struct {
 	sizes
-	Model           *sizes       `json:"model"`
-	TimeConditioned bool         `json:"time_conditioning"`
-	MaskIndex       *int         `json:"mask_index"`
-	Parametrization namedSetting `json:"parameterization"` // what the head's numbers are
-	Backbone        string       `json:"backbone"`
-	Graph           any          `json:"graph"` // SEDD's
-	Noise           namedSetting `json:"noise"` // the schedule of noise levels
-	Begin           *int32       `json:"bos_token_id"`
-	Pad             *int32       `json:"pad_token_id"`
-	Tokenizer       struct {
+	Model           *sizes `json:"model"`
+	TimeConditioned bool   `json:"time_conditioning"`
+	MaskIndex       *int   `json:"mask_index"`
+
+	// Parametrization says what the head's numbers are.
+	Parametrization namedSetting `json:"parameterization"`
+
+	Backbone string `json:"backbone"`
+
+	// Graph is set in SEDD's files only.
+	Graph any `json:"graph"`
+
+	// Noise is the schedule of noise levels.
+	Noise namedSetting `json:"noise"`
+
+	Begin     *int32 `json:"bos_token_id"`
+	Pad       *int32 `json:"pad_token_id"`
+	Tokenizer struct {
 		Name string `json:"name"`
 	} `json:"tokenizer"`
 }
 
-// namedSetting is a part of the authors' settings, by its name alone or as an object with more.
+// namedSetting is a part of the authors' settings. Their files have its name alone, or an object
+// with the name and more.
 type namedSetting struct{ name string }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -103,12 +117,13 @@ var knownKeys = []model.Settings{
 }
 
 const (
-	maxSize   = 1 << 20 // of any dimension in config.json
-	maxLength = 1 << 17
+	maxSize   = 1 << 20 // largest dimension in config.json
+	maxLength = 1 << 17 // largest number of positions
 )
 
-// readConfig reads config.json. The tensors decide where it is silent or disagrees, and the
-// notes say so; the head count is config's alone unless the rotary frequencies are stored.
+// readConfig reads config.json. Where it is silent or disagrees with the tensors, the tensors
+// decide, and the notes say so. Only config.json knows the number of heads, unless the rotary
+// frequencies are stored: no other tensor's shape depends on it.
 func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string, notes []string,
 	err error) {
 	var f file
@@ -116,15 +131,19 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 		return c, "", nil, err
 	}
 	s := f.sizes
-	key := "type"
+	typeKey := "type"
 	if f.Model != nil {
 		s = *f.Model
-		key = "model.type"
 		s.Vocab = cmp.Or(s.Vocab, f.Vocab)
+		typeKey = "model.type"
 	}
-	if err := cmp.Or(f.checkMeaning(key, s.Type), src.CheckKeys(knownKeys...)); err != nil {
+	if err := f.checkMeaning(typeKey, s.Type); err != nil {
 		return c, "", nil, err
 	}
+	if err := src.CheckKeys(knownKeys...); err != nil {
+		return c, "", nil, err
+	}
+
 	if c, err = sizesFromTensors(set); err != nil {
 		return c, "", nil, err
 	}
@@ -134,30 +153,39 @@ func readConfig(src *model.Source, set *weights.Set) (c Config, tokenizer string
 	c.TimeConditioned = f.TimeConditioned
 	c.Begin = f.Begin
 	c.Pad = f.Pad
+
 	if f.MaskIndex != nil && *f.MaskIndex != c.Vocab-1 {
 		return c, "", nil, fmt.Errorf("config.json: mask_index is %d, want %d, the embedding's last row",
 			*f.MaskIndex, c.Vocab-1)
 	}
-	for i, id := range []*int32{c.Begin, c.Pad} {
-		if id != nil && (*id < 0 || int(*id) > c.Vocab-2) {
-			return c, "", nil, fmt.Errorf("config.json: %s is %d, want 0 to %d",
-				[]string{"bos_token_id", "pad_token_id"}[i], *id, c.Vocab-2)
-		}
+	if err := c.checkToken("bos_token_id", c.Begin); err != nil {
+		return c, "", nil, err
+	}
+	if err := c.checkToken("pad_token_id", c.Pad); err != nil {
+		return c, "", nil, err
 	}
 	return c, cmp.Or(f.Tokenizer.Name, "gpt2"), notes, c.checkSizes()
 }
 
-// checkMeaning returns an error for networks with the same tensors, but with numbers of another
-// meaning. kind is the value of key.
-func (f *file) checkMeaning(key, kind string) error {
+// checkToken returns an error for an id that is no outcome. A nil id is allowed.
+func (c Config) checkToken(key string, id *int32) error {
+	if id == nil || *id >= 0 && int(*id) <= c.Vocab-2 {
+		return nil
+	}
+	return fmt.Errorf("config.json: %s is %d, want 0 to %d", key, *id, c.Vocab-2)
+}
+
+// checkMeaning returns an error for networks with the same tensors whose numbers mean something
+// else: they would load, and generate nonsense. networkType is the value of typeKey.
+func (f *file) checkMeaning(typeKey, networkType string) error {
 	switch {
 	case f.Graph != nil:
 		return fmt.Errorf("config.json: graph is there, want none: it is SEDD, whose network computes " +
 			"ratios of probabilities")
 	case !slices.Contains(parametrizations, f.Parametrization.name):
 		return fmt.Errorf("config.json: parameterization is %q, want subs", f.Parametrization.name)
-	case !slices.Contains(networkTypes, kind):
-		return fmt.Errorf("config.json: %s is %q, want one of %s", key, kind,
+	case !slices.Contains(networkTypes, networkType):
+		return fmt.Errorf("config.json: %s is %q, want one of %s", typeKey, networkType,
 			strings.Join(networkTypes[1:], ", "))
 	case f.TimeConditioned && f.Noise.name != "" && f.Noise.name != "loglinear":
 		return fmt.Errorf("config.json: noise is %q, want loglinear with time_conditioning", f.Noise.name)
@@ -173,7 +201,8 @@ func (s *sizes) fillSizes(c *Config) (notes []string, err error) {
 	hidden := cmp.Or(s.HiddenSize, s.HiddenDim)
 	d.CompleteSize("hidden_size", hidden, &c.Hidden, maxSize)
 	d.CompleteSize("n_heads", s.Heads, &c.Heads, maxSize)
-	if d.Err == nil && s.Heads != nil { // wrong whatever the tensors say
+	if d.Err == nil && s.Heads != nil {
+		// The file's own sizes must fit each other, whatever the tensors say.
 		d.Err = Config{Hidden: *cmp.Or(hidden, &c.Hidden), Heads: *s.Heads}.checkHeads()
 	}
 	d.CompleteSize("n_blocks", s.Blocks, &c.Blocks, maxSize)
@@ -183,6 +212,8 @@ func (s *sizes) fillSizes(c *Config) (notes []string, err error) {
 	return d.Notes, d.Err
 }
 
+// checkSizes returns an error for sizes that neither config.json nor a tensor has, and for those
+// that do not fit each other.
 func (c Config) checkSizes() error {
 	switch {
 	case c.Heads < 1:
@@ -196,7 +227,8 @@ func (c Config) checkSizes() error {
 	return c.checkHeads()
 }
 
-// checkHeads wants heads of even width, as their halves rotate.
+// checkHeads returns an error for heads of odd width: rotary positions turn a head's first half
+// against its second.
 func (c Config) checkHeads() error {
 	if c.Hidden%(2*c.Heads) != 0 {
 		return fmt.Errorf("config.json: n_heads is %d, want those that cut hidden_size %d into heads of "+
@@ -205,7 +237,7 @@ func (c Config) checkHeads() error {
 	return nil
 }
 
-// sizesFromTensors reads the sizes that tensors have.
+// sizesFromTensors reads the sizes that the shapes of tensors show; others stay 0.
 func sizesFromTensors(set *weights.Set) (c Config, err error) {
 	embedding, err := model.TensorShape(set, anchor, 2)
 	if err != nil {

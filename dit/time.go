@@ -8,13 +8,14 @@ import (
 	"unmask/nn"
 )
 
-// frequencies is the width of the timestep's sinusoidal embedding: cosines, then sines.
+// frequencies is the width of the noise level's sinusoidal embedding: cosines, then sines.
 const frequencies = 256
 
 // noiseEps is the constant of MDLM's log-linear schedule: sigma(t) = -log(1-(1-eps)t).
 const noiseEps = 1e-3
 
-// timestep computes the conditioning vector from a noise level.
+// timestep computes the conditioning vector from a noise level. It runs on the host, because it is
+// small and runs once for each new noise level.
 type timestep struct {
 	In  nn.Linear `weight:"0"` // [cond, 256]
 	Out nn.Linear `weight:"2"` // [cond, cond]
@@ -31,6 +32,7 @@ func (t *timestep) packWeights(l *nn.Loader) {
 func (t *timestep) embedNoise(sigma float64) []float32 {
 	e := make([]float32, frequencies)
 	for i := range frequencies / 2 {
+		// in float32, as the published models compute it
 		freq := float32(math.Exp(-math.Log(10000) * float64(i) / (frequencies / 2)))
 		angle := float64(float32(sigma) * freq)
 		e[i] = float32(math.Cos(angle))
@@ -39,7 +41,8 @@ func (t *timestep) embedNoise(sigma float64) []float32 {
 	return t.out.Apply(nn.SiLU(t.in.Apply(e)))
 }
 
-// beginBatch finds the modulations of a batch's times.
+// beginBatch finds the slots of the modulations of a batch's times. A new time's modulation is
+// computed once, for all of its passes.
 func (m *Model) beginBatch(b *model.Batch) error {
 	if !m.cfg.TimeConditioned {
 		return nil

@@ -11,13 +11,17 @@ import (
 
 // Config is the network's sizes.
 type Config struct {
-	Hidden, Depth, Heads          int // encoder
-	DecHidden, DecDepth, DecHeads int // decoder
-	Grid                          int // the image is Grid x Grid codes
-	Codebook                      int // codes; each is an outcome
-	Vocab                         int // codes, classes and the mask token, which is last
+	// The encoder has Depth blocks of width Hidden and Heads heads, the decoder DecDepth blocks of
+	// width DecHidden and DecHeads heads.
+	Hidden, Depth, Heads          int
+	DecHidden, DecDepth, DecHeads int
 
-	ClassNames []string // of the classes it was trained with; the published MAGE has none
+	Grid     int // the image is Grid x Grid codes
+	Codebook int // codes; each is an outcome
+	Vocab    int // codes, classes and the mask token, which is last
+
+	// ClassNames are the names of the classes that it was trained with. The published MAGE has none.
+	ClassNames []string
 }
 
 // Presets are the published sizes (Li et al., "MAGE", CVPR 2023): mage-vitb-1600.pth and
@@ -32,8 +36,11 @@ var Presets = map[string]Config{
 const (
 	wordName     = "token_emb.word_embeddings.weight"
 	positionName = "token_emb.position_embeddings.weight"
-	extraClasses = 1001 // 1000 classes and the mask token follow the codes
-	maxSize      = 1 << 20
+
+	// extraTokens counts the tokens after the codes: 1000 classes and the mask token.
+	extraTokens = 1001
+
+	maxSize = 1 << 20 // largest dimension in config.json
 )
 
 // readConfig reads config.json as written by `unmask convert`; MAGE itself publishes none. Names of
@@ -44,7 +51,7 @@ func readConfig(src *model.Source, set *weights.Set) (Config, error) {
 	c := Config{Hidden: size("embed_dim"), Depth: size("depth"), Heads: size("num_heads"),
 		DecHidden: size("decoder_embed_dim"), DecDepth: size("decoder_depth"),
 		DecHeads: size("decoder_num_heads"), Grid: size("grid"), Codebook: size("codebook_size")}
-	c.Vocab = c.Codebook + extraClasses
+	c.Vocab = c.Codebook + extraTokens
 	f.Read("class_names", &c.ClassNames, "a list of names")
 	known := strings.Join(append(f.Seen, "vqgan"), " ")
 	if err := cmp.Or(f.Err, src.CheckKeys(model.Settings{KnownKeys: known})); err != nil {

@@ -41,15 +41,17 @@ func init() {
 // with MAGE's 1024 codes that id is 1100.
 const noClassOffset = 76
 
+// block is a pre-norm transformer block of the encoder or the decoder.
 type block struct {
 	Norm1 nn.LayerNorm `weight:"norm1"`
-	QKV   nn.Linear    `weight:"attn.qkv"`
-	Proj  nn.Linear    `weight:"attn.proj"`
+	QKV   nn.Linear    `weight:"attn.qkv"`  // [3*width, width]
+	Proj  nn.Linear    `weight:"attn.proj"` // [width, width]
 	Norm2 nn.LayerNorm `weight:"norm2"`
-	FC1   nn.Linear    `weight:"mlp.fc1"`
-	FC2   nn.Linear    `weight:"mlp.fc2"`
+	FC1   nn.Linear    `weight:"mlp.fc1"` // [4*width, width]
+	FC2   nn.Linear    `weight:"mlp.fc2"` // [width, 4*width]
 }
 
+// newBlocks returns n blocks of this width without weights.
 func newBlocks(n, width int) []block {
 	blocks := make([]block, n)
 	for i := range blocks {
@@ -85,11 +87,13 @@ type Model struct {
 	HeadNorm nn.LayerNorm  `weight:"mlm_layer.ln"`
 	HeadBias weights.Param `weight:"mlm_layer.bias"` // [1, 1, vocab]
 
-	cfg                    Config
-	b                      backend.Backend
-	word, position, decPos *tensor.Dense
-	enc, dec               attention.Layer
-	work                   workspace
+	cfg      Config
+	b        backend.Backend
+	word     *tensor.Dense // [vocab, hidden]
+	position *tensor.Dense // [1+codes, hidden]
+	decPos   *tensor.Dense // [1+codes, decoder hidden]
+	enc, dec attention.Layer
+	work     workspace
 }
 
 const eps = 1e-6
@@ -116,6 +120,7 @@ func New(c Config) *Model {
 	}
 }
 
+// loadModel loads a file that unmask convert wrote. Its VQGAN is loaded by package vqgan.
 func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	c, err := readConfig(src, src.Set)
 	if err != nil {
@@ -137,6 +142,7 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	}}, nil
 }
 
+// packWeights packs the bound weights.
 func (m *Model) packWeights(o model.Options) error {
 	m.b = o.Backend
 	m.enc.BF16 = o.Precision != backend.F32
@@ -155,8 +161,9 @@ func (m *Model) packWeights(o model.Options) error {
 	bias := l.Floats(&m.HeadBias)
 	c := &m.cfg
 	m.Network = model.Network{
-		// States keep the decoder's input at masked positions from the full pass, because a partial
-		// pass does not recompute the class token.
+		// The state of a sequence is the decoder's input at its masked positions, which depends on the
+		// class token. It is kept from the full pass, because a partial pass does not recompute that
+		// token.
 		Passes: model.Passes{Backend: m.b, Extra: 1, States: []int{c.DecHidden},
 			Layers: slices.Concat(
 				slices.Repeat([]kvcache.Layer{{Heads: m.enc.Heads, HeadDim: m.enc.HeadDim}}, c.Depth),
@@ -167,46 +174,48 @@ func (m *Model) packWeights(o model.Options) error {
 		Head: backend.Head{W: l.Matrix(&m.Word, c.Codebook), Bias: l.Vector(bias[:c.Codebook]),
 			Outcomes: c.Codebook}, // the head's weight is the codes' embedding
 		Width: c.DecHidden,
-		// two of nn.Work, and keys and values of two layers
+		// the encoder's and the decoder's nn.Work, and keys and values of a layer of each
 		RowSize: 14 * (c.Hidden + c.DecHidden),
 		Pass:    m.runPass, Finish: m.finishRows,
 	}
 	return l.Err()
 }
 
-// runPass runs the network over the rows of p and returns the hidden states of those that are read.
-// p.Hidden and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
+// runPass runs the network over the rows of p and returns the hidden states [rows, decoder hidden]
+// of those that are read. p.ObserveHidden and p.Attend hand values to an observer, if there is one
+// (model.Batch.Observer).
 func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
-	w := &m.work
-	b := m.b
+	w, b := &m.work, m.b
 	w.resize(b, m.cfg, p.Len())
 	w.sortRows(m.cfg, p)
 	if err := m.runEncoder(ctx, p); err != nil {
 		return nil, nil, err
 	}
-	b.AddRows(w.dec.X, m.decPos, p.Pos)
+
+	b.AddRows(w.dec.X, m.decPos, p.Pos) // [rows, decoder hidden]
+	last := len(m.Decoder) - 1
 	for i := range m.Decoder {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		p.ObserveHidden(m.cfg.Depth+i, w.dec.X)
-		p = m.runBlock(&m.Decoder[i], &m.dec, &w.dec, m.cfg.Depth+i, p,
-			p.RowsToRead(i == len(m.Decoder)-1))
+		layer := m.cfg.Depth + i
+		p.ObserveHidden(layer, w.dec.X)
+		p = m.runBlock(&m.Decoder[i], &m.dec, &w.dec, layer, p, p.RowsToRead(i == last))
 	}
 	p.ObserveHidden(m.cfg.Depth+len(m.Decoder), w.dec.X)
 	return w.dec.X, p, nil
 }
 
-// runEncoder runs the encoder and leaves the decoder's input in w.dec.X. The decoder does not see
-// the encoder's output at masked positions, so the last block computes only the others.
+// runEncoder runs the encoder and leaves the decoder's input in work.dec.X. The decoder does not
+// see the encoder's output at masked positions, so the last block computes only the others.
 func (m *Model) runEncoder(ctx context.Context, p *model.Pass) error {
-	w := &m.work
-	b := m.b
-	b.Gather(w.enc.X, m.word, w.ids)
-	b.AddRows(w.enc.X, m.position, p.Pos)
-	m.EmbedNorm.Apply(b, w.enc.X, w.enc.X, p.Len())
+	w, b := &m.work, m.b
+	b.Gather(w.enc.X, m.word, w.ids)                // [rows, hidden]
+	b.AddRows(w.enc.X, m.position, p.Pos)           // [rows, hidden]
+	m.EmbedNorm.Apply(b, w.enc.X, w.enc.X, p.Len()) // [rows, hidden]
+
 	last := len(m.Encoder) - 1
-	seen := p
+	open := p // after the last block, the rows that are not masked
 	for i := range m.Encoder {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -216,48 +225,54 @@ func (m *Model) runEncoder(ctx context.Context, p *model.Pass) error {
 			keep = w.openRows
 		}
 		p.ObserveHidden(i, w.enc.X)
-		seen = m.runBlock(&m.Encoder[i], &m.enc, &w.enc, i, p, keep)
+		open = m.runBlock(&m.Encoder[i], &m.enc, &w.enc, i, p, keep)
 	}
-	// [sequences, decoder hidden]: the decoder's input at masked positions, kept for partial passes
-	pad := p.State(0)
-	if n := seen.Len(); n > 0 {
-		m.Norm.Apply(b, w.enc.H, w.enc.X, n)
-		m.DecoderEmbed.Apply(b, w.dec.H, w.enc.H, n, backend.Identity)
-		b.Scatter(w.dec.X, w.dec.H, w.openRows)
+
+	// Open positions enter the decoder as the encoder's output.
+	if n := open.Len(); n > 0 {
+		m.Norm.Apply(b, w.enc.H, w.enc.X, n)                           // [open, hidden]
+		m.DecoderEmbed.Apply(b, w.dec.H, w.enc.H, n, backend.Identity) // [open, decoder hidden]
+		b.Scatter(w.dec.X, w.dec.H, w.openRows)                        // [rows, decoder hidden]
 	}
+
+	// Masked positions enter it as the output at the class token, which a partial pass takes from
+	// the full one.
+	classStates := p.State(0) // [sequences, decoder hidden]
 	if p.Full {
-		b.Gather(w.dec.Q, w.dec.X, w.classRows)
-		b.Scatter(pad, w.dec.Q, w.places)
+		b.Gather(w.dec.Q, w.dec.X, w.classRows) // [sequences, decoder hidden]
+		b.Scatter(classStates, w.dec.Q, w.places)
 	}
-	b.Gather(w.dec.H, pad, w.maskedPlaces)
-	b.Scatter(w.dec.X, w.dec.H, w.maskedRows)
+	b.Gather(w.dec.H, classStates, w.maskedPlaces) // [masked, decoder hidden]
+	b.Scatter(w.dec.X, w.dec.H, w.maskedRows)      // [rows, decoder hidden]
 	return nil
 }
 
 // runBlock computes one pre-norm transformer block over the rows of w.X and returns the rows that
-// are left: those in keep, or all if it is nil.
-func (m *Model) runBlock(blk *block, layer *attention.Layer, w *nn.Work, i int, p *model.Pass,
+// are left: those in keep, or all if it is nil. layer is the block's number among all blocks.
+func (m *Model) runBlock(blk *block, attn *attention.Layer, w *nn.Work, layer int, p *model.Pass,
 	keep []int32) *model.Pass {
 	b := m.b
-	blk.Norm1.Apply(b, w.H, w.X, p.Len())
-	blk.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity)
-	if p = p.Attend(b, layer, w, i, keep); p.Len() == 0 {
+	blk.Norm1.Apply(b, w.H, w.X, p.Len())                   // [rows, width]
+	blk.QKV.Apply(b, w.QKV, w.H, p.Len(), backend.Identity) // [rows, 3*width]
+	p = p.Attend(b, attn, w, layer, keep)                   // w.H [rows, width]
+	if p.Len() == 0 {
 		return p
 	}
-	blk.Proj.AddTo(b, w.X, w.H, p.Len())
+	blk.Proj.AddTo(b, w.X, w.H, p.Len()) // [rows, width]
 
-	blk.Norm2.Apply(b, w.H, w.X, p.Len())
-	blk.FC1.Apply(b, w.Inner, w.H, p.Len(), backend.GELUErf)
-	blk.FC2.AddTo(b, w.X, w.Inner, p.Len())
+	blk.Norm2.Apply(b, w.H, w.X, p.Len())                    // [rows, width]
+	blk.FC1.Apply(b, w.Inner, w.H, p.Len(), backend.GELUErf) // [rows, 4*width]
+	blk.FC2.AddTo(b, w.X, w.Inner, p.Len())                  // [rows, width]
 	return p
 }
 
-// finishRows returns the head's input [n, hidden] for n rows of the decoder's output.
+// finishRows returns the head's input [n, hidden] for n rows of the decoder's output x [n, decoder
+// hidden].
 func (m *Model) finishRows(x *tensor.Dense, n int) *tensor.Dense {
 	w := &m.work
 	w.head = backend.Grow(m.b, w.head, n, m.cfg.Hidden)
-	m.DecoderNorm.Apply(m.b, x, x, n)
-	m.FC.Apply(m.b, w.head, x, n, backend.GELUErf)
-	m.HeadNorm.Apply(m.b, w.head, w.head, n)
+	m.DecoderNorm.Apply(m.b, x, x, n)              // [n, decoder hidden]
+	m.FC.Apply(m.b, w.head, x, n, backend.GELUErf) // [n, hidden]
+	m.HeadNorm.Apply(m.b, w.head, w.head, n)       // [n, hidden]
 	return w.head
 }

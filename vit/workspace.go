@@ -13,12 +13,22 @@ type workspace struct {
 	enc, dec nn.Work
 	head     *tensor.Dense // [rows of one call to the head, hidden]
 
-	ids                      []int32 // ids of the pass's rows; at position 0 the class token's
-	openRows                 []int32 // rows whose encoder output the decoder sees
-	classRows, places        []int32 // for a full pass: rows of the class tokens, and their places
+	// ids are the ids of the pass's rows; at position 0 the class token's.
+	ids []int32
+
+	// openRows are the rows that are not masked, whose encoder output the decoder sees.
+	openRows []int32
+
+	// classRows are the rows of the class tokens in a full pass, and places the places of their
+	// sequences in the cache.
+	classRows, places []int32
+
+	// maskedRows are the masked rows, and maskedPlaces the places of their sequences in the cache.
 	maskedRows, maskedPlaces []int32
 }
 
+// resize makes room for a pass of `rows` rows. The decoder begins after the encoder ends, so if
+// they have the same width, they share the large tensors.
 func (w *workspace) resize(b backend.Backend, c Config, rows int) {
 	w.enc.Prepare(b, rows, c.Hidden, 4*c.Hidden)
 	if c.DecHidden != c.Hidden {
@@ -29,14 +39,14 @@ func (w *workspace) resize(b backend.Backend, c Config, rows int) {
 		*t = backend.Grow(b, *t, rows, c.DecHidden)
 	}
 	w.dec.QKV = w.enc.QKV
-	w.dec.Inner = w.enc.Inner // the decoder begins after the encoder ends
+	w.dec.Inner = w.enc.Inner
 }
 
 // sortRows sets the ids of the pass's rows and finds which are masked.
 func (w *workspace) sortRows(c Config, p *model.Pass) {
 	mask := int32(c.Vocab - 1)
 	w.ids = w.ids[:0]
-	w.openRows = append(w.openRows[:0], 0)[:0]
+	w.openRows = append(w.openRows[:0], 0)[:0] // never nil, which would keep all rows
 	w.classRows = w.classRows[:0]
 	w.places = w.places[:0]
 	w.maskedRows = w.maskedRows[:0]
