@@ -12,6 +12,7 @@ import (
 // The config.json files of models whose final tokens are computed causally, and of the one whose
 // holes grow. The networks' passes are in feed.go.
 
+// nemotronKind is the model_type of Nemotron-Labs-Diffusion.
 const nemotronKind = "nemotron_labs_diffusion"
 
 // readNemotron reads nvidia/Nemotron-Labs-Diffusion-3B, -8B and -14B and their -Base: a Llama with
@@ -45,13 +46,13 @@ func (f *file) readWeDLM(set *weights.Set) Config {
 		f.Keys["mask_token_id"] = []byte(wedlmMask)
 	}
 	c := f.readQwen(set)
-	biased := f.Bool("attention_bias", true)
-	normed := f.Bool("qk_norm", false)
-	if c.QKVBias != biased {
-		f.Fail("attention_bias is %v, want %v, as the tensors have it", biased, c.QKVBias)
+	hasBias := f.Bool("attention_bias", true)
+	hasNorm := f.Bool("qk_norm", false)
+	if c.QKVBias != hasBias {
+		f.Fail("attention_bias is %v, want %v, as the tensors have it", hasBias, c.QKVBias)
 	}
-	if c.QKNorm != normed {
-		f.Fail("qk_norm is %v, want %v, as the tensors have it", normed, c.QKNorm)
+	if c.QKNorm != hasNorm {
+		f.Fail("qk_norm is %v, want %v, as the tensors have it", hasNorm, c.QKNorm)
 	}
 	c.Block = 0
 	c.Causal = model.MasksLast
@@ -73,6 +74,7 @@ func (f *file) readGrowth(c Config) *model.Growth {
 	return nil
 }
 
+// expandToken becomes two masks where it opens.
 const expandToken = "<|expand|>"
 
 // beginTokens returns the token that DreamOn's texts begin with: <|beginoftext|> if the tokenizer
@@ -87,11 +89,12 @@ func (f *file) beginTokens(c Config) []int32 {
 	return nil
 }
 
-// filesMention reports whether a tokenizer's files have a token, without the time to parse them.
-func filesMention(files fs.FS, token string) bool {
+// filesMention reports whether a tokenizer's files have a token's text somewhere. It searches
+// bytes, because parsing a large tokenizer takes seconds.
+func filesMention(files fs.FS, text string) bool {
 	for _, name := range []string{"added_tokens.json", "tokenizer.json"} {
 		data, err := model.ReadFile(files, name, 1<<28)
-		if err == nil && bytes.Contains(data, []byte(token)) {
+		if err == nil && bytes.Contains(data, []byte(text)) {
 			return true
 		}
 	}

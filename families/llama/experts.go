@@ -14,38 +14,58 @@ import (
 	"unmask/weights"
 )
 
-// Experts are the sizes of a mixture of experts, and its routing: how families differ is said by
-// these values alone.
+// Experts are the sizes of a mixture of experts, and its routing. Families differ in these values
+// alone:
 //
 //	LLaDA2     sigmoids; chosen by score + bias in the best groups; scores made to sum to Scale
 //	LLaDA-MoE  a softmax over all; not made to sum to 1; a bias, if any, stays in the weights
 //	Qwen3-MoE  a softmax over all, made to sum to 1 where norm_topk_prob is true (SDAR, RND1)
 type Experts struct {
-	Count, PerToken   int
-	Groups, TopGroups int // experts are chosen only in the best groups
-	MLP               int // width inside an expert
-	// number of experts that every row passes through, computed as one wide MLP
-	Shared int
-	Dense  []bool // [layers], which have a plain MLP
+	Count    int // experts of a block
+	PerToken int // experts that a row passes through, beside the shared ones
+	MLP      int // width inside an expert
 
-	Softmax       bool    // scores are a softmax of all logits, otherwise sigmoids of each
-	Normalize     bool    // weights are divided by their sum
-	Scale         float64 // factor on the weights
-	Bias          string  // tensor of the bias, "" for none; it is added to scores for the choice
-	BiasInWeights bool    // and stays in the weights
+	// Groups are equal parts of the experts. A row's experts are chosen in its TopGroups best groups.
+	Groups, TopGroups int
+
+	// Shared is the number of experts that every row passes through, computed as one wide MLP.
+	Shared int
+
+	// Dense says which layers have a plain MLP instead of experts [layers].
+	Dense []bool
+
+	// Softmax makes scores a softmax of all logits. Otherwise each score is a sigmoid.
+	Softmax bool
+
+	// Normalize divides a row's weights by their sum.
+	Normalize bool
+
+	// Scale is a factor on the weights.
+	Scale float64
+
+	// Bias is the name of the tensor that is added to scores when experts are chosen, "" for none.
+	Bias string
+
+	// BiasInWeights says that the bias stays in the chosen experts' weights. Otherwise it only steers
+	// the choice.
+	BiasInWeights bool
 }
 
-// readExperts reads the keys that all mixtures of experts have.
-func (f *file) readExperts(c *Config, width string) *Experts {
-	experts := "num_experts"
-	if local := "num_local_experts"; f.Has(local) && !f.Has(experts) { // as transformers 5 writes it
-		experts = local
+// readExperts reads the keys that all mixtures of experts have. widthKey is the key of an expert's
+// width.
+func (f *file) readExperts(c *Config, widthKey string) *Experts {
+	countKey := "num_experts"
+	if local := "num_local_experts"; f.Has(local) && !f.Has(countKey) { // as transformers 5 writes it
+		countKey = local
 	}
 	e := &Experts{
-		Count:    f.BoundedInt(experts, 0, 1, 1<<12),
-		PerToken: f.BoundedInt("num_experts_per_tok", 0, 1, 1<<8),
-		Groups:   1, TopGroups: 1, MLP: f.BoundedInt(width, 0, 1, maxSize), Scale: 1,
-		Dense: make([]bool, c.Layers),
+		Count:     f.BoundedInt(countKey, 0, 1, 1<<12),
+		PerToken:  f.BoundedInt("num_experts_per_tok", 0, 1, 1<<8),
+		Groups:    1,
+		TopGroups: 1,
+		MLP:       f.BoundedInt(widthKey, 0, 1, maxSize),
+		Scale:     1,
+		Dense:     make([]bool, c.Layers),
 	}
 	if f.Err == nil && e.PerToken > e.Count {
 		f.Fail("num_experts_per_tok is %d, want 1 to %d, the number of experts", e.PerToken, e.Count)
@@ -135,28 +155,28 @@ func (f *file) readLLaDA2(set *weights.Set) Config {
 	return c
 }
 
-// splitExperts returns the tensors with the experts of each block apart, as their authors publish
-// them: transformers 5 may write all of a block as experts.gate_up_proj [experts, 2*width, hidden],
-// an expert's gate first, and experts.down_proj [experts, hidden, width].
+// splitExperts returns the tensors with the experts of each block as tensors of their own, as their
+// authors publish them. transformers 5 may write all of a block as experts.gate_up_proj [experts,
+// 2*width, hidden], an expert's gate first, and experts.down_proj [experts, hidden, width].
 func splitExperts(set *weights.Set, c *Config) (*weights.Set, error) {
 	if c.MoE == nil {
 		return set, nil
 	}
-	return set.SplitTensors(func(name string, _ *weights.Tensor) (all []string) {
-		block, both := strings.CutSuffix(name, ".experts.gate_up_proj")
-		block, down := strings.CutSuffix(block, ".experts.down_proj")
-		if !both && !down {
+	return set.SplitTensors(func(name string, _ *weights.Tensor) (parts []string) {
+		block, isGateUp := strings.CutSuffix(name, ".experts.gate_up_proj")
+		block, isDown := strings.CutSuffix(block, ".experts.down_proj")
+		if !isGateUp && !isDown {
 			return nil
 		}
 		for e := range c.MoE.Count {
-			one := block + ".experts." + strconv.Itoa(e)
-			if both {
-				all = append(all, one+".gate_proj.weight", one+".up_proj.weight")
+			expert := block + ".experts." + strconv.Itoa(e)
+			if isGateUp {
+				parts = append(parts, expert+".gate_proj.weight", expert+".up_proj.weight")
 			} else {
-				all = append(all, one+".down_proj.weight")
+				parts = append(parts, expert+".down_proj.weight")
 			}
 		}
-		return all
+		return parts
 	})
 }
 
@@ -168,11 +188,17 @@ type experts struct {
 	Experts    []nn.GatedMLP `weight:"experts"`
 	Shared     nn.GatedMLP   `weight:"shared_experts"`
 
-	cfg  *Experts
-	gate backend.Matrix // float32 at any precision
+	cfg *Experts
+
+	// gate is the router. It stays float32 at any precision, because a small error in a logit can
+	// choose another expert.
+	gate backend.Matrix
+
+	// bias is added to scores [experts]; zeros if there is none.
 	bias []float32
 }
 
+// newExperts returns a block's experts without weights.
 func newExperts(c Config) *experts {
 	e := &experts{cfg: c.MoE, Experts: make([]nn.GatedMLP, c.MoE.Count)}
 	e.Gate.Shape = []int{c.MoE.Count, c.Hidden}
@@ -190,8 +216,13 @@ func newExperts(c Config) *experts {
 
 // biasParam returns the parameter that has the bias, nil for none.
 func (e *experts) biasParam() *weights.Param {
-	return map[string]*weights.Param{"gate.expert_bias": &e.GateBias,
-		"expert_bias": &e.ExpertBias}[e.cfg.Bias]
+	switch e.cfg.Bias {
+	case "gate.expert_bias":
+		return &e.GateBias
+	case "expert_bias":
+		return &e.ExpertBias
+	}
+	return nil
 }
 
 func (e *experts) packWeights(l *nn.Loader) {
@@ -212,19 +243,33 @@ func (e *experts) packWeights(l *nn.Loader) {
 
 // expertWork is the memory of a block's experts.
 type expertWork struct {
-	scores  *tensor.Dense // [rows, experts]
+	scores  *tensor.Dense // [rows, experts]: the router's logits
 	x, y    *tensor.Dense // [rows of an expert, hidden]: input and output
 	inner   *tensor.Dense // [rows of an expert, mlp]
 	shared  *tensor.Dense // [rows, shared*mlp]
 	results *tensor.Dense // [rows*perToken, hidden], expert after expert
-	host    []float32     // scores before their sigmoid
-	// scores of one row, in float64 because float32 is coarse near 1
-	rowScores              []float64
-	choices                []choice // [rows*perToken]
-	order                  []int32  // indexes of route, sorted by expert
+
+	// host has the router's logits on the host [rows, experts].
+	host []float32
+
+	// rowScores are the scores of one row [experts], in float64, because float32 is coarse near 1 and
+	// sigmoids of good experts lie there.
+	rowScores []float64
+
+	// choices are the experts of all rows [rows*perToken].
+	choices []choice
+
+	// order has the indexes of choices, sorted by expert.
+	order []int32
+
+	// sourceRows and resultRows are rows of h and of results, for one call of a kernel.
 	sourceRows, resultRows []int32
-	weights                []float32
-	keys, groups           []scoredIndex
+
+	// weights are the factors of resultRows.
+	weights []float32
+
+	// candidates and groups are the experts and the groups of one row, with their scores.
+	candidates, groups []scoredIndex
 }
 
 // choice is one of a row's experts.
@@ -245,84 +290,94 @@ func (e *Experts) rowSize(hidden int) int {
 	return e.Count + (2+e.PerToken)*hidden + (1+e.Shared)*e.MLP
 }
 
-// addOutputs computes x[:rows] += the experts' outputs for h[:rows]. It reads only the experts that
-// a row uses. A row's result does not depend on the other rows.
+// addOutputs computes x[:rows] += the experts' outputs for h[:rows], both [rows, hidden].
+//
+// It reads only the experts that a row uses, and each of them once: rows are sorted by expert and
+// gathered. A row's sum goes over its own experts in the order of their scores, so its result does
+// not depend on the other rows.
 func (e *experts) addOutputs(b backend.Backend, w *expertWork, x, h *tensor.Dense, rows int) {
 	c := e.cfg
-	hidden := backend.Width(h)
-	w.resize(b, c, hidden, rows)
-	b.Linear(w.scores, h, rows, e.gate, backend.Epilogue{})
+	w.resize(b, c, backend.Width(h), rows)
+
+	b.Linear(w.scores, h, rows, e.gate, backend.Epilogue{}) // [rows, experts]
 	b.Read(w.host[:rows*c.Count], w.scores, 0)
 	for i := range rows {
 		e.chooseExperts(w, w.host[i*c.Count:][:c.Count], w.choices[i*c.PerToken:][:c.PerToken])
 	}
 	w.sortByExpert(rows * c.PerToken)
-	for done := 0; done < len(w.order); {
-		first := done
-		expert := w.choices[w.order[first]].expert
+
+	for end := 0; end < len(w.order); {
+		start := end
+		expert := w.choices[w.order[start]].expert
 		w.sourceRows = w.sourceRows[:0]
 		w.resultRows = w.resultRows[:0]
-		for ; done < len(w.order) && w.choices[w.order[done]].expert == expert; done++ {
-			w.sourceRows = append(w.sourceRows, w.order[done]/int32(c.PerToken))
-			w.resultRows = append(w.resultRows, int32(done))
-			w.choices[w.order[done]].resultRow = int32(done)
+		for ; end < len(w.order) && w.choices[w.order[end]].expert == expert; end++ {
+			w.sourceRows = append(w.sourceRows, w.order[end]/int32(c.PerToken))
+			w.resultRows = append(w.resultRows, int32(end))
+			w.choices[w.order[end]].resultRow = int32(end)
 		}
-		n := done - first
+		n := end - start
 		mlp := &e.Experts[expert]
-		b.Gather(w.x, h, w.sourceRows)
-		mlp.Inner(b, w.inner, w.x, n, backend.SiLU)
-		mlp.Down.Apply(b, w.y, w.inner, n, backend.Identity)
+		b.Gather(w.x, h, w.sourceRows)                       // [n, hidden]
+		mlp.Inner(b, w.inner, w.x, n, backend.SiLU)          // [n, mlp]
+		mlp.Down.Apply(b, w.y, w.inner, n, backend.Identity) // [n, hidden]
 		b.Scatter(w.results, w.y, w.resultRows)
 	}
+
 	for slot := range c.PerToken {
 		w.resultRows = w.resultRows[:0]
 		w.weights = w.weights[:0]
 		for i := range rows {
-			r := &w.choices[i*c.PerToken+slot]
-			w.resultRows = append(w.resultRows, r.resultRow)
-			w.weights = append(w.weights, r.weight)
+			chosen := &w.choices[i*c.PerToken+slot]
+			w.resultRows = append(w.resultRows, chosen.resultRow)
+			w.weights = append(w.weights, chosen.weight)
 		}
-		b.AddScaled(x, w.results, w.resultRows, w.weights)
+		b.AddScaled(x, w.results, w.resultRows, w.weights) // [rows, hidden]
 	}
 	if c.Shared > 0 {
-		e.Shared.Inner(b, w.shared, h, rows, backend.SiLU)
-		e.Shared.Down.AddTo(b, x, w.shared, rows)
+		e.Shared.Inner(b, w.shared, h, rows, backend.SiLU) // [rows, shared*mlp]
+		e.Shared.Down.AddTo(b, x, w.shared, rows)          // [rows, hidden]
 	}
 }
 
-// chooseExperts routes one row by its logits [experts]: the best groups, by the sum of their two
-// best scores, and in these the best experts, both with the bias.
-func (e *experts) chooseExperts(w *expertWork, logits []float32, to []choice) {
+// chooseExperts routes one row by its logits [experts] and writes its choices [perToken], the best
+// first: the best groups, by the sum of their two best scores, and in these the best experts, both
+// with the bias.
+func (e *experts) chooseExperts(w *expertWork, logits []float32, choices []choice) {
 	c := e.cfg
 	e.scoreExperts(w, logits)
-	size := c.Count / c.Groups
-	w.keys = w.keys[:0]
+
+	groupSize := c.Count / c.Groups
+	w.candidates = w.candidates[:0]
 	for _, g := range e.bestGroups(w) {
-		for i := int(g.index) * size; i < (int(g.index)+1)*size; i++ {
-			w.keys = append(w.keys, scoredIndex{w.rowScores[i] + float64(e.bias[i]), int32(i)})
+		for i := int(g.index) * groupSize; i < (int(g.index)+1)*groupSize; i++ {
+			score := w.rowScores[i] + float64(e.bias[i])
+			w.candidates = append(w.candidates, scoredIndex{score, int32(i)})
 		}
 	}
-	slices.SortFunc(w.keys, compareScores)
-	weight := func(k scoredIndex) float64 {
+	slices.SortFunc(w.candidates, compareScores)
+
+	weight := func(candidate scoredIndex) float64 {
 		if c.BiasInWeights {
-			return k.score
+			return candidate.score
 		}
-		return w.rowScores[k.index]
+		return w.rowScores[candidate.index]
 	}
 	scale := c.Scale
 	if c.Normalize {
-		sum := 1e-20
-		for _, k := range w.keys[:len(to)] {
-			sum += weight(k)
+		sum := 1e-20 // as the published programs have it, against a division by 0
+		for _, candidate := range w.candidates[:len(choices)] {
+			sum += weight(candidate)
 		}
 		scale /= sum
 	}
-	for i := range to {
-		to[i] = choice{expert: w.keys[i].index, weight: float32(weight(w.keys[i]) * scale)}
+	for i := range choices {
+		candidate := w.candidates[i]
+		choices[i] = choice{expert: candidate.index, weight: float32(weight(candidate) * scale)}
 	}
 }
 
-// scoreExperts computes w.scored of a row.
+// scoreExperts sets w.rowScores to the scores of a row's logits [experts].
 func (e *experts) scoreExperts(w *expertWork, logits []float32) {
 	w.rowScores = w.rowScores[:0]
 	if !e.cfg.Softmax {
@@ -334,15 +389,16 @@ func (e *experts) scoreExperts(w *expertWork, logits []float32) {
 	top := float64(slices.Max(logits))
 	sum := 0.0
 	for _, l := range logits {
-		w.rowScores = append(w.rowScores, math.Exp(float64(l)-top))
-		sum += w.rowScores[len(w.rowScores)-1]
+		score := math.Exp(float64(l) - top)
+		w.rowScores = append(w.rowScores, score)
+		sum += score
 	}
 	for i := range w.rowScores {
 		w.rowScores[i] /= sum
 	}
 }
 
-// bestGroups returns the groups in which experts are chosen.
+// bestGroups returns the groups in which a row's experts are chosen.
 func (e *experts) bestGroups(w *expertWork) []scoredIndex {
 	w.groups = w.groups[:0]
 	size := e.cfg.Count / e.cfg.Groups
@@ -350,11 +406,12 @@ func (e *experts) bestGroups(w *expertWork) []scoredIndex {
 		first := math.Inf(-1)
 		second := math.Inf(-1)
 		for i := g * size; i < (g+1)*size; i++ {
-			s := w.rowScores[i] + float64(e.bias[i])
-			if s > first {
-				first, second = s, first
-			} else if s > second {
-				second = s
+			score := w.rowScores[i] + float64(e.bias[i])
+			if score > first {
+				second = first
+				first = score
+			} else if score > second {
+				second = score
 			}
 		}
 		w.groups = append(w.groups, scoredIndex{first + second, int32(g)})
@@ -363,12 +420,13 @@ func (e *experts) bestGroups(w *expertWork) []scoredIndex {
 	return w.groups[:e.cfg.TopGroups]
 }
 
-// compareScores sorts the highest score first, and the lowest index among equals.
+// compareScores sorts the highest score first, and the lowest index among equals, so that the
+// choice does not depend on the sort.
 func compareScores(a, b scoredIndex) int {
 	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.index, b.index))
 }
 
-// sortByExpert orders the first n choices by expert.
+// sortByExpert sorts the first n choices by expert.
 func (w *expertWork) sortByExpert(n int) {
 	w.order = w.order[:0]
 	for i := range n {
@@ -379,6 +437,7 @@ func (w *expertWork) sortByExpert(n int) {
 	})
 }
 
+// resize makes room for the experts of a pass of `rows` rows.
 func (w *expertWork) resize(b backend.Backend, c *Experts, hidden, rows int) {
 	if w.scores != nil && w.scores.Shape()[0] >= rows {
 		return

@@ -6,26 +6,40 @@ import (
 	"unmask/weights"
 )
 
-// The families and their config.json files.
+// The families' config.json files, but for those with experts (experts.go) and the causal ones
+// (causal.go).
 
 // readLLaDA reads the config.json of GSAI-ML/LLaDA-8B-Base, -Instruct and LLaDA-1.5 (Nie et al.
 // 2025, "Large language diffusion models"; configuration_llada.py).
 func (f *file) readLLaDA(set *weights.Set) Config {
-	f.RequireValues(map[string]any{"layer_norm_type": "rms", "block_type": "llama",
-		"activation_type": "silu",
-		"rope":            true,
-		"alibi":           false, "include_bias": false, "include_qkv_bias": false,
-		"attention_layer_norm": false,
-		"scale_logits":         false, "input_emb_norm": false, "block_group_size": 1.0,
-		"bias_for_layer_norm": false, "rope_scaling": nil, "partial_rotary_factor": 1.0,
-		"layer_norm_with_affine": true, "rope_full_precision": true, "multi_query_attention": false})
+	f.RequireValues(map[string]any{
+		"activation_type":        "silu",
+		"alibi":                  false,
+		"attention_layer_norm":   false,
+		"bias_for_layer_norm":    false,
+		"block_group_size":       1.0,
+		"block_type":             "llama",
+		"include_bias":           false,
+		"include_qkv_bias":       false,
+		"input_emb_norm":         false,
+		"layer_norm_type":        "rms",
+		"layer_norm_with_affine": true,
+		"multi_query_attention":  false,
+		"partial_rotary_factor":  1.0,
+		"rope":                   true,
+		"rope_full_precision":    true,
+		"rope_scaling":           nil,
+		"scale_logits":           false,
+	})
 	c := Config{
-		Hidden: f.BoundedInt("d_model", 0, 1, maxSize), Layers: f.BoundedInt("n_layers", 0, 1, maxLayers),
+		Hidden: f.BoundedInt("d_model", 0, 1, maxSize),
+		Layers: f.BoundedInt("n_layers", 0, 1, maxLayers),
 		Heads:  f.BoundedInt("n_heads", 0, 1, maxSize),
 		MLP:    f.BoundedInt("mlp_hidden_size", 0, 1, maxSize),
 		Length: f.BoundedInt("max_sequence_length", 4096, 1, maxLength),
 		Theta:  f.PositiveNumber("rope_theta", 10000),
-		Eps:    float32(f.PositiveNumber("rms_norm_eps", 1e-5)), Tied: f.Bool("weight_tying", false),
+		Eps:    float32(f.PositiveNumber("rms_norm_eps", 1e-5)),
+		Tied:   f.Bool("weight_tying", false),
 	}
 	c.EmbeddingRows = embeddingRows(set, "model.transformer.wte.weight",
 		f.BoundedInt("embedding_size", c.EmbeddingRows, 1, 1<<24))
@@ -34,22 +48,26 @@ func (f *file) readLLaDA(set *weights.Set) Config {
 	return c
 }
 
-// readQwen reads that of models made from Qwen2.5, Qwen3 and Llama.
+// readQwen reads the config.json of models made from Qwen2.5, Qwen3 and Llama. The tensors say
+// which of them it is: Qwen2.5's queries have biases, Qwen3's heads have norms.
 func (f *file) readQwen(set *weights.Set) Config {
-	f.RequireValues(map[string]any{"hidden_act": "silu", "use_sliding_window": false,
-		"mlp_bias":  false,
-		"use_mrope": false, "partial_rotary_factor": 1.0, "pretraining_tp": 1.0})
-	if f.checkFullAttention(); f.kind.blockKey == "" && f.Has("block_size") {
+	f.RequireValues(map[string]any{
+		"hidden_act":            "silu",
+		"mlp_bias":              false,
+		"partial_rotary_factor": 1.0,
+		"pretraining_tp":        1.0,
+		"use_mrope":             false,
+		"use_sliding_window":    false,
+	})
+	f.checkFullAttention()
+	if f.kind.blockKey == "" && f.Has("block_size") {
 		f.Fail("block_size is %s, want null: %s has no blocks of its own", f.Keys["block_size"],
 			f.kind.name)
 	}
 	trunk := cmp.Or(f.kind.trunkPrefix, "model") + "."
-	first := trunk + "layers.0.self_attn."
-	_, biased := set.Get(first + "q_proj.bias")
-	_, normed := set.Get(first + "q_norm.weight")
 	c := f.readSizes(set, trunk+"embed_tokens.weight", 1e-6)
-	c.QKVBias = biased
-	c.QKNorm = normed
+	_, c.QKVBias = set.Get(trunk + "layers.0.self_attn.q_proj.bias")
+	_, c.QKNorm = set.Get(trunk + "layers.0.self_attn.q_norm.weight")
 	f.readScaling(&c)
 	return c
 }
@@ -65,28 +83,29 @@ func (f *file) readSizes(set *weights.Set, embedding string, eps float64) Config
 		Theta:  f.PositiveNumber("rope_theta", 10000),
 		Eps:    float32(f.PositiveNumber("rms_norm_eps", eps)),
 	}
-	// A head in the files counts, as in transformers. CoDA's class says true, and its program does
-	// not tie.
-	_, headed := set.Get(cmp.Or(f.kind.tensorNames["lm_head.weight"], "lm_head.weight"))
-	c.Tied = (f.Bool("tie_word_embeddings", false) || f.kind.name == "CoDA") && !headed
+	// A head in the files counts, as in transformers. CoDA's class says that the embedding is the
+	// head, but its files have a head and its program uses that.
+	_, hasHead := set.Get(cmp.Or(f.kind.tensorNames["lm_head.weight"], "lm_head.weight"))
+	c.Tied = (f.Bool("tie_word_embeddings", false) || f.kind.name == "CoDA") && !hasHead
 	c.EmbeddingRows = embeddingRows(set, embedding, f.BoundedInt("vocab_size", 0, 1, 1<<24))
 	c.Vocab = f.BoundedInt("vocab_size", c.EmbeddingRows, 1, c.EmbeddingRows)
 	f.readHeads(&c, "num_key_value_heads")
 	return c
 }
 
-// checkFullAttention refuses the keys of layers that see a window only.
+// checkFullAttention refuses layers that see a window only.
 func (f *file) checkFullAttention() {
-	var layers []string
-	f.Read("layer_types", &layers, "a list of texts")
-	for _, l := range layers {
-		if l != "full_attention" {
-			f.Fail("layer_types has %.40q, want full_attention: this network computes no other", l)
+	var layerTypes []string
+	f.Read("layer_types", &layerTypes, "a list of texts")
+	for _, layerType := range layerTypes {
+		if layerType != "full_attention" {
+			f.Fail("layer_types has %.40q, want full_attention: this network computes no other", layerType)
 		}
 	}
 }
 
-// readScaling reads the scaling of rotary frequencies, which may add positions.
+// readScaling reads the scaling of rotary frequencies, which may add positions: a context that was
+// stretched by a factor is as long as the factor says, whatever max_position_embeddings is.
 func (f *file) readScaling(c *Config) {
 	if f.Err == nil {
 		c.Rope = f.readRope(c.Length, ropeTypes...)
@@ -94,9 +113,10 @@ func (f *file) readScaling(c *Config) {
 	}
 }
 
-// readHeads reads the keys that all families have.
-func (f *file) readHeads(c *Config, kv string) {
-	c.KVHeads = f.BoundedInt(kv, max(c.Heads, 1), 1, maxSize)
+// readHeads reads the keys of attention heads, which all families have. kvKey is the key of the
+// number of key and value heads.
+func (f *file) readHeads(c *Config, kvKey string) {
+	c.KVHeads = f.BoundedInt(kvKey, max(c.Heads, 1), 1, maxSize)
 	if f.Err != nil {
 		return
 	}

@@ -10,29 +10,43 @@ import (
 	"unmask/weights"
 )
 
-// kind is one kind of published models: what tells it, and what its config.json does not say. The
-// table is in the order of recognition.
+// kind is one kind of published models: how it is recognised, and what its config.json does not
+// say. The table is in the order of recognition.
 type kind struct {
-	name       string // model_type, or another name where several kinds share one
-	modelTypes string // values of model_type, separated by blanks; "" for name
-	// is tells it from other kinds with the same model_type; nil: nothing
+	// name is the model_type, or another name where several kinds share one.
+	name string
+
+	// modelTypes are the values of model_type, separated by blanks; "" for name alone.
+	modelTypes string
+
+	// matches tells it from other kinds with the same model_type. If it is nil, model_type is enough.
 	matches func(f *file) bool
-	// repo is a part of the repository's name on the hub, where files say nothing; "": any
+
+	// repoPart is a part of the repository's name on the hub, where no file tells the kind; "": any.
 	repoPart string
 
-	readConfig  func(f *file, set *weights.Set) Config // nil for qwen
-	trunkPrefix string                                 // prefix of qwen's tensors; "" for model
-	tensorNames map[string]string                      // of tensors, see names.go; nil for qwenNames
+	// readConfig reads the sizes; nil for readQwen.
+	readConfig func(f *file, set *weights.Set) Config
 
-	shifted      bool // row i predicts position i+1, as in autoregressive models
+	// trunkPrefix is the prefix of readQwen's tensors; "" for model.
+	trunkPrefix string
+
+	// tensorNames are the names of tensors, see names.go; nil for qwenNames.
+	tensorNames map[string]string
+
+	// shifted says that row i predicts position i+1, as in autoregressive models.
+	shifted bool
+
 	blocks       model.Blocks
 	defaultBlock int    // positions of a block where config.json has none; 0: rows see all
-	blockKey     string // key of the block's size
-	maskText     string // spelling of the mask where neither config.json nor the tokenizer names it
-	maskID       int32  // the mask where there is no such token; 0: none
-	endToken     int32  // where config.json has none
-	endText      string // spelling of a further token that ends a text
-	recipe       string // of the published run; %d is the block's size
+	blockKey     string // config.json's key of the block's size
+	maskText     string // the mask where neither config.json nor the tokenizer names it
+	maskID       int32  // the mask's id where there is no such token; 0: none
+	endToken     int32  // the end token where config.json has none; 0: none
+	endText      string // a further end token, by its text
+
+	// recipe is the published run; %d stands for the block's size.
+	recipe string
 }
 
 // The published runs of several kinds.
@@ -52,7 +66,7 @@ const (
 	sdarRecipe  = "dynamic(theta=0.85) schedule=llada steps=%d reuse=blocks"
 )
 
-// kinds is the table; a field that is not there is zero.
+// kinds is the table of kinds, of which the first that matches counts.
 var kinds = []*kind{
 	// inclusionAI/LLaDA-MoE-7B-A1B-Base, -Instruct, -Instruct-TD (trajectory distillation)
 	{name: "llada-moe-td", modelTypes: "llada lladamoe", matches: isLLaDAMoE, repoPart: "-TD",
@@ -129,6 +143,7 @@ var kinds = []*kind{
 	{name: "wedlm", readConfig: (*file).readWeDLM},
 }
 
+// a2dTypes are dLLM's conversions of autoregressive models.
 const a2dTypes = "a2d-qwen2 a2d-qwen3 a2d-llama"
 
 // kindNames returns the values of model_type that are read and the names of kinds, sorted.
@@ -140,6 +155,7 @@ func kindNames() (names []string) {
 	return slices.Compact(names)
 }
 
+// typeNames returns the values of model_type that are of this kind.
 func (k *kind) typeNames() []string {
 	if k.modelTypes == "" {
 		return []string{k.name}
@@ -147,11 +163,11 @@ func (k *kind) typeNames() []string {
 	return strings.Fields(k.modelTypes)
 }
 
-// recogniseKind finds the kind: the source's own As or, by the facts of config.json, the first row
-// of the table that they fit. A kind that only the repository's name tells is kept in the source's
-// As.
+// recogniseKind sets f.kind: the source's own KindOverride or, by the facts of config.json, the
+// first row of the table that they fit. A kind that only the repository's name tells is stored in
+// the source's KindOverride, so that what is written from the source knows it without that name.
 func (f *file) recogniseKind() {
-	kind := f.facts.Type
+	wanted := f.facts.Type
 	if as := f.src.KindOverride; as != "" {
 		for _, k := range kinds {
 			if k.name == as {
@@ -159,31 +175,33 @@ func (f *file) recogniseKind() {
 				return
 			}
 		}
-		kind = as
+		wanted = as
 	}
+	repo := strings.ToLower(f.src.Repo)
 	for _, k := range kinds {
-		if !slices.Contains(k.typeNames(), kind) || k.matches != nil && !k.matches(f) ||
-			k.repoPart != "" && f.src.KindOverride != "" {
+		if !slices.Contains(k.typeNames(), wanted) || k.matches != nil && !k.matches(f) {
 			continue
 		}
-		if k.repoPart == "" || strings.Contains(strings.ToLower(f.src.Repo),
-			strings.ToLower(k.repoPart)) {
-			if f.kind = k; k.repoPart != "" {
-				f.src.KindOverride = k.name
-			}
+		if k.repoPart == "" {
+			f.kind = k
+			return
+		}
+		if f.src.KindOverride == "" && strings.Contains(repo, strings.ToLower(k.repoPart)) {
+			f.kind = k
+			f.src.KindOverride = k.name
 			return
 		}
 	}
-	if kind == "" {
+	if wanted == "" {
 		f.Fail("model_type is missing, want %s; a model that is like one of these can be read as that "+
 			"(--as)", strings.Join(kindNames(), ", "))
-	} else {
-		f.Fail("model_type is %.60q: it is %s", kind, model.AutoregressiveReason)
+		return
 	}
+	f.Fail("model_type is %.60q: it is %s", wanted, model.AutoregressiveReason)
 }
 
-// listNotes says what was left open, in a line each: kinds that only the name of a repository
-// tells, and keys that nothing reads.
+// listNotes returns a line about each thing that was left open: kinds that only the name of a
+// repository tells, and keys that nothing reads.
 func (f *file) listNotes() (notes []string) {
 	for _, k := range kinds {
 		if k.repoPart != "" && f.src.KindOverride == "" && f.src.Repo == "" &&
@@ -210,6 +228,7 @@ var ignoredKeys = strings.Fields(`alibi_bias_max attention_bias attention_kernel
 	alg alg_temp diffusion_steps eps max_tokens output_history
 	dp_varying_mask_ratio ar_loss_weight dlm_loss_weight moe_router_topk_scaling_factor`)
 
+// isStableDiffCoder reports whether a folder is of Stable-DiffCoder, which has Llama's model_type.
 func isStableDiffCoder(f *file) bool {
 	return f.facts.Mentions("StableDiffcoder") || f.facts.Mentions("stable_diffcoder")
 }

@@ -51,7 +51,7 @@ var unusedTensors = []string{"*.rotary_emb.inv_freq", "*.rotary_emb.*", "*.k_sca
 // The names are those of Qwen2, Qwen3 and Llama; names.go has the others.
 type block struct {
 	Norm1   nn.RMSNorm  `weight:"input_layernorm"`
-	Q       nn.Linear   `weight:"self_attn.q_proj"` // in LLaDA2 Q holds all three
+	Q       nn.Linear   `weight:"self_attn.q_proj"` // [heads*headDim, hidden]; in LLaDA2 all three
 	K       nn.Linear   `weight:"self_attn.k_proj"`
 	V       nn.Linear   `weight:"self_attn.v_proj"`
 	QNorm   nn.RMSNorm  `weight:"self_attn.q_norm"`
@@ -60,9 +60,11 @@ type block struct {
 	Norm2   nn.RMSNorm  `weight:"post_attention_layernorm"`
 	MLP     nn.GatedMLP `weight:"mlp"` // in blocks without experts
 	Experts *experts    `weight:"mlp"` // nil if the block has an MLP
-	Draft   *adapter    // of Out in passes that draft; nil: none
 
-	qkv nn.JoinedLinear
+	// Draft is added to Out in passes that draft, and nil if the model has no adapter.
+	Draft *adapter
+
+	qkv nn.JoinedLinear // [(heads+2*kvHeads)*headDim, hidden]
 }
 
 // Model is the network on a backend. It owns its working memory: one pass at a time, see
@@ -73,16 +75,24 @@ type Model struct {
 	Embedding *nn.Embedding `weight:"embed_tokens"`
 	Blocks    []block       `weight:"layers"`
 	Final     nn.RMSNorm    `weight:"norm"`
-	// [rows, hidden]; no shape if it is the embedding
+
+	// Head is [embedding rows, hidden]. It has no shape if the embedding is the head.
 	Head weights.Param `weight:"lm_head.weight"`
 
-	cfg    Config
-	b      backend.Backend
-	layer  attention.Layer
-	work   *workspace
-	feeds  []*Model // by model.Feeding, networks for Feed; nil: the model has none
-	drafts bool     // blocks use their Draft
-	// writes the input of a pass's rows; nil: that of their tokens
+	cfg   Config
+	b     backend.Backend
+	layer attention.Layer
+	work  *workspace
+
+	// feeds are the networks for Feed, by model.Feeding, and nil if the model has none. They share
+	// this one's weights.
+	feeds []*Model
+
+	// drafts says that blocks use their Draft.
+	drafts bool
+
+	// embed writes the input of a pass's rows to x [rows, hidden]. If it is nil, the input is the
+	// embedding of the rows' tokens.
 	embed func(x *tensor.Dense, p *model.Pass)
 }
 
@@ -100,9 +110,10 @@ func New(c Config) *Model {
 	return m
 }
 
+// newBlock returns block i without weights.
 func newBlock(c Config, i int) block {
-	q := c.Heads * c.HeadDim
-	kv := c.KVHeads * c.HeadDim
+	q := c.Heads * c.HeadDim    // width of the queries
+	kv := c.KVHeads * c.HeadDim // width of the keys, and of the values
 	b := block{
 		Norm1: nn.NewRMSNorm(c.Hidden, c.Eps), Norm2: nn.NewRMSNorm(c.Hidden, c.Eps),
 		Out: nn.NewLinearNoBias(q, c.Hidden),
@@ -111,18 +122,18 @@ func newBlock(c Config, i int) block {
 	if c.QKVBias {
 		linear = nn.NewLinear
 	}
-	b.Q = linear(c.Hidden, q)
-	b.K = linear(c.Hidden, kv)
-	b.V = linear(c.Hidden, kv)
+	if c.JoinedQKV {
+		b.Q = linear(c.Hidden, q+2*kv)
+	} else {
+		b.Q = linear(c.Hidden, q)
+		b.K = linear(c.Hidden, kv)
+		b.V = linear(c.Hidden, kv)
+	}
 	if c.QKNorm {
 		b.QNorm = nn.NewRMSNorm(c.HeadDim, c.Eps)
 		b.KNorm = nn.NewRMSNorm(c.HeadDim, c.Eps)
 	}
-	if c.JoinedQKV {
-		b.Q = linear(c.Hidden, q+2*kv)
-		b.K = nn.Linear{}
-		b.V = nn.Linear{}
-	}
+
 	if c.MoE != nil && !c.MoE.Dense[i] {
 		b.Experts = newExperts(c)
 	} else {
@@ -131,6 +142,8 @@ func newBlock(c Config, i int) block {
 	return b
 }
 
+// loadModel loads a checkpoint. A model without a tokenizer loads too, and its tokens are shown as
+// numbers: one can still measure it.
 func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	c, err := readConfig(src)
 	if err != nil {
@@ -148,7 +161,7 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err := m.bindDraft(src); err != nil {
 		return nil, err
 	}
-	wait := src.StartTokenizer("")
+	waitTokenizer := src.StartTokenizer("")
 	report, err := o.Bind(m, set, weights.BindOptions{Names: names, Ignore: unusedTensors},
 		m.packWeights)
 	if err != nil {
@@ -162,25 +175,27 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 			Notes:      c.Notes,
 		}}
 	if strings.HasPrefix(src.Facts().Type, "a2d-qwen") {
-		// dLLM's tokenizer of its Qwens, where a caller does not say (dllm/utils/models.py)
+		// dLLM's programs set this unless a caller does (dllm/utils/models.py)
 		loaded.Variables = map[string]any{"enable_thinking": false}
 	}
-	if t, from, err := wait(); err == nil {
-		loaded.Tokenizer = t
-		loaded.Info.Tokenizer = from
-	} else {
-		loaded.Tokenizer = tokenizers.Numbers(c.Vocab)
+	t, name, err := waitTokenizer()
+	if err != nil {
 		note := "there is no tokenizer.json beside config.json"
 		if src.Files == nil {
 			note = "the weights were made in memory"
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			note = err.Error()
 		}
+		loaded.Tokenizer = tokenizers.Numbers(c.Vocab)
 		loaded.Info.Notes = append(loaded.Info.Notes, note+": tokens are shown as numbers")
+		return loaded, nil
 	}
+	loaded.Tokenizer = t
+	loaded.Info.Tokenizer = name
 	return loaded, nil
 }
 
+// describeSizes returns the sizes by which users know a model, by their names in reports.
 func (c *Config) describeSizes() map[string]int {
 	sizes := map[string]int{"hidden": c.Hidden, "blocks": c.Layers, "heads": c.Heads,
 		"key heads": c.KVHeads, "head": c.HeadDim,
@@ -208,7 +223,8 @@ func (m *Model) packWeights(o model.Options) error {
 	return l.Err()
 }
 
-// loadTrunk packs all but the head, tensor by tensor, and releases each one's pages.
+// loadTrunk packs all but the head. It goes tensor by tensor and releases each one's pages of the
+// mapped file, because a large model does not fit into memory twice.
 func (m *Model) loadTrunk(o model.Options) *nn.Loader {
 	c := &m.cfg
 	m.b = o.Backend
@@ -234,7 +250,8 @@ func (m *Model) loadTrunk(o model.Options) *nn.Loader {
 	return l
 }
 
-// forbidMask returns the head with a bias that forbids the mask.
+// forbidMask returns the head with a bias that forbids the mask. The mask's id may lie anywhere
+// among the outcomes, so its column cannot be left out as in other networks.
 func (m *Model) forbidMask(head backend.Head) backend.Head {
 	forbidden := make([]float32, m.cfg.EmbeddingRows)
 	forbidden[m.cfg.Mask] = float32(math.Inf(-1))
@@ -243,19 +260,19 @@ func (m *Model) forbidMask(head backend.Head) backend.Head {
 	return head
 }
 
-// setUpPasses sets up what passes need besides the weights.
-func (m *Model) setUpPasses(raw, head backend.Head, as backend.Precision) {
+// setUpPasses sets up what passes need besides the weights. head forbids the mask, raw does not.
+func (m *Model) setUpPasses(raw, head backend.Head, precision backend.Precision) {
 	c := &m.cfg
 	ordered := c.Causal == model.MasksLast
 	causal := c.Block > 0 || ordered
 	m.layer = attention.Layer{Heads: c.Heads, HeadDim: c.HeadDim, KV: c.KVHeads, Causal: causal,
 		Block: c.Block,
-		BF16:  as != backend.F32}
+		BF16:  precision != backend.F32}
 	m.Network = model.Network{
 		Passes: model.Passes{Backend: m.b, Causal: causal, Block: c.Block, MasksLast: ordered,
 			Mask:   c.Mask,
 			Layers: slices.Repeat([]kvcache.Layer{{Heads: c.KVHeads, HeadDim: c.HeadDim}}, c.Layers)},
-		// the mask is among the outcomes but forbidden
+		// The mask is among the outcomes but forbidden.
 		ModelSpec: model.Spec{Shape: []int{c.Length}, Outcomes: c.Vocab, Mask: c.Mask, Ragged: true,
 			Block: c.Block, Blocks: c.Blocks, Causal: c.Causal, Growth: c.Growth, Shifted: c.Shift,
 			Sparse:    !ordered,
@@ -265,7 +282,8 @@ func (m *Model) setUpPasses(raw, head backend.Head, as backend.Precision) {
 	}
 }
 
-// WithBlock implements model.Blockwise.
+// WithBlock implements model.Blockwise: it returns a network with the same weights whose rows see
+// their own block of `block` positions and those before it, or all positions if block is 0.
 func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 	if block < 0 || block&(block-1) != 0 {
 		return nil, fmt.Errorf("block is %d, want 0 or a power of two", block)
@@ -285,16 +303,18 @@ func (m *Model) WithBlock(block int) (model.Denoiser, error) {
 func (m *Model) withConfig(c Config) *Model {
 	other := &Model{Embedding: m.Embedding, Blocks: m.Blocks, Final: m.Final, Head: m.Head, cfg: c,
 		b: m.b, work: m.work}
-	as := backend.F32
+	precision := backend.F32
 	if m.layer.BF16 {
-		as = backend.BF16
+		precision = backend.BF16
 	}
-	other.setUpPasses(*m.RawHead, m.Network.Head, as)
+	other.setUpPasses(*m.RawHead, m.Network.Head, precision)
 	other.SharesWith = &m.Network
 	return other
 }
 
-// beginBatch makes the table of rotations long enough for a batch.
+// beginBatch makes the table of rotations long enough for a batch. The table grows with the
+// batches, from 1024 positions, because one for all positions of a long context takes tens of
+// megabytes that few runs need.
 func (m *Model) beginBatch(b *model.Batch) error {
 	if r := m.work.rotary; r == nil || backend.Rows(r.Cos) < b.Length {
 		m.work.rotary = m.cfg.newRotary(m.b, min(max(b.Length, 1024), m.cfg.Length))
@@ -303,59 +323,66 @@ func (m *Model) beginBatch(b *model.Batch) error {
 	return nil
 }
 
-// finishRows applies the final norm.
+// finishRows applies the final norm to n rows of x [n, hidden].
 func (m *Model) finishRows(x *tensor.Dense, n int) *tensor.Dense {
 	m.Final.Apply(m.b, x, x, n)
 	return x
 }
 
-// runPass runs the blocks over the rows of p. The last block drops the rows that nobody reads.
-// p.Through and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
+// runPass runs the blocks over the rows of p and returns their hidden states [rows, hidden]. The
+// last block drops the rows that nobody reads. p.RunBlocks and p.ObserveAttention hand values to an
+// observer, if there is one (model.Batch.Observer).
 func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w := m.work
 	w.resize(m.b, &m.cfg, p.Len())
+	m.computeQueryScales(p)
+
 	if m.embed != nil {
-		m.embed(w.x, p)
-	} else if err := m.Embedding.Gather(m.b, w.x, p.Tokens); err != nil {
+		m.embed(w.x, p) // [rows, hidden]
+	} else if err := m.Embedding.Gather(m.b, w.x, p.Tokens); err != nil { // [rows, hidden]
 		return nil, nil, err
 	}
-	m.computeQueryScales(p)
 	p, err := p.RunBlocks(ctx, w.x, len(m.Blocks), m.runBlock)
 	return w.x, p, err
 }
 
-// runBlock computes one transformer block over the rows of w.x and returns the rows that are left.
+// runBlock computes one transformer block over the rows of work.x and returns the rows that are
+// left.
 func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
-	w := m.work
-	b := m.b
-	blk := &m.Blocks[i]
-	k, v := p.KV(i)
+	w, b, blk := m.work, m.b, &m.Blocks[i]
+	keys, values := p.KV(i) // [sequences, kvHeads, positions, headDim]
 
-	blk.Norm1.Apply(b, w.h, w.x, p.Len())
-	blk.qkv.Apply(b, w.qkv, w.h, p.Len())
+	// x += out(attention(norm1(x)))
+	blk.Norm1.Apply(b, w.h, w.x, p.Len()) // [rows, hidden]
+	blk.qkv.Apply(b, w.qkv, w.h, p.Len()) // [rows, (heads+2*kvHeads)*headDim]
 	if m.cfg.QKNorm {
 		b.NormHeads(w.qkv, p.Len(), m.layer.Shape(p.Keys), blk.QNorm.Norm(), blk.KNorm.Norm())
 	}
-	m.splitHeads(p, k, v) // rotates; keys and values go to the cache
+	m.splitHeads(p, keys, values)
+
+	// From here on the last block needs only the rows that somebody reads: the others' keys and
+	// values are stored.
 	if read := p.ReadRows; i == len(m.Blocks)-1 && read != nil {
-		if p = p.Pick(read); p.Len() == 0 {
+		p = p.Pick(read)
+		if p.Len() == 0 {
 			return p
 		}
 		w.keepRows(b, read)
 	}
-	m.layer.Attend(b, w.attended, w.q, k, v, &p.Rows, p.Keys)
+	m.layer.Attend(b, w.attended, w.q, keys, values, &p.Rows, p.Keys) // [rows, heads*headDim]
 	p.ObserveAttention(i, w.q, &m.layer)
-	blk.Out.AddTo(b, w.x, w.attended, p.Len())
+	blk.Out.AddTo(b, w.x, w.attended, p.Len()) // [rows, hidden]
 	if m.drafts && blk.Draft != nil {
 		blk.Draft.addOutput(b, w.x, &w.lowRank, w.attended, p.Len())
 	}
 
-	blk.Norm2.Apply(b, w.h, w.x, p.Len())
+	// x += mlp(norm2(x))
+	blk.Norm2.Apply(b, w.h, w.x, p.Len()) // [rows, hidden]
 	if blk.Experts != nil {
 		blk.Experts.addOutputs(b, &w.experts, w.x, w.h, p.Len())
 		return p
 	}
-	blk.MLP.Inner(b, w.inner, w.h, p.Len(), backend.SiLU)
-	blk.MLP.Down.AddTo(b, w.x, w.inner, p.Len())
+	blk.MLP.Inner(b, w.inner, w.h, p.Len(), backend.SiLU) // [rows, mlp]
+	blk.MLP.Down.AddTo(b, w.x, w.inner, p.Len())          // [rows, hidden]
 	return p
 }

@@ -19,7 +19,7 @@ import (
 // peft (Hu et al. 2021, "LoRA: low-rank adaptation of large language models").
 const draftFolder = "linear_spec_lora"
 
-// maxAdapter is the largest file of an adapter in bytes.
+// maxAdapter is the largest file of an adapter, in bytes.
 const maxAdapter = 1 << 32
 
 // adapter adds factor * B(A x) to the output of a linear layer.
@@ -30,15 +30,16 @@ type adapter struct {
 	factor float32 // alpha/rank
 }
 
+// packWeights packs both matrices, with the factor folded into the second.
 func (a *adapter) packWeights(l *nn.Loader) {
 	a.A.Load(l)
 	a.B.LoadGated(l, slices.Repeat([]float32{a.factor}, a.B.Weight.Shape[0]))
 }
 
-// addOutput computes dst[:rows] += factor * B(A x[:rows]); low is scratch memory.
+// addOutput computes dst[:rows] += factor * B(A x[:rows]), dst [rows, hidden] and x [rows,
+// heads*headDim]. low is scratch memory, which grows to [rows, rank].
 func (a *adapter) addOutput(b backend.Backend, dst *tensor.Dense, low **tensor.Dense,
-	x *tensor.Dense,
-	rows int) {
+	x *tensor.Dense, rows int) {
 	*low = backend.Grow(b, *low, rows, a.A.Weight.Shape[0])
 	a.A.Apply(b, *low, x, rows, backend.Identity)
 	a.B.AddTo(b, dst, *low, rows)
@@ -69,16 +70,16 @@ func (m *Model) bindDraft(src *model.Source) error {
 	if err != nil {
 		return err
 	}
-	var all struct {
+	var adapters struct {
 		Blocks []*adapter `weight:"base_model.model.encoder.layers"`
 	}
 	for i := range m.Blocks {
 		a := &adapter{A: nn.NewLinearNoBias(m.cfg.Heads*m.cfg.HeadDim, rank),
 			B: nn.NewLinearNoBias(rank, m.cfg.Hidden), factor: factor}
 		m.Blocks[i].Draft = a
-		all.Blocks = append(all.Blocks, a)
+		adapters.Blocks = append(adapters.Blocks, a)
 	}
-	if err := weights.Bind(&all, set, weights.BindOptions{}); err != nil {
+	if err := weights.Bind(&adapters, set, weights.BindOptions{}); err != nil {
 		return fmt.Errorf("%s: %w", draftFolder, err)
 	}
 	return nil

@@ -11,14 +11,15 @@ import (
 // defaultRecipe returns the run that a model was published with, in the shortest text for
 // generate.ParseRecipe.
 func (c *Config) defaultRecipe() string {
-	if all := c.allPresets(); all != nil {
-		return cmp.Or(all[""], all["ar"])
+	if presets := c.allPresets(); presets != nil {
+		return cmp.Or(presets[""], presets["ar"])
 	}
-	if strings.Contains(c.kind.recipe, "%d") {
-		return strings.Replace(fmt.Sprintf(c.kind.recipe, c.Block), "fast-dllm-v2(block=32)",
-			"fast-dllm-v2", 1)
+	recipe := c.kind.recipe
+	if strings.Contains(recipe, "%d") {
+		recipe = fmt.Sprintf(recipe, c.Block)
+		recipe = strings.Replace(recipe, "fast-dllm-v2(block=32)", "fast-dllm-v2", 1) // the default
 	}
-	return c.kind.recipe
+	return recipe
 }
 
 // isLeftToRight reports whether the model has only left-to-right decoding.
@@ -58,7 +59,7 @@ func (c *Config) allPresets() map[string]string {
 
 // namedPresets returns the presets that have a name.
 func (c *Config) namedPresets() map[string]string {
-	all := c.allPresets()
-	delete(all, "")
-	return all
+	presets := c.allPresets()
+	delete(presets, "")
+	return presets
 }

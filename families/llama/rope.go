@@ -14,15 +14,29 @@ import (
 // Rope says how rotary frequencies are scaled, as transformers' modeling_rope_utils.py reads it
 // from config.json. The zero value scales nothing.
 type Rope struct {
-	Type   string // "", linear, llama3 or yarn
-	Factor float64
-	Length int // positions before the scaling: original_max_position_embeddings
+	// Type is "", linear, llama3 or yarn.
+	Type string
 
-	Attention          float64 // yarn: factor on cosines and sines
-	BetaFast, BetaSlow float64 // yarn: turns within Length at the ends of the ramp
-	ExactRamp          bool    // yarn: the ends of the ramp are not rounded
-	LowFreq, HighFreq  float64 // llama3: low_freq_factor, high_freq_factor
-	QueryBeta          float64 // of queryScale; 0: queries are not scaled
+	// Factor is by how much the context was stretched.
+	Factor float64
+
+	// Length is the number of positions before the scaling: original_max_position_embeddings.
+	Length int
+
+	// Attention is yarn's factor on cosines and sines.
+	Attention float64
+
+	// BetaFast and BetaSlow are the turns within Length at the ends of yarn's ramp.
+	BetaFast, BetaSlow float64
+
+	// ExactRamp says that the ends of yarn's ramp are not rounded to whole pairs.
+	ExactRamp bool
+
+	// LowFreq and HighFreq are llama3's low_freq_factor and high_freq_factor.
+	LowFreq, HighFreq float64
+
+	// QueryBeta is the slope of queryScale; 0: queries are not scaled.
+	QueryBeta float64
 }
 
 // ropeTypes are the scalings that Rope has, beside default.
@@ -37,10 +51,12 @@ var ropeKeys = strings.Fields(`rope_type type factor original_max_position_embed
 // ropeType returns the type of scaling that such an object names, "" for none.
 func ropeType(s *model.Values) string { return cmp.Or(s.Text("rope_type"), s.Text("type")) }
 
-// readRope reads the rope_scaling that spread left. length is max_position_embeddings.
-func (f *file) readRope(length int, types ...string) (r Rope) {
-	s := f.Object("rope_scaling")
-	if r.Type = ropeType(s); r.Type == "" {
+// readRope reads the rope_scaling that liftRopeKeys left. length is max_position_embeddings, types
+// are the scalings that the family has.
+func (f *file) readRope(length int, types ...string) Rope {
+	object := f.Object("rope_scaling")
+	r := Rope{Type: ropeType(object)}
+	if r.Type == "" {
 		return Rope{}
 	}
 	if !slices.Contains(types, r.Type) {
@@ -48,17 +64,19 @@ func (f *file) readRope(length int, types ...string) (r Rope) {
 			strings.Join(types, ", "))
 		return Rope{}
 	}
-	const original = "original_max_position_embeddings"
-	r.Length = f.BoundedInt(original, s.BoundedInt(original, length, 1, maxLength), 1, maxLength)
-	switch r.Factor = s.PositiveNumber("factor", 0); r.Type {
+	const key = "original_max_position_embeddings"
+	r.Length = f.BoundedInt(key, object.BoundedInt(key, length, 1, maxLength), 1, maxLength)
+	r.Factor = object.PositiveNumber("factor", 0)
+	switch r.Type {
 	case "llama3":
-		r.LowFreq = s.PositiveNumber("low_freq_factor", 1)
-		r.HighFreq = s.PositiveNumber("high_freq_factor", 4)
+		r.LowFreq = object.PositiveNumber("low_freq_factor", 1)
+		r.HighFreq = object.PositiveNumber("high_freq_factor", 4)
 		if f.Err == nil && r.HighFreq <= r.LowFreq {
-			s.Fail("high_freq_factor is %v, want more than low_freq_factor, %v", r.HighFreq, r.LowFreq)
+			object.Fail("high_freq_factor is %v, want more than low_freq_factor, %v", r.HighFreq,
+				r.LowFreq)
 		}
 	case "yarn":
-		r.readYaRN(s)
+		r.readYaRN(object)
 	}
 	return r
 }
@@ -69,18 +87,20 @@ func (r *Rope) readYaRN(f *model.Values) {
 	r.BetaFast = f.PositiveNumber("beta_fast", 32)
 	r.BetaSlow = f.PositiveNumber("beta_slow", 1)
 	r.ExactRamp = !f.Bool("truncate", true)
-	spread := func(m float64) float64 {
+
+	// attentionFactor is the paper's 1/sqrt(t), with its slope of 0.1 times mscale.
+	attentionFactor := func(mscale float64) float64 {
 		if r.Factor <= 1 {
 			return 1
 		}
-		return 0.1*m*math.Log(r.Factor) + 1
+		return 0.1*mscale*math.Log(r.Factor) + 1
 	}
-	r.Attention = spread(1)
-	var some, all float64
-	f.Read("mscale", &some, "a number")
-	f.Read("mscale_all_dim", &all, "a number")
-	if some != 0 && all != 0 {
-		r.Attention = spread(some) / spread(all)
+	r.Attention = attentionFactor(1)
+	var mscale, mscaleAllDim float64
+	f.Read("mscale", &mscale, "a number")
+	f.Read("mscale_all_dim", &mscaleAllDim, "a number")
+	if mscale != 0 && mscaleAllDim != 0 {
+		r.Attention = attentionFactor(mscale) / attentionFactor(mscaleAllDim)
 	}
 	if f.Has("attention_factor") {
 		r.Attention = f.PositiveNumber("attention_factor", 0)
@@ -124,11 +144,11 @@ func (r *Rope) scaledFrequency(power float32, j int, c *Config) float32 {
 // BetaFast times within Length, 1 if less than BetaSlow times, and in between for those between.
 func (r *Rope) yarnRamp(j int, c *Config) float32 {
 	dims := float64(c.Rotary)
-	pair := func(turns float64) float64 {
+	pairOf := func(turns float64) float64 {
 		return dims * math.Log(float64(r.Length)/(turns*2*math.Pi)) / (2 * math.Log(c.Theta))
 	}
-	low := pair(r.BetaFast)
-	high := pair(r.BetaSlow)
+	low := pairOf(r.BetaFast)
+	high := pairOf(r.BetaSlow)
 	if !r.ExactRamp {
 		low = math.Floor(low)
 		high = math.Ceil(high)
@@ -136,10 +156,10 @@ func (r *Rope) yarnRamp(j int, c *Config) float32 {
 	low = max(low, 0)
 	high = min(high, dims-1)
 	if low == high {
-		high += 0.001
+		high += 0.001 // as transformers does, against a division by 0
 	}
-	at := (float32(j) - float32(low)) / float32(high-low)
-	return min(max(at, 0), 1)
+	position := (float32(j) - float32(low)) / float32(high-low)
+	return min(max(position, 0), 1)
 }
 
 // llama3Frequency divides low frequencies by Factor, keeps high ones, and mixes those between

@@ -10,7 +10,7 @@ import (
 
 // Trunk is a Qwen3 without a head, inside the network of another package. It computes rows that
 // its owner embeds, and the owner's heads read what AsHeadMarginals of its Marginals projects.
-// Tokens of its batches mean nothing.
+// The tokens of its batches mean nothing: only their number counts.
 type Trunk struct {
 	*Model `weight:""` // for weights.Bind
 }

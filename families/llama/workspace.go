@@ -9,15 +9,20 @@ import (
 // workspace is the memory of a pass.
 type workspace struct {
 	x, h        *tensor.Dense // [rows, hidden]: residual stream, branch
-	qkv         *tensor.Dense // [rows, (heads+2*kv)*headDim]
+	qkv         *tensor.Dense // [rows, (heads+2*kvHeads)*headDim]
 	q, attended *tensor.Dense // [rows, heads*headDim]
 	inner       *tensor.Dense // [rows, mlp]
 	lowRank     *tensor.Dense // [rows, rank of the adapter]
 	experts     expertWork
 
-	rotary      *backend.Rotary // of all positions
-	queryScales []float32       // [rows], of queries; empty: all are 1
-	rowNumbers  []int32         // 0, 1, 2 ...
+	// rotary has cosines and sines of the positions of the longest batch so far.
+	rotary *backend.Rotary
+
+	// queryScales are the factors on queries [rows], less 1; empty if all factors are 1.
+	queryScales []float32
+
+	// rowNumbers are 0, 1, 2 ..., for kernels that take lists of rows.
+	rowNumbers []int32
 }
 
 // resize makes room for a pass of `rows` rows.
@@ -25,12 +30,13 @@ func (w *workspace) resize(b backend.Backend, c *Config, rows int) {
 	if w.x != nil && w.x.Shape()[0] >= rows {
 		return
 	}
-	heads := c.Heads * c.HeadDim
+	queries := c.Heads * c.HeadDim
+	keys := c.KVHeads * c.HeadDim
 	w.x = b.New(rows, c.Hidden)
 	w.h = b.New(rows, c.Hidden)
-	w.q = b.New(rows, heads)
-	w.attended = b.New(rows, heads)
-	w.qkv = b.New(rows, heads+2*c.KVHeads*c.HeadDim)
+	w.q = b.New(rows, queries)
+	w.attended = b.New(rows, queries)
+	w.qkv = b.New(rows, queries+2*keys)
 	w.inner = b.New(rows, c.MLP)
 }
 
