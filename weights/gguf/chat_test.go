@@ -89,7 +89,7 @@ func TestConvertRefusesPostProcessors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var f tokenizerFile
 			require.NoError(t, json.Unmarshal([]byte(`{"post_processor":`+c.post+`}`), &f))
-			_, err := f.around("<s>", "</s>")
+			_, err := f.aroundKeys("<s>", "</s>")
 			require.ErrorContains(t, err, c.want)
 		})
 	}

@@ -198,12 +198,12 @@ func TestConvertYaRN(t *testing.T) {
 	} {
 		c := &converter{set: new(weights.Set)}
 		require.NoError(t, json.Unmarshal([]byte(nemotronWith(given)), &c.config))
-		require.NoError(t, c.spread())
-		arch, err := c.kind()
+		require.NoError(t, c.mergeRopeScaling())
+		arch, err := c.findFamily()
 		require.NoError(t, err)
 		require.Equal(t, "mistral3", arch)
 		values := map[string]any{}
-		for _, k := range append(c.scaling(arch), c.diffusion(arch)...) {
+		for _, k := range append(c.ropeScalingKeys(arch), c.diffusionKeys(arch)...) {
 			values[k.Name] = k.Value
 		}
 		require.NoError(t, c.err)
@@ -238,11 +238,11 @@ func TestConvertEnds(t *testing.T) {
 		}
 		from := &converter{set: new(weights.Set), dir: dir}
 		require.NoError(t, json.Unmarshal([]byte(nemotronWith(`null,`+c.config)), &from.config))
-		_, err := from.kind()
+		_, err := from.findFamily()
 		require.NoError(t, err)
 		values := map[string]any{kindKey: nemotron.kind,
 			tokensKey: join(uint32(9), uint32(8), uint64(0))}
-		for i, id := range from.ends() {
+		for i, id := range from.endTokens() {
 			values[endKeys[i]] = id
 		}
 		require.NoError(t, from.err)
@@ -321,9 +321,9 @@ func TestChatTemplate(t *testing.T) {
 		if c[0] != "" {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, c[0]), []byte(c[1]), 0o600))
 		}
-		config, err := tokenizerSettings(dir)
+		config, err := readTokenizerConfig(dir)
 		require.NoError(t, err)
-		got, err := chatTemplate(dir, config)
+		got, err := readChatTemplate(dir, config)
 		switch c[1] {
 		case "":
 			require.Empty(t, got)
@@ -370,11 +370,11 @@ func TestConvertTied(t *testing.T) {
 // Rows that are not whole blocks of 256, such as Qwen2.5-0.5B's 896, have the types that llama.cpp
 // puts in their place.
 func TestTypesOfRows(t *testing.T) {
-	c := &converter{recipe: "q4_k_m", blocks: 8}
+	c := &converter{mixture: "q4_k_m", blocks: 8}
 	for width, want := range map[int][2]weights.DType{512: {"Q4_K", "Q6_K"}, 896: {"Q5_0", "Q8_0"},
 		100: {"F16", "F16"}} {
-		got := [2]weights.DType{c.typeOf("blk.3.attn_q.weight", []int{32, width}, true),
-			c.typeOf("output.weight", []int{32, width}, true)}
+		got := [2]weights.DType{c.chooseType("blk.3.attn_q.weight", []int{32, width}, true),
+			c.chooseType("output.weight", []int{32, width}, true)}
 		require.Equal(t, want, got, "%d values", width)
 	}
 }

@@ -21,30 +21,34 @@ import (
 	"unmask/weights"
 )
 
-// Limits of a file.
+// Limits of a file. They bound what a hostile file can make a reader allocate, well above what
+// published files have.
 const (
 	MaxHeader      = 256 << 20 // bytes before the tensors' data; vocabularies have up to 20 MB
 	MaxTensors     = 100_000
 	MaxKeys        = 100_000
-	MaxName        = 1024 // bytes of a key or of a tensor's name
-	MaxItems       = 1 << 20
-	MaxItemBytes   = 64 << 20 // of an array of tokens or numbers; vocabularies have up to 20 MB
+	MaxName        = 1024     // bytes of a key or of a tensor's name
+	MaxItems       = 1 << 20  // elements of an array of tokens or numbers
+	MaxItemBytes   = 64 << 20 // bytes of such an array
 	MaxAddedTokens = 4096     // special and other added tokens
 	MaxTemplate    = 16 << 20 // bytes of a chat template
-	maxDims        = 4
-	minAlignment   = 8
-	maxAlignment   = 65536
-	alignmentKey   = "general.alignment"
-	alignment      = 32 // if the key is missing
+
+	maxDims      = 4 // as ggml
+	minAlignment = 8
+	maxAlignment = 65536
+	alignmentKey = "general.alignment"
+	alignment    = 32 // if the key is missing
 )
 
 // File is the keys and tensors of a GGUF file.
 type File struct {
-	Name    string // for messages
+	Name    string // of the file, for messages
 	Version uint32
-	Set     *weights.Set // the tensors under the file's names
 
-	meta map[string]value // of the keys
+	// Set has the tensors under the file's names, see Model for the authors' names.
+	Set *weights.Set
+
+	values map[string]value // by the keys' names
 }
 
 // Open maps the file at name. Close its Set when it is no longer needed.
@@ -52,7 +56,7 @@ func Open(name string) (*File, error) {
 	f := &File{Name: name}
 	set, err := weights.OpenWith(name, f.parse)
 	if err != nil {
-		return nil, f.failed(err)
+		return nil, f.addName(err)
 	}
 	f.Set = set
 	return f, nil
@@ -66,13 +70,13 @@ func Parse(data []byte, name string) (*File, error) {
 		f.Set, err = weights.NewSet(tensors, metadata)
 	}
 	if err != nil {
-		return nil, f.failed(err)
+		return nil, f.addName(err)
 	}
 	return f, nil
 }
 
-// failed adds the file's name to an error, unless it has it.
-func (f *File) failed(err error) error {
+// addName adds the file's name to an error, unless it has it.
+func (f *File) addName(err error) error {
 	if strings.Contains(err.Error(), f.Name) {
 		return err
 	}
@@ -83,4 +87,4 @@ func (f *File) failed(err error) error {
 func IsFileName(name string) bool { return strings.EqualFold(filepath.Ext(name), ".gguf") }
 
 // Keys returns the names of all keys, sorted.
-func (f *File) Keys() []string { return slices.Sorted(maps.Keys(f.meta)) }
+func (f *File) Keys() []string { return slices.Sorted(maps.Keys(f.values)) }

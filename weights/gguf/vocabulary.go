@@ -32,89 +32,124 @@ type tokenizerFile struct {
 	Post struct {
 		Type   string
 		Single []struct {
-			SpecialToken *struct{ ID string }
+			SpecialToken *struct{ ID string } // nil: the text
 		}
 	} `json:"post_processor"`
 }
 
-// roles are the tokens that tokenizer_config.json names, by their names in a GGUF file.
-var roles = map[string]string{"bos": "bos_token", "eos": "eos_token", "padding": "pad_token",
-	"unknown": "unk_token", "mask": "mask_token"}
+// tokenRoles are the tokens that tokenizer_config.json names, by their names in a GGUF file.
+var tokenRoles = map[string]string{
+	"bos":     "bos_token",
+	"eos":     "eos_token",
+	"padding": "pad_token",
+	"unknown": "unk_token",
+	"mask":    "mask_token",
+}
 
-// vocabulary returns the keys of the tokenizer.json in a folder, none if there is none.
-func vocabulary(dir string) ([]Key, error) {
+// vocabularyKeys returns the keys of the tokenizer.json in a folder, none if there is none.
+func vocabularyKeys(dir string) ([]Key, error) {
 	file, err := readTokenizer(filepath.Join(dir, "tokenizer.json"))
 	if file == nil || err != nil {
 		return nil, err
 	}
-	tokens, kinds, inTokens := file.tokens()
-	merges, inMerges := file.merges()
-	pre, inPre := file.pre()
-	config, inConfig := tokenizerSettings(dir)
-	if err := cmp.Or(inTokens, inMerges, inPre, inConfig); err != nil {
+	tokens, types, err := file.listTokens()
+	if err != nil {
 		return nil, err
 	}
-	keys := []Key{{"tokenizer.ggml.model", "gpt2"}, {"tokenizer.ggml.pre", pre}, {tokensKey, tokens},
-		{"tokenizer.ggml.token_type", kinds}, {"tokenizer.ggml.merges", merges}}
-	named := map[string]string{}
-	for name, role := range roles {
-		if named[name], err = tokenText(config[role]); err != nil {
-			return nil, fmt.Errorf("tokenizer_config.json: %s is %.40s, want a token", role, config[role])
+	merges, err := file.listMerges()
+	if err != nil {
+		return nil, err
+	}
+	patternName, err := file.wordPatternName()
+	if err != nil {
+		return nil, err
+	}
+	config, err := readTokenizerConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	keys := []Key{
+		{"tokenizer.ggml.model", "gpt2"},
+		{"tokenizer.ggml.pre", patternName},
+		{tokensKey, tokens},
+		{"tokenizer.ggml.token_type", types},
+		{"tokenizer.ggml.merges", merges},
+	}
+
+	textByRole := map[string]string{}
+	for role, authorKey := range tokenRoles {
+		text, err := readToken(config[authorKey])
+		if err != nil {
+			return nil, fmt.Errorf("tokenizer_config.json: %s is %.40s, want a token", authorKey,
+				config[authorKey])
 		}
-		if id := slices.Index(tokens, named[name]); named[name] != "" && id >= 0 {
-			keys = append(keys, Key{"tokenizer.ggml." + name + "_token_id", uint32(id)})
+		textByRole[role] = text
+		if id := slices.Index(tokens, text); text != "" && id >= 0 {
+			keys = append(keys, Key{"tokenizer.ggml." + role + "_token_id", uint32(id)})
 		}
 	}
-	around, err := file.around(named["bos"], named["eos"])
-	template, inTemplate := chatTemplate(dir, config)
+	aroundKeys, err := file.aroundKeys(textByRole["bos"], textByRole["eos"])
+	if err != nil {
+		return nil, err
+	}
+	template, err := readChatTemplate(dir, config)
+	if err != nil {
+		return nil, err
+	}
 	if template != "" {
 		keys = append(keys, Key{"tokenizer.chat_template", template})
 	}
-	return append(keys, around...), cmp.Or(err, inTemplate)
+	return append(keys, aroundKeys...), nil
 }
 
-// tokenText reads a token: a text, an object with its content, or null.
-func tokenText(raw json.RawMessage) (text string, err error) {
-	var token struct{ Content string }
+// readToken reads a token: a text, an object with its content, or null.
+func readToken(raw json.RawMessage) (text string, err error) {
 	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
 		return text, nil
 	}
+	var token struct{ Content string }
 	err = json.Unmarshal(raw, &token)
 	return token.Content, err
 }
 
-// around returns the keys of what the post_processor puts around a text: the first or the last
-// token, which is all that a GGUF file can say.
-func (f *tokenizerFile) around(bos, eos string) (keys []Key, err error) {
-	put := []string{"$"} // stands for the text
+// aroundKeys returns the keys of what the post_processor puts around a text: the first or the last
+// token, which is all that a GGUF file can say. Anything else is an error: the converted model
+// would read other tokens than the original.
+func (f *tokenizerFile) aroundKeys(bos, eos string) (keys []Key, err error) {
+	const text = "$" // stands for the text
+	parts := []string{text}
 	if f.Post.Type == "TemplateProcessing" {
-		put = nil
+		parts = nil
 		for _, part := range f.Post.Single {
 			if part.SpecialToken == nil {
-				put = append(put, "$")
+				parts = append(parts, text)
 			} else {
-				put = append(put, part.SpecialToken.ID)
+				parts = append(parts, part.SpecialToken.ID)
 			}
 		}
 	}
-	first, last := len(put) > 1 && put[0] == bos, len(put) > 1 && put[len(put)-1] == eos
-	want := []string{"$"}
-	if first {
+	hasBOS := len(parts) > 1 && parts[0] == bos
+	hasEOS := len(parts) > 1 && parts[len(parts)-1] == eos
+
+	want := []string{text}
+	if hasBOS {
 		want = append([]string{bos}, want...)
 	}
-	if last {
+	if hasEOS {
 		want = append(want, eos)
 	}
-	if kind := f.Post.Type; !slices.Equal(put, want) ||
-		kind != "" && kind != "ByteLevel" && kind != "TemplateProcessing" {
+	kind := f.Post.Type
+	isKnown := kind == "" || kind == "ByteLevel" || kind == "TemplateProcessing"
+	if !isKnown || !slices.Equal(parts, want) {
 		return nil, fmt.Errorf("tokenizer.json: post_processor of type %.40q puts %.60q around a text, "+
-			"want bos_token and eos_token at most in a GGUF file", kind, put)
+			"want bos_token and eos_token at most in a GGUF file", kind, parts)
 	}
-	return []Key{{"tokenizer.ggml.add_bos_token", first}, {"tokenizer.ggml.add_eos_token", last}}, nil
+	return []Key{{"tokenizer.ggml.add_bos_token", hasBOS}, {"tokenizer.ggml.add_eos_token", hasEOS}},
+		nil
 }
 
-// tokenizerSettings reads tokenizer_config.json, nothing if there is none.
-func tokenizerSettings(dir string) (config map[string]json.RawMessage, err error) {
+// readTokenizerConfig reads tokenizer_config.json, nothing if there is none.
+func readTokenizerConfig(dir string) (config map[string]json.RawMessage, err error) {
 	data, err := atomicfile.ReadFile(filepath.Join(dir, "tokenizer_config.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -147,55 +182,64 @@ func readTokenizer(name string) (*tokenizerFile, error) {
 	return file, nil
 }
 
-// pre returns llama.cpp's name of the pattern that splits text into words.
-func (f *tokenizerFile) pre() (string, error) {
-	found := ""
+// wordPatternName returns llama.cpp's name of the pattern that splits text into words.
+func (f *tokenizerFile) wordPatternName() (string, error) {
+	pattern := ""
 	for _, part := range f.Pre.Parts {
-		found = cmp.Or(found, part.Pattern.Regex)
+		pattern = cmp.Or(pattern, part.Pattern.Regex)
 	}
 	for _, name := range []string{"bailingmoe", "qwen2", "tekken"} {
-		if patterns[name] == found {
+		if wordPatterns[name] == pattern {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("tokenizer.json: the pattern of words is %.40q, want that of LLaDA, Qwen2 or "+
-		"Tekken", found)
+	return "",
+		fmt.Errorf("tokenizer.json: the pattern of words is %.40q, want that of LLaDA, Qwen2 or "+
+			"Tekken", pattern)
 }
 
-// tokens returns the spelling and the kind of each id; ids without a token are padding.
-func (f *tokenizerFile) tokens() (tokens []string, kinds []int32, err error) {
-	count, most := 0, len(f.Model.Vocab)+len(f.Added)
+// listTokens returns the spelling and the type of each id; ids without a token are padding.
+func (f *tokenizerFile) listTokens() (tokens []string, types []int32, err error) {
+	// An id beyond the number of tokens would make a list of that many.
+	limit := len(f.Model.Vocab) + len(f.Added)
+	count := 0
 	for text, id := range f.Model.Vocab {
-		if id < 0 || id >= most {
-			return nil, nil, fmt.Errorf("tokenizer.json: token %.40q is %d, want 0 to %d", text, id, most-1)
+		if id < 0 || id >= limit {
+			return nil, nil, fmt.Errorf("tokenizer.json: token %.40q is %d, want 0 to %d", text, id,
+				limit-1)
 		}
 		count = max(count, id+1)
 	}
 	for _, a := range f.Added {
-		if a.ID < 0 || a.ID >= most {
+		if a.ID < 0 || a.ID >= limit {
 			return nil, nil, fmt.Errorf("tokenizer.json: added token %.40q is %d, want 0 to %d", a.Content,
-				a.ID, most-1)
+				a.ID, limit-1)
 		}
 		count = max(count, a.ID+1)
 	}
-	tokens, kinds = make([]string, count), make([]int32, count)
+
+	tokens = make([]string, count)
+	types = make([]int32, count)
 	for i := range tokens {
-		tokens[i], kinds[i] = fmt.Sprintf("[PAD%d]", i), unusedToken
+		tokens[i] = fmt.Sprintf("[PAD%d]", i)
+		types[i] = unusedToken
 	}
 	for text, id := range f.Model.Vocab {
-		tokens[id], kinds[id] = text, normalToken
+		tokens[id] = text
+		types[id] = normalToken
 	}
 	for _, a := range f.Added {
-		tokens[a.ID], kinds[a.ID] = a.Content, userToken
+		tokens[a.ID] = a.Content
+		types[a.ID] = userToken
 		if a.Special {
-			kinds[a.ID] = controlToken
+			types[a.ID] = controlToken
 		}
 	}
-	return tokens, kinds, nil
+	return tokens, types, nil
 }
 
-// merges returns the merges, each as its two tokens with a space between.
-func (f *tokenizerFile) merges() ([]string, error) {
+// listMerges returns the merges, each as its two tokens with a space between.
+func (f *tokenizerFile) listMerges() ([]string, error) {
 	merges := make([]string, len(f.Model.Merges))
 	for i, raw := range f.Model.Merges {
 		var pair [2]string
@@ -208,23 +252,28 @@ func (f *tokenizerFile) merges() ([]string, error) {
 	return merges, nil
 }
 
-// chatTemplate reads the template of chat_template.jinja or, as older versions of transformers have
-// it, of tokenizer_config.json; "" if there is none.
-func chatTemplate(dir string, config map[string]json.RawMessage) (text string, err error) {
+// readChatTemplate reads the template of chat_template.jinja or, as older versions of transformers
+// have it, of tokenizer_config.json; "" if there is none. Of several templates it takes the
+// default.
+func readChatTemplate(dir string, config map[string]json.RawMessage) (text string, err error) {
 	data, err := atomicfile.ReadFile(filepath.Join(dir, "chat_template.jinja"))
 	if !errors.Is(err, fs.ErrNotExist) {
 		return string(data), err
 	}
 	raw := config["chat_template"]
-	var several []struct{ Name, Template string }
-	if len(raw) > 0 && json.Unmarshal(raw, &several) != nil {
+	if len(raw) == 0 {
+		return "", nil
+	}
+	var templates []struct{ Name, Template string }
+	if json.Unmarshal(raw, &templates) != nil {
 		if err := json.Unmarshal(raw, &text); err != nil {
 			return "", fmt.Errorf("tokenizer_config.json: %w", err)
 		}
+		return text, nil
 	}
-	for _, one := range several {
-		if one.Name == "default" {
-			text = one.Template
+	for _, t := range templates {
+		if t.Name == "default" {
+			text = t.Template
 		}
 	}
 	return text, nil

@@ -23,14 +23,16 @@ type Tensor struct {
 	Name  string
 	DType weights.DType
 	Shape []int // slowest first
-	// Write writes all bytes of the tensor.
+
+	// Write writes all bytes of the tensor. It is called when the tensor's turn comes, so that only
+	// one is in memory.
 	Write func(w io.Writer) error
 }
 
-// numbers maps types to their numbers in ggml.
-var numbers = func() map[weights.DType]uint32 {
+// numberByDType maps types to their numbers in ggml.
+var numberByDType = func() map[weights.DType]uint32 {
 	m := map[weights.DType]uint32{}
-	for n, t := range types {
+	for n, t := range dtypeByNumber {
 		m[t] = n
 	}
 	return m
@@ -40,38 +42,44 @@ var numbers = func() map[weights.DType]uint32 {
 // order.
 func Write(w io.Writer, keys []Key, tensors []Tensor) error {
 	le := binary.LittleEndian
-	head := le.AppendUint32([]byte("GGUF"), 3)
-	head = le.AppendUint64(le.AppendUint64(head, uint64(len(tensors))), uint64(len(keys)))
+	header := le.AppendUint32([]byte("GGUF"), 3)
+	header = le.AppendUint64(header, uint64(len(tensors)))
+	header = le.AppendUint64(header, uint64(len(keys)))
 	for _, k := range keys {
-		head = appendKey(head, k)
+		header = appendKey(header, k)
 	}
-	at := uint64(0)
+
+	offset := uint64(0)
 	sizes := make([]uint64, len(tensors))
 	for i, t := range tensors {
 		var err error
-		if sizes[i], err = t.size(); err != nil {
+		if sizes[i], err = t.byteSize(); err != nil {
 			return err
 		}
-		head = le.AppendUint32(appendText(head, t.Name), uint32(len(t.Shape)))
+		header = appendText(header, t.Name)
+		header = le.AppendUint32(header, uint32(len(t.Shape)))
 		for _, d := range slices.Backward(t.Shape) {
-			head = le.AppendUint64(head, uint64(d))
+			header = le.AppendUint64(header, uint64(d))
 		}
-		head = le.AppendUint64(le.AppendUint32(head, numbers[t.DType]), at)
-		at += (sizes[i] + alignment - 1) / alignment * alignment
+		header = le.AppendUint32(header, numberByDType[t.DType])
+		header = le.AppendUint64(header, offset)
+		offset += (sizes[i] + alignment - 1) / alignment * alignment
 	}
-	head = append(head, make([]byte, -len(head)&(alignment-1))...)
-	if _, err := w.Write(head); err != nil {
+	header = append(header, make([]byte, -len(header)&(alignment-1))...)
+	if _, err := w.Write(header); err != nil {
 		return err
 	}
+
 	for i, t := range tensors {
-		c := &counter{w: w}
+		c := &countingWriter{w: w}
 		if err := t.Write(c); err != nil {
 			return fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
-		if c.n != sizes[i] {
-			return fmt.Errorf("tensor %q: %d bytes were written, want %d", t.Name, c.n, sizes[i])
+		if c.written != sizes[i] {
+			return fmt.Errorf("tensor %q: %d bytes were written, want %d", t.Name, c.written, sizes[i])
 		}
-		if _, err := w.Write(make([]byte, -int(c.n)&(alignment-1))); err != nil {
+		padding := make([]byte, -int(c.written)&(alignment-1))
+		if _, err := w.Write(padding); err != nil {
 			return err
 		}
 	}
@@ -86,29 +94,38 @@ func appendText(b []byte, s string) []byte {
 // appendKey appends a key's name, type and value.
 func appendKey(b []byte, k Key) []byte {
 	le := binary.LittleEndian
-	list := func(b []byte, of kind, n int) []byte {
-		return le.AppendUint64(le.AppendUint32(le.AppendUint32(b, uint32(array)), uint32(of)), uint64(n))
+	appendKind := func(k kind) { b = le.AppendUint32(b, uint32(k)) }
+	appendArrayHead := func(elementKind kind, n int) {
+		appendKind(kindArray)
+		appendKind(elementKind)
+		b = le.AppendUint64(b, uint64(n))
 	}
+
 	b = appendText(b, k.Name)
 	switch v := k.Value.(type) {
 	case bool:
-		b = append(le.AppendUint32(b, uint32(boolean)), 0)
+		appendKind(kindBool)
 		if v {
-			b[len(b)-1] = 1
+			b = append(b, 1)
+		} else {
+			b = append(b, 0)
 		}
 	case uint32:
-		b = le.AppendUint32(le.AppendUint32(b, uint32(u32)), v)
+		appendKind(kindUint32)
+		b = le.AppendUint32(b, v)
 	case float32:
-		b = le.AppendUint32(le.AppendUint32(b, uint32(f32)), math.Float32bits(v))
+		appendKind(kindFloat32)
+		b = le.AppendUint32(b, math.Float32bits(v))
 	case string:
-		b = appendText(le.AppendUint32(b, uint32(text)), v)
+		appendKind(kindText)
+		b = appendText(b, v)
 	case []string:
-		b = list(b, text, len(v))
+		appendArrayHead(kindText, len(v))
 		for _, s := range v {
 			b = appendText(b, s)
 		}
 	case []int32:
-		b = list(b, i32, len(v))
+		appendArrayHead(kindInt32, len(v))
 		for _, n := range v {
 			b = le.AppendUint32(b, uint32(n))
 		}
@@ -118,11 +135,11 @@ func appendKey(b []byte, k Key) []byte {
 	return b
 }
 
-// size returns the tensor's size in bytes.
-func (t *Tensor) size() (uint64, error) {
-	if _, ok := numbers[t.DType]; !ok || len(t.Shape) < 1 || len(t.Shape) > maxDims {
+// byteSize returns the tensor's size in bytes.
+func (t *Tensor) byteSize() (uint64, error) {
+	if _, ok := numberByDType[t.DType]; !ok || len(t.Shape) < 1 || len(t.Shape) > maxDims {
 		return 0, fmt.Errorf("tensor %q: %v of %s, want 1 to %d dimensions of %s", t.Name, t.Shape,
-			t.DType, maxDims, known)
+			t.DType, maxDims, readableTypes)
 	}
 	values, bytes := t.DType.Block()
 	if width := t.Shape[len(t.Shape)-1]; width%values != 0 {
@@ -136,31 +153,31 @@ func (t *Tensor) size() (uint64, error) {
 	return n / uint64(values) * uint64(bytes), nil
 }
 
-// counter counts the bytes written.
-type counter struct {
-	w io.Writer
-	n uint64
+// countingWriter counts the bytes written.
+type countingWriter struct {
+	w       io.Writer
+	written uint64
 }
 
-func (c *counter) Write(p []byte) (int, error) {
+func (c *countingWriter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
-	c.n += uint64(n)
+	c.written += uint64(n)
 	return n, err
 }
 
-// encode writes values in a type: F32, F16 or a block format.
-func encode(as weights.DType, dst []byte, x []float32) {
-	switch as {
+// encodeValues writes values to dst in a type: F32, F16 or a block format.
+func encodeValues(dtype weights.DType, dst []byte, values []float32) {
+	switch dtype {
 	case weights.F32:
-		for i, v := range x {
+		for i, v := range values {
 			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(v))
 		}
 	case weights.F16:
-		for i, v := range x {
+		for i, v := range values {
 			binary.LittleEndian.PutUint16(dst[2*i:], float16.Round(v))
 		}
 	default:
-		q, _ := quant.Parse(string(as))
-		quant.Encode(q, dst, x)
+		q, _ := quant.Parse(string(dtype))
+		quant.Encode(q, dst, values)
 	}
 }
