@@ -9,6 +9,7 @@ import (
 	"unmask/constrain"
 	"unmask/generate"
 	"unmask/param"
+	"unmask/prompt"
 	"unmask/samplers"
 	"unmask/tokenizers/chat"
 )
@@ -16,22 +17,44 @@ import (
 // Answer says which of a sequence's tokens are shown as its text, and where that text ends. The
 // command, the HTTP routes and their streams, chats, tasks and --watch all show a sequence by it.
 //
-// To add a rule that ends texts, add it to end, for tokens, or to stop, for text. Finish reasons,
-// counts, log-probabilities and streams follow.
+// To add a rule that ends texts, add it to findEndToken or to findStopText. Finish reasons, counts,
+// log-probabilities and streams follow.
 type Answer struct {
-	From, To    int            // the first position to fill, and the one after the last
-	Show, Until int            // positions that are shown: all of them, or From and To
-	EndTokens   []int32        // the text ends before the first of these tokens that is filled in
-	StopTexts   []string       // and before the first of these texts
-	Calls       *chat.CallForm // how the text spells calls of functions, nil if it has none
+	// From and To are the first position to fill, and the one after the last.
+	From, To int
 
-	base     int // tokens are decoded from this position on
-	prompt   int // where the prompt's text begins, or its tokens
-	length   int // of the sequence at the start
-	most     int // positions that the model may make of a hole; 0: it does not decide
-	text     *Text
-	language *constrain.Language // nil: any text
-	revises  bool                // open tokens may change
+	// Show and Until are the positions that are shown: all of them, or From and To.
+	Show, Until int
+
+	// EndTokens end the text: it is what stands before the first of them that is filled in.
+	EndTokens []int32
+
+	// StopTexts end the text too: it is what stands before the first of them.
+	StopTexts []string
+
+	// Calls is how the text spells calls of functions, nil if it has none.
+	Calls *chat.CallForm
+
+	// decodeFrom is the position from which on tokens are decoded.
+	decodeFrom int
+
+	// promptFrom is the position where the prompt's text begins, or its tokens.
+	promptFrom int
+
+	// startLength is the number of positions at the start. A sequence may grow.
+	startLength int
+
+	// maxHole is the number of positions that the model may make of a hole; 0: it does not decide
+	// the length.
+	maxHole int
+
+	text *prompt.Text
+
+	// language is nil where any text is allowed.
+	language *constrain.Language
+
+	// revises says that open tokens may still change.
+	revises bool
 }
 
 // AnswerOf returns the answer of a request that Prepare made q of, for a model of text. It shows
@@ -39,37 +62,36 @@ type Answer struct {
 func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 	spec := m.Spec()
 	a := &Answer{
-		EndTokens: q.EndTokens,
-		StopTexts: r.Stop,
-		length:    q.Length,
-		text:      m.Text,
-		language:  q.Language,
+		To:          q.Length,
+		EndTokens:   q.EndTokens,
+		StopTexts:   r.Stop,
+		startLength: q.Length,
+		text:        m.Text,
+		language:    q.Language,
 	}
-	a.To = a.length
 	if q.Known != nil {
-		a.length = len(q.Known)
-		a.From, a.To = slices.Index(q.Known, a.text.spec.Mask), a.length
-		for a.To > 0 && q.Known[a.To-1] != a.text.spec.Mask {
-			a.To--
-		}
-		if a.From < 0 { // nothing is filled in
-			a.From, a.To = a.length, a.length
-		}
+		a.startLength = len(q.Known)
+		a.From, a.To = maskedSpan(q.Known, spec.Mask)
 	}
-	a.prompt = len(spec.BeforeText)
+	a.Until = a.startLength
+
+	a.promptFrom = len(spec.BeforeText)
 	if r.Prompt != "" {
-		before, _ := m.Text.begin("", false, r.goesOn())
-		a.prompt += len(before)
+		before, _ := m.Text.Begin("", false, !r.hasSuffix())
+		a.promptFrom += len(before)
 	}
-	if a.Until = a.length; r.Messages != nil {
+
+	if r.Messages != nil {
 		a.HidePrompt()
-		a.base = a.From
+		a.decodeFrom = a.From
 		if c, err := m.Chat(); err == nil { // Prepare refuses others
 			a.StopTexts = append(slices.Clip(a.StopTexts), c.StopTexts()...)
 		}
 	}
-	whole := a.To == a.length-len(spec.AfterText) || r.Messages != nil && a.To == a.length
-	if len(a.EndTokens) == 0 && r.Infill == "" && whole {
+
+	isLast := a.To == a.startLength-len(spec.AfterText) ||
+		r.Messages != nil && a.To == a.startLength
+	if len(a.EndTokens) == 0 && r.Infill == "" && isLast {
 		a.EndTokens = spec.EndTokens
 	}
 	if r.Cut {
@@ -77,15 +99,30 @@ func (m *Model) AnswerOf(r *Request, q *generate.Request) *Answer {
 			a.EndTokens = append(slices.Clip(a.EndTokens), end)
 		}
 	}
+
 	if r.Calls != nil {
 		form, _ := m.callForm()
 		a.Calls = &form
 	}
-	if g, ok := samplers.As[samplers.Grower](q.Sampler); ok && spec.Growth != nil {
-		a.most = g.Growth().New
+	if grower, ok := samplers.As[samplers.Grower](q.Sampler); ok && spec.Growth != nil {
+		a.maxHole = grower.Growth().New
 	}
 	a.revises = samplers.Is[samplers.Remasker](q.Sampler) || samplers.Is[samplers.Editor](q.Sampler)
 	return a
+}
+
+// maskedSpan returns the first masked position of tokens and the one after the last; both are the
+// length where nothing is masked.
+func maskedSpan(tokens []int32, mask int32) (from, to int) {
+	from = slices.Index(tokens, mask)
+	if from < 0 {
+		return len(tokens), len(tokens)
+	}
+	to = len(tokens)
+	for tokens[to-1] != mask {
+		to--
+	}
+	return from, to
 }
 
 // Write makes the text that a request asks for, and returns what is shown of it. After ctx is
@@ -99,8 +136,8 @@ func (m *Model) Write(ctx context.Context, r Request) (*Rendered, error) {
 		return nil, err
 	}
 	var tokens []int32
-	one := slices.Values([]generate.Request{q})
-	for step, err := range generate.Each(ctx, m.Denoiser, generate.PoolOptions{Size: 1}, one) {
+	requests := slices.Values([]generate.Request{q})
+	for step, err := range generate.Each(ctx, m.Denoiser, generate.PoolOptions{Size: 1}, requests) {
 		if err != nil {
 			return nil, err
 		}
@@ -109,79 +146,104 @@ func (m *Model) Write(ctx context.Context, r Request) (*Rendered, error) {
 	return m.AnswerOf(&r, &q).Render(tokens), nil
 }
 
-// Alone makes a show what is filled in and nothing of what was given.
-func (a *Answer) HidePrompt() { a.Show, a.Until = a.From, a.To }
+// HidePrompt makes a show what is filled in and nothing of what the request gave.
+func (a *Answer) HidePrompt() {
+	a.Show = a.From
+	a.Until = a.To
+}
 
-// Echo makes a show what is filled in, the prompt before it and all that follows. What is around
-// the prompt's text is not shown before it.
-func (a *Answer) ShowPrompt() { a.Show, a.Until = a.prompt, a.length }
+// ShowPrompt makes a show what is filled in, the prompt before it and all that follows. What is
+// around the prompt's text is not shown before it.
+func (a *Answer) ShowPrompt() {
+	a.Show = a.promptFrom
+	a.Until = a.startLength
+}
 
-// Rendered is the text of a sequence, finished or not. Masked positions are shown as [Hole].
+// Rendered is the text of a sequence, finished or not. Masked positions are shown as [prompt.Hole].
 type Rendered struct {
 	Text string
 
 	// Finish is "stop" where a token or a text ended it, the model chose the length, or a grammar
 	// made it whole; else "length".
 	Finish string
-	Stop   string // that of the answer's Stops before which it ends; "": another end
-	To     int    // position after the last that is filled in; of the token that ended the text
+
+	// Stop is that of the answer's StopTexts before which it ends; "": it ends otherwise.
+	Stop string
+
+	// To is the position after the last that is filled in, or that of the token that ended the
+	// text.
+	To int
 
 	answer *Answer
 	tokens []int32
-	pieces []string // of the positions from Show on
+
+	// pieces are the texts of the positions from Show on.
+	pieces []string
 }
 
-// Shown returns what is shown of a sequence's tokens.
+// Render returns what is shown of a sequence's tokens.
 func (a *Answer) Render(tokens []int32) *Rendered {
-	grown := len(tokens) - a.length
+	grown := len(tokens) - a.startLength
 	s := &Rendered{Finish: "length", To: a.To + grown, answer: a, tokens: tokens}
-	until, ended := a.Until+grown, false
-	if s.To-a.From < a.most || a.language != nil && a.Calls == nil {
+	until := a.Until + grown
+	if s.To-a.From < a.maxHole || a.language != nil && a.Calls == nil {
 		s.Finish = "stop"
 	}
-	if at := a.end(tokens, s.To); at >= 0 {
-		s.To, until, ended = at, at, true
+
+	endPosition := a.findEndToken(tokens, s.To)
+	ended := endPosition >= 0
+	if ended {
+		s.To = endPosition
+		until = endPosition
 	}
-	pieces := a.text.Pieces(tokens[a.base:until])
-	s.pieces = pieces[a.Show-a.base:]
-	made := strings.Join(pieces[a.From-a.base:s.To-a.base], "")
-	if at, stop := a.stop(made); at >= 0 {
-		made, ended, s.Stop = made[:at], true, stop
+
+	pieces := a.text.Pieces(tokens[a.decodeFrom:until])
+	s.pieces = pieces[a.Show-a.decodeFrom:]
+	filled := strings.Join(pieces[a.From-a.decodeFrom:s.To-a.decodeFrom], "")
+	stopOffset, stopText := a.findStopText(filled)
+	if stopOffset >= 0 {
+		filled = filled[:stopOffset]
+		ended = true
+		s.Stop = stopText
 	} else if a.language != nil {
-		made = a.language.Trim(made)
+		filled = a.language.Trim(filled)
 	}
-	s.Text = strings.Join(pieces[a.Show-a.base:a.From-a.base], "") + made
+
+	s.Text = strings.Join(pieces[a.Show-a.decodeFrom:a.From-a.decodeFrom], "") + filled
 	if ended {
 		s.Finish = "stop"
 	} else {
-		s.Text += strings.Join(pieces[s.To-a.base:], "")
+		s.Text += strings.Join(pieces[s.To-a.decodeFrom:], "")
 	}
 	return s
 }
 
-// end returns the first position before to of a token that ends the text, -1 if there is none.
-func (a *Answer) end(tokens []int32, to int) int {
-	for at := a.From; at < to; at++ {
-		if slices.Contains(a.EndTokens, tokens[at]) {
-			return at
+// findEndToken returns the first filled position before `to` of a token that ends the text, -1 if
+// there is none.
+func (a *Answer) findEndToken(tokens []int32, to int) int {
+	for position := a.From; position < to; position++ {
+		if slices.Contains(a.EndTokens, tokens[position]) {
+			return position
 		}
 	}
 	return -1
 }
 
-// stop returns where a text's first stop begins, and the stop; -1 if it has none. Calls are not
-// stopped.
-func (a *Answer) stop(text string) (first int, which string) {
+// findStopText returns the offset of the first stop text in text, and that stop text; -1 if it has
+// none. Calls of functions are not searched: their arguments may hold any text.
+func (a *Answer) findStopText(text string) (offset int, stopText string) {
 	if a.Calls != nil {
 		text, _ = a.Calls.SplitCalls(text)
 	}
-	first = -1
-	for _, stop := range a.StopTexts {
-		if at := strings.Index(text, stop); at >= 0 && (first < 0 || at < first) {
-			first, which = at, stop
+	offset = -1
+	for _, candidate := range a.StopTexts {
+		i := strings.Index(text, candidate)
+		if i >= 0 && (offset < 0 || i < offset) {
+			offset = i
+			stopText = candidate
 		}
 	}
-	return first, which
+	return offset, stopText
 }
 
 // Settled returns the beginning of a sequence's text that no later step changes. It is "" for
@@ -190,151 +252,190 @@ func (a *Answer) Settled(tokens []int32) string {
 	if a.revises {
 		return ""
 	}
-	at, to := a.From, a.To+len(tokens)-a.length
-	for at < to && tokens[at] != a.text.spec.Mask && !slices.Contains(a.EndTokens, tokens[at]) {
-		at++
+	end := a.To + len(tokens) - a.startLength
+	open := a.From
+	for open < end && tokens[open] != a.text.Mask() && !slices.Contains(a.EndTokens, tokens[open]) {
+		open++
 	}
-	pieces := a.text.Pieces(tokens[a.base:a.wholeRunes(tokens, at)])
-	text := strings.Join(pieces[a.From-a.base:], "")
-	if at, _ := a.stop(text); at >= 0 {
-		text = text[:at]
+
+	pieces := a.text.Pieces(tokens[a.decodeFrom:a.trimPartialRune(tokens, open)])
+	text := strings.Join(pieces[a.From-a.decodeFrom:], "")
+	if offset, _ := a.findStopText(text); offset >= 0 {
+		text = text[:offset]
 	} else {
-		text = text[:len(text)-heldBack(text, a.StopTexts)]
-		if a.language != nil && a.language.Text != nil { // they may stand for the missing end
+		text = text[:len(text)-partialSuffix(text, a.StopTexts)]
+		if a.language != nil && a.language.Text != nil { // blanks may stand for the missing end token
 			text = strings.TrimRight(text, " \n")
 		}
 	}
-	for !utf8.ValidString(text) { // a stop that begins within a rune
+	for !utf8.ValidString(text) { // a stop text may begin within a rune
 		text = text[:len(text)-1]
 	}
-	return strings.Join(pieces[a.Show-a.base:a.From-a.base], "") + text
+	return strings.Join(pieces[a.Show-a.decodeFrom:a.From-a.decodeFrom], "") + text
 }
 
-// heldBack returns how many bytes at the end of text may be the beginning of a stop.
-func heldBack(text string, stops []string) (n int) {
-	for _, stop := range stops {
-		for k := min(len(stop)-1, len(text)); k > n; k-- {
-			if strings.HasSuffix(text, stop[:k]) {
-				n = k
+// partialSuffix returns how many bytes at the end of text may be the beginning of one of markers.
+func partialSuffix(text string, markers []string) int {
+	longest := 0
+	for _, marker := range markers {
+		for n := min(len(marker)-1, len(text)); n > longest; n-- {
+			if strings.HasSuffix(text, marker[:n]) {
+				longest = n
 				break
 			}
 		}
 	}
-	return n
+	return longest
 }
 
-// Divide divides a text, or the beginning of one that is not done, into the content before its
-// calls and the calls.
-func (a *Answer) Divide(text string, done bool) (content string, calls []chat.Call) {
+// SplitCalls divides a text, or the beginning of one that is not done, into the content before its
+// calls of functions and the calls.
+func (a *Answer) SplitCalls(text string, done bool) (content string, calls []chat.Call) {
 	if a.Calls == nil {
 		return text, nil
 	}
-	if content, calls = a.Calls.SplitCalls(text); !done && len(calls) == 0 {
-		content = content[:len(content)-heldBack(content, []string{a.Calls.BeforeName})]
+	content, calls = a.Calls.SplitCalls(text)
+	if !done && len(calls) == 0 {
+		// The end may be the beginning of a call's mark, which must not be sent as content.
+		content = content[:len(content)-partialSuffix(content, []string{a.Calls.BeforeName})]
 	}
 	return content, calls
 }
 
-// wholeRunes returns the largest position up to `to` before which the filled tokens are whole
-// runes.
-func (a *Answer) wholeRunes(tokens []int32, to int) int {
+// trimPartialRune returns the largest position up to `to` before which the filled tokens are whole
+// runes: a token may end within a character.
+func (a *Answer) trimPartialRune(tokens []int32, to int) int {
 	var tail []byte
-	for at := to; at > a.From && len(tail) < utf8.UTFMax; at-- {
-		piece, ok := a.text.Token(tokens[at-1])
+	for position := to; position > a.From && len(tail) < utf8.UTFMax; position-- {
+		piece, ok := a.text.Token(tokens[position-1])
 		if !ok {
 			break
 		}
 		tail = append([]byte(piece), tail...)
 	}
-	start := len(tail) - 1
-	for start > 0 && !utf8.RuneStart(tail[start]) {
-		start--
+
+	runeStart := len(tail) - 1
+	for runeStart > 0 && !utf8.RuneStart(tail[runeStart]) {
+		runeStart--
 	}
-	if start < 0 || utf8.FullRune(tail[start:]) {
+	if runeStart < 0 || utf8.FullRune(tail[runeStart:]) {
 		return to
 	}
-	// The rune that is not whole begins in an earlier token, or in this one.
-	for lost := len(tail) - start; to > a.From && lost > 0; to-- {
+	// The partial rune begins in an earlier token, or in this one.
+	partialBytes := len(tail) - runeStart
+	for to > a.From && partialBytes > 0 {
 		piece, _ := a.text.Token(tokens[to-1])
-		lost -= len(piece)
+		partialBytes -= len(piece)
+		to--
 	}
 	return to
 }
 
 // Pieces divides the text into one string for each position from the answer's Show on.
-func (s *Rendered) Pieces() (pieces []string) {
-	left := len(s.Text)
+func (s *Rendered) Pieces() []string {
+	var pieces []string
+	bytesLeft := len(s.Text)
 	for _, piece := range s.pieces {
-		piece = piece[:min(len(piece), left)]
-		pieces, left = append(pieces, piece), left-len(piece)
+		piece = piece[:min(len(piece), bytesLeft)]
+		pieces = append(pieces, piece)
+		bytesLeft -= len(piece)
 	}
 	return pieces
 }
 
-// Token is a token of a shown text.
+// Token is a token of a rendered text.
 type Token struct {
 	Position int
 	ID       int32
+
 	// Bytes of all tokens are the text, as far as the last token that is shown in part. Those of
 	// one may be a part of a character.
-	Bytes  string
-	Offset int // characters of the text before the one in which the token begins
+	Bytes string
+
+	// Offset counts the characters of the text before the one in which the token begins.
+	Offset int
 }
 
 // Tokens returns the tokens of the text, up to the one in which it ends.
-func (s *Rendered) Tokens() (list []Token) {
-	bytes, begun := 0, 0 // characters that have begun
-	for i, text := range s.own() {
+func (s *Rendered) Tokens() []Token {
+	var list []Token
+	bytes := 0
+	charactersBegun := 0
+	for i, text := range s.tokenBytes() {
 		if bytes >= len(s.Text) {
 			break
 		}
-		t := Token{Position: s.answer.Show + i, ID: s.tokens[s.answer.Show+i], Bytes: text,
-			Offset: begun}
-		if text != "" && !utf8.RuneStart(text[0]) {
-			t.Offset--
+		position := s.answer.Show + i
+		token := Token{
+			Position: position,
+			ID:       s.tokens[position],
+			Bytes:    text,
+			Offset:   charactersBegun,
 		}
-		list, bytes = append(list, t), bytes+len(text)
+		if text != "" && !utf8.RuneStart(text[0]) {
+			token.Offset--
+		}
+		list = append(list, token)
+		bytes += len(text)
 		for _, b := range []byte(text) {
 			if utf8.RuneStart(b) {
-				begun++
+				charactersBegun++
 			}
 		}
 	}
 	return list
 }
 
-// own returns the bytes of each position's token. Pieces have a character that is spread over
-// tokens as a whole; it is divided again.
-func (s *Rendered) own() []string {
-	out := slices.Clone(s.pieces)
-	for i := 0; i < len(out); i++ {
-		shown, raw := "", ""
-		for k := i; k < min(i+utf8.UTFMax, len(out)); k++ {
-			token, _ := s.answer.text.Token(s.tokens[s.answer.Show+k])
-			shown, raw = shown+s.pieces[k], raw+token
-			if shown != raw {
-				continue
-			}
-			for j := i; j <= k && k > i; j++ {
-				out[j], _ = s.answer.text.Token(s.tokens[s.answer.Show+j])
-			}
-			i = k
-			break
+// tokenBytes returns the bytes of each position's token. Pieces have a character that is spread
+// over tokens as a whole; here it is divided again.
+func (s *Rendered) tokenBytes() []string {
+	texts := slices.Clone(s.pieces)
+	for i := 0; i < len(texts); i++ {
+		last := s.lastOfCharacter(i)
+		if last <= i {
+			continue
+		}
+		for position := i; position <= last; position++ {
+			texts[position] = s.rawToken(position)
+		}
+		i = last
+	}
+	return texts
+}
+
+// lastOfCharacter returns the last of the pieces from i on that together spell what their tokens
+// do, i itself or one that ends a spread character; -1 if there is none near.
+func (s *Rendered) lastOfCharacter(i int) int {
+	shown := ""
+	raw := ""
+	for last := i; last < min(i+utf8.UTFMax, len(s.pieces)); last++ {
+		shown += s.pieces[last]
+		raw += s.rawToken(last)
+		if shown == raw {
+			return last
 		}
 	}
-	return out
+	return -1
+}
+
+// rawToken returns the bytes of the token of piece i.
+func (s *Rendered) rawToken(i int) string {
+	text, _ := s.answer.text.Token(s.tokens[s.answer.Show+i])
+	return text
 }
 
 // Count returns how many filled tokens the text has. Tokens without text, which fill it up, do not
 // count.
-func (s *Rendered) Count() (n int) {
-	for _, t := range s.Tokens() {
-		if t.Position < s.answer.From || t.Position >= s.To {
+func (s *Rendered) Count() int {
+	count := 0
+	for _, token := range s.Tokens() {
+		if token.Position < s.answer.From || token.Position >= s.To {
 			continue
 		}
-		if text, known := s.answer.text.Token(t.ID); text != "" || !known {
-			n++
+		text, known := s.answer.text.Token(token.ID)
+		if text != "" || !known {
+			count++
 		}
 	}
-	return n
+	return count
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"unmask/backend/plain"
 	"unmask/demo"
 	"unmask/generate"
+	"unmask/prompt"
 	"unmask/samplers"
 	"unmask/tokenizers/chat"
 )
@@ -129,7 +131,7 @@ func TestTokensOfAnAnswer(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := unmask.Request{MaxTokens: len(ids),
-				Constraints: unmask.Constraints{Stop: []string{c.stop}}}
+				Constraints: prompt.Constraints{Stop: []string{c.stop}}}
 			q, err := m.Prepare(t.Context(), r)
 			require.NoError(t, err)
 			a := m.AnswerOf(&r, &q)
@@ -180,10 +182,10 @@ var goldenCaches = map[string]int{"random": 1, "vanilla": 0, "maskgit": 0, "mome
 const goldenLength, goldenSteps, goldenCount = 16, 5, 3
 
 // goldenRun is the run of a golden text.
-func goldenRun(sampler string, cache, batch int) unmask.Run {
+func goldenRun(sampler string, cache, batch int) samples {
 	r := unmask.Request{Seed: 20, Length: goldenLength,
 		Overrides: evenly(sampler, cache, goldenSteps)}
-	return unmask.Run{Request: r, N: goldenCount, Batch: batch}
+	return samples{Request: r, N: goldenCount, Batch: batch}
 }
 
 // evenly returns the settings of a run with the schedule uniform, where a schedule has an effect.
@@ -229,16 +231,36 @@ func TestGoldenText(t *testing.T) {
 func TestSequencesDependOnSeedAndIndexAlone(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	require.NoError(t, err)
-	run := unmask.Run{N: 5, Batch: 2, Request: unmask.Request{Seed: 9, Length: 24,
+	run := samples{N: 5, Batch: 2, Request: unmask.Request{Seed: 9, Length: 24,
 		Overrides: unmask.Overrides{"sampler": "moment", "cache": "1", "steps": "6"}}}
 	all := tokens(t, m, run)
 	run.Index, run.N = 3, 2
 	require.Equal(t, all[3:], tokens(t, m, run))
 }
 
-func tokens(t *testing.T, m *unmask.Model, run unmask.Run) [][]int32 {
+// samples are N sequences of a request, Batch at once.
+type samples struct {
+	unmask.Request
+	N, Batch int
+}
+
+// generateSamples is unmask.Generate with a batch of a chosen size, which must change nothing.
+func generateSamples(
+	ctx context.Context, m *unmask.Model, run samples) iter.Seq2[*unmask.Step, error] {
+	return func(yield func(*unmask.Step, error) bool) {
+		q, err := m.Prepare(ctx, run.Request)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		options := generate.Options{Request: q, N: run.N, Batch: run.Batch}
+		generate.Run(ctx, m.Denoiser, options)(yield)
+	}
+}
+
+func tokens(t *testing.T, m *unmask.Model, run samples) [][]int32 {
 	var out [][]int32
-	for step, err := range unmask.Generate(context.Background(), m, run) {
+	for step, err := range generateSamples(context.Background(), m, run) {
 		require.NoError(t, err)
 		if step.Done {
 			for _, s := range step.Sequences {

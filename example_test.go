@@ -13,6 +13,7 @@ import (
 	"unmask/demo"
 	"unmask/generate"
 	"unmask/model"
+	"unmask/prompt"
 	"unmask/samplers"
 )
 
@@ -29,7 +30,7 @@ func Example() {
 		panic(err)
 	}
 	_, after, prompted := strings.Cut(said.Text, "Lily was a brave girl.")
-	fmt.Println(prompted, strings.Contains(after, unmask.Hole), len(strings.Fields(after)) > 10)
+	fmt.Println(prompted, strings.Contains(after, prompt.Hole), len(strings.Fields(after)) > 10)
 	// Output: true false true
 }
 
@@ -39,16 +40,16 @@ func ExampleGenerate_watch() {
 	if err != nil {
 		panic(err)
 	}
-	run := unmask.Run{Request: unmask.Request{Length: 16, Seed: 2,
-		Overrides: unmask.Overrides{"sampler": "halton", "schedule": "uniform", "steps": "4"}}}
-	for step, err := range unmask.Generate(context.Background(), m, run) {
+	r := unmask.Request{Length: 16, Seed: 2,
+		Overrides: unmask.Overrides{"sampler": "halton", "schedule": "uniform", "steps": "4"}}
+	for step, err := range unmask.Generate(context.Background(), m, r, 1) {
 		if err != nil {
 			panic(err)
 		}
 		s := step.Sequences[0]
 		text := m.Text.Decode(s.Tokens)
 		fmt.Printf("step %d of %d opens %d, %d are left\n", step.N, step.Steps, len(s.Opened),
-			strings.Count(text, unmask.Hole))
+			strings.Count(text, prompt.Hole))
 	}
 	// Output:
 	// step 1 of 4 opens 4, 12 are left
@@ -73,13 +74,13 @@ func ExampleGenerate_fixed() {
 	}
 	var text string
 	r := unmask.Request{Tokens: start, Seed: 3, Overrides: unmask.Overrides{"steps": "6"}}
-	for step, err := range unmask.Generate(context.Background(), m, unmask.Run{Request: r}) {
+	for step, err := range unmask.Generate(context.Background(), m, r, 1) {
 		if err != nil {
 			panic(err)
 		}
 		text = m.Text.Decode(step.Sequences[0].Tokens)
 	}
-	fmt.Println(strings.HasPrefix(text, "Once upon a time"), strings.Contains(text, unmask.Hole))
+	fmt.Println(strings.HasPrefix(text, "Once upon a time"), strings.Contains(text, prompt.Hole))
 	// Output: true false
 }
 
@@ -167,7 +168,7 @@ func ExampleModel_cache() {
 func run(m *unmask.Model, tokens []int32, steps int, seed uint64) (last []int32) {
 	r := unmask.Request{Tokens: tokens, Seed: seed,
 		Overrides: unmask.Overrides{"steps": fmt.Sprint(steps)}}
-	for step, err := range unmask.Generate(context.Background(), m, unmask.Run{Request: r}) {
+	for step, err := range unmask.Generate(context.Background(), m, r, 1) {
 		if err != nil {
 			panic(err)
 		}
@@ -188,7 +189,7 @@ func ExampleModel_AnswerOf() {
 		panic(err)
 	}
 	text := m.AnswerOf(&r, &q).Render(run(m, q.Known, 6, 1)).Text
-	fmt.Println(strings.HasPrefix(text, "Lily was a brave girl."), strings.Contains(text, unmask.Hole))
+	fmt.Println(strings.HasPrefix(text, "Lily was a brave girl."), strings.Contains(text, prompt.Hole))
 	// Output: true false
 }
 
@@ -219,7 +220,7 @@ func ExampleModel_Prepare() {
 	}
 	ctx := context.Background()
 	r, err := m.Prepare(ctx, unmask.Request{Seed: 1,
-		Constraints: unmask.Constraints{Ban: []string{"b"}, MinLength: 10, End: "c"}})
+		Constraints: prompt.Constraints{Ban: []string{"b"}, MinLength: 10, End: "c"}})
 	if err != nil {
 		panic(err)
 	}

@@ -17,9 +17,11 @@ import (
 
 	"unmask"
 	"unmask/backend/cuda"
+	"unmask/backend/open"
 	"unmask/backend/rank"
 	"unmask/demo"
 	"unmask/generate"
+	"unmask/generate/footprint"
 	"unmask/internal/fakecuda"
 	"unmask/media/codecs/vqgan"
 	"unmask/model"
@@ -70,7 +72,7 @@ func TestGrammarOnGPU(t *testing.T) {
 			r := unmask.Request{Seed: 4, Length: 16, Overrides: unmask.Overrides{"sampler": sampler,
 				"steps": "3"}}
 			r.Regex = ` (Lily|Tom) was [a-z ]{3,20}\.`
-			for _, made := range tokens(t, m, unmask.Run{Request: r, N: 2, Batch: 2}) {
+			for _, made := range tokens(t, m, samples{Request: r, N: 2, Batch: 2}) {
 				require.Regexp(t, "^"+r.Regex, m.Text.Decode(made), "%s, %s", device, sampler)
 				got[i] = append(got[i], made)
 			}
@@ -82,7 +84,7 @@ func TestGrammarOnGPU(t *testing.T) {
 // Images have the CPU's tokens on a GPU, and its pixels except for rounding.
 func TestImageOnGPU(t *testing.T) {
 	useGPU(t)
-	run := unmask.Run{Request: unmask.Request{Seed: 3,
+	run := samples{Request: unmask.Request{Seed: 3,
 		Overrides: unmask.Overrides{"steps": "2", "cache": "1"}}}
 	var codes [2][][]int32
 	var pixels [2][]float32
@@ -118,12 +120,13 @@ func TestBatchOnGPU(t *testing.T) {
 
 	r := unmask.Request{
 		Overrides: unmask.Overrides{"sampler": "moment", "steps": "2", "cache": "1"}}
-	for _, err = range unmask.Generate(t.Context(), m, unmask.Run{Request: r, N: 5000, Batch: 5000}) {
-		require.Regexp(t, `^batch is 5000, want 1 to [0-9]+: a sequence takes [0-9.]+ MB, and [0-9.]+ GB are free$`, err.Error())
-	}
+	q, err := m.Prepare(t.Context(), r)
+	require.NoError(t, err)
+	err = footprint.CheckBatch(m.Denoiser, m.Backend, q, 5000)
 	require.Error(t, err)
+	require.Regexp(t, `^batch is 5000, want 1 to [0-9]+: a sequence takes [0-9.]+ MB, and [0-9.]+ GB are free$`, err.Error())
 	r.Length = 16
-	require.Len(t, tokens(t, m, unmask.Run{Request: r, Batch: 1}), 1,
+	require.Len(t, tokens(t, m, samples{Request: r, Batch: 1}), 1,
 		"the next run is as if nothing had been")
 }
 
@@ -139,10 +142,10 @@ func TestStepsAreGraphs(t *testing.T) {
 	const steps = 3
 	for cache, waits := range []int{steps, 2 * steps} {
 		var live map[string]int
-		run := unmask.Run{N: 4, Batch: 1, Request: unmask.Request{Length: 12,
+		run := samples{N: 4, Batch: 1, Request: unmask.Request{Length: 12,
 			Overrides: unmask.Overrides{"sampler": "moment", "schedule": "uniform",
 				"cache": strconv.Itoa(cache), "steps": strconv.Itoa(steps)}}}
-		for step, err := range unmask.Generate(t.Context(), m, run) {
+		for step, err := range generateSamples(t.Context(), m, run) {
 			require.NoError(t, err)
 			if step.Done && step.Sequences[0].Index == 2 {
 				l.Forget()
@@ -162,28 +165,28 @@ func TestStepsAreGraphs(t *testing.T) {
 
 func TestOpenDevice(t *testing.T) {
 	for _, name := range []string{"", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda:99999999999", "CPU"} {
-		require.ErrorContains(t, unmask.CheckDevice(name), "want auto, cpu, cuda or cuda:N", name)
-		_, err := unmask.OpenDevice(name, 1)
+		require.ErrorContains(t, open.CheckName(name), "want auto, cpu, cuda or cuda:N", name)
+		_, err := open.Device(name, 1)
 		require.Error(t, err)
 	}
-	b, err := unmask.OpenDevice("cpu", 1)
+	b, err := open.Device("cpu", 1)
 	require.NoError(t, err)
 	require.Contains(t, b.Name(), "cpu ")
 
 	t.Setenv(cuda.LibraryVariable, "/nowhere/libcuda.so.1")
-	_, err = unmask.OpenDevice("cuda", 1)
+	_, err = open.Device("cuda", 1)
 	require.ErrorContains(t, err, "cuda: ")
-	b, err = unmask.OpenDevice("auto", 1)
+	b, err = open.Device("auto", 1)
 	require.NoError(t, err)
 	require.Contains(t, b.Name(), "cpu ")
 
 	emulateGPU(t)
 	for _, name := range []string{"auto", "cuda", "cuda:0"} {
-		b, err = unmask.OpenDevice(name, 1)
+		b, err = open.Device(name, 1)
 		require.NoError(t, err)
 		require.Equal(t, "cuda:0 Fake GPU", b.Name())
 	}
-	_, err = unmask.OpenDevice("cuda:1", 1)
+	_, err = open.Device("cuda:1", 1)
 	require.ErrorContains(t, err, "GPU is 1, want 0 to 0")
 }
 
@@ -193,8 +196,8 @@ type opened struct {
 	Evaluated generate.Work
 }
 
-func record(t *testing.T, m *unmask.Model, run unmask.Run) (all []opened, logP []float64) {
-	for step, err := range unmask.Generate(context.Background(), m, run) {
+func record(t *testing.T, m *unmask.Model, run samples) (all []opened, logP []float64) {
+	for step, err := range generateSamples(context.Background(), m, run) {
 		require.NoError(t, err)
 		for _, s := range step.Sequences {
 			o := opened{slices.Clone(s.Opened), s.Work}
@@ -280,7 +283,7 @@ func TestGPUChooses(t *testing.T) {
 			if topK != "" {
 				over["top-k"] = topK
 			}
-			run := unmask.Run{N: 3, Batch: 2,
+			run := samples{N: 3, Batch: 2,
 				Request: unmask.Request{Seed: 5, Length: 14, Overrides: over}}
 			want, wantLogP := record(t, onCPU, run)
 			if l != nil {

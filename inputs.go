@@ -17,13 +17,14 @@ import (
 	"unmask/internal/fasta"
 	"unmask/internal/jsonline"
 	"unmask/param"
+	"unmask/prompt"
 )
 
 // Input is one line of a list of prompts: a Request in JSON. What it leaves out is the run's.
 type Input json.RawMessage
 
 // InputOf returns the input that a request is; what is zero in it is left out. JSON has no texts
-// that are not UTF-8: Over refuses the input of one.
+// that are not UTF-8: ApplyTo refuses the input of one.
 func InputOf(r Request) Input {
 	for _, text := range []string{r.Prompt, r.Infill, r.Suffix, r.Negative} {
 		if !utf8.ValidString(text) {
@@ -46,31 +47,16 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Over returns the request of an input over the run's, and whether it has a seed of its own. What
-// the run begins with is replaced by what the line does.
-func (in Input) Over(base Request) (r Request, seeded bool, err error) {
-	var own struct{ Seed *json.RawMessage }
-	if err = base.read(in); err != nil {
+// ApplyTo returns the request of an input over the run's, and whether it has a seed of its own.
+// What the run begins with is replaced by what the line does.
+func (in Input) ApplyTo(base Request) (r Request, hasSeed bool, err error) {
+	err = base.decode(in)
+	if err != nil {
 		return r, false, err
 	}
-	return base, json.Unmarshal(in, &own) == nil && own.Seed != nil, nil
-}
-
-// ReadFASTA reads a sequence of residues for each record of a FASTA file. One with holes, such as
-// [10], is an Infill, any other a Prompt.
-func ReadFASTA(r io.Reader) (list []Input, err error) {
-	records, err := fasta.Read(r)
-	if len(records) > maxInputs {
-		return nil, fmt.Errorf("there are %d records, want at most %d", len(records), maxInputs)
-	}
-	for _, one := range records {
-		r := Request{Name: one.Name, Prompt: one.Sequence}
-		if hole.MatchString(one.Sequence) {
-			r.Prompt, r.Infill = "", one.Sequence
-		}
-		list = append(list, InputOf(r))
-	}
-	return list, err
+	var fields struct{ Seed *json.RawMessage }
+	hasSeed = json.Unmarshal(in, &fields) == nil && fields.Seed != nil
+	return base, hasSeed, nil
 }
 
 const (
@@ -79,62 +65,92 @@ const (
 	maxInputBytes = 256 << 20 // bytes of all lines
 )
 
+// ReadFASTA reads a sequence of residues for each record of a FASTA file. One with holes, such as
+// [10], is an Infill, any other a Prompt.
+func ReadFASTA(r io.Reader) ([]Input, error) {
+	records, err := fasta.Read(r)
+	if len(records) > maxInputs {
+		return nil, fmt.Errorf("there are %d records, want at most %d", len(records), maxInputs)
+	}
+	var inputs []Input
+	for _, record := range records {
+		request := Request{Name: record.Name}
+		if prompt.HasHole(record.Sequence) {
+			request.Infill = record.Sequence
+		} else {
+			request.Prompt = record.Sequence
+		}
+		inputs = append(inputs, InputOf(request))
+	}
+	return inputs, err
+}
+
 // ReadInputs reads one input per line: a plain prompt or, if the first line begins as a JSON object
-// does, an object with the fields of Input. Blank lines are skipped.
-func ReadInputs(r io.Reader) (list []Input, err error) {
+// does, an object with the fields of a Request. Blank lines are skipped.
+func ReadInputs(r io.Reader) ([]Input, error) {
 	limited := &io.LimitedReader{R: r, N: maxInputBytes + 1}
 	lines := bufio.NewScanner(limited)
 	lines.Buffer(nil, maxInputLine)
-	objects := false
-	n := 0
+
+	var inputs []Input
+	isObjects := false
+	number := 0
 	for lines.Scan() {
-		n++
-		text := strings.TrimPrefix(strings.TrimSuffix(lines.Text(), "\r"), "\ufeff") // Windows' lines
+		number++
+		// Editors on Windows end lines with \r\n and begin files with a byte order mark.
+		text := strings.TrimSuffix(lines.Text(), "\r")
+		text = strings.TrimPrefix(text, "\ufeff")
 		line := bytes.TrimSpace([]byte(text))
 		if len(line) == 0 {
 			continue
 		}
 		if err := jsonline.CheckUTF8(text); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
-		if len(list) == 0 {
-			objects = objectStart.Match(line)
+		if len(inputs) == 0 {
+			isObjects = objectStart.Match(line)
 		}
-		in := InputOf(Request{Prompt: text})
-		if objects {
-			if in, err = parseInput(line, n); err != nil {
+		input := InputOf(Request{Prompt: text})
+		if isObjects {
+			var err error
+			input, err = parseInput(line, number)
+			if err != nil {
 				return nil, err
 			}
 		}
-		if list = append(list, in); len(list) > maxInputs {
+		inputs = append(inputs, input)
+		if len(inputs) > maxInputs {
 			return nil, fmt.Errorf("there are more than %d lines, want at most that", maxInputs)
 		}
 	}
-	switch err := lines.Err(); {
+
+	err := lines.Err()
+	switch {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("line %d has more than %d bytes, want at most that", n+1, maxInputLine)
+		return nil, fmt.Errorf("line %d has more than %d bytes, want at most that", number+1,
+			maxInputLine)
 	case err != nil:
 		return nil, err
 	case limited.N <= 0:
 		return nil, fmt.Errorf("there are more than %d bytes, want at most that", maxInputBytes)
-	case len(list) == 0:
+	case len(inputs) == 0:
 		return nil, fmt.Errorf("there are 0 lines, want at least 1")
 	}
-	return list, nil
+	return inputs, nil
 }
 
 // objectStart matches the first line of a file of JSON objects, also of a damaged one.
 var objectStart = regexp.MustCompile(`^\{\s*["}]`)
 
-// parseInput reads one JSON object, of line n.
-func parseInput(line []byte, n int) (Input, error) {
+// parseInput reads one JSON object, of line number.
+func parseInput(line []byte, number int) (Input, error) {
 	var r Request
 	if err := jsonline.DecodeStrict(line, &r); err != nil {
 		return nil, fmt.Errorf("line %d is %s, want an object with prompt, infill, class or seed: %w",
-			n, param.Quote(string(line)), err)
+			number, param.Quote(string(line)), err)
 	}
-	if err := r.checkGiven(true); err != nil {
-		return nil, fmt.Errorf("line %d: %w", n, err)
+	if err := r.checkStart(true); err != nil {
+		return nil, fmt.Errorf("line %d: %w", number, err)
 	}
 	return Input(slices.Clone(line)), nil
 }
@@ -151,102 +167,130 @@ func (e *InputError) Error() string { return fmt.Sprintf("input %d: %v", e.Index
 // Unwrap returns the error without the input's index.
 func (e *InputError) Unwrap() error { return e.Err }
 
-// Requests are the samples of a run. Sample i is of input i modulo their number. It depends on the
-// run's seed and on i or, if its input has a seed of its own, on that seed and on the number of
+// RequestList are the samples of a run. Sample i is of input i modulo their number. It depends on
+// the run's seed and on i or, if its input has a seed of its own, on that seed and on the number of
 // earlier rounds through the list.
 type RequestList struct {
-	Longest int  // positions of the longest request
-	Guided  bool // some request has guidance
+	// Longest is the number of positions of the longest request.
+	Longest int
 
-	model    *Model
-	inputs   []Input // nil: there is no list
+	// Guided says that some request has guidance.
+	Guided bool
+
+	model *Model
+
+	// inputs are nil where there is no list.
+	inputs []Input
+
 	requests []Request
 	prepared []generate.Request
-	seeded   []bool
-	called   map[string]bool // the first words of the inputs' names
+
+	// hasSeed says which inputs have a seed of their own.
+	hasSeed []bool
+
+	// usedIDs are the first words of the inputs' names.
+	usedIDs map[string]bool
 }
 
-// Requests prepares a run's request or, if there are inputs, each of them over it. The error of a
-// refused input is an *InputError.
+// PrepareList prepares a run's request or, if there are inputs, each of them over it. The error of
+// a refused input is an *InputError.
 func (m *Model) PrepareList(
 	ctx context.Context, base Request, inputs []Input) (*RequestList, error) {
-	q := &RequestList{model: m, inputs: inputs, requests: []Request{base}, seeded: []bool{false},
-		called: map[string]bool{}}
-	if inputs != nil {
-		q.requests, q.seeded = make([]Request, len(inputs)), make([]bool, len(inputs))
+	list := &RequestList{
+		model:    m,
+		inputs:   inputs,
+		requests: []Request{base},
+		hasSeed:  []bool{false},
+		usedIDs:  map[string]bool{},
 	}
-	var err error
-	for i, in := range inputs {
-		if q.requests[i], q.seeded[i], err = in.Over(base); err != nil {
+	if inputs != nil {
+		list.requests = make([]Request, len(inputs))
+		list.hasSeed = make([]bool, len(inputs))
+	}
+	for i, input := range inputs {
+		request, hasSeed, err := input.ApplyTo(base)
+		if err != nil {
 			return nil, &InputError{i, err}
 		}
-		id, _, _ := strings.Cut(q.requests[i].Name, " ")
-		q.called[id] = true
+		list.requests[i] = request
+		list.hasSeed[i] = hasSeed
+		id, _, _ := strings.Cut(request.Name, " ")
+		list.usedIDs[id] = true
 	}
-	q.prepared, err = m.PrepareAll(ctx, q.requests)
+
+	prepared, err := m.PrepareAll(ctx, list.requests)
 	if _, ok := errors.AsType[*param.Error](err); ok && len(inputs) == 1 {
 		err = &InputError{0, err}
 	}
-	for _, r := range q.prepared {
-		q.Longest, q.Guided = max(q.Longest, r.Length), q.Guided || r.Guidance.Scale != 0
+	list.prepared = prepared
+	for _, q := range prepared {
+		list.Longest = max(list.Longest, q.Length)
+		if q.Guidance.Scale != 0 {
+			list.Guided = true
+		}
 	}
-	return q, err
+	return list, err
 }
 
 // Name returns the name of sample i in FASTA, "" for none: its input's, whose first word gets a
-// number from the second round on, after more than one _ where an input is called so.
-func (q *RequestList) Name(i int) string {
-	name, number := q.requests[i%len(q.requests)].Name, i/len(q.requests)+1
-	if name == "" || number == 1 {
+// number from the second round on, after more than one _ where an input has that name already.
+func (l *RequestList) Name(i int) string {
+	name := l.requests[i%len(l.requests)].Name
+	round := i/len(l.requests) + 1
+	if name == "" || round == 1 {
 		return name
 	}
-	id, rest, _ := strings.Cut(name, " ")
+	id, description, _ := strings.Cut(name, " ")
 	id += "_"
-	for q.called[fmt.Sprint(id, number)] {
+	for l.usedIDs[fmt.Sprint(id, round)] {
 		id += "_"
 	}
-	return strings.TrimSpace(fmt.Sprint(id, number, " ", rest))
+	return strings.TrimSpace(fmt.Sprint(id, round, " ", description))
 }
 
-// LeavesOut returns a note about what the model's chat template leaves out, "" for nothing.
-func (q *RequestList) TemplateNote() string {
-	var list [][]byte
-	for _, r := range q.requests {
-		list = append(list, r.Messages)
+// TemplateNote returns a note about what the model's chat template drops, "" for nothing.
+func (l *RequestList) TemplateNote() string {
+	var conversations [][]byte
+	for _, r := range l.requests {
+		conversations = append(conversations, r.Messages)
 	}
-	return q.model.TemplateNote(list...)
+	return l.model.TemplateNote(conversations...)
 }
 
-// Request returns the request that sample i was prepared from.
-func (q *RequestList) Original(i int) Request { return q.requests[q.InputIndex(i)] }
+// Original returns the request that sample i was prepared from.
+func (l *RequestList) Original(i int) Request { return l.requests[l.InputIndex(i)] }
 
 // Answer returns the answer of sample i, of a model of text.
-func (q *RequestList) Answer(i int) *Answer {
-	at := q.InputIndex(i)
-	return q.model.AnswerOf(&q.requests[at], &q.prepared[at])
+func (l *RequestList) Answer(i int) *Answer {
+	index := l.InputIndex(i)
+	return l.model.AnswerOf(&l.requests[index], &l.prepared[index])
 }
 
-// Vary reports whether requests of the list differ in more than their class or prompt.
-func (q *RequestList) Differ() bool {
-	return slices.ContainsFunc(q.inputs, func(in Input) bool {
-		r, seeded, err := in.Over(Request{})
-		r.Class, r.Prompt, r.Name = "", "", ""
-		return seeded || err != nil || string(InputOf(r)) != "{}"
+// Differ reports whether requests of the list differ in more than their class or prompt.
+func (l *RequestList) Differ() bool {
+	return slices.ContainsFunc(l.inputs, func(input Input) bool {
+		r, hasSeed, err := input.ApplyTo(Request{})
+		r.Class = ""
+		r.Prompt = ""
+		r.Name = ""
+		return hasSeed || err != nil || string(InputOf(r)) != "{}"
 	})
 }
 
-// Listed reports whether the samples are of a list of inputs.
-func (q *RequestList) FromFile() bool { return q.inputs != nil }
+// FromFile reports whether the samples are of a list of inputs.
+func (l *RequestList) FromFile() bool { return l.inputs != nil }
 
-// At returns the request of sample i.
-func (q *RequestList) Prepared(i int) generate.Request {
-	r, n := q.prepared[q.InputIndex(i)], i
-	if q.seeded[q.InputIndex(i)] {
-		n = i / len(q.prepared)
+// Prepared returns the request of sample i.
+func (l *RequestList) Prepared(i int) generate.Request {
+	index := l.InputIndex(i)
+	q := l.prepared[index]
+	if l.hasSeed[index] {
+		q.Index += uint32(i / len(l.prepared))
+	} else {
+		q.Index += uint32(i)
 	}
-	r.Index += uint32(n)
-	return r
+	return q
 }
 
-// Input returns the index of sample i's input in the list.
-func (q *RequestList) InputIndex(i int) int { return i % len(q.prepared) }
+// InputIndex returns the index of sample i's input in the list.
+func (l *RequestList) InputIndex(i int) int { return i % len(l.prepared) }

@@ -16,7 +16,7 @@ import (
 func TestReadInputsMarked(t *testing.T) {
 	list, err := unmask.ReadInputs(strings.NewReader("\ufeff{\"prompt\": \"a\"}\r\n"))
 	require.NoError(t, err)
-	r, _, err := list[0].Over(unmask.Request{})
+	r, _, err := list[0].ApplyTo(unmask.Request{})
 	require.NoError(t, err)
 	require.Equal(t, "a", r.Prompt)
 }
@@ -30,11 +30,11 @@ func TestReadInputs(t *testing.T) {
 		`{"prompt": "a", "seed": 18446744073709551615}` + "\n\n" + `{"infill": "b [3]"}` + "\n{}\n"))
 	require.NoError(t, err)
 	require.Len(t, list, 3)
-	r, seeded, err := list[0].Over(unmask.Request{Seed: 3, Length: 7})
+	r, seeded, err := list[0].ApplyTo(unmask.Request{Seed: 3, Length: 7})
 	require.NoError(t, err)
 	require.True(t, seeded)
 	require.Equal(t, unmask.Request{Prompt: "a", Seed: 1<<64 - 1, Length: 7}, r)
-	r, seeded, err = list[1].Over(unmask.Request{Seed: 3})
+	r, seeded, err = list[1].ApplyTo(unmask.Request{Seed: 3})
 	require.NoError(t, err)
 	require.False(t, seeded)
 	require.Equal(t, unmask.Request{Infill: "b [3]", Seed: 3}, r)
@@ -67,7 +67,7 @@ func TestReadInputs(t *testing.T) {
 // An input of what JSON has no text for is refused, as the request itself is.
 func TestInputOfNoUTF8(t *testing.T) {
 	for _, r := range []unmask.Request{{Prompt: "ab\xff"}, {Infill: "ab\xff[3]"}, {Suffix: "ab\xff"}} {
-		_, _, err := unmask.InputOf(r).Over(unmask.Request{})
+		_, _, err := unmask.InputOf(r).ApplyTo(unmask.Request{})
 		require.EqualError(t, err, "byte 2 is 0xff, want UTF-8")
 	}
 }

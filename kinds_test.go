@@ -17,9 +17,11 @@ import (
 
 	"unmask"
 	"unmask/backend/plain"
+	"unmask/catalog"
 	"unmask/demo"
 	"unmask/media/codecs/clip"
 	"unmask/model"
+	"unmask/prompt"
 	"unmask/research/metrics/gpt2"
 	"unmask/testkit/parity"
 	"unmask/weights/pytorch"
@@ -258,7 +260,7 @@ func TestConfigKeysOfOthers(t *testing.T) {
 func TestLoadRefuses(t *testing.T) {
 	_, err := unmask.Load(t.Context(), "./none", unmask.Options{})
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.ErrorIs(t, err, unmask.ErrName)
+	require.ErrorIs(t, err, catalog.ErrName)
 	for want, o := range map[string]unmask.Options{"threads is -5, want 0 to 1024": {Threads: -5},
 		"threads is 1073741824, want 0 to 1024":                      {Threads: 1 << 30},
 		"precision is 99, want F32, BF16 or Int8 of package backend": {Precision: 99}} {
@@ -278,7 +280,7 @@ func TestGrammarsOfAllModels(t *testing.T) {
 		require.NoError(t, err)
 		r := unmask.Request{Infill: "12[8]13", Seed: 1}
 		r.Regex = regex
-		for _, made := range tokens(t, m, unmask.Run{Request: r, N: 2}) {
+		for _, made := range tokens(t, m, samples{Request: r, N: 2}) {
 			require.Regexp(t, "12 "+regex+"13", m.Text.Decode(made), pack)
 		}
 		if own, _ := m.Defaults(); own.Reuse.String() == "causal" {
@@ -288,7 +290,7 @@ func TestGrammarsOfAllModels(t *testing.T) {
 		}
 		if m.Spec().Growth != nil {
 			_, err = m.Prepare(t.Context(), unmask.Request{Infill: "12[?]13",
-				Constraints: unmask.Constraints{Grammar: unmask.Grammar{Regex: "(20 )*"}}})
+				Constraints: prompt.Constraints{Grammar: prompt.Grammar{Regex: "(20 )*"}}})
 			require.ErrorContains(t, err, "regex is given, want none with", pack)
 		}
 	}
@@ -310,11 +312,11 @@ func TestGenerateAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := func(i int) (tokens [][]int32) {
-				r := unmask.Run{N: c.n, Request: unmask.Request{Seed: uint64(i), Overrides: maps.Clone(c.o)}}
+				r := samples{N: c.n, Request: unmask.Request{Seed: uint64(i), Overrides: maps.Clone(c.o)}}
 				if r.Overrides["cache"] = strconv.Itoa(i % 2); c.m.Text != nil {
 					r.Length = 24
 				}
-				for step, err := range unmask.Generate(t.Context(), c.m, r) {
+				for step, err := range generateSamples(t.Context(), c.m, r) {
 					if err != nil {
 						t.Error(err)
 						return nil

@@ -1,9 +1,7 @@
 package unmask
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,8 +12,8 @@ import (
 	"unmask/generate"
 	"unmask/model"
 	"unmask/param"
+	"unmask/prompt"
 	"unmask/samplers"
-	"unmask/tokenizers/chat"
 )
 
 // Prepare returns what r means for this model: its recipe complete, its text or picture as tokens,
@@ -30,8 +28,8 @@ import (
 //     the model's length.
 //
 // An error is a *param.Error that names the field, as a flag is named, or has such a cause; others
-// are about the model or about files. ctx ends
-// the compilation of a grammar and the encoding of prompts.
+// are about the model or about files. ctx ends the compilation of a grammar and the encoding of
+// prompts.
 func (m *Model) Prepare(ctx context.Context, r Request) (generate.Request, error) {
 	list, err := m.PrepareAll(ctx, []Request{r})
 	if err != nil {
@@ -43,27 +41,31 @@ func (m *Model) Prepare(ctx context.Context, r Request) (generate.Request, error
 // PrepareAll is Prepare for a list of requests. Prompts of pictures are encoded together, and a
 // picture that several requests share is encoded once.
 func (m *Model) PrepareAll(ctx context.Context, list []Request) ([]generate.Request, error) {
-	out := make([]generate.Request, len(list))
+	prepared := make([]generate.Request, len(list))
 	pictures := map[*ImageInput][]int32{}
 	for i := range list {
-		var err error
-		if out[i], err = m.prepare(ctx, &list[i], pictures); err != nil {
+		q, err := m.prepareSequence(ctx, &list[i], pictures)
+		if err != nil {
 			return nil, inList(i, len(list), err)
 		}
+		prepared[i] = q
 	}
-	if err := m.setConditions(ctx, list, out); err != nil {
+
+	if err := m.setConditions(ctx, list, prepared); err != nil {
 		return nil, err
 	}
+
 	for i := range list {
-		var err error
-		if out[i], err = out[i].Check(m.Denoiser); err == nil {
-			out[i], err = m.redrawn(out[i], &list[i], pictures)
+		q, err := prepared[i].Check(m.Denoiser)
+		if err == nil {
+			q, err = m.redraw(q, &list[i], pictures)
 		}
 		if err != nil {
 			return nil, inList(i, len(list), err)
 		}
+		prepared[i] = q
 	}
-	return out, nil
+	return prepared, nil
 }
 
 // inList says which request of several an error is about.
@@ -74,107 +76,154 @@ func inList(i, n int, err error) error {
 	return &InputError{i, err}
 }
 
-// prepare returns a request without its condition.
-func (m *Model) prepare(ctx context.Context, r *Request, pictures map[*ImageInput][]int32) (
-	q generate.Request, err error) {
+// prepareSequence returns a prepared request without its condition. pictures has the codes of
+// pictures that were encoded before.
+func (m *Model) prepareSequence(ctx context.Context, r *Request,
+	pictures map[*ImageInput][]int32) (generate.Request, error) {
+	q := generate.Request{Seed: r.Seed, Index: r.Index, Length: r.Length}
 	if err := r.check(m); err != nil {
 		return q, err
 	}
-	q.Seed, q.Index, q.Length = r.Seed, r.Index, r.Length
-	if r.Image != nil {
-		q.Known, err = m.imageTokens(r.Image, pictures)
-	} else if m.Text != nil {
-		q.Known, q.EndTokens, err = m.textTokens(r)
-	} else if q.Known = r.Tokens; r.MaxTokens != 0 {
-		err = &param.Error{Name: "max-tokens", Found: fmt.Sprint(r.MaxTokens),
-			Want: "none: the model makes no text", Reason: param.Unsupported}
-	}
-	if err != nil {
+	if err := m.setKnown(&q, r, pictures); err != nil {
 		return q, err
 	}
+
 	spec := m.Spec()
-	length, free := q.Length, spec.CountMasked(q.Known)
-	if q.Known != nil {
+	length := q.Length
+	masked := spec.CountMasked(q.Known)
+	switch {
+	case q.Known != nil:
 		length = len(q.Known)
-		if q.Length != 0 { // of the text, without the tokens that the model puts around it
+		if q.Length != 0 { // it was that of the text, without the tokens that the model adds
 			q.Length = length
 		}
-	} else if length == 0 {
+	case length == 0:
 		length = spec.DefaultLength()
-	} else {
-		free = length
+	default:
+		masked = length
 	}
-	base, err := m.recipe(r)
+
+	if err := m.setRecipe(&q, r, masked); err != nil {
+		return q, err
+	}
+	adjust, err := r.Constraints.ApplyTo(&q.Filter, m.Text, spec, length)
 	if err != nil {
 		return q, err
 	}
-	if !r.Grammar.IsZero() && r.Preset == "" {
-		if base, err = m.spelling(base, r); err != nil {
-			return q, err
-		}
-	}
-	if m.Text != nil && m.Text.oneToken(r.Choice) {
-		base = atOnce(base)
-	}
-	if q.Recipe, err = r.Overrides.Complete(base, m.Denoiser, free); err != nil {
-		return q, err
-	}
-	q.Sampler = r.grow(q.Sampler, spec)
-	if q.Adjust, err = m.constrain(&q.Filter, r.Constraints, length); err != nil {
-		return q, err
-	}
+	q.Adjust = adjust
 	if !r.Grammar.IsZero() {
-		tokens := q.Known
-		if tokens == nil {
-			tokens = slices.Repeat([]int32{spec.Mask}, length)
-		}
-		if err = refusal(r.Grammar.field(), q.CheckGrammar(spec)); err == nil {
-			q.Language, q.EndTokens, err = m.language(ctx, &r.Grammar, tokens, q.EndTokens)
-		}
+		err = m.setLanguage(ctx, &q, &r.Grammar, length)
 	}
 	return q, err
 }
 
-// spelling returns the recipe for a grammar: the model's own or, where that cannot follow one and
-// is not asked for, LLaDA's.
-func (m *Model) spelling(own generate.Recipe, r *Request) (generate.Recipe, error) {
+// setKnown sets what is known of a sequence at the start, and the tokens that end it.
+func (m *Model) setKnown(q *generate.Request, r *Request,
+	pictures map[*ImageInput][]int32) (err error) {
+	switch {
+	case r.Image != nil:
+		q.Known, err = m.imageTokens(r.Image, pictures)
+	case m.Text != nil:
+		q.Known, q.EndTokens, err = m.textTokens(r)
+	case r.MaxTokens != 0:
+		return &param.Error{Name: "max-tokens", Found: fmt.Sprint(r.MaxTokens),
+			Want: "none: the model makes no text", Reason: param.Unsupported}
+	default:
+		q.Known = r.Tokens
+	}
+	return err
+}
+
+// setRecipe sets the recipe of a sequence with a number of masked positions: the published one or
+// the model's default, with what the request overrides.
+func (m *Model) setRecipe(q *generate.Request, r *Request, masked int) error {
+	base, err := m.baseRecipe(r)
+	if err != nil {
+		return err
+	}
+	if !r.Grammar.IsZero() && r.Preset == "" {
+		base, err = m.grammarRecipe(base, r)
+		if err != nil {
+			return err
+		}
+	}
+	if m.Text != nil && m.Text.DifferInOneToken(r.Choice) {
+		base = withOneStep(base)
+	}
+	q.Recipe, err = r.Overrides.Complete(base, m.Denoiser, masked)
+	if err != nil {
+		return err
+	}
+	q.Sampler = r.boundHole(q.Sampler, m.Spec())
+	return nil
+}
+
+// setLanguage compiles the grammar of a sequence of some length.
+func (m *Model) setLanguage(ctx context.Context, q *generate.Request, g *prompt.Grammar,
+	length int) error {
 	spec := m.Spec()
-	asked := r.Overrides["reuse"] == "causal" || spec.Growth != nil &&
-		(r.goesOn() || strings.Contains(r.Infill, "["+anyLength+"]"))
-	if asked || own.CheckGrammar(spec) == nil {
-		return own, nil
+	if err := g.AsRefusal(q.CheckGrammar(spec)); err != nil {
+		return err
 	}
-	return m.published(llama.LLaDARecipe)
+	if m.languages == nil {
+		return param.Refuse("schema", param.Unsupported,
+			"schema, regex or choice, want none: the model makes no text")
+	}
+	tokens := q.Known
+	if tokens == nil {
+		tokens = slices.Repeat([]int32{spec.Mask}, length)
+	}
+	var err error
+	q.Language, q.EndTokens, err = m.languages.Compile(ctx, g, tokens, q.EndTokens)
+	return err
 }
 
-// oneToken reports whether texts differ in one token.
-func (t *Text) oneToken(texts []string) bool {
-	var first []int32
-	differs := -1
-	for i, text := range texts {
-		ids, err := t.Encode(text)
-		if err != nil || i > 0 && len(ids) != len(first) {
-			return false
-		}
-		if i == 0 {
-			first = ids
-		}
-		for at := range ids {
-			if ids[at] != first[at] {
-				if differs >= 0 && differs != at {
-					return false
-				}
-				differs = at
-			}
-		}
+// baseRecipe returns the recipe that r overrides: its preset or, for a picture to inpaint, the
+// model's preset for that.
+func (m *Model) baseRecipe(r *Request) (generate.Recipe, error) {
+	name := r.Preset
+	_, hasInpaint := m.Presets["inpaint"]
+	if name == "" && hasInpaint && r.Image != nil && r.Image.Strength == 0 {
+		name = "inpaint"
 	}
-	return len(texts) > 0
+	if name == "" {
+		return m.Defaults()
+	}
+	text, ok := m.Presets[name]
+	if !ok {
+		want := param.JoinOr(slices.Sorted(maps.Keys(m.Presets)))
+		if want == "" {
+			want = "none: the model has no presets"
+		}
+		return generate.Recipe{}, &param.Error{Name: "preset", Found: param.Quote(name), Want: want,
+			Reason: param.NoSuch}
+	}
+	return m.parsePublished(text)
 }
 
-// atOnce returns a recipe that opens everything in one step: another step could only repeat what
-// the first one computes of a choice.
-func atOnce(r generate.Recipe) generate.Recipe {
-	r.Steps, r.Cache = 1, 0
+// grammarRecipe returns the recipe for a grammar: base or, where that cannot follow a grammar,
+// LLaDA's. Base stays where the request asks for what cannot follow one, so that it is refused by
+// that name and not replaced behind the user's back.
+func (m *Model) grammarRecipe(base generate.Recipe, r *Request) (generate.Recipe, error) {
+	spec := m.Spec()
+	hasUnknownHole := strings.Contains(r.Infill, prompt.UnknownHole)
+	if r.Overrides["reuse"] == "causal" {
+		return base, nil
+	}
+	if spec.Growth != nil && (r.hasSuffix() || hasUnknownHole) {
+		return base, nil
+	}
+	if base.CheckGrammar(spec) == nil {
+		return base, nil
+	}
+	return m.parsePublished(llama.LLaDARecipe)
+}
+
+// withOneStep returns a recipe that opens everything in one step: another step could only repeat
+// what the first one computes of a choice.
+func withOneStep(r generate.Recipe) generate.Recipe {
+	r.Steps = 1
+	r.Cache = 0
 	if samplers.Is[samplers.Planner](r.Sampler) { // it opens as many as it likes
 		probable := samplers.TakesMostProbable(r.Sampler)
 		r.Sampler = samplers.ChooseThenSample{Order: samplers.Random{}}
@@ -185,9 +234,19 @@ func atOnce(r generate.Recipe) generate.Recipe {
 	return r
 }
 
-// checkGiven returns an error for a request that begins with several things.
-func (r *Request) checkGiven(text bool) error {
-	names := r.given(text)
+// boundHole bounds the tokens that a hole of unknown length may become by the request's MaxTokens.
+func (r *Request) boundHole(s samplers.Sampler, spec model.Spec) samplers.Sampler {
+	growing, ok := s.(samplers.DreamOn)
+	if !ok || spec.Growth == nil || !r.hasSuffix() || r.MaxTokens == 0 {
+		return s
+	}
+	growing.New = r.MaxTokens
+	return growing
+}
+
+// checkStart returns an error for a request that begins with several things.
+func (r *Request) checkStart(isText bool) error {
+	names := r.startFields(isText)
 	if len(names) < 2 {
 		return nil
 	}
@@ -198,214 +257,147 @@ func (r *Request) checkGiven(text bool) error {
 // check returns an error for fields that exclude each other, and for those that the model has no
 // use for.
 func (r *Request) check(m *Model) error {
-	noText := func(name, found string) error {
-		return param.RefuseUnless(m.Text != nil || found == "", name, param.Quote(found),
-			"none: the model makes no text", param.Unsupported)
+	if err := r.checkStart(m.Text != nil); err != nil {
+		return err
 	}
-	err := cmp.Or(r.checkGiven(m.Text != nil), noText("infill", r.Infill), noText("suffix", r.Suffix),
-		noText("messages", string(r.Messages)), noText("tools", string(r.Tools)),
-		noText("stop", strings.Join(r.Stop, "")),
-		param.RefuseUnless(r.Tools == nil || r.Messages != nil, "tools", "a list",
-			"none without messages",
-			param.NoEffect),
-		param.RefuseUnless(r.End == "" || r.MinLength != 0 || r.Cut, "end", param.Quote(r.End),
-			"it with min-length or cut", param.NoEffect),
-		param.WithName("tokens", generate.CheckTokens("tokens", r.Tokens, m.Spec())),
-		param.WithName("suffix-tokens",
-			generate.CheckTokens("suffix-tokens", r.SuffixTokens, m.Spec())))
+	if m.Text == nil {
+		if err := r.checkNoText(); err != nil {
+			return err
+		}
+	}
+	if r.Tools != nil && r.Messages == nil {
+		return &param.Error{Name: "tools", Found: "a list", Want: "none without messages",
+			Reason: param.NoEffect}
+	}
+	if r.End != "" && r.MinLength == 0 && !r.Cut {
+		return &param.Error{Name: "end", Found: param.Quote(r.End), Want: "it with min-length or cut",
+			Reason: param.NoEffect}
+	}
+	if err := generate.CheckTokens("tokens", r.Tokens, m.Spec()); err != nil {
+		return param.WithName("tokens", err)
+	}
+	if err := generate.CheckTokens("suffix-tokens", r.SuffixTokens, m.Spec()); err != nil {
+		return param.WithName("suffix-tokens", err)
+	}
 	for _, stop := range r.Stop {
-		err = cmp.Or(err, param.RefuseUnless(stop != "" && utf8.ValidString(stop), "stop",
-			param.Quote(stop), "texts in UTF-8 that are not empty", param.OutOfRange))
+		if stop == "" || !utf8.ValidString(stop) {
+			return &param.Error{Name: "stop", Found: param.Quote(stop),
+				Want: "texts in UTF-8 that are not empty", Reason: param.OutOfRange}
+		}
 	}
-	return err
+	return nil
 }
 
-// recipe returns the recipe that r overrides: its preset or, for a picture to inpaint, the model's
-// preset for that.
-func (m *Model) recipe(r *Request) (generate.Recipe, error) {
-	name := r.Preset
-	if _, ok := m.Presets["inpaint"]; ok && name == "" && r.Image != nil && r.Image.Strength == 0 {
-		name = "inpaint"
+// checkNoText returns an error for a field that means nothing to a model that makes no text.
+func (r *Request) checkNoText() error {
+	fields := []struct{ name, value string }{
+		{"infill", r.Infill},
+		{"suffix", r.Suffix},
+		{"messages", string(r.Messages)},
+		{"tools", string(r.Tools)},
+		{"stop", strings.Join(r.Stop, "")},
 	}
-	if name == "" {
-		return m.Defaults()
+	for _, field := range fields {
+		if field.value != "" {
+			return &param.Error{Name: field.name, Found: param.Quote(field.value),
+				Want: "none: the model makes no text", Reason: param.Unsupported}
+		}
 	}
-	text, ok := m.Presets[name]
-	if !ok {
-		want := cmp.Or(param.JoinOr(slices.Sorted(maps.Keys(m.Presets))),
-			"none: the model has no presets")
-		return generate.Recipe{}, &param.Error{Name: "preset", Found: param.Quote(name), Want: want,
-			Reason: param.NoSuch}
-	}
-	return m.published(text)
+	return nil
 }
 
 // textTokens returns the tokens that a text begins with, and those that end it.
-func (m *Model) textTokens(r *Request) (tokens, ends []int32, err error) {
+func (m *Model) textTokens(r *Request) (tokens, endTokens []int32, err error) {
 	t := m.Text
-	name, reply := "length", 0 // what is left
-	if m.Spec().DefaultLength() < m.Spec().Length() {
-		reply = ReplyLength
-	}
-	var known, after []int32
-	switch {
-	case r.Infill != "":
-		tokens, err = t.infill(r.Infill, r.Length, t.encoder(r.Special))
+	if r.Infill != "" {
+		tokens, err = t.InfillWith(t.Encoder(r.Special), r.Infill, r.Length)
 		return tokens, nil, param.WithName("infill", err)
-	case r.Messages != nil:
-		if known, ends, err = m.messageTokens(r); err != nil {
-			return nil, nil, err
-		}
-		name, reply = "messages", ReplyLength
-	case r.Tokens != nil:
-		if (r.Length == 0 || r.Length == len(r.Tokens)) && r.MaxTokens == 0 && !r.goesOn() &&
-			slices.Contains(r.Tokens, m.Spec().Mask) {
-			return r.Tokens, nil, nil
-		}
-		name, known = "tokens", r.Tokens
-	case r.Prompt != "" || r.goesOn():
-		name = "prompt"
-		if known, err = t.begin(r.Prompt, r.Special, r.goesOn()); err != nil {
-			return nil, nil, param.WithName(name, err)
-		}
 	}
-	if after = r.SuffixTokens; after == nil {
-		if after, err = t.encoder(r.Special)(r.Suffix); err != nil {
+	if r.isWhole(m.Spec()) {
+		return r.Tokens, nil, nil
+	}
+
+	known, endTokens, field, err := m.beforeHole(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	known, after, err := r.afterHole(t, known, field)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	usual := 0 // all that is left
+	if r.Messages != nil || m.Spec().DefaultLength() < m.Spec().Length() {
+		usual = ReplyLength
+	}
+	masks, err := t.FillCount(prompt.Room{
+		Field:  field,
+		Taken:  len(known) + len(after),
+		Length: r.Length,
+		Fill:   r.MaxTokens,
+		Usual:  usual,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if m.Spec().Growth != nil && r.hasSuffix() { // the model finds the length
+		masks = min(masks, prompt.GrowingHole)
+	}
+	tokens = t.Surround(known, masks, after)
+	if r.Messages != nil {
+		tokens = t.WithoutSurroundings(tokens)
+	}
+	return tokens, endTokens, nil
+}
+
+// isWhole reports whether the request's Tokens are a whole sequence, masks among them, which
+// nothing else changes.
+func (r *Request) isWhole(spec model.Spec) bool {
+	if r.Messages != nil || r.MaxTokens != 0 || r.hasSuffix() {
+		return false
+	}
+	hasLength := r.Length != 0 && r.Length != len(r.Tokens)
+	return !hasLength && slices.Contains(r.Tokens, spec.Mask)
+}
+
+// beforeHole returns the tokens before the positions to fill, those that end the text, and the
+// field of the request that gives the former.
+func (m *Model) beforeHole(r *Request) (known, endTokens []int32, field string, err error) {
+	switch {
+	case r.Messages != nil:
+		known, endTokens, err = m.messageTokens(r)
+		return known, endTokens, "messages", err
+	case r.Tokens != nil:
+		return r.Tokens, nil, "tokens", nil
+	case r.Prompt != "" || r.hasSuffix():
+		known, err = m.Text.Begin(r.Prompt, r.Special, !r.hasSuffix())
+		return known, nil, "prompt", param.WithName("prompt", err)
+	}
+	return nil, nil, "length", nil
+}
+
+// afterHole returns the tokens around the positions to fill: those before, with what the
+// tokenizer's files put after a prompt, and those after.
+func (r *Request) afterHole(t *prompt.Text, known []int32, field string) (before, after []int32,
+	err error) {
+	after = r.SuffixTokens
+	if after == nil {
+		after, err = t.Encoder(r.Special)(r.Suffix)
+		if err != nil {
 			return nil, nil, param.WithName("suffix", err)
 		}
 	}
-	if name == "prompt" && r.goesOn() && r.SuffixTokens == nil {
-		after = append(after, t.last...)
-	} else if name == "prompt" {
-		known = append(known, t.last...)
+	if field != "prompt" {
+		return known, after, nil
 	}
-	room, err := t.room(name, len(known)+len(after), r.Length, r.MaxTokens, reply)
-	if err != nil {
-		return nil, nil, err
+	if r.hasSuffix() && r.SuffixTokens == nil {
+		return known, append(after, t.Last()...), nil
 	}
-	if t.spec.Growth != nil && r.goesOn() { // the model finds the length
-		room = min(room, growingHole)
-	}
-	if tokens = t.around(known, room, after); r.Messages != nil {
-		tokens = t.inside(tokens)
-	}
-	return tokens, ends, nil
+	return append(known, t.Last()...), after, nil
 }
 
-// grow bounds the tokens that a hole of unknown length may become by the request's MaxTokens.
-func (r *Request) grow(s samplers.Sampler, spec model.Spec) samplers.Sampler {
-	if d, ok := s.(samplers.DreamOn); ok && spec.Growth != nil && r.goesOn() && r.MaxTokens != 0 {
-		d.New = r.MaxTokens
-		return d
-	}
-	return s
-}
-
-// messageTokens returns the tokens of a conversation, and those that end an answer.
-func (m *Model) messageTokens(r *Request) (tokens, ends []int32, err error) {
-	c, err := m.Chat()
-	if err != nil {
-		return nil, nil, err
-	}
-	o := chat.Options{Tools: r.Tools, Variables: r.Variables}
-	if tokens, err = c.EncodeJSON(r.Messages, o); err == nil {
-		err = c.Template.CheckMessages(r.Messages)
-	}
-	if err != nil {
-		return nil, nil, &param.Error{Name: "messages", Err: err}
-	}
-	if mute, calls := withoutCalls(r.Messages); calls {
-		if rest, err := c.EncodeJSON(mute, o); err == nil && slices.Equal(tokens, rest) {
-			return nil, nil, param.Refuse("messages", param.Unsupported,
-				"messages have tool_calls, want none: the model's chat template leaves them out")
-		}
-	}
-	return tokens, c.EndTokens(), nil
-}
-
-// LeavesOut returns a note about what a model's chat template leaves out of conversations, of
-// which some may be nil; "" for nothing.
-func (m *Model) TemplateNote(conversations ...[]byte) string {
-	type message struct{ Role string }
-	n := 0
-	for _, messages := range conversations {
-		var list []message
-		if json.Unmarshal(messages, &list) == nil && slices.Contains(list, message{"system"}) {
-			n++
-		}
-	}
-	c, err := m.Chat()
-	if n == 0 || err != nil || c.WritesSystem() {
-		return ""
-	}
-	note := "the model's chat template leaves system messages out"
-	if len(conversations) > 1 {
-		note += fmt.Sprintf(" (of %d of %d inputs)", n, len(conversations))
-	}
-	return note
-}
-
-// withoutCalls returns messages without their calls of tools, and whether there were any.
-func withoutCalls(messages []byte) (mute []byte, calls bool) {
-	var list []map[string]json.RawMessage
-	if json.Unmarshal(messages, &list) != nil {
-		return messages, false
-	}
-	for _, m := range list {
-		given := string(m["tool_calls"])
-		calls = calls || given != "" && given != "null" && given != "[]"
-		delete(m, "tool_calls")
-	}
-	mute, err := json.Marshal(list)
-	return mute, calls && err == nil
-}
-
-// begin returns the tokens of a prompt, and those that belong before it.
-func (t *Text) begin(prompt string, special, goesOn bool) ([]int32, error) {
-	known, err := t.encoder(special)(prompt)
-	if !goesOn {
-		known = slices.Concat(t.begins, known)
-	}
-	return slices.Concat(t.first, known), err
-}
-
-// room returns the number of positions to fill beside `known` ones, which the field `name` gives:
-// fill if it is set; otherwise the rest of a length; otherwise `usual` ones, 0 for all; but never
-// more than are left.
-func (t *Text) room(name string, known, length, fill, usual int) (int, error) {
-	most := t.longest()
-	if length < 0 || length > most {
-		return 0, param.Refuse("length", param.OutOfRange,
-			"length is %d, want 1 to %d, or 0 for %d", length, most, most)
-	}
-	if length > 0 {
-		most = length
-	}
-	left := most - known
-	if least := min(usual+fill, 1); left < least {
-		return 0, &param.Error{Name: name, Found: fmt.Sprintf("%d tokens", known),
-			Want: fmt.Sprintf("at most %d", most-least), Reason: param.TooLong}
-	}
-	refused := &param.Error{Name: "max-tokens", Found: fmt.Sprint(fill)}
-	switch {
-	case fill == 0 && (length > 0 || usual == 0 || usual > left || t.spec.Fixed):
-		return left, nil
-	case fill == 0:
-		return usual, nil
-	case length > 0:
-		refused.Want, refused.Reason = "none beside a length", param.NoEffect
-	case fill < 0:
-		refused.Want = fmt.Sprintf("1 to %d", left)
-	case fill < left && t.spec.Fixed:
-		refused.Want = fmt.Sprintf("%d: this model has no other length", left)
-		refused.Reason = param.Unsupported
-	default:
-		return min(fill, left), nil
-	}
-	return 0, refused
-}
-
-// setConditions sets the classes and encoded prompts of prepared requests.
+// setConditions sets the classes and encoded prompts of prepared requests. Prompts of neighbours
+// that share a negative prompt are encoded in one call.
 func (m *Model) setConditions(ctx context.Context, list []Request, out []generate.Request) error {
 	spec := m.Spec()
 	var prompts []string
@@ -415,46 +407,59 @@ func (m *Model) setConditions(ctx context.Context, list []Request, out []generat
 			return inList(i, len(list), err)
 		}
 		switch {
+		case r.Condition != nil:
+			out[i].Condition = r.Condition
 		case m.Text == nil && spec.Prompt:
 			prompts = append(prompts, r.Prompt)
 		case r.Class != "":
-			c, err := m.ClassCondition(r.Class)
+			condition, err := m.ClassCondition(r.Class)
 			if err != nil {
 				return inList(i, len(list), param.WithName("class", err))
 			}
-			out[i].Condition = c
+			out[i].Condition = condition
 		}
-		if len(prompts) > 0 && (i+1 == len(list) || list[i+1].Negative != r.Negative) {
-			made, err := m.PromptConditions(ctx, prompts, r.Negative)
-			if err != nil {
-				if ctx.Err() != nil {
-					return err
-				}
-				return param.WithName("prompt", err)
-			}
-			for j, c := range made {
-				out[i+1-len(made)+j].Condition = c
-			}
-			prompts = nil
+
+		isLast := i+1 == len(list) || list[i+1].Negative != r.Negative || list[i+1].Condition != nil
+		if len(prompts) == 0 || !isLast {
+			continue
 		}
+		conditions, err := m.PromptConditions(ctx, prompts, r.Negative)
+		if err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			return param.WithName("prompt", err)
+		}
+		first := i + 1 - len(conditions)
+		for j, condition := range conditions {
+			out[first+j].Condition = condition
+		}
+		prompts = nil
 	}
 	return nil
 }
 
-// checkSubject returns an error for a class or a prompt that the model does not take, and for one
-// that it needs.
-func (r *Request) checkSubject(m *Model, guided bool) error {
+// checkSubject returns an error for a class or a prompt that the model does not take.
+func (r *Request) checkSubject(m *Model, isGuided bool) error {
 	spec := m.Spec()
-	none := "none: the model reads no prompts"
+	noPrompt := "none: the model reads no prompts"
 	if spec.Classes > 0 {
-		none += " but has a class"
+		noPrompt += " but has a class"
 	}
-	refused := func(taken bool, name, found, want string) error {
-		return param.RefuseUnless(taken || found == "", name, param.Quote(found), want, param.Unsupported)
+	subjects := []struct {
+		isTaken           bool
+		name, found, want string
+	}{
+		{spec.Classes > 0, "class", r.Class, "none: the model has no classes"},
+		{m.Text != nil || spec.Prompt, "prompt", r.Prompt, noPrompt},
+		{spec.Prompt, "negative", r.Negative, noPrompt},
+		{isGuided, "negative", r.Negative, "none without guidance"},
 	}
-	return cmp.Or(
-		refused(spec.Classes > 0, "class", r.Class, "none: the model has no classes"),
-		refused(m.Text != nil || spec.Prompt, "prompt", r.Prompt, none),
-		refused(spec.Prompt, "negative", r.Negative, none),
-		refused(guided, "negative", r.Negative, "none without guidance"))
+	for _, subject := range subjects {
+		if !subject.isTaken && subject.found != "" {
+			return &param.Error{Name: subject.name, Found: param.Quote(subject.found),
+				Want: subject.want, Reason: param.Unsupported}
+		}
+	}
+	return nil
 }

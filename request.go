@@ -14,7 +14,9 @@ import (
 
 	"unmask/generate"
 	"unmask/internal/jsonline"
+	"unmask/model"
 	"unmask/param"
+	"unmask/prompt"
 	"unmask/samplers"
 	"unmask/tokenizers"
 )
@@ -43,64 +45,90 @@ import (
 // A number or a word that belongs to sampling is no field here: it is a row in generate's table of
 // parameters, and is then an override in every one of these places by itself.
 type Request struct {
-	// What is known at the start; at most one is set. Prompt is continued, or it is what a picture
-	// is drawn from if the model reads prompts.
+	// What is known at the start; at most one of Prompt, Infill, Messages, Tokens and Image is set.
+
+	// Prompt is continued, or it is what a picture is drawn from if the model reads prompts.
 	Prompt string `json:"prompt,omitempty"`
-	Infill string `json:"infill,omitempty"` // holes are numbers of tokens in brackets, [20]
+
+	// Infill is a text with holes, which are numbers of tokens in brackets, [20].
+	Infill string `json:"infill,omitempty"`
+
 	// Special makes spellings of special tokens in Prompt, Infill and Suffix these tokens, not text.
 	Special bool `json:"special,omitempty"`
-	// a conversation in JSON, as the model's chat template takes it
+
+	// Messages are a conversation in JSON, as the model's chat template takes it.
 	Messages json.RawMessage `json:"messages,omitempty"`
-	// ids with Spec.Mask in holes; without a hole they are continued
+
+	// Tokens are ids with Spec.Mask in holes; without a hole they are continued.
 	Tokens []int32     `json:"tokens,omitempty"`
 	Image  *ImageInput `json:"image,omitempty"`
 
-	// What follows the positions to fill after a Prompt or Tokens: a text, or its ids.
+	// Suffix follows the positions to fill after a Prompt or Tokens: a text, or its ids.
 	Suffix       string  `json:"suffix,omitempty"`
 	SuffixTokens []int32 `json:"suffix_tokens,omitempty"`
 
 	// Variables are those of the chat template, by name: bool, text, whole number or nil. Of others it
 	// has the model's own values.
-	Variables Variables `json:"chat_template_kwargs,omitempty"`
+	Variables prompt.Variables `json:"chat_template_kwargs,omitempty"`
 
 	// Tools are the functions that an answer to Messages may call, in JSON, as the template takes
 	// them. That the answer is a call is for a Schema to say.
 	Tools json.RawMessage `json:"tools,omitempty"`
 
-	Class    string `json:"class,omitempty"`    // a number or a name
-	Negative string `json:"negative,omitempty"` // the prompt that guidance leads away from
+	// Class is a number or a name.
+	Class string `json:"class,omitempty"`
 
-	Preset string `json:"preset,omitempty"` // a published run of the model; "" for its usual one
+	// Negative is the prompt that guidance leads away from.
+	Negative string `json:"negative,omitempty"`
+
+	// Condition is a condition that a program computed itself, in place of a class or a prompt.
+	Condition *model.Condition `json:"-"`
+
+	// Preset is a published run of the model; "" for its usual one.
+	Preset string `json:"preset,omitempty"`
 
 	generate.Overrides `json:"-"`
-	Constraints
+	prompt.Constraints
 
-	Name string `json:"name,omitempty"` // of the sample in FASTA; it changes nothing else
+	// Name is that of the sample in FASTA; it changes nothing else.
+	Name string `json:"name,omitempty"`
 
-	Length    int `json:"length,omitempty"`     // positions, without tokens around; 0: see Prepare
-	MaxTokens int `json:"max_tokens,omitempty"` // positions to fill, at most; 0: those of Length
+	// Length is a number of positions, without tokens around the text; 0: see Prepare.
+	Length int `json:"length,omitempty"`
 
-	Seed  uint64 `json:"seed,omitempty"`
-	Index uint32 `json:"index,omitempty"` // of the sequence among those of its seed
+	// MaxTokens is the most positions to fill; 0: those of Length.
+	MaxTokens int `json:"max_tokens,omitempty"`
+
+	Seed uint64 `json:"seed,omitempty"`
+
+	// Index is that of the sequence among those of its seed.
+	Index uint32 `json:"index,omitempty"`
 }
 
-// given are the names of the fields of r that say what is known at the start. The prompt is one of
-// them for a text, but not for a picture.
-func (r *Request) given(text bool) (names []string) {
-	for _, g := range []struct {
-		name string
-		is   bool
-	}{{"prompt", text && r.Prompt != "" || r.Tokens == nil && r.goesOn()}, {"infill", r.Infill != ""},
-		{"messages", r.Messages != nil}, {"tokens", r.Tokens != nil}, {"image", r.Image != nil}} {
-		if g.is {
-			names = append(names, g.name)
-		}
+// startFields returns the names of the fields of r that say what is known at the start. The prompt
+// is one of them for a text, but not for a picture.
+func (r *Request) startFields(isText bool) []string {
+	var names []string
+	if isText && r.Prompt != "" || r.Tokens == nil && r.hasSuffix() {
+		names = append(names, "prompt")
+	}
+	if r.Infill != "" {
+		names = append(names, "infill")
+	}
+	if r.Messages != nil {
+		names = append(names, "messages")
+	}
+	if r.Tokens != nil {
+		names = append(names, "tokens")
+	}
+	if r.Image != nil {
+		names = append(names, "image")
 	}
 	return names
 }
 
-// goesOn reports whether something follows the positions to fill.
-func (r *Request) goesOn() bool { return r.Suffix != "" || r.SuffixTokens != nil }
+// hasSuffix reports whether something follows the positions to fill.
+func (r *Request) hasSuffix() bool { return r.Suffix != "" || r.SuffixTokens != nil }
 
 // Overridable returns the parameters that a request's Overrides may have; the slice is shared and
 // must not be changed. A ban and a bias of token ids are among them, but in JSON they are those of
@@ -109,14 +137,14 @@ var Overridable = sync.OnceValue(func() []param.Param {
 	return append(generate.Params(), samplers.AlphaParam, samplers.GammaParam)
 })
 
-// override returns the parameter that a JSON field of a request sets in its Overrides.
-func override(field string) (p param.Param, ok bool) {
-	list := Overridable()
-	at := slices.IndexFunc(list, func(p param.Param) bool { return FieldName(p.Name) == field })
-	if at < 0 {
-		return p, false
+// findOverride returns the parameter that a JSON field of a request sets in its Overrides.
+func findOverride(field string) (p param.Param, ok bool) {
+	for _, p := range Overridable() {
+		if FieldName(p.Name) == field {
+			return p, true
+		}
 	}
-	return list[at], true
+	return param.Param{}, false
 }
 
 // FieldName returns the JSON name of a parameter: underscores for dashes.
@@ -136,13 +164,15 @@ func (r Request) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	for name, text := range r.Overrides {
-		value, _ := json.Marshal(text) // a text has JSON
-		p, _ := override(FieldName(name))
-		if number := json.RawMessage(text); (p.Kind == param.Number || p.Kind == param.Whole) &&
-			json.Valid(number) {
-			value = number
+		field := FieldName(name)
+		p, _ := findOverride(field)
+		isNumber := p.Kind == param.Number || p.Kind == param.Whole
+		if isNumber && json.Valid([]byte(text)) {
+			fields[field] = json.RawMessage(text)
+			continue
 		}
-		fields[FieldName(name)] = value
+		quoted, _ := json.Marshal(text) // every text has JSON
+		fields[field] = quoted
 	}
 	return json.Marshal(fields)
 }
@@ -151,38 +181,44 @@ func (r Request) MarshalJSON() ([]byte, error) {
 // fields are an error, and names of files are too: whoever sends a request must not choose what
 // Prepare opens. An Input, a line of the user's own file, may have them.
 func (r *Request) UnmarshalJSON(data []byte) error {
-	read := *r
+	decoded := *r
 	if r.Image != nil {
 		image := *r.Image
-		image.File, image.MaskFile = "", ""
-		read.Image = &image
+		image.File = ""
+		image.MaskFile = ""
+		decoded.Image = &image
 	}
-	if err := read.read(data); err != nil {
+	if err := decoded.decode(data); err != nil {
 		return err
 	}
-	if in := read.Image; in != nil && (in.File != "" || in.MaskFile != "") {
+	if in := decoded.Image; in != nil && (in.File != "" || in.MaskFile != "") {
 		return param.Refuse("image", param.Unsupported,
 			"image names the file %s, want none in a request that is read: set Picture",
 			param.Quote(cmp.Or(in.File, in.MaskFile)))
 	}
-	if r.Image != nil && read.Image != nil { // its own names stay
-		read.Image.File, read.Image.MaskFile = r.Image.File, r.Image.MaskFile
+	if r.Image != nil && decoded.Image != nil { // its own names stay
+		decoded.Image.File = r.Image.File
+		decoded.Image.MaskFile = r.Image.MaskFile
 	}
-	*r = read
+	*r = decoded
 	return nil
 }
 
-// read is UnmarshalJSON where names of files may stand.
-func (r *Request) read(data []byte) error {
-	var fields map[string]json.RawMessage
-	if err := cmp.Or(jsonline.CheckUTF8(data), json.Unmarshal(data, &fields)); err != nil {
+// decode is UnmarshalJSON where names of files may stand.
+func (r *Request) decode(data []byte) error {
+	if err := jsonline.CheckUTF8(data); err != nil {
 		return err
 	}
-	over := maps.Clone(r.Overrides)
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return err
+	}
+
+	overrides := maps.Clone(r.Overrides)
 	for name, raw := range fields {
-		p, ok := override(name)
-		if !ok || name == "ban" || name == "bias" { // of the Constraints
-			fields[name] = lenient(name, raw)
+		p, ok := findOverride(name)
+		if !ok || name == "ban" || name == "bias" { // those of the Constraints take texts too
+			fields[name] = acceptShortForm(name, raw)
 			continue
 		}
 		delete(fields, name)
@@ -190,19 +226,22 @@ func (r *Request) read(data []byte) error {
 		if err != nil {
 			return err
 		}
-		if over == nil {
-			over = generate.Overrides{}
+		if text == "" {
+			delete(overrides, p.Name)
+			continue
 		}
-		if over[p.Name] = text; text == "" {
-			delete(over, p.Name)
+		if overrides == nil {
+			overrides = generate.Overrides{}
 		}
+		overrides[p.Name] = text
 	}
+
 	rest, err := json.Marshal(fields)
 	if err != nil {
 		return err
 	}
 	plain := plainRequest(*r)
-	plain.Overrides = over
+	plain.Overrides = overrides
 	if err := jsonline.DecodeStrict(rest, &plain); err != nil {
 		return err
 	}
@@ -210,47 +249,56 @@ func (r *Request) read(data []byte) error {
 	return nil
 }
 
-// lenient returns a field in the form that plainRequest has: a class may be a number, and the text
-// of one ban, bias or avoid stands for a list of one.
-func lenient(name string, raw json.RawMessage) json.RawMessage {
-	switch {
-	case len(raw) == 0:
-	case name == "class" && strings.Trim(string(raw), "-0123456789") == "":
-		return json.RawMessage(strconv.Quote(string(raw)))
-	case (name == "ban" || name == "bias" || name == "avoid") && raw[0] == '"':
-		return slices.Concat([]byte("["), raw, []byte("]"))
+// acceptShortForm returns a field in the form that plainRequest has: a class may be a number, and
+// the text of one ban, bias or avoid stands for a list of one.
+func acceptShortForm(name string, raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return raw
+	}
+	switch name {
+	case "class":
+		if strings.Trim(string(raw), "-0123456789") == "" {
+			return json.RawMessage(strconv.Quote(string(raw)))
+		}
+	case "ban", "bias", "avoid":
+		if raw[0] == '"' {
+			return slices.Concat([]byte("["), raw, []byte("]"))
+		}
 	}
 	return raw
 }
 
 // overrideText returns the text of a JSON value for a parameter's override: a number's own, and "",
 // which sets nothing, for null. The error is a *param.Error.
-func overrideText(p param.Param, raw json.RawMessage) (text string, err error) {
-	wrong := func(kind string) (string, error) {
-		return "", &param.Error{Name: p.Name, Found: fmt.Sprintf("%.40s", raw), Want: kind,
+func overrideText(p param.Param, raw json.RawMessage) (string, error) {
+	wrongType := func(kind string) error {
+		return &param.Error{Name: p.Name, Found: fmt.Sprintf("%.40s", raw), Want: kind,
 			Reason: param.WrongType}
 	}
-	switch {
-	case string(raw) == "null":
+	if string(raw) == "null" {
 		return "", nil
-	case p.Kind == param.Text || p.Kind == param.Word:
+	}
+	switch p.Kind {
+	case param.Text, param.Word:
+		var text string
 		if json.Unmarshal(raw, &text) != nil {
-			return wrong("a text")
+			return "", wrongType("a text")
 		}
 		return text, nil
-	case p.Kind == param.Whole:
-		if strings.Trim(strings.TrimPrefix(string(raw), "-"), "0123456789") != "" {
-			return wrong("a whole number, " + p.Want())
+	case param.Whole:
+		digits := strings.TrimPrefix(string(raw), "-")
+		if strings.Trim(digits, "0123456789") != "" {
+			return "", wrongType("a whole number, " + p.Want())
 		}
-		_, err = p.Int(string(raw))
+		_, err := p.Int(string(raw))
 		return string(raw), err
 	}
-	x, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil && x == 0 {
-		return wrong("a number, " + p.Want())
+	number, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil && number == 0 { // a number out of range is infinite, and p.Float refuses it
+		return "", wrongType("a number, " + p.Want())
 	}
-	_, err = p.Float(param.Format(x))
-	return param.Format(x), err
+	_, err = p.Float(param.Format(number))
+	return param.Format(number), err
 }
 
 // Fingerprint returns what outputs depend on of a model: its files or, of an exact one, its name.
@@ -279,15 +327,26 @@ func (m *Model) Identity(r *Request, q *generate.Request) map[string]string {
 	}
 	c := r.Constraints
 	if m.Text != nil && !c.Grammar.IsZero() {
-		s["schema"], s["regex"] = string(c.Schema), c.Regex
+		s["schema"] = string(c.Schema)
+		s["regex"] = c.Regex
 		s["choice"] = strings.Join(c.Choice, ",")
 	}
 	if m.Text != nil && (c.MinLength > 0 || c.Cut) {
 		s["end"] = cmp.Or(c.End, tokenizers.EndOfText)
-		s["min-length"], s["cut"] = strconv.Itoa(c.MinLength), strconv.FormatBool(c.Cut)
+		s["min-length"] = strconv.Itoa(c.MinLength)
+		s["cut"] = strconv.FormatBool(c.Cut)
 	}
-	c.Ban, c.Bias, c.MinLength, c.Cut, c.End = nil, nil, 0, false, "" // of the recipe, or above
-	c.Schema, c.Regex, c.Choice = nil, "", nil
+
+	// What is left of the constraints is named by its JSON, so that a new field counts by itself.
+	// Bans and biases are part of the recipe; the others stand above.
+	c.Ban = nil
+	c.Bias = nil
+	c.MinLength = 0
+	c.Cut = false
+	c.End = ""
+	c.Schema = nil
+	c.Regex = ""
+	c.Choice = nil
 	data, err := json.Marshal(c)
 	var rest map[string]json.RawMessage
 	if err == nil {
@@ -302,40 +361,43 @@ func (m *Model) Identity(r *Request, q *generate.Request) map[string]string {
 	return s
 }
 
-// Identify puts the identity of a list in place of that of one request.
-func (q *RequestList) AddIdentity(s map[string]string) {
-	if q.model.Text != nil {
-		s["known"] = q.hash()
+// AddIdentity puts the identity of a list in place of that of one request.
+func (l *RequestList) AddIdentity(settings map[string]string) {
+	if l.model.Text != nil {
+		settings["known"] = l.hashInputs()
 		return
 	}
-	var of []string
-	for _, r := range q.requests {
-		of = append(of, cmp.Or(r.Class, r.Prompt))
+	var subjects []string
+	for _, r := range l.requests {
+		subjects = append(subjects, cmp.Or(r.Class, r.Prompt))
 	}
-	subjects := strings.Join(of, "\n")
-	if q.model.Spec().Prompt {
-		s["prompt"] = subjects
-	} else if subjects != "" {
-		s["class"] = subjects
+	joined := strings.Join(subjects, "\n")
+	if l.model.Spec().Prompt {
+		settings["prompt"] = joined
+	} else if joined != "" {
+		settings["class"] = joined
 	}
-	if q.Differ() {
-		s["lines"] = q.hash()
+	if l.Differ() {
+		settings["lines"] = l.hashInputs()
 	}
 }
 
-// hash returns a hash of the inputs, 16 hexadecimal digits.
-func (q *RequestList) hash() string {
+// hashInputs returns a hash of the inputs, 16 hexadecimal digits.
+func (l *RequestList) hashInputs() string {
 	hash := sha256.New()
-	for _, in := range q.inputs {
-		r, seeded, err := in.Over(Request{})
+	for _, input := range l.inputs {
+		r, hasSeed, err := input.ApplyTo(Request{})
 		if err != nil { // it was read before
 			panic(err)
 		}
 		fmt.Fprintf(hash, "%q %q", r.Prompt, r.Infill)
-		if seeded {
+		if hasSeed {
 			fmt.Fprintf(hash, " %d", r.Seed)
 		}
-		r.Name, r.Prompt, r.Infill, r.Seed = "", "", "", 0
+		r.Name = ""
+		r.Prompt = ""
+		r.Infill = ""
+		r.Seed = 0
 		if rest := InputOf(r); string(rest) != "{}" {
 			fmt.Fprintf(hash, " %s", rest)
 		}

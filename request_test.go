@@ -22,6 +22,7 @@ import (
 	"unmask/generate"
 	"unmask/model"
 	"unmask/param"
+	"unmask/prompt"
 	"unmask/testkit/requesttest"
 )
 
@@ -44,15 +45,15 @@ func TestUnsetIsTheModelsOwn(t *testing.T) {
 	require.NoError(t, err)
 	r := unmask.Request{Seed: 2, Length: 96, Overrides: unmask.Overrides{"steps": "8"}}
 	own := made(t, m, r)
-	require.Equal(t, [][]int32{own}, tokens(t, m, unmask.Run{Request: r}))
+	require.Equal(t, [][]int32{own}, tokens(t, m, samples{Request: r}))
 
 	m.Recipe = "moment cache=1"
 	own = made(t, m, r)
-	require.Equal(t, [][]int32{own}, tokens(t, m, unmask.Run{Request: r}))
+	require.Equal(t, [][]int32{own}, tokens(t, m, samples{Request: r}))
 	r.Overrides["cache"] = "0"
 	none := made(t, m, r)
 	require.NotEqual(t, own, none)
-	require.Equal(t, [][]int32{none}, tokens(t, m, unmask.Run{Request: r}))
+	require.Equal(t, [][]int32{none}, tokens(t, m, samples{Request: r}))
 }
 
 // Default steps are at most one for each masked position, and at least one for each block.
@@ -121,7 +122,7 @@ func TestUsualLength(t *testing.T) {
 func TestRequestJSON(t *testing.T) {
 	r := unmask.Request{Prompt: "To be", Length: 20, Seed: 1<<64 - 1, Index: 3,
 		Overrides: generate.Overrides{"sampler": "moment", "alpha": "3", "top-p": "0.5", "steps": "4"},
-		Constraints: unmask.Constraints{Ban: []string{"3"}, Bias: []string{"4=1"}, MinLength: 2,
+		Constraints: prompt.Constraints{Ban: []string{"3"}, Bias: []string{"4=1"}, MinLength: 2,
 			End: "3"}}
 	data, err := json.Marshal(r)
 	require.NoError(t, err)
@@ -215,11 +216,11 @@ func TestPrepareRefuses(t *testing.T) {
 		{text, "max-tokens", param.NoEffect, unmask.Request{MaxTokens: 10, Length: 10}},
 		{text, "class", param.Unsupported, unmask.Request{Class: "x"}},
 		{text, "negative", param.Unsupported, unmask.Request{Negative: "x"}},
-		{text, "end", param.NoEffect, unmask.Request{Constraints: unmask.Constraints{End: "3"}}},
+		{text, "end", param.NoEffect, unmask.Request{Constraints: prompt.Constraints{End: "3"}}},
 		{text, "min-length", param.OutOfRange,
-			unmask.Request{Length: 3, Constraints: unmask.Constraints{End: "3", MinLength: 4}}},
+			unmask.Request{Length: 3, Constraints: prompt.Constraints{End: "3", MinLength: 4}}},
 		{text, "ban", param.OutOfRange,
-			unmask.Request{Constraints: unmask.Constraints{Ban: []string{""}}}},
+			unmask.Request{Constraints: prompt.Constraints{Ban: []string{""}}}},
 		{text, "sampler", param.NoSuch, unmask.Request{Overrides: generate.Overrides{"sampler": "x"}}},
 		{text, "steps", param.OutOfRange,
 			unmask.Request{Length: 8, Overrides: generate.Overrides{"steps": "2",
@@ -295,7 +296,7 @@ func sameWays(t *rapid.T, m *unmask.Model, r unmask.Request) {
 		far = unmask.Request{}
 		require.NoError(t, json.Unmarshal(data, &far))
 	}
-	line, seeded, err := unmask.InputOf(r).Over(unmask.Request{Seed: 5})
+	line, seeded, err := unmask.InputOf(r).ApplyTo(unmask.Request{Seed: 5})
 	require.NoError(t, err)
 	require.True(t, seeded)
 	want, wrong := m.Prepare(context.Background(), r)
@@ -379,7 +380,7 @@ func TestRequestsFromOutsideNameNoFiles(t *testing.T) {
 		var r unmask.Request
 		require.ErrorContains(t, json.Unmarshal([]byte(data), &r), "want none in a request that is read")
 		require.Nil(t, r.Image)
-		r, _, err := unmask.Input(data).Over(unmask.Request{})
+		r, _, err := unmask.Input(data).ApplyTo(unmask.Request{})
 		require.NoError(t, err)
 		require.NotNil(t, r.Image)
 	}

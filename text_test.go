@@ -20,6 +20,7 @@ import (
 	"unmask/demo"
 	"unmask/generate"
 	"unmask/model"
+	"unmask/prompt"
 )
 
 // loadDemos returns the embedded models on the plain device, which loads quickly and computes
@@ -72,7 +73,7 @@ func TestInfill(t *testing.T) {
 	tokens, err := m.Text.Infill("To be, [20] that is", 0)
 	require.NoError(t, err)
 	require.Equal(t, 20, masked(tokens, m))
-	require.Equal(t, "To be, "+strings.Repeat(unmask.Hole, 20)+" that is", m.Text.Decode(tokens))
+	require.Equal(t, "To be, "+strings.Repeat(prompt.Hole, 20)+" that is", m.Text.Decode(tokens))
 	tokens, err = m.Text.Infill("To be, [20] that is", 64)
 	require.NoError(t, err)
 	require.Len(t, tokens, 64+len(m.Spec().BeforeText))
@@ -108,21 +109,21 @@ func masked(tokens []int32, m *unmask.Model) (n int) {
 
 func TestConstraints(t *testing.T) {
 	text, picture := loadDemos(t)
-	prepare := func(m *unmask.Model, length int, c unmask.Constraints) (generate.Request, error) {
+	prepare := func(m *unmask.Model, length int, c prompt.Constraints) (generate.Request, error) {
 		return m.Prepare(t.Context(), unmask.Request{Length: length, Constraints: c})
 	}
 	r, err := prepare(text, 0,
-		unmask.Constraints{Ban: []string{"3,17", "the"}, Bias: []string{"5=2.5", "5=-1"}})
+		prompt.Constraints{Ban: []string{"3,17", "the"}, Bias: []string{"5=2.5", "5=-1"}})
 	require.NoError(t, err)
 	the, err := text.Text.Encode("the")
 	require.NoError(t, err)
 	require.Equal(t, append([]int32{3, 17}, the...), r.Filter.Ban)
 	require.Equal(t, map[int32]float32{5: 1.5}, r.Filter.Bias)
-	r, err = prepare(text, 0, unmask.Constraints{Ban: slices.Repeat([]string{"5", "3"}, 200_000)})
+	r, err = prepare(text, 0, prompt.Constraints{Ban: slices.Repeat([]string{"5", "3"}, 200_000)})
 	require.NoError(t, err)
 	require.Equal(t, []int32{3, 5}, r.Filter.Ban) // each once, after no time
 
-	r, err = prepare(text, 8, unmask.Constraints{MinLength: 4, End: "3"})
+	r, err = prepare(text, 8, prompt.Constraints{MinLength: 4, End: "3"})
 	require.NoError(t, err)
 	logits := make([]float32, 9)
 	begin := len(text.Spec().BeforeText)
@@ -132,7 +133,7 @@ func TestConstraints(t *testing.T) {
 	r.Adjust(begin+4, logits)
 	require.Zero(t, logits[3])
 
-	for want, c := range map[string]unmask.Constraints{
+	for want, c := range map[string]prompt.Constraints{
 		"ban: token is 5000, want 0 to":     {Ban: []string{"5000"}},
 		"has no value, want TOKENS=VALUE":   {Bias: []string{"5"}},
 		`is "x", want a number`:             {Bias: []string{"5=x"}},
@@ -144,9 +145,9 @@ func TestConstraints(t *testing.T) {
 		_, err := prepare(text, 8, c)
 		require.ErrorContains(t, err, want)
 	}
-	_, err = prepare(picture, 0, unmask.Constraints{Ban: []string{"x"}})
+	_, err = prepare(picture, 0, prompt.Constraints{Ban: []string{"x"}})
 	require.ErrorContains(t, err, "want ids such as 3,17")
-	_, err = prepare(picture, 0, unmask.Constraints{MinLength: 1})
+	_, err = prepare(picture, 0, prompt.Constraints{MinLength: 1})
 	require.ErrorContains(t, err, "makes no text")
 }
 
@@ -167,9 +168,9 @@ func FuzzInfill(f *testing.F) {
 			return
 		}
 		require.NotZero(t, masked(tokens, m))
-		shown := strings.ReplaceAll(m.Text.Decode(tokens), unmask.Hole, "")
+		shown := strings.ReplaceAll(m.Text.Decode(tokens), prompt.Hole, "")
 		require.Equal(t, strings.ReplaceAll(regexp.MustCompile(`\[([0-9]+)\]`).ReplaceAllString(text, ""),
-			unmask.Hole, ""), shown)
+			prompt.Hole, ""), shown)
 	})
 }
 
@@ -283,13 +284,14 @@ func TestSpecialTokensOfAPrompt(t *testing.T) {
 	m, err := unmask.LoadFS(tokenizerFolder(t, "sdar-tiny", "null", nil, nil), "x",
 		unmask.Options{Threads: 1})
 	require.NoError(t, err)
-	require.Equal(t, []string{"<|im_end|>"}, m.Text.Spellings("a<|im_end|> b<|im_end|>"))
-	require.Empty(t, m.Text.Spellings("a b"))
+	require.Equal(t, []string{"<|im_end|>"}, m.Text.SpecialSpellings("a<|im_end|> b<|im_end|>"))
+	require.Empty(t, m.Text.SpecialSpellings("a b"))
 	masked, err := unmask.LoadFS(tokenizerFolder(t, "sdar-tiny", "null", nil,
 		map[string]any{"mask_token_id": 1}), "x", unmask.Options{Threads: 1})
 	require.NoError(t, err)
-	require.Equal(t, []string{"</s>"}, masked.Text.Spellings("a</s> b"), "the mask's own spelling")
-	require.Equal(t, []string{unmask.Hole}, masked.Text.Spellings(unmask.Hole))
+	require.Equal(t, []string{"</s>"}, masked.Text.SpecialSpellings("a</s> b"),
+		"the mask's own spelling")
+	require.Equal(t, []string{prompt.Hole}, masked.Text.SpecialSpellings(prompt.Hole))
 	for _, r := range []unmask.Request{{Prompt: "a<s>", Suffix: "<s>", MaxTokens: 1, Special: true},
 		{Infill: "a<s>[1]<s>", Special: true}} {
 		q, err := m.Prepare(t.Context(), r)
@@ -325,11 +327,11 @@ func TestVariablesOfTheTemplate(t *testing.T) {
 		err := json.Unmarshal([]byte(`{"chat_template_kwargs":{"x":`+value+`}}`), &r)
 		require.ErrorContains(t, err, "want true, false, a text, a whole number or null")
 	}
-	var v unmask.Variables
+	var v prompt.Variables
 	for _, text := range []string{"a=true", "b=3", "c=text", `d="3"`, "e=null", "f=1.5"} {
 		require.NoError(t, v.Set(text))
 	}
-	require.Equal(t, unmask.Variables{"a": true, "b": 3, "c": "text", "d": "3", "e": nil,
+	require.Equal(t, prompt.Variables{"a": true, "b": 3, "c": "text", "d": "3", "e": nil,
 		"f": "1.5"}, v)
 	require.ErrorContains(t, v.Set("a"), "want NAME=VALUE")
 }

@@ -69,7 +69,7 @@ func (s *Suite) generate(files fs.FS) (work, error) {
 		rows++
 	}
 	return whole(m.Info.Sizes, rows, func() iter.Seq2[*generate.Step, error] {
-		return unmask.Generate(context.Background(), m, unmask.Run{})
+		return unmask.Generate(context.Background(), m, unmask.Request{}, 1)
 	})
 }
 

@@ -68,8 +68,8 @@ type reference struct {
 func newReference(t testing.TB, files fs.FS) *reference {
 	r := &reference{files: files}
 	exact := load(t, files, backend.F32)
-	run := unmask.Run{Request: unmask.Request{Overrides: unmask.Overrides{"steps": "4"}}}
-	for step, err := range unmask.Generate(context.Background(), exact, run) {
+	fourSteps := unmask.Request{Overrides: unmask.Overrides{"steps": "4"}}
+	for step, err := range unmask.Generate(context.Background(), exact, fourSteps, 1) {
 		require.NoError(t, err)
 		r.tokens = append(r.tokens[:0], step.Sequences[0].Tokens...)
 	}

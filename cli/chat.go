@@ -24,6 +24,7 @@ import (
 	"unmask/internal/atomicfile"
 	"unmask/kvcache"
 	"unmask/param"
+	"unmask/prompt"
 	"unmask/tokenizers"
 	"unmask/tokenizers/chat"
 )
@@ -96,7 +97,7 @@ type conversation struct {
 	of         *unmask.Model
 	template   *chat.Model
 	overrides  generate.Overrides
-	variables  unmask.Variables
+	variables  prompt.Variables
 	maxTokens  int
 	seed       uint64
 	system     string

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"unmask"
+	"unmask/catalog"
 	"unmask/cli/flags"
 	"unmask/media/images"
 	"unmask/samplers"
@@ -44,7 +44,7 @@ func scheduleNames() (list []string) {
 // modelNames returns the names of the available models: embedded ones, and those in the hub's
 // cache.
 func modelNames() []string {
-	list := unmask.Embedded()
+	list := catalog.Embedded()
 	cached, err := hub.List()
 	if err != nil {
 		return list

@@ -9,10 +9,13 @@ import (
 
 	"unmask"
 	"unmask/backend"
+	"unmask/backend/open"
+	"unmask/catalog"
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/demo"
 	"unmask/model"
+	"unmask/research/export"
 	"unmask/research/judges"
 )
 
@@ -78,10 +81,10 @@ const (
 )
 
 var embedDemos = sync.OnceFunc(func() {
-	unmask.Embed(demoText, demo.Text())
-	unmask.Embed(demoChat, demo.Chat())
-	unmask.Embed(demoImage, demo.Image())
-	unmask.Embed(demoJudge, demo.Judge())
+	catalog.Embed(demoText, demo.Text())
+	catalog.Embed(demoChat, demo.Chat())
+	catalog.Embed(demoImage, demo.Image())
+	catalog.Embed(demoJudge, demo.Judge())
 })
 
 // isDemo reports whether name is that of an embedded model.
@@ -109,7 +112,7 @@ func (d *deviceFlags) load(ctx context.Context) (*unmask.Model, error) {
 
 // modelError makes an error a usage error if its name can be no model's.
 func modelError(err error) error {
-	if errors.Is(err, unmask.ErrName) {
+	if errors.Is(err, catalog.ErrName) {
 		return usage("%v", err)
 	}
 	return err
@@ -152,7 +155,7 @@ func (d *deviceFlags) loadCodec(ctx context.Context) (model.Codec, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := unmask.LoadPictures(ctx, d.model, o)
+	p, err := export.LoadPictures(ctx, d.model, o)
 	if err != nil {
 		return nil, modelError(err)
 	}
@@ -163,7 +166,7 @@ func (d *deviceFlags) loadCodec(ctx context.Context) (model.Codec, error) {
 func (d *deviceFlags) judge(b backend.Backend) (judges.Options, error) {
 	o, err := d.options()
 	if err == nil && b == nil {
-		b, err = unmask.OpenDevice(o.Device, o.Threads)
+		b, err = open.Device(o.Device, o.Threads)
 	}
 	return judges.Options{Backend: b, Precision: o.Precision, Progress: o.Progress}, err
 }
@@ -174,7 +177,7 @@ func judgeName(name, modelName string) string {
 	switch {
 	case name != demoText:
 		return name
-	case unmask.IsExact(modelName):
+	case catalog.IsExact(modelName):
 		return modelName
 	}
 	return demoJudge

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask"
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/media/images"
@@ -125,7 +124,7 @@ func (d *deviceFlags) encodeTexts(ctx context.Context, file, out string) error {
 	if err != nil {
 		return err
 	}
-	e, err := unmask.LoadTextEncoder(ctx, d.model, o)
+	e, err := export.LoadTextEncoder(ctx, d.model, o)
 	if err != nil {
 		return modelError(err)
 	}

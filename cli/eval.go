@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask"
+	"unmask/catalog"
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/research/experiments"
@@ -83,7 +83,7 @@ func (f *evalTextFlags) run(ctx context.Context, name string) error {
 	}
 	defer in.Close()
 	judge, err := judges.LoadTextJudge(ctx, judgeName(f.name, ""), o)
-	if errors.Is(err, unmask.ErrName) {
+	if errors.Is(err, catalog.ErrName) {
 		return usage("%v", wrap("--judge", errors.Unwrap(err)))
 	} else if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"unmask"
+	"unmask/catalog"
 	"unmask/cli/flags"
 	"unmask/cli/share"
 	"unmask/research/experiments"
@@ -93,10 +93,10 @@ func (f *exactnessFlags) run(ctx context.Context, given *pflag.FlagSet) error {
 
 // checkModel returns an error for a model without a truth to compare with.
 func (f *exactnessFlags) checkModel() error {
-	if !unmask.IsExact(f.model) {
+	if !catalog.IsExact(f.model) {
 		return usage("--model is %s, want oracle:letters:length=N", f.model)
 	}
-	m, err := unmask.ParseExact(f.model)
+	m, err := catalog.ParseExact(f.model)
 	switch {
 	case err != nil:
 		return usage("%v", wrap("--model", err))

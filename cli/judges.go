@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"unmask"
+	"unmask/backend/open"
 	"unmask/cli/terminal"
 	"unmask/research/experiments"
 	"unmask/research/judges"
@@ -72,7 +72,7 @@ func (d *deviceFlags) task(ctx context.Context, kind string, t taskFlags) (
 	}
 	s["threads"] = strconv.Itoa(d.threads)
 	s["precision"] = d.precision
-	if unmask.DeviceKind(m.Backend) != "" {
+	if open.KindOf(m.Backend) != "" {
 		s["device"] = m.Backend.Name() // times depend on it
 	}
 	return task, s, nil

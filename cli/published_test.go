@@ -54,7 +54,7 @@ func TestPublishedRecipeOfTheLibrary(t *testing.T) {
 		nil, nil)
 	plain := unmask.NewModel(&model.Loaded{Denoiser: d}, nil, nil)
 	last := func(m *unmask.Model, r unmask.Request) (tokens []int32) {
-		for step, err := range unmask.Generate(t.Context(), m, unmask.Run{Request: r}) {
+		for step, err := range unmask.Generate(t.Context(), m, r, 1) {
 			require.NoError(t, err)
 			tokens = append(tokens[:0], step.Sequences[0].Tokens...)
 		}

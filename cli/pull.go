@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"unmask"
+	"unmask/catalog"
 	"unmask/cli/terminal"
 	"unmask/weights/hub"
 )
@@ -29,7 +29,7 @@ HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE.`,
 			if _, _, _, err := hub.ParseModelName(args[0]); err != nil {
 				return usage("%v", err)
 			}
-			for _, name := range append(args, unmask.Companions(args[0])...) {
+			for _, name := range append(args, catalog.Companions(args[0])...) {
 				dir, err := hub.PullModel(cmd.Context(), name, terminal.DownloadProgress())
 				if err != nil {
 					return err
@@ -57,7 +57,7 @@ func newList() *cobra.Command {
 			if asJSON {
 				show = func(v any) { json.NewEncoder(stdout).Encode(v) }
 			}
-			for _, name := range unmask.Embedded() {
+			for _, name := range catalog.Embedded() {
 				show(embedded{name, true})
 			}
 			for _, c := range cached {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"unmask"
+	"unmask/catalog"
 	"unmask/cli/flags"
 	"unmask/cli/share"
 	"unmask/cli/terminal"
@@ -102,7 +102,7 @@ func (f *reproduceFlags) check(given *pflag.FlagSet) error {
 	switch {
 	case f.model == "demo" && (f.Inception != "" || f.Reference != ""):
 		return usage("--inception and --reference are for a model of images, --model is demo")
-	case unmask.IsExact(f.model):
+	case catalog.IsExact(f.model):
 		return usage("--model is %s, want networks; unmask theory checks the paper on exact models",
 			f.model)
 	case given.Changed("decide") && f.decide <= 0:

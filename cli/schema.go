@@ -14,6 +14,7 @@ import (
 	"unmask/grammar"
 	"unmask/grammar/schema"
 	"unmask/internal/atomicfile"
+	"unmask/prompt"
 )
 
 // maxInstance bounds a line of --instances.
@@ -72,7 +73,7 @@ schema's order, and a line {"accepted": true} says whether the automaton accepts
 	}
 	d.register(cmd.Flags(), "demo")
 	cmd.Flags().StringVar(&instances, "instances", "", "JSON values to try, one a line of this `FILE`")
-	flags.Int(cmd.Flags(), &depth, unmask.Recursion)
+	flags.Int(cmd.Flags(), &depth, prompt.Recursion)
 	cmd.Flags().BoolVar(&compact, "compact", false, "JSON without spaces after commas and colons")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
 	return cmd
@@ -82,7 +83,7 @@ func reportSchema(s *schema.Schema, m *unmask.Model) (r schemaReport, err error)
 	if m.Text == nil {
 		return r, usage("--model %s, want one that makes text", m.Name)
 	}
-	t, err := s.Tokens(unmask.Vocabulary(m.Text, m.Spec()), grammar.TokenOptions{})
+	t, err := s.Tokens(prompt.NewVocabulary(m.Text, m.Spec()), grammar.TokenOptions{})
 	if err != nil {
 		return r, err
 	}

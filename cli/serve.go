@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"unmask"
+	"unmask/backend/open"
 	"unmask/cli/flags"
 	"unmask/cli/terminal"
 	"unmask/decide"
@@ -257,7 +258,7 @@ func (f *serveFlags) reload(ctx context.Context, hangups <-chan struct{}) {
 // load adds the models.
 func (f *serveFlags) load(ctx context.Context, s *server.Server, models []server.NamedModel,
 	o unmask.Options) (err error) {
-	if o.Backend, err = unmask.OpenDevice(o.Device, o.Threads); err != nil {
+	if o.Backend, err = open.Device(o.Device, o.Threads); err != nil {
 		return err
 	}
 	for _, n := range models {

@@ -25,6 +25,7 @@ import (
 	"unmask/internal/atomicfile"
 	"unmask/media/sound"
 	"unmask/param"
+	"unmask/speak"
 )
 
 // speechFlags are the flags of unmask speech.
@@ -92,8 +93,8 @@ part by part, and each part is written when it is done; the first is a sentence.
 	s.StringVar(&f.language, "language", "", "of the text: an id such as en, or an English name")
 	s.StringVar(&f.voice, "voice", "", "`WORDS` that describe a voice, or a voice's FILE")
 	s.StringVar(&f.preset, "preset", "", "published run: fast")
-	flags.Float(s, &f.speed, unmask.SpeedParam)
-	flags.Float(s, &f.seconds, unmask.SecondsParam)
+	flags.Float(s, &f.speed, speak.SpeedParam)
+	flags.Float(s, &f.seconds, speak.SecondsParam)
 	s.StringVar(&f.codes, "codes", "", "decode the codes of this voice `FILE`, and speak nothing")
 	s.StringVar(&f.save, "save-voice", "",
 		"write the codes of the first part to this `FILE`.safetensors, a voice for --voice")
@@ -123,7 +124,7 @@ func (f *speechFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 	if m.Speech == nil {
 		return usage("--model %s is a %s, which does not speak", f.model, m.Info.Architecture)
 	}
-	r := unmask.SpeechRequest{
+	r := speak.Request{
 		Text:      text,
 		Language:  f.language,
 		Speed:     f.speed,
@@ -139,7 +140,7 @@ func (f *speechFlags) run(ctx context.Context, set *pflag.FlagSet) error {
 	if f.codes != "" {
 		return f.write(func(w *soundFile) error { return f.decode(ctx, m, w) })
 	}
-	s, err := m.Speak(r)
+	s, err := speak.New(m, r)
 	if err != nil {
 		return flags.NameFlag(err)
 	}
@@ -182,10 +183,10 @@ func (f *speechFlags) read() (string, error) {
 	case "":
 		return f.said, nil
 	case "-":
-		data, err := io.ReadAll(io.LimitReader(os.Stdin, unmask.MaxSpoken+1))
+		data, err := io.ReadAll(io.LimitReader(os.Stdin, speak.MaxTextBytes+1))
 		return string(data), wrap("standard input", err)
 	}
-	data, err := atomicfile.ReadSmall(f.text, unmask.MaxSpoken)
+	data, err := atomicfile.ReadSmall(f.text, speak.MaxTextBytes)
 	return string(data), wrap("--text", err)
 }
 
@@ -280,7 +281,7 @@ type speechLine struct {
 }
 
 // speak writes the sound of a text.
-func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *unmask.Speech,
+func (f *speechFlags) speak(ctx context.Context, m *unmask.Model, s *speak.Speech,
 	w *soundFile) error {
 	w.rate = s.Rate()
 	began := time.Now()

@@ -23,7 +23,7 @@ type Loaded struct {
 	Kind Kind // "" means KindTokens
 
 	// Tokenizer turns text into the ids of Spec's outcomes; nil if the model makes no text. It need
-	// not know the mask: unmask.Text shows masked positions itself.
+	// not know the mask: prompt.Text shows masked positions itself.
 	Tokenizer tokenizers.Tokenizer
 
 	// BeginTokens are tokens before a prompt that goes on, where the authors' sampler has others than

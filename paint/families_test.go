@@ -149,8 +149,8 @@ func TestFamiliesRefuse(t *testing.T) {
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
 			m, condition := f.load(t)
-			_, err := m.Check(generate.Options{N: 1, Request: generate.Request{Condition: condition,
-				Recipe: generate.Recipe{Guidance: generate.Guidance{Scale: -2}}}})
+			_, err := generate.Request{Condition: condition,
+				Recipe: generate.Recipe{Guidance: generate.Guidance{Scale: -2}}}.Check(m.Denoiser)
 			require.ErrorContains(t, err, "guidance is -2, want ")
 			if f.grid {
 				width, height, err := m.Pictures.Size()
@@ -165,8 +165,7 @@ func TestFamiliesRefuse(t *testing.T) {
 			for name, text := range m.Presets {
 				r, err := generate.ParseRecipe(text)
 				require.NoError(t, err, name)
-				_, err = m.Check(generate.Options{N: 1, Request: generate.Request{Condition: condition,
-					Recipe: r}})
+				_, err = generate.Request{Condition: condition, Recipe: r}.Check(m.Denoiser)
 				if err != nil { // the packs have fewer positions than the published sizes
 					require.ErrorContains(t, err, "steps is ", name)
 				}

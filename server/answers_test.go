@@ -15,6 +15,7 @@ import (
 	"unmask"
 	"unmask/demo"
 	"unmask/generate"
+	"unmask/prompt"
 	"unmask/research/experiments"
 	"unmask/research/tasks"
 	"unmask/runs/outputs"
@@ -93,7 +94,7 @@ func drawShown(t *rapid.T, chats bool) unmask.Request {
 			const parameters = `{"enum":[{},{"toy":"ball"}]}`
 			r.Tools = json.RawMessage(`[{"type":"function","function":{"name":"find","parameters":` +
 				parameters + `}}]`)
-			r.Calls = &unmask.Calls{Functions: []unmask.Function{{Name: "find",
+			r.Calls = &prompt.Calls{Functions: []prompt.Function{{Name: "find",
 				Parameters: json.RawMessage(parameters)}}}
 			r.MaxTokens = 40
 		}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"unmask"
 	"unmask/generate"
 	"unmask/generate/traces"
+	"unmask/prompt"
 	"unmask/server/engine"
 	"unmask/tokenizers"
 )
@@ -85,7 +85,7 @@ func (c *call) header() traces.Header {
 	if c.model.Text != nil {
 		t = c.model.Text
 	}
-	return traces.NewHeader(c.model.spec, c.sequences[0], t, c.model.name, unmask.Hole)
+	return traces.NewHeader(c.model.spec, c.sequences[0], t, c.model.name, prompt.Hole)
 }
 
 // resultOf returns the answer or the fault of a call that is done.

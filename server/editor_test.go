@@ -11,6 +11,7 @@ import (
 
 	"unmask"
 	"unmask/backend/plain"
+	"unmask/prompt"
 )
 
 // growing returns DreamOn's pack. It has no tokenizer, so texts are numbers.
@@ -126,7 +127,7 @@ func TestGrowingHoles(t *testing.T) {
 		require.Equal(t, "done", events[len(events)-1].name)
 		tokens := m.Text.Decode(a.Choices[0].Tokens)
 		require.Contains(t, tokens, "17 18")
-		require.NotContains(t, tokens, unmask.Hole)
+		require.NotContains(t, tokens, prompt.Hole)
 
 		body = `{"prompt":"12 13","suffix":"17 18","max_tokens":9,"logprobs":1,"temperature":1,` +
 			`"seed":` + seed

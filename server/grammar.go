@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"unmask"
+	"unmask/prompt"
 )
 
 // spelling reads the fields that say what a text must spell.
 type spelling struct {
 	*fields
-	of    *unmask.Grammar
+	of    *prompt.Grammar
 	named string // the field that sets it
 }
 

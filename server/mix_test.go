@@ -230,7 +230,7 @@ func TestChat(t *testing.T) {
 	require.NoError(t, err)
 	of := m.AnswerOf(&r, &q)
 	from, want := of.From, ""
-	for step, err := range unmask.Generate(t.Context(), m, unmask.Run{Request: r}) {
+	for step, err := range unmask.Generate(t.Context(), m, r, 1) {
 		require.NoError(t, err)
 		want = of.Render(step.Sequences[0].Tokens).Text
 	}

@@ -13,6 +13,8 @@ import (
 
 	"unmask"
 	"unmask/backend"
+	"unmask/backend/open"
+	"unmask/catalog"
 	"unmask/decide"
 	"unmask/embed"
 	"unmask/generate"
@@ -65,7 +67,7 @@ func newServed(o Model) (*servedModel, error) {
 		return nil, err
 	}
 	m := &servedModel{Model: o.Model, name: o.Name, spec: o.Model.Spec(),
-		precision: o.Precision.String(), device: cmp.Or(unmask.DeviceKind(o.Model.Backend), "cpu"),
+		precision: o.Precision.String(), device: cmp.Or(open.KindOf(o.Model.Backend), "cpu"),
 		created: time.Now().Unix(), calibration: o.Calibration}
 	m.embedder = sync.OnceValues(func() (*embed.Embedder, error) { return embed.New(m.Model) })
 	if m.Text == nil && m.Pictures == nil && m.Tokenizer == nil && m.Speech == nil {
@@ -182,19 +184,19 @@ type NamedModel struct{ Name, Model string }
 
 // ParseModels reads MODEL or NAME=MODEL, with MODEL as unmask.Load takes it. Without NAME the name
 // is the last part of MODEL. It returns an error for names that Add refuses and for models that
-// unmask.CheckName refuses, so that this is known before a server listens.
+// catalog.CheckName refuses, so that this is known before a server listens.
 func ParseModels(args []string) (list []NamedModel, err error) {
 	seen := map[string]bool{}
 	for _, arg := range args {
 		var n NamedModel
 		var given bool
-		if n.Name, n.Model, given = strings.Cut(arg, "="); !given || unmask.IsExact(arg) {
+		if n.Name, n.Model, given = strings.Cut(arg, "="); !given || catalog.IsExact(arg) {
 			n = NamedModel{strings.TrimSuffix(path.Base(arg), ".gguf"), arg}
 		}
 		if seen[n.Name] {
 			return nil, twice(n.Name)
 		}
-		if err := cmp.Or(checkServed(n.Name), unmask.CheckName(n.Model)); err != nil {
+		if err := cmp.Or(checkServed(n.Name), catalog.CheckName(n.Model)); err != nil {
 			return nil, err
 		}
 		seen[n.Name] = true

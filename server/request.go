@@ -13,6 +13,7 @@ import (
 	"unmask"
 	"unmask/generate"
 	"unmask/param"
+	"unmask/prompt"
 )
 
 // Bounds of one request.
@@ -114,7 +115,7 @@ func (s *settings) prepare(ctx context.Context, f *fields, m *servedModel, names
 		return nil
 	}
 	if n, ok := ctx.Value(noteKey{}).(*noted); ok {
-		ctx = unmask.WithOwner(ctx, n.key)
+		ctx = prompt.WithOwner(ctx, n.key)
 	}
 	prepared, err := m.PrepareAll(ctx, list)
 	for err != nil {

@@ -16,10 +16,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask"
 	"unmask/generate"
 	"unmask/model"
 	"unmask/paint"
+	"unmask/prompt"
 	"unmask/server"
 )
 
@@ -162,7 +162,7 @@ func TestCodesAndTokens(t *testing.T) {
 	_, _, data = post(t, h.URL+"/v1/detokenize", `{"tokens":`+
 		strings.Replace(jsonOf(got.Tokens), "]", ",null]", 1)+`}`)
 	require.NoError(t, json.Unmarshal(data, &got))
-	require.Equal(t, text+unmask.Hole, got.Text)
+	require.Equal(t, text+prompt.Hole, got.Text)
 }
 
 func jsonOf(v any) string {
@@ -289,7 +289,7 @@ func TestDiffusingForm(t *testing.T) {
 	whole := ask(t, h.URL+"/v1/completions", body+`}`)
 	events := stream(t, h.URL+"/v1/completions", body+`,"stream":true,"diffusing":true}`)
 	require.Len(t, events, 4+1)
-	require.Contains(t, events[0].data, unmask.Hole)
+	require.Contains(t, events[0].data, prompt.Hole)
 	require.Equal(t, whole.Choices[0].Text, read(t, []byte(events[3].data)).Choices[0].Text)
-	require.NotContains(t, events[3].data, unmask.Hole)
+	require.NotContains(t, events[3].data, prompt.Hole)
 }

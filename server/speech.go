@@ -11,12 +11,12 @@ import (
 	"strconv"
 	"strings"
 
-	"unmask"
 	"unmask/families/omnivoice"
 	"unmask/generate"
 	"unmask/internal/jsonline"
 	"unmask/media/sound"
 	"unmask/param"
+	"unmask/speak"
 )
 
 // maxSpoken is the longest text of a request, bytes: about an hour of sound.
@@ -29,8 +29,8 @@ const autoVoice = "auto"
 type speaking struct {
 	model   *servedModel
 	set     settings
-	request unmask.SpeechRequest
-	of      *unmask.Speech
+	request speak.Request
+	of      *speak.Speech
 	voice   string
 	format  string
 	stream  string // audio or sse; "" if the sound is sent as a whole
@@ -43,18 +43,18 @@ func (s *Server) speaks(w http.ResponseWriter, r *http.Request, f *fields) *Faul
 	if fault := f.end(); fault != nil {
 		return fault
 	}
-	speak := func() (fault *Fault) {
+	prepare := func() (fault *Fault) {
 		var err error
-		if q.of, err = q.model.Speak(q.request); err != nil {
+		if q.of, err = speak.New(q.model.Model, q.request); err != nil {
 			fault = refused("input", err).renamed(map[string]string{"text": "input",
 				"voice word": "instructions"})
 		}
 		return fault
 	}
-	fault := speak()
+	fault := prepare()
 	if fault == nil && len(q.of.Parts) > 1 && q.stream == "" {
 		q.stream, q.request.Stream = "audio", true
-		fault = speak()
+		fault = prepare()
 	}
 	if fault != nil {
 		return fault
@@ -90,9 +90,9 @@ func (s *Server) readSpeech(f *fields) (q speaking) {
 	f.refuse(len(input) > maxSpoken,
 		bad("context_length_exceeded", "input", "input is %d bytes, want at most %d", len(input),
 			maxSpoken))
-	q.request = unmask.SpeechRequest{Text: input, Language: f.text("language"),
-		Words: f.text("instructions"), Speed: f.float("speed", unmask.SpeedParam),
-		Seconds: f.float("seconds", unmask.SecondsParam), Seed: q.set.request.Seed,
+	q.request = speak.Request{Text: input, Language: f.text("language"),
+		Words: f.text("instructions"), Speed: f.float("speed", speak.SpeedParam),
+		Seconds: f.float("seconds", speak.SecondsParam), Seed: q.set.request.Seed,
 		Preset: q.set.request.Preset, Overrides: q.set.request.Overrides}
 	q.format = f.word("response_format", sound.Formats...)
 	if f.has("stream_format") {
@@ -170,7 +170,7 @@ func (s *Server) readVoice(f *fields, q *speaking) {
 func (s *Server) speak(r *http.Request, q speaking, out *spokenAnswer) *Fault {
 	ctx := r.Context()
 	for i, text := range q.of.Parts {
-		one, err := q.of.Request(ctx, i)
+		one, err := q.of.Sequence(ctx, i)
 		if err != nil {
 			return refused("input", err).renamed(map[string]string{"text": "input"})
 		}
@@ -182,7 +182,7 @@ func (s *Server) speak(r *http.Request, q speaking, out *spokenAnswer) *Fault {
 			return out.fault(err)
 		}
 	}
-	if err := q.of.End(out.put); err != nil {
+	if err := q.of.Finish(out.put); err != nil {
 		return out.fault(err)
 	}
 	return nil
@@ -217,7 +217,7 @@ func (s *Server) spokenPart(r *http.Request, q speaking, i int, text string,
 
 // spokenForm is all that the codes of a part depend on.
 type spokenForm struct {
-	Request unmask.SpeechRequest
+	Request speak.Request
 	Voice   string
 	Part    int
 }

@@ -17,6 +17,7 @@ import (
 	"unmask"
 	"unmask/media/sound"
 	"unmask/server"
+	"unmask/speak"
 )
 
 const speechPack = "../testdata/packs/omnivoice-tiny"
@@ -52,8 +53,8 @@ func says(t *testing.T, url, body string) (*http.Response, []byte) {
 }
 
 // written returns a sound as a file.
-func written(t *testing.T, m *unmask.Model, r unmask.SpeechRequest, format string) []byte {
-	s, err := m.Speak(r)
+func written(t *testing.T, m *unmask.Model, r speak.Request, format string) []byte {
+	s, err := speak.New(m, r)
 	require.NoError(t, err)
 	var out bytes.Buffer
 	w, err := sound.NewWriter(&out, format, s.Rate(), -1)
@@ -68,7 +69,7 @@ func written(t *testing.T, m *unmask.Model, r unmask.SpeechRequest, format strin
 func TestSpeechIsTheCommands(t *testing.T) {
 	url, m := voiced(t)
 	over := unmask.Overrides{"steps": "3"}
-	said := unmask.SpeechRequest{Text: "Good day.", Seed: 7, Overrides: over}
+	said := speak.Request{Text: "Good day.", Seed: 7, Overrides: over}
 
 	r, got := says(t, url, `{"input": "Good day.", "seed": 7, "steps": 3}`)
 	require.Equal(t, 200, r.StatusCode, "%s", got)
@@ -92,13 +93,13 @@ func TestSpeechIsTheCommands(t *testing.T) {
 	_, got = says(t, url, `{"input": "Good day.", "seed": 7, "steps": 3, "voice": {"id": "me"}}`)
 	v, err := m.Speech.ReadVoice(filepath.Join(speechPack, "voice.pt"))
 	require.NoError(t, err)
-	said = unmask.SpeechRequest{Text: "Good day.", Seed: 7, Overrides: over, Voice: v}
+	said = speak.Request{Text: "Good day.", Seed: 7, Overrides: over, Voice: v}
 	require.Equal(t, written(t, m, said, "pcm"), got[header:])
 }
 
 func TestSpeechStreams(t *testing.T) {
 	url, m := voiced(t)
-	said := unmask.SpeechRequest{Text: "Nobody went out. It was cold, and then it rained. Why?", Seed: 7,
+	said := speak.Request{Text: "Nobody went out. It was cold, and then it rained. Why?", Seed: 7,
 		Stream: true, Overrides: unmask.Overrides{"steps": "2"}}
 	want := written(t, m, said, "pcm")
 	body := `{"input": "Nobody went out.\nIt was cold, and then it rained. Why?", "seed": 7, ` +

@@ -3,13 +3,13 @@ package server
 import (
 	"net/http"
 
-	"unmask"
+	"unmask/prompt"
 	"unmask/tokenizers"
 )
 
 // tokenizing answers POST /v1/tokenize.
 func (s *Server) tokenizing(f *fields) (any, *Fault) {
-	m, tokens, fault := s.tokens(f, "text", (*unmask.Text).Tokens)
+	m, tokens, fault := s.tokens(f, "text", (*prompt.Text).Tokens)
 	if fault != nil {
 		return nil, fault
 	}
@@ -21,7 +21,7 @@ func (s *Server) tokenizing(f *fields) (any, *Fault) {
 }
 
 // tokens returns the tokens of a text in a field that must be there.
-func (s *Server) tokens(f *fields, name string, encode func(t *unmask.Text, text string) ([]int32,
+func (s *Server) tokens(f *fields, name string, encode func(t *prompt.Text, text string) ([]int32,
 	error)) (*servedModel, []int32, *Fault) {
 	m, text := s.model(f, wantsText), f.needed(name)
 	if fault := f.end(); fault != nil {
@@ -52,7 +52,7 @@ func (s *Server) detokenizing(f *fields) (any, *Fault) {
 // harnesses that tokenize by the server: POST /tokenize, POST /detokenize and GET /tokenizer_info.
 func (s *Server) tokenizingPrompt(f *fields) (any, *Fault) {
 	plain := f.has("add_special_tokens") && !f.flag("add_special_tokens")
-	m, tokens, fault := s.tokens(f, "prompt", func(t *unmask.Text, text string) ([]int32, error) {
+	m, tokens, fault := s.tokens(f, "prompt", func(t *prompt.Text, text string) ([]int32, error) {
 		if id, ok := t.Special(text); ok { // as clients ask for the end token
 			return []int32{id}, nil
 		} else if plain {

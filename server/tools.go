@@ -7,8 +7,8 @@ import (
 	"regexp"
 	"slices"
 
-	"unmask"
 	"unmask/param"
+	"unmask/prompt"
 )
 
 // maxTools bounds the functions of a request.
@@ -29,7 +29,7 @@ func (s *settings) tools(f *fields, m *servedModel) (given json.RawMessage) {
 				"tool_choice is %s without tools, want tools", cut(choice)))
 		return nil
 	}
-	calls := &unmask.Calls{Functions: list,
+	calls := &prompt.Calls{Functions: list,
 		Several: !f.has("parallel_tool_calls") || f.flag("parallel_tool_calls")}
 	switch cmp.Or(choice, `"auto"`) {
 	case `"none"`:
@@ -57,7 +57,7 @@ func (s *settings) tools(f *fields, m *servedModel) (given json.RawMessage) {
 }
 
 // readTools reads the list of functions, nil where it is absent.
-func readTools(f *fields) (list []unmask.Function) {
+func readTools(f *fields) (list []prompt.Function) {
 	f.each("tools", maxTools, func(o *fields) {
 		o.word("type", "function")
 		if !o.has("function") {
@@ -66,7 +66,7 @@ func readTools(f *fields) (list []unmask.Function) {
 		o.maybeInner("function", func(of *fields) {
 			list = append(list, readFunction(of))
 			name := list[len(list)-1].Name
-			if slices.ContainsFunc(list[:len(list)-1], func(other unmask.Function) bool {
+			if slices.ContainsFunc(list[:len(list)-1], func(other prompt.Function) bool {
 				return other.Name == name
 			}) {
 				of.fail(bad("out_of_range", "name", "name %s is there twice, want once", param.Quote(name)))
@@ -76,7 +76,7 @@ func readTools(f *fields) (list []unmask.Function) {
 	return list
 }
 
-func readFunction(of *fields) (t unmask.Function) {
+func readFunction(of *fields) (t prompt.Function) {
 	t.Name = of.text("name")
 	if of.fault == nil && !toolName.MatchString(t.Name) {
 		of.fail(outOfRange("name", param.Quote(t.Name),
@@ -94,7 +94,7 @@ func readFunction(of *fields) (t unmask.Function) {
 }
 
 // chosenTool returns the function that an object in tool_choice names.
-func chosenTool(f *fields, raw json.RawMessage, list []unmask.Function) []unmask.Function {
+func chosenTool(f *fields, raw json.RawMessage, list []prompt.Function) []prompt.Function {
 	var choice struct {
 		Type     string
 		Function struct{ Name string }
@@ -105,7 +105,7 @@ func chosenTool(f *fields, raw json.RawMessage, list []unmask.Function) []unmask
 	}
 	for _, t := range list {
 		if t.Name == choice.Function.Name {
-			return []unmask.Function{t}
+			return []prompt.Function{t}
 		}
 	}
 	f.fail(outOfRange("tool_choice", param.Quote(choice.Function.Name), "the name of one of tools"))
@@ -144,7 +144,7 @@ type callStream struct {
 // take adds settled text to a stream and sets p to what is new.
 func (s *callStream) take(made *call, p *saying) {
 	s.text += p.text
-	content, calls := p.form.Divide(s.text, p.finish != "")
+	content, calls := p.form.SplitCalls(s.text, p.finish != "")
 	p.text = content[min(s.content, len(content)):]
 	s.content += len(p.text)
 	for k, one := range calls {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"unmask"
 	"unmask/internal/atomicfile"
 	"unmask/param"
+	"unmask/prompt"
 	"unmask/tokenizers"
 	chats "unmask/tokenizers/chat"
 )
@@ -33,7 +33,7 @@ func (v *Variables) Register(f *pflag.FlagSet) {
 }
 
 // Values returns the variables.
-func (v Variables) Values() (values unmask.Variables, err error) {
+func (v Variables) Values() (values prompt.Variables, err error) {
 	for _, one := range v {
 		if err = values.Set(one); err != nil {
 			return nil, Wrap("--template-var", err)

@@ -10,6 +10,7 @@ import (
 	"unmask"
 	"unmask/generate"
 	"unmask/param"
+	"unmask/prompt"
 )
 
 // Images are the flags for what images are drawn from: classes, prompts, a given picture, and the
@@ -50,7 +51,7 @@ func (f *Images) Request(m *unmask.Model, over generate.Overrides) (r unmask.Req
 		Negative:    f.negative,
 		Preset:      f.preset,
 		Overrides:   over,
-		Constraints: unmask.Constraints{Ban: f.ban, Bias: f.bias},
+		Constraints: prompt.Constraints{Ban: f.ban, Bias: f.bias},
 	}
 	if r.Image, err = f.ReadImage(); err != nil {
 		return r, nil, err
@@ -77,7 +78,7 @@ func (f *Images) Request(m *unmask.Model, over generate.Overrides) (r unmask.Req
 	case len(list) == 0 && m.Spec().Prompt:
 		return r, nil, Usagef("--prompt is missing: the model draws from a text")
 	case len(list) == 1:
-		r, _, err = list[0].Over(r)
+		r, _, err = list[0].ApplyTo(r)
 		list = nil
 		err = Wrap("--prompt", err) // no class is refused here
 	}
@@ -87,7 +88,7 @@ func (f *Images) Request(m *unmask.Model, over generate.Overrides) (r unmask.Req
 // subject returns a line of --prompts as the request of an image: for a model of classes the text
 // of a prompt is a class.
 func subject(in unmask.Input, classes bool) (unmask.Input, error) {
-	r, seeded, err := in.Over(unmask.Request{})
+	r, seeded, err := in.ApplyTo(unmask.Request{})
 	r.Prompt = strings.TrimSpace(r.Prompt)
 	switch {
 	case err != nil:

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"unmask"
+	"unmask/backend/open"
 	"unmask/generate"
 	"unmask/param"
 	"unmask/samplers"
@@ -196,8 +196,8 @@ func Threads(f *pflag.FlagSet, to *int, help string) {
 	Int(f, to, param.Param{
 		Name:    "threads",
 		Min:     1,
-		Max:     unmask.MaxThreads,
-		Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), unmask.MaxThreads)),
+		Max:     open.MaxThreads,
+		Default: strconv.Itoa(min(runtime.GOMAXPROCS(0), open.MaxThreads)),
 		Help:    help,
 	})
 }
@@ -210,7 +210,7 @@ func Device(f *pflag.FlagSet, to *string) {
 
 // CheckDevice returns an error for a name that no device can have.
 func CheckDevice(name string) error {
-	if unmask.CheckDevice(name) != nil {
+	if open.CheckName(name) != nil {
 		return Usagef("--device is %q, want auto, cpu, cuda or cuda:N", name)
 	}
 	return nil

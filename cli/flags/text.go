@@ -10,6 +10,7 @@ import (
 	"unmask/generate"
 	"unmask/internal/atomicfile"
 	"unmask/param"
+	"unmask/prompt"
 	"unmask/research/export"
 )
 
@@ -47,11 +48,11 @@ func (t *Text) Register(f *pflag.FlagSet) {
 }
 
 // note says once that a prompt spells special tokens.
-func (t *Text) note(text *unmask.Text) {
+func (t *Text) note(text *prompt.Text) {
 	if text == nil || t.special {
 		return
 	}
-	if names := text.Spellings(t.prompt + t.infill); names != nil {
+	if names := text.SpecialSpellings(t.prompt + t.infill); names != nil {
 		terminal.Logf("note: the prompt has %s, which stays text: --special takes it as a token",
 			strings.Join(names, ", "))
 	}
@@ -157,7 +158,7 @@ func registerTokens(f *pflag.FlagSet, ban, bias *[]string, tokens string) {
 
 // Constraints are the flags that restrict the drawn tokens and end a text.
 type Constraints struct {
-	unmask.Constraints
+	prompt.Constraints
 
 	schema string // a file's name
 }
@@ -180,7 +181,7 @@ func (c *Constraints) Register(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.Stop, "stop", nil,
 		"show the text only up to the first of this `TEXT` after the prompt; may be repeated")
 	f.StringVar(&c.schema, "schema", "", "make JSON by the JSON Schema in this `FILE`")
-	Int(f, &c.Recursion, unmask.Recursion)
+	Int(f, &c.Recursion, prompt.Recursion)
 	f.StringVar(&c.Regex, "regex", "", "make text that this `EXPRESSION` matches, in RE2's syntax")
 	f.StringArrayVar(&c.Avoid, "avoid", nil, "make text in which this `EXPRESSION` matches nowhere, "+
 		"also not over the borders of holes; may be repeated")

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"unmask"
+	"unmask/catalog"
 	"unmask/cli/terminal"
 	"unmask/fleet"
 	"unmask/param"
@@ -55,7 +56,7 @@ func (e *Spec) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil || in.Request == nil {
 		return err
 	}
-	r, _, err := in.Request.Over(unmask.Request{})
+	r, _, err := in.Request.ApplyTo(unmask.Request{})
 	e.Request = &r
 	return err
 }
@@ -75,8 +76,8 @@ type file struct {
 
 // everywhere reports whether workers need no file: there is none, or every program has the model.
 func (f file) everywhere() bool {
-	return *f.place == "" || f.model && (unmask.IsExact(*f.place) ||
-		slices.Contains(unmask.Embedded(), *f.place))
+	return *f.place == "" || f.model && (catalog.IsExact(*f.place) ||
+		slices.Contains(catalog.Embedded(), *f.place))
 }
 
 // files returns the files of a spec. It changes no request that others have.
@@ -97,7 +98,7 @@ func (e *Spec) files() []file {
 // request that the lines are over.
 func (e *Spec) checkInputs() error {
 	for i, in := range e.Inputs {
-		r, _, err := in.Over(unmask.Request{})
+		r, _, err := in.ApplyTo(unmask.Request{})
 		if err == nil && r.Image != nil {
 			err = notSent("image", r.Image.File)
 		}
@@ -119,7 +120,7 @@ func (e *Spec) trees() (list []fleet.Tree, err error) {
 		}
 		place := *f.place
 		if _, err := os.Stat(place); err != nil && f.model {
-			if place, err = unmask.Locate(context.Background(), place, nil); err != nil {
+			if place, err = catalog.Locate(context.Background(), place, nil); err != nil {
 				return nil, err
 			}
 		}

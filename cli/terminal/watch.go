@@ -13,6 +13,7 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/prompt"
 )
 
 // Watcher redraws a batch's first sequence on the terminal and highlights what has just opened. One
@@ -114,7 +115,7 @@ func (w *Watcher) pieces(tokens []int32) []string {
 	out := make([]string, len(tokens))
 	for i, t := range tokens {
 		if out[i] = cell; t == spec.Mask {
-			out[i] = unmask.Hole
+			out[i] = prompt.Hole
 		}
 		if width := spec.Shape[len(spec.Shape)-1]; (i+1)%width == 0 && i+1 < len(tokens) {
 			out[i] += "\n"

@@ -17,10 +17,10 @@ func TestTourEqualsTheEngine(t *testing.T) {
 	m, err := unmask.LoadFS(demo.Text(), "demo", unmask.Options{})
 	require.NoError(t, err)
 	for seed, steps := range []int{12, 7, 1} {
-		run := unmask.Run{Request: unmask.Request{Seed: uint64(seed), Overrides: unmask.Overrides{
-			"sampler": "moment", "schedule": "uniform", "steps": strconv.Itoa(steps)}}}
+		r := unmask.Request{Seed: uint64(seed), Overrides: unmask.Overrides{
+			"sampler": "moment", "schedule": "uniform", "steps": strconv.Itoa(steps)}}
 		var want []int32
-		for step, err := range unmask.Generate(ctx, m, run) {
+		for step, err := range unmask.Generate(ctx, m, r, 1) {
 			require.NoError(t, err)
 			want = step.Sequences[0].Tokens
 		}

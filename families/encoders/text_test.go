@@ -85,9 +85,8 @@ func TestGenerateDrawsResiduesOnly(t *testing.T) {
 		m := pack(t, name)
 		tokens, err := m.Text.Infill("EVQ[40]SSV", 0)
 		require.NoError(t, err)
-		for step, err := range unmask.Generate(context.Background(), m,
-			unmask.Run{N: 3, Request: unmask.Request{Tokens: tokens,
-				Overrides: unmask.Overrides{"steps": "4"}}}) {
+		r := unmask.Request{Tokens: tokens, Overrides: unmask.Overrides{"steps": "4"}}
+		for step, err := range unmask.Generate(context.Background(), m, r, 3) {
 			require.NoError(t, err)
 			for _, s := range step.Sequences {
 				if !step.Done {

@@ -250,11 +250,3 @@ func TestFoldersMakeNoCircle(t *testing.T) {
 		}
 	}
 }
-
-// The root has few files, since a newcomer reads them first.
-func TestRootIsSmall(t *testing.T) {
-	root, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	require.NotEmpty(t, root)
-	require.LessOrEqual(t, len(root), 20)
-}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"unmask"
+	"unmask/prompt"
 )
 
 // Mutation is one change or several at once, such as A24G:S31T.
@@ -27,7 +28,7 @@ var mutation = regexp.MustCompile(`^([^0-9\s])([0-9]{1,7})([^0-9\s])$`)
 
 // ParseMutation reads a mutation of tokens, which must have its old letters, and each position
 // once.
-func ParseMutation(t *unmask.Text, tokens []int32, name string) (Mutation, error) {
+func ParseMutation(t *prompt.Text, tokens []int32, name string) (Mutation, error) {
 	m := Mutation{Name: name}
 	for one := range strings.SplitSeq(name, ":") {
 		part := mutation.FindStringSubmatch(one)
@@ -60,7 +61,7 @@ func ParseMutation(t *unmask.Text, tokens []int32, name string) (Mutation, error
 	return m, nil
 }
 
-func letter(t *unmask.Text, text string) (int32, error) {
+func letter(t *prompt.Text, text string) (int32, error) {
 	ids, err := t.Encode(text)
 	if err == nil && len(ids) != 1 {
 		err = fmt.Errorf("%q is %d tokens, want 1", text, len(ids))

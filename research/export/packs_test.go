@@ -42,7 +42,7 @@ func TestPacksAreWrittenUnderTheirNames(t *testing.T) {
 		require.NoError(t, export.WriteLogits(ctx, m, cases, out))
 	}
 	codec := func(t *testing.T, dir string) model.Codec {
-		p, err := unmask.LoadPictures(ctx, dir, options)
+		p, err := export.LoadPictures(ctx, dir, options)
 		require.NoError(t, err)
 		c, err := p.Codec()
 		require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestPacksAreWrittenUnderTheirNames(t *testing.T) {
 		require.NoError(t, export.WritePixelCodes(codec(t, dir), cases, out))
 	}
 	texts := func(t *testing.T, dir, cases, out string) {
-		e, err := unmask.LoadTextEncoder(ctx, dir, options)
+		e, err := export.LoadTextEncoder(ctx, dir, options)
 		require.NoError(t, err)
 		require.NoError(t, export.WriteTextStates(ctx, e, cases, out))
 	}
@@ -141,7 +141,7 @@ func compare(t *testing.T, name string, set *weights.Set, got *weights.Tensor) {
 func TestBadTexts(t *testing.T) {
 	ctx, packs := context.Background(), filepath.Join("..", "..", "testdata", "packs")
 	options := unmask.Options{Backend: cpu.New(cpu.Options{})}
-	e, err := unmask.LoadTextEncoder(ctx, filepath.Join(packs, "clip-text-tiny"), options)
+	e, err := export.LoadTextEncoder(ctx, filepath.Join(packs, "clip-text-tiny"), options)
 	require.NoError(t, err)
 	out := filepath.Join(t.TempDir(), "out.safetensors")
 	file := func(pack string) string { return filepath.Join(packs, pack, "cases.safetensors") }
@@ -149,7 +149,7 @@ func TestBadTexts(t *testing.T) {
 		"there are neither ids, text_ids, null_ids nor prompts, want one of them")
 	require.ErrorContains(t, export.WriteTextStates(ctx, e, file("amused-256-tiny"), out),
 		"text_ids: id ")
-	_, err = unmask.LoadTextEncoder(ctx, filepath.Join(packs, "titok-bert-tiny"), options)
+	_, err = export.LoadTextEncoder(ctx, filepath.Join(packs, "titok-bert-tiny"), options)
 	require.ErrorContains(t, err, "there is no folder text_encoder")
 	require.False(t, strings.Contains(err.Error(), "\n"))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"unmask"
 	"unmask/model"
 	"unmask/weights"
 )
@@ -19,7 +18,7 @@ var textGroups = []struct{ ids, states string }{{"ids", "text"}, {"text_ids", "t
 // layer; text_last F32 [B,T,W], those after it and the last norm; and text_pooled F32 [B,P]. For
 // null_ids they are null_before_last and so on. If cases.json beside the file has prompts,
 // prompt_ids I64 [N,T] are their ids.
-func WriteTextStates(ctx context.Context, e *unmask.TextEncoder, file, out string) error {
+func WriteTextStates(ctx context.Context, e *TextEncoder, file, out string) error {
 	in, err := openInput(file)
 	if err != nil {
 		return err
@@ -56,7 +55,7 @@ func WriteTextStates(ctx context.Context, e *unmask.TextEncoder, file, out strin
 }
 
 // encodeTexts encodes texts a few at a time.
-func encodeTexts(ctx context.Context, e *unmask.TextEncoder,
+func encodeTexts(ctx context.Context, e *TextEncoder,
 	texts [][]int32) (made []*model.Prompt, err error) {
 	const most = 16
 	for part := range slices.Chunk(texts, most) {
@@ -70,7 +69,7 @@ func encodeTexts(ctx context.Context, e *unmask.TextEncoder,
 }
 
 // stateTensors returns the states of prompts as named tensors.
-func stateTensors(name string, prompts []*model.Prompt, e *unmask.TextEncoder) []weights.Tensor {
+func stateTensors(name string, prompts []*model.Prompt, e *TextEncoder) []weights.Tensor {
 	c, n := e.Config(), len(prompts)
 	var before, last, pooled []float32
 	for _, p := range prompts {
@@ -86,7 +85,7 @@ func stateTensors(name string, prompts []*model.Prompt, e *unmask.TextEncoder) [
 }
 
 // promptIDs returns the ids of prompts, padded as their tokenizer does.
-func promptIDs(e *unmask.TextEncoder, prompts []string) (t weights.Tensor, err error) {
+func promptIDs(e *TextEncoder, prompts []string) (t weights.Tensor, err error) {
 	tokenizer, err := e.Tokenizer()
 	if err != nil {
 		return t, err

@@ -14,11 +14,14 @@ import (
 	"unmask"
 	"unmask/backend"
 	"unmask/backend/plain"
+	"unmask/catalog"
 	"unmask/exact"
+	"unmask/generate/footprint"
 	"unmask/internal/atomicfile"
 	"unmask/internal/quant"
 	"unmask/media/codecs/clip"
 	"unmask/model"
+	"unmask/prompt"
 	"unmask/research/metrics/inception"
 	"unmask/weights"
 	"unmask/weights/gguf"
@@ -46,14 +49,14 @@ type Report struct {
 	Entropy      *float64 `json:"entropy,omitempty"`
 	EntropyError float64  `json:"entropy_error,omitempty"`
 
-	text *unmask.Text // nil if the model is not one of text
+	text *prompt.Text // nil if the model is not one of text
 }
 
 // Inspect describes what is at name: a model, a judge of text or of pictures, a codec of pictures
 // or a text encoder. It reads headers and small tensors, not the values of large matrices.
 // As is the kind to read them as, see unmask.Options.
 func Inspect(ctx context.Context, name, as string, progress func(hub.Progress)) (*Report, error) {
-	if unmask.IsExact(name) {
+	if catalog.IsExact(name) {
 		return inspectExact(ctx, name)
 	}
 	device := reading{plain.New().(*plain.Device), new(atomic.Int64)}
@@ -81,7 +84,7 @@ func Inspect(ctx context.Context, name, as string, progress func(hub.Progress)) 
 	}
 	r.Memory = map[string]int64{}
 	for _, p := range []backend.Precision{backend.F32, backend.BF16, backend.Int8} {
-		r.Memory[p.String()] = unmask.WeightBytes(set)(p)
+		r.Memory[p.String()] = footprint.WeightBytes(set)(p)
 	}
 	for _, d := range slices.Sorted(maps.Keys(r.DTypes)) {
 		if q, ok := quant.Parse(d); ok && q != q.ProductType() {
@@ -183,7 +186,7 @@ func (r *Report) inspectFiles(ctx context.Context, name string, o unmask.Options
 			Sizes:      map[string]int{"features": x.Width(), "classes": inception.Classes}}
 		return set, nil
 	}
-	src, none := unmask.Open(ctx, name, o.Progress)
+	src, none := catalog.Open(ctx, name, o.Progress)
 	if none != nil {
 		return nil, err
 	}

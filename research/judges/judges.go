@@ -7,8 +7,8 @@ import (
 	"context"
 	"fmt"
 
-	"unmask"
 	"unmask/backend"
+	"unmask/catalog"
 	"unmask/exact"
 	"unmask/model"
 	"unmask/research/metrics"
@@ -32,17 +32,17 @@ type Judge struct {
 	src  *model.Source // nil for an exact model
 }
 
-// LoadTextJudge loads a judge of text: a GPT-2 by a name that unmask.Open takes, or an exact model
+// LoadTextJudge loads a judge of text: a GPT-2 by a name that catalog.Open takes, or an exact model
 // such as oracle:markov:length=16,tokens=4.
 func LoadTextJudge(ctx context.Context, name string, o Options) (*Judge, error) {
-	if unmask.IsExact(name) {
-		m, err := unmask.ParseExact(name)
+	if catalog.IsExact(name) {
+		m, err := catalog.ParseExact(name)
 		if err != nil {
 			return nil, fmt.Errorf("judge: %w", err)
 		}
 		return &Judge{Judge: exact.Judge{Model: m}, name: name}, nil
 	}
-	src, err := unmask.Open(ctx, name, o.Progress)
+	src, err := catalog.Open(ctx, name, o.Progress)
 	if err != nil {
 		return nil, fmt.Errorf("judge: %w", err)
 	}

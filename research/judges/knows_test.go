@@ -7,14 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"unmask"
 	"unmask/backend/cpu"
+	"unmask/catalog"
 	"unmask/demo"
 )
 
 // Ids of another vocabulary are refused; tokens that a text does not show are no difference.
 func TestJudgeKnows(t *testing.T) {
-	unmask.Embed("judge-that-knows", demo.Judge())
+	catalog.Embed("judge-that-knows", demo.Judge())
 	judge, err := LoadTextJudge(t.Context(), "judge-that-knows",
 		Options{Backend: cpu.New(cpu.Options{})})
 	require.NoError(t, err)

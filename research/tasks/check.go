@@ -115,7 +115,7 @@ func (it *Item) rightJSON(text string) (bool, error) {
 	if err != nil {
 		return false, nil
 	}
-	r, _, err := it.Input.Over(unmask.Request{})
+	r, _, err := it.Input.ApplyTo(unmask.Request{})
 	if err != nil {
 		return false, err
 	}

@@ -92,7 +92,7 @@ func (it *Item) UnmarshalJSON(data []byte) error {
 
 // check returns an error for an item that has no right answer.
 func (it *Item) check() error {
-	r, _, err := it.Input.Over(unmask.Request{})
+	r, _, err := it.Input.ApplyTo(unmask.Request{})
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func New(m *unmask.Model, items []Item, base unmask.Request) (experiments.Task, 
 	t := &task{model: m, items: items, base: base, choices: map[int]choice{}}
 	var messages [][]byte
 	for _, it := range items {
-		r, _, _ := it.Input.Over(base)
+		r, _, _ := it.Input.ApplyTo(base)
 		messages = append(messages, r.Messages)
 	}
 	return experiments.Task{Kind: "text", Model: m.Denoiser, Run: t.run,
@@ -212,7 +212,7 @@ func (t *task) request(ctx context.Context, it *Item, p experiments.Point) (q ge
 			base.Overrides[row.Name] = text
 		}
 	}
-	r, _, err := it.Input.Over(base)
+	r, _, err := it.Input.ApplyTo(base)
 	if err != nil {
 		return q, err
 	}
@@ -229,7 +229,7 @@ func (t *task) request(ctx context.Context, it *Item, p experiments.Point) (q ge
 // answer returns what was written: of an infill the whole text, otherwise what follows the prompt;
 // and the number of its tokens with the one that ends it.
 func (t *task) answer(it *Item, q generate.Request, tokens []int32) (text string, n int) {
-	r, _, _ := it.Input.Over(t.base)
+	r, _, _ := it.Input.ApplyTo(t.base)
 	a := t.model.AnswerOf(&r, &q)
 	n = t.model.Spec().CountMasked(q.Known)
 	if r.Infill == "" {
@@ -248,7 +248,7 @@ func (t *task) choose(ctx context.Context, index int, seed uint64) (best choice,
 		return c, nil
 	}
 	it := &t.items[index]
-	r, _, err := it.Input.Over(t.base)
+	r, _, err := it.Input.ApplyTo(t.base)
 	if err != nil {
 		return best, err
 	}

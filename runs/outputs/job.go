@@ -6,8 +6,11 @@ import (
 	"iter"
 
 	"unmask"
+	"unmask/backend/open"
 	"unmask/generate"
+	"unmask/generate/footprint"
 	"unmask/paint"
+	"unmask/prompt"
 	"unmask/runs"
 )
 
@@ -38,14 +41,17 @@ func Prepare(ctx context.Context, m *unmask.Model, r unmask.Request, inputs []un
 	if m.Text != nil && q.FromFile() { // how many fit at once is by the longest
 		spec := m.Spec()
 		r.Length = q.Longest - spec.SpecialCount()
-		r.MinLength, r.End, r.Cut, r.Grammar = 0, "", false, unmask.Grammar{}
+		r.MinLength, r.End, r.Cut, r.Grammar = 0, "", false, prompt.Grammar{}
 		if q, err = m.PrepareList(ctx, r, nil); err != nil {
 			return nil, err
 		}
 	}
-	j.Run = generate.Options{Request: q.Prepared(0), N: n}
-	j.Run.Batch = batch
-	j.Run, err = m.Check(j.Run)
+	run := generate.Options{Request: q.Prepared(0), N: n, Batch: batch}
+	j.Run, err = run.Check(m.Denoiser)
+	if err != nil {
+		return j, err
+	}
+	err = footprint.CheckBatch(m.Denoiser, m.Backend, j.Run.Request, j.Run.Batch)
 	return j, err
 }
 
@@ -133,7 +139,7 @@ func (j *Job) Settings(precision string) (runs.Settings, error) {
 	}
 	s := runs.Settings(j.Model.Identity(&j.request, &j.Run.Request))
 	s["model"], s["precision"] = fingerprint, precision
-	if gpu := unmask.DeviceKind(j.Model.Backend); gpu != "" {
+	if gpu := open.KindOf(j.Model.Backend); gpu != "" {
 		s["device"] = gpu
 	}
 	if j.larger != nil {

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 
-	"unmask"
 	"unmask/generate"
 	"unmask/generate/traces"
 	"unmask/internal/atomicfile"
+	"unmask/prompt"
 	"unmask/tokenizers"
 )
 
@@ -29,7 +29,7 @@ func OpenTrace(name, model string, j *Job, say func(line string)) (*Trace, error
 	if j.Model.Text != nil {
 		t = j.Model.Text
 	}
-	h := traces.NewHeader(j.Model.Spec(), j.Run.Request, t, model, unmask.Hole)
+	h := traces.NewHeader(j.Model.Spec(), j.Run.Request, t, model, prompt.Hole)
 	w, err := traces.Create(name, h, t)
 	if err != nil {
 		return nil, err

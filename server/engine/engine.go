@@ -15,6 +15,7 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/generate/footprint"
 	"unmask/kvcache"
 	"unmask/model"
 	"unmask/tokenizers"
@@ -156,8 +157,8 @@ func (e *Engine) setPlaces() {
 		}
 	}
 	if e.places[0] == 0 {
-		placeBytes := e.model.SequenceBytes(generate.Request{Length: length,
-			Recipe: generate.Recipe{Cache: 1}})
+		placeBytes := footprint.SequenceBytes(e.model.Denoiser,
+			generate.Request{Length: length, Recipe: generate.Recipe{Cache: 1}})
 		wanted := min(max(minPlaces, e.o.Rows/length), maxPlaces)
 		affordable := e.o.Memory / 3 * 2 / max(placeBytes, 1)
 		e.places[0] = int(max(min(int64(wanted), affordable), 1))

@@ -21,6 +21,7 @@ import (
 
 	"unmask"
 	"unmask/generate"
+	"unmask/prompt"
 )
 
 // DrawText draws a request for the demo text model, whose mask is given. Some are refused.
@@ -71,11 +72,11 @@ func DrawChat(t *rapid.T) unmask.Request {
 }
 
 // callsOf returns a function as a template has it, and calls of it.
-func callsOf(several bool) (tools json.RawMessage, calls *unmask.Calls) {
+func callsOf(several bool) (tools json.RawMessage, calls *prompt.Calls) {
 	const parameters = `{"enum":[{},{"toy":"ball"}]}`
 	return json.RawMessage(`[{"type":"function","function":{"name":"find","parameters":` + parameters +
-			`}}]`), &unmask.Calls{Several: several,
-			Functions: []unmask.Function{{Name: "find", Parameters: json.RawMessage(parameters)}}}
+			`}}]`), &prompt.Calls{Several: several,
+			Functions: []prompt.Function{{Name: "find", Parameters: json.RawMessage(parameters)}}}
 }
 
 // Files are the names of pictures that requests begin with.

@@ -20,6 +20,7 @@ import (
 	"unmask/guide"
 	"unmask/internal/processor"
 	"unmask/model"
+	"unmask/research/export"
 )
 
 func main() {
@@ -110,7 +111,7 @@ func states(x float32) *model.Prompt {
 
 // decode returns the pictures of codes.
 func decode(dir string, batch int, o unmask.Options) (func() error, error) {
-	p, err := unmask.LoadPictures(context.Background(), dir, o)
+	p, err := export.LoadPictures(context.Background(), dir, o)
 	if err != nil {
 		return nil, err
 	}

@@ -13,11 +13,11 @@ import (
 	"io"
 	"os"
 
-	"unmask"
 	"unmask/grammar"
 	"unmask/grammar/schema"
 	"unmask/internal/processor"
 	"unmask/model"
+	"unmask/prompt"
 	"unmask/tokenizers"
 )
 
@@ -93,7 +93,7 @@ func readVocabulary(name string) (*vocabulary, error) {
 		return nil, fmt.Errorf("%s has no %s", name, tokenizers.EndOfText)
 	}
 	v := &vocabulary{end: end,
-		all: unmask.Vocabulary(t, model.Spec{Outcomes: t.VocabSize(), Mask: -1})}
+		all: prompt.NewVocabulary(t, model.Spec{Outcomes: t.VocabSize(), Mask: -1})}
 	found := map[byte]bool{}
 	for id := range int32(t.VocabSize()) {
 		if text, ok := t.Token(id); ok && len(text) == 1 {

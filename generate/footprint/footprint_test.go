@@ -1,4 +1,4 @@
-package unmask
+package footprint
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 
 // The default precision of a model that is larger than memory is the largest that fits, one that
 // was asked for stays, and what is needed, free and would fit is said.
-func TestFitting(t *testing.T) {
+func TestChoosePrecision(t *testing.T) {
 	set, err := weights.NewSet([]*weights.Tensor{
 		{Name: "a", DType: weights.BF16, Shape: []int{40_000, 50_000}},
 		{Name: "b", DType: weights.Q4_K, Shape: []int{1000, 256}},
@@ -39,7 +39,7 @@ func TestFitting(t *testing.T) {
 		{1e9, backend.F32, backend.F32, true, "", "weights take 8.0 GB in f32, 4.0 GB in bf16, 2.0 GB " +
 			"in int8, and 1.0 GB are free, want a GGUF file of it in Q4_K"},
 	} {
-		p, note, err := fitting(need, c.free, c.as, c.replace)
+		p, note, err := choosePrecision(need, c.free, c.as, c.replace)
 		require.Equal(t, c.want, p)
 		require.Equal(t, c.note, note)
 		if c.fail != "" {
@@ -48,12 +48,4 @@ func TestFitting(t *testing.T) {
 		}
 		require.NoError(t, err)
 	}
-}
-
-// Held returns the samples of parts that are not finished yet.
-func (s *Speech) Held() (samples int) {
-	for _, part := range s.raw {
-		samples += len(part)
-	}
-	return samples
 }

@@ -1,4 +1,4 @@
-package unmask_test
+package speak_test
 
 import (
 	"path/filepath"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"unmask"
+	"unmask/speak"
 	"unmask/testkit/parity"
 )
 
@@ -20,8 +21,8 @@ func speaker(t *testing.T) (*unmask.Model, *parity.Pack) {
 }
 
 // spoken returns the sound of a request.
-func spoken(t *testing.T, m *unmask.Model, r unmask.SpeechRequest) (all []float32) {
-	s, err := m.Speak(r)
+func spoken(t *testing.T, m *unmask.Model, r speak.Request) (all []float32) {
+	s, err := speak.New(m, r)
 	require.NoError(t, err)
 	for _, err := range s.Run(t.Context(), func(x []float32) error {
 		all = append(all, x...)
@@ -38,7 +39,7 @@ func TestSpokenSound(t *testing.T) {
 	voice, err := m.Speech.ReadVoice(filepath.Join(p.Folder(), "voice.pt"))
 	require.NoError(t, err)
 	over := unmask.Overrides{"sampler": "omnivoice(noise=1e-6)", "steps": "12"}
-	for name, r := range map[string]unmask.SpeechRequest{
+	for name, r := range map[string]speak.Request{
 		"run_plain_sound": {Text: "Two birds sang.", Seconds: 0.36, Overrides: over},
 		"run_clone_sound": {Text: "Ask them again!", Seconds: 0.44, Overrides: over, Voice: voice},
 	} {
@@ -58,7 +59,7 @@ func TestSpokenStream(t *testing.T) {
 	m, _ := speaker(t)
 	text := "The rain had stopped.\nThe streets were wet. " +
 		strings.Repeat("Nobody went out that day, because it was cold. ", 2)
-	s, err := m.Speak(unmask.SpeechRequest{Text: text, Stream: true,
+	s, err := speak.New(m, speak.Request{Text: text, Stream: true,
 		Overrides: unmask.Overrides{"steps": "2"}})
 	require.NoError(t, err)
 	require.Equal(t, "The rain had stopped. The streets were wet.", s.Parts[0])
@@ -73,7 +74,7 @@ func TestSpokenStream(t *testing.T) {
 	require.Equal(t, len(s.Parts)+1, heard) // and the end
 	require.Zero(t, s.Held())
 
-	s, err = m.Speak(unmask.SpeechRequest{Text: strings.Repeat(text, 500)})
+	s, err = speak.New(m, speak.Request{Text: strings.Repeat(text, 500)})
 	require.NoError(t, err)
 	require.Equal(t, "The rain had stopped. The streets were wet.", s.Parts[0]) // a book is a stream
 }
@@ -81,9 +82,9 @@ func TestSpokenStream(t *testing.T) {
 // The parts after the first continue it, by the same seed to the same bytes.
 func TestSpokenParts(t *testing.T) {
 	m, _ := speaker(t)
-	r := unmask.SpeechRequest{Text: "Nobody went out. It was cold, and then it rained. Why?", Seed: 3,
+	r := speak.Request{Text: "Nobody went out. It was cold, and then it rained. Why?", Seed: 3,
 		Overrides: unmask.Overrides{"steps": "2"}, Stream: true}
-	s, err := m.Speak(r)
+	s, err := speak.New(m, r)
 	require.NoError(t, err)
 	require.Len(t, s.Parts, 2)
 	one := spoken(t, m, r)
@@ -96,7 +97,7 @@ func TestSpokenParts(t *testing.T) {
 
 func TestSpeechRefusals(t *testing.T) {
 	m, _ := speaker(t)
-	for want, r := range map[string]unmask.SpeechRequest{
+	for want, r := range map[string]speak.Request{
 		`text is "", want something to say`:        {Text: " \n "},
 		`text is "a\xff"`:                          {Text: "a\xff"},
 		`language is "Englsh", want an id such as`: {Text: "a", Language: "Englsh"},
@@ -105,15 +106,15 @@ func TestSpeechRefusals(t *testing.T) {
 		"seconds is 61, want 0.04 to 60":           {Text: "a", Seconds: 61},
 		"seconds is -1, want 0.04 to 60":           {Text: "a", Seconds: -1},
 	} {
-		_, err := m.Speak(r)
+		_, err := speak.New(m, r)
 		require.ErrorContains(t, err, want)
 	}
-	s, err := m.Speak(unmask.SpeechRequest{Text: "a", Overrides: unmask.Overrides{"steps": "0"}})
+	s, err := speak.New(m, speak.Request{Text: "a", Overrides: unmask.Overrides{"steps": "0"}})
 	require.NoError(t, err)
-	_, err = s.Request(t.Context(), 0)
+	_, err = s.Sequence(t.Context(), 0)
 	require.ErrorContains(t, err, "steps is 0")
 	other, err := unmask.Load(t.Context(), parity.Open(t, "llada-tiny").Folder(), unmask.Options{})
 	require.NoError(t, err)
-	_, err = other.Speak(unmask.SpeechRequest{Text: "a"})
+	_, err = speak.New(other, speak.Request{Text: "a"})
 	require.ErrorContains(t, err, "the model does not speak")
 }

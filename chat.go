@@ -1,0 +1,195 @@
+package unmask
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"unicode"
+
+	"unmask/model"
+	"unmask/param"
+	"unmask/tokenizers"
+	"unmask/tokenizers/chat"
+)
+
+// ReplyLength is the default length of an answer in tokens.
+const ReplyLength = model.DefaultTextLength
+
+// Chat reads the chat template beside the model's weights. It returns an error if the model makes
+// no text, has no tokenizer, or has no template because it was not trained to chat.
+func (m *Model) Chat() (*chat.Model, error) { return m.chat() }
+
+// readChat is Chat, which calls it once.
+func (m *Model) readChat() (*chat.Model, error) {
+	switch {
+	case m.Text == nil:
+		return nil, refuseMessages("the model makes no text")
+	case m.Source == nil:
+		return nil, refuseMessages("the model has no chat template")
+	case tokenizers.IsNumeric(m.Text.Tokenizer):
+		return nil, refuseMessages("the model has no tokenizer, want one beside its weights or in its " +
+			"GGUF file")
+	}
+	c, err := chat.ForModel(m.Source.Files, m.Text.Tokenizer, m.Source.Template)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, refuseMessages("the model has no chat template, want chat_template.jinja or " +
+			"tokenizer_config.json beside its weights")
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.Variables = m.templateVariables
+	return c, nil
+}
+
+// refuseMessages returns the refusal of a conversation.
+func refuseMessages(reason string) error {
+	return param.Refuse("messages", param.Unsupported, "%s", reason)
+}
+
+// callForm returns how the model's answers spell calls, and whether its template says so.
+func (m *Model) callForm() (form chat.CallForm, own bool) {
+	c, err := m.Chat()
+	if err != nil {
+		return chat.PlainCalls, false
+	}
+	return c.CallForm()
+}
+
+// messageTokens returns the tokens of a conversation, and those that end an answer.
+func (m *Model) messageTokens(r *Request) (tokens, endTokens []int32, err error) {
+	c, err := m.Chat()
+	if err != nil {
+		return nil, nil, err
+	}
+	options := chat.Options{Tools: r.Tools, Variables: r.Variables}
+	tokens, err = c.EncodeJSON(r.Messages, options)
+	if err == nil {
+		err = c.Template.CheckMessages(r.Messages)
+	}
+	if err != nil {
+		return nil, nil, &param.Error{Name: "messages", Err: err}
+	}
+
+	// A template that drops the calls of earlier turns would let the model answer a conversation
+	// that nobody had, so this is refused and not only noted.
+	withoutCalls, hasCalls := withoutToolCalls(r.Messages)
+	if hasCalls {
+		same, err := c.EncodeJSON(withoutCalls, options)
+		if err == nil && slices.Equal(tokens, same) {
+			return nil, nil, param.Refuse("messages", param.Unsupported,
+				"messages have tool_calls, want none: the model's chat template leaves them out")
+		}
+	}
+	return tokens, c.EndTokens(), nil
+}
+
+// withoutToolCalls returns messages without their calls of tools, and whether there were any.
+func withoutToolCalls(messages []byte) (rest []byte, hasCalls bool) {
+	var list []map[string]json.RawMessage
+	if json.Unmarshal(messages, &list) != nil {
+		return messages, false
+	}
+	for _, message := range list {
+		calls := string(message["tool_calls"])
+		if calls != "" && calls != "null" && calls != "[]" {
+			hasCalls = true
+		}
+		delete(message, "tool_calls")
+	}
+	rest, err := json.Marshal(list)
+	return rest, hasCalls && err == nil
+}
+
+// TemplateNote returns a note about what the model's chat template drops of conversations, of which
+// some may be nil; "" for nothing.
+func (m *Model) TemplateNote(conversations ...[]byte) string {
+	type message struct{ Role string }
+	withSystem := 0
+	for _, messages := range conversations {
+		var list []message
+		if json.Unmarshal(messages, &list) == nil && slices.Contains(list, message{"system"}) {
+			withSystem++
+		}
+	}
+	if withSystem == 0 {
+		return ""
+	}
+	c, err := m.Chat()
+	if err != nil || c.WritesSystem() {
+		return ""
+	}
+	note := "the model's chat template leaves system messages out"
+	if len(conversations) > 1 {
+		note += fmt.Sprintf(" (of %d of %d inputs)", withSystem, len(conversations))
+	}
+	return note
+}
+
+// TokensWithAnswer returns the tokens of what r begins with (Prompt, Messages, Tokens or nothing)
+// followed by an answer, for package likelihood: the answer is tokens[from:to]. It is given as ids
+// or, where they are nil, as text. Nothing is a prompt without text. Positions behind the answer
+// are masked, if the model has sequences of one length only. A prompt and its answer are tokenized
+// together, unless that would change the prompt's own tokens; blanks at the prompt's end belong to
+// the answer. An answer to messages is tokenized alone.
+func (m *Model) TokensWithAnswer(r Request, answer string, ids []int32) (tokens []int32,
+	from, to int, err error) {
+	t := m.Text
+	if t == nil {
+		return nil, 0, 0, param.Refuse("answer", param.Unsupported, "the model makes no text")
+	}
+	if err := r.checkStart(true); err != nil {
+		return nil, 0, 0, err
+	}
+
+	known := r.Tokens
+	var last []int32
+	switch {
+	case r.Messages != nil:
+		known, _, err = m.messageTokens(&r)
+	case r.Tokens == nil:
+		// Blanks at its end are part of the answer's first token, as in the harnesses of LLaDA, Dream
+		// and dLLM.
+		text := strings.TrimRightFunc(r.Prompt, unicode.IsSpace)
+		answer = r.Prompt[len(text):] + answer
+		r.Prompt = text
+		known, err = t.Begin(text, r.Special, true)
+		err = param.WithName("prompt", err)
+		last = t.Last()
+	}
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if ids == nil {
+		ids, err = t.After(known, r.Prompt, r.Special, answer)
+		if err != nil {
+			return nil, 0, 0, param.WithName("answer", err)
+		}
+	}
+
+	most := t.MaxLength() - len(known) - len(last)
+	if len(ids) == 0 || len(ids) > most {
+		refusal := &param.Error{Name: "answer", Found: fmt.Sprintf("%d tokens", len(ids)),
+			Want: fmt.Sprintf("1 to %d", most), Reason: param.TooLong}
+		if most < 1 {
+			refusal.Want = fmt.Sprintf("a prompt of fewer than %d", len(known)+most)
+		}
+		return nil, 0, 0, refusal
+	}
+
+	masksBehind := 0
+	if m.Spec().Fixed {
+		masksBehind = most - len(ids)
+	}
+	from = len(known)
+	tokens = t.Surround(slices.Concat(known, ids), masksBehind, last)
+	if r.Messages != nil {
+		tokens = t.WithoutSurroundings(tokens)
+	} else {
+		from += len(m.Spec().BeforeText)
+	}
+	return tokens, from, from + len(ids), nil
+}

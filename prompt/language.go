@@ -1,0 +1,217 @@
+package prompt
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"unmask/constrain"
+	"unmask/grammar"
+	"unmask/grammar/schema"
+	"unmask/internal/lru"
+	"unmask/internal/turns"
+	"unmask/model"
+	"unmask/tokenizers"
+	"unmask/tokenizers/chat"
+)
+
+// Languages compiles grammars for one model and keeps those that were used last. Its methods may be
+// called concurrently.
+type Languages struct {
+	text     *Text
+	spec     model.Spec
+	callForm func() (form chat.CallForm, own bool)
+
+	// vocabulary is built once, at the first grammar: most runs have none.
+	vocabulary func() *grammar.Vocabulary
+
+	// kept are languages by a hash of what they depend on, without positions.
+	kept *lru.Cache[[sha256.Size]byte, *constrain.Language]
+}
+
+// maxKeptBytes is the memory that the automata take which one model keeps.
+const maxKeptBytes = 128 << 20
+
+// NewLanguages returns the compiler of a model that makes text. callForm says how the model's chat
+// template spells calls, and whether it has a form of its own.
+func NewLanguages(text *Text, spec model.Spec,
+	callForm func() (form chat.CallForm, own bool)) *Languages {
+	return &Languages{
+		text:     text,
+		spec:     spec,
+		callForm: callForm,
+		vocabulary: sync.OnceValue(func() *grammar.Vocabulary {
+			return NewVocabulary(text, spec)
+		}),
+		kept: lru.New[[sha256.Size]byte, *constrain.Language](maxKeptBytes),
+	}
+}
+
+// NewVocabulary returns the trie of a tokenizer's tokens for a model of some outcomes. Special
+// tokens are not in it: what they spell is not text.
+func NewVocabulary(t tokenizers.Tokenizer, spec model.Spec) *grammar.Vocabulary {
+	return grammar.NewVocabulary(spec.Outcomes, func(id int32) (string, bool) {
+		return tokenText(t, spec, id)
+	})
+}
+
+// tokenText returns the text of a token, none of a special one.
+func tokenText(t tokenizers.Tokenizer, spec model.Spec, id int32) (string, bool) {
+	if id == spec.Mask || tokenizers.IsSpecial(t, id) || slices.Contains(spec.EndTokens, id) {
+		return "", false
+	}
+	return t.Token(id)
+}
+
+// knownText returns the text of known tokens as automata read it, without special ones.
+func (l *Languages) knownText(tokens []int32) string {
+	var b strings.Builder
+	for _, id := range tokens {
+		if text, ok := tokenText(l.text, l.spec, id); ok {
+			b.WriteString(text)
+		}
+	}
+	return b.String()
+}
+
+// Compile returns the language of a sequence whose tokens are known but for masks, nil if nothing
+// is masked, and the tokens that end the sequence: endTokens, or those that end the model's texts.
+// ctx ends a compilation that takes long; its owner (WithOwner) decides whose turn it is.
+func (l *Languages) Compile(ctx context.Context, g *Grammar, tokens, endTokens []int32) (
+	*constrain.Language, []int32, error) {
+	language := &constrain.Language{FirstPosition: slices.Index(tokens, l.spec.Mask)}
+	if language.FirstPosition < 0 {
+		return nil, endTokens, nil
+	}
+	language.EndPosition = len(tokens)
+	for tokens[language.EndPosition-1] != l.spec.Mask {
+		language.EndPosition--
+	}
+
+	isLast := language.EndPosition == len(tokens)
+	if !isLast {
+		endTokens = nil // known text follows, so nothing may end before it
+	} else if len(endTokens) == 0 {
+		endTokens = l.spec.EndTokens
+		if id, ok := l.text.endOfText(); ok && len(endTokens) == 0 {
+			endTokens = []int32{id}
+		}
+	}
+
+	place := &placement{endTokens: endTokens, spacesFollow: isLast && len(endTokens) == 0}
+	if len(g.Avoid) > 0 {
+		place.before = l.knownText(tokens[:language.FirstPosition])
+		place.after = l.knownText(tokens[language.EndPosition:])
+	}
+	compiled, err := l.compileOnce(ctx, g, place)
+	if err == nil {
+		language.Tokens = compiled.Tokens
+		language.Choices = compiled.Choices
+		language.Text = compiled.Text
+		err = g.AsRefusal(l.check(ctx, language, tokens))
+	}
+	return language, endTokens, err
+}
+
+// check returns an error if a language has no text with some tokens. Checks that look at many edges
+// take turns, as compiling does.
+func (l *Languages) check(ctx context.Context, language *constrain.Language, tokens []int32) error {
+	const manyEdges = 1 << 24
+	if language.Work() > manyEdges {
+		giveBack, err := compiling.Take(ctx, ownerOf(ctx), 1)
+		if err != nil {
+			return err
+		}
+		defer giveBack()
+	}
+	return language.Check(tokens, l.spec.Mask)
+}
+
+// ownerKey is the key of a context's owner.
+type ownerKey struct{}
+
+// WithOwner returns a context of work for an owner, such as a client of a server. Owners take turns
+// where grammars are compiled, and the one that keeps the most of them is the first to lose some.
+func WithOwner(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, ownerKey{}, name)
+}
+
+// ownerOf returns the owner of a context's work, "" if it has none.
+func ownerOf(ctx context.Context) string {
+	owner, _ := ctx.Value(ownerKey{}).(string)
+	return owner
+}
+
+// compiling lets as many goroutines compile at once as leave one processor to passes, if there are
+// several.
+var compiling = turns.New(int64(max(1, runtime.GOMAXPROCS(0)-1)))
+
+// compileOnce returns the language of a grammar, which it compiles if it is not kept.
+func (l *Languages) compileOnce(ctx context.Context, g *Grammar, place *placement) (
+	*constrain.Language, error) {
+	calls, _ := json.Marshal(g.Calls) // what cannot be written is refused by the compiler
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %v %v %q %q %q", g.Schema, g.Regex, g.Choice,
+		calls, g.Recursion, place.endTokens, place.spacesFollow, g.Avoid, place.before, place.after))
+	if kept, ok := l.kept.Get(key); ok {
+		return kept, nil
+	}
+
+	owner := ownerOf(ctx)
+	giveBack, err := compiling.Take(ctx, owner, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer giveBack()
+	if kept, ok := l.kept.Get(key); ok { // another goroutine compiled it while this one waited
+		return kept, nil
+	}
+	language, err := l.compile(ctx, g, place)
+	if err != nil {
+		return nil, err
+	}
+	l.kept.Put(key, language, owner, int64(language.Bytes()))
+	return language, nil
+}
+
+// compile makes the automata of a grammar.
+func (l *Languages) compile(ctx context.Context, g *Grammar, place *placement) (
+	*constrain.Language, error) {
+	budget := grammar.NewBudget(ctx, schema.DefaultLimit)
+	var form templateForm
+	form.CallForm, form.own = l.callForm()
+	automaton, choiceEnds, err := g.compile(form, place, budget)
+	if err != nil {
+		return nil, err
+	}
+
+	language := &constrain.Language{}
+	if place.spacesFollow {
+		language.Text = automaton
+		if g.Choice != nil {
+			language.Text, err = grammar.Choices(g.Choice, budget)
+		} else {
+			automaton = automaton.WithTrailingSpace()
+		}
+		if err != nil {
+			return nil, asRefusal("choice", err)
+		}
+	}
+	language.Tokens, err = automaton.Tokens(l.vocabulary(), grammar.TokenOptions{
+		EndTokens:   place.endTokens,
+		FillTokens:  place.endTokens,
+		MayTruncate: g.Calls != nil && g.Calls.Text,
+		Budget:      budget,
+	})
+	if err != nil {
+		return nil, g.AsRefusal(err)
+	}
+	if choiceEnds != nil {
+		language.Choices = constrain.NewChoices(g.Choice, language.Tokens, choiceEnds)
+	}
+	return language, nil
+}
