@@ -7,15 +7,17 @@ import (
 )
 
 // isChat reports whether a ModernBERT is one that answers: by its kind, by its repository's name or
-// by the marks that its chat template has.
+// by the marks that its chat template has. config.json does not tell.
 func (c *Config) isChat(src *model.Source) bool {
-	switch repo := strings.ToLower(src.Repo); {
-	case c.family.name != "modernbert" || src.KindOverride != "":
+	if c.family.name != "modernbert" || src.KindOverride != "" {
 		return src.KindOverride == bertChat
-	case strings.Contains(repo, "modernbert") && strings.Contains(repo, "-chat"):
+	}
+	repo := strings.ToLower(src.Repo)
+	if strings.Contains(repo, "modernbert") && strings.Contains(repo, "-chat") {
 		src.KindOverride = bertChat
 		return true
-	case src.Files == nil:
+	}
+	if src.Files == nil {
 		return false
 	}
 	for _, name := range []string{"chat_template.jinja", "tokenizer_config.json"} {

@@ -14,41 +14,64 @@ import (
 
 // Config is the network's sizes and what distinguishes the families.
 type Config struct {
-	Hidden, Embed       int // widths; in ALBERT the embedding's is another
-	Layers              int // blocks that are computed
-	Groups, GroupBlocks int // groups of Inner blocks with own weights (ALBERT); Layers and 1 elsewhere
-	Heads               int
-	MLP                 int // width inside the MLPs
-	VocabRows           int // of the embedding and the head
-	Length              int // positions of a sequence, with its first and last token
+	Hidden    int // width of the residual stream
+	Embed     int // width of the embedding, which in ALBERT is smaller
+	Layers    int // blocks that are computed
+	Heads     int
+	MLP       int // width inside the MLPs
+	VocabRows int // rows of the embedding and the head
+	Length    int // positions of a sequence, with its first and last token
 
-	Positions, Types           int // rows of the learned tables; 0: rotary positions, no token types
-	Offset                     int // row of the first position
-	Eps                        float32
+	// Groups of GroupBlocks blocks have weights of their own, which ALBERT's layers share. Elsewhere
+	// they are Layers and 1.
+	Groups, GroupBlocks int
+
+	// Positions and Types are the rows of the learned tables. Networks with rotary positions have
+	// neither.
+	Positions, Types int
+
+	// Offset is the row of the first position. RoBERTa counts from the padding's id.
+	Offset int
+
+	Eps                        float32 // of the norms
 	Activation, HeadActivation backend.Activation
 
-	PreNorm             bool // norms come before the branches
-	EmbedNorm, Widened  bool // embeddings have a norm, a projection (ALBERT)
-	Gated               bool // ModernBERT's MLP and attention
-	NormBiased          bool
-	HeadBiased          bool
-	Tied, DecoderBiased bool
-	TokenDropout        bool // ESM-2's scale of embeddings, token_dropout
+	PreNorm       bool // norms come before the branches
+	EmbedNorm     bool // embeddings have a norm
+	Widened       bool // embeddings are projected to Hidden (ALBERT)
+	Gated         bool // the MLP is gated, and queries, keys and values are one tensor (ModernBERT)
+	NormBiased    bool // norms have biases
+	HeadBiased    bool // the head's dense layer has a bias
+	DecoderBiased bool // the decoder has a bias
+	Tied          bool // the decoder is the embedding
 
-	Theta, LocalTheta float64 // bases of the rotary frequencies
-	Window            int     // positions on both sides that local blocks attend to
-	Local             []bool  // [blocks], which are local; nil: none
+	// TokenDropout scales embeddings by the share of masks (ESM-2's token_dropout).
+	TokenDropout bool
 
-	Headless bool // there is no head for tokens: the files have a network that embeds texts
+	// Theta and LocalTheta are the bases of the rotary frequencies.
+	Theta, LocalTheta float64
 
-	Mask  int32
-	Chat  bool // it answers messages; padding ends an answer
+	// Window is the number of positions on both sides that local blocks attend to.
+	Window int
+
+	// Local says which blocks are local [blocks]; nil for none.
+	Local []bool
+
+	// Headless says that there is no head for tokens: the files have a network that embeds texts.
+	Headless bool
+
+	Mask int32
+
+	// Chat says that it answers messages; padding ends an answer.
+	Chat bool
+
 	Notes []string
 
 	family *family
 	tokens tokens
 }
 
+// newNorm returns a norm of rows of this width, with a bias if the family's norms have one.
 func (c *Config) newNorm(width int) nn.LayerNorm {
 	if c.NormBiased {
 		return nn.NewLayerNorm(width, c.Eps)
@@ -58,14 +81,27 @@ func (c *Config) newNorm(width int) nn.LayerNorm {
 
 // family is a kind of checkpoint, recognised by model_type or, in older files without, by a tensor.
 type family struct {
-	name        string
-	class       string   // of the tokenizer, where its files name none
-	kinds       []string // values of model_type, and names of kinds that it does not tell
-	blockPrefix string   // names of blocks are this and a number
-	mlpTensor   string   // name within block 0 of the MLP's first matrix
-	unused      []string
-	names       names
-	readKeys    func(c *Config, f *model.Values, set *weights.Set) // what distinguishes it
+	name string
+
+	// class is the tokenizer's class where its files name none.
+	class string
+
+	// kinds are the values of model_type, and names of kinds that it does not tell.
+	kinds []string
+
+	// blockPrefix and a number begin the names of a block's tensors.
+	blockPrefix string
+
+	// mlpTensor is the name within block 0 of the MLP's first matrix.
+	mlpTensor string
+
+	// unused are tensors of published files that inference does not need.
+	unused []string
+
+	names names
+
+	// readKeys reads what distinguishes the family.
+	readKeys func(c *Config, f *model.Values, set *weights.Set)
 }
 
 var families = []*family{
@@ -107,12 +143,13 @@ const dplm = "dplm"
 const bertChat = "modernbert-chat"
 
 // familyOf returns the family of a source: that of its kind or, where config.json names none, that
-// of its tensors.
-func familyOf(src *model.Source) (found *family, ok bool) {
+// of its tensors. A kind may have several families; the tensors decide between them.
+func familyOf(src *model.Source) (*family, bool) {
 	kind := cmp.Or(src.KindOverride, src.Facts().Type)
+	var fallback *family
 	for _, f := range families {
-		named := slices.Contains(f.kinds, kind)
-		if !named && kind != "" {
+		ofKind := slices.Contains(f.kinds, kind)
+		if !ofKind && kind != "" {
 			continue
 		}
 		for _, name := range src.Set.Names() {
@@ -120,27 +157,27 @@ func familyOf(src *model.Source) (found *family, ok bool) {
 				return f, true
 			}
 		}
-		if named && found == nil { // the tensors are those of another, which is an error of binding
-			found = f
+		if ofKind && fallback == nil { // with another's tensors: binding them reports which are missing
+			fallback = f
 		}
 	}
-	return found, found != nil
+	return fallback, fallback != nil
 }
 
-// kindNames are those of all families.
-func kindNames() (all []string) {
+// kindNames returns the kinds of all families, sorted.
+func kindNames() (names []string) {
 	for _, f := range families {
-		all = append(all, f.kinds...)
+		names = append(names, f.kinds...)
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Limits of config.json.
 const (
-	maxSize   = 1 << 20 // of any dimension
-	maxLayers = 1 << 10
-	maxLength = 1 << 20
+	maxSize   = 1 << 20 // largest dimension
+	maxLayers = 1 << 10 // most layers
+	maxLength = 1 << 20 // most positions
 )
 
 // readConfig reads config.json and the shapes of tensors, and returns the tensors under the names
@@ -181,15 +218,20 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 	c.Activation = readActivation(f, "hidden_act")
 	c.HeadActivation = backend.GELUErf
 	c.Eps = float32(f.PositiveNumber("layer_norm_eps", 1e-12))
-	if _, ok := set.Get(c.family.names["dense"] + ".weight"); !ok {
+	if _, hasHead := set.Get(c.family.names["dense"] + ".weight"); !hasHead {
 		c.Headless = true
+
+		// These keys are about a head that is not there, and would fail its checks.
 		for _, key := range []string{"tie_word_embeddings", "classifier_bias", "decoder_bias"} {
-			delete(f.Keys, key) // the head's
+			delete(f.Keys, key)
 		}
 	}
 	c.family.readKeys(&c, f, set)
 	c.compareSizes(f)
-	if err := cmp.Or(f.Err, c.checkConsistent()); err != nil {
+	if f.Err != nil {
+		return c, nil, f.Err
+	}
+	if err := c.checkConsistent(); err != nil {
 		return c, nil, err
 	}
 	if unknown := src.NoteUnknownKeys(append(f.Seen, ignoredKeys...)...); unknown != "" {
@@ -204,22 +246,24 @@ func readConfig(src *model.Source) (c Config, set *weights.Set, err error) {
 func (c *Config) compareSizes(f *model.Values) {
 	sizes := model.ConfigSizes{}
 	layers := c.Layers / c.GroupBlocks
-	decide := func(has bool, key string, size *int, most int) {
-		if have := f.Int(key); has {
-			sizes.CompleteSize(key, have, size, most)
+	compare := func(exists bool, key string, size *int, limit int) {
+		configured := f.Int(key) // read in any case, so that the key is not reported as unknown
+		if exists {
+			sizes.CompleteSize(key, configured, size, limit)
 		}
 	}
-	decide(true, "hidden_size", &c.Hidden, maxSize)
-	decide(true, "num_hidden_layers", &layers, maxLayers)
-	decide(true, "vocab_size", &c.VocabRows, maxSize)
-	decide(c.Widened, "embedding_size", &c.Embed, maxSize)
-	decide(c.Types > 0, "type_vocab_size", &c.Types, maxSize)
-	decide(!c.Gated, "intermediate_size", &c.MLP, maxSize)
-	decide(c.Positions > 0, "max_position_embeddings", &c.Positions, maxLength)
+	compare(true, "hidden_size", &c.Hidden, maxSize)
+	compare(true, "num_hidden_layers", &layers, maxLayers)
+	compare(true, "vocab_size", &c.VocabRows, maxSize)
+	compare(c.Widened, "embedding_size", &c.Embed, maxSize)
+	compare(c.Types > 0, "type_vocab_size", &c.Types, maxSize)
+	compare(!c.Gated, "intermediate_size", &c.MLP, maxSize)
+	compare(c.Positions > 0, "max_position_embeddings", &c.Positions, maxLength)
 	c.Notes = sizes.Notes
 	f.Err = cmp.Or(f.Err, sizes.Err)
 }
 
+// checkConsistent returns an error for sizes that do not fit each other.
 func (c *Config) checkConsistent() error {
 	switch {
 	case c.Layers < 1 || c.Layers > maxLayers:
@@ -254,23 +298,25 @@ func (c *Config) readPositions(f *model.Values, set *weights.Set, positions, typ
 	f.RequireValues(map[string]any{"position_embedding_type": "absolute"})
 }
 
+// readTied sets Tied: a decoder in the files counts, whatever config.json says, as in transformers.
 func (c *Config) readTied(f *model.Values, set *weights.Set, decoder string) {
-	_, own := set.Get(decoder)
-	if c.Tied = !own; !f.Bool("tie_word_embeddings", true) && c.Tied {
+	_, hasDecoder := set.Get(decoder)
+	c.Tied = !hasDecoder
+	if tied := f.Bool("tie_word_embeddings", true); !tied && c.Tied {
 		f.Fail("tie_word_embeddings is false, want true: %s is missing", decoder)
 	}
 }
 
-// readBias reports whether a tensor of a bias is there, as a key of config.json says.
+// readBias reports whether a bias exists, and fails if a key of config.json says otherwise.
 func readBias(f *model.Values, set *weights.Set, key, tensor string) bool {
-	_, ok := set.Get(tensor)
-	if said := f.Bool(key, ok); said != ok {
-		f.Fail("%s is %v, want %v, as the tensors have", key, said, ok)
+	_, exists := set.Get(tensor)
+	if configured := f.Bool(key, exists); configured != exists {
+		f.Fail("%s is %v, want %v, as the tensors have", key, configured, exists)
 	}
-	return ok
+	return exists
 }
 
-// readBERT reads that of google-bert/bert-*, of antiberty and their relatives.
+// readBERT reads the config.json of google-bert/bert-*, of antiberty and their relatives.
 func (c *Config) readBERT(f *model.Values, set *weights.Set) {
 	const e = "bert.embeddings."
 	c.readPositions(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", 0)
@@ -278,8 +324,8 @@ func (c *Config) readBERT(f *model.Values, set *weights.Set) {
 	c.HeadActivation = c.Activation
 }
 
-// readRoBERTa reads that of FacebookAI/roberta-*, and what convert writes for a checkpoint of
-// fairseq such as sapiens. Positions begin after the padding's id.
+// readRoBERTa reads the config.json of FacebookAI/roberta-*, and what convert writes for a
+// checkpoint of fairseq such as sapiens. Positions begin after the padding's id.
 func (c *Config) readRoBERTa(f *model.Values, set *weights.Set) {
 	pad := f.BoundedInt("pad_token_id", 1, 0, 1<<20)
 	if c.family.name == "roberta" {
@@ -296,7 +342,7 @@ func (c *Config) readRoBERTa(f *model.Values, set *weights.Set) {
 	_, c.EmbedNorm = set.Get("sentence_encoder.emb_layer_norm.weight")
 }
 
-// readALBERT reads that of albert/albert-*-v* and of rxnmapper.
+// readALBERT reads the config.json of albert/albert-*-v* and of rxnmapper.
 func (c *Config) readALBERT(f *model.Values, set *weights.Set) {
 	const e = "albert.embeddings."
 	c.readPositions(f, set, e+"position_embeddings.weight", e+"token_type_embeddings.weight", 0)
@@ -321,7 +367,7 @@ func checkSize(f *model.Values, key string, want int) {
 	}
 }
 
-// readESM reads that of facebook/esm2_* and airkingbd/dplm_*.
+// readESM reads the config.json of facebook/esm2_* and airkingbd/dplm_*.
 func (c *Config) readESM(f *model.Values, set *weights.Set) {
 	if kind := f.Text("position_embedding_type"); kind != "rotary" {
 		f.Fail("position_embedding_type is %.40q, want rotary: this network computes no other",
@@ -342,7 +388,8 @@ func (c *Config) readESM(f *model.Values, set *weights.Set) {
 	c.readTied(f, set, "lm_head.decoder.weight")
 }
 
-// readModernBERT reads that of answerdotai/ModernBERT-* and dllm-hub/ModernBERT-*-chat-*.
+// readModernBERT reads the config.json of answerdotai/ModernBERT-* and
+// dllm-hub/ModernBERT-*-chat-*.
 func (c *Config) readModernBERT(f *model.Values, set *weights.Set) {
 	c.PreNorm = true
 	c.Gated = true
@@ -356,33 +403,35 @@ func (c *Config) readModernBERT(f *model.Values, set *weights.Set) {
 	f.RequireValues(map[string]any{"attention_bias": false, "mlp_bias": false})
 	c.readTied(f, set, "decoder.weight")
 	c.Length = f.BoundedInt("max_position_embeddings", 8192, 1, maxLength)
-	all := f.Object("rope_parameters")
-	if all.Has("rope_theta") {
-		all.Fail("rope_parameters has a rope_theta of its own, want one of full_attention and one of " +
-			"sliding_attention")
+	parameters := f.Object("rope_parameters")
+	if parameters.Has("rope_theta") {
+		parameters.Fail("rope_parameters has a rope_theta of its own, want one of full_attention and " +
+			"one of sliding_attention")
 	}
-	of := func(layers string) *model.Values {
-		if own := all.Object(layers); all.Has(layers) {
-			return own
+	parametersOf := func(layerType string) *model.Values {
+		object := parameters.Object(layerType)
+		if parameters.Has(layerType) {
+			return object
 		}
-		return all
+		return parameters
 	}
-	c.Theta = readTheta(f, of("full_attention"), "global_rope_theta", 160000)
-	c.LocalTheta = readTheta(f, of("sliding_attention"), "local_rope_theta", 10000)
+	c.Theta = readTheta(f, parametersOf("full_attention"), "global_rope_theta", 160000)
+	c.LocalTheta = readTheta(f, parametersOf("sliding_attention"), "local_rope_theta", 10000)
 	c.Window = f.BoundedInt("local_attention", 128, 2, maxLength) / 2
-	every := f.BoundedInt("global_attn_every_n_layers", 3, 1, maxLayers)
-	var types []string
-	f.Read("layer_types", &types, "a list of texts")
-	if n := len(types); n > 0 && n != c.Layers {
+	globalStep := f.BoundedInt("global_attn_every_n_layers", 3, 1, maxLayers)
+	var layerTypes []string
+	f.Read("layer_types", &layerTypes, "a list of texts")
+	if n := len(layerTypes); n > 0 && n != c.Layers {
 		f.Fail("layer_types has %d layers, want %d, as the tensors have", n, c.Layers)
 		return
 	}
 	for i := range c.Layers {
-		c.Local = append(c.Local, every > 0 && i%every != 0)
+		c.Local = append(c.Local, globalStep > 0 && i%globalStep != 0)
 	}
-	for i, kind := range types {
-		if c.Local[i] = kind == "sliding_attention"; kind != "full_attention" && !c.Local[i] {
-			f.Fail("layer_types has %.40q, want full_attention or sliding_attention", kind)
+	for i, layerType := range layerTypes { // newer files list the layers
+		c.Local[i] = layerType == "sliding_attention"
+		if layerType != "full_attention" && !c.Local[i] {
+			f.Fail("layer_types has %.40q, want full_attention or sliding_attention", layerType)
 		}
 	}
 }

@@ -10,26 +10,31 @@ import (
 
 // embedding is the tables on the device.
 type embedding struct {
-	words    *tensor.Dense // [rows, width]
-	position *tensor.Dense // [length, width], with the first token type; nil with rotary positions
+	words *tensor.Dense // [rows, width]
 
-	excesses []float32 // [sequences] of the batch
-	scale    []float32 // [rows] of the pass
+	// position is [length, width], with the first token type added: texts have no second segment
+	// here. It is nil with rotary positions.
+	position *tensor.Dense
+
+	// excesses are what the scales of the batch's sequences have above 1 [sequences].
+	excesses []float32
+
+	// excessOfRow is the same for each row of the pass [rows].
+	excessOfRow []float32
 }
 
+// packTables writes the tables to the device.
 func (e *embedding) packTables(m *Model, l *nn.Loader) {
 	c := &m.cfg
 	e.words = l.Table(&m.Words)
-	if c.TokenDropout {
+	if c.TokenDropout { // as the authors' class does, masks have no embedding
 		l.Backend.Write(e.words, int(c.Mask), make([]float32, c.Embed))
 	}
 	if c.Positions > 0 {
-		position := l.Floats(&m.Positions)
-		kind := l.Floats(&m.Types)
-		position = position[c.Offset*c.Embed:]
-		if kind != nil {
+		position := l.Floats(&m.Positions)[c.Offset*c.Embed:]
+		if tokenType := l.Floats(&m.Types); tokenType != nil {
 			for i := range position {
-				position[i] += kind[i%c.Embed]
+				position[i] += tokenType[i%c.Embed]
 			}
 		}
 		e.position = l.Backend.New(c.Positions-c.Offset, c.Embed)
@@ -38,65 +43,62 @@ func (e *embedding) packTables(m *Model, l *nn.Loader) {
 	l.Load(&m.EmbedNorm, &m.Widen)
 }
 
-// embedRows writes the embeddings of p's rows to work.X.
+// embedRows writes the embeddings of p's rows to work.X [rows, hidden].
 func (m *Model) embedRows(p *model.Pass) {
-	e := &m.embedding
-	c := &m.cfg
-	d := m.b
-	n := p.Len()
-	x := m.work.X
+	e, c, b, n := &m.embedding, &m.cfg, m.b, p.Len()
+	x := m.work.X // [rows, embedding], which is the network's width unless embeddings are widened
 	if c.Widened {
-		m.narrow = backend.Grow(d, m.narrow, n, c.Embed)
+		m.narrow = backend.Grow(b, m.narrow, n, c.Embed)
 		x = m.narrow
 	}
-	d.Gather(x, e.words, p.Tokens)
+	b.Gather(x, e.words, p.Tokens)
 	if c.TokenDropout {
-		d.AddScaled(x, e.words, p.Tokens, e.rowScales(p))
+		b.AddScaled(x, e.words, p.Tokens, e.rowExcesses(p)) // x *= 1 + excess
 	}
 	if e.position != nil {
-		d.AddRows(x, e.position, p.Pos)
+		b.AddRows(x, e.position, p.Pos)
 	}
 	if c.EmbedNorm {
-		m.EmbedNorm.Apply(d, x, x, n)
+		m.EmbedNorm.Apply(b, x, x, n)
 	}
 	if c.Widened {
-		m.Widen.Apply(d, m.work.X, x, n, backend.Identity)
+		m.Widen.Apply(b, m.work.X, x, n, backend.Identity) // [rows, hidden]
 	}
 }
 
 // trainedShare is the share of masks in ESM-2's training: 15 % of tokens, 80 % of these as <mask>.
 const trainedShare = 0.15 * 0.8
 
-// computeExcess finds what the scale of each sequence's embeddings has above 1: embeddings of
-// unmasked tokens are multiplied by (1-trainedShare)/(1-share), where share is that of masks in the
-// sequence, with <cls> and <eos> (modeling_esm.py, EsmEmbeddings, token_dropout).
+// computeExcess sets excesses: by how much the scale of each sequence's embeddings is above 1.
+// Embeddings of unmasked tokens are multiplied by (1-trainedShare)/(1-share), where share is that
+// of masks in the sequence, with <cls> and <eos> (modeling_esm.py, EsmEmbeddings, token_dropout).
 func (e *embedding) computeExcess(b *model.Batch, mask int32) {
 	e.excesses = e.excesses[:0]
 	for i := range b.Size {
-		used := b.UsedLength(i)
+		length := b.UsedLength(i)
 		masked := 0
-		for _, t := range b.Tokens[i*b.Length:][:used] {
-			if t == mask {
+		for _, token := range b.Tokens[i*b.Length:][:length] {
+			if token == mask {
 				masked++
 			}
 		}
 		excess := float32(0)
-		if masked < used {
-			excess = (1-trainedShare)/(1-float32(masked)/float32(used)) - 1
+		if masked < length {
+			excess = (1-trainedShare)/(1-float32(masked)/float32(length)) - 1
 		}
 		e.excesses = append(e.excesses, excess)
 	}
 }
 
-// rowScales returns the factor of each row of a pass.
-func (e *embedding) rowScales(p *model.Pass) []float32 {
-	e.scale = e.scale[:0]
+// rowExcesses returns the excess of each row of a pass.
+func (e *embedding) rowExcesses(p *model.Pass) []float32 {
+	e.excessOfRow = e.excessOfRow[:0]
 	for _, s := range p.Sequences {
 		for range s.Rows {
-			e.scale = append(e.scale, e.excesses[s.Seq])
+			e.excessOfRow = append(e.excessOfRow, e.excesses[s.Seq])
 		}
 	}
-	return e.scale
+	return e.excessOfRow
 }
 
 // newRotary returns cosines and sines of the angles with a base, or nil for a network with learned

@@ -44,7 +44,7 @@ func init() {
 type block struct {
 	Norm1 nn.LayerNorm  `weight:"norm1"`
 	Norm2 nn.LayerNorm  `weight:"norm2"`
-	Q     nn.Linear     `weight:"q"` // in ModernBERT Q holds all three
+	Q     nn.Linear     `weight:"q"` // [hidden, hidden]; in ModernBERT all three, [3*hidden, hidden]
 	K     nn.Linear     `weight:"k"`
 	V     nn.Linear     `weight:"v"`
 	Out   nn.Linear     `weight:"out"`
@@ -76,11 +76,17 @@ type Model struct {
 	cfg       Config
 	b         backend.Backend
 	embedding embedding
-	layers    []attention.Layer // of each block in the order of computation
-	work      nn.Work
-	narrow    *tensor.Dense // [rows, embedding]
-	head      *tensor.Dense // [rows of one call to the head, embedding]
-	laya      *layaHead     // nil where there is none
+
+	// layers are the attention of each layer in the order of computation. ALBERT has more layers than
+	// Blocks, because several share one.
+	layers []attention.Layer
+
+	work   nn.Work
+	narrow *tensor.Dense // [rows, embedding]: embeddings before Widen
+	head   *tensor.Dense // [rows of one call to the head, embedding]
+
+	// laya is the head for typed questions, and nil where there is none.
+	laya *layaHead
 }
 
 // uncachedModel is a Model without partial passes, for ESM-2 and DPLM with token dropout: each of
@@ -88,6 +94,7 @@ type Model struct {
 // kept keys and values of all other positions are those of another input.
 type uncachedModel struct{ fullPasses }
 
+// fullPasses has the methods that models without partial passes keep.
 type fullPasses interface {
 	model.Locker
 	model.Sized
@@ -154,12 +161,14 @@ func New(c Config) *Model {
 	return m
 }
 
+// matrixParam returns a parameter [rows, width].
 func matrixParam(rows, width int) weights.Param { return weights.Param{Shape: []int{rows, width}} }
 
+// newBlock returns block i without weights.
 func newBlock(c Config, i int) block {
 	b := block{Norm1: c.newNorm(c.Hidden), Norm2: c.newNorm(c.Hidden)}
 	if c.Gated {
-		if i == 0 { // the norm of the embeddings takes its place
+		if i == 0 { // the first block's input has been through the norm of the embeddings
 			b.Norm1 = nn.LayerNorm{}
 		}
 		b.Q = nn.NewLinearNoBias(c.Hidden, 3*c.Hidden)
@@ -178,6 +187,8 @@ func newBlock(c Config, i int) block {
 	return b
 }
 
+// loadModel loads a checkpoint as the kind of model that its head makes it: one that fills masks,
+// one that embeds texts, or one that answers typed questions.
 func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	c, set, err := readConfig(src)
 	if err != nil {
@@ -188,7 +199,7 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 			o.Backend.Name())
 	}
 	m := New(c)
-	laya := (*Laya)(nil)
+	var laya *Laya
 	ignore := c.family.unused
 	if isLaya(src) {
 		if laya, err = newLaya(src, m, set); err != nil {
@@ -196,10 +207,13 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 		}
 		ignore = append(slices.Clone(ignore), layaTensors...)
 	}
+
+	// Some files have the head's bias twice, under the head's name and under the decoder's. The
+	// decoder's is the one that the authors' class reads.
 	names := maps.Clone(c.family.names)
-	own := strings.TrimSuffix(names["decoder"], "weight") + "bias" // is the one used
-	if _, ok := set.Get(own); ok && !slices.Contains(ignore, own) {
-		names["decoderBias"] = own
+	decoderBias := strings.TrimSuffix(names["decoder"], "weight") + "bias"
+	if _, ok := set.Get(decoderBias); ok && !slices.Contains(ignore, decoderBias) {
+		names["decoderBias"] = decoderBias
 	}
 	report, err := o.Bind(m.bindRoot(), set, weights.BindOptions{Names: names, Ignore: ignore},
 		m.packWeights)
@@ -210,11 +224,21 @@ func loadModel(src *model.Source, o model.Options) (*model.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	recipe := c.publishedRecipe(src) // and its notes
-	loaded := &model.Loaded{Kind: model.KindText, Tokenizer: c.tokens.tokenizer, Recipe: recipe,
-		Info: model.Info{Architecture: c.family.name, Sizes: c.describeSizes(), Unused: report.Unused,
-			Parameters: model.Parameters(report.Bound, named), Tokenizer: c.tokens.source, Notes: c.Notes}}
-	loaded.Denoiser = m
+	recipe := c.publishedRecipe(src) // adds to c.Notes, so it comes first
+	loaded := &model.Loaded{
+		Denoiser:  m,
+		Kind:      model.KindText,
+		Tokenizer: c.tokens.tokenizer,
+		Recipe:    recipe,
+		Info: model.Info{
+			Architecture: c.family.name,
+			Sizes:        c.describeSizes(),
+			Parameters:   model.Parameters(report.Bound, named),
+			Unused:       report.Unused,
+			Tokenizer:    c.tokens.source,
+			Notes:        c.Notes,
+		},
+	}
 	if c.Chat {
 		src.Template = chatTemplate
 	}
@@ -260,7 +284,7 @@ func (m *Model) packWeights(o model.Options) error {
 	}
 	head, raw := m.loadHead(l)
 	global := c.newRotary(m.b, c.Theta)
-	local := (*backend.Rotary)(nil)
+	var local *backend.Rotary
 	if c.Window > 0 {
 		local = c.newRotary(m.b, c.LocalTheta)
 	}
@@ -284,7 +308,8 @@ func (m *Model) packWeights(o model.Options) error {
 	return l.Err()
 }
 
-// loadHead packs the head for tokens, without and with special tokens.
+// loadHead packs the head for tokens: raw as it is, and head with a bias that forbids special
+// tokens.
 func (m *Model) loadHead(l *nn.Loader) (head, raw backend.Head) {
 	c := &m.cfg
 	if c.Headless {
@@ -317,8 +342,8 @@ func (c *Config) forbidTokens(bias []float32) []float32 {
 // theirs.
 func (m *Model) blockAt(i int) *block {
 	c := &m.cfg
-	layers := c.Layers / c.GroupBlocks // as config.json counts them, each of Inner blocks
-	group := i / c.GroupBlocks * c.Groups / layers
+	fileLayers := c.Layers / c.GroupBlocks // as config.json counts them, each of GroupBlocks blocks
+	group := i / c.GroupBlocks * c.Groups / fileLayers
 	return &m.Blocks[group*c.GroupBlocks+i%c.GroupBlocks]
 }
 
@@ -330,24 +355,25 @@ func (m *Model) beginBatch(b *model.Batch) error {
 	return nil
 }
 
-// runPass runs the blocks over the rows of p. The last layer drops the rows that nobody reads.
-// p.Through and p.Attended hand values to an observer, if there is one (model.Batch.Observer).
+// runPass runs the blocks over the rows of p and returns their hidden states [rows, hidden]. The
+// last layer drops the rows that nobody reads. p.RunBlocks and p.Attend hand values to an observer,
+// if there is one (model.Batch.Observer).
 func (m *Model) runPass(ctx context.Context, p *model.Pass) (*tensor.Dense, *model.Pass, error) {
 	w := &m.work
 	w.Prepare(m.b, p.Len(), m.cfg.Hidden, m.cfg.MLP)
-	m.embedRows(p)
+	m.embedRows(p) // w.X [rows, hidden]
 	p, err := p.RunBlocks(ctx, w.X, len(m.layers), m.runBlock)
 	if err != nil || p.Len() == 0 {
 		return w.X, p, err
 	}
 	if m.laya != nil {
-		m.Final.Apply(m.b, w.X, w.X, p.Len())
+		m.Final.Apply(m.b, w.X, w.X, p.Len()) // [rows, hidden]
 		p = m.laya.runPass(m.b, w, p, len(m.layers))
 	}
 	return w.X, p, nil
 }
 
-// normLast returns n hidden states after the last norm.
+// normLast applies the last norm to n hidden states x [n, hidden], unless runPass did.
 func (m *Model) normLast(x *tensor.Dense, n int) *tensor.Dense {
 	if m.cfg.PreNorm && m.laya == nil {
 		m.Final.Apply(m.b, x, x, n)
@@ -355,49 +381,56 @@ func (m *Model) normLast(x *tensor.Dense, n int) *tensor.Dense {
 	return x
 }
 
-// finishRows returns the decoder's input [n, embedding] for n hidden states.
+// finishRows returns the decoder's input [n, embedding] for n hidden states x [n, hidden].
 func (m *Model) finishRows(x *tensor.Dense, n int) *tensor.Dense {
 	m.head = backend.Grow(m.b, m.head, n, m.cfg.Embed)
 	x = m.normLast(x, n)
-	m.Dense.Apply(m.b, m.head, x, n, m.cfg.HeadActivation)
-	m.HeadNorm.Apply(m.b, m.head, m.head, n)
+	m.Dense.Apply(m.b, m.head, x, n, m.cfg.HeadActivation) // [n, embedding]
+	m.HeadNorm.Apply(m.b, m.head, m.head, n)               // [n, embedding]
 	return m.head
 }
 
-// runBlock computes one transformer block over the rows of w.X and returns the rows that are left.
+// runBlock computes one transformer block over the rows of work.X and returns the rows that are
+// left. With norms before the branches it is
+//
+//	x += out(attention(norm1(x)));  x += mlp(norm2(x))
+//
+// and with norms after them
+//
+//	x = norm1(x + out(attention(x)));  x = norm2(x + mlp(x))
 func (m *Model) runBlock(i int, p *model.Pass) *model.Pass {
-	w := &m.work
-	b := m.b
-	blk := m.blockAt(i)
-	pre := m.cfg.PreNorm
-	in := w.X
-	if pre && blk.Norm1.Weight.Shape != nil {
-		blk.Norm1.Apply(b, w.H, w.X, p.Len())
-		in = w.H
+	w, b, blk := &m.work, m.b, m.blockAt(i)
+	preNorm := m.cfg.PreNorm
+
+	input := w.X
+	if preNorm && blk.Norm1.Weight.Shape != nil { // ModernBERT's first block has no norm
+		blk.Norm1.Apply(b, w.H, w.X, p.Len()) // [rows, hidden]
+		input = w.H
 	}
-	blk.qkv.Apply(b, w.QKV, in, p.Len())
+	blk.qkv.Apply(b, w.QKV, input, p.Len()) // [rows, 3*hidden]
 	keep := p.RowsToRead(i == len(m.layers)-1 && m.laya == nil)
-	if p = p.Attend(b, &m.layers[i], w, i, keep); p.Len() == 0 {
+	p = p.Attend(b, &m.layers[i], w, i, keep) // w.H [rows, hidden]
+	if p.Len() == 0 {
 		return p
 	}
-	blk.Out.AddTo(b, w.X, w.H, p.Len())
+	blk.Out.AddTo(b, w.X, w.H, p.Len()) // [rows, hidden]
 
-	in = w.X
-	if pre {
-		blk.Norm2.Apply(b, w.H, w.X, p.Len())
-		in = w.H
+	input = w.X
+	if preNorm {
+		blk.Norm2.Apply(b, w.H, w.X, p.Len()) // [rows, hidden]
+		input = w.H
 	} else {
-		blk.Norm1.Apply(b, w.X, w.X, p.Len())
+		blk.Norm1.Apply(b, w.X, w.X, p.Len()) // [rows, hidden]
 	}
 	if m.cfg.Gated {
-		blk.mlp.Inner(b, w.Inner, in, p.Len(), m.cfg.Activation)
-		blk.mlp.Down.AddTo(b, w.X, w.Inner, p.Len())
+		blk.mlp.Inner(b, w.Inner, input, p.Len(), m.cfg.Activation) // [rows, mlp]
+		blk.mlp.Down.AddTo(b, w.X, w.Inner, p.Len())                // [rows, hidden]
 	} else {
-		blk.Up.Apply(b, w.Inner, in, p.Len(), m.cfg.Activation)
-		blk.Down.AddTo(b, w.X, w.Inner, p.Len())
+		blk.Up.Apply(b, w.Inner, input, p.Len(), m.cfg.Activation) // [rows, mlp]
+		blk.Down.AddTo(b, w.X, w.Inner, p.Len())                   // [rows, hidden]
 	}
-	if !pre {
-		blk.Norm2.Apply(b, w.X, w.X, p.Len())
+	if !preNorm {
+		blk.Norm2.Apply(b, w.X, w.X, p.Len()) // [rows, hidden]
 	}
 	return p
 }

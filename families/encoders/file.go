@@ -10,19 +10,21 @@ import (
 )
 
 // readTheta reads the base of rotary frequencies from their parameters, as transformers 5 writes
-// them, otherwise from an older key. Scaled ones are refused.
-func readTheta(f, parameters *model.Values, older string, otherwise float64) float64 {
-	for _, r := range []*model.Values{parameters, f.Object("rope_scaling")} {
-		r.RequireValues(map[string]any{"rope_type": "default", "type": "default"})
-		r.RequireValues(map[string]any{"partial_rotary_factor": 1.0, "factor": 1.0})
+// them, otherwise from olderKey, otherwise it is fallback. Scaled frequencies are refused.
+func readTheta(f, parameters *model.Values, olderKey string, fallback float64) float64 {
+	for _, object := range []*model.Values{parameters, f.Object("rope_scaling")} {
+		object.RequireValues(map[string]any{"rope_type": "default", "type": "default"})
+		object.RequireValues(map[string]any{"partial_rotary_factor": 1.0, "factor": 1.0})
 	}
-	return parameters.PositiveNumber("rope_theta", f.PositiveNumber(older, otherwise))
+	return parameters.PositiveNumber("rope_theta", f.PositiveNumber(olderKey, fallback))
 }
 
+// activations are the names of activations in config.json.
 var activations = map[string]backend.Activation{"gelu": backend.GELUErf,
 	"gelu_new": backend.GELUTanh, "gelu_pytorch_tanh": backend.GELUTanh,
 	"gelu_fast": backend.GELUTanh, "relu": backend.ReLU, "silu": backend.SiLU, "swish": backend.SiLU}
 
+// readActivation reads an activation, GELU where the key is missing.
 func readActivation(f *model.Values, key string) backend.Activation {
 	name := f.Text(key)
 	if !f.Has(key) {

@@ -29,21 +29,24 @@ type Laya struct {
 	cls, sep int32
 }
 
-// layaHead is what stands behind the trunk.
+// layaHead is what stands behind the trunk: transformer layers over all rows, a score for each
+// option's state, and a head that says whether to act on the answer.
 type layaHead struct {
-	Types  weights.Param `weight:"type_emb.weight"` // [3, hidden]
+	Types  weights.Param `weight:"type_emb.weight"` // [3, hidden], by layaKinds
 	Layers []layaLayer   `weight:"head.layers"`
 	Norm   nn.LayerNorm  `weight:"scorer.0"`
-	Inner  nn.Linear     `weight:"scorer.1"`
-	Score  nn.Linear     `weight:"scorer.3"`
+	Inner  nn.Linear     `weight:"scorer.1"`   // [inner, hidden]
+	Score  nn.Linear     `weight:"scorer.3"`   // [1, inner]
 	ActIn  nn.Linear     `weight:"act_head.0"` // of the first state and four facts
 	Act    nn.Linear     `weight:"act_head.2"`
 
-	types         *tensor.Dense
-	sequenceKinds []int32 // of the batch's sequences
-	rowKinds      []int32 // [rows] of the pass: each one's kind
-	layer         attention.Layer
-	inner         *tensor.Dense // [rows, 4*hidden]
+	types *tensor.Dense // [3, hidden]: Types on the device
+	layer attention.Layer
+	inner *tensor.Dense // [rows, 4*hidden]
+
+	// sequenceKinds are the kinds of the batch's questions, and rowKinds that of each row of the pass.
+	sequenceKinds []int32
+	rowKinds      []int32
 }
 
 // layaLayer is one of torch's TransformerEncoderLayer, its norms before the branches, with ReLU.
@@ -61,9 +64,12 @@ type layaLayer struct {
 
 // layaAgent is rl_agent_config.json as far as answers depend on it.
 type layaAgent struct {
-	Layers      int            `json:"head_layers"`
-	Longest     int            `json:"max_len"`
-	HeadLongest int            `json:"head_max_len"`
+	Layers      int `json:"head_layers"`
+	Longest     int `json:"max_len"`      // tokens of a question
+	HeadLongest int `json:"head_max_len"` // tokens before the state
+
+	// Temperature has a number for each kind of question, and ByOptions numbers for a kind with a
+	// certain number of options, which count more. What is no number counts as 1.
 	Temperature []any          `json:"temperature"`
 	ByOptions   map[string]any `json:"temperature_by_options"`
 }
@@ -80,27 +86,30 @@ var layaTensors = []string{"head.layers.*", "type_emb.*", "scorer.*", "act_head.
 func newLaya(src *model.Source, m *Model, set *weights.Set) (*Laya, error) {
 	c := &m.cfg
 	l := &Laya{headlessModel: headlessModel{m}, m: m}
-	l.agent = layaAgent{Layers: 2, Longest: 512, HeadLongest: 192}
+	l.agent = layaAgent{Layers: 2, Longest: 512, HeadLongest: 192} // the published program's defaults
 	data, err := model.ReadFile(src.Files, "rl_agent_config.json", maxLength)
 	if err == nil {
 		err = json.Unmarshal(data, &l.agent)
 	}
 	a := &l.agent
-	w := c.Hidden
+	width := c.Hidden
 	heads := max(1, c.Hidden/64)
 	if err == nil && (a.Layers < 0 || a.Layers > maxLayers || a.Longest < 8 || a.Longest > c.Length ||
-		a.HeadLongest < 1 || w%heads != 0) {
+		a.HeadLongest < 1 || width%heads != 0) {
 		err = fmt.Errorf("head_layers is %d, max_len %d, head_max_len %d, want layers, 8 to %d and 1 or "+
 			"more tokens", a.Layers, a.Longest, a.HeadLongest, c.Length)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rl_agent_config.json: %w", err)
 	}
-	var first, second bool
-	l.cls, first = tokenizers.Role(c.tokens.tokenizer, "cls_token")
-	if l.sep, second = tokenizers.Role(c.tokens.tokenizer, "sep_token"); !first || !second {
+
+	var hasCLS, hasSEP bool
+	l.cls, hasCLS = tokenizers.Role(c.tokens.tokenizer, "cls_token")
+	l.sep, hasSEP = tokenizers.Role(c.tokens.tokenizer, "sep_token")
+	if !hasCLS || !hasSEP {
 		return nil, fmt.Errorf("tokenizer_config.json names no cls_token and sep_token, want both")
 	}
+
 	inner, err := model.TensorShape(set, "scorer.1.weight", 2)
 	if err != nil {
 		return nil, err
@@ -109,15 +118,25 @@ func newLaya(src *model.Source, m *Model, set *weights.Set) (*Laya, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &layaHead{Types: matrixParam(len(layaKinds), w), Norm: nn.NewLayerNorm(w, 1e-5),
-		Inner: nn.NewLinear(w, inner[0]), Score: nn.NewLinear(inner[0], 1),
-		ActIn: nn.NewLinear(w+4, act[1]), Act: nn.NewLinear(act[1], act[0]),
-		layer: attention.Layer{Heads: heads, HeadDim: w / heads}}
+	h := &layaHead{
+		Types: matrixParam(len(layaKinds), width),
+		Norm:  nn.NewLayerNorm(width, 1e-5),
+		Inner: nn.NewLinear(width, inner[0]),
+		Score: nn.NewLinear(inner[0], 1),
+		ActIn: nn.NewLinear(width+4, act[1]),
+		Act:   nn.NewLinear(act[1], act[0]),
+		layer: attention.Layer{Heads: heads, HeadDim: width / heads},
+	}
 	for range a.Layers {
-		h.Layers = append(h.Layers, layaLayer{In: matrixParam(3*w, w),
-			Bias: weights.Param{Shape: []int{3 * w}}, Out: nn.NewLinear(w, w),
-			Norm1: nn.NewLayerNorm(w, 1e-5), Norm2: nn.NewLayerNorm(w, 1e-5),
-			Up: nn.NewLinear(w, 4*w), Down: nn.NewLinear(4*w, w)})
+		h.Layers = append(h.Layers, layaLayer{
+			In:    matrixParam(3*width, width),
+			Bias:  weights.Param{Shape: []int{3 * width}},
+			Out:   nn.NewLinear(width, width),
+			Norm1: nn.NewLayerNorm(width, 1e-5),
+			Norm2: nn.NewLayerNorm(width, 1e-5),
+			Up:    nn.NewLinear(width, 4*width),
+			Down:  nn.NewLinear(4*width, width),
+		})
 	}
 	m.laya = h
 	return l, weights.Bind(h, set, weights.BindOptions{Ignore: []string{"model.*", "temperature"}})
@@ -128,9 +147,9 @@ func (h *layaHead) packWeights(l *nn.Loader) {
 	h.types = l.Table(&h.Types)
 	h.layer.BF16 = l.Precision != backend.F32
 	for i := range h.Layers {
-		one := &h.Layers[i]
-		one.joined.Load(l, &nn.Linear{Weight: one.In, Bias: one.Bias})
-		l.Load(&one.Out, &one.Norm1, &one.Up, &one.Down, &one.Norm2)
+		layer := &h.Layers[i]
+		layer.joined.Load(l, &nn.Linear{Weight: layer.In, Bias: layer.Bias})
+		l.Load(&layer.Out, &layer.Norm1, &layer.Up, &layer.Down, &layer.Norm2)
 	}
 	l.Load(&h.Norm, &h.Inner, &h.Score, &h.ActIn, &h.Act)
 }
@@ -141,9 +160,10 @@ func (h *layaHead) cacheShapes() []kvcache.Layer {
 		len(h.Layers))
 }
 
-// runPass runs the head's layers over all rows of w.X, the last one over those that are read, and
-// returns the rows that are left. The first layer has number `first`.
-func (h *layaHead) runPass(b backend.Backend, w *nn.Work, p *model.Pass, first int) *model.Pass {
+// runPass runs the head's layers over all rows of w.X [rows, hidden], the last one over those that
+// are read, and returns the rows that are left. firstLayer is the number of the trunk's layers.
+func (h *layaHead) runPass(b backend.Backend, w *nn.Work, p *model.Pass,
+	firstLayer int) *model.Pass {
 	n := p.Len()
 	width := w.X.Shape()[1]
 	h.inner = backend.Grow(b, h.inner, n, 4*width)
@@ -151,88 +171,101 @@ func (h *layaHead) runPass(b backend.Backend, w *nn.Work, p *model.Pass, first i
 	for _, s := range p.Sequences {
 		h.rowKinds = append(h.rowKinds, slices.Repeat(h.sequenceKinds[s.Seq:s.Seq+1], s.Rows)...)
 	}
-	b.AddRows(w.X, h.types, h.rowKinds)
+	b.AddRows(w.X, h.types, h.rowKinds) // [rows, hidden]
 	for i := range h.Layers {
-		one := &h.Layers[i]
-		one.Norm1.Apply(b, w.H, w.X, n)
-		one.joined.Apply(b, w.QKV, w.H, n)
-		p = p.Attend(b, &h.layer, w, first+i, p.RowsToRead(i == len(h.Layers)-1))
+		layer := &h.Layers[i]
+
+		layer.Norm1.Apply(b, w.H, w.X, n)    // [rows, hidden]
+		layer.joined.Apply(b, w.QKV, w.H, n) // [rows, 3*hidden]
+		p = p.Attend(b, &h.layer, w, firstLayer+i, p.RowsToRead(i == len(h.Layers)-1))
 		n = p.Len()
-		one.Out.AddTo(b, w.X, w.H, n)
-		one.Norm2.Apply(b, w.H, w.X, n)
-		one.Up.Apply(b, h.inner, w.H, n, backend.ReLU)
-		one.Down.AddTo(b, w.X, h.inner, n)
+		layer.Out.AddTo(b, w.X, w.H, n) // [rows, hidden]
+
+		layer.Norm2.Apply(b, w.H, w.X, n)                // [rows, hidden]
+		layer.Up.Apply(b, h.inner, w.H, n, backend.ReLU) // [rows, 4*hidden]
+		layer.Down.AddTo(b, w.X, h.inner, n)             // [rows, hidden]
 	}
 	return p
 }
 
-// Forward implements model.Denoiser: it is an error.
+// Forward implements model.Denoiser. It returns an error: the network has no marginals.
 func (l *Laya) Forward(context.Context, *model.Batch) (model.Marginals, error) {
 	return nil, errors.New("a laya answers typed questions alone")
 }
 
 // LayaAnswer is Laya's answer to a question.
 type LayaAnswer struct {
-	Probabilities []float64 // of the options, after the temperature
-	Confidence    float64   // 1 - entropy/ln n of n options; of noul the larger p
-	Act           float64   // probability that acting on the answer is right
+	// Probabilities are those of the options, after the temperature.
+	Probabilities []float64
+
+	// Confidence is 1 - entropy/ln n of n options; for noul the larger probability.
+	Confidence float64
+
+	// Act is the probability that acting on the answer is right.
+	Act float64
 }
 
-// Answer computes questions as one batch. The caller holds the lock (model.LockOf).
-func (l *Laya) Answer(ctx context.Context, list []LayaPrompt) (out []LayaAnswer, err error) {
+// Answer answers questions as one batch. The caller holds the lock (model.LockOf).
+func (l *Laya) Answer(ctx context.Context, questions []LayaPrompt) (answers []LayaAnswer,
+	err error) {
 	defer backend.Recover(&err)
 	h := l.m.laya
 	d := l.m.b
-	tokens := [][]int32(nil)
+	var tokens [][]int32
 	h.sequenceKinds = h.sequenceKinds[:0]
-	for _, p := range list {
-		tokens = append(tokens, p.Tokens)
-		h.sequenceKinds = append(h.sequenceKinds, p.kind)
+	for _, q := range questions {
+		tokens = append(tokens, q.Tokens)
+		h.sequenceKinds = append(h.sequenceKinds, q.kind)
 	}
 	b := model.NewRaggedBatch(l.Spec(), tokens)
-	var rows []int32 // of each question its first position and its options' masks
-	for i, p := range list {
+
+	// Of each question its first position and its options' masks are read, in this order.
+	var rows []int32
+	for i, q := range questions {
 		rows = append(rows, int32(i*b.Length))
-		for _, m := range p.MaskPositions {
-			rows = append(rows, int32(i*b.Length)+m)
+		for _, position := range q.MaskPositions {
+			rows = append(rows, int32(i*b.Length)+position)
 		}
 	}
-	if len(h.Layers) > 0 { // the last drops the others
+	if len(h.Layers) > 0 { // only the head's last layer can drop the other rows
 		b.ReadRows = slices.Compact(slices.Sorted(slices.Values(rows)))
 	}
 	marginals, err := l.headlessModel.Forward(ctx, b)
 	if err != nil {
 		return nil, err
 	}
-	states, width, err := marginals.(model.HiddenStates).Hidden(rows)
+	states, width, err := marginals.(model.HiddenStates).Hidden(rows) // [rows, hidden]
 	if err != nil {
 		return nil, err
 	}
-	x := d.New(len(rows), width)
+
+	n := len(rows)
+	x := d.New(n, width)
+	inner := d.New(n, h.Inner.Weight.Shape[0])
+	score := d.New(n, 1)
 	d.Write(x, 0, states)
-	inner := d.New(len(rows), h.Inner.Weight.Shape[0])
-	score := d.New(len(rows), 1)
-	h.Norm.Apply(d, x, x, len(rows))
-	h.Inner.Apply(d, inner, x, len(rows), backend.GELUErf)
-	h.Score.Apply(d, score, inner, len(rows), backend.Identity)
-	logits := make([]float32, len(rows))
+	h.Norm.Apply(d, x, x, n)                            // [rows, hidden]
+	h.Inner.Apply(d, inner, x, n, backend.GELUErf)      // [rows, inner]
+	h.Score.Apply(d, score, inner, n, backend.Identity) // [rows, 1]
+	logits := make([]float32, n)
 	d.Read(logits, score, 0)
-	at := 0
-	for _, p := range list {
-		own := logits[at+1 : at+1+len(p.MaskPositions)]
-		act := h.actProbability(d, slices.Concat(states[at*width:(at+1)*width], actFacts(own)))
-		out = append(out, l.deriveAnswer(&p, own, act))
-		at += 1 + len(p.MaskPositions)
+
+	first := 0 // row of the question's first position
+	for _, q := range questions {
+		options := logits[first+1 : first+1+len(q.MaskPositions)]
+		firstState := states[first*width : (first+1)*width]
+		act := h.actProbability(d, slices.Concat(firstState, actFacts(options)))
+		answers = append(answers, l.deriveAnswer(&q, options, act))
+		first += 1 + len(q.MaskPositions)
 	}
-	return out, nil
+	return answers, nil
 }
 
-// actProbability returns the first probability of the act head.
+// actProbability returns the first probability of the act head, given its input [hidden+4].
 func (h *layaHead) actProbability(d backend.Backend, input []float32) float64 {
 	logits := make([]float32, h.Act.Weight.Shape[0])
-	width := h.Act.Weight.Shape[1]
 	x := d.New(1, len(input))
-	inner := d.New(1, width)
+	inner := d.New(1, h.Act.Weight.Shape[1])
 	out := d.New(1, len(logits))
 	d.Write(x, 0, input)
 	h.ActIn.Apply(d, inner, x, 1, backend.GELUErf)
@@ -241,8 +274,9 @@ func (h *layaHead) actProbability(d backend.Backend, input []float32) float64 {
 	return nn.Probabilities(logits, 1)[0]
 }
 
-// actFacts are what the act head sees beside the first state, of p before the temperature: the
-// largest, its lead, the entropy's share of its maximum, and the number of options.
+// actFacts are what the act head sees beside the first state, of the probabilities before the
+// temperature: the largest, its lead, the entropy's share of its maximum, and the number of
+// options.
 func actFacts(logits []float32) []float32 {
 	p := nn.Probabilities(logits, 1)
 	n := float64(max(len(logits), 2))
@@ -260,16 +294,17 @@ func actFacts(logits []float32) []float32 {
 		float32(n / 255)}
 }
 
-// deriveAnswer derives what the published program does of the options' scores.
-func (l *Laya) deriveAnswer(p *LayaPrompt, logits []float32, act float64) LayaAnswer {
+// deriveAnswer computes from the options' scores what the published program does.
+func (l *Laya) deriveAnswer(q *LayaPrompt, logits []float32, act float64) LayaAnswer {
 	n := len(logits)
-	probabilities := nn.Probabilities(logits, l.agent.temperatureFor(p.kind, n))
+	probabilities := nn.Probabilities(logits, l.agent.temperatureFor(q.kind, n))
 	a := LayaAnswer{Probabilities: probabilities, Act: act, Confidence: 1}
-	switch entropy := 0.0; {
-	case layaKinds[p.kind] == "noul":
-		a.Confidence = slices.Max(a.Probabilities)
+	switch {
+	case layaKinds[q.kind] == "noul":
+		a.Confidence = slices.Max(probabilities)
 	case n > 1:
-		for _, x := range a.Probabilities {
+		entropy := 0.0
+		for _, x := range probabilities {
 			entropy -= x * math.Log(max(x, 1e-12))
 		}
 		a.Confidence = min(1, max(0, 1-entropy/math.Log(float64(n))))
@@ -277,7 +312,8 @@ func (l *Laya) deriveAnswer(p *LayaPrompt, logits []float32, act float64) LayaAn
 	return a
 }
 
-// temperatureFor returns that of a kind of questions with n options, held within 0.5 and 5.
+// temperatureFor returns the temperature of a kind of questions with n options, held within 0.5 and
+// 5.
 func (a *layaAgent) temperatureFor(kind int32, n int) float64 {
 	size := "11+"
 	switch {
@@ -292,8 +328,8 @@ func (a *layaAgent) temperatureFor(kind int32, n int) float64 {
 	if int(kind) < len(a.Temperature) {
 		value = a.Temperature[kind]
 	}
-	if own, ok := a.ByOptions[layaKinds[kind]+":"+size]; ok {
-		value = own
+	if special, ok := a.ByOptions[layaKinds[kind]+":"+size]; ok {
+		value = special
 	}
 	t, ok := value.(float64)
 	if !ok {

@@ -18,20 +18,27 @@ type LayaQuestion struct {
 	Instructions string
 	Options      []string // such as "label: description"
 	State        string
-	KeepEnd      bool // the state is cut at its beginning where it is too long, not at its end
+
+	// KeepEnd says that a state that is too long loses its beginning, not its end.
+	KeepEnd bool
 }
 
 // LayaPrompt is a question as tokens.
 type LayaPrompt struct {
-	Tokens        []int32
-	MaskPositions []int32  // positions of the options' masks
-	Notes         []string // what was cut off
-	kind          int32
+	Tokens []int32
+
+	// MaskPositions are the positions of the options' masks.
+	MaskPositions []int32
+
+	// Notes say what was cut off.
+	Notes []string
+
+	kind int32 // index in layaKinds
 }
 
 // Bounds of the published program.
 const (
-	maxOptionTokens = 48 // most tokens of an option, beside its mask
+	maxOptionTokens = 48 // tokens of an option, beside its mask
 	minHeadTokens   = 16 // tokens of the head that options leave, or they are cut
 )
 
@@ -39,60 +46,70 @@ const (
 //
 //	[CLS] KIND question: INSTRUCTIONS [SEP] {[MASK] OPTION} [SEP] STATE [SEP]
 //
-// What is too long is cut as in the published program, and noted. Unlike there, spellings of
-// special tokens are plain text. It returns an error if the options do not fit.
+// What is too long is truncated as in the published program, with a note. Unlike there, spellings
+// of special tokens are plain text, so that a state cannot add options. It returns an error if the
+// options do not fit.
 func (l *Laya) EncodeQuestion(q LayaQuestion) (p LayaPrompt, err error) {
 	p.kind = int32(slices.Index(layaKinds, q.Kind))
 	t := l.m.cfg.tokens.tokenizer
 	mask := l.m.cfg.Mask
-	shown, _ := t.Token(mask)
+	maskText, _ := t.Token(mask)
 	encode := func(text string) []int32 {
-		ids, failed := t.Encode(strings.ReplaceAll(text, shown, " "))
-		err = cmp.Or(err, failed)
+		ids, encodeErr := t.Encode(strings.ReplaceAll(text, maskText, " "))
+		err = cmp.Or(err, encodeErr)
 		return ids
 	}
-	note := func(what string, cut bool) {
-		if cut {
-			p.Notes = append(p.Notes, what)
+	noteIf := func(truncated bool, note string) {
+		if truncated {
+			p.Notes = append(p.Notes, note)
 		}
 	}
-	top := encode(q.Kind + " question: " + q.Instructions)
-	left := l.agent.HeadLongest
+
+	instructions := encode(q.Kind + " question: " + q.Instructions)
+	left := l.agent.HeadLongest // tokens that the options leave to the instructions
 	options := make([][]int32, len(q.Options))
 	for i, text := range q.Options {
 		ids := encode(" " + text)
-		note(fmt.Sprintf("option %d was cut to %d tokens", i+1, maxOptionTokens),
-			len(ids) > maxOptionTokens)
+		noteIf(len(ids) > maxOptionTokens,
+			fmt.Sprintf("option %d was cut to %d tokens", i+1, maxOptionTokens))
 		options[i] = append([]int32{mask}, ids[:min(len(ids), maxOptionTokens)]...)
 		left -= len(options[i])
 	}
+
+	// Many options leave nothing to the instructions. Then all of them get the same, smaller share.
 	if left < minHeadTokens && len(options) > 0 {
-		most := max(4, (l.agent.HeadLongest-minHeadTokens)/len(options))
+		share := max(4, (l.agent.HeadLongest-minHeadTokens)/len(options))
 		left = l.agent.HeadLongest
-		for i, o := range options {
-			options[i] = o[:min(len(o), most)]
+		for i, option := range options {
+			options[i] = option[:min(len(option), share)]
 			left -= len(options[i])
-			note(fmt.Sprintf("options %d and %d are the same after each was cut to %d tokens",
-				i, i+1, most), i > 0 && slices.Equal(options[i-1], options[i]))
+			noteIf(i > 0 && slices.Equal(options[i-1], options[i]),
+				fmt.Sprintf("options %d and %d are the same after each was cut to %d tokens", i, i+1, share))
 		}
-		note(fmt.Sprintf("options were cut to %d tokens each", most), true)
+		noteIf(true, fmt.Sprintf("options were cut to %d tokens each", share))
 	}
-	keep := max(8, left)
-	note("instructions were cut", len(top) > keep)
-	p.Tokens = append(append([]int32{l.cls}, top[:min(len(top), keep)]...), l.sep)
-	for _, o := range options {
+	left = max(8, left)
+	noteIf(len(instructions) > left, "instructions were cut")
+
+	p.Tokens = append([]int32{l.cls}, instructions[:min(len(instructions), left)]...)
+	p.Tokens = append(p.Tokens, l.sep)
+	for _, option := range options {
 		p.MaskPositions = append(p.MaskPositions, int32(len(p.Tokens)))
-		p.Tokens = append(p.Tokens, o...)
+		p.Tokens = append(p.Tokens, option...)
 	}
 	p.Tokens = append(p.Tokens, l.sep)
+
 	state := encode(q.State)
 	room := max(0, l.agent.Longest-len(p.Tokens)-1)
-	note(fmt.Sprintf("the state was cut from %d to %d tokens", len(state), room), len(state) > room)
+	noteIf(len(state) > room,
+		fmt.Sprintf("the state was cut from %d to %d tokens", len(state), room))
 	if q.KeepEnd {
 		state = state[max(0, len(state)-room):]
 	}
-	p.Tokens = append(append(p.Tokens, state[:min(len(state), room)]...), l.sep)
+	p.Tokens = append(p.Tokens, state[:min(len(state), room)]...)
+	p.Tokens = append(p.Tokens, l.sep)
 	p.Tokens = p.Tokens[:min(len(p.Tokens), l.agent.Longest)]
+
 	n := len(p.MaskPositions)
 	if err == nil && (n == 0 || int(p.MaskPositions[n-1]) >= l.agent.Longest) {
 		err = &param.Error{Name: "options", Found: fmt.Sprintf("%d", n), Reason: param.TooLong,

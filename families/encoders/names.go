@@ -75,27 +75,29 @@ func (m *Model) bindRoot() any {
 }
 
 // plainNames returns the set with the names of norms as later checkpoints have them: the first ones
-// of BERT call a norm's weight gamma and its bias beta. Where the network was saved without its
-// head, names get the part that such files leave out, which `words` begins with.
+// of BERT call a norm's weight gamma and its bias beta. A network that was saved without its head
+// leaves out the part that `words`, the name of the embedding, begins with; its names get it back.
 func plainNames(set *weights.Set, words string) (*weights.Set, error) {
 	trunk, anchor, _ := strings.Cut(words, ".")
-	prefix := ""
-	bare := !slices.ContainsFunc(set.Names(), func(name string) bool {
+	withoutTrunk := !slices.ContainsFunc(set.Names(), func(name string) bool {
 		return name == words || strings.HasSuffix(name, "."+words)
 	})
+	prefix := ""
 	for _, name := range set.Names() {
-		if before, ok := strings.CutSuffix(name, anchor); ok && (before == "" || before == "encoder.") {
-			prefix = before
+		start, ok := strings.CutSuffix(name, anchor)
+		if ok && (start == "" || start == "encoder.") {
+			prefix = start
 		}
 	}
 	return set.View(func(name string, t *weights.Tensor) (string, *weights.Tensor, error) {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && bare {
-			name = trunk + "." + rest
+		if suffix, ok := strings.CutPrefix(name, prefix); ok && withoutTrunk {
+			name = trunk + "." + suffix
 		}
-		for from, to := range map[string]string{".gamma": ".weight", ".beta": ".bias"} {
-			if short, ok := strings.CutSuffix(name, from); ok {
-				return short + to, t, nil
-			}
+		if short, ok := strings.CutSuffix(name, ".gamma"); ok {
+			return short + ".weight", t, nil
+		}
+		if short, ok := strings.CutSuffix(name, ".beta"); ok {
+			return short + ".bias", t, nil
 		}
 		return name, t, nil
 	})

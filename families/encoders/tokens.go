@@ -12,20 +12,28 @@ import (
 
 // tokens is a model's tokenizer and what it says about ids.
 type tokens struct {
-	tokenizer     tokenizers.Tokenizer
-	source        string  // in words
-	before, after []int32 // around every sequence
-	ends          []int32 // that end an answer
-	forbidden     []int32 // never drawn: special tokens, and rows without a token
+	tokenizer tokenizers.Tokenizer
+
+	// source says in words where the tokenizer is from.
+	source string
+
+	// before and after are the tokens around every sequence.
+	before, after []int32
+
+	// ends are the tokens that end an answer.
+	ends []int32
+
+	// forbidden are never drawn: special tokens, and rows of the head without a token.
+	forbidden []int32
 }
 
 // notResidues are ESM-2's letters that stand for no residue in particular: any residue, which
 // DPLM's sampler forbids too, and the gaps of alignments.
 var notResidues = []string{"X", ".", "-"}
 
-// readTokens reads the tokenizer, finds the mask's id and the special tokens.
+// readTokens reads the tokenizer and finds the mask's id and the special tokens.
 func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err error) {
-	t, from, err := parseTokenizer(src, c.family.class)
+	t, source, err := parseTokenizer(src, c.family.class)
 	if errors.Is(err, fs.ErrNotExist) {
 		k.tokenizer = tokenizers.Numbers(c.VocabRows)
 		c.Notes = append(c.Notes,
@@ -36,20 +44,23 @@ func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err er
 		return k, err
 	}
 	k.tokenizer = t
-	k.source = from
-	switch n := t.VocabSize(); {
-	case n > c.VocabRows:
-		return k, fmt.Errorf("%s has %d tokens, want at most the %d rows of the head", from, n,
+	k.source = source
+	n := t.VocabSize()
+	if n > c.VocabRows {
+		return k, fmt.Errorf("%s has %d tokens, want at most the %d rows of the head", source, n,
 			c.VocabRows)
-	case n < c.VocabRows && from == "vocab.txt":
+	}
+	if n < c.VocabRows && source == "vocab.txt" {
 		c.Notes = append(c.Notes, fmt.Sprintf("vocab.txt has %d tokens for the %d rows of the head: the "+
 			"others are never drawn", n, c.VocabRows))
 	}
+
 	k.before, k.after = tokenizers.SurroundingTokens(t)
 	if err := k.setMask(f, c); err != nil {
 		return k, err
 	}
-	if pad := f.Int("pad_token_id"); c.Chat && pad != nil { // the tokenizer has no other end
+	pad := f.Int("pad_token_id")
+	if c.Chat && pad != nil { // the tokenizer has no other end token
 		k.ends = []int32{int32(*pad)}
 	}
 	for id := range int32(c.VocabRows) {
@@ -62,11 +73,11 @@ func readTokens(src *model.Source, f *model.Values, c *Config) (k tokens, err er
 			k.forbidden = append(k.forbidden, id)
 		}
 	}
+	if len(k.forbidden) == c.VocabRows {
+		return k, fmt.Errorf("%s has special tokens only, want others", source)
+	}
 	for _, id := range slices.Concat(k.before, k.after) { // decoded text does not show them
 		k.tokenizer = tokenizers.WithMask(k.tokenizer, id, "")
-	}
-	if len(k.forbidden) == c.VocabRows {
-		return k, fmt.Errorf("%s has special tokens only, want others", from)
 	}
 	return k, nil
 }
@@ -87,13 +98,14 @@ func parseTokenizer(src *model.Source, class string) (tokenizers.Tokenizer, stri
 	return tokenizers.ParseClass(files, class)
 }
 
-// setMask sets the mask's id: config.json's or else the vocabulary's.
+// setMask sets the mask's id: that of config.json, or else that of the vocabulary. A network
+// without a head for tokens may have none.
 func (k *tokens) setMask(f *model.Values, c *Config) error {
 	mask := f.Int("mask_token_id")
 	for _, name := range []string{"[MASK]", "<mask>"} {
 		if id, ok := k.tokenizer.Special(name); ok && mask == nil {
-			own := int(id)
-			mask = &own
+			number := int(id)
+			mask = &number
 		}
 	}
 	switch {
@@ -111,7 +123,7 @@ func (k *tokens) setMask(f *model.Values, c *Config) error {
 	return nil
 }
 
-// setNumbered is for models without a tokenizer: config.json has the ids.
+// setNumbered sets the tokens of a model without a tokenizer, from the ids of config.json.
 func (k *tokens) setNumbered(f *model.Values, c *Config) error {
 	if err := k.setMask(f, c); err != nil {
 		return err
