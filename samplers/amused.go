@@ -1,7 +1,5 @@
 package samplers
 
-import "cmp"
-
 // AMUSEd is the loop of aMUSEd (Patil et al. 2024; diffusers, schedulers/scheduling_amused.py):
 // MaskGIT's with a temperature that falls from Noise in the first step to 0 in the last.
 type AMUSEd struct {
@@ -26,12 +24,13 @@ func (a AMUSEd) Choose(v *View) (Opening, error) {
 		c := v.candidates(0)
 		return c.open(v.Top(v.Quota, c.score)), nil
 	}
-	noise := cmp.Or(a.Noise, 2)
+
+	noise := WithDefaults(a).Noise
 	if v.Steps > 1 {
 		noise *= 1 - float64(v.Step-1)/float64(v.Steps-1)
 	}
-	o := Opening{Positions: v.Top(v.Quota,
-		func(i int) float64 { return v.LogP[i] + noise*v.Gumbel(i) })}
-	v.drawn(&o)
+	score := func(i int) float64 { return v.LogP[i] + noise*v.Gumbel(i) }
+	o := Opening{Positions: v.Top(v.Quota, score)}
+	v.setDrawnTokens(&o)
 	return o, nil
 }

@@ -13,8 +13,9 @@ const DefaultAlpha = 6.0
 
 // AlphaParam is the Gumbel temperature of the rules that have one. Below its range beta overflows
 // float64 if there are many steps; a smaller alpha would change nothing.
-var AlphaParam = param.Param{Name: "alpha", Min: 1e-3, Max: 1e6, Default: "6",
-	Help: "Gumbel temperature of maskgit, moment, u-moment, temp and hybrid; the last step has none"}
+var AlphaParam = param.Param{Name: "alpha", Min: 1e-3, Max: 1e6,
+	Default: param.Format(DefaultAlpha),
+	Help:    "Gumbel temperature of maskgit, moment, u-moment, temp and hybrid; the last step has none"}
 
 // GammaParam is the exponent gamma of the tokens that an order draws: p^gamma.
 var GammaParam = param.Param{Name: "gamma", Min: 1e-3, Max: 1e6, Default: "1",
@@ -28,7 +29,9 @@ var GammaParam = param.Param{Name: "gamma", Min: 1e-3, Max: 1e6, Default: "1",
 // and hybrid {Order: Hybrid{}}. Moment and Temp draw from p^beta_n instead.
 type ChooseThenSample struct {
 	Order Order
-	Gamma float64 // exponent of the draw; 0 means 1
+
+	// Gamma is the exponent of the draw; 0 means 1.
+	Gamma float64
 }
 
 // Needs returns what the order needs.
@@ -39,12 +42,13 @@ func (c ChooseThenSample) NeedsFor(step, steps, k int) Need {
 	return NeedsFor(c.Order, step, steps, k)
 }
 
-// Choose ranks as many positions as the schedule opens. The last step has no temperature (Hayakawa
-// et al. 2025, appendix "Sampling schedule").
+// Choose ranks as many positions as the schedule opens.
 func (c ChooseThenSample) Choose(v *View) (Opening, error) {
 	return Opening{Positions: c.Order.Rank(v, v.Quota), Power: c.power(v.Step, v.Steps)}, nil
 }
 
+// power returns the exponent of a step's draw. The last step has no temperature (Hayakawa et al.
+// 2025, appendix "Sampling schedule").
 func (c ChooseThenSample) power(step, steps int) float64 {
 	if step >= steps {
 		return 1

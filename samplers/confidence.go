@@ -14,11 +14,12 @@ func (Confidence) Needs(int, int) Need { return Need{Top: true} }
 
 // Rank returns the most confident.
 func (c Confidence) Rank(v *View, k int) []int {
-	return v.tempered(k, c.Temperature, func(i int) float64 { return v.P1[i] })
+	return v.topTempered(k, c.Temperature, func(i int) float64 { return v.P1[i] })
 }
 
-// tempered returns Top of score/temperature + Gumbel noise, or of score alone if temperature is 0.
-func (v *View) tempered(k int, temperature float64, score func(i int) float64) []int {
+// topTempered returns Top of score/temperature + Gumbel noise, or of score alone if temperature is
+// 0.
+func (v *View) topTempered(k int, temperature float64, score func(i int) float64) []int {
 	if temperature == 0 {
 		return v.Top(k, score)
 	}

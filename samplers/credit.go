@@ -1,9 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-	"math"
-)
+import "math"
 
 // Credit opens what is probable enough once tokens that were the most probable ones in earlier
 // passes have credit (Wang et al. 2025, "CreditDecoding", arXiv 2510.06133; as in dInfer's
@@ -19,27 +16,34 @@ type Credit struct {
 	ownPace
 }
 
-// credited is the credit of a token at a position.
-type credited struct {
+// tokenCredit is the credit of a token at a position.
+type tokenCredit struct {
 	token  int32
 	credit float64
 }
 
+// creditSlack is how far below the best probability others still open with it: it makes positions
+// whose probabilities are equal but for rounding open together.
+const creditSlack = 1e-5
+
 // NewState returns lists of credit for each position, all empty.
-func (Credit) NewState(length int) any { return make([][]credited, length) }
+func (Credit) NewState(length int) any { return make([][]tokenCredit, length) }
 
 // Needs the most probable tokens and logits.
 func (Credit) Needs(int, int) Need { return Need{Top: true, LogSum: true, Logits: true} }
 
 // Choose opens the confident positions, the most confident first.
 func (c Credit) Choose(v *View) (Opening, error) {
-	all := v.State.([][]credited)
+	c = WithDefaults(c)
+	credits := v.State.([][]tokenCredit)
 	n := len(v.Masked)
-	token, p, logP := v.Tokens32(n), v.Floats(n), v.Floats(n) // p with credit, logP without
+	token := v.Tokens32(n)
+	p := v.Floats(n)    // with credit
+	logP := v.Floats(n) // without
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
-		list := &all[v.Masked[i]]
-		c.gain(list, v.Arg[i], v.P1[i])
-		token[i], p[i] = c.fused(*list, logits, v.LogSum[i])
+		list := &credits[v.Masked[i]]
+		c.addCredit(list, v.Arg[i], v.P1[i])
+		token[i], p[i] = c.topWithCredit(*list, logits, v.LogSum[i])
 		logP[i] = float64(logits[token[i]]) - v.LogSum[i]
 	})
 	if err != nil {
@@ -48,35 +52,47 @@ func (c Credit) Choose(v *View) (Opening, error) {
 	if n == 0 {
 		return Opening{}, nil
 	}
+
 	ranked := v.Top(n, func(i int) float64 { return p[i] })
-	bound := min(cmp.Or(c.Theta, 0.8), p[v.Index(ranked[0])]-1e-5)
-	plain := candidates{v: v, token: token, p: func(i int) float64 { return math.Exp(logP[i]) }}
-	return plain.open(v.first(ranked, 1, func(i int) bool { return p[i] >= bound })), nil
+	bound := min(c.Theta, p[v.Index(ranked[0])]-creditSlack)
+	confident := v.firstWhile(ranked, 1, func(i int) bool { return p[i] >= bound })
+
+	// The tokens are reported with the model's own probabilities, as other rules report theirs.
+	opened := candidates{v: v, token: token, p: func(i int) float64 { return math.Exp(logP[i]) }}
+	return opened.open(confident), nil
 }
 
-// gain lets a position's credit decay and gives some to its most probable token.
-func (c Credit) gain(list *[]credited, token int32, p float64) {
-	at := -1
+// addCredit lets a position's credit decay and gives some to its most probable token. c has its
+// defaults filled in.
+func (c Credit) addCredit(list *[]tokenCredit, token int32, p float64) {
+	found := -1
 	for i := range *list {
-		(*list)[i].credit *= cmp.Or(c.Beta, 0.8)
+		(*list)[i].credit *= c.Beta
 		if (*list)[i].token == token {
-			at = i
+			found = i
 		}
 	}
-	if at < 0 {
-		at, *list = len(*list), append(*list, credited{token: token})
+	if found < 0 {
+		found = len(*list)
+		*list = append(*list, tokenCredit{token: token})
 	}
-	(*list)[at].credit += math.Pow(p, cmp.Or(c.Gamma, 0.2))
+	(*list)[found].credit += math.Pow(p, c.Gamma)
 }
 
-// fused returns the most probable token with credit, which has some, and its probability.
-func (c Credit) fused(list []credited, logits []float32, logSum float64) (token int32, p float64) {
-	best, sum := math.Inf(-1), 1.0
-	for _, one := range list {
-		logP, raise := float64(logits[one.token])-logSum, cmp.Or(c.Alpha, 0.7)*math.Log1p(one.credit)
+// topWithCredit returns the most probable token after credit raised the logits, and its
+// probability. Only tokens with credit can be it, because the most probable token of this pass has
+// some. c has its defaults filled in.
+func (c Credit) topWithCredit(list []tokenCredit, logits []float32, logSum float64) (token int32,
+	p float64) {
+	best := math.Inf(-1)
+	sum := 1.0
+	for _, entry := range list {
+		logP := float64(logits[entry.token]) - logSum
+		raise := c.Alpha * math.Log1p(entry.credit)
 		sum += math.Exp(logP) * math.Expm1(raise)
-		if x := logP + raise; x > best || x == best && one.token < token {
-			best, token = x, one.token
+		if x := logP + raise; x > best || x == best && entry.token < token {
+			best = x
+			token = entry.token
 		}
 	}
 	return token, math.Exp(best) / sum

@@ -1,9 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Daedal finds the length of a text (Li et al. 2025, "Beyond fixed: training-free variable-length
 // denoising", DAEDAL, arXiv 2508.00819; generate of the authors' program). It begins with Start
@@ -29,115 +26,134 @@ type Daedal struct {
 
 // lengthState is the state of a text that finds its length.
 type lengthState struct {
-	longest int  // positions that the sequence may have
-	origin  int  // the first mask
-	at      int  // the window's start
-	passes  int  // before this one
-	sized   bool // the first length is found
+	// longest is the number of positions that the sequence may have.
+	longest int
+
+	// origin is the first mask's position, and windowStart that of the window.
+	origin      int
+	windowStart int
+
+	// passes counts those that have begun, this one included.
+	passes int
+
+	// lengthFound says that the first length is found.
+	lengthFound bool
 }
 
 // NewState returns a state before the first pass.
 func (Daedal) NewState(length int) any { return &lengthState{longest: length} }
 
 // Start implements Resizer.
-func (d Daedal) Start() int { return cmp.Or(d.Begin, 64) }
+func (d Daedal) Start() int { return WithDefaults(d).Begin }
 
 // Needs the most probable tokens everywhere.
 func (Daedal) Needs(int, int) Need { return Need{Top: true, OpenTop: true} }
 
 // Choose opens positions, or lets the text grow.
 func (d Daedal) Choose(v *View) (Opening, error) {
+	d = WithDefaults(d)
 	s := v.State.(*lengthState)
-	s.begin(v)
-	check, grow, room := cmp.Or(d.Check, 32), cmp.Or(d.Grow, 8), s.longest-len(v.Tokens)
-	sure := v.endConfidence(check)
-	if !s.sized && len(v.EndTokens) > 0 {
-		if sure < cmp.Or(d.Enough, 0.5) && room > 0 {
-			return grown(v.Mask, min(grow, room)), nil
+	s.beginPass(v)
+	room := s.longest - len(v.Tokens)
+	confidence := v.endConfidence(d.Check)
+
+	if !s.lengthFound && len(v.EndTokens) > 0 {
+		if confidence < d.Enough && room > 0 {
+			return appendOnly(v.Mask, min(d.Grow, room)), nil
 		}
-		s.sized = true
-		return grown(v.EndTokens[0], min(check/2, room)), nil
+		s.lengthFound = true
+		return appendOnly(v.EndTokens[0], min(d.Check/2, room)), nil
 	}
-	block := cmp.Or(d.Block, 32)
-	o := s.open(v, block, cmp.Or(d.High, 0.9))
-	if least := s.least(v, o.Positions, block, cmp.Or(d.Low, 0.1)); least >= 0 && room > 0 &&
-		sure < cmp.Or(d.Full, 0.9) && len(v.EndTokens) > 0 {
-		o.Stretch = &Stretch{Position: least, Masks: grow, Cut: max(0, grow-1-room)}
+
+	o := s.openWindow(v, d.Block, d.High)
+	unsure := s.leastProbable(v, o.Positions, d.Block, d.Low)
+	if unsure >= 0 && room > 0 && confidence < d.Full && len(v.EndTokens) > 0 {
+		o.Stretch = &Stretch{Position: unsure, Masks: d.Grow, Cut: max(0, d.Grow-1-room)}
 		return o, nil
 	}
-	s.slide(v, o.Positions, block)
+	s.slideWindow(v, o.Positions, d.Block)
 	return o, nil
 }
 
-// grown opens nothing and appends n tokens.
-func grown(token int32, n int) Opening {
+// appendOnly opens nothing and appends n tokens.
+func appendOnly(token int32, n int) Opening {
 	return Opening{Stretch: &Stretch{Append: slices.Repeat([]int32{token}, n)}}
 }
 
-// begin sets the window's start before the first pass.
-func (s *lengthState) begin(v *View) {
-	if s.passes++; s.passes == 1 && len(v.Masked) > 0 {
-		s.origin, s.at = v.Masked[0], v.Masked[0]
+// beginPass counts a pass. Before the first one it sets the window to the first mask.
+func (s *lengthState) beginPass(v *View) {
+	s.passes++
+	if s.passes == 1 && len(v.Masked) > 0 {
+		s.origin = v.Masked[0]
+		s.windowStart = v.Masked[0]
 	}
 }
 
 // window returns the indexes from..to-1 in Masked of the window's positions.
 func (s *lengthState) window(v *View, block int) (from, to int) {
-	from, _ = slices.BinarySearch(v.Masked, s.at)
-	to, _ = slices.BinarySearch(v.Masked, s.at+block)
+	from, _ = slices.BinarySearch(v.Masked, s.windowStart)
+	to, _ = slices.BinarySearch(v.Masked, s.windowStart+block)
 	return from, to
 }
 
-// open opens what is more probable than high in the window, at least the best.
-func (s *lengthState) open(v *View, block int, high float64) Opening {
+// openWindow opens what is more probable than high in the window, at least the best.
+func (s *lengthState) openWindow(v *View, block int, high float64) Opening {
 	from, to := s.window(v, block)
-	c := v.candidates(0)
-	ranked := v.top(v.Masked[from:to], to-from, func(i int) float64 { return v.P1[from+i] })
-	return c.open(v.first(ranked, 1, func(i int) bool { return v.P1[i] > high }))
+	ranked := v.topOf(v.Masked[from:to], to-from, func(i int) float64 { return v.P1[from+i] })
+	confident := v.firstWhile(ranked, 1, func(i int) bool { return v.P1[i] > high })
+	return v.candidates(0).open(confident)
 }
 
-// least returns the least probable mask of the window that does not open now and is below low, -1
-// if there is none.
-func (s *lengthState) least(v *View, opened []int, block int, low float64) int {
+// leastProbable returns the least probable mask of the window that does not open now and is below
+// low, -1 if there is none.
+func (s *lengthState) leastProbable(v *View, opened []int, block int, low float64) int {
 	from, to := s.window(v, block)
-	least := -1
+	position := -1
 	for i := from; i < to; i++ {
 		if v.P1[i] < low && !slices.Contains(opened, v.Masked[i]) {
-			least, low = v.Masked[i], v.P1[i]
+			position = v.Masked[i]
+			low = v.P1[i]
 		}
 	}
-	return least
+	return position
 }
 
-// slide moves the window over blocks that have no mask left.
-func (s *lengthState) slide(v *View, opened []int, block int) {
-	for s.at < len(v.Tokens) {
+// slideWindow moves the window over blocks that have no mask left.
+func (s *lengthState) slideWindow(v *View, opened []int, block int) {
+	for s.windowStart < len(v.Tokens) {
 		from, to := s.window(v, block)
 		for _, p := range v.Masked[from:to] {
 			if !slices.Contains(opened, p) {
 				return
 			}
 		}
-		s.at = min(s.at+block, len(v.Tokens))
+		s.windowStart = min(s.windowStart+block, len(v.Tokens))
 	}
 }
 
 // endConfidence returns the sum of the probabilities of an end token at the last `check` positions
-// at which it is the most probable token, over check.
+// at which it is the most probable token, over check. Masked and open positions are read together,
+// from the last one down.
 func (v *View) endConfidence(check int) float64 {
-	i, j, found, sum := len(v.Masked)-1, len(v.Open)-1, 0, 0.0
-	for found < check && (i >= 0 || j >= 0) {
+	masked := len(v.Masked) - 1
+	open := len(v.Open) - 1
+	found := 0
+	sum := 0.0
+	for found < check && (masked >= 0 || open >= 0) {
 		var token int32
 		var p float64
-		if j < 0 || i >= 0 && v.Masked[i] > v.Open[j] {
-			token, p = v.Arg[i], v.P1[i]
-			i--
+		if open < 0 || masked >= 0 && v.Masked[masked] > v.Open[open] {
+			token = v.Arg[masked]
+			p = v.P1[masked]
+			masked--
 		} else {
-			token, p = v.OpenArg[j], v.OpenP1[j]
-			j--
+			token = v.OpenArg[open]
+			p = v.OpenP1[open]
+			open--
 		}
 		if slices.Contains(v.EndTokens, token) {
-			found, sum = found+1, sum+p
+			found++
+			sum += p
 		}
 	}
 	return sum / float64(check)

@@ -14,70 +14,87 @@ type Info struct {
 	Name  string `json:"name"`
 	Line  string `json:"line"`
 	Paper string `json:"paper"`
-	// as Parse takes them in parentheses, those of rules inside last
-	Params []param.Param `json:"parameters"`
-	// what may stand in parentheses, such as "an order"; "" means nothing
-	Inside       string `json:"inside,omitempty"`
-	Cache        bool   `json:"cache"`              // whether it may have intermediate stages
-	CacheRefusal string `json:"uncached,omitempty"` // why not
-	SelfPaced    bool   `json:"self_paced"`         // it takes no steps and no schedule
 
-	Order   bool `json:"-"` // an Order; Parse makes it a sampler as a ChooseThenSample
-	Foreign bool `json:"-"` // registered by another package than this one
+	// Params are what Parse takes in parentheses, those of the rules inside last.
+	Params []param.Param `json:"parameters"`
+
+	// Inside says which rules may stand in parentheses, such as "an order"; "" means none.
+	Inside string `json:"inside,omitempty"`
+
+	// Cache says whether steps may have intermediate stages of partial caching, and CacheRefusal why
+	// not.
+	Cache        bool   `json:"cache"`
+	CacheRefusal string `json:"uncached,omitempty"`
+
+	// SelfPaced says that the rule takes no steps and no schedule.
+	SelfPaced bool `json:"self_paced"`
+
+	// Order says that the rule is an Order; Parse makes it a sampler as a ChooseThenSample.
+	Order bool `json:"-"`
+
+	// Foreign says that another package than this one registered the rule.
+	Foreign bool `json:"-"`
 }
 
 // List describes all registered rules, the paper's first.
-func List() (out []Info) {
+func List() (list []Info) {
 	for _, e := range registry {
-		d := Info{Name: e.Name, Line: e.Line, Paper: e.Paper, Params: e.takes(true),
-			Inside: e.goesAround(), CacheRefusal: CacheRefusal(e.Prototype), Order: e.order,
-			Foreign: e.kind.PkgPath() != reflect.TypeFor[Random]().PkgPath()}
-		d.Cache = d.CacheRefusal == ""
-		_, d.SelfPaced = As[SelfPaced](e.Prototype)
-		out = append(out, d)
+		refusal := CacheRefusal(e.Prototype)
+		list = append(list, Info{
+			Name:         e.Name,
+			Line:         e.Line,
+			Paper:        e.Paper,
+			Params:       e.acceptedParams(true),
+			Inside:       e.describeInside(),
+			Cache:        refusal == "",
+			CacheRefusal: refusal,
+			SelfPaced:    Is[SelfPaced](e.Prototype),
+			Order:        e.order,
+			Foreign:      e.goType.PkgPath() != reflect.TypeFor[Random]().PkgPath(),
+		})
 	}
-	return out
+	return list
 }
 
-// takes returns the parameters that a text may give to a rule: its own, those of its default rules
-// inside and, if it is an order used as a sampler, gamma.
-func (e *entry) takes(sampler bool) []param.Param {
-	out := []param.Param{}
+// acceptedParams returns the parameters that a text may give to a rule: its own, those of its
+// default rules inside and, if it is an order used as a sampler, gamma.
+func (e *entry) acceptedParams(asSampler bool) []param.Param {
+	params := []param.Param{} // not nil, so that JSON has an empty list
 	add := func(p param.Param) {
-		if !slices.ContainsFunc(out, func(q param.Param) bool { return q.Name == p.Name }) {
-			out = append(out, p)
+		if !slices.ContainsFunc(params, func(q param.Param) bool { return q.Name == p.Name }) {
+			params = append(params, p)
 		}
 	}
 	for _, f := range e.params {
 		add(f.Param)
 	}
 	for _, in := range e.inside {
-		for _, p := range byName[in.text].takes(!in.order) {
+		for _, p := range byName[in.text].acceptedParams(!in.order) {
 			add(p)
 		}
 	}
-	if e.order && sampler {
+	if e.order && asSampler {
 		add(GammaParam)
 	}
-	return out
+	return params
 }
 
-// goesAround returns a description of what may stand inside a rule.
-func (e *entry) goesAround() string {
+// describeInside says which rules may stand inside a rule: "" or such as "two orders".
+func (e *entry) describeInside() string {
 	if len(e.inside) == 0 {
 		return ""
 	}
-	one, what := "a ", "sampler"
+	article, noun := "a", "sampler"
 	if e.inside[0].order {
-		one, what = "an ", "order"
+		article, noun = "an", "order"
 	}
 	switch n := len(e.inside); n {
 	case 1:
-		return one + what
+		return article + " " + noun
 	case 2:
-		return "two " + what + "s"
+		return "two " + noun + "s"
 	default:
-		return fmt.Sprintf("%d %ss", n, what)
+		return fmt.Sprintf("%d %ss", n, noun)
 	}
 }
 
@@ -104,10 +121,11 @@ func (d Info) Text() string {
 // String returns one line for a list: the name, with * if the rule can have no intermediate stages,
 // what it does, its parameters and its paper.
 func (d Info) String() string {
-	name, line := d.Name, d.Line
+	name := d.Name
 	if !d.Cache {
 		name += "*"
 	}
+
 	var inside []string
 	if d.Inside != "" {
 		inside = append(inside, d.Inside)
@@ -115,6 +133,7 @@ func (d Info) String() string {
 	for _, p := range d.Params {
 		inside = append(inside, p.Name)
 	}
+	line := d.Line
 	if len(inside) > 0 {
 		line += " (" + strings.Join(inside, ", ") + ")"
 	}

@@ -41,7 +41,7 @@ func TestDPLMAgainstPyTorch(t *testing.T) {
 				v.Open = append(v.Open, i)
 			}
 		}
-		again := DPLM{}.frequent(draws)
+		again := WithDefaults(DPLM{}).frequentDraws(draws)
 		for _, i := range again {
 			second[i] = c.Mask
 			draws[i] = draw(1, i, 0.95)

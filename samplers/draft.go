@@ -1,9 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-	"fmt"
-)
+import "fmt"
 
 // Draft makes the text that the rule inside makes with one position a pass, in fewer passes (Wu et
 // al. 2025, "Free Draft-and-Verification", FreeDave, arXiv 2510.00294). One pass's marginals give
@@ -26,22 +23,20 @@ type Proposer interface {
 }
 
 // Proposals implements Proposer.
-func (d Draft) Proposals() int { return cmp.Or(d.Drafts, 4) }
+func (d Draft) Proposals() int { return WithDefaults(d).Drafts }
 
 // Needs what the sampler inside needs.
-func (d Draft) Needs(step, steps int) Need { return inner(d).Needs(step, steps) }
+func (d Draft) Needs(step, steps int) Need { return innerSampler(d).Needs(step, steps) }
 
 // Choose returns the choice of the sampler inside.
-func (d Draft) Choose(v *View) (Opening, error) { return inner(d).Choose(v) }
+func (d Draft) Choose(v *View) (Opening, error) { return innerSampler(d).Choose(v) }
 
-// Check returns an error for a sampler inside whose steps a draft cannot foresee.
+// Check returns an error for a sampler inside whose steps a draft cannot foresee: one that decides
+// by what earlier steps did, by its own clock or by chance.
 func (d Draft) Check() error {
-	in := inner(d)
-	_, planner := As[Planner](in)
-	_, remasks := As[Remasker](in)
-	_, keeps := As[Stateful](in)
-	_, clock := As[Clock](in)
-	if planner || remasks || keeps || clock || !TakesMostProbable(in) {
+	in := innerSampler(d)
+	if Is[Planner](in) || Is[Remasker](in) || Is[Stateful](in) || Is[Clock](in) ||
+		!TakesMostProbable(in) {
 		return fmt.Errorf("samplers: draft around %s, want a sampler that takes the most probable "+
 			"tokens in steps of the schedule, such as greedy", Text(in))
 	}

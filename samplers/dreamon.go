@@ -1,9 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-	"fmt"
-)
+import "fmt"
 
 // DreamOn fills a hole of unknown length (Wu et al. 2026, DreamOn; generation_utils.py and the
 // infilling evaluation of Dream-org/DreamOn-v0-7B). Each step opens a few positions. One that
@@ -22,27 +19,26 @@ type DreamOn struct {
 type Grower interface{ Growth() DreamOn }
 
 // Growth implements Grower, with the defaults of fields that do not depend on the sequence.
-func (d DreamOn) Growth() DreamOn {
-	d.Each, d.New = cmp.Or(d.Each, 1), cmp.Or(d.New, 64)
-	return d
-}
+func (d DreamOn) Growth() DreamOn { return WithDefaults(d) }
 
-// Check returns an error for a sampler inside that masks open positions again.
+// Check returns an error for a sampler inside that masks open positions again: a position that was
+// removed could not be masked.
 func (d DreamOn) Check() error {
-	if _, ok := As[Remasker](inner(d)); ok {
+	if Is[Remasker](innerSampler(d)) {
 		return fmt.Errorf("samplers: dreamon around a sampler that masks again, want one that does not")
 	}
 	return nil
 }
 
 // Needs what the sampler inside needs.
-func (d DreamOn) Needs(step, steps int) Need { return inner(d).Needs(step, steps) }
+func (d DreamOn) Needs(step, steps int) Need { return innerSampler(d).Needs(step, steps) }
 
-// Choose opens Each positions.
+// Choose opens Each positions, whatever the schedule's quota.
 func (d DreamOn) Choose(v *View) (Opening, error) {
+	d = WithDefaults(d)
 	quota := v.Quota
-	v.Quota = min(d.Growth().Each, len(v.Masked))
-	o, err := inner(d).Choose(v)
+	v.Quota = min(d.Each, len(v.Masked))
+	o, err := innerSampler(d).Choose(v)
 	v.Quota = quota
 	return o, err
 }

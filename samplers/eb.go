@@ -7,15 +7,14 @@ import "cmp"
 // which sum(H) - max(H) is within a budget, and at least one position. That sum bounds the error of
 // drawing the prefix in one step. The number of steps is a result.
 type EB struct {
-	// by the error proxy, smallest first
+	// Order is by the error proxy, smallest first.
 	Order  Order   `inside:"entropy"`
 	Budget float64 `param:"budget 1e-12..1e6 =0.1" help:"entropy that a step may open beyond its largest, nats"`
 	ownPace
 }
 
-func (e EB) order() Order {
-	return cmp.Or[Order](e.Order, Entropy{})
-}
+// order returns the order inside.
+func (e EB) order() Order { return cmp.Or(e.Order, defaultOrder[EB](0)) }
 
 // Needs entropies and what the order needs.
 func (e EB) Needs(step, steps int) Need {
@@ -24,12 +23,15 @@ func (e EB) Needs(step, steps int) Need {
 
 // Choose opens the prefix.
 func (e EB) Choose(v *View) (Opening, error) {
+	budget := WithDefaults(e).Budget
 	ranked := e.order().Rank(v, len(v.Masked))
-	budget := cmp.Or(e.Budget, 0.1)
-	sum, largest, n := 0.0, 0.0, 0
+	sum := 0.0
+	largest := 0.0
+	n := 0
 	for _, p := range ranked {
-		h := v.Entropy[v.Index(p)]
-		sum, largest = sum+h, max(largest, h)
+		entropy := v.Entropy[v.Index(p)]
+		sum += entropy
+		largest = max(largest, entropy)
 		if n > 0 && sum-largest > budget {
 			break
 		}

@@ -12,5 +12,5 @@ func (Entropy) Needs(int, int) Need { return Need{Entropy: true} }
 
 // Rank returns the k positions of lowest entropy.
 func (e Entropy) Rank(v *View, k int) []int {
-	return v.tempered(k, e.Temperature, func(i int) float64 { return -v.Entropy[i] })
+	return v.topTempered(k, e.Temperature, func(i int) float64 { return -v.Entropy[i] })
 }

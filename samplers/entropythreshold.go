@@ -1,7 +1,5 @@
 package samplers
 
-import "cmp"
-
 // EntropyThreshold opens all positions with an entropy of at most Entropy, and always the one with
 // the least (d3LLM, arXiv 2601.07568, get_transfer_index_entropy of the authors' program; dParallel
 // has the same rule). Unlike EB it adds nothing up.
@@ -15,8 +13,8 @@ func (EntropyThreshold) Needs(int, int) Need { return Need{Entropy: true} }
 
 // Choose opens the positions of low entropy, the lowest first.
 func (e EntropyThreshold) Choose(v *View) (Opening, error) {
-	bound := cmp.Or(e.Entropy, 0.5)
+	bound := WithDefaults(e).Entropy
 	ranked := Entropy{}.Rank(v, len(v.Masked))
-	low := v.first(ranked, 1, func(i int) bool { return v.Entropy[i] <= bound })
+	low := v.firstWhile(ranked, 1, func(i int) bool { return v.Entropy[i] <= bound })
 	return Opening{Positions: low}, nil
 }

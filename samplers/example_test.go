@@ -1,7 +1,6 @@
 package samplers_test
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 
@@ -16,9 +15,10 @@ type Middle struct {
 func (Middle) Needs(step, steps int) samplers.Need { return samplers.Need{} }
 
 func (m Middle) Rank(v *samplers.View, k int) []int {
+	spread := samplers.WithDefaults(m).Spread
 	return v.Top(k, func(i int) float64 {
 		away := math.Abs(float64(v.Masked[i] - len(v.Tokens)/2))
-		return -away + cmp.Or(m.Spread, 1)*v.Gumbel(i)
+		return -away + spread*v.Gumbel(i)
 	})
 }
 

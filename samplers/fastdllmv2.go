@@ -1,7 +1,5 @@
 package samplers
 
-import "cmp"
-
 // FastDLLMv2 is the sampler of Fast-dLLM v2 (Wu et al. 2025, "Fast-dLLM v2: efficient
 // block-diffusion LLM"). It opens a block's first position alone, because its token depends only on
 // the blocks before, as in an autoregressive model. Then, one small block after the other, it opens
@@ -10,7 +8,7 @@ type FastDLLMv2 struct {
 	Theta float64 `param:"theta 1e-9..1 =0.9" help:"probability above which a token is kept"`
 	Small int     `param:"small 1..1048576 =8" help:"positions of a small block"`
 	Block int     `param:"block 1..1048576 =32" help:"positions of a block, counted from the start of the sequence"`
-	// the authors' sub-block cache, see Part
+	// Cache 1 is the authors' sub-block cache, see Part.
 	Cache       int     `param:"cache 0..1 =0" help:"1: with --reuse blocks, passes over a small block alone"`
 	Temperature float64 `param:"temperature 1e-3..1e3 0=none" help:"of the tokens; 0 takes the most probable ones"`
 	ownPace
@@ -30,24 +28,27 @@ func (f FastDLLMv2) Choose(v *View) (Opening, error) {
 	if from == first && to == first+1 {
 		return c.open(v.Masked[:1]), nil
 	}
-	var within []int
+
+	var inPart []int
 	for _, p := range v.Masked {
 		if p < to {
-			within = append(within, p)
+			inPart = append(inPart, p)
 		}
 	}
-	ranked := v.top(within, len(within), c.score)
-	theta := cmp.Or(f.Theta, 0.9)
-	return c.open(v.first(ranked, 1, func(i int) bool { return c.p(i) > theta })), nil
+	ranked := v.topOf(inPart, len(inPart), c.score)
+	theta := WithDefaults(f).Theta
+	return c.open(v.firstWhile(ranked, 1, func(i int) bool { return c.p(i) > theta })), nil
 }
 
 // Part returns a block's first position, or the small block of another one. With Cache a small
 // block may be computed alone (use_block_cache of the authors' program).
 func (f FastDLLMv2) Part(first int) (from, to int, alone bool) {
-	small, block := cmp.Or(f.Small, 8), cmp.Or(f.Block, 32)
-	at, from := first%block, first/block*block
-	if at == 0 {
+	f = WithDefaults(f)
+	offset := first % f.Block
+	if offset == 0 {
 		return first, first + 1, false
 	}
-	return from + at/small*small, from + min(at/small*small+small, block), f.Cache > 0
+	blockStart := first / f.Block * f.Block
+	smallStart := offset / f.Small * f.Small
+	return blockStart + smallStart, blockStart + min(smallStart+f.Small, f.Block), f.Cache > 0
 }

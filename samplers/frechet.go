@@ -1,7 +1,5 @@
 package samplers
 
-import "cmp"
-
 // Frechet opens the most positions, by falling confidence c_1 >= c_2 >= ..., for which Frechet's
 // bounds certify that their most probable tokens together are the joint distribution's mode: L_n -
 // U_n > Margin, where L_n = c_1 + .. + c_n - (n-1) bounds the probability of these tokens from
@@ -9,7 +7,7 @@ import "cmp"
 // and equation 5). At least one opens. The difference falls with n, so the first failure ends the
 // search. Where all confidences are equal it is Factor with f = 1 - Margin.
 type Frechet struct {
-	// below 0 more open than is certified
+	// Margin below 0 opens more than is certified.
 	Margin float64 `param:"margin -1e3..1 =0.02" help:"how much more probable than any others their tokens must be"`
 	ownPace
 }
@@ -19,14 +17,18 @@ func (Frechet) Needs(int, int) Need { return Need{Top: true} }
 
 // Choose opens the certified positions, the most confident first.
 func (f Frechet) Choose(v *View) (Opening, error) {
-	margin, lower := cmp.Or(f.Margin, 0.02), 1.0
+	margin := WithDefaults(f).Margin
 	ranked := Confidence{}.Rank(v, len(v.Masked))
-	certified := func(i int) bool {
-		lower += v.P1[i] - 1
-		return lower-(1-v.P1[i]) > margin
+
+	// isCertified adds the next position of the ranking to L_n, and reports whether the bounds still
+	// certify all positions up to it.
+	lowerBound := 1.0
+	isCertified := func(i int) bool {
+		lowerBound += v.P1[i] - 1
+		return lowerBound-(1-v.P1[i]) > margin
 	}
 	if len(ranked) > 0 {
-		certified(v.Index(ranked[0]))
+		isCertified(v.Index(ranked[0])) // the first opens anyway, but counts in L_n
 	}
-	return Opening{Positions: v.first(ranked, 1, certified)}, nil
+	return Opening{Positions: v.firstWhile(ranked, 1, isCertified)}, nil
 }

@@ -18,9 +18,11 @@ func (Halton) Needs(int, int) Need { return Need{} }
 // Rank returns the first k masked positions of the order of v.Shape.
 func (Halton) Rank(v *View, k int) []int {
 	ranked := v.Ints(min(k, len(v.Masked)))[:0]
-	low, high := 0, 0
+	low := 0
+	high := 0
 	if n := len(v.Masked); n > 0 {
-		low, high = v.Masked[0], v.Masked[n-1]
+		low = v.Masked[0]
+		high = v.Masked[n-1]
 	}
 	for _, p := range HaltonOrder(v.Shape...) {
 		if len(ranked) == cap(ranked) {
@@ -36,12 +38,14 @@ func (Halton) Rank(v *View, k int) []int {
 
 // Ranking ranks by the fixed order.
 func (Halton) Ranking(_, _ int, shape []int) (Ranking, bool) {
-	r := only(rank.ByOrder)
+	r := rankBy(rank.ByOrder)
 	r.Order = HaltonOrder(shape...)
 	return r, true
 }
 
-var haltonOrders sync.Map // [2]int -> []int32
+// haltonOrders has the orders that were computed, by [2]int of height and width, as []int32. An
+// order takes longer to compute than a step, and devices compare orders by their address.
+var haltonOrders sync.Map
 
 // HaltonOrder returns the order of all positions of [length] or [height, width], each exactly once.
 // The slice is shared and must not be changed.
@@ -55,14 +59,15 @@ func HaltonOrder(shape ...int) []int32 {
 	if len(shape) == 2 {
 		key[1] = shape[1]
 	}
-	if o, ok := haltonOrders.Load(key); ok {
-		return o.([]int32)
+	if order, ok := haltonOrders.Load(key); ok {
+		return order.([]int32)
 	}
-	o, _ := haltonOrders.LoadOrStore(key, haltonOrder(key[0], key[1]))
-	return o.([]int32)
+	order, _ := haltonOrders.LoadOrStore(key, computeHaltonOrder(key[0], key[1]))
+	return order.([]int32)
 }
 
-func haltonOrder(height, width int) []int32 {
+// computeHaltonOrder returns the order of a grid of height and width; a width of 1 is a line.
+func computeHaltonOrder(height, width int) []int32 {
 	order := make([]int32, 0, height*width)
 	seen := make([]bool, height*width)
 	inverse3 := radicalInverse3()
@@ -82,11 +87,13 @@ func haltonOrder(height, width int) []int32 {
 // radicalInverse3 returns a function that counts k = 1, 2, 3, ... and returns floor(n*phi3(k)),
 // computed from base-3 digits as an integer over 3^20.
 func radicalInverse3() func(n int) int {
-	const digits, whole = 20, 3486784401 // 3^20
+	const digits = 20
+	const whole = 3486784401 // 3^20
 	var digit [digits]uint8
 	var value uint64
 	return func(n int) int {
-		for place, i := uint64(whole/3), 0; i < digits; place, i = place/3, i+1 {
+		place := uint64(whole / 3)
+		for i := range digits {
 			if digit[i] < 2 {
 				digit[i]++
 				value += place
@@ -94,6 +101,7 @@ func radicalInverse3() func(n int) int {
 			}
 			digit[i] = 0
 			value -= 2 * place
+			place /= 3
 		}
 		return int(uint64(n) * value / whole)
 	}

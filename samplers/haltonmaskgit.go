@@ -1,7 +1,6 @@
 package samplers
 
 import (
-	"cmp"
 	"math"
 
 	"unmask/backend/rank"
@@ -25,14 +24,15 @@ func (HaltonMaskGIT) Needs(int, int) Need { return Need{} }
 
 // gamma returns the exponent of a step.
 func (h HaltonMaskGIT) gamma(step, steps int) float64 {
-	g := cmp.Or(h.First, 1)
+	h = WithDefaults(h)
+	gamma := h.First
 	if steps > 1 {
-		g += (cmp.Or(h.Last, 1) - g) * float64(step-1) / float64(steps-1)
+		gamma += (h.Last - gamma) * float64(step-1) / float64(steps-1)
 	}
 	if step <= h.Warm {
-		g /= 2
+		gamma /= 2
 	}
-	return g
+	return gamma
 }
 
 // Choose opens the next positions of the order.
@@ -40,15 +40,18 @@ func (h HaltonMaskGIT) Choose(v *View) (Opening, error) {
 	order := HaltonOrder(v.Shape...)
 	offset := 0
 	if h.Roll != "off" {
+		// The step is 0 whatever the current one is, because a sequence keeps its offset.
 		offset = int(math.Floor(v.Rand.At(0).Uniform(0, ForSetup) * float64(len(order))))
 	}
-	masked := v.Ints(len(v.Tokens))
+
+	isMasked := v.Ints(len(v.Tokens)) // 1 where masked
 	for _, p := range v.Masked {
-		masked[p] = 1
+		isMasked[p] = 1
 	}
 	o := Opening{Positions: v.Ints(v.Quota)[:0], Power: h.gamma(v.Step, v.Steps)}
 	for i := 0; i < len(order) && len(o.Positions) < v.Quota; i++ {
-		if p := int(order[(i+offset)%len(order)]); masked[p] == 1 {
+		p := int(order[(i+offset)%len(order)])
+		if isMasked[p] == 1 {
 			o.Positions = append(o.Positions, p)
 		}
 	}
@@ -57,7 +60,8 @@ func (h HaltonMaskGIT) Choose(v *View) (Opening, error) {
 
 // Ranking ranks by the order, if it is the same for all sequences.
 func (h HaltonMaskGIT) Ranking(step, steps int, shape []int) (Ranking, bool) {
-	r := only(rank.ByOrder)
-	r.Order, r.Power = HaltonOrder(shape...), h.gamma(step, steps)
+	r := rankBy(rank.ByOrder)
+	r.Order = HaltonOrder(shape...)
+	r.Power = h.gamma(step, steps)
 	return r, h.Roll == "off"
 }

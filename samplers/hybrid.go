@@ -17,14 +17,15 @@ type Hybrid struct {
 	Exploit Order `inside:"u-moment"`
 }
 
+// orders returns the two orders inside.
 func (h Hybrid) orders() (explore, exploit Order) {
-	return cmp.Or[Order](h.Explore, Halton{}), cmp.Or[Order](h.Exploit, UMoment{})
+	return cmp.Or(h.Explore, defaultOrder[Hybrid](0)), cmp.Or(h.Exploit, defaultOrder[Hybrid](1))
 }
 
 // Needs what both orders need.
 func (h Hybrid) Needs(step, steps int) Need {
-	a, b := h.orders()
-	return a.Needs(step, steps).Union(b.Needs(step, steps))
+	explore, exploit := h.orders()
+	return explore.Needs(step, steps).Union(exploit.Needs(step, steps))
 }
 
 // NeedsFor needs what one of the orders needs if that one chooses all k positions. With Halton
@@ -32,7 +33,7 @@ func (h Hybrid) Needs(step, steps int) Need {
 // each.
 func (h Hybrid) NeedsFor(step, steps, k int) Need {
 	explore, exploit := h.orders()
-	switch exploring(step, steps, k) {
+	switch exploreCount(step, steps, k) {
 	case k:
 		return NeedsFor(explore, step, steps, k)
 	case 0:
@@ -41,8 +42,8 @@ func (h Hybrid) NeedsFor(step, steps, k int) Need {
 	return h.Needs(step, steps)
 }
 
-// exploring returns m_n, how many of k positions follow the first order.
-func exploring(step, steps, k int) int {
+// exploreCount returns m_n, how many of k positions follow the first order.
+func exploreCount(step, steps, k int) int {
 	m := int(math.RoundToEven((1 - float64(step)/float64(steps)) * float64(k)))
 	return max(0, min(m, k))
 }
@@ -50,7 +51,7 @@ func exploring(step, steps, k int) int {
 // Rank merges both orders.
 func (h Hybrid) Rank(v *View, k int) []int {
 	explore, exploit := h.orders()
-	m := exploring(v.Step, v.Steps, k)
+	m := exploreCount(v.Step, v.Steps, k)
 	merged := v.Ints(k)[:0]
 	if m > 0 {
 		merged = append(merged, explore.Rank(v, m)...)
@@ -58,8 +59,9 @@ func (h Hybrid) Rank(v *View, k int) []int {
 	if m == k { // what the second order needs may not be there, see NeedsFor
 		return merged
 	}
-	// with noise of its own, so that the orders are independent
-	for _, p := range exploit.Rank(v.with(ForReorder), k) {
+
+	// The second order has noise of its own, so that the two are independent.
+	for _, p := range exploit.Rank(v.withNoise(ForReorder), k) {
 		if len(merged) < k && !slices.Contains(merged[:m], p) {
 			merged = append(merged, p)
 		}
@@ -70,24 +72,30 @@ func (h Hybrid) Rank(v *View, k int) []int {
 // Ranking ranks by the first order's measure and then by the second's.
 func (h Hybrid) Ranking(step, steps int, shape []int) (Ranking, bool) {
 	explore, exploit := h.orders()
-	a, first := RankingOf(explore, step, steps, shape)
-	b, second := RankingOf(exploit, step, steps, shape)
-	if !first || !second || a.Share != 1 || b.Share != 1 {
+	first, canExplore := RankingOf(explore, step, steps, shape)
+	second, canExploit := RankingOf(exploit, step, steps, shape)
+	if !canExplore || !canExploit || first.Share != 1 || second.Share != 1 {
 		return Ranking{}, false
 	}
-	r := Ranking{Measures: [2]rank.Measure{a.Measures[0], b.Measures[0]},
-		Share: 1 - float64(step)/float64(steps)}
-	if r.Order = a.Order; r.Order == nil {
-		r.Order = b.Order
+	r := Ranking{
+		Measures: [2]rank.Measure{first.Measures[0], second.Measures[0]},
+		Share:    1 - float64(step)/float64(steps),
+		Order:    first.Order,
+		Beta:     max(first.Beta, second.Beta),
+		Noise:    max(first.Noise, second.Noise),
 	}
-	r.Beta, r.Noise = max(a.Beta, b.Beta), max(a.Noise, b.Noise)
+	if r.Order == nil {
+		r.Order = second.Order
+	}
 	return r, true
 }
 
 // Check returns an error for two moments of different exponents: the head computes one per step.
 func (h Hybrid) Check() error {
-	a, b := h.orders()
-	if x, y := a.Needs(1, 2).Beta, b.Needs(1, 2).Beta; x != 0 && y != 0 && x != y {
+	explore, exploit := h.orders()
+	first := explore.Needs(1, 2).Beta
+	second := exploit.Needs(1, 2).Beta
+	if first != 0 && second != 0 && first != second {
 		return fmt.Errorf("samplers: hybrid of two moment orders with different alpha, want one alpha")
 	}
 	return nil

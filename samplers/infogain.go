@@ -1,7 +1,6 @@
 package samplers
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -21,48 +20,62 @@ type InfoGain struct {
 }
 
 // Candidates returns the most sets in one call of View.LookAhead.
-func (g InfoGain) Candidates() int { return cmp.Or(g.Sets, 8) }
+func (g InfoGain) Candidates() int { return WithDefaults(g).Sets }
 
 // Needs a token and the entropy at every masked position.
 func (InfoGain) Needs(int, int) Need { return Need{Draw: true, Entropy: true} }
 
 // Choose opens the best candidate.
 func (g InfoGain) Choose(v *View) (Opening, error) {
-	score := func(i int) float64 { return math.Exp(v.LogP[i]) }
-	sets := []Opening{{Positions: v.Top(v.Quota, score)}}
-	if len(sets[0].Positions) == len(v.Masked) {
-		v.drawn(&sets[0])
-		return sets[0], nil
+	candidates := g.drawCandidates(v)
+	for i := range candidates {
+		v.setDrawnTokens(&candidates[i])
 	}
-	temperature := cmp.Or(g.Temperature, 0.1)
-	known := [][]int{slices.Sorted(slices.Values(sets[0].Positions))}
-	for c := 1; c < g.Candidates(); c++ {
-		drawn := v.Top(v.Quota, func(i int) float64 {
-			words := v.Rand.Words(v.Masked[i], v.Noise, c)
-			return score(i)/temperature + Gumbel((float64(words[0])+0.5)/(1<<32))
-		})
-		sorted := slices.Sorted(slices.Values(drawn))
-		if !slices.ContainsFunc(known, func(k []int) bool { return slices.Equal(k, sorted) }) {
-			known = append(known, sorted)
-			sets = append(sets, Opening{Positions: drawn})
-		}
+	if len(candidates[0].Positions) == len(v.Masked) {
+		return candidates[0], nil // all open, so there is nothing to choose
 	}
-	for i := range sets {
-		v.drawn(&sets[i])
-	}
-	left, masked, err := v.LookAhead(sets)
+
+	entropyLeft, masked, err := v.LookAhead(candidates)
 	if err != nil {
 		return Opening{}, err
 	}
-	best, at := 0.0, -1
-	for i, s := range sets {
-		j := -left[i] / float64(max(masked[i], 1))
-		for _, p := range s.Positions {
-			j -= v.Entropy[v.Index(p)]
+	best := -1
+	bestGain := 0.0
+	for i, candidate := range candidates {
+		gain := -entropyLeft[i] / float64(max(masked[i], 1))
+		for _, p := range candidate.Positions {
+			gain -= v.Entropy[v.Index(p)]
 		}
-		if at < 0 || j > best {
-			best, at = j, i
+		if best < 0 || gain > bestGain {
+			best = i
+			bestGain = gain
 		}
 	}
-	return sets[at], nil
+	return candidates[best], nil
+}
+
+// drawCandidates returns the sets of positions to compare, without tokens and each set once. If the
+// schedule opens all masked positions there is one.
+func (g InfoGain) drawCandidates(v *View) []Opening {
+	g = WithDefaults(g)
+	score := func(i int) float64 { return math.Exp(v.LogP[i]) }
+	mostConfident := v.Top(v.Quota, score)
+	candidates := []Opening{{Positions: mostConfident}}
+	if len(mostConfident) == len(v.Masked) {
+		return candidates
+	}
+
+	seen := [][]int{slices.Sorted(slices.Values(mostConfident))}
+	for c := 1; c < g.Sets; c++ {
+		drawn := v.Top(v.Quota, func(i int) float64 {
+			words := v.Rand.Words(v.Masked[i], v.Noise, c)
+			return score(i)/g.Temperature + Gumbel((float64(words[0])+0.5)/(1<<32))
+		})
+		sorted := slices.Sorted(slices.Values(drawn))
+		if !slices.ContainsFunc(seen, func(s []int) bool { return slices.Equal(s, sorted) }) {
+			seen = append(seen, sorted)
+			candidates = append(candidates, Opening{Positions: drawn})
+		}
+	}
+	return candidates
 }

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// JYS returns the schedule of `steps` times, falling to 0 and for Times, with the least KL bound
-// ("jump your steps", Park et al. 2025). The paper halves intervals by golden-section search, as
-// its times are real numbers; here all numbers of masks are tried.
+// JYS returns the schedule of `steps` times, falling to 0 and for TimesSchedule, with the least KL
+// bound ("jump your steps", Park et al. 2025). The paper halves intervals by golden-section search,
+// as its times are real numbers; here all numbers of masks are tried.
 //
 // profile[m-1] is the mean log-probability of the true token at a masked position, in nats, with m
 // positions masked. Opening all but c of b masked positions in one step costs
@@ -17,32 +17,44 @@ func JYS(steps int, profile []float64) ([]float64, error) {
 	if steps < 1 || steps > length {
 		return nil, fmt.Errorf("samplers: jys with %d steps, want 1 to %d", steps, length)
 	}
-	// least[b] is the cost from b masked positions to none, ends[n][b] how many the first of those
-	// n+1 steps leaves.
-	least, ends := make([]float64, length+1), make([][]int32, steps)
-	for b := range least[1:] {
-		least[b+1] = math.Inf(1)
+
+	// leastCost[b] is the cost from b masked positions to none in the steps so far, infinite if it
+	// cannot be done. masksAfter[n][b] says how many masks the first of n+1 steps from b leaves.
+	leastCost := make([]float64, length+1)
+	for b := range length {
+		leastCost[b+1] = math.Inf(1)
 	}
-	for n := range ends {
-		next := make([]float64, length+1)
-		ends[n] = make([]int32, length+1)
-		for b := range next {
-			next[b] = math.Inf(1)
-			for c := n; c < b; c++ {
-				open := float64(b - c)
-				if cost := least[c] + open*(open*evenness-profile[b-1]); cost < next[b] {
-					next[b], ends[n][b] = cost, int32(c)
-				}
-			}
-		}
-		least = next
+	masksAfter := make([][]int32, steps)
+	for n := range masksAfter {
+		leastCost, masksAfter[n] = addStep(n, leastCost, profile)
 	}
+
 	times := make([]float64, steps)
-	for i, b := 0, int32(length); i < steps; i++ {
-		b = ends[steps-1-i][b]
-		times[i] = float64(b) / float64(length)
+	masks := int32(length)
+	for i := range times {
+		masks = masksAfter[steps-1-i][masks]
+		times[i] = float64(masks) / float64(length)
 	}
 	return times, nil
+}
+
+// addStep returns the least costs of n+1 steps, given those of n, and how many masks the first of
+// the n+1 steps leaves.
+func addStep(n int, leastCost, profile []float64) (cost []float64, masksAfter []int32) {
+	cost = make([]float64, len(leastCost))
+	masksAfter = make([]int32, len(leastCost))
+	for b := range cost {
+		cost[b] = math.Inf(1)
+		for c := n; c < b; c++ {
+			opened := float64(b - c)
+			x := leastCost[c] + opened*(opened*evenness-profile[b-1])
+			if x < cost[b] {
+				cost[b] = x
+				masksAfter[b] = int32(c)
+			}
+		}
+	}
+	return cost, masksAfter
 }
 
 // evenness is the cost of a step's square, too small to matter where costs differ.

@@ -1,9 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-	"math"
-)
+import "math"
 
 // KLASS opens all positions whose marginal is confident and no longer changes: the last two
 // KL(p_now || p_before) are below Kappa and max p is above Confidence. If there is none, it opens
@@ -18,12 +15,16 @@ type KLASS struct {
 	Confidence float64 `param:"confidence 1e-9..1 =0.9" help:"largest probability above which it is confident"`
 }
 
+// klassHistory is the number of consecutive KLs below Kappa that make a marginal stable.
 const klassHistory = 2
 
 // klassState is the state of a sequence.
 type klassState struct {
-	before []outline // [length] the previous marginals; empty if there is none
-	stable []int     // [length] the number of consecutive KLs below Kappa
+	// before are the previous marginals, [length]; empty where there is none.
+	before []outline
+
+	// stable are the numbers of consecutive KLs below Kappa, [length].
+	stable []int
 }
 
 // NewState returns an empty state.
@@ -36,11 +37,11 @@ func (KLASS) Needs(int, int) Need { return Need{Top: true, LogSum: true, Logits:
 
 // Choose opens the stable and confident positions, or the schedule's number.
 func (k KLASS) Choose(v *View) (Opening, error) {
+	k = WithDefaults(k)
 	s := v.State.(*klassState)
-	kappa, confidence := cmp.Or(k.Kappa, 0.01), cmp.Or(k.Confidence, 0.9)
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		p := v.Masked[i]
-		if s.before[p].compare(logits[:v.Outcomes], v.LogSum[i]) < kappa {
+		if s.before[p].updateKL(logits[:v.Outcomes], v.LogSum[i]) < k.Kappa {
 			s.stable[p]++
 		} else {
 			s.stable[p] = 0
@@ -49,9 +50,10 @@ func (k KLASS) Choose(v *View) (Opening, error) {
 	if err != nil {
 		return Opening{}, err
 	}
+
 	ready := v.Ints(len(v.Masked))[:0]
 	for i, p := range v.Masked {
-		if s.stable[p] >= klassHistory && v.P1[i] > confidence {
+		if s.stable[p] >= klassHistory && v.P1[i] > k.Confidence {
 			ready = append(ready, p)
 		}
 	}
@@ -61,14 +63,19 @@ func (k KLASS) Choose(v *View) (Opening, error) {
 	return Opening{Positions: ready}, nil
 }
 
-// compare returns KL(now || o) of the merged distributions and sets o to the outline of now.
-func (o *outline) compare(logits []float32, logSum float64) float64 {
-	kl, rest, restBefore := math.Inf(1), 1.0, 1.0
+// updateKL returns KL(now || o) of the merged distributions, +Inf if o is empty, and sets o to the
+// outline of now.
+func (o *outline) updateKL(logits []float32, logSum float64) float64 {
+	kl := math.Inf(1)
 	if len(o.token) > 0 {
 		kl = 0
+		rest := 1.0
+		restBefore := 1.0
 		for j, x := range o.token {
-			p, before := math.Exp(float64(logits[x])-logSum), o.p[j]
-			rest, restBefore = rest-p, restBefore-before
+			p := math.Exp(float64(logits[x]) - logSum)
+			before := o.p[j]
+			rest -= p
+			restBefore -= before
 			kl += divergence(p, before)
 		}
 		kl += divergence(rest, restBefore)

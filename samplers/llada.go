@@ -15,14 +15,14 @@ var LLaDA Schedule = &formula{"llada", func(at float64, steps, length int) int {
 var DLLM Schedule = &formula{"dllm", func(at float64, steps, length int) int {
 	masked := length
 	for left := steps; left > max(steps-int(at), 0); left-- {
-		kept := masksLeft(left-1, steps) / masksLeft(left, steps)
-		masked -= min(int(math.RoundToEven(float64(masked)*(1-float64(kept)))), masked)
+		share := maskShare(left-1, steps) / maskShare(left, steps) // that stays masked
+		masked -= min(int(math.RoundToEven(float64(masked)*(1-float64(share)))), masked)
 	}
 	return length - masked
 }}
 
-// masksLeft returns the share of masks at the time of step `left` from the end, 1-(1-t).
-func masksLeft(left, steps int) float32 {
+// maskShare returns the share of masks at the time of step `left` from the end, 1-(1-t).
+func maskShare(left, steps int) float32 {
 	alpha := 1 - float32(float64(left)/float64(steps))
 	return 1 - alpha
 }
@@ -37,13 +37,14 @@ var Floor Schedule = &formula{"floor", func(at float64, steps, length int) int {
 // Dream opens int(masked*(1-s/t)) positions in a step from time t to s and all the rest in the last
 // step; times run from 1 to 0.001 in equal parts, in float32. Many steps open none (Ye et al. 2025,
 // "Dream 7B: diffusion large language models", diffusion_generate).
-var Dream Schedule = &idle{formula{"dream", func(at float64, steps, length int) int {
+var Dream Schedule = &idleFormula{formula{"dream", func(at float64, steps, length int) int {
 	masked := length
 	for i := range min(int(at), steps) {
 		if i == steps-1 {
 			return length
 		}
-		t, s := dreamTime(i, steps), dreamTime(i+1, steps)
+		t := dreamTime(i, steps)
+		s := dreamTime(i+1, steps)
 		masked -= int(float32(masked) * float32(1-s/t))
 	}
 	return length - masked

@@ -30,9 +30,14 @@ func needTokens(temperature float64) Need {
 // candidates holds a token for every masked position, ranked by its probability.
 type candidates struct {
 	v     *View
-	token []int32
-	score func(i int) float64 // the probability of Masked[i]'s token, or its logarithm
-	p     func(i int) float64 // the probability itself
+	token []int32 // [masked]
+
+	// score returns the probability of Masked[i]'s token, or its logarithm, whichever is at hand: it
+	// is for comparing alone.
+	score func(i int) float64
+
+	// p returns the probability itself.
+	p func(i int) float64
 }
 
 // candidates returns the most probable tokens at temperature 0, and otherwise those that were
@@ -40,19 +45,27 @@ type candidates struct {
 func (v *View) candidates(temperature float64) candidates {
 	if temperature == 0 {
 		p := func(i int) float64 { return v.P1[i] }
-		return candidates{v, v.Arg, p, p}
+		return candidates{v: v, token: v.Arg, score: p, p: p}
 	}
-	return candidates{v, v.Token, func(i int) float64 { return v.LogP[i] },
-		func(i int) float64 { return math.Exp(v.LogP[i]) }}
+	return candidates{
+		v:     v,
+		token: v.Token,
+		score: func(i int) float64 { return v.LogP[i] },
+		p:     func(i int) float64 { return math.Exp(v.LogP[i]) },
+	}
 }
 
 // open opens positions with their tokens.
 func (c candidates) open(positions []int) Opening {
-	o := Opening{Positions: positions, Tokens: c.v.Tokens32(len(positions)),
-		LogP: c.v.Floats(len(positions))}
+	o := Opening{
+		Positions: positions,
+		Tokens:    c.v.Tokens32(len(positions)),
+		LogP:      c.v.Floats(len(positions)),
+	}
 	for j, p := range positions {
 		i := c.v.Index(p)
-		o.Tokens[j], o.LogP[j] = c.token[i], math.Log(c.p(i))
+		o.Tokens[j] = c.token[i]
+		o.LogP[j] = math.Log(c.p(i))
 	}
 	return o
 }
@@ -61,5 +74,5 @@ func (c candidates) open(positions []int) Opening {
 // first, and at least the `least` most probable ones.
 func (c candidates) above(theta float64, least int) []int {
 	ranked := c.v.Top(len(c.v.Masked), c.score)
-	return c.v.first(ranked, least, func(i int) bool { return c.p(i) > theta })
+	return c.v.firstWhile(ranked, least, func(i int) bool { return c.p(i) > theta })
 }

@@ -11,5 +11,5 @@ func (Margin) Needs(int, int) Need { return Need{Top: true} }
 
 // Rank returns the k positions with the widest margins.
 func (m Margin) Rank(v *View, k int) []int {
-	return v.tempered(k, m.Temperature, func(i int) float64 { return v.P1[i] - v.P2[i] })
+	return v.topTempered(k, m.Temperature, func(i int) float64 { return v.P1[i] - v.P2[i] })
 }

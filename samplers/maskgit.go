@@ -1,10 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-
-	"unmask/backend/rank"
-)
+import "unmask/backend/rank"
 
 // MaskGIT draws x_i ~ p_i at every masked position and keeps the k largest log p_i(x_i) +
 // alpha_n*xi_i (Chang et al. 2022; Hayakawa et al. 2025, algorithm "One-round of MaskGIT sampler").
@@ -19,16 +15,17 @@ func (MaskGIT) Needs(int, int) Need { return Need{Draw: true} }
 
 // Choose keeps the schedule's number of tokens.
 func (m MaskGIT) Choose(v *View) (Opening, error) {
-	alpha := AlphaAt(cmp.Or(m.Alpha, DefaultAlpha), v.Step, v.Steps)
-	o := Opening{Positions: v.Top(v.Quota,
-		func(i int) float64 { return v.LogP[i] + alpha*v.Gumbel(i) })}
-	v.drawn(&o)
+	alpha := AlphaAt(WithDefaults(m).Alpha, v.Step, v.Steps)
+	score := func(i int) float64 { return v.LogP[i] + alpha*v.Gumbel(i) }
+	o := Opening{Positions: v.Top(v.Quota, score)}
+	v.setDrawnTokens(&o)
 	return o, nil
 }
 
 // Ranking ranks by the probabilities of drawn tokens.
 func (m MaskGIT) Ranking(step, steps int, _ []int) (Ranking, bool) {
-	r := only(rank.ByDraw)
-	r.Noise, r.Power = AlphaAt(cmp.Or(m.Alpha, DefaultAlpha), step, steps), 1
+	r := rankBy(rank.ByDraw)
+	r.Noise = AlphaAt(WithDefaults(m).Alpha, step, steps)
+	r.Power = 1
 	return r, true
 }

@@ -1,7 +1,5 @@
 package samplers
 
-import "cmp"
-
 // MaskGITRedraw is the confidence sampler of Halton-MaskGIT (Besnier et al. 2025,
 // Sampler/confidence_sampler.py): MaskGIT's choice with a temperature that falls from Noise in the
 // first step to 0 in the last, and a new draw of every open token in each step, for which its
@@ -24,11 +22,12 @@ func (m MaskGITRedraw) Needs(int, int) Need {
 
 // Choose opens the schedule's number of positions and replaces the open tokens.
 func (m MaskGITRedraw) Choose(v *View) (Opening, error) {
-	o, err := AMUSEd{Noise: cmp.Or(m.Noise, 4.5), Tokens: m.Tokens}.Choose(v)
-	anew := v.OpenToken
+	o, err := AMUSEd(WithDefaults(m)).Choose(v)
+	redrawn := v.OpenToken
 	if m.Tokens == likeliest {
-		anew = v.OpenArg
+		redrawn = v.OpenArg
 	}
-	o.Replace, o.Replacement = v.Open, append(v.Tokens32(len(anew))[:0], anew...)
+	o.Replace = v.Open
+	o.Replacement = append(v.Tokens32(len(redrawn))[:0], redrawn...)
 	return o, err
 }

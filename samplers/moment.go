@@ -1,10 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-
-	"unmask/backend/rank"
-)
+import "unmask/backend/rank"
 
 // UMoment orders positions by log sum_x p_i(x)^beta + xi_i with beta = 1+1/alpha_n and standard
 // Gumbel noise xi (Hayakawa et al. 2025, step MM1 of the moment sampler). This is Gumbel-top-k:
@@ -21,7 +17,7 @@ func (m UMoment) Needs(step, steps int) Need {
 	if step >= steps {
 		return Need{}
 	}
-	return Need{Beta: Beta(cmp.Or(m.Alpha, DefaultAlpha), step, steps)}
+	return Need{Beta: Beta(WithDefaults(m).Alpha, step, steps)}
 }
 
 // Rank returns the k positions with the largest scores.
@@ -35,9 +31,9 @@ func (m UMoment) Rank(v *View, k int) []int {
 // Ranking ranks by moment and, in the last step, by noise.
 func (m UMoment) Ranking(step, steps int, _ []int) (Ranking, bool) {
 	if step >= steps {
-		return only(rank.ByNoise), true
+		return rankBy(rank.ByNoise), true
 	}
-	r := only(rank.ByMoment)
+	r := rankBy(rank.ByMoment)
 	r.Beta = m.Needs(step, steps).Beta
 	return r, true
 }
@@ -57,13 +53,13 @@ func (m Moment) Needs(step, steps int) Need { return UMoment(m).Needs(step, step
 
 // Choose ranks the schedule's number of positions; their tokens follow p^beta_n.
 func (m Moment) Choose(v *View) (Opening, error) {
-	power := Beta(cmp.Or(m.Alpha, DefaultAlpha), v.Step, v.Steps)
+	power := Beta(WithDefaults(m).Alpha, v.Step, v.Steps)
 	return Opening{Positions: UMoment(m).Rank(v, v.Quota), Power: power}, nil
 }
 
 // Ranking returns the order's ranking with the exponent beta_n.
 func (m Moment) Ranking(step, steps int, shape []int) (Ranking, bool) {
 	r, ok := UMoment(m).Ranking(step, steps, shape)
-	r.Power = Beta(cmp.Or(m.Alpha, DefaultAlpha), step, steps)
+	r.Power = Beta(WithDefaults(m).Alpha, step, steps)
 	return r, ok
 }

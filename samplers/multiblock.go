@@ -1,6 +1,6 @@
 package samplers
 
-import "cmp"
+import "slices"
 
 // MultiBlock opens several blocks at once (d3LLM, arXiv 2601.07568, generate_multi_block of the
 // authors' program, which has models trained for it). A block starts when a share Add of the one
@@ -30,54 +30,66 @@ type Pipeliner interface {
 	Reach(v *View) int
 }
 
-// multiState is the state of the started blocks.
-type multiState struct {
-	origin int    // the first block's start
-	full   []bool // of each started block
-	step   int    // the last one
+// multiBlockState is the state of the started blocks.
+type multiBlockState struct {
+	// origin is the first block's start.
+	origin int
+
+	// full says of each started block whether it is full.
+	full []bool
+
+	// step is the last one that Reach has seen.
+	step int
 }
 
 // NewState returns a state before the first step.
-func (MultiBlock) NewState(int) any { return new(multiState) }
+func (MultiBlock) NewState(int) any { return new(multiBlockState) }
 
-// Pipeline implements Pipelined.
-func (m MultiBlock) Pipeline() (block, delay int) { return cmp.Or(m.Block, 32), cmp.Or(m.Delay, 1) }
+// Pipeline implements Pipeliner.
+func (m MultiBlock) Pipeline() (block, delay int) {
+	m = WithDefaults(m)
+	return m.Block, m.Delay
+}
 
 // EndsEarly marks that all behind an open end token becomes that token.
 func (MultiBlock) EndsEarly() {}
 
-// Reach implements Pipelined.
+// Reach implements Pipeliner.
 func (m MultiBlock) Reach(v *View) int {
-	s, block := v.State.(*multiState), cmp.Or(m.Block, 32)
+	m = WithDefaults(m)
+	s := v.State.(*multiBlockState)
 	if len(s.full) == 0 && len(v.Masked) > 0 {
-		s.origin, s.full = v.Masked[0], []bool{true}
+		s.origin = v.Masked[0]
+		s.full = []bool{true}
 	}
-	activate := cmp.Or(m.Activate, 0.95)
-	if s.step != v.Step {
+
+	if s.step != v.Step { // Reach may be called several times in a step, but one block starts in it
 		s.step = v.Step
 		for b := range s.full {
-			s.full[b] = s.full[b] || s.share(v, block, b-1) >= activate
+			s.full[b] = s.full[b] || s.openShare(v, m.Block, b-1) >= m.Activate
 		}
-		if last := s.share(v, block, len(s.full)-1); last >= cmp.Or(m.Add, 0.1) {
-			s.full = append(s.full, last >= activate)
+		last := s.openShare(v, m.Block, len(s.full)-1)
+		if last >= m.Add {
+			s.full = append(s.full, last >= m.Activate)
 		}
 	}
-	for len(v.Masked) > 0 && v.Masked[0] >= s.origin+len(s.full)*block {
+	for len(v.Masked) > 0 && v.Masked[0] >= s.origin+len(s.full)*m.Block {
 		s.full = append(s.full, true) // what lies between was known
 	}
-	return s.origin + len(s.full)*block
+	return s.origin + len(s.full)*m.Block
 }
 
-// share returns the open share of a block.
-func (s *multiState) share(v *View, block, b int) float64 {
+// openShare returns the share of a block's positions that are open; 1 for a block outside of the
+// sequence.
+func (s *multiBlockState) openShare(v *View, block, b int) float64 {
 	from := s.origin + b*block
 	to := min(from+block, len(v.Tokens))
 	if b < 0 || from >= to {
 		return 1
 	}
 	masks := 0
-	for _, t := range v.Tokens[from:to] {
-		if t == v.Mask {
+	for _, token := range v.Tokens[from:to] {
+		if token == v.Mask {
 			masks++
 		}
 	}
@@ -89,33 +101,34 @@ func (MultiBlock) Needs(int, int) Need { return Need{Entropy: true} }
 
 // Choose opens the positions of low entropy, the lowest first, then one of the first full block.
 func (m MultiBlock) Choose(v *View) (Opening, error) {
-	s, bound, least := v.State.(*multiState), cmp.Or(m.Entropy, 0.5), 1
+	m = WithDefaults(m)
+	s := v.State.(*multiBlockState)
+	least := 1
 	if m.By == "dream" {
 		least = 0
 	}
 	ranked := Entropy{}.Rank(v, len(v.Masked))
-	take := v.first(ranked, least, func(i int) bool {
-		return v.Entropy[i] < bound || m.By != "dream" && v.Entropy[i] == bound
+	chosen := v.firstWhile(ranked, least, func(i int) bool {
+		return v.Entropy[i] < m.Entropy || m.By != "dream" && v.Entropy[i] == m.Entropy
 	})
-	block := cmp.Or(m.Block, 32)
-	of := func(p int) int { return (p - s.origin) / block }
+
+	blockOf := func(position int) int { return (position - s.origin) / m.Block }
 	for _, p := range v.Masked {
-		b := of(p)
+		b := blockOf(p)
 		if b >= len(s.full) || !s.full[b] {
 			continue
 		}
-		for i, q := range ranked {
-			if of(q) != b {
-				continue
-			}
-			if i >= len(take) {
-				take = append(take[:len(take):len(take)], q)
-			}
-			return Opening{Positions: take}, nil
+		// b is the first full block with a mask. Its best position opens if none of its positions
+		// is chosen yet.
+		best := slices.IndexFunc(ranked, func(q int) bool { return blockOf(q) == b })
+		if best >= len(chosen) {
+			chosen = append(slices.Clip(chosen), ranked[best])
 		}
+		return Opening{Positions: chosen}, nil
 	}
-	if len(take) == 0 && len(ranked) > 0 { // another rule has left no full block a mask
-		take = ranked[:1]
+
+	if len(chosen) == 0 && len(ranked) > 0 { // another rule has left no full block a mask
+		chosen = ranked[:1]
 	}
-	return Opening{Positions: take}, nil
+	return Opening{Positions: chosen}, nil
 }

@@ -1,7 +1,6 @@
 package samplers
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -35,34 +34,36 @@ func (o OmniVoice) Needs(int, int) Need {
 
 // Choose opens the schedule's number of positions.
 func (o OmniVoice) Choose(v *View) (Opening, error) {
-	best := v.Floats(len(v.Masked)) // log p of the best token
+	o = WithDefaults(o)
+	logP := v.Floats(len(v.Masked)) // of the best token
 	if o.Mask == leftOut {
 		for i, p := range v.P1 {
-			best[i] = math.Log(p)
+			logP[i] = math.Log(p)
 		}
-	} else if err := o.counted(v, best); err != nil {
+	} else if err := setLogPWithMask(v, logP); err != nil {
 		return Opening{}, err
 	}
-	noise, penalty := cmp.Or(o.Noise, 5), cmp.Or(o.Penalty, 5)
-	return Opening{Power: greedyPower, Positions: v.Top(v.Quota, func(i int) float64 {
-		return (best[i]-penalty*float64(v.book(v.Masked[i])))/noise + v.Gumbel(i)
-	})}, nil
+	score := func(i int) float64 {
+		return (logP[i]-o.Penalty*float64(v.codebook(v.Masked[i])))/o.Noise + v.Gumbel(i)
+	}
+	return Opening{Power: greedyPower, Positions: v.Top(v.Quota, score)}, nil
 }
 
-// counted sets best to log p of the best tokens, with the mask's logit among those of the sum.
-func (o OmniVoice) counted(v *View, best []float64) error {
+// setLogPWithMask sets logP to log p of the best tokens, with the mask's logit among those of the
+// sum.
+func setLogPWithMask(v *View, logP []float64) error {
 	return v.Visit(v.Masked, func(i int, logits []float32) {
 		top := float64(slices.Max(logits[:v.Outcomes]))
-		rest := 0.0
+		others := 0.0
 		for _, l := range logits[v.Outcomes:] {
-			rest += math.Exp(float64(l) - v.LogSum[i])
+			others += math.Exp(float64(l) - v.LogSum[i])
 		}
-		best[i] = top - v.LogSum[i] - math.Log1p(rest)
+		logP[i] = top - v.LogSum[i] - math.Log1p(others)
 	})
 }
 
-// book returns the codebook of a position, its column.
-func (v *View) book(position int) int {
+// codebook returns the codebook of a position, its column.
+func (v *View) codebook(position int) int {
 	if len(v.Shape) < 2 {
 		return 0
 	}
@@ -79,33 +80,42 @@ type Codebooks struct {
 }
 
 // Needs what the sampler inside needs.
-func (c Codebooks) Needs(step, steps int) Need { return inner(c).Needs(step, steps) }
+func (c Codebooks) Needs(step, steps int) Need { return innerSampler(c).Needs(step, steps) }
 
 // NeedsFor implements Frugal.
-func (c Codebooks) NeedsFor(step, steps, k int) Need { return NeedsFor(inner(c), step, steps, k) }
+func (c Codebooks) NeedsFor(step, steps, k int) Need {
+	return NeedsFor(innerSampler(c), step, steps, k)
+}
 
 // Choose returns the choice of the sampler inside by lowered measures.
 func (c Codebooks) Choose(v *View) (Opening, error) {
-	lowered, penalty := *v, cmp.Or(c.Penalty, 1)
-	by := func(i int) float64 { return penalty * float64(v.book(v.Masked[i])) }
-	lower := func(x []float64, f func(x, by float64) float64) []float64 {
-		if x == nil {
+	c = WithDefaults(c)
+	penalty := func(position int) float64 { return c.Penalty * float64(v.codebook(position)) }
+	lower := func(measure []float64, f func(x, penalty float64) float64) []float64 {
+		if measure == nil {
 			return nil
 		}
-		out := v.Floats(len(x))
-		for i := range x {
-			out[i] = f(x[i], by(i))
+		lowered := v.Floats(len(measure))
+		for i, x := range measure {
+			lowered[i] = f(x, penalty(v.Masked[i]))
 		}
-		return out
+		return lowered
 	}
-	less := func(x, by float64) float64 { return x - by }
-	times := func(x, by float64) float64 { return x * math.Exp(-by) }
-	lowered.LogMoment, lowered.LogP = lower(v.LogMoment, less), lower(v.LogP, less)
-	lowered.P1, lowered.P2 = lower(v.P1, times), lower(v.P2, times)
-	lowered.Entropy = lower(v.Entropy, func(x, by float64) float64 { return x + by })
-	o, err := inner(c).Choose(&lowered)
+	subtract := func(x, penalty float64) float64 { return x - penalty }
+	scale := func(x, penalty float64) float64 { return x * math.Exp(-penalty) }
+	add := func(x, penalty float64) float64 { return x + penalty }
+
+	lowered := *v
+	lowered.LogMoment = lower(v.LogMoment, subtract)
+	lowered.LogP = lower(v.LogP, subtract)
+	lowered.P1 = lower(v.P1, scale)
+	lowered.P2 = lower(v.P2, scale)
+	lowered.Entropy = lower(v.Entropy, add)
+	o, err := innerSampler(c).Choose(&lowered)
+
+	// What is reported is the model's log p, not the lowered one.
 	for j := range o.LogP {
-		o.LogP[j] += penalty * float64(v.book(o.Positions[j]))
+		o.LogP[j] += penalty(o.Positions[j])
 	}
 	return o, err
 }
@@ -132,7 +142,8 @@ func (ShiftedSchedule) Idle() {}
 
 // At returns the number of open positions, between steps in proportion.
 func (s ShiftedSchedule) At(at float64, steps, length int) int {
-	open, before := 0, s.time(0, steps)
+	open := 0
+	before := s.time(0, steps)
 	for i := range steps {
 		now := s.time(i+1, steps)
 		n := min(int(math.Ceil(float64(length)*(now-before))), length-open)
@@ -142,7 +153,8 @@ func (s ShiftedSchedule) At(at float64, steps, length int) int {
 		if left := at - float64(i); left < 1 {
 			return open + int(max(left, 0)*float64(n))
 		}
-		open, before = open+n, now
+		open += n
+		before = now
 	}
 	return length
 }
@@ -150,10 +162,11 @@ func (s ShiftedSchedule) At(at float64, steps, length int) int {
 // time returns t_n. The first half of the times counts up from 0, the second down from 1.
 func (s ShiftedSchedule) time(n, steps int) float64 {
 	single := func(x float64) float64 { return float64(float32(x)) }
-	one, k := single(1/float64(steps)), single(float64(s)-1)
-	u := single(one * float64(n))
+	step := single(1 / float64(steps))
+	u := single(step * float64(n))
 	if n >= (steps+1)/2 {
-		u = single(1 - float64(one*float64(steps-n)))
+		u = single(1 - float64(step*float64(steps-n)))
 	}
-	return single(single(single(float64(s))*u) / single(1+single(k*u)))
+	shift := single(float64(s) - 1) // s-1
+	return single(single(single(float64(s))*u) / single(1+single(shift*u)))
 }

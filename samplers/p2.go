@@ -1,9 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-	"math"
-)
+import "math"
 
 // P2 is path planning with the model as its own planner (Peng et al. 2025, "Path planning for
 // masked diffusion model sampling"). Every step ranks all positions, masked ones by log p of a
@@ -12,7 +9,7 @@ import (
 type P2 struct {
 	Tau float64 `param:"tau 1e-3..1e3 =1" help:"temperature of the draw"`
 	Eta float64 `param:"eta 1e-9..1e6 =1" help:"weight of open positions; above 1 masks them again more often"`
-	// likeliest is the most probable token at each, masked or open (Open-dCoder's generate)
+	// By likeliest is the most probable token at each, masked or open (Open-dCoder's generate)
 	By string `param:"by tokens|likeliest" help:"rank positions by their tokens, or by the likeliest token at each"`
 }
 
@@ -24,41 +21,44 @@ func (p P2) Needs(int, int) Need {
 	if p.By == likeliest {
 		return Need{Top: true, OpenTop: true}
 	}
-	return Need{Draw: true, Power: 1 / cmp.Or(p.Tau, 1), OpenLogP: true}
+	return Need{Draw: true, Power: 1 / WithDefaults(p).Tau, OpenLogP: true}
 }
 
 // Choose opens and closes positions.
 func (p P2) Choose(v *View) (Opening, error) {
-	masked, eta := v.Masked, cmp.Or(p.Eta, 1)
-	both := append(append(v.Ints(len(masked) + len(v.Open))[:0], masked...), v.Open...)
-	ranked := v.top(both, len(v.Open)+v.Quota, func(i int) float64 {
-		switch at := i - len(masked); {
-		case p.By == likeliest && at < 0:
+	p = WithDefaults(p)
+	maskedCount := len(v.Masked)
+	all := v.Ints(maskedCount + len(v.Open))[:0]
+	all = append(all, v.Masked...)
+	all = append(all, v.Open...)
+	ranked := v.topOf(all, len(v.Open)+v.Quota, func(i int) float64 {
+		open := i - maskedCount // index in Open, below 0 for a masked position
+		switch {
+		case p.By == likeliest && open < 0:
 			return math.Log(v.P1[i])
 		case p.By == likeliest:
-			return eta * math.Log(v.OpenP1[at])
-		case at < 0:
+			return p.Eta * math.Log(v.OpenP1[open])
+		case open < 0:
 			return v.LogP[i]
 		default:
-			return eta * v.OpenLogP[at]
+			return p.Eta * v.OpenLogP[open]
 		}
 	})
-	keep := v.Ints(len(v.Tokens))
-	for _, at := range ranked {
-		keep[at] = 1
-	}
+
+	staysOpen := v.Ints(len(v.Tokens)) // 1 where a position is open after the step
 	o := Opening{Positions: v.Ints(v.Quota + len(v.Open))[:0], Close: v.Ints(len(v.Open))[:0]}
-	for _, at := range ranked {
-		if v.Tokens[at] == v.Mask {
-			o.Positions = append(o.Positions, at)
+	for _, position := range ranked {
+		staysOpen[position] = 1
+		if v.Tokens[position] == v.Mask {
+			o.Positions = append(o.Positions, position)
 		}
 	}
 	if p.By != likeliest {
-		v.drawn(&o)
+		v.setDrawnTokens(&o)
 	}
-	for _, at := range v.Open {
-		if keep[at] == 0 {
-			o.Close = append(o.Close, at)
+	for _, position := range v.Open {
+		if staysOpen[position] == 0 {
+			o.Close = append(o.Close, position)
 		}
 	}
 	return o, nil

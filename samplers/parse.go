@@ -22,8 +22,9 @@ const (
 // ParamValue sets a parameter of all rules in a text that have it and for which the text does not
 // set it.
 type ParamValue struct {
-	key, value string
-	instead    bool // it replaces what the text sets
+	key     string
+	value   string
+	replace bool // it replaces what the text sets
 }
 
 // WithParam returns a parameter for Parse.
@@ -33,7 +34,7 @@ func WithParam(key string, value float64) ParamValue {
 
 // ReplaceParam returns a parameter for Parse that replaces what the text sets.
 func ReplaceParam(key string, value float64) ParamValue {
-	return ParamValue{key, param.Format(value), true}
+	return ParamValue{key: key, value: param.Format(value), replace: true}
 }
 
 // Parse builds a sampler from a name, such as "halton", with parameters, "moment(alpha=3)", and
@@ -43,49 +44,61 @@ func ReplaceParam(key string, value float64) ParamValue {
 //
 // A parameter that the text sets to its default becomes 0, so that texts of one meaning give equal
 // samplers.
-func Parse(text string, given ...ParamValue) (Sampler, error) {
+func Parse(text string, values ...ParamValue) (Sampler, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("samplers: text is %d bytes, want at most %d", len(text), maxText)
 	}
-	p := parser{rest: text}
-	n, err := p.whole()
-	if err == nil && p.space() != "" {
-		err = fmt.Errorf("found %s after the end", param.Quote(p.rest))
-	}
-	var rule any
-	if err == nil {
-		var outer []*setting
-		for _, g := range given {
-			outer = append(outer, &setting{ParamValue: g})
-		}
-		rule, err = n.build(outer, false)
-	}
-	if err == nil {
-		if err = Check(rule); err != nil { // which has this package's name at the front
-			err = errors.New(strings.TrimPrefix(err.Error(), "samplers: "))
-		}
-	}
+	rule, err := parseAndCheck(text, values)
 	if err != nil {
 		return nil, fmt.Errorf("samplers: %s: %w", param.Quote(text), err)
 	}
 	return rule.(Sampler), nil
 }
 
-// UsesParam reports whether a parameter that With gives to Parse has an effect on any rule of a
-// text.
-func UsesParam(text, key string) bool { return takes(text, ParamValue{key: key}) }
+// parseAndCheck is Parse with errors that do not name the text.
+func parseAndCheck(text string, values []ParamValue) (any, error) {
+	p := parser{rest: text}
+	root, err := p.readRule()
+	if err != nil {
+		return nil, err
+	}
+	if p.skipBlanks() != "" {
+		return nil, fmt.Errorf("found %s after the end", param.Quote(p.rest))
+	}
+
+	var outer []*setting
+	for _, v := range values {
+		outer = append(outer, &setting{ParamValue: v})
+	}
+	rule, err := root.build(outer, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := Check(rule); err != nil {
+		// Parse puts this package's name at the front, where Check has it too.
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "samplers: "))
+	}
+	return rule, nil
+}
+
+// UsesParam reports whether a parameter that WithParam gives to Parse has an effect on any rule of
+// a text.
+func UsesParam(text, key string) bool { return acceptsValue(text, ParamValue{key: key}) }
 
 // HasParam reports whether any rule of a text has a parameter, whether or not the text sets it.
-func HasParam(text, key string) bool { return takes(text, ParamValue{key: key, instead: true}) }
+func HasParam(text, key string) bool {
+	return acceptsValue(text, ParamValue{key: key, replace: true})
+}
 
-func takes(text string, g ParamValue) bool {
-	n, err := (&parser{rest: text}).whole()
+// acceptsValue reports whether a rule of a text takes a parameter. Its value is empty, which a rule
+// refuses, but only after it has taken it.
+func acceptsValue(text string, v ParamValue) bool {
+	root, err := (&parser{rest: text}).readRule()
 	if err != nil {
 		return false
 	}
-	s := &setting{ParamValue: g}
-	// an empty value is refused, but only after a rule has taken it
-	_, _ = n.build([]*setting{s}, false)
+	s := &setting{ParamValue: v}
+	_, _ = root.build([]*setting{s}, false)
 	return s.used
 }
 
@@ -102,26 +115,27 @@ type setting struct {
 	used bool
 }
 
+// parser reads the text of a rule; rest is what it has not read yet.
 type parser struct{ rest string }
 
-// space skips blanks and returns the rest of the text.
-func (p *parser) space() string {
+// skipBlanks skips blanks and returns the rest of the text.
+func (p *parser) skipBlanks() string {
 	p.rest = strings.TrimLeft(p.rest, " \t")
 	return p.rest
 }
 
-// take skips one byte if it is c.
-func (p *parser) take(c byte) bool {
-	if s := p.space(); s != "" && s[0] == c {
+// skipByte skips one byte, after blanks, if it is c.
+func (p *parser) skipByte(c byte) bool {
+	if s := p.skipBlanks(); s != "" && s[0] == c {
 		p.rest = s[1:]
 		return true
 	}
 	return false
 }
 
-// word reads a name, a key or a number.
-func (p *parser) word() string {
-	s := p.space()
+// readWord reads a name, a key or a number.
+func (p *parser) readWord() string {
+	s := p.skipBlanks()
 	n := strings.IndexAny(s, "(),= \t")
 	if n < 0 {
 		n = len(s)
@@ -130,47 +144,52 @@ func (p *parser) word() string {
 	return s[:n]
 }
 
-// node reads the parentheses after a name.
-func (p *parser) node(name string, depth int) (*node, error) {
-	e, err := find(name)
+// readRule reads a rule: a name and what stands in parentheses after it.
+func (p *parser) readRule() (*node, error) { return p.readParentheses(p.readWord(), 0) }
+
+// readParentheses reads what may stand in parentheses after a rule's name: parameters and rules.
+func (p *parser) readParentheses(name string, depth int) (*node, error) {
+	e, err := findRule(name)
 	if err != nil {
 		return nil, err
 	}
 	n := &node{entry: e}
-	if !p.take('(') || p.take(')') {
+	if !p.skipByte('(') || p.skipByte(')') {
 		return n, nil
 	}
 	for {
-		word := p.word()
+		word := p.readWord()
 		switch {
 		case word == "" && p.rest == "":
 			return nil, fmt.Errorf("no ) after %s(, want one", name)
 		case len(n.settings) > maxSettings:
 			return nil, fmt.Errorf("%s has more than %d parameters", name, maxSettings)
-		case p.take('='):
-			n.settings = append(n.settings, &setting{ParamValue: ParamValue{key: word, value: p.word()}})
+		case p.skipByte('='):
+			value := ParamValue{key: word, value: p.readWord()}
+			n.settings = append(n.settings, &setting{ParamValue: value})
 		case len(e.inside) == 0:
 			return nil, fmt.Errorf("%s takes no sampler inside, found %s", name, param.Quote(word))
 		case depth >= maxNesting:
 			return nil, fmt.Errorf("nested deeper than %d", maxNesting)
 		default:
-			inner, err := p.node(word, depth+1)
+			inner, err := p.readParentheses(word, depth+1)
 			if err != nil {
 				return nil, err
 			}
 			n.inner = append(n.inner, inner)
 		}
-		if p.take(')') {
+		if p.skipByte(')') {
 			return n, nil
 		}
-		if !p.take(',') {
+		if !p.skipByte(',') {
 			return nil, fmt.Errorf("want a comma or ) after %s's parameters, found %s", name,
 				param.Quote(p.rest))
 		}
 	}
 }
 
-func find(name string) (*entry, error) {
+// findRule returns the registered rule with a name.
+func findRule(name string) (*entry, error) {
 	if e := byName[name]; e != nil {
 		return e, nil
 	}
@@ -181,20 +200,22 @@ func find(name string) (*entry, error) {
 // the node, the innermost first.
 func (n *node) build(outer []*setting, asOrder bool) (any, error) {
 	e := n.entry
-	v, gamma := e.open(nil), 0.0
+	v := e.settableCopy(nil)
 	for _, f := range e.params {
-		if err := n.set(f.Param, f.at(v), outer); err != nil {
+		if err := n.setParam(f.Param, f.pointer(v), outer); err != nil {
 			return nil, err
 		}
 	}
+	gamma := 0.0
 	if e.order && !asOrder {
-		if err := n.set(GammaParam, &gamma, outer); err != nil {
+		if err := n.setParam(GammaParam, &gamma, outer); err != nil {
 			return nil, err
 		}
 	}
-	if err := n.fill(v, outer); err != nil {
+	if err := n.buildInside(v, outer); err != nil {
 		return nil, err
 	}
+
 	rule := v.Interface()
 	switch order := rule.(type) {
 	case Order:
@@ -210,17 +231,19 @@ func (n *node) build(outer []*setting, asOrder bool) (any, error) {
 			return nil, fmt.Errorf("%s is a sampler that is more than an order, want an order", e.Name)
 		}
 	}
+
 	for _, s := range n.settings {
 		if !s.used {
-			return nil, n.stranger(s.key, asOrder)
+			return nil, n.unknownParam(s.key, asOrder)
 		}
 	}
 	return rule, nil
 }
 
-// mustBuild returns the rule of a text in a tag.
+// mustBuild returns the rule that a tag names. It panics where the tag is wrong, which is a mistake
+// in the program.
 func mustBuild(text string, asOrder bool) any {
-	n, err := (&parser{rest: text}).whole()
+	n, err := (&parser{rest: text}).readRule()
 	if err == nil {
 		var rule any
 		if rule, err = n.build(nil, asOrder); err == nil {
@@ -230,54 +253,59 @@ func mustBuild(text string, asOrder bool) any {
 	panic(fmt.Sprintf("samplers: %q in a tag: %v", text, err))
 }
 
-// set sets a field from the settings around the node that replace others, or else from the node's
-// own, or else from those around it.
-func (n *node) set(p param.Param, at any, outer []*setting) error {
-	var from *setting
+// setParam sets a parameter's field from the settings around the node that replace others, or else
+// from the node's own, or else from those around it.
+func (n *node) setParam(p param.Param, value any, outer []*setting) error {
+	var source *setting
 	for _, s := range outer {
-		if s.instead && s.key == p.Name {
-			from = s
+		if s.replace && s.key == p.Name {
+			source = s
 		}
 	}
-	replaced := from != nil
+
+	replaced := source != nil
 	for _, s := range n.settings {
 		switch {
 		case s.key != p.Name:
 		case replaced:
 			s.used = true
-		case from != nil:
+		case source != nil:
 			return fmt.Errorf("%s: %s is given twice, want it once", n.entry.Name, p.Name)
 		default:
-			from = s
+			source = s
 		}
 	}
-	for i := 0; i < len(outer) && from == nil; i++ {
+
+	for i := 0; i < len(outer) && source == nil; i++ {
 		if outer[i].key == p.Name {
-			from = outer[i]
+			source = outer[i]
 		}
 	}
-	if from == nil {
+	if source == nil {
 		return nil
 	}
-	from.used = true
-	return param.AtPlace(n.entry.Name, set(p, at, from.value))
+	source.used = true
+	return param.AtPlace(n.entry.Name, setFromText(p, value, source.value))
 }
 
-// fill builds the rules inside. If they are the defaults the fields stay nil.
-func (n *node) fill(v reflect.Value, outer []*setting) error {
-	e, inner := n.entry, n.inner
+// buildInside builds the rules inside. If they are the defaults the fields stay nil, so that rules
+// of one meaning are equal.
+func (n *node) buildInside(v reflect.Value, outer []*setting) error {
+	e := n.entry
+	inner := n.inner
 	if len(inner) == 0 {
 		for _, in := range e.inside {
-			d, err := (&parser{rest: in.text}).whole()
+			fallback, err := (&parser{rest: in.text}).readRule()
 			if err != nil {
 				return err
 			}
-			inner = append(inner, d)
+			inner = append(inner, fallback)
 		}
 	}
 	if len(inner) != len(e.inside) {
-		return fmt.Errorf("%s takes %s or none, found %d", e.Name, e.goesAround(), len(inner))
+		return fmt.Errorf("%s takes %s or none, found %d", e.Name, e.describeInside(), len(inner))
 	}
+
 	scope := outer
 	for _, s := range n.settings {
 		if !s.used { // a parameter that the rule takes does not apply to the rules inside
@@ -291,7 +319,8 @@ func (n *node) fill(v reflect.Value, outer []*setting) error {
 		}
 		v.Field(in.index).Set(reflect.ValueOf(rule))
 	}
-	if len(e.insideText(v)) == 0 {
+
+	if len(e.insideTexts(v)) == 0 {
 		for _, in := range e.inside {
 			v.Field(in.index).SetZero()
 		}
@@ -299,19 +328,17 @@ func (n *node) fill(v reflect.Value, outer []*setting) error {
 	return nil
 }
 
-func (p *parser) whole() (*node, error) { return p.node(p.word(), 0) }
-
-// stranger returns the error for a parameter that neither a rule nor any rule inside has.
-func (n *node) stranger(key string, asOrder bool) error {
+// unknownParam returns the error for a parameter that neither a rule nor any rule inside has.
+func (n *node) unknownParam(key string, asOrder bool) error {
 	var names []string
-	collect := func(e *entry, sampler bool) {
-		for _, p := range e.takes(sampler) {
+	addNames := func(e *entry, asSampler bool) {
+		for _, p := range e.acceptedParams(asSampler) {
 			names = append(names, p.Name)
 		}
 	}
-	collect(n.entry, !asOrder)
+	addNames(n.entry, !asOrder)
 	for _, in := range n.inner {
-		collect(in.entry, false)
+		addNames(in.entry, false)
 	}
 	return fmt.Errorf("%s has no parameter %s, want %s", n.entry.Name, param.Quote(key),
 		cmp.Or(param.JoinOr(names), "none"))
@@ -328,11 +355,11 @@ func Equal(a, b any) bool {
 	if reflect.DeepEqual(a, b) {
 		return true
 	}
-	known := func(rule any) bool {
+	isRegistered := func(rule any) bool {
 		if c, ok := rule.(ChooseThenSample); ok {
 			rule = c.Order
 		}
 		return byType[reflect.TypeOf(rule)] != nil
 	}
-	return known(a) && known(b) && Text(a) == Text(b)
+	return isRegistered(a) && isRegistered(b) && Text(a) == Text(b)
 }

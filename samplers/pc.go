@@ -1,9 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-	"math"
-)
+import "math"
 
 // PC opens positions by exp(-Lambda*i) * min(-p*log f, Clip), the largest first: i is the position,
 // p the probability of its most probable token and f that token's share of a corpus, so that early
@@ -22,13 +19,13 @@ func (PC) Needs(int, int) Need { return Need{Top: true} }
 
 // Rank returns the k positions with the largest scores. Only differences of places matter.
 func (p PC) Rank(v *View, k int) []int {
-	lambda, clip := cmp.Or(p.Lambda, 0.25), cmp.Or(p.Clip, 10)
+	p = WithDefaults(p)
 	return v.Top(k, func(i int) float64 {
-		f := 1 / float64(v.Outcomes)
+		share := 1 / float64(v.Outcomes)
 		if p.Frequency != nil {
-			f = p.Frequency[v.Arg[i]]
+			share = p.Frequency[v.Arg[i]]
 		}
-		place := math.Exp(-lambda * float64(v.Masked[i]-v.Masked[0]))
-		return place * min(-v.P1[i]*math.Log(f+1e-9), clip)
+		place := math.Exp(-p.Lambda * float64(v.Masked[i]-v.Masked[0]))
+		return place * min(-v.P1[i]*math.Log(share+1e-9), p.Clip)
 	})
 }

@@ -2,7 +2,8 @@ package samplers
 
 import "unmask/internal/philox"
 
-// Use distinguishes the random numbers of one position in one step.
+// Use distinguishes the random numbers of one position in one step. Two rules that draw at the same
+// position in the same step must not see the same number, so each purpose has a use of its own.
 type Use uint32
 
 // The uses of this package and of package generate.
@@ -22,12 +23,16 @@ const (
 )
 
 // Rand gives the random numbers of one sequence in one step. Each depends only on the seed, the
-// sequence, the step, the position and the use, never on earlier draws. The zero Rand is valid. The
+// sequence, the step, the position and the use, never on earlier draws, so that a sequence is the
+// same alone, in a batch, and in whatever order rules are evaluated. The zero Rand is valid. The
 // generator is Philox4x32-10 (Salmon et al. 2011).
 type Rand struct {
-	Seed     uint64
-	Sequence uint32 // its index in the run, not in the batch
-	Step     uint32
+	Seed uint64
+
+	// Sequence is the sequence's index in the run, not in the batch.
+	Sequence uint32
+
+	Step uint32
 }
 
 // At returns the Rand of another step.

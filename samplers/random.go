@@ -13,4 +13,4 @@ func (Random) Needs(int, int) Need { return Need{} }
 func (Random) Rank(v *View, k int) []int { return v.Top(k, v.Uniform) }
 
 // Ranking ranks by noise.
-func (Random) Ranking(int, int, []int) (Ranking, bool) { return only(rank.ByNoise), true }
+func (Random) Ranking(int, int, []int) (Ranking, bool) { return rankBy(rank.ByNoise), true }

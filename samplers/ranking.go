@@ -15,31 +15,42 @@ type DeviceRanked interface {
 // Ranking is one step of a rule in terms that a device can compute. It must give the positions and
 // tokens that Choose gives from the same noise.
 type Ranking struct {
-	Measures [2]rank.Measure // measures of the first positions and of the others
-	Share    float64         // share of the step's positions that follow By[0]; 1 means all
+	// Measures rank the first positions and the others.
+	Measures [2]rank.Measure
+
+	// Share is the share of the step's positions that follow Measures[0]; 1 means all.
+	Share float64
+
 	// Order is for ByOrder: [positions], the first to open first. Sequences whose Order is the same
 	// slice are chosen together, so a rule should keep one slice per shape, as HaltonOrder does.
 	Order []int32
-	Beta  float64 // for ByMoment
-	Noise float64 // for ByDraw
-	Power float64 // tokens are drawn from p^Power; samplers set it
+
+	// Beta is for ByMoment, and Noise for ByDraw.
+	Beta  float64
+	Noise float64
+
+	// Power is the exponent of p^Power that tokens are drawn from; samplers set it, orders do not.
+	Power float64
 }
 
-// only returns a Ranking of all positions by one measure.
-func only(by rank.Measure) Ranking { return Ranking{Measures: [2]rank.Measure{by, by}, Share: 1} }
+// rankBy returns a Ranking of all positions by one measure.
+func rankBy(measure rank.Measure) Ranking {
+	return Ranking{Measures: [2]rank.Measure{measure, measure}, Share: 1}
+}
 
-// FirstCount returns the number of k positions that follow By[0].
+// FirstCount returns the number of k positions that follow Measures[0].
 func (r Ranking) FirstCount(k int) int {
 	return max(0, min(int(math.RoundToEven(r.Share*float64(k))), k))
 }
 
-// Simplify returns the ranking of k positions: without the second measure where all follow the
-// first.
+// Simplify returns the ranking of k positions without the second measure where all follow the
+// first, so that a device does not compute what nothing is ranked by.
 func (r Ranking) Simplify(k int) Ranking {
 	if r.Share == 1 || r.FirstCount(k) < k {
 		return r
 	}
-	r.Share, r.Measures[1] = 1, r.Measures[0]
+	r.Share = 1
+	r.Measures[1] = r.Measures[0]
 	if r.Measures[0] != rank.ByMoment {
 		r.Beta = 0
 	}

@@ -15,7 +15,11 @@ type ReMDM struct {
 }
 
 // In the strategy loop, alpha stays at loopAlpha between the times loopOn and loopOff.
-const loopOn, loopOff, loopAlpha = 0.55, 0.05, 0.9
+const (
+	loopOn    = 0.55
+	loopOff   = 0.05
+	loopAlpha = 0.9
+)
 
 // Remasks marks that ReMDM closes positions.
 func (ReMDM) Remasks() {}
@@ -35,47 +39,52 @@ func (r ReMDM) Choose(v *View) (Opening, error) {
 	if v.Step >= v.Steps {
 		return v.candidates(0).open(v.Masked), nil
 	}
-	t, s := evenTime(v.Step, v.Steps), evenTime(v.Step+1, v.Steps)
-	alphaT, alphaS := 1-t, 1-s
-	most := 1.0 // the largest sigma for which the probabilities are valid
+
+	t := evenTime(v.Step, v.Steps)
+	s := evenTime(v.Step+1, v.Steps)
+	alphaT := 1 - t
+	alphaS := 1 - s
+	maxSigma := 1.0 // the largest for which the probabilities are valid
 	if alphaT > 0 {
-		most = min(1, (1-alphaS)/alphaT)
+		maxSigma = min(1, (1-alphaS)/alphaT)
 	}
-	sigma := 0.0 // with conf there is one for each open position
+	sigma := 0.0 // with conf there is one for each open position instead
 	switch r.Strategy {
 	case "", "cap":
-		sigma = min(cmp.Or(r.Eta, 0.008), most)
+		sigma = min(cmp.Or(r.Eta, 0.008), maxSigma)
 	case "rescale":
-		sigma = cmp.Or(r.Eta, 0.015) * most
+		sigma = cmp.Or(r.Eta, 0.015) * maxSigma
 	case "loop":
-		alphaT, alphaS, sigma = loop(t, s, cmp.Or(r.Eta, 0.02))
+		alphaT, alphaS, sigma = loopAlphas(t, s, cmp.Or(r.Eta, 0.02))
 	}
-	open := (alphaS - (1-sigma)*alphaT) / (1 - alphaT)
+
+	openChance := (alphaS - (1-sigma)*alphaT) / (1 - alphaT)
 	o := Opening{Positions: v.Ints(len(v.Masked))[:0], Close: v.Ints(len(v.Open))[:0]}
 	for i, p := range v.Masked {
-		if v.Uniform(i) < open {
+		if v.Uniform(i) < openChance {
 			o.Positions = append(o.Positions, p)
 		}
 	}
+
 	norm := 0.0
 	for _, p := range v.Open {
 		norm += math.Exp(-math.Exp(v.OpenedLogP[p]))
 	}
 	for _, p := range v.Open {
-		close := sigma
+		closeChance := sigma
 		if r.Strategy == "conf" {
-			close = most * math.Exp(-math.Exp(v.OpenedLogP[p])) / norm
+			closeChance = maxSigma * math.Exp(-math.Exp(v.OpenedLogP[p])) / norm
 		}
-		if v.Rand.Uniform(p, ForClose) < close {
+		if v.Rand.Uniform(p, ForClose) < closeChance {
 			o.Close = append(o.Close, p)
 		}
 	}
 	return o, nil
 }
 
-// loop returns alpha before and after a step and sigma, for the three phases: up to loopAlpha,
-// remasking there, and on to 1.
-func loop(t, s, eta float64) (alphaT, alphaS, sigma float64) {
+// loopAlphas returns alpha before and after a step and sigma, for the three phases: up to
+// loopAlpha, remasking there, and on to 1.
+func loopAlphas(t, s, eta float64) (alphaT, alphaS, sigma float64) {
 	switch {
 	case t > loopOn:
 		return (1 - t) * loopAlpha / (1 - loopOn), (1 - s) * loopAlpha / (1 - loopOn), 0

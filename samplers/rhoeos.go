@@ -1,7 +1,6 @@
 package samplers
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -20,11 +19,11 @@ type RhoEOS struct {
 	Growth  string  `param:"growth exp|linear|const" help:"how the change depends on how far the density is away"`
 	Adjusts int     `param:"adjusts 1..1048576 =64" help:"passes after which the length stays"`
 	Block   int     `param:"block 1..1048576 =32" help:"positions of the window that opens"`
-	// Daedal's confidence in the end, as the authors' program has it, or the share of masks whose most
-	// probable token is the end
+	// Density is Daedal's confidence in the end, as the authors' program has it, or the share of
+	// masks whose most probable token is the end
 	Density string `param:"density confidence|count" help:"the program's confidence in the end, or the paper's count"`
 	Check   int    `param:"check 1..1048576 =32" help:"positions by which the confidence in the end is measured"`
-	// any is the authors' program, which may take back what a stream has shown
+	// Cut any is the authors' program, which may take back what a stream has shown
 	Cut string `param:"cut unused|any" help:"what may be cut off: masks and end tokens, or the text too"`
 	ownPace
 }
@@ -33,41 +32,44 @@ type RhoEOS struct {
 func (RhoEOS) NewState(length int) any { return &lengthState{longest: length} }
 
 // Start implements Resizer.
-func (r RhoEOS) Start() int { return cmp.Or(r.Begin, 64) }
+func (r RhoEOS) Start() int { return WithDefaults(r).Begin }
 
 // Needs the most probable tokens everywhere.
 func (RhoEOS) Needs(int, int) Need { return Need{Top: true, OpenTop: true} }
 
 // Choose opens positions and changes the length.
 func (r RhoEOS) Choose(v *View) (Opening, error) {
-	s, block := v.State.(*lengthState), cmp.Or(r.Block, 32)
-	s.begin(v)
-	s.sized = s.sized || len(v.Tokens) >= s.longest || s.passes > cmp.Or(r.Adjusts, 64)
-	o := s.open(v, block, cmp.Or(r.Sure, 0.9))
-	s.slide(v, o.Positions, block)
-	if s.sized || len(v.EndTokens) == 0 {
+	r = WithDefaults(r)
+	s := v.State.(*lengthState)
+	s.beginPass(v)
+	s.lengthFound = s.lengthFound || len(v.Tokens) >= s.longest || s.passes > r.Adjusts
+	o := s.openWindow(v, r.Block, r.Sure)
+	s.slideWindow(v, o.Positions, r.Block)
+	if s.lengthFound || len(v.EndTokens) == 0 {
 		return o, nil
 	}
-	switch by := r.resize(r.density(v)); {
-	case by > 0:
-		by = min(by, s.longest-len(v.Tokens))
-		o.Stretch = &Stretch{Append: slices.Repeat([]int32{v.Mask}, by)}
-	case by < 0:
+
+	change := r.lengthChange(r.endDensity(v))
+	switch {
+	case change > 0:
+		n := min(change, s.longest-len(v.Tokens))
+		o.Stretch = &Stretch{Append: slices.Repeat([]int32{v.Mask}, n)}
+	case change < 0:
 		spare := len(v.Tokens) - s.origin
 		if r.Cut != "any" {
-			spare = v.unused(o, s.origin)
+			spare = v.unusedAtEnd(o, s.origin)
 		}
-		by = min(-by, spare)
-		o.Stretch = &Stretch{Cut: by}
-		s.at = min(s.at, len(v.Tokens)-by)
+		n := min(-change, spare)
+		o.Stretch = &Stretch{Cut: n}
+		s.windowStart = min(s.windowStart, len(v.Tokens)-n)
 	}
 	return o, nil
 }
 
-// density returns the density of the end.
-func (r RhoEOS) density(v *View) float64 {
+// endDensity returns the density of the end. r has its defaults filled in, here and below.
+func (r RhoEOS) endDensity(v *View) float64 {
 	if r.Density != "count" {
-		return v.endConfidence(cmp.Or(r.Check, 32))
+		return v.endConfidence(r.Check)
 	}
 	n := 0
 	for _, token := range v.Arg {
@@ -78,23 +80,34 @@ func (r RhoEOS) density(v *View) float64 {
 	return float64(n) / float64(max(len(v.Masked), 1))
 }
 
-// resize returns the positions to append, or to cut off if below 0.
-func (r RhoEOS) resize(density float64) int {
-	low, high, sign := cmp.Or(r.Low, 0.4), cmp.Or(r.High, 0.6), 1
-	gap := low - density
-	if density > high {
-		gap, sign = density-high, -1
-	} else if density >= low {
+// lengthChange returns the positions to append, or to cut off if below 0.
+func (r RhoEOS) lengthChange(density float64) int {
+	var gap float64
+	sign := 1
+	switch {
+	case density > r.High:
+		gap = density - r.High
+		sign = -1
+	case density < r.Low:
+		gap = r.Low - density
+	default:
 		return 0
 	}
+
 	tenths := max(1, math.Ceil((gap+1e-12)/0.1))
-	times := cmp.Or(map[string]float64{"const": 1, "linear": tenths}[r.Growth], math.Pow(2, tenths-1))
-	return sign * cmp.Or(r.Unit, 8) * int(min(times, 8))
+	factor := math.Pow(2, tenths-1)
+	switch r.Growth {
+	case "const":
+		factor = 1
+	case "linear":
+		factor = tenths
+	}
+	return sign * r.Unit * int(min(factor, 8))
 }
 
-// unused returns the number of positions at the end, from `first` on, that are masks or end tokens
-// after an opening.
-func (v *View) unused(o Opening, first int) int {
+// unusedAtEnd returns the number of positions at the end, from `first` on, that are masks or end
+// tokens after an opening.
+func (v *View) unusedAtEnd(o Opening, first int) int {
 	for p := len(v.Tokens) - 1; p >= first; p-- {
 		token := v.Tokens[p]
 		if j := slices.Index(o.Positions, p); j >= 0 {

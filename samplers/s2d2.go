@@ -1,7 +1,6 @@
 package samplers
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -31,31 +30,42 @@ func (S2D2) Needs(int, int) Need { return Need{Top: true, Entropy: true} }
 
 // Choose opens what is sure, or asks for a check.
 func (s S2D2) Choose(v *View) (Opening, error) {
+	s = WithDefaults(s)
 	c := v.candidates(0)
 	if !v.CanCheckRun || len(v.Masked) == 0 {
-		return c.open(c.above(cmp.Or(s.Theta, 0.85), min(1, len(v.Masked)))), nil
+		return c.open(c.above(s.Theta, min(1, len(v.Masked)))), nil
 	}
-	run, promise, all := 0, 0.0, 1.0
-	for run < min(len(v.Masked), MaxDraft) && v.Masked[run] == v.Masked[0]+run {
-		all *= math.Exp(-v.Entropy[run] / math.Log(float64(v.Outcomes)))
-		promise += all
-		run++
-	}
-	if promise < cmp.Or(s.Cost, 1) {
-		return c.open(c.above(cmp.Or(s.Theta, 0.85), 1)), nil
+
+	run, promise := v.runPromise()
+	if promise < s.Cost {
+		return c.open(c.above(s.Theta, 1)), nil
 	}
 	second := &Second{Tokens: slices.Clone(v.Tokens), Run: slices.Clone(v.Masked[:run])}
 	for i, p := range v.Masked {
 		second.Tokens[p] = v.Arg[i]
 	}
-	second.Choose = func(v *View) (Opening, error) { return checked(v, second) }
+	second.Choose = func(v *View) (Opening, error) { return openChecked(v, second) }
 	return Opening{Second: second}, nil
 }
 
-// checked opens the drafted tokens of a run up to the first that the check finds wrong.
-func checked(v *View, s *Second) (o Opening, err error) {
-	token, logP := make([]int32, len(s.Run)), make([]float64, len(s.Run))
-	err = v.Visit(s.Run, func(i int, logits []float32) {
+// runPromise returns the length of the first run of masks, at most MaxDraft, and how many of its
+// tokens a check is expected to find right.
+func (v *View) runPromise() (run int, promise float64) {
+	allRight := 1.0 // the probability of all tokens so far
+	for run < min(len(v.Masked), MaxDraft) && v.Masked[run] == v.Masked[0]+run {
+		allRight *= math.Exp(-v.Entropy[run] / math.Log(float64(v.Outcomes)))
+		promise += allRight
+		run++
+	}
+	return run, promise
+}
+
+// openChecked opens the drafted tokens of a run up to the first that the check finds wrong, which
+// is replaced by the check's token.
+func openChecked(v *View, s *Second) (Opening, error) {
+	token := make([]int32, len(s.Run))
+	logP := make([]float64, len(s.Run))
+	err := v.Visit(s.Run, func(i int, logits []float32) {
 		logits = logits[:v.Outcomes]
 		for t, l := range logits {
 			if l > logits[token[i]] {

@@ -11,7 +11,8 @@ import (
 
 // Schedule gives the number of open positions over time. At returns how many of `length` positions
 // are open after step `at` of steps; partial caching asks for fractions of a step too. String
-// returns the text that ParseSchedule reads. Use Open to keep a schedule within bounds.
+// returns the text that ParseSchedule reads. Use OpenCount to keep a schedule within
+// bounds.
 type Schedule interface {
 	At(at float64, steps, length int) int
 	String() string
@@ -45,19 +46,19 @@ type Idler interface {
 
 // formula is a schedule with a name. It is used by pointer, so that schedules can be compared.
 type formula struct {
-	name string
-	at   func(at float64, steps, length int) int
+	name      string
+	openCount func(at float64, steps, length int) int
 }
 
 func (f *formula) String() string { return f.name }
 
-func (f *formula) At(at float64, steps, length int) int { return f.at(at, steps, length) }
+func (f *formula) At(at float64, steps, length int) int { return f.openCount(at, steps, length) }
 
-// idle is a formula that is an Idler.
-type idle struct{ formula }
+// idleFormula is a formula that is an Idler.
+type idleFormula struct{ formula }
 
 // Idle implements Idler.
-func (*idle) Idle() {}
+func (*idleFormula) Idle() {}
 
 // The published schedules, with D = length, n = at and N = steps.
 var (
@@ -85,21 +86,21 @@ var (
 	// before the last step (Li et al. 2023, gen_img_uncond.py of the authors).
 	MAGE Schedule = &formula{"mage", func(at float64, steps, length int) int {
 		masked := float64(length) * math.Cos(math.Pi/2*at/float64(steps))
-		return length - keptMasks(masked, at < float64(steps))
+		return length - floorMasks(masked, at < float64(steps))
 	}}
 
 	// ForTiTok is D-max(1, floor(D*acos(n/N)/(pi/2))) before the last step (Yu et al. 2024,
 	// 1d-tokenizer, modeling/maskgit.py).
 	ForTiTok Schedule = &formula{"titok", func(at float64, steps, length int) int {
 		masked := float64(length) * (math.Acos(min(at/float64(steps), 1)) / (math.Pi / 2))
-		return length - keptMasks(masked, at < float64(steps))
+		return length - floorMasks(masked, at < float64(steps))
 	}}
 
 	// Linear is D-max(1, floor(D*(1-n/N))) before the last step, aMUSEd's for inpainting (diffusers,
 	// schedulers/scheduling_amused.py).
 	Linear Schedule = &formula{"linear", func(at float64, steps, length int) int {
 		masked := float64(length) * (1 - at/float64(steps))
-		return length - keptMasks(masked, at < float64(steps))
+		return length - floorMasks(masked, at < float64(steps))
 	}}
 
 	// LateArccos is max(n, int(D*(1-acos((n-1)/(N-1))/(pi/2)))), of Halton-MaskGIT's confidence
@@ -109,19 +110,21 @@ var (
 	}}
 )
 
-// keptMasks rounds a number of masks down, before the last step to at least 1.
-func keptMasks(masked float64, before bool) int {
-	if before {
+// floorMasks rounds a number of masks down, before the last step to at least 1: a sequence without
+// masks would end early.
+func floorMasks(masked float64, beforeLast bool) int {
+	if beforeLast {
 		return max(int(masked), 1)
 	}
 	return int(masked)
 }
 
-// times is a schedule given by times, from 1 to 0.
-type times []float64
+// timesSchedule is a schedule given by times, from 1 to 0.
+type timesSchedule []float64
 
-// TimesSchedule makes a schedule from times: a fraction 1-t_n is open after step n.
-// For other step counts, and between steps, times are interpolated linearly.
+// TimesSchedule makes a schedule from times: a fraction 1-t_n is open after step n. For other step
+// counts, and between steps, times are interpolated linearly. It returns an error unless times fall
+// from at most 1 to 0.
 func TimesSchedule(list []float64) (Schedule, error) {
 	before := 1.0
 	for i, t := range list {
@@ -134,10 +137,10 @@ func TimesSchedule(list []float64) (Schedule, error) {
 	if before != 0 {
 		return nil, fmt.Errorf("samplers: the last of %d times is %v, want 0", len(list), before)
 	}
-	return times(append([]float64{1}, list...)), nil
+	return timesSchedule(append([]float64{1}, list...)), nil
 }
 
-func (t times) At(at float64, steps, length int) int {
+func (t timesSchedule) At(at float64, steps, length int) int {
 	x := at / float64(steps) * float64(len(t)-1)
 	i := min(int(x), len(t)-2)
 	now := t[i] + (x-float64(i))*(t[i+1]-t[i])
@@ -145,7 +148,7 @@ func (t times) At(at float64, steps, length int) int {
 }
 
 // String returns a text such as times(0.9,0.5,0).
-func (t times) String() string {
+func (t timesSchedule) String() string {
 	var b strings.Builder
 	for i, x := range t[1:] {
 		if i > 0 {
@@ -175,9 +178,9 @@ func ParseSchedule(text string) (Schedule, error) {
 		}
 		names = append(names, s.String())
 	}
-	inside, ok := strings.CutPrefix(text, "times(")
-	inside, end := strings.CutSuffix(inside, ")")
-	if !ok || !end {
+	inside, opens := strings.CutPrefix(text, "times(")
+	inside, closes := strings.CutSuffix(inside, ")")
+	if !opens || !closes {
 		return nil, fmt.Errorf("samplers: %w", param.Unknown("schedule", text, names))
 	}
 	if n := strings.Count(inside, ",") + 1; n > maxTimes {

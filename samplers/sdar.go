@@ -1,7 +1,5 @@
 package samplers
 
-import "cmp"
-
 // Dynamic is the low-confidence dynamic remasking of SDAR (Cheng et al. 2025, "SDAR: a synergistic
 // diffusion-autoregression paradigm") and LLaDA2.0: it opens all tokens that are more probable than
 // Theta, but at least the schedule's number.
@@ -16,5 +14,5 @@ func (d Dynamic) Needs(int, int) Need { return needTokens(d.Temperature) }
 // Choose opens the confident positions, the most confident first.
 func (d Dynamic) Choose(v *View) (Opening, error) {
 	c := v.candidates(d.Temperature)
-	return c.open(c.above(cmp.Or(d.Theta, 0.9), v.Quota)), nil
+	return c.open(c.above(WithDefaults(d).Theta, v.Quota)), nil
 }

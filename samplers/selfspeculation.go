@@ -28,7 +28,7 @@ type Speculator interface {
 
 // Drafts implements Speculator.
 func (s SelfSpeculation) Drafts() (from, block int, theta, temperature float64) {
-	block = cmp.Or(s.Block, 8)
+	block = WithDefaults(s).Block
 	return min(cmp.Or(s.From, block), block), block, s.Theta, s.Temperature
 }
 

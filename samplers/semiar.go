@@ -1,9 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-	"fmt"
-)
+import "fmt"
 
 // SemiAR opens block after block, left to right, with any sampler inside a block; each block has
 // the same number of steps, if it has as many positions (Nie et al. 2025, "Large language diffusion
@@ -13,13 +10,13 @@ import (
 type SemiAR struct {
 	Inside Sampler `inside:"confidence"`
 	Block  int     `param:"block 1..1048576 =32" help:"positions of a block"`
-	// known positions are then in no block
+	// Even 1 puts known positions in no block.
 	Even int `param:"even 0..1 =0" help:"1 makes blocks of equal size, as runs before 0.2 did"`
 }
 
 // Blocks implements Blocker.
 func (s SemiAR) Blocks(free int) (n, size int) {
-	size = cmp.Or(s.Block, 32)
+	size = WithDefaults(s).Block
 	n = (free + size - 1) / size
 	if s.Even == 1 {
 		size = 0
@@ -28,24 +25,27 @@ func (s SemiAR) Blocks(free int) (n, size int) {
 }
 
 // Needs what the sampler inside needs.
-func (s SemiAR) Needs(step, steps int) Need { return inner(s).Needs(step, steps) }
+func (s SemiAR) Needs(step, steps int) Need { return innerSampler(s).Needs(step, steps) }
 
 // NeedsFor implements Frugal.
-func (s SemiAR) NeedsFor(step, steps, k int) Need { return NeedsFor(inner(s), step, steps, k) }
+func (s SemiAR) NeedsFor(step, steps, k int) Need {
+	return NeedsFor(innerSampler(s), step, steps, k)
+}
 
 // Choose returns the choice of the sampler inside.
-func (s SemiAR) Choose(v *View) (Opening, error) { return inner(s).Choose(v) }
+func (s SemiAR) Choose(v *View) (Opening, error) { return innerSampler(s).Choose(v) }
 
 // Check returns an error for a sampler inside that cannot run in blocks.
 func (s SemiAR) Check() error {
-	if _, ok := As[Clock](inner(s)); ok {
+	in := innerSampler(s)
+	if Is[Clock](in) {
 		return fmt.Errorf("samplers: semi-ar around a sampler with a clock of its own, want one that " +
 			"goes by positions")
 	}
-	if _, ok := As[Blocker](inner(s)); ok {
+	if Is[Blocker](in) {
 		return fmt.Errorf("samplers: semi-ar inside semi-ar, want one")
 	}
-	if _, ok := As[Remasker](inner(s)); ok {
+	if Is[Remasker](in) {
 		return fmt.Errorf("samplers: semi-ar around a sampler that masks again, want one that does not")
 	}
 	return nil

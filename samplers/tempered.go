@@ -34,44 +34,49 @@ type TemperatureRule interface {
 }
 
 // WithTemperature returns a sampler as a run with a temperature has it, and the temperature of the
-// marginals that it reads. Other samplers stay as they are.
+// marginals that it reads. Samplers to which the temperature is no more than that stay as they are.
 func WithTemperature(s Sampler, temperature float64) (Sampler, float64, error) {
-	rule, marginals, err := atTemperature(s, temperature)
+	rule, marginals, err := ruleWithTemperature(s, temperature)
 	if err != nil {
 		return nil, 0, err
 	}
 	return rule.(Sampler), marginals, nil
 }
 
-func atTemperature(rule any, temperature float64) (any, float64, error) {
+// ruleWithTemperature is WithTemperature for samplers and orders.
+func ruleWithTemperature(rule any, temperature float64) (any, float64, error) {
 	if t, ok := rule.(TemperatureRule); ok {
 		return t.WithTemperature(temperature)
 	}
 	e := byType[reflect.TypeOf(rule)]
-	if e == nil || !tempered(rule) {
+	if e == nil || !dependsOnTemperature(rule) {
 		return rule, cmp.Or(temperature, 1), nil // at 0 the draws are greedy, the marginals stay
 	}
-	v, marginals := e.open(rule), 1.0
+
+	v := e.settableCopy(rule)
 	if e.Drawing != DrawsByRun {
-		marginals, err := e.temper(v, temperature)
+		marginals, err := e.setTemperature(v, temperature)
 		return v.Interface(), marginals, err
 	}
+	marginals := 1.0
 	for _, in := range e.inside {
-		inner := in.of(v)
-		changed, m, err := atTemperature(inner, temperature)
+		inner := in.ruleOf(v)
+		changed, m, err := ruleWithTemperature(inner, temperature)
 		if err != nil {
 			return nil, 0, err
 		}
-		if marginals = m; !reflect.DeepEqual(changed, inner) {
+		marginals = m
+		if !reflect.DeepEqual(changed, inner) {
 			v.Field(in.index).Set(reflect.ValueOf(changed))
 		}
 	}
 	return v.Interface(), marginals, nil
 }
 
-// temper sets the temperature of a rule's own tokens and returns that of the marginals that it then
-// reads.
-func (e *entry) temper(v reflect.Value, temperature float64) (marginals float64, err error) {
+// setTemperature sets the temperature of a rule's own tokens and returns that of the marginals that
+// it then reads.
+func (e *entry) setTemperature(v reflect.Value, temperature float64) (marginals float64,
+	err error) {
 	if e.Drawing == TakesBest {
 		if temperature != 0 {
 			err = refuseTemperature(temperature,
@@ -79,43 +84,49 @@ func (e *entry) temper(v reflect.Value, temperature float64) (marginals float64,
 		}
 		return 1, err
 	}
-	own, set, marginals := v.FieldByName("Temperature"), temperature, 1.0
+
+	value := temperature
+	marginals = 1.0
 	if e.Drawing == RanksTempered && temperature != 0 {
-		set, marginals = 1, temperature
+		value = 1
+		marginals = temperature
 	}
-	if has := own.Float(); has != 0 && has != temperature && has != set {
+	field := v.FieldByName("Temperature")
+	if x := field.Float(); x != 0 && x != temperature && x != value {
 		err = refuseTemperature(temperature, "none: sampler "+e.Name+" has its own")
 	}
-	own.SetFloat(set)
+	field.SetFloat(value)
 	return marginals, err
 }
 
-// tempered reports whether the temperature of a run is more to a rule, or to one that it wraps,
-// than an exponent of the marginals.
-func tempered(rule any) bool {
+// dependsOnTemperature reports whether the temperature of a run is more to a rule, or to one that
+// it wraps, than an exponent of the marginals.
+func dependsOnTemperature(rule any) bool {
 	if _, ok := rule.(TemperatureRule); ok {
 		return true
 	}
 	e := byType[reflect.TypeOf(rule)]
-	return e != nil && e.Drawing != DrawsByRun || slices.ContainsFunc(wrapped(rule), tempered)
+	return e != nil && e.Drawing != DrawsByRun ||
+		slices.ContainsFunc(innerRules(rule), dependsOnTemperature)
 }
 
 // TakesMostProbable reports whether a sampler takes the most probable tokens whatever else is
 // drawn, as at temperature 0.
 func TakesMostProbable(s Sampler) bool {
-	if !tempered(s) {
+	if !dependsOnTemperature(s) {
 		return false
 	}
 	at0, _, err := WithTemperature(s, 0)
 	if err != nil || !Equal(at0, s) {
 		return false
 	}
-	above, _, err := WithTemperature(s, 1)
-	return err != nil || !Equal(above, s)
+	at1, _, err := WithTemperature(s, 1)
+	return err != nil || !Equal(at1, s)
 }
 
-// never0 is the Tempered of rules that draw tokens from logits themselves.
-func never0(rule any, name string, temperature float64) (any, float64, error) {
+// refuseTemperature0 is the WithTemperature of rules that draw tokens from logits themselves: they
+// have no most probable tokens to take.
+func refuseTemperature0(rule any, name string, temperature float64) (any, float64, error) {
 	if temperature > 0 {
 		return rule, temperature, nil
 	}

@@ -14,20 +14,22 @@ import (
 func Text(rule any) string {
 	gamma := 0.0
 	if c, ok := rule.(ChooseThenSample); ok {
-		rule, gamma = c.Order, c.Gamma
+		rule = c.Order
+		gamma = c.Gamma
 	}
 	e := byType[reflect.TypeOf(rule)]
 	if e == nil {
 		return fmt.Sprintf("%T", rule)
 	}
-	v := e.open(rule)
-	parts := e.insideText(v)
+
+	v := e.settableCopy(rule)
+	parts := e.insideTexts(v)
 	for _, f := range e.params {
-		if value, set := textOf(f.Param, f.at(v)); set {
+		if value, ok := textUnlessDefault(f.Param, f.pointer(v)); ok {
 			parts = append(parts, f.Name+"="+value)
 		}
 	}
-	if value, set := textOf(GammaParam, &gamma); set {
+	if value, ok := textUnlessDefault(GammaParam, &gamma); ok {
 		parts = append(parts, "gamma="+value)
 	}
 	if len(parts) == 0 {
@@ -36,42 +38,50 @@ func Text(rule any) string {
 	return e.Name + "(" + strings.Join(parts, ",") + ")"
 }
 
-// insideText returns the texts of the rules inside, none if all are the defaults.
-func (e *entry) insideText(v reflect.Value) []string {
-	var out []string
-	own := false
+// insideTexts returns the texts of the rules inside, none if all are the defaults.
+func (e *entry) insideTexts(v reflect.Value) []string {
+	var texts []string
+	differs := false
 	for _, in := range e.inside {
-		text := Text(in.of(v))
-		own = own || text != in.text
-		out = append(out, text)
+		text := Text(in.ruleOf(v))
+		texts = append(texts, text)
+		differs = differs || text != in.text
 	}
-	if !own {
+	if !differs {
 		return nil
 	}
-	return out
+	return texts
 }
 
-// textOf returns a parameter's value as text, false if it is the default.
-func textOf(p param.Param, at any) (string, bool) {
-	text := fmt.Sprint(reflect.ValueOf(at).Elem())
-	if x, ok := at.(*float64); ok {
+// textUnlessDefault returns the value of a parameter as text, and false if it is the default. value
+// is a *float64, *int or *string.
+func textUnlessDefault(p param.Param, value any) (string, bool) {
+	text := fmt.Sprint(reflect.ValueOf(value).Elem())
+	if x, ok := value.(*float64); ok {
 		text = param.Format(*x)
 	}
 	return text, text != "" && text != "0" && text != p.Default
 }
 
-// set sets a field from text. A default value is stored as 0 or "".
-func set(p param.Param, at any, text string) (err error) {
-	switch at := at.(type) {
-	case *float64:
-		*at, err = p.Float(text)
-	case *int:
-		*at, err = p.Int(text)
-	case *string:
-		*at, err = p.Word(text)
+// setFromText sets a parameter's field from text. A default is stored as 0 or "", so that texts of
+// one meaning give equal rules.
+func setFromText(p param.Param, value any, text string) error {
+	err := parseInto(p, value, text)
+	if _, ok := textUnlessDefault(p, value); !ok {
+		reflect.ValueOf(value).Elem().SetZero()
 	}
-	if _, own := textOf(p, at); !own {
-		reflect.ValueOf(at).Elem().SetZero()
+	return err
+}
+
+// parseInto reads a parameter's value from text. value is a *float64, *int or *string.
+func parseInto(p param.Param, value any, text string) (err error) {
+	switch value := value.(type) {
+	case *float64:
+		*value, err = p.Float(text)
+	case *int:
+		*value, err = p.Int(text)
+	case *string:
+		*value, err = p.Word(text)
 	}
 	return err
 }
@@ -82,15 +92,15 @@ func checkFields(rule any) (err error) {
 	if e == nil {
 		return nil
 	}
-	v := e.open(rule)
+	v := e.settableCopy(rule)
 	for _, f := range e.params {
-		switch at := f.at(v).(type) {
+		switch value := f.pointer(v).(type) {
 		case *float64:
-			err = f.Check(*at)
+			err = f.Check(*value)
 		case *int:
-			err = f.CheckInt(*at)
+			err = f.CheckInt(*value)
 		case *string:
-			err = f.CheckWord(*at)
+			err = f.CheckWord(*value)
 		}
 		if err != nil {
 			return fmt.Errorf("samplers: %s: %w", e.Name, err)

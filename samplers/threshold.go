@@ -1,7 +1,5 @@
 package samplers
 
-import "cmp"
-
 // Threshold opens all positions with a confidence of at least Theta, and always the most confident
 // one (Wu et al. 2025, "Fast-dLLM", confidence-aware parallel decoding).
 //
@@ -19,12 +17,13 @@ func (Threshold) Needs(int, int) Need { return Need{Top: true} }
 
 // Choose opens the confident positions, the most confident first.
 func (t Threshold) Choose(v *View) (Opening, error) {
-	theta, from := cmp.Or(t.Theta, 0.9), v.FreeCount+v.MaskedBehind
-	if from > 0 {
-		masked := float64(len(v.Masked)+v.MaskedBehind) / float64(from)
-		theta *= 1 - t.Relax*(1-masked)
+	theta := WithDefaults(t).Theta
+	masksAtStart := v.FreeCount + v.MaskedBehind
+	if masksAtStart > 0 {
+		share := float64(len(v.Masked)+v.MaskedBehind) / float64(masksAtStart)
+		theta *= 1 - t.Relax*(1-share)
 	}
-	return v.whileConfident(func(int) float64 { return theta }), nil
+	return v.openWhileConfident(func(int) float64 { return theta }), nil
 }
 
 // Factor goes through positions by falling confidence and opens rank r = 1, 2, ... while its
@@ -39,15 +38,18 @@ func (Factor) Needs(int, int) Need { return Need{Top: true} }
 
 // Choose opens the confident positions, the most confident first.
 func (f Factor) Choose(v *View) (Opening, error) {
-	factor := cmp.Or(f.F, 1)
-	return v.whileConfident(func(rank int) float64 { return 1 - factor/float64(rank+1) }), nil
+	factor := WithDefaults(f).F
+	return v.openWhileConfident(func(rank int) float64 { return 1 - factor/float64(rank+1) }), nil
 }
 
-// whileConfident opens positions by falling confidence while each reaches the bound of its rank.
-func (v *View) whileConfident(bound func(rank int) float64) Opening {
-	rank := 1
-	return Opening{Positions: v.first(Confidence{}.Rank(v, len(v.Masked)), 1, func(i int) bool {
+// openWhileConfident opens positions by falling confidence while each reaches the bound of its
+// rank, from 1.
+func (v *View) openWhileConfident(bound func(rank int) float64) Opening {
+	ranked := Confidence{}.Rank(v, len(v.Masked))
+	rank := 1 // of the position before; the first one opens whatever its confidence is
+	isConfident := func(i int) bool {
 		rank++
 		return v.P1[i] >= bound(rank)
-	})}
+	}
+	return Opening{Positions: v.firstWhile(ranked, 1, isConfident)}
 }

@@ -1,9 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-	"math"
-)
+import "math"
 
 // TiTok is the loop of TiTok and MaskGen (Yu et al. 2024, 1d-tokenizer, modeling/maskgit.py). It
 // draws a token at every masked position by adding t*Gumbel noise to the logits, and keeps the
@@ -13,7 +10,7 @@ import (
 // The confidence is the logit, not the probability. Among equal ones the authors' program leaves
 // all masked; this rule keeps the schedule's number.
 type TiTok struct {
-	// randomize_temperature of the authors
+	// Noise is randomize_temperature of the authors.
 	Noise  float64 `param:"noise 1e-6..1e6 =2" help:"Gumbel noise on the logits at first, falling to 0"`
 	Anneal string  `param:"anneal on|off" help:"divide logits by 0.5 to 1.3, less and less: on or off"`
 	Tokens string  `param:"tokens drawn|likeliest" help:"drawn, or likeliest for no noise at all"`
@@ -23,7 +20,7 @@ type TiTok struct {
 func (t TiTok) temperatures(step, steps int) (noise, logits float64) {
 	left := 1 - float64(step)/float64(steps)
 	if t.Tokens != likeliest {
-		noise = cmp.Or(t.Noise, 2) * left
+		noise = WithDefaults(t).Noise * left
 	}
 	if t.Anneal == "off" {
 		return noise, 1
@@ -48,9 +45,10 @@ func (t TiTok) Choose(v *View) (Opening, error) {
 		largest := v.Top(v.Quota, func(i int) float64 { return math.Log(v.P1[i]) + v.LogSum[i] })
 		return v.candidates(0).open(largest), nil
 	}
-	o := Opening{Positions: v.Top(v.Quota, func(i int) float64 {
+	score := func(i int) float64 {
 		return (v.LogP[i]+v.LogSum[i])/logits + noise*v.Gumbel(i)
-	})}
-	v.drawn(&o)
+	}
+	o := Opening{Positions: v.Top(v.Quota, score)}
+	v.setDrawnTokens(&o)
 	return o, nil
 }

@@ -24,8 +24,7 @@ type ThetaTrapezoidal struct {
 
 // Plan takes two steps of the loop for each step asked for, and one at the end.
 func (ThetaTrapezoidal) Plan(steps, free int) (int, error) {
-	steps = cmp.Or(steps, (free+1)/2)
-	return 2*steps + 1, nil
+	return 2*cmp.Or(steps, (free+1)/2) + 1, nil
 }
 
 // NewState returns an empty state.
@@ -33,9 +32,11 @@ func (ThetaTrapezoidal) NewState(length int) any { return make([]outline, length
 
 // times returns the start, the intermediate point and the end of the whole step.
 func (s ThetaTrapezoidal) times(step, steps int) (t, between, end float64) {
-	k := (step + 1) / 2
-	t, end = evenTime(k, (steps-1)/2+1), evenTime(k+1, (steps-1)/2+1)
-	return t, t - cmp.Or(s.Theta, 0.5)*(t-end), end
+	whole := (step + 1) / 2
+	wholeSteps := (steps-1)/2 + 1
+	t = evenTime(whole, wholeSteps)
+	end = evenTime(whole+1, wholeSteps)
+	return t, t - WithDefaults(s).Theta*(t-end), end
 }
 
 // Time returns the time of the step's evaluation.
@@ -63,68 +64,112 @@ func (s ThetaTrapezoidal) Choose(v *View) (Opening, error) {
 	before := v.State.([]outline)
 	t, between, end := s.times(v.Step, v.Steps)
 	if v.Step%2 == 0 {
-		return s.second(v, before, t, between, end)
+		return s.leapToEnd(v, before, t, between, end)
 	}
+
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		before[v.Masked[i]].keep(logits[:v.Outcomes], v.LogSum[i])
 	})
 	o := Opening{Positions: v.Ints(len(v.Masked))[:0]}
-	open := 1 - math.Exp(-(t-between)/t)
+	openChance := 1 - math.Exp(-(t-between)/t)
 	for i, p := range v.Masked {
-		if v.Uniform(i) < open {
+		if v.Uniform(i) < openChance {
 			o.Positions = append(o.Positions, p)
 		}
 	}
 	return o, err
 }
 
-// second makes the second leap, with the extrapolated rates.
-func (s ThetaTrapezoidal) second(v *View, before []outline, t, between, end float64) (Opening,
+// leapToEnd makes the second leap, with the extrapolated rates. before are the marginals of the
+// first one, [length].
+func (s ThetaTrapezoidal) leapToEnd(v *View, before []outline, t, between, end float64) (Opening,
 	error) {
-	theta := cmp.Or(s.Theta, 0.5)
+	theta := WithDefaults(s).Theta
 	a1 := 1 / (2 * theta * (1 - theta))
-	now, then := a1/between, (a1-1)/t
-	n := len(v.Masked)
-	token, logP := v.Tokens32(n), v.Floats(n)
+	token := v.Tokens32(len(v.Masked))
+	logP := v.Floats(len(v.Masked))
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
-		token[i] = race.NoWinner
 		position := v.Masked[i]
-		b := &before[position]
-		p := func(x int32) float64 { return math.Exp(float64(logits[x]) - v.LogSum[i]) }
-		sum, restNow, restBefore := 0.0, 1.0, 1.0
-		for j, x := range b.token {
-			restNow, restBefore = restNow-p(x), restBefore-b.p[j]
-			sum += max(0, now*p(x)-then*b.p[j])
+		r := extrapolatedRates{
+			factorNow:    a1 / between,
+			factorBefore: (a1 - 1) / t,
+			logits:       logits[:v.Outcomes],
+			logSum:       v.LogSum[i],
+			before:       &before[position],
 		}
-		others := max(0, now-then*max(restBefore, 0)/max(restNow, 1e-12))
-		sum += others * max(restNow, 0)
+		token[i] = race.NoWinner
+		sum, others := r.sum()
 		if v.Uniform(i) >= 1-math.Exp(-(between-end)*sum) {
 			return
 		}
-		target := v.Rand.Uniform(position, ForToken) * sum
-		take := func(x int32, rate float64) {
-			if rate > 0 && target >= 0 {
-				token[i], logP[i] = x, float64(logits[x])-v.LogSum[i]
-				target -= rate
-			}
-		}
-		for j, x := range b.token { // the remembered outcomes first, then the others in order
-			take(x, max(0, now*p(x)-then*b.p[j]))
-		}
-		for _, x := range b.token {
-			logits[x] = float32(math.Inf(-1))
-		}
-		for x := int32(0); int(x) < v.Outcomes && target >= 0; x++ {
-			take(x, others*p(x))
-		}
+		token[i], logP[i] = r.pick(v.Rand.Uniform(position, ForToken)*sum, others)
 	})
 	if err != nil {
 		return Opening{}, err
 	}
-	return v.won(token, logP), nil
+	return v.openWinners(token, logP), nil
+}
+
+// extrapolatedRates are those of one position's outcomes in the second leap: factorNow*p(x) -
+// factorBefore*p_before(x), at least 0.
+type extrapolatedRates struct {
+	factorNow    float64
+	factorBefore float64
+	logits       []float32 // [outcomes]; pick changes them
+	logSum       float64
+	before       *outline
+}
+
+// p returns the probability of an outcome now.
+func (r *extrapolatedRates) p(outcome int32) float64 {
+	return math.Exp(float64(r.logits[outcome]) - r.logSum)
+}
+
+// remembered returns the rate of the j-th outcome of the outline.
+func (r *extrapolatedRates) remembered(j int) float64 {
+	return max(0, r.factorNow*r.p(r.before.token[j])-r.factorBefore*r.before.p[j])
+}
+
+// sum returns the sum of all rates, and the rate of an outcome that is not remembered as a multiple
+// of its probability.
+func (r *extrapolatedRates) sum() (sum, others float64) {
+	restNow := 1.0
+	restBefore := 1.0
+	for j, x := range r.before.token {
+		restNow -= r.p(x)
+		restBefore -= r.before.p[j]
+		sum += r.remembered(j)
+	}
+	others = max(0, r.factorNow-r.factorBefore*max(restBefore, 0)/max(restNow, 1e-12))
+	sum += others * max(restNow, 0)
+	return sum, others
+}
+
+// pick returns the outcome at which the rates, added up, exceed target, and its log p: the
+// remembered outcomes come first, then the others in order. By rounding the sum may stay below the
+// target; then it is the last outcome with a rate.
+func (r *extrapolatedRates) pick(target, others float64) (token int32, logP float64) {
+	token = race.NoWinner
+	take := func(x int32, rate float64) {
+		if rate > 0 && target >= 0 {
+			token = x
+			logP = float64(r.logits[x]) - r.logSum
+			target -= rate
+		}
+	}
+	for j, x := range r.before.token {
+		take(x, r.remembered(j))
+	}
+	for _, x := range r.before.token {
+		r.logits[x] = float32(math.Inf(-1)) // its rate is counted
+	}
+	for x := int32(0); int(x) < len(r.logits) && target >= 0; x++ {
+		take(x, others*r.p(x))
+	}
+	return token, logP
 }
 
 // WithTemperature refuses temperature 0: both leaps draw tokens from rates.
 func (s ThetaTrapezoidal) WithTemperature(temperature float64) (any, float64, error) {
-	return never0(s, "theta-trapezoidal", temperature)
+	return refuseTemperature0(s, "theta-trapezoidal", temperature)
 }

@@ -25,13 +25,13 @@ type Vanilla struct {
 	Bits int `param:"bits 32|64 =64" help:"of the arithmetic: 32 as published, or 64"`
 }
 
+// vanillaEnd is the time of the last step.
 const vanillaEnd = 1e-5
 
 // Plan adds the final step, which takes the most probable tokens. There may be more steps than
 // positions.
 func (Vanilla) Plan(steps, free int) (int, error) {
-	steps = cmp.Or(steps, free)
-	return steps + 1, nil
+	return cmp.Or(steps, free) + 1, nil
 }
 
 // Time returns the time before the step.
@@ -53,9 +53,10 @@ func (a Vanilla) Choose(v *View) (Opening, error) {
 	if v.Step >= v.Steps {
 		return v.candidates(0).open(v.Masked), nil
 	}
-	t, s := evenTime(v.Step, v.Steps), evenTime(v.Step+1, v.Steps)
+	t := evenTime(v.Step, v.Steps)
+	s := evenTime(v.Step+1, v.Steps)
 	if a.Bits == 32 {
-		return published(v, float32(t), float32(s))
+		return racePublished(v, float32(t), float32(s))
 	}
 	open := v.Ints(len(v.Masked))[:0]
 	for i, p := range v.Masked {
@@ -69,40 +70,43 @@ func (a Vanilla) Choose(v *View) (Opening, error) {
 // WithTemperature refuses temperature 0 with Bits 32, whose race draws the tokens itself.
 func (a Vanilla) WithTemperature(temperature float64) (any, float64, error) {
 	if a.Bits == 32 {
-		return never0(a, "vanilla(bits=32)", temperature)
+		return refuseTemperature0(a, "vanilla(bits=32)", temperature)
 	}
-	temperature = cmp.Or(temperature, 1)
-	return a, temperature, nil
+	return a, cmp.Or(temperature, 1), nil
 }
 
-// published runs the race of MDLM and SDTT in float32: at each masked position the outcomes against
-// the mask.
-func published(v *View, t, s float32) (Opening, error) {
-	n := len(v.Masked)
-	winner, logP := v.Tokens32(n), v.Floats(n)
+// racePublished runs the race of MDLM and SDTT in float32: at each masked position the outcomes
+// against the mask.
+func racePublished(v *View, t, s float32) (Opening, error) {
+	winner := v.Tokens32(len(v.Masked))
+	logP := v.Floats(len(v.Masked))
 	outcomes := v.Outcomes
-	moveT, moveS := float32(1-1e-3)*t, float32(1-1e-3)*s
+	moveT := float32(1-1e-3) * t // m(t)
+	moveS := float32(1-1e-3) * s
 	err := v.Visit(v.Masked, func(i int, logits []float32) {
 		position := v.Masked[i]
-		stay := moveS / race.Time(v.Rand.Words(position, ForToken, outcomes/4)[outcomes%4])
-		w, p := race.Winner(philox.Stream(v.Rand), position, logits[:min(outcomes, len(logits))],
-			float32(v.LogSum[i]), moveT-moveS, stay)
-		winner[i], logP[i] = int32(w), math.Log(float64(p))
+		maskTime := moveS / race.Time(v.Rand.Words(position, ForToken, outcomes/4)[outcomes%4])
+		outcome, p := race.Winner(philox.Stream(v.Rand), position,
+			logits[:min(outcomes, len(logits))], float32(v.LogSum[i]), moveT-moveS, maskTime)
+		winner[i] = int32(outcome)
+		logP[i] = math.Log(float64(p))
 	})
 	if err != nil {
 		return Opening{}, err
 	}
-	return v.won(winner, logP), nil
+	return v.openWinners(winner, logP), nil
 }
 
-// won opens the masked positions with a token other than race.NoWinner.
-func (v *View) won(token []int32, logP []float64) Opening {
+// openWinners opens the masked positions with a token other than race.NoWinner, at which the mask
+// won.
+func (v *View) openWinners(token []int32, logP []float64) Opening {
 	n := len(token)
 	o := Opening{Positions: v.Ints(n)[:0], Tokens: v.Tokens32(n)[:0], LogP: v.Floats(n)[:0]}
 	for i, x := range token {
 		if x != race.NoWinner {
 			o.Positions = append(o.Positions, v.Masked[i])
-			o.Tokens, o.LogP = append(o.Tokens, x), append(o.LogP, logP[i])
+			o.Tokens = append(o.Tokens, x)
+			o.LogP = append(o.LogP, logP[i])
 		}
 	}
 	return o

@@ -9,15 +9,20 @@ import (
 // Top returns the k positions of Masked with the largest scores, the largest first; among equals
 // the lowest position. score takes an index into Masked.
 func (v *View) Top(k int, score func(i int) float64) []int {
-	return v.top(v.Masked, k, score)
+	return v.topOf(v.Masked, k, score)
 }
 
-// top is Top for positions other than Masked.
-func (v *View) top(positions []int, k int, score func(i int) float64) []int {
+// topOf is Top for positions other than Masked; score takes an index into positions.
+//
+// Scores are computed once and indexes are sorted, because a score may draw noise or take a
+// logarithm, and a sort would compute it many times.
+func (v *View) topOf(positions []int, k int, score func(i int) float64) []int {
 	n := len(positions)
-	scores, index := v.Floats(n), v.Ints(n)
+	scores := v.Floats(n)
+	index := v.Ints(n)
 	for i := range scores {
-		scores[i], index[i] = score(i), i
+		scores[i] = score(i)
+		index[i] = i
 	}
 	slices.SortFunc(index, func(a, b int) int {
 		if c := cmp.Compare(scores[b], scores[a]); c != 0 {
@@ -25,16 +30,18 @@ func (v *View) top(positions []int, k int, score func(i int) float64) []int {
 		}
 		return a - b
 	})
-	index = index[:min(k, n)]
-	for j, i := range index {
-		index[j] = positions[i]
+
+	top := index[:min(k, n)]
+	for j, i := range top {
+		top[j] = positions[i]
 	}
-	return index
+	return top
 }
 
-// first returns the first positions of a ranking of Masked, as long as enough holds for the index
-// of each, and at least the `least` first.
-func (v *View) first(ranked []int, least int, enough func(i int) bool) []int {
+// firstWhile returns the first positions of a ranking of Masked, as long as enough holds for the
+// index of each, and at least the `least` first. It asks enough in the order of the ranking and no
+// further than the first that fails, so enough may add up what it sees.
+func (v *View) firstWhile(ranked []int, least int, enough func(i int) bool) []int {
 	n := min(least, len(ranked))
 	for n < len(ranked) && enough(v.Index(ranked[n])) {
 		n++
@@ -51,30 +58,35 @@ func (v *View) Gumbel(i int) float64 { return Gumbel(v.Uniform(i)) }
 // Gumbel turns a uniform number in (0, 1) into standard Gumbel noise.
 func Gumbel(u float64) float64 { return -math.Log(-math.Log(u)) }
 
-// scratch is memory that is lent during a step and reused after it.
+// scratch is memory that is lent during a step and reused after it, so that a step of a long run
+// allocates nothing.
 type scratch struct {
 	ints   []int
 	floats []float64
 	tokens []int32
-	other  View // the view that with returns
+
+	// renoised is the view that withNoise returns.
+	renoised View
 }
 
 // Reset reclaims all memory that Ints, Floats and Tokens32 returned. The loop calls it before each
 // step.
 func (v *View) Reset() {
 	if s := v.scratch; s != nil {
-		s.ints, s.floats, s.tokens = s.ints[:0], s.floats[:0], s.tokens[:0]
+		s.ints = s.ints[:0]
+		s.floats = s.floats[:0]
+		s.tokens = s.tokens[:0]
 	}
 }
 
 // Ints returns n zeros, valid until the step ends.
-func (v *View) Ints(n int) []int { return take(&v.memory().ints, n) }
+func (v *View) Ints(n int) []int { return takeZeros(&v.memory().ints, n) }
 
 // Floats returns n zeros, valid until the step ends.
-func (v *View) Floats(n int) []float64 { return take(&v.memory().floats, n) }
+func (v *View) Floats(n int) []float64 { return takeZeros(&v.memory().floats, n) }
 
 // Tokens32 returns n zeros, valid until the step ends.
-func (v *View) Tokens32(n int) []int32 { return take(&v.memory().tokens, n) }
+func (v *View) Tokens32(n int) []int32 { return takeZeros(&v.memory().tokens, n) }
 
 func (v *View) memory() *scratch {
 	if v.scratch == nil {
@@ -83,26 +95,27 @@ func (v *View) memory() *scratch {
 	return v.scratch
 }
 
-// with returns the view with another noise for Gumbel and Uniform, valid until the next call of
-// with.
-func (v *View) with(noise Use) *View {
+// withNoise returns the view with another noise for Gumbel and Uniform, valid until the next call
+// of withNoise.
+func (v *View) withNoise(noise Use) *View {
 	m := v.memory()
-	m.other = *v
-	m.other.Noise = noise
-	return &m.other
+	m.renoised = *v
+	m.renoised.Noise = noise
+	return &m.renoised
 }
 
-// take cuts n zeros off the end of pool. If pool is full a larger one replaces it; slices cut from
-// the old one stay valid.
-func take[T any](pool *[]T, n int) []T {
+// takeZeros cuts n zeros off the end of pool. If pool is full a larger one replaces it; slices cut
+// from the old one stay valid.
+func takeZeros[T any](pool *[]T, n int) []T {
 	used := len(*pool)
 	if used+n > cap(*pool) {
-		*pool, used = make([]T, 0, max(2*cap(*pool), n, 1024)), 0
+		*pool = make([]T, 0, max(2*cap(*pool), n, 1024))
+		used = 0
 	}
 	*pool = (*pool)[:used+n]
-	out := (*pool)[used : used+n : used+n]
-	clear(out)
-	return out
+	zeros := (*pool)[used : used+n : used+n]
+	clear(zeros)
+	return zeros
 }
 
 // Index returns the index of a masked position in Masked.
@@ -111,11 +124,13 @@ func (v *View) Index(position int) int {
 	return i
 }
 
-// drawn sets an opening's tokens to those that were drawn at every masked position.
-func (v *View) drawn(o *Opening) {
-	o.Tokens, o.LogP = v.Tokens32(len(o.Positions)), v.Floats(len(o.Positions))
+// setDrawnTokens sets an opening's tokens to those that were drawn at every masked position.
+func (v *View) setDrawnTokens(o *Opening) {
+	o.Tokens = v.Tokens32(len(o.Positions))
+	o.LogP = v.Floats(len(o.Positions))
 	for j, p := range o.Positions {
 		i := v.Index(p)
-		o.Tokens[j], o.LogP[j] = v.Token[i], v.LogP[i]
+		o.Tokens[j] = v.Token[i]
+		o.LogP[j] = v.LogP[i]
 	}
 }

@@ -1,9 +1,6 @@
 package samplers
 
-import (
-	"cmp"
-	"math"
-)
+import "math"
 
 // WeDLM opens the positions of a window whose entropy is low (Tencent 2026, WeDLM, the decoder of
 // its engine): those with H + Penalty*(places after the first mask) below Entropy, or the one with
@@ -20,7 +17,7 @@ type WeDLM struct {
 type Windower interface{ WindowSize() int }
 
 // WindowSize implements Windowed.
-func (w WeDLM) WindowSize() int { return cmp.Or(w.Window, 16) }
+func (w WeDLM) WindowSize() int { return WithDefaults(w).Window }
 
 // Needs entropies of the plain marginals, and tokens.
 func (w WeDLM) Needs(int, int) Need {
@@ -29,16 +26,16 @@ func (w WeDLM) Needs(int, int) Need {
 
 // Choose opens the positions below the bound, the least first.
 func (w WeDLM) Choose(v *View) (Opening, error) {
-	bound, penalty := cmp.Or(w.Entropy, 0.4), cmp.Or(w.Penalty, 0.02)
+	w = WithDefaults(w)
 	cost := func(i int) float64 {
 		after := v.Masked[i] - v.Masked[0]
-		if after >= w.WindowSize() {
+		if after >= w.Window {
 			return math.Inf(1)
 		}
-		return v.Entropy[i] + penalty*float64(after)
+		return v.Entropy[i] + w.Penalty*float64(after)
 	}
 	ranked := v.Top(len(v.Masked), func(i int) float64 { return -cost(i) })
-	below := v.first(ranked, 1, func(i int) bool { return cost(i) < bound })
+	below := v.firstWhile(ranked, 1, func(i int) bool { return cost(i) < w.Entropy })
 	return v.candidates(w.Temperature).open(below), nil
 }
 

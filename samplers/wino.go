@@ -1,7 +1,6 @@
 package samplers
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -31,7 +30,7 @@ func (WINO) Judges() {}
 
 // Blocks implements Blocker.
 func (w WINO) Blocks(free int) (n, size int) {
-	return SemiAR{Block: cmp.Or(w.Block, 128)}.Blocks(free)
+	return SemiAR{Block: WithDefaults(w).Block}.Blocks(free)
 }
 
 // NewState returns the number of positions that the last pass opened.
@@ -46,65 +45,77 @@ func (w WINO) Needs(int, int) Need {
 
 // Choose opens and closes positions.
 func (w WINO) Choose(v *View) (Opening, error) {
-	c, masks := v.candidates(w.Temperature), len(v.Masked)
-	wide := c.above(cmp.Or(w.Wide, 0.6), 1)
+	w = WithDefaults(w)
+	c := v.candidates(w.Temperature)
+	masks := len(v.Masked)
+	wide := c.above(w.Wide, 1)
 	wide = wide[:min(len(wide), max(int(float64(masks)*0.7), 5), max(masks, 1), 20)]
-	last := v.State.(*int)
-	if len(v.Open) == 0 || *last == 0 {
-		*last = winoFirst
+
+	lastOpened := v.State.(*int)
+	openedBefore := *lastOpened
+	if len(v.Open) == 0 || openedBefore == 0 {
+		openedBefore = winoFirst
 	}
-	o, before := c.open(wide), *last
-	if *last = len(wide); len(wide) < 2 || len(v.Open) == 0 {
+	*lastOpened = len(wide)
+
+	o := c.open(wide)
+	if len(wide) < 2 || len(v.Open) == 0 {
 		return o, nil
 	}
 	if v.OpenLogP != nil {
-		o.Close = w.doubtful(v, v.OpenLogP, before)
+		o.Close = w.doubtful(v, v.OpenLogP, openedBefore)
 		return o, nil
 	}
-	return w.judge(v, o, before), nil
+	return w.judgeInSecondPass(v, o, openedBefore), nil
 }
 
 // doubtful returns the open positions to mask again, given the logarithms of their tokens'
-// probabilities: fewer than `before`.
-func (w WINO) doubtful(v *View, logP []float64, before int) []int {
-	bad := v.Ints(len(v.Open))[:0]
-	for i, at := range v.Open {
-		if math.Exp(logP[i]) < cmp.Or(w.Narrow, 0.9) {
-			bad = append(bad, at)
+// probabilities: fewer than openedBefore. w has its defaults filled in.
+func (w WINO) doubtful(v *View, logP []float64, openedBefore int) []int {
+	list := v.Ints(len(v.Open))[:0]
+	for i, position := range v.Open {
+		if math.Exp(logP[i]) < w.Narrow {
+			list = append(list, position)
 		}
 	}
-	if len(bad) >= before {
-		bad = v.top(v.Open, before-1, func(i int) float64 { return -logP[i] })
-		slices.Sort(bad)
+	if len(list) >= openedBefore {
+		list = v.topOf(v.Open, openedBefore-1, func(i int) float64 { return -logP[i] })
+		slices.Sort(list)
 	}
-	return bad
+	return list
 }
 
-// judge asks for a second pass.
-func (w WINO) judge(v *View, o Opening, before int) Opening {
-	o.Positions, o.Tokens, o.LogP = slices.Clone(o.Positions), slices.Clone(o.Tokens),
-		slices.Clone(o.LogP)
-	s := &Second{Tokens: slices.Clone(v.Tokens)}
-	for _, at := range v.Open {
-		s.Tokens[at] = v.Mask
+// judgeInSecondPass asks for a second pass that judges what was open before o opens. The opening
+// is copied, because memory of the view is valid during one call only.
+func (w WINO) judgeInSecondPass(v *View, o Opening, openedBefore int) Opening {
+	o.Positions = slices.Clone(o.Positions)
+	o.Tokens = slices.Clone(o.Tokens)
+	o.LogP = slices.Clone(o.LogP)
+
+	second := &Second{Tokens: slices.Clone(v.Tokens)}
+	for _, position := range v.Open {
+		second.Tokens[position] = v.Mask
 	}
-	for j, at := range o.Positions {
-		s.Tokens[at] = o.Tokens[j]
+	for j, position := range o.Positions {
+		second.Tokens[position] = o.Tokens[j]
 	}
-	s.Choose = func(v *View) (Opening, error) {
+	second.Choose = func(v *View) (Opening, error) {
 		logP := make([]float64, len(v.Open))
 		err := v.Visit(v.Open, func(i int, logits []float32) {
-			logP[i] = float64(logits[v.Tokens[v.Open[i]]]) - logSumExp(logits[:v.Outcomes])
+			token := v.Tokens[v.Open[i]]
+			logP[i] = float64(logits[token]) - logSumExp(logits[:v.Outcomes])
 		})
-		o.Close = w.doubtful(v, logP, before)
+		o.Close = w.doubtful(v, logP, openedBefore)
 		return o, err
 	}
-	return Opening{Second: s}
+	return Opening{Second: second}
 }
 
-// logSumExp returns log sum exp of logits.
+// logSumExp returns log sum exp of logits. The largest is taken out first, so that no exponential
+// overflows.
 func logSumExp(logits []float32) float64 {
-	top, sum := float64(slices.Max(logits)), 0.0
+	top := float64(slices.Max(logits))
+	sum := 0.0
 	for _, l := range logits {
 		sum += math.Exp(float64(l) - top)
 	}
