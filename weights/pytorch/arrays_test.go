@@ -22,7 +22,7 @@ func TestArraysAreNamed(t *testing.T) {
 		str("scale")+array+"s."))
 	require.Len(t, c.Tensors(), 1)
 	require.Equal(t, []string{"mean", "scale"}, c.arrays)
-	require.ErrorContains(t, c.convert(t.Context(), "x", t.TempDir(), Options{}),
+	require.ErrorContains(t, c.writeConverted(t.Context(), "x", t.TempDir(), Options{}),
 		`; "mean", "scale" are NumPy arrays, want tensors`)
 
 	c, err := Open("testdata/lightning.ckpt")
@@ -31,9 +31,10 @@ func TestArraysAreNamed(t *testing.T) {
 	require.Empty(t, c.arrays)
 	c.arrays = []string{"mean"}
 	var said []string
-	require.NoError(t, c.convert(t.Context(), "x", t.TempDir(), Options{Logf: func(format string,
-		args ...any) {
-		said = append(said, fmt.Sprintf(format, args...))
-	}}))
+	require.NoError(t, c.writeConverted(t.Context(), "x", t.TempDir(),
+		Options{Logf: func(format string,
+			args ...any) {
+			said = append(said, fmt.Sprintf(format, args...))
+		}}))
 	require.Equal(t, []string{`left out: "mean" is a NumPy array, want a tensor`}, said)
 }

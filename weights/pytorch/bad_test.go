@@ -49,10 +49,10 @@ func TestLegacyFiles(t *testing.T) {
 func TestTruncated(t *testing.T) {
 	whole := checkpoint(state(goodTensor))
 	for n := range whole {
-		_, err := read(bytes.NewReader(whole[:n]), int64(n))
+		_, err := readCheckpoint(bytes.NewReader(whole[:n]), int64(n))
 		require.Error(t, err, n)
 		// The same if the file shrinks after it was opened.
-		_, err = read(bytes.NewReader(whole[:n]), int64(len(whole)))
+		_, err = readCheckpoint(bytes.NewReader(whole[:n]), int64(len(whole)))
 		require.Error(t, err, n)
 	}
 }
@@ -173,7 +173,7 @@ func TestExpanded(t *testing.T) {
 	pickle := "\x80\x02}(" + str("encoder.pos_embed") + tensorOf(0, tup(num(1<<40)), tup(num(0))) +
 		"u."
 	c = accepted(t, checkpoint(pickle))
-	_, err := c.streams(t.Context())
+	_, err := c.listStreams(t.Context())
 	require.ErrorContains(t, err, "the tensors have more than 8 times the file's")
 }
 
@@ -205,7 +205,7 @@ func TestNothingIsCalled(t *testing.T) {
 		"\x82\x01",
 		"Pid\n",
 	} {
-		_, err := read(bytes.NewReader(checkpoint(state(pickle))),
+		_, err := readCheckpoint(bytes.NewReader(checkpoint(state(pickle))),
 			int64(len(checkpoint(state(pickle)))))
 		require.Error(t, err, "%q", pickle)
 		require.Regexp(t, "allowed|want", err.Error())
@@ -238,7 +238,7 @@ func TestStackUnderflow(t *testing.T) {
 	for _, op := range []string{"0", "1", "2", "a", "s", "u", "e", "t", "l", "d", "\x85", "\x86",
 		"\x87", "R", "b", "\x81", "\x92", "\x93", "Q",
 		"q\x00", "\x94", ".", "\x90", "\x91", "(.", "(a", "(R", "(\x85", "NR", "(t0."} {
-		_, _, err := unpickle([]byte("\x80\x02"+op), (&archive{}).storage)
+		_, _, err := unpickle([]byte("\x80\x02"+op), (&archive{}).findStorage)
 		require.Error(t, err, "%q", op)
 	}
 }
@@ -316,12 +316,12 @@ func FuzzPickle(f *testing.F) {
 // drain reads all tensors of a checkpoint, if it is one: an accepted tensor has as many bytes as
 // its shape says.
 func drain(t *testing.T, data []byte) {
-	c, err := read(bytes.NewReader(data), int64(len(data)))
+	c, err := readCheckpoint(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return
 	}
 	_ = c.Args()
-	_, _ = c.config(Options{})
+	_, _ = c.deriveConfig(Options{})
 	for _, x := range c.Tensors() {
 		r, err := x.Open()
 		if err != nil {
@@ -329,6 +329,6 @@ func drain(t *testing.T, data []byte) {
 		}
 		n, err := io.Copy(io.Discard, r)
 		require.NoError(t, err)
-		require.Equal(t, int64(x.Numel()*width(x.storage.dtype)), n)
+		require.Equal(t, int64(x.Numel()*elementSize(x.storage.dtype)), n)
 	}
 }

@@ -108,7 +108,7 @@ func state(value string) string { return "\x80\x02}" + str("w") + value + "s." }
 // refused reads a checkpoint and expects an error.
 func refused(t *testing.T, data []byte, want string) {
 	t.Helper()
-	_, err := read(bytes.NewReader(data), int64(len(data)))
+	_, err := readCheckpoint(bytes.NewReader(data), int64(len(data)))
 	require.ErrorContains(t, err, want)
 	require.NotContains(t, err.Error(), "\n")
 }
@@ -116,7 +116,7 @@ func refused(t *testing.T, data []byte, want string) {
 // accepted reads a checkpoint and expects no error.
 func accepted(t *testing.T, data []byte) *Checkpoint {
 	t.Helper()
-	c, err := read(bytes.NewReader(data), int64(len(data)))
+	c, err := readCheckpoint(bytes.NewReader(data), int64(len(data)))
 	require.NoError(t, err)
 	return c
 }

@@ -20,11 +20,15 @@ const (
 	fairseqAnchor  = "sentence_encoder.embed_tokens.weight"
 )
 
-// configs derive config.json, which the networks' authors do not publish or have in another form,
-// from a network's tensors, whose names are without the prefix, and the settings saved with them.
-var configs = map[string]func(s *weights.Sizes, args object, o Options) object{
-	mageAnchor: mageConfig, sdttAnchor: sdttConfig, haltonAnchor: haltonConfig,
-	llamagenAnchor: llamagenConfig, fairseqAnchor: fairseqConfig,
+// configByAnchor derive config.json, which the networks' authors do not publish or have in another
+// form, from a network's tensors, whose names are without the prefix, and the settings saved with
+// them. The key is the tensor by which the network is recognised.
+var configByAnchor = map[string]func(s *weights.Sizes, args object, o Options) object{
+	mageAnchor:     mageConfig,
+	sdttAnchor:     sdttConfig,
+	haltonAnchor:   haltonConfig,
+	llamagenAnchor: llamagenConfig,
+	fairseqAnchor:  fairseqConfig,
 }
 
 type object = map[string]any
@@ -32,19 +36,22 @@ type object = map[string]any
 // errUnknown is the error of a checkpoint of no known network.
 var errUnknown = errors.New("the tensors are of no known network")
 
-// config derives config.json from the tensors and settings.
-func (c *Checkpoint) config(o Options) (object, error) {
+// deriveConfig derives config.json from the tensors and settings. errUnknown is the error of a
+// checkpoint of no known network.
+func (c *Checkpoint) deriveConfig(o Options) (object, error) {
 	var list []*weights.Tensor
 	for _, t := range c.tensors {
 		list = append(list, &weights.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape})
 	}
-	all, err := weights.NewSet(list, nil)
+	whole, err := weights.NewSet(list, nil)
 	if err != nil {
 		return nil, err
 	}
-	anchor, s := "", &weights.Sizes{}
-	for a := range configs {
-		set, err := all.Rebase(a)
+
+	anchor := ""
+	sizes := &weights.Sizes{}
+	for a := range configByAnchor {
+		set, err := whole.Rebase(a)
 		if err != nil {
 			return nil, err
 		}
@@ -55,22 +62,25 @@ func (c *Checkpoint) config(o Options) (object, error) {
 			return nil, fmt.Errorf("tensors %q and %q: the checkpoint holds two networks, want one",
 				min(a, anchor), max(a, anchor))
 		}
-		anchor, s.Set = a, set
+		anchor = a
+		sizes.Set = set
 	}
 	if anchor == "" {
 		return nil, fmt.Errorf("%w, want one named %q (MAGE), %q (SDTT, MDLM), %q (Halton-MaskGIT), "+
 			"%q (LlamaGen's tokenizer) or %q (fairseq's RoBERTa), or a config.json beside it", errUnknown,
 			mageAnchor, sdttAnchor, haltonAnchor, llamagenAnchor, fairseqAnchor)
 	}
-	config := configs[anchor](s, c.Args(), o)
-	return config, s.Err
+	config := configByAnchor[anchor](sizes, c.Args(), o)
+	return config, sizes.Err
 }
 
-// checkHeads returns heads, and fails where they are unknown or do not divide the width.
+// checkHeads returns heads, and keeps an error where they are unknown or do not divide the width.
+// The tensors do not show the number of heads: another number has matrices of the same shapes.
 func checkHeads(s *weights.Sizes, what string, width, heads int) int {
 	switch {
 	case heads < 1:
-		s.Fail("the checkpoint does not say how many heads the %s of width %d has: give them", what, width)
+		s.Fail("the checkpoint does not say how many heads the %s of width %d has: give them", what,
+			width)
 	case width%heads != 0:
 		s.Fail("%d heads do not divide the %s's width %d", heads, what, width)
 	}
@@ -84,18 +94,22 @@ var mageHeads = map[string][2]int{
 	"768": {12, 16}, "1024": {16, 16},
 }
 
+// mageConfig returns the form of families/vit for MAGE and its VQGAN.
 func mageConfig(s *weights.Sizes, args object, o Options) object {
 	positions := s.Dim("token_emb.position_embeddings.weight", 2, 0)
 	grid := int(math.Round(math.Sqrt(float64(positions - 1))))
 	if grid < 1 || grid*grid != positions-1 {
 		s.Fail("%d positions are no square and a class token", positions)
 	}
-	width, inner := s.Dim(mageAnchor, 2, 1), s.Dim("decoder_embed.weight", 2, 0)
+
+	width := s.Dim(mageAnchor, 2, 1)
+	decoderWidth := s.Dim("decoder_embed.weight", 2, 0)
 	name, _ := args["model"].(string)
-	known, ok := mageHeads[name]
+	heads, ok := mageHeads[name]
 	if !ok {
-		known = mageHeads[strconv.Itoa(width)]
+		heads = mageHeads[strconv.Itoa(width)]
 	}
+
 	codes := s.Dim("vqgan.quantize.embedding.weight", 2, 0)
 	channels := s.Dim("vqgan.encoder.conv_in.weight", 4, 0)
 	var factors []int
@@ -103,51 +117,72 @@ func mageConfig(s *weights.Sizes, args object, o Options) object {
 		level := s.Dim(fmt.Sprintf("vqgan.encoder.down.%d.block.0.conv1.weight", i), 4, 0)
 		factors = append(factors, level/channels)
 	}
-	return object{"model_type": "mage", "grid": grid, "codebook_size": codes,
-		"embed_dim": width, "depth": s.Count("blocks.", ".norm1.weight"),
-		"num_heads":         checkHeads(s, "encoder", width, cmp.Or(o.Heads, known[0])),
-		"decoder_embed_dim": inner, "decoder_depth": s.Count("decoder_blocks.", ".norm1.weight"),
-		"decoder_num_heads": checkHeads(s, "decoder", inner, cmp.Or(o.DecoderHeads, known[1])),
-		"vqgan": object{"ch": channels, "ch_mult": factors, "n_embed": codes,
+	return object{
+		"model_type":        "mage",
+		"grid":              grid,
+		"codebook_size":     codes,
+		"embed_dim":         width,
+		"depth":             s.Count("blocks.", ".norm1.weight"),
+		"num_heads":         checkHeads(s, "encoder", width, cmp.Or(o.Heads, heads[0])),
+		"decoder_embed_dim": decoderWidth,
+		"decoder_depth":     s.Count("decoder_blocks.", ".norm1.weight"),
+		"decoder_num_heads": checkHeads(s, "decoder", decoderWidth, cmp.Or(o.DecoderHeads, heads[1])),
+		"vqgan": object{
+			"ch":             channels,
+			"ch_mult":        factors,
+			"n_embed":        codes,
 			"num_res_blocks": s.Count("vqgan.encoder.down.0.block.", ".conv1.weight"),
 			"z_channels":     s.Dim("vqgan.decoder.conv_in.weight", 4, 1),
 			"embed_dim":      s.Dim("vqgan.quantize.embedding.weight", 2, 1),
-			"out_ch":         s.Dim("vqgan.decoder.conv_out.weight", 4, 0)}}
+			"out_ch":         s.Dim("vqgan.decoder.conv_out.weight", 4, 0),
+		},
+	}
 }
 
 // sdttConfig returns the form of the published SDTT students.
 func sdttConfig(s *weights.Sizes, args object, o Options) object {
-	if inner, ok := args["config"].(object); ok {
-		args = inner // the constructor's arguments, as saved by Lightning for MDLM and SDTT
+	if constructor, ok := args["config"].(object); ok {
+		args = constructor // as Lightning saves it for MDLM and SDTT
 	}
-	saved, _ := args["model"].(object)
-	number := func(key string) int {
-		n, _ := saved[key].(int64)
+	model, _ := args["model"].(object)
+	modelNumber := func(key string) int {
+		n, _ := model[key].(int64)
 		return int(n)
 	}
-	width, blocks := s.Dim(sdttAnchor, 2, 1), s.Count("blocks.", ".norm1.weight")
+	width := s.Dim(sdttAnchor, 2, 1)
+	blocks := s.Count("blocks.", ".norm1.weight")
 	if blocks == 0 {
 		s.Fail("the checkpoint has no blocks")
 	}
-	tokenizer := "gpt2"
-	if t, ok := args["tokenizer"].(object); ok {
-		if name, ok := t["name"].(string); ok {
-			tokenizer = name
+	tokenizerName := "gpt2"
+	if tokenizer, ok := args["tokenizer"].(object); ok {
+		if name, ok := tokenizer["name"].(string); ok {
+			tokenizerName = name
 		}
 	}
-	heads := cmp.Or(o.Heads, number("n_heads"))
+
+	heads := cmp.Or(o.Heads, modelNumber("n_heads"))
 	if heads == 0 && s.Has("rotary_emb.inv_freq") {
-		heads = width / (2 * s.Dim("rotary_emb.inv_freq", 1, 0)) // a frequency for two numbers of a head
+		// A frequency is for two numbers of a head.
+		heads = width / (2 * s.Dim("rotary_emb.inv_freq", 1, 0))
 	}
 	if heads == 0 && width%64 == 0 {
 		heads = width / 64 // as in every published size
 	}
 	conditioned, _ := args["time_conditioning"].(bool)
-	return object{"time_conditioning": conditioned, "tokenizer": object{"name": tokenizer},
-		"vocab_size": s.Dim(sdttAnchor, 2, 0),
-		"model": object{"type": "ddit-orig", "hidden_size": width, "n_blocks": blocks,
-			"cond_dim": s.Dim("sigma_map.mlp.0.weight", 2, 0), "length": cmp.Or(number("length"), 1024),
-			"n_heads": checkHeads(s, "network", width, heads)}}
+	return object{
+		"time_conditioning": conditioned,
+		"tokenizer":         object{"name": tokenizerName},
+		"vocab_size":        s.Dim(sdttAnchor, 2, 0),
+		"model": object{
+			"type":        "ddit-orig",
+			"hidden_size": width,
+			"n_blocks":    blocks,
+			"cond_dim":    s.Dim("sigma_map.mlp.0.weight", 2, 0),
+			"length":      cmp.Or(modelNumber("length"), 1024),
+			"n_heads":     checkHeads(s, "network", width, heads),
+		},
+	}
 }
 
 // haltonHeads are the heads of the published models by width (Halton-MaskGIT,
@@ -156,9 +191,13 @@ var haltonHeads = map[int]int{384: 6, 512: 6, 768: 12, 1024: 16}
 
 // haltonConfig has what the tensors of Halton-MaskGIT do not show when they are read.
 func haltonConfig(s *weights.Sizes, _ object, o Options) object {
-	width, inner := s.Dim("tok_emb.weight", 2, 1), s.Dim("transformer.layers.0.attn.wq.weight", 2, 0)
-	return object{"model_type": "halton-maskgit",
-		"num_attention_heads": checkHeads(s, "attention", inner, cmp.Or(o.Heads, haltonHeads[width]))}
+	width := s.Dim("tok_emb.weight", 2, 1)
+	attentionWidth := s.Dim("transformer.layers.0.attn.wq.weight", 2, 0)
+	heads := cmp.Or(o.Heads, haltonHeads[width])
+	return object{
+		"model_type":          "halton-maskgit",
+		"num_attention_heads": checkHeads(s, "attention", attentionWidth, heads),
+	}
 }
 
 // llamagenConfig: both published networks make 256x256 pixels, vq_ds16_c2i.pt of 16x16 codes and
@@ -173,16 +212,22 @@ func llamagenConfig(s *weights.Sizes, _ object, o Options) object {
 
 // fairseqConfig has transformers' words for a RoBERTa of fairseq.
 func fairseqConfig(s *weights.Sizes, args object, o Options) object {
-	act, width := "gelu", s.Dim(fairseqAnchor, 2, 1)
-	if saved, ok := args["activation_fn"].(string); ok {
-		act = saved
+	activation, ok := args["activation_fn"].(string)
+	if !ok {
+		activation = "gelu"
 	}
+	width := s.Dim(fairseqAnchor, 2, 1)
 	heads, _ := args["encoder_attention_heads"].(int64)
-	return object{"model_type": "roberta", "hidden_size": width, "hidden_act": act,
+	return object{
+		"model_type":              "roberta",
+		"hidden_size":             width,
+		"hidden_act":              activation,
 		"num_hidden_layers":       s.Count("sentence_encoder.layers.", ".fc1.weight"),
 		"num_attention_heads":     checkHeads(s, "encoder", width, cmp.Or(o.Heads, int(heads))),
 		"intermediate_size":       s.Dim("sentence_encoder.layers.0.fc1.weight", 2, 0),
 		"layer_norm_eps":          1e-5,
 		"max_position_embeddings": s.Dim("sentence_encoder.embed_positions.weight", 2, 0),
-		"vocab_size":              s.Dim(fairseqAnchor, 2, 0), "pad_token_id": 1}
+		"vocab_size":              s.Dim(fairseqAnchor, 2, 0),
+		"pad_token_id":            1,
+	}
 }

@@ -18,13 +18,18 @@ import (
 type Options struct {
 	// Heads and DecoderHeads are the numbers of attention heads if neither the tensors nor the
 	// saved settings show them; 0 means that these do.
-	Heads, DecoderHeads int
+	Heads        int
+	DecoderHeads int
+
 	// Grid is the number of codes along a side for an image tokenizer that does not show it; 0
 	// means 16, or 32 for LlamaGen's tokenizer of 8x8 pixels per code.
 	Grid int
+
 	// Overwrite replaces an existing model in the folder.
 	Overwrite bool
-	// Say, if not nil, is called with a line that names NumPy arrays, which are left out.
+
+	// Logf, if not nil, is called with a line about what is left out: NumPy arrays, and tensors that
+	// no dictionary or list holds.
 	Logf func(format string, args ...any)
 }
 
@@ -52,89 +57,100 @@ func Convert(ctx context.Context, src, dir string, o Options) error {
 		return err
 	}
 	defer c.Close()
-	if err := c.convert(ctx, src, dir, o); err != nil {
+	if err := c.writeConverted(ctx, src, dir, o); err != nil {
 		return fmt.Errorf("%s: %w", src, err)
 	}
 	return nil
 }
 
-func (c *Checkpoint) convert(ctx context.Context, src, dir string, o Options) error {
-	config, beside, err := c.described(src, o)
+// writeConverted writes the model of a checkpoint file. src is the file's path.
+func (c *Checkpoint) writeConverted(ctx context.Context, src, dir string, o Options) error {
+	config, companions, err := c.describe(src, o)
 	if err != nil && len(c.arrays) > 0 {
-		return fmt.Errorf("%w; %s", err, notTensors(c.arrays))
+		// The arrays may be what keeps the network from being recognised.
+		return fmt.Errorf("%w; %s", err, describeArrays(c.arrays))
 	}
 	if err != nil {
 		return err
 	}
-	return c.write(ctx, dir, o, config, beside)
+	return c.write(ctx, dir, o, config, companions)
 }
 
-// described returns config.json and the files to write with it: derived from the checkpoint, or
+// describe returns config.json and the files to write with it: derived from the checkpoint, or
 // those that are beside it.
-func (c *Checkpoint) described(src string, o Options) (config []byte, beside map[string][]byte,
+func (c *Checkpoint) describe(src string, o Options) (config []byte, companions map[string][]byte,
 	err error) {
-	derived, err := c.config(o)
+	derived, err := c.deriveConfig(o)
 	if errors.Is(err, errUnknown) {
 		folder := filepath.Dir(src)
-		if config, missing := readJSON(filepath.Join(folder, configFile)); missing == nil {
-			beside, err = readCompanions(folder)
-			return config, beside, err
+		config, missing := readJSON(filepath.Join(folder, configFile))
+		if missing == nil {
+			companions, err = readCompanions(folder)
+			return config, companions, err
 		}
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if derived["model_type"] == "roberta" {
-		if beside, err = fairseqVocabulary(src, derived["vocab_size"].(int)); err != nil {
+		companions, err = fairseqVocabulary(src, derived["vocab_size"].(int))
+		if err != nil {
 			return nil, nil, err
 		}
 	}
 	config, err = json.MarshalIndent(derived, "", " ")
-	return append(config, '\n'), beside, err
+	return append(config, '\n'), companions, err
 }
 
-// streams returns the tensors to be written, within the limits.
-func (c *Checkpoint) streams(ctx context.Context) (list []weights.Stream, err error) {
+// listStreams returns the tensors to be written, within the limits.
+func (c *Checkpoint) listStreams(ctx context.Context) (streams []weights.Stream, err error) {
 	var total int64
 	for _, t := range c.tensors {
-		if c.tied(t) {
+		if c.isTiedCopy(t) {
 			continue
 		}
-		total += int64(t.Numel()) * int64(width(t.DType))
+		total += int64(t.Numel()) * int64(elementSize(t.DType))
 		if total < 0 || total > maxShared*c.size+maxExpanded {
 			return nil, fmt.Errorf("the tensors have more than %d times the file's %d bytes, and %d more",
 				maxShared, c.size, maxExpanded)
 		}
-		list = append(list, weights.Stream{Name: t.Name, DType: t.DType, Shape: t.Shape,
+		streams = append(streams, weights.Stream{
+			Name:  t.Name,
+			DType: t.DType,
+			Shape: t.Shape,
 			Open: func() (io.ReadCloser, error) {
 				r, err := t.Open()
-				return cancelled{ctx, r}, err
-			}})
+				return cancellableReader{ctx, r}, err
+			},
+		})
 	}
-	return list, nil
+	return streams, nil
 }
 
-// cancelled is a reader that ends when its context does.
-type cancelled struct {
+// cancellableReader ends when its context does, so that an interrupted conversion of many gigabytes
+// stops at once.
+type cancellableReader struct {
 	ctx context.Context
 	io.ReadCloser
 }
 
-func (c cancelled) Read(p []byte) (int, error) {
+// Read implements io.Reader.
+func (c cancellableReader) Read(p []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return c.ReadCloser.Read(p)
 }
 
-// tied reports whether a tensor is a copy of another, which networks read under that one's name.
-func (c *Checkpoint) tied(t *Tensor) bool {
-	head, tied := strings.CutSuffix(t.Name, "head.weight")
-	if !tied {
+// isTiedCopy reports whether a tensor is a head that shares the bytes of the embedding, which
+// networks read under the embedding's name.
+func (c *Checkpoint) isTiedCopy(t *Tensor) bool {
+	prefix, isHead := strings.CutSuffix(t.Name, "head.weight")
+	if !isHead {
 		return false
 	}
 	for _, other := range c.tensors {
-		if other.Name == head+"tok_emb.weight" {
+		if other.Name == prefix+"tok_emb.weight" {
 			return other.storage.rec == t.storage.rec && other.offset == t.offset
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// entries returns the dictionary that v is, or that an object subclasses.
-func entries(v any) *dict {
+// dictOf returns the dictionary that v is, or that an object subclasses; nil for anything else.
+func dictOf(v any) *dict {
 	switch v := v.(type) {
 	case *dict:
 		return v
@@ -23,22 +23,27 @@ func entries(v any) *dict {
 // flatten returns the tensors of a checkpoint with their names, and what is left out: the names of
 // NumPy arrays among them, and of places without a tensor's name that hold tensors.
 func flatten(root any) (*flattener, error) {
-	d := entries(root)
+	d := dictOf(root)
 	if d == nil {
-		return nil, fmt.Errorf("the checkpoint is %s, want a dictionary", kindOf(root))
+		return nil, fmt.Errorf("the checkpoint is %s, want a dictionary", describeValue(root))
 	}
-	f := &flattener{seen: map[string]bool{}, walked: map[any]int{}}
+	f := &flattener{names: map[string]bool{}, visits: map[any]int{}}
 	for _, key := range []string{"model", "state_dict", "model_state_dict"} {
-		if v, ok := d.get(key); ok {
-			if err := f.walk(v, "", 1); err != nil {
-				return nil, err
-			}
-			if len(f.tensors) > 0 {
-				return f, nil
-			}
-			f.arrays, f.hidden = nil, nil // the walk of the whole checkpoint names them
+		v, ok := d.get(key)
+		if !ok {
+			continue
 		}
+		if err := f.walk(v, "", 1); err != nil {
+			return nil, err
+		}
+		if len(f.tensors) > 0 {
+			return f, nil
+		}
+		// The walk of the whole checkpoint below names them again.
+		f.arrays = nil
+		f.hiddenPlaces = nil
 	}
+
 	if err := f.walk(d, "", 1); err != nil {
 		return nil, err
 	}
@@ -46,26 +51,33 @@ func flatten(root any) (*flattener, error) {
 	case len(f.tensors) > 0:
 		return f, nil
 	case len(f.arrays) > 0:
-		return nil, fmt.Errorf("the checkpoint holds no tensors: %s", notTensors(f.arrays))
-	case len(f.hidden) > 0:
+		return nil, fmt.Errorf("the checkpoint holds no tensors: %s", describeArrays(f.arrays))
+	case len(f.hiddenPlaces) > 0:
 		return nil, fmt.Errorf("the checkpoint holds no state dict: tensors in %.200s",
-			strings.Join(f.hidden, ", "))
+			strings.Join(f.hiddenPlaces, ", "))
 	}
 	return nil, errors.New("the checkpoint holds no tensors")
 }
 
+// flattener collects the tensors of nested containers.
 type flattener struct {
 	tensors []*Tensor
-	arrays  []string
-	hidden  []string
-	seen    map[string]bool
-	walked  map[any]int
+
+	// arrays are the names of NumPy arrays, and hiddenPlaces those of places that hold tensors but
+	// are neither dictionaries nor lists. Both are left out and reported.
+	arrays       []string
+	hiddenPlaces []string
+
+	names map[string]bool // of the tensors
+
+	// visits counts how often each container was reached.
+	visits map[any]int
 }
 
-// parts returns the keys and values of a container: of a dictionary, or the numbers from 0 and the
-// elements of a list or a tuple. ok is false for anything else.
-func parts(v any) (keys, values []any, ok bool) {
-	if d := entries(v); d != nil {
+// listEntries returns the keys and values of a container: of a dictionary, or the numbers from 0
+// and the elements of a list or a tuple. ok is false for anything else.
+func listEntries(v any) (keys, values []any, ok bool) {
+	if d := dictOf(v); d != nil {
 		return d.keys, d.values, true
 	}
 	switch v := v.(type) {
@@ -87,100 +99,111 @@ func parts(v any) (keys, values []any, ok bool) {
 	return keys, values, true
 }
 
-// hides reports whether tensors are below v, in what seen does not have; it looks no further than
-// 100,000 containers.
-func hides(v any, seen map[any]bool) bool {
+// hasTensors reports whether tensors are below v, in what visited does not have. It looks no
+// further than 100,000 containers, so that a hostile file cannot make it run for long.
+func hasTensors(v any, visited map[any]bool) bool {
 	switch v := v.(type) {
 	case *Tensor:
 		return true
 	case *list, *tuple, *dict, *Object:
-		if seen[v] || optimizer(v) || len(seen) > 100_000 {
+		if visited[v] || isOptimizerState(v) || len(visited) > 100_000 {
 			return false
 		}
-		seen[v] = true
-		if o, ok := v.(*Object); ok && (hides(o.state, seen) || o.args != nil && hides(o.args, seen) ||
-			o.list != nil && hides(o.list, seen)) {
+		visited[v] = true
+	}
+	if o, ok := v.(*Object); ok {
+		if hasTensors(o.state, visited) || o.args != nil && hasTensors(o.args, visited) ||
+			o.list != nil && hasTensors(o.list, visited) {
 			return true
 		}
 	}
-	_, values, _ := parts(v)
-	return slices.ContainsFunc(values, func(item any) bool { return hides(item, seen) })
+	_, values, _ := listEntries(v)
+	return slices.ContainsFunc(values, func(item any) bool { return hasTensors(item, visited) })
 }
 
 // walk adds the tensors below v. A container reached in too many ways is an attack: a few shared
 // ones can describe any number of names.
 func (f *flattener) walk(v any, prefix string, depth int) error {
-	keys, values, ok := parts(v)
+	keys, values, ok := listEntries(v)
 	if !ok {
-		if hides(v, map[any]bool{}) {
-			f.hidden = append(f.hidden, strings.TrimSuffix(prefix, "."))
+		if hasTensors(v, map[any]bool{}) {
+			f.hiddenPlaces = append(f.hiddenPlaces, strings.TrimSuffix(prefix, "."))
 		}
 		return nil
 	}
-	if f.walked[v]++; f.walked[v] > 16 || depth > MaxDepth {
+	f.visits[v]++
+	if f.visits[v] > 16 || depth > MaxDepth {
 		return fmt.Errorf("container %q is nested too often or deeper than %d", prefix, MaxDepth)
 	}
-	for i, k := range keys {
+
+	for i, key := range keys {
 		switch values[i].(type) {
 		case *Tensor, *list, *tuple, *dict, *Object:
 		default:
 			continue
 		}
 		var name string
-		switch k := k.(type) {
+		switch key := key.(type) {
 		case string:
-			name = prefix + k
+			name = prefix + key
 		case int64:
-			name = prefix + strconv.FormatInt(k, 10)
+			name = prefix + strconv.FormatInt(key, 10)
 		default:
-			if hides(values[i], map[any]bool{}) {
-				f.hidden = append(f.hidden, fmt.Sprintf("%s[%s]", prefix, kindOf(k)))
+			if hasTensors(values[i], map[any]bool{}) {
+				f.hiddenPlaces = append(f.hiddenPlaces,
+					fmt.Sprintf("%s[%s]", prefix, describeValue(key)))
 			}
 			continue
 		}
 		if len(name) > 4096 {
 			return fmt.Errorf("a tensor's name has %d bytes, want 4096", len(name))
 		}
-		var err error
-		o, isObject := values[i].(*Object)
-		switch t, isTensor := values[i].(*Tensor); {
-		case isTensor:
-			err = f.put(t, name)
-		case isObject && o.isTensor():
-			err = fmt.Errorf("tensor %q is a %s, want one of floats, integers or bools", name, o.Class)
-		case optimizer(values[i]):
-		case isObject && o.isArray():
-			f.arrays = append(f.arrays, name)
-		default:
-			err = f.walk(values[i], name+".", depth+1)
-		}
-		if err != nil {
+		if err := f.addValue(values[i], name, depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// put adds a tensor under its name.
-func (f *flattener) put(t *Tensor, name string) error {
+// addValue adds a tensor under its name, or what a container of that name holds.
+func (f *flattener) addValue(v any, name string, depth int) error {
+	if t, ok := v.(*Tensor); ok {
+		return f.addTensor(t, name)
+	}
+	o, isObject := v.(*Object)
+	if isObject && o.isUnreadTensor() {
+		return fmt.Errorf("tensor %q is a %s, want one of floats, integers or bools", name, o.Class)
+	}
+	if isOptimizerState(v) {
+		return nil
+	}
+	if isObject && o.isArray() {
+		f.arrays = append(f.arrays, name)
+		return nil
+	}
+	return f.walk(v, name+".", depth+1)
+}
+
+// addTensor adds a tensor under its name.
+func (f *flattener) addTensor(t *Tensor, name string) error {
 	if !utf8.ValidString(name) {
 		return fmt.Errorf("a tensor's name is %.100q, want UTF-8", name)
 	}
-	if f.seen[name] {
+	if f.names[name] {
 		return fmt.Errorf("tensor %q is there twice", name)
 	}
 	if len(f.tensors) == MaxTensors {
 		return fmt.Errorf("more than %d tensors", MaxTensors)
 	}
-	f.seen[name] = true
-	named := *t
+	f.names[name] = true
+	named := *t // one tensor may have several names
 	named.Name = name
 	f.tensors = append(f.tensors, &named)
 	return nil
 }
 
-// isTensor reports whether o stands for a tensor of an unsupported type.
-func (o *Object) isTensor() bool {
+// isUnreadTensor reports whether o stands for a tensor of an unsupported type.
+func (o *Object) isUnreadTensor() bool {
 	return strings.HasPrefix(o.Class, tensorOfClass) ||
 		strings.HasPrefix(o.Class, "torch._utils._rebuild_")
 }
@@ -191,10 +214,10 @@ func (o *Object) isArray() bool {
 		strings.HasSuffix(o.Class, "._frombuffer"))
 }
 
-// notTensors names arrays, the first few of many.
-func notTensors(arrays []string) string {
-	const most = 3
-	quoted := make([]string, min(len(arrays), most))
+// describeArrays names arrays, the first few of many, for an error or a note.
+func describeArrays(arrays []string) string {
+	const limit = 3
+	quoted := make([]string, min(len(arrays), limit))
 	for i := range quoted {
 		quoted[i] = fmt.Sprintf("%.100q", arrays[i])
 	}
@@ -202,27 +225,27 @@ func notTensors(arrays []string) string {
 	switch n := len(arrays); {
 	case n == 1:
 		return list + " is a NumPy array, want a tensor"
-	case n > most:
-		return fmt.Sprintf("%s and %d more are NumPy arrays, want tensors", list, n-most)
+	case n > limit:
+		return fmt.Sprintf("%s and %d more are NumPy arrays, want tensors", list, n-limit)
 	}
 	return list + " are NumPy arrays, want tensors"
 }
 
-// optimizer reports whether v is the state of a torch.optim.Optimizer, which is not part of a
-// model.
-func optimizer(v any) bool {
-	d := entries(v)
+// isOptimizerState reports whether v is the state of a torch.optim.Optimizer, which is not part of
+// a model: it has two tensors of moments for each weight.
+func isOptimizerState(v any) bool {
+	d := dictOf(v)
 	if d == nil {
 		return false
 	}
-	_, state := d.get("state")
-	_, groups := d.get("param_groups")
-	return state && groups
+	_, hasState := d.get("state")
+	_, hasGroups := d.get("param_groups")
+	return hasState && hasGroups
 }
 
 // Value returns the number or the text of a key beside the tensors, nil if there is none.
 func (c *Checkpoint) Value(key string) any {
-	v, ok := entries(c.root).get(key)
+	v, ok := dictOf(c.root).get(key)
 	if _, tensor := v.(*Tensor); !ok || tensor {
 		return nil
 	}
@@ -233,70 +256,75 @@ func (c *Checkpoint) Value(key string) any {
 // Lightning) as nil, bool, int64, float64, string, []any and map[string]any; other values are left
 // out. It returns nil if there are none.
 func (c *Checkpoint) Args() map[string]any {
-	d := entries(c.root)
+	d := dictOf(c.root)
 	for _, key := range []string{"args", "hyper_parameters"} {
 		v, ok := d.get(key)
 		if !ok {
 			continue
 		}
 		budget := 10_000
-		p, _ := plain(v, 0, &budget)
-		if m, ok := p.(map[string]any); ok {
-			return m
+		converted, _ := convertToGo(v, 0, &budget)
+		if settings, ok := converted.(map[string]any); ok {
+			return settings
 		}
 	}
 	return nil
 }
 
-// plain converts v to Go's types. An OmegaConf container has its entries in _content, and a node
-// its value in _val. budget limits shared values, which are copied each time.
-func plain(v any, depth int, budget *int) (any, bool) {
-	if *budget--; *budget < 0 || depth > 32 {
+// convertToGo converts v to Go's types; ok is false for a value that has none. An OmegaConf
+// container has its entries in _content, and a node its value in _val. budget limits shared values,
+// which are copied each time.
+func convertToGo(v any, depth int, budget *int) (converted any, ok bool) {
+	*budget--
+	if *budget < 0 || depth > 32 {
 		return nil, false
-	}
-	all := func(items []any) (any, bool) {
-		out := []any{}
-		for _, item := range items {
-			if p, ok := plain(item, depth+1, budget); ok {
-				out = append(out, p)
-			}
-		}
-		return out, true
 	}
 	switch v := v.(type) {
 	case nil, bool, int64, float64, string:
 		return v, true
 	case *list, *tuple:
-		_, items, _ := parts(v)
-		return all(items)
+		_, items, _ := listEntries(v)
+		converted := []any{}
+		for _, item := range items {
+			if x, ok := convertToGo(item, depth+1, budget); ok {
+				converted = append(converted, x)
+			}
+		}
+		return converted, true
 	case *dict:
-		m := map[string]any{}
-		for i, k := range v.keys {
-			name, ok := k.(string)
+		converted := map[string]any{}
+		for i, key := range v.keys {
+			name, ok := key.(string)
 			if !ok {
 				continue
 			}
-			if p, ok := plain(v.values[i], depth+1, budget); ok {
-				m[name] = p
+			if x, ok := convertToGo(v.values[i], depth+1, budget); ok {
+				converted[name] = x
 			}
 		}
-		return m, true
+		return converted, true
 	case *Object:
-		if v.items != nil {
-			return plain(v.items, depth+1, budget)
+		return convertObject(v, depth, budget)
+	}
+	return nil, false
+}
+
+// convertObject is convertToGo for objects of the classes that hold settings.
+func convertObject(o *Object, depth int, budget *int) (converted any, ok bool) {
+	if o.items != nil {
+		return convertToGo(o.items, depth+1, budget)
+	}
+	state, ok := o.state.(*dict)
+	if !ok {
+		return nil, false
+	}
+	for _, key := range []string{"_content", "_val"} {
+		if content, ok := state.get(key); ok {
+			return convertToGo(content, depth+1, budget)
 		}
-		state, ok := v.state.(*dict)
-		if !ok {
-			return nil, false
-		}
-		for _, key := range []string{"_content", "_val"} {
-			if inner, ok := state.get(key); ok {
-				return plain(inner, depth+1, budget)
-			}
-		}
-		if v.Class == "argparse.Namespace" || v.Class == "types.SimpleNamespace" {
-			return plain(state, depth+1, budget)
-		}
+	}
+	if o.Class == "argparse.Namespace" || o.Class == "types.SimpleNamespace" {
+		return convertToGo(state, depth+1, budget)
 	}
 	return nil, false
 }

@@ -28,7 +28,7 @@ const maxCompanion = 100 << 20
 
 // convertFolder converts a folder with config.json and pytorch_model.bin or its shards.
 func convertFolder(ctx context.Context, src, dir string, o Options) error {
-	files, where, err := shardsOf(src)
+	files, shardByTensor, err := findShards(src)
 	if err != nil {
 		return err
 	}
@@ -36,53 +36,61 @@ func convertFolder(ctx context.Context, src, dir string, o Options) error {
 	if err != nil {
 		return err
 	}
+
+	// The shards become one checkpoint, whose limits hold for all of them together.
 	c := &Checkpoint{}
-	from := map[string]string{} // the shard of each tensor
+	foundIn := map[string]string{} // the shard of each tensor
 	for _, name := range files {
-		part, err := Open(filepath.Join(src, name))
+		shard, err := Open(filepath.Join(src, name))
 		if err != nil {
 			return err
 		}
-		defer part.Close()
-		c.size += part.size
-		c.arrays, c.hidden = append(c.arrays, part.arrays...), append(c.hidden, part.hidden...)
-		for _, t := range part.tensors {
-			if first, ok := from[t.Name]; ok {
+		defer shard.Close()
+		c.size += shard.size
+		c.arrays = append(c.arrays, shard.arrays...)
+		c.hiddenPlaces = append(c.hiddenPlaces, shard.hiddenPlaces...)
+		for _, t := range shard.tensors {
+			if first, ok := foundIn[t.Name]; ok {
 				return fmt.Errorf("%s: tensor %q is in %s too", filepath.Join(src, name), t.Name, first)
 			}
-			from[t.Name] = name
+			foundIn[t.Name] = name
 		}
-		c.tensors = append(c.tensors, part.tensors...)
+		c.tensors = append(c.tensors, shard.tensors...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(where)) {
-		if from[name] != where[name] && !slices.Contains(c.arrays, name) {
+	for _, name := range slices.Sorted(maps.Keys(shardByTensor)) {
+		if foundIn[name] != shardByTensor[name] && !slices.Contains(c.arrays, name) {
 			return fmt.Errorf("%s: tensor %.200q is not in %s", filepath.Join(src, folderIndex), name,
-				where[name])
+				shardByTensor[name])
 		}
 	}
-	beside, err := readCompanions(src)
+	companions, err := readCompanions(src)
 	if err != nil {
 		return err
 	}
-	// of sentence-transformers, whose weights are in folders of their own
+
+	// The dense layers of sentence-transformers have their weights in folders of their own.
 	modules, err := fs.Glob(os.DirFS(src), "[1-9]_Dense/"+folderFile)
-	for i := 0; i < len(modules) && err == nil; i++ {
-		part := filepath.Dir(modules[i])
-		err = convertFolder(ctx, filepath.Join(src, part), filepath.Join(dir, part), o)
-	}
 	if err != nil {
 		return err
 	}
-	return c.write(ctx, dir, o, config, beside)
+	for _, module := range modules {
+		folder := filepath.Dir(module)
+		err := convertFolder(ctx, filepath.Join(src, folder), filepath.Join(dir, folder), o)
+		if err != nil {
+			return err
+		}
+	}
+	return c.write(ctx, dir, o, config, companions)
 }
 
-// shardsOf returns the names of a folder's files of weights, and, if there is an index, the file of
-// each tensor.
-func shardsOf(dir string) (files []string, where map[string]string, err error) {
+// findShards returns the names of a folder's files of weights, and, if there is an index, the file
+// of each tensor.
+func findShards(dir string) (files []string, shardByTensor map[string]string, err error) {
 	if _, err := os.Stat(filepath.Join(dir, folderFile)); err == nil {
 		return []string{folderFile}, nil, nil
 	}
-	data, err := readJSON(filepath.Join(dir, folderIndex))
+	indexPath := filepath.Join(dir, folderIndex)
+	data, err := readJSON(indexPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("%s: neither %s nor %s is there", dir, folderFile, folderIndex)
 	}
@@ -93,13 +101,11 @@ func shardsOf(dir string) (files []string, where map[string]string, err error) {
 		Map map[string]string `json:"weight_map"`
 	}
 	if err := json.Unmarshal(data, &index); err != nil || len(index.Map) == 0 {
-		return nil, nil, fmt.Errorf("%s: weight_map is missing, want the file of each tensor",
-			filepath.Join(dir, folderIndex))
+		return nil, nil, fmt.Errorf("%s: weight_map is missing, want the file of each tensor", indexPath)
 	}
 	for _, file := range index.Map {
 		if file != filepath.Base(file) || file == "." || file == ".." {
-			return nil, nil, fmt.Errorf("%s: file is %.100q, want one in the folder",
-				filepath.Join(dir, folderIndex), file)
+			return nil, nil, fmt.Errorf("%s: file is %.100q, want one in the folder", indexPath, file)
 		}
 		files = append(files, file)
 	}
@@ -140,10 +146,11 @@ func readCompanions(dir string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// write writes the model to dir: the tensors, the files beside them, and config.json last.
+// write writes the model to dir: the tensors, the companions, and config.json last, because a
+// folder with a config.json counts as a model.
 func (c *Checkpoint) write(ctx context.Context, dir string, o Options, config []byte,
-	beside map[string][]byte) error {
-	streams, err := c.streams(ctx)
+	companions map[string][]byte) error {
+	streams, err := c.listStreams(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,24 +159,27 @@ func (c *Checkpoint) write(ctx context.Context, dir string, o Options, config []
 	}
 	modelName := filepath.Join(dir, "model.safetensors")
 	for _, name := range []string{filepath.Join(dir, configFile), modelName} {
-		if _, err := os.Lstat(name); err == nil && !o.Overwrite {
+		_, err := os.Lstat(name)
+		if err == nil && !o.Overwrite {
 			return fmt.Errorf("%s is there already, want a directory without a model", name)
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
+
 	if len(c.arrays) > 0 && o.Logf != nil {
-		o.Logf("left out: %s", notTensors(c.arrays))
+		o.Logf("left out: %s", describeArrays(c.arrays))
 	}
-	if len(c.hidden) > 0 && o.Logf != nil {
+	if len(c.hiddenPlaces) > 0 && o.Logf != nil {
 		o.Logf("left out: tensors in %.200s, want them in dictionaries and lists",
-			strings.Join(c.hidden, ", "))
+			strings.Join(c.hiddenPlaces, ", "))
 	}
-	if err := weights.WriteFileStreams(modelName, streams,
-		map[string]string{"format": "pt"}); err != nil {
+	metadata := map[string]string{"format": "pt"} // transformers refuses a file without it
+	if err := weights.WriteFileStreams(modelName, streams, metadata); err != nil {
 		return err
 	}
-	for name, data := range beside {
+	for name, data := range companions {
 		if err := atomicfile.Put(filepath.Join(dir, name), data); err != nil {
 			return err
 		}

@@ -6,13 +6,13 @@ import (
 	"io"
 )
 
-// legacy reads the format of torch.save before PyTorch 1.6 (torch/serialization.py, _legacy_save):
-// the pickles of a magic number, a protocol version, facts about the system, the saved object, and
-// the list of its storages' keys; then each storage in this order, as its number of elements in 8
-// bytes and the elements.
-type legacy struct {
-	r        io.ReaderAt
-	storages map[string]*storage
+// legacyReader reads the format of torch.save before PyTorch 1.6 (torch/serialization.py,
+// _legacy_save): the pickles of a magic number, a protocol version, facts about the system, the
+// saved object, and the list of its storages' keys; then each storage in this order, as its number
+// of elements in 8 bytes and the elements.
+type legacyReader struct {
+	file     io.ReaderAt
+	storages map[string]*storage // by key
 }
 
 // legacyProtocol is the only version that PyTorch has written.
@@ -24,46 +24,51 @@ func readLegacy(r io.ReaderAt, size int64) (any, error) {
 	if err := readFull(r, head, 0); err != nil {
 		return nil, err
 	}
-	f := &legacy{r: r, storages: map[string]*storage{}}
+	f := &legacyReader{file: r, storages: map[string]*storage{}}
+	const object = 3 // the only pickle with storages
 	var values [5]any
-	at := 0
+	offset := 0
 	for i, what := range []string{"magic number", "protocol version", "system", "object",
 		"list of storages"} {
-		find := f.none
-		if i == 3 {
-			find = f.storage
+		resolveID := f.refuseID
+		if i == object {
+			resolveID = f.findStorage
 		}
-		v, n, err := unpickle(head[at:], find)
+		v, n, err := unpickle(head[offset:], resolveID)
 		if err != nil {
-			return nil, fmt.Errorf("pickle of the %s, from byte %d on: %w", what, at, err)
+			return nil, fmt.Errorf("pickle of the %s, from byte %d on: %w", what, offset, err)
 		}
-		values[i], at = v, at+n
+		values[i] = v
+		offset += n
 	}
+
 	if values[1] != any(int64(legacyProtocol)) {
 		return nil, fmt.Errorf("protocol version %v, want %d", values[1], legacyProtocol)
 	}
-	if system := entries(values[2]); system != nil {
+	if system := dictOf(values[2]); system != nil {
 		if little, ok := system.get("little_endian"); ok && little != any(true) {
 			return nil, errors.New("byte order is big, want little")
 		}
 	}
-	return values[3], f.place(values[4], int64(at), size)
+	return values[object], f.placeStorages(values[4], int64(offset), size)
 }
 
-func (f *legacy) none(any) (any, error) {
+// refuseID is the error of a persistent id where a file of torch.save has none.
+func (f *legacyReader) refuseID(any) (any, error) {
 	return nil, errors.New("a persistent id is there, want none outside the object")
 }
 
-// storage returns the storage of a persistent id ("storage", class, key, location, numel, view).
-// All ids of one key share it; place finds its bytes.
-func (f *legacy) storage(id any) (any, error) {
-	class, key, numel, err := readID(id, 6)
-	switch {
-	case err != nil:
+// findStorage returns the storage of a persistent id ("storage", class, key, location, numel,
+// view). All ids of one key share it; placeStorages finds its bytes, which come after the pickles.
+func (f *legacyReader) findStorage(id any) (any, error) {
+	class, key, numel, err := readStorageID(id, 6)
+	if err != nil {
 		return nil, err
-	case id.(*tuple).items[5] != nil:
+	}
+	if id.(*tuple).items[5] != nil {
 		return nil, errors.New("a storage is a view of another: load and save it again in PyTorch")
-	case numel < 0:
+	}
+	if numel < 0 {
 		return nil, fmt.Errorf("storage %q has no number of elements, want 0 and more", key)
 	}
 	dtype, ok := storageTypes[class]
@@ -77,17 +82,25 @@ func (f *legacy) storage(id any) (any, error) {
 		}
 		return s, nil
 	}
-	s := &storage{dtype: dtype, numel: int(numel), rec: &record{name: key, r: f.r, unchecked: true,
-		size: numel * int64(width(dtype)), check: func() error { return nil }}}
+
+	rec := &record{
+		name:      key,
+		file:      f.file,
+		size:      numel * int64(elementSize(dtype)),
+		unchecked: true, // the format has no checksums
+		check:     func() error { return nil },
+	}
+	s := &storage{dtype: dtype, numel: int(numel), rec: rec}
 	f.storages[key] = s
 	return s, nil
 }
 
-// place finds the bytes of the storages, from byte `at` to the end of the file.
-func (f *legacy) place(keys any, at, size int64) error {
+// placeStorages finds the bytes of the storages, from byte offset to the end of the file. keys is
+// the file's list of them, in the order of their bytes.
+func (f *legacyReader) placeStorages(keys any, offset, size int64) error {
 	l, ok := keys.(*list)
 	if !ok {
-		return fmt.Errorf("the storages are %s, want a list of keys", kindOf(keys))
+		return fmt.Errorf("the storages are %s, want a list of keys", describeValue(keys))
 	}
 	if len(l.items) != len(f.storages) {
 		return fmt.Errorf("there are %d storages, the object has %d", len(l.items), len(f.storages))
@@ -101,19 +114,20 @@ func (f *legacy) place(keys any, at, size int64) error {
 		}
 		placed[key] = true
 		var count [8]byte
-		if err := readFull(f.r, count[:], at); err != nil {
-			return fmt.Errorf("storage %q at byte %d: the file is cut off: %w", key, at, err)
+		if err := readFull(f.file, count[:], offset); err != nil {
+			return fmt.Errorf("storage %q at byte %d: the file is cut off: %w", key, offset, err)
 		}
-		if n := le.Uint64(count[:]); n != uint64(s.numel) {
-			return fmt.Errorf("storage %q at byte %d has %d elements, want %d", key, at, n, s.numel)
+		if n := littleEndian.Uint64(count[:]); n != uint64(s.numel) {
+			return fmt.Errorf("storage %q at byte %d has %d elements, want %d", key, offset, n, s.numel)
 		}
-		s.rec.data = at + 8
-		if at = s.rec.data + s.rec.size; at > size {
-			return fmt.Errorf("storage %q ends at byte %d, the file is cut off at %d", key, at, size)
+		s.rec.offset = offset + 8
+		offset = s.rec.offset + s.rec.size
+		if offset > size {
+			return fmt.Errorf("storage %q ends at byte %d, the file is cut off at %d", key, offset, size)
 		}
 	}
-	if at != size {
-		return fmt.Errorf("the storages end at byte %d, the file at %d", at, size)
+	if offset != size {
+		return fmt.Errorf("the storages end at byte %d, the file at %d", offset, size)
 	}
 	return nil
 }

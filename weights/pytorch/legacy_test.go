@@ -59,7 +59,7 @@ func TestBadLegacyFiles(t *testing.T) {
 	}
 	whole := legacyOf(good, key, elements(4))
 	for n := range whole {
-		_, err := read(bytes.NewReader(whole[:n]), int64(n))
+		_, err := readCheckpoint(bytes.NewReader(whole[:n]), int64(n))
 		require.Error(t, err, n)
 	}
 	big := bytes.Replace(whole, []byte(str("little_endian")+"\x88"),

@@ -16,7 +16,7 @@ func TestLlamaGenGrid(t *testing.T) {
 				Name: fmt.Sprintf("model.encoder.conv_blocks.%d.res.0.conv1.weight", i)})
 		}
 		for given, want := range map[int]int{0: want, 24: 24} {
-			config, err := c.config(Options{Grid: given})
+			config, err := c.deriveConfig(Options{Grid: given})
 			require.NoError(t, err)
 			require.Equal(t, want, config["grid"])
 		}

@@ -19,7 +19,8 @@ import (
 	"unmask/internal/sniff"
 )
 
-// Limits of a checkpoint.
+// Limits of a checkpoint. A pickle is a program, so they bound what it may build, not only what the
+// file has.
 const (
 	MaxPickle  = 16 << 20 // bytes of the pickle
 	MaxRecords = 200_000  // records of the zip
@@ -32,12 +33,19 @@ const (
 
 // Checkpoint is an open file. Its tensors are valid until Close.
 type Checkpoint struct {
-	file    *os.File
-	root    any
+	file *os.File
+	size int64 // of the file, in bytes
+
+	// root is the saved object.
+	root any
+
 	tensors []*Tensor
-	arrays  []string // names of NumPy arrays among the tensors
-	hidden  []string // places that hold tensors, but are neither dictionaries nor lists
-	size    int64
+
+	// arrays are the names of NumPy arrays among the tensors.
+	arrays []string
+
+	// hiddenPlaces hold tensors, but are neither dictionaries nor lists.
+	hiddenPlaces []string
 }
 
 // Open reads the pickle of the checkpoint at path and checks every tensor's view against its
@@ -47,10 +55,10 @@ func Open(path string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
 	var c *Checkpoint
+	info, err := f.Stat()
 	if err == nil {
-		c, err = read(f, info.Size())
+		c, err = readCheckpoint(f, info.Size())
 	}
 	if err != nil {
 		f.Close()
@@ -69,15 +77,17 @@ func (c *Checkpoint) Close() error { return c.file.Close() }
 // checkpoint.
 func (c *Checkpoint) Tensors() []*Tensor { return c.tensors }
 
-// read parses a checkpoint of `size` bytes.
-func read(r io.ReaderAt, size int64) (*Checkpoint, error) {
-	legacy, err := recognise(r, size)
+// readCheckpoint parses a checkpoint of `size` bytes.
+func readCheckpoint(r io.ReaderAt, size int64) (*Checkpoint, error) {
+	isOld, err := isLegacy(r, size)
 	if err != nil {
 		return nil, err
 	}
-	parse, name := readArchive, "data.pkl"
-	if legacy {
-		parse, name = readLegacy, "pickle"
+	parse := readArchive
+	pickleName := "data.pkl"
+	if isOld {
+		parse = readLegacy
+		pickleName = "pickle"
 	}
 	root, err := parse(r, size)
 	if err != nil {
@@ -85,10 +95,15 @@ func read(r io.ReaderAt, size int64) (*Checkpoint, error) {
 	}
 	f, err := flatten(root)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", pickleName, err)
 	}
-	return &Checkpoint{root: root, tensors: f.tensors, arrays: f.arrays, hidden: f.hidden,
-		size: size}, nil
+	return &Checkpoint{
+		size:         size,
+		root:         root,
+		tensors:      f.tensors,
+		arrays:       f.arrays,
+		hiddenPlaces: f.hiddenPlaces,
+	}, nil
 }
 
 // readArchive returns what the pickle of a zip describes.
@@ -117,7 +132,7 @@ func readArchive(r io.ReaderAt, size int64) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, _, err := unpickle(program, a.storage)
+	root, _, err := unpickle(program, a.findStorage)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", pickle.name, err)
 	}
@@ -128,17 +143,18 @@ func readArchive(r io.ReaderAt, size int64) (any, error) {
 // 0x1950a86a20f9469cfc6c (torch/serialization.py, MAGIC_NUMBER).
 var legacyMagic = []byte{0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19}
 
-// framed returns a pickle from its first opcode on; protocols 4 and 5 begin with a frame's length.
-func framed(pickle []byte) []byte {
+// skipFrame returns a pickle from its first opcode on; protocols 4 and 5 begin with a frame's
+// length.
+func skipFrame(pickle []byte) []byte {
 	if pickle[0] == 0x95 && len(pickle) > 9 {
 		return pickle[9:]
 	}
 	return pickle
 }
 
-// recognise reports whether a file has the format before zips. It returns an error that names any
+// isLegacy reports whether a file has the format before zips. It returns an error that names any
 // other format.
-func recognise(r io.ReaderAt, size int64) (legacy bool, err error) {
+func isLegacy(r io.ReaderAt, size int64) (bool, error) {
 	head := make([]byte, min(size, 512))
 	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
@@ -151,7 +167,7 @@ func recognise(r io.ReaderAt, size int64) (legacy bool, err error) {
 		return false, nil
 	case len(head) > 262 && string(head[257:262]) == "ustar":
 		return false, errors.New("a legacy PyTorch tar file, " + advice)
-	case len(head) > 14 && head[0] == 0x80 && bytes.HasPrefix(framed(head[2:]), legacyMagic):
+	case len(head) > 14 && head[0] == 0x80 && bytes.HasPrefix(skipFrame(head[2:]), legacyMagic):
 		return true, nil
 	case head[0] == 0x80:
 		return false, errors.New("a bare pickle file, " + advice)

@@ -201,7 +201,7 @@ func TestConvertSharedStorage(t *testing.T) {
 	defer c.Close()
 	c.size = -maxExpanded / maxShared
 	dir := t.TempDir()
-	require.ErrorContains(t, c.convert(context.Background(), "x", dir, Options{}),
+	require.ErrorContains(t, c.writeConverted(context.Background(), "x", dir, Options{}),
 		"the tensors have more than 8 times the file's")
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)

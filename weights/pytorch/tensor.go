@@ -18,12 +18,12 @@ type Tensor struct {
 	Shape []int
 
 	storage *storage
-	offset  int   // elements
-	stride  []int // elements
+	offset  int   // of the first element in the storage, in elements
+	stride  []int // between neighbours of each dimension, in elements
 }
 
-// untyped is the element type of a storage that counts bytes.
-const untyped weights.DType = ""
+// untypedStorage is the element type of a storage that counts bytes.
+const untypedStorage weights.DType = ""
 
 // storageTypes are the element types of the possible classes of a storage.
 var storageTypes = map[global]weights.DType{
@@ -32,7 +32,7 @@ var storageTypes = map[global]weights.DType{
 	"torch.LongStorage": weights.I64, "torch.IntStorage": weights.I32,
 	"torch.ShortStorage": weights.I16, "torch.CharStorage": weights.I8,
 	"torch.ByteStorage": weights.U8, "torch.BoolStorage": weights.BOOL,
-	"torch.storage.UntypedStorage": untyped,
+	"torch.storage.UntypedStorage": untypedStorage,
 }
 
 // dtypes are the element types by their names in _rebuild_tensor_v3.
@@ -46,85 +46,94 @@ var dtypes = map[global]weights.DType{
 	"torch.float8_e8m0fnu": "F8_E8M0",
 }
 
-// width returns the bytes of an element.
-func width(d weights.DType) int { return max(d.Bits()/8, 1) }
+// elementSize returns the bytes of an element.
+func elementSize(d weights.DType) int { return max(d.Bits()/8, 1) }
 
-// readID reads a persistent id ("storage", class, key, location, numel) of n parts. numel is -1 if
-// it is no size.
-func readID(id any, n int) (class global, key string, numel int64, err error) {
+// readStorageID reads a persistent id ("storage", class, key, location, numel) of n parts. numel is
+// -1 if it is no size.
+func readStorageID(id any, n int) (class global, key string, numel int64, err error) {
 	t, ok := id.(*tuple)
 	if !ok || len(t.items) != n || t.items[0] != any("storage") {
-		return "", "", 0, fmt.Errorf("a persistent id is %s, want a storage's tuple of %d", kindOf(id), n)
+		return "", "", 0, fmt.Errorf("a persistent id is %s, want a storage's tuple of %d",
+			describeValue(id), n)
 	}
 	class, _ = t.items[1].(global)
-	if key, ok = t.items[2].(string); !ok {
-		return "", "", 0, fmt.Errorf("a storage's key is %s, want a string", kindOf(t.items[2]))
+	key, ok = t.items[2].(string)
+	if !ok {
+		return "", "", 0, fmt.Errorf("a storage's key is %s, want a string", describeValue(t.items[2]))
 	}
-	if numel, ok = t.items[4].(int64); !ok || numel < 0 || numel > 1<<56 {
+	numel, ok = t.items[4].(int64)
+	if !ok || numel < 0 || numel > 1<<56 {
 		numel = -1
 	}
 	return class, key, numel, nil
 }
 
-// storage finds the record of a persistent id.
-func (a *archive) storage(id any) (any, error) {
-	class, key, numel, err := readID(id, 5)
+// findStorage finds the record of a persistent id. A storage of an unsupported type is an Object:
+// it is an error only if the model has a tensor of it.
+func (a *archive) findStorage(id any) (any, error) {
+	class, key, numel, err := readStorageID(id, 5)
 	if err != nil {
 		return nil, err
 	}
 	dtype, ok := storageTypes[class]
-	rec := a.records["data/"+key]
-	switch {
-	case !ok: // it is an error if the model has a tensor of it
+	if !ok {
 		return &Object{Class: string(class)}, nil
-	case rec == nil:
+	}
+	rec := a.records["data/"+key]
+	if rec == nil {
 		return nil, fmt.Errorf("storage %q has no record %s/data/%s", key, a.root, key)
-	case numel < 0 || numel > rec.size/int64(width(dtype)):
+	}
+	size := elementSize(dtype)
+	if numel < 0 || numel > rec.size/int64(size) {
 		return nil, fmt.Errorf("storage %q has %d elements of %d bytes, its record %d bytes", key, numel,
-			width(dtype), rec.size)
+			size, rec.size)
 	}
 	return &storage{dtype: dtype, numel: int(numel), rec: rec}, nil
 }
 
-// rebuild returns the function that makes a view from (storage, offset, shape, stride, ...), the
-// arguments of torch._utils._rebuild_tensor and its later forms, which have `least` of them.
+// buildTensor returns the function that makes a view from (storage, offset, shape, stride, ...),
+// the arguments of torch._utils._rebuild_tensor and its later forms, which have at least minArgs of
+// them: 4, 6 with _v2, and 7 with _v3, whose seventh is the element type.
 //
 // A tensor with unsupported elements, such as complex ones, is an Object of their type.
-func rebuild(least int) func(args *tuple) (any, error) {
-	return func(args *tuple) (any, error) { return rebuildTensor(args, least) }
+func buildTensor(minArgs int) func(args *tuple) (any, error) {
+	return func(args *tuple) (any, error) { return buildView(args, minArgs) }
 }
 
-func rebuildTensor(args *tuple, least int) (any, error) {
-	if len(args.items) < least || len(args.items) > 8 {
-		return nil, fmt.Errorf("%d arguments, want %d to 8", len(args.items), least)
+func buildView(args *tuple, minArgs int) (any, error) {
+	if len(args.items) < minArgs || len(args.items) > 8 {
+		return nil, fmt.Errorf("%d arguments, want %d to 8", len(args.items), minArgs)
 	}
 	if o, ok := args.items[0].(*Object); ok {
 		return &Object{Class: tensorOfClass + o.Class}, nil
 	}
 	s, ok := args.items[0].(*storage)
 	if !ok {
-		return nil, fmt.Errorf("%s, want a storage", kindOf(args.items[0]))
+		return nil, fmt.Errorf("%s, want a storage", describeValue(args.items[0]))
 	}
-	if least == 7 {
+	if minArgs == 7 {
 		class, _ := args.items[6].(global)
 		dtype, ok := dtypes[class]
 		if !ok {
 			return &Object{Class: tensorOfClass + string(class)}, nil
 		}
-		s = &storage{dtype: dtype, numel: s.numel * width(s.dtype) / width(dtype), rec: s.rec}
+		numel := s.numel * elementSize(s.dtype) / elementSize(dtype)
+		s = &storage{dtype: dtype, numel: numel, rec: s.rec}
 	}
-	if s.dtype == untyped {
+	if s.dtype == untypedStorage {
 		return nil, errors.New("an untyped storage has no element type")
 	}
+
 	offset, ok := args.items[1].(int64)
 	if !ok || offset < 0 {
 		return nil, fmt.Errorf("storage offset %v, want 0 and more", args.items[1])
 	}
-	shape, err := ints("shape", args.items[2])
+	shape, err := readNaturals("shape", args.items[2])
 	if err != nil {
 		return nil, err
 	}
-	stride, err := ints("stride", args.items[3])
+	stride, err := readNaturals("stride", args.items[3])
 	if err != nil {
 		return nil, err
 	}
@@ -132,30 +141,38 @@ func rebuildTensor(args *tuple, least int) (any, error) {
 		return nil, fmt.Errorf("shape %v with stride %v, want up to %d dimensions each", shape,
 			stride, MaxRank)
 	}
-	numel, last, ok := extent(shape, stride, uint64(offset))
+	numel, last, ok := measureView(shape, stride, uint64(offset))
 	if !ok || (numel > 0 && last >= uint64(s.numel)) || offset > int64(s.numel) {
 		return nil, fmt.Errorf("view of shape %v, stride %v, offset %d is beyond its storage of "+
 			"%d elements", shape, stride, offset, s.numel)
 	}
-	if least > 4 && len(args.items) > least { // conj, beside neg, is of complex elements
-		if meta := entries(args.items[least]); meta != nil {
-			if neg, _ := meta.get("neg"); neg == any(true) {
+
+	// The last argument may say that the elements are to be negated or conjugated when they are
+	// read; only complex elements are conjugated.
+	if minArgs > 4 && len(args.items) > minArgs {
+		if metadata := dictOf(args.items[minArgs]); metadata != nil {
+			if neg, _ := metadata.get("neg"); neg == any(true) {
 				return nil, errors.New("a negated view: load it in PyTorch and save what resolve_neg returns")
 			}
 		}
 	}
-	return &Tensor{DType: s.dtype, Shape: shape, storage: s, offset: int(offset),
-		stride: stride}, nil
+	return &Tensor{
+		DType:   s.dtype,
+		Shape:   shape,
+		storage: s,
+		offset:  int(offset),
+		stride:  stride,
+	}, nil
 }
 
 // tensorOfClass begins the class of an Object that stands for a tensor.
 const tensorOfClass = "tensor of "
 
-// ints reads a tuple of numbers that are at least 0.
-func ints(what string, v any) ([]int, error) {
+// readNaturals reads a tuple of numbers that are at least 0.
+func readNaturals(what string, v any) ([]int, error) {
 	t, ok := v.(*tuple)
 	if !ok {
-		return nil, fmt.Errorf("%s is %s, want a tuple", what, kindOf(v))
+		return nil, fmt.Errorf("%s is %s, want a tuple", what, describeValue(v))
 	}
 	list := make([]int, len(t.items))
 	for i, v := range t.items {
@@ -168,26 +185,27 @@ func ints(what string, v any) ([]int, error) {
 	return list, nil
 }
 
-// extent returns a view's number of elements and its last element's index, or false if one of them
-// overflows. The answer does not depend on the position of a zero.
-func extent(shape, stride []int, offset uint64) (numel int, last uint64, ok bool) {
-	product, zero := uint64(1), false
+// measureView returns a view's number of elements and its last element's index, or false if one of
+// them overflows. The answer does not depend on the position of a zero.
+func measureView(shape, stride []int, offset uint64) (numel int, last uint64, ok bool) {
+	product := uint64(1)
+	hasZero := false
 	last = offset
 	for i, d := range shape {
 		if d == 0 {
-			zero = true
+			hasZero = true
 			continue
 		}
-		hi, lo := bits.Mul64(product, uint64(d))
-		product = lo
-		over, reach := bits.Mul64(uint64(d-1), uint64(stride[i]))
+		productHigh, productLow := bits.Mul64(product, uint64(d))
+		reachHigh, reach := bits.Mul64(uint64(d-1), uint64(stride[i]))
 		var carry uint64
 		last, carry = bits.Add64(last, reach, 0)
-		if hi|over|carry != 0 || product > math.MaxInt64/8 || last > math.MaxInt64/8 {
+		product = productLow
+		if productHigh|reachHigh|carry != 0 || product > math.MaxInt64/8 || last > math.MaxInt64/8 {
 			return 0, 0, false
 		}
 	}
-	if zero {
+	if hasZero {
 		return 0, 0, true
 	}
 	return int(product), last, true
@@ -195,12 +213,12 @@ func extent(shape, stride []int, offset uint64) (numel int, last uint64, ok bool
 
 // Numel returns the number of elements.
 func (t *Tensor) Numel() int {
-	n, _, _ := extent(t.Shape, t.stride, 0)
+	n, _, _ := measureView(t.Shape, t.stride, 0)
 	return n
 }
 
-// contiguous reports whether the elements lie in row-major order without gaps.
-func (t *Tensor) contiguous() bool {
+// isContiguous reports whether the elements lie in row-major order without gaps.
+func (t *Tensor) isContiguous() bool {
 	want := 1
 	for i := len(t.Shape) - 1; i >= 0; i-- {
 		if t.Shape[i] != 1 && t.stride[i] != want {
@@ -215,39 +233,45 @@ func (t *Tensor) contiguous() bool {
 // record's CRC, once for all its views. A contiguous view is streamed; for any other the bytes that
 // it spans are read whole and its elements gathered.
 func (t *Tensor) Open() (io.ReadCloser, error) {
-	rec, size, n := t.storage.rec, width(t.DType), t.Numel()
+	rec := t.storage.rec
 	if err := rec.check(); err != nil {
 		return nil, err
 	}
-	at := rec.data + int64(t.offset)*int64(size)
-	if n == 0 || t.contiguous() {
-		return io.NopCloser(io.NewSectionReader(rec.r, at, int64(n)*int64(size))), nil
+	size := elementSize(t.DType)
+	n := t.Numel()
+	begin := rec.offset + int64(t.offset)*int64(size)
+	if n == 0 || t.isContiguous() {
+		return io.NopCloser(io.NewSectionReader(rec.file, begin, int64(n)*int64(size))), nil
 	}
-	_, last, _ := extent(t.Shape, t.stride, 0)
-	span := (int64(last) + 1) * int64(size)
-	if most := max(span, int64(n)*int64(size)); most > MaxGather {
+
+	_, last, _ := measureView(t.Shape, t.stride, 0)
+	spanBytes := (int64(last) + 1) * int64(size)
+	if needed := max(spanBytes, int64(n)*int64(size)); needed > MaxGather {
 		return nil, fmt.Errorf("view of shape %v, stride %v takes %d bytes, want %d", t.Shape, t.stride,
-			most, MaxGather)
+			needed, MaxGather)
 	}
-	b := make([]byte, span)
-	if err := readFull(rec.r, b, at); err != nil {
+	span := make([]byte, spanBytes)
+	if err := readFull(rec.file, span, begin); err != nil {
 		return nil, fmt.Errorf("record %q: %w", rec.name, err)
 	}
-	return io.NopCloser(bytes.NewReader(t.gather(b, n, size))), nil
+	return io.NopCloser(bytes.NewReader(t.gather(span, n, size))), nil
 }
 
-// gather returns the n elements of a strided view in order, given the bytes that it spans.
+// gather returns the n elements of a strided view in order, from the bytes that it spans. It counts
+// an index up, its last dimension fastest, and keeps the element's position beside it.
 func (t *Tensor) gather(span []byte, n, size int) []byte {
 	out := make([]byte, 0, n*size)
 	index := make([]int, len(t.Shape))
-	for at := 0; len(out) < cap(out); {
-		out = append(out, span[at*size:(at+1)*size]...)
+	position := 0
+	for len(out) < cap(out) {
+		out = append(out, span[position*size:(position+1)*size]...)
 		for i := len(index) - 1; i >= 0; i-- {
-			at += t.stride[i]
-			if index[i]++; index[i] < t.Shape[i] {
+			position += t.stride[i]
+			index[i]++
+			if index[i] < t.Shape[i] {
 				break
 			}
-			at -= index[i] * t.stride[i]
+			position -= index[i] * t.stride[i]
 			index[i] = 0
 		}
 	}

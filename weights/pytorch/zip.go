@@ -18,7 +18,8 @@ import (
 )
 
 // archive is a zip file as written by torch.save: stored records, all in one folder, of which no
-// two share bytes.
+// two share bytes. Whatever else a zip may be is refused, because programs differ on what they read
+// of it.
 type archive struct {
 	root    string
 	records map[string]*record // by the name within root
@@ -26,32 +27,36 @@ type archive struct {
 
 // record describes one stored file.
 type record struct {
-	name      string // full name
-	r         io.ReaderAt
-	data      int64 // offset of its bytes
-	size      int64
-	crc       uint32
-	unchecked bool // the file has no CRCs
+	name   string // full name
+	file   io.ReaderAt
+	offset int64 // of its bytes in file
+	size   int64
+	crc    uint32
 
-	check func() error // compares the CRC, once
+	// unchecked says that the file has no CRCs.
+	unchecked bool
+
+	// check compares the CRC, once however often it is called.
+	check func() error
 }
 
 // maxDirectory bounds what is read of a zip to find its records, in bytes: each of MaxRecords has a
 // name, and zip64 fields.
 const maxDirectory = 256 * MaxRecords
 
-// directory reads a zip until maxDirectory bytes of it were read.
-type directory struct {
+// boundedReader reads a zip's directory until budget bytes of it were read.
+type boundedReader struct {
 	io.ReaderAt
-	left int
+	budget int
 }
 
 // ReadAt implements io.ReaderAt.
-func (d *directory) ReadAt(b []byte, at int64) (int, error) {
-	if d.left -= len(b); d.left < 0 {
+func (d *boundedReader) ReadAt(b []byte, offset int64) (int, error) {
+	d.budget -= len(b)
+	if d.budget < 0 {
 		return 0, fmt.Errorf("its directory has more than %d bytes", maxDirectory)
 	}
-	return d.ReaderAt.ReadAt(b, at)
+	return d.ReaderAt.ReadAt(b, offset)
 }
 
 // checkEnd returns an error for a zip that does not end with its end record, or for more than
@@ -67,12 +72,12 @@ func checkEnd(r io.ReaderAt, size int64) error {
 	if !found || string(last[end-6:]) != "\x00\x00" {
 		return errors.New("zip is truncated: its last 22 bytes are no end record")
 	}
-	n := uint64(le.Uint16(last[6:]))
+	n := uint64(littleEndian.Uint16(last[6:]))
 	if len(tail) == end+locator+end64 && string(tail[end64:end64+4]) == "PK\x06\x07" {
-		if at := le.Uint64(tail[end64+8:]); at != uint64(size)-uint64(len(tail)) {
+		if at := littleEndian.Uint64(tail[end64+8:]); at != uint64(size)-uint64(len(tail)) {
 			return fmt.Errorf("zip64 end record is at %d, want it before the last %d bytes", at, end+locator)
 		}
-		n = max(n, le.Uint64(tail[32:]))
+		n = max(n, littleEndian.Uint64(tail[32:]))
 	}
 	if n > MaxRecords {
 		return fmt.Errorf("zip has %d records, want %d", n, MaxRecords)
@@ -80,21 +85,21 @@ func checkEnd(r io.ReaderAt, size int64) error {
 	return nil
 }
 
-var le = binary.LittleEndian
+var littleEndian = binary.LittleEndian
 
 // openArchive reads and checks the directory of a zip of size bytes.
 func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 	if err := checkEnd(r, size); err != nil {
 		return nil, err
 	}
-	z, err := zip.NewReader(&directory{r, maxDirectory}, size)
+	z, err := zip.NewReader(&boundedReader{r, maxDirectory}, size)
 	if err != nil {
 		return nil, fmt.Errorf("zip directory: %w", err)
 	}
 	a := &archive{records: make(map[string]*record, len(z.File))}
 	var list []*record
 	for _, f := range z.File {
-		rec, err := stored(r, f, size)
+		rec, err := newRecord(r, f, size)
 		if err == nil {
 			err = a.add(rec)
 		}
@@ -105,72 +110,92 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 	}
 	// torch.serialization.set_crc32_options(False) writes no CRCs: all are 0.
 	unchecked := !slices.ContainsFunc(list, func(r *record) bool { return r.crc != 0 })
-	slices.SortStableFunc(list, func(a, b *record) int { return cmp.Compare(a.data, b.data) })
+	slices.SortStableFunc(list, func(a, b *record) int { return cmp.Compare(a.offset, b.offset) })
 	for i, rec := range list {
 		rec.unchecked = unchecked
-		if i > 0 && list[i-1].data+list[i-1].size > rec.data {
+		if i > 0 && list[i-1].offset+list[i-1].size > rec.offset {
 			return nil, fmt.Errorf("zip records %q and %q overlap", list[i-1].name, rec.name)
 		}
 	}
 	return a, nil
 }
 
-// stored returns a record of a zip of size bytes.
-func stored(r io.ReaderAt, f *zip.File, size int64) (*record, error) {
+// newRecord returns a record of a zip of size bytes.
+func newRecord(r io.ReaderAt, f *zip.File, size int64) (*record, error) {
 	const descriptor, unicode = 1 << 3, 1 << 11 // the other flags are for encryption and patches
-	at, err := f.DataOffset()
-	stop := uint64(size) - uint64(at)
-	switch n := f.UncompressedSize64; {
-	case err != nil:
+	offset, err := f.DataOffset()
+	if err != nil {
 		return nil, fmt.Errorf(": %w", err)
+	}
+	n := f.UncompressedSize64
+	switch {
 	case f.Flags&^(descriptor|unicode) != 0:
 		return nil, fmt.Errorf(" has flags 0x%x, want 0x8 and 0x800: it is encrypted", f.Flags)
 	case f.Method != zip.Store:
-		return nil, fmt.Errorf(" has compression method %d, want 0: torch.save stores records as they are",
-			f.Method)
+		return nil,
+			fmt.Errorf(" has compression method %d, want 0: torch.save stores records as they are",
+				f.Method)
 	case f.CompressedSize64 != n:
 		return nil, fmt.Errorf(": stored %d bytes are said to be %d", f.CompressedSize64, n)
-	case at > size || n > stop:
-		return nil, fmt.Errorf(": %d bytes at %d are beyond the file", n, at)
+	case offset > size || n > uint64(size)-uint64(offset):
+		return nil, fmt.Errorf(": %d bytes at %d are beyond the file", n, offset)
 	}
-	rec := &record{name: f.Name, r: r, data: at, size: int64(f.UncompressedSize64), crc: f.CRC32}
-	if err := rec.agree(); err != nil {
+	rec := &record{name: f.Name, file: r, offset: offset, size: int64(n), crc: f.CRC32}
+	if err := rec.checkLocalHeader(); err != nil {
 		return nil, fmt.Errorf(": %w", err)
 	}
-	rec.check = sync.OnceValue(rec.verify)
+	rec.check = sync.OnceValue(rec.verifyCRC)
 	return rec, nil
 }
 
-// agree returns an error if the local header, which ends where the bytes begin, is not that of the
-// directory: a reader that goes by it would see another file (APPNOTE 4.3.7).
-func (rec *record) agree() error {
+// checkLocalHeader returns an error if the local header, which ends where the bytes begin, is not
+// that of the directory: a reader that goes by it would see another file (APPNOTE 4.3.7).
+func (rec *record) checkLocalHeader() error {
 	const fixed, extra, descriptor = 30, 1024, 1 << 3 // bytes; torch.save aligns with at most 64
-	b := make([]byte, min(rec.data, int64(fixed+len(rec.name)+extra)))
-	if err := readFull(rec.r, b, rec.data-int64(len(b))); err != nil {
+	before := make([]byte, min(rec.offset, int64(fixed+len(rec.name)+extra)))
+	if err := readFull(rec.file, before, rec.offset-int64(len(before))); err != nil {
 		return err
 	}
-	for end := len(b); ; {
-		if end = bytes.LastIndex(b[:end], []byte("PK\x03\x04")); end < 0 {
-			return errors.New("no local header")
-		}
-		h := b[end:]
-		if len(h) >= fixed && fixed+int(le.Uint16(h[26:]))+int(le.Uint16(h[28:])) == len(h) {
-			b = h
-			break
-		}
+	header := findLocalHeader(before)
+	if header == nil {
+		return errors.New("no local header")
 	}
-	if name := string(b[fixed:][:le.Uint16(b[26:])]); name != rec.name {
+	name := string(header[fixed:][:littleEndian.Uint16(header[26:])])
+	if name != rec.name {
 		return fmt.Errorf("local header is of %q", name)
 	}
-	packed, size := le.Uint32(b[18:]), le.Uint32(b[22:])
-	if le.Uint16(b[6:])&descriptor != 0 && packed == 0 && size == 0 {
+
+	packed := littleEndian.Uint32(header[18:])
+	size := littleEndian.Uint32(header[22:])
+	if littleEndian.Uint16(header[6:])&descriptor != 0 && packed == 0 && size == 0 {
 		return nil // sizes and CRC follow the bytes
 	}
-	is := func(n uint32) bool { return int64(n) == rec.size || n == math.MaxUint32 } // or zip64
-	if !is(packed) || !is(size) || le.Uint32(b[14:]) != rec.crc {
+	isSize := func(n uint32) bool { return int64(n) == rec.size || n == math.MaxUint32 } // or zip64
+	if !isSize(packed) || !isSize(size) || littleEndian.Uint32(header[14:]) != rec.crc {
 		return errors.New("local header and directory disagree on size or CRC")
 	}
 	return nil
+}
+
+// findLocalHeader returns the local header that b ends with, nil if there is none. Its length is
+// known only from its own fields, so it is searched for from the end.
+func findLocalHeader(b []byte) []byte {
+	const fixed = 30 // bytes before the name
+	end := len(b)
+	for {
+		end = bytes.LastIndex(b[:end], []byte("PK\x03\x04"))
+		if end < 0 {
+			return nil
+		}
+		h := b[end:]
+		if len(h) < fixed {
+			continue
+		}
+		names := int(littleEndian.Uint16(h[26:])) + int(littleEndian.Uint16(h[28:]))
+		if fixed+names == len(h) {
+			return h
+		}
+	}
 }
 
 // add records a file by its name within the archive's one folder.
@@ -181,7 +206,8 @@ func (a *archive) add(rec *record) error {
 		strings.ContainsAny(rec.name, "\\\x00") || !utf8.ValidString(rec.name) {
 		return errors.New(": want names of the form folder/name")
 	}
-	if a.root = cmp.Or(a.root, root); root != a.root {
+	a.root = cmp.Or(a.root, root)
+	if root != a.root {
 		return fmt.Errorf(" is outside the folder %q of the others", a.root)
 	}
 	if a.records[name] != nil {
@@ -200,18 +226,19 @@ func (rec *record) read(limit int64) ([]byte, error) {
 		return nil, err
 	}
 	b := make([]byte, rec.size)
-	if err := readFull(rec.r, b, rec.data); err != nil {
+	if err := readFull(rec.file, b, rec.offset); err != nil {
 		return nil, fmt.Errorf("record %q: %w", rec.name, err)
 	}
 	return b, nil
 }
 
-func (rec *record) verify() error {
+func (rec *record) verifyCRC() error {
 	if rec.unchecked {
 		return nil
 	}
 	h := crc32.NewIEEE()
-	n, err := io.CopyBuffer(h, io.NewSectionReader(rec.r, rec.data, rec.size), make([]byte, 1<<18))
+	n, err := io.CopyBuffer(h, io.NewSectionReader(rec.file, rec.offset, rec.size), make([]byte,
+		1<<18))
 	switch {
 	case err != nil:
 		return fmt.Errorf("record %q: %w", rec.name, err)
@@ -223,9 +250,9 @@ func (rec *record) verify() error {
 	return nil
 }
 
-// readFull fills b from offset at on. It returns an error if the file ends before that.
-func readFull(r io.ReaderAt, b []byte, at int64) error {
-	n, err := r.ReadAt(b, at)
+// readFull fills b from offset on. It returns an error if the file ends before that.
+func readFull(r io.ReaderAt, b []byte, offset int64) error {
+	n, err := r.ReadAt(b, offset)
 	if n == len(b) {
 		return nil
 	}
