@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -25,108 +24,174 @@ import (
 // The original programs make an extra pass over a prompt and over each finished block; here that
 // work is part of the next block's first pass.
 
-// blockwork holds what a task with Reuse Blocks needs.
-type blockwork struct {
-	lie        model.Blocks
-	blockSize  int      // positions
-	offset     int      // of positions, missing in the first block
-	wide       *network // sees all positions; nil: offset is 0
+// blockPlan holds what a task with Reuse Blocks needs.
+type blockPlan struct {
+	// layoutKind says how the model's blocks lie in a sequence.
+	layoutKind model.Blocks
+
+	// blockSize is the number of positions of a block.
+	blockSize int
+
+	// offset is the number of positions that the first block lacks, with model.AnswerBlocks.
+	offset int
+
+	// wide is the network in which a position sees all others, for passes over one block whose start
+	// is no multiple of its size; nil if offset is 0.
+	wide *network
+
+	// blockSteps is the number of steps of a block.
 	blockSteps int
-	// for editing samplers, steps of a block after its last mask; -1: the sampler replaces nothing
-	post      int
-	parted    samplers.Partitioner // nil: the sampler opens positions of the whole block
-	blockEnds []int32              // tokens that end the sequence with their block
+
+	// maxEdits is, for samplers that edit, the number of steps of a block after its last mask; -1 if
+	// the sampler replaces nothing.
+	maxEdits int
+
+	// partitioner is nil if the sampler opens positions of the whole block.
+	partitioner samplers.Partitioner
+
+	// blockEnds are tokens that end the sequence with their block.
+	blockEnds []int32
 }
 
-// newBlockwork returns the blockwork of a recipe with Reuse Blocks.
-func (p *Pool) newBlockwork(spec model.Spec, r Recipe, l layout, ends []int32) (*blockwork, error) {
-	k := &blockwork{post: -1, blockSize: spec.Block, lie: spec.Blocks,
-		blockEnds: append(slices.Clone(spec.EndTokens), ends...)}
-	if k.blockSteps = min(r.Steps, k.blockSize); samplers.Is[samplers.Planner](r.Sampler) {
+// newBlockPlan returns the plan of a recipe with Reuse Blocks.
+func (p *Pool) newBlockPlan(spec model.Spec, r Recipe, l layout, ends []int32) (*blockPlan, error) {
+	k := &blockPlan{
+		layoutKind: spec.Blocks,
+		blockSize:  spec.Block,
+		blockSteps: min(r.Steps, spec.Block),
+		maxEdits:   -1,
+		blockEnds:  append(slices.Clone(spec.EndTokens), ends...),
+	}
+	if samplers.Is[samplers.Planner](r.Sampler) {
 		k.blockSteps = k.blockSize
 	}
 	if e, ok := samplers.As[samplers.Editor](r.Sampler); ok {
-		k.post = e.Edits()
+		k.maxEdits = e.Edits()
 	}
-	k.parted, _ = r.Sampler.(samplers.Partitioner)
+	k.partitioner, _ = r.Sampler.(samplers.Partitioner)
 	if spec.Blocks != model.AnswerBlocks || len(l.free) == 0 || l.free[0]%k.blockSize == 0 {
 		return k, nil
 	}
+
+	// The answer begins within one of the kernels' blocks, which would hide the end of its own block
+	// from its first positions.
 	var err error
 	k.offset = k.blockSize - l.free[0]%k.blockSize
-	k.wide, err = p.network(noBlocks)
+	k.wide, err = p.networkFor(noBlocks)
 	return k, err
 }
 
-// start returns the first position of the block of p, below 0 if that is short.
-func (k *blockwork) start(p int) int { return (p+k.offset)/k.blockSize*k.blockSize - k.offset }
+// blockStart returns the first position of the block of p. It is below 0 if the block is the first
+// and short.
+func (k *blockPlan) blockStart(p int) int { return (p+k.offset)/k.blockSize*k.blockSize - k.offset }
 
-// maxSteps returns the most steps that a sequence can take.
-func (k *blockwork) maxSteps(length int) int {
-	each := k.blockSteps + max(k.post, 0)
+// stepBound returns the most steps that a sequence can take.
+func (k *blockPlan) stepBound(length int) int {
+	stepsEach := k.blockSteps + max(k.maxEdits, 0)
 	if k.wide != nil {
-		each++ // the block's own pass when it is done
+		stepsEach++ // the block's own pass when it is done
 	}
-	return (length + k.offset + k.blockSize - 1) / k.blockSize * each
+	blocks := (length + k.offset + k.blockSize - 1) / k.blockSize
+	return blocks * stepsEach
 }
 
 // blockLoop opens block after block. It never computes a position behind the current block.
 type blockLoop struct {
 	*member
-	*blockwork
-	from, to int  // positions of the current block; to is 0 before the first
-	size     int  // positions that its steps are planned for: all or, of others than WholeBlocks,
-	steps    int  // those that were masked; and the steps
-	n, after int  // steps made in the block, and those of them that began without a mask
-	whole    bool // there was a pass over all of it after its first position opened
-	alone    bool // the step's pass is over a part of it
+	*blockPlan
+
+	// The current block has the positions from..to-1; to is 0 before the first block.
+	from int
+	to   int
+
+	// size is the number of positions that its steps are planned for: all or, of others than
+	// WholeBlocks, those that were masked when it began. steps is the number of these steps.
+	size  int
+	steps int
+
+	// stepsMade counts the steps made in the block, and editSteps those of them that began without
+	// a mask.
+	stepsMade int
+	editSteps int
+
+	// wholeComputed is true if there was a pass over all of the block after its first position
+	// opened. Until then a pass over a part of it would see keys of a masked first position.
+	wholeComputed bool
+
+	// partAlone means that the step's pass is over a part of the block.
+	partAlone bool
 }
 
-// next returns the span of the current block or, if that is finished, of the first block with a
+// nextSpan returns the span of the current block or, if that is finished, of the first block with a
 // mask.
-func (b *blockLoop) next() span {
+func (b *blockLoop) nextSpan() span {
 	first := b.from
-	if !b.again {
+	if !b.needsStep {
 		first = b.free[slices.IndexFunc(b.free, func(p int) bool { return b.Tokens[p] == b.mask })]
-		if from := b.start(first); b.to == 0 || max(from, 0) != b.from {
-			*b = blockLoop{member: b.member, blockwork: b.blockwork, from: max(from, 0),
-				to: min(from+b.blockSize, len(b.Tokens)), size: b.blockSize, steps: b.blockSteps}
-			if b.lie != model.WholeBlocks {
-				b.size = 0
-				for p := b.from; p < b.to; p++ {
-					if b.Tokens[p] == b.mask {
-						b.size++
-					}
-				}
-				b.steps = min(b.steps, b.size)
-			}
+		start := b.blockStart(first)
+		if b.to == 0 || max(start, 0) != b.from {
+			b.beginBlock(start)
 		}
 	}
+
 	if b.wide != nil {
-		if stale := b.stale(); stale < b.from { // this block's pass, which opens nothing
-			b.again = true
-			s := b.over(b.to, b.to, b.start(stale)+b.blockSize)
-			s.network, s.causal, s.bounded, s.quiet = b.wide, false, true, true
+		if stale := b.firstStale(); stale < b.from { // a pass of that block, which opens nothing
+			b.needsStep = true
+			s := b.spanOver(b.to, b.to, b.blockStart(stale)+b.blockSize)
+			s.network = b.wide
+			s.causal = false
+			s.cutsLength = true
+			s.skipsSampler = true
 			return s
 		}
 	}
-	s := span{network: b.task.network, partial: true, n: min(b.n+1, b.steps), of: b.steps,
-		size: b.size, seen: b.to}
-	s.from, _ = slices.BinarySearch(b.free, b.from)
-	s.to, _ = slices.BinarySearch(b.free, b.to)
-	_, s.end, _ = b.part(first)
+
+	s := span{
+		network: b.task.network,
+		partial: true,
+		step:    min(b.stepsMade+1, b.steps),
+		steps:   b.steps,
+		size:    b.size,
+		visible: b.to,
+	}
+	s.freeFrom, _ = slices.BinarySearch(b.free, b.from)
+	s.freeTo, _ = slices.BinarySearch(b.free, b.to)
+	_, s.openLimit, _ = b.openablePart(first)
 	if b.wide != nil {
-		s.network, s.bounded = b.wide, true
+		s.network = b.wide
+		s.cutsLength = true
 	}
 	return s
 }
 
-// stale returns the start of the first block before the current one whose keys and values are not
-// those of its tokens, or that of the current block.
-func (b *blockLoop) stale() int {
+// beginBlock makes the block that begins at start, which may be below 0, the current one.
+func (b *blockLoop) beginBlock(start int) {
+	*b = blockLoop{
+		member:    b.member,
+		blockPlan: b.blockPlan,
+		from:      max(start, 0),
+		to:        min(start+b.blockSize, len(b.Tokens)),
+		size:      b.blockSize,
+		steps:     b.blockSteps,
+	}
+	if b.layoutKind == model.WholeBlocks {
+		return
+	}
+	b.size = 0
+	for _, t := range b.Tokens[b.from:b.to] {
+		if t == b.mask {
+			b.size++
+		}
+	}
+	b.steps = min(b.steps, b.size)
+}
+
+// firstStale returns the start of the first block before the current one whose keys and values are
+// not those of its tokens, or that of the current block.
+func (b *blockLoop) firstStale() int {
 	at := 0
 	for at < b.from {
-		end := b.start(at) + b.blockSize
+		end := b.blockStart(at) + b.blockSize
 		if end > len(b.cached) || !slices.Equal(b.cached[at:end], b.Tokens[at:end]) {
 			break
 		}
@@ -136,87 +201,98 @@ func (b *blockLoop) stale() int {
 }
 
 // quota counts over a whole block of WholeBlocks even if some of it was known from the start.
-func (b *blockLoop) quota() int { return min(b.planned(), len(b.step.masked)) }
+func (b *blockLoop) quota() int { return min(b.scheduledQuota(), len(b.step.masked)) }
 
-// part returns the part of the current block whose positions the sampler opens, and whether a pass
-// may compute it alone.
-func (b *blockLoop) part(first int) (from, to int, alone bool) {
-	from, to = b.from, b.to
-	if b.parted != nil {
-		start, end, ok := b.parted.Part(first)
-		from, to, alone = max(from, start), min(to, end), ok
+// openablePart returns the part of the current block whose positions the sampler opens, given the
+// first masked one, and whether a pass may compute it alone.
+func (b *blockLoop) openablePart(firstMasked int) (from, to int, alone bool) {
+	if b.partitioner == nil {
+		return b.from, b.to, false
 	}
-	return from, to, alone
+	start, end, alone := b.partitioner.Part(firstMasked)
+	return max(b.from, start), min(b.to, end), alone
 }
 
-// feed appends the rows of the current block and all rows before it from the first whose token
-// differs from the one its keys and values were computed from; or those of a part of the block.
-func (b *blockLoop) feed(rows []int32, base int) []int32 {
-	if b.step.quiet {
-		return b.appendRows(rows, base, b.stale(), b.step.seen)
+// appendPartialRows appends the rows of the current block and all rows before it from the first
+// whose token differs from the one its keys and values were computed from; or those of a part of
+// the block.
+func (b *blockLoop) appendPartialRows(rows []int32, base int) []int32 {
+	first := b.firstStale()
+	if b.step.skipsSampler {
+		return b.appendRowRange(rows, base, first, b.step.visible)
 	}
-	first, to, masked := b.stale(), b.to, b.step.masked
-	if b.alone = false; len(masked) > 0 && first == b.from && b.whole {
-		if start, end, alone := b.part(masked[0]); alone && b.Tokens[start] != b.mask {
-			b.alone, first, to = true, start, end
+
+	to := b.to
+	b.partAlone = false
+	if len(b.step.masked) > 0 && first == b.from && b.wholeComputed {
+		start, end, alone := b.openablePart(b.step.masked[0])
+		if alone && b.Tokens[start] != b.mask {
+			b.partAlone = true
+			first = start
+			to = end
 			if b.step.network.spec.Shifted { // the row before each position is computed with it
 				first++
 			}
 		}
 	}
-	b.whole = b.alone || b.Tokens[b.from] != b.mask
-	return b.appendRows(rows, base, first, to)
+	b.wholeComputed = b.partAlone || b.Tokens[b.from] != b.mask
+	return b.appendRowRange(rows, base, first, to)
 }
 
-func (b *blockLoop) kept() {
-	b.step.work.Partial += b.step.fed
-	if !b.alone { // after a part alone the block's keys and values are not these tokens'
-		b.cached = append(b.cached[:0], b.Tokens[:b.step.seen]...)
+func (b *blockLoop) recordPass() {
+	b.step.work.Partial += b.step.computedRows
+	if b.partAlone {
+		return // the block's keys and values are not those of its tokens
 	}
+	b.cached = append(b.cached[:0], b.Tokens[:b.step.visible]...)
 }
 
 // advance decides whether an editor continues with the finished block, and ends the sequence after
 // a block with one of blockEnds.
 func (b *blockLoop) advance() {
-	if b.again = false; b.step.quiet {
+	b.needsStep = false
+	if b.step.skipsSampler {
 		return
 	}
-	full := len(b.step.masked) == 0
-	b.n++
-	block := b.free[b.step.from:b.step.to]
+	b.stepsMade++
+	edits := b.maxEdits >= 0
+	block := b.free[b.step.freeFrom:b.step.freeTo]
 	if slices.ContainsFunc(block, func(p int) bool { return b.Tokens[p] == b.mask }) {
-		b.again = b.post >= 0 // an editor goes on until the whole block is open
+		b.needsStep = edits // an editor goes on until the whole block is open
 		return
 	}
-	if full {
-		b.after++
+
+	beganOpen := len(b.step.masked) == 0
+	if beganOpen {
+		b.editSteps++
 	}
-	b.again = b.post >= 0 && (!full || len(b.step.opening.Replace) > 0 && b.after < b.post)
-	if b.again {
+	mayEditAgain := len(b.step.opening.Replace) > 0 && b.editSteps < b.maxEdits
+	b.needsStep = edits && (!beganOpen || mayEditAgain)
+	if b.needsStep {
 		return
 	}
 	for _, p := range block {
 		if b.endsAt(p, b.blockEnds) {
-			b.fill(b.step.to, b.Tokens[p])
+			b.fillMasked(b.step.freeTo, b.Tokens[p])
 			return
 		}
 	}
 }
 
-// check returns an error for a choice outside the current block.
-func (b *blockLoop) check() error {
-	s, o := &b.step, &b.step.opening
-	for _, at := range o.Replace {
+// checkOpening returns an error for a choice outside the current block.
+func (b *blockLoop) checkOpening() error {
+	s := &b.step
+	for _, at := range s.opening.Replace {
 		if !slices.Contains(s.open, at) {
 			return fmt.Errorf("the sampler replaces position %d, want one of %d to %d, the block", at,
 				b.from, b.to-1)
 		}
 	}
-	if len(o.Close) > 0 {
+	if len(s.opening.Close) > 0 {
 		return fmt.Errorf("the sampler closes positions, want one that does not: keys and values of " +
 			"blocks stay")
 	}
-	if len(o.Positions) == 0 && len(s.masked) > 0 && s.n >= s.of {
+	if len(s.opening.Positions) == 0 && len(s.masked) > 0 && s.step >= s.steps {
 		return fmt.Errorf("the sampler opens nothing in the block's last step")
 	}
 	return nil
@@ -224,75 +300,92 @@ func (b *blockLoop) check() error {
 
 // checkBlocks returns an error for a recipe that cannot run block by block.
 func (r Recipe) checkBlocks(d model.Denoiser) error {
-	size := d.Spec().Block
-	other := r.BlockSize != 0 && r.BlockSize != size
-	_, blockwise := d.(model.Blockwise)
 	const what = "blocks reuse"
 	if r.Cache > 0 {
 		return param.Refuse("cache", param.NoEffect, "cache is %d with reuse blocks, want 0", r.Cache)
 	}
-	return cmp.Or(
-		without(!samplers.Is[samplers.Blocker](r.Sampler), "reuse", param.NoEffect, what,
-			"sampler: it has blocks of its own"),
-		without(!samplers.Is[samplers.Clock](r.Sampler), "reuse", param.NoEffect, what,
-			"sampler: it has a clock of its own"),
-		r.unless(!other || blockwise, "block-size",
-			"0: this model has no blocks of another size", param.Unsupported),
-		r.unless(!other || r.BlockSize&(r.BlockSize-1) == 0, "block-size", "a power of two",
-			param.OutOfRange),
-		without(other || size > 0, "reuse", param.Unsupported, what,
-			"model: its positions see all others"))
+	if samplers.Is[samplers.Blocker](r.Sampler) {
+		return refuseFeature("reuse", param.NoEffect, what, "sampler: it has blocks of its own")
+	}
+	if samplers.Is[samplers.Clock](r.Sampler) {
+		return refuseFeature("reuse", param.NoEffect, what, "sampler: it has a clock of its own")
+	}
+
+	size := d.Spec().Block
+	if r.BlockSize == 0 || r.BlockSize == size {
+		if size == 0 {
+			return refuseFeature("reuse", param.Unsupported, what,
+				"model: its positions see all others")
+		}
+		return nil
+	}
+	if _, ok := d.(model.Blockwise); !ok {
+		return r.refuseParam("block-size", "0: this model has no blocks of another size",
+			param.Unsupported)
+	}
+	if r.BlockSize&(r.BlockSize-1) != 0 {
+		return r.refuseParam("block-size", "a power of two", param.OutOfRange)
+	}
+	return nil
 }
 
 // network is the model that a member uses. A pool has one for each block size.
 type network struct {
-	d       model.Denoiser // wrapped in guidance if the pool has it
-	refiner model.Refiner  // d, or nil if it has no partial passes
-	keeper  keeper         // refiner, or the model.Feeder; nil if it keeps no keys and values
-	spec    model.Spec
+	// denoiser is wrapped in guidance if the pool has it.
+	denoiser model.Denoiser
+	spec     model.Spec
 
-	blockwise bool // blocks may have other sizes
+	// refiner is the denoiser, or nil if it has no partial passes.
+	refiner model.Refiner
+
+	// cacheMaker is what makes the network's cache, or nil if nothing of it can be kept.
+	cacheMaker cacheMaker
+
+	// blockwise means that attention can use blocks of any size.
+	blockwise bool
 }
 
-// shadows reports whether the network's passes may have shadows that judge tokens.
-func (n *network) shadows() bool { return n.spec.Sparse && n.spec.Block == 0 && !n.spec.Shifted }
+// hasShadows reports whether the network's passes may have shadows that judge tokens.
+func (n *network) hasShadows() bool { return n.spec.Sparse && n.spec.Block == 0 && !n.spec.Shifted }
 
 // checksRuns reports whether passes over blocks can be followed by one that checks a run.
 func (n *network) checksRuns() bool {
 	return n.spec.Sparse && n.blockwise && !n.spec.Shifted
 }
 
-// keeper is a model.Refiner or a model.Feeder.
-type keeper interface {
+// cacheMaker is a model.Refiner or a model.Feeder.
+type cacheMaker interface {
 	NewCache(batch, length int) *kvcache.Cache
 }
 
 // noBlocks stands for the network whose positions see all others.
 const noBlocks = -1
 
-// network returns the model with blocks of a size, 0 for the model's own.
-func (p *Pool) network(size int) (*network, error) {
-	if size == p.d.Spec().Block {
+// networkFor returns the model with blocks of a size, 0 for the model's own.
+func (p *Pool) networkFor(size int) (_ *network, err error) {
+	if size == p.denoiser.Spec().Block {
 		size = 0
 	}
 	if n := p.networks[size]; n != nil {
 		return n, nil
 	}
-	d := p.d
+	d := p.denoiser
 	if size != 0 {
-		var err error
-		if d, err = d.(model.Blockwise).WithBlock(max(size, 0)); err != nil {
+		d, err = d.(model.Blockwise).WithBlock(max(size, 0))
+		if err != nil {
 			return nil, err
 		}
 	}
-	n := &network{d: d, spec: d.Spec()}
+
+	n := &network{denoiser: d, spec: d.Spec()}
 	_, n.blockwise = d.(model.Blockwise)
-	if p.o.Guided {
-		n.d = guide.NewPerSequence(d, p.guidance)
+	n.cacheMaker, _ = d.(cacheMaker)
+	if p.options.Guided {
+		n.denoiser = guide.NewPerSequence(d, p.guidanceScale)
 	}
-	n.keeper, _ = d.(keeper)
-	if n.refiner, _ = n.d.(model.Refiner); n.refiner != nil { // with guidance it keeps two of each
-		n.keeper = n.refiner
+	n.refiner, _ = n.denoiser.(model.Refiner)
+	if n.refiner != nil { // with guidance its cache keeps the keys and values of both passes
+		n.cacheMaker = n.refiner
 	}
 	p.networks[size] = n
 	return n, nil

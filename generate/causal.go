@@ -27,48 +27,61 @@ import (
 // that speculation gives the same text at any temperature.
 
 // causalBlock returns the positions of a block, or of the sampler's window.
-func (r Recipe) causalBlock(spec model.Spec) (block int, window bool) {
+func (r Recipe) causalBlock(spec model.Spec) (size int, isWindow bool) {
 	if w, ok := samplers.As[samplers.Windower](r.Sampler); ok {
 		return w.WindowSize(), true
 	}
-	if block = max(spec.Block, 1); block == 1 && spec.Causal == model.MasksLast {
-		block = defaultWindow
+	size = max(spec.Block, 1)
+	if size == 1 && spec.Causal == model.MasksLast {
+		size = defaultWindow
 	}
-	return cmp.Or(r.BlockSize, block), false
+	return cmp.Or(r.BlockSize, size), false
 }
 
 // defaultWindow is the number of masks that WeDLM's own program appends.
 const defaultWindow = 16
 
-// beyond returns the number of masked positions that the loop keeps after the end of a sequence:
-// drafts, windows and the last block of a NextToken model reach over it, and what opens there is
-// dropped. It is below samplers.MaxDraft.
-func (r Recipe) beyond(spec model.Spec, length int) int {
+// extraPositions returns the number of masked positions that the loop keeps after the end of a
+// sequence: drafts, windows and the last block of a NextToken model reach over it, and what opens
+// there is dropped. It is below samplers.MaxDraft.
+func (r Recipe) extraPositions(spec model.Spec, length int) int {
+	room := spec.Length() - length
 	if r.Reuse == Blocks && spec.Blocks == model.WholeBlocks && spec.Block <= samplers.MaxDraft {
-		return min(-length&(spec.Block-1), spec.Length()-length)
+		return min(-length&(spec.Block-1), room) // the rest of the last block
 	}
 	if r.Reuse != Causal {
 		return 0
 	}
-	n, window := r.causalBlock(spec)
+	size, isWindow := r.causalBlock(spec)
 	if s, ok := samplers.As[samplers.Speculator](r.Sampler); ok {
-		_, n, _, _ = s.Drafts()
-	} else if !window && spec.Causal != model.NextToken {
+		_, size, _, _ = s.Drafts()
+	} else if !isWindow && spec.Causal != model.NextToken {
 		return 0
 	}
-	return min(n-1, spec.Length()-length)
+	return min(size-1, room)
 }
 
 // causalLoop opens block after block.
 type causalLoop struct {
 	*member
-	kind     model.Causal
-	block    int // positions of a block or of a window
-	window   bool
-	origin   int // the first mask of the sequence
-	from, to int // positions of the current block; to is 0 before the first
-	masks    int // of the block when its passes began
-	n        int // passes made over the block since then
+	kind model.Causal
+
+	// block is the number of positions of a block or, if isWindow, of a window that begins at the
+	// first mask.
+	block    int
+	isWindow bool
+
+	// origin is the first mask of the sequence before its first step.
+	origin int
+
+	// The current block has the positions from..to-1; to is 0 before the first block.
+	from int
+	to   int
+
+	// startMasks is the number of masks of the block when its passes began, and passesMade the
+	// number of passes since then.
+	startMasks int
+	passesMade int
 }
 
 // firstMask returns the first masked position, or the end of the sequence.
@@ -81,8 +94,9 @@ func (m *member) firstMask() int {
 	return len(m.Tokens)
 }
 
-// recheck cuts cached before the first token that changed since.
-func (m *member) recheck() {
+// dropStaleCached cuts cached before the first token that was changed since its keys and values
+// were computed. In a causal network everything behind it has seen that token.
+func (m *member) dropStaleCached() {
 	for i, t := range m.cached {
 		if m.Tokens[i] != t {
 			m.cached = m.cached[:i]
@@ -91,138 +105,198 @@ func (m *member) recheck() {
 	}
 }
 
-// over returns a span in which the positions from..to-1 may open, and of which the network sees
-// those before `seen`.
-func (m *member) over(from, to, seen int) span {
-	s := span{network: m.task.network, partial: true, causal: true, n: 1, of: 1, size: to - from,
-		end: to, seen: seen}
-	s.from, _ = slices.BinarySearch(m.free, from)
-	s.to, _ = slices.BinarySearch(m.free, to)
+// spanOver returns the span of a causal pass in which the positions from..to-1 may open, and in
+// which the network sees the first `visible` positions.
+func (m *member) spanOver(from, to, visible int) span {
+	s := span{
+		network:   m.task.network,
+		partial:   true,
+		causal:    true,
+		step:      1,
+		steps:     1,
+		size:      to - from,
+		openLimit: to,
+		visible:   visible,
+	}
+	s.freeFrom, _ = slices.BinarySearch(m.free, from)
+	s.freeTo, _ = slices.BinarySearch(m.free, to)
 	return s
 }
 
-// commitTo returns the span of a causal pass up to position at, which opens there.
-func (m *member) commitTo(at int) span {
-	s := m.over(at, at+1, at)
-	s.fixed = true
+// commitSpan returns the span of a causal pass over what is before a position, which opens there.
+func (m *member) commitSpan(position int) span {
+	s := m.spanOver(position, position+1, position)
+	s.drawsByPosition = true
 	return s
 }
 
-func (c *causalLoop) next() span {
-	c.recheck()
+func (c *causalLoop) nextSpan() span {
+	c.dropStaleCached()
 	first := c.firstMask()
-	c.again = false
-	switch {
-	case c.kind == model.MasksLast && c.window:
-		if len(c.cached) < c.origin { // the prompt, which opens nothing
-			c.again = true
-			s := c.over(c.origin, c.origin, c.origin)
-			s.quiet = true
-			return s
-		}
-		end := min(first+c.block, len(c.Tokens))
-		return c.over(first, end, end)
-	case first >= c.to || first < c.from:
-		c.from, c.to, c.n, c.masks = first, min(first+c.block, len(c.Tokens)), 0, 0
+	c.needsStep = false
+	if c.kind == model.MasksLast && c.isWindow {
+		return c.windowSpan(first)
+	}
+
+	if first >= c.to || first < c.from { // the next block begins
+		c.from = first
+		c.to = min(first+c.block, len(c.Tokens))
+		c.passesMade = 0
+		c.startMasks = 0
 		if c.kind == model.NextToken && first > 0 {
-			return c.commitTo(first)
+			return c.commitSpan(first)
 		}
 	}
-	s := c.over(c.from, c.to, c.to)
-	if c.kind == model.NextToken {
-		s.how = model.Fill
-	}
-	if c.n == 0 {
-		for p := c.from; p < c.to; p++ {
-			if c.Tokens[p] == c.mask {
-				c.masks++
+	if c.passesMade == 0 {
+		for _, t := range c.Tokens[c.from:c.to] {
+			if t == c.mask {
+				c.startMasks++
 			}
 		}
 	}
-	s.size, s.of = c.masks, max(1, min(c.Recipe.Steps, c.masks))
-	s.n = min(c.n+1, s.of)
+	s := c.spanOver(c.from, c.to, c.to)
+	if c.kind == model.NextToken {
+		s.feeding = model.Fill
+	}
+	s.size = c.startMasks
+	s.steps = max(1, min(c.Recipe.Steps, c.startMasks))
+	s.step = min(c.passesMade+1, s.steps)
 	return s
 }
 
-func (c *causalLoop) quota() int { return min(max(c.planned(), 1), len(c.step.masked)) }
+// windowSpan returns the span of a window that begins at the first mask. Before the first window
+// there is a pass over the prompt alone, which opens nothing.
+func (c *causalLoop) windowSpan(first int) span {
+	if len(c.cached) < c.origin {
+		c.needsStep = true
+		s := c.spanOver(c.origin, c.origin, c.origin)
+		s.skipsSampler = true
+		return s
+	}
+	end := min(first+c.block, len(c.Tokens))
+	return c.spanOver(first, end, end)
+}
 
-// planned returns how many positions the schedule opens in step n of the span, all in the last.
-func (m *member) planned() int {
+func (c *causalLoop) quota() int { return min(max(c.scheduledQuota(), 1), len(c.step.masked)) }
+
+// scheduledQuota returns how many positions the schedule opens in the span's step. The last step
+// opens all that are left.
+func (m *member) scheduledQuota() int {
 	s := &m.step
-	if s.n >= s.of {
+	if s.step >= s.steps {
 		return len(s.masked)
 	}
-	open := func(n int) int { return samplers.OpenCount(m.Schedule, float64(n), s.of, s.size) }
-	return open(s.n) - open(s.n-1)
+	now := samplers.OpenCount(m.Schedule, float64(s.step), s.steps, s.size)
+	before := samplers.OpenCount(m.Schedule, float64(s.step-1), s.steps, s.size)
+	return now - before
 }
 
-// feed appends the rows behind those whose keys and values are kept.
-func (m *member) feed(rows []int32, base int) []int32 {
-	return m.appendRows(rows, base, len(m.cached), m.step.seen)
+// appendPartialRows appends the rows behind those whose keys and values are kept.
+func (m *member) appendPartialRows(rows []int32, base int) []int32 {
+	return m.appendRowRange(rows, base, len(m.cached), m.step.visible)
 }
 
-func (m *member) appendRows(rows []int32, base, from, to int) []int32 {
+// appendRowRange appends the rows of the positions from..to-1. Position p is row base+p.
+func (m *member) appendRowRange(rows []int32, base, from, to int) []int32 {
 	for p := from; p < to; p++ {
 		rows = append(rows, int32(base+p))
 	}
 	return rows
 }
 
-// kept records the tokens before the first mask: in a causal pass their keys and values became
-// final.
-func (c *causalLoop) kept() {
-	c.step.work.Partial += c.step.fed
-	if c.step.how == model.Commit {
+// recordPass records the tokens before the first mask: in a causal pass their keys and values
+// became final.
+func (c *causalLoop) recordPass() {
+	c.step.work.Partial += c.step.computedRows
+	if c.step.feeding == model.Commit {
 		c.cached = append(c.cached[:0], c.Tokens[:c.firstMask()]...)
 	}
 }
 
-// check returns an error for a choice that takes back what is final.
-func (m *member) check() error {
-	if o := &m.step.opening; len(o.Close) > 0 || len(o.Replace) > 0 {
+// checkOpening returns an error for a choice that takes back what is final.
+func (m *member) checkOpening() error {
+	o := &m.step.opening
+	if len(o.Close) > 0 || len(o.Replace) > 0 {
 		return fmt.Errorf("the sampler takes tokens back, want one that does not: their keys and " +
 			"values stay")
 	}
-	if len(m.step.opening.Positions) == 0 && len(m.step.masked) > 0 {
+	if len(o.Positions) == 0 && len(m.step.masked) > 0 {
 		return fmt.Errorf("the sampler opens nothing")
 	}
 	return nil
 }
 
 func (c *causalLoop) advance() {
-	if c.again = false; c.step.how == model.Fill || c.kind == model.MasksLast {
-		c.n++
+	c.needsStep = false
+	if c.step.feeding == model.Fill || c.kind == model.MasksLast {
+		c.passesMade++
 	}
 }
 
-// checkCausal returns an error for a recipe that cannot run causally.
+// checkCausal returns why a recipe cannot run with Reuse Causal on this model, or nil.
+//
+// With causal reuse a position's keys and values never change once they are computed, so every
+// option that looks back at earlier positions, or computes them again, has nothing to act on.
 func (r Recipe) checkCausal(d model.Denoiser) error {
-	kind := d.Spec().Causal
-	if _, ok := d.(model.Feeder); !ok || kind == model.NotCausal {
-		return r.unless(false, "reuse", "another one: this model's positions see those after them",
+	spec := d.Spec()
+	if _, ok := d.(model.Feeder); !ok || spec.Causal == model.NotCausal {
+		return r.refuseParam("reuse", "another one: this model's positions see those after them",
 			param.Unsupported)
 	}
-	next, speculates := kind == model.NextToken, samplers.Is[samplers.Speculator](r.Sampler)
-	block, windowed := r.causalBlock(d.Spec())
-	sampler := func(ok bool, want string) error {
-		return r.unless(ok, "sampler", want+" with reuse causal", param.NoEffect)
+	if err := r.checkCausalBlock(spec); err != nil {
+		return err
 	}
-	err := sampler(!next || d.Spec().Block != 1 || !speculates && r.BlockSize == 1,
-		"one for left-to-right decoding, with block-size 1, as the model was trained,")
-	if err == nil && next && !speculates && block > samplers.MaxDraft {
-		return &param.Error{Name: "block-size", Found: fmt.Sprint(block),
+	if r.Cache != 0 {
+		return r.refuseParam("cache", "0 with reuse causal", param.NoEffect)
+	}
+	if r.Guidance.Scale != 0 {
+		return r.refuseParam("guidance", "0 with reuse causal", param.NoEffect)
+	}
+	return r.checkCausalSampler(spec)
+}
+
+// checkCausalBlock returns an error for a block that the model was not trained with, or that is too
+// long to reach beyond the end of a sequence.
+func (r Recipe) checkCausalBlock(spec model.Spec) error {
+	if spec.Causal != model.NextToken {
+		return nil
+	}
+	speculates := samplers.Is[samplers.Speculator](r.Sampler)
+	if spec.Block == 1 && (speculates || r.BlockSize != 1) {
+		return r.refuseCausalSampler("one for left-to-right decoding, with block-size 1, as the model " +
+			"was trained,")
+	}
+	if size, _ := r.causalBlock(spec); !speculates && size > samplers.MaxDraft {
+		return &param.Error{Name: "block-size", Found: fmt.Sprint(size),
 			Want: fmt.Sprintf("1 to %d with reuse causal", samplers.MaxDraft)}
 	}
-	return cmp.Or(err,
-		r.unless(r.Cache == 0, "cache", "0 with reuse causal", param.NoEffect),
-		r.unless(r.Guidance.Scale == 0, "guidance", "0 with reuse causal", param.NoEffect),
-		sampler(!speculates || next, "one that does not draft: this model predicts no next token,"),
-		sampler(!windowed || kind == model.MasksLast,
-			"one without a window: this model does not feed masks last,"),
-		r.unless(!speculates && !windowed || r.BlockSize == 0, "block-size",
-			"0: the sampler has its own block", param.NoEffect),
-		sampler(!samplers.Is[samplers.Blocker](r.Sampler), "one without blocks"),
-		sampler(!samplers.Is[samplers.Clock](r.Sampler), "one without a clock"),
-		sampler(!samplers.Is[samplers.Editor](r.Sampler), "one that does not edit"),
-		sampler(!samplers.Is[samplers.Lookahead](r.Sampler), "one that does not look ahead"))
+	return nil
+}
+
+// checkCausalSampler returns an error for a sampler that cannot run with Reuse Causal.
+func (r Recipe) checkCausalSampler(spec model.Spec) error {
+	speculates := samplers.Is[samplers.Speculator](r.Sampler)
+	windowed := samplers.Is[samplers.Windower](r.Sampler)
+	switch {
+	case speculates && spec.Causal != model.NextToken:
+		return r.refuseCausalSampler("one that does not draft: this model predicts no next token,")
+	case windowed && spec.Causal != model.MasksLast:
+		return r.refuseCausalSampler("one without a window: this model does not feed masks last,")
+	case (speculates || windowed) && r.BlockSize != 0:
+		return r.refuseParam("block-size", "0: the sampler has its own block", param.NoEffect)
+	case samplers.Is[samplers.Blocker](r.Sampler):
+		return r.refuseCausalSampler("one without blocks")
+	case samplers.Is[samplers.Clock](r.Sampler):
+		return r.refuseCausalSampler("one without a clock")
+	case samplers.Is[samplers.Editor](r.Sampler):
+		return r.refuseCausalSampler("one that does not edit")
+	case samplers.Is[samplers.Lookahead](r.Sampler):
+		return r.refuseCausalSampler("one that does not look ahead")
+	}
+	return nil
+}
+
+// refuseCausalSampler refuses the recipe's sampler.
+func (r Recipe) refuseCausalSampler(want string) error {
+	return r.refuseParam("sampler", want+" with reuse causal", param.NoEffect)
 }

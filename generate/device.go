@@ -10,87 +10,133 @@ import (
 // choice is the memory for choices that a device makes.
 type choice struct {
 	backend.Choice
-	order []int32 // the inverse of the ranking's order: for each position, its rank
+
+	// order is the inverse of the ranking's order: for each position, its rank.
+	order []int32
 }
 
-// rank reports whether the device of the latest pass can choose for a member, and sets its ranking.
-// Before the first pass the host chooses, with the same result.
-func (p *Pool) rank(m *member) bool {
-	m.step.device = false
-	if n := len(m.step.masked); p.pass.chooser != nil && !m.step.causal && !m.filtered() &&
-		m.speech == nil && !m.Greedy && n > 0 && n <= backend.ChoiceGroup {
-		m.step.ranking, m.step.device = samplers.RankingOf(m.Sampler, m.step.n, m.step.of, m.shape)
-		m.step.ranking = m.step.ranking.Simplify(m.step.quota)
+// prepareRanking reports whether the device of the latest pass can choose for a member, and sets
+// the member's ranking if so. Before the first pass the host chooses, with the same result.
+func (p *Pool) prepareRanking(m *member) bool {
+	s := &m.step
+	s.onDevice = false
+	if p.pass.chooser == nil || s.causal || m.isFiltered() || m.grammarState != nil || m.Greedy {
+		return false
 	}
-	return m.step.device
+	if len(s.masked) == 0 || len(s.masked) > backend.ChoiceGroup {
+		return false
+	}
+	ranking, ok := samplers.RankingOf(m.Sampler, s.step, s.steps, m.shape)
+	s.ranking = ranking.Simplify(s.quota)
+	s.onDevice = ok
+	return ok
 }
 
 // sameRanking reports whether a device can choose for both members in one call.
 func (m *member) sameRanking(o *member) bool {
-	a, b := m.step.ranking, o.step.ranking
-	return m.Seed == o.Seed && m.N == o.N && m.step.need.Draw == o.step.need.Draw &&
-		a.Measures == b.Measures && a.Share == b.Share && a.Beta == b.Beta && a.Noise == b.Noise &&
-		a.Power == b.Power &&
-		len(a.Order) == len(b.Order) && (len(a.Order) == 0 || &a.Order[0] == &b.Order[0] ||
-		slices.Equal(a.Order, b.Order))
+	if m.Seed != o.Seed || m.N != o.N || m.step.need.Draw != o.step.need.Draw {
+		return false
+	}
+	a, b := &m.step.ranking, &o.step.ranking
+	if a.Measures != b.Measures || a.Share != b.Share || a.Beta != b.Beta || a.Noise != b.Noise ||
+		a.Power != b.Power || len(a.Order) != len(b.Order) {
+		return false
+	}
+	// Most members have the same order in the same memory.
+	return len(a.Order) == 0 || &a.Order[0] == &b.Order[0] || slices.Equal(a.Order, b.Order)
 }
 
 // chooseOnDevice has the device choose the positions of members with one ranking, and draw the
-// tokens of their first stage.
+// tokens of their first stage. The device ranks, draws and returns only the results, so that the
+// marginals are never copied to the host.
 func (p *Pool) chooseOnDevice(list []*member) error {
-	h, c, first, length := &p.head, &p.choice, list[0], p.pass.of.Length
-	k, need := first.step.ranking, first.step.need
-	h.rows, c.Position, c.Groups = h.rows[:0], c.Position[:0], c.Groups[:0]
-	c.Seed, c.Step, c.Measures, c.Beta, c.Noise = first.Seed, uint32(first.N+1), k.Measures, k.Beta,
-		k.Noise
-	c.Power = k.Power
-	c.order = grow(&c.order, len(k.Order))
-	for i, at := range k.Order {
-		c.order[at] = int32(i)
-	}
-	c.Order = c.order
-	for _, m := range list {
-		m.step.maskedAt = len(h.rows)
-		for _, at := range m.step.masked {
-			h.rows = append(h.rows, int32(m.step.row*length+at))
-			c.Position = append(c.Position, int32(at))
-		}
-		m.step.opening = samplers.Opening{Positions: p.view.Ints(m.step.quota), Power: k.Power}
-		n := len(m.step.opening.Positions)
-		g := backend.Candidates{Row: m.step.maskedAt, Rows: len(m.step.masked), Sequence: uint32(m.Index),
-			FirstCount: k.FirstCount(n), Count: n, DrawCount: n}
-		if m.split(); !need.Draw && n > 0 {
-			g.DrawCount = m.step.stages[0]
-		}
-		c.Groups = append(c.Groups, g)
-	}
+	c := &p.choice
+	p.listCandidates(list)
 	chosen, drawn := c.Counts()
-	c.Row, c.Token, c.LogP = grow(&c.Row, chosen), grow(&c.Token, drawn), grow(&c.LogP, drawn)
-	if err := p.pass.chooser.Choose(h.rows, &c.Choice); err != nil {
+	c.Row = resizeBuffer(&c.Row, chosen)
+	c.Token = resizeBuffer(&c.Token, drawn)
+	c.LogP = resizeBuffer(&c.LogP, drawn)
+	if err := p.pass.chooser.Choose(p.head.rows, &c.Choice); err != nil {
 		return err
 	}
+
+	need := list[0].step.need
 	rows, tokens, logP := c.Row, c.Token, c.LogP
 	for i, m := range list {
-		o, g := &m.step.opening, c.Groups[i]
+		o := &m.step.opening
+		g := c.Groups[i]
 		for j := range o.Positions {
 			o.Positions[j] = int(c.Position[rows[j]])
 		}
 		if need.Beta != 0 || need.Draw {
 			m.step.work.Head += len(m.step.masked)
 		}
-		m.ready()
+		m.growPending()
 		for j := range g.DrawCount {
 			m.step.pending[j] = OpenedPosition{Position: o.Positions[j], Token: tokens[j], LogP: logP[j]}
 		}
-		if m.step.drawn = 1; need.Draw { // a token was drawn at every candidate position
+		m.step.drawnStages = 1
+		if need.Draw { // a token was drawn at every candidate position
 			m.step.stages = m.step.stages[:0]
 		} else {
 			m.step.work.Head += g.DrawCount
 		}
-		if err := p.check(m); err != nil {
-			p.blame(m, err)
+		if err := p.checkOpening(m); err != nil {
+			p.setFault(m, err)
 		}
-		rows, tokens, logP = rows[g.Count:], tokens[g.DrawCount:], logP[g.DrawCount:]
+		rows = rows[g.Count:]
+		tokens = tokens[g.DrawCount:]
+		logP = logP[g.DrawCount:]
 	}
 	return nil
+}
+
+// listCandidates fills p.choice and the head's rows with the masked positions of members that have
+// one ranking, a group for each member.
+func (p *Pool) listCandidates(list []*member) {
+	h := &p.head
+	c := &p.choice
+	length := p.pass.readBatch.Length
+	first := list[0]
+	ranking := &first.step.ranking
+	c.Seed = first.Seed
+	c.Step = uint32(first.N + 1)
+	c.Measures = ranking.Measures
+	c.Beta = ranking.Beta
+	c.Noise = ranking.Noise
+	c.Power = ranking.Power
+	c.order = resizeBuffer(&c.order, len(ranking.Order))
+	for rank, position := range ranking.Order {
+		c.order[position] = int32(rank)
+	}
+	c.Order = c.order
+
+	h.rows = h.rows[:0]
+	c.Position = c.Position[:0]
+	c.Groups = c.Groups[:0]
+	for _, m := range list {
+		m.step.firstMaskedRow = len(h.rows)
+		for _, position := range m.step.masked {
+			h.rows = append(h.rows, int32(m.step.batchIndex*length+position))
+			c.Position = append(c.Position, int32(position))
+		}
+		m.step.opening = samplers.Opening{
+			Positions: p.view.Ints(m.step.quota), // the device says which
+			Power:     ranking.Power,
+		}
+		m.splitStages()
+		n := len(m.step.opening.Positions)
+		g := backend.Candidates{
+			Row:        m.step.firstMaskedRow,
+			Rows:       len(m.step.masked),
+			Sequence:   uint32(m.Index),
+			FirstCount: ranking.FirstCount(n),
+			Count:      n,
+			DrawCount:  n,
+		}
+		if !first.step.need.Draw && n > 0 {
+			g.DrawCount = m.step.stages[0] // later stages are drawn from partial passes
+		}
+		c.Groups = append(c.Groups, g)
+	}
 }

@@ -4,52 +4,79 @@ import "slices"
 
 // draftLoop is for a samplers.Proposer. A step's pass is over drafts, each a member of its own that
 // only this loop knows: what the drafts' samplers choose says which of them are right.
+//
+// Draft i has the first i+1 proposed tokens in place. If the marginals of draft i choose the
+// proposed token i+1 too, that token is what decoding one by one would have opened next, so one
+// pass can open several.
 type draftLoop struct {
 	wholeLoop
-	most     int              // drafts of a pass
-	proposed []OpenedPosition // what the last right draft's marginals open one after the other
-	after    []int32          // the tokens that it belongs to
-	drafts   []*member        // draft i of the step has opened the first i+1 proposed, or nothing
+
+	// draftsPerPass is the most drafts of a pass.
+	draftsPerPass int
+
+	// proposed are the positions that the last right draft's marginals open one after the other, and
+	// proposedFor the tokens of the sequence for which they were proposed.
+	proposed    []OpenedPosition
+	proposedFor []int32
+
+	// drafts are the drafts of the step: draft i has opened the first i+1 proposed, or nothing if
+	// none are proposed.
+	drafts []*member
 }
 
-// children returns the drafts of the step. A draft that leaves no mask in its block decides nothing
-// and is left out, unless it is the first.
-func (l *draftLoop) children() []*member {
+// prepareDrafts returns the drafts of the step. A draft that leaves no mask in its block decides
+// nothing and is left out, unless it is the first.
+func (l *draftLoop) prepareDrafts() []*member {
 	m := l.member
-	if !slices.Equal(l.after, m.Tokens) {
+	if !slices.Equal(l.proposedFor, m.Tokens) { // somebody changed the tokens
 		l.proposed = l.proposed[:0]
 	}
 	n := len(l.proposed)
 	if n == len(m.step.masked) {
 		n--
 	}
-	for len(l.drafts) < max(n, 1) {
+	count := max(n, 1)
+	for len(l.drafts) < count {
 		l.drafts = append(l.drafts, new(member))
 	}
-	l.drafts = l.drafts[:max(n, 1)]
+	l.drafts = l.drafts[:count]
 	for i, d := range l.drafts {
-		opened := l.proposed[:min(i+1, n)]
-		*d = member{task: m.task, layout: m.layout, place: nowhere,
-			past: m.past, left: m.left - len(opened), loop: remake(d.loop, wholeLoop{member: d}),
-			Tokens: append(d.Tokens[:0], m.Tokens...), Sequence: Sequence{Index: m.Index, N: m.N,
-				Steps: m.Steps}, step: d.step.empty()}
-		d.step.span, d.step.need = m.step.span, m.step.need
-		d.step.of = d.step.n + 1 // it is never the last step
-		for _, o := range opened {
-			d.Tokens[o.Position] = o.Token
-		}
-		for _, p := range m.step.masked {
-			if d.Tokens[p] == m.mask {
-				d.step.masked = append(d.step.masked, p)
-			}
-		}
-		d.step.quota = min(l.most, len(d.step.masked))
+		l.startDraft(d, l.proposed[:min(i+1, n)])
 	}
 	return l.drafts
 }
 
-// collect sets what the step opens: what the right drafts have opened, and a block's last position.
-func (l *draftLoop) collect() {
+// startDraft makes d a draft that has opened some positions.
+func (l *draftLoop) startDraft(d *member, opened []OpenedPosition) {
+	m := l.member
+	*d = member{
+		task:       m.task,
+		layout:     m.layout,
+		place:      noPlace,
+		past:       m.past,
+		maskedLeft: m.maskedLeft - len(opened),
+		loop:       reuseLoop(d.loop, wholeLoop{member: d}),
+		Tokens:     append(d.Tokens[:0], m.Tokens...),
+		Sequence:   Sequence{Index: m.Index, N: m.N, Steps: m.Steps},
+		step:       d.step.emptied(),
+	}
+	d.step.span = m.step.span
+	d.step.need = m.step.need
+	d.step.steps = d.step.step + 1 // so it is never the last step, which opens everything
+	for _, o := range opened {
+		d.Tokens[o.Position] = o.Token
+	}
+	for _, p := range m.step.masked {
+		if d.Tokens[p] == m.mask {
+			d.step.masked = append(d.step.masked, p)
+		}
+	}
+	d.step.quota = min(l.draftsPerPass, len(d.step.masked))
+}
+
+// collectDrafts sets what the step opens: what the right drafts have opened, and a block's last
+// position.
+func (l *draftLoop) collectDrafts() {
 	s := &l.step
 	for _, d := range l.drafts {
 		s.work.Add(d.step.work)
@@ -60,29 +87,38 @@ func (l *draftLoop) collect() {
 	if s.fault != nil {
 		return
 	}
-	right := min(1, len(l.proposed))
-	for right > 0 && right < len(l.proposed) {
-		next, want := l.drafts[right-1].step.pending[0], l.proposed[right]
-		if next.Position != want.Position || next.Token != want.Token {
-			break
-		}
-		right++
-	}
+
+	right := l.countRight()
 	s.work.Drafted += len(l.proposed)
 	s.work.Accepted += right
 	s.pending = append(s.pending[:0], l.proposed[:right]...)
 	l.proposed = l.proposed[:0]
 	left := len(s.masked) - right
 	if left > 0 {
-		pending := l.drafts[max(right, 1)-1].step.pending
-		l.proposed = append(l.proposed, pending...)
+		lastRight := l.drafts[max(right, 1)-1]
+		l.proposed = append(l.proposed, lastRight.step.pending...)
 	}
-	if left == 1 {
+	if left == 1 { // nothing is left to check it with
 		s.pending = append(s.pending, l.proposed...)
 		l.proposed = l.proposed[:0]
 	}
 }
 
-func (l *draftLoop) check() error { return nil }
+// countRight returns the number of proposed positions, from the first, that the drafts confirm. The
+// first needs no draft: it was chosen with the tokens that are in place.
+func (l *draftLoop) countRight() int {
+	right := min(1, len(l.proposed))
+	for right > 0 && right < len(l.proposed) {
+		chosen := l.drafts[right-1].step.pending[0]
+		proposed := l.proposed[right]
+		if chosen.Position != proposed.Position || chosen.Token != proposed.Token {
+			break
+		}
+		right++
+	}
+	return right
+}
 
-func (l *draftLoop) advance() { l.after = append(l.after[:0], l.Tokens...) }
+func (l *draftLoop) checkOpening() error { return nil }
+
+func (l *draftLoop) advance() { l.proposedFor = append(l.proposedFor[:0], l.Tokens...) }

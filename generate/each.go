@@ -12,12 +12,18 @@ import (
 )
 
 // Each generates sequences with different recipes, as many at once as o allows; a finished one
-// makes room for the next request, or waits for the others if o.Together is set. It yields the
+// makes room for the next request, or waits for the others if o.WholeBatches is set. It yields the
 // sequences in the pool after each step. A request that cannot run or a sequence that fails ends it
 // with their error, which comes with the state after the last whole step, or with nil. After ctx is
 // cancelled the error wraps ctx.Err().
 func Each(ctx context.Context, d model.Denoiser, o PoolOptions,
 	requests iter.Seq[Request]) iter.Seq2[*Step, error] {
+	return runRequests(ctx, d, o, requests, (*Pool).Add)
+}
+
+// runRequests is Each, with the way in which a request joins the pool.
+func runRequests(ctx context.Context, d model.Denoiser, o PoolOptions, requests iter.Seq[Request],
+	add func(*Pool, Request) (*Sequence, error)) iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
 		p, err := NewPool(d, o)
 		if err != nil {
@@ -26,32 +32,35 @@ func Each(ctx context.Context, d model.Denoiser, o PoolOptions,
 		}
 		next, stop := iter.Pull(requests)
 		defer stop()
+
 		s := new(Step)
-		for added := 0; ; {
+		added := 0
+		for {
 			if len(s.Sequences) == 0 || !o.WholeBatches {
-				err = p.fill(s, &added, next)
+				err = p.addRequests(s, &added, next, add)
 			}
 			if err == nil && len(s.Sequences) == 0 {
 				return
 			}
 			if err == nil {
-				err = p.advance(ctx, s)
+				err = p.advanceAll(ctx, s)
 			}
 			if err != nil {
-				yield(s.whole(), err)
+				yield(s.withoutUnstarted(), err)
 				return
 			}
 			if !yield(s, nil) {
 				return
 			}
-			p.dismiss(s)
+			p.removeFinished(s)
 		}
 	}
 }
 
 // RequestError is the error of one request of Each.
 type RequestError struct {
-	Number int // from 0
+	// Number is that of the request, from 0.
+	Number int
 	Err    error
 }
 
@@ -61,14 +70,15 @@ func (e *RequestError) Error() string { return fmt.Sprintf("request %d: %v", e.N
 // Unwrap returns the error without the request's number.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// fill adds requests to the pool until it is full; added counts them.
-func (p *Pool) fill(s *Step, added *int, next func() (Request, bool)) error {
-	for p.Len() < p.o.Size {
+// addRequests adds requests to the pool and to s until the pool is full; added counts them.
+func (p *Pool) addRequests(s *Step, added *int, next func() (Request, bool),
+	add func(*Pool, Request) (*Sequence, error)) error {
+	for p.Len() < p.options.Size {
 		r, ok := next()
 		if !ok {
 			break
 		}
-		q, err := p.Add(r)
+		q, err := add(p, r)
 		if err != nil {
 			return &RequestError{*added, err}
 		}
@@ -78,10 +88,10 @@ func (p *Pool) fill(s *Step, added *int, next func() (Request, bool)) error {
 	return nil
 }
 
-// advance makes a step of all sequences. After an error of the pass no sequence has changed.
-func (p *Pool) advance(ctx context.Context, s *Step) error {
+// advanceAll makes a step of all sequences. After an error of the pass no sequence has changed.
+func (p *Pool) advanceAll(ctx context.Context, s *Step) error {
 	began := time.Now()
-	if err := p.compute(ctx); err != nil {
+	if err := p.computeStep(ctx); err != nil {
 		q := s.Sequences[0]
 		return fmt.Errorf("generate: step %d of %d: %w", q.N+1, q.Steps, err)
 	}
@@ -90,21 +100,28 @@ func (p *Pool) advance(ctx context.Context, s *Step) error {
 			return &RequestError{q.Number, err}
 		}
 	}
-	p.apply()
+	p.applyStep()
+
 	s.Seconds = time.Since(began).Seconds()
-	s.N, s.Steps, s.Done = 0, 0, true
+	s.N = 0
+	s.Steps = 0
+	s.Done = true
 	for i := range s.Sequences {
 		q := &s.Sequences[i]
-		if q.Seconds += s.Seconds; q.Err != nil {
+		q.Seconds += s.Seconds
+		if q.Err != nil {
 			return &RequestError{q.Number, q.Err}
 		}
-		s.N, s.Steps, s.Done = max(s.N, q.N), max(s.Steps, q.Steps), s.Done && q.Done
+		s.N = max(s.N, q.N)
+		s.Steps = max(s.Steps, q.Steps)
+		s.Done = s.Done && q.Done
 	}
 	return nil
 }
 
-// whole returns the step without sequences that have taken none, nil if that is all of them.
-func (s *Step) whole() *Step {
+// withoutUnstarted returns the step without sequences that have taken none, or nil if that is all
+// of them: an error should come with results only.
+func (s *Step) withoutUnstarted() *Step {
 	s.Sequences = slices.DeleteFunc(s.Sequences, func(q Progress) bool { return q.N == 0 })
 	if len(s.Sequences) == 0 {
 		return nil
@@ -112,9 +129,9 @@ func (s *Step) whole() *Step {
 	return s
 }
 
-// dismiss removes finished sequences, or all of them at once.
-func (p *Pool) dismiss(s *Step) {
-	if p.o.WholeBatches && !s.Done {
+// removeFinished removes finished sequences, with WholeBatches all of them at once.
+func (p *Pool) removeFinished(s *Step) {
+	if p.options.WholeBatches && !s.Done {
 		return
 	}
 	s.Sequences = slices.DeleteFunc(s.Sequences, func(q Progress) bool {
@@ -139,15 +156,23 @@ func Run(ctx context.Context, d model.Denoiser, o Options) iter.Seq2[*Step, erro
 		}
 		requests := func(yield func(Request) bool) {
 			r := o.Request
-			for i := 0; i < o.N && yield(r); i++ {
+			for range o.N {
+				if !yield(r) {
+					return
+				}
 				r.Index++
 			}
 		}
-		pool := PoolOptions{Size: o.Batch, Length: o.Length, Guided: o.Guidance.Scale != 0,
-			WholeBatches: true}
-		for step, err := range Each(ctx, d, pool, requests) {
+		pool := PoolOptions{
+			Size:         o.Batch,
+			Length:       o.Length,
+			Guided:       o.Guidance.Scale != 0,
+			WholeBatches: true,
+		}
+		// The sequences differ in their Index alone, so the check above was for all of them.
+		for step, err := range runRequests(ctx, d, pool, requests, (*Pool).addChecked) {
 			if failed, ok := errors.AsType[*RequestError](err); ok {
-				err = failed.Err
+				err = failed.Err // its number says nothing here: the text of err has the index
 			}
 			if !yield(step, err) || err != nil {
 				return

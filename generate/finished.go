@@ -9,67 +9,80 @@ import "slices"
 // passes, if that is not 0. This is an approximation, as all reuse for such models is.
 type finishedLoop struct {
 	wholeLoop
-	block, delay int
-	found        []int // the passes that found the prompt and the blocks finished
-	upto         int   // positions whose keys and values are kept
-	from, to     int   // of the step: the first row, and the value of upto after it
+	blockSize int
+	delay     int
+
+	// finishedAt has the pass that found the prompt finished, and then those of the blocks.
+	finishedAt []int
+
+	// keptEnd is the number of positions whose keys and values are kept, from the first on.
+	keptEnd int
+
+	// firstRow is the first position that the step computes, and nextKeptEnd the value of keptEnd
+	// after it.
+	firstRow    int
+	nextKeptEnd int
 }
 
-func (f *finishedLoop) next() span {
-	s := f.wholeLoop.next()
+func (f *finishedLoop) nextSpan() span {
+	s := f.wholeLoop.nextSpan()
 	n := f.N + 1
-	for p := range min(f.upto, len(f.cached)) { // somebody changed the tokens
+	for p := range min(f.keptEnd, len(f.cached)) { // somebody changed the tokens
 		if f.cached[p] != f.Tokens[p] {
-			f.upto, f.found = 0, f.found[:0]
+			f.keptEnd = 0
+			f.finishedAt = f.finishedAt[:0]
 		}
 	}
-	f.to = f.upto
-	waits := f.wait(n)
-	f.from = f.upto
-	if f.upto == 0 || f.to == f.upto && (waits || f.Refresh > 0 && n%f.Refresh == 0) {
-		f.from = 0
+
+	f.nextKeptEnd = f.keptEnd
+	waits := f.advanceKept(n)
+	refreshes := f.Refresh > 0 && n%f.Refresh == 0
+	f.firstRow = f.keptEnd
+	if f.keptEnd == 0 || f.nextKeptEnd == f.keptEnd && (waits || refreshes) {
+		f.firstRow = 0
 	}
 	return s
 }
 
-// wait moves f.to over the blocks that have waited long enough, and reports whether the next one is
-// finished and waits.
-func (f *finishedLoop) wait(n int) bool {
+// advanceKept moves nextKeptEnd over the blocks that have waited long enough in pass n, and reports
+// whether the next one is finished and waits.
+func (f *finishedLoop) advanceKept(n int) (waits bool) {
 	origin := f.free[0]
-	for i := 0; ; i++ {
-		from, to := origin+(i-1)*f.block, min(origin+i*f.block, len(f.Tokens))
-		if i == 0 {
-			from = 0
+	for i := 0; ; i++ { // 0 is the prompt
+		from := 0
+		if i > 0 {
+			from = origin + (i-1)*f.blockSize
 		}
+		to := min(origin+i*f.blockSize, len(f.Tokens))
 		if from >= len(f.Tokens) {
 			return false
 		}
-		if to <= f.upto {
+		if to <= f.keptEnd {
 			continue
 		}
 		if slices.Contains(f.Tokens[from:to], f.mask) {
 			return false
 		}
-		for len(f.found) <= i {
-			f.found = append(f.found, n)
+		for len(f.finishedAt) <= i {
+			f.finishedAt = append(f.finishedAt, n)
 		}
 		if i == 0 && n == 1 {
-			f.found[0] = 0
+			f.finishedAt[0] = 0 // the prompt was there before the first pass
 		}
-		if n-f.found[i] < f.delay {
+		if n-f.finishedAt[i] < f.delay {
 			return true
 		}
-		f.to = to
+		f.nextKeptEnd = to
 	}
 }
 
-func (f *finishedLoop) feed(rows []int32, base int) []int32 {
-	return f.appendRows(rows, base, f.from, len(f.Tokens))
+func (f *finishedLoop) appendPartialRows(rows []int32, base int) []int32 {
+	return f.appendRowRange(rows, base, f.firstRow, len(f.Tokens))
 }
 
-func (f *finishedLoop) kept() {
-	f.worked()
+func (f *finishedLoop) recordPass() {
+	f.countWork()
 	f.cached = append(f.cached[:0], f.Tokens...)
 }
 
-func (f *finishedLoop) advance() { f.upto = f.to }
+func (f *finishedLoop) advance() { f.keptEnd = f.nextKeptEnd }

@@ -12,15 +12,17 @@ import (
 // already made, so that a list can be applied one after the other.
 type Resize struct {
 	Position int `json:"position"`
-	Into     int `json:"into"` // masks that it became; 0: it was removed
+
+	// Into is the number of masks that it became; 0 means that it was removed.
+	Into int `json:"into"`
 }
 
 // ApplyResizes applies resizes to values of positions, such as the steps at which they opened. New
-// positions have the value `fresh`.
+// positions have the value `fresh`. The result may be in the memory of values.
 func ApplyResizes[T any](values []T, resizes []Resize, fresh T) []T {
 	for _, r := range resizes {
-		values = slices.Replace(values, r.Position, min(r.Position+1, len(values)),
-			slices.Repeat([]T{fresh}, r.Into)...)
+		end := min(r.Position+1, len(values)) // there is no value at the sequence's end
+		values = slices.Replace(values, r.Position, end, slices.Repeat([]T{fresh}, r.Into)...)
 	}
 	return values
 }
@@ -31,41 +33,58 @@ func ApplyResizes[T any](values []T, resizes []Resize, fresh T) []T {
 type growLoop struct {
 	wholeLoop
 	model.Growth
-	each    int
-	spill   bool
-	longest int // positions
-	left    int // expansions
-	forbid  [1]int32
+
+	// openPerStep is the number of positions that a step opens.
+	openPerStep int
+
+	// spillsDelete makes one deleted position delete those behind it that the step could open.
+	spillsDelete bool
+
+	// maxLength is the most positions of the sequence; expansionsLeft bounds how often a position
+	// may still become two.
+	maxLength      int
+	expansionsLeft int
+
+	// forbiddenToken is the memory of span.forbidden.
+	forbiddenToken [1]int32
 }
 
 // newGrowLoop returns the loop of a recipe whose sampler lets holes grow (samplers.DreamOn),
 // without its member.
 func newGrowLoop(spec model.Spec, d samplers.DreamOn, l layout) growLoop {
-	g := growLoop{Growth: *spec.Growth, each: d.Each, spill: d.Spill == 1, left: d.Budget}
-	g.longest = min(len(l.start)-len(l.free)+d.New, spec.Length())
-	if g.left == 0 && len(l.free) > 0 {
-		g.left = 2 * max(g.longest-l.free[0], 0)
+	g := growLoop{
+		Growth:         *spec.Growth,
+		openPerStep:    d.Each,
+		spillsDelete:   d.Spill == 1,
+		maxLength:      min(len(l.startTokens)-len(l.free)+d.New, spec.Length()),
+		expansionsLeft: d.Budget,
+	}
+	if g.expansionsLeft == 0 && len(l.free) > 0 {
+		g.expansionsLeft = 2 * max(g.maxLength-l.free[0], 0)
 	}
 	return g
 }
 
-func (g *growLoop) next() span {
-	s := g.all()
-	if len(g.Tokens) >= g.longest || g.left == 0 {
-		g.forbid[0] = g.Expand
-		s.forbid = g.forbid[:]
+func (g *growLoop) nextSpan() span {
+	s := g.wholeSpan()
+	if len(g.Tokens) >= g.maxLength || g.expansionsLeft == 0 {
+		g.forbiddenToken[0] = g.Expand
+		s.forbidden = g.forbiddenToken[:]
 	}
 	return s
 }
 
-func (g *growLoop) quota() int { return min(g.each, len(g.step.masked)) }
+func (g *growLoop) quota() int { return min(g.openPerStep, len(g.step.masked)) }
 
-func (g *growLoop) check() error { return nil }
+func (g *growLoop) checkOpening() error { return nil }
 
+// advance applies the expand and delete tokens of the step. An expand token for which there is no
+// room any more becomes one mask again.
 func (g *growLoop) advance() {
-	removed := g.removals()
+	removed := g.removedPositions()
 	var list []Resize
-	size, moved := len(g.Tokens), 0
+	length := len(g.Tokens)
+	moved := 0 // by how much the changes so far move later positions
 	for _, p := range g.step.masked {
 		into := 1
 		switch {
@@ -73,21 +92,23 @@ func (g *growLoop) advance() {
 			into = 0
 		case g.Tokens[p] != g.Expand:
 			continue
-		case size < g.longest && g.left > 0:
-			into, g.left = 2, g.left-1
+		case length < g.maxLength && g.expansionsLeft > 0:
+			into = 2
+			g.expansionsLeft--
 		}
-		list = append(list, Resize{p + moved, into})
-		size, moved = size+into-1, moved+into-1
+		list = append(list, Resize{Position: p + moved, Into: into})
+		length += into - 1
+		moved += into - 1
 	}
-	g.resize(list)
+	g.applyResizes(list)
 	g.Resized = slices.DeleteFunc(g.Resized, func(r Resize) bool { return r.Into == 1 })
 }
 
-// removals returns the positions that the step removes.
-func (g *growLoop) removals() map[int]bool {
+// removedPositions returns the positions that the step removes.
+func (g *growLoop) removedPositions() map[int]bool {
 	removed := map[int]bool{}
 	for _, p := range g.step.masked {
-		if g.Tokens[p] == g.Delete || g.spill && len(removed) > 0 {
+		if g.Tokens[p] == g.Delete || g.spillsDelete && len(removed) > 0 {
 			removed[p] = true
 		}
 	}

@@ -18,10 +18,10 @@ func (t *task) checkLanguage(spec model.Spec) error {
 	if l == nil {
 		return nil
 	}
-	if length := len(t.initial.start); l.FirstPosition < 0 || l.FirstPosition > l.EndPosition ||
-		l.EndPosition > length {
-		return fmt.Errorf("the grammar's positions are %d to %d, want some of 0 to %d", l.FirstPosition, l.EndPosition-1,
-			length-1)
+	start := t.initial.startTokens
+	if l.FirstPosition < 0 || l.FirstPosition > l.EndPosition || l.EndPosition > len(start) {
+		return fmt.Errorf("the grammar's positions are %d to %d, want some of 0 to %d",
+			l.FirstPosition, l.EndPosition-1, len(start)-1)
 	}
 	if len(l.Class) != spec.Outcomes {
 		return fmt.Errorf("the grammar's vocabulary is %d tokens, want %d", len(l.Class),
@@ -30,74 +30,87 @@ func (t *task) checkLanguage(spec model.Spec) error {
 	if err := t.CheckGrammar(spec); err != nil {
 		return err
 	}
-	return l.Check(t.initial.start, spec.Mask)
+	return l.Check(start, spec.Mask)
 }
 
 // CheckGrammar returns an error if a run of the recipe cannot follow a language.
+//
+// The sums over a language's texts need marginals of the whole text, at positions that stay where
+// they are, and a token that is open must be in the text.
 func (r *Recipe) CheckGrammar(spec model.Spec) error {
 	drafts := samplers.Is[samplers.Proposer](r.Sampler)
 	if samplers.Is[samplers.RunChecker](r.Sampler) {
 		drafts = r.Reuse == Blocks
 	}
-	if r.Reuse == Causal || drafts || samplers.Is[samplers.Resizer](r.Sampler) ||
-		samplers.Is[samplers.Grower](r.Sampler) && spec.Growth != nil || r.Window > 0 {
-		return &param.Error{Name: "grammar", Found: "given", Reason: param.Unsupported,
-			Want: "none with reuse causal, a window or a sampler that drafts or changes the length"}
+	moves := samplers.Is[samplers.Resizer](r.Sampler) ||
+		samplers.Is[samplers.Grower](r.Sampler) && spec.Growth != nil
+	if r.Reuse != Causal && !drafts && !moves && r.Window == 0 {
+		return nil
 	}
-	return nil
+	return &param.Error{Name: "grammar", Found: "given", Reason: param.Unsupported,
+		Want: "none with reuse causal, a window or a sampler that drafts or changes the length"}
 }
 
-// sameMarginals reports whether one call can compute for both members.
+// sameMarginals reports whether one call of the head can compute for both members: the wrappers of
+// marginals ask for the owner of each row, but which wrappers there are is decided for the call.
 func (m *member) sameMarginals(o *member) bool {
-	return m.Greedy == o.Greedy && m.filtered() == o.filtered() &&
-		(m.speech == nil) == (o.speech == nil)
+	return m.Greedy == o.Greedy && m.isFiltered() == o.isFiltered() &&
+		(m.grammarState == nil) == (o.grammarState == nil)
 }
 
-// newSpeech returns what a member keeps of its language, nil without one.
-func (m *member) newSpeech(sums *constrain.SumCache) *constrain.Sequence {
+// newGrammarState returns what a member keeps of its language, nil without one.
+func (m *member) newGrammarState(sums *constrain.SumCache) *constrain.Sequence {
 	if m.Language == nil {
 		return nil
 	}
 	return &constrain.Sequence{Language: m.Language, Mask: m.mask, Sums: sums,
 		Uniform: func(position, draw int) float64 {
-			words := m.stream().Words(position, philox.Unseen, draw)
+			words := m.randomStream().Words(position, philox.Unseen, draw)
 			return (float64(words[0]) + 0.5) / (1 << 32)
 		}}
 }
 
-// readsLanguage adds the masked positions of a member's language that the pass computes.
-func (p *Pool) readsLanguage(b *model.Batch, m *member) {
-	base := int32(m.step.row * b.Length)
-	add := func(row int32) {
-		at := int(row - base)
-		if at >= m.Language.FirstPosition && at < m.Language.EndPosition && m.Tokens[at] == m.mask {
-			b.ReadRows = append(b.ReadRows, row)
-		}
-	}
+// addGrammarRows adds the masked positions of a member's language that the pass computes. Unlike a
+// sampler, a language reads also those that may not open in this step: what fits at one position
+// depends on what is probable at all others.
+func (p *Pool) addGrammarRows(b *model.Batch, m *member) {
+	base := m.step.batchIndex * b.Length
 	if m.step.partial {
-		for _, row := range p.pass.rows[len(p.pass.rows)-m.step.fed:] {
-			add(row)
+		computed := p.pass.rows[len(p.pass.rows)-m.step.computedRows:]
+		for _, row := range computed {
+			if m.isGrammarMask(int(row) - base) {
+				b.ReadRows = append(b.ReadRows, row)
+			}
 		}
 		return
 	}
-	for at := range m.Tokens {
-		add(base + int32(at))
-	}
-}
-
-// listen shows the latest pass to the languages of its sequences.
-func (p *Pool) listen() {
-	b := p.pass.of
-	for i, m := range p.pass.owners {
-		if m.speech != nil {
-			m.speech.BeginPass(b.Tokens[i*b.Length:i*b.Length+len(m.Tokens)], p.fresh(i))
+	for position := range m.Tokens {
+		if m.isGrammarMask(position) {
+			b.ReadRows = append(b.ReadRows, int32(base+position))
 		}
 	}
 }
 
-// fresh returns the positions that the latest pass computes of a sequence in it.
-func (p *Pool) fresh(index int) (positions []int32) {
-	b := p.pass.of
+// isGrammarMask reports whether a position is masked and one of the language's.
+func (m *member) isGrammarMask(position int) bool {
+	l := m.Language
+	return position >= l.FirstPosition && position < l.EndPosition && m.Tokens[position] == m.mask
+}
+
+// observePass shows the latest pass to the languages of its sequences.
+func (p *Pool) observePass() {
+	b := p.pass.readBatch
+	for i, m := range p.pass.owners {
+		if m.grammarState != nil {
+			tokens := b.Tokens[i*b.Length : i*b.Length+len(m.Tokens)]
+			m.grammarState.BeginPass(tokens, p.computedPositions(i))
+		}
+	}
+}
+
+// computedPositions returns the positions that the latest pass computes of a sequence in it.
+func (p *Pool) computedPositions(index int) (positions []int32) {
+	b := p.pass.readBatch
 	for _, row := range b.ReadRows {
 		if int(row)/b.Length == index {
 			positions = append(positions, row%int32(b.Length))
@@ -106,25 +119,26 @@ func (p *Pool) fresh(index int) (positions []int32) {
 	return positions
 }
 
-// reconcile makes tokens that a sampler chose by itself belong to the member's language: what does
-// not fit with the rest is drawn from it, and a replacement that does not fit is left out.
-func (p *Pool) reconcile(m *member) error {
+// fitToGrammar makes tokens that a sampler chose by itself belong to the member's language: what
+// does not fit with the rest is drawn from it, and a replacement that does not fit is left out.
+func (p *Pool) fitToGrammar(m *member) error {
 	o := &m.step.opening
 	tokens := slices.Clone(m.Tokens)
-	for _, at := range o.Close {
-		tokens[at] = m.mask
+	for _, position := range o.Close {
+		tokens[position] = m.mask
 	}
-	put := func(at int, token int32) bool {
-		before := tokens[at]
-		tokens[at] = token
-		if m.speech.Allows(tokens) {
+	fits := func(position int, token int32) bool { // and is in place then
+		before := tokens[position]
+		tokens[position] = token
+		if m.grammarState.Allows(tokens) {
 			return true
 		}
-		tokens[at] = before
+		tokens[position] = before
 		return false
 	}
+
 	for j := 0; j < len(o.Replace); {
-		if put(o.Replace[j], o.Replacement[j]) {
+		if fits(o.Replace[j], o.Replacement[j]) {
 			j++
 			continue
 		}
@@ -134,48 +148,57 @@ func (p *Pool) reconcile(m *member) error {
 	if o.Tokens == nil {
 		return nil
 	}
-	together := slices.Clone(tokens)
-	for j, at := range o.Positions {
-		together[at] = o.Tokens[j]
+
+	// Most often all tokens fit together, which takes one call instead of one for each.
+	all := slices.Clone(tokens)
+	for j, position := range o.Positions {
+		all[position] = o.Tokens[j]
 	}
-	if m.speech.Allows(together) {
+	if m.grammarState.Allows(all) {
 		return nil
 	}
 	var again []int
-	for j, at := range o.Positions {
-		if !put(at, o.Tokens[j]) {
+	for j, position := range o.Positions {
+		if !fits(position, o.Tokens[j]) {
 			again = append(again, j)
 		}
 	}
-	return p.drawAgain(m, tokens, again)
+	return p.redrawTokens(m, tokens, again)
 }
 
-// drawAgain draws the tokens of a sampler's positions, by index in its opening, given the others.
-func (p *Pool) drawAgain(m *member, tokens []int32, again []int) error {
-	b, o := p.pass.of, &m.step.opening
-	m.speech.BeginPass(tokens, p.fresh(m.step.row))
+// redrawTokens draws the tokens of some of a sampler's positions, by index in its opening, given
+// the others, which are in tokens.
+func (p *Pool) redrawTokens(m *member, tokens []int32, again []int) error {
+	o := &m.step.opening
+	m.grammarState.BeginPass(tokens, p.computedPositions(m.step.batchIndex))
 	n := len(again)
-	d := model.Draw{Power: 1, Uniform: make([]float64, n), Token: make([]int32, n),
-		LogP: make([]float64, n)}
 	rows := make([]int32, n)
-	for k, j := range again {
-		rows[k] = int32(m.step.row*b.Length + o.Positions[j])
-		d.Uniform[k] = m.stream().Uniform(o.Positions[j], philox.Token)
+	d := model.Draw{
+		Power:   1,
+		Uniform: make([]float64, n),
+		Token:   make([]int32, n),
+		LogP:    make([]float64, n),
 	}
-	if err := p.marginals(m).Sample(rows, &d); err != nil {
+	for i, j := range again {
+		position := o.Positions[j]
+		rows[i] = int32(m.step.batchIndex*p.pass.readBatch.Length + position)
+		d.Uniform[i] = m.randomStream().Uniform(position, philox.Token)
+	}
+	if err := p.marginalsOf(m).Sample(rows, &d); err != nil {
 		return err
 	}
 	m.step.work.Head += n
-	for k, j := range again {
-		if o.Tokens[j] = d.Token[k]; o.LogP != nil {
-			o.LogP[j] = d.LogP[k]
+	for i, j := range again {
+		o.Tokens[j] = d.Token[i]
+		if o.LogP != nil {
+			o.LogP[j] = d.LogP[i]
 		}
 	}
 	return nil
 }
 
 // endsAt reports whether the token at a position is one that ends a text. Before a language's
-// positions it is not.
+// positions it is not: there it is a part of the prompt.
 func (m *member) endsAt(position int, ends []int32) bool {
 	return slices.Contains(ends, m.Tokens[position]) &&
 		(m.Language == nil || position >= m.Language.FirstPosition)
@@ -188,11 +211,13 @@ func (m *member) mustEnd(position int) bool {
 	if l == nil || l.End() < 0 || position < l.FirstPosition || position >= l.EndPosition {
 		return false
 	}
-	s := l.Start
+	state := l.Start
 	for _, t := range m.Tokens[l.FirstPosition:position] {
-		if s = l.Next(s, t); s < 0 {
+		state = l.Next(state, t)
+		if state < 0 {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(l.Out(s), func(e grammar.TokenEdge) bool { return e.To != l.End() })
+	goesOn := func(e grammar.TokenEdge) bool { return e.To != l.End() }
+	return !slices.ContainsFunc(l.Out(state), goesOn)
 }

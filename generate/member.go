@@ -13,191 +13,290 @@ import (
 	"unmask/samplers"
 )
 
-// member is a sequence in a pool. Later sequences reuse its memory.
+// member is a sequence in a pool: its task, its tokens and its work in the current step. When it
+// leaves, a later sequence reuses its memory.
 type member struct {
 	*task
 	Sequence
-	// the tokens that passes work on: Sequence.Tokens and, for some loops, positions after its end
+
+	// Tokens are the tokens that passes work on: Sequence.Tokens and, for some loops, positions
+	// after its end.
 	Tokens []int32
-	layout // the task's, unless the loop changes the sequence's length
-	loop   loop
-	place  int  // index of its keys and values in the cache, or nowhere
-	waits  bool // it does not take part in the step
 
-	left   int                 // number of masked free positions
-	past   []float64           // [length] what the sampler remembers of each position
-	state  any                 // the sampler's state
-	again  bool                // it takes a step even if nothing is masked
-	cached []int32             // tokens that the kept keys and values were computed from
-	prefix kvcache.Prefix      // of cached, until it has a place
-	speech *constrain.Sequence // with a language
-	step   stepState
+	// The layout is the task's, unless the loop changes the sequence's length.
+	layout
+
+	loop loop
+
+	// place is the index of its keys and values in the pool's cache, or noPlace.
+	place int
+
+	// isPaused means that the member takes no part in the current step.
+	isPaused bool
+
+	// maskedLeft is the number of masked free positions of the sequence.
+	maskedLeft int
+
+	// past, [length], is what the sampler remembers of each position; samplerState is what a
+	// samplers.Stateful remembers beside that.
+	past         []float64
+	samplerState any
+
+	// needsStep makes the member take another step even if nothing is masked. Its loop sets it.
+	needsStep bool
+
+	// cached are the tokens that the kept keys and values were computed from. Where a token differs
+	// from cached, its keys and values are stale.
+	cached []int32
+
+	// foundPrefix has keys and values of cached from the pool's store, until the member has a place
+	// to which they are copied.
+	foundPrefix kvcache.Prefix
+
+	// grammarState follows the request's language; nil without one.
+	grammarState *constrain.Sequence
+
+	step stepState
 }
 
-// stepState is a member's work in one step.
+// stepState is a member's work in one step. The comments say which part of the step sets a field;
+// beginStep clears all of them.
 type stepState struct {
+	// Set by beginStep.
+
+	// span is what the loop works on in this step.
 	span
-	quota    int     // number of positions that the schedule opens
-	penalty  float64 // is added to the logits of the text's end
-	masked   []int   // positions that may open
-	open     []int   // positions that a sampler may close or replace
-	need     samplers.Need
+	// quota is the number of positions that the schedule opens.
+	quota int
+	// endPenalty is added to the logits of end tokens, see Recipe.EndPenalty.
+	endPenalty float64
+	// masked are the positions that may open, ascending.
+	masked []int
+	// open are the positions that a sampler may close or replace, ascending.
+	open []int
+	// need is what the sampler has to know of the marginals.
+	need samplers.Need
+
+	// Set before the pass.
+
+	// isDecided means that nobody has to choose positions any more: they are known, or the loop does
+	// not want any.
+	isDecided bool
+	// batchIndex is the index of the member's sequence in the batch.
+	batchIndex int
+	// firstShadow is the position of the first shadow in the batch, behind the sequence's own ones.
+	firstShadow int
+	// computedRows is the number of rows that the pass computes for the member.
+	computedRows int
+
+	// Set when positions are chosen.
+
+	// onDevice means that the device chooses, by ranking.
+	onDevice bool
 	ranking  samplers.Ranking
-	device   bool // the device chooses, by ranking
-	checked  bool // the latest pass checked a run: its marginals are the shadows'
-	decided  bool // the positions to open are known
-	row      int  // index in the batch
-	shadowAt int  // where the shadows are behind the sequence's own positions
-	fed      int  // rows in the pass
-	maskedAt int  // index of its first masked row in the head's work
-	openAt   int  // index of its first open row
-	opening  samplers.Opening
-	stages   []int // ends of the stages in opening.Positions
-	drawn    int   // number of stages whose tokens are drawn
-	pending  []OpenedPosition
-	earlier  map[int][]TopToken // by position, of a pass before the latest
-	work     Work
-	fault    error
+	// runChecked means that the latest pass checked a run: marginals are those of the shadows.
+	runChecked bool
+	// firstMaskedRow and firstOpenRow are the indexes of the member's first masked and first open
+	// row among the rows of a call to the head.
+	firstMaskedRow int
+	firstOpenRow   int
+	// opening is the sampler's choice.
+	opening samplers.Opening
+	// firstPassTop are the top tokens by position of a pass before the latest, see keepFirstTop.
+	firstPassTop map[int][]TopToken
+
+	// Set when tokens are drawn.
+
+	// stages are the ends of the stages in opening.Positions; drawnStages counts those whose tokens
+	// are drawn.
+	stages      []int
+	drawnStages int
+	// pending are the positions that open when the step is applied, with their tokens.
+	pending []OpenedPosition
+
+	// work counts the passes and rows of the step; a fault ends the sequence when the step is
+	// applied.
+	work  Work
+	fault error
 }
 
-// empty returns a state with the same memory.
-func (s *stepState) empty() stepState {
-	return stepState{masked: s.masked[:0], open: s.open[:0], stages: s.stages[:0],
-		pending: s.pending[:0]}
-}
-
-// begin prepares the member's next step.
-func (m *member) begin() {
-	m.step = m.step.empty()
-	if m.speech != nil {
-		m.speech.BeginStep()
+// emptied returns a state without contents that has the memory of s.
+func (s *stepState) emptied() stepState {
+	return stepState{
+		masked:  s.masked[:0],
+		open:    s.open[:0],
+		stages:  s.stages[:0],
+		pending: s.pending[:0],
 	}
+}
+
+// beginStep prepares the member's next step: which positions may open, how many, and what the
+// sampler needs for that.
+func (m *member) beginStep() {
+	m.step = m.step.emptied()
+	if m.grammarState != nil {
+		m.grammarState.BeginStep()
+	}
+
 	s := &m.step
-	s.span = m.loop.next()
-	for _, p := range m.free[s.from:s.to] {
+	s.span = m.loop.nextSpan()
+	for _, p := range m.free[s.freeFrom:s.freeTo] {
 		switch {
 		case m.Tokens[p] != m.mask:
 			if m.revises {
 				s.open = append(s.open, p)
 			}
-		case p < s.end:
+		case p < s.openLimit:
 			s.masked = append(s.masked, p)
 		}
 	}
-	if s.quota = m.loop.quota(); s.quota == 0 && m.idles {
+
+	s.quota = m.loop.quota()
+	if s.quota == 0 && m.scheduleIdles {
 		s.masked = s.masked[:0] // the step opens nothing, so it needs no pass
 	}
 	if m.EndPenalty != 0 {
-		s.penalty = m.EndPenalty * math.Log(1-m.time()+penaltyEps)
+		s.endPenalty = m.EndPenalty * math.Log(1-m.penaltyTime()+penaltyEps)
 	}
-	if !s.quiet {
-		s.need = samplers.NeedsFor(m.Sampler, s.n, s.of, s.quota)
+	if !s.skipsSampler {
+		s.need = samplers.NeedsFor(m.Sampler, s.step, s.steps, s.quota)
 	}
 }
 
-func (m *member) stream() philox.Stream {
+// randomStream returns the random numbers of the step. They are counted by seed, sequence and step,
+// so a sequence draws the same whatever shares its passes.
+func (m *member) randomStream() philox.Stream {
 	step := uint32(m.N + 1)
-	if m.step.fixed {
+	if m.step.drawsByPosition {
 		step = 0
 	}
 	return philox.Stream{Seed: m.Seed, Sequence: uint32(m.Index), Step: step}
 }
 
-// penaltyEps is the last time of Dream's steps, and what keeps a penalty at the first finite.
+// penaltyEps is the time of Dream's last step. It also keeps the penalty of the first step, whose
+// time is 1, finite.
 const penaltyEps = 1e-3
 
-// time returns the time of the step for EndPenalty.
-func (m *member) time() float64 {
-	if m.adapts {
-		return float64(m.left) / float64(len(m.free))
+// penaltyTime returns the time of the step for EndPenalty, from 1 to penaltyEps.
+func (m *member) penaltyTime() float64 {
+	if m.samplerPlans {
+		return float64(m.maskedLeft) / float64(len(m.free))
 	}
-	return 1 - (1-penaltyEps)*float64(m.N)/float64(m.steps)
+	return 1 - (1-penaltyEps)*float64(m.N)/float64(m.maxSteps)
 }
 
-// power returns the exponent of the step's draws.
-func (m *member) power() float64 { return cmp.Or(m.step.opening.Power, 1) }
+// drawPower returns the exponent of the step's draws: tokens are drawn from p^power.
+func (m *member) drawPower() float64 { return cmp.Or(m.step.opening.Power, 1) }
 
-// commit applies a computed step to the sequence, or ends the sequence if the step has a fault.
-func (m *member) commit() {
-	m.Opened, m.Closed, m.Replaced = m.Opened[:0], m.Closed[:0], m.Replaced[:0]
-	m.Resized, m.LengthBefore = m.Resized[:0], len(m.Sequence.Tokens)
+// commitStep applies a computed step to the sequence, or ends the sequence if the step has a fault.
+func (m *member) commitStep() {
+	m.clearChanges()
+	m.LengthBefore = len(m.Sequence.Tokens)
 	m.Finished = false
-	if m.speech != nil {
-		m.Choices, m.FilterOverruled = m.speech.Choices, m.speech.FilterOverruled
+	if m.grammarState != nil {
+		m.Choices = m.grammarState.Choices
+		m.FilterOverruled = m.grammarState.FilterOverruled
 	}
+
 	s := &m.step
 	if s.fault != nil {
 		m.fail(s.fault)
 		return
 	}
 	if l, ok := m.loop.(*specLoop); ok {
-		l.accept()
+		l.acceptDraft()
 	}
-	shown := len(m.Sequence.Tokens) // loops may work beyond it
-	for _, o := range s.pending {
-		if o.Position < shown {
-			m.Opened = append(m.Opened, o)
-		}
-	}
-	for _, o := range s.pending {
-		m.Tokens[o.Position] = o.Token
-		m.past[o.Position] = o.LogP
-	}
-	for j, p := range s.opening.Replace {
-		token := s.opening.Replacement[j]
-		if m.Tokens[p] = token; p < shown {
-			m.Replaced = append(m.Replaced, OpenedPosition{Position: p, Token: token, LogP: math.NaN()})
-		}
-	}
-	for _, p := range s.opening.Close {
-		if m.Tokens[p] = m.mask; p < shown {
-			m.Closed = append(m.Closed, p)
-		}
-		m.past[p] = 0
-	}
-	m.left += len(m.Closed) - len(m.Opened)
+
+	m.openPending()
+	m.replaceAndClose()
+	m.maskedLeft += len(m.Closed) - len(m.Opened)
 	m.Work.Add(s.work)
 	if len(m.free) > 0 {
 		m.N++
 		m.loop.advance()
 	}
-	m.settle()
-	m.finish()
+	m.fillAfterEnd()
+	m.updateDone()
 }
 
-// settle fills the rest of the sequence once everything before a token of task.ends is open, or
-// before a position at which the language has nothing but such tokens.
-func (m *member) settle() {
-	if len(m.ends) == 0 {
+// clearChanges forgets what the step before has changed.
+func (m *member) clearChanges() {
+	m.Opened = m.Opened[:0]
+	m.Closed = m.Closed[:0]
+	m.Replaced = m.Replaced[:0]
+	m.Resized = m.Resized[:0]
+}
+
+// openPending puts the drawn tokens in place. Those beyond the sequence's end, where some loops
+// work, are not reported.
+func (m *member) openPending() {
+	length := len(m.Sequence.Tokens)
+	for _, o := range m.step.pending {
+		if o.Position < length {
+			m.Opened = append(m.Opened, o)
+		}
+		m.Tokens[o.Position] = o.Token
+		m.past[o.Position] = o.LogP
+	}
+}
+
+// replaceAndClose changes the tokens that the sampler replaces, and masks those that it closes.
+func (m *member) replaceAndClose() {
+	length := len(m.Sequence.Tokens)
+	o := &m.step.opening
+	for j, p := range o.Replace {
+		token := o.Replacement[j]
+		m.Tokens[p] = token
+		if p < length {
+			m.Replaced = append(m.Replaced, OpenedPosition{Position: p, Token: token, LogP: math.NaN()})
+		}
+	}
+	for _, p := range o.Close {
+		m.Tokens[p] = m.mask
+		m.past[p] = 0
+		if p < length {
+			m.Closed = append(m.Closed, p)
+		}
+	}
+}
+
+// fillAfterEnd fills the rest of the sequence once everything before a token of task.fillingEnds is
+// open, or before a position at which the language allows nothing but such tokens. What follows the
+// end is not part of the text, so passes for it would be wasted.
+func (m *member) fillAfterEnd() {
+	if len(m.fillingEnds) == 0 {
 		return
 	}
-	if m.early {
-		m.endEarly()
+	if m.endsEarly {
+		m.replaceAfterEnd()
 	}
 	for i, p := range m.free {
-		switch t := m.Tokens[p]; {
-		case t == m.mask:
+		token := m.Tokens[p]
+		if token == m.mask {
 			if m.mustEnd(p) {
-				m.fill(i, m.ends[0])
+				m.fillMasked(i, m.fillingEnds[0])
 			}
 			return
-		case m.endsAt(p, m.ends):
-			m.fill(i+1, t)
+		}
+		if m.endsAt(p, m.fillingEnds) {
+			m.fillMasked(i+1, token)
 			return
 		}
 	}
 }
 
-// endEarly makes all behind the first open end token that token.
-func (m *member) endEarly() {
+// replaceAfterEnd makes everything behind the first open end token that token, for samplers with
+// which such a token ends the text even while positions before it are masked.
+func (m *member) replaceAfterEnd() {
 	first := slices.IndexFunc(m.free, func(p int) bool {
-		return m.Tokens[p] != m.mask && m.endsAt(p, m.ends)
+		return m.Tokens[p] != m.mask && m.endsAt(p, m.fillingEnds)
 	})
 	if first < 0 {
 		return
 	}
+
 	end := m.Tokens[m.free[first]]
-	m.fill(first+1, end)
+	m.fillMasked(first+1, end)
 	for _, p := range m.free[first+1:] {
 		if m.Tokens[p] != end {
 			m.Tokens[p] = end
@@ -206,26 +305,29 @@ func (m *member) endEarly() {
 	}
 }
 
-// fill writes a token at the masked positions in free from index first on.
-func (m *member) fill(first int, token int32) {
+// fillMasked writes a token at the masked positions in m.free from index first on.
+func (m *member) fillMasked(first int, token int32) {
 	for _, p := range m.free[first:] {
-		if m.Tokens[p] == m.mask {
-			if m.Tokens[p], m.past[p] = token, 0; p >= len(m.Sequence.Tokens) {
-				continue
-			}
+		if m.Tokens[p] != m.mask {
+			continue
+		}
+		m.Tokens[p] = token
+		m.past[p] = 0
+		if p < len(m.Sequence.Tokens) {
 			m.Opened = append(m.Opened, OpenedPosition{Position: p, Token: token, LogP: math.NaN()})
-			m.left--
+			m.maskedLeft--
 		}
 	}
 }
 
-func (m *member) finish() {
-	m.Done = m.N >= m.steps || m.left == 0 && !m.again
+// updateDone sets Done if there is no further step.
+func (m *member) updateDone() {
+	m.Done = m.N >= m.maxSteps || m.maskedLeft == 0 && !m.needsStep
 	m.Finished = m.Done
 }
 
-// masked returns the number of masked positions of the sequence that may open.
-func (m *member) masked() (n int) {
+// countMasked returns the number of masked positions of the sequence that may open.
+func (m *member) countMasked() (n int) {
 	for _, p := range m.free {
 		if p < len(m.Sequence.Tokens) && m.Tokens[p] == m.mask {
 			n++
@@ -234,29 +336,36 @@ func (m *member) masked() (n int) {
 	return n
 }
 
-// filtered reports whether the logits of the member's rows differ from the model's.
-func (m *member) filtered() bool {
-	return m.task.filtered() || len(m.step.forbid) > 0 || m.step.penalty != 0
+// isFiltered reports whether the logits of the member's rows differ from the model's.
+func (m *member) isFiltered() bool {
+	return m.hasFilter() || len(m.step.forbidden) > 0 || m.step.endPenalty != 0
 }
 
 // fail ends the sequence with an error.
-func (m *member) fail(err error) { m.Err, m.Done, m.Finished = err, true, true }
+func (m *member) fail(err error) {
+	m.Err = err
+	m.Done = true
+	m.Finished = true
+}
 
-// edit lets the caller change tokens, and updates the state.
-func (m *member) edit(spec model.Spec) error {
-	own := m.Sequence.Tokens
+// applyEdit lets the caller of the request change tokens, and counts the masks again.
+func (m *member) applyEdit(spec model.Spec) error {
+	tokens := m.Sequence.Tokens
 	if err := m.Edit(&m.Sequence); err != nil {
 		return err
 	}
+
+	// Edit may have set another slice. The sequence keeps its own, which m.Tokens shares.
 	edited := m.Sequence.Tokens
-	if m.Sequence.Tokens = own; len(edited) != len(own) {
-		return refuse("tokens", param.OutOfRange, "tokens are %d, want %d", len(edited), len(own))
+	m.Sequence.Tokens = tokens
+	if len(edited) != len(tokens) {
+		return refuse("tokens", param.OutOfRange, "tokens are %d, want %d", len(edited), len(tokens))
 	}
-	copy(own, edited)
-	if err := CheckTokens("tokens", own, spec); err != nil {
+	copy(tokens, edited)
+	if err := CheckTokens("tokens", tokens, spec); err != nil {
 		return err
 	}
-	m.left = m.masked()
-	m.finish()
+	m.maskedLeft = m.countMasked()
+	m.updateDone()
 	return nil
 }

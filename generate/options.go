@@ -15,12 +15,18 @@ import (
 	"unmask/samplers"
 )
 
-// Options say what Run generates: N sequences of a request, whose Index is the first one's. The
-// zero value generates one sequence with the default sampler of the model's kind, see Recipe.For.
+// Options say what Run generates. The zero value generates one sequence with the default sampler of
+// the model's kind, see Recipe.WithDefaults.
 type Options struct {
+	// Request describes the sequences; its Index is the first one's.
 	Request
-	N     int // 0 means 1
-	Batch int // sequences at once; 0 means about 4096 positions, on a GPU what fits into its memory
+
+	// N is the number of sequences; 0 means 1.
+	N int
+
+	// Batch is the number of sequences at once; 0 means about 4096 positions, on a GPU what fits into
+	// its memory.
+	Batch int
 }
 
 // batchRows is the approximate number of positions in a batch of default size.
@@ -29,7 +35,8 @@ const batchRows = 4096
 // Check fills in defaults and returns a one-line error for whatever Run refuses.
 func (o Options) Check(d model.Denoiser) (_ Options, err error) {
 	o.N = cmp.Or(o.N, 1)
-	switch last := uint64(o.Index) + uint64(o.N) - 1; {
+	last := uint64(o.Index) + uint64(o.N) - 1
+	switch {
 	case o.N < 0:
 		return o, refuse("n", param.OutOfRange, "n is %d, want 1 or more", o.N)
 	case o.Batch < 0:
@@ -42,7 +49,7 @@ func (o Options) Check(d model.Denoiser) (_ Options, err error) {
 		return o, err
 	}
 	if o.Batch == 0 {
-		o.Batch = roomFor(d, o.Length, o.Cache > 0 || o.Reuse != NoReuse)
+		o.Batch = defaultSize(d, o.Length, o.Cache > 0 || o.Reuse != NoReuse)
 		if o.Guidance.Scale != 0 { // every sequence is computed twice
 			o.Batch = max(1, o.Batch/2)
 		}
@@ -53,32 +60,38 @@ func (o Options) Check(d model.Denoiser) (_ Options, err error) {
 
 // Identity returns what decides the bytes of a complete request's sequence, by name, besides its
 // Index, Adjust and Edit: the seed, the length, a hash of what is known, and the recipe's
-// parameters in canonical text.
+// parameters in canonical text. Files keep it, so names and texts must not change.
 func (r Request) Identity() map[string]string {
 	known := sha256.New()
 	for _, t := range r.Known {
 		fmt.Fprintln(known, t)
 	}
-	s := map[string]string{"seed": strconv.FormatUint(r.Seed, 10), "length": strconv.Itoa(r.Length),
-		"known": hex.EncodeToString(known.Sum(nil)[:8])}
+	identity := map[string]string{
+		"seed":   strconv.FormatUint(r.Seed, 10),
+		"length": strconv.Itoa(r.Length),
+		"known":  hex.EncodeToString(known.Sum(nil)[:8]),
+	}
+
 	// Runs of versions before 0.2 had other blocks; those of semi-ar go on with even=1.
-	if one, ok := r.Sampler.(samplers.SemiAR); ok && one.Even == 1 {
-		one.Even = 0
-		r.Sampler = one
+	semiAR, ok := r.Sampler.(samplers.SemiAR)
+	if ok && semiAR.Even == 1 {
+		semiAR.Even = 0
+		r.Sampler = semiAR
 	} else if ok || r.Reuse == Blocks {
-		s["blocks"] = "0.2"
+		identity["blocks"] = "0.2"
 	}
 	for _, p := range Params() {
 		if text := r.Get(p.Name); text != "" {
-			s[p.Name] = text
+			identity[p.Name] = text
 		}
 	}
-	return s
+	return identity
 }
 
 // checkTokens returns an error for a length or known tokens that the model cannot have.
 func (r *Request) checkTokens(spec model.Spec) error {
-	switch longest := spec.Length(); {
+	longest := spec.Length()
+	switch {
 	case r.Known != nil && len(r.Known) == 0:
 		return refuse("tokens", param.OutOfRange, "tokens are 0, want 1 to %d, or nil for none known",
 			longest)
@@ -94,8 +107,9 @@ func (r *Request) checkTokens(spec model.Spec) error {
 	return CheckTokens("tokens", r.Known, spec)
 }
 
-func checkEnds(ends []int32, spec model.Spec) error {
-	for _, t := range ends {
+// checkEndTokens returns an error for an end token that is not one of the model's.
+func checkEndTokens(tokens []int32, spec model.Spec) error {
+	for _, t := range tokens {
 		if t < 0 || int(t) >= spec.Outcomes {
 			return refuse("end", param.NoSuchToken, "end is %d, want 0 to %d", t, spec.Outcomes-1)
 		}
@@ -103,18 +117,20 @@ func checkEnds(ends []int32, spec model.Spec) error {
 	return nil
 }
 
-// CheckTokens returns an error about a field for a token that is neither the model's nor the mask.
+// CheckTokens returns an error about the field `name` for a token that is neither the model's nor
+// the mask.
 func CheckTokens(name string, tokens []int32, spec model.Spec) error {
 	for i, t := range tokens {
 		if t != spec.Mask && (t < 0 || int(t) >= spec.Outcomes) {
 			return refuse(name, param.NoSuchToken,
-				"token is %d at position %d, want 0 to %d or the mask %d", t, i, spec.Outcomes-1, spec.Mask)
+				"token is %d at position %d, want 0 to %d or the mask %d", t, i, spec.Outcomes-1,
+				spec.Mask)
 		}
 	}
 	return nil
 }
 
-// refuse returns a refusal in the words of this package.
+// refuse returns a param.Error with a sentence, after the name of this package.
 func refuse(name string, reason param.Reason, format string, args ...any) error {
 	return fmt.Errorf("generate: %w", param.Refuse(name, reason, format, args...))
 }

@@ -20,31 +20,33 @@ type Overrides map[string]string
 // refused where the result is used.
 func (r Recipe) Overrides() Overrides {
 	a := Overrides{}
-	for i := range table {
-		if text := table[i].get(&r); text != "" {
-			a[table[i].Name] = text
+	for i := range recipeParams {
+		if text := recipeParams[i].get(&r); text != "" {
+			a[recipeParams[i].Name] = text
 		}
 	}
-	f := r.Filter
-	for name, x := range map[string]float64{"temperature": f.Temperature, "top-p": f.TopP} {
-		if x == 1 { // no filter, which a recipe's text leaves out
-			a[name] = "1"
-		}
+
+	// 1 is no filter, which a recipe's text leaves out. Here it replaces a filter of the model's.
+	if r.Filter.Temperature == 1 {
+		a["temperature"] = "1"
+	}
+	if r.Filter.TopP == 1 {
+		a["top-p"] = "1"
 	}
 	return a
 }
 
-// given are parameters of samplers that can be set beside those of a recipe.
-var given = []param.Param{samplers.AlphaParam, samplers.GammaParam}
+// samplerParams are parameters of samplers that can be set beside those of a recipe.
+var samplerParams = []param.Param{samplers.AlphaParam, samplers.GammaParam}
 
 // Check returns an error for values that are wrong for every model.
 func (a Overrides) Check() error {
 	var r Recipe
-	if err := a.read(&r, Recipe{}); err != nil {
+	if err := a.setParams(&r, Recipe{}); err != nil {
 		return err
 	}
 	if _, ok := a["sampler"]; ok {
-		return a.sampler(&r, Recipe{})
+		return a.setSampler(&r, Recipe{})
 	}
 	return nil
 }
@@ -52,42 +54,176 @@ func (a Overrides) Check() error {
 // ApplyTo returns the recipe with the parameters in a and base's for the rest; base is a model's
 // complete defaults, as Defaults returns them. A parameter of base that has no effect together with
 // those in a is left out. A parameter in a that has no effect is an error, which begins with its
-// name.
+// name: nobody should believe that it did something.
 func (a Overrides) ApplyTo(base Recipe) (r Recipe, err error) {
-	if err = a.read(&r, base); err == nil {
-		err = a.sampler(&r, base)
+	if err := a.setParams(&r, base); err != nil {
+		return r, err
 	}
-	if err == nil {
-		err = a.temperature(&r)
+	if err := a.setSampler(&r, base); err != nil {
+		return r, err
 	}
-	if err == nil {
-		err = a.dependent(&r)
+	if err := a.setTemperature(&r); err != nil {
+		return r, err
 	}
-	return r, err
+	return r, a.dropInactive(&r)
 }
 
-// temperature gives a sampler the temperature that was asked for. Where a sampler takes the most
+// Complete returns the recipe with the parameters in a and base's for the rest, complete for a
+// model and a number of masked positions: steps are at most one for each position, and those that
+// are not in a one at least for each block. The error is a *param.Error.
+func (a Overrides) Complete(base Recipe, d model.Denoiser, masked int) (Recipe, error) {
+	r, err := a.ApplyTo(base)
+	if err != nil {
+		return r, err
+	}
+	if _, overridden := a["steps"]; !overridden {
+		r.Steps = r.defaultSteps(masked)
+	} else if most, bounded := r.usefulSteps(masked); bounded {
+		r.Steps = min(r.Steps, most)
+	}
+	return r.Complete(d, masked)
+}
+
+// setParams sets all parameters except the sampler.
+func (a Overrides) setParams(r *Recipe, base Recipe) error {
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		ofSampler := slices.ContainsFunc(samplerParams, func(p param.Param) bool {
+			return p.Name == name
+		})
+		if !ofSampler && findParam(name) == nil {
+			return unknownParam(name, append(Params(), samplerParams...))
+		}
+	}
+	for _, p := range recipeParams {
+		if p.Name == "sampler" {
+			continue
+		}
+		text, overridden := a[p.Name]
+		if !overridden {
+			text = p.get(&base)
+			if text == "" {
+				continue
+			}
+		}
+		if err := p.set(r, p.Param, text); err != nil {
+			return param.WithName(p.Name, err)
+		}
+	}
+	return nil
+}
+
+// setSampler sets the sampler, with alpha and gamma, and the cache if the sampler allows one.
+func (a Overrides) setSampler(r *Recipe, base Recipe) (err error) {
+	text, overridden := a["sampler"]
+	if !overridden {
+		text = base.Get("sampler")
+	}
+
+	// "moment+cache" asks for one intermediate stage, or as many as `cache` says.
+	name, hasSuffix := strings.CutSuffix(text, cacheSuffix)
+	_, cacheOverridden := a["cache"]
+	if hasSuffix && !cacheOverridden {
+		r.Cache = max(1, r.Cache)
+	}
+	if hasSuffix && r.Cache == 0 {
+		return &param.Error{Name: "cache", Found: "0", Want: "1 or more with sampler " + text,
+			Reason: param.NoEffect}
+	}
+
+	values, err := a.samplerValues(name)
+	if err != nil {
+		return err
+	}
+	if r.Sampler, err = samplers.Parse(name, values...); err != nil {
+		return param.WithName("sampler", err)
+	}
+	if err := a.checkSamplerValues(name, text); err != nil {
+		return err
+	}
+
+	why := samplers.CacheRefusal(r.Sampler)
+	if why == "" || r.Cache == 0 {
+		return nil
+	}
+	if hasSuffix || cacheOverridden {
+		return &param.Error{Name: "cache", Found: r.Get("cache"),
+			Want: "0 with sampler " + name + ": " + why, Reason: param.NoEffect}
+	}
+	r.Cache = 0 // it was base's
+	return nil
+}
+
+// samplerValues returns the values in a of samplerParams, for samplers.Parse.
+func (a Overrides) samplerValues(sampler string) (values []samplers.ParamValue, err error) {
+	_, overridden := a["sampler"]
+	for _, p := range samplerParams {
+		text, ok := a[p.Name]
+		if !ok {
+			continue
+		}
+		x, err := p.Float(text)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case !overridden: // base's own value is replaced
+			values = append(values, samplers.ReplaceParam(p.Name, x))
+		case samplers.UsesParam(sampler, p.Name):
+			values = append(values, samplers.WithParam(p.Name, x))
+		}
+	}
+	return values, nil
+}
+
+// checkSamplerValues refuses values of samplerParams that the sampler does not use. text is what
+// the sampler was called, with the suffix.
+func (a Overrides) checkSamplerValues(sampler, text string) error {
+	_, overridden := a["sampler"]
+	for _, p := range samplerParams {
+		value, ok := a[p.Name]
+		if !ok || samplers.UsesParam(sampler, p.Name) {
+			continue
+		}
+		why := " takes no " + p.Name
+		if samplers.HasParam(sampler, p.Name) { // its text has a value of its own
+			if !overridden {
+				continue // which samplerValues replaced
+			}
+			why = " has its own"
+		}
+		return &param.Error{Name: p.Name, Found: value, Want: "none: sampler " + text + why,
+			Reason: param.NoEffect}
+	}
+	return nil
+}
+
+// setTemperature gives a sampler the temperature that was asked for. Where a sampler takes the most
 // probable tokens, top-p and top-k could only spoil its confidences: they are refused or, with a
-// temperature of 0, left out.
-func (a Overrides) temperature(r *Recipe) (err error) {
+// temperature in a, left out.
+func (a Overrides) setTemperature(r *Recipe) error {
 	_, overridden := a["temperature"]
 	if overridden {
-		t, marginals := r.Filter.Temperature, 0.0
-		if t == 0 && !r.Greedy {
-			t = 1
+		temperature := r.Filter.Temperature
+		if temperature == 0 && !r.Greedy {
+			temperature = 1
 		}
-		if r.Sampler, marginals, err = samplers.WithTemperature(r.Sampler, t); err != nil {
+		sampler, remaining, err := samplers.WithTemperature(r.Sampler, temperature)
+		r.Sampler = sampler
+		if err != nil {
 			return err
 		}
-		if r.Filter.Temperature = marginals; marginals == 1 {
+		r.Filter.Temperature = remaining // what the sampler leaves to the marginals
+		if remaining == 1 {
 			r.Filter.Temperature = 0
 		}
 	}
-	switch {
-	case !samplers.TakesMostProbable(r.Sampler):
+
+	if !samplers.TakesMostProbable(r.Sampler) {
 		return nil
-	case overridden: // confidence is the model's own p
-		r.Filter.TopP, r.Filter.TopK = 0, 0
+	}
+	if overridden { // confidence is the model's own p
+		r.Filter.TopP = 0
+		r.Filter.TopK = 0
 		return nil
 	}
 	for _, name := range []string{"top-p", "top-k"} {
@@ -99,108 +235,11 @@ func (a Overrides) temperature(r *Recipe) (err error) {
 	return nil
 }
 
-// Complete returns the recipe with the parameters in a and base's for the rest, complete for a
-// model and a number of masked positions: steps are at most one for each position, and those that
-// are not in a one at least for each block. The error is a *param.Error.
-func (a Overrides) Complete(base Recipe, d model.Denoiser, free int) (Recipe, error) {
-	r, err := a.ApplyTo(base)
-	if err != nil {
-		return r, err
-	}
-	if _, given := a["steps"]; !given {
-		r.Steps = r.fewer(free)
-	} else if most, bounded := r.useful(free); bounded {
-		r.Steps = min(r.Steps, most)
-	}
-	return r.Complete(d, free)
-}
-
-// read sets all parameters except the sampler.
-func (a Overrides) read(r *Recipe, base Recipe) error {
-	for _, name := range slices.Sorted(maps.Keys(a)) {
-		if !slices.ContainsFunc(given, func(p param.Param) bool { return p.Name == name }) &&
-			rowOf(name) == nil {
-			return unknown(name, append(Params(), given...))
-		}
-	}
-	for _, t := range table {
-		text, overridden := a[t.Name]
-		if !overridden {
-			text = t.get(&base)
-		}
-		if t.Name == "sampler" || text == "" && !overridden {
-			continue
-		}
-		if err := t.set(r, t.Param, text); err != nil {
-			return param.WithName(t.Name, err)
-		}
-	}
-	return nil
-}
-
-// sampler sets the sampler, with alpha and gamma, and the cache if the sampler allows one.
-func (a Overrides) sampler(r *Recipe, base Recipe) (err error) {
-	text, overridden := a["sampler"]
-	_, cacheOverridden := a["cache"]
-	if !overridden {
-		text = base.Get("sampler")
-	}
-	name, once := strings.CutSuffix(text, cached)
-	if once && !cacheOverridden {
-		r.Cache = max(1, r.Cache)
-	}
-	if once && r.Cache == 0 {
-		return &param.Error{Name: "cache", Found: "0", Want: "1 or more with sampler " + text,
-			Reason: param.NoEffect}
-	}
-	var with []samplers.ParamValue
-	for _, p := range given {
-		value, ok := a[p.Name]
-		if !ok {
-			continue
-		}
-		x, err := p.Float(value)
-		if err != nil {
-			return err
-		}
-		switch {
-		case !overridden: // base's value is dropped
-			with = append(with, samplers.ReplaceParam(p.Name, x))
-		case samplers.UsesParam(name, p.Name):
-			with = append(with, samplers.WithParam(p.Name, x))
-		}
-	}
-	if r.Sampler, err = samplers.Parse(name, with...); err != nil {
-		return param.WithName("sampler", err)
-	}
-	for _, p := range given {
-		if value, ok := a[p.Name]; ok && !samplers.UsesParam(name, p.Name) {
-			why := " takes no " + p.Name
-			if samplers.HasParam(name, p.Name) {
-				if !overridden {
-					continue
-				}
-				why = " has its own"
-			}
-			return &param.Error{Name: p.Name, Found: value, Want: "none: sampler " + text + why,
-				Reason: param.NoEffect}
-		}
-	}
-	if why := samplers.CacheRefusal(r.Sampler); why != "" && r.Cache > 0 {
-		if once || cacheOverridden {
-			return &param.Error{Name: "cache", Found: r.Get("cache"),
-				Want: "0 with sampler " + name + ": " + why, Reason: param.NoEffect}
-		}
-		r.Cache = 0
-	}
-	return nil
-}
-
 // WithoutIgnored returns the recipe without the steps and the schedule that its sampler ignores,
 // which Overrides refuse.
 func (r Recipe) WithoutIgnored() Recipe {
 	if r.Reuse == Blocks {
-		return r
+		return r // steps are for each block, whatever the sampler
 	}
 	if samplers.Is[samplers.SelfPaced](r.Sampler) {
 		r.Steps = 0
@@ -211,28 +250,36 @@ func (r Recipe) WithoutIgnored() Recipe {
 	return r
 }
 
-// dependent removes parameters of base that act only together with another one, and refuses such
-// parameters in a.
-func (a Overrides) dependent(r *Recipe) (err error) {
-	refused := func(name, want string) error {
-		text, overridden := a[name]
-		if !overridden || r.Get(name) == "" {
-			return nil
-		}
-		return &param.Error{Name: name, Found: text, Want: want, Reason: param.NoEffect}
-	}
-	for _, p := range r.idle() {
-		if err := refused(p.name, p.want); err != nil {
+// dropInactive removes parameters of base that act only together with another one, and refuses
+// such parameters in a.
+func (a Overrides) dropInactive(r *Recipe) error {
+	for _, p := range r.inactiveParams() {
+		if err := a.refuseOverride(r, p.name, p.want); err != nil {
 			return err
 		}
 		_ = r.Set(p.name, ParamOf(p.name).Default) // which stands for none
 	}
 	acting := r.WithoutIgnored()
 	if acting.Steps != r.Steps {
-		err = refused("steps", "none: sampler "+r.Get("sampler")+" takes the steps that it needs")
+		err := a.refuseOverride(r, "steps",
+			"none: sampler "+r.Get("sampler")+" takes the steps that it needs")
+		if err != nil {
+			return err
+		}
 	}
-	if err == nil && acting.Schedule == nil {
-		err = refused("schedule", "none: sampler "+r.Get("sampler")+" decides how many open")
+	if acting.Schedule == nil {
+		return a.refuseOverride(r, "schedule",
+			"none: sampler "+r.Get("sampler")+" decides how many open")
 	}
-	return err
+	return nil
+}
+
+// refuseOverride refuses a parameter of r that has no effect if it is in a; one of base's is no
+// error, because nobody asked for it.
+func (a Overrides) refuseOverride(r *Recipe, name, want string) error {
+	text, overridden := a[name]
+	if !overridden || r.Get(name) == "" {
+		return nil
+	}
+	return &param.Error{Name: name, Found: text, Want: want, Reason: param.NoEffect}
 }

@@ -6,73 +6,62 @@ import (
 	"unmask/model"
 )
 
-// pass is the latest pass over sequences of the pool.
+// pass is the latest pass over sequences of the pool, and the memory for the next.
 type pass struct {
-	batch     model.Batch
-	of        *model.Batch // batch, or the candidates of a sampler that looks ahead
-	owners    []*member    // members by index in the batch
-	marginals model.Marginals
-	chooser   model.Chooser  // marginals, if the device can choose; otherwise nil
-	rows      []int32        // rows of a partial pass
-	first     map[uint64]int // by the hash of its tokens, the first sequence with them
+	// batch is what a network computes: runPass, runSecondPass and checkRun fill it. refineStage only
+	// changes tokens in it.
+	batch model.Batch
 
-	lengths, places []int // memory for the batch's fields
-	conditions      []*model.Condition
-	kept, shadows   [][]int32
+	// owners are the members by their index in the batch. What a wrapper of marginals (filters,
+	// guidance, a language) asks of a sequence, it asks of its owner, so every function that makes a
+	// pass sets owners before it.
+	owners []*member
+
+	// marginals are those of the pass, over readBatch: batch, or the candidates of a sampler that
+	// looks ahead. chooser is the marginals if their device can choose, and otherwise nil.
+	marginals model.Marginals
+	readBatch *model.Batch
+	chooser   model.Chooser
+
+	// rows are the rows of a partial pass.
+	rows []int32
+
+	// firstByHash has, by the hash of its tokens, the first sequence of the pass with them.
+	firstByHash map[uint64]int
+
+	// Memory of the batch's fields.
+	lengths    []int
+	places     []int
+	conditions []*model.Condition
+	visible    [][]int32
+	shadows    [][]int32
 }
 
-// forward computes the pass of a group: a full pass or, if keys and values of earlier steps are
+// runPass computes the pass of a group: a full pass or, if keys and values of earlier steps are
 // reused, a partial one.
-func (p *Pool) forward(group []*member) error {
+func (p *Pool) runPass(group []*member) error {
 	b := &p.pass.batch
-	p.distinct(group)
+	p.shareSequences(group)
 	p.fillBatch(b, p.pass.owners)
-	network, partial := group[0].step.network, group[0].step.partial
 	p.pass.rows = p.pass.rows[:0]
 	for _, m := range group {
-		m.step.fed, m.step.shadowAt = len(m.Tokens)+len(m.step.shadows), len(m.Tokens)
-		if m.step.kept != nil {
-			m.step.fed = len(m.step.kept)
-		}
-		base := m.step.row * b.Length
-		p.reads(b, m)
-		if l, ok := m.loop.(*specLoop); ok {
-			l.overlay(b.Tokens[base : base+len(m.Tokens)])
-			for _, at := range l.reads() {
-				b.ReadRows = append(b.ReadRows, int32(base+at))
-			}
-		}
-		if partial {
-			before := len(p.pass.rows)
-			p.pass.rows = m.loop.feed(p.pass.rows, base)
-			m.step.fed = len(p.pass.rows) - before
-		}
-		if m.speech != nil {
-			p.readsLanguage(b, m)
-		}
+		p.addMemberRows(b, m)
 	}
-	if len(p.pass.owners) < len(group) { // rows are read twice, in the order of members
+	if len(p.pass.owners) < len(group) { // rows of shared sequences were added twice
 		slices.Sort(b.ReadRows)
 		b.ReadRows = slices.Compact(b.ReadRows)
 	}
-	var marginals model.Marginals
-	var err error
-	if group[0].step.causal {
-		marginals, err = p.feeder.Feed(p.ctx, b, p.pass.rows, group[0].step.how)
-	} else if partial {
-		marginals, err = network.refiner.Refine(p.ctx, b, p.pass.rows)
-	} else {
-		marginals, err = network.d.Forward(p.ctx, b)
-	}
+
+	marginals, err := p.callNetwork(b, &group[0].step.span)
 	if err != nil {
 		return err
 	}
 	p.setMarginals(b, marginals)
-	p.listen()
+	p.observePass()
 	for _, m := range group {
-		m.loop.kept()
-		if l, ok := m.loop.(*specLoop); ok && m.step.quiet {
-			if err := l.drafted(p); err != nil {
+		m.loop.recordPass()
+		if l, ok := m.loop.(*specLoop); ok && m.step.skipsSampler {
+			if err := l.fillDraft(p); err != nil {
 				return err
 			}
 		}
@@ -80,45 +69,86 @@ func (p *Pool) forward(group []*member) error {
 	return nil
 }
 
-// distinct chooses which members own a sequence of the next pass, and sets each member's sequence
-// in it. Members whose passes and marginals are equal, such as variants of one text before their
-// first step, share one.
-func (p *Pool) distinct(group []*member) {
-	if p.pass.first == nil {
-		p.pass.first = map[uint64]int{}
+// addMemberRows adds the rows that the pass computes and reads for a member.
+func (p *Pool) addMemberRows(b *model.Batch, m *member) {
+	base := m.step.batchIndex * b.Length
+	m.step.firstShadow = len(m.Tokens)
+	m.step.computedRows = len(m.Tokens) + len(m.step.shadows)
+	if m.step.visiblePositions != nil {
+		m.step.computedRows = len(m.step.visiblePositions)
 	}
-	clear(p.pass.first)
+	p.addReadRows(b, m)
+	if l, ok := m.loop.(*specLoop); ok {
+		l.insertDraft(b.Tokens[base : base+len(m.Tokens)])
+		for _, position := range l.draftMasks() {
+			b.ReadRows = append(b.ReadRows, int32(base+position))
+		}
+	}
+	if m.step.partial {
+		before := len(p.pass.rows)
+		p.pass.rows = m.loop.appendPartialRows(p.pass.rows, base)
+		m.step.computedRows = len(p.pass.rows) - before
+	}
+	if m.grammarState != nil {
+		p.addGrammarRows(b, m)
+	}
+}
+
+// callNetwork makes the pass that a span describes.
+func (p *Pool) callNetwork(b *model.Batch, s *span) (model.Marginals, error) {
+	switch {
+	case s.causal:
+		return p.feeder.Feed(p.ctx, b, p.pass.rows, s.feeding)
+	case s.partial:
+		return s.network.refiner.Refine(p.ctx, b, p.pass.rows)
+	}
+	return s.network.denoiser.Forward(p.ctx, b)
+}
+
+// shareSequences chooses which members own a sequence of the next pass, and sets each member's
+// index in it. Members whose passes and marginals are equal, such as variants of one text before
+// their first step, share one.
+func (p *Pool) shareSequences(group []*member) {
+	if p.pass.firstByHash == nil {
+		p.pass.firstByHash = map[uint64]int{}
+	}
+	clear(p.pass.firstByHash)
 	p.pass.owners = p.pass.owners[:0]
 	for _, m := range group {
-		m.step.row = len(p.pass.owners)
-		if m.shares() {
-			key := hash(m.Tokens)
-			first, ok := p.pass.first[key]
-			if ok && p.equal(p.pass.owners[first], m) {
-				m.step.row = first
+		m.step.batchIndex = len(p.pass.owners)
+		if m.canShare() {
+			key := hashTokens(m.Tokens)
+			first, ok := p.pass.firstByHash[key]
+			if ok && p.haveEqualPasses(p.pass.owners[first], m) {
+				m.step.batchIndex = first
 				continue
 			}
-			p.pass.first[key] = m.step.row
+			p.pass.firstByHash[key] = m.step.batchIndex
 		}
 		p.pass.owners = append(p.pass.owners, m)
 	}
 }
 
-// shares reports whether a member's pass is that of its tokens alone.
-func (m *member) shares() bool {
-	return !m.caches() && !m.step.causal && m.step.kept == nil && m.step.shadows == nil &&
-		m.speech == nil && m.scale == nil && m.Adjust == nil && m.Filter.Adjust == nil &&
-		len(m.step.forbid) == 0 && m.step.penalty == 0
+// canShare reports whether a member's pass is that of its tokens alone.
+func (m *member) canShare() bool {
+	s := &m.step
+	if m.usesCache() || s.causal || s.visiblePositions != nil || s.shadows != nil {
+		return false
+	}
+	if m.grammarState != nil || m.guidance != nil || m.Adjust != nil || m.Filter.Adjust != nil {
+		return false
+	}
+	return len(s.forbidden) == 0 && s.endPenalty == 0
 }
 
-// equal reports whether two members that share have equal passes and marginals.
-func (p *Pool) equal(a, b *member) bool {
-	return slices.Equal(a.Tokens, b.Tokens) && a.Condition == b.Condition && p.time(a) == p.time(b) &&
-		a.Filter.Equal(&b.Filter)
+// haveEqualPasses reports whether two members that share have equal passes and marginals.
+func (p *Pool) haveEqualPasses(a, b *member) bool {
+	return slices.Equal(a.Tokens, b.Tokens) && a.Condition == b.Condition &&
+		p.passTime(a) == p.passTime(b) && a.Filter.Equal(&b.Filter)
 }
 
-// hash returns the FNV-1a hash of tokens (Fowler, Noll and Vo).
-func hash(tokens []int32) uint64 {
+// hashTokens returns the FNV-1a hash of tokens (Fowler, Noll and Vo).
+func hashTokens(tokens []int32) uint64 {
 	h := uint64(14695981039346656037)
 	for _, t := range tokens {
 		h = (h ^ uint64(uint32(t))) * 1099511628211
@@ -126,42 +156,60 @@ func hash(tokens []int32) uint64 {
 	return h
 }
 
-// fillBatch fills b with the group's sequences.
-func (p *Pool) fillBatch(b *model.Batch, group []*member) {
-	b.Size, b.Length, b.Cache, b.CacheReused = len(group), 0, nil, group[0].Reuse != NoReuse
-	if group[0].caches() {
+// fillBatch fills b with the sequences of owners, without rows to read. A field that no sequence
+// needs is nil, because networks take shorter ways then.
+func (p *Pool) fillBatch(b *model.Batch, owners []*member) {
+	first := owners[0]
+	b.Size = len(owners)
+	b.Length = 0
+	b.CacheReused = first.Reuse != NoReuse
+	b.Cache = nil
+	if first.usesCache() {
 		b.Cache = p.cache
 	}
-	ragged, conditions, kept, shadows := false, false, false, false
-	for _, m := range group {
-		n := len(m.Tokens) + len(m.step.shadows)
-		kept, shadows = kept || m.step.kept != nil, shadows || m.step.shadows != nil
-		ragged = ragged || n != len(group[0].Tokens)+len(group[0].step.shadows)
-		conditions = conditions || m.Condition != nil
-		b.Length = max(b.Length, n)
+	for _, m := range owners {
+		b.Length = max(b.Length, m.batchLength())
 	}
-	b.Tokens, b.Time, b.ReadRows, b.Steps = b.Tokens[:0], b.Time[:0], b.ReadRows[:0], b.Steps[:0]
-	b.Lengths, b.Conditions, b.Places = p.pass.lengths[:0], p.pass.conditions[:0], p.pass.places[:0]
-	b.Kept, b.Shadows = p.pass.kept[:0], p.pass.shadows[:0]
-	for _, m := range group {
+
+	b.Tokens = b.Tokens[:0]
+	b.Time = b.Time[:0]
+	b.ReadRows = b.ReadRows[:0]
+	b.Steps = b.Steps[:0]
+	b.Lengths = p.pass.lengths[:0]
+	b.Conditions = p.pass.conditions[:0]
+	b.Places = p.pass.places[:0]
+	b.Kept = p.pass.visible[:0]
+	b.Shadows = p.pass.shadows[:0]
+	var ragged, conditions, visible, shadows bool
+	for _, m := range owners {
 		b.Tokens = append(b.Tokens, m.Tokens...)
 		for len(b.Tokens)%b.Length != 0 {
 			b.Tokens = append(b.Tokens, p.spec.Mask)
 		}
-		b.Time = append(b.Time, p.time(m))
-		b.Steps = append(b.Steps, model.Progress{N: m.N + 1, Steps: m.steps})
-		used := len(m.Tokens) + len(m.step.shadows)
-		if m.step.causal || m.step.bounded {
-			ragged, used = true, m.step.seen
+		used := m.batchLength()
+		ragged = ragged || used != first.batchLength()
+		if m.step.causal || m.step.cutsLength {
+			ragged = true
+			used = m.step.visible
 		}
+		conditions = conditions || m.Condition != nil
+		visible = visible || m.step.visiblePositions != nil
+		shadows = shadows || m.step.shadows != nil
+		b.Time = append(b.Time, p.passTime(m))
+		b.Steps = append(b.Steps, model.Progress{N: m.N + 1, Steps: m.maxSteps})
 		b.Lengths = append(b.Lengths, used)
 		b.Conditions = append(b.Conditions, m.Condition)
 		b.Places = append(b.Places, m.place)
-		b.Kept, b.Shadows = append(b.Kept, m.step.kept), append(b.Shadows, m.step.shadows)
+		b.Kept = append(b.Kept, m.step.visiblePositions)
+		b.Shadows = append(b.Shadows, m.step.shadows)
 	}
-	p.pass.lengths, p.pass.conditions, p.pass.places = b.Lengths, b.Conditions, b.Places
-	p.pass.kept, p.pass.shadows = b.Kept, b.Shadows
-	if !kept {
+
+	p.pass.lengths = b.Lengths
+	p.pass.conditions = b.Conditions
+	p.pass.places = b.Places
+	p.pass.visible = b.Kept
+	p.pass.shadows = b.Shadows
+	if !visible {
 		b.Kept = nil
 	}
 	if !shadows {
@@ -178,94 +226,118 @@ func (p *Pool) fillBatch(b *model.Batch, group []*member) {
 	}
 }
 
-// reads adds the rows that the step reads for a member: the positions that its sampler has already
-// chosen, or all that it may open, close or replace.
-func (p *Pool) reads(b *model.Batch, m *member) {
-	base := m.step.row * b.Length
-	for _, list := range [][]int{m.step.opening.Positions, m.step.masked, m.step.open} {
-		for _, at := range list {
-			b.ReadRows = append(b.ReadRows, int32(base+at))
-		}
-		if len(m.step.opening.Positions) > 0 && m.speech == nil {
-			return
-		}
+// batchLength returns the number of positions of the member in a batch, shadows among them.
+func (m *member) batchLength() int { return len(m.Tokens) + len(m.step.shadows) }
+
+// addReadRows adds the rows that the step reads for a member: the positions that its sampler has
+// already chosen, or all that it may open, close or replace. A language reads the masked ones in
+// any case.
+func (p *Pool) addReadRows(b *model.Batch, m *member) {
+	base := m.step.batchIndex * b.Length
+	b.ReadRows = appendRows(b.ReadRows, base, m.step.opening.Positions)
+	chosen := len(m.step.opening.Positions) > 0
+	if chosen && m.grammarState == nil {
+		return
 	}
-	for _, at := range m.step.open {
-		if row, ok := m.shadowRow(base, at); ok {
+	b.ReadRows = appendRows(b.ReadRows, base, m.step.masked)
+	b.ReadRows = appendRows(b.ReadRows, base, m.step.open)
+	for _, position := range m.step.open {
+		if row, ok := m.shadowRow(base, position); ok {
 			b.ReadRows = append(b.ReadRows, row)
 		}
 	}
 }
 
+// appendRows appends the rows of positions. Position p is row base+p.
+func appendRows(rows []int32, base int, positions []int) []int32 {
+	for _, p := range positions {
+		rows = append(rows, int32(base+p))
+	}
+	return rows
+}
+
 // shadowRow returns the row of a position's shadow in the latest pass, false if it has none.
 func (m *member) shadowRow(base, position int) (int32, bool) {
 	i, ok := slices.BinarySearch(m.step.shadows, int32(position))
-	return int32(base + m.step.shadowAt + i), ok
+	return int32(base + m.step.firstShadow + i), ok
 }
 
 // rowOf returns the row of the latest pass that predicts a position.
 func (m *member) rowOf(base, position int) int32 {
-	if m.step.checked {
+	if m.step.runChecked {
 		row, _ := m.shadowRow(base, position)
 		return row
 	}
 	return int32(base + position)
 }
 
-// time returns the sampler's time or, by default, the masked fraction.
-func (p *Pool) time(m *member) float64 {
+// passTime returns the sampler's time or, by default, the masked share.
+func (p *Pool) passTime(m *member) float64 {
 	if m.clock != nil {
 		p.setView(m)
 		return m.clock.Time(&p.view)
 	}
-	return float64(m.left) / float64(len(m.Tokens))
+	return float64(m.maskedLeft) / float64(len(m.Tokens))
 }
 
-// setMarginals sets the marginals of the latest pass.
+// setMarginals sets the marginals of the latest pass, over b.
 func (p *Pool) setMarginals(b *model.Batch, marginals model.Marginals) {
-	p.pass.of, p.pass.marginals, p.filtered.Base = b, marginals, marginals
-	if p.pass.chooser, _ = marginals.(model.Chooser); p.pass.chooser != nil &&
-		!p.pass.chooser.CanChoose() {
-		p.pass.chooser = nil
+	p.pass.readBatch = b
+	p.pass.marginals = marginals
+	p.filtered.Base = marginals
+	p.pass.chooser = nil
+	if c, ok := marginals.(model.Chooser); ok && c.CanChoose() {
+		p.pass.chooser = c
 	}
 }
 
-// marginals returns the marginals of the latest pass with the member's filters.
-func (p *Pool) marginals(m *member) model.Marginals {
-	if m.speech == nil {
-		return p.plain(m)
+// marginalsOf returns the marginals of the latest pass with the member's filters and language.
+func (p *Pool) marginalsOf(m *member) model.Marginals {
+	marginals := p.marginalsBeforeGrammar(m)
+	if m.grammarState == nil {
+		return marginals
 	}
-	p.language.Filtered, p.language.Raw, p.language.Length = p.plain(m), p.pass.marginals,
-		p.pass.of.Length
-	return &p.language
+	p.constrained.Filtered = marginals
+	p.constrained.Raw = p.pass.marginals
+	p.constrained.Length = p.pass.readBatch.Length
+	return &p.constrained
 }
 
-// plain returns the marginals of the latest pass with the member's filters, without its language.
-func (p *Pool) plain(m *member) model.Marginals {
-	if m.filtered() {
+// marginalsBeforeGrammar returns the marginals of the latest pass with the member's filters,
+// without its language.
+func (p *Pool) marginalsBeforeGrammar(m *member) model.Marginals {
+	if m.isFiltered() {
 		return &p.filtered
 	}
 	return p.pass.marginals
 }
 
-// owner returns the member of a row of the latest pass.
-func (p *Pool) owner(row int32) *member { return p.pass.owners[int(row)/p.pass.of.Length] }
+// ownerOf returns the member of a row of the latest pass.
+func (p *Pool) ownerOf(row int32) *member {
+	return p.pass.owners[int(row)/p.pass.readBatch.Length]
+}
 
-func (p *Pool) adjust(row int32, logits []float32) {
-	m := p.owner(row)
-	for _, t := range m.step.forbid {
-		logits[t] -= 1e9
+// forbiddenLogit lowers the logits of forbidden tokens. It is finite, so that a row in which
+// nothing else is possible still has a distribution.
+const forbiddenLogit = 1e9
+
+// adjustLogits changes the logits of a row as its member's step and request say.
+func (p *Pool) adjustLogits(row int32, logits []float32) {
+	m := p.ownerOf(row)
+	for _, t := range m.step.forbidden {
+		logits[t] -= forbiddenLogit
 	}
-	if m.step.penalty != 0 {
+	if m.step.endPenalty != 0 {
 		for _, t := range m.EndTokens {
-			logits[t] += float32(m.step.penalty)
+			logits[t] += float32(m.step.endPenalty)
 		}
 	}
-	if m.Adjust != nil {
-		at := int(row) % p.pass.of.Length
-		if i := at - m.step.shadowAt; i >= 0 && i < len(m.step.shadows) {
-			at = int(m.step.shadows[i])
-		}
-		m.Adjust(at, logits)
+	if m.Adjust == nil {
+		return
 	}
+	position := int(row) % p.pass.readBatch.Length
+	if i := position - m.step.firstShadow; i >= 0 && i < len(m.step.shadows) {
+		position = int(m.step.shadows[i])
+	}
+	m.Adjust(position, logits)
 }

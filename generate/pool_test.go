@@ -260,7 +260,7 @@ func TestMoreSequencesThanPlaces(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [2]int{0, 1}, [2]int{all[0].N, all[1].N})
 	_, err = generate.NewPool(newTable(8), generate.PoolOptions{Size: 3, Capacity: 2})
-	require.EqualError(t, err, "generate: most is 2, want 3 or more, the size")
+	require.EqualError(t, err, "generate: capacity is 2, want 3 or more, the size")
 }
 
 // A fault of one sequence does not affect the others.

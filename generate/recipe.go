@@ -12,34 +12,59 @@ import (
 )
 
 // Recipe says how a sequence is generated, without its seed and length. Fields that are zero stand
-// for defaults, which For fills in, except that Cache 0 means no cache.
+// for defaults, which WithDefaults fills in, except that Cache 0 means no cache.
 type Recipe struct {
 	Sampler  samplers.Sampler
 	Schedule samplers.Schedule
-	Steps    int // N
-	// intermediate stages of a step, by partial passes; the paper uses 1; 0 means none
-	Cache     int
-	Reuse     Reuse // keys and values of earlier steps
-	BlockSize int   // for Blocks, positions per block, a power of two; 0: the model's own
-	Refresh   int   // for Delayed, BlockDelayed and Finished: a full pass every Refresh steps
-	// masks behind the current block that passes compute, with the last; 0: all
-	Window      int
-	WindowSigma float64 // thins the window, as in DPad; 0: all of it and the last mask
-	// applied to the marginals before a sampler reads them; String leaves out its Adjust
+
+	// Steps is N, the number of denoising steps.
+	Steps int
+
+	// Cache is the number of intermediate stages of a step, each a partial pass; the paper uses 1. 0
+	// means none.
+	Cache int
+
+	// Reuse says which keys and values a step takes from earlier steps.
+	Reuse Reuse
+
+	// BlockSize is for Blocks and Causal: positions per block, with Blocks a power of two. 0 means
+	// the model's own.
+	BlockSize int
+
+	// Refresh is for Delayed, BlockDelayed and Finished: every so many steps there is a full pass.
+	Refresh int
+
+	// Window is the number of masks behind the current block that passes compute, beside the last
+	// mask; 0 means all.
+	Window int
+
+	// WindowSigma thins the window with distance, as in DPad; 0 means all of the window and the last
+	// mask.
+	WindowSigma float64
+
+	// Filter is applied to the marginals before a sampler reads them. String leaves out its Adjust,
+	// which has no text.
 	Filter model.Filter
-	// temperature 0: every draw takes the most probable token instead; marginals, and what samplers
-	// measure of them, stay as they are
-	Greedy   bool
+
+	// Greedy is temperature 0: every draw takes the most probable token instead. Marginals, and what
+	// samplers measure of them, stay as they are.
+	Greedy bool
+
 	Guidance Guidance
+
 	// EndPenalty lowers the logits of end tokens by EndPenalty*log(1/(1-t+0.001)), where the time t
-	// runs from 1 to 0.001 over the steps or, if the sampler decides their number, is the masked share
+	// runs from 1 to 0.001 over the steps or, if the sampler decides their number, is the masked
+	// share.
 	EndPenalty float64
 }
 
 // Guidance is classifier-free guidance for models that take a condition. The zero Guidance is none.
 type Guidance struct {
-	Scale    float64
-	Schedule string // how the scale depends on the step: "" or a name in guide.ScheduleNames
+	// Scale is how far the marginals are moved from the unconditional ones; 0 means no guidance.
+	Scale float64
+
+	// Schedule says how the scale depends on the step: "" or a name in guide.ScheduleNames.
+	Schedule string
 }
 
 // Defaults returns the default run: for text hybrid in 32 uniform steps, for images moment in 16
@@ -53,7 +78,7 @@ func Defaults(spec model.Spec) Recipe {
 	return r
 }
 
-// Default steps; fewer if fewer positions are masked.
+// The default numbers of steps. There are fewer if fewer positions are masked.
 const (
 	textSteps  = 32
 	imageSteps = 16
@@ -62,16 +87,23 @@ const (
 // WithDefaults fills in the defaults for a model's kind: images have a Shape of two dimensions,
 // text of one. Cache and Filter stay as they are.
 func (r Recipe) WithDefaults(spec model.Spec) Recipe {
-	usual := Recipe{Sampler: samplers.ChooseThenSample{Order: samplers.Hybrid{}},
-		Schedule: samplers.Uniform, Steps: textSteps}
-	if len(spec.Shape) == 2 {
-		usual = Recipe{Sampler: samplers.Moment{}, Schedule: samplers.Cosine, Steps: imageSteps}
+	defaults := Recipe{
+		Sampler:  samplers.ChooseThenSample{Order: samplers.Hybrid{}},
+		Schedule: samplers.Uniform,
+		Steps:    textSteps,
 	}
-	r.Sampler = cmp.Or(r.Sampler, usual.Sampler)
-	r.Schedule = cmp.Or(r.Schedule, usual.Schedule)
-	r.Steps = cmp.Or(r.Steps, usual.Steps)
-	if r.Reuse == Delayed && r.Refresh == 0 {
-		r.Refresh = defaultRefresh
+	if len(spec.Shape) == 2 {
+		defaults = Recipe{
+			Sampler:  samplers.Moment{},
+			Schedule: samplers.Cosine,
+			Steps:    imageSteps,
+		}
+	}
+	r.Sampler = cmp.Or(r.Sampler, defaults.Sampler)
+	r.Schedule = cmp.Or(r.Schedule, defaults.Schedule)
+	r.Steps = cmp.Or(r.Steps, defaults.Steps)
+	if r.Reuse == Delayed {
+		r.Refresh = cmp.Or(r.Refresh, defaultRefresh)
 	}
 	return r
 }
@@ -80,22 +112,25 @@ func (r Recipe) WithDefaults(spec model.Spec) Recipe {
 // cache=1 top-p=0.9", without zero fields. Equal recipes have the same text. Only a registered
 // sampler can be read back.
 func (r Recipe) String() string {
-	var parts []string
-	for i := range table {
-		if text := table[i].get(&r); text != "" {
-			parts = append(parts, table[i].Name+"="+text)
+	var pairs []string
+	for i := range recipeParams {
+		if text := recipeParams[i].get(&r); text != "" {
+			pairs = append(pairs, recipeParams[i].Name+"="+text)
 		}
 	}
-	return strings.Join(parts, " ")
+	return strings.Join(pairs, " ")
 }
 
-// DiffFrom returns the NAME=VALUE pairs that make r, complete for a model, of the model's own
-// recipe: those of String without what has no effect, and the neutral values of what only own has.
-func (r Recipe) DiffFrom(own Recipe) (pairs []string) {
+// DiffFrom returns the NAME=VALUE pairs that turn the recipe of a model, base, into r, which is
+// complete: those of String without what has no effect, and the neutral values of what only base
+// has.
+func (r Recipe) DiffFrom(base Recipe) (pairs []string) {
 	r = r.WithoutIgnored()
-	for i := range table {
-		p, text := table[i].Param, table[i].get(&r)
-		if text == "" && table[i].get(&own) != "" && p.Name != "steps" && p.Name != "schedule" {
+	for i := range recipeParams {
+		p := recipeParams[i].Param
+		text := recipeParams[i].get(&r)
+		hasDefault := p.Name != "steps" && p.Name != "schedule" // for these the model's kind decides
+		if text == "" && hasDefault && recipeParams[i].get(&base) != "" {
 			text = p.Default
 		}
 		if text != "" {
@@ -105,7 +140,8 @@ func (r Recipe) DiffFrom(own Recipe) (pairs []string) {
 	return pairs
 }
 
-// maxRecipe is the longest text of a recipe in bytes.
+// maxRecipe is the longest text of a recipe in bytes. A list of biases may be long; a file that is
+// given by mistake is longer.
 const maxRecipe = 1 << 21
 
 // ParseRecipe reads NAME=VALUE pairs separated by blanks, with the names of Params. The first may
@@ -117,13 +153,14 @@ func ParseRecipe(text string) (Recipe, error) {
 		return r, fmt.Errorf("recipe is %d bytes, want at most %d", len(text), maxRecipe)
 	}
 	seen := map[string]bool{}
-	for i, part := range fields(text) {
-		name, value, ok := strings.Cut(part, "=")
+	for i, pair := range splitRecipe(text) {
+		name, value, ok := strings.Cut(pair, "=")
 		if !ok || strings.Contains(name, "(") {
 			if i > 0 {
-				return r, fmt.Errorf("recipe has %s, want NAME=VALUE", param.Quote(part))
+				return r, fmt.Errorf("recipe has %s, want NAME=VALUE", param.Quote(pair))
 			}
-			name, value = "sampler", part
+			name = "sampler"
+			value = pair
 		}
 		if seen[name] {
 			return r, fmt.Errorf("recipe has %s twice, want it once", param.Quote(name))
@@ -136,17 +173,18 @@ func ParseRecipe(text string) (Recipe, error) {
 	return r, nil
 }
 
-// fields splits a text at blanks outside parentheses.
-func fields(text string) []string {
-	deep := 0
+// splitRecipe splits a text at blanks outside parentheses, because a sampler's own parameters may
+// have blanks between them.
+func splitRecipe(text string) []string {
+	depth := 0
 	return strings.FieldsFunc(text, func(c rune) bool {
 		switch c {
 		case '(':
-			deep++
+			depth++
 		case ')':
-			deep--
+			depth--
 		case ' ', '\t':
-			return deep <= 0
+			return depth <= 0
 		}
 		return false
 	})
@@ -185,24 +223,32 @@ const (
 	BlockDelayed
 )
 
-var reuses = []string{NoReuse: "none", Prefix: "prefix", Dual: "dual", Delayed: "dkv",
-	Blocks: "blocks", Causal: "causal", Finished: "finished",
-	BlockDelayed: "block-dkv"}
+// reuseNames are the names of the kinds in recipes and flags.
+var reuseNames = []string{
+	NoReuse:      "none",
+	Prefix:       "prefix",
+	Dual:         "dual",
+	Delayed:      "dkv",
+	Blocks:       "blocks",
+	Causal:       "causal",
+	Finished:     "finished",
+	BlockDelayed: "block-dkv",
+}
 
 // String returns the name that ParseReuse reads.
 func (u Reuse) String() string {
-	if int(u) >= len(reuses) {
+	if int(u) >= len(reuseNames) {
 		return fmt.Sprintf("reuse(%d)", uint8(u))
 	}
-	return reuses[u]
+	return reuseNames[u]
 }
 
 // ParseReuse reads none, prefix, dual, dkv, blocks, causal, finished or block-dkv.
 func ParseReuse(name string) (Reuse, error) {
-	if u := slices.Index(reuses, name); u >= 0 {
+	if u := slices.Index(reuseNames, name); u >= 0 {
 		return Reuse(u), nil
 	}
-	return NoReuse, fmt.Errorf("generate: %w", param.Unknown("reuse", name, reuses))
+	return NoReuse, fmt.Errorf("generate: %w", param.Unknown("reuse", name, reuseNames))
 }
 
 // defaultRefresh is the refresh interval in the examples of dKV-Cache-Decode.

@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -14,24 +13,30 @@ import (
 	"unmask/samplers"
 )
 
-// row is one parameter of a recipe. get returns "" if the field is zero.
-type row struct {
+// recipeParam is one parameter of a recipe: its description, and how its text is made and read. All
+// that a recipe has as text (flags, plans, settings of runs, the identity of a request) goes
+// through these.
+type recipeParam struct {
 	param.Param
+
+	// get returns the text of the field, "" if it is zero.
 	get func(r *Recipe) string
+
+	// set reads a text into the field. p is the parameter itself.
 	set func(r *Recipe, p param.Param, text string) error
 }
 
-// maxSteps and maxCache are the largest values on any model.
+// maxRecipeSteps and maxCache are the largest values on any model.
 const (
-	maxSteps = 1 << 20
-	maxCache = 64
+	maxRecipeSteps = 1 << 20
+	maxCache       = 64
 )
 
 // guidanceSchedules are the names for Guidance.Schedule.
 var guidanceSchedules = guide.ScheduleNames
 
-// table has all parameters of a recipe, in the order of its text.
-var table = []row{
+// recipeParams has all parameters of a recipe, in the order of its text.
+var recipeParams = []recipeParam{
 	{param.Param{Name: "sampler", Kind: param.Text, Default: "hybrid for text, moment for images",
 		Help: "rule for what opens next, see unmask samplers; with parameters, " +
 			"moment(alpha=3), around others, semi-ar(hybrid), and partial caching, hybrid+cache"},
@@ -42,8 +47,8 @@ var table = []row{
 			return samplers.Text(r.Sampler)
 		},
 		func(r *Recipe, _ param.Param, text string) (err error) {
-			name, once := strings.CutSuffix(text, cached)
-			if once {
+			name, hasSuffix := strings.CutSuffix(text, cacheSuffix)
+			if hasSuffix {
 				r.Cache = max(r.Cache, 1)
 			}
 			r.Sampler, err = samplers.Parse(name)
@@ -61,14 +66,15 @@ var table = []row{
 			r.Schedule, err = samplers.ParseSchedule(text)
 			return err
 		}},
-	whole(param.Param{Name: "steps", Min: 1, Max: maxSteps, Default: "32 for text, 16 for images",
-		Help: "denoising steps N, at most one for each position to fill"},
+	intParam(param.Param{Name: "steps", Min: 1, Max: maxRecipeSteps,
+		Default: "32 for text, 16 for images",
+		Help:    "denoising steps N, at most one for each position to fill"},
 		func(r *Recipe) *int { return &r.Steps }),
-	whole(param.Param{Name: "cache", Min: 0, Max: maxCache, Default: "0",
+	intParam(param.Param{Name: "cache", Min: 0, Max: maxCache, Default: "0",
 		Paper: "Hayakawa et al. 2025, section 4.1",
 		Help:  "partial caching: intermediate stages per step, 0 for none; not with maskgit and vanilla"},
 		func(r *Recipe) *int { return &r.Cache }),
-	{param.Param{Name: "reuse", Kind: param.Word, Words: reuses, Default: "none",
+	{param.Param{Name: "reuse", Kind: param.Word, Words: reuseNames, Default: "none",
 		Paper: "Wu et al. 2025, Fast-dLLM; Ma et al. 2025, dKV-Cache",
 		Help: "keys and values of earlier steps to use again: none, prefix or dual (with semi-ar), " +
 			"dkv, block-dkv (dkv within the blocks of semi-ar), blocks for models of block diffusion, " +
@@ -83,26 +89,28 @@ var table = []row{
 			r.Reuse, err = ParseReuse(text)
 			return err
 		}},
-	whole(param.Param{Name: "block-size", Min: 1, Max: 1 << 20, Zero: "the model's own", Default: "0",
-		Help: "with --reuse blocks or causal, positions per block; with blocks a power of two"},
+	intParam(param.Param{Name: "block-size", Min: 1, Max: 1 << 20, Zero: "the model's own",
+		Default: "0",
+		Help:    "with --reuse blocks or causal, positions per block; with blocks a power of two"},
 		func(r *Recipe) *int { return &r.BlockSize }),
-	whole(param.Param{Name: "refresh", Min: 1, Max: maxSteps, Zero: strconv.Itoa(defaultRefresh),
+	intParam(param.Param{Name: "refresh", Min: 1, Max: maxRecipeSteps,
+		Zero:    strconv.Itoa(defaultRefresh),
 		Default: "0",
 		Help: "with --reuse dkv, steps from one full pass to the next, 0 for 8; with block-dkv and " +
 			"finished, 0 for none"},
 		func(r *Recipe) *int { return &r.Refresh }),
-	whole(param.Param{Name: "window", Min: 1, Max: maxSteps, Zero: "all", Default: "0",
+	intParam(param.Param{Name: "window", Min: 1, Max: maxRecipeSteps, Zero: "all", Default: "0",
 		Paper: "Streaming-dLLM 2026, arXiv 2601.17917",
 		Help:  "with semi-ar, masks behind a block that passes compute beside the last; 0 for all"},
 		func(r *Recipe) *int { return &r.Window }),
-	number(param.Param{Name: "window-sigma", Min: 1e-3, Max: 1e3, Zero: "none", Default: "0",
+	floatParam(param.Param{Name: "window-sigma", Min: 1e-3, Max: 1e3, Zero: "none", Default: "0",
 		Paper: "Chen et al. 2025, DPad",
 		Help:  "thin the window with distance, as a Gaussian; DPad has 4; 0 for all of it"},
 		func(r *Recipe) *float64 { return &r.WindowSigma }),
-	temperature(),
-	number(model.TopPParam, func(r *Recipe) *float64 { return &r.Filter.TopP }),
-	whole(model.TopKParam, func(r *Recipe) *int { return &r.Filter.TopK }),
-	number(param.Param{Name: "end-penalty", Min: 1e-3, Max: 1e3, Zero: "none", Default: "0",
+	temperatureParam(),
+	floatParam(model.TopPParam, func(r *Recipe) *float64 { return &r.Filter.TopP }),
+	intParam(model.TopKParam, func(r *Recipe) *int { return &r.Filter.TopK }),
+	floatParam(param.Param{Name: "end-penalty", Min: 1e-3, Max: 1e3, Zero: "none", Default: "0",
 		Paper: "Xie et al. 2025, Dream-Coder, eos_penalty",
 		Help:  "how much less likely the end of the text is at first, and less and less so; 0 for none"},
 		func(r *Recipe) *float64 { return &r.EndPenalty }),
@@ -110,7 +118,7 @@ var table = []row{
 		setBan},
 	{param.Param{Name: "bias", Kind: param.Text,
 		Help: "added to the logits of token ids: 3=1.5,17=-2"}, biasText, setBias},
-	number(param.Param{Name: "guidance", Min: 1e-3, Max: 1e3, Zero: "none", Default: "0",
+	floatParam(param.Param{Name: "guidance", Min: 1e-3, Max: 1e3, Zero: "none", Default: "0",
 		Paper: "Ho and Salimans 2022, Classifier-free diffusion guidance",
 		Help:  "strength of the condition (class or prompt), 0 for none"},
 		func(r *Recipe) *float64 { return &r.Guidance.Scale }),
@@ -130,14 +138,15 @@ var table = []row{
 // Params describes all parameters of a recipe, in the order of its text.
 func Params() []param.Param {
 	var out []param.Param
-	for _, t := range table {
-		out = append(out, t.described())
+	for _, p := range recipeParams {
+		out = append(out, p.describe())
 	}
 	return out
 }
 
-// described returns the row's Param, including samplers and schedules that were registered later.
-func (t row) described() param.Param {
+// describe returns the parameter's description, including samplers and schedules that were
+// registered after this package's variables were initialised.
+func (t recipeParam) describe() param.Param {
 	p := t.Param
 	if p.Name == "schedule" {
 		for _, s := range samplers.Schedules() {
@@ -148,11 +157,11 @@ func (t row) described() param.Param {
 	return p
 }
 
-// rowOf returns the row of a parameter, nil for an unknown name.
-func rowOf(name string) *row {
-	for i := range table {
-		if table[i].Name == name {
-			return &table[i]
+// findParam returns a parameter, nil for an unknown name.
+func findParam(name string) *recipeParam {
+	for i := range recipeParams {
+		if recipeParams[i].Name == name {
+			return &recipeParams[i]
 		}
 	}
 	return nil
@@ -160,23 +169,23 @@ func rowOf(name string) *row {
 
 // ParamOf returns the Param of a recipe's parameter. It panics if the name is unknown.
 func ParamOf(name string) param.Param {
-	t := rowOf(name)
+	t := findParam(name)
 	if t == nil {
 		panic("generate: ParamOf " + name + ": a recipe has no such parameter")
 	}
-	return t.described()
+	return t.describe()
 }
 
 // Set sets a parameter from its text.
 func (r *Recipe) Set(name, text string) error {
-	if t := rowOf(name); t != nil {
+	if t := findParam(name); t != nil {
 		return t.set(r, t.Param, text)
 	}
-	return unknown(name, Params())
+	return unknownParam(name, Params())
 }
 
-// unknown returns the error for a name that none of a list has.
-func unknown(name string, list []param.Param) error {
+// unknownParam returns the error for a name that none of a list of parameters has.
+func unknownParam(name string, list []param.Param) error {
 	var names []string
 	for _, p := range list {
 		names = append(names, p.Name)
@@ -186,76 +195,87 @@ func unknown(name string, list []param.Param) error {
 
 // Get returns a parameter's text as Set reads it, "" if it is zero or the name is unknown.
 func (r Recipe) Get(name string) string {
-	if t := rowOf(name); t != nil {
+	if t := findParam(name); t != nil {
 		return t.get(&r)
 	}
 	return ""
 }
 
-// whole returns a row for an integer field in which 0 means the default.
-func whole(p param.Param, field func(*Recipe) *int) row {
+// intParam returns the parameter of an integer field in which 0 means the default.
+func intParam(p param.Param, field func(*Recipe) *int) recipeParam {
 	p.Kind = param.Whole
-	return row{p, func(r *Recipe) string {
+	get := func(r *Recipe) string {
 		if *field(r) == 0 {
 			return ""
 		}
 		return strconv.Itoa(*field(r))
-	}, func(r *Recipe, p param.Param, text string) (err error) {
+	}
+	set := func(r *Recipe, p param.Param, text string) (err error) {
 		*field(r), err = p.Int(text)
 		return err
-	}}
+	}
+	return recipeParam{p, get, set}
 }
 
-// number returns a row for a number field in which 0 means the default.
-func number(p param.Param, field func(*Recipe) *float64) row {
-	return row{p, func(r *Recipe) string {
-		if x := *field(r); x != 0 && param.Format(x) != p.Default {
-			return param.Format(x)
+// floatParam returns the parameter of a number field in which 0 means the default. A field with the
+// default's value counts as zero too, so that recipes which mean the same have the same text.
+func floatParam(p param.Param, field func(*Recipe) *float64) recipeParam {
+	get := func(r *Recipe) string {
+		x := *field(r)
+		if x == 0 || param.Format(x) == p.Default {
+			return ""
 		}
-		return ""
-	}, func(r *Recipe, p param.Param, text string) (err error) {
+		return param.Format(x)
+	}
+	set := func(r *Recipe, p param.Param, text string) (err error) {
 		*field(r), err = p.Float(text)
 		if param.Format(*field(r)) == p.Default {
 			*field(r) = 0
 		}
 		return err
-	}}
+	}
+	return recipeParam{p, get, set}
 }
 
-// temperature returns the row of the temperature, in which 0 is Greedy.
-func temperature() row {
-	t := number(model.TemperatureParam, func(r *Recipe) *float64 { return &r.Filter.Temperature })
-	of := t
+// temperatureParam returns the parameter of the temperature, in which the text 0 is Greedy: the
+// number 0 already stands for the default, 1.
+func temperatureParam() recipeParam {
+	number := floatParam(model.TemperatureParam, func(r *Recipe) *float64 {
+		return &r.Filter.Temperature
+	})
+	t := number
 	t.get = func(r *Recipe) string {
 		if r.Greedy {
 			return "0"
 		}
-		return of.get(r)
+		return number.get(r)
 	}
 	t.set = func(r *Recipe, p param.Param, text string) error {
-		x, _ := p.Float(text)
-		err := of.set(r, p, text)
+		x, _ := p.Float(text) // an error comes from number.set
+		err := number.set(r, p, text)
 		r.Greedy = err == nil && x == 0
 		return err
 	}
 	return t
 }
 
-// cached is the suffix of a sampler's text that means one intermediate stage.
-const cached = "+cache"
+// cacheSuffix is the suffix of a sampler's text that means one intermediate stage.
+const cacheSuffix = "+cache"
 
+// banText returns the banned tokens, ascending, each once: "3,17".
 func banText(r *Recipe) string {
-	var out []string
+	var ids []string
 	for _, t := range slices.Compact(slices.Sorted(slices.Values(r.Filter.Ban))) {
-		out = append(out, strconv.Itoa(int(t)))
+		ids = append(ids, strconv.Itoa(int(t)))
 	}
-	return strings.Join(out, ",")
+	return strings.Join(ids, ",")
 }
 
+// setBan reads the text of banText.
 func setBan(r *Recipe, _ param.Param, text string) error {
 	r.Filter.Ban = nil
 	for field := range strings.SplitSeq(text, ",") {
-		t, err := token("ban", field)
+		t, err := parseToken("ban", field)
 		if err != nil {
 			return err
 		}
@@ -266,21 +286,26 @@ func setBan(r *Recipe, _ param.Param, text string) error {
 	return nil
 }
 
+// biasText returns the biases that are not 0, by ascending tokens: "3=1.5,17=-2".
 func biasText(r *Recipe) string {
-	var out []string
+	var pairs []string
 	for _, t := range slices.Sorted(maps.Keys(r.Filter.Bias)) {
-		if b := r.Filter.Bias[t]; b != 0 {
-			out = append(out, strconv.Itoa(int(t))+"="+strconv.FormatFloat(float64(b), 'g', -1, 32))
+		b := r.Filter.Bias[t]
+		if b != 0 {
+			number := strconv.FormatFloat(float64(b), 'g', -1, 32)
+			pairs = append(pairs, strconv.Itoa(int(t))+"="+number)
 		}
 	}
-	return strings.Join(out, ",")
+	return strings.Join(pairs, ",")
 }
 
+// setBias reads the text of biasText. A bias of -Inf bans a token; one that is too small for a
+// float32 is that too.
 func setBias(r *Recipe, _ param.Param, text string) error {
 	r.Filter.Bias = map[int32]float32{}
 	for field := range strings.SplitSeq(text, ",") {
 		id, value, _ := strings.Cut(field, "=")
-		t, err := token("bias", id)
+		t, err := parseToken("bias", id)
 		if err != nil {
 			return err
 		}
@@ -288,8 +313,10 @@ func setBias(r *Recipe, _ param.Param, text string) error {
 		if err != nil && !math.IsInf(b, 0) || math.IsNaN(b) || math.IsInf(b, 1) {
 			return &param.Error{Name: "bias", Found: param.Quote(field), Want: "TOKEN=NUMBER"}
 		}
-		if r.Filter.Bias[t] = float32(b); b == 0 {
-			delete(r.Filter.Bias, t)
+		if b == 0 {
+			delete(r.Filter.Bias, t) // an earlier pair may have set it
+		} else {
+			r.Filter.Bias[t] = float32(b)
 		}
 	}
 	if len(r.Filter.Bias) == 0 {
@@ -298,11 +325,11 @@ func setBias(r *Recipe, _ param.Param, text string) error {
 	return nil
 }
 
-// token parses a token id.
-func token(name, text string) (int32, error) {
+// parseToken reads a token id of a parameter.
+func parseToken(name, text string) (int32, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32)
 	if err != nil || n < 0 {
-		return 0, &param.Error{Name: name, Found: param.Quote(cmp.Or(text, "")), Want: "token ids"}
+		return 0, &param.Error{Name: name, Found: param.Quote(text), Want: "token ids"}
 	}
 	return int32(n), nil
 }

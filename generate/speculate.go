@@ -18,167 +18,206 @@ import (
 // Drafted tokens are never in the sequence before they were checked.
 type specLoop struct {
 	*member
-	from, block        int // sizes of a draft
-	theta, temperature float64
 
-	window int     // size of the next draft
-	at     int     // position of the draft's first token, which is final
-	draft  []int32 // the draft, with masks; empty: none
-	drafts bool    // the step drafts
-	right  int     // tokens of the draft that the step's check found right
+	// minDraft and maxDraft are the sizes of the smallest and the largest draft, in positions.
+	minDraft int
+	maxDraft int
+
+	// threshold is the probability from which a drafted token is kept; 0 keeps all. temperature is
+	// that of drafts; 0 takes the most probable tokens.
+	threshold   float64
+	temperature float64
+
+	// nextSize is the size of the next draft. It grows while drafts are right.
+	nextSize int
+
+	// draft has the final token at draftStart and, after it, drafted tokens and masks. Empty means
+	// that there is none.
+	draft      []int32
+	draftStart int
+
+	// isDrafting means that the step fills the draft and opens nothing.
+	isDrafting bool
+
+	// acceptedCount is the number of tokens of the draft that the step's check found right.
+	acceptedCount int
 }
 
-func (l *specLoop) next() span {
-	l.recheck()
-	first, final := l.firstMask(), len(l.cached)
-	l.again, l.drafts = false, false
-	if len(l.draft) > 0 && l.at+1 != first { // somebody changed the tokens
+func (l *specLoop) nextSpan() span {
+	l.dropStaleCached()
+	first := l.firstMask()
+	final := len(l.cached)
+	l.needsStep = false
+	l.isDrafting = false
+	if len(l.draft) > 0 && l.draftStart+1 != first { // somebody changed the tokens
 		l.draft = l.draft[:0]
 	}
-	switch {
-	case first == 0: // nothing to begin with: the position sees itself alone
-		s := l.over(0, 1, 1)
-		s.how, s.fixed = model.Fill, true
+
+	if first == 0 { // nothing to begin with: the position sees itself alone
+		s := l.spanOver(0, 1, 1)
+		s.feeding = model.Fill
+		s.drawsByPosition = true
 		return s
-	case first > final+1 || final == 0:
-		return l.commitTo(first)
-	case len(l.draft) == 0:
-		l.begin(final)
 	}
-	end := l.at + len(l.draft)
+	if first > final+1 || final == 0 {
+		return l.commitSpan(first)
+	}
+	if len(l.draft) == 0 {
+		l.beginDraft(final)
+	}
+	end := l.draftStart + len(l.draft)
 	if slices.Contains(l.draft, l.mask) {
-		l.again, l.drafts = true, true
-		s := l.over(first, first, end)
-		s.how, s.quiet = model.Draft, true
+		l.needsStep = true
+		l.isDrafting = true
+		s := l.spanOver(first, first, end)
+		s.feeding = model.Draft
+		s.skipsSampler = true
 		return s
 	}
-	s := l.over(l.at+1, min(end+1, len(l.Tokens)), end)
-	s.fixed = true
+	s := l.spanOver(l.draftStart+1, min(end+1, len(l.Tokens)), end)
+	s.drawsByPosition = true
 	return s
 }
 
-// begin begins a draft after the final token at a position.
-func (l *specLoop) begin(at int) {
-	size := min(l.window, len(l.Tokens)-at)
-	if l.from < l.block { // a window that grows ends with the sequence
-		size = min(size, len(l.Sequence.Tokens)-at-1)
+// beginDraft begins a draft after the final token at a position.
+func (l *specLoop) beginDraft(position int) {
+	size := min(l.nextSize, len(l.Tokens)-position)
+	if l.minDraft < l.maxDraft { // drafts that grow end with the sequence
+		size = min(size, len(l.Sequence.Tokens)-position-1)
 	}
-	l.at, l.draft = at, append(l.draft[:0], l.Tokens[at:at+size]...)
+	l.draftStart = position
+	l.draft = append(l.draft[:0], l.Tokens[position:position+size]...)
 }
 
+// quota is all positions: acceptDraft drops what left-to-right decoding does not open.
 func (l *specLoop) quota() int { return len(l.step.masked) }
 
-// overlay puts the draft into the tokens of a pass.
-func (l *specLoop) overlay(tokens []int32) {
+// insertDraft puts the draft into the tokens of a pass.
+func (l *specLoop) insertDraft(tokens []int32) {
 	if len(l.draft) > 0 {
-		copy(tokens[l.at:], l.draft)
+		copy(tokens[l.draftStart:], l.draft)
 	}
 }
 
-// reads returns the positions whose marginals a drafting step needs.
-func (l *specLoop) reads() (positions []int) {
-	if l.drafts {
-		for i, t := range l.draft {
-			if t == l.mask {
-				positions = append(positions, l.at+i)
-			}
+// draftMasks returns the masked positions of the draft, whose marginals a drafting step needs; nil
+// in other steps.
+func (l *specLoop) draftMasks() (positions []int) {
+	if !l.isDrafting {
+		return nil
+	}
+	for i, t := range l.draft {
+		if t == l.mask {
+			positions = append(positions, l.draftStart+i)
 		}
 	}
 	return positions
 }
 
-// drafted draws tokens for the draft's masks: all, or those probable enough and at least one.
-func (l *specLoop) drafted(p *Pool) error {
-	positions := l.reads()
-	rows := make([]int32, len(positions))
-	for i, at := range positions {
-		rows[i] = int32(l.step.row*p.pass.of.Length + at)
+// fillDraft draws tokens for the draft's masks: all, or those probable enough and at least one.
+func (l *specLoop) fillDraft(p *Pool) error {
+	positions := l.draftMasks()
+	n := len(positions)
+	rows := make([]int32, n)
+	for i, position := range positions {
+		rows[i] = int32(l.step.batchIndex*p.pass.readBatch.Length + position)
 	}
-	n := len(rows)
 	stats := model.Stats{P1: make([]float64, n), Arg: make([]int32, n)}
-	if err := p.marginals(l.member).Stats(rows, &stats); err != nil {
+	if err := p.marginalsOf(l.member).Stats(rows, &stats); err != nil {
 		return err
 	}
 	l.step.work.Head += n
-	token := stats.Arg
+
+	tokens := stats.Arg
 	if l.temperature != 0 && !l.Greedy {
-		d := model.Draw{Power: 1 / l.temperature, Uniform: make([]float64, n), Token: make([]int32, n)}
-		for i, at := range positions {
-			d.Uniform[i] = l.stream().Uniform(at, philox.Token)
+		d := model.Draw{
+			Power:   1 / l.temperature,
+			Uniform: make([]float64, n),
+			Token:   make([]int32, n),
 		}
-		if err := p.marginals(l.member).Sample(rows, &d); err != nil {
+		for i, position := range positions {
+			d.Uniform[i] = l.randomStream().Uniform(position, philox.Token)
+		}
+		if err := p.marginalsOf(l.member).Sample(rows, &d); err != nil {
 			return err
 		}
 		l.step.work.Head += n
-		token = d.Token
+		tokens = d.Token
 	}
-	best := 0
-	for i, q := range stats.P1 {
-		if q > stats.P1[best] {
+
+	best := 0 // at least one token is kept, so that the draft is full at some time
+	for i, p1 := range stats.P1 {
+		if p1 > stats.P1[best] {
 			best = i
 		}
 	}
-	for i, at := range positions {
-		if l.theta == 0 || stats.P1[i] >= l.theta || i == best {
-			l.draft[at-l.at] = token[i]
+	for i, position := range positions {
+		if l.threshold == 0 || stats.P1[i] >= l.threshold || i == best {
+			l.draft[position-l.draftStart] = tokens[i]
 		}
 	}
 	return nil
 }
 
-func (l *specLoop) kept() {
-	l.step.work.Partial += l.step.fed
-	if l.step.how == model.Commit && len(l.draft) == 0 {
-		l.cached = append(l.cached[:0], l.Tokens[:l.step.seen]...)
+// recordPass records the tokens of a pass that commits. A pass that checks a draft has computed
+// keys and values of tokens that may be wrong; advance records those that were right.
+func (l *specLoop) recordPass() {
+	l.step.work.Partial += l.step.computedRows
+	if l.step.feeding == model.Commit && len(l.draft) == 0 {
+		l.cached = append(l.cached[:0], l.Tokens[:l.step.visible]...)
 	}
 }
 
-// accept keeps, of the tokens that a checking step drew, those up to and including the first that
-// differs from its draft.
-func (l *specLoop) accept() {
+// acceptDraft keeps, of the tokens that a checking step drew, those up to and including the first
+// that differs from its draft. That one is still right: it was drawn after right tokens.
+func (l *specLoop) acceptDraft() {
 	s := &l.step
-	if l.drafts || len(l.draft) == 0 {
+	if l.isDrafting || len(l.draft) == 0 {
 		return
 	}
-	own := map[int]OpenedPosition{}
+	drawn := map[int]OpenedPosition{}
 	for _, o := range s.pending {
-		own[o.Position] = o
+		drawn[o.Position] = o
 	}
+
 	s.pending = s.pending[:0]
-	for l.right = 0; ; l.right++ {
-		at := l.at + 1 + l.right
-		o, open := own[at]
-		if open {
+	l.acceptedCount = 0
+	for i := 1; ; i++ { // index in the draft, whose first token is final
+		o, opens := drawn[l.draftStart+i]
+		if opens {
 			s.pending = append(s.pending, o)
 		}
-		if i := at - l.at; i >= len(l.draft) || open && o.Token != l.draft[i] {
+		if i >= len(l.draft) || opens && o.Token != l.draft[i] {
 			break
 		}
+		l.acceptedCount++
 	}
 	s.work.Drafted += len(l.draft) - 1
-	s.work.Accepted += l.right
+	s.work.Accepted += l.acceptedCount
 }
 
 func (l *specLoop) advance() {
-	l.again = false
-	if l.drafts || len(l.draft) == 0 {
+	l.needsStep = false
+	if l.isDrafting || len(l.draft) == 0 {
 		return
 	}
-	size, took := len(l.draft), l.right+1
-	l.cached = append(l.cached[:0], l.Tokens[:min(l.at+took, len(l.Tokens))]...)
+	size := len(l.draft)
+	computed := l.acceptedCount + 1 // positions of the draft whose keys and values are right
+	end := min(l.draftStart+computed, len(l.Tokens))
+	l.cached = append(l.cached[:0], l.Tokens[:end]...)
 	l.draft = l.draft[:0]
 	switch {
-	case took == size:
-		l.window = min(l.block, 2*l.window)
-	case took <= max(1, size/2):
-		l.window = max(l.from, l.window/2)
+	case computed == size:
+		l.nextSize = min(l.maxDraft, 2*l.nextSize)
+	case computed <= max(1, size/2):
+		l.nextSize = max(l.minDraft, l.nextSize/2)
 	}
 }
 
-// maxSteps returns the most steps for a number of masks.
-func (l *specLoop) maxSteps(free int) int {
-	if l.theta == 0 {
-		return 1 + 2*free
+// stepBound returns the most steps for a number of masks: for each token a step that drafts and one
+// that checks or, with a threshold, one that drafts for each position of a draft.
+func (l *specLoop) stepBound(masked int) int {
+	if l.threshold == 0 {
+		return 1 + 2*masked
 	}
-	return 1 + (l.block+1)*free
+	return 1 + (l.maxDraft+1)*masked
 }

@@ -8,181 +8,241 @@ import (
 	"unmask/samplers"
 )
 
-// task is what a pool makes of a request. It never changes.
+// task is what a pool makes of a request: the kind of loop, and what the loop and the pool ask of
+// the recipe in every step. It never changes, so members may share it.
 type task struct {
 	Request
-	mask    int32
+
+	// mask is the id of a masked position.
+	mask int32
+
+	// initial is the layout before the first step.
 	initial layout
+
 	network *network
-	// returns the loop of a member, perhaps in the memory of its last one
+
+	// newLoop returns the loop of a member, perhaps in the memory of its last one.
 	newLoop func(*member) loop
-	steps   int        // the most that a sequence takes
-	blocks  []block    // of the sampler, if it has its own; otherwise one
-	work    *blockwork // nil without Reuse Blocks
-	ends    []int32    // tokens that end the sequence once everything before them is open
-	near    []bool     // with a window, the kept distances behind a block
-	last    bool       // and whether the last position is kept
 
-	scale guide.Scale // nil without guidance
+	// maxSteps is the most steps that a sequence takes.
+	maxSteps int
 
-	// What the sampler can do.
-	adapts    bool // it decides how many positions a step opens
-	idles     bool // its schedule has steps that open nothing, which need no pass
-	remasks   bool // it closes positions
-	revises   bool // it closes positions or replaces tokens
-	ahead     bool
-	clock     samplers.Clock
-	judge     samplers.Judge
-	early     bool // an open end token ends the text at once
-	pipelined samplers.Pipeliner
-	runs      bool // it may ask for a check of a run
-	stateful  samplers.Stateful
+	// samplerBlocks are the blocks of a samplers.Blocker; otherwise one block has all positions.
+	samplerBlocks []samplerBlock
+
+	// blockPlan is nil without Reuse Blocks.
+	blockPlan *blockPlan
+
+	// fillingEnds are tokens that end the sequence once everything before them is open. There are
+	// none if the sampler may take an open token back.
+	fillingEnds []int32
+
+	// windowDistances, [Window], says which distances behind a block its passes see, and
+	// windowHasLast whether they see the last position; with a suffix window only.
+	windowDistances []bool
+	windowHasLast   bool
+
+	// guidance is nil without guidance.
+	guidance guide.Scale
+
+	// What the sampler and its schedule can do.
+
+	samplerPlans  bool // the sampler decides how many positions a step opens
+	scheduleIdles bool // the schedule has steps that open nothing, which need no pass
+	remasks       bool // the sampler closes positions
+	revises       bool // it closes positions or replaces tokens
+	looksAhead    bool // it asks for passes over candidates
+	endsEarly     bool // an open end token ends the text at once
+	checksRuns    bool // it may ask for a check of a run
+	clock         samplers.Clock
+	judge         samplers.Judge
+	pipelined     samplers.Pipeliner
+	stateful      samplers.Stateful
 }
 
 // layout is what a sequence has before its first step.
 type layout struct {
+	// shape is [length], or [rows, columns] of an image.
 	shape []int
-	start []int32 // [length] tokens
-	free  []int   // positions masked at the start, ascending
-	// the request's, or what guidance needs in its place; Given are positions of start
+
+	// startTokens, [length], are the tokens before the first step.
+	startTokens []int32
+
+	// free are the positions that are masked at the start, ascending: those that the loop fills.
+	free []int
+
+	// Condition is the request's, or what guidance needs in its place. Its KnownPositions are
+	// positions of startTokens.
 	Condition *model.Condition
 }
 
 // newTask builds the task of a request that Check returned.
 func (p *Pool) newTask(r Request) (*task, error) {
-	size := r.BlockSize
+	blockSize := r.BlockSize
 	if r.Reuse == Causal {
-		size = 0
+		blockSize = 0 // the loop's blocks, not the network's
 	}
-	of, err := p.network(size)
+	network, err := p.networkFor(blockSize)
 	if err != nil {
 		return nil, err
 	}
-	spec := of.spec
-	t := &task{Request: r, mask: spec.Mask, network: of,
-		initial: newLayout(spec, r.StartTokens(spec), r.beyond(spec, r.Length))}
+	spec := network.spec
+	t := &task{Request: r, mask: spec.Mask, network: network}
+	t.initial = newLayout(spec, r.StartTokens(spec), r.extraPositions(spec, r.Length))
 	t.initial.Condition = r.Condition
-	if t.steps, err = r.MaxSteps(len(t.initial.free)); err != nil {
+	if t.maxSteps, err = r.MaxSteps(len(t.initial.free)); err != nil {
 		return nil, err
 	}
 	if r.Reuse == Blocks {
-		if t.work, err = p.newBlockwork(spec, r.Recipe, t.initial, r.EndTokens); err != nil {
+		t.blockPlan, err = p.newBlockPlan(spec, r.Recipe, t.initial, r.EndTokens)
+		if err != nil {
 			return nil, err
 		}
 	}
-	t.adapts = samplers.Is[samplers.Planner](r.Sampler)
+
+	t.samplerPlans = samplers.Is[samplers.Planner](r.Sampler)
 	t.remasks = samplers.Is[samplers.Remasker](r.Sampler)
-	t.ahead = samplers.Is[samplers.Lookahead](r.Sampler)
+	t.looksAhead = samplers.Is[samplers.Lookahead](r.Sampler)
+	t.endsEarly = samplers.Is[samplers.EarlyEnder](r.Sampler)
+	t.checksRuns = samplers.Is[samplers.RunChecker](r.Sampler)
 	t.clock, _ = samplers.As[samplers.Clock](r.Sampler)
 	t.stateful, _ = samplers.As[samplers.Stateful](r.Sampler)
 	t.pipelined, _ = samplers.As[samplers.Pipeliner](r.Sampler)
-	t.early = samplers.Is[samplers.EarlyEnder](r.Sampler)
-	t.runs = samplers.Is[samplers.RunChecker](r.Sampler)
 	t.judge, _ = samplers.As[samplers.Judge](r.Sampler)
 	t.revises = t.remasks || t.judge != nil
+
 	t.EndTokens = slices.Clone(r.EndTokens)
-	t.choose(spec)
+	t.chooseLoop(spec)
 	if !t.revises {
-		t.ends = t.EndTokens
+		t.fillingEnds = t.EndTokens
 	}
-	return t, t.guide(spec)
+	return t, t.setGuidance(spec)
 }
 
-// choose sets the kind of loop and the steps that it takes at most.
-func (t *task) choose(spec model.Spec) {
-	free := len(t.initial.free)
+// chooseLoop sets the kind of loop and the steps that it takes at most.
+func (t *task) chooseLoop(spec model.Spec) {
 	grower, grows := samplers.As[samplers.Grower](t.Sampler)
 	resizer, resizes := samplers.As[samplers.Resizer](t.Sampler)
 	proposer, proposes := samplers.As[samplers.Proposer](t.Sampler)
 	switch {
 	case t.Reuse == Blocks:
-		k := t.work
-		t.newLoop = func(m *member) loop { return remake(m.loop, blockLoop{member: m, blockwork: k}) }
-		t.revises = k.post >= 0
-		if t.steps > 0 {
-			t.steps = k.maxSteps(t.Length)
-		}
+		t.chooseBlockLoop()
 	case t.Reuse == Causal:
-		t.chooseCausal(spec)
+		t.chooseCausalLoop(spec)
 	case resizes && len(t.EndTokens) > 0:
-		t.newLoop = func(m *member) loop { return remake(m.loop, newLengthLoop(m, resizer.Start())) }
-		t.steps = min(t.steps, 1) * (2*free + 128)
-		t.revises = true
+		t.chooseLengthLoop(resizer)
 	case grows && spec.Growth != nil:
-		l := newGrowLoop(spec, grower.Growth(), t.initial)
-		t.newLoop = func(m *member) loop {
-			own := l
-			own.member = m
-			return remake(m.loop, own)
-		}
-		if free > 0 {
-			t.steps = 2*max(l.longest-t.initial.free[0], free) + 2*l.left
-		}
+		t.chooseGrowLoop(spec, grower)
 	case t.Reuse == Finished:
 		t.newLoop = func(m *member) loop {
-			f := finishedLoop{wholeLoop: wholeLoop{member: m}}
-			f.block, f.delay = t.pipelined.Pipeline()
-			return remake(m.loop, f)
+			l := finishedLoop{wholeLoop: wholeLoop{member: m}}
+			l.blockSize, l.delay = t.pipelined.Pipeline()
+			return reuseLoop(m.loop, l)
 		}
-		t.setBlocks()
+		t.setSamplerBlocks()
 	case proposes:
 		t.newLoop = func(m *member) loop {
-			return remake(m.loop, draftLoop{wholeLoop: wholeLoop{member: m}, most: proposer.Proposals()})
+			l := draftLoop{wholeLoop: wholeLoop{member: m}, draftsPerPass: proposer.Proposals()}
+			return reuseLoop(m.loop, l)
 		}
-		t.setBlocks()
-		t.steps *= 2 // a block begins with a pass that opens nothing
+		t.setSamplerBlocks()
+		t.maxSteps *= 2 // a block begins with a pass that opens nothing
 	default:
-		t.newLoop = func(m *member) loop { return remake(m.loop, wholeLoop{member: m}) }
-		t.near, t.last = t.windowed()
+		t.newLoop = func(m *member) loop { return reuseLoop(m.loop, wholeLoop{member: m}) }
+		t.windowDistances, t.windowHasLast = t.keptDistances()
 		_, idles := t.Schedule.(samplers.Idler)
-		t.idles = idles && !t.adapts
-		t.setBlocks()
+		t.scheduleIdles = idles && !t.samplerPlans
+		t.setSamplerBlocks()
 	}
 }
 
-// chooseCausal is choose with Reuse Causal.
-func (t *task) chooseCausal(spec model.Spec) {
+// chooseBlockLoop is chooseLoop with Reuse Blocks.
+func (t *task) chooseBlockLoop() {
+	plan := t.blockPlan
+	t.newLoop = func(m *member) loop {
+		return reuseLoop(m.loop, blockLoop{member: m, blockPlan: plan})
+	}
+	t.revises = plan.maxEdits >= 0
+	if t.maxSteps > 0 {
+		t.maxSteps = plan.stepBound(t.Length)
+	}
+}
+
+// chooseLengthLoop is chooseLoop for a text that finds its length.
+func (t *task) chooseLengthLoop(resizer samplers.Resizer) {
+	t.newLoop = func(m *member) loop {
+		return reuseLoop(m.loop, newLengthLoop(m, resizer.Start()))
+	}
+	t.revises = true
+	if t.maxSteps > 0 {
+		// The bound ends a text that never stops changing its length.
+		t.maxSteps = 2*len(t.initial.free) + 128
+	}
+}
+
+// chooseGrowLoop is chooseLoop for holes that grow.
+func (t *task) chooseGrowLoop(spec model.Spec, grower samplers.Grower) {
+	start := newGrowLoop(spec, grower.Growth(), t.initial)
+	t.newLoop = func(m *member) loop {
+		l := start
+		l.member = m
+		return reuseLoop(m.loop, l)
+	}
+	if free := t.initial.free; len(free) > 0 {
+		t.maxSteps = 2*max(start.maxLength-free[0], len(free)) + 2*start.expansionsLeft
+	}
+}
+
+// chooseCausalLoop is chooseLoop with Reuse Causal.
+func (t *task) chooseCausalLoop(spec model.Spec) {
 	free := len(t.initial.free)
 	if speculator, ok := samplers.As[samplers.Speculator](t.Sampler); ok {
-		var l specLoop
-		l.from, l.block, l.theta, l.temperature = speculator.Drafts()
-		l.window = l.from
+		var start specLoop
+		start.minDraft, start.maxDraft, start.threshold, start.temperature = speculator.Drafts()
+		start.nextSize = start.minDraft
 		t.newLoop = func(m *member) loop {
-			own := l
-			own.member = m
-			return remake(m.loop, own)
+			l := start
+			l.member = m
+			return reuseLoop(m.loop, l)
 		}
-		t.steps = min(t.steps, 1) * l.maxSteps(free)
+		if t.maxSteps > 0 {
+			t.maxSteps = start.stepBound(free)
+		}
 		return
 	}
-	l := causalLoop{kind: spec.Causal, origin: slices.Index(t.initial.start, spec.Mask)}
-	if l.block, l.window = t.causalBlock(spec); l.origin < 0 {
-		l.origin = len(t.initial.start)
+
+	start := causalLoop{kind: spec.Causal}
+	start.block, start.isWindow = t.causalBlock(spec)
+	start.origin = slices.Index(t.initial.startTokens, spec.Mask)
+	if start.origin < 0 {
+		start.origin = len(t.initial.startTokens)
 	}
 	t.newLoop = func(m *member) loop {
-		own := l
-		own.member = m
-		return remake(m.loop, own)
+		l := start
+		l.member = m
+		return reuseLoop(m.loop, l)
 	}
-	t.steps = min(t.steps, 1) * (1 + 2*free)
+	if t.maxSteps > 0 {
+		t.maxSteps = 1 + 2*free
+	}
 }
 
-// newLayout returns the layout of a sequence, with some masked positions beyond its end.
+// newLayout returns the layout of a sequence, with a number of masked positions beyond its end.
 func newLayout(spec model.Spec, tokens []int32, beyond int) layout {
 	l := layout{shape: spec.Shape}
 	if length := len(tokens); length != spec.Length() {
 		l.shape = []int{length}
-		if n := len(spec.Shape); n == 2 && length%spec.Shape[1] == 0 { // fewer rows
+		if len(spec.Shape) == 2 && length%spec.Shape[1] == 0 { // an image of fewer rows
 			l.shape = []int{length / spec.Shape[1], spec.Shape[1]}
 		}
 	}
-	l.start = slices.Concat(tokens, slices.Repeat([]int32{spec.Mask}, beyond))
-	l.free = maskedIn(l.start, spec.Mask)
+	l.startTokens = slices.Concat(tokens, slices.Repeat([]int32{spec.Mask}, beyond))
+	l.free = maskedPositions(l.startTokens, spec.Mask)
 	return l
 }
 
-// maskedIn returns the positions of tokens that are masked.
-func maskedIn(tokens []int32, mask int32) (positions []int) {
+// maskedPositions returns the positions of tokens that are masked, ascending.
+func maskedPositions(tokens []int32, mask int32) (positions []int) {
 	for p, t := range tokens {
 		if t == mask {
 			positions = append(positions, p)
@@ -191,28 +251,31 @@ func maskedIn(tokens []int32, mask int32) (positions []int) {
 	return positions
 }
 
-// guide sets the guidance scale, and the condition that it needs on an unconditional model.
-func (t *task) guide(spec model.Spec) (err error) {
+// setGuidance sets the guidance scale, and the condition that it needs on an unconditional model:
+// what is known from the start.
+func (t *task) setGuidance(spec model.Spec) (err error) {
 	if t.Guidance.Scale == 0 {
 		return nil
 	}
-	if t.scale, err = guide.Schedule(t.Guidance.Schedule, t.Guidance.Scale); err != nil {
+	t.guidance, err = guide.Schedule(t.Guidance.Schedule, t.Guidance.Scale)
+	if err != nil {
 		return err
 	}
-	if !spec.IsConditional() && t.Condition == nil {
-		c := &model.Condition{Class: model.NoClass}
-		for p, token := range t.initial.start {
-			if token != spec.Mask {
-				c.KnownPositions = append(c.KnownPositions, int32(p))
-			}
-		}
-		t.initial.Condition = c
+	if spec.IsConditional() || t.Condition != nil {
+		return nil
 	}
+	c := &model.Condition{Class: model.NoClass}
+	for p, token := range t.initial.startTokens {
+		if token != spec.Mask {
+			c.KnownPositions = append(c.KnownPositions, int32(p))
+		}
+	}
+	t.initial.Condition = c
 	return nil
 }
 
-// filtered reports whether the logits of the task's rows differ from the model's.
-func (t *task) filtered() bool { return !t.Filter.IsNeutral() || t.Adjust != nil }
+// hasFilter reports whether the request changes the logits of its rows.
+func (t *task) hasFilter() bool { return !t.Filter.IsNeutral() || t.Adjust != nil }
 
-// caches reports whether the task keeps keys and values between passes.
-func (t *task) caches() bool { return t.Cache > 0 || t.Reuse != NoReuse }
+// usesCache reports whether the task keeps keys and values between passes.
+func (t *task) usesCache() bool { return t.Cache > 0 || t.Reuse != NoReuse }

@@ -14,68 +14,73 @@ type TopToken struct {
 	LogP  float64
 }
 
-// top sets Opened.Top of the drawn positions from..to of a member's opening, if its request asks
-// for it. The latest pass is the one that they were drawn from, except where keepTop was earlier.
-func (p *Pool) top(m *member, from, to int) {
+// setTop sets the Top of the drawn positions from..to of a member's opening, if its request asks
+// for it. The latest pass is the one that they were drawn from, except where keepFirstTop was
+// earlier.
+func (p *Pool) setTop(m *member, from, to int) {
 	if m.Top == 0 || from >= to || m.step.fault != nil {
 		return
 	}
 	positions := m.step.opening.Positions[from:to]
-	for i, likely := range p.likely(m, positions) {
-		if earlier, ok := m.step.earlier[positions[i]]; ok {
-			likely = earlier
+	for i, top := range p.topTokensAt(m, positions) {
+		if earlier, ok := m.step.firstPassTop[positions[i]]; ok {
+			top = earlier
 		}
-		m.step.pending[from+i].Top = likely
+		m.step.pending[from+i].Top = top
 	}
 }
 
-// likely returns the most probable tokens at positions by the latest pass, nil if a sampler looked
-// ahead or the pass has no distribution there, which is the member's fault.
-func (p *Pool) likely(m *member, positions []int) [][]TopToken {
-	if p.pass.of != &p.pass.batch {
+// topTokensAt returns the most probable tokens at positions by the latest pass. It returns nil if a
+// sampler looked ahead, because the latest pass is then one over candidates, or if the pass has no
+// distribution there, which is the member's fault.
+func (p *Pool) topTokensAt(m *member, positions []int) [][]TopToken {
+	if p.pass.readBatch != &p.pass.batch {
 		return nil
 	}
 	rows := make([]int32, len(positions))
-	for i, at := range positions {
-		rows[i] = m.rowOf(m.step.row*p.pass.of.Length, at)
+	for i, position := range positions {
+		rows[i] = m.rowOf(m.step.batchIndex*p.pass.readBatch.Length, position)
 	}
 	m.step.work.Head += len(rows)
-	out := make([][]TopToken, len(rows))
-	err := p.marginals(m).Visit(rows, func(i int, logits []float32) {
-		out[i] = mostLikely(logits[:p.spec.Outcomes], m.Top)
+	tops := make([][]TopToken, len(rows))
+	err := p.marginalsOf(m).Visit(rows, func(i int, logits []float32) {
+		tops[i] = topTokens(logits[:p.spec.Outcomes], m.Top)
 	})
 	if err != nil {
-		p.blame(m, err)
+		p.setFault(m, err)
 		return nil
 	}
-	return out
+	return tops
 }
 
-// mostLikely returns the n most probable tokens under softmax(logits), the first of them first, of
+// topTokens returns the n most probable tokens under softmax(logits), the first of them first, of
 // equal ones the one with the lower id. Tokens of probability 0 are left out.
-func mostLikely(logits []float32, n int) []TopToken {
-	out := make([]TopToken, 0, n+1)
-	for v, x := range logits {
-		if len(out) == n && float64(x) <= out[n-1].LogP {
+func topTokens(logits []float32, n int) []TopToken {
+	// LogP has the logits until the sum is known.
+	top := make([]TopToken, 0, n+1)
+	for token, x := range logits {
+		logit := float64(x)
+		if len(top) == n && logit <= top[n-1].LogP {
 			continue
 		}
-		at := len(out)
-		for at > 0 && out[at-1].LogP < float64(x) {
-			at--
+		i := len(top)
+		for i > 0 && top[i-1].LogP < logit {
+			i--
 		}
-		if out = slices.Insert(out, at, TopToken{int32(v), float64(x)}); len(out) > n {
-			out = out[:n]
-		}
+		top = slices.Insert(top, i, TopToken{int32(token), logit})
+		top = top[:min(n, len(top))]
 	}
-	sum, most := 0.0, out[0].LogP
+
+	sum := 0.0
+	largest := top[0].LogP
 	for _, x := range logits {
-		sum += math.Exp(float64(x) - most)
+		sum += math.Exp(float64(x) - largest)
 	}
-	for i := range out {
-		out[i].LogP -= most + math.Log(sum)
-		if math.Exp(out[i].LogP) == 0 {
-			return out[:i]
+	for i := range top {
+		top[i].LogP -= largest + math.Log(sum)
+		if math.Exp(top[i].LogP) == 0 {
+			return top[:i]
 		}
 	}
-	return out
+	return top
 }

@@ -11,127 +11,160 @@ import (
 // earlier steps. Any free position may open, or any in the current block of a samplers.Blocker.
 type wholeLoop struct {
 	*member
-	fullAt    int // step of the last full pass; 0: none
-	blockFrom int // block of the last pass
-	// with a window, the positions of the step's pass and of the last full one
-	sees, fullSees []int32
+
+	// lastFullStep is the step of the last full pass; 0 means that there was none.
+	lastFullStep int
+
+	// blockFrom is the index in m.free at which the block of the last pass begins.
+	blockFrom int
+
+	// passVisible and fullPassVisible are the positions that the step's pass and the last full one
+	// see, with a suffix window.
+	passVisible     []int32
+	fullPassVisible []int32
 }
 
-func (w *wholeLoop) next() span {
+func (w *wholeLoop) nextSpan() span {
 	n := w.N + 1
-	i := slices.IndexFunc(w.free, func(p int) bool { return w.Tokens[p] == w.mask })
-	at := slices.IndexFunc(w.blocks, func(b block) bool {
-		if w.adapts { // the first block with a masked position
-			return i < b.to
+	firstMasked := slices.IndexFunc(w.free, func(p int) bool { return w.Tokens[p] == w.mask })
+	current := slices.IndexFunc(w.samplerBlocks, func(b samplerBlock) bool {
+		if w.samplerPlans { // the first block with a masked position
+			return firstMasked < b.end
 		}
-		return n <= b.steps
+		return n <= b.endStep
 	})
-	var before block
-	if at > 0 {
-		before = w.blocks[at-1]
+	var before samplerBlock
+	if current > 0 {
+		before = w.samplerBlocks[current-1]
 	}
-	b := w.blocks[at]
-	s := span{network: w.task.network, partial: w.Reuse != NoReuse && len(w.cached) > 0,
-		n: n, of: w.steps, from: before.to, to: b.to, end: len(w.Tokens), seen: len(w.Tokens)}
-	if w.Window > 0 && s.to > 0 {
-		w.keep(w.free[s.to-1] + 1)
-		s.kept = w.sees
+	block := w.samplerBlocks[current]
+
+	s := span{
+		network:   w.task.network,
+		partial:   w.Reuse != NoReuse && len(w.cached) > 0,
+		step:      n,
+		steps:     w.maxSteps,
+		size:      block.end - before.end,
+		freeFrom:  before.end,
+		freeTo:    block.end,
+		openLimit: len(w.Tokens),
+		visible:   len(w.Tokens),
 	}
-	if w.judge != nil && w.network.shadows() {
-		for _, p := range w.free[s.from:s.to] {
+	if !w.samplerPlans { // the schedule runs over the block
+		s.step = n - before.endStep
+		s.steps = block.endStep - before.endStep
+	}
+	if w.Window > 0 && s.freeTo > 0 {
+		w.setVisible(w.free[s.freeTo-1] + 1)
+		s.visiblePositions = w.passVisible
+	}
+	if w.judge != nil && w.network.hasShadows() {
+		for _, p := range w.free[s.freeFrom:s.freeTo] {
 			s.shadows = append(s.shadows, int32(p))
 		}
-	}
-	s.size = s.to - s.from
-	if !w.adapts {
-		s.n, s.of = n-before.steps, b.steps-before.steps
 	}
 	return s
 }
 
-// all returns the span of a full pass after which any position may open.
-func (m *member) all() span {
+// wholeSpan returns the span of a full pass after which any position may open.
+func (m *member) wholeSpan() span {
 	n := len(m.Tokens)
-	return span{network: m.task.network, n: m.N + 1, of: m.steps, size: len(m.free), to: len(m.free),
-		end: n, seen: n}
+	return span{
+		network:   m.task.network,
+		step:      m.N + 1,
+		steps:     m.maxSteps,
+		size:      len(m.free),
+		freeTo:    len(m.free),
+		openLimit: n,
+		visible:   n,
+	}
 }
 
+// quota returns what the schedule has open after the step, less what is open, but at least one
+// position, so that no step is wasted where a schedule rounds to nothing.
 func (w *wholeLoop) quota() int {
-	s, masked := &w.step, len(w.step.masked)
-	if s.n >= s.of {
+	s := &w.step
+	masked := len(s.masked)
+	if s.step >= s.steps {
 		return masked
 	}
 	least := min(1, masked)
-	if _, ok := w.Schedule.(samplers.Idler); ok {
+	if _, idles := w.Schedule.(samplers.Idler); idles {
 		least = 0
 	}
-	open := samplers.OpenCount(w.Schedule, float64(s.n), s.of, s.size)
-	return max(least, min(open-(s.size-masked), masked))
+	planned := samplers.OpenCount(w.Schedule, float64(s.step), s.steps, s.size)
+	alreadyOpen := s.size - masked
+	return max(least, min(planned-alreadyOpen, masked))
 }
 
-// stale reports whether the step needs a full pass.
-func (w *wholeLoop) stale() bool {
+// needsFullPass reports whether the kept keys and values are too old for the step.
+func (w *wholeLoop) needsFullPass() bool {
 	switch {
-	case w.fullAt == 0:
+	case w.lastFullStep == 0:
 		return true
 	case w.Reuse == Delayed || w.Reuse == BlockDelayed:
-		return w.Refresh > 0 && w.N+1-w.fullAt >= w.Refresh
+		return w.Refresh > 0 && w.N+1-w.lastFullStep >= w.Refresh
 	}
-	return w.step.from != w.blockFrom || !slices.Equal(w.sees, w.fullSees)
+	return w.step.freeFrom != w.blockFrom || !slices.Equal(w.passVisible, w.fullPassVisible)
 }
 
-// feed appends all rows, or those that the kind of reuse always computes and every position whose
-// token differs from the cache's.
-func (w *wholeLoop) feed(rows []int32, base int) []int32 {
-	full := w.stale()
+// appendPartialRows appends all rows, or those that the kind of reuse always computes and every
+// position whose token differs from the cache's.
+func (w *wholeLoop) appendPartialRows(rows []int32, base int) []int32 {
+	full := w.needsFullPass()
 	for p, t := range w.Tokens {
-		if (full || w.cached[p] != t || w.feeds(p)) && w.step.sees(p) {
+		if (full || w.cached[p] != t || w.isAlwaysComputed(p)) && w.step.sees(p) {
 			rows = append(rows, int32(base+p))
 		}
 	}
 	return rows
 }
 
-// feeds reports whether a position is in every partial pass.
-func (w *wholeLoop) feeds(p int) bool {
-	switch first, last := w.free[w.step.from], w.free[w.step.to-1]; w.Reuse {
+// isAlwaysComputed reports whether a position is in every partial pass.
+func (w *wholeLoop) isAlwaysComputed(p int) bool {
+	first := w.free[w.step.freeFrom]
+	last := w.free[w.step.freeTo-1]
+	switch w.Reuse {
 	case Prefix:
 		return p >= first
 	case Dual:
 		return p >= first && p <= last
 	case BlockDelayed:
-		return w.Tokens[p] == w.mask && (p <= last || w.step.from != w.blockFrom)
+		return w.Tokens[p] == w.mask && (p <= last || w.step.freeFrom != w.blockFrom)
 	}
 	return w.Tokens[p] == w.mask
 }
 
-// worked counts the step's pass.
-func (w *wholeLoop) worked() {
-	if n := len(w.Tokens); w.step.fed >= n {
-		w.step.work.Full++
-		w.step.work.Partial += w.step.fed - n // shadows
-	} else {
-		w.step.work.Partial += w.step.fed
+// countWork counts the step's pass. One that computes all positions is a full pass, and what it
+// computes beyond them are shadows.
+func (w *wholeLoop) countWork() {
+	n := len(w.Tokens)
+	if w.step.computedRows < n {
+		w.step.work.Partial += w.step.computedRows
+		return
 	}
+	w.step.work.Full++
+	w.step.work.Partial += w.step.computedRows - n
 }
 
-func (w *wholeLoop) kept() {
-	w.worked()
+func (w *wholeLoop) recordPass() {
+	w.countWork()
 	if w.Reuse == NoReuse {
 		return
 	}
-	if w.stale() {
-		w.fullAt = w.N + 1
-		w.fullSees = append(w.fullSees[:0], w.sees...)
+	if w.needsFullPass() {
+		w.lastFullStep = w.N + 1
+		w.fullPassVisible = append(w.fullPassVisible[:0], w.passVisible...)
 	}
-	w.blockFrom = w.step.from
+	w.blockFrom = w.step.freeFrom
 	w.cached = append(w.cached[:0], w.Tokens...)
 }
 
-// check returns an error if positions stay masked after the last step.
-func (w *wholeLoop) check() error {
-	s, o := &w.step, &w.step.opening
-	if left := len(s.masked) - len(o.Positions) + len(o.Close); s.n >= s.of && left > 0 {
+// checkOpening returns an error if positions stay masked after the last step.
+func (w *wholeLoop) checkOpening() error {
+	s := &w.step
+	left := len(s.masked) - len(s.opening.Positions) + len(s.opening.Close)
+	if s.step >= s.steps && left > 0 {
 		return fmt.Errorf("the sampler leaves %d positions masked in its last step", left)
 	}
 	return nil
@@ -139,51 +172,63 @@ func (w *wholeLoop) check() error {
 
 func (w *wholeLoop) advance() {}
 
-// block is a part of a sequence that a samplers.Blocker opens before the next one.
-type block struct {
-	to    int // index in layout.free after its last position
-	steps int // steps made when it is done; without meaning if the sampler plans itself
+// samplerBlock is a part of a sequence that a samplers.Blocker opens before the next one.
+type samplerBlock struct {
+	// end is the index in layout.free after its last position.
+	end int
+
+	// endStep is the number of steps made when it is done. It has no meaning if the sampler plans
+	// its steps itself.
+	endStep int
 }
 
-// parts returns the number of blocks in which the sampler opens `free` positions in a row, and the
-// size of each; 0: equal shares.
-func (r Recipe) parts(free int) (n, size int) {
+// blockShape returns the number of blocks in which the sampler opens a number of masked positions,
+// and the size of each; 0 means equal shares.
+func (r Recipe) blockShape(masked int) (n, size int) {
 	n = 1
 	if b, ok := samplers.As[samplers.Blocker](r.Sampler); ok {
-		n, size = b.Blocks(free)
+		n, size = b.Blocks(masked)
 	}
-	return max(1, min(n, free)), size
+	return max(1, min(n, masked)), size
 }
 
-// blocks returns the number of the sampler's blocks, and the most steps that can each open one of
-// `free` positions: equal shares for blocks of which the last may be shorter.
-func (r Recipe) blocks(free int) (n, most int) {
-	n, size := r.parts(free)
+// blockBounds returns the number of the sampler's blocks, and the most steps that can each open one
+// of a number of masked positions. All blocks of a size have as many steps, also the last, which
+// may be shorter.
+func (r Recipe) blockBounds(masked int) (blocks, maxSteps int) {
+	n, size := r.blockShape(masked)
 	if size == 0 {
-		return n, free
+		return n, masked
 	}
-	return n, n * min(size, free)
+	return n, n * min(size, masked)
 }
 
-// setBlocks sets the blocks of a sequence, and its steps if the sampler does not plan them. Blocks
-// of a size are windows from the first free position on or, where a known position follows it, from
-// the start of the sequence. Each has ceil(steps/windows) steps, but no more than it has positions
-// if every step opens one.
-func (t *task) setBlocks() {
+// setSamplerBlocks sets the blocks of a sequence, and its steps if the sampler does not plan them.
+// Blocks of a size are windows from the first free position on or, where a known position follows
+// it, from the start of the sequence. Each has ceil(steps/windows) steps, but no more than it has
+// positions if every step opens one.
+func (t *task) setSamplerBlocks() {
 	free := t.initial.free
-	n, size := t.parts(len(free))
+	n, size := t.blockShape(len(free))
 	if size == 0 || len(free) == 0 {
 		for i := range n {
-			t.blocks = append(t.blocks, block{(i + 1) * len(free) / n, (i + 1) * t.steps / n})
+			t.samplerBlocks = append(t.samplerBlocks,
+				samplerBlock{end: (i + 1) * len(free) / n, endStep: (i + 1) * t.maxSteps / n})
 		}
 		return
 	}
-	origin, end := free[0], free[len(free)-1]+1
-	if end != origin+len(free) || end != len(t.initial.start) {
-		origin, end = 0, len(t.initial.start)
+
+	origin := free[0]
+	end := free[len(free)-1] + 1
+	length := len(t.initial.startTokens)
+	if end != origin+len(free) || end != length { // something behind the first mask is known
+		origin = 0
+		end = length
 	}
 	windows := (end - origin + size - 1) / size
-	each, steps, from := (t.steps+windows-1)/windows, 0, 0
+	stepsEach := (t.maxSteps + windows - 1) / windows
+	steps := 0
+	from := 0
 	for w := range windows {
 		to := from
 		for to < len(free) && free[to] < origin+(w+1)*size {
@@ -192,12 +237,15 @@ func (t *task) setBlocks() {
 		if to == from {
 			continue
 		}
-		if steps += each; !t.idles {
-			steps += min(to-from, each) - each
+		if t.scheduleIdles {
+			steps += stepsEach
+		} else {
+			steps += min(to-from, stepsEach)
 		}
-		t.blocks, from = append(t.blocks, block{to, steps}), to
+		t.samplerBlocks = append(t.samplerBlocks, samplerBlock{end: to, endStep: steps})
+		from = to
 	}
-	if !t.adapts {
-		t.steps = steps
+	if !t.samplerPlans {
+		t.maxSteps = steps
 	}
 }

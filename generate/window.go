@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -21,30 +20,36 @@ import (
 // thinScale is DPad's factor of the Gaussian density.
 const thinScale = 2
 
-// windowed returns which distances from a block's end are kept, and whether the last position is.
-func (r *Recipe) windowed() (near []bool, last bool) {
+// keptDistances returns which distances from a block's end a window keeps, [Window], and whether
+// the last position is kept.
+func (r *Recipe) keptDistances() (near []bool, last bool) {
 	if r.WindowSigma == 0 {
 		return slices.Repeat([]bool{true}, r.Window), true
 	}
 	near = make([]bool, r.Window)
-	sum, whole := 0.0, 0.0
+	sum := 0.0 // of the density so far; a distance is kept where this passes a whole number
+	kept := 0.0
 	for d := range near {
 		x := r.WindowSigma * float64(d) / float64(max(r.Window-1, 1))
 		sum += min(thinScale*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi), 1)
-		if n := math.Floor(sum + 1e-9); n > whole {
-			near[d], whole = true, n
+		if n := math.Floor(sum + 1e-9); n > kept {
+			near[d] = true
+			kept = n
 		}
 	}
 	return near, false
 }
 
-// keep sets the positions that the step's passes see, where a block ends at `end`.
-func (w *wholeLoop) keep(end int) {
-	w.sees = w.sees[:0]
+// setVisible sets the positions that the step's passes see, where a block ends at `end`.
+func (w *wholeLoop) setVisible(end int) {
+	w.passVisible = w.passVisible[:0]
 	for p, t := range w.Tokens {
-		d := p - end
-		if d < 0 || t != w.mask || d < len(w.near) && w.near[d] || w.last && p == len(w.Tokens)-1 {
-			w.sees = append(w.sees, int32(p))
+		distance := p - end
+		visible := distance < 0 || t != w.mask ||
+			distance < len(w.windowDistances) && w.windowDistances[distance] ||
+			w.windowHasLast && p == len(w.Tokens)-1
+		if visible {
+			w.passVisible = append(w.passVisible, int32(p))
 		}
 	}
 }
@@ -55,15 +60,23 @@ func (r Recipe) checkWindow(d model.Denoiser) error {
 		return nil
 	}
 	spec := d.Spec()
-	sampler := func(ok bool, why string) error {
-		return without(ok, "window", param.NoEffect, "window", "sampler: it "+why)
+	if !spec.Sparse || spec.Block != 0 {
+		return refuseFeature("window", param.Unsupported, "window",
+			"model: its passes compute all that a position sees")
 	}
-	return cmp.Or(
-		without(spec.Sparse && spec.Block == 0, "window", param.Unsupported, "window",
-			"model: its passes compute all that a position sees"),
-		r.unless(slices.Contains([]Reuse{NoReuse, Prefix, Dual, BlockDelayed}, r.Reuse), "window",
-			"0 with reuse "+r.Reuse.String(), param.NoEffect),
-		sampler(samplers.Is[samplers.Blocker](r.Sampler), "has no blocks, such as those of semi-ar"),
-		sampler(!samplers.Is[samplers.Lookahead](r.Sampler), "looks ahead"),
-		sampler(!samplers.Is[samplers.Judge](r.Sampler), "masks positions again"))
+	if !slices.Contains([]Reuse{NoReuse, Prefix, Dual, BlockDelayed}, r.Reuse) {
+		return r.refuseParam("window", "0 with reuse "+r.Reuse.String(), param.NoEffect)
+	}
+	if !samplers.Is[samplers.Blocker](r.Sampler) {
+		return refuseFeature("window", param.NoEffect, "window",
+			"sampler: it has no blocks, such as those of semi-ar")
+	}
+	if samplers.Is[samplers.Lookahead](r.Sampler) {
+		return refuseFeature("window", param.NoEffect, "window", "sampler: it looks ahead")
+	}
+	if samplers.Is[samplers.Judge](r.Sampler) {
+		return refuseFeature("window", param.NoEffect, "window",
+			"sampler: it masks positions again")
+	}
+	return nil
 }
